@@ -1,0 +1,244 @@
+package drc
+
+// Sums is what a replica hears about one key: sums over the other live
+// replicas, its own part left out.
+type Sums struct {
+	Claims      float64 // R: all claims, cost units/s
+	Active      float64 // A: weights of the replicas that want more than they get
+	Unsaturated float64 // U: claims of the replicas that get all they want, cost units/s
+}
+
+// Claim is what a replica announces for one key.
+type Claim struct {
+	Claim       float64 // R: the rate claimed, cost units/s
+	Active      float64 // A: own weight when saturated, else 0
+	Unsaturated float64 // U: the claim when unsaturated, else 0
+}
+
+// Isolation tells the controller that its replica no longer hears a majority
+// of the weights (strict partition mode).
+type Isolation uint8
+
+const (
+	// Connected is normal operation.
+	Connected Isolation = iota
+	// Frozen: cut off for less than T1. The rate in force stays at the last
+	// claim that the others surely heard: they go on counting it.
+	Frozen
+	// Split: T1 has passed. As Frozen, and never above v_max·w/W.
+	Split
+	// Alone: T2 plus the clock skew has passed. The others now reserve v_max·w/W
+	// for this replica, so it may use all of it.
+	Alone
+)
+
+// DefaultGuarantee is the usual φ: a quarter of the static share at once.
+const DefaultGuarantee = 0.25
+
+// Params configures a Controller. Rates are in cost units per second, times in
+// seconds. See the package comment for how bad numbers are read.
+type Params struct {
+	Rate        float64 // v_max, the limit that all replicas hold together; 0 admits nothing
+	Weight      float64 // w of this replica; not positive: 1
+	TotalWeight float64 // W, sum of the live weights with this one; raised to Weight if less
+	Replicas    float64 // N, for the depth of the bucket; 0: W/w
+	Guarantee   float64 // φ in [0,1]: part of v_max·w/W usable unannounced. 0 strict, 1 burst responsive
+	Lag         float64 // δ = τ_max + P: after it every replica has heard a published claim
+	Period      float64 // P between two publications
+	Bucket      float64 // B in cost units; 0: max(MinBucket, .05·v_max/N)
+	MinBucket   float64 // least default depth; 0: 1
+	MaxBacklog  float64 // S is clamped to this and the rest dropped; 0: unbounded
+	Police      bool    // no queue: S is a virtual backlog that drains at 5/s into Dropped
+}
+
+// Controller is the chemical rate controller with announced claims. One per
+// key and replica; a value without pointers.
+//
+//	symbol     identifier
+//	E, ES, S   Enzyme
+//	Dem        dem        measured demand, cost units/s
+//	f, ct      fair; ct = min(v_max, f)
+//	need       want
+//	Claim, Act claim, active
+//	Pub, M0,M1 heard      (announced)
+//	Use = u    rate
+type Controller struct {
+	p         Params
+	z         Enzyme
+	heard     announced
+	dem       float64
+	fair      float64
+	want      float64
+	claim     float64
+	rate      float64
+	dropped   float64
+	held      float64 // the claim surely heard before isolation
+	active    bool
+	isolation Isolation
+}
+
+// New returns a controller with a full bucket, no demand and nothing announced.
+func New(p Params) Controller {
+	var c Controller
+	c.Configure(p)
+	return c
+}
+
+// Configure installs new parameters: a limit, a share or a membership changed.
+// It moves no mass; only when the depth of the bucket changes are E, ES and ET
+// scaled by B'/B.
+func (c *Controller) Configure(p Params) {
+	c.p = p.normal()
+	c.z.Resize(c.p.Bucket)
+}
+
+// normal returns p with every bad number replaced and every default filled in.
+func (p Params) normal() Params {
+	p.Rate = clean(p.Rate, maxQuantity)
+	p.Weight = cleanWeight(p.Weight)
+	p.TotalWeight = max(p.Weight, clean(p.TotalWeight, maxQuantity))
+	p.Guarantee = clamp(p.Guarantee, 0, 1)
+	p.Lag = clean(p.Lag, maxSeconds)
+	p.Period = clean(p.Period, maxSeconds)
+	p.MaxBacklog = clean(p.MaxBacklog, maxQuantity)
+	if p.Replicas = clean(p.Replicas, maxQuantity); p.Replicas < 1 {
+		p.Replicas = p.TotalWeight / p.Weight
+	}
+	if p.Bucket = clean(p.Bucket, maxQuantity); p.Bucket == 0 {
+		p.Bucket = max(cleanWeight(p.MinBucket), 0.05*p.Rate/p.Replicas)
+	}
+	return p
+}
+
+// Step advances by h seconds with arrived cost units coming in, given the sums
+// over the other live replicas, and returns the (fractional) cost released.
+// Any h is stable; a key may be left alone and advanced on its next event.
+func (c *Controller) Step(h, arrived float64, others Sums) (released float64) {
+	h, arrived = clean(h, maxSeconds), clean(arrived, maxQuantity)
+	c.measure(h, arrived, others)
+	c.heard.advance(h, c.p.Lag)
+	c.rate = c.inForce(clean(others.Claims, maxQuantity))
+	released = c.z.Step(h, arrived, c.rate)
+	c.police(h)
+	return released
+}
+
+// measure updates demand, fair share and claim. The demand filter is written
+// without arrived/h, so that h = 0 needs no exception.
+func (c *Controller) measure(h, arrived float64, o Sums) {
+	w := c.p.Weight
+	c.fair = w * max(c.p.Rate-clean(o.Unsaturated, maxQuantity), 0) / (clean(o.Active, maxQuantity) + w)
+	ct := min(c.p.Rate, c.fair)
+	td := clamp(50/ct, max(0.05, c.p.Period), 1) // about fifty requests
+	c.dem = max(0, c.dem+(arrived-c.dem*h)/(td+h))
+	ts := max(0.1, c.p.Lag-c.p.Period)
+	c.want = c.dem + max(0, c.z.s-0.05*c.rate)/ts
+	c.active = c.want >= ct
+	c.claim = min(c.want, ct)
+}
+
+// inForce returns u: announce before use, with three exceptions that act
+// unannounced (the unclaimed rest, half as much again, the guaranteed share).
+func (c *Controller) inForce(claims float64) float64 {
+	ct := min(c.p.Rate, c.fair)
+	share := c.p.Rate * c.p.Weight / c.p.TotalWeight
+	least := c.p.Guarantee * share
+	switch c.isolation {
+	case Frozen:
+		return min(ct, max(c.held, least))
+	case Split:
+		return min(ct, share, max(c.held, least))
+	case Alone:
+		return min(ct, share)
+	}
+	lm := c.heard.least()
+	rest := max(0, c.p.Rate-claims-c.heard.pub) * c.p.Weight / c.p.TotalWeight
+	return min(ct, max(lm+rest, 1.5*lm, least))
+}
+
+// police drains the virtual backlog of a controller without a queue and
+// enforces MaxBacklog.
+func (c *Controller) police(h float64) {
+	const kd = 5 // 1/s
+	drop := 0.0
+	if c.p.Police {
+		drop = c.z.s * h * kd / (1 + h*kd)
+	}
+	if limit := c.p.MaxBacklog; limit > 0 {
+		drop = max(drop, c.z.s-limit)
+	}
+	c.dropped += c.z.Remove(drop)
+}
+
+// Publish returns the claim to gossip now and takes it as announced; call it
+// every Period.
+func (c *Controller) Publish() Claim {
+	c.heard.publish(c.claim)
+	if c.active {
+		return Claim{Claim: c.claim, Active: c.p.Weight}
+	}
+	return Claim{Claim: c.claim, Unsaturated: c.claim}
+}
+
+// Isolate sets the partition mode. heard is the last own claim that the others
+// surely have (acknowledged, or published more than a lag before they fell
+// silent); a negative or NaN value takes the announced minimum of now. It
+// matters on the way from Connected only: a longer isolation keeps it.
+func (c *Controller) Isolate(mode Isolation, heard float64) {
+	if c.isolation == Connected && mode != Connected {
+		c.held = c.heard.least()
+		if heard >= 0 {
+			c.held = min(heard, maxQuantity)
+		}
+	}
+	c.isolation = mode
+}
+
+// Resume makes a fresh controller the heir of a replica that goes on under the
+// same identity (hot restart): its last claim counts as announced and the
+// bucket starts empty, so that no burst is handed out twice.
+func (c *Controller) Resume(claim float64) {
+	claim = clean(claim, maxQuantity)
+	c.heard.resume(claim)
+	c.claim, c.dem = claim, claim
+	c.z.Drain()
+}
+
+// Free returns E, the cost that could pass at once.
+func (c *Controller) Free() float64 { return c.z.e }
+
+// Backlog returns S, the cost that waits (virtually, when policing).
+func (c *Controller) Backlog() float64 { return c.z.s }
+
+// Remove takes cost that will not be served (abort, deadline, AQM drop) out of
+// the backlog and returns what was really taken, never more than the backlog.
+func (c *Controller) Remove(cost float64) float64 {
+	r := c.z.Remove(cost)
+	c.dropped += r
+	return r
+}
+
+// Dropped returns all cost that left the backlog unserved: arrivals = released
+// + Backlog + Dropped.
+func (c *Controller) Dropped() float64 { return c.dropped }
+
+// Rate returns u, the rate in force since the last Step, cost units/s.
+func (c *Controller) Rate() float64 { return c.rate }
+
+// Fair returns f, the weighted max-min share by the sums last heard.
+func (c *Controller) Fair() float64 { return c.fair }
+
+// Want returns the demand with the backlog to be worked off, cost units/s.
+func (c *Controller) Want() float64 { return c.want }
+
+// Announced returns lm, the claim that every other replica has surely heard.
+func (c *Controller) Announced() float64 { return c.heard.least() }
+
+// Saturated reports whether the replica wants at least its fair share.
+func (c *Controller) Saturated() bool { return c.active }
+
+// Enzyme returns a copy of the bucket's state, for inspection.
+func (c *Controller) Enzyme() Enzyme { return c.z }
+
+// Params returns the parameters in force, with defaults filled in.
+func (c *Controller) Params() Params { return c.p }

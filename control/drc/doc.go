@@ -1,0 +1,83 @@
+// Package drc holds the distributed rate controllers that decide how much a
+// replica may admit now. The chemistry is that of Monti & Sifalakis (2013),
+// with the corrections listed in the project's control notes.
+//
+// # Model
+//
+// A rate limit is an enzyme. Its molecules are tokens and exist in three forms:
+//
+//	E   free: a token that a request may bind at once
+//	ES  bound: a request is being served
+//	ET  spent: recharging
+//
+//	r1: S + E → ES   (k1)   a queued request S binds a token: it is released
+//	r2: ES → ET      (k2)
+//	r4: ET → E       (k4)   recharge: the rate of the limit lives here
+//
+// E + ES + ET = B, the bucket, is a conserved moiety, so the release rate can
+// never exceed v = B·k2·k4/(k2+k4) for long, whatever arrives.
+//
+// # What is here
+//
+//   - Enzyme: the fixed-rate bucket, one closed-form backward Euler step.
+//   - Controller: the enzyme whose rate is this replica's share of a limit
+//     that N replicas enforce together. Replicas announce claims; three sums
+//     over the others (Sums) are all that one needs to hear.
+//   - Ledger: the form for small limits and for bursts. Every replica keeps a
+//     shadow of the one global bucket; the free pool is escrowed by announced
+//     share; close to empty a one-token enzyme paces.
+//   - GCRA: the Ledger of a key that only one replica uses, as one integer.
+//   - Paper: the adaptive controller as published (r1–r5 and the filter F),
+//     kept to reproduce the paper. It is not used in the product.
+//
+// # Invariants
+//
+// E+ES+ET = B within 1e-12·B; every state is ≥ 0; arrivals = released +
+// backlog + dropped; the rate in force never exceeds min(v_max, fair share)
+// and rises above the announced claims only through the unclaimed rest, the
+// factor 1.5 or the guaranteed share; a change of the limit moves no mass
+// unless the bucket itself changes; v/v_max is invariant under volume scaling;
+// Ledger.Advance is additive; a Ledger of one replica is exactly a GCRA.
+//
+// # Cost
+//
+// Every step is O(1), allocates nothing and reads no clock: time, arrivals and
+// randomness come in as arguments. All types are values without pointers, so
+// they can live inline in large tables.
+//
+// # Bad numbers
+//
+// NaN, infinite and negative inputs never enter a state. A NaN or negative
+// duration, arrival, cost or rate counts as 0; a weight that is not positive
+// counts as 1; +Inf and anything above 1e15 count as 1e15 (1e9 s for times).
+// Time that runs backwards counts as no time.
+package drc
+
+const (
+	maxQuantity = 1e15 // rates, costs and counts are clamped to this
+	maxSeconds  = 1e9  // durations are clamped to this
+)
+
+// clean maps v into [0, hi]; NaN and negative values become 0.
+func clean(v, hi float64) float64 {
+	if !(v > 0) {
+		return 0
+	}
+	return min(v, hi)
+}
+
+// cleanWeight returns v when it is a usable weight and 1 otherwise.
+func cleanWeight(v float64) float64 {
+	if !(v > 0) {
+		return 1
+	}
+	return min(v, maxQuantity)
+}
+
+// clamp limits v to [lo, hi]; a NaN becomes lo.
+func clamp(v, lo, hi float64) float64 {
+	if !(v > lo) {
+		return lo
+	}
+	return min(v, hi)
+}

@@ -1,0 +1,292 @@
+package drc
+
+import "math"
+
+// tolerance is the rounding error, relative to the burst, that an admission
+// forgives: a client exactly at its limit must not fail on the last bit.
+const tolerance = 1e-9
+
+// LedgerParams configures a Ledger.
+type LedgerParams struct {
+	Rate     float64 // r, cost units/s, of the limit that all replicas hold together; 0 admits nothing
+	Burst    float64 // b, cost units; below 1 is raised to 1
+	Replicas float64 // N, live replicas with this one; below 1 is raised to 1
+	Lag      float64 // δ = τ_max + P, seconds: after it everybody has heard what one published
+	Strict   bool    // escrow even when no other use is known; false: OPTIMISTIC
+}
+
+// LedgerSums is what a replica hears about one key from the others.
+type LedgerSums struct {
+	Admitted    float64 // Σ of the others' cumulative admitted cost; its signed change is what counts
+	Claims      float64 // R, cost units/s
+	Active      float64 // Aw, number of saturated others
+	Unsaturated float64 // U, cost units/s
+	Spent       float64 // the largest Spent that another replica announced; read on a new Epoch only
+	Absent      float64 // replicas cut off for longer than T2 and still members: r/N is kept for each
+	Epoch       uint32  // a change says that Admitted starts a new count (the table forgot the key)
+	Contended   bool    // others are known to use the key although the sums do not show it: escrow
+}
+
+// LedgerClaim is what a replica announces for one key.
+type LedgerClaim struct {
+	Admitted    float64 // A, cumulative admitted cost of this ledger's life
+	Claim       float64 // R, cost units/s
+	Active      float64 // 1 when saturated, else 0
+	Unsaturated float64 // the claim when unsaturated, else 0
+	Spent       float64 // see Ledger.Spent
+}
+
+// Ledger holds a limit with a burst over N replicas: a shadow of the one global
+// bucket, from which this replica may take what is escrowed for it by announced
+// share, and near empty what a one-token enzyme paces. One per contended key
+// and replica; a value without pointers. Times are seconds from any origin.
+//
+// The room above b (up to Lc) exists so that the pacing law has a pool to work
+// on; it is never spent as burst. This type counts d from the top of that room,
+// so that an idle key has d = 0 whatever N and δ:
+//
+//	symbol       identifier
+//	D            d + b − Lc          L = b − D = Lc − d
+//	L − (Lc−b)   b − d               what may go as burst
+//	x            x                   progress of the pacing enzyme, ≤ 1
+//	h, p, Lc     room, order, top
+//	u0, u1       recent, before      own admissions not yet surely heard
+//	f, s, sx     fair, escrow, pace
+//
+// Costs other than 1: an admission needs L ≥ cost, spends cost of d, and spends
+// cost of x, for which a single token (or the cost, if less) must be ready.
+type Ledger struct {
+	p        LedgerParams
+	room     float64 // h
+	top      float64 // Lc
+	order    int     // p of m(L)
+	d        float64 // spent, ≥ 0
+	x        float64
+	at       float64 // time of d and x
+	block    float64 // start of the running block of δ
+	recent   float64
+	before   float64
+	admitted float64 // A
+	dem      float64 // demand at demAt, cost units/s
+	demAt    float64
+	others   LedgerSums
+	fair     float64 // f, part of r in (0,1]
+	escrow   float64 // s, in (0,f]
+	pace     float64 // sx
+	heard    announced
+	pubAt    float64
+}
+
+// NewLedger returns the ledger of an idle key: the whole pool is free.
+func NewLedger(p LedgerParams, now float64) Ledger {
+	now = clamp(now, -maxSeconds, maxSeconds)
+	l := Ledger{x: 1, at: now, block: now, demAt: now, pubAt: now}
+	l.install(p)
+	return l
+}
+
+// FromSpent returns the ledger of a key that this replica has used alone, in
+// its compact form, with the given D (see SpentAt).
+func FromSpent(p LedgerParams, now, spent float64) Ledger {
+	l := NewLedger(p, now)
+	l.d = clean(spent, maxQuantity)
+	return l
+}
+
+// Configure installs new parameters. What was admitted and spent stays as it
+// is: a limit change rescales no count.
+func (l *Ledger) Configure(p LedgerParams, now float64) {
+	l.Advance(now)
+	l.install(p)
+}
+
+func (l *Ledger) install(p LedgerParams) {
+	p.Rate = clean(p.Rate, maxQuantity)
+	p.Burst = max(1, clean(p.Burst, maxQuantity))
+	p.Replicas = max(1, clean(p.Replicas, maxQuantity))
+	p.Lag = clean(p.Lag, maxSeconds)
+	l.p = p
+	l.room = 0
+	l.top = p.Burst
+	if p.Replicas > 1 {
+		l.room = 2 + p.Rate*p.Lag
+		l.top = max(p.Burst, 1+l.room)
+	}
+	l.order = order(p.Rate * p.Lag)
+	l.share()
+}
+
+// Advance refills the pool and the enzyme up to now. It is additive: advancing
+// in two steps gives the same as in one. Earlier times change nothing.
+func (l *Ledger) Advance(now float64) {
+	now = min(now, maxSeconds)
+	dt := now - l.at
+	if !(dt > 0) {
+		return
+	}
+	l.at = now
+	l.roll(now)
+	r := l.refill()
+	free0 := l.top - l.d
+	gain := min(l.d, r*dt)
+	l.d -= gain
+	free1 := l.top - l.d
+	if r == 0 {
+		return
+	}
+	atTop := dt - gain/r // seconds at the cap
+	work := l.work(free1-1) - l.work(free0-1) + l.speed(l.top)*atTop*r
+	l.x = min(1, l.x+l.pace*work)
+}
+
+// refill is the rate at which the shadow pool refills: r, less what is kept
+// for members that are cut off and spend their static share unheard.
+func (l *Ledger) refill() float64 {
+	return l.p.Rate * max(0, 1-l.others.Absent/l.p.Replicas)
+}
+
+// roll moves own admissions through the two blocks of δ. A thing admitted in
+// the block before may still be unheard; an older one is not.
+func (l *Ledger) roll(now float64) {
+	if l.p.Lag == 0 {
+		l.recent, l.before, l.block = 0, 0, now
+		return
+	}
+	n := math.Floor((now - l.block) / l.p.Lag)
+	if n < 1 {
+		return
+	}
+	l.before = l.recent
+	if n > 1 {
+		l.before = 0
+	}
+	l.recent = 0
+	l.block += n * l.p.Lag
+}
+
+// Take asks to admit a request of the given cost now. dither is a uniform
+// random number in [0,1); it breaks ties between replicas under contention.
+func (l *Ledger) Take(now, cost, dither float64) bool {
+	l.Advance(now)
+	cost = clean(cost, maxQuantity)
+	l.dem = l.demand(now) + cost/l.window()
+	l.demAt = max(l.demAt, min(now, maxSeconds))
+	if l.p.Rate == 0 || !l.passes(cost) {
+		return false
+	}
+	l.admitted += cost
+	l.d += cost
+	l.recent += cost
+	noise := min(1, 2*(1-l.fair)) * (1 - 2*clamp(dither, 0, 1))
+	floor := min(l.x, -max(1, 2*cost-1))
+	l.x = max(floor, l.x-cost+cost*noise)
+	return true
+}
+
+// passes decides: the pool must hold the cost, and either a token of the pacing
+// enzyme is ready or the cost fits into this replica's part of the pool.
+// The escrow rule s·(b−d+u) ≥ u+cost is written so that s = 1 leaves b−d ≥ cost.
+func (l *Ledger) passes(cost float64) bool {
+	slack := tolerance * max(1, l.p.Burst)
+	if l.top-l.d < cost-slack {
+		return false
+	}
+	if l.room > 0 && l.x >= min(1, cost)-tolerance {
+		return true
+	}
+	u := l.recent + l.before
+	return l.escrow*(l.p.Burst-l.d) >= (1-l.escrow)*u+cost-slack
+}
+
+// Refund undoes an admission whose request was not served after all.
+func (l *Ledger) Refund(cost float64) {
+	cost = min(clean(cost, maxQuantity), l.admitted)
+	l.admitted -= cost
+	l.d = max(0, l.d-cost)
+	fromRecent := min(cost, l.recent)
+	l.recent -= fromRecent
+	l.before = max(0, l.before-(cost-fromRecent))
+	l.x = min(1, l.x+cost)
+}
+
+// Hear takes in the latest sums over the other replicas. The others' cumulative
+// count may step down as well as up: an estimate was replaced by the truth. On
+// a new Epoch the count has no predecessor, and of what it holds only the part
+// that the others still see as spent is charged.
+func (l *Ledger) Hear(now float64, s LedgerSums) {
+	l.Advance(now)
+	s = s.normal()
+	delta := s.Admitted - l.others.Admitted
+	if s.Epoch != l.others.Epoch {
+		delta = min(s.Admitted, s.Spent)
+	}
+	l.d = clamp(l.d+delta, 0, maxQuantity)
+	l.others = s
+	l.share()
+}
+
+// FirstContact takes in the sums heard first after this process started, when
+// its own ledger knows nothing of what the key has spent: the emptier of the
+// two pools is right, and the count goes on from here.
+func (l *Ledger) FirstContact(now float64, s LedgerSums) {
+	l.Advance(now)
+	s = s.normal()
+	l.d = max(l.d, s.Spent)
+	l.others = s
+	l.share()
+}
+
+func (s LedgerSums) normal() LedgerSums {
+	s.Admitted = clean(s.Admitted, maxQuantity)
+	s.Claims = clean(s.Claims, maxQuantity)
+	s.Active = clean(s.Active, maxQuantity)
+	s.Unsaturated = clean(s.Unsaturated, maxQuantity)
+	s.Spent = clean(s.Spent, maxQuantity)
+	s.Absent = clean(s.Absent, maxQuantity)
+	return s
+}
+
+// Publish returns what to gossip now and takes the claim as announced; call it
+// every P while Active or since the last Take, and once more when that ends.
+func (l *Ledger) Publish(now float64) LedgerClaim {
+	l.Advance(now)
+	now = max(l.pubAt, min(now, maxSeconds))
+	l.heard.advance(now-l.pubAt, l.p.Lag)
+	l.pubAt = now
+	l.share()
+
+	want, mine := l.demand(now), l.fair*l.p.Rate
+	c := LedgerClaim{Admitted: l.admitted, Spent: l.d}
+	switch {
+	case want >= mine && want > 0:
+		c.Claim, c.Active = mine, 1
+	case want > l.trace():
+		c.Claim, c.Unsaturated = want, want
+	}
+	l.heard.publish(c.Claim)
+	l.share()
+	return c
+}
+
+// Spent returns d: how much of the pool, with its room above the burst, is
+// gone. 0 is idle; above Burst it is debt being repaid. It means the same to
+// every replica and converts to a TAT as it is (see TATFor).
+func (l *Ledger) Spent() float64 { return l.d }
+
+// Admitted returns A, the cost admitted here in this ledger's life.
+func (l *Ledger) Admitted() float64 { return l.admitted }
+
+// Idle reports whether the ledger holds nothing that a fresh one would not: its
+// pool is full and nothing was admitted within the last two lags. Only then may
+// the key be evicted.
+func (l *Ledger) Idle(now float64) bool {
+	l.Advance(now)
+	return l.d == 0 && now-l.demAt >= 2*l.p.Lag && l.recent == 0 && l.before == 0
+}
+
+// Shares returns f (fair) and s (escrow in force) as parts of the limit,
+// 0 < s ≤ f ≤ 1.
+func (l *Ledger) Shares() (fair, escrow float64) { return l.fair, l.escrow }
+
+// Params returns the parameters in force.
+func (l *Ledger) Params() LedgerParams { return l.p }

@@ -1,0 +1,154 @@
+package drc
+
+import "math"
+
+// The pacing law of the ledger. Close to empty, an enzyme of one token is
+// recharged at s·r·m(L), a mass-action step of order p in the free pool L:
+//
+//	m(L) = 2^p·(clip(L−1, 0, h)/h)^p
+//	G(y) = ∫ m = 2^p·h/(p+1)·(y/h)^(p+1) for 0 < y < h, 2^p·(h/(p+1)+y−h) above
+//
+// m is the integral term of the controller: an over-admission empties the pool
+// and slows every replica down, so the mean is exact.
+
+// order returns p: the fewer requests are under way within a lag, the steeper.
+func order(perLag float64) int {
+	switch {
+	case perLag <= 0.25:
+		return 3
+	case perLag <= 1:
+		return 2
+	}
+	return 1
+}
+
+func intPow(x float64, n int) float64 {
+	y := x
+	for ; n > 1; n-- {
+		y *= x
+	}
+	return y
+}
+
+// speed returns m at free pool free.
+func (l *Ledger) speed(free float64) float64 {
+	two := float64(int(1) << l.order)
+	if l.room == 0 {
+		if free > 1 {
+			return two
+		}
+		return 0
+	}
+	return two * intPow(clamp(free-1, 0, l.room)/l.room, l.order)
+}
+
+// work returns G(y).
+func (l *Ledger) work(y float64) float64 {
+	two, p1 := float64(int(1)<<l.order), float64(l.order+1)
+	switch {
+	case y <= 0:
+		return 0
+	case y < l.room:
+		return two * l.room / p1 * intPow(y/l.room, l.order+1)
+	}
+	return two * (l.room/p1 + y - l.room)
+}
+
+// pool returns the y at which G(y) is g: the inverse of work.
+func (l *Ledger) pool(g float64) float64 {
+	two, p1 := float64(int(1)<<l.order), float64(l.order+1)
+	if g <= 0 {
+		return 0
+	}
+	if knee := two * l.room / p1; g < knee {
+		return l.room * math.Pow(g/knee, 1/p1)
+	}
+	return g/two + l.room - l.room/p1
+}
+
+// window returns Td, seconds over which demand is measured.
+func (l *Ledger) window() float64 { return clamp(50/l.p.Rate, max(0.05, min(l.p.Lag, 1)), 1) }
+
+// demand returns the measured demand at now, cost units/s.
+func (l *Ledger) demand(now float64) float64 {
+	return l.dem * math.Exp(-max(0, now-l.demAt)/l.window())
+}
+
+// trace is the demand below which a claim is withdrawn: a fiftieth of a request
+// in the window, or a thousandth of the limit.
+func (l *Ledger) trace() float64 { return max(0.02/l.window(), 0.001*l.p.Rate) }
+
+// share computes f, s and sx from the sums, the announced claims and the mode.
+//
+// f is floored at 1/N: no saturated replica's max-min share is less, and sums
+// that say otherwise are about to change. OPTIMISTIC, with no saturated other
+// known, takes all that the others' claims leave: the whole pool if they leave
+// all of it.
+func (l *Ledger) share() {
+	r, n, o := l.p.Rate, l.p.Replicas, &l.others
+	l.fair, l.escrow, l.pace = 1, 1, 1
+	if n == 1 || r == 0 {
+		return
+	}
+	reserved := r * min(1, o.Absent/n)
+	l.fair = clamp(max(0, r-o.Unsaturated-reserved)/(o.Active+1)/r, 1/n, 1)
+	lm := l.heard.least()
+	rest := max(0, r-o.Claims-reserved-l.heard.pub) / n
+	l.escrow = min(l.fair, max(lm+rest, 1.5*lm, r/n)/r)
+	if !l.p.Strict && !o.Contended && o.Active == 0 {
+		l.escrow = l.fair
+	}
+	l.pace = l.fair
+	if perLag := r * l.p.Lag; perLag > 0 {
+		slow := 0.5 / float64(int(1)<<l.order) / perLag // .25·2^(1−p)/(r·δ)
+		l.pace = min(l.fair, max(l.escrow, slow))
+	}
+}
+
+// Wait estimates the seconds from now until a request of this cost could be
+// admitted if nothing else happened here and nothing new were heard: 0 if it
+// would pass now, +Inf if it never can (cost above the pool, rate 0). Own
+// admissions that become heard meanwhile are allowed for.
+func (l *Ledger) Wait(now, cost float64) float64 {
+	l.Advance(now)
+	cost = clean(cost, maxQuantity)
+	slack := tolerance * max(1, l.p.Burst)
+	r := l.refill()
+	if r == 0 || cost > l.top+slack {
+		return math.Inf(1)
+	}
+	if l.passes(cost) {
+		return 0
+	}
+	free := max(0, cost-(l.top-l.d)) / r
+	return max(free, min(l.waitToken(cost, r), l.waitEscrow(cost, r)))
+}
+
+// waitToken is the time until the pacing enzyme is ready.
+func (l *Ledger) waitToken(cost, r float64) float64 {
+	if l.room == 0 {
+		return math.Inf(1)
+	}
+	goal := l.work(l.top-l.d-1) + max(0, min(1, cost)-l.x)/l.pace
+	if free := 1 + l.pool(goal); free <= l.top {
+		return max(0, free-(l.top-l.d)) / r
+	}
+	return l.d/r + (goal-l.work(l.top-1))/(l.speed(l.top)*r)
+}
+
+// waitEscrow is the time until the escrowed part of the pool holds the cost,
+// tried with what is unheard now, after this block, and after the next.
+func (l *Ledger) waitEscrow(cost, r float64) float64 {
+	roll := max(0, l.block+l.p.Lag-l.at)
+	wait := l.escrowAt(cost, l.recent+l.before, r)
+	wait = min(wait, max(roll, l.escrowAt(cost, l.recent, r)))
+	return min(wait, max(roll+l.p.Lag, l.escrowAt(cost, 0, r)))
+}
+
+func (l *Ledger) escrowAt(cost, u, r float64) float64 {
+	need := ((1-l.escrow)*u + cost) / l.escrow
+	if need > l.p.Burst*(1+tolerance) {
+		return math.Inf(1)
+	}
+	return max(0, need-(l.p.Burst-l.d)) / r
+}
