@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Generates the Go of the protos, and lints them. validate.proto comes from its Go module: it is
+# laid beside ours in a scratch directory, so that no third-party file enters the repository.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+mkdir "$scratch/bin" "$scratch/out"
+cd "$here/../tools"
+GOWORK=off go build -o "$scratch/bin/" \
+  github.com/bufbuild/buf/cmd/buf google.golang.org/protobuf/cmd/protoc-gen-go \
+  google.golang.org/grpc/cmd/protoc-gen-go-grpc
+deps=$(go mod download -json github.com/bufbuild/protovalidate@v1.2.2 | sed -n 's/.*"Dir": "\(.*\)",/\1/p')
+cp -r "$here/titrate" "$here/buf.yaml" "$here/buf.gen.yaml" "$scratch/out/"
+mkdir -p "$scratch/out/buf/validate"
+cp "$deps/proto/protovalidate/buf/validate/validate.proto" "$scratch/out/buf/validate/"
+cd "$scratch/out"
+export PATH="$scratch/bin:$PATH" BUF_CACHE_DIR="$scratch/cache"
+buf lint --path titrate
+buf generate --path titrate
+find titrate -name '*.pb.go' | while read -r f; do install -m 0644 "$f" "$here/$f"; done
