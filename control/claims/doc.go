@@ -1,0 +1,49 @@
+// Package claims holds what replicas gossip about each key and the laws by
+// which it is merged. It does no I/O and reads no clock: now comes in as seconds
+// from any origin.
+//
+// # Model
+//
+// A Record is the latest state of one key at one peer: a cumulative admitted
+// count, the claim and its split into active and unsaturated (package drc), and
+// the spent part of the peer's pool. State, not events, is sent: a lost,
+// repeated or late record does no harm once a newer one is heard.
+//
+// A peer's process has a generation that rises at every start, and within it
+// records have a rising sequence. A new generation counts from 0 again, so a
+// Lineage keeps what the finished ones had admitted: their sum never steps down
+// by a restart. Merging records into a Lineage is idempotent, and commutative
+// and associative over two successive generations, in any order of arrival; a
+// record older than both is ignored.
+//
+// A Table holds the lineages of all peers and answers with Sums over the live
+// ones.
+//
+// # The life of a peer
+//
+//	heard      its claims count as they are
+//	stale      unheard for Stale (T1): it is taken to go on admitting at its last
+//	           claim, counted from when it was last heard
+//	forgotten  unheard for Forget (T2 > T1 + clock skew): the claims are dropped,
+//	           the estimate stands, and the peer's weight shows up as Absent, so
+//	           that a strict limit can keep its static share v_max·w/W
+//	drained    it said goodbye: claims withdrawn at once, counts kept, no estimate
+//	removed    the membership dropped it: its counts are folded into the key
+//
+// When an unheard peer is heard again the truth replaces the estimate; the sum
+// is signed and may step down.
+//
+// # Bounds and costs
+//
+// At most MaxKeys keys are held. A record for one more evicts an idle key (no
+// claim at any peer, untouched for Stale), searched by a clock hand over a few
+// slots; when none is found the record is refused and counted. A key that comes
+// back has a new Epoch, which tells consumers of the cumulative sum to start
+// over. Apply is O(peers of the key), Sums as well; neither allocates once the
+// table has grown. The slabs hold no pointers.
+//
+// # Bad numbers
+//
+// A record with a NaN, infinite or negative number is refused as a whole. Times
+// that run backwards count as no time.
+package claims

@@ -1,0 +1,103 @@
+package claims
+
+// probes is how many slots the clock hand looks at to make room for one key.
+const probes = 16
+
+// peerIndex returns the slab index of a peer, which it creates as heard now.
+func (t *Table) peerIndex(id Peer, now float64) int32 {
+	if i, ok := t.index[id]; ok {
+		return i
+	}
+	fresh := peer{id: id, heard: now, weight: 1, used: true}
+	for i := range t.peers {
+		if !t.peers[i].used {
+			t.peers[i] = fresh
+			t.index[id] = int32(i)
+			return int32(i)
+		}
+	}
+	t.peers = append(t.peers, fresh)
+	t.index[id] = int32(len(t.peers) - 1)
+	return int32(len(t.peers) - 1)
+}
+
+// slotFor returns the slot of a key, making one if need be; false when the
+// table is full and the hand finds no idle key.
+func (t *Table) slotFor(key uint64, now float64) (int32, bool) {
+	if i, ok := t.keys[key]; ok {
+		return i, true
+	}
+	if len(t.keys) >= t.p.MaxKeys && !t.evictIdle(now) {
+		return 0, false
+	}
+	var i int32
+	if n := len(t.free); n > 0 {
+		i, t.free = t.free[n-1], t.free[:n-1]
+	} else {
+		t.slots = append(t.slots, slot{})
+		i = int32(len(t.slots) - 1)
+	}
+	t.epoch = max(1, t.epoch+1)
+	t.slots[i] = slot{key: key, head: none, epoch: t.epoch, touched: now, used: true}
+	t.keys[key] = i
+	return i, true
+}
+
+// entryFor returns the entry of a peer in a slot and whether it is new.
+func (t *Table) entryFor(s *slot, pi int32) (*entry, bool) {
+	for i := s.head; i != none; i = t.entries[i].next {
+		if t.entries[i].peer == pi {
+			return &t.entries[i], false
+		}
+	}
+	var i int32
+	if n := len(t.spare); n > 0 {
+		i, t.spare = t.spare[n-1], t.spare[:n-1]
+	} else {
+		t.entries = append(t.entries, entry{})
+		i = int32(len(t.entries) - 1)
+	}
+	t.entries[i] = entry{peer: pi, next: s.head}
+	s.head = i
+	return &t.entries[i], true
+}
+
+// evictIdle moves the clock hand over a few slots and frees the first idle one.
+func (t *Table) evictIdle(now float64) bool {
+	for range min(probes, len(t.slots)) {
+		t.hand = (t.hand + 1) % len(t.slots)
+		if s := &t.slots[t.hand]; s.used && t.idle(s, now) {
+			t.Evict(s.key)
+			return true
+		}
+	}
+	return false
+}
+
+// idle reports whether no peer claims the key and none spoke of it for Stale.
+func (t *Table) idle(s *slot, now float64) bool {
+	if now-s.touched < t.p.Stale {
+		return false
+	}
+	for i := s.head; i != none; i = t.entries[i].next {
+		e := &t.entries[i]
+		if e.lineage.Latest.Claim > 0 && t.claims(e, &t.peers[e.peer], now) {
+			return false
+		}
+	}
+	return true
+}
+
+// Evict forgets a key with all its counts.
+func (t *Table) Evict(key uint64) {
+	si, ok := t.keys[key]
+	if !ok {
+		return
+	}
+	for i := t.slots[si].head; i != none; i = t.entries[i].next {
+		t.spare = append(t.spare, i)
+	}
+	t.slots[si] = slot{head: none}
+	t.free = append(t.free, si)
+	delete(t.keys, key)
+}

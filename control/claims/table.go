@@ -1,0 +1,238 @@
+package claims
+
+// Peer identifies a replica over its restarts.
+type Peer uint64
+
+// Params configures a Table.
+type Params struct {
+	Stale   float64 // T1, seconds unheard until a peer's count is extrapolated; not positive: 1
+	Forget  float64 // T2, seconds unheard until its claims are dropped; at least Stale
+	MaxKeys int     // most keys held; not positive: 65536
+}
+
+// Sums is what the other live replicas do with one key.
+type Sums struct {
+	Claims      float64 // R, cost units/s
+	Active      float64 // A, weights
+	Unsaturated float64 // U, cost units/s
+	Admitted    float64 // Σ of cumulative counts, extrapolated for unheard peers
+	Spent       float64 // the largest announced
+	Absent      float64 // weights of members unheard for longer than Forget
+	Epoch       uint32  // changes when the key was evicted in between; never 0 for a held key
+}
+
+// Outcome tells what became of a record.
+type Outcome uint8
+
+const (
+	// Applied: the record is the newest of its peer and key.
+	Applied Outcome = iota
+	// Old: a newer one is known, or the very same.
+	Old
+	// Refused: the table is full and holds no idle key.
+	Refused
+)
+
+const none = -1
+
+// Table holds the latest records of all peers. Not safe for concurrent use.
+type Table struct {
+	p       Params
+	keys    map[uint64]int32 // key → slot
+	slots   []slot
+	free    []int32 // unused slots
+	hand    int     // clock hand over slots
+	entries []entry
+	spare   []int32 // unused entries
+	index   map[Peer]int32
+	peers   []peer
+	epoch   uint32
+	refused uint64
+}
+
+type slot struct {
+	key     uint64
+	base    float64 // counts of removed peers
+	touched float64
+	head    int32 // first entry
+	epoch   uint32
+	used    bool
+}
+
+type entry struct {
+	lineage Lineage
+	repaid  float64 // part of the count that was refilled before it was first heard of
+	peer    int32
+	next    int32
+}
+
+type peer struct {
+	id         Peer
+	heard      float64
+	weight     float64
+	generation uint64
+	drained    bool
+	used       bool
+}
+
+// New returns an empty table.
+func New(p Params) *Table {
+	if !(p.Stale > 0) {
+		p.Stale = 1
+	}
+	if !(p.Forget >= p.Stale) {
+		p.Forget = p.Stale
+	}
+	if p.MaxKeys <= 0 {
+		p.MaxKeys = 1 << 16
+	}
+	return &Table{p: p, keys: make(map[uint64]int32), index: make(map[Peer]int32)}
+}
+
+// Heard notes that a peer is alive, whatever it said. Call it for every message;
+// Apply does it for records. A drained peer stays drained until it comes back
+// with a higher generation.
+func (t *Table) Heard(id Peer, now float64) {
+	p := &t.peers[t.peerIndex(id, now)]
+	p.heard = max(p.heard, now)
+}
+
+// SetWeight gives a member its weight (1 until told; not positive: 1). A member
+// known by its weight only, never heard, becomes Absent like any other.
+func (t *Table) SetWeight(id Peer, weight, now float64) {
+	if !(weight > 0) {
+		weight = 1
+	}
+	t.peers[t.peerIndex(id, now)].weight = weight
+}
+
+// Drain withdraws all claims of a peer that says goodbye in the given
+// generation. Its counts stay; it is neither extrapolated nor absent.
+func (t *Table) Drain(id Peer, generation uint64, now float64) {
+	p := &t.peers[t.peerIndex(id, now)]
+	if generation < p.generation {
+		return
+	}
+	p.heard, p.generation, p.drained = max(p.heard, now), generation, true
+}
+
+// Remove drops a peer that is no longer a member: its claims go, its counts as
+// they stand are folded into the keys. O(entries).
+func (t *Table) Remove(id Peer, now float64) {
+	pi, ok := t.index[id]
+	if !ok {
+		return
+	}
+	for s := range t.slots {
+		if t.slots[s].used {
+			t.unlink(&t.slots[s], pi, now)
+		}
+	}
+	delete(t.index, id)
+	t.peers[pi] = peer{}
+}
+
+func (t *Table) unlink(s *slot, pi int32, now float64) {
+	for link := &s.head; *link != none; link = &t.entries[*link].next {
+		e := &t.entries[*link]
+		if e.peer != pi {
+			continue
+		}
+		s.base += t.count(e, now)
+		t.spare = append(t.spare, *link)
+		*link = e.next
+		return
+	}
+}
+
+// Apply merges a record heard from a peer at now. The error says which number
+// of the record no peer may send; the table is then unchanged.
+func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
+	if err := r.Validate(); err != nil {
+		return Refused, err
+	}
+	si, ok := t.slotFor(r.Key, now)
+	if !ok {
+		t.refused++
+		return Refused, nil
+	}
+	pi := t.peerIndex(id, now)
+	p := &t.peers[pi]
+	if r.Generation > p.generation {
+		p.generation, p.drained = r.Generation, false
+	}
+	p.heard = max(p.heard, now)
+	s := &t.slots[si]
+	s.touched = max(s.touched, now)
+	e, fresh := t.entryFor(s, pi)
+	if !e.lineage.Merge(r) {
+		return Old, nil
+	}
+	if fresh {
+		e.repaid = r.Admitted - min(r.Admitted, r.Spent)
+	}
+	return Applied, nil
+}
+
+// Sums returns the sums over all live peers but except (the replica that asks;
+// its own part is subtracted by leaving it out). A key unknown has zero sums
+// and Epoch 0, with Absent as it is.
+func (t *Table) Sums(key uint64, except Peer, now float64) Sums {
+	out := Sums{Absent: t.absent(except, now)}
+	si, ok := t.keys[key]
+	if !ok {
+		return out
+	}
+	s := &t.slots[si]
+	out.Admitted, out.Epoch = s.base, s.epoch
+	for i := s.head; i != none; i = t.entries[i].next {
+		e := &t.entries[i]
+		p := &t.peers[e.peer]
+		if p.id == except {
+			continue
+		}
+		out.Admitted += t.count(e, now)
+		out.Spent = max(out.Spent, e.lineage.Latest.Spent)
+		if t.claims(e, p, now) {
+			out.Claims += e.lineage.Latest.Claim
+			out.Active += e.lineage.Latest.Active
+			out.Unsaturated += e.lineage.Latest.Unsaturated
+		}
+	}
+	return out
+}
+
+// claims reports whether the claim of an entry still counts: the peer is not
+// drained or forgotten, and has not restarted since.
+func (t *Table) claims(e *entry, p *peer, now float64) bool {
+	return !p.drained && now-p.heard < t.p.Forget && e.lineage.Latest.Generation == p.generation
+}
+
+// count is an entry's cumulative count, extrapolated while its peer is unheard.
+func (t *Table) count(e *entry, now float64) float64 {
+	n := max(0, e.lineage.Admitted()-e.repaid)
+	p := &t.peers[e.peer]
+	quiet := now - p.heard
+	if p.drained || !(quiet >= t.p.Stale) || e.lineage.Latest.Generation != p.generation {
+		return n
+	}
+	return n + e.lineage.Latest.Claim*min(quiet, t.p.Forget)
+}
+
+// absent sums the weights of members unheard for longer than Forget.
+func (t *Table) absent(except Peer, now float64) float64 {
+	w := 0.0
+	for i := range t.peers {
+		p := &t.peers[i]
+		if p.used && !p.drained && p.id != except && now-p.heard >= t.p.Forget {
+			w += p.weight
+		}
+	}
+	return w
+}
+
+// Refused returns how many records were refused because the table was full.
+func (t *Table) Refused() uint64 { return t.refused }
+
+// Len returns the number of keys held.
+func (t *Table) Len() int { return len(t.keys) }
