@@ -17,9 +17,9 @@
 //
 // # Stated rules for bad numbers
 //
-// NaN and negative weights, guarantees, caps and capacities count as 0. An
-// infinite weight counts as MaxWeight, an infinite guarantee as all of the
-// capacity. A tenant of weight 0 gets its guarantee and no more. Guarantees
+// NaN and negative weights, guarantees, caps and capacities count as 0.
+// Positive weights are brought into [MinWeight, MaxWeight], an infinite
+// guarantee counts as all of the capacity. A tenant of weight 0 gets its guarantee and no more. Guarantees
 // beyond the capacity are scaled by μ/Σm' and flagged [Infeasible].
 //
 // # Invariants

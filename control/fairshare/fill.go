@@ -1,7 +1,11 @@
 package fairshare
 
-// MaxWeight is the largest weight; larger ones count as this.
-const MaxWeight = 1e15
+// MinWeight and MaxWeight bound positive weights; what lies outside counts as
+// the bound. They keep quotients of capacity and weight finite.
+const (
+	MinWeight = 1e-15
+	MaxWeight = 1e15
+)
 
 // Guarantee says what a tenant's guaranteed rate means.
 type Guarantee int
@@ -89,7 +93,7 @@ func Fill(capacity float64, tenants []Demand, g Guarantee, warm float64, shares 
 	if len(shares) != len(tenants) {
 		panic("fairshare: Fill needs exactly one share per tenant")
 	}
-	s := solver{tenants: tenants, guarantee: g, capacity: sane(capacity)}
+	s := solver{tenants: tenants, guarantee: g, capacity: usable(capacity)}
 	r := s.solve(warm)
 	for i := range tenants {
 		shares[i] = r.share(&tenants[i])

@@ -2,9 +2,8 @@ package fairshare
 
 import "math"
 
-// unbounded is the guarantee, in units/s, beyond which a tenant simply asks
-// for everything: it counts as all of the capacity. Sums of real rates stay
-// far below it.
+// unbounded is the rate, in units/s, beyond which a guarantee counts as all of
+// the capacity and a capacity as infinite. Sums of real rates stay far below.
 const unbounded = 1e100
 
 // piece is a tenant's share as a function of the fair rate:
@@ -12,19 +11,32 @@ const unbounded = 1e100
 type piece struct{ slope, off, lo, hi float64 }
 
 // shape is the piece of a tenant under guarantee g in a pool of the given
-// capacity.
+// capacity. It is the inner loop: ordinary numbers take the inlined path.
 func (g Guarantee) shape(t *Demand, capacity float64) piece {
-	p := piece{slope: min(sane(t.Weight), MaxWeight), lo: sane(t.Guaranteed), hi: sane(t.Cap)}
+	if t.Weight < MinWeight || t.Weight > MaxWeight || t.Guaranteed > t.Cap || t.Guaranteed > unbounded ||
+		t.Weight+t.Guaranteed+t.Cap != t.Weight+t.Guaranteed+t.Cap || t.Guaranteed < 0 {
+		return g.repair(*t, capacity)
+	}
+	if g == Additive {
+		return piece{t.Weight, t.Guaranteed, t.Guaranteed, t.Cap}
+	}
+	return piece{t.Weight, 0, t.Guaranteed, t.Cap}
+}
+
+// repair is shape for a tenant of weight 0, with a guarantee above its cap, or
+// with numbers that the package comment has a rule for.
+func (g Guarantee) repair(t Demand, capacity float64) piece {
+	p := piece{lo: sane(t.Guaranteed), hi: sane(t.Cap)}
 	if p.lo > unbounded {
 		p.lo = capacity
 	}
-	if p.lo > p.hi {
-		p.lo = p.hi
-	}
+	p.lo = min(p.lo, p.hi)
 	if g == Additive {
 		p.off = p.lo
 	}
-	if p.slope == 0 {
+	if t.Weight > 0 {
+		p.slope = min(max(t.Weight, MinWeight), MaxWeight)
+	} else {
 		p.hi = p.lo
 	}
 	return p
@@ -66,4 +78,12 @@ func sane(v float64) float64 {
 		return 0
 	}
 	return v
+}
+
+// usable is a capacity as it is used: 0 if negative or NaN, +Inf if unbounded.
+func usable(capacity float64) float64 {
+	if capacity > unbounded {
+		return math.Inf(1)
+	}
+	return sane(capacity)
 }
