@@ -44,6 +44,9 @@ import "math"
 // stalls, smaller keeps the output smoother.
 const DefaultBurst = 0.05
 
+// MaxBurst bounds the burst time, in seconds.
+const MaxBurst = 1e6
+
 // MaxRate bounds the commanded rate, in cost units per second. It keeps
 // infinite rates from turning the credit into NaN.
 const MaxRate = 1e15
@@ -58,7 +61,7 @@ const slack = 1e-9
 // use.
 type Pacer struct {
 	// Burst is the time T_burst in seconds for which unused credit is kept.
-	// Range > 0; 0, negative and NaN mean DefaultBurst.
+	// Range (0, MaxBurst]; 0, negative and NaN mean DefaultBurst.
 	Burst float64
 
 	credit float64 // d_c − d_e, cost units; negative while in debt
@@ -70,7 +73,7 @@ type Pacer struct {
 // (cost units per second) in force. Credit beyond the ceiling is forgotten.
 func (p *Pacer) Advance(dt, rate float64) {
 	p.credit += p.rate * positive(dt)
-	p.rate = math.Min(positive(rate), MaxRate)
+	p.rate = min(positive(rate), MaxRate)
 	p.clamp()
 }
 
@@ -88,7 +91,7 @@ func (p *Pacer) Add(credit float64) {
 // Idle is called.
 func (p *Pacer) Take(cost float64) bool {
 	cost = positive(cost)
-	if p.credit+slack*math.Max(1, cost) < cost {
+	if p.credit+slack*max(1, cost) < cost {
 		p.need = cost
 		return false
 	}
@@ -119,7 +122,7 @@ func (p *Pacer) Rate() float64 { return p.rate }
 // succeed: 0 if it can now, +Inf at rate 0.
 func (p *Pacer) Wait(cost float64) float64 {
 	missing := positive(cost) - p.credit
-	if missing <= slack*math.Max(1, positive(cost)) {
+	if missing <= slack*max(1, positive(cost)) {
 		return 0
 	}
 	return missing / p.rate
@@ -131,14 +134,14 @@ func (p *Pacer) Cap() float64 {
 	if !(burst > 0) {
 		burst = DefaultBurst
 	}
-	return math.Max(1, p.rate*burst)
+	return max(1, p.rate*min(burst, MaxBurst))
 }
 
 // clamp bounds the credit by Cap above what the head needs. A backlogged pacer
 // may hold more than an idle one because clamping its fraction at 1 on every
 // tick would lose rate for good.
 func (p *Pacer) clamp() {
-	p.credit = math.Min(p.credit, p.need+p.Cap())
+	p.credit = min(p.credit, p.need+p.Cap())
 }
 
 // positive maps NaN and negative numbers to 0 and +Inf to the largest number.
@@ -146,5 +149,5 @@ func positive(v float64) float64 {
 	if !(v > 0) {
 		return 0
 	}
-	return math.Min(v, math.MaxFloat64)
+	return min(v, math.MaxFloat64)
 }
