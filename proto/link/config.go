@@ -1,0 +1,134 @@
+package link
+
+import (
+	"encoding/json"
+	"math"
+	"time"
+)
+
+// Config is one whole configuration, limits of tenants/- already copied into
+// each tenant. The filter's engine validates it; the link only carries it.
+type Config struct {
+	Revision int64 `json:"revision"`
+	// Seed of the keys' hash; all replicas must share it.
+	Seed    uint64   `json:"seed"`
+	Pools   []Pool   `json:"pools,omitempty"`
+	Tenants []Tenant `json:"tenants,omitempty"`
+}
+
+// Pool is an upstream with a capacity in cost units per second.
+type Pool struct {
+	Name     string  `json:"name"`
+	Capacity float64 `json:"capacity"`
+	Queue    Queue   `json:"queue"`
+	OnLoss   OnLoss  `json:"on_loss,omitempty"`
+	// HardExpiry of shares, used by OnLossSafeRate; 0 = never.
+	HardExpiry time.Duration `json:"hard_expiry_ns,omitempty"`
+}
+
+// Queue says how requests wait. Zero values mean the engine's defaults.
+type Queue struct {
+	Law         Law           `json:"law,omitempty"`
+	DelayTarget time.Duration `json:"delay_target_ns,omitempty"`
+	MaxWait     time.Duration `json:"max_wait_ns,omitempty"`
+	MaxRequests int           `json:"max_requests,omitempty"`
+}
+
+// Tenant is a customer or team; the one named "-" stands for unknown ones.
+type Tenant struct {
+	Name   string  `json:"name"`
+	Weight float64 `json:"weight"`
+	Limits []Limit `json:"limits,omitempty"`
+	Quotas []Quota `json:"quotas,omitempty"`
+}
+
+// Quota is a tenant's claim on one pool, in cost units per second. Max is +Inf
+// where there is none (absent on the wire).
+type Quota struct {
+	Pool       string
+	Guaranteed float64
+	Max        float64
+	Mode       Mode
+}
+
+// Limit is a rate per client, or per tenant, in cost units per second.
+type Limit struct {
+	Name string `json:"name"`
+	// PerTenant counts all clients of the tenant together.
+	PerTenant bool    `json:"per_tenant,omitempty"`
+	Rate      float64 `json:"rate"`
+	Burst     float64 `json:"burst"`
+	// Pools that it applies to; empty = all.
+	Pools []string `json:"pools,omitempty"`
+	// Overrides by client name.
+	Overrides map[string]RateBurst `json:"overrides,omitempty"`
+	Queue     Queue                `json:"queue"`
+	Mode      Mode                 `json:"mode,omitempty"`
+	Strict    bool                 `json:"strict,omitempty"`
+}
+
+// RateBurst is a rate in units/s with the burst that goes with it.
+type RateBurst struct {
+	Rate  float64 `json:"rate"`
+	Burst float64 `json:"burst"`
+}
+
+// Law names the queue management law.
+type Law string
+
+// The laws. An empty Law means VariableStructure.
+const (
+	VariableStructure Law = "VARIABLE_STRUCTURE"
+	DropTail          Law = "DROP_TAIL"
+	Police            Law = "POLICE"
+)
+
+// Mode tells what the limiter does with its decisions.
+type Mode string
+
+// The modes. An empty Mode means Enforce.
+const (
+	Enforce Mode = "ENFORCE"
+	Shadow  Mode = "SHADOW"
+	Off     Mode = "OFF"
+)
+
+// OnLoss tells what becomes of a pool whose shares have expired.
+type OnLoss string
+
+// The policies. An empty OnLoss means Freeze.
+const (
+	Freeze   OnLoss = "FREEZE"
+	SafeRate OnLoss = "SAFE_RATE"
+	Open     OnLoss = "OPEN"
+)
+
+// quotaJSON is Quota with an optional Max, since JSON has no infinity.
+type quotaJSON struct {
+	Pool       string   `json:"pool"`
+	Guaranteed float64  `json:"guaranteed,omitempty"`
+	Max        *float64 `json:"max,omitempty"`
+	Mode       Mode     `json:"mode,omitempty"`
+}
+
+// MarshalJSON leaves max out when it is +Inf.
+func (q Quota) MarshalJSON() ([]byte, error) {
+	w := quotaJSON{Pool: q.Pool, Guaranteed: q.Guaranteed, Mode: q.Mode}
+	if !math.IsInf(q.Max, 1) {
+		w.Max = &q.Max
+	}
+	return json.Marshal(w)
+}
+
+// UnmarshalJSON reads an absent max as +Inf.
+func (q *Quota) UnmarshalJSON(b []byte) error {
+	var w quotaJSON
+	if err := json.Unmarshal(b, &w); err != nil {
+		return err
+	}
+	*q = Quota{Pool: w.Pool, Guaranteed: w.Guaranteed, Max: math.Inf(1), Mode: w.Mode}
+	if w.Max != nil {
+		q.Max = *w.Max
+	}
+	return nil
+}

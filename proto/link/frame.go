@@ -1,0 +1,117 @@
+package link
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// MaxPayload is the longest payload of one frame, so that a frame is at most
+// 1 MiB with its header.
+const MaxPayload = 1<<20 - headerSize
+
+const (
+	headerSize = 8
+	flagMore   = 1
+)
+
+type kind uint8
+
+const (
+	kindHello kind = iota + 1
+	kindConfig
+	kindShares
+	kindSums
+	kindClaims
+	kindReport
+	kindHeartbeat
+)
+
+var kindNames = [...]string{"frame", "Hello", "Config", "Shares", "Sums", "Claims", "Report", "Heartbeat"}
+
+func (k kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
+}
+
+// MaxMessage bounds one whole message in bytes, over all its frames: 64 MiB
+// for a Config (10⁵ tenants with three quotas each take about 40), 4 KiB for
+// Hello and Heartbeat, 16 MiB for the others (3·10⁵ contended keys).
+func MaxMessage(m Message) int { return maxMessage(m.kind()) }
+
+func maxMessage(k kind) int {
+	switch k {
+	case kindHello, kindHeartbeat:
+		return 4 << 10
+	case kindConfig:
+		return 64 << 20
+	case kindShares, kindSums, kindClaims, kindReport:
+		return 16 << 20
+	}
+	return 0
+}
+
+// FormatError tells what is wrong with the bytes that came in. The stream is
+// out of step after it: close the connection.
+type FormatError struct {
+	// Message is the kind of message, "frame" for the header.
+	Message string
+	// Field is the field that could not be read, "" for the whole.
+	Field string
+	// Offset in the message's payload.
+	Offset int
+	// Reason says what was found and what would be right.
+	Reason string
+}
+
+// Error names message, field, offset and reason.
+func (e *FormatError) Error() string {
+	where := e.Message
+	if e.Field != "" {
+		where += "." + e.Field
+	}
+	return fmt.Sprintf("link: malformed %s at byte %d: %s", where, e.Offset, e.Reason)
+}
+
+// header is a frame's first eight bytes, taken apart.
+type header struct {
+	length  int
+	version uint8
+	kind    kind
+	more    bool
+}
+
+func (h header) append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(h.length))
+	flags := byte(0)
+	if h.more {
+		flags = flagMore
+	}
+	return append(b, h.version, byte(h.kind), flags, 0)
+}
+
+func parseHeader(b [headerSize]byte, oldest, newest uint8) (header, error) {
+	h := header{
+		length:  int(binary.LittleEndian.Uint32(b[:])),
+		version: b[4],
+		kind:    kind(b[5]),
+		more:    b[6]&flagMore != 0,
+	}
+	bad := func(field string, offset int, format string, args ...any) (header, error) {
+		return h, &FormatError{Message: "frame", Field: field, Offset: offset, Reason: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case h.version < oldest || h.version > newest:
+		return bad("version", 4, "is %d, this build reads %d to %d", h.version, oldest, newest)
+	case maxMessage(h.kind) == 0:
+		return bad("kind", 5, "%d is unknown", b[5])
+	case b[6]&^flagMore != 0 || b[7] != 0:
+		return bad("flags", 6, "%#x %#x has unknown bits set", b[6], b[7])
+	case h.length > MaxPayload:
+		return bad("length", 0, "is %d, at most %d is allowed", h.length, MaxPayload)
+	case h.more && h.length == 0:
+		return bad("length", 0, "is 0 in a frame that is not the last of its message")
+	}
+	return h, nil
+}

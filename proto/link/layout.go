@@ -1,0 +1,168 @@
+package link
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Sizes of the records in version 1, without their strings' bytes: a record
+// that is shorter is malformed. They never change; appended fields are
+// optional.
+const (
+	sizeHeartbeat  = 3*8 + 2
+	sizeShares     = 2*8 + 1
+	sizeShare      = 2*2 + 8
+	sizePoolShare  = 2 + 2*8
+	sizeSums       = 4*8 + 1
+	sizeFlow       = 4 * 8
+	sizeKey        = 6 * 8
+	sizeReport     = 8
+	sizeFlowReport = 2*2 + 7*8 + 1
+	sizeWithdrawn  = 8
+)
+
+// code writes or reads the binary messages; the order here is the layout.
+func code(c *coder, m Message) {
+	switch m := m.(type) {
+	case *Shares:
+		codeShares(c, m)
+	case *Sums:
+		codeSums(c, m)
+	case *Claims:
+		list(c, "flows", sizeFlow, &m.Flows, codeFlowClaim)
+		list(c, "keys", sizeKey, &m.Keys, codeKeyClaim)
+		list(c, "withdrawn", sizeWithdrawn, &m.Withdrawn, func(c *coder, k *uint64) { c.u64("withdrawn", k) })
+	case *Report:
+		c.record("report", sizeReport, func() { integer(c, "interval", &m.Interval) })
+		list(c, "flows", sizeFlowReport, &m.Flows, codeFlowReport)
+	case *Heartbeat:
+		c.record("heartbeat", sizeHeartbeat, func() {
+			c.u64("sequence", &m.Sequence)
+			integer(c, "revision", &m.Revision)
+			integer(c, "refused", &m.Refused)
+			c.str("reason", &m.Reason)
+		})
+	}
+}
+
+func codeShares(c *coder, m *Shares) {
+	c.record("shares", sizeShares, func() {
+		integer(c, "epoch", &m.Epoch)
+		integer(c, "revision", &m.Revision)
+		c.boolean("stale", &m.Stale)
+	})
+	list(c, "flows", sizeShare, &m.Flows, func(c *coder, s *Share) {
+		c.str("tenant", &s.Tenant)
+		c.str("pool", &s.Pool)
+		c.f64("share", &s.Share)
+	})
+	list(c, "pools", sizePoolShare, &m.Pools, func(c *coder, s *PoolShare) {
+		c.str("pool", &s.Pool)
+		c.f64("price", &s.Price)
+		c.f64("idle_share", &s.IdleShare)
+	})
+}
+
+func codeSums(c *coder, m *Sums) {
+	c.record("sums", sizeSums, func() {
+		integer(c, "replicas", &m.Replicas)
+		c.f64("total_weight", &m.TotalWeight)
+		c.f64("weight", &m.Weight)
+		integer(c, "lag", &m.Lag)
+		c.u8("isolation", (*uint8)(&m.Isolation))
+		if m.Isolation > Split {
+			c.fail("isolation", "%d is unknown", m.Isolation)
+		}
+	})
+	list(c, "flows", sizeFlow, &m.Flows, func(c *coder, s *FlowSum) {
+		c.u64("flows.key", &s.Key)
+		c.f64s("flows", &s.Claims, &s.Active, &s.Unsaturated)
+	})
+	list(c, "keys", sizeKey, &m.Keys, func(c *coder, s *KeySum) {
+		c.u64("keys.key", &s.Key)
+		c.f64s("keys", &s.Admitted, &s.Claims, &s.Active, &s.Unsaturated, &s.Spent)
+	})
+}
+
+func codeFlowClaim(c *coder, f *FlowClaim) {
+	c.u64("flows.key", &f.Key)
+	c.f64s("flows", &f.Claim, &f.Active, &f.Unsaturated)
+}
+
+func codeKeyClaim(c *coder, k *KeyClaim) {
+	c.u64("keys.key", &k.Key)
+	c.f64s("keys", &k.Claim, &k.Active, &k.Unsaturated, &k.Admitted, &k.Spent)
+}
+
+func codeFlowReport(c *coder, f *FlowReport) {
+	c.str("flows.tenant", &f.Tenant)
+	c.str("flows.pool", &f.Pool)
+	c.f64s("flows", &f.Demand, &f.Served, &f.Waiting, &f.Marked, &f.Rejected, &f.ClientRejected, &f.Shadowed)
+	c.boolean("flows.limited", &f.Limited)
+}
+
+// decode reads one whole payload.
+func decode(k kind, b []byte) (Message, error) {
+	m := blank(k)
+	if k == kindHello || k == kindConfig {
+		return decodeJSON(k, b, m)
+	}
+	c := coder{buf: b, reading: true, message: k}
+	code(&c, m)
+	if c.err == nil && c.at != len(b) {
+		c.fail("", "%d bytes too many", len(b)-c.at)
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	return m, nil
+}
+
+func blank(k kind) Message {
+	switch k {
+	case kindHello:
+		return &Hello{}
+	case kindConfig:
+		return &Config{}
+	case kindShares:
+		return &Shares{}
+	case kindSums:
+		return &Sums{}
+	case kindClaims:
+		return &Claims{}
+	case kindReport:
+		return &Report{}
+	}
+	return &Heartbeat{}
+}
+
+func decodeJSON(k kind, b []byte, m Message) (Message, error) {
+	if err := json.Unmarshal(b, m); err != nil {
+		return nil, &FormatError{Message: k.String(), Reason: err.Error()}
+	}
+	if h, ok := m.(*Hello); ok {
+		if err := h.check(); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// check sets the default weight and refuses what no peer can mean.
+func (h *Hello) check() error {
+	bad := func(field, format string, args ...any) error {
+		return &FormatError{Message: "Hello", Field: field, Reason: fmt.Sprintf(format, args...)}
+	}
+	if h.Weight == 0 {
+		h.Weight = 1
+	}
+	switch {
+	case h.Version == 0:
+		return bad("version", "is missing")
+	case h.Replica == "":
+		return bad("replica", "is missing: the process needs a name")
+	case h.Weight < 0:
+		return bad("weight", "is %v, must be above 0", h.Weight)
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package link
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// Writer writes messages to a stream. It is not safe for concurrent use.
+// Give it a connection with a write deadline: a peer that does not read must
+// not hold the writer for ever.
+type Writer struct {
+	dst     io.Writer
+	version uint8
+	payload []byte
+	frames  []byte
+}
+
+// NewWriter returns a writer that stamps Oldest until SetVersion is called.
+func NewWriter(w io.Writer) *Writer { return &Writer{dst: w, version: Oldest} }
+
+// SetVersion sets the version that Negotiate returned.
+func (w *Writer) SetVersion(v uint8) { w.version = v }
+
+// Write sends one message, in as many frames as it needs. After an error the
+// stream is out of step: close the connection. A message beyond MaxMessage, a
+// string beyond 32 KiB in a record, or a number that JSON cannot carry is
+// refused before anything is sent; the stream then stays usable.
+func (w *Writer) Write(m Message) error {
+	k := m.kind()
+	payload, err := encode(w.payload[:0], m)
+	if err != nil {
+		return fmt.Errorf("link: encode %s: %w", k, err)
+	}
+	w.payload = payload
+	if len(payload) > maxMessage(k) {
+		return fmt.Errorf("link: encode %s: %d bytes, at most %d are allowed", k, len(payload), maxMessage(k))
+	}
+	w.frames = w.frames[:0]
+	for first := true; first || len(payload) > 0; first = false {
+		part := payload[:min(len(payload), MaxPayload)]
+		payload = payload[len(part):]
+		h := header{length: len(part), version: w.version, kind: k, more: len(payload) > 0}
+		w.frames = append(h.append(w.frames), part...)
+	}
+	_, err = w.dst.Write(w.frames)
+	if cap(w.frames) > 2*MaxPayload {
+		w.frames, w.payload = nil, nil
+	}
+	return err
+}
+
+func encode(b []byte, m Message) ([]byte, error) {
+	switch m := m.(type) {
+	case *Hello:
+		return appendJSON(b, m)
+	case *Config:
+		return appendJSON(b, m)
+	}
+	c := coder{buf: b}
+	code(&c, m)
+	return c.buf, c.err
+}
+
+func appendJSON(b []byte, v any) ([]byte, error) {
+	j, err := json.Marshal(v)
+	return append(b, j...), err
+}
