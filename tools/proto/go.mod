@@ -1,4 +1,4 @@
-module github.com/titrate/titrate/tools
+module github.com/titrate/titrate/tools/proto
 
 go 1.26
 
