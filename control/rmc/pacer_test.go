@@ -54,6 +54,7 @@ func TestCreditNeverExceedsItsCeiling(t *testing.T) {
 				continue // spending does not clamp what is left
 			case 3:
 				p.Charge(rapid.Float64Range(0, 50).Draw(t, "charge"))
+				continue
 			default:
 				p.Idle()
 				need = 0
