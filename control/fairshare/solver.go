@@ -117,7 +117,7 @@ func (s *solver) root(e extent, warm float64, passes *int) float64 {
 		excess := t.fixed + t.slope*f - s.capacity
 		next := s.step(f, excess, t, passes)
 		if next == f || t.slope > 0 && math.Abs(excess) <= 1e-15*s.capacity {
-			return next
+			return f // not next: it may lie beyond a breakpoint, on a steeper piece
 		}
 		if excess <= 0 {
 			lo = max(lo, f)
