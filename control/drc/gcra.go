@@ -35,7 +35,7 @@ func (g GCRA) Wait(tat, now int64, cost float64) int64 {
 		return math.MaxInt64
 	}
 	base := max(tat, now)
-	room := span(g.Burst, g.Rate)
+	room := depth(g.Burst, g.Rate)
 	return max(0, base+increment(base, cost, g.Rate)-now-room)
 }
 
@@ -47,7 +47,7 @@ func Take(tat, now int64, rate, burst, cost float64) (int64, bool) {
 	}
 	base := max(tat, now)
 	next := base + increment(base, clean(cost, maxQuantity), rate)
-	if next-now > span(burst, rate) {
+	if next-now > depth(burst, rate) {
 		return tat, false
 	}
 	return next, true
@@ -80,6 +80,12 @@ func TATFor(spent float64, now int64, rate float64) int64 {
 // span converts a cost to the nanoseconds that its refill takes, to nearest.
 func span(cost, rate float64) int64 {
 	return int64(min(math.Round(clean(cost, maxQuantity)/rate*1e9), maxNanos))
+}
+
+// depth is the span of a burst, with eight standard deviations of what the
+// dither of so many requests adds up to: 4·√burst ns.
+func depth(burst, rate float64) int64 {
+	return span(burst, rate) + 1 + int64(4*math.Sqrt(clean(burst, maxQuantity)))
 }
 
 // increment is span with the fraction rounded up as often as its size says.

@@ -194,6 +194,9 @@ func (l *Ledger) passes(cost float64) bool {
 	if l.room > 0 && l.x >= min(1, cost)-tolerance {
 		return true
 	}
+	if l.whole() {
+		return l.p.Burst-l.d >= cost-slack
+	}
 	u := l.recent + l.before
 	return l.escrow*(l.p.Burst-l.d) >= (1-l.escrow)*u+cost-slack
 }

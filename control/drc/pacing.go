@@ -66,8 +66,12 @@ func (l *Ledger) pool(g float64) float64 {
 	return g/two + l.room - l.room/p1
 }
 
-// window returns Td, seconds over which demand is measured.
-func (l *Ledger) window() float64 { return clamp(50/l.p.Rate, max(0.05, min(l.p.Lag, 1)), 1) }
+// window returns Td, seconds over which demand is measured: about fifty
+// requests at the static share, so that a replica's own ripple does not look
+// like saturation.
+func (l *Ledger) window() float64 {
+	return clamp(50*l.p.Replicas/l.p.Rate, max(0.05, min(l.p.Lag, 1)), 1)
+}
 
 // demand returns the measured demand at now, cost units/s.
 func (l *Ledger) demand(now float64) float64 {
@@ -81,9 +85,7 @@ func (l *Ledger) trace() float64 { return max(0.02/l.window(), 0.001*l.p.Rate) }
 // share computes f, s and sx from the sums, the announced claims and the mode.
 //
 // f is floored at 1/N: no saturated replica's max-min share is less, and sums
-// that say otherwise are about to change. OPTIMISTIC, with no saturated other
-// known, takes all that the others' claims leave: the whole pool if they leave
-// all of it.
+// that say otherwise are about to change.
 func (l *Ledger) share() {
 	r, n, o := l.p.Rate, l.p.Replicas, &l.others
 	l.fair, l.escrow, l.pace = 1, 1, 1
@@ -95,14 +97,18 @@ func (l *Ledger) share() {
 	lm := l.heard.least()
 	rest := max(0, r-o.Claims-reserved-l.heard.pub) / n
 	l.escrow = min(l.fair, max(lm+rest, 1.5*lm, r/n)/r)
-	if !l.p.Strict && !o.Contended && o.Active == 0 {
-		l.escrow = l.fair
-	}
 	l.pace = l.fair
 	if perLag := r * l.p.Lag; perLag > 0 {
 		slow := 0.5 / float64(int(1)<<l.order) / perLag // .25·2^(1−p)/(r·δ)
 		l.pace = min(l.fair, max(l.escrow, slow))
 	}
+}
+
+// whole reports whether the free pool may go as one: OPTIMISTIC, and no other
+// replica is known to want more than it gets. Several that find so within one
+// lag may each spend the burst; all of them hear of it and repay.
+func (l *Ledger) whole() bool {
+	return !l.p.Strict && !l.others.Contended && l.others.Active == 0
 }
 
 // Wait estimates the seconds from now until a request of this cost could be
@@ -139,6 +145,9 @@ func (l *Ledger) waitToken(cost, r float64) float64 {
 // waitEscrow is the time until the escrowed part of the pool holds the cost,
 // tried with what is unheard now, after this block, and after the next.
 func (l *Ledger) waitEscrow(cost, r float64) float64 {
+	if l.whole() {
+		return l.escrowAt(cost, 0, r)
+	}
 	roll := max(0, l.block+l.p.Lag-l.at)
 	wait := l.escrowAt(cost, l.recent+l.before, r)
 	wait = min(wait, max(roll, l.escrowAt(cost, l.recent, r)))
@@ -146,7 +155,10 @@ func (l *Ledger) waitEscrow(cost, r float64) float64 {
 }
 
 func (l *Ledger) escrowAt(cost, u, r float64) float64 {
-	need := ((1-l.escrow)*u + cost) / l.escrow
+	need := cost
+	if !l.whole() {
+		need = ((1-l.escrow)*u + cost) / l.escrow
+	}
 	if need > l.p.Burst*(1+tolerance) {
 		return math.Inf(1)
 	}
