@@ -56,6 +56,17 @@ func (c *coder) u64(field string, v *uint64) {
 	}
 }
 
+func (c *coder) u32(field string, v *uint32) {
+	if !c.reading {
+		c.buf = binary.LittleEndian.AppendUint32(c.buf, *v)
+		return
+	}
+	*v = 0
+	if b := c.take(field, 4); b != nil {
+		*v = binary.LittleEndian.Uint32(b)
+	}
+}
+
 func (c *coder) u8(field string, v *uint8) {
 	if !c.reading {
 		c.buf = append(c.buf, *v)

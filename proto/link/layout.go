@@ -13,9 +13,10 @@ const (
 	sizeShares     = 2*8 + 1
 	sizeShare      = 2*2 + 8
 	sizePoolShare  = 2 + 2*8
-	sizeSums       = 4*8 + 1
+	sizeSums       = 5*8 + 1
 	sizeFlow       = 4 * 8
-	sizeKey        = 6 * 8
+	sizeKeySum     = 6*8 + 4
+	sizeKeyClaim   = 6 * 8
 	sizeReport     = 8
 	sizeFlowReport = 2*2 + 7*8 + 1
 	sizeWithdrawn  = 8
@@ -30,7 +31,7 @@ func code(c *coder, m Message) {
 		codeSums(c, m)
 	case *Claims:
 		list(c, "flows", sizeFlow, &m.Flows, codeFlowClaim)
-		list(c, "keys", sizeKey, &m.Keys, codeKeyClaim)
+		list(c, "keys", sizeKeyClaim, &m.Keys, codeKeyClaim)
 		list(c, "withdrawn", sizeWithdrawn, &m.Withdrawn, func(c *coder, k *uint64) { c.u64("withdrawn", k) })
 	case *Report:
 		c.record("report", sizeReport, func() { integer(c, "interval", &m.Interval) })
@@ -69,6 +70,7 @@ func codeSums(c *coder, m *Sums) {
 		c.f64("total_weight", &m.TotalWeight)
 		c.f64("weight", &m.Weight)
 		integer(c, "lag", &m.Lag)
+		c.f64("absent", &m.Absent)
 		c.u8("isolation", (*uint8)(&m.Isolation))
 		if m.Isolation > Split {
 			c.fail("isolation", "%d is unknown", m.Isolation)
@@ -78,9 +80,10 @@ func codeSums(c *coder, m *Sums) {
 		c.u64("flows.key", &s.Key)
 		c.f64s("flows", &s.Claims, &s.Active, &s.Unsaturated)
 	})
-	list(c, "keys", sizeKey, &m.Keys, func(c *coder, s *KeySum) {
+	list(c, "keys", sizeKeySum, &m.Keys, func(c *coder, s *KeySum) {
 		c.u64("keys.key", &s.Key)
 		c.f64s("keys", &s.Admitted, &s.Claims, &s.Active, &s.Unsaturated, &s.Spent)
+		c.u32("keys.epoch", &s.Epoch)
 	})
 }
 

@@ -55,8 +55,8 @@ func filled(t *rapid.T, v reflect.Value) {
 		v.SetBool(rapid.Bool().Draw(t, "bool"))
 	case reflect.Uint8:
 		v.SetUint(uint64(rapid.IntRange(0, 2).Draw(t, "enum")))
-	case reflect.Uint64:
-		v.SetUint(rapid.Uint64().Draw(t, "uint"))
+	case reflect.Uint64, reflect.Uint32:
+		v.SetUint(rapid.Uint64Range(0, 1<<(8*v.Type().Size()-1)).Draw(t, "uint"))
 	default:
 		v.SetInt(rapid.Int64().Draw(t, "int"))
 	}

@@ -81,12 +81,12 @@ type Isolation uint8
 
 // The states of isolation (CONTROL.md §6).
 const (
-	// None: the agent hears the others.
-	None Isolation = iota
-	// Frozen: some others are silent; their last claims still count.
+	// Connected: the agent hears a majority of the weights.
+	Connected Isolation = iota
+	// Frozen: cut off for less than T1; the last claims of the others count.
 	Frozen
-	// Split: this replica has been cut off long enough to fall to its part by
-	// weight, v_max·w/W.
+	// Split: cut off for longer; this replica falls to its part by weight,
+	// v_max·w/W.
 	Split
 )
 
@@ -97,7 +97,9 @@ type Sums struct {
 	// TotalWeight of the live replicas, and Weight of this one in it.
 	TotalWeight, Weight float64
 	// Lag is how long a published claim takes to be known by all, at most.
-	Lag       time.Duration
+	Lag time.Duration
+	// Absent is the weight of members that were cut off for longer than T2.
+	Absent    float64
 	Isolation Isolation
 	Flows     []FlowSum
 	Keys      []KeySum
@@ -116,12 +118,13 @@ type FlowSum struct {
 type KeySum struct {
 	// Key is limiter.LimitKey.
 	Key uint64
-	// Admitted by the others, cumulative since this replica's generation;
-	// moves down only if a peer corrects itself.
+	// Admitted by the others, cumulative within Epoch, in signed steps.
 	Admitted                    float64
 	Claims, Active, Unsaturated float64
 	// Spent is the largest spent pool D that another replica knows of.
 	Spent float64
+	// Epoch changes when Admitted starts a new count.
+	Epoch uint32
 }
 
 // Claims is what a replica announces for what is contended.
