@@ -118,7 +118,11 @@ func (c *Controller) Step(h, arrived float64, others Sums) (released float64) {
 	c.measure(h, arrived, others)
 	c.heard.advance(h, c.p.Lag)
 	c.rate = c.inForce(clean(others.Claims, maxQuantity))
-	released = c.z.Step(h, arrived, c.rate)
+	if c.p.Rate == 0 {
+		c.z.s += arrived // a closed limit does not even spend its bucket
+	} else {
+		released = c.z.Step(h, arrived, c.rate)
+	}
 	c.police(h)
 	return released
 }

@@ -132,11 +132,8 @@ func TestQ22Q23Q24(t *testing.T) {
 			sum += v
 		}
 		settled := 0.0
-		for i := range total {
-			mean := 0.0
-			for _, v := range total[max(0, i-19) : i+1] {
-				mean += v / 0.1
-			}
+		for i, v := range total {
+			mean := v / 0.005
 			if mean < 9500 || mean > 10500 {
 				settled = float64(i) * 0.005
 			}

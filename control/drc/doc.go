@@ -48,19 +48,20 @@
 // # Bad numbers
 //
 // NaN, infinite and negative inputs never enter a state. A NaN or negative
-// duration, arrival, cost or rate counts as 0; a weight that is not positive
+// duration, arrival, cost or rate, or one below 1e-15, counts as 0; a weight that is not positive
 // counts as 1; +Inf and anything above 1e15 count as 1e15 (1e9 s for times).
 // Time that runs backwards counts as no time.
 package drc
 
 const (
-	maxQuantity = 1e15 // rates, costs and counts are clamped to this
-	maxSeconds  = 1e9  // durations are clamped to this
+	maxQuantity = 1e15  // rates, costs and counts are clamped to this
+	minQuantity = 1e-15 // and count as 0 below this
+	maxSeconds  = 1e9   // durations are clamped to this
 )
 
-// clean maps v into [0, hi]; NaN and negative values become 0.
+// clean maps v into [0, hi]; NaN, negative and vanishing values become 0.
 func clean(v, hi float64) float64 {
-	if !(v > 0) {
+	if !(v >= minQuantity) {
 		return 0
 	}
 	return min(v, hi)
@@ -68,7 +69,7 @@ func clean(v, hi float64) float64 {
 
 // cleanWeight returns v when it is a usable weight and 1 otherwise.
 func cleanWeight(v float64) float64 {
-	if !(v > 0) {
+	if !(v >= minQuantity) {
 		return 1
 	}
 	return min(v, maxQuantity)

@@ -36,11 +36,11 @@ func NewEnzyme(bucket float64) Enzyme {
 //
 // with K = h·k1, c = h·k4, d = 1/(1+h·k2), K0 = E + c·(B − d·ES), k1 = κ1/B,
 // k4 = (1+ε)·rate/B and k2 = k4/ε. The step is positive and unconditionally
-// stable for every h. At rate 0 nothing is released.
+// stable for every h. At rate 0 nothing recharges, but what is free still goes.
 func (z *Enzyme) Step(h, arrived, rate float64) float64 {
 	h, rate = clean(h, maxSeconds), clean(rate, maxQuantity)
 	s0 := z.s + clean(arrived, maxQuantity)
-	if z.bucket == 0 || rate == 0 || h == 0 {
+	if z.bucket == 0 || h == 0 {
 		z.s = s0
 		return 0
 	}

@@ -136,7 +136,7 @@ func (l *Ledger) Advance(now float64) {
 	}
 	atTop := dt - gain/r // seconds at the cap
 	work := l.work(free1-1) - l.work(free0-1) + l.speed(l.top)*atTop*r
-	l.x = min(1, l.x+l.pace*work)
+	l.x = min(1, l.x+l.pace*max(0, work)) // the difference may round below 0
 }
 
 // refill is the rate at which the shadow pool refills: r, less what is kept
@@ -169,8 +169,8 @@ func (l *Ledger) roll(now float64) {
 func (l *Ledger) Take(now, cost, dither float64) bool {
 	l.Advance(now)
 	cost = clean(cost, maxQuantity)
-	l.dem = l.demand(now) + cost/l.window()
-	l.demAt = max(l.demAt, min(now, maxSeconds))
+	l.dem = l.demand() + cost/l.window()
+	l.demAt = l.at
 	if l.p.Rate == 0 || !l.passes(cost) {
 		return false
 	}
@@ -253,12 +253,11 @@ func (s LedgerSums) normal() LedgerSums {
 // every P while Active or since the last Take, and once more when that ends.
 func (l *Ledger) Publish(now float64) LedgerClaim {
 	l.Advance(now)
-	now = max(l.pubAt, min(now, maxSeconds))
-	l.heard.advance(now-l.pubAt, l.p.Lag)
-	l.pubAt = now
+	l.heard.advance(l.at-l.pubAt, l.p.Lag)
+	l.pubAt = l.at
 	l.share()
 
-	want, mine := l.demand(now), l.fair*l.p.Rate
+	want, mine := l.demand(), l.fair*l.p.Rate
 	c := LedgerClaim{Admitted: l.admitted, Spent: l.d}
 	switch {
 	case want >= mine && want > 0:
@@ -284,7 +283,7 @@ func (l *Ledger) Admitted() float64 { return l.admitted }
 // the key be evicted.
 func (l *Ledger) Idle(now float64) bool {
 	l.Advance(now)
-	return l.d == 0 && now-l.demAt >= 2*l.p.Lag && l.recent == 0 && l.before == 0
+	return l.d == 0 && l.at-l.demAt >= 2*l.p.Lag && l.recent == 0 && l.before == 0
 }
 
 // Shares returns f (fair) and s (escrow in force) as parts of the limit,

@@ -73,9 +73,9 @@ func (l *Ledger) window() float64 {
 	return clamp(50*l.p.Replicas/l.p.Rate, max(0.05, min(l.p.Lag, 1)), 1)
 }
 
-// demand returns the measured demand at now, cost units/s.
-func (l *Ledger) demand(now float64) float64 {
-	return l.dem * math.Exp(-max(0, now-l.demAt)/l.window())
+// demand returns the measured demand at the time advanced to, cost units/s.
+func (l *Ledger) demand() float64 {
+	return l.dem * math.Exp(-(l.at-l.demAt)/l.window())
 }
 
 // trace is the demand below which a claim is withdrawn: a fiftieth of a request

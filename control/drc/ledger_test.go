@@ -1,0 +1,280 @@
+package drc
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestS1(t *testing.T) {
+	l := NewLedger(LedgerParams{Rate: 1, Burst: 1, Replicas: 1}, 0)
+	tat := int64(0)
+	for i, want := range []bool{true, false, true, false, true} {
+		var ok bool
+		tat, ok = Take(tat, int64(i)*5e8, 1, 1, 1)
+		if got := l.Take(float64(i)/2, 1, 0.5); got != want || ok != want {
+			t.Errorf("arrival %d: ledger %v, GCRA %v, want %v", i, got, ok, want)
+		}
+	}
+}
+
+func TestS2toS5(t *testing.T) {
+	for _, c := range []struct {
+		id       string
+		free, dt float64
+		order    int
+		want     float64
+	}{
+		{"S2", 1, 1, 1, 0.5}, {"S3", 2, 1, 1, 1.5}, {"S4", 1, 1, 2, 1. / 3}, {"S5", 2.5, 1, 1, 1.875},
+	} {
+		l := Ledger{p: LedgerParams{Rate: 1, Burst: 1, Replicas: 2, Lag: 1}, room: 2, top: 3, order: c.order, pace: 1, x: -10}
+		l.d = l.top - c.free
+		l.Advance(c.dt)
+		if got := l.x + 10; math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s: ∫m = %v, want %v", c.id, got, c.want)
+		}
+	}
+}
+
+func TestS7(t *testing.T) {
+	l := NewLedger(LedgerParams{Rate: 1, Burst: 3, Replicas: 2, Lag: 0.15}, 0)
+	l.Hear(0, LedgerSums{Admitted: 5})
+	if w := l.Wait(0, 1); math.Abs(w-2.85) > 0.01 {
+		t.Errorf("Wait says %v, want 2.85", w)
+	}
+	for now := 0.0; now < 5; now += 0.005 {
+		if l.Take(now, 1, 0.5) {
+			if math.Abs(now-2.85) > 0.01 {
+				t.Errorf("first admission at %v, want 2.85", now)
+			}
+			return
+		}
+	}
+	t.Error("never admitted")
+}
+
+// TestAdvanceIsAdditive, and agrees with a numerical integration of m.
+func TestAdvanceIsAdditive(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := NewLedger(LedgerParams{
+			Rate: math.Pow(10, rapid.Float64Range(-1, 3).Draw(t, "logr")), Burst: rapid.Float64Range(1, 50).Draw(t, "b"),
+			Replicas: 5, Lag: rapid.Float64Range(0.01, 1).Draw(t, "lag"),
+		}, 0)
+		l.Hear(0, LedgerSums{Admitted: rapid.Float64Range(0, 80).Draw(t, "d"), Active: 4})
+		l.x = -1
+		whole, parts, slow := l, l, l.x
+		end := 100 / l.p.Rate * rapid.Float64Range(0.01, 1).Draw(t, "end")
+		whole.Advance(end)
+		const n = 2000
+		for i := range n {
+			mid := min(l.top, l.top-l.d+l.p.Rate*end*(float64(i)+0.5)/n)
+			slow += l.pace * l.speed(mid) * l.p.Rate * end / n
+		}
+		for range 7 {
+			parts.Advance(rapid.Float64Range(0, end).Draw(t, "t"))
+		}
+		parts.Advance(end)
+		if !near(whole.d, parts.d, 1e-9) || !near(whole.x, parts.x, 1e-9) {
+			t.Fatalf("one step d=%v x=%v, parts d=%v x=%v", whole.d, whole.x, parts.d, parts.x)
+		}
+		if math.Abs(whole.x-min(1, slow)) > 1e-3 {
+			t.Fatalf("x = %v, numerical %v", whole.x, min(1, slow))
+		}
+	})
+}
+
+// TestOneReplicaIsGCRA: the same decisions, but for arrivals so close to the
+// edge that nanoseconds decide, and D = (TAT−t)·r at all times.
+func TestOneReplicaIsGCRA(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := math.Pow(10, rapid.Float64Range(-3, 5).Draw(t, "logr"))
+		b := float64(rapid.IntRange(1, 200).Draw(t, "b"))
+		strict := rapid.Bool().Draw(t, "strict")
+		l := NewLedger(LedgerParams{Rate: r, Burst: b, Replicas: 1, Strict: strict}, 0)
+		g := GCRA{Rate: r, Burst: b}
+		var tat, now int64
+		for range 200 {
+			now += int64(rapid.Float64Range(0, 3).Draw(t, "gap") / r * 1e9)
+			cost := rapid.SampledFrom([]float64{0.5, 1, 1, 1, 2.25}).Draw(t, "cost")
+			slack := 1e-6*b + 8*math.Sqrt(b)*r*1e-9 + 200*r*1e-9
+			edge := math.Abs(b-SpentAt(tat, now, r)-cost) < slack
+			next, ok := g.Take(tat, now, cost)
+			wait := g.Wait(tat, now, cost)
+			if (wait == 0) != ok {
+				t.Fatalf("Wait %d but Take %v", wait, ok)
+			}
+			l.Advance(float64(now) * 1e-9)
+			if edge {
+				l = FromSpent(l.p, float64(now)*1e-9, SpentAt(tat, now, r))
+				continue
+			}
+			if got := l.Take(float64(now)*1e-9, cost, 0.3); got != ok {
+				t.Fatalf("now %d cost %v: ledger %v (d=%v), GCRA %v (D=%v)", now, cost, got, l.d, ok, SpentAt(tat, now, r))
+			}
+			tat = next
+			if math.Abs(l.d-SpentAt(tat, now, r)) > slack {
+				t.Fatalf("D: ledger %v, GCRA %v", l.d, SpentAt(tat, now, r))
+			}
+			if back := SpentAt(TATFor(l.d, now, r), now, r); back < l.d*(1-1e-12) || back > l.d*(1+1e-12)+2e-9*r {
+				t.Fatalf("TATFor(%v) holds %v", l.d, back)
+			}
+		}
+	})
+}
+
+// TestGCRAMeanIsExact where a request is not a whole number of nanoseconds.
+func TestGCRAMeanIsExact(t *testing.T) {
+	for _, r := range []float64{3, 3e3, 3e6, 3e7} {
+		var tat, n int64
+		end := int64(2e5 / r * 1e9)
+		for tat <= end {
+			tat, _ = Take(tat, tat, r, 1e6, 1)
+			n++
+		}
+		if mean := float64(n) / float64(end) * 1e9 / r; math.Abs(mean-1) > 1e-3 {
+			t.Errorf("r=%v: mean/r %v", r, mean)
+		}
+	}
+}
+
+// drive feeds a ledger random events and calls check after each.
+func drive(t *rapid.T, l *Ledger, scale float64, check func(admitted bool, before float64)) []bool {
+	var got []bool
+	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+	now, heard := 0.0, 0.0
+	for range 300 {
+		now += rng.ExpFloat64() / l.p.Rate / 3
+		free := func() float64 { l.Advance(now); return l.top - l.d }()
+		ok := false
+		switch rng.IntN(6) {
+		case 0:
+			heard += float64(rng.IntN(3)) - 0.3
+			heard = max(0, heard)
+			l.Hear(now, LedgerSums{Admitted: heard, Claims: .6 / scale * rng.Float64(), Active: float64(rng.IntN(3)), Unsaturated: .3 / scale * rng.Float64()})
+		case 1:
+			l.Publish(now)
+		default:
+			ok = l.Take(now, 1, rng.Float64())
+			got = append(got, ok)
+		}
+		check(ok, free)
+	}
+	return got
+}
+
+func TestLedgerInvariants(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := NewLedger(LedgerParams{
+			Rate: math.Pow(10, rapid.Float64Range(-2, 3).Draw(t, "logr")), Burst: rapid.Float64Range(1, 40).Draw(t, "b"),
+			Replicas: float64(rapid.IntRange(1, 20).Draw(t, "n")), Lag: .15, Strict: rapid.Bool().Draw(t, "strict"),
+		}, 0)
+		count := 0.0
+		drive(t, &l, 1, func(ok bool, free float64) {
+			if ok {
+				count++
+			}
+			f, s := l.Shares()
+			switch {
+			case l.d < 0 || l.x < -1 || l.x > 1 || l.recent < 0 || l.before < 0:
+				t.Fatalf("state out of range: %+v", l)
+			case !(0 < s && s <= f && f <= 1):
+				t.Fatalf("shares: s %v f %v", s, f)
+			case ok && free < 1-1e-6:
+				t.Fatalf("admitted with L = %v", free)
+			case l.admitted != count:
+				t.Fatalf("A = %v after %v admissions", l.admitted, count)
+			}
+		})
+	})
+}
+
+// TestWaitIsSound: left alone, a refused request passes at the time told, and
+// not well before it.
+func TestWaitIsSound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := NewLedger(LedgerParams{
+			Rate: math.Pow(10, rapid.Float64Range(-1, 3).Draw(t, "logr")), Burst: rapid.Float64Range(1, 40).Draw(t, "b"),
+			Replicas: float64(rapid.IntRange(1, 8).Draw(t, "n")), Lag: .15, Strict: rapid.Bool().Draw(t, "strict"),
+		}, 0)
+		drive(t, &l, 1, func(bool, float64) {})
+		w := l.Wait(l.at, 1)
+		late, early := l, l
+		if !late.Take(l.at+w*(1+1e-9)+1e-7, 1, .5) {
+			t.Fatalf("Wait %v, yet refused then: %+v", w, late)
+		}
+		if w > 1e-3 && early.Take(l.at+w*0.99, 1, .5) {
+			t.Fatalf("Wait %v, yet admitted at .99 of it", w)
+		}
+	})
+}
+
+// TestTimeScaling: time times k and r by 1/k leave every decision as it is, as
+// far as δ scales as well (the demand window is absolute: no claims here).
+func TestTimeScaling(t *testing.T) {
+	decide := func(k float64) []bool {
+		l := NewLedger(LedgerParams{Rate: 8 / k, Burst: 10, Replicas: 4, Lag: .125 * k, Strict: true}, 0)
+		rng := rand.New(rand.NewPCG(5, 5))
+		var got []bool
+		now := 0.0
+		for i := range 2000 {
+			now += k * float64(rng.IntN(64)) / 256
+			if i%5 == 0 {
+				l.Hear(now, LedgerSums{Admitted: float64(i / 9), Claims: 5 / k, Active: 2})
+			}
+			got = append(got, l.Take(now, 1, .25))
+		}
+		return got
+	}
+	base := decide(1)
+	for _, k := range []float64{0.25, 4, 64} {
+		for i, ok := range decide(k) {
+			if ok != base[i] {
+				t.Fatalf("k=%v: decision %d is %v, want %v", k, i, ok, base[i])
+			}
+		}
+	}
+}
+
+func TestRefundUndoes(t *testing.T) {
+	l := NewLedger(LedgerParams{Rate: 5, Burst: 10, Replicas: 3, Lag: .15}, 0)
+	l.Take(1, 2, .5)
+	before := l
+	l.Take(1, 3, .5)
+	l.Refund(3)
+	if l.d != before.d || l.admitted != before.admitted || l.recent != before.recent || l.x < before.x {
+		t.Errorf("after a refund %+v, want %+v", l, before)
+	}
+}
+
+func TestLedgerConfigureKeepsCounts(t *testing.T) {
+	l := NewLedger(LedgerParams{Rate: 5, Burst: 10, Replicas: 3, Lag: .15}, 0)
+	for range 4 {
+		l.Take(1, 1, .5)
+	}
+	d, a := l.Spent(), l.Admitted()
+	l.Configure(LedgerParams{Rate: 50, Burst: 100, Replicas: 3, Lag: .15}, 1)
+	if l.Spent() != d || l.Admitted() != a {
+		t.Errorf("spent %v admitted %v, want %v %v", l.Spent(), l.Admitted(), d, a)
+	}
+}
+
+func TestHearEpochAndFirstContact(t *testing.T) {
+	p := LedgerParams{Rate: 1, Burst: 10, Replicas: 3, Lag: .15}
+	l := NewLedger(p, 0)
+	l.Hear(0, LedgerSums{Admitted: 1e6, Spent: 3, Epoch: 1})
+	if l.Spent() != 3 {
+		t.Errorf("new epoch: spent %v, want 3: the rest was repaid long ago", l.Spent())
+	}
+	l.Hear(0, LedgerSums{Admitted: 1e6 + 2, Spent: 5, Epoch: 1})
+	l.Hear(0, LedgerSums{Admitted: 1e6 + 1, Spent: 5, Epoch: 1})
+	if l.Spent() != 4 {
+		t.Errorf("signed change: spent %v, want 4", l.Spent())
+	}
+	l = FromSpent(p, 0, 2)
+	l.FirstContact(0, LedgerSums{Admitted: 1e6, Spent: 7, Epoch: 1})
+	if l.Spent() != 7 {
+		t.Errorf("first contact: spent %v, want 7", l.Spent())
+	}
+}
