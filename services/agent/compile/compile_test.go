@@ -1,0 +1,161 @@
+package compile
+
+import (
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/proto/link"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"pgregory.net/rapid"
+)
+
+func pool(p *quotav1.Pool) *quotav1.Resource {
+	return &quotav1.Resource{Kind: &quotav1.Resource_Pool{Pool: p}}
+}
+
+func tenant(t *quotav1.Tenant) *quotav1.Resource {
+	return &quotav1.Resource{Kind: &quotav1.Resource_Tenant{Tenant: t}}
+}
+
+func quota(q *quotav1.Quota) *quotav1.Resource {
+	return &quotav1.Resource{Kind: &quotav1.Resource_Quota{Quota: q}}
+}
+
+func limitOf(l *quotav1.Limit) *quotav1.Resource {
+	return &quotav1.Resource{Kind: &quotav1.Resource_Limit{Limit: l}}
+}
+
+func compiled(t *testing.T, resources ...*quotav1.Resource) *link.Config {
+	t.Helper()
+	var b Book
+	b.Replace(resources)
+	c, err := b.Config(7, 42)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestRate(t *testing.T) {
+	for s, want := range map[string]float64{
+		"100/s": 100, "2.5/sec": 2.5, "1/second": 1, "600/min": 10, "30/minute": .5,
+		"3600/h": 1, "1800/hour": .5, "86400/d": 1, "8640/day": .1, "0/s": 0,
+	} {
+		if got, err := Rate(s); err != nil || math.Abs(got-want) > 1e-12 {
+			t.Errorf("Rate(%q) = %v, %v, want %v", s, got, err, want)
+		}
+	}
+	for _, s := range []string{"", "100", "100/", "/s", "-1/s", "1e3/s", "NaN/s", "Inf/s", "1/week", "1..2/s", "0x10/s", strings.Repeat("9", 400) + "/s"} {
+		if got, err := Rate(s); err == nil {
+			t.Errorf("Rate(%q) = %v, want an error", s, got)
+		}
+	}
+}
+
+func TestConfig(t *testing.T) {
+	police := link.Queue{Law: link.Police}
+	usual := link.Queue{Law: link.VariableStructure, DelayTarget: 50 * time.Millisecond, MaxWait: time.Second, MaxRequests: 1024}
+	got := compiled(t,
+		limitOf(&quotav1.Limit{Name: "tenants/-/limits/all", Rate: "10/s"}),
+		limitOf(&quotav1.Limit{Name: "tenants/-/limits/small", Rate: "6/min"}),
+		limitOf(&quotav1.Limit{Name: "tenants/a/limits/all", Rate: "99/s", Burst: 5, Key: quotav1.Key_TENANT, Strict: true,
+			Pools: []string{"api"}, Mode: quotav1.Mode_SHADOW, Queue: &quotav1.Queue{Aqm: quotav1.Aqm_DROP_TAIL},
+			Overrides: []*quotav1.Override{{Client: "c", Rate: "60/min"}}}),
+		quota(&quotav1.Quota{Name: "tenants/a/quotas/api", Guaranteed: 3, Max: proto.Float64(8), Mode: quotav1.Mode_OFF}),
+		quota(&quotav1.Quota{Name: "tenants/a/quotas/gone", Guaranteed: 3}),
+		quota(&quotav1.Quota{Name: "tenants/b/quotas/api"}),
+		tenant(&quotav1.Tenant{Name: "tenants/a", Weight: 2}),
+		pool(&quotav1.Pool{Name: "pools/api", Capacity: 100}),
+		pool(&quotav1.Pool{Name: "pools/db", Capacity: 5, OnLoss: quotav1.OnLoss_SAFE_RATE, HardExpiry: durationpb.New(time.Minute),
+			Queue: &quotav1.Queue{DelayTarget: durationpb.New(time.Millisecond), MaxRequests: 3}}),
+	)
+	all := link.Limit{Name: "all", Rate: 10, Burst: 10, Queue: police, Mode: link.Enforce}
+	small := link.Limit{Name: "small", Rate: .1, Burst: 1, Queue: police, Mode: link.Enforce}
+	droptail := usual
+	droptail.Law = link.DropTail
+	want := &link.Config{Revision: 7, Seed: 42,
+		Pools: []link.Pool{
+			{Name: "api", Capacity: 100, Queue: usual, OnLoss: link.Freeze},
+			{Name: "db", Capacity: 5, OnLoss: link.SafeRate, HardExpiry: time.Minute,
+				Queue: link.Queue{Law: link.VariableStructure, DelayTarget: time.Millisecond, MaxWait: time.Second, MaxRequests: 3}},
+		},
+		Tenants: []link.Tenant{
+			{Name: "-", Weight: 1, Limits: []link.Limit{all, small}},
+			{Name: "a", Weight: 2, Limits: []link.Limit{
+				{Name: "all", PerTenant: true, Rate: 99, Burst: 5, Pools: []string{"api"}, Queue: droptail, Mode: link.Shadow, Strict: true,
+					Overrides: map[string]link.RateBurst{"c": {Rate: 1, Burst: 1}}}, small},
+				Quotas: []link.Quota{{Pool: "api", Guaranteed: 3, Max: 8, Mode: link.Off}}},
+			{Name: "b", Weight: 1, Limits: []link.Limit{all, small},
+				Quotas: []link.Quota{{Pool: "api", Max: math.Inf(1), Mode: link.Enforce}}},
+		},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestConfigNamesWhatIsWrong(t *testing.T) {
+	for _, c := range []struct {
+		want string
+		r    *quotav1.Resource
+	}{
+		{"pools/x: capacity", pool(&quotav1.Pool{Name: "pools/x", Capacity: math.NaN()})},
+		{"pools/x: on_loss", pool(&quotav1.Pool{Name: "pools/x", Capacity: 1, OnLoss: 99})},
+		{"pools/x: queue: aqm", pool(&quotav1.Pool{Name: "pools/x", Capacity: 1, Queue: &quotav1.Queue{Aqm: 99}})},
+		{`"pool/x" is malformed`, pool(&quotav1.Pool{Name: "pool/x", Capacity: 1})},
+		{"tenants/x: weight", tenant(&quotav1.Tenant{Name: "tenants/x", Weight: -1})},
+		{`want tenants/ID/limits/ID`, limitOf(&quotav1.Limit{Name: "tenants/x", Rate: "1/s"})},
+		{"tenants/x/limits/y: rate", limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1"})},
+		{"tenants/x/limits/y: burst", limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1/s", Burst: math.Inf(1)})},
+		{`client "c": rate`, limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1/s", Overrides: []*quotav1.Override{{Client: "c"}}})},
+		{"is there twice", limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1/s", Overrides: []*quotav1.Override{{Client: "c", Rate: "1/s"}, {Client: "c", Rate: "1/s"}}})},
+		{"guaranteed is 3 and max 2", quota(&quotav1.Quota{Name: "tenants/x/quotas/ok", Guaranteed: 3, Max: proto.Float64(2)})},
+		{"kind that this build does not know", &quotav1.Resource{}},
+	} {
+		var b Book
+		b.Replace([]*quotav1.Resource{pool(&quotav1.Pool{Name: "pools/ok", Capacity: 1}), c.r})
+		if _, err := b.Config(1, 1); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want one with %q", err, c.want)
+		}
+	}
+}
+
+// A book kept by changes equals one that was replaced, in any order.
+func TestBookChangesEqualSnapshot(t *testing.T) {
+	names := []string{"tenants/a", "tenants/b", "tenants/c", "tenants/-"}
+	rapid.Check(t, func(t *rapid.T) {
+		var changed Book
+		state := map[string]*quotav1.Resource{}
+		for range rapid.IntRange(0, 12).Draw(t, "changes") {
+			name := rapid.SampledFrom(names).Draw(t, "name")
+			if rapid.Bool().Draw(t, "delete") {
+				changed.Change(nil, []string{name})
+				delete(state, name)
+				continue
+			}
+			r := tenant(&quotav1.Tenant{Name: name, Weight: rapid.Float64Range(.1, 9).Draw(t, "w")})
+			changed.Change([]*quotav1.Resource{r}, nil)
+			state[name] = r
+		}
+		var whole Book
+		var list []*quotav1.Resource
+		for _, r := range state {
+			list = append(list, r)
+		}
+		whole.Replace(list)
+		a, err := changed.Config(1, 1)
+		b, err2 := whole.Config(1, 1)
+		if err != nil || err2 != nil || !reflect.DeepEqual(a, b) || changed.Len() != len(state) {
+			t.Fatalf("%v %v: %+v, want %+v", err, err2, a, b)
+		}
+		if !slices.IsSortedFunc(a.Tenants, func(x, y link.Tenant) int { return strings.Compare(x.Name, y.Name) }) {
+			t.Fatalf("not sorted: %+v", a.Tenants)
+		}
+	})
+}

@@ -1,0 +1,30 @@
+// Package compile turns the resources that the coordinator streams (pools,
+// tenants, quotas, limits) into the one configuration that a filter can apply.
+//
+// # Model
+//
+// A [Book] is the set of resources by name, kept current by full snapshots and
+// changes. [Book.Config] compiles it: pure, deterministic (sorted by name), and
+// whole or not at all, so that a configuration with one bad resource leaves the
+// older one in force.
+//
+//	resource                    becomes
+//	pools/p                     Pool, with the default queue where none is given
+//	tenants/t                   Tenant; weight 1 unless given
+//	tenants/t/quotas/p          a Quota in tenant t
+//	tenants/t/limits/l          a Limit in tenant t
+//	tenants/-/limits/l          a Limit in every tenant without an l of its own
+//
+// The tenant "-" is always there: it stands for unknown tenants. A quota or a
+// limit of a tenant that has no resource makes one of weight 1, since the order
+// in which an administrator creates them must not matter.
+//
+// # Units
+//
+// Rates become cost units per second: 600/min is 10. A burst of 0 becomes one
+// second's worth, at least 1. Queues: a pool's default is VARIABLE_STRUCTURE
+// with 50 ms delay target, 1 s longest wait, 1024 requests; a limit without a
+// queue is POLICE.
+//
+// Compiling is O(resources + tenants × default limits).
+package compile
