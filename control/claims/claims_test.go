@@ -1,0 +1,286 @@
+package claims
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func drawRecord(t *rapid.T, gens uint64) Record {
+	return Record{
+		Key: 1, Generation: rapid.Uint64Range(1, gens).Draw(t, "gen"), Seq: rapid.Uint64Range(0, 4).Draw(t, "seq"),
+		Admitted: float64(rapid.IntRange(0, 5).Draw(t, "A")), Claim: float64(rapid.IntRange(0, 3).Draw(t, "R")),
+		Spent: float64(rapid.IntRange(0, 3).Draw(t, "D")),
+	}
+}
+
+func TestMergeIsASemilattice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, c := drawRecord(t, 3), drawRecord(t, 3), drawRecord(t, 3)
+		if Merge(a, a) != a || Merge(a, b) != Merge(b, a) || Merge(Merge(a, b), c) != Merge(a, Merge(b, c)) {
+			t.Fatalf("merge laws fail on %+v %+v %+v", a, b, c)
+		}
+	})
+}
+
+// TestLineageIgnoresOrder: any order, with repeats, gives the same history, and
+// it is what a slow look at all records says.
+func TestLineageIgnoresOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		recs := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Record { return drawRecord(t, 2) }), 1, 12).Draw(t, "records")
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		newest := map[uint64]Record{}
+		var a, b Lineage
+		for _, r := range recs {
+			a.Merge(r)
+			if old, ok := newest[r.Generation]; ok {
+				r = Merge(old, r)
+			}
+			newest[r.Generation] = r
+		}
+		total := 0.0
+		for _, r := range newest {
+			total += r.Admitted
+		}
+		twice := append(append([]Record{}, recs...), recs...)
+		rng.Shuffle(len(twice), func(i, j int) { twice[i], twice[j] = twice[j], twice[i] })
+		for _, r := range twice {
+			b.Merge(r)
+		}
+		if a != b || a.Admitted() != total {
+			t.Fatalf("in order %+v (%v), shuffled %+v; oracle total %v", a, a.Admitted(), b, total)
+		}
+	})
+}
+
+// TestTotalNeverStepsDown while records are heard in order, over many restarts.
+func TestTotalNeverStepsDown(t *testing.T) {
+	tb, last, count := New(Params{}), 0.0, 0.0
+	for i := range uint64(50) {
+		if i%7 == 0 {
+			count = 0
+		}
+		count += float64(i % 3)
+		if _, err := tb.Apply(7, float64(i)*.05, Record{Key: 1, Generation: 1 + i/7, Seq: i % 7, Admitted: count}); err != nil {
+			t.Fatal(err)
+		}
+		if s := tb.Sums(1, 0, float64(i)*.05).Admitted; s < last {
+			t.Fatalf("step %d: total %v after %v", i, s, last)
+		} else {
+			last = s
+		}
+	}
+}
+
+func apply(t *testing.T, tb *Table, id Peer, now float64, r Record) {
+	t.Helper()
+	if o, err := tb.Apply(id, now, r); err != nil || o != Applied {
+		t.Fatalf("apply %+v: outcome %v, error %v", r, o, err)
+	}
+}
+
+func TestSumsLeaveOutTheAsker(t *testing.T) {
+	tb := New(Params{})
+	apply(t, tb, 1, 0, Record{Key: 9, Generation: 1, Seq: 1, Admitted: 4, Claim: 10, Active: 2, Spent: 9})
+	apply(t, tb, 2, 0, Record{Key: 9, Generation: 1, Seq: 1, Admitted: 3, Claim: 5, Unsaturated: 5, Spent: 8})
+	want := Sums{Claims: 5, Unsaturated: 5, Admitted: 3, Spent: 8, Epoch: 1}
+	if got := tb.Sums(9, 1, 0.1); got != want {
+		t.Errorf("sums for 1: %+v, want %+v", got, want)
+	}
+	want = Sums{Claims: 15, Active: 2, Unsaturated: 5, Admitted: 7, Spent: 9, Epoch: 1}
+	if got := tb.Sums(9, 3, 0.1); got != want {
+		t.Errorf("sums for 3: %+v, want %+v", got, want)
+	}
+	if got := tb.Sums(8, 1, 0.1); got != (Sums{}) {
+		t.Errorf("unknown key: %+v, want zero", got)
+	}
+}
+
+func TestANewPeerCountsWhatIsStillSpent(t *testing.T) {
+	tb := New(Params{})
+	apply(t, tb, 1, 0, Record{Key: 9, Generation: 1, Seq: 1, Admitted: 1e6, Spent: 4})
+	apply(t, tb, 1, 1, Record{Key: 9, Generation: 1, Seq: 2, Admitted: 1e6 + 3, Spent: 2})
+	if got := tb.Sums(9, 0, 1).Admitted; got != 7 {
+		t.Errorf("total %v, want 4 + 3", got)
+	}
+}
+
+// TestLifeOfAPeer: heard, stale, forgotten, back; then drained; then removed.
+func TestLifeOfAPeer(t *testing.T) {
+	tb := New(Params{Stale: 1, Forget: 5})
+	apply(t, tb, 1, 10, Record{Key: 9, Generation: 1, Seq: 1, Admitted: 2, Claim: 10, Active: 1, Spent: 2})
+	for _, s := range []struct{ now, admitted, claims, absent float64 }{
+		{10.9, 2, 10, 0}, {11, 12, 10, 0}, {13, 32, 10, 0}, {15, 52, 0, 1}, {99, 52, 0, 1},
+	} {
+		if got := tb.Sums(9, 0, s.now); got.Admitted != s.admitted || got.Claims != s.claims || got.Absent != s.absent {
+			t.Errorf("at %v: %+v, want admitted %v claims %v absent %v", s.now, got, s.admitted, s.claims, s.absent)
+		}
+	}
+	apply(t, tb, 1, 100, Record{Key: 9, Generation: 1, Seq: 2, Admitted: 20, Claim: 4})
+	if got := tb.Sums(9, 0, 100); got.Admitted != 20 || got.Claims != 4 || got.Absent != 0 {
+		t.Errorf("back: %+v, want the truth", got)
+	}
+	tb.Drain(1, 1, 101)
+	if got := tb.Sums(9, 0, 200); got.Admitted != 20 || got.Claims != 0 || got.Absent != 0 {
+		t.Errorf("drained: %+v, want counts alone", got)
+	}
+	apply(t, tb, 1, 201, Record{Key: 9, Generation: 2, Seq: 1, Admitted: 1, Claim: 3})
+	if got := tb.Sums(9, 0, 201); got.Admitted != 21 || got.Claims != 3 {
+		t.Errorf("restarted: %+v, want 21 and 3", got)
+	}
+	tb.Remove(1, 201)
+	if got := tb.Sums(9, 0, 300); got.Admitted != 21 || got.Claims != 0 || got.Absent != 0 {
+		t.Errorf("removed: %+v, want 21", got)
+	}
+}
+
+func TestSilentMemberIsAbsent(t *testing.T) {
+	tb := New(Params{Stale: 1, Forget: 5})
+	tb.SetWeight(3, 2.5, 0)
+	if got := tb.Sums(9, 0, 4).Absent; got != 0 {
+		t.Errorf("absent after 4 s: %v", got)
+	}
+	if got := tb.Sums(9, 0, 5).Absent; got != 2.5 {
+		t.Errorf("absent after 5 s: %v, want 2.5", got)
+	}
+	tb.Heard(3, 6)
+	if got := tb.Sums(9, 0, 7).Absent; got != 0 {
+		t.Errorf("absent when heard: %v", got)
+	}
+}
+
+func TestBoundedKeys(t *testing.T) {
+	tb := New(Params{Stale: 1, MaxKeys: 100})
+	for k := range uint64(100) {
+		apply(t, tb, 1, 0, Record{Key: k, Generation: 1, Seq: 1, Admitted: 5, Spent: 5, Claim: float64(k % 2)})
+	}
+	if o, _ := tb.Apply(1, 0.5, Record{Key: 1000, Generation: 1}); o != Refused || tb.Refused() != 1 {
+		t.Errorf("outcome %v with every key fresh, want Refused", o)
+	}
+	tb.Heard(1, 2)
+	first := tb.Sums(2, 0, 2).Epoch
+	for k := uint64(1000); k < 1050; k++ {
+		apply(t, tb, 1, 2, Record{Key: k, Generation: 1, Seq: 1, Claim: 1})
+	}
+	if tb.Len() != 100 {
+		t.Errorf("%d keys, want 100", tb.Len())
+	}
+	for k := range uint64(100) {
+		if held := tb.Sums(k, 0, 2).Epoch != 0; held != (k%2 == 1) {
+			t.Errorf("key %d held %v: only keys without a claim may go", k, held)
+		}
+	}
+	tb.Evict(1001)
+	apply(t, tb, 1, 2, Record{Key: 2, Generation: 1, Seq: 9, Admitted: 6, Spent: 1})
+	if got := tb.Sums(2, 0, 2); got.Epoch == first || got.Admitted != 1 {
+		t.Errorf("key that came back: %+v, want a new epoch and 1 admitted", got)
+	}
+}
+
+func TestBadRecordsAreRefused(t *testing.T) {
+	tb := New(Params{})
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1} {
+		for _, r := range []Record{{Admitted: v}, {Claim: v}, {Active: v}, {Unsaturated: v}, {Spent: v}} {
+			if _, err := tb.Apply(1, 0, r); err == nil || tb.Len() != 0 {
+				t.Errorf("%+v: error %v, %d keys; want an error and nothing held", r, err, tb.Len())
+			}
+		}
+	}
+}
+
+// TestTableMatchesSlowOracle runs random records of many peers and keys in any
+// order, with drains and removals, beside a table made of plain maps.
+func TestTableMatchesSlowOracle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type id struct {
+			peer Peer
+			key  uint64
+		}
+		tb := New(Params{Stale: 100, Forget: 200})
+		rows, repaid, base := map[id]*Lineage{}, map[id]float64{}, map[uint64]float64{}
+		gen, drained := map[Peer]uint64{}, map[Peer]bool{}
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 2))
+		for range 150 {
+			p := Peer(1 + rng.IntN(4))
+			switch rng.IntN(20) {
+			case 0:
+				tb.Drain(p, gen[p], 0)
+				drained[p] = true
+			case 1:
+				tb.Remove(p, 0)
+				for k, l := range rows {
+					if k.peer == p {
+						base[k.key] += math.Max(0, l.Admitted()-repaid[k])
+						delete(rows, k)
+					}
+				}
+				delete(gen, p)
+				delete(drained, p)
+			default:
+				r := Record{Key: uint64(rng.IntN(3)), Generation: uint64(1 + rng.IntN(3)), Seq: uint64(rng.IntN(9)),
+					Admitted: float64(rng.IntN(9)), Claim: float64(rng.IntN(5)), Spent: float64(rng.IntN(9))}
+				if _, err := tb.Apply(p, 0, r); err != nil {
+					t.Fatal(err)
+				}
+				if r.Generation > gen[p] {
+					gen[p], drained[p] = r.Generation, false
+				}
+				k := id{p, r.Key}
+				if rows[k] == nil {
+					rows[k], repaid[k] = &Lineage{}, r.Admitted-math.Min(r.Admitted, r.Spent)
+				}
+				rows[k].Merge(r)
+			}
+			for key := range uint64(3) {
+				admitted, claims := base[key], 0.0
+				for k, l := range rows {
+					if k.key != key {
+						continue
+					}
+					admitted += math.Max(0, l.Admitted()-repaid[k])
+					if !drained[k.peer] && l.Latest.Generation == gen[k.peer] {
+						claims += l.Latest.Claim
+					}
+				}
+				if got := tb.Sums(key, 0, 0); math.Abs(got.Admitted-admitted) > 1e-9 || got.Claims != claims {
+					t.Fatalf("key %d: %+v, oracle admitted %v claims %v", key, got, admitted, claims)
+				}
+			}
+		}
+	})
+}
+
+func TestApplyAndSumsAllocateNothing(t *testing.T) {
+	tb := New(Params{})
+	seq := uint64(0)
+	if n := testing.AllocsPerRun(100, func() {
+		seq++
+		for p := range Peer(5) {
+			_, _ = tb.Apply(p, 1, Record{Key: seq % 8, Generation: 1, Seq: seq, Claim: 2})
+		}
+		tb.Sums(seq%8, 1, 1)
+	}); n >= 1 {
+		t.Errorf("%v allocations, want 0", n)
+	}
+}
+
+func BenchmarkApply(b *testing.B) {
+	tb := New(Params{})
+	seq := uint64(0)
+	for b.Loop() {
+		seq++
+		_, _ = tb.Apply(Peer(seq%10), 1, Record{Key: seq / 10 % 4096, Generation: 1, Seq: seq, Claim: 2})
+	}
+}
+
+func BenchmarkSums10Peers(b *testing.B) {
+	tb := New(Params{})
+	for p := range Peer(10) {
+		_, _ = tb.Apply(p, 1, Record{Key: 1, Generation: 1, Claim: 2})
+	}
+	for b.Loop() {
+		tb.Sums(1, 3, 1)
+	}
+}
