@@ -1,0 +1,89 @@
+# Titrate. `make help` lists what there is.
+# Everything that is fetched goes to $(CACHE), keyed by version; nothing is installed in the repository.
+
+SHELL    := /usr/bin/env bash
+DURATION ?= 60s
+CACHE    ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/titrate
+ENVOY    := 1.40.0
+export ENVOY_BIN ?= $(CACHE)/envoy-$(ENVOY)/envoy
+export GOFLAGS ?= -buildvcs=false
+
+MODULES := control lab proto envoy-filter services e2e
+GO_SRC  := $(shell find control proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo dev test verify race lint generate check-generated tidy bench bench-envoy containers images envoy check-go standalone clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: bin/titrate bin/libtitrate.so ## bin/titrate and bin/libtitrate.so
+
+bin/titrate: $(GO_SRC) | check-go
+	@echo "building bin/titrate (the first time takes a few minutes)"
+	@cd services && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o ../$@ ./cmd/titrate
+
+bin/libtitrate.so: $(GO_SRC) | check-go
+	@echo "building bin/libtitrate.so"
+	@cd envoy-filter && CGO_ENABLED=1 go build -trimpath -ldflags='-s -w' -buildmode=c-shared -o ../$@ . && rm -f ../bin/libtitrate.h
+
+check-go:
+	@tools/sh/need.sh go gcc
+
+envoy: $(ENVOY_BIN) ## fetch Envoy $(ENVOY) into the cache (ENVOY_BIN=… uses your own)
+
+$(CACHE)/envoy-$(ENVOY)/envoy:
+	@tools/sh/envoy.sh $(ENVOY) $@
+
+demo: build envoy ## three real Envoys hold one limit and share one upstream; DURATION=60s JSON=file TRACE=file
+	@bin/titrate dev --duration $(DURATION) $(if $(JSON),--json $(JSON)) $(if $(TRACE),--trace $(TRACE)) $(ARGS)
+
+dev: build envoy ## the same without load: drive it yourself (README, second screen)
+	@bin/titrate dev --no-load $(ARGS)
+
+test: build envoy containers ## all tests: laws, services, real Envoy, containers
+	@cd control && go test ./...
+	@cd proto && go test ./link/...
+	@cd envoy-filter && go test ./...
+	@cd services && go test ./...
+	@cd e2e && go test -count=1 -timeout 20m ./...
+
+race: build envoy ## the tests that have no C boundary, under the race detector
+	@cd control && go test -race ./...
+	@cd proto && go test -race ./link/...
+	@cd services && go test -race ./...
+
+verify: test race ## test, race, and the long suites: fuzzing, a full demo
+	@tools/sh/fuzz.sh 10s
+	@$(MAKE) --no-print-directory demo </dev/null
+
+lint: check-go ## golangci-lint in every module, buf lint, shell syntax, charts
+	@tools/sh/lint.sh $(MODULES)
+
+generate: check-go ## Go from the protos
+	@bash proto/generate.sh
+
+check-generated: generate
+	@git diff --exit-code --stat -- proto || { echo 'generated code is out of date: run `make generate` and commit'; exit 1; }
+
+standalone: check-go # every module builds without the workspace
+	@for m in $(MODULES); do echo "GOWORK=off go build ./$$m"; (cd $$m && GOWORK=off go build ./... && GOWORK=off go vet ./...) || exit 1; done
+
+tidy: check-go ## go mod tidy everywhere
+	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
+
+bench: check-go ## benchmarks of the laws, the limiter and the filter; table in docs/measurements.md
+	@cd control && go test -run '^$$' -bench . -benchmem -benchtime 200ms ./...
+
+bench-envoy: build envoy ## one Envoy: filter over no filter and over local_ratelimit, interleaved rounds
+	@cd e2e && go run ./bench $(ARGS)
+
+containers: ## a container engine and the base images, installed and started if missing
+	@tools/sh/containers.sh $(ENVOY)
+
+images: build containers ## titrate and gateway images
+	@docker build -q -t titrate/titrate:dev -f deploy/titrate.Dockerfile .
+	@docker build -q -t titrate/gateway:dev -f deploy/gateway.Dockerfile .
+
+clean: ## remove bin/
+	rm -rf bin

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# need.sh COMMAND...: sees that the commands exist; installs Debian packages for those that do not,
+# saying so. go itself is not installed: its version matters.
+set -euo pipefail
+declare -A package=([gcc]=gcc [docker]=docker.io [dockerd]=docker.io [mmdebstrap]=mmdebstrap [unzip]=unzip
+  [wrk]=wrk [hey]=hey [pip]=python3-pip [iptables]=iptables)
+missing=()
+for c in "$@"; do
+  command -v "$c" >/dev/null 2>&1 && continue
+  if [ "$c" = go ]; then
+    echo "go is not in PATH: install Go 1.26 or later (https://go.dev/dl)" >&2
+    exit 1
+  fi
+  missing+=("${package[$c]:-$c}")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+sudo=
+[ "$(id -u)" -eq 0 ] || sudo=sudo
+echo "installing Debian packages: ${missing[*]}"
+$sudo apt-get update -qq >/dev/null
+DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
