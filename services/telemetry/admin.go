@@ -1,0 +1,113 @@
+package telemetry
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Admin is the HTTP server of a process: /metrics, /healthz, /readyz and what
+// [Admin.Handle] adds. With a certificate it speaks HTTPS; it never asks for a
+// client certificate, since probes and scrapers have none.
+type Admin struct {
+	mux    *http.ServeMux
+	log    *slog.Logger
+	secure *tls.Config
+
+	mu     sync.Mutex
+	checks []check
+}
+
+// check is one condition of readiness.
+type check struct {
+	name string
+	run  func() error
+}
+
+// NewAdmin makes the server around metrics, with TLS if security has a certificate.
+func NewAdmin(metrics *Metrics, security Security, log *slog.Logger) (*Admin, error) {
+	security.CA = ""
+	secure, err := security.ServerTLS()
+	if err != nil {
+		return nil, err
+	}
+	a := &Admin{mux: http.NewServeMux(), log: log, secure: secure}
+	a.mux.Handle("GET /metrics", metrics.Handler())
+	a.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	a.mux.HandleFunc("GET /readyz", a.ready)
+	return a, nil
+}
+
+// Handle adds a handler, with a pattern of net/http such as "GET /status".
+func (a *Admin) Handle(pattern string, h http.Handler) { a.mux.Handle(pattern, h) }
+
+// Check adds a condition to /readyz: run gives nil while it holds, otherwise
+// what is wrong. It is called on each probe and must not block.
+func (a *Admin) Check(name string, run func() error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.checks = append(a.checks, check{name, run})
+}
+
+// Ready is nil while every check passes.
+func (a *Admin) Ready() error {
+	a.mu.Lock()
+	checks := slices.Clone(a.checks)
+	a.mu.Unlock()
+	var failed []error
+	for _, c := range checks {
+		if err := c.run(); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", c.name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (a *Admin) ready(w http.ResponseWriter, _ *http.Request) {
+	if err := a.Ready(); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	io.WriteString(w, "ok\n")
+}
+
+// ServeHTTP answers one request: an Admin can be mounted or tested without a port.
+func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
+
+// Serve answers on listener until ctx ends, then closes it, giving requests under
+// way a second.
+func (a *Admin) Serve(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler:           a,
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       time.Minute,
+		TLSConfig:         a.secure,
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+	}
+	stop := context.AfterFunc(ctx, func() {
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if server.Shutdown(grace) != nil {
+			server.Close()
+		}
+	})
+	defer stop()
+	var err error
+	if a.secure != nil {
+		err = server.ServeTLS(listener, "", "")
+	} else {
+		err = server.Serve(listener)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("admin server on %s: %w", listener.Addr(), err)
+}

@@ -1,0 +1,116 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
+	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/metric"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+)
+
+// endpointVariables are the standard variables that switch OTLP on; the exporter
+// reads their value itself, with the other OTEL_EXPORTER_OTLP_* settings.
+var endpointVariables = []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"}
+
+// Meters says where a process's metrics go. Prometheus always may scrape them.
+type Meters struct {
+	Service  string // service.name, such as titrate-agent
+	Instance string // service.instance.id: the process's unique name
+	Version  string // service.version
+	// Endpoint is a URL of an OTLP gRPC receiver, such as http://otel:4317; the
+	// scheme says whether TLS is used. Empty = OTEL_EXPORTER_OTLP_ENDPOINT, and
+	// without that no push.
+	Endpoint string
+}
+
+// Flags adds --otlp-endpoint.
+func (m *Meters) Flags(fs *pflag.FlagSet) {
+	fs.StringVar(&m.Endpoint, "otlp-endpoint", "",
+		"URL of an OTLP gRPC receiver that metrics are pushed to, such as http://127.0.0.1:4317 (default: $OTEL_EXPORTER_OTLP_ENDPOINT, or no push)")
+}
+
+// Metrics is a process's meter provider. Safe for concurrent use.
+type Metrics struct {
+	provider *sdk.MeterProvider
+	registry *prometheus.Registry
+}
+
+// Open makes the provider. It does not wait for the OTLP receiver: an absent one
+// costs log lines of the exporter, never a start.
+func (m Meters) Open(ctx context.Context) (*Metrics, error) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	exporter, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithoutScopeInfo())
+	if err != nil {
+		return nil, fmt.Errorf("prometheus exporter: %w", err)
+	}
+	options := []sdk.Option{sdk.WithReader(exporter), sdk.WithResource(m.resource())}
+	if push, err := m.push(ctx); err != nil {
+		return nil, err
+	} else if push != nil {
+		options = append(options, sdk.WithReader(sdk.NewPeriodicReader(push)))
+	}
+	return &Metrics{provider: sdk.NewMeterProvider(options...), registry: registry}, nil
+}
+
+// push is the OTLP exporter, nil if none is configured.
+func (m Meters) push(ctx context.Context) (sdk.Exporter, error) {
+	var options []otlpmetricgrpc.Option
+	if m.Endpoint != "" {
+		options = append(options, otlpmetricgrpc.WithEndpointURL(m.Endpoint))
+	} else if !anySet(endpointVariables) {
+		return nil, nil
+	}
+	exporter, err := otlpmetricgrpc.New(ctx, options...)
+	if err != nil {
+		return nil, fmt.Errorf("OTLP exporter for %q: %w", m.Endpoint, err)
+	}
+	return exporter, nil
+}
+
+func anySet(names []string) bool {
+	for _, name := range names {
+		if os.Getenv(name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func (m Meters) resource() *resource.Resource {
+	return resource.NewSchemaless(
+		attribute.String("service.name", m.Service),
+		attribute.String("service.instance.id", m.Instance),
+		attribute.String("service.version", m.Version),
+	)
+}
+
+// Meter makes instruments for one package, named by its import path.
+func (m *Metrics) Meter(name string) metric.Meter { return m.provider.Meter(name) }
+
+// Provider is the provider itself, for instrumentation libraries.
+func (m *Metrics) Provider() metric.MeterProvider { return m.provider }
+
+// Handler answers a Prometheus scrape.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+}
+
+// Close pushes what is left and stops; ctx bounds how long that may take.
+func (m *Metrics) Close(ctx context.Context) error {
+	if err := m.provider.Shutdown(ctx); err != nil && !errors.Is(err, sdk.ErrReaderShutdown) {
+		return fmt.Errorf("stop metrics: %w", err)
+	}
+	return nil
+}
