@@ -1,0 +1,254 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/services/telemetry"
+)
+
+func TestLogger(t *testing.T) {
+	for _, c := range []struct{ level, format, want string }{
+		{"", "", "level=WARN msg=hello"},
+		{"warn", "json", `"msg":"hello"`},
+		{"error", "text", ""},
+		{"loud", "text", "--log-level"},
+		{"info", "xml", "--log-format"},
+	} {
+		var out bytes.Buffer
+		log, err := telemetry.Log{Level: c.level, Format: c.format}.Logger(&out)
+		if err != nil {
+			out.WriteString(err.Error())
+		} else {
+			log.Warn("hello")
+		}
+		if got := out.String(); !strings.Contains(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%q %q: %q, want %q", c.level, c.format, got, c.want)
+		}
+	}
+}
+
+// admin is an admin server over fresh metrics with one counter in them.
+func admin(t *testing.T, security telemetry.Security) *telemetry.Admin {
+	t.Helper()
+	metrics, err := telemetry.Meters{Service: "titrate-test", Instance: "one"}.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { metrics.Close(context.Background()) })
+	counter, err := metrics.Meter("test").Int64Counter("titrate_test_things")
+	if err != nil {
+		t.Fatal(err)
+	}
+	counter.Add(t.Context(), 3)
+	a, err := telemetry.NewAdmin(metrics, security, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func get(a *telemetry.Admin, path string) (int, string) {
+	w := httptest.NewRecorder()
+	a.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+	return w.Code, w.Body.String()
+}
+
+func TestAdmin(t *testing.T) {
+	a := admin(t, telemetry.Security{})
+	var broken error
+	a.Check("etcd", func() error { return broken })
+	a.Handle("GET /status", http.RedirectHandler("/elsewhere", http.StatusFound))
+	if code, body := get(a, "/metrics"); code != 200 || !strings.Contains(body, "titrate_test_things_total 3") ||
+		!strings.Contains(body, `service_name="titrate-test"`) {
+		t.Errorf("metrics: %d %s", code, body)
+	}
+	if code, _ := get(a, "/healthz"); code != 200 {
+		t.Errorf("healthz: %d", code)
+	}
+	if code, _ := get(a, "/readyz"); code != 200 {
+		t.Errorf("readyz: %d", code)
+	}
+	broken = errors.New("away for 3s")
+	if code, body := get(a, "/readyz"); code != 503 || !strings.Contains(body, "etcd: away for 3s") {
+		t.Errorf("readyz: %d %s", code, body)
+	}
+	if code, _ := get(a, "/status"); code != http.StatusFound {
+		t.Errorf("status: %d", code)
+	}
+}
+
+func TestListenGuard(t *testing.T) {
+	for _, c := range []struct {
+		security telemetry.Security
+		address  string
+		want     string
+	}{
+		{telemetry.Security{}, "127.0.0.1:0", ""},
+		{telemetry.Security{}, "[::1]:x", "unknown port"},
+		{telemetry.Security{}, "0.0.0.0:0", "not a loopback address"},
+		{telemetry.Security{}, ":0", "not a loopback address"},
+		{telemetry.Security{}, "example.org:0", "not a loopback address"},
+		{telemetry.Security{}, "7400", "want host:port"},
+		{telemetry.Security{Insecure: true}, "0.0.0.0:0", ""},
+	} {
+		l, err := c.security.Listen(t.Context(), "--listen", c.address)
+		if err == nil {
+			l.Close()
+		}
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.address, err, c.want)
+		}
+	}
+}
+
+func TestListenNamesTheTakenAddress(t *testing.T) {
+	first, err := telemetry.Security{}.Listen(t.Context(), "--admin", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	taken := first.Addr().String()
+	_, err = telemetry.Security{}.Listen(t.Context(), "--admin", taken)
+	if err == nil || !strings.Contains(err.Error(), "--admin "+taken+": another process") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// certificates writes a CA and a certificate for 127.0.0.1 signed by it.
+func certificates(t *testing.T) telemetry.Security {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, kind string, der []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	caKey, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	ca := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, IsCA: true, BasicConstraintsValid: true,
+		NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "leaf"}, NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, ca, &key.PublicKey, caKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, _ := x509.MarshalECPrivateKey(key)
+	return telemetry.Security{
+		Cert: write("cert.pem", "CERTIFICATE", leafDER), Key: write("key.pem", "EC PRIVATE KEY", keyDER),
+		CA: write("ca.pem", "CERTIFICATE", caDER),
+	}
+}
+
+// handshake connects a client to a server over loopback and gives the server's error.
+func handshake(t *testing.T, server, client *tls.Config) error {
+	t.Helper()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		if c, err := tls.Dial("tcp", l.Addr().String(), client); err == nil {
+			io.Copy(io.Discard, c)
+			c.Close()
+		}
+	}()
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	return conn.(*tls.Conn).HandshakeContext(t.Context())
+}
+
+func TestMutualTLS(t *testing.T) {
+	s := certificates(t)
+	server, err := s.ServerTLS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	full, _ := s.ClientTLS()
+	anonymous, _ := telemetry.Security{CA: s.CA}.ClientTLS()
+	full.ServerName, anonymous.ServerName = "127.0.0.1", "127.0.0.1"
+	if err := handshake(t, server, full); err != nil {
+		t.Errorf("client with certificate: %v", err)
+	}
+	if err := handshake(t, server, anonymous); err == nil {
+		t.Error("client without certificate got in")
+	}
+}
+
+func TestAdminAsksForNoClientCertificate(t *testing.T) {
+	s := certificates(t)
+	a := admin(t, s)
+	l, err := s.Listen(t.Context(), "--admin", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Serve(ctx, l) }()
+	secure, _ := telemetry.Security{CA: s.CA}.ClientTLS()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: secure}}
+	answer, err := client.Get("https://" + l.Addr().String() + "/healthz")
+	if err != nil || answer.StatusCode != 200 {
+		t.Errorf("probe: %v %v", answer, err)
+	}
+	client.CloseIdleConnections()
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSecurityRefuses(t *testing.T) {
+	good := certificates(t)
+	for name, s := range map[string]telemetry.Security{
+		"belong together": {Cert: good.Cert},
+		"--tls-key":       {Cert: good.Cert, Key: good.CA},
+		"no PEM":          {Cert: good.Cert, Key: good.Key, CA: good.Key},
+		"--tls-ca":        {Cert: good.Cert, Key: good.Key, CA: filepath.Join(t.TempDir(), "absent")},
+	} {
+		if _, err := s.ServerTLS(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("server: %v, want %q", err, name)
+		}
+		if _, err := s.ClientTLS(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("client: %v, want %q", err, name)
+		}
+	}
+	if c, err := (telemetry.Security{}).ServerTLS(); c != nil || err != nil {
+		t.Errorf("no certificate: %v %v", c, err)
+	}
+}
