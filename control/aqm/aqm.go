@@ -16,12 +16,12 @@
 //
 // # Invariants
 //
-//   - 0 ≤ probability ≤ 1 always; NaN or negative input counts as 0.
+//   - 0 ≤ probability ≤ 1 always; NaN or negative input counts as 0,
+//     infinite input as 1e15; a time that is not finite or runs backwards is
+//     passed over.
 //   - A share of 0 refuses everything that would have to wait: nothing drains.
 //   - No law allocates; every operation is O(1).
 package aqm
-
-import "math"
 
 // Verdict is a law's decision on one request.
 type Verdict uint8
@@ -75,21 +75,19 @@ func Interval(c0 float64) float64 {
 	if !(c0 > 0) {
 		return 0.2
 	}
-	return math.Min(math.Max(2/c0, 0.01), 0.2)
+	return clip(2/c0, 0.01, 0.2)
 }
 
-// sane maps NaN and negative numbers to 0.
-func sane(v float64) float64 {
-	if !(v > 0) {
-		return 0
-	}
-	return v
-}
+// largest is what infinite amounts and rates count as.
+const largest = 1e15
+
+// sane maps NaN and negative numbers to 0 and caps the rest at largest.
+func sane(v float64) float64 { return clip(v, 0, largest) }
 
 // clip bounds v to [lo, hi] and maps NaN to lo.
 func clip(v, lo, hi float64) float64 {
 	if !(v > lo) {
 		return lo
 	}
-	return math.Min(v, hi)
+	return min(v, hi)
 }

@@ -1,7 +1,5 @@
 package aqm
 
-import "math"
-
 // DropTail bounds the queue by the work it can do within a delay target:
 //
 //	K = max(3, C0·d_T)        arrival: queued + cost > K → drop
@@ -35,7 +33,7 @@ func (d *DropTail) Arrive(a Arrival) Verdict {
 func (d *DropTail) Depart(_, _, sojourn float64) Verdict { return stale(sojourn, d.Deadline) }
 
 // tailLimit is K = max(3, C0·d_T).
-func tailLimit(c0, delay float64) float64 { return math.Max(3, c0*sane(delay)) }
+func tailLimit(c0, delay float64) float64 { return max(3, c0*sane(delay)) }
 
 // tail is the drop-tail verdict for a queue bounded by limit.
 func tail(queued, cost, limit float64) Verdict {

@@ -52,26 +52,23 @@ type VSD struct {
 	Deadline float64
 
 	rate, z, p float64
-	enq        float64 // cost enqueued since the last step
-	last       float64 // time of the last step
 	c0         float64
-	started    bool
+	enqueued   meter
 }
 
 // Step updates the marking probability. A call that does not advance time
 // only takes over c0.
 func (v *VSD) Step(now, queued, c0, clients float64) {
+	first := !v.enqueued.started
 	v.c0 = sane(c0)
-	if !v.started {
-		v.started, v.last, v.rate = true, now, v.c0
+	ts := v.enqueued.lap(now)
+	if ts == 0 {
+		if first {
+			v.rate = v.c0
+		}
 		return
 	}
-	ts := now - v.last
-	if !(ts > 0) {
-		return
-	}
-	v.rate += v.smoothing(ts) * (v.enq/ts - v.rate)
-	v.enq, v.last = 0, now
+	v.rate += v.smoothing(ts) * (v.enqueued.rate(ts) - v.rate)
 	if v.tailed() {
 		v.z, v.p = 0, 0
 		return
@@ -81,7 +78,7 @@ func (v *VSD) Step(now, queued, c0, clients float64) {
 	s := clip(surface/phi, -1, 1)
 	v.p = clip(v.z+delta*s, 0, 1)
 	// A long gap is one look at the queue, not many: integrate at most 1 s.
-	v.z = clip(v.z+math.Min(ts, 1)*0.3*kS*s, 0, 1)
+	v.z = clip(v.z+min(ts, 1)*0.3*kS*s, 0, 1)
 }
 
 // Probability is the marking probability p in force, in [0,1].
@@ -91,7 +88,7 @@ func (v *VSD) Probability() float64 { return v.p }
 func (v *VSD) Arrive(a Arrival) Verdict {
 	verdict := v.judge(a)
 	if verdict != Drop {
-		v.enq += sane(a.Cost)
+		v.enqueued.count(a.Cost)
 	}
 	return verdict
 }
@@ -124,7 +121,7 @@ func (v *VSD) gains(clients float64) (kS, delta, phi float64) {
 	if v.Mode == DropMode {
 		return 0.5 / v.Delay, 0.5, 0.5
 	}
-	return 0.5 / (math.Max(sane(v.ClientDelay), clients/v.c0) + v.Delay), 0.3, 1
+	return 0.5 / (max(sane(v.ClientDelay), clients/v.c0) + v.Delay), 0.3, 1
 }
 
 // smoothing is w_f for a step of ts seconds: a time constant of half the delay

@@ -1,0 +1,149 @@
+package aqm_test
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/titrate/titrate/control/aqm"
+)
+
+// laws are the implementations that the conformance tests run over.
+func laws() map[string]aqm.Law {
+	vs := aqm.PaperVS()
+	return map[string]aqm.Law{
+		"vsd cooperative": &aqm.VSD{Delay: 0.05, ClientDelay: 0.1, Deadline: 1},
+		"vsd drop":        &aqm.VSD{Delay: 0.05, Mode: aqm.DropMode},
+		"droptail":        &aqm.DropTail{Delay: 0.05, Deadline: 1},
+		"vs":              &vs,
+	}
+}
+
+// anything is an ordinary number or a bad one.
+func anything(t *rapid.T, label string) float64 {
+	if rapid.Bool().Draw(t, label+" bad") {
+		return rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, math.MaxFloat64}).Draw(t, label)
+	}
+	return rapid.Float64Range(0, 1e4).Draw(t, label)
+}
+
+// Whatever the input, the probability stays in [0,1], and good input afterwards
+// brings the law back to work.
+func TestLawsSurviveBadNumbers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for name, law := range laws() {
+			for range rapid.IntRange(1, 20).Draw(t, "steps") {
+				law.Step(anything(t, "now"), anything(t, "queued"), anything(t, "c0"), anything(t, "clients"))
+				law.Arrive(aqm.Arrival{Now: 1, Cost: anything(t, "cost"), Queued: anything(t, "q"), Rand: 0.5})
+				law.Depart(anything(t, "now"), 1, anything(t, "sojourn"))
+				p, ok := law.(interface{ Probability() float64 })
+				if ok && !(p.Probability() >= 0 && p.Probability() <= 1) {
+					t.Fatalf("%s: probability %v", name, p.Probability())
+				}
+			}
+			// Good input afterwards brings the law back.
+			now := 1e6
+			for range 2000 {
+				law.Step(now, 0, 100, 1)
+				now += 0.05
+			}
+			if v := law.Arrive(aqm.Arrival{Now: now, Cost: 1, Rand: 0.999}); v != aqm.Accept {
+				t.Fatalf("%s: %v on an idle queue after bad input", name, v)
+			}
+		}
+	})
+}
+
+func TestLawsAllocateNothing(t *testing.T) {
+	for name, law := range laws() {
+		now := 0.0
+		n := testing.AllocsPerRun(100, func() {
+			now += 0.01
+			law.Step(now, 20, 500, 10)
+			law.Arrive(aqm.Arrival{Now: now, Cost: 1, Queued: 20, Rand: 0.5})
+			law.Depart(now, 19, 0.04)
+		})
+		if n != 0 {
+			t.Errorf("%s: %v allocations per step", name, n)
+		}
+	}
+}
+
+func TestDropTail(t *testing.T) {
+	for _, c := range []struct {
+		c0, queued, cost float64
+		want             aqm.Verdict
+	}{
+		{1000, 48, 1, aqm.Accept}, {1000, 49, 1, aqm.Accept}, {1000, 50, 1, aqm.Drop},
+		{1, 2, 1, aqm.Accept}, {1, 3, 1, aqm.Drop}, // never less than three
+		{0, 2, 1, aqm.Accept}, {0, 3, 1, aqm.Drop},
+		{1, 0, 100, aqm.Accept}, {1, 1, 100, aqm.Drop}, // a large one only when idle
+	} {
+		law := aqm.DropTail{Delay: 0.05}
+		law.Step(0, c.queued, c.c0, 1)
+		if got := law.Arrive(aqm.Arrival{Cost: c.cost, Queued: c.queued}); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+func TestVSDVerdicts(t *testing.T) {
+	arrive := func(mode aqm.Mode, queued, random float64, greedy bool) aqm.Verdict {
+		law := aqm.VSD{Delay: 0.1, ClientDelay: 0.1, Mode: mode}
+		for now := 0.0; now < 20; now += 0.01 { // far above target: p → 1
+			law.Arrive(aqm.Arrival{Now: now, Cost: 10, Rand: 1})
+			law.Step(now, 500, 1000, 1)
+		}
+		return law.Arrive(aqm.Arrival{Now: 20, Cost: 1, Queued: queued, Rand: random, Greedy: greedy})
+	}
+	for name, c := range map[string]struct{ got, want aqm.Verdict }{
+		"cooperative":      {arrive(aqm.Cooperative, 150, 0.1, false), aqm.Mark},
+		"greedy":           {arrive(aqm.Cooperative, 150, 0.1, true), aqm.Drop},
+		"drop mode":        {arrive(aqm.DropMode, 150, 0.1, false), aqm.Drop},
+		"beyond 3·C0·dT":   {arrive(aqm.Cooperative, 300, 0.9999999, false), aqm.Drop},
+		"just below it":    {arrive(aqm.Cooperative, 299, 1, false), aqm.Accept},
+		"small: drop tail": {small(4), aqm.Drop},
+		"small: room":      {small(2), aqm.Accept},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %v, want %v", name, c.got, c.want)
+		}
+	}
+}
+
+// small is VSD's verdict at a share of 10/s (C0·dT = 1).
+func small(queued float64) aqm.Verdict {
+	law := aqm.VSD{Delay: 0.1}
+	law.Step(0, queued, 10, 1)
+	return law.Arrive(aqm.Arrival{Cost: 1, Queued: queued})
+}
+
+func TestDeadline(t *testing.T) {
+	law := aqm.VSD{Delay: 0.1, Deadline: 0.5}
+	if law.Depart(0, 0, 0.4) != aqm.Accept || law.Depart(0, 0, 0.6) != aqm.Drop {
+		t.Error("a request past its deadline must be discarded, one before it kept")
+	}
+}
+
+func TestInterval(t *testing.T) {
+	for c0, want := range map[float64]float64{100: 0.02, 1e6: 0.01, 1: 0.2, 0: 0.2, -1: 0.2} {
+		if got := aqm.Interval(c0); got != want {
+			t.Errorf("Interval(%v) = %v, want %v", c0, got, want)
+		}
+	}
+}
+
+func BenchmarkLaws(b *testing.B) {
+	for name, law := range laws() {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			now := 0.0
+			for b.Loop() {
+				now += 0.01
+				law.Step(now, 20, 500, 10)
+				law.Arrive(aqm.Arrival{Now: now, Cost: 1, Queued: 20, Rand: 0.5})
+			}
+		})
+	}
+}
