@@ -674,11 +674,13 @@ func (x *Configuration) GetSeed() uint64 {
 	return 0
 }
 
-// The shares in force. Complete: a flow that is absent has the pool's idle share.
+// The shares in force. Complete: a flow that is absent has the pool's idle share. Sent each round
+// (unchanged ones too: that renews them), always after the configuration that they were computed
+// from. Order is by epoch, then seq; an agent ignores what is older than what it has obeyed.
 type Leases struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         int64                  `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`           // rises by one each round of an epoch
 	Revision      int64                  `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"` // configuration that they were computed from
 	SoftExpiry    *durationpb.Duration   `protobuf:"bytes,4,opt,name=soft_expiry,json=softExpiry,proto3" json:"soft_expiry,omitempty"`
 	Leases        []*Lease               `protobuf:"bytes,5,rep,name=leases,proto3" json:"leases,omitempty"`

@@ -29,7 +29,10 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type ControlServiceClient interface {
 	// One stream per agent. The first message is Hello. A coordinator that does not lead answers
-	// FAILED_PRECONDITION with the leader's address in the detail, an agent tries there.
+	// FAILED_PRECONDITION with a google.rpc.ErrorInfo in the details: reason NOT_LEADER, domain
+	// titrate.dev, metadata "leader" = host:port of the leader, "" while there is none. An agent
+	// tries there. A stream ends in the same way when its coordinator stops leading. An agent that
+	// has obeyed a higher epoch than the coordinator's is answered ABORTED, reason STALE_EPOCH.
 	Connect(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConnectRequest, ConnectResponse], error)
 }
 
@@ -59,7 +62,10 @@ type ControlService_ConnectClient = grpc.BidiStreamingClient[ConnectRequest, Con
 // for forward compatibility.
 type ControlServiceServer interface {
 	// One stream per agent. The first message is Hello. A coordinator that does not lead answers
-	// FAILED_PRECONDITION with the leader's address in the detail, an agent tries there.
+	// FAILED_PRECONDITION with a google.rpc.ErrorInfo in the details: reason NOT_LEADER, domain
+	// titrate.dev, metadata "leader" = host:port of the leader, "" while there is none. An agent
+	// tries there. A stream ends in the same way when its coordinator stops leading. An agent that
+	// has obeyed a higher epoch than the coordinator's is answered ABORTED, reason STALE_EPOCH.
 	Connect(grpc.BidiStreamingServer[ConnectRequest, ConnectResponse]) error
 	mustEmbedUnimplementedControlServiceServer()
 }
