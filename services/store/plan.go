@@ -1,0 +1,215 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
+)
+
+// view is what is stored, by name, as far as a decision needs it.
+type view map[string]resource.Message
+
+// plan is a decision: what to write, and how each change comes out.
+type plan struct {
+	changes  []Change
+	before   view
+	outcomes []Outcome
+	// order lists the names to write; final holds what they become, nil = deleted.
+	order []string
+	final map[string]resource.Message
+	// removed are deletions that nobody named.
+	removed []string
+}
+
+// decide turns changes into a plan on what is stored, or says why it cannot be.
+// It is pure. The view must hold, of what is stored, the changes' names, what
+// they refer to and what refers to a deleted name.
+func decide(stored view, changes []Change) (*plan, error) {
+	p := &plan{changes: changes, before: stored, final: make(map[string]resource.Message)}
+	for i, c := range changes {
+		outcome, err := p.admit(c)
+		if err != nil {
+			return nil, &ChangeError{Index: i, Name: c.name(), Err: err}
+		}
+		p.outcomes = append(p.outcomes, outcome)
+	}
+	for i, c := range changes {
+		var err error
+		if c.Op == Delete {
+			err = p.release(c)
+		} else {
+			err = p.resolve(c)
+		}
+		if err != nil {
+			return nil, &ChangeError{Index: i, Name: c.name(), Err: err}
+		}
+	}
+	return p, nil
+}
+
+func (p *plan) empty() bool { return len(p.order) == 0 }
+
+// admit checks a change against what is stored under its own name and records it.
+func (p *plan) admit(c Change) (Outcome, error) {
+	old, exists := p.before[c.name()]
+	switch {
+	case c.Op == Create && exists:
+		return 0, ErrExists
+	case c.Op == Update && !exists, c.Op == Delete && !exists && !c.AllowMissing:
+		return 0, ErrNotFound
+	case c.Etag != "" && !exists && c.Op != Delete:
+		return 0, fmt.Errorf("%w: it does not exist, the change expects %s", ErrEtag, c.Etag)
+	case c.Etag != "" && exists && old.GetEtag() != c.Etag:
+		return 0, fmt.Errorf("%w: it is %s, the change expects %s; read it again", ErrEtag, old.GetEtag(), c.Etag)
+	}
+	if c.Op == Delete {
+		if !exists {
+			return Unchanged, nil
+		}
+		p.write(c.Name, nil)
+		return Deleted, nil
+	}
+	if !exists {
+		p.write(c.name(), c.Resource)
+		return Created, nil
+	}
+	if proto.Equal(resource.Spec(old), resource.Spec(c.Resource)) {
+		return Unchanged, nil
+	}
+	p.write(c.name(), c.Resource)
+	return Updated, nil
+}
+
+func (p *plan) write(name string, m resource.Message) {
+	if _, again := p.final[name]; !again {
+		p.order = append(p.order, name)
+	}
+	p.final[name] = m
+}
+
+// after returns what a name holds once the plan is done, nil if nothing.
+func (p *plan) after(name string) resource.Message {
+	if m, written := p.final[name]; written {
+		return m
+	}
+	if m, ok := p.before[name]; ok {
+		return m
+	}
+	return nil
+}
+
+// resolve refuses a resource whose references do not hold after the plan.
+func (p *plan) resolve(c Change) error {
+	for _, name := range resource.References(c.Resource) {
+		if p.after(name) == nil {
+			return fmt.Errorf("%w: %s; create it first or in the same change", ErrReference, name)
+		}
+	}
+	return nil
+}
+
+// release deals with what refers to a deleted name: refuses, or takes it along.
+func (p *plan) release(c Change) error {
+	ref, err := resource.Parse(c.Name)
+	if err != nil || ref.Kind.Child() || p.after(c.Name) != nil {
+		return err
+	}
+	// The tenant "-" goes on existing when its settings are deleted, and so may
+	// what belongs to it.
+	implicit := ref.Kind == resource.Tenant && ref.ID == resource.AnyTenant
+	if implicit && !c.Force {
+		return nil
+	}
+	users := p.users(ref)
+	if len(users) == 0 {
+		return nil
+	}
+	if !c.Force {
+		return fmt.Errorf("%w: %s; delete them first, or force", ErrInUse, listed(users))
+	}
+	for _, name := range users {
+		p.takeAlong(ref, name)
+	}
+	return nil
+}
+
+// takeAlong removes what needs a deleted resource. A limit on several pools only
+// loses the mention of a deleted one: emptying its list would make it a limit on
+// every pool.
+func (p *plan) takeAlong(gone resource.Ref, name string) {
+	if l, ok := p.after(name).(*quotav1.Limit); ok && gone.Kind == resource.Pool && len(l.Pools) > 1 {
+		l = proto.Clone(l).(*quotav1.Limit)
+		l.Pools = slices.DeleteFunc(l.Pools, func(pool string) bool { return pool == gone.ID })
+		if len(l.Pools) > 0 {
+			p.write(name, l)
+			return
+		}
+	}
+	p.write(name, nil)
+	p.removed = append(p.removed, name)
+}
+
+// users returns the sorted names of what still refers to a resource.
+func (p *plan) users(ref resource.Ref) []string {
+	var names []string
+	for name, m := range p.before {
+		if p.after(name) != nil && refers(m, ref) && refers(p.after(name), ref) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func refers(m resource.Message, to resource.Ref) bool {
+	if to.Kind == resource.Tenant {
+		return strings.HasPrefix(m.GetName(), to.String()+"/")
+	}
+	return slices.Contains(resource.References(m), to.String())
+}
+
+// listed names a few and counts the rest.
+func listed(names []string) string {
+	const shown = 5
+	if len(names) <= shown {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+}
+
+// result is what the plan amounts to: at a revision and a time that are those of
+// the commit, or of the head and nil when nothing was written.
+func (p *plan) result(revision int64, now *timestamppb.Timestamp) Result {
+	r := Result{Revision: revision, Outcomes: p.outcomes, Removed: p.removed}
+	for _, c := range p.changes {
+		r.Resources = append(r.Resources, p.stored(c, revision, now))
+	}
+	return r
+}
+
+func (p *plan) stored(c Change, revision int64, now *timestamppb.Timestamp) resource.Message {
+	if c.Op == Delete {
+		return nil
+	}
+	m, written := p.final[c.name()]
+	old := p.before[c.name()]
+	switch {
+	case !written:
+		return proto.Clone(old).(resource.Message)
+	case now != nil:
+		m = resource.Spec(m)
+		resource.SetOutput(m, Etag(revision), now)
+	case old != nil:
+		m = resource.Spec(m)
+		resource.SetOutput(m, old.GetEtag(), old.GetUpdateTime())
+	default:
+		m = resource.Spec(m)
+	}
+	return m
+}

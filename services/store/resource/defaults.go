@@ -1,0 +1,78 @@
+package resource
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+)
+
+// Defaults of a queue and of a weight.
+const (
+	DefaultWeight      = 1.0
+	DefaultAlpha       = 1.0
+	DefaultDelayTarget = 50 * time.Millisecond
+	DefaultMaxWait     = time.Second
+	DefaultMaxRequests = 1024
+)
+
+// FillDefaults writes the defaults of the API into the fields of m that are
+// unset, so that what is stored and shown is what is in force. A limit's burst
+// stays 0 when unset, for it follows the rate (see Burst); a quota's weight stays
+// absent, for it follows the tenant's. It is idempotent.
+func FillDefaults(m Message) {
+	switch m := m.(type) {
+	case *quotav1.Pool:
+		fillPool(m)
+	case *quotav1.Tenant:
+		if m.Weight == 0 {
+			m.Weight = DefaultWeight
+		}
+	case *quotav1.Quota:
+		orEnum(&m.Mode, quotav1.Mode_ENFORCE)
+	case *quotav1.Limit:
+		orEnum(&m.Mode, quotav1.Mode_ENFORCE)
+		orEnum(&m.Key, quotav1.Key_CLIENT)
+		if m.Queue == nil {
+			m.Queue = &quotav1.Queue{Aqm: quotav1.Aqm_POLICE}
+		}
+		fillQueue(m.Queue)
+	}
+}
+
+func fillPool(p *quotav1.Pool) {
+	orEnum(&p.Sharing, quotav1.Sharing_MAX_MIN)
+	orEnum(&p.Guarantee, quotav1.Guarantee_MINIMUM)
+	orEnum(&p.OnLoss, quotav1.OnLoss_FREEZE)
+	if p.Sharing == quotav1.Sharing_PROPORTIONAL && p.Alpha == 0 {
+		p.Alpha = DefaultAlpha
+	}
+	if p.Queue == nil {
+		p.Queue = &quotav1.Queue{}
+	}
+	fillQueue(p.Queue)
+}
+
+// fillQueue leaves the numbers of a POLICE queue alone: it holds nothing.
+func fillQueue(q *quotav1.Queue) {
+	orEnum(&q.Aqm, quotav1.Aqm_VARIABLE_STRUCTURE)
+	if q.Aqm == quotav1.Aqm_POLICE {
+		return
+	}
+	if q.DelayTarget == nil {
+		q.DelayTarget = durationpb.New(DefaultDelayTarget)
+	}
+	if q.MaxWait == nil {
+		q.MaxWait = durationpb.New(DefaultMaxWait)
+	}
+	if q.MaxRequests == 0 {
+		q.MaxRequests = DefaultMaxRequests
+	}
+}
+
+func orEnum[E ~int32](e *E, value E) {
+	if *e == 0 {
+		*e = value
+	}
+}

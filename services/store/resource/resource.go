@@ -1,0 +1,142 @@
+// Package resource is the vocabulary of what Titrate stores: the four kinds,
+// their names, and the reading of a rate.
+//
+// # Model
+//
+// A resource is a pool, a tenant, a quota or a limit. On the wire and in etcd it
+// travels in the envelope quotav1.Resource; in Go it is the message inside. Of
+// and Unwrap go between the two.
+//
+// A name is a path of Google AIP-122:
+//
+//	pools/<pool>
+//	tenants/<tenant>
+//	tenants/<tenant>/quotas/<pool>
+//	tenants/<tenant>/limits/<limit>
+//
+// Ref is a name taken apart. The tenant "-" stands for every tenant that has no
+// word of its own; it exists without being created.
+//
+// # Invariants
+//
+// Parse(r.String()) == r for every Ref that Parse returned. References(m) are
+// all the names that must exist for m to mean something; they never include m.
+//
+// Everything here is pure and linear in the length of its input.
+package resource
+
+import (
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+)
+
+// Message is one of *quotav1.Pool, *quotav1.Tenant, *quotav1.Quota and
+// *quotav1.Limit.
+type Message interface {
+	proto.Message
+	GetName() string
+	GetEtag() string
+	GetUpdateTime() *timestamppb.Timestamp
+}
+
+// Of puts a resource into the envelope. It shares m, it does not copy. It panics
+// if m is not one of the four kinds.
+func Of(m Message) *quotav1.Resource {
+	switch m := m.(type) {
+	case *quotav1.Pool:
+		return &quotav1.Resource{Kind: &quotav1.Resource_Pool{Pool: m}}
+	case *quotav1.Tenant:
+		return &quotav1.Resource{Kind: &quotav1.Resource_Tenant{Tenant: m}}
+	case *quotav1.Quota:
+		return &quotav1.Resource{Kind: &quotav1.Resource_Quota{Quota: m}}
+	case *quotav1.Limit:
+		return &quotav1.Resource{Kind: &quotav1.Resource_Limit{Limit: m}}
+	}
+	panic("resource: not a resource message")
+}
+
+// Unwrap returns what is in the envelope, nil if it is empty.
+func Unwrap(r *quotav1.Resource) Message {
+	switch k := r.GetKind().(type) {
+	case *quotav1.Resource_Pool:
+		if k.Pool != nil {
+			return k.Pool
+		}
+	case *quotav1.Resource_Tenant:
+		if k.Tenant != nil {
+			return k.Tenant
+		}
+	case *quotav1.Resource_Quota:
+		if k.Quota != nil {
+			return k.Quota
+		}
+	case *quotav1.Resource_Limit:
+		if k.Limit != nil {
+			return k.Limit
+		}
+	}
+	return nil
+}
+
+// Name returns the name of what is in the envelope, "" if it is empty.
+func Name(r *quotav1.Resource) string {
+	m := Unwrap(r)
+	if m == nil {
+		return ""
+	}
+	return m.GetName()
+}
+
+// SetOutput sets what the server knows of a stored resource: its etag and the
+// time of its last change (nil clears it).
+func SetOutput(m Message, etag string, updated *timestamppb.Timestamp) {
+	switch m := m.(type) {
+	case *quotav1.Pool:
+		m.Etag, m.UpdateTime = etag, updated
+	case *quotav1.Tenant:
+		m.Etag, m.UpdateTime = etag, updated
+	case *quotav1.Quota:
+		m.Etag, m.UpdateTime = etag, updated
+	case *quotav1.Limit:
+		m.Etag, m.UpdateTime = etag, updated
+	}
+}
+
+// Spec returns a copy of m without what only the server writes: etag, update
+// time and status.
+func Spec(m Message) Message {
+	c := proto.Clone(m).(Message)
+	SetOutput(c, "", nil)
+	switch c := c.(type) {
+	case *quotav1.Pool:
+		c.Status = nil
+	case *quotav1.Quota:
+		c.Status = nil
+	}
+	return c
+}
+
+// References returns the names of what m needs: a quota its tenant and its pool,
+// a limit its tenant and the pools that it names. The tenant "-" needs no entry.
+// A name that does not parse has no references.
+func References(m Message) []string {
+	ref, err := Parse(m.GetName())
+	if err != nil {
+		return nil
+	}
+	var names []string
+	if ref.Kind.Child() && ref.Tenant != AnyTenant {
+		names = append(names, Ref{Kind: Tenant, ID: ref.Tenant}.String())
+	}
+	switch m := m.(type) {
+	case *quotav1.Quota:
+		names = append(names, Ref{Kind: Pool, ID: ref.ID}.String())
+	case *quotav1.Limit:
+		for _, p := range m.GetPools() {
+			names = append(names, Ref{Kind: Pool, ID: p}.String())
+		}
+	}
+	return names
+}
