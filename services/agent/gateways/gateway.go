@@ -1,0 +1,125 @@
+package gateways
+
+import (
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/titrate/titrate/proto/link"
+)
+
+// permit refuses users other than root and the agent's own.
+func permit(uid, own uint32) error {
+	if uid != 0 && uid != own {
+		return fmt.Errorf("gateways: the peer runs as user %d: only user %d and root may connect", uid, own)
+	}
+	return nil
+}
+
+// Gateway is one filter process that is connected.
+type Gateway struct {
+	hello link.Hello
+	pid   int
+	since time.Time
+	conn  *net.UnixConn
+	box   mailbox
+	beat  atomic.Pointer[link.Heartbeat]
+}
+
+// Replica names the gateway; a parent and a child of a hot restart share it.
+func (g *Gateway) Replica() string { return g.hello.Replica }
+
+// Generation of the filter process; higher is newer.
+func (g *Gateway) Generation() uint64 { return g.hello.Generation }
+
+// Weight of the gateway in the split of a share, > 0.
+func (g *Gateway) Weight() float64 { return g.hello.Weight }
+
+// Envoy is the version that the filter told, may be "".
+func (g *Gateway) Envoy() string { return g.hello.Envoy }
+
+// PID of the process as the kernel knows it; 0 if it is in another PID
+// namespace or the system cannot tell.
+func (g *Gateway) PID() int { return g.pid }
+
+// Since is when it connected.
+func (g *Gateway) Since() time.Time { return g.since }
+
+// InForce returns the filter's latest heartbeat: what configuration it has in
+// force and which one it refused. Zero before the first.
+func (g *Gateway) InForce() link.Heartbeat {
+	if b := g.beat.Load(); b != nil {
+		return *b
+	}
+	return link.Heartbeat{}
+}
+
+// Send leaves a *Config, *Shares, *Sums or *Heartbeat in the mailbox, in the
+// place of an older one of its kind. It never blocks. The message must not be
+// changed afterwards.
+func (g *Gateway) Send(m link.Message) { g.box.put(m) }
+
+// Close ends the connection; the handler's Left follows.
+func (g *Gateway) Close() { g.conn.Close() }
+
+// mailbox keeps the latest message of each kind until it is written.
+type mailbox struct {
+	mu    sync.Mutex
+	slots [slots]link.Message
+	wake  chan struct{}
+}
+
+// slots are written in this order: shares mean nothing without the
+// configuration that names their flows.
+const (
+	slotConfig = iota
+	slotShares
+	slotSums
+	slotHeartbeat
+	slots
+)
+
+func (b *mailbox) put(m link.Message) {
+	slot := slotHeartbeat
+	switch m.(type) {
+	case *link.Config:
+		slot = slotConfig
+	case *link.Shares:
+		slot = slotShares
+	case *link.Sums:
+		slot = slotSums
+	}
+	b.mu.Lock()
+	b.slots[slot] = m
+	b.mu.Unlock()
+	select {
+	case b.wake <- struct{}{}:
+	default: // the writer is already told
+	}
+}
+
+// take returns what waits, first come first by slot, nil if nothing does.
+func (b *mailbox) take() link.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, m := range b.slots {
+		if m != nil {
+			b.slots[i] = nil
+			return m
+		}
+	}
+	return nil
+}
+
+// patient writes with a deadline: a filter that does not read for DeadAfter is
+// stuck.
+type patient struct{ conn *net.UnixConn }
+
+func (p patient) Write(b []byte) (int, error) {
+	if err := p.conn.SetWriteDeadline(time.Now().Add(link.DeadAfter)); err != nil {
+		return 0, err
+	}
+	return p.conn.Write(b)
+}

@@ -1,0 +1,291 @@
+package gateways
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/proto/link"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// event is what a recorder's channel holds.
+type event struct {
+	what string
+	g    *Gateway
+	m    link.Message
+}
+
+type recorder chan event
+
+func (r recorder) Joined(g *Gateway)                { r <- event{"joined", g, nil} }
+func (r recorder) Heard(g *Gateway, m link.Message) { r <- event{"heard", g, m} }
+func (r recorder) Left(g *Gateway)                  { r <- event{"left", g, nil} }
+
+func (r recorder) next(t *testing.T, what string) event {
+	t.Helper()
+	select {
+	case e := <-r:
+		if e.what != what {
+			t.Fatalf("got %q, want %q", e.what, what)
+		}
+		return e
+	case <-time.After(5 * time.Second):
+		t.Fatalf("nothing came, want %q", what)
+	}
+	panic("unreachable")
+}
+
+func start(t *testing.T) (*Server, recorder) {
+	t.Helper()
+	h := make(recorder, 64)
+	s, err := Listen(Options{Path: filepath.Join(t.TempDir(), "a.sock"), Agent: "agent-1", Generation: 9,
+		Log: slog.New(slog.DiscardHandler)}, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Lstat(s.o.Path); !os.IsNotExist(err) {
+			t.Errorf("the socket file is still there: %v", err)
+		}
+	})
+	return s, h
+}
+
+// filter is the other end, over the real socket.
+type filter struct {
+	t *testing.T
+	net.Conn
+	r *link.Reader
+	w *link.Writer
+}
+
+func dial(t *testing.T, s *Server) *filter {
+	t.Helper()
+	conn, err := net.Dial("unix", s.o.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return &filter{t, conn, link.NewReader(conn), link.NewWriter(conn)}
+}
+
+func (f *filter) say(m link.Message) {
+	f.t.Helper()
+	if err := f.w.Write(m); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *filter) hear() link.Message {
+	f.t.Helper()
+	m, err := f.r.Next()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return m
+}
+
+func (f *filter) hello(replica string, generation uint64) {
+	f.t.Helper()
+	f.say(&link.Hello{Version: link.Version, Replica: replica, Generation: generation, PID: 1, Weight: 2})
+	if h, ok := f.hear().(*link.Hello); !ok || h.Replica != "agent-1" || h.Generation != 9 {
+		f.t.Fatalf("agent's hello is %+v", h)
+	}
+}
+
+func TestConversation(t *testing.T) {
+	s, h := start(t)
+	if info, err := os.Stat(s.o.Path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("mode %v, %v, want 0600", info.Mode(), err)
+	}
+	f := dial(t, s)
+	f.hello("gw-1", 5)
+	g := h.next(t, "joined").g
+	if g.Replica() != "gw-1" || g.Generation() != 5 || g.Weight() != 2 || g.PID() != os.Getpid() {
+		t.Fatalf("gateway is %+v", g)
+	}
+	f.say(&link.Claims{Withdrawn: []uint64{3}})
+	if c, ok := h.next(t, "heard").m.(*link.Claims); !ok || c.Withdrawn[0] != 3 {
+		t.Fatalf("heard %+v", c)
+	}
+	f.say(&link.Heartbeat{Revision: 8, Refused: 9, Reason: "no"})
+	h.next(t, "heard")
+	if b := g.InForce(); b.Revision != 8 || b.Refused != 9 {
+		t.Fatalf("in force %+v", b)
+	}
+	g.Send(&link.Config{Revision: 4, Seed: 1})
+	if c, ok := f.hear().(*link.Config); !ok || c.Revision != 4 {
+		t.Fatalf("got %+v", c)
+	}
+	f.Close()
+	if h.next(t, "left").g != g {
+		t.Fatal("another gateway left")
+	}
+	if got := s.Stats(); got != (Stats{Accepted: 1}) {
+		t.Fatalf("stats %+v", got)
+	}
+}
+
+func TestMailboxKeepsTheLatestInOrder(t *testing.T) {
+	b := mailbox{wake: make(chan struct{}, 1)}
+	b.put(&link.Sums{Replicas: 1})
+	b.put(&link.Shares{Epoch: 1})
+	b.put(&link.Config{Revision: 1})
+	b.put(&link.Sums{Replicas: 2})
+	if c, ok := b.take().(*link.Config); !ok || c.Revision != 1 {
+		t.Fatal("the configuration comes first")
+	}
+	if _, ok := b.take().(*link.Shares); !ok {
+		t.Fatal("the shares come second")
+	}
+	if s, ok := b.take().(*link.Sums); !ok || s.Replicas != 2 {
+		t.Fatal("the newer sums replace the older")
+	}
+	if b.take() != nil {
+		t.Fatal("nothing is left")
+	}
+}
+
+// A filter that does not read holds nobody up: Send returns, others are served.
+func TestStuckFilterBlocksNobody(t *testing.T) {
+	s, h := start(t)
+	stuck := dial(t, s)
+	stuck.hello("stuck", 1)
+	g := h.next(t, "joined").g
+	for range 64 {
+		g.Send(&link.Shares{Flows: make([]link.Share, 1<<16)})
+	}
+	f := dial(t, s)
+	f.hello("well", 1)
+	other := h.next(t, "joined").g
+	other.Send(&link.Sums{Replicas: 3})
+	if m, ok := f.hear().(*link.Sums); !ok || m.Replicas != 3 {
+		t.Fatalf("got %+v", m)
+	}
+}
+
+func TestMalformedClosesThatConnectionOnly(t *testing.T) {
+	s, h := start(t)
+	good, bad := dial(t, s), dial(t, s)
+	good.hello("good", 1)
+	h.next(t, "joined")
+	bad.hello("bad", 1)
+	h.next(t, "joined")
+	if _, err := bad.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if e := h.next(t, "left"); e.g.Replica() != "bad" {
+		t.Fatalf("%s left", e.g.Replica())
+	}
+	good.say(&link.Heartbeat{Sequence: 1})
+	h.next(t, "heard")
+	if got := s.Stats(); got.Malformed != 1 || got.Open != 1 {
+		t.Fatalf("stats %+v", got)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	s, _ := start(t)
+	for name, m := range map[string]link.Message{
+		"no hello":    &link.Heartbeat{},
+		"far version": &link.Hello{Version: link.Version + 2, Replica: "x"},
+	} {
+		f := dial(t, s)
+		f.say(m)
+		if _, err := f.r.Next(); err != io.EOF {
+			t.Errorf("%s: %v, want EOF", name, err)
+		}
+	}
+	f := dial(t, s)
+	f.hello("x", 1)
+	f.say(&link.Config{}) // only agents send one
+	if _, err := f.r.Next(); err != io.EOF {
+		t.Errorf("config from a filter: %v, want EOF", err)
+	}
+}
+
+func TestSameProcessOnceHotRestartTwice(t *testing.T) {
+	s, h := start(t)
+	first, again, child := dial(t, s), dial(t, s), dial(t, s)
+	first.hello("gw", 1)
+	g := h.next(t, "joined").g
+	child.hello("gw", 2)
+	h.next(t, "joined")
+	again.hello("gw", 1)
+	for range 2 {
+		select {
+		case e := <-h:
+			if e.what == "left" && e.g != g {
+				t.Fatal("the child was closed")
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatal("nothing came")
+		}
+	}
+	if _, err := first.r.Next(); err != io.EOF {
+		t.Fatalf("%v, want EOF", err)
+	}
+	if got := s.Stats().Open; got != 2 {
+		t.Fatalf("%d open, want 2", got)
+	}
+}
+
+func TestSocketInTheWay(t *testing.T) {
+	s, _ := start(t)
+	log := slog.New(slog.DiscardHandler)
+	if _, err := Listen(Options{Path: s.o.Path, Log: log}, nil); err == nil || !strings.Contains(err.Error(), "another agent") {
+		t.Errorf("living socket: %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen(Options{Path: file, Log: log}, nil); err == nil || !strings.Contains(err.Error(), "not a socket") {
+		t.Errorf("plain file: %v", err)
+	}
+	if _, err := Listen(Options{Path: filepath.Join(t.TempDir(), "no", "dir"), Log: log}, nil); err == nil {
+		t.Error("missing directory: no error")
+	}
+	stale := filepath.Join(t.TempDir(), "stale")
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	dead.Close()
+	again, err := Listen(Options{Path: stale, Log: log}, nil)
+	if err != nil {
+		t.Fatalf("stale socket: %v", err)
+	}
+	again.Close()
+}
+
+func TestPermit(t *testing.T) {
+	for _, c := range []struct {
+		uid, own uint32
+		ok       bool
+	}{{0, 1000, true}, {1000, 1000, true}, {1001, 1000, false}, {1, 0, false}} {
+		if err := permit(c.uid, c.own); (err == nil) != c.ok {
+			t.Errorf("user %d with an agent of %d: %v", c.uid, c.own, err)
+		}
+	}
+}
