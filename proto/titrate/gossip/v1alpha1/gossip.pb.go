@@ -4,7 +4,9 @@
 // 	protoc        (unknown)
 // source: titrate/gossip/v1alpha1/gossip.proto
 
-// Gossip: claims of contended keys between agents, carried by memberlist.
+// Gossip: claims of contended keys between agents. Packets travel as best-effort user messages of
+// memberlist, which gives membership, failure detection and encryption. They carry state, not
+// events: a newer one replaces an older one, so loss, repetition and reordering heal by themselves.
 
 package gossipv1alpha1
 
@@ -23,36 +25,35 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// The latest state of one replica's contended keys. Coalesced: a newer seq replaces an older one.
-type Claims struct {
+// One datagram of an agent to one other agent. At most 1300 bytes; longer state is split over
+// several packets, each right on its own.
+type Packet struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`         // gateway name
-	Generation    uint64                 `protobuf:"fixed64,2,opt,name=generation,proto3" json:"generation,omitempty"` // of the filter process; higher wins
-	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
-	Weight        float64                `protobuf:"fixed64,4,opt,name=weight,proto3" json:"weight,omitempty"`
-	Claims        []*Claim               `protobuf:"bytes,5,rep,name=claims,proto3" json:"claims,omitempty"`
-	Withdrawn     []uint64               `protobuf:"fixed64,6,rep,packed,name=withdrawn,proto3" json:"withdrawn,omitempty"`                     // keys no longer contended here
-	Drained       bool                   `protobuf:"varint,7,opt,name=drained,proto3" json:"drained,omitempty"`                                 // the replica is leaving in order
-	SentUnixNano  int64                  `protobuf:"varint,8,opt,name=sent_unix_nano,json=sentUnixNano,proto3" json:"sent_unix_nano,omitempty"` // to measure the gossip delay between one host's clocks only
-	Heard         []*Heard               `protobuf:"bytes,9,rep,name=heard,proto3" json:"heard,omitempty"`                                      // acknowledgement: the latest seq heard of each other replica
+	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`                           // unique name of the sender
+	Incarnation   uint64                 `protobuf:"fixed64,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`             // of the sender's process; higher is newer
+	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`                              // of packets to this addressee in this incarnation; rises by one
+	PromiseMs     uint32                 `protobuf:"varint,4,opt,name=promise_ms,json=promiseMs,proto3" json:"promise_ms,omitempty"` // the sender's next packet is due within this
+	Leaving       bool                   `protobuf:"varint,5,opt,name=leaving,proto3" json:"leaving,omitempty"`                      // the sender stops in order; its gateways may live on
+	Ack           *Ack                   `protobuf:"bytes,6,opt,name=ack,proto3" json:"ack,omitempty"`                               // the latest packet heard from the addressee
+	Replicas      []*Replica             `protobuf:"bytes,7,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Claims) Reset() {
-	*x = Claims{}
+func (x *Packet) Reset() {
+	*x = Packet{}
 	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Claims) String() string {
+func (x *Packet) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Claims) ProtoMessage() {}
+func (*Packet) ProtoMessage() {}
 
-func (x *Claims) ProtoReflect() protoreflect.Message {
+func (x *Packet) ProtoReflect() protoreflect.Message {
 	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -64,102 +65,240 @@ func (x *Claims) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Claims.ProtoReflect.Descriptor instead.
-func (*Claims) Descriptor() ([]byte, []int) {
+// Deprecated: Use Packet.ProtoReflect.Descriptor instead.
+func (*Packet) Descriptor() ([]byte, []int) {
 	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{0}
 }
 
-func (x *Claims) GetReplica() string {
+func (x *Packet) GetAgent() string {
 	if x != nil {
-		return x.Replica
+		return x.Agent
 	}
 	return ""
 }
 
-func (x *Claims) GetGeneration() uint64 {
+func (x *Packet) GetIncarnation() uint64 {
 	if x != nil {
-		return x.Generation
+		return x.Incarnation
 	}
 	return 0
 }
 
-func (x *Claims) GetSeq() uint64 {
+func (x *Packet) GetSeq() uint64 {
 	if x != nil {
 		return x.Seq
 	}
 	return 0
 }
 
-func (x *Claims) GetWeight() float64 {
+func (x *Packet) GetPromiseMs() uint32 {
+	if x != nil {
+		return x.PromiseMs
+	}
+	return 0
+}
+
+func (x *Packet) GetLeaving() bool {
+	if x != nil {
+		return x.Leaving
+	}
+	return false
+}
+
+func (x *Packet) GetAck() *Ack {
+	if x != nil {
+		return x.Ack
+	}
+	return nil
+}
+
+func (x *Packet) GetReplicas() []*Replica {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+// An acknowledgement, from which the addressee measures the round trip with its own clock alone.
+type Ack struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Incarnation   uint64                 `protobuf:"fixed64,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	HeldUs        uint32                 `protobuf:"varint,3,opt,name=held_us,json=heldUs,proto3" json:"held_us,omitempty"` // from hearing that packet to sending this one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ack) Reset() {
+	*x = Ack{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ack) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ack) ProtoMessage() {}
+
+func (x *Ack) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ack.ProtoReflect.Descriptor instead.
+func (*Ack) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Ack) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *Ack) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Ack) GetHeldUs() uint32 {
+	if x != nil {
+		return x.HeldUs
+	}
+	return 0
+}
+
+// The state of one gateway's filter process, or a part of it: keys that are absent are unchanged.
+type Replica struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`               // gateway name; parent and child of a hot restart share it
+	Generation    uint64                 `protobuf:"fixed64,2,opt,name=generation,proto3" json:"generation,omitempty"` // of the filter process; higher wins
+	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`                // of this replica's state within the generation
+	Weight        float64                `protobuf:"fixed64,4,opt,name=weight,proto3" json:"weight,omitempty"`
+	Drained       bool                   `protobuf:"varint,5,opt,name=drained,proto3" json:"drained,omitempty"` // it left in order: its claims are withdrawn
+	Flows         []*FlowClaim           `protobuf:"bytes,6,rep,name=flows,proto3" json:"flows,omitempty"`
+	Keys          []*KeyClaim            `protobuf:"bytes,7,rep,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Replica) Reset() {
+	*x = Replica{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Replica) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Replica) ProtoMessage() {}
+
+func (x *Replica) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Replica.ProtoReflect.Descriptor instead.
+func (*Replica) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Replica) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Replica) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *Replica) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Replica) GetWeight() float64 {
 	if x != nil {
 		return x.Weight
 	}
 	return 0
 }
 
-func (x *Claims) GetClaims() []*Claim {
-	if x != nil {
-		return x.Claims
-	}
-	return nil
-}
-
-func (x *Claims) GetWithdrawn() []uint64 {
-	if x != nil {
-		return x.Withdrawn
-	}
-	return nil
-}
-
-func (x *Claims) GetDrained() bool {
+func (x *Replica) GetDrained() bool {
 	if x != nil {
 		return x.Drained
 	}
 	return false
 }
 
-func (x *Claims) GetSentUnixNano() int64 {
+func (x *Replica) GetFlows() []*FlowClaim {
 	if x != nil {
-		return x.SentUnixNano
-	}
-	return 0
-}
-
-func (x *Claims) GetHeard() []*Heard {
-	if x != nil {
-		return x.Heard
+		return x.Flows
 	}
 	return nil
 }
 
-// One key. Numbers in cost units (per second where a rate).
-type Claim struct {
+func (x *Replica) GetKeys() []*KeyClaim {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+// A claim on the share of one flow, cost units per second. The claim of an unsaturated replica is
+// what it needs; of a saturated one (active > 0) its fair part.
+type FlowClaim struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           uint64                 `protobuf:"fixed64,1,opt,name=key,proto3" json:"key,omitempty"`
-	Claim         float64                `protobuf:"fixed64,2,opt,name=claim,proto3" json:"claim,omitempty"`
-	Active        float64                `protobuf:"fixed64,3,opt,name=active,proto3" json:"active,omitempty"` // weight when saturated, else 0
-	Unsaturated   float64                `protobuf:"fixed64,4,opt,name=unsaturated,proto3" json:"unsaturated,omitempty"`
-	Admitted      float64                `protobuf:"fixed64,5,opt,name=admitted,proto3" json:"admitted,omitempty"` // cumulative, of this generation
-	Spent         float64                `protobuf:"fixed64,6,opt,name=spent,proto3" json:"spent,omitempty"`
+	Claim         float32                `protobuf:"fixed32,2,opt,name=claim,proto3" json:"claim,omitempty"`   // 0 withdraws it
+	Active        float32                `protobuf:"fixed32,3,opt,name=active,proto3" json:"active,omitempty"` // weight when saturated, else 0
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Claim) Reset() {
-	*x = Claim{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[1]
+func (x *FlowClaim) Reset() {
+	*x = FlowClaim{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Claim) String() string {
+func (x *FlowClaim) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Claim) ProtoMessage() {}
+func (*FlowClaim) ProtoMessage() {}
 
-func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[1]
+func (x *FlowClaim) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -170,77 +309,59 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Claim.ProtoReflect.Descriptor instead.
-func (*Claim) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{1}
+// Deprecated: Use FlowClaim.ProtoReflect.Descriptor instead.
+func (*FlowClaim) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *Claim) GetKey() uint64 {
+func (x *FlowClaim) GetKey() uint64 {
 	if x != nil {
 		return x.Key
 	}
 	return 0
 }
 
-func (x *Claim) GetClaim() float64 {
+func (x *FlowClaim) GetClaim() float32 {
 	if x != nil {
 		return x.Claim
 	}
 	return 0
 }
 
-func (x *Claim) GetActive() float64 {
+func (x *FlowClaim) GetActive() float32 {
 	if x != nil {
 		return x.Active
 	}
 	return 0
 }
 
-func (x *Claim) GetUnsaturated() float64 {
-	if x != nil {
-		return x.Unsaturated
-	}
-	return 0
-}
-
-func (x *Claim) GetAdmitted() float64 {
-	if x != nil {
-		return x.Admitted
-	}
-	return 0
-}
-
-func (x *Claim) GetSpent() float64 {
-	if x != nil {
-		return x.Spent
-	}
-	return 0
-}
-
-type Heard struct {
+// A claim on one key of a limit, and what was admitted on it.
+type KeyClaim struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
-	Generation    uint64                 `protobuf:"fixed64,2,opt,name=generation,proto3" json:"generation,omitempty"`
-	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	Key           uint64                 `protobuf:"fixed64,1,opt,name=key,proto3" json:"key,omitempty"`
+	Claim         float32                `protobuf:"fixed32,2,opt,name=claim,proto3" json:"claim,omitempty"`       // cost units per second; 0 withdraws it
+	Active        float32                `protobuf:"fixed32,3,opt,name=active,proto3" json:"active,omitempty"`     // weight when saturated, else 0
+	Admitted      float64                `protobuf:"fixed64,4,opt,name=admitted,proto3" json:"admitted,omitempty"` // cost, cumulative in this generation
+	Spent         float32                `protobuf:"fixed32,5,opt,name=spent,proto3" json:"spent,omitempty"`       // cost units of the shared burst that are spent
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Heard) Reset() {
-	*x = Heard{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[2]
+func (x *KeyClaim) Reset() {
+	*x = KeyClaim{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Heard) String() string {
+func (x *KeyClaim) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Heard) ProtoMessage() {}
+func (*KeyClaim) ProtoMessage() {}
 
-func (x *Heard) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[2]
+func (x *KeyClaim) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -251,28 +372,42 @@ func (x *Heard) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Heard.ProtoReflect.Descriptor instead.
-func (*Heard) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{2}
+// Deprecated: Use KeyClaim.ProtoReflect.Descriptor instead.
+func (*KeyClaim) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *Heard) GetReplica() string {
+func (x *KeyClaim) GetKey() uint64 {
 	if x != nil {
-		return x.Replica
-	}
-	return ""
-}
-
-func (x *Heard) GetGeneration() uint64 {
-	if x != nil {
-		return x.Generation
+		return x.Key
 	}
 	return 0
 }
 
-func (x *Heard) GetSeq() uint64 {
+func (x *KeyClaim) GetClaim() float32 {
 	if x != nil {
-		return x.Seq
+		return x.Claim
+	}
+	return 0
+}
+
+func (x *KeyClaim) GetActive() float32 {
+	if x != nil {
+		return x.Active
+	}
+	return 0
+}
+
+func (x *KeyClaim) GetAdmitted() float64 {
+	if x != nil {
+		return x.Admitted
+	}
+	return 0
+}
+
+func (x *KeyClaim) GetSpent() float32 {
+	if x != nil {
+		return x.Spent
 	}
 	return 0
 }
@@ -281,32 +416,40 @@ var File_titrate_gossip_v1alpha1_gossip_proto protoreflect.FileDescriptor
 
 const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\n" +
-	"$titrate/gossip/v1alpha1/gossip.proto\x12\x17titrate.gossip.v1alpha1\"\xb8\x02\n" +
-	"\x06Claims\x12\x18\n" +
-	"\areplica\x18\x01 \x01(\tR\areplica\x12\x1e\n" +
+	"$titrate/gossip/v1alpha1/gossip.proto\x12\x17titrate.gossip.v1alpha1\"\xf9\x01\n" +
+	"\x06Packet\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x1d\n" +
+	"\n" +
+	"promise_ms\x18\x04 \x01(\rR\tpromiseMs\x12\x18\n" +
+	"\aleaving\x18\x05 \x01(\bR\aleaving\x12.\n" +
+	"\x03ack\x18\x06 \x01(\v2\x1c.titrate.gossip.v1alpha1.AckR\x03ack\x12<\n" +
+	"\breplicas\x18\a \x03(\v2 .titrate.gossip.v1alpha1.ReplicaR\breplicas\"R\n" +
+	"\x03Ack\x12 \n" +
+	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x17\n" +
+	"\aheld_us\x18\x03 \x01(\rR\x06heldUs\"\xf2\x01\n" +
+	"\aReplica\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x02 \x01(\x06R\n" +
 	"generation\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x16\n" +
-	"\x06weight\x18\x04 \x01(\x01R\x06weight\x126\n" +
-	"\x06claims\x18\x05 \x03(\v2\x1e.titrate.gossip.v1alpha1.ClaimR\x06claims\x12\x1c\n" +
-	"\twithdrawn\x18\x06 \x03(\x06R\twithdrawn\x12\x18\n" +
-	"\adrained\x18\a \x01(\bR\adrained\x12$\n" +
-	"\x0esent_unix_nano\x18\b \x01(\x03R\fsentUnixNano\x124\n" +
-	"\x05heard\x18\t \x03(\v2\x1e.titrate.gossip.v1alpha1.HeardR\x05heard\"\x9b\x01\n" +
-	"\x05Claim\x12\x10\n" +
+	"\x06weight\x18\x04 \x01(\x01R\x06weight\x12\x18\n" +
+	"\adrained\x18\x05 \x01(\bR\adrained\x128\n" +
+	"\x05flows\x18\x06 \x03(\v2\".titrate.gossip.v1alpha1.FlowClaimR\x05flows\x125\n" +
+	"\x04keys\x18\a \x03(\v2!.titrate.gossip.v1alpha1.KeyClaimR\x04keys\"K\n" +
+	"\tFlowClaim\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x14\n" +
-	"\x05claim\x18\x02 \x01(\x01R\x05claim\x12\x16\n" +
-	"\x06active\x18\x03 \x01(\x01R\x06active\x12 \n" +
-	"\vunsaturated\x18\x04 \x01(\x01R\vunsaturated\x12\x1a\n" +
-	"\badmitted\x18\x05 \x01(\x01R\badmitted\x12\x14\n" +
-	"\x05spent\x18\x06 \x01(\x01R\x05spent\"S\n" +
-	"\x05Heard\x12\x18\n" +
-	"\areplica\x18\x01 \x01(\tR\areplica\x12\x1e\n" +
-	"\n" +
-	"generation\x18\x02 \x01(\x06R\n" +
-	"generation\x12\x10\n" +
-	"\x03seq\x18\x03 \x01(\x04R\x03seqB\xf1\x01\n" +
+	"\x05claim\x18\x02 \x01(\x02R\x05claim\x12\x16\n" +
+	"\x06active\x18\x03 \x01(\x02R\x06active\"|\n" +
+	"\bKeyClaim\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x14\n" +
+	"\x05claim\x18\x02 \x01(\x02R\x05claim\x12\x16\n" +
+	"\x06active\x18\x03 \x01(\x02R\x06active\x12\x1a\n" +
+	"\badmitted\x18\x04 \x01(\x01R\badmitted\x12\x14\n" +
+	"\x05spent\x18\x05 \x01(\x02R\x05spentB\xf1\x01\n" +
 	"\x1bcom.titrate.gossip.v1alpha1B\vGossipProtoP\x01ZGgithub.com/titrate/titrate/proto/titrate/gossip/v1alpha1;gossipv1alpha1\xa2\x02\x03TGX\xaa\x02\x17Titrate.Gossip.V1alpha1\xca\x02\x17Titrate\\Gossip\\V1alpha1\xe2\x02#Titrate\\Gossip\\V1alpha1\\GPBMetadata\xea\x02\x19Titrate::Gossip::V1alpha1b\x06proto3"
 
 var (
@@ -321,20 +464,24 @@ func file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP() []byte {
 	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescData
 }
 
-var file_titrate_gossip_v1alpha1_gossip_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_titrate_gossip_v1alpha1_gossip_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_titrate_gossip_v1alpha1_gossip_proto_goTypes = []any{
-	(*Claims)(nil), // 0: titrate.gossip.v1alpha1.Claims
-	(*Claim)(nil),  // 1: titrate.gossip.v1alpha1.Claim
-	(*Heard)(nil),  // 2: titrate.gossip.v1alpha1.Heard
+	(*Packet)(nil),    // 0: titrate.gossip.v1alpha1.Packet
+	(*Ack)(nil),       // 1: titrate.gossip.v1alpha1.Ack
+	(*Replica)(nil),   // 2: titrate.gossip.v1alpha1.Replica
+	(*FlowClaim)(nil), // 3: titrate.gossip.v1alpha1.FlowClaim
+	(*KeyClaim)(nil),  // 4: titrate.gossip.v1alpha1.KeyClaim
 }
 var file_titrate_gossip_v1alpha1_gossip_proto_depIdxs = []int32{
-	1, // 0: titrate.gossip.v1alpha1.Claims.claims:type_name -> titrate.gossip.v1alpha1.Claim
-	2, // 1: titrate.gossip.v1alpha1.Claims.heard:type_name -> titrate.gossip.v1alpha1.Heard
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	1, // 0: titrate.gossip.v1alpha1.Packet.ack:type_name -> titrate.gossip.v1alpha1.Ack
+	2, // 1: titrate.gossip.v1alpha1.Packet.replicas:type_name -> titrate.gossip.v1alpha1.Replica
+	3, // 2: titrate.gossip.v1alpha1.Replica.flows:type_name -> titrate.gossip.v1alpha1.FlowClaim
+	4, // 3: titrate.gossip.v1alpha1.Replica.keys:type_name -> titrate.gossip.v1alpha1.KeyClaim
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_titrate_gossip_v1alpha1_gossip_proto_init() }
@@ -348,7 +495,7 @@ func file_titrate_gossip_v1alpha1_gossip_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_gossip_v1alpha1_gossip_proto_rawDesc), len(file_titrate_gossip_v1alpha1_gossip_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
