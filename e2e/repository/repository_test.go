@@ -1,0 +1,181 @@
+package repository
+
+import (
+	"encoding/json"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const prefix = "github.com/titrate/titrate/"
+
+// allowed says which of our own modules a module's packages may import (DESIGN: import law).
+// An entry that ends in / allows everything below it.
+var allowed = map[string][]string{
+	"control":      {"control/"},
+	"proto/link":   {},
+	"proto":        {"proto/"},
+	"envoy-filter": {"envoy-filter/", "control/", "proto/link"},
+	"lab":          {"lab/", "control/"},
+	"services":     {"services/", "control/", "proto/"},
+	"e2e":          {"e2e/", "services/", "control/", "proto/"},
+}
+
+// stdlibOnly are the modules that may import nothing but the standard library and our own.
+var stdlibOnly = []string{"control", "proto/link", "envoy-filter"}
+
+type goPackage struct {
+	ImportPath string
+	Imports    []string
+	Standard   bool
+}
+
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// packages lists the packages below dir, with what they import outside their tests.
+func packages(t *testing.T, dir string) []goPackage {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Imports", "./...")
+	cmd.Dir = filepath.Join(root(t), dir)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list in %s: %v", dir, err)
+	}
+	var list []goPackage
+	for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
+		var p goPackage
+		if err := dec.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+func TestImportLaw(t *testing.T) {
+	for module, may := range allowed {
+		for _, p := range packages(t, module) {
+			path := strings.TrimPrefix(p.ImportPath, prefix)
+			for _, imported := range p.Imports {
+				ours, is := strings.CutPrefix(imported, prefix)
+				if is && !permitted(ours, may) {
+					t.Errorf("%s imports %s; %s may import only %v", path, ours, module, may)
+				}
+			}
+		}
+	}
+}
+
+func TestStandardLibraryOnly(t *testing.T) {
+	for _, module := range stdlibOnly {
+		for _, p := range packages(t, module) {
+			for _, imported := range p.Imports {
+				first, _, _ := strings.Cut(imported, "/")
+				if strings.Contains(first, ".") && !strings.HasPrefix(imported, prefix) {
+					t.Errorf("%s imports %s; %s is standard library only", p.ImportPath, imported, module)
+				}
+			}
+		}
+	}
+}
+
+func permitted(path string, may []string) bool {
+	for _, m := range may {
+		if path == strings.TrimSuffix(m, "/") || strings.HasSuffix(m, "/") && strings.HasPrefix(path, m) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestServicesAreSiblings: inside services only cli and dev wire the others together.
+func TestServicesAreSiblings(t *testing.T) {
+	for _, p := range packages(t, "services") {
+		path := strings.TrimPrefix(p.ImportPath, prefix+"services/")
+		for _, imported := range p.Imports {
+			other, ours := strings.CutPrefix(imported, prefix+"services/")
+			if ours && strings.HasPrefix(path, "agent") && strings.HasPrefix(other, "coordinator") ||
+				ours && strings.HasPrefix(path, "coordinator") && strings.HasPrefix(other, "agent") {
+				t.Errorf("%s imports %s: agent and coordinator meet over the wire only", path, other)
+			}
+		}
+	}
+}
+
+// files calls visit for every file of the work tree that is ours and not generated.
+func files(t *testing.T, suffix string, visit func(path string, content []byte)) {
+	t.Helper()
+	top := root(t)
+	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || path == filepath.Join(top, "bin")):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, suffix) || strings.HasSuffix(path, ".pb.go"):
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if err == nil {
+			visit(strings.TrimPrefix(path, top+"/"), content)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEveryPackageIsDocumented(t *testing.T) {
+	documented := map[string]bool{}
+	files(t, ".go", func(path string, content []byte) {
+		if strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		dir := filepath.Dir(path)
+		f, err := parser.ParseFile(token.NewFileSet(), path, content, parser.PackageClauseOnly|parser.ParseComments)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			return
+		}
+		documented[dir] = documented[dir] || f.Doc != nil && len(f.Doc.Text()) > 40
+	})
+	for dir, ok := range documented {
+		if !ok {
+			t.Errorf("package %s has no package comment that says what it is for", dir)
+		}
+	}
+}
+
+func TestFilesStaySmall(t *testing.T) {
+	files(t, ".go", func(path string, content []byte) {
+		if n := strings.Count(string(content), "\n"); n > 600 {
+			t.Errorf("%s has %d lines; above 600 there is more than one idea in it", path, n)
+		}
+	})
+}
+
+func TestNoMachinePaths(t *testing.T) {
+	banned := []string{"/root" + "/", "/work" + "/main", "/tmp" + "/dl", "proxy.golang" + ".org", "pypi" + ".org"}
+	for _, suffix := range []string{".go", ".md", ".sh", ".yaml", ".yml", ".proto", "Makefile"} {
+		files(t, suffix, func(path string, content []byte) {
+			for _, b := range banned {
+				if strings.Contains(string(content), b) {
+					t.Errorf("%s names %s", path, b)
+				}
+			}
+		})
+	}
+}
