@@ -1,0 +1,123 @@
+package scenario
+
+import (
+	"fmt"
+	"time"
+)
+
+// MinDuration is the shortest demo: below it a phase is too short for a killed
+// coordinator to come back and be seen working.
+const MinDuration = 16 * time.Second
+
+// MaxGateways bounds the demo's gateways: each is an Envoy process.
+const MaxGateways = 9
+
+// Names of the demo's phases.
+const (
+	Steady      = "steady"
+	Greed       = "greed"
+	Coordinator = "coordinator"
+	Agent       = "agent"
+)
+
+// The demo's numbers. Capacity and limits are those of services/dev/demo.yaml,
+// which a test compares. They are chosen for two shared cores: 420 requests/s
+// offered in the steady phase, 620 under greed, 300 admitted.
+const (
+	demoCapacity = 300
+	globalRate   = 60
+	globalBurst  = 60
+	smallRate    = 5
+	smallBurst   = 10
+)
+
+// Demo is the built-in scenario over the given duration (at least MinDuration)
+// and number of gateways (1 to MaxGateways).
+//
+// Three tenants want more than their fair share in every phase, so that
+// fairness means something: acme, bolt and dart, of whom dart turns greedy and
+// triples. The fourth, core, stays below its share and owns the two limited
+// clients: a 429 for one of those below its limit can only be an error.
+func Demo(duration time.Duration, gateways int, seed uint64) (*Scenario, error) {
+	if duration < MinDuration {
+		return nil, fmt.Errorf("a demo of %v is too short to show its four phases, the least is %v", duration, MinDuration)
+	}
+	if gateways < 1 || gateways > MaxGateways {
+		return nil, fmt.Errorf("%d gateways: must be 1 to %d", gateways, MaxGateways)
+	}
+	s := &Scenario{
+		Version:  Version,
+		Seed:     seed,
+		Pool:     Pool{Name: "api", Capacity: demoCapacity},
+		Gateways: demoGateways(gateways),
+		Tenants:  demoTenants(),
+	}
+	s.Phases = demoPhases(duration.Seconds(), s.Gateways)
+	return s, s.Validate()
+}
+
+// demoGateways spreads the load 6:3:1; gateways beyond the third get 1 each.
+func demoGateways(n int) []Gateway {
+	weights := []float64{6, 3, 1}
+	gateways := make([]Gateway, n)
+	for i := range gateways {
+		w := 1.0
+		if i < len(weights) {
+			w = weights[i]
+		}
+		gateways[i] = Gateway{Name: fmt.Sprintf("gw-%d", i+1), Weight: w}
+	}
+	return gateways
+}
+
+// demoTenants gives per client the rates in steady, greed, coordinator, agent.
+func demoTenants() []Tenant {
+	return []Tenant{
+		{Name: "acme", Weight: 3, Clients: clients("acme", 5, [4]float64{150, 150, 150, 150})},
+		{Name: "bolt", Weight: 2, Clients: clients("bolt", 4, [4]float64{100, 100, 100, 100})},
+		{Name: "core", Weight: 3, Clients: append(
+			clients("core", 2, [4]float64{15, 15, 15, 15}),
+			Client{Name: "global", Process: Poisson, Rates: []float64{45, 90, 90, 45},
+				Limit: &Limit{Rate: globalRate, Burst: globalBurst}},
+			Client{Name: "small", Process: Poisson, Rates: []float64{3, 3, 10, 3},
+				Limit: &Limit{Rate: smallRate, Burst: smallBurst}},
+		)},
+		{Name: "dart", Weight: 1, Clients: clients("dart", 4, [4]float64{100, 300, 100, 100})},
+	}
+}
+
+// clients splits a tenant's rates evenly over n clients.
+func clients(tenant string, n int, total [4]float64) []Client {
+	out := make([]Client, n)
+	for i := range out {
+		rates := make([]float64, len(total))
+		for p, r := range total {
+			rates[p] = r / float64(n)
+		}
+		out[i] = Client{Name: fmt.Sprintf("%s-%d", tenant, i+1), Process: Poisson, Rates: rates}
+	}
+	return out
+}
+
+// demoPhases divides the run 30 % steady, 20 % greed and 25 % for each fault.
+// A fault strikes after a tenth of its phase and ends at its middle, so that
+// each phase shows the system before, during and after.
+func demoPhases(total float64, gateways []Gateway) []Phase {
+	a, b, c := .30*total, .50*total, .75*total
+	cut := gateways[min(1, len(gateways)-1)].Name
+	strike := func(from, to, part float64) float64 { return from + part*(to-from) }
+	return []Phase{
+		// Settling: a few coordinator rounds and gossip lags after everything
+		// starts cold; at most a sixth of a long phase.
+		{Name: Steady, Start: 0, End: a, Settle: min(3, a/3)},
+		{Name: Greed, Start: a, End: b},
+		{Name: Coordinator, Start: b, End: c, Events: []Event{
+			{At: strike(b, c, .1), Fault: KillCoordinator},
+			{At: strike(b, c, .5), Fault: StartCoordinator},
+		}},
+		{Name: Agent, Start: c, End: total, Events: []Event{
+			{At: strike(c, total, .1), Fault: CutAgent, Target: cut},
+			{At: strike(c, total, .5), Fault: HealAgent, Target: cut},
+		}},
+	}
+}

@@ -1,0 +1,66 @@
+package verdict
+
+import (
+	"math"
+
+	"github.com/titrate/titrate/services/dev/scenario"
+)
+
+// The bounds of the issue and of DESIGN.md, and what the run must be like.
+const (
+	// maxDeviation of a saturated tenant from its fair share in steady.
+	maxDeviation = .05
+	// minEntitlement that each tenant gets of what it is entitled to, in every phase.
+	minEntitlement = .90
+	// poolMean is the mean admitted over the capacity.
+	poolMean = 1.02
+	// clientMean is the long-run mean of a limited client over its rate, after
+	// the one burst that it may have.
+	clientMean = 1.02
+
+	// maxLateP99Ms and maxDropped void a run.
+	maxLateP99Ms = 50
+	maxDropped   = .001
+
+	// gossipLag is δ of CONTROL.md §1, delay plus period of the gossip, s: the
+	// product's period is 50 ms, loopback and scheduling take less than another.
+	gossipLag = .1
+)
+
+// slidingBound bounds what a pool of capacity μ may admit in any second, for T
+// tenants on N gateways: μ·1.02, what the mean may be; plus the enzyme's bucket
+// of each flow at each gateway, B = max(1, .05·share/N) (CONTROL.md §1), at most
+// .05·μ + T·N together, which a flow that had paused may spend at once.
+func slidingBound(s *scenario.Scenario) float64 {
+	mu := s.Pool.Capacity
+	return mu*poolMean + .05*mu + float64(len(s.Tenants)*len(s.Gateways))
+}
+
+// slack is the excess over rate·t + burst that N gateways may admit together,
+// CONTROL.md §1: (Lc − b) + (N − 1) + 2^p·r·δ. One gateway has none but the
+// request that timing at the observer may add.
+func slack(l *scenario.Limit, gateways int) float64 {
+	if gateways <= 1 {
+		return 1
+	}
+	rd := l.Rate * gossipLag
+	room := math.Max(l.Burst, 3+rd) - l.Burst
+	return room + float64(gateways-1) + math.Exp2(order(rd))*rd
+}
+
+// order is p, the reaction order of the ledger's pacing.
+func order(rd float64) float64 {
+	switch {
+	case rd <= .25:
+		return 3
+	case rd <= 1:
+		return 2
+	}
+	return 1
+}
+
+// grace is how long the ideal bucket must have turned nothing away for its
+// client to count as below its limit, s.
+func grace(l *scenario.Limit, gateways int) float64 {
+	return (l.Burst + slack(l, gateways)) / l.Rate
+}

@@ -1,0 +1,161 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/titrate/titrate/control/fairshare"
+	"github.com/titrate/titrate/services/dev/scenario"
+	"github.com/titrate/titrate/services/dev/trace"
+)
+
+// Judge computes the verdict. It neither keeps nor changes the records.
+func Judge(s *scenario.Scenario, records []trace.Record) *Verdict {
+	j := newJudge(s, records)
+	v := &Verdict{Load: j.load()}
+	for i := range s.Phases {
+		v.Phases = append(v.Phases, j.phase(i))
+	}
+	v.VoidReasons = voidReasons(v.Load)
+	v.Void = len(v.VoidReasons) > 0
+	v.Checks = checks(s, v.Phases)
+	v.Pass = !v.Void
+	for _, c := range v.Checks {
+		v.Pass = v.Pass && c.Pass
+	}
+	return v
+}
+
+// judge holds the records in the orders that the figures need.
+type judge struct {
+	s          *scenario.Scenario
+	sent       []trace.Record // by time of sending
+	conforming []bool         // of sent: an ideal client limit lets it pass
+	admissions []float64      // of all tenants, sorted
+	clients    map[string]*clientSummary
+}
+
+// clientSummary is a limited client's run, per phase.
+type clientSummary struct {
+	worstExcess []float64
+	wrongful    []int
+}
+
+func newJudge(s *scenario.Scenario, records []trace.Record) *judge {
+	j := &judge{s: s, sent: slices.Clone(records), clients: map[string]*clientSummary{}}
+	slices.SortStableFunc(j.sent, func(a, b trace.Record) int { return cmp.Compare(a.Sent(), b.Sent()) })
+	for i := range j.sent {
+		if j.sent[i].Admitted() {
+			j.admissions = append(j.admissions, j.sent[i].AdmittedAt())
+		}
+	}
+	slices.Sort(j.admissions)
+	j.conforming = make([]bool, len(j.sent))
+	for i := range j.conforming {
+		j.conforming[i] = true
+	}
+	for _, t := range s.Tenants {
+		for _, c := range t.Clients {
+			if c.Limit != nil {
+				j.clients[c.Name] = j.summarise(c.Name, c.Limit)
+			}
+		}
+	}
+	return j
+}
+
+// summarise runs the ideal bucket and the excess over one client's requests.
+func (j *judge) summarise(name string, l *scenario.Limit) *clientSummary {
+	sum := &clientSummary{
+		worstExcess: make([]float64, len(j.s.Phases)),
+		wrongful:    make([]int, len(j.s.Phases)),
+	}
+	ideal := bucket{rate: l.Rate, burst: l.Burst}
+	need, belowSince := grace(l, len(j.s.Gateways)), 0.0
+	full := true // below its limit from the start: the bucket begins full
+	var admitted []float64
+	for i := range j.sent {
+		r := &j.sent[i]
+		if r.Client != name {
+			continue
+		}
+		j.conforming[i] = ideal.take(r.Sent())
+		if !j.conforming[i] {
+			full, belowSince = false, r.Sent()
+		}
+		full = full || r.Sent()-belowSince >= need
+		if r.Status == 429 && j.conforming[i] && full {
+			sum.wrongful[j.s.PhaseAt(r.T)]++
+		}
+		if r.Admitted() {
+			admitted = append(admitted, r.AdmittedAt())
+		}
+	}
+	sum.follow(j.s, l, admitted)
+	return sum
+}
+
+// follow fills in the worst excess of each phase.
+func (c *clientSummary) follow(s *scenario.Scenario, l *scenario.Limit, admitted []float64) {
+	slices.Sort(admitted)
+	e := excess{rate: l.Rate, burst: l.Burst}
+	for i, t := range admitted {
+		x, p := e.admit(t), s.PhaseAt(t)
+		if i == 0 || p != s.PhaseAt(admitted[i-1]) {
+			c.worstExcess[p] = x
+		}
+		c.worstExcess[p] = max(c.worstExcess[p], x)
+	}
+}
+
+func (j *judge) load() Load {
+	l := Load{Planned: j.s.Planned, Recorded: len(j.sent)}
+	late := make([]float64, 0, len(j.sent))
+	for i := range j.sent {
+		if j.sent[i].Error == trace.Dropped {
+			l.Dropped++
+			continue
+		}
+		late = append(late, j.sent[i].Late*1e3)
+	}
+	l.LateP99Ms, l.LateMaxMs = quantile(late, .99), quantile(late, 1)
+	return l
+}
+
+func voidReasons(l Load) []string {
+	var why []string
+	if l.Recorded != l.Planned || l.Recorded == 0 {
+		why = append(why, fmt.Sprintf("%d requests recorded of %d planned", l.Recorded, l.Planned))
+	}
+	if d := float64(l.Dropped); d > maxDropped*float64(l.Planned) {
+		why = append(why, fmt.Sprintf("%d of %d starts dropped, at most %.1f %% may be", l.Dropped, l.Planned, 100*maxDropped))
+	}
+	if l.LateP99Ms > maxLateP99Ms {
+		why = append(why, fmt.Sprintf("1 %% of the starts were %.0f ms late or more, at most %d ms may be", l.LateP99Ms, maxLateP99Ms))
+	}
+	return why
+}
+
+// quantile q of the values, by the nearest rank; 0 of none. It sorts them.
+func quantile(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	slices.Sort(values)
+	return values[min(len(values)-1, int(q*float64(len(values))))]
+}
+
+// fill sets the fair shares of a phase's tenants from their demands.
+func fill(capacity float64, tenants []Tenant) {
+	demands := make([]fairshare.Demand, len(tenants))
+	for i, t := range tenants {
+		demands[i] = fairshare.Demand{Weight: t.Weight, Cap: t.Demand}
+	}
+	shares := make([]float64, len(tenants))
+	result := fairshare.Fill(capacity, demands, fairshare.Minimum, 0, shares)
+	for i := range tenants {
+		tenants[i].FairShare = shares[i]
+		tenants[i].Saturated = result.Bound(demands[i]) == fairshare.BoundPool
+	}
+}
