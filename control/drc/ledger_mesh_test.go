@@ -179,11 +179,11 @@ func TestS16(t *testing.T) {
 		m.run(160)
 		during, after, late := m.admitted(31, 70)/390, m.admitted(71, 109)/380, m.admitted(120, 160)/400
 		t.Logf("hold=%v: during %.3f r, after %.3f r, late %.3f r", hold, during, after, late)
-		want, lo, hi := 2.0, 0.0, 0.12
+		want, lo, hi := 2.0, 0.0, 0.05
 		if hold {
 			want, lo, hi = 1, 0.9, 1.05
 		}
-		if during < want-0.06 || during > want+0.06 || after < lo || after > hi || late < 0.97 || late > 1.02 {
+		if during < want-0.05 || during > want+0.05 || after < lo || after > hi || late < 0.97 || late > 1.02 {
 			t.Errorf("hold=%v: during %.3f r want %v; after %.3f r want [%v,%v]; late %.3f r want 1", hold, during, want, after, lo, hi, late)
 		}
 	}
