@@ -136,8 +136,10 @@ func excessBound(l Ledger, n float64) float64 {
 	return bound
 }
 
-// TestBelowLimitNeverRejected: a client below its limit, OPTIMISTIC, wherever it
-// is pinned, from idle, with bursts up to b.
+// TestBelowLimitNeverRejected: a client below its limit, OPTIMISTIC, pinned to
+// one replica for at least five bursts of b, with .4 s (two lags) more than the
+// refill time between bursts. It does not cover a client that sends each full
+// burst to another replica as soon as the pool has refilled: see Ledger.
 func TestBelowLimitNeverRejected(t *testing.T) {
 	for _, r := range []float64{0.2, 1, 5, 10, 100, 1000} {
 		for _, b := range []float64{1, 5, 20, 2 * r} {
