@@ -1,0 +1,107 @@
+package round
+
+import (
+	"math"
+	"time"
+
+	"github.com/titrate/titrate/control/fairshare"
+)
+
+// Unknown is the tenant that stands for all that are not configured.
+const Unknown = "-"
+
+// Flow names a tenant's use of a pool, both without prefix.
+type Flow struct{ Tenant, Pool string }
+
+// Sharing says how a pool's capacity is divided.
+type Sharing uint8
+
+// The kinds of sharing.
+const (
+	MaxMin       Sharing = iota // weighted max-min
+	Proportional                // α-fair, see Pool.Alpha
+)
+
+// Config is a whole configuration. A Round only reads it: do not change it after
+// Configure.
+type Config struct {
+	Revision int64
+	Pools    []Pool
+	Tenants  map[string]float64 // weight of each tenant, > 0
+	Quotas   map[Flow]Quota
+}
+
+// Pool is an upstream with a capacity in cost units per second.
+type Pool struct {
+	Name      string
+	Capacity  float64
+	Sharing   Sharing
+	Alpha     float64             // of Proportional
+	Guarantee fairshare.Guarantee // of MaxMin; Proportional has Minimum only
+}
+
+// Quota is what a tenant may have of a pool, in cost units per second.
+type Quota struct {
+	Guaranteed float64
+	Max        float64 // +Inf = unbounded
+	Weight     float64 // NaN = the tenant's
+	// Off: the flow is measured but not limited, so it is load that comes first.
+	Off bool
+}
+
+// terms are the numbers that hold for one flow.
+type terms struct {
+	weight, guaranteed, max float64
+	off                     bool
+}
+
+// terms looks up what holds for a flow.
+func (c *Config) terms(f Flow) terms {
+	t := terms{weight: 1, max: math.Inf(1)}
+	if w, ok := c.Tenants[f.Tenant]; ok {
+		t.weight = w
+	}
+	if q, ok := c.Quotas[f]; ok {
+		t.guaranteed, t.max, t.off = q.Guaranteed, q.Max, q.Off
+		if !math.IsNaN(q.Weight) {
+			t.weight = q.Weight
+		}
+	}
+	if t.weight == 0 { // such a flow has its guarantee and no more, slack or not
+		t.max = math.Min(t.max, t.guaranteed)
+	}
+	return t
+}
+
+// resolve is the flow that a report counts for: tenants that are not configured
+// are one together.
+func (c *Config) resolve(f Flow) Flow {
+	if _, ok := c.Tenants[f.Tenant]; !ok {
+		f.Tenant = Unknown
+	}
+	return f
+}
+
+// Params are the numbers of the loop. Start from [Defaults].
+type Params struct {
+	// Headroom given on top of measured demands, part of a pool's capacity.
+	// Larger lets unsaturated tenants wait less and overloads the upstream more.
+	Headroom float64
+	// Smoothing is the time constant of demand. Longer is steadier between
+	// significant changes, which act at once in any case.
+	Smoothing time.Duration
+	// Drain is the time in which what waits is to be served.
+	Drain time.Duration
+	// Idle is how long without arrivals a flow stays in the fill.
+	Idle time.Duration
+	// Membership is how long a silent agent keeps its demand and its gateways.
+	Membership time.Duration
+}
+
+// Defaults are the numbers that CONTROL.md gives or that were measured here.
+func Defaults() Params {
+	return Params{
+		Headroom: .02, Smoothing: 1500 * time.Millisecond, Drain: time.Second,
+		Idle: 3 * time.Second, Membership: 30 * time.Second,
+	}
+}

@@ -1,0 +1,56 @@
+// Package round turns what gateways report into shares: one round of the
+// coordination loop, without I/O.
+//
+// # Model
+//
+//	reports ─► inbox (latest per agent, held while it is silent)
+//	        ─► demand of each flow (smoothed, noise-aware, probed when it may be hidden)
+//	        ─► fill of each pool: weighted max-min or α-fair, exact
+//	        ─► headroom, slack and standing guarantees ─► leases
+//
+// A flow is a tenant's use of a pool. Its demand is the cost that passed the
+// client stage, admitted or not (CONTROL.md §3). [Round.Observe] takes reports
+// at any time, [Round.Step] computes the shares: pure functions of their inputs
+// and of the time that they are told.
+//
+// # Demand
+//
+// The mean is unbiased: a share above what a flow uses is taken from the others.
+// It follows a significant change (4σ of a window, or 2.5σ twice) at once and
+// noise slowly (τ = 1.5 s): see estimate. What waits is added as waiting/T.
+//
+// Clients that obey marks hide their demand. A flow that the tenant stage limited
+// while it used its share may want more than is measured. If the pool held it, it
+// counts as wanting its maximum. If its own demand held it, the answer is probed:
+// 1.25 times, twice, then no bound, as long as the flow takes what it is offered;
+// a probe that is not used ends and the next waits twice as long. CONTROL.md §3
+// takes every such flow as unbounded at once; measured, that flaps: an open-loop
+// tenant below its fair share queues now and then, is given its whole fair share,
+// leaves it unused, and the saturated tenants pay for it.
+//
+// # Shares
+//
+// The fill gives shares that add up to the capacity μ. On top of them:
+//
+//   - Headroom, together at most 2 % of μ, for flows that get all they ask for:
+//     first against what waits, then in proportion to demand.
+//   - Slack: what a pool that is not full has left goes out too, half in
+//     proportion to demand and half to weight, so that nobody waits for a round.
+//   - Standing guarantees: no flow's lease is below its guarantee, used or not. A
+//     guarantee that had to be asked for a round ahead would be none. What a flow
+//     leaves unused of it is shared among the others meanwhile, so that a pool can
+//     be over-committed by [PoolShare.Standing] until the round that notices.
+//
+// # Invariants
+//
+//   - Σ shares − standing ≤ 1.02·μ; = μ at least, where somebody could use it.
+//   - share ≥ guarantee, unless the guarantees exceed μ: then they are scaled.
+//   - share ≤ max. A flow without arrivals takes nothing from the fill.
+//   - An agent that falls silent keeps its demand and membership until
+//     [Params.Membership] has passed.
+//   - Reports with NaN, negative or absurd numbers count as 0 or as the bound.
+//
+// # Complexity
+//
+// A step is O(flows reported + quotas), with at most three fills of each pool.
+package round

@@ -1,0 +1,138 @@
+package round
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Report is what one agent's gateways saw in an interval. It is complete: a flow
+// that it leaves out had no arrivals.
+type Report struct {
+	Interval    time.Duration
+	GossipDelay time.Duration // τ in force
+	Replicas    []Replica
+	Flows       []FlowReport
+}
+
+// Replica is one filter process.
+type Replica struct {
+	Name   string
+	Weight float64
+}
+
+// FlowReport is a flow's use at one gateway, in cost units and cost units/s.
+type FlowReport struct {
+	Flow
+	Gateway         string
+	Demand, Served  float64 // per second
+	Waiting         float64 // now
+	Limited         bool    // the tenant stage queued beyond its target, marked or rejected
+	Marked, Dropped float64 // per second, by the tenant stage
+}
+
+// Part is what one gateway contributes to a flow, units/s.
+type Part struct {
+	Gateway          string
+	Demand, Admitted float64
+}
+
+const (
+	minInterval = 10 * time.Millisecond
+	maxInterval = time.Minute
+	maxRate     = 1e12 // units/s; a report beyond is a mistake
+)
+
+// agent is the latest that is known from one agent.
+type agent struct {
+	heard    time.Time
+	delay    time.Duration
+	replicas []Replica
+	flows    map[Flow]*entry
+	seq      uint64        // reports taken
+	span     time.Duration // of the reports since the last round
+}
+
+// entry is one flow at one agent.
+type entry struct {
+	seq          uint64  // report that last named it
+	cost, served float64 // units since the last round
+	limited      bool    // since the last round
+	waiting      float64 // units, in the last report
+	rate, out    float64 // demand and served of the last windows, units/s
+	held         bool    // limited in the last windows
+	parts        []Part
+}
+
+// take adds a report to what was heard since the last round.
+func (a *agent) take(now time.Time, r *Report, resolve func(Flow) Flow) {
+	span := min(max(r.Interval, minInterval), maxInterval)
+	a.heard, a.delay, a.replicas = now, r.GossipDelay, weighted(r.Replicas)
+	a.seq++
+	a.span += span
+	for i := range r.Flows {
+		f := &r.Flows[i]
+		key := resolve(f.Flow)
+		e := a.flows[key]
+		if e == nil {
+			e = &entry{}
+			a.flows[key] = e
+		}
+		if e.seq != a.seq {
+			e.seq, e.waiting, e.parts = a.seq, 0, e.parts[:0]
+		}
+		demand, served := sane(f.Demand), sane(f.Served)
+		e.cost += demand * span.Seconds()
+		e.served += served * span.Seconds()
+		e.waiting += sane(f.Waiting)
+		e.limited = e.limited || f.Limited
+		e.parts = append(e.parts, Part{f.Gateway, demand, served})
+	}
+}
+
+// turn closes the windows of this round; without a report since the last one it
+// holds what was known.
+func (a *agent) turn() {
+	if a.span == 0 {
+		return
+	}
+	h := a.span.Seconds()
+	for key, e := range a.flows {
+		if e.seq != a.seq {
+			e.waiting, e.parts = 0, e.parts[:0]
+		}
+		if e.seq+silentReports < a.seq {
+			delete(a.flows, key)
+			continue
+		}
+		e.rate, e.out, e.held = e.cost/h, e.served/h, e.limited
+		e.cost, e.served, e.limited = 0, 0, false
+	}
+	a.span = 0
+}
+
+// silentReports is after how many reports without it a flow is forgotten.
+const silentReports = 64
+
+// weighted are the replicas with a usable weight: an unset one counts 1.
+func weighted(replicas []Replica) []Replica {
+	out := slices.Clone(replicas)
+	for i := range out {
+		if w := sane(out[i].Weight); w == 0 {
+			out[i].Weight = 1
+		} else {
+			out[i].Weight = w
+		}
+	}
+	slices.SortFunc(out, func(a, b Replica) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// sane brings a reported number into [0, maxRate].
+func sane(v float64) float64 {
+	if !(v > 0) {
+		return 0
+	}
+	return math.Min(v, maxRate)
+}

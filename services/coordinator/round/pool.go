@@ -1,0 +1,197 @@
+package round
+
+import (
+	"math"
+
+	"github.com/titrate/titrate/control/fairshare"
+	"github.com/titrate/titrate/control/pricing"
+)
+
+// PoolShare is the outcome of a round for one pool, units/s.
+type PoolShare struct {
+	Pool      string
+	Capacity  float64
+	Demand    float64 // measured, of all flows
+	Admitted  float64
+	Price     float64 // 0 while slack, +Inf when guarantees alone use it up
+	FairRate  float64 // share of weight 1; 0 while slack
+	IdleShare float64 // of a flow without a lease of its own
+	Standing  float64 // leased beyond the capacity for guarantees not used
+	// Infeasible: the guarantees that are asked for exceed the capacity.
+	Infeasible bool
+}
+
+// idlePart of the headroom of a full pool is for flows that have just woken.
+const idlePart = .25
+
+// solver computes one pool's shares. Its slices are reused from round to round.
+type solver struct {
+	params  *Params
+	pool    *Pool
+	free    float64 // capacity that is left for limited flows
+	flows   []*flow // active and limited
+	caps    []fairshare.Demand
+	scratch []fairshare.Demand
+	shares  []float64
+}
+
+// solve fills the pool and writes share and bound into its flows. warm is the
+// last fair rate; the next is returned.
+func (s *solver) solve(warm float64) (PoolShare, float64) {
+	out := PoolShare{Pool: s.pool.Name, Capacity: s.pool.Capacity}
+	wants := 0.0
+	s.resize()
+	for i, f := range s.flows {
+		want := f.probe.want(f.demand.mean) + f.drain(s.params)
+		s.caps[i] = fairshare.Demand{
+			Weight: f.terms.weight, Guaranteed: f.terms.guaranteed, Cap: math.Min(want, f.terms.max),
+		}
+		wants += s.caps[i].Cap
+	}
+	headroom := s.params.Headroom * s.free
+	if wants <= s.free {
+		out.IdleShare = s.spread(math.Max(s.free-wants, headroom))
+		return out, warm
+	}
+	r := s.full(warm, headroom)
+	out.Price, out.Infeasible = r.Price, r.Status == fairshare.Infeasible
+	out.FairRate = r.FairRate
+	if math.IsInf(r.FairRate, 1) { // the caps without their queues fit after all
+		out.FairRate, out.Price = 0, 0
+	}
+	out.IdleShare = idlePart * headroom
+	if out.FairRate > 0 {
+		out.IdleShare = math.Min(out.IdleShare, out.FairRate)
+	}
+	return out, r.FairRate
+}
+
+func (s *solver) resize() {
+	if n := len(s.flows); cap(s.caps) < n {
+		s.caps, s.scratch, s.shares = make([]fairshare.Demand, n, 2*n), make([]fairshare.Demand, n, 2*n), make([]float64, n, 2*n)
+	} else {
+		s.caps, s.scratch, s.shares = s.caps[:n], s.scratch[:n], s.shares[:n]
+	}
+}
+
+// full shares a pool in which not everybody gets what he asks for. What waits is
+// not a demand that lasts: it is served out of the headroom as far as that goes,
+// and only the rest is filled as demand, or saturated tenants would pay for the
+// queues of the others.
+func (s *solver) full(warm, headroom float64) fairshare.Result {
+	for i, f := range s.flows {
+		s.caps[i].Cap = math.Min(f.probe.want(f.demand.mean), f.terms.max)
+	}
+	r := s.fill(warm)
+	queued, asked := 0.0, 0.0
+	for i, f := range s.flows {
+		if s.satisfied(r, i) {
+			queued += f.drain(s.params)
+		}
+	}
+	if excess := queued - headroom*(1-idlePart); excess > 0 {
+		for i, f := range s.flows {
+			if s.satisfied(r, i) {
+				s.caps[i].Cap = math.Min(s.caps[i].Cap+f.drain(s.params)*excess/queued, f.terms.max)
+			}
+		}
+		r = s.fill(r.FairRate)
+		queued -= excess
+	}
+	for i := range s.flows {
+		if s.satisfied(r, i) {
+			asked += s.shares[i]
+		}
+	}
+	s.reserve(r, headroom*(1-idlePart), queued, asked)
+	return r
+}
+
+// reserve gives the headroom to satisfied flows: first against what waits (queued
+// in sum), then in proportion to what they asked for. It sets all shares.
+func (s *solver) reserve(r fairshare.Result, headroom, queued, asked float64) {
+	drained := 0.0
+	for i := range s.flows {
+		if s.satisfied(r, i) {
+			drained += s.flows[i].drain(s.params)
+		}
+	}
+	rest := math.Max(headroom-queued, 0)
+	for i, f := range s.flows {
+		share := s.shares[i]
+		bound := s.bound(r, i)
+		if bound == ByDemand {
+			if drained > 0 {
+				share += queued * f.drain(s.params) / drained
+			}
+			if asked > 0 {
+				share += rest * s.shares[i] / asked
+			}
+			share = math.Min(share, f.terms.max)
+		}
+		f.share, f.bound = share, bound
+	}
+}
+
+// fill runs the pool's law over caps.
+func (s *solver) fill(warm float64) fairshare.Result {
+	if s.pool.Sharing == Proportional {
+		return pricing.Pool(s.free, s.caps, s.pool.Alpha, warm, s.scratch, s.shares)
+	}
+	return fairshare.Fill(s.free, s.caps, s.pool.Guarantee, warm, s.shares)
+}
+
+// satisfied tells whether flow i got all that it asked for and could have more.
+func (s *solver) satisfied(r fairshare.Result, i int) bool { return s.bound(r, i) == ByDemand }
+
+// bound is what holds the share of flow i.
+func (s *solver) bound(r fairshare.Result, i int) Bound {
+	d := s.caps[i]
+	if s.pool.Sharing == Proportional && pricing.Exponent(s.pool.Alpha) != 1 {
+		d = s.scratch[i]
+	}
+	switch r.Bound(d) {
+	case fairshare.BoundCap:
+		if d.Cap >= s.flows[i].terms.max {
+			return ByMax
+		}
+		return ByDemand
+	case fairshare.BoundGuarantee:
+		return ByGuarantee
+	default:
+		return ByPool
+	}
+}
+
+// spread shares a pool that has room for all: every flow gets what it asks for
+// (caps) and a part of extra, half by demand and half by weight, up to its
+// maximum. A flow that would wake counts as one of weight 1; its part is returned.
+func (s *solver) spread(extra float64) (idle float64) {
+	weights, demands := 1.0, 0.0
+	for _, d := range s.caps {
+		weights += d.Weight
+		demands += d.Cap
+	}
+	byWeight, byDemand := extra/weights, 0.0
+	if demands > 0 {
+		byWeight, byDemand = byWeight/2, extra/2/demands
+	}
+	base := 0.0
+	for i := range s.caps {
+		d := &s.caps[i]
+		base += d.Cap
+		d.Guaranteed, d.Weight = d.Cap, byWeight*d.Weight+byDemand*d.Cap
+		d.Cap = s.flows[i].terms.max
+	}
+	r := fairshare.Fill(base+extra-byWeight, s.caps, fairshare.Additive, 1, s.shares)
+	for i, f := range s.flows {
+		f.share, f.bound = s.shares[i], ByDemand
+		if f.share >= f.terms.max && s.caps[i].Guaranteed >= f.terms.max {
+			f.bound = ByMax
+		}
+	}
+	if r.FairRate > 1 && !math.IsInf(r.FairRate, 1) {
+		return byWeight * r.FairRate
+	}
+	return byWeight
+}

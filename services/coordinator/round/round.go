@@ -1,0 +1,280 @@
+package round
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// FlowShare is the outcome of a round for one flow. Rates in cost units/s.
+type FlowShare struct {
+	Flow
+	Share    float64 // total over all gateways
+	Bound    Bound
+	Demand   float64
+	Admitted float64
+	Waiting  float64 // cost units
+	Limited  bool    // the tenant stage acted in the last windows
+	Weight   float64
+	// Guaranteed and Max as configured; Max is +Inf where there is none.
+	Guaranteed, Max float64
+}
+
+// Outcome is what a round decided. It is not changed afterwards.
+type Outcome struct {
+	Revision int64 // of the configuration
+	Flows    []FlowShare
+	Pools    []PoolShare
+	Members  []Replica     // of all agents heard within Params.Membership
+	Delay    time.Duration // longest gossip delay reported
+}
+
+// Round is the state of the loop. It is not safe for concurrent use.
+type Round struct {
+	params Params
+	config *Config
+	agents map[string]*agent
+	flows  map[Flow]*flow
+	order  []*flow // in the order in which they appeared
+	warm   map[string]float64
+	last   time.Time // last round that had new reports
+	solver solver
+}
+
+// New makes a loop without configuration: it grants nothing until Configure.
+func New(p Params) *Round {
+	return &Round{
+		params: p, config: &Config{}, agents: map[string]*agent{},
+		flows: map[Flow]*flow{}, warm: map[string]float64{},
+	}
+}
+
+// Configure puts another configuration in force from the next round on. What is
+// known of demands is kept.
+func (r *Round) Configure(c *Config) {
+	r.config = c
+	for key, f := range r.flows {
+		if c.resolve(key) != key {
+			delete(r.flows, key)
+			f.arrived = time.Time{}
+		}
+	}
+	r.order = slices.DeleteFunc(r.order, func(f *flow) bool { return r.flows[f.key] != f })
+}
+
+// Observe takes an agent's report, heard now.
+func (r *Round) Observe(now time.Time, name string, report *Report) {
+	a := r.agents[name]
+	if a == nil {
+		a = &agent{flows: map[Flow]*entry{}}
+		r.agents[name] = a
+	}
+	a.take(now, report, r.config.resolve)
+}
+
+// Meet takes an agent's gateways before its first report.
+func (r *Round) Meet(now time.Time, name string, replicas []Replica) {
+	a := r.agents[name]
+	if a == nil {
+		a = &agent{flows: map[Flow]*entry{}}
+		r.agents[name] = a
+	}
+	a.heard, a.replicas = now, weighted(replicas)
+}
+
+// Step computes the shares as of now.
+func (r *Round) Step(now time.Time) *Outcome {
+	span := r.gather(now)
+	if span > 0 {
+		dt := span
+		if !r.last.IsZero() {
+			dt = now.Sub(r.last)
+		}
+		r.last = now
+		for _, f := range r.order {
+			f.update(now, span, max(dt, minInterval), &r.params)
+		}
+	}
+	r.order = slices.DeleteFunc(r.order, func(f *flow) bool {
+		gone := now.Sub(f.arrived) >= r.params.Idle
+		if gone {
+			delete(r.flows, f.key)
+		}
+		return gone
+	})
+	return r.share()
+}
+
+// gather closes the windows of all agents and sums them per flow. It returns the
+// longest window, 0 if nobody reported since the last round.
+func (r *Round) gather(now time.Time) (span time.Duration) {
+	for _, f := range r.order {
+		f.sample, f.out, f.queued, f.held = 0, 0, 0, false
+	}
+	for name, a := range r.agents {
+		if now.Sub(a.heard) > r.params.Membership {
+			delete(r.agents, name)
+			continue
+		}
+		span = max(span, a.span)
+		a.turn()
+		for key, e := range a.flows {
+			if key = r.config.resolve(key); e.rate > 0 || e.waiting > 0 || r.flows[key] != nil {
+				r.flow(now, key).add(e)
+			}
+		}
+	}
+	return span
+}
+
+// flow finds the state of a flow, made on its first arrivals.
+func (r *Round) flow(now time.Time, key Flow) *flow {
+	f := r.flows[key]
+	if f == nil {
+		f = &flow{key: key, arrived: now}
+		r.flows[key] = f
+		r.order = append(r.order, f)
+	}
+	return f
+}
+
+func (f *flow) add(e *entry) {
+	f.sample += e.rate
+	f.out += e.out
+	f.queued += e.waiting
+	f.held = f.held || e.held
+}
+
+// share fills every pool and collects the outcome.
+func (r *Round) share() *Outcome {
+	out := &Outcome{Revision: r.config.Revision}
+	byPool := make(map[string][]*flow, len(r.config.Pools))
+	for _, f := range r.order {
+		f.terms = r.config.terms(f.key)
+		byPool[f.key.Pool] = append(byPool[f.key.Pool], f)
+	}
+	quotas := r.quotas()
+	for i := range r.config.Pools {
+		p := &r.config.Pools[i]
+		out.Pools = append(out.Pools, r.pool(p, byPool[p.Name], quotas[p.Name], out))
+	}
+	slices.SortFunc(out.Flows, func(a, b FlowShare) int {
+		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Tenant, b.Tenant))
+	})
+	for _, a := range r.agents {
+		out.Members = append(out.Members, a.replicas...)
+		out.Delay = max(out.Delay, a.delay)
+	}
+	slices.SortFunc(out.Members, func(a, b Replica) int { return cmp.Compare(a.Name, b.Name) })
+	out.Members = slices.CompactFunc(out.Members, func(a, b Replica) bool { return a.Name == b.Name })
+	return out
+}
+
+// quotas groups the flows that have a quota by pool.
+func (r *Round) quotas() map[string][]Flow {
+	grouped := make(map[string][]Flow, len(r.config.Pools))
+	for key := range r.config.Quotas {
+		grouped[key.Pool] = append(grouped[key.Pool], key)
+	}
+	return grouped
+}
+
+// pool shares one pool among its active flows and adds the leases of idle flows
+// that the pool's idle share does not fit.
+func (r *Round) pool(p *Pool, flows []*flow, quotas []Flow, out *Outcome) PoolShare {
+	s := &r.solver
+	s.params, s.pool, s.free, s.flows = &r.params, p, p.Capacity, s.flows[:0]
+	demand, admitted := 0.0, 0.0
+	for _, f := range flows {
+		demand += f.demand.mean
+		admitted += f.admitted
+		if f.terms.off {
+			f.share, f.bound = f.demand.mean, ByDemand
+			s.free -= f.admitted
+			continue
+		}
+		s.flows = append(s.flows, f)
+	}
+	s.free = math.Max(s.free, 0)
+	share, warm := s.solve(r.warm[p.Name])
+	r.warm[p.Name] = warm
+	share.Demand, share.Admitted = demand, admitted
+	scale := r.feasible(p, quotas)
+	for _, f := range flows {
+		share.Standing += f.stand(scale)
+		out.Flows = append(out.Flows, f.outcome())
+	}
+	for _, key := range quotas {
+		if r.flows[key] == nil {
+			r.idle(key, scale, &share, out)
+		}
+	}
+	return share
+}
+
+// feasible is the factor that makes all guarantees of a pool together fit it.
+func (r *Round) feasible(p *Pool, quotas []Flow) float64 {
+	total := 0.0
+	for _, key := range quotas {
+		total += r.config.Quotas[key].Guaranteed
+	}
+	if total <= p.Capacity {
+		return 1
+	}
+	return p.Capacity / total
+}
+
+// stand lifts a share to the (feasible) guarantee and returns by how much.
+func (f *flow) stand(scale float64) float64 {
+	if f.terms.off {
+		return 0
+	}
+	if f.terms.weight == 0 && f.bound == ByMax {
+		f.bound = ByGuarantee
+	}
+	lift := math.Max(f.terms.guaranteed*scale-f.share, 0)
+	f.share += lift
+	return lift
+}
+
+// idle leases to a flow without arrivals what the pool's idle share does not say:
+// its guarantee, or its maximum if that is smaller.
+func (r *Round) idle(key Flow, scale float64, pool *PoolShare, out *Outcome) {
+	t := r.config.terms(key)
+	share := math.Max(t.guaranteed*scale, math.Min(pool.IdleShare, t.max))
+	if share == pool.IdleShare || t.off {
+		return
+	}
+	pool.Standing += math.Max(share-pool.IdleShare, 0)
+	bound := ByGuarantee
+	if share < pool.IdleShare {
+		bound = ByMax
+	}
+	out.Flows = append(out.Flows, FlowShare{
+		Flow: key, Share: share, Bound: bound, Weight: t.weight, Guaranteed: t.guaranteed, Max: t.max,
+	})
+}
+
+func (f *flow) outcome() FlowShare {
+	return FlowShare{
+		Flow: f.key, Share: f.share, Bound: f.bound, Demand: f.demand.mean, Admitted: f.admitted,
+		Waiting: f.waiting, Limited: f.limited,
+		Weight: f.terms.weight, Guaranteed: f.terms.guaranteed, Max: f.terms.max,
+	}
+}
+
+// Parts are what each gateway contributed to a flow in its last report.
+func (r *Round) Parts(key Flow) []Part {
+	var parts []Part
+	for _, a := range r.agents {
+		if e := a.flows[key]; e != nil {
+			parts = append(parts, e.parts...)
+		}
+	}
+	slices.SortFunc(parts, func(a, b Part) int { return cmp.Compare(a.Gateway, b.Gateway) })
+	return parts
+}
+
+// Agents is how many agents were heard within Params.Membership.
+func (r *Round) Agents() int { return len(r.agents) }
