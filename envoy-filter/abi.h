@@ -1,0 +1,83 @@
+// The part of Envoy's dynamic module ABI that Titrate uses, and nothing else.
+//
+// A mismatch between module and Envoy only warns, so a signature that has
+// drifted would be called silently. Hence this header declares only what is
+// called, as weak symbols: a function that this Envoy does not have is null,
+// and titrate_missing_symbol finds it before the first request. envoytest
+// checks each name against the real binary. Written after the ABI v0.1.0 of
+// Envoy 1.38, all of it unchanged in v0.2.0 of Envoy 1.40.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Version that the module reports; Envoy 1.40 has v0.2.0.
+#define TITRATE_ABI_VERSION "v0.2.0"
+
+#define TITRATE_WEAK __attribute__((weak))
+
+// A view of bytes; who owns them depends on the call.
+typedef struct {
+  const char* ptr;
+  size_t length;
+} abi_bytes;
+
+typedef struct {
+  const char* key;
+  size_t key_length;
+  const char* value;
+  size_t value_length;
+} abi_header;
+
+// Opaque objects of Envoy.
+typedef void* abi_http_filter;     // one per stream; its worker's thread only
+typedef void* abi_scheduler;       // posts to a stream's worker, from any thread
+typedef void* abi_bootstrap;       // lives until on_..._config_destroy
+typedef void (*abi_done)(void* context);
+
+enum abi_header_type { ABI_REQUEST_HEADER = 0, ABI_RESPONSE_HEADER = 2 };
+enum abi_headers_status {
+  ABI_HEADERS_CONTINUE = 0,
+  ABI_HEADERS_STOP = 1,
+  ABI_HEADERS_STOP_ALL_AND_WATERMARK = 4,
+};
+enum abi_data_status { ABI_DATA_CONTINUE = 0 };
+enum abi_attribute { ABI_ATTRIBUTE_ROUTE_NAME = 61 };
+enum abi_log_level { ABI_LOG_DEBUG = 1, ABI_LOG_INFO = 2, ABI_LOG_WARN = 3, ABI_LOG_ERROR = 4 };
+
+// Each function: X(result, name, arguments). One list serves the declarations
+// and the check at start-up.
+#define TITRATE_ABI(X)                                                                             \
+  X(void, log, (int level, abi_bytes message))                                                     \
+  X(uint32_t, get_concurrency, (void))                                                             \
+  X(bool, is_validation_mode, (void))                                                              \
+  X(bool, http_get_header,                                                                         \
+    (abi_http_filter, int type, abi_bytes key, abi_bytes* value, size_t index, size_t* count))     \
+  X(bool, http_set_header, (abi_http_filter, int type, abi_bytes key, abi_bytes value))            \
+  X(void, http_send_response,                                                                      \
+    (abi_http_filter, uint32_t status, abi_header* headers, size_t n, abi_bytes body,              \
+     abi_bytes details))                                                                           \
+  X(bool, http_filter_get_attribute_string, (abi_http_filter, int attribute, abi_bytes* value))    \
+  X(const void*, get_most_specific_route_config, (abi_http_filter))                                \
+  X(void, http_filter_continue_decoding, (abi_http_filter))                                        \
+  X(abi_scheduler, http_filter_scheduler_new, (abi_http_filter))                                   \
+  X(void, http_filter_scheduler_commit, (abi_scheduler, uint64_t event))                           \
+  X(void, http_filter_scheduler_delete, (abi_scheduler))                                           \
+  X(void, bootstrap_extension_config_signal_init_complete, (abi_bootstrap))                        \
+  X(int, bootstrap_extension_config_define_counter,                                                \
+    (abi_bootstrap, abi_bytes name, abi_bytes* labels, size_t n, size_t* id))                      \
+  X(int, bootstrap_extension_config_increment_counter,                                             \
+    (abi_bootstrap, size_t id, abi_bytes* labels, size_t n, uint64_t value))                       \
+  X(int, bootstrap_extension_config_define_gauge,                                                  \
+    (abi_bootstrap, abi_bytes name, abi_bytes* labels, size_t n, size_t* id))                      \
+  X(int, bootstrap_extension_config_set_gauge,                                                     \
+    (abi_bootstrap, size_t id, abi_bytes* labels, size_t n, uint64_t value))
+
+#define TITRATE_DECLARE(result, name, arguments)                                                   \
+  extern TITRATE_WEAK result envoy_dynamic_module_callback_##name arguments;
+TITRATE_ABI(TITRATE_DECLARE)
+#undef TITRATE_DECLARE
+
+// Calls one of them.
+#define ENVOY(name) envoy_dynamic_module_callback_##name

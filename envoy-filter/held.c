@@ -1,0 +1,67 @@
+// Who owns a held request.
+//
+//	queued ──ticker──► releasing ──ticker──► released
+//	   └───────worker─────┴────────worker───────┴──► gone
+//
+// The engine ends each ticket once: by an event to the ticker, or by a cancel
+// to the worker that came first. After a cancel the worker is the only owner.
+// Otherwise ticker and worker both touch the hold, in any order, and the atomic
+// state decides who is last and frees it:
+//
+//  - The ticker moves queued → releasing, posts the event, then moves
+//    releasing → released. If either step finds gone, the worker has left
+//    before it and the ticker frees.
+//  - The worker swaps in gone. If it finds released, the ticker is done and the
+//    worker frees.
+//
+// So the scheduler is deleted exactly once, never while the ticker posts to it.
+// Envoy drops an event whose stream is gone.
+
+#include "held.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { QUEUED, RELEASING, RELEASED, GONE };
+
+struct titrate_held {
+  atomic_int state;
+  abi_scheduler scheduler;
+  struct titrate_event event;
+};
+
+struct titrate_held* titrate_held_new(abi_http_filter envoy) {
+  struct titrate_held* held = calloc(1, sizeof *held);
+  if (held == NULL) return NULL;
+  held->scheduler = ENVOY(http_filter_scheduler_new)(envoy);
+  return held;
+}
+
+void titrate_held_drop(struct titrate_held* held) {
+  ENVOY(http_filter_scheduler_delete)(held->scheduler);
+  free(held);
+}
+
+void titrate_held_leave(struct titrate_held* held) {
+  if (atomic_exchange(&held->state, GONE) == RELEASED) titrate_held_drop(held);
+}
+
+const struct titrate_event* titrate_held_event(const struct titrate_held* held) {
+  return &held->event;
+}
+
+static void release(const struct titrate_event* event) {
+  struct titrate_held* held = (struct titrate_held*)(uintptr_t)event->ticket;
+  int expected = QUEUED;
+  if (atomic_compare_exchange_strong(&held->state, &expected, RELEASING)) {
+    held->event = *event;
+    ENVOY(http_filter_scheduler_commit)(held->scheduler, 0);
+    expected = RELEASING;
+    if (atomic_compare_exchange_strong(&held->state, &expected, RELEASED)) return;
+  }
+  titrate_held_drop(held);
+}
+
+void titrate_release(const struct titrate_event* events, size_t n) {
+  for (size_t i = 0; i < n; i++) release(&events[i]);
+}

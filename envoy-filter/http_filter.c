@@ -1,0 +1,270 @@
+// The HTTP filter's hooks. One crossing into Go per request on the admit path;
+// hooks that Titrate has no use for end here.
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "_cgo_export.h"
+#include "held.h"
+
+// What the filter knows of one stream. Its worker's thread only.
+struct stream {
+  const struct titrate_rules* rules;
+  struct titrate_held* held; // while it waits
+  uint64_t handle;           // of held, for the cancel
+  uint32_t wait_ms;
+  bool waited, marked;
+};
+
+#define LITERAL(text) ((abi_bytes){text, sizeof(text) - 1})
+
+// Overrides alive in this process: without any, no request needs to look.
+static atomic_long overrides;
+
+// --- what a request is ---
+
+static bool header(abi_http_filter envoy, abi_bytes name, abi_bytes* value) {
+  return ENVOY(http_get_header)(envoy, ABI_REQUEST_HEADER, name, value, 0, NULL) &&
+         value->length > 0;
+}
+
+static bool find(abi_http_filter envoy, const struct titrate_source* s, abi_bytes* value) {
+  switch (s->kind) {
+  case TITRATE_HEADER:
+    return header(envoy, s->text, value);
+  case TITRATE_LITERAL:
+    *value = s->text;
+    return true;
+  default:
+    return ENVOY(http_filter_get_attribute_string)(envoy, ABI_ATTRIBUTE_ROUTE_NAME, value) &&
+           value->length > 0;
+  }
+}
+
+static abi_bytes text_of(abi_http_filter envoy, const struct titrate_sources* sources) {
+  abi_bytes value;
+  for (size_t i = 0; i < sources->count; i++)
+    if (find(envoy, &sources->list[i], &value)) return value;
+  return (abi_bytes){"", 0};
+}
+
+// A decimal number above 0, without regard to the locale's point.
+static bool parse_cost(abi_bytes text, double* cost) {
+  double value = 0, place = 1;
+  bool point = false, digit = false;
+  if (text.length > 24) return false;
+  for (size_t i = 0; i < text.length; i++) {
+    char c = text.ptr[i];
+    if (c == '.' && !point) {
+      point = true;
+    } else if (c >= '0' && c <= '9') {
+      digit = true;
+      if (point)
+        value += (c - '0') * (place /= 10);
+      else
+        value = value * 10 + (c - '0');
+    } else {
+      return false;
+    }
+  }
+  *cost = value;
+  return digit && value > 0;
+}
+
+static double cost_of(abi_http_filter envoy, const struct titrate_sources* sources) {
+  for (size_t i = 0; i < sources->count; i++) {
+    const struct titrate_source* s = &sources->list[i];
+    abi_bytes value;
+    double cost;
+    if (s->kind == TITRATE_LITERAL) return s->number;
+    if (header(envoy, s->text, &value) && parse_cost(value, &cost)) return cost;
+  }
+  return 1;
+}
+
+static const struct titrate_rules* override_of(abi_http_filter envoy) {
+  if (atomic_load_explicit(&overrides, memory_order_relaxed) == 0) return NULL;
+  return ENVOY(get_most_specific_route_config)(envoy);
+}
+
+static const struct titrate_sources* pick(const struct titrate_sources* over,
+                                          const struct titrate_sources* base) {
+  return over->count > 0 ? over : base;
+}
+
+// Fills in whose request it is. False if the rules say to leave it alone.
+static bool identify(abi_http_filter envoy, const struct titrate_rules* base,
+                     struct titrate_question* q) {
+  const struct titrate_rules* over = override_of(envoy);
+  if (over == NULL) over = base;
+  int enabled = over->enabled != TITRATE_UNSET ? over->enabled : base->enabled;
+  if (enabled == TITRATE_OFF) return false;
+  q->tenant = text_of(envoy, pick(&over->tenant, &base->tenant));
+  q->client = text_of(envoy, pick(&over->client, &base->client));
+  q->pool = text_of(envoy, pick(&over->pool, &base->pool));
+  q->cost = cost_of(envoy, pick(&over->cost, &base->cost));
+  q->ticket = q->handle = 0;
+  q->verdict = TITRATE_ADMIT;
+  q->mark = 0;
+  return true;
+}
+
+// --- what becomes of it ---
+
+static int reject(abi_http_filter envoy, struct titrate_question* q) {
+  abi_header headers[] = {
+      {"content-type", 12, "application/json", 16},
+      {"x-titrate-reason", 16, q->reason, q->reason_length},
+      {"retry-after", 11, q->retry_after, q->retry_after_length},
+  };
+  ENVOY(http_send_response)(envoy, q->status, headers, sizeof headers / sizeof *headers,
+                            (abi_bytes){q->body, q->body_length},
+                            (abi_bytes){q->details, q->details_length});
+  return ABI_HEADERS_STOP;
+}
+
+// Puts the request into the queue; the engine may have changed its mind.
+static void hold(abi_http_filter envoy, struct stream* s, struct titrate_question* q) {
+  struct titrate_held* held = titrate_held_new(envoy);
+  q->ticket = (uint64_t)(uintptr_t)held;
+  titrateEnqueue(q);
+  if (q->verdict == TITRATE_WAIT) {
+    s->held = held;
+    s->handle = q->handle;
+  } else if (held != NULL) {
+    titrate_held_drop(held);
+  }
+}
+
+int envoy_dynamic_module_on_http_filter_request_headers(abi_http_filter envoy, const void* stream,
+                                                        bool end) {
+  (void)end;
+  struct stream* s = (struct stream*)stream;
+  struct titrate_question q;
+  if (!identify(envoy, s->rules, &q)) return ABI_HEADERS_CONTINUE;
+  titrateDecide(&q);
+  if (q.verdict == TITRATE_WAIT) hold(envoy, s, &q);
+  switch (q.verdict) {
+  case TITRATE_WAIT:
+    return ABI_HEADERS_STOP_ALL_AND_WATERMARK;
+  case TITRATE_REJECT:
+    return reject(envoy, &q);
+  }
+  s->marked = q.mark;
+  return ABI_HEADERS_CONTINUE;
+}
+
+void envoy_dynamic_module_on_http_filter_scheduled(abi_http_filter envoy, const void* stream,
+                                                   uint64_t event_id) {
+  (void)event_id;
+  struct stream* s = (struct stream*)stream;
+  if (s->held == NULL) return; // it left before the event came
+  struct titrate_event event = *titrate_held_event(s->held);
+  titrate_held_leave(s->held);
+  s->held = NULL;
+  s->waited = true;
+  s->wait_ms = event.wait_ms;
+  if (event.verdict == TITRATE_ADMIT) {
+    s->marked = event.mark;
+    ENVOY(http_filter_continue_decoding)(envoy);
+    return;
+  }
+  struct titrate_question q;
+  if (!identify(envoy, s->rules, &q)) q.tenant = LITERAL("");
+  titrateAnswer(&q, (struct titrate_event*)&event);
+  reject(envoy, &q);
+}
+
+static void append_number(abi_http_filter envoy, abi_bytes name, uint32_t number) {
+  char text[12];
+  size_t at = sizeof text;
+  do text[--at] = '0' + number % 10;
+  while ((number /= 10) > 0);
+  ENVOY(http_set_header)(envoy, ABI_RESPONSE_HEADER, name,
+                         (abi_bytes){text + at, sizeof text - at});
+}
+
+int envoy_dynamic_module_on_http_filter_response_headers(abi_http_filter envoy, const void* stream,
+                                                         bool end) {
+  (void)end;
+  const struct stream* s = stream;
+  if (s->marked) append_number(envoy, LITERAL("x-titrate-congestion"), 1);
+  if (s->waited) append_number(envoy, LITERAL("x-titrate-wait-ms"), s->wait_ms);
+  return ABI_HEADERS_CONTINUE;
+}
+
+// --- life of streams and configurations ---
+
+const void* envoy_dynamic_module_on_http_filter_new(const void* config, abi_http_filter envoy) {
+  (void)envoy;
+  struct stream* s = calloc(1, sizeof *s);
+  if (s != NULL) s->rules = config;
+  return s;
+}
+
+// The stream is over while its request waits: take it out of the queue, or
+// leave it to the event that is already on its way.
+static void abandon(struct stream* s) {
+  if (s->held == NULL) return;
+  if (titrateCancel(s->handle))
+    titrate_held_drop(s->held);
+  else
+    titrate_held_leave(s->held);
+  s->held = NULL;
+}
+
+void envoy_dynamic_module_on_http_filter_stream_complete(abi_http_filter envoy,
+                                                         const void* stream) {
+  (void)envoy;
+  abandon((struct stream*)stream);
+}
+
+void envoy_dynamic_module_on_http_filter_destroy(const void* stream) {
+  abandon((struct stream*)stream);
+  free((void*)stream);
+}
+
+const void* envoy_dynamic_module_on_http_filter_config_new(void* envoy, abi_bytes name,
+                                                           abi_bytes config) {
+  (void)envoy;
+  return titrateFilterConfig(name, config, 0);
+}
+
+void envoy_dynamic_module_on_http_filter_config_destroy(const void* config) {
+  titrate_rules_free((struct titrate_rules*)config);
+}
+
+const void* envoy_dynamic_module_on_http_filter_per_route_config_new(abi_bytes name,
+                                                                     abi_bytes config) {
+  const void* rules = titrateFilterConfig(name, config, 1);
+  if (rules != NULL) atomic_fetch_add(&overrides, 1);
+  return rules;
+}
+
+void envoy_dynamic_module_on_http_filter_per_route_config_destroy(const void* config) {
+  atomic_fetch_sub(&overrides, 1);
+  titrate_rules_free((struct titrate_rules*)config);
+}
+
+// --- hooks that Envoy asks for and Titrate has no use for ---
+
+int envoy_dynamic_module_on_http_filter_request_body(abi_http_filter e, const void* s, bool end) {
+  (void)e, (void)s, (void)end;
+  return ABI_DATA_CONTINUE;
+}
+
+int envoy_dynamic_module_on_http_filter_request_trailers(abi_http_filter e, const void* s) {
+  (void)e, (void)s;
+  return ABI_DATA_CONTINUE;
+}
+
+int envoy_dynamic_module_on_http_filter_response_body(abi_http_filter e, const void* s, bool end) {
+  (void)e, (void)s, (void)end;
+  return ABI_DATA_CONTINUE;
+}
+
+int envoy_dynamic_module_on_http_filter_response_trailers(abi_http_filter e, const void* s) {
+  (void)e, (void)s;
+  return ABI_DATA_CONTINUE;
+}

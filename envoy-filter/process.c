@@ -1,0 +1,133 @@
+// The process: what is asked of Envoy once, or outside any request.
+
+#define _GNU_SOURCE
+#include <elf.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "_cgo_export.h"
+#include "shim.h"
+
+const char* envoy_dynamic_module_on_program_init(void) {
+  return titrateInit() ? TITRATE_ABI_VERSION : NULL;
+}
+
+const char* titrate_missing_symbol(void) {
+#define TITRATE_PROBE(result, name, arguments)                                                     \
+  if (ENVOY(name) == NULL) return "envoy_dynamic_module_callback_" #name;
+  TITRATE_ABI(TITRATE_PROBE)
+#undef TITRATE_PROBE
+  return NULL;
+}
+
+// --- another Go runtime ---
+
+// Go's linker leaves a note named "Go" with its build id in each object; an
+// ELF note is size of name, size of content, type, then both, 4-byte aligned.
+static bool has_go_note(const char* note, size_t left) {
+  while (left >= sizeof(ElfW(Nhdr))) {
+    const ElfW(Nhdr)* h = (const void*)note;
+    size_t name = (h->n_namesz + 3u) & ~3u, content = (h->n_descsz + 3u) & ~3u;
+    size_t size = sizeof *h + name + content;
+    if (h->n_namesz == 4 && h->n_type == 4 && left >= sizeof *h + 4 &&
+        memcmp(note + sizeof *h, "Go\0", 4) == 0)
+      return true;
+    if (size > left) return false;
+    note += size;
+    left -= size;
+  }
+  return false;
+}
+
+static bool covers(const struct dl_phdr_info* object, const void* address) {
+  for (int i = 0; i < object->dlpi_phnum; i++) {
+    const ElfW(Phdr)* p = &object->dlpi_phdr[i];
+    uintptr_t start = object->dlpi_addr + p->p_vaddr;
+    if (p->p_type == PT_LOAD && (uintptr_t)address - start < p->p_memsz) return true;
+  }
+  return false;
+}
+
+static int look_at(struct dl_phdr_info* object, size_t size, void* found) {
+  (void)size;
+  if (covers(object, (const void*)&titrate_missing_symbol)) return 0; // this module
+  for (int i = 0; i < object->dlpi_phnum; i++) {
+    const ElfW(Phdr)* p = &object->dlpi_phdr[i];
+    if (p->p_type == PT_NOTE && has_go_note((const char*)object->dlpi_addr + p->p_vaddr, p->p_memsz)) {
+      *(const char**)found = object->dlpi_name;
+      return 1;
+    }
+  }
+  return 0;
+}
+
+const char* titrate_other_go_runtime(void) {
+  const char* found = NULL;
+  dl_iterate_phdr(look_at, &found);
+  return found;
+}
+
+// --- thin calls for Go ---
+
+void titrate_log(int level, const char* text, size_t length) {
+  ENVOY(log)(level, (abi_bytes){text, length});
+}
+
+uint32_t titrate_concurrency(void) { return ENVOY(get_concurrency)(); }
+
+bool titrate_validating(void) { return ENVOY(is_validation_mode)(); }
+
+bool titrate_define_metric(abi_bootstrap envoy, bool gauge, abi_bytes name, abi_bytes* labels,
+                           size_t n, size_t* id) {
+  int result = gauge ? ENVOY(bootstrap_extension_config_define_gauge)(envoy, name, labels, n, id)
+                     : ENVOY(bootstrap_extension_config_define_counter)(envoy, name, labels, n, id);
+  return result == 0;
+}
+
+void titrate_count(abi_bootstrap envoy, size_t id, abi_bytes* labels, size_t n, uint64_t delta) {
+  ENVOY(bootstrap_extension_config_increment_counter)(envoy, id, labels, n, delta);
+}
+
+void titrate_set(abi_bootstrap envoy, size_t id, uint64_t value) {
+  ENVOY(bootstrap_extension_config_set_gauge)(envoy, id, NULL, 0, value);
+}
+
+// --- the bootstrap extension: one per process ---
+
+const void* envoy_dynamic_module_on_bootstrap_extension_config_new(abi_bootstrap envoy,
+                                                                   abi_bytes name,
+                                                                   abi_bytes config) {
+  if (!titrateBootstrapConfig(envoy, name, config)) return NULL;
+  // Envoy takes no traffic before this; the boot policy covers the time until
+  // the first configuration arrives.
+  ENVOY(bootstrap_extension_config_signal_init_complete)(envoy);
+  return envoy;
+}
+
+void envoy_dynamic_module_on_bootstrap_extension_config_destroy(const void* config) {
+  titrateStop((void*)config); // Envoy gave up before its shutdown hook
+}
+
+const void* envoy_dynamic_module_on_bootstrap_extension_new(const void* config, void* envoy) {
+  (void)envoy;
+  titrateStart((void*)config);
+  return config;
+}
+
+void envoy_dynamic_module_on_bootstrap_extension_shutdown(void* envoy, const void* extension,
+                                                          abi_done done, void* context) {
+  (void)envoy;
+  titrateStop((void*)extension);
+  done(context);
+}
+
+void envoy_dynamic_module_on_bootstrap_extension_server_initialized(void* e, const void* x) {
+  (void)e, (void)x;
+}
+
+void envoy_dynamic_module_on_bootstrap_extension_worker_thread_initialized(void* e, const void* x) {
+  (void)e, (void)x;
+}
+
+void envoy_dynamic_module_on_bootstrap_extension_destroy(const void* x) { (void)x; }

@@ -1,0 +1,127 @@
+package settings
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/titrate/titrate/control/limiter"
+)
+
+// Bootstrap is what holds for the whole process.
+type Bootstrap struct {
+	// AgentSocket is the absolute path of the agent's Unix socket.
+	AgentSocket string
+	// Replica names this Envoy to the agents; the same in parent and child of
+	// a hot restart, different in every other Envoy. Default: the host's name.
+	Replica string
+	// Weight of this Envoy in the split of a share, > 0, default 1.
+	Weight float64
+	// Unknown says what becomes of requests of unknown tenants, default DEFAULT.
+	Unknown limiter.UnknownPolicy
+	// Boot says what becomes of requests before the first configuration, and
+	// of a request whose decision failed inside the filter. Default OPEN.
+	Boot limiter.BootPolicy
+	// Keys is the budget of client keys; 0 = the engine's default.
+	Keys int
+	// Concurrency is Envoy's number of workers; 0 = ask Envoy.
+	Concurrency int
+}
+
+// Bounds of the bootstrap settings.
+const (
+	maxSocketPath  = 107 // sun_path without its terminating zero
+	maxReplica     = 253
+	minKeys        = 1 << 10
+	maxKeys        = 100_000_000
+	maxConcurrency = 1024
+)
+
+var unknownPolicies = map[string]limiter.UnknownPolicy{
+	"DEFAULT": limiter.UnknownDefault, "REJECT": limiter.UnknownReject, "BYPASS": limiter.UnknownBypass,
+}
+
+var bootPolicies = map[string]limiter.BootPolicy{"OPEN": limiter.BootOpen, "CLOSED": limiter.BootClosed}
+
+// ParseBootstrap reads the bootstrap extension's configuration.
+func ParseBootstrap(raw []byte) (*Bootstrap, error) {
+	m, err := object("", raw, "agent_socket", "replica", "weight", "unknown_tenant", "boot_policy", "keys", "concurrency")
+	if err != nil {
+		return nil, err
+	}
+	b := &Bootstrap{Weight: 1}
+	for _, read := range []func() error{
+		func() error { return value(m, "", "agent_socket", "a path", &b.AgentSocket) },
+		func() error { return value(m, "", "replica", "a name", &b.Replica) },
+		func() error { return value(m, "", "weight", "a number", &b.Weight) },
+		func() error { return whole(m, "keys", minKeys, maxKeys, &b.Keys) },
+		func() error { return whole(m, "concurrency", 1, maxConcurrency, &b.Concurrency) },
+		func() error {
+			return choice(m, "unknown_tenant", "DEFAULT, REJECT or BYPASS", unknownPolicies, &b.Unknown)
+		},
+		func() error { return choice(m, "boot_policy", "OPEN or CLOSED", bootPolicies, &b.Boot) },
+	} {
+		if err := read(); err != nil {
+			return nil, err
+		}
+	}
+	return b, b.check()
+}
+
+func (b *Bootstrap) check() error {
+	if b.Replica == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return wrong("replica", "is missing and the host has no name: %v", err)
+		}
+		b.Replica = host
+	}
+	switch {
+	case b.AgentSocket == "":
+		return wrong("agent_socket", "is missing; give the path that `titrate agent --socket` has")
+	case !filepath.IsAbs(b.AgentSocket) || len(b.AgentSocket) > maxSocketPath || strings.ContainsRune(b.AgentSocket, 0):
+		return wrong("agent_socket", "is %q; an absolute path of at most %d bytes is needed", b.AgentSocket, maxSocketPath)
+	case len(b.Replica) > maxReplica:
+		return wrong("replica", "has %d bytes, at most %d are allowed", len(b.Replica), maxReplica)
+	case !(b.Weight > 0) || math.IsInf(b.Weight, 0):
+		return wrong("weight", "is %v, a number above 0 is needed", b.Weight)
+	}
+	return nil
+}
+
+// whole reads an integer within bounds; JSON from a Struct may say 2e6.
+func whole(m map[string]json.RawMessage, key string, least, most int, v *int) error {
+	if _, ok := m[key]; !ok {
+		return nil
+	}
+	var f float64
+	if err := value(m, "", key, "a number", &f); err != nil {
+		return err
+	}
+	if f != math.Trunc(f) || f < float64(least) || f > float64(most) {
+		return wrong(key, "is %v, a whole number from %d to %d is needed", f, least, most)
+	}
+	*v = int(f)
+	return nil
+}
+
+func choice[T any](m map[string]json.RawMessage, key, want string, choices map[string]T, v *T) error {
+	if _, ok := m[key]; !ok {
+		return nil
+	}
+	var s string
+	if err := value(m, "", key, want, &s); err != nil {
+		return err
+	}
+	c, ok := choices[s]
+	if !ok {
+		return wrong(key, "is %q, %s is needed", s, want)
+	}
+	*v = c
+	return nil
+}
+
+func index(field string, i int) string { return fmt.Sprintf("%s[%d]", field, i) }
