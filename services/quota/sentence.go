@@ -1,0 +1,96 @@
+package quota
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+)
+
+// sentence puts an explanation into English for the one on call: what the tenant
+// gets, what holds it there, and the numbers to check it by.
+func sentence(e *quotav1.Explanation, g quotav1.Guarantee) string {
+	who := strings.TrimPrefix(e.GetTenant(), "tenants/")
+	where := "pool " + strings.TrimPrefix(e.GetPool(), "pools/")
+	var b strings.Builder
+	switch e.GetBoundBy() {
+	case quotav1.Bound_DEMAND:
+		fmt.Fprintf(&b, "%s gets %s of %s, all that it asks for: %s", who, rate(e.GetShare()), where, spare(e, g))
+	case quotav1.Bound_GUARANTEED:
+		fmt.Fprintf(&b, "%s gets its guarantee of %s of %s: its demand %s is above it, and %s is no more; %s",
+			who, rate(e.GetGuaranteed()), where, demand(e), fair(e, g), price(e))
+	case quotav1.Bound_MAX:
+		fmt.Fprintf(&b, "%s gets %s of %s, the max of its quota: its demand %s is above it%s",
+			who, rate(e.GetShare()), where, demand(e), beyondMax(e, g))
+	case quotav1.Bound_POOL:
+		fmt.Fprintf(&b, "%s gets %s of %s: its demand %s is above %s; %s",
+			who, rate(e.GetShare()), where, demand(e), fair(e, g), price(e))
+	default:
+		fmt.Fprintf(&b, "%s has no share of %s yet: no round has counted it", who, where)
+	}
+	if e.GetStale() {
+		fmt.Fprintf(&b, "; the share is stale: it was granted in epoch %d, has not been renewed, and stays as it is", e.GetEpoch())
+	}
+	return b.String() + "."
+}
+
+// spare says why a tenant that gets its demand gets it.
+func spare(e *quotav1.Explanation, g quotav1.Guarantee) string {
+	switch {
+	case e.GetDemand() == 0:
+		return "it asks for nothing now"
+	case e.GetFairRate() == 0:
+		return fmt.Sprintf("the pool's capacity of %s is not used up", rate(e.GetCapacity()))
+	case e.GetGuaranteed() >= e.GetDemand() && e.GetWeight()*e.GetFairRate() < e.GetDemand():
+		return fmt.Sprintf("its demand %s is within its guarantee of %s", demand(e), rate(e.GetGuaranteed()))
+	}
+	return fmt.Sprintf("its demand %s is within %s", demand(e), fair(e, g))
+}
+
+// demand is the measured demand, and a warning where the measure is a lower bound.
+func demand(e *quotav1.Explanation) string {
+	if e.GetLimited() && e.GetDemand() <= e.GetShare() {
+		return rate(e.GetDemand()) + " (limited in the last round, so it counts as more)"
+	}
+	return rate(e.GetDemand())
+}
+
+// fair is the share that fairness alone gives, with its working.
+func fair(e *quotav1.Explanation, g quotav1.Guarantee) string {
+	working := fmt.Sprintf("fair share %s × weight %g", rate(e.GetFairRate()), round(e.GetWeight()))
+	if g == quotav1.Guarantee_ADDITIVE && e.GetGuaranteed() > 0 {
+		sum := e.GetGuaranteed() + e.GetWeight()*e.GetFairRate()
+		return fmt.Sprintf("its guarantee %s + the %s = %s", rate(e.GetGuaranteed()), working, rate(sum))
+	}
+	return fmt.Sprintf("the %s = %s", working, rate(e.GetWeight()*e.GetFairRate()))
+}
+
+func beyondMax(e *quotav1.Explanation, g quotav1.Guarantee) string {
+	if e.GetFairRate() == 0 {
+		return fmt.Sprintf(", and the pool's capacity of %s is not used up", rate(e.GetCapacity()))
+	}
+	return ", and so is " + fair(e, g)
+}
+
+func price(e *quotav1.Explanation) string {
+	return fmt.Sprintf("the pool's capacity of %s is used up (price %g)", rate(e.GetCapacity()), round(e.GetPrice()))
+}
+
+// rate writes cost units per second to one decimal, or to three significant
+// digits where that would show 0.
+func rate(r float64) string {
+	if r != 0 && math.Abs(r) < 0.1 {
+		return fmt.Sprintf("%.3g/s", r)
+	}
+	return fmt.Sprintf("%.1f/s", r)
+}
+
+// round keeps three significant digits.
+func round(x float64) float64 {
+	if x == 0 || math.IsInf(x, 0) || math.IsNaN(x) {
+		return x
+	}
+	scale := math.Pow(10, 2-math.Floor(math.Log10(math.Abs(x))))
+	return math.Round(x*scale) / scale
+}

@@ -1,0 +1,92 @@
+// Package quota serves the admin API, titrate.quota.v1alpha1.QuotaService, on a
+// store.
+//
+// # Model
+//
+// Every request goes the same way: checked (package valid), turned into changes
+// of the store, and the store's answer turned into a gRPC status. The twenty
+// standard methods are one line each over five generic ones: get, list, create,
+// update, remove. Defaults are filled in before anything is stored, so that what
+// is shown is what is in force.
+//
+// What is configured comes from the store, and any coordinator can serve it. What
+// is happening (status, why) comes from Live, which the coordinator that leads
+// provides.
+//
+// # Errors
+//
+//	INVALID_ARGUMENT     a field is wrong; google.rpc.BadRequest names each
+//	NOT_FOUND            with google.rpc.ResourceInfo
+//	ALREADY_EXISTS       on create
+//	ABORTED              the etag given is not the stored one: read again
+//	FAILED_PRECONDITION  it names what does not exist, or others depend on it
+//	UNAVAILABLE          the store or the leader is away: try again
+//
+// # Invariants
+//
+// A request that is refused changes nothing. validate_only answers as the real
+// request would and writes nothing. An update with a mask is a read, a merge and
+// a write guarded by the etag of the read, repeated when somebody was faster.
+package quota
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store"
+	"github.com/titrate/titrate/services/store/resource"
+)
+
+// Live is what the coordinator that leads knows of the present. Names are full:
+// pools/x, tenants/x, tenants/x/quotas/y. Calls come from many goroutines.
+type Live interface {
+	// PoolStatus returns the state of a pool, nil if it is not known here. Its
+	// InfeasibleGuarantees says that the quotas' guarantees exceed the capacity,
+	// which is accepted and shown, not refused.
+	PoolStatus(pool string) *quotav1.PoolStatus
+	// QuotaStatus returns the state of a quota, nil if it is not known here.
+	QuotaStatus(quota string) *quotav1.QuotaStatus
+	// Explain says why a tenant has its share of a pool, or of every pool that it
+	// uses when pool is "". Sentence is left empty: the server writes it. An error
+	// says why this coordinator cannot tell, such as that another one leads.
+	Explain(ctx context.Context, tenant, pool string) ([]*quotav1.Explanation, error)
+}
+
+// Server serves QuotaService.
+type Server struct {
+	quotav1.UnimplementedQuotaServiceServer
+	store *store.Store
+	live  Live
+}
+
+// New returns a server on the store. With live nil there is no status and Why is
+// UNAVAILABLE.
+func New(s *store.Store, live Live) *Server { return &Server{store: s, live: live} }
+
+// Register adds the service to a gRPC server.
+func (s *Server) Register(r grpc.ServiceRegistrar) { quotav1.RegisterQuotaServiceServer(r, s) }
+
+// withStatus adds what is known of the present. It writes into m.
+func (s *Server) withStatus(m resource.Message) resource.Message {
+	if s.live == nil {
+		return m
+	}
+	switch m := m.(type) {
+	case *quotav1.Pool:
+		m.Status = s.live.PoolStatus(m.Name)
+	case *quotav1.Quota:
+		m.Status = s.live.QuotaStatus(m.Name)
+	}
+	return m
+}
+
+// as gives a generic method's answer its type, and its error a gRPC status.
+func as[T resource.Message](m resource.Message, err error) (T, error) {
+	var none T
+	if err != nil {
+		return none, status(err)
+	}
+	return m.(T), nil
+}

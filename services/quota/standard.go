@@ -1,0 +1,264 @@
+package quota
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	"github.com/titrate/titrate/services/quota/valid"
+	"github.com/titrate/titrate/services/store"
+	"github.com/titrate/titrate/services/store/resource"
+)
+
+const (
+	defaultPage = 100
+	maxPage     = 1000
+	// maxMerges bounds how often an update with a mask is done over because
+	// somebody else was faster.
+	maxMerges = 16
+)
+
+func (s *Server) get(ctx context.Context, kind resource.Kind, request proto.Message, name string) (resource.Message, error) {
+	if err := named(request, "name", name, kind); err != nil {
+		return nil, err
+	}
+	m, err := s.store.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return s.withStatus(m), nil
+}
+
+// named checks a request and that its field holds a name of the kind.
+func named(request proto.Message, field, name string, kind resource.Kind) error {
+	if err := valid.Message(request); err != nil {
+		return err
+	}
+	ref, err := resource.Parse(name)
+	if err != nil {
+		return valid.Wrong(field, "%v", err)
+	}
+	if ref.Kind != kind {
+		return valid.Wrong(field, "%q names a %s, want a %s", name, ref.Kind, kind)
+	}
+	return nil
+}
+
+// listing is what the four List requests have in common.
+type listing interface {
+	proto.Message
+	GetPageSize() int32
+	GetPageToken() string
+}
+
+// list returns a page and the token of the next. parent is "" for a kind that has
+// none, tenants/* for all tenants.
+func (s *Server) list(ctx context.Context, kind resource.Kind, r listing, parent string) ([]resource.Message, string, error) {
+	if err := valid.Message(r); err != nil {
+		return nil, "", status(err)
+	}
+	q := store.Query{Kind: kind, Limit: int(r.GetPageSize())}
+	if q.Limit == 0 {
+		q.Limit = defaultPage
+	}
+	q.Limit = min(q.Limit, maxPage)
+	if kind.Child() && parent != "tenants/*" {
+		if err := named(r, "parent", parent, resource.Tenant); err != nil {
+			return nil, "", status(err)
+		}
+		q.Parent = parent
+	}
+	scope := kind.Collection() + " " + parent + " "
+	if token := r.GetPageToken(); token != "" {
+		after, err := base64.RawURLEncoding.DecodeString(token)
+		rest, ok := strings.CutPrefix(string(after), scope)
+		if err != nil || !ok {
+			return nil, "", status(valid.Wrong("page_token", "is not of this list: give the next_page_token of the same request"))
+		}
+		q.After = rest
+	}
+	page, next, err := s.store.List(ctx, q)
+	if err != nil {
+		return nil, "", status(err)
+	}
+	if next != "" {
+		next = base64.RawURLEncoding.EncodeToString([]byte(scope + next))
+	}
+	for _, m := range page {
+		s.withStatus(m)
+	}
+	return page, next, nil
+}
+
+// typed gives a page its type.
+func typed[T resource.Message](page []resource.Message) []T {
+	out := make([]T, len(page))
+	for i, m := range page {
+		out[i] = m.(T)
+	}
+	return out
+}
+
+// creating is what the four Create requests have in common.
+type creating interface {
+	proto.Message
+	GetValidateOnly() bool
+}
+
+func (s *Server) create(ctx context.Context, r creating, m resource.Message, parent, id string) (resource.Message, error) {
+	kind, field := resource.KindOf(m), fieldOf(m)
+	if !m.ProtoReflect().IsValid() {
+		return nil, valid.Message(r) // says that the field is required
+	}
+	m = proto.Clone(m).(resource.Message)
+	if err := nameIt(m, kind, parent, id); err != nil {
+		return nil, err
+	}
+	if err := valid.Request(replaced(r, field, m), field, m); err != nil {
+		return nil, err
+	}
+	return s.write(ctx, store.Change{Op: store.Create, Resource: m}, r.GetValidateOnly())
+}
+
+// nameIt gives a resource the name that parent and ID make; a name that it has
+// already must be the same.
+func nameIt(m resource.Message, kind resource.Kind, parent, id string) error {
+	field := fieldOf(m)
+	if id == "" {
+		if m.GetName() == "" {
+			return valid.Wrong(field+"_id", "must be set, or %s.name", field)
+		}
+	} else {
+		name := resource.Ref{Kind: kind, Tenant: strings.TrimPrefix(parent, "tenants/"), ID: id}.String()
+		if m.GetName() != "" && m.GetName() != name {
+			return valid.Wrong(field+".name", "%q is not %q, which parent and %s_id make", m.GetName(), name, field)
+		}
+		r := m.ProtoReflect()
+		r.Set(r.Descriptor().Fields().ByName("name"), protoreflect.ValueOfString(name))
+	}
+	if kind.Child() && parent != "" && !strings.HasPrefix(m.GetName(), parent+"/") {
+		return valid.Wrong(field+".name", "%q is not of parent %q", m.GetName(), parent)
+	}
+	return nil
+}
+
+// updating is what the four Update requests have in common.
+type updating interface {
+	proto.Message
+	GetUpdateMask() *fieldmaskpb.FieldMask
+	GetAllowMissing() bool
+	GetValidateOnly() bool
+}
+
+func (s *Server) update(ctx context.Context, r updating, m resource.Message) (resource.Message, error) {
+	if !m.ProtoReflect().IsValid() {
+		return nil, valid.Message(r)
+	}
+	paths := r.GetUpdateMask().GetPaths()
+	if len(paths) == 0 || len(paths) == 1 && paths[0] == "*" {
+		return s.replace(ctx, r, m, m.GetEtag())
+	}
+	if err := checkMask(m, paths); err != nil {
+		return nil, err
+	}
+	if err := named(&emptypb.Empty{}, fieldOf(m)+".name", m.GetName(), resource.KindOf(m)); err != nil {
+		return nil, err
+	}
+	var err error
+	for range maxMerges {
+		var out resource.Message
+		if out, err = s.mergeOnce(ctx, r, m, paths); err == nil {
+			return out, nil
+		}
+		if !errors.Is(err, store.ErrEtag) || m.GetEtag() != "" {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("others keep changing it: %w", err)
+}
+
+// mergeOnce reads, merges and writes if nobody wrote in between.
+func (s *Server) mergeOnce(ctx context.Context, r updating, m resource.Message, paths []string) (resource.Message, error) {
+	old, err := s.store.Get(ctx, m.GetName())
+	if errors.Is(err, store.ErrNotFound) && r.GetAllowMissing() {
+		return s.replace(ctx, r, m, m.GetEtag())
+	}
+	if err != nil {
+		return nil, err
+	}
+	etag := m.GetEtag()
+	if etag == "" {
+		etag = old.GetEtag()
+	}
+	return s.replace(ctx, r, merged(old, m, paths), etag)
+}
+
+// replace writes a whole resource in place of the stored one.
+func (s *Server) replace(ctx context.Context, r updating, m resource.Message, etag string) (resource.Message, error) {
+	field := fieldOf(m)
+	if err := valid.Request(replaced(r, field, m), field, m); err != nil {
+		return nil, err
+	}
+	op := store.Update
+	if r.GetAllowMissing() {
+		op = store.Put
+	}
+	return s.write(ctx, store.Change{Op: op, Resource: m, Etag: etag}, r.GetValidateOnly())
+}
+
+// deleting is what the four Delete requests have in common.
+type deleting interface {
+	proto.Message
+	GetName() string
+	GetEtag() string
+	GetAllowMissing() bool
+	GetValidateOnly() bool
+}
+
+func (s *Server) remove(ctx context.Context, kind resource.Kind, r deleting, force bool) (*emptypb.Empty, error) {
+	if err := named(r, "name", r.GetName(), kind); err != nil {
+		return nil, status(err)
+	}
+	change := store.Change{Op: store.Delete, Name: r.GetName(), Etag: r.GetEtag(), AllowMissing: r.GetAllowMissing(), Force: force}
+	if _, err := s.commit(ctx, []store.Change{change}, r.GetValidateOnly()); err != nil {
+		return nil, status(err)
+	}
+	return &emptypb.Empty{}, nil
+}
+
+// write makes one change and returns the resource as stored.
+func (s *Server) write(ctx context.Context, c store.Change, validateOnly bool) (resource.Message, error) {
+	c.Resource = resource.Spec(c.Resource)
+	resource.FillDefaults(c.Resource)
+	result, err := s.commit(ctx, []store.Change{c}, validateOnly)
+	if err != nil {
+		return nil, err
+	}
+	return s.withStatus(result.Resources[0]), nil
+}
+
+func (s *Server) commit(ctx context.Context, changes []store.Change, validateOnly bool) (store.Result, error) {
+	if validateOnly {
+		return s.store.Check(ctx, changes)
+	}
+	return s.store.Apply(ctx, changes)
+}
+
+// fieldOf names the field of a request that holds a resource of the kind.
+func fieldOf(m resource.Message) string { return strings.ToLower(resource.KindOf(m).String()) }
+
+// replaced returns a copy of a request with another resource in the field, so
+// that rules are checked, and fields named, as if the caller had sent that one.
+func replaced(request proto.Message, field string, m resource.Message) proto.Message {
+	c := proto.Clone(request)
+	r := c.ProtoReflect()
+	r.Set(r.Descriptor().Fields().ByName(protoreflect.Name(field)), protoreflect.ValueOfMessage(m.ProtoReflect()))
+	return c
+}

@@ -1,0 +1,91 @@
+package valid
+
+import (
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
+)
+
+// meaning returns what is wrong with a resource beyond its declared rules.
+func meaning(m resource.Message) []Violation {
+	m = proto.Clone(m).(resource.Message)
+	resource.FillDefaults(m)
+	switch m := m.(type) {
+	case *quotav1.Pool:
+		return pool(m)
+	case *quotav1.Limit:
+		return limit(m)
+	}
+	return nil
+}
+
+func pool(p *quotav1.Pool) []Violation {
+	found := queue(p.Queue)
+	if p.OnLoss == quotav1.OnLoss_SAFE_RATE && p.HardExpiry.AsDuration() <= 0 {
+		found = append(found, Violation{"hard_expiry", "must be above 0 with on_loss SAFE_RATE: it says when to fall to the safe rate"})
+	}
+	return found
+}
+
+func queue(q *quotav1.Queue) []Violation {
+	if q.Aqm == quotav1.Aqm_POLICE {
+		return nil
+	}
+	target, wait := q.DelayTarget.AsDuration(), q.MaxWait.AsDuration()
+	if target > wait {
+		return []Violation{{"queue.delay_target", fmt.Sprintf("%s must not be above max_wait, which is %s", target, wait)}}
+	}
+	return nil
+}
+
+func limit(l *quotav1.Limit) []Violation {
+	found := append(numbers("", l.Rate, l.Burst), queue(l.Queue)...)
+	found = append(found, limitPools(l.Pools)...)
+	if l.Key == quotav1.Key_TENANT && len(l.Overrides) > 0 {
+		found = append(found, Violation{"overrides", "name clients, but key TENANT counts all clients together"})
+	}
+	seen := make(map[string]bool)
+	for i, o := range l.Overrides {
+		prefix := fmt.Sprintf("overrides[%d].", i)
+		found = append(found, numbers(prefix, o.Rate, o.Burst)...)
+		if seen[o.Client] {
+			found = append(found, Violation{prefix + "client", fmt.Sprintf("%q is overridden twice", o.Client)})
+		}
+		seen[o.Client] = true
+	}
+	return found
+}
+
+func numbers(prefix, rate string, burst float64) []Violation {
+	var found []Violation
+	if _, err := resource.ParseRate(rate); err != nil {
+		found = append(found, Violation{prefix + "rate", err.Error()})
+	}
+	if burst > 0 && burst < 1 {
+		found = append(found, Violation{prefix + "burst",
+			fmt.Sprintf("%g must be at least 1, or no request ever passes; 0 means one second's worth", burst)})
+	}
+	return found
+}
+
+func limitPools(pools []string) []Violation {
+	var found []Violation
+	seen := make(map[string]bool)
+	for i, p := range pools {
+		field := fmt.Sprintf("pools[%d]", i)
+		switch _, err := resource.Parse("pools/" + p); {
+		case strings.HasPrefix(p, "pools/"):
+			found = append(found, Violation{field, fmt.Sprintf("write %q without pools/", p)})
+		case err != nil:
+			found = append(found, Violation{field, fmt.Sprintf("%q is not the name of a pool", p)})
+		case seen[p]:
+			found = append(found, Violation{field, fmt.Sprintf("%q is named twice", p)})
+		}
+		seen[p] = true
+	}
+	return found
+}

@@ -1,0 +1,154 @@
+// Package valid says what is wrong with a resource or a request before anything
+// is stored: field by field, so that a person can mend it.
+//
+// # Model
+//
+// A check has two layers. The first is what the .proto declares (protovalidate):
+// ranges, patterns, required fields. The second is what it cannot declare: that a
+// rate reads as a rate, that a delay target lies below the longest wait, that no
+// client is overridden twice. The second looks at the resource with its defaults
+// filled in, for that is what will be in force, and only when the first found
+// nothing.
+//
+// Fields are named by their path in proto spelling, such as
+// resources[2].limit.overrides[0].rate.
+package valid
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"buf.build/go/protovalidate"
+	"google.golang.org/protobuf/proto"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
+)
+
+// Violation is one thing wrong. Field may be empty: the whole is wrong.
+type Violation struct{ Field, Message string }
+
+// Error is a refusal with at least one violation.
+type Error struct{ Violations []Violation }
+
+func (e *Error) Error() string {
+	parts := make([]string, len(e.Violations))
+	for i, v := range e.Violations {
+		parts[i] = v.Message
+		if v.Field != "" {
+			parts[i] = v.Field + ": " + v.Message
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Wrong returns an Error with one violation.
+func Wrong(field, format string, args ...any) *Error {
+	return &Error{Violations: []Violation{{Field: field, Message: fmt.Sprintf(format, args...)}}}
+}
+
+// Resource checks a resource by itself. The error is an *Error.
+func Resource(m resource.Message) error {
+	return check(m, part{m: m})
+}
+
+// Request checks a request and the resource in its field (pool, tenant, quota,
+// limit). The error is an *Error.
+func Request(request proto.Message, field string, m resource.Message) error {
+	return check(request, part{prefix: field + ".", m: m})
+}
+
+// Message checks what the .proto of a request declares. The error is an *Error.
+func Message(request proto.Message) error { return check(request) }
+
+// Apply checks a request to apply several resources. The error is an *Error.
+func Apply(r *quotav1.ApplyRequest) error {
+	parts := make([]part, 0, len(r.GetResources()))
+	seen := make(map[string]bool)
+	for i, envelope := range r.GetResources() {
+		m := resource.Unwrap(envelope)
+		if m == nil {
+			continue // the .proto declares it required
+		}
+		prefix := fmt.Sprintf("resources[%d].%s.", i, strings.ToLower(resource.KindOf(m).String()))
+		if seen[m.GetName()] {
+			return Wrong(prefix+"name", "%q is named twice in one request", m.GetName())
+		}
+		seen[m.GetName()] = true
+		parts = append(parts, part{prefix: prefix, m: m})
+	}
+	return check(r, parts...)
+}
+
+// part is a resource within what is checked, and the path that leads to it.
+type part struct {
+	prefix string
+	m      resource.Message
+}
+
+func check(whole proto.Message, parts ...part) error {
+	if err := declared(whole); err != nil {
+		return err
+	}
+	var found []Violation
+	for _, p := range parts {
+		for _, v := range meaning(p.m) {
+			found = append(found, Violation{Field: p.prefix + v.Field, Message: v.Message})
+		}
+	}
+	if len(found) > 0 {
+		return &Error{Violations: found}
+	}
+	return nil
+}
+
+var validator = sync.OnceValues(func() (protovalidate.Validator, error) { return protovalidate.New() })
+
+func declared(m proto.Message) error {
+	v, err := validator()
+	if err != nil {
+		return fmt.Errorf("rules of the API do not compile: %w", err)
+	}
+	err = v.Validate(m)
+	var invalid *protovalidate.ValidationError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	e := &Error{}
+	for _, one := range invalid.Violations {
+		e.Violations = append(e.Violations, Violation{
+			Field:   protovalidate.FieldPathString(one.Proto.GetField()),
+			Message: worded(one),
+		})
+	}
+	return e
+}
+
+// worded puts a rule into words that help: a pattern is no help to most.
+func worded(v *protovalidate.Violation) string {
+	if v.Proto.GetRuleId() != "string.pattern" {
+		return strings.TrimPrefix(v.Proto.GetMessage(), "value ")
+	}
+	given := v.FieldValue.String()
+	if v.FieldDescriptor == nil {
+		return fmt.Sprintf("%q does not have the right form", given)
+	}
+	switch v.FieldDescriptor.Name() {
+	case "rate":
+		if _, err := resource.ParseRate(given); err != nil {
+			return err.Error()
+		}
+	case "name":
+		if _, err := resource.Parse(given); err != nil {
+			return err.Error()
+		}
+		return fmt.Sprintf("%q names another kind than %s", given, v.FieldDescriptor.Parent().Name())
+	case "parent":
+		return fmt.Sprintf("%q must be tenants/TENANT, or tenants/* for all", given)
+	case "tenant":
+		return fmt.Sprintf("%q must be tenants/TENANT", given)
+	}
+	return fmt.Sprintf("%q does not match %s", given, v.RuleValue.String())
+}

@@ -1,0 +1,74 @@
+package quota
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
+)
+
+// Why explains why a tenant has the share that it has. Without an explanation to
+// give it says what is missing: NOT_FOUND for a tenant or pool that is not
+// configured, an empty answer for a tenant that uses nothing.
+func (s *Server) Why(ctx context.Context, r *quotav1.WhyRequest) (*quotav1.WhyResponse, error) {
+	if err := named(r, "tenant", r.GetTenant(), resource.Tenant); err != nil {
+		return nil, status(err)
+	}
+	if r.GetPool() != "" {
+		if err := named(r, "pool", r.GetPool(), resource.Pool); err != nil {
+			return nil, status(err)
+		}
+	}
+	if s.live == nil {
+		return nil, grpcstatus.Error(codes.Unavailable, "no coordinator leads here: shares are not known")
+	}
+	explanations, err := s.live.Explain(ctx, r.GetTenant(), r.GetPool())
+	if err != nil {
+		return nil, unknownPresent(err)
+	}
+	if len(explanations) == 0 {
+		return &quotav1.WhyResponse{}, status(s.exist(ctx, r.GetTenant(), r.GetPool()))
+	}
+	for _, e := range explanations {
+		e.Sentence = sentence(e, s.guaranteeOf(ctx, e.GetPool()))
+	}
+	return &quotav1.WhyResponse{Explanations: explanations}, nil
+}
+
+// unknownPresent is the status of a coordinator that cannot tell.
+func unknownPresent(err error) error {
+	if _, is := grpcstatus.FromError(err); is {
+		return err
+	}
+	if errors.Is(err, context.Canceled) {
+		return grpcstatus.Error(codes.Canceled, err.Error())
+	}
+	return grpcstatus.Errorf(codes.Unavailable, "shares are not known here: %v", err)
+}
+
+// exist returns an error naming the first name that is not stored.
+func (s *Server) exist(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		if name == "" || name == "tenants/"+resource.AnyTenant {
+			continue
+		}
+		if _, err := s.store.Get(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// guaranteeOf returns what a guarantee means in a pool. When the store cannot say,
+// the explanation is still worth giving: as MINIMUM, the default.
+func (s *Server) guaranteeOf(ctx context.Context, pool string) quotav1.Guarantee {
+	m, err := s.store.Get(ctx, pool)
+	if p, ok := m.(*quotav1.Pool); ok && err == nil {
+		return p.GetGuarantee()
+	}
+	return quotav1.Guarantee_MINIMUM
+}
