@@ -1,0 +1,260 @@
+package verdict
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/titrate/titrate/services/dev/load"
+	"github.com/titrate/titrate/services/dev/scenario"
+	"github.com/titrate/titrate/services/dev/trace"
+)
+
+// ideal answers a scenario's plan as a perfect central limiter would: limited
+// clients by a token bucket, core (which stays below its share) always, the
+// saturated tenants by the pool's fair rate of their weight and by what is left
+// of the pool.
+func ideal(t *testing.T, s *scenario.Scenario) []trace.Record {
+	t.Helper()
+	plan := load.NewPlan(s)
+	fairRates := []float64{39.7, 37.2, 36.9, 39.7} // per phase: a little over (300 − core's demand)/6
+	pool := &bucket{rate: s.Pool.Capacity, burst: 25}
+	tenants, clients := map[string]*bucket{}, map[string]*bucket{}
+	for _, tenant := range s.Tenants {
+		tenants[tenant.Name] = &bucket{burst: 5}
+		for _, c := range tenant.Clients {
+			if c.Limit != nil {
+				clients[c.Name] = &bucket{rate: c.Limit.Rate, burst: c.Limit.Burst}
+			}
+		}
+	}
+	records := make([]trace.Record, len(plan))
+	for i, shot := range plan {
+		tenant := s.Tenants[shot.Tenant]
+		r := trace.Record{T: shot.T, Gateway: s.Gateways[shot.Gateway].Name, Tenant: tenant.Name,
+			Client: tenant.Clients[shot.Client].Name, Latency: .01, Status: 429}
+		share := tenants[r.Tenant]
+		share.rate = tenant.Weight * fairRates[s.PhaseAt(r.T)]
+		core := r.Tenant == "core"
+		switch b := clients[r.Client]; {
+		case b != nil && !b.take(r.T):
+			r.Reason = "client_limit"
+		case !core && !(share.take(r.T) && pool.take(r.T)):
+			r.Reason = "queue_full"
+		default:
+			if core && !pool.take(r.T) {
+				pool.spent++ // the others pay for it
+			}
+			r.Status, r.At = 200, r.T+.001
+		}
+		records[i] = r
+	}
+	return records
+}
+
+func demo(t *testing.T) (*scenario.Scenario, []trace.Record) {
+	t.Helper()
+	s, err := scenario.Demo(40*time.Second, 3, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, ideal(t, s)
+}
+
+func TestAnIdealSystemPasses(t *testing.T) {
+	s, records := demo(t)
+	v := Judge(s, records)
+	if v.Void {
+		t.Fatalf("void: %v", v.VoidReasons)
+	}
+	for _, c := range v.Checks {
+		if !c.Pass {
+			t.Errorf("%+v", c)
+		}
+	}
+	if !v.Pass {
+		t.Error("not passed")
+	}
+	saturated := 0
+	for _, tenant := range v.Phases[0].Tenants {
+		if tenant.Saturated {
+			saturated++
+		}
+	}
+	if saturated != 3 {
+		t.Errorf("%d tenants saturated in steady, the demo is made for 3", saturated)
+	}
+}
+
+// Each fault of a system must show in the check that is there for it.
+func TestEachFaultFailsItsOwnCheck(t *testing.T) {
+	for name, c := range map[string]struct {
+		damage func(*trace.Record, int)
+		check  string
+	}{
+		"everything admitted": {func(r *trace.Record, _ int) { admit(r) }, CheckPoolMean},
+		"a burst of a second": {func(r *trace.Record, _ int) {
+			if r.T > 20 && r.T < 21 {
+				admit(r)
+			}
+		}, CheckPoolSliding},
+		"one tenant starved": {func(r *trace.Record, i int) {
+			if r.Tenant == "acme" && i%4 == 0 {
+				reject(r)
+			}
+		}, CheckEntitlement},
+		"one tenant favoured": {func(r *trace.Record, i int) {
+			if r.Tenant == "acme" && i%2 == 0 {
+				admit(r)
+			}
+		}, CheckDeviation},
+		"limit not held": {func(r *trace.Record, _ int) {
+			if r.Client == "small" {
+				admit(r)
+			}
+		}, CheckExcess},
+		"wrongful 429": {func(r *trace.Record, i int) {
+			if r.Client == "global" && r.T > 1 && r.T < 2 {
+				reject(r)
+			}
+		}, CheckWrongful},
+		"a failure": {func(r *trace.Record, i int) {
+			if i == 5000 {
+				r.Status = 503
+			}
+		}, CheckFailed},
+		"no answer": {func(r *trace.Record, i int) {
+			if i == 5000 {
+				r.Status, r.At, r.Error = 0, 0, "EOF"
+			}
+		}, CheckFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, records := demo(t)
+			for i := range records {
+				c.damage(&records[i], i)
+			}
+			v := Judge(s, records)
+			if v.Pass || v.Void || !failed(v, c.check) {
+				t.Errorf("pass %v, void %v, check %q failed %v", v.Pass, v.Void, c.check, failed(v, c.check))
+			}
+		})
+	}
+}
+
+func admit(r *trace.Record)  { r.Status, r.Reason, r.At = 200, "", r.T+.001 }
+func reject(r *trace.Record) { r.Status, r.Reason, r.At = 429, "tenant_share", 0 }
+
+func failed(v *Verdict, name string) bool {
+	for _, c := range v.Checks {
+		if c.Name == name && !c.Pass {
+			return true
+		}
+	}
+	return false
+}
+
+func TestALoadThatWasNotTheScenariosIsVoid(t *testing.T) {
+	for name, change := range map[string]func([]trace.Record) []trace.Record{
+		"lines missing": func(r []trace.Record) []trace.Record { return r[:len(r)-1] },
+		"starts late": func(r []trace.Record) []trace.Record {
+			for i := 0; i < len(r); i += 50 {
+				r[i].Late = .06
+			}
+			return r
+		},
+		"starts dropped": func(r []trace.Record) []trace.Record {
+			for i := 0; i < len(r); i += 500 {
+				r[i].Status, r[i].At, r[i].Error = 0, 0, trace.Dropped
+			}
+			return r
+		},
+		"nothing": func([]trace.Record) []trace.Record { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, records := demo(t)
+			if v := Judge(s, change(records)); !v.Void || v.Pass || len(v.VoidReasons) == 0 {
+				t.Errorf("void %v, pass %v, reasons %v", v.Void, v.Pass, v.VoidReasons)
+			}
+		})
+	}
+}
+
+// The verdict is a function of the trace: neither writing it out nor the order
+// of its lines changes anything.
+func TestVerdictIsRecomputedFromTheTrace(t *testing.T) {
+	s, records := demo(t)
+	want := Judge(s, records)
+	rand.Shuffle(len(records), func(i, k int) { records[i], records[k] = records[k], records[i] })
+	var file bytes.Buffer
+	if err := trace.Write(&file, s, records); err != nil {
+		t.Fatal(err)
+	}
+	s2, records2, err := trace.Read(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := Judge(s2, records2); !reflect.DeepEqual(got, want) {
+		a, _ := json.Marshal(got)
+		b, _ := json.Marshal(want)
+		t.Errorf("recomputed:\n%s\nfirst:\n%s", a, b)
+	}
+}
+
+// fill against the slow way: raise the fair rate by bisection until the
+// capacity is used.
+func TestFairShareIsTheWaterFill(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		capacity := rapid.Float64Range(1, 1000).Draw(t, "capacity")
+		n := rapid.IntRange(1, 8).Draw(t, "n")
+		tenants := make([]Tenant, n)
+		total := 0.0
+		for i := range tenants {
+			tenants[i].Weight = rapid.Float64Range(.1, 10).Draw(t, "weight")
+			tenants[i].Demand = rapid.Float64Range(0, 500).Draw(t, "demand")
+			total += tenants[i].Demand
+		}
+		fill(capacity, tenants)
+		lo, hi := 0.0, 1e7
+		for range 200 {
+			mid, sum := (lo+hi)/2, 0.0
+			for _, x := range tenants {
+				sum += math.Min(x.Demand, x.Weight*mid)
+			}
+			if sum > capacity {
+				hi = mid
+			} else {
+				lo = mid
+			}
+		}
+		for _, x := range tenants {
+			want := math.Min(x.Demand, x.Weight*lo)
+			if math.Abs(x.FairShare-want) > 1e-6*(1+want) {
+				t.Fatalf("share %v, by bisection %v", x.FairShare, want)
+			}
+			if x.Saturated && total <= capacity*(1-1e-9) {
+				t.Fatalf("saturated in a pool that is not full")
+			}
+		}
+	})
+}
+
+// The bounds of the demo, spelled out, so that nobody loosens them unseen.
+func TestBoundsOfTheDemo(t *testing.T) {
+	s, _ := demo(t)
+	if got := slidingBound(s); math.Abs(got-333) > 1e-9 {
+		t.Errorf("sliding second: bound %v, want 333", got)
+	}
+	if got := slack(&scenario.Limit{Rate: 60, Burst: 60}, 3); math.Abs(got-14) > 1e-9 {
+		t.Errorf("slack of 60/s burst 60: %v, want 14", got)
+	}
+	if got := slack(&scenario.Limit{Rate: 5, Burst: 10}, 3); math.Abs(got-4) > 1e-9 {
+		t.Errorf("slack of 5/s burst 10: %v, want 4", got)
+	}
+}
