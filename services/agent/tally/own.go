@@ -1,0 +1,207 @@
+package tally
+
+import (
+	"time"
+
+	"github.com/titrate/titrate/control/claims"
+	"github.com/titrate/titrate/proto/link"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+)
+
+type presence uint8
+
+const (
+	connected presence = iota
+	lost
+	drained
+)
+
+// own is a replica of this agent.
+type own struct {
+	process
+	id       claims.Peer
+	weight   float64
+	presence presence
+	since    time.Duration // of the presence
+	seq      uint64
+	keys     map[uint64]*announced
+}
+
+// announced is the latest that a replica said of a key.
+type announced struct {
+	flow      bool
+	withdrawn bool
+	at        time.Duration // last listed, or when withdrawn
+	claim     float64
+	active    float64
+	admitted  float64 // as the filter counts
+	before    float64 // counts that the filter finished within this generation
+	spent     float64
+}
+
+// Join tells that a gateway's link is up.
+func (t *Tally) Join(now time.Duration, name string, generation uint64, weight float64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	id := process{name, generation}
+	o := t.own[id]
+	if o == nil {
+		o = &own{process: id, id: t.id(name), seq: t.o.Incarnation + uint64(now), keys: map[uint64]*announced{}}
+		t.own[id] = o
+		t.renew(now, o.id, generation)
+	}
+	o.weight, o.presence, o.since = weight, connected, now
+	delete(t.peers, name)
+	t.table.Heard(o.id, now.Seconds())
+	t.table.SetWeight(o.id, weight, now.Seconds())
+}
+
+// renew makes the claims of earlier generations void once a later one speaks.
+func (t *Tally) renew(now time.Duration, id claims.Peer, generation uint64) {
+	if generation > 0 {
+		t.table.Drain(id, generation-1, now.Seconds())
+	}
+}
+
+// Lose tells that the link is down while the process may live on.
+func (t *Tally) Lose(now time.Duration, name string, generation uint64) {
+	t.leave(now, name, generation, lost)
+}
+
+// Drain tells that the process is gone for good.
+func (t *Tally) Drain(now time.Duration, name string, generation uint64) {
+	t.leave(now, name, generation, drained)
+}
+
+func (t *Tally) leave(now time.Duration, name string, generation uint64, p presence) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := t.own[process{name, generation}]
+	if o == nil || o.presence == p {
+		return
+	}
+	o.presence, o.since = p, now
+	o.seq++
+	if p == drained {
+		t.table.Drain(o.id, generation, now.Seconds())
+	}
+}
+
+// Announce takes in what a gateway claims. A key that a message leaves out
+// stands until it is withdrawn, or not listed for long.
+func (t *Tally) Announce(now time.Duration, name string, generation uint64, c *link.Claims) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := t.own[process{name, generation}]
+	if o == nil || o.presence == drained {
+		return
+	}
+	o.seq++
+	for _, f := range c.Flows {
+		t.announce(now, o, f.Key, announced{flow: true, claim: f.Claim, active: f.Active})
+	}
+	for _, k := range c.Keys {
+		t.announce(now, o, k.Key, announced{claim: k.Claim, active: k.Active, admitted: k.Admitted, spent: k.Spent})
+	}
+	for _, k := range c.Withdrawn {
+		t.withdraw(now, o, k)
+	}
+	t.table.Heard(o.id, now.Seconds())
+}
+
+func (t *Tally) announce(now time.Duration, o *own, k uint64, a announced) {
+	was := o.keys[k]
+	switch {
+	case was == nil && len(o.keys) >= t.o.MaxKeys:
+		t.refused++
+		return
+	case was == nil:
+		was = &announced{}
+		o.keys[k] = was
+	case was.withdrawn && a.admitted < was.admitted:
+		a.before = was.before + was.admitted
+	default:
+		a.before = was.before
+	}
+	a.at = now
+	*was = a
+	t.apply(o.id, now, a.flow, was.record(k, o))
+}
+
+func (t *Tally) withdraw(now time.Duration, o *own, k uint64) {
+	a := o.keys[k]
+	if a == nil || a.withdrawn {
+		return
+	}
+	a.withdrawn, a.at, a.claim, a.active, a.spent = true, now, 0, 0, 0
+	t.apply(o.id, now, a.flow, a.record(k, o))
+}
+
+func (a *announced) record(k uint64, o *own) claims.Record {
+	r := claims.Record{Key: k, Generation: o.generation, Seq: o.seq, Admitted: a.before + a.admitted,
+		Claim: a.claim, Active: a.active, Spent: a.spent}
+	if a.active == 0 {
+		r.Unsaturated = a.claim
+	}
+	return r
+}
+
+// gone tells that nobody needs to hear of the replica any more.
+func (o *own) gone(now, t2 time.Duration) bool {
+	switch o.presence {
+	case drained:
+		return now-o.since > Linger
+	case lost:
+		return now-o.since > t2
+	}
+	return false
+}
+
+// sweep withdraws what a living filter lists no more, and forgets what was
+// withdrawn long ago.
+func (t *Tally) sweep(now time.Duration, o *own) {
+	o.seq++
+	for k, a := range o.keys {
+		switch {
+		case a.withdrawn && now-a.at > forgetOwn:
+			delete(o.keys, k)
+		case !a.withdrawn && o.presence == connected && now-a.at > unlisted:
+			t.withdraw(now, o, k)
+		}
+	}
+}
+
+// Outgoing is the state of the local replicas as it is to be gossiped now. Lost
+// ones are left out: others must notice.
+func (t *Tally) Outgoing(now time.Duration) []*gossipv1.Replica {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]*gossipv1.Replica, 0, len(t.own))
+	for _, o := range t.own {
+		if o.presence == lost || o.gone(now, t.o.T2) {
+			continue
+		}
+		r := &gossipv1.Replica{Name: o.name, Generation: o.generation, Seq: o.seq, Weight: o.weight,
+			Drained: o.presence == drained}
+		out = append(out, r)
+		t.table.Heard(o.id, now.Seconds())
+		if !r.Drained {
+			o.gossip(now, r)
+		}
+	}
+	return out
+}
+
+func (o *own) gossip(now time.Duration, r *gossipv1.Replica) {
+	for k, a := range o.keys {
+		if a.withdrawn && now-a.at > Linger {
+			continue
+		}
+		if a.flow {
+			r.Flows = append(r.Flows, &gossipv1.FlowClaim{Key: k, Claim: float32(a.claim), Active: float32(a.active)})
+			continue
+		}
+		r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: k, Claim: float32(a.claim), Active: float32(a.active),
+			Admitted: a.before + a.admitted, Spent: float32(a.spent)})
+	}
+}

@@ -1,0 +1,141 @@
+package tally
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/proto/link"
+)
+
+// silences is how many promised packets must be missed for a replica to count
+// as unheard.
+const silences = 3
+
+// SetMembers takes in the membership of a lease, which holds until its soft
+// expiry at until. A member that was never heard has T2 from now on to speak.
+func (t *Tally) SetMembers(now time.Duration, members []Member, until time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.leased = slices.Clone(members)
+	t.leasedUntil = until
+	for i, m := range t.leased {
+		t.leased[i].Weight = weight(m.Weight)
+		if t.peers[m.Name] == nil && !t.isLocal(m.Name) {
+			p := &peer{name: m.Name, id: t.id(m.Name), weight: weight(m.Weight), heard: now}
+			t.peers[m.Name] = p
+			t.table.SetWeight(p.id, p.weight, now.Seconds())
+		}
+	}
+}
+
+// leases is the coordinator's membership while it is fresh.
+func (t *Tally) leases(now time.Duration) []Member {
+	if now >= t.leasedUntil {
+		return nil
+	}
+	return t.leased
+}
+
+// reach settles who is a member and whether more than half of the weight is
+// heard. While it is not, the membership stays as it was, unless the
+// coordinator knows better.
+func (t *Tally) reach(now time.Duration) {
+	leased := t.leases(now)
+	candidates := t.heardLately(now)
+	switch {
+	case len(leased) > 0:
+		candidates = leased
+	case !t.isReached:
+		candidates = union(t.members, candidates)
+	}
+	candidates = t.withLocal(candidates)
+	var heard, total float64
+	for _, m := range candidates {
+		total += m.Weight
+		if t.hears(now, m.Name) {
+			heard += m.Weight
+		}
+	}
+	was := t.isReached
+	t.isReached = 2*heard > total || total == 0
+	if t.isReached {
+		t.reached = now
+		if !was {
+			t.regained = now
+		}
+	}
+	slices.SortFunc(candidates, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
+	t.members = candidates
+}
+
+// heardLately are the other replicas that were heard within T2.
+func (t *Tally) heardLately(now time.Duration) []Member {
+	var out []Member
+	for _, p := range t.peers {
+		if !p.drained && now-t.lastSign(p) < t.o.T2 {
+			out = append(out, Member{p.name, p.weight})
+		}
+	}
+	return out
+}
+
+// lastSign is when a replica was heard last, or could have been again: after an
+// isolation all get T2 to speak.
+func (t *Tally) lastSign(p *peer) time.Duration { return max(p.heard, t.regained) }
+
+// union is a with those of b that it lacks.
+func union(a, b []Member) []Member {
+	out := slices.Clone(a)
+	for _, m := range b {
+		if !contains(out, m.Name) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// withLocal adds the replicas of this agent to a membership, and takes those
+// out that drained in order.
+func (t *Tally) withLocal(members []Member) []Member {
+	out := make([]Member, 0, len(members)+len(t.own))
+	for _, m := range members {
+		if p := t.peers[m.Name]; p != nil && p.drained {
+			continue
+		}
+		out = append(out, m)
+	}
+	for id, o := range t.own {
+		i := slices.IndexFunc(out, func(m Member) bool { return m.Name == id.name })
+		switch {
+		case o.presence == drained:
+			if i >= 0 && !t.isLocal(id.name) {
+				out = slices.Delete(out, i, i+1)
+			}
+		case i < 0:
+			out = append(out, Member{id.name, o.weight})
+		default:
+			out[i].Weight = o.weight
+		}
+	}
+	return out
+}
+
+// hears tells that a replica is connected here or kept its promise to speak.
+func (t *Tally) hears(now time.Duration, name string) bool {
+	if t.isLocal(name) {
+		return true
+	}
+	p := t.peers[name]
+	return p != nil && now-p.heard <= silences*max(p.promise, t.o.Period)+t.lag()
+}
+
+func (t *Tally) isolation(now time.Duration) link.Isolation {
+	switch {
+	case t.isReached:
+		return link.Connected
+	case now-t.reached < t.o.T1:
+		return link.Frozen
+	}
+	return link.Split
+}

@@ -1,0 +1,70 @@
+package tally
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/proto/link"
+)
+
+// Status is what the tally knows, for people and metrics.
+type Status struct {
+	Isolation   link.Isolation
+	Lag         time.Duration
+	Keys        int // claimed by anybody lately
+	TotalWeight float64
+	Replicas    []ReplicaStatus // ordered by name
+	Refused     uint64          // records with bad numbers or beyond the budget
+	Conflicts   uint64          // local names heard from elsewhere
+}
+
+// ReplicaStatus is one replica, of this agent or another.
+type ReplicaStatus struct {
+	Name       string
+	Agent      string // "" = this one
+	Generation uint64
+	Weight     float64
+	Age        time.Duration // since it was last heard
+	Heard      bool          // it kept its promise to speak
+	Member     bool
+	Drained    bool
+}
+
+// Status returns a copy of what is known.
+func (t *Tally) Status(now time.Duration) Status {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reach(now)
+	s := Status{Isolation: t.isolation(now), Lag: t.lag(), Keys: len(t.keys), Refused: t.refused, Conflicts: t.conflicts}
+	for _, m := range t.members {
+		s.TotalWeight += m.Weight
+	}
+	for id, o := range t.own {
+		s.Replicas = append(s.Replicas, ReplicaStatus{Name: id.name, Generation: id.generation, Weight: o.weight,
+			Heard: o.presence == connected, Member: contains(t.members, id.name), Drained: o.presence == drained})
+	}
+	for _, p := range t.peers {
+		s.Replicas = append(s.Replicas, ReplicaStatus{Name: p.name, Agent: p.agent, Generation: p.generation,
+			Weight: p.weight, Age: now - p.heard, Heard: t.hears(now, p.name), Member: contains(t.members, p.name), Drained: p.drained})
+	}
+	slices.SortFunc(s.Replicas, func(a, b ReplicaStatus) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Generation, b.Generation))
+	})
+	return s
+}
+
+// Local returns the replicas connected here, as members of the mesh; a parent
+// and a child of a hot restart are one.
+func (t *Tally) Local() []Member {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []Member
+	for id, o := range t.own {
+		if o.presence == connected && !contains(out, id.name) {
+			out = append(out, Member{id.name, o.weight})
+		}
+	}
+	slices.SortFunc(out, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}

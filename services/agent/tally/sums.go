@@ -1,0 +1,66 @@
+package tally
+
+import (
+	"time"
+
+	"github.com/titrate/titrate/proto/link"
+)
+
+// Sums returns what all other replicas do, for a replica of this agent. It is
+// made anew each time: the caller may keep it.
+func (t *Tally) Sums(now time.Duration, name string) *link.Sums {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reach(now)
+	s := t.header(now, name)
+	except := t.id(name)
+	for k, info := range t.keys {
+		sum := t.table.Sums(k, except, now.Seconds())
+		s.Absent = sum.Absent
+		if sum.Epoch == 0 || (sum.Claims == 0 && sum.Active == 0 && !t.claimedBy(name, k)) {
+			continue
+		}
+		if info.flow {
+			s.Flows = append(s.Flows, link.FlowSum{Key: k, Claims: sum.Claims, Active: sum.Active, Unsaturated: sum.Unsaturated})
+			continue
+		}
+		s.Keys = append(s.Keys, link.KeySum{Key: k, Admitted: sum.Admitted, Claims: sum.Claims, Active: sum.Active,
+			Unsaturated: sum.Unsaturated, Spent: sum.Spent, Epoch: t.epoch(sum.Epoch)})
+	}
+	return s
+}
+
+// claimedBy tells that the replica itself claims the key: then it needs the
+// others' counts though they claim nothing now.
+func (t *Tally) claimedBy(name string, k uint64) bool {
+	for id, o := range t.own {
+		if id.name == name {
+			if a := o.keys[k]; a != nil && !a.withdrawn {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// epoch tells the counts of this agent's table from those of its earlier lives:
+// a filter outlives its agent. Never 0.
+func (t *Tally) epoch(e uint32) uint32 {
+	h := t.o.Incarnation * 0x9e3779b97f4a7c15
+	return max(1, e+uint32(h>>32))
+}
+
+func (t *Tally) header(now time.Duration, name string) *link.Sums {
+	s := &link.Sums{Replicas: len(t.members), Lag: t.lag(), Weight: 1}
+	for _, m := range t.members {
+		s.TotalWeight += m.Weight
+		if m.Name == name {
+			s.Weight = m.Weight
+		}
+	}
+	if s.Replicas == 0 {
+		s.Replicas, s.TotalWeight = 1, s.Weight
+	}
+	s.Isolation = t.isolation(now)
+	return s
+}

@@ -1,0 +1,196 @@
+package tally
+
+import (
+	"cmp"
+	"sync"
+	"time"
+
+	"github.com/titrate/titrate/control/claims"
+)
+
+// Linger is how long something withdrawn is still gossiped as such.
+const Linger = 2 * time.Second
+
+const (
+	// forgetKey is how long a key that nobody claims keeps its counts.
+	forgetKey = 30 * time.Second
+	// forgetOwn is the same for the local replicas' own counts.
+	forgetOwn = 90 * time.Second
+	// unlisted is how long a claim stands that a living filter no longer lists.
+	unlisted = 3 * time.Second
+	// maxLag bounds the lag: beyond it a mesh is broken, not slow.
+	maxLag = 2 * time.Second
+)
+
+// Options of a Tally. Zero values mean the defaults.
+type Options struct {
+	Period time.Duration // P, between two announcements; default 50 ms
+	T1     time.Duration // unheard by a majority for so long: Split; default 10 s
+	T2     time.Duration // a silent replica's claims count for so long; default 15 s, at least T1
+	// Incarnation rises with each start of the agent (nanoseconds since 1970
+	// do): sequences start from it, so that peers take a new life for newer.
+	Incarnation uint64
+	MaxKeys     int // most keys held; default 65536
+}
+
+func (o Options) withDefaults() Options {
+	o.Period = cmp.Or(o.Period, 50*time.Millisecond)
+	o.T1 = cmp.Or(o.T1, 10*time.Second)
+	o.T2 = max(cmp.Or(o.T2, 15*time.Second), o.T1)
+	o.MaxKeys = cmp.Or(o.MaxKeys, 1<<16)
+	return o
+}
+
+// Member is one replica of the membership.
+type Member struct {
+	Name   string
+	Weight float64
+}
+
+// Tally holds the claims of all replicas. Safe for concurrent use.
+type Tally struct {
+	mu    sync.Mutex
+	o     Options
+	table *claims.Table
+	ids   map[string]claims.Peer
+	last  claims.Peer
+	own   map[process]*own
+	peers map[string]*peer
+	keys  map[uint64]*key
+	delay time.Duration // τ_max of the gossip
+	swept time.Duration
+
+	leased      []Member // by the coordinator
+	leasedUntil time.Duration
+	members     []Member // in force
+	reached     time.Duration
+	isReached   bool
+	regained    time.Duration // when an isolation ended last
+
+	refused   uint64 // records with bad numbers, or beyond MaxKeys
+	conflicts uint64 // states of a local replica heard from elsewhere
+}
+
+// process is one life of a replica.
+type process struct {
+	name       string
+	generation uint64
+}
+
+// key is what the table does not know of a key.
+type key struct {
+	flow    bool
+	touched time.Duration
+}
+
+// New returns an empty tally at now = 0.
+func New(o Options) *Tally {
+	o = o.withDefaults()
+	return &Tally{
+		o: o,
+		table: claims.New(claims.Params{
+			Stale:   stale(o.Period).Seconds(),
+			Forget:  o.T2.Seconds(),
+			MaxKeys: o.MaxKeys,
+		}),
+		ids:       map[string]claims.Peer{},
+		own:       map[process]*own{},
+		peers:     map[string]*peer{},
+		keys:      map[uint64]*key{},
+		isReached: true,
+	}
+}
+
+// stale is when a silent replica is taken to go on at its last claim: after a
+// few packets that should have come.
+func stale(period time.Duration) time.Duration { return max(5*period, 250*time.Millisecond) }
+
+// id returns the table's name for a replica.
+func (t *Tally) id(name string) claims.Peer {
+	id, ok := t.ids[name]
+	if !ok {
+		t.last++
+		id = t.last
+		t.ids[name] = id
+	}
+	return id
+}
+
+// apply merges one record and notes which keys are there.
+func (t *Tally) apply(id claims.Peer, now time.Duration, flow bool, r claims.Record) {
+	outcome, err := t.table.Apply(id, now.Seconds(), r)
+	if err != nil || outcome == claims.Refused {
+		t.refused++
+		return
+	}
+	k := t.keys[r.Key]
+	if k == nil {
+		k = &key{flow: flow}
+		t.keys[r.Key] = k
+	}
+	if outcome == claims.Applied {
+		k.touched = now
+	}
+}
+
+// SetDelay tells the gossip's delay τ_max, one way.
+func (t *Tally) SetDelay(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.delay = max(d, 0)
+}
+
+// Lag is δ: how long a published claim takes to be known by all, at most.
+func (t *Tally) Lag() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lag()
+}
+
+func (t *Tally) lag() time.Duration {
+	return min(max(2*t.o.Period, t.delay+t.o.Period), max(maxLag, 2*t.o.Period))
+}
+
+// Contended reports whether any replica lately claimed anything.
+func (t *Tally) Contended(now time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for k, v := range t.keys {
+		if now-v.touched > unlisted {
+			continue
+		}
+		if s := t.table.Sums(k, 0, now.Seconds()); s.Claims > 0 || s.Active > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Sweep forgets what has been idle for long, and replicas that are no longer
+// members. Call it now and then; it acts once a second.
+func (t *Tally) Sweep(now time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now-t.swept < time.Second {
+		return
+	}
+	t.swept = now
+	t.dropPeers(now)
+	for k, v := range t.keys {
+		s := t.table.Sums(k, 0, now.Seconds())
+		switch {
+		case s.Epoch == 0: // the table made room
+			delete(t.keys, k)
+		case now-v.touched >= forgetKey && s.Claims == 0 && s.Active == 0:
+			t.table.Evict(k)
+			delete(t.keys, k)
+		}
+	}
+	for id, o := range t.own {
+		if o.gone(now, t.o.T2) {
+			delete(t.own, id)
+			continue
+		}
+		t.sweep(now, o)
+	}
+}

@@ -1,0 +1,314 @@
+package tally
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/proto/link"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"pgregory.net/rapid"
+)
+
+const (
+	ms      = time.Millisecond
+	promise = 50 * ms
+)
+
+// world is one tally with a clock that the test moves.
+type world struct {
+	*Tally
+	now time.Duration
+}
+
+func newWorld() *world {
+	w := &world{Tally: New(Options{Incarnation: 1000}), now: time.Second}
+	w.Join(w.now, "a", 1, 1)
+	return w
+}
+
+// remote makes a state of one key with a rising sequence.
+func remote(name string, seq uint64, k *gossipv1.KeyClaim) *gossipv1.Replica {
+	r := &gossipv1.Replica{Name: name, Generation: 1, Seq: seq, Weight: 1}
+	if k != nil {
+		r.Keys = []*gossipv1.KeyClaim{k}
+	}
+	return r
+}
+
+func (w *world) hear(r ...*gossipv1.Replica) { w.Hear(w.now, "other", promise, r) }
+
+// keep lets time pass in periods while the named replicas go on speaking.
+func (w *world) keep(d time.Duration, names ...string) {
+	for end := w.now + d; w.now < end; {
+		w.now += promise
+		for _, n := range names {
+			w.hear(&gossipv1.Replica{Name: n, Generation: 1, Weight: 1})
+		}
+		w.Outgoing(w.now)
+		w.Tally.Sums(w.now, "a")
+		w.Sweep(w.now)
+	}
+}
+
+func (w *world) sum(k uint64) (link.KeySum, bool) {
+	for _, s := range w.Tally.Sums(w.now, "a").Keys {
+		if s.Key == k {
+			s.Epoch = 0
+			return s, true
+		}
+	}
+	return link.KeySum{}, false
+}
+
+func (w *world) expect(t *testing.T, what string, replicas int, isolation link.Isolation) {
+	t.Helper()
+	s := w.Tally.Sums(w.now, "a")
+	if s.Replicas != replicas || s.Isolation != isolation {
+		t.Errorf("%s: %d replicas, isolation %d, want %d and %d", what, s.Replicas, s.Isolation, replicas, isolation)
+	}
+}
+
+func TestSumsLeaveOutTheAskingReplica(t *testing.T) {
+	w := newWorld()
+	w.Join(w.now, "sibling", 1, 1)
+	claim := func(k float64) *link.Claims {
+		return &link.Claims{
+			Keys:  []link.KeyClaim{{Key: 7, Claim: k, Active: 1, Admitted: 10 * k, Spent: 10 * k}},
+			Flows: []link.FlowClaim{{Key: 9, Claim: k, Unsaturated: k}},
+		}
+	}
+	w.Announce(w.now, "a", 1, claim(100))
+	w.Announce(w.now, "sibling", 1, claim(1))
+	w.hear(remote("b", 1, &gossipv1.KeyClaim{Key: 7, Claim: 2, Admitted: 20, Spent: 20}))
+	s, _ := w.sum(7)
+	if want := (link.KeySum{Key: 7, Admitted: 30, Claims: 3, Active: 1, Unsaturated: 2, Spent: 20}); s != want {
+		t.Errorf("got %+v, want %+v", s, want)
+	}
+	all := w.Tally.Sums(w.now, "a")
+	if len(all.Flows) != 1 || all.Flows[0] != (link.FlowSum{Key: 9, Claims: 1, Unsaturated: 1}) {
+		t.Errorf("flows %+v", all.Flows)
+	}
+	if all.Replicas != 3 || all.TotalWeight != 3 || all.Weight != 1 {
+		t.Errorf("membership %+v", all)
+	}
+}
+
+// What one tally gossips, another adds up the same way.
+func TestOutgoingIsHeard(t *testing.T) {
+	w := newWorld()
+	w.Announce(w.now, "a", 1, &link.Claims{Keys: []link.KeyClaim{{Key: 1, Claim: 2.5, Active: 1, Admitted: 8, Spent: 4}},
+		Flows: []link.FlowClaim{{Key: 2, Claim: 3, Unsaturated: 3}}})
+	there := New(Options{Incarnation: 5})
+	there.Join(0, "z", 1, 1)
+	there.Hear(0, "agent", promise, w.Outgoing(w.now))
+	s := there.Sums(0, "z")
+	if len(s.Keys) != 1 || s.Keys[0].Claims != 2.5 || s.Keys[0].Active != 1 || s.Keys[0].Admitted != 4 || s.Keys[0].Spent != 4 {
+		t.Errorf("keys %+v: of what was admitted before, only what is still spent counts", s.Keys)
+	}
+	if len(s.Flows) != 1 || s.Flows[0] != (link.FlowSum{Key: 2, Claims: 3, Unsaturated: 3}) {
+		t.Errorf("flows %+v", s.Flows)
+	}
+	w.Announce(w.now, "a", 1, &link.Claims{Withdrawn: []uint64{1, 2}})
+	there.Hear(0, "agent", promise, w.Outgoing(w.now))
+	if s := there.Sums(0, "z"); len(s.Keys)+len(s.Flows) != 0 {
+		t.Errorf("withdrawn, yet %+v %+v", s.Keys, s.Flows)
+	}
+	w.now += Linger + ms
+	if r := w.Outgoing(w.now); len(r) != 1 || len(r[0].Keys)+len(r[0].Flows) != 0 {
+		t.Errorf("withdrawn long ago, yet gossiped: %+v", r)
+	}
+}
+
+func TestCrashIsCountedDrainIsNot(t *testing.T) {
+	w := newWorld()
+	claim := func(name string) *gossipv1.Replica {
+		return remote(name, 1, &gossipv1.KeyClaim{Key: 7, Claim: 10, Active: 1, Admitted: 5, Spent: 5})
+	}
+	w.keep(time.Second, "b", "c", "d")
+	w.hear(claim("b"), claim("c"))
+	if s, _ := w.sum(7); s.Claims != 20 {
+		t.Fatalf("claims %v, want 20", s.Claims)
+	}
+	gone := claim("c")
+	gone.Drained = true
+	w.hear(gone) // in order
+	if s, _ := w.sum(7); s.Claims != 10 || s.Admitted != 10 {
+		t.Errorf("after a drain: %+v, want claims 10, admitted 10", s)
+	}
+	w.expect(t, "drained", 3, link.Connected)
+	w.keep(10*time.Second, "d") // b crashed
+	s, _ := w.sum(7)
+	if s.Claims != 10 || math.Abs(s.Admitted-(10+100)) > 3 {
+		t.Errorf("10 s after a crash: %+v, want its last claim, and about 110 admitted", s)
+	}
+	w.expect(t, "crashed, before T2", 3, link.Connected)
+	w.keep(6*time.Second, "d")
+	if s, ok := w.sum(7); ok {
+		t.Errorf("beyond T2: %+v, want no claim", s)
+	}
+	w.expect(t, "crashed, beyond T2", 2, link.Connected)
+}
+
+func TestIsolation(t *testing.T) {
+	w := newWorld()
+	w.keep(time.Second, "b", "c")
+	w.expect(t, "whole", 3, link.Connected)
+	w.keep(time.Second, "b")
+	w.expect(t, "one silent", 3, link.Connected)
+	w.keep(time.Second)
+	w.expect(t, "cut off", 3, link.Frozen)
+	w.keep(30 * time.Second)
+	w.expect(t, "cut off for longer than T1 and T2", 3, link.Split)
+	w.keep(100*ms, "b")
+	w.expect(t, "one is back", 3, link.Connected)
+	w.keep(20*time.Second, "b")
+	w.expect(t, "the other never is", 2, link.Connected)
+}
+
+// A pod that is replaced has a new name: hearing it must end the isolation.
+func TestIsolationEndsWithNewMembers(t *testing.T) {
+	w := newWorld()
+	w.keep(time.Second, "b")
+	w.keep(12 * time.Second)
+	w.expect(t, "cut off", 2, link.Split)
+	w.keep(200*ms, "b2")
+	w.expect(t, "replaced", 3, link.Connected)
+	w.keep(40*time.Second, "b2")
+	w.expect(t, "settled", 2, link.Connected)
+}
+
+func TestCoordinatorSettlesMembership(t *testing.T) {
+	w := newWorld()
+	w.SetMembers(w.now, []Member{{"a", 1}, {"b", 3}, {"never", 2}}, time.Hour)
+	w.keep(time.Second, "b", "unknown")
+	s := w.Tally.Sums(w.now, "a")
+	if s.Replicas != 3 || s.TotalWeight != 6 || s.Isolation != link.Connected {
+		t.Errorf("%+v", s)
+	}
+	w.keep(time.Second)
+	w.expect(t, "b is cut off", 3, link.Frozen)
+	w.SetMembers(w.now, []Member{{"a", 1}}, time.Hour)
+	w.expect(t, "the coordinator says that b is gone", 1, link.Connected)
+}
+
+func TestRestarts(t *testing.T) {
+	w := newWorld()
+	say := func(a float64) {
+		w.Announce(w.now, "a", 1, &link.Claims{Keys: []link.KeyClaim{{Key: 7, Claim: 1, Active: 1, Admitted: a, Spent: a}}})
+	}
+	admitted := func() float64 { return w.Outgoing(w.now)[0].Keys[0].Admitted }
+	say(10)
+	say(8) // a refund
+	if got := admitted(); got != 8 {
+		t.Errorf("a refund: %v, want 8", got)
+	}
+	w.Announce(w.now, "a", 1, &link.Claims{Withdrawn: []uint64{7}})
+	say(2) // the filter forgot the key and starts over
+	if got := admitted(); got != 10 {
+		t.Errorf("started over: %v, want 10", got)
+	}
+	w.hear(remote("b", 9, &gossipv1.KeyClaim{Key: 7, Claim: 4, Active: 1, Admitted: 5, Spent: 5}))
+	w.hear(&gossipv1.Replica{Name: "b", Generation: 2, Weight: 1}) // says nothing yet
+	if s, _ := w.sum(7); s.Claims != 0 || s.Admitted != 5 {
+		t.Errorf("restarted peer: %+v, want its count and no claim", s)
+	}
+	w.hear(&gossipv1.Replica{Name: "b", Generation: 2, Seq: 1, Weight: 1, Keys: []*gossipv1.KeyClaim{{Key: 7, Claim: 3, Admitted: 1}}})
+	if s, _ := w.sum(7); s.Claims != 3 || s.Admitted != 6 {
+		t.Errorf("restarted peer: %+v, want claim 3 and 6 admitted", s)
+	}
+}
+
+func TestLostGatewayIsHeldDrainedIsNot(t *testing.T) {
+	w := newWorld()
+	w.Join(w.now, "sibling", 1, 1)
+	w.Announce(w.now, "sibling", 1, &link.Claims{Keys: []link.KeyClaim{{Key: 7, Claim: 4, Active: 1}}})
+	w.Lose(w.now, "sibling", 1)
+	if s, _ := w.sum(7); s.Claims != 4 {
+		t.Errorf("lost: claims %v, want 4", s.Claims)
+	}
+	if out := w.Outgoing(w.now); len(out) != 1 || out[0].Name != "a" {
+		t.Errorf("a lost replica is listed: %v", out)
+	}
+	w.Drain(w.now, "sibling", 1)
+	if s, ok := w.sum(7); ok {
+		t.Errorf("drained: %+v, want nothing", s)
+	}
+	w.expect(t, "drained", 1, link.Connected)
+	w.now += Linger / 2
+	if out := w.Outgoing(w.now); len(out) != 2 {
+		t.Errorf("others must hear of the drain: %v", out)
+	}
+}
+
+func TestUnlistedClaimIsWithdrawn(t *testing.T) {
+	w := newWorld()
+	w.Join(w.now, "sibling", 1, 1)
+	w.Announce(w.now, "sibling", 1, &link.Claims{Keys: []link.KeyClaim{{Key: 7, Claim: 4, Active: 1}}})
+	w.keep(unlisted + 2*time.Second)
+	if s, ok := w.sum(7); ok {
+		t.Errorf("%+v, want no claim", s)
+	}
+	if w.Contended(w.now) {
+		t.Error("contended")
+	}
+}
+
+func TestNoisyInput(t *testing.T) {
+	w := newWorld()
+	w.hear(
+		remote("b", 1, &gossipv1.KeyClaim{Key: 7, Claim: float32(math.NaN())}),
+		remote("b", 1, &gossipv1.KeyClaim{Key: 8, Claim: -1}),
+		remote("b", 1, &gossipv1.KeyClaim{Key: 9, Admitted: math.Inf(1)}),
+		remote("", 1, nil), remote("a", 1, &gossipv1.KeyClaim{Key: 7, Claim: 9}),
+		&gossipv1.Replica{Name: "c", Weight: math.NaN()},
+	)
+	s := w.Tally.Sums(w.now, "a")
+	if len(s.Keys) != 0 || s.TotalWeight != 3 {
+		t.Errorf("%+v", s)
+	}
+	if got := w.Status(w.now); got.Refused != 4 || got.Conflicts != 1 {
+		t.Errorf("refused %d, conflicts %d, want 4 and 1", got.Refused, got.Conflicts)
+	}
+}
+
+func TestLag(t *testing.T) {
+	w := newWorld()
+	for delay, want := range map[time.Duration]time.Duration{
+		0: 100 * ms, 30 * ms: 100 * ms, 70 * ms: 120 * ms, time.Hour: maxLag, -1: 100 * ms,
+	} {
+		w.SetDelay(delay)
+		if got := w.Lag(); got != want {
+			t.Errorf("delay %v: lag %v, want %v", delay, got, want)
+		}
+	}
+}
+
+// Whatever is lost, repeated or reordered: once the newest state of every
+// replica is heard, the sums are those of the newest states.
+func TestSumsConverge(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld()
+		newest := map[string]*gossipv1.Replica{}
+		for seq := range uint64(rapid.IntRange(1, 12).Draw(t, "states")) {
+			name := rapid.SampledFrom([]string{"b", "c"}).Draw(t, "name")
+			r := remote(name, seq+1, &gossipv1.KeyClaim{Key: 7, Claim: float32(rapid.IntRange(0, 9).Draw(t, "claim")), Active: 1,
+				Admitted: float64(rapid.IntRange(0, 99).Draw(t, "admitted"))})
+			if rapid.Bool().Draw(t, "heard at once") {
+				w.hear(r)
+			}
+			newest[name] = r
+		}
+		var claims float64
+		for range 2 {
+			claims = 0
+			for _, r := range newest {
+				w.hear(r)
+				claims += float64(r.Keys[0].Claim)
+			}
+		}
+		if s, _ := w.sum(7); s.Claims != claims {
+			t.Fatalf("claims %v, want %v", s.Claims, claims)
+		}
+	})
+}
