@@ -38,7 +38,7 @@ type options struct {
 
 // sample is one variant's figures in one round.
 type sample struct {
-	Requests  float64 `json:"requests"` // per second
+	Requests  float64 `json:"requests"`  // per second
 	CPUMicros float64 `json:"cpuMicros"` // per request
 	Errors    int     `json:"errors"`
 }
