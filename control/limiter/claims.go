@@ -1,0 +1,188 @@
+package limiter
+
+import (
+	"maps"
+
+	"github.com/titrate/titrate/control/drc"
+)
+
+// SetSums takes in what the other replicas claim.
+func (e *Engine) SetSums(now int64, s *Sums) {
+	e.admin.Lock()
+	defer e.admin.Unlock()
+	old := e.member.Load()
+	m := newMembership(s, old.version+1)
+	if m.same(old) {
+		m = old
+	}
+	e.member.Store(m)
+	e.setFlowSums(s.Flows, m)
+	if m.isolation == Connected {
+		e.round.Add(1) // a key not named from here on is claimed by nobody
+	}
+	if m.replicas <= 1 {
+		return
+	}
+	for i := range s.Keys {
+		e.hearKey(&s.Keys[i], m, now)
+	}
+}
+
+// setFlowSums hands the sums to the flows; a flow left out is claimed by nobody
+// else, unless this replica hears too little to know.
+func (e *Engine) setFlowSums(sums []FlowSum, m *membership) {
+	heard := make(map[uint64]drc.Sums, len(sums))
+	if m.isolation != Connected {
+		maps.Copy(heard, *e.heard.Load())
+	}
+	if m.replicas > 1 {
+		for _, s := range sums {
+			heard[s.Key] = drc.Sums{Claims: s.Claims, Active: s.Active, Unsaturated: s.Unsaturated}
+		}
+	}
+	e.heard.Store(&heard)
+	for _, f := range *e.byID.Load() {
+		f.mu.Lock()
+		f.sums = heard[f.key]
+		f.mu.Unlock()
+	}
+}
+
+// hearKey takes in what the others do with one key. A key that they use gets
+// full state here too, even one that this replica has not seen.
+func (e *Engine) hearKey(k *KeySum, m *membership, now int64) {
+	sums := drc.LedgerSums{
+		Admitted: k.Admitted, Claims: k.Claims, Active: k.Active, Unsaturated: k.Unsaturated,
+		Spent: k.Spent, Absent: m.absent, Epoch: k.Epoch,
+	}
+	c, ok := e.locate(k.Key)
+	inUse := k.Claims > 0 || k.Active > 0 || k.Spent > 0
+	if !ok && inUse {
+		c, ok = e.table.obtain(k.Key, now)
+	}
+	if !ok || c.full() == 0 && !inUse {
+		return
+	}
+	index, ok := e.attach(c, k.Key, now)
+	if !ok {
+		return
+	}
+	s := e.states.at(index)
+	s.mu.Lock()
+	if s.hash == k.Key {
+		s.round, s.heard = e.round.Load(), now
+		s.hear(e.seconds(now), sums)
+	}
+	s.mu.Unlock()
+}
+
+// Claims appends to c what this replica announces now; call it every period P,
+// also while nobody listens: what was announced a lag ago is what may be used.
+func (e *Engine) Claims(now int64, c *Claims) {
+	e.work.Lock()
+	defer e.work.Unlock()
+	e.gather()
+	m := e.member.Load()
+	for _, f := range e.running {
+		f.mu.Lock()
+		f.advance(e, now)
+		f.claim(m, c)
+		f.publish()
+		f.mu.Unlock()
+	}
+	round := e.round.Load()
+	for i, n := uint32(0), uint32(e.states.used.Load()); i < n; i++ {
+		e.claimKey(i, m, now, round, c)
+	}
+}
+
+// claim announces a flow's claim, or its end.
+func (f *flow) claim(m *membership, c *Claims) {
+	claim := f.ctl.Publish()
+	if m.replicas > 1 && (claim.Active > 0 || claim.Claim > f.trace()) {
+		f.told = true
+		c.Flows = append(c.Flows, FlowClaim{f.key, claim.Claim, claim.Active, claim.Unsaturated})
+		return
+	}
+	if f.told {
+		f.told = false
+		c.Withdrawn = append(c.Withdrawn, f.key)
+	}
+}
+
+// claimKey announces one contended key, or gives its state back when neither
+// this replica nor another has a use for it.
+func (e *Engine) claimKey(index uint32, m *membership, now int64, round uint32, c *Claims) {
+	s := e.states.at(index)
+	s.mu.Lock()
+	if s.hash == 0 {
+		s.mu.Unlock()
+		return
+	}
+	at := e.seconds(now)
+	if s.round != round {
+		s.silent(at)
+	}
+	if !s.idle(m, now, at) {
+		if s.live && m.replicas > 1 {
+			c.Keys = append(c.Keys, s.claim(m, at))
+		}
+		s.mu.Unlock()
+		return
+	}
+	hash, admitted := s.hash, s.base
+	if s.live {
+		admitted += s.ledger.Admitted()
+	}
+	if s.told {
+		c.Withdrawn = append(c.Withdrawn, hash)
+	}
+	e.detach(s, index, now, at)
+	s.mu.Unlock()
+	e.states.give(index, hash, admitted)
+}
+
+// claim returns what to announce of a live key.
+func (s *state) claim(m *membership, at float64) KeyClaim {
+	s.configure(s.limit, m, at)
+	s.told = true
+	l := s.ledger.Publish(at)
+	return KeyClaim{
+		Key: s.hash, Claim: l.Claim, Active: l.Active, Unsaturated: l.Unsaturated,
+		Admitted: s.base + l.Admitted, Spent: l.Spent,
+	}
+}
+
+// idle reports whether the state holds nothing that the compact form cannot. A
+// replica that is alone again keeps no states at all.
+func (s *state) idle(m *membership, now int64, at float64) bool {
+	if m.replicas <= 1 {
+		return true
+	}
+	if s.sums.Claims > 0 || s.sums.Active > 0 || s.sums.Unsaturated > 0 {
+		return false
+	}
+	if !s.live { // a second, for whoever is just attaching it
+		return float64(now-s.heard)*1e-9 >= max(1, 2*m.lag)
+	}
+	return s.ledger.Idle(at)
+}
+
+// detach moves a key back to the compact form. The state is locked and is free
+// afterwards.
+func (e *Engine) detach(s *state, index uint32, now int64, at float64) {
+	c, ok := e.locate(s.hash)
+	switch {
+	case !ok || c.full() != index+1: // it never came to be attached
+	case s.live:
+		s.ledger.Advance(at)
+		c.setFull(0)
+		c.unlock(drc.TATFor(s.ledger.Spent(), now, s.limit.rate))
+	default:
+		if tat, ok := c.lock(s.hash); ok {
+			c.setFull(0)
+			c.unlock(tat)
+		}
+	}
+	s.clear(0)
+}

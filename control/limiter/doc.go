@@ -1,0 +1,70 @@
+// Package limiter is one gateway's engine: it decides for every request whether
+// it may go on to its upstream now, has to wait, or is rejected.
+//
+// # Model
+//
+// A request has a tenant, a client, a pool and a cost. It passes two stages.
+//
+//	client stage   every limit of its tenant that matches: a rate and a burst per
+//	               client, or for the tenant as a whole, over all gateways
+//	tenant stage   the tenant's share of the pool: a flow's lease, split among
+//	               the gateways by announced claims
+//
+// Without a queue a limit rejects what is beyond it. With one, the request waits
+// in the one queue that its flow (tenant × pool) has, in its client's subqueue,
+// until the limit admits it; then it is eligible and waits for the share.
+// Eligible requests are released by deficit round robin over clients, in cost,
+// at the pace of the flow's controller; the AQM marks or rejects on arrival.
+//
+//	Decide ──► limits ──► credit of the flow ──► Admit              no lock
+//	   │ Wait     │ police: Reject    │ none left
+//	   ▼          ▼                   ▼
+//	Enqueue ─► held for a limit ─► eligible ─► released by Tick     flow's lock
+//
+// Everything is charged at release: a request that is rejected, times out or is
+// cancelled has charged no limit and leaves no backlog. (A waiting request keeps
+// a reservation with its limits, which is refunded then.)
+//
+// # State
+//
+//   - The configuration is an immutable snapshot. Flows and keys survive it.
+//   - A client's key is one word, the TAT of a GCRA, in a pointer-free table
+//     (table.go). A key that several gateways use, or that is used enough to be
+//     worth telling the others, is promoted to a drc.Ledger (state.go).
+//   - A flow is a drc.Controller, a pacer, an AQM and, once needed, a queue. Its
+//     atomic credit is what the fast path lives on (flow.go).
+//
+// # Invariants
+//
+//   - offered = admitted + rejected + cancelled + waiting, in requests and cost.
+//   - What a limit was charged is what was admitted, plus reservations.
+//   - S of a controller is the waiting eligible cost less what is already paid.
+//   - Within one client requests leave in the order of their arrival.
+//   - Inventing keys wins nothing: beyond the table's room new keys share one,
+//     and no key gives its slot away before its bucket is full again.
+//   - Decide → Wait changes nothing.
+//
+// # Demand
+//
+// A flow's demand is the cost that passed the client stage, each request once,
+// admitted or not. What the tenant stage turns away enters the controller as
+// demand, not as backlog. SHADOW and OFF count as if admitted.
+//
+// # Bounds and costs
+//
+// Decide is O(limits of the tenant) and allocates nothing; admitting takes no
+// lock unless the key is contended (that key's own), a key is new (its bucket's)
+// or a request is held (its flow's). Tick is O(active flows + clients with held
+// requests + released). Memory: 40 B per key of the budget, about 400 B per
+// contended key, about 1 KiB per flow in use, about 120 B per waiting request.
+//
+// # Time and numbers
+//
+// Times are nanoseconds of any clock that does not run backwards, ≥ 0 and at
+// most 2^61, see Options.Start. Threads may be a few microseconds apart. Cost is
+// counted in millionths of a unit.
+//
+// Source: the project's control notes, §1 (ledger, controller), §2 (pacing), §5
+// (AQM), §6 (time scales); deficit round robin after Shreedhar and Varghese
+// (1995).
+package limiter

@@ -1,0 +1,326 @@
+package limiter
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/titrate/titrate/control/drc"
+)
+
+// Engine is one gateway's limiter. Decide, Enqueue and Cancel may be called from
+// any thread; Tick and Drain from one at a time, and so Claims and Report; Apply,
+// SetShares and SetSums from any.
+//
+// Lock order: work → admin → flow.mu → states.mu → state.mu; fresh, names and the
+// buckets' mutexes are leaves.
+type Engine struct {
+	snap   atomic.Pointer[snapshot]
+	member atomic.Pointer[membership]
+	shares atomic.Pointer[shares]
+	heard  atomic.Pointer[map[uint64]drc.Sums] // of flows, by FlowKey
+	round  atomic.Uint32                       // of Sums
+	table  table
+	states states
+	byID   atomic.Pointer[[]*flow]
+	stats  tallies
+
+	unknown UnknownPolicy
+	boot    BootPolicy
+	rand    func() float64
+	seed    uint64 // of the default random numbers
+	start   int64
+	period  float64 // P, seconds
+	busy    atomic.Bool
+	heldNow atomic.Int64 // requests in all queues
+
+	fresh    sync.Mutex
+	awakened []*flow // became active since the last tick
+
+	work     sync.Mutex // the slow callers: Tick, Drain, Claims, Report
+	running  []*flow
+	reportAt int64
+
+	admin sync.Mutex // one Apply, SetShares or SetSums at a time
+
+	names    sync.Mutex // guards the maps
+	flows    map[flowName]*flow
+	reserved map[uint64]*bucket
+}
+
+type flowName struct{ tenant, pool string }
+
+// tallies are counters of the engine as a whole.
+type tallies struct {
+	overflow, unpromoted, bypassed, unknownPool atomic.Uint64
+	rejected                                    [Reasons]atomic.Uint64 // before any flow was known
+	booted                                      atomic.Uint64
+}
+
+// DefaultPeriod is P, the time between two Claims.
+const DefaultPeriod = 50 * time.Millisecond
+
+// New returns an engine without configuration. It allocates the key table.
+func New(o Options) *Engine {
+	o = o.withDefaults()
+	e := &Engine{
+		table: newTable(o.Keys), unknown: o.Unknown, boot: o.Boot, rand: o.Rand,
+		seed: absorb(mulA, o.Replica), start: o.Start, period: DefaultPeriod.Seconds(),
+		flows: map[flowName]*flow{}, reserved: map[uint64]*bucket{},
+	}
+	e.states.budget = int32(min(o.Contended, chunkStates*maxChunks))
+	e.member.Store(alone())
+	e.shares.Store(&shares{})
+	e.heard.Store(&map[uint64]drc.Sums{})
+	e.byID.Store(&[]*flow{})
+	return e
+}
+
+// seconds converts the caller's nanoseconds to the controllers' seconds.
+func (e *Engine) seconds(now int64) float64 { return float64(now-e.start) * 1e-9 }
+
+// uniform returns a random number in [0,1).
+func (e *Engine) uniform(state *uint64) float64 {
+	if e.rand != nil {
+		return e.rand()
+	}
+	return next(state)
+}
+
+// Decide decides a request at now. Wait means that it would have to be held:
+// nothing was charged and nothing waits; call Enqueue if its caller can be
+// woken later, and reject it otherwise.
+func (e *Engine) Decide(now int64, r *Request) Outcome {
+	rt, out, done := e.resolve(r)
+	if done {
+		return out
+	}
+	cost := r.cost()
+	if rt.flow == nil {
+		return e.limitsOnly(rt, r, now, cost)
+	}
+	f := rt.flow
+	if f.behind(r.Client) {
+		return Outcome{Verdict: Wait}
+	}
+	if rt.queues() && !f.open.Load() && !f.offers(cost) && e.admits(rt, r.Client, now, cost) {
+		return Outcome{Verdict: Wait, Reason: TenantShare}
+	}
+	ref := e.charge(rt, r.Client, now, cost, ask)
+	if ref.by != nil {
+		if !ref.hopeless() {
+			return Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(ref.wait)}
+		}
+		return f.refusedBy(ref, cost)
+	}
+	out, ok := e.pass(f, rt, now, cost, ref.shadow)
+	if !ok {
+		e.refund(rt, r.Client, now, cost, ref.charged)
+	}
+	return out
+}
+
+// resolve finds the request's route. It is done when there is none.
+func (e *Engine) resolve(r *Request) (*route, Outcome, bool) {
+	s := e.snap.Load()
+	if s == nil {
+		if e.boot == BootOpen {
+			e.stats.booted.Add(1)
+			return nil, Outcome{}, true
+		}
+		return nil, e.reject(NotConfigured), true
+	}
+	t, ok := s.tenants[r.Tenant]
+	if !ok {
+		switch e.unknown {
+		case UnknownBypass:
+			e.stats.bypassed.Add(1)
+			return nil, Outcome{}, true
+		case UnknownDefault:
+			t, ok = s.tenants[DefaultTenant]
+		}
+		if !ok {
+			return nil, e.reject(UnknownTenant), true
+		}
+	}
+	return e.route(s, t, r.Pool), Outcome{}, false
+}
+
+func (e *Engine) reject(why Reason) Outcome {
+	e.stats.rejected[why].Add(1)
+	return Outcome{Verdict: Reject, Reason: why}
+}
+
+// limitsOnly decides a request to an unknown pool: it has no share and no
+// queue, but its client's limits hold.
+func (e *Engine) limitsOnly(rt *route, r *Request, now, cost int64) Outcome {
+	ref := e.charge(rt, r.Client, now, cost, final)
+	if ref.by != nil {
+		out := e.reject(ClientLimit)
+		out.RetryAfter = retryAfter(ref.wait)
+		return out
+	}
+	e.stats.unknownPool.Add(1)
+	return Outcome{Shadow: ref.shadow}
+}
+
+// pass is the tenant stage without the lock: it admits, rejects, or answers
+// Wait. ok says that the request was admitted.
+func (e *Engine) pass(f *flow, rt *route, now, cost int64, shadow bool) (out Outcome, ok bool) {
+	out.Shadow = shadow
+	switch {
+	case rt.mode == Off || f.open.Load():
+		f.bypassed.Add(cost)
+	case f.eligible.Load() == 0 && f.take(cost):
+	case rt.mode == Shadow:
+		f.bypassed.Add(cost)
+		out.Shadow = true
+	case rt.queue.Law == Police:
+		f.turned.Add(cost)
+		e.wake(f)
+		return f.rejected(TenantShare, cost, 0), false
+	default:
+		return Outcome{Verdict: Wait, Reason: TenantShare}, false
+	}
+	f.admits.Add(1)
+	if out.Shadow {
+		f.counts.shadowed.Add(1)
+		f.counts.shadowedCost.Add(cost)
+	}
+	e.wake(f)
+	return out, true
+}
+
+// wake puts a flow into the ticker's list.
+func (e *Engine) wake(f *flow) {
+	if f.active.Load() || !f.active.CompareAndSwap(false, true) {
+		return
+	}
+	e.fresh.Lock()
+	e.awakened = append(e.awakened, f)
+	e.fresh.Unlock()
+}
+
+// refusedBy is the answer to a request that a limit has refused.
+func (f *flow) refusedBy(ref refusal, cost int64) Outcome {
+	f.counts.rejected[ClientLimit].Add(1)
+	f.counts.clientRejected.Add(cost)
+	return Outcome{Verdict: Reject, Reason: ClientLimit, RetryAfter: retryAfter(ref.wait)}
+}
+
+// rejected is the answer to a request that the tenant stage has refused.
+func (f *flow) rejected(why Reason, cost, queued int64) Outcome {
+	f.counts.rejected[why].Add(1)
+	return Outcome{Verdict: Reject, Reason: why, RetryAfter: retryAfter(f.wait(cost, queued))}
+}
+
+// retryAfter turns a wait into advice: 0 when waiting does not help.
+func retryAfter(wait int64) time.Duration {
+	if wait == never {
+		return 0
+	}
+	return time.Duration(wait)
+}
+
+// Apply installs a configuration. When a field is wrong it returns a
+// *FieldError and the configuration before stays whole. Flows and keys keep
+// their state; what waits is decided by the new numbers from now on.
+func (e *Engine) Apply(c *Config) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	s := compile(c)
+	e.admin.Lock()
+	defer e.admin.Unlock()
+	e.snap.Store(s)
+	e.refreshAll()
+	return nil
+}
+
+// refreshAll gives every flow what is known of it now.
+func (e *Engine) refreshAll() {
+	for _, f := range *e.byID.Load() {
+		e.refresh(f)
+	}
+}
+
+// refresh gives a flow what configuration, leases and sums say of it. A flow
+// whose tenant or pool is gone keeps what it has: nothing new can reach it, and
+// what waits drains at the last share.
+func (e *Engine) refresh(f *flow) {
+	s, sh := e.snap.Load(), e.shares.Load()
+	t := s.tenants[f.tenant]
+	pool, ok := s.pools[f.pool]
+	if t == nil || !ok {
+		return
+	}
+	loss, lost := sh.lost[f.pool]
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mode, f.queueing = t.quotas[f.pool].Mode, s.list[pool].Queue
+	f.vsd.Delay, f.tail.Delay = f.queueing.DelayTarget.Seconds(), f.queueing.DelayTarget.Seconds()
+	f.open.Store(lost && loss == Open)
+	f.expired = lost && loss == SafeRate
+	f.key = FlowKey(s.seed, f.tenant, f.pool)
+	f.sums = (*e.heard.Load())[f.key]
+	f.vmax = sh.of(s, t, pool)
+	f.configure(e, e.member.Load())
+}
+
+// flowOf returns the flow of a tenant and a pool, and makes it if need be.
+func (e *Engine) flowOf(s *snapshot, t *tenant, pool int) *flow {
+	name := flowName{t.name, s.list[pool].Name}
+	e.names.Lock()
+	f := e.flows[name]
+	fresh := f == nil
+	if fresh {
+		f = e.newFlow(s, name)
+	}
+	e.names.Unlock()
+	if fresh { // after it is in the list, or a change might miss it
+		e.refresh(f)
+		f.mu.Lock()
+		f.publish()
+		f.mu.Unlock()
+	}
+	return f
+}
+
+func (e *Engine) newFlow(s *snapshot, name flowName) *flow {
+	salt := FlowKey(s.seed, name.tenant, name.pool)
+	f := &flow{tenant: name.tenant, pool: name.pool, salt: salt, key: salt, random: salt ^ e.seed}
+	all := *e.byID.Load()
+	f.id = uint32(len(all))
+	all = append(all, f)
+	e.byID.Store(&all)
+	e.flows[name] = f
+	return f
+}
+
+// reserve returns the slot that a key has outside the table.
+func (e *Engine) reserve(hash uint64, at *atomic.Pointer[bucket]) cell {
+	if b := at.Load(); b != nil {
+		return cell{b, 0}
+	}
+	e.names.Lock()
+	defer e.names.Unlock()
+	b := e.reserved[hash]
+	if b == nil {
+		b = &bucket{}
+		b.hash[0].Store(hash)
+		e.reserved[hash] = b
+	}
+	at.Store(b)
+	return cell{b, 0}
+}
+
+// locate returns the slot of a key by its hash alone.
+func (e *Engine) locate(hash uint64) (cell, bool) {
+	if c, ok := e.table.find(hash); ok {
+		return c, true
+	}
+	e.names.Lock()
+	defer e.names.Unlock()
+	b := e.reserved[hash]
+	return cell{b, 0}, b != nil
+}

@@ -1,0 +1,256 @@
+package limiter
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/titrate/titrate/control/aqm"
+	"github.com/titrate/titrate/control/drc"
+	"github.com/titrate/titrate/control/rmc"
+)
+
+// flow is a tenant's traffic to one pool: the tenant stage.
+//
+// Its controller decides how much may pass; between two looks at it the flow
+// offers credit, the cost that may pass at once: free enzyme and what pacing has
+// left. The fast path takes from it without a lock, and only while nothing
+// waits. What was taken is the controller's arrival of the next step.
+//
+//	S = cost that waits − cost released and not yet sent     at each advance
+type flow struct {
+	credit   atomic.Int64 // fixed point; may be overdrawn by one large request
+	brim     atomic.Int64 // a full bucket: a larger request needs no more than this
+	eligible atomic.Int32 // requests that wait for the share
+	held     atomic.Int32 // requests that wait for a limit
+	active   atomic.Bool  // in the ticker's list
+	open     atomic.Bool  // shares lost, OnLoss Open
+	admits   atomic.Uint64
+
+	turned   atomic.Int64 // cost turned away without the lock: demand, not backlog
+	bypassed atomic.Int64 // cost that passed without credit: OFF, SHADOW, OPEN
+	counts   counters
+	waiters  atomic.Pointer[[waiterBits]atomic.Int32] // held requests by client hash
+	rate     atomic.Uint64                            // rate in force, float bits
+
+	id     uint32
+	salt   uint64 // of the clients' hashes within the flow
+	tenant string
+	pool   string
+
+	mu        sync.Mutex
+	key       uint64 // FlowKey
+	ctl       drc.Controller
+	pacer     rmc.Pacer
+	sums      drc.Sums
+	vmax      float64
+	version   uint32 // of the membership the controller is configured for
+	expired   bool   // SafeRate in force
+	isolated  drc.Isolation
+	mode      Mode
+	queueing  Queue
+	q         *queue
+	vsd       aqm.VSD
+	tail      aqm.DropTail
+	aqmAt     float64
+	at        float64 // time of the last advance, seconds
+	published int64   // credit as last offered
+	pending   float64 // arrived since the last step and waiting
+	lastSeen  float64 // time of the last arrival
+	expireAt  int64   // no request's deadline is before
+	random    uint64
+	told      bool // claimed, so its end must be announced
+	limited   bool // since the last report
+	sum       totals
+	reported  totals
+}
+
+const waiterBits = 64
+
+// totals is what a flow reports, in fixed point.
+type totals struct{ demand, served, marked, rejected, client, shadowed int64 }
+
+// counters count requests that the fast path does not.
+type counters struct {
+	waited, marked, shadowed, cancelled, late atomic.Uint64
+	rejected                                  [Reasons]atomic.Uint64
+	clientRejected, shadowedCost              atomic.Int64
+}
+
+// offers reports whether take would succeed now.
+func (f *flow) offers(cost int64) bool {
+	have := f.credit.Load()
+	return f.eligible.Load() == 0 && (have >= cost || have > 0 && have >= f.brim.Load())
+}
+
+// take takes cost from the credit if that covers it, or is as full as it gets.
+func (f *flow) take(cost int64) bool {
+	for {
+		have := f.credit.Load()
+		if have < cost && (have <= 0 || have < f.brim.Load()) {
+			return false
+		}
+		if f.credit.CompareAndSwap(have, have-cost) {
+			return true
+		}
+	}
+}
+
+// behind reports whether an earlier request of the client may be held: the
+// client's later ones must queue behind it. It may be wrong in saying so.
+func (f *flow) behind(client string) bool {
+	if f.held.Load() == 0 {
+		return false
+	}
+	w := f.waiters.Load()
+	return w != nil && w[clientKey(f.salt, client)%waiterBits].Load() > 0
+}
+
+// wait estimates when the share lets cost pass, in nanoseconds. It needs no lock.
+func (f *flow) wait(cost, queued int64) int64 {
+	rate := math.Float64frombits(f.rate.Load())
+	missing := units(queued + cost - min(f.credit.Load(), cost))
+	if !(rate > 0) {
+		return int64(DefaultMaxWait)
+	}
+	return int64(min(max(0, missing/rate), 60) * 1e9)
+}
+
+// advance brings controller and pacer up to now. The flow is locked.
+func (f *flow) advance(e *Engine, now int64) {
+	at := e.seconds(now)
+	h := max(0, at-f.at)
+	f.at = max(f.at, at)
+	if m := e.member.Load(); m.version != f.version {
+		f.configure(e, m)
+	}
+	left := f.credit.Load()
+	passed := f.published - left
+	f.published = left
+	f.sum.demand += passed
+	f.sum.served += passed
+	f.refuse(f.turned.Swap(0))
+	f.bypass(f.bypassed.Swap(0))
+	if passed != 0 || f.pending > 0 {
+		f.lastSeen = at
+	}
+	f.pacer.Charge(units(passed))
+	released := f.ctl.Step(h, units(passed)+f.pending, f.sums)
+	f.pending = 0
+	f.pacer.Advance(0, f.ctl.Rate())
+	f.pacer.Add(released)
+	f.rate.Store(math.Float64bits(f.ctl.Rate()))
+	f.reconcile()
+}
+
+// refuse counts demand that was turned away: it arrived, and is no backlog. A
+// step of no length takes it into the demand estimate and releases nothing.
+func (f *flow) refuse(cost int64) {
+	if cost == 0 {
+		return
+	}
+	f.lastSeen, f.limited = f.at, true
+	f.sum.demand += cost
+	f.sum.rejected += cost
+	f.phantom(cost)
+}
+
+// bypass counts demand that passed without asking.
+func (f *flow) bypass(cost int64) {
+	if cost == 0 {
+		return
+	}
+	f.lastSeen = f.at
+	f.sum.demand += cost
+	f.sum.served += cost
+	f.phantom(cost)
+}
+
+func (f *flow) phantom(cost int64) {
+	f.ctl.Step(0, units(cost), f.sums)
+	f.ctl.Remove(units(cost))
+}
+
+// reconcile holds the flow's law, S = waiting − released and unsent, against
+// rounding, clamped credit after a stalled ticker, and requests that left.
+func (f *flow) reconcile() {
+	const rounding = 1e-9
+	waiting := 0.0
+	if f.q != nil {
+		waiting = units(f.q.eligibleCost)
+	}
+	want := max(0, waiting-f.pacer.Credit())
+	have := f.ctl.Backlog() + f.pending
+	switch {
+	case have > want+rounding:
+		excess := have - want
+		out := min(excess, f.pending)
+		f.pending -= out
+		f.ctl.Remove(excess - out)
+	case have < want-rounding:
+		f.pending += want - have
+	}
+}
+
+// publish offers the credit of now. It adds the difference, so that what the
+// fast path takes meanwhile is not lost.
+func (f *flow) publish() {
+	offer := int64(0)
+	if f.q == nil || f.q.eligible == 0 {
+		offer = max(0, int64((f.ctl.Free()+f.pacer.Credit())*unit))
+	}
+	f.credit.Add(offer - f.published)
+	f.published = offer
+	f.brim.Store(int64(0.9 * f.ctl.Params().Bucket * unit))
+	if f.q != nil {
+		f.eligible.Store(int32(f.q.eligible))
+		f.held.Store(int32(f.q.held))
+	}
+}
+
+// configure gives the controller its share and membership.
+func (f *flow) configure(e *Engine, m *membership) {
+	f.version = m.version
+	f.ctl.Configure(m.flow(f.vmax, e.period))
+	f.isolate(m)
+}
+
+// isolate puts the stricter of partition and lost shares in force.
+func (f *flow) isolate(m *membership) {
+	mode := isolations[m.isolation]
+	if f.expired && mode == drc.Connected {
+		mode = drc.Alone
+	}
+	if mode != f.isolated {
+		f.isolated = mode
+		f.ctl.Isolate(mode, -1)
+	}
+}
+
+// law is the AQM in force.
+func (f *flow) law() aqm.Law {
+	if f.queueing.Law == DropTail {
+		return &f.tail
+	}
+	return &f.vsd
+}
+
+// queue returns the flow's queue, made when first needed.
+func (f *flow) queue() *queue {
+	if f.q == nil {
+		f.q = newQueue()
+		f.waiters.Store(new([waiterBits]atomic.Int32))
+	}
+	return f.q
+}
+
+// quiet reports whether the controller rests: ticking it would change nothing
+// that matters.
+func (f *flow) quiet(m *membership) bool {
+	return (f.q == nil || f.q.len() == 0) && !f.told && f.pending == 0 &&
+		f.at-f.lastSeen > 1+2*m.lag && f.ctl.Want() < f.trace() &&
+		f.ctl.Free() > 0.98*f.ctl.Params().Bucket
+}
+
+// trace is the claim that is not worth announcing, cost units/s.
+func (f *flow) trace() float64 { return min(0.02, 0.001*f.vmax) }

@@ -1,0 +1,216 @@
+package limiter
+
+import (
+	"time"
+
+	"github.com/titrate/titrate/control/aqm"
+)
+
+// maxHeld bounds the requests of one flow that wait for their clients' limits,
+// over all clients; those that wait for the share have Queue.MaxRequests.
+const maxHeld = 1 << 16
+
+// verdict is the tenant stage's answer under the lock.
+type verdict struct {
+	Verdict
+	reason Reason
+	mark   bool
+	shadow bool
+}
+
+// Enqueue decides again, under the flow's lock, and holds the request when it
+// has to wait: then the verdict is Wait, the handle names it, and one Event with
+// the ticket will come from Tick or Drain unless Cancel takes it back. After
+// Admit and Reject the handle is 0 and no event comes. Keep ticking at 5 ms once
+// something waits.
+func (e *Engine) Enqueue(now int64, r *Request, ticket uint64) (Outcome, Handle) {
+	rt, out, done := e.resolve(r)
+	if done {
+		return out, 0
+	}
+	cost := r.cost()
+	if rt.flow == nil {
+		return e.limitsOnly(rt, r, now, cost), 0
+	}
+	f := rt.flow
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.advance(e, now)
+	f.publish()
+	e.wake(f)
+	out, h := e.enqueue(f, rt, r.Client, now, cost, ticket)
+	f.publish()
+	return out, h
+}
+
+func (e *Engine) enqueue(f *flow, rt *route, client string, now, cost int64, ticket uint64) (Outcome, Handle) {
+	q := f.queue()
+	key := clientKey(f.salt, client)
+	en := entry{ticket: ticket, since: now, cost: cost, route: rt}
+	if s := q.find(key); s != nil && s.held > 0 { // behind its own earlier ones
+		ref := refusal{by: s.by, wait: e.turn(s, now, cost)}
+		if ref.hopeless() || s.held >= s.by.queue.MaxRequests || q.full() {
+			return f.refusedBy(ref, cost), 0
+		}
+		return e.hold(f, key, client, en, s.by, s.retryAt)
+	}
+	ref := e.charge(rt, client, now, cost, final)
+	if l := ref.by; l != nil {
+		if ref.hopeless() || q.full() {
+			return f.refusedBy(ref, cost), 0
+		}
+		return e.hold(f, key, client, en, l, now+ref.wait)
+	}
+	en.charged, en.shadow = ref.charged, ref.shadow
+	v := e.meet(f, rt, q.find(key), now, cost)
+	switch v.Verdict {
+	case Admit:
+		f.sum.add(f, ref.shadow || v.shadow, cost)
+		return Outcome{Shadow: ref.shadow || v.shadow}, 0
+	case Reject:
+		e.refund(rt, client, now, cost, ref.charged)
+		return f.rejected(v.reason, cost, q.eligibleCost), 0
+	}
+	en.eligible, en.mark = true, v.mark
+	en.deadline = now + int64(f.queueing.MaxWait)
+	f.arrived(cost)
+	h := e.push(f, q.subOf(key, client), en)
+	return Outcome{Verdict: Wait, Reason: TenantShare, RetryAfter: time.Duration(f.wait(0, q.eligibleCost))}, h
+}
+
+// add counts a request that was admitted under the lock.
+func (t *totals) add(f *flow, shadow bool, cost int64) {
+	f.admits.Add(1)
+	if shadow {
+		f.counts.shadowed.Add(1)
+		f.counts.shadowedCost.Add(cost)
+	}
+}
+
+// turn estimates when the limit lets cost pass behind what its client has held.
+func (e *Engine) turn(s *sub, now, cost int64) int64 {
+	n := e.member.Load().local(s.by.numbers(s.client))
+	return max(0, s.retryAt-now) + span(units(s.heldCost+cost), n.rate)
+}
+
+// full reports whether no more requests may wait for their clients' limits.
+func (q *queue) full() bool { return q.held >= maxHeld || q.len() >= maxPlaces }
+
+// hold lets a request wait for a limit.
+func (e *Engine) hold(f *flow, key uint64, client string, en entry, l *limit, retryAt int64) (Outcome, Handle) {
+	si := f.q.subOf(key, client)
+	s := &f.q.subs[si]
+	if s.held == 0 {
+		s.by, s.retryAt = l, retryAt
+	}
+	en.deadline = en.since + int64(l.queue.MaxWait)
+	f.waiters.Load()[key%waiterBits].Add(1)
+	h := e.push(f, si, en)
+	return Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(max(0, retryAt-en.since))}, h
+}
+
+func (e *Engine) push(f *flow, si int32, en entry) Handle {
+	if f.q.len() == 0 || en.deadline < f.expireAt {
+		f.expireAt = en.deadline
+	}
+	i := f.q.push(si, en)
+	e.heldNow.Add(1)
+	f.counts.waited.Add(1)
+	return newHandle(f.id, i, f.q.entries[i].generation)
+}
+
+// arrived counts a request that begins to wait for the share.
+func (f *flow) arrived(cost int64) {
+	f.pending += units(cost)
+	f.sum.demand += cost
+}
+
+// meet lets a request that all limits admit meet the tenant's share. Wait says
+// that it joins the queue.
+func (e *Engine) meet(f *flow, rt *route, s *sub, now, cost int64) verdict {
+	q := f.q
+	switch {
+	case f.mode == Off || f.open.Load():
+		f.bypass(cost)
+		return verdict{Verdict: Admit}
+	case q.eligible == 0 && f.take(cost):
+		return verdict{Verdict: Admit}
+	case f.mode == Shadow:
+		f.bypass(cost)
+		return verdict{Verdict: Admit, shadow: true}
+	case f.queueing.Law == Police:
+		return f.turnAway(TenantShare, cost)
+	case q.eligible >= f.queueing.MaxRequests || q.len() >= maxPlaces:
+		return f.turnAway(QueueFull, cost)
+	}
+	switch f.law().Arrive(f.arrival(e, s, now, cost)) {
+	case aqm.Drop:
+		return f.turnAway(TenantShare, cost)
+	case aqm.Mark:
+		return verdict{Verdict: Wait, mark: true}
+	}
+	return verdict{Verdict: Wait}
+}
+
+// turnAway counts a request that the tenant stage rejects.
+func (f *flow) turnAway(why Reason, cost int64) verdict {
+	f.refuse(cost)
+	return verdict{Verdict: Reject, reason: why}
+}
+
+// arrival describes a request to the AQM. A client is greedy when it has more
+// than 1.5 of the fair part of a queue that others wait in too.
+func (f *flow) arrival(e *Engine, s *sub, now, cost int64) aqm.Arrival {
+	q := f.q
+	a := aqm.Arrival{
+		Now: e.seconds(now), Cost: units(cost), Queued: units(q.eligibleCost),
+		Rand: e.uniform(&f.random),
+	}
+	if s != nil && q.ringSize > 1 {
+		a.Greedy = 2*s.eligibleCost*int64(q.ringSize) > 3*q.eligibleCost
+	}
+	return a
+}
+
+// Cancel takes back a held request whose caller has gone: it is charged
+// nothing, and leaves no backlog. It returns false when its event was or is
+// being delivered, or the handle is 0 or old.
+func (e *Engine) Cancel(now int64, h Handle) bool {
+	all := *e.byID.Load()
+	if h == 0 || int(h.flow()) >= len(all) {
+		return false
+	}
+	f := all[h.flow()]
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.q == nil {
+		return false
+	}
+	i, ok := f.q.lookup(h)
+	if !ok {
+		return false
+	}
+	f.advance(e, now)
+	e.withdraw(f, i, now)
+	f.counts.cancelled.Add(1)
+	f.publish()
+	return true
+}
+
+// withdraw takes a request out of the queue unserved: refunded, and out of S.
+func (e *Engine) withdraw(f *flow, i int32, now int64) {
+	en := &f.q.entries[i]
+	s := &f.q.subs[en.sub]
+	if en.eligible {
+		e.refund(en.route, s.client, now, en.cost, en.charged)
+		f.ctl.Remove(units(en.cost))
+	} else {
+		f.waiters.Load()[s.key%waiterBits].Add(-1)
+	}
+	f.q.remove(i)
+	e.heldNow.Add(-1)
+	if f.q.eligible == 0 {
+		f.pacer.Idle()
+	}
+	f.reconcile()
+}

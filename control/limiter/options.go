@@ -1,0 +1,61 @@
+package limiter
+
+// UnknownPolicy says what becomes of a request of an unknown tenant.
+type UnknownPolicy uint8
+
+// The policies for unknown tenants.
+const (
+	UnknownDefault UnknownPolicy = iota // it belongs to DefaultTenant; rejected if there is none
+	UnknownReject
+	UnknownBypass // admitted and counted
+)
+
+// BootPolicy says what becomes of requests before the first configuration.
+type BootPolicy uint8
+
+// The boot policies.
+const (
+	BootOpen   BootPolicy = iota // admitted
+	BootClosed                   // rejected as not_configured
+)
+
+// Options are fixed for an engine's life. The zero value works.
+type Options struct {
+	// Keys is the budget of client keys, default 1,000,000, range 1,024 to
+	// 100,000,000; 40 B each. More keys than that share one key per limit.
+	Keys int
+	// Contended is the budget of keys with full state, default Keys/16 within
+	// 1,024 and 65,536; about 400 B each, allocated as needed. Keys beyond it
+	// are counted by this replica alone.
+	Contended int
+	Unknown   UnknownPolicy
+	Boot      BootPolicy
+	// Rand is a source of uniform numbers in [0,1), safe for concurrent use
+	// (math/rand/v2.Float64 is). Default: a generator per flow and key seeded
+	// from its hash and Replica.
+	Rand func() float64
+	// Replica is this replica's name: part of the default random seeds, so that
+	// replicas do not act in step.
+	Replica string
+	// Start is a time not after the first one given to the engine, in its
+	// nanoseconds. Within 30 years of it the arithmetic is exact to a microsecond.
+	Start int64
+}
+
+// Bounds of Options.
+const (
+	DefaultKeys = 1_000_000
+	minKeys     = 1 << 10
+	maxKeys     = 100_000_000
+)
+
+func (o Options) withDefaults() Options {
+	if o.Keys <= 0 {
+		o.Keys = DefaultKeys
+	}
+	o.Keys = min(max(o.Keys, minKeys), maxKeys)
+	if o.Contended <= 0 {
+		o.Contended = min(max(o.Keys/16, 1024), 65536)
+	}
+	return o
+}

@@ -1,0 +1,141 @@
+package limiter
+
+import "time"
+
+// Report fills r with what flows did since the last call. Served, Rejected and
+// the rest are exact: their sums over all reports are the totals.
+func (e *Engine) Report(now int64, r *Report) {
+	e.work.Lock()
+	defer e.work.Unlock()
+	r.Flows, r.Interval = r.Flows[:0], 0
+	if e.reportAt != 0 {
+		r.Interval = time.Duration(now - e.reportAt)
+	}
+	e.reportAt = now
+	for _, f := range *e.byID.Load() {
+		f.mu.Lock()
+		if f.active.Load() || f.counts.clientRejected.Load() != f.reported.client {
+			f.advance(e, now)
+			f.publish()
+		}
+		if fr, any := f.report(); any {
+			r.Flows = append(r.Flows, fr)
+		}
+		f.mu.Unlock()
+	}
+}
+
+// report returns the flow's part and whether there is anything to tell.
+func (f *flow) report() (FlowReport, bool) {
+	f.sum.client = f.counts.clientRejected.Load()
+	f.sum.shadowed = f.counts.shadowedCost.Load()
+	now, last := f.sum, f.reported
+	waiting := 0.0
+	if f.q != nil {
+		waiting = units(f.q.eligibleCost)
+	}
+	any := now != last || waiting > 0 || f.limited
+	r := FlowReport{
+		Tenant: f.tenant, Pool: f.pool, Waiting: waiting,
+		Demand:         units(now.demand - last.demand),
+		Served:         units(now.served - last.served),
+		Marked:         units(now.marked - last.marked),
+		Rejected:       units(now.rejected - last.rejected),
+		ClientRejected: units(now.client - last.client),
+		Shadowed:       units(now.shadowed - last.shadowed),
+		Limited:        f.limited,
+	}
+	f.reported, f.limited = now, false
+	return r, any
+}
+
+// Stats are counters since the start and gauges of now, for metrics.
+type Stats struct {
+	Revision  int64 // of the configuration in force, 0: none
+	Pools     []PoolStats
+	Rejected  [Reasons]uint64 // requests that reached no flow, by reason
+	Booted    uint64          // admitted before the first configuration
+	Bypassed  uint64          // of unknown tenants, admitted
+	Unpooled  uint64          // to unknown pools, admitted
+	Overflow  uint64          // decisions by a shared overflow key
+	Keys      int             // keys with something to remember, when asked for
+	Capacity  int             // keys that the table has room for
+	Contended int             // keys with full state
+	// Unpromoted counts promotions that the budget of contended keys refused.
+	Unpromoted uint64
+	Held       int64 // requests waiting
+	Flows      int
+	Shares     SharesStats
+}
+
+// SharesStats says which leases are in force.
+type SharesStats struct {
+	Known bool // some have arrived
+	Epoch int64
+	Stale bool
+}
+
+// PoolStats are the counters of one pool, in requests.
+type PoolStats struct {
+	Pool      string
+	Admitted  uint64 // waited and shadowed ones included
+	Waited    uint64 // held at least for a tick
+	Marked    uint64
+	Shadowed  uint64
+	Cancelled uint64
+	Rejected  [Reasons]uint64
+	Held      int64 // now
+}
+
+// Stats fills s. It reads every flow; counting Keys walks the whole table and
+// is done only when s.Keys is not negative.
+func (e *Engine) Stats(now int64, s *Stats) {
+	pools := s.Pools[:0]
+	keys := s.Keys
+	*s = Stats{
+		Booted: e.stats.booted.Load(), Bypassed: e.stats.bypassed.Load(),
+		Unpooled: e.stats.unknownPool.Load(), Overflow: e.stats.overflow.Load(),
+		Keys: keys, Capacity: len(e.table.buckets) * slotsPerBucket,
+		Contended: int(e.states.inUse.Load()), Unpromoted: e.stats.unpromoted.Load(),
+		Held: e.heldNow.Load(),
+	}
+	if keys >= 0 {
+		s.Keys = e.table.live(now)
+	}
+	for i := range s.Rejected {
+		s.Rejected[i] = e.stats.rejected[i].Load()
+	}
+	sh := e.shares.Load()
+	s.Shares = SharesStats{sh.known, sh.epoch, sh.stale}
+	if snap := e.snap.Load(); snap != nil {
+		s.Revision = snap.revision
+	}
+	flows := *e.byID.Load()
+	s.Flows = len(flows)
+	for _, f := range flows {
+		pools = addFlow(pools, f)
+	}
+	s.Pools = pools
+}
+
+// addFlow adds a flow's counters to its pool's.
+func addFlow(pools []PoolStats, f *flow) []PoolStats {
+	i := 0
+	for i < len(pools) && pools[i].Pool != f.pool {
+		i++
+	}
+	if i == len(pools) {
+		pools = append(pools, PoolStats{Pool: f.pool})
+	}
+	p := &pools[i]
+	p.Admitted += f.admits.Load()
+	p.Waited += f.counts.waited.Load()
+	p.Marked += f.counts.marked.Load()
+	p.Shadowed += f.counts.shadowed.Load()
+	p.Cancelled += f.counts.cancelled.Load()
+	p.Held += int64(f.eligible.Load()) + int64(f.held.Load())
+	for r := range p.Rejected {
+		p.Rejected[r] += f.counts.rejected[r].Load()
+	}
+	return pools
+}

@@ -1,0 +1,118 @@
+package limiter
+
+import "time"
+
+// Verdict is what becomes of a request now.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Admit  Verdict = iota // goes on to the upstream
+	Wait                  // would have to be held, or is held
+	Reject                // 429
+)
+
+var verdictNames = [...]string{"admit", "wait", "reject"}
+
+// String is the verdict's lower-case name.
+func (v Verdict) String() string { return name(verdictNames[:], int(v)) }
+
+// Reason says why a request was rejected, or would have been.
+type Reason uint8
+
+// The reasons. Their names are part of the product's interface.
+const (
+	None          Reason = iota
+	ClientLimit          // a limit of its client or tenant refused it
+	TenantShare          // its tenant's share of the pool is used up, or the AQM chose it
+	QueueFull            // the tenant's queue holds as many as it may
+	QueueTimeout         // it waited for as long as it may
+	UnknownTenant        // no such tenant, and none to stand in
+	NotConfigured        // no configuration has arrived yet and the boot policy is CLOSED
+)
+
+var reasonNames = [...]string{
+	"", "client_limit", "tenant_share", "queue_full", "queue_timeout", "unknown_tenant", "not_configured",
+}
+
+// String is the stable name of the reason, "" for None.
+func (r Reason) String() string { return name(reasonNames[:], int(r)) }
+
+// Reasons is the number of reasons, None included: the size of a table by Reason.
+const Reasons = len(reasonNames)
+
+// name looks up an enumeration's name; an unknown value has none.
+func name(names []string, i int) string {
+	if i < len(names) {
+		return names[i]
+	}
+	return "invalid"
+}
+
+// Request is one request as the engine sees it. The strings may alias foreign
+// memory: the engine copies what it keeps, and keeps none of them.
+type Request struct {
+	Tenant string
+	Client string  // "" is one client: all that could not be told apart
+	Pool   string  // the upstream pool it goes to
+	Cost   float64 // cost units, > 0; anything else counts as 1, at most MaxCost
+}
+
+// MaxCost bounds the cost of one request, in cost units.
+const MaxCost = 1e6
+
+// cost returns the cost in fixed point, within [1, MaxCost·unit].
+func (r *Request) cost() int64 {
+	if !(r.Cost > 0) {
+		return unit
+	}
+	return max(1, int64(min(r.Cost, MaxCost)*unit+0.5))
+}
+
+// unit is one cost unit in the fixed point of the atomic counters.
+const unit = 1_000_000
+
+// units converts fixed point to cost units.
+func units(fixed int64) float64 { return float64(fixed) / unit }
+
+// Outcome is a decision.
+type Outcome struct {
+	Verdict Verdict
+	Reason  Reason // of a Reject, or of what SHADOW held back
+	Mark    bool   // admitted with a congestion mark
+	Shadow  bool   // would not have been admitted at once, but a SHADOW mode let it pass
+	// RetryAfter is when a rejected request may succeed: from the ledger that
+	// refused it, or from backlog and rate of the queue. 0: not known.
+	RetryAfter time.Duration
+	Waited     time.Duration // how long an event's request was held
+}
+
+// Event tells what became of a held request. Its Outcome's verdict is Admit or
+// Reject.
+type Event struct {
+	Ticket  uint64 // as given to Enqueue
+	Outcome Outcome
+}
+
+// Handle names a held request until its event; the zero Handle names none. It
+// carries the generation of its place, so a handle of long ago is never
+// mistaken for a new one.
+//
+//	bits 63…40 flow    39…20 place in the flow's queue    19…0 generation ≥ 1
+type Handle uint64
+
+const (
+	placeBits      = 20
+	generationBits = 20
+	generationMask = 1<<generationBits - 1
+	maxPlaces      = 1 << placeBits
+	maxFlows       = 1 << 24
+)
+
+func newHandle(flow uint32, place int32, generation uint32) Handle {
+	return Handle(uint64(flow)<<(placeBits+generationBits) | uint64(place)<<generationBits | uint64(generation))
+}
+
+func (h Handle) flow() uint32       { return uint32(h >> (placeBits + generationBits)) }
+func (h Handle) place() int32       { return int32(h >> generationBits & (maxPlaces - 1)) }
+func (h Handle) generation() uint32 { return uint32(h & generationMask) }

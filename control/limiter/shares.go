@@ -1,0 +1,99 @@
+package limiter
+
+import (
+	"maps"
+	"math"
+)
+
+// shares is what the engine knows of the leases. It is replaced as a whole.
+type shares struct {
+	epoch      int64
+	known      bool // a Shares has arrived
+	stale      bool
+	staleSince int64 // nanoseconds; 0: not seen by a tick yet
+	flows      map[flowName]float64
+	idle       map[string]float64 // by pool
+	lost       map[string]OnLoss  // pools past their hard expiry
+}
+
+// SetShares installs the leases. An older epoch than the one in force is
+// ignored: it is a deposed leader's.
+func (e *Engine) SetShares(s *Shares) {
+	e.admin.Lock()
+	defer e.admin.Unlock()
+	old := e.shares.Load()
+	if old.known && s.Epoch < old.epoch {
+		return
+	}
+	sh := &shares{
+		epoch: s.Epoch, known: true, stale: s.Stale,
+		flows: make(map[flowName]float64, len(s.Flows)),
+		idle:  make(map[string]float64, len(s.Pools)),
+	}
+	for _, f := range s.Flows {
+		sh.flows[flowName{f.Tenant, f.Pool}] = f.Share
+	}
+	for _, p := range s.Pools {
+		sh.idle[p.Pool] = p.IdleShare
+	}
+	if s.Stale {
+		sh.staleSince, sh.lost = old.staleSince, old.lost
+	}
+	e.shares.Store(sh)
+	if e.snap.Load() != nil {
+		e.refreshAll()
+	}
+}
+
+// of is v_max of a flow: its lease, else the pool's share for flows that have
+// none, else what the configuration gives it. At most the quota's max.
+func (sh *shares) of(s *snapshot, t *tenant, pool int) float64 {
+	name := s.list[pool].Name
+	share, ok := sh.flows[flowName{t.name, name}]
+	if !ok {
+		share, ok = sh.idle[name]
+	}
+	if !ok || !(share >= 0) || math.IsInf(share, 1) {
+		share = s.initial(t, pool)
+	}
+	return min(share, t.most(name))
+}
+
+// expireShares applies OnLoss to pools whose hard expiry has passed.
+func (e *Engine) expireShares(now int64) {
+	if sh := e.shares.Load(); !sh.stale || e.snap.Load() == nil {
+		return
+	}
+	e.admin.Lock()
+	defer e.admin.Unlock()
+	sh, snap := *e.shares.Load(), e.snap.Load()
+	if !sh.stale {
+		return
+	}
+	if sh.staleSince == 0 {
+		sh.staleSince = max(1, now)
+	}
+	lost := map[string]OnLoss{}
+	for i := range snap.list {
+		if p := &snap.list[i]; p.expired(now - sh.staleSince) {
+			lost[p.Name] = p.OnLoss
+		}
+	}
+	changed := !maps.Equal(lost, sh.lost)
+	sh.lost = lost
+	e.shares.Store(&sh)
+	if changed {
+		e.refreshAll()
+	}
+}
+
+// expired reports whether shares that went stale so long ago are lost.
+func (p *Pool) expired(age int64) bool {
+	switch p.OnLoss {
+	case SafeRate:
+		return p.HardExpiry > 0 && age >= int64(p.HardExpiry)
+	case Open:
+		return age >= int64(p.HardExpiry)
+	}
+	return false
+}

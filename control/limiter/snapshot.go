@@ -1,0 +1,190 @@
+package limiter
+
+import (
+	"slices"
+	"sync/atomic"
+)
+
+// snapshot is a configuration compiled for the data path. It is immutable but
+// for the routes, which are made when they are first used.
+type snapshot struct {
+	revision int64
+	seed     uint64
+	pools    map[string]int
+	list     []Pool    // by index, defaults filled in
+	weights  []float64 // of all tenants, by pool
+	tenants  map[string]*tenant
+}
+
+// tenant is a Tenant compiled.
+type tenant struct {
+	name   string
+	weight float64
+	limits []*limit
+	quotas map[string]Quota
+	routes atomic.Pointer[[]atomic.Pointer[route]] // by pool index; the last is for unknown pools
+}
+
+// route is what a request of one tenant to one pool meets.
+type route struct {
+	tenant *tenant
+	limits []*limit
+	mode   Mode
+	queue  Queue
+	flow   *flow // nil for an unknown pool
+}
+
+// queues reports whether a request beyond the tenant's share waits.
+func (rt *route) queues() bool { return rt.mode == Enforce && rt.queue.Law != Police }
+
+// limit is a Limit compiled.
+type limit struct {
+	name      string
+	mode      Mode
+	strict    bool
+	perTenant bool
+	queued    bool
+	queue     Queue
+	base      numbers
+	overrides map[string]numbers
+	pools     []string
+
+	prefix       uint64
+	tenantKey    uint64
+	overflowKey  uint64
+	tenantCell   atomic.Pointer[bucket]
+	overflowCell atomic.Pointer[bucket]
+}
+
+// numbers returns what the limit allows a client.
+func (l *limit) numbers(client string) numbers {
+	if len(l.overrides) > 0 {
+		if n, ok := l.overrides[client]; ok {
+			return n
+		}
+	}
+	return l.base
+}
+
+// applies reports whether the limit holds for a pool.
+func (l *limit) applies(pool string) bool {
+	return len(l.pools) == 0 || slices.Contains(l.pools, pool)
+}
+
+// compile turns a validated configuration into a snapshot.
+func compile(c *Config) *snapshot {
+	s := &snapshot{
+		revision: c.Revision, seed: c.Seed,
+		pools:   make(map[string]int, len(c.Pools)),
+		list:    slices.Clone(c.Pools),
+		weights: make([]float64, len(c.Pools)),
+		tenants: make(map[string]*tenant, len(c.Tenants)),
+	}
+	for i := range s.list {
+		s.list[i].Queue = s.list[i].Queue.withDefaults()
+		s.pools[s.list[i].Name] = i
+	}
+	for i := range c.Tenants {
+		t := newTenant(c.Seed, &c.Tenants[i])
+		s.tenants[t.name] = t
+		for p := range s.weights {
+			s.weights[p] += t.weight
+		}
+	}
+	return s
+}
+
+func newTenant(seed uint64, c *Tenant) *tenant {
+	t := &tenant{name: c.Name, weight: c.Weight, quotas: make(map[string]Quota, len(c.Quotas))}
+	if t.weight == 0 {
+		t.weight = 1
+	}
+	for _, q := range c.Quotas {
+		t.quotas[q.Pool] = q
+	}
+	for i := range c.Limits {
+		t.limits = append(t.limits, newLimit(seed, c.Name, &c.Limits[i]))
+	}
+	return t
+}
+
+func newLimit(seed uint64, tenant string, c *Limit) *limit {
+	own := func(rb RateBurst) numbers {
+		rb = rb.numbers()
+		return numbers{rb.Rate, rb.Burst, c.Strict}
+	}
+	l := &limit{
+		name: c.Name, mode: c.Mode, strict: c.Strict, perTenant: c.PerTenant,
+		queued: c.queued(), queue: c.Queue.withDefaults(),
+		base: own(RateBurst{c.Rate, c.Burst}), pools: slices.Clone(c.Pools),
+		prefix:      limitPrefix(seed, tenant, c.Name),
+		tenantKey:   TenantLimitKey(seed, tenant, c.Name),
+		overflowKey: OverflowKey(seed, tenant, c.Name),
+	}
+	if len(c.Overrides) > 0 {
+		l.overrides = make(map[string]numbers, len(c.Overrides))
+		for client, rb := range c.Overrides {
+			l.overrides[client] = own(rb)
+		}
+	}
+	return l
+}
+
+// route returns the tenant's route to a pool and makes it if need be.
+func (e *Engine) route(s *snapshot, t *tenant, pool string) *route {
+	i, known := s.pools[pool]
+	if !known {
+		i = len(s.list)
+	}
+	routes := t.routes.Load()
+	if routes == nil {
+		fresh := make([]atomic.Pointer[route], len(s.list)+1)
+		if t.routes.CompareAndSwap(nil, &fresh) {
+			routes = &fresh
+		} else {
+			routes = t.routes.Load()
+		}
+	}
+	at := &(*routes)[i]
+	if rt := at.Load(); rt != nil {
+		return rt
+	}
+	return e.newRoute(s, t, i, at)
+}
+
+// newRoute makes a route; of two made at once one wins.
+func (e *Engine) newRoute(s *snapshot, t *tenant, i int, at *atomic.Pointer[route]) *route {
+	rt := &route{tenant: t}
+	pool := ""
+	if i < len(s.list) {
+		p := &s.list[i]
+		pool, rt.queue, rt.mode = p.Name, p.Queue, t.quotas[p.Name].Mode
+		rt.flow = e.flowOf(s, t, i)
+	}
+	for _, l := range t.limits {
+		if i < len(s.list) && l.applies(pool) || len(l.pools) == 0 {
+			rt.limits = append(rt.limits, l)
+		}
+	}
+	if !at.CompareAndSwap(nil, rt) {
+		return at.Load()
+	}
+	return rt
+}
+
+// initial is the share of a flow before the coordinator has granted any: its
+// guarantee, or its weighted part of the pool.
+func (s *snapshot) initial(t *tenant, pool int) float64 {
+	if q := t.quotas[s.list[pool].Name]; q.Guaranteed > 0 {
+		return q.Guaranteed
+	}
+	return s.list[pool].Capacity * t.weight / s.weights[pool]
+}
+
+// most is the max of a tenant's quota in a pool.
+func (t *tenant) most(pool string) float64 {
+	if q, ok := t.quotas[pool]; ok {
+		return q.Max
+	}
+	return Unbounded
+}

@@ -1,0 +1,157 @@
+package limiter
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/titrate/titrate/control/drc"
+)
+
+// A contended key has full state: a ledger that shadows the one global bucket.
+// States live in chunks without pointers; chunks are allocated when needed and
+// never given back, so an index stays valid for the engine's life. Whoever uses
+// a state locks it and checks that it still belongs to the key.
+
+const (
+	chunkStates = 256
+	maxChunks   = 4096
+)
+
+type state struct {
+	mu     sync.Mutex
+	hash   uint64 // 0: free
+	ledger drc.Ledger
+	limit  numbers // the ledger was configured with
+	member uint32  // as of which membership
+	live   bool    // the ledger is in use; otherwise only sums were heard
+	told   bool    // announced, so its end must be
+	base   float64 // cost admitted before the ledger began, part of what is announced
+	sums   drc.LedgerSums
+	round  uint32 // of the Sums that last named it
+	heard  int64  // when
+	random uint64
+}
+
+// states is the pool of full states.
+type states struct {
+	chunks [maxChunks]atomic.Pointer[[chunkStates]state]
+	used   atomic.Int32 // states ever handed out: indices below may be in use
+	inUse  atomic.Int32
+
+	mu      sync.Mutex
+	budget  int32
+	free    []uint32
+	retired []retired
+}
+
+// retired remembers how much a demoted key had announced, so that its count
+// goes on from there when it comes back. Direct mapped: a key may be forgotten,
+// which makes the others see one step down, bounded by what they see as spent.
+type retired struct {
+	hash     uint64
+	admitted float64
+}
+
+func (p *states) at(index uint32) *state {
+	return &p.chunks[index/chunkStates].Load()[index%chunkStates]
+}
+
+// take hands out a state for a key; it fails when the budget is spent.
+func (p *states) take(hash uint64, now int64) (index uint32, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.free); n > 0 {
+		index, p.free = p.free[n-1], p.free[:n-1]
+	} else {
+		used := p.used.Load()
+		if used >= p.budget {
+			return 0, false
+		}
+		index = uint32(used)
+		if index%chunkStates == 0 {
+			p.chunks[index/chunkStates].Store(new([chunkStates]state))
+		}
+		p.used.Store(used + 1)
+	}
+	p.inUse.Add(1)
+	s := p.at(index)
+	s.mu.Lock()
+	s.clear(hash)
+	s.base, s.heard = p.recall(hash), now
+	s.mu.Unlock()
+	return index, true
+}
+
+// clear prepares a state for a key; the mutex stays as it is.
+func (s *state) clear(hash uint64) {
+	s.hash, s.random = hash, hash
+	s.ledger, s.limit, s.member = drc.Ledger{}, numbers{}, 0
+	s.live, s.told, s.base = false, false, 0
+	s.sums, s.round, s.heard = drc.LedgerSums{}, 0, 0
+}
+
+// give returns a state whose mutex the caller has released after clear(0).
+func (p *states) give(index uint32, hash uint64, admitted float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free = append(p.free, index)
+	p.inUse.Add(-1)
+	if admitted == 0 {
+		return
+	}
+	if p.retired == nil {
+		p.retired = make([]retired, 4*p.budget)
+	}
+	p.retired[hash%uint64(len(p.retired))] = retired{hash, admitted}
+}
+
+func (p *states) recall(hash uint64) float64 {
+	if p.retired == nil {
+		return 0
+	}
+	if r := p.retired[hash%uint64(len(p.retired))]; r.hash == hash {
+		return r.admitted
+	}
+	return 0
+}
+
+// begin starts the ledger of a key that has spent so much here.
+func (s *state) begin(n numbers, m *membership, now float64, spent float64) {
+	s.live, s.limit, s.member = true, n, m.version
+	s.base += spent
+	elsewhere := min(s.sums.Admitted, s.sums.Spent)
+	s.ledger = drc.FromSpent(m.ledger(n), now, spent+elsewhere)
+	s.ledger.FirstContact(now, s.sums)
+}
+
+// configure brings the ledger up to date with limit and membership.
+func (s *state) configure(n numbers, m *membership, now float64) {
+	if s.limit == n && s.member == m.version {
+		return
+	}
+	s.limit, s.member = n, m.version
+	s.ledger.Configure(m.ledger(n), now)
+}
+
+// hear takes in what the others do with the key.
+func (s *state) hear(now float64, sums drc.LedgerSums) {
+	s.sums = sums
+	if s.live {
+		s.ledger.Hear(now, sums)
+	}
+}
+
+// silent takes in that the others no longer claim the key.
+func (s *state) silent(now float64) {
+	if s.sums.Claims == 0 && s.sums.Active == 0 && s.sums.Unsaturated == 0 {
+		return
+	}
+	s.sums.Claims, s.sums.Active, s.sums.Unsaturated = 0, 0, 0
+	s.hear(now, s.sums)
+}
+
+// next returns a uniform number in [0,1) (splitmix64).
+func next(state *uint64) float64 {
+	*state += 0x9e3779b97f4a7c15
+	return float64(finish(*state)>>11) * 0x1p-53
+}

@@ -1,0 +1,311 @@
+package limiter
+
+import (
+	"math"
+	"time"
+
+	"github.com/titrate/titrate/control/aqm"
+)
+
+// recheck bounds the time between two questions to a limit for a held request:
+// what the others do may free it sooner than its own estimate says.
+const recheck = int64(20 * time.Millisecond)
+
+// Tick releases what may go now, expires what waited too long, and steps the
+// controllers of active flows. It appends the events to out and returns it. One
+// caller at a time, every 5 ms while Busy, every 50 ms or so otherwise.
+func (e *Engine) Tick(now int64, out []Event) []Event {
+	e.work.Lock()
+	defer e.work.Unlock()
+	e.expireShares(now)
+	e.gather()
+	m := e.member.Load()
+	busy := false
+	keep := e.running[:0]
+	for _, f := range e.running {
+		f.mu.Lock()
+		out = e.tickFlow(f, now, out)
+		busy = busy || f.strained()
+		rest := f.quiet(m) && f.lie()
+		f.mu.Unlock()
+		if !rest {
+			keep = append(keep, f)
+		}
+	}
+	clear(e.running[len(keep):])
+	e.running = keep
+	e.busy.Store(busy)
+	return out
+}
+
+// Busy reports whether something is held or close to its share, so that Tick is
+// wanted at 5 ms. It becomes true as soon as Enqueue holds a request.
+func (e *Engine) Busy() bool { return e.heldNow.Load() > 0 || e.busy.Load() }
+
+// gather takes over the flows that became active.
+func (e *Engine) gather() {
+	e.fresh.Lock()
+	e.running = append(e.running, e.awakened...)
+	clear(e.awakened)
+	e.awakened = e.awakened[:0]
+	e.fresh.Unlock()
+}
+
+// lie takes a quiet flow off the ticker's list, unless something came meanwhile.
+func (f *flow) lie() bool {
+	f.active.Store(false)
+	untouched := f.credit.Load() == f.published && f.turned.Load() == 0 && f.bypassed.Load() == 0
+	return untouched || !f.active.CompareAndSwap(false, true)
+}
+
+// strained reports whether the credit may run out before a slow tick returns.
+func (f *flow) strained() bool {
+	return f.q != nil && f.q.len() > 0 || f.published < f.brim.Load()/2
+}
+
+func (e *Engine) tickFlow(f *flow, now int64, out []Event) []Event {
+	f.advance(e, now)
+	if f.q != nil && f.q.len() > 0 {
+		out = e.expire(f, now, out)
+		out = e.promoteHeld(f, now, out)
+		out = e.release(f, now, out)
+		f.judge(now)
+	}
+	f.manage()
+	f.publish()
+	return out
+}
+
+// manage lets the AQM see the queue.
+func (f *flow) manage() {
+	c0 := f.ctl.Rate()
+	if f.q == nil || f.at-f.aqmAt < aqm.Interval(c0) {
+		return
+	}
+	f.aqmAt = f.at
+	f.law().Step(f.at, units(f.q.eligibleCost), c0, float64(max(1, f.q.ringSize)))
+}
+
+// judge notes that the tenant stage limits the flow: its oldest request in turn
+// has waited for longer than the delay target.
+func (f *flow) judge(now int64) {
+	if f.limited || f.q.ring == nobody {
+		return
+	}
+	head := &f.q.entries[f.q.subs[f.q.ring].head]
+	f.limited = now-head.since > int64(f.queueing.DelayTarget)
+}
+
+// expire rejects what waited for too long. The walk over the whole queue is
+// done only when the earliest deadline has passed.
+func (e *Engine) expire(f *flow, now int64, out []Event) []Event {
+	if now < f.expireAt {
+		return out
+	}
+	f.expireAt = math.MaxInt64
+	for i := range f.q.entries {
+		en := &f.q.entries[i]
+		if !en.used {
+			continue
+		}
+		if en.deadline > now {
+			f.expireAt = min(f.expireAt, en.deadline)
+			continue
+		}
+		why := f.timedOut(en)
+		ev := Event{en.ticket, Outcome{Verdict: Reject, Reason: QueueTimeout, RetryAfter: why, Waited: time.Duration(now - en.since)}}
+		f.counts.rejected[QueueTimeout].Add(1)
+		e.withdraw(f, int32(i), now)
+		out = append(out, ev)
+	}
+	return out
+}
+
+// timedOut counts a request that waited for too long, for the stage that held
+// it, and returns when a retry may succeed.
+func (f *flow) timedOut(en *entry) time.Duration {
+	if !en.eligible {
+		f.counts.clientRejected.Add(en.cost)
+		s := &f.q.subs[en.sub]
+		return time.Duration(max(0, s.retryAt-en.since))
+	}
+	f.sum.rejected += en.cost
+	f.limited = true
+	return time.Duration(f.wait(0, f.q.eligibleCost))
+}
+
+// promoteHeld asks the limits of held requests again.
+func (e *Engine) promoteHeld(f *flow, now int64, out []Event) []Event {
+	q := f.q
+	if q.heldRing == nobody {
+		return out
+	}
+	last := q.subs[q.heldRing].held2.prev
+	for si := q.heldRing; ; {
+		next := q.subs[si].held2.next
+		out = e.promoteSub(f, si, now, out)
+		if si == last || q.heldRing == nobody {
+			return out
+		}
+		si = next
+	}
+}
+
+// promoteSub makes the held requests of one client eligible, in order, until a
+// limit refuses one.
+func (e *Engine) promoteSub(f *flow, si int32, now int64, out []Event) []Event {
+	q := f.q
+	for q.subs[si].held > 0 && q.subs[si].retryAt <= now {
+		s := &q.subs[si]
+		i := s.firstHeld
+		en := &q.entries[i]
+		if q.eligible >= f.queueing.MaxRequests && f.queueing.Law != Police {
+			return out // its turn comes when the share's queue has room
+		}
+		rt := e.routeNow(f, en)
+		ref := e.charge(rt, s.client, now, en.cost, retry)
+		if ref.by != nil && !ref.hopeless() {
+			s.by = ref.by
+			s.retryAt = now + min(ref.wait, recheck)
+			return out
+		}
+		last := s.held+s.eligible == 1
+		out = e.settle(f, si, i, rt, ref, now, out)
+		if last { // the subqueue may be gone or someone else's
+			return out
+		}
+	}
+	return out
+}
+
+// settle moves the first held request of a client on: to the share's queue, or
+// out.
+func (e *Engine) settle(f *flow, si, i int32, rt *route, ref refusal, now int64, out []Event) []Event {
+	q := f.q
+	s, en := &q.subs[si], &q.entries[i]
+	if ref.by != nil {
+		o := f.refusedBy(ref, en.cost)
+		return e.finish(f, i, now, o, out)
+	}
+	v := e.meet(f, rt, s, now, en.cost)
+	switch v.Verdict {
+	case Admit:
+		shadow := ref.shadow || v.shadow
+		f.sum.add(f, shadow, en.cost)
+		return e.finish(f, i, now, Outcome{Shadow: shadow}, out)
+	case Reject:
+		e.refund(rt, s.client, now, en.cost, ref.charged)
+		return e.finish(f, i, now, f.rejected(v.reason, en.cost, q.eligibleCost), out)
+	}
+	en.route, en.charged, en.shadow, en.mark = rt, ref.charged, ref.shadow, v.mark
+	en.deadline = now + int64(f.queueing.MaxWait)
+	f.expireAt = min(f.expireAt, en.deadline)
+	f.arrived(en.cost)
+	f.waiters.Load()[s.key%waiterBits].Add(-1)
+	q.admit(si)
+	return out
+}
+
+// finish removes a held (not eligible) request and emits its event.
+func (e *Engine) finish(f *flow, i int32, now int64, o Outcome, out []Event) []Event {
+	en := &f.q.entries[i]
+	o.Waited = time.Duration(now - en.since)
+	ev := Event{en.ticket, o}
+	f.waiters.Load()[f.q.subs[en.sub].key%waiterBits].Add(-1)
+	f.q.remove(i)
+	e.heldNow.Add(-1)
+	return append(out, ev)
+}
+
+// routeNow returns the route that a held request would take by the
+// configuration of now; the one it came by if that is gone.
+func (e *Engine) routeNow(f *flow, en *entry) *route {
+	s := e.snap.Load()
+	t := s.tenants[f.tenant]
+	if t == nil || t == en.route.tenant {
+		return en.route
+	}
+	if _, ok := s.pools[f.pool]; !ok {
+		return en.route
+	}
+	return e.route(s, t, f.pool)
+}
+
+// release lets go what the pacer pays for, in the order of the queue.
+func (e *Engine) release(f *flow, now int64, out []Event) []Event {
+	q := f.q
+	free := f.mode != Enforce || f.open.Load()
+	for {
+		i := q.next()
+		if i == nobody {
+			f.pacer.Idle()
+			f.reconcile()
+			return out
+		}
+		en := &q.entries[i]
+		if !free && !f.pacer.Take(units(en.cost)) {
+			f.reconcile()
+			return out
+		}
+		if free {
+			f.ctl.Remove(units(en.cost))
+		}
+		out = append(out, f.admitted(en, now))
+		q.serve(i)
+		e.heldNow.Add(-1)
+	}
+}
+
+// admitted counts a released request and returns its event.
+func (f *flow) admitted(en *entry, now int64) Event {
+	f.sum.served += en.cost
+	f.admits.Add(1)
+	f.counts.late.Add(1)
+	if en.mark {
+		f.counts.marked.Add(1)
+		f.sum.marked += en.cost
+		f.limited = true
+	}
+	if en.shadow {
+		f.counts.shadowed.Add(1)
+		f.counts.shadowedCost.Add(en.cost)
+	}
+	return Event{en.ticket, Outcome{Mark: en.mark, Shadow: en.shadow, Waited: time.Duration(now - en.since)}}
+}
+
+// Drain ends all waiting, for shutdown: what waits is admitted when the boot
+// policy is OPEN and rejected as queue_timeout when it is CLOSED. Call it after
+// the last Enqueue.
+func (e *Engine) Drain(now int64, out []Event) []Event {
+	e.work.Lock()
+	defer e.work.Unlock()
+	for _, f := range *e.byID.Load() {
+		f.mu.Lock()
+		if f.q != nil && f.q.len() > 0 {
+			f.advance(e, now)
+			out = e.drainFlow(f, now, out)
+			f.publish()
+		}
+		f.mu.Unlock()
+	}
+	return out
+}
+
+func (e *Engine) drainFlow(f *flow, now int64, out []Event) []Event {
+	for i := range f.q.entries {
+		en := &f.q.entries[i]
+		if !en.used {
+			continue
+		}
+		ev := Event{en.ticket, Outcome{Verdict: Reject, Reason: QueueTimeout, Waited: time.Duration(now - en.since)}}
+		if e.boot == BootOpen {
+			ev = f.admitted(en, now)
+		} else {
+			f.counts.rejected[QueueTimeout].Add(1)
+			f.sum.rejected += en.cost
+		}
+		e.withdraw(f, int32(i), now)
+		out = append(out, ev)
+	}
+	return out
+}
