@@ -143,6 +143,7 @@ func (e *Engine) meet(f *flow, rt *route, s *sub, now, cost int64) verdict {
 	case q.eligible >= f.queueing.MaxRequests || q.len() >= maxPlaces:
 		return f.turnAway(QueueFull, cost)
 	}
+	f.manage()
 	switch f.law().Arrive(f.arrival(e, s, now, cost)) {
 	case aqm.Drop:
 		return f.turnAway(TenantShare, cost)

@@ -79,7 +79,7 @@ func (e *Engine) tickFlow(f *flow, now int64, out []Event) []Event {
 // manage lets the AQM see the queue.
 func (f *flow) manage() {
 	c0 := f.ctl.Rate()
-	if f.q == nil || f.at-f.aqmAt < aqm.Interval(c0) {
+	if f.q == nil || f.aqmAt != 0 && f.at-f.aqmAt < aqm.Interval(c0) {
 		return
 	}
 	f.aqmAt = f.at
