@@ -21,12 +21,18 @@
 //
 // Clients that obey marks hide their demand. A flow that the tenant stage limited
 // while it used its share may want more than is measured. If the pool held it, it
-// counts as wanting its maximum. If its own demand held it, the answer is probed:
-// 1.25 times, twice, then no bound, as long as the flow takes what it is offered;
-// a probe that is not used ends and the next waits twice as long. CONTROL.md §3
+// counts as wanting its maximum. If its own demand held it, the answer is probed, a
+// quarter more first and without bound in the end, as long as the flow takes what
+// it is offered; a probe that is not used ends and the next waits twice as long:
+// see probe. CONTROL.md §3
 // takes every such flow as unbounded at once; measured, that flaps: an open-loop
 // tenant below its fair share queues now and then, is given its whole fair share,
 // leaves it unused, and the saturated tenants pay for it.
+//
+// Weakness: clients that back off below their share on every mark (AIMD) beside a
+// tenant that does not are measured as wanting what they send, and get a quarter
+// of their fair share or more, not all of it. Clients that wait in the queue, as
+// the default policy makes them, get all: what waits is demand.
 //
 // # Shares
 //

@@ -2,6 +2,7 @@ package round
 
 import (
 	"math"
+	"time"
 
 	"github.com/titrate/titrate/control/fairshare"
 	"github.com/titrate/titrate/control/pricing"
@@ -24,20 +25,50 @@ type PoolShare struct {
 // idlePart of the headroom of a full pool is for flows that have just woken.
 const idlePart = .25
 
+// trim is what a full pool is filled beyond its capacity because part of what is
+// granted stays unused: probes, queues that were served out of a burst, a split
+// among gateways that lags. It integrates the capacity not admitted,
+//
+//	spill += dt/trimTime·(1 − admitted/μ),  0 ≤ spill ≤ headroom·(1 − idlePart)
+//
+// and comes out of the headroom, so that the sum of shares stays below 1.02·μ.
+// Without it saturated tenants pay 3–5 % of their share for the others' noise.
+type trim struct {
+	warm  float64 // fair rate of the last round
+	spill float64 // part of the capacity
+}
+
+const (
+	trimTime = 10 * time.Second
+	// transient is the unused part above which a change is under way, or an outage:
+	// nothing to be made good.
+	transient = .1
+)
+
+// step moves the trim after a round over reports of length dt.
+func (t *trim) step(dt time.Duration, full bool, unused, most float64) {
+	gain := math.Min(dt.Seconds()/trimTime.Seconds(), 1)
+	if !full || unused > transient {
+		unused = -t.spill
+	}
+	t.spill = math.Min(math.Max(t.spill+gain*unused, 0), most)
+}
+
 // solver computes one pool's shares. Its slices are reused from round to round.
 type solver struct {
 	params  *Params
 	pool    *Pool
 	free    float64 // capacity that is left for limited flows
+	target  float64 // what a full pool is filled to
 	flows   []*flow // active and limited
 	caps    []fairshare.Demand
 	scratch []fairshare.Demand
 	shares  []float64
 }
 
-// solve fills the pool and writes share and bound into its flows. warm is the
-// last fair rate; the next is returned.
-func (s *solver) solve(warm float64) (PoolShare, float64) {
+// solve fills the pool and writes share and bound into its flows. It keeps the
+// fair rate in t.
+func (s *solver) solve(t *trim) PoolShare {
 	out := PoolShare{Pool: s.pool.Name, Capacity: s.pool.Capacity}
 	wants := 0.0
 	s.resize()
@@ -51,9 +82,10 @@ func (s *solver) solve(warm float64) (PoolShare, float64) {
 	headroom := s.params.Headroom * s.free
 	if wants <= s.free {
 		out.IdleShare = s.spread(math.Max(s.free-wants, headroom))
-		return out, warm
+		return out
 	}
-	r := s.full(warm, headroom)
+	r := s.full(t, headroom)
+	t.warm = r.FairRate
 	out.Price, out.Infeasible = r.Price, r.Status == fairshare.Infeasible
 	out.FairRate = r.FairRate
 	if math.IsInf(r.FairRate, 1) { // the caps without their queues fit after all
@@ -63,7 +95,7 @@ func (s *solver) solve(warm float64) (PoolShare, float64) {
 	if out.FairRate > 0 {
 		out.IdleShare = math.Min(out.IdleShare, out.FairRate)
 	}
-	return out, r.FairRate
+	return out
 }
 
 func (s *solver) resize() {
@@ -78,18 +110,20 @@ func (s *solver) resize() {
 // not a demand that lasts: it is served out of the headroom as far as that goes,
 // and only the rest is filled as demand, or saturated tenants would pay for the
 // queues of the others.
-func (s *solver) full(warm, headroom float64) fairshare.Result {
+func (s *solver) full(t *trim, headroom float64) fairshare.Result {
+	s.target = s.free * (1 + t.spill)
+	headroom = headroom*(1-idlePart) - s.free*t.spill
 	for i, f := range s.flows {
 		s.caps[i].Cap = math.Min(f.probe.want(f.demand.mean), f.terms.max)
 	}
-	r := s.fill(warm)
+	r := s.fill(t.warm)
 	queued, asked := 0.0, 0.0
 	for i, f := range s.flows {
 		if s.satisfied(r, i) {
 			queued += f.drain(s.params)
 		}
 	}
-	if excess := queued - headroom*(1-idlePart); excess > 0 {
+	if excess := queued - headroom; excess > 0 {
 		for i, f := range s.flows {
 			if s.satisfied(r, i) {
 				s.caps[i].Cap = math.Min(s.caps[i].Cap+f.drain(s.params)*excess/queued, f.terms.max)
@@ -103,7 +137,7 @@ func (s *solver) full(warm, headroom float64) fairshare.Result {
 			asked += s.shares[i]
 		}
 	}
-	s.reserve(r, headroom*(1-idlePart), queued, asked)
+	s.reserve(r, headroom, queued, asked)
 	return r
 }
 
@@ -136,9 +170,9 @@ func (s *solver) reserve(r fairshare.Result, headroom, queued, asked float64) {
 // fill runs the pool's law over caps.
 func (s *solver) fill(warm float64) fairshare.Result {
 	if s.pool.Sharing == Proportional {
-		return pricing.Pool(s.free, s.caps, s.pool.Alpha, warm, s.scratch, s.shares)
+		return pricing.Pool(s.target, s.caps, s.pool.Alpha, warm, s.scratch, s.shares)
 	}
-	return fairshare.Fill(s.free, s.caps, s.pool.Guarantee, warm, s.shares)
+	return fairshare.Fill(s.target, s.caps, s.pool.Guarantee, warm, s.shares)
 }
 
 // satisfied tells whether flow i got all that it asked for and could have more.

@@ -3,7 +3,8 @@ package round
 import "math"
 
 // probe finds demand that clients hide because they obey marks and rejects: see
-// the package comment. Its level is what a flow counts as wanting.
+// the package comment. Its level is what a flow counts as wanting. Clients that
+// wait in the queue need no probe: what waits counts as demand.
 type probe struct {
 	level   level
 	base    float64 // share when the probe began
@@ -23,10 +24,13 @@ const (
 )
 
 const (
-	used       = .9 // a flow that gets this part of its share uses it
-	settle     = 2  // rounds from a share to a report of its use
-	forgive    = 3  // rounds without being limited that end a probe
-	maxBackoff = 32
+	used    = .9 // a flow that gets this part of its share uses it
+	settle  = 2  // rounds from a share to a report of its use
+	forgive = 3  // rounds without being limited that end a probe
+	// A failed probe reserves a quarter of a share for about three rounds: rests
+	// of 8 to 64 rounds keep what saturated tenants lose to it below 1 %.
+	minBackoff = 8
+	maxBackoff = 64
 )
 
 // step moves on after a round with new reports: served and share in units/s, the
@@ -63,7 +67,7 @@ func (p *probe) raise(share float64) {
 
 // fail ends a probe that was not used and puts off the next.
 func (p *probe) fail() {
-	p.backoff = min(max(2*p.backoff, 4), maxBackoff)
+	p.backoff = min(max(2*p.backoff, minBackoff), maxBackoff)
 	p.level, p.rest = measured, p.backoff
 }
 

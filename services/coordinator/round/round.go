@@ -36,9 +36,10 @@ type Round struct {
 	config *Config
 	agents map[string]*agent
 	flows  map[Flow]*flow
-	order  []*flow // in the order in which they appeared
-	warm   map[string]float64
-	last   time.Time // last round that had new reports
+	order  []*flow          // in the order in which they appeared
+	trims  map[string]*trim // by pool
+	span   time.Duration    // of the reports of this round; 0 = none
+	last   time.Time        // last round that had new reports
 	solver solver
 }
 
@@ -46,7 +47,7 @@ type Round struct {
 func New(p Params) *Round {
 	return &Round{
 		params: p, config: &Config{}, agents: map[string]*agent{},
-		flows: map[Flow]*flow{}, warm: map[string]float64{},
+		flows: map[Flow]*flow{}, trims: map[string]*trim{},
 	}
 }
 
@@ -86,6 +87,7 @@ func (r *Round) Meet(now time.Time, name string, replicas []Replica) {
 // Step computes the shares as of now.
 func (r *Round) Step(now time.Time) *Outcome {
 	span := r.gather(now)
+	r.span = span
 	if span > 0 {
 		dt := span
 		if !r.last.IsZero() {
@@ -197,9 +199,16 @@ func (r *Round) pool(p *Pool, flows []*flow, quotas []Flow, out *Outcome) PoolSh
 		s.flows = append(s.flows, f)
 	}
 	s.free = math.Max(s.free, 0)
-	share, warm := s.solve(r.warm[p.Name])
-	r.warm[p.Name] = warm
+	t := r.trims[p.Name]
+	if t == nil {
+		t = &trim{}
+		r.trims[p.Name] = t
+	}
+	share := s.solve(t)
 	share.Demand, share.Admitted = demand, admitted
+	if r.span > 0 && p.Capacity > 0 {
+		t.step(r.span, share.FairRate > 0, 1-admitted/p.Capacity, r.params.Headroom*(1-idlePart))
+	}
 	scale := r.feasible(p, quotas)
 	for _, f := range flows {
 		share.Standing += f.stand(scale)
