@@ -1,0 +1,146 @@
+package mesh
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+)
+
+const (
+	// idlePeriods is how many periods lie between two packets without claims.
+	idlePeriods = 10
+	// hangover is how long the fast pace goes on after the last claim, so that
+	// the slower promise is heard before it is needed.
+	hangover = time.Second
+	// keepFailed is how long a peer that memberlist gave up is still sent to.
+	keepFailed = 5 * time.Minute
+	// rejoinEvery is the pause between two attempts to join.
+	rejoinEvery = time.Second
+	// label keeps other users of memberlist out.
+	label = "titrate"
+)
+
+// State is what a mesh carries; package tally has it.
+type State interface {
+	// Outgoing is the state of the local replicas as it is to be gossiped now.
+	Outgoing(now time.Duration) []*gossipv1.Replica
+	// Hear takes in the state of replicas at another agent, which promises to
+	// speak again within promise. It must not block.
+	Hear(now time.Duration, agent string, promise time.Duration, replicas []*gossipv1.Replica)
+	// SetDelay tells the largest one-way delay in force.
+	SetDelay(d time.Duration)
+}
+
+// Options of a Mesh.
+type Options struct {
+	Name        string        // unique in the mesh
+	Incarnation uint64        // rises with each start of the agent
+	Bind        string        // IP:port, UDP and TCP; port 0 takes a free one
+	Advertise   string        // host:port that others reach it at; "" = as bound
+	Join        []string      // host:port of any others; may name itself
+	Key         []byte        // of AES: 16, 24 or 32 bytes; none = no encryption
+	Period      time.Duration // P; default 50 ms
+	Start       time.Time     // origin of State's now; default now
+	Log         *slog.Logger
+}
+
+// Mesh is this agent's place among the agents. Safe for concurrent use.
+type Mesh struct {
+	o     Options
+	state State
+	wire  *transport
+	list  *memberlist.Memberlist
+	poke  chan struct{}
+
+	mu     sync.Mutex
+	peers  map[string]*peer
+	active time.Duration // when a claim was last seen, +hangover
+
+	malformed atomic.Uint64
+	stale     atomic.Uint64
+}
+
+// peer is another agent.
+type peer struct {
+	node        memberlist.Node
+	alive       bool // memberlist's word
+	failed      time.Duration
+	left        bool // it said goodbye
+	incarnation uint64
+	heard       time.Duration // 0 = never
+	lastSeq     uint64        // latest heard from it, and when
+	lastAt      time.Duration
+	seq         uint64 // latest sent to it
+	delays      delays
+}
+
+// Open opens the port. Run starts the work.
+func Open(o Options, state State) (*Mesh, error) {
+	o.Period = cmp.Or(o.Period, 50*time.Millisecond)
+	if o.Start.IsZero() {
+		o.Start = time.Now()
+	}
+	ip, port, err := resolve(o.Bind)
+	if err != nil {
+		return nil, fmt.Errorf("mesh: --gossip: %w", err)
+	}
+	logger := logAdapter(o.Log)
+	wire, err := newTransport(ip, port, logger)
+	if err != nil {
+		return nil, err
+	}
+	m := &Mesh{o: o, state: state, wire: wire, poke: make(chan struct{}, 1), peers: map[string]*peer{}}
+	c, err := m.config(logger)
+	if err == nil {
+		m.list, err = memberlist.Create(c)
+	}
+	if err != nil {
+		wire.Shutdown()
+		return nil, fmt.Errorf("mesh: %w", err)
+	}
+	return m, nil
+}
+
+// Address is where the mesh listens, with the port that was given by the system.
+func (m *Mesh) Address() string {
+	n := m.list.LocalNode()
+	return net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port)))
+}
+
+// Poke tells that a gateway announced something new: it is sent at once, though
+// not more often than twice a period.
+func (m *Mesh) Poke() {
+	select {
+	case m.poke <- struct{}{}:
+	default:
+	}
+}
+
+// Partition cuts the agent off from all others, or ends that. For tests and
+// demonstrations.
+func (m *Mesh) Partition(on bool) { m.wire.cut.Store(on) }
+
+func (m *Mesh) now() time.Duration { return time.Since(m.o.Start) }
+
+// resolve turns host:port into an IP and a port; an empty host is all of IPv4.
+func resolve(address string) (net.IP, int, error) {
+	a, err := net.ResolveUDPAddr("udp", address)
+	if err != nil {
+		return nil, 0, fmt.Errorf("address %q: want host:port: %w", address, err)
+	}
+	if a.IP == nil {
+		a.IP = net.IPv4zero
+	}
+	if v4 := a.IP.To4(); v4 != nil {
+		a.IP = v4
+	}
+	return a.IP, a.Port, nil
+}
