@@ -91,8 +91,11 @@ func (g *gateway) stop() error {
 		return nil
 	}
 	_ = g.cmd.Process.Signal(syscall.SIGTERM)
-	done := make(chan error, 1)
-	go func() { done <- g.cmd.Wait() }()
+	done := make(chan struct{})
+	go func() {
+		_ = g.cmd.Wait() // its status after SIGTERM tells nothing
+		close(done)
+	}()
 	select {
 	case <-done:
 		return nil
