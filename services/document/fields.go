@@ -1,0 +1,171 @@
+package document
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"gopkg.in/yaml.v3"
+)
+
+// fields reads a spec into a message and keeps where each field stood.
+type fields struct {
+	*parser
+	places map[string]place
+}
+
+const durationName = "google.protobuf.Duration"
+
+// beside are fields of a resource that a document keeps out of spec.
+var beside = map[protoreflect.Name]bool{"name": true, "etag": true, "update_time": true, "status": true}
+
+// message reads a mapping. path is in proto spelling, shown as the file has it.
+func (f *fields) message(n *yaml.Node, m protoreflect.Message, path, shown string) {
+	if n.Kind != yaml.MappingNode {
+		f.wrong(n.Line, shown, "want a mapping of fields, found %s", what(n))
+		return
+	}
+	given := make(map[protoreflect.Name]bool)
+	for _, e := range f.mapping(n, shown) {
+		name := join(shown, e.key.Value)
+		field := lookup(m.Descriptor(), e.key.Value, path == "")
+		switch {
+		case field == nil:
+			f.wrong(e.key.Line, name, "unknown field; %s", known(m.Descriptor(), path == ""))
+			continue
+		case given[field.Name()]:
+			f.wrong(e.key.Line, name, "given twice, in two spellings")
+			continue
+		}
+		given[field.Name()] = true
+		below := join(path, string(field.Name()))
+		f.places[below] = place{e.key.Line, name}
+		if !isNull(e.value) {
+			f.field(e.value, m, field, below, name)
+		}
+	}
+}
+
+func (f *fields) field(n *yaml.Node, m protoreflect.Message, d protoreflect.FieldDescriptor, path, shown string) {
+	if !d.IsList() {
+		if v, ok := f.value(n, d, path, shown, m.NewField(d)); ok {
+			m.Set(d, v)
+		}
+		return
+	}
+	if n.Kind != yaml.SequenceNode {
+		f.wrong(n.Line, shown, "want a list, found %s", what(n))
+		return
+	}
+	list := m.Mutable(d).List()
+	for i, item := range n.Content {
+		at := fmt.Sprintf("[%d]", i)
+		f.places[path+at] = place{item.Line, shown + at}
+		if v, ok := f.value(item, d, path+at, shown+at, list.NewElement()); ok {
+			list.Append(v)
+		}
+	}
+}
+
+// value reads one value of a field; fresh is an empty one of its type.
+func (f *fields) value(n *yaml.Node, d protoreflect.FieldDescriptor, path, shown string, fresh protoreflect.Value) (protoreflect.Value, bool) {
+	if d.Kind() == protoreflect.MessageKind && d.Message().FullName() != durationName {
+		f.message(n, fresh.Message(), path, shown)
+		return fresh, true
+	}
+	v, want := scalar(n, d)
+	if want != "" {
+		f.wrong(n.Line, shown, "want %s, found %s", want, what(n))
+	}
+	return v, want == ""
+}
+
+// scalar reads a number, a text, a truth value, an enumeration or a duration.
+// want is what should have stood there, "" if all is well.
+func scalar(n *yaml.Node, d protoreflect.FieldDescriptor) (v protoreflect.Value, want string) {
+	tag := ""
+	if n.Kind == yaml.ScalarNode {
+		tag = n.ShortTag()
+	}
+	number := tag == "!!int" || tag == "!!float"
+	switch d.Kind() {
+	case protoreflect.DoubleKind:
+		x, err := strconv.ParseFloat(n.Value, 64)
+		if number && err == nil && !math.IsInf(x, 0) && !math.IsNaN(x) {
+			return protoreflect.ValueOfFloat64(x), ""
+		}
+		return v, "a number"
+	case protoreflect.Uint32Kind:
+		x, err := strconv.ParseUint(n.Value, 10, 32)
+		if number && err == nil {
+			return protoreflect.ValueOfUint32(uint32(x)), ""
+		}
+		return v, "a whole number from 0 to 4294967295"
+	case protoreflect.BoolKind:
+		x, err := strconv.ParseBool(strings.ToLower(n.Value))
+		if tag == "!!bool" && err == nil {
+			return protoreflect.ValueOfBool(x), ""
+		}
+		return v, "true or false"
+	case protoreflect.StringKind:
+		if tag == "!!str" {
+			return protoreflect.ValueOfString(n.Value), ""
+		}
+		return v, "text, in quotes if it looks like a number"
+	case protoreflect.EnumKind:
+		return enum(n.Value, tag, d.Enum())
+	case protoreflect.MessageKind:
+		return duration(n.Value, tag)
+	}
+	return v, "nothing: this version cannot read the field"
+}
+
+func enum(value, tag string, d protoreflect.EnumDescriptor) (protoreflect.Value, string) {
+	var names []string
+	for i := range d.Values().Len() {
+		e := d.Values().Get(i)
+		if e.Number() == 0 {
+			continue // unspecified: said by leaving the field out
+		}
+		if tag == "!!str" && string(e.Name()) == value {
+			return protoreflect.ValueOfEnum(e.Number()), ""
+		}
+		names = append(names, string(e.Name()))
+	}
+	return protoreflect.Value{}, "one of " + strings.Join(names, ", ")
+}
+
+func duration(value, tag string) (protoreflect.Value, string) {
+	x, err := time.ParseDuration(value)
+	if tag != "!!str" || err != nil {
+		return protoreflect.Value{}, "a duration with its unit, such as 50ms, 1.5s or 1m"
+	}
+	return protoreflect.ValueOfMessage(durationpb.New(x).ProtoReflect()), ""
+}
+
+// lookup finds a field by its name in either spelling. At the top, what a document
+// keeps beside spec is not found.
+func lookup(d protoreflect.MessageDescriptor, key string, top bool) protoreflect.FieldDescriptor {
+	field := d.Fields().ByJSONName(key)
+	if field == nil {
+		field = d.Fields().ByName(protoreflect.Name(key))
+	}
+	if field == nil || top && beside[field.Name()] {
+		return nil
+	}
+	return field
+}
+
+func known(d protoreflect.MessageDescriptor, top bool) string {
+	var names []string
+	for i := range d.Fields().Len() {
+		if field := d.Fields().Get(i); !top || !beside[field.Name()] {
+			names = append(names, field.JSONName())
+		}
+	}
+	return "known are " + strings.Join(names, ", ")
+}

@@ -1,0 +1,216 @@
+package document
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf16"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"gopkg.in/yaml.v3"
+
+	"github.com/titrate/titrate/services/store/resource"
+)
+
+// WriteYAML writes resources as documents parted by --- lines.
+func WriteYAML(w io.Writer, ms ...resource.Message) error {
+	encoder := yaml.NewEncoder(w)
+	encoder.SetIndent(2)
+	for _, m := range ms {
+		if err := encoder.Encode(tree(m)); err != nil {
+			return fmt.Errorf("%s: %w", m.GetName(), err)
+		}
+	}
+	return encoder.Close()
+}
+
+// WriteJSON writes one resource as a document, several or none as a list.
+func WriteJSON(w io.Writer, ms ...resource.Message) error {
+	var b bytes.Buffer
+	if len(ms) == 1 {
+		writeJSON(&b, tree(ms[0]))
+	} else {
+		list := &yaml.Node{Kind: yaml.SequenceNode}
+		for _, m := range ms {
+			list.Content = append(list.Content, tree(m))
+		}
+		writeJSON(&b, list)
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, b.Bytes(), "", "  "); err != nil {
+		return err
+	}
+	out.WriteByte('\n')
+	_, err := w.Write(out.Bytes())
+	return err
+}
+
+// tree lays a resource out as a document.
+func tree(m resource.Message) *yaml.Node {
+	root := &yaml.Node{Kind: yaml.MappingNode}
+	add(root, "apiVersion", text(APIVersion))
+	add(root, "kind", text(resource.KindOf(m).String()))
+	add(root, "name", text(m.GetName()))
+	spec, status := &yaml.Node{Kind: yaml.MappingNode}, &yaml.Node{Kind: yaml.MappingNode}
+	layOut(spec, m.ProtoReflect(), true)
+	if f := m.ProtoReflect().Descriptor().Fields().ByName("status"); f != nil && m.ProtoReflect().Has(f) {
+		layOut(status, m.ProtoReflect().Get(f).Message(), false)
+	}
+	if m.GetEtag() != "" {
+		add(status, "etag", text(m.GetEtag()))
+	}
+	if m.GetUpdateTime() != nil {
+		add(status, "updateTime", valueNode(nil, protoreflect.ValueOfMessage(m.GetUpdateTime().ProtoReflect())))
+	}
+	add(root, "spec", spec)
+	if len(status.Content) > 0 {
+		add(root, "status", status)
+	}
+	return root
+}
+
+func add(n *yaml.Node, key string, value *yaml.Node) {
+	n.Content = append(n.Content, text(key), value)
+}
+
+// text quotes what holds more than printable characters, for the YAML writer's
+// block style loses a leading newline, and what is a truth value to the readers of
+// YAML 1.1 among our users' tools (OFF).
+func text(s string) *yaml.Node {
+	n := plain("!!str", s)
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) || oldBool[strings.ToLower(s)] {
+		n.Style = yaml.DoubleQuotedStyle
+	}
+	return n
+}
+
+var oldBool = map[string]bool{"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true}
+
+// layOut adds the fields that are set, in the order of the .proto.
+func layOut(n *yaml.Node, m protoreflect.Message, top bool) {
+	for i := range m.Descriptor().Fields().Len() {
+		d := m.Descriptor().Fields().Get(i)
+		if !m.Has(d) || top && beside[d.Name()] {
+			continue
+		}
+		if !d.IsList() {
+			add(n, d.JSONName(), valueNode(d, m.Get(d)))
+			continue
+		}
+		list := &yaml.Node{Kind: yaml.SequenceNode}
+		for j := range m.Get(d).List().Len() {
+			list.Content = append(list.Content, valueNode(d, m.Get(d).List().Get(j)))
+		}
+		add(n, d.JSONName(), list)
+	}
+}
+
+// valueNode lays out one value; d is nil for a message.
+func valueNode(d protoreflect.FieldDescriptor, v protoreflect.Value) *yaml.Node {
+	switch x := v.Interface().(type) {
+	case protoreflect.Message:
+		return messageNode(x)
+	case protoreflect.EnumNumber:
+		if e := d.Enum().Values().ByNumber(x); e != nil {
+			return text(string(e.Name()))
+		}
+		return plain("!!int", strconv.Itoa(int(x)))
+	case string:
+		return text(x)
+	case bool:
+		return plain("!!bool", strconv.FormatBool(x))
+	case float64:
+		return number(x)
+	default:
+		return plain("!!int", fmt.Sprint(x))
+	}
+}
+
+func messageNode(m protoreflect.Message) *yaml.Node {
+	switch x := m.Interface().(type) {
+	case *durationpb.Duration:
+		return text(x.AsDuration().String())
+	case *timestamppb.Timestamp:
+		return text(x.AsTime().UTC().Format(time.RFC3339Nano))
+	case proto.Message:
+		n := &yaml.Node{Kind: yaml.MappingNode}
+		layOut(n, m, false)
+		return n
+	}
+	return plain("!!null", "null")
+}
+
+func plain(tag, value string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: value}
+}
+
+// number writes without exponent what people write without.
+func number(x float64) *yaml.Node {
+	if math.IsInf(x, 0) || math.IsNaN(x) {
+		return text(strconv.FormatFloat(x, 'g', -1, 64)) // JSON has no such number
+	}
+	format := byte('g')
+	if a := math.Abs(x); a == 0 || a >= 1e-6 && a < 1e15 {
+		format = 'f'
+	}
+	s := strconv.FormatFloat(x, format, -1, 64)
+	if x == math.Trunc(x) && format == 'f' {
+		return plain("!!int", s)
+	}
+	return plain("!!float", s)
+}
+
+func writeJSON(b *bytes.Buffer, n *yaml.Node) {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		b.WriteByte('{')
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			comma(b, i)
+			writeJSON(b, n.Content[i])
+			b.WriteByte(':')
+			writeJSON(b, n.Content[i+1])
+		}
+		b.WriteByte('}')
+	case n.Kind == yaml.SequenceNode:
+		b.WriteByte('[')
+		for i, item := range n.Content {
+			comma(b, i)
+			writeJSON(b, item)
+		}
+		b.WriteByte(']')
+	case n.ShortTag() == "!!str":
+		quote(b, n.Value)
+	default:
+		b.WriteString(n.Value)
+	}
+}
+
+// quote writes JSON that is YAML too: control characters that JSON takes as they
+// are, such as DEL, are escaped.
+func quote(b *bytes.Buffer, s string) {
+	quoted, _ := json.Marshal(s) // of a string never fails
+	for _, r := range string(quoted) {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(b, `\u%04x`, unit)
+		}
+	}
+}
+
+func comma(b *bytes.Buffer, i int) {
+	if i > 0 {
+		b.WriteByte(',')
+	}
+}

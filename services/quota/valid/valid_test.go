@@ -1,0 +1,100 @@
+package valid
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
+)
+
+func TestResource(t *testing.T) {
+	limit := func(change func(*quotav1.Limit)) resource.Message {
+		l := &quotav1.Limit{Name: "tenants/acme/limits/x", Rate: "5/s"}
+		change(l)
+		return l
+	}
+	pool := func(change func(*quotav1.Pool)) resource.Message {
+		p := &quotav1.Pool{Name: "pools/api", Capacity: 100}
+		change(p)
+		return p
+	}
+	quota := func(change func(*quotav1.Quota)) resource.Message {
+		q := &quotav1.Quota{Name: "tenants/acme/quotas/api"}
+		change(q)
+		return q
+	}
+	for _, c := range []struct {
+		name        string
+		m           resource.Message
+		field, text string // "" = valid
+	}{
+		{"a pool", pool(func(*quotav1.Pool) {}), "", ""},
+		{"no capacity", pool(func(p *quotav1.Pool) { p.Capacity = 0 }), "capacity", "greater than 0"},
+		{"negative capacity", pool(func(p *quotav1.Pool) { p.Capacity = -1 }), "capacity", "greater than 0"},
+		{"NaN capacity", pool(func(p *quotav1.Pool) { p.Capacity = math.NaN() }), "capacity", ""},
+		{"wrong collection", pool(func(p *quotav1.Pool) { p.Name = "pool/api" }), "name", "not a name"},
+		{"another kind's name", pool(func(p *quotav1.Pool) { p.Name = "tenants/api" }), "name", "another kind"},
+		{"undefined enum", pool(func(p *quotav1.Pool) { p.Sharing = 9 }), "sharing", "defined"},
+		{"alpha kept for later", pool(func(p *quotav1.Pool) { p.Alpha = 2 }), "", ""},
+		{"wait below a given target", pool(func(p *quotav1.Pool) {
+			p.Queue = &quotav1.Queue{DelayTarget: durationpb.New(3 * time.Second), MaxWait: durationpb.New(2 * time.Second)}
+		}), "queue.delay_target", "3s"},
+		{"wait below the default", pool(func(p *quotav1.Pool) {
+			p.Queue = &quotav1.Queue{DelayTarget: durationpb.New(3 * time.Second)}
+		}), "queue.delay_target", "max_wait, which is 1s"},
+		{"wait out of range", pool(func(p *quotav1.Pool) {
+			p.Queue = &quotav1.Queue{MaxWait: durationpb.New(time.Hour)}
+		}), "queue.max_wait", "60s"},
+		{"safe rate without expiry", pool(func(p *quotav1.Pool) { p.OnLoss = quotav1.OnLoss_SAFE_RATE }), "hard_expiry", "above 0"},
+		{"max below guarantee", quota(func(q *quotav1.Quota) { q.Guaranteed, q.Max = 5, proto.Float64(4) }), "", "at least guaranteed"},
+		{"max 0", quota(func(q *quotav1.Quota) { q.Max = proto.Float64(0) }), "", ""},
+		{"a limit", limit(func(*quotav1.Limit) {}), "", ""},
+		{"rate without unit", limit(func(l *quotav1.Limit) { l.Rate = "5" }), "rate", "no unit"},
+		{"rate of a strange unit", limit(func(l *quotav1.Limit) { l.Rate = "5/week" }), "rate", "unknown unit"},
+		{"rate 0", limit(func(l *quotav1.Limit) { l.Rate = "0/s" }), "rate", "above 0"},
+		{"rate too high", limit(func(l *quotav1.Limit) { l.Rate = "9999999999/s" }), "rate", "at most"},
+		{"burst below 1", limit(func(l *quotav1.Limit) { l.Burst = 0.5 }), "burst", "at least 1"},
+		{"pool with prefix", limit(func(l *quotav1.Limit) { l.Pools = []string{"pools/api"} }), "pools[0]", "without pools/"},
+		{"pool twice", limit(func(l *quotav1.Limit) { l.Pools = []string{"a", "a"} }), "pools[1]", "twice"},
+		{"pool with a bad ID", limit(func(l *quotav1.Limit) { l.Pools = []string{"A b"} }), "pools[0]", "A b"},
+		{"override without rate", limit(func(l *quotav1.Limit) {
+			l.Overrides = []*quotav1.Override{{Client: "vip"}}
+		}), "overrides[0].rate", ""},
+		{"override twice", limit(func(l *quotav1.Limit) {
+			l.Overrides = []*quotav1.Override{{Client: "vip", Rate: "1/s"}, {Client: "vip", Rate: "2/s"}}
+		}), "overrides[1].client", "twice"},
+		{"override of a limit on all", limit(func(l *quotav1.Limit) {
+			l.Key, l.Overrides = quotav1.Key_TENANT, []*quotav1.Override{{Client: "vip", Rate: "1/s"}}
+		}), "overrides", "together"},
+		{"default tenant", &quotav1.Tenant{Name: "tenants/-"}, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := proto.Clone(c.m)
+			err := Resource(c.m)
+			if !proto.Equal(before, c.m) {
+				t.Error("the check changed what it checked")
+			}
+			if c.field == "" && c.text == "" {
+				if err != nil {
+					t.Errorf("refused: %v", err)
+				}
+				return
+			}
+			var invalid *Error
+			if !errors.As(err, &invalid) {
+				t.Fatalf("error %v, want a violation of %q", err, c.field)
+			}
+			v := invalid.Violations[0]
+			if v.Field != c.field || !strings.Contains(v.Message, c.text) || v.Message == "" {
+				t.Errorf("violation %+v, want %q with %q", v, c.field, c.text)
+			}
+		})
+	}
+}
