@@ -64,7 +64,7 @@ func (p *Process) Ready(ctx context.Context, probe func(context.Context) error) 
 		}
 		select {
 		case <-p.exited:
-			return p.obituary()
+			return p.Obituary()
 		case <-ctx.Done():
 			return fmt.Errorf("%s is not ready (%w): %w%s", p.Name, context.Cause(ctx), err, p.logged())
 		case <-ticker.C:
@@ -72,13 +72,14 @@ func (p *Process) Ready(ctx context.Context, probe func(context.Context) error) 
 	}
 }
 
-// obituary says how the process ended.
-func (p *Process) obituary() error {
+// Obituary says how the process ended, with the end of its log. Call it only
+// after Exited.
+func (p *Process) Obituary() error {
 	how := "with status 0"
 	if p.err != nil {
 		how = p.err.Error()
 	}
-	return fmt.Errorf("%s ended before it was ready: %s%s", p.Name, how, p.logged())
+	return fmt.Errorf("%s ended by itself: %s%s", p.Name, how, p.logged())
 }
 
 // Bounds of what an error quotes of a log.

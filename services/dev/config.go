@@ -1,0 +1,142 @@
+package dev
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/titrate/titrate/services/dev/scenario"
+)
+
+// EnvoyVersion is the Envoy that the filter is built for.
+const EnvoyVersion = "1.40.0"
+
+// Config of a run. Zero values mean the defaults that are stated.
+type Config struct {
+	// Duration of the load. Default 60 s; at least scenario.MinDuration. With
+	// NoLoad: when to end, 0 = at Ctrl-C.
+	Duration time.Duration
+	// NoLoad leaves the load to the user.
+	NoLoad bool
+	// Gateways is the number of Envoys, 1 to scenario.MaxGateways. Default 3.
+	Gateways int
+	// Seed of the load's schedule. Equal seeds give equal schedules.
+	Seed uint64
+	// Titrate is the program that runs as etcd, coordinator, agent and
+	// upstream. Default: this one.
+	Titrate string
+	// Envoy is the Envoy binary. Default: $ENVOY_BIN, or the one in the cache.
+	Envoy string
+	// Module is the filter. Default: libtitrate.so beside Titrate.
+	Module string
+	// BasePort is the first of consecutive ports to be used; 0 = any free ones.
+	BasePort int
+	// Keep keeps the run's directory even after a pass.
+	Keep bool
+	// JSON and Trace are files for the verdict and for one line per request;
+	// "" = none. The upstream's own trace lies beside Trace as *.upstream.ndjson.
+	JSON, Trace string
+	// Out is where a human reads. Terminal says that it is one, for a live table.
+	Out      io.Writer
+	Terminal bool
+}
+
+// Complete fills in the defaults and finds the files, or says what is missing
+// and how to get it.
+func (c Config) Complete() (*Session, error) {
+	if c.Duration == 0 && !c.NoLoad {
+		c.Duration = time.Minute
+	}
+	if c.Gateways == 0 {
+		c.Gateways = 3
+	}
+	if c.Out == nil {
+		c.Out = io.Discard
+	}
+	// Without load, the scenario still names the gateways and the pool.
+	length := c.Duration
+	if c.NoLoad {
+		length = max(length, scenario.MinDuration)
+	}
+	s, err := scenario.Demo(length, c.Gateways, c.Seed)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(c.findTitrate(), c.findEnvoy(), c.findModule(), c.checkOutputs()); err != nil {
+		return nil, err
+	}
+	ports, err := newPorts(c.BasePort, c.Gateways)
+	if err != nil {
+		return nil, err
+	}
+	return &Session{config: c, scenario: s, ports: ports}, nil
+}
+
+func (c *Config) findTitrate() (err error) {
+	if c.Titrate == "" {
+		c.Titrate, err = os.Executable()
+	}
+	if err != nil {
+		return fmt.Errorf("cannot tell where this program is: %w", err)
+	}
+	return nil
+}
+
+func (c *Config) findEnvoy() error {
+	from := "--envoy"
+	if c.Envoy == "" {
+		c.Envoy, from = os.Getenv("ENVOY_BIN"), "ENVOY_BIN"
+	}
+	if c.Envoy == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return fmt.Errorf("no Envoy: give --envoy or set ENVOY_BIN (%w)", err)
+		}
+		c.Envoy, from = filepath.Join(cache, "titrate", "envoy-"+EnvoyVersion, "envoy"), "the cache"
+	}
+	info, err := os.Stat(c.Envoy)
+	switch {
+	case err != nil:
+		return fmt.Errorf("no Envoy at %s (from %s): run `make envoy` to fetch it, or give --envoy or ENVOY_BIN", c.Envoy, from)
+	case info.IsDir() || info.Mode()&0o111 == 0:
+		return fmt.Errorf("%s (from %s) is not a program: --envoy and ENVOY_BIN want the Envoy binary itself", c.Envoy, from)
+	}
+	return absolute(&c.Envoy)
+}
+
+func (c *Config) findModule() error {
+	if c.Module == "" {
+		c.Module = filepath.Join(filepath.Dir(c.Titrate), "libtitrate.so")
+	}
+	if info, err := os.Stat(c.Module); err != nil || info.IsDir() {
+		return fmt.Errorf("no filter at %s: run `make build`, or give --module", c.Module)
+	}
+	return absolute(&c.Module)
+}
+
+func absolute(path *string) (err error) {
+	*path, err = filepath.Abs(*path)
+	return err
+}
+
+// checkOutputs creates the output files now: a minute of load for a directory
+// that does not exist would be a pity.
+func (c *Config) checkOutputs() error {
+	for flag, path := range map[string]string{"--json": c.JSON, "--trace": c.Trace} {
+		if path == "" {
+			continue
+		}
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			return fmt.Errorf("%s: %w", flag, err)
+		}
+		f.Close()
+	}
+	if c.JSON != "" && c.JSON == c.Trace {
+		return fmt.Errorf("--json and --trace name the same file, %s", c.JSON)
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package dev
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/services/dev/scenario"
+)
+
+// play does the scenario's faults at their times. note tells what was done. It
+// returns when all are done, or ctx ends, or one cannot be done.
+func (w *World) play(ctx context.Context, start time.Time, note func(string)) error {
+	for _, phase := range w.scenario.Phases {
+		for _, event := range phase.Events {
+			timer := time.NewTimer(time.Until(start.Add(time.Duration(event.At * float64(time.Second)))))
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+				return nil
+			}
+			what, err := w.do(ctx, event)
+			if err != nil {
+				return fmt.Errorf("%s %s: %w", event.Fault, event.Target, err)
+			}
+			note(what)
+		}
+	}
+	return nil
+}
+
+// do does one fault and says what it did.
+func (w *World) do(ctx context.Context, e scenario.Event) (string, error) {
+	switch e.Fault {
+	case scenario.KillCoordinator:
+		w.killCoordinator()
+		return "coordinator killed", nil
+	case scenario.StartCoordinator:
+		from := time.Now()
+		err := w.startCoordinator(ctx)
+		return fmt.Sprintf("coordinator back, ready after %.1f s", time.Since(from).Seconds()), err
+	case scenario.CutAgent:
+		return "agent of " + e.Target + " cut off", w.partition(ctx, e.Target, true)
+	case scenario.HealAgent:
+		return "agent of " + e.Target + " back", w.partition(ctx, e.Target, false)
+	}
+	return "", fmt.Errorf("unknown fault")
+}
+
+func (w *World) killCoordinator() {
+	w.mu.Lock()
+	p := w.coordinator
+	w.asked[p] = true
+	w.mu.Unlock()
+	p.Kill()
+	<-p.Exited()
+}
+
+// partition cuts the agent of a gateway off, or undoes it.
+func (w *World) partition(ctx context.Context, gateway string, on bool) error {
+	i := slices.IndexFunc(w.scenario.Gateways, func(g scenario.Gateway) bool { return g.Name == gateway })
+	if i < 0 {
+		return fmt.Errorf("no gateway %q", gateway)
+	}
+	url := fmt.Sprintf("http://%s/fault/partition?on=%v", loopback(w.ports.agentWeb[i]), on)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
+	if err != nil {
+		return err
+	}
+	if err := w.expect(req, http.StatusOK); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut[gateway] = on
+	return nil
+}
+
+// CutOff reports whether a gateway's agent is cut off.
+func (w *World) CutOff(gateway string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cut[gateway]
+}

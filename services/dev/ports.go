@@ -1,0 +1,129 @@
+package dev
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"syscall"
+)
+
+// ports are the run's, all on loopback. With a base port they follow each
+// other in the order of these fields, the per-gateway ones last.
+type ports struct {
+	gateways       []int // where requests go
+	coordinator    int   // gRPC: admin API and control
+	coordinatorWeb int   // metrics and health
+	upstream       int
+	etcd, etcdPeer int
+	envoyAdmin     []int
+	gossip         []int // UDP and TCP
+	agentWeb       []int
+}
+
+// slot is one port to be filled in.
+type slot struct {
+	name string
+	udp  bool
+	port *int
+}
+
+func (p *ports) slots() []slot {
+	var all []slot
+	for i := range p.gateways {
+		all = append(all, slot{name: fmt.Sprintf("gateway %d", i+1), port: &p.gateways[i]})
+	}
+	all = append(all,
+		slot{name: "coordinator", port: &p.coordinator},
+		slot{name: "coordinator's metrics", port: &p.coordinatorWeb},
+		slot{name: "upstream", port: &p.upstream},
+		slot{name: "etcd", port: &p.etcd},
+		slot{name: "etcd's peers", port: &p.etcdPeer})
+	for i := range p.gateways {
+		all = append(all,
+			slot{name: fmt.Sprintf("admin of Envoy %d", i+1), port: &p.envoyAdmin[i]},
+			slot{name: fmt.Sprintf("gossip of agent %d", i+1), udp: true, port: &p.gossip[i]},
+			slot{name: fmt.Sprintf("metrics of agent %d", i+1), port: &p.agentWeb[i]})
+	}
+	return all
+}
+
+// Free ports are looked for below the range that kernels give to outgoing
+// connections (32768 and up on Linux): a killed coordinator must find its own
+// port free when it comes back.
+const (
+	lowestFree  = 10000
+	highestFree = 30000
+	maxPort     = 65535
+)
+
+// newPorts fills in the ports from base on, or free ones if base is 0.
+func newPorts(base, gateways int) (*ports, error) {
+	p := &ports{
+		gateways:   make([]int, gateways),
+		envoyAdmin: make([]int, gateways),
+		gossip:     make([]int, gateways),
+		agentWeb:   make([]int, gateways),
+	}
+	slots := p.slots()
+	if base != 0 {
+		return p, given(slots, base)
+	}
+	return p, free(slots)
+}
+
+func given(slots []slot, base int) error {
+	if base < 1 || base+len(slots)-1 > maxPort {
+		return fmt.Errorf("--base-port %d: %d ports from there on are needed, so 1 to %d", base, len(slots), maxPort-len(slots)+1)
+	}
+	for i, s := range slots {
+		*s.port = base + i
+		if err := try(*s.port, s.udp); err != nil {
+			return fmt.Errorf("port %d, for the %s, %w: give another --base-port (%d to %d are needed), or none for free ports",
+				*s.port, s.name, err, base, base+len(slots)-1)
+		}
+	}
+	return nil
+}
+
+func free(slots []slot) error {
+	next := lowestFree + rand.IntN(highestFree-lowestFree)
+	tried := 0
+	for _, s := range slots {
+		for {
+			if tried++; tried > highestFree-lowestFree {
+				return errors.New("no free ports between 10000 and 30000 on loopback: give --base-port")
+			}
+			if next++; next >= highestFree {
+				next = lowestFree
+			}
+			if try(next, s.udp) == nil {
+				*s.port = next
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// try says why a port cannot be had, or nil.
+func try(port int, udp bool) error {
+	addr := loopback(port)
+	l, err := net.Listen("tcp", addr)
+	if err == nil && udp {
+		var u net.PacketConn
+		if u, err = net.ListenPacket("udp", addr); err == nil {
+			u.Close()
+		}
+	}
+	if l != nil {
+		l.Close()
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return errors.New("is taken")
+	}
+	return err
+}
+
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

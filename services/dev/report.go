@@ -1,0 +1,101 @@
+package dev
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/titrate/titrate/services/dev/verdict"
+)
+
+// Report prints a verdict for people to out, writes it as JSON to the file at
+// path unless that is "", and tells the outcome.
+func Report(out io.Writer, path string, v *verdict.Verdict) (Outcome, error) {
+	for _, p := range v.Phases {
+		reportPhase(out, &p)
+	}
+	reportChecks(out, v.Checks)
+	if err := writeJSON(path, v); err != nil {
+		return Failed, err
+	}
+	fmt.Fprintf(out, "\nload: %d of %d requests, %d dropped, starts late p99 %.1f ms, worst %.1f ms\n",
+		v.Load.Recorded, v.Load.Planned, v.Load.Dropped, v.Load.LateP99Ms, v.Load.LateMaxMs)
+	switch {
+	case v.Void:
+		fmt.Fprintf(out, "VOID: this machine could not keep the load's schedule: %s\n", strings.Join(v.VoidReasons, "; "))
+		return Void, nil
+	case v.Pass:
+		fmt.Fprintln(out, "PASS")
+		return Passed, nil
+	}
+	fmt.Fprintln(out, "FAIL")
+	return Failed, nil
+}
+
+func reportPhase(out io.Writer, p *verdict.Phase) {
+	fmt.Fprintf(out, "\n%s, %.1f s to %.1f s", p.Name, p.Start, p.End)
+	if p.MeasuredFrom > p.Start {
+		fmt.Fprintf(out, " (means from %.1f s on: everything starts cold)", p.MeasuredFrom)
+	}
+	fmt.Fprintf(out, "\n  pool: %.1f/s admitted of %.0f/s capacity, %.1f/s offered; highest second %.0f; %d failed\n",
+		p.Pool.Admitted, p.Pool.Capacity, p.Pool.Offered, p.Pool.MaxSliding1s, p.Failed)
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\ttenant\tweight\toffered\tadmitted\tfair share\trejected\tmarked\twait p99\t")
+	for _, x := range p.Tenants {
+		fmt.Fprintf(t, "\t%s\t%g\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.0f ms\t\n",
+			x.Name, x.Weight, x.Offered, x.Admitted, x.FairShare, x.Rejected, x.Marked, x.WaitP99Ms)
+	}
+	for _, c := range p.Clients {
+		fmt.Fprintf(t, "\t%s\t\t%.1f\t%.1f\t≤ %g\t\t\t\t\n", c.Name, c.Offered, c.Admitted, c.Rate)
+	}
+	t.Flush()
+}
+
+// wording of the checks.
+var wording = map[string]string{
+	verdict.CheckPoolMean:    "pool: mean admitted/s",
+	verdict.CheckPoolSliding: "pool: highest sliding second",
+	verdict.CheckDeviation:   "saturated tenant: deviation from its fair share",
+	verdict.CheckEntitlement: "tenant: admitted over its entitlement",
+	verdict.CheckExcess:      "limited client: most over rate·t + burst, requests",
+	verdict.CheckClientMean:  "limited client: long-run mean/s (its burst once)",
+	verdict.CheckWrongful:    "limited client: wrongful 429s",
+	verdict.CheckFailed:      "failed requests",
+}
+
+func reportChecks(out io.Writer, checks []verdict.Check) {
+	fmt.Fprintln(out, "\nfigure beside bound:")
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, c := range checks {
+		mark, relation := "ok", "≤"
+		if !c.Pass {
+			mark = "BROKEN"
+		}
+		if c.AtLeast {
+			relation = "≥"
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s %s\n", mark, c.Phase, wording[c.Name], c.Subject, figure(c.Value), relation, figure(c.Bound))
+	}
+	t.Flush()
+}
+
+func figure(x float64) string {
+	if x == float64(int64(x)) {
+		return fmt.Sprintf("%d", int64(x))
+	}
+	return fmt.Sprintf("%.3f", x)
+}
+
+func writeJSON(path string, v *verdict.Verdict) error {
+	if path == "" {
+		return nil
+	}
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(data, '\n'), 0o644)
+}

@@ -1,0 +1,56 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/titrate/titrate/services/dev/load"
+)
+
+// serve leaves the load to the user until ctx ends or the duration is over.
+func (s *Session) serve(ctx context.Context, w *World) (Outcome, error) {
+	fmt.Fprint(s.config.Out, s.manual(w))
+	var over <-chan time.Time
+	if s.config.Duration > 0 {
+		timer := time.NewTimer(s.config.Duration)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-over:
+		return Passed, nil
+	case <-ctx.Done():
+	}
+	if err := because(ctx, ctx.Err()); !errors.Is(err, ErrInterrupted) {
+		return Failed, err
+	}
+	return Passed, nil
+}
+
+// manual tells how to use what runs.
+func (s *Session) manual(w *World) string {
+	var b strings.Builder
+	urls := w.URLs()
+	b.WriteString("\nready. The gateways:\n")
+	for i, url := range urls {
+		fmt.Fprintf(&b, "  %s  %s   (Envoy's admin: http://%s)\n", s.scenario.Gateways[i].Name, url, loopback(w.ports.envoyAdmin[i]))
+	}
+	fmt.Fprintf(&b, `
+A request says who it is in two headers; tenants are acme, bolt, core and dart:
+  curl -i -H '%[1]s: acme' -H '%[2]s: me' %[3]s
+Any load tool will do, on one gateway or on several at once:
+  hey -z 20s -c 50 -H '%[1]s: acme' -H '%[2]s: me' %[3]s
+  wrk -t1 -c50 -d20s -H '%[1]s: bolt' -H '%[2]s: you' %[4]s
+
+See and change the quotas while it runs (services/dev/demo.yaml is what is applied now):
+  export TITRATE_SERVER=%[5]s
+  titrate get pools
+  titrate why acme
+
+Ctrl-C stops everything and leaves nothing behind.
+`, load.TenantHeader, load.ClientHeader, urls[0], urls[len(urls)-1], loopback(w.ports.coordinator))
+	return b.String()
+}

@@ -1,0 +1,130 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/lipgloss"
+	"github.com/charmbracelet/lipgloss/table"
+)
+
+// Styles. Colours are the terminal's own sixteen, so they fit any theme.
+var (
+	bold  = lipgloss.NewStyle().Bold(true)
+	faint = lipgloss.NewStyle().Faint(true)
+	good  = lipgloss.NewStyle().Foreground(lipgloss.Color("2"))
+	bad   = lipgloss.NewStyle().Foreground(lipgloss.Color("1"))
+	warn  = lipgloss.NewStyle().Foreground(lipgloss.Color("3"))
+)
+
+// Line is a sample in one line.
+func Line(s *Sample) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%3.0fs %-11s pool %3.0f/%.0f", s.Elapsed.Seconds(), s.Phase, s.Pool.Gets, s.Pool.Capacity)
+	for _, t := range s.Tenants {
+		fmt.Fprintf(&b, "  %s %.0f of %.0f (fair %.0f)", t.Name, t.Gets, t.Wants, t.FairShare)
+	}
+	for _, c := range s.Clients {
+		fmt.Fprintf(&b, "  %s %.0f of %.0f (limit %g)", c.Name, c.Gets, c.Wants, c.Rate)
+	}
+	fmt.Fprintf(&b, "  failed %d", s.Failed)
+	return b.String()
+}
+
+// Line of a note.
+func (n Note) Line() string { return fmt.Sprintf("%3.0fs * %s", n.At.Seconds(), n.Text) }
+
+// Table is a sample as a screen of text.
+func Table(s *Sample) string {
+	parts := []string{header(s), tenants(s), gateways(s)}
+	if n := len(s.Notes); n > 0 {
+		var notes []string
+		for _, note := range s.Notes[max(0, n-4):] {
+			notes = append(notes, warn.Render(note.Line()))
+		}
+		parts = append(parts, strings.Join(notes, "\n"))
+	}
+	return strings.Join(parts, "\n") + "\n"
+}
+
+func header(s *Sample) string {
+	total := fmt.Sprintf("%.0f of %.0f/s admitted, %.0f wanted", s.Pool.Gets, s.Pool.Capacity, s.Pool.Wants)
+	failed := good.Render("none failed")
+	if s.Failed > 0 {
+		failed = bad.Render(fmt.Sprintf("%d failed", s.Failed))
+	}
+	price := faint.Render("price unknown")
+	if s.Pool.Known {
+		price = fmt.Sprintf("price %.4f", s.Pool.Price)
+	}
+	return fmt.Sprintf("%s  %s, %s left  %s\n%s %s  %s  %s",
+		bold.Render("titrate dev"), bold.Render(s.Phase), clock(s.PhaseLeft),
+		faint.Render(clock(s.Elapsed)+" of "+clock(s.Total)),
+		bar(s.Pool.Gets, s.Pool.Capacity), total, price, failed)
+}
+
+// barWidth in characters stands for the capacity.
+const barWidth = 24
+
+// bar draws a part of a whole, and what is beyond it in another colour.
+func bar(part, whole float64) string {
+	n := 0
+	if whole > 0 {
+		n = max(0, min(int(part/whole*barWidth+.5), barWidth))
+	}
+	style := good
+	if part > 1.05*whole {
+		style = bad
+	}
+	return style.Render(strings.Repeat("█", n)) + faint.Render(strings.Repeat("░", barWidth-n))
+}
+
+func clock(d time.Duration) string {
+	return fmt.Sprintf("%d:%02d", int(d.Minutes()), int(d.Seconds())%60)
+}
+
+func tenants(s *Sample) string {
+	t := newTable("tenant", "weight", "wants", "gets", "fair share", "price", "wait p99", "marks", "rejects", "state")
+	price := "–"
+	if s.Pool.Known {
+		price = fmt.Sprintf("%.4f", s.Pool.Price)
+	}
+	for _, r := range s.Tenants {
+		t.Row(r.Name, num(r.Weight), num(r.Wants), num(r.Gets), num(r.FairShare), price,
+			fmt.Sprintf("%.0f ms", r.WaitMs), num(r.Marks), num(r.Rejects), r.State)
+	}
+	for _, c := range s.Clients {
+		t.Row("  "+c.Name, "", num(c.Wants), num(c.Gets), "≤ "+num(c.Rate), "", "", "", num(c.Rejects), "limit "+num(c.Rate)+"/s")
+	}
+	return t.Render()
+}
+
+func gateways(s *Sample) string {
+	t := newTable("gateway", "wants", "gets", "rejects", "state")
+	for _, g := range s.Gateways {
+		t.Row(g.Name, num(g.Wants), num(g.Gets), num(g.Rejects), g.State)
+	}
+	return t.Render()
+}
+
+func newTable(headers ...string) *table.Table {
+	cell := lipgloss.NewStyle().Padding(0, 1)
+	return table.New().Border(lipgloss.RoundedBorder()).BorderStyle(faint).Headers(headers...).
+		StyleFunc(func(row, col int) lipgloss.Style {
+			switch {
+			case row == table.HeaderRow:
+				return cell.Bold(true)
+			case col == 0 || col == len(headers)-1:
+				return cell
+			}
+			return cell.Align(lipgloss.Right)
+		})
+}
+
+func num(x float64) string {
+	if x < 10 && x != float64(int(x)) {
+		return fmt.Sprintf("%.1f", x)
+	}
+	return fmt.Sprintf("%.0f", x)
+}
