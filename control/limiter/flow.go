@@ -53,6 +53,7 @@ type flow struct {
 	vsd       aqm.VSD
 	tail      aqm.DropTail
 	aqmAt     float64
+	doubt     float64 // seconds for which the AQM's mode has looked wrong
 	at        float64 // time of the last advance, seconds
 	published int64   // credit as last offered
 	pending   float64 // arrived since the last step and waiting
@@ -152,8 +153,18 @@ func (f *flow) refuse(cost int64) {
 	f.lastSeen, f.limited = f.at, true
 	f.sum.demand += cost
 	f.sum.rejected += cost
+	if f.policing() {
+		f.pending += units(cost)
+		return
+	}
 	f.phantom(cost)
 }
+
+// policing reports whether the flow has no queue. Its controller then keeps what
+// is turned away as a virtual backlog that fades: it keeps the enzyme at work,
+// and what that releases is credit. Without it the enzyme, which recharges in
+// proportion to what is spent, would never reach its rate.
+func (f *flow) policing() bool { return f.queueing.Law == Police }
 
 // bypass counts demand that passed without asking.
 func (f *flow) bypass(cost int64) {
@@ -175,6 +186,9 @@ func (f *flow) phantom(cost int64) {
 // rounding, clamped credit after a stalled ticker, and requests that left.
 func (f *flow) reconcile() {
 	const rounding = 1e-9
+	if f.policing() && (f.q == nil || f.q.eligible == 0) {
+		return
+	}
 	waiting := 0.0
 	if f.q != nil {
 		waiting = units(f.q.eligibleCost)
@@ -211,7 +225,7 @@ func (f *flow) publish() {
 // configure gives the controller its share and membership.
 func (f *flow) configure(e *Engine, m *membership) {
 	f.version = m.version
-	f.ctl.Configure(m.flow(f.vmax, e.period))
+	f.ctl.Configure(m.flow(f.vmax, e.period, f.policing()))
 	f.isolate(m)
 }
 

