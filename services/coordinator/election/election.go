@@ -1,0 +1,284 @@
+// Package election chooses the coordinator that leads, in etcd.
+//
+// # Model
+//
+// Each candidate holds an etcd session (a lease that it keeps alive) and a key
+// under one prefix with its address as the value; the oldest key leads. The epoch
+// is the create revision of the leader's key: whoever leads later has a higher
+// one, which fences: agents refuse shares of an epoch below the highest that they
+// have obeyed.
+//
+//	Following ──elected──► Leading ──session lost──► Orphaned ──elected──► Leading
+//	    ▲                                                │      (higher epoch)
+//	    └───────────── another leads ────────────────────┘
+//
+// An orphan has led and cannot tell whether anybody does now: etcd is away, or its
+// session ended. It may renew what it has granted, unchanged, and nothing else. It
+// follows as soon as it sees another leader, and leads again if it is elected.
+//
+// # Invariants
+//
+//   - Leading is left at the latest when the session's time to live has passed
+//     without etcd, on this process's clock; etcd gives the key to nobody earlier
+//     than that by more than the delay of one message. The epoch fences that gap.
+//   - Epochs never fall, as long as etcd's history is kept.
+//   - Run never returns because etcd is away: it tries again, and a leader that
+//     stops gives its key back first.
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+)
+
+// Role is a candidate's part.
+type Role uint8
+
+// The roles.
+const (
+	Following Role = iota
+	Leading
+	Orphaned
+)
+
+var roleNames = [...]string{"following", "leading", "orphaned"}
+
+// String is the role in a word.
+func (r Role) String() string { return roleNames[r] }
+
+// State is what a candidate knows of the election.
+type State struct {
+	Role   Role
+	Epoch  int64     // of this candidate, while Leading or Orphaned
+	Leader string    // address of the leader; "" = none known
+	Since  time.Time // of the role
+}
+
+// Config is a candidate's. All fields but Log and TTL are required.
+type Config struct {
+	Client  *clientv3.Client
+	Prefix  string // of the keys, without a slash at its end
+	Address string // that agents and clients reach this candidate at
+	// TTL of the session, whole seconds, default 5 s. Shorter replaces a dead
+	// leader sooner and makes a slow etcd cost the lead.
+	TTL time.Duration
+	Log *slog.Logger
+}
+
+// Elector is a candidate. Safe for concurrent use.
+type Elector struct {
+	config Config
+
+	mu      sync.Mutex
+	state   State
+	changed chan struct{}
+	etcd    error // nil while the session lives
+
+	left clientv3.LeaseID // of a session that could not be revoked; Run's own
+}
+
+const (
+	requestTimeout = 3 * time.Second
+	minBackoff     = 100 * time.Millisecond
+	maxBackoff     = 2 * time.Second
+)
+
+var errNotYet = errors.New("no session with etcd yet")
+
+// New makes a candidate that follows until Run gets it elected.
+func New(c Config) *Elector {
+	if c.TTL < time.Second {
+		c.TTL = 5 * time.Second
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Elector{config: c, changed: make(chan struct{}), state: State{Since: time.Now()}, etcd: errNotYet}
+}
+
+// State is the present state, and a channel that closes when it changes.
+func (e *Elector) State() (State, <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.state, e.changed
+}
+
+// Etcd is nil while this candidate's session lives, otherwise why not.
+func (e *Elector) Etcd() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.etcd
+}
+
+// Run takes part until ctx ends. Then it gives the lead back, at most
+// requestTimeout later.
+func (e *Elector) Run(ctx context.Context) {
+	backoff := minBackoff
+	for ctx.Err() == nil {
+		started := time.Now()
+		err := e.term(ctx)
+		e.lost(ctx, err)
+		if time.Since(started) > maxBackoff {
+			backoff = minBackoff
+		}
+		wait(ctx, backoff/2+rand.N(backoff))
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// lost notes the end of a session.
+func (e *Elector) lost(ctx context.Context, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.etcd = err
+	switch {
+	case ctx.Err() != nil:
+		e.set(State{Role: Following})
+	case e.state.Role == Leading:
+		e.config.Log.Warn("the lead is lost; shares are renewed unchanged", "epoch", e.state.Epoch, "error", err)
+		e.set(State{Role: Orphaned, Epoch: e.state.Epoch})
+	default:
+		e.config.Log.Debug("no session with etcd", "error", err)
+	}
+}
+
+// set moves to a state; the lock is held.
+func (e *Elector) set(s State) {
+	s.Since = e.state.Since
+	if s == e.state {
+		return
+	}
+	if s.Role != e.state.Role || s.Epoch != e.state.Epoch {
+		s.Since = time.Now()
+	}
+	e.state = s
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+// term holds one session: campaigns, leads, and returns why the session ended.
+func (e *Elector) term(ctx context.Context) error {
+	session, err := e.session(ctx)
+	if err != nil {
+		return err
+	}
+	// What is done under the session ends with it or with ctx; giving the key back
+	// comes after both.
+	under, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(session.Ctx(), cancel)()
+	defer e.close(ctx, session)
+	e.mu.Lock()
+	e.etcd = nil
+	e.mu.Unlock()
+	contest := concurrency.NewElection(session, e.config.Prefix)
+	own := fmt.Sprintf("%s/%x", e.config.Prefix, session.Lease())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.observe(under, contest, own)
+	}()
+	defer func() { cancel(); <-done }()
+	if err := contest.Campaign(under, e.config.Address); err != nil {
+		return fmt.Errorf("campaign: %w", err)
+	}
+	e.mu.Lock()
+	e.set(State{Role: Leading, Epoch: contest.Rev(), Leader: e.config.Address})
+	e.mu.Unlock()
+	e.config.Log.Info("elected", "epoch", contest.Rev(), "address", e.config.Address)
+	return e.hold(under, contest)
+}
+
+// session gets a lease and keeps it alive apart from ctx, so that the key can be
+// given back after ctx has ended.
+func (e *Elector) session(ctx context.Context) (*concurrency.Session, error) {
+	asking, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	granted, err := e.config.Client.Grant(asking, int64(e.config.TTL/time.Second))
+	if err != nil {
+		return nil, fmt.Errorf("etcd does not grant a session: %w", err)
+	}
+	if e.left != 0 { // its key would keep this candidate waiting for itself
+		if _, err := e.config.Client.Revoke(asking, e.left); err == nil || errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			e.left = 0
+		}
+	}
+	session, err := concurrency.NewSession(e.config.Client,
+		concurrency.WithLease(granted.ID), concurrency.WithContext(context.WithoutCancel(ctx)))
+	if err != nil {
+		return nil, fmt.Errorf("etcd session: %w", err)
+	}
+	if session == nil {
+		return nil, errors.New("etcd session ended at once")
+	}
+	return session, nil
+}
+
+// close revokes the session, which deletes its key; a session that is gone, or an
+// etcd that is, lets the lease run out instead.
+func (e *Elector) close(ctx context.Context, session *concurrency.Session) {
+	session.Orphan()
+	revoking, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	if _, err := e.config.Client.Revoke(revoking, session.Lease()); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		e.left = session.Lease()
+		e.config.Log.Debug("session not revoked; its lease runs out", "error", err)
+	}
+}
+
+// hold leads until the session ends or the key is gone.
+func (e *Elector) hold(under context.Context, contest *concurrency.Election) error {
+	for r := range e.config.Client.Watch(under, contest.Key(), clientv3.WithRev(contest.Rev()+1)) {
+		for _, event := range r.Events {
+			if event.Type == mvccpb.Event_DELETE {
+				return errors.New("the leader's key was deleted")
+			}
+		}
+	}
+	<-under.Done()
+	return errors.New("the session with etcd ended")
+}
+
+// observe follows who leads until ctx ends.
+func (e *Elector) observe(ctx context.Context, contest *concurrency.Election, own string) {
+	for ctx.Err() == nil {
+		for leader := range contest.Observe(ctx) {
+			// A key with this candidate's own address is one that a session before
+			// this one left behind: nobody else leads.
+			kv := leader.Kvs[0]
+			if value := string(kv.Value); string(kv.Key) != own && value != "" && value != e.config.Address {
+				e.follow(value)
+			}
+		}
+		wait(ctx, minBackoff)
+	}
+}
+
+// follow notes that another candidate leads.
+func (e *Elector) follow(leader string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state.Leader != leader || e.state.Role != Following {
+		e.config.Log.Info("another coordinator leads", "leader", leader)
+	}
+	e.set(State{Role: Following, Leader: leader})
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

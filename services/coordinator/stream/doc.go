@@ -1,0 +1,29 @@
+// Package stream serves the control stream: one per agent, reports up, and
+// configuration and leases down.
+//
+// # Model
+//
+//	agent ──Hello, Report, Ack──►  receiver goroutine ──► Loop (the rounds)
+//	agent ◄─Configuration, Leases─ sender goroutine   ◄── latest leases, catalog
+//
+// The sender has no queue. It is told that something is new, and then sends what
+// is newest: first the configuration that the agent lacks (everything to begin
+// with, differences later, in chunks), then the leases. So an agent that is slow
+// misses rounds, gets the latest when it can, and delays nobody.
+//
+// # Invariants
+//
+//   - Leases are sent after the configuration that they were computed from.
+//   - The epochs sent on a stream never fall; an agent that has obeyed a higher
+//     one than this coordinator's is turned away.
+//   - A name has one stream: a newer one ends the older.
+//   - When the gate closes (another coordinator leads, shutdown), every stream
+//     ends with the status that says why.
+//
+// # Errors
+//
+//	FAILED_PRECONDITION  NOT_LEADER, with the leader's address: see NotLeader
+//	ABORTED              STALE_EPOCH, or another stream has taken the name
+//	INVALID_ARGUMENT     the first message is not a Hello with a name
+//	UNAVAILABLE          this coordinator is stopping
+package stream

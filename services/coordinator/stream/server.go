@@ -1,0 +1,190 @@
+package stream
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	"github.com/titrate/titrate/services/coordinator/catalog"
+)
+
+// Loop is who the reports are for. Calls come from many goroutines.
+type Loop interface {
+	// Hello is an agent's arrival.
+	Hello(h *controlv1.Hello)
+	// Report is what its gateways saw.
+	Report(agent string, r *controlv1.Report)
+	// Nack says that an agent refused a configuration.
+	Nack(agent string, revision int64, reason string)
+}
+
+// helloTimeout is how long a new stream may keep silent.
+const helloTimeout = 5 * time.Second
+
+// Server is the control service. Safe for concurrent use.
+type Server struct {
+	controlv1.UnimplementedControlServiceServer
+	loop    Loop
+	catalog *catalog.Catalog
+	log     *slog.Logger
+
+	mu       sync.Mutex
+	gate     error // nil = open
+	epoch    int64
+	seed     uint64
+	leases   *controlv1.Leases
+	sessions map[string]*session
+}
+
+// New makes a server whose gate is closed.
+func New(loop Loop, c *catalog.Catalog, log *slog.Logger) *Server {
+	return &Server{loop: loop, catalog: c, log: log, gate: NotLeader(""), sessions: map[string]*session{}}
+}
+
+// Register adds the service to a gRPC server.
+func (s *Server) Register(r grpc.ServiceRegistrar) { controlv1.RegisterControlServiceServer(r, s) }
+
+// Open lets agents in, under an epoch and the seed of key hashes.
+func (s *Server) Open(epoch int64, seed uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gate, s.epoch, s.seed = nil, epoch, seed
+}
+
+// Shut ends all streams with the status why, and answers new ones with it.
+func (s *Server) Shut(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gate, s.leases = why, nil
+	for _, one := range s.sessions {
+		one.end(why)
+	}
+}
+
+// Publish sends leases to all agents. The message must not be changed afterwards.
+func (s *Server) Publish(l *controlv1.Leases) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gate != nil || l.GetEpoch() < s.epoch {
+		return
+	}
+	s.leases = l
+	s.notify()
+}
+
+// Announce tells the agents that the catalog has changed.
+func (s *Server) Announce() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.notify()
+}
+
+func (s *Server) notify() {
+	for _, one := range s.sessions {
+		select {
+		case one.news <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Agents are the names of the agents that are connected.
+func (s *Server) Agents() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.sessions))
+}
+
+// latest is what is newest: leases (nil before the first) and the seed.
+func (s *Server) latest() (*controlv1.Leases, uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leases, s.seed
+}
+
+// Connect is one agent's stream.
+func (s *Server) Connect(stream grpc.BidiStreamingServer[controlv1.ConnectRequest, controlv1.ConnectResponse]) error {
+	if err := s.open(); err != nil {
+		return err
+	}
+	ctx, end := context.WithCancelCause(stream.Context())
+	defer end(nil)
+	one := &session{server: s, stream: stream, end: end, joined: make(chan struct{}), news: make(chan struct{}, 1), sent: -1, refusals: map[uint64]int64{}}
+	greeting := time.AfterFunc(helloTimeout, func() {
+		end(status.Errorf(codes.InvalidArgument, "no Hello within %s", helloTimeout))
+	})
+	defer greeting.Stop()
+	hello := make(chan *controlv1.Hello, 1)
+	go one.receive(hello)
+	select {
+	case h := <-hello:
+		greeting.Stop()
+		return s.serve(ctx, one, h)
+	case <-ctx.Done():
+		return ended(ctx)
+	}
+}
+
+// serve runs a stream after its Hello.
+func (s *Server) serve(ctx context.Context, one *session, h *controlv1.Hello) error {
+	one.agent = h.GetAgent()
+	if err := s.join(one, h); err != nil {
+		return err
+	}
+	defer s.leave(one)
+	s.log.Info("agent connected", "agent", one.agent, "version", h.GetVersion(), "revision", h.GetRevision(), "epoch", h.GetEpoch())
+	s.loop.Hello(h)
+	close(one.joined)
+	one.news <- struct{}{}
+	err := one.send(ctx)
+	s.log.Info("agent disconnected", "agent", one.agent, "reason", status.Convert(err).Message())
+	return err
+}
+
+func (s *Server) open() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gate
+}
+
+// join enters a stream under its agent's name and ends an older one.
+func (s *Server) join(one *session, h *controlv1.Hello) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.gate != nil:
+		return s.gate
+	case h.GetEpoch() > s.epoch:
+		return stale(h.GetEpoch(), s.epoch)
+	}
+	if older := s.sessions[one.agent]; older != nil {
+		older.end(status.Errorf(codes.Aborted, "another stream has said Hello as %s", one.agent))
+	}
+	s.sessions[one.agent] = one
+	return nil
+}
+
+func (s *Server) leave(one *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sessions[one.agent] == one {
+		delete(s.sessions, one.agent)
+	}
+}
+
+// ended is the status of a stream whose context has ended.
+func ended(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if _, is := status.FromError(cause); is {
+		return cause
+	}
+	return status.FromContextError(cause).Err()
+}

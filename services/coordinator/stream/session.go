@@ -1,0 +1,166 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/coordinator/catalog"
+)
+
+// chunkBytes is about how large one Configuration message gets, well below gRPC's
+// default limit of 4 MiB.
+const chunkBytes = 512 << 10
+
+// session is one agent's stream.
+type session struct {
+	server *Server
+	stream grpc.BidiStreamingServer[controlv1.ConnectRequest, controlv1.ConnectResponse]
+	agent  string                  // set before joined closes
+	joined chan struct{}           // closes when reports may be passed on
+	end    context.CancelCauseFunc // ends the stream with a status
+	news   chan struct{}           // one token: something is newer than what was sent
+
+	sent  int64 // revision that the agent has been sent, -1 = none; the sender's
+	nonce uint64
+
+	mu       sync.Mutex
+	refusals map[uint64]int64 // revision of each nonce that is not answered yet
+}
+
+// receive passes on what the agent says, until the stream ends.
+func (s *session) receive(hello chan<- *controlv1.Hello) {
+	first, err := s.stream.Recv()
+	if err == nil && first.GetHello().GetAgent() == "" {
+		err = status.Error(codes.InvalidArgument, "the first message must be a Hello with the agent's name")
+	}
+	if err != nil {
+		s.end(gone(err))
+		return
+	}
+	hello <- first.GetHello()
+	select {
+	case <-s.joined:
+	case <-s.stream.Context().Done():
+		return
+	}
+	for {
+		m, err := s.stream.Recv()
+		if err != nil {
+			s.end(gone(err))
+			return
+		}
+		switch {
+		case m.GetReport() != nil:
+			s.server.loop.Report(s.agent, m.GetReport())
+		case m.GetAck() != nil:
+			s.ack(m.GetAck())
+		case m.GetHello() != nil:
+			s.end(status.Error(codes.InvalidArgument, "a second Hello: open a new stream instead"))
+			return
+		}
+	}
+}
+
+// gone is the status after the agent's side has ended.
+func gone(err error) error {
+	if errors.Is(err, io.EOF) {
+		return status.Error(codes.Canceled, "the agent has closed its side")
+	}
+	return err
+}
+
+// ack takes the answer to one chunk.
+func (s *session) ack(a *controlv1.Ack) {
+	s.mu.Lock()
+	revision, asked := s.refusals[a.GetNonce()]
+	delete(s.refusals, a.GetNonce())
+	s.mu.Unlock()
+	if asked && a.GetError() != "" {
+		s.server.loop.Nack(s.agent, revision, a.GetError())
+	}
+}
+
+// send sends what is newest whenever there is news, until the stream ends.
+func (s *session) send(ctx context.Context) error {
+	var last *controlv1.Leases
+	for {
+		select {
+		case <-ctx.Done():
+			return ended(ctx)
+		case <-s.news:
+		}
+		// Leases first, catalog second: the configuration that is sent is then never
+		// older than the one that the leases were computed from.
+		leases, seed := s.server.latest()
+		if change, ok := s.server.catalog.Since(s.sent); ok {
+			if err := s.configure(change, seed); err != nil {
+				return err
+			}
+		}
+		if leases == nil || leases == last {
+			continue
+		}
+		if err := s.stream.Send(&controlv1.ConnectResponse{Message: &controlv1.ConnectResponse_Leases{Leases: leases}}); err != nil {
+			return err
+		}
+		last = leases
+	}
+}
+
+// configure sends a change in chunks.
+func (s *session) configure(change catalog.Change, seed uint64) error {
+	rest, deleted, full := change.Resources, change.Deleted, change.Full
+	for {
+		chunk, left := cut(rest)
+		last := len(left) == 0
+		m := &controlv1.Configuration{
+			Nonce: s.expect(change.Revision), Revision: change.Revision, Full: full, Last: last, Resources: chunk, Seed: seed,
+		}
+		if last {
+			m.Deleted = deleted
+		}
+		if err := s.stream.Send(&controlv1.ConnectResponse{Message: &controlv1.ConnectResponse_Configuration{Configuration: m}}); err != nil {
+			return err
+		}
+		if last {
+			s.sent = change.Revision
+			return nil
+		}
+		rest = left
+	}
+}
+
+// expect makes the nonce of a chunk.
+func (s *session) expect(revision int64) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nonce++
+	s.refusals[s.nonce] = revision
+	if len(s.refusals) > maxUnanswered {
+		delete(s.refusals, s.nonce-maxUnanswered)
+	}
+	return s.nonce
+}
+
+// maxUnanswered bounds what is remembered of an agent that never answers.
+const maxUnanswered = 1024
+
+// cut takes resources for one chunk.
+func cut(resources []*quotav1.Resource) (chunk, rest []*quotav1.Resource) {
+	size := 0
+	for i, r := range resources {
+		if size += proto.Size(r); size > chunkBytes && i > 0 {
+			return resources[:i], resources[i:]
+		}
+	}
+	return resources, nil
+}
