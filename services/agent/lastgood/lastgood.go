@@ -1,0 +1,174 @@
+// Package lastgood keeps what an agent last obeyed on disk, so that its gateways
+// are served before the coordinator is reached, whatever became of it.
+//
+// # Model
+//
+// One file holds the whole configuration and the last leases, as they came on
+// the control stream:
+//
+//	offset  size  what
+//	0       8     "TITRATE1": magic and format
+//	8       32    SHA-256 of all that follows
+//	40      8     length n of the configuration, little-endian
+//	48      n     titrate.control.v1alpha1.Configuration, full
+//	48+n    …     titrate.control.v1alpha1.Leases; none when empty
+//
+// # Invariants
+//
+//   - A crash at any point leaves the older file or the newer one, whole: it is
+//     written beside, synced, renamed, and the directory synced.
+//   - A damaged file is never used and never lost: it is moved aside.
+//   - The file is readable by its owner alone.
+package lastgood
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	"google.golang.org/protobuf/proto"
+)
+
+const (
+	name   = "last-good.bin"
+	damage = "last-good.damaged"
+	magic  = "TITRATE1"
+	head   = len(magic) + sha256.Size
+)
+
+// Snapshot is what is kept.
+type Snapshot struct {
+	Configuration *controlv1.Configuration // full
+	Leases        *controlv1.Leases        // nil = none yet
+}
+
+// DamagedError tells that a snapshot could not be used and where it was moved.
+type DamagedError struct {
+	Path   string // of the damaged file, now
+	Reason error
+}
+
+// Error says what is wrong and what happens now.
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("last good snapshot refused: %v; moved to %s, starting without it until the coordinator is reached", e.Reason, e.Path)
+}
+
+// Unwrap is the reason.
+func (e *DamagedError) Unwrap() error { return e.Reason }
+
+// Save puts s in dir, in the place of an older one. dir must exist.
+func Save(dir string, s Snapshot) error {
+	b, err := encode(s)
+	if err != nil {
+		return fmt.Errorf("lastgood: encode: %w", err)
+	}
+	if err := replace(dir, b); err != nil {
+		return fmt.Errorf("lastgood: save in %s: %w", dir, err)
+	}
+	return nil
+}
+
+func replace(dir string, b []byte) error {
+	f, err := os.CreateTemp(dir, name+".*") // 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone after the rename
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), filepath.Join(dir, name)); err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Load returns the snapshot in dir, nil if there is none. A damaged one is moved
+// aside and gives a *DamagedError.
+func Load(dir string) (*Snapshot, error) {
+	path := filepath.Join(dir, name)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lastgood: %w", err)
+	}
+	s, err := decode(b)
+	if err == nil {
+		return s, nil
+	}
+	aside := filepath.Join(dir, damage)
+	if move := os.Rename(path, aside); move != nil {
+		return nil, fmt.Errorf("lastgood: %s is damaged (%w) and cannot be moved aside: %w", path, err, move)
+	}
+	return nil, &DamagedError{Path: aside, Reason: err}
+}
+
+// Reject moves a snapshot aside that reads well but cannot be used for reason.
+func Reject(dir string, reason error) error {
+	aside := filepath.Join(dir, damage)
+	if err := os.Rename(filepath.Join(dir, name), aside); err != nil {
+		return fmt.Errorf("lastgood: cannot move a bad snapshot (%w) aside: %w", reason, err)
+	}
+	return &DamagedError{Path: aside, Reason: reason}
+}
+
+func encode(s Snapshot) ([]byte, error) {
+	configuration, err := proto.Marshal(s.Configuration)
+	if err != nil {
+		return nil, err
+	}
+	leases, err := proto.Marshal(s.Leases)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, head, head+8+len(configuration)+len(leases))
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(configuration)))
+	b = append(append(b, configuration...), leases...)
+	sum := sha256.Sum256(b[head:])
+	copy(b, magic)
+	copy(b[len(magic):], sum[:])
+	return b, nil
+}
+
+func decode(b []byte) (*Snapshot, error) {
+	if len(b) < head+8 {
+		return nil, fmt.Errorf("%d bytes, want at least %d", len(b), head+8)
+	}
+	if string(b[:len(magic)]) != magic {
+		return nil, fmt.Errorf("begins with %q, want %q", b[:len(magic)], magic)
+	}
+	sum, body := b[len(magic):head], b[head:]
+	if have := sha256.Sum256(body); !bytes.Equal(sum, have[:]) {
+		return nil, errors.New("checksum does not match")
+	}
+	n := binary.LittleEndian.Uint64(body)
+	body = body[8:]
+	if n > uint64(len(body)) {
+		return nil, fmt.Errorf("configuration of %d bytes in %d", n, len(body))
+	}
+	s := &Snapshot{Configuration: &controlv1.Configuration{}}
+	if err := proto.Unmarshal(body[:n], s.Configuration); err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	if rest := body[n:]; len(rest) > 0 {
+		s.Leases = &controlv1.Leases{}
+		if err := proto.Unmarshal(rest, s.Leases); err != nil {
+			return nil, fmt.Errorf("leases: %w", err)
+		}
+	}
+	return s, nil
+}
