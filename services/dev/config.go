@@ -125,6 +125,9 @@ func absolute(path *string) (err error) {
 // checkOutputs creates the output files now: a minute of load for a directory
 // that does not exist would be a pity.
 func (c *Config) checkOutputs() error {
+	if c.JSON != "" && c.JSON == c.Trace {
+		return fmt.Errorf("--json and --trace name the same file, %s", c.JSON)
+	}
 	for flag, path := range map[string]string{"--json": c.JSON, "--trace": c.Trace} {
 		if path == "" {
 			continue
@@ -134,9 +137,6 @@ func (c *Config) checkOutputs() error {
 			return fmt.Errorf("%s: %w", flag, err)
 		}
 		f.Close()
-	}
-	if c.JSON != "" && c.JSON == c.Trace {
-		return fmt.Errorf("--json and --trace name the same file, %s", c.JSON)
 	}
 	return nil
 }

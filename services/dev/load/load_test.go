@@ -185,3 +185,21 @@ func TestRunWantsAURLPerGateway(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+func TestLoopGoesOnWithoutAGap(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	s := short(100, .05) // five requests a round
+	var seen atomic.Int64
+	g := Generator{URLs: []string{server.URL}, Observe: func(r *trace.Record) {
+		if r.Status == 200 && seen.Add(1) == 17 {
+			cancel()
+		}
+	}}
+	g.Loop(ctx, *s, time.Now())
+	if seen.Load() < 17 {
+		t.Errorf("%d requests", seen.Load())
+	}
+}
