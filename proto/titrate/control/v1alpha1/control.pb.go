@@ -582,11 +582,12 @@ func (x *Ack) GetError() string {
 }
 
 // A configuration snapshot or change; chunks of one revision come in order, the last has `last` set.
+// It is put in force when the last chunk is there. Each chunk has a nonce and gets an Ack.
 type Configuration struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Nonce         uint64                 `protobuf:"varint,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	Revision      int64                  `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	Full          bool                   `protobuf:"varint,3,opt,name=full,proto3" json:"full,omitempty"` // replaces everything
+	Full          bool                   `protobuf:"varint,3,opt,name=full,proto3" json:"full,omitempty"` // replaces everything; the same in all chunks of a revision
 	Last          bool                   `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`
 	Resources     []*v1alpha1.Resource   `protobuf:"bytes,5,rep,name=resources,proto3" json:"resources,omitempty"`
 	Deleted       []string               `protobuf:"bytes,6,rep,name=deleted,proto3" json:"deleted,omitempty"` // resource names
