@@ -73,7 +73,7 @@ func (e *Etcd) Dir() string { return e.dir }
 // Client connects to the server; the test closes it at its end.
 func (e *Etcd) Client(t testing.TB) *clientv3.Client {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{e.Endpoint}, Logger: zap.NewNop()})
+	c, err := store.Dial([]string{e.Endpoint}, nil)
 	if err != nil {
 		t.Fatalf("etcd client: %v", err)
 	}

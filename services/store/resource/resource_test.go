@@ -1,0 +1,113 @@
+package resource
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+)
+
+func TestParse(t *testing.T) {
+	for name, want := range map[string]Ref{
+		"pools/api":                 {Kind: Pool, ID: "api"},
+		"tenants/-":                 {Kind: Tenant, ID: "-"},
+		"tenants/acme":              {Kind: Tenant, ID: "acme"},
+		"tenants/a.b_c-d/quotas/x1": {Kind: Quota, Tenant: "a.b_c-d", ID: "x1"},
+		"tenants/-/limits/all":      {Kind: Limit, Tenant: "-", ID: "all"},
+	} {
+		got, err := Parse(name)
+		if err != nil || got != want || got.String() != name {
+			t.Errorf("Parse(%q) = %+v (%v), want %+v", name, got, err, want)
+		}
+	}
+	for _, name := range []string{"", "api", "pools/", "pools/-", "pools/A", "pools/a/b", "pool/a", "tenants/", "tenants//quotas/a",
+		"tenants/a/quotas", "tenants/a/quotas/", "tenants/a/quotas/-", "tenants/a/pools/b", "tenants/-a", "pools/a-", "/pools/a",
+		"pools/" + strings.Repeat("a", 64), "pools/a\n"} {
+		if got, err := Parse(name); err == nil {
+			t.Errorf("Parse(%q) = %+v", name, got)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("tenants/acme/quotas/api")
+	f.Fuzz(func(t *testing.T, name string) {
+		if ref, err := Parse(name); err == nil && ref.String() != name {
+			t.Errorf("%q comes back as %q", name, ref)
+		}
+	})
+}
+
+func TestParseRate(t *testing.T) {
+	for s, want := range map[string]float64{"100/s": 100, "30/min": 0.5, "30/minute": 0.5, "7200/h": 2, "86400/d": 1, "0.5/sec": 0.5, "1/day": 1. / 86400} {
+		if got, err := ParseRate(s); err != nil || math.Abs(got-want) > 1e-12 {
+			t.Errorf("ParseRate(%q) = %g (%v), want %g", s, got, err, want)
+		}
+	}
+	for _, s := range []string{"", "5", "/s", "5/", "5/w", "-1/s", "0/s", "NaN/s", "Inf/s", "1e999/s", "2e9/s", "0x10p0/s", "1_0/s", "5 /s"} {
+		if got, err := ParseRate(s); err == nil {
+			t.Errorf("ParseRate(%q) = %g", s, got)
+		}
+	}
+}
+
+func FuzzParseRate(f *testing.F) {
+	f.Add("10/min")
+	f.Fuzz(func(t *testing.T, s string) {
+		if r, err := ParseRate(s); err == nil && !(r > 0 && r <= MaxRate) {
+			t.Errorf("ParseRate(%q) = %g", s, r)
+		}
+	})
+}
+
+func TestLimitRates(t *testing.T) {
+	own, overrides, err := LimitRates(&quotav1.Limit{Name: "x", Rate: "30/min",
+		Overrides: []*quotav1.Override{{Client: "vip", Rate: "50/s"}, {Client: "big", Rate: "1/s", Burst: 9}}})
+	if err != nil || own != (Rates{0.5, 1}) || overrides["vip"] != (Rates{50, 50}) || overrides["big"] != (Rates{1, 9}) {
+		t.Errorf("%v %v (%v)", own, overrides, err)
+	}
+	if _, _, err := LimitRates(&quotav1.Limit{Name: "x", Rate: "1/s", Overrides: []*quotav1.Override{{Client: "vip"}}}); err == nil {
+		t.Error("an override without rate has a rate")
+	}
+}
+
+func TestFillDefaultsIsIdempotentAndKeepsWhatIsSet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := &quotav1.Pool{Name: "pools/a", Capacity: 1, Sharing: quotav1.Sharing(rapid.IntRange(0, 2).Draw(t, "sharing")),
+			OnLoss: quotav1.OnLoss(rapid.IntRange(0, 3).Draw(t, "loss"))}
+		if rapid.Bool().Draw(t, "queue") {
+			p.Queue = &quotav1.Queue{Aqm: quotav1.Aqm(rapid.IntRange(0, 3).Draw(t, "aqm")), MaxRequests: rapid.Uint32Range(0, 9).Draw(t, "max")}
+		}
+		once := proto.Clone(p).(*quotav1.Pool)
+		FillDefaults(once)
+		twice := proto.Clone(once).(*quotav1.Pool)
+		FillDefaults(twice)
+		if !proto.Equal(once, twice) {
+			t.Fatalf("%v became %v", once, twice)
+		}
+		if p.Sharing != 0 && once.Sharing != p.Sharing || p.Queue.GetMaxRequests() != 0 && once.Queue.MaxRequests != p.Queue.MaxRequests {
+			t.Fatalf("%v lost something: %v", p, once)
+		}
+	})
+}
+
+func TestReferences(t *testing.T) {
+	for _, c := range []struct {
+		m    Message
+		want []string
+	}{
+		{&quotav1.Pool{Name: "pools/a"}, nil},
+		{&quotav1.Quota{Name: "tenants/a/quotas/p"}, []string{"tenants/a", "pools/p"}},
+		{&quotav1.Quota{Name: "tenants/-/quotas/p"}, []string{"pools/p"}},
+		{&quotav1.Limit{Name: "tenants/a/limits/l", Pools: []string{"p", "q"}}, []string{"tenants/a", "pools/p", "pools/q"}},
+	} {
+		if got := References(c.m); !slices.Equal(got, c.want) {
+			t.Errorf("%s refers to %v, want %v", c.m.GetName(), got, c.want)
+		}
+	}
+}

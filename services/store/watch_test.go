@@ -1,0 +1,245 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/titrate/titrate/services/store"
+	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/store/storetest"
+)
+
+func next(t *testing.T, batches <-chan store.Batch) store.Batch {
+	t.Helper()
+	select {
+	case b, open := <-batches:
+		if !open {
+			t.Fatal("the watch ended")
+		}
+		return b
+	case <-time.After(20 * time.Second):
+		t.Fatal("no batch in 20s")
+	}
+	panic("unreachable")
+}
+
+func batchNames(b store.Batch) []string {
+	var out []string
+	for _, r := range b.Resources {
+		out = append(out, resource.Name(r))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestWatchFollows(t *testing.T) {
+	s := storetest.Open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	batches := s.Watch(ctx, 0)
+	if b := next(t, batches); !b.Reset || len(b.Resources) != 0 {
+		t.Errorf("first batch of nothing: %+v", b)
+	}
+	r := apply(t, s, puts(pool("api", 1), tenant("acme"), quota("acme", "api"))...)
+	b := next(t, batches)
+	if b.Reset || b.Revision != r.Revision || len(b.Resources) != 3 {
+		t.Errorf("batch %+v after revision %d", b, r.Revision)
+	}
+	if got := resource.Unwrap(b.Resources[0]).GetEtag(); got != store.Etag(r.Revision) {
+		t.Errorf("etag %q in a batch of revision %d", got, r.Revision)
+	}
+	apply(t, s, store.Change{Op: store.Delete, Name: "tenants/acme", Force: true})
+	b = next(t, batches)
+	slices.Sort(b.Deleted)
+	if !slices.Equal(b.Deleted, []string{"tenants/acme", "tenants/acme/quotas/api"}) {
+		t.Errorf("deleted %v", b.Deleted)
+	}
+	cancel()
+	if _, open := <-batches; open {
+		t.Error("the watch goes on without its context")
+	}
+}
+
+func TestWatchFromARevisionMissesNothing(t *testing.T) {
+	s := storetest.Open(t)
+	apply(t, s, puts(pool("old", 1))...)
+	snap, err := s.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, s, puts(pool("new", 1))...)
+	apply(t, s, puts(pool("newer", 1))...)
+	batches := s.Watch(t.Context(), snap.Revision)
+	var got []string
+	for len(got) < 2 {
+		b := next(t, batches)
+		if b.Reset {
+			t.Fatalf("reset although the history is there: %+v", b)
+		}
+		got = append(got, batchNames(b)...)
+	}
+	if !slices.Equal(got, []string{"pools/new", "pools/newer"}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestWatchAfterCompactionStartsOver(t *testing.T) {
+	client := storetest.Shared(t).Client(t)
+	s := store.Open(client, storetest.Prefix(t))
+	first := apply(t, s, puts(pool("old", 1))...)
+	apply(t, s, store.Change{Op: store.Delete, Name: "pools/old"})
+	last := apply(t, s, puts(pool("new", 1))...)
+	if _, err := client.Compact(t.Context(), last.Revision); err != nil {
+		t.Fatal(err)
+	}
+	batches := s.Watch(t.Context(), first.Revision)
+	b := next(t, batches)
+	if !b.Reset || b.Revision != last.Revision || !slices.Equal(batchNames(b), []string{"pools/new"}) {
+		t.Errorf("after a compaction: %+v", b)
+	}
+	after := apply(t, s, puts(pool("newest", 1))...)
+	if b := next(t, batches); b.Reset || b.Revision != after.Revision {
+		t.Errorf("after the reset: %+v", b)
+	}
+}
+
+// A compaction past the configuration's own last change is no reason to start
+// over: nothing changed.
+func TestWatchOfAnUnchangedConfigurationAfterCompaction(t *testing.T) {
+	client := storetest.Shared(t).Client(t)
+	s := store.Open(client, storetest.Prefix(t))
+	last := apply(t, s, puts(pool("api", 1))...)
+	var foreign *clientv3.PutResponse
+	for range 3 {
+		var err error
+		if foreign, err = client.Put(t.Context(), "/elsewhere", "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := client.Compact(t.Context(), foreign.Header.Revision); err != nil {
+		t.Fatal(err)
+	}
+	batches := s.Watch(t.Context(), last.Revision)
+	after := apply(t, s, puts(pool("new", 1))...)
+	if b := next(t, batches); b.Reset && len(b.Resources) != 2 || b.Revision != after.Revision {
+		t.Errorf("%+v, want the change of revision %d", b, after.Revision)
+	}
+}
+
+func TestCorruptValues(t *testing.T) {
+	client, prefix := storetest.Shared(t).Client(t), storetest.Prefix(t)
+	s := store.Open(client, prefix)
+	r := apply(t, s, puts(pool("api", 1))...)
+	batches := s.Watch(t.Context(), r.Revision)
+	if _, err := client.Put(t.Context(), prefix+"pools/api", "\xff"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(t.Context(), "pools/api"); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("Get: %v", err)
+	}
+	if _, err := s.Snapshot(t.Context()); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("Snapshot: %v", err)
+	}
+	if _, err := client.Delete(t.Context(), prefix+"pools/api"); err != nil {
+		t.Fatal(err)
+	}
+	if b := next(t, batches); len(b.Resources) != 0 || !slices.Equal(b.Deleted, []string{"pools/api"}) {
+		t.Errorf("the watch passed a corrupt value on: %+v", b)
+	}
+}
+
+func TestEtcdStoppedAndBack(t *testing.T) {
+	etcd, err := storetest.Start(t.TempDir(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := etcd.Client(t)
+	s := store.Open(client, "")
+	first := apply(t, s, puts(pool("api", 1))...)
+	batches := s.Watch(t.Context(), first.Revision)
+	etcd.Stop()
+
+	calls := map[string]func() error{
+		"Get":      func() error { _, err := s.Get(t.Context(), "pools/api"); return err },
+		"List":     func() error { _, _, err := s.List(t.Context(), store.Query{Kind: resource.Pool}); return err },
+		"Apply":    func() error { _, err := s.Apply(t.Context(), puts(pool("b", 1))); return err },
+		"Snapshot": func() error { _, err := s.Snapshot(t.Context()); return err },
+		"Seed":     func() error { _, err := s.Seed(t.Context()); return err },
+	}
+	type answer struct {
+		call string
+		err  error
+	}
+	answers := make(chan answer)
+	for name, call := range calls {
+		go func() { answers <- answer{name, call()} }()
+	}
+	for range calls {
+		select {
+		case a := <-answers:
+			if !errors.Is(a.err, store.ErrUnavailable) {
+				t.Errorf("%s without etcd: %v", a.call, a.err)
+			}
+		case <-time.After(10 * store.Timeout):
+			t.Fatal("a call without etcd hangs")
+		}
+	}
+
+	back, err := storetest.Start(etcd.Dir(), etcd.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer back.Stop()
+	for {
+		if _, err = s.Apply(t.Context(), puts(pool("back", 1))); !errors.Is(err, store.ErrUnavailable) {
+			break
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := next(t, batches); !slices.Contains(batchNames(b), "pools/back") {
+		t.Errorf("the watch did not live through it: %+v", b)
+	}
+}
+
+func TestACallerWhoLeavesIsNotAnOutage(t *testing.T) {
+	s := storetest.Open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Get(ctx, "pools/api"); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestListPages(t *testing.T) {
+	s := storetest.Open(t)
+	apply(t, s, puts(pool("p", 1), tenant("a"), tenant("a-b"), tenant("b"), quota("a", "p"), limit("a", "l1"), limit("a", "l2"), limit("a-b", "l3"))...)
+	for _, c := range []struct {
+		q    store.Query
+		want []string
+		next string
+	}{
+		{store.Query{Kind: resource.Tenant}, []string{"tenants/a", "tenants/a-b", "tenants/b"}, ""},
+		{store.Query{Kind: resource.Tenant, Limit: 3}, []string{"tenants/a", "tenants/a-b", "tenants/b"}, ""},
+		{store.Query{Kind: resource.Tenant, Limit: 2}, []string{"tenants/a", "tenants/a-b"}, "tenants/a-b"},
+		{store.Query{Kind: resource.Tenant, Limit: 2, After: "tenants/a-b"}, []string{"tenants/b"}, ""},
+		{store.Query{Kind: resource.Limit, Parent: "tenants/a"}, []string{"tenants/a/limits/l1", "tenants/a/limits/l2"}, ""},
+		{store.Query{Kind: resource.Limit}, []string{"tenants/a-b/limits/l3", "tenants/a/limits/l1", "tenants/a/limits/l2"}, ""},
+		{store.Query{Kind: resource.Quota, Parent: "tenants/b"}, nil, ""},
+		{store.Query{Kind: resource.Pool, After: "pools/z"}, nil, ""},
+	} {
+		page, next, err := s.List(t.Context(), c.q)
+		var got []string
+		for _, m := range page {
+			got = append(got, m.GetName())
+		}
+		if err != nil || next != c.next || !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %v then %q (%v), want %v then %q", c.q, got, next, err, c.want, c.next)
+		}
+	}
+}
