@@ -34,6 +34,7 @@ typedef struct {
 typedef void* abi_http_filter;     // one per stream; its worker's thread only
 typedef void* abi_scheduler;       // posts to a stream's worker, from any thread
 typedef void* abi_bootstrap;       // lives until on_..._config_destroy
+typedef void* abi_timer;           // of the main thread
 typedef void (*abi_done)(void* context);
 
 enum abi_header_type { ABI_REQUEST_HEADER = 0, ABI_RESPONSE_HEADER = 2 };
@@ -65,6 +66,9 @@ enum abi_log_level { ABI_LOG_DEBUG = 1, ABI_LOG_INFO = 2, ABI_LOG_WARN = 3, ABI_
   X(void, http_filter_scheduler_commit, (abi_scheduler, uint64_t event))                           \
   X(void, http_filter_scheduler_delete, (abi_scheduler))                                           \
   X(void, bootstrap_extension_config_signal_init_complete, (abi_bootstrap))                        \
+  X(abi_timer, bootstrap_extension_timer_new, (abi_bootstrap))                                     \
+  X(void, bootstrap_extension_timer_enable, (abi_timer, uint64_t milliseconds))                    \
+  X(void, bootstrap_extension_timer_delete, (abi_timer))                                           \
   X(int, bootstrap_extension_config_define_counter,                                                \
     (abi_bootstrap, abi_bytes name, abi_bytes* labels, size_t n, size_t* id))                      \
   X(int, bootstrap_extension_config_increment_counter,                                             \

@@ -246,25 +246,3 @@ void envoy_dynamic_module_on_http_filter_per_route_config_destroy(const void* co
   atomic_fetch_sub(&overrides, 1);
   titrate_rules_free((struct titrate_rules*)config);
 }
-
-// --- hooks that Envoy asks for and Titrate has no use for ---
-
-int envoy_dynamic_module_on_http_filter_request_body(abi_http_filter e, const void* s, bool end) {
-  (void)e, (void)s, (void)end;
-  return ABI_DATA_CONTINUE;
-}
-
-int envoy_dynamic_module_on_http_filter_request_trailers(abi_http_filter e, const void* s) {
-  (void)e, (void)s;
-  return ABI_DATA_CONTINUE;
-}
-
-int envoy_dynamic_module_on_http_filter_response_body(abi_http_filter e, const void* s, bool end) {
-  (void)e, (void)s, (void)end;
-  return ABI_DATA_CONTINUE;
-}
-
-int envoy_dynamic_module_on_http_filter_response_trailers(abi_http_filter e, const void* s) {
-  (void)e, (void)s;
-  return ABI_DATA_CONTINUE;
-}

@@ -93,7 +93,13 @@ void titrate_set(abi_bootstrap envoy, size_t id, uint64_t value) {
   ENVOY(bootstrap_extension_config_set_gauge)(envoy, id, NULL, 0, value);
 }
 
-// --- the bootstrap extension: one per process ---
+// --- the bootstrap extension: one per process, main thread only ---
+
+// Metrics are published from here: Envoy looks labelled ones up in a cache of
+// the calling thread, which only its own threads have.
+static abi_timer publisher;
+
+enum { PUBLISH_MS = 500 };
 
 const void* envoy_dynamic_module_on_bootstrap_extension_config_new(abi_bootstrap envoy,
                                                                    abi_bytes name,
@@ -105,29 +111,37 @@ const void* envoy_dynamic_module_on_bootstrap_extension_config_new(abi_bootstrap
   return envoy;
 }
 
-void envoy_dynamic_module_on_bootstrap_extension_config_destroy(const void* config) {
-  titrateStop((void*)config); // Envoy gave up before its shutdown hook
-}
-
 const void* envoy_dynamic_module_on_bootstrap_extension_new(const void* config, void* envoy) {
   (void)envoy;
-  titrateStart((void*)config);
+  if (titrateStart()) {
+    publisher = ENVOY(bootstrap_extension_timer_new)((abi_bootstrap)config);
+    ENVOY(bootstrap_extension_timer_enable)(publisher, PUBLISH_MS);
+  }
   return config;
+}
+
+void envoy_dynamic_module_on_bootstrap_extension_timer_fired(abi_bootstrap envoy,
+                                                             const void* config, abi_timer timer) {
+  (void)envoy, (void)config;
+  titratePublish();
+  ENVOY(bootstrap_extension_timer_enable)(timer, PUBLISH_MS);
+}
+
+static void stop(void) {
+  titrateStop();
+  if (publisher != NULL) ENVOY(bootstrap_extension_timer_delete)(publisher);
+  publisher = NULL;
 }
 
 void envoy_dynamic_module_on_bootstrap_extension_shutdown(void* envoy, const void* extension,
                                                           abi_done done, void* context) {
-  (void)envoy;
-  titrateStop((void*)extension);
+  (void)envoy, (void)extension;
+  stop();
   done(context);
 }
 
-void envoy_dynamic_module_on_bootstrap_extension_server_initialized(void* e, const void* x) {
-  (void)e, (void)x;
+// Also without a shutdown hook before it: Envoy gave up while it started.
+void envoy_dynamic_module_on_bootstrap_extension_config_destroy(const void* config) {
+  (void)config;
+  stop();
 }
-
-void envoy_dynamic_module_on_bootstrap_extension_worker_thread_initialized(void* e, const void* x) {
-  (void)e, (void)x;
-}
-
-void envoy_dynamic_module_on_bootstrap_extension_destroy(const void* x) { (void)x; }

@@ -1,0 +1,109 @@
+package main
+
+/*
+#cgo CFLAGS: -O2 -Wall -Wextra -Wno-unused-parameter -fvisibility=default
+#include <stdlib.h>
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/envoy-filter/meter"
+)
+
+type level C.int
+
+const (
+	levelInfo  level = C.ABI_LOG_INFO
+	levelWarn  level = C.ABI_LOG_WARN
+	levelError level = C.ABI_LOG_ERROR
+)
+
+// logTo writes one line to Envoy's log, from any thread.
+func logTo(l level, text string) {
+	if text != "" {
+		C.titrate_log(C.int(l), (*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.size_t(len(text)))
+	}
+}
+
+// text is a view of Envoy's memory as a string: for the call's duration only.
+func text(b C.abi_bytes) string {
+	return unsafe.String((*byte)(unsafe.Pointer(b.ptr)), int(b.length))
+}
+
+// releaser hands a tick's events to C in one call, using its memory again.
+type releaser struct{ events []C.struct_titrate_event }
+
+func (r *releaser) deliver(events []limiter.Event) {
+	r.events = r.events[:0]
+	for i := range events {
+		e := &events[i]
+		var c C.struct_titrate_event
+		c.ticket = C.uint64_t(e.Ticket)
+		c.retry_after_ns = C.uint64_t(max(e.Outcome.RetryAfter, 0))
+		c.wait_ms = C.uint32_t(max(e.Outcome.Waited.Milliseconds(), 0))
+		c.verdict = C.uint8_t(e.Outcome.Verdict)
+		c.reason = C.uint8_t(e.Outcome.Reason)
+		if e.Outcome.Mark {
+			c.mark = 1
+		}
+		r.events = append(r.events, c)
+	}
+	C.titrate_release(&r.events[0], C.size_t(len(r.events)))
+}
+
+// sink publishes metrics in Envoy's stats. Define once, then one goroutine.
+type sink struct {
+	envoy C.abi_bootstrap
+	ids   [len(meter.Table)]C.size_t
+}
+
+func newSink(envoy C.abi_bootstrap) (*sink, error) {
+	s := &sink{envoy: envoy}
+	for i, d := range meter.Table {
+		labels, n, free := views(d.Labels)
+		name, _, freeName := views([]string{d.Name})
+		ok := C.titrate_define_metric(envoy, C.bool(d.Gauge), *name, labels, n, &s.ids[i])
+		free()
+		freeName()
+		if !ok {
+			return nil, fmt.Errorf("titrate: Envoy refuses the metric %s", d.Name)
+		}
+	}
+	return s, nil
+}
+
+// Count implements meter.Sink.
+func (s *sink) Count(m meter.Metric, delta uint64, labels ...string) {
+	list, n, free := views(labels)
+	defer free()
+	C.titrate_count(s.envoy, s.ids[m], list, n, C.uint64_t(delta))
+}
+
+// Set implements meter.Sink.
+func (s *sink) Set(m meter.Metric, value uint64) {
+	C.titrate_set(s.envoy, s.ids[m], C.uint64_t(value))
+}
+
+// views copies strings into C's memory: an array of views cannot point from
+// Go's memory to Go's memory.
+func views(list []string) (array *C.abi_bytes, n C.size_t, free func()) {
+	if len(list) == 0 {
+		return nil, 0, func() {}
+	}
+	array = (*C.abi_bytes)(C.malloc(C.size_t(len(list)) * C.size_t(unsafe.Sizeof(C.abi_bytes{}))))
+	all := unsafe.Slice(array, len(list))
+	for i, s := range list {
+		all[i] = C.abi_bytes{ptr: C.CString(s), length: C.size_t(len(s))}
+	}
+	return array, C.size_t(len(list)), func() {
+		for _, v := range all {
+			C.free(unsafe.Pointer(v.ptr))
+		}
+		C.free(unsafe.Pointer(array))
+	}
+}

@@ -1,0 +1,230 @@
+// Package gate is the one gate of an Envoy process: the limiter's engine, the
+// ticker that drives it, and the barrier that keeps a fault in either from
+// taking Envoy down.
+//
+// # Model
+//
+// Envoy's workers call [Gate.Decide] on every request, [Gate.Enqueue] when the
+// engine would hold it and [Gate.Cancel] when a held one goes away. One
+// goroutine ticks: every 5 ms while something is held or contended, otherwise
+// every 50 ms, and at once when a request starts to wait. What a tick releases
+// is delivered as one batch.
+//
+// # Invariants
+//
+//   - Each ticket of a held request is ended once: by an event in a delivered
+//     batch, or by a Cancel that returned true.
+//   - After Stop nothing is held, and nothing ever will be: what would wait is
+//     then decided by the boot policy.
+//   - A panic below Decide, Enqueue, Cancel or the tick is recovered and
+//     counted. The request then passes (OPEN) or is refused (CLOSED); after one
+//     in a tick everything held is released by the same policy.
+//   - No allocation and no lock of this package on the admit path.
+package gate
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/titrate/titrate/control/limiter"
+)
+
+const (
+	// BusyTick is the period while something is held or contended.
+	BusyTick = 5 * time.Millisecond
+	// IdleTick is the period otherwise.
+	IdleTick = 50 * time.Millisecond
+)
+
+// InternalError is the reason of a request that was refused because the
+// decision itself failed and the policy is CLOSED.
+const InternalError = limiter.Reason(200)
+
+// ReasonName is the stable name of a reason, InternalError included.
+func ReasonName(r limiter.Reason) string {
+	if r == InternalError {
+		return "internal_error"
+	}
+	return r.String()
+}
+
+// Options are fixed for the gate's life.
+type Options struct {
+	// Engine decides. The gate is its only caller of Tick and Drain.
+	Engine *limiter.Engine
+	// Fail says what becomes of a request when its decision panicked, and of
+	// one that would wait after Stop.
+	Fail limiter.BootPolicy
+	// Deliver takes one tick's events. It must not keep the slice.
+	Deliver func([]limiter.Event)
+	// Log takes what an operator must know.
+	Log func(text string)
+}
+
+// Gate is the process's gate. Create it with New.
+type Gate struct {
+	o        Options
+	panics   atomic.Uint64
+	slow     atomic.Bool // the ticker is in its long sleep
+	draining atomic.Bool
+	wake     chan struct{}
+	stop     chan struct{}
+	stopped  chan struct{}
+	start    sync.Once
+	end      sync.Once
+	events   []limiter.Event
+}
+
+// New returns a gate whose ticker does not run yet.
+func New(o Options) *Gate {
+	return &Gate{o: o, wake: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{})}
+}
+
+var epoch = time.Now()
+
+// Now is the monotonic clock that the engine lives by, in nanoseconds.
+func Now() int64 { return int64(time.Since(epoch)) }
+
+// Panics is the number of panics recovered so far.
+func (g *Gate) Panics() uint64 { return g.panics.Load() }
+
+// Decide decides a request that has just arrived. Wait: call Enqueue.
+func (g *Gate) Decide(r *limiter.Request) (out limiter.Outcome) {
+	defer g.barrier(&out)
+	return g.o.Engine.Decide(Now(), r)
+}
+
+// Enqueue decides again and holds the request if it still has to wait. The
+// ticket comes back in its event, and must not be 0.
+func (g *Gate) Enqueue(r *limiter.Request, ticket uint64) (out limiter.Outcome, h limiter.Handle) {
+	defer g.barrier(&out)
+	if ticket == 0 || g.draining.Load() {
+		return g.byPolicy(), 0
+	}
+	out, h = g.o.Engine.Enqueue(Now(), r, ticket)
+	if out.Verdict != limiter.Wait {
+		return out, h
+	}
+	// A drain that began meanwhile may have missed it.
+	if g.draining.Load() && g.o.Engine.Cancel(Now(), h) {
+		return g.byPolicy(), 0
+	}
+	if g.slow.Load() {
+		select {
+		case g.wake <- struct{}{}:
+		default:
+		}
+	}
+	return out, h
+}
+
+// Cancel takes a held request out. False: its event was or is being delivered.
+func (g *Gate) Cancel(h limiter.Handle) (removed bool) {
+	defer g.Contain("cancel")
+	return g.o.Engine.Cancel(Now(), h)
+}
+
+// Start runs the ticker.
+func (g *Gate) Start() { g.start.Do(func() { go g.run() }) }
+
+// Stop ends the ticker and releases everything held. It returns when the last
+// batch has been delivered; nothing is delivered afterwards.
+func (g *Gate) Stop() {
+	g.end.Do(func() {
+		g.draining.Store(true)
+		close(g.stop)
+		started := true
+		g.start.Do(func() { started = false })
+		if started {
+			<-g.stopped
+		}
+		g.drain()
+	})
+}
+
+func (g *Gate) run() {
+	defer close(g.stopped)
+	timer := time.NewTimer(BusyTick)
+	defer timer.Stop()
+	for {
+		select {
+		case <-g.stop:
+			return
+		case <-timer.C:
+		case <-g.wake:
+		}
+		timer.Reset(g.tick())
+	}
+}
+
+// tick steps the engine and returns the time to the next tick.
+func (g *Gate) tick() (next time.Duration) {
+	next = BusyTick
+	failed := true
+	defer func() {
+		if failed {
+			g.drain()
+		}
+	}()
+	defer g.Contain("tick")
+	// slow is cleared before the engine is asked: a request that starts to wait
+	// after the answer finds it set again and wakes the ticker.
+	g.slow.Store(false)
+	g.deliver(g.o.Engine.Tick(Now(), g.events[:0]))
+	g.slow.Store(true)
+	if g.o.Engine.Busy() {
+		g.slow.Store(false)
+	} else {
+		next = IdleTick
+	}
+	failed = false
+	return next
+}
+
+func (g *Gate) drain() {
+	defer g.Contain("drain")
+	g.deliver(g.o.Engine.Drain(Now(), g.events[:0]))
+}
+
+func (g *Gate) deliver(events []limiter.Event) {
+	if len(events) > 0 {
+		g.o.Deliver(events)
+	}
+	g.events = events
+}
+
+// byPolicy is the outcome when no decision can be had.
+func (g *Gate) byPolicy() limiter.Outcome {
+	if g.o.Fail == limiter.BootOpen {
+		return limiter.Outcome{Verdict: limiter.Admit}
+	}
+	return limiter.Outcome{Verdict: limiter.Reject, Reason: InternalError, RetryAfter: time.Second}
+}
+
+// barrier turns a panic of a decision into the policy's outcome.
+func (g *Gate) barrier(out *limiter.Outcome) {
+	if p := recover(); p != nil {
+		g.report("decision", p)
+		*out = g.byPolicy()
+	}
+}
+
+// Contain is deferred by goroutines and callbacks beside the gate: it recovers
+// a panic, counts it and logs it.
+func (g *Gate) Contain(where string) {
+	if p := recover(); p != nil {
+		g.report(where, p)
+	}
+}
+
+// report counts every panic and logs the first ones in full: a fault that
+// repeats with every request must not fill the disk.
+func (g *Gate) report(where string, p any) {
+	const logged = 10
+	if n := g.panics.Add(1); n <= logged && g.o.Log != nil {
+		g.o.Log(fmt.Sprintf("titrate: recovered a panic in %s (%d so far; this is a bug, please report it): %v\n%s", where, n, p, debug.Stack()))
+	}
+}

@@ -1,0 +1,197 @@
+// Package meter turns the engine's running totals into Envoy's metrics.
+//
+// # Model
+//
+// Requests touch no metric: the engine counts in its own memory, and Envoy's
+// main thread publishes twice a second what has been added. The outcomes of
+// titrate_requests_total are disjoint, so their sum is the number of decided
+// requests; what can be true beside an outcome (waited, marked, shadowed) has a
+// counter of its own. Labels are pools and outcomes only, never tenants or
+// clients: the number of series is bounded by the configuration.
+//
+// Publishing costs O(pools × outcomes), and O(key table) every ten seconds for
+// the number of live keys.
+package meter
+
+import (
+	"github.com/titrate/titrate/control/limiter"
+)
+
+// Metric is one metric of the table.
+type Metric uint8
+
+// The metrics; the table below has their names.
+const (
+	Requests Metric = iota
+	Waited
+	Marked
+	Shadowed
+	Overflow
+	Panics
+	LinkSessions
+	LinkMalformed
+	ConfigRefused
+	Held
+	Keys
+	KeysContended
+	LinkConnected
+	ConfigRevision
+	SharesEpoch
+	SharesStale
+	metrics
+)
+
+// Definition is a metric's name and labels.
+type Definition struct {
+	Name   string
+	Labels []string
+	Gauge  bool
+}
+
+// Table defines each Metric, in order.
+var Table = [metrics]Definition{
+	Requests:       {"titrate_requests_total", []string{"pool", "outcome"}, false},
+	Waited:         {"titrate_waited_total", []string{"pool"}, false},
+	Marked:         {"titrate_marked_total", []string{"pool"}, false},
+	Shadowed:       {"titrate_shadowed_total", []string{"pool"}, false},
+	Overflow:       {"titrate_overflow_total", nil, false},
+	Panics:         {"titrate_panics_total", nil, false},
+	LinkSessions:   {"titrate_link_sessions_total", nil, false},
+	LinkMalformed:  {"titrate_link_malformed_total", nil, false},
+	ConfigRefused:  {"titrate_config_refused_total", nil, false},
+	Held:           {"titrate_held", nil, true},
+	Keys:           {"titrate_keys", nil, true},
+	KeysContended:  {"titrate_keys_contended", nil, true},
+	LinkConnected:  {"titrate_link_connected", nil, true},
+	ConfigRevision: {"titrate_config_revision", nil, true},
+	SharesEpoch:    {"titrate_shares_epoch", nil, true},
+	SharesStale:    {"titrate_shares_stale", nil, true},
+}
+
+// NoPool is the label of requests that reached no pool.
+const NoPool = "-"
+
+// The outcomes of Requests beside the reasons of a refusal.
+const (
+	Admitted  = "admitted"  // waited, marked and shadowed ones included
+	Cancelled = "cancelled" // gone while it waited
+	Booted    = "booted"    // admitted before the first configuration
+	Bypassed  = "bypassed"  // of an unknown tenant, admitted
+	Unpooled  = "unpooled"  // to an unknown pool, admitted
+)
+
+// Sink is where metrics go: Envoy, or a test.
+type Sink interface {
+	// Count adds to a counter; labels are in the order of its definition.
+	Count(m Metric, delta uint64, labels ...string)
+	// Set sets a gauge.
+	Set(m Metric, value uint64)
+}
+
+// Source is what is read beside the engine's Stats.
+type Source struct {
+	Panics, LinkSessions, LinkMalformed, ConfigRefused uint64
+	LinkConnected                                      bool
+}
+
+// keysEvery is how many publications share one count of the live keys.
+const keysEvery = 20
+
+// Meter remembers what it has published. One caller at a time.
+type Meter struct {
+	engine *limiter.Engine
+	sink   Sink
+	now    func() int64
+	stats  limiter.Stats
+	sent   map[series]uint64
+	round  int
+}
+
+type series struct {
+	metric        Metric
+	pool, outcome string
+}
+
+// New returns a meter of the engine; now is the engine's clock.
+func New(engine *limiter.Engine, sink Sink, now func() int64) *Meter {
+	return &Meter{engine: engine, sink: sink, now: now, sent: map[series]uint64{}}
+}
+
+// Publish sends what has changed since the last call.
+func (m *Meter) Publish(src Source) {
+	keys := m.round%keysEvery == 0
+	m.round++
+	m.stats.Keys = -1
+	if keys {
+		m.stats.Keys = 0
+	}
+	m.engine.Stats(m.now(), &m.stats)
+	s := &m.stats
+	for i := range s.Pools {
+		m.pool(&s.Pools[i])
+	}
+	for r, n := range s.Rejected {
+		m.count(Requests, n, NoPool, limiter.Reason(r).String())
+	}
+	m.count(Requests, s.Booted, NoPool, Booted)
+	m.count(Requests, s.Bypassed, NoPool, Bypassed)
+	m.count(Requests, s.Unpooled, NoPool, Unpooled)
+	m.count(Overflow, s.Overflow)
+	m.count(Panics, src.Panics)
+	m.count(LinkSessions, src.LinkSessions)
+	m.count(LinkMalformed, src.LinkMalformed)
+	m.count(ConfigRefused, src.ConfigRefused)
+	m.gauges(src, keys)
+}
+
+func (m *Meter) pool(p *limiter.PoolStats) {
+	m.count(Requests, p.Admitted, p.Pool, Admitted)
+	m.count(Requests, p.Cancelled, p.Pool, Cancelled)
+	for r, n := range p.Rejected {
+		m.count(Requests, n, p.Pool, limiter.Reason(r).String())
+	}
+	m.count(Waited, p.Waited, p.Pool)
+	m.count(Marked, p.Marked, p.Pool)
+	m.count(Shadowed, p.Shadowed, p.Pool)
+}
+
+func (m *Meter) gauges(src Source, keys bool) {
+	s := &m.stats
+	if keys {
+		m.sink.Set(Keys, uint64(s.Keys))
+	}
+	m.sink.Set(Held, uint64(max(s.Held, 0))) // Envoy's gauges wrap below zero
+	m.sink.Set(KeysContended, uint64(s.Contended))
+	m.sink.Set(ConfigRevision, uint64(max(s.Revision, 0)))
+	m.sink.Set(SharesEpoch, uint64(max(s.Shares.Epoch, 0)))
+	m.sink.Set(SharesStale, flag(s.Shares.Stale))
+	m.sink.Set(LinkConnected, flag(src.LinkConnected))
+}
+
+// count publishes the growth of a total. A total that went back, which would
+// be a fault of its source, publishes nothing until it has caught up.
+func (m *Meter) count(metric Metric, total uint64, labels ...string) {
+	if total == 0 {
+		return
+	}
+	key := series{metric: metric}
+	switch len(labels) {
+	case 2:
+		key.pool, key.outcome = labels[0], labels[1]
+	case 1:
+		key.pool = labels[0]
+	}
+	last := m.sent[key]
+	if total <= last {
+		return
+	}
+	m.sent[key] = total
+	m.sink.Count(metric, total-last, labels...)
+}
+
+func flag(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}

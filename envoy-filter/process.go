@@ -1,0 +1,246 @@
+package main
+
+/*
+#include <stdlib.h>
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/envoy-filter/gate"
+	"github.com/titrate/titrate/envoy-filter/meter"
+	"github.com/titrate/titrate/envoy-filter/settings"
+	"github.com/titrate/titrate/envoy-filter/uplink"
+	"github.com/titrate/titrate/proto/link"
+)
+
+// moduleName is what filter_name and extension_name must say.
+const moduleName = "titrate"
+
+// process is the state that all configurations of an Envoy share.
+type process struct {
+	gate   *gate.Gate
+	meter  *meter.Meter
+	link   *uplink.Client
+	cancel context.CancelFunc
+	ctx    context.Context
+	done   chan struct{} // the link's goroutine has ended
+	start  sync.Once
+	stop   sync.Once
+}
+
+// theProcess is set once, by the bootstrap extension, before any request.
+var theProcess atomic.Pointer[process]
+
+// titrateInit is called when Envoy has loaded the module, on its main thread.
+// 0 refuses to be loaded.
+//
+//export titrateInit
+func titrateInit() C.int {
+	if missing := C.titrate_missing_symbol(); missing != nil {
+		// Envoy's log function may be what is missing.
+		fmt.Fprintf(os.Stderr, "titrate: this Envoy has no %s; libtitrate.so needs Envoy 1.40\n", C.GoString(missing))
+		return 0
+	}
+	if other := C.titrate_other_go_runtime(); other != nil {
+		logTo(levelError, fmt.Sprintf("titrate: %s carries a Go runtime; an Envoy process has room for one only, remove one of the two modules", C.GoString(other)))
+		return 0
+	}
+	setProcs(int(C.titrate_concurrency()))
+	return 1
+}
+
+// setProcs gives each worker room for its calls beside the ticker, the link
+// and the collector: with fewer, a worker waits for a processor, up to 14 ms.
+func setProcs(workers int) { runtime.GOMAXPROCS(2*workers + 4) }
+
+// titrateBootstrapConfig reads the process's configuration and makes its
+// state; nothing runs yet. 0 refuses it.
+//
+//export titrateBootstrapConfig
+func titrateBootstrapConfig(envoy C.abi_bootstrap, name, config C.abi_bytes) (ok C.int) {
+	defer refuseOnPanic("the bootstrap configuration", func() { ok = 0 })
+	if err := bootstrap(envoy, text(name), text(config)); err != nil {
+		logTo(levelError, err.Error())
+		return 0
+	}
+	return 1
+}
+
+func bootstrap(envoy C.abi_bootstrap, name, config string) error {
+	if name != moduleName {
+		return fmt.Errorf("titrate: extension_name is %q, %q is needed", name, moduleName)
+	}
+	if theProcess.Load() != nil {
+		return fmt.Errorf("titrate: a second bootstrap extension of module %s; one per Envoy is enough", moduleName)
+	}
+	b, err := settings.ParseBootstrap([]byte(config))
+	if err != nil {
+		return err
+	}
+	if b.Concurrency > 0 {
+		setProcs(b.Concurrency)
+	}
+	sink, err := newSink(envoy)
+	if err != nil {
+		return err
+	}
+	theProcess.Store(newProcess(b, sink))
+	return nil
+}
+
+func newProcess(b *settings.Bootstrap, sink *sink) *process {
+	engine := limiter.New(limiter.Options{
+		Keys: b.Keys, Unknown: b.Unknown, Boot: b.Boot, Replica: b.Replica, Start: gate.Now(),
+	})
+	p := &process{done: make(chan struct{})}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.meter = meter.New(engine, sink, gate.Now)
+	p.gate = gate.New(gate.Options{
+		Engine:  engine,
+		Fail:    b.Boot,
+		Deliver: new(releaser).deliver,
+		Log:     func(text string) { logTo(levelError, text) },
+	})
+	p.link = uplink.New(uplink.Options{
+		Socket: b.AgentSocket, Engine: engine, Now: gate.Now, Contain: p.gate.Contain,
+		Hello: link.Hello{
+			Replica: b.Replica, Weight: b.Weight, PID: os.Getpid(), Generation: uint64(time.Now().UnixNano()),
+		},
+		Log: func(text string) { logTo(levelInfo, text) },
+	})
+	return p
+}
+
+func (p *process) numbers() meter.Source {
+	s := &p.link.Status
+	return meter.Source{
+		Panics: p.gate.Panics(), LinkSessions: s.Sessions.Load(), LinkMalformed: s.Malformed.Load(),
+		ConfigRefused: s.Refused.Load(), LinkConnected: s.Connected.Load(),
+	}
+}
+
+// titratePublish brings Envoy's metrics up to date; on its main thread only.
+//
+//export titratePublish
+func titratePublish() { theProcess.Load().publish() }
+
+func (p *process) publish() {
+	defer p.gate.Contain("metrics")
+	p.meter.Publish(p.numbers())
+}
+
+// titrateStart runs the ticker and the link. 0: nothing runs, since Envoy only
+// validates its configuration.
+//
+//export titrateStart
+func titrateStart() C.int {
+	p := theProcess.Load()
+	if C.titrate_validating() {
+		return 0
+	}
+	p.start.Do(func() {
+		p.gate.Start()
+		go func() {
+			defer close(p.done)
+			defer p.gate.Contain("the link")
+			p.link.Run(p.ctx)
+		}()
+	})
+	return 1
+}
+
+// stopPatience bounds how long Envoy's exit waits for the link's goroutine; it
+// calls Envoy for its log only.
+const stopPatience = time.Second
+
+// titrateStop ends the link and the ticker and releases what is held. Envoy
+// waits for it; afterwards nothing of this module calls Envoy by itself.
+//
+//export titrateStop
+func titrateStop() {
+	p := theProcess.Load()
+	if p == nil {
+		return
+	}
+	p.stop.Do(func() {
+		p.cancel()
+		started := true
+		p.start.Do(func() { started = false })
+		if started {
+			select {
+			case <-p.done:
+			case <-time.After(stopPatience):
+			}
+		}
+		p.gate.Stop()
+		p.publish()
+	})
+}
+
+// titrateFilterConfig reads the configuration of an HTTP filter, or of a route
+// that overrides it. NULL refuses it; Envoy then keeps the previous one.
+//
+//export titrateFilterConfig
+func titrateFilterConfig(name, config C.abi_bytes, route C.int) (rules *C.struct_titrate_rules) {
+	defer refuseOnPanic("a filter configuration", func() { rules = nil })
+	f, err := filter(text(name), text(config), route != 0)
+	if err != nil {
+		logTo(levelError, err.Error())
+		return nil
+	}
+	return compile(f)
+}
+
+func filter(name, config string, route bool) (*settings.Filter, error) {
+	if name != moduleName {
+		return nil, fmt.Errorf("titrate: filter_name is %q, %q is needed", name, moduleName)
+	}
+	if theProcess.Load() == nil && !bool(C.titrate_validating()) {
+		return nil, fmt.Errorf("titrate: an HTTP filter without the bootstrap extension; add envoy.bootstrap.dynamic_modules with extension_name %s", moduleName)
+	}
+	if route {
+		return settings.ParseRoute([]byte(config))
+	}
+	return settings.ParseFilter([]byte(config))
+}
+
+// compile copies the settings into C's memory, where every request reads them.
+func compile(f *settings.Filter) *C.struct_titrate_rules {
+	rules := C.titrate_rules_new()
+	for _, s := range []struct {
+		from []settings.Source
+		to   *C.struct_titrate_sources
+	}{{f.Tenant, &rules.tenant}, {f.Client, &rules.client}, {f.Pool, &rules.pool}, {f.Cost, &rules.cost}} {
+		for _, source := range s.from {
+			text := C.CString(source.Text)
+			C.titrate_sources_add(s.to, C.int(source.Kind), text, C.size_t(len(source.Text)), C.double(source.Number))
+			C.free(unsafe.Pointer(text))
+		}
+	}
+	if f.Enabled != nil {
+		rules.enabled = C.TITRATE_OFF
+		if *f.Enabled {
+			rules.enabled = C.TITRATE_ON
+		}
+	}
+	return rules
+}
+
+// refuseOnPanic is deferred where a configuration is read.
+func refuseOnPanic(where string, refuse func()) {
+	if p := recover(); p != nil {
+		logTo(levelError, fmt.Sprintf("titrate: recovered a panic in %s; this is a bug, please report it: %v", where, p))
+		refuse()
+	}
+}

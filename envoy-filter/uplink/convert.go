@@ -1,0 +1,139 @@
+package uplink
+
+import (
+	"fmt"
+
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/proto/link"
+)
+
+// The link's types have the field names of the engine's, but live in a module
+// that knows no engine. Structs whose fields are the same types in the same
+// order convert at no cost; the compiler checks that they still do.
+
+var laws = map[link.Law]limiter.Law{
+	"": limiter.VariableStructure, link.VariableStructure: limiter.VariableStructure,
+	link.DropTail: limiter.DropTail, link.Police: limiter.Police,
+}
+
+var modes = map[link.Mode]limiter.Mode{
+	"": limiter.Enforce, link.Enforce: limiter.Enforce, link.Shadow: limiter.Shadow, link.Off: limiter.Off,
+}
+
+var losses = map[link.OnLoss]limiter.OnLoss{
+	"": limiter.Freeze, link.Freeze: limiter.Freeze, link.SafeRate: limiter.SafeRate, link.Open: limiter.Open,
+}
+
+// convert looks a name up and names the place of one that is unknown, which a
+// newer agent may send.
+func convert[K ~string, V any](names map[K]V, place string, name K, err *error) V {
+	v, ok := names[name]
+	if !ok && *err == nil {
+		*err = fmt.Errorf("uplink: %s: %q is unknown to this filter", place, string(name))
+	}
+	return v
+}
+
+// Config converts a configuration; an enumeration that this build does not
+// know is an error that names its place.
+func Config(c *link.Config) (*limiter.Config, error) {
+	var err error
+	out := &limiter.Config{Revision: c.Revision, Seed: c.Seed}
+	for _, p := range c.Pools {
+		place := "pool " + p.Name
+		out.Pools = append(out.Pools, limiter.Pool{
+			Name: p.Name, Capacity: p.Capacity, Queue: queue(place, p.Queue, &err),
+			OnLoss: convert(losses, place+".on_loss", p.OnLoss, &err), HardExpiry: p.HardExpiry,
+		})
+	}
+	for _, t := range c.Tenants {
+		out.Tenants = append(out.Tenants, tenant(t, &err))
+	}
+	return out, err
+}
+
+func tenant(t link.Tenant, err *error) limiter.Tenant {
+	out := limiter.Tenant{Name: t.Name, Weight: t.Weight}
+	for _, l := range t.Limits {
+		out.Limits = append(out.Limits, limit("tenant "+t.Name+", limit "+l.Name, l, err))
+	}
+	for _, q := range t.Quotas {
+		out.Quotas = append(out.Quotas, limiter.Quota{
+			Pool: q.Pool, Guaranteed: q.Guaranteed, Max: q.Max,
+			Mode: convert(modes, "tenant "+t.Name+", quota "+q.Pool+".mode", q.Mode, err),
+		})
+	}
+	return out
+}
+
+func limit(place string, l link.Limit, err *error) limiter.Limit {
+	out := limiter.Limit{
+		Name: l.Name, PerTenant: l.PerTenant, Rate: l.Rate, Burst: l.Burst, Pools: l.Pools,
+		Queue: queue(place, l.Queue, err), Mode: convert(modes, place+".mode", l.Mode, err), Strict: l.Strict,
+	}
+	if len(l.Overrides) > 0 {
+		out.Overrides = make(map[string]limiter.RateBurst, len(l.Overrides))
+		for client, rb := range l.Overrides {
+			out.Overrides[client] = limiter.RateBurst(rb)
+		}
+	}
+	return out
+}
+
+func queue(place string, q link.Queue, err *error) limiter.Queue {
+	return limiter.Queue{
+		Law:         convert(laws, place+".queue.law", q.Law, err),
+		DelayTarget: q.DelayTarget, MaxWait: q.MaxWait, MaxRequests: q.MaxRequests,
+	}
+}
+
+// each converts a slice element by element.
+func each[From, To any](in []From, f func(From) To) []To {
+	if in == nil {
+		return nil
+	}
+	out := make([]To, len(in))
+	for i, v := range in {
+		out[i] = f(v)
+	}
+	return out
+}
+
+// Shares converts shares.
+func Shares(s *link.Shares) *limiter.Shares {
+	return &limiter.Shares{
+		Epoch: s.Epoch, Revision: s.Revision, Stale: s.Stale,
+		Flows: each(s.Flows, func(f link.Share) limiter.Share { return limiter.Share(f) }),
+		Pools: each(s.Pools, func(p link.PoolShare) limiter.PoolShare { return limiter.PoolShare(p) }),
+	}
+}
+
+// Sums converts sums.
+func Sums(s *link.Sums) *limiter.Sums {
+	return &limiter.Sums{
+		Replicas: s.Replicas, TotalWeight: s.TotalWeight, Weight: s.Weight, Lag: s.Lag, Absent: s.Absent,
+		Isolation: limiter.Isolation(s.Isolation),
+		Flows:     each(s.Flows, func(f link.FlowSum) limiter.FlowSum { return limiter.FlowSum(f) }),
+		Keys:      each(s.Keys, func(k link.KeySum) limiter.KeySum { return limiter.KeySum(k) }),
+	}
+}
+
+// claims converts claims into memory that is used again.
+func claims(c *limiter.Claims, out *link.Claims) {
+	out.Flows, out.Keys = out.Flows[:0], out.Keys[:0]
+	for _, f := range c.Flows {
+		out.Flows = append(out.Flows, link.FlowClaim(f))
+	}
+	for _, k := range c.Keys {
+		out.Keys = append(out.Keys, link.KeyClaim(k))
+	}
+	out.Withdrawn = c.Withdrawn
+}
+
+// report converts a report into memory that is used again.
+func report(r *limiter.Report, out *link.Report) {
+	out.Interval, out.Flows = r.Interval, out.Flows[:0]
+	for _, f := range r.Flows {
+		out.Flows = append(out.Flows, link.FlowReport(f))
+	}
+}

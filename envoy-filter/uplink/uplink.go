@@ -1,0 +1,273 @@
+// Package uplink is the filter's end of the link to the agent beside it.
+//
+// # Model
+//
+// One goroutine dials the agent's Unix socket, for ever, with a backoff that
+// ends at one second. On each connection the two Hellos fix the version; then
+// one goroutine hands what the agent says to the engine (configuration, shares,
+// sums), and another writes what the engine has to tell: claims every 50 ms if
+// there are any, a report every 250 ms, a heartbeat every second. All of it is
+// state, except reports, which the engine adds up until one is taken; so a
+// lost connection loses at most the report that was being written.
+//
+// # Invariants
+//
+//   - No request ever waits for the link: the engine's data path is called by
+//     nobody here, and a peer that does not read is cut off after [link.DeadAfter].
+//   - With the agent gone the engine goes on with what it last knew.
+//   - A configuration that the engine refuses leaves the old one in force; the
+//     heartbeat tells the agent which revision was refused, and why.
+//   - Malformed bytes end the connection, nothing else.
+package uplink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/proto/link"
+)
+
+const (
+	claimsEvery = limiter.DefaultPeriod
+	reportEvery = 250 * time.Millisecond
+	dialTimeout = time.Second
+	minBackoff  = 20 * time.Millisecond
+	maxBackoff  = time.Second
+	// longestReason keeps a refusal within a heartbeat's bound.
+	longestReason = 1024
+)
+
+// Options are fixed for a client's life.
+type Options struct {
+	// Socket is the path of the agent's Unix socket.
+	Socket string
+	// Hello introduces this process; its Version is filled in.
+	Hello link.Hello
+	// Engine is told what the agent says and asked what to tell.
+	Engine *limiter.Engine
+	// Now is the engine's clock, in nanoseconds.
+	Now func() int64
+	// Contain is deferred by each goroutine to recover a panic.
+	Contain func(where string)
+	// Log takes what an operator must know: the link's ups and downs,
+	// refused configurations.
+	Log func(text string)
+}
+
+// Status is what the client knows of the link. Safe for concurrent use.
+type Status struct {
+	Connected atomic.Bool
+	// Revision of the configuration in force, 0 before the first.
+	Revision atomic.Int64
+	// Sessions counts connections on which both Hellos were exchanged,
+	// Malformed those that ended by malformed bytes, Refused the refused
+	// configurations.
+	Sessions, Malformed, Refused atomic.Uint64
+}
+
+// Client keeps the link. Create it with New.
+type Client struct {
+	Status
+	o       Options
+	refusal atomic.Pointer[refusal]
+	claims  limiter.Claims
+	report  limiter.Report
+}
+
+type refusal struct {
+	revision int64
+	reason   string
+}
+
+// New returns a client that has not dialled yet.
+func New(o Options) *Client {
+	o.Hello.Version = link.Version
+	return &Client{o: o}
+}
+
+// Run keeps the link up until the context ends.
+func (c *Client) Run(ctx context.Context) {
+	backoff, quiet := minBackoff, false
+	for ctx.Err() == nil {
+		greeted, err := c.once(ctx)
+		c.Connected.Store(false)
+		if ctx.Err() != nil {
+			return
+		}
+		if greeted || !quiet {
+			c.o.Log(fmt.Sprintf("titrate: no link to the agent at %s, going on with what is known: %v", c.o.Socket, err))
+		}
+		if quiet = true; greeted {
+			backoff = minBackoff
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(backoff/2 + rand.N(backoff/2)):
+		}
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// once is one connection's life. greeted: both Hellos were exchanged.
+func (c *Client) once(ctx context.Context) (greeted bool, err error) {
+	defer c.o.Contain("the link")
+	dialer := net.Dialer{Timeout: dialTimeout}
+	conn, err := dialer.DialContext(ctx, "unix", c.o.Socket)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	w := link.NewWriter(deadline{conn})
+	r := link.NewReader(link.Alive(conn, link.DeadAfter))
+	if err := c.greet(r, w); err != nil {
+		return false, c.note(err)
+	}
+	c.Sessions.Add(1)
+	c.Connected.Store(true)
+	c.o.Log("titrate: linked to the agent at " + c.o.Socket)
+	ended := make(chan struct{})
+	writer := make(chan struct{})
+	go func() {
+		defer close(writer)
+		defer conn.Close() // wakes the reader
+		defer c.o.Contain("the link's writer")
+		c.tell(w, ended)
+	}()
+	err = c.listen(r)
+	close(ended)
+	conn.Close()
+	<-writer
+	return true, c.note(err)
+}
+
+// note counts the connections that malformed bytes ended.
+func (c *Client) note(err error) error {
+	var format *link.FormatError
+	if errors.As(err, &format) {
+		c.Malformed.Add(1)
+	}
+	return err
+}
+
+func (c *Client) greet(r *link.Reader, w *link.Writer) error {
+	if err := w.Write(&c.o.Hello); err != nil {
+		return fmt.Errorf("uplink: say hello: %w", err)
+	}
+	m, err := r.Next()
+	if err != nil {
+		return fmt.Errorf("uplink: hear the agent's hello: %w", err)
+	}
+	hello, ok := m.(*link.Hello)
+	if !ok {
+		return fmt.Errorf("uplink: the agent began with %T, a Hello is needed", m)
+	}
+	version, err := link.Negotiate(hello.Version)
+	if err != nil {
+		return err
+	}
+	w.SetVersion(version)
+	return nil
+}
+
+// listen hands what the agent says to the engine until the link ends.
+func (c *Client) listen(r *link.Reader) error {
+	for {
+		m, err := r.Next()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return errors.New("the agent closed the link")
+			}
+			return err
+		}
+		switch m := m.(type) {
+		case *link.Config:
+			c.configure(m)
+		case *link.Shares:
+			c.o.Engine.SetShares(Shares(m)) // which refuses an older epoch
+		case *link.Sums:
+			c.o.Engine.SetSums(c.o.Now(), Sums(m))
+		case *link.Heartbeat, *link.Hello:
+		default:
+			return fmt.Errorf("uplink: an agent does not send %T", m)
+		}
+	}
+}
+
+func (c *Client) configure(m *link.Config) {
+	config, err := Config(m)
+	if err == nil {
+		err = c.o.Engine.Apply(config)
+	}
+	if err != nil {
+		c.Refused.Add(1)
+		reason := err.Error()
+		c.refusal.Store(&refusal{m.Revision, reason[:min(len(reason), longestReason)]})
+		c.o.Log(fmt.Sprintf("titrate: configuration revision %d refused, revision %d stays in force: %v", m.Revision, c.Revision.Load(), err))
+		return
+	}
+	c.refusal.Store(nil)
+	c.Revision.Store(m.Revision)
+}
+
+// tell writes until the link ends or a write fails.
+func (c *Client) tell(w *link.Writer, ended <-chan struct{}) {
+	var claimed link.Claims
+	var reported link.Report
+	silent, sequence := false, uint64(0)
+	ticker := time.NewTicker(claimsEvery)
+	defer ticker.Stop()
+	for tick := 0; ; tick++ {
+		if tick%int(link.HeartbeatEvery/claimsEvery) == 0 {
+			if w.Write(c.heartbeat(sequence)) != nil {
+				return
+			}
+			sequence++
+		}
+		c.claims.Reset()
+		c.o.Engine.Claims(c.o.Now(), &c.claims)
+		claims(&c.claims, &claimed)
+		empty := len(claimed.Flows)+len(claimed.Keys)+len(claimed.Withdrawn) == 0
+		if (!empty || !silent) && w.Write(&claimed) != nil {
+			return
+		}
+		silent = empty
+		if tick%int(reportEvery/claimsEvery) == 0 {
+			c.o.Engine.Report(c.o.Now(), &c.report)
+			report(&c.report, &reported)
+			if w.Write(&reported) != nil {
+				return
+			}
+		}
+		select {
+		case <-ended:
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (c *Client) heartbeat(sequence uint64) *link.Heartbeat {
+	h := &link.Heartbeat{Sequence: sequence, Revision: c.Revision.Load()}
+	if r := c.refusal.Load(); r != nil {
+		h.Refused, h.Reason = r.revision, r.reason
+	}
+	return h
+}
+
+// deadline gives each write of a message DeadAfter to be taken.
+type deadline struct{ net.Conn }
+
+func (d deadline) Write(b []byte) (int, error) {
+	if err := d.SetWriteDeadline(time.Now().Add(link.DeadAfter)); err != nil {
+		return 0, err
+	}
+	return d.Conn.Write(b)
+}
