@@ -48,6 +48,7 @@ func (e *Engine) enqueue(f *flow, rt *route, client string, now, cost int64, tic
 	key := clientKey(f.salt, client)
 	en := entry{ticket: ticket, since: now, cost: cost, route: rt}
 	if s := q.find(key); s != nil && s.held > 0 { // behind its own earlier ones
+		e.want(s.by, client, now, cost)
 		ref := refusal{by: s.by, wait: e.turn(s, now, cost)}
 		if ref.hopeless() || s.held >= s.by.queue.MaxRequests || q.full() {
 			return f.refusedBy(ref, cost), 0
@@ -84,6 +85,14 @@ func (t *totals) add(f *flow, shadow bool, cost int64) {
 	if shadow {
 		f.counts.shadowed.Add(1)
 		f.counts.shadowedCost.Add(cost)
+	}
+}
+
+// want tells a limit of demand that it is not asked to admit yet, because earlier
+// requests of the client wait: what the replica claims must count it.
+func (e *Engine) want(l *limit, client string, now, cost int64) {
+	if _, shared, ok := e.take(l, client, now, cost, false); ok {
+		e.giveBack(l, client, now, cost, shared)
 	}
 }
 

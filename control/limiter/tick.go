@@ -11,6 +11,9 @@ import (
 // what the others do may free it sooner than its own estimate says.
 const recheck = int64(20 * time.Millisecond)
 
+// leastWait keeps a limit that refuses and says "now" from being asked for ever.
+const leastWait = int64(100 * time.Microsecond)
+
 // Tick releases what may go now, expires what waited too long, and steps the
 // controllers of active flows. It appends the events to out and returns it. One
 // caller at a time, every 5 ms while Busy, every 50 ms or so otherwise.
@@ -179,7 +182,9 @@ func (e *Engine) promoteHeld(f *flow, now int64, out []Event) []Event {
 }
 
 // promoteSub makes the held requests of one client eligible, in order, until a
-// limit refuses one.
+// limit refuses one. A limit is asked as of the time for which it had announced
+// that it would admit, not as of the tick that comes after: or each request would
+// lose its limit half a tick.
 func (e *Engine) promoteSub(f *flow, si int32, now int64, out []Event) []Event {
 	q := f.q
 	for q.subs[si].held > 0 && q.subs[si].retryAt <= now {
@@ -190,11 +195,12 @@ func (e *Engine) promoteSub(f *flow, si int32, now int64, out []Event) []Event {
 			return out // its turn comes when the share's queue has room
 		}
 		rt := e.routeNow(f, en)
-		ref := e.charge(rt, s.client, now, en.cost, retry)
+		at := max(s.retryAt, now-recheck)
+		ref := e.charge(rt, s.client, at, en.cost, retry)
 		if ref.by != nil && !ref.hopeless() {
 			s.by = ref.by
-			s.retryAt = now + min(ref.wait, recheck)
-			return out
+			s.retryAt = at + max(min(ref.wait, recheck), leastWait)
+			continue
 		}
 		last := s.held+s.eligible == 1
 		out = e.settle(f, si, i, rt, ref, now, out)
