@@ -152,7 +152,7 @@ func TestCorruptValues(t *testing.T) {
 	}
 }
 
-func TestEtcdStoppedAndBack(t *testing.T) {
+func TestEtcdKilledAndBack(t *testing.T) {
 	etcd, err := storetest.Start(t.TempDir(), "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestEtcdStoppedAndBack(t *testing.T) {
 	s := store.Open(client, "")
 	first := apply(t, s, puts(pool("api", 1))...)
 	batches := s.Watch(t.Context(), first.Revision)
-	etcd.Stop()
+	etcd.Kill()
 
 	calls := map[string]func() error{
 		"Get":      func() error { _, err := s.Get(t.Context(), "pools/api"); return err },
@@ -189,11 +189,11 @@ func TestEtcdStoppedAndBack(t *testing.T) {
 		}
 	}
 
-	back, err := storetest.Start(etcd.Dir(), etcd.Endpoint)
+	back, err := storetest.Start(etcd.Dir, etcd.Endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer back.Stop()
+	defer back.Kill()
 	for {
 		if _, err = s.Apply(t.Context(), puts(pool("back", 1))); !errors.Is(err, store.ErrUnavailable) {
 			break

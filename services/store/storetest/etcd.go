@@ -1,19 +1,25 @@
-// Package storetest gives tests a real etcd: the server itself, embedded, in a
-// temporary directory, on free loopback ports. There is no mock of etcd.
+// Package storetest gives tests a real etcd: the server itself, embedded in a
+// child process of the test (the test binary once more), in a directory of its
+// own, on a free loopback port. There is no mock of etcd, and a test can kill it.
 //
-// One server per test binary is started at the first use and stopped by Main;
-// tests keep apart by a prefix of their own:
+// One server per test binary is started at the first use and ended by Main; tests
+// keep apart by a prefix of their own:
 //
 //	func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 //	func TestX(t *testing.T)    { s := storetest.Open(t); … }
 //
-// A test that stops etcd starts a server of its own with Start.
+// A test that kills etcd starts a server of its own with Start. A child ends when
+// its standard input closes, so that it cannot outlive the test.
 package storetest
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -26,23 +32,54 @@ import (
 	"github.com/titrate/titrate/services/store"
 )
 
+const (
+	// dirVariable and listenVariable turn the test binary into an etcd.
+	dirVariable    = "TITRATE_TEST_ETCD_DIR"
+	listenVariable = "TITRATE_TEST_ETCD_LISTEN"
+	ready          = "etcd ready at "
+	// startTimeout is generous: a loaded machine must not fail a test.
+	startTimeout = 30 * time.Second
+)
+
 // Etcd is a running server.
 type Etcd struct {
 	// Endpoint is its client address, host:port.
 	Endpoint string
-	server   *embed.Etcd
-	dir      string
+	// Dir is its data directory.
+	Dir     string
+	process *exec.Cmd
+	stdin   io.Closer
+	once    sync.Once
 }
 
-// startTimeout is generous: a loaded machine must not fail a test.
-const startTimeout = 30 * time.Second
+var mainCalled bool
 
-// Start runs a server on the data directory. listen is host:port for clients;
-// port 0 takes a free one.
-func Start(dir, listen string) (*Etcd, error) {
+// Main runs a package's tests and ends the shared server. It returns the exit
+// status. In a child it is etcd instead.
+func Main(m *testing.M) int {
+	if dir := os.Getenv(dirVariable); dir != "" {
+		if err := serve(dir, os.Getenv(listenVariable)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	}
+	mainCalled = true
+	status := m.Run()
+	if shared.etcd != nil {
+		shared.etcd.Kill()
+	}
+	if shared.dir != "" {
+		_ = os.RemoveAll(shared.dir)
+	}
+	return status
+}
+
+// serve is etcd until standard input closes.
+func serve(dir, listen string) error {
 	cfg := embed.NewConfig()
 	cfg.Dir = dir
-	cfg.UnsafeNoFsync = true // nothing to survive but a stop in order
+	cfg.UnsafeNoFsync = true // survives a kill of the process, all that tests do
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	client, peer := url.URL{Scheme: "http", Host: listen}, url.URL{Scheme: "http", Host: "127.0.0.1:0"}
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
@@ -50,25 +87,60 @@ func Start(dir, listen string) (*Etcd, error) {
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	server, err := embed.StartEtcd(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("etcd: %w", err)
+		return fmt.Errorf("etcd: %w", err)
 	}
 	select {
 	case <-server.Server.ReadyNotify():
 	case err := <-server.Err():
-		server.Close()
-		return nil, fmt.Errorf("etcd stopped at start: %w", err)
-	case <-time.After(startTimeout):
-		server.Close()
-		return nil, fmt.Errorf("etcd not ready after %s", startTimeout)
+		return fmt.Errorf("etcd stopped at start: %w", err)
 	}
-	return &Etcd{Endpoint: server.Clients[0].Addr().String(), server: server, dir: dir}, nil
+	fmt.Println(ready + server.Clients[0].Addr().String())
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return nil // the process ends with the server in it, as in a crash
 }
 
-// Stop ends the server; its data stays for another Start on the directory.
-func (e *Etcd) Stop() { e.server.Close() }
+// Start runs a server on the data directory. listen is host:port for clients;
+// port 0 takes a free one. The caller kills it.
+func Start(dir, listen string) (*Etcd, error) {
+	if !mainCalled {
+		return nil, errors.New("storetest: TestMain must call storetest.Main, or the child would run the tests")
+	}
+	process := exec.Command(os.Args[0])
+	process.Env = append(os.Environ(), dirVariable+"="+dir, listenVariable+"="+listen)
+	process.Stderr = os.Stderr
+	stdin, err := process.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := process.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := process.Start(); err != nil {
+		return nil, err
+	}
+	e := &Etcd{Dir: dir, process: process, stdin: stdin}
+	giveUp := time.AfterFunc(startTimeout, func() { _ = process.Process.Kill() })
+	defer giveUp.Stop()
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	endpoint, ok := strings.CutPrefix(strings.TrimSpace(line), ready)
+	if err != nil || !ok {
+		e.Kill()
+		return nil, fmt.Errorf("etcd did not start within %s: it said %q", startTimeout, line)
+	}
+	e.Endpoint = endpoint
+	return e, nil
+}
 
-// Dir is its data directory.
-func (e *Etcd) Dir() string { return e.dir }
+// Kill ends the server with SIGKILL; its data stays for another Start. Doing it
+// again does nothing.
+func (e *Etcd) Kill() {
+	e.once.Do(func() {
+		_ = e.process.Process.Kill()
+		_ = e.stdin.Close()
+		_ = e.process.Wait()
+	})
+}
 
 // Client connects to the server; the test closes it at its end.
 func (e *Etcd) Client(t testing.TB) *clientv3.Client {
@@ -88,19 +160,6 @@ var shared struct {
 	err  error
 }
 
-// Main runs a package's tests and stops the shared server. It returns the exit
-// status.
-func Main(m *testing.M) int {
-	status := m.Run()
-	if shared.etcd != nil {
-		shared.etcd.Stop()
-	}
-	if shared.dir != "" {
-		_ = os.RemoveAll(shared.dir)
-	}
-	return status
-}
-
 // Shared returns the server of this test binary.
 func Shared(t testing.TB) *Etcd {
 	t.Helper()
@@ -117,7 +176,7 @@ func Shared(t testing.TB) *Etcd {
 
 // Prefix returns a key prefix for this test alone.
 func Prefix(t testing.TB) string {
-	return "/test/" + strings.ReplaceAll(t.Name(), "/", "-") + "/" + fmt.Sprint(time.Now().UnixNano()) + "/"
+	return fmt.Sprintf("/test/%s/%d/", strings.ReplaceAll(t.Name(), "/", "-"), time.Now().UnixNano())
 }
 
 // Open returns a store on the shared server, under a prefix of this test alone.
