@@ -61,7 +61,8 @@ var wording = map[string]string{
 	verdict.CheckDeviation:   "saturated tenant: deviation from its fair share",
 	verdict.CheckEntitlement: "tenant: admitted over its entitlement",
 	verdict.CheckExcess:      "limited client: most over rate·t + burst, requests",
-	verdict.CheckClientMean:  "limited client: long-run mean/s (its burst once)",
+	verdict.CheckClientMean:  "limited client: long-run mean/s over its limit, at most",
+	verdict.CheckClientLeast: "limited client: long-run mean/s over its limit, at least",
 	verdict.CheckWrongful:    "limited client: wrongful 429s",
 	verdict.CheckFailed:      "failed requests",
 }

@@ -17,6 +17,8 @@ const (
 	// clientMean is the long-run mean of a limited client over its rate, after
 	// the one burst that it may have.
 	clientMean = 1.02
+	// clientLeast is what it gets at least of its rate when it asks for more.
+	clientLeast = .98
 
 	// maxLateP99Ms and maxDropped void a run.
 	maxLateP99Ms = 50

@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"math"
+	"strings"
 
 	"github.com/titrate/titrate/services/dev/scenario"
 )
@@ -13,7 +14,8 @@ const (
 	CheckDeviation   = "fair_deviation"     // |admitted/fair share − 1| of a saturated tenant ≤ bound, in steady
 	CheckEntitlement = "entitlement"        // admitted/entitlement ≥ bound
 	CheckExcess      = "client_excess"      // requests over rate·t + burst ≤ bound
-	CheckClientMean  = "client_mean"        // admitted/s over the run ≤ bound
+	CheckClientMean  = "client_mean"        // admitted/s while it asks for more than its rate ≤ bound
+	CheckClientLeast = "client_mean_least"  // the same ≥ bound
 	CheckWrongful    = "client_wrongful429" // requests ≤ 0
 	CheckFailed      = "failed"             // requests ≤ 0
 )
@@ -51,20 +53,48 @@ func tenantChecks(phase string, t *Tenant) []Check {
 	return out
 }
 
-// meanChecks bound each limited client's admissions over the whole run: its
-// rate within 2 %, beside one burst.
+// meanChecks bound each limited client's mean over every stretch of phases in
+// which it asks for more than its rate: its rate within 2 %, and one burst on top.
 func meanChecks(s *scenario.Scenario, phases []Phase) []Check {
 	var out []Check
-	for i, c := range phases[0].Clients {
-		admitted, seconds := 0.0, 0.0
-		for _, p := range phases {
-			d := p.End - p.MeasuredFrom
-			admitted += p.Clients[i].Admitted * d
-			seconds += d
+	for _, t := range s.Tenants {
+		for _, c := range t.Clients {
+			if c.Limit == nil {
+				continue
+			}
+			for first := 0; first < len(phases); first++ {
+				end := first
+				for end < len(phases) && c.Rates[end] > c.Limit.Rate {
+					end++
+				}
+				if end > first {
+					out = append(out, meanOf(&c, phases[first:end])...)
+					first = end
+				}
+			}
 		}
-		out = append(out, atMost(CheckClientMean, "run", c.Name, admitted/seconds, c.Rate*clientMean+c.Burst/seconds))
 	}
 	return out
+}
+
+func meanOf(c *scenario.Client, stretch []Phase) []Check {
+	admitted, seconds := 0.0, 0.0
+	var names []string
+	for _, p := range stretch {
+		d := p.End - p.MeasuredFrom
+		seconds += d
+		names = append(names, p.Name)
+		for _, x := range p.Clients {
+			if x.Name == c.Name {
+				admitted += x.Admitted * d
+			}
+		}
+	}
+	mean, where := admitted/seconds, strings.Join(names, "+")
+	return []Check{
+		atMost(CheckClientMean, where, c.Name, mean, c.Limit.Rate*clientMean+c.Limit.Burst/seconds),
+		atLeast(CheckClientLeast, where, c.Name, mean, c.Limit.Rate*clientLeast),
+	}
 }
 
 func atMost(name, phase, subject string, value, bound float64) Check {

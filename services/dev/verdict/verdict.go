@@ -78,7 +78,7 @@ type Client struct {
 // Check is one figure beside its bound.
 type Check struct {
 	Name  string `json:"name"`
-	Phase string `json:"phase"` // "run" = the whole run
+	Phase string `json:"phase"` // of several, joined by "+"
 	// Subject is the tenant or client that it is about, if any.
 	Subject string  `json:"subject,omitempty"`
 	Value   float64 `json:"value"`

@@ -119,6 +119,16 @@ func TestEachFaultFailsItsOwnCheck(t *testing.T) {
 				admit(r)
 			}
 		}, CheckExcess},
+		"limit missed by a tenth": {func(r *trace.Record, i int) {
+			if r.Client == "global" && r.T > 14 && i%10 == 0 {
+				admit(r)
+			}
+		}, CheckClientMean},
+		"limited client starved": {func(r *trace.Record, i int) {
+			if r.Client == "global" && r.T > 12 && i%4 == 0 {
+				reject(r)
+			}
+		}, CheckClientLeast},
 		"wrongful 429": {func(r *trace.Record, i int) {
 			if r.Client == "global" && r.T > 1 && r.T < 2 {
 				reject(r)
