@@ -1,0 +1,232 @@
+package stream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	firstPause = 50 * time.Millisecond
+	maxPause   = time.Second
+	// connectTimeout bounds one attempt to reach an address.
+	connectTimeout = 2 * time.Second
+	// maxMessage bounds one received message; configurations are chunked.
+	maxMessage = 16 << 20
+)
+
+// Agent is whom the stream serves. Calls never overlap, but for Report, which
+// may overlap Receive.
+type Agent interface {
+	// Hello opens a stream.
+	Hello() *controlv1.Hello
+	// Report tells what happened since the last call; seq is set here.
+	Report() *controlv1.Report
+	// Receive takes a message and returns what to answer, nil for nothing. An
+	// error ends the stream.
+	Receive(*controlv1.ConnectResponse) (*controlv1.Ack, error)
+}
+
+// Options of a Client.
+type Options struct {
+	Addresses []string          // of coordinators, host:port
+	Dial      []grpc.DialOption // credentials at least
+	Every     time.Duration     // between two reports; default 250 ms
+	Silence   time.Duration     // of a dead stream; default 3 s
+	Log       *slog.Logger
+}
+
+// Client keeps the stream. Safe for concurrent use.
+type Client struct {
+	o     Options
+	agent Agent
+
+	mu      sync.Mutex
+	blocked bool
+	cancel  context.CancelCauseFunc // of the running attempt
+	state   Status
+
+	streams  atomic.Uint64
+	failures atomic.Uint64
+}
+
+// Status is where the stream stands.
+type Status struct {
+	Connected bool   // something was received on it
+	Address   string // connected to, or tried last
+	Error     string // why the last one ended; "" while connected
+	Streams   uint64 // that brought anything, ever
+	Failures  uint64 // that did not
+}
+
+// New makes a client; Run starts it.
+func New(o Options, a Agent) *Client {
+	o.Every = cmp.Or(o.Every, 250*time.Millisecond)
+	o.Silence = cmp.Or(o.Silence, 3*time.Second)
+	return &Client{o: o, agent: a}
+}
+
+// Status returns where the stream stands.
+func (c *Client) Status() Status {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.state
+	s.Streams, s.Failures = c.streams.Load(), c.failures.Load()
+	return s
+}
+
+// Block closes the stream and opens no other until it is lifted. For tests and
+// demonstrations.
+func (c *Client) Block(on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.blocked = on
+	if on && c.cancel != nil {
+		c.cancel(errBlocked)
+	}
+}
+
+// Why an attempt was ended from here.
+var (
+	errBlocked = errors.New("cut off by fault injection")
+	errSilent  = errors.New("the coordinator said nothing for too long")
+)
+
+// Run keeps a stream open until ctx ends.
+func (c *Client) Run(ctx context.Context) error {
+	if len(c.o.Addresses) == 0 {
+		<-ctx.Done()
+		return nil
+	}
+	pause, hint := firstPause, ""
+	for turn := 0; ; {
+		address := hint
+		if address == "" {
+			address = c.o.Addresses[turn%len(c.o.Addresses)]
+			turn++
+		}
+		lived, err := c.attempt(ctx, address)
+		if ctx.Err() != nil {
+			return nil
+		}
+		leader := leaderOf(err)
+		c.ended(address, lived, err)
+		if lived {
+			pause = firstPause
+		}
+		if leader != "" && leader != address && hint == "" {
+			hint = leader // at once, but only once: two may point at each other
+			continue
+		}
+		hint = ""
+		if !sleep(ctx, pause/2+rand.N(pause/2+1)) {
+			return nil
+		}
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// sleep is false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// leaderOf reads the leader's address out of a refusal, "" if there is none.
+func leaderOf(err error) string {
+	s, ok := status.FromError(err)
+	if !ok || s.Code() != codes.FailedPrecondition {
+		return ""
+	}
+	for _, d := range s.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetReason() == "NOT_LEADER" {
+			return info.GetMetadata()["leader"]
+		}
+	}
+	return ""
+}
+
+// ended notes and logs the end of an attempt: the first failure of a kind is
+// worth a line, its repetition is not.
+func (c *Client) ended(address string, lived bool, err error) {
+	if lived {
+		c.streams.Add(1)
+	} else {
+		c.failures.Add(1)
+	}
+	c.mu.Lock()
+	again := !lived && !c.state.Connected && c.state.Error != ""
+	c.state = Status{Address: address, Error: fmt.Sprint(err)}
+	c.mu.Unlock()
+	level := slog.LevelWarn
+	if again || errors.Is(err, errBlocked) {
+		level = slog.LevelDebug
+	}
+	c.o.Log.Log(context.Background(), level, "no stream to the coordinator; what it last said stays in force", "address", address, "error", err)
+}
+
+func (c *Client) received(address string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.state.Connected {
+		c.o.Log.Info("stream to the coordinator", "address", address)
+	}
+	c.state = Status{Connected: true, Address: address}
+}
+
+// begin makes the context of an attempt, which Block can end.
+func (c *Client) begin(ctx context.Context) (context.Context, context.CancelCauseFunc, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.blocked {
+		return nil, nil, errBlocked
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	c.cancel = cancel
+	return ctx, cancel, nil
+}
+
+// attempt runs one stream to its end, which always has an error. lived tells
+// that it brought something.
+func (c *Client) attempt(ctx context.Context, address string) (lived bool, err error) {
+	ctx, cancel, err := c.begin(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer cancel(nil)
+	dial := append([]grpc.DialOption{
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: firstPause, Multiplier: 2, Jitter: .2, MaxDelay: maxPause}, MinConnectTimeout: connectTimeout}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+	}, c.o.Dial...)
+	conn, err := grpc.NewClient(address, dial...)
+	if err != nil {
+		return false, fmt.Errorf("coordinator %s: %w", address, err)
+	}
+	defer conn.Close()
+	s := &session{c: c, address: address, acks: make(chan *controlv1.Ack, 16)}
+	watchdog := time.AfterFunc(c.o.Silence, func() { cancel(errSilent) })
+	defer watchdog.Stop()
+	s.alive = func() { watchdog.Reset(c.o.Silence) }
+	err = s.run(ctx, controlv1.NewControlServiceClient(conn))
+	if cause := context.Cause(ctx); errors.Is(cause, errBlocked) || errors.Is(cause, errSilent) {
+		err = cause
+	}
+	return s.lived, err
+}

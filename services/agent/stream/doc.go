@@ -1,0 +1,21 @@
+// Package stream is the agent's end of the control stream: it keeps one stream
+// open to the coordinator that leads.
+//
+// # Model
+//
+// Coordinators are tried in turn. One that does not lead says who does, and that
+// one is tried next; otherwise, and after any failure, the pause doubles from
+// 50 ms to 1 s, jittered so that a fleet does not return in step. A stream that
+// brings nothing for Silence is dead: leases are renewed each round.
+//
+//	agent                         coordinator
+//	  Hello            ─────────►
+//	  Report, 250 ms   ─────────►
+//	                   ◄─────────   Configuration, then changes
+//	  Ack              ─────────►
+//	                   ◄─────────   Leases, each round
+//
+// What the messages mean is the [Agent]'s business. While there is no stream,
+// nothing happens here that the agent would have to know: what it last knew
+// stays in force.
+package stream
