@@ -105,3 +105,9 @@ func Defaults() Params {
 		Idle: 3 * time.Second, Membership: 30 * time.Second,
 	}
 }
+
+// Idle is what a flow without a lease of its own has, given its pool's idle share.
+func (c *Config) Idle(f Flow, share float64) FlowShare {
+	t := c.terms(f)
+	return FlowShare{Flow: f, Share: math.Min(share, t.max), Bound: ByDemand, Weight: t.weight, Guaranteed: t.guaranteed, Max: t.max}
+}

@@ -287,3 +287,23 @@ func (r *Round) Parts(key Flow) []Part {
 
 // Agents is how many agents were heard within Params.Membership.
 func (r *Round) Agents() int { return len(r.agents) }
+
+// Pool is the outcome for one pool, nil if it is not configured.
+func (o *Outcome) Pool(name string) *PoolShare {
+	i := slices.IndexFunc(o.Pools, func(p PoolShare) bool { return p.Pool == name })
+	if i < 0 {
+		return nil
+	}
+	return &o.Pools[i]
+}
+
+// Flow is the lease of one flow, nil if it has none of its own.
+func (o *Outcome) Flow(key Flow) *FlowShare {
+	i, found := slices.BinarySearchFunc(o.Flows, key, func(f FlowShare, key Flow) int {
+		return cmp.Or(cmp.Compare(f.Pool, key.Pool), cmp.Compare(f.Tenant, key.Tenant))
+	})
+	if !found {
+		return nil
+	}
+	return &o.Flows[i]
+}

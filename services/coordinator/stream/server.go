@@ -89,10 +89,7 @@ func (s *Server) Announce() {
 
 func (s *Server) notify() {
 	for _, one := range s.sessions {
-		select {
-		case one.news <- struct{}{}:
-		default:
-		}
+		one.wake()
 	}
 }
 
@@ -143,7 +140,7 @@ func (s *Server) serve(ctx context.Context, one *session, h *controlv1.Hello) er
 	s.log.Info("agent connected", "agent", one.agent, "version", h.GetVersion(), "revision", h.GetRevision(), "epoch", h.GetEpoch())
 	s.loop.Hello(h)
 	close(one.joined)
-	one.news <- struct{}{}
+	one.wake()
 	err := one.send(ctx)
 	s.log.Info("agent disconnected", "agent", one.agent, "reason", status.Convert(err).Message())
 	return err

@@ -89,6 +89,14 @@ func (s *session) ack(a *controlv1.Ack) {
 	}
 }
 
+// wake tells the sender that there is news; it never blocks.
+func (s *session) wake() {
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
+
 // send sends what is newest whenever there is news, until the stream ends.
 func (s *session) send(ctx context.Context) error {
 	var last *controlv1.Leases

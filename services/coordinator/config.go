@@ -1,0 +1,260 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+
+	"github.com/titrate/titrate/services/coordinator/catalog"
+	"github.com/titrate/titrate/services/coordinator/election"
+	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/coordinator/stream"
+	"github.com/titrate/titrate/services/store"
+	"github.com/titrate/titrate/services/telemetry"
+)
+
+// Config is what an operator can set. Zero values mean the defaults that are
+// given; fields without one are required.
+type Config struct {
+	// Listen is the address of the gRPC server: admin API, control stream, health,
+	// reflection. Default 127.0.0.1:7400.
+	Listen string
+	// Admin is the address of the HTTP server for metrics and health. Default
+	// 127.0.0.1:7401.
+	Admin string
+	// Advertise is how agents and the other coordinators reach Listen, host:port.
+	// Default: the address that Listen got, which must then be a definite one.
+	Advertise string
+	// Name of this process, unique among coordinators. Default: the host name.
+	Name string
+	// Version of the build, for metrics.
+	Version string
+
+	// EtcdEndpoints are host:port or URLs of etcd's members. Required.
+	EtcdEndpoints []string
+	// EtcdSecurity are the TLS files for etcd.
+	EtcdSecurity telemetry.Security
+	// Prefix of everything that Titrate keeps in etcd. Default /titrate.
+	Prefix string
+	// SessionTTL is how long a dead leader keeps the lead. Default 5 s.
+	SessionTTL time.Duration
+
+	// Round is the least time between rounds. Default 250 ms, range 50 ms to 1 min.
+	// Shorter follows demand sooner and costs more messages.
+	Round time.Duration
+	// GossipPeriod is the agents' --period, P in the law for the round. Default 50 ms.
+	GossipPeriod time.Duration
+	// SoftExpiry is after how long without a renewal agents flag shares as stale.
+	// Enforcement goes on. Default 10 s; it should exceed a failover.
+	SoftExpiry time.Duration
+	// Settle is how long a new leader hears reports before its first leases.
+	// Default 2 s. Longer gives slow agents time to find it.
+	Settle time.Duration
+	// Allocation are the numbers of the loop. Default round.Defaults.
+	Allocation round.Params
+	// TopTenants bounds the metrics per tenant: so many per pool, by demand.
+	// Default 100, negative = none.
+	TopTenants int
+	// ShutdownTimeout bounds a stop in order. Default 5 s.
+	ShutdownTimeout time.Duration
+
+	Security telemetry.Security
+	Meters   telemetry.Meters
+	Log      *slog.Logger
+}
+
+// Coordinator is one process of the coordinator, its ports open.
+type Coordinator struct {
+	config  Config
+	log     *slog.Logger
+	client  *clientv3.Client
+	store   *store.Store
+	elector *election.Elector
+	catalog *catalog.Catalog
+	streams *stream.Server
+	loop    *loop
+	metrics *telemetry.Metrics
+	admin   *telemetry.Admin
+	server  *grpc.Server
+	health  *health.Server
+
+	instruments *instruments
+
+	grpcListener, adminListener net.Listener
+}
+
+const (
+	defaultListen = "127.0.0.1:7400"
+	defaultAdmin  = "127.0.0.1:7401"
+	defaultPrefix = "/titrate"
+	minRound      = 50 * time.Millisecond
+	maxRound      = time.Minute
+)
+
+// fill writes the defaults.
+func (c *Config) fill() error {
+	or(&c.Listen, defaultListen)
+	or(&c.Admin, defaultAdmin)
+	or(&c.Prefix, defaultPrefix)
+	or(&c.SessionTTL, 5*time.Second)
+	or(&c.Round, 250*time.Millisecond)
+	or(&c.GossipPeriod, 50*time.Millisecond)
+	or(&c.SoftExpiry, 10*time.Second)
+	or(&c.Settle, 2*time.Second)
+	or(&c.Allocation, round.Defaults())
+	or(&c.TopTenants, 100)
+	or(&c.ShutdownTimeout, 5*time.Second)
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.Name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("--name is not given and the host has no name: %w", err)
+		}
+		c.Name = host
+	}
+	c.Meters.Service, c.Meters.Instance, c.Meters.Version = "titrate-coordinator", c.Name, c.Version
+	return nil
+}
+
+func or[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (c *Config) check() error {
+	var wrong []error
+	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	if len(c.EtcdEndpoints) == 0 {
+		bad("--etcd-endpoints: give at least one, such as 127.0.0.1:2379")
+	}
+	if c.Round < minRound || c.Round > maxRound {
+		bad("--round %s: want %s to %s", c.Round, minRound, maxRound)
+	}
+	if c.SoftExpiry <= 2*c.Round {
+		bad("--soft-expiry %s: want more than two rounds (%s), or shares go stale between two", c.SoftExpiry, 2*c.Round)
+	}
+	if c.SessionTTL < time.Second {
+		bad("--session-ttl %s: want at least 1s, etcd's least", c.SessionTTL)
+	}
+	if c.Advertise != "" {
+		if _, _, err := net.SplitHostPort(c.Advertise); err != nil {
+			bad("--advertise %q: want host:port: %w", c.Advertise, err)
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// Complete fills in defaults, checks everything, opens the ports and connects the
+// parts. It does not wait for etcd. Whoever got a Coordinator must Run it.
+func (c Config) Complete(ctx context.Context) (*Coordinator, error) {
+	if err := c.fill(); err != nil {
+		return nil, err
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	o := &Coordinator{config: c, log: c.Log, catalog: catalog.New()}
+	ok := false
+	defer func() {
+		if !ok {
+			o.release()
+		}
+	}()
+	for _, step := range []func(context.Context) error{o.open, o.connect, o.observe, o.wire} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	ok = true
+	return o, nil
+}
+
+// open opens the ports.
+func (o *Coordinator) open(ctx context.Context) (err error) {
+	c := &o.config
+	if o.grpcListener, err = c.Security.Listen(ctx, "--listen", c.Listen); err != nil {
+		return err
+	}
+	if o.adminListener, err = c.Security.Listen(ctx, "--admin", c.Admin); err != nil {
+		return err
+	}
+	if c.Advertise != "" {
+		return nil
+	}
+	address := o.grpcListener.Addr().(*net.TCPAddr)
+	if address.IP.IsUnspecified() {
+		return fmt.Errorf("--listen %s opens every interface: say with --advertise host:port how agents reach this coordinator", c.Listen)
+	}
+	c.Advertise = address.String()
+	return nil
+}
+
+// connect makes etcd's client, which dials in the background.
+func (o *Coordinator) connect(context.Context) error {
+	c := &o.config
+	secure, err := c.EtcdSecurity.ClientTLS()
+	if err != nil {
+		return fmt.Errorf("TLS for etcd: %w", err)
+	}
+	o.client, err = clientv3.New(clientv3.Config{
+		Endpoints: c.EtcdEndpoints, TLS: secure, Logger: zap.NewNop(),
+		DialTimeout: 3 * time.Second, DialKeepAliveTime: 5 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
+		MaxCallRecvMsgSize: 64 << 20,
+	})
+	if err != nil {
+		return fmt.Errorf("--etcd-endpoints %v: %w", c.EtcdEndpoints, err)
+	}
+	o.store = store.Open(o.client, c.Prefix+"/v1alpha1/")
+	o.elector = election.New(election.Config{
+		Client: o.client, Prefix: c.Prefix + "/election", Address: c.Advertise, TTL: c.SessionTTL, Log: o.log,
+	})
+	return nil
+}
+
+// observe makes metrics and the admin server.
+func (o *Coordinator) observe(ctx context.Context) (err error) {
+	if o.metrics, err = o.config.Meters.Open(ctx); err != nil {
+		return err
+	}
+	o.admin, err = telemetry.NewAdmin(o.metrics, o.config.Security, o.log)
+	return err
+}
+
+// release undoes what Complete began.
+func (o *Coordinator) release() {
+	if o.grpcListener != nil {
+		o.grpcListener.Close()
+	}
+	if o.adminListener != nil {
+		o.adminListener.Close()
+	}
+	if o.client != nil {
+		o.client.Close()
+	}
+	if o.metrics != nil {
+		closing, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := o.metrics.Close(closing); err != nil {
+			o.log.Debug("metrics not flushed", "error", err)
+		}
+	}
+}
+
+// Address is where the gRPC server listens.
+func (o *Coordinator) Address() string { return o.grpcListener.Addr().String() }
+
+// AdminAddress is where the HTTP server listens.
+func (o *Coordinator) AdminAddress() string { return o.adminListener.Addr().String() }

@@ -1,0 +1,153 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/titrate/titrate/services/coordinator/election"
+	"github.com/titrate/titrate/services/coordinator/round"
+)
+
+// errSettling is the answer to questions before the first shares of a term.
+var errSettling = errors.New("this coordinator has just been elected and hears the agents' reports first")
+
+// instruments are the coordinator's metrics. Per tenant there are at most
+// Config.TopTenants series of each kind in a pool: those of the highest demand.
+type instruments struct {
+	o        *Coordinator
+	meter    metric.Meter
+	failures []error
+
+	duration metric.Float64Histogram
+	nacks    metric.Int64Counter
+
+	streams, members, epoch, leader, revision                     metric.Int64ObservableGauge
+	capacity, demand, admitted, price, fair, infeasible, standing metric.Float64ObservableGauge
+	flowDemand, flowShare, flowAdmitted                           metric.Float64ObservableGauge
+}
+
+func newInstruments(o *Coordinator) (*instruments, error) {
+	m := &instruments{o: o, meter: o.metrics.Meter("github.com/titrate/titrate/services/coordinator")}
+	var err error
+	m.duration, err = m.meter.Float64Histogram("titrate_round_duration", metric.WithUnit("s"),
+		metric.WithDescription("Time to compute one round."),
+		metric.WithExplicitBucketBoundaries(.0001, .0003, .001, .003, .01, .03, .1, .3, 1))
+	m.failed(err)
+	m.nacks, err = m.meter.Int64Counter("titrate_configuration_refusals",
+		metric.WithDescription("Configurations that agents refused."))
+	m.failed(err)
+	m.streams = m.whole("titrate_control_streams", "Agents connected.")
+	m.members = m.whole("titrate_members", "Gateways of agents heard lately.")
+	m.epoch = m.whole("titrate_epoch", "Epoch of this coordinator's term; 0 while it follows.")
+	m.leader = m.whole("titrate_leading", "1 while this coordinator leads.")
+	m.revision = m.whole("titrate_configuration_revision", "Revision of the configuration that is known.")
+	m.capacity = m.rate("titrate_pool_capacity", "Capacity, cost units per second.")
+	m.demand = m.rate("titrate_pool_demand", "Measured demand, cost units per second.")
+	m.admitted = m.rate("titrate_pool_admitted", "Admitted, cost units per second.")
+	m.price = m.rate("titrate_pool_price", "Price; 0 while the pool is slack.")
+	m.fair = m.rate("titrate_pool_fair_rate", "Share of weight 1, cost units per second; 0 while slack.")
+	m.infeasible = m.rate("titrate_pool_infeasible", "1 while the guarantees asked for exceed the capacity.")
+	m.standing = m.rate("titrate_pool_standing", "Leased beyond the capacity for guarantees that are not used.")
+	m.flowDemand = m.rate("titrate_flow_demand", "Measured demand of a tenant, cost units per second.")
+	m.flowShare = m.rate("titrate_flow_share", "Share of a tenant, cost units per second.")
+	m.flowAdmitted = m.rate("titrate_flow_admitted", "Admitted of a tenant, cost units per second.")
+	return m, errors.Join(m.failures...)
+}
+
+func (m *instruments) failed(err error) {
+	if err != nil {
+		m.failures = append(m.failures, err)
+	}
+}
+
+func (m *instruments) whole(name, description string) metric.Int64ObservableGauge {
+	g, err := m.meter.Int64ObservableGauge(name, metric.WithDescription(description))
+	m.failed(err)
+	return g
+}
+
+func (m *instruments) rate(name, description string) metric.Float64ObservableGauge {
+	g, err := m.meter.Float64ObservableGauge(name, metric.WithDescription(description))
+	m.failed(err)
+	return g
+}
+
+// register starts the observations; the coordinator's parts must be there.
+func (m *instruments) register() error {
+	_, err := m.meter.RegisterCallback(m.observe, m.streams, m.members, m.epoch, m.leader, m.revision,
+		m.capacity, m.demand, m.admitted, m.price, m.fair, m.infeasible, m.standing,
+		m.flowDemand, m.flowShare, m.flowAdmitted)
+	return err
+}
+
+func (m *instruments) nacked() { m.nacks.Add(context.Background(), 1) }
+
+func (m *instruments) round(took time.Duration) {
+	m.duration.Record(context.Background(), took.Seconds())
+}
+
+func (m *instruments) observe(_ context.Context, to metric.Observer) error {
+	v := m.o.loop.view(time.Now())
+	config, _, _ := m.o.catalog.Config()
+	state, _ := m.o.elector.State()
+	to.ObserveInt64(m.streams, int64(len(m.o.streams.Agents())))
+	to.ObserveInt64(m.members, int64(v.members))
+	to.ObserveInt64(m.epoch, v.epoch)
+	to.ObserveInt64(m.leader, int64(indicator(state.Role == election.Leading)))
+	to.ObserveInt64(m.revision, config.Revision)
+	if v.outcome == nil {
+		return nil
+	}
+	for i := range v.outcome.Pools {
+		m.pool(to, &v.outcome.Pools[i])
+	}
+	for _, f := range top(v.outcome.Flows, m.o.config.TopTenants) {
+		in := metric.WithAttributes(attribute.String("pool", f.Pool), attribute.String("tenant", f.Tenant))
+		to.ObserveFloat64(m.flowDemand, f.Demand, in)
+		to.ObserveFloat64(m.flowShare, f.Share, in)
+		to.ObserveFloat64(m.flowAdmitted, f.Admitted, in)
+	}
+	return nil
+}
+
+func (m *instruments) pool(to metric.Observer, p *round.PoolShare) {
+	in := metric.WithAttributes(attribute.String("pool", p.Pool))
+	to.ObserveFloat64(m.capacity, p.Capacity, in)
+	to.ObserveFloat64(m.demand, p.Demand, in)
+	to.ObserveFloat64(m.admitted, p.Admitted, in)
+	to.ObserveFloat64(m.price, p.Price, in)
+	to.ObserveFloat64(m.fair, p.FairRate, in)
+	to.ObserveFloat64(m.infeasible, indicator(p.Infeasible), in)
+	to.ObserveFloat64(m.standing, p.Standing, in)
+}
+
+func indicator(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// top are the n flows of the highest demand in each pool. flows are sorted by pool.
+func top(flows []round.FlowShare, n int) []round.FlowShare {
+	var out []round.FlowShare
+	for len(flows) > 0 {
+		end := slices.IndexFunc(flows, func(f round.FlowShare) bool { return f.Pool != flows[0].Pool })
+		if end < 0 {
+			end = len(flows)
+		}
+		pool := slices.Clone(flows[:end])
+		slices.SortFunc(pool, func(a, b round.FlowShare) int {
+			return cmp.Or(cmp.Compare(b.Demand, a.Demand), cmp.Compare(a.Tenant, b.Tenant))
+		})
+		out = append(out, pool[:min(len(pool), max(n, 0))]...)
+		flows = flows[end:]
+	}
+	return out
+}

@@ -1,0 +1,221 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	"github.com/titrate/titrate/services/coordinator/election"
+	"github.com/titrate/titrate/services/coordinator/stream"
+	"github.com/titrate/titrate/services/quota"
+)
+
+const (
+	// A dead agent is noticed after these two; a NAT keeps the connection open.
+	keepaliveTime    = 5 * time.Second
+	keepaliveTimeout = 3 * time.Second
+	// maxReport bounds one message of an agent: a report of 10⁵ flows has room.
+	maxReport = 16 << 20
+	// patience is how long etcd may take at start before the log says so.
+	patience = time.Second
+	// nagging is how often the log repeats it.
+	nagging = 10 * time.Second
+)
+
+// wire connects the parts and registers the services.
+func (o *Coordinator) wire(context.Context) error {
+	instruments, err := newInstruments(o)
+	if err != nil {
+		return err
+	}
+	o.loop = &loop{
+		params: o.config.Allocation, settle: o.config.Settle, expiry: o.config.SoftExpiry, log: o.log,
+		nacked: instruments.nacked,
+	}
+	o.streams = stream.New(o.loop, o.catalog, o.log)
+	if err := instruments.register(); err != nil {
+		return err
+	}
+	credentials, err := o.config.Security.ServerCredentials()
+	if err != nil {
+		return err
+	}
+	o.server = grpc.NewServer(
+		grpc.Creds(credentials),
+		grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithMeterProvider(o.metrics.Provider()))),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
+		grpc.MaxRecvMsgSize(maxReport),
+	)
+	o.streams.Register(o.server)
+	quota.New(o.store, &live{o}).Register(o.server)
+	o.health = health.NewServer()
+	grpc_health_v1.RegisterHealthServer(o.server, o.health)
+	reflection.Register(o.server)
+	o.admin.Check("etcd", o.elector.Etcd)
+	o.admin.Check("configuration", func() error {
+		if _, known, _ := o.catalog.Config(); !known {
+			return fmt.Errorf("not read from etcd yet")
+		}
+		return nil
+	})
+	o.instruments = instruments
+	return nil
+}
+
+// Run serves until ctx ends, then stops in order. It returns nil after such a
+// stop, otherwise what broke.
+func (o *Coordinator) Run(ctx context.Context) error {
+	defer o.release()
+	o.log.Info("coordinator starts", "name", o.config.Name, "grpc", o.Address(), "advertise", o.config.Advertise,
+		"admin", o.AdminAddress(), "etcd", o.config.EtcdEndpoints)
+	// The servers outlive ctx until the stop is done.
+	serving, down := context.WithCancel(context.WithoutCancel(ctx))
+	defer down()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return o.admin.Serve(serving, o.adminListener) })
+	group.Go(func() error {
+		if err := o.server.Serve(o.grpcListener); err != nil {
+			return fmt.Errorf("gRPC server on %s: %w", o.Address(), err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		defer down()
+		o.work(ctx)
+		o.stop()
+		return nil
+	})
+	return group.Wait()
+}
+
+// work leads or follows until ctx ends and the lead is given back.
+func (o *Coordinator) work(ctx context.Context) {
+	var group errgroup.Group
+	group.Go(func() error { o.elector.Run(ctx); return nil })
+	group.Go(func() error { o.nag(ctx); return nil })
+	group.Go(func() error {
+		for batch := range o.store.Watch(ctx, 0) {
+			o.catalog.Apply(batch)
+			o.streams.Announce()
+		}
+		return nil
+	})
+	group.Go(func() error { o.terms(ctx); return nil })
+	group.Wait()
+}
+
+// stop ends the streams, then the server.
+func (o *Coordinator) stop() {
+	o.streams.Shut(status.Error(codes.Unavailable, "this coordinator is stopping"))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		o.server.GracefulStop()
+	}()
+	limit := time.NewTimer(o.config.ShutdownTimeout)
+	defer limit.Stop()
+	select {
+	case <-done:
+	case <-limit.C:
+		o.log.Warn("calls are cut off at shutdown", "after", o.config.ShutdownTimeout)
+		o.server.Stop()
+		<-done
+	}
+	o.log.Info("coordinator stopped")
+}
+
+// nag tells in the log that etcd is being waited for at start.
+func (o *Coordinator) nag(ctx context.Context) {
+	for wait := patience; ; wait = nagging {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		if _, known, _ := o.catalog.Config(); known {
+			return
+		}
+		o.log.Warn("waiting for etcd: no configuration yet, nothing is granted", "endpoints", o.config.EtcdEndpoints)
+	}
+}
+
+// terms follows the election and runs rounds until ctx ends.
+func (o *Coordinator) terms(ctx context.Context) {
+	var before election.State
+	ticker := time.NewTimer(0)
+	defer ticker.Stop()
+	for {
+		state, elected := o.elector.State()
+		config, known, configured := o.catalog.Config()
+		if known {
+			o.loop.configure(config)
+		}
+		if state != before {
+			if o.turn(ctx, before, state) {
+				before = state
+			}
+			o.health.SetServingStatus(controlv1.ControlService_ServiceDesc.ServiceName, serving(state.Role))
+		}
+		if state.Role != election.Following {
+			o.round()
+		}
+		ticker.Reset(o.loop.every(o.config.Round, o.config.GossipPeriod))
+		select {
+		case <-ctx.Done():
+			o.health.Shutdown()
+			return
+		case <-elected:
+		case <-configured:
+		case <-ticker.C:
+		}
+	}
+}
+
+// round computes shares, or renews them, and publishes them.
+func (o *Coordinator) round() {
+	started := time.Now()
+	if leases := o.loop.step(started); leases != nil {
+		o.streams.Publish(leases)
+	}
+	o.instruments.round(time.Since(started))
+}
+
+func serving(r election.Role) grpc_health_v1.HealthCheckResponse_ServingStatus {
+	if r == election.Following {
+		return grpc_health_v1.HealthCheckResponse_NOT_SERVING
+	}
+	return grpc_health_v1.HealthCheckResponse_SERVING
+}
+
+// turn acts on a change of the election. It reports false if it has to be tried
+// again: a term cannot begin without the seed.
+func (o *Coordinator) turn(ctx context.Context, before, now election.State) bool {
+	switch now.Role {
+	case election.Leading:
+		seed, err := o.store.Seed(ctx)
+		if err != nil {
+			o.log.Warn("elected, but the seed of key hashes cannot be read yet", "error", err)
+			return false
+		}
+		o.loop.begin(now.Epoch, before.Role != election.Following)
+		o.streams.Open(now.Epoch, seed)
+	case election.Orphaned:
+		o.loop.freeze()
+	default:
+		o.loop.stop()
+		o.streams.Shut(stream.NotLeader(now.Leader))
+	}
+	return true
+}
