@@ -59,7 +59,7 @@ type Config struct {
 	// Settle is how long a new leader hears reports before its first leases.
 	// Default 2 s. Longer gives slow agents time to find it.
 	Settle time.Duration
-	// Allocation are the numbers of the loop. Default round.Defaults.
+	// Allocation are the numbers of the loop. Default: each as in round.Defaults.
 	Allocation round.Params
 	// TopTenants bounds the metrics per tenant: so many per pool, by demand.
 	// Default 100, negative = none.
@@ -110,7 +110,12 @@ func (c *Config) fill() error {
 	or(&c.GossipPeriod, 50*time.Millisecond)
 	or(&c.SoftExpiry, 10*time.Second)
 	or(&c.Settle, 2*time.Second)
-	or(&c.Allocation, round.Defaults())
+	allocation := round.Defaults()
+	or(&c.Allocation.Membership, allocation.Membership)
+	or(&c.Allocation.Headroom, allocation.Headroom)
+	or(&c.Allocation.Smoothing, allocation.Smoothing)
+	or(&c.Allocation.Drain, allocation.Drain)
+	or(&c.Allocation.Idle, allocation.Idle)
 	or(&c.TopTenants, 100)
 	or(&c.ShutdownTimeout, 5*time.Second)
 	if c.Log == nil {

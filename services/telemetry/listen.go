@@ -12,7 +12,7 @@ import (
 // what, which errors name, such as "--listen (gRPC)". Without a certificate and
 // without Insecure it refuses an address that is not loopback.
 func (s Security) Listen(ctx context.Context, what, address string) (net.Listener, error) {
-	if err := s.guard(what, address); err != nil {
+	if err := s.Guard(what, address); err != nil {
 		return nil, err
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
@@ -25,8 +25,9 @@ func (s Security) Listen(ctx context.Context, what, address string) (net.Listene
 	return listener, nil
 }
 
-// guard refuses an open port beyond loopback that nothing protects.
-func (s Security) guard(what, address string) error {
+// Guard refuses an address (host:port) beyond loopback that nothing protects. It
+// is for ports that something else opens; Listen asks it itself.
+func (s Security) Guard(what, address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return fmt.Errorf("%s %q: want host:port, such as 127.0.0.1:7400: %w", what, address, err)

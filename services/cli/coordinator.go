@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/titrate/titrate/services/coordinator"
+	"github.com/titrate/titrate/services/telemetry"
+)
+
+const coordinatorLong = `coordinator shares the capacity of each pool among tenants. It keeps pools,
+tenants, quotas and limits in etcd, serves the admin API (titrate get, apply,
+delete, why), hears from every agent what its gateways' tenants ask for, and
+leases each tenant its share: weighted max-min fair or α-fair, exact, each round.
+
+Run two or three of them on one etcd. One leads; the others are ready to take
+over within --session-ttl and tell agents where the leader is. No request waits
+for a coordinator: with all of them gone gateways hold the shares they have.
+
+Ports are loopback unless --tls-cert and --tls-key are given (--tls-ca demands
+client certificates) or --insecure is said. On the admin port: /metrics for
+Prometheus, /healthz (the process runs), /readyz (etcd and configuration there).`
+
+const coordinatorExample = `  titrate coordinator --etcd-endpoints 127.0.0.1:2379
+  titrate coordinator --etcd-endpoints etcd-0:2379,etcd-1:2379,etcd-2:2379 \
+    --listen 0.0.0.0:7400 --advertise coordinator-0.titrate:7400 \
+    --tls-cert tls.crt --tls-key tls.key --tls-ca ca.crt`
+
+// newCoordinator is the process that shares capacity.
+func newCoordinator() *cobra.Command {
+	var config coordinator.Config
+	var log telemetry.Log
+	cmd := &cobra.Command{
+		Use:     "coordinator",
+		Short:   "Share the capacity of pools among tenants",
+		Long:    coordinatorLong,
+		Example: coordinatorExample,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			logger, err := log.Logger(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			config.Log, config.Version = logger, cmd.Root().Version
+			return runCoordinator(cmd.Context(), config)
+		},
+	}
+	coordinatorFlags(cmd, &config)
+	log.Flags(cmd.Flags())
+	return cmd
+}
+
+func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
+	f := cmd.Flags()
+	f.StringSliceVar(&c.EtcdEndpoints, "etcd-endpoints", []string{"127.0.0.1:2379"}, "etcd's members, host:port or URL, comma-separated")
+	f.StringVar(&c.EtcdSecurity.CA, "etcd-ca", "", "PEM file with the CA of etcd's certificates; makes the connection TLS")
+	f.StringVar(&c.EtcdSecurity.Cert, "etcd-cert", "", "PEM file with the certificate shown to etcd")
+	f.StringVar(&c.EtcdSecurity.Key, "etcd-key", "", "PEM file with the key of --etcd-cert")
+	f.StringVar(&c.Prefix, "etcd-prefix", "/titrate", "prefix of all keys in etcd; the same for all coordinators of a mesh")
+	f.StringVar(&c.Listen, "listen", "127.0.0.1:7400", "gRPC address: admin API, control stream, health, reflection")
+	f.StringVar(&c.Admin, "admin", "127.0.0.1:7401", "HTTP address: metrics and health")
+	f.StringVar(&c.Advertise, "advertise", "", "host:port at which agents reach --listen (default: the address of --listen)")
+	f.StringVar(&c.Name, "name", "", "unique name of this coordinator (default: the host's name)")
+	f.DurationVar(&c.Round, "round", 250*time.Millisecond, "least time between rounds, 50ms to 1m: shorter follows demand sooner, at more messages")
+	f.DurationVar(&c.GossipPeriod, "gossip-period", 50*time.Millisecond, "the agents' --period; rounds are at least 2.5 times as long as it and the gossip delay together")
+	f.DurationVar(&c.SoftExpiry, "soft-expiry", 10*time.Second, "age at which agents flag shares as stale; enforcement goes on")
+	f.DurationVar(&c.SessionTTL, "session-ttl", 5*time.Second, "how long a dead leader keeps the lead: shorter replaces it sooner, but a slow etcd costs the lead")
+	f.DurationVar(&c.Settle, "settle", 2*time.Second, "how long a new leader hears agents before its first shares, when they had others before")
+	f.DurationVar(&c.Allocation.Membership, "membership", 30*time.Second, "how long an agent that is silent keeps its demand and its gateways")
+	f.IntVar(&c.TopTenants, "metrics-tenants", 100, "tenants with metrics of their own per pool, by demand; negative = none")
+	f.DurationVar(&c.ShutdownTimeout, "shutdown-timeout", 5*time.Second, "longest wait for calls under way at shutdown")
+	c.Security.Flags(f)
+	c.Meters.Flags(f)
+}
+
+// runCoordinator serves until SIGTERM or SIGINT; a second one kills.
+func runCoordinator(ctx context.Context, config coordinator.Config) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	c, err := config.Complete(ctx)
+	if err != nil {
+		return err
+	}
+	return c.Run(ctx)
+}

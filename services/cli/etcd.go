@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/titrate/titrate/services/telemetry"
+)
+
+// etcdStart is how long the server may take until it answers.
+const etcdStart = 30 * time.Second
+
+// newEtcd is the hidden command that runs one member of etcd inside this binary,
+// for dev and tests. It has no TLS, so it opens loopback addresses only.
+func newEtcd() *cobra.Command {
+	var dir, client, peer, level string
+	cmd := &cobra.Command{
+		Use:    "etcd",
+		Short:  "Run a single etcd, for development",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := etcdConfig(dir, client, peer, level)
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return runEtcd(ctx, config, func() {
+				fmt.Fprintf(cmd.OutOrStdout(), "etcd is ready at %s\n", config.AdvertiseClientUrls[0].String())
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&dir, "data-dir", "", "directory of the data; made if it does not exist (required)")
+	f.StringVar(&client, "listen", "127.0.0.1:2379", "loopback host:port or URL for clients (also --client-url)")
+	f.StringVar(&peer, "listen-peer", "127.0.0.1:2380", "loopback host:port or URL for peers, of which there are none (also --peer-url)")
+	f.StringVar(&level, "log-level", "error", "least level that is logged: debug, info, warn or error")
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		switch name {
+		case "client-url":
+			name = "listen"
+		case "peer-url":
+			name = "listen-peer"
+		}
+		return pflag.NormalizedName(name)
+	})
+	return cmd
+}
+
+func etcdConfig(dir, client, peer, level string) (*embed.Config, error) {
+	if dir == "" {
+		return nil, errors.New("--data-dir is required: the directory of etcd's data")
+	}
+	c := embed.NewConfig()
+	c.Name, c.Dir, c.LogLevel, c.LogOutputs = "titrate", dir, level, []string{"stderr"}
+	for _, at := range []struct {
+		flag, address string
+		urls          []*[]url.URL
+	}{
+		{"--listen", client, []*[]url.URL{&c.ListenClientUrls, &c.AdvertiseClientUrls}},
+		{"--listen-peer", peer, []*[]url.URL{&c.ListenPeerUrls, &c.AdvertisePeerUrls}},
+	} {
+		host := strings.TrimSuffix(strings.TrimPrefix(at.address, "http://"), "/")
+		if err := (telemetry.Security{}).Guard(at.flag, host); err != nil {
+			return nil, fmt.Errorf("%w (the etcd of titrate is for development and stays on this machine)", err)
+		}
+		for _, urls := range at.urls {
+			*urls = []url.URL{{Scheme: "http", Host: host}}
+		}
+	}
+	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	return c, nil
+}
+
+// runEtcd serves until ctx ends or the server fails; ready is called once it
+// answers.
+func runEtcd(ctx context.Context, config *embed.Config, ready func()) error {
+	server, err := embed.StartEtcd(config)
+	if err != nil {
+		return fmt.Errorf("etcd on %s: %w", config.ListenClientUrls[0].Host, err)
+	}
+	defer server.Close()
+	late := time.NewTimer(etcdStart)
+	defer late.Stop()
+	select {
+	case <-server.Server.ReadyNotify():
+		ready()
+	case err := <-server.Err():
+		return fmt.Errorf("etcd stopped at start: %w", err)
+	case <-server.Server.StopNotify():
+		return errors.New("etcd stopped at start")
+	case <-late.C:
+		return fmt.Errorf("etcd not ready after %s", etcdStart)
+	case <-ctx.Done():
+		return nil
+	}
+	select {
+	case err := <-server.Err():
+		return fmt.Errorf("etcd: %w", err)
+	case <-server.Server.StopNotify():
+		return errors.New("etcd stopped by itself")
+	case <-ctx.Done():
+		return nil
+	}
+}
