@@ -6,9 +6,10 @@
 // ends at one second. On each connection the two Hellos fix the version; then
 // one goroutine hands what the agent says to the engine (configuration, shares,
 // sums), and another writes what the engine has to tell: claims every 50 ms if
-// there are any, a report every 250 ms, a heartbeat every second. All of it is
-// state, except reports, which the engine adds up until one is taken; so a
-// lost connection loses at most the report that was being written.
+// there are any, a report every 250 ms, a heartbeat every second and whenever a
+// configuration was taken or refused. All of it is state, except reports, which
+// the engine adds up until one is taken; so a lost connection loses at most the
+// report that was being written.
 //
 // # Invariants
 //
@@ -221,15 +222,18 @@ func (c *Client) configure(m *link.Config) {
 func (c *Client) tell(w *link.Writer, ended <-chan struct{}) {
 	var claimed link.Claims
 	var reported link.Report
-	silent, sequence := false, uint64(0)
+	var said link.Heartbeat
+	silent := false
 	ticker := time.NewTicker(claimsEvery)
 	defer ticker.Stop()
 	for tick := 0; ; tick++ {
-		if tick%int(link.HeartbeatEvery/claimsEvery) == 0 {
-			if w.Write(c.heartbeat(sequence)) != nil {
+		beat := c.heartbeat(said.Sequence)
+		if news := *beat != said; news || tick%int(link.HeartbeatEvery/claimsEvery) == 0 {
+			beat.Sequence++
+			if w.Write(beat) != nil {
 				return
 			}
-			sequence++
+			said = *beat
 		}
 		c.claims.Reset()
 		c.o.Engine.Claims(c.o.Now(), &c.claims)

@@ -1,0 +1,147 @@
+package envoytest
+
+import (
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/titrate/titrate/proto/link"
+)
+
+// agent is a stand-in for `titrate agent`: it says what the test wants and
+// keeps what the filter says.
+type agent struct {
+	t        *testing.T
+	listener net.Listener
+	mu       sync.Mutex
+	state    []link.Message // said on every new connection
+	conns    []net.Conn
+	writers  []*link.Writer
+	hellos   []*link.Hello
+	beats    []*link.Heartbeat
+	reports  []*link.Report
+}
+
+func startAgent(t *testing.T, socket string, state ...link.Message) *agent {
+	t.Helper()
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &agent{t: t, listener: l, state: state}
+	t.Cleanup(a.kill)
+	go a.accept()
+	return a
+}
+
+func (a *agent) accept() {
+	for {
+		conn, err := a.listener.Accept()
+		if err != nil {
+			return
+		}
+		go a.serve(conn)
+	}
+}
+
+func (a *agent) serve(conn net.Conn) {
+	defer conn.Close()
+	r, w := link.NewReader(conn), link.NewWriter(conn)
+	m, err := r.Next()
+	hello, ok := m.(*link.Hello)
+	if err != nil || !ok {
+		return
+	}
+	a.mu.Lock()
+	a.hellos = append(a.hellos, hello)
+	err = w.Write(&link.Hello{Version: link.Version, Replica: "agent", Generation: 1, Weight: 1})
+	for _, m := range a.state {
+		if err == nil {
+			err = w.Write(m)
+		}
+	}
+	a.conns, a.writers = append(a.conns, conn), append(a.writers, w)
+	a.mu.Unlock()
+	for err == nil {
+		if m, err = r.Next(); err == nil {
+			a.keep(m)
+			a.mu.Lock()
+			if _, ok := m.(*link.Heartbeat); ok {
+				err = w.Write(&link.Heartbeat{})
+			}
+			a.mu.Unlock()
+		}
+	}
+}
+
+func (a *agent) keep(m link.Message) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch m := m.(type) {
+	case *link.Heartbeat:
+		a.beats = append(a.beats, m)
+	case *link.Report:
+		a.reports = append(a.reports, m)
+	}
+}
+
+// say replaces what new connections hear and tells the latest one.
+func (a *agent) say(state ...link.Message) {
+	a.t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.state = state
+	for _, m := range state {
+		if err := a.writers[len(a.writers)-1].Write(m); err != nil {
+			a.t.Fatalf("the agent cannot say %T: %v", m, err)
+		}
+	}
+}
+
+// garble writes bytes that are no frame on the latest connection.
+func (a *agent) garble(b []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.conns[len(a.conns)-1].Write(b)
+}
+
+func (a *agent) sessions() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.hellos)
+}
+
+// beat is the filter's latest heartbeat.
+func (a *agent) beat() link.Heartbeat {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.beats) == 0 {
+		return link.Heartbeat{}
+	}
+	return *a.beats[len(a.beats)-1]
+}
+
+// reported sums what the filter reported of a tenant.
+func (a *agent) reported(tenant string) (sum link.FlowReport) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, r := range a.reports {
+		for _, f := range r.Flows {
+			if f.Tenant == tenant {
+				sum.Demand += f.Demand
+				sum.Served += f.Served
+				sum.ClientRejected += f.ClientRejected
+			}
+		}
+	}
+	return sum
+}
+
+func (a *agent) kill() {
+	a.listener.Close()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range a.conns {
+		c.Close()
+	}
+}

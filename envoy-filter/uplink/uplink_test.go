@@ -1,0 +1,221 @@
+package uplink
+
+import (
+	"context"
+	"math"
+	"net"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/proto/link"
+)
+
+// bench is a client in a goroutine and the listener that it dials.
+type bench struct {
+	t        *testing.T
+	client   *Client
+	engine   *limiter.Engine
+	listener net.Listener
+	mu       sync.Mutex
+	log      strings.Builder
+}
+
+func newBench(t *testing.T) *bench {
+	return benchOf(t, limiter.New(limiter.Options{Keys: 1024}))
+}
+
+func benchOf(t *testing.T, engine *limiter.Engine) *bench {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, engine: engine, listener: l}
+	began := time.Now()
+	b.client = New(Options{
+		Socket: socket, Engine: b.engine, Hello: link.Hello{Replica: "gw", Generation: 5, Weight: 2},
+		Now: func() int64 { return int64(time.Since(began)) },
+		Contain: func(string) {
+			if p := recover(); p != nil {
+				b.say("panic")
+			}
+		},
+		Log: b.say,
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); b.client.Run(ctx) }()
+	t.Cleanup(func() { cancel(); l.Close(); <-done })
+	return b
+}
+
+func (b *bench) say(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.log.WriteString(text + "\n")
+}
+
+// session is the agent's end of one connection.
+type session struct {
+	t    *testing.T
+	conn net.Conn
+	r    *link.Reader
+	w    *link.Writer
+}
+
+func (b *bench) accept(hello link.Message) *session {
+	b.t.Helper()
+	conn, err := b.listener.Accept()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { conn.Close() })
+	s := &session{b.t, conn, link.NewReader(link.Alive(conn, 5*time.Second)), link.NewWriter(conn)}
+	m, err := s.r.Next()
+	h, ok := m.(*link.Hello)
+	if err != nil || !ok || h.Replica != "gw" || h.Generation != 5 || h.Weight != 2 || h.Version != link.Version {
+		b.t.Fatalf("the filter begins with %+v, %v", m, err)
+	}
+	s.say(hello)
+	return s
+}
+
+var hello = &link.Hello{Version: link.Version, Replica: "agent", Weight: 1}
+
+func (s *session) say(m link.Message) {
+	s.t.Helper()
+	if err := s.w.Write(m); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// hear reads until a message satisfies f.
+func hear[M link.Message](s *session, f func(M) bool) M {
+	s.t.Helper()
+	for {
+		m, err := s.r.Next()
+		if err != nil {
+			s.t.Fatalf("waiting for a %T: %v", *new(M), err)
+		}
+		if m, ok := m.(M); ok && f(m) {
+			return m
+		}
+	}
+}
+
+var config = &link.Config{
+	Revision: 3, Seed: 1, Pools: []link.Pool{{Name: "api", Capacity: 100}},
+	Tenants: []link.Tenant{{Name: "acme", Weight: 1, Limits: []link.Limit{{Name: "l", Rate: 1, Burst: 2}}}},
+}
+
+func TestStateInAndOut(t *testing.T) {
+	b := newBench(t)
+	s := b.accept(hello)
+	s.say(config)
+	s.say(&link.Shares{Epoch: 2, Flows: []link.Share{{Tenant: "acme", Pool: "api", Share: 50}}})
+	s.say(&link.Sums{Replicas: 2, TotalWeight: 2, Weight: 1, Lag: 100 * time.Millisecond})
+	hear(s, func(h *link.Heartbeat) bool { return h.Revision == 3 })
+	b.engine.Decide(b.client.o.Now(), &limiter.Request{Tenant: "acme", Client: "a", Pool: "api", Cost: 1})
+	hear(s, func(r *link.Report) bool {
+		return len(r.Flows) == 1 && r.Flows[0].Tenant == "acme" && r.Flows[0].Served == 1
+	})
+	s.say(&link.Config{Revision: 4, Pools: []link.Pool{{Name: "api", Capacity: 1, OnLoss: "WISHFUL"}}})
+	h := hear(s, func(h *link.Heartbeat) bool { return h.Refused == 4 })
+	if h.Revision != 3 || !strings.Contains(h.Reason, `pool api.on_loss: "WISHFUL"`) {
+		t.Errorf("after a wrong configuration: %+v", h)
+	}
+	s.say(config)
+	hear(s, func(h *link.Heartbeat) bool { return h.Refused == 0 && h.Reason == "" })
+}
+
+// Whatever the agent does wrong ends that connection, and a new one comes.
+func TestBadAgents(t *testing.T) {
+	b := newBench(t)
+	for _, misbehave := range []func(){
+		func() { b.accept(hello).conn.Close() },
+		func() { b.accept(&link.Heartbeat{}) },
+		func() { b.accept(&link.Hello{Version: link.Version + 2, Replica: "agent"}) },
+		func() { b.accept(hello).say(&link.Claims{}) },
+		func() { b.accept(hello).conn.Write(make([]byte, 100)) },
+	} {
+		misbehave()
+		s := b.accept(hello)
+		hear(s, func(*link.Heartbeat) bool { return true })
+		s.conn.Close()
+	}
+	if n := b.client.Malformed.Load(); n != 1 {
+		t.Errorf("%d malformed, want 1", n)
+	}
+}
+
+// The engine's and the link's enumerations have the same names.
+func TestNames(t *testing.T) {
+	for name, v := range laws {
+		if name != "" && v.String() != string(name) {
+			t.Errorf("law %s is %s in the engine", name, v)
+		}
+	}
+	for name, v := range modes {
+		if name != "" && v.String() != string(name) {
+			t.Errorf("mode %s is %s in the engine", name, v)
+		}
+	}
+	for name, v := range losses {
+		if name != "" && v.String() != string(name) {
+			t.Errorf("on_loss %s is %s in the engine", name, v)
+		}
+	}
+	if limiter.Connected != limiter.Isolation(link.Connected) || limiter.Frozen != limiter.Isolation(link.Frozen) ||
+		limiter.Split != limiter.Isolation(link.Split) {
+		t.Error("isolation differs")
+	}
+}
+
+func TestConfigConverts(t *testing.T) {
+	in := &link.Config{
+		Revision: 1, Seed: 2,
+		Pools: []link.Pool{{Name: "api", Capacity: 3, Queue: link.Queue{Law: link.Police, DelayTarget: 4, MaxWait: 5, MaxRequests: 6}, OnLoss: link.SafeRate, HardExpiry: 7}},
+		Tenants: []link.Tenant{{Name: "acme", Weight: 8,
+			Limits: []link.Limit{{Name: "l", PerTenant: true, Rate: 9, Burst: 10, Pools: []string{"api"}, Overrides: map[string]link.RateBurst{"bob": {Rate: 11, Burst: 12}}, Queue: link.Queue{Law: link.DropTail}, Mode: link.Shadow, Strict: true}},
+			Quotas: []link.Quota{{Pool: "api", Guaranteed: 13, Max: math.Inf(1), Mode: link.Off}}}},
+	}
+	want := &limiter.Config{
+		Revision: 1, Seed: 2,
+		Pools: []limiter.Pool{{Name: "api", Capacity: 3, Queue: limiter.Queue{Law: limiter.Police, DelayTarget: 4, MaxWait: 5, MaxRequests: 6}, OnLoss: limiter.SafeRate, HardExpiry: 7}},
+		Tenants: []limiter.Tenant{{Name: "acme", Weight: 8,
+			Limits: []limiter.Limit{{Name: "l", PerTenant: true, Rate: 9, Burst: 10, Pools: []string{"api"}, Overrides: map[string]limiter.RateBurst{"bob": {Rate: 11, Burst: 12}}, Queue: limiter.Queue{Law: limiter.DropTail}, Mode: limiter.Shadow, Strict: true}},
+			Quotas: []limiter.Quota{{Pool: "api", Guaranteed: 13, Max: limiter.Unbounded, Mode: limiter.Off}}}},
+	}
+	if got, err := Config(in); err != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	in.Tenants[0].Limits[0].Mode = "LOUD"
+	if _, err := Config(in); err == nil || !strings.Contains(err.Error(), `tenant acme, limit l.mode: "LOUD"`) {
+		t.Fatalf("an unknown mode: %v", err)
+	}
+}
+
+// A panic in the link's goroutines ends the session only. A nil engine panics
+// when it is asked for claims.
+func TestPanicEndsTheSessionOnly(t *testing.T) {
+	b := benchOf(t, nil)
+	for range 2 {
+		s := b.accept(hello)
+		for {
+			if _, err := s.r.Next(); err != nil {
+				break
+			}
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !strings.Contains(b.log.String(), "panic") {
+		t.Errorf("no panic was contained:\n%s", &b.log)
+	}
+}
