@@ -1,0 +1,116 @@
+// Package solve answers what-if questions about sharing: given pools, tenants and
+// what they ask for, who gets how much, and what holds each of them there. It is
+// the calculator behind `titrate solve`, and runs the same laws as the coordinator.
+//
+// # Format
+//
+// A problem is one YAML or JSON document. Only pools and tenants must be there:
+//
+//	sharing: MAX_MIN          # or PROPORTIONAL: α-fair
+//	alpha: 1                  # of PROPORTIONAL, 0.1 to 10
+//	guarantee: MINIMUM        # a floor: max(m, w·f); or ADDITIVE, a base: m + w·f
+//	pools:
+//	  - {name: api, capacity: 100}
+//	tenants:
+//	  - {name: acme, weight: 2, guaranteed: 10, max: 80, demand: 50, uses: {api: 1}}
+//
+// Rates are in the tenant's own unit per second; a unit of tenant i's share takes
+// cost a_ri (uses) of pool r. Absent max or demand means unbounded, absent cost not
+// used, absent weight 1; weight 0 has its guarantee and nothing more.
+//
+// # Model (CONTROL.md §3–§4)
+//
+//	cap_i = min(max_i, demand_i)       m_i = min(guaranteed_i, cap_i)
+//	MAX_MIN       x_i = clip(w_i·f, m_i, cap_i), or min(m_i + w_i·f, cap_i);
+//	              f the smallest fair rate of the tenant's pools   (fairshare.Network)
+//	PROPORTIONAL  x_i = clip((w_i/q_i)^(1/α), m_i, cap_i), or m_i plus that;
+//	              q_i = Σ_r a_ri·p_r the price of its path         (pricing.Market)
+//
+// Guarantees that do not fit are scaled: in pool r by C_r/Σ a_ri·m_i, a tenant by
+// the smallest factor of its pools; the status says so. A pool that guarantees fill
+// to the brim has fair rate 0 and no price: no finite one buys anything.
+//
+// The fair rate of a pool is what a tenant of weight 1 and cost 1 that uses only
+// this pool would get: f_r, or p_r^(−1/α). The price is 1/f_r for MAX_MIN and the
+// multiplier p_r for PROPORTIONAL; both are 0 where the pool does not bind.
+//
+// # Invariants
+//
+//   - Σ a_ri·x_i ≤ C_r (1e-9), 0 ≤ x_i ≤ cap_i, x_i ≥ m_i unless infeasible.
+//   - Pareto: a tenant below its cap is of weight 0 or uses a pool that is full.
+//   - Every number of a result is finite, rounded to 12 significant digits.
+//   - Parse never panics, refuses what it does not understand, and says where.
+//
+// # Complexity
+//
+// Reading is linear. MAX_MIN is a few passes over the uses, PROPORTIONAL a few
+// tens for coupled pools.
+package solve
+
+import "math"
+
+// Sharing is the law that divides a pool.
+type Sharing string
+
+// The kinds of sharing.
+const (
+	MaxMin       Sharing = "MAX_MIN"      // weighted max-min fairness
+	Proportional Sharing = "PROPORTIONAL" // α-fair utility pricing
+)
+
+// Guarantee is what a guaranteed rate m means beside the fair share.
+type Guarantee string
+
+// The meanings of a guarantee.
+const (
+	Minimum  Guarantee = "MINIMUM"  // a floor under the fair share
+	Additive Guarantee = "ADDITIVE" // a base below it
+)
+
+// Problem is what is to be shared. Parse gives one that is valid; Solve relies on
+// that.
+type Problem struct {
+	Sharing   Sharing
+	Alpha     float64 // α of Proportional, MinAlpha to MaxAlpha
+	Guarantee Guarantee
+	Pools     []Pool
+	Tenants   []Tenant
+}
+
+// Pool is something of limited capacity.
+type Pool struct {
+	Name     string
+	Capacity float64 // cost units/s, > 0
+}
+
+// Tenant is someone who wants a share.
+type Tenant struct {
+	Name       string
+	Weight     float64 // ≥ 0; 0 = only the guarantee
+	Guaranteed float64 // units/s, ≥ 0
+	Max        float64 // units/s, ≥ 0; +Inf = unbounded
+	Demand     float64 // units/s, ≥ 0; +Inf = unbounded
+	Uses       []Use   // in the order of the file
+}
+
+// Use says that a unit of the tenant's share takes Cost of Pools[Pool].
+type Use struct {
+	Pool int
+	Cost float64 // > 0
+}
+
+// The ranges of numbers. Outside of them a number is a mistake, or would drown the
+// others in rounding.
+const (
+	MinAlpha = .1
+	MaxAlpha = 10
+	// MaxRate bounds capacities, guarantees, maxima and demands, units/s.
+	MaxRate = 1e18
+	// MinPositive and MaxFactor bound capacities from below, and weights and costs
+	// that are not 0.
+	MinPositive = 1e-15
+	MaxFactor   = 1e15
+)
+
+// limit is the most that the tenant can use: the smaller of max and demand.
+func (t *Tenant) limit() float64 { return math.Min(t.Max, t.Demand) }
