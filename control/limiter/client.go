@@ -268,7 +268,7 @@ func (e *Engine) giveBack(l *limit, client string, now, cost int64, shared bool)
 		}
 		tat := c.tat().Load()
 		if full := c.full(); full != 0 {
-			done, same := e.giveBackFull(full-1, hash, cost)
+			done, same := e.giveBackFull(full-1, hash, now, cost)
 			if done {
 				return
 			}
@@ -288,7 +288,7 @@ func (e *Engine) giveBack(l *limit, client string, now, cost int64, shared bool)
 
 // giveBackFull refunds a promoted key. It is not done when the ledger has not
 // begun: the count is still in the TAT.
-func (e *Engine) giveBackFull(index uint32, hash uint64, cost int64) (done, same bool) {
+func (e *Engine) giveBackFull(index uint32, hash uint64, now, cost int64) (done, same bool) {
 	s := e.states.at(index)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -296,7 +296,7 @@ func (e *Engine) giveBackFull(index uint32, hash uint64, cost int64) (done, same
 		return false, false
 	}
 	if s.live {
-		s.ledger.Refund(units(cost))
+		s.refund(e.seconds(now), units(cost))
 	}
 	return s.live, true
 }

@@ -26,6 +26,7 @@ type state struct {
 	live   bool    // the ledger is in use; otherwise only sums were heard
 	told   bool    // announced, so its end must be
 	base   float64 // cost admitted before the ledger began, part of what is announced
+	before float64 // and of it, what was still spent then and not refunded since
 	sums   drc.LedgerSums
 	round  uint32 // of the Sums that last named it
 	heard  int64  // when
@@ -86,7 +87,7 @@ func (p *states) take(hash uint64, now int64) (index uint32, ok bool) {
 func (s *state) clear(hash uint64) {
 	s.hash, s.random = hash, hash
 	s.ledger, s.limit, s.member = drc.Ledger{}, numbers{}, 0
-	s.live, s.told, s.base = false, false, 0
+	s.live, s.told, s.base, s.before = false, false, 0, 0
 	s.sums, s.round, s.heard = drc.LedgerSums{}, 0, 0
 }
 
@@ -119,9 +120,24 @@ func (p *states) recall(hash uint64) float64 {
 func (s *state) begin(n numbers, m *membership, now float64, spent float64) {
 	s.live, s.limit, s.member = true, n, m.version
 	s.base += spent
+	s.before = spent
 	elsewhere := min(s.sums.Admitted, s.sums.Spent)
 	s.ledger = drc.FromSpent(m.ledger(n), now, spent+elsewhere)
-	s.ledger.FirstContact(now, s.sums)
+	sums := s.sums
+	sums.Admitted += s.before
+	s.ledger.FirstContact(now, sums)
+}
+
+// refund gives back cost. What was admitted before the ledger began it counts
+// among the others' admissions, so that is where it is taken back.
+func (s *state) refund(now, cost float64) {
+	own := min(cost, s.ledger.Admitted())
+	s.ledger.Refund(own)
+	if early := min(cost-own, s.before); early > 0 {
+		s.before -= early
+		s.base -= early
+		s.hear(now, s.sums)
+	}
 }
 
 // configure brings the ledger up to date with limit and membership.
@@ -137,6 +153,9 @@ func (s *state) configure(n numbers, m *membership, now float64) {
 func (s *state) hear(now float64, sums drc.LedgerSums) {
 	s.sums = sums
 	if s.live {
+		// On a new count the ledger takes min(Admitted, Spent): the others' only.
+		sums.Spent = min(sums.Spent, sums.Admitted)
+		sums.Admitted += s.before
 		s.ledger.Hear(now, sums)
 	}
 }
