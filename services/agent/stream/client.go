@@ -45,7 +45,7 @@ type Options struct {
 	Addresses []string          // of coordinators, host:port
 	Dial      []grpc.DialOption // credentials at least
 	Every     time.Duration     // between two reports; default 250 ms
-	Silence   time.Duration     // of a dead stream; default 3 s
+	Silence   time.Duration     // of a dead stream; default 5 s
 	Log       *slog.Logger
 }
 
@@ -75,7 +75,7 @@ type Status struct {
 // New makes a client; Run starts it.
 func New(o Options, a Agent) *Client {
 	o.Every = cmp.Or(o.Every, 250*time.Millisecond)
-	o.Silence = cmp.Or(o.Silence, 3*time.Second)
+	o.Silence = cmp.Or(o.Silence, 5*time.Second)
 	return &Client{o: o, agent: a}
 }
 

@@ -1,0 +1,54 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/titrate/titrate/services/telemetry"
+)
+
+// openAdmin opens the HTTP server.
+func (a *Agent) openAdmin(ctx context.Context) error {
+	var err error
+	if a.admin, err = telemetry.NewAdmin(a.metrics, a.c.Security, a.log); err != nil {
+		return err
+	}
+	if err := a.measure(); err != nil {
+		return err
+	}
+	a.admin.Check("configuration", func() error {
+		if config, _ := a.orders.InForce(); config == nil {
+			return errors.New("none yet: neither a coordinator nor a last good snapshot gave one")
+		}
+		return nil
+	})
+	a.admin.Handle("GET /status", http.HandlerFunc(a.serveStatus))
+	if a.c.FaultInjection {
+		a.admin.Handle("POST /fault/partition", http.HandlerFunc(a.servePartition))
+	}
+	a.adminAt, err = a.c.Security.Listen(ctx, "--admin", a.c.Admin)
+	return err
+}
+
+func (a *Agent) serveStatus(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	if err := e.Encode(a.Status()); err != nil {
+		a.log.Debug("status not sent", "error", err)
+	}
+}
+
+// servePartition takes ?on=true and ?on=false.
+func (a *Agent) servePartition(w http.ResponseWriter, r *http.Request) {
+	on, err := strconv.ParseBool(r.URL.Query().Get("on"))
+	if err != nil {
+		http.Error(w, "want POST /fault/partition?on=true or ?on=false", http.StatusBadRequest)
+		return
+	}
+	a.Partition(on)
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,162 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/titrate/titrate/services/telemetry"
+)
+
+// Config is what an operator can set. Zero values mean the defaults that are
+// given.
+type Config struct {
+	// Name of this agent, unique in the mesh, at most 256 bytes. Default: the
+	// host name.
+	Name string
+	// Version of the build, for the coordinator and metrics.
+	Version string
+	// Coordinators are host:port of the coordinators, any of them. None: the
+	// snapshot is served without end.
+	Coordinators []string
+	// Socket is the path of the Unix socket for the filters. Default
+	// /run/titrate/agent.sock.
+	Socket string
+	// Gossip is IP:port for the other agents, UDP and TCP. Default 127.0.0.1:7500.
+	Gossip string
+	// GossipAdvertise is the host:port that the others reach Gossip at. Default:
+	// as bound.
+	GossipAdvertise string
+	// Join are host:port of any other agents' Gossip; a name may stand for many.
+	Join []string
+	// GossipKeyFile holds the mesh's key: 16, 24 or 32 bytes in base64. Required
+	// beyond loopback, unless Security.Insecure.
+	GossipKeyFile string
+	// Admin is the address of the HTTP server for metrics, health and status.
+	// Default 127.0.0.1:7501.
+	Admin string
+	// SnapshotDir keeps the last good configuration and shares. Empty: nowhere.
+	SnapshotDir string
+	// Period P between two announcements of contended keys. Default 50 ms, range
+	// 10 ms to 1 s, the same in the whole mesh. Longer costs less and makes
+	// limits slower to settle.
+	Period time.Duration
+	// T1 is how long a cut-off agent keeps its last rates before it falls to its
+	// part by weight. Default 10 s.
+	T1 time.Duration
+	// T2 is how long a silent replica's last claim counts. Default 15 s; it must
+	// exceed T1 by the skew of clocks' rates.
+	T2 time.Duration
+	// FaultInjection adds POST /fault/partition to the admin server.
+	FaultInjection bool
+
+	Security telemetry.Security
+	Meters   telemetry.Meters
+	Log      *slog.Logger
+}
+
+// withDefaults fills in what is zero and checks what is not.
+func (c Config) withDefaults() (Config, error) {
+	if c.Name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return c, fmt.Errorf("--name is not given and the host has none: %w", err)
+		}
+		c.Name = host
+	}
+	c.Version = cmp.Or(c.Version, "unknown")
+	c.Socket = cmp.Or(c.Socket, "/run/titrate/agent.sock")
+	c.Gossip = cmp.Or(c.Gossip, "127.0.0.1:7500")
+	c.Admin = cmp.Or(c.Admin, "127.0.0.1:7501")
+	c.Period = cmp.Or(c.Period, 50*time.Millisecond)
+	c.T1 = cmp.Or(c.T1, 10*time.Second)
+	c.T2 = cmp.Or(c.T2, 15*time.Second)
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return c, errors.Join(c.check(), c.guardGossip())
+}
+
+func (c Config) check() error {
+	var all []error
+	bad := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
+	if len(c.Name) > 256 || !utf8.ValidString(c.Name) {
+		bad("--name %.40q: want at most 256 bytes of UTF-8", c.Name)
+	}
+	if c.Period < 10*time.Millisecond || c.Period > time.Second {
+		bad("--period %v: want 10ms to 1s", c.Period)
+	}
+	if c.T1 < 10*c.Period || c.T2 <= c.T1 {
+		bad("--isolation-split-after %v and --claims-forget-after %v: want at least 10 periods for the first, and more than the first for the second", c.T1, c.T2)
+	}
+	for flag, list := range map[string][]string{"--coordinator": c.Coordinators, "--join": c.Join} {
+		for _, a := range list {
+			if _, _, err := net.SplitHostPort(a); err != nil {
+				bad("%s %q: want host:port: %w", flag, a, err)
+			}
+		}
+	}
+	return errors.Join(all...)
+}
+
+// guardGossip refuses a mesh beyond loopback that nothing protects.
+func (c Config) guardGossip() error {
+	for flag, a := range map[string]string{"--gossip": c.Gossip, "--gossip-advertise": c.GossipAdvertise} {
+		if a == "" {
+			continue
+		}
+		host, _, err := net.SplitHostPort(a)
+		if err != nil {
+			return fmt.Errorf("%s %q: want host:port, such as 127.0.0.1:7500: %w", flag, a, err)
+		}
+		if c.GossipKeyFile == "" && !c.Security.Insecure && !telemetry.Loopback(host) {
+			return fmt.Errorf("%s %s: not a loopback address; give --gossip-key-file (openssl rand -base64 32 makes one), or --insecure to gossip in the clear", flag, a)
+		}
+	}
+	return nil
+}
+
+// key reads the mesh's key, nil if there is none.
+func (c Config) key() ([]byte, error) {
+	if c.GossipKeyFile == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(c.GossipKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("--gossip-key-file: %w", err)
+	}
+	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, fmt.Errorf("--gossip-key-file %s: not base64: %w", c.GossipKeyFile, err)
+	}
+	if n := len(key); n != 16 && n != 24 && n != 32 {
+		return nil, fmt.Errorf("--gossip-key-file %s: %d bytes, want 16, 24 or 32 in base64 (openssl rand -base64 32)", c.GossipKeyFile, n)
+	}
+	return key, nil
+}
+
+// Complete checks the configuration, loads the snapshot and opens the ports.
+// On error nothing stays open. Run must follow.
+func (c Config) Complete(ctx context.Context) (*Agent, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	a, err := newAgent(c)
+	if err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	if err := a.open(ctx); err != nil {
+		a.close()
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	return a, nil
+}

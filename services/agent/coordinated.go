@@ -1,0 +1,99 @@
+package agent
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/proto/link"
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	"github.com/titrate/titrate/services/agent/orders"
+	"github.com/titrate/titrate/services/agent/tally"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// coordinated is the agent as the control stream sees it.
+type coordinated struct{ a *Agent }
+
+// Hello says who this is and what it last obeyed.
+func (c coordinated) Hello() *controlv1.Hello {
+	c.a.orders.Reset()
+	s := c.a.orders.Status(c.a.now())
+	return &controlv1.Hello{Agent: c.a.c.Name, Version: c.a.c.Version, Epoch: s.Epoch, Revision: s.Revision, Replicas: c.replicas()}
+}
+
+// Report sums up what the gateways saw.
+func (c coordinated) Report() *controlv1.Report {
+	return &controlv1.Report{Interval: durationpb.New(reportEvery), Flows: c.a.reports.take(c.a.now()),
+		Replicas: c.replicas(), GossipDelay: durationpb.New(c.a.mesh.Delay())}
+}
+
+// reportEvery is the pace of reports to the coordinator.
+const reportEvery = 250 * time.Millisecond
+
+func (c coordinated) replicas() []*controlv1.Replica {
+	var out []*controlv1.Replica
+	for _, m := range c.a.tally.Local() {
+		out = append(out, &controlv1.Replica{Name: m.Name, Weight: m.Weight})
+	}
+	return out
+}
+
+// Receive obeys a message of the coordinator.
+func (c coordinated) Receive(m *controlv1.ConnectResponse) (*controlv1.Ack, error) {
+	switch m := m.GetMessage().(type) {
+	case *controlv1.ConnectResponse_Configuration:
+		return c.configure(m.Configuration), nil
+	case *controlv1.ConnectResponse_Leases:
+		return nil, c.grant(m.Leases)
+	}
+	return nil, nil // of a newer build: it means nothing here
+}
+
+func (c coordinated) configure(m *controlv1.Configuration) *controlv1.Ack {
+	config, ack := c.a.orders.Configuration(m)
+	switch {
+	case ack == nil:
+	case ack.GetError() != "":
+		c.a.log.Error("the coordinator's configuration is refused; the older one stays in force", "error", ack.GetError())
+	default:
+		c.a.unsaved.Store(true)
+		c.a.log.Info("configuration in force", "revision", config.Revision, "pools", len(config.Pools), "tenants", len(config.Tenants))
+		c.a.hand()
+	}
+	return ack
+}
+
+// grant obeys leases. Those of a replaced leader end the stream; unusable ones
+// are logged, and the older ones hold.
+func (c coordinated) grant(l *controlv1.Leases) error {
+	_, before := c.a.orders.InForce()
+	now := c.a.now()
+	grant, err := c.a.orders.Leases(now, l)
+	if stale := new(orders.StaleEpochError); errors.As(err, &stale) {
+		return err
+	}
+	if err != nil {
+		c.a.log.Error("the coordinator's leases are refused; the older ones stay in force", "error", err)
+		return nil
+	}
+	if grant == nil {
+		return nil
+	}
+	members := make([]tally.Member, len(grant.Members))
+	for i, m := range grant.Members {
+		members[i] = tally.Member{Name: m.GetName(), Weight: m.GetWeight()}
+	}
+	c.a.tally.SetMembers(now, members, grant.Until)
+	if !same(before, grant.Shares) {
+		c.a.unsaved.Store(true)
+		c.a.hand()
+	}
+	return nil
+}
+
+// same tells that a renewal changes nothing for a filter.
+func same(a, b *link.Shares) bool {
+	return a != nil && b != nil && a.Epoch == b.Epoch && a.Revision == b.Revision && a.Stale == b.Stale &&
+		slices.Equal(a.Flows, b.Flows) && slices.Equal(a.Pools, b.Pools)
+}

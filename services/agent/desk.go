@@ -1,0 +1,156 @@
+package agent
+
+import (
+	"sync"
+	"time"
+
+	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/services/agent/gateways"
+)
+
+// desk is where gateways come and go: it hears them for the tally and the
+// reports, and knows which process is behind a link that broke.
+type desk struct {
+	a *Agent
+
+	mu      sync.Mutex
+	current map[process]*gateways.Gateway
+	lost    map[process]orphan
+	told    map[*gateways.Gateway]told
+	refused map[process]int64 // configuration whose refusal was logged
+}
+
+// told is what a gateway was sent last.
+type told struct {
+	head   link.Sums // without flows and keys
+	config *int64    // revision, nil = none
+}
+
+type process struct {
+	name       string
+	generation uint64
+}
+
+// orphan is a process whose link is gone.
+type orphan struct {
+	pid   int
+	since time.Duration
+}
+
+func newDesk(a *Agent) *desk {
+	return &desk{a: a, current: map[process]*gateways.Gateway{}, lost: map[process]orphan{},
+		told: map[*gateways.Gateway]told{}, refused: map[process]int64{}}
+}
+
+func processOf(g *gateways.Gateway) process { return process{g.Replica(), g.Generation()} }
+
+// Joined gives a gateway all that is in force.
+func (d *desk) Joined(g *gateways.Gateway) {
+	d.mu.Lock()
+	d.current[processOf(g)] = g
+	d.told[g] = told{}
+	delete(d.lost, processOf(g))
+	d.mu.Unlock()
+	now := d.a.now()
+	d.a.tally.Join(now, g.Replica(), g.Generation(), g.Weight())
+	d.a.handing.Lock()
+	d.a.handTo(g)
+	d.a.handing.Unlock()
+	g.Send(d.a.tally.Sums(now, g.Replica()))
+}
+
+// Heard takes in what a gateway says.
+func (d *desk) Heard(g *gateways.Gateway, m link.Message) {
+	switch m := m.(type) {
+	case *link.Claims:
+		d.a.tally.Announce(d.a.now(), g.Replica(), g.Generation(), m)
+		d.a.mesh.Poke()
+	case *link.Report:
+		d.a.reports.add(d.a.now(), processOf(g), m)
+	case *link.Heartbeat:
+		d.complain(g, m)
+	}
+}
+
+// complain logs, once, a configuration that a filter refused although it
+// compiled here.
+func (d *desk) complain(g *gateways.Gateway, m *link.Heartbeat) {
+	d.mu.Lock()
+	again := m.Refused == 0 || d.refused[processOf(g)] == m.Refused
+	d.refused[processOf(g)] = m.Refused
+	d.mu.Unlock()
+	if !again {
+		d.a.log.Error("a gateway refused the configuration; its older one stays in force",
+			"gateway", g.Replica(), "revision", m.Refused, "in_force", m.Revision, "reason", m.Reason)
+	}
+}
+
+// Left notes that a link is gone. If a newer link of the same process is there
+// already, nothing is lost.
+func (d *desk) Left(g *gateways.Gateway) {
+	now, p := d.a.now(), processOf(g)
+	d.mu.Lock()
+	delete(d.told, g)
+	superseded := d.current[p] != g
+	if !superseded {
+		delete(d.current, p)
+		delete(d.refused, p)
+		d.lost[p] = orphan{g.PID(), now}
+	}
+	d.mu.Unlock()
+	if superseded {
+		return
+	}
+	d.a.tally.Lose(now, p.name, p.generation)
+	d.bury(now)
+}
+
+// bury withdraws the claims of processes that are gone for good. Others keep
+// theirs until T2: a filter without its agent goes on.
+func (d *desk) bury(now time.Duration) {
+	var dead []process
+	d.mu.Lock()
+	for p, o := range d.lost {
+		switch {
+		case o.pid > 0 && exited(o.pid):
+			dead = append(dead, p)
+			delete(d.lost, p)
+		case now-o.since > d.a.c.T2:
+			delete(d.lost, p)
+		}
+	}
+	d.mu.Unlock()
+	for _, p := range dead {
+		d.a.tally.Drain(now, p.name, p.generation)
+		d.a.mesh.Poke()
+	}
+}
+
+// changed tells that the membership or the isolation differs from what a
+// gateway was told last.
+func (d *desk) changed(g *gateways.Gateway, s *link.Sums) bool {
+	head := *s
+	head.Flows, head.Keys, head.Lag = nil, nil, 0
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t, here := d.told[g]
+	last := t.head
+	if t.head = head; here {
+		d.told[g] = t
+	}
+	return here && (last.Replicas != head.Replicas || last.TotalWeight != head.TotalWeight || last.Weight != head.Weight ||
+		last.Absent != head.Absent || last.Isolation != head.Isolation)
+}
+
+// news tells that a gateway was not sent the configuration of that revision.
+func (d *desk) news(g *gateways.Gateway, revision int64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t, here := d.told[g]
+	if !here || t.config != nil && *t.config == revision {
+		return false
+	}
+	t.config = &revision
+	d.told[g] = t
+	return true
+}

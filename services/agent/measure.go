@@ -1,0 +1,115 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/titrate/titrate/services/agent/mesh"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// measurements is what one scrape reads, once.
+type measurements struct {
+	s Status
+	g mesh.Stats
+	a *Agent
+}
+
+// instrument is one metric. Prometheus adds titrate's unit and _total.
+type instrument struct {
+	name, unit, help string
+	counter          bool
+	read             func(measurements, func(float64, ...attribute.KeyValue))
+}
+
+// one reads a metric without attributes.
+func one(read func(measurements) float64) func(measurements, func(float64, ...attribute.KeyValue)) {
+	return func(m measurements, put func(float64, ...attribute.KeyValue)) { put(read(m)) }
+}
+
+// two reads a metric for both directions.
+func two(in, out func(measurements) uint64) func(measurements, func(float64, ...attribute.KeyValue)) {
+	return func(m measurements, put func(float64, ...attribute.KeyValue)) {
+		put(float64(in(m)), attribute.String("direction", "in"))
+		put(float64(out(m)), attribute.String("direction", "out"))
+	}
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// level of isolation: 0 connected, 1 frozen, 2 split.
+func level(name string) float64 {
+	return float64(max(0, slices.Index([]string{"CONNECTED", "FROZEN", "SPLIT"}, name)))
+}
+
+func (m measurements) peersAlive() float64 {
+	n := 0
+	for _, p := range m.s.Peers {
+		if p.Alive {
+			n++
+		}
+	}
+	return float64(n)
+}
+
+// instruments are all metrics of the agent.
+var instruments = []instrument{
+	{name: "titrate.agent.gateways", help: "Filters linked now.", read: one(func(m measurements) float64 { return float64(len(m.s.Gateways)) })},
+	{name: "titrate.agent.peers", help: "Other agents that are alive.", read: one(measurements.peersAlive)},
+	{name: "titrate.agent.gossip.delay", unit: "s", help: "Largest one-way gossip delay in force.", read: one(func(m measurements) float64 { return m.s.GossipDelayMs / 1000 })},
+	{name: "titrate.agent.lag", unit: "s", help: "Time until all have heard a claim, at most.", read: one(func(m measurements) float64 { return m.s.LagMs / 1000 })},
+	{name: "titrate.agent.contended.keys", help: "Keys claimed by any replica lately.", read: one(func(m measurements) float64 { return float64(m.s.ContendedKeys) })},
+	{name: "titrate.agent.isolation", help: "0 a majority of the weights is heard, 1 frozen, 2 split.", read: one(func(m measurements) float64 { return level(m.s.Isolation) })},
+	{name: "titrate.agent.stream.connected", help: "1 while the coordinator is heard.", read: one(func(m measurements) float64 { return truth(m.s.Stream.Connected) })},
+	{name: "titrate.agent.epoch", help: "Highest leader epoch obeyed.", read: one(func(m measurements) float64 { return float64(m.s.Epoch) })},
+	{name: "titrate.agent.config.revision", help: "Configuration in force.", read: one(func(m measurements) float64 { return float64(m.s.ConfigRevision) })},
+	{name: "titrate.agent.shares.age", unit: "s", help: "Time since the shares were renewed, -1 never.", read: one(func(m measurements) float64 { return m.s.SharesAgeSeconds })},
+	{name: "titrate.agent.shares.stale", help: "1 while the shares are past their soft expiry.", read: one(func(m measurements) float64 { return truth(m.s.SharesStale) })},
+	{name: "titrate.agent.gossip.bytes", counter: true, unit: "By", help: "Datagram bytes on the wire, without IP and UDP headers.", read: two(func(m measurements) uint64 { return m.g.BytesIn }, func(m measurements) uint64 { return m.g.BytesOut })},
+	{name: "titrate.agent.gossip.packets", counter: true, help: "Datagrams.", read: two(func(m measurements) uint64 { return m.g.PacketsIn }, func(m measurements) uint64 { return m.g.PacketsOut })},
+	{name: "titrate.agent.malformed", counter: true, help: "Messages that did not decode.", read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
+		put(float64(m.a.server.Stats().Malformed), attribute.String("source", "link"))
+		put(float64(m.g.Malformed), attribute.String("source", "gossip"))
+	}},
+	{name: "titrate.agent.link.accepted", counter: true, help: "Links opened.", read: one(func(m measurements) float64 { return float64(m.a.server.Stats().Accepted) })},
+	{name: "titrate.agent.link.refused", counter: true, help: "Links refused.", read: one(func(m measurements) float64 { return float64(m.a.server.Stats().Refused) })},
+	{name: "titrate.agent.claims.refused", counter: true, help: "Claims with unusable numbers, or beyond the budget of keys.", read: one(func(m measurements) float64 { return float64(m.a.tally.Status(m.a.now()).Refused) })},
+	{name: "titrate.agent.streams", counter: true, help: "Control streams that ended after they brought something.", read: one(func(m measurements) float64 { return float64(m.a.stream.Status().Streams) })},
+	{name: "titrate.agent.stream.failures", counter: true, help: "Control streams that brought nothing.", read: one(func(m measurements) float64 { return float64(m.a.stream.Status().Failures) })},
+}
+
+// measure registers the metrics.
+func (a *Agent) measure() error {
+	meter := a.metrics.Meter("github.com/titrate/titrate/services/agent")
+	all := make([]metric.Float64Observable, len(instruments))
+	observables := make([]metric.Observable, len(instruments))
+	for i, m := range instruments {
+		var err error
+		if m.counter {
+			all[i], err = meter.Float64ObservableCounter(m.name, metric.WithDescription(m.help), metric.WithUnit(m.unit))
+		} else {
+			all[i], err = meter.Float64ObservableGauge(m.name, metric.WithDescription(m.help), metric.WithUnit(m.unit))
+		}
+		if err != nil {
+			return fmt.Errorf("metric %s: %w", m.name, err)
+		}
+		observables[i] = all[i]
+	}
+	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		now := measurements{a.Status(), a.mesh.Stats(), a}
+		for i, m := range instruments {
+			m.read(now, func(v float64, attrs ...attribute.KeyValue) {
+				o.ObserveFloat64(all[i], v, metric.WithAttributes(attrs...))
+			})
+		}
+		return nil
+	}, observables...)
+	return err
+}

@@ -1,0 +1,124 @@
+package agent
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/titrate/titrate/proto/link"
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+)
+
+// fresh is how long a gateway's rates are repeated when it has not reported
+// anew: its reports and the stream's have no common beat, and a flow left out
+// would count as idle.
+const fresh = time.Second
+
+// reports turns the filters' deltas into rates per second.
+type reports struct {
+	mu   sync.Mutex
+	from map[process]*reporter
+}
+
+// reporter is one filter process.
+type reporter struct {
+	interval time.Duration // that the deltas cover
+	deltas   map[flow]link.FlowReport
+	rates    map[flow]*controlv1.FlowReport
+	at       time.Duration // of the rates
+}
+
+type flow struct{ tenant, pool string }
+
+func newReports() *reports { return &reports{from: map[process]*reporter{}} }
+
+// add takes in a filter's report. One that covers no time (a filter's first)
+// has nothing to divide by and is left out.
+func (r *reports) add(now time.Duration, p process, m *link.Report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	from := r.from[p]
+	if from == nil {
+		from = &reporter{}
+		r.from[p] = from
+	}
+	from.at = now
+	if m.Interval <= 0 {
+		return
+	}
+	if from.deltas == nil {
+		from.deltas = make(map[flow]link.FlowReport, len(m.Flows))
+	}
+	from.interval += m.Interval
+	for _, f := range m.Flows {
+		id := flow{f.Tenant, f.Pool}
+		from.deltas[id] = merge(from.deltas[id], f)
+	}
+}
+
+// merge adds a later report to an earlier one.
+func merge(a, b link.FlowReport) link.FlowReport {
+	b.Demand += a.Demand
+	b.Served += a.Served
+	b.Marked += a.Marked
+	b.Rejected += a.Rejected
+	b.ClientRejected += a.ClientRejected
+	b.Shadowed += a.Shadowed
+	b.Limited = b.Limited || a.Limited
+	return b
+}
+
+// take returns the rates of all gateways that reported lately, by tenant, pool
+// and gateway. A parent and a child of a hot restart are one gateway.
+func (r *reports) take(now time.Duration) []*controlv1.FlowReport {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	type place struct {
+		flow
+		gateway string
+	}
+	sum := map[place]*controlv1.FlowReport{}
+	for p, from := range r.from {
+		if now-from.at > fresh {
+			delete(r.from, p)
+			continue
+		}
+		from.settle(p.name)
+		for id, f := range from.rates {
+			at := place{id, p.name}
+			if have := sum[at]; have != nil {
+				f = together(have, f)
+			}
+			sum[at] = f
+		}
+	}
+	return slices.SortedFunc(maps.Values(sum), func(a, b *controlv1.FlowReport) int {
+		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Gateway, b.Gateway))
+	})
+}
+
+// settle turns the deltas into rates, if there are any.
+func (f *reporter) settle(gateway string) {
+	seconds := f.interval.Seconds()
+	if seconds <= 0 {
+		return
+	}
+	f.rates = make(map[flow]*controlv1.FlowReport, len(f.deltas))
+	for id, d := range f.deltas {
+		f.rates[id] = &controlv1.FlowReport{Tenant: id.tenant, Pool: id.pool, Gateway: gateway,
+			Demand: d.Demand / seconds, Served: d.Served / seconds, Waiting: d.Waiting,
+			Marked: d.Marked / seconds, Rejected: d.Rejected / seconds, Limited: d.Limited,
+			ClientRejected: d.ClientRejected / seconds}
+	}
+	f.interval, f.deltas = 0, nil
+}
+
+// together is the sum of two processes of one gateway.
+func together(a, b *controlv1.FlowReport) *controlv1.FlowReport {
+	return &controlv1.FlowReport{Tenant: a.Tenant, Pool: a.Pool, Gateway: a.Gateway,
+		Demand: a.Demand + b.Demand, Served: a.Served + b.Served, Waiting: a.Waiting + b.Waiting,
+		Marked: a.Marked + b.Marked, Rejected: a.Rejected + b.Rejected, Limited: a.Limited || b.Limited,
+		ClientRejected: a.ClientRejected + b.ClientRejected}
+}

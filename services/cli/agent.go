@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/titrate/titrate/services/agent"
+	"github.com/titrate/titrate/services/telemetry"
+)
+
+const agentLong = `agent runs beside the Envoys of one host or pod. Filters inside the Envoys reach
+it over a Unix socket; it gossips what they use with the other agents, so that
+one limit holds over all gateways, and it streams their demand to the
+coordinator and the tenants' shares back.
+
+No request ever waits for it. With the coordinator gone, the last shares hold
+without end. With the other agents gone, rates stay as they are, and after
+--isolation-split-after each gateway keeps to its part by weight. With the agent
+itself gone, the filters go on with what they last knew.
+
+What it last obeyed is kept in --snapshot-dir, so that a restart needs neither
+the coordinator nor etcd.
+
+Ports are opened on loopback unless they are protected: --gossip by
+--gossip-key-file, --admin by --tls-cert, or neither by --insecure.
+
+  GET  /metrics, /healthz, /readyz    on --admin
+  GET  /status                        who is linked, heard, a member; what is in force
+  POST /fault/partition?on=true       with --fault-injection: cut off from agents and
+                                      coordinator, in both directions; on=false heals
+
+SIGTERM and Ctrl-C stop it in order. Gateways whose process is gone give up
+their claims at once; those that live on are counted by the others until
+--claims-forget-after, for they go on admitting.`
+
+const agentExample = `  titrate agent --coordinator 127.0.0.1:7400 --socket /tmp/agent.sock
+  titrate agent --coordinator c1:7400,c2:7400 --tls-ca ca.pem \
+      --gossip 10.0.0.7:7500 --join agents.titrate.svc:7500 --gossip-key-file key
+  openssl rand -base64 32 > key                   a key for the mesh
+  curl -s 127.0.0.1:7501/status                   what it knows`
+
+// newAgent is the process beside the Envoys.
+func newAgent() *cobra.Command {
+	var config agent.Config
+	var logging telemetry.Log
+	cmd := &cobra.Command{
+		Use:     "agent",
+		Short:   "Run the agent beside one or more Envoys",
+		Long:    agentLong,
+		Example: agentExample,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			logger, err := logging.Logger(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			config.Log, config.Version = logger, cmd.Root().Version
+			a, err := config.Complete(ctx)
+			if err != nil {
+				return err
+			}
+			return a.Run(ctx)
+		},
+	}
+	agentFlags(cmd, &config)
+	config.Security.Flags(cmd.Flags())
+	config.Meters.Flags(cmd.Flags())
+	logging.Flags(cmd.Flags())
+	return cmd
+}
+
+func agentFlags(cmd *cobra.Command, config *agent.Config) {
+	f := cmd.Flags()
+	f.StringVar(&config.Name, "name", "", "name of this agent, unique in the mesh (default the host name)")
+	f.StringSliceVar(&config.Coordinators, "coordinator", nil, "host:port of the coordinators, any of them; the leader is found")
+	f.StringVar(&config.Socket, "socket", "/run/titrate/agent.sock", "Unix socket for the filters; only this user and root may connect")
+	f.StringVar(&config.Gossip, "gossip", "127.0.0.1:7500", "IP:port for the other agents, UDP and TCP")
+	f.StringVar(&config.GossipAdvertise, "gossip-advertise", "", "host:port that the others reach --gossip at (default as bound)")
+	f.StringSliceVar(&config.Join, "join", nil, "host:port of other agents' --gossip; a name may stand for many")
+	f.StringVar(&config.GossipKeyFile, "gossip-key-file", "", "file with the mesh's key: 16, 24 or 32 bytes in base64")
+	f.StringVar(&config.Admin, "admin", "127.0.0.1:7501", "address of the HTTP server for metrics, health and status")
+	f.StringVar(&config.SnapshotDir, "snapshot-dir", "", "directory that keeps the last good configuration and shares (default none)")
+	f.DurationVar(&config.Period, "period", 50*time.Millisecond, "time between two announcements, the same in the whole mesh, 10ms to 1s; longer is cheaper and slower to settle")
+	f.DurationVar(&config.T1, "isolation-split-after", 10*time.Second, "a cut-off agent falls to its part by weight after this")
+	f.DurationVar(&config.T2, "claims-forget-after", 15*time.Second, "a silent replica's last claim counts for this long; more than --isolation-split-after")
+	f.BoolVar(&config.FaultInjection, "fault-injection", false, "serve POST /fault/partition; for tests and demonstrations")
+}
