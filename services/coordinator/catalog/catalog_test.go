@@ -1,0 +1,109 @@
+package catalog_test
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/coordinator/catalog"
+	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/store"
+	"github.com/titrate/titrate/services/store/resource"
+)
+
+func tenant(i int, weight float64) *quotav1.Resource {
+	return &quotav1.Resource{Kind: &quotav1.Resource_Tenant{Tenant: &quotav1.Tenant{Name: fmt.Sprintf("tenants/t%d", i), Weight: weight}}}
+}
+
+// Whatever a holder missed, Since brings it to the present.
+func TestSinceBringsAnyHolderUpToDate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := catalog.New()
+		if _, ok := c.Since(-1); ok {
+			t.Fatal("an empty catalog has something to say")
+		}
+		held := map[string]*quotav1.Resource{}
+		have, revision := int64(-1), int64(0)
+		for i := range rapid.IntRange(1, 300).Draw(t, "batches") {
+			revision += int64(rapid.IntRange(1, 3).Draw(t, "step"))
+			b := store.Batch{Revision: revision, Reset: i == 0 || rapid.IntRange(0, 99).Draw(t, "reset") == 0}
+			for _, k := range rapid.SliceOfNDistinct(rapid.IntRange(0, 20), 0, 4, rapid.ID).Draw(t, "touch") {
+				if r := tenant(k, float64(revision)); rapid.Bool().Draw(t, "delete") && !b.Reset {
+					b.Deleted = append(b.Deleted, resource.Name(r))
+				} else {
+					b.Resources = append(b.Resources, r)
+				}
+			}
+			c.Apply(b)
+			if rapid.IntRange(0, 20).Draw(t, "catch up") == 0 {
+				have = catchUp(c, have, held)
+			}
+		}
+		catchUp(c, have, held)
+		all, _ := c.Since(-1)
+		if len(all.Resources) != len(held) || !all.Full {
+			t.Fatalf("holder has %v, catalog %v", slices.Sorted(maps.Keys(held)), all)
+		}
+		for _, r := range all.Resources {
+			if !proto.Equal(held[resource.Name(r)], r) {
+				t.Fatalf("%s: holder has %v, catalog %v", resource.Name(r), held[resource.Name(r)], r)
+			}
+		}
+	})
+}
+
+func catchUp(c *catalog.Catalog, have int64, held map[string]*quotav1.Resource) int64 {
+	change, ok := c.Since(have)
+	if !ok {
+		return have
+	}
+	if change.Full {
+		clear(held)
+	}
+	for _, r := range change.Resources {
+		held[resource.Name(r)] = r
+	}
+	for _, name := range change.Deleted {
+		delete(held, name)
+	}
+	return change.Revision
+}
+
+func TestConfigIsWhatWasConfigured(t *testing.T) {
+	c := catalog.New()
+	if _, known, _ := c.Config(); known {
+		t.Error("known before anything was applied")
+	}
+	top, none := 50.0, 0.0
+	c.Apply(store.Batch{Revision: 9, Reset: true, Resources: []*quotav1.Resource{
+		{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/b", Capacity: 10, Guarantee: quotav1.Guarantee_ADDITIVE}}},
+		{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/a", Capacity: 20, Sharing: quotav1.Sharing_PROPORTIONAL, Alpha: 2}}},
+		tenant(1, 0), tenant(2, 3),
+		{Kind: &quotav1.Resource_Quota{Quota: &quotav1.Quota{Name: "tenants/t1/quotas/a", Guaranteed: 5, Max: &top, Mode: quotav1.Mode_OFF}}},
+		{Kind: &quotav1.Resource_Quota{Quota: &quotav1.Quota{Name: "tenants/t2/quotas/a", Weight: &none}}},
+		{Kind: &quotav1.Resource_Limit{Limit: &quotav1.Limit{Name: "tenants/t2/limits/l", Rate: "1/s"}}},
+	}})
+	config, known, _ := c.Config()
+	if !known || config.Revision != 9 || len(config.Pools) != 2 || config.Pools[0].Name != "a" {
+		t.Fatalf("%+v", config)
+	}
+	if a := config.Pools[0]; a.Sharing != round.Proportional || a.Alpha != 2 || a.Capacity != 20 {
+		t.Errorf("%+v", a)
+	}
+	if w := config.Tenants; w["t1"] != 1 || w["t2"] != 3 {
+		t.Errorf("%v", w)
+	}
+	one, two := config.Quotas[round.Flow{Tenant: "t1", Pool: "a"}], config.Quotas[round.Flow{Tenant: "t2", Pool: "a"}]
+	if one.Guaranteed != 5 || one.Max != 50 || !one.Off || !math.IsNaN(one.Weight) {
+		t.Errorf("%+v", one)
+	}
+	if two.Weight != 0 || !math.IsInf(two.Max, 1) || two.Off {
+		t.Errorf("%+v", two)
+	}
+}

@@ -1,0 +1,257 @@
+package stream_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/coordinator/catalog"
+	"github.com/titrate/titrate/services/coordinator/stream"
+	"github.com/titrate/titrate/services/store"
+)
+
+// recorder is the loop's end.
+type recorder struct {
+	hellos  chan string
+	reports chan string
+	nacks   chan string
+}
+
+func (r *recorder) Hello(h *controlv1.Hello) { r.hellos <- h.GetAgent() }
+func (r *recorder) Report(agent string, m *controlv1.Report) {
+	r.reports <- fmt.Sprintf("%s %d", agent, m.GetSeq())
+}
+func (r *recorder) Nack(agent string, revision int64, reason string) {
+	r.nacks <- fmt.Sprintf("%s %d %s", agent, revision, reason)
+}
+
+// bench is a server over memory.
+type bench struct {
+	t       *testing.T
+	server  *stream.Server
+	catalog *catalog.Catalog
+	loop    *recorder
+	client  controlv1.ControlServiceClient
+}
+
+func newBench(t *testing.T) *bench {
+	b := &bench{t: t, catalog: catalog.New(), loop: &recorder{make(chan string, 64), make(chan string, 64), make(chan string, 64)}}
+	b.server = stream.New(b.loop, b.catalog, slog.New(slog.DiscardHandler))
+	g := grpc.NewServer()
+	b.server.Register(g)
+	listener := bufconn.Listen(64 << 10)
+	go g.Serve(listener)
+	conn, err := grpc.NewClient("passthrough:///memory", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(); g.Stop() })
+	b.client = controlv1.NewControlServiceClient(conn)
+	return b
+}
+
+type agent = grpc.BidiStreamingClient[controlv1.ConnectRequest, controlv1.ConnectResponse]
+
+// dial opens a stream and says Hello, unless name is "".
+func (b *bench) dial(name string, epoch int64) agent {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), 10*time.Second)
+	b.t.Cleanup(cancel)
+	s, err := b.client.Connect(ctx)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if name != "" {
+		say(b.t, s, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Hello{Hello: &controlv1.Hello{Agent: name, Epoch: epoch}}})
+	}
+	return s
+}
+
+func say(t *testing.T, s agent, m *controlv1.ConnectRequest) {
+	t.Helper()
+	if err := s.Send(m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func hear(t *testing.T, s agent) *controlv1.ConnectResponse {
+	t.Helper()
+	m, err := s.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func batch(revision int64, reset bool, names ...string) store.Batch {
+	b := store.Batch{Revision: revision, Reset: reset}
+	for _, name := range names {
+		b.Resources = append(b.Resources, &quotav1.Resource{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/" + name, Capacity: 1}}})
+	}
+	return b
+}
+
+func TestConfigurationComesBeforeItsLeases(t *testing.T) {
+	b := newBench(t)
+	b.catalog.Apply(batch(3, true, "a", "b"))
+	b.server.Open(7, 42)
+	b.server.Publish(&controlv1.Leases{Epoch: 7, Seq: 1, Revision: 3})
+	s := b.dial("x", 0)
+	c := hear(t, s).GetConfiguration()
+	if !c.GetFull() || !c.GetLast() || c.GetRevision() != 3 || c.GetSeed() != 42 || len(c.GetResources()) != 2 {
+		t.Errorf("first: %v", c)
+	}
+	if l := hear(t, s).GetLeases(); l.GetRevision() != 3 {
+		t.Errorf("second: %v", l)
+	}
+	next := batch(5, false, "b")
+	next.Deleted = []string{"pools/a"}
+	b.catalog.Apply(next)
+	b.server.Publish(&controlv1.Leases{Epoch: 7, Seq: 2, Revision: 5})
+	if c := hear(t, s).GetConfiguration(); c.GetFull() || c.GetRevision() != 5 || len(c.GetResources()) != 1 || !slices.Equal(c.GetDeleted(), []string{"pools/a"}) {
+		t.Errorf("difference: %v", c)
+	}
+	if l := hear(t, s).GetLeases(); l.GetSeq() != 2 {
+		t.Errorf("leases: %v", l)
+	}
+}
+
+func TestReportsAndRefusalsReachTheLoop(t *testing.T) {
+	b := newBench(t)
+	b.catalog.Apply(batch(3, true, "a"))
+	b.server.Open(7, 42)
+	s := b.dial("x", 0)
+	c := hear(t, s).GetConfiguration()
+	say(t, s, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Report{Report: &controlv1.Report{Seq: 9}}})
+	say(t, s, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Ack{Ack: &controlv1.Ack{Nonce: 999, Error: "never sent"}}})
+	say(t, s, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Ack{Ack: &controlv1.Ack{Nonce: c.GetNonce(), Error: "no such law"}}})
+	if got := <-b.loop.hellos; got != "x" {
+		t.Errorf("hello from %q", got)
+	}
+	if got := <-b.loop.reports; got != "x 9" {
+		t.Errorf("report %q", got)
+	}
+	if got := <-b.loop.nacks; got != "x 3 no such law" {
+		t.Errorf("nack %q", got)
+	}
+}
+
+func TestLargeConfigurationComesInChunks(t *testing.T) {
+	b := newBench(t)
+	long := store.Batch{Revision: 1, Reset: true}
+	for i := range 3000 {
+		long.Resources = append(long.Resources, &quotav1.Resource{Kind: &quotav1.Resource_Tenant{
+			Tenant: &quotav1.Tenant{Name: fmt.Sprintf("tenants/t%d", i), DisplayName: strings.Repeat("x", 500)}}})
+	}
+	b.catalog.Apply(long)
+	b.server.Open(1, 1)
+	s := b.dial("x", 0)
+	for chunks, resources := 1, 0; ; chunks++ {
+		c := hear(t, s).GetConfiguration()
+		resources += len(c.GetResources())
+		if !c.GetFull() {
+			t.Fatal("a chunk of a full configuration is not marked full")
+		}
+		if c.GetLast() {
+			if resources != 3000 || chunks < 3 {
+				t.Errorf("%d resources in %d chunks", resources, chunks)
+			}
+			return
+		}
+	}
+}
+
+// An agent that does not read must not keep anything from another.
+func TestSlowAgentDelaysNobody(t *testing.T) {
+	b := newBench(t)
+	b.catalog.Apply(batch(1, true, "a"))
+	b.server.Open(1, 1)
+	b.dial("slow", 0)
+	quick := b.dial("quick", 0)
+	for range 2 {
+		<-b.loop.hellos
+	}
+	hear(t, quick) // configuration
+	bulk := make([]*controlv1.Lease, 5000)
+	for i := range bulk {
+		bulk[i] = &controlv1.Lease{Tenant: fmt.Sprintf("tenant-%d", i), Pool: "a", Share: 1}
+	}
+	const last = 50
+	for seq := range uint64(last) {
+		b.server.Publish(&controlv1.Leases{Epoch: 1, Seq: seq + 1, Leases: bulk})
+	}
+	for before := uint64(0); before < last; {
+		seq := hear(t, quick).GetLeases().GetSeq()
+		if seq <= before {
+			t.Fatalf("seq %d after %d", seq, before)
+		}
+		before = seq
+	}
+}
+
+func TestStreamsEndWithTheReason(t *testing.T) {
+	b := newBench(t)
+	end := func(s agent) error {
+		for {
+			if _, err := s.Recv(); err != nil {
+				return err
+			}
+		}
+	}
+	check := func(what string, err error, code codes.Code, text string) {
+		t.Helper()
+		if status.Code(err) != code || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	err := end(b.dial("early", 0))
+	check("closed gate", err, codes.FailedPrecondition, "no leader is known")
+	if leader, is := stream.Leader(err); !is || leader != "" {
+		t.Errorf("leader %q %v", leader, is)
+	}
+	b.server.Open(5, 1)
+	check("higher epoch", end(b.dial("ahead", 6)), codes.Aborted, "has obeyed epoch 6")
+	silent := b.dial("", 0)
+	say(t, silent, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Report{Report: &controlv1.Report{}}})
+	check("no hello", end(silent), codes.InvalidArgument, "must be a Hello")
+	first := b.dial("twin", 5)
+	<-b.loop.hellos
+	second := b.dial("twin", 5)
+	<-b.loop.hellos
+	check("replaced", end(first), codes.Aborted, "another stream")
+	if names := b.server.Agents(); !slices.Equal(names, []string{"twin"}) {
+		t.Errorf("agents %v", names)
+	}
+	b.server.Shut(stream.NotLeader("10.0.0.2:7400"))
+	err = end(second)
+	check("moved", err, codes.FailedPrecondition, "the leader is at 10.0.0.2:7400")
+	if leader, is := stream.Leader(err); !is || leader != "10.0.0.2:7400" {
+		t.Errorf("leader %q %v", leader, is)
+	}
+}
+
+func TestLeasesOfAnOlderEpochAreNotSent(t *testing.T) {
+	b := newBench(t)
+	b.server.Open(5, 1)
+	s := b.dial("x", 0)
+	<-b.loop.hellos
+	b.server.Publish(&controlv1.Leases{Epoch: 4, Seq: 100})
+	b.server.Publish(&controlv1.Leases{Epoch: 5, Seq: 1})
+	if l := hear(t, s).GetLeases(); l.GetEpoch() != 5 {
+		t.Errorf("%v", l)
+	}
+}
