@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -25,6 +26,7 @@ func TestBadConfigurationRefused(t *testing.T) {
 		"bad route":            {edit{"{ cost: { literal: 10 } }", "{ cost: { literal: -10 } }"}, "field cost.literal is -10"},
 		"unknown bootstrap":    {edit{"weight: 1", "wight: 1"}, "field wight is unknown"},
 		"bad policy":           {edit{"boot_policy: OPEN", "boot_policy: AJAR"}, `field boot_policy is "AJAR"`},
+		"other extension":      {edit{"extension_name: titrate", "extension_name: tritate"}, `extension_name is "tritate"`},
 		"wrong filter name":    {edit{"filter_name: titrate\n              filter_config", "filter_name: titrat\n              filter_config"}, `filter_name is "titrat"`},
 	}
 	for what, c := range cases {
@@ -40,6 +42,28 @@ func TestBadConfigurationRefused(t *testing.T) {
 				t.Fatalf("ended with %v, want %q in the log:\n%s", e.err, c.want, e.log)
 			}
 		})
+	}
+}
+
+// --mode validate reads everything and starts nothing.
+func TestValidateMode(t *testing.T) {
+	t.Parallel()
+	bin := needEnvoy(t)
+	for text, want := range map[string]string{
+		example(t): " OK",
+		example(t, edit{"client: [{ header", "client: [{ hedder"}): "field client[0].hedder is unknown",
+		example(t, edit{"keys: 1000000", "keys: 12"}):              "field keys is 12",
+	} {
+		file := filepath.Join(t.TempDir(), "envoy.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(bin, "--mode", "validate", "-c", file)
+		cmd.Env = append(os.Environ(), "ENVOY_DYNAMIC_MODULES_SEARCH_PATH="+module)
+		out, err := cmd.CombinedOutput()
+		if (err == nil) != (want == " OK") || !strings.Contains(string(out), want) {
+			t.Errorf("want %q, got %v:\n%s", want, err, out)
+		}
 	}
 }
 

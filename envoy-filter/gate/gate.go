@@ -37,6 +37,8 @@ const (
 	BusyTick = 5 * time.Millisecond
 	// IdleTick is the period otherwise.
 	IdleTick = 50 * time.Millisecond
+	// stopPatience bounds how long Stop waits for a tick that is under way.
+	stopPatience = time.Second
 )
 
 // InternalError is the reason of a request that was refused because the
@@ -131,17 +133,22 @@ func (g *Gate) Cancel(h limiter.Handle) (removed bool) {
 func (g *Gate) Start() { g.start.Do(func() { go g.run() }) }
 
 // Stop ends the ticker and releases everything held. It returns when the last
-// batch has been delivered; nothing is delivered afterwards.
+// batch has been delivered; nothing is delivered afterwards. A tick that does
+// not end within a second is a fault: it is logged, and nothing is released,
+// rather than keep the process from ending.
 func (g *Gate) Stop() {
 	g.end.Do(func() {
 		g.draining.Store(true)
 		close(g.stop)
-		started := true
-		g.start.Do(func() { started = false })
-		if started {
-			<-g.stopped
+		g.start.Do(func() { close(g.stopped) }) // it never ran
+		select {
+		case <-g.stopped:
+			g.drain()
+		case <-time.After(stopPatience):
+			if g.o.Log != nil {
+				g.o.Log("titrate: the ticker does not end; this is a bug, please report it")
+			}
 		}
-		g.drain()
 	})
 }
 
