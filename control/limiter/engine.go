@@ -175,6 +175,7 @@ func (e *Engine) pass(f *flow, rt *route, now, cost int64, shadow bool) (out Out
 	case rt.mode == Shadow:
 		f.bypassed.Add(cost)
 		out.Shadow = true
+	case rt.queue.Law == Police && e.catchUp(f, now) && f.take(cost):
 	case rt.queue.Law == Police:
 		f.turned.Add(cost)
 		e.wake(f)
@@ -189,6 +190,21 @@ func (e *Engine) pass(f *flow, rt *route, now, cost int64, shadow bool) (out Out
 	}
 	e.wake(f)
 	return out, true
+}
+
+// catchUp brings the credit up to date when it is more than a millisecond old and
+// nobody else is at it: a slow tick must not cost a request.
+func (e *Engine) catchUp(f *flow, now int64) bool {
+	if !f.mu.TryLock() {
+		return false
+	}
+	defer f.mu.Unlock()
+	if e.seconds(now)-f.at < 1e-3 {
+		return false
+	}
+	f.advance(e, now)
+	f.publish()
+	return true
 }
 
 // wake puts a flow into the ticker's list.

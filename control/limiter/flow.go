@@ -54,8 +54,10 @@ type flow struct {
 	tail      aqm.DropTail
 	aqmAt     float64
 	doubt     float64 // seconds for which the AQM's mode has looked wrong
+	begun     bool
 	at        float64 // time of the last advance, seconds
 	published int64   // credit as last offered
+	recent    int64   // cost that came by the fast path lately, halved at each advance
 	pending   float64 // arrived since the last step and waiting
 	lastSeen  float64 // time of the last arrival
 	expireAt  int64   // no request's deadline is before
@@ -120,6 +122,9 @@ func (f *flow) wait(cost, queued int64) int64 {
 // advance brings controller and pacer up to now. The flow is locked.
 func (f *flow) advance(e *Engine, now int64) {
 	at := e.seconds(now)
+	if !f.begun {
+		f.begun, f.at = true, at
+	}
 	h := max(0, at-f.at)
 	f.at = max(f.at, at)
 	if m := e.member.Load(); m.version != f.version {
@@ -130,7 +135,9 @@ func (f *flow) advance(e *Engine, now int64) {
 	f.published = left
 	f.sum.demand += passed
 	f.sum.served += passed
-	f.refuse(f.turned.Swap(0))
+	turned := f.turned.Swap(0)
+	f.recent = f.recent/2 + passed + turned
+	f.refuse(turned)
 	f.bypass(f.bypassed.Swap(0))
 	if passed != 0 || f.pending > 0 {
 		f.lastSeen = at
@@ -141,7 +148,20 @@ func (f *flow) advance(e *Engine, now int64) {
 	f.pacer.Advance(0, f.ctl.Rate())
 	f.pacer.Add(released)
 	f.rate.Store(math.Float64bits(f.ctl.Rate()))
+	f.fade(h)
 	f.reconcile()
+}
+
+// fade lets the virtual backlog of a flow without a queue go, at 5/s. What has
+// passed ahead of its release is owed, and does not fade.
+func (f *flow) fade(h float64) {
+	const kd = 5 // 1/s
+	if !f.policing() {
+		return
+	}
+	if virtual := f.ctl.Backlog() - max(0, -f.pacer.Credit()); virtual > 0 {
+		f.ctl.Remove(virtual * h * kd / (1 + h*kd))
+	}
 }
 
 // refuse counts demand that was turned away: it arrived, and is no backlog. A
@@ -215,17 +235,27 @@ func (f *flow) publish() {
 	}
 	f.credit.Add(offer - f.published)
 	f.published = offer
-	f.brim.Store(int64(0.9 * f.ctl.Params().Bucket * unit))
+	f.brim.Store(int64(0.9 * f.full() * unit))
 	if f.q != nil {
 		f.eligible.Store(int32(f.q.eligible))
 		f.held.Store(int32(f.q.held))
 	}
 }
 
+// full is the most credit that the flow can have. Without a queue the virtual
+// backlog takes all free enzyme under overload, and pacing alone is left.
+func (f *flow) full() float64 {
+	b := f.ctl.Params().Bucket
+	if f.policing() {
+		return min(b, f.pacer.Cap())
+	}
+	return b
+}
+
 // configure gives the controller its share and membership.
 func (f *flow) configure(e *Engine, m *membership) {
 	f.version = m.version
-	f.ctl.Configure(m.flow(f.vmax, e.period, f.policing()))
+	f.ctl.Configure(m.flow(f.vmax, e.period))
 	f.isolate(m)
 }
 

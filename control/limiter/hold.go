@@ -53,7 +53,7 @@ func (e *Engine) enqueue(f *flow, rt *route, client string, now, cost int64, tic
 		if ref.hopeless() || s.held >= s.by.queue.MaxRequests || q.full() {
 			return f.refusedBy(ref, cost), 0
 		}
-		return e.hold(f, key, client, en, s.by, s.retryAt)
+		return e.hold(f, key, client, en, s.by, s.expected)
 	}
 	ref := e.charge(rt, client, now, cost, final)
 	if l := ref.by; l != nil {
@@ -101,7 +101,7 @@ func (e *Engine) want(l *limit, client string, now, cost int64) {
 // keeping a queue at the very edge where its head times out.
 func (e *Engine) turn(s *sub, now, cost int64) int64 {
 	rate := e.member.Load().local(s.by.numbers(s.client)).rate * e.part(s.by, s.client)
-	return max(0, s.retryAt-now) + span(units(s.heldCost+cost), rate)/3*4
+	return max(0, s.expected-now) + span(units(s.heldCost+cost), rate)/3*4
 }
 
 // part is the part of a client's limit that this replica may use: its fair one
@@ -129,16 +129,16 @@ func (e *Engine) part(l *limit, client string) float64 {
 func (q *queue) full() bool { return q.held >= maxHeld || q.len() >= maxPlaces }
 
 // hold lets a request wait for a limit.
-func (e *Engine) hold(f *flow, key uint64, client string, en entry, l *limit, retryAt int64) (Outcome, Handle) {
+func (e *Engine) hold(f *flow, key uint64, client string, en entry, l *limit, expected int64) (Outcome, Handle) {
 	si := f.q.subOf(key, client)
 	s := &f.q.subs[si]
 	if s.held == 0 {
-		s.by, s.retryAt = l, retryAt
+		s.by, s.expected, s.retryAt = l, expected, min(expected, en.since+recheck)
 	}
 	en.deadline = en.since + int64(l.queue.MaxWait)
 	f.waiters.Load()[key%waiterBits].Add(1)
 	h := e.push(f, si, en)
-	return Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(max(0, retryAt-en.since))}, h
+	return Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(max(0, expected-en.since))}, h
 }
 
 func (e *Engine) push(f *flow, si int32, en entry) Handle {

@@ -68,11 +68,11 @@ func (m *membership) ledger(n numbers) drc.LedgerParams {
 }
 
 // flow returns the parameters of a flow's controller.
-func (m *membership) flow(rate, period float64, police bool) drc.Params {
+func (m *membership) flow(rate, period float64) drc.Params {
 	return drc.Params{
 		Rate: rate, Weight: m.weight, TotalWeight: m.total, Replicas: m.replicas,
 		Guarantee: drc.DefaultGuarantee, Lag: m.lag, Period: period,
-		Bucket: m.bucket(rate), Police: police,
+		Bucket: m.bucket(rate),
 	}
 }
 

@@ -63,6 +63,7 @@ type sub struct {
 	heldCost     int64
 	deficit      int64
 	retryAt      int64  // the held ones' limit is not asked before
+	expected     int64  // when it may admit the first of them
 	by           *limit // the limit that they wait for
 	ring, held2  link   // places in the two rings
 }

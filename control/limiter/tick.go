@@ -63,7 +63,7 @@ func (f *flow) lie() bool {
 
 // strained reports whether the credit may run out before a slow tick returns.
 func (f *flow) strained() bool {
-	return f.q != nil && f.q.len() > 0 || f.published < f.brim.Load()/2
+	return f.q != nil && f.q.len() > 0 || f.published < max(f.brim.Load()/2, f.recent)
 }
 
 func (e *Engine) tickFlow(f *flow, now int64, out []Event) []Event {
@@ -157,7 +157,7 @@ func (f *flow) timedOut(en *entry) time.Duration {
 	if !en.eligible {
 		f.counts.clientRejected.Add(en.cost)
 		s := &f.q.subs[en.sub]
-		return time.Duration(max(0, s.retryAt-en.since))
+		return time.Duration(max(0, s.expected-en.since))
 	}
 	f.sum.rejected += en.cost
 	f.limited = true
@@ -199,6 +199,7 @@ func (e *Engine) promoteSub(f *flow, si int32, now int64, out []Event) []Event {
 		ref := e.charge(rt, s.client, at, en.cost, retry)
 		if ref.by != nil && !ref.hopeless() {
 			s.by = ref.by
+			s.expected = at + ref.wait
 			s.retryAt = at + max(min(ref.wait, recheck), leastWait)
 			continue
 		}
