@@ -35,23 +35,14 @@ func WriteYAML(w io.Writer, ms ...resource.Message) error {
 
 // WriteJSON writes one resource as a document, several or none as a list.
 func WriteJSON(w io.Writer, ms ...resource.Message) error {
-	var b bytes.Buffer
 	if len(ms) == 1 {
-		writeJSON(&b, tree(ms[0]))
-	} else {
-		list := &yaml.Node{Kind: yaml.SequenceNode}
-		for _, m := range ms {
-			list.Content = append(list.Content, tree(m))
-		}
-		writeJSON(&b, list)
+		return indented(w, tree(ms[0]))
 	}
-	var out bytes.Buffer
-	if err := json.Indent(&out, b.Bytes(), "", "  "); err != nil {
-		return err
+	list := &yaml.Node{Kind: yaml.SequenceNode}
+	for _, m := range ms {
+		list.Content = append(list.Content, tree(m))
 	}
-	out.WriteByte('\n')
-	_, err := w.Write(out.Bytes())
-	return err
+	return indented(w, list)
 }
 
 // tree lays a resource out as a document.
@@ -213,4 +204,35 @@ func comma(b *bytes.Buffer, i int) {
 	if i > 0 {
 		b.WriteByte(',')
 	}
+}
+
+// MessageYAML writes any message in the manner of a document's spec: all fields
+// that are set, durations and enumerations as people write them.
+func MessageYAML(w io.Writer, m proto.Message) error {
+	n := &yaml.Node{Kind: yaml.MappingNode}
+	layOut(n, m.ProtoReflect(), false)
+	encoder := yaml.NewEncoder(w)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(n); err != nil {
+		return err
+	}
+	return encoder.Close()
+}
+
+// MessageJSON is MessageYAML in JSON.
+func MessageJSON(w io.Writer, m proto.Message) error {
+	n := &yaml.Node{Kind: yaml.MappingNode}
+	layOut(n, m.ProtoReflect(), false)
+	return indented(w, n)
+}
+
+func indented(w io.Writer, n *yaml.Node) error {
+	var b, out bytes.Buffer
+	writeJSON(&b, n)
+	if err := json.Indent(&out, b.Bytes(), "", "  "); err != nil {
+		return err
+	}
+	out.WriteByte('\n')
+	_, err := w.Write(out.Bytes())
+	return err
 }

@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/document"
+	"github.com/titrate/titrate/services/store/resource"
+)
+
+const applyLong = `apply creates what does not exist and replaces what does, so that the configuration
+says what the documents say. Everything given is one transaction: all or nothing. The
+order does not matter. The gateways obey within a second; nothing is reloaded.
+
+A document is a resource in YAML or JSON; many stand in one file, parted by ---:
+
+  apiVersion: titrate.dev/v1alpha1
+  kind: Pool                           # an upstream that serves 300 requests a second
+  name: pools/api
+  spec:
+    capacity: 300
+  ---
+  apiVersion: titrate.dev/v1alpha1
+  kind: Tenant                         # gets three times the share of weight 1
+  name: tenants/acme
+  spec:
+    weight: 3
+  ---
+  apiVersion: titrate.dev/v1alpha1
+  kind: Quota                          # never below 20/s when acme asks for it
+  name: tenants/acme/quotas/api
+  spec:
+    guaranteed: 20
+    max: 200
+  ---
+  apiVersion: titrate.dev/v1alpha1
+  kind: Limit                          # each client of every tenant
+  name: tenants/-/limits/per-client
+  spec:
+    rate: 600/min
+    burst: 30
+
+What a document leaves out has its default. What it does not mention as a whole stays
+as it is: apply deletes nothing. With etag (from get, in status) beside spec, a
+document is applied only if nobody changed the resource since.`
+
+const applyExample = `  titrate apply -f quotas.yaml
+  titrate apply -f pools.yaml -f tenants/ --dry-run
+  titrate get limits -o yaml | sed 's/600/1200/' | titrate apply -f -`
+
+func newApply() *cobra.Command {
+	var (
+		c      connection
+		output format
+		files  []string
+		dryRun bool
+	)
+	cmd := &cobra.Command{
+		Use:     "apply -f FILE|DIR|-",
+		Short:   "Create or replace what documents say, all or nothing",
+		Long:    applyLong,
+		Example: applyExample,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			documents, err := readDocuments(cmd.InOrStdin(), files)
+			if err != nil {
+				return fmt.Errorf("nothing was applied:\n%w", err)
+			}
+			return runApply(cmd, &c, output, documents, dryRun)
+		},
+	}
+	c.flags(cmd)
+	output.flag(cmd)
+	fileFlag(cmd, &files, "file or directory of documents, - for standard input; may be repeated")
+	_ = cmd.MarkFlagRequired("file")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "ask the coordinator what would happen, and change nothing")
+	return cmd
+}
+
+func fileFlag(cmd *cobra.Command, files *[]string, help string) {
+	cmd.Flags().StringArrayVarP(files, "file", "f", nil, help)
+	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+}
+
+// maxApply is how many resources the API takes at once.
+const maxApply = 100
+
+func runApply(cmd *cobra.Command, c *connection, output format, documents []*document.Document, dryRun bool) error {
+	if n := len(documents); n > maxApply {
+		return fmt.Errorf("nothing was applied: %d documents, but one transaction takes %d at most; apply them in parts, pools and tenants first", n, maxApply)
+	}
+	client, err := c.dial()
+	if err != nil {
+		return err
+	}
+	defer client.close()
+	request := &quotav1.ApplyRequest{ValidateOnly: dryRun}
+	for _, d := range documents {
+		request.Resources = append(request.Resources, resource.Of(d.Resource))
+	}
+	response, err := client.Apply(cmd.Context(), request)
+	if err != nil {
+		return applyError(err, documents)
+	}
+	if output == asTable {
+		return writeOutcomes(cmd.OutOrStdout(), response, dryRun)
+	}
+	ms := make([]resource.Message, len(response.Resources))
+	for i, r := range response.Resources {
+		ms[i] = resource.Unwrap(r)
+	}
+	return writeResources(cmd.OutOrStdout(), output, ms)
+}
+
+func writeOutcomes(w io.Writer, response *quotav1.ApplyResponse, dryRun bool) error {
+	suffix := ""
+	if dryRun {
+		suffix = " (dry run)"
+	}
+	for i, r := range response.Resources {
+		outcome := strings.ToLower(response.Outcomes[i].String())
+		if _, err := fmt.Fprintf(w, "%s %s%s\n", resource.Name(r), outcome, suffix); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyError leads what the coordinator refused back to file and line.
+func applyError(err error, documents []*document.Document) error {
+	s, ok := status.FromError(err)
+	if !ok {
+		return err
+	}
+	var places []error
+	for _, detail := range s.Details() {
+		switch d := detail.(type) {
+		case *errdetails.BadRequest:
+			for _, v := range d.GetFieldViolations() {
+				places = append(places, placed(v.GetField(), v.GetDescription(), documents))
+			}
+		case *errdetails.ResourceInfo:
+			for _, doc := range documents {
+				if doc.Name() == d.GetResourceName() {
+					places = append(places, doc.Wrong("", d.GetResourceName()+": "+d.GetDescription()))
+				}
+			}
+		}
+	}
+	if len(places) == 0 {
+		places = append(places, errors.New(s.Message()))
+	}
+	return fmt.Errorf("nothing was applied:\n%w", errors.Join(places...))
+}
+
+var resourceField = regexp.MustCompile(`^resources\[(\d+)\](?:\.[a-z]+\.?)?(.*)$`)
+
+// placed finds the document and the field that resources[2].pool.capacity means.
+func placed(field, message string, documents []*document.Document) error {
+	if found := resourceField.FindStringSubmatch(field); found != nil {
+		if i, err := strconv.Atoi(found[1]); err == nil && i < len(documents) {
+			return documents[i].Wrong(found[2], message)
+		}
+	}
+	return fmt.Errorf("%s: %s", field, message)
+}

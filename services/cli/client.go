@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/telemetry"
+)
+
+const (
+	defaultServer = "127.0.0.1:7400"
+	serverEnv     = "TITRATE_SERVER"
+	// defaultTimeout bounds one request. It lies above the 3 s after which a
+	// coordinator without etcd says so.
+	defaultTimeout = 5 * time.Second
+)
+
+// connection is how to reach a coordinator, as flags say.
+type connection struct {
+	server   string
+	timeout  time.Duration
+	security telemetry.Security
+}
+
+func (c *connection) flags(cmd *cobra.Command) {
+	server := os.Getenv(serverEnv)
+	if server == "" {
+		server = defaultServer
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.server, "server", server, "coordinator to ask, host:port; "+serverEnv+" sets the default")
+	f.DurationVar(&c.timeout, "timeout", defaultTimeout, "longest wait for an answer")
+	f.StringVar(&c.security.CA, "tls-ca", "", "PEM file with the CA that signed the coordinator's certificate (default the system's)")
+	f.StringVar(&c.security.Cert, "tls-cert", "", "PEM file with the certificate to show to the coordinator")
+	f.StringVar(&c.security.Key, "tls-key", "", "PEM file with the key of --tls-cert")
+	f.BoolVar(&c.security.Insecure, "insecure", false, "speak without TLS to a coordinator that is not on this machine")
+}
+
+// client is a connected QuotaService that bounds and words its failures.
+type client struct {
+	quotav1.QuotaServiceClient
+	conn   *grpc.ClientConn
+	server string
+	limit  time.Duration
+}
+
+// dial makes a client; it connects with the first request.
+func (c *connection) dial() (*client, error) {
+	if _, _, err := net.SplitHostPort(c.server); err != nil {
+		return nil, usagef("--server %q: want host:port, such as %s", c.server, defaultServer)
+	}
+	if c.timeout <= 0 {
+		return nil, usagef("--timeout %s must be above 0", c.timeout)
+	}
+	security, err := c.credentials()
+	if err != nil {
+		return nil, usage(err)
+	}
+	out := &client{server: c.server, limit: c.timeout}
+	out.conn, err = grpc.NewClient(c.server, grpc.WithTransportCredentials(security), grpc.WithUnaryInterceptor(out.bound))
+	if err != nil {
+		return nil, fmt.Errorf("--server %s: %w", c.server, err)
+	}
+	out.QuotaServiceClient = quotav1.NewQuotaServiceClient(out.conn)
+	return out, nil
+}
+
+// credentials are TLS when TLS files are given or the coordinator is elsewhere,
+// unless --insecure says otherwise.
+func (c *connection) credentials() (credentials.TransportCredentials, error) {
+	config, err := c.security.ClientTLS()
+	if err != nil {
+		return nil, err
+	}
+	host, _, _ := net.SplitHostPort(c.server)
+	switch {
+	case config != nil && c.security.Insecure:
+		return nil, errors.New("--insecure contradicts the --tls flags: give one or the other")
+	case config != nil:
+		return credentials.NewTLS(config), nil
+	case c.security.Insecure || telemetry.Loopback(host):
+		return insecure.NewCredentials(), nil
+	}
+	return credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12}), nil
+}
+
+func (c *client) close() { _ = c.conn.Close() }
+
+// bound gives each request its time, and its failure words.
+func (c *client) bound(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	limited, cancel := context.WithTimeout(ctx, c.limit)
+	defer cancel()
+	err := invoke(limited, method, request, reply, conn, opts...)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	switch s := status.Convert(err); {
+	case s.Code() == codes.DeadlineExceeded:
+		return &unreachable{server: c.server, why: fmt.Sprintf("no answer within %s", c.limit)}
+	case s.Code() == codes.Unavailable && conn.GetState() != connectivity.Ready:
+		return &unreachable{server: c.server, why: cause(s.Message())}
+	}
+	return err
+}
+
+// unreachable is the failure to talk to a coordinator at all.
+type unreachable struct{ server, why string }
+
+func (e *unreachable) Error() string {
+	return fmt.Sprintf("cannot reach the coordinator at %s: %s\n%s", e.server, e.why, e.advice())
+}
+
+func (e *unreachable) advice() string {
+	switch {
+	case strings.Contains(e.why, "first record does not look like a TLS handshake"):
+		return "It speaks without TLS: leave the --tls flags out, or say --insecure if it is not on this machine."
+	case strings.Contains(e.why, "server preface"):
+		return "It may want TLS: give --tls-ca with the CA that signed its certificate."
+	case strings.Contains(e.why, "certificate") || strings.Contains(e.why, "x509"):
+		return "Give --tls-ca with the CA that signed its certificate, and --tls-cert and --tls-key if it wants yours."
+	}
+	return "Is it running? Start one with `titrate dev --no-load` or `titrate coordinator`, or name another with --server or " + serverEnv + "."
+}
+
+var lastCause = regexp.MustCompile(`desc = "?(?:transport: )?(?:[Ee]rror while dialing: )?` +
+	`(?:dial tcp [^ ]*: )?(?:connect: )?(?:authentication handshake failed: )?([^"]*)"?$`)
+
+// cause takes what happened out of gRPC's message.
+func cause(message string) string {
+	if found := lastCause.FindStringSubmatch(message); found != nil {
+		return found[1]
+	}
+	return message
+}
+
+// worded turns the status of a request into an error for a person.
+func worded(err error) error {
+	if s, ok := status.FromError(err); ok && err != nil {
+		return errors.New(s.Message())
+	}
+	return err
+}

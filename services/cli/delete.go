@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
+)
+
+const deleteLong = `delete removes resources by name, or those that documents name.
+
+A pool or tenant that others need is refused; the error names them. With --force they
+go too, in the same transaction: a tenant's quotas and limits; a pool's quotas and the
+limits on that pool alone. A limit on several pools only loses the mention of it.
+
+Several are deleted one after the other, limits and quotas before what they need, and
+the first failure ends it; each that is gone is printed.`
+
+const deleteExample = `  titrate delete tenants/acme/quotas/api
+  titrate delete tenants/acme --force
+  titrate delete -f demo.yaml --allow-missing`
+
+func newDelete() *cobra.Command {
+	var (
+		c                   connection
+		files               []string
+		force, allowMissing bool
+	)
+	cmd := &cobra.Command{
+		Use:     "delete NAME... | -f FILE|DIR|-",
+		Short:   "Delete resources",
+		Long:    deleteLong,
+		Example: deleteExample,
+		Args: func(_ *cobra.Command, args []string) error {
+			if (len(args) == 0) == (len(files) == 0) {
+				return fmt.Errorf("give names or -f, one of the two")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			refs, err := namesToDelete(cmd, args, files)
+			if err != nil {
+				return err
+			}
+			return runDelete(cmd, &c, refs, force, allowMissing)
+		},
+	}
+	c.flags(cmd)
+	fileFlag(cmd, &files, "file or directory of documents that name what to delete, - for standard input; may be repeated")
+	cmd.Flags().BoolVar(&force, "force", false, "delete what needs a pool or tenant too")
+	cmd.Flags().BoolVar(&allowMissing, "allow-missing", false, "what does not exist is no failure")
+	cmd.ValidArgsFunction = completeNames(&c, resource.Kinds)
+	return cmd
+}
+
+// namesToDelete returns what to delete, in the order in which it can be.
+func namesToDelete(cmd *cobra.Command, args, files []string) ([]resource.Ref, error) {
+	var refs []resource.Ref
+	for _, name := range args {
+		ref, err := resource.Parse(name)
+		if err != nil {
+			return nil, usage(err)
+		}
+		refs = append(refs, ref)
+	}
+	if len(files) > 0 {
+		documents, err := readDocuments(cmd.InOrStdin(), files)
+		if err != nil {
+			return nil, fmt.Errorf("nothing was deleted:\n%w", err)
+		}
+		for _, d := range documents {
+			ref, err := resource.Parse(d.Name())
+			if err != nil {
+				return nil, err
+			}
+			refs = append(refs, ref)
+		}
+	}
+	slices.SortStableFunc(refs, func(a, b resource.Ref) int { return int(b.Kind) - int(a.Kind) })
+	return refs, nil
+}
+
+func runDelete(cmd *cobra.Command, c *connection, refs []resource.Ref, force, allowMissing bool) error {
+	client, err := c.dial()
+	if err != nil {
+		return err
+	}
+	defer client.close()
+	for _, ref := range refs {
+		if err := client.remove(cmd.Context(), ref, force, allowMissing); err != nil {
+			return worded(err)
+		}
+		if _, err := fmt.Fprintln(cmd.OutOrStdout(), ref, "deleted"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *client) remove(ctx context.Context, ref resource.Ref, force, allowMissing bool) (err error) {
+	name := ref.String()
+	switch ref.Kind {
+	case resource.Pool:
+		_, err = c.DeletePool(ctx, &quotav1.DeletePoolRequest{Name: name, Force: force, AllowMissing: allowMissing})
+	case resource.Tenant:
+		_, err = c.DeleteTenant(ctx, &quotav1.DeleteTenantRequest{Name: name, Force: force, AllowMissing: allowMissing})
+	case resource.Quota:
+		_, err = c.DeleteQuota(ctx, &quotav1.DeleteQuotaRequest{Name: name, AllowMissing: allowMissing})
+	default:
+		_, err = c.DeleteLimit(ctx, &quotav1.DeleteLimitRequest{Name: name, AllowMissing: allowMissing})
+	}
+	return err
+}

@@ -1,0 +1,21 @@
+// Package cli is the titrate command.
+//
+// # Model
+//
+// One binary holds everything that Titrate runs: the commands of the admin API
+// (get, apply, delete, why), which talk to a coordinator by gRPC; the daemons
+// (coordinator, agent); and the demo (dev) with its hidden children. Each command
+// is one file with one constructor, listed in Root.
+//
+// # Exit status
+//
+// 0 done; 1 failed, with one error on standard error; 2 wrong usage, before
+// anything was done. A command may define more (dev does). Errors say what failed,
+// where, and what to try.
+//
+// # Output
+//
+// What was asked for goes to standard output and nothing else does, so that
+// -o json and -o yaml can be piped. What get prints in YAML or JSON can be edited
+// and applied.
+package cli

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/titrate/titrate/services/document"
+)
+
+// readDocuments reads the documents of files, of directories (their .yaml, .yml
+// and .json files by name, not what lies deeper) and of standard input ("-"). All
+// mistakes of all files come back joined; then there are no documents.
+func readDocuments(stdin io.Reader, paths []string) ([]*document.Document, error) {
+	files, err := expand(paths)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		all  []*document.Document
+		errs []error
+	)
+	for _, path := range files {
+		found, err := readFile(stdin, path)
+		all = append(all, found...)
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no document in %s", strings.Join(paths, ", "))
+	}
+	return all, document.Unique(all)
+}
+
+func readFile(stdin io.Reader, path string) ([]*document.Document, error) {
+	if path == "-" {
+		return document.Read("<stdin>", stdin)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return document.Read(path, f)
+}
+
+// expand replaces directories by the files in them.
+func expand(paths []string) ([]string, error) {
+	var files []string
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		switch {
+		case path == "-":
+			files = append(files, path)
+		case err != nil:
+			return nil, err
+		case !info.IsDir():
+			files = append(files, path)
+		default:
+			inside, err := documentsIn(path)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, inside...)
+		}
+	}
+	return files, nil
+}
+
+func documentsIn(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		if !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s: no .yaml, .yml or .json file in the directory", dir)
+	}
+	return files, nil
+}

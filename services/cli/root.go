@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+const rootLong = `titrate limits rates inside Envoy: one limit holds over all gateways, and the
+capacity of an upstream is shared fairly among tenants.
+
+See it first:            titrate dev
+Then configure it:       titrate apply -f quotas.yaml
+Look at what happens:    titrate get
+And ask for reasons:     titrate why acme
+
+What is configured:
+  Pool     an upstream with a capacity          pools/api
+  Tenant   a customer or team, with a weight    tenants/acme
+  Quota    what a tenant may have of a pool     tenants/acme/quotas/api
+  Limit    a rate for each client of a tenant   tenants/acme/limits/per-client
+                                                (tenants/- is every tenant)
+
+Exit status: 0 done, 1 failed, 2 wrong usage.`
+
+const (
+	groupAPI = "api"
+	groupRun = "run"
+)
+
+// Root returns the titrate command with all its subcommands.
+func Root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "titrate",
+		Short:         "Distributed rate limiting inside Envoy",
+		Long:          rootLong,
+		Args:          cobra.ArbitraryArgs, // RunE words the error
+		RunE:          runRoot,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+
+		SuggestionsMinimumDistance: 2,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return usage(cmd.ValidateRequiredFlags())
+		},
+	}
+	root.AddGroup(&cobra.Group{ID: groupAPI, Title: "Configure and ask:"}, &cobra.Group{ID: groupRun, Title: "Run:"})
+	in(root, groupAPI, newGet(), newApply(), newDelete(), newWhy())
+	in(root, groupRun,
+		newDev(),
+		newUpstream(),
+		newLoad(),
+	)
+	root.AddCommand(newVersion())
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	for _, c := range root.Commands() {
+		if check := c.Args; check != nil {
+			c.Args = func(cmd *cobra.Command, args []string) error { return usage(check(cmd, args)) }
+		}
+	}
+	return root
+}
+
+// in adds commands to a group of the help text.
+func in(root *cobra.Command, group string, commands ...*cobra.Command) {
+	for _, c := range commands {
+		c.GroupID = group
+		root.AddCommand(c)
+	}
+}
+
+func runRoot(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	message := fmt.Sprintf("unknown command %q", args[0])
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		message += "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return usage(errors.New(message))
+}
+
+// Run runs the command line and returns its exit status. An error goes to stderr.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := Root()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	status := ExitStatus(err)
+	var quiet *exitError
+	if err == nil || errors.As(err, &quiet) && quiet.err == nil {
+		return status
+	}
+	fmt.Fprintf(stderr, "%s: %v\n", cmd.CommandPath(), err)
+	if status == exitUsage {
+		fmt.Fprintf(stderr, "See %s --help.\n", cmd.CommandPath())
+	}
+	return status
+}
