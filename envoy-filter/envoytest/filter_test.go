@@ -166,6 +166,27 @@ func TestHeldThenReleased(t *testing.T) {
 	e.alive()
 }
 
+// Clients that wait for each answer are told of congestion before anyone is
+// refused for long.
+func TestMark(t *testing.T) {
+	t.Parallel()
+	e, _ := linked(t, world(1, link.Queue{Law: link.VariableStructure, DelayTarget: 50 * time.Millisecond}, capped("acme", 300)))
+	marked := 0
+	e.eventually("a mark", func() bool {
+		for a := range many(t.Context(), e, 60, "x-tenant", "acme") {
+			if mark := a.header.Get("x-titrate-congestion"); mark != "" {
+				marked++
+				if mark != "1" || a.status != 200 {
+					t.Errorf("a marked answer: %+v", a)
+				}
+			}
+		}
+		return marked > 0
+	})
+	e.eventually("the counter", func() bool { return e.metric(`titrate_marked_total{pool="api"}`) == float64(marked) })
+	e.alive()
+}
+
 // A request that waits for too long is refused from the ticker's side.
 func TestHeldThenRefused(t *testing.T) {
 	t.Parallel()
