@@ -1,0 +1,100 @@
+package reaction
+
+import "fmt"
+
+// Bucket is the enzymatic token bucket of this project: the paper's figure 2
+// with the spent token ET, so that the recharge has a rate of its own.
+//
+//	r1: S + E → ES   K1     a queued request binds a token: it is released
+//	r2: ES → ET      K2
+//	r4: ET → E       K4     the rate lives here
+//	r0: S → ∅        Kd     a policer's virtual backlog drains; 0 with a queue
+//
+// E + ES + ET is conserved. Package drc steps it in closed form (drc.Enzyme)
+// and, with the rate in force, as the inner loop of drc.Controller.
+type Bucket struct {
+	*Network
+	S, E, ES, ET                   Species
+	Bind, Release, Recharge, Drain Reaction
+	Arrivals                       Input
+}
+
+const (
+	epsilon = 0.01 // ε = k4/k2, as in package drc
+	kappa1  = 1e5  // κ1 = k1·B, 1/s, as in package drc
+)
+
+// NewBucket builds the network. Its rate constants are 0 until Fill and
+// Regulate set them in a vessel.
+func NewBucket() Bucket {
+	var k Kit
+	b := Bucket{S: k.Species("S"), E: k.Species("E"), ES: k.Species("ES"), ET: k.Species("ET")}
+	b.Bind = k.React("r1", 0, []Species{b.S, b.E}, []Species{b.ES})
+	b.Release = k.React("r2", 0, []Species{b.ES}, []Species{b.ET})
+	b.Recharge = k.React("r4", 0, []Species{b.ET}, []Species{b.E})
+	b.Drain = k.React("r0", 0, []Species{b.S}, nil)
+	b.Arrivals = k.Input("arrivals", b.S)
+	b.Network, _ = k.Build() // cannot fail: nothing in it comes from outside
+	return b
+}
+
+// Fill puts a bucket of the given depth (cost units), all free, into v.
+func (b Bucket) Fill(v *Vessel, depth float64) {
+	v.SetAmount(b.E, depth)
+	v.SetAmount(b.ES, 0)
+	v.SetAmount(b.ET, 0)
+	v.SetRate(b.Bind, kappa1/depth)
+}
+
+// Regulate sets the rate (cost units/s) of a bucket of the given depth:
+// k4 = (1+ε)·rate/B, k2 = k4/ε. No mass moves.
+func (b Bucket) Regulate(v *Vessel, depth, rate float64) {
+	k4 := (1 + epsilon) * rate / depth
+	v.SetRate(b.Recharge, k4)
+	v.SetRate(b.Release, k4/epsilon)
+}
+
+// Constants are the rate constants of the paper's adaptive controller and its
+// total enzyme. The paper's Table 1 is {1000, 1, 100, 1, 1, 0, 1}.
+type Constants struct{ Enzyme, K1, K2, K3, K4, K5, KF float64 }
+
+// Adaptive is the paper's adaptive controller (figure 3):
+//
+//	r1: S + E → ES        K1        r4: ET → E     K4
+//	r2: ES → ET + F       K2        r5: T → ∅      K5
+//	r3: S + T + E → S+ET  K3        rout: F → out  KF
+//
+// Package drc steps it as drc.Paper.
+type Adaptive struct {
+	*Network
+	S, E, ES, ET, T, F                     Species
+	Bind, Release, Yield, Recharge, Forget Reaction
+	Out                                    Reaction
+	Int, Ext                               Input
+}
+
+// NewAdaptive builds the network with the given constants.
+func NewAdaptive(c Constants) (Adaptive, error) {
+	var k Kit
+	a := Adaptive{S: k.Species("S"), E: k.Species("E"), ES: k.Species("ES"), ET: k.Species("ET"), T: k.Species("T"), F: k.Species("F")}
+	a.Bind = k.React("r1", c.K1, []Species{a.S, a.E}, []Species{a.ES})
+	a.Release = k.React("r2", c.K2, []Species{a.ES}, []Species{a.ET, a.F})
+	a.Yield = k.React("r3", c.K3, []Species{a.S, a.T, a.E}, []Species{a.S, a.ET})
+	a.Recharge = k.React("r4", c.K4, []Species{a.ET}, []Species{a.E})
+	a.Forget = k.React("r5", c.K5, []Species{a.T}, nil)
+	a.Out = k.React("rout", c.KF, []Species{a.F}, nil)
+	a.Int, a.Ext = k.Input("v_int", a.S), k.Input("v_ext", a.T)
+	n, err := k.Build()
+	if err != nil {
+		return Adaptive{}, fmt.Errorf("adaptive controller: %w", err)
+	}
+	a.Network = n
+	return a, nil
+}
+
+// NewVessel returns a vessel at rest with all enzyme free.
+func (a Adaptive) NewVessel(c Constants) *Vessel {
+	v := NewVessel(a.Network)
+	v.SetAmount(a.E, c.Enzyme)
+	return v
+}
