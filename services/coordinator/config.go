@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/health"
 
 	"github.com/titrate/titrate/services/coordinator/catalog"
@@ -218,6 +219,10 @@ func (o *Coordinator) connect(context.Context) error {
 		Endpoints: c.EtcdEndpoints, TLS: secure, Logger: zap.NewNop(),
 		DialTimeout: 3 * time.Second, DialKeepAliveTime: 5 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
 		MaxCallRecvMsgSize: 64 << 20,
+		// gRPC's own longest pause between dials is two minutes.
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: .2, MaxDelay: time.Second},
+		})},
 	})
 	if err != nil {
 		return fmt.Errorf("--etcd-endpoints %v: %w", c.EtcdEndpoints, err)

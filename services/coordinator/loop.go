@@ -19,6 +19,8 @@ type loop struct {
 	expiry time.Duration
 	log    *slog.Logger
 	nacked func()
+	// withdraw takes back leases that were published, for agents yet to come.
+	withdraw func()
 
 	mu      sync.Mutex
 	round   *round.Round
@@ -26,7 +28,8 @@ type loop struct {
 	epoch   int64 // 0 = no term
 	seq     uint64
 	fresh   bool      // shares may be computed, not only renewed
-	began   time.Time // of waiting for agents that obeyed an earlier epoch
+	began   time.Time // of the term; zero when it goes on from the one before
+	held    time.Time // since when leases wait for agents that obeyed an earlier epoch
 	outcome *round.Outcome
 	leases  *controlv1.Leases
 	renewed time.Time // when shares were last computed
@@ -36,10 +39,10 @@ type loop struct {
 func (l *loop) begin(epoch int64, goOn bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.epoch, l.seq, l.fresh = epoch, 0, true
+	l.epoch, l.seq, l.fresh, l.began = epoch, 0, true, time.Time{}
 	if !goOn || l.round == nil {
 		l.round = round.New(l.params)
-		l.outcome, l.leases, l.began = nil, nil, time.Time{}
+		l.outcome, l.leases, l.began, l.held = nil, nil, time.Now(), time.Time{}
 	}
 	if l.config != nil {
 		l.round.Configure(l.config)
@@ -79,10 +82,15 @@ func (l *loop) Hello(h *controlv1.Hello) {
 	}
 	now := time.Now()
 	l.round.Meet(now, h.GetAgent(), replicas(h.GetReplicas()))
-	if h.GetEpoch() > 0 && h.GetEpoch() < l.epoch && l.leases == nil && l.began.IsZero() {
-		l.began = now
+	if older := h.GetEpoch() > 0 && h.GetEpoch() < l.epoch; older && l.held.IsZero() && now.Sub(l.began) < gathering*l.settle {
+		l.held, l.leases = now, nil
+		l.withdraw()
 	}
 }
+
+// gathering times settle is how long after the beginning of a term agents of an
+// earlier one are waited for.
+const gathering = 5
 
 // Report takes what an agent's gateways saw.
 func (l *loop) Report(agent string, r *controlv1.Report) {
@@ -130,10 +138,10 @@ func (l *loop) step(now time.Time) *controlv1.Leases {
 	if !l.fresh { // what is known of demand stays current, for the next term
 		return l.renew()
 	}
-	if !l.began.IsZero() && now.Sub(l.began) < l.settle {
-		return nil
+	if l.round.Agents() == 0 || now.Sub(l.held) < l.settle {
+		return nil // nobody to give to, or not everybody heard yet
 	}
-	l.began, l.outcome, l.renewed = time.Time{}, outcome, now
+	l.outcome, l.renewed = outcome, now
 	l.seq++
 	l.leases = l.message(outcome)
 	return l.leases

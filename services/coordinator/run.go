@@ -44,6 +44,7 @@ func (o *Coordinator) wire(context.Context) error {
 		nacked: instruments.nacked,
 	}
 	o.streams = stream.New(o.loop, o.catalog, o.log)
+	o.loop.withdraw = o.streams.Withdraw
 	if err := instruments.register(); err != nil {
 		return err
 	}

@@ -167,7 +167,7 @@ func (e *Elector) set(s State) {
 }
 
 // term holds one session: campaigns, leads, and returns why the session ended.
-func (e *Elector) term(ctx context.Context) error {
+func (e *Elector) term(ctx context.Context) (err error) {
 	session, err := e.session(ctx)
 	if err != nil {
 		return err
@@ -178,6 +178,9 @@ func (e *Elector) term(ctx context.Context) error {
 	defer cancel()
 	defer context.AfterFunc(session.Ctx(), cancel)()
 	defer e.close(ctx, session)
+	// Before the session is revoked, which an absent etcd draws out: from here on
+	// nothing new may be granted.
+	defer func() { e.lost(ctx, err) }()
 	e.mu.Lock()
 	e.etcd = nil
 	e.mu.Unlock()
@@ -189,7 +192,7 @@ func (e *Elector) term(ctx context.Context) error {
 		e.observe(under, contest, own)
 	}()
 	defer func() { cancel(); <-done }()
-	if err := contest.Campaign(under, e.config.Address); err != nil {
+	if err = contest.Campaign(under, e.config.Address); err != nil {
 		return fmt.Errorf("campaign: %w", err)
 	}
 	e.mu.Lock()

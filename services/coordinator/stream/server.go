@@ -80,6 +80,13 @@ func (s *Server) Publish(l *controlv1.Leases) {
 	s.notify()
 }
 
+// Withdraw forgets the leases published last: agents that come get the next.
+func (s *Server) Withdraw() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leases = nil
+}
+
 // Announce tells the agents that the catalog has changed.
 func (s *Server) Announce() {
 	s.mu.Lock()
