@@ -33,6 +33,7 @@ const (
 	Connected Isolation = iota // normal operation
 	Frozen                     // cut off for less than T1: rates stay at what the others surely heard
 	Split                      // longer: never above the static part w/W either
+	Alone                      // longer than T2: the others now leave the whole static part to this replica
 )
 
 // Sums is what the other live replicas claim. A Sums replaces the one before: a

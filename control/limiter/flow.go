@@ -271,14 +271,6 @@ func (f *flow) isolate(m *membership) {
 	}
 }
 
-// law is the AQM in force.
-func (f *flow) law() aqm.Law {
-	if f.queueing.Law == DropTail {
-		return &f.tail
-	}
-	return &f.vsd
-}
-
 // queue returns the flow's queue, made when first needed.
 func (f *flow) queue() *queue {
 	if f.q == nil {

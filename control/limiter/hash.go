@@ -56,16 +56,23 @@ func start(seed, domain uint64) uint64 { return fold(seed^mulA, domain^mulB) }
 
 // absorb mixes a string and its length into h.
 func absorb(h uint64, s string) uint64 {
-	n := uint64(len(s))
+	n, whole := uint64(len(s)), s
 	for len(s) >= 8 {
 		h = fold(h^word(s), mulB)
 		s = s[8:]
 	}
-	var tail uint64
+	return fold(h^rest(s, whole)^mulA, n^mulB)
+}
+
+// rest is the little-endian number that the last len(s) < 8 bytes of whole are.
+func rest(s, whole string) (tail uint64) {
+	if len(s) > 0 && len(whole) >= 8 { // read with the bytes before, and shift them out
+		return word(whole[len(whole)-8:]) >> (64 - 8*len(s))
+	}
 	for i := len(s) - 1; i >= 0; i-- {
 		tail = tail<<8 | uint64(s[i])
 	}
-	return fold(h^tail^mulA, n^mulB)
+	return tail
 }
 
 // word reads eight bytes, little endian.

@@ -191,20 +191,6 @@ func (f *flow) turnAway(why Reason, cost int64) verdict {
 	return verdict{Verdict: Reject, reason: why}
 }
 
-// arrival describes a request to the AQM. A client is greedy when it has more
-// than 1.5 of the fair part of a queue that others wait in too.
-func (f *flow) arrival(e *Engine, s *sub, now, cost int64) aqm.Arrival {
-	q := f.q
-	a := aqm.Arrival{
-		Now: e.seconds(now), Cost: units(cost), Queued: units(q.eligibleCost),
-		Rand: e.uniform(&f.random),
-	}
-	if s != nil && q.ringSize > 1 {
-		a.Greedy = 2*s.eligibleCost*int64(q.ringSize) > 3*q.eligibleCost
-	}
-	return a
-}
-
 // Cancel takes back a held request whose caller has gone: it is charged
 // nothing, and leaves no backlog. It returns false when its event was or is
 // being delivered, or the handle is 0 or old.

@@ -307,3 +307,38 @@ func TestDrainEndsAllWaiting(t *testing.T) {
 		}
 	}
 }
+
+// Cut off for long, a gateway falls to its static part, for limits and shares.
+func TestSplitFallsToTheStaticPart(t *testing.T) {
+	e := New(Options{Keys: 1024})
+	mustApply(t, e, simple(300, Queue{Law: Police}, Limit{Name: "l", Rate: 90, Burst: 9, Overrides: map[string]RateBurst{"free": {1e6, 1e6}}}))
+	cut := func(i Isolation) {
+		e.SetSums(sec, &Sums{Replicas: 3, Weight: 1, TotalWeight: 3, Lag: 100 * time.Millisecond, Isolation: i})
+	}
+	cut(Connected)
+	cut(Split)
+	admitted := map[string]int{}
+	now := sec
+	var c Claims
+	for i := range 10_000 { // 10 s
+		now += ms
+		for _, client := range []string{"x", "free"} {
+			if e.Decide(now, &Request{Tenant: "a", Client: client, Pool: "api"}).Verdict == Admit {
+				admitted[client]++
+			}
+		}
+		if i%5 == 0 {
+			e.Tick(now, nil)
+		}
+		if i%50 == 0 {
+			c.Reset()
+			e.Claims(now, &c)
+		}
+	}
+	if n := admitted["x"]; n > 300+3 || n < 250 {
+		t.Errorf("limit: %d in 10 s, want about a third of 900", n)
+	}
+	if n := admitted["x"] + admitted["free"]; n > 1000+25 || n < 950 {
+		t.Errorf("share: %d in 10 s, want about a third of 3000", n)
+	}
+}

@@ -55,9 +55,6 @@ func (m *membership) local(n numbers) numbers {
 	return n
 }
 
-// shared reports whether the others' claims count at all.
-func (m *membership) shared() bool { return m.replicas > 1 && m.isolation != Split }
-
 // ledger returns the parameters of a contended key.
 func (m *membership) ledger(n numbers) drc.LedgerParams {
 	p := drc.LedgerParams{Rate: n.rate, Burst: n.burst, Replicas: m.replicas, Lag: m.lag, Strict: n.strict}

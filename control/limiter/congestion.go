@@ -1,0 +1,72 @@
+package limiter
+
+import "github.com/titrate/titrate/control/aqm"
+
+// law is the AQM in force.
+func (f *flow) law() aqm.Law {
+	if f.queueing.Law == DropTail {
+		return &f.tail
+	}
+	return &f.vsd
+}
+
+// arrival describes a request to the AQM. A client is greedy when it has more
+// than 1.5 of the fair part of a queue that others wait in too.
+func (f *flow) arrival(e *Engine, s *sub, now, cost int64) aqm.Arrival {
+	q := f.q
+	a := aqm.Arrival{
+		Now: e.seconds(now), Cost: units(cost), Queued: units(q.eligibleCost),
+		Rand: e.uniform(&f.random),
+	}
+	if s != nil && q.ringSize > 1 {
+		a.Greedy = 2*s.eligibleCost*int64(q.ringSize) > 3*q.eligibleCost
+	}
+	return a
+}
+
+// manage lets the AQM see the queue.
+func (f *flow) manage() {
+	c0 := f.ctl.Rate()
+	if f.q == nil || f.aqmAt != 0 && f.at-f.aqmAt < aqm.Interval(c0) {
+		return
+	}
+	f.heed(f.at-f.aqmAt, c0)
+	f.aqmAt = f.at
+	f.law().Step(f.at, units(f.q.eligibleCost), c0, float64(max(1, f.q.ringSize)))
+}
+
+// heed chooses what the AQM does to those it picks. Clients that slow down when
+// marked are marked. When nearly everybody has been marked for a second and the
+// queue is still well beyond its target, they don't heed marks: then the same law
+// rejects, until it has hardly had to for as long.
+func (f *flow) heed(h, c0 float64) {
+	const patience = 1 // s
+	p := f.vsd.Probability()
+	cooperative := f.vsd.Mode == aqm.Cooperative
+	switch {
+	case cooperative && p > 0.9 && units(f.q.eligibleCost) > 1.5*c0*f.vsd.Delay,
+		!cooperative && p < 0.02:
+		f.doubt += min(h, 0.2)
+	default:
+		f.doubt = 0
+	}
+	if f.doubt < patience {
+		return
+	}
+	f.doubt = 0
+	if cooperative {
+		f.vsd.Mode = aqm.DropMode
+	} else {
+		f.vsd.Mode = aqm.Cooperative
+	}
+}
+
+// judge notes that the tenant stage limits the flow: its oldest request in turn
+// has waited for longer than the delay target.
+func (f *flow) judge(now int64) {
+	if f.limited || f.q.ring == nobody {
+		return
+	}
+	head := &f.q.entries[f.q.subs[f.q.ring].head]
+	f.limited = now-head.since > int64(f.queueing.DelayTarget)
+}
