@@ -317,6 +317,7 @@ func TestSplitFallsToTheStaticPart(t *testing.T) {
 	}
 	cut(Connected)
 	cut(Split)
+	cut(Alone)
 	admitted := map[string]int{}
 	now := sec
 	var c Claims

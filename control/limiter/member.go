@@ -22,7 +22,7 @@ func alone() *membership {
 func newMembership(s *Sums, version uint32) *membership {
 	m := &membership{
 		version: version, replicas: float64(max(1, s.Replicas)), weight: 1,
-		lag: max(0, s.Lag.Seconds()), absent: s.Absent, isolation: s.Isolation,
+		lag: max(0, s.Lag.Seconds()), absent: s.Absent, isolation: min(s.Isolation, Alone),
 	}
 	if s.Weight > 0 {
 		m.weight = s.Weight
@@ -47,7 +47,7 @@ func (m *membership) same(o *membership) bool {
 // local returns the numbers of a limit that this replica goes by: when it has
 // been cut off for long, its static part.
 func (m *membership) local(n numbers) numbers {
-	if m.isolation == Split {
+	if m.isolation >= Split {
 		part := m.weight / m.total
 		n.rate *= part
 		n.burst = max(min(n.burst, 1), n.burst*part)
@@ -58,7 +58,7 @@ func (m *membership) local(n numbers) numbers {
 // ledger returns the parameters of a contended key.
 func (m *membership) ledger(n numbers) drc.LedgerParams {
 	p := drc.LedgerParams{Rate: n.rate, Burst: n.burst, Replicas: m.replicas, Lag: m.lag, Strict: n.strict}
-	if m.isolation == Split {
+	if m.isolation >= Split {
 		p.Replicas = 1
 	}
 	return p
@@ -83,4 +83,4 @@ func (m *membership) bucket(rate float64) float64 {
 }
 
 // isolations maps the engine's to the controller's.
-var isolations = [...]drc.Isolation{Connected: drc.Connected, Frozen: drc.Frozen, Split: drc.Split}
+var isolations = [...]drc.Isolation{Connected: drc.Connected, Frozen: drc.Frozen, Split: drc.Split, Alone: drc.Alone}
