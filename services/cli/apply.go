@@ -151,7 +151,7 @@ func applyError(err error, documents []*document.Document) error {
 		case *errdetails.ResourceInfo:
 			for _, doc := range documents {
 				if doc.Name() == d.GetResourceName() {
-					places = append(places, doc.Wrong("", d.GetResourceName()+": "+d.GetDescription()))
+					places = append(places, &document.Error{File: doc.File, Line: doc.Line, Message: doc.Name() + ": " + d.GetDescription()})
 				}
 			}
 		}

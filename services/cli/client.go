@@ -45,6 +45,7 @@ func (c *connection) flags(cmd *cobra.Command) {
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.server, "server", server, "coordinator to ask, host:port; "+serverEnv+" sets the default")
+	f.Lookup("server").DefValue = defaultServer
 	f.DurationVar(&c.timeout, "timeout", defaultTimeout, "longest wait for an answer")
 	f.StringVar(&c.security.CA, "tls-ca", "", "PEM file with the CA that signed the coordinator's certificate (default the system's)")
 	f.StringVar(&c.security.Cert, "tls-cert", "", "PEM file with the certificate to show to the coordinator")

@@ -52,6 +52,9 @@ func Root() *cobra.Command {
 	in(root, groupAPI, newGet(), newApply(), newDelete(), newWhy())
 	in(root, groupRun,
 		newDev(),
+		newCoordinator(),
+		newAgent(),
+		newEtcd(),
 		newUpstream(),
 		newLoad(),
 	)
@@ -87,7 +90,7 @@ func runRoot(cmd *cobra.Command, args []string) error {
 // Run runs the command line and returns its exit status. An error goes to stderr.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := Root()
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

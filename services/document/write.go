@@ -23,6 +23,9 @@ import (
 
 // WriteYAML writes resources as documents parted by --- lines.
 func WriteYAML(w io.Writer, ms ...resource.Message) error {
+	if len(ms) == 0 {
+		return nil // which the encoder calls an error
+	}
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)
 	for _, m := range ms {

@@ -14,16 +14,18 @@ func sentence(e *quotav1.Explanation, g quotav1.Guarantee) string {
 	who := strings.TrimPrefix(e.GetTenant(), "tenants/")
 	where := "pool " + strings.TrimPrefix(e.GetPool(), "pools/")
 	var b strings.Builder
-	switch e.GetBoundBy() {
-	case quotav1.Bound_DEMAND:
+	switch {
+	case e.GetBoundBy() == quotav1.Bound_DEMAND && e.GetDemand() == 0:
+		fmt.Fprintf(&b, "%s asks for nothing of %s now; its share stands at %s", who, where, rate(e.GetShare()))
+	case e.GetBoundBy() == quotav1.Bound_DEMAND:
 		fmt.Fprintf(&b, "%s gets %s of %s, all that it asks for: %s", who, rate(e.GetShare()), where, spare(e, g))
-	case quotav1.Bound_GUARANTEED:
+	case e.GetBoundBy() == quotav1.Bound_GUARANTEED:
 		fmt.Fprintf(&b, "%s gets its guarantee of %s of %s: its demand %s is above it, and %s is no more; %s",
 			who, rate(e.GetGuaranteed()), where, demand(e), fair(e, g), price(e))
-	case quotav1.Bound_MAX:
+	case e.GetBoundBy() == quotav1.Bound_MAX:
 		fmt.Fprintf(&b, "%s gets %s of %s, the max of its quota: its demand %s is above it%s",
 			who, rate(e.GetShare()), where, demand(e), beyondMax(e, g))
-	case quotav1.Bound_POOL:
+	case e.GetBoundBy() == quotav1.Bound_POOL:
 		fmt.Fprintf(&b, "%s gets %s of %s: its demand %s is above %s; %s",
 			who, rate(e.GetShare()), where, demand(e), fair(e, g), price(e))
 	default:
@@ -38,8 +40,6 @@ func sentence(e *quotav1.Explanation, g quotav1.Guarantee) string {
 // spare says why a tenant that gets its demand gets it.
 func spare(e *quotav1.Explanation, g quotav1.Guarantee) string {
 	switch {
-	case e.GetDemand() == 0:
-		return "it asks for nothing now"
 	case e.GetFairRate() == 0:
 		return fmt.Sprintf("the pool's capacity of %s is not used up", rate(e.GetCapacity()))
 	case e.GetGuaranteed() >= e.GetDemand() && e.GetWeight()*e.GetFairRate() < e.GetDemand():

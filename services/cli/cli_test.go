@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/quota"
+	"github.com/titrate/titrate/services/store/storetest"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
+
+// present is a moment in which the pool api is full.
+type present struct{}
+
+func (present) PoolStatus(name string) *quotav1.PoolStatus {
+	if name != "pools/api" {
+		return nil
+	}
+	return &quotav1.PoolStatus{Demand: 410.25, Admitted: 299.9, Price: 0.3333, FairRate: 62.5, Epoch: 3}
+}
+
+func (present) QuotaStatus(name string) *quotav1.QuotaStatus {
+	if name != "tenants/acme/quotas/api" {
+		return nil
+	}
+	return &quotav1.QuotaStatus{Demand: 320, Share: 187.5, Admitted: 187.2, BoundBy: quotav1.Bound_POOL, Price: 0.3333, Stale: true}
+}
+
+func (present) Explain(_ context.Context, tenant, pool string) ([]*quotav1.Explanation, error) {
+	if tenant != "tenants/acme" || pool == "pools/batch" {
+		return nil, nil
+	}
+	return []*quotav1.Explanation{{
+		Tenant: tenant, Pool: "pools/api", Capacity: 300, Demand: 320, Limited: true, Weight: 3, Guaranteed: 20,
+		FairRate: 62.5, Share: 187.5, BoundBy: quotav1.Bound_POOL, Price: 0.3333, Epoch: 3, Admitted: 187.2,
+		Gateways: []*quotav1.GatewayPart{{Gateway: "gw-1", Demand: 200, Admitted: 112.34}, {Gateway: "gw-2", Demand: 120, Admitted: 74.86}},
+	}}, nil
+}
+
+// serveAPI serves the admin API on loopback, on a real store.
+func serveAPI(t *testing.T) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	quota.New(storetest.Open(t), present{}).Register(server)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return listener.Addr().String()
+}
+
+// titrate runs a command line against a coordinator.
+func titrate(t *testing.T, server, stdin string, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	t.Setenv(serverEnv, server)
+	var out, errs bytes.Buffer
+	status = Run(t.Context(), args, strings.NewReader(stdin), &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+// must runs a command line that has to succeed, without a word on stderr.
+func must(t *testing.T, server, stdin string, args ...string) string {
+	t.Helper()
+	status, out, errs := titrate(t, server, stdin, args...)
+	if status != exitOK || errs != "" {
+		t.Fatalf("titrate %v: status %d\n%s", args, status, errs)
+	}
+	return out
+}
+
+// fails runs a command line that has to fail, and wants words in its error.
+func fails(t *testing.T, server string, status int, stdin string, words []string, args ...string) {
+	t.Helper()
+	got, out, errs := titrate(t, server, stdin, args...)
+	if got != status || out != "" {
+		t.Errorf("titrate %v: status %d, want %d; output %q", args, got, status, out)
+	}
+	for _, w := range words {
+		if !strings.Contains(errs, w) {
+			t.Errorf("titrate %v: %q is not in the error:\n%s", args, w, errs)
+		}
+	}
+}
+
+var (
+	anyEtag = regexp.MustCompile(`(etag"?: )"?[0-9a-f]+"?`)
+	anyTime = regexp.MustCompile(`(updateTime"?: )"[^"]+"`)
+)
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	got = anyTime.ReplaceAllString(anyEtag.ReplaceAllString(got, `${1}"ETAG"`), `${1}"TIME"`)
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s\n--- got\n%s--- want\n%s", path, got, want)
+	}
+}
+
+func TestOutput(t *testing.T) {
+	server := serveAPI(t)
+	golden(t, "apply", must(t, server, "", "apply", "-f", "testdata/demo.yaml"))
+	for name, args := range map[string][]string{
+		"get":        {"get"},
+		"get-yaml":   {"get", "-o", "yaml"},
+		"get-json":   {"get", "pools/api", "tenants/acme/quotas", "-o", "json"},
+		"get-tenant": {"get", "t", "tenants/acme"},
+		"why":        {"why", "acme"},
+		"why-json":   {"why", "tenants/acme", "pools/api", "-o", "json"},
+		"why-yaml":   {"why", "acme", "api", "-o", "yaml"},
+		"why-idle":   {"why", "acme", "batch"},
+		"get-help":   {"get", "--help"},
+		"apply-help": {"apply", "--help"},
+	} {
+		t.Run(name, func(t *testing.T) { golden(t, name, must(t, server, "", args...)) })
+	}
+}
+
+func TestApplyAgainAndEdited(t *testing.T) {
+	server := serveAPI(t)
+	must(t, server, "", "apply", "-f", "testdata/demo.yaml")
+	for _, format := range []string{"yaml", "json"} {
+		out := must(t, server, "", "get", "-o", format)
+		again := must(t, server, out, "apply", "-f", "-")
+		if n := strings.Count(again, " unchanged\n"); n != 7 || n != strings.Count(again, "\n") {
+			t.Errorf("applying what get printed as %s:\n%s", format, again)
+		}
+	}
+	out := must(t, server, "", "get", "pools/api", "-o", "yaml")
+	edited := strings.Replace(out, "capacity: 300", "capacity: 400", 1)
+	if got := must(t, server, edited, "apply", "-f", "-", "--dry-run"); got != "pools/api updated (dry run)\n" {
+		t.Errorf("dry run: %q", got)
+	}
+	if got := must(t, server, edited, "apply", "-f", "-"); got != "pools/api updated\n" {
+		t.Errorf("after a dry run: %q", got)
+	}
+	if got := must(t, server, "", "get", "pools/api"); !strings.Contains(got, "400/s") {
+		t.Errorf("after the change:\n%s", got)
+	}
+}
+
+func TestApplyADirectory(t *testing.T) {
+	dir := t.TempDir()
+	all, err := os.ReadFile("testdata/demo.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, doc := range strings.Split(string(all), "---\n") {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.yaml", 9-i)), []byte(doc), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := must(t, serveAPI(t), "", "apply", "-f", dir); strings.Count(got, " created\n") != 7 {
+		t.Errorf("%s", got)
+	}
+	fails(t, "127.0.0.1:1", exitFailed, "", []string{"no .yaml"}, "apply", "-f", t.TempDir())
+}
+
+const head = "apiVersion: titrate.dev/v1alpha1\n"
+
+func TestApplyNothingOfABadFile(t *testing.T) {
+	server := serveAPI(t)
+	good := head + "kind: Pool\nname: pools/api\nspec: {capacity: 1}\n---\n"
+	for _, c := range []struct {
+		name, bad string
+		words     []string
+	}{
+		{"unknown field", head + "kind: Pool\nname: pools/b\nspec: {capactiy: 2}\n", []string{"nothing was applied", "<stdin>:9: spec.capactiy: unknown field"}},
+		{"value", head + "kind: Pool\nname: pools/b\nspec:\n  capacity: -2\n", []string{"<stdin>:10: spec.capacity: must be greater than 0"}},
+		{"reference", head + "kind: Quota\nname: tenants/acme/quotas/api\n", []string{"nothing was applied", "<stdin>:6: tenants/acme/quotas/api: names something that does not exist: tenants/acme"}},
+		{"etag", head + "kind: Pool\nname: pools/b\netag: \"1\"\nspec: {capacity: 1}\n", []string{"<stdin>:6: pools/b: etag does not match"}},
+		{"twice", good, []string{"<stdin>:8: name: pools/api stands at <stdin>:1 already"}},
+		{"syntax", "kind: [\n", []string{"nothing was applied", "<stdin>:"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fails(t, server, exitFailed, good+c.bad, c.words, "apply", "-f", "-")
+		})
+	}
+	var many strings.Builder
+	for i := range 101 {
+		fmt.Fprintf(&many, "---\n%skind: Tenant\nname: tenants/t%d\n", head, i)
+	}
+	fails(t, server, exitFailed, many.String(), []string{"101 documents", "100 at most"}, "apply", "-f", "-")
+	status, out, _ := titrate(t, server, "", "get")
+	if status != exitOK || out != "" {
+		t.Errorf("something was applied:\n%s", out)
+	}
+}
+
+func TestDelete(t *testing.T) {
+	server := serveAPI(t)
+	must(t, server, "", "apply", "-f", "testdata/demo.yaml")
+	fails(t, server, exitFailed, "", []string{"still in use", "tenants/acme/quotas/api", "force"}, "delete", "tenants/acme")
+	if got := must(t, server, "", "delete", "tenants/acme", "--force"); got != "tenants/acme deleted\n" {
+		t.Errorf("%q", got)
+	}
+	fails(t, server, exitFailed, "", []string{"tenants/acme", "not found"}, "delete", "tenants/acme")
+	got := must(t, server, "", "delete", "-f", "testdata/demo.yaml", "--allow-missing")
+	if strings.Count(got, " deleted\n") != 7 || !strings.HasPrefix(got, "tenants/") || !strings.HasSuffix(got, "pools/batch deleted\n") {
+		t.Errorf("%s", got)
+	}
+	if status, out, errs := titrate(t, server, "", "get"); status != exitOK || out != "" || !strings.Contains(errs, "titrate apply") {
+		t.Errorf("an empty get: status %d, %q, %q", status, out, errs)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, c := range []struct {
+		args  []string
+		words []string
+	}{
+		{[]string{"gte"}, []string{`unknown command "gte"`, "did you mean get?"}},
+		{[]string{"get", "-o", "xml"}, []string{"table, json or yaml", "titrate get --help"}},
+		{[]string{"get", "api"}, []string{"pools/api or tenants/api"}},
+		{[]string{"get", "pools/A"}, []string{`"A" is not an ID`}},
+		{[]string{"get", "--nonsense"}, []string{"--nonsense"}},
+		{[]string{"get", "--server", "somewhere"}, []string{"host:port"}},
+		{[]string{"get", "--timeout", "0s"}, []string{"above 0"}},
+		{[]string{"get", "--tls-cert", "x"}, []string{"--tls-key"}},
+		{[]string{"get", "--tls-ca", "/nonexistent"}, []string{"/nonexistent"}},
+		{[]string{"apply"}, []string{`"file" not set`}},
+		{[]string{"apply", "-f", "x", "y"}, []string{"unknown command"}},
+		{[]string{"delete"}, []string{"give names or -f"}},
+		{[]string{"delete", "pools"}, []string{"not a name"}},
+		{[]string{"why"}, []string{"accepts between 1 and 2"}},
+		{[]string{"why", "pools/api"}, []string{"names a Pool, want a Tenant"}},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) { fails(t, "127.0.0.1:1", exitUsage, "", c.words, c.args...) })
+	}
+	if status, out, _ := titrate(t, "127.0.0.1:1", ""); status != exitOK || !strings.Contains(out, "titrate why acme") {
+		t.Errorf("titrate alone: status %d\n%s", status, out)
+	}
+	if out := must(t, "127.0.0.1:1", "", "version"); !strings.HasPrefix(out, "titrate ") {
+		t.Errorf("%q", out)
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	server := serveAPI(t)
+	must(t, server, "", "apply", "-f", "testdata/demo.yaml")
+	for line, want := range map[string]string{"get pools/": "pools/api\n", "why te": "tenants/acme\n", "why acme po": "pools/batch\n"} {
+		status, out, _ := titrate(t, server, "", append([]string{"__complete"}, strings.Fields(line)...)...)
+		if status != exitOK || !strings.Contains(out, want) {
+			t.Errorf("completing %q gave %q", line, out)
+		}
+	}
+	if out := must(t, server, "", "completion", "bash"); !strings.Contains(out, "__start_titrate") {
+		t.Error("no completion script")
+	}
+}

@@ -1,0 +1,68 @@
+package quota
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+)
+
+func TestSentence(t *testing.T) {
+	full := func(change func(*quotav1.Explanation)) *quotav1.Explanation {
+		e := &quotav1.Explanation{Tenant: "tenants/acme", Pool: "pools/api", Capacity: 300, Demand: 120,
+			Weight: 3, FairRate: 25, Share: 75, BoundBy: quotav1.Bound_POOL, Price: 0.25}
+		change(e)
+		return e
+	}
+	for _, c := range []struct {
+		name string
+		e    *quotav1.Explanation
+		g    quotav1.Guarantee
+		want string
+	}{
+		{"pool", full(func(*quotav1.Explanation) {}), quotav1.Guarantee_MINIMUM,
+			"acme gets 75.0/s of pool api: its demand 120.0/s is above the fair share 25.0/s × weight 3 = 75.0/s; the pool's capacity of 300.0/s is used up (price 0.25)."},
+		{"pool, demand cut short", full(func(e *quotav1.Explanation) { e.Demand, e.Limited = 74, true }), quotav1.Guarantee_MINIMUM,
+			"acme gets 75.0/s of pool api: its demand 74.0/s (limited in the last round, so it counts as more) is above the fair share 25.0/s × weight 3 = 75.0/s; the pool's capacity of 300.0/s is used up (price 0.25)."},
+		{"additive", full(func(e *quotav1.Explanation) { e.Guaranteed, e.Share = 10, 85 }), quotav1.Guarantee_ADDITIVE,
+			"acme gets 85.0/s of pool api: its demand 120.0/s is above its guarantee 10.0/s + the fair share 25.0/s × weight 3 = 85.0/s; the pool's capacity of 300.0/s is used up (price 0.25)."},
+		{"guarantee", full(func(e *quotav1.Explanation) { e.Guaranteed, e.Share, e.BoundBy = 90, 90, quotav1.Bound_GUARANTEED }), quotav1.Guarantee_MINIMUM,
+			"acme gets its guarantee of 90.0/s of pool api: its demand 120.0/s is above it, and the fair share 25.0/s × weight 3 = 75.0/s is no more; the pool's capacity of 300.0/s is used up (price 0.25)."},
+		{"max", full(func(e *quotav1.Explanation) { e.Share, e.BoundBy = 50, quotav1.Bound_MAX }), quotav1.Guarantee_MINIMUM,
+			"acme gets 50.0/s of pool api, the max of its quota: its demand 120.0/s is above it, and so is the fair share 25.0/s × weight 3 = 75.0/s."},
+		{"max in a slack pool", full(func(e *quotav1.Explanation) { e.Share, e.FairRate, e.BoundBy = 50, 0, quotav1.Bound_MAX }), quotav1.Guarantee_MINIMUM,
+			"acme gets 50.0/s of pool api, the max of its quota: its demand 120.0/s is above it, and the pool's capacity of 300.0/s is not used up."},
+		{"demand", full(func(e *quotav1.Explanation) { e.Demand, e.Share, e.BoundBy = 40, 40, quotav1.Bound_DEMAND }), quotav1.Guarantee_MINIMUM,
+			"acme gets 40.0/s of pool api, all that it asks for: its demand 40.0/s is within the fair share 25.0/s × weight 3 = 75.0/s."},
+		{"demand within the guarantee", full(func(e *quotav1.Explanation) {
+			e.Demand, e.Share, e.Guaranteed, e.BoundBy = 80, 80, 90, quotav1.Bound_DEMAND
+		}), quotav1.Guarantee_MINIMUM,
+			"acme gets 80.0/s of pool api, all that it asks for: its demand 80.0/s is within its guarantee of 90.0/s."},
+		{"demand in a slack pool", full(func(e *quotav1.Explanation) {
+			e.Demand, e.Share, e.FairRate, e.BoundBy = 40, 40, 0, quotav1.Bound_DEMAND
+		}), quotav1.Guarantee_MINIMUM,
+			"acme gets 40.0/s of pool api, all that it asks for: the pool's capacity of 300.0/s is not used up."},
+		{"stale", full(func(e *quotav1.Explanation) {
+			e.Demand, e.Share, e.BoundBy, e.Stale, e.Epoch = 0, 0.01, quotav1.Bound_DEMAND, true, 7
+		}), quotav1.Guarantee_MINIMUM,
+			"acme asks for nothing of pool api now; its share stands at 0.01/s; the share is stale: it was granted in epoch 7, has not been renewed, and stays as it is."},
+		{"nothing", &quotav1.Explanation{Tenant: "tenants/acme", Pool: "pools/api"}, quotav1.Guarantee_MINIMUM,
+			"acme has no share of pool api yet: no round has counted it."},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := sentence(c.e, c.g); got != c.want {
+				t.Errorf("\n got %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestRoundKeepsThreeDigits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := rapid.Float64Range(1e-9, 1e9).Draw(t, "x")
+		if r := round(x); r < x*0.994 || r > x*1.006 {
+			t.Fatalf("round(%g) = %g", x, r)
+		}
+	})
+}
