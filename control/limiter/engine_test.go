@@ -250,9 +250,17 @@ func TestInventedKeysWinNothing(t *testing.T) {
 }
 
 func TestKeyHashIsStableAndSpread(t *testing.T) {
-	// These values are part of the gossip's contract.
-	if got := LimitKey(1, "acme", "per-user", "alice"); got != 0x0 && got != LimitKey(1, "acme", "per-user", "alice") {
-		t.Fatal("unstable")
+	// These values are part of the gossip's contract: replicas of different
+	// versions must agree on them.
+	for _, tc := range []struct{ got, want uint64 }{
+		{LimitKey(1, "acme", "per-user", "alice"), 0xbf27fcf1c7ab6e02},
+		{LimitKey(1, "acme", "per-user", "a-long-client-name-0123456789"), 0x59877b3c3d71d479},
+		{FlowKey(1, "acme", "api"), 0x51704413d8a764e},
+		{TenantLimitKey(1, "acme", "all"), 0xf3314712f1f19ad7},
+	} {
+		if tc.got != tc.want {
+			t.Errorf("key %#x, want %#x", tc.got, tc.want)
+		}
 	}
 	seen := map[uint64]string{}
 	for _, h := range []struct {
