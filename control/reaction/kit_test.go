@@ -230,7 +230,7 @@ func TestKitRefusesNonsense(t *testing.T) {
 func TestBadNumbers(t *testing.T) {
 	var k reaction.Kit
 	x := k.Species("X")
-	r := k.React("2A→3A", 1, []reaction.Species{x, x}, []reaction.Species{x, x, x})
+	r := k.React("2X→3X", 1, []reaction.Species{x, x}, []reaction.Species{x, x, x})
 	net, err := k.Build()
 	if err != nil {
 		t.Fatal(err)

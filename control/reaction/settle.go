@@ -31,8 +31,6 @@ func (v *Vessel) Settle() error {
 
 // polish solves Ψ·v(x) = 0 for x ≥ 0. The balance of one species per conserved
 // sum follows from the others and gives way to the sum, as it was at the start.
-// Close to a limit the solution is ill conditioned: there it is as good as it
-// gets when corrections, small already, stop shrinking.
 func (v *Vessel) polish(start []float64) bool {
 	w, n := &v.work, len(v.c)
 	copy(w.x, v.c)
@@ -49,7 +47,7 @@ func (v *Vessel) polish(start []float64) bool {
 		}
 		clear(w.gross) // amounts must converge to their own size here
 		worst := w.correct()
-		if worst <= 1e-10 || worst <= 1e-5 && worst >= last {
+		if converged(worst, last) {
 			copy(v.c, w.x)
 			return true
 		}
