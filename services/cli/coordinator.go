@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -44,7 +45,7 @@ func newCoordinator() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger, err := log.Logger(cmd.ErrOrStderr())
 			if err != nil {
-				return err
+				return usage(err)
 			}
 			config.Log, config.Version = logger, cmd.Root().Version
 			return runCoordinator(cmd.Context(), config)
@@ -84,6 +85,9 @@ func runCoordinator(ctx context.Context, config coordinator.Config) error {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	c, err := config.Complete(ctx)
+	if errors.Is(err, coordinator.ErrSettings) {
+		return usage(err)
+	}
 	if err != nil {
 		return err
 	}

@@ -33,12 +33,12 @@ func newEtcd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := etcdConfig(dir, client, peer, level)
 			if err != nil {
-				return err
+				return usage(err)
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return runEtcd(ctx, config, func() {
-				fmt.Fprintf(cmd.OutOrStdout(), "etcd is ready at %s\n", config.AdvertiseClientUrls[0].String())
+			return runEtcd(ctx, config, func(address string) {
+				fmt.Fprintf(cmd.OutOrStdout(), "etcd is ready at http://%s\n", address)
 			})
 		},
 	}
@@ -84,9 +84,9 @@ func etcdConfig(dir, client, peer, level string) (*embed.Config, error) {
 	return c, nil
 }
 
-// runEtcd serves until ctx ends or the server fails; ready is called once it
-// answers.
-func runEtcd(ctx context.Context, config *embed.Config, ready func()) error {
+// runEtcd serves until ctx ends or the server fails; ready is called with the
+// address for clients once it answers.
+func runEtcd(ctx context.Context, config *embed.Config, ready func(address string)) error {
 	server, err := embed.StartEtcd(config)
 	if err != nil {
 		return fmt.Errorf("etcd on %s: %w", config.ListenClientUrls[0].Host, err)
@@ -96,7 +96,7 @@ func runEtcd(ctx context.Context, config *embed.Config, ready func()) error {
 	defer late.Stop()
 	select {
 	case <-server.Server.ReadyNotify():
-		ready()
+		ready(server.Clients[0].Addr().String())
 	case err := <-server.Err():
 		return fmt.Errorf("etcd stopped at start: %w", err)
 	case <-server.Server.StopNotify():

@@ -101,6 +101,10 @@ const (
 	maxRound      = time.Minute
 )
 
+// ErrSettings marks errors of Complete that are about the settings alone, not about
+// what they met on this machine.
+var ErrSettings = errors.New("wrong settings")
+
 // fill writes the defaults.
 func (c *Config) fill() error {
 	or(&c.Listen, defaultListen)
@@ -160,7 +164,10 @@ func (c *Config) check() error {
 			bad("--advertise %q: want host:port: %w", c.Advertise, err)
 		}
 	}
-	return errors.Join(wrong...)
+	if len(wrong) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrSettings, errors.Join(wrong...))
 }
 
 // Complete fills in defaults, checks everything, opens the ports and connects the

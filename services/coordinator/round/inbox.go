@@ -25,11 +25,10 @@ type Replica struct {
 // FlowReport is a flow's use at one gateway, in cost units and cost units/s.
 type FlowReport struct {
 	Flow
-	Gateway         string
-	Demand, Served  float64 // per second
-	Waiting         float64 // now
-	Limited         bool    // the tenant stage queued beyond its target, marked or rejected
-	Marked, Dropped float64 // per second, by the tenant stage
+	Gateway        string
+	Demand, Served float64 // per second
+	Waiting        float64 // now
+	Limited        bool    // the tenant stage queued beyond its target, marked or rejected
 }
 
 // Part is what one gateway contributes to a flow, units/s.

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// out is a writer that hands on what is written.
+type out chan string
+
+func (o out) Write(b []byte) (int, error) {
+	o <- string(b)
+	return len(b), nil
+}
+
+func TestEtcdServesUntilItIsStopped(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	cmd, said, done := newEtcd(), make(out, 16), make(chan error, 1)
+	cmd.SetArgs([]string{"--data-dir", t.TempDir(), "--client-url", "http://127.0.0.1:0", "--listen-peer", "127.0.0.1:0"})
+	cmd.SetOut(said)
+	cmd.SetErr(io.Discard)
+	go func() { done <- cmd.ExecuteContext(ctx) }()
+	select {
+	case line := <-said:
+		url, ok := strings.CutPrefix(strings.TrimSpace(line), "etcd is ready at ")
+		if answer, err := http.Get(url + "/health"); !ok || err != nil || answer.StatusCode != http.StatusOK {
+			t.Errorf("it says %q; health %v %v", line, answer, err)
+		}
+	case err := <-done:
+		t.Fatalf("etcd ended: %v", err)
+	case <-time.After(etcdStart):
+		t.Fatal("no ready line")
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Errorf("stop: %v", err)
+	}
+}
+
+func TestEtcdRefuses(t *testing.T) {
+	for want, args := range map[string][]string{
+		"--data-dir is required": nil,
+		"not a loopback address": {"--data-dir", t.TempDir(), "--listen", "0.0.0.0:2379"},
+		"want host:port":         {"--data-dir", t.TempDir(), "--peer-url", "http://localhost"},
+	} {
+		cmd := newEtcd()
+		cmd.SetArgs(args)
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		cmd.SilenceUsage = true
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", args, err, want)
+		}
+	}
+}
+
+func TestCoordinatorRefusesAnOpenPort(t *testing.T) {
+	cmd := newCoordinator()
+	cmd.SetArgs([]string{"--listen", "0.0.0.0:0"})
+	cmd.SetOut(io.Discard)
+	cmd.SetErr(io.Discard)
+	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "--insecure") {
+		t.Errorf("%v", err)
+	}
+}
+
+// freePorts are loopback addresses that nobody listens on now.
+func freePorts(t *testing.T, n int) []string {
+	t.Helper()
+	var addresses []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		addresses = append(addresses, l.Addr().String())
+	}
+	return addresses
+}
+
+// The two commands as dev starts them: the coordinator becomes ready on the etcd.
+func TestCoordinatorOnEtcd(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	ports := freePorts(t, 4)
+	done := make(chan error, 2)
+	etcd, coordinator := newEtcd(), newCoordinator()
+	etcd.SetArgs([]string{"--data-dir", t.TempDir(), "--listen", ports[0], "--listen-peer", ports[1]})
+	coordinator.SetArgs([]string{"--name", "one", "--listen", ports[2], "--admin", ports[3], "--etcd-endpoints", "http://" + ports[0], "--log-level", "error"})
+	etcd.SetOut(io.Discard)
+	go func() { done <- etcd.ExecuteContext(ctx) }()
+	go func() { done <- coordinator.ExecuteContext(ctx) }()
+	for limit := time.Now().Add(etcdStart); ; {
+		if answer, err := http.Get("http://" + ports[3] + "/readyz"); err == nil {
+			answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				break
+			}
+		}
+		if time.Now().After(limit) {
+			t.Fatal("never ready")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	stop()
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
