@@ -40,6 +40,8 @@
 //
 //   - Headroom, together at most 2 % of μ, for flows that get all they ask for:
 //     first against what waits, then in proportion to demand.
+//   - Trim: what a full pool grants and nobody uses is granted again, out of the
+//     headroom: see trim.
 //   - Slack: what a pool that is not full has left goes out too, half in
 //     proportion to demand and half to weight, so that nobody waits for a round.
 //   - Standing guarantees: no flow's lease is below its guarantee, used or not. A
