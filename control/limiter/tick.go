@@ -24,11 +24,9 @@ func (e *Engine) Tick(now int64, out []Event) []Event {
 	busy := false
 	keep := e.running[:0]
 	for _, f := range e.running {
-		f.mu.Lock()
-		out = e.tickFlow(f, now, out)
-		busy = busy || f.strained()
-		rest := f.quiet(m) && f.lie()
-		f.mu.Unlock()
+		var strained, rest bool
+		out, strained, rest = e.visit(f, m, now, out)
+		busy = busy || strained
 		if !rest {
 			keep = append(keep, f)
 		}
@@ -37,6 +35,15 @@ func (e *Engine) Tick(now int64, out []Event) []Event {
 	e.running = keep
 	e.busy.Store(busy)
 	return out
+}
+
+// visit ticks one flow under its lock, which even a panic gives back: the other
+// threads must not hang on a flow that failed.
+func (e *Engine) visit(f *flow, m *membership, now int64, out []Event) (events []Event, strained, rest bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out = e.tickFlow(f, now, out)
+	return out, f.strained(), f.quiet(m) && f.lie()
 }
 
 // Busy reports whether something is held or close to its share, so that Tick is
@@ -281,18 +288,19 @@ func (e *Engine) Drain(now int64, out []Event) []Event {
 	e.work.Lock()
 	defer e.work.Unlock()
 	for _, f := range *e.byID.Load() {
-		f.mu.Lock()
-		if f.q != nil && f.q.len() > 0 {
-			f.advance(e, now)
-			out = e.drainFlow(f, now, out)
-			f.publish()
-		}
-		f.mu.Unlock()
+		out = e.drainFlow(f, now, out)
 	}
 	return out
 }
 
 func (e *Engine) drainFlow(f *flow, now int64, out []Event) []Event {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.q == nil || f.q.len() == 0 {
+		return out
+	}
+	f.advance(e, now)
+	defer f.publish()
 	for i := range f.q.entries {
 		en := &f.q.entries[i]
 		if !en.used {
