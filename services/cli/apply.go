@@ -157,7 +157,7 @@ func applyError(err error, documents []*document.Document) error {
 		}
 	}
 	if len(places) == 0 {
-		places = append(places, errors.New(s.Message()))
+		return worded(err) // no refusal: whether it was applied, the message says if it is known
 	}
 	return fmt.Errorf("nothing was applied:\n%w", errors.Join(places...))
 }

@@ -18,10 +18,10 @@ var outputOnly = []string{"update_time", "status"}
 // checkMask refuses paths that lead nowhere or to what no update changes.
 func checkMask(m resource.Message, paths []string) error {
 	for _, path := range paths {
-		switch {
-		case path == "*":
+		switch path {
+		case "*":
 			return valid.Wrong("update_mask", "* means all fields: it stands alone or not at all")
-		case path == "name" || path == "etag":
+		case "name", "etag":
 			return valid.Wrong("update_mask", "%q cannot be changed by an update", path)
 		}
 		if _, err := fieldmaskpb.New(m, path); err != nil {

@@ -156,9 +156,9 @@ func TestStandardMethods(t *testing.T) {
 
 func TestUpdate(t *testing.T) {
 	c, ctx := serve(t, nil), t.Context()
-	first, err := c.UpdateTenant(ctx, &quotav1.UpdateTenantRequest{Tenant: acme})
+	_, err := c.UpdateTenant(ctx, &quotav1.UpdateTenantRequest{Tenant: acme})
 	wantCode(t, err, codes.NotFound, "tenants/acme")
-	first, err = c.UpdateTenant(ctx, &quotav1.UpdateTenantRequest{Tenant: acme, AllowMissing: true,
+	first, err := c.UpdateTenant(ctx, &quotav1.UpdateTenantRequest{Tenant: acme, AllowMissing: true,
 		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"weight"}}})
 	if err != nil || first.Weight != 3 {
 		t.Fatalf("%v (%v)", first, err)

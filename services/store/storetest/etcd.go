@@ -94,7 +94,7 @@ func serve(dir, listen string) error {
 	case err := <-server.Err():
 		return fmt.Errorf("etcd stopped at start: %w", err)
 	}
-	fmt.Println(ready + server.Clients[0].Addr().String())
+	fmt.Fprintln(os.Stdout, ready+server.Clients[0].Addr().String())
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	return nil // the process ends with the server in it, as in a crash
 }
