@@ -3,6 +3,7 @@ package containers
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -146,9 +147,8 @@ func stop(t *testing.T, name string, c testcontainers.Container) {
 	defer cancel()
 	if t.Failed() {
 		if logs, err := c.Logs(ctx); err == nil {
-			text := make([]byte, 4096)
-			n, _ := logs.Read(text)
-			t.Logf("%s said:\n%s", name, text[:n])
+			text, _ := io.ReadAll(logs)
+			t.Logf("%s said:\n%s", name, text[max(0, len(text)-4096):])
 		}
 	}
 	_ = testcontainers.TerminateContainer(c, testcontainers.StopTimeout(time.Second))

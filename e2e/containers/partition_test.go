@@ -116,9 +116,9 @@ func awaitEnforcement(t *testing.T, c *cluster) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for _, url := range c.gateways {
-		for status(t, url, "nobody") != http.StatusTooManyRequests {
+		for got := 0; got != http.StatusTooManyRequests; got = status(t, url, "nobody") {
 			if time.Now().After(deadline) {
-				t.Fatalf("gateway %s does not enforce after 30 s", url)
+				t.Fatalf("gateway %s does not enforce after 30 s: an unknown tenant gets status %d", url, got)
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
