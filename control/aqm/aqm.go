@@ -13,6 +13,8 @@
 //   - [VSD]: the delay form of the variable-structure law, the product's law
 //   - [DropTail]: a bound on the queue, for small shares and for comparison
 //   - [VS]: the law as published (Yan, Gao and Özbay, equations 7–10)
+//   - [RED], [REM], [PI], [CoDel], [PIE]: the laws of others, beside which ours
+//     is measured
 //
 // # Invariants
 //

@@ -11,12 +11,18 @@ import (
 
 // laws are the implementations that the conformance tests run over.
 func laws() map[string]aqm.Law {
-	vs := aqm.PaperVS()
+	vs, red, rem := aqm.PaperVS(), aqm.DefaultRED(500), aqm.DefaultREM(150, 500)
+	pi, codel, pie := aqm.HollotPI(150, 500), aqm.DefaultCoDel(500), aqm.DefaultPIE(500)
 	return map[string]aqm.Law{
 		"vsd cooperative": &aqm.VSD{Delay: 0.05, ClientDelay: 0.1, Deadline: 1},
 		"vsd drop":        &aqm.VSD{Delay: 0.05, Mode: aqm.DropMode},
 		"droptail":        &aqm.DropTail{Delay: 0.05, Deadline: 1},
 		"vs":              &vs,
+		"red":             &red,
+		"rem":             &rem,
+		"pi":              &pi,
+		"codel":           &codel,
+		"pie":             &pie,
 	}
 }
 
