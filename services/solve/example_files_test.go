@@ -36,6 +36,17 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+func TestRichTableHasBlocks(t *testing.T) {
+	p, r := solveFile(t, "../../lab/examples/solve-6-several-pools.yaml")
+	var table bytes.Buffer
+	if err := r.WriteTable(&table, p, true); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(table.String(), "████░░░░░░░░░░░░░░░░░░░░  18%") {
+		t.Errorf("no bar of blocks:\n%s", &table)
+	}
+}
+
 func solveFile(t *testing.T, file string) (*solve.Problem, *solve.Result) {
 	t.Helper()
 	in, err := os.Open(file)

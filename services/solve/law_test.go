@@ -14,8 +14,9 @@ import (
 	"github.com/titrate/titrate/services/solve"
 )
 
-// slack is the relative error that the figures of a result may carry.
-const slack = 1e-8
+// slack is the relative error that the figures of a result may carry: the 1e-7 of
+// prices that settle slowly, and rounding.
+const slack = 2e-7
 
 // draw is a random problem, through its public format.
 func draw(t *rapid.T, sharing string) *solve.Problem {
@@ -215,6 +216,30 @@ func TestProportional(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Pools that are nearly alike can stand for each other, which is where prices found
+// one at a time take longest.
+func TestPoolsThatAreNearlyAlike(t *testing.T) {
+	for _, alpha := range []float64{solve.MinAlpha, 1, solve.MaxAlpha} {
+		for _, apart := range []float64{0, 1e-3, 1e-6, 1e-8, 1e-12} {
+			p := &solve.Problem{Sharing: solve.Proportional, Alpha: alpha, Guarantee: solve.Minimum,
+				Pools: []solve.Pool{{Name: "p", Capacity: 100}, {Name: "q", Capacity: 100}}}
+			for i := range 3 {
+				p.Tenants = append(p.Tenants, solve.Tenant{Name: fmt.Sprint(i), Weight: 1, Max: math.Inf(1), Demand: math.Inf(1),
+					Uses: []solve.Use{{Pool: 0, Cost: 1}, {Pool: 1, Cost: 1 + apart*float64(i)}}})
+			}
+			r, err := p.Solve()
+			if err != nil {
+				t.Fatalf("alpha %v, apart %v: %v", alpha, apart, err)
+			}
+			feasible(t, p, r)
+			truthful(t, p, r)
+			if got := r.Tenants[0].Share; apart < 1e-6 && math.Abs(got-100./3) > 1e-4 {
+				t.Errorf("alpha %v, apart %v: share %v", alpha, apart, got)
+			}
+		}
+	}
 }
 
 // The status is the laws' own.

@@ -36,7 +36,8 @@
 //
 // # Invariants
 //
-//   - Σ a_ri·x_i ≤ C_r (1e-9), 0 ≤ x_i ≤ cap_i, x_i ≥ m_i unless infeasible.
+//   - Σ a_ri·x_i ≤ C_r (1e-9; 1e-7 where PROPORTIONAL settles slowly, which is between
+//     pools that are nearly alike), 0 ≤ x_i ≤ cap_i, x_i ≥ m_i unless infeasible.
 //   - Pareto: a tenant below its cap is of weight 0 or uses a pool that is full.
 //   - Every number of a result is finite, rounded to 12 significant digits.
 //   - Parse never panics, refuses what it does not understand, and says where.

@@ -25,7 +25,7 @@ func (p *Problem) proportional(s *standing) (*outcome, error) {
 		}
 	}
 	o := &outcome{shares: make([]float64, len(p.Tenants)), price: make([]float64, len(capacity))}
-	if err := trade(market, capacity, p.bids(s, base), p.Alpha, o); err != nil {
+	if err := p.trade(market, capacity, p.bids(s, base), len(uses), o); err != nil {
 		return nil, err
 	}
 	for r, price := range o.price {
@@ -61,20 +61,40 @@ func (p *Problem) bids(s *standing, base []float64) []fairshare.Demand {
 	return bids
 }
 
-// polish bounds the solves that follow the first.
-const polish = 20
+const (
+	// mostSolves and mostWork bound the search for prices, in runs of the market and
+	// in uses that they look at: seconds at most.
+	mostSolves = 100
+	mostWork   = 3e8
+	// goodEnough is how far a pool's load may then be from its capacity. Shares are
+	// always what their prices say, so they are the optimum of capacities that are
+	// off by so little.
+	goodEnough = 1e-7
+)
 
-// trade finds the prices. The market stops within pricing.Tolerance of a full pool;
-// starting it again from its prices brings the digits that are shown to rest.
-func trade(m *pricing.Market, capacity []float64, bids []fairshare.Demand, alpha float64, o *outcome) error {
-	before := make([]float64, len(o.shares))
-	for range polish {
-		copy(before, o.shares)
-		if got := m.Solve(capacity, bids, alpha, o.price, o.shares); !got.Converged {
-			return fmt.Errorf("solve: prices did not settle in %d rounds: the weights, costs and capacities are too far apart for alpha %g; try an alpha nearer 1, or MAX_MIN", got.Cycles, alpha)
+// trade finds the prices. The market stops within pricing.Tolerance of a full pool,
+// or after pricing.MaxCycles when pools are coupled tightly: when nearly the same
+// tenants use them at nearly the same cost, or by a heavy tenant at a small alpha. A
+// leap from there brings it near, so the two take turns until the digits that are
+// shown are at rest.
+func (p *Problem) trade(m *pricing.Market, capacity []float64, bids []fairshare.Demand, uses int, o *outcome) error {
+	before, cycles := make([]float64, len(o.shares)), 0
+	for run := 0; run < mostSolves && float64(cycles)*float64(uses) < mostWork; run++ {
+		if run > 0 {
+			p.leap(capacity, bids, o)
 		}
-		if same(before, o.shares) {
-			break
+		copy(before, o.shares)
+		got := m.Solve(capacity, bids, p.Alpha, o.price, o.shares)
+		if got.Converged && same(before, o.shares) {
+			return nil
+		}
+		cycles += got.Cycles
+	}
+	for r, load := range p.load(o.shares) {
+		excess := load - capacity[r]
+		if excess > goodEnough*capacity[r] || o.price[r] > 0 && excess < -goodEnough*capacity[r] {
+			return fmt.Errorf("solve: prices did not settle in %d cycles: pool %s would carry %g of %g; its tenants are coupled too tightly to another pool at alpha %g: try an alpha nearer 1, or MAX_MIN",
+				cycles, p.Pools[r].Name, load, capacity[r], p.Alpha)
 		}
 	}
 	return nil
@@ -90,12 +110,13 @@ func same(a, b []float64) bool {
 	return true
 }
 
-// dearest is the pool that takes most of the price of the tenant's path: the one
-// that holds it.
+// dearest is the pool that takes most of the price of the tenant's path, the first
+// of equals: the one that holds it.
 func dearest(t *Tenant, price []float64) (pool int) {
+	const equal = 1e-9
 	most := -1.0
 	for _, u := range t.Uses {
-		if cost := u.Cost * price[u.Pool]; cost > most {
+		if cost := u.Cost * price[u.Pool]; cost > most*(1+equal) {
 			pool, most = u.Pool, cost
 		}
 	}
