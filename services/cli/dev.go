@@ -67,11 +67,10 @@ func newDev() *cobra.Command {
 	f.StringVar(&config.JSON, "json", "", "file to get the verdict as JSON")
 	f.StringVar(&config.Trace, "trace", "", "file to get one NDJSON line per request; the upstream's own goes beside it as *.upstream.ndjson")
 	f.StringVar(&recompute, "recompute", "", "judge the trace of an earlier run again, without running anything")
-	f.StringVar(&config.Envoy, "envoy", "", "Envoy "+dev.EnvoyVersion+" binary (default $ENVOY_BIN, then the one that `make envoy` fetched)")
+	f.StringVar(&config.Envoy, "envoy", "", "Envoy "+dev.EnvoyVersion+" binary (default $ENVOY_BIN, then the one that \"make envoy\" fetched)")
 	f.StringVar(&config.Module, "module", "", "the filter (default libtitrate.so beside this program)")
 	f.IntVar(&config.BasePort, "base-port", 0, "first of the consecutive ports to use, gateways first (default any free ports)")
 	f.BoolVar(&config.Keep, "keep", false, "keep the run's directory (logs, configurations) even after a pass")
-	f.Lookup("envoy").DefValue = ""
 	return cmd
 }
 

@@ -1,16 +1,18 @@
 package dev
 
 import (
+	"bufio"
 	"context"
 	_ "embed"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
-	"github.com/titrate/titrate/services/dev/load"
 	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/store/resource"
 )
@@ -49,25 +51,51 @@ func (w *World) configure(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	_, err = quotav1.NewQuotaServiceClient(conn).Apply(ctx, &quotav1.ApplyRequest{Resources: resources}, grpc.WaitForReady(true))
+	applied, err := quotav1.NewQuotaServiceClient(conn).Apply(ctx, &quotav1.ApplyRequest{Resources: resources}, grpc.WaitForReady(true))
 	if err != nil {
 		return fmt.Errorf("apply demo.yaml: %w", err)
 	}
+	w.revision = applied.GetRevision()
 	return nil
 }
 
-// awaitEnforcement waits until every gateway has the configuration: from then
-// on, and not before, it refuses a tenant that does not exist.
+// awaitEnforcement waits until every gateway has the configuration that was
+// applied, and shares from a leader.
 func (w *World) awaitEnforcement(ctx context.Context) error {
-	urls := w.URLs()
 	return w.each(ctx, func(ctx context.Context, i int, _ string) error {
 		return w.envoys[i].Ready(ctx, func(ctx context.Context) error {
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, urls[i], nil)
+			stats, err := w.stats(ctx, i)
 			if err != nil {
 				return err
 			}
-			req.Header.Set(load.TenantHeader, "nobody")
-			return w.expect(req, http.StatusTooManyRequests)
+			revision, epoch := stats["titrate_config_revision"], stats["titrate_shares_epoch"]
+			if revision < w.revision || epoch == 0 {
+				return fmt.Errorf("the filter has revision %d of the configuration, want %d, and shares of epoch %d, want above 0",
+					revision, w.revision, epoch)
+			}
+			return nil
 		})
 	})
+}
+
+// stats are the filter's gauges and counters without labels, by name.
+func (w *World) stats(ctx context.Context, gateway int) (map[string]int64, error) {
+	url := "http://" + loopback(w.ports.envoyAdmin[gateway]) + "/stats?filter=titrate_"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := w.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	stats := map[string]int64{}
+	for in := bufio.NewScanner(resp.Body); in.Scan(); {
+		name, text, _ := strings.Cut(in.Text(), ": ")
+		if value, err := strconv.ParseInt(text, 10, 64); err == nil {
+			stats[name[strings.Index(name, ".")+1:]] = value
+		}
+	}
+	return stats, nil
 }

@@ -70,7 +70,7 @@ func (w *World) partition(ctx context.Context, gateway string, on bool) error {
 	if err != nil {
 		return err
 	}
-	if err := w.expect(req, http.StatusOK); err != nil {
+	if err := w.expect(req); err != nil {
 		return err
 	}
 	w.mu.Lock()

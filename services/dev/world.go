@@ -33,6 +33,7 @@ type World struct {
 	group    *child.Group
 	fail     context.CancelCauseFunc
 	client   *http.Client
+	revision int64 // of the configuration that was applied
 
 	mu          sync.Mutex
 	asked       map[*child.Process]bool // whose end is no surprise
@@ -230,26 +231,27 @@ func (w *World) URLs() []string {
 	return urls
 }
 
-// probe asks a port for a path and wants a 200.
+// probe asks a port for a path and wants a 2xx.
 func (w *World) probe(port int, path string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+loopback(port)+path, nil)
 		if err != nil {
 			return err
 		}
-		return w.expect(req, http.StatusOK)
+		return w.expect(req)
 	}
 }
 
-func (w *World) expect(req *http.Request, status int) error {
+// expect wants a 2xx.
+func (w *World) expect(req *http.Request) error {
 	resp, err := w.client.Do(req)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
-	if resp.StatusCode != status {
-		return fmt.Errorf("%s %s: %s, want %d: %s", req.Method, req.URL, resp.Status, status, strings.TrimSpace(string(body)))
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("%s %s: %s: %s", req.Method, req.URL, resp.Status, strings.TrimSpace(string(body)))
 	}
 	return nil
 }

@@ -57,10 +57,14 @@ const readyPause = 25 * time.Millisecond
 func (p *Process) Ready(ctx context.Context, probe func(context.Context) error) error {
 	ticker := time.NewTicker(readyPause)
 	defer ticker.Stop()
+	var err error
 	for {
-		err := probe(ctx)
-		if err == nil {
+		last := probe(ctx)
+		if last == nil {
 			return nil
+		}
+		if err == nil || ctx.Err() == nil { // a probe that was cut short has nothing to tell
+			err = last
 		}
 		select {
 		case <-p.exited:
