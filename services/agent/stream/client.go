@@ -214,6 +214,7 @@ func (c *Client) attempt(ctx context.Context, address string) (lived bool, err e
 	dial := append([]grpc.DialOption{
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: firstPause, Multiplier: 2, Jitter: .2, MaxDelay: maxPause}, MinConnectTimeout: connectTimeout}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+		grpc.WithDisableServiceConfig(), // its DNS question hangs on networks that are cut off from the world
 	}, c.o.Dial...)
 	conn, err := grpc.NewClient(address, dial...)
 	if err != nil {
