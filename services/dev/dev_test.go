@@ -165,7 +165,7 @@ func TestDemoDocumentAgreesWithTheScenario(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	weights := map[string]float64{}
+	weights, guaranteed := map[string]float64{}, map[string]float64{}
 	limits := map[string]map[string]resource.Rates{}
 	for _, r := range resources {
 		switch r := resource.Unwrap(r).(type) {
@@ -175,6 +175,8 @@ func TestDemoDocumentAgreesWithTheScenario(t *testing.T) {
 			}
 		case *quotav1.Tenant:
 			weights[strings.TrimPrefix(r.GetName(), "tenants/")] = r.GetWeight()
+		case *quotav1.Quota:
+			guaranteed[strings.Split(r.GetName(), "/")[1]] = r.GetGuaranteed()
 		case *quotav1.Limit:
 			_, overrides, err := resource.LimitRates(r)
 			if err != nil {
@@ -189,6 +191,9 @@ func TestDemoDocumentAgreesWithTheScenario(t *testing.T) {
 	for _, tenant := range s.Tenants {
 		if weights[tenant.Name] != tenant.Weight {
 			t.Errorf("%s: weight %v, the scenario has %v", tenant.Name, weights[tenant.Name], tenant.Weight)
+		}
+		if guaranteed[tenant.Name] != tenant.Guaranteed {
+			t.Errorf("%s: guaranteed %v, the scenario has %v", tenant.Name, guaranteed[tenant.Name], tenant.Guaranteed)
 		}
 		for _, c := range tenant.Clients {
 			got, limited := limits[tenant.Name][c.Name]

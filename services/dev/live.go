@@ -248,7 +248,7 @@ func tenantState(why map[string]*quotav1.Explanation, tenant string) string {
 func plannedShares(s *scenario.Scenario, phase int) []float64 {
 	demands := make([]fairshare.Demand, len(s.Tenants))
 	for i, t := range s.Tenants {
-		demands[i].Weight = t.Weight
+		demands[i].Weight, demands[i].Guaranteed = t.Weight, t.Guaranteed
 		for _, c := range t.Clients {
 			rate := c.Rates[phase]
 			if c.Limit != nil {

@@ -24,11 +24,12 @@ const (
 // which a test compares. They are chosen for two shared cores: 420 requests/s
 // offered in the steady phase, 620 under greed, 300 admitted.
 const (
-	demoCapacity = 300
-	globalRate   = 60
-	globalBurst  = 60
-	smallRate    = 5
-	smallBurst   = 10
+	demoCapacity  = 300
+	coreGuarantee = 100
+	globalRate    = 60
+	globalBurst   = 60
+	smallRate     = 5
+	smallBurst    = 10
 )
 
 // Demo is the built-in scenario over the given duration (at least MinDuration)
@@ -36,8 +37,9 @@ const (
 //
 // Three tenants want more than their fair share in every phase, so that
 // fairness means something: acme, bolt and dart, of whom dart turns greedy and
-// triples. The fourth, core, stays below its share and owns the two limited
-// clients: a 429 for one of those below its limit can only be an error.
+// triples. The fourth, core, stays below its share, which a guarantee keeps ready
+// for it, and owns the two limited clients: a 429 for one of those below its limit
+// can only be an error.
 func Demo(duration time.Duration, gateways int, seed uint64) (*Scenario, error) {
 	if duration < MinDuration {
 		return nil, fmt.Errorf("a demo of %v is too short to show its four phases, the least is %v", duration, MinDuration)
@@ -75,7 +77,7 @@ func demoTenants() []Tenant {
 	return []Tenant{
 		{Name: "acme", Weight: 3, Clients: clients("acme", 5, [4]float64{150, 150, 150, 150})},
 		{Name: "bolt", Weight: 2, Clients: clients("bolt", 4, [4]float64{100, 100, 100, 100})},
-		{Name: "core", Weight: 3, Clients: append(
+		{Name: "core", Weight: 3, Guaranteed: coreGuarantee, Clients: append(
 			clients("core", 2, [4]float64{15, 15, 15, 15}),
 			Client{Name: "global", Process: Poisson, Rates: []float64{45, 90, 90, 45},
 				Limit: &Limit{Rate: globalRate, Burst: globalBurst}},

@@ -81,9 +81,11 @@ type Gateway struct {
 
 // Tenant is a customer with its clients.
 type Tenant struct {
-	Name    string   `json:"name"`
-	Weight  float64  `json:"weight"`
-	Clients []Client `json:"clients"`
+	Name   string  `json:"name"`
+	Weight float64 `json:"weight"`
+	// Guaranteed is the least that it gets if it asks for it, requests/s.
+	Guaranteed float64  `json:"guaranteed,omitempty"`
+	Clients    []Client `json:"clients"`
 }
 
 // Client is one source of requests.
@@ -169,6 +171,9 @@ func (s *Scenario) validateTenants() error {
 	for _, t := range s.Tenants {
 		if !positive(t.Weight) {
 			return fmt.Errorf("scenario: tenant %q: weight %v, must be above 0", t.Name, t.Weight)
+		}
+		if !(t.Guaranteed >= 0) || math.IsInf(t.Guaranteed, 0) {
+			return fmt.Errorf("scenario: tenant %q: guaranteed %v, must be 0 or more and finite", t.Name, t.Guaranteed)
 		}
 		for _, c := range t.Clients {
 			if seen[c.Name] {

@@ -47,6 +47,7 @@ func TestValidateNamesWhatIsWrong(t *testing.T) {
 		"must start":   func(s *Scenario) { s.Phases[1].Start++ },
 		"gw-1":         func(s *Scenario) { s.Gateways[0].Weight = -1 },
 		"acme":         func(s *Scenario) { s.Tenants[0].Weight = math.Inf(1) },
+		"guaranteed":   func(s *Scenario) { s.Tenants[2].Guaranteed = -1 },
 		"4 phases":     func(s *Scenario) { s.Tenants[0].Clients[0].Rates = []float64{1} },
 		"NaN":          func(s *Scenario) { s.Tenants[0].Clients[0].Rates[0] = math.NaN() },
 		"process":      func(s *Scenario) { s.Tenants[0].Clients[0].Process = "bursty" },

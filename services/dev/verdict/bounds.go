@@ -29,13 +29,20 @@ const (
 	gossipLag = .1
 )
 
-// slidingBound bounds what a pool of capacity μ may admit in any second, for T
-// tenants on N gateways: μ·1.02, what the mean may be; plus the enzyme's bucket
-// of each flow at each gateway, B = max(1, .05·share/N) (CONTROL.md §1), at most
-// .05·μ + T·N together, which a flow that had paused may spend at once.
-func slidingBound(s *scenario.Scenario) float64 {
+// slidingBound bounds what a pool of capacity μ may admit in any second that
+// ends in a phase, for T tenants on N gateways: μ·1.02, what the mean may be; plus
+// the enzyme's bucket of each flow at each gateway, B = max(1, .05·share/N)
+// (CONTROL.md §1), at most .05·μ + T·N together, which a flow that had paused may
+// spend at once. Where everything starts cold, all replicas join all flows within
+// one gossip lag, each on its immediate part φ = .25 of the share: another .12·μ,
+// the most that CONTROL.md §1 measured for that.
+func slidingBound(s *scenario.Scenario, phase int) float64 {
 	mu := s.Pool.Capacity
-	return mu*poolMean + .05*mu + float64(len(s.Tenants)*len(s.Gateways))
+	bound := mu*poolMean + .05*mu + float64(len(s.Tenants)*len(s.Gateways))
+	if s.Phases[phase].Settle > 0 {
+		bound += .12 * mu
+	}
+	return bound
 }
 
 // slack is the excess over rate·t + burst that N gateways may admit together,

@@ -27,7 +27,7 @@ func checks(s *scenario.Scenario, phases []Phase) []Check {
 		p := &phases[i]
 		out = append(out,
 			atMost(CheckPoolMean, p.Name, "", p.Pool.Admitted, p.Pool.Capacity*poolMean),
-			atMost(CheckPoolSliding, p.Name, "", p.Pool.MaxSliding1s, slidingBound(s)))
+			atMost(CheckPoolSliding, p.Name, "", p.Pool.MaxSliding1s, slidingBound(s, i)))
 		for _, t := range p.Tenants {
 			out = append(out, tenantChecks(p.Name, &t)...)
 		}

@@ -146,16 +146,17 @@ func quantile(values []float64, q float64) float64 {
 	return values[min(len(values)-1, int(q*float64(len(values))))]
 }
 
-// fill sets the fair shares of a phase's tenants from their demands.
-func fill(capacity float64, tenants []Tenant) {
+// fill sets the fair shares of a phase's tenants from their demands and the
+// scenario's guarantees, in the same order.
+func fill(capacity float64, tenants []Tenant, of []scenario.Tenant) {
 	demands := make([]fairshare.Demand, len(tenants))
 	for i, t := range tenants {
-		demands[i] = fairshare.Demand{Weight: t.Weight, Cap: t.Demand}
+		demands[i] = fairshare.Demand{Weight: t.Weight, Guaranteed: of[i].Guaranteed, Cap: t.Demand}
 	}
 	shares := make([]float64, len(tenants))
 	result := fairshare.Fill(capacity, demands, fairshare.Minimum, 0, shares)
 	for i := range tenants {
 		tenants[i].FairShare = shares[i]
-		tenants[i].Saturated = result.Bound(demands[i]) == fairshare.BoundPool
+		tenants[i].Saturated = result.Bound(demands[i]) != fairshare.BoundCap
 	}
 }

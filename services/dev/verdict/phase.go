@@ -25,7 +25,7 @@ func (j *judge) phase(i int) Phase {
 			}
 		}
 	}
-	fill(j.s.Pool.Capacity, out.Tenants)
+	fill(j.s.Pool.Capacity, out.Tenants, j.s.Tenants)
 	out.Pool = Pool{Capacity: j.s.Pool.Capacity}
 	for _, t := range out.Tenants {
 		out.Pool.Offered += t.Offered

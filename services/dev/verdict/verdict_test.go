@@ -230,12 +230,19 @@ func TestFairShareIsTheWaterFill(t *testing.T) {
 			tenants[i].Demand = rapid.Float64Range(0, 500).Draw(t, "demand")
 			total += tenants[i].Demand
 		}
-		fill(capacity, tenants)
+		of := make([]scenario.Tenant, n)
+		for i := range of {
+			of[i].Guaranteed = rapid.Float64Range(0, capacity/float64(n)).Draw(t, "guaranteed")
+		}
+		fill(capacity, tenants, of)
+		at := func(i int, f float64) float64 {
+			return math.Min(tenants[i].Demand, math.Max(of[i].Guaranteed, tenants[i].Weight*f))
+		}
 		lo, hi := 0.0, 1e7
 		for range 200 {
 			mid, sum := (lo+hi)/2, 0.0
-			for _, x := range tenants {
-				sum += math.Min(x.Demand, x.Weight*mid)
+			for i := range tenants {
+				sum += at(i, mid)
 			}
 			if sum > capacity {
 				hi = mid
@@ -243,8 +250,8 @@ func TestFairShareIsTheWaterFill(t *testing.T) {
 				lo = mid
 			}
 		}
-		for _, x := range tenants {
-			want := math.Min(x.Demand, x.Weight*lo)
+		for i, x := range tenants {
+			want := at(i, lo)
 			if math.Abs(x.FairShare-want) > 1e-6*(1+want) {
 				t.Fatalf("share %v, by bisection %v", x.FairShare, want)
 			}
@@ -258,7 +265,10 @@ func TestFairShareIsTheWaterFill(t *testing.T) {
 // The bounds of the demo, spelled out, so that nobody loosens them unseen.
 func TestBoundsOfTheDemo(t *testing.T) {
 	s, _ := demo(t)
-	if got := slidingBound(s); math.Abs(got-333) > 1e-9 {
+	if got := slidingBound(s, 0); math.Abs(got-369) > 1e-9 {
+		t.Errorf("sliding second from cold: bound %v, want 369", got)
+	}
+	if got := slidingBound(s, 1); math.Abs(got-333) > 1e-9 {
 		t.Errorf("sliding second: bound %v, want 333", got)
 	}
 	if got := slack(&scenario.Limit{Rate: 60, Burst: 60}, 3); math.Abs(got-14) > 1e-9 {
