@@ -118,6 +118,7 @@ func (c *Config) fill() error {
 	allocation := round.Defaults()
 	or(&c.Allocation.Membership, allocation.Membership)
 	or(&c.Allocation.Headroom, allocation.Headroom)
+	or(&c.Allocation.Room, allocation.Room)
 	or(&c.Allocation.Smoothing, allocation.Smoothing)
 	or(&c.Allocation.Drain, allocation.Drain)
 	or(&c.Allocation.Idle, allocation.Idle)

@@ -87,6 +87,11 @@ type Params struct {
 	// Headroom given on top of measured demands, part of a pool's capacity.
 	// Larger lets unsaturated tenants wait less and overloads the upstream more.
 	Headroom float64
+	// Room to swing about their mean demand, up to their fair share, for flows
+	// that get all they ask for; part of a pool's capacity that may be leased
+	// beyond it. Default .1. 0 to 1: larger spares those flows queues on their
+	// own noise, and lets the pool be over-committed by as much for one round.
+	Room float64
 	// Smoothing is the time constant of demand. Longer is steadier between
 	// significant changes, which act at once in any case.
 	Smoothing time.Duration
@@ -101,7 +106,7 @@ type Params struct {
 // Defaults are the numbers that CONTROL.md gives or that were measured here.
 func Defaults() Params {
 	return Params{
-		Headroom: .02, Smoothing: 1500 * time.Millisecond, Drain: time.Second,
+		Headroom: .02, Room: .1, Smoothing: 1500 * time.Millisecond, Drain: time.Second,
 		Idle: 3 * time.Second, Membership: 30 * time.Second,
 	}
 }

@@ -44,6 +44,9 @@
 //     headroom: see trim.
 //   - Slack: what a pool that is not full has left goes out too, half in
 //     proportion to demand and half to weight, so that nobody waits for a round.
+//   - Room to swing, up to the fair share and together at most 10 % of μ beyond the
+//     capacity, for flows that get all they ask for: see sway. 2 % of headroom is
+//     less than the noise of a small flow's arrivals.
 //   - Standing guarantees: no flow's lease is below its guarantee, used or not. A
 //     guarantee that had to be asked for a round ahead would be none. What a flow
 //     leaves unused of it is shared among the others meanwhile, so that a pool can

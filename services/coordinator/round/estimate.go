@@ -69,3 +69,6 @@ func (e *estimate) significant(gap, sample float64) bool {
 func (e *estimate) jump(to float64) {
 	e.mean, e.samples, e.streak = to, 1, 0
 }
+
+// deviation is the standard deviation of what arrives in one second, units/s.
+func (e *estimate) deviation() float64 { return math.Sqrt(math.Max(e.dispersion, 1) * e.mean) }

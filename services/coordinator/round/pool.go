@@ -17,10 +17,14 @@ type PoolShare struct {
 	Price     float64 // 0 while slack, +Inf when guarantees alone use it up
 	FairRate  float64 // share of weight 1; 0 while slack
 	IdleShare float64 // of a flow without a lease of its own
-	Standing  float64 // leased beyond the capacity for guarantees not used
+	Standing  float64 // leased beyond the capacity: guarantees not used, room to swing
 	// Infeasible: the guarantees that are asked for exceed the capacity.
 	Infeasible bool
 }
+
+// wakers is how many idle flows may wake within one round before a pool that has
+// room for them is over-committed.
+const wakers = 4
 
 // idlePart of the headroom of a full pool is for flows that have just woken.
 const idlePart = .25
@@ -64,6 +68,8 @@ type solver struct {
 	caps    []fairshare.Demand
 	scratch []fairshare.Demand
 	shares  []float64
+
+	standing float64 // leased beyond the capacity for flows to swing into
 }
 
 // solve fills the pool and writes share and bound into its flows. It keeps the
@@ -71,6 +77,7 @@ type solver struct {
 func (s *solver) solve(t *trim) PoolShare {
 	out := PoolShare{Pool: s.pool.Name, Capacity: s.pool.Capacity}
 	wants := 0.0
+	s.standing = 0
 	s.resize()
 	for i, f := range s.flows {
 		want := f.probe.want(f.demand.mean) + f.drain(s.params)
@@ -86,6 +93,7 @@ func (s *solver) solve(t *trim) PoolShare {
 	}
 	r := s.full(t, headroom)
 	t.warm = r.FairRate
+	out.Standing = s.standing
 	out.Price, out.Infeasible = r.Price, r.Status == fairshare.Infeasible
 	out.FairRate = r.FairRate
 	if math.IsInf(r.FairRate, 1) { // the caps without their queues fit after all
@@ -138,7 +146,36 @@ func (s *solver) full(t *trim, headroom float64) fairshare.Result {
 		}
 	}
 	s.reserve(r, headroom, queued, asked)
+	s.sway(r)
 	return r
+}
+
+// roomSigma is how far above its mean, in standard deviations of one second, a
+// flow may swing without waiting for a round.
+const roomSigma = 3
+
+// sway gives satisfied flows room to swing about their mean: up to their fair
+// share, together at most Params.Room of the capacity. Nobody pays for it unless
+// it is used, and what is used for longer than a round is demand, and filled as
+// such. Without it a flow below its fair share queues on the noise of its own
+// arrivals, and its clients are rejected for what the tenant never overused.
+func (s *solver) sway(r fairshare.Result) {
+	total := 0.0
+	room := func(f *flow) float64 {
+		if f.bound != ByDemand || math.IsInf(r.FairRate, 1) {
+			return 0
+		}
+		most := math.Min(r.FairRate*f.terms.weight, f.terms.max) - f.share
+		return math.Max(math.Min(roomSigma*f.demand.deviation(), most), 0)
+	}
+	for _, f := range s.flows {
+		total += room(f)
+	}
+	scale := math.Min(1, s.params.Room*s.free/math.Max(total, 1e-9))
+	for _, f := range s.flows {
+		f.share += scale * room(f)
+	}
+	s.standing = scale * total
 }
 
 // reserve gives the headroom to satisfied flows: first against what waits (queued
@@ -225,7 +262,7 @@ func (s *solver) spread(extra float64) (idle float64) {
 		}
 	}
 	if r.FairRate > 1 && !math.IsInf(r.FairRate, 1) {
-		return byWeight * r.FairRate
+		byWeight *= r.FairRate
 	}
-	return byWeight
+	return math.Min(byWeight, extra/wakers)
 }
