@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/titrate/titrate/proto/link"
@@ -55,17 +56,28 @@ func (a *Agent) handTo(g *gateways.Gateway) {
 		g.Send(config)
 	}
 	if shares != nil {
-		g.Send(shares)
+		g.Send(copied(shares))
 	}
+}
+
+// copied is a message of one gateway's own: writing one passes through its
+// fields by pointer, and gateways are written to at the same time.
+func copied(s *link.Shares) *link.Shares {
+	out := *s
+	out.Flows, out.Pools = slices.Clone(s.Flows), slices.Clone(s.Pools)
+	return &out
 }
 
 func (a *Agent) heartbeat(sequence uint64) {
 	config, _ := a.orders.InForce()
-	beat := &link.Heartbeat{Sequence: sequence}
+	beat := link.Heartbeat{Sequence: sequence}
 	if config != nil {
 		beat.Revision = config.Revision
 	}
-	a.server.Each(func(g *gateways.Gateway) { g.Send(beat) })
+	a.server.Each(func(g *gateways.Gateway) {
+		own := beat
+		g.Send(&own)
+	})
 }
 
 // sums tells each gateway what the others do: always with all, otherwise if

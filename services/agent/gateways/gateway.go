@@ -57,8 +57,9 @@ func (g *Gateway) InForce() link.Heartbeat {
 }
 
 // Send leaves a *Config, *Shares, *Sums or *Heartbeat in the mailbox, in the
-// place of an older one of its kind. It never blocks. The message must not be
-// changed afterwards.
+// place of an older one of its kind. It never blocks. The message is the
+// gateway's from then on: it must not be changed, nor be sent to another one
+// (but for a *Config, which is only read).
 func (g *Gateway) Send(m link.Message) { g.box.put(m) }
 
 // Close ends the connection; the handler's Left follows.

@@ -3,6 +3,7 @@ package tally
 import (
 	"time"
 
+	"github.com/titrate/titrate/control/claims"
 	"github.com/titrate/titrate/proto/link"
 )
 
@@ -14,10 +15,13 @@ func (t *Tally) Sums(now time.Duration, name string) *link.Sums {
 	t.reach(now)
 	s := t.header(now, name)
 	except := t.id(name)
+	s.Absent = t.table.Sums(0, except, now.Seconds()).Absent
 	for k, info := range t.keys {
 		sum := t.table.Sums(k, except, now.Seconds())
-		s.Absent = sum.Absent
-		if sum.Epoch == 0 || (sum.Claims == 0 && sum.Active == 0 && !t.claimedBy(name, k)) {
+		if sum.Claims == 0 && now-info.touched > unlisted {
+			sum.Spent = 0 // refilled long ago, and nobody is left to say so
+		}
+		if sum.Epoch == 0 || !uses(sum) && !t.claimedBy(name, k) {
 			continue
 		}
 		if info.flow {
@@ -29,6 +33,9 @@ func (t *Tally) Sums(now time.Duration, name string) *link.Sums {
 	}
 	return s
 }
+
+// uses tells that others use a key: they claim it, or have lately spent of it.
+func uses(s claims.Sums) bool { return s.Claims > 0 || s.Active > 0 || s.Spent > 0 }
 
 // claimedBy tells that the replica itself claims the key: then it needs the
 // others' counts though they claim nothing now.

@@ -151,7 +151,7 @@ func (t *Tally) lag() time.Duration {
 	return min(max(2*t.o.Period, t.delay+t.o.Period), max(maxLag, 2*t.o.Period))
 }
 
-// Contended reports whether any replica lately claimed anything.
+// Contended reports whether any replica lately used anything.
 func (t *Tally) Contended(now time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -159,7 +159,7 @@ func (t *Tally) Contended(now time.Duration) bool {
 		if now-v.touched > unlisted {
 			continue
 		}
-		if s := t.table.Sums(k, 0, now.Seconds()); s.Claims > 0 || s.Active > 0 {
+		if uses(t.table.Sums(k, 0, now.Seconds())) {
 			return true
 		}
 	}
