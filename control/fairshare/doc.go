@@ -15,6 +15,10 @@
 // pool, where each tenant is held by its tightest pool. Correction to the
 // paper's (2): a = min(m + w·max(f, 0), p).
 //
+// The paper's own, distributed way to f is here too, for study and comparison:
+// [Link] and [Source] with their control packets, the stability region
+// ([StableV], [StableDelay], [BestGains]) and the discrete tuning ([Tune]).
+//
 // # Stated rules for bad numbers
 //
 // NaN and negative weights, guarantees, caps and capacities count as 0.
