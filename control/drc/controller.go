@@ -23,7 +23,8 @@ const (
 	// Connected is normal operation.
 	Connected Isolation = iota
 	// Frozen: cut off for less than T1. The rate in force stays at the last
-	// claim that the others surely heard: they go on counting it.
+	// claim that the others surely heard: they go on counting it. See Isolate
+	// for a replica that was not saturated.
 	Frozen
 	// Split: T1 has passed. As Frozen, and never above v_max·w/W.
 	Split
@@ -186,11 +187,17 @@ func (c *Controller) Publish() Claim {
 
 // Isolate sets the partition mode. heard is the last own claim that the others
 // surely have (acknowledged, or published more than a lag before they fell
-// silent); a negative or NaN value takes the announced minimum of now. It
-// matters on the way from Connected only: a longer isolation keeps it.
+// silent); a negative or NaN value takes the announced minimum of now, and for an
+// unsaturated replica half as much again: its claim is a mean, and a rate held to
+// the mean of a random demand would turn much of it away. So the others may see
+// half of such claims more than they count. It matters on the way from Connected
+// only: a longer isolation keeps it.
 func (c *Controller) Isolate(mode Isolation, heard float64) {
 	if c.isolation == Connected && mode != Connected {
 		c.held = c.heard.least()
+		if !c.active {
+			c.held *= 1.5 // a need fluctuates about its claim; as when connected
+		}
 		if heard >= 0 {
 			c.held = min(heard, maxQuantity)
 		}

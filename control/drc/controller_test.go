@@ -209,6 +209,23 @@ func TestIsolation(t *testing.T) {
 			t.Errorf("mode %d: rate %v, want %v", s.mode, u, s.want)
 		}
 	}
+	q := New(p)
+	quiet := func() float64 { // 100 units/s, then as many as it lets through
+		for i := range 400 {
+			q.Step(0.005, 0.5, Sums{})
+			if i%10 == 0 {
+				q.Publish()
+			}
+		}
+		return q.Announced()
+	}
+	if lm := quiet(); math.Abs(lm-100) > 1 {
+		t.Fatalf("unsaturated: announced %v, want 100", lm)
+	}
+	q.Isolate(Frozen, math.NaN())
+	if u := run(&q, Sums{}); math.Abs(u-150) > 2 {
+		t.Errorf("frozen while unsaturated: rate %v, want 150", u)
+	}
 	d := New(p)
 	d.Isolate(Split, 120)
 	if u := run(&d, Sums{}); u != 120 {
