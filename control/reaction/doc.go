@@ -29,6 +29,18 @@
 // [Bucket] and [Adaptive] are the networks of this project, of the paper's
 // figures 2 to 4 with the corrections that the project's control notes give.
 //
+// # What it found
+//
+// The paper's (13b), H = −k2·kF/((s+kF)(s+k2+k4)) at the limit, drops the s³
+// term of σ(s), although it grows with c_S like the others: it leaves out how
+// fast T follows v_ext. With it
+//
+//	H = −k3·v·k2·kF/((s+kF)·((k1+k3·T)s² + (k3·v+k2·k3·T+k1(k2+k4))s + k3·v(k2+k4)))
+//
+// for an output v and T = v_ext·k1/(v·k3). Table 1 then becomes critical at
+// 1210, 660, 124, 57.6 and 103.6 ms for 3, 4, 11, 30 and 100 nodes, not at 1219,
+// 675, 160.7, 48 and 12: few nodes oscillate earlier than (13b) says, many later.
+//
 // # Integrator
 //
 // Step solves one backward Euler step c' = c + h·Ψ·v(c', p) by Newton's method
