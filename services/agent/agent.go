@@ -167,8 +167,11 @@ func (a *Agent) Run(ctx context.Context) error {
 		err = errors.Join(err, leave)
 	}
 	a.closeMetrics()
-	a.log.Info("agent stopped", "error", err)
-	return err
+	if err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	a.log.Info("agent stopped")
+	return nil
 }
 
 // Partition cuts the agent off from all other agents and from the coordinator,

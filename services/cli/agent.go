@@ -60,7 +60,7 @@ func newAgent() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			config.Log, config.Version = logger, cmd.Root().Version
+			config.Log, config.Version = logger, version()
 			a, err := config.Complete(ctx)
 			if err != nil {
 				return err
