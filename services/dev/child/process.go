@@ -108,7 +108,9 @@ func Tail(path string, lines int) string {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.Size() > tailBytes {
-		f.Seek(-tailBytes, io.SeekEnd)
+		if _, err := f.Seek(-tailBytes, io.SeekEnd); err != nil {
+			return ""
+		}
 	}
 	data, _ := io.ReadAll(io.LimitReader(f, tailBytes))
 	all := bytes.Split(bytes.TrimRight(data, "\n"), []byte("\n"))

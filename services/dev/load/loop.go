@@ -19,7 +19,7 @@ func (g *Generator) Loop(ctx context.Context, s scenario.Scenario, start time.Ti
 		round := s
 		plan := NewPlan(&round)
 		begin := start
-		rounds.Go(func() { g.Run(ctx, &round, plan, begin) }) // its error is ctx's
+		rounds.Go(func() { _, _ = g.Run(ctx, &round, plan, begin) }) // its error is ctx's
 		s.Seed++
 		start = start.Add(length)
 	}

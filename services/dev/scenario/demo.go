@@ -25,7 +25,7 @@ const (
 // offered in the steady phase, 620 under greed, 300 admitted.
 const (
 	demoCapacity  = 300
-	coreGuarantee = 100
+	coreGuarantee = 150
 	globalRate    = 60
 	globalBurst   = 60
 	smallRate     = 5
@@ -79,7 +79,7 @@ func demoTenants() []Tenant {
 		{Name: "bolt", Weight: 2, Clients: clients("bolt", 4, [4]float64{100, 100, 100, 100})},
 		{Name: "core", Weight: 3, Guaranteed: coreGuarantee, Clients: append(
 			clients("core", 2, [4]float64{15, 15, 15, 15}),
-			Client{Name: "global", Process: Poisson, Rates: []float64{45, 90, 90, 45},
+			Client{Name: "global", Process: Constant, Rates: []float64{45, 90, 90, 45},
 				Limit: &Limit{Rate: globalRate, Burst: globalBurst}},
 			Client{Name: "small", Process: Poisson, Rates: []float64{3, 3, 10, 3},
 				Limit: &Limit{Rate: smallRate, Burst: smallBurst}},
@@ -101,11 +101,14 @@ func clients(tenant string, n int, total [4]float64) []Client {
 	return out
 }
 
-// demoPhases divides the run 30 % steady, 20 % greed and 25 % for each fault.
-// A fault strikes after a tenth of its phase and ends at its middle, so that
-// each phase shows the system before, during and after.
+// demoPhases divides the run 25 % steady, 15 % greed, 35 % coordinator, 25 %
+// agent. A fault strikes soon after its phase begins and ends before its middle,
+// so that each phase shows the system before, during and after. The coordinator's
+// phase is the longest: a successor is elected only when the lease of the killed
+// one in etcd has run out, a few seconds later, and in the shortest demo that must
+// be over before the next fault.
 func demoPhases(total float64, gateways []Gateway) []Phase {
-	a, b, c := .30*total, .50*total, .75*total
+	a, b, c := .25*total, .40*total, .75*total
 	cut := gateways[min(1, len(gateways)-1)].Name
 	strike := func(from, to, part float64) float64 { return from + part*(to-from) }
 	return []Phase{
@@ -114,8 +117,8 @@ func demoPhases(total float64, gateways []Gateway) []Phase {
 		{Name: Steady, Start: 0, End: a, Settle: min(3, a/3)},
 		{Name: Greed, Start: a, End: b},
 		{Name: Coordinator, Start: b, End: c, Events: []Event{
-			{At: strike(b, c, .1), Fault: KillCoordinator},
-			{At: strike(b, c, .5), Fault: StartCoordinator},
+			{At: strike(b, c, .05), Fault: KillCoordinator},
+			{At: strike(b, c, .40), Fault: StartCoordinator},
 		}},
 		{Name: Agent, Start: c, End: total, Events: []Event{
 			{At: strike(c, total, .1), Fault: CutAgent, Target: cut},

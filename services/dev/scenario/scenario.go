@@ -88,6 +88,15 @@ type Tenant struct {
 	Clients    []Client `json:"clients"`
 }
 
+// Rate is what its clients offer together in a phase, requests/s.
+func (t *Tenant) Rate(phase int) float64 {
+	sum := 0.0
+	for _, c := range t.Clients {
+		sum += c.Rates[phase]
+	}
+	return sum
+}
+
 // Client is one source of requests.
 type Client struct {
 	Name    string    `json:"name"`

@@ -93,7 +93,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, waited := s.serve(r.Context())
 	switch status {
 	case http.StatusOK:
-		io.WriteString(w, "ok\n")
+		fmt.Fprintln(w, "ok")
 	case http.StatusServiceUnavailable:
 		http.Error(w, fmt.Sprintf("overloaded: %d in service and %d waiting", s.config.Workers, s.config.Queue), status)
 	}

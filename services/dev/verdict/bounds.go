@@ -12,7 +12,7 @@ const (
 	maxDeviation = .05
 	// minEntitlement that each tenant gets of what it is entitled to, in every phase.
 	minEntitlement = .90
-	// poolMean is the mean admitted over the capacity.
+	// poolMean is the long-run mean admitted over the capacity.
 	poolMean = 1.02
 	// clientMean is the long-run mean of a limited client over its rate, after
 	// the one burst that it may have.
@@ -27,20 +27,45 @@ const (
 	// gossipLag is δ of CONTROL.md §1, delay plus period of the gossip, s: the
 	// product's period is 50 ms, loopback and scheduling take less than another.
 	gossipLag = .1
+	// round is the coordinator's period, s.
+	round = .25
 )
 
-// slidingBound bounds what a pool of capacity μ may admit in any second that
-// ends in a phase, for T tenants on N gateways: μ·1.02, what the mean may be; plus
-// the enzyme's bucket of each flow at each gateway, B = max(1, .05·share/N)
+// A pool of capacity μ admits at most poolMean·μ·t + burst in any window t, of
+// which the two bounds on it are the phase's mean and the sliding second.
+
+// poolBurst is that burst in a phase, for T tenants on N gateways, requests: the
+// enzyme's bucket of each flow at each gateway, B = max(1, .05·share/N)
 // (CONTROL.md §1), at most .05·μ + T·N together, which a flow that had paused may
-// spend at once. Where everything starts cold, all replicas join all flows within
-// one gossip lag, each on its immediate part φ = .25 of the share: another .12·μ,
-// the most that CONTROL.md §1 measured for that.
+// spend at once; and the jumps of guarantees: a tenant may use its guarantee at
+// once, while the others keep their shares for two rounds of coordination.
+func poolBurst(s *scenario.Scenario, phase int) float64 {
+	burst := .05*s.Pool.Capacity + float64(len(s.Tenants)*len(s.Gateways))
+	if phase == 0 {
+		return burst
+	}
+	for i := range s.Tenants {
+		t := &s.Tenants[i]
+		jump := math.Min(t.Guaranteed, t.Rate(phase)) - math.Min(t.Guaranteed, t.Rate(phase-1))
+		burst += math.Max(0, jump) * 2 * round
+	}
+	return burst
+}
+
+// meanBound bounds the pool's mean over the measured part of a phase, requests/s.
+func meanBound(s *scenario.Scenario, phase int) float64 {
+	p := &s.Phases[phase]
+	return s.Pool.Capacity*poolMean + poolBurst(s, phase)/(p.End-p.Start-p.Settle)
+}
+
+// slidingBound bounds what the pool may admit in any second that ends in a phase.
+// Where everything starts cold, all replicas join all flows within one gossip lag,
+// each on its immediate part φ = .25 of the share: another .12·μ, the most that
+// CONTROL.md §1 measured for that.
 func slidingBound(s *scenario.Scenario, phase int) float64 {
-	mu := s.Pool.Capacity
-	bound := mu*poolMean + .05*mu + float64(len(s.Tenants)*len(s.Gateways))
+	bound := s.Pool.Capacity*poolMean + poolBurst(s, phase)
 	if s.Phases[phase].Settle > 0 {
-		bound += .12 * mu
+		bound += .12 * s.Pool.Capacity
 	}
 	return bound
 }
@@ -68,8 +93,8 @@ func order(rd float64) float64 {
 	return 1
 }
 
-// grace is how long the ideal bucket must have turned nothing away for its
-// client to count as below its limit, s.
+// grace is how long, before and after, the ideal bucket must turn nothing away
+// for its client to count as below its limit, s.
 func grace(l *scenario.Limit, gateways int) float64 {
 	return (l.Burst + slack(l, gateways)) / l.Rate
 }

@@ -19,9 +19,9 @@
 //     admitted(u, v) − rate·(v − u) − burst, in requests; 0 or less is within
 //     the contract of a single token bucket.
 //   - Wrongful 429: a 429 to a client that the ideal bucket would have
-//     admitted, while the client was below its limit, that is, while that
-//     bucket had turned nothing away for long enough to be full again and any
-//     permitted excess to be repaid: (burst + slack)/rate.
+//     admitted, while the client was below its limit, that is, when that bucket
+//     turns nothing away for (burst + slack)/rate before and after: the time in
+//     which it fills, and any permitted excess is repaid.
 //   - Failed: every end but 2xx and 429.
 //
 // # Void

@@ -72,28 +72,38 @@ func (j *judge) summarise(name string, l *scenario.Limit) *clientSummary {
 		wrongful:    make([]int, len(j.s.Phases)),
 	}
 	ideal := bucket{rate: l.Rate, burst: l.Burst}
-	need, belowSince := grace(l, len(j.s.Gateways)), 0.0
-	full := true // below its limit from the start: the bucket begins full
-	var admitted []float64
+	var admitted, over []float64 // times: of its admissions, of what the ideal bucket turns away
+	var suspects []*trace.Record // its 429s that the ideal bucket admits
 	for i := range j.sent {
 		r := &j.sent[i]
 		if r.Client != name {
 			continue
 		}
 		j.conforming[i] = ideal.take(r.Sent())
-		if !j.conforming[i] {
-			full, belowSince = false, r.Sent()
-		}
-		full = full || r.Sent()-belowSince >= need
-		if r.Status == 429 && j.conforming[i] && full {
-			sum.wrongful[j.s.PhaseAt(r.T)]++
+		switch {
+		case !j.conforming[i]:
+			over = append(over, r.Sent())
+		case r.Status == 429:
+			suspects = append(suspects, r)
 		}
 		if r.Admitted() {
 			admitted = append(admitted, r.AdmittedAt())
 		}
 	}
+	clear := grace(l, len(j.s.Gateways))
+	for _, r := range suspects {
+		if below(r.Sent(), over, clear) {
+			sum.wrongful[j.s.PhaseAt(r.T)]++
+		}
+	}
 	sum.follow(j.s, l, admitted)
 	return sum
+}
+
+// below reports whether no time in over, which is sorted, lies within clear of t.
+func below(t float64, over []float64, clear float64) bool {
+	i, _ := slices.BinarySearch(over, t-clear)
+	return i == len(over) || over[i] > t+clear
 }
 
 // follow fills in the worst excess of each phase.

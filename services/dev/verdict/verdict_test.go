@@ -100,7 +100,7 @@ func TestEachFaultFailsItsOwnCheck(t *testing.T) {
 	}{
 		"everything admitted": {func(r *trace.Record, _ int) { admit(r) }, CheckPoolMean},
 		"a burst of a second": {func(r *trace.Record, _ int) {
-			if r.T > 20 && r.T < 21 {
+			if r.T > 32 && r.T < 33 {
 				admit(r)
 			}
 		}, CheckPoolSliding},
@@ -268,8 +268,13 @@ func TestBoundsOfTheDemo(t *testing.T) {
 	if got := slidingBound(s, 0); math.Abs(got-369) > 1e-9 {
 		t.Errorf("sliding second from cold: bound %v, want 369", got)
 	}
-	if got := slidingBound(s, 1); math.Abs(got-333) > 1e-9 {
-		t.Errorf("sliding second: bound %v, want 333", got)
+	for phase, want := range map[int]float64{1: 333 + 45*.5, 2: 333 + 7*.5, 3: 333} {
+		if got := slidingBound(s, phase); math.Abs(got-want) > 1e-9 {
+			t.Errorf("sliding second in phase %d: bound %v, want %v", phase, got, want)
+		}
+	}
+	if got := meanBound(s, 3); math.Abs(got-(306+27./10)) > 1e-9 { // a phase of 10 s
+		t.Errorf("mean: bound %v, want 308.7", got)
 	}
 	if got := slack(&scenario.Limit{Rate: 60, Burst: 60}, 3); math.Abs(got-14) > 1e-9 {
 		t.Errorf("slack of 60/s burst 60: %v, want 14", got)
