@@ -31,7 +31,6 @@ type cluster struct {
 	log      []answer
 	epoch    int64
 	isolated []bool
-	onCancel func(*asked) bool
 }
 
 type agent struct {

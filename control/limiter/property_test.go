@@ -13,15 +13,14 @@ import (
 
 // model is what an engine must agree with, whatever happens to it.
 type model struct {
-	e                            *Engine
-	now                          int64
-	asked, admitted, rejected    int
-	cancelled                    int
-	admittedCost                 int64
-	waiting                      map[uint64]*waiter
-	order                        map[string][]uint64 // tickets that wait, by client
-	serial                       uint64
-	marked, limitedByMaxRequests int
+	e                         *Engine
+	now                       int64
+	asked, admitted, rejected int
+	cancelled                 int
+	admittedCost              int64
+	waiting                   map[uint64]*waiter
+	order                     map[string][]uint64 // tickets that wait, by client
+	serial                    uint64
 }
 
 type waiter struct {

@@ -36,7 +36,8 @@ func (v *Vessel) halve(h float64, depth int) bool {
 	if depth == maxHalvings {
 		return v.split(h)
 	}
-	return v.halve(h/2, depth+1) && v.halve(h/2, depth+1)
+	first := v.halve(h/2, depth+1)
+	return first && v.halve(h/2, depth+1)
 }
 
 // euler solves F(x) = x − c − h·Ψ·v(x) = 0 for x ≥ 0 and takes x for c; it

@@ -114,7 +114,7 @@ func (o *Coordinator) work(ctx context.Context) {
 		return nil
 	})
 	group.Go(func() error { o.terms(ctx); return nil })
-	group.Wait()
+	_ = group.Wait() // each loop ends with ctx and without an error
 }
 
 // stop ends the streams, then the server.

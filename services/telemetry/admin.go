@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -76,7 +75,7 @@ func (a *Admin) ready(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	io.WriteString(w, "ok\n")
+	fmt.Fprintln(w, "ok")
 }
 
 // ServeHTTP answers one request: an Admin can be mounted or tested without a port.

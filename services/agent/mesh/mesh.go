@@ -103,7 +103,7 @@ func Open(o Options, state State) (*Mesh, error) {
 		m.list, err = memberlist.Create(c)
 	}
 	if err != nil {
-		wire.Shutdown()
+		_ = wire.Shutdown() // it never served
 		return nil, fmt.Errorf("mesh: %w", err)
 	}
 	return m, nil

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -49,7 +50,7 @@ func (s *session) run(ctx context.Context, client controlv1.ControlServiceClient
 
 // broken finds the reason of a failed Send, which only Recv tells.
 func broken(stream wire, err error) error {
-	if err != io.EOF {
+	if !errors.Is(err, io.EOF) {
 		return err
 	}
 	if _, why := stream.Recv(); why != nil {
@@ -61,7 +62,7 @@ func broken(stream wire, err error) error {
 func (s *session) read(ctx context.Context, stream wire) error {
 	for {
 		m, err := stream.Recv()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return fmt.Errorf("coordinator %s closed the stream", s.address)
 		}
 		if err != nil {

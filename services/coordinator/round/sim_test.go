@@ -211,14 +211,3 @@ func (w *world) fair(d time.Duration) []float64 {
 func flat(rate float64) func(time.Duration) float64 {
 	return func(time.Duration) float64 { return rate }
 }
-
-// spread is the relative standard deviation of a series.
-func spread(xs []float64) float64 {
-	sum, squares := 0.0, 0.0
-	for _, x := range xs {
-		sum += x
-		squares += x * x
-	}
-	n := float64(len(xs))
-	return math.Sqrt(math.Max(squares/n-sum*sum/n/n, 0)) / (sum / n)
-}
