@@ -35,5 +35,6 @@
 //
 //   - No filter ever waits for the coordinator, for other agents or for the disk.
 //   - What was obeyed once (epoch, configuration) is never undone by what is older.
-//   - When Run has returned, no goroutine, port or socket file is left.
+//   - When Run has returned, no port or socket file is left, and no goroutine
+//     but a probe of memberlist that was under way (it ends within 4 s).
 package agent

@@ -31,7 +31,8 @@
 //   - Bytes from outside cost O(their length), and malformed ones are counted.
 //   - A packet of an earlier incarnation of its sender is dropped.
 //   - Cut off by [Mesh.Partition], nothing passes in either direction.
-//   - When Close has returned, the port is free.
+//   - When Close has returned, the port is free; a probe of memberlist that was
+//     under way ends by its own timeout.
 //
 // A period costs O(peers × bytes of state) in sending, O(bytes) in receiving.
 package mesh
