@@ -42,22 +42,6 @@ func compiled(t *testing.T, resources ...*quotav1.Resource) *link.Config {
 	return c
 }
 
-func TestRate(t *testing.T) {
-	for s, want := range map[string]float64{
-		"100/s": 100, "2.5/sec": 2.5, "1/second": 1, "600/min": 10, "30/minute": .5,
-		"3600/h": 1, "1800/hour": .5, "86400/d": 1, "8640/day": .1, "0/s": 0,
-	} {
-		if got, err := Rate(s); err != nil || math.Abs(got-want) > 1e-12 {
-			t.Errorf("Rate(%q) = %v, %v, want %v", s, got, err, want)
-		}
-	}
-	for _, s := range []string{"", "100", "100/", "/s", "-1/s", "1e3/s", "NaN/s", "Inf/s", "1/week", "1..2/s", "0x10/s", strings.Repeat("9", 400) + "/s"} {
-		if got, err := Rate(s); err == nil {
-			t.Errorf("Rate(%q) = %v, want an error", s, got)
-		}
-	}
-}
-
 func TestConfig(t *testing.T) {
 	police := link.Queue{Law: link.Police}
 	usual := link.Queue{Law: link.VariableStructure, DelayTarget: 50 * time.Millisecond, MaxWait: time.Second, MaxRequests: 1024}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/titrate/titrate/proto/link"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 func (c *compiler) addLimit(l *quotav1.Limit) error {
@@ -69,14 +70,14 @@ func overrides(list []*quotav1.Override) (map[string]link.RateBurst, error) {
 }
 
 func rateBurst(rate string, b float64) (link.RateBurst, error) {
-	r, err := Rate(rate)
+	r, err := resource.ParseRate(rate)
 	if err != nil {
 		return link.RateBurst{}, err
 	}
 	if !(b >= 0) || math.IsInf(b, 0) {
 		return link.RateBurst{}, fmt.Errorf("burst is %v, want a finite number >= 0", b)
 	}
-	return link.RateBurst{Rate: r, Burst: burst(b, r)}, nil
+	return link.RateBurst{Rate: r, Burst: resource.Burst(r, b)}, nil
 }
 
 // queue fills in the defaults, nil being all of them.
