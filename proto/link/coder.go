@@ -14,7 +14,8 @@ var errRecord = errors.New("a record is longer than 64 KiB; its strings are too 
 
 // coder writes or reads the binary payloads. One description of a message
 // serves both directions, so they cannot drift apart: each method appends its
-// value when writing and sets it when reading.
+// value when writing and sets it when reading. Writing leaves the message alone:
+// several writers may encode one message at a time.
 type coder struct {
 	buf     []byte
 	reading bool
@@ -87,14 +88,18 @@ func (c *coder) boolean(field string, v *bool) {
 	if b > 1 {
 		c.fail(field, "%d is not a boolean, 0 or 1 is", b)
 	}
-	*v = b == 1
+	if c.reading {
+		*v = b == 1
+	}
 }
 
 // integer codes any signed 64-bit kind.
 func integer[T ~int | ~int64](c *coder, field string, v *T) {
 	u := uint64(*v)
 	c.u64(field, &u)
-	*v = T(u)
+	if c.reading {
+		*v = T(u)
+	}
 }
 
 // f64 codes a number; NaN and −∞ are refused when reading, so that what comes
@@ -102,8 +107,10 @@ func integer[T ~int | ~int64](c *coder, field string, v *T) {
 func (c *coder) f64(field string, v *float64) {
 	u := math.Float64bits(*v)
 	c.u64(field, &u)
-	*v = math.Float64frombits(u)
-	if c.reading && (math.IsNaN(*v) || math.IsInf(*v, -1)) {
+	if !c.reading {
+		return
+	}
+	if *v = math.Float64frombits(u); math.IsNaN(*v) || math.IsInf(*v, -1) {
 		c.fail(field, "is %v, a number or +Inf is needed", *v)
 	}
 }
