@@ -60,7 +60,7 @@ func newDev() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.DurationVar(&config.Duration, "duration", 0, "length of the load, at least 16s (default 1m; with --no-load: until Ctrl-C)")
+	f.DurationVar(&config.Duration, "duration", 0, "length of the load, at least 20s (default 1m; with --no-load: until Ctrl-C)")
 	f.BoolVar(&config.NoLoad, "no-load", false, "start everything but the load, and say how to use it")
 	f.IntVar(&config.Gateways, "gateways", 3, "number of Envoys, 1 to 9")
 	f.Uint64Var(&config.Seed, "seed", 1, "seed of the load's schedule")

@@ -8,7 +8,7 @@ import (
 )
 
 func TestDemoIsValidAtEveryLengthAndWidth(t *testing.T) {
-	for _, d := range []time.Duration{MinDuration, 20 * time.Second, time.Minute, time.Hour} {
+	for _, d := range []time.Duration{MinDuration, 30 * time.Second, time.Minute, time.Hour} {
 		for n := 1; n <= MaxGateways; n++ {
 			s, err := Demo(d, n, 1)
 			if err != nil {

@@ -273,8 +273,8 @@ func TestBoundsOfTheDemo(t *testing.T) {
 			t.Errorf("sliding second in phase %d: bound %v, want %v", phase, got, want)
 		}
 	}
-	if got := meanBound(s, 3); math.Abs(got-(306+27./10)) > 1e-9 { // a phase of 10 s
-		t.Errorf("mean: bound %v, want 308.7", got)
+	if got := meanBound(s, 3); math.Abs(got-(306+27/9.2)) > 1e-6 { // a phase of 9.2 s
+		t.Errorf("mean: bound %v, want 308.9", got)
 	}
 	if got := slack(&scenario.Limit{Rate: 60, Burst: 60}, 3); math.Abs(got-14) > 1e-9 {
 		t.Errorf("slack of 60/s burst 60: %v, want 14", got)
