@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -83,6 +84,9 @@ func runDev(cmd *cobra.Command, config dev.Config) error {
 		config.Terminal = term.IsTerminal(int(f.Fd())) && term.IsTerminal(int(os.Stdin.Fd()))
 	}
 	session, err := config.Complete()
+	if wrong := (dev.UsageError{}); errors.As(err, &wrong) {
+		return usage(err)
+	}
 	if err != nil {
 		return err
 	}

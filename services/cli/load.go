@@ -41,7 +41,7 @@ func newLoad() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := loadScenario(gateways, spread, tenants)
 			if err != nil {
-				return err
+				return usage(err)
 			}
 			s.Seed = seed
 			ctx := cmd.Context()

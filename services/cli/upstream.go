@@ -29,7 +29,7 @@ func newUpstream() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			workers := math.Round(capacity * service.Seconds())
 			if !(workers >= 1 && workers <= 1e6) {
-				return fmt.Errorf("--capacity %g with --service-time %v makes %g workers, must be 1 to 1000000", capacity, service, workers)
+				return usagef("--capacity %g with --service-time %v makes %g workers, must be 1 to 1000000", capacity, service, workers)
 			}
 			config := upstream.Config{Workers: int(workers), ServiceTime: service, Queue: queue}
 			return serveUpstream(cmd, config, listen, tracePath, grace)

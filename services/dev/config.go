@@ -44,6 +44,12 @@ type Config struct {
 	Terminal bool
 }
 
+// UsageError is a setting that no machine could satisfy.
+type UsageError struct{ error }
+
+// Unwrap gives what is wrong.
+func (e UsageError) Unwrap() error { return e.error }
+
 // Complete fills in the defaults and finds the files, or says what is missing
 // and how to get it.
 func (c Config) Complete() (*Session, error) {
@@ -63,7 +69,7 @@ func (c Config) Complete() (*Session, error) {
 	}
 	s, err := scenario.Demo(length, c.Gateways, c.Seed)
 	if err != nil {
-		return nil, err
+		return nil, UsageError{err}
 	}
 	if err := errors.Join(c.findTitrate(), c.findEnvoy(), c.findModule(), c.checkOutputs()); err != nil {
 		return nil, err
