@@ -1,0 +1,10 @@
+// Package examples carries the example problems and scenarios of `titrate solve` and `titrate
+// simulate`. Each file teaches one thing in its comments; tests run every one of them.
+package examples
+
+import "embed"
+
+// Files are the examples, by file name.
+//
+//go:embed *.yaml
+var Files embed.FS
