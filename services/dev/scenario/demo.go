@@ -101,14 +101,14 @@ func clients(tenant string, n int, total [4]float64) []Client {
 	return out
 }
 
-// demoPhases divides the run 30 % steady, 15 % greed, 32 % coordinator, 23 %
+// demoPhases divides the run 35 % steady, 13 % greed, 31 % coordinator, 21 %
 // agent. A fault strikes soon after its phase begins and ends before its middle,
 // so that each phase shows the system before, during and after. The coordinator's
 // phase is the longest: a successor is elected only when the lease of the killed
 // one in etcd has run out, a few seconds later, and in the shortest demo that must
 // be over before the next fault.
 func demoPhases(total float64, gateways []Gateway) []Phase {
-	a, b, c := .30*total, .45*total, .77*total
+	a, b, c := .35*total, .48*total, .79*total
 	cut := gateways[min(1, len(gateways)-1)].Name
 	strike := func(from, to, part float64) float64 { return from + part*(to-from) }
 	return []Phase{

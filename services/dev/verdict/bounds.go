@@ -38,7 +38,8 @@ const (
 // enzyme's bucket of each flow at each gateway, B = max(1, .05·share/N)
 // (CONTROL.md §1), at most .05·μ + T·N together, which a flow that had paused may
 // spend at once; and the jumps of guarantees: a tenant may use its guarantee at
-// once, while the others keep their shares for two rounds of coordination.
+// once, while the others keep their shares for three rounds of coordination, one
+// until it is reported and two until it is told from noise.
 func poolBurst(s *scenario.Scenario, phase int) float64 {
 	burst := .05*s.Pool.Capacity + float64(len(s.Tenants)*len(s.Gateways))
 	if phase == 0 {
@@ -47,7 +48,7 @@ func poolBurst(s *scenario.Scenario, phase int) float64 {
 	for i := range s.Tenants {
 		t := &s.Tenants[i]
 		jump := math.Min(t.Guaranteed, t.Rate(phase)) - math.Min(t.Guaranteed, t.Rate(phase-1))
-		burst += math.Max(0, jump) * 2 * round
+		burst += math.Max(0, jump) * 3 * round
 	}
 	return burst
 }

@@ -268,13 +268,13 @@ func TestBoundsOfTheDemo(t *testing.T) {
 	if got := slidingBound(s, 0); math.Abs(got-369) > 1e-9 {
 		t.Errorf("sliding second from cold: bound %v, want 369", got)
 	}
-	for phase, want := range map[int]float64{1: 333 + 45*.5, 2: 333 + 7*.5, 3: 333} {
+	for phase, want := range map[int]float64{1: 333 + 45*.75, 2: 333 + 7*.75, 3: 333} {
 		if got := slidingBound(s, phase); math.Abs(got-want) > 1e-9 {
 			t.Errorf("sliding second in phase %d: bound %v, want %v", phase, got, want)
 		}
 	}
-	if got := meanBound(s, 3); math.Abs(got-(306+27/9.2)) > 1e-6 { // a phase of 9.2 s
-		t.Errorf("mean: bound %v, want 308.9", got)
+	if got := meanBound(s, 3); math.Abs(got-(306+27/8.4)) > 1e-6 { // a phase of 8.4 s
+		t.Errorf("mean: bound %v, want 309.2", got)
 	}
 	if got := slack(&scenario.Limit{Rate: 60, Burst: 60}, 3); math.Abs(got-14) > 1e-9 {
 		t.Errorf("slack of 60/s burst 60: %v, want 14", got)
