@@ -35,13 +35,14 @@ const (
 // which the two bounds on it are the phase's mean and the sliding second.
 
 // poolBurst is that burst in a phase, for T tenants on N gateways, requests: the
-// enzyme's bucket of each flow at each gateway, B = max(1, .05·share/N)
-// (CONTROL.md §1), at most .05·μ + T·N together, which a flow that had paused may
-// spend at once; and the jumps of guarantees: a tenant may use its guarantee at
-// once, while the others keep their shares for three rounds of coordination, one
-// until it is reported and two until it is told from noise.
+// enzyme's bucket of each flow at each gateway, B = max(1, min(10, .25·share/N)),
+// at most min(.25·μ, 10·T·N) together, which flows that had paused may spend at
+// once; the room to swing, .1·μ for two rounds of coordination; and the jumps of
+// guarantees: a tenant may use its guarantee at once, while the others keep their
+// shares for two rounds.
 func poolBurst(s *scenario.Scenario, phase int) float64 {
-	burst := .05*s.Pool.Capacity + float64(len(s.Tenants)*len(s.Gateways))
+	mu := s.Pool.Capacity
+	burst := math.Min(.25*mu, 10*float64(len(s.Tenants)*len(s.Gateways))) + .1*mu*2*round
 	if phase == 0 {
 		return burst
 	}
