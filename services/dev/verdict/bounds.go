@@ -31,8 +31,9 @@ const (
 	round = .25
 )
 
-// A pool of capacity μ admits at most poolMean·μ·t + burst in any window t, of
-// which the two bounds on it are the phase's mean and the sliding second.
+// A pool of capacity μ admits at most poolMean·μ·t + burst in any window t. The
+// bound on the sliding second is that; the bound on a phase's mean leaves the burst
+// out, because what is spent at once is repaid.
 
 // poolBurst is that burst in a phase, for T tenants on N gateways, requests: the
 // enzyme's bucket of each flow at each gateway, B = max(1, min(10, .25·share/N)),
@@ -52,12 +53,6 @@ func poolBurst(s *scenario.Scenario, phase int) float64 {
 		burst += math.Max(0, jump) * 3 * round
 	}
 	return burst
-}
-
-// meanBound bounds the pool's mean over the measured part of a phase, requests/s.
-func meanBound(s *scenario.Scenario, phase int) float64 {
-	p := &s.Phases[phase]
-	return s.Pool.Capacity*poolMean + poolBurst(s, phase)/(p.End-p.Start-p.Settle)
 }
 
 // slidingBound bounds what the pool may admit in any second that ends in a phase.
