@@ -31,28 +31,34 @@ const (
 	round = .25
 )
 
-// A pool of capacity μ admits at most poolMean·μ·t + burst in any window t. The
-// bound on the sliding second is that; the bound on a phase's mean leaves the burst
-// out, because what is spent at once is repaid.
+// A pool of capacity μ admits at most poolMean·μ·t + burst in any window t, the
+// burst being what stands in buckets and what may be overdrawn before the
+// coordinator notices.
 
-// poolBurst is that burst in a phase, for T tenants on N gateways, requests: the
-// enzyme's bucket of each flow at each gateway, B = max(1, min(10, .25·share/N)),
-// at most min(.25·μ, 10·T·N) together, which flows that had paused may spend at
-// once; the room to swing, .1·μ for two rounds of coordination; and the jumps of
-// guarantees: a tenant may use its guarantee at once, while the others keep their
-// shares for two rounds.
-func poolBurst(s *scenario.Scenario, phase int) float64 {
-	mu := s.Pool.Capacity
-	burst := math.Min(.25*mu, 10*float64(len(s.Tenants)*len(s.Gateways))) + .1*mu*2*round
-	if phase == 0 {
-		return burst
-	}
+// buckets is what T tenants on N gateways may have saved up, requests: the enzyme
+// of each flow at each gateway, B = max(1, min(10, .25·share/N)).
+func buckets(s *scenario.Scenario) float64 {
+	return math.Min(.25*s.Pool.Capacity, 10*float64(len(s.Tenants)*len(s.Gateways)))
+}
+
+// overdraft is what tenants may use beyond the capacity for the two rounds in which
+// the others still keep their shares, requests: the room to swing, .1·μ, and the
+// jumps of guarantees, which a tenant may use at once.
+func overdraft(s *scenario.Scenario, phase int) float64 {
+	beyond := .1 * s.Pool.Capacity
 	for i := range s.Tenants {
 		t := &s.Tenants[i]
-		jump := math.Min(t.Guaranteed, t.Rate(phase)) - math.Min(t.Guaranteed, t.Rate(phase-1))
-		burst += math.Max(0, jump) * 3 * round
+		if phase > 0 {
+			beyond += math.Max(0, math.Min(t.Guaranteed, t.Rate(phase))-math.Min(t.Guaranteed, t.Rate(phase-1)))
+		}
 	}
-	return burst
+	return beyond * 2 * round
+}
+
+// meanBound bounds the pool's mean over the measured part of a phase, requests/s.
+func meanBound(s *scenario.Scenario, phase int) float64 {
+	p := &s.Phases[phase]
+	return s.Pool.Capacity*poolMean + overdraft(s, phase)/(p.End-p.Start-p.Settle)
 }
 
 // slidingBound bounds what the pool may admit in any second that ends in a phase.
@@ -60,7 +66,7 @@ func poolBurst(s *scenario.Scenario, phase int) float64 {
 // each on its immediate part φ = .25 of the share: another .12·μ, the most that
 // CONTROL.md §1 measured for that.
 func slidingBound(s *scenario.Scenario, phase int) float64 {
-	bound := s.Pool.Capacity*poolMean + poolBurst(s, phase)
+	bound := s.Pool.Capacity*poolMean + buckets(s) + overdraft(s, phase)
 	if s.Phases[phase].Settle > 0 {
 		bound += .12 * s.Pool.Capacity
 	}

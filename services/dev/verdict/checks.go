@@ -26,7 +26,7 @@ func checks(s *scenario.Scenario, phases []Phase) []Check {
 	for i := range phases {
 		p := &phases[i]
 		out = append(out,
-			atMost(CheckPoolMean, p.Name, "", p.Pool.Admitted, s.Pool.Capacity*poolMean),
+			atMost(CheckPoolMean, p.Name, "", p.Pool.Admitted, meanBound(s, i)),
 			atMost(CheckPoolSliding, p.Name, "", p.Pool.MaxSliding1s, slidingBound(s, i)))
 		for _, t := range p.Tenants {
 			out = append(out, tenantChecks(p.Name, &t)...)

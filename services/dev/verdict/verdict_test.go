@@ -268,10 +268,13 @@ func TestBoundsOfTheDemo(t *testing.T) {
 	if got := slidingBound(s, 0); math.Abs(got-432) > 1e-9 {
 		t.Errorf("sliding second from cold: bound %v, want 432", got)
 	}
-	for phase, want := range map[int]float64{1: 396 + 45*.75, 2: 396 + 7*.75, 3: 396} {
+	for phase, want := range map[int]float64{1: 396 + 45*.5, 2: 396, 3: 396 + 38*.5} {
 		if got := slidingBound(s, phase); math.Abs(got-want) > 1e-9 {
 			t.Errorf("sliding second in phase %d: bound %v, want %v", phase, got, want)
 		}
+	}
+	if got, want := meanBound(s, 1), 306+(30+45)*.5/(s.Phases[1].End-s.Phases[1].Start); math.Abs(got-want) > 1e-6 {
+		t.Errorf("mean: bound %v, want %v", got, want)
 	}
 	if got := slack(&scenario.Limit{Rate: 60, Burst: 60}, 3); math.Abs(got-14) > 1e-9 {
 		t.Errorf("slack of 60/s burst 60: %v, want 14", got)
