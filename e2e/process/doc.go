@@ -1,0 +1,32 @@
+// Package process tests Titrate as its processes: the real `titrate` binary as
+// etcd, coordinator, agents and upstream, the real filter, and the real Envoy.
+//
+// It has tests only. Nothing in them is faked, so what they kill is what an
+// operator's machine would kill:
+//
+//   - the demo, judged by its own verdict, by a second reading of its trace, and
+//     by what it leaves behind;
+//   - one world of two gateways that the other tests share: requests that their
+//     clients give up, an Envoy that is told to end, agents, coordinators and an
+//     etcd that are killed and come back, strangers on the agent's socket, bad
+//     documents, quotas that change while requests wait;
+//   - the developer's commands: Ctrl-C, a port that is taken.
+//
+// # What they need
+//
+//	TITRATE_BIN     the binary            default ../../bin/titrate
+//	TITRATE_MODULE  the filter            default ../../bin/libtitrate.so
+//	ENVOY_BIN       Envoy 1.40            default the one that `make envoy` fetched
+//
+// Where one is missing, the tests are skipped and say so; with TITRATE_E2E=1 they
+// fail instead, so that a build cannot pass by having nothing to test.
+//
+// # Invariants
+//
+//   - everything is on loopback, and dies with the test process even when that
+//     is itself killed (services/dev/child);
+//   - nothing waits for a time to pass but traffic: a test polls for what it
+//     waits for, with a deadline that only a broken system reaches;
+//   - rates are checked from above over every window, as the guarantee is, and
+//     from below only where less would be a fault on any machine.
+package process

@@ -1,0 +1,29 @@
+package process
+
+import "testing"
+
+// TestWorld breaks one installation in every way that it must survive, one after
+// the other: what a test leaves behind would show in the next.
+func TestWorld(t *testing.T) {
+	w := newWorld(t)
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"documents refused", w.documentsRefused},
+		{"quota moves", w.quotaMoves},
+		{"clients leave while held", w.abortWhileHeld},
+		{"strangers on the link", w.strangersOnTheLink},
+		{"agent killed", w.agentKilled},
+		{"coordinator killed", w.coordinatorKilled},
+		{"etcd stopped", w.etcdStopped},
+		{"Envoy told to end", w.termWhileHeld},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w.scene.t = t // whose helpers report
+			test.run(t)
+			w.healthy(t)
+		})
+		w.scene.t = t
+	}
+}

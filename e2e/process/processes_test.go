@@ -1,0 +1,172 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/services/dev/child"
+)
+
+// patience is how long a test waits for what a sound system does at once.
+const patience = 20 * time.Second
+
+// poll is the time between two looks.
+const poll = 10 * time.Millisecond
+
+// eventually polls until done says "", and fails with what it said last.
+func eventually(t *testing.T, what string, within time.Duration, done func() string) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		why := done()
+		if why == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %v: %s", what, within, why)
+		}
+		time.Sleep(poll)
+	}
+}
+
+// exited waits for a process and returns its exit status, -1 after a signal.
+func exited(t *testing.T, p *child.Process, within time.Duration) int {
+	t.Helper()
+	select {
+	case <-p.Exited():
+	case <-time.After(within):
+		t.Fatalf("%s has not ended within %v; its log:\n%s", p.Name, within, child.Tail(p.Log, 30))
+	}
+	how, _, _ := strings.Cut(p.Obituary().Error(), "\n")
+	found := regexp.MustCompile(`status (\d+)$`).FindStringSubmatch(how)
+	if found == nil {
+		return -1
+	}
+	status, _ := strconv.Atoi(found[1])
+	return status
+}
+
+// run runs a titrate command to its end.
+func (b binaries) run(t *testing.T, stdin string, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, b.titrate, args...)
+	var out, complaint bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &complaint
+	err := cmd.Run()
+	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+		t.Fatalf("titrate %s: %v", strings.Join(args, " "), err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), complaint.String()
+}
+
+// scene is a temporary directory that marks every process that has it as its
+// TMPDIR, so that they can be found whoever adopts them.
+type scene struct {
+	t     *testing.T
+	dir   string
+	group *child.Group
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "titrate-e2e-") // short: sockets lie in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &scene{t: t, dir: dir, group: child.NewGroup()}
+	t.Cleanup(func() {
+		s.group.Close()
+		os.RemoveAll(dir)
+	})
+	return s
+}
+
+// launch starts a process whose log lies outside the scene's directory, so that
+// an empty directory means that nothing was left there.
+func (s *scene) launch(spec child.Spec) *child.Process {
+	s.t.Helper()
+	spec.Env = append(spec.Env, "TMPDIR="+s.dir)
+	p, err := s.group.Start(spec)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return p
+}
+
+// processes are those alive that were started in the scene, by whomever.
+func (s *scene) processes() map[int]string {
+	s.t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	found := map[int]string{}
+	for _, path := range all {
+		environ, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(environ, []byte("TMPDIR="+s.dir+"\x00")) {
+			continue // gone, or somebody else's
+		}
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		command, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
+		found[pid] = string(bytes.ReplaceAll(bytes.TrimRight(command, "\x00"), []byte{0}, []byte(" ")))
+	}
+	return found
+}
+
+// processesGone fails the test if a process of the scene lives on.
+func (s *scene) processesGone() {
+	s.t.Helper()
+	eventually(s.t, "no process left", patience, func() string {
+		left := s.processes()
+		return unless(len(left) == 0, fmt.Sprint(left))
+	})
+}
+
+// empty fails the test if a process, a socket or any other file is left.
+func (s *scene) empty() {
+	s.t.Helper()
+	s.processesGone()
+	left, err := os.ReadDir(s.dir)
+	if err != nil || len(left) > 0 {
+		s.t.Errorf("left behind in the temporary directory: %v, %v", left, err)
+	}
+}
+
+// freePorts are ports of loopback that nobody has, for TCP and UDP. They lie below those that the
+// kernel gives to outgoing connections, so that a killed server finds its own again.
+func freePorts(t *testing.T, n int) []int {
+	t.Helper()
+	var ports []int
+	for tries := 0; len(ports) < n; tries++ {
+		if tries > 1000 {
+			t.Fatal("no free ports between 10000 and 30000")
+		}
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(10000+rand.IntN(20000)))
+		tcp, err := net.Listen("tcp", address)
+		if err != nil {
+			continue
+		}
+		defer tcp.Close() // held until all are found, so that none is given twice
+		udp, err := net.ListenPacket("udp", address)
+		if err != nil {
+			continue
+		}
+		defer udp.Close()
+		ports = append(ports, tcp.Addr().(*net.TCPAddr).Port)
+	}
+	return ports
+}

@@ -1,0 +1,170 @@
+package process
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/services/dev/load"
+	"github.com/titrate/titrate/services/dev/scenario"
+	"github.com/titrate/titrate/services/dev/trace"
+)
+
+// Rates of the traffic that goes on while something is broken: one client that
+// no limit concerns, one at twice its limit, one tenant beyond its quota's max.
+const (
+	fedRate      = 40
+	thirtyOffer  = 60
+	thirtyRate   = 30
+	thirtyBurst  = 30
+	cappedOffer  = 90
+	cappedMax    = 60
+	longestStage = 120 // s; a stage ends with its test long before
+)
+
+func stage() *scenario.Scenario {
+	one := func(name string, rate float64, limit *scenario.Limit) []scenario.Client {
+		return []scenario.Client{{Name: name, Process: scenario.Constant, Rates: []float64{rate}, Limit: limit}}
+	}
+	return &scenario.Scenario{
+		Version:  scenario.Version,
+		Seed:     1,
+		Pool:     scenario.Pool{Name: "api", Capacity: 400},
+		Gateways: []scenario.Gateway{{Name: "gw-1", Weight: 2}, {Name: "gw-2", Weight: 1}},
+		Tenants: []scenario.Tenant{
+			{Name: "fed", Weight: 4, Clients: append(one("unlimited", fedRate, nil),
+				one("thirty", thirtyOffer, &scenario.Limit{Rate: thirtyRate, Burst: thirtyBurst})...)},
+			{Name: "capped", Weight: 1, Clients: one("any", cappedOffer, nil)},
+		},
+		Phases: []scenario.Phase{{Name: "all", Start: 0, End: longestStage}},
+	}
+}
+
+// traffic is load that runs beside a test.
+type traffic struct {
+	began time.Time
+	stop  context.CancelFunc
+	done  chan []trace.Record
+}
+
+// begin starts the traffic and returns once a second of it has passed: what
+// comes then breaks something that was at work.
+func (w *world) begin(t *testing.T) *traffic {
+	t.Helper()
+	s := stage()
+	plan := load.NewPlan(s)
+	ctx, stop := context.WithCancel(t.Context())
+	r := &traffic{began: time.Now(), stop: stop, done: make(chan []trace.Record, 1)}
+	go func() {
+		records, _ := (&load.Generator{URLs: w.fronts, Timeout: patience}).Run(ctx, s, plan, r.began)
+		r.done <- records
+	}()
+	t.Cleanup(stop)
+	r.pass(t, 1)
+	return r
+}
+
+// pass lets traffic flow for some seconds. It is the one thing here that takes
+// the time it takes.
+func (r *traffic) pass(t *testing.T, seconds float64) {
+	t.Helper()
+	select {
+	case <-time.After(time.Duration(seconds * float64(time.Second))):
+	case records := <-r.done:
+		t.Fatalf("the traffic ended by itself after %d requests", len(records))
+	}
+}
+
+// figures of a stage.
+type figures struct {
+	seconds                  float64
+	requests, failed, thirty int
+	fed                      float64 // part of the unlimited client's requests that was admitted
+	thirtyExcess             float64 // most over rate·t + burst in any window
+	cappedExcess             float64 // the same of the tenant over max·t
+	first                    string  // failure
+}
+
+// end stops the traffic and judges it by what holds whatever was broken: no
+// request failed, the unlimited client always passed, nobody got more than its
+// limits in any window. The limited client may have had some requests more where
+// the gateways could not count for each other.
+func (r *traffic) end(t *testing.T, more float64) {
+	t.Helper()
+	r.stop()
+	records := <-r.done
+	f := figures{seconds: time.Since(r.began).Seconds()}
+	var fed, fedAdmitted float64
+	admitted := map[string][]float64{}
+	for i := range records {
+		x := &records[i]
+		if strings.Contains(x.Error, context.Canceled.Error()) {
+			continue // in flight when the stage ended
+		}
+		f.requests++
+		if x.Failed() {
+			f.failed++
+			f.first = x.Error + " " + time.Duration(x.T*1e9).String() + " at " + x.Gateway + " for " + x.Tenant
+		}
+		if x.Admitted() {
+			admitted[x.Client] = append(admitted[x.Client], x.AdmittedAt())
+		}
+		if x.Client == "unlimited" {
+			fed++
+			fedAdmitted += map[bool]float64{true: 1}[x.Admitted()]
+		}
+	}
+	f.fed, f.thirty = fedAdmitted/fed, len(admitted["thirty"])
+	f.thirtyExcess = excess(admitted["thirty"], thirtyRate, thirtyBurst)
+	f.cappedExcess = excess(admitted["any"], cappedMax, 0)
+	t.Logf("%.1f s, %d requests: %d failed, unlimited client %.3f admitted, limited client %d admitted, %.2f over its rate·t + burst; capped tenant %d admitted, %.2f over max·t",
+		f.seconds, f.requests, f.failed, f.fed, f.thirty, f.thirtyExcess, len(admitted["any"]), f.cappedExcess)
+	f.judge(t, thirtySlack+more)
+}
+
+// Slack over the exact limits that this world may use, requests. For the client
+// (CONTROL.md §1): one per further gateway, and twice what passes in a gossip lag
+// of 0.1 s, its own rate being high enough for order 1. For the tenant: it starts
+// with the immediate parts of all flows at both gateways, and has a bucket there of
+// 5 % of the share; together within half a second of its max.
+const (
+	thirtySlack = (gateways - 1) + 2*.1*thirtyRate
+	cappedSlack = .5 * cappedMax
+)
+
+func (f *figures) judge(t *testing.T, slack float64) {
+	t.Helper()
+	if f.failed > 0 {
+		t.Errorf("%d of %d requests failed, the last: %s", f.failed, f.requests, f.first)
+	}
+	if f.fed < 1 {
+		t.Errorf("%.4f of the requests were admitted of a client that nothing limits, want all", f.fed)
+	}
+	if f.thirtyExcess > slack {
+		t.Errorf("a client with a limit of its own got %.2f over rate·t + burst, at most %.2f may be", f.thirtyExcess, slack)
+	}
+	if f.cappedExcess > cappedSlack {
+		t.Errorf("a tenant with a max got %.2f over max·t, at most %.2f may be", f.cappedExcess, cappedSlack)
+	}
+	if least := .9*thirtyRate*f.seconds - 2; float64(f.thirty) < least {
+		t.Errorf("a client at twice its limit got %d requests in %.1f s, at least %.0f are due", f.thirty, f.seconds, least)
+	}
+}
+
+// excess is the most by which the number of events in any window [s, t] exceeds
+// rate·(t−s) + burst, counting both ends: a bucket that is full at s gives 0.
+func excess(times []float64, rate, burst float64) float64 {
+	slices.Sort(times)
+	worst, level := math.Inf(-1), 0.0 // level: most over rate·t of the windows that end here
+	for i, at := range times {
+		if i > 0 {
+			level = max(0, level-rate*(at-times[i-1]))
+		}
+		level++
+		worst = max(worst, level-burst)
+	}
+	return worst
+}

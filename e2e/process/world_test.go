@@ -1,0 +1,300 @@
+package process
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"text/template"
+	"time"
+
+	"github.com/titrate/titrate/services/dev/child"
+	"github.com/titrate/titrate/services/dev/load"
+)
+
+// documents are the world's configuration. Requests wait long, and ten seconds of them, so that a test
+// has time to break something while they do.
+const documents = `
+apiVersion: titrate.dev/v1alpha1
+kind: Pool
+name: pools/api
+spec: {capacity: 400, queue: {aqm: DROP_TAIL, delayTarget: 10s, maxWait: 30s}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/fed, spec: {weight: 4}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/capped, spec: {weight: 1}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Quota, name: tenants/capped/quotas/api, spec: {max: 60}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/held, spec: {weight: 1}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Quota, name: tenants/held/quotas/api, spec: {max: 50}}
+---
+apiVersion: titrate.dev/v1alpha1
+kind: Limit
+name: tenants/fed/limits/per-client
+spec: {rate: 1000/s, burst: 1000, overrides: [{client: thirty, rate: 30/s, burst: 30}]}
+`
+
+// server is a process of the world that can be started again after its end.
+type server struct {
+	spec  child.Spec
+	ready string // URL that answers 2xx once it serves
+	*child.Process
+}
+
+// world is a small installation.
+type world struct {
+	*scene
+	bin                         binaries
+	client                      *http.Client
+	etcd, upstream, coordinator *server
+	api                         string // the coordinator's gRPC address
+	agents, envoys              []*server
+	fronts, admins, sockets     []string // by gateway: URL for requests, URL of Envoy's admin, the agent's socket
+	agentWeb                    []string // URL of the agent's admin
+	revision                    float64  // of the latest configuration that was applied
+}
+
+const gateways = 2
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{bin: need(t), scene: newScene(t)}
+	w.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: patience}
+	t.Cleanup(w.client.CloseIdleConnections)
+	ports := freePorts(t, 5+4*gateways)
+	next := func() string {
+		port := ports[0]
+		ports = ports[1:]
+		return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	}
+	etcd, web, upstream := next(), next(), next()
+	w.api = next()
+	w.etcd = w.titrate("etcd", "http://"+etcd+"/health",
+		"--data-dir", filepath.Join(w.dir, "data"), "--listen", etcd, "--listen-peer", next())
+	w.coordinator = w.titrate("coordinator", "http://"+web+"/readyz", "--name", "e2e", "--listen", w.api,
+		"--admin", web, "--etcd-endpoints", etcd, "--session-ttl", "2s")
+	// Never the bottleneck: what is held, a gateway holds.
+	w.upstream = w.titrate("upstream", "http://"+upstream+"/healthz", "--listen", upstream,
+		"--capacity", "2000", "--service-time", "5ms", "--queue", "2000")
+	var gossip []string
+	for range gateways {
+		gossip = append(gossip, next())
+	}
+	for i := range gateways {
+		w.gateway(fmt.Sprintf("gw-%d", i+1), gossip, i, next(), next(), next(), upstream)
+	}
+	for _, s := range append([]*server{w.etcd, w.upstream, w.coordinator}, append(w.agents, w.envoys...)...) {
+		w.start(s)
+	}
+	w.apply(documents)
+	w.linked(t, patience, 0)
+	return w
+}
+
+// titrate is a server that runs the binary's command of the same name.
+func (w *world) titrate(command, ready string, args ...string) *server {
+	return &server{ready: ready, spec: child.Spec{Name: command, Path: w.bin.titrate,
+		Args: append([]string{command}, args...), Log: filepath.Join(w.dir, command+".log")}}
+}
+
+// gateway is an agent and an Envoy, on the demo's own bootstrap.
+func (w *world) gateway(name string, gossip []string, i int, front, admin, web, upstream string) {
+	w.t.Helper()
+	socket := filepath.Join(w.dir, name+".sock")
+	a := w.titrate("agent", "http://"+web+"/readyz", "--name", name, "--coordinator", w.api, "--socket", socket,
+		"--gossip", gossip[i], "--join", strings.Join(gossip, ","), "--admin", web,
+		"--snapshot-dir", filepath.Join(w.dir, "snapshot-"+name))
+	a.spec.Name, a.spec.Log = "agent "+name, filepath.Join(w.dir, "agent-"+name+".log")
+	config := filepath.Join(w.dir, name+".yaml")
+	w.bootstrap(config, map[string]any{"Name": name, "Socket": socket, "Pool": "api",
+		"Port": port(front), "Admin": port(admin), "Upstream": port(upstream),
+		"TenantHeader": load.TenantHeader, "ClientHeader": load.ClientHeader})
+	e := &server{ready: "http://" + admin + "/ready", spec: child.Spec{
+		Name: "envoy " + name, Path: w.bin.envoy, Log: filepath.Join(w.dir, "envoy-"+name+".log"),
+		Args: []string{"-c", config, "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning", "--drain-time-s", "1"},
+		Env:  []string{"ENVOY_DYNAMIC_MODULES_SEARCH_PATH=" + w.modules()}}}
+	w.agents, w.envoys = append(w.agents, a), append(w.envoys, e)
+	w.fronts, w.admins = append(w.fronts, "http://"+front+"/"), append(w.admins, "http://"+admin)
+	w.sockets, w.agentWeb = append(w.sockets, socket), append(w.agentWeb, "http://"+web)
+}
+
+func port(address string) string {
+	_, p, _ := net.SplitHostPort(address)
+	return p
+}
+
+// modules is a directory in which Envoy finds the filter by name, whatever its file is called.
+func (w *world) modules() string {
+	dir := filepath.Join(w.dir, "modules")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.Symlink(w.bin.module, filepath.Join(dir, "libtitrate.so")); err != nil && !os.IsExist(err) {
+		w.t.Fatal(err)
+	}
+	return dir
+}
+
+// bootstrap writes the demo's Envoy configuration, filled in.
+func (w *world) bootstrap(path string, values map[string]any) {
+	w.t.Helper()
+	const source = "../../services/dev/gateway.yaml.tmpl"
+	quote := func(s string) (string, error) {
+		b, err := json.Marshal(s)
+		return string(b), err
+	}
+	text, err := os.ReadFile(source)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	form, err := template.New(source).Funcs(template.FuncMap{"json": quote}).Option("missingkey=error").Parse(string(text))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer f.Close()
+	if err := form.Execute(f, values); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// start starts a server and waits until it serves.
+func (w *world) start(s *server) {
+	w.t.Helper()
+	s.Process = w.launch(s.spec)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	defer cancel()
+	err := s.Ready(ctx, func(context.Context) error {
+		status, body := w.get(s.ready)
+		if status/100 != 2 {
+			return fmt.Errorf("%s: status %d: %s", s.ready, status, body)
+		}
+		return nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// kill sends SIGKILL and waits for the end.
+func (w *world) kill(s *server) {
+	w.t.Helper()
+	s.Kill()
+	<-s.Exited()
+}
+
+// healthy fails the test if a server has died that nobody killed, or a filter has
+// recovered a panic.
+func (w *world) healthy(t *testing.T) {
+	t.Helper()
+	for _, s := range append([]*server{w.etcd, w.upstream, w.coordinator}, append(w.agents, w.envoys...)...) {
+		select {
+		case <-s.Exited():
+			t.Errorf("%v", s.Obituary())
+		default:
+		}
+	}
+	for i := range w.admins {
+		if n := w.filter(i, "titrate_panics_total"); n != 0 {
+			t.Errorf("the filter of gateway %d recovered %v panics:\n%s", i+1, n, child.Tail(w.envoys[i].Log, 30))
+		}
+	}
+}
+
+// get fetches a URL; status 0 if there is no answer.
+func (w *world) get(url string) (status int, body string) {
+	resp, err := w.client.Get(url)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return resp.StatusCode, string(b)
+}
+
+// metric sums the series of a Prometheus page that have the name and the given
+// piece of their labels; 0 if there is none. Envoy puts a prefix before what
+// modules define, unless a runtime flag takes it away.
+func (w *world) metric(url, name, labels string) float64 {
+	_, body := w.get(url)
+	sum := 0.0
+	for _, found := range regexp.MustCompile(`(?m)^(?:envoy_dynamicmodulescustom_)?`+name+`(\{.*\})? (\S+)$`).FindAllStringSubmatch(body, -1) {
+		if v, err := strconv.ParseFloat(found[2], 64); err == nil && strings.Contains(found[1], labels) {
+			sum += v
+		}
+	}
+	return sum
+}
+
+// filter reads a metric of a gateway's filter.
+func (w *world) filter(gateway int, name string) float64 {
+	return w.metric(w.admins[gateway]+"/stats/prometheus", name, "")
+}
+
+// inForce waits until every filter has the configuration that was applied last.
+func (w *world) inForce(t *testing.T, within time.Duration) {
+	t.Helper()
+	eventually(t, "every gateway has the latest configuration", within, func() string {
+		for i := range w.admins {
+			if now := w.filter(i, "titrate_config_revision"); now < w.revision {
+				return fmt.Sprintf("gateway %d has revision %v of %v", i+1, now, w.revision)
+			}
+		}
+		return ""
+	})
+}
+
+// linked waits until every filter has its agent, the latest configuration, and
+// shares of an epoch beyond the given one.
+func (w *world) linked(t *testing.T, within time.Duration, beyond float64) {
+	t.Helper()
+	w.inForce(t, within)
+	eventually(t, "every gateway has its agent and shares", within, func() string {
+		for i := range w.admins {
+			connected, epoch, stale := w.filter(i, "titrate_link_connected"), w.filter(i, "titrate_shares_epoch"), w.filter(i, "titrate_shares_stale")
+			if connected != 1 || epoch <= beyond || stale != 0 {
+				return fmt.Sprintf("gateway %d: connected %v, epoch %v beyond %v, stale %v", i+1, connected, epoch, beyond, stale)
+			}
+		}
+		return ""
+	})
+}
+
+// apply applies documents with the command that users have.
+func (w *world) apply(text string) {
+	w.t.Helper()
+	if status, complaint := w.tryApply(text); status != 0 {
+		w.t.Fatalf("titrate apply: exit status %d: %s", status, complaint)
+	}
+}
+
+// etag of a resource is the revision that last changed it, in hexadecimal.
+var etag = regexp.MustCompile(`etag: "?([0-9a-f]+)"?`)
+
+// tryApply applies documents, or tells the exit status and what was said.
+func (w *world) tryApply(text string) (status int, said string) {
+	w.t.Helper()
+	status, out, complaint := w.bin.run(w.t, text, "apply", "--server", w.api, "-o", "yaml", "-f", "-")
+	for _, found := range etag.FindAllStringSubmatch(out, -1) {
+		if n, err := strconv.ParseUint(found[1], 16, 64); err == nil {
+			w.revision = max(w.revision, float64(n))
+		}
+	}
+	return status, complaint
+}
