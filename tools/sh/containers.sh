@@ -42,7 +42,7 @@ envoy() {
   scratch=$(mktemp -d)
   cp "$bin" "$scratch/envoy"
   printf 'FROM debian:bookworm-slim\nCOPY envoy /usr/local/bin/envoy\nENTRYPOINT ["envoy"]\nCMD ["-c", "/etc/envoy/envoy.yaml"]\n' |
-    docker build -q -t "$image" -f - "$scratch" >/dev/null
+    DOCKER_BUILDKIT=0 docker build -q -t "$image" -f - "$scratch" >/dev/null 2>&1
   rm -rf "$scratch"
 }
 
@@ -56,7 +56,7 @@ etcd() {
     mv "$bin.part" "$bin"
   fi
   printf 'FROM scratch\nCOPY etcd /usr/local/bin/etcd\nENTRYPOINT ["/usr/local/bin/etcd"]\n' |
-    docker build -q -t "$image" -f - "$(dirname "$bin")" >/dev/null
+    DOCKER_BUILDKIT=0 docker build -q -t "$image" -f - "$(dirname "$bin")" >/dev/null 2>&1
 }
 
 engine
