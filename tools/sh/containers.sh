@@ -22,6 +22,12 @@ engine() {
   exit 1
 }
 
+# quietly says what a command said only if it fails.
+quietly() {
+  local said
+  said=$(DOCKER_BUILDKIT=0 "$@" 2>&1) || { echo "$said" >&2; return 1; }
+}
+
 have() { docker image inspect "$1" >/dev/null 2>&1 || timeout 60 docker pull -q "$1" >/dev/null 2>&1; }
 
 debian() { # a minimal Debian 12 with a CA bundle
@@ -42,7 +48,7 @@ envoy() {
   scratch=$(mktemp -d)
   cp "$bin" "$scratch/envoy"
   printf 'FROM debian:bookworm-slim\nCOPY envoy /usr/local/bin/envoy\nENTRYPOINT ["envoy"]\nCMD ["-c", "/etc/envoy/envoy.yaml"]\n' |
-    DOCKER_BUILDKIT=0 docker build -q -t "$image" -f - "$scratch" >/dev/null 2>&1
+    quietly docker build -t "$image" -f - "$scratch"
   rm -rf "$scratch"
 }
 
@@ -56,7 +62,7 @@ etcd() {
     mv "$bin.part" "$bin"
   fi
   printf 'FROM scratch\nCOPY etcd /usr/local/bin/etcd\nENTRYPOINT ["/usr/local/bin/etcd"]\n' |
-    DOCKER_BUILDKIT=0 docker build -q -t "$image" -f - "$(dirname "$bin")" >/dev/null 2>&1
+    quietly docker build -t "$image" -f - "$(dirname "$bin")"
 }
 
 engine
