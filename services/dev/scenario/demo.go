@@ -39,7 +39,8 @@ const (
 // fairness means something: acme, bolt and dart, of whom dart turns greedy and
 // triples. The fourth, core, stays below its share, which a guarantee keeps ready
 // for it, and owns the two limited clients: a 429 for one of those below its limit
-// can only be an error.
+// can only be an error. The one, global, is above its limit first and below it
+// during the faults; small the other way round.
 func Demo(duration time.Duration, gateways int, seed uint64) (*Scenario, error) {
 	if duration < MinDuration {
 		return nil, fmt.Errorf("a demo of %v is too short to show its four phases, the least is %v", duration, MinDuration)
@@ -79,9 +80,9 @@ func demoTenants() []Tenant {
 		{Name: "bolt", Weight: 2, Clients: clients("bolt", 4, [4]float64{100, 100, 100, 100})},
 		{Name: "core", Weight: 3, Guaranteed: coreGuarantee, Clients: append(
 			clients("core", 2, [4]float64{15, 15, 15, 15}),
-			Client{Name: "global", Process: Constant, Rates: []float64{45, 90, 90, 45},
+			Client{Name: "global", Process: Constant, Rates: []float64{90, 90, 45, 45},
 				Limit: &Limit{Rate: globalRate, Burst: globalBurst}},
-			Client{Name: "small", Process: Poisson, Rates: []float64{3, 3, 10, 3},
+			Client{Name: "small", Process: Poisson, Rates: []float64{3, 3, 10, 10},
 				Limit: &Limit{Rate: smallRate, Burst: smallBurst}},
 		)},
 		{Name: "dart", Weight: 1, Clients: clients("dart", 4, [4]float64{100, 300, 100, 100})},
