@@ -30,10 +30,11 @@ func (w *world) agentKilled(t *testing.T) {
 		t.Errorf("%v sessions of the link, want one more than %v", n, sessions)
 	}
 	// Without its agent a gateway counts only itself: it alone keeps the limit,
-	// whatever the other one admits, until they hear of each other again.
+	// whatever the other one admits, until they hear of each other again. The new
+	// agent's count starts afresh, which may charge what is spent a second time.
 	apart := time.Since(gone).Seconds() + 1
 	load.pass(t, 1)
-	load.end(t, thirtyRate*apart)
+	load.end(t, allowance{more: thirtyRate * apart, less: thirtyBurst})
 }
 
 // coordinatorKilled: the shares hold; the one that comes back has a higher epoch,
@@ -53,7 +54,7 @@ func (w *world) coordinatorKilled(t *testing.T) {
 	w.linked(t, patience, epoch)
 	t.Logf("shares of epoch %v after %v, %.2f s after the coordinator's start", w.filter(0, "titrate_shares_epoch"), epoch, time.Since(back).Seconds())
 	load.pass(t, 1)
-	load.end(t, 0)
+	load.end(t, allowance{})
 }
 
 // Deadlines of the store's absence and return.
@@ -84,7 +85,7 @@ func (w *world) etcdStopped(t *testing.T) {
 	w.inForce(t, inForceWithin)
 	t.Logf("a change was taken %.2f s after etcd's return, and was in force %.2f s later", applied.Sub(back).Seconds(), time.Since(applied).Seconds())
 	w.linked(t, patience, 0)
-	load.end(t, 0)
+	load.end(t, allowance{})
 }
 
 // tenant is a document of a tenant.

@@ -105,7 +105,7 @@ func (w *world) strangersOnTheLink(t *testing.T) {
 	w.linked(t, patience, 0)
 	// The key is new to both gateways: each may give its burst once before it hears
 	// of the other's.
-	load.end(t, (gateways-1)*thirtyBurst)
+	load.end(t, allowance{more: (gateways - 1) * thirtyBurst})
 }
 
 // visit says its bytes and waits until the agent closes the connection.
