@@ -15,7 +15,8 @@
 //
 //   - No request ever waits for the link: the engine's data path is called by
 //     nobody here, and a peer that does not read is cut off after [link.DeadAfter].
-//   - With the agent gone the engine goes on with what it last knew.
+//   - With the agent gone the engine goes on with what it last knew, and the other
+//     replicas are taken to go on as they last claimed: see adrift.
 //   - A configuration that the engine refuses leaves the old one in force; the
 //     heartbeat tells the agent which revision was refused, and why.
 //   - Malformed bytes end the connection, nothing else.
@@ -28,6 +29,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -80,6 +82,9 @@ type Client struct {
 	refusal atomic.Pointer[refusal]
 	claims  limiter.Claims
 	report  limiter.Report
+
+	adrift   adrift
+	withheld []uint64 // guarded by adrift.mu
 }
 
 type refusal struct {
@@ -95,6 +100,9 @@ func New(o Options) *Client {
 
 // Run keeps the link up until the context ends.
 func (c *Client) Run(ctx context.Context) {
+	var standIn sync.WaitGroup
+	defer standIn.Wait()
+	standIn.Go(func() { c.drift(ctx) })
 	backoff, quiet := minBackoff, false
 	for ctx.Err() == nil {
 		greeted, err := c.once(ctx)
@@ -194,7 +202,9 @@ func (c *Client) listen(r *link.Reader) error {
 		case *link.Shares:
 			c.o.Engine.SetShares(Shares(m)) // which refuses an older epoch
 		case *link.Sums:
-			c.o.Engine.SetSums(c.o.Now(), Sums(m))
+			now, sums := c.o.Now(), Sums(m)
+			c.adrift.hear(now, sums)
+			c.o.Engine.SetSums(now, sums)
 		case *link.Heartbeat, *link.Hello:
 		default:
 			return fmt.Errorf("uplink: an agent does not send %T", m)
@@ -237,6 +247,7 @@ func (c *Client) tell(w *link.Writer, ended <-chan struct{}) {
 		}
 		c.claims.Reset()
 		c.o.Engine.Claims(c.o.Now(), &c.claims)
+		c.claims.Withdrawn = append(c.claims.Withdrawn, c.release()...)
 		claims(&c.claims, &claimed)
 		empty := len(claimed.Flows)+len(claimed.Keys)+len(claimed.Withdrawn) == 0
 		if (!empty || !silent) && w.Write(&claimed) != nil {
