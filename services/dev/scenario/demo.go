@@ -39,8 +39,8 @@ const (
 // fairness means something: acme, bolt and dart, of whom dart turns greedy and
 // triples. The fourth, core, stays below its share, which a guarantee keeps ready
 // for it, and owns the two limited clients: a 429 for one of those below its limit
-// can only be an error. The one, global, is above its limit first and below it
-// during the faults; small the other way round.
+// can only be an error. Of the two faults, each finds one of them above its limit
+// and one below.
 func Demo(duration time.Duration, gateways int, seed uint64) (*Scenario, error) {
 	if duration < MinDuration {
 		return nil, fmt.Errorf("a demo of %v is too short to show its four phases, the least is %v", duration, MinDuration)
@@ -80,9 +80,9 @@ func demoTenants() []Tenant {
 		{Name: "bolt", Weight: 2, Clients: clients("bolt", 4, [4]float64{100, 100, 100, 100})},
 		{Name: "core", Weight: 3, Guaranteed: coreGuarantee, Clients: append(
 			clients("core", 2, [4]float64{15, 15, 15, 15}),
-			Client{Name: "global", Process: Constant, Rates: []float64{90, 90, 45, 45},
+			Client{Name: "global", Process: Constant, Rates: []float64{45, 80, 80, 45},
 				Limit: &Limit{Rate: globalRate, Burst: globalBurst}},
-			Client{Name: "small", Process: Poisson, Rates: []float64{3, 3, 10, 10},
+			Client{Name: "small", Process: Poisson, Rates: []float64{3, 3, 3, 10},
 				Limit: &Limit{Rate: smallRate, Burst: smallBurst}},
 		)},
 		{Name: "dart", Weight: 1, Clients: clients("dart", 4, [4]float64{100, 300, 100, 100})},
@@ -102,14 +102,14 @@ func clients(tenant string, n int, total [4]float64) []Client {
 	return out
 }
 
-// demoPhases divides the run 35 % steady, 13 % greed, 31 % coordinator, 21 %
+// demoPhases divides the run 33 % steady, 17 % greed, 30 % coordinator, 20 %
 // agent. A fault strikes soon after its phase begins and ends before its middle,
 // so that each phase shows the system before, during and after. The coordinator's
 // phase is the longest: a successor is elected only when the lease of the killed
 // one in etcd has run out, a few seconds later, and in the shortest demo that must
 // be over before the next fault.
 func demoPhases(total float64, gateways []Gateway) []Phase {
-	a, b, c := .35*total, .48*total, .79*total
+	a, b, c := .33*total, .50*total, .80*total
 	cut := gateways[min(1, len(gateways)-1)].Name
 	strike := func(from, to, part float64) float64 { return from + part*(to-from) }
 	return []Phase{

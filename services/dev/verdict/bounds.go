@@ -29,6 +29,9 @@ const (
 	gossipLag = .1
 	// round is the coordinator's period, s.
 	round = .25
+	// follow is the time in which the coordinator follows a change of demand that
+	// it cannot tell from noise at once (package coordinator/round), s.
+	follow = 1.5
 )
 
 // A pool of capacity μ admits at most poolMean·μ·t + burst in any window t, the
@@ -41,24 +44,27 @@ func buckets(s *scenario.Scenario) float64 {
 	return math.Min(.25*s.Pool.Capacity, 10*float64(len(s.Tenants)*len(s.Gateways)))
 }
 
-// overdraft is what tenants may use beyond the capacity for the two rounds in which
-// the others still keep their shares, requests: the room to swing, .1·μ, and the
-// jumps of guarantees, which a tenant may use at once.
-func overdraft(s *scenario.Scenario, phase int) float64 {
-	beyond := .1 * s.Pool.Capacity
+// overdraft is what tenants may use beyond the capacity in a window of a phase,
+// requests: the room to swing, .1·μ, for the two rounds in which the others still
+// keep their shares; and the jumps of guarantees, which a tenant may use at once,
+// until the coordinator has followed them.
+func overdraft(s *scenario.Scenario, phase int, window float64) float64 {
+	total := .1 * s.Pool.Capacity * 2 * round
 	for i := range s.Tenants {
 		t := &s.Tenants[i]
 		if phase > 0 {
-			beyond += math.Max(0, math.Min(t.Guaranteed, t.Rate(phase))-math.Min(t.Guaranteed, t.Rate(phase-1)))
+			jump := math.Min(t.Guaranteed, t.Rate(phase)) - math.Min(t.Guaranteed, t.Rate(phase-1))
+			total += math.Max(0, jump) * math.Min(follow, window)
 		}
 	}
-	return beyond * 2 * round
+	return total
 }
 
 // meanBound bounds the pool's mean over the measured part of a phase, requests/s.
 func meanBound(s *scenario.Scenario, phase int) float64 {
 	p := &s.Phases[phase]
-	return s.Pool.Capacity*poolMean + overdraft(s, phase)/(p.End-p.Start-p.Settle)
+	length := p.End - p.Start - p.Settle
+	return s.Pool.Capacity*poolMean + overdraft(s, phase, length)/length
 }
 
 // slidingBound bounds what the pool may admit in any second that ends in a phase.
@@ -66,7 +72,7 @@ func meanBound(s *scenario.Scenario, phase int) float64 {
 // each on its immediate part φ = .25 of the share: another .12·μ, the most that
 // CONTROL.md §1 measured for that.
 func slidingBound(s *scenario.Scenario, phase int) float64 {
-	bound := s.Pool.Capacity*poolMean + buckets(s) + overdraft(s, phase)
+	bound := s.Pool.Capacity*poolMean + buckets(s) + overdraft(s, phase, 1)
 	if s.Phases[phase].Settle > 0 {
 		bound += .12 * s.Pool.Capacity
 	}
