@@ -120,12 +120,11 @@ const void* envoy_dynamic_module_on_bootstrap_extension_new(const void* config, 
   return config;
 }
 
-void envoy_dynamic_module_on_bootstrap_extension_timer_fired(abi_bootstrap envoy,
-                                                             const void* config, abi_timer timer) {
-  (void)envoy, (void)config;
-  titratePublish();
-  ENVOY(bootstrap_extension_timer_enable)(timer, PUBLISH_MS);
-}
+// Envoy ends as soon as its shutdown hooks are done, and closes what is in flight.
+// Requests that were held until then get this long to be answered by the upstream.
+enum { LINGER_MS = 500 };
+static abi_done shutdown_done;
+static void* shutdown_context;
 
 static void stop(void) {
   titrateStop();
@@ -133,9 +132,28 @@ static void stop(void) {
   publisher = NULL;
 }
 
+void envoy_dynamic_module_on_bootstrap_extension_timer_fired(abi_bootstrap envoy,
+                                                             const void* config, abi_timer timer) {
+  (void)envoy, (void)config;
+  if (shutdown_done != NULL) {
+    abi_done done = shutdown_done;
+    shutdown_done = NULL;
+    done(shutdown_context);
+    return;
+  }
+  titratePublish();
+  ENVOY(bootstrap_extension_timer_enable)(timer, PUBLISH_MS);
+}
+
 void envoy_dynamic_module_on_bootstrap_extension_shutdown(void* envoy, const void* extension,
                                                           abi_done done, void* context) {
   (void)envoy, (void)extension;
+  if (titrateStop() > 0 && publisher != NULL) {
+    shutdown_done = done;
+    shutdown_context = context;
+    ENVOY(bootstrap_extension_timer_enable)(publisher, LINGER_MS);
+    return;
+  }
   stop();
   done(context);
 }

@@ -164,14 +164,15 @@ func titrateStart() C.int {
 // calls Envoy for its log only.
 const stopPatience = time.Second
 
-// titrateStop ends the link and the ticker and releases what is held. Envoy
-// waits for it; afterwards nothing of this module calls Envoy by itself.
+// titrateStop ends the link and the ticker and releases what is held; it returns
+// how many requests that were. Envoy waits for it; afterwards nothing of this
+// module calls Envoy by itself.
 //
 //export titrateStop
-func titrateStop() {
+func titrateStop() (released C.int) {
 	p := theProcess.Load()
 	if p == nil {
-		return
+		return 0
 	}
 	p.stop.Do(func() {
 		p.cancel()
@@ -183,9 +184,10 @@ func titrateStop() {
 			case <-time.After(stopPatience):
 			}
 		}
-		p.gate.Stop()
+		released = C.int(p.gate.Stop())
 		p.publish()
 	})
+	return released
 }
 
 // titrateFilterConfig reads the configuration of an HTTP filter, or of a route

@@ -135,8 +135,9 @@ func (g *Gate) Start() { g.start.Do(func() { go g.run() }) }
 // Stop ends the ticker and releases everything held. It returns when the last
 // batch has been delivered; nothing is delivered afterwards. A tick that does
 // not end within a second is a fault: it is logged, and nothing is released,
-// rather than keep the process from ending.
-func (g *Gate) Stop() {
+// rather than keep the process from ending. The first call returns how many were
+// released, a later one 0.
+func (g *Gate) Stop() (released int) {
 	g.end.Do(func() {
 		g.draining.Store(true)
 		close(g.stop)
@@ -144,12 +145,14 @@ func (g *Gate) Stop() {
 		select {
 		case <-g.stopped:
 			g.drain()
+			released = len(g.events)
 		case <-time.After(stopPatience):
 			if g.o.Log != nil {
 				g.o.Log("titrate: the ticker does not end; this is a bug, please report it")
 			}
 		}
 	})
+	return released
 }
 
 func (g *Gate) run() {
@@ -193,9 +196,11 @@ func (g *Gate) tick() (next time.Duration) {
 
 func (g *Gate) drain() {
 	defer g.Contain("drain")
+	g.events = g.events[:0]
 	g.deliver(g.o.Engine.Drain(Now(), g.events[:0]))
 }
 
+// deliver hands a batch over; g.events is then that batch, and memory for the next.
 func (g *Gate) deliver(events []limiter.Event) {
 	if len(events) > 0 {
 		g.o.Deliver(events)
