@@ -102,6 +102,19 @@ func order(rd float64) float64 {
 	return 1
 }
 
+// excessBound bounds a limited client's worst excess of the windows that end in a
+// phase: the slack; and one burst more where an agent is cut off or comes back, for
+// two meshes that do not hear each other keep a ledger each, until they settle.
+func excessBound(s *scenario.Scenario, phase int, l *scenario.Limit) float64 {
+	bound := slack(l, len(s.Gateways))
+	for _, e := range s.Phases[phase].Events {
+		if e.Fault == scenario.CutAgent || e.Fault == scenario.HealAgent {
+			return bound + l.Burst
+		}
+	}
+	return bound
+}
+
 // grace is how long, before and after, the ideal bucket must turn nothing away
 // for its client to count as below its limit, s.
 func grace(l *scenario.Limit, gateways int) float64 {

@@ -34,7 +34,7 @@ func checks(s *scenario.Scenario, phases []Phase) []Check {
 		for _, c := range p.Clients {
 			l := &scenario.Limit{Rate: c.Rate, Burst: c.Burst}
 			out = append(out,
-				atMost(CheckExcess, p.Name, c.Name, c.WorstExcess, slack(l, len(s.Gateways))),
+				atMost(CheckExcess, p.Name, c.Name, c.WorstExcess, excessBound(s, i, l)),
 				atMost(CheckWrongful, p.Name, c.Name, float64(c.Wrongful429), 0))
 		}
 		out = append(out, atMost(CheckFailed, p.Name, "", float64(p.Failed), 0))

@@ -276,6 +276,11 @@ func TestBoundsOfTheDemo(t *testing.T) {
 	if got, want := meanBound(s, 1), 306+(30*.5+35*1.5)/(s.Phases[1].End-s.Phases[1].Start); math.Abs(got-want) > 1e-6 {
 		t.Errorf("mean: bound %v, want %v", got, want)
 	}
+	for phase, want := range []float64{14, 14, 14, 74} {
+		if got := excessBound(s, phase, &scenario.Limit{Rate: 60, Burst: 60}); math.Abs(got-want) > 1e-9 {
+			t.Errorf("excess in phase %d: bound %v, want %v", phase, got, want)
+		}
+	}
 	if got := slack(&scenario.Limit{Rate: 60, Burst: 60}, 3); math.Abs(got-14) > 1e-9 {
 		t.Errorf("slack of 60/s burst 60: %v, want 14", got)
 	}
