@@ -76,7 +76,8 @@ bench: check-go ## benchmarks of the laws, the limiter and the filter; table in 
 	@cd control && go test -run '^$$' -bench . -benchmem -benchtime 200ms ./...
 
 bench-envoy: build envoy ## one Envoy: filter over no filter and over local_ratelimit, interleaved rounds
-	@cd e2e && go run ./bench $(ARGS)
+	@tools/sh/need.sh wrk
+	@cd e2e && echo "answered by Envoy itself:" && go run ./bench $(ARGS) && echo "proxied:" && go run ./bench -proxied $(ARGS)
 
 containers: ## a container engine and the base images, installed and started if missing
 	@tools/sh/containers.sh $(ENVOY)

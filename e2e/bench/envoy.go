@@ -29,12 +29,14 @@ var variants = []string{plain, native, titrate}
 // gateway is one Envoy of one variant.
 type gateway struct {
 	variant, url string
+	port         int
 	cmd          *exec.Cmd
 	log          *bytes.Buffer
 }
 
-// startEnvoy starts an Envoy with one worker that answers every request itself.
-func startEnvoy(ctx context.Context, o options, dir, variant string) (*gateway, error) {
+// startEnvoy starts an Envoy with one worker that sends every request to the upstream, or answers
+// it itself if that is 0.
+func startEnvoy(ctx context.Context, o options, dir, variant string, upstream int) (*gateway, error) {
 	port, admin, err := twoPorts()
 	if err != nil {
 		return nil, err
@@ -45,7 +47,7 @@ func startEnvoy(ctx context.Context, o options, dir, variant string) (*gateway, 
 	}
 	var config bytes.Buffer
 	err = bootstrap.Execute(&config, map[string]any{
-		"Port": port, "Admin": admin, "Native": variant == native, "Titrate": variant == titrate,
+		"Port": port, "Admin": admin, "Upstream": upstream, "Native": variant == native, "Titrate": variant == titrate,
 		"Socket": filepath.Join(dir, "agent.sock"), "Tenant": tenant, "Pool": pool,
 	})
 	if err != nil {
@@ -55,7 +57,7 @@ func startEnvoy(ctx context.Context, o options, dir, variant string) (*gateway, 
 	if err := os.WriteFile(file, config.Bytes(), 0o600); err != nil {
 		return nil, err
 	}
-	g := &gateway{variant: variant, url: fmt.Sprintf("http://127.0.0.1:%d/", port), log: &bytes.Buffer{}}
+	g := &gateway{variant: variant, port: port, url: fmt.Sprintf("http://127.0.0.1:%d/", port), log: &bytes.Buffer{}}
 	g.cmd = exec.Command(o.envoy, "-c", file, "--concurrency", "1", "--use-dynamic-base-id", "--log-level", "warning", "--drain-time-s", "1")
 	g.cmd.Env = append(os.Environ(), "ENVOY_DYNAMIC_MODULES_SEARCH_PATH="+filepath.Dir(module))
 	g.cmd.Stdout, g.cmd.Stderr = g.log, g.log
@@ -209,7 +211,7 @@ static_resources:
                   virtual_hosts:
                     - name: all
                       domains: ["*"]
-                      routes: [{match: {prefix: /}, direct_response: {status: 200, body: {inline_string: ok}}}]
+                      routes: [{match: {prefix: /}, {{if .Upstream}}route: {cluster: upstream}{{else}}direct_response: {status: 200, body: {inline_string: ok}}{{end}}}]
                 http_filters:
 {{- if .Native}}
                   - name: local_ratelimit
@@ -232,4 +234,12 @@ static_resources:
 {{- end}}
                   - name: router
                     typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}
+{{- if .Upstream}}
+  clusters:
+    - name: upstream
+      type: STATIC
+      load_assignment:
+        cluster_name: upstream
+        endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: {{.Upstream}}}}}}]}]
+{{- end}}
 `))

@@ -3,8 +3,8 @@
 //
 // # Method
 //
-// One Envoy per variant, one worker each, all started at once and answering directly (no upstream),
-// so that the difference is the filter. Rounds are interleaved: in each round every variant gets the
+// One Envoy per variant, one worker each, all started at once and answering directly, so that the
+// difference is the filter; or, with -proxied, sending on to one more Envoy, as a gateway does. Rounds are interleaved: in each round every variant gets the
 // same load in turn, in an order that rotates; figures are ratios within a round, and the table
 // gives their median and range. Absolute numbers of a shared machine mean little. CPU is the Envoy
 // process's user and system time. The load (wrk) asks for 10,000 client keys in turn; the limits are
@@ -33,6 +33,7 @@ type options struct {
 	rounds, keys  int
 	connections   int
 	duration      time.Duration
+	proxied       bool
 	out           string
 }
 
@@ -51,6 +52,7 @@ func main() {
 	flag.IntVar(&o.keys, "keys", 10_000, "client keys asked for in turn")
 	flag.IntVar(&o.connections, "connections", 32, "keep-alive connections")
 	flag.DurationVar(&o.duration, "duration", 3*time.Second, "load per variant and round")
+	flag.BoolVar(&o.proxied, "proxied", false, "send requests on to another Envoy instead of answering them")
 	flag.StringVar(&o.out, "json", "", "write every sample to `file`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -79,14 +81,22 @@ func run(ctx context.Context, o options) (err error) {
 	if err := os.WriteFile(script, []byte(wrkScript(o.keys)), 0o600); err != nil {
 		return err
 	}
-	var gateways []*gateway
+	var gateways, others []*gateway
 	defer func() {
-		for _, g := range gateways {
+		for _, g := range append(gateways, others...) {
 			err = errors.Join(err, g.stop())
 		}
 	}()
+	upstream := 0
+	if o.proxied {
+		g, err := startEnvoy(ctx, o, dir, "upstream", 0)
+		if err != nil {
+			return err
+		}
+		others, upstream = append(others, g), g.port
+	}
 	for _, variant := range variants {
-		g, err := startEnvoy(ctx, o, dir, variant)
+		g, err := startEnvoy(ctx, o, dir, variant, upstream)
 		if err != nil {
 			return err
 		}
