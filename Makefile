@@ -8,6 +8,8 @@ ENVOY    := 1.40.0
 export ENVOY_BIN ?= $(CACHE)/envoy-$(ENVOY)/envoy
 export GOFLAGS ?= -buildvcs=false
 
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+
 MODULES := control lab proto envoy-filter services e2e
 GO_SRC  := $(shell find control proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
 
@@ -21,7 +23,7 @@ build: bin/titrate bin/libtitrate.so ## bin/titrate and bin/libtitrate.so
 
 bin/titrate: $(GO_SRC) | check-go
 	@echo "building bin/titrate (the first time takes a few minutes)"
-	@cd services && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o ../$@ ./cmd/titrate
+	@cd services && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w -X github.com/titrate/titrate/services/cli.Version=$(VERSION)' -o ../$@ ./cmd/titrate
 
 bin/libtitrate.so: $(GO_SRC) | check-go
 	@echo "building bin/libtitrate.so"
@@ -30,7 +32,7 @@ bin/libtitrate.so: $(GO_SRC) | check-go
 check-go:
 	@tools/sh/need.sh go gcc
 
-envoy: $(ENVOY_BIN) ## fetch Envoy $(ENVOY) into the cache (ENVOY_BIN=… uses your own)
+envoy: $(ENVOY_BIN) ## fetch Envoy into the cache (ENVOY_BIN=… uses your own)
 
 $(CACHE)/envoy-$(ENVOY)/envoy:
 	@tools/sh/envoy.sh $(ENVOY) $@
@@ -53,14 +55,15 @@ race: build envoy ## the tests that have no C boundary, under the race detector
 	@cd proto && go test -race ./link/...
 	@cd services && go test -race ./...
 
-verify: test race ## test, race, and the long suites: fuzzing, a full demo
+verify: test race ## test, race, and the long suites: fuzzing, compose, a full demo
 	@tools/sh/fuzz.sh 10s
+	@tools/sh/compose.sh
 	@$(MAKE) --no-print-directory demo </dev/null
 
-lint: check-go ## golangci-lint in every module, buf lint, shell syntax, charts
+lint: check-go ## golangci-lint in every module, shell syntax
 	@tools/sh/lint.sh $(MODULES)
 
-generate: check-go ## Go from the protos
+generate: check-go ## Go from the protos, after buf lint
 	@bash proto/generate.sh
 
 check-generated: generate
@@ -72,7 +75,7 @@ standalone: check-go # every module builds without the workspace
 tidy: check-go ## go mod tidy everywhere
 	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
 
-bench: check-go ## benchmarks of the laws, the limiter and the filter; table in docs/measurements.md
+bench: check-go ## benchmarks of the laws and the limiter (docs/measurements.md)
 	@cd control && go test -run '^$$' -bench . -benchmem -benchtime 200ms ./...
 
 bench-envoy: build envoy ## one Envoy: filter over no filter and over local_ratelimit, interleaved rounds

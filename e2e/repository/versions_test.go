@@ -1,0 +1,40 @@
+package repository
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// TestVersionsAgree: what is run in containers is what the tests run in processes.
+func TestVersionsAgree(t *testing.T) {
+	sources := map[string]struct{ file, pattern string }{
+		"etcd":  {"services/go.mod", `go\.etcd\.io/etcd/server/v3 (v[0-9.]+)`},
+		"Envoy": {"Makefile", `(?m)^ENVOY\s+:= ([0-9.]+)$`},
+	}
+	uses := map[string]*regexp.Regexp{
+		"etcd":  regexp.MustCompile(`coreos/etcd:(v[0-9.]+)`),
+		"Envoy": regexp.MustCompile(`envoyproxy/envoy:v([0-9.]+)`),
+	}
+	read := func(file string) string {
+		raw, err := os.ReadFile(filepath.Join(root(t), file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	for what, source := range sources {
+		found := regexp.MustCompile(source.pattern).FindStringSubmatch(read(source.file))
+		if found == nil {
+			t.Fatalf("%s names no version of %s", source.file, what)
+		}
+		for _, file := range []string{"docker-compose.yml", "charts/titrate/values.yaml", "deploy/gateway.Dockerfile", "e2e/containers/cluster_test.go"} {
+			for _, use := range uses[what].FindAllStringSubmatch(read(file), -1) {
+				if use[1] != found[1] {
+					t.Errorf("%s runs %s %s, %s has %s", file, what, use[1], source.file, found[1])
+				}
+			}
+		}
+	}
+}
