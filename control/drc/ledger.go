@@ -218,14 +218,20 @@ func (l *Ledger) Refund(cost float64) {
 
 // Hear takes in the latest sums over the other replicas. The others' cumulative
 // count may step down as well as up: an estimate was replaced by the truth. On
-// a new Epoch the count has no predecessor, and of what it holds only the part
-// that the others still see as spent is charged.
+// a new Epoch the count has no predecessor. The first one charges what it holds, as
+// far as the others still see it as spent; a later one, of an agent that began
+// anew, tells of replicas whose admissions are in this ledger already: the emptier
+// of the two pools is right.
 func (l *Ledger) Hear(now float64, s LedgerSums) {
 	l.Advance(now)
 	s = s.normal()
 	delta := s.Admitted - l.others.Admitted
-	if s.Epoch != l.others.Epoch {
+	switch {
+	case s.Epoch == l.others.Epoch:
+	case l.others.Epoch == 0:
 		delta = min(s.Admitted, s.Spent)
+	default:
+		delta = max(0, s.Spent-l.d)
 	}
 	l.d = clamp(l.d+delta, 0, maxQuantity)
 	l.others = s

@@ -278,3 +278,25 @@ func TestHearEpochAndFirstContact(t *testing.T) {
 		t.Errorf("first contact: spent %v, want 7", l.Spent())
 	}
 }
+
+// An agent that began anew counts from zero: what this ledger has charged already is
+// not charged again, what it missed is.
+func TestLedgerNewEpoch(t *testing.T) {
+	p := LedgerParams{Rate: 10, Burst: 100, Replicas: 2, Lag: .1}
+	hear := func(l *Ledger, epoch uint32, admitted, spent float64) float64 {
+		l.Hear(0, LedgerSums{Epoch: epoch, Admitted: admitted, Spent: spent, Contended: true})
+		return l.Spent()
+	}
+	l := NewLedger(p, 0)
+	before := l.Spent()
+	if first := hear(&l, 1, 40, 60); first-before < 40-1e-9 || first-before > 40+1e-9 {
+		t.Errorf("the first count charged %v, want 40", first-before)
+	}
+	known := l.Spent()
+	if again := hear(&l, 2, 40, known); again != known {
+		t.Errorf("a new epoch of the same admissions charged %v", again-known)
+	}
+	if missed := hear(&l, 3, 5, known+7); missed < known+7-1e-9 || missed > known+7+1e-9 {
+		t.Errorf("spent is %v after a new epoch that knows of 7 more, want %v", missed, known+7)
+	}
+}
