@@ -158,7 +158,7 @@ func (w *world) termWhileHeld(t *testing.T) {
 	}
 	// Those still on their way in when Envoy stops accepting are not held.
 	if closed > flood/10 {
-		t.Errorf("%d of %d requests were closed without an answer", closed, flood)
+		t.Errorf("%d of %d requests were closed without an answer; %v", closed, flood, w.envoys[0].Obituary())
 	}
 	t.Logf("Envoy ended %.2f s after SIGTERM with status 0; of %d requests: answered %v, closed %d", took.Seconds(), flood, statuses, closed)
 	w.start(w.envoys[0])
