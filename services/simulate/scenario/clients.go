@@ -1,0 +1,179 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+func sortedNames(names map[string]bool) []string { return slices.Sorted(maps.Keys(names)) }
+
+// clients checks all clients; gateways that join later count as known.
+func (c *checker) clients() {
+	for _, e := range c.s.Events {
+		if e.Kind == Join && e.Replica != "" {
+			c.replicas[e.Replica] = true
+		}
+	}
+	tenants := map[string]bool{}
+	for name := range c.tenants {
+		tenants[name] = true
+	}
+	seen := map[string]bool{}
+	total := 0
+	if len(c.s.Clients) == 0 {
+		c.wrong("clients", "want one at least, found none")
+	}
+	for i := range c.s.Clients {
+		cl, path := &c.s.Clients[i], fmt.Sprintf("clients[%d]", i)
+		c.fresh(path+".name", cl.Name, seen[cl.Name])
+		seen[cl.Name] = true
+		if cl.Count < 0 || cl.Count > MaxClients {
+			c.wrong(path+".count", "want 1 to %d, found %d", MaxClients, cl.Count)
+			continue
+		}
+		total += max(cl.Count, 1)
+		c.known(path+".tenant", cl.Tenant, tenants, "tenant")
+		if cl.Pool != "" || len(c.s.Pools) > 0 {
+			c.known(path+".pool", cl.Pool, c.pools, "pool")
+		}
+		c.number(path+".cost", cl.Cost, 1e-6, 1e6)
+		c.span(path+".patience", cl.Patience, 0, time.Hour)
+		c.demand(path+".demand", &cl.Demand)
+		c.route(path+".route", &cl.Route)
+	}
+	if total > MaxClients {
+		c.wrong("clients", "want %d at most together, found %d", MaxClients, total)
+	}
+}
+
+func (c *checker) demand(path string, d *Demand) {
+	if len(d.Trace) > 0 {
+		for i, a := range d.Trace {
+			if a.At < 0 || i > 0 && a.At < d.Trace[i-1].At || a.Client == "" || !(a.Cost >= 1e-6 && a.Cost <= 1e6) {
+				c.wrong(path+".trace", "request %d is %+v; want times that do not run back, a client, and a cost of 1e-6 to 1e+6", i+1, a)
+				return
+			}
+		}
+		return
+	}
+	if len(d.Points) == 0 {
+		c.wrong(path, "missing; want constant, poisson, onOff, step, ramp or trace")
+		return
+	}
+	for i, p := range d.Points {
+		c.number(fmt.Sprintf("%s.points[%d].rate", path, i), p.Rate, 0, MaxRate)
+		if p.At < 0 || i > 0 && p.At <= d.Points[i-1].At {
+			c.wrong(fmt.Sprintf("%s.points[%d].at", path, i), "want times that rise, found %v", p.At)
+		}
+	}
+	last := d.Points[len(d.Points)-1].At
+	if d.Repeat < 0 || d.Repeat > 0 && (d.Repeat <= last || c.s.Duration/d.Repeat > maxChanges) {
+		c.wrong(path, "repeats each %v; want more than %v, and %d times at most", d.Repeat, last, maxChanges)
+	}
+}
+
+func (c *checker) route(path string, r *Route) {
+	switch r.Kind {
+	case Pinned:
+		c.known(path+".pinned", r.Replica, c.replicas, "replica")
+	case Moving:
+		c.span(path+".moving", r.Every, time.Millisecond, MaxDuration)
+	case Spread:
+		sum := 0.0
+		for _, name := range slices.Sorted(maps.Keys(r.Weights)) {
+			c.known(path+".weights."+name, name, c.replicas, "replica")
+			c.number(path+".weights."+name, r.Weights[name], 0, 1e9)
+			sum += r.Weights[name]
+		}
+		if len(r.Weights) > 0 && sum == 0 {
+			c.wrong(path+".weights", "all are 0; want one above 0 at least")
+		}
+	}
+}
+
+// events checks each event, and in order of time that gateways which leave are
+// there, and gateways which join are not.
+func (c *checker) events() {
+	up := map[string]bool{}
+	for _, r := range c.s.Replicas {
+		up[r.Name] = true
+	}
+	for _, i := range c.s.Order() {
+		e, path := &c.s.Events[i], fmt.Sprintf("events[%d]", i)
+		if e.At < 0 || e.At >= c.s.Duration {
+			c.wrong(path+".at", "want 0s to less than the duration (%v), found %v", c.s.Duration, e.At)
+		}
+		c.event(path, e, up)
+	}
+	if len(c.replicas) > MaxReplicas {
+		c.wrong("events", "want %d gateways at most together, found %d", MaxReplicas, len(c.replicas))
+	}
+}
+
+func (c *checker) event(path string, e *Event, up map[string]bool) {
+	switch e.Kind {
+	case Partition:
+		c.groups(path+".partition", e.Groups)
+	case Join:
+		if c.fresh(path+".join", e.Replica, up[e.Replica] || e.Replica == Coordinator) {
+			up[e.Replica] = true
+		}
+	case Leave, Crash, Restart:
+		field := path + "." + eventNames[e.Kind]
+		if c.known(field, e.Replica, up, "replica that is up then") {
+			up[e.Replica] = e.Kind == Restart
+			if e.Kind != Restart {
+				delete(up, e.Replica)
+			}
+			if len(up) == 0 {
+				c.wrong(field, "no replica is left")
+			}
+		}
+	case ChangeLimit:
+		c.number(path+".limit.rate", e.Rate, 0, MaxRate)
+		c.number(path+".limit.burst", e.Burst, 0, MaxRate)
+		t := c.tenants[e.Tenant]
+		if t == nil {
+			c.wrong(path+".limit.tenant", "no tenant has the name %q", e.Tenant)
+			return
+		}
+		names := map[string]bool{}
+		for _, l := range t.Limits {
+			names[l.Name] = true
+		}
+		c.known(path+".limit.name", e.Limit, names, "limit of tenant "+e.Tenant)
+	case ChangeCapacity:
+		c.known(path+".pool.name", e.Pool, c.pools, "pool")
+		c.number(path+".pool.capacity", e.Rate, 1e-6, MaxRate)
+	}
+}
+
+func (c *checker) groups(path string, groups [][]string) {
+	seen := map[string]bool{}
+	for _, g := range groups {
+		for _, name := range g {
+			if name != Coordinator {
+				c.known(path, name, c.replicas, "replica")
+			}
+			if seen[name] {
+				c.wrong(path, "%q is in two groups", name)
+			}
+			seen[name] = true
+		}
+	}
+	if len(groups) == 0 {
+		c.wrong(path, "want one group at least, such as [[gw-1], [gw-2, gw-3]]")
+	}
+}
+
+// Order lists the events' places in order of time; those of one time as given.
+func (s *Scenario) Order() []int {
+	order := make([]int, len(s.Events))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return int(s.Events[a].At - s.Events[b].At) })
+	return order
+}

@@ -1,0 +1,86 @@
+package scenario
+
+import (
+	"math"
+	"slices"
+
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/services/coordinator/round"
+)
+
+// Config is the scenario's configuration as gateways have it.
+func (s *Scenario) Config(revision int64) *limiter.Config {
+	c := &limiter.Config{Revision: revision, Seed: s.Seed*0x9e3779b97f4a7c15 | 1}
+	for _, p := range s.Pools {
+		c.Pools = append(c.Pools, limiter.Pool{Name: p.Name, Capacity: p.Capacity, Queue: p.Queue, OnLoss: p.OnLoss, HardExpiry: p.HardExpiry})
+	}
+	for _, t := range s.Tenants {
+		to := limiter.Tenant{Name: t.Name, Weight: t.Weight, Limits: t.Limits}
+		for _, q := range t.Quotas {
+			to.Quotas = append(to.Quotas, limiter.Quota{Pool: q.Pool, Guaranteed: q.Guaranteed, Max: q.Max})
+		}
+		c.Tenants = append(c.Tenants, to)
+	}
+	return c
+}
+
+// Allocation is the scenario's configuration as the coordinator has it.
+func (s *Scenario) Allocation(revision int64) *round.Config {
+	c := &round.Config{Revision: revision, Tenants: map[string]float64{}, Quotas: map[round.Flow]round.Quota{}}
+	for _, p := range s.Pools {
+		c.Pools = append(c.Pools, round.Pool{Name: p.Name, Capacity: p.Capacity, Sharing: p.Sharing, Alpha: p.Alpha, Guarantee: p.Guarantee})
+	}
+	for _, t := range s.Tenants {
+		c.Tenants[t.Name] = t.Weight
+		for _, q := range t.Quotas {
+			c.Quotas[round.Flow{Tenant: t.Name, Pool: q.Pool}] = round.Quota{Guaranteed: q.Guaranteed, Max: q.Max, Weight: q.Weight}
+		}
+	}
+	return c
+}
+
+// Quota is what holds for a tenant in a pool.
+func (s *Scenario) Quota(t *Tenant, pool string) Quota {
+	q := Quota{Pool: pool, Max: math.Inf(1), Weight: t.Weight}
+	if i := slices.IndexFunc(t.Quotas, func(q Quota) bool { return q.Pool == pool }); i >= 0 {
+		q = t.Quotas[i]
+		if math.IsNaN(q.Weight) {
+			q.Weight = t.Weight
+		}
+	}
+	return q
+}
+
+// Clone copies what events change.
+func (s *Scenario) Clone() *Scenario {
+	c := *s
+	c.Pools = slices.Clone(s.Pools)
+	c.Tenants = slices.Clone(s.Tenants)
+	for i := range c.Tenants {
+		c.Tenants[i].Limits = slices.Clone(c.Tenants[i].Limits)
+	}
+	return &c
+}
+
+// Change puts a change of a limit or a pool in force; false if e is none.
+func (s *Scenario) Change(e *Event) bool {
+	switch e.Kind {
+	case ChangeLimit:
+		for i := range s.Tenants {
+			for j := range s.Tenants[i].Limits {
+				if l := &s.Tenants[i].Limits[j]; s.Tenants[i].Name == e.Tenant && l.Name == e.Limit {
+					l.Rate, l.Burst = e.Rate, BurstOf(e.Rate, e.Burst)
+				}
+			}
+		}
+	case ChangeCapacity:
+		for i := range s.Pools {
+			if s.Pools[i].Name == e.Pool {
+				s.Pools[i].Capacity = e.Rate
+			}
+		}
+	default:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,212 @@
+package scenario
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/titrate/titrate/control/fairshare"
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/services/coordinator/round"
+)
+
+// Coordinator is the name of the coordinator in a partition.
+const Coordinator = "coordinator"
+
+// Scenario is what is played. Start from [New] in code: zero is no default.
+type Scenario struct {
+	Name     string        // for titles
+	Duration time.Duration // > 0
+	Warmup   time.Duration // left out of means and deviations, < Duration
+	Lead     time.Duration // quiet time before 0 in which gateways meet; 0: a cold start
+	Seed     uint64
+
+	Replicas []Replica // there from the start
+	Gossip   Gossip
+	Control  Control
+	Pools    []Pool // may be none: then only limits are played
+	Tenants  []Tenant
+	Clients  []Client
+	Events   []Event // in any order
+}
+
+// New is an empty scenario with the defaults of the format and gateways gw-1 to
+// gw-n.
+func New(duration time.Duration, n int) *Scenario {
+	s := &Scenario{
+		Duration: duration, Warmup: duration / 10, Lead: 2 * time.Second, Seed: 1,
+		Gossip: Gossip{Period: 50 * time.Millisecond, Delay: 10 * time.Millisecond, SplitAfter: 10 * time.Second, ForgetAfter: 15 * time.Second},
+		Control: Control{
+			Round: 250 * time.Millisecond, Delay: 5 * time.Millisecond,
+			SoftExpiry: 3 * time.Second, Settle: 2 * time.Second,
+		},
+	}
+	for i := range n {
+		s.Replicas = append(s.Replicas, Replica{Name: fmt.Sprintf("gw-%d", i+1), Weight: 1})
+	}
+	return s
+}
+
+// Replica is a gateway with an agent of its own.
+type Replica struct {
+	Name   string
+	Weight float64 // in the split of shares, > 0
+}
+
+// Gossip is the network between agents. A packet takes Delay ± Jitter, evenly
+// spread, at least 1 ms, and is lost with probability Loss.
+type Gossip struct {
+	Period        time.Duration // P, 10 ms to 1 s
+	Delay, Jitter time.Duration
+	Loss          float64       // 0 to 1
+	SplitAfter    time.Duration // T1: a cut-off agent falls to its static part
+	ForgetAfter   time.Duration // T2 > T1: a silent replica's claims count for so long
+}
+
+// Control is the coordinator and the way to it.
+type Control struct {
+	Round      time.Duration // least time between rounds
+	Delay      time.Duration // one way, at least 1 ms
+	SoftExpiry time.Duration // of leases
+	Settle     time.Duration // what a new leader waits before its first leases
+}
+
+// Pool is an upstream of fixed capacity.
+type Pool struct {
+	Name       string
+	Capacity   float64 // cost units/s
+	Sharing    round.Sharing
+	Alpha      float64 // of Proportional
+	Guarantee  fairshare.Guarantee
+	Queue      limiter.Queue
+	OnLoss     limiter.OnLoss
+	HardExpiry time.Duration
+}
+
+// Tenant is who shares pools.
+type Tenant struct {
+	Name   string
+	Weight float64 // > 0
+	Quotas []Quota
+	Limits []limiter.Limit
+}
+
+// Quota is what a tenant may have of a pool, cost units/s.
+type Quota struct {
+	Pool            string
+	Guaranteed, Max float64 // Max +Inf: unbounded
+	Weight          float64 // NaN: the tenant's
+}
+
+// Client sends requests. Count > 1 makes as many, named Name-1, Name-2, …; 0 is 1.
+type Client struct {
+	Name         string
+	Count        int
+	Tenant, Pool string // no Pool only in a scenario without pools
+	Cost         float64
+	Demand       Demand
+	Route        Route
+	Patience     time.Duration // gives up waiting after this; 0: never
+}
+
+// Names are the clients that it stands for; of a trace, those in it.
+func (c *Client) Names() []string {
+	if len(c.Demand.Trace) > 0 {
+		var names []string
+		seen := map[string]bool{}
+		for _, a := range c.Demand.Trace {
+			if !seen[a.Client] {
+				seen[a.Client] = true
+				names = append(names, a.Client)
+			}
+		}
+		return names
+	}
+	if c.Count <= 1 {
+		return []string{c.Name}
+	}
+	names := make([]string, c.Count)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s-%d", c.Name, i+1)
+	}
+	return names
+}
+
+// RouteKind is how requests find a gateway.
+type RouteKind uint8
+
+// The routes.
+const (
+	Spread     RouteKind = iota // at random, by Weights; none: evenly
+	Pinned                      // to Replica
+	Moving                      // to one, then after Every to the next
+	RoundRobin                  // each to the next
+)
+
+// Route is the rule by which requests find a gateway that is up.
+type Route struct {
+	Kind    RouteKind
+	Weights map[string]float64 // by gateway; one that is not named gets nothing
+	Replica string
+	Every   time.Duration
+}
+
+// EventKind is what happens.
+type EventKind uint8
+
+// The events.
+const (
+	Partition        EventKind = iota // Groups hear only themselves
+	Heal                              // all hear all
+	Join                              // Replica starts, with nothing known
+	Leave                             // Replica drains in order
+	Crash                             // Replica and its agent die
+	Restart                           // Replica's process is replaced, its agent lives on
+	CoordinatorLost                   // no rounds, no leases
+	CoordinatorBack                   // a new leader, with nothing known
+	ChangeLimit                       // Tenant's Limit gets Rate and Burst
+	ChangeCapacity                    // Pool gets Rate
+	numberEventKinds                  // keep last
+)
+
+var eventNames = [numberEventKinds]string{"partition", "heal", "join", "leave", "crash", "restart", "coordinator lost", "coordinator back", "limit", "pool"}
+
+// Event is something that happens at a time.
+type Event struct {
+	At      time.Duration
+	Kind    EventKind
+	Groups  [][]string // of Partition; gateways not named are a group together
+	Replica string
+	Tenant  string
+	Limit   string
+	Pool    string
+	Rate    float64 // cost units/s
+	Burst   float64 // 0: one second's worth
+}
+
+// String says what happens.
+func (e *Event) String() string {
+	name := "?"
+	if e.Kind < numberEventKinds {
+		name = eventNames[e.Kind]
+	}
+	switch e.Kind {
+	case Join, Leave, Crash, Restart:
+		return name + " " + e.Replica
+	case ChangeLimit:
+		return fmt.Sprintf("limit %s/%s = %g/s", e.Tenant, e.Limit, e.Rate)
+	case ChangeCapacity:
+		return fmt.Sprintf("pool %s = %g/s", e.Pool, e.Rate)
+	case Partition:
+		return fmt.Sprintf("partition %v", e.Groups)
+	}
+	return name
+}
+
+// BurstOf is a limit's burst: one second's worth if none is given, at least 1.
+func BurstOf(rate, burst float64) float64 {
+	if burst == 0 {
+		burst = rate
+	}
+	return math.Max(1, burst)
+}

@@ -1,0 +1,30 @@
+package traffic
+
+import "time"
+
+// Bucket is an exact token bucket over any number of gateways: what one central
+// counter without delay would decide. Full at first.
+type Bucket struct {
+	Rate, Burst float64 // cost units/s, cost units
+	spent       float64
+	last        time.Duration
+}
+
+// slackness absorbs rounding, in parts of a cost.
+const slackness = 1e-9
+
+// Fits tells that a request of this cost conforms at t, and charges nothing. Times
+// must not run back; one that does counts as the last.
+func (b *Bucket) Fits(t time.Duration, cost float64) bool {
+	if t > b.last {
+		b.spent = max(0, b.spent-b.Rate*(t-b.last).Seconds())
+		b.last = t
+	}
+	return b.spent+cost <= b.Burst+cost*slackness
+}
+
+// Charge takes a cost, conforming or not.
+func (b *Bucket) Charge(cost float64) { b.spent += cost }
+
+// Free is what is left for requests, cost units; below 0 when overdrawn.
+func (b *Bucket) Free() float64 { return b.Burst - b.spent }
