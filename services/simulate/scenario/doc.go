@@ -4,7 +4,7 @@
 //
 // # Model
 //
-// A [Scenario] is data: it is built in code or read from YAML or JSON by [Parse].
+// A [Scenario] is data: built in code, or read from YAML or JSON by package read.
 // Times are counted from its start. A client has a demand, a rate over time that
 // is turned into arrivals evenly or as a Poisson process, and a route, the rule by
 // which each of its requests finds a gateway. Gateways that are down get nothing:
@@ -46,9 +46,7 @@
 // partition, heal, join, leave, crash, restart, coordinator (LOST or BACK), limit
 // ({tenant, name, rate, burst}) and pool ({name, capacity}).
 //
-// # Invariants
+// # Invariant
 //
-//   - Parse never panics, refuses what it does not understand, and says where: each
-//     mistake is a *document.Error with file, line and field.
-//   - What Check lets pass can be simulated.
+//   - What [Scenario.Check] lets pass can be simulated.
 package scenario

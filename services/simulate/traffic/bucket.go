@@ -26,5 +26,14 @@ func (b *Bucket) Fits(t time.Duration, cost float64) bool {
 // Charge takes a cost, conforming or not.
 func (b *Bucket) Charge(cost float64) { b.spent += cost }
 
+// Count charges a cost at t, conforming or not, and tells whether it conforms. It
+// overdraws by one burst at most, so that a client that wanted too much is within
+// its limit again after a while.
+func (b *Bucket) Count(t time.Duration, cost float64) bool {
+	ok := b.Fits(t, cost)
+	b.spent = min(b.spent+cost, max(b.spent, 2*b.Burst))
+	return ok
+}
+
 // Free is what is left for requests, cost units; below 0 when overdrawn.
 func (b *Bucket) Free() float64 { return b.Burst - b.spent }

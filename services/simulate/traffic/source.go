@@ -18,6 +18,9 @@ type Request struct {
 	Gateway int32 // place in Cast.Gateways
 	Cost    float64
 	Central bool // one central bucket per key would have admitted it
+	// Within says that, besides, all that its client wanted stays within rate and
+	// burst: to reject it for a limit is wrongful. See Bucket.Count.
+	Within bool
 }
 
 // Source makes the requests of a scenario in order of time.
@@ -26,7 +29,8 @@ type Source struct {
 	end     float64
 	streams streams
 	up      []bool
-	central []Bucket
+	central []Bucket // by key: what is admitted
+	wanted  []Bucket // by key: all that is asked for
 }
 
 // stream is one client's requests to come.
@@ -44,7 +48,7 @@ type stream struct {
 // NewSource starts the clients of a checked scenario; up says which gateways are
 // there at first.
 func NewSource(s *scenario.Scenario, c *Cast, up []bool) *Source {
-	src := &Source{cast: c, end: s.Duration.Seconds(), up: slices.Clone(up), central: make([]Bucket, len(c.Keys))}
+	src := &Source{cast: c, end: s.Duration.Seconds(), up: slices.Clone(up), central: make([]Bucket, len(c.Keys)), wanted: make([]Bucket, len(c.Keys))}
 	src.Refresh()
 	for i := range c.Clients {
 		group := &s.Clients[c.origin[i]]
@@ -111,7 +115,7 @@ func (s *Source) Next(until time.Duration, out []Request) []Request {
 			return out
 		}
 		r.Gateway = int32(s.pick(st, r.At))
-		r.Central = s.conforms(&s.cast.Clients[st.client], r.At, r.Cost)
+		r.Central, r.Within = s.conforms(&s.cast.Clients[st.client], r.At, r.Cost)
 		out = append(out, r)
 		st.advance(s.end)
 		if st.next < s.end {
@@ -124,17 +128,18 @@ func (s *Source) Next(until time.Duration, out []Request) []Request {
 }
 
 // conforms asks the central buckets of all keys of a client.
-func (s *Source) conforms(c *Client, t time.Duration, cost float64) bool {
-	ok := true
+func (s *Source) conforms(c *Client, t time.Duration, cost float64) (central, within bool) {
+	central, within = true, true
 	for _, k := range c.Keys {
-		ok = s.central[k].Fits(t, cost) && ok
+		central = s.central[k].Fits(t, cost) && central
+		within = s.wanted[k].Count(t, cost) && within
 	}
-	if ok {
+	if central {
 		for _, k := range c.Keys {
 			s.central[k].Charge(cost)
 		}
 	}
-	return ok
+	return central, central && within
 }
 
 // SetUp tells that a gateway is up, or no more.
@@ -144,6 +149,7 @@ func (s *Source) SetUp(gateway int, up bool) { s.up[gateway] = up }
 func (s *Source) Refresh() {
 	for i, k := range s.cast.Keys {
 		s.central[i].Rate, s.central[i].Burst = k.Rate, k.Burst
+		s.wanted[i].Rate, s.wanted[i].Burst = k.Rate, k.Burst
 	}
 }
 

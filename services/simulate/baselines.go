@@ -1,0 +1,22 @@
+package simulate
+
+import "github.com/titrate/titrate/services/simulate/system"
+
+// baselines are the systems that Titrate can be compared with, in the order in
+// which help lists them.
+var baselines []contender
+
+// contender is a system with the name that it is asked for by.
+type contender struct {
+	name string
+	make system.Maker
+}
+
+// Baselines lists the names that Options.Baselines takes.
+func Baselines() []string {
+	names := make([]string, len(baselines))
+	for i, b := range baselines {
+		names[i] = b.name
+	}
+	return names
+}

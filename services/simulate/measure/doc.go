@@ -1,0 +1,32 @@
+// Package measure turns what a system answered into the figures of a result.
+//
+// # Model
+//
+// The truth is what one central, exact and instant system would do with the same
+// requests. For a limited key that is one token bucket, whose decisions the traffic
+// carries. For a flow (a tenant's use of a pool) it is the weighted max-min share
+// of what its clients want within their limits: its entitlement.
+//
+// The run is cut into phases, at events and at bends of demand; a phase is a second
+// long at least. Demand is constant in a phase as far as the scenario knows, so its
+// mean in the phase is what entitlements are filled from.
+//
+// # Figures
+//
+//   - Worst excess over rate·t + burst, over all windows: the highest level, beyond
+//     burst, of a bucket that drains with the rate and takes what was admitted.
+//   - Highest second: the most that was admitted in any second, wherever it begins.
+//   - Wrongful: rejected though the central bucket admits it and all that the client
+//     wanted stays within rate and burst (see traffic.Request.Within).
+//   - Deviation: |served/fair − 1| of a flow that wants more than its share, over
+//     a phase without its first seconds (settle). Counted where at least 50 cost
+//     units are expected: with fewer, one request is more than the 5 % looked for.
+//   - Settling: from an event to the end of the last window of half a second, before
+//     the next event, in which a pool, a saturated flow or a limit is off by more
+//     than 5 % and two requests. A figure of up to half a second may be less.
+//
+// Amounts are cost units, rates cost units per second, unless a name says requests.
+//
+// O(1) per request and answer; O(flows · phases) at the end; memory O(flows · bins),
+// with at most 20,000 bins, of 50 ms at least.
+package measure

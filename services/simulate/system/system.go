@@ -1,0 +1,64 @@
+package system
+
+import (
+	"time"
+
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/services/simulate/scenario"
+	"github.com/titrate/titrate/services/simulate/traffic"
+)
+
+// System is played by the one who made it. Times count from the scenario's start
+// and never run back.
+type System interface {
+	// Offer brings a request at r.At; id is larger than all before. The request is
+	// the caller's: keep no pointer to it.
+	Offer(id int, r *traffic.Request)
+	// Happen tells of an event at e.At. Stage's Scenario and Cast have its numbers
+	// in force already.
+	Happen(e *scenario.Event)
+	// Advance does what is due until now, that included.
+	Advance(now time.Duration)
+}
+
+// Maker makes a system that stands at −Scenario.Lead.
+type Maker func(Stage) (System, error)
+
+// Stage is where a system plays. It belongs to the caller: a system only reads it.
+type Stage struct {
+	Scenario *scenario.Scenario // its limits and capacities follow the events
+	Cast     *traffic.Cast      // its keys' rates follow the events
+	Up       []bool             // by place in Cast.Gateways: there at the start
+	Answer   func(Answer)       // takes what became of requests
+}
+
+// Fate is what became of a request.
+type Fate uint8
+
+// The fates.
+const (
+	Admitted  Fate = iota
+	Rejected       // with a 429
+	Abandoned      // its client was tired of waiting
+	Lost           // it waited at a gateway that died
+	Fates          // how many there are; none of them
+)
+
+var fateNames = [Fates]string{"admitted", "rejected", "abandoned", "lost"}
+
+// String is the fate in lower case.
+func (f Fate) String() string {
+	if f < Fates {
+		return fateNames[f]
+	}
+	return "unknown"
+}
+
+// Answer is what became of a request.
+type Answer struct {
+	ID     int
+	At     time.Duration // when it was decided; later than the request if it waited
+	Fate   Fate
+	Reason limiter.Reason // of a Rejected one
+	Mark   bool           // admitted with a congestion mark
+}
