@@ -24,6 +24,8 @@ type Pool struct {
 	OnLoss   OnLoss  `json:"on_loss,omitempty"`
 	// HardExpiry of shares, used by OnLossSafeRate; 0 = never.
 	HardExpiry time.Duration `json:"hard_expiry_ns,omitempty"`
+	// Adaptive asks for reports of what the upstream has finished.
+	Adaptive bool `json:"adaptive,omitempty"`
 }
 
 // Queue says how requests wait. Zero values mean the engine's defaults.
@@ -65,6 +67,12 @@ type Limit struct {
 	Queue     Queue                `json:"queue"`
 	Mode      Mode                 `json:"mode,omitempty"`
 	Strict    bool                 `json:"strict,omitempty"`
+	// Identity tells clients apart, by its name in the filter's settings; "" is
+	// the client.
+	Identity string `json:"identity,omitempty"`
+	// Classes of requests that it applies to, by their names in the filter's
+	// settings; empty = all.
+	Classes []string `json:"classes,omitempty"`
 }
 
 // RateBurst is a rate in units/s with the burst that goes with it.
@@ -81,6 +89,7 @@ const (
 	VariableStructure Law = "VARIABLE_STRUCTURE"
 	DropTail          Law = "DROP_TAIL"
 	Police            Law = "POLICE"
+	CoDel             Law = "CODEL"
 )
 
 // Mode tells what the limiter does with its decisions.

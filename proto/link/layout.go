@@ -102,6 +102,7 @@ func codeFlowReport(c *coder, f *FlowReport) {
 	c.str("flows.pool", &f.Pool)
 	c.f64s("flows", &f.Demand, &f.Served, &f.Waiting, &f.Marked, &f.Rejected, &f.ClientRejected, &f.Shadowed)
 	c.boolean("flows.limited", &f.Limited)
+	c.f64s("flows", &f.Completed, &f.InFlight, &f.Fastest)
 }
 
 // decode reads one whole payload.

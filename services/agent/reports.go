@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/titrate/titrate/proto/link"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 )
@@ -67,7 +69,17 @@ func merge(a, b link.FlowReport) link.FlowReport {
 	b.ClientRejected += a.ClientRejected
 	b.Shadowed += a.Shadowed
 	b.Limited = b.Limited || a.Limited
+	b.Completed += a.Completed
+	b.Fastest = quicker(a.Fastest, b.Fastest)
 	return b
+}
+
+// quicker is the lesser of two times, where 0 is none.
+func quicker[T float64 | time.Duration](a, b T) T {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // take returns the rates of all gateways that reported lately, by tenant, pool
@@ -110,7 +122,9 @@ func (f *reporter) settle(gateway string) {
 		f.rates[id] = &controlv1.FlowReport{Tenant: id.tenant, Pool: id.pool, Gateway: gateway,
 			Demand: d.Demand / seconds, Served: d.Served / seconds, Waiting: d.Waiting,
 			Marked: d.Marked / seconds, Rejected: d.Rejected / seconds, Limited: d.Limited,
-			ClientRejected: d.ClientRejected / seconds}
+			ClientRejected: d.ClientRejected / seconds,
+			Completed:      d.Completed / seconds, InFlight: d.InFlight,
+			Fastest: durationpb.New(time.Duration(d.Fastest * float64(time.Second)))}
 	}
 	f.interval, f.deltas = 0, nil
 }
@@ -120,5 +134,7 @@ func together(a, b *controlv1.FlowReport) *controlv1.FlowReport {
 	return &controlv1.FlowReport{Tenant: a.Tenant, Pool: a.Pool, Gateway: a.Gateway,
 		Demand: a.Demand + b.Demand, Served: a.Served + b.Served, Waiting: a.Waiting + b.Waiting,
 		Marked: a.Marked + b.Marked, Rejected: a.Rejected + b.Rejected, Limited: a.Limited || b.Limited,
-		ClientRejected: a.ClientRejected + b.ClientRejected}
+		ClientRejected: a.ClientRejected + b.ClientRejected,
+		Completed:      a.Completed + b.Completed, InFlight: a.InFlight + b.InFlight,
+		Fastest: durationpb.New(quicker(a.Fastest.AsDuration(), b.Fastest.AsDuration()))}
 }

@@ -95,6 +95,7 @@ func (c *compiler) addPool(p *quotav1.Pool) error {
 	c.out = append(c.out, link.Pool{
 		Name: id[0], Capacity: p.GetCapacity(), Queue: q,
 		OnLoss: loss, HardExpiry: p.GetHardExpiry().AsDuration(),
+		Adaptive: p.GetAdaptive() != nil,
 	})
 	return nil
 }

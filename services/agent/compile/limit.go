@@ -30,7 +30,8 @@ func limit(l *quotav1.Limit) (link.Limit, error) {
 	if err != nil {
 		return link.Limit{}, err
 	}
-	out := link.Limit{Rate: rb.Rate, Burst: rb.Burst, Pools: l.GetPools(), Strict: l.GetStrict()}
+	out := link.Limit{Rate: rb.Rate, Burst: rb.Burst, Pools: l.GetPools(), Strict: l.GetStrict(),
+		Identity: l.GetIdentity(), Classes: l.GetClasses()}
 	switch l.GetKey() {
 	case quotav1.Key_KEY_UNSPECIFIED, quotav1.Key_CLIENT:
 	case quotav1.Key_TENANT:
@@ -92,6 +93,8 @@ func queue(q *quotav1.Queue) (link.Queue, error) {
 		out.Law = link.VariableStructure
 	case quotav1.Aqm_DROP_TAIL:
 		out.Law = link.DropTail
+	case quotav1.Aqm_CODEL:
+		out.Law = link.CoDel
 	case quotav1.Aqm_POLICE:
 		return link.Queue{Law: link.Police}, nil
 	default:

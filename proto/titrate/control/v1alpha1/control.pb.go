@@ -425,6 +425,9 @@ type FlowReport struct {
 	Rejected       float64                `protobuf:"fixed64,8,opt,name=rejected,proto3" json:"rejected,omitempty"`                                    // requests per second, tenant stage only
 	Limited        bool                   `protobuf:"varint,9,opt,name=limited,proto3" json:"limited,omitempty"`                                       // the tenant stage acted in this interval
 	ClientRejected float64                `protobuf:"fixed64,10,opt,name=client_rejected,json=clientRejected,proto3" json:"client_rejected,omitempty"` // requests per second, client stage
+	Completed      float64                `protobuf:"fixed64,11,opt,name=completed,proto3" json:"completed,omitempty"`                                 // cost per second that the upstream has finished, of an adaptive pool
+	InFlight       float64                `protobuf:"fixed64,12,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`                   // cost at the upstream now, of an adaptive pool
+	Fastest        *durationpb.Duration   `protobuf:"bytes,13,opt,name=fastest,proto3" json:"fastest,omitempty"`                                       // quickest answer of the upstream in the interval; 0 = none
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -527,6 +530,27 @@ func (x *FlowReport) GetClientRejected() float64 {
 		return x.ClientRejected
 	}
 	return 0
+}
+
+func (x *FlowReport) GetCompleted() float64 {
+	if x != nil {
+		return x.Completed
+	}
+	return 0
+}
+
+func (x *FlowReport) GetInFlight() float64 {
+	if x != nil {
+		return x.InFlight
+	}
+	return 0
+}
+
+func (x *FlowReport) GetFastest() *durationpb.Duration {
+	if x != nil {
+		return x.Fastest
+	}
+	return nil
 }
 
 type Ack struct {
@@ -935,7 +959,7 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\binterval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\binterval\x12:\n" +
 	"\x05flows\x18\x03 \x03(\v2$.titrate.control.v1alpha1.FlowReportR\x05flows\x12=\n" +
 	"\breplicas\x18\x04 \x03(\v2!.titrate.control.v1alpha1.ReplicaR\breplicas\x12<\n" +
-	"\fgossip_delay\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vgossipDelay\"\x93\x02\n" +
+	"\fgossip_delay\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vgossipDelay\"\x83\x03\n" +
 	"\n" +
 	"FlowReport\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
@@ -948,7 +972,10 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\brejected\x18\b \x01(\x01R\brejected\x12\x18\n" +
 	"\alimited\x18\t \x01(\bR\alimited\x12'\n" +
 	"\x0fclient_rejected\x18\n" +
-	" \x01(\x01R\x0eclientRejected\"1\n" +
+	" \x01(\x01R\x0eclientRejected\x12\x1c\n" +
+	"\tcompleted\x18\v \x01(\x01R\tcompleted\x12\x1b\n" +
+	"\tin_flight\x18\f \x01(\x01R\binFlight\x123\n" +
+	"\afastest\x18\r \x01(\v2\x19.google.protobuf.DurationR\afastest\"1\n" +
 	"\x03Ack\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\"\xd7\x01\n" +
@@ -1024,19 +1051,20 @@ var file_titrate_control_v1alpha1_control_proto_depIdxs = []int32{
 	5,  // 7: titrate.control.v1alpha1.Report.flows:type_name -> titrate.control.v1alpha1.FlowReport
 	3,  // 8: titrate.control.v1alpha1.Report.replicas:type_name -> titrate.control.v1alpha1.Replica
 	11, // 9: titrate.control.v1alpha1.Report.gossip_delay:type_name -> google.protobuf.Duration
-	12, // 10: titrate.control.v1alpha1.Configuration.resources:type_name -> titrate.quota.v1alpha1.Resource
-	11, // 11: titrate.control.v1alpha1.Leases.soft_expiry:type_name -> google.protobuf.Duration
-	9,  // 12: titrate.control.v1alpha1.Leases.leases:type_name -> titrate.control.v1alpha1.Lease
-	10, // 13: titrate.control.v1alpha1.Leases.pools:type_name -> titrate.control.v1alpha1.PoolLease
-	3,  // 14: titrate.control.v1alpha1.Leases.members:type_name -> titrate.control.v1alpha1.Replica
-	13, // 15: titrate.control.v1alpha1.Lease.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	0,  // 16: titrate.control.v1alpha1.ControlService.Connect:input_type -> titrate.control.v1alpha1.ConnectRequest
-	1,  // 17: titrate.control.v1alpha1.ControlService.Connect:output_type -> titrate.control.v1alpha1.ConnectResponse
-	17, // [17:18] is the sub-list for method output_type
-	16, // [16:17] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	11, // 10: titrate.control.v1alpha1.FlowReport.fastest:type_name -> google.protobuf.Duration
+	12, // 11: titrate.control.v1alpha1.Configuration.resources:type_name -> titrate.quota.v1alpha1.Resource
+	11, // 12: titrate.control.v1alpha1.Leases.soft_expiry:type_name -> google.protobuf.Duration
+	9,  // 13: titrate.control.v1alpha1.Leases.leases:type_name -> titrate.control.v1alpha1.Lease
+	10, // 14: titrate.control.v1alpha1.Leases.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	3,  // 15: titrate.control.v1alpha1.Leases.members:type_name -> titrate.control.v1alpha1.Replica
+	13, // 16: titrate.control.v1alpha1.Lease.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	0,  // 17: titrate.control.v1alpha1.ControlService.Connect:input_type -> titrate.control.v1alpha1.ConnectRequest
+	1,  // 18: titrate.control.v1alpha1.ControlService.Connect:output_type -> titrate.control.v1alpha1.ConnectResponse
+	18, // [18:19] is the sub-list for method output_type
+	17, // [17:18] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_titrate_control_v1alpha1_control_proto_init() }

@@ -188,6 +188,7 @@ const (
 	Aqm_VARIABLE_STRUCTURE Aqm = 1 // marks and early drops hold the delay target
 	Aqm_DROP_TAIL          Aqm = 2 // a bounded queue, no early action
 	Aqm_POLICE             Aqm = 3 // no queue: a request that may not pass at once is rejected
+	Aqm_CODEL              Aqm = 4 // controlled delay: rejects at dequeue while the wait stays above the target
 )
 
 // Enum value maps for Aqm.
@@ -197,12 +198,14 @@ var (
 		1: "VARIABLE_STRUCTURE",
 		2: "DROP_TAIL",
 		3: "POLICE",
+		4: "CODEL",
 	}
 	Aqm_value = map[string]int32{
 		"AQM_UNSPECIFIED":    0,
 		"VARIABLE_STRUCTURE": 1,
 		"DROP_TAIL":          2,
 		"POLICE":             3,
+		"CODEL":              4,
 	}
 )
 
@@ -464,6 +467,61 @@ func (x *Queue) GetMaxRequests() uint32 {
 	return 0
 }
 
+// Bounds of a capacity that is found from what the upstream serves.
+type Adaptive struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Lowest capacity, cost units per second; above 0.
+	Min float64 `protobuf:"fixed64,1,opt,name=min,proto3" json:"min,omitempty"`
+	// Highest capacity, cost units per second.
+	Max           float64 `protobuf:"fixed64,2,opt,name=max,proto3" json:"max,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Adaptive) Reset() {
+	*x = Adaptive{}
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Adaptive) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Adaptive) ProtoMessage() {}
+
+func (x *Adaptive) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Adaptive.ProtoReflect.Descriptor instead.
+func (*Adaptive) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Adaptive) GetMin() float64 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *Adaptive) GetMax() float64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
 // An upstream with a capacity.
 type Pool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -478,7 +536,10 @@ type Pool struct {
 	OnLoss    OnLoss    `protobuf:"varint,7,opt,name=on_loss,json=onLoss,proto3,enum=titrate.quota.v1alpha1.OnLoss" json:"on_loss,omitempty"`
 	// Hard expiry of shares after the coordinator was last heard; 0 = never. Used by SAFE_RATE.
 	HardExpiry *durationpb.Duration `protobuf:"bytes,8,opt,name=hard_expiry,json=hardExpiry,proto3" json:"hard_expiry,omitempty"`
-	Etag       string               `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Absent = the capacity is fixed. Else `capacity` is where the estimate begins, and the
+	// coordinator follows what the upstream serves within these bounds.
+	Adaptive *Adaptive `protobuf:"bytes,9,opt,name=adaptive,proto3" json:"adaptive,omitempty"`
+	Etag     string    `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Output only.
@@ -489,7 +550,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[1]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -501,7 +562,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[1]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -514,7 +575,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{1}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Pool) GetName() string {
@@ -573,6 +634,13 @@ func (x *Pool) GetHardExpiry() *durationpb.Duration {
 	return nil
 }
 
+func (x *Pool) GetAdaptive() *Adaptive {
+	if x != nil {
+		return x.Adaptive
+	}
+	return nil
+}
+
 func (x *Pool) GetEtag() string {
 	if x != nil {
 		return x.Etag
@@ -603,13 +671,15 @@ type PoolStatus struct {
 	FairRate             float64                `protobuf:"fixed64,4,opt,name=fair_rate,json=fairRate,proto3" json:"fair_rate,omitempty"` // share of a tenant of weight 1; 0 while the pool is slack
 	InfeasibleGuarantees bool                   `protobuf:"varint,5,opt,name=infeasible_guarantees,json=infeasibleGuarantees,proto3" json:"infeasible_guarantees,omitempty"`
 	Epoch                int64                  `protobuf:"varint,6,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Capacity             float64                `protobuf:"fixed64,7,opt,name=capacity,proto3" json:"capacity,omitempty"`                 // in force: the estimate of an adaptive pool
+	InFlight             float64                `protobuf:"fixed64,8,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"` // cost at the upstream now, where it is measured
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
 
 func (x *PoolStatus) Reset() {
 	*x = PoolStatus{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[2]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -621,7 +691,7 @@ func (x *PoolStatus) String() string {
 func (*PoolStatus) ProtoMessage() {}
 
 func (x *PoolStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[2]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -634,7 +704,7 @@ func (x *PoolStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolStatus.ProtoReflect.Descriptor instead.
 func (*PoolStatus) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{2}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *PoolStatus) GetDemand() float64 {
@@ -679,6 +749,20 @@ func (x *PoolStatus) GetEpoch() int64 {
 	return 0
 }
 
+func (x *PoolStatus) GetCapacity() float64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *PoolStatus) GetInFlight() float64 {
+	if x != nil {
+		return x.InFlight
+	}
+	return 0
+}
+
 // A customer or team.
 type Tenant struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
@@ -695,7 +779,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[3]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -707,7 +791,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[3]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -720,7 +804,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{3}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Tenant) GetName() string {
@@ -780,7 +864,7 @@ type Quota struct {
 
 func (x *Quota) Reset() {
 	*x = Quota{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[4]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -792,7 +876,7 @@ func (x *Quota) String() string {
 func (*Quota) ProtoMessage() {}
 
 func (x *Quota) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[4]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -805,7 +889,7 @@ func (x *Quota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quota.ProtoReflect.Descriptor instead.
 func (*Quota) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{4}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Quota) GetName() string {
@@ -879,7 +963,7 @@ type QuotaStatus struct {
 
 func (x *QuotaStatus) Reset() {
 	*x = QuotaStatus{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[5]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -891,7 +975,7 @@ func (x *QuotaStatus) String() string {
 func (*QuotaStatus) ProtoMessage() {}
 
 func (x *QuotaStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[5]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -904,7 +988,7 @@ func (x *QuotaStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaStatus.ProtoReflect.Descriptor instead.
 func (*QuotaStatus) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{5}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *QuotaStatus) GetDemand() float64 {
@@ -967,8 +1051,13 @@ type Limit struct {
 	Queue *Queue `protobuf:"bytes,7,opt,name=queue,proto3" json:"queue,omitempty"`
 	Mode  Mode   `protobuf:"varint,8,opt,name=mode,proto3,enum=titrate.quota.v1alpha1.Mode" json:"mode,omitempty"`
 	// STRICT never admits more than the envelope, at the price of wrongful 429s in bursts.
-	Strict bool   `protobuf:"varint,9,opt,name=strict,proto3" json:"strict,omitempty"`
-	Etag   string `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
+	Strict bool `protobuf:"varint,9,opt,name=strict,proto3" json:"strict,omitempty"`
+	// What tells clients apart, for key CLIENT: a name among the filter's `identities`.
+	// Empty = the filter's `client`.
+	Identity string `protobuf:"bytes,10,opt,name=identity,proto3" json:"identity,omitempty"`
+	// Kinds of requests that it applies to, by name among the filter's `classes`; empty = all.
+	Classes []string `protobuf:"bytes,11,rep,name=classes,proto3" json:"classes,omitempty"`
+	Etag    string   `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
 	UpdateTime    *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -977,7 +1066,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[6]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -989,7 +1078,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[6]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1002,7 +1091,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{6}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Limit) GetName() string {
@@ -1068,6 +1157,20 @@ func (x *Limit) GetStrict() bool {
 	return false
 }
 
+func (x *Limit) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *Limit) GetClasses() []string {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
 func (x *Limit) GetEtag() string {
 	if x != nil {
 		return x.Etag
@@ -1094,7 +1197,7 @@ type Override struct {
 
 func (x *Override) Reset() {
 	*x = Override{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[7]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1106,7 +1209,7 @@ func (x *Override) String() string {
 func (*Override) ProtoMessage() {}
 
 func (x *Override) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[7]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1119,7 +1222,7 @@ func (x *Override) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Override.ProtoReflect.Descriptor instead.
 func (*Override) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{7}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Override) GetClient() string {
@@ -1155,7 +1258,11 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"2\x04\x10\xc0\x84=R\vdelayTarget\x12F\n" +
 	"\bmax_wait\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"\"\x02\b<2\x04\x10\xc0\x84=R\amaxWait\x12,\n" +
-	"\fmax_requests\x18\x04 \x01(\rB\t\xbaH\x06*\x04\x18\xc0\x84=R\vmaxRequests\"\x95\x05\n" +
+	"\fmax_requests\x18\x04 \x01(\rB\t\xbaH\x06*\x04\x18\xc0\x84=R\vmaxRequests\"\xb0\x01\n" +
+	"\bAdaptive\x12+\n" +
+	"\x03min\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA!\x00\x00\x00\x00\x00\x00\x00\x00R\x03min\x12+\n" +
+	"\x03max\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA!\x00\x00\x00\x00\x00\x00\x00\x00R\x03max:J\xbaHG\x1aE\n" +
+	"\x13adaptive.max_ge_min\x12\x18max must be at least min\x1a\x14this.max >= this.min\"\xd3\x05\n" +
 	"\x04Pool\x12G\n" +
 	"\x04name\x18\x01 \x01(\tB3\xbaH0r.2,^pools/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x125\n" +
 	"\bcapacity\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA!\x00\x00\x00\x00\x00\x00\x00\x00R\bcapacity\x12C\n" +
@@ -1165,11 +1272,12 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x05queue\x18\x06 \x01(\v2\x1d.titrate.quota.v1alpha1.QueueR\x05queue\x12A\n" +
 	"\aon_loss\x18\a \x01(\x0e2\x1e.titrate.quota.v1alpha1.OnLossB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06onLoss\x12D\n" +
 	"\vhard_expiry\x18\b \x01(\v2\x19.google.protobuf.DurationB\b\xbaH\x05\xaa\x01\x022\x00R\n" +
-	"hardExpiry\x12\x12\n" +
+	"hardExpiry\x12<\n" +
+	"\badaptive\x18\t \x01(\v2 .titrate.quota.v1alpha1.AdaptiveR\badaptive\x12\x12\n" +
 	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12:\n" +
-	"\x06status\x18f \x01(\v2\".titrate.quota.v1alpha1.PoolStatusR\x06status\"\xbe\x01\n" +
+	"\x06status\x18f \x01(\v2\".titrate.quota.v1alpha1.PoolStatusR\x06status\"\xf7\x01\n" +
 	"\n" +
 	"PoolStatus\x12\x16\n" +
 	"\x06demand\x18\x01 \x01(\x01R\x06demand\x12\x1a\n" +
@@ -1177,7 +1285,9 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x05price\x18\x03 \x01(\x01R\x05price\x12\x1b\n" +
 	"\tfair_rate\x18\x04 \x01(\x01R\bfairRate\x123\n" +
 	"\x15infeasible_guarantees\x18\x05 \x01(\bR\x14infeasibleGuarantees\x12\x14\n" +
-	"\x05epoch\x18\x06 \x01(\x03R\x05epoch\"\x8b\x02\n" +
+	"\x05epoch\x18\x06 \x01(\x03R\x05epoch\x12\x1a\n" +
+	"\bcapacity\x18\a \x01(\x01R\bcapacity\x12\x1b\n" +
+	"\tin_flight\x18\b \x01(\x01R\binFlight\"\x8b\x02\n" +
 	"\x06Tenant\x12M\n" +
 	"\x04name\x18\x01 \x01(\tB9\xbaH6r422^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)$R\x04name\x12+\n" +
 	"\fdisplay_name\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\vdisplayName\x124\n" +
@@ -1206,7 +1316,7 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\badmitted\x18\x03 \x01(\x01R\badmitted\x128\n" +
 	"\bbound_by\x18\x04 \x01(\x0e2\x1d.titrate.quota.v1alpha1.BoundR\aboundBy\x12\x14\n" +
 	"\x05price\x18\x05 \x01(\x01R\x05price\x12\x14\n" +
-	"\x05stale\x18\x06 \x01(\bR\x05stale\"\xf3\x04\n" +
+	"\x05stale\x18\x06 \x01(\bR\x05stale\"\x91\x06\n" +
 	"\x05Limit\x12y\n" +
 	"\x04name\x18\x01 \x01(\tBe\xbaHbr`2^^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)/limits/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x127\n" +
 	"\x03key\x18\x02 \x01(\x0e2\x1b.titrate.quota.v1alpha1.KeyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03key\x12U\n" +
@@ -1216,7 +1326,10 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\toverrides\x18\x06 \x03(\v2 .titrate.quota.v1alpha1.OverrideR\toverrides\x123\n" +
 	"\x05queue\x18\a \x01(\v2\x1d.titrate.quota.v1alpha1.QueueR\x05queue\x12:\n" +
 	"\x04mode\x18\b \x01(\x0e2\x1c.titrate.quota.v1alpha1.ModeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04mode\x12\x16\n" +
-	"\x06strict\x18\t \x01(\bR\x06strict\x12\x12\n" +
+	"\x06strict\x18\t \x01(\bR\x06strict\x12L\n" +
+	"\bidentity\x18\n" +
+	" \x01(\tB0\xbaH-r+2)^([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)?$R\bidentity\x12N\n" +
+	"\aclasses\x18\v \x03(\tB4\xbaH1\x92\x01.\x10 \"*r(2&^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\aclasses\x12\x12\n" +
 	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\"\xb6\x01\n" +
@@ -1238,13 +1351,14 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\aENFORCE\x10\x01\x12\n" +
 	"\n" +
 	"\x06SHADOW\x10\x02\x12\a\n" +
-	"\x03OFF\x10\x03*M\n" +
+	"\x03OFF\x10\x03*X\n" +
 	"\x03Aqm\x12\x13\n" +
 	"\x0fAQM_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12VARIABLE_STRUCTURE\x10\x01\x12\r\n" +
 	"\tDROP_TAIL\x10\x02\x12\n" +
 	"\n" +
-	"\x06POLICE\x10\x03*F\n" +
+	"\x06POLICE\x10\x03\x12\t\n" +
+	"\x05CODEL\x10\x04*F\n" +
 	"\x06OnLoss\x12\x17\n" +
 	"\x13ON_LOSS_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -1280,7 +1394,7 @@ func file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP() []byte {
 }
 
 var file_titrate_quota_v1alpha1_resources_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_titrate_quota_v1alpha1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_titrate_quota_v1alpha1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_titrate_quota_v1alpha1_resources_proto_goTypes = []any{
 	(Sharing)(0),                  // 0: titrate.quota.v1alpha1.Sharing
 	(Guarantee)(0),                // 1: titrate.quota.v1alpha1.Guarantee
@@ -1290,42 +1404,44 @@ var file_titrate_quota_v1alpha1_resources_proto_goTypes = []any{
 	(Bound)(0),                    // 5: titrate.quota.v1alpha1.Bound
 	(Key)(0),                      // 6: titrate.quota.v1alpha1.Key
 	(*Queue)(nil),                 // 7: titrate.quota.v1alpha1.Queue
-	(*Pool)(nil),                  // 8: titrate.quota.v1alpha1.Pool
-	(*PoolStatus)(nil),            // 9: titrate.quota.v1alpha1.PoolStatus
-	(*Tenant)(nil),                // 10: titrate.quota.v1alpha1.Tenant
-	(*Quota)(nil),                 // 11: titrate.quota.v1alpha1.Quota
-	(*QuotaStatus)(nil),           // 12: titrate.quota.v1alpha1.QuotaStatus
-	(*Limit)(nil),                 // 13: titrate.quota.v1alpha1.Limit
-	(*Override)(nil),              // 14: titrate.quota.v1alpha1.Override
-	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*Adaptive)(nil),              // 8: titrate.quota.v1alpha1.Adaptive
+	(*Pool)(nil),                  // 9: titrate.quota.v1alpha1.Pool
+	(*PoolStatus)(nil),            // 10: titrate.quota.v1alpha1.PoolStatus
+	(*Tenant)(nil),                // 11: titrate.quota.v1alpha1.Tenant
+	(*Quota)(nil),                 // 12: titrate.quota.v1alpha1.Quota
+	(*QuotaStatus)(nil),           // 13: titrate.quota.v1alpha1.QuotaStatus
+	(*Limit)(nil),                 // 14: titrate.quota.v1alpha1.Limit
+	(*Override)(nil),              // 15: titrate.quota.v1alpha1.Override
+	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
 }
 var file_titrate_quota_v1alpha1_resources_proto_depIdxs = []int32{
 	3,  // 0: titrate.quota.v1alpha1.Queue.aqm:type_name -> titrate.quota.v1alpha1.Aqm
-	15, // 1: titrate.quota.v1alpha1.Queue.delay_target:type_name -> google.protobuf.Duration
-	15, // 2: titrate.quota.v1alpha1.Queue.max_wait:type_name -> google.protobuf.Duration
+	16, // 1: titrate.quota.v1alpha1.Queue.delay_target:type_name -> google.protobuf.Duration
+	16, // 2: titrate.quota.v1alpha1.Queue.max_wait:type_name -> google.protobuf.Duration
 	0,  // 3: titrate.quota.v1alpha1.Pool.sharing:type_name -> titrate.quota.v1alpha1.Sharing
 	1,  // 4: titrate.quota.v1alpha1.Pool.guarantee:type_name -> titrate.quota.v1alpha1.Guarantee
 	7,  // 5: titrate.quota.v1alpha1.Pool.queue:type_name -> titrate.quota.v1alpha1.Queue
 	4,  // 6: titrate.quota.v1alpha1.Pool.on_loss:type_name -> titrate.quota.v1alpha1.OnLoss
-	15, // 7: titrate.quota.v1alpha1.Pool.hard_expiry:type_name -> google.protobuf.Duration
-	16, // 8: titrate.quota.v1alpha1.Pool.update_time:type_name -> google.protobuf.Timestamp
-	9,  // 9: titrate.quota.v1alpha1.Pool.status:type_name -> titrate.quota.v1alpha1.PoolStatus
-	16, // 10: titrate.quota.v1alpha1.Tenant.update_time:type_name -> google.protobuf.Timestamp
-	2,  // 11: titrate.quota.v1alpha1.Quota.mode:type_name -> titrate.quota.v1alpha1.Mode
-	16, // 12: titrate.quota.v1alpha1.Quota.update_time:type_name -> google.protobuf.Timestamp
-	12, // 13: titrate.quota.v1alpha1.Quota.status:type_name -> titrate.quota.v1alpha1.QuotaStatus
-	5,  // 14: titrate.quota.v1alpha1.QuotaStatus.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	6,  // 15: titrate.quota.v1alpha1.Limit.key:type_name -> titrate.quota.v1alpha1.Key
-	14, // 16: titrate.quota.v1alpha1.Limit.overrides:type_name -> titrate.quota.v1alpha1.Override
-	7,  // 17: titrate.quota.v1alpha1.Limit.queue:type_name -> titrate.quota.v1alpha1.Queue
-	2,  // 18: titrate.quota.v1alpha1.Limit.mode:type_name -> titrate.quota.v1alpha1.Mode
-	16, // 19: titrate.quota.v1alpha1.Limit.update_time:type_name -> google.protobuf.Timestamp
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	16, // 7: titrate.quota.v1alpha1.Pool.hard_expiry:type_name -> google.protobuf.Duration
+	8,  // 8: titrate.quota.v1alpha1.Pool.adaptive:type_name -> titrate.quota.v1alpha1.Adaptive
+	17, // 9: titrate.quota.v1alpha1.Pool.update_time:type_name -> google.protobuf.Timestamp
+	10, // 10: titrate.quota.v1alpha1.Pool.status:type_name -> titrate.quota.v1alpha1.PoolStatus
+	17, // 11: titrate.quota.v1alpha1.Tenant.update_time:type_name -> google.protobuf.Timestamp
+	2,  // 12: titrate.quota.v1alpha1.Quota.mode:type_name -> titrate.quota.v1alpha1.Mode
+	17, // 13: titrate.quota.v1alpha1.Quota.update_time:type_name -> google.protobuf.Timestamp
+	13, // 14: titrate.quota.v1alpha1.Quota.status:type_name -> titrate.quota.v1alpha1.QuotaStatus
+	5,  // 15: titrate.quota.v1alpha1.QuotaStatus.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	6,  // 16: titrate.quota.v1alpha1.Limit.key:type_name -> titrate.quota.v1alpha1.Key
+	15, // 17: titrate.quota.v1alpha1.Limit.overrides:type_name -> titrate.quota.v1alpha1.Override
+	7,  // 18: titrate.quota.v1alpha1.Limit.queue:type_name -> titrate.quota.v1alpha1.Queue
+	2,  // 19: titrate.quota.v1alpha1.Limit.mode:type_name -> titrate.quota.v1alpha1.Mode
+	17, // 20: titrate.quota.v1alpha1.Limit.update_time:type_name -> google.protobuf.Timestamp
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_resources_proto_init() }
@@ -1333,14 +1449,14 @@ func file_titrate_quota_v1alpha1_resources_proto_init() {
 	if File_titrate_quota_v1alpha1_resources_proto != nil {
 		return
 	}
-	file_titrate_quota_v1alpha1_resources_proto_msgTypes[4].OneofWrappers = []any{}
+	file_titrate_quota_v1alpha1_resources_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_quota_v1alpha1_resources_proto_rawDesc), len(file_titrate_quota_v1alpha1_resources_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
