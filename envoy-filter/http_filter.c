@@ -1,12 +1,11 @@
 // The HTTP filter's hooks. One crossing into Go per request on the admit path;
 // hooks that Titrate has no use for end here.
 
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "_cgo_export.h"
 #include "held.h"
+#include "identify.h"
 
 // What the filter knows of one stream. Its worker's thread only.
 struct stream {
@@ -18,97 +17,6 @@ struct stream {
 };
 
 #define LITERAL(text) ((abi_bytes){text, sizeof(text) - 1})
-
-// Overrides alive in this process: without any, no request needs to look.
-static atomic_long overrides;
-
-// --- what a request is ---
-
-static bool header(abi_http_filter envoy, abi_bytes name, abi_bytes* value) {
-  return ENVOY(http_get_header)(envoy, ABI_REQUEST_HEADER, name, value, 0, NULL) &&
-         value->length > 0;
-}
-
-static bool find(abi_http_filter envoy, const struct titrate_source* s, abi_bytes* value) {
-  switch (s->kind) {
-  case TITRATE_HEADER:
-    return header(envoy, s->text, value);
-  case TITRATE_LITERAL:
-    *value = s->text;
-    return true;
-  default:
-    return ENVOY(http_filter_get_attribute_string)(envoy, ABI_ATTRIBUTE_ROUTE_NAME, value) &&
-           value->length > 0;
-  }
-}
-
-static abi_bytes text_of(abi_http_filter envoy, const struct titrate_sources* sources) {
-  abi_bytes value;
-  for (size_t i = 0; i < sources->count; i++)
-    if (find(envoy, &sources->list[i], &value)) return value;
-  return (abi_bytes){"", 0};
-}
-
-// A decimal number above 0, without regard to the locale's point.
-static bool parse_cost(abi_bytes text, double* cost) {
-  double value = 0, place = 1;
-  bool point = false, digit = false;
-  if (text.length > 24) return false;
-  for (size_t i = 0; i < text.length; i++) {
-    char c = text.ptr[i];
-    if (c == '.' && !point) {
-      point = true;
-    } else if (c >= '0' && c <= '9') {
-      digit = true;
-      if (point)
-        value += (c - '0') * (place /= 10);
-      else
-        value = value * 10 + (c - '0');
-    } else {
-      return false;
-    }
-  }
-  *cost = value;
-  return digit && value > 0;
-}
-
-static double cost_of(abi_http_filter envoy, const struct titrate_sources* sources) {
-  for (size_t i = 0; i < sources->count; i++) {
-    const struct titrate_source* s = &sources->list[i];
-    abi_bytes value;
-    double cost;
-    if (s->kind == TITRATE_LITERAL) return s->number;
-    if (header(envoy, s->text, &value) && parse_cost(value, &cost)) return cost;
-  }
-  return 1;
-}
-
-static const struct titrate_rules* override_of(abi_http_filter envoy) {
-  if (atomic_load_explicit(&overrides, memory_order_relaxed) == 0) return NULL;
-  return ENVOY(get_most_specific_route_config)(envoy);
-}
-
-static const struct titrate_sources* pick(const struct titrate_sources* over,
-                                          const struct titrate_sources* base) {
-  return over->count > 0 ? over : base;
-}
-
-// Fills in whose request it is. False if the rules say to leave it alone.
-static bool identify(abi_http_filter envoy, const struct titrate_rules* base,
-                     struct titrate_question* q) {
-  const struct titrate_rules* over = override_of(envoy);
-  if (over == NULL) over = base;
-  int enabled = over->enabled != TITRATE_UNSET ? over->enabled : base->enabled;
-  if (enabled == TITRATE_OFF) return false;
-  q->tenant = text_of(envoy, pick(&over->tenant, &base->tenant));
-  q->client = text_of(envoy, pick(&over->client, &base->client));
-  q->pool = text_of(envoy, pick(&over->pool, &base->pool));
-  q->cost = cost_of(envoy, pick(&over->cost, &base->cost));
-  q->ticket = q->handle = 0;
-  q->verdict = TITRATE_ADMIT;
-  q->mark = 0;
-  return true;
-}
 
 // --- what becomes of it ---
 
@@ -142,7 +50,7 @@ int envoy_dynamic_module_on_http_filter_request_headers(abi_http_filter envoy, c
   (void)end;
   struct stream* s = (struct stream*)stream;
   struct titrate_question q;
-  if (!identify(envoy, s->rules, &q)) return ABI_HEADERS_CONTINUE;
+  if (!titrate_identify(envoy, s->rules, &q)) return ABI_HEADERS_CONTINUE;
   titrateDecide(&q);
   if (q.verdict == TITRATE_WAIT) hold(envoy, s, &q);
   switch (q.verdict) {
@@ -171,7 +79,7 @@ void envoy_dynamic_module_on_http_filter_scheduled(abi_http_filter envoy, const 
     return;
   }
   struct titrate_question q;
-  if (!identify(envoy, s->rules, &q)) q.tenant = LITERAL("");
+  if (!titrate_identify(envoy, s->rules, &q)) q.tenant = LITERAL("");
   titrateAnswer(&q, (struct titrate_event*)&event);
   reject(envoy, &q);
 }
@@ -238,11 +146,11 @@ void envoy_dynamic_module_on_http_filter_config_destroy(const void* config) {
 const void* envoy_dynamic_module_on_http_filter_per_route_config_new(abi_bytes name,
                                                                      abi_bytes config) {
   const void* rules = titrateFilterConfig(name, config, 1);
-  if (rules != NULL) atomic_fetch_add(&overrides, 1);
+  if (rules != NULL) titrate_overrides(1);
   return rules;
 }
 
 void envoy_dynamic_module_on_http_filter_per_route_config_destroy(const void* config) {
-  atomic_fetch_sub(&overrides, 1);
+  titrate_overrides(-1);
   titrate_rules_free((struct titrate_rules*)config);
 }
