@@ -34,6 +34,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/envoy-filter/uplink/convert"
 	"github.com/titrate/titrate/proto/link"
 )
 
@@ -200,9 +201,9 @@ func (c *Client) listen(r *link.Reader) error {
 		case *link.Config:
 			c.configure(m)
 		case *link.Shares:
-			c.o.Engine.SetShares(Shares(m)) // which refuses an older epoch
+			c.o.Engine.SetShares(convert.Shares(m)) // which refuses an older epoch
 		case *link.Sums:
-			now, sums := c.o.Now(), Sums(m)
+			now, sums := c.o.Now(), convert.Sums(m)
 			c.adrift.hear(now, sums)
 			c.o.Engine.SetSums(now, sums)
 		case *link.Heartbeat, *link.Hello:
@@ -213,7 +214,7 @@ func (c *Client) listen(r *link.Reader) error {
 }
 
 func (c *Client) configure(m *link.Config) {
-	config, err := Config(m)
+	config, err := convert.Config(m)
 	if err == nil {
 		err = c.o.Engine.Apply(config)
 	}
@@ -248,7 +249,7 @@ func (c *Client) tell(w *link.Writer, ended <-chan struct{}) {
 		c.claims.Reset()
 		c.o.Engine.Claims(c.o.Now(), &c.claims)
 		c.claims.Withdrawn = append(c.claims.Withdrawn, c.release()...)
-		claims(&c.claims, &claimed)
+		convert.Claims(&c.claims, &claimed)
 		empty := len(claimed.Flows)+len(claimed.Keys)+len(claimed.Withdrawn) == 0
 		if (!empty || !silent) && w.Write(&claimed) != nil {
 			return
@@ -256,7 +257,7 @@ func (c *Client) tell(w *link.Writer, ended <-chan struct{}) {
 		silent = empty
 		if tick%int(reportEvery/claimsEvery) == 0 {
 			c.o.Engine.Report(c.o.Now(), &c.report)
-			report(&c.report, &reported)
+			convert.Report(&c.report, &reported)
 			if w.Write(&reported) != nil {
 				return
 			}

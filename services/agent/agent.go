@@ -15,6 +15,7 @@ import (
 	"github.com/titrate/titrate/services/agent/lastgood"
 	"github.com/titrate/titrate/services/agent/mesh"
 	"github.com/titrate/titrate/services/agent/orders"
+	"github.com/titrate/titrate/services/agent/reports"
 	"github.com/titrate/titrate/services/agent/stream"
 	"github.com/titrate/titrate/services/agent/tally"
 	"github.com/titrate/titrate/services/telemetry"
@@ -31,7 +32,7 @@ type Agent struct {
 
 	orders  *orders.Orders
 	tally   *tally.Tally
-	reports *reports
+	reports *reports.Reports
 	desk    *desk
 	server  *gateways.Server
 	mesh    *mesh.Mesh
@@ -50,7 +51,7 @@ type Agent struct {
 // newAgent makes what needs no port.
 func newAgent(c Config) (*Agent, error) {
 	start := time.Now()
-	a := &Agent{c: c, log: c.Log, start: start, incarnation: uint64(start.UnixNano()), orders: &orders.Orders{}, reports: newReports()}
+	a := &Agent{c: c, log: c.Log, start: start, incarnation: uint64(start.UnixNano()), orders: &orders.Orders{}, reports: reports.New()}
 	a.tally = tally.New(tally.Options{Period: c.Period, T1: c.T1, T2: c.T2, Incarnation: a.incarnation})
 	a.desk = newDesk(a)
 	return a, a.restore()

@@ -24,7 +24,7 @@ func (c coordinated) Hello() *controlv1.Hello {
 
 // Report sums up what the gateways saw.
 func (c coordinated) Report() *controlv1.Report {
-	return &controlv1.Report{Interval: durationpb.New(reportEvery), Flows: c.a.reports.take(c.a.now()),
+	return &controlv1.Report{Interval: durationpb.New(reportEvery), Flows: c.a.reports.Take(c.a.now()),
 		Replicas: c.replicas(), GossipDelay: durationpb.New(c.a.mesh.Delay())}
 }
 

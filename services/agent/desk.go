@@ -6,6 +6,7 @@ import (
 
 	"github.com/titrate/titrate/proto/link"
 	"github.com/titrate/titrate/services/agent/gateways"
+	"github.com/titrate/titrate/services/agent/reports"
 )
 
 // desk is where gateways come and go: it hears them for the tally and the
@@ -66,7 +67,7 @@ func (d *desk) Heard(g *gateways.Gateway, m link.Message) {
 		d.a.tally.Announce(d.a.now(), g.Replica(), g.Generation(), m)
 		d.a.mesh.Poke()
 	case *link.Report:
-		d.a.reports.add(d.a.now(), processOf(g), m)
+		d.a.reports.Add(d.a.now(), reports.Process{Gateway: g.Replica(), Generation: g.Generation()}, m)
 	case *link.Heartbeat:
 		d.complain(g, m)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/titrate/titrate/services/coordinator/election"
 	"github.com/titrate/titrate/services/coordinator/round"
 	"github.com/titrate/titrate/services/coordinator/stream"
+	"github.com/titrate/titrate/services/coordinator/term"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/telemetry"
 )
@@ -82,7 +83,7 @@ type Coordinator struct {
 	elector *election.Elector
 	catalog *catalog.Catalog
 	streams *stream.Server
-	loop    *loop
+	loop    *term.Loop
 	metrics *telemetry.Metrics
 	admin   *telemetry.Admin
 	server  *grpc.Server
@@ -98,7 +99,6 @@ const (
 	defaultAdmin  = "127.0.0.1:7401"
 	defaultPrefix = "/titrate"
 	minRound      = 50 * time.Millisecond
-	maxRound      = time.Minute
 )
 
 // ErrSettings marks errors of Complete that are about the settings alone, not about
@@ -151,8 +151,8 @@ func (c *Config) check() error {
 	if len(c.EtcdEndpoints) == 0 {
 		bad("--etcd-endpoints: give at least one, such as 127.0.0.1:2379")
 	}
-	if c.Round < minRound || c.Round > maxRound {
-		bad("--round %s: want %s to %s", c.Round, minRound, maxRound)
+	if c.Round < minRound || c.Round > term.MaxRound {
+		bad("--round %s: want %s to %s", c.Round, minRound, term.MaxRound)
 	}
 	if c.SoftExpiry <= 2*c.Round {
 		bad("--soft-expiry %s: want more than two rounds (%s), or shares go stale between two", c.SoftExpiry, 2*c.Round)

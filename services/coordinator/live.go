@@ -10,30 +10,25 @@ import (
 	"github.com/titrate/titrate/services/coordinator/election"
 	"github.com/titrate/titrate/services/coordinator/round"
 	"github.com/titrate/titrate/services/coordinator/stream"
+	"github.com/titrate/titrate/services/coordinator/term"
 	"github.com/titrate/titrate/services/store/resource"
 )
-
-// bounds are the round's bounds as the API names them.
-var bounds = map[round.Bound]quotav1.Bound{
-	round.ByDemand: quotav1.Bound_DEMAND, round.ByGuarantee: quotav1.Bound_GUARANTEED,
-	round.ByMax: quotav1.Bound_MAX, round.ByPool: quotav1.Bound_POOL,
-}
 
 // live answers the admin API's questions about the present from the last round.
 type live struct{ coordinator *Coordinator }
 
-func (l *live) view() view { return l.coordinator.loop.view(time.Now()) }
+func (l *live) view() term.View { return l.coordinator.loop.View(time.Now()) }
 
 // PoolStatus is the state of pools/x, nil when this coordinator does not know it.
 func (l *live) PoolStatus(name string) *quotav1.PoolStatus {
 	v := l.view()
-	p := v.pool(strings.TrimPrefix(name, "pools/"))
+	p := v.Pool(strings.TrimPrefix(name, "pools/"))
 	if p == nil {
 		return nil
 	}
 	return &quotav1.PoolStatus{
 		Demand: p.Demand, Admitted: p.Admitted, Price: p.Price, FairRate: p.FairRate,
-		InfeasibleGuarantees: p.Infeasible || l.overpromised(p), Epoch: v.epoch,
+		InfeasibleGuarantees: p.Infeasible || l.overpromised(p), Epoch: v.Epoch,
 	}
 }
 
@@ -56,13 +51,13 @@ func (l *live) QuotaStatus(name string) *quotav1.QuotaStatus {
 		return nil
 	}
 	v := l.view()
-	p := v.pool(ref.ID)
+	p := v.Pool(ref.ID)
 	if p == nil {
 		return nil
 	}
 	f := l.flow(&v, p, round.Flow{Tenant: ref.Tenant, Pool: ref.ID})
 	return &quotav1.QuotaStatus{
-		Demand: f.Demand, Share: f.Share, Admitted: f.Admitted, BoundBy: bounds[f.Bound], Price: p.Price, Stale: v.stale,
+		Demand: f.Demand, Share: f.Share, Admitted: f.Admitted, BoundBy: term.Bounds[f.Bound], Price: p.Price, Stale: v.Stale,
 	}
 }
 
@@ -71,7 +66,7 @@ func (l *live) QuotaStatus(name string) *quotav1.QuotaStatus {
 // address.
 func (l *live) Explain(_ context.Context, tenant, pool string) ([]*quotav1.Explanation, error) {
 	v := l.view()
-	if v.outcome == nil {
+	if v.Outcome == nil {
 		state, _ := l.coordinator.elector.State()
 		if state.Role == election.Following {
 			return nil, stream.NotLeader(state.Leader)
@@ -84,54 +79,38 @@ func (l *live) Explain(_ context.Context, tenant, pool string) ([]*quotav1.Expla
 		return nil, nil
 	}
 	var out []*quotav1.Explanation
-	for i := range v.outcome.Pools {
-		p := &v.outcome.Pools[i]
+	for i := range v.Outcome.Pools {
+		p := &v.Outcome.Pools[i]
 		key := round.Flow{Tenant: tenant, Pool: p.Pool}
-		if _, quota := config.Quotas[key]; p.Pool == pool || pool == "" && (quota || v.find(key) != nil) {
+		if _, quota := config.Quotas[key]; p.Pool == pool || pool == "" && (quota || v.Flow(key) != nil) {
 			out = append(out, l.explain(&v, p, key))
 		}
 	}
 	return out, nil
 }
 
-func (l *live) explain(v *view, p *round.PoolShare, key round.Flow) *quotav1.Explanation {
+func (l *live) explain(v *term.View, p *round.PoolShare, key round.Flow) *quotav1.Explanation {
 	f := l.flow(v, p, key)
 	e := &quotav1.Explanation{
 		Tenant: "tenants/" + key.Tenant, Pool: "pools/" + key.Pool,
 		Capacity: p.Capacity, Demand: f.Demand, Limited: f.Limited, Weight: f.Weight, Guaranteed: f.Guaranteed,
-		FairRate: p.FairRate, Share: f.Share, BoundBy: bounds[f.Bound], Price: p.Price,
-		Stale: v.stale, Epoch: v.epoch, Admitted: f.Admitted,
+		FairRate: p.FairRate, Share: f.Share, BoundBy: term.Bounds[f.Bound], Price: p.Price,
+		Stale: v.Stale, Epoch: v.Epoch, Admitted: f.Admitted,
 	}
 	if !math.IsInf(f.Max, 1) {
 		e.Max = &f.Max
 	}
-	for _, part := range l.coordinator.loop.parts(key) {
+	for _, part := range l.coordinator.loop.Parts(key) {
 		e.Gateways = append(e.Gateways, &quotav1.GatewayPart{Gateway: part.Gateway, Demand: part.Demand, Admitted: part.Admitted})
 	}
 	return e
 }
 
 // flow is what a flow has: its own lease, or the pool's idle share.
-func (l *live) flow(v *view, p *round.PoolShare, key round.Flow) round.FlowShare {
-	if f := v.find(key); f != nil {
+func (l *live) flow(v *term.View, p *round.PoolShare, key round.Flow) round.FlowShare {
+	if f := v.Flow(key); f != nil {
 		return *f
 	}
 	config, _, _ := l.coordinator.catalog.Config()
 	return config.Idle(key, p.IdleShare)
-}
-
-// pool finds a pool by its ID, nil if there is none.
-func (v *view) pool(id string) *round.PoolShare {
-	if v.outcome == nil {
-		return nil
-	}
-	return v.outcome.Pool(id)
-}
-
-// find is a flow's lease, nil if it has none of its own.
-func (v *view) find(key round.Flow) *round.FlowShare {
-	if v.outcome == nil {
-		return nil
-	}
-	return v.outcome.Flow(key)
 }

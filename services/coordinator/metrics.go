@@ -93,21 +93,21 @@ func (m *instruments) round(took time.Duration) {
 }
 
 func (m *instruments) observe(_ context.Context, to metric.Observer) error {
-	v := m.o.loop.view(time.Now())
+	v := m.o.loop.View(time.Now())
 	config, _, _ := m.o.catalog.Config()
 	state, _ := m.o.elector.State()
 	to.ObserveInt64(m.streams, int64(len(m.o.streams.Agents())))
-	to.ObserveInt64(m.members, int64(v.members))
-	to.ObserveInt64(m.epoch, v.epoch)
+	to.ObserveInt64(m.members, int64(v.Members))
+	to.ObserveInt64(m.epoch, v.Epoch)
 	to.ObserveInt64(m.leader, int64(indicator(state.Role == election.Leading)))
 	to.ObserveInt64(m.revision, config.Revision)
-	if v.outcome == nil {
+	if v.Outcome == nil {
 		return nil
 	}
-	for i := range v.outcome.Pools {
-		m.pool(to, &v.outcome.Pools[i])
+	for i := range v.Outcome.Pools {
+		m.pool(to, &v.Outcome.Pools[i])
 	}
-	for _, f := range top(v.outcome.Flows, m.o.config.TopTenants) {
+	for _, f := range top(v.Outcome.Flows, m.o.config.TopTenants) {
 		in := metric.WithAttributes(attribute.String("pool", f.Pool), attribute.String("tenant", f.Tenant))
 		to.ObserveFloat64(m.flowDemand, f.Demand, in)
 		to.ObserveFloat64(m.flowShare, f.Share, in)

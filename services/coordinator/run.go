@@ -18,6 +18,7 @@ import (
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/election"
 	"github.com/titrate/titrate/services/coordinator/stream"
+	"github.com/titrate/titrate/services/coordinator/term"
 	"github.com/titrate/titrate/services/quota"
 )
 
@@ -39,12 +40,11 @@ func (o *Coordinator) wire(context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.loop = &loop{
-		params: o.config.Allocation, settle: o.config.Settle, expiry: o.config.SoftExpiry, log: o.log,
-		nacked: instruments.nacked,
-	}
-	o.streams = stream.New(o.loop, o.catalog, o.log)
-	o.loop.withdraw = o.streams.Withdraw
+	o.loop = term.New(term.Options{
+		Params: o.config.Allocation, Settle: o.config.Settle, Expiry: o.config.SoftExpiry, Log: o.log,
+		Nacked: instruments.nacked, Withdraw: func() { o.streams.Withdraw() },
+	})
+	o.streams = stream.New(clocked{o.loop}, o.catalog, o.log)
 	if err := instruments.register(); err != nil {
 		return err
 	}
@@ -73,6 +73,20 @@ func (o *Coordinator) wire(context.Context) error {
 	})
 	o.instruments = instruments
 	return nil
+}
+
+// clocked is the loop with the time of day, as the streams call it.
+type clocked struct{ loop *term.Loop }
+
+// Hello is an agent's arrival.
+func (c clocked) Hello(h *controlv1.Hello) { c.loop.Hello(time.Now(), h) }
+
+// Report is what its gateways saw.
+func (c clocked) Report(agent string, r *controlv1.Report) { c.loop.Report(time.Now(), agent, r) }
+
+// Nack says that an agent refused a configuration.
+func (c clocked) Nack(agent string, revision int64, reason string) {
+	c.loop.Nack(agent, revision, reason)
 }
 
 // Run serves until ctx ends, then stops in order. It returns nil after such a
@@ -161,7 +175,7 @@ func (o *Coordinator) terms(ctx context.Context) {
 		state, elected := o.elector.State()
 		config, known, configured := o.catalog.Config()
 		if known {
-			o.loop.configure(config)
+			o.loop.Configure(config)
 		}
 		if state != before {
 			if o.turn(ctx, before, state) {
@@ -172,7 +186,7 @@ func (o *Coordinator) terms(ctx context.Context) {
 		if state.Role != election.Following {
 			o.round()
 		}
-		ticker.Reset(o.loop.every(o.config.Round, o.config.GossipPeriod))
+		ticker.Reset(o.loop.Every(o.config.Round, o.config.GossipPeriod))
 		select {
 		case <-ctx.Done():
 			o.health.Shutdown()
@@ -187,7 +201,7 @@ func (o *Coordinator) terms(ctx context.Context) {
 // round computes shares, or renews them, and publishes them.
 func (o *Coordinator) round() {
 	started := time.Now()
-	if leases := o.loop.step(started); leases != nil {
+	if leases := o.loop.Step(started); leases != nil {
 		o.streams.Publish(leases)
 	}
 	o.instruments.round(time.Since(started))
@@ -210,12 +224,12 @@ func (o *Coordinator) turn(ctx context.Context, before, now election.State) bool
 			o.log.Warn("elected, but the seed of key hashes cannot be read yet", "error", err)
 			return false
 		}
-		o.loop.begin(now.Epoch, before.Role != election.Following)
+		o.loop.Begin(time.Now(), now.Epoch, before.Role != election.Following)
 		o.streams.Open(now.Epoch, seed)
 	case election.Orphaned:
-		o.loop.freeze()
+		o.loop.Freeze()
 	default:
-		o.loop.stop()
+		o.loop.Stop()
 		o.streams.Shut(stream.NotLeader(now.Leader))
 	}
 	return true

@@ -2,6 +2,8 @@ package round
 
 import (
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/titrate/titrate/control/fairshare"
@@ -71,6 +73,18 @@ func (c *Config) terms(f Flow) terms {
 		t.max = math.Min(t.max, t.guaranteed)
 	}
 	return t
+}
+
+// quotasByPool groups the flows that have a quota, each group in order.
+func (c *Config) quotasByPool() map[string][]Flow {
+	grouped := make(map[string][]Flow, len(c.Pools))
+	for key := range c.Quotas {
+		grouped[key.Pool] = append(grouped[key.Pool], key)
+	}
+	for _, flows := range grouped {
+		slices.SortFunc(flows, func(a, b Flow) int { return strings.Compare(a.Tenant, b.Tenant) })
+	}
+	return grouped
 }
 
 // resolve is the flow that a report counts for: tenants that are not configured

@@ -49,12 +49,14 @@ type agent struct {
 	delay    time.Duration
 	replicas []Replica
 	flows    map[Flow]*entry
+	order    []*entry      // of flows, as they came: sums are the same in each run
 	seq      uint64        // reports taken
 	span     time.Duration // of the reports since the last round
 }
 
 // entry is one flow at one agent.
 type entry struct {
+	key          Flow
 	seq          uint64  // report that last named it
 	cost, served float64 // units since the last round
 	limited      bool    // since the last round
@@ -75,8 +77,8 @@ func (a *agent) take(now time.Time, r *Report, resolve func(Flow) Flow) {
 		key := resolve(f.Flow)
 		e := a.flows[key]
 		if e == nil {
-			e = &entry{}
-			a.flows[key] = e
+			e = &entry{key: key}
+			a.flows[key], a.order = e, append(a.order, e)
 		}
 		if e.seq != a.seq {
 			e.seq, e.waiting, e.parts = a.seq, 0, e.parts[:0]
@@ -97,13 +99,16 @@ func (a *agent) turn() {
 		return
 	}
 	h := a.span.Seconds()
-	for key, e := range a.flows {
+	a.order = slices.DeleteFunc(a.order, func(e *entry) bool {
+		gone := e.seq+silentReports < a.seq
+		if gone {
+			delete(a.flows, e.key)
+		}
+		return gone
+	})
+	for _, e := range a.order {
 		if e.seq != a.seq {
 			e.waiting, e.parts = 0, e.parts[:0]
-		}
-		if e.seq+silentReports < a.seq {
-			delete(a.flows, key)
-			continue
 		}
 		e.rate, e.out, e.held = e.cost/h, e.served/h, e.limited
 		e.cost, e.served, e.limited = 0, 0, false

@@ -2,6 +2,7 @@ package round
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -36,10 +37,11 @@ type Round struct {
 	config *Config
 	agents map[string]*agent
 	flows  map[Flow]*flow
-	order  []*flow          // in the order in which they appeared
-	trims  map[string]*trim // by pool
-	span   time.Duration    // of the reports of this round; 0 = none
-	last   time.Time        // last round that had new reports
+	order  []*flow           // in the order in which they appeared
+	trims  map[string]*trim  // by pool
+	quotas map[string][]Flow // the flows that have one, by pool, in order
+	span   time.Duration     // of the reports of this round; 0 = none
+	last   time.Time         // last round that had new reports
 	solver solver
 }
 
@@ -54,7 +56,7 @@ func New(p Params) *Round {
 // Configure puts another configuration in force from the next round on. What is
 // known of demands is kept.
 func (r *Round) Configure(c *Config) {
-	r.config = c
+	r.config, r.quotas = c, c.quotasByPool()
 	for key, f := range r.flows {
 		if c.resolve(key) != key {
 			delete(r.flows, key)
@@ -114,15 +116,16 @@ func (r *Round) gather(now time.Time) (span time.Duration) {
 	for _, f := range r.order {
 		f.sample, f.out, f.queued, f.held = 0, 0, 0, false
 	}
-	for name, a := range r.agents {
+	for _, name := range slices.Sorted(maps.Keys(r.agents)) {
+		a := r.agents[name]
 		if now.Sub(a.heard) > r.params.Membership {
 			delete(r.agents, name)
 			continue
 		}
 		span = max(span, a.span)
 		a.turn()
-		for key, e := range a.flows {
-			if key = r.config.resolve(key); e.rate > 0 || e.waiting > 0 || r.flows[key] != nil {
+		for _, e := range a.order {
+			if key := r.config.resolve(e.key); e.rate > 0 || e.waiting > 0 || r.flows[key] != nil {
 				r.flow(now, key).add(e)
 			}
 		}
@@ -156,30 +159,21 @@ func (r *Round) share() *Outcome {
 		f.terms = r.config.terms(f.key)
 		byPool[f.key.Pool] = append(byPool[f.key.Pool], f)
 	}
-	quotas := r.quotas()
 	for i := range r.config.Pools {
 		p := &r.config.Pools[i]
-		out.Pools = append(out.Pools, r.pool(p, byPool[p.Name], quotas[p.Name], out))
+		out.Pools = append(out.Pools, r.pool(p, byPool[p.Name], r.quotas[p.Name], out))
 	}
 	slices.SortFunc(out.Flows, func(a, b FlowShare) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Tenant, b.Tenant))
 	})
-	for _, a := range r.agents {
+	for _, name := range slices.Sorted(maps.Keys(r.agents)) {
+		a := r.agents[name]
 		out.Members = append(out.Members, a.replicas...)
 		out.Delay = max(out.Delay, a.delay)
 	}
 	slices.SortFunc(out.Members, func(a, b Replica) int { return cmp.Compare(a.Name, b.Name) })
 	out.Members = slices.CompactFunc(out.Members, func(a, b Replica) bool { return a.Name == b.Name })
 	return out
-}
-
-// quotas groups the flows that have a quota by pool.
-func (r *Round) quotas() map[string][]Flow {
-	grouped := make(map[string][]Flow, len(r.config.Pools))
-	for key := range r.config.Quotas {
-		grouped[key.Pool] = append(grouped[key.Pool], key)
-	}
-	return grouped
 }
 
 // pool shares one pool among its active flows and adds the leases of idle flows

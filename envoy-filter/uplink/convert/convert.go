@@ -1,4 +1,13 @@
-package uplink
+// Package convert turns the link's frames into the engine's structures and back.
+//
+// The link's types have the field names of the engine's, but live in a module
+// that knows no engine. Structs whose fields are the same types in the same
+// order convert at no cost; the compiler checks that they still do. Names of
+// enumerations are looked up, and one that this build does not know is an error.
+//
+// The simulator uses the same functions, so that what it plays passes through
+// what ships.
+package convert
 
 import (
 	"fmt"
@@ -6,10 +15,6 @@ import (
 	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/proto/link"
 )
-
-// The link's types have the field names of the engine's, but live in a module
-// that knows no engine. Structs whose fields are the same types in the same
-// order convert at no cost; the compiler checks that they still do.
 
 var laws = map[link.Law]limiter.Law{
 	"": limiter.VariableStructure, link.VariableStructure: limiter.VariableStructure,
@@ -24,12 +29,12 @@ var losses = map[link.OnLoss]limiter.OnLoss{
 	"": limiter.Freeze, link.Freeze: limiter.Freeze, link.SafeRate: limiter.SafeRate, link.Open: limiter.Open,
 }
 
-// convert looks a name up and names the place of one that is unknown, which a
+// named looks a name up and names the place of one that is unknown, which a
 // newer agent may send.
-func convert[K ~string, V any](names map[K]V, place string, name K, err *error) V {
+func named[K ~string, V any](names map[K]V, place string, name K, err *error) V {
 	v, ok := names[name]
 	if !ok && *err == nil {
-		*err = fmt.Errorf("uplink: %s: %q is unknown to this filter", place, string(name))
+		*err = fmt.Errorf("convert: %s: %q is unknown to this filter", place, string(name))
 	}
 	return v
 }
@@ -43,7 +48,7 @@ func Config(c *link.Config) (*limiter.Config, error) {
 		place := "pool " + p.Name
 		out.Pools = append(out.Pools, limiter.Pool{
 			Name: p.Name, Capacity: p.Capacity, Queue: queue(place, p.Queue, &err),
-			OnLoss: convert(losses, place+".on_loss", p.OnLoss, &err), HardExpiry: p.HardExpiry,
+			OnLoss: named(losses, place+".on_loss", p.OnLoss, &err), HardExpiry: p.HardExpiry,
 		})
 	}
 	for _, t := range c.Tenants {
@@ -60,7 +65,7 @@ func tenant(t link.Tenant, err *error) limiter.Tenant {
 	for _, q := range t.Quotas {
 		out.Quotas = append(out.Quotas, limiter.Quota{
 			Pool: q.Pool, Guaranteed: q.Guaranteed, Max: q.Max,
-			Mode: convert(modes, "tenant "+t.Name+", quota "+q.Pool+".mode", q.Mode, err),
+			Mode: named(modes, "tenant "+t.Name+", quota "+q.Pool+".mode", q.Mode, err),
 		})
 	}
 	return out
@@ -69,7 +74,7 @@ func tenant(t link.Tenant, err *error) limiter.Tenant {
 func limit(place string, l link.Limit, err *error) limiter.Limit {
 	out := limiter.Limit{
 		Name: l.Name, PerTenant: l.PerTenant, Rate: l.Rate, Burst: l.Burst, Pools: l.Pools,
-		Queue: queue(place, l.Queue, err), Mode: convert(modes, place+".mode", l.Mode, err), Strict: l.Strict,
+		Queue: queue(place, l.Queue, err), Mode: named(modes, place+".mode", l.Mode, err), Strict: l.Strict,
 	}
 	if len(l.Overrides) > 0 {
 		out.Overrides = make(map[string]limiter.RateBurst, len(l.Overrides))
@@ -82,7 +87,7 @@ func limit(place string, l link.Limit, err *error) limiter.Limit {
 
 func queue(place string, q link.Queue, err *error) limiter.Queue {
 	return limiter.Queue{
-		Law:         convert(laws, place+".queue.law", q.Law, err),
+		Law:         named(laws, place+".queue.law", q.Law, err),
 		DelayTarget: q.DelayTarget, MaxWait: q.MaxWait, MaxRequests: q.MaxRequests,
 	}
 }
@@ -118,8 +123,8 @@ func Sums(s *link.Sums) *limiter.Sums {
 	}
 }
 
-// claims converts claims into memory that is used again.
-func claims(c *limiter.Claims, out *link.Claims) {
+// Claims converts claims into out, whose memory is used again.
+func Claims(c *limiter.Claims, out *link.Claims) {
 	out.Flows, out.Keys = out.Flows[:0], out.Keys[:0]
 	for _, f := range c.Flows {
 		out.Flows = append(out.Flows, link.FlowClaim(f))
@@ -130,8 +135,8 @@ func claims(c *limiter.Claims, out *link.Claims) {
 	out.Withdrawn = c.Withdrawn
 }
 
-// report converts a report into memory that is used again.
-func report(r *limiter.Report, out *link.Report) {
+// Report converts a report into out, whose memory is used again.
+func Report(r *limiter.Report, out *link.Report) {
 	out.Interval, out.Flows = r.Interval, out.Flows[:0]
 	for _, f := range r.Flows {
 		out.Flows = append(out.Flows, link.FlowReport(f))

@@ -1,4 +1,15 @@
-package agent
+// Package reports turns what gateways report into what their agent tells the
+// coordinator. A filter sends deltas of cost at its own pace; the stream sends
+// rates per second at another. The deltas of a filter are added up until they are
+// taken, and divided by the time that they cover.
+//
+// # Invariants
+//
+//   - No cost is counted twice, none is lost while its filter lives.
+//   - A filter that has not spoken since the last time repeats its rates for a
+//     second, then it counts no more.
+//   - A parent and a child of a hot restart are one gateway.
+package reports
 
 import (
 	"cmp"
@@ -18,10 +29,21 @@ import (
 // would count as idle.
 const fresh = time.Second
 
-// reports turns the filters' deltas into rates per second.
-type reports struct {
+// Process is one life of a gateway.
+type Process struct {
+	Gateway    string
+	Generation uint64
+}
+
+func (p Process) compare(q Process) int {
+	return cmp.Or(cmp.Compare(p.Gateway, q.Gateway), cmp.Compare(p.Generation, q.Generation))
+}
+
+// Reports are those of one agent's gateways. Safe for concurrent use; now is any
+// time that does not run back.
+type Reports struct {
 	mu   sync.Mutex
-	from map[process]*reporter
+	from map[Process]*reporter
 }
 
 // reporter is one filter process.
@@ -34,11 +56,12 @@ type reporter struct {
 
 type flow struct{ tenant, pool string }
 
-func newReports() *reports { return &reports{from: map[process]*reporter{}} }
+// New returns reports of nobody.
+func New() *Reports { return &Reports{from: map[Process]*reporter{}} }
 
-// add takes in a filter's report. One that covers no time (a filter's first)
+// Add takes in a filter's report. One that covers no time (a filter's first)
 // has nothing to divide by and is left out.
-func (r *reports) add(now time.Duration, p process, m *link.Report) {
+func (r *Reports) Add(now time.Duration, p Process, m *link.Report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	from := r.from[p]
@@ -82,9 +105,9 @@ func quicker[T float64 | time.Duration](a, b T) T {
 	return min(a, b)
 }
 
-// take returns the rates of all gateways that reported lately, by tenant, pool
+// Take returns the rates of all gateways that reported lately, by tenant, pool
 // and gateway. A parent and a child of a hot restart are one gateway.
-func (r *reports) take(now time.Duration) []*controlv1.FlowReport {
+func (r *Reports) Take(now time.Duration) []*controlv1.FlowReport {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	type place struct {
@@ -92,14 +115,15 @@ func (r *reports) take(now time.Duration) []*controlv1.FlowReport {
 		gateway string
 	}
 	sum := map[place]*controlv1.FlowReport{}
-	for p, from := range r.from {
+	for _, p := range slices.SortedFunc(maps.Keys(r.from), Process.compare) {
+		from := r.from[p]
 		if now-from.at > fresh {
 			delete(r.from, p)
 			continue
 		}
-		from.settle(p.name)
+		from.settle(p.Gateway)
 		for id, f := range from.rates {
-			at := place{id, p.name}
+			at := place{id, p.Gateway}
 			if have := sum[at]; have != nil {
 				f = together(have, f)
 			}
