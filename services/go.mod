@@ -2,7 +2,10 @@ module github.com/titrate/titrate/services
 
 go 1.26.0
 
-require github.com/titrate/titrate/control v0.0.0
+require (
+	github.com/titrate/titrate/control v0.0.0
+	github.com/titrate/titrate/envoy-filter v0.0.0
+)
 
 require (
 	buf.build/go/protovalidate v1.4.0
@@ -119,3 +122,5 @@ require (
 replace github.com/titrate/titrate/control => ../control
 
 replace github.com/titrate/titrate/proto => ../proto
+
+replace github.com/titrate/titrate/envoy-filter => ../envoy-filter

@@ -7,7 +7,7 @@
 // and period P, with the latest state of all keys that are contended here, split
 // over as many datagrams of at most [MaxPacket] bytes as it needs. State, not
 // events: what is lost is in the next packet again. Without claims an agent
-// speaks every idlePeriods·P, and every packet promises when the next is due.
+// speaks every pace.Idle·P, and every packet promises when the next is due.
 //
 // A fresh announcement of a gateway is sent at once (see [Mesh.Poke]), so that
 // it takes one gossip delay and one period to reach another gateway, not two.

@@ -12,14 +12,10 @@ import (
 
 	"github.com/hashicorp/memberlist"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/mesh/pace"
 )
 
 const (
-	// idlePeriods is how many periods lie between two packets without claims.
-	idlePeriods = 10
-	// hangover is how long the fast pace goes on after the last claim, so that
-	// the slower promise is heard before it is needed.
-	hangover = time.Second
 	// keepFailed is how long a peer that memberlist gave up is still sent to.
 	keepFailed = 5 * time.Minute
 	// rejoinEvery is the pause between two attempts to join.
@@ -60,9 +56,9 @@ type Mesh struct {
 	list  *memberlist.Memberlist
 	poke  chan struct{}
 
-	mu     sync.Mutex
-	peers  map[string]*peer
-	active time.Duration // when a claim was last seen, +hangover
+	mu    sync.Mutex
+	peers map[string]*peer
+	pace  pace.Pace
 
 	malformed atomic.Uint64
 	stale     atomic.Uint64
@@ -79,7 +75,7 @@ type peer struct {
 	lastSeq     uint64        // latest heard from it, and when
 	lastAt      time.Duration
 	seq         uint64 // latest sent to it
-	delays      delays
+	delays      pace.Delay
 }
 
 // Open opens the port. Run starts the work.
@@ -97,7 +93,7 @@ func Open(o Options, state State) (*Mesh, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Mesh{o: o, state: state, wire: wire, poke: make(chan struct{}, 1), peers: map[string]*peer{}}
+	m := &Mesh{o: o, state: state, wire: wire, poke: make(chan struct{}, 1), peers: map[string]*peer{}, pace: pace.Pace{Period: o.Period}}
 	c, err := m.config(logger)
 	if err == nil {
 		m.list, err = memberlist.Create(c)

@@ -260,27 +260,6 @@ func TestHeaderFits(t *testing.T) {
 	}
 }
 
-func TestDelays(t *testing.T) {
-	var d delays
-	d.send(1, 100*time.Millisecond)
-	d.ack(1, 20*time.Millisecond, 160*time.Millisecond)
-	if d.delay != 20*time.Millisecond {
-		t.Errorf("(160−100−20)/2 is %v", d.delay)
-	}
-	d.ack(0, 0, time.Hour)  // never sent
-	d.ack(65, 0, time.Hour) // long overwritten
-	if d.delay != 20*time.Millisecond {
-		t.Errorf("unknown acknowledgements count: %v", d.delay)
-	}
-	for i := range uint64(200) {
-		d.send(2+i, 0)
-		d.ack(2+i, 0, 2*time.Millisecond)
-	}
-	if d.delay > 2*time.Millisecond {
-		t.Errorf("a peak never decays: %v", d.delay)
-	}
-}
-
 // FuzzReceive: no packet panics, or makes the tally say what nobody can mean.
 func FuzzReceive(f *testing.F) {
 	seed, err := proto.Marshal(&gossipv1.Packet{Agent: "x", Incarnation: 1, Seq: 1, PromiseMs: 50, Ack: &gossipv1.Ack{Incarnation: 9, Seq: 3},

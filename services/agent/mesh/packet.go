@@ -1,8 +1,6 @@
 package mesh
 
 import (
-	"time"
-
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"google.golang.org/protobuf/proto"
 )
@@ -77,34 +75,4 @@ func (s *splitter) flush() {
 		s.bodies = append(s.bodies, body)
 	}
 	s.packet, s.size = &gossipv1.Packet{}, 0
-}
-
-// delays estimates the one-way delay to one peer: a peak with slow decay.
-type delays struct {
-	sent  [64]stamp // by sequence
-	delay time.Duration
-	known bool
-}
-
-type stamp struct {
-	seq uint64
-	at  time.Duration
-}
-
-func (d *delays) send(seq uint64, now time.Duration) {
-	d.sent[seq%uint64(len(d.sent))] = stamp{seq, now}
-}
-
-// ack takes in that seq was heard and held for so long before the answer left.
-func (d *delays) ack(seq uint64, held, now time.Duration) {
-	s := d.sent[seq%uint64(len(d.sent))]
-	if s.seq != seq || seq == 0 {
-		return
-	}
-	sample := max(now-s.at-held, 0) / 2
-	if sample >= d.delay || !d.known {
-		d.delay, d.known = sample, true
-		return
-	}
-	d.delay -= (d.delay - sample) / 16
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/mesh/pace"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -19,7 +20,6 @@ func (m *Mesh) Run(ctx context.Context) error {
 	joining.Go(func() { m.join(ctx) })
 	tick := time.NewTicker(m.o.Period)
 	defer tick.Stop()
-	var sent, sentAll time.Duration
 	for {
 		poked := false
 		select {
@@ -30,39 +30,25 @@ func (m *Mesh) Run(ctx context.Context) error {
 			poked = true
 		}
 		now := m.now()
-		if poked && now-sent < m.o.Period/2 {
-			continue // the tick takes it along
-		}
-		all := now-sentAll >= idlePeriods*m.o.Period-m.o.Period/2
-		if m.round(now, all, false) {
-			sent = now
-		}
-		if all {
-			sentAll = now
+		m.mu.Lock()
+		due, all := m.pace.Due(now, poked)
+		m.mu.Unlock()
+		if due {
+			m.round(now, all, false)
 		}
 	}
 }
 
 // round sends the state to all peers that are alive, and with all to the failed
 // ones as well. Without claims anywhere and without all it sends nothing.
-func (m *Mesh) round(now time.Duration, all, leaving bool) bool {
+func (m *Mesh) round(now time.Duration, all, leaving bool) {
 	replicas := m.state.Outgoing(now)
-	claims := false
-	for _, r := range replicas {
-		claims = claims || len(r.GetFlows())+len(r.GetKeys()) > 0
-	}
-	promise := m.o.Period
-	if !claims {
-		promise *= idlePeriods
-	}
 	m.state.SetDelay(m.Delay())
 	m.mu.Lock()
-	if claims {
-		m.active = now + hangover
-	}
-	if now >= m.active && !all {
+	promise, ok := m.pace.Speak(now, claims(replicas), all)
+	if !ok {
 		m.mu.Unlock()
-		return false
+		return
 	}
 	outbox := m.address(now, split(replicas, MaxPacket-overhead-len(m.o.Name)), promise, all, leaving)
 	m.mu.Unlock()
@@ -71,7 +57,16 @@ func (m *Mesh) round(now time.Duration, all, leaving bool) bool {
 			m.o.Log.Debug("packet not sent", "agent", l.to.Name, "error", err)
 		}
 	}
-	return true
+}
+
+// claims tells that replicas claim anything.
+func claims(replicas []*gossipv1.Replica) bool {
+	for _, r := range replicas {
+		if len(r.GetFlows())+len(r.GetKeys()) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // letter is a packet with its addressee.
@@ -105,7 +100,7 @@ func (m *Mesh) address(now time.Duration, bodies [][]byte, promise time.Duration
 // packet, since encoded messages merge by concatenation.
 func (m *Mesh) header(now time.Duration, p *peer, promise time.Duration, leaving bool) []byte {
 	p.seq++
-	p.delays.send(p.seq, now)
+	p.delays.Sent(p.seq, now)
 	h := &gossipv1.Packet{Agent: m.o.Name, Incarnation: m.o.Incarnation, Seq: p.seq,
 		PromiseMs: uint32(promise.Milliseconds()), Leaving: leaving}
 	if p.lastSeq > 0 {
@@ -153,19 +148,17 @@ func (m *Mesh) note(now time.Duration, p *gossipv1.Packet) bool {
 	case p.GetIncarnation() < from.incarnation:
 		return false
 	case p.GetIncarnation() > from.incarnation:
-		from.incarnation, from.lastSeq, from.delays = p.GetIncarnation(), 0, delays{}
+		from.incarnation, from.lastSeq, from.delays = p.GetIncarnation(), 0, pace.Delay{}
 	}
 	from.heard = now
 	if p.GetSeq() > from.lastSeq {
 		from.lastSeq, from.lastAt, from.left = p.GetSeq(), now, p.GetLeaving()
 	}
 	if a := p.GetAck(); a.GetIncarnation() == m.o.Incarnation {
-		from.delays.ack(a.GetSeq(), time.Duration(a.GetHeldUs())*time.Microsecond, now)
+		from.delays.Acknowledged(a.GetSeq(), time.Duration(a.GetHeldUs())*time.Microsecond, now)
 	}
-	for _, r := range p.GetReplicas() {
-		if len(r.GetFlows())+len(r.GetKeys()) > 0 {
-			m.active = now + hangover
-		}
+	if claims(p.GetReplicas()) {
+		m.pace.Claims(now)
 	}
 	return true
 }
@@ -174,8 +167,8 @@ func (m *Mesh) note(now time.Duration, p *gossipv1.Packet) bool {
 func (m *Mesh) delay(now time.Duration) time.Duration {
 	var d time.Duration
 	for _, p := range m.peers {
-		if p.heard > 0 && now-p.heard < 3*idlePeriods*m.o.Period {
-			d = max(d, p.delays.delay)
+		if p.heard > 0 && now-p.heard < 3*pace.Idle*m.o.Period {
+			d = max(d, p.delays.Value())
 		}
 	}
 	return d
@@ -215,7 +208,7 @@ func (m *Mesh) missing() []string {
 	now := m.now()
 	for _, p := range m.peers {
 		alone = alone && !p.alive
-		if silent := now-p.heard > 3*idlePeriods*m.o.Period; !p.left && (silent || !p.alive) {
+		if silent := now-p.heard > 3*pace.Idle*m.o.Period; !p.left && (silent || !p.alive) {
 			out = append(out, p.node.Address())
 		}
 	}

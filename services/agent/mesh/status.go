@@ -31,7 +31,7 @@ func (m *Mesh) Peers() []PeerStatus {
 	now := m.now()
 	out := make([]PeerStatus, 0, len(m.peers))
 	for name, p := range m.peers {
-		s := PeerStatus{Name: name, Address: p.node.Address(), Alive: p.alive, Age: -1, Delay: p.delays.delay}
+		s := PeerStatus{Name: name, Address: p.node.Address(), Alive: p.alive, Age: -1, Delay: p.delays.Value()}
 		if p.heard > 0 {
 			s.Age = now - p.heard
 		}

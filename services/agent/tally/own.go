@@ -1,6 +1,8 @@
 package tally
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/titrate/titrate/control/claims"
@@ -24,7 +26,7 @@ type own struct {
 	presence presence
 	since    time.Duration // of the presence
 	seq      uint64
-	keys     map[uint64]*announced
+	keys     book[*announced]
 }
 
 // announced is the latest that a replica said of a key.
@@ -46,7 +48,7 @@ func (t *Tally) Join(now time.Duration, name string, generation uint64, weight f
 	id := process{name, generation}
 	o := t.own[id]
 	if o == nil {
-		o = &own{process: id, id: t.id(name), seq: t.o.Incarnation + uint64(now), keys: map[uint64]*announced{}}
+		o = &own{process: id, id: t.id(name), seq: t.o.Incarnation + uint64(now), keys: newBook[*announced]()}
 		t.own[id] = o
 		t.renew(now, o.id, generation)
 	}
@@ -110,14 +112,14 @@ func (t *Tally) Announce(now time.Duration, name string, generation uint64, c *l
 }
 
 func (t *Tally) announce(now time.Duration, o *own, k uint64, a announced) {
-	was := o.keys[k]
+	was := o.keys.get(k)
 	switch {
-	case was == nil && len(o.keys) >= t.o.MaxKeys:
+	case was == nil && o.keys.len() >= t.o.MaxKeys:
 		t.refused++
 		return
 	case was == nil:
 		was = &announced{}
-		o.keys[k] = was
+		o.keys.put(k, was)
 	case was.withdrawn && a.admitted < was.admitted:
 		a.before = was.before + was.admitted
 	default:
@@ -129,7 +131,7 @@ func (t *Tally) announce(now time.Duration, o *own, k uint64, a announced) {
 }
 
 func (t *Tally) withdraw(now time.Duration, o *own, k uint64) {
-	a := o.keys[k]
+	a := o.keys.get(k)
 	if a == nil || a.withdrawn {
 		return
 	}
@@ -161,14 +163,24 @@ func (o *own) gone(now, t2 time.Duration) bool {
 // withdrawn long ago.
 func (t *Tally) sweep(now time.Duration, o *own) {
 	o.seq++
-	for k, a := range o.keys {
-		switch {
-		case a.withdrawn && now-a.at > forgetOwn:
-			delete(o.keys, k)
-		case !a.withdrawn && o.presence == connected && now-a.at > unlisted:
+	o.keys.prune(func(k uint64, a *announced) bool {
+		if !a.withdrawn && o.presence == connected && now-a.at > unlisted {
 			t.withdraw(now, o, k)
 		}
+		return a.withdrawn && now-a.at > forgetOwn
+	})
+}
+
+// locals are the local replicas by name and generation.
+func (t *Tally) locals() []*own {
+	out := make([]*own, 0, len(t.own))
+	for _, o := range t.own {
+		out = append(out, o)
 	}
+	slices.SortFunc(out, func(a, b *own) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.generation, b.generation))
+	})
+	return out
 }
 
 // Outgoing is the state of the local replicas as it is to be gossiped now. Lost
@@ -177,7 +189,7 @@ func (t *Tally) Outgoing(now time.Duration) []*gossipv1.Replica {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := make([]*gossipv1.Replica, 0, len(t.own))
-	for _, o := range t.own {
+	for _, o := range t.locals() {
 		if o.presence == lost || o.gone(now, t.o.T2) {
 			continue
 		}
@@ -193,7 +205,8 @@ func (t *Tally) Outgoing(now time.Duration) []*gossipv1.Replica {
 }
 
 func (o *own) gossip(now time.Duration, r *gossipv1.Replica) {
-	for k, a := range o.keys {
+	for i, k := range o.keys.keys {
+		a := o.keys.values[i]
 		if a.withdrawn && now-a.at > Linger {
 			continue
 		}

@@ -1,7 +1,9 @@
 package tally
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/titrate/titrate/control/claims"
@@ -101,7 +103,8 @@ func weight(w float64) float64 {
 // silent for T2 while the rest is heard and the coordinator does not count them.
 func (t *Tally) dropPeers(now time.Duration) {
 	leased := t.leases(now)
-	for name, p := range t.peers {
+	for _, name := range slices.Sorted(maps.Keys(t.peers)) {
+		p := t.peers[name]
 		silent := now - t.lastSign(p)
 		switch {
 		case p.drained && silent > forgetOwn:

@@ -50,6 +50,7 @@ func (t *Tally) reach(now time.Duration) {
 		candidates = union(t.members, candidates)
 	}
 	candidates = t.withLocal(candidates)
+	slices.SortFunc(candidates, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
 	var heard, total float64
 	for _, m := range candidates {
 		total += m.Weight
@@ -65,7 +66,6 @@ func (t *Tally) reach(now time.Duration) {
 			t.regained = now
 		}
 	}
-	slices.SortFunc(candidates, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
 	t.members = candidates
 }
 
@@ -105,15 +105,15 @@ func (t *Tally) withLocal(members []Member) []Member {
 		}
 		out = append(out, m)
 	}
-	for id, o := range t.own {
-		i := slices.IndexFunc(out, func(m Member) bool { return m.Name == id.name })
+	for _, o := range t.locals() {
+		i := slices.IndexFunc(out, func(m Member) bool { return m.Name == o.name })
 		switch {
 		case o.presence == drained:
-			if i >= 0 && !t.isLocal(id.name) {
+			if i >= 0 && !t.isLocal(o.name) {
 				out = slices.Delete(out, i, i+1)
 			}
 		case i < 0:
-			out = append(out, Member{id.name, o.weight})
+			out = append(out, Member{o.name, o.weight})
 		default:
 			out[i].Weight = o.weight
 		}

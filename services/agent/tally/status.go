@@ -36,7 +36,7 @@ func (t *Tally) Status(now time.Duration) Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reach(now)
-	s := Status{Isolation: t.isolation(now), Lag: t.lag(), Keys: len(t.keys), Refused: t.refused, Conflicts: t.conflicts}
+	s := Status{Isolation: t.isolation(now), Lag: t.lag(), Keys: t.keys.len(), Refused: t.refused, Conflicts: t.conflicts}
 	for _, m := range t.members {
 		s.TotalWeight += m.Weight
 	}

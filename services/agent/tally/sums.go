@@ -16,7 +16,8 @@ func (t *Tally) Sums(now time.Duration, name string) *link.Sums {
 	s := t.header(now, name)
 	except := t.id(name)
 	s.Absent = t.table.Sums(0, except, now.Seconds()).Absent
-	for k, info := range t.keys {
+	for i, k := range t.keys.keys {
+		info := t.keys.values[i]
 		sum := t.table.Sums(k, except, now.Seconds())
 		if sum.Claims == 0 && now-info.touched > unlisted {
 			sum.Spent = 0 // refilled long ago, and nobody is left to say so
@@ -42,7 +43,7 @@ func uses(s claims.Sums) bool { return s.Claims > 0 || s.Active > 0 || s.Spent >
 func (t *Tally) claimedBy(name string, k uint64) bool {
 	for id, o := range t.own {
 		if id.name == name {
-			if a := o.keys[k]; a != nil && !a.withdrawn {
+			if a := o.keys.get(k); a != nil && !a.withdrawn {
 				return true
 			}
 		}

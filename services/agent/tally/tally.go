@@ -56,7 +56,7 @@ type Tally struct {
 	last  claims.Peer
 	own   map[process]*own
 	peers map[string]*peer
-	keys  map[uint64]*key
+	keys  book[*key]
 	delay time.Duration // τ_max of the gossip
 	swept time.Duration
 
@@ -96,7 +96,7 @@ func New(o Options) *Tally {
 		ids:       map[string]claims.Peer{},
 		own:       map[process]*own{},
 		peers:     map[string]*peer{},
-		keys:      map[uint64]*key{},
+		keys:      newBook[*key](),
 		isReached: true,
 	}
 }
@@ -123,10 +123,10 @@ func (t *Tally) apply(id claims.Peer, now time.Duration, flow bool, r claims.Rec
 		t.refused++
 		return
 	}
-	k := t.keys[r.Key]
+	k := t.keys.get(r.Key)
 	if k == nil {
 		k = &key{flow: flow}
-		t.keys[r.Key] = k
+		t.keys.put(r.Key, k)
 	}
 	if outcome == claims.Applied {
 		k.touched = now
@@ -155,8 +155,8 @@ func (t *Tally) lag() time.Duration {
 func (t *Tally) Contended(now time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for k, v := range t.keys {
-		if now-v.touched > unlisted {
+	for i, k := range t.keys.keys {
+		if now-t.keys.values[i].touched > unlisted {
 			continue
 		}
 		if uses(t.table.Sums(k, 0, now.Seconds())) {
@@ -176,19 +176,20 @@ func (t *Tally) Sweep(now time.Duration) {
 	}
 	t.swept = now
 	t.dropPeers(now)
-	for k, v := range t.keys {
+	t.keys.prune(func(k uint64, v *key) bool {
 		s := t.table.Sums(k, 0, now.Seconds())
 		switch {
 		case s.Epoch == 0: // the table made room
-			delete(t.keys, k)
+			return true
 		case now-v.touched >= forgetKey && s.Claims == 0 && s.Active == 0:
 			t.table.Evict(k)
-			delete(t.keys, k)
+			return true
 		}
-	}
-	for id, o := range t.own {
+		return false
+	})
+	for _, o := range t.locals() {
 		if o.gone(now, t.o.T2) {
-			delete(t.own, id)
+			delete(t.own, o.process)
 			continue
 		}
 		t.sweep(now, o)

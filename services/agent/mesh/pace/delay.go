@@ -1,0 +1,43 @@
+package pace
+
+import "time"
+
+// Delay estimates the one-way delay to one peer: half a round trip, as a peak with
+// slow decay. The zero value knows nothing.
+type Delay struct {
+	sent  [64]stamp // by sequence
+	delay time.Duration
+	known bool
+}
+
+type stamp struct {
+	seq uint64
+	at  time.Duration
+}
+
+// Sent notes that the packet seq ≥ 1 left.
+func (d *Delay) Sent(seq uint64, now time.Duration) {
+	d.sent[seq%uint64(len(d.sent))] = stamp{seq, now}
+}
+
+// Acknowledged takes in that seq was heard and held for so long before the answer
+// left; unknown and long gone ones count for nothing.
+func (d *Delay) Acknowledged(seq uint64, held, now time.Duration) {
+	s := d.sent[seq%uint64(len(d.sent))]
+	if s.seq != seq || seq == 0 {
+		return
+	}
+	d.Sample(max(now-s.at-held, 0) / 2)
+}
+
+// Sample takes in one measurement.
+func (d *Delay) Sample(sample time.Duration) {
+	if sample >= d.delay || !d.known {
+		d.delay, d.known = sample, true
+		return
+	}
+	d.delay -= (d.delay - sample) / 16
+}
+
+// Value is the delay in force, 0 while nothing is known.
+func (d *Delay) Value() time.Duration { return d.delay }

@@ -1,0 +1,62 @@
+package pace
+
+import (
+	"testing"
+	"time"
+)
+
+func TestDelays(t *testing.T) {
+	var d Delay
+	d.Sent(1, 100*time.Millisecond)
+	d.Acknowledged(1, 20*time.Millisecond, 160*time.Millisecond)
+	if d.delay != 20*time.Millisecond {
+		t.Errorf("(160−100−20)/2 is %v", d.delay)
+	}
+	d.Acknowledged(0, 0, time.Hour)  // never sent
+	d.Acknowledged(65, 0, time.Hour) // long overwritten
+	if d.delay != 20*time.Millisecond {
+		t.Errorf("unknown acknowledgements count: %v", d.delay)
+	}
+	for i := range uint64(200) {
+		d.Sent(2+i, 0)
+		d.Acknowledged(2+i, 0, 2*time.Millisecond)
+	}
+	if d.delay > 2*time.Millisecond {
+		t.Errorf("a peak never decays: %v", d.delay)
+	}
+}
+
+// A claim is told at once, then each period; without claims each tenth.
+func TestPace(t *testing.T) {
+	const ms = time.Millisecond
+	p := Pace{Period: 50 * ms}
+	count := func(from, to time.Duration, claims bool) (n, all int) {
+		for now := from; now < to; now += 50 * ms {
+			due, everybody := p.Due(now, false)
+			if _, ok := p.Speak(now, claims, everybody); due && ok {
+				n++
+				if everybody {
+					all++
+				}
+			}
+		}
+		return n, all
+	}
+	if n, all := count(time.Second, 11*time.Second, false); n != all || n < 19 || n > 21 {
+		t.Errorf("idle for 10 s: %d rounds, %d to all, want 20", n, all)
+	}
+	if n, all := count(11*time.Second, 21*time.Second, true); n != 200 || all < 19 || all > 21 {
+		t.Errorf("claims for 10 s: %d rounds, %d to all, want 200 and 20", n, all)
+	}
+	if n, _ := count(21*time.Second, 22*time.Second, false); n != 19 && n != 20 {
+		t.Errorf("in the hangover: %d rounds, want one each period", n)
+	}
+	p = Pace{Period: 50 * ms}
+	p.Speak(time.Second, true, false)
+	if due, _ := p.Due(time.Second+24*ms, true); due {
+		t.Error("poked within half a period: spoke at once")
+	}
+	if due, _ := p.Due(time.Second+25*ms, true); !due {
+		t.Error("poked half a period after the last: waits for the tick")
+	}
+}
