@@ -111,7 +111,7 @@ type FlowReport struct {
 	// Limited: the tenant stage queued beyond the delay target, marked or
 	// rejected. A short pacing wait does not count.
 	Limited bool
-	// What the upstream has finished, in Fastest seconds at the quickest, and
-	// the cost that it works on now. Who sees its answers fills them in.
-	Completed, InFlight, Fastest float64
+	// Of an adaptive pool, see Flight: what the upstream has finished, the
+	// cost·seconds that this took, what it turned away, and what it has now.
+	Completed, Residence, Shed, InFlight float64
 }

@@ -102,7 +102,7 @@ func codeFlowReport(c *coder, f *FlowReport) {
 	c.str("flows.pool", &f.Pool)
 	c.f64s("flows", &f.Demand, &f.Served, &f.Waiting, &f.Marked, &f.Rejected, &f.ClientRejected, &f.Shadowed)
 	c.boolean("flows.limited", &f.Limited)
-	c.f64s("flows", &f.Completed, &f.InFlight, &f.Fastest)
+	c.f64s("flows", &f.Completed, &f.Residence, &f.Shed, &f.InFlight)
 }
 
 // decode reads one whole payload.

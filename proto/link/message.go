@@ -168,10 +168,10 @@ type FlowReport struct {
 	Marked, Rejected, ClientRejected, Shadowed float64
 	// Limited tells that the tenant stage queued, marked or rejected.
 	Limited bool
-	// Of an adaptive pool: Completed cost was finished by the upstream, in
-	// Fastest seconds at the quickest (0: nothing was); InFlight is the cost at
-	// the upstream now, not a delta.
-	Completed, InFlight, Fastest float64
+	// Of an adaptive pool: Completed cost was finished by the upstream, and spent
+	// Residence cost·seconds there; Shed was turned away by it. InFlight is the
+	// cost at the upstream now, not a delta.
+	Completed, Residence, Shed, InFlight float64
 }
 
 func (*Hello) kind() kind     { return kindHello }

@@ -18,8 +18,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
-
 	"github.com/titrate/titrate/proto/link"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 )
@@ -93,16 +91,9 @@ func merge(a, b link.FlowReport) link.FlowReport {
 	b.Shadowed += a.Shadowed
 	b.Limited = b.Limited || a.Limited
 	b.Completed += a.Completed
-	b.Fastest = quicker(a.Fastest, b.Fastest)
+	b.Residence += a.Residence
+	b.Shed += a.Shed
 	return b
-}
-
-// quicker is the lesser of two times, where 0 is none.
-func quicker[T float64 | time.Duration](a, b T) T {
-	if a == 0 || b == 0 {
-		return max(a, b)
-	}
-	return min(a, b)
 }
 
 // Take returns the rates of all gateways that reported lately, by tenant, pool
@@ -147,8 +138,8 @@ func (f *reporter) settle(gateway string) {
 			Demand: d.Demand / seconds, Served: d.Served / seconds, Waiting: d.Waiting,
 			Marked: d.Marked / seconds, Rejected: d.Rejected / seconds, Limited: d.Limited,
 			ClientRejected: d.ClientRejected / seconds,
-			Completed:      d.Completed / seconds, InFlight: d.InFlight,
-			Fastest: durationpb.New(time.Duration(d.Fastest * float64(time.Second)))}
+			Completed:      d.Completed / seconds, Residence: d.Residence / seconds, Shed: d.Shed / seconds,
+			InFlight: d.InFlight}
 	}
 	f.interval, f.deltas = 0, nil
 }
@@ -159,6 +150,6 @@ func together(a, b *controlv1.FlowReport) *controlv1.FlowReport {
 		Demand: a.Demand + b.Demand, Served: a.Served + b.Served, Waiting: a.Waiting + b.Waiting,
 		Marked: a.Marked + b.Marked, Rejected: a.Rejected + b.Rejected, Limited: a.Limited || b.Limited,
 		ClientRejected: a.ClientRejected + b.ClientRejected,
-		Completed:      a.Completed + b.Completed, InFlight: a.InFlight + b.InFlight,
-		Fastest: durationpb.New(quicker(a.Fastest.AsDuration(), b.Fastest.AsDuration()))}
+		Completed:      a.Completed + b.Completed, Residence: a.Residence + b.Residence, Shed: a.Shed + b.Shed,
+		InFlight: a.InFlight + b.InFlight}
 }

@@ -213,6 +213,7 @@ type Hello struct {
 	Epoch         int64                  `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`       // the highest epoch it has obeyed
 	Revision      int64                  `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"` // the configuration that it holds
 	Replicas      []*Replica             `protobuf:"bytes,5,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	Pools         []*PoolLease           `protobuf:"bytes,6,rep,name=pools,proto3" json:"pools,omitempty"` // of the last leases that it obeyed: where a new leader's estimates begin
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -278,6 +279,13 @@ func (x *Hello) GetRevision() int64 {
 func (x *Hello) GetReplicas() []*Replica {
 	if x != nil {
 		return x.Replicas
+	}
+	return nil
+}
+
+func (x *Hello) GetPools() []*PoolLease {
+	if x != nil {
+		return x.Pools
 	}
 	return nil
 }
@@ -427,7 +435,8 @@ type FlowReport struct {
 	ClientRejected float64                `protobuf:"fixed64,10,opt,name=client_rejected,json=clientRejected,proto3" json:"client_rejected,omitempty"` // requests per second, client stage
 	Completed      float64                `protobuf:"fixed64,11,opt,name=completed,proto3" json:"completed,omitempty"`                                 // cost per second that the upstream has finished, of an adaptive pool
 	InFlight       float64                `protobuf:"fixed64,12,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`                   // cost at the upstream now, of an adaptive pool
-	Fastest        *durationpb.Duration   `protobuf:"bytes,13,opt,name=fastest,proto3" json:"fastest,omitempty"`                                       // quickest answer of the upstream in the interval; 0 = none
+	Residence      float64                `protobuf:"fixed64,13,opt,name=residence,proto3" json:"residence,omitempty"`                                 // cost·seconds per second that the completed spent at the upstream
+	Shed           float64                `protobuf:"fixed64,14,opt,name=shed,proto3" json:"shed,omitempty"`                                           // cost per second that the upstream turned away (429, 502, 503, 504), not in completed
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -546,11 +555,18 @@ func (x *FlowReport) GetInFlight() float64 {
 	return 0
 }
 
-func (x *FlowReport) GetFastest() *durationpb.Duration {
+func (x *FlowReport) GetResidence() float64 {
 	if x != nil {
-		return x.Fastest
+		return x.Residence
 	}
-	return nil
+	return 0
+}
+
+func (x *FlowReport) GetShed() float64 {
+	if x != nil {
+		return x.Shed
+	}
+	return 0
 }
 
 type Ack struct {
@@ -869,6 +885,7 @@ type PoolLease struct {
 	Price         float64                `protobuf:"fixed64,2,opt,name=price,proto3" json:"price,omitempty"`
 	FairRate      float64                `protobuf:"fixed64,3,opt,name=fair_rate,json=fairRate,proto3" json:"fair_rate,omitempty"`
 	IdleShare     float64                `protobuf:"fixed64,4,opt,name=idle_share,json=idleShare,proto3" json:"idle_share,omitempty"` // for a flow without a lease of its own
+	Capacity      float64                `protobuf:"fixed64,5,opt,name=capacity,proto3" json:"capacity,omitempty"`                    // shared now, cost units per second: the estimate of an adaptive pool
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -931,6 +948,13 @@ func (x *PoolLease) GetIdleShare() float64 {
 	return 0
 }
 
+func (x *PoolLease) GetCapacity() float64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
 var File_titrate_control_v1alpha1_control_proto protoreflect.FileDescriptor
 
 const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
@@ -944,13 +968,14 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x0fConnectResponse\x12O\n" +
 	"\rconfiguration\x18\x01 \x01(\v2'.titrate.control.v1alpha1.ConfigurationH\x00R\rconfiguration\x12:\n" +
 	"\x06leases\x18\x02 \x01(\v2 .titrate.control.v1alpha1.LeasesH\x00R\x06leasesB\t\n" +
-	"\amessage\"\xa8\x01\n" +
+	"\amessage\"\xe3\x01\n" +
 	"\x05Hello\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x03R\x05epoch\x12\x1a\n" +
 	"\brevision\x18\x04 \x01(\x03R\brevision\x12=\n" +
-	"\breplicas\x18\x05 \x03(\v2!.titrate.control.v1alpha1.ReplicaR\breplicas\"5\n" +
+	"\breplicas\x18\x05 \x03(\v2!.titrate.control.v1alpha1.ReplicaR\breplicas\x129\n" +
+	"\x05pools\x18\x06 \x03(\v2#.titrate.control.v1alpha1.PoolLeaseR\x05pools\"5\n" +
 	"\aReplica\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x01R\x06weight\"\x8a\x02\n" +
@@ -959,7 +984,7 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\binterval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\binterval\x12:\n" +
 	"\x05flows\x18\x03 \x03(\v2$.titrate.control.v1alpha1.FlowReportR\x05flows\x12=\n" +
 	"\breplicas\x18\x04 \x03(\v2!.titrate.control.v1alpha1.ReplicaR\breplicas\x12<\n" +
-	"\fgossip_delay\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vgossipDelay\"\x83\x03\n" +
+	"\fgossip_delay\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vgossipDelay\"\x80\x03\n" +
 	"\n" +
 	"FlowReport\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
@@ -974,8 +999,9 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x0fclient_rejected\x18\n" +
 	" \x01(\x01R\x0eclientRejected\x12\x1c\n" +
 	"\tcompleted\x18\v \x01(\x01R\tcompleted\x12\x1b\n" +
-	"\tin_flight\x18\f \x01(\x01R\binFlight\x123\n" +
-	"\afastest\x18\r \x01(\v2\x19.google.protobuf.DurationR\afastest\"1\n" +
+	"\tin_flight\x18\f \x01(\x01R\binFlight\x12\x1c\n" +
+	"\tresidence\x18\r \x01(\x01R\tresidence\x12\x12\n" +
+	"\x04shed\x18\x0e \x01(\x01R\x04shed\"1\n" +
 	"\x03Ack\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\"\xd7\x01\n" +
@@ -1000,13 +1026,14 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x14\n" +
 	"\x05share\x18\x03 \x01(\x01R\x05share\x128\n" +
-	"\bbound_by\x18\x04 \x01(\x0e2\x1d.titrate.quota.v1alpha1.BoundR\aboundBy\"q\n" +
+	"\bbound_by\x18\x04 \x01(\x0e2\x1d.titrate.quota.v1alpha1.BoundR\aboundBy\"\x8d\x01\n" +
 	"\tPoolLease\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
 	"\x05price\x18\x02 \x01(\x01R\x05price\x12\x1b\n" +
 	"\tfair_rate\x18\x03 \x01(\x01R\bfairRate\x12\x1d\n" +
 	"\n" +
-	"idle_share\x18\x04 \x01(\x01R\tidleShare2t\n" +
+	"idle_share\x18\x04 \x01(\x01R\tidleShare\x12\x1a\n" +
+	"\bcapacity\x18\x05 \x01(\x01R\bcapacity2t\n" +
 	"\x0eControlService\x12b\n" +
 	"\aConnect\x12(.titrate.control.v1alpha1.ConnectRequest\x1a).titrate.control.v1alpha1.ConnectResponse(\x010\x01B\xf9\x01\n" +
 	"\x1ccom.titrate.control.v1alpha1B\fControlProtoP\x01ZIgithub.com/titrate/titrate/proto/titrate/control/v1alpha1;controlv1alpha1\xa2\x02\x03TCX\xaa\x02\x18Titrate.Control.V1alpha1\xca\x02\x18Titrate\\Control\\V1alpha1\xe2\x02$Titrate\\Control\\V1alpha1\\GPBMetadata\xea\x02\x1aTitrate::Control::V1alpha1b\x06proto3"
@@ -1047,11 +1074,11 @@ var file_titrate_control_v1alpha1_control_proto_depIdxs = []int32{
 	7,  // 3: titrate.control.v1alpha1.ConnectResponse.configuration:type_name -> titrate.control.v1alpha1.Configuration
 	8,  // 4: titrate.control.v1alpha1.ConnectResponse.leases:type_name -> titrate.control.v1alpha1.Leases
 	3,  // 5: titrate.control.v1alpha1.Hello.replicas:type_name -> titrate.control.v1alpha1.Replica
-	11, // 6: titrate.control.v1alpha1.Report.interval:type_name -> google.protobuf.Duration
-	5,  // 7: titrate.control.v1alpha1.Report.flows:type_name -> titrate.control.v1alpha1.FlowReport
-	3,  // 8: titrate.control.v1alpha1.Report.replicas:type_name -> titrate.control.v1alpha1.Replica
-	11, // 9: titrate.control.v1alpha1.Report.gossip_delay:type_name -> google.protobuf.Duration
-	11, // 10: titrate.control.v1alpha1.FlowReport.fastest:type_name -> google.protobuf.Duration
+	10, // 6: titrate.control.v1alpha1.Hello.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	11, // 7: titrate.control.v1alpha1.Report.interval:type_name -> google.protobuf.Duration
+	5,  // 8: titrate.control.v1alpha1.Report.flows:type_name -> titrate.control.v1alpha1.FlowReport
+	3,  // 9: titrate.control.v1alpha1.Report.replicas:type_name -> titrate.control.v1alpha1.Replica
+	11, // 10: titrate.control.v1alpha1.Report.gossip_delay:type_name -> google.protobuf.Duration
 	12, // 11: titrate.control.v1alpha1.Configuration.resources:type_name -> titrate.quota.v1alpha1.Resource
 	11, // 12: titrate.control.v1alpha1.Leases.soft_expiry:type_name -> google.protobuf.Duration
 	9,  // 13: titrate.control.v1alpha1.Leases.leases:type_name -> titrate.control.v1alpha1.Lease
