@@ -9,7 +9,7 @@ const maxSteps = 200
 // clear sets the pool's price so that its load meets its capacity while the
 // other prices stay, and updates the path prices of its tenants.
 func (m *Market) clear(p *offer, alpha float64) {
-	if p.closed || len(p.index) == 0 || math.IsInf(p.capacity, 1) {
+	if p.shut {
 		return
 	}
 	old := p.price
@@ -37,7 +37,7 @@ func (m *Market) load(p *offer, old, price, alpha float64) (load, slope float64)
 		if t.path <= p.cost[k]*old*(1+1e-15) { // nothing else on the path: no cancellation
 			q = p.cost[k] * price
 		}
-		x := t.want(q, alpha)
+		x := t.at(q, alpha)
 		load += p.cost[k] * x
 		if x > t.lo && x < t.hi {
 			slope += p.cost[k] * x * (p.cost[k] * price / q) / alpha

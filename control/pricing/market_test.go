@@ -64,7 +64,7 @@ func TestAlphaFairVectors(t *testing.T) {
 			t.Fatal(err)
 		}
 		prices, shares := make([]float64, len(in.Mu)), make([]float64, len(ds))
-		o := m.Solve(in.Mu, ds, in.Alpha, prices, shares)
+		o := m.Solve(in.Mu, ds, fairshare.Minimum, in.Alpha, prices, shares)
 		t.Logf("%s: %d cycles", v.ID, o.Cycles)
 		for i := range shares {
 			if math.Abs(shares[i]-want.X[i]) > v.Tol*math.Max(1, want.X[i]) {
@@ -113,7 +113,7 @@ func (p problem) solve(t *rapid.T) (prices, shares []float64) {
 		t.Fatal(err)
 	}
 	prices, shares = make([]float64, len(p.mu)), make([]float64, len(p.ds))
-	if o := m.Solve(p.mu, p.ds, p.alpha, prices, shares); !o.Converged {
+	if o := m.Solve(p.mu, p.ds, fairshare.Minimum, p.alpha, prices, shares); !o.Converged {
 		t.Fatalf("no convergence in %d cycles: %+v", o.Cycles, p)
 	}
 	return prices, shares
@@ -198,7 +198,7 @@ func TestOnePoolIsAFill(t *testing.T) {
 		}
 		prices, shares := p.solve(t)
 		direct := make([]float64, len(p.ds))
-		r := pricing.Pool(p.mu[0], p.ds, p.alpha, 0, make([]fairshare.Demand, len(p.ds)), direct)
+		r := pricing.Pool(p.mu[0], p.ds, fairshare.Minimum, p.alpha, 0, make([]fairshare.Demand, len(p.ds)), direct)
 		for i := range direct {
 			if math.Abs(direct[i]-shares[i]) > 1e-8*math.Max(1, shares[i]) {
 				t.Fatalf("x[%d] = %v by fill, %v by prices", i, direct[i], shares[i])
@@ -223,7 +223,7 @@ func TestLargeAlphaIsMaxMin(t *testing.T) {
 		t.Fatal(err)
 	}
 	prices, shares := make([]float64, 2), make([]float64, 3)
-	m.Solve([]float64{1, 1}, ds, 60, prices, shares)
+	m.Solve([]float64{1, 1}, ds, fairshare.Minimum, 60, prices, shares)
 	for i := range shares {
 		if math.Abs(shares[i]-0.5) > 0.01 {
 			t.Errorf("x[%d] = %v at α = 60, want about 0.5", i, shares[i])
@@ -245,7 +245,7 @@ func TestMarketBadNumbers(t *testing.T) {
 		for i := range ds {
 			ds[i] = fairshare.Demand{Weight: pick(), Guaranteed: pick(), Cap: pick()}
 		}
-		m.Solve(mu, ds, pick(), prices, shares)
+		m.Solve(mu, ds, fairshare.Minimum, pick(), prices, shares)
 		for _, v := range append(prices, shares...) {
 			if math.IsNaN(v) || v < 0 {
 				t.Fatalf("%v %+v: prices %v, shares %v", mu, ds, prices, shares)
@@ -262,29 +262,5 @@ func TestMaxMinPrice(t *testing.T) {
 		if got := pricing.MaxMin(f); got != want {
 			t.Errorf("MaxMin(%v) = %v, want %v", f, got, want)
 		}
-	}
-}
-
-func BenchmarkMarket(b *testing.B) {
-	const n, pools = 2000, 10
-	a, mu := make([][]float64, pools), make([]float64, pools)
-	ds := make([]fairshare.Demand, n)
-	for r := range a {
-		a[r], mu[r] = make([]float64, n), 1000
-	}
-	for i := range ds {
-		ds[i] = fairshare.Demand{Weight: float64(1 + i%7), Cap: float64(1 + i%13)}
-		a[i%pools][i], a[(i*7+3)%pools][i] = 1, 2
-	}
-	m, err := pricing.NewMarket(pools, n, dense(a))
-	if err != nil {
-		b.Fatal(err)
-	}
-	prices, shares := make([]float64, pools), make([]float64, n)
-	b.ReportAllocs()
-	for b.Loop() {
-		clear(prices)
-		o := m.Solve(mu, ds, 1, prices, shares)
-		b.ReportMetric(float64(o.Cycles), "cycles")
 	}
 }

@@ -5,12 +5,13 @@
 // Tenant i values a rate x by W·x^(1−α)/(1−α) (W·ln x at α = 1). Maximising
 // the sum within the capacities C_r gives every pool a price p_r ≥ 0, and
 //
-//	x_i = clip((W_i/q_i)^(1/α), lo_i, cap_i),   q_i = Σ_r a_ri·p_r
+//	x_i = clip((W_i/q_i)^(1/α), lo_i, cap_i),   q_i = Σ_r a_ri·p_r    MINIMUM
+//	x_i = min(lo_i + (W_i/q_i)^(1/α), cap_i)                          ADDITIVE
 //	p_r·(C_r − Σ a_ri·x_i) = 0                  (complementary slackness)
 //
 // α = 1 is proportional fairness, α → ∞ is max-min. On one pool of capacity μ
 // with cost c per request every α is a fill with weight (W/c)^(1/α) and
-// p = f^(−α): see [Pool]. Several pools are solved by exact prices in turn: see
+// p = f^(−α): see [Pool]. Several pools are solved by exact prices in turn and Newton steps for all: see
 // [Market]. [Published] is the paper's iteration, [Quote] its scale-free form. A
 // price is reported in either mode of sharing; for max-min it is 1/f: see
 // [MaxMin].
@@ -41,11 +42,11 @@ func MaxMin(f float64) float64 {
 }
 
 // Pool shares one pool α-fairly, exactly: a fill with the effective weights
-// W^(1/α). A tenant's Guaranteed is a floor. Shares go to shares (one per
-// tenant) and effective weights to scratch (same length, overwritten; may be
+// W^(1/α). A tenant's Guaranteed means what g says, as in [Market]: a floor, or a
+// base on top of which utility counts. Shares go to shares (one per tenant) and effective weights to scratch (same length, overwritten; may be
 // nil when α = 1); warm is the last round's FairRate. The result's Price is
 // f^(−α), in utility per unit of rate; its FairRate is f.
-func Pool(capacity float64, tenants []fairshare.Demand, alpha, warm float64, scratch []fairshare.Demand, shares []float64) fairshare.Result {
+func Pool(capacity float64, tenants []fairshare.Demand, g fairshare.Guarantee, alpha, warm float64, scratch []fairshare.Demand, shares []float64) fairshare.Result {
 	alpha = Exponent(alpha)
 	weighted := tenants
 	if alpha != 1 {
@@ -55,7 +56,7 @@ func Pool(capacity float64, tenants []fairshare.Demand, alpha, warm float64, scr
 			weighted[i] = t
 		}
 	}
-	r := fairshare.Fill(capacity, weighted, fairshare.Minimum, warm, shares)
+	r := fairshare.Fill(capacity, weighted, g, warm, shares)
 	r.Price = math.Pow(r.FairRate, -alpha)
 	return r
 }

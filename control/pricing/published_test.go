@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/titrate/titrate/control/fairshare"
 	"github.com/titrate/titrate/control/pricing"
 )
@@ -56,6 +58,91 @@ func TestPublishedStabilityRegion(t *testing.T) {
 	}
 }
 
+// The (k, R) plane, seen in rounds from where one source is a thousandth off: with
+// two sources or more, stable where κ < 2 and γ < 1. The differences between sources
+// have the mode 1 − κ; their sum alone would allow κ < 4/(2 − γ), as with one.
+func TestPublishedStabilityPlane(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 50).Draw(t, "sources")
+		capacity := math.Pow(10, rapid.Float64Range(0, 7).Draw(t, "log C"))
+		weight := math.Pow(10, rapid.Float64Range(-3, 3).Draw(t, "log W"))
+		kappa, gamma := rapid.Float64Range(.05, 2.5).Draw(t, "kappa"), rapid.Float64Range(.02, 1.5).Draw(t, "gamma")
+		most := 2.0
+		if n == 1 {
+			most = 4 / (2 - gamma)
+		}
+		if math.Abs(kappa-most) < .1 || math.Abs(gamma-1) < .1 {
+			return // too near the edge to tell in time
+		}
+		total := weight * float64(n)
+		law := pricing.Published{K: kappa * capacity / total, R: capacity * capacity / (gamma * total), Weight: weight, Capacity: capacity, Rates: make([]float64, n)}
+		if k, g := law.Normalised(); math.Abs(k-kappa) > 1e-9*kappa || math.Abs(g-gamma) > 1e-9*gamma {
+			t.Fatalf("normalised gains %v and %v, want %v and %v", k, g, kappa, gamma)
+		}
+		rest := capacity / float64(n)
+		for i := range law.Rates { // the price starts where it belongs
+			law.Rates[i] = rest + total/capacity*law.R/float64(n)
+		}
+		step := law.K
+		law.K = 0
+		law.Step()
+		law.K = step
+		for i := range law.Rates {
+			law.Rates[i] = rest
+		}
+		law.Rates[0] *= 1.001
+		worst := 0.0
+		for k := range 2000 {
+			law.Step()
+			if k >= 1500 {
+				worst = math.Max(worst, math.Abs(law.Rates[0]/rest-1))
+			}
+		}
+		if stable := kappa < most && gamma < 1; stable != (worst < 1e-4) {
+			t.Fatalf("κ=%v γ=%v: off by %v, stable should be %v", kappa, gamma, worst, stable)
+		}
+	})
+}
+
+// The oracle: the paper's two equations as they are printed, R dividing.
+func TestPublishedIsThePapersRound(t *testing.T) {
+	law := pricing.Published{K: 1e5, R: 5e11, Weight: 1, Capacity: cluster, Rates: make([]float64, 3)}
+	x, p := [3]float64{}, 0.0
+	for k := range 300 {
+		law.Step()
+		was, sum := x, x[0]+x[1]+x[2]
+		for s := range x {
+			x[s] = math.Max(0, was[s]+1e5*(1-was[s]*p))
+		}
+		p = math.Max(0, p+(sum-cluster)/5e11)
+		if math.Abs(law.Rates[1]-x[1]) > 1e-9*cluster || math.Abs(law.Price()-p) > 1e-12 {
+			t.Fatalf("round %d: %v at %v, oracle %v at %v", k, law.Rates, law.Price(), x, p)
+		}
+	}
+}
+
+func TestPublishedBadNumbers(t *testing.T) {
+	bad := []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, 1, 1e-300, math.MaxFloat64}
+	for _, a := range bad {
+		for _, b := range bad {
+			law := pricing.Published{K: a, R: b, Weight: b, Capacity: a, Rates: []float64{a, b, 1}}
+			for range 50 {
+				law.Step()
+			}
+			kappa, gamma := law.Normalised()
+			for _, v := range append(law.Rates, law.Price()) {
+				if !(v >= 0 && v <= 1e100) || math.IsNaN(kappa+gamma) {
+					t.Fatalf("%v, %v: %+v, κ %v, γ %v", a, b, law, kappa, gamma)
+				}
+			}
+		}
+	}
+	law := pricing.Published{K: 1, R: 1, Weight: 1, Capacity: 1} // nobody
+	if law.Step(); law.Price() != 0 {
+		t.Errorf("price %v without sources", law.Price())
+	}
+}
+
 func TestSolversAllocateNothing(t *testing.T) {
 	a := [][]float64{{1, 1, 0}, {1, 0, 1}}
 	ds := []fairshare.Demand{{Weight: 1, Cap: 10}, {Weight: 2, Cap: 10}, {Weight: 3, Cap: 10}}
@@ -64,10 +151,33 @@ func TestSolversAllocateNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	mu, prices, shares, scratch := []float64{1, 1}, make([]float64, 2), make([]float64, 3), make([]fairshare.Demand, 3)
+	law := pricing.Published{K: 1, R: 10, Weight: 1, Capacity: 10, Rates: make([]float64, 3)}
 	if n := testing.AllocsPerRun(10, func() {
-		m.Solve(mu, ds, 2, prices, shares)
-		pricing.Pool(1, ds, 2, 0, scratch, shares)
+		clear(prices)
+		if o := m.Solve(mu, ds, fairshare.Minimum, 2, prices, shares); o.Leaps == 0 {
+			t.Error("no leap was tested")
+		}
+		m.Solve(mu, ds, fairshare.Additive, .5, prices, shares)
+		pricing.Pool(1, ds, fairshare.Minimum, 2, 0, scratch, shares)
+		law.Step()
 	}); n != 0 {
 		t.Errorf("%v allocations per solve", n)
+	}
+}
+
+func BenchmarkPublished(b *testing.B) {
+	law := pricing.Published{K: 1e5, R: 5e11, Weight: 1, Capacity: cluster, Rates: make([]float64, 3)}
+	b.ReportAllocs()
+	for b.Loop() {
+		law.Step()
+	}
+}
+
+func BenchmarkPool(b *testing.B) {
+	x := bazaar(1e4, 1)
+	shares, scratch := make([]float64, len(x.ds)), make([]fairshare.Demand, len(x.ds))
+	b.ReportAllocs()
+	for b.Loop() {
+		pricing.Pool(x.mu[0], x.ds, fairshare.Minimum, 2, 0, scratch, shares)
 	}
 }

@@ -103,7 +103,7 @@ func Buy(d fairshare.Demand, q, alpha float64) float64 {
 	if b.weight == 0 {
 		return b.lo
 	}
-	return b.want(q, Exponent(alpha))
+	return b.at(q, Exponent(alpha))
 }
 
 // StableGain is the least γ that is not stable for every topology when loads

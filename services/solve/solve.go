@@ -64,7 +64,7 @@ func (p *Problem) Solve() (*Result, error) {
 	if p.Sharing == Proportional {
 		law = p.proportional
 	}
-	o, err := law(s)
+	o, err := law()
 	if err != nil {
 		return nil, err
 	}
@@ -136,23 +136,27 @@ func (p *Problem) topology() (capacity []float64, uses []fairshare.Use) {
 }
 
 // maxMin runs the max-min law.
-func (p *Problem) maxMin(*standing) (*outcome, error) {
+func (p *Problem) maxMin() (*outcome, error) {
 	capacity, uses := p.topology()
 	network, err := fairshare.NewNetwork(len(capacity), len(p.Tenants), uses)
 	if err != nil {
 		return nil, fmt.Errorf("solve: %w", err)
 	}
-	meaning := fairshare.Minimum
-	if p.Guarantee == Additive {
-		meaning = fairshare.Additive
-	}
 	var a fairshare.Allocation
-	network.Solve(capacity, p.demands(), meaning, nil, &a)
+	network.Solve(capacity, p.demands(), p.meaning(), nil, &a)
 	o := &outcome{shares: a.Shares, holder: a.Bottleneck, fairRate: a.FairRate}
 	for _, f := range a.FairRate {
 		o.price = append(o.price, pricing.MaxMin(f))
 	}
 	return o, nil
+}
+
+// meaning is what a guarantee means, in the terms of the laws.
+func (p *Problem) meaning() fairshare.Guarantee {
+	if p.Guarantee == Additive {
+		return fairshare.Additive
+	}
+	return fairshare.Minimum
 }
 
 // finite is nil for +Inf, which JSON does not know.

@@ -39,7 +39,7 @@ type Pool struct {
 	Capacity  float64
 	Sharing   Sharing
 	Alpha     float64             // of Proportional
-	Guarantee fairshare.Guarantee // of MaxMin; Proportional has Minimum only
+	Guarantee fairshare.Guarantee // a floor under the fair share, or a base below it
 }
 
 // Quota is what a tenant may have of a pool, in cost units per second.

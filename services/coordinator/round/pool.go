@@ -161,19 +161,21 @@ const roomSigma = 3
 // arrivals, and its clients are rejected for what the tenant never overused.
 func (s *solver) sway(r fairshare.Result) {
 	total := 0.0
-	room := func(f *flow) float64 {
+	room := func(i int) float64 {
+		f := s.flows[i]
 		if f.bound != ByDemand || math.IsInf(r.FairRate, 1) {
 			return 0
 		}
-		most := math.Min(r.FairRate*f.terms.weight, f.terms.max) - f.share
-		return math.Max(math.Min(roomSigma*f.demand.deviation(), most), 0)
+		d := s.filled(i)
+		d.Cap = f.terms.max
+		return math.Max(math.Min(roomSigma*f.demand.deviation(), r.Share(d)-f.share), 0)
 	}
-	for _, f := range s.flows {
-		total += room(f)
+	for i := range s.flows {
+		total += room(i)
 	}
 	scale := math.Min(1, s.params.Room*s.free/math.Max(total, 1e-9))
-	for _, f := range s.flows {
-		f.share += scale * room(f)
+	for i, f := range s.flows {
+		f.share += scale * room(i)
 	}
 	s.standing = scale * total
 }
@@ -207,7 +209,7 @@ func (s *solver) reserve(r fairshare.Result, headroom, queued, asked float64) {
 // fill runs the pool's law over caps.
 func (s *solver) fill(warm float64) fairshare.Result {
 	if s.pool.Sharing == Proportional {
-		return pricing.Pool(s.target, s.caps, s.pool.Alpha, warm, s.scratch, s.shares)
+		return pricing.Pool(s.target, s.caps, s.pool.Guarantee, s.pool.Alpha, warm, s.scratch, s.shares)
 	}
 	return fairshare.Fill(s.target, s.caps, s.pool.Guarantee, warm, s.shares)
 }
@@ -215,12 +217,17 @@ func (s *solver) fill(warm float64) fairshare.Result {
 // satisfied tells whether flow i got all that it asked for and could have more.
 func (s *solver) satisfied(r fairshare.Result, i int) bool { return s.bound(r, i) == ByDemand }
 
+// filled is flow i as it was filled: with the effective weight of the pool's law.
+func (s *solver) filled(i int) fairshare.Demand {
+	if s.pool.Sharing == Proportional && pricing.Exponent(s.pool.Alpha) != 1 {
+		return s.scratch[i]
+	}
+	return s.caps[i]
+}
+
 // bound is what holds the share of flow i.
 func (s *solver) bound(r fairshare.Result, i int) Bound {
-	d := s.caps[i]
-	if s.pool.Sharing == Proportional && pricing.Exponent(s.pool.Alpha) != 1 {
-		d = s.scratch[i]
-	}
+	d := s.filled(i)
 	switch r.Bound(d) {
 	case fairshare.BoundCap:
 		if d.Cap >= s.flows[i].terms.max {

@@ -1,0 +1,61 @@
+package round_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/titrate/titrate/control/fairshare"
+	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/solve"
+)
+
+// What `titrate solve` says is what the coordinator grants, for either law and either
+// meaning of a guarantee: with demands above every share, so that no headroom is given.
+func TestRoundGrantsWhatSolveSays(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sharing := rapid.SampledFrom([]solve.Sharing{solve.MaxMin, solve.Proportional}).Draw(t, "sharing")
+		meaning := rapid.SampledFrom([]solve.Guarantee{solve.Minimum, solve.Additive}).Draw(t, "guarantee")
+		alpha := rapid.SampledFrom([]float64{.5, 1, 2}).Draw(t, "alpha")
+		pool := round.Pool{Name: "api", Capacity: rapid.Float64Range(50, 500).Draw(t, "capacity"), Alpha: alpha}
+		if sharing == solve.Proportional {
+			pool.Sharing = round.Proportional
+		}
+		if meaning == solve.Additive {
+			pool.Guarantee = fairshare.Additive
+		}
+		c := &round.Config{Pools: []round.Pool{pool}, Tenants: map[string]float64{}, Quotas: map[round.Flow]round.Quota{}}
+		var text strings.Builder
+		fmt.Fprintf(&text, "sharing: %s\nalpha: %v\nguarantee: %s\npools: [{name: api, capacity: %v}]\ntenants:\n", sharing, alpha, meaning, pool.Capacity)
+		loop := round.New(round.Defaults())
+		names := []string{"a", "b", "c"}
+		for _, name := range names {
+			weight, m := rapid.Float64Range(.1, 10).Draw(t, "weight"), rapid.Float64Range(0, 16).Draw(t, "m")
+			most := m + rapid.Float64Range(1, 400).Draw(t, "max")
+			c.Tenants[name] = weight
+			c.Quotas[flowOf(name)] = round.Quota{Guaranteed: m, Max: most, Weight: math.NaN()}
+			fmt.Fprintf(&text, "  - {name: %s, weight: %v, guaranteed: %v, max: %v, uses: {api: 1}}\n", name, weight, m, most)
+		}
+		loop.Configure(c)
+		p, err := solve.Parse("agree", strings.NewReader(text.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := p.Solve()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			loop.Observe(epoch, "agent-"+name, report(name, 1000))
+		}
+		out := loop.Step(epoch)
+		for i, name := range names {
+			if got, _ := shareOf(out, name); want.Pools[0].FairRate != nil && math.Abs(got.Share-want.Tenants[i].Share) > 1e-6*got.Share {
+				t.Fatalf("%s: the round grants %v, solve says %v\n%s", name, got.Share, want.Tenants[i].Share, text.String())
+			}
+		}
+	})
+}
