@@ -21,6 +21,7 @@ type Pool struct {
 	Queue      Queue   // the queue of every tenant of this pool
 	OnLoss     OnLoss
 	HardExpiry time.Duration // after shares went stale; 0: never (OnLoss SafeRate), at once (Open)
+	Adaptive   bool          // the capacity is found: count what is at the upstream, see Flight
 }
 
 // Law says how a queue is managed.

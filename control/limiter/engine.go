@@ -29,6 +29,7 @@ type Engine struct {
 	boot    BootPolicy
 	rand    func() float64
 	seed    uint64 // of the default random numbers
+	flight  func() *Flight
 	start   int64
 	period  float64 // P, seconds
 	busy    atomic.Bool
@@ -65,7 +66,7 @@ func New(o Options) *Engine {
 	o = o.withDefaults()
 	e := &Engine{
 		table: newTable(o.Keys), unknown: o.Unknown, boot: o.Boot, rand: o.Rand,
-		seed: absorb(mulA, o.Replica), start: o.Start, period: DefaultPeriod.Seconds(),
+		seed: absorb(mulA, o.Replica), flight: o.Flight, start: o.Start, period: DefaultPeriod.Seconds(),
 		flows: map[flowName]*flow{}, reserved: map[uint64]*bucket{},
 	}
 	e.states.budget = int32(min(o.Contended, chunkStates*maxChunks))
@@ -116,7 +117,9 @@ func (e *Engine) Decide(now int64, r *Request) Outcome {
 	out, ok := e.pass(f, rt, now, cost, ref.shadow)
 	if !ok {
 		e.refund(rt, r.Client, now, cost, ref.charged)
+		return out
 	}
+	out.Flight = rt.flight
 	return out
 }
 

@@ -32,6 +32,7 @@ type flow struct {
 	counts   counters
 	waiters  atomic.Pointer[[waiterBits]atomic.Int32] // held requests by client hash
 	rate     atomic.Uint64                            // rate in force, float bits
+	flight   atomic.Pointer[Flight]                   // once the pool was adaptive
 
 	id     uint32
 	salt   uint64 // of the clients' hashes within the flow
@@ -66,6 +67,7 @@ type flow struct {
 	limited   bool // since the last report
 	sum       totals
 	reported  totals
+	flown     flown
 }
 
 const waiterBits = 64

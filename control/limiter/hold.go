@@ -40,6 +40,9 @@ func (e *Engine) Enqueue(now int64, r *Request, ticket uint64) (Outcome, Handle)
 	e.wake(f)
 	out, h := e.enqueue(f, rt, r.Client, now, cost, ticket)
 	f.publish()
+	if out.Verdict != Reject {
+		out.Flight = rt.flight
+	}
 	return out, h
 }
 

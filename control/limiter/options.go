@@ -34,6 +34,10 @@ type Options struct {
 	// (math/rand/v2.Float64 is). Default: a generator per flow and key seeded
 	// from its hash and Replica.
 	Rand func() float64
+	// Flight makes the counters of a flow of an adaptive pool, zero, for the
+	// engine's life; default new(Flight). A proxy that counts in another language
+	// gives that language's memory.
+	Flight func() *Flight
 	// Replica is this replica's name: part of the default random seeds, so that
 	// replicas do not act in step.
 	Replica string
@@ -54,6 +58,9 @@ func (o Options) withDefaults() Options {
 		o.Keys = DefaultKeys
 	}
 	o.Keys = min(max(o.Keys, minKeys), maxKeys)
+	if o.Flight == nil {
+		o.Flight = func() *Flight { return new(Flight) }
+	}
 	if o.Contended <= 0 {
 		o.Contended = min(max(o.Keys/16, 1024), 65536)
 	}

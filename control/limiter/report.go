@@ -46,6 +46,11 @@ func (f *flow) report() (FlowReport, bool) {
 		Limited:        f.limited,
 	}
 	f.reported, f.limited = now, false
+	if flight := f.flight.Load(); flight != nil {
+		was := f.flown
+		f.flown = flight.report(was, &r)
+		any = any || f.flown != was || r.InFlight > 0
+	}
 	return r, any
 }
 

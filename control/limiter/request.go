@@ -69,6 +69,9 @@ func (r *Request) cost() int64 {
 	return max(1, int64(min(r.Cost, MaxCost)*unit+0.5))
 }
 
+// Micros is the cost that is charged, in millionths of a unit.
+func (r *Request) Micros() int64 { return r.cost() }
+
 // unit is one cost unit in the fixed point of the atomic counters.
 const unit = 1_000_000
 
@@ -85,6 +88,9 @@ type Outcome struct {
 	// refused it, or from backlog and rate of the queue. 0: not known.
 	RetryAfter time.Duration
 	Waited     time.Duration // how long an event's request was held
+	// Flight is where to count the request once it is released: of an Admit, and
+	// of a Wait by Enqueue, to a pool that is adaptive. Nil otherwise.
+	Flight *Flight
 }
 
 // Event tells what became of a held request. Its Outcome's verdict is Admit or

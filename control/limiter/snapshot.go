@@ -31,7 +31,8 @@ type route struct {
 	limits []*limit
 	mode   Mode
 	queue  Queue
-	flow   *flow // nil for an unknown pool
+	flow   *flow   // nil for an unknown pool
+	flight *Flight // of an adaptive pool's flow
 }
 
 // queues reports whether a request beyond the tenant's share waits.
@@ -160,6 +161,9 @@ func (e *Engine) newRoute(s *snapshot, t *tenant, i int, at *atomic.Pointer[rout
 		p := &s.list[i]
 		pool, rt.queue, rt.mode = p.Name, p.Queue, t.quotas[p.Name].Mode
 		rt.flow = e.flowOf(s, t, i)
+		if p.Adaptive {
+			rt.flight = rt.flow.fly(e.flight)
+		}
 	}
 	for _, l := range t.limits {
 		if i < len(s.list) && l.applies(pool) || len(l.pools) == 0 {

@@ -48,7 +48,7 @@ func Config(c *link.Config) (*limiter.Config, error) {
 		place := "pool " + p.Name
 		out.Pools = append(out.Pools, limiter.Pool{
 			Name: p.Name, Capacity: p.Capacity, Queue: queue(place, p.Queue, &err),
-			OnLoss: named(losses, place+".on_loss", p.OnLoss, &err), HardExpiry: p.HardExpiry,
+			OnLoss: named(losses, place+".on_loss", p.OnLoss, &err), HardExpiry: p.HardExpiry, Adaptive: p.Adaptive,
 		})
 	}
 	for _, t := range c.Tenants {

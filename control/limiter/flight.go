@@ -1,0 +1,71 @@
+package limiter
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Flight counts what of one flow is at the upstream, for pools whose capacity is
+// found from it. Whoever sees the answers counts: Depart when a request is
+// released, then one of Land, Shed and Leave when it has ended. The fields are
+// three words and one more, so that a proxy may count them in another language;
+// see Options.Flight. Safe for concurrent use; each count is one atomic addition.
+//
+// By Little's law residence over completed is the mean stay at the upstream, and
+// residence over time the mean number in flight: what the coordinator compares
+// with InFlight to tell backlog from work.
+type Flight struct {
+	InFlight  atomic.Int64 // millionths of a cost unit
+	Completed atomic.Int64 // millionths, cumulative
+	Residence atomic.Int64 // of the completed, millionths · microseconds, cumulative; may wrap
+	Turned    atomic.Int64 // by the upstream: millionths, cumulative
+}
+
+// longestStay bounds what one request adds to Residence, millionths · microseconds.
+const longestStay = 1 << 61
+
+// Depart counts a released request of so many millionths of a cost unit, see
+// [Request.Micros].
+func (f *Flight) Depart(micros int64) { f.InFlight.Add(micros) }
+
+// Land counts a request that the upstream has answered to the end, stay after its
+// release.
+func (f *Flight) Land(micros int64, stay time.Duration) {
+	f.InFlight.Add(-micros)
+	f.Completed.Add(micros)
+	f.Residence.Add(int64(min(float64(micros)*max(0, stay.Seconds())*1e6, longestStay)))
+}
+
+// Shed counts a request that the upstream turned away: it was too busy, could not
+// be reached, or took too long.
+func (f *Flight) Shed(micros int64) {
+	f.InFlight.Add(-micros)
+	f.Turned.Add(micros)
+}
+
+// Leave counts a request that ended without an answer of the upstream: its client
+// went away, or something before the upstream answered.
+func (f *Flight) Leave(micros int64) { f.InFlight.Add(-micros) }
+
+// flown is what a flow has reported of its Flight.
+type flown struct{ completed, residence, turned int64 }
+
+// report adds what has happened since last to r and returns the new mark.
+func (f *Flight) report(last flown, r *FlowReport) flown {
+	now := flown{f.Completed.Load(), f.Residence.Load(), f.Turned.Load()}
+	r.Completed = units(now.completed - last.completed)
+	r.Residence = units(now.residence-last.residence) * 1e-6
+	r.Shed = units(now.turned - last.turned)
+	r.InFlight = units(max(0, f.InFlight.Load()))
+	return now
+}
+
+// fly returns the flow's counters, made when first needed.
+func (f *flow) fly(make func() *Flight) *Flight {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.flight.Load() == nil {
+		f.flight.Store(make())
+	}
+	return f.flight.Load()
+}
