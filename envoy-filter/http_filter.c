@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "_cgo_export.h"
+#include "flight.h"
 #include "held.h"
 #include "identify.h"
 
@@ -14,6 +15,7 @@ struct stream {
   uint64_t handle;           // of held, for the cancel
   uint32_t wait_ms;
   bool waited, marked;
+  struct titrate_trip trip; // to the upstream, of an adaptive pool
 };
 
 #define LITERAL(text) ((abi_bytes){text, sizeof(text) - 1})
@@ -53,6 +55,7 @@ int envoy_dynamic_module_on_http_filter_request_headers(abi_http_filter envoy, c
   if (!titrate_identify(envoy, s->rules, &q)) return ABI_HEADERS_CONTINUE;
   titrateDecide(&q);
   if (q.verdict == TITRATE_WAIT) hold(envoy, s, &q);
+  titrate_book(&s->trip, &q);
   switch (q.verdict) {
   case TITRATE_WAIT:
     return ABI_HEADERS_STOP_ALL_AND_WATERMARK;
@@ -60,6 +63,7 @@ int envoy_dynamic_module_on_http_filter_request_headers(abi_http_filter envoy, c
     return reject(envoy, &q);
   }
   s->marked = q.mark;
+  titrate_depart(&s->trip);
   return ABI_HEADERS_CONTINUE;
 }
 
@@ -75,6 +79,7 @@ void envoy_dynamic_module_on_http_filter_scheduled(abi_http_filter envoy, const 
   s->wait_ms = event.wait_ms;
   if (event.verdict == TITRATE_ADMIT) {
     s->marked = event.mark;
+    titrate_depart(&s->trip);
     ENVOY(http_filter_continue_decoding)(envoy);
     return;
   }
@@ -96,10 +101,20 @@ static void append_number(abi_http_filter envoy, abi_bytes name, uint32_t number
 int envoy_dynamic_module_on_http_filter_response_headers(abi_http_filter envoy, const void* stream,
                                                          bool end) {
   (void)end;
-  const struct stream* s = stream;
+  struct stream* s = (struct stream*)stream;
+  titrate_answered(&s->trip, envoy);
   if (s->marked) append_number(envoy, LITERAL("x-titrate-congestion"), 1);
   if (s->waited) append_number(envoy, LITERAL("x-titrate-wait-ms"), s->wait_ms);
   return ABI_HEADERS_CONTINUE;
+}
+
+// 0: the reply goes out as it is.
+int envoy_dynamic_module_on_http_filter_local_reply(abi_http_filter envoy, const void* stream,
+                                                    uint32_t status, abi_bytes details,
+                                                    bool reset_imminent) {
+  (void)envoy, (void)details, (void)reset_imminent;
+  titrate_answered_locally(&((struct stream*)stream)->trip, status);
+  return 0;
 }
 
 // --- life of streams and configurations ---
@@ -126,10 +141,12 @@ void envoy_dynamic_module_on_http_filter_stream_complete(abi_http_filter envoy,
                                                          const void* stream) {
   (void)envoy;
   abandon((struct stream*)stream);
+  titrate_arrive(&((struct stream*)stream)->trip);
 }
 
 void envoy_dynamic_module_on_http_filter_destroy(const void* stream) {
   abandon((struct stream*)stream);
+  titrate_arrive(&((struct stream*)stream)->trip);
   free((void*)stream);
 }
 

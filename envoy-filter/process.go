@@ -101,7 +101,7 @@ func bootstrap(envoy C.abi_bootstrap, name, config string) error {
 
 func newProcess(b *settings.Bootstrap, sink *sink) *process {
 	engine := limiter.New(limiter.Options{
-		Keys: b.Keys, Unknown: b.Unknown, Boot: b.Boot, Replica: b.Replica, Start: gate.Now(),
+		Keys: b.Keys, Unknown: b.Unknown, Boot: b.Boot, Replica: b.Replica, Start: gate.Now(), Flight: newFlight,
 	})
 	p := &process{done: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancel(context.Background())

@@ -25,7 +25,9 @@ func requestOf(q *C.struct_titrate_question) limiter.Request {
 //export titrateDecide
 func titrateDecide(q *C.struct_titrate_question) {
 	r := requestOf(q)
-	answer(q, theProcess.Load().gate.Decide(&r))
+	out := theProcess.Load().gate.Decide(&r)
+	answer(q, out)
+	book(q, &r, out.Flight)
 }
 
 // titrateEnqueue holds a request that titrateDecide said would have to wait,
@@ -37,6 +39,7 @@ func titrateEnqueue(q *C.struct_titrate_question) {
 	out, handle := theProcess.Load().gate.Enqueue(&r, uint64(q.ticket))
 	q.handle = C.uint64_t(handle)
 	answer(q, out)
+	book(q, &r, out.Flight)
 }
 
 // titrateCancel takes a held request out; 0 if its event is on its way.

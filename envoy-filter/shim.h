@@ -35,6 +35,8 @@ void titrate_sources_add(struct titrate_sources* sources, int kind, const char* 
 
 // --- a decision: filled by C, answered by Go in one call ---
 
+struct titrate_flight; // flight.h
+
 enum titrate_verdict { TITRATE_ADMIT = 0, TITRATE_WAIT = 1, TITRATE_REJECT = 2 };
 
 struct titrate_question {
@@ -46,6 +48,8 @@ struct titrate_question {
   uint64_t handle; // of a held request
   int verdict;
   int mark;
+  struct titrate_flight* flight; // where to count it once it is released, or NULL
+  int64_t micros;                // its cost there
   // Out of a rejection, else untouched.
   uint32_t status;
   size_t retry_after_length, reason_length, details_length, body_length;

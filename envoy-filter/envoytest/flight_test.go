@@ -1,0 +1,149 @@
+package envoytest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/proto/link"
+)
+
+// adaptive makes the pools of a world adaptive.
+func adaptive(state []link.Message) []link.Message {
+	for _, m := range state {
+		if c, ok := m.(*link.Config); ok {
+			for i := range c.Pools {
+				c.Pools[i].Adaptive = true
+			}
+		}
+	}
+	return state
+}
+
+// flights sums what was reported of upstreams, and says what is in flight now.
+func (a *agent) flights(tenant string) (sum link.FlowReport) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, r := range a.reports {
+		for _, f := range r.Flows {
+			if f.Tenant != tenant {
+				continue
+			}
+			sum.Completed += f.Completed
+			sum.Residence += f.Residence
+			sum.Shed += f.Shed
+			if i >= len(a.reports)-2 { // a flow with nothing to tell is left out
+				sum.InFlight = f.InFlight
+			}
+		}
+	}
+	return sum
+}
+
+// moody is an upstream that does what the path says: /wait holds the answer for
+// 50 ms, /busy turns away, /broken fails, /drop hangs up, /long never ends.
+func moody(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/wait":
+		time.Sleep(50 * time.Millisecond)
+	case "/busy":
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case "/broken":
+		w.WriteHeader(http.StatusInternalServerError)
+	case "/drop":
+		panic(http.ErrAbortHandler)
+	case "/long":
+		<-r.Context().Done()
+		return
+	}
+	fmt.Fprintln(w, strings.Repeat("x", 100_000))
+}
+
+// What is at the upstream is counted from release to the stream's end, each
+// request once, whatever becomes of it.
+func TestFlightsOfAnAdaptivePool(t *testing.T) {
+	t.Parallel()
+	e, a := linked(t, adaptive(world(1, link.Queue{}, limited("acme", 1000, 1000), limited("tight", 0.01, 1))))
+	e.upstream.Config.Handler = http.HandlerFunc(moody)
+	want := link.FlowReport{}
+	settled := func(what string) {
+		t.Helper()
+		e.eventually(fmt.Sprintf("%s: completed %v, shed %v, in flight %v", what, want.Completed, want.Shed, want.InFlight), func() bool {
+			got := a.flights("acme")
+			return got.Completed == want.Completed && got.Shed == want.Shed && got.InFlight == want.InFlight
+		})
+	}
+	ask := func(path string, status int) {
+		t.Helper()
+		if got := e.get(path, "x-tenant", "acme"); got.status != status {
+			t.Fatalf("%s: %d, want %d", path, got.status, status)
+		}
+	}
+	for range 5 {
+		ask("/wait", 200)
+	}
+	want.Completed = 5
+	settled("answers")
+	if stay := a.flights("acme").Residence / 5; stay < .05 || stay > 1 {
+		t.Errorf("answers of 50 ms stayed %v s on average", stay)
+	}
+	ask("/search", 200) // costs 10
+	ask("/broken", 500) // an answer like another
+	want.Completed += 11
+	settled("costs and failures")
+	ask("/busy", 503)
+	ask("/drop", 503) // Envoy's own
+	want.Shed = 2
+	settled("turned away")
+
+	ctx, abort := context.WithCancel(t.Context())
+	for range 3 {
+		go e.do(ctx, http.MethodGet, "/long", nil, "x-tenant", "acme")
+	}
+	want.InFlight = 3
+	settled("in flight")
+	abort()
+	want.InFlight = 0
+	settled("aborted")
+	for range 3 {
+		e.get("/", "x-tenant", "tight")
+	}
+	e.eventually("the refused", func() bool { return a.flights("tight").Completed == 1 })
+	if got := a.flights("tight"); got.Shed != 0 || got.InFlight != 0 {
+		t.Errorf("refused requests count as %+v", got)
+	}
+	e.alive()
+}
+
+// Requests that waited are counted from their release on.
+func TestFlightsOfHeldRequests(t *testing.T) {
+	t.Parallel()
+	e, a := linked(t, adaptive(world(1, patient, capped("acme", 40))))
+	for range many(t.Context(), e, 30, "x-tenant", "acme") {
+	}
+	e.eventually("30 completed", func() bool {
+		got := a.flights("acme")
+		return got.Completed == 30 && got.InFlight == 0 && got.Shed == 0
+	})
+	if r := a.flights("acme").Residence; r > 3 || math.IsNaN(r) {
+		t.Errorf("30 requests stayed %v s together: their wait in the queue was counted", r)
+	}
+	e.alive()
+}
+
+// Flows of a fixed pool are not counted at all.
+func TestNoFlightsOfAFixedPool(t *testing.T) {
+	t.Parallel()
+	e, a := linked(t, world(1, link.Queue{}, limited("acme", 1000, 1000)))
+	for range 5 {
+		e.get("/", "x-tenant", "acme")
+	}
+	e.eventually("the report", func() bool { return a.reported("acme").Served == 5 })
+	if got := a.flights("acme"); got.Completed != 0 || got.Residence != 0 {
+		t.Errorf("a fixed pool reports %+v", got)
+	}
+}
