@@ -21,10 +21,10 @@
 // # Strictness
 //
 // What is not understood is refused, never passed over: unknown fields, fields
-// given twice, a number where text belongs, anchors and aliases (a file of a
-// hundred lines must not stand for a million). Every error has file, line and the
-// field's path, and all errors of a file are reported at once. The rules of
-// package valid are checked too, so that most mistakes are found without a server.
+// given twice, a number where text belongs, anchors and aliases (package tree says
+// it all). Every error has file, line and the field's path, and all errors of a
+// file are reported at once, up to tree.MostErrors. The rules of package valid are
+// checked too, so that most mistakes are found without a server.
 //
 // # Invariants
 //
@@ -38,6 +38,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/titrate/titrate/services/document/tree"
 	"github.com/titrate/titrate/services/quota/valid"
 	"github.com/titrate/titrate/services/store/resource"
 )
@@ -49,25 +50,7 @@ const APIVersion = "titrate.dev/v1alpha1"
 const MaxBytes = 4 << 20
 
 // Error is something wrong at a place in a file.
-type Error struct {
-	File    string
-	Line    int    // from 1; 0 = the whole file
-	Field   string // such as spec.queue.maxWait; "" = the whole document
-	Message string
-}
-
-func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.File)
-	if e.Line > 0 {
-		fmt.Fprintf(&b, ":%d", e.Line)
-	}
-	b.WriteString(": ")
-	if e.Field != "" {
-		b.WriteString(e.Field + ": ")
-	}
-	return b.String() + e.Message
-}
+type Error = tree.Error
 
 // Document is a resource and where it was read.
 type Document struct {
@@ -147,16 +130,17 @@ func Parse(file string, data []byte) ([]*Document, error) {
 	if len(data) > MaxBytes {
 		return nil, &Error{File: file, Message: fmt.Sprintf("longer than %d bytes", MaxBytes)}
 	}
-	p := &parser{file: file}
+	p := &parser{Reader: tree.New(file), file: file}
 	p.stream(data)
-	if len(p.errs) > 0 {
-		return nil, errors.Join(p.errs...)
+	if err := p.Err(); err != nil {
+		return nil, err
 	}
+	var errs []error
 	for _, d := range p.documents {
-		p.errs = append(p.errs, check(d)...)
+		errs = append(errs, check(d)...)
 	}
-	if len(p.errs) > 0 {
-		return nil, errors.Join(p.errs...)
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
 	}
 	return p.documents, nil
 }

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"gopkg.in/yaml.v3"
+
+	"github.com/titrate/titrate/services/document/tree"
 )
 
 // fields reads a spec into a message and keeps where each field stood.
@@ -26,26 +28,26 @@ var beside = map[protoreflect.Name]bool{"name": true, "etag": true, "update_time
 // message reads a mapping. path is in proto spelling, shown as the file has it.
 func (f *fields) message(n *yaml.Node, m protoreflect.Message, path, shown string) {
 	if n.Kind != yaml.MappingNode {
-		f.wrong(n.Line, shown, "want a mapping of fields, found %s", what(n))
+		f.Wrong(n.Line, shown, "want a mapping of fields, found %s", tree.What(n))
 		return
 	}
 	given := make(map[protoreflect.Name]bool)
-	for _, e := range f.mapping(n, shown) {
-		name := join(shown, e.key.Value)
-		field := lookup(m.Descriptor(), e.key.Value, path == "")
+	for _, e := range f.Entries(n, shown) {
+		name := tree.Join(shown, e.Key.Value)
+		field := lookup(m.Descriptor(), e.Key.Value, path == "")
 		switch {
 		case field == nil:
-			f.wrong(e.key.Line, name, "unknown field; %s", known(m.Descriptor(), path == ""))
+			f.Wrong(e.Key.Line, name, "unknown field; %s", known(m.Descriptor(), path == ""))
 			continue
 		case given[field.Name()]:
-			f.wrong(e.key.Line, name, "given twice, in two spellings")
+			f.Wrong(e.Key.Line, name, "given twice, in two spellings")
 			continue
 		}
 		given[field.Name()] = true
-		below := join(path, string(field.Name()))
-		f.places[below] = place{e.key.Line, name}
-		if !isNull(e.value) {
-			f.field(e.value, m, field, below, name)
+		below := tree.Join(path, string(field.Name()))
+		f.places[below] = place{e.Key.Line, name}
+		if !tree.IsNull(e.Value) {
+			f.field(e.Value, m, field, below, name)
 		}
 	}
 }
@@ -58,7 +60,7 @@ func (f *fields) field(n *yaml.Node, m protoreflect.Message, d protoreflect.Fiel
 		return
 	}
 	if n.Kind != yaml.SequenceNode {
-		f.wrong(n.Line, shown, "want a list, found %s", what(n))
+		f.Wrong(n.Line, shown, "want a list, found %s", tree.What(n))
 		return
 	}
 	list := m.Mutable(d).List()
@@ -79,7 +81,7 @@ func (f *fields) value(n *yaml.Node, d protoreflect.FieldDescriptor, path, shown
 	}
 	v, want := scalar(n, d)
 	if want != "" {
-		f.wrong(n.Line, shown, "want %s, found %s", want, what(n))
+		f.Wrong(n.Line, shown, "want %s, found %s", want, tree.What(n))
 	}
 	return v, want == ""
 }

@@ -29,7 +29,7 @@ func WriteYAML(w io.Writer, ms ...resource.Message) error {
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)
 	for _, m := range ms {
-		if err := encoder.Encode(tree(m)); err != nil {
+		if err := encoder.Encode(asTree(m)); err != nil {
 			return fmt.Errorf("%s: %w", m.GetName(), err)
 		}
 	}
@@ -39,17 +39,17 @@ func WriteYAML(w io.Writer, ms ...resource.Message) error {
 // WriteJSON writes one resource as a document, several or none as a list.
 func WriteJSON(w io.Writer, ms ...resource.Message) error {
 	if len(ms) == 1 {
-		return indented(w, tree(ms[0]))
+		return indented(w, asTree(ms[0]))
 	}
 	list := &yaml.Node{Kind: yaml.SequenceNode}
 	for _, m := range ms {
-		list.Content = append(list.Content, tree(m))
+		list.Content = append(list.Content, asTree(m))
 	}
 	return indented(w, list)
 }
 
-// tree lays a resource out as a document.
-func tree(m resource.Message) *yaml.Node {
+// asTree lays a resource out as a document.
+func asTree(m resource.Message) *yaml.Node {
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	add(root, "apiVersion", text(APIVersion))
 	add(root, "kind", text(resource.KindOf(m).String()))

@@ -1,0 +1,108 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// MostErrors is how many mistakes of a file are told; more help nobody.
+const MostErrors = 20
+
+// Error is something wrong at a place in a file.
+type Error struct {
+	File    string
+	Line    int    // from 1; 0 = the whole file
+	Field   string // such as spec.queue.maxWait; "" = the whole document
+	Message string
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.File)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, ":%d", e.Line)
+	}
+	b.WriteString(": ")
+	if e.Field != "" {
+		b.WriteString(e.Field + ": ")
+	}
+	return b.String() + e.Message
+}
+
+// Wrong notes a mistake.
+func (r *Reader) Wrong(line int, field, format string, args ...any) {
+	r.wrong[field] = true
+	r.count++
+	if r.count <= MostErrors {
+		r.errs = append(r.errs, &Error{File: r.file, Line: line, Field: field, Message: fmt.Sprintf(format, args...)})
+	}
+}
+
+// Mistakes is how many have been noted.
+func (r *Reader) Mistakes() int { return r.count }
+
+// IsWrong reports whether a mistake has been noted at a field.
+func (r *Reader) IsWrong(field string) bool { return r.wrong[field] }
+
+// Err is all that was wrong, nil if nothing was.
+func (r *Reader) Err() error {
+	if more := r.count - MostErrors; more > 0 {
+		return errors.Join(append(r.errs, &Error{File: r.file, Message: fmt.Sprintf("and %d more mistakes", more)})...)
+	}
+	return errors.Join(r.errs...)
+}
+
+// What names a node in an error.
+func What(n *yaml.Node) string {
+	const most = 40
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.Kind == yaml.AliasNode:
+		return "an alias (anchors and aliases are not read: write the value out)"
+	case IsNull(n):
+		return "nothing"
+	case len(n.Value) > most:
+		return strconv.Quote(n.Value[:most]) + "…"
+	case isNumber(n):
+		return n.Value
+	}
+	return strconv.Quote(n.Value)
+}
+
+// IsNull reports whether a node holds nothing.
+func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+
+// IsText reports whether a node is text, quoted or not.
+func IsText(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" }
+
+func isNumber(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && (n.ShortTag() == "!!int" || n.ShortTag() == "!!float")
+}
+
+// Join is the path of a field below a path.
+func Join(path, field string) string {
+	if path == "" {
+		return field
+	}
+	return path + "." + field
+}
+
+var syntaxLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(?s:(.*))$`)
+
+// Syntax takes the line out of what the YAML reader says.
+func Syntax(err error) (line int, message string) {
+	found := syntaxLine.FindStringSubmatch(err.Error())
+	if found == nil {
+		return 0, err.Error()
+	}
+	line, _ = strconv.Atoi(found[1])
+	return max(line, 1), found[2]
+}
