@@ -48,14 +48,14 @@ const (
 
 // charge takes cost from every limit of the route. When one refuses, those
 // already charged are refunded: a request meets all or none.
-func (e *Engine) charge(rt *route, client string, now, cost int64, why attempt) refusal {
+func (e *Engine) charge(rt *route, who subject, now, cost int64, why attempt) refusal {
 	var r refusal
 	for i := range rt.limits {
 		l := rt.limits[i]
-		if l.mode == Off {
+		if l.mode == Off || l.classes&who.classes == 0 {
 			continue
 		}
-		wait, shared, ok := e.take(l, client, now, cost, why == retry || why == ask && l.queued)
+		wait, shared, ok := e.take(l, who.under(l), now, cost, why == retry || why == ask && l.queued)
 		switch {
 		case ok:
 			r.taken |= 1 << i
@@ -65,7 +65,7 @@ func (e *Engine) charge(rt *route, client string, now, cost int64, why attempt) 
 		case l.mode == Shadow:
 			r.shadow = true
 		default:
-			e.refund(rt, client, now, cost, r.charged)
+			e.refund(rt, who, now, cost, r.charged)
 			return refusal{by: l, wait: wait}
 		}
 	}
@@ -73,10 +73,11 @@ func (e *Engine) charge(rt *route, client string, now, cost int64, why attempt) 
 }
 
 // refund gives back what charge has taken.
-func (e *Engine) refund(rt *route, client string, now, cost int64, c charged) {
+func (e *Engine) refund(rt *route, who subject, now, cost int64, c charged) {
 	for i := 0; c.taken>>i != 0; i++ {
 		if c.taken>>i&1 != 0 {
-			e.giveBack(rt.limits[i], client, now, cost, c.shared>>i&1 != 0)
+			l := rt.limits[i]
+			e.giveBack(l, who.under(l), now, cost, c.shared>>i&1 != 0)
 		}
 	}
 }
@@ -223,9 +224,9 @@ func nanoseconds(seconds float64) int64 {
 
 // admits reports whether all limits of the route would admit cost now. It
 // charges nothing and counts no demand.
-func (e *Engine) admits(rt *route, client string, now, cost int64) bool {
+func (e *Engine) admits(rt *route, who subject, now, cost int64) bool {
 	for _, l := range rt.limits {
-		if l.mode == Enforce && !e.wouldTake(l, client, now, cost) {
+		if l.mode == Enforce && l.classes&who.classes != 0 && !e.wouldTake(l, who.under(l), now, cost) {
 			return false
 		}
 	}

@@ -118,7 +118,7 @@ func (c *cluster) weighted(w ...float64) func(float64) int {
 }
 
 func (c *cluster) source(tenant, client, pool string, rate func(float64) float64, pick func(float64) int) *source {
-	s := &source{req: Request{tenant, client, pool, 1}, rate: rate, pick: pick, next: c.now}
+	s := &source{req: Request{Tenant: tenant, Client: client, Pool: pool, Cost: 1}, rate: rate, pick: pick, next: c.now}
 	c.sources = append(c.sources, s)
 	return s
 }

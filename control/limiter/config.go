@@ -141,6 +141,12 @@ type Limit struct {
 	Burst     float64  // cost units; 0: one second's worth, at least 1
 	Pools     []string // it applies to; empty: all
 	Overrides map[string]RateBurst
+	// Identity is the name of what tells clients apart; "": Request.Client. A
+	// request that has no such identity is the client "". PerTenant needs none.
+	Identity string
+	// Classes of requests that it applies to, by name; empty: all requests. Of a
+	// name that nobody has given a place there are none.
+	Classes []string
 	// Queue lets a client wait for its limit when MaxRequests > 0 or MaxWait > 0
 	// and Law is not Police; otherwise a request beyond the limit is rejected.
 	Queue Queue

@@ -6,7 +6,9 @@
 // A request has a tenant, a client, a pool and a cost. It passes two stages.
 //
 //	client stage   every limit of its tenant that matches: a rate and a burst per
-//	               client, or for the tenant as a whole, over all gateways
+//	               client, or for the tenant as a whole, over all gateways;
+//	               a limit may tell clients apart by another identity of the
+//	               request, and hold for classes of requests only (identity.go)
 //	tenant stage   the tenant's share of the pool: a flow's lease, split among
 //	               the gateways by announced claims
 //
@@ -56,7 +58,8 @@
 // lock unless the key is contended (that key's own), a key is new (its bucket's)
 // or a request is held (its flow's). Tick is O(active flows + clients with held
 // requests + released). Memory: 40 B per key of the budget, about 400 B per
-// contended key, about 1 KiB per flow in use, about 120 B per waiting request.
+// contended key, about 1 KiB per flow in use, about 140 B and copies of its
+// identities per waiting request.
 //
 // # Time and numbers
 //

@@ -12,7 +12,7 @@ import (
 // any thread; Tick and Drain from one at a time, and so Claims and Report; Apply,
 // SetShares and SetSums from any.
 //
-// Lock order: work → admin → flow.mu → states.mu → state.mu; fresh, names and the
+// Lock order: naming → work → admin → flow.mu → states.mu → state.mu; fresh, names and the
 // buckets' mutexes are leaves.
 type Engine struct {
 	snap   atomic.Pointer[snapshot]
@@ -42,7 +42,13 @@ type Engine struct {
 	running  []*flow
 	reportAt int64
 
-	admin sync.Mutex // one Apply, SetShares or SetSums at a time
+	naming sync.Mutex // one Apply or Name at a time; guards what follows
+	known  Names
+	config *Config // in force
+	wanted Wanted  // by it
+	wants  func(Wanted)
+
+	admin sync.Mutex // one change of snapshot, shares or sums at a time
 
 	names    sync.Mutex // guards the maps
 	flows    map[flowName]*flow
@@ -65,7 +71,7 @@ const DefaultPeriod = 50 * time.Millisecond
 func New(o Options) *Engine {
 	o = o.withDefaults()
 	e := &Engine{
-		table: newTable(o.Keys), unknown: o.Unknown, boot: o.Boot, rand: o.Rand,
+		table: newTable(o.Keys), unknown: o.Unknown, boot: o.Boot, rand: o.Rand, wants: o.Wants,
 		seed: absorb(mulA, o.Replica), flight: o.Flight, start: o.Start, period: DefaultPeriod.Seconds(),
 		flows: map[flowName]*flow{}, reserved: map[uint64]*bucket{},
 	}
@@ -101,13 +107,14 @@ func (e *Engine) Decide(now int64, r *Request) Outcome {
 		return e.limitsOnly(rt, r, now, cost)
 	}
 	f := rt.flow
-	if f.behind(r.Client) {
+	who := r.subject()
+	if f.behind(rt, who) {
 		return Outcome{Verdict: Wait}
 	}
-	if rt.queues() && !f.open.Load() && !f.offers(cost) && e.admits(rt, r.Client, now, cost) {
+	if rt.queues() && !f.open.Load() && !f.offers(cost) && e.admits(rt, who, now, cost) {
 		return Outcome{Verdict: Wait, Reason: TenantShare}
 	}
-	ref := e.charge(rt, r.Client, now, cost, ask)
+	ref := e.charge(rt, who, now, cost, ask)
 	if ref.by != nil {
 		if !ref.hopeless() {
 			return Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(ref.wait)}
@@ -116,7 +123,7 @@ func (e *Engine) Decide(now int64, r *Request) Outcome {
 	}
 	out, ok := e.pass(f, rt, now, cost, ref.shadow)
 	if !ok {
-		e.refund(rt, r.Client, now, cost, ref.charged)
+		e.refund(rt, who, now, cost, ref.charged)
 		return out
 	}
 	out.Flight = rt.flight
@@ -157,7 +164,7 @@ func (e *Engine) reject(why Reason) Outcome {
 // limitsOnly decides a request to an unknown pool: it has no share and no
 // queue, but its client's limits hold.
 func (e *Engine) limitsOnly(rt *route, r *Request, now, cost int64) Outcome {
-	ref := e.charge(rt, r.Client, now, cost, final)
+	ref := e.charge(rt, r.subject(), now, cost, final)
 	if ref.by != nil {
 		out := e.reject(ClientLimit)
 		out.RetryAfter = retryAfter(ref.wait)
@@ -243,16 +250,15 @@ func retryAfter(wait int64) time.Duration {
 
 // Apply installs a configuration. When a field is wrong it returns a
 // *FieldError and the configuration before stays whole. Flows and keys keep
-// their state; what waits is decided by the new numbers from now on.
+// their state; what waits is decided by the new numbers from now on. The caller
+// must not change c any more.
 func (e *Engine) Apply(c *Config) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	s := compile(c)
-	e.admin.Lock()
-	defer e.admin.Unlock()
-	e.snap.Store(s)
-	e.refreshAll()
+	e.naming.Lock()
+	defer e.naming.Unlock()
+	e.install(c)
 	return nil
 }
 

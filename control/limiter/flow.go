@@ -101,14 +101,14 @@ func (f *flow) take(cost int64) bool {
 	}
 }
 
-// behind reports whether an earlier request of the client may be held: the
-// client's later ones must queue behind it. It may be wrong in saying so.
-func (f *flow) behind(client string) bool {
+// behind reports whether an earlier request of the same line may be held: later
+// ones must queue behind it. It may be wrong in saying so.
+func (f *flow) behind(rt *route, who subject) bool {
 	if f.held.Load() == 0 {
 		return false
 	}
 	w := f.waiters.Load()
-	return w != nil && w[clientKey(f.salt, client)%waiterBits].Load() > 0
+	return w != nil && w[f.line(rt, who)%waiterBits].Load() > 0
 }
 
 // wait estimates when the share lets cost pass, in nanoseconds. It needs no lock.

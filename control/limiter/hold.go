@@ -38,7 +38,7 @@ func (e *Engine) Enqueue(now int64, r *Request, ticket uint64) (Outcome, Handle)
 	f.advance(e, now)
 	f.publish()
 	e.wake(f)
-	out, h := e.enqueue(f, rt, r.Client, now, cost, ticket)
+	out, h := e.enqueue(f, rt, r.subject(), now, cost, ticket)
 	f.publish()
 	if out.Verdict != Reject {
 		out.Flight = rt.flight
@@ -46,24 +46,24 @@ func (e *Engine) Enqueue(now int64, r *Request, ticket uint64) (Outcome, Handle)
 	return out, h
 }
 
-func (e *Engine) enqueue(f *flow, rt *route, client string, now, cost int64, ticket uint64) (Outcome, Handle) {
+func (e *Engine) enqueue(f *flow, rt *route, who subject, now, cost int64, ticket uint64) (Outcome, Handle) {
 	q := f.queue()
-	key := clientKey(f.salt, client)
+	key := f.line(rt, who)
 	en := entry{ticket: ticket, since: now, cost: cost, route: rt}
 	if s := q.find(key); s != nil && s.held > 0 { // behind its own earlier ones
-		e.want(s.by, client, now, cost)
-		ref := refusal{by: s.by, wait: e.turn(s, now, cost)}
+		e.want(s.by, who.under(s.by), now, cost)
+		ref := refusal{by: s.by, wait: e.turn(s, who.under(s.by), now, cost)}
 		if ref.hopeless() || s.held >= s.by.queue.MaxRequests || q.full() {
 			return f.refusedBy(ref, cost), 0
 		}
-		return e.hold(f, key, client, en, s.by, s.expected)
+		return e.hold(f, key, who, en, s.by, s.expected)
 	}
-	ref := e.charge(rt, client, now, cost, final)
+	ref := e.charge(rt, who, now, cost, final)
 	if l := ref.by; l != nil {
 		if ref.hopeless() || q.full() {
 			return f.refusedBy(ref, cost), 0
 		}
-		return e.hold(f, key, client, en, l, now+ref.wait)
+		return e.hold(f, key, who, en, l, now+ref.wait)
 	}
 	en.charged, en.shadow = ref.charged, ref.shadow
 	v := e.meet(f, rt, q.find(key), now, cost)
@@ -72,13 +72,13 @@ func (e *Engine) enqueue(f *flow, rt *route, client string, now, cost int64, tic
 		f.sum.add(f, ref.shadow || v.shadow, cost)
 		return Outcome{Shadow: ref.shadow || v.shadow}, 0
 	case Reject:
-		e.refund(rt, client, now, cost, ref.charged)
+		e.refund(rt, who, now, cost, ref.charged)
 		return f.rejected(v.reason, cost, q.eligibleCost), 0
 	}
 	en.eligible, en.mark = true, v.mark
 	en.deadline = now + int64(f.queueing.MaxWait)
 	f.arrived(cost)
-	h := e.push(f, q.subOf(key, client), en)
+	h := e.push(f, q.subOf(key, who.client), who, en)
 	return Outcome{Verdict: Wait, Reason: TenantShare, RetryAfter: time.Duration(f.wait(0, q.eligibleCost))}, h
 }
 
@@ -102,8 +102,8 @@ func (e *Engine) want(l *limit, client string, now, cost int64) {
 // turn estimates when the limit lets cost pass behind what its client has held.
 // It errs by a third on the late side: rejecting a few at once is kinder than
 // keeping a queue at the very edge where its head times out.
-func (e *Engine) turn(s *sub, now, cost int64) int64 {
-	rate := e.member.Load().local(s.by.numbers(s.client)).rate * e.part(s.by, s.client)
+func (e *Engine) turn(s *sub, client string, now, cost int64) int64 {
+	rate := e.member.Load().local(s.by.numbers(client)).rate * e.part(s.by, client)
 	return max(0, s.expected-now) + span(units(s.heldCost+cost), rate)/3*4
 }
 
@@ -132,19 +132,20 @@ func (e *Engine) part(l *limit, client string) float64 {
 func (q *queue) full() bool { return q.held >= maxHeld || q.len() >= maxPlaces }
 
 // hold lets a request wait for a limit.
-func (e *Engine) hold(f *flow, key uint64, client string, en entry, l *limit, expected int64) (Outcome, Handle) {
-	si := f.q.subOf(key, client)
+func (e *Engine) hold(f *flow, key uint64, who subject, en entry, l *limit, expected int64) (Outcome, Handle) {
+	si := f.q.subOf(key, who.client)
 	s := &f.q.subs[si]
 	if s.held == 0 {
 		s.by, s.expected, s.retryAt = l, expected, min(expected, en.since+recheck)
 	}
 	en.deadline = en.since + int64(l.queue.MaxWait)
 	f.waiters.Load()[key%waiterBits].Add(1)
-	h := e.push(f, si, en)
+	h := e.push(f, si, who, en)
 	return Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(max(0, expected-en.since))}, h
 }
 
-func (e *Engine) push(f *flow, si int32, en entry) Handle {
+func (e *Engine) push(f *flow, si int32, who subject, en entry) Handle {
+	en.ids, en.classes = who.ids.clone(), who.classes
 	if f.q.len() == 0 || en.deadline < f.expireAt {
 		f.expireAt = en.deadline
 	}
@@ -224,7 +225,7 @@ func (e *Engine) withdraw(f *flow, i int32, now int64) {
 	en := &f.q.entries[i]
 	s := &f.q.subs[en.sub]
 	if en.eligible {
-		e.refund(en.route, s.client, now, en.cost, en.charged)
+		e.refund(en.route, f.q.who(en), now, en.cost, en.charged)
 		f.ctl.Remove(units(en.cost))
 	} else {
 		f.waiters.Load()[s.key%waiterBits].Add(-1)

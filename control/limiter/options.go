@@ -41,6 +41,10 @@ type Options struct {
 	// Replica is this replica's name: part of the default random seeds, so that
 	// replicas do not act in step.
 	Replica string
+	// Wants is told what the limits in force ask of requests, on each change:
+	// whoever makes requests need not find out more than that. It is called while
+	// Apply or Name runs, and must call neither. Default: nobody asks.
+	Wants func(Wanted)
 	// Start is a time not after the first one given to the engine, in its
 	// nanoseconds. Within 30 years of it the arithmetic is exact to a microsecond.
 	Start int64

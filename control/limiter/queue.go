@@ -5,6 +5,9 @@ package limiter
 //
 //	head → eligible … eligible → held … held ← tail
 //
+// A client whose requests meet different limits with queues, by their identities
+// or classes, has a subqueue for each combination.
+//
 // A held request waits for a limit of its client; an eligible one has been
 // charged to the limits and waits for the tenant's share. Subqueues with an
 // eligible head stand in a ring and are served by deficit round robin in cost;
@@ -42,6 +45,8 @@ type entry struct {
 	cost       int64
 	route      *route // its limits were charged under
 	charged    charged
+	ids        *Identities // copies
+	classes    uint64
 	next, prev int32
 	sub        int32
 	generation uint32
@@ -84,6 +89,9 @@ func (q *queue) find(key uint64) *sub {
 	}
 	return nil
 }
+
+// who returns whose request an entry is.
+func (q *queue) who(e *entry) subject { return subject{q.subs[e.sub].client, e.ids, e.classes} }
 
 // subOf returns a client's subqueue and makes it if need be.
 func (q *queue) subOf(key uint64, client string) int32 {

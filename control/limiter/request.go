@@ -56,6 +56,10 @@ type Request struct {
 	Client string  // "" is one client: all that could not be told apart
 	Pool   string  // the upstream pool it goes to
 	Cost   float64 // cost units, > 0; anything else counts as 1, at most MaxCost
+	// Identities are what limits may know the request by instead of Client; nil:
+	// it has none.
+	Identities *Identities
+	Classes    uint32 // that it is in, a bit per place
 }
 
 // MaxCost bounds the cost of one request, in cost units.

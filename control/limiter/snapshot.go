@@ -14,6 +14,8 @@ type snapshot struct {
 	list     []Pool    // by index, defaults filled in
 	weights  []float64 // of all tenants, by pool
 	tenants  map[string]*tenant
+	named    bool   // some limit names an identity or a class
+	wanted   Wanted // of requests
 }
 
 // tenant is a Tenant compiled.
@@ -33,6 +35,7 @@ type route struct {
 	queue  Queue
 	flow   *flow   // nil for an unknown pool
 	flight *Flight // of an adaptive pool's flow
+	apart  apart
 }
 
 // queues reports whether a request beyond the tenant's share waits.
@@ -49,6 +52,8 @@ type limit struct {
 	base      numbers
 	overrides map[string]numbers
 	pools     []string
+	identity  uint8  // where it finds its client
+	classes   uint64 // that it applies to
 
 	prefix       uint64
 	tenantKey    uint64
@@ -73,7 +78,7 @@ func (l *limit) applies(pool string) bool {
 }
 
 // compile turns a validated configuration into a snapshot.
-func compile(c *Config) *snapshot {
+func compile(c *Config, names *Names) *snapshot {
 	s := &snapshot{
 		revision: c.Revision, seed: c.Seed,
 		pools:   make(map[string]int, len(c.Pools)),
@@ -86,7 +91,7 @@ func compile(c *Config) *snapshot {
 		s.pools[s.list[i].Name] = i
 	}
 	for i := range c.Tenants {
-		t := newTenant(c.Seed, &c.Tenants[i])
+		t := s.newTenant(c.Seed, &c.Tenants[i], names)
 		s.tenants[t.name] = t
 		for p := range s.weights {
 			s.weights[p] += t.weight
@@ -95,7 +100,7 @@ func compile(c *Config) *snapshot {
 	return s
 }
 
-func newTenant(seed uint64, c *Tenant) *tenant {
+func (s *snapshot) newTenant(seed uint64, c *Tenant, names *Names) *tenant {
 	t := &tenant{name: c.Name, weight: c.Weight, quotas: make(map[string]Quota, len(c.Quotas))}
 	if t.weight == 0 {
 		t.weight = 1
@@ -104,12 +109,26 @@ func newTenant(seed uint64, c *Tenant) *tenant {
 		t.quotas[q.Pool] = q
 	}
 	for i := range c.Limits {
-		t.limits = append(t.limits, newLimit(seed, c.Name, &c.Limits[i]))
+		l := newLimit(seed, c.Name, &c.Limits[i], names)
+		t.limits = append(t.limits, l)
+		s.ask(l, &c.Limits[i])
 	}
 	return t
 }
 
-func newLimit(seed uint64, tenant string, c *Limit) *limit {
+// ask notes what a limit needs to know of requests.
+func (s *snapshot) ask(l *limit, c *Limit) {
+	s.named = s.named || c.Identity != "" || len(c.Classes) > 0
+	if l.mode == Off {
+		return
+	}
+	if l.identity != 0 && l.identity != unnamed {
+		s.wanted.Identities |= 1 << (l.identity - 1)
+	}
+	s.wanted.Classes |= uint32(l.classes &^ every)
+}
+
+func newLimit(seed uint64, tenant string, c *Limit, names *Names) *limit {
 	own := func(rb RateBurst) numbers {
 		rb = rb.numbers()
 		return numbers{rb.Rate, rb.Burst, c.Strict}
@@ -118,9 +137,13 @@ func newLimit(seed uint64, tenant string, c *Limit) *limit {
 		name: c.Name, mode: c.Mode, strict: c.Strict, perTenant: c.PerTenant,
 		queued: c.queued(), queue: c.Queue.withDefaults(),
 		base: own(RateBurst{c.Rate, c.Burst}), pools: slices.Clone(c.Pools),
+		classes:     names.classes(c.Classes),
 		prefix:      limitPrefix(seed, tenant, c.Name),
 		tenantKey:   TenantLimitKey(seed, tenant, c.Name),
 		overflowKey: OverflowKey(seed, tenant, c.Name),
+	}
+	if !l.perTenant {
+		l.identity = names.place(c.Identity)
 	}
 	if len(c.Overrides) > 0 {
 		l.overrides = make(map[string]numbers, len(c.Overrides))
@@ -168,6 +191,7 @@ func (e *Engine) newRoute(s *snapshot, t *tenant, i int, at *atomic.Pointer[rout
 	for _, l := range t.limits {
 		if i < len(s.list) && l.applies(pool) || len(l.pools) == 0 {
 			rt.limits = append(rt.limits, l)
+			rt.apart.add(l)
 		}
 	}
 	if !at.CompareAndSwap(nil, rt) {

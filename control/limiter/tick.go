@@ -154,7 +154,7 @@ func (e *Engine) promoteSub(f *flow, si int32, now int64, out []Event) []Event {
 		}
 		rt := e.routeNow(f, en)
 		at := max(s.retryAt, now-recheck)
-		ref := e.charge(rt, s.client, at, en.cost, retry)
+		ref := e.charge(rt, q.who(en), at, en.cost, retry)
 		if ref.by != nil && !ref.hopeless() {
 			s.by = ref.by
 			s.expected = at + ref.wait
@@ -186,7 +186,7 @@ func (e *Engine) settle(f *flow, si, i int32, rt *route, ref refusal, now int64,
 		f.sum.add(f, shadow, en.cost)
 		return e.finish(f, i, now, Outcome{Shadow: shadow}, out)
 	case Reject:
-		e.refund(rt, s.client, now, en.cost, ref.charged)
+		e.refund(rt, q.who(en), now, en.cost, ref.charged)
 		return e.finish(f, i, now, f.rejected(v.reason, en.cost, q.eligibleCost), out)
 	}
 	en.route, en.charged, en.shadow, en.mark = rt, ref.charged, ref.shadow, v.mark

@@ -75,6 +75,7 @@ func limit(place string, l link.Limit, err *error) limiter.Limit {
 	out := limiter.Limit{
 		Name: l.Name, PerTenant: l.PerTenant, Rate: l.Rate, Burst: l.Burst, Pools: l.Pools,
 		Queue: queue(place, l.Queue, err), Mode: named(modes, place+".mode", l.Mode, err), Strict: l.Strict,
+		Identity: l.Identity, Classes: l.Classes,
 	}
 	if len(l.Overrides) > 0 {
 		out.Overrides = make(map[string]limiter.RateBurst, len(l.Overrides))

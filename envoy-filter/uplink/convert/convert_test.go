@@ -38,14 +38,14 @@ func TestConfigConverts(t *testing.T) {
 		Revision: 1, Seed: 2,
 		Pools: []link.Pool{{Name: "api", Capacity: 3, Queue: link.Queue{Law: link.Police, DelayTarget: 4, MaxWait: 5, MaxRequests: 6}, OnLoss: link.SafeRate, HardExpiry: 7}},
 		Tenants: []link.Tenant{{Name: "acme", Weight: 8,
-			Limits: []link.Limit{{Name: "l", PerTenant: true, Rate: 9, Burst: 10, Pools: []string{"api"}, Overrides: map[string]link.RateBurst{"bob": {Rate: 11, Burst: 12}}, Queue: link.Queue{Law: link.DropTail}, Mode: link.Shadow, Strict: true}},
+			Limits: []link.Limit{{Name: "l", PerTenant: true, Rate: 9, Burst: 10, Pools: []string{"api"}, Overrides: map[string]link.RateBurst{"bob": {Rate: 11, Burst: 12}}, Queue: link.Queue{Law: link.DropTail}, Mode: link.Shadow, Strict: true, Identity: "ip", Classes: []string{"writes"}}},
 			Quotas: []link.Quota{{Pool: "api", Guaranteed: 13, Max: math.Inf(1), Mode: link.Off}}}},
 	}
 	want := &limiter.Config{
 		Revision: 1, Seed: 2,
 		Pools: []limiter.Pool{{Name: "api", Capacity: 3, Queue: limiter.Queue{Law: limiter.Police, DelayTarget: 4, MaxWait: 5, MaxRequests: 6}, OnLoss: limiter.SafeRate, HardExpiry: 7}},
 		Tenants: []limiter.Tenant{{Name: "acme", Weight: 8,
-			Limits: []limiter.Limit{{Name: "l", PerTenant: true, Rate: 9, Burst: 10, Pools: []string{"api"}, Overrides: map[string]limiter.RateBurst{"bob": {Rate: 11, Burst: 12}}, Queue: limiter.Queue{Law: limiter.DropTail}, Mode: limiter.Shadow, Strict: true}},
+			Limits: []limiter.Limit{{Name: "l", PerTenant: true, Rate: 9, Burst: 10, Pools: []string{"api"}, Overrides: map[string]limiter.RateBurst{"bob": {Rate: 11, Burst: 12}}, Queue: limiter.Queue{Law: limiter.DropTail}, Mode: limiter.Shadow, Strict: true, Identity: "ip", Classes: []string{"writes"}}},
 			Quotas: []limiter.Quota{{Pool: "api", Guaranteed: 13, Max: limiter.Unbounded, Mode: limiter.Off}}}},
 	}
 	if got, err := Config(in); err != nil || !reflect.DeepEqual(got, want) {

@@ -51,6 +51,9 @@ func limit(l *quotav1.Limit) []Violation {
 	if l.Key == quotav1.Key_TENANT && len(l.Overrides) > 0 {
 		found = append(found, Violation{"overrides", "name clients, but key TENANT counts all clients together"})
 	}
+	if l.Key == quotav1.Key_TENANT && l.Identity != "" {
+		found = append(found, Violation{"identity", "tells clients apart, but key TENANT counts all clients together"})
+	}
 	seen := make(map[string]bool)
 	for i, o := range l.Overrides {
 		prefix := fmt.Sprintf("overrides[%d].", i)
