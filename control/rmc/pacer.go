@@ -30,8 +30,16 @@
 //     exactly, never rounded per tick.
 //   - An idle pacer holds at most max(1, r·Burst); after a stall at most that
 //     much more than the head needs. A fall of the rate clamps at once.
-//   - Bad input is inert: a NaN or negative dt, rate or cost counts as 0, an
-//     infinite rate as MaxRate.
+//   - Time runs for ever without drift: the error of 10⁷ steps is that of one.
+//
+// # Bad numbers
+//
+// A NaN or negative time, rate, cost, gain or packet size counts as 0, an infinite
+// or larger rate as MaxRate, an infinite burst as MaxBurst. In the loops for study a
+// rate or size below 1e-15 counts as 0 and one above 1e15 as that, a granularity
+// below 1 µs as 1 µs. At rate 0 nothing is released, and the wait is +Inf.
+//
+// # Cost
 //
 // Every operation is O(1), allocates nothing and reads no clock: time is
 // passed in, in float seconds.
