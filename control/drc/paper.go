@@ -1,5 +1,7 @@
 package drc
 
+import "math"
+
 // PaperParams are the rate constants of the adaptive controller as published.
 // Table1 has the paper's values.
 type PaperParams struct {
@@ -19,11 +21,28 @@ func Table1() PaperParams {
 
 // Rate returns v_max = E0·k2·k4/(k2+k4), the capacity. The paper's two values,
 // k2·E0 and k4·E0, contradict each other.
-func (p PaperParams) Rate() float64 { return p.Enzyme * p.K2 * p.K4 / (p.K2 + p.K4) }
+// It is 0 where one of them is.
+func (p PaperParams) Rate() float64 {
+	p = p.normal()
+	if p.K2 == 0 || p.K4 == 0 {
+		return 0
+	}
+	return p.Enzyme / (1/p.K2 + 1/p.K4)
+}
+
+// normal returns p with every bad number replaced, see the package comment.
+func (p PaperParams) normal() PaperParams {
+	for _, v := range [...]*float64{&p.Enzyme, &p.K1, &p.K2, &p.K3, &p.K4, &p.K5, &p.KF} {
+		*v = clean(*v, maxQuantity)
+	}
+	return p
+}
 
 // Scaled returns the parameters for another volume: v/v_max stays the same in
-// units of v_max when k1 goes with 1/E0 and k3 with 1/E0².
+// units of v_max when k1 goes with 1/E0 and k3 with 1/E0². A factor that is not
+// positive counts as 1.
 func (p PaperParams) Scaled(factor float64) PaperParams {
+	factor = cleanWeight(factor)
 	p.Enzyme *= factor
 	p.K1 /= factor
 	p.K3 /= factor * factor
@@ -39,28 +58,49 @@ type Paper struct {
 }
 
 // NewPaper returns the controller at rest with all enzyme free.
-func NewPaper(p PaperParams) Paper { return Paper{p: p, e: p.Enzyme} }
+func NewPaper(p PaperParams) Paper {
+	p = p.normal()
+	return Paper{p: p, e: p.Enzyme}
+}
 
 // Step advances by h seconds with inner requests arriving at rate in and a
 // sensed external load of rate ext, and returns the rate that leaves F.
 //
 // It is one backward Euler step. Given E' every other species follows in closed
 // form and stays positive; E' itself is the one root in [0, E0] of the balance
-// of E, found by bisection.
+// of E, which rises with it.
 func (c *Paper) Step(h, in, ext float64) float64 {
 	h, in, ext = clean(h, maxSeconds), clean(in, maxQuantity), clean(ext, maxQuantity)
-	lo, hi := 0.0, c.p.Enzyme
-	for range 60 {
-		mid := (lo + hi) / 2
-		if _, excess := c.at(mid, h, in, ext); excess > 0 {
-			hi = mid
-		} else {
-			lo = mid
-		}
+	*c = c.solve(h, in, ext)
+	if over := (c.es + c.et) / c.p.Enzyme; over > 1 { // rounding of a stiff step
+		c.es, c.et = c.es/over, c.et/over
 	}
-	*c, _ = c.at((lo+hi)/2, h, in, ext)
 	c.e = max(0, c.p.Enzyme-c.es-c.et)
 	return c.p.KF * c.f
+}
+
+// solve finds E' by false position (Illinois), every third step a bisection, until
+// the moiety is right to rounding.
+func (c *Paper) solve(h, in, ext float64) (next Paper) {
+	lo, hi := 0.0, c.p.Enzyme
+	_, below := c.at(lo, h, in, ext)
+	next, above := c.at(hi, h, in, ext)
+	for i := 0; i < 200 && below < 0 && above > 0; i++ {
+		mid := lo - below*((hi-lo)/(above-below))
+		if i%3 == 2 || !(mid > lo && mid < hi) {
+			mid = lo + (hi-lo)/2
+		}
+		n, excess := c.at(mid, h, in, ext)
+		if next = n; math.Abs(excess) <= 1e-15*c.p.Enzyme || mid == lo || mid == hi {
+			break
+		}
+		if excess > 0 {
+			hi, above, below = mid, excess, below/2
+		} else {
+			lo, below, above = mid, excess, above/2
+		}
+	}
+	return next
 }
 
 // at returns the state after h if E' were e, and by how much E is then out of
