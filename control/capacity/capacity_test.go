@@ -117,8 +117,8 @@ func TestMeasuredInvariants(t *testing.T) {
 		return rapid.Float64Range(0, 1e4).Draw(t, label)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		ms := capacity.Measured{Period: period, Delay: rapid.IntRange(-1, 4).Draw(t, "d"), Max: 1000, Gain: any(t, "gain")}
-		pi := capacity.PI{Period: period, Delay: 1, Nominal: 1000, Target: 10}
+		ms := capacity.Measured{Period: any(t, "T"), Delay: rapid.IntRange(-1, 4).Draw(t, "d"), Max: 1000, Gain: any(t, "gain")}
+		pi := capacity.PI{Period: any(t, "T"), Delay: rapid.IntRange(-1, 4).Draw(t, "d"), Nominal: 1000, Target: any(t, "qT")}
 		ms.Start(any(t, "start"))
 		for range rapid.IntRange(1, 50).Draw(t, "steps") {
 			o := capacity.Observation{Served: any(t, "served"), Queued: any(t, "queued"), Binding: rapid.Bool().Draw(t, "binding")}
@@ -137,6 +137,94 @@ func TestMeasuredInvariants(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A pool without capacity, or with one that is no number, is given none; a large one
+// stays finite.
+func TestPoolsWithoutCapacity(t *testing.T) {
+	for _, bad := range []float64{math.NaN(), math.Inf(-1), -1, 0} {
+		ms, pi := capacity.Measured{Period: period, Max: bad}, capacity.PI{Period: period, Nominal: bad}
+		ms.Start(100)
+		for range 5 {
+			if a, b := ms.Step(capacity.Observation{Served: 10, Binding: true}, 50), pi.Step(0, 50); a != 0 || b != 0 {
+				t.Errorf("%v: capacities %v and %v", bad, a, b)
+			}
+		}
+	}
+	ms, pi := capacity.Measured{Max: math.Inf(1)}, capacity.PI{Nominal: math.Inf(1)}
+	if a, b := ms.Step(capacity.Observation{Served: 1e7}, 0), pi.Step(1e7, 0); !(a <= 1.2e15) || !(b <= 1.2e15) {
+		t.Errorf("capacities %v and %v without bound", a, b)
+	}
+}
+
+// slowMS is CONTROL.md's MS(r), line by line: the oracle.
+type slowMS struct{ est, prev float64 }
+
+func (s *slowMS) step(served, q float64, binding bool, T, r float64, d int, floor, most float64) float64 {
+	S, qT := served/T, math.Max(.02*s.est, 3)
+	aP := .7 * math.Sin(math.Pi/(2*float64(2*d+1)))
+	if q > .25*qT && s.prev > .25*qT {
+		s.est += r * (S - s.est)
+	} else if q > qT {
+		s.est = math.Min(s.est, S)
+	} else if binding {
+		s.est = math.Min(1.03*s.est, most)
+	}
+	s.est = math.Min(math.Max(s.est, 1e-3*most), most)
+	c := s.est - aP/T*math.Max(q-qT, -qT)
+	s.prev = q
+	return math.Min(math.Max(c, floor), 1.2*most)
+}
+
+func TestMeasuredIsTheNotes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		most := math.Pow(10, rapid.Float64Range(0, 7).Draw(t, "log max"))
+		d, r, T := rapid.IntRange(0, 4).Draw(t, "d"), rapid.Float64Range(.05, 1).Draw(t, "r"), rapid.Float64Range(.01, 1).Draw(t, "T")
+		ms, slow := capacity.Measured{Period: T, Delay: d, Max: most, Gain: r}, slowMS{est: .5 * most}
+		ms.Start(.5 * most)
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			o := capacity.Observation{Served: most * T * rapid.Float64Range(0, 1.5).Draw(t, "S"),
+				Queued: most * rapid.Float64Range(0, .1).Draw(t, "q"), Binding: rapid.Bool().Draw(t, "binding")}
+			floor := most * rapid.Float64Range(0, .3).Draw(t, "floor")
+			got, want := ms.Step(o, floor), slow.step(o.Served, o.Queued, o.Binding, T, r, d, floor, most)
+			if math.Abs(got-want) > 1e-12*most || math.Abs(ms.Estimate()-slow.est) > 1e-12*most {
+				t.Fatalf("capacity %v of estimate %v, the notes have %v of %v", got, ms.Estimate(), want, slow.est)
+			}
+		}
+	})
+}
+
+// The upstream loses half of its rate, which nobody told the loops: the measured
+// service finds it with less backlog and sooner than the PI law about the old rate.
+func TestMeasuredBeatsPIWhereTheRateIsUnknown(t *testing.T) {
+	const d, fall = 1, 40
+	ms, pi := capacity.Measured{Period: period, Delay: d, Max: 1000}, capacity.PI{Period: period, Delay: d, Nominal: 1000, Target: 20}
+	ms.Start(1000)
+	run := func(law func(served, queued float64) float64) (backlog float64, settled int) {
+		server, pending := upstream{}, []float64{1000, 1000}
+		for k := range 300 {
+			if server.mu = 1000; k >= fall {
+				server.mu = 500
+			}
+			served := server.round(pending[0])
+			pending = append(pending[1:], law(served, server.queue))
+			if k >= fall {
+				backlog = math.Max(backlog, server.queue)
+				if server.queue > 60 || served < .98*500*period {
+					settled = k - fall + 1
+				}
+			}
+		}
+		return backlog, settled
+	}
+	measured, soon := run(func(served, q float64) float64 {
+		return ms.Step(capacity.Observation{Served: served, Queued: q, Binding: true}, 0)
+	})
+	proportional, late := run(func(_, q float64) float64 { return pi.Step(q, 0) })
+	t.Logf("backlog at most %.0f against %.0f, settled after %d rounds against %d", measured, proportional, soon, late)
+	if measured >= proportional || soon >= late {
+		t.Errorf("measured: %v, %d rounds; PI: %v, %d rounds", measured, soon, proportional, late)
+	}
 }
 
 // With μ known the PI law holds the queue at its target.
@@ -173,5 +261,13 @@ func BenchmarkMeasured(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		ms.Step(capacity.Observation{Served: 200, Queued: 30}, 0)
+	}
+}
+
+func BenchmarkPI(b *testing.B) {
+	pi := capacity.PI{Period: period, Nominal: 1000, Delay: 1}
+	b.ReportAllocs()
+	for b.Loop() {
+		pi.Step(30, 0)
 	}
 }

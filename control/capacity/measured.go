@@ -11,14 +11,21 @@
 //
 // [Measured] is the measured-service law, the product's; [PI] is the
 // proportional-integral law of Ryu, Cho and Chong for a known μ, for
-// comparison. With μ unknown the former has a backlog peak of 125 against 519
-// and settles in 10 rounds against 33.
+// comparison. With μ unknown the notes have a backlog peak of 125 against 519 and
+// settling in 10 rounds against 33; where an upstream loses half of its rate, one
+// round late, the tests see 289 against 390 and 6 rounds against 15.
 //
 // # Invariants
 //
-//   - Floor ≤ capacity ≤ 1.2·Max; 0 < estimate ≤ Max. NaN and negative
-//     measurements count as 0.
+//   - Floor ≤ capacity ≤ 1.2·Max (Max wins); 0 < estimate ≤ Max.
+//   - Load below the capacity moves no estimate.
 //   - No step allocates; each is O(1).
+//
+// # Bad numbers
+//
+// Measurements, rates and floors that are NaN or negative count as 0, above 1e15 as
+// that. A period below 1 µs counts as 0.25 s, a delay below 0 as 0. A pool
+// of Max 0 (or Nominal 0) has no capacity and is given none.
 package capacity
 
 import "math"
@@ -35,7 +42,7 @@ import "math"
 //	r, T, d  Gain, Period, Delay  ĉ, q'   estimate, queued
 //	μmax     Max                  Σm      floor (argument)
 type Measured struct {
-	// Period is T in seconds, > 0; ≤ 0.25 where μ is unknown.
+	// Period is T in seconds, > 0, default 0.25; ≤ 0.25 where μ is unknown.
 	Period float64
 	// Delay is d, the rounds until a new capacity shows in q; ≥ 0. Larger is
 	// slower and survives more delay.
@@ -68,7 +75,8 @@ func (m *Measured) Step(o Observation, floor float64) float64 {
 	if m.estimate == 0 {
 		m.Start(m.Max)
 	}
-	rate, q := sane(o.Served)/m.Period, sane(o.Queued)
+	t := seconds(m.Period)
+	rate, q := sane(o.Served)/t, sane(o.Queued)
 	target := max(0.02*m.estimate, 3)
 	switch {
 	case q > 0.25*target && m.queued > 0.25*target:
@@ -80,14 +88,15 @@ func (m *Measured) Step(o Observation, floor float64) float64 {
 	}
 	m.estimate, m.queued = m.bound(m.estimate), q
 	drain := 0.7 * math.Sin(math.Pi/(2*(2*float64(max(m.Delay, 0))+1)))
-	c := m.estimate - drain/m.Period*max(q-target, -target)
-	return min(max(c, sane(floor)), 1.2*m.Max)
+	c := m.estimate - drain/t*max(q-target, -target)
+	return min(max(c, sane(floor)), 1.2*sane(m.Max))
 }
 
 // bound brings an estimate into (0, Max]: a pool that has served nothing keeps
 // a thousandth of Max, or it could never be probed again.
 func (m *Measured) bound(estimate float64) float64 {
-	return min(max(sane(estimate), 1e-3*m.Max), m.Max)
+	most := sane(m.Max)
+	return min(max(sane(estimate), 1e-3*most), most)
 }
 
 // gain is r.
@@ -96,6 +105,14 @@ func (m *Measured) gain() float64 {
 		return 0.5
 	}
 	return m.Gain
+}
+
+// seconds is a period as it is used.
+func seconds(period float64) float64 {
+	if !(period >= 1e-6) {
+		return 0.25
+	}
+	return min(period, 1e9)
 }
 
 // sane maps NaN and negative numbers to 0 and bounds the rest.

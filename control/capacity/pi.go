@@ -12,9 +12,9 @@ import (
 //	e = q − qT;  c = μ − (a·e + b·Σe)/T,  clipped to [Σm, 1.2·μ]
 //
 // with the gains of [fairshare.Tune]. At a clip the integral stops, or an idle
-// pool would wind it up without bound.
+// pool would wind it up without bound. Bad numbers: see the package comment.
 type PI struct {
-	Period  float64 // T in seconds, > 0
+	Period  float64 // T in seconds, > 0, default 0.25
 	Nominal float64 // μ in units/s, > 0
 	Target  float64 // qT in cost units, ≥ 0
 	Delay   int     // d, rounds until a capacity shows in q
@@ -25,10 +25,14 @@ type PI struct {
 // Step takes the queue behind the limiter (cost units) and returns the
 // capacity to share, at least floor and at most 1.2·Nominal.
 func (p *PI) Step(queued, floor float64) float64 {
-	high := 0.2 * p.Nominal
-	low := min(sane(floor)-p.Nominal, high-math.SmallestNonzeroFloat64)
+	nominal, t := sane(p.Nominal), seconds(p.Period)
+	if nominal == 0 {
+		return 0
+	}
+	high := 0.2 * nominal
+	low := min(sane(floor)-nominal, high-math.SmallestNonzeroFloat64)
 	p.law.Tuning = fairshare.Tune(p.Delay)
-	p.law.Min, p.law.Max = low*p.Period, high*p.Period
-	c := p.Nominal + p.law.Step(sane(queued)-p.Target)/p.Period
-	return min(max(c, sane(floor)), 1.2*p.Nominal) // again: the sum rounds
+	p.law.Min, p.law.Max = low*t, high*t
+	c := nominal + p.law.Step(sane(queued)-sane(p.Target))/t
+	return min(max(c, sane(floor)), 1.2*nominal) // again: the sum rounds
 }

@@ -24,7 +24,9 @@
 // NaN and negative weights, guarantees, caps and capacities count as 0.
 // Positive weights are brought into [MinWeight, MaxWeight], an infinite
 // guarantee counts as all of the capacity. A tenant of weight 0 gets its guarantee and no more. Guarantees
-// beyond the capacity are scaled by μ/Σm' and flagged [Infeasible].
+// beyond the capacity are scaled by μ/Σm' and flagged [Infeasible]. A pool of
+// capacity 0 gives nothing. Numbers that span seven decades and more are ordinary:
+// the tests draw them. [PI], [Link] and [Source] state their own rules.
 //
 // # Invariants
 //

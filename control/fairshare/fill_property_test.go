@@ -1,6 +1,7 @@
 package fairshare_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -243,31 +244,24 @@ func TestFillPassesAndAllocations(t *testing.T) {
 }
 
 func BenchmarkFill(b *testing.B) {
-	for _, bench := range []struct {
-		name string
-		n    int
-		g    fairshare.Guarantee
-		warm bool
-	}{
-		{"1e3/minimum/cold", 1e3, fairshare.Minimum, false},
-		{"1e4/minimum/cold", 1e4, fairshare.Minimum, false},
-		{"1e4/minimum/warm", 1e4, fairshare.Minimum, true},
-		{"1e4/additive/cold", 1e4, fairshare.Additive, false},
-		{"1e5/minimum/cold", 1e5, fairshare.Minimum, false},
-		{"1e6/minimum/cold", 1e6, fairshare.Minimum, false},
-	} {
-		b.Run(bench.name, func(b *testing.B) {
-			ds, xs := crowd(bench.n, 1), make([]float64, bench.n)
-			mu, warm := 4.5*float64(bench.n), 0.0
-			r := fairshare.Fill(mu, ds, bench.g, 0, xs)
-			if bench.warm {
-				warm = r.FairRate * 1.02
+	for _, g := range guarantees {
+		name := map[fairshare.Guarantee]string{fairshare.Minimum: "minimum", fairshare.Additive: "additive"}[g]
+		for _, n := range []int{1e3, 1e4, 1e5, 1e6} {
+			for _, start := range []string{"cold", "warm"} {
+				b.Run(fmt.Sprintf("%s/%d/%s", name, n, start), func(b *testing.B) {
+					ds, xs := crowd(n, 1), make([]float64, n)
+					mu, warm := 4.5*float64(n), 0.0
+					r := fairshare.Fill(mu, ds, g, 0, xs)
+					if start == "warm" { // the capacity has changed since
+						warm, mu = r.FairRate, 0.98*mu
+					}
+					b.ReportAllocs()
+					for b.Loop() {
+						r = fairshare.Fill(mu, ds, g, warm, xs)
+					}
+					b.ReportMetric(float64(r.Passes), "passes")
+				})
 			}
-			b.ReportAllocs()
-			for b.Loop() {
-				r = fairshare.Fill(mu, ds, bench.g, warm, xs)
-			}
-			b.ReportMetric(float64(r.Passes), "passes")
-		})
+		}
 	}
 }

@@ -35,6 +35,10 @@ func Tune(d int) Tuning {
 // PI is the discrete PI law with a clamp. While the command is at a clamp the
 // integral does not move further into it, or an idle link would wind up
 // without bound. The zero clamp (Min = Max = 0) means none.
+//
+// Bad numbers: an error or a gain that is NaN counts as 0, one beyond ±1e15 as that;
+// a NaN clamp is none, and Max wins over a Min above it. The integral stays within
+// ±1e30.
 type PI struct {
 	Tuning
 	Min, Max float64
@@ -42,20 +46,30 @@ type PI struct {
 	sum float64
 }
 
-// Step is the command for error e; NaN counts as no error.
+// Step is the command for error e. It is O(1) and allocates nothing.
 func (p *PI) Step(e float64) float64 {
-	if math.IsNaN(e) {
-		e = 0
+	e = within(e, MaxWeight)
+	sum := within(p.sum+e, MaxWeight*MaxWeight)
+	u := -(within(p.A, MaxWeight)*e + within(p.B, MaxWeight)*sum)
+	bounded := u
+	if p.Min != 0 || p.Max != 0 {
+		if u < p.Min {
+			bounded = p.Min
+		}
+		if bounded > p.Max {
+			bounded = p.Max
+		}
 	}
-	sum := p.sum + e
-	u := -(p.A*e + p.B*sum)
-	if p.Min == 0 && p.Max == 0 || u >= p.Min && u <= p.Max {
-		p.sum = sum
-		return u
-	}
-	bounded := min(max(u, p.Min), p.Max)
-	if (u > bounded) == (e > 0) { // this error leads back from the clamp
+	if u == bounded || (u > bounded) == (e > 0) { // this error leads back from the clamp
 		p.sum = sum
 	}
 	return bounded
+}
+
+// within brings v into ±limit; NaN becomes 0.
+func within(v, limit float64) float64 {
+	if math.IsNaN(v) {
+		return 0
+	}
+	return min(max(v, -limit), limit)
 }

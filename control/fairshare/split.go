@@ -19,7 +19,9 @@ func Split(total float64, replicas []Demand, limits []float64) Result {
 		return r
 	}
 	for i := range replicas {
-		limits[i] += spare * (weightOf(&replicas[i]) / weight)
+		if w := weightOf(&replicas[i]); w > 0 { // not ∞·0
+			limits[i] += spare * (w / weight)
+		}
 	}
 	return r
 }

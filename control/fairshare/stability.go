@@ -55,7 +55,7 @@ func StableV(u float64) float64 {
 // where ω is the frequency at which |F(jω)| = 1; the paper prints F(jω) = 1. It
 // is +Inf without gains.
 func StableDelay(a, b float64) float64 {
-	a, b = sane(a), sane(b)
+	a, b = min(sane(a), MaxWeight), min(sane(b), MaxWeight)
 	w := (a*a + math.Sqrt(a*a*a*a+4*b*b)) / 2
 	if w == 0 {
 		return math.Inf(1)

@@ -28,7 +28,7 @@ func soup(t *rapid.T) (*reaction.Vessel, int) {
 		if rapid.IntRange(0, 4).Draw(t, "leak") == 0 {
 			out = nil
 		}
-		k.React(fmt.Sprint("r", r), math.Pow(10, rapid.Float64Range(-3, 3).Draw(t, "k")), in, out)
+		k.React(fmt.Sprint("r", r), math.Pow(10, rapid.Float64Range(-3.5, 3.5).Draw(t, "k")), in, out)
 	}
 	in := k.Input("in", 0)
 	net, err := k.Build()
