@@ -8,6 +8,9 @@ ENVOY    := 1.40.0
 export ENVOY_BIN ?= $(CACHE)/envoy-$(ENVOY)/envoy
 export GOFLAGS ?= -buildvcs=false
 
+# envoyproxy/ratelimit, which benchmarks compare with.
+RATELIMIT := $(CACHE)/ratelimit-$(shell sed -n 's,^\tgithub.com/envoyproxy/ratelimit \(v[^ ]*\).*,\1,p' tools/ratelimit/go.mod)/ratelimit
+
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 MODULES := control lab proto envoy-filter services e2e
@@ -78,9 +81,12 @@ tidy: check-go ## go mod tidy everywhere
 bench: check-go ## benchmarks of the laws and the limiter (docs/measurements.md)
 	@cd control && go test -run '^$$' -bench . -benchmem -benchtime 200ms ./...
 
-bench-envoy: build envoy ## one Envoy: filter over no filter and over local_ratelimit, interleaved rounds
-	@tools/sh/need.sh wrk
-	@cd e2e && echo "answered by Envoy itself:" && go run ./bench $(ARGS) && echo "proxied:" && go run ./bench -proxied $(ARGS)
+bench-envoy: build envoy $(RATELIMIT) ## real Envoys: CPU, instructions, latency, memory, exactness, beside native limits; JSON=file ARGS='-only cpu,latency'
+	@tools/sh/need.sh wrk valgrind redis-server
+	@cd e2e && go run ./bench -ratelimit $(RATELIMIT) $(if $(JSON),-json $(abspath $(JSON))) $(ARGS)
+
+$(RATELIMIT):
+	@tools/sh/ratelimit.sh $@
 
 containers: ## a container engine and the base images, installed and started if missing
 	@tools/sh/containers.sh $(ENVOY)

@@ -18,4 +18,5 @@ sudo=
 [ "$(id -u)" -eq 0 ] || sudo=sudo
 echo "installing Debian packages: ${missing[*]}"
 $sudo apt-get update -qq >/dev/null
-DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+# RUNLEVEL: what a package would start as a service, such as redis-server, stays off.
+$sudo env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -1,0 +1,193 @@
+// Package instructions counts the instructions that a request takes in Envoy,
+// with callgrind: the same count whatever else the machine does, so small
+// differences can be told that CPU time on a shared machine hides.
+//
+// # Method
+//
+// One Envoy per variant, one worker, under `valgrind --tool=callgrind
+// --separate-threads=yes`. It starts uncounted; a warm-up makes it lazy parts
+// warm and spends the bursts; then the counters are set to 0, a closed load of
+// one connection asks (wrk, 1000 clients in turn) and the counts are dumped.
+// The figure is the instructions of the worker's thread, the one that counted
+// most, over the requests answered.
+//
+// # What it does not count
+//
+// Other threads, which work by the clock and not by the request (Go's monitor
+// thread, the ticker, Envoy's main thread): valgrind makes the requests some
+// fifty times slower, and so would make those fifty times dearer. The kernel.
+// And time: a cache miss counts as much as an addition. Package cpu has all of
+// these.
+//
+// Go's asynchronous preemption is switched off in the filter (GODEBUG), because
+// callgrind 3.19 fails on the signals of a thread that is on a stack that it
+// does not know; a decision is far too short to be preempted.
+//
+// `perf stat` counts the same without slowing anything down, where the machine
+// lets it; virtual machines often do not, so it is not relied on.
+package instructions
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/e2e/bench/table"
+)
+
+const documents = `
+{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/api, spec: {capacity: 10000000}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/admit, spec: {weight: 1}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/admit/limits/each, spec: {rate: 100000/s, burst: 100000}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/reject, spec: {weight: 1}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/reject/limits/each, spec: {rate: 1/h, burst: 1}}
+`
+
+// Count is a variant's figure.
+type Count struct {
+	Variant    string  `json:"variant"`
+	PerRequest float64 `json:"instructionsPerRequest"`
+	Requests   float64 `json:"requests"`
+}
+
+// Run counts and returns the table. Without valgrind it says so in the table.
+func Run(ctx context.Context, r *rig.Rig, d time.Duration) ([]Count, []table.Table, error) {
+	valgrind, err := exec.LookPath("valgrind")
+	if err != nil {
+		return nil, []table.Table{{Title: "Instructions per request", Notes: []string{"Not counted: no valgrind here (Debian package valgrind)."}}}, nil
+	}
+	in, err := r.Installation(ctx, "callgrind", documents)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = in.Stop() }() // what does not end, the rig kills
+	limits := []rig.Limit{{Tenant: "admit", Rate: 1_000_000}}
+	var counts []Count
+	for _, v := range []struct {
+		name, tenant string
+		spec         rig.Spec
+	}{
+		{"no filter", "admit", rig.Spec{Filter: rig.Plain}},
+		{"local_ratelimit", "admit", rig.Spec{Filter: rig.Local}},
+		{"local_ratelimit, dynamic", "admit", rig.Spec{Filter: rig.Dynamic, Limits: limits}},
+		{"titrate, admit", "admit", rig.Spec{Filter: rig.Titrate}},
+		{"titrate, reject", "reject", rig.Spec{Filter: rig.Titrate}},
+	} {
+		v.spec.Name = fmt.Sprintf("callgrind-%d", len(counts))
+		c, err := count(ctx, r, in, valgrind, v.spec, rig.Closed{Tenant: v.tenant, Keys: 1000, Connections: 1, Duration: d})
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", v.name, err)
+		}
+		c.Variant = v.name
+		counts = append(counts, c)
+		r.Say("instructions: %-26s %8.0f per request", c.Variant, c.PerRequest)
+	}
+	return counts, []table.Table{tabulate(counts)}, nil
+}
+
+func tabulate(counts []Count) table.Table {
+	t := table.Table{Title: "Instructions per request, Envoy's worker", Head: []string{"variant", "instructions", "over no filter"},
+		Notes: []string{"callgrind; the worker's thread only (kernel and background threads are not in it)."}}
+	for _, c := range counts {
+		t.Add(c.Variant, fmt.Sprintf("%.0f", c.PerRequest), fmt.Sprintf("%+.1f %%", 100*(c.PerRequest/counts[0].PerRequest-1)))
+	}
+	return t
+}
+
+// count measures one variant.
+func count(ctx context.Context, r *rig.Rig, in *rig.Installation, valgrind string, s rig.Spec, load rig.Closed) (Count, error) {
+	out := r.File(s.Name + ".out")
+	s.Wrap = []string{valgrind, "--tool=callgrind", "--separate-threads=yes", "--instr-atstart=no", "--callgrind-out-file=" + out}
+	s.Env = []string{"GODEBUG=asyncpreemptoff=1"}
+	e, err := start(ctx, r, in, s)
+	if err != nil {
+		return Count{}, err
+	}
+	defer e.Kill() // it has nothing more to tell
+	if err := control(ctx, e, "--instr=on"); err != nil {
+		return Count{}, err
+	}
+	warm := load
+	warm.Duration = 4 * time.Second // 1000 clients at some 300/s
+	if _, err := r.Wrk(ctx, e.URL(), warm); err != nil {
+		return Count{}, err
+	}
+	if err := control(ctx, e, "--zero"); err != nil {
+		return Count{}, err
+	}
+	a, err := r.Wrk(ctx, e.URL(), load)
+	if err != nil {
+		return Count{}, err
+	}
+	if err := control(ctx, e, "--dump"); err != nil {
+		return Count{}, err
+	}
+	worker, err := busiest(out + ".1-*")
+	return Count{PerRequest: worker / a.Count, Requests: a.Count}, err
+}
+
+func start(ctx context.Context, r *rig.Rig, in *rig.Installation, s rig.Spec) (*rig.Envoy, error) {
+	if s.Filter != rig.Titrate {
+		return r.Envoy(ctx, s)
+	}
+	g, err := in.Gateway(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return g.Envoy, nil
+}
+
+// control has callgrind do something.
+func control(ctx context.Context, e *rig.Envoy, what string) error {
+	out, err := exec.CommandContext(ctx, "callgrind_control", what, strconv.Itoa(e.PID())).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "OK.") {
+		return fmt.Errorf("callgrind_control %s: %w: %s", what, err, out)
+	}
+	return nil
+}
+
+// busiest is the largest total among the dumps of the threads.
+func busiest(pattern string) (most float64, err error) {
+	dumps, err := filepath.Glob(pattern)
+	if err != nil {
+		return 0, err
+	}
+	for _, dump := range dumps {
+		n, err := total(dump)
+		if err != nil {
+			return 0, err
+		}
+		most = max(most, n)
+	}
+	if most == 0 {
+		return 0, fmt.Errorf("no dump of callgrind counted anything: %s", pattern)
+	}
+	return most, nil
+}
+
+func total(dump string) (float64, error) {
+	f, err := os.Open(dump)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	in := bufio.NewScanner(f)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		if text, ok := strings.CutPrefix(in.Text(), "totals: "); ok {
+			return strconv.ParseFloat(text, 64)
+		}
+	}
+	return 0, in.Err()
+}

@@ -1,0 +1,48 @@
+// Command bench measures what Titrate costs in real Envoys, and how exactly it
+// limits, beside Envoy's own rate limits on the same machine.
+//
+// # Parts
+//
+//	cpu           CPU per request and requests per second      package cpu
+//	instructions  instructions per request, counted            package instructions
+//	latency       added p50, p99, p999                         package latency
+//	memory        a million clients in one Envoy               package memory
+//	exactness     limits over three gateways                   package exactness
+//
+// Each package says how it measures. All of them compare variants in one run, in
+// interleaved rounds: absolute figures of a shared machine mean little. Progress
+// goes to the standard error, tables to the standard output, every figure to
+// -json. The whole takes less than 15 minutes.
+//
+// Everything runs on loopback; every process ends with this one.
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/titrate/titrate/e2e/bench/cpu"
+	"github.com/titrate/titrate/e2e/bench/instructions"
+	"github.com/titrate/titrate/e2e/bench/latency"
+	"github.com/titrate/titrate/e2e/bench/memory"
+	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/e2e/bench/table"
+)
+
+// parts are all parts, in the order in which they run.
+func parts() []part {
+	return []part{
+		{"cpu", func(ctx context.Context, r *rig.Rig, e effort) (any, []table.Table, error) {
+			return cpu.Run(ctx, r, cpu.Options{Rounds: e.rounds, Duration: e.duration, Keys: 100_000})
+		}},
+		{"instructions", func(ctx context.Context, r *rig.Rig, _ effort) (any, []table.Table, error) {
+			return instructions.Run(ctx, r, 3*time.Second)
+		}},
+		{"latency", func(ctx context.Context, r *rig.Rig, e effort) (any, []table.Table, error) {
+			return latency.Run(ctx, r, 16*e.rounds)
+		}},
+		{"memory", func(ctx context.Context, r *rig.Rig, e effort) (any, []table.Table, error) {
+			return memory.Run(ctx, r, 8*e.rounds)
+		}},
+	}
+}

@@ -1,0 +1,55 @@
+package rig
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/titrate/titrate/services/dev/child"
+)
+
+// CPU is the processes whose time a variant's requests are charged.
+type CPU []*child.Process
+
+// Of is the user and system time that all of them have used so far.
+func (c CPU) Of() (time.Duration, error) {
+	var sum time.Duration
+	for _, p := range c {
+		t, err := processTime(p.PID())
+		if err != nil {
+			return 0, fmt.Errorf("CPU time of %s: %w", p.Name, err)
+		}
+		sum += t
+	}
+	return sum, nil
+}
+
+// processTime reads the CPU clock of a process: its id is the complement of the
+// pid, then the kind of clock (2: what the scheduler has counted).
+func processTime(pid int) (time.Duration, error) {
+	var t unix.Timespec
+	err := unix.ClockGettime(int32(^pid)<<3|2, &t)
+	return time.Duration(t.Nano()), err
+}
+
+// AnonymousBytes is the memory of a process that no file backs: heaps, stacks,
+// tables.
+func AnonymousBytes(p *child.Process) (int64, error) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps_rollup", p.PID()))
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	for in := bufio.NewScanner(f); in.Scan(); {
+		if rest, ok := strings.CutPrefix(in.Text(), "Anonymous:"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("%s has no line Anonymous", f.Name())
+}

@@ -1,0 +1,137 @@
+package rig
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/titrate/titrate/services/dev/child"
+)
+
+// Filter is what an Envoy has before its router.
+type Filter string
+
+// The filters: none; Envoy's local_ratelimit with one bucket for everybody, or
+// with a dynamic descriptor per client; Envoy's ratelimit filter; Titrate.
+const (
+	Plain   Filter = "plain"
+	Local   Filter = "local"
+	Dynamic Filter = "dynamic"
+	Remote  Filter = "remote"
+	Titrate Filter = "titrate"
+)
+
+// Limit is a limit of every client of a tenant, requests per second, with a
+// burst of one second's worth, for the native filters. 0 refuses everything.
+type Limit struct {
+	Tenant string
+	Rate   int
+}
+
+// Spec is an Envoy to be started.
+type Spec struct {
+	Name   string // unique within the rig
+	Filter Filter
+	// Limits are the descriptors of Dynamic.
+	Limits []Limit
+	// Port takes requests; 0 is any that is free.
+	Port int
+	// Upstream is the port that requests are sent on to; 0 answers them.
+	Upstream int
+	// Stamp adds the header x-at to answers: when the request arrived, in
+	// microseconds of Unix time.
+	Stamp bool
+	// Keys is Titrate's key budget; 0 is its default.
+	Keys int
+	// RateLimit is the port of Remote's service.
+	RateLimit int
+	// Env is added to the process's environment.
+	Env []string
+	// Wrap is a command line that Envoy's is appended to, such as valgrind's.
+	Wrap []string
+
+	socket string // of Titrate's agent
+}
+
+// Envoy is a running one.
+type Envoy struct {
+	Spec
+	*child.Process
+	// Admin is the port of Envoy's admin page.
+	Admin int
+}
+
+//go:embed envoy.yaml.tmpl
+var envoyTemplate string
+
+var bootstrap = template.Must(template.New("envoy.yaml").Parse(envoyTemplate))
+
+// Envoy starts an Envoy with one worker and waits until it serves.
+func (r *Rig) Envoy(ctx context.Context, s Spec) (*Envoy, error) {
+	found, err := ports(2)
+	if err != nil {
+		return nil, err
+	}
+	if s.Port == 0 {
+		s.Port = found[0]
+	}
+	e := &Envoy{Spec: s, Admin: found[1]}
+	file := r.File(strings.ReplaceAll(s.Name, " ", "-") + ".yaml")
+	if err := e.write(file); err != nil {
+		return nil, err
+	}
+	command := append(slices.Clone(s.Wrap), r.o.Envoy, "-c", file, "--concurrency", "1", "--use-dynamic-base-id",
+		"--log-level", "warning", "--drain-time-s", "1")
+	e.Process, err = r.start(ctx, child.Spec{
+		Name: "envoy " + s.Name, Path: command[0], Args: command[1:],
+		Env: append([]string{"ENVOY_DYNAMIC_MODULES_SEARCH_PATH=" + r.File("modules")}, s.Env...),
+	}, "http://"+loopback(e.Admin)+"/ready")
+	return e, err
+}
+
+func (e *Envoy) write(file string) error {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	err = bootstrap.Execute(f, struct {
+		*Envoy
+		Socket string
+	}{e, e.socket})
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// Address is where requests go, URL the same as a URL.
+func (e *Envoy) Address() string { return loopback(e.Port) }
+
+// URL is described at Address.
+func (e *Envoy) URL() string { return "http://" + e.Address() + "/" }
+
+// stopGrace is how long a process may take to end by itself.
+const stopGrace = 15 * time.Second
+
+// Stop ends the Envoy as an operator would.
+func (e *Envoy) Stop() error { return child.Stop(stopGrace, e.Process) }
+
+// Metric reads a counter or gauge of an Envoy. What stands before the name (Envoy
+// may put a prefix there) does not matter.
+func (r *Rig) Metric(ctx context.Context, e *Envoy, name string) (float64, error) {
+	page, err := r.get(ctx, "http://"+loopback(e.Admin)+"/stats?filter="+name+"$")
+	if err != nil {
+		return 0, err
+	}
+	_, value, found := strings.Cut(page, name+": ")
+	if !found {
+		return 0, fmt.Errorf("%s has no metric %s: %q", e.Name, name, page)
+	}
+	return strconv.ParseFloat(strings.TrimSpace(value), 64)
+}

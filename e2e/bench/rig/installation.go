@@ -1,0 +1,144 @@
+package rig
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/dev/child"
+	"github.com/titrate/titrate/services/document"
+	"github.com/titrate/titrate/services/store/resource"
+)
+
+// Installation is Titrate: etcd, a coordinator, and gateways that join.
+type Installation struct {
+	rig      *Rig
+	centre   []*child.Process
+	api      string // the coordinator's address
+	gossip   []int  // ports of the agents so far
+	revision int64
+}
+
+// Installation starts etcd and a coordinator, and applies the documents.
+func (r *Rig) Installation(ctx context.Context, name, documents string) (*Installation, error) {
+	p, err := ports(4)
+	if err != nil {
+		return nil, err
+	}
+	in := &Installation{rig: r, api: loopback(p[2])}
+	etcd, err := r.titrate(ctx, "etcd "+name, "http://"+loopback(p[0])+"/health", "etcd",
+		"--data-dir", r.File("etcd-"+name), "--listen", loopback(p[0]), "--listen-peer", loopback(p[1]))
+	if err != nil {
+		return nil, err
+	}
+	coordinator, err := r.titrate(ctx, "coordinator "+name, "http://"+loopback(p[3])+"/readyz", "coordinator",
+		"--name", "bench", "--listen", in.api, "--admin", loopback(p[3]), "--etcd-endpoints", "http://"+loopback(p[0]))
+	if err != nil {
+		return nil, err
+	}
+	in.centre = []*child.Process{etcd, coordinator}
+	return in, in.Apply(ctx, documents)
+}
+
+// Stop ends etcd and the coordinator.
+func (in *Installation) Stop() error {
+	return child.Stop(stopGrace, in.centre...)
+}
+
+func (r *Rig) titrate(ctx context.Context, name, ready string, args ...string) (*child.Process, error) {
+	return r.start(ctx, child.Spec{Name: name, Path: r.o.Titrate, Args: args}, ready)
+}
+
+// Apply applies YAML documents as `titrate apply` does.
+func (in *Installation) Apply(ctx context.Context, documents string) error {
+	parsed, err := document.Parse("bench.yaml", []byte(documents))
+	if err != nil {
+		return err
+	}
+	var all []*quotav1.Resource
+	for _, d := range parsed {
+		all = append(all, resource.Of(d.Resource))
+	}
+	conn, err := grpc.NewClient(in.api, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	applied, err := quotav1.NewQuotaServiceClient(conn).Apply(ctx, &quotav1.ApplyRequest{Resources: all}, grpc.WaitForReady(true))
+	if err != nil {
+		return fmt.Errorf("apply: %w", err)
+	}
+	in.revision = applied.GetRevision()
+	return nil
+}
+
+// Gateway is an agent and its Envoy.
+type Gateway struct {
+	*Envoy
+	in    *Installation
+	agent *child.Process
+}
+
+// Gateway starts an agent, which joins those that there are, and an Envoy with
+// Titrate's filter. It returns when the filter enforces what was applied.
+func (in *Installation) Gateway(ctx context.Context, s Spec) (*Gateway, error) {
+	p, err := ports(2)
+	if err != nil {
+		return nil, err
+	}
+	in.gossip = append(in.gossip, p[0])
+	var peers []string
+	for _, port := range in.gossip {
+		peers = append(peers, loopback(port))
+	}
+	s.Filter, s.socket = Titrate, in.rig.File(s.Name+".sock")
+	g := &Gateway{in: in}
+	g.agent, err = in.rig.titrate(ctx, "agent "+s.Name, "http://"+loopback(p[1])+"/readyz", "agent", "--name", s.Name,
+		"--coordinator", in.api, "--socket", s.socket, "--gossip", loopback(p[0]), "--join", strings.Join(peers, ","),
+		"--admin", loopback(p[1]), "--snapshot-dir", in.rig.File("snapshot-"+s.Name))
+	if err != nil {
+		return nil, err
+	}
+	if g.Envoy, err = in.rig.Envoy(ctx, s); err != nil {
+		return nil, err
+	}
+	return g, g.Enforces(ctx)
+}
+
+// Enforces waits until the filter has what was applied last, and shares.
+func (g *Gateway) Enforces(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %v", patience))
+	defer cancel()
+	return g.Ready(ctx, func(ctx context.Context) error {
+		revision, err := g.in.rig.Metric(ctx, g.Envoy, "titrate_config_revision")
+		if err != nil {
+			return err
+		}
+		epoch, err := g.in.rig.Metric(ctx, g.Envoy, "titrate_shares_epoch")
+		if err == nil && (int64(revision) < g.in.revision || epoch == 0) {
+			err = fmt.Errorf("the filter has revision %v of %d, shares of epoch %v", revision, g.in.revision, epoch)
+		}
+		return err
+	})
+}
+
+// Processes are all that a request through the gateway makes work: its Envoy,
+// its agent, the coordinator and etcd.
+func (g *Gateway) Processes() CPU {
+	return append(CPU{g.Process, g.agent}, g.in.centre...)
+}
+
+// Stop ends the Envoy, then the agent.
+func (g *Gateway) Stop() error {
+	if err := g.Envoy.Stop(); err != nil {
+		return err
+	}
+	return child.Stop(10*time.Second, g.agent)
+}

@@ -1,0 +1,139 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/titrate/titrate/services/dev/child"
+)
+
+// Options name the programs under test.
+type Options struct {
+	// Titrate, Module and Envoy are the files of `make build` and `make envoy`.
+	Titrate, Module, Envoy string
+	// RateLimit is envoyproxy/ratelimit's binary (tools/ratelimit), "" without.
+	RateLimit string
+	// Progress gets one line per step.
+	Progress io.Writer
+}
+
+// Rig is the place where processes run. Close ends them all.
+type Rig struct {
+	o      Options
+	dir    string
+	group  *child.Group
+	client *http.Client
+}
+
+// New checks that the files are there and makes the place.
+func New(o Options) (*Rig, error) {
+	for _, f := range []struct {
+		path   *string
+		remedy string
+	}{
+		{&o.Titrate, "run `make build`"}, {&o.Module, "run `make build`"},
+		{&o.Envoy, "run `make envoy`, or set ENVOY_BIN"}, {&o.RateLimit, "run tools/sh/ratelimit.sh, or leave -ratelimit empty"},
+	} {
+		if *f.path == "" && f.path == &o.RateLimit {
+			continue
+		}
+		path, err := filepath.Abs(*f.path)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("%w: %s", err, f.remedy)
+		}
+		*f.path = path
+	}
+	dir, err := os.MkdirTemp("", "titrate-bench-")
+	if err != nil {
+		return nil, err
+	}
+	modules := filepath.Join(dir, "modules")
+	if err := errors.Join(os.Mkdir(modules, 0o700), os.Symlink(o.Module, filepath.Join(modules, "libtitrate.so"))); err != nil {
+		return nil, err
+	}
+	return &Rig{o: o, dir: dir, group: child.NewGroup(), client: &http.Client{Timeout: 2 * time.Second}}, nil
+}
+
+// Close kills every process and removes the place.
+func (r *Rig) Close() error {
+	r.group.Close()
+	r.client.CloseIdleConnections()
+	return os.RemoveAll(r.dir)
+}
+
+// Say writes a line of progress.
+func (r *Rig) Say(format string, args ...any) { fmt.Fprintf(r.o.Progress, format+"\n", args...) }
+
+// File is a path in the rig's directory.
+func (r *Rig) File(name string) string { return filepath.Join(r.dir, name) }
+
+// HasRateLimit tells whether envoyproxy/ratelimit can be started.
+func (r *Rig) HasRateLimit() bool { return r.o.RateLimit != "" }
+
+// patience is how long a process may take to be ready. Under valgrind Envoy
+// takes 5 s.
+const patience = 60 * time.Second
+
+// start starts a process and waits until the URL answers 2xx; "" does not wait.
+func (r *Rig) start(ctx context.Context, s child.Spec, ready string) (*child.Process, error) {
+	s.Log = r.File(strings.ReplaceAll(s.Name, " ", "-") + ".log")
+	p, err := r.group.Start(s)
+	if err != nil || ready == "" {
+		return p, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %v", patience))
+	defer cancel()
+	err = p.Ready(ctx, func(ctx context.Context) error {
+		_, err := r.get(ctx, ready)
+		return err
+	})
+	if err != nil {
+		p.Kill()
+	}
+	return p, err
+}
+
+// get fetches a URL and wants a 2xx.
+func (r *Rig) get(ctx context.Context, url string) (body string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err == nil && resp.StatusCode/100 != 2 {
+		err = fmt.Errorf("%s: %s: %.200s", url, resp.Status, text)
+	}
+	return string(text), err
+}
+
+// ports finds n free TCP ports on loopback.
+func ports(n int) ([]int, error) {
+	var found []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		found = append(found, l.Addr().(*net.TCPAddr).Port)
+	}
+	return found, nil
+}
+
+func loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
