@@ -7,6 +7,7 @@ import (
 	"github.com/titrate/titrate/proto/link"
 	"github.com/titrate/titrate/services/agent/gateways"
 	"github.com/titrate/titrate/services/agent/reports"
+	"github.com/titrate/titrate/services/agent/tally"
 )
 
 // desk is where gateways come and go: it hears them for the tally and the
@@ -139,8 +140,7 @@ func (d *desk) changed(g *gateways.Gateway, s *link.Sums) bool {
 	if t.head = head; here {
 		d.told[g] = t
 	}
-	return here && (last.Replicas != head.Replicas || last.TotalWeight != head.TotalWeight || last.Weight != head.Weight ||
-		last.Absent != head.Absent || last.Isolation != head.Isolation)
+	return here && !tally.SameMembers(&last, &head)
 }
 
 // news tells that a gateway was not sent the configuration of that revision.

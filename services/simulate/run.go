@@ -2,9 +2,15 @@ package simulate
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/titrate/titrate/services/simulate/measure"
 	"github.com/titrate/titrate/services/simulate/scenario"
+	"github.com/titrate/titrate/services/simulate/system"
+	"github.com/titrate/titrate/services/simulate/traffic"
+	"github.com/titrate/titrate/services/simulate/world"
 )
 
 // Result is the outcome of a scenario.
@@ -22,8 +28,96 @@ type Options struct {
 	Progress func(fraction float64)
 }
 
-// Run plays a scenario. The error names a mistake in the scenario (a
-// *scenario.FieldError), an unknown baseline, or is ctx's.
+// Titrate is the name of the first system of a result.
+const Titrate = "titrate"
+
+// Run plays a scenario. The error names the first mistake in the scenario (a
+// *scenario.FieldError), an unknown baseline, or is ctx's. The scenario is not
+// changed, and may be played by several runs at once.
 func Run(ctx context.Context, s *scenario.Scenario, o Options) (*Result, error) {
-	return nil, ctx.Err()
+	if mistakes := s.Check(); len(mistakes) > 0 {
+		return nil, mistakes[0]
+	}
+	contenders, err := o.contenders()
+	if err != nil {
+		return nil, err
+	}
+	report := progress{tell: o.Progress, passes: 1 + len(contenders)}
+	truth, err := rehearse(ctx, s, &report)
+	if err != nil {
+		return nil, err
+	}
+	r := outline(s)
+	for _, c := range contenders {
+		played, err := perform(ctx, s, c, truth, o.Series, &report)
+		if err != nil {
+			return nil, err
+		}
+		r.Systems = append(r.Systems, played)
+	}
+	return r, nil
+}
+
+// contenders are the systems to play.
+func (o *Options) contenders() ([]contender, error) {
+	var out []contender
+	if !o.Alone {
+		out = append(out, contender{Titrate, world.New})
+	}
+	for _, name := range o.Baselines {
+		i := slices.IndexFunc(baselines, func(c contender) bool { return c.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("no baseline has the name %q; known are %s", name, strings.Join(Baselines(), ", "))
+		}
+		out = append(out, baselines[i])
+	}
+	return out, nil
+}
+
+// outline is a result without systems.
+func outline(s *scenario.Scenario) *Result {
+	r := &Result{Name: s.Name, Seed: s.Seed, DurationSeconds: s.Duration.Seconds(), WarmupSeconds: s.Warmup.Seconds(),
+		Gateways: traffic.NewCast(s).Gateways, Events: []measure.Event{}, Systems: []measure.System{}}
+	for _, i := range s.Order() {
+		e := &s.Events[i]
+		r.Events = append(r.Events, measure.Event{AtSeconds: e.At.Seconds(), What: e.String()})
+	}
+	return r
+}
+
+// rehearse plays the requests to nobody, to know what is wanted.
+func rehearse(ctx context.Context, s *scenario.Scenario, report *progress) (*measure.Truth, error) {
+	p := newPass(s, report)
+	truth := measure.NewTruth(p.s, p.cast)
+	err := p.play(ctx, hooks{
+		offer:   func(_ int, r *traffic.Request) { truth.Request(r) },
+		before:  truth.Advance,
+		changed: truth.Changed,
+	})
+	truth.Finish()
+	return truth, err
+}
+
+// perform plays a system.
+func perform(ctx context.Context, s *scenario.Scenario, c contender, truth *measure.Truth, series bool, report *progress) (measure.System, error) {
+	p := newPass(s, report)
+	tape := truth.Record(p.cast)
+	played, err := c.make(system.Stage{Scenario: p.s, Cast: p.cast, Up: slices.Clone(p.up), Answer: tape.Answer})
+	if err != nil {
+		return measure.System{}, fmt.Errorf("%s: %w", c.name, err)
+	}
+	err = p.play(ctx, hooks{
+		offer: func(id int, r *traffic.Request) {
+			tape.Offered(id, r)
+			played.Offer(id, r)
+			tape.Unanswered()
+		},
+		before:  played.Advance,
+		changed: func() { tape.Changed(p.now) },
+		happen:  played.Happen,
+	})
+	if err != nil {
+		return measure.System{}, err
+	}
+	return tape.Finish(c.name, series), nil
 }

@@ -72,3 +72,10 @@ func (t *Tally) header(now time.Duration, name string) *link.Sums {
 	s.Isolation = t.isolation(now)
 	return s
 }
+
+// SameMembers tells that two sums agree on the membership and on this agent's
+// isolation; claims and lag may differ.
+func SameMembers(a, b *link.Sums) bool {
+	return a.Replicas == b.Replicas && a.TotalWeight == b.TotalWeight && a.Weight == b.Weight &&
+		a.Absent == b.Absent && a.Isolation == b.Isolation
+}

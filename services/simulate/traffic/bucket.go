@@ -10,6 +10,14 @@ type Bucket struct {
 	last        time.Duration
 }
 
+// Set changes rate and burst from now on. What was spent beyond the new burst is
+// forgiven: the bucket is empty then, as a GCRA's is.
+func (b *Bucket) Set(t time.Duration, rate, burst float64) {
+	b.Fits(t, 0)
+	b.Rate, b.Burst = rate, burst
+	b.spent = min(b.spent, burst)
+}
+
 // slackness absorbs rounding, in parts of a cost.
 const slackness = 1e-9
 

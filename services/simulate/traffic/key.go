@@ -21,6 +21,7 @@ type Key struct {
 	Tenant, Limit string
 	Client        string // "" for a tenant's
 	Rate, Burst   float64
+	Queued        bool // requests beyond it may wait
 }
 
 // Flow is a tenant's use of a pool.
@@ -93,7 +94,8 @@ func limits(s *scenario.Scenario, c *Client) (keys []Key) {
 			if s.Tenants[i].Name != c.Tenant || l.Mode != limiter.Enforce || len(l.Pools) > 0 && !slices.Contains(l.Pools, c.Pool) {
 				continue
 			}
-			k := Key{Tenant: c.Tenant, Limit: l.Name, Client: c.Name, Rate: l.Rate, Burst: scenario.BurstOf(l.Rate, l.Burst)}
+			k := Key{Tenant: c.Tenant, Limit: l.Name, Client: c.Name, Rate: l.Rate, Burst: scenario.BurstOf(l.Rate, l.Burst),
+				Queued: l.Queue.Law != limiter.Police && (l.Queue.MaxRequests > 0 || l.Queue.MaxWait > 0)}
 			if l.PerTenant {
 				k.Client = ""
 			}

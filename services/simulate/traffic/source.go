@@ -49,7 +49,7 @@ type stream struct {
 // there at first.
 func NewSource(s *scenario.Scenario, c *Cast, up []bool) *Source {
 	src := &Source{cast: c, end: s.Duration.Seconds(), up: slices.Clone(up), central: make([]Bucket, len(c.Keys)), wanted: make([]Bucket, len(c.Keys))}
-	src.Refresh()
+	src.Refresh(0)
 	for i := range c.Clients {
 		group := &s.Clients[c.origin[i]]
 		st := &stream{client: int32(i), cost: group.Cost, demand: &group.Demand, route: &group.Route, random: randomOf(s.Seed, &c.Clients[i], group.Name)}
@@ -145,11 +145,11 @@ func (s *Source) conforms(c *Client, t time.Duration, cost float64) (central, wi
 // SetUp tells that a gateway is up, or no more.
 func (s *Source) SetUp(gateway int, up bool) { s.up[gateway] = up }
 
-// Refresh takes over the numbers of the cast's keys.
-func (s *Source) Refresh() {
+// Refresh takes over the numbers of the cast's keys at a time.
+func (s *Source) Refresh(now time.Duration) {
 	for i, k := range s.cast.Keys {
-		s.central[i].Rate, s.central[i].Burst = k.Rate, k.Burst
-		s.wanted[i].Rate, s.wanted[i].Burst = k.Rate, k.Burst
+		s.central[i].Set(now, k.Rate, k.Burst)
+		s.wanted[i].Set(now, k.Rate, k.Burst)
 	}
 }
 

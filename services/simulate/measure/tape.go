@@ -1,0 +1,181 @@
+package measure
+
+import (
+	"time"
+
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/services/simulate/system"
+	"github.com/titrate/titrate/services/simulate/traffic"
+)
+
+// Tape records what a system answers. Tell it each request before the system, and
+// each answer as it comes.
+type Tape struct {
+	t    *Truth
+	cast *traffic.Cast // as this pass has it
+
+	id      int
+	current traffic.Request
+	open    bool // the current one has no answer yet
+	waiting map[int]traffic.Request
+
+	all   tally
+	flows []flowTape
+	pools []poolTape
+	keys  []keyTape
+	gates [][]float64 // admitted cost by gateway and bin
+	limit [][]float64 // admitted cost by limit and bin
+}
+
+// tally counts requests and waits.
+type tally struct {
+	counts [system.Fates]int
+	offer  int
+	marked int
+	reason [limiter.Reasons]int
+	waits  waits
+}
+
+type flowTape struct {
+	tally
+	served   []float64 // cost by bin
+	wrongful int
+}
+
+type poolTape struct {
+	level  level
+	second second
+	served []float64 // cost by phase
+}
+
+type keyTape struct {
+	level                        level
+	second                       second
+	admitted, rejected, wrongful int
+	above                        float64 // cost admitted in phases above the rate
+}
+
+// Record begins a tape for a system that plays with this cast.
+func (t *Truth) Record(cast *traffic.Cast) *Tape {
+	p := &Tape{t: t, cast: cast, waiting: map[int]traffic.Request{}, flows: make([]flowTape, len(t.flows)),
+		pools: make([]poolTape, len(t.pools)), keys: make([]keyTape, len(t.keys))}
+	for i := range p.flows {
+		p.flows[i].served = make([]float64, t.bins)
+	}
+	for i := range p.pools {
+		p.pools[i].served = make([]float64, len(t.phases))
+	}
+	for range t.gates {
+		p.gates = append(p.gates, make([]float64, t.bins))
+	}
+	for range t.limits {
+		p.limit = append(p.limit, make([]float64, t.bins))
+	}
+	p.Changed(0)
+	return p
+}
+
+// Changed tells that the cast has new numbers from now on, or a pool.
+func (p *Tape) Changed(now time.Duration) {
+	for i := range p.keys {
+		k := &p.cast.Keys[i]
+		if l := &p.keys[i].level; l.rate != k.Rate || l.burst != k.Burst {
+			l.set(now, k.Rate, k.Burst)
+		}
+	}
+	at := p.t.phaseOf(now)
+	for i := range p.pools {
+		p.pools[i].level.set(now, p.t.pools[i].capacity[at], 0)
+	}
+}
+
+// Offered tells of the request that the system is about to be offered.
+func (p *Tape) Offered(id int, r *traffic.Request) {
+	p.Unanswered()
+	p.id, p.current, p.open = id, *r, true
+	p.all.offer++
+	p.flows[p.t.flowOf[r.Client]].offer++
+}
+
+// Unanswered tells that the offer is over: without an answer the request waits.
+func (p *Tape) Unanswered() {
+	if p.open {
+		p.waiting[p.id], p.open = p.current, false
+	}
+}
+
+// Answer takes in an answer. One without a question is ignored.
+func (p *Tape) Answer(a system.Answer) {
+	r, ok := p.current, p.open
+	if p.open && a.ID == p.id {
+		p.open = false
+	} else if r, ok = p.waiting[a.ID]; ok {
+		delete(p.waiting, a.ID)
+	}
+	if !ok || a.Fate >= system.Fates {
+		return
+	}
+	judged := r.At >= p.t.warm
+	p.all.count(a, a.At-r.At, judged)
+	f := p.t.flowOf[r.Client]
+	p.flows[f].count(a, a.At-r.At, judged)
+	c := &p.cast.Clients[r.Client]
+	switch a.Fate {
+	case system.Admitted:
+		p.admitted(a.At, &r, c, f)
+	case system.Rejected:
+		p.rejected(a, &r, c, f)
+	}
+}
+
+func (t *tally) count(a system.Answer, waited time.Duration, judged bool) {
+	t.counts[a.Fate]++
+	switch {
+	case a.Fate == system.Rejected && int(a.Reason) < len(t.reason):
+		t.reason[a.Reason]++
+	case a.Fate == system.Admitted:
+		if a.Mark {
+			t.marked++
+		}
+		if judged {
+			t.waits.add(waited)
+		}
+	}
+}
+
+func (p *Tape) admitted(now time.Duration, r *traffic.Request, c *traffic.Client, flow int) {
+	phase := p.t.phaseOf(now)
+	bin := p.t.binOf(now)
+	p.gates[r.Gateway][bin] += r.Cost
+	p.flows[flow].served[bin] += r.Cost
+	if i := p.t.poolOf[flow]; i >= 0 {
+		p.pools[i].level.admit(now, r.Cost)
+		p.pools[i].second.admit(now, r.Cost)
+		p.pools[i].served[phase] += r.Cost
+	}
+	for _, k := range c.Keys {
+		key := &p.keys[k]
+		key.admitted++
+		key.level.admit(now, r.Cost)
+		key.second.admit(now, r.Cost)
+		p.limit[p.t.limitOf[k]][bin] += r.Cost
+		if p.t.keys[k].isAbove(phase) {
+			key.above += r.Cost
+		}
+	}
+}
+
+func (p *Tape) rejected(a system.Answer, r *traffic.Request, c *traffic.Client, flow int) {
+	byLimit := a.Reason == limiter.ClientLimit
+	for _, k := range c.Keys {
+		key := &p.keys[k]
+		key.rejected++
+		if r.Within && (byLimit || a.Reason == limiter.QueueTimeout && p.cast.Keys[k].Queued) {
+			key.wrongful++
+		}
+	}
+	byShare := a.Reason == limiter.TenantShare || a.Reason == limiter.QueueFull || a.Reason == limiter.QueueTimeout
+	if byShare && !p.t.flows[flow].saturated[p.t.phaseOf(r.At)] {
+		p.flows[flow].wrongful++
+	}
+}

@@ -1,0 +1,282 @@
+package measure
+
+import (
+	"math"
+	"time"
+
+	"github.com/titrate/titrate/control/fairshare"
+	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/simulate/scenario"
+	"github.com/titrate/titrate/services/simulate/traffic"
+)
+
+// Truth is what was asked for in a run, and what each should get of it. It is made
+// in one pass over the requests, before any system plays; then it only reads.
+type Truth struct {
+	plan
+	s    *scenario.Scenario // as the pass has it: follows the events
+	cast *traffic.Cast      // as the pass has it
+	at   int                // phase
+
+	flows  []flowTruth
+	pools  []poolTruth
+	limits []limitTruth
+	keys   []keyTruth
+	gates  [][]float64 // offered cost by gateway and bin
+
+	limitOf []int // by key: place in limits
+	poolOf  []int // by flow: place in pools, −1
+	flowOf  []int // by client: place in flows
+}
+
+// flowTruth is a flow: what it wants, and per phase what it is entitled to.
+type flowTruth struct {
+	tenant, pool string
+	wanted       float64   // cost after the warm-up
+	demand       []float64 // cost per bin that limits let pass
+	rates        []float64 // by phase: demand, units/s
+	fair         []float64 // by phase: entitlement, units/s
+	saturated    []bool    // by phase
+	largest      float64   // cost of a request
+}
+
+type poolTruth struct {
+	name     string
+	capacity []float64 // by phase
+	demand   []float64 // by phase, units/s
+}
+
+// limitTruth is a limit with all its keys.
+type limitTruth struct {
+	tenant, limit    string
+	offered, central []float64 // cost per bin
+	rate             []float64 // by phase: sum over keys
+	above            []bool    // by phase: some key is above its rate
+	largest          float64
+}
+
+// keyTruth is one key.
+type keyTruth struct {
+	offered, central, within int // requests
+	phase, phaseCentral      float64
+	above                    []bool // by phase, as far as there is any; shorter: false
+	aboveSeconds             float64
+	aboveCentral             float64 // cost
+	largest                  float64
+}
+
+// NewTruth begins the pass over a scenario and its cast, both of which follow the
+// events.
+func NewTruth(s *scenario.Scenario, cast *traffic.Cast) *Truth {
+	t := &Truth{s: s, cast: cast}
+	places := map[[2]string]int{}
+	for _, k := range cast.Keys {
+		id := [2]string{k.Tenant, k.Limit}
+		at, ok := places[id]
+		if !ok {
+			at = len(t.limits)
+			places[id] = at
+			t.limits = append(t.limits, limitTruth{tenant: k.Tenant, limit: k.Limit})
+		}
+		t.limitOf = append(t.limitOf, at)
+	}
+	t.plan = newPlan(s, 2*len(cast.Flows)+4*len(t.limits)+2*len(cast.Gateways)+len(s.Pools))
+	t.keys = make([]keyTruth, len(cast.Keys))
+	for i := range t.limits {
+		l := &t.limits[i]
+		l.offered, l.central = make([]float64, t.bins), make([]float64, t.bins)
+		l.rate, l.above = make([]float64, len(t.phases)), make([]bool, len(t.phases))
+	}
+	for i := range s.Pools {
+		t.pools = append(t.pools, poolTruth{name: s.Pools[i].Name, capacity: make([]float64, len(t.phases)), demand: make([]float64, len(t.phases))})
+	}
+	t.addFlows()
+	t.placeClients()
+	for range cast.Gateways {
+		t.gates = append(t.gates, make([]float64, t.bins))
+	}
+	t.note()
+	return t
+}
+
+func (t *Truth) addFlows() {
+	flows := t.cast.Flows
+	if len(t.pools) == 0 { // without pools a tenant is a flow of its own
+		for _, tenant := range t.s.Tenants {
+			flows = append(flows, traffic.Flow{Tenant: tenant.Name})
+		}
+	}
+	for _, f := range flows {
+		n := len(t.phases)
+		t.flows = append(t.flows, flowTruth{tenant: f.Tenant, pool: f.Pool, demand: make([]float64, t.bins),
+			rates: make([]float64, n), fair: make([]float64, n), saturated: make([]bool, n)})
+		pool := -1
+		for i := range t.pools {
+			if t.pools[i].name == f.Pool {
+				pool = i
+			}
+		}
+		t.poolOf = append(t.poolOf, pool)
+	}
+}
+
+// placeClients finds each client's flow. There is one: without pools each tenant
+// is a flow, with pools each client names one.
+func (t *Truth) placeClients() {
+	places := map[traffic.Flow]int{}
+	for i := range t.flows {
+		places[traffic.Flow{Tenant: t.flows[i].tenant, Pool: t.flows[i].pool}] = i
+	}
+	for i := range t.cast.Clients {
+		c := &t.cast.Clients[i]
+		t.flowOf = append(t.flowOf, places[traffic.Flow{Tenant: c.Tenant, Pool: c.Pool}])
+	}
+}
+
+// note takes down what is configured in the phase that begins.
+func (t *Truth) note() {
+	for i := range t.pools {
+		t.pools[i].capacity[t.at] = t.s.Pools[i].Capacity
+	}
+	for i := range t.limits {
+		t.limits[i].rate[t.at] = 0
+	}
+	for i := range t.cast.Keys {
+		t.limits[t.limitOf[i]].rate[t.at] += t.cast.Keys[i].Rate
+	}
+}
+
+// Request takes in the next request.
+func (t *Truth) Request(r *traffic.Request) {
+	t.Advance(r.At)
+	bin := t.binOf(r.At)
+	t.gates[r.Gateway][bin] += r.Cost
+	f := &t.flows[t.flowOf[r.Client]]
+	f.largest = max(f.largest, r.Cost)
+	if t.phases[t.at].judged {
+		f.wanted += r.Cost
+	}
+	if r.Central {
+		f.demand[bin] += r.Cost
+		f.rates[t.at] += r.Cost
+	}
+	for _, k := range t.cast.Clients[r.Client].Keys {
+		t.count(k, bin, r)
+	}
+}
+
+func (t *Truth) count(key, bin int, r *traffic.Request) {
+	k, l := &t.keys[key], &t.limits[t.limitOf[key]]
+	k.offered++
+	k.phase += r.Cost
+	l.offered[bin] += r.Cost
+	k.largest, l.largest = max(k.largest, r.Cost), max(l.largest, r.Cost)
+	if r.Central {
+		k.central++
+		k.phaseCentral += r.Cost
+		l.central[bin] += r.Cost
+	}
+	if r.Within {
+		k.within++
+	}
+}
+
+// Advance tells that all requests before now were told. Call it at an event before
+// the scenario changes, and with Changed after.
+func (t *Truth) Advance(now time.Duration) {
+	for t.at+1 < len(t.phases) && now >= t.phases[t.at].to {
+		t.closeKeys()
+		t.at++
+		t.note()
+	}
+}
+
+// Changed tells that the scenario and the cast have new numbers.
+func (t *Truth) Changed() { t.note() }
+
+// closeKeys settles which keys were above their rate in the phase that ends.
+func (t *Truth) closeKeys() {
+	seconds := t.phases[t.at].seconds()
+	for i := range t.keys {
+		k := &t.keys[i]
+		if k.phase > t.cast.Keys[i].Rate*seconds*(1+margin) && k.phase > 0 {
+			for len(k.above) < t.at {
+				k.above = append(k.above, false)
+			}
+			k.above = append(k.above, true)
+			k.aboveSeconds += seconds
+			k.aboveCentral += k.phaseCentral
+			t.limits[t.limitOf[i]].above[t.at] = true
+		}
+		k.phase, k.phaseCentral = 0, 0
+	}
+}
+
+// isAbove tells that more than its rate was wanted of a key in a phase.
+func (k *keyTruth) isAbove(phase int) bool { return phase < len(k.above) && k.above[phase] }
+
+// margin is by how much more than it can get a flow or key must want to count as
+// saturated: less is noise.
+const margin = .02
+
+// Finish ends the pass: entitlements are filled.
+func (t *Truth) Finish() {
+	t.Advance(t.end)
+	t.closeKeys()
+	for i := range t.flows {
+		for p := range t.phases {
+			t.flows[i].rates[p] /= t.phases[p].seconds()
+		}
+	}
+	for i := range t.pools {
+		for p := range t.phases {
+			t.fill(i, p)
+		}
+	}
+	for i := range t.flows {
+		if t.poolOf[i] < 0 {
+			copy(t.flows[i].fair, t.flows[i].rates)
+		}
+	}
+}
+
+// fill gives each flow of a pool its entitlement in a phase.
+func (t *Truth) fill(pool, phase int) {
+	p := &t.s.Pools[pool]
+	guarantee := p.Guarantee
+	if p.Sharing == round.Proportional {
+		guarantee = fairshare.Minimum
+	}
+	var members []int
+	var demands []fairshare.Demand
+	for i := range t.flows {
+		if t.poolOf[i] != pool {
+			continue
+		}
+		f := &t.flows[i]
+		q := t.quota(f)
+		w := q.Weight
+		if p.Sharing == round.Proportional && w > 0 {
+			w = math.Pow(w, 1/p.Alpha)
+		}
+		members = append(members, i)
+		demands = append(demands, fairshare.Demand{Weight: w, Guaranteed: q.Guaranteed, Cap: min(q.Max, f.rates[phase])})
+		t.pools[pool].demand[phase] += min(q.Max, f.rates[phase])
+	}
+	shares := make([]float64, len(demands))
+	fairshare.Fill(t.pools[pool].capacity[phase], demands, guarantee, 0, shares)
+	for j, i := range members {
+		f := &t.flows[i]
+		f.fair[phase] = shares[j]
+		f.saturated[phase] = f.rates[phase] > shares[j]*(1+margin) && shares[j] > 0
+	}
+}
+
+func (t *Truth) quota(f *flowTruth) scenario.Quota {
+	for i := range t.s.Tenants {
+		if t.s.Tenants[i].Name == f.tenant {
+			return t.s.Quota(&t.s.Tenants[i], f.pool)
+		}
+	}
+	return scenario.Quota{Weight: 1, Max: math.Inf(1)}
+}

@@ -1,0 +1,281 @@
+package simulate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/services/simulate/measure"
+	"github.com/titrate/titrate/services/simulate/scenario"
+)
+
+// limited is a scenario of one client with one limit and no pool.
+func limited(n int, d time.Duration, rate, burst float64, demand scenario.Demand, route scenario.Route) *scenario.Scenario {
+	s := scenario.New(d, n)
+	s.Tenants = []scenario.Tenant{{Name: "acme", Weight: 1, Limits: []limiter.Limit{{Name: "each", Rate: rate, Burst: burst}}}}
+	s.Clients = []scenario.Client{{Name: "app", Tenant: "acme", Cost: 1, Demand: demand, Route: route}}
+	return s
+}
+
+// shared is a pool of 300 that three tenants of weights 3, 2 and 1 want: two more
+// than there is, the last far less than its share.
+func shared(n int, d time.Duration) *scenario.Scenario {
+	s := scenario.New(d, n)
+	s.Pools = []scenario.Pool{{Name: "api", Capacity: 300}}
+	for i, name := range []string{"big", "mid", "low"} {
+		s.Tenants = append(s.Tenants, scenario.Tenant{Name: name, Weight: float64(3 - i)})
+		rate := []float64{300, 200, 20}[i]
+		s.Clients = append(s.Clients, scenario.Client{Name: "c-" + name, Tenant: name, Pool: "api", Cost: 1, Demand: scenario.Poisson(rate)})
+	}
+	return s
+}
+
+// eventful has all that can happen.
+func eventful() *scenario.Scenario {
+	s := shared(3, 24*time.Second)
+	s.Seed = 7
+	s.Gossip.Jitter, s.Gossip.Loss = 5*time.Millisecond, .1
+	s.Tenants[0].Limits = []limiter.Limit{{Name: "each", Rate: 40, Burst: 20, Queue: limiter.Queue{MaxWait: 500 * time.Millisecond}}}
+	s.Tenants[1].Limits = []limiter.Limit{{Name: "all", PerTenant: true, Rate: 150, Burst: 50}}
+	s.Clients[0].Count, s.Clients[0].Demand, s.Clients[0].Patience = 5, scenario.Poisson(60), 200*time.Millisecond
+	at := func(seconds float64, e scenario.Event) {
+		e.At = time.Duration(seconds * 1e9)
+		s.Events = append(s.Events, e)
+	}
+	at(3, scenario.Event{Kind: scenario.Partition, Groups: [][]string{{"gw-1"}, {"gw-2", "gw-3", scenario.Coordinator}}})
+	at(6, scenario.Event{Kind: scenario.Heal})
+	at(8, scenario.Event{Kind: scenario.Join, Replica: "gw-4"})
+	at(10, scenario.Event{Kind: scenario.Crash, Replica: "gw-2"})
+	at(12, scenario.Event{Kind: scenario.Restart, Replica: "gw-3"})
+	at(14, scenario.Event{Kind: scenario.CoordinatorLost})
+	at(16, scenario.Event{Kind: scenario.CoordinatorBack})
+	at(18, scenario.Event{Kind: scenario.ChangeLimit, Tenant: "mid", Limit: "all", Rate: 60, Burst: 10})
+	at(20, scenario.Event{Kind: scenario.ChangeCapacity, Pool: "api", Rate: 200})
+	at(22, scenario.Event{Kind: scenario.Leave, Replica: "gw-1"})
+	return s
+}
+
+func run(t *testing.T, s *scenario.Scenario, o Options) *Result {
+	t.Helper()
+	r, err := Run(context.Background(), s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range r.Systems {
+		conserved(t, &x)
+	}
+	return r
+}
+
+// conserved: offered = admitted + rejected + abandoned + lost + waiting, everywhere.
+func conserved(t *testing.T, s *measure.System) {
+	t.Helper()
+	sum := measure.Requests{}
+	for _, f := range s.Flows {
+		if f.Requests.Waiting < 0 {
+			t.Errorf("%s: flow %s/%s: more answers than requests: %+v", s.Name, f.Tenant, f.Pool, f.Requests)
+		}
+		sum.Offered += f.Requests.Offered
+		sum.Admitted += f.Requests.Admitted
+		sum.Rejected += f.Requests.Rejected
+		sum.Abandoned += f.Requests.Abandoned
+		sum.Lost += f.Requests.Lost
+		sum.Waiting += f.Requests.Waiting
+	}
+	all := s.Requests
+	all.Marked, all.Reasons = 0, nil
+	if got, _ := json.Marshal(sum); string(got) != mustJSON(t, all) {
+		t.Errorf("%s: flows together %s, the run %s", s.Name, got, mustJSON(t, all))
+	}
+	reasons := 0
+	for _, n := range s.Requests.Reasons {
+		reasons += n
+	}
+	if reasons != s.Requests.Rejected {
+		t.Errorf("%s: %d rejects with a reason of %d", s.Name, reasons, s.Requests.Rejected)
+	}
+}
+
+func mustJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestSameSeedSameBytes(t *testing.T) {
+	s := eventful()
+	first := mustJSON(t, run(t, s, Options{Series: true}))
+	for range 3 {
+		if again := mustJSON(t, run(t, s, Options{Series: true})); again != first {
+			t.Fatal("another run of the same scenario gives another result")
+		}
+	}
+	s.Seed++
+	if other := mustJSON(t, run(t, s, Options{Series: true})); other == first {
+		t.Error("another seed gives the same result")
+	}
+}
+
+// All that can happen happens, and every request has its fate.
+func TestEventful(t *testing.T) {
+	x := run(t, eventful(), Options{}).Systems[0]
+	if x.Requests.Abandoned == 0 || x.Requests.Lost == 0 || x.Requests.Rejected == 0 || len(x.Settling) != 10 {
+		t.Errorf("%+v, %d events", x.Requests, len(x.Settling))
+	}
+}
+
+// One replica is an exact GCRA: it agrees with the central bucket on every request.
+func TestOneReplicaIsExact(t *testing.T) {
+	for _, demand := range []scenario.Demand{scenario.Poisson(15), scenario.Constant(30), scenario.OnOff(60, time.Second, 3*time.Second)} {
+		k := run(t, limited(1, 30*time.Second, 10, 10, demand, scenario.Route{}), Options{}).Systems[0].Keys[0]
+		if k.Admitted != k.Central || k.WorstExcess > 1e-6 || k.Wrongful != 0 {
+			t.Errorf("%+v", k)
+		}
+	}
+}
+
+// A limit over three gateways with loads 6:3:1 keeps both sides of the guarantee.
+func TestLimitOverThree(t *testing.T) {
+	route := scenario.Route{Weights: map[string]float64{"gw-1": 6, "gw-2": 3, "gw-3": 1}}
+	above := run(t, limited(3, time.Minute, 100, 100, scenario.Poisson(200), route), Options{}).Systems[0].Keys[0]
+	if off := above.AboveMean/above.AboveCentral - 1; math.Abs(off) > .02 {
+		t.Errorf("mean %.2f/s, the central bucket %.2f/s", above.AboveMean, above.AboveCentral)
+	}
+	// (N−1) + 2^p·r·δ with N = 3, p = 1, r = 100/s, δ = 100 ms: docs/guarantees.md
+	if above.WorstExcess > 22 {
+		t.Errorf("%.1f requests over rate·t + burst", above.WorstExcess)
+	}
+	below := run(t, limited(3, time.Minute, 100, 100, scenario.Poisson(80), route), Options{}).Systems[0].Keys[0]
+	if below.WrongfulShare > .001 {
+		t.Errorf("%d of %d wrongly rejected", below.Wrongful, below.Within)
+	}
+}
+
+// A pool is shared by weighted max-min within 5 %, and used.
+func TestPoolShared(t *testing.T) {
+	x := run(t, shared(3, 30*time.Second), Options{}).Systems[0]
+	for _, f := range x.Flows {
+		if f.WorstDeviation > .05 || f.LeastServed < .9 {
+			t.Errorf("%s: off by %.3f, least served %.3f", f.Tenant, f.WorstDeviation, f.LeastServed)
+		}
+	}
+	if p := x.Pools[0]; p.WantedUse < .97 || p.WantedUse > 1.03 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// settles plays an event at 10 s and wants the shares right again soon after, and
+// enough of them meanwhile.
+func settles(t *testing.T, s *scenario.Scenario, within float64, events ...scenario.Event) *measure.System {
+	t.Helper()
+	s.Events = events
+	x := run(t, s, Options{}).Systems[0]
+	for _, e := range x.Settling {
+		if e.Seconds == nil || *e.Seconds > within {
+			t.Errorf("%s: settles after %s, last %q; want %g s", e.What, mustJSON(t, e.Seconds), e.By, within)
+		}
+	}
+	for _, f := range x.Flows {
+		if f.WorstDeviation > .05 || f.LeastServed < .85 {
+			t.Errorf("%s: off by %.3f at %g s, least served %.3f", f.Tenant, f.WorstDeviation, f.WorstAtSeconds, f.LeastServed)
+		}
+	}
+	return &x
+}
+
+func TestPartitionAndHeal(t *testing.T) {
+	settles(t, shared(3, 30*time.Second), 3,
+		scenario.Event{At: 10 * time.Second, Kind: scenario.Partition, Groups: [][]string{{"gw-1"}, {"gw-2", "gw-3", scenario.Coordinator}}},
+		scenario.Event{At: 18 * time.Second, Kind: scenario.Heal})
+}
+
+func TestJoin(t *testing.T) {
+	settles(t, shared(3, 24*time.Second), 3, scenario.Event{At: 10 * time.Second, Kind: scenario.Join, Replica: "gw-4"})
+}
+
+func TestLeave(t *testing.T) {
+	settles(t, shared(4, 24*time.Second), 3, scenario.Event{At: 10 * time.Second, Kind: scenario.Leave, Replica: "gw-4"})
+}
+
+func TestRestart(t *testing.T) {
+	settles(t, shared(3, 24*time.Second), 3, scenario.Event{At: 10 * time.Second, Kind: scenario.Restart, Replica: "gw-2"})
+}
+
+func TestCoordinatorLost(t *testing.T) {
+	settles(t, shared(3, 30*time.Second), 3,
+		scenario.Event{At: 10 * time.Second, Kind: scenario.CoordinatorLost},
+		scenario.Event{At: 18 * time.Second, Kind: scenario.CoordinatorBack})
+}
+
+func TestCapacityChange(t *testing.T) {
+	settles(t, shared(3, 24*time.Second), 3, scenario.Event{At: 10 * time.Second, Kind: scenario.ChangeCapacity, Pool: "api", Rate: 150})
+}
+
+// A limit that changes is in force soon, in both directions.
+func TestLimitChange(t *testing.T) {
+	s := limited(3, 30*time.Second, 200, 200, scenario.Poisson(600), scenario.Route{})
+	x := settles(t, s, 3,
+		scenario.Event{At: 10 * time.Second, Kind: scenario.ChangeLimit, Tenant: "acme", Limit: "each", Rate: 400},
+		scenario.Event{At: 20 * time.Second, Kind: scenario.ChangeLimit, Tenant: "acme", Limit: "each", Rate: 100})
+	if k := x.Keys[0]; k.Rate != 100 || math.Abs(k.AboveMean/k.AboveCentral-1) > .03 {
+		t.Errorf("%+v", k)
+	}
+}
+
+// What a crashed gateway had is held for it until ForgetAfter, and its part of the
+// shares until the coordinator strikes it off the members, half a minute later: the
+// others go on with their own meanwhile.
+func TestCrash(t *testing.T) {
+	s := shared(3, 60*time.Second)
+	s.Events = []scenario.Event{{At: 10 * time.Second, Kind: scenario.Crash, Replica: "gw-2"}}
+	x := run(t, s, Options{}).Systems[0]
+	if after := x.Settling[0].Seconds; after == nil || *after > 31 {
+		t.Errorf("settles after %s", mustJSON(t, after))
+	}
+	for _, f := range x.Flows {
+		if f.LeastServed < .75 {
+			t.Errorf("%s: least served %.3f", f.Tenant, f.LeastServed)
+		}
+	}
+}
+
+func TestProgressAndCancel(t *testing.T) {
+	s := limited(2, 10*time.Second, 10, 10, scenario.Poisson(5), scenario.Route{})
+	var told []float64
+	if _, err := Run(context.Background(), s, Options{Progress: func(f float64) { told = append(told, f) }}); err != nil {
+		t.Fatal(err)
+	}
+	if len(told) < 50 || told[len(told)-1] != 1 || !slices.IsSorted(told) {
+		t.Errorf("told %v", told)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	_, err := Run(ctx, s, Options{Progress: func(f float64) {
+		if f > .3 {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	s := limited(1, 2*time.Second, 1, 1, scenario.Constant(1), scenario.Route{})
+	if _, err := Run(context.Background(), s, Options{Baselines: []string{"magic"}}); err == nil || !bytes.Contains([]byte(err.Error()), []byte(`"magic"`)) {
+		t.Errorf("%v", err)
+	}
+	s.Clients[0].Tenant = "nobody"
+	field := new(scenario.FieldError)
+	if _, err := Run(context.Background(), s, Options{}); !errors.As(err, &field) || field.Field != "clients[0].tenant" {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,229 @@
+package world
+
+import (
+	"time"
+
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/envoy-filter/uplink/convert"
+	"github.com/titrate/titrate/proto/link"
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/mesh/pace"
+	"github.com/titrate/titrate/services/agent/orders"
+	"github.com/titrate/titrate/services/agent/reports"
+	"github.com/titrate/titrate/services/agent/tally"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// reportEvery is the pace of an agent's reports to the coordinator.
+const reportEvery = 250 * time.Millisecond
+
+// agent is the process beside a gateway, or the place where one was or will be.
+type agent struct {
+	place  int32
+	name   string // also its gateway's
+	weight float64
+	life   uint32
+	start  time.Duration
+	tally  *tally.Tally // nil: there is no agent
+	orders *orders.Orders
+	pace   pace.Pace
+	peers  []peer // by place
+
+	reports   *reports.Reports
+	config    *limiter.Config
+	connected bool // to the coordinator
+	heart     time.Duration
+	told      *link.Sums
+}
+
+// peer is what an agent knows of the way to another.
+type peer struct {
+	delay  pace.Delay
+	oneWay time.Duration // of the last packet heard
+	heard  time.Duration // 0: never
+}
+
+// packet is an agent's state on its way to the others.
+type packet struct {
+	from     int32
+	sent     time.Duration
+	promise  time.Duration
+	claims   bool
+	replicas []*gossipv1.Replica
+}
+
+// time is now as an agent counts: since it began.
+func (a *agent) time(w *World) time.Duration { return w.now - a.start }
+
+// startAgent begins an agent, with the configuration of its last good snapshot.
+func (w *World) startAgent(a *agent) {
+	s := w.stage.Scenario
+	a.name, a.weight = w.stage.Cast.Gateways[a.place], w.stage.Cast.Weights[a.place]
+	a.life++
+	a.start = w.now
+	a.tally = tally.New(tally.Options{Period: s.Gossip.Period, T1: s.Gossip.SplitAfter, T2: s.Gossip.ForgetAfter, Incarnation: uint64(w.now)})
+	a.orders, a.reports = &orders.Orders{}, reports.New()
+	a.pace = pace.Pace{Period: s.Gossip.Period}
+	a.peers = make([]peer, len(w.agents))
+	a.config, a.connected, a.heart, a.told = w.lead.config, false, 0, nil
+	who := a.place
+	w.plan(w.phase(s.Gossip.Period), beatAgent, who, a.life, nil)
+	w.plan(w.phase(s.Gossip.Period), gossip, who, a.life, nil)
+	w.plan(w.phase(reportEvery), reportUp, who, a.life, nil)
+	w.plan(0, connect, who, a.life, nil)
+}
+
+func (a *agent) end() {
+	a.tally, a.connected = nil, false
+	a.life++
+}
+
+// welcome gives a new process all that is in force.
+func (w *World) welcome(a *agent, g *gateway) {
+	a.tally.Join(a.time(w), a.name, g.generation, a.weight)
+	w.apply(a)
+	if _, shares := a.orders.InForce(); shares != nil {
+		g.engine.SetShares(convert.Shares(shares))
+	}
+	g.engine.SetSums(w.time(), convert.Sums(a.tally.Sums(a.time(w), a.name)))
+}
+
+// apply puts the agent's configuration in force at its gateway.
+func (w *World) apply(a *agent) {
+	if e := w.gateways[a.place].engine; e != nil && a.config != nil {
+		if err := e.Apply(a.config); err != nil {
+			panic("world: a configuration that was checked is refused: " + err.Error())
+		}
+	}
+}
+
+func (w *World) configure(a *agent, c *limiter.Config) {
+	a.config = c
+	w.apply(a)
+}
+
+// beat sends sums to the gateway while something is contended, and does what time
+// brings.
+func (w *World) beat(a *agent) {
+	now := a.time(w)
+	w.plan(w.stage.Scenario.Gossip.Period, beatAgent, a.place, a.life, nil)
+	if stale := a.orders.Expire(now); stale != nil {
+		w.hand(a, stale)
+	}
+	second := now-a.heart >= link.HeartbeatEvery
+	if second {
+		a.heart = now
+		a.tally.Sweep(now)
+	}
+	e := w.gateways[a.place].engine
+	if e == nil {
+		return
+	}
+	sums := a.tally.Sums(now, a.name)
+	if news := a.told == nil || !tally.SameMembers(a.told, sums); news || second || a.tally.Contended(now) {
+		e.SetSums(w.time(), convert.Sums(sums))
+	}
+	a.told = sums
+}
+
+// hand gives shares to the gateway.
+func (w *World) hand(a *agent, s *link.Shares) {
+	if e := w.gateways[a.place].engine; e != nil {
+		e.SetShares(convert.Shares(s))
+	}
+}
+
+// speak sends the state to the others if it is due.
+func (w *World) speak(a *agent, poked bool) {
+	now := a.time(w)
+	if due, all := a.pace.Due(now, poked); due {
+		w.send(a, all)
+	}
+}
+
+func (w *World) send(a *agent, all bool) {
+	now := a.time(w)
+	p := &packet{from: a.place, sent: w.now, replicas: a.tally.Outgoing(now)}
+	for _, r := range p.replicas {
+		p.claims = p.claims || len(r.GetFlows())+len(r.GetKeys()) > 0
+	}
+	a.tally.SetDelay(a.delay(now))
+	promise, ok := a.pace.Speak(now, p.claims, all)
+	if !ok {
+		return
+	}
+	p.promise = promise
+	for i := range w.agents {
+		to := &w.agents[i]
+		if to == a || to.tally == nil || !all && !w.net.believes(a, to, w.now) {
+			continue
+		}
+		if delay, ok := w.net.carry(a.place, to.place); ok {
+			w.plan(delay, hearPacket, int32(i), to.life, p)
+		}
+	}
+}
+
+// hear takes in a packet. Half of the way there and back is what an
+// acknowledgement would have measured.
+func (w *World) hear(a *agent, p *packet) {
+	now := a.time(w)
+	from := &a.peers[p.from]
+	from.oneWay, from.heard = w.now-p.sent, max(now, 1)
+	if back := w.agents[p.from].peers; back != nil && back[a.place].heard > 0 {
+		from.delay.Sample((from.oneWay + back[a.place].oneWay) / 2)
+	}
+	if p.claims {
+		a.pace.Claims(now)
+	}
+	a.tally.Hear(now, w.stage.Cast.Gateways[p.from], p.promise, p.replicas)
+}
+
+// delay is the largest of the peers that were heard lately.
+func (a *agent) delay(now time.Duration) (d time.Duration) {
+	for i := range a.peers {
+		if p := &a.peers[i]; p.heard > 0 && now-p.heard < 3*pace.Idle*a.pace.Period {
+			d = max(d, p.delay.Value())
+		}
+	}
+	return d
+}
+
+// report tells the coordinator what the gateway saw.
+func (w *World) report(a *agent) {
+	w.plan(reportEvery, reportUp, a.place, a.life, nil)
+	if !a.connected {
+		return
+	}
+	now := a.time(w)
+	r := &controlv1.Report{Interval: durationpb.New(reportEvery), Flows: a.reports.Take(now), Replicas: a.replicas(),
+		GossipDelay: durationpb.New(a.delay(now))}
+	w.agenda.add(item{at: w.now + w.way(), task: takeReport, who: a.place, load: r})
+}
+
+func (a *agent) replicas() []*controlv1.Replica {
+	var out []*controlv1.Replica
+	for _, m := range a.tally.Local() {
+		out = append(out, &controlv1.Replica{Name: m.Name, Weight: m.Weight})
+	}
+	return out
+}
+
+// obey takes leases.
+func (w *World) obey(a *agent, l *controlv1.Leases) {
+	now := a.time(w)
+	if !a.connected {
+		return
+	}
+	grant, err := a.orders.Leases(now, l)
+	if err != nil || grant == nil {
+		return // of a leader that is no more, or overtaken
+	}
+	members := make([]tally.Member, len(grant.Members))
+	for i, m := range grant.Members {
+		members[i] = tally.Member{Name: m.GetName(), Weight: m.GetWeight()}
+	}
+	a.tally.SetMembers(now, members, grant.Until)
+	w.hand(a, grant.Shares)
+}

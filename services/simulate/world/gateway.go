@@ -1,0 +1,174 @@
+package world
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/envoy-filter/gate"
+	"github.com/titrate/titrate/envoy-filter/uplink/convert"
+	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/services/agent/reports"
+	"github.com/titrate/titrate/services/simulate/system"
+	"github.com/titrate/titrate/services/simulate/traffic"
+)
+
+// The filter's times: package gate ticks, package uplink tells.
+const (
+	busyTick    = gate.BusyTick
+	idleTick    = gate.IdleTick
+	tellEvery   = limiter.DefaultPeriod
+	reportTicks = 5 // a report with every so many tells
+)
+
+// gateway is a filter process, or the place where one was or will be.
+type gateway struct {
+	place      int32
+	life       uint32 // counts processes
+	generation uint64
+	engine     *limiter.Engine // nil: there is none
+	tickAt     time.Duration   // of the next tick; other ticks are void
+	tells      int
+	silent     bool
+	held       map[int]*held
+
+	events []limiter.Event // memory for the next
+	claims limiter.Claims
+	report limiter.Report
+	told   link.Claims
+	said   link.Report
+}
+
+// held is a request that waits.
+type held struct {
+	id      int
+	gateway int32
+	life    uint32
+	handle  limiter.Handle
+}
+
+// time is now as engines count.
+func (w *World) time() int64 { return int64(w.now) }
+
+// start begins a process at a place whose agent is there.
+func (w *World) start(g *gateway) {
+	name := w.stage.Cast.Gateways[g.place]
+	g.life++
+	g.generation = uint64(w.now) + uint64(g.life) // as production: a time; no two are the same
+	g.engine = limiter.New(limiter.Options{Keys: w.keys(), Replica: name, Start: w.time()})
+	g.held, g.tells, g.silent = map[int]*held{}, 0, false
+	g.tickAt = w.now + w.phase(busyTick)
+	w.plan(g.tickAt-w.now, tickGateway, g.place, g.life, nil)
+	w.plan(w.phase(tellEvery), tellAgent, g.place, g.life, nil)
+	w.welcome(&w.agents[g.place], g)
+}
+
+// keys is a key budget with room to spare: the table is no part of what is asked.
+func (w *World) keys() int { return max(1024, 16*len(w.stage.Cast.Keys)) }
+
+// ask lets a gateway decide a request.
+func (w *World) ask(g *gateway, id int, c *traffic.Client, cost float64) {
+	if g.engine == nil {
+		w.answer(id, system.Lost, limiter.None, false)
+		return
+	}
+	r := limiter.Request{Tenant: c.Tenant, Client: c.Name, Pool: c.Pool, Cost: cost}
+	out := g.engine.Decide(w.time(), &r)
+	if out.Verdict == limiter.Wait {
+		var handle limiter.Handle
+		if out, handle = g.engine.Enqueue(w.time(), &r, uint64(id)+1); out.Verdict == limiter.Wait {
+			w.hold(g, id, c, handle)
+			return
+		}
+	}
+	w.decided(id, out)
+}
+
+func (w *World) decided(id int, out limiter.Outcome) {
+	fate := system.Admitted
+	if out.Verdict == limiter.Reject {
+		fate = system.Rejected
+	}
+	w.answer(id, fate, out.Reason, out.Mark)
+}
+
+// hold keeps a request until its event, its client's patience or the gateway ends.
+func (w *World) hold(g *gateway, id int, c *traffic.Client, handle limiter.Handle) {
+	h := &held{id: id, gateway: g.place, life: g.life, handle: handle}
+	g.held[id] = h
+	if c.Patience > 0 {
+		w.agenda.add(item{at: w.now + c.Patience, task: losePatience, load: h})
+	}
+	if g.tickAt > w.now+busyTick { // a slow ticker is woken
+		g.tickAt = w.now
+		w.plan(0, tickGateway, g.place, g.life, nil)
+	}
+}
+
+// abandon takes back a request whose client has lost patience.
+func (w *World) abandon(h *held) {
+	g := &w.gateways[h.gateway]
+	if g.life != h.life || g.held[h.id] != h || !g.engine.Cancel(w.time(), h.handle) {
+		return
+	}
+	delete(g.held, h.id)
+	w.answer(h.id, system.Abandoned, limiter.None, false)
+}
+
+// tick steps the engine, at the pace of the filter's ticker.
+func (w *World) tick(g *gateway) {
+	g.events = g.engine.Tick(w.time(), g.events[:0])
+	w.deliver(g)
+	next := idleTick
+	if g.engine.Busy() {
+		next = busyTick
+	}
+	g.tickAt = w.now + next
+	w.plan(next, tickGateway, g.place, g.life, nil)
+}
+
+func (w *World) deliver(g *gateway) {
+	for _, e := range g.events {
+		id := int(e.Ticket) - 1
+		delete(g.held, id)
+		w.decided(id, e.Outcome)
+	}
+}
+
+// tell is what the filter tells its agent: claims, and now and then a report.
+func (w *World) tell(g *gateway) {
+	a, now := &w.agents[g.place], w.time()
+	g.claims.Reset()
+	g.engine.Claims(now, &g.claims)
+	convert.Claims(&g.claims, &g.told)
+	empty := len(g.told.Flows)+len(g.told.Keys)+len(g.told.Withdrawn) == 0
+	if !empty || !g.silent {
+		a.tally.Announce(a.time(w), a.name, g.generation, &g.told)
+		w.speak(a, true)
+	}
+	g.silent = empty
+	if g.tells%reportTicks == 0 {
+		g.engine.Report(now, &g.report)
+		convert.Report(&g.report, &g.said)
+		a.reports.Add(a.time(w), reports.Process{Gateway: a.name, Generation: g.generation}, &g.said)
+	}
+	g.tells++
+	w.plan(tellEvery, tellAgent, g.place, g.life, nil)
+}
+
+// stop ends the process; what waits is lost.
+func (w *World) stop(g *gateway) {
+	for _, id := range slices.Sorted(maps.Keys(g.held)) {
+		w.answer(id, system.Lost, limiter.None, false)
+	}
+	g.engine, g.held = nil, nil
+	g.life++
+}
+
+// drain ends the process in order: what waits is released.
+func (w *World) drain(g *gateway) {
+	g.events = g.engine.Drain(w.time(), g.events[:0])
+	w.deliver(g)
+	w.stop(g)
+}

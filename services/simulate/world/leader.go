@@ -1,0 +1,134 @@
+package world
+
+import (
+	"time"
+
+	"github.com/titrate/titrate/control/limiter"
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/coordinator/term"
+)
+
+// reconnectWithin is how long an agent takes at most to find the coordinator again.
+const reconnectWithin = time.Second
+
+// coordinatorPlace is its place in the network.
+const coordinatorPlace = -1
+
+// leader is the coordinator.
+type leader struct {
+	loop     *term.Loop // nil: there is none
+	epoch    int64
+	beat     uint32            // rounds of earlier beats are void
+	config   *limiter.Config   // newest
+	revision int64             // of changes
+	leases   *controlv1.Leases // published last
+}
+
+// date is now as the coordinator counts.
+func (w *World) date() time.Time { return time.Unix(1_000_000_000, 0).Add(w.now) }
+
+// way is the one-way time between coordinator and agents.
+func (w *World) way() time.Duration { return max(w.stage.Scenario.Control.Delay, time.Millisecond) }
+
+// begin starts a term with nothing known.
+func (w *World) begin(epoch int64) {
+	c := &w.stage.Scenario.Control
+	l := &w.lead
+	l.epoch, l.leases = epoch, nil
+	l.loop = term.New(term.Options{Params: round.Defaults(), Settle: c.Settle, Expiry: c.SoftExpiry,
+		Withdraw: func() { l.leases = nil }})
+	l.loop.Configure(w.stage.Scenario.Allocation(w.revision()))
+	l.loop.Begin(w.date(), epoch, false)
+	l.beat++
+	w.plan(0, runRound, 0, l.beat, nil)
+}
+
+func (w *World) revision() int64 { return 1 + w.lead.revision }
+
+// lose ends the term; no other begins.
+func (w *World) lose() {
+	w.lead.loop = nil
+	w.lead.beat++
+	w.sever()
+}
+
+// sever breaks the streams of agents that the coordinator is cut off from.
+func (w *World) sever() {
+	for i := range w.agents {
+		a := &w.agents[i]
+		a.connected = a.connected && w.reaches(a)
+	}
+}
+
+func (w *World) reaches(a *agent) bool {
+	return w.lead.loop != nil && w.net.passes(a.place, coordinatorPlace)
+}
+
+// reconnect lets agents without a stream find the coordinator.
+func (w *World) reconnect() {
+	for i := range w.agents {
+		if a := &w.agents[i]; a.tally != nil && !a.connected {
+			w.plan(w.phase(reconnectWithin), connect, int32(i), a.life, nil)
+		}
+	}
+}
+
+// connect opens an agent's stream: it says hello and gets what is newest.
+func (w *World) connect(a *agent) {
+	if a.connected || !w.reaches(a) {
+		return
+	}
+	a.connected = true
+	s := a.orders.Status(a.time(w))
+	w.lead.loop.Hello(w.date(), &controlv1.Hello{Agent: a.name, Epoch: s.Epoch, Revision: s.Revision, Replicas: a.replicas()})
+	if a.config != w.lead.config {
+		w.plan(w.way(), takeConfig, a.place, a.life, w.lead.config)
+	}
+	if w.lead.leases != nil {
+		w.plan(w.way(), takeLeases, a.place, a.life, w.lead.leases)
+	}
+}
+
+func (w *World) takeReport(a *agent, r *controlv1.Report) {
+	if w.reaches(a) {
+		w.lead.loop.Report(w.date(), w.stage.Cast.Gateways[a.place], r)
+	}
+}
+
+// round computes shares and publishes them.
+func (w *World) round(beat uint32) {
+	l := &w.lead
+	if l.loop == nil || beat != l.beat {
+		return
+	}
+	if leases := l.loop.Step(w.date()); leases != nil {
+		l.leases = leases
+		for i := range w.agents {
+			if a := &w.agents[i]; a.connected {
+				w.plan(w.way(), takeLeases, int32(i), a.life, leases)
+			}
+		}
+	}
+	s := w.stage.Scenario
+	w.plan(l.loop.Every(s.Control.Round, s.Gossip.Period), runRound, 0, l.beat, nil)
+}
+
+// change puts the scenario's new numbers in force: at the coordinator now, at
+// agents with the next message, at those that are cut off when they are back.
+func (w *World) change() {
+	l := &w.lead
+	l.revision++
+	l.config = w.stage.Scenario.Config(w.revision())
+	if l.loop == nil {
+		return
+	}
+	l.loop.Configure(w.stage.Scenario.Allocation(w.revision()))
+	for i := range w.agents {
+		if a := &w.agents[i]; a.connected {
+			w.plan(w.way(), takeConfig, int32(i), a.life, l.config)
+		}
+	}
+	l.beat++
+	w.round(l.beat)
+}

@@ -1,0 +1,87 @@
+package world
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/services/simulate/scenario"
+)
+
+// What memberlist would know, by its usual times in a small mesh.
+const (
+	meetAfter   = 200 * time.Millisecond // a newcomer is known to all
+	giveUpAfter = 2 * time.Second        // a silent agent is given up
+	rejoinAfter = 500 * time.Millisecond // a lost one is found again
+)
+
+// network is the way between agents, and to the coordinator.
+type network struct {
+	gossip *scenario.Gossip
+	random *rand.Rand
+	groups []int // by place; the last is the coordinator
+	whole  bool
+	since  time.Duration // of the groups, or of being whole again
+	before []int         // groups that the last heal ended, if they lasted until somebody was given up
+}
+
+func newNetwork(g *scenario.Gossip, random *rand.Rand, agents int) network {
+	return network{gossip: g, random: random, groups: make([]int, agents+1), whole: true}
+}
+
+// cut splits the network; whoever is in no group is in one with all others.
+func (n *network) cut(now time.Duration, names []string, groups [][]string) {
+	for i := range n.groups {
+		name := scenario.Coordinator
+		if i < len(names) {
+			name = names[i]
+		}
+		n.groups[i] = slices.IndexFunc(groups, func(g []string) bool { return slices.Contains(g, name) })
+	}
+	n.whole, n.since, n.before = false, now, nil
+}
+
+// heal makes it whole.
+func (n *network) heal(now time.Duration) {
+	n.before = nil
+	if !n.whole && now-n.since >= giveUpAfter {
+		n.before = slices.Clone(n.groups)
+	}
+	clear(n.groups)
+	n.whole, n.since = true, now
+}
+
+// passes tells that two places are not cut off; −1 is the coordinator.
+func (n *network) passes(a, b int32) bool { return n.group(a) == n.group(b) }
+
+func (n *network) group(place int32) int {
+	if place < 0 {
+		return n.groups[len(n.groups)-1]
+	}
+	return n.groups[place]
+}
+
+// believes tells that an agent thinks that another is alive.
+func (n *network) believes(a, b *agent, now time.Duration) bool {
+	switch {
+	case now < max(a.start, b.start)+meetAfter:
+		return false
+	case !n.passes(a.place, b.place):
+		return now-n.since < giveUpAfter
+	case n.before != nil && n.before[a.place] != n.before[b.place]:
+		return now-n.since >= rejoinAfter
+	}
+	return true
+}
+
+// carry is how long a packet takes, or that it does not arrive.
+func (n *network) carry(from, to int32) (time.Duration, bool) {
+	if !n.passes(from, to) || n.gossip.Loss > 0 && n.random.Float64() < n.gossip.Loss {
+		return 0, false
+	}
+	d := n.gossip.Delay
+	if j := n.gossip.Jitter; j > 0 {
+		d += time.Duration((2*n.random.Float64() - 1) * float64(j))
+	}
+	return max(d, time.Millisecond), true
+}

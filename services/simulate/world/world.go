@@ -1,0 +1,176 @@
+package world
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/titrate/titrate/control/limiter"
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	"github.com/titrate/titrate/services/simulate/scenario"
+	"github.com/titrate/titrate/services/simulate/system"
+	"github.com/titrate/titrate/services/simulate/traffic"
+)
+
+// origin is what the world's time begins with: production's times are never 0.
+const origin = time.Second
+
+// World is Titrate as a system of a simulation.
+type World struct {
+	stage    system.Stage
+	random   *rand.Rand
+	agenda   agenda
+	now      time.Duration // since the quiet time began, plus origin
+	zero     time.Duration // the scenario's time 0, as now counts
+	gateways []gateway     // by place in the cast
+	agents   []agent       // by place in the cast
+	net      network
+	lead     leader
+}
+
+// New makes a world at −Scenario.Lead. It is a system.Maker.
+func New(stage system.Stage) (system.System, error) {
+	s := stage.Scenario
+	w := &World{
+		stage: stage, random: rand.New(rand.NewPCG(s.Seed, 0x7469747261746521)),
+		now: origin, zero: origin + s.Lead,
+		gateways: make([]gateway, len(stage.Cast.Gateways)), agents: make([]agent, len(stage.Cast.Gateways)),
+	}
+	config := s.Config(1)
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	w.net = newNetwork(&s.Gossip, w.random, len(w.agents))
+	w.lead.config = config
+	w.begin(1)
+	for i := range w.gateways {
+		w.gateways[i].place, w.agents[i].place = int32(i), int32(i)
+		if stage.Up[i] {
+			w.join(i)
+		}
+	}
+	return w, nil
+}
+
+// clock is the scenario's time for answers.
+func (w *World) clock() time.Duration { return w.now - w.zero }
+
+// plan adds a task for an agent or gateway of this life.
+func (w *World) plan(after time.Duration, t task, who int32, life uint32, load any) {
+	w.agenda.add(item{at: w.now + after, task: t, who: who, life: life, load: load})
+}
+
+// phase is where in a period something begins: no two processes are in step.
+func (w *World) phase(period time.Duration) time.Duration {
+	return time.Duration(w.random.Int64N(int64(period)))
+}
+
+// Advance does what is due until now.
+func (w *World) Advance(now time.Duration) { w.until(now + w.zero) }
+
+func (w *World) until(end time.Duration) {
+	for w.agenda.due(end) {
+		i := w.agenda.next()
+		w.now = i.at
+		w.do(&i)
+	}
+	w.now = max(w.now, end)
+}
+
+// do does one item, unless it is void.
+func (w *World) do(i *item) {
+	switch i.task {
+	case tickGateway, tellAgent:
+		if g := &w.gateways[i.who]; g.life == i.life && g.engine != nil {
+			w.doGateway(g, i)
+		}
+	case runRound:
+		w.round(i.life)
+	case losePatience:
+		w.abandon(i.load.(*held))
+	case takeReport:
+		w.takeReport(&w.agents[i.who], i.load.(*controlv1.Report))
+	default:
+		if a := &w.agents[i.who]; a.life == i.life && a.tally != nil {
+			w.doAgent(a, i)
+		}
+	}
+}
+
+func (w *World) doGateway(g *gateway, i *item) {
+	if i.task == tellAgent {
+		w.tell(g)
+	} else if i.at == g.tickAt {
+		w.tick(g)
+	}
+}
+
+func (w *World) doAgent(a *agent, i *item) {
+	switch i.task {
+	case beatAgent:
+		w.beat(a)
+	case gossip:
+		w.plan(w.stage.Scenario.Gossip.Period, gossip, a.place, a.life, nil)
+		w.speak(a, false)
+	case hearPacket:
+		w.hear(a, i.load.(*packet))
+	case reportUp:
+		w.report(a)
+	case takeLeases:
+		w.obey(a, i.load.(*controlv1.Leases))
+	case takeConfig:
+		w.configure(a, i.load.(*limiter.Config))
+	case connect:
+		w.connect(a)
+	case endAgent:
+		a.end()
+	}
+}
+
+// Offer brings a request to a gateway.
+func (w *World) Offer(id int, r *traffic.Request) {
+	w.until(r.At + w.zero)
+	c := &w.stage.Cast.Clients[r.Client]
+	w.ask(&w.gateways[r.Gateway], id, c, r.Cost)
+}
+
+// answer tells what became of a request, now.
+func (w *World) answer(id int, fate system.Fate, reason limiter.Reason, mark bool) {
+	w.stage.Answer(system.Answer{ID: id, At: w.clock(), Fate: fate, Reason: reason, Mark: mark})
+}
+
+// Happen acts on an event.
+func (w *World) Happen(e *scenario.Event) {
+	w.until(e.At + w.zero)
+	switch e.Kind {
+	case scenario.Partition:
+		w.net.cut(w.now, w.stage.Cast.Gateways, e.Groups)
+		w.sever()
+	case scenario.Heal:
+		w.net.heal(w.now)
+		w.reconnect()
+	case scenario.Join:
+		w.join(w.place(e.Replica))
+	case scenario.Leave:
+		w.leave(w.place(e.Replica))
+	case scenario.Crash:
+		w.crash(w.place(e.Replica))
+	case scenario.Restart:
+		w.restart(w.place(e.Replica))
+	case scenario.CoordinatorLost:
+		w.lose()
+	case scenario.CoordinatorBack:
+		w.begin(w.lead.epoch + 1)
+		w.reconnect()
+	case scenario.ChangeLimit, scenario.ChangeCapacity:
+		w.change()
+	}
+}
+
+func (w *World) place(name string) int {
+	for i, g := range w.stage.Cast.Gateways {
+		if g == name {
+			return i
+		}
+	}
+	panic("world: event of a gateway that is not in the cast: " + name) // Check has looked
+}
