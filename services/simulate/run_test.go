@@ -220,14 +220,26 @@ func TestCapacityChange(t *testing.T) {
 	settles(t, shared(3, 24*time.Second), 3, scenario.Event{At: 10 * time.Second, Kind: scenario.ChangeCapacity, Pool: "api", Rate: 150})
 }
 
-// A limit that changes is in force soon, in both directions.
+// A limit that changes is in force within two seconds, in both directions.
 func TestLimitChange(t *testing.T) {
-	s := limited(3, 30*time.Second, 200, 200, scenario.Poisson(600), scenario.Route{})
-	x := settles(t, s, 3,
-		scenario.Event{At: 10 * time.Second, Kind: scenario.ChangeLimit, Tenant: "acme", Limit: "each", Rate: 400},
-		scenario.Event{At: 20 * time.Second, Kind: scenario.ChangeLimit, Tenant: "acme", Limit: "each", Rate: 100})
+	s := limited(3, 30*time.Second, 200, 50, scenario.Poisson(600), scenario.Route{})
+	s.Events = []scenario.Event{
+		{At: 10 * time.Second, Kind: scenario.ChangeLimit, Tenant: "acme", Limit: "each", Rate: 400, Burst: 50},
+		{At: 20 * time.Second, Kind: scenario.ChangeLimit, Tenant: "acme", Limit: "each", Rate: 100, Burst: 50},
+	}
+	x := run(t, s, Options{Series: true}).Systems[0]
 	if k := x.Keys[0]; k.Rate != 100 || math.Abs(k.AboveMean/k.AboveCentral-1) > .03 {
 		t.Errorf("%+v", k)
+	}
+	l := x.Series.Limits[0]
+	for from, rate := range map[float64]float64{2: 200, 12: 400, 22: 100} {
+		sum, points := 0.0, int(8/x.Series.StepSeconds)
+		for _, v := range l.Admitted[int(from/x.Series.StepSeconds):][:points] {
+			sum += v
+		}
+		if mean := sum / float64(points); math.Abs(mean/rate-1) > .03 {
+			t.Errorf("from %g s on %.1f/s, want %g/s", from, mean, rate)
+		}
 	}
 }
 
