@@ -78,8 +78,8 @@ standalone: check-go # every module builds without the workspace
 tidy: check-go ## go mod tidy everywhere
 	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
 
-bench: check-go ## benchmarks of the laws and the limiter (docs/measurements.md)
-	@cd control && go test -run '^$$' -bench . -benchmem -benchtime 200ms ./...
+bench: check-go ## steps per second of every law, fills cold and warm, the limiter; a minute or two
+	@cd control && go test -run '^$$' -bench . -benchmem -benchtime 100ms -count 3 ./... 2>&1 | (cd ../lab && go run ./benchtable)
 
 bench-envoy: build envoy $(RATELIMIT) ## real Envoys: CPU, instructions, latency, memory, exactness, beside native limits; JSON=file ARGS='-only cpu,latency'
 	@tools/sh/need.sh wrk valgrind redis-server
