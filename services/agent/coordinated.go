@@ -19,7 +19,8 @@ type coordinated struct{ a *Agent }
 func (c coordinated) Hello() *controlv1.Hello {
 	c.a.orders.Reset()
 	s := c.a.orders.Status(c.a.now())
-	return &controlv1.Hello{Agent: c.a.c.Name, Version: c.a.c.Version, Epoch: s.Epoch, Revision: s.Revision, Replicas: c.replicas()}
+	return &controlv1.Hello{Agent: c.a.c.Name, Version: c.a.c.Version, Epoch: s.Epoch, Revision: s.Revision,
+		Replicas: c.replicas(), Pools: s.Pools}
 }
 
 // Report sums up what the gateways saw.

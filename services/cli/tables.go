@@ -49,6 +49,9 @@ func poolRow(p *quotav1.Pool) []string {
 	}
 	row := []string{p.Name, perSecond(p.Capacity)}
 	if s := p.Status; s != nil {
+		if p.Adaptive != nil {
+			row[1] = perSecond(s.Capacity) + " (adaptive)"
+		}
 		fair := none
 		if s.FairRate > 0 {
 			fair = perSecond(s.FairRate)

@@ -29,6 +29,7 @@ func (l *live) PoolStatus(name string) *quotav1.PoolStatus {
 	return &quotav1.PoolStatus{
 		Demand: p.Demand, Admitted: p.Admitted, Price: p.Price, FairRate: p.FairRate,
 		InfeasibleGuarantees: p.Infeasible || l.overpromised(p), Epoch: v.Epoch,
+		Capacity: p.Capacity, InFlight: p.InFlight,
 	}
 }
 

@@ -29,6 +29,7 @@ type instruments struct {
 
 	streams, members, epoch, leader, revision                     metric.Int64ObservableGauge
 	capacity, demand, admitted, price, fair, infeasible, standing metric.Float64ObservableGauge
+	estimate, inFlight, backlog, stay                             metric.Float64ObservableGauge
 	flowDemand, flowShare, flowAdmitted                           metric.Float64ObservableGauge
 }
 
@@ -47,7 +48,11 @@ func newInstruments(o *Coordinator) (*instruments, error) {
 	m.epoch = m.whole("titrate_epoch", "Epoch of this coordinator's term; 0 while it follows.")
 	m.leader = m.whole("titrate_leading", "1 while this coordinator leads.")
 	m.revision = m.whole("titrate_configuration_revision", "Revision of the configuration that is known.")
-	m.capacity = m.rate("titrate_pool_capacity", "Capacity, cost units per second.")
+	m.capacity = m.rate("titrate_pool_capacity", "Capacity that is shared now, cost units per second.")
+	m.estimate = m.rate("titrate_pool_estimate", "What an adaptive pool is believed to serve, cost units per second.")
+	m.inFlight = m.rate("titrate_pool_in_flight", "Cost at the upstream of an adaptive pool.")
+	m.backlog = m.rate("titrate_pool_backlog", "Cost that waits at the upstream of an adaptive pool, or was turned away by it in the last round.")
+	m.stay = m.rate("titrate_pool_stay_seconds", "Mean stay at the upstream of an adaptive pool when nothing waits there.")
 	m.demand = m.rate("titrate_pool_demand", "Measured demand, cost units per second.")
 	m.admitted = m.rate("titrate_pool_admitted", "Admitted, cost units per second.")
 	m.price = m.rate("titrate_pool_price", "Price; 0 while the pool is slack.")
@@ -81,7 +86,7 @@ func (m *instruments) rate(name, description string) metric.Float64ObservableGau
 // register starts the observations; the coordinator's parts must be there.
 func (m *instruments) register() error {
 	_, err := m.meter.RegisterCallback(m.observe, m.streams, m.members, m.epoch, m.leader, m.revision,
-		m.capacity, m.demand, m.admitted, m.price, m.fair, m.infeasible, m.standing,
+		m.estimate, m.inFlight, m.backlog, m.stay, m.capacity, m.demand, m.admitted, m.price, m.fair, m.infeasible, m.standing,
 		m.flowDemand, m.flowShare, m.flowAdmitted)
 	return err
 }
@@ -125,6 +130,12 @@ func (m *instruments) pool(to metric.Observer, p *round.PoolShare) {
 	to.ObserveFloat64(m.fair, p.FairRate, in)
 	to.ObserveFloat64(m.infeasible, indicator(p.Infeasible), in)
 	to.ObserveFloat64(m.standing, p.Standing, in)
+	if p.Adaptive {
+		to.ObserveFloat64(m.estimate, p.Estimate, in)
+		to.ObserveFloat64(m.inFlight, p.InFlight, in)
+		to.ObserveFloat64(m.backlog, p.Backlog, in)
+		to.ObserveFloat64(m.stay, p.Stay, in)
+	}
 }
 
 func indicator(is bool) float64 {

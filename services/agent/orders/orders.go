@@ -176,11 +176,12 @@ func (o *Orders) InForce() (*link.Config, *link.Shares) {
 type Status struct {
 	Revision  int64 // of the configuration, 0 = none
 	Resources int
-	Epoch     int64         // highest obeyed
-	Leases    int           // flows with a share
-	Members   int           // of the last leases
-	Stale     bool          // leases are past their soft expiry, or there are none
-	Age       time.Duration // since they were renewed; negative = never in this life
+	Epoch     int64                  // highest obeyed
+	Leases    int                    // flows with a share
+	Members   int                    // of the last leases
+	Pools     []*controlv1.PoolLease // of the last leases
+	Stale     bool                   // leases are past their soft expiry, or there are none
+	Age       time.Duration          // since they were renewed; negative = never in this life
 }
 
 // Status returns what is in force.
@@ -188,7 +189,7 @@ func (o *Orders) Status(now time.Duration) Status {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s := Status{Revision: o.source.GetRevision(), Resources: len(o.source.GetResources()), Epoch: o.epoch,
-		Leases: len(o.leases.GetLeases()), Members: len(o.leases.GetMembers()), Stale: o.shares == nil || o.shares.Stale, Age: -1}
+		Leases: len(o.leases.GetLeases()), Members: len(o.leases.GetMembers()), Pools: o.leases.GetPools(), Stale: o.shares == nil || o.shares.Stale, Age: -1}
 	if o.renewed > 0 {
 		s.Age = now - o.renewed
 	}

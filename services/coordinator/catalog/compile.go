@@ -36,6 +36,9 @@ func compile(revision int64, resources map[string]*quotav1.Resource) *round.Conf
 
 func pool(name string, p *quotav1.Pool) round.Pool {
 	out := round.Pool{Name: name, Capacity: p.GetCapacity(), Alpha: cmp.Or(p.GetAlpha(), resource.DefaultAlpha)}
+	if a := p.GetAdaptive(); a != nil {
+		out.Adaptive = round.Range{Min: a.GetMin(), Max: a.GetMax()}
+	}
 	if p.GetSharing() == quotav1.Sharing_PROPORTIONAL {
 		out.Sharing = round.Proportional
 	}

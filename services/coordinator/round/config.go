@@ -35,12 +35,18 @@ type Config struct {
 
 // Pool is an upstream with a capacity in cost units per second.
 type Pool struct {
-	Name      string
-	Capacity  float64
-	Sharing   Sharing
-	Alpha     float64             // of Proportional
+	Name     string
+	Capacity float64
+	Sharing  Sharing
+	Alpha    float64 // of Proportional
+	// Adaptive bounds a capacity that is found from what the upstream serves, and
+	// begins at Capacity; zero: it is fixed.
+	Adaptive  Range
 	Guarantee fairshare.Guarantee // a floor under the fair share, or a base below it
 }
+
+// Range is from Min to Max, cost units per second.
+type Range struct{ Min, Max float64 }
 
 // Quota is what a tenant may have of a pool, in cost units per second.
 type Quota struct {

@@ -29,6 +29,9 @@ type FlowReport struct {
 	Demand, Served float64 // per second
 	Waiting        float64 // now
 	Limited        bool    // the tenant stage queued beyond its target, marked or rejected
+	// Of an adaptive pool, per second: what its upstream has finished, the
+	// cost·seconds that it took, and what it turned away; and what is there now.
+	Completed, Residence, Shed, InFlight float64
 }
 
 // Part is what one gateway contributes to a flow, units/s.
@@ -64,6 +67,11 @@ type entry struct {
 	rate, out    float64 // demand and served of the last windows, units/s
 	held         bool    // limited in the last windows
 	parts        []Part
+	// Of an adaptive pool: units, cost·seconds and units since the last round; the
+	// same per second of the last windows; units now.
+	done, stayed, turned        float64
+	answered, residing, refused float64
+	inFlight                    float64
 }
 
 // take adds a report to what was heard since the last round.
@@ -81,13 +89,17 @@ func (a *agent) take(now time.Time, r *Report, resolve func(Flow) Flow) {
 			a.flows[key], a.order = e, append(a.order, e)
 		}
 		if e.seq != a.seq {
-			e.seq, e.waiting, e.parts = a.seq, 0, e.parts[:0]
+			e.seq, e.waiting, e.inFlight, e.parts = a.seq, 0, 0, e.parts[:0]
 		}
 		demand, served := sane(f.Demand), sane(f.Served)
 		e.cost += demand * span.Seconds()
 		e.served += served * span.Seconds()
 		e.waiting += sane(f.Waiting)
 		e.limited = e.limited || f.Limited
+		e.done += sane(f.Completed) * span.Seconds()
+		e.stayed += sane(f.Residence) * span.Seconds()
+		e.turned += sane(f.Shed) * span.Seconds()
+		e.inFlight += sane(f.InFlight)
 		e.parts = append(e.parts, Part{f.Gateway, demand, served})
 	}
 }
@@ -108,8 +120,10 @@ func (a *agent) turn() {
 	})
 	for _, e := range a.order {
 		if e.seq != a.seq {
-			e.waiting, e.parts = 0, e.parts[:0]
+			e.waiting, e.inFlight, e.parts = 0, 0, e.parts[:0]
 		}
+		e.answered, e.residing, e.refused = e.done/h, e.stayed/h, e.turned/h
+		e.done, e.stayed, e.turned = 0, 0, 0
 		e.rate, e.out, e.held = e.cost/h, e.served/h, e.limited
 		e.cost, e.served, e.limited = 0, 0, false
 	}

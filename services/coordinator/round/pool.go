@@ -11,7 +11,7 @@ import (
 // PoolShare is the outcome of a round for one pool, units/s.
 type PoolShare struct {
 	Pool      string
-	Capacity  float64
+	Capacity  float64 // shared now
 	Demand    float64 // measured, of all flows
 	Admitted  float64
 	Price     float64 // 0 while slack, +Inf when guarantees alone use it up
@@ -20,6 +20,11 @@ type PoolShare struct {
 	Standing  float64 // leased beyond the capacity: guarantees not used, room to swing
 	// Infeasible: the guarantees that are asked for exceed the capacity.
 	Infeasible bool
+	// Of an adaptive pool: what it is believed to serve (Capacity where it is
+	// fixed), the cost at its upstream now and of it what waits there, and the mean
+	// stay of a request without a backlog, seconds.
+	Adaptive                          bool
+	Estimate, InFlight, Backlog, Stay float64
 }
 
 // wakers is how many idle flows may wake within one round before a pool that has

@@ -33,16 +33,17 @@ type Outcome struct {
 
 // Round is the state of the loop. It is not safe for concurrent use.
 type Round struct {
-	params Params
-	config *Config
-	agents map[string]*agent
-	flows  map[Flow]*flow
-	order  []*flow           // in the order in which they appeared
-	trims  map[string]*trim  // by pool
-	quotas map[string][]Flow // the flows that have one, by pool, in order
-	span   time.Duration     // of the reports of this round; 0 = none
-	last   time.Time         // last round that had new reports
-	solver solver
+	params    Params
+	config    *Config
+	agents    map[string]*agent
+	flows     map[Flow]*flow
+	order     []*flow              // in the order in which they appeared
+	trims     map[string]*trim     // by pool
+	upstreams map[string]*upstream // of adaptive pools
+	quotas    map[string][]Flow    // the flows that have one, by pool, in order
+	span      time.Duration        // of the reports of this round; 0 = none
+	last      time.Time            // last round that had new reports
+	solver    solver
 }
 
 // New makes a loop without configuration: it grants nothing until Configure.
@@ -57,6 +58,7 @@ func New(p Params) *Round {
 // known of demands is kept.
 func (r *Round) Configure(c *Config) {
 	r.config, r.quotas = c, c.quotasByPool()
+	r.adapt(c.Pools)
 	for key, f := range r.flows {
 		if c.resolve(key) != key {
 			delete(r.flows, key)
@@ -90,6 +92,7 @@ func (r *Round) Meet(now time.Time, name string, replicas []Replica) {
 func (r *Round) Step(now time.Time) *Outcome {
 	span := r.gather(now)
 	r.span = span
+	r.follow(span)
 	if span > 0 {
 		dt := span
 		if !r.last.IsZero() {
@@ -125,6 +128,9 @@ func (r *Round) gather(now time.Time) (span time.Duration) {
 		span = max(span, a.span)
 		a.turn()
 		for _, e := range a.order {
+			if u := r.upstreams[e.key.Pool]; u != nil {
+				u.add(e)
+			}
 			if key := r.config.resolve(e.key); e.rate > 0 || e.waiting > 0 || r.flows[key] != nil {
 				r.flow(now, key).add(e)
 			}
@@ -160,8 +166,10 @@ func (r *Round) share() *Outcome {
 		byPool[f.key.Pool] = append(byPool[f.key.Pool], f)
 	}
 	for i := range r.config.Pools {
-		p := &r.config.Pools[i]
-		out.Pools = append(out.Pools, r.pool(p, byPool[p.Name], r.quotas[p.Name], out))
+		p := r.present(&r.config.Pools[i])
+		share := r.pool(&p, byPool[p.Name], r.quotas[p.Name], out)
+		r.tell(&share)
+		out.Pools = append(out.Pools, share)
 	}
 	slices.SortFunc(out.Flows, func(a, b FlowShare) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Tenant, b.Tenant))

@@ -32,6 +32,10 @@ func config(t *rapid.T, tenants []string) *round.Config {
 		}},
 		Tenants: map[string]float64{}, Quotas: map[round.Flow]round.Quota{},
 	}
+	if rapid.Bool().Draw(t, "adaptive") {
+		p := &c.Pools[0]
+		p.Adaptive = round.Range{Min: p.Capacity * rapid.Float64Range(.01, 1).Draw(t, "min"), Max: p.Capacity * rapid.Float64Range(1, 100).Draw(t, "most")}
+	}
 	for _, name := range tenants {
 		c.Tenants[name] = rapid.Float64Range(.1, 10).Draw(t, "weight")
 		q := round.Quota{Max: math.Inf(1), Weight: math.NaN()}
@@ -65,7 +69,8 @@ func TestSharesKeepTheirBounds(t *testing.T) {
 				for _, tenant := range append(tenants, "stranger") {
 					r.Flows = append(r.Flows, round.FlowReport{
 						Flow: flowOf(tenant), Gateway: "gw-" + agent, Demand: number(t, "demand"), Served: number(t, "served"),
-						Waiting: number(t, "waiting"), Limited: rapid.Bool().Draw(t, "limited")})
+						Waiting: number(t, "waiting"), Limited: rapid.Bool().Draw(t, "limited"),
+						Completed: number(t, "completed"), Residence: number(t, "residence"), Shed: number(t, "shed"), InFlight: number(t, "in flight")})
 				}
 				loop.Observe(now, agent, r)
 			}
@@ -80,6 +85,9 @@ func check(t *rapid.T, c *round.Config, out *round.Outcome) {
 		promised += q.Guaranteed
 	}
 	scale := math.Min(1, pool.Capacity/promised)
+	if a := c.Pools[0].Adaptive; a.Max > 0 && !(pool.Capacity >= a.Min && pool.Capacity <= a.Max && pool.Estimate >= a.Min && pool.Estimate <= a.Max) {
+		t.Fatalf("capacity %v, estimate %v outside %v", pool.Capacity, pool.Estimate, a)
+	}
 	for _, f := range out.Flows {
 		if math.IsNaN(f.Share) || f.Share < 0 || f.Share > math.Max(f.Max, 0)*(1+1e-9) {
 			t.Fatalf("%+v: share outside [0, max]", f)

@@ -43,6 +43,7 @@ type world struct {
 	silent  map[string]bool
 	last    *round.Outcome
 	peak    float64 // highest Σ(share) − standing over capacity
+	behind  *behind // the upstream of an adaptive pool
 }
 
 type pendingShares struct {
@@ -94,7 +95,13 @@ func (w *world) run(d time.Duration) {
 			w.pending = w.pending[1:]
 		}
 		for _, s := range w.sources {
-			s.step(w.rng, w.now)
+			n := s.step(w.rng, w.now)
+			if w.behind != nil {
+				w.behind.arrive(w.now, n)
+			}
+		}
+		if w.behind != nil {
+			w.behind.serve(w.now)
 		}
 		if w.now%every == 0 {
 			w.report()
@@ -117,7 +124,7 @@ func poisson(rng *rand.Rand, mean float64) float64 {
 
 // step is one tick of a tenant's queue: paced at its share, at most as long as
 // four times the delay target.
-func (s *source) step(rng *rand.Rand, now time.Duration) {
+func (s *source) step(rng *rand.Rand, now time.Duration) (released float64) {
 	rate := s.rate(now)
 	if s.obeys {
 		rate = math.Min(s.want, rate)
@@ -139,6 +146,7 @@ func (s *source) step(rng *rand.Rand, now time.Duration) {
 	if s.queue > target.Seconds()*s.share+1 {
 		s.limited = true
 	}
+	return n
 }
 
 func (w *world) report() {
@@ -154,7 +162,13 @@ func (w *world) report() {
 				Waiting: part * s.queue, Limited: s.limited,
 			})
 		}
+		if w.behind != nil {
+			w.behind.report(&r.Flows[0], part)
+		}
 		w.loop.Observe(epoch.Add(w.now), name, r)
+	}
+	if w.behind != nil {
+		w.behind.done, w.behind.stayed = 0, 0
 	}
 	for _, s := range w.sources {
 		if s.limited {
@@ -176,7 +190,7 @@ func (w *world) step() {
 	}
 	pool := w.last.Pools[0]
 	p.idle = pool.IdleShare
-	w.peak = math.Max(w.peak, (sum-pool.Standing)/w.pool.Capacity)
+	w.peak = math.Max(w.peak, (sum-pool.Standing)/pool.Capacity)
 	for _, s := range w.sources {
 		s.shares = append(s.shares, p.shares[s.tenant])
 	}

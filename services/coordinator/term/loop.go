@@ -129,6 +129,9 @@ func (l *Loop) Hello(now time.Time, h *controlv1.Hello) {
 		return
 	}
 	l.round.Meet(now, h.GetAgent(), replicas(h.GetReplicas()))
+	for _, p := range h.GetPools() {
+		l.round.Resume(h.GetEpoch(), p.GetPool(), p.GetCapacity())
+	}
 	if older := h.GetEpoch() > 0 && h.GetEpoch() < l.epoch; older && l.held.IsZero() && now.Sub(l.began) < gathering*l.o.Settle {
 		l.held, l.leases = now, nil
 		l.o.Withdraw()
@@ -149,6 +152,7 @@ func (l *Loop) Report(now time.Time, agent string, r *controlv1.Report) {
 		report.Flows[i] = round.FlowReport{
 			Flow: round.Flow{Tenant: f.GetTenant(), Pool: f.GetPool()}, Gateway: f.GetGateway(),
 			Demand: f.GetDemand(), Served: f.GetServed(), Waiting: f.GetWaiting(), Limited: f.GetLimited(),
+			Completed: f.GetCompleted(), Residence: f.GetResidence(), Shed: f.GetShed(), InFlight: f.GetInFlight(),
 		}
 	}
 	l.mu.Lock()
@@ -221,7 +225,7 @@ func (l *Loop) message(o *round.Outcome) *controlv1.Leases {
 	}
 	for i := range o.Pools {
 		p := &o.Pools[i]
-		m.Pools[i] = &controlv1.PoolLease{Pool: p.Pool, Price: p.Price, FairRate: p.FairRate, IdleShare: p.IdleShare}
+		m.Pools[i] = &controlv1.PoolLease{Pool: p.Pool, Price: p.Price, FairRate: p.FairRate, IdleShare: p.IdleShare, Capacity: p.Estimate}
 	}
 	for i, r := range o.Members {
 		m.Members[i] = &controlv1.Replica{Name: r.Name, Weight: r.Weight}

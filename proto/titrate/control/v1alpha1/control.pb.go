@@ -885,7 +885,7 @@ type PoolLease struct {
 	Price         float64                `protobuf:"fixed64,2,opt,name=price,proto3" json:"price,omitempty"`
 	FairRate      float64                `protobuf:"fixed64,3,opt,name=fair_rate,json=fairRate,proto3" json:"fair_rate,omitempty"`
 	IdleShare     float64                `protobuf:"fixed64,4,opt,name=idle_share,json=idleShare,proto3" json:"idle_share,omitempty"` // for a flow without a lease of its own
-	Capacity      float64                `protobuf:"fixed64,5,opt,name=capacity,proto3" json:"capacity,omitempty"`                    // shared now, cost units per second: the estimate of an adaptive pool
+	Capacity      float64                `protobuf:"fixed64,5,opt,name=capacity,proto3" json:"capacity,omitempty"`                    // cost units per second; the estimate of an adaptive pool
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
