@@ -20,6 +20,11 @@ type Record struct {
 
 // Validate reports the first number that no peer may send.
 func (r Record) Validate() error {
+	const most = math.MaxFloat64
+	if r.Admitted >= 0 && r.Admitted <= most && r.Claim >= 0 && r.Claim <= most && r.Active >= 0 && r.Active <= most &&
+		r.Unsaturated >= 0 && r.Unsaturated <= most && r.Spent >= 0 && r.Spent <= most {
+		return nil
+	}
 	for _, f := range [...]struct {
 		name string
 		v    float64
@@ -89,8 +94,9 @@ func (l *Lineage) Merge(r Record) bool {
 	return true
 }
 
+// replace puts a newer record of the same generation in place.
 func replace(into *Record, r Record) bool {
-	if compare(r, *into) <= 0 {
+	if r.Seq <= into.Seq && compare(r, *into) <= 0 {
 		return false
 	}
 	*into = r

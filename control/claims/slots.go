@@ -5,7 +5,11 @@ const probes = 16
 
 // peerIndex returns the slab index of a peer, which it creates as heard now.
 func (t *Table) peerIndex(id Peer, now float64) int32 {
+	if r := t.recent; int(r) < len(t.peers) && t.peers[r].used && t.peers[r].id == id {
+		return r
+	}
 	if i, ok := t.index[id]; ok {
+		t.recent = i
 		return i
 	}
 	fresh := peer{id: id, heard: now, weight: 1, used: true}
@@ -43,11 +47,45 @@ func (t *Table) slotFor(key uint64, now float64) (int32, bool) {
 	return i, true
 }
 
+// find returns the entry of a key at a peer, making one if need be; false when the
+// table is full. A peer tells its keys in the same order each time, so the entry is
+// mostly the one that followed last time: no map is asked then.
+func (t *Table) find(pi int32, key uint64, now float64) (ei int32, fresh, ok bool) {
+	last := t.peers[pi].last
+	if int(last) < len(t.entries) {
+		ei = t.entries[last].follows
+		if t.belongs(ei, pi, key) {
+			t.peers[pi].last = ei
+			return ei, false, true
+		}
+	}
+	si, ok := t.slotFor(key, now)
+	if !ok {
+		return 0, false, false
+	}
+	ei, fresh = t.entryFor(si, pi)
+	if int(last) < len(t.entries) && t.entries[last].peer == pi {
+		t.entries[last].follows = ei
+	}
+	t.peers[pi].last = ei
+	return ei, fresh, true
+}
+
+// belongs tells that an entry is that of a key at a peer.
+func (t *Table) belongs(ei, pi int32, key uint64) bool {
+	if int(ei) >= len(t.entries) {
+		return false
+	}
+	e := &t.entries[ei]
+	return e.peer == pi && t.slots[e.slot].used && t.slots[e.slot].key == key
+}
+
 // entryFor returns the entry of a peer in a slot and whether it is new.
-func (t *Table) entryFor(s *slot, pi int32) (*entry, bool) {
+func (t *Table) entryFor(si, pi int32) (int32, bool) {
+	s := &t.slots[si]
 	for i := s.head; i != none; i = t.entries[i].next {
 		if t.entries[i].peer == pi {
-			return &t.entries[i], false
+			return i, false
 		}
 	}
 	var i int32
@@ -57,9 +95,9 @@ func (t *Table) entryFor(s *slot, pi int32) (*entry, bool) {
 		t.entries = append(t.entries, entry{})
 		i = int32(len(t.entries) - 1)
 	}
-	t.entries[i] = entry{peer: pi, next: s.head}
+	t.entries[i] = entry{peer: pi, next: s.head, slot: si}
 	s.head = i
-	return &t.entries[i], true
+	return i, true
 }
 
 // evictIdle moves the clock hand over a few slots and frees the first idle one.
@@ -95,6 +133,7 @@ func (t *Table) Evict(key uint64) {
 		return
 	}
 	for i := t.slots[si].head; i != none; i = t.entries[i].next {
+		t.entries[i].peer = none
 		t.spare = append(t.spare, i)
 	}
 	t.slots[si] = slot{head: none}

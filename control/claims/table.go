@@ -45,6 +45,7 @@ type Table struct {
 	entries []entry
 	spare   []int32 // unused entries
 	index   map[Peer]int32
+	recent  int32 // peer asked for last
 	peers   []peer
 	epoch   uint32
 	refused uint64
@@ -63,7 +64,9 @@ type entry struct {
 	lineage Lineage
 	repaid  float64 // part of the count that was refilled before it was first heard of
 	peer    int32
-	next    int32
+	next    int32 // of the key
+	slot    int32
+	follows int32 // the entry that came after this one last time; any, checked when used
 }
 
 type peer struct {
@@ -71,6 +74,7 @@ type peer struct {
 	heard      float64
 	weight     float64
 	generation uint64
+	last       int32 // entry applied last; any, checked when used
 	drained    bool
 	used       bool
 }
@@ -139,6 +143,7 @@ func (t *Table) unlink(s *slot, pi int32, now float64) {
 			continue
 		}
 		s.base += t.count(e, now)
+		e.peer = none
 		t.spare = append(t.spare, *link)
 		*link = e.next
 		return
@@ -151,20 +156,20 @@ func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
 	if err := r.Validate(); err != nil {
 		return Refused, err
 	}
-	si, ok := t.slotFor(r.Key, now)
+	pi := t.peerIndex(id, now)
+	ei, fresh, ok := t.find(pi, r.Key, now)
 	if !ok {
 		t.refused++
 		return Refused, nil
 	}
-	pi := t.peerIndex(id, now)
 	p := &t.peers[pi]
 	if r.Generation > p.generation {
 		p.generation, p.drained = r.Generation, false
 	}
 	p.heard = max(p.heard, now)
-	s := &t.slots[si]
+	e := &t.entries[ei]
+	s := &t.slots[e.slot]
 	s.touched = max(s.touched, now)
-	e, fresh := t.entryFor(s, pi)
 	if !e.lineage.Merge(r) {
 		return Old, nil
 	}
@@ -178,7 +183,13 @@ func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
 // its own part is subtracted by leaving it out). A key unknown has zero sums
 // and Epoch 0, with Absent as it is.
 func (t *Table) Sums(key uint64, except Peer, now float64) Sums {
-	out := Sums{Absent: t.absent(except, now)}
+	out := t.Of(key, except, now)
+	out.Absent = t.Absent(except, now)
+	return out
+}
+
+// Of is Sums without Absent, which is the same for all keys.
+func (t *Table) Of(key uint64, except Peer, now float64) (out Sums) {
 	si, ok := t.keys[key]
 	if !ok {
 		return out
@@ -219,8 +230,8 @@ func (t *Table) count(e *entry, now float64) float64 {
 	return n + e.lineage.Latest.Claim*min(quiet, t.p.Forget)
 }
 
-// absent sums the weights of members unheard for longer than Forget.
-func (t *Table) absent(except Peer, now float64) float64 {
+// Absent sums the weights of members unheard for longer than Forget.
+func (t *Table) Absent(except Peer, now float64) float64 {
 	w := 0.0
 	for i := range t.peers {
 		p := &t.peers[i]

@@ -8,6 +8,7 @@ type book[V any] struct {
 	places map[uint64]int32
 	keys   []uint64
 	values []V
+	hint   int // after the place asked for last: walks come in the same order
 }
 
 func newBook[V any]() book[V] { return book[V]{places: map[uint64]int32{}} }
@@ -16,7 +17,12 @@ func (b *book[V]) len() int { return len(b.keys) }
 
 // get returns the value of a key, the zero value if there is none.
 func (b *book[V]) get(k uint64) (v V) {
+	if h := b.hint; h < len(b.keys) && b.keys[h] == k {
+		b.hint++
+		return b.values[h]
+	}
 	if i, ok := b.places[k]; ok {
+		b.hint = int(i) + 1
 		return b.values[i]
 	}
 	return v

@@ -15,10 +15,10 @@ func (t *Tally) Sums(now time.Duration, name string) *link.Sums {
 	t.reach(now)
 	s := t.header(now, name)
 	except := t.id(name)
-	s.Absent = t.table.Sums(0, except, now.Seconds()).Absent
+	s.Absent = t.table.Absent(except, now.Seconds())
 	for i, k := range t.keys.keys {
 		info := t.keys.values[i]
-		sum := t.table.Sums(k, except, now.Seconds())
+		sum := t.table.Of(k, except, now.Seconds())
 		if sum.Claims == 0 && now-info.touched > unlisted {
 			sum.Spent = 0 // refilled long ago, and nobody is left to say so
 		}

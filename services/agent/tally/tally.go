@@ -159,7 +159,7 @@ func (t *Tally) Contended(now time.Duration) bool {
 		if now-t.keys.values[i].touched > unlisted {
 			continue
 		}
-		if uses(t.table.Sums(k, 0, now.Seconds())) {
+		if uses(t.table.Of(k, 0, now.Seconds())) {
 			return true
 		}
 	}
@@ -177,7 +177,7 @@ func (t *Tally) Sweep(now time.Duration) {
 	t.swept = now
 	t.dropPeers(now)
 	t.keys.prune(func(k uint64, v *key) bool {
-		s := t.table.Sums(k, 0, now.Seconds())
+		s := t.table.Of(k, 0, now.Seconds())
 		switch {
 		case s.Epoch == 0: // the table made room
 			return true

@@ -42,11 +42,13 @@ type peer struct {
 	delay  pace.Delay
 	oneWay time.Duration // of the last packet heard
 	heard  time.Duration // 0: never
+	unread *packet       // the latest, heard then
 }
 
 // packet is an agent's state on its way to the others.
 type packet struct {
 	from     int32
+	life     uint32 // of the sender
 	sent     time.Duration
 	promise  time.Duration
 	claims   bool
@@ -81,6 +83,7 @@ func (a *agent) end() {
 
 // welcome gives a new process all that is in force.
 func (w *World) welcome(a *agent, g *gateway) {
+	w.catchUp(a)
 	a.tally.Join(a.time(w), a.name, g.generation, a.weight)
 	w.apply(a)
 	if _, shares := a.orders.InForce(); shares != nil {
@@ -107,6 +110,7 @@ func (w *World) configure(a *agent, c *limiter.Config) {
 // brings.
 func (w *World) beat(a *agent) {
 	now := a.time(w)
+	w.catchUp(a)
 	w.plan(w.stage.Scenario.Gossip.Period, beatAgent, a.place, a.life, nil)
 	if stale := a.orders.Expire(now); stale != nil {
 		w.hand(a, stale)
@@ -144,7 +148,7 @@ func (w *World) speak(a *agent, poked bool) {
 
 func (w *World) send(a *agent, all bool) {
 	now := a.time(w)
-	p := &packet{from: a.place, sent: w.now, replicas: a.tally.Outgoing(now)}
+	p := &packet{from: a.place, life: a.life, sent: w.now, replicas: a.tally.Outgoing(now)}
 	for _, r := range p.replicas {
 		p.claims = p.claims || len(r.GetFlows())+len(r.GetKeys()) > 0
 	}
@@ -170,14 +174,37 @@ func (w *World) send(a *agent, all bool) {
 func (w *World) hear(a *agent, p *packet) {
 	now := a.time(w)
 	from := &a.peers[p.from]
-	from.oneWay, from.heard = w.now-p.sent, max(now, 1)
+	from.oneWay = w.now - p.sent
 	if back := w.agents[p.from].peers; back != nil && back[a.place].heard > 0 {
 		from.delay.Sample((from.oneWay + back[a.place].oneWay) / 2)
 	}
 	if p.claims {
 		a.pace.Claims(now)
 	}
-	a.tally.Hear(now, w.stage.Cast.Gateways[p.from], p.promise, p.replicas)
+	if u := from.unread; u != nil && u.life != p.life {
+		w.read(a, from)
+	}
+	if u := from.unread; u == nil || u.sent < p.sent {
+		from.unread = p
+	}
+	from.heard = max(now, 1)
+}
+
+// read gives the tally what the latest packet says. Packets are states: one that a
+// later one has overtaken before anybody asked would change nothing.
+func (w *World) read(a *agent, from *peer) {
+	p := from.unread
+	from.unread = nil
+	a.tally.Hear(from.heard, w.stage.Cast.Gateways[p.from], p.promise, p.replicas)
+}
+
+// catchUp reads all that was heard; call it before the tally is asked.
+func (w *World) catchUp(a *agent) {
+	for i := range a.peers {
+		if a.peers[i].unread != nil {
+			w.read(a, &a.peers[i])
+		}
+	}
 }
 
 // delay is the largest of the peers that were heard lately.
@@ -224,6 +251,7 @@ func (w *World) obey(a *agent, l *controlv1.Leases) {
 	for i, m := range grant.Members {
 		members[i] = tally.Member{Name: m.GetName(), Weight: m.GetWeight()}
 	}
+	w.catchUp(a)
 	a.tally.SetMembers(now, members, grant.Until)
 	w.hand(a, grant.Shares)
 }

@@ -23,6 +23,7 @@ func (w *World) leave(place int) {
 
 // bury withdraws the claims of a process that is gone, and tells the others.
 func (w *World) bury(a *agent, generation uint64) {
+	w.catchUp(a)
 	now := a.time(w)
 	a.tally.Lose(now, a.name, generation)
 	a.tally.Drain(now, a.name, generation)
