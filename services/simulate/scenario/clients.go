@@ -83,12 +83,12 @@ func (c *checker) route(path string, r *Route) {
 	case Spread:
 		sum := 0.0
 		for _, name := range slices.Sorted(maps.Keys(r.Weights)) {
-			c.known(path+".weights."+name, name, c.replicas, "replica")
-			c.number(path+".weights."+name, r.Weights[name], 0, 1e9)
+			c.known(path+".spread."+name, name, c.replicas, "replica")
+			c.number(path+".spread."+name, r.Weights[name], 0, 1e9)
 			sum += r.Weights[name]
 		}
 		if len(r.Weights) > 0 && sum == 0 {
-			c.wrong(path+".weights", "all are 0; want one above 0 at least")
+			c.wrong(path+".spread", "all are 0; want one above 0 at least")
 		}
 	}
 }

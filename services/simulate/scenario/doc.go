@@ -36,11 +36,11 @@
 //
 //	{constant: 50/s} {poisson: 50/s}
 //	{onOff: {rate: 50/s, on: 2s, off: 3s}}      {step: [{at: 0s, rate: 5/s}, …]}
-//	{ramp: [{at: 5s, rate: 0/s}, {at: 20s, rate: 90/s}]}   {trace: requests.txt}
+//	{ramp: [{at: 5s, rate: 0/s}, {at: 20s, rate: 90/s}]}   {trace: requests.csv}
 //
 // with arrivals: EVEN (default) or POISSON for onOff, step and ramp. A trace has
-// lines `t client cost`: seconds, a name, cost units (1 if absent); # begins a
-// comment. route is one of {weights: {gw-1: 6, gw-2: 3}} (absent: none),
+// lines `t,client,cost`: seconds, a name, cost units (1 if absent); # begins a
+// comment. route is one of {spread: {gw-1: 6, gw-2: 3}} (absent: none),
 // {pinned: gw-1}, {moving: 5s} (to the next gateway that often), {roundRobin: true};
 // without it requests go to all gateways evenly, at random. An event is one of
 // partition, heal, join, leave, crash, restart, coordinator (LOST or BACK), limit

@@ -1,0 +1,137 @@
+package read
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/titrate/titrate/control/fairshare"
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/document/tree"
+	"github.com/titrate/titrate/services/simulate/scenario"
+)
+
+func (p *parser) pool(n *yaml.Node, path string) {
+	f := p.fields(n, path, "name", "capacity", "sharing", "alpha", "guarantee", "queue", "onLoss", "hardExpiry")
+	pool := scenario.Pool{
+		Name:       p.Text(f["name"], n.Line, path+".name"),
+		Capacity:   p.needed(f["capacity"], n.Line, path+".capacity", "the pool's rate in cost units per second"),
+		Alpha:      p.Number(f["alpha"], path+".alpha", 1, tree.Span{Least: .1, Most: 10}),
+		Queue:      p.queue(f["queue"], path+".queue", limiter.VariableStructure),
+		HardExpiry: p.Duration(f["hardExpiry"], path+".hardExpiry", 0, 0, scenario.MaxDuration),
+	}
+	if p.Choice(f["sharing"], path+".sharing", "MAX_MIN", "PROPORTIONAL") == "PROPORTIONAL" {
+		pool.Sharing = round.Proportional
+	}
+	if p.Choice(f["guarantee"], path+".guarantee", "MINIMUM", "ADDITIVE") == "ADDITIVE" {
+		pool.Guarantee = fairshare.Additive
+	}
+	pool.OnLoss = choose(p, f["onLoss"], path+".onLoss", limiter.Freeze, limiter.SafeRate, limiter.Open)
+	p.s.Pools = append(p.s.Pools, pool)
+}
+
+// choose reads one of some values by its name; absent or wrong, it is the first.
+func choose[T fmt.Stringer](p *parser, n *yaml.Node, path string, options ...T) T {
+	names := make([]string, len(options))
+	for i, o := range options {
+		names[i] = o.String()
+	}
+	chosen := p.Choice(n, path, names...)
+	for i, name := range names {
+		if name == chosen {
+			return options[i]
+		}
+	}
+	return options[0]
+}
+
+// queue reads how requests wait; absent, the limiter's own default for a pool and
+// no queue for a limit.
+func (p *parser) queue(n *yaml.Node, path string, absent limiter.Law) limiter.Queue {
+	if n == nil {
+		return limiter.Queue{Law: absent}
+	}
+	f := p.fields(n, path, "aqm", "delayTarget", "maxWait", "maxRequests")
+	q := limiter.Queue{
+		Law:         choose(p, f["aqm"], path+".aqm", limiter.VariableStructure, limiter.DropTail, limiter.Police),
+		DelayTarget: p.Duration(f["delayTarget"], path+".delayTarget", 50*time.Millisecond, time.Millisecond, 10*time.Second),
+		MaxWait:     p.Duration(f["maxWait"], path+".maxWait", time.Second, time.Millisecond, time.Minute),
+	}
+	q.MaxRequests = p.Count(f["maxRequests"], path+".maxRequests", 1024, 1, 1_000_000)
+	return q
+}
+
+func (p *parser) tenant(n *yaml.Node, path string) {
+	f := p.fields(n, path, "name", "weight", "quotas", "limits")
+	t := scenario.Tenant{
+		Name:   p.Text(f["name"], n.Line, path+".name"),
+		Weight: p.Number(f["weight"], path+".weight", 1, tree.Span{Least: 1e-9, Most: 1e9}),
+	}
+	for i, item := range p.Items(f["quotas"], path+".quotas") {
+		t.Quotas = append(t.Quotas, p.quota(item, fmt.Sprintf("%s.quotas[%d]", path, i)))
+	}
+	for i, item := range p.Items(f["limits"], path+".limits") {
+		t.Limits = append(t.Limits, p.limit(item, fmt.Sprintf("%s.limits[%d]", path, i)))
+	}
+	p.s.Tenants = append(p.s.Tenants, t)
+}
+
+func (p *parser) quota(n *yaml.Node, path string) scenario.Quota {
+	f := p.fields(n, path, "pool", "guaranteed", "max", "weight")
+	return scenario.Quota{
+		Pool:       p.poolOf(f["pool"], n.Line, path+".pool"),
+		Guaranteed: p.upTo(f["guaranteed"], path+".guaranteed", 0, 0),
+		Max:        p.upTo(f["max"], path+".max", unbounded, 0),
+		Weight:     p.Number(f["weight"], path+".weight", math.NaN(), tree.Span{Most: 1e9}),
+	}
+}
+
+// poolOf reads the name of a pool; the only one need not be named.
+func (p *parser) poolOf(n *yaml.Node, line int, path string) string {
+	if n == nil && len(p.s.Pools) <= 1 {
+		if len(p.s.Pools) == 1 {
+			return p.s.Pools[0].Name
+		}
+		return ""
+	}
+	return p.Text(n, line, path)
+}
+
+func (p *parser) limit(n *yaml.Node, path string) limiter.Limit {
+	f := p.fields(n, path, "name", "key", "rate", "burst", "pools", "overrides", "queue", "mode", "strict")
+	l := limiter.Limit{
+		Name:      p.Text(f["name"], n.Line, path+".name"),
+		PerTenant: p.Choice(f["key"], path+".key", "CLIENT", "TENANT") == "TENANT",
+		Rate:      p.limitRate(f["rate"], n.Line, path+".rate"),
+		Burst:     p.upTo(f["burst"], path+".burst", 0, 0),
+		Queue:     p.queue(f["queue"], path+".queue", limiter.Police),
+		Mode:      choose(p, f["mode"], path+".mode", limiter.Enforce, limiter.Shadow, limiter.Off),
+		Strict:    p.Flag(f["strict"], path+".strict"),
+	}
+	for i, item := range p.Items(f["pools"], path+".pools") {
+		l.Pools = append(l.Pools, p.Text(item, item.Line, fmt.Sprintf("%s.pools[%d]", path, i)))
+	}
+	for i, item := range p.Items(f["overrides"], path+".overrides") {
+		p.override(item, fmt.Sprintf("%s.overrides[%d]", path, i), &l)
+	}
+	return l
+}
+
+// override reads a client with numbers of its own.
+func (p *parser) override(n *yaml.Node, path string, l *limiter.Limit) {
+	f := p.fields(n, path, "client", "rate", "burst")
+	client := p.Text(f["client"], n.Line, path+".client")
+	if _, twice := l.Overrides[client]; twice && client != "" {
+		p.Wrong(n.Line, path+".client", "%q has an override already", client)
+	}
+	if l.Overrides == nil {
+		l.Overrides = map[string]limiter.RateBurst{}
+	}
+	l.Overrides[client] = limiter.RateBurst{
+		Rate:  p.limitRate(f["rate"], n.Line, path+".rate"),
+		Burst: p.upTo(f["burst"], path+".burst", 0, 0),
+	}
+}
