@@ -51,6 +51,7 @@ type LedgerClaim struct {
 //	x            x                   progress of the pacing enzyme, ≤ 1
 //	h, p, Lc     room, order, top
 //	u0, u1       recent, before      own admissions not yet surely heard
+//	W            lost                refill that the full pool turned away within the last δ
 //	f, s, sx     fair, escrow, pace
 //
 // Known weakness: a client that spends the whole burst at one replica and the
@@ -67,12 +68,15 @@ type Ledger struct {
 	d        float64 // spent, ≥ 0
 	x        float64
 	at       float64 // time of d and x
+	lost     float64 // W as of full, cost units
+	full     float64 // when the pool was last full
 	block    float64 // start of the running block of δ
 	recent   float64
 	before   float64
 	admitted float64 // A
 	dem      float64 // demand at demAt, cost units/s
 	demAt    float64
+	hungry   float64 // until then a refusal counts as recent
 	others   LedgerSums
 	fair     float64 // f, part of r in (0,1]
 	escrow   float64 // s, in (0,f]
@@ -139,8 +143,18 @@ func (l *Ledger) Advance(now float64) {
 		return
 	}
 	atTop := dt - gain/r // seconds at the cap
+	if l.d == 0 {
+		l.lost = min(l.late(now-atTop)+r*atTop, r*l.p.Lag)
+		l.full = now
+	}
 	work := l.work(free1-1) - l.work(free0-1) + l.speed(l.top)*atTop*r
 	l.x = min(1, l.x+l.pace*max(0, work)) // the difference may round below 0
+}
+
+// late returns W at the given time: of the refill that the full pool turned away,
+// what is so young that an admission elsewhere may have come before it unheard.
+func (l *Ledger) late(now float64) float64 {
+	return min(l.lost, l.refill()*max(0, l.p.Lag-(now-l.full)))
 }
 
 // refill is the rate at which the shadow pool refills: r, less what is kept
@@ -176,6 +190,7 @@ func (l *Ledger) Take(now, cost, dither float64) bool {
 	l.dem = l.demand() + cost/l.window()
 	l.demAt = l.at
 	if l.p.Rate == 0 || !l.passes(cost) {
+		l.hungry = l.at + l.window() + l.p.Lag
 		return false
 	}
 	l.admitted += cost
@@ -228,6 +243,7 @@ func (l *Ledger) Hear(now float64, s LedgerSums) {
 	delta := s.Admitted - l.others.Admitted
 	switch {
 	case s.Epoch == l.others.Epoch:
+		delta -= l.redeem(delta)
 	case l.others.Epoch == 0:
 		delta = min(s.Admitted, s.Spent)
 	default:
@@ -236,6 +252,15 @@ func (l *Ledger) Hear(now float64, s LedgerSums) {
 	l.d = clamp(l.d+delta, 0, maxQuantity)
 	l.others = s
 	l.share()
+}
+
+// redeem takes from W what an admission elsewhere, heard late, would have been
+// refilled by meanwhile.
+func (l *Ledger) redeem(delta float64) float64 {
+	l.lost, l.full = l.late(l.at), l.at
+	used := clamp(delta, 0, l.lost)
+	l.lost -= used
+	return used
 }
 
 // FirstContact takes in the sums heard first after this process started, when
@@ -270,8 +295,10 @@ func (l *Ledger) Publish(now float64) LedgerClaim {
 	want, mine := l.demand(), l.fair*l.p.Rate
 	c := LedgerClaim{Admitted: l.admitted, Spent: l.d}
 	switch {
-	case want >= mine && want > 0:
+	case want >= mine && want > 0 && (l.p.Strict || l.at < l.hungry):
 		c.Claim, c.Active = mine, 1
+	case want >= mine && want > 0:
+		c.Claim, c.Unsaturated = mine, mine
 	case want > l.trace():
 		c.Claim, c.Unsaturated = want, want
 	}
