@@ -190,7 +190,7 @@ func (l *Ledger) Take(now, cost, dither float64) bool {
 	l.dem = l.demand() + cost/l.window()
 	l.demAt = l.at
 	if l.p.Rate == 0 || !l.passes(cost) {
-		l.hungry = l.at + l.window() + l.p.Lag
+		l.hungry = l.at + l.p.Lag
 		return false
 	}
 	l.admitted += cost
@@ -203,7 +203,8 @@ func (l *Ledger) Take(now, cost, dither float64) bool {
 }
 
 // passes decides: the pool must hold the cost, and either a token of the pacing
-// enzyme is ready or the cost fits into this replica's part of the pool.
+// enzyme is ready, or the cost fits into what anybody may take, or into this
+// replica's part of the pool.
 // The escrow rule s·(b−d+u) ≥ u+cost is written so that s = 1 leaves b−d ≥ cost.
 func (l *Ledger) passes(cost float64) bool {
 	slack := tolerance * max(1, l.p.Burst)
@@ -213,8 +214,8 @@ func (l *Ledger) passes(cost float64) bool {
 	if l.room > 0 && l.x >= min(1, cost)-tolerance {
 		return true
 	}
-	if l.whole() {
-		return l.p.Burst-l.d >= cost-slack
+	if l.open()-l.d >= cost-slack {
+		return true
 	}
 	u := l.recent + l.before
 	return l.escrow*(l.p.Burst-l.d) >= (1-l.escrow)*u+cost-slack

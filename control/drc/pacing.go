@@ -104,11 +104,23 @@ func (l *Ledger) share() {
 	}
 }
 
-// whole reports whether the free pool may go as one: OPTIMISTIC, and no other
-// replica is known to want more than it gets. Several that find so within one
-// lag may each spend the burst; all of them hear of it and repay.
-func (l *Ledger) whole() bool {
-	return !l.p.Strict && !l.others.Contended && l.others.Active == 0
+// open returns up to which d any replica may spend, without regard to shares.
+// OPTIMISTIC: all of the burst while no other replica goes short, for then there
+// is nothing to share. With A that do, the pacing law holds the pool around the
+// middle of its room h; what lies above the part A/(A+1) of it is not in demand,
+// and when all A+1 take it within one lag they take h together. STRICT: nothing.
+func (l *Ledger) open() float64 {
+	active := l.others.Active
+	if l.others.Contended {
+		active = max(1, active)
+	}
+	switch {
+	case l.p.Strict:
+		return math.Inf(-1)
+	case active == 0:
+		return l.p.Burst
+	}
+	return min(l.p.Burst, l.top-1-l.room*active/(active+1))
 }
 
 // Wait estimates the seconds from now until a request of this cost could be
@@ -142,23 +154,29 @@ func (l *Ledger) waitToken(cost, r float64) float64 {
 	return l.d/r + (goal-l.work(l.top-1))/(l.speed(l.top)*r)
 }
 
-// waitEscrow is the time until the escrowed part of the pool holds the cost,
-// tried with what is unheard now, after this block, and after the next.
+// openAt is the time until what anybody may take holds the cost.
+func (l *Ledger) openAt(cost, r float64) float64 {
+	open := l.open()
+	if cost > open+tolerance*l.p.Burst {
+		return math.Inf(1)
+	}
+	return max(0, l.d+cost-open) / r
+}
+
+// waitEscrow is the time until the cost fits into what anybody may take or into
+// the escrowed part of the pool, tried with what is unheard now, after this block, and after the next.
 func (l *Ledger) waitEscrow(cost, r float64) float64 {
-	if l.whole() {
-		return l.escrowAt(cost, 0, r)
+	if l.p.Burst == l.open() {
+		return l.openAt(cost, r)
 	}
 	roll := max(0, l.block+l.p.Lag-l.at)
 	wait := l.escrowAt(cost, l.recent+l.before, r)
-	wait = min(wait, max(roll, l.escrowAt(cost, l.recent, r)))
+	wait = min(wait, l.openAt(cost, r), max(roll, l.escrowAt(cost, l.recent, r)))
 	return min(wait, max(roll+l.p.Lag, l.escrowAt(cost, 0, r)))
 }
 
 func (l *Ledger) escrowAt(cost, u, r float64) float64 {
-	need := cost
-	if !l.whole() {
-		need = ((1-l.escrow)*u + cost) / l.escrow
-	}
+	need := ((1-l.escrow)*u + cost) / l.escrow
 	if need > l.p.Burst*(1+tolerance) {
 		return math.Inf(1)
 	}
