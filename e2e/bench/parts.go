@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/cpu"
+	"github.com/titrate/titrate/e2e/bench/exactness"
 	"github.com/titrate/titrate/e2e/bench/instructions"
 	"github.com/titrate/titrate/e2e/bench/latency"
 	"github.com/titrate/titrate/e2e/bench/memory"
@@ -39,10 +40,13 @@ func parts() []part {
 			return instructions.Run(ctx, r, 3*time.Second)
 		}},
 		{"latency", func(ctx context.Context, r *rig.Rig, e effort) (any, []table.Table, error) {
-			return latency.Run(ctx, r, 16*e.rounds)
+			return latency.Run(ctx, r, 12*e.rounds)
 		}},
 		{"memory", func(ctx context.Context, r *rig.Rig, e effort) (any, []table.Table, error) {
 			return memory.Run(ctx, r, 8*e.rounds)
+		}},
+		{"exactness", func(ctx context.Context, r *rig.Rig, _ effort) (any, []table.Table, error) {
+			return exactness.Run(ctx, r)
 		}},
 	}
 }

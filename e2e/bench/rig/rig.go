@@ -136,4 +136,16 @@ func ports(n int) ([]int, error) {
 	return found, nil
 }
 
+// Port finds a free port for later.
+func Port() (int, error) {
+	p, err := ports(1)
+	if err != nil {
+		return 0, err
+	}
+	return p[0], nil
+}
+
+// Address is a port's on loopback.
+func Address(port int) string { return loopback(port) }
+
 func loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }

@@ -1,0 +1,56 @@
+// Package exactness measures how near three gateways come to one limit for all
+// of them together, beside a local limit on each and ratelimit with Redis.
+//
+// # Method
+//
+// A cell is a limit (1 to 10⁴ requests per second, burst one second's worth) and
+// a load, with two clients of its own: one asks for more than the limit, which
+// must be held to it, and one for less, which must never be refused. Cells of
+// different clients do not touch each other, so many run at once, as many as
+// the machine bears; each lasts 8 to 24 s.
+//
+//	6:3:1     evenly over time, 60, 30 and 10 % through the three gateways
+//	pinned    all through one gateway
+//	rotating  all through one gateway at a time, the next every 2 s
+//	on/off    6:3:1, twice as much for a second, then nothing for a second
+//	edge      every 3 s, a second's worth in the last and another in the first
+//	          tenth of a second around the clock's second, 6:3:1
+//	join      6:3:1; a fourth gateway starts and takes 30 parts of 130 from
+//	          halfway on
+//	change    6:3:1; the limit is halved halfway
+//
+// The client above asks 1.5 × the limit (1.2 × at 10⁴/s), the one below 0.8 ×; at
+// edges 1 + 1 and ½ + ½ seconds' worth; below a change 0.4 ×.
+//
+// # Figures
+//
+// A request counts when its gateway received it, by the gateway's clock (all
+// are this machine's), not when it was sent or answered.
+//
+//   - mean: what was admitted of the client above, over what the rate allows of
+//     the same requests: what one token bucket admits that has room for one
+//     request beyond the burst. (A bucket of exactly one second's worth loses
+//     the parts of a request that come in while it is full: at 1/s it delivers
+//     0.75/s of the 1.5/s that are asked for.)
+//   - excess: the most that was admitted in any window t over rate·t + burst,
+//     in requests; the ideal bucket has 0 or less. Around a change each side is
+//     judged by itself, with a second between them.
+//   - sliding second: the most that was admitted in any second, over the rate.
+//     An ideal bucket reaches 2: the burst and the rate. With a change it is
+//     judged before it.
+//   - wrongful: of the requests of the client below, the part that was refused
+//     although the ideal bucket would have admitted them.
+//   - failed: anything but 200 and 429. It should be 0.
+//
+// # The systems
+//
+//   - titrate: agents, gossip, coordinator, limits without a queue (a request
+//     beyond the limit is refused at once, as with the others).
+//   - local_ratelimit: every gateway has the whole limit, by a dynamic
+//     descriptor per client. Not told of a change, which is a new listener to
+//     it.
+//   - ratelimit + Redis: one request to the service per request; fixed windows
+//     of a second of the clock. Not at 10⁴/s, which this pair does not bear on a
+//     machine that its load shares, and not told of a change either. A window
+//     has no burst: it refuses the bursts that a token bucket allows.
+package exactness

@@ -1,0 +1,229 @@
+package exactness
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/e2e/bench/openloop"
+	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/e2e/bench/table"
+)
+
+// limits are the rates, per second, each with a burst of as many requests.
+var limits = []int{1, 5, 10, 100, 1000, 10_000}
+
+// Cell is a limit and a load, and what was seen of it.
+type Cell struct {
+	System string `json:"system"`
+	Limit  int    `json:"limit"`
+	Load   string `json:"load"`
+	Figures
+	load load
+}
+
+// tenant of the cell's clients. Those whose limit changes have one of their own.
+func (c *Cell) tenant() string {
+	if c.Load == changing {
+		return fmt.Sprintf("c%d", c.Limit)
+	}
+	return fmt.Sprintf("r%d", c.Limit)
+}
+
+// demand is what a cell's two clients ask for, per second.
+func (c *Cell) demand() float64 { return (c.load.above + c.load.below) * float64(c.Limit) }
+
+// system is what limits.
+type system interface {
+	// name in the tables, and what it bears.
+	name() string
+	bears() (requestsPerSecond float64)
+	// targets are the addresses of the gateways; the last one may not be up yet.
+	targets() []string
+	// join brings the last gateway up, if it is not; leave takes it away.
+	join(context.Context) error
+	leave(context.Context) error
+	// change halves the limit of the tenants with a c; false: it cannot.
+	change(ctx context.Context, to float64) (bool, error)
+}
+
+// Run measures all cells of all systems.
+func Run(ctx context.Context, r *rig.Rig) ([]*Cell, []table.Table, error) {
+	var all []*Cell
+	starts := []func(context.Context, *rig.Rig) (system, func(), error){startTitrate, startLocal}
+	if r.HasRateLimit() {
+		starts = append(starts, startRedis)
+	}
+	for _, start := range starts {
+		s, stop, err := start(ctx, r)
+		if err == nil {
+			var cells []*Cell
+			cells, err = measure(ctx, r, s)
+			all = append(all, cells...)
+		}
+		stop()
+		if err != nil {
+			return all, tabulate(all), err
+		}
+	}
+	return all, tabulate(all), nil
+}
+
+// measure runs a system's cells, as many at once as it bears.
+func measure(ctx context.Context, r *rig.Rig, s system) ([]*Cell, error) {
+	var all, batch []*Cell
+	sum := 0.0
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		err := run(ctx, r, s, batch)
+		all, batch, sum = append(all, batch...), nil, 0
+		return err
+	}
+	for _, limit := range limits {
+		for _, l := range loads {
+			c := &Cell{System: s.name(), Limit: limit, Load: l.name, load: l}
+			if c.demand() > s.bears() {
+				continue
+			}
+			// The small limits run long, and so apart from the large ones.
+			if sum+c.demand() > s.bears() || len(batch) > 0 && length(batch[0]) != length(c) {
+				if err := flush(); err != nil {
+					return all, err
+				}
+			}
+			batch = append(batch, c)
+			sum += c.demand()
+		}
+	}
+	return all, flush()
+}
+
+// length of a cell's run.
+func length(c *Cell) time.Duration {
+	switch {
+	case c.Limit <= 100:
+		return 24 * time.Second
+	case c.Limit <= 1000:
+		return 12 * time.Second
+	}
+	return 8 * time.Second
+}
+
+// run runs a batch of cells at once.
+func run(ctx context.Context, r *rig.Rig, s system, batch []*Cell) error {
+	d := length(batch[0])
+	r.Say("exactness: %s, %d cells from %d/s %s to %d/s %s, %v", s.name(), len(batch),
+		batch[0].Limit, batch[0].Load, batch[len(batch)-1].Limit, batch[len(batch)-1].Load, d)
+	p := plan(batch, d)
+	// Two seconds for the generator to open its connections; a whole second, for the edges.
+	start := time.Now().Add(2 * time.Second).Truncate(time.Second)
+	changed := make(chan float64, 1)
+	events, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go func() {
+		at, err := halfway(events, s, batch, start, d)
+		if err != nil {
+			stop(err)
+		}
+		changed <- at
+	}()
+	g := openloop.Generator{Targets: s.targets(), Requests: p.requests, Connections: 64, Start: start}
+	results, err := g.Run(events, p.shots)
+	if err != nil {
+		if cause := context.Cause(events); cause != nil {
+			err = cause
+		}
+		return err
+	}
+	when := <-changed
+	p.judge(results, start, when)
+	return s.leave(ctx)
+}
+
+// halfway does what the batch wants to happen in the middle of it, and returns
+// when a limit was changed.
+func halfway(ctx context.Context, s system, batch []*Cell, start time.Time, d time.Duration) (changed float64, err error) {
+	changed = math.Inf(1)
+	sleep := func(until time.Time) {
+		select {
+		case <-time.After(time.Until(until)):
+		case <-ctx.Done():
+		}
+	}
+	has := func(load string) bool {
+		return slices.ContainsFunc(batch, func(c *Cell) bool { return c.Load == load })
+	}
+	if has(joining) { // it takes a while to start
+		sleep(start.Add(d / 4))
+		if err := s.join(ctx); err != nil {
+			return changed, err
+		}
+	}
+	if has(changing) {
+		sleep(start.Add(d / 2))
+		at := time.Since(start).Seconds()
+		done, err := s.change(ctx, .5)
+		if err != nil || !done {
+			return changed, err
+		}
+		changed = at
+	}
+	return changed, nil
+}
+
+// planned is a batch as the generator has it.
+type planned struct {
+	clients  []client
+	requests [][]byte // one per client
+	shots    []openloop.Shot
+}
+
+func plan(batch []*Cell, d time.Duration) *planned {
+	p := &planned{}
+	for _, c := range batch {
+		for _, cl := range c.clients(d) {
+			name := c.Load + "-below"
+			if cl.above {
+				name = c.Load + "-above"
+			}
+			for _, a := range cl.asks {
+				p.shots = append(p.shots, openloop.Shot{Due: time.Duration(a.t * 1e9), Target: int32(a.gateway), Request: int32(len(p.clients))})
+			}
+			p.clients = append(p.clients, cl)
+			p.requests = append(p.requests, openloop.Request(c.tenant(), name))
+		}
+	}
+	slices.SortStableFunc(p.shots, func(a, b openloop.Shot) int { return int(a.Due - b.Due) })
+	return p
+}
+
+// judge fills in the cells' figures.
+func (p *planned) judge(results []openloop.Result, start time.Time, changed float64) {
+	arrivals := make([][]arrival, len(p.clients))
+	for i := range results {
+		r := &results[i]
+		if r.Status != 200 && r.Status != 429 || r.Stamp == 0 {
+			p.clients[r.Request].cell.Failed++
+			continue
+		}
+		arrivals[r.Request] = append(arrivals[r.Request], arrival{
+			t: float64(r.Stamp-start.UnixMicro()) / 1e6, admitted: r.Status == 200})
+	}
+	for i, c := range p.clients {
+		slices.SortStableFunc(arrivals[i], func(a, b arrival) int { return int(math.Copysign(1, a.t-b.t)) })
+		rate := float64(c.cell.Limit)
+		r := regime{before: limit{rate, rate}, after: limit{rate, rate}, changed: math.Inf(1)}
+		if c.cell.Load == changing {
+			r.changed, r.after = changed, limit{rate / 2, max(rate/2, 1)}
+		}
+		if c.above {
+			c.cell.above(r, arrivals[i])
+		} else {
+			c.cell.below(r, arrivals[i])
+		}
+	}
+}

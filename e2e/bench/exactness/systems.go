@@ -1,0 +1,157 @@
+package exactness
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/titrate/titrate/e2e/bench/rig"
+)
+
+// ours is Titrate.
+type ours struct {
+	in     *rig.Installation
+	all    []string
+	port   int // of the gateway that joins
+	joins  int // so far
+	joined *rig.Gateway
+	ends   []func() error
+}
+
+func startTitrate(ctx context.Context, r *rig.Rig) (system, func(), error) {
+	s := &ours{}
+	stop := func() {
+		for _, end := range s.ends {
+			_ = end() // what does not end, the rig kills
+		}
+	}
+	var err error
+	if s.in, err = r.Installation(ctx, "exactness", documents(1, false)); err != nil {
+		return nil, stop, err
+	}
+	s.ends = append(s.ends, s.in.Stop)
+	for i := range gateways {
+		g, err := s.in.Gateway(ctx, rig.Spec{Name: fmt.Sprintf("exact-%d", i+1), Stamp: true})
+		if err != nil {
+			return nil, stop, err
+		}
+		s.ends = append(s.ends, g.Stop)
+		s.all = append(s.all, g.Address())
+	}
+	if s.port, err = rig.Port(); err != nil {
+		return nil, stop, err
+	}
+	s.all = append(s.all, rig.Address(s.port))
+	return s, stop, nil
+}
+
+// documents are a tenant per limit, and one whose limit is changed by a factor.
+func documents(factor float64, changedOnly bool) string {
+	var b strings.Builder
+	write := func(tenant string, perMinute float64) {
+		fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/%s, spec: {weight: 1}}\n", tenant)
+		fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/%s/limits/each, spec: {rate: %.0f/min, burst: %.0f}}\n",
+			tenant, perMinute, max(perMinute/60, 1))
+	}
+	if !changedOnly {
+		b.WriteString("{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/api, spec: {capacity: 10000000}}\n")
+	}
+	for _, l := range limits {
+		if !changedOnly {
+			write(fmt.Sprintf("r%d", l), 60*float64(l))
+		}
+		write(fmt.Sprintf("c%d", l), 60*float64(l)*factor)
+	}
+	return b.String()
+}
+
+func (s *ours) name() string      { return "titrate" }
+func (s *ours) bears() float64    { return 25_000 }
+func (s *ours) targets() []string { return s.all }
+
+func (s *ours) join(ctx context.Context) (err error) {
+	s.joins++
+	s.joined, err = s.in.Gateway(ctx, rig.Spec{Name: fmt.Sprintf("exact-joined-%d", s.joins), Stamp: true, Port: s.port})
+	return err
+}
+
+func (s *ours) change(ctx context.Context, to float64) (bool, error) {
+	return true, s.in.Apply(ctx, documents(to, true))
+}
+
+// leave undoes both.
+func (s *ours) leave(ctx context.Context) error {
+	if s.joined != nil {
+		if err := s.joined.Stop(); err != nil {
+			return err
+		}
+		s.joined = nil
+	}
+	return s.in.Apply(ctx, documents(1, true))
+}
+
+// theirs is Envoys that know of no change and no joining.
+type theirs struct {
+	title string
+	rate  float64
+	all   []string
+}
+
+func (s *theirs) name() string                                  { return s.title }
+func (s *theirs) bears() float64                                { return s.rate }
+func (s *theirs) targets() []string                             { return s.all }
+func (s *theirs) join(context.Context) error                    { return nil }
+func (s *theirs) leave(context.Context) error                   { return nil }
+func (s *theirs) change(context.Context, float64) (bool, error) { return false, nil }
+
+// native are the limits as the native filters have them.
+func native() (all []rig.Limit) {
+	for _, l := range limits {
+		all = append(all, rig.Limit{Tenant: fmt.Sprintf("r%d", l), Rate: l}, rig.Limit{Tenant: fmt.Sprintf("c%d", l), Rate: l})
+	}
+	return all
+}
+
+func startLocal(ctx context.Context, r *rig.Rig) (system, func(), error) {
+	s := &theirs{title: "local_ratelimit", rate: 25_000}
+	stop, err := s.start(ctx, r, rig.Spec{Name: "local-exact", Filter: rig.Dynamic, Limits: native()})
+	return s, stop, err
+}
+
+func startRedis(ctx context.Context, r *rig.Rig) (system, func(), error) {
+	s := &theirs{title: "ratelimit + Redis", rate: 5000}
+	upstream, err := r.Envoy(ctx, rig.Spec{Name: "exactness upstream", Filter: rig.Plain})
+	if err != nil {
+		return s, func() {}, err
+	}
+	service, err := r.RateLimit(ctx, native())
+	if err != nil {
+		return s, func() { _ = upstream.Stop() }, err
+	}
+	stop, err := s.start(ctx, r, rig.Spec{Name: "remote-exact", Filter: rig.Remote, RateLimit: service.Port, Upstream: upstream.Port})
+	return s, func() {
+		stop()
+		_, _ = service.Stop(), upstream.Stop() // what does not end, the rig kills
+	}, err
+}
+
+// start starts the three gateways and the one that joins.
+func (s *theirs) start(ctx context.Context, r *rig.Rig, spec rig.Spec) (func(), error) {
+	var all []*rig.Envoy
+	stop := func() {
+		for _, e := range all {
+			_ = e.Stop()
+		}
+	}
+	name := spec.Name
+	for i := range gateways + 1 {
+		spec.Name, spec.Stamp = fmt.Sprintf("%s-%d", name, i+1), true
+		e, err := r.Envoy(ctx, spec)
+		if err != nil {
+			return stop, err
+		}
+		all = append(all, e)
+		s.all = append(s.all, e.Address())
+	}
+	return stop, nil
+}
