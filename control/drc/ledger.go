@@ -221,6 +221,19 @@ func (l *Ledger) passes(cost float64) bool {
 	return l.escrow*(l.p.Burst-l.d) >= (1-l.escrow)*u+cost-slack
 }
 
+// Owe charges cost that cannot be refused any more, such as the part of a
+// request's cost that was known only from its answer. d rises to deepest at
+// most; Owe returns what it charged. What is beyond the burst is debt: nothing
+// passes until it is refilled.
+func (l *Ledger) Owe(now, cost, deepest float64) float64 {
+	l.Advance(now)
+	cost = min(clean(cost, maxQuantity), max(0, deepest-l.d))
+	l.admitted += cost
+	l.d += cost
+	l.recent += cost
+	return cost
+}
+
 // Refund undoes an admission whose request was not served after all.
 func (l *Ledger) Refund(cost float64) {
 	cost = min(clean(cost, maxQuantity), l.admitted)

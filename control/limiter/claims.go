@@ -177,6 +177,9 @@ func (e *Engine) detach(s *state, index uint32, now int64, at float64) {
 	case s.live:
 		s.ledger.Advance(at)
 		c.setFull(0)
+		if s.ledger.Spent() > s.limit.burst {
+			c.indebt()
+		}
 		c.unlock(drc.TATFor(s.ledger.Spent(), now, s.limit.rate))
 	default:
 		if tat, ok := c.lock(s.hash); ok {

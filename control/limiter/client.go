@@ -20,8 +20,25 @@ const never = math.MaxInt64
 type refusal struct {
 	by     *limit // nil: all limits admit
 	wait   int64  // nanoseconds until it may pass; never
-	shadow bool   // a SHADOW limit would have refused
+	shadow *limit // the first SHADOW limit that would have refused
 	charged
+}
+
+// seen is the outcome of a request that all limits admit.
+func (r *refusal) seen() Outcome {
+	if r.shadow == nil {
+		return Outcome{}
+	}
+	return Outcome{Reason: ClientLimit, Shadow: true, Limit: r.shadow.name}
+}
+
+// shadowed is the outcome of a request that SHADOW let pass the tenant stage:
+// what a limit has said comes first.
+func shadowed(seen Outcome) Outcome {
+	if seen.Shadow {
+		return seen
+	}
+	return Outcome{Reason: TenantShare, Shadow: true, Limit: ShareName}
 }
 
 // charged says which limits of a route a request has been charged to.
@@ -63,7 +80,9 @@ func (e *Engine) charge(rt *route, who subject, now, cost int64, why attempt) re
 				r.shared |= 1 << i
 			}
 		case l.mode == Shadow:
-			r.shadow = true
+			if r.shadow == nil {
+				r.shadow = l
+			}
 		default:
 			e.refund(rt, who, now, cost, r.charged)
 			return refusal{by: l, wait: wait}
@@ -114,9 +133,11 @@ func (e *Engine) take(l *limit, client string, now, cost int64, again bool) (wai
 			runtime.Gosched()
 			continue
 		}
-		if room := now + span(n.burst, n.rate); tat > room { // the limit was raised since
-			c.tat().CompareAndSwap(tat, room)
-			continue
+		if tat > now+span(n.burst, n.rate) { // in debt, or the limit was raised since
+			if room := now + span(c.deepest(n), n.rate); tat > room {
+				c.tat().CompareAndSwap(tat, room)
+				continue
+			}
 		}
 		after, ok := drc.Take(tat, now, n.rate, n.burst, units(cost))
 		if !ok {
@@ -183,7 +204,7 @@ func (e *Engine) promote(s *state, c cell, n numbers, m *membership, now int64) 
 	if !ok {
 		return
 	}
-	tat = min(tat, now+span(n.burst, n.rate))
+	tat = min(tat, now+span(c.deepest(n), n.rate))
 	s.begin(n, m, e.seconds(now), drc.SpentAt(tat, now, n.rate))
 	c.unlock(moved)
 }
@@ -254,7 +275,7 @@ func (e *Engine) wouldTake(l *limit, client string, now, cost int64) bool {
 	if tat == locked || tat == moved {
 		return true // in between forms: the charge itself will tell
 	}
-	_, ok := drc.Take(min(tat, now+span(n.burst, n.rate)), now, n.rate, n.burst, units(cost))
+	_, ok := drc.Take(min(tat, now+span(c.deepest(n), n.rate)), now, n.rate, n.burst, units(cost))
 	return ok
 }
 

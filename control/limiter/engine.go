@@ -98,6 +98,9 @@ func (e *Engine) uniform(state *uint64) float64 {
 // nothing was charged and nothing waits; call Enqueue if its caller can be
 // woken later, and reject it otherwise.
 func (e *Engine) Decide(now int64, r *Request) Outcome {
+	if r.Mode != Enforce {
+		return e.lenient(now, r)
+	}
 	rt, out, done := e.resolve(r)
 	if done {
 		return out
@@ -112,16 +115,16 @@ func (e *Engine) Decide(now int64, r *Request) Outcome {
 		return Outcome{Verdict: Wait}
 	}
 	if rt.queues() && !f.open.Load() && !f.offers(cost) && e.admits(rt, who, now, cost) {
-		return Outcome{Verdict: Wait, Reason: TenantShare}
+		return Outcome{Verdict: Wait, Reason: TenantShare, Limit: ShareName}
 	}
 	ref := e.charge(rt, who, now, cost, ask)
 	if ref.by != nil {
 		if !ref.hopeless() {
-			return Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(ref.wait)}
+			return Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(ref.wait), Limit: ref.by.name}
 		}
 		return f.refusedBy(ref, cost)
 	}
-	out, ok := e.pass(f, rt, now, cost, ref.shadow)
+	out, ok := e.pass(f, rt, now, cost, ref.seen())
 	if !ok {
 		e.refund(rt, who, now, cost, ref.charged)
 		return out
@@ -167,31 +170,31 @@ func (e *Engine) limitsOnly(rt *route, r *Request, now, cost int64) Outcome {
 	ref := e.charge(rt, r.subject(), now, cost, final)
 	if ref.by != nil {
 		out := e.reject(ClientLimit)
-		out.RetryAfter = retryAfter(ref.wait)
+		out.RetryAfter, out.Limit = retryAfter(ref.wait), ref.by.name
 		return out
 	}
 	e.stats.unknownPool.Add(1)
-	return Outcome{Shadow: ref.shadow}
+	return ref.seen()
 }
 
 // pass is the tenant stage without the lock: it admits, rejects, or answers
 // Wait. ok says that the request was admitted.
-func (e *Engine) pass(f *flow, rt *route, now, cost int64, shadow bool) (out Outcome, ok bool) {
-	out.Shadow = shadow
+func (e *Engine) pass(f *flow, rt *route, now, cost int64, seen Outcome) (out Outcome, ok bool) {
+	out = seen
 	switch {
 	case rt.mode == Off || f.open.Load():
 		f.bypassed.Add(cost)
 	case f.eligible.Load() == 0 && f.take(cost):
 	case rt.mode == Shadow:
 		f.bypassed.Add(cost)
-		out.Shadow = true
+		out = shadowed(out)
 	case rt.queue.Law == Police && e.catchUp(f, now) && f.take(cost):
 	case rt.queue.Law == Police:
 		f.turned.Add(cost)
 		e.wake(f)
 		return f.rejected(TenantShare, cost, 0), false
 	default:
-		return Outcome{Verdict: Wait, Reason: TenantShare}, false
+		return Outcome{Verdict: Wait, Reason: TenantShare, Limit: ShareName}, false
 	}
 	f.admits.Add(1)
 	if out.Shadow {
@@ -231,13 +234,13 @@ func (e *Engine) wake(f *flow) {
 func (f *flow) refusedBy(ref refusal, cost int64) Outcome {
 	f.counts.rejected[ClientLimit].Add(1)
 	f.counts.clientRejected.Add(cost)
-	return Outcome{Verdict: Reject, Reason: ClientLimit, RetryAfter: retryAfter(ref.wait)}
+	return Outcome{Verdict: Reject, Reason: ClientLimit, RetryAfter: retryAfter(ref.wait), Limit: ref.by.name}
 }
 
 // rejected is the answer to a request that the tenant stage has refused.
 func (f *flow) rejected(why Reason, cost, queued int64) Outcome {
 	f.counts.rejected[why].Add(1)
-	return Outcome{Verdict: Reject, Reason: why, RetryAfter: retryAfter(f.wait(cost, queued))}
+	return Outcome{Verdict: Reject, Reason: why, RetryAfter: retryAfter(f.wait(cost, queued)), Limit: ShareName}
 }
 
 // retryAfter turns a wait into advice: 0 when waiting does not help.

@@ -41,11 +41,11 @@ func TestBeforeAndBesideTheConfiguration(t *testing.T) {
 		{"closed before", Options{Boot: BootClosed}, nil, Request{Tenant: "a", Pool: "api"}, Outcome{Verdict: Reject, Reason: NotConfigured}},
 		{"known", Options{}, known, Request{Tenant: "a", Pool: "api"}, Outcome{}},
 		{"unknown, no default", Options{}, known, Request{Tenant: "x", Pool: "api"}, Outcome{Verdict: Reject, Reason: UnknownTenant}},
-		{"unknown, default", Options{}, withDefault, Request{Tenant: "x", Pool: "api"}, Outcome{Verdict: Reject, Reason: ClientLimit}},
+		{"unknown, default", Options{}, withDefault, Request{Tenant: "x", Pool: "api"}, Outcome{Verdict: Reject, Reason: ClientLimit, Limit: "l"}},
 		{"unknown, refused", Options{Unknown: UnknownReject}, withDefault, Request{Tenant: "x", Pool: "api"}, Outcome{Verdict: Reject, Reason: UnknownTenant}},
 		{"unknown, bypassed", Options{Unknown: UnknownBypass}, withDefault, Request{Tenant: "x", Pool: "api"}, Outcome{}},
 		{"unknown pool", Options{}, known, Request{Tenant: "a", Pool: "elsewhere"}, Outcome{}},
-		{"unknown pool, limited", Options{}, withDefault, Request{Tenant: "-", Pool: "elsewhere"}, Outcome{Verdict: Reject, Reason: ClientLimit}},
+		{"unknown pool, limited", Options{}, withDefault, Request{Tenant: "-", Pool: "elsewhere"}, Outcome{Verdict: Reject, Reason: ClientLimit, Limit: "l"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.o.Keys = 1024

@@ -24,6 +24,9 @@ type verdict struct {
 // Admit and Reject the handle is 0 and no event comes. Keep ticking at 5 ms once
 // something waits.
 func (e *Engine) Enqueue(now int64, r *Request, ticket uint64) (Outcome, Handle) {
+	if r.Mode != Enforce {
+		return e.lenient(now, r), 0
+	}
 	rt, out, done := e.resolve(r)
 	if done {
 		return out, 0
@@ -69,8 +72,9 @@ func (e *Engine) enqueue(f *flow, rt *route, who subject, now, cost int64, ticke
 	v := e.meet(f, rt, q.find(key), now, cost)
 	switch v.Verdict {
 	case Admit:
-		f.sum.add(f, ref.shadow || v.shadow, cost)
-		return Outcome{Shadow: ref.shadow || v.shadow}, 0
+		out := v.admits(ref.seen())
+		f.count(out.Shadow, cost)
+		return out, 0
 	case Reject:
 		e.refund(rt, who, now, cost, ref.charged)
 		return f.rejected(v.reason, cost, q.eligibleCost), 0
@@ -79,11 +83,19 @@ func (e *Engine) enqueue(f *flow, rt *route, who subject, now, cost int64, ticke
 	en.deadline = now + int64(f.queueing.MaxWait)
 	f.arrived(cost)
 	h := e.push(f, q.subOf(key, who.client), who, en)
-	return Outcome{Verdict: Wait, Reason: TenantShare, RetryAfter: time.Duration(f.wait(0, q.eligibleCost))}, h
+	return Outcome{Verdict: Wait, Reason: TenantShare, RetryAfter: time.Duration(f.wait(0, q.eligibleCost)), Limit: ShareName}, h
 }
 
-// add counts a request that was admitted under the lock.
-func (t *totals) add(f *flow, shadow bool, cost int64) {
+// admits is the outcome of a request that the tenant stage admits at once.
+func (v verdict) admits(seen Outcome) Outcome {
+	if v.shadow {
+		return shadowed(seen)
+	}
+	return seen
+}
+
+// count counts a request that was admitted under the lock.
+func (f *flow) count(shadow bool, cost int64) {
 	f.admits.Add(1)
 	if shadow {
 		f.counts.shadowed.Add(1)
@@ -141,7 +153,7 @@ func (e *Engine) hold(f *flow, key uint64, who subject, en entry, l *limit, expe
 	en.deadline = en.since + int64(l.queue.MaxWait)
 	f.waiters.Load()[key%waiterBits].Add(1)
 	h := e.push(f, si, who, en)
-	return Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(max(0, expected-en.since))}, h
+	return Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(max(0, expected-en.since)), Limit: l.name}, h
 }
 
 func (e *Engine) push(f *flow, si int32, who subject, en entry) Handle {

@@ -21,6 +21,7 @@ type model struct {
 	waiting                   map[uint64]*waiter
 	order                     map[string][]uint64 // tickets that wait, by client
 	serial                    uint64
+	served                    []Request // admitted, not settled
 }
 
 type waiter struct {
@@ -72,14 +73,32 @@ func (m *model) ask(t *rapid.T) {
 		}
 	}
 	if out.Verdict == Admit {
-		m.admitted++
-		m.admittedCost += cost
+		m.admit(r.Client, cost)
 		if n := len(m.order[r.Client]); n > 0 {
 			t.Fatalf("a request of %s overtook %d earlier ones", r.Client, n)
 		}
 		return
 	}
 	m.rejected++
+}
+
+func (m *model) admit(client string, cost int64) {
+	m.admitted++
+	m.admittedCost += cost
+	m.served = append(m.served, Request{Tenant: "a", Pool: "api", Client: client, Cost: units(cost)})
+}
+
+// settle tells what one of the admitted requests has cost in truth.
+func (m *model) settle(t *rapid.T) {
+	if len(m.served) == 0 {
+		return
+	}
+	i := rapid.IntRange(0, len(m.served)-1).Draw(t, "request")
+	r := m.served[i]
+	m.served = append(m.served[:i:i], m.served[i+1:]...)
+	actual := rapid.SampledFrom([]float64{0, 0.5, 1, 2, 7, 30}).Draw(t, "actual")
+	m.e.Settle(m.now, &r, actual)
+	m.admittedCost += int64(actual*unit) - r.cost()
 }
 
 func (m *model) tick(t *rapid.T) {
@@ -90,8 +109,7 @@ func (m *model) tick(t *rapid.T) {
 			t.Fatalf("event for %d, which does not wait", ev.Ticket)
 		}
 		if ev.Outcome.Verdict == Admit {
-			m.admitted++
-			m.admittedCost += w.cost
+			m.admit(w.client, w.cost)
 			if first := m.order[w.client][0]; first != ev.Ticket {
 				t.Fatalf("%s: ticket %d released before %d", w.client, ev.Ticket, first)
 			}
@@ -234,6 +252,7 @@ func TestPropertyEngine(t *testing.T) {
 			"ask2":   func(t *rapid.T) { m.ask(t); m.ask(t); m.ask(t) },
 			"tick":   m.tick,
 			"cancel": m.cancel,
+			"settle": m.settle,
 			"claims": func(*rapid.T) { claims.Reset(); m.e.Claims(m.now, &claims) },
 			"":       m.check,
 		})

@@ -53,7 +53,7 @@ type entry struct {
 	eligible   bool
 	used       bool
 	mark       bool
-	shadow     bool
+	shadow     *limit // the SHADOW limit that would have refused it
 }
 
 // sub is one client's subqueue.

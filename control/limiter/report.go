@@ -34,6 +34,7 @@ func (f *flow) report() (FlowReport, bool) {
 	if f.q != nil {
 		waiting = units(f.q.eligibleCost)
 	}
+	now.settle(last)
 	any := now != last || waiting > 0 || f.limited
 	r := FlowReport{
 		Tenant: f.tenant, Pool: f.pool, Waiting: waiting,
@@ -52,6 +53,12 @@ func (f *flow) report() (FlowReport, bool) {
 		any = any || f.flown != was || r.InFlight > 0
 	}
 	return r, any
+}
+
+// settle keeps back refunds (see Settle) that are larger than what else happened
+// since the last report: what is told never falls.
+func (t *totals) settle(last totals) {
+	t.demand, t.served = max(t.demand, last.demand), max(t.served, last.served)
 }
 
 // Stats are counters since the start and gauges of now, for metrics.

@@ -60,6 +60,9 @@ type Request struct {
 	// it has none.
 	Identities *Identities
 	Classes    uint32 // that it is in, a bit per place
+	// Mode is what the caller wants of the decision: SHADOW and OFF never refuse
+	// or hold this request, whatever limits and quotas say.
+	Mode Mode
 }
 
 // MaxCost bounds the cost of one request, in cost units.
@@ -95,6 +98,10 @@ type Outcome struct {
 	// Flight is where to count the request once it is released: of an Admit, and
 	// of a Wait by Enqueue, to a pool that is adaptive. Nil otherwise.
 	Flight *Flight
+	// Limit is the name of the limit that refused the request, would have in
+	// SHADOW, or holds it; ShareName for the tenant's share. "" when neither is so,
+	// and of events that timed out.
+	Limit string
 }
 
 // Event tells what became of a held request. Its Outcome's verdict is Admit or

@@ -44,7 +44,8 @@ type bucket struct {
 	recent [slotsPerBucket]atomic.Uint64 // second<<32 | cost admitted in it, see usage
 	full   [slotsPerBucket]atomic.Uint32 // 1 + index of the full state, 0: none
 	insert sync.Mutex
-	_      [24]byte
+	debts  atomic.Uint32 // bit per slot: its TAT may hold debt from settled costs
+	_      [20]byte
 }
 
 // cell is one slot of a bucket.
@@ -57,6 +58,18 @@ func (c cell) tat() *atomic.Int64  { return &c.b.tat[c.i] }
 func (c cell) hash() uint64        { return c.b.hash[c.i].Load() }
 func (c cell) full() uint32        { return c.b.full[c.i].Load() }
 func (c cell) setFull(full uint32) { c.b.full[c.i].Store(full) }
+
+// deepest is the most that the slot may have spent, in cost units: a TAT beyond
+// it dates from a lower limit.
+func (c cell) deepest(n numbers) float64 {
+	if c.b.debts.Load()>>c.i&1 != 0 {
+		return deepest(n)
+	}
+	return n.burst
+}
+
+// indebt says that the slot's TAT may hold debt, until another key has the slot.
+func (c cell) indebt() { c.b.debts.Or(1 << c.i) }
 
 // lock makes a structural change exclusive and returns the TAT to store when it
 // is done. It fails when the slot does not belong to hash or has moved.
@@ -164,6 +177,7 @@ func (b *bucket) settle(hash uint64, now int64) (cell, bool) {
 		}
 		b.hash[i].Store(hash)
 		b.recent[i].Store(0)
+		b.debts.And(^(uint32(1) << i))
 		b.tat[i].Store(max(t, 0) + 1)
 		return cell{b, i}, true
 	}

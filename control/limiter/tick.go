@@ -182,9 +182,9 @@ func (e *Engine) settle(f *flow, si, i int32, rt *route, ref refusal, now int64,
 	v := e.meet(f, rt, s, now, en.cost)
 	switch v.Verdict {
 	case Admit:
-		shadow := ref.shadow || v.shadow
-		f.sum.add(f, shadow, en.cost)
-		return e.finish(f, i, now, Outcome{Shadow: shadow}, out)
+		o := v.admits(ref.seen())
+		f.count(o.Shadow, en.cost)
+		return e.finish(f, i, now, o, out)
 	case Reject:
 		e.refund(rt, q.who(en), now, en.cost, ref.charged)
 		return e.finish(f, i, now, f.rejected(v.reason, en.cost, q.eligibleCost), out)
@@ -274,11 +274,14 @@ func (f *flow) admitted(en *entry, now int64) Event {
 		f.sum.marked += en.cost
 		f.limited = true
 	}
-	if en.shadow {
+	seen := refusal{shadow: en.shadow}
+	o := seen.seen()
+	o.Mark, o.Waited = en.mark, time.Duration(now-en.since)
+	if o.Shadow {
 		f.counts.shadowed.Add(1)
 		f.counts.shadowedCost.Add(en.cost)
 	}
-	return Event{en.ticket, Outcome{Mark: en.mark, Shadow: en.shadow, Waited: time.Duration(now - en.since)}}
+	return Event{en.ticket, o}
 }
 
 // Drain ends all waiting, for shutdown: what waits is admitted when the boot

@@ -1,0 +1,154 @@
+package limiter
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestSettleTable(t *testing.T) {
+	for what, tc := range map[string]struct {
+		estimate, actual float64
+		left             float64 // of a burst of 10
+		forgiven         float64
+	}{
+		"as estimated":        {3, 3, 7, 0},
+		"dearer":              {3, 5, 5, 0},
+		"cheaper":             {3, 1, 9, 0},
+		"free after all":      {3, 0, 10, 0},
+		"debt":                {3, 13, -3, 0},
+		"debt at its bound":   {3, 20, -10, 0},
+		"debt is bounded":     {3, 1000, -10, 980},
+		"not a number":        {3, math.NaN(), 7, 0},
+		"negative":            {3, -5, 7, 0},
+		"beyond what is said": {3, math.Inf(1), -10, MaxCost - 20},
+	} {
+		for _, replicas := range []int{1, 3} {
+			e := New(Options{Keys: 1024})
+			mustApply(t, e, simple(1e9, Queue{}, Limit{Name: "l", Rate: 1, Burst: 10}))
+			e.SetSums(sec, &Sums{Replicas: replicas, TotalWeight: float64(replicas), Weight: 1, Lag: 50 * time.Millisecond})
+			r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: tc.estimate}
+			if out := e.Decide(sec, r); out.Verdict != Admit {
+				t.Fatalf("%s: %+v", what, out)
+			}
+			forgiven := e.Settle(sec, r, tc.actual)
+			one := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 1}
+			out, a := e.Peek(sec, one)
+			wait := time.Duration(max(0, (1-tc.left)*1e9))
+			if math.Abs(a.Remaining-max(0, tc.left)) > 1e-6 || math.Abs(forgiven-tc.forgiven) > 1e-6 {
+				t.Errorf("%s, %d replicas: %v left and %v forgiven, want %v and %v", what, replicas, a.Remaining, forgiven, tc.left, tc.forgiven)
+			}
+			if replicas == 1 && (out.RetryAfter-wait).Abs() > time.Microsecond {
+				t.Errorf("%s: the next one waits %v, want %v", what, out.RetryAfter, wait)
+			}
+		}
+	}
+}
+
+// The longest silence that one wrong number buys: two bursts at the limit's
+// rate, and debtSeconds of the share.
+func TestDebtIsBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rate := rapid.Float64Range(0.1, 1000).Draw(t, "rate")
+		burst := rapid.Float64Range(1, 500).Draw(t, "burst")
+		share := rapid.Float64Range(5, 1000).Draw(t, "share")
+		e := New(Options{Keys: 1024})
+		conf := simple(share, Queue{Law: Police}, Limit{Name: "l", Rate: rate, Burst: burst})
+		if err := e.Apply(conf); err != nil {
+			t.Fatal(err)
+		}
+		e.SetShares(&Shares{Epoch: 1, Flows: []Share{{Tenant: "a", Pool: "api", Share: share}}})
+		r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 1}
+		for range rapid.IntRange(1, 20).Draw(t, "requests") {
+			if e.Decide(sec, r).Verdict == Admit {
+				e.Settle(sec, r, rapid.SampledFrom([]float64{MaxCost, 1e4, 100}).Draw(t, "actual"))
+			}
+		}
+		silent := 2*burst/rate + debtSeconds + 1/rate + 10/share + 0.5
+		now := sec
+		for limit := sec + int64(silent*1e9); now < limit; now += 5 * ms {
+			e.Tick(now, nil)
+			if now-sec > int64(60*time.Second) { // the share has forgotten by now
+				now = limit
+			}
+		}
+		if out := e.Decide(now, r); out.Verdict != Admit {
+			t.Fatalf("rate %v, burst %v, share %v: still silent after %v s: %+v", rate, burst, share, silent, out)
+		}
+	})
+}
+
+// What a tenant is served over a while is its share, in true cost, whatever the
+// estimates are.
+func TestSettledShareHolds(t *testing.T) {
+	for what, tc := range map[string]struct{ estimate, actual float64 }{
+		"exact": {4, 4}, "dearer": {1, 5}, "cheaper": {10, 2},
+	} {
+		e := New(Options{Keys: 1024})
+		const share = 200.0
+		mustApply(t, e, simple(share, Queue{Law: DropTail, DelayTarget: time.Second, MaxWait: time.Second}))
+		e.SetShares(&Shares{Epoch: 1, Flows: []Share{{Tenant: "a", Pool: "api", Share: share}}})
+		r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: tc.estimate}
+		served := 0.0
+		admitted := func(now int64) {
+			served += tc.actual
+			e.Settle(now, r, tc.actual)
+		}
+		var out []Event
+		for now := sec; now < 31*sec; now += 5 * ms {
+			if now == 11*sec { // after the transient
+				served = 0
+			}
+			for range 3 {
+				if o := e.Decide(now, r); o.Verdict == Admit {
+					admitted(now)
+				} else if o.Verdict == Wait {
+					if o, _ := e.Enqueue(now, r, 1); o.Verdict == Admit {
+						admitted(now)
+					}
+				}
+			}
+			out = e.Tick(now, out[:0])
+			for _, ev := range out {
+				if ev.Outcome.Verdict == Admit {
+					admitted(now)
+				}
+			}
+		}
+		if got := served / 20; math.Abs(got/share-1) > 0.03 {
+			t.Errorf("%s: served %.1f cost units/s of a share of %v", what, got, share)
+		}
+	}
+}
+
+// Reports never fall, and their sum is the truth once later traffic has made up
+// for what was given back.
+func TestRefundsInReports(t *testing.T) {
+	e := New(Options{Keys: 1024})
+	mustApply(t, e, simple(1e6, Queue{}))
+	r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 100}
+	sum := 0.0
+	tell := func() {
+		var rep Report
+		e.Report(2*sec, &rep)
+		for _, f := range rep.Flows {
+			if f.Demand < 0 || f.Served < 0 {
+				t.Fatalf("a report tells of %+v", f)
+			}
+			sum += f.Served
+		}
+	}
+	e.Decide(sec, r)
+	tell()
+	e.Settle(sec, r, 10)
+	tell()
+	for range 2 {
+		e.Decide(2*sec, r)
+		tell()
+	}
+	if math.Abs(sum-210) > 1e-6 {
+		t.Fatalf("reported %v, want 10 + 2·100", sum)
+	}
+}
