@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"gopkg.in/yaml.v3"
+
+	"github.com/titrate/titrate/services/simulate"
+	"github.com/titrate/titrate/services/simulate/read"
+	"github.com/titrate/titrate/services/simulate/scenario"
+)
+
+const simulateLong = `simulate plays a scenario on virtual time: gateways, the network between them, pools,
+tenants and clients, and what goes wrong. What decides in it is what ships: the
+limiter, the gossip, the allocator and the capacity loop. It needs no server, and the
+same scenario gives the same result on every machine.
+
+A scenario reads like this:
+
+  duration: 30s
+  replicas: 3                                    # gw-1, gw-2, gw-3
+  gossip: {delay: 20ms, jitter: 5ms, loss: 0.01} # between any two of them
+  pools:
+    - {name: api, capacity: 300}
+  tenants:
+    - {name: acme, weight: 2}
+    - {name: bolt, limits: [{name: each, rate: 10/s}]}
+  clients:
+    - {name: shop, tenant: acme, demand: {poisson: 400/s}}
+    - {name: cron, tenant: bolt, count: 20, demand: {onOff: {rate: 30/s, on: 1s, off: 2s}}, route: {pinned: gw-1}}
+  events:
+    - {at: 10s, partition: [[gw-1], [gw-2, gw-3, coordinator]]}
+    - {at: 20s, heal: true}
+
+demand is constant, poisson, onOff, step, ramp or a trace; a route is spread, pinned,
+moving or roundRobin; an event is partition, heal, join, leave, crash, restart,
+coordinator, limit or pool. docs/simulate.md has every field.
+
+The answer: how far each pool was used, what each tenant got beside its fair share,
+how far each limit was exceeded over rate·t + burst and how many requests it refused
+although one central bucket would have let them pass, how long each event took to
+settle, and how long requests waited. --baseline plays other ways to limit rates on
+the same requests: %s.
+
+Exit status: 0 played, 1 failed or interrupted, 2 wrong usage or a mistake in the
+scenario, shown with file, line and field.`
+
+const simulateExample = `  titrate simulate -f lab/examples/simulate-1-one-client.yaml
+  titrate simulate -f scenario.yaml --baseline static,central
+  titrate simulate -f scenario.yaml --seed 7 --duration 5m -o json | jq '.systems[0].keys'`
+
+// simulation is what the flags of simulate say.
+type simulation struct {
+	output    format
+	file      string
+	plot      string
+	baselines []string
+	seed      uint64
+	duration  time.Duration
+}
+
+// newSimulate plays a scenario on virtual time.
+func newSimulate() *cobra.Command {
+	var o simulation
+	cmd := &cobra.Command{
+		Use:     "simulate -f FILE|-",
+		Short:   "Play gateways, clients and faults on virtual time (no server needed)",
+		Long:    fmt.Sprintf(simulateLong, strings.Join(simulate.Baselines(), ", ")),
+		Example: simulateExample,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}
+	o.output.flag(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&o.file, "file", "f", "", "scenario in YAML or JSON, - for standard input")
+	f.StringSliceVar(&o.baselines, "baseline", nil, "play these beside Titrate: "+strings.Join(simulate.Baselines(), ", ")+" or all")
+	f.Uint64Var(&o.seed, "seed", 0, "seed of all randomness (default: the scenario's)")
+	f.DurationVar(&o.duration, "duration", 0, "play so long; later events are left out (default: the scenario's)")
+	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+	_ = cmd.MarkFlagRequired("file")
+	return cmd
+}
+
+func (o *simulation) run(cmd *cobra.Command) error {
+	if err := o.check(); err != nil {
+		return usage(err)
+	}
+	s, err := readScenario(cmd.InOrStdin(), o.file)
+	if err != nil {
+		return usage(err)
+	}
+	if err := o.change(cmd, s); err != nil {
+		return usage(fmt.Errorf("%s: %w", o.file, err))
+	}
+	progress := &progressLine{out: cmd.ErrOrStderr(), started: time.Now()}
+	result, err := simulate.Run(cmd.Context(), s, simulate.Options{Baselines: o.baselines, Series: o.plot != "", Progress: progress.tell})
+	progress.end()
+	switch {
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("interrupted at %.0f %% of the way; figures are worked out at the end: a shorter --duration comes there sooner", 100*progress.done)
+	case err != nil:
+		return fmt.Errorf("%s: %w", o.file, err)
+	}
+	return o.write(cmd.OutOrStdout(), result)
+}
+
+// check looks at the flags, before anything is played for a long time.
+func (o *simulation) check() error {
+	known := simulate.Baselines()
+	if slices.Contains(o.baselines, "all") {
+		o.baselines = known
+	}
+	seen := map[string]bool{}
+	for _, name := range o.baselines {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("--baseline %s: want %s or all", name, strings.Join(known, ", "))
+		}
+		if seen[name] {
+			return fmt.Errorf("--baseline %s: given twice", name)
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
+// readScenario reads a scenario; traces that it names lie beside it.
+func readScenario(stdin io.Reader, path string) (*scenario.Scenario, error) {
+	beside := func(name string) (io.ReadCloser, error) {
+		if !filepath.IsAbs(name) && path != "-" {
+			name = filepath.Join(filepath.Dir(path), name)
+		}
+		return os.Open(name)
+	}
+	if path == "-" {
+		return read.Parse("<stdin>", stdin, beside)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return read.Parse(path, f, beside)
+}
+
+// change puts --seed and --duration in force.
+func (o *simulation) change(cmd *cobra.Command, s *scenario.Scenario) error {
+	if cmd.Flags().Changed("seed") {
+		s.Seed = o.seed
+	}
+	if cmd.Flags().Changed("duration") {
+		s.Duration = o.duration
+		if s.Warmup > s.Duration/2 {
+			s.Warmup = s.Duration / 10
+		}
+		s.Events = slices.DeleteFunc(s.Events, func(e scenario.Event) bool { return e.At >= s.Duration })
+	}
+	if mistakes := s.Check(); len(mistakes) > 0 {
+		return mistakes[0]
+	}
+	return nil
+}
+
+func (o *simulation) write(w io.Writer, r *simulate.Result) error {
+	if o.output == asTable {
+		return writeSimulation(w, r)
+	}
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if o.output == asYAML {
+		if data, err = yamlOf(data); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(w, "%s\n", strings.TrimRight(string(data), "\n"))
+	return err
+}
+
+// yamlOf writes JSON as YAML, its fields in order.
+func yamlOf(data []byte) ([]byte, error) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(data, &root); err != nil {
+		return nil, err
+	}
+	plain(&root)
+	return yaml.Marshal(&root)
+}
+
+// plain takes the brackets and quotes of JSON off.
+func plain(n *yaml.Node) {
+	n.Style = 0
+	for _, below := range n.Content {
+		plain(below)
+	}
+}
+
+// progressLine tells on a terminal how far a long run is.
+type progressLine struct {
+	out     io.Writer
+	started time.Time
+	last    time.Time
+	done    float64
+	shown   bool
+}
+
+func (p *progressLine) tell(done float64) {
+	p.done = done
+	f, ok := p.out.(*os.File)
+	now := time.Now()
+	if !ok || now.Sub(p.started) < time.Second || now.Sub(p.last) < 200*time.Millisecond || !term.IsTerminal(int(f.Fd())) {
+		return
+	}
+	p.last, p.shown = now, true
+	left := time.Duration(float64(now.Sub(p.started)) * (1/max(done, .01) - 1)).Round(time.Second)
+	fmt.Fprintf(p.out, "\rplayed %3.0f %%, %v left \x1b[K", 100*done, left)
+}
+
+// end takes the line away.
+func (p *progressLine) end() {
+	if p.shown {
+		fmt.Fprint(p.out, "\r\x1b[K")
+	}
+}
