@@ -5,7 +5,9 @@
 // called, as weak symbols: a function that this Envoy does not have is null,
 // and titrate_missing_symbol finds it before the first request. envoytest
 // checks each name against the real binary. Written after the ABI v0.1.0 of
-// Envoy 1.38, all of it unchanged in v0.2.0 of Envoy 1.40.
+// Envoy 1.38, all of it unchanged in v0.2.0 of Envoy 1.40; but for
+// http_get_downstream_direct_remote_address, which is new there and whose
+// arguments are those of the binary's code ("address:port", as one text).
 #pragma once
 
 #include <stdbool.h>
@@ -44,7 +46,16 @@ enum abi_headers_status {
   ABI_HEADERS_STOP_ALL_AND_WATERMARK = 4,
 };
 enum abi_data_status { ABI_DATA_CONTINUE = 0 };
-enum abi_attribute { ABI_ATTRIBUTE_ROUTE_NAME = 61 };
+enum abi_attribute {
+  ABI_ATTRIBUTE_SOURCE_ADDRESS = 24,
+  ABI_ATTRIBUTE_PEER_SUBJECT = 33,
+  ABI_ATTRIBUTE_PEER_DNS_SAN = 35,
+  ABI_ATTRIBUTE_PEER_URI_SAN = 37,
+  ABI_ATTRIBUTE_PEER_SHA256 = 38,
+  ABI_ATTRIBUTE_ROUTE_NAME = 61,
+  ABI_ATTRIBUTE_VIRTUAL_HOST_NAME = 63,
+};
+enum abi_metadata_source { ABI_METADATA_DYNAMIC = 0 };
 enum abi_log_level { ABI_LOG_DEBUG = 1, ABI_LOG_INFO = 2, ABI_LOG_WARN = 3, ABI_LOG_ERROR = 4 };
 
 // Each function: X(result, name, arguments). One list serves the declarations
@@ -60,6 +71,11 @@ enum abi_log_level { ABI_LOG_DEBUG = 1, ABI_LOG_INFO = 2, ABI_LOG_WARN = 3, ABI_
     (abi_http_filter, uint32_t status, abi_header* headers, size_t n, abi_bytes body,              \
      abi_bytes details))                                                                           \
   X(bool, http_filter_get_attribute_string, (abi_http_filter, int attribute, abi_bytes* value))    \
+  X(bool, http_get_metadata_string,                                                                \
+    (abi_http_filter, int source, abi_bytes space, abi_bytes key, abi_bytes* value))               \
+  X(bool, http_get_filter_state_bytes, (abi_http_filter, abi_bytes key, abi_bytes* value))         \
+  X(bool, http_get_cluster_name, (abi_http_filter, abi_bytes* name))                               \
+  X(bool, http_get_downstream_direct_remote_address, (abi_http_filter, abi_bytes* address))        \
   X(const void*, get_most_specific_route_config, (abi_http_filter))                                \
   X(void, http_filter_continue_decoding, (abi_http_filter))                                        \
   X(abi_scheduler, http_filter_scheduler_new, (abi_http_filter))                                   \

@@ -5,52 +5,94 @@
 
 #include <stdatomic.h>
 
-static bool header(abi_http_filter envoy, abi_bytes name, abi_bytes* value) {
-  return ENVOY(http_get_header)(envoy, ABI_REQUEST_HEADER, name, value, 0, NULL) &&
-         value->length > 0;
+#define LITERAL(text) ((abi_bytes){text, sizeof(text) - 1})
+
+// --- values ---
+
+static bool header_at(abi_http_filter envoy, abi_bytes name, size_t index, size_t* count,
+                      abi_bytes* value) {
+  return ENVOY(http_get_header)(envoy, ABI_REQUEST_HEADER, name, value, index, count);
 }
 
-static bool find(abi_http_filter envoy, const struct titrate_source* s, abi_bytes* value) {
+static bool header(abi_http_filter envoy, abi_bytes name, abi_bytes* value) {
+  return header_at(envoy, name, 0, NULL, value);
+}
+
+// More lines of one header than this are not looked at.
+enum { MOST_LINES = 32 };
+
+static size_t lines(abi_http_filter envoy, abi_bytes name) {
+  abi_bytes value;
+  size_t count = 0;
+  if (!header_at(envoy, name, 0, &count, &value)) return 0;
+  return count < MOST_LINES ? count : MOST_LINES;
+}
+
+static bool cookie(abi_http_filter envoy, abi_bytes name, abi_bytes* value) {
+  abi_bytes line;
+  for (size_t i = 0, n = lines(envoy, LITERAL("cookie")); i < n; i++)
+    if (header_at(envoy, LITERAL("cookie"), i, NULL, &line) && titrate_cookie(line, name, value))
+      return true;
+  return false;
+}
+
+// The address that the trusted proxies have handed on, if they have: who sends
+// fewer entries than they write has not come through them.
+static bool forwarded(abi_http_filter envoy, int hops, abi_bytes* entry) {
+  abi_bytes name = LITERAL("x-forwarded-for"), line, last;
+  size_t count = 0;
+  if (!header_at(envoy, name, 0, &count, &last)) return false;
+  for (size_t i = count, n = 0; i-- > 0 && n < MOST_LINES; n++)
+    if (header_at(envoy, name, i, NULL, &line) && titrate_forwarded(line, &hops, entry))
+      return true;
+  return false;
+}
+
+static bool address(abi_http_filter envoy, const struct titrate_source* s, char* room,
+                    abi_bytes* value) {
+  abi_bytes text;
+  if (s->hops > 0 && forwarded(envoy, s->hops, &text) &&
+      titrate_address(text, s->v4, s->v6, room, value))
+    return true;
+  bool known = s->envoys ? ENVOY(http_filter_get_attribute_string)(
+                               envoy, ABI_ATTRIBUTE_SOURCE_ADDRESS, &text)
+                         : ENVOY(http_get_downstream_direct_remote_address)(envoy, &text);
+  return known && titrate_address(text, s->v4, s->v6, room, value);
+}
+
+static bool find(abi_http_filter envoy, const struct titrate_source* s, char* room,
+                 abi_bytes* value) {
+  abi_bytes path;
   switch (s->kind) {
   case TITRATE_HEADER:
     return header(envoy, s->text, value);
   case TITRATE_LITERAL:
     *value = s->text;
     return true;
-  default:
-    return ENVOY(http_filter_get_attribute_string)(envoy, ABI_ATTRIBUTE_ROUTE_NAME, value) &&
-           value->length > 0;
+  case TITRATE_ATTRIBUTE:
+    return ENVOY(http_filter_get_attribute_string)(envoy, s->attribute, value);
+  case TITRATE_CLUSTER:
+    return ENVOY(http_get_cluster_name)(envoy, value);
+  case TITRATE_COOKIE:
+    return cookie(envoy, s->text, value);
+  case TITRATE_QUERY:
+    return header(envoy, LITERAL(":path"), &path) && titrate_query(path, s->text, room, value);
+  case TITRATE_METADATA:
+    return ENVOY(http_get_metadata_string)(envoy, ABI_METADATA_DYNAMIC, s->space, s->text, value);
+  case TITRATE_FILTER_STATE:
+    return ENVOY(http_get_filter_state_bytes)(envoy, s->text, value);
+  case TITRATE_ADDRESS:
+    return address(envoy, s, room, value);
   }
+  return false;
 }
 
-static abi_bytes text_of(abi_http_filter envoy, const struct titrate_sources* sources) {
+static abi_bytes text_of(abi_http_filter envoy, const struct titrate_sources* sources,
+                         char* room) {
   abi_bytes value;
   for (size_t i = 0; i < sources->count; i++)
-    if (find(envoy, &sources->list[i], &value)) return value;
+    if (find(envoy, &sources->list[i], room, &value) && value.length > 0) return value;
   return (abi_bytes){"", 0};
-}
-
-// A decimal number above 0, without regard to the locale's point.
-static bool parse_cost(abi_bytes text, double* cost) {
-  double value = 0, place = 1;
-  bool point = false, digit = false;
-  if (text.length > 24) return false;
-  for (size_t i = 0; i < text.length; i++) {
-    char c = text.ptr[i];
-    if (c == '.' && !point) {
-      point = true;
-    } else if (c >= '0' && c <= '9') {
-      digit = true;
-      if (point)
-        value += (c - '0') * (place /= 10);
-      else
-        value = value * 10 + (c - '0');
-    } else {
-      return false;
-    }
-  }
-  *cost = value;
-  return digit && value > 0;
 }
 
 static double cost_of(abi_http_filter envoy, const struct titrate_sources* sources) {
@@ -59,9 +101,56 @@ static double cost_of(abi_http_filter envoy, const struct titrate_sources* sourc
     abi_bytes value;
     double cost;
     if (s->kind == TITRATE_LITERAL) return s->number;
-    if (header(envoy, s->text, &value) && parse_cost(value, &cost)) return cost;
+    if (header(envoy, s->text, &value) && titrate_cost(value, &cost)) return cost;
   }
   return 1;
+}
+
+// --- classes ---
+
+static bool one_of(const struct titrate_texts* texts, int how, abi_bytes text) {
+  for (size_t i = 0; i < texts->count; i++)
+    if (titrate_compare(how, text, texts->list[i])) return true;
+  return false;
+}
+
+static bool has_header(abi_http_filter envoy, const struct titrate_header_match* m) {
+  abi_bytes value;
+  for (size_t i = 0, n = lines(envoy, m->name); i < n; i++)
+    if (header_at(envoy, m->name, i, NULL, &value) && titrate_compare(m->how, value, m->text))
+      return true;
+  return false;
+}
+
+static bool holds(abi_http_filter envoy, const struct titrate_match* m) {
+  abi_bytes text;
+  if (m->methods.count > 0 && !(header(envoy, LITERAL(":method"), &text) &&
+                                one_of(&m->methods, TITRATE_EXACT, text)))
+    return false;
+  if (m->paths.count + m->prefixes.count > 0) {
+    if (!header(envoy, LITERAL(":path"), &text)) return false;
+    text = titrate_path_only(text);
+    if (!one_of(&m->paths, TITRATE_EXACT, text) && !one_of(&m->prefixes, TITRATE_PREFIX, text))
+      return false;
+  }
+  for (size_t i = 0; i < m->headers; i++)
+    if (has_header(envoy, &m->header[i]) == m->header[i].invert) return false;
+  return true;
+}
+
+static bool in_class(abi_http_filter envoy, const struct titrate_class* c) {
+  for (size_t i = 0; i < c->count; i++)
+    if (holds(envoy, &c->list[i])) return true;
+  return false;
+}
+
+// --- the request ---
+
+// Classes in the upper half, identities in the lower: what limits ask for.
+static _Atomic uint64_t wanted;
+
+void titrate_want(uint32_t identities, uint32_t classes) {
+  atomic_store_explicit(&wanted, (uint64_t)classes << 32 | identities, memory_order_release);
 }
 
 // Overrides alive in this process: without any, no request needs to look.
@@ -79,16 +168,38 @@ static const struct titrate_sources* pick(const struct titrate_sources* over,
   return over->count > 0 ? over : base;
 }
 
+// Fills in what the limits in force ask for, and nothing else.
+static void name(abi_http_filter envoy, const struct titrate_rules* over,
+                 const struct titrate_rules* base, uint64_t want, struct titrate_question* q) {
+  q->classes = 0;
+  for (size_t i = 0; i < TITRATE_IDENTITIES; i++) {
+    q->identities[i] = (abi_bytes){"", 0};
+    if ((want >> i & 1) == 0) continue;
+    char* room = q->room[3 + i];
+    q->identities[i] = titrate_bounded(
+        text_of(envoy, pick(&over->identities[i], &base->identities[i]), room), room);
+  }
+  for (uint32_t left = want >> 32; left != 0; left &= left - 1) {
+    int i = __builtin_ctz(left);
+    const struct titrate_class* c = &over->classes[i];
+    if (in_class(envoy, c->count > 0 ? c : &base->classes[i])) q->classes |= 1u << i;
+  }
+}
+
 bool titrate_identify(abi_http_filter envoy, const struct titrate_rules* base,
                       struct titrate_question* q) {
   const struct titrate_rules* over = override_of(envoy);
   if (over == NULL) over = base;
   int enabled = over->enabled != TITRATE_UNSET ? over->enabled : base->enabled;
   if (enabled == TITRATE_OFF) return false;
-  q->tenant = text_of(envoy, pick(&over->tenant, &base->tenant));
-  q->client = text_of(envoy, pick(&over->client, &base->client));
-  q->pool = text_of(envoy, pick(&over->pool, &base->pool));
+  q->tenant = text_of(envoy, pick(&over->tenant, &base->tenant), q->room[0]);
+  q->client = titrate_bounded(text_of(envoy, pick(&over->client, &base->client), q->room[1]),
+                              q->room[1]);
+  q->pool = text_of(envoy, pick(&over->pool, &base->pool), q->room[2]);
   q->cost = cost_of(envoy, pick(&over->cost, &base->cost));
+  uint64_t want = atomic_load_explicit(&wanted, memory_order_acquire);
+  q->named = want != 0;
+  if (q->named) name(envoy, over, base, want, q);
   q->ticket = q->handle = 0;
   q->verdict = TITRATE_ADMIT;
   q->mark = 0;

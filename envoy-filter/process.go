@@ -14,7 +14,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/envoy-filter/gate"
@@ -29,6 +28,7 @@ const moduleName = "titrate"
 
 // process is the state that all configurations of an Envoy share.
 type process struct {
+	engine *limiter.Engine
 	gate   *gate.Gate
 	meter  *meter.Meter
 	link   *uplink.Client
@@ -101,9 +101,10 @@ func bootstrap(envoy C.abi_bootstrap, name, config string) error {
 
 func newProcess(b *settings.Bootstrap, sink *sink) *process {
 	engine := limiter.New(limiter.Options{
-		Keys: b.Keys, Unknown: b.Unknown, Boot: b.Boot, Replica: b.Replica, Start: gate.Now(), Flight: newFlight,
+		Keys: b.Keys, Unknown: b.Unknown, Boot: b.Boot, Replica: b.Replica, Start: gate.Now(), Flight: newFlight, Wants: want,
 	})
-	p := &process{done: make(chan struct{})}
+	engine.Name(names.Names())
+	p := &process{engine: engine, done: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.meter = meter.New(engine, sink, gate.Now)
 	p.gate = gate.New(gate.Options{
@@ -201,7 +202,11 @@ func titrateFilterConfig(name, config C.abi_bytes, route C.int) (rules *C.struct
 		logTo(levelError, err.Error())
 		return nil
 	}
-	return compile(f)
+	rules, err = compile(f)
+	if err != nil {
+		logTo(levelError, err.Error())
+	}
+	return rules
 }
 
 func filter(name, config string, route bool) (*settings.Filter, error) {
@@ -215,28 +220,6 @@ func filter(name, config string, route bool) (*settings.Filter, error) {
 		return settings.ParseRoute([]byte(config))
 	}
 	return settings.ParseFilter([]byte(config))
-}
-
-// compile copies the settings into C's memory, where every request reads them.
-func compile(f *settings.Filter) *C.struct_titrate_rules {
-	rules := C.titrate_rules_new()
-	for _, s := range []struct {
-		from []settings.Source
-		to   *C.struct_titrate_sources
-	}{{f.Tenant, &rules.tenant}, {f.Client, &rules.client}, {f.Pool, &rules.pool}, {f.Cost, &rules.cost}} {
-		for _, source := range s.from {
-			text := C.CString(source.Text)
-			C.titrate_sources_add(s.to, C.int(source.Kind), text, C.size_t(len(source.Text)), C.double(source.Number))
-			C.free(unsafe.Pointer(text))
-		}
-	}
-	if f.Enabled != nil {
-		rules.enabled = C.TITRATE_OFF
-		if *f.Enabled {
-			rules.enabled = C.TITRATE_ON
-		}
-	}
-	return rules
 }
 
 // refuseOnPanic is deferred where a configuration is read.

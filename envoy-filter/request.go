@@ -17,7 +17,11 @@ import (
 // requestOf is a question as the engine sees it; its strings alias Envoy's
 // memory for the call.
 func requestOf(q *C.struct_titrate_question) limiter.Request {
-	return limiter.Request{Tenant: text(q.tenant), Client: text(q.client), Pool: text(q.pool), Cost: float64(q.cost)}
+	r := limiter.Request{Tenant: text(q.tenant), Client: text(q.client), Pool: text(q.pool), Cost: float64(q.cost)}
+	if q.named {
+		r.Identities, r.Classes = identitiesOf(q), uint32(q.classes)
+	}
+	return r
 }
 
 // titrateDecide answers a request that has just arrived.

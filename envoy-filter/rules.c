@@ -1,34 +1,31 @@
-// Rules: where tenant, client, pool and cost of a request come from.
+// Rules: where tenant, client, pool and cost of a request come from, and what it
+// is known by. Go fills them in; their memory is the rules' own.
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "shim.h"
+#include "_cgo_export.h"
+
+struct titrate_memory {
+  struct titrate_memory* next;
+  max_align_t bytes[];
+};
 
 struct titrate_rules* titrate_rules_new(void) { return calloc(1, sizeof(struct titrate_rules)); }
 
-static void sources_free(struct titrate_sources* s) {
-  for (size_t i = 0; i < s->count; i++) free((void*)s->list[i].text.ptr);
-  free(s->list);
+void* titrate_rules_allocate(struct titrate_rules* rules, size_t size) {
+  struct titrate_memory* m = calloc(1, sizeof *m + size);
+  if (m == NULL) abort(); // out of memory while loading a configuration
+  m->next = rules->memory;
+  rules->memory = m;
+  return m->bytes;
 }
 
 void titrate_rules_free(struct titrate_rules* rules) {
   if (rules == NULL) return;
-  sources_free(&rules->tenant);
-  sources_free(&rules->client);
-  sources_free(&rules->pool);
-  sources_free(&rules->cost);
+  titrateForget(rules->identity_names, rules->class_names);
+  for (struct titrate_memory *m = rules->memory, *next; m != NULL; m = next) {
+    next = m->next;
+    free(m);
+  }
   free(rules);
-}
-
-void titrate_sources_add(struct titrate_sources* s, int kind, const char* text, size_t length,
-                         double number) {
-  struct titrate_source* grown = realloc(s->list, (s->count + 1) * sizeof *grown);
-  char* copy = malloc(length + 1);
-  if (grown == NULL || copy == NULL) abort(); // out of memory while loading a configuration
-  memcpy(copy, text, length);
-  copy[length] = 0;
-  s->list = grown;
-  s->list[s->count++] = (struct titrate_source){
-      .kind = kind, .text = {.ptr = copy, .length = length}, .number = number};
 }

@@ -3,15 +3,32 @@
 #pragma once
 
 #include "abi.h"
+#include "text.h"
 
 // --- configuration: built by Go, read by C on every request ---
 
-enum titrate_kind { TITRATE_HEADER = 0, TITRATE_LITERAL = 1, TITRATE_ROUTE = 2 };
+// Where a value is taken from.
+enum titrate_kind {
+  TITRATE_HEADER = 0,
+  TITRATE_LITERAL = 1,
+  TITRATE_ATTRIBUTE = 2, // of Envoy, by its number
+  TITRATE_CLUSTER = 3,
+  TITRATE_COOKIE = 4,
+  TITRATE_QUERY = 5,
+  TITRATE_METADATA = 6, // space and text are namespace and key
+  TITRATE_FILTER_STATE = 7,
+  TITRATE_ADDRESS = 8,
+};
 
 struct titrate_source {
   int kind;
-  abi_bytes text;
-  double number;
+  int attribute;
+  abi_bytes text, space;
+  double number; // a literal cost
+  // Of an address: who says it, and how many of its bits count.
+  bool envoys; // as Envoy has determined it, instead of the connection's peer
+  int hops;    // > 0: that many entries from the right of X-Forwarded-For
+  int v4, v6;
 };
 
 // An ordered list; the first source with a value wins. count 0 = not set.
@@ -20,18 +37,54 @@ struct titrate_sources {
   struct titrate_source* list;
 };
 
+struct titrate_texts {
+  size_t count;
+  abi_bytes* list;
+};
+
+struct titrate_header_match {
+  abi_bytes name, text;
+  int how; // enum titrate_how
+  bool invert;
+};
+
+// All that is set must hold: one of the methods, one of the paths or prefixes,
+// each header.
+struct titrate_match {
+  struct titrate_texts methods, paths, prefixes;
+  size_t headers;
+  struct titrate_header_match* header;
+};
+
+// One of the matches must hold. count 0 = not set.
+struct titrate_class {
+  size_t count;
+  struct titrate_match* list;
+};
+
 enum titrate_toggle { TITRATE_UNSET = 0, TITRATE_ON = 1, TITRATE_OFF = 2 };
+
+enum { TITRATE_IDENTITIES = 8, TITRATE_CLASSES = 32 }; // places for names in a process
+
+struct titrate_memory;
 
 // One HTTP filter's rules, or an override of them.
 struct titrate_rules {
   struct titrate_sources tenant, client, pool, cost;
+  struct titrate_sources identities[TITRATE_IDENTITIES]; // by place
+  struct titrate_class classes[TITRATE_CLASSES];         // by place
+  uint32_t identity_names, class_names;                  // places that it holds
   int enabled;
+  struct titrate_memory* memory;
 };
 
 struct titrate_rules* titrate_rules_new(void);
+// Zeroed memory that lives as long as the rules.
+void* titrate_rules_allocate(struct titrate_rules* rules, size_t size);
 void titrate_rules_free(struct titrate_rules* rules);
-void titrate_sources_add(struct titrate_sources* sources, int kind, const char* text,
-                         size_t length, double number);
+
+// What the limits in force ask of requests, a bit for each place.
+void titrate_want(uint32_t identities, uint32_t classes);
 
 // --- a decision: filled by C, answered by Go in one call ---
 
@@ -43,6 +96,9 @@ struct titrate_question {
   // In: views of Envoy's memory, valid for the call.
   abi_bytes tenant, client, pool;
   double cost;
+  bool named;                                // whether the next two are filled in
+  abi_bytes identities[TITRATE_IDENTITIES];  // by place
+  uint32_t classes;                          // a bit for each place
   uint64_t ticket; // titrateEnqueue only
   // Out.
   uint64_t handle; // of a held request
@@ -57,6 +113,8 @@ struct titrate_question {
   char reason[24];
   char details[40];
   char body[1024];
+  // Where values are written that Envoy has in another form; nobody else's.
+  char room[3 + TITRATE_IDENTITIES][TITRATE_LONGEST];
 };
 
 // What became of a held request; the ticket is its struct titrate_held.

@@ -4,8 +4,8 @@
 // a C compiler: the module is built from the sources beside it, so a test never
 // runs against an old object. Without ENVOY_BIN they are skipped.
 //
-// Each test starts its own Envoy from examples/quickstart.yaml, with the ports
-// and the socket replaced (so the example is tested too), an upstream in the
-// test's process, and an agent in the test's process that speaks proto/link.
+// Each test starts its own Envoy from one of examples/, with the ports and the
+// socket replaced (so the examples are tested too), an upstream in the test's
+// process, and an agent in the test's process that speaks proto/link.
 // Everything is on loopback; every Envoy is killed when its test ends.
 package envoytest

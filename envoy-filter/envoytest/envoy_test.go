@@ -97,24 +97,42 @@ func (o *output) String() string {
 // edit is a change to the example's text; it must find what it replaces.
 type edit struct{ from, to string }
 
-func example(t *testing.T, edits ...edit) string {
+func example(t *testing.T, edits ...edit) string { return exampleOf(t, quickstart, edits...) }
+
+func exampleOf(t *testing.T, file string, edits ...edit) string {
 	t.Helper()
-	b, err := os.ReadFile("../examples/quickstart.yaml")
+	b, err := os.ReadFile(filepath.Join("../examples", file))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := string(b)
 	for _, e := range edits {
 		if !strings.Contains(s, e.from) {
-			t.Fatalf("examples/quickstart.yaml has no %q", e.from)
+			t.Fatalf("examples/%s has no %q", file, e.from)
 		}
 		s = strings.ReplaceAll(s, e.from, e.to)
 	}
 	return s
 }
 
-// spawn starts an Envoy on the example with edits and does not wait for it.
+const quickstart = "quickstart.yaml"
+
+// launch says how an Envoy is started. Ports and the agent's socket in the
+// example are replaced by free ones before the edits.
+type launch struct {
+	example     string
+	environment []string
+	concurrency int
+	edits       []edit
+}
+
+// spawn starts an Envoy on the quickstart with edits and does not wait for it.
 func spawn(t *testing.T, environment []string, edits ...edit) *envoy {
+	t.Helper()
+	return launch{quickstart, environment, 2, edits}.spawn(t)
+}
+
+func (l launch) spawn(t *testing.T) *envoy {
 	t.Helper()
 	bin := needEnvoy(t)
 	dir := t.TempDir()
@@ -125,18 +143,18 @@ func spawn(t *testing.T, environment []string, edits ...edit) *envoy {
 	}))
 	t.Cleanup(e.upstream.Close)
 	_, port, _ := net.SplitHostPort(e.upstream.Listener.Addr().String())
-	edits = append([]edit{
+	edits := append([]edit{
 		{"agent_socket: /run/titrate/agent.sock", "agent_socket: " + e.socket},
 		{"port_value: 10000", "port_value: 0"}, {"port_value: 9901", "port_value: 0"},
 		{"port_value: 8080", "port_value: " + port},
-	}, edits...)
+	}, l.edits...)
 	config, address := filepath.Join(dir, "envoy.yaml"), filepath.Join(dir, "admin")
-	if err := os.WriteFile(config, []byte(example(t, edits...)), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(exampleOf(t, l.example, edits...)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e.cmd = exec.Command(bin, "-c", config, "--admin-address-path", address, "--concurrency", "2",
+	e.cmd = exec.Command(bin, "-c", config, "--admin-address-path", address, "--concurrency", strconv.Itoa(l.concurrency),
 		"--log-level", "info", "--use-dynamic-base-id")
-	e.cmd.Env = append(append(os.Environ(), "ENVOY_DYNAMIC_MODULES_SEARCH_PATH="+module), environment...)
+	e.cmd.Env = append(append(os.Environ(), "ENVOY_DYNAMIC_MODULES_SEARCH_PATH="+module), l.environment...)
 	e.cmd.Dir, e.cmd.Stdout, e.cmd.Stderr = dir, e.log, e.log
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := e.cmd.Start(); err != nil {
@@ -252,6 +270,9 @@ func (e *envoy) do(ctx context.Context, method, path string, body io.Reader, hea
 		return answer{}, err
 	}
 	for i := 0; i+1 < len(headers); i += 2 {
+		if headers[i] == "host" {
+			req.Host = headers[i+1]
+		}
 		req.Header.Set(headers[i], headers[i+1])
 	}
 	resp, err := e.client.Do(req)
@@ -261,6 +282,17 @@ func (e *envoy) do(ctx context.Context, method, path string, body io.Reader, hea
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	return answer{resp.StatusCode, resp.Header, string(b)}, err
+}
+
+// dialling is the same Envoy, asked from another address of loopback; "" is any.
+func (e *envoy) dialling(from string) *envoy {
+	if from == "" {
+		return e
+	}
+	other := *e
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	other.client = &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	return &other
 }
 
 func (e *envoy) kill() {

@@ -46,7 +46,13 @@ var patient = link.Queue{Law: link.DropTail, DelayTarget: 10 * time.Second, MaxW
 // force.
 func linked(t *testing.T, state []link.Message, edits ...edit) (*envoy, *agent) {
 	t.Helper()
-	e := start(t, edits...)
+	return launch{quickstart, nil, 2, edits}.linked(t, state)
+}
+
+func (l launch) linked(t *testing.T, state []link.Message) (*envoy, *agent) {
+	t.Helper()
+	e := l.spawn(t)
+	e.serve()
 	a := startAgent(t, e.socket, state...)
 	e.eventually("the configuration", func() bool { return e.metric("titrate_config_revision{}") > 0 })
 	return e, a

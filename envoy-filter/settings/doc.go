@@ -9,14 +9,27 @@
 //
 // # Sources
 //
-// Tenant, client, pool and cost are each an ordered list of sources; the first
-// one that gives a non-empty value wins. A single source may stand without the
-// list's brackets.
+// Tenant, client, pool, cost and each identity are an ordered list of sources;
+// the first one that gives a non-empty value wins. A single source may stand
+// without the list's brackets.
 //
-//	{"header": "x-tenant"}   the first value of a request header
-//	{"literal": "acme"}      always this
-//	{"route": true}          the name of the matched route
+//	{"header": "x-tenant"}        the first value of a request header
+//	{"cookie": "session"}         the first cookie of that name
+//	{"query": "api_key"}          the first query parameter of that name, decoded
+//	{"metadata": {namespace, key}} a string in dynamic metadata
+//	{"filter_state": "user"}      a string in filter state
+//	{"mtls": "uri_san"}           of the client's certificate
+//	{"source_address": {}}        the peer's address, or who trusted proxies say it is
+//	{"route": true}               the name of the matched route
+//	{"virtual_host": true}, {"cluster": true}   likewise
+//	{"literal": "acme"}           always this
 //
-// A per-route configuration overrides field by field: what it leaves out is
-// the filter's.
+// # Identities and classes
+//
+// Identities give limits other things than the client to tell requests apart by;
+// classes give them kinds of requests to be meant for. A limit names them; what
+// no limit in force names costs nothing per request.
+//
+// A per-route configuration overrides field by field, identities and classes
+// name by name: what it leaves out is the filter's.
 package settings

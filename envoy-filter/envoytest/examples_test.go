@@ -1,0 +1,158 @@
+package envoytest
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/titrate/titrate/proto/link"
+)
+
+// step is one request of an example's story and what becomes of it. Limits of the
+// stories hardly refill, so that a burst of n admits n.
+type step struct {
+	what   string
+	ask    string   // "GET /path" or "/path"
+	header []string // pairs
+	status int
+	from   string // the address that the client dials from
+}
+
+// story tells an example: limits, then steps in their order.
+type story struct {
+	example string
+	tenants []link.Tenant
+	edits   []edit
+	steps   []step
+}
+
+// tenant is one with limits.
+func tenant(name string, limits ...link.Limit) link.Tenant {
+	return link.Tenant{Name: name, Weight: 1, Limits: limits}
+}
+
+// by is a limit that admits so many by an identity ("": the client).
+func by(identity string, burst float64, classes ...string) link.Limit {
+	return link.Limit{Name: "by-" + identity + strings.Join(classes, "-"), Rate: 0.001, Burst: burst, Identity: identity, Classes: classes}
+}
+
+// tell runs the story against an Envoy.
+func (s *story) tell(t *testing.T, concurrency int, prepare ...func(*envoy)) {
+	t.Helper()
+	l := launch{s.example, nil, concurrency, s.edits}
+	e, _ := l.linked(t, world(1, link.Queue{}, s.tenants...))
+	for _, p := range prepare {
+		p(e)
+	}
+	for i, step := range s.steps {
+		method, path, both := strings.Cut(step.ask, " ")
+		if !both {
+			method, path = http.MethodGet, step.ask
+		}
+		a, err := e.dialling(step.from).do(context.Background(), method, path, nil, step.header...)
+		if err != nil {
+			t.Fatalf("step %d, %s: %v", i, step.what, err)
+		}
+		if a.status != step.status {
+			t.Errorf("step %d, %s: %s %v: status %d, want %d\n%s", i, step.what, step.ask, step.header, a.status, step.status, a.body)
+		}
+	}
+	e.alive()
+}
+
+// headers are pairs.
+func headers(pairs ...string) []string { return pairs }
+
+func TestIdentityCookie(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 5000)
+	s := story{
+		example: "identity-cookie.yaml",
+		tenants: []link.Tenant{
+			tenant("acme", by("", 1)), tenant("keys", by("api-key", 1)), tenant("sessions", by("session", 1)),
+			tenant("both", by("", 2), by("api-key", 3)),
+		},
+		steps: []step{
+			{"a cookie", "/", headers("cookie", "session=alice"), 200, ""},
+			{"the same among others", "/", headers("cookie", `theme=dark; session="alice"; session=bob`), 429, ""},
+			{"another", "/", headers("cookie", "session=bob", "x-client", "alice"), 200, ""},
+			{"the header, where there is no cookie", "/", headers("x-client", "carol"), 200, ""},
+			{"the default", "/", nil, 200, ""},
+			{"the default is one client", "/", headers("cookie", "other=1"), 429, ""},
+			{"an empty cookie is none", "/", headers("cookie", "session="), 429, ""},
+			{"a long value", "/", headers("x-client", long), 200, ""},
+			{"the same long value", "/", headers("x-client", long), 429, ""},
+			{"one that differs at its end", "/", headers("x-client", long+"y"), 200, ""},
+			{"binary bytes", "/", headers("x-client", "\x80\xff\xfe"), 200, ""},
+			{"other binary bytes", "/", headers("x-client", "\x80\xff\xfd"), 200, ""},
+			{"a parameter", "/?a=1&api_key=abc", headers("x-tenant", "keys"), 200, ""},
+			{"the same otherwise encoded", "/?api%5fkey=a%62c&api_key=new", headers("x-tenant", "keys"), 429, ""},
+			{"the header instead", "/?x=api_key", headers("x-tenant", "keys", "x-api-key", "abc"), 429, ""},
+			{"another parameter", "/?api_key=a%2", headers("x-tenant", "keys"), 200, ""},
+			{"a cookie for an identity", "/", headers("x-tenant", "sessions", "cookie", "session=alice"), 200, ""},
+			{"nobody in particular", "/", headers("x-tenant", "sessions"), 200, ""},
+			{"nobody in particular again", "/", headers("x-tenant", "sessions", "x-client", "x"), 429, ""},
+			{"two limits: the first client", "/?api_key=k", headers("x-tenant", "both", "x-client", "a"), 200, ""},
+			{"its second", "/?api_key=k", headers("x-tenant", "both", "x-client", "a"), 200, ""},
+			{"its third, refused and charged to neither", "/?api_key=k", headers("x-tenant", "both", "x-client", "a"), 429, ""},
+			{"so the key has one left for another client", "/?api_key=k", headers("x-tenant", "both", "x-client", "b"), 200, ""},
+			{"and then none", "/?api_key=k", headers("x-tenant", "both", "x-client", "b"), 429, ""},
+			{"but the client has, with another key", "/?api_key=l", headers("x-tenant", "both", "x-client", "b"), 200, ""},
+		},
+	}
+	s.tell(t, 1)
+}
+
+func TestClasses(t *testing.T) {
+	t.Parallel()
+	s := story{
+		example: "classes.yaml",
+		tenants: []link.Tenant{
+			tenant("acme", by("", 9), by("", 1, "writes"), by("", 1, "search", "export")),
+		},
+		steps: []step{
+			{"a write", "POST /", nil, 200, ""},
+			{"a second one", "DELETE /", nil, 429, ""},
+			{"which is not counted against all", "/", nil, 200, ""},
+			{"a search", "/search?q=1", nil, 200, ""},
+			{"no search, by its method", "POST /search", nil, 429, ""},
+			{"an export, of the same limit", "/v1/export", nil, 429, ""},
+			{"no export, by its path", "/v1/exports", nil, 200, ""},
+			{"an export by what it accepts", "/", headers("accept", "text/html, text/csv"), 429, ""},
+			{"not one from inside", "/", headers("accept", "text/csv", "x-internal", "1"), 200, ""},
+			{"a search in disguise", "/x/../search", nil, 429, ""},
+		},
+	}
+	for i := range s.steps {
+		s.steps[i].header = append(s.steps[i].header, "x-tenant", "acme", "x-client", "alice")
+	}
+	s.tell(t, 2)
+}
+
+func TestOverrides(t *testing.T) {
+	t.Parallel()
+	at := func(host string, more ...string) []string { return append(more, "host", host) }
+	s := story{
+		example: "overrides.yaml",
+		tenants: []link.Tenant{
+			tenant("shop", by("", 13), by("user", 2, "writes")), tenant("acme", by("place", 1)),
+		},
+		steps: []step{
+			{"the filter's tenant and pool", "/", at("x.example", "x-tenant", "acme"), 200, ""},
+			{"by its route's name", "/", at("x.example", "x-tenant", "acme"), 429, ""},
+			{"another cluster is another pool, unknown, but the limits hold", "/batch", at("x.example", "x-tenant", "acme"), 200, ""},
+			{"by that route's name", "/batch", at("x.example", "x-tenant", "acme"), 429, ""},
+			{"the virtual host's tenant", "/", at("shop.example", "x-tenant", "acme"), 200, ""},
+			{"the route's cost, of 13 there are 12 left", "/search", at("shop.example"), 200, ""},
+			{"10 more are too many", "/search", at("shop.example", "x-cost", "1"), 429, ""},
+			{"the filter's class and identity", "POST /", at("shop.example", "x-user", "u"), 200, ""},
+			{"the route's: GET writes, the user is in the query", "/legacy?user=u", at("shop.example", "x-user", "v"), 200, ""},
+			{"all used up", "/legacy", at("shop.example"), 429, ""},
+			{"and yet another client has all", "/legacy?user=u", at("shop.example", "x-client", "c"), 429, ""},
+			{"of another user", "/legacy?user=w", at("shop.example", "x-client", "c"), 200, ""},
+			{"never limited", "/healthz", at("shop.example"), 200, ""},
+		},
+	}
+	s.tell(t, 2)
+}

@@ -1,0 +1,158 @@
+package main
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/envoy-filter/places"
+	"github.com/titrate/titrate/envoy-filter/settings"
+)
+
+// names are the places of this process. The engine of the process is told of
+// them; without one (Envoy only validates) nobody needs to be.
+var names = places.New(func(n limiter.Names) {
+	if p := theProcess.Load(); p != nil {
+		p.engine.Name(n)
+	}
+})
+
+// want tells C what the limits in force ask of requests.
+func want(w limiter.Wanted) { C.titrate_want(C.uint32_t(w.Identities), C.uint32_t(w.Classes)) }
+
+// titrateForget gives back the places of rules that are destroyed.
+//
+//export titrateForget
+func titrateForget(identities, classes C.uint32_t) {
+	defer refuseOnPanic("a configuration's end", func() {})
+	names.Give(uint32(identities), uint32(classes))
+}
+
+// identitiesOf views a question's identities where they are: C's view of bytes
+// is laid out as a string is, which the compiler checks by the array's size.
+func identitiesOf(q *C.struct_titrate_question) *limiter.Identities {
+	var _ [unsafe.Sizeof(limiter.Identities{})]byte = [unsafe.Sizeof(q.identities)]byte{}
+	return (*limiter.Identities)(unsafe.Pointer(&q.identities))
+}
+
+// compile copies the settings into C's memory, where every request reads them.
+func compile(f *settings.Filter) (*C.struct_titrate_rules, error) {
+	held, err := takePlaces(f)
+	if err != nil {
+		return nil, err
+	}
+	b := builder{C.titrate_rules_new()}
+	b.rules.identity_names, b.rules.class_names = C.uint32_t(held.IdentityBits), C.uint32_t(held.ClassBits)
+	b.sources(&b.rules.tenant, f.Tenant)
+	b.sources(&b.rules.client, f.Client)
+	b.sources(&b.rules.pool, f.Pool)
+	b.sources(&b.rules.cost, f.Cost)
+	for i, place := range held.Identities {
+		b.sources(&b.rules.identities[place], f.Identities[i].Sources)
+	}
+	for i, place := range held.Classes {
+		b.class(&b.rules.classes[place], f.Classes[i].Matches)
+	}
+	if f.Enabled != nil {
+		b.rules.enabled = C.TITRATE_OFF
+		if *f.Enabled {
+			b.rules.enabled = C.TITRATE_ON
+		}
+	}
+	return b.rules, nil
+}
+
+func takePlaces(f *settings.Filter) (places.Held, error) {
+	var identities, classes []string
+	for _, identity := range f.Identities {
+		identities = append(identities, identity.Name)
+	}
+	for _, class := range f.Classes {
+		classes = append(classes, class.Name)
+	}
+	return names.Take(identities, classes)
+}
+
+// builder writes into the memory of rules.
+type builder struct{ rules *C.struct_titrate_rules }
+
+// array allocates n elements of C's memory; a null pointer for none.
+func array[T any](b builder, n int) (first *T, all []T) {
+	if n == 0 {
+		return nil, nil
+	}
+	var element T
+	first = (*T)(C.titrate_rules_allocate(b.rules, C.size_t(n)*C.size_t(unsafe.Sizeof(element))))
+	return first, unsafe.Slice(first, n)
+}
+
+func (b builder) text(s string) C.abi_bytes {
+	first, all := array[byte](b, len(s)+1)
+	copy(all, s)
+	return C.abi_bytes{ptr: (*C.char)(unsafe.Pointer(first)), length: C.size_t(len(s))}
+}
+
+func (b builder) texts(to *C.struct_titrate_texts, from []string) {
+	first, all := array[C.abi_bytes](b, len(from))
+	for i, s := range from {
+		all[i] = b.text(s)
+	}
+	to.count, to.list = C.size_t(len(from)), first
+}
+
+// how C finds the sources of each kind.
+var kinds = [...]struct{ kind, attribute C.int }{
+	settings.Header:        {kind: C.TITRATE_HEADER},
+	settings.Literal:       {kind: C.TITRATE_LITERAL},
+	settings.Route:         {C.TITRATE_ATTRIBUTE, C.ABI_ATTRIBUTE_ROUTE_NAME},
+	settings.VirtualHost:   {C.TITRATE_ATTRIBUTE, C.ABI_ATTRIBUTE_VIRTUAL_HOST_NAME},
+	settings.Cluster:       {kind: C.TITRATE_CLUSTER},
+	settings.Cookie:        {kind: C.TITRATE_COOKIE},
+	settings.Query:         {kind: C.TITRATE_QUERY},
+	settings.Metadata:      {kind: C.TITRATE_METADATA},
+	settings.FilterState:   {kind: C.TITRATE_FILTER_STATE},
+	settings.Subject:       {C.TITRATE_ATTRIBUTE, C.ABI_ATTRIBUTE_PEER_SUBJECT},
+	settings.URISAN:        {C.TITRATE_ATTRIBUTE, C.ABI_ATTRIBUTE_PEER_URI_SAN},
+	settings.DNSSAN:        {C.TITRATE_ATTRIBUTE, C.ABI_ATTRIBUTE_PEER_DNS_SAN},
+	settings.Digest:        {C.TITRATE_ATTRIBUTE, C.ABI_ATTRIBUTE_PEER_SHA256},
+	settings.SourceAddress: {kind: C.TITRATE_ADDRESS},
+}
+
+func (b builder) sources(to *C.struct_titrate_sources, from []settings.Source) {
+	first, all := array[C.struct_titrate_source](b, len(from))
+	for i, s := range from {
+		k := kinds[s.Kind]
+		all[i] = C.struct_titrate_source{
+			kind: k.kind, attribute: k.attribute, text: b.text(s.Text), space: b.text(s.Namespace),
+			number: C.double(s.Number), envoys: C.bool(s.Address.Envoys), hops: C.int(s.Address.TrustedHops),
+			v4: C.int(s.Address.IPv4Prefix), v6: C.int(s.Address.IPv6Prefix),
+		}
+	}
+	to.count, to.list = C.size_t(len(from)), first
+}
+
+var comparisons = [...]C.int{
+	settings.Present: C.TITRATE_PRESENT, settings.Exact: C.TITRATE_EXACT, settings.Prefix: C.TITRATE_PREFIX,
+	settings.Suffix: C.TITRATE_SUFFIX, settings.Contains: C.TITRATE_CONTAINS,
+}
+
+func (b builder) class(to *C.struct_titrate_class, from []settings.Match) {
+	first, all := array[C.struct_titrate_match](b, len(from))
+	for i, m := range from {
+		b.texts(&all[i].methods, m.Methods)
+		b.texts(&all[i].paths, m.Paths)
+		b.texts(&all[i].prefixes, m.PathPrefixes)
+		header, headers := array[C.struct_titrate_header_match](b, len(m.Headers))
+		for j, h := range m.Headers {
+			headers[j] = C.struct_titrate_header_match{
+				name: b.text(h.Name), text: b.text(h.Text), how: comparisons[h.How], invert: C.bool(h.Invert),
+			}
+		}
+		all[i].headers, all[i].header = C.size_t(len(m.Headers)), header
+	}
+	to.count, to.list = C.size_t(len(from)), first
+}

@@ -1,0 +1,273 @@
+package settings
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+)
+
+// Kind tells where a value is taken from.
+type Kind uint8
+
+// The kinds of source.
+const (
+	Header        Kind = iota // the first value of the request header named Text
+	Literal                   // Text itself, or Number for a cost
+	Route                     // the name of the matched route
+	VirtualHost               // the name of the matched virtual host
+	Cluster                   // the name of the cluster that the route leads to
+	Cookie                    // the first cookie named Text
+	Query                     // the first query parameter named Text, decoded
+	Metadata                  // the string at Text in the dynamic metadata of Namespace
+	FilterState               // the filter state named Text
+	Subject                   // of the client's certificate
+	URISAN                    // its first one
+	DNSSAN                    // its first one
+	Digest                    // SHA-256 of the certificate, in hex
+	SourceAddress             // as Address says
+)
+
+// Source is one place to take a value from.
+type Source struct {
+	Kind Kind
+	// Text is a name (of a header in lower case), a key, or the literal; "" for
+	// the kinds that need none.
+	Text string
+	// Namespace of Metadata.
+	Namespace string
+	// Number is a literal cost in units, > 0; 0 otherwise.
+	Number float64
+	// Address of SourceAddress.
+	Address Address
+}
+
+// Address says which address a client has, and how much of it counts.
+type Address struct {
+	// Envoys takes the address that Envoy has determined, by use_remote_address,
+	// xff_num_trusted_hops or the PROXY protocol. Otherwise it is the one at the
+	// other end of the connection, which nobody can choose freely.
+	Envoys bool
+	// TrustedHops is the number of entries at the right end of X-Forwarded-For, as
+	// the filter sees it, that were written by trusted proxies; the leftmost of
+	// them is the client. 0: the header is not looked at.
+	TrustedHops int
+	// IPv4Prefix and IPv6Prefix are the leading bits that tell clients apart.
+	IPv4Prefix, IPv6Prefix int
+}
+
+// Defaults and bounds of sources.
+const (
+	DefaultIPv4Prefix = 32
+	// DefaultIPv6Prefix is what one subscriber commonly has: whoever may choose the
+	// other 64 bits freely is one client.
+	DefaultIPv6Prefix = 64
+	maxTrustedHops    = 32
+	maxName           = 256 // bytes of a cookie's, parameter's, … name
+)
+
+// reader reads the value of one kind of source.
+type reader func(field string, raw json.RawMessage, s *Source) error
+
+var kinds = map[string]reader{
+	"header":         readHeader,
+	"literal":        readLiteral,
+	"cookie":         nameOf(Cookie, "a cookie's name", token),
+	"query":          nameOf(Query, "a parameter's name", anyText),
+	"metadata":       readMetadata,
+	"filter_state":   nameOf(FilterState, "a filter state's name", anyText),
+	"mtls":           readCertificate,
+	"source_address": readAddress,
+	"route":          flag(Route),
+	"virtual_host":   flag(VirtualHost),
+	"cluster":        flag(Cluster),
+}
+
+// kindNames is the order in which errors name them.
+var kindNames = []string{"header", "cookie", "query", "metadata", "filter_state", "mtls", "source_address",
+	"route", "virtual_host", "cluster", "literal"}
+
+var costNames = []string{"header", "literal"}
+
+func sources(field string, raw []byte, cost bool) ([]Source, error) {
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		s, err := source(field, raw, cost)
+		return []Source{s}, err
+	}
+	if len(list) == 0 {
+		return nil, wrong(field, "is an empty list; name at least one source")
+	}
+	out := make([]Source, len(list))
+	for i, raw := range list {
+		var err error
+		if out[i], err = source(index(field, i), raw, cost); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func source(field string, raw []byte, cost bool) (s Source, err error) {
+	known := kindNames
+	if cost {
+		known = costNames
+	}
+	m, err := object(field, raw, known...)
+	if err != nil {
+		return s, err
+	}
+	if len(m) != 1 {
+		return s, wrong(field, "needs exactly one of %s; it has %d", strings.Join(known, ", "), len(m))
+	}
+	for kind, raw := range m {
+		if cost && kind == "literal" {
+			return literalCost(join(field, kind), raw)
+		}
+		err = kinds[kind](join(field, kind), raw, &s)
+	}
+	return s, err
+}
+
+// scalar reads a value that stands alone.
+func scalar[T any](field string, raw json.RawMessage, want string, v *T) error {
+	return value(map[string]json.RawMessage{field: raw}, "", field, want, v)
+}
+
+func readHeader(field string, raw json.RawMessage, s *Source) error {
+	if err := scalar(field, raw, "a header's name", &s.Text); err != nil {
+		return err
+	}
+	if !headerName(s.Text) {
+		return wrong(field, "is %q, which is not a header's name", s.Text)
+	}
+	s.Kind, s.Text = Header, strings.ToLower(s.Text)
+	return nil
+}
+
+func readLiteral(field string, raw json.RawMessage, s *Source) error {
+	s.Kind = Literal
+	if err := scalar(field, raw, "a string", &s.Text); err != nil {
+		return err
+	}
+	if s.Text == "" {
+		return wrong(field, "is empty")
+	}
+	return nil
+}
+
+func literalCost(field string, raw json.RawMessage) (Source, error) {
+	s := Source{Kind: Literal}
+	if err := scalar(field, raw, "a number of cost units", &s.Number); err != nil {
+		return s, err
+	}
+	if !(s.Number > 0) || math.IsInf(s.Number, 0) {
+		return s, wrong(field, "is %v, a number above 0 is needed", s.Number)
+	}
+	return s, nil
+}
+
+// flag reads a kind that needs no more than to be there.
+func flag(kind Kind) reader {
+	return func(field string, raw json.RawMessage, s *Source) error {
+		on := false
+		if err := scalar(field, raw, "true", &on); err != nil {
+			return err
+		}
+		if !on {
+			return wrong(field, "must be true, or be left out")
+		}
+		s.Kind = kind
+		return nil
+	}
+}
+
+func nameOf(kind Kind, what string, valid func(string) bool) reader {
+	return func(field string, raw json.RawMessage, s *Source) error {
+		s.Kind = kind
+		return readName(field, raw, what, valid, &s.Text)
+	}
+}
+
+func readName(field string, raw json.RawMessage, what string, valid func(string) bool, name *string) error {
+	if err := scalar(field, raw, what, name); err != nil {
+		return err
+	}
+	if *name == "" || len(*name) > maxName || !valid(*name) {
+		return wrong(field, "is %s, which is not %s of at most %d bytes", brief([]byte(*name)), what, maxName)
+	}
+	return nil
+}
+
+func anyText(string) bool { return true }
+
+func readMetadata(field string, raw json.RawMessage, s *Source) error {
+	m, err := object(field, raw, "namespace", "key")
+	if err != nil {
+		return err
+	}
+	s.Kind = Metadata
+	for name, to := range map[string]*string{"namespace": &s.Namespace, "key": &s.Text} {
+		if _, ok := m[name]; !ok {
+			return wrong(join(field, name), "is missing")
+		}
+		if err := readName(join(field, name), m[name], "a name", anyText, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var certificate = map[string]Kind{"subject": Subject, "uri_san": URISAN, "dns_san": DNSSAN, "sha256": Digest}
+
+func readCertificate(field string, raw json.RawMessage, s *Source) (err error) {
+	m := map[string]json.RawMessage{field: raw}
+	return choice(m, field, "subject, uri_san, dns_san or sha256", certificate, &s.Kind)
+}
+
+func readAddress(field string, raw json.RawMessage, s *Source) error {
+	m, err := object(field, raw, "from", "trusted_hops", "ipv4_prefix", "ipv6_prefix")
+	if err != nil {
+		return err
+	}
+	s.Kind = SourceAddress
+	a := &s.Address
+	a.IPv4Prefix, a.IPv6Prefix = DefaultIPv4Prefix, DefaultIPv6Prefix
+	from := map[string]bool{"PEER": false, "ENVOY": true}
+	if raw, ok := m["from"]; ok {
+		at := join(field, "from")
+		if err := choice(map[string]json.RawMessage{at: raw}, at, "PEER or ENVOY", from, &a.Envoys); err != nil {
+			return err
+		}
+	}
+	for _, n := range []struct {
+		name        string
+		least, most int
+		to          *int
+	}{{"trusted_hops", 0, maxTrustedHops, &a.TrustedHops}, {"ipv4_prefix", 1, 32, &a.IPv4Prefix}, {"ipv6_prefix", 1, 128, &a.IPv6Prefix}} {
+		if raw, ok := m[n.name]; ok {
+			at := join(field, n.name)
+			if err := whole(map[string]json.RawMessage{at: raw}, at, n.least, n.most, n.to); err != nil {
+				return err
+			}
+		}
+	}
+	if a.Envoys && a.TrustedHops > 0 {
+		return wrong(join(field, "trusted_hops"), "needs from: PEER; with ENVOY the connection manager's xff_num_trusted_hops counts")
+	}
+	return nil
+}
+
+// headerName accepts the tokens of RFC 9110 and pseudo-headers such as
+// ":authority".
+func headerName(s string) bool { return len(s) <= maxName && token(strings.TrimPrefix(s, ":")) }
+
+// token accepts the tokens of RFC 9110, which methods and cookies' names are too.
+func token(s string) bool {
+	for _, c := range []byte(s) {
+		alphanumeric := c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9'
+		if !alphanumeric && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,0 +1,232 @@
+#define _GNU_SOURCE // memmem
+#include "text.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool equal(abi_bytes a, abi_bytes b) {
+  return a.length == b.length && (a.length == 0 || memcmp(a.ptr, b.ptr, a.length) == 0);
+}
+
+// Cuts text at the first byte that is c; *rest is what follows it. Without one
+// all of it is returned, and the rest is empty with a NULL pointer.
+static abi_bytes cut(abi_bytes text, char c, abi_bytes* rest) {
+  const char* at = text.length > 0 ? memchr(text.ptr, c, text.length) : NULL;
+  if (at == NULL) {
+    *rest = (abi_bytes){NULL, 0};
+    return text;
+  }
+  size_t length = (size_t)(at - text.ptr);
+  *rest = (abi_bytes){at + 1, text.length - length - 1};
+  return (abi_bytes){text.ptr, length};
+}
+
+static abi_bytes trim(abi_bytes t) {
+  while (t.length > 0 && (t.ptr[0] == ' ' || t.ptr[0] == '\t')) t.ptr++, t.length--;
+  while (t.length > 0 && (t.ptr[t.length - 1] == ' ' || t.ptr[t.length - 1] == '\t')) t.length--;
+  return t;
+}
+
+bool titrate_cookie(abi_bytes header, abi_bytes name, abi_bytes* value) {
+  while (header.ptr != NULL) {
+    abi_bytes after, pair = cut(header, ';', &header);
+    if (!equal(trim(cut(pair, '=', &after)), name) || after.ptr == NULL) continue;
+    after = trim(after);
+    if (after.length >= 2 && after.ptr[0] == '"' && after.ptr[after.length - 1] == '"')
+      after.ptr++, after.length -= 2;
+    *value = after;
+    return true;
+  }
+  return false;
+}
+
+// --- digests ---
+
+// FNV-1a: who wants another client's digest could as well send its value.
+struct digest {
+  uint64_t hash;
+};
+
+enum { DIGEST_LENGTH = 5 + 16 };
+
+static void digest_add(struct digest* d, unsigned char c) {
+  d->hash = (d->hash ^ c) * 0x100000001b3u;
+}
+
+static abi_bytes digest_text(const struct digest* d, char* room) {
+  static const char hex[] = "0123456789abcdef";
+  memcpy(room, "long:", 5);
+  uint64_t h = d->hash;
+  h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
+  h ^= h >> 32;
+  for (int i = 0; i < 16; i++) room[5 + i] = hex[h >> (60 - 4 * i) & 15];
+  return (abi_bytes){room, DIGEST_LENGTH};
+}
+
+static const struct digest DIGEST = {0xcbf29ce484222325u};
+
+abi_bytes titrate_bounded(abi_bytes value, char* room) {
+  if (value.length <= TITRATE_LONGEST) return value;
+  struct digest d = DIGEST;
+  for (size_t i = 0; i < value.length; i++) digest_add(&d, (unsigned char)value.ptr[i]);
+  return digest_text(&d, room);
+}
+
+// --- the query ---
+
+static int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  c |= 0x20;
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+// Takes the next decoded byte off text, which must not be empty.
+static char decode(abi_bytes* text) {
+  const char* p = text->ptr;
+  size_t taken = 1;
+  char c = p[0] == '+' ? ' ' : p[0];
+  if (p[0] == '%' && text->length >= 3) {
+    int high = hex_digit(p[1]), low = hex_digit(p[2]);
+    if (high >= 0 && low >= 0) c = (char)(high << 4 | low), taken = 3;
+  }
+  text->ptr += taken;
+  text->length -= taken;
+  return c;
+}
+
+static bool decodes_to(abi_bytes text, abi_bytes want) {
+  size_t i = 0;
+  for (; text.length > 0; i++)
+    if (i == want.length || decode(&text) != want.ptr[i]) return false;
+  return i == want.length;
+}
+
+static abi_bytes decoded(abi_bytes text, char* room) {
+  if (text.length == 0 ||
+      (memchr(text.ptr, '%', text.length) == NULL && memchr(text.ptr, '+', text.length) == NULL))
+    return titrate_bounded(text, room);
+  struct digest d = DIGEST;
+  size_t n = 0;
+  for (; text.length > 0; n++) {
+    char c = decode(&text);
+    digest_add(&d, (unsigned char)c);
+    if (n < TITRATE_LONGEST) room[n] = c;
+  }
+  return n <= TITRATE_LONGEST ? (abi_bytes){room, n} : digest_text(&d, room);
+}
+
+bool titrate_query(abi_bytes path, abi_bytes name, char* room, abi_bytes* value) {
+  abi_bytes query, fragment;
+  cut(cut(path, '#', &fragment), '?', &query);
+  while (query.ptr != NULL) {
+    abi_bytes after, pair = cut(query, '&', &query);
+    if (!decodes_to(cut(pair, '=', &after), name)) continue;
+    *value = decoded(after, room);
+    return true;
+  }
+  return false;
+}
+
+// --- addresses ---
+
+// The address alone: without brackets, port and zone.
+static abi_bytes bare(abi_bytes t) {
+  abi_bytes rest, host;
+  t = trim(t);
+  if (t.length > 0 && t.ptr[0] == '[') {
+    host = cut((abi_bytes){t.ptr + 1, t.length - 1}, ']', &rest);
+  } else {
+    abi_bytes more;
+    host = cut(t, ':', &rest);
+    cut(rest, ':', &more);
+    if (more.ptr != NULL) host = t; // two colons: IPv6 without a port
+  }
+  return cut(host, '%', &rest);
+}
+
+static void mask(unsigned char* bytes, int size, int bits) {
+  for (int i = 0; i < size; i++, bits -= 8)
+    if (bits < 8) bytes[i] &= bits <= 0 ? 0 : (unsigned char)(0xff << (8 - bits));
+}
+
+static bool write_address(int family, unsigned char* bytes, int all, int prefix, char* room,
+                          abi_bytes* value) {
+  mask(bytes, all / 8, prefix);
+  if (inet_ntop(family, bytes, room, INET6_ADDRSTRLEN) == NULL) return false;
+  size_t n = strlen(room);
+  if (prefix < all) n += (size_t)snprintf(room + n, 8, "/%d", prefix);
+  *value = (abi_bytes){room, n};
+  return true;
+}
+
+bool titrate_address(abi_bytes text, int v4, int v6, char* room, abi_bytes* value) {
+  static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
+  char host[INET6_ADDRSTRLEN + 1];
+  unsigned char bytes[16];
+  abi_bytes t = bare(text);
+  if (t.length == 0 || t.length >= sizeof host || memchr(t.ptr, 0, t.length) != NULL) return false;
+  memcpy(host, t.ptr, t.length);
+  host[t.length] = 0;
+  if (inet_pton(AF_INET, host, bytes) == 1)
+    return write_address(AF_INET, bytes, 32, v4, room, value);
+  if (inet_pton(AF_INET6, host, bytes) != 1) return false;
+  if (memcmp(bytes, mapped, sizeof mapped) == 0)
+    return write_address(AF_INET, bytes + 12, 32, v4, room, value);
+  return write_address(AF_INET6, bytes, 128, v6, room, value);
+}
+
+bool titrate_forwarded(abi_bytes header, int* hops, abi_bytes* entry) {
+  size_t end = header.length;
+  for (size_t i = header.length + 1; i-- > 0;) {
+    if (i > 0 && header.ptr[i - 1] != ',') continue;
+    *entry = trim((abi_bytes){header.ptr + i, end - i});
+    if (entry->length > 0 && --*hops == 0) return true;
+    if (i > 0) end = i - 1;
+  }
+  return false;
+}
+
+// --- numbers and matches ---
+
+bool titrate_cost(abi_bytes text, double* cost) {
+  double value = 0, place = 1;
+  bool point = false, digit = false;
+  if (text.length > 24) return false;
+  for (size_t i = 0; i < text.length; i++) {
+    char c = text.ptr[i];
+    if (c == '.' && !point) {
+      point = true;
+    } else if (c >= '0' && c <= '9') {
+      digit = true;
+      if (point)
+        value += (c - '0') * (place /= 10);
+      else
+        value = value * 10 + (c - '0');
+    } else {
+      return false;
+    }
+  }
+  *cost = value;
+  return digit && value > 0;
+}
+
+bool titrate_compare(int how, abi_bytes text, abi_bytes want) {
+  switch (how) {
+  case TITRATE_PRESENT:
+    return true;
+  case TITRATE_EXACT:
+    return equal(text, want);
+  case TITRATE_CONTAINS:
+    return want.length == 0 ||
+           (text.length > 0 && memmem(text.ptr, text.length, want.ptr, want.length) != NULL);
+  }
+  if (text.length < want.length) return false;
+  size_t from = how == TITRATE_SUFFIX ? text.length - want.length : 0;
+  return equal((abi_bytes){text.ptr + from, want.length}, want);
+}
+
+abi_bytes titrate_path_only(abi_bytes path) {
+  abi_bytes rest;
+  return cut(cut(path, '#', &rest), '?', &rest);
+}
