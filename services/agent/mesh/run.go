@@ -152,6 +152,9 @@ func (m *Mesh) note(now time.Duration, p *gossipv1.Packet) bool {
 	}
 	from.heard = now
 	if p.GetSeq() > from.lastSeq {
+		if from.lastSeq > 0 {
+			from.delays.Missed(p.GetSeq()-from.lastSeq-1, m.pace.Period)
+		}
 		from.lastSeq, from.lastAt, from.left = p.GetSeq(), now, p.GetLeaving()
 	}
 	if a := p.GetAck(); a.GetIncarnation() == m.o.Incarnation {

@@ -28,6 +28,7 @@ type agent struct {
 	tally  *tally.Tally // nil: there is no agent
 	orders *orders.Orders
 	pace   pace.Pace
+	spoken uint64 // packets sent
 	peers  []peer // by place
 
 	reports   *reports.Reports
@@ -42,6 +43,7 @@ type peer struct {
 	delay  pace.Delay
 	oneWay time.Duration // of the last packet heard
 	heard  time.Duration // 0: never
+	seq    uint64        // of the last packet heard
 	unread *packet       // the latest, heard then
 }
 
@@ -49,6 +51,7 @@ type peer struct {
 type packet struct {
 	from     int32
 	life     uint32 // of the sender
+	seq      uint64
 	sent     time.Duration
 	promise  time.Duration
 	claims   bool
@@ -157,7 +160,8 @@ func (w *World) send(a *agent, all bool) {
 	if !ok {
 		return
 	}
-	p.promise = promise
+	a.spoken++
+	p.seq, p.promise = a.spoken, promise
 	for i := range w.agents {
 		to := &w.agents[i]
 		if to == a || to.tally == nil || !all && !w.net.believes(a, to, w.now) {
@@ -181,6 +185,10 @@ func (w *World) hear(a *agent, p *packet) {
 	if p.claims {
 		a.pace.Claims(now)
 	}
+	if from.seq > 0 && p.seq > from.seq {
+		from.delay.Missed(p.seq-from.seq-1, a.pace.Period)
+	}
+	from.seq = max(from.seq, p.seq)
 	if u := from.unread; u != nil && u.life != p.life {
 		w.read(a, from)
 	}

@@ -2,13 +2,18 @@ package pace
 
 import "time"
 
-// Delay estimates the one-way delay to one peer: half a round trip, as a peak with
-// slow decay. The zero value knows nothing.
+// Delay estimates the one-way delay to one peer: half a round trip, and what was
+// lost on the way, each as a peak with slow decay. The zero value knows nothing.
 type Delay struct {
 	sent  [64]stamp // by sequence
 	delay time.Duration
 	known bool
+	lost  time.Duration
 }
+
+// maxMissed bounds what lost packets add, in periods: after so many in a row a
+// peer counts as silent, and its claims are taken to go on.
+const maxMissed = 5
 
 type stamp struct {
 	seq uint64
@@ -39,5 +44,16 @@ func (d *Delay) Sample(sample time.Duration) {
 	d.delay -= (d.delay - sample) / 16
 }
 
+// Missed takes in that a packet was heard and so many before it were not. What they
+// would have told is known so many periods later. (Taken for the way there too: of
+// that the peer knows.) A packet overtaken by a later one counts as lost.
+func (d *Delay) Missed(packets uint64, period time.Duration) {
+	late := time.Duration(min(packets, maxMissed)) * period
+	d.lost = max(late, d.lost-d.lost/16)
+	if d.lost < period/2 {
+		d.lost = 0
+	}
+}
+
 // Value is the delay in force, 0 while nothing is known.
-func (d *Delay) Value() time.Duration { return d.delay }
+func (d *Delay) Value() time.Duration { return d.delay + d.lost }

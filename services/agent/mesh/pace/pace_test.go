@@ -60,3 +60,24 @@ func TestPace(t *testing.T) {
 		t.Error("poked half a period after the last: waits for the tick")
 	}
 }
+
+// Lost packets make the delay longer, for a while; never by more than a silence.
+func TestDelayOfLostPackets(t *testing.T) {
+	const ms = time.Millisecond
+	var d Delay
+	d.Sample(20 * ms)
+	d.Missed(2, 50*ms)
+	if d.Value() != 120*ms {
+		t.Errorf("two lost: %v, want 120ms", d.Value())
+	}
+	d.Missed(1000, 50*ms)
+	if d.Value() != 270*ms {
+		t.Errorf("a thousand lost: %v, want 270ms", d.Value())
+	}
+	for range 60 {
+		d.Missed(0, 50*ms)
+	}
+	if d.Value() != 20*ms {
+		t.Errorf("all heard since: %v, want 20ms", d.Value())
+	}
+}
