@@ -36,6 +36,11 @@ const (
 	Alone                      // longer than T2: the others now leave the whole static part to this replica
 )
 
+var isolationNames = [...]string{"connected", "frozen", "split", "alone"}
+
+// String is the state's lower-case name.
+func (i Isolation) String() string { return name(isolationNames[:], int(i)) }
+
 // Sums is what the other live replicas claim. A Sums replaces the one before: a
 // key that it leaves out is claimed by nobody else.
 type Sums struct {

@@ -109,6 +109,8 @@ type Outcome struct {
 type Event struct {
 	Ticket  uint64 // as given to Enqueue
 	Outcome Outcome
+	// Whose request it was: the tenant that it counts for, its client, its pool.
+	Tenant, Client, Pool string
 }
 
 // Handle names a held request until its event; the zero Handle names none. It

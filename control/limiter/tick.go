@@ -101,7 +101,7 @@ func (e *Engine) expire(f *flow, now int64, out []Event) []Event {
 			continue
 		}
 		why := f.timedOut(en)
-		ev := Event{en.ticket, Outcome{Verdict: Reject, Reason: QueueTimeout, RetryAfter: why, Waited: time.Duration(now - en.since)}}
+		ev := f.event(en, Outcome{Verdict: Reject, Reason: QueueTimeout, RetryAfter: why, Waited: time.Duration(now - en.since)})
 		f.counts.rejected[QueueTimeout].Add(1)
 		e.withdraw(f, int32(i), now)
 		out = append(out, ev)
@@ -202,7 +202,7 @@ func (e *Engine) settle(f *flow, si, i int32, rt *route, ref refusal, now int64,
 func (e *Engine) finish(f *flow, i int32, now int64, o Outcome, out []Event) []Event {
 	en := &f.q.entries[i]
 	o.Waited = time.Duration(now - en.since)
-	ev := Event{en.ticket, o}
+	ev := f.event(en, o)
 	f.waiters.Load()[f.q.subs[en.sub].key%waiterBits].Add(-1)
 	f.q.remove(i)
 	e.heldNow.Add(-1)
@@ -264,6 +264,11 @@ func (f *flow) pay(cost int64) bool {
 	return true
 }
 
+// event is what becomes of a request that is still in the queue.
+func (f *flow) event(en *entry, o Outcome) Event {
+	return Event{en.ticket, o, f.tenant, f.q.subs[en.sub].client, f.pool}
+}
+
 // admitted counts a released request and returns its event.
 func (f *flow) admitted(en *entry, now int64) Event {
 	f.sum.served += en.cost
@@ -281,7 +286,7 @@ func (f *flow) admitted(en *entry, now int64) Event {
 		f.counts.shadowed.Add(1)
 		f.counts.shadowedCost.Add(en.cost)
 	}
-	return Event{en.ticket, o}
+	return f.event(en, o)
 }
 
 // Drain ends all waiting, for shutdown: what waits is admitted when the boot
@@ -309,7 +314,7 @@ func (e *Engine) drainFlow(f *flow, now int64, out []Event) []Event {
 		if !en.used {
 			continue
 		}
-		ev := Event{en.ticket, Outcome{Verdict: Reject, Reason: QueueTimeout, Waited: time.Duration(now - en.since)}}
+		ev := f.event(en, Outcome{Verdict: Reject, Reason: QueueTimeout, Waited: time.Duration(now - en.since)})
 		if e.boot == BootOpen {
 			ev = f.admitted(en, now)
 		} else {

@@ -1,0 +1,180 @@
+package limiter
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// Explanation is all that bears on one request now, for people who ask why.
+type Explanation struct {
+	Revision int64   // of the configuration, 0: none yet
+	Tenant   string  // that it counts for; "" if none
+	Outcome  Outcome // what Decide would answer now
+	Limits   []LimitState
+	Flow     FlowState // its Pool is "" when the pool is not known
+}
+
+// LimitState is what one limit has for one client at this replica.
+type LimitState struct {
+	Name    string
+	Client  string // by which the limit knows it; "" of a limit per tenant
+	Mode    Mode
+	Queued  bool          // beyond the limit a request waits
+	Strict  bool          // see Limit
+	Rate    float64       // cost units/s, of all replicas together
+	Burst   float64       // cost units
+	Free    float64       // cost that may pass now here; debt is below 0
+	Passes  bool          // the request asked about would pass now
+	Wait    time.Duration // until it would; 0 when it passes, or never will
+	Claimed *Claimed      // what is known of the others; nil when the key is not contended
+}
+
+// Claimed is what replicas claim of one key or flow, cost units/s.
+type Claimed struct {
+	Others      float64 // by the others together
+	Active      float64 // weight of those of them that want more than they have
+	Unsaturated float64 // claimed by those of them that do not
+	Fair        float64 // part of the whole that is fair for this replica, in (0,1]
+}
+
+// FlowState is a tenant's share of a pool at this replica. Rates in cost units/s.
+type FlowState struct {
+	Tenant, Pool string
+	Mode         Mode
+	Law          Law
+	Share        float64 // granted in total, over all replicas
+	Rate         float64 // in force here
+	Demand       float64 // measured here
+	Credit       float64 // cost that may pass at once
+	Waiting      int     // requests that wait for the share
+	Held         int     // requests that wait for a limit
+	Admitted     uint64  // requests, since the start
+	Rejected     uint64
+	Lost         bool    // the share has expired: OnLoss is in force
+	Flight       *Flight // of an adaptive pool
+	Claimed      Claimed
+}
+
+// Standing is what this replica knows of itself among the others.
+type Standing struct {
+	Replicas    int
+	Weight      float64 // of this one
+	TotalWeight float64
+	Absent      float64 // weight of members cut off for long
+	Lag         time.Duration
+	Isolation   Isolation
+	Revision    int64
+	Shares      SharesStats
+}
+
+// Explain says what Decide would make of a request now, and of what. It charges,
+// counts and claims nothing, and makes no key. Unlike Decide it takes locks and
+// allocates: for people, not for traffic. O(limits of the tenant).
+func (e *Engine) Explain(now int64, r *Request) Explanation {
+	x := Explanation{}
+	if s := e.snap.Load(); s != nil {
+		x.Revision = s.revision
+	}
+	rt, ok := e.peekRoute(r)
+	if !ok {
+		x.Outcome = e.unrouted(r)
+		return x
+	}
+	x.Tenant = rt.tenant.name
+	x.Outcome, _ = e.Peek(now, r)
+	who := r.subject()
+	for _, l := range rt.limits {
+		if l.classes&who.classes != 0 {
+			x.Limits = append(x.Limits, e.limitState(l, who.under(l), now, r.cost()))
+		}
+	}
+	if rt.flow != nil {
+		x.Flow = rt.flow.state()
+	}
+	return x
+}
+
+func (e *Engine) limitState(l *limit, client string, now, cost int64) LimitState {
+	told := l.numbers(client)
+	n := e.member.Load().local(told)
+	spent, wait := e.spent(l, client, n, now, cost)
+	state := LimitState{
+		Name: l.name, Mode: l.mode, Queued: l.queued, Strict: l.strict,
+		Rate: told.rate, Burst: told.burst, Free: n.burst - spent, Passes: wait == 0, Wait: retryAfter(wait),
+	}
+	if !l.perTenant {
+		state.Client = client
+	}
+	hash, c := e.placed(l, client, false)
+	if c.b == nil {
+		return state
+	}
+	if full := c.full(); full != 0 {
+		state.Claimed = e.states.at(full - 1).claimed(hash)
+	}
+	return state
+}
+
+// claimed is what is known of a contended key; nil when the state is another's.
+func (s *state) claimed(hash uint64) *Claimed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hash != hash {
+		return nil
+	}
+	c := &Claimed{Others: s.sums.Claims, Active: s.sums.Active, Unsaturated: s.sums.Unsaturated, Fair: 1}
+	if s.live {
+		c.Fair, _ = s.ledger.Shares()
+	}
+	return c
+}
+
+// Flows returns the flows that have been used, those that admitted the most first,
+// at most n. It locks one flow at a time.
+func (e *Engine) Flows(n int) []FlowState {
+	all := slices.Clone(*e.byID.Load())
+	slices.SortFunc(all, func(a, b *flow) int {
+		return cmp.Or(cmp.Compare(b.admits.Load(), a.admits.Load()), cmp.Compare(a.id, b.id))
+	})
+	out := make([]FlowState, min(len(all), max(n, 0)))
+	for i := range out {
+		out[i] = all[i].state()
+	}
+	return out
+}
+
+// state is what the flow has, as of its last advance.
+func (f *flow) state() FlowState {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := FlowState{
+		Tenant: f.tenant, Pool: f.pool, Mode: f.mode, Law: f.queueing.Law, Share: f.vmax,
+		Rate: f.ctl.Rate(), Demand: f.ctl.Want(), Credit: units(f.credit.Load()),
+		Waiting: int(f.eligible.Load()), Held: int(f.held.Load()), Admitted: f.admits.Load(),
+		Lost: f.expired || f.open.Load(), Flight: f.flight.Load(),
+		Claimed: Claimed{Others: f.sums.Claims, Active: f.sums.Active, Unsaturated: f.sums.Unsaturated, Fair: 1},
+	}
+	for i := range f.counts.rejected {
+		out.Rejected += f.counts.rejected[i].Load()
+	}
+	if fair := f.ctl.Fair(); fair > 0 && f.vmax > 0 { // it has been stepped
+		out.Claimed.Fair = math.Min(fair/f.vmax, 1)
+	}
+	return out
+}
+
+// Standing returns what is known of the membership and of the leases.
+func (e *Engine) Standing() Standing {
+	m, sh := e.member.Load(), e.shares.Load()
+	s := Standing{
+		Replicas: int(m.replicas), Weight: m.weight, TotalWeight: m.total, Absent: m.absent,
+		Lag: time.Duration(m.lag * 1e9), Isolation: m.isolation,
+		Shares: SharesStats{sh.known, sh.epoch, sh.stale},
+	}
+	if snap := e.snap.Load(); snap != nil {
+		s.Revision = snap.revision
+	}
+	return s
+}
