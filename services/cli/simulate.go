@@ -17,6 +17,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/titrate/titrate/services/simulate"
+	"github.com/titrate/titrate/services/simulate/plot"
 	"github.com/titrate/titrate/services/simulate/read"
 	"github.com/titrate/titrate/services/simulate/scenario"
 )
@@ -57,7 +58,7 @@ Exit status: 0 played, 1 failed or interrupted, 2 wrong usage or a mistake in th
 scenario, shown with file, line and field.`
 
 const simulateExample = `  titrate simulate -f lab/examples/simulate-1-one-client.yaml
-  titrate simulate -f scenario.yaml --baseline static,central
+  titrate simulate -f scenario.yaml --baseline static,central --plot out.svg
   titrate simulate -f scenario.yaml --seed 7 --duration 5m -o json | jq '.systems[0].keys'`
 
 // simulation is what the flags of simulate say.
@@ -87,7 +88,9 @@ func newSimulate() *cobra.Command {
 	f.StringSliceVar(&o.baselines, "baseline", nil, "play these beside Titrate: "+strings.Join(simulate.Baselines(), ", ")+" or all")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of all randomness (default: the scenario's)")
 	f.DurationVar(&o.duration, "duration", 0, "play so long; later events are left out (default: the scenario's)")
+	f.StringVar(&o.plot, "plot", "", "draw rates over time into this file, .svg or .png")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+	_ = cmd.MarkFlagFilename("plot", "svg", "png")
 	_ = cmd.MarkFlagRequired("file")
 	return cmd
 }
@@ -112,6 +115,11 @@ func (o *simulation) run(cmd *cobra.Command) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", o.file, err)
 	}
+	if o.plot != "" {
+		if err := plot.Write(o.plot, result); err != nil {
+			return fmt.Errorf("--plot: %w", err)
+		}
+	}
 	return o.write(cmd.OutOrStdout(), result)
 }
 
@@ -130,6 +138,15 @@ func (o *simulation) check() error {
 			return fmt.Errorf("--baseline %s: given twice", name)
 		}
 		seen[name] = true
+	}
+	if o.plot == "" {
+		return nil
+	}
+	if _, err := plot.Format(o.plot); err != nil {
+		return fmt.Errorf("--plot: %w", err)
+	}
+	if dir, err := os.Stat(filepath.Dir(o.plot)); err != nil || !dir.IsDir() {
+		return fmt.Errorf("--plot %s: no such directory", o.plot)
 	}
 	return nil
 }

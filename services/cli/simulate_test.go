@@ -60,7 +60,11 @@ func TestSimulateFromStdin(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(out), &short); err != nil || short.Seed != 9 || short.DurationSeconds != 12 || len(short.Events) != 1 {
 		t.Errorf("%+v (%v), want seed 9, 12 s and one event left", short, err)
 	}
-	_, out, _ = runSimulate(t, t.Context(), helpScenario(t), "-f", "-")
+	drawing := filepath.Join(t.TempDir(), "out.svg")
+	_, out, _ = runSimulate(t, t.Context(), helpScenario(t), "-f", "-", "--plot", drawing)
+	if drawn, err := os.ReadFile(drawing); err != nil || !bytes.Contains(drawn, []byte("titrate: pool api")) {
+		t.Errorf("the drawing has %d bytes: %v", len(drawn), err)
+	}
 	for _, want := range []string{"30 s on 3 gateways", "acme", "bolt/each", "20 clients", "heal", "WORST EXCESS"} {
 		if !strings.Contains(out, want) || strings.Contains(out, "\x1b") {
 			t.Errorf("no plain %q in\n%s", want, out)
@@ -87,6 +91,8 @@ func TestSimulateRefusesWithPlaceAndStatus2(t *testing.T) {
 		{"", "-f -", "<stdin>:1: duration: the file is empty"},
 		{"", "-f nowhere.yaml", "nowhere.yaml"},
 		{"", "", `"file" not set`},
+		{"", "-f - --plot out.jpg", "--plot: out.jpg: cannot draw .jpg: want .svg or .png"},
+		{"", "-f - --plot no/where/out.svg", "--plot no/where/out.svg: no such directory"},
 		{"", "-f - --baseline magic", "--baseline magic: want "},
 		{helpScenario(t), "-f - --duration 1ms", "duration: want 1s to 24h0m0s, found 1ms"},
 	} {
@@ -109,7 +115,7 @@ func TestSimulateInterrupted(t *testing.T) {
 func TestSimulateTrace(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "scenario.yaml")
-	scenario := "duration: 5s\nreplicas: 2\ntenants: [{name: a, limits: [{name: each, rate: 1/s}]}]\nclients: [{name: x, demand: {trace: r.csv}, route: {pinned: gw-1}}]\n"
+	scenario := "duration: 5s\nreplicas: 1\ntenants: [{name: a, limits: [{name: each, rate: 1/s}]}]\nclients: [{name: x, demand: {trace: r.csv}}]\n"
 	for path, text := range map[string]string{file: scenario, filepath.Join(dir, "r.csv"): "t,client,cost\n1,alice,1\n1.1,alice,1\n1.2,bob,1\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

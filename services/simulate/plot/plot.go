@@ -1,0 +1,110 @@
+// Package plot draws a result over time, as SVG or PNG.
+//
+// # Model
+//
+// A drawing is a grid. Each system has a column, Titrate the first, so that
+// baselines stand beside it; each row is one question, with the same axes in all
+// columns:
+//
+//	pool P            admitted, against capacity and what is wanted
+//	tenants of P      served (full) against fair share (dashed)
+//	limit T/L         admitted, against the rate and what one central bucket admits
+//	gateways          admitted by each
+//
+// Events are vertical lines through all rows. A row shows the largest few of its
+// lines if there are many, and says so.
+//
+// The result must have series (simulate.Options.Series). The drawing library is
+// gonum.org/v1/plot; the same result gives the same drawing.
+package plot
+
+import (
+	"fmt"
+	"image/color"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/titrate/titrate/services/simulate/measure"
+)
+
+// The size of one panel, and what is around them.
+const (
+	panelWidth  = 17 * vg.Centimeter
+	panelHeight = 6 * vg.Centimeter
+	margin      = 3 * vg.Millimeter
+)
+
+// mostPanels bounds a drawing: rows of a scenario with a thousand limits help
+// nobody.
+const mostPanels = 12
+
+// Format is the format that a file's name asks for, svg or png.
+func Format(path string) (string, error) {
+	switch ext := strings.ToLower(filepath.Ext(path)); ext {
+	case ".svg", ".png":
+		return ext[1:], nil
+	case "":
+		return "", fmt.Errorf("%s has no extension: want .svg or .png", path)
+	default:
+		return "", fmt.Errorf("%s: cannot draw %s: want .svg or .png", path, ext)
+	}
+}
+
+// Write draws a result into a file, of which others see nothing or all: it is
+// written beside and renamed.
+func Write(path string, r *measure.Result) (err error) {
+	format, err := Format(path)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	err = Draw(f, r, format)
+	if mode := f.Chmod(0o644); err == nil {
+		err = mode
+	}
+	if end := f.Close(); err == nil {
+		err = end
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// Draw draws a result in a format, svg or png.
+func Draw(w io.Writer, r *measure.Result, format string) error {
+	grid, err := panels(r)
+	if err != nil {
+		return err
+	}
+	rows, columns := len(grid), len(grid[0])
+	canvas, err := draw.NewFormattedCanvas(vg.Length(columns)*panelWidth, vg.Length(rows)*panelHeight, format)
+	if err != nil {
+		return err
+	}
+	whole := draw.New(canvas)
+	whole.SetColor(color.White)
+	whole.Fill(whole.Rectangle.Path())
+	tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: margin, PadY: margin, PadTop: margin, PadBottom: margin, PadLeft: margin, PadRight: margin}
+	for i, row := range plot.Align(grid, tiles, whole) {
+		for j, at := range row {
+			grid[i][j].Draw(at)
+		}
+	}
+	_, err = canvas.WriteTo(w)
+	return err
+}
