@@ -1,5 +1,7 @@
 package drc
 
+import "math"
+
 // Sums is what a replica hears about one key: sums over the other live
 // replicas, its own part left out.
 type Sums struct {
@@ -57,7 +59,7 @@ type Params struct {
 //
 //	symbol     identifier
 //	E, ES, S   Enzyme
-//	Dem        dem        measured demand, cost units/s
+//	Dem, Td    dem, td    measured demand, cost units/s; over so many seconds
 //	f, ct      fair; ct = min(v_max, f)
 //	need       want
 //	Claim, Act claim, active
@@ -68,6 +70,7 @@ type Controller struct {
 	z         Enzyme
 	heard     announced
 	dem       float64
+	td        float64 // window over which dem was last measured
 	fair      float64
 	want      float64
 	claim     float64
@@ -134,16 +137,39 @@ func (c *Controller) measure(h, arrived float64, o Sums) {
 	w := c.p.Weight
 	c.fair = w * max(c.p.Rate-clean(o.Unsaturated, maxQuantity), 0) / (clean(o.Active, maxQuantity) + w)
 	ct := min(c.p.Rate, c.fair)
-	td := clamp(50/ct, max(0.05, c.p.Period), 1) // about fifty requests
-	c.dem = max(0, c.dem+(arrived-c.dem*h)/(td+h))
+	c.td = c.window(ct)
+	c.dem = max(0, c.dem+(arrived-c.dem*h)/(c.td+h))
 	ts := max(0.1, c.p.Lag-c.p.Period)
 	c.want = c.dem + max(0, c.z.s-0.05*c.rate)/ts
 	c.active = c.want >= ct
 	c.claim = min(c.want, ct)
 }
 
-// inForce returns u: announce before use, with three exceptions that act
-// unannounced (the unclaimed rest, half as much again, the guaranteed share).
+// window is Td, the seconds over which demand is measured: about fifty requests of its
+// own, or of its static share where it asks for less. Fifty of what it might have, ct,
+// are a handful of its own while others leave much unused: the claim would follow
+// every bunch of arrivals, and its announced minimum the emptiest window.
+func (c *Controller) window(ct float64) float64 {
+	share := c.p.Rate * c.p.Weight / c.p.TotalWeight
+	return clamp(50/min(ct, max(c.dem, share)), max(0.05, c.p.Period), 1)
+}
+
+// swing is how far the chance of single arrivals takes a measured demand of lm, at
+// three standard deviations: the measure is a mean over Td of requests that come one by
+// one, so its variance is lm/(2·Td). The announced minimum is the lowest of such means
+// in two lags; held to it, and half as much again, a replica that asks for 50/s of a
+// share of 100/s while the others are saturated has 2 to 4 % refused. What it takes
+// above its claim for a moment it leaves at another: the claim is its mean.
+func (c *Controller) swing(lm float64) float64 {
+	if c.td == 0 {
+		return 0
+	}
+	return 3 * math.Sqrt(lm/(2*c.td))
+}
+
+// inForce returns u: announce before use, with exceptions that act unannounced: the
+// unclaimed rest, half as much again and what chance may ask for on top, the
+// guaranteed share.
 func (c *Controller) inForce(claims float64) float64 {
 	ct := min(c.p.Rate, c.fair)
 	share := c.p.Rate * c.p.Weight / c.p.TotalWeight
@@ -158,7 +184,7 @@ func (c *Controller) inForce(claims float64) float64 {
 	}
 	lm := c.heard.least()
 	rest := max(0, c.p.Rate-claims-c.heard.pub) * c.p.Weight / c.p.TotalWeight
-	return min(ct, max(lm+rest, 1.5*lm, least))
+	return min(ct, max(lm+rest, 1.5*lm+c.swing(lm), least))
 }
 
 // police drains the virtual backlog of a controller without a queue and

@@ -35,7 +35,8 @@
 // E+ES+ET = B within 1e-12·B; every state is ≥ 0; arrivals = released +
 // backlog + dropped; the rate in force never exceeds min(v_max, fair share)
 // and rises above the announced claims only through the unclaimed rest, the
-// factor 1.5 or the guaranteed share; a change of the limit moves no mass
+// factor 1.5 with three standard deviations of a measured demand, or the
+// guaranteed share; a change of the limit moves no mass
 // unless the bucket itself changes; v/v_max is invariant under volume scaling;
 // Ledger.Advance is additive; a Ledger of one replica is exactly a GCRA.
 //

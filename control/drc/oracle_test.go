@@ -111,7 +111,8 @@ func TestEnzymeHoldsItsRate(t *testing.T) {
 	}
 }
 
-// slowTick is CONTROL.md's tick, line by line.
+// slowTick is CONTROL.md's tick, line by line, with the window and the swing that the grid
+// over rate, replicas and delay showed to be needed.
 type slowTick struct {
 	e, es, s, dem, use, tm, m0, m1, pub, claim, drop float64
 	act                                              bool
@@ -120,7 +121,8 @@ type slowTick struct {
 func (c *slowTick) tick(h, a float64, o Sums, w, bigW, vmax, phi, lag, period, bucket float64, police bool) float64 {
 	f := w * math.Max(vmax-o.Unsaturated, 0) / (o.Active + w)
 	ct := math.Min(vmax, f)
-	td := math.Min(1, math.Max(50/ct, math.Max(0.05, period)))
+	own := math.Max(c.dem, vmax*w/bigW) // the notes have ct here; see Controller.window
+	td := math.Min(1, math.Max(50/math.Min(ct, own), math.Max(0.05, period)))
 	c.dem += (a/h - c.dem) * h / (td + h)
 	need := c.dem + math.Max(0, c.s-0.05*c.use)/math.Max(0.1, lag-period)
 	if c.act = need >= ct; c.act {
@@ -134,7 +136,7 @@ func (c *slowTick) tick(h, a float64, o Sums, w, bigW, vmax, phi, lag, period, b
 	c.m0 = math.Min(c.m0, c.pub)
 	lm := math.Min(c.m0, c.m1)
 	fl := math.Max(0, vmax-o.Claims-c.pub) * w / bigW
-	c.use = math.Min(ct, math.Max(lm+fl, math.Max(1.5*lm, phi*vmax*w/bigW)))
+	c.use = math.Min(ct, math.Max(lm+fl, math.Max(1.5*lm+3*math.Sqrt(lm/(2*td)), phi*vmax*w/bigW)))
 	var n float64
 	c.e, c.es, c.s, n = slowEnzyme(c.e, c.es, c.s, bucket, h, a, c.use)
 	if police {
