@@ -1,0 +1,23 @@
+// Package swarm runs N gateways that hold one tenant's share of one pool together, on
+// virtual time: drc.Controller and rmc.Pacer as the limiter's tenant stage uses them,
+// and nothing else, so that a thousand gateways at a million requests per second cost
+// a second of real time per minute.
+//
+// # Model
+//
+//	every h     each gateway gets its Poisson arrivals, lets through what its credit
+//	            covers, queues or refuses the rest, steps its controller and pacer
+//	every P     each publishes its claim, at a phase of its own; τ later all have heard it
+//
+// Credit is the free enzyme and what pacing has left; the bucket, the lag
+// δ = max(2P, τ+P), at most 2 s, the queue's bound and the virtual backlog of a gateway
+// that polices are those of packages limiter and tally. What is left out: several
+// clients, the AQM's marks, loss of claims (services/simulate has them).
+//
+// # Invariants
+//
+//   - The same Params and seed give the same run.
+//   - Offered = passed + refused + waiting, per gateway.
+//
+// A step of N gateways is O(N), plus the arrivals that do not fit.
+package swarm

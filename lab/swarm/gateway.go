@@ -1,0 +1,183 @@
+package swarm
+
+import (
+	"math"
+
+	"github.com/titrate/titrate/control/drc"
+	"github.com/titrate/titrate/control/rmc"
+)
+
+// gateway is one replica's part of the flow. See limiter's flow, whose order of events
+// it keeps.
+type gateway struct {
+	ctl     drc.Controller
+	pacer   rmc.Pacer
+	police  bool
+	brim    float64 // so much credit is as full as it gets
+	credit  float64 // what may pass at once, as last offered
+	pending float64 // arrived, and not yet told to the controller
+	queue   line
+	heard   drc.Claim // what the others have heard of this one
+}
+
+const (
+	delayTarget = 0.05 // seconds: of the limiter's default queue
+	maxWait     = 1.0
+	fading      = 5.0 // 1/s: how fast the backlog of a gateway that polices goes
+)
+
+// bucket is B of a flow: the limiter's rule.
+func bucket(rate, replicas float64) float64 {
+	part := rate / replicas
+	return max(1, min(10, 0.25*part), 0.05*part)
+}
+
+func newGateway(p drc.Params, police bool) gateway {
+	g := gateway{ctl: drc.New(p), police: police}
+	full := g.ctl.Params().Bucket
+	if police {
+		full = min(full, g.pacer.Cap())
+	}
+	g.brim = 0.9 * full
+	g.credit = g.ctl.Free()
+	return g
+}
+
+// step lets h seconds pass with n arrivals, up to the time now, and returns how many
+// requests went on and how many were refused.
+func (g *gateway) step(now, h, n float64, others drc.Sums) (passed, refused float64) {
+	passed = g.admit(n)
+	rest := n - passed
+	if g.police {
+		g.pending, refused = g.pending+rest, rest
+	} else {
+		room := max(0, g.room()-g.queue.len)
+		wait := min(rest, room)
+		refused = rest - wait + g.queue.expire(now-maxWait)
+		g.phantom(rest-wait, others)
+		g.queue.push(now, wait)
+		g.pending += wait
+	}
+	g.pacer.Charge(passed)
+	released := g.ctl.Step(h, passed+g.pending, others)
+	g.pending = 0
+	g.pacer.Advance(0, g.ctl.Rate())
+	g.pacer.Add(released)
+	g.fade(h)
+	g.reconcile()
+	if g.queue.len > 0 {
+		passed += g.release()
+		g.reconcile()
+	}
+	if g.credit = 0; g.queue.len == 0 {
+		g.credit = max(0, g.ctl.Free()+g.pacer.Credit())
+	}
+	return passed, refused
+}
+
+// admit takes what the credit covers of n requests.
+func (g *gateway) admit(n float64) float64 {
+	if g.queue.len > 0 || n == 0 {
+		return 0
+	}
+	passed := min(n, math.Floor(g.credit))
+	g.credit -= passed
+	if passed < n && g.credit > 0 && g.credit >= g.brim {
+		passed, g.credit = passed+1, g.credit-1
+	}
+	return passed
+}
+
+// room is the most that may wait: drop tail for small rates, three times the target
+// above, as the limiter's default law has it.
+func (g *gateway) room() float64 {
+	target := g.ctl.Rate() * delayTarget
+	if target < 5 {
+		return max(3, math.Floor(target))
+	}
+	return math.Floor(3 * target)
+}
+
+// phantom counts demand that was refused.
+func (g *gateway) phantom(cost float64, others drc.Sums) {
+	if cost > 0 {
+		g.ctl.Step(0, cost, others)
+		g.ctl.Remove(cost)
+	}
+}
+
+// release sends what waits: paid from what the controller has released, or ahead of it
+// from enzyme that is free.
+func (g *gateway) release() float64 {
+	sent := g.queue.pop(math.Floor(max(0, g.pacer.Credit(), g.pacer.Credit()+g.ctl.Free()) + 1e-9))
+	g.pacer.Charge(sent)
+	if g.queue.len == 0 {
+		g.pacer.Idle()
+	} else {
+		g.pacer.Take(1) // refused: the head saves for itself
+	}
+	return sent
+}
+
+// fade lets the virtual backlog of a gateway that polices go.
+func (g *gateway) fade(h float64) {
+	if !g.police {
+		return
+	}
+	if virtual := g.ctl.Backlog() - max(0, -g.pacer.Credit()); virtual > 0 {
+		g.ctl.Remove(virtual * h * fading / (1 + h*fading))
+	}
+}
+
+// reconcile holds the backlog against what waits and is owed.
+func (g *gateway) reconcile() {
+	if g.police {
+		return
+	}
+	want := max(0, g.queue.len-g.pacer.Credit())
+	if have := g.ctl.Backlog() + g.pending; have > want {
+		excess := have - want
+		out := min(excess, g.pending)
+		g.pending -= out
+		g.ctl.Remove(excess - out)
+	} else {
+		g.pending += want - have
+	}
+}
+
+// line is a queue of requests, known by when they came.
+type line struct {
+	len  float64
+	rows []row
+}
+
+type row struct{ at, n float64 }
+
+func (l *line) push(now, n float64) {
+	if n > 0 {
+		l.rows, l.len = append(l.rows, row{now, n}), l.len+n
+	}
+}
+
+// pop takes up to n from the front and returns how many.
+func (l *line) pop(n float64) (taken float64) {
+	for len(l.rows) > 0 && taken < n {
+		k := min(n-taken, l.rows[0].n)
+		taken += k
+		if l.rows[0].n -= k; l.rows[0].n == 0 {
+			l.rows = l.rows[1:]
+		}
+	}
+	l.len -= taken
+	return taken
+}
+
+// expire drops what came before a time and returns how many.
+func (l *line) expire(before float64) (gone float64) {
+	for len(l.rows) > 0 && l.rows[0].at < before {
+		gone += l.rows[0].n
+		l.rows = l.rows[1:]
+	}
+	l.len -= gone
+	return gone
+}
