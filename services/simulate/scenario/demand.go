@@ -92,7 +92,10 @@ func (d *Demand) Next(t, n, end float64) float64 {
 			}
 		}
 		if whole >= n && whole > 0 {
-			return t + p.reach(n, h)
+			if at := t + p.reach(n, h); at < end {
+				return at
+			}
+			return math.Inf(1)
 		}
 		n -= math.Max(whole, 0)
 		t = p.until
