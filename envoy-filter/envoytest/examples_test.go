@@ -16,7 +16,7 @@ type step struct {
 	ask    string   // "GET /path" or "/path"
 	header []string // pairs
 	status int
-	from   string // the address that the client dials from
+	from   string // who asks: the address that it dials from, unless via says otherwise
 }
 
 // story tells an example: limits, then steps in their order.
@@ -25,6 +25,7 @@ type story struct {
 	tenants []link.Tenant
 	edits   []edit
 	steps   []step
+	via     func(e *envoy, from string) *envoy
 }
 
 // tenant is one with limits.
@@ -38,19 +39,19 @@ func by(identity string, burst float64, classes ...string) link.Limit {
 }
 
 // tell runs the story against an Envoy.
-func (s *story) tell(t *testing.T, concurrency int, prepare ...func(*envoy)) {
+func (s *story) tell(t *testing.T, concurrency int) {
 	t.Helper()
+	if s.via == nil {
+		s.via = (*envoy).dialling
+	}
 	l := launch{s.example, nil, concurrency, s.edits}
 	e, _ := l.linked(t, world(1, link.Queue{}, s.tenants...))
-	for _, p := range prepare {
-		p(e)
-	}
 	for i, step := range s.steps {
 		method, path, both := strings.Cut(step.ask, " ")
 		if !both {
 			method, path = http.MethodGet, step.ask
 		}
-		a, err := e.dialling(step.from).do(context.Background(), method, path, nil, step.header...)
+		a, err := s.via(e, step.from).do(context.Background(), method, path, nil, step.header...)
 		if err != nil {
 			t.Fatalf("step %d, %s: %v", i, step.what, err)
 		}

@@ -1,0 +1,271 @@
+package envoytest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/proto/link"
+)
+
+func TestIdentityAddress(t *testing.T) {
+	t.Parallel()
+	const home, neighbour, abroad = "127.0.0.1", "127.0.0.2", "127.0.1.1"
+	who := func(tenant, forwarded string) []string {
+		return headers("x-tenant", tenant, "x-user", "u", "x-forwarded-for", forwarded)
+	}
+	s := story{
+		example: "identity-address.yaml",
+		edits:   []edit{{"tenant: { literal: acme }", "tenant: { header: x-tenant }"}},
+		tenants: []link.Tenant{
+			tenant("peer", by("address", 1)), tenant("network", by("network", 1)),
+			tenant("forwarded", by("forwarded", 1)), tenant("envoy", by("envoy", 1)),
+			tenant("both", by("address", 2), by("", 3)),
+		},
+		steps: []step{
+			{"an address", "/", who("peer", "192.0.2.1"), 200, home},
+			{"the same, whatever it says", "/", who("peer", "192.0.2.2"), 429, home},
+			{"another one", "/", who("peer", "192.0.2.1"), 200, neighbour},
+			{"a network", "/", who("network", ""), 200, home},
+			{"the same network", "/", who("network", ""), 429, neighbour},
+			{"another network", "/", who("network", ""), 200, abroad},
+			{"what a trusted proxy has written", "/", who("forwarded", "198.51.100.1, 192.0.2.1"), 200, home},
+			{"the same behind another lie", "/", who("forwarded", "198.51.100.2,192.0.2.1:1234"), 429, home},
+			{"another client", "/", who("forwarded", "192.0.2.1, 192.0.2.2"), 200, home},
+			{"without a proxy the peer counts", "/", who("forwarded", ""), 200, home},
+			{"and when the proxy writes no address", "/", who("forwarded", "192.0.2.77, unknown"), 429, home},
+			{"a network of IPv6", "/", who("forwarded", "2001:db8:1:2::5"), 200, home},
+			{"the same network", "/", who("forwarded", "[2001:db8:1:2:ffff::9]:443"), 429, home},
+			{"the next one", "/", who("forwarded", "2001:db8:1:3::5"), 200, home},
+			{"IPv4 in IPv6", "/", who("forwarded", "::ffff:192.0.2.1"), 429, home},
+			{"Envoy's word", "/", who("envoy", "192.0.2.1"), 200, home},
+			{"which here is the peer", "/", who("envoy", "192.0.2.2"), 429, home},
+			{"two limits: a user at home", "/", who("both", ""), 200, home},
+			{"again", "/", who("both", ""), 200, home},
+			{"too much for the address", "/", who("both", ""), 429, home},
+			{"but the user has one left elsewhere", "/", who("both", ""), 200, abroad},
+			{"and then none", "/", who("both", ""), 429, abroad},
+			{"while the address has one for others", "/", headers("x-tenant", "both", "x-user", "v"), 200, abroad},
+		},
+	}
+	s.tell(t, 2)
+}
+
+// A connection manager that believes everybody: the peer's address is still that,
+// and `from: ENVOY` is what the example warns of.
+func TestAddressAtAGullibleEnvoy(t *testing.T) {
+	t.Parallel()
+	s := story{
+		example: "identity-address.yaml",
+		edits: []edit{{"use_remote_address: true", "use_remote_address: false"},
+			{"tenant: { literal: acme }", "tenant: { header: x-tenant }"}},
+		tenants: []link.Tenant{tenant("peer", by("address", 1)), tenant("envoy", by("envoy", 1))},
+		steps: []step{
+			{"the peer", "/", headers("x-tenant", "peer", "x-forwarded-for", "192.0.2.1"), 200, "127.0.0.1"},
+			{"the same peer", "/", headers("x-tenant", "peer", "x-forwarded-for", "192.0.2.2"), 429, "127.0.0.1"},
+			{"a claim", "/", headers("x-tenant", "envoy", "x-forwarded-for", "192.0.2.1"), 200, "127.0.0.1"},
+			{"another claim", "/", headers("x-tenant", "envoy", "x-forwarded-for", "192.0.2.2"), 200, "127.0.0.1"},
+		},
+	}
+	s.tell(t, 1)
+}
+
+// issuer signs tokens with ES256.
+type issuer struct {
+	t   *testing.T
+	key *ecdsa.PrivateKey
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+var b64 = base64.RawURLEncoding
+
+// keys are the edits that make the issuer's key the example's.
+func (i issuer) keys() []edit {
+	point, err := i.key.PublicKey.Bytes() // 4, x, y
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return []edit{
+		{"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU", b64.EncodeToString(point[1:33])},
+		{"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0", b64.EncodeToString(point[33:])},
+	}
+}
+
+// token is an Authorization header with claims.
+func (i issuer) token(claims map[string]any) []string {
+	i.t.Helper()
+	claims["iss"], claims["aud"], claims["exp"] = "https://issuer.example", "gateway", time.Now().Add(time.Hour).Unix()
+	body, err := json.Marshal(claims)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	signed := b64.EncodeToString([]byte(`{"alg":"ES256","typ":"JWT"}`)) + "." + b64.EncodeToString(body)
+	digest := sha256.Sum256([]byte(signed))
+	r, s, err := ecdsa.Sign(rand.Reader, i.key, digest[:])
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	signature := append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...)
+	return headers("authorization", "Bearer "+signed+"."+b64.EncodeToString(signature))
+}
+
+func TestIdentityJWT(t *testing.T) {
+	t.Parallel()
+	us, them := issuer{t, newKey(t)}, issuer{t, newKey(t)}
+	who := func(sub, org string) []string {
+		return us.token(map[string]any{"sub": sub, "org": map[string]any{"name": org}})
+	}
+	s := story{
+		example: "identity-jwt.yaml",
+		edits:   us.keys(),
+		tenants: []link.Tenant{tenant("acme", by("", 1)), tenant("lanes", by("lane", 2)), tenant("-", by("", 1))},
+		steps: []step{
+			{"no token", "/", nil, 401, ""},
+			{"somebody else's signature", "/", them.token(map[string]any{"sub": "alice"}), 401, ""},
+			{"a subject", "/", who("alice", "acme"), 200, ""},
+			{"the same subject", "/", who("alice", "acme"), 429, ""},
+			{"another one", "/", who("bob", "acme"), 200, ""},
+			{"of another organisation", "/", who("alice", "lanes"), 200, ""},
+			{"whose limit is by metadata", "/", who("bob", "lanes"), 200, ""},
+			{"the same for all", "/", who("carol", "lanes"), 429, ""},
+			{"without an organisation", "/", us.token(map[string]any{"sub": "alice"}), 200, ""},
+			{"without a subject either", "/", us.token(map[string]any{}), 200, ""},
+			{"all of those are one", "/", us.token(map[string]any{}), 429, ""},
+		},
+	}
+	s.tell(t, 2)
+}
+
+// authority issues certificates.
+type authority struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	dir  string
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{t: t, key: newKey(t), dir: t.TempDir()}
+	a.cert = &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	a.write("ca.pem", "CERTIFICATE", a.sign(a.cert, a.key))
+	return a
+}
+
+func (a *authority) sign(c *x509.Certificate, key *ecdsa.PrivateKey) []byte {
+	a.t.Helper()
+	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, key.Public(), a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return der
+}
+
+func (a *authority) write(name, kind string, der []byte) string {
+	a.t.Helper()
+	path := filepath.Join(a.dir, name)
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+	return path
+}
+
+// certificate issues one for both ends.
+func (a *authority) certificate(subject pkix.Name, uri string, dns ...string) tls.Certificate {
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: subject, DNSNames: dns, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if u, err := url.Parse(uri); err == nil && uri != "" {
+		c.URIs = []*url.URL{u}
+	}
+	key := newKey(a.t)
+	return tls.Certificate{Certificate: [][]byte{a.sign(c, key)}, PrivateKey: key}
+}
+
+// files are the edits that put Envoy's own certificate and the authority's in place.
+func (a *authority) files() []edit {
+	own := a.certificate(pkix.Name{CommonName: "gateway"}, "", "gateway.example")
+	key, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return []edit{
+		{"/etc/envoy/server.pem", a.write("server.pem", "CERTIFICATE", own.Certificate[0])},
+		{"/etc/envoy/server-key.pem", a.write("server-key.pem", "PRIVATE KEY", key)},
+		{"/etc/envoy/clients-ca.pem", filepath.Join(a.dir, "ca.pem")},
+	}
+}
+
+func TestIdentityMTLS(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	roots := x509.NewCertPool()
+	pemCA, err := os.ReadFile(filepath.Join(a.dir, "ca.pem"))
+	if err != nil || !roots.AppendCertsFromPEM(pemCA) {
+		t.Fatal(err)
+	}
+	example := func(name string) pkix.Name { return pkix.Name{CommonName: name, Organization: []string{"example"}} }
+	certificates := map[string]tls.Certificate{
+		"cart":       a.certificate(example("cart"), "spiffe://example.org/cart"),
+		"cart again": a.certificate(example("cart"), "spiffe://example.org/cart"),
+		"shop":       a.certificate(example("shop"), "spiffe://example.org/shop"),
+		"subject a":  a.certificate(example("a"), "spiffe://example.org/1", "subjects"),
+		"subject A":  a.certificate(example("a"), "spiffe://example.org/2", "subjects"),
+		"digest":     a.certificate(example("b"), "", "digests"),
+		"digest two": a.certificate(example("b"), "", "digests"),
+	}
+	s := story{
+		example: "identity-mtls.yaml",
+		edits:   a.files(),
+		tenants: []link.Tenant{tenant("acme", by("", 1)), tenant("subjects", by("subject", 1)), tenant("digests", by("certificate", 1))},
+		via: func(e *envoy, from string) *envoy {
+			other := *e
+			other.front = strings.Replace(e.front, "http:", "https:", 1)
+			other.client = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+				DisableKeepAlives: true,
+				TLSClientConfig:   &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{certificates[from]}},
+			}}
+			return &other
+		},
+		steps: []step{
+			{"a workload", "/", nil, 200, "cart"},
+			{"its next certificate", "/", nil, 429, "cart again"},
+			{"another workload", "/", nil, 200, "shop"},
+			{"a subject", "/", nil, 200, "subject a"},
+			{"the same subject with another name", "/", nil, 429, "subject A"},
+			{"a certificate", "/", nil, 200, "digest"},
+			{"the same again", "/", nil, 429, "digest"},
+			{"another one of the same subject", "/", nil, 200, "digest two"},
+		},
+	}
+	s.tell(t, 1)
+}
