@@ -1,0 +1,2 @@
+// The parsers under test, as they are in the filter.
+#include "../text.c"
