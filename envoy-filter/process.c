@@ -10,6 +10,7 @@
 #include "shim.h"
 
 const char* envoy_dynamic_module_on_program_init(void) {
+  titrate_slack_back();
   return titrateInit() ? TITRATE_ABI_VERSION : NULL;
 }
 

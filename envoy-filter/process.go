@@ -10,7 +10,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,10 +59,6 @@ func titrateInit() C.int {
 	return 1
 }
 
-// setProcs gives each worker room for its calls beside the ticker, the link
-// and the collector: with fewer, a worker waits for a processor, up to 14 ms.
-func setProcs(workers int) { runtime.GOMAXPROCS(2*workers + 4) }
-
 // titrateBootstrapConfig reads the process's configuration and makes its
 // state; nothing runs yet. 0 refuses it.
 //
@@ -111,6 +106,7 @@ func newProcess(b *settings.Bootstrap, sink *sink) *process {
 		Engine:  engine,
 		Fail:    b.Boot,
 		Deliver: new(releaser).deliver,
+		Woken:   punctual,
 		Log:     func(text string) { logTo(levelError, text) },
 	})
 	p.link = uplink.New(uplink.Options{

@@ -136,6 +136,9 @@ const char* titrate_missing_symbol(void);
 // is valid until the next call, which must come from the same thread.
 const char* titrate_other_go_runtime(void);
 
+// Ends what slack.c began when this object was loaded, on the same thread.
+void titrate_slack_back(void);
+
 // Thin calls for Go, which has no function pointers of C.
 void titrate_log(int level, const char* text, size_t length);
 uint32_t titrate_concurrency(void);

@@ -64,6 +64,9 @@ type Options struct {
 	Deliver func([]limiter.Event)
 	// Log takes what an operator must know.
 	Log func(text string)
+	// Woken, if set, is called first in each tick, on the thread that the timer
+	// woke.
+	Woken func()
 }
 
 // Gate is the process's gate. Create it with New.
@@ -165,6 +168,9 @@ func (g *Gate) run() {
 			return
 		case <-timer.C:
 		case <-g.wake:
+		}
+		if g.o.Woken != nil {
+			g.o.Woken()
 		}
 		timer.Reset(g.tick())
 	}
