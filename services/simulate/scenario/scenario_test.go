@@ -51,7 +51,7 @@ func TestCheck(t *testing.T) {
 		"clients[0].cost":           func(s *Scenario) { s.Clients[0].Cost = 0 },
 		"clients[0].demand":         func(s *Scenario) { s.Clients[0].Demand = Demand{} },
 		"clients[0].route.pinned":   func(s *Scenario) { s.Clients[0].Route = Route{Kind: Pinned, Replica: "x"} },
-		"clients[0].route.weights":  func(s *Scenario) { s.Clients[0].Route = Route{Weights: map[string]float64{"gw-1": 0}} },
+		"clients[0].route.spread":   func(s *Scenario) { s.Clients[0].Route = Route{Weights: map[string]float64{"gw-1": 0}} },
 		"events[0].partition":       event(Event{Kind: Partition}),
 		"events[0].join":            event(Event{Kind: Join, Replica: "gw-1"}),
 		"events[0].crash":           event(Event{Kind: Crash, Replica: "gw-7"}),

@@ -10,7 +10,7 @@ const (
 	tellAgent                // who: gateway; its claims and reports
 	beatAgent                // who: agent; sums to its gateway
 	gossip                   // who: agent
-	hearPacket               // who: agent; load: *packet
+	hearPacket               // who: agent; load: *letter
 	reportUp                 // who: agent; to the coordinator
 	takeReport               // who: agent that sent it; load: *controlv1.Report
 	takeLeases               // who: agent; load: *controlv1.Leases

@@ -28,7 +28,6 @@ type agent struct {
 	tally  *tally.Tally // nil: there is no agent
 	orders *orders.Orders
 	pace   pace.Pace
-	spoken uint64 // packets sent
 	peers  []peer // by place
 
 	reports   *reports.Reports
@@ -43,7 +42,9 @@ type peer struct {
 	delay  pace.Delay
 	oneWay time.Duration // of the last packet heard
 	heard  time.Duration // 0: never
+	sent   uint64        // packets to it
 	seq    uint64        // of the last packet heard
+	life   uint32        // of the other, as last heard
 	unread *packet       // the latest, heard then
 }
 
@@ -51,11 +52,16 @@ type peer struct {
 type packet struct {
 	from     int32
 	life     uint32 // of the sender
-	seq      uint64
 	sent     time.Duration
 	promise  time.Duration
 	claims   bool
 	replicas []*gossipv1.Replica
+}
+
+// letter is a packet to one agent.
+type letter struct {
+	*packet
+	seq uint64
 }
 
 // time is now as an agent counts: since it began.
@@ -160,24 +166,33 @@ func (w *World) send(a *agent, all bool) {
 	if !ok {
 		return
 	}
-	a.spoken++
-	p.seq, p.promise = a.spoken, promise
+	p.promise = promise
+	letters := make([]letter, len(w.agents))
 	for i := range w.agents {
 		to := &w.agents[i]
 		if to == a || to.tally == nil || !all && !w.net.believes(a, to, w.now) {
 			continue
 		}
+		a.peers[i].sent++
+		letters[i] = letter{p, a.peers[i].sent}
 		if delay, ok := w.net.carry(a.place, to.place); ok {
-			w.plan(delay, hearPacket, int32(i), to.life, p)
+			w.plan(delay, hearPacket, int32(i), to.life, &letters[i])
 		}
 	}
 }
 
 // hear takes in a packet. Half of the way there and back is what an
 // acknowledgement would have measured.
-func (w *World) hear(a *agent, p *packet) {
+func (w *World) hear(a *agent, p *letter) {
 	now := a.time(w)
 	from := &a.peers[p.from]
+	switch {
+	case p.life < from.life:
+		return // of an earlier incarnation
+	case p.life > from.life: // of a new one: nothing is known of its way
+		w.read(a, from)
+		from.life, from.seq, from.delay = p.life, 0, pace.Delay{}
+	}
 	from.oneWay = w.now - p.sent
 	if back := w.agents[p.from].peers; back != nil && back[a.place].heard > 0 {
 		from.delay.Sample((from.oneWay + back[a.place].oneWay) / 2)
@@ -188,20 +203,19 @@ func (w *World) hear(a *agent, p *packet) {
 	if from.seq > 0 && p.seq > from.seq {
 		from.delay.Missed(p.seq-from.seq-1, a.pace.Period)
 	}
-	from.seq = max(from.seq, p.seq)
-	if u := from.unread; u != nil && u.life != p.life {
-		w.read(a, from)
-	}
-	if u := from.unread; u == nil || u.sent < p.sent {
-		from.unread = p
-	}
 	from.heard = max(now, 1)
+	if p.seq > from.seq { // one that was overtaken tells nothing new
+		from.seq, from.unread = p.seq, p.packet
+	}
 }
 
 // read gives the tally what the latest packet says. Packets are states: one that a
 // later one has overtaken before anybody asked would change nothing.
 func (w *World) read(a *agent, from *peer) {
 	p := from.unread
+	if p == nil {
+		return
+	}
 	from.unread = nil
 	a.tally.Hear(from.heard, w.stage.Cast.Gateways[p.from], p.promise, p.replicas)
 }
@@ -209,9 +223,7 @@ func (w *World) read(a *agent, from *peer) {
 // catchUp reads all that was heard; call it before the tally is asked.
 func (w *World) catchUp(a *agent) {
 	for i := range a.peers {
-		if a.peers[i].unread != nil {
-			w.read(a, &a.peers[i])
-		}
+		w.read(a, &a.peers[i])
 	}
 }
 

@@ -112,7 +112,7 @@ func (w *World) doAgent(a *agent, i *item) {
 		w.plan(w.stage.Scenario.Gossip.Period, gossip, a.place, a.life, nil)
 		w.speak(a, false)
 	case hearPacket:
-		w.hear(a, i.load.(*packet))
+		w.hear(a, i.load.(*letter))
 	case reportUp:
 		w.report(a)
 	case takeLeases:
