@@ -39,12 +39,13 @@ typedef void* abi_bootstrap;       // lives until on_..._config_destroy
 typedef void* abi_timer;           // of the main thread
 typedef void (*abi_done)(void* context);
 
-enum abi_header_type { ABI_REQUEST_HEADER = 0, ABI_RESPONSE_HEADER = 2 };
+enum abi_header_type { ABI_REQUEST_HEADER = 0, ABI_RESPONSE_HEADER = 2, ABI_RESPONSE_TRAILER = 3 };
 enum abi_headers_status {
   ABI_HEADERS_CONTINUE = 0,
   ABI_HEADERS_STOP = 1,
   ABI_HEADERS_STOP_ALL_AND_WATERMARK = 4,
 };
+enum abi_trailers_status { ABI_TRAILERS_CONTINUE = 0 };
 enum abi_data_status { ABI_DATA_CONTINUE = 0 };
 enum abi_attribute {
   ABI_ATTRIBUTE_SOURCE_ADDRESS = 24,
@@ -76,6 +77,14 @@ enum abi_log_level { ABI_LOG_DEBUG = 1, ABI_LOG_INFO = 2, ABI_LOG_WARN = 3, ABI_
   X(bool, http_get_filter_state_bytes, (abi_http_filter, abi_bytes key, abi_bytes* value))         \
   X(bool, http_get_cluster_name, (abi_http_filter, abi_bytes* name))                               \
   X(bool, http_get_downstream_direct_remote_address, (abi_http_filter, abi_bytes* address))        \
+  X(void, http_set_dynamic_metadata_string,                                                        \
+    (abi_http_filter, abi_bytes space, abi_bytes key, abi_bytes value))                            \
+  X(void, http_set_dynamic_metadata_number,                                                        \
+    (abi_http_filter, abi_bytes space, abi_bytes key, double value))                               \
+  X(void, http_set_dynamic_metadata_bool,                                                          \
+    (abi_http_filter, abi_bytes space, abi_bytes key, bool value))                                 \
+  X(bool, http_get_metadata_number,                                                                \
+    (abi_http_filter, int source, abi_bytes space, abi_bytes key, double* value))                  \
   X(const void*, get_most_specific_route_config, (abi_http_filter))                                \
   X(void, http_filter_continue_decoding, (abi_http_filter))                                        \
   X(abi_scheduler, http_filter_scheduler_new, (abi_http_filter))                                   \

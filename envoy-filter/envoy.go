@@ -51,6 +51,9 @@ func (r *releaser) deliver(events []limiter.Event) {
 		if e.Outcome.Mark {
 			c.mark = 1
 		}
+		if e.Outcome.Shadow {
+			c.shadow = 1
+		}
 		r.events = append(r.events, c)
 	}
 	C.titrate_release(&r.events[0], C.size_t(len(r.events)))

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "_cgo_export.h"
+#include "answer.h"
 #include "flight.h"
 #include "held.h"
 #include "identify.h"
@@ -13,26 +14,13 @@ struct stream {
   const struct titrate_rules* rules;
   struct titrate_held* held; // while it waits
   uint64_t handle;           // of held, for the cancel
-  uint32_t wait_ms;
-  bool waited, marked;
-  struct titrate_trip trip; // to the upstream, of an adaptive pool
+  struct titrate_trip trip;  // to the upstream, of an adaptive pool
+  struct titrate_tale tale;  // what is to be told
 };
 
 #define LITERAL(text) ((abi_bytes){text, sizeof(text) - 1})
 
 // --- what becomes of it ---
-
-static int reject(abi_http_filter envoy, struct titrate_question* q) {
-  abi_header headers[] = {
-      {"content-type", 12, "application/json", 16},
-      {"x-titrate-reason", 16, q->reason, q->reason_length},
-      {"retry-after", 11, q->retry_after, q->retry_after_length},
-  };
-  ENVOY(http_send_response)(envoy, q->status, headers, sizeof headers / sizeof *headers,
-                            (abi_bytes){q->body, q->body_length},
-                            (abi_bytes){q->details, q->details_length});
-  return ABI_HEADERS_STOP;
-}
 
 // Puts the request into the queue; the engine may have changed its mind.
 static void hold(abi_http_filter envoy, struct stream* s, struct titrate_question* q) {
@@ -53,6 +41,9 @@ int envoy_dynamic_module_on_http_filter_request_headers(abi_http_filter envoy, c
   struct stream* s = (struct stream*)stream;
   struct titrate_question q;
   if (!titrate_identify(envoy, s->rules, &q)) return ABI_HEADERS_CONTINUE;
+  titrate_manner_of(envoy, s->rules, &s->tale.manner);
+  titrate_ask(&s->tale.manner, &q);
+  if (titrate_peeked(envoy, &s->tale.manner, &q)) return ABI_HEADERS_STOP;
   titrateDecide(&q);
   if (q.verdict == TITRATE_WAIT) hold(envoy, s, &q);
   titrate_book(&s->trip, &q);
@@ -60,11 +51,21 @@ int envoy_dynamic_module_on_http_filter_request_headers(abi_http_filter envoy, c
   case TITRATE_WAIT:
     return ABI_HEADERS_STOP_ALL_AND_WATERMARK;
   case TITRATE_REJECT:
-    return reject(envoy, &q);
+    titrate_refuse(envoy, &s->tale, &q);
+    return ABI_HEADERS_STOP;
   }
-  s->marked = q.mark;
+  s->tale.marked = q.mark;
+  titrate_admitted(envoy, &s->tale, &q);
   titrate_depart(&s->trip);
   return ABI_HEADERS_CONTINUE;
+}
+
+// Asks again for what is told of a request that has waited.
+static void recall(abi_http_filter envoy, struct stream* s, const struct titrate_event* event,
+                   struct titrate_question* q) {
+  if (!titrate_identify(envoy, s->rules, q)) q->tenant = LITERAL("");
+  titrate_ask(&s->tale.manner, q);
+  titrateAnswer(q, (struct titrate_event*)event);
 }
 
 void envoy_dynamic_module_on_http_filter_scheduled(abi_http_filter envoy, const void* stream,
@@ -75,27 +76,19 @@ void envoy_dynamic_module_on_http_filter_scheduled(abi_http_filter envoy, const 
   struct titrate_event event = *titrate_held_event(s->held);
   titrate_held_leave(s->held);
   s->held = NULL;
-  s->waited = true;
-  s->wait_ms = event.wait_ms;
-  if (event.verdict == TITRATE_ADMIT) {
-    s->marked = event.mark;
-    titrate_depart(&s->trip);
-    ENVOY(http_filter_continue_decoding)(envoy);
+  s->tale.waited = true;
+  s->tale.wait_ms = event.wait_ms;
+  struct titrate_question q = {.policy_length = 0};
+  if (event.verdict != TITRATE_ADMIT) {
+    recall(envoy, s, &event, &q);
+    titrate_refuse(envoy, &s->tale, &q);
     return;
   }
-  struct titrate_question q;
-  if (!titrate_identify(envoy, s->rules, &q)) q.tenant = LITERAL("");
-  titrateAnswer(&q, (struct titrate_event*)&event);
-  reject(envoy, &q);
-}
-
-static void append_number(abi_http_filter envoy, abi_bytes name, uint32_t number) {
-  char text[12];
-  size_t at = sizeof text;
-  do text[--at] = '0' + number % 10;
-  while ((number /= 10) > 0);
-  ENVOY(http_set_header)(envoy, ABI_RESPONSE_HEADER, name,
-                         (abi_bytes){text + at, sizeof text - at});
+  s->tale.marked = event.mark;
+  if (titrate_has_more(&s->tale)) recall(envoy, s, &event, &q);
+  titrate_admitted(envoy, &s->tale, &q);
+  titrate_depart(&s->trip);
+  ENVOY(http_filter_continue_decoding)(envoy);
 }
 
 int envoy_dynamic_module_on_http_filter_response_headers(abi_http_filter envoy, const void* stream,
@@ -103,9 +96,14 @@ int envoy_dynamic_module_on_http_filter_response_headers(abi_http_filter envoy, 
   (void)end;
   struct stream* s = (struct stream*)stream;
   titrate_answered(&s->trip, envoy);
-  if (s->marked) append_number(envoy, LITERAL("x-titrate-congestion"), 1);
-  if (s->waited) append_number(envoy, LITERAL("x-titrate-wait-ms"), s->wait_ms);
+  titrate_tell(envoy, &s->tale);
   return ABI_HEADERS_CONTINUE;
+}
+
+int envoy_dynamic_module_on_http_filter_response_trailers(abi_http_filter envoy,
+                                                          const void* stream) {
+  titrate_tell_trailers(envoy, &((struct stream*)stream)->tale);
+  return ABI_TRAILERS_CONTINUE;
 }
 
 // 0: the reply goes out as it is.
@@ -139,14 +137,16 @@ static void abandon(struct stream* s) {
 
 void envoy_dynamic_module_on_http_filter_stream_complete(abi_http_filter envoy,
                                                          const void* stream) {
-  (void)envoy;
-  abandon((struct stream*)stream);
-  titrate_arrive(&((struct stream*)stream)->trip);
+  struct stream* s = (struct stream*)stream;
+  abandon(s);
+  titrate_arrive(&s->trip);
+  titrate_tell_end(envoy, &s->tale);
 }
 
 void envoy_dynamic_module_on_http_filter_destroy(const void* stream) {
   abandon((struct stream*)stream);
   titrate_arrive(&((struct stream*)stream)->trip);
+  titrate_tale_end(&((struct stream*)stream)->tale);
   free((void*)stream);
 }
 

@@ -205,3 +205,5 @@ bool titrate_identify(abi_http_filter envoy, const struct titrate_rules* base,
   q->mark = 0;
   return true;
 }
+
+const struct titrate_rules* titrate_override(abi_http_filter envoy) { return override_of(envoy); }

@@ -8,5 +8,8 @@
 bool titrate_identify(abi_http_filter envoy, const struct titrate_rules* base,
                       struct titrate_question* q);
 
+// What the route overrides, or NULL. On the stream's worker.
+const struct titrate_rules* titrate_override(abi_http_filter envoy);
+
 // One per-route configuration more (1) or less (-1) is alive.
 void titrate_overrides(int change);

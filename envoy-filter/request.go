@@ -6,18 +6,15 @@ package main
 import "C"
 
 import (
-	"strconv"
-	"time"
 	"unsafe"
 
 	"github.com/titrate/titrate/control/limiter"
-	"github.com/titrate/titrate/envoy-filter/gate"
 )
 
 // requestOf is a question as the engine sees it; its strings alias Envoy's
 // memory for the call.
 func requestOf(q *C.struct_titrate_question) limiter.Request {
-	r := limiter.Request{Tenant: text(q.tenant), Client: text(q.client), Pool: text(q.pool), Cost: float64(q.cost)}
+	r := limiter.Request{Tenant: text(q.tenant), Client: text(q.client), Pool: text(q.pool), Cost: float64(q.cost), Mode: limiter.Mode(q.mode)}
 	if q.named {
 		r.Identities, r.Classes = identitiesOf(q), uint32(q.classes)
 	}
@@ -30,7 +27,7 @@ func requestOf(q *C.struct_titrate_question) limiter.Request {
 func titrateDecide(q *C.struct_titrate_question) {
 	r := requestOf(q)
 	out := theProcess.Load().gate.Decide(&r)
-	answer(q, out)
+	answer(q, &r, out)
 	book(q, &r, out.Flight)
 }
 
@@ -42,7 +39,7 @@ func titrateEnqueue(q *C.struct_titrate_question) {
 	r := requestOf(q)
 	out, handle := theProcess.Load().gate.Enqueue(&r, uint64(q.ticket))
 	q.handle = C.uint64_t(handle)
-	answer(q, out)
+	answer(q, &r, out)
 	book(q, &r, out.Flight)
 }
 
@@ -54,41 +51,6 @@ func titrateCancel(handle C.uint64_t) C.int {
 		return 1
 	}
 	return 0
-}
-
-// titrateAnswer writes the refusal of a request that was held.
-//
-//export titrateAnswer
-func titrateAnswer(q *C.struct_titrate_question, e *C.struct_titrate_event) {
-	answer(q, limiter.Outcome{
-		Verdict: limiter.Reject, Reason: limiter.Reason(e.reason), RetryAfter: time.Duration(e.retry_after_ns),
-	})
-}
-
-// answer writes an outcome; for a refusal all that the client is told.
-func answer(q *C.struct_titrate_question, out limiter.Outcome) {
-	q.verdict = C.int(out.Verdict)
-	q.mark = 0
-	if out.Mark {
-		q.mark = 1
-	}
-	if out.Verdict == limiter.Reject {
-		refuse(q, out)
-	}
-}
-
-func refuse(q *C.struct_titrate_question, out limiter.Outcome) {
-	defer theProcess.Load().gate.Contain("an answer")
-	// A panic below leaves a plain, valid refusal.
-	q.status = C.uint32_t(gate.Status(out.Reason))
-	q.retry_after_length, q.reason_length, q.details_length, q.body_length = 0, 0, 0, 0
-	reason := gate.ReasonName(out.Reason)
-	put(q.reason[:], &q.reason_length, reason)
-	put(q.details[:], &q.details_length, "titrate_"+reason)
-	seconds := strconv.AppendInt(bytesOf(q.retry_after[:])[:0], gate.RetrySeconds(out.RetryAfter), 10)
-	q.retry_after_length = C.size_t(len(seconds))
-	body := gate.AppendBody(bytesOf(q.body[:])[:0], text(q.tenant), out.Reason)
-	q.body_length = C.size_t(len(body))
 }
 
 // bytesOf views a C array as bytes; appending to it within its capacity writes

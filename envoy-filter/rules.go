@@ -63,6 +63,7 @@ func compile(f *settings.Filter) (*C.struct_titrate_rules, error) {
 			b.rules.enabled = C.TITRATE_ON
 		}
 	}
+	b.manners(&b.rules.manners, &f.Answers)
 	return b.rules, nil
 }
 

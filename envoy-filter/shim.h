@@ -68,6 +68,28 @@ enum { TITRATE_IDENTITIES = 8, TITRATE_CLASSES = 32 }; // places for names in a 
 
 struct titrate_memory;
 
+// What everybody is told of decisions. 0 is unset: as the filter has it.
+enum titrate_body { TITRATE_BODY_AUTO = 1, TITRATE_BODY_JSON, TITRATE_BODY_TEXT, TITRATE_BODY_GRPC };
+enum titrate_tell { TITRATE_NEVER = 1, TITRATE_EVENTS, TITRATE_ALWAYS };
+enum titrate_log_client { TITRATE_LOG_NONE = 1, TITRATE_LOG_HASH, TITRATE_LOG_NAME };
+enum titrate_place { TITRATE_NOWHERE = 1, TITRATE_IN_HEADER, TITRATE_IN_TRAILER, TITRATE_IN_METADATA };
+
+// A header's name; none when it is empty.
+struct titrate_name {
+  bool set;
+  abi_bytes text;
+};
+
+struct titrate_manners {
+  int mode; // of the engine, plus 1
+  uint32_t status;
+  int body, rate_limit, log, log_client;
+  int mark_upstream; // enum titrate_toggle
+  struct titrate_name reason, wait, congestion, peek;
+  int cost_from;
+  abi_bytes cost_name, cost_space;
+};
+
 // One HTTP filter's rules, or an override of them.
 struct titrate_rules {
   struct titrate_sources tenant, client, pool, cost;
@@ -76,6 +98,7 @@ struct titrate_rules {
   uint32_t identity_names, class_names;                  // places that it holds
   int enabled;
   struct titrate_memory* memory;
+  struct titrate_manners manners;
 };
 
 struct titrate_rules* titrate_rules_new(void);
@@ -113,6 +136,18 @@ struct titrate_question {
   char reason[24];
   char details[40];
   char body[1024];
+  // In: what its filter and route want.
+  int mode;        // of the engine
+  uint32_t refuse; // with this status
+  bool fields;     // RateLimit fields, if it is refused
+  bool always;     // and if it is not
+  // Out.
+  uint8_t why; // reason, 0 without one
+  bool shadow;
+  char pushback[16]; // milliseconds, decimal
+  char limit[72];
+  char policy[192], rate_limit[192]; // RateLimit-Policy and RateLimit
+  size_t pushback_length, limit_length, policy_length, rate_limit_length;
   // Where values are written that Envoy has in another form; nobody else's.
   char room[3 + TITRATE_IDENTITIES][TITRATE_LONGEST];
 };
@@ -122,7 +157,7 @@ struct titrate_event {
   uint64_t ticket;
   uint64_t retry_after_ns;
   uint32_t wait_ms;
-  uint8_t verdict, mark, reason;
+  uint8_t verdict, mark, reason, shadow;
 };
 
 // Releases a whole tick's requests. From the ticker's thread.

@@ -16,7 +16,6 @@
 CONTINUE(http_filter_request_body)
 CONTINUE(http_filter_request_trailers)
 CONTINUE(http_filter_response_body)
-CONTINUE(http_filter_response_trailers)
 
 IGNORE(http_filter_http_callout_done)
 IGNORE(http_filter_http_stream_headers)

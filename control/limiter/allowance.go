@@ -182,3 +182,17 @@ func duration(seconds float64) time.Duration {
 	}
 	return time.Duration(math.Min(seconds, year) * 1e9)
 }
+
+// OnLoss returns a pool's policy for lost shares; false: there is no such pool, or
+// no configuration yet.
+func (e *Engine) OnLoss(pool string) (OnLoss, bool) {
+	s := e.snap.Load()
+	if s == nil {
+		return Freeze, false
+	}
+	i, ok := s.pools[pool]
+	if !ok {
+		return Freeze, false
+	}
+	return s.list[i].OnLoss, true
+}

@@ -12,6 +12,9 @@ import (
 // longestTenant bounds the tenant's name in an answer's body, in bytes.
 const longestTenant = 128
 
+// Refused is the status of a refusal unless an operator wants another.
+const Refused = http.StatusTooManyRequests
+
 // Status is the HTTP status of a refusal: 429, or 503 where nothing was
 // limited but no decision could be had.
 func Status(r limiter.Reason) int {

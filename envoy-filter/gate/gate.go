@@ -98,16 +98,16 @@ func (g *Gate) Panics() uint64 { return g.panics.Load() }
 
 // Decide decides a request that has just arrived. Wait: call Enqueue.
 func (g *Gate) Decide(r *limiter.Request) (out limiter.Outcome) {
-	defer g.barrier(&out)
+	defer g.barrier(&out, r)
 	return g.o.Engine.Decide(Now(), r)
 }
 
 // Enqueue decides again and holds the request if it still has to wait. The
 // ticket comes back in its event, and must not be 0.
 func (g *Gate) Enqueue(r *limiter.Request, ticket uint64) (out limiter.Outcome, h limiter.Handle) {
-	defer g.barrier(&out)
+	defer g.barrier(&out, r)
 	if ticket == 0 || g.draining.Load() {
-		return g.byPolicy(), 0
+		return g.byPolicy(r), 0
 	}
 	out, h = g.o.Engine.Enqueue(Now(), r, ticket)
 	if out.Verdict != limiter.Wait {
@@ -115,7 +115,7 @@ func (g *Gate) Enqueue(r *limiter.Request, ticket uint64) (out limiter.Outcome, 
 	}
 	// A drain that began meanwhile may have missed it.
 	if g.draining.Load() && g.o.Engine.Cancel(Now(), h) {
-		return g.byPolicy(), 0
+		return g.byPolicy(r), 0
 	}
 	if g.slow.Load() {
 		select {
@@ -124,6 +124,24 @@ func (g *Gate) Enqueue(r *limiter.Request, ticket uint64) (out limiter.Outcome, 
 		}
 	}
 	return out, h
+}
+
+// Peek tells what Decide would answer and what is left; it changes nothing.
+func (g *Gate) Peek(r *limiter.Request) (out limiter.Outcome, a limiter.Allowance) {
+	defer g.barrier(&out, r)
+	return g.o.Engine.Peek(Now(), r)
+}
+
+// Allowance tells what is left for a request that was decided with that reason.
+func (g *Gate) Allowance(r *limiter.Request, why limiter.Reason) limiter.Allowance {
+	defer g.Contain("an allowance")
+	return g.o.Engine.Allowance(Now(), r, why)
+}
+
+// Settle corrects the charge of an admitted request by its true cost.
+func (g *Gate) Settle(r *limiter.Request, actual float64) {
+	defer g.Contain("a settlement")
+	g.o.Engine.Settle(Now(), r, actual)
 }
 
 // Cancel takes a held request out. False: its event was or is being delivered.
@@ -214,19 +232,38 @@ func (g *Gate) deliver(events []limiter.Event) {
 	g.events = events
 }
 
-// byPolicy is the outcome when no decision can be had.
-func (g *Gate) byPolicy() limiter.Outcome {
-	if g.o.Fail == limiter.BootOpen {
+// byPolicy is the outcome when no decision can be had: the pool's policy for lost
+// shares where it says enough (OPEN admits, SAFE_RATE protects the upstream and
+// refuses), else the process's.
+func (g *Gate) byPolicy(r *limiter.Request) limiter.Outcome {
+	admit := g.o.Fail == limiter.BootOpen
+	switch loss, _ := g.onLoss(r); loss {
+	case limiter.Open:
+		admit = true
+	case limiter.SafeRate:
+		admit = false
+	}
+	if admit || r.Mode != limiter.Enforce {
 		return limiter.Outcome{Verdict: limiter.Admit}
 	}
 	return limiter.Outcome{Verdict: limiter.Reject, Reason: InternalError, RetryAfter: time.Second}
 }
 
+// onLoss asks the engine, which may be what has failed.
+func (g *Gate) onLoss(r *limiter.Request) (loss limiter.OnLoss, ok bool) {
+	defer func() {
+		if recover() != nil {
+			loss, ok = limiter.Freeze, false
+		}
+	}()
+	return g.o.Engine.OnLoss(r.Pool)
+}
+
 // barrier turns a panic of a decision into the policy's outcome.
-func (g *Gate) barrier(out *limiter.Outcome) {
+func (g *Gate) barrier(out *limiter.Outcome, r *limiter.Request) {
 	if p := recover(); p != nil {
 		g.report("decision", p)
-		*out = g.byPolicy()
+		*out = g.byPolicy(r)
 	}
 }
 

@@ -19,10 +19,14 @@ type Filter struct {
 	Classes []Class
 	// Enabled is nil where it was not said.
 	Enabled *bool
+	// Answers says what everybody is told of decisions.
+	Answers Answers
 }
 
 // FilterFields are the fields of a filter's or route's configuration.
-var FilterFields = []string{"tenant", "client", "pool", "cost", "identities", "classes", "enabled"}
+var FilterFields = []string{"tenant", "client", "pool", "cost", "identities", "classes", "enabled",
+	"mode", "reject_status", "reject_body", "rate_limit_headers", "reason_header", "wait_header", "congestion_header",
+	"mark_upstream", "peek", "response_cost", "access_log", "access_log_client"}
 
 // On reports whether the filter acts; it does unless told otherwise.
 func (f *Filter) On() bool { return f.Enabled == nil || *f.Enabled }
@@ -40,6 +44,7 @@ func ParseFilter(raw []byte) (*Filter, error) {
 	if f.On() && len(f.Pool) == 0 {
 		return nil, wrong("pool", `is missing; say which upstream it is, e.g. {"literal": "api"}`)
 	}
+	f.Answers.Complete()
 	return f, nil
 }
 
@@ -61,6 +66,9 @@ func ParseRoute(raw []byte) (*Filter, error) {
 		}
 	}
 	if err := f.names(m); err != nil {
+		return nil, err
+	}
+	if err := f.Answers.read(m); err != nil {
 		return nil, err
 	}
 	if _, ok := m["enabled"]; ok {

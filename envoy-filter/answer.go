@@ -1,0 +1,168 @@
+package main
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/envoy-filter/gate"
+	"github.com/titrate/titrate/envoy-filter/settings"
+)
+
+// titrateAnswer writes what is told of a request that was held: its refusal, or
+// what an access log and the response say of it.
+//
+//export titrateAnswer
+func titrateAnswer(q *C.struct_titrate_question, e *C.struct_titrate_event) {
+	out := limiter.Outcome{
+		Verdict: limiter.Verdict(e.verdict), Reason: limiter.Reason(e.reason),
+		RetryAfter: time.Duration(e.retry_after_ns), Mark: e.mark != 0, Shadow: e.shadow != 0,
+	}
+	r := requestOf(q)
+	answer(q, &r, out)
+}
+
+// titrateReason writes the reason's name for an access log.
+//
+//export titrateReason
+func titrateReason(q *C.struct_titrate_question) {
+	put(q.reason[:], &q.reason_length, gate.ReasonName(limiter.Reason(q.why)))
+}
+
+// titrateHash writes 16 hexadecimal digits that stand for a client in logs.
+//
+//export titrateHash
+func titrateHash(client C.abi_bytes, to *C.char) {
+	sum := sha256.Sum256(unsafe.Slice((*byte)(unsafe.Pointer(client.ptr)), int(client.length)))
+	hex.Encode(unsafe.Slice((*byte)(unsafe.Pointer(to)), 16), sum[:8])
+}
+
+// titratePeek answers what is left, and charges nothing.
+//
+//export titratePeek
+func titratePeek(q *C.struct_titrate_question) {
+	g := theProcess.Load().gate
+	r := requestOf(q)
+	out, a := g.Peek(&r)
+	q.verdict = C.int(out.Verdict)
+	explain(q, out)
+	if out.Verdict == limiter.Reject {
+		refuse(q, &r, out)
+		return
+	}
+	defer g.Contain("a peek's answer")
+	fields(q, a)
+	q.body_length = C.size_t(len(gate.AppendPeek(bytesOf(q.body[:])[:0], out, a)))
+}
+
+// titrateSettle corrects the charge of an admitted request by the cost that its
+// response told: text if there is any, else number.
+//
+//export titrateSettle
+func titrateSettle(q *C.struct_titrate_question, said C.abi_bytes, number C.double) {
+	actual := float64(number)
+	if said.length > 0 {
+		var err error
+		if actual, err = strconv.ParseFloat(strings.TrimSpace(text(said)), 64); err != nil {
+			return
+		}
+	}
+	r := requestOf(q)
+	theProcess.Load().gate.Settle(&r, actual)
+}
+
+// answer writes an outcome; for a refusal all that the client is told.
+func answer(q *C.struct_titrate_question, r *limiter.Request, out limiter.Outcome) {
+	q.verdict = C.int(out.Verdict)
+	q.mark = 0
+	if out.Mark {
+		q.mark = 1
+	}
+	if out.Reason != limiter.None {
+		explain(q, out)
+	}
+	switch {
+	case out.Verdict == limiter.Reject:
+		refuse(q, r, out)
+	case bool(q.always) && out.Verdict == limiter.Admit:
+		g := theProcess.Load().gate
+		defer g.Contain("the RateLimit fields")
+		fields(q, g.Allowance(r, limiter.None))
+	}
+}
+
+// explain writes why, for access logs.
+func explain(q *C.struct_titrate_question, out limiter.Outcome) {
+	q.why, q.shadow = C.uint8_t(out.Reason), C.bool(out.Shadow)
+	put(q.limit[:], &q.limit_length, out.Limit)
+}
+
+func refuse(q *C.struct_titrate_question, r *limiter.Request, out limiter.Outcome) {
+	g := theProcess.Load().gate
+	defer g.Contain("an answer")
+	// A panic below leaves a plain, valid refusal.
+	q.status = C.uint32_t(gate.Status(out.Reason))
+	if q.status == gate.Refused {
+		q.status = q.refuse
+	}
+	q.retry_after_length, q.reason_length, q.details_length, q.body_length, q.pushback_length = 0, 0, 0, 0, 0
+	reason := gate.ReasonName(out.Reason)
+	put(q.reason[:], &q.reason_length, reason)
+	put(q.details[:], &q.details_length, "titrate_"+reason)
+	q.retry_after_length = C.size_t(len(strconv.AppendInt(bytesOf(q.retry_after[:])[:0], gate.RetrySeconds(out.RetryAfter), 10)))
+	q.pushback_length = C.size_t(len(gate.AppendPushback(bytesOf(q.pushback[:])[:0], out)))
+	q.body_length = C.size_t(len(gate.AppendBody(bytesOf(q.body[:])[:0], text(q.tenant), out.Reason)))
+	if q.fields || out.Limit == "" {
+		a := g.Allowance(r, out.Reason)
+		if out.Limit == "" { // it was held: its event does not say
+			put(q.limit[:], &q.limit_length, a.Limit)
+		}
+		if a.Limit != "" && q.fields {
+			a.Remaining, a.Reset = 0, time.Duration(gate.RetrySeconds(out.RetryAfter))*time.Second
+			fields(q, a)
+		}
+	}
+}
+
+// fields writes the RateLimit fields.
+func fields(q *C.struct_titrate_question, a limiter.Allowance) {
+	if a.Limit == "" {
+		return
+	}
+	q.policy_length = C.size_t(len(gate.AppendPolicy(bytesOf(q.policy[:])[:0], a)))
+	q.rate_limit_length = C.size_t(len(gate.AppendRateLimit(bytesOf(q.rate_limit[:])[:0], a)))
+}
+
+// manners copies what an operator wants of answers.
+func (b builder) manners(to *C.struct_titrate_manners, from *settings.Answers) {
+	if from.Mode != nil {
+		to.mode = C.int(*from.Mode) + 1
+	}
+	to.status, to.body = C.uint32_t(from.Status), C.int(from.Body)
+	to.rate_limit, to.log, to.log_client = C.int(from.RateLimit), C.int(from.Log), C.int(from.LogClient)
+	if from.MarkUpstream != nil {
+		to.mark_upstream = C.TITRATE_OFF
+		if *from.MarkUpstream {
+			to.mark_upstream = C.TITRATE_ON
+		}
+	}
+	for _, name := range []struct {
+		from settings.Name
+		to   *C.struct_titrate_name
+	}{{from.Reason, &to.reason}, {from.Wait, &to.wait}, {from.Congestion, &to.congestion}, {from.Peek, &to.peek}} {
+		if name.from != nil {
+			name.to.set, name.to.text = true, b.text(*name.from)
+		}
+	}
+	to.cost_from = C.int(from.CostFrom)
+	to.cost_name, to.cost_space = b.text(from.CostName), b.text(from.CostSpace)
+}

@@ -1,0 +1,110 @@
+package gate
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/titrate/titrate/control/limiter"
+)
+
+// The RateLimit fields are those of draft-ietf-httpapi-ratelimit-headers-10:
+//
+//	RateLimit-Policy: "per-client";q=600;w=60
+//	RateLimit: "per-client";r=42;t=12
+//
+// A limit is a bucket, the draft's policy a quota q per window w, both whole
+// numbers. The window is the time in which the burst refills, at least a second,
+// and the quota what the rate grants in it: q/w is the rate, as near as whole
+// numbers come. r is what may pass at once, rounded down; t the seconds until the
+// bucket is full again, or of a refusal the same as Retry-After.
+
+// largest is the largest integer of a structured field (RFC 9651 §3.3.1).
+const largest = 999_999_999_999_999
+
+// AppendPolicy appends the value of RateLimit-Policy: one policy. A limit that
+// grants nothing has q=0 and no window.
+func AppendPolicy(b []byte, a limiter.Allowance) []byte {
+	b = appendString(b, a.Limit)
+	window := 1.0
+	if a.Rate > 0 {
+		window = max(1, math.Round(a.Burst/a.Rate))
+	}
+	b = append(b, ";q="...)
+	b = appendWhole(b, math.Round(a.Rate*window))
+	if !(a.Rate > 0) {
+		return b
+	}
+	b = append(b, ";w="...)
+	return appendWhole(b, window)
+}
+
+// AppendRateLimit appends the value of RateLimit: what is left of one policy.
+func AppendRateLimit(b []byte, a limiter.Allowance) []byte {
+	b = appendString(b, a.Limit)
+	b = append(b, ";r="...)
+	b = appendWhole(b, math.Floor(a.Remaining+1e-6))
+	b = append(b, ";t="...)
+	return appendWhole(b, math.Ceil(a.Reset.Seconds()))
+}
+
+// AppendPushback appends the value of grpc-retry-pushback-ms (gRFC A6): when to
+// come back, in milliseconds rounded up; -1, do not, where waiting does not help;
+// nothing where it is not known.
+func AppendPushback(b []byte, out limiter.Outcome) []byte {
+	switch {
+	case out.RetryAfter > 0:
+		ms := int64((out.RetryAfter + time.Millisecond - 1) / time.Millisecond)
+		return strconv.AppendInt(b, min(ms, math.MaxInt32), 10)
+	case out.Reason == limiter.ClientLimit || out.Reason == limiter.UnknownTenant:
+		return append(b, "-1"...)
+	}
+	return b
+}
+
+// AppendPeek appends the JSON body of a peek: the verdict and what is left, in
+// cost units and seconds.
+func AppendPeek(b []byte, out limiter.Outcome, a limiter.Allowance) []byte {
+	b = append(b, `{"verdict":"`...)
+	b = append(b, out.Verdict.String()...)
+	b = append(b, '"')
+	if a.Limit != "" {
+		b = append(b, `,"limit":`...)
+		b = appendQuoted(b, a.Limit)
+		for _, n := range []struct {
+			key   string
+			value float64
+		}{{"rate", a.Rate}, {"burst", a.Burst}, {"remaining", a.Remaining}, {"reset", a.Reset.Seconds()}, {"wait", a.Wait.Seconds()}} {
+			b = append(b, `,"`...)
+			b = append(b, n.key...)
+			b = append(b, `":`...)
+			b = strconv.AppendFloat(b, math.Round(n.value*1000)/1000, 'f', -1, 64)
+		}
+	}
+	return append(b, '}', '\n')
+}
+
+// appendString appends a structured field's string; what may not stand in one
+// becomes "_".
+func appendString(b []byte, s string) []byte {
+	const longest = 60
+	b = append(b, '"')
+	for i := 0; i < len(s) && i < longest; i++ {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c < 0x20 || c > 0x7e:
+			b = append(b, '_')
+		default:
+			b = append(b, c)
+		}
+	}
+	return append(b, '"')
+}
+
+func appendWhole(b []byte, v float64) []byte {
+	if !(v > 0) {
+		return append(b, '0')
+	}
+	return strconv.AppendInt(b, int64(min(v, largest)), 10)
+}

@@ -1,0 +1,272 @@
+package settings
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/titrate/titrate/control/limiter"
+)
+
+// Body is the form of a refusal's body.
+type Body uint8
+
+// The forms.
+const (
+	BodyAuto Body = iota + 1 // by request: gRPC, plain text if it asks for that, else JSON
+	BodyJSON
+	BodyText
+	BodyGRPC // a trailers-only answer without body
+)
+
+// Tell says which answers carry something.
+type Tell uint8
+
+// The choices.
+const (
+	TellNever  Tell = iota + 1
+	TellEvents      // of what was not plainly admitted
+	TellAlways
+)
+
+// Client says how an access log names clients.
+type Client uint8
+
+// The choices.
+const (
+	ClientNone Client = iota + 1
+	ClientHash        // the first 16 hexadecimal digits of its SHA-256
+	ClientName
+)
+
+// Place says where a response tells its cost.
+type Place uint8
+
+// The places.
+const (
+	PlaceNowhere Place = iota + 1
+	PlaceHeader
+	PlaceTrailer
+	PlaceMetadata
+)
+
+// Name is a header's name in lower case; nil: not said; "": none.
+type Name *string
+
+// Answers says what clients, upstreams and access logs are told. Zero values and
+// nil are unset: an override's are filled from the filter's, the filter's by
+// Complete.
+type Answers struct {
+	// Mode of the decision: ENFORCE, SHADOW (decides, counts and logs, never acts)
+	// or OFF (measures only). Nil is unset, ENFORCE the default.
+	Mode *limiter.Mode
+	// Status of a refusal, 400 to 599, default 429. What could not be decided is
+	// 503 whatever this says.
+	Status int
+	// Body of a refusal, default AUTO.
+	Body Body
+	// RateLimit says which answers carry the RateLimit and RateLimit-Policy
+	// fields; default TellEvents: refusals.
+	RateLimit Tell
+	// Reason names the header of a refusal's reason, Wait that of the milliseconds
+	// for which a request was held, Congestion that of a mark. Defaults
+	// x-titrate-reason, x-titrate-wait-ms, x-titrate-congestion.
+	Reason, Wait, Congestion Name
+	// MarkUpstream puts the mark on the request as well. Default false.
+	MarkUpstream *bool
+	// Peek names the header whose presence in a request asks what is left, without
+	// counting it. Default none.
+	Peek Name
+	// CostFrom is where a response tells its true cost; default PlaceNowhere.
+	// CostName is the header, trailer or metadata key, CostSpace the namespace.
+	CostFrom            Place
+	CostName, CostSpace string
+	// Log says which requests set dynamic metadata for access logs, default
+	// TellEvents; LogClient how they name the client, default ClientHash.
+	Log       Tell
+	LogClient Client
+}
+
+var (
+	modes      = map[string]limiter.Mode{"ENFORCE": limiter.Enforce, "SHADOW": limiter.Shadow, "OFF": limiter.Off}
+	bodies     = map[string]Body{"AUTO": BodyAuto, "JSON": BodyJSON, "TEXT": BodyText, "GRPC": BodyGRPC}
+	rateLimits = map[string]Tell{"OFF": TellNever, "REJECTED": TellEvents, "ALWAYS": TellAlways}
+	logs       = map[string]Tell{"OFF": TellNever, "EVENTS": TellEvents, "ALWAYS": TellAlways}
+	logClients = map[string]Client{"NONE": ClientNone, "HASH": ClientHash, "NAME": ClientName}
+)
+
+// Bounds of the status of a refusal.
+const (
+	minStatus = 400
+	maxStatus = 599
+)
+
+// answers reads what a configuration says of answers.
+func (a *Answers) read(m map[string]json.RawMessage) error {
+	for _, read := range []func() error{
+		func() error {
+			if _, ok := m["mode"]; ok {
+				a.Mode = new(limiter.Mode)
+			}
+			return choice(m, "mode", "ENFORCE, SHADOW or OFF", modes, a.Mode)
+		},
+		func() error { return whole(m, "reject_status", minStatus, maxStatus, &a.Status) },
+		func() error { return choice(m, "reject_body", "AUTO, JSON, TEXT or GRPC", bodies, &a.Body) },
+		func() error {
+			return choice(m, "rate_limit_headers", "OFF, REJECTED or ALWAYS", rateLimits, &a.RateLimit)
+		},
+		func() error { return optionalHeader(m, "reason_header", &a.Reason) },
+		func() error { return optionalHeader(m, "wait_header", &a.Wait) },
+		func() error { return optionalHeader(m, "congestion_header", &a.Congestion) },
+		func() error {
+			if _, ok := m["mark_upstream"]; ok {
+				a.MarkUpstream = new(bool)
+			}
+			return value(m, "", "mark_upstream", "true or false", a.MarkUpstream)
+		},
+		func() error { return a.readPeek(m) },
+		func() error { return a.readCost(m) },
+		func() error { return choice(m, "access_log", "OFF, EVENTS or ALWAYS", logs, &a.Log) },
+		func() error { return choice(m, "access_log_client", "NONE, HASH or NAME", logClients, &a.LogClient) },
+	} {
+		if err := read(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// optionalHeader reads a header's name, or "" for none.
+func optionalHeader(m map[string]json.RawMessage, key string, to *Name) error {
+	if _, ok := m[key]; !ok {
+		return nil
+	}
+	var name string
+	if err := value(m, "", key, `a header's name, or "" for none`, &name); err != nil {
+		return err
+	}
+	if name != "" && !plainHeader(name) {
+		return wrong(key, `is %q, which is not a header's name; "" switches it off`, name)
+	}
+	name = strings.ToLower(name)
+	*to = &name
+	return nil
+}
+
+// plainHeader accepts what may be set: no pseudo-header, and none that frames
+// the message.
+func plainHeader(name string) bool {
+	framing := []string{"content-length", "content-type", "transfer-encoding", "connection", "host", "upgrade", "te"}
+	return headerName(name) && name[0] != ':' && !slices.Contains(framing, strings.ToLower(name))
+}
+
+func (a *Answers) readPeek(m map[string]json.RawMessage) error {
+	raw, ok := m["peek"]
+	if !ok {
+		return nil
+	}
+	none := ""
+	if a.Peek = &none; off(raw) {
+		return nil
+	}
+	fields, err := object("peek", raw, "header")
+	if err != nil {
+		return err
+	}
+	name, err := headerIn(fields, "peek", "header")
+	a.Peek = &name
+	return err
+}
+
+func (a *Answers) readCost(m map[string]json.RawMessage) error {
+	const field = "response_cost"
+	raw, ok := m[field]
+	if !ok {
+		return nil
+	}
+	if a.CostFrom = PlaceNowhere; off(raw) {
+		return nil
+	}
+	fields, err := object(field, raw, "header", "trailer", "metadata")
+	if err != nil {
+		return err
+	}
+	if len(fields) != 1 {
+		return wrong(field, "needs exactly one of header, trailer, metadata; it has %d", len(fields))
+	}
+	switch {
+	case fields["header"] != nil:
+		a.CostFrom = PlaceHeader
+		a.CostName, err = headerIn(fields, field, "header")
+	case fields["trailer"] != nil:
+		a.CostFrom = PlaceTrailer
+		a.CostName, err = headerIn(fields, field, "trailer")
+	default:
+		err = a.readCostMetadata(join(field, "metadata"), fields["metadata"])
+	}
+	return err
+}
+
+func (a *Answers) readCostMetadata(field string, raw []byte) error {
+	a.CostFrom = PlaceMetadata
+	m, err := object(field, raw, "namespace", "key")
+	if err != nil {
+		return err
+	}
+	for key, to := range map[string]*string{"namespace": &a.CostSpace, "key": &a.CostName} {
+		if err := value(m, field, key, "a string", to); err != nil {
+			return err
+		}
+		if *to == "" {
+			return wrong(join(field, key), "is missing; dynamic metadata is found by namespace and key")
+		}
+	}
+	return nil
+}
+
+// headerIn reads a header's name that must be there.
+func headerIn(m map[string]json.RawMessage, parent, key string) (string, error) {
+	var name string
+	if err := value(m, parent, key, "a header's name", &name); err != nil {
+		return "", err
+	}
+	if !headerName(name) || name[0] == ':' {
+		return "", wrong(join(parent, key), "is %q, which is not a header's name", name)
+	}
+	return strings.ToLower(name), nil
+}
+
+// off reports whether an override switches off what the filter has on.
+func off(raw []byte) bool { return string(raw) == "false" }
+
+// Complete fills in the defaults of what is unset.
+func (a *Answers) Complete() {
+	set := func(n *Name, text string) {
+		if *n == nil {
+			*n = &text
+		}
+	}
+	set(&a.Reason, "x-titrate-reason")
+	set(&a.Wait, "x-titrate-wait-ms")
+	set(&a.Congestion, "x-titrate-congestion")
+	set(&a.Peek, "")
+	if a.Mode == nil {
+		a.Mode = new(limiter.Mode)
+	}
+	if a.MarkUpstream == nil {
+		a.MarkUpstream = new(bool)
+	}
+	if a.Status == 0 {
+		a.Status = 429
+	}
+	a.Body = max(a.Body, BodyAuto)
+	a.CostFrom = max(a.CostFrom, PlaceNowhere)
+	for t, byDefault := range map[*Tell]Tell{&a.RateLimit: TellEvents, &a.Log: TellEvents} {
+		if *t == 0 {
+			*t = byDefault
+		}
+	}
+	if a.LogClient == 0 {
+		a.LogClient = ClientHash
+	}
+}

@@ -1,0 +1,85 @@
+package settings
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/titrate/titrate/control/limiter"
+)
+
+func name(s string) Name { return &s }
+
+func TestParseAnswers(t *testing.T) {
+	f, err := ParseRoute([]byte(`{"mode":"SHADOW","reject_status":503,"reject_body":"TEXT","rate_limit_headers":"ALWAYS",
+		"reason_header":"X-Why","wait_header":"","congestion_header":"x-slow","mark_upstream":true,"peek":{"header":"X-Peek"},
+		"response_cost":{"metadata":{"namespace":"llm","key":"tokens"}},"access_log":"ALWAYS","access_log_client":"NAME"}`))
+	shadow, yes := limiter.Shadow, true
+	want := Answers{Mode: &shadow, Status: 503, Body: BodyText, RateLimit: TellAlways, Reason: name("x-why"), Wait: name(""),
+		Congestion: name("x-slow"), MarkUpstream: &yes, Peek: name("x-peek"), CostFrom: PlaceMetadata, CostName: "tokens",
+		CostSpace: "llm", Log: TellAlways, LogClient: ClientName}
+	if err != nil || !reflect.DeepEqual(f.Answers, want) {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	completed := want
+	if completed.Complete(); !reflect.DeepEqual(completed, want) {
+		t.Errorf("defaults overwrite what was said: %+v", completed)
+	}
+}
+
+// A route says nothing by default, a filter all.
+func TestAnswersDefaults(t *testing.T) {
+	f, err := ParseRoute([]byte(`{}`))
+	if err != nil || !reflect.DeepEqual(f.Answers, Answers{}) {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	f, err = ParseFilter([]byte(`{"tenant":{"literal":"a"},"pool":{"literal":"b"}}`))
+	enforce, no := limiter.Enforce, false
+	want := Answers{Mode: &enforce, Status: 429, Body: BodyAuto, RateLimit: TellEvents, Reason: name("x-titrate-reason"),
+		Wait: name("x-titrate-wait-ms"), Congestion: name("x-titrate-congestion"), MarkUpstream: &no, Peek: name(""),
+		CostFrom: PlaceNowhere, Log: TellEvents, LogClient: ClientHash}
+	if err != nil || !reflect.DeepEqual(f.Answers, want) {
+		t.Fatalf("%+v, %v", f, err)
+	}
+}
+
+func TestSwitchedOff(t *testing.T) {
+	f, err := ParseRoute([]byte(`{"peek":false,"response_cost":false}`))
+	if err != nil || f.Answers.Peek == nil || *f.Answers.Peek != "" || f.Answers.CostFrom != PlaceNowhere {
+		t.Fatalf("%+v, %v", f, err)
+	}
+}
+
+func TestAnswerErrorsNameTheField(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"mode":"shadow"}`:                                     "mode",
+		`{"mode":1}`:                                            "mode",
+		`{"reject_status":200}`:                                 "reject_status",
+		`{"reject_status":429.5}`:                               "reject_status",
+		`{"reject_body":"XML"}`:                                 "reject_body",
+		`{"rate_limit_headers":true}`:                           "rate_limit_headers",
+		`{"reason_header":"a b"}`:                               "reason_header",
+		`{"wait_header":":status"}`:                             "wait_header",
+		`{"congestion_header":"content-length"}`:                "congestion_header",
+		`{"mark_upstream":"yes"}`:                               "mark_upstream",
+		`{"peek":true}`:                                         "peek",
+		`{"peek":{}}`:                                           "peek.header",
+		`{"peek":{"header":":path"}}`:                           "peek.header",
+		`{"peek":{"heder":"x"}}`:                                "peek.heder",
+		`{"response_cost":{}}`:                                  "response_cost",
+		`{"response_cost":{"header":"x","trailer":"y"}}`:        "response_cost",
+		`{"response_cost":{"header":""}}`:                       "response_cost.header",
+		`{"response_cost":{"body":"x"}}`:                        "response_cost.body",
+		`{"response_cost":{"metadata":{"namespace":"x"}}}`:      "response_cost.metadata.key",
+		`{"response_cost":{"metadata":{"key":"x","path":"y"}}}`: "response_cost.metadata.path",
+		`{"access_log":"SOME"}`:                                 "access_log",
+		`{"access_log_client":"MD5"}`:                           "access_log_client",
+	} {
+		_, err := ParseRoute([]byte(in))
+		var field *FieldError
+		if !errors.As(err, &field) || field.Field != want || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error of field %q", in, err, want)
+		}
+	}
+}
