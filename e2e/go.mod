@@ -98,4 +98,6 @@ replace github.com/titrate/titrate/control => ../control
 
 replace github.com/titrate/titrate/proto => ../proto
 
+replace github.com/titrate/titrate/envoy-filter => ../envoy-filter
+
 replace github.com/titrate/titrate/services => ../services

@@ -22,7 +22,7 @@ var allowed = map[string][]string{
 	"proto":        {"proto/"},
 	"envoy-filter": {"envoy-filter/", "control/", "proto/link"},
 	"lab":          {"lab/", "control/"},
-	"services":     {"services/", "control/", "proto/"},
+	"services":     {"services/", "control/", "proto/", "envoy-filter/gate", "envoy-filter/uplink/convert"},
 	"e2e":          {"e2e/", "services/", "control/", "proto/"},
 }
 

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -202,7 +203,7 @@ func list(names map[string]bool) string {
 func (c *checker) engine() {
 	if err := c.s.Config(1).Validate(); err != nil {
 		field := "tenants"
-		if fe, ok := err.(*limiter.FieldError); ok && strings.HasPrefix(fe.Field, "pools") {
+		if fe := new(limiter.FieldError); errors.As(err, &fe) && strings.HasPrefix(fe.Field, "pools") {
 			field = "pools"
 		}
 		c.wrong(field, "%v", err)
