@@ -67,6 +67,8 @@ enum abi_log_level { ABI_LOG_DEBUG = 1, ABI_LOG_INFO = 2, ABI_LOG_WARN = 3, ABI_
   X(bool, is_validation_mode, (void))                                                              \
   X(bool, http_get_header,                                                                         \
     (abi_http_filter, int type, abi_bytes key, abi_bytes* value, size_t index, size_t* count))     \
+  X(size_t, http_get_headers_size, (abi_http_filter, int type))                                    \
+  X(bool, http_get_headers, (abi_http_filter, int type, abi_header* headers))                      \
   X(bool, http_set_header, (abi_http_filter, int type, abi_bytes key, abi_bytes value))            \
   X(void, http_send_response,                                                                      \
     (abi_http_filter, uint32_t status, abi_header* headers, size_t n, abi_bytes body,              \

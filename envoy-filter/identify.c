@@ -2,6 +2,7 @@
 // knows of it.
 
 #include "identify.h"
+#include "lines.h"
 
 #include <stdatomic.h>
 
@@ -11,7 +12,7 @@
 
 static bool header_at(abi_http_filter envoy, abi_bytes name, size_t index, size_t* count,
                       abi_bytes* value) {
-  return ENVOY(http_get_header)(envoy, ABI_REQUEST_HEADER, name, value, index, count);
+  return titrate_line(envoy, name, index, count, value);
 }
 
 static bool header(abi_http_filter envoy, abi_bytes name, abi_bytes* value) {
@@ -188,6 +189,8 @@ static void name(abi_http_filter envoy, const struct titrate_rules* over,
 
 bool titrate_identify(abi_http_filter envoy, const struct titrate_rules* base,
                       struct titrate_question* q) {
+  struct titrate_lines lines;
+  titrate_lines_begin(&lines);
   const struct titrate_rules* over = override_of(envoy);
   if (over == NULL) over = base;
   int enabled = over->enabled != TITRATE_UNSET ? over->enabled : base->enabled;
