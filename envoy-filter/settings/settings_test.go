@@ -2,6 +2,7 @@ package settings
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -42,15 +43,70 @@ func TestFilterErrorsNameTheField(t *testing.T) {
 		`{"tenant":{}}`:                          "tenant",
 		`{"tenant":{"header":"a","route":true}}`: "tenant",
 		`{"tenant":[]}`:                          "tenant",
-		`{"tenant":[{"header":"a"},{"header":"b c"}]}`: "tenant[1].header",
-		`{"tenant":{"header":7}}`:                      "tenant.header",
-		`{"tenant":{"header":null}}`:                   "tenant.header",
-		`{"tenant":{"literal":""}}`:                    "tenant.literal",
-		`{"tenant":{"route":false}}`:                   "tenant.route",
-		`{"cost":{"route":true}}`:                      "cost.route",
-		`{"cost":{"literal":0}}`:                       "cost.literal",
-		`{"cost":{"literal":"1"}}`:                     "cost.literal",
-		`{"enabled":"yes"}`:                            "enabled",
+		`{"tenant":[{"header":"a"},{"header":"b c"}]}`:                                             "tenant[1].header",
+		`{"tenant":{"header":7}}`:                                                                  "tenant.header",
+		`{"tenant":{"header":null}}`:                                                               "tenant.header",
+		`{"tenant":{"literal":""}}`:                                                                "tenant.literal",
+		`{"tenant":{"route":false}}`:                                                               "tenant.route",
+		`{"cost":{"route":true}}`:                                                                  "cost.route",
+		`{"cost":{"literal":0}}`:                                                                   "cost.literal",
+		`{"cost":{"literal":"1"}}`:                                                                 "cost.literal",
+		`{"enabled":"yes"}`:                                                                        "enabled",
+		`{"cost":{"cookie":"a"}}`:                                                                  "cost.cookie",
+		`{"cost":{"header":"a","literal":1}}`:                                                      "cost",
+		`{"client":{"cookie":""}}`:                                                                 "client.cookie",
+		`{"client":{"cookie":"a b"}}`:                                                              "client.cookie",
+		`{"client":{"query":1}}`:                                                                   "client.query",
+		`{"client":{"query":"` + strings.Repeat("a", 257) + `"}}`:                                  "client.query",
+		`{"client":{"filter_state":""}}`:                                                           "client.filter_state",
+		`{"client":{"metadata":"a"}}`:                                                              "client.metadata",
+		`{"client":{"metadata":{"key":"a"}}}`:                                                      "client.metadata.namespace",
+		`{"client":{"metadata":{"namespace":"a"}}}`:                                                "client.metadata.key",
+		`{"client":{"metadata":{"namespace":"a","key":""}}}`:                                       "client.metadata.key",
+		`{"client":{"metadata":{"namespace":"a","path":"b"}}}`:                                     "client.metadata.path",
+		`{"client":{"mtls":"san"}}`:                                                                "client.mtls",
+		`{"client":{"mtls":true}}`:                                                                 "client.mtls",
+		`{"client":{"virtual_host":false}}`:                                                        "client.virtual_host",
+		`{"client":{"cluster":"api"}}`:                                                             "client.cluster",
+		`{"client":{"source_address":true}}`:                                                       "client.source_address",
+		`{"client":{"source_address":{"from":"XFF"}}}`:                                             "client.source_address.from",
+		`{"client":{"source_address":{"ipv4_prefix":33}}}`:                                         "client.source_address.ipv4_prefix",
+		`{"client":{"source_address":{"ipv4_prefix":0}}}`:                                          "client.source_address.ipv4_prefix",
+		`{"client":{"source_address":{"ipv6_prefix":6.5}}}`:                                        "client.source_address.ipv6_prefix",
+		`{"client":{"source_address":{"trusted_hops":-1}}}`:                                        "client.source_address.trusted_hops",
+		`{"client":{"source_address":{"trusted_hops":33}}}`:                                        "client.source_address.trusted_hops",
+		`{"client":{"source_address":{"from":"ENVOY","trusted_hops":1}}}`:                          "client.source_address.trusted_hops",
+		`{"identities":[]}`:                                                                        "identities",
+		`{"identities":{}}`:                                                                        "identities",
+		`{"identities":{"a":{"b":1}}}`:                                                             "identities.a.b",
+		`{"identities":{"A":{"literal":"x"}}}`:                                                     "identities.A",
+		`{"identities":{"a":[{"route":true},{"header":""}]}}`:                                      "identities.a[1].header",
+		`{"identities":{` + repeat(9, `"n%d":{"route":true}`) + `}}`:                               "identities",
+		`{"classes":{}}`:                                                                           "classes",
+		`{"classes":[]}`:                                                                           "classes",
+		`{"classes":[` + repeat(33, `{"name":"n%d","match":{"path":"/"}}`) + `]}`:                  "classes",
+		`{"classes":["a"]}`:                                                                        "classes[0]",
+		`{"classes":[{"match":{"path":"/"}}]}`:                                                     "classes[0].name",
+		`{"classes":[{"name":"a_","match":{"path":"/"}}]}`:                                         "classes[0].name",
+		`{"classes":[{"name":"a"}]}`:                                                               "classes[0].match",
+		`{"classes":[{"name":"a","match":{}}]}`:                                                    "classes[0].match",
+		`{"classes":[{"name":"a","match":[]}]}`:                                                    "classes[0].match",
+		`{"classes":[{"name":"a","match":[` + repeat(17, `{"path":"/%d"}`) + `]}]}`:                "classes[0].match",
+		`{"classes":[{"name":"a","match":[{"path":"/"},{"paths":"/"}]}]}`:                          "classes[0].match[1].paths",
+		`{"classes":[{"name":"a","match":{"path":"/"}},{"name":"a","match":{"path":"/"}}]}`:        "classes[1].name",
+		`{"classes":[{"name":"a","match":{"methods":[]}}]}`:                                        "classes[0].match.methods",
+		`{"classes":[{"name":"a","match":{"methods":["GET",""]}}]}`:                                "classes[0].match.methods[1]",
+		`{"classes":[{"name":"a","match":{"methods":"G T"}}]}`:                                     "classes[0].match.methods",
+		`{"classes":[{"name":"a","match":{"path_prefix":"x"}}]}`:                                   "classes[0].match.path_prefix",
+		`{"classes":[{"name":"a","match":{"path":["/",7]}}]}`:                                      "classes[0].match.path[1]",
+		`{"classes":[{"name":"a","match":{"headers":{}}}]}`:                                        "classes[0].match.headers",
+		`{"classes":[{"name":"a","match":{"headers":[{}]}}]}`:                                      "classes[0].match.headers[0].name",
+		`{"classes":[{"name":"a","match":{"headers":[{"name":"h"}]}}]}`:                            "classes[0].match.headers[0]",
+		`{"classes":[{"name":"a","match":{"headers":[{"name":"h","present":false}]}}]}`:            "classes[0].match.headers[0].present",
+		`{"classes":[{"name":"a","match":{"headers":[{"name":"h","prefix":""}]}}]}`:                "classes[0].match.headers[0].prefix",
+		`{"classes":[{"name":"a","match":{"headers":[{"name":"h","exact":1}]}}]}`:                  "classes[0].match.headers[0].exact",
+		`{"classes":[{"name":"a","match":{"headers":[{"name":"h","exact":"a","invert":1}]}}]}`:     "classes[0].match.headers[0].invert",
+		`{"classes":[{"name":"a","match":{"headers":[{"name":"h","exact":"a","present":true}]}}]}`: "classes[0].match.headers[0]",
 	}
 	for in, want := range cases {
 		_, err := ParseFilter([]byte(in))
@@ -58,6 +114,55 @@ func TestFilterErrorsNameTheField(t *testing.T) {
 		if !errors.As(err, &field) || field.Field != want {
 			t.Errorf("%s: %v, want an error of field %q", in, err, want)
 		}
+	}
+}
+
+// repeat writes a list of n with numbers in it.
+func repeat(n int, format string) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf(format, i)
+	}
+	return strings.Join(list, ",")
+}
+
+func TestParseIdentitiesAndClasses(t *testing.T) {
+	f, err := ParseRoute([]byte(`{
+		"identities": {
+			"user": [{"cookie":"session"},{"query":"api key"},{"literal":"nobody"}],
+			"claim": {"metadata":{"namespace":"n","key":"k"}},
+			"state": {"filter_state":"s"},
+			"peer": {"source_address":{}},
+			"client": {"source_address":{"trusted_hops":2,"ipv4_prefix":24,"ipv6_prefix":48}},
+			"seen": {"source_address":{"from":"ENVOY"}},
+			"who": [{"mtls":"subject"},{"mtls":"uri_san"},{"mtls":"dns_san"},{"mtls":"sha256"}],
+			"where": [{"route":true},{"virtual_host":true},{"cluster":true}]},
+		"classes": [
+			{"name":"a","match":{"methods":"GET","path":"/x","path_prefix":["/y","/z"]}},
+			{"name":"b","match":[{"headers":[{"name":"X-A","present":true,"invert":true},{"name":"b","exact":""}]},
+				{"headers":[{"name":"c","prefix":"1"},{"name":"d","suffix":"2"},{"name":"e","contains":"3"}]}]}]}`))
+	address := func(a Address) []Source { return []Source{{Kind: SourceAddress, Address: a}} }
+	want := &Filter{
+		Identities: []Identity{
+			{"claim", []Source{{Kind: Metadata, Namespace: "n", Text: "k"}}},
+			{"client", address(Address{TrustedHops: 2, IPv4Prefix: 24, IPv6Prefix: 48})},
+			{"peer", address(Address{IPv4Prefix: 32, IPv6Prefix: 64})},
+			{"seen", address(Address{Envoys: true, IPv4Prefix: 32, IPv6Prefix: 64})},
+			{"state", []Source{{Kind: FilterState, Text: "s"}}},
+			{"user", []Source{{Kind: Cookie, Text: "session"}, {Kind: Query, Text: "api key"}, {Kind: Literal, Text: "nobody"}}},
+			{"where", []Source{{Kind: Route}, {Kind: VirtualHost}, {Kind: Cluster}}},
+			{"who", []Source{{Kind: Subject}, {Kind: URISAN}, {Kind: DNSSAN}, {Kind: Digest}}},
+		},
+		Classes: []Class{
+			{"a", []Match{{Methods: []string{"GET"}, Paths: []string{"/x"}, PathPrefixes: []string{"/y", "/z"}}}},
+			{"b", []Match{
+				{Headers: []HeaderMatch{{"x-a", Present, "", true}, {"b", Exact, "", false}}},
+				{Headers: []HeaderMatch{{"c", Prefix, "1", false}, {"d", Suffix, "2", false}, {"e", Contains, "3", false}}},
+			}},
+		},
+	}
+	if err != nil || !reflect.DeepEqual(f, want) {
+		t.Fatalf("%+v, %v", f, err)
 	}
 }
 

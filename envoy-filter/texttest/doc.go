@@ -4,6 +4,9 @@
 //
 // # Model
 //
+// text.c and its headers are links to the filter's: the go command sees a change
+// only of files in a package's own folder.
+//
 // Each function here copies its argument to the very end of a page that an
 // inaccessible one follows, and calls the parser on that: a read beyond the view
 // ends the process. A result must be a view of the argument or of the room that

@@ -1,2 +1,1 @@
-// The parsers under test, as they are in the filter.
-#include "../text.c"
+../text.c

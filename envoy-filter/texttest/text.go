@@ -2,7 +2,7 @@ package texttest
 
 /*
 #include <stdlib.h>
-#include "../text.h"
+#include "text.h"
 #include "guard.h"
 */
 import "C"
