@@ -42,6 +42,9 @@ func DefaultCoDel(buffer float64) CoDel {
 	return CoDel{Delay: 0.005, Window: 0.1, Buffer: buffer}
 }
 
+// Hitting reports whether the wait has been too long for a Window.
+func (c *CoDel) Hitting() bool { return c.hitting }
+
 // Step does nothing: the law acts on departure.
 func (c *CoDel) Step(_, _, _, _ float64) {}
 

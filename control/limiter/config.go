@@ -30,11 +30,12 @@ type Law uint8
 // The laws.
 const (
 	VariableStructure Law = iota // marks and early rejects hold the delay target
-	DropTail                     // a bounded queue, no early action
+	DropTail                     // a queue of DelayTarget at the share, no early action
 	Police                       // no queue: what may not pass at once is rejected
+	CoDel                        // controlled delay: marks, then rejects, at the head of the queue
 )
 
-var lawNames = [...]string{"VARIABLE_STRUCTURE", "DROP_TAIL", "POLICE"}
+var lawNames = [...]string{"VARIABLE_STRUCTURE", "DROP_TAIL", "POLICE", "CODEL"}
 
 // String is the law's name as in the quota API.
 func (l Law) String() string { return name(lawNames[:], int(l)) }

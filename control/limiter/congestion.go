@@ -1,13 +1,29 @@
 package limiter
 
-import "github.com/titrate/titrate/control/aqm"
+import (
+	"math"
+	"time"
+
+	"github.com/titrate/titrate/control/aqm"
+)
 
 // law is the AQM in force.
 func (f *flow) law() aqm.Law {
-	if f.queueing.Law == DropTail {
+	switch f.queueing.Law {
+	case DropTail:
 		return &f.tail
+	case CoDel:
+		return &f.codel
 	}
 	return &f.vsd
+}
+
+// aim gives every law its delay target, in seconds. CoDel's window must span the
+// time in which clients react, which includes the wait itself; its buffer is the
+// queue's MaxRequests.
+func (f *flow) aim(delay float64) {
+	f.vsd.Delay, f.tail.Delay = delay, delay
+	f.codel.Delay, f.codel.Window, f.codel.Buffer = delay, max(0.1, 2*delay), math.Inf(1)
 }
 
 // arrival describes a request to the AQM. A client is greedy when it has more
@@ -42,6 +58,12 @@ func (f *flow) manage() {
 func (f *flow) heed(h, c0 float64) {
 	const patience = 1 // s
 	p := f.vsd.Probability()
+	if f.queueing.Law == CoDel {
+		p = 0
+		if f.codel.Hitting() {
+			p = 1
+		}
+	}
 	cooperative := f.vsd.Mode == aqm.Cooperative
 	switch {
 	case cooperative && p > 0.9 && units(f.q.eligibleCost) > 1.5*c0*f.vsd.Delay,
@@ -55,9 +77,9 @@ func (f *flow) heed(h, c0 float64) {
 	}
 	f.doubt = 0
 	if cooperative {
-		f.vsd.Mode = aqm.DropMode
+		f.vsd.Mode, f.codel.Mode = aqm.DropMode, aqm.DropMode
 	} else {
-		f.vsd.Mode = aqm.Cooperative
+		f.vsd.Mode, f.codel.Mode = aqm.Cooperative, aqm.Cooperative
 	}
 }
 
@@ -69,4 +91,24 @@ func (f *flow) judge(now int64) {
 	}
 	head := &f.q.entries[f.q.subs[f.q.ring].head]
 	f.limited = now-head.since > int64(f.queueing.DelayTarget)
+}
+
+// leave asks the law about the request whose turn it is; true if it was discarded,
+// unserved. A law that acts at the head of the queue does so here.
+func (e *Engine) leave(f *flow, i int32, now int64, out []Event) ([]Event, bool) {
+	en := &f.q.entries[i]
+	waited := now - en.since
+	switch f.law().Depart(f.at, units(f.q.eligibleCost-en.cost), float64(waited)*1e-9) {
+	case aqm.Mark:
+		en.mark = true
+	case aqm.Drop:
+		o := f.rejected(TenantShare, en.cost, f.q.eligibleCost-en.cost)
+		o.Waited = time.Duration(waited)
+		f.sum.rejected += en.cost
+		f.limited = true
+		out = append(out, Event{en.ticket, o})
+		e.withdraw(f, i, now)
+		return out, true
+	}
+	return out, false
 }

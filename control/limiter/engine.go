@@ -286,7 +286,7 @@ func (e *Engine) refresh(f *flow) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mode, f.queueing = t.quotas[f.pool].Mode, s.list[pool].Queue
-	f.vsd.Delay, f.tail.Delay = f.queueing.DelayTarget.Seconds(), f.queueing.DelayTarget.Seconds()
+	f.aim(f.queueing.DelayTarget.Seconds())
 	f.open.Store(lost && loss == Open)
 	f.expired = lost && loss == SafeRate
 	f.key = FlowKey(s.seed, f.tenant, f.pool)

@@ -53,6 +53,7 @@ type flow struct {
 	q         *queue
 	vsd       aqm.VSD
 	tail      aqm.DropTail
+	codel     aqm.CoDel
 	aqmAt     float64
 	doubt     float64 // seconds for which the AQM's mode has looked wrong
 	begun     bool

@@ -38,7 +38,7 @@ const (
 
 func newModel(t *rapid.T) *model {
 	e := New(Options{Keys: 1024})
-	law := rapid.SampledFrom([]Law{VariableStructure, DropTail, Police}).Draw(t, "law")
+	law := rapid.SampledFrom([]Law{VariableStructure, DropTail, Police, CoDel}).Draw(t, "law")
 	conf := simple(rapid.Float64Range(20, 2000).Draw(t, "capacity"),
 		Queue{Law: law, MaxRequests: rapid.IntRange(1, 60).Draw(t, "most"), MaxWait: 300 * time.Millisecond, DelayTarget: 100 * time.Millisecond},
 		Limit{Name: "all", PerTenant: true, Rate: ledgerRate, Burst: ledgerBurst},

@@ -86,7 +86,7 @@ func TestNoWrongfulReject(t *testing.T) {
 // Tenants that share a pool: those that want more than their share get it, the
 // one that wants less does not wait.
 func TestTenantShares(t *testing.T) {
-	for _, law := range []Law{VariableStructure, DropTail, Police} {
+	for _, law := range []Law{VariableStructure, DropTail, Police, CoDel} {
 		t.Run(law.String(), func(t *testing.T) {
 			conf := &Config{Pools: []Pool{{Name: "api", Capacity: 1000, Queue: Queue{Law: law}}}}
 			for _, name := range []string{"greedy", "fair", "small"} {

@@ -235,12 +235,18 @@ func (e *Engine) release(f *flow, now int64, out []Event) []Event {
 			return out
 		}
 		en := &q.entries[i]
-		if !free && !f.pay(en.cost) {
+		switch {
+		case free:
+			f.ctl.Remove(units(en.cost))
+		case !f.affords(en.cost):
 			f.reconcile()
 			return out
-		}
-		if free {
-			f.ctl.Remove(units(en.cost))
+		default:
+			var gone bool
+			if out, gone = e.leave(f, i, now, out); gone {
+				continue
+			}
+			f.pacer.Charge(units(en.cost))
 		}
 		out = append(out, f.admitted(en, now))
 		q.serve(i)
@@ -248,20 +254,13 @@ func (e *Engine) release(f *flow, now int64, out []Event) []Event {
 	}
 }
 
-// pay pays for a release: from what the controller has released, or, as on the
-// fast path, ahead of it from enzyme that is free. Without the latter the part of
-// a request that a step leaves unbound would keep a short queue from ever
-// emptying, and everybody would wait a tick.
-func (f *flow) pay(cost int64) bool {
+// affords reports whether a release can be paid for: from what the controller has
+// released, or, as on the fast path, ahead of it from enzyme that is free. Without
+// the latter the part of a request that a step leaves unbound would keep a short
+// queue from ever emptying, and everybody would wait a tick.
+func (f *flow) affords(cost int64) bool {
 	c := units(cost)
-	if f.pacer.Take(c) {
-		return true
-	}
-	if f.pacer.Credit()+f.ctl.Free() < c {
-		return false
-	}
-	f.pacer.Charge(c)
-	return true
+	return f.pacer.Affords(c) || f.pacer.Credit()+f.ctl.Free() >= c
 }
 
 // event is what becomes of a request that is still in the queue.

@@ -75,8 +75,8 @@ func (p *Pool) validate(path string) error {
 }
 
 func (q *Queue) validate(path string) error {
-	if q.Law > Police {
-		return &FieldError{path + ".law", uint8(q.Law), "VARIABLE_STRUCTURE, DROP_TAIL or POLICE"}
+	if int(q.Law) >= len(lawNames) {
+		return &FieldError{path + ".law", uint8(q.Law), "VARIABLE_STRUCTURE, DROP_TAIL, POLICE or CODEL"}
 	}
 	if q.DelayTarget != 0 && (q.DelayTarget < time.Millisecond || q.DelayTarget > 10*time.Second) {
 		return &FieldError{path + ".delay_target", q.DelayTarget, "0 (default) or 1ms to 10s"}

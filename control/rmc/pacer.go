@@ -98,12 +98,21 @@ func (p *Pacer) Add(credit float64) {
 // backlogged and saves for that cost, however large, until a Take succeeds or
 // Idle is called.
 func (p *Pacer) Take(cost float64) bool {
+	if !p.Affords(cost) {
+		return false
+	}
+	p.credit -= positive(cost)
+	return true
+}
+
+// Affords reports whether Take would release cost now, and takes nothing. A cost
+// that it refuses is what the credit then saves for.
+func (p *Pacer) Affords(cost float64) bool {
 	cost = positive(cost)
 	if p.credit+slack*max(1, cost) < cost {
 		p.need = cost
 		return false
 	}
-	p.credit -= cost
 	p.need = 0
 	return true
 }

@@ -18,7 +18,7 @@ import (
 
 var laws = map[link.Law]limiter.Law{
 	"": limiter.VariableStructure, link.VariableStructure: limiter.VariableStructure,
-	link.DropTail: limiter.DropTail, link.Police: limiter.Police,
+	link.DropTail: limiter.DropTail, link.Police: limiter.Police, link.CoDel: limiter.CoDel,
 }
 
 var modes = map[link.Mode]limiter.Mode{
