@@ -186,9 +186,9 @@ type Aqm int32
 const (
 	Aqm_AQM_UNSPECIFIED    Aqm = 0 // VARIABLE_STRUCTURE
 	Aqm_VARIABLE_STRUCTURE Aqm = 1 // marks and early drops hold the delay target
-	Aqm_DROP_TAIL          Aqm = 2 // a bounded queue, no early action
+	Aqm_DROP_TAIL          Aqm = 2 // a queue of delay_target at the share (3 requests at least), no early action
 	Aqm_POLICE             Aqm = 3 // no queue: a request that may not pass at once is rejected
-	Aqm_CODEL              Aqm = 4 // controlled delay: rejects at dequeue while the wait stays above the target
+	Aqm_CODEL              Aqm = 4 // controlled delay: acts at the head while the wait stays above the target
 )
 
 // Enum value maps for Aqm.
