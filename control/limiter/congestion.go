@@ -106,7 +106,7 @@ func (e *Engine) leave(f *flow, i int32, now int64, out []Event) ([]Event, bool)
 		o.Waited = time.Duration(waited)
 		f.sum.rejected += en.cost
 		f.limited = true
-		out = append(out, Event{en.ticket, o})
+		out = append(out, f.event(en, o))
 		e.withdraw(f, i, now)
 		return out, true
 	}
