@@ -1,7 +1,7 @@
 // Grid measures the controller with announced claims over rate, replicas and gossip
 // delay, and shows where the design's targets are missed:
 //
-//	go run ./grid [-quick] [-csv FILE]      in lab/; a few minutes, -quick a few seconds
+//	go run ./grid [-quick] [-csv FILE]      in lab/; two to three minutes, -quick a second
 //
 // It prints a map per delay: rates down, replicas across, in each cell the targets that
 // are missed, or a dot. Package swarm says what is measured and how.
@@ -84,7 +84,7 @@ s 5 % settling above 10 lags   r more than 1 in 1000 refused below the share, wi
 func chart(out io.Writer, delay float64, replicas []int, results []swarm.Result) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	defer w.Flush()
-	fmt.Fprintf(w, "\ndelay %g ms, lag %g ms\n  rate/s", delay*1e3, results[0].Lag*1e3)
+	fmt.Fprintf(w, "\ndelay %g ms, lag %.4g ms\n  rate/s", delay*1e3, results[0].Lag*1e3)
 	for _, n := range replicas {
 		fmt.Fprintf(w, "\tN=%d", n)
 	}

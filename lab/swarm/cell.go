@@ -21,7 +21,7 @@ type Result struct {
 	UseEven, UseLone, UseSkewed, UseCritical float64
 	// Over is by how much the highest window after a join exceeded the limit: half of
 	// the replicas are saturated, then the other half too. A window is a second, or
-	// what a hundred requests take. Strict has φ = 0, Quarter φ = .25, the product's.
+	// what a hundred requests take, as far as the effort goes. Strict has φ = 0, Quarter φ = .25, the product's.
 	OverStrict, OverQuarter float64
 	// Settling is how long after that the rates in force of both halves need to stay
 	// within 5 % of half of the limit each, in lags; φ = .25. +Inf: never.
@@ -70,7 +70,7 @@ const (
 type Effort struct {
 	Requests float64 // of the whole swarm, at least
 	Lags     float64
-	Seconds  float64 // of virtual time, at most, where requests are rare
+	Seconds  float64 // of virtual time, at most, where requests are rare; less above 200 replicas
 }
 
 // Full and Quick are the efforts of the table and of its test.
@@ -81,8 +81,11 @@ var (
 
 // span is how long a mean is taken over, in seconds.
 func (e Effort) span(c Cell, lag float64) float64 {
-	return max(e.Lags*lag, 5, min(e.Requests/c.Rate, e.Seconds))
+	return max(e.Lags*lag, 5, min(e.Requests/c.Rate, e.most(c.Replicas)))
 }
+
+// most is Seconds, less where many replicas make a second dear.
+func (e Effort) most(replicas int) float64 { return e.Seconds * min(1, 200/float64(replicas)) }
 
 // Measure runs a cell.
 func Measure(c Cell, e Effort) Result {
@@ -136,14 +139,14 @@ func join(p Params, e Effort) (over, settling float64) {
 	for i := range half {
 		s.Load(i, each*float64(p.Replicas)/float64(half))
 	}
-	window := max(1, 100/p.Rate)
-	s.run(warm(p) + min(window, e.Seconds))
+	window := max(1, min(100/p.Rate, e.most(p.Replicas)))
+	s.run(warm(p) + window)
 	for i := half; i < p.Replicas; i++ {
 		s.Load(i, each)
 	}
 	start, last, sum, highest := s.Now(), 0.0, 0.0, 0.0
 	rows := make([]float64, int(math.Ceil(window/s.h)))
-	end := start + max(e.Lags*p.Lag(), 3, 1.5*min(window, e.Seconds))
+	end := start + max(e.Lags*p.Lag(), 3, 1.5*window)
 	for k := 0; s.Now() < end; k++ {
 		n := s.Step()
 		sum += n - rows[k%len(rows)]
