@@ -96,7 +96,9 @@ type PoolStats struct {
 	Shadowed  uint64
 	Cancelled uint64
 	Rejected  [Reasons]uint64
-	Held      int64 // now
+	Held      int64   // now
+	Adaptive  bool    // what is at the upstream is counted
+	InFlight  float64 // cost there now
 }
 
 // Stats fills s. It reads every flow; counting Keys walks the whole table and
@@ -146,6 +148,9 @@ func addFlow(pools []PoolStats, f *flow) []PoolStats {
 	p.Shadowed += f.counts.shadowed.Load()
 	p.Cancelled += f.counts.cancelled.Load()
 	p.Held += int64(f.eligible.Load()) + int64(f.held.Load())
+	if flight := f.flight.Load(); flight != nil {
+		p.Adaptive, p.InFlight = true, p.InFlight+units(flight.InFlight.Load())
+	}
 	for r := range p.Rejected {
 		p.Rejected[r] += f.counts.rejected[r].Load()
 	}

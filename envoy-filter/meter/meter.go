@@ -6,7 +6,8 @@
 // main thread publishes twice a second what has been added. The outcomes of
 // titrate_requests_total are disjoint, so their sum is the number of decided
 // requests; what can be true beside an outcome (waited, marked, shadowed) has a
-// counter of its own. Labels are pools and outcomes only, never tenants or
+// counter of its own. How long requests were held is a histogram, gathered by the
+// ticker in buckets of its own (waits.go). Labels are pools and outcomes only, never tenants or
 // clients: the number of series is bounded by the configuration.
 //
 // Publishing costs O(pools × outcomes), and O(key table) every ten seconds for
@@ -38,34 +39,50 @@ const (
 	ConfigRevision
 	SharesEpoch
 	SharesStale
+	PoolHeld
+	PoolInFlight
+	Wait
 	metrics
+)
+
+// Kind of a metric.
+type Kind uint8
+
+// The kinds.
+const (
+	Counter Kind = iota
+	Gauge
+	Histogram
 )
 
 // Definition is a metric's name and labels.
 type Definition struct {
 	Name   string
 	Labels []string
-	Gauge  bool
+	Kind   Kind
 }
 
 // Table defines each Metric, in order.
 var Table = [metrics]Definition{
-	Requests:       {"titrate_requests_total", []string{"pool", "outcome"}, false},
-	Waited:         {"titrate_waited_total", []string{"pool"}, false},
-	Marked:         {"titrate_marked_total", []string{"pool"}, false},
-	Shadowed:       {"titrate_shadowed_total", []string{"pool"}, false},
-	Overflow:       {"titrate_overflow_total", nil, false},
-	Panics:         {"titrate_panics_total", nil, false},
-	LinkSessions:   {"titrate_link_sessions_total", nil, false},
-	LinkMalformed:  {"titrate_link_malformed_total", nil, false},
-	ConfigRefused:  {"titrate_config_refused_total", nil, false},
-	Held:           {"titrate_held", nil, true},
-	Keys:           {"titrate_keys", nil, true},
-	KeysContended:  {"titrate_keys_contended", nil, true},
-	LinkConnected:  {"titrate_link_connected", nil, true},
-	ConfigRevision: {"titrate_config_revision", nil, true},
-	SharesEpoch:    {"titrate_shares_epoch", nil, true},
-	SharesStale:    {"titrate_shares_stale", nil, true},
+	Requests:       {"titrate_requests_total", []string{"pool", "outcome"}, Counter},
+	Waited:         {"titrate_waited_total", []string{"pool"}, Counter},
+	Marked:         {"titrate_marked_total", []string{"pool"}, Counter},
+	Shadowed:       {"titrate_shadowed_total", []string{"pool"}, Counter},
+	Overflow:       {"titrate_overflow_total", nil, Counter},
+	Panics:         {"titrate_panics_total", nil, Counter},
+	LinkSessions:   {"titrate_link_sessions_total", nil, Counter},
+	LinkMalformed:  {"titrate_link_malformed_total", nil, Counter},
+	ConfigRefused:  {"titrate_config_refused_total", nil, Counter},
+	Held:           {"titrate_held", nil, Gauge},
+	Keys:           {"titrate_keys", nil, Gauge},
+	KeysContended:  {"titrate_keys_contended", nil, Gauge},
+	LinkConnected:  {"titrate_link_connected", nil, Gauge},
+	ConfigRevision: {"titrate_config_revision", nil, Gauge},
+	SharesEpoch:    {"titrate_shares_epoch", nil, Gauge},
+	SharesStale:    {"titrate_shares_stale", nil, Gauge},
+	PoolHeld:       {"titrate_pool_held", []string{"pool"}, Gauge},
+	PoolInFlight:   {"titrate_pool_in_flight", []string{"pool"}, Gauge}, // whole cost units, of adaptive pools
+	Wait:           {"titrate_wait_ms", []string{"pool", "outcome"}, Histogram},
 }
 
 // NoPool is the label of requests that reached no pool.
@@ -84,8 +101,10 @@ const (
 type Sink interface {
 	// Count adds to a counter; labels are in the order of its definition.
 	Count(m Metric, delta uint64, labels ...string)
-	// Set sets a gauge.
-	Set(m Metric, value uint64)
+	// Set sets a gauge; labels as above.
+	Set(m Metric, value uint64, labels ...string)
+	// Observe records a value so many times in a histogram; labels as above.
+	Observe(m Metric, value, times uint64, labels ...string)
 }
 
 // Source is what is read beside the engine's Stats.
@@ -105,6 +124,8 @@ type Meter struct {
 	stats  limiter.Stats
 	sent   map[series]uint64
 	round  int
+	// Waits are published beside the engine's counters.
+	Waits Waits
 }
 
 type series struct {
@@ -142,6 +163,7 @@ func (m *Meter) Publish(src Source) {
 	m.count(LinkMalformed, src.LinkMalformed)
 	m.count(ConfigRefused, src.ConfigRefused)
 	m.gauges(src, keys)
+	m.Waits.publish(m.sink)
 }
 
 func (m *Meter) pool(p *limiter.PoolStats) {
@@ -153,6 +175,10 @@ func (m *Meter) pool(p *limiter.PoolStats) {
 	m.count(Waited, p.Waited, p.Pool)
 	m.count(Marked, p.Marked, p.Pool)
 	m.count(Shadowed, p.Shadowed, p.Pool)
+	m.sink.Set(PoolHeld, uint64(max(p.Held, 0)), p.Pool)
+	if p.Adaptive {
+		m.sink.Set(PoolInFlight, uint64(max(p.InFlight, 0)+.5), p.Pool)
+	}
 }
 
 func (m *Meter) gauges(src Source, keys bool) {

@@ -23,7 +23,19 @@ func (f *fake) Count(m Metric, delta uint64, labels ...string) {
 	f.counts[Table[m].Name+"/"+strings.Join(labels, "/")] += delta
 }
 
-func (f *fake) Set(m Metric, v uint64) { f.gauges[m] = v }
+func (f *fake) Set(m Metric, v uint64, labels ...string) {
+	if len(labels) != len(Table[m].Labels) || Table[m].Kind != Gauge {
+		panic(fmt.Sprintf("%s with labels %v", Table[m].Name, labels))
+	}
+	f.gauges[m] = v
+}
+
+func (f *fake) Observe(m Metric, value, times uint64, labels ...string) {
+	if len(labels) != len(Table[m].Labels) || Table[m].Kind != Histogram {
+		panic(fmt.Sprintf("%s with labels %v", Table[m].Name, labels))
+	}
+	f.counts[fmt.Sprintf("%s/%s/%d", Table[m].Name, strings.Join(labels, "/"), value)] += times
+}
 
 func TestPublish(t *testing.T) {
 	e := limiter.New(limiter.Options{Keys: 1024, Start: 1})
@@ -77,7 +89,7 @@ func TestPublish(t *testing.T) {
 
 func TestTableIsComplete(t *testing.T) {
 	for m, d := range Table {
-		if !strings.HasPrefix(d.Name, "titrate_") || strings.HasSuffix(d.Name, "_total") == d.Gauge {
+		if !strings.HasPrefix(d.Name, "titrate_") || strings.HasSuffix(d.Name, "_total") != (d.Kind == Counter) {
 			t.Errorf("metric %d is %+v", m, d)
 		}
 	}
