@@ -178,3 +178,16 @@ func (e *Engine) Standing() Standing {
 	}
 	return s
 }
+
+// Pools returns the names of the configured pools, in their order.
+func (e *Engine) Pools() []string {
+	s := e.snap.Load()
+	if s == nil {
+		return nil
+	}
+	names := make([]string, len(s.list))
+	for i := range s.list {
+		names[i] = s.list[i].Name
+	}
+	return names
+}
