@@ -103,7 +103,15 @@ enum abi_log_level { ABI_LOG_DEBUG = 1, ABI_LOG_INFO = 2, ABI_LOG_WARN = 3, ABI_
   X(int, bootstrap_extension_config_define_gauge,                                                  \
     (abi_bootstrap, abi_bytes name, abi_bytes* labels, size_t n, size_t* id))                      \
   X(int, bootstrap_extension_config_set_gauge,                                                     \
-    (abi_bootstrap, size_t id, abi_bytes* labels, size_t n, uint64_t value))
+    (abi_bootstrap, size_t id, abi_bytes* labels, size_t n, uint64_t value))                       \
+  X(int, bootstrap_extension_config_define_histogram,                                              \
+    (abi_bootstrap, abi_bytes name, abi_bytes* labels, size_t n, size_t* id))                      \
+  X(int, bootstrap_extension_config_record_histogram_value,                                        \
+    (abi_bootstrap, size_t id, abi_bytes* labels, size_t n, uint64_t value))                       \
+  X(bool, bootstrap_extension_register_admin_handler,                                              \
+    (abi_bootstrap, abi_bytes path, abi_bytes help, bool removable, bool mutates))                 \
+  X(bool, bootstrap_extension_remove_admin_handler, (abi_bootstrap, abi_bytes path))               \
+  X(void, bootstrap_extension_admin_set_response, (abi_bootstrap, abi_bytes body))
 
 #define TITRATE_DECLARE(result, name, arguments)                                                   \
   extern TITRATE_WEAK result envoy_dynamic_module_callback_##name arguments;

@@ -70,7 +70,7 @@ func newSink(envoy C.abi_bootstrap) (*sink, error) {
 	for i, d := range meter.Table {
 		labels, n, free := views(d.Labels)
 		name, _, freeName := views([]string{d.Name})
-		ok := C.titrate_define_metric(envoy, C.bool(d.Gauge), *name, labels, n, &s.ids[i])
+		ok := C.titrate_define_metric(envoy, C.int(d.Kind), *name, labels, n, &s.ids[i])
 		free()
 		freeName()
 		if !ok {
@@ -88,9 +88,25 @@ func (s *sink) Count(m meter.Metric, delta uint64, labels ...string) {
 }
 
 // Set implements meter.Sink.
-func (s *sink) Set(m meter.Metric, value uint64) {
-	C.titrate_set(s.envoy, s.ids[m], C.uint64_t(value))
+func (s *sink) Set(m meter.Metric, value uint64, labels ...string) {
+	list, n, free := views(labels)
+	defer free()
+	C.titrate_set(s.envoy, s.ids[m], list, n, C.uint64_t(value))
 }
+
+// Observe implements meter.Sink.
+func (s *sink) Observe(m meter.Metric, value, times uint64, labels ...string) {
+	list, n, free := views(labels)
+	defer free()
+	C.titrate_observe(s.envoy, s.ids[m], list, n, C.uint64_t(value), C.uint64_t(times))
+}
+
+// The kinds of metrics are numbered alike here and in C.
+var (
+	_ = [1]struct{}{}[meter.Counter-C.TITRATE_COUNTER]
+	_ = [1]struct{}{}[meter.Gauge-C.TITRATE_GAUGE]
+	_ = [1]struct{}{}[meter.Histogram-C.TITRATE_HISTOGRAM]
+)
 
 // views copies strings into C's memory: an array of views cannot point from
 // Go's memory to Go's memory.

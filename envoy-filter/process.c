@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "_cgo_export.h"
+#include "admin.h"
 #include "shim.h"
 
 const char* envoy_dynamic_module_on_program_init(void) {
@@ -79,19 +80,30 @@ uint32_t titrate_concurrency(void) { return ENVOY(get_concurrency)(); }
 
 bool titrate_validating(void) { return ENVOY(is_validation_mode)(); }
 
-bool titrate_define_metric(abi_bootstrap envoy, bool gauge, abi_bytes name, abi_bytes* labels,
+bool titrate_define_metric(abi_bootstrap envoy, int kind, abi_bytes name, abi_bytes* labels,
                            size_t n, size_t* id) {
-  int result = gauge ? ENVOY(bootstrap_extension_config_define_gauge)(envoy, name, labels, n, id)
-                     : ENVOY(bootstrap_extension_config_define_counter)(envoy, name, labels, n, id);
-  return result == 0;
+  switch (kind) {
+  case TITRATE_GAUGE:
+    return ENVOY(bootstrap_extension_config_define_gauge)(envoy, name, labels, n, id) == 0;
+  case TITRATE_HISTOGRAM:
+    return ENVOY(bootstrap_extension_config_define_histogram)(envoy, name, labels, n, id) == 0;
+  default:
+    return ENVOY(bootstrap_extension_config_define_counter)(envoy, name, labels, n, id) == 0;
+  }
 }
 
 void titrate_count(abi_bootstrap envoy, size_t id, abi_bytes* labels, size_t n, uint64_t delta) {
   ENVOY(bootstrap_extension_config_increment_counter)(envoy, id, labels, n, delta);
 }
 
-void titrate_set(abi_bootstrap envoy, size_t id, uint64_t value) {
-  ENVOY(bootstrap_extension_config_set_gauge)(envoy, id, NULL, 0, value);
+void titrate_set(abi_bootstrap envoy, size_t id, abi_bytes* labels, size_t n, uint64_t value) {
+  ENVOY(bootstrap_extension_config_set_gauge)(envoy, id, labels, n, value);
+}
+
+void titrate_observe(abi_bootstrap envoy, size_t id, abi_bytes* labels, size_t n, uint64_t value,
+                     uint64_t times) {
+  for (; times > 0; times--)
+    ENVOY(bootstrap_extension_config_record_histogram_value)(envoy, id, labels, n, value);
 }
 
 // --- the bootstrap extension: one per process, main thread only ---
@@ -148,7 +160,8 @@ void envoy_dynamic_module_on_bootstrap_extension_timer_fired(abi_bootstrap envoy
 
 void envoy_dynamic_module_on_bootstrap_extension_shutdown(void* envoy, const void* extension,
                                                           abi_done done, void* context) {
-  (void)envoy, (void)extension;
+  (void)envoy;
+  titrate_admin_close((abi_bootstrap)extension); // which is what on_..._new has returned
   if (titrateStop() > 0 && publisher != NULL) {
     shutdown_done = done;
     shutdown_context = context;

@@ -27,15 +27,16 @@ const moduleName = "titrate"
 
 // process is the state that all configurations of an Envoy share.
 type process struct {
-	engine *limiter.Engine
-	gate   *gate.Gate
-	meter  *meter.Meter
-	link   *uplink.Client
-	cancel context.CancelFunc
-	ctx    context.Context
-	done   chan struct{} // the link's goroutine has ended
-	start  sync.Once
-	stop   sync.Once
+	engine  *limiter.Engine
+	gate    *gate.Gate
+	meter   *meter.Meter
+	link    *uplink.Client
+	cancel  context.CancelFunc
+	ctx     context.Context
+	done    chan struct{} // the link's goroutine has ended
+	start   sync.Once
+	stop    sync.Once
+	insight *insight
 }
 
 // theProcess is set once, by the bootstrap extension, before any request.
@@ -102,8 +103,10 @@ func newProcess(b *settings.Bootstrap, sink *sink) *process {
 	p := &process{engine: engine, done: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.meter = meter.New(engine, sink, gate.Now)
+	watch := &insight{meter: p.meter}
 	p.gate = gate.New(gate.Options{
 		Engine:  engine,
+		Watch:   watch,
 		Fail:    b.Boot,
 		Deliver: new(releaser).deliver,
 		Woken:   punctual,
@@ -116,6 +119,8 @@ func newProcess(b *settings.Bootstrap, sink *sink) *process {
 		},
 		Log: func(text string) { logTo(levelInfo, text) },
 	})
+	p.insight = watch
+	watch.open(p, b)
 	return p
 }
 

@@ -178,7 +178,10 @@ void titrate_slack_back(void);
 void titrate_log(int level, const char* text, size_t length);
 uint32_t titrate_concurrency(void);
 bool titrate_validating(void);
-bool titrate_define_metric(abi_bootstrap envoy, bool gauge, abi_bytes name, abi_bytes* labels,
+enum titrate_metric { TITRATE_COUNTER = 0, TITRATE_GAUGE = 1, TITRATE_HISTOGRAM = 2 };
+bool titrate_define_metric(abi_bootstrap envoy, int kind, abi_bytes name, abi_bytes* labels,
                            size_t n, size_t* id);
 void titrate_count(abi_bootstrap envoy, size_t id, abi_bytes* labels, size_t n, uint64_t delta);
-void titrate_set(abi_bootstrap envoy, size_t id, uint64_t value);
+void titrate_set(abi_bootstrap envoy, size_t id, abi_bytes* labels, size_t n, uint64_t value);
+void titrate_observe(abi_bootstrap envoy, size_t id, abi_bytes* labels, size_t n, uint64_t value,
+                     uint64_t times);

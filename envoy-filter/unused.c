@@ -26,7 +26,6 @@ IGNORE(http_filter_http_stream_reset)
 IGNORE(http_filter_downstream_above_write_buffer_high_watermark)
 IGNORE(http_filter_downstream_below_write_buffer_low_watermark)
 
-IGNORE(bootstrap_extension_server_initialized)
 IGNORE(bootstrap_extension_worker_thread_initialized)
 IGNORE(bootstrap_extension_drain_started) // what is held is released far within the drain time
 IGNORE(bootstrap_extension_destroy)
@@ -37,4 +36,3 @@ IGNORE(bootstrap_extension_cluster_add_or_update)
 IGNORE(bootstrap_extension_cluster_removal)
 IGNORE(bootstrap_extension_listener_add_or_update)
 IGNORE(bootstrap_extension_listener_removal)
-CONTINUE(bootstrap_extension_admin_request)

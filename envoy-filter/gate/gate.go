@@ -62,11 +62,23 @@ type Options struct {
 	Fail limiter.BootPolicy
 	// Deliver takes one tick's events. It must not keep the slice.
 	Deliver func([]limiter.Event)
+	// Watch is told of what was not admitted at once; nil: nobody is.
+	Watch Watcher
 	// Log takes what an operator must know.
 	Log func(text string)
 	// Woken, if set, is called first in each tick, on the thread that the timer
 	// woke.
 	Woken func()
+}
+
+// Watcher sees refusals and the ends of waits, off the path of what is admitted.
+// Safe for concurrent use; it must not keep what it is given, nor wait.
+type Watcher interface {
+	// Refused tells of a request that was refused when it came. Its strings alias
+	// foreign memory.
+	Refused(now int64, r *limiter.Request)
+	// Ended tells of one tick's events.
+	Ended(now int64, events []limiter.Event)
 }
 
 // Gate is the process's gate. Create it with New.
@@ -99,7 +111,12 @@ func (g *Gate) Panics() uint64 { return g.panics.Load() }
 // Decide decides a request that has just arrived. Wait: call Enqueue.
 func (g *Gate) Decide(r *limiter.Request) (out limiter.Outcome) {
 	defer g.barrier(&out, r)
-	return g.o.Engine.Decide(Now(), r)
+	now := Now()
+	out = g.o.Engine.Decide(now, r)
+	if out.Verdict == limiter.Reject && g.o.Watch != nil {
+		g.o.Watch.Refused(now, r)
+	}
+	return out
 }
 
 // Enqueue decides again and holds the request if it still has to wait. The
@@ -109,7 +126,11 @@ func (g *Gate) Enqueue(r *limiter.Request, ticket uint64) (out limiter.Outcome, 
 	if ticket == 0 || g.draining.Load() {
 		return g.byPolicy(r), 0
 	}
-	out, h = g.o.Engine.Enqueue(Now(), r, ticket)
+	now := Now()
+	out, h = g.o.Engine.Enqueue(now, r, ticket)
+	if out.Verdict == limiter.Reject && g.o.Watch != nil {
+		g.o.Watch.Refused(now, r)
+	}
 	if out.Verdict != limiter.Wait {
 		return out, h
 	}
@@ -228,6 +249,9 @@ func (g *Gate) drain() {
 func (g *Gate) deliver(events []limiter.Event) {
 	if len(events) > 0 {
 		g.o.Deliver(events)
+		if g.o.Watch != nil {
+			g.o.Watch.Ended(Now(), events)
+		}
 	}
 	g.events = events
 }

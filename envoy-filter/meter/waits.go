@@ -10,7 +10,8 @@ import (
 
 // Waits gathers how long requests were held, per pool and outcome, until they are
 // published: the ticker adds, Envoy's main thread takes. Buckets are four to an
-// octave of milliseconds, so that a published wait is off by less than an eighth.
+// octave of milliseconds, so that a published wait is off by less than an eighth and
+// half a millisecond.
 type Waits struct {
 	mu    sync.Mutex
 	pools map[string]*[2]waits // by outcome: admitted, refused

@@ -93,6 +93,15 @@ type refusal struct {
 	reason   string
 }
 
+// Refusal is the configuration that was refused last and not replaced since, and
+// why; 0 is none.
+func (c *Client) Refusal() (revision int64, reason string) {
+	if r := c.refusal.Load(); r != nil {
+		return r.revision, r.reason
+	}
+	return 0, ""
+}
+
 // New returns a client that has not dialled yet.
 func New(o Options) *Client {
 	o.Hello.Version = link.Version

@@ -1,0 +1,79 @@
+package main
+
+/*
+#include "admin.h"
+*/
+import "C"
+
+import (
+	"net/http"
+	"time"
+	"unsafe"
+
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/envoy-filter/gate"
+	"github.com/titrate/titrate/envoy-filter/meter"
+	"github.com/titrate/titrate/envoy-filter/page"
+	"github.com/titrate/titrate/envoy-filter/settings"
+	"github.com/titrate/titrate/envoy-filter/top"
+)
+
+// insight is what people see of the process beside its counters. Requests that are
+// admitted at once touch nothing of it.
+type insight struct {
+	meter   *meter.Meter
+	refused top.Sketch // requests
+	held    top.Sketch // seconds
+	page    *page.Source
+}
+
+// open lets the page see the process, whose other parts are there by now.
+func (i *insight) open(p *process, b *settings.Bootstrap) {
+	i.page = &page.Source{
+		Engine: p.engine, Refused: &i.refused, Held: &i.held, Replica: b.Replica, Started: time.Now(),
+		Now: gate.Now, Names: names.Names, Panics: func() uint64 { return p.gate.Panics() },
+		Link: func() page.Link {
+			s := &p.link.Status
+			l := page.Link{Connected: s.Connected.Load(), Sessions: s.Sessions.Load(), Malformed: s.Malformed.Load()}
+			l.RefusedRevision, l.RefusedReason = p.link.Refusal()
+			return l
+		},
+	}
+}
+
+// Refused implements gate.Watcher.
+func (i *insight) Refused(now int64, r *limiter.Request) {
+	i.refused.Add(now, r.Tenant, r.Client, r.Pool, 1)
+}
+
+// Ended implements gate.Watcher.
+func (i *insight) Ended(now int64, events []limiter.Event) {
+	i.meter.Waits.Add(events)
+	for k := range events {
+		e := &events[k]
+		i.held.Add(now, e.Tenant, e.Client, e.Pool, e.Outcome.Waited.Seconds())
+		if e.Outcome.Verdict == limiter.Reject {
+			i.refused.Add(now, e.Tenant, e.Client, e.Pool, 1)
+		}
+	}
+}
+
+// titrateAdmin answers a request for the page and returns its status.
+//
+//export titrateAdmin
+func titrateAdmin(envoy C.abi_bootstrap, path C.abi_bytes) C.uint32_t {
+	p := theProcess.Load()
+	if p == nil {
+		return http.StatusServiceUnavailable
+	}
+	status, body := p.answer(text(path))
+	C.titrate_admin_answer(envoy, (*C.char)(unsafe.Pointer(unsafe.SliceData(body))), C.size_t(len(body)))
+	return C.uint32_t(status)
+}
+
+func (p *process) answer(path string) (status int, body []byte) {
+	status, body = http.StatusInternalServerError, []byte("titrate: recovered a panic, see the log\n")
+	defer p.gate.Contain("the page")
+	status, body = p.insight.page.Answer(path)
+	return status, body
+}
