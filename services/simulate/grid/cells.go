@@ -1,0 +1,120 @@
+package grid
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/services/simulate/scenario"
+)
+
+// limit is a limit of the grid.
+type limit struct {
+	name        string
+	rate, burst float64
+}
+
+// slow tells that a limit must be played for minutes to say anything of it.
+func (l limit) slow() bool { return l.rate < 4 }
+
+// limits are what users configure; burst one second's (minute's, hour's) worth and
+// 1, 5 and 20.
+func limits(quick bool) []limit {
+	if quick {
+		return []limit{{"5/s", 5, 5}, {"10/s", 10, 20}, {"100/s", 100, 20}, {"100/min", 100. / 60, 5}}
+	}
+	var out []limit
+	for _, r := range []struct {
+		name        string
+		rate, worth float64
+	}{{"1/s", 1, 1}, {"5/s", 5, 5}, {"10/s", 10, 10}, {"100/s", 100, 100}, {"100/min", 100. / 60, 100}, {"1000/h", 1000. / 3600, 1000}} {
+		bursts := []float64{1, 5, 20, r.worth}
+		slices.Sort(bursts)
+		for _, b := range slices.Compact(bursts) {
+			out = append(out, limit{r.name, r.rate, b})
+		}
+	}
+	return out
+}
+
+// Cell is what the gateways of one scenario share.
+type Cell struct {
+	Replicas int           `json:"replicas"`
+	Delay    time.Duration `json:"delayNs"` // of the gossip, one way, ± 40 %
+	Loss     float64       `json:"loss"`    // of packets, 0 to 1
+	Events   string        `json:"events"`  // "" or what happens
+}
+
+func (c Cell) String() string {
+	s := fmt.Sprintf("N=%d %v %.0f%%", c.Replicas, c.Delay, 100*c.Loss)
+	if c.Events != "" {
+		s += " " + c.Events
+	}
+	return s
+}
+
+// cells are the conditions; slow limits are played longer, in fewer of them.
+func cells(quick bool) []Cell {
+	const ms = time.Millisecond
+	if quick {
+		return []Cell{{3, 25 * ms, 0, ""}, {3, 100 * ms, .3, ""}, {3, 100 * ms, 0, "restart"}}
+	}
+	var out []Cell
+	for _, n := range []int{3, 10} {
+		for _, d := range []time.Duration{25 * ms, 100 * ms, 250 * ms} {
+			for _, loss := range []float64{0, .3} {
+				out = append(out, Cell{n, d, loss, ""})
+			}
+		}
+	}
+	out = append(out, Cell{30, 100 * ms, 0, ""}, Cell{100, 100 * ms, 0, ""})
+	for _, what := range []string{"join", "crash", "restart", "partition"} {
+		out = append(out, Cell{3, 100 * ms, 0, what})
+	}
+	return out
+}
+
+// plays tells whether a cell plays a limit: many gateways and events only some.
+func (c Cell) plays(l limit) bool {
+	switch {
+	case c.Replicas >= 30:
+		return l.burst == 5 || l.burst == 20 && l.rate >= 10
+	case c.Events != "":
+		return !l.slow()
+	}
+	return true
+}
+
+// span is how long a cell is played.
+func (c Cell) span(quick, slow bool) time.Duration {
+	switch {
+	case quick:
+		return 20 * time.Second
+	case c.Replicas >= 100:
+		return 15 * time.Second
+	case c.Events != "":
+		return 60 * time.Second
+	case slow && c.Replicas < 30:
+		return 240 * time.Second
+	}
+	return 30 * time.Second
+}
+
+// happenings are the events of a cell.
+func (c Cell) happenings(span time.Duration) []scenario.Event {
+	at := span / 3
+	switch c.Events {
+	case "join":
+		return []scenario.Event{{At: at, Kind: scenario.Join, Replica: "gw-new"}}
+	case "crash":
+		return []scenario.Event{{At: at, Kind: scenario.Crash, Replica: "gw-2"}}
+	case "restart":
+		return []scenario.Event{{At: at, Kind: scenario.Restart, Replica: "gw-2"}}
+	case "partition":
+		return []scenario.Event{
+			{At: at, Kind: scenario.Partition, Groups: [][]string{{"gw-1"}, {"gw-2", "gw-3", scenario.Coordinator}}},
+			{At: 2 * at, Kind: scenario.Heal},
+		}
+	}
+	return nil
+}

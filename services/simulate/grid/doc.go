@@ -1,0 +1,26 @@
+// Package grid plays the question of small limits and bursts: a grid of limits,
+// numbers of gateways, gossip delays and losses, with clients that keep to their
+// limit in every way that used to be refused, and clients that do not. It answers
+// with one row for each limit, number of gateways and system.
+//
+// # Model
+//
+// A cell is what its gateways share: how many, the gossip's delay and loss, how long
+// it is played, and what happens to it (nothing, or joins, crashes, restarts and a
+// partition). One scenario plays a cell: each limit and each kind of client in it is
+// a tenant of its own, so that they share the gossip and nothing else. Titrate plays
+// it twice, OPTIMISTIC and STRICT; then baselines play it.
+//
+//	client below its limit   none of its requests is refused by one central bucket;
+//	                         Wrongful is the worst share refused
+//	client above its limit   Mean is what it gets of what the central bucket gives it;
+//	                         Excess is the worst over rate·t + burst of any window
+//
+// Rows take the worst over cells and clients and tell where it was.
+//
+// # Bounds
+//
+// Excess is held against Slack, the bound of docs/guarantees.md with all gateways
+// active. The whole grid takes minutes on one core, the quick one seconds; the same
+// seed gives the same figures on every machine.
+package grid

@@ -1,0 +1,149 @@
+package grid
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/services/simulate"
+	"github.com/titrate/titrate/services/simulate/measure"
+	"github.com/titrate/titrate/services/simulate/scenario"
+)
+
+// Options of a run.
+type Options struct {
+	Quick    bool                   // few limits and cells, seconds instead of minutes
+	Seed     uint64                 // 0: 1
+	Progress func(fraction float64) // told now and then, 0 to 1; may be nil
+}
+
+// Systems of a row besides the baselines.
+const (
+	Optimistic = "optimistic"
+	Strict     = "strict"
+)
+
+// Run plays the grid. The error is ctx's, or a fault of the grid itself.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	r := &Result{Quick: o.Quick, Seed: max(o.Seed, 1)}
+	jobs := o.jobs()
+	for i, j := range jobs {
+		if err := j.play(ctx, r, func(part float64) {
+			if o.Progress != nil {
+				o.Progress((float64(i) + part) / float64(len(jobs)))
+			}
+		}); err != nil {
+			return nil, err
+		}
+	}
+	r.finish()
+	return r, nil
+}
+
+// job is one scenario to play.
+type job struct {
+	cell   Cell
+	strict bool
+	span   time.Duration
+	limits []limit
+	loads  []load
+	seed   uint64
+}
+
+func (o Options) jobs() []job {
+	var out []job
+	for _, c := range cells(o.Quick) {
+		for _, slow := range []bool{false, true} {
+			j := job{cell: c, span: c.span(o.Quick, slow), loads: loads(), seed: max(o.Seed, 1)}
+			for _, l := range limits(o.Quick) {
+				if l.slow() == slow && c.plays(l) {
+					j.limits = append(j.limits, l)
+				}
+			}
+			if len(j.limits) == 0 {
+				continue
+			}
+			out = append(out, j)
+			j.strict = true
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+// scenario makes the job's: a tenant for each limit and load.
+func (j *job) scenario() *scenario.Scenario {
+	s := scenario.New(j.span, j.cell.Replicas)
+	s.Seed, s.Warmup = j.seed, j.span/4
+	s.Gossip.Delay, s.Gossip.Jitter, s.Gossip.Loss = j.cell.Delay, j.cell.Delay*2/5, j.cell.Loss
+	s.Events = j.cell.happenings(j.span)
+	for i, l := range j.limits {
+		for k := range j.loads {
+			name := tenant(i, k)
+			s.Tenants = append(s.Tenants, scenario.Tenant{Name: name, Weight: 1,
+				Limits: []limiter.Limit{{Name: "each", Rate: l.rate, Burst: l.burst, Strict: j.strict}}})
+			demand, route := j.loads[k].make(l, j.span)
+			s.Clients = append(s.Clients, scenario.Client{Name: name, Tenant: name, Cost: 1, Demand: demand, Route: route})
+		}
+	}
+	return s
+}
+
+// tenant is the name of the tenant of a limit and a load.
+func tenant(limit, load int) string { return fmt.Sprintf("t-%d-%d", limit, load) }
+
+// play plays the job and adds it to the result. The baselines have no modes: they
+// play with OPTIMISTIC.
+func (j *job) play(ctx context.Context, r *Result, progress func(float64)) error {
+	o := simulate.Options{Progress: progress}
+	if !j.strict {
+		o.Baselines = rivals()
+	}
+	played, err := simulate.Run(ctx, j.scenario(), o)
+	if err != nil {
+		return fmt.Errorf("grid: %v: %w", j.cell, err)
+	}
+	for i := range played.Systems {
+		s := &played.Systems[i]
+		name := s.Name
+		if name == simulate.Titrate {
+			name = Optimistic
+			if j.strict {
+				name = Strict
+			}
+		}
+		if err := j.add(r, name, s.Keys); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rivals are the baselines that are played beside Titrate. The central bucket is
+// what all figures are relative to.
+func rivals() []string {
+	return slices.DeleteFunc([]string{"static", "claims"}, func(name string) bool {
+		return !slices.Contains(simulate.Baselines(), name)
+	})
+}
+
+// add adds what a system made of the job.
+func (j *job) add(r *Result, system string, keys []measure.Key) error {
+	byTenant := make(map[string]*measure.Key, len(keys))
+	for i := range keys {
+		byTenant[keys[i].Tenant] = &keys[i]
+	}
+	for i, l := range j.limits {
+		row := r.row(l, j.cell.Replicas, system)
+		for k, load := range j.loads {
+			key := byTenant[tenant(i, k)]
+			if key == nil {
+				return fmt.Errorf("grid: %v: the simulation tells nothing of %s under %s, burst %g", j.cell, load.name, l.name, l.burst)
+			}
+			row.add(j.cell, load, key)
+		}
+	}
+	return nil
+}
