@@ -16,7 +16,7 @@ type Sums struct {
 	Active      float64 // A, weights
 	Unsaturated float64 // U, cost units/s
 	Admitted    float64 // Σ of cumulative counts, extrapolated for unheard peers
-	Spent       float64 // the largest announced
+	Spent       float64 // the largest announced within Stale; failing that, the largest
 	Absent      float64 // weights of members unheard for longer than Forget
 	Epoch       uint32  // changes when the key was evicted in between; never 0 for a held key
 }
@@ -63,6 +63,7 @@ type slot struct {
 type entry struct {
 	lineage Lineage
 	repaid  float64 // part of the count that was refilled before it was first heard of
+	at      float64 // when a newer record came last
 	peer    int32
 	next    int32 // of the key
 	slot    int32
@@ -173,6 +174,7 @@ func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
 	if !e.lineage.Merge(r) {
 		return Old, nil
 	}
+	e.at = max(e.at, now)
 	if fresh {
 		e.repaid = r.Admitted - min(r.Admitted, r.Spent)
 	}
@@ -196,6 +198,7 @@ func (t *Table) Of(key uint64, except Peer, now float64) (out Sums) {
 	}
 	s := &t.slots[si]
 	out.Admitted, out.Epoch = s.base, s.epoch
+	fresh := false
 	for i := s.head; i != none; i = t.entries[i].next {
 		e := &t.entries[i]
 		p := &t.peers[e.peer]
@@ -203,7 +206,13 @@ func (t *Table) Of(key uint64, except Peer, now float64) (out Sums) {
 			continue
 		}
 		out.Admitted += t.count(e, now)
-		out.Spent = max(out.Spent, e.lineage.Latest.Spent)
+		// Who speaks has heard what the silent ones spent, and that it was refilled.
+		switch young := now-e.at < t.p.Stale; {
+		case young && !fresh:
+			out.Spent, fresh = e.lineage.Latest.Spent, true
+		case young == fresh:
+			out.Spent = max(out.Spent, e.lineage.Latest.Spent)
+		}
 		if t.claims(e, p, now) {
 			out.Claims += e.lineage.Latest.Claim
 			out.Active += e.lineage.Latest.Active

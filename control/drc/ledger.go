@@ -22,6 +22,7 @@ type LedgerSums struct {
 	Active      float64 // Aw, number of saturated others
 	Unsaturated float64 // U, cost units/s
 	Spent       float64 // the largest Spent that another replica announced; read on a new Epoch only
+	Age         float64 // seconds for which Spent has not changed: more than a lag, and who said it is gone
 	Absent      float64 // replicas cut off for longer than T2 and still members: r/N is kept for each
 	Epoch       uint32  // a change says that Admitted starts a new count (the table forgot the key)
 	Contended   bool    // others are known to use the key although the sums do not show it: escrow
@@ -88,8 +89,9 @@ type Ledger struct {
 // NewLedger returns the ledger of an idle key: the whole pool is free.
 func NewLedger(p LedgerParams, now float64) Ledger {
 	now = clamp(now, -maxSeconds, maxSeconds)
-	l := Ledger{x: 1, at: now, block: now, demAt: now, pubAt: now}
+	l := Ledger{x: 1, at: now, block: now, demAt: now, pubAt: now, full: now}
 	l.install(p)
+	l.lost = l.p.Rate * l.p.Lag
 	return l
 }
 
@@ -97,7 +99,9 @@ func NewLedger(p LedgerParams, now float64) Ledger {
 // its compact form, with the given D (see SpentAt).
 func FromSpent(p LedgerParams, now, spent float64) Ledger {
 	l := NewLedger(p, now)
-	l.d = clean(spent, maxQuantity)
+	if l.d = clean(spent, maxQuantity); l.d > 0 {
+		l.lost = 0
+	}
 	return l
 }
 
@@ -260,8 +264,9 @@ func (l *Ledger) Hear(now float64, s LedgerSums) {
 		delta -= l.redeem(delta)
 	case l.others.Epoch == 0:
 		delta = min(s.Admitted, s.Spent)
+		delta -= l.redeem(delta)
 	default:
-		delta = max(0, s.Spent-l.d)
+		delta = max(0, s.Spent-l.p.Rate*s.Age-l.d)
 	}
 	l.d = clamp(l.d+delta, 0, maxQuantity)
 	l.others = s
@@ -277,14 +282,19 @@ func (l *Ledger) redeem(delta float64) float64 {
 	return used
 }
 
-// FirstContact takes in the sums heard first after this process started, when
-// its own ledger knows nothing of what the key has spent: the emptier of the
-// two pools is right, and the count goes on from here.
-func (l *Ledger) FirstContact(now float64, s LedgerSums) {
+// FirstContact takes in the sums that were heard before this ledger began, of
+// which it knows nothing but what was admitted here. What the others admitted and
+// still see as spent is added to that, and no pool is fuller than they say. All of
+// it is up to a lag old and has been refilled since. The caller will add own to
+// each Admitted from now on: what of this ledger's cost it counts there.
+func (l *Ledger) FirstContact(now float64, s LedgerSums, own float64) {
 	l.Advance(now)
 	s = s.normal()
-	l.d = max(l.d, s.Spent)
+	late := min(s.Spent, l.p.Rate*(l.p.Lag+s.Age))
+	l.d = max(l.d+max(0, min(s.Admitted, s.Spent)-late), s.Spent-late)
+	l.lost, l.full = max(0, l.lost-late), now
 	l.others = s
+	l.others.Admitted += clean(own, maxQuantity)
 	l.share()
 }
 
@@ -294,6 +304,7 @@ func (s LedgerSums) normal() LedgerSums {
 	s.Active = clean(s.Active, maxQuantity)
 	s.Unsaturated = clean(s.Unsaturated, maxQuantity)
 	s.Spent = clean(s.Spent, maxQuantity)
+	s.Age = clean(s.Age, maxSeconds)
 	s.Absent = clean(s.Absent, maxQuantity)
 	return s
 }

@@ -71,6 +71,10 @@ func (e *Engine) hearKey(k *KeySum, m *membership, now int64) {
 	s.mu.Lock()
 	if s.hash == k.Key {
 		s.round, s.heard = e.round.Load(), now
+		if sums.Spent != s.sums.Spent {
+			s.spent = now
+		}
+		sums.Age = float64(now-s.spent) * 1e-9
 		s.hear(e.seconds(now), sums)
 	}
 	s.mu.Unlock()

@@ -28,6 +28,7 @@ type state struct {
 	base   float64 // cost admitted before the ledger began, part of what is announced
 	before float64 // and of it, what was still spent then and not refunded since
 	sums   drc.LedgerSums
+	spent  int64  // when the others' Spent changed last
 	round  uint32 // of the Sums that last named it
 	heard  int64  // when
 	random uint64
@@ -78,7 +79,7 @@ func (p *states) take(hash uint64, now int64) (index uint32, ok bool) {
 	s := p.at(index)
 	s.mu.Lock()
 	s.clear(hash)
-	s.base, s.heard = p.recall(hash), now
+	s.base, s.heard, s.spent = p.recall(hash), now, now
 	s.mu.Unlock()
 	return index, true
 }
@@ -88,7 +89,7 @@ func (s *state) clear(hash uint64) {
 	s.hash, s.random = hash, hash
 	s.ledger, s.limit, s.member = drc.Ledger{}, numbers{}, 0
 	s.live, s.told, s.base, s.before = false, false, 0, 0
-	s.sums, s.round, s.heard = drc.LedgerSums{}, 0, 0
+	s.sums, s.spent, s.round, s.heard = drc.LedgerSums{}, 0, 0, 0
 }
 
 // give returns a state whose mutex the caller has released after clear(0).
@@ -121,11 +122,8 @@ func (s *state) begin(n numbers, m *membership, now float64, spent float64) {
 	s.live, s.limit, s.member = true, n, m.version
 	s.base += spent
 	s.before = spent
-	elsewhere := min(s.sums.Admitted, s.sums.Spent)
-	s.ledger = drc.FromSpent(m.ledger(n), now, spent+elsewhere)
-	sums := s.sums
-	sums.Admitted += s.before
-	s.ledger.FirstContact(now, sums)
+	s.ledger = drc.FromSpent(m.ledger(n), now, spent)
+	s.ledger.FirstContact(now, s.sums, s.before)
 }
 
 // refund gives back cost. What was admitted before the ledger began it counts

@@ -140,7 +140,9 @@ func (t *Tally) SetDelay(d time.Duration) {
 	t.delay = max(d, 0)
 }
 
-// Lag is δ: how long a published claim takes to be known by all, at most.
+// Lag is δ: how long what a filter admits takes to be known by all, at most. A
+// filter tells its agent each P, the agent the others within P/2 of its last word,
+// the gossip takes τ_max, and an agent tells its filter each P.
 func (t *Tally) Lag() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -148,7 +150,7 @@ func (t *Tally) Lag() time.Duration {
 }
 
 func (t *Tally) lag() time.Duration {
-	return min(max(2*t.o.Period, t.delay+t.o.Period), max(maxLag, 2*t.o.Period))
+	return min(t.delay+5*t.o.Period/2, max(maxLag, 5*t.o.Period/2))
 }
 
 // Contended reports whether any replica lately used anything.

@@ -275,7 +275,7 @@ func TestNoisyInput(t *testing.T) {
 func TestLag(t *testing.T) {
 	w := newWorld()
 	for delay, want := range map[time.Duration]time.Duration{
-		0: 100 * ms, 30 * ms: 100 * ms, 70 * ms: 120 * ms, time.Hour: maxLag, -1: 100 * ms,
+		0: 125 * ms, 30 * ms: 155 * ms, 70 * ms: 195 * ms, time.Hour: maxLag, -1: 125 * ms,
 	} {
 		w.SetDelay(delay)
 		if got := w.Lag(); got != want {
