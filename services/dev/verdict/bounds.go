@@ -24,9 +24,9 @@ const (
 	maxLateP99Ms = 50
 	maxDropped   = .001
 
-	// gossipLag is δ of CONTROL.md §1, delay plus period of the gossip, s: the
-	// product's period is 50 ms, loopback and scheduling take less than another.
-	gossipLag = .1
+	// gossipLag is δ of docs/control.md, the gossip's delay and 2.5 periods, s: the
+	// product's period is 50 ms, loopback and scheduling take less than 10 ms.
+	gossipLag = .135
 	// round is the coordinator's period, s.
 	round = .25
 	// follow is the time in which the coordinator follows a change of demand that
@@ -80,7 +80,7 @@ func slidingBound(s *scenario.Scenario, phase int) float64 {
 }
 
 // slack is the excess over rate·t + burst that N gateways may admit together,
-// CONTROL.md §1: (Lc − b) + (N − 1) + 2^p·r·δ. One gateway has none but the
+// docs/control.md: (Lc − b) + (N − 1) + (2^p + 1)·r·δ. One gateway has none but the
 // request that timing at the observer may add.
 func slack(l *scenario.Limit, gateways int) float64 {
 	if gateways <= 1 {
@@ -88,7 +88,7 @@ func slack(l *scenario.Limit, gateways int) float64 {
 	}
 	rd := l.Rate * gossipLag
 	room := math.Max(l.Burst, 3+rd) - l.Burst
-	return room + float64(gateways-1) + math.Exp2(order(rd))*rd
+	return room + float64(gateways-1) + (math.Exp2(order(rd))+1)*rd
 }
 
 // order is p, the reaction order of the ledger's pacing.

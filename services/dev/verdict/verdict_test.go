@@ -276,15 +276,15 @@ func TestBoundsOfTheDemo(t *testing.T) {
 	if got, want := meanBound(s, 1), 306+(30*.5+35*1.5)/(s.Phases[1].End-s.Phases[1].Start); math.Abs(got-want) > 1e-6 {
 		t.Errorf("mean: bound %v, want %v", got, want)
 	}
-	for phase, want := range []float64{14, 14, 14, 74} {
+	for phase, want := range []float64{26.3, 26.3, 26.3, 86.3} {
 		if got := excessBound(s, phase, &scenario.Limit{Rate: 60, Burst: 60}); math.Abs(got-want) > 1e-9 {
 			t.Errorf("excess in phase %d: bound %v, want %v", phase, got, want)
 		}
 	}
-	if got := slack(&scenario.Limit{Rate: 60, Burst: 60}, 3); math.Abs(got-14) > 1e-9 {
-		t.Errorf("slack of 60/s burst 60: %v, want 14", got)
+	if got := slack(&scenario.Limit{Rate: 60, Burst: 60}, 3); math.Abs(got-26.3) > 1e-9 {
+		t.Errorf("slack of 60/s burst 60: %v, want 26.3", got)
 	}
-	if got := slack(&scenario.Limit{Rate: 5, Burst: 10}, 3); math.Abs(got-4) > 1e-9 {
-		t.Errorf("slack of 5/s burst 10: %v, want 4", got)
+	if got := slack(&scenario.Limit{Rate: 5, Burst: 10}, 3); math.Abs(got-5.375) > 1e-9 {
+		t.Errorf("slack of 5/s burst 10: %v, want 5.375", got)
 	}
 }
