@@ -204,17 +204,32 @@ func (t *Tally) Outgoing(now time.Duration) []*gossipv1.Replica {
 	return out
 }
 
+// gossip lists what is claimed. The messages of a list lie side by side: one
+// allocation, and a walk that does not jump about.
 func (o *own) gossip(now time.Duration, r *gossipv1.Replica) {
+	flows, keys := 0, 0
+	for _, a := range o.keys.values {
+		if a.flow {
+			flows++
+		} else {
+			keys++
+		}
+	}
+	flowSlab, keySlab := make([]gossipv1.FlowClaim, flows), make([]gossipv1.KeyClaim, keys)
+	r.Flows, r.Keys = make([]*gossipv1.FlowClaim, 0, flows), make([]*gossipv1.KeyClaim, 0, keys)
 	for i, k := range o.keys.keys {
 		a := o.keys.values[i]
-		if a.withdrawn && now-a.at > Linger {
-			continue
+		switch {
+		case a.withdrawn && now-a.at > Linger:
+		case a.flow:
+			f := &flowSlab[len(r.Flows)]
+			f.Key, f.Claim, f.Active = k, float32(a.claim), float32(a.active)
+			r.Flows = append(r.Flows, f)
+		default:
+			c := &keySlab[len(r.Keys)]
+			c.Key, c.Claim, c.Active = k, float32(a.claim), float32(a.active)
+			c.Admitted, c.Spent = a.before+a.admitted, float32(a.spent)
+			r.Keys = append(r.Keys, c)
 		}
-		if a.flow {
-			r.Flows = append(r.Flows, &gossipv1.FlowClaim{Key: k, Claim: float32(a.claim), Active: float32(a.active)})
-			continue
-		}
-		r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: k, Claim: float32(a.claim), Active: float32(a.active),
-			Admitted: a.before + a.admitted, Spent: float32(a.spent)})
 	}
 }

@@ -271,7 +271,6 @@ func (w *World) obey(a *agent, l *controlv1.Leases) {
 	for i, m := range grant.Members {
 		members[i] = tally.Member{Name: m.GetName(), Weight: m.GetWeight()}
 	}
-	w.catchUp(a)
 	a.tally.SetMembers(now, members, grant.Until)
 	w.hand(a, grant.Shares)
 }

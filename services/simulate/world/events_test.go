@@ -1,0 +1,138 @@
+package world
+
+import (
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/services/simulate/scenario"
+	"github.com/titrate/titrate/services/simulate/system"
+	"github.com/titrate/titrate/services/simulate/traffic"
+)
+
+// three is a world of three gateways with a pool and a limit.
+func three(t *testing.T) *World {
+	t.Helper()
+	s := scenario.New(time.Minute, 3)
+	s.Pools = []scenario.Pool{{Name: "api", Capacity: 100}}
+	s.Tenants = []scenario.Tenant{{Name: "acme", Weight: 1, Limits: []limiter.Limit{{Name: "each", Rate: 50, Burst: 50}}}}
+	s.Clients = []scenario.Client{{Name: "app", Tenant: "acme", Pool: "api", Cost: 1, Demand: scenario.Poisson(20)}}
+	cast := traffic.NewCast(s)
+	w, err := New(system.Stage{Scenario: s, Cast: cast, Up: []bool{true, true, true}, Answer: func(system.Answer) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.(*World)
+}
+
+// happen lets an event happen and some time pass.
+func (w *World) happen(at time.Duration, e scenario.Event, then time.Duration) {
+	e.At = at
+	w.Advance(at)
+	w.Happen(&e)
+	w.Advance(at + then)
+}
+
+func TestTheyMeet(t *testing.T) {
+	w := three(t)
+	w.Advance(0)
+	for i := range w.agents {
+		a := &w.agents[i]
+		_, shares := a.orders.InForce()
+		if sums := a.tally.Sums(a.time(w), a.name); sums.Replicas != 3 || !a.connected || shares == nil {
+			t.Errorf("%s after the quiet time: %d replicas, connected %v, shares %v", a.name, sums.Replicas, a.connected, shares)
+		}
+	}
+}
+
+// A minority is isolated: frozen first, split after T1; the majority goes on.
+func TestIsolation(t *testing.T) {
+	w := three(t)
+	isolation := func(i int) link.Isolation {
+		a := &w.agents[i]
+		return a.tally.Sums(a.time(w), a.name).Isolation
+	}
+	groups := [][]string{{"gw-1"}, {"gw-2", "gw-3", scenario.Coordinator}}
+	w.happen(time.Second, scenario.Event{Kind: scenario.Partition, Groups: groups}, 3*time.Second)
+	if isolation(0) != link.Frozen || isolation(1) != link.Connected || w.agents[0].connected || !w.agents[1].connected {
+		t.Errorf("cut off: %v, the others %v", isolation(0), isolation(1))
+	}
+	w.Advance(13 * time.Second)
+	if isolation(0) != link.Split {
+		t.Errorf("after T1: %v", isolation(0))
+	}
+	w.happen(14*time.Second, scenario.Event{Kind: scenario.Heal}, 2*time.Second)
+	if isolation(0) != link.Connected || !w.agents[0].connected {
+		t.Errorf("healed: %v, connected %v", isolation(0), w.agents[0].connected)
+	}
+}
+
+// A new leader has the next epoch, and agents obey it.
+func TestNewLeader(t *testing.T) {
+	w := three(t)
+	w.happen(time.Second, scenario.Event{Kind: scenario.CoordinatorLost}, 4*time.Second)
+	if s := w.agents[0].orders.Status(w.agents[0].time(w)); !s.Stale || s.Epoch != 1 {
+		t.Errorf("without a coordinator: %+v", s)
+	}
+	w.happen(6*time.Second, scenario.Event{Kind: scenario.CoordinatorBack}, 5*time.Second)
+	for i := range w.agents {
+		if s := w.agents[i].orders.Status(w.agents[i].time(w)); s.Stale || s.Epoch != 2 {
+			t.Errorf("with a new one: %+v", s)
+		}
+	}
+}
+
+// One that leaves is no member at once; one that crashes stays until it is given up.
+func TestLeaveAndCrash(t *testing.T) {
+	w := three(t)
+	members := func() int { return w.agents[0].tally.Sums(w.agents[0].time(w), "gw-1").Replicas }
+	w.happen(time.Second, scenario.Event{Kind: scenario.Crash, Replica: "gw-2"}, time.Second)
+	if members() != 3 {
+		t.Errorf("after a crash: %d members", members())
+	}
+	w.happen(3*time.Second, scenario.Event{Kind: scenario.Leave, Replica: "gw-3"}, time.Second)
+	if members() != 2 {
+		t.Errorf("after a leave: %d members", members())
+	}
+	w.happen(5*time.Second, scenario.Event{Kind: scenario.Join, Replica: "gw-3"}, time.Second)
+	if members() != 3 {
+		t.Errorf("after a join: %d members", members())
+	}
+	w.Advance(50 * time.Second)
+	if members() != 2 {
+		t.Errorf("long after the crash: %d members", members())
+	}
+}
+
+// A restarted process is the same replica, of a later generation.
+func TestRestart(t *testing.T) {
+	w := three(t)
+	w.Advance(time.Second)
+	before := w.gateways[1].generation
+	w.happen(time.Second, scenario.Event{Kind: scenario.Restart, Replica: "gw-2"}, time.Second)
+	if g := &w.gateways[1]; g.generation <= before || g.engine == nil {
+		t.Errorf("generation %d after %d", g.generation, before)
+	}
+	if n := w.agents[0].tally.Sums(w.agents[0].time(w), "gw-1").Replicas; n != 3 {
+		t.Errorf("%d members", n)
+	}
+}
+
+// A change reaches those that are cut off when they are back.
+func TestChangeWhileCutOff(t *testing.T) {
+	w := three(t)
+	w.happen(time.Second, scenario.Event{Kind: scenario.Partition, Groups: [][]string{{"gw-1"}}}, time.Second)
+	w.stage.Scenario.Tenants[0].Limits[0].Rate = 7
+	w.happen(3*time.Second, scenario.Event{Kind: scenario.ChangeLimit, Tenant: "acme", Limit: "each", Rate: 7}, time.Second)
+	if w.agents[0].config.Tenants[0].Limits[0].Rate != 50 {
+		t.Error("an older configuration changed")
+	}
+	if w.agents[0].config.Revision != 1 || w.agents[1].config.Revision != 2 || w.agents[1].config.Tenants[0].Limits[0].Rate != 7 {
+		t.Errorf("revisions %d, %d", w.agents[0].config.Revision, w.agents[1].config.Revision)
+	}
+	w.happen(5*time.Second, scenario.Event{Kind: scenario.Heal}, 2*time.Second)
+	if w.agents[0].config.Revision != 2 {
+		t.Errorf("after healing: revision %d", w.agents[0].config.Revision)
+	}
+}

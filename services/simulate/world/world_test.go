@@ -1,0 +1,81 @@
+package world
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/services/simulate/scenario"
+	"pgregory.net/rapid"
+)
+
+// Items come by time; those of one time as they were planned, also when more are
+// planned in between.
+func TestAgenda(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var a agenda
+		var last item
+		now, planned, done := time.Duration(0), 0, 0
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			for range rapid.IntRange(0, 3).Draw(t, "new") {
+				a.add(item{at: now + time.Duration(rapid.IntRange(0, 5).Draw(t, "after"))})
+				planned++
+			}
+			if !a.due(now + 5) {
+				continue
+			}
+			i := a.next()
+			done++
+			if last.seq > 0 && i.before(&last) {
+				t.Fatalf("%+v after %+v", i, last)
+			}
+			last, now = i, max(now, i.at)
+		}
+		if len(a.items) != planned-done {
+			t.Fatalf("%d items left of %d, %d done", len(a.items), planned, done)
+		}
+	})
+}
+
+func TestNetwork(t *testing.T) {
+	names := []string{"a", "b", "c"}
+	n := newNetwork(&scenario.Gossip{Delay: 20 * time.Millisecond, Jitter: 5 * time.Millisecond}, rand.New(rand.NewPCG(1, 1)), len(names))
+	a, b, c := &agent{place: 0}, &agent{place: 1}, &agent{place: 2}
+	const start = 10 * time.Second
+	if !n.passes(0, 2) || !n.passes(1, coordinatorPlace) || !n.believes(a, b, start) {
+		t.Fatal("a whole network is not whole")
+	}
+	n.cut(start, names, [][]string{{"a"}, {"b", scenario.Coordinator}})
+	if n.passes(0, 1) || n.passes(0, coordinatorPlace) || !n.passes(1, coordinatorPlace) || n.passes(2, 1) {
+		t.Errorf("groups %v", n.groups)
+	}
+	if _, ok := n.carry(0, 1); ok {
+		t.Error("a packet through a cut")
+	}
+	if !n.believes(a, b, start+time.Second) || n.believes(a, b, start+giveUpAfter) {
+		t.Error("a silent agent is given up after giveUpAfter, not sooner")
+	}
+	n.heal(start + 5*time.Second)
+	if n.believes(a, c, start+5*time.Second) || !n.believes(a, c, start+5*time.Second+rejoinAfter) {
+		t.Error("a lost agent is found again after rejoinAfter, not sooner")
+	}
+	c.start = start + 10*time.Second
+	if n.believes(a, c, c.start) || !n.believes(a, c, c.start+meetAfter) {
+		t.Error("a newcomer is known after meetAfter, not sooner")
+	}
+	for range 1000 {
+		if d, ok := n.carry(0, 1); !ok || d < 15*time.Millisecond || d > 25*time.Millisecond {
+			t.Fatalf("20 ± 5 ms: %v, %v", d, ok)
+		}
+	}
+	n.gossip.Loss = .3
+	lost := 0
+	for range 10000 {
+		if _, ok := n.carry(0, 1); !ok {
+			lost++
+		}
+	}
+	if lost < 2800 || lost > 3200 {
+		t.Errorf("%d of 10000 lost, want 3000", lost)
+	}
+}
