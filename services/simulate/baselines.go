@@ -1,10 +1,19 @@
 package simulate
 
-import "github.com/titrate/titrate/services/simulate/system"
+import (
+	"github.com/titrate/titrate/services/simulate/baseline"
+	"github.com/titrate/titrate/services/simulate/system"
+)
 
 // baselines are the systems that Titrate can be compared with, in the order in
 // which help lists them.
-var baselines []contender
+var baselines = []contender{
+	{"static", baseline.Static},
+	{"central", baseline.Central},
+	{"fps", baseline.FPS},
+	{"aimd", baseline.AIMD},
+	{"waterfill", baseline.Waterfill},
+}
 
 // contender is a system with the name that it is asked for by.
 type contender struct {

@@ -1,0 +1,119 @@
+package baseline
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/services/simulate/scenario"
+)
+
+// centre is the coordinator's place in messages.
+const centre = -1
+
+// message is something that is due: it arrives, or a clock strikes.
+type message struct {
+	at       time.Duration
+	order    int // of messages of one time
+	from, to int
+	rates    []float64 // by unit; the receiver only reads them
+	id       int       // of central's requests
+	kind     uint8
+}
+
+// agenda is what is due, and the network that it comes through.
+type agenda struct {
+	due    []message // a heap
+	order  int
+	gossip *scenario.Gossip
+	random *rand.Rand
+	groups []int // by gateway, the last the coordinator's
+	lost   bool  // the coordinator is
+}
+
+func newAgenda(s *scenario.Scenario, gateways int) *agenda {
+	return &agenda{gossip: &s.Gossip, random: rand.New(rand.NewPCG(s.Seed, 0x626173656c696e65)), groups: make([]int, gateways+1)}
+}
+
+// put notes what is due.
+func (a *agenda) put(m message) {
+	a.order++
+	m.order = a.order
+	heap.Push(a, m)
+}
+
+// send sends rates from one to another at a time, if they get through.
+func (a *agenda) send(now time.Duration, m message) {
+	if !a.reaches(m.from, m.to) || a.random.Float64() < a.gossip.Loss {
+		return
+	}
+	jitter := time.Duration((2*a.random.Float64() - 1) * float64(a.gossip.Jitter))
+	m.at = now + max(time.Millisecond, a.gossip.Delay+jitter)
+	a.put(m)
+}
+
+// reaches tells that one can hear the other.
+func (a *agenda) reaches(from, to int) bool {
+	if a.lost && (from == centre || to == centre) {
+		return false
+	}
+	return a.group(from) == a.group(to)
+}
+
+func (a *agenda) group(place int) int {
+	if place == centre {
+		place = len(a.groups) - 1
+	}
+	return a.groups[place]
+}
+
+// happen takes events of the network.
+func (a *agenda) happen(e *scenario.Event, names []string) {
+	switch e.Kind {
+	case scenario.Partition:
+		for i := range a.groups {
+			name := scenario.Coordinator
+			if i < len(names) {
+				name = names[i]
+			}
+			a.groups[i] = slices.IndexFunc(e.Groups, func(g []string) bool { return slices.Contains(g, name) })
+		}
+	case scenario.Heal:
+		clear(a.groups)
+	case scenario.CoordinatorLost:
+		a.lost = true
+	case scenario.CoordinatorBack:
+		a.lost = false
+	}
+}
+
+// next takes the first message that is due until then.
+func (a *agenda) next(until time.Duration) (message, bool) {
+	if len(a.due) == 0 || a.due[0].at > until {
+		return message{}, false
+	}
+	return heap.Pop(a).(message), true
+}
+
+// Len and what follows make it a heap by time.
+func (a *agenda) Len() int { return len(a.due) }
+func (a *agenda) Less(i, j int) bool {
+	if a.due[i].at != a.due[j].at {
+		return a.due[i].at < a.due[j].at
+	}
+	return a.due[i].order < a.due[j].order
+}
+func (a *agenda) Swap(i, j int) { a.due[i], a.due[j] = a.due[j], a.due[i] }
+
+// Push implements heap.Interface.
+func (a *agenda) Push(x any) { a.due = append(a.due, x.(message)) }
+
+// Pop implements heap.Interface.
+func (a *agenda) Pop() any {
+	last := len(a.due) - 1
+	m := a.due[last]
+	a.due[last].rates = nil
+	a.due = a.due[:last]
+	return m
+}

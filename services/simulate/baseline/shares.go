@@ -1,0 +1,87 @@
+package baseline
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/control/fairshare"
+	"github.com/titrate/titrate/services/simulate/scenario"
+	"github.com/titrate/titrate/services/simulate/traffic"
+)
+
+// smoothing is the time constant of demands.
+const smoothing = 500 * time.Millisecond
+
+// spare is what a demand gets beyond itself: parts of it, and units/s.
+const (
+	sparePart = .1
+	spareRate = 1
+)
+
+// gain is how far a mean with the smoothing follows a new value after a while.
+func gain(span time.Duration) float64 {
+	return -math.Expm1(-span.Seconds() / smoothing.Seconds())
+}
+
+// unbounded is a demand for each flow that is larger than any pool.
+func unbounded(int) float64 { return math.Inf(1) }
+
+// shares divides the scenario's pools among the flows of a cast by weighted
+// max-min; demand has each flow's demand, units/s. What is left over goes out by
+// weight if spread.
+func shares(s *scenario.Scenario, c *traffic.Cast, demand func(flow int) float64, spread bool) []float64 {
+	out := make([]float64, len(c.Flows))
+	for i := range s.Pools {
+		pool := &s.Pools[i]
+		var demands []fairshare.Demand
+		var places []int
+		weights := 0.0
+		for f, flow := range c.Flows {
+			at := slices.IndexFunc(s.Tenants, func(t scenario.Tenant) bool { return t.Name == flow.Tenant })
+			if flow.Pool != pool.Name || at < 0 {
+				continue
+			}
+			q := s.Quota(&s.Tenants[at], pool.Name)
+			demands = append(demands, fairshare.Demand{Weight: q.Weight, Guaranteed: q.Guaranteed, Cap: min(q.Max, demand(f))})
+			places = append(places, f)
+			weights += q.Weight
+		}
+		got := make([]float64, len(demands))
+		fairshare.Fill(pool.Capacity, demands, pool.Guarantee, 0, got)
+		left := pool.Capacity
+		for _, v := range got {
+			left -= v
+		}
+		for k, f := range places {
+			out[f] = got[k]
+			if spread && weights > 0 && left > 0 {
+				out[f] += left * demands[k].Weight / weights
+			}
+		}
+	}
+	return out
+}
+
+// split divides a rate over gateways by max-min of their demands, and what is left
+// over by weight.
+func split(rate float64, demands, weights []float64) []float64 {
+	d := make([]fairshare.Demand, len(demands))
+	total := 0.0
+	for g := range d {
+		d[g] = fairshare.Demand{Weight: weights[g], Cap: demands[g]}
+		total += weights[g]
+	}
+	out := make([]float64, len(d))
+	fairshare.Fill(rate, d, fairshare.Minimum, 0, out)
+	left := rate
+	for _, v := range out {
+		left -= v
+	}
+	for g := range out {
+		if total > 0 && left > 0 {
+			out[g] += left * weights[g] / total
+		}
+	}
+	return out
+}
