@@ -45,8 +45,9 @@ func TestAnswersDefaults(t *testing.T) {
 }
 
 func TestSwitchedOff(t *testing.T) {
-	f, err := ParseRoute([]byte(`{"peek":false,"response_cost":false}`))
-	if err != nil || f.Answers.Peek == nil || *f.Answers.Peek != "" || f.Answers.CostFrom != PlaceNowhere {
+	f, err := ParseRoute([]byte(`{"peek":false,"response_cost":false,"mode":false,"rate_limit_headers":false}`))
+	if err != nil || f.Answers.Peek == nil || *f.Answers.Peek != "" || f.Answers.CostFrom != PlaceNowhere ||
+		*f.Answers.Mode != limiter.Off || f.Answers.RateLimit != TellNever {
 		t.Fatalf("%+v, %v", f, err)
 	}
 }

@@ -108,8 +108,14 @@ func whole(m map[string]json.RawMessage, key string, least, most int, v *int) er
 	return nil
 }
 
+// choice reads one of the choices. YAML takes a bare OFF for false.
 func choice[T any](m map[string]json.RawMessage, key, want string, choices map[string]T, v *T) error {
-	if _, ok := m[key]; !ok {
+	raw, ok := m[key]
+	if !ok {
+		return nil
+	}
+	if c, ok := choices["OFF"]; ok && off(raw) {
+		*v = c
 		return nil
 	}
 	var s string

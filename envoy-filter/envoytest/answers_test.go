@@ -1,0 +1,317 @@
+package envoytest
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/proto/link"
+)
+
+// said is what must be said of a step: pairs of a header (or "body") and a
+// regular expression; "" is absent.
+type said struct {
+	step
+	pairs []string
+}
+
+// telling starts an example's Envoy with one limit per client.
+func telling(t *testing.T, file string, burst float64) *envoy {
+	t.Helper()
+	e, _ := launch{file, nil, 1, nil}.linked(t, world(1, link.Queue{}, limited("acme", 0.01, burst)))
+	return e
+}
+
+func (e *envoy) follow(steps []said) {
+	e.t.Helper()
+	for i, s := range steps {
+		a := e.get(s.ask, append([]string{"x-tenant", "acme"}, s.header...)...)
+		if a.status != s.status {
+			e.t.Errorf("step %d, %s: status %d, want %d\n%+v", i, s.what, a.status, s.status, a)
+		}
+		for j := 0; j+1 < len(s.pairs); j += 2 {
+			got := a.header.Get(s.pairs[j])
+			if s.pairs[j] == "body" {
+				got = a.body
+			}
+			if !regexp.MustCompile("(?s)^(" + s.pairs[j+1] + ")$").MatchString(got) {
+				e.t.Errorf("step %d, %s: %s is %q, want %s", i, s.what, s.pairs[j], got, s.pairs[j+1])
+			}
+		}
+	}
+	e.alive()
+}
+
+func ask(what, path string, status int, header []string, pairs ...string) said {
+	return said{step{what, path, header, status, ""}, pairs}
+}
+
+func TestAnswersRateLimitHeaders(t *testing.T) {
+	t.Parallel()
+	const policy = `"per-client";q=2;w=200`
+	telling(t, "answers-ratelimit-headers.yaml", 2).follow([]said{
+		ask("the first", "/", 200, nil, "ratelimit-policy", policy, "ratelimit", `"per-client";r=1;t=100`, "retry-after", ""),
+		ask("the last", "/", 200, nil, "ratelimit", `"per-client";r=0;t=200`, "x-titrate-reason", ""),
+		ask("one too many", "/", 429, nil, "ratelimit-policy", policy, "ratelimit", `"per-client";r=0;t=100`, "retry-after", "100",
+			"x-titrate-reason", "client_limit", "content-type", "application/json", "body", `\{.*"reason":"client_limit".*\}\n`),
+		ask("by who wants text", "/", 429, headers("accept", "text/plain, */*"), "content-type", "text/plain", "body", "rate limited: client_limit\n"),
+		ask("by who would take JSON", "/", 429, headers("accept", "application/json, text/plain"), "content-type", "application/json"),
+		ask("in gRPC", "/", 200, headers("content-type", "application/grpc"), "grpc-status", "8",
+			"grpc-message", "rate limited: client_limit", "grpc-retry-pushback-ms", `9\d{4}|100000`, "body", ""),
+		ask("no gRPC", "/", 429, headers("content-type", "application/grpcx"), "grpc-status", ""),
+		ask("a partner", "/partner", 503, nil, "ratelimit", "", "x-titrate-reason", "", "retry-after", "100", "body", "rate limited: client_limit\n"),
+		ask("a partner admitted", "/partner", 200, headers("x-client", "p"), "ratelimit", ""),
+	})
+}
+
+// What the client says of congestion does not reach the upstream where Titrate does.
+func TestForgedMark(t *testing.T) {
+	t.Parallel()
+	e := telling(t, "answers-ratelimit-headers.yaml", 100)
+	e.upstream.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "mark %q", r.Header.Get("x-titrate-congestion"))
+	})
+	e.follow([]said{ask("forged", "/", 200, headers("x-titrate-congestion", "1"), "body", `mark ""`)})
+}
+
+// Marks reach the client and the upstream together.
+func TestMarkUpstream(t *testing.T) {
+	t.Parallel()
+	e, _ := launch{"answers-ratelimit-headers.yaml", nil, 2, nil}.linked(t, world(1,
+		link.Queue{Law: link.VariableStructure, DelayTarget: 50 * time.Millisecond}, capped("acme", 300)))
+	e.upstream.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("x-seen", r.Header.Get("x-titrate-congestion"))
+	})
+	marked := 0
+	e.eventually("a mark", func() bool {
+		for a := range many(t.Context(), e, 60, "x-tenant", "acme") {
+			if a.status != 200 {
+				continue
+			}
+			if told, seen := a.header.Get("x-titrate-congestion"), a.header.Get("x-seen"); told != seen {
+				t.Errorf("the client is told %q, the upstream %q", told, seen)
+			} else if told == "1" {
+				marked++
+			}
+		}
+		return marked > 0
+	})
+	e.alive()
+}
+
+func TestShadow(t *testing.T) {
+	t.Parallel()
+	e := telling(t, "shadow.yaml", 2)
+	e.follow([]said{
+		ask("not decided", "/static/1", 200, nil), ask("not decided", "/static/2", 200, nil), ask("not decided", "/static/3", 200, nil),
+		ask("within the limit", "/1", 200, nil), ask("enforced, within", "/checkout/2", 200, nil),
+		ask("would be refused", "/3", 200, nil, "retry-after", "", "x-titrate-reason", "", "body", "upstream 0"),
+		ask("enforced", "/checkout/4", 429, nil, "x-titrate-reason", "client_limit"),
+	})
+	e.eventually("the counters", func() bool {
+		return e.metric(outcome("api", "client_limit")) == 1 && e.metric(`titrate_shadowed_total{pool="api"}`) == 1
+	})
+	lines := e.lines("access ")
+	for _, want := range []string{"/static/1 200 - - -", "/1 200 - - -", "/3 200 shadow client_limit per-client", "/checkout/4 429 rejected client_limit per-client"} {
+		if !strings.Contains(lines, want+"\n") {
+			t.Errorf("the access log has no %q:\n%s", want, lines)
+		}
+	}
+}
+
+// lines ends Envoy, which flushes its logs, and returns those with a prefix.
+func (e *envoy) lines(prefix string) string {
+	e.t.Helper()
+	e.cmd.Process.Signal(syscall.SIGTERM)
+	<-e.exited
+	var b strings.Builder
+	for line := range strings.Lines(e.log.String()) {
+		if rest, ok := strings.CutPrefix(line, prefix); ok {
+			b.WriteString(rest)
+		}
+	}
+	return b.String()
+}
+
+func TestPeek(t *testing.T) {
+	t.Parallel()
+	e := telling(t, "peek.yaml", 2)
+	peek := headers("x-titrate-peek", "1")
+	full := `"per-client";r=2;t=0`
+	e.follow([]said{
+		ask("unused", "/", 200, peek, "ratelimit", full, "ratelimit-policy", ".+", "body", `\{"verdict":"admit","limit":"per-client",.*"remaining":2,.*\n`),
+		ask("a look changes nothing", "/", 200, peek, "ratelimit", full),
+		ask("a request", "/", 200, nil, "body", "upstream 0", "ratelimit", ""),
+		ask("one left", "/", 200, peek, "ratelimit", `"per-client";r=1;t=100`),
+		ask("a request", "/", 200, nil),
+		ask("none left", "/", 429, peek, "ratelimit", `"per-client";r=0;t=100`, "retry-after", "100", "x-titrate-reason", "client_limit"),
+		ask("another client", "/", 200, headers("x-titrate-peek", "1", "x-client", "bob"), "ratelimit", full),
+	})
+	e.eventually("the counters", func() bool { return e.metric(outcome("api", "admitted")) == 2 })
+	if n := e.metric(outcome("api", "client_limit")); n != 0 {
+		t.Errorf("%v looks were counted as refused requests", n)
+	}
+}
+
+// teller is an upstream that tells the cost that the request asks for, in the
+// way that its path names.
+func teller(w http.ResponseWriter, r *http.Request) {
+	tell := r.Header.Get("x-tell")
+	switch {
+	case r.URL.Path == "/hang":
+		<-r.Context().Done()
+		return
+	case tell == "":
+	case r.URL.Path == "/metadata":
+		w.Header().Set("x-lua-tokens", tell)
+	case r.URL.Path == "/trailer":
+		w.Header().Set("Trailer", "x-tokens")
+		fmt.Fprint(w, "body")
+		w.Header().Set("x-tokens", tell)
+		return
+	case r.URL.Path == "/login":
+		w.Header().Set("x-failures", tell)
+	default:
+		w.Header().Set("x-tokens", tell)
+	}
+	fmt.Fprint(w, "told ", tell)
+}
+
+func TestResponseCost(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		path string
+		tell string
+		cost string // the true one
+	}{
+		"dearer": {"/", "700", "700"}, "cheaper": {"/", "12.5", "12.5"}, "free": {"/", "0", "0"},
+		"unsaid": {"/", "", "500"}, "nonsense": {"/", "many", "500"}, "negative": {"/", "-4", "500"},
+		"trailer": {"/trailer", "40", "40"}, "metadata": {"/metadata", "60", "60"},
+		"a login that is right": {"/login", "0", "0"}, "a login that is wrong": {"/login", "1", "1"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			e := telling(t, "response-cost.yaml", 1000)
+			e.upstream.Config.Handler = http.HandlerFunc(teller)
+			e.follow([]said{ask("a request", c.path, 200, headers("x-tell", c.tell))})
+			want := e.left(c.cost)
+			e.eventually("what is left", func() bool { return want("/", 1000) })
+		})
+	}
+}
+
+// left says whether so much of a burst is left once cost is gone: a request of
+// what is left passes, as the header says it, and one more unit does not. It
+// must ask without charging: refused requests do not.
+func (e *envoy) left(cost string) func(path string, burst float64) bool {
+	return func(path string, burst float64) bool {
+		var gone float64
+		fmt.Sscan(cost, &gone)
+		a := e.get(path, "x-tenant", "acme", "x-max-tokens", fmt.Sprint(burst-gone+1))
+		if a.status != 429 {
+			e.t.Fatalf("more than %v of %v is left: %+v", burst-gone, burst, a)
+		}
+		a = e.get(path, "x-tenant", "acme", "x-max-tokens", fmt.Sprint(burst-gone))
+		return a.status == 200
+	}
+}
+
+// Debt silences, but not for ever; an abort leaves the estimate; a refusal costs
+// nothing, whatever its answer says.
+func TestResponseCostDebtAndAborts(t *testing.T) {
+	t.Parallel()
+	e, _ := launch{"response-cost.yaml", nil, 1, nil}.linked(t, world(1, link.Queue{}, limited("acme", 1000, 1000), limited("other", 1000, 1000)))
+	e.upstream.Config.Handler = http.HandlerFunc(teller)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(e.front, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(conn, "GET /hang HTTP/1.1\r\nhost: x\r\nx-tenant: acme\r\nx-client: gone\r\n\r\n")
+	e.eventually("the request upstream", func() bool { return e.metric(outcome("api", "admitted")) == 1 })
+	conn.Close()
+	e.follow([]said{
+		ask("a wrong number", "/", 200, headers("x-tell", "1e9")),
+		ask("in debt", "/", 429, headers("x-tell", "1e9"), "retry-after", "2"),
+		ask("another tenant", "/", 200, headers("x-tenant", "other", "x-tell", "1")),
+	})
+	e.eventually("the end of the silence", func() bool { return e.get("/", "x-tenant", "acme").status == 200 })
+	e.alive()
+}
+
+func TestAccessLog(t *testing.T) {
+	t.Parallel()
+	queue := link.Queue{Law: link.DropTail, MaxWait: 2 * time.Second, MaxRequests: 10}
+	state := world(1, link.Queue{}, link.Tenant{Name: "acme", Weight: 1, Limits: []link.Limit{{Name: "patient", Rate: 5, Burst: 1, Queue: queue}}},
+		limited("other", 0.001, 1))
+	e, _ := launch{"access-log.yaml", nil, 1, nil}.linked(t, state)
+	for i, header := range [][]string{
+		{"x-tenant", "acme", "x-client", "alice"}, {"x-tenant", "acme", "x-client", "alice"},
+		{"x-tenant", "other"}, {"x-tenant", "other"},
+	} {
+		e.get(fmt.Sprintf("/%d", i), header...)
+	}
+	entries := map[string]map[string]any{}
+	for line := range strings.Lines(e.lines("")) {
+		var entry map[string]any
+		if json.Unmarshal([]byte(line), &entry) == nil && entry["path"] != nil {
+			entries[entry["path"].(string)] = entry
+		}
+	}
+	const alice = "2bd806c97f0e00af" // echo -n alice | sha256sum | head -c 16
+	for path, want := range map[string]map[string]any{
+		"/0": {"outcome": "admitted", "reason": nil, "tenant": "acme", "client": alice, "pool": "api", "wait_ms": 0.0, "status": 200.0},
+		"/1": {"outcome": "admitted", "tenant": "acme", "client": alice},
+		"/3": {"outcome": "rejected", "reason": "client_limit", "limit": "per-client", "client": nil, "status": 429.0, "details": "titrate_client_limit"},
+	} {
+		for key, value := range want {
+			if got := entries[path][key]; got != value {
+				t.Errorf("%s: %s is %v, want %v in %v", path, key, got, value, entries[path])
+			}
+		}
+	}
+	if ms, _ := entries["/1"]["wait_ms"].(float64); ms < 20 || ms > 1000 {
+		t.Errorf("a request held for its limit of 5/s: %v", entries["/1"])
+	}
+}
+
+// Requests that are sent without waiting for answers. Envoy closes the connection
+// soon after an answer of its own, whoever made it: ours are no worse than its
+// direct_response.
+func TestPipelining(t *testing.T) {
+	t.Parallel()
+	direct := edit{"              - match: { prefix: /partner }\n                route: { cluster: api }\n",
+		"              - match: { prefix: /direct }\n                direct_response: { status: 429 }\n              - match: { prefix: /partner }\n                route: { cluster: api }\n"}
+	e, _ := launch{"answers-ratelimit-headers.yaml", nil, 1, []edit{direct}}.linked(t, world(1, link.Queue{}, limited("acme", 0.001, 1), limited("free", 1000, 1000)))
+	answered := map[string]int{}
+	e.get("/", "x-tenant", "acme") // the burst
+	for path, tenant := range map[string]string{"/direct": "free", "/": "acme"} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(e.front, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(10 * time.Second))
+		fmt.Fprint(conn, strings.Repeat("GET "+path+" HTTP/1.1\r\nhost: x\r\nx-tenant: "+tenant+"\r\n\r\n", 5))
+		r := bufio.NewReader(conn)
+		for answered[path] < 5 {
+			resp, err := http.ReadResponse(r, nil)
+			if err != nil {
+				break
+			}
+			io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			answered[path]++
+		}
+	}
+	if answered["/"] < answered["/direct"] || answered["/"] == 0 {
+		t.Errorf("answers to five pipelined requests: %v", answered)
+	}
+}
