@@ -126,3 +126,15 @@ func TestSimulateTrace(t *testing.T) {
 		t.Errorf("status %d: %s%s", status, out, errs)
 	}
 }
+
+func TestSimulateRunsEveryExample(t *testing.T) {
+	files, _ := filepath.Glob("../../lab/examples/simulate-*.yaml")
+	if len(files) == 0 {
+		t.Fatal("no examples")
+	}
+	for _, file := range files {
+		if status, _, errs := runSimulate(t, t.Context(), "", "-f", file); status != exitOK || errs != "" {
+			t.Errorf("%s: status %d: %s", file, status, errs)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package simulate_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/titrate/titrate/services/simulate"
+	"github.com/titrate/titrate/services/simulate/measure"
+	"github.com/titrate/titrate/services/simulate/read"
+)
+
+const examples = "../../lab/examples/"
+
+// claims are what each example says of its outcome.
+var claims = map[string]func(c *claim){
+	"simulate-1-one-client": func(c *claim) {
+		c.key("alice", func(k *measure.Key) bool { return k.Wrongful <= 1 && k.AboveMean > 9.5 && k.AboveMean < 10.5 })
+	},
+	"simulate-2-small-limit": func(c *claim) {
+		c.key("steady", func(k *measure.Key) bool { return k.Rejected == 0 })
+		c.key("burst", func(k *measure.Key) bool { return k.Rejected == 0 })
+		c.key("greedy", func(k *measure.Key) bool { return k.Admitted >= 145 && k.WorstExcess < 5 })
+	},
+	"simulate-3-greedy-tenant": func(c *claim) {
+		c.flow("acme", func(f *measure.Flow) bool { return f.LeastServed > .95 && f.Wrongful < 100 })
+		c.flow("bolt", func(f *measure.Flow) bool { return f.LeastServed > .95 && f.Wrongful < 100 })
+		c.flow("greedy", func(f *measure.Flow) bool { return f.WorstDeviation < .05 })
+	},
+	"simulate-4-partition": func(c *claim) {
+		c.key("alice", func(k *measure.Key) bool { return k.WorstExcess < 30 && k.AboveMean < 30.5 && k.AboveMean > 25 })
+		c.that("the pool is used by up to a third more", c.played.Pools[0].HighestSecond < 200*1.34 && c.played.Pools[0].Admitted < 215)
+	},
+	"simulate-5-join": func(c *claim) {
+		c.settles("join gw-4", 0, 2)
+		c.settles("leave gw-2", 0, 2)
+		c.settles("crash gw-3", 14, 17)
+	},
+	"simulate-6-coordinator-lost": func(c *claim) {
+		c.flow("bolt", func(f *measure.Flow) bool { return f.WorstDeviation > .4 })
+		c.settles("coordinator back", 1, 5)
+		c.that("no more than a few per cent over", c.played.Pools[0].Admitted < 310)
+	},
+	"simulate-7-on-off": func(c *claim) {
+		c.flow("acme", func(f *measure.Flow) bool { return f.WorstDeviation < .15 })
+		c.flow("bolt", func(f *measure.Flow) bool { return f.LeastServed > .9 && f.Wrongful > 0 })
+		c.that("the pool is used", c.played.Pools[0].WantedUse > .97)
+	},
+	"simulate-8-moving-client": func(c *claim) {
+		c.key("roamer", func(k *measure.Key) bool { return k.Rejected == 0 })
+		c.key("hopper", func(k *measure.Key) bool { return k.Rejected == 0 })
+		c.key("cheat", func(k *measure.Key) bool { return k.Admitted < 625 && k.WorstExcess < 10 })
+	},
+	"simulate-9-baselines": func(c *claim) {
+		c.key("alice", func(k *measure.Key) bool { return k.WrongfulShare < .01 })
+		c.that("the pool is used", c.played.Pools[0].WantedUse > .97)
+		static, central, fps := c.named("static"), c.named("central"), c.named("fps")
+		c.that("static refuses alice", static.Keys[0].WrongfulShare > .1)
+		c.that("static wastes the pool", static.Pools[0].WantedUse < .6)
+		c.that("central is exact and late", central.Keys[0].Wrongful == 0 && central.Waits.P50Ms > 45)
+		c.that("fps is better than static", fps.Keys[0].Wrongful < static.Keys[0].Wrongful)
+	},
+}
+
+// claim looks into an outcome.
+type claim struct {
+	t      *testing.T
+	result *simulate.Result
+	played *measure.System // Titrate
+}
+
+func (c *claim) that(what string, holds bool) {
+	c.t.Helper()
+	if !holds {
+		c.t.Errorf("not so: %s", what)
+	}
+}
+
+func (c *claim) key(client string, holds func(*measure.Key) bool) {
+	c.t.Helper()
+	for i := range c.played.Keys {
+		if k := &c.played.Keys[i]; k.Client == client {
+			c.that(fmt.Sprintf("%+v", *k), holds(k))
+			return
+		}
+	}
+	c.t.Errorf("no key %s", client)
+}
+
+func (c *claim) flow(tenant string, holds func(*measure.Flow) bool) {
+	c.t.Helper()
+	for i := range c.played.Flows {
+		if f := &c.played.Flows[i]; f.Tenant == tenant {
+			c.that(fmt.Sprintf("%+v", *f), holds(f))
+			return
+		}
+	}
+	c.t.Errorf("no flow of %s", tenant)
+}
+
+func (c *claim) settles(event string, least, most float64) {
+	c.t.Helper()
+	for _, e := range c.played.Settling {
+		if e.What == event {
+			c.that(fmt.Sprintf("%s settles in %g to %g s: %+v", event, least, most, e), e.Seconds != nil && *e.Seconds >= least && *e.Seconds <= most)
+			return
+		}
+	}
+	c.t.Errorf("no event %s", event)
+}
+
+func (c *claim) named(system string) *measure.System {
+	for i := range c.result.Systems {
+		if c.result.Systems[i].Name == system {
+			return &c.result.Systems[i]
+		}
+	}
+	c.t.Fatalf("no system %s", system)
+	return nil
+}
+
+// Every example of the lab holds what it promises, beside all baselines.
+func TestExamplesTeachWhatIsSo(t *testing.T) {
+	files, err := filepath.Glob(examples + "simulate-*.yaml")
+	if err != nil || len(files) != len(claims) {
+		t.Fatalf("%d examples, %d with claims: %v", len(files), len(claims), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			in, err := os.Open(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			s, err := read.Parse(file, in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := simulate.Run(t.Context(), s, simulate.Options{Baselines: simulate.Baselines()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			claims[name](&claim{t, r, &r.Systems[0]})
+		})
+	}
+}
