@@ -14,9 +14,10 @@
 //   - Stop-the-world: the filter's runtime prints each collection
 //     (GODEBUG=gctrace=1); the figures are the two pauses of each, added, while
 //     the Envoy is full and under load. The filter allocates so little that by
-//     itself it collects once in two minutes, which is Go's longest; so both
-//     Envoys run with GOGC=1, which makes it collect whenever a hundredth of the
-//     heap is new.
+//     itself it collects once in two minutes, which is Go's longest; so the
+//     configuration is changed ten times a second meanwhile, which allocates, and
+//     both Envoys run with GOGC=1, which makes Go collect whenever a hundredth of
+//     the heap is new.
 //   - Latency: both at half of the highest rate, the full one asked for all its
 //     million clients in turn, beside the Envoy without filter (package latency).
 package memory
@@ -29,6 +30,8 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/titrate/titrate/e2e/bench/latency"
 	"github.com/titrate/titrate/e2e/bench/openloop"
@@ -85,10 +88,6 @@ func Run(ctx context.Context, r *rig.Rig, rounds int) (*Figures, []table.Table, 
 	if err := f.fill(ctx, r, gateways[1]); err != nil {
 		return nil, nil, err
 	}
-	filled, err := os.Stat(gateways[1].Log)
-	if err != nil {
-		return nil, nil, err
-	}
 	targets := []latency.Target{
 		{Name: "no filter", Envoy: plain, Tenant: "admit", Clients: 1000},
 		{Name: "titrate, 10³ clients", Envoy: gateways[0].Envoy, Tenant: "admit", Clients: 1000},
@@ -97,8 +96,7 @@ func Run(ctx context.Context, r *rig.Rig, rounds int) (*Figures, []table.Table, 
 	if err := f.load(ctx, r, targets, rounds); err != nil {
 		return nil, nil, err
 	}
-	f.PausesMs, err = pauses(gateways[1].Log, filled.Size())
-	f.Collections = len(f.PausesMs)
+	err = f.collect(ctx, r, in, gateways[1])
 	return f, []table.Table{f.tabulate(), latency.Tabulate(fmt.Sprintf("Latency with 10⁶ clients, %.0f/s", f.Rate), targets, f.Latency)}, err
 }
 
@@ -123,11 +121,20 @@ func (f *Figures) fill(ctx context.Context, r *rig.Rig, g *rig.Gateway) error {
 		return err
 	}
 	f.BytesPerKey = float64(after-before) / keys
-	f.Keys, err = r.Metric(ctx, g.Envoy, "titrate_keys")
-	if err == nil && f.Keys < .99*keys {
-		err = fmt.Errorf("the filter counts %.0f keys of %d: the table gave some away, and the run proves nothing", f.Keys, keys)
-	}
-	return err
+	return f.count(ctx, r, g)
+}
+
+// count reads how many keys there are; the filter counts them every ten seconds.
+func (f *Figures) count(ctx context.Context, r *rig.Rig, g *rig.Gateway) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	return g.Ready(ctx, func(ctx context.Context) (err error) {
+		f.Keys, err = r.Metric(ctx, g.Envoy, "titrate_keys")
+		if err == nil && f.Keys < .99*keys {
+			err = fmt.Errorf("the filter counts %.0f keys of %d: the table gave some away, and the run proves nothing", f.Keys, keys)
+		}
+		return err
+	})
 }
 
 func (f *Figures) load(ctx context.Context, r *rig.Rig, targets []latency.Target, rounds int) error {
@@ -138,6 +145,52 @@ func (f *Figures) load(ctx context.Context, r *rig.Rig, targets []latency.Target
 	f.Rate = highest / 2
 	f.Latency, err = latency.Measure(ctx, r, targets, f.Rate, rounds)
 	return err
+}
+
+// collect has the full Envoy collect garbage under load, and reads how long it
+// stopped the world for.
+func (f *Figures) collect(ctx context.Context, r *rig.Rig, in *rig.Installation, g *rig.Gateway) error {
+	r.Say("memory: the configuration changes ten times a second, under load")
+	from, err := os.Stat(g.Log)
+	if err != nil {
+		return err
+	}
+	changes, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() {
+		every := time.NewTicker(100 * time.Millisecond)
+		defer every.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-changes.Done():
+				done <- nil
+				return
+			case <-every.C:
+			}
+			if err := in.Apply(ctx, others(1000+i%2)); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	_, err = r.Wrk(ctx, g.URL(), rig.Closed{Tenant: "kept", Keys: 100_000, Connections: 32, Duration: 10 * time.Second})
+	stop()
+	if err := errors.Join(err, <-done); err != nil {
+		return err
+	}
+	f.PausesMs, err = pauses(g.Log, from.Size())
+	f.Collections = len(f.PausesMs)
+	return err
+}
+
+// others are tenants whom nobody asks for.
+func others(burst int) string {
+	var b strings.Builder
+	for i := range 45 {
+		fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/other-%d, spec: {weight: 1}}\n", i)
+		fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/other-%d/limits/each, spec: {rate: 1000/s, burst: %d}}\n", i, burst)
+	}
+	return b.String()
 }
 
 // trace is a collection as the runtime prints it. The clock times are: pause,

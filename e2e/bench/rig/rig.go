@@ -35,24 +35,8 @@ type Rig struct {
 
 // New checks that the files are there and makes the place.
 func New(o Options) (*Rig, error) {
-	for _, f := range []struct {
-		path   *string
-		remedy string
-	}{
-		{&o.Titrate, "run `make build`"}, {&o.Module, "run `make build`"},
-		{&o.Envoy, "run `make envoy`, or set ENVOY_BIN"}, {&o.RateLimit, "run tools/sh/ratelimit.sh, or leave -ratelimit empty"},
-	} {
-		if *f.path == "" && f.path == &o.RateLimit {
-			continue
-		}
-		path, err := filepath.Abs(*f.path)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := os.Stat(path); err != nil {
-			return nil, fmt.Errorf("%w: %s", err, f.remedy)
-		}
-		*f.path = path
+	if err := o.find(); err != nil {
+		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "titrate-bench-")
 	if err != nil {
@@ -63,6 +47,35 @@ func New(o Options) (*Rig, error) {
 		return nil, err
 	}
 	return &Rig{o: o, dir: dir, group: child.NewGroup(), client: &http.Client{Timeout: 2 * time.Second}}, nil
+}
+
+// find makes the paths absolute and checks that there are files.
+func (o *Options) find() error {
+	for _, f := range []struct {
+		path         *string
+		what, remedy string
+	}{
+		{&o.Titrate, "titrate's binary", "run `make build`"},
+		{&o.Module, "the filter", "run `make build`"},
+		{&o.Envoy, "Envoy's binary", "run `make envoy`, or set ENVOY_BIN"},
+		{&o.RateLimit, "envoyproxy/ratelimit", "run tools/sh/ratelimit.sh, or leave -ratelimit empty"},
+	} {
+		if *f.path == "" {
+			if f.path == &o.RateLimit {
+				continue
+			}
+			return fmt.Errorf("no path of %s: %s", f.what, f.remedy)
+		}
+		path, err := filepath.Abs(*f.path)
+		if err != nil {
+			return err
+		}
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("%s: %w: %s", f.what, err, f.remedy)
+		}
+		*f.path = path
+	}
+	return nil
 }
 
 // Close kills every process and removes the place.
