@@ -70,7 +70,7 @@ func middle(bucket int) uint64 {
 	}
 	octave, quarter := bucket/perOctave+1, bucket%perOctave
 	width := uint64(1) << (octave - 2)
-	return uint64(perOctave+quarter)*width + width/2
+	return uint64(perOctave+quarter)*width + (width-1)/2
 }
 
 // atOnce is how many waits one publication publishes at most, so that Envoy's main

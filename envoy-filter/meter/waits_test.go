@@ -42,7 +42,7 @@ func TestWaitsArePublishedOnce(t *testing.T) {
 	for range 2 {
 		w.publish(f)
 	}
-	if len(f.counts) != 2 || f.counts["titrate_wait_ms/api/admitted/5"] != 2 || f.counts["titrate_wait_ms/api/refused/288"] != 1 {
+	if len(f.counts) != 2 || f.counts["titrate_wait_ms/api/admitted/5"] != 2 || f.counts["titrate_wait_ms/api/refused/287"] != 1 {
 		t.Errorf("%v", f.counts)
 	}
 	flood := make([]limiter.Event, 10_000)
