@@ -284,6 +284,8 @@ static void settle(struct titrate_tale* t, abi_bytes text, double number) {
   q.classes = a->classes;
   memcpy(q.identities, a->identities, sizeof q.identities);
   titrateSettle(&q, text, number);
+  t->settled = q.micros >= 0;
+  t->micros = q.micros;
   free(a);
 }
 

@@ -65,17 +65,23 @@ func titratePeek(q *C.struct_titrate_question) {
 }
 
 // titrateSettle corrects the charge of an admitted request by the cost that its
-// response told: text if there is any, else number.
+// response told: text if there is any, else number. It says in micros what that is,
+// below 0 if it is no cost.
 //
 //export titrateSettle
 func titrateSettle(q *C.struct_titrate_question, said C.abi_bytes, number C.double) {
 	actual := float64(number)
+	q.micros = -1
 	if said.length > 0 {
 		var err error
 		if actual, err = strconv.ParseFloat(strings.TrimSpace(text(said)), 64); err != nil {
 			return
 		}
 	}
+	if !(actual >= 0) {
+		return
+	}
+	q.micros = C.int64_t(limiter.Micros(actual))
 	r := requestOf(q)
 	theProcess.Load().gate.Settle(&r, actual)
 }

@@ -18,6 +18,8 @@ struct titrate_tale {
   struct titrate_fields* fields;   // RateLimit fields of an admitted response
   uint32_t wait_ms;
   bool waited, marked;
+  bool settled;   // the true cost is known,
+  int64_t micros; // in millionths of a unit
 };
 
 // What the operator wants for this stream. Before anything else here.

@@ -7,7 +7,8 @@
 //
 // The stay ends with the stream, not with the headers, as what is in flight does:
 // else a long body would look like a backlog. A retry or a hedge is part of its
-// request's stay; an internal redirect is another stream.
+// request's stay; an internal redirect is another stream. Where the answer tells the
+// true cost, it lands with that; until then it is in flight by its estimate.
 
 #include "flight.h"
 
@@ -40,6 +41,7 @@ static bool turns_away(uint32_t status) {
 void titrate_book(struct titrate_trip* trip, const struct titrate_question* q) {
   trip->flight = q->flight;
   trip->micros = q->micros;
+  trip->settled = -1;
 }
 
 void titrate_depart(struct titrate_trip* trip) {
@@ -69,6 +71,8 @@ void titrate_answered(struct titrate_trip* trip, abi_http_filter envoy) {
 // What one request may add to the residence.
 #define LONGEST_STAY 2305843009213693952.0 // 2^61
 
+void titrate_weigh(struct titrate_trip* trip, int64_t micros) { trip->settled = micros; }
+
 void titrate_arrive(struct titrate_trip* trip) {
   struct titrate_flight* flight = trip->flight;
   if (!trip->aloft) return;
@@ -77,8 +81,10 @@ void titrate_arrive(struct titrate_trip* trip) {
   if (trip->turned) {
     add(&flight->turned, trip->micros);
   } else if (trip->answered) {
-    double stay = (double)trip->micros * (double)(now() - trip->departed) / 1000;
-    add(&flight->completed, trip->micros);
+    int64_t micros = trip->settled >= 0 ? trip->settled : trip->micros;
+    double stay = (double)micros * (double)(now() - trip->departed) / 1000;
+    add(&flight->booked, trip->micros);
+    add(&flight->completed, micros);
     add(&flight->residence, (int64_t)(stay < LONGEST_STAY ? stay : LONGEST_STAY));
   }
 }

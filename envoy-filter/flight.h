@@ -9,7 +9,7 @@
 
 // Millionths of a cost unit; residence in millionths · microseconds.
 struct titrate_flight {
-  int64_t in_flight, completed, residence, turned;
+  int64_t in_flight, completed, residence, turned, booked;
 };
 
 // A zeroed block that is never freed, as flows are not.
@@ -21,6 +21,7 @@ struct titrate_trip {
   struct titrate_flight* flight; // NULL: not counted
   int64_t micros;                // what it costs
   uint64_t departed;             // monotonic nanoseconds
+  int64_t settled;               // what it has cost in truth, below 0: not known
   bool aloft, local, answered, turned;
 };
 
@@ -32,5 +33,7 @@ void titrate_depart(struct titrate_trip* trip);
 void titrate_answered_locally(struct titrate_trip* trip, uint32_t status);
 // The answer's headers have come.
 void titrate_answered(struct titrate_trip* trip, abi_http_filter envoy);
+// The answer has told the true cost: what it lands with.
+void titrate_weigh(struct titrate_trip* trip, int64_t micros);
 // The stream has ended. More than once is once.
 void titrate_arrive(struct titrate_trip* trip);

@@ -139,8 +139,9 @@ void envoy_dynamic_module_on_http_filter_stream_complete(abi_http_filter envoy,
                                                          const void* stream) {
   struct stream* s = (struct stream*)stream;
   abandon(s);
-  titrate_arrive(&s->trip);
   titrate_tell_end(envoy, &s->tale);
+  if (s->tale.settled) titrate_weigh(&s->trip, s->tale.micros);
+  titrate_arrive(&s->trip);
 }
 
 void envoy_dynamic_module_on_http_filter_destroy(const void* stream) {

@@ -38,7 +38,7 @@ func TestFlightOfAdaptivePoolsOnly(t *testing.T) {
 	if got := report.Flows[0]; got.InFlight != 2.5 || got.Completed != 0 {
 		t.Errorf("one of cost 2.5 released: %+v", got)
 	}
-	f.Land(r.Micros(), 200*time.Millisecond)
+	f.Land(r.Micros(), r.Micros(), 200*time.Millisecond)
 	e.Report(2e9, &report)
 	if got := report.Flows[0]; got.InFlight != 0 || got.Completed != 2.5 || got.Residence != .5 || got.Shed != 0 {
 		t.Errorf("answered after 200 ms: %+v", got)
@@ -74,6 +74,27 @@ func TestFlightOfHeldAndRefused(t *testing.T) {
 	}
 }
 
+// Where answers tell what they have cost, what is in flight by estimates is
+// reported as what it will have cost.
+func TestFlightOfEstimates(t *testing.T) {
+	var f Flight
+	var last flown
+	for range 10 {
+		f.Depart(unit)
+	}
+	for range 50 {
+		for range 10 {
+			f.Depart(unit)
+			f.Land(unit, 50*unit, 100*time.Millisecond)
+		}
+		var r FlowReport
+		last = f.report(last, &r)
+		if r.Completed != 500 || r.Residence < 49.9 || r.Residence > 50.1 || r.InFlight != 500 {
+			t.Fatalf("%+v", r)
+		}
+	}
+}
+
 // Whatever becomes of requests: what is in flight is what has departed and not
 // ended, and the reports add up to the totals.
 func TestFlightAddsUp(t *testing.T) {
@@ -92,7 +113,7 @@ func TestFlightAddsUp(t *testing.T) {
 			micros, aloft = aloft[0], aloft[1:]
 			switch rapid.IntRange(0, 2).Draw(t, "end") {
 			case 0:
-				f.Land(micros, time.Duration(rapid.Int64().Draw(t, "stay")))
+				f.Land(micros, micros, time.Duration(rapid.Int64().Draw(t, "stay")))
 				landed += micros
 			case 1:
 				f.Shed(micros)

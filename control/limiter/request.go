@@ -76,6 +76,9 @@ func (r *Request) cost() int64 {
 	return max(1, int64(min(r.Cost, MaxCost)*unit+0.5))
 }
 
+// Micros converts a cost that was settled, ≥ 0, to millionths of a unit.
+func Micros(cost float64) int64 { return int64(min(cost, MaxCost)*unit + 0.5) }
+
 // Micros is the cost that is charged, in millionths of a unit.
 func (r *Request) Micros() int64 { return r.cost() }
 

@@ -45,7 +45,8 @@ func (a *agent) flights(tenant string) (sum link.FlowReport) {
 }
 
 // moody is an upstream that does what the path says: /wait holds the answer for
-// 50 ms, /busy turns away, /broken fails, /drop hangs up, /long never ends.
+// 50 ms, /busy turns away, /broken fails, /drop hangs up, /long never ends, /tokens
+// has cost 50.
 func moody(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/wait":
@@ -56,6 +57,8 @@ func moody(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 	case "/drop":
 		panic(http.ErrAbortHandler)
+	case "/tokens":
+		w.Header().Set("x-tokens", "50")
 	case "/long":
 		<-r.Context().Done()
 		return
@@ -132,6 +135,23 @@ func TestFlightsOfHeldRequests(t *testing.T) {
 	if r := a.flights("acme").Residence; r > 3 || math.IsNaN(r) {
 		t.Errorf("30 requests stayed %v s together: their wait in the queue was counted", r)
 	}
+	e.alive()
+}
+
+// Where the answer tells the true cost, a request lands with that.
+func TestFlightsLandWithTheTrueCost(t *testing.T) {
+	t.Parallel()
+	e, a := linked(t, adaptive(world(1, link.Queue{}, limited("acme", 1e6, 1e6))),
+		edit{"cost: { literal: 1 }", "cost: { literal: 1 }\n                  response_cost: { header: x-tokens }"})
+	e.upstream.Config.Handler = http.HandlerFunc(moody)
+	for range 4 {
+		e.get("/tokens", "x-tenant", "acme")
+	}
+	e.get("/", "x-tenant", "acme")
+	e.eventually("four answers of 50 and one of 1", func() bool {
+		got := a.flights("acme")
+		return got.Completed == 201 && got.InFlight == 0
+	})
 	e.alive()
 }
 
