@@ -8,6 +8,7 @@
 //	latency       added p50, p99, p999                         package latency
 //	memory        a million clients in one Envoy               package memory
 //	exactness     limits over three gateways                   package exactness
+//	queues        three kinds of clients under four laws       package queues
 //
 // Each package says how it measures. All of them compare variants in one run, in
 // interleaved rounds: absolute figures of a shared machine mean little. Progress
@@ -26,6 +27,7 @@ import (
 	"github.com/titrate/titrate/e2e/bench/instructions"
 	"github.com/titrate/titrate/e2e/bench/latency"
 	"github.com/titrate/titrate/e2e/bench/memory"
+	"github.com/titrate/titrate/e2e/bench/queues"
 	"github.com/titrate/titrate/e2e/bench/rig"
 	"github.com/titrate/titrate/e2e/bench/table"
 )
@@ -47,6 +49,9 @@ func parts() []part {
 		}},
 		{"exactness", func(ctx context.Context, r *rig.Rig, _ effort) (any, []table.Table, error) {
 			return exactness.Run(ctx, r)
+		}},
+		{"queues", func(ctx context.Context, r *rig.Rig, _ effort) (any, []table.Table, error) {
+			return queues.Run(ctx, r, 20*time.Second)
 		}},
 	}
 }

@@ -49,6 +49,8 @@ type Spec struct {
 	Stamp bool
 	// Keys is Titrate's key budget; 0 is its default.
 	Keys int
+	// PoolHeader takes Titrate's pool from the header x-pool; it is api otherwise.
+	PoolHeader bool
 	// RateLimit is the port of Remote's service.
 	RateLimit int
 	// Env is added to the process's environment.
