@@ -82,8 +82,10 @@ func (b *Bootstrap) check() error {
 	switch {
 	case b.AgentSocket == "":
 		return wrong("agent_socket", "is missing; give the path that `titrate agent --socket` has")
-	case !filepath.IsAbs(b.AgentSocket) || len(b.AgentSocket) > maxSocketPath || strings.ContainsRune(b.AgentSocket, 0):
-		return wrong("agent_socket", "is %q; an absolute path of at most %d bytes is needed", b.AgentSocket, maxSocketPath)
+	case len(b.AgentSocket) > maxSocketPath:
+		return wrong("agent_socket", "has %d bytes, a Unix socket's path has room for %d; move the agent's --socket to a shorter path than %q", len(b.AgentSocket), maxSocketPath, b.AgentSocket)
+	case !filepath.IsAbs(b.AgentSocket) || strings.ContainsRune(b.AgentSocket, 0):
+		return wrong("agent_socket", "is %q; an absolute path is needed", b.AgentSocket)
 	case len(b.Replica) > maxReplica:
 		return wrong("replica", "has %d bytes, at most %d are allowed", len(b.Replica), maxReplica)
 	case !(b.Weight > 0) || math.IsInf(b.Weight, 0):

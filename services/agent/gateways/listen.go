@@ -10,9 +10,16 @@ import (
 	"time"
 )
 
+// longestPath is what the kernel has room for in a Unix socket's address, in
+// bytes, less the zero at its end.
+const longestPath = 107
+
 // listen opens the socket with mode 0600, in the place of one that a dead agent
 // left behind.
 func listen(path string) (*net.UnixListener, error) {
+	if n := len(path); n == 0 || n > longestPath {
+		return nil, fmt.Errorf("gateways: the socket's path %q has %d bytes, 1 to %d are possible: give a shorter --socket, such as /run/titrate/agent.sock", path, n, longestPath)
+	}
 	if err := clearStale(path); err != nil {
 		return nil, err
 	}

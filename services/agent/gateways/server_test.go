@@ -289,3 +289,14 @@ func TestPermit(t *testing.T) {
 		}
 	}
 }
+
+// A path that no Unix socket can have is said to be too long, not "invalid".
+func TestSocketPathTooLong(t *testing.T) {
+	path := "/" + strings.Repeat("a", longestPath)
+	if _, err := listen(path); err == nil || !strings.Contains(err.Error(), "108 bytes") || !strings.Contains(err.Error(), "--socket") {
+		t.Errorf("%v", err)
+	}
+	if _, err := listen(""); err == nil {
+		t.Error("no path at all")
+	}
+}
