@@ -129,7 +129,7 @@ type launch struct {
 // spawn starts an Envoy on the quickstart with edits and does not wait for it.
 func spawn(t *testing.T, environment []string, edits ...edit) *envoy {
 	t.Helper()
-	return launch{quickstart, environment, 2, edits}.spawn(t)
+	return launch{example: quickstart, environment: environment, concurrency: 2, edits: edits}.spawn(t)
 }
 
 func (l launch) spawn(t *testing.T) *envoy {
@@ -153,7 +153,7 @@ func (l launch) spawn(t *testing.T) *envoy {
 		t.Fatal(err)
 	}
 	e.cmd = exec.Command(bin, "-c", config, "--admin-address-path", address, "--concurrency", strconv.Itoa(l.concurrency),
-		"--log-level", "info", "--use-dynamic-base-id")
+		"--log-level", "info", "--use-dynamic-base-id", "--drain-time-s", "1")
 	e.cmd.Env = append(append(os.Environ(), "ENVOY_DYNAMIC_MODULES_SEARCH_PATH="+module), l.environment...)
 	e.cmd.Dir, e.cmd.Stdout, e.cmd.Stderr = dir, e.log, e.log
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -67,20 +67,20 @@ func TestValidateMode(t *testing.T) {
 	}
 }
 
-// A listener that is updated with a wrong configuration keeps the previous one,
-// and one that is updated with a good one forgets nothing.
-func TestReload(t *testing.T) {
-	t.Parallel()
+// reloadable is an Envoy that reads its listener from a file: resource is what it
+// has, put replaces it.
+func reloadable(t *testing.T) (e *envoy, resource string, put func(text string)) {
+	t.Helper()
 	needEnvoy(t)
 	text := example(t)
 	listeners := regexp.MustCompile(`(?s)  listeners:\n(  - name: ingress.*?)\n\n  clusters:`).FindStringSubmatch(text)
 	if listeners == nil {
 		t.Fatal("the example's listener is not where it was")
 	}
-	resource := strings.Replace(strings.ReplaceAll(listeners[1], "\n  ", "\n"), "  - name: ingress",
+	resource = strings.Replace(strings.ReplaceAll(listeners[1], "\n  ", "\n"), "  - name: ingress",
 		"resources:\n- \"@type\": type.googleapis.com/envoy.config.listener.v3.Listener\n  name: ingress", 1)
 	file := filepath.Join(t.TempDir(), "lds.yaml")
-	put := func(text string) {
+	put = func(text string) {
 		text = strings.ReplaceAll(text, "port_value: 10000", "port_value: 0")
 		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -91,9 +91,17 @@ func TestReload(t *testing.T) {
 	}
 	put(resource)
 	inline := strings.ReplaceAll(listeners[0], "port_value: 10000", "port_value: 0")
-	e := spawn(t, nil, edit{inline, "\n  clusters:"}, edit{"static_resources:",
-		"node: { id: test, cluster: test }\ndynamic_resources:\n  lds_config: { path_config_source: { path: " + file + " } }\nstatic_resources:"})
+	e = launch{example: quickstart, concurrency: 2, edits: []edit{{inline, "\n  clusters:"}, {"static_resources:",
+		"node: { id: test, cluster: test }\ndynamic_resources:\n  lds_config: { path_config_source: { path: " + file + " } }\nstatic_resources:"}}}.spawn(t)
 	e.serve()
+	return e, resource, put
+}
+
+// A listener that is updated with a wrong configuration keeps the previous one,
+// and one that is updated with a good one forgets nothing.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	e, resource, put := reloadable(t)
 	startAgent(t, e.socket, world(1, link.Queue{}, limited("acme", 0.01, 5))...)
 	e.eventually("the configuration", func() bool { return e.metric("titrate_config_revision{}") > 0 })
 	for range 5 {

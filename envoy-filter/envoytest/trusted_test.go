@@ -67,6 +67,41 @@ func TestIdentityAddress(t *testing.T) {
 	s.tell(t, 2)
 }
 
+// Peers by IPv6, on a listener for both.
+func TestIdentityAddressIPv6(t *testing.T) {
+	t.Parallel()
+	if l, err := net.Listen("tcp", "[::1]:0"); err != nil {
+		t.Skip("this machine has no IPv6: ", err)
+	} else {
+		l.Close()
+	}
+	s := story{
+		example: "identity-address.yaml",
+		edits: []edit{{"tenant: { literal: acme }", "tenant: { header: x-tenant }"},
+			{"- name: ingress\n    address:\n      socket_address: { address: 127.0.0.1, port_value: 0 }",
+				"- name: ingress\n    address:\n      socket_address: { address: '::', ipv4_compat: true, port_value: 0 }"}},
+		tenants: []link.Tenant{tenant("peer", by("address", 1)), tenant("network", by("network", 1))},
+		via: func(e *envoy, from string) *envoy {
+			if from != "::1" {
+				return e.dialling(from)
+			}
+			six := *e
+			six.front = strings.Replace(e.front, "127.0.0.1", "[::1]", 1)
+			return &six
+		},
+		steps: []step{
+			{"IPv6", "/", headers("x-tenant", "peer"), 200, "::1"},
+			{"again", "/", headers("x-tenant", "peer"), 429, "::1"},
+			{"IPv4 on the same socket", "/", headers("x-tenant", "peer"), 200, "127.0.0.1"},
+			{"again", "/", headers("x-tenant", "peer"), 429, "127.0.0.1"},
+			{"another address of IPv4", "/", headers("x-tenant", "peer"), 200, "127.0.0.2"},
+			{"a network of IPv4", "/", headers("x-tenant", "network"), 200, "127.0.0.1"},
+			{"which has the prefix of IPv4", "/", headers("x-tenant", "network"), 200, "127.0.1.1"},
+		},
+	}
+	s.tell(t, 1)
+}
+
 // A connection manager that believes everybody: the peer's address is still that,
 // and `from: ENVOY` is what the example warns of.
 func TestAddressAtAGullibleEnvoy(t *testing.T) {

@@ -73,6 +73,8 @@ func TestResource(t *testing.T) {
 		{"override of a limit on all", limit(func(l *quotav1.Limit) {
 			l.Key, l.Overrides = quotav1.Key_TENANT, []*quotav1.Override{{Client: "vip", Rate: "1/s"}}
 		}), "overrides", "together"},
+		{"identity of a limit on all", limit(func(l *quotav1.Limit) { l.Key, l.Identity = quotav1.Key_TENANT, "ip" }), "identity", "together"},
+		{"identity and classes", limit(func(l *quotav1.Limit) { l.Identity, l.Classes = "ip", []string{"writes"} }), "", ""},
 		{"default tenant", &quotav1.Tenant{Name: "tenants/-"}, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
