@@ -24,8 +24,8 @@ import (
 
 const simulateLong = `simulate plays a scenario on virtual time: gateways, the network between them, pools,
 tenants and clients, and what goes wrong. What decides in it is what ships: the
-limiter, the gossip, the allocator and the capacity loop. It needs no server, and the
-same scenario gives the same result on every machine.
+limiter, the gossip and the allocator. It needs no server, and the same scenario gives
+the same result on every machine.
 
 A scenario reads like this:
 
