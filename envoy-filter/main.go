@@ -9,6 +9,7 @@
 //	                   client, pool, cost                           uplink  link to the agent
 //	                   hold and wake streams                        meter   counters → Envoy's stats
 //	                   answer 429                                   settings  what the operator wrote
+//	                   count what is at the upstream                top, page  who is limited, and why
 //
 // C sees each stream; Go sees a question about it. All C is in this package,
 // and so is everything of Go that touches Envoy; the packages below know

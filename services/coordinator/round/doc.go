@@ -52,7 +52,17 @@
 //     leaves unused of it is shared among the others meanwhile, so that a pool can
 //     be over-committed by [PoolShare.Standing] until the round that notices.
 //
+// # Adaptive pools
+//
+// μ of a pool with a Range is found: each round steps capacity.Upstream with what
+// all agents report of its upstream's answers, and what comes out is shared. It
+// begins with the configured capacity, or with what agents echo of the leases of a
+// leader before, see [Round.Resume].
+//
 // # Invariants
+//
+//   - The capacity of an adaptive pool stays within its Range; guarantees beyond it
+//     are scaled, as beyond a configured one.
 //
 //   - Σ shares − standing ≤ 1.02·μ; = μ at least, where somebody could use it.
 //   - share ≥ guarantee, unless the guarantees exceed μ: then they are scaled.

@@ -1,0 +1,52 @@
+package term
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	"github.com/titrate/titrate/services/coordinator/round"
+)
+
+// A leader's estimate of an adaptive pool goes out with its leases, and a new leader
+// begins with what agents echo of them.
+func TestEstimateOutlivesItsLeader(t *testing.T) {
+	config := &round.Config{Revision: 1, Tenants: map[string]float64{"a": 1}, Pools: []round.Pool{
+		{Name: "api", Capacity: 100, Adaptive: round.Range{Min: 10, Max: 1000}}, {Name: "fixed", Capacity: 70}}}
+	now := time.Unix(1_700_000_000, 0)
+	lead := func(epoch int64, hello *controlv1.Hello) *Loop {
+		l := New(Options{Params: round.Defaults(), Expiry: time.Second})
+		l.Configure(config)
+		l.Begin(now, epoch, false)
+		l.Hello(now, hello)
+		return l
+	}
+	first := lead(1, &controlv1.Hello{Agent: "gw"})
+	// The pool is full, and the upstream keeps up: the estimate rises.
+	var leases *controlv1.Leases
+	for range 80 {
+		now = now.Add(250 * time.Millisecond)
+		served := 100.0
+		if leases != nil {
+			served = leases.Pools[0].Capacity
+		}
+		first.Report(now, "gw", &controlv1.Report{Interval: durationpb.New(250 * time.Millisecond), Flows: []*controlv1.FlowReport{{
+			Tenant: "a", Pool: "api", Gateway: "gw", Demand: 5000, Served: served, Limited: true,
+			Completed: served, Residence: .05 * served, InFlight: .05 * served}}})
+		leases = first.Step(now)
+	}
+	found := leases.Pools[0].Capacity
+	if found < 300 || found > 1000 || leases.Pools[1].Capacity != 70 {
+		t.Fatalf("after 20 s of a pool that is full: %v", leases.Pools)
+	}
+	second := lead(2, &controlv1.Hello{Agent: "gw", Epoch: 1, Pools: leases.Pools})
+	if got := second.Step(now).Pools[0].Capacity; math.Abs(got/found-1) > 1e-9 {
+		t.Errorf("the next leader begins at %v, the last one ended at %v", got, found)
+	}
+	if v := second.View(now); v.Pool("api").Estimate != second.Step(now).Pools[0].Capacity {
+		t.Errorf("%+v", v.Pool("api"))
+	}
+}
