@@ -75,7 +75,7 @@ type Effort struct {
 
 // Full and Quick are the efforts of the table and of its test.
 var (
-	Full  = Effort{Requests: 3000, Lags: 15, Seconds: 60}
+	Full  = Effort{Requests: 10000, Lags: 15, Seconds: 60}
 	Quick = Effort{Requests: 500, Lags: 10, Seconds: 20}
 )
 
