@@ -80,10 +80,11 @@ func TestPeekForetellsDecide(t *testing.T) {
 			if got.Verdict != out.Verdict && got.Verdict != Admit { // Police may catch up on credit
 				t.Fatalf("foretold %+v, got %+v", out, got)
 			}
-			if got.Verdict == Admit {
+			switch got.Verdict {
+			case Admit:
 				m.asked++
 				m.admit(r.Client, r.cost())
-			} else if got.Verdict == Reject {
+			case Reject:
 				m.asked++
 				m.rejected++
 			}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -244,6 +245,59 @@ func TestResponseCostDebtAndAborts(t *testing.T) {
 	})
 	e.eventually("the end of the silence", func() bool { return e.get("/", "x-tenant", "acme").status == 200 })
 	e.alive()
+}
+
+// One request, one settlement, however often Envoy tries; an internal redirect is
+// another request; a mirrored one is none.
+func TestResponseCostOncePerRequest(t *testing.T) {
+	t.Parallel()
+	routes := edit{"              - match: { prefix: / }\n                route: { cluster: api }\n", `              - match: { prefix: / }
+                route:
+                  cluster: api
+                  retry_policy: { retry_on: 5xx, num_retries: 3 }
+                  internal_redirect_policy: {}
+                  request_mirror_policies: [{ cluster: api, runtime_fraction: { default_value: { numerator: 100 } } }]
+`}
+	for what, c := range map[string]struct{ path, cost string }{
+		"retried": {"/flaky", "7"}, "gives up": {"/broken", "30"}, "redirected": {"/moved", "507"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			e, _ := launch{"response-cost.yaml", nil, 1, []edit{routes}}.linked(t, world(1, link.Queue{}, limited("acme", 0.01, 1000)))
+			e.upstream.Config.Handler = wayward()
+			e.get(c.path, "x-tenant", "acme")
+			want := e.left(c.cost)
+			e.eventually("what is left", func() bool { return want("/", 1000) })
+			e.alive()
+		})
+	}
+}
+
+// wayward is an upstream that fails twice, or always, or sends elsewhere, and
+// tells a cost each time. It knows mirrored requests by their host and ignores
+// them.
+func wayward() http.HandlerFunc {
+	var tried atomic.Int32
+	return func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.Host, "-shadow") {
+			w.Header().Set("x-tokens", "99")
+			return
+		}
+		w.Header().Set("x-tokens", "7")
+		switch r.URL.Path {
+		case "/broken":
+			w.Header().Set("x-tokens", "30")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case "/flaky":
+			if tried.Add(1) < 3 {
+				w.Header().Set("x-tokens", "100")
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		case "/moved":
+			w.Header().Set("location", "http://"+r.Host+"/")
+			w.WriteHeader(http.StatusFound)
+		}
+	}
 }
 
 func TestAccessLog(t *testing.T) {
