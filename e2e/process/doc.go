@@ -9,7 +9,8 @@
 //   - one world of two gateways that the other tests share: requests that their
 //     clients give up, an Envoy that is told to end, agents, coordinators and an
 //     etcd that are killed and come back, strangers on the agent's socket, bad
-//     documents, quotas that change while requests wait;
+//     documents, quotas that change while requests wait, a limit by user and
+//     method;
 //   - the developer's commands: Ctrl-C, a port that is taken.
 //
 // # What they need

@@ -12,6 +12,7 @@ func TestWorld(t *testing.T) {
 	}{
 		{"documents refused", w.documentsRefused},
 		{"quota moves", w.quotaMoves},
+		{"identities travel", w.identitiesTravel},
 		{"upstream of unknown capacity", w.upstreamOfUnknownCapacity},
 		{"clients leave while held", w.abortWhileHeld},
 		{"strangers on the link", w.strangersOnTheLink},

@@ -145,7 +145,7 @@ func (w *world) modules() string {
 	return dir
 }
 
-// bootstrap writes the demo's Envoy configuration, filled in.
+// bootstrap writes the demo's Envoy configuration, filled in and added to.
 func (w *world) bootstrap(path string, values map[string]any) {
 	w.t.Helper()
 	const source = "../../services/dev/gateway.yaml.tmpl"
@@ -161,12 +161,15 @@ func (w *world) bootstrap(path string, values map[string]any) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	f, err := os.Create(path)
-	if err != nil {
+	var filled strings.Builder
+	if err := form.Execute(&filled, values); err != nil {
 		w.t.Fatal(err)
 	}
-	defer f.Close()
-	if err := form.Execute(f, values); err != nil {
+	const last = `pool: {literal: "api"}`
+	if !strings.Contains(filled.String(), last) {
+		w.t.Fatalf("%s has no %s", source, last)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(filled.String(), last, last+whose, 1)), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
 }
