@@ -223,23 +223,3 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
-
-// Whatever an operator writes: settings, or an error that names a field.
-func FuzzParse(f *testing.F) {
-	f.Add([]byte(`{"tenant":[{"header":"X-Tenant"},{"route":true}],"pool":{"literal":"api"},"cost":[{"header":"c"},{"literal":2}]}`))
-	f.Add([]byte(`{"identities":{"a":{"source_address":{"trusted_hops":2}},"b":[{"mtls":"subject"},{"metadata":{"namespace":"n","key":"k"}}]}}`))
-	f.Add([]byte(`{"classes":[{"name":"a","match":[{"methods":"GET","path":["/"]},{"headers":[{"name":"h","exact":"","invert":true}]}]}]}`))
-	f.Add([]byte(`{"agent_socket":"/a","keys":2e6,"weight":1e400}`))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		var field *FieldError
-		if r, err := ParseRoute(raw); err != nil && !errors.As(err, &field) || err == nil && r == nil {
-			t.Errorf("a route: %+v, %v", r, err)
-		}
-		if r, err := ParseFilter(raw); err != nil && !errors.As(err, &field) || err == nil && r == nil {
-			t.Errorf("a filter: %+v, %v", r, err)
-		}
-		if b, err := ParseBootstrap(raw); err != nil && !errors.As(err, &field) || err == nil && b == nil {
-			t.Errorf("the bootstrap: %+v, %v", b, err)
-		}
-	})
-}
