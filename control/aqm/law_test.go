@@ -1,7 +1,9 @@
 package aqm_test
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -141,7 +143,9 @@ func TestInterval(t *testing.T) {
 }
 
 func BenchmarkLaws(b *testing.B) {
-	for name, law := range laws() {
+	all := laws()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		law := all[name]
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			now := 0.0

@@ -237,6 +237,53 @@ func TestMarketOfNearlyParallelPools(t *testing.T) {
 	}
 }
 
+// Pools where nothing is for sale, or where nobody needs to buy, whatever the guess.
+func TestMarketEdges(t *testing.T) {
+	inf := math.Inf(1)
+	one := []fairshare.Use{{Tenant: 0, Pool: 0, Cost: 1}, {Tenant: 1, Pool: 0, Cost: 1}}
+	for name, c := range map[string]struct {
+		mu            []float64
+		ds            []fairshare.Demand
+		guess         float64
+		g             fairshare.Guarantee
+		prices, share []float64
+		status        fairshare.Status
+	}{
+		"guarantees fill it": {[]float64{10}, []fairshare.Demand{{Weight: 1, Guaranteed: 4, Cap: inf}, {Weight: 9, Guaranteed: 6, Cap: inf}}, 0,
+			fairshare.Minimum, []float64{inf}, []float64{4, 6}, fairshare.OK},
+		"and suffice": {[]float64{10}, []fairshare.Demand{{Weight: 1, Guaranteed: 4, Cap: 4}, {Weight: 9, Guaranteed: 6, Cap: 6}}, 3,
+			fairshare.Additive, []float64{0}, []float64{4, 6}, fairshare.OK},
+		"they do not fit": {[]float64{10}, []fairshare.Demand{{Weight: 1, Guaranteed: 5, Cap: inf}, {Weight: 9, Guaranteed: 15, Cap: inf}}, 0,
+			fairshare.Additive, []float64{inf}, []float64{2.5, 7.5}, fairshare.Infeasible},
+		"without bound": {[]float64{inf}, []fairshare.Demand{{Weight: 1, Cap: 5}, {Weight: 1, Cap: 7}}, 3,
+			fairshare.Minimum, []float64{0}, []float64{5, 7}, fairshare.OK},
+		"room for all": {[]float64{10}, []fairshare.Demand{{Weight: 1, Cap: 3}, {Weight: 1, Cap: 3}}, 3,
+			fairshare.Minimum, []float64{0}, []float64{3, 3}, fairshare.OK},
+		"weight 0 has its guarantee": {[]float64{10}, []fairshare.Demand{{Guaranteed: 2, Cap: inf}, {Weight: 1, Cap: inf}}, 0,
+			fairshare.Additive, []float64{1. / 8}, []float64{2, 8}, fairshare.OK},
+		"a base and a floor": {[]float64{10, 1}, []fairshare.Demand{{Weight: 1, Guaranteed: 4, Cap: inf}, {Weight: 1, Cap: inf}}, inf,
+			fairshare.Additive, []float64{1. / 3, 0}, []float64{7, 3}, fairshare.OK}, // and a pool that nobody uses
+	} {
+		m, err := pricing.NewMarket(len(c.mu), 2, one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		prices, shares := make([]float64, len(c.mu)), make([]float64, 2)
+		for r := range prices {
+			prices[r] = c.guess
+		}
+		o := m.Solve(c.mu, c.ds, c.g, 1, prices, shares)
+		for i, want := range append(c.prices, c.share...) {
+			if got := append(prices, shares...)[i]; got != want && math.Abs(got-want) > 1e-9 {
+				t.Errorf("%s: prices %v, shares %v, want %v, %v", name, prices, shares, c.prices, c.share)
+			}
+		}
+		if o.Status != c.status || !o.Converged {
+			t.Errorf("%s: %+v", name, o)
+		}
+	}
+}
+
 // bazaar is a market of n flows over some pools, three each, of which about half are
 // short.
 func bazaar(n, pools int) *trade {
