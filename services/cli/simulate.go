@@ -240,8 +240,7 @@ func (p *progressLine) tell(done float64) {
 		return
 	}
 	p.last, p.shown = now, true
-	left := time.Duration(float64(now.Sub(p.started)) * (1/max(done, .01) - 1)).Round(time.Second)
-	fmt.Fprintf(p.out, "\rplayed %3.0f %%, %v left \x1b[K", 100*done, left)
+	fmt.Fprintf(p.out, "\rplayed %.0f %% \x1b[K", 100*done)
 }
 
 // end takes the line away.

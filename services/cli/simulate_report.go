@@ -29,7 +29,7 @@ func writeSimulation(w io.Writer, r *simulate.Result) error {
 	t.flows()
 	t.limits()
 	t.settling()
-	t.b.WriteString("\n" + t.legend())
+	t.legend()
 	_, err := io.WriteString(w, t.b.String())
 	return err
 }
@@ -194,8 +194,8 @@ func (t *simulationTable) settling() {
 }
 
 // legend explains the columns that need it.
-func (t *simulationTable) legend() string {
-	var lines []string
+func (t *simulationTable) legend() {
+	lines := []string{""}
 	first := &t.r.Systems[0]
 	if len(first.Pools) > 0 {
 		lines = append(lines, "USE WHEN FULL: admitted of the capacity while more was wanted. WORST OFF: |served/fair - 1| of a tenant that wants more than its fair share.")
@@ -204,7 +204,9 @@ func (t *simulationTable) legend() string {
 		lines = append(lines, "CENTRAL: what one exact bucket for all gateways would have admitted. WORST EXCESS: over rate·t + burst, in any window.",
 			"WRONGFUL: refused though the client kept within rate and burst. ABOVE THE RATE: admitted of what CENTRAL admits, while more was wanted.")
 	}
-	return strings.Join(lines, "\n") + "\n"
+	if len(lines) > 1 {
+		t.b.WriteString(strings.Join(lines, "\n") + "\n")
+	}
 }
 
 func percent(v float64) string { return strconv.FormatFloat(100*v, 'f', 1, 64) + " %" }
