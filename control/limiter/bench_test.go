@@ -42,6 +42,28 @@ func BenchmarkDecideAdmit(b *testing.B) {
 	}
 }
 
+// BenchmarkDecideIdentities is a request under three limits: by client, by
+// another identity, and of a class.
+func BenchmarkDecideIdentities(b *testing.B) {
+	e := New(Options{Keys: 1 << 14})
+	e.Name(testNames())
+	mustApply(b, e, simple(1e12, Queue{}, Limit{Name: "client", Rate: 1e6, Burst: 1e6},
+		Limit{Name: "ip", Rate: 1e6, Burst: 1e6, Identity: "ip"},
+		Limit{Name: "user", Rate: 1e6, Burst: 1e6, Identity: "user", Classes: []string{"writes"}}))
+	rs := make([]*Request, 1000)
+	for i := range rs {
+		rs[i] = from(fmt.Sprint("client-", i), fmt.Sprint("192.0.2.", i), fmt.Sprint("user-", i), writes)
+	}
+	now := sec
+	i := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		now += 2000
+		i++
+		e.Decide(now, rs[i%len(rs)])
+	}
+}
+
 func BenchmarkDecideAdmitParallel(b *testing.B) {
 	e, rs := benchEngine(b, 10_000, 1)
 	var clock atomic.Int64

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -232,6 +234,61 @@ func TestPropertyAllLimitsOrNone(t *testing.T) {
 			charged.audit(t, e, now, waiting)
 		}
 	})
+}
+
+// Configurations and names may change while requests are decided, held and
+// released; afterwards nothing waits and every charge is where it belongs.
+func TestNamesChangeMeanwhile(t *testing.T) {
+	e := named(t, Options{Keys: 1024}, shop())
+	stop := make(chan struct{})
+	var threads sync.WaitGroup
+	var clock, tickets atomic.Int64
+	clock.Store(sec)
+	for thread := range 3 {
+		threads.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				r := from("c", fmt.Sprint(thread), fmt.Sprint(i%3), uint32(i)%64)
+				now := clock.Add(10_000)
+				if e.Decide(now, r).Verdict == Wait {
+					if _, h := e.Enqueue(now, r, uint64(tickets.Add(1))); i%4 == 0 {
+						e.Cancel(now, h)
+					}
+				}
+			}
+		})
+	}
+	for i := range 100 {
+		e.Tick(clock.Add(1e6), nil)
+		if i%2 == 0 {
+			e.Name(Names{})
+		} else {
+			e.Name(testNames())
+		}
+		if i%5 == 0 {
+			mustApply(t, e, shop())
+		}
+	}
+	close(stop)
+	threads.Wait()
+	for range 100 {
+		e.Tick(clock.Add(10*ms), nil)
+	}
+	if held := e.heldNow.Load(); held != 0 {
+		t.Errorf("%d still wait", held)
+	}
+	(*e.byID.Load())[0].q.verifyEmpty(t)
+}
+
+func (q *queue) verifyEmpty(t *testing.T) {
+	t.Helper()
+	if q != nil && (q.len() != 0 || q.eligibleCost != 0 || len(q.byClient) != 0) {
+		t.Errorf("the queue holds %d of cost %d in %d lines", q.len(), q.eligibleCost, len(q.byClient))
+	}
 }
 
 // An attacker invents a million clients in a minute, against a table of a

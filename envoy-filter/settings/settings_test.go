@@ -209,6 +209,8 @@ func TestBootstrapErrorsNameTheField(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"tenant":[{"header":"x-tenant"},{"route":true}],"pool":{"literal":"a"},"cost":{"literal":1}}`))
 	f.Add([]byte(`{"agent_socket":"/a","weight":2,"keys":1e6}`))
+	f.Add([]byte(`{"enabled":false,"identities":{"a":{"source_address":{"trusted_hops":2}},"b":[{"mtls":"subject"},{"metadata":{"namespace":"n","key":"k"}}]}}`))
+	f.Add([]byte(`{"enabled":false,"classes":[{"name":"a","match":[{"methods":"GET","path":["/"]},{"headers":[{"name":"h","exact":"","invert":true}]}]}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var field *FieldError
 		parsed, err := ParseFilter(raw)
