@@ -92,6 +92,7 @@ func newSimulate() *cobra.Command {
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 	_ = cmd.MarkFlagFilename("plot", "svg", "png")
 	_ = cmd.MarkFlagRequired("file")
+	cmd.AddCommand(newSimulateGrid())
 	return cmd
 }
 

@@ -5,12 +5,17 @@ import (
 	"slices"
 )
 
+// byOrder compares systems by the order of their columns.
+func byOrder(a, b string) int {
+	order := []string{Optimistic, Strict, "static", "claims"}
+	return cmp.Compare(slices.Index(order, a), slices.Index(order, b))
+}
+
 // finish sorts the rows and looks for what rivals do better.
 func (r *Result) finish() {
-	order := []string{Optimistic, Strict, "static", "claims"}
 	slices.SortStableFunc(r.Rows, func(a, b *Row) int {
 		return cmp.Or(-cmp.Compare(a.rate, b.rate), cmp.Compare(a.Burst, b.Burst), cmp.Compare(a.Replicas, b.Replicas),
-			cmp.Compare(slices.Index(order, a.System), slices.Index(order, b.System)))
+			byOrder(a.System, b.System))
 	})
 	var ours *Row
 	for _, row := range r.Rows {

@@ -1,0 +1,70 @@
+package grid
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Legend says what the cells of a table are.
+const Legend = `Each cell: wrongful 429s of clients below the limit (% of the worst client's requests),
+mean of clients above it (over what one central bucket admits, the rate at most; the
+worst), and the worst excess over rate·t + burst of any window, requests. Worst over
+gossip delays of 25 to 250 ms, losses of 0 and 30 %, joins, crashes, restarts,
+partitions and all kinds of clients. A central bucket has 0.0 1.00 0.0 by definition.`
+
+// Systems lists the systems that were played, ours first.
+func (r *Result) Systems() []string {
+	var out []string
+	for _, row := range r.Rows {
+		if !slices.Contains(out, row.System) {
+			out = append(out, row.System)
+		}
+	}
+	slices.SortStableFunc(out, byOrder)
+	return out
+}
+
+// Table is the result as text: titles, and a line for each limit and number of
+// gateways with a cell for each system.
+func (r *Result) Table() (titles []string, lines [][]string) {
+	systems := r.Systems()
+	titles = append([]string{"LIMIT", "BURST", "N"}, systems...)
+	var last *Row
+	for _, row := range r.Rows {
+		if last == nil || row.Limit != last.Limit || row.Burst != last.Burst || row.Replicas != last.Replicas {
+			line := make([]string, len(titles))
+			line[0], line[1], line[2] = row.Limit, fmt.Sprintf("%g", row.Burst), fmt.Sprint(row.Replicas)
+			lines = append(lines, line)
+			last = row
+		}
+		lines[len(lines)-1][3+slices.Index(systems, row.System)] = row.cell()
+	}
+	return titles, lines
+}
+
+// cell is what Legend says.
+func (row *Row) cell() string {
+	mean := "  – "
+	if row.Mean.set {
+		mean = fmt.Sprintf("%.2f", row.Mean.Value)
+	}
+	return fmt.Sprintf("%.1f %s %+.1f", 100*row.Wrongful.Value, mean, row.Excess.Value)
+}
+
+// LossTable is where a rival does better, as text.
+func (r *Result) LossTable() (titles []string, lines [][]string) {
+	titles = []string{"LIMIT", "BURST", "N", "FIGURE", "RIVAL", "THEIRS", "OURS", "WHERE OURS WAS"}
+	for _, l := range r.Losses {
+		format := "%.2f"
+		theirs, ours := l.Theirs.Value, l.Ours.Value
+		switch l.What {
+		case "wrongful":
+			format, theirs, ours = "%.1f %%", 100*theirs, 100*ours
+		case "excess":
+			format = "%+.1f"
+		}
+		lines = append(lines, []string{l.Limit, fmt.Sprintf("%g", l.Burst), fmt.Sprint(l.Replicas), l.What, l.Rival,
+			fmt.Sprintf(format, theirs), fmt.Sprintf(format, ours), l.Ours.Where})
+	}
+	return titles, lines
+}
