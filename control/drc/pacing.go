@@ -164,7 +164,8 @@ func (l *Ledger) openAt(cost, r float64) float64 {
 }
 
 // waitEscrow is the time until the cost fits into what anybody may take or into
-// the escrowed part of the pool, tried with what is unheard now, after this block, and after the next.
+// the escrowed part of the pool, tried with what is unheard now, after this block,
+// and after the next.
 func (l *Ledger) waitEscrow(cost, r float64) float64 {
 	if l.p.Burst == l.open() {
 		return l.openAt(cost, r)

@@ -21,7 +21,7 @@ func (l limit) slow() bool { return l.rate < 4 }
 // 1, 5 and 20.
 func limits(quick bool) []limit {
 	if quick {
-		return []limit{{"5/s", 5, 5}, {"10/s", 10, 20}, {"100/s", 100, 20}, {"100/min", 100. / 60, 5}}
+		return []limit{{"5/s", 5, 5}, {"10/s", 10, 1}, {"100/s", 100, 20}, {"100/min", 100. / 60, 5}}
 	}
 	var out []limit
 	for _, r := range []struct {
@@ -57,7 +57,7 @@ func (c Cell) String() string {
 func cells(quick bool) []Cell {
 	const ms = time.Millisecond
 	if quick {
-		return []Cell{{3, 25 * ms, 0, ""}, {3, 100 * ms, .3, ""}, {3, 100 * ms, 0, "restart"}}
+		return []Cell{{3, 25 * ms, 0, ""}, {3, 100 * ms, .3, ""}, {3, 100 * ms, 0, "cut 6s"}}
 	}
 	var out []Cell
 	for _, n := range []int{3, 10} {
@@ -68,7 +68,7 @@ func cells(quick bool) []Cell {
 		}
 	}
 	out = append(out, Cell{30, 100 * ms, 0, ""}, Cell{100, 100 * ms, 0, ""})
-	for _, what := range []string{"join", "crash", "restart", "partition"} {
+	for _, what := range []string{"join", "crash", "restart", "cut 6s", "partition"} {
 		out = append(out, Cell{3, 100 * ms, 0, what})
 	}
 	return out
@@ -80,7 +80,7 @@ func (c Cell) plays(l limit) bool {
 	case c.Replicas >= 30:
 		return l.burst == 5 || l.burst == 20 && l.rate >= 10
 	case c.Events != "":
-		return !l.slow()
+		return !l.slow() && l.burst == l.rate
 	}
 	return true
 }
@@ -110,10 +110,14 @@ func (c Cell) happenings(span time.Duration) []scenario.Event {
 		return []scenario.Event{{At: at, Kind: scenario.Crash, Replica: "gw-2"}}
 	case "restart":
 		return []scenario.Event{{At: at, Kind: scenario.Restart, Replica: "gw-2"}}
-	case "partition":
+	case "cut 6s", "partition": // shorter than T1, longer than T2
+		length := 6 * time.Second
+		if c.Events == "partition" {
+			length = at
+		}
 		return []scenario.Event{
 			{At: at, Kind: scenario.Partition, Groups: [][]string{{"gw-1"}, {"gw-2", "gw-3", scenario.Coordinator}}},
-			{At: 2 * at, Kind: scenario.Heal},
+			{At: at + length, Kind: scenario.Heal},
 		}
 	}
 	return nil

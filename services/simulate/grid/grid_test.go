@@ -23,7 +23,7 @@ func TestQuick(t *testing.T) {
 		if row.Spared.Value > 1 {
 			t.Errorf("%s burst %g, %s: %.1f over rate·t + burst, %.2f of the bound: %s", row.Limit, row.Burst, row.System, row.Excess.Value, row.Spared.Value, row.Spared.Where)
 		}
-		if row.System == Optimistic && row.Wrongful.Value > .02 {
+		if row.System == Optimistic && row.Events == "" && row.Wrongful.Value > .02 {
 			t.Errorf("%s burst %g: %.2f %% refused of a client below its limit: %s", row.Limit, row.Burst, 100*row.Wrongful.Value, row.Wrongful.Where)
 		}
 	}

@@ -55,6 +55,7 @@ func loads() []load {
 		{"round robin", true, steady(1, round)},
 		{"moving each 2 s", true, steady(1, moving(2*time.Second))},
 		{"random", true, shaped},
+		{"60 %, random", true, random(.6, spread)},
 		{"bursts, one gateway", true, bursts(1, &pinned)},
 		{"bursts, over all", true, bursts(1, &round)},
 		{"bursts, hopping", true, bursts(1, nil)},

@@ -14,7 +14,7 @@ func byOrder(a, b string) int {
 // finish sorts the rows and looks for what rivals do better.
 func (r *Result) finish() {
 	slices.SortStableFunc(r.Rows, func(a, b *Row) int {
-		return cmp.Or(-cmp.Compare(a.rate, b.rate), cmp.Compare(a.Burst, b.Burst), cmp.Compare(a.Replicas, b.Replicas),
+		return cmp.Or(cmp.Compare(min(1, len(a.Events)), min(1, len(b.Events))), -cmp.Compare(a.rate, b.rate), cmp.Compare(a.Burst, b.Burst), cmp.Compare(a.Replicas, b.Replicas), cmp.Compare(a.Events, b.Events),
 			byOrder(a.System, b.System))
 	})
 	var ours *Row
@@ -34,7 +34,7 @@ func losses(ours, rival *Row) []Loss {
 	var out []Loss
 	note := func(what string, better bool, a, b Extreme) {
 		if better {
-			out = append(out, Loss{ours.Limit, ours.Burst, ours.Replicas, what, rival.System, a, b})
+			out = append(out, Loss{ours.Limit, ours.Burst, ours.Replicas, ours.Events, what, rival.System, a, b})
 		}
 	}
 	note("wrongful", rival.Wrongful.Value < ours.Wrongful.Value-.001, ours.Wrongful, rival.Wrongful)

@@ -22,6 +22,7 @@ type Row struct {
 	Limit    string  `json:"limit"`
 	Burst    float64 `json:"burst"`
 	Replicas int     `json:"replicas"`
+	Events   string  `json:"events,omitempty"` // what happened; "" nothing
 	System   string  `json:"system"`
 
 	Within   int     `json:"within"`   // requests of clients below the limit
@@ -63,6 +64,7 @@ type Loss struct {
 	Limit    string  `json:"limit"`
 	Burst    float64 `json:"burst"`
 	Replicas int     `json:"replicas"`
+	Events   string  `json:"events,omitempty"`
 	What     string  `json:"what"`
 	Rival    string  `json:"rival"`
 	Ours     Extreme `json:"ours"`
@@ -70,15 +72,21 @@ type Loss struct {
 }
 
 // row finds or makes a row.
-func (r *Result) row(l limit, replicas int, system string) *Row {
+func (r *Result) row(l limit, c Cell, system string) *Row {
+	fresh := &Row{Limit: l.name, Burst: l.burst, Replicas: c.Replicas, Events: c.Events, System: system, rate: l.rate}
 	for _, row := range r.Rows {
-		if row.Limit == l.name && row.Burst == l.burst && row.Replicas == replicas && row.System == system {
+		if row.System == system && row.like(fresh) {
 			return row
 		}
 	}
-	row := &Row{Limit: l.name, Burst: l.burst, Replicas: replicas, System: system, rate: l.rate}
+	row := fresh
 	r.Rows = append(r.Rows, row)
 	return row
+}
+
+// like tells that rows are of the same line.
+func (row *Row) like(o *Row) bool {
+	return row.Limit == o.Limit && row.Burst == o.Burst && row.Replicas == o.Replicas && row.Events == o.Events
 }
 
 // add takes in what became of one client.

@@ -136,7 +136,7 @@ func (j *job) add(r *Result, system string, keys []measure.Key) error {
 		byTenant[keys[i].Tenant] = &keys[i]
 	}
 	for i, l := range j.limits {
-		row := r.row(l, j.cell.Replicas, system)
+		row := r.row(l, j.cell, system)
 		for k, load := range j.loads {
 			key := byTenant[tenant(i, k)]
 			if key == nil {

@@ -27,7 +27,7 @@ func Slack(rate, burst float64, c Cell, strict bool) float64 {
 	if !strict {
 		slack += (n - 1) * burst
 	}
-	if c.Events == "partition" {
+	if c.Events == "partition" || c.Events == "cut 6s" {
 		slack += burst + rate
 	}
 	return slack

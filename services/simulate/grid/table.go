@@ -9,8 +9,7 @@ import (
 const Legend = `Each cell: wrongful 429s of clients below the limit (% of the worst client's requests),
 mean of clients above it (over what one central bucket admits, the rate at most; the
 worst), and the worst excess over rate·t + burst of any window, requests. Worst over
-gossip delays of 25 to 250 ms, losses of 0 and 30 %, joins, crashes, restarts,
-partitions and all kinds of clients. A central bucket has 0.0 1.00 0.0 by definition.`
+gossip delays of 25 to 250 ms, losses of 0 and 30 % and all kinds of clients. A central bucket has 0.0 1.00 0.0 by definition.`
 
 // Systems lists the systems that were played, ours first.
 func (r *Result) Systems() []string {
@@ -28,16 +27,16 @@ func (r *Result) Systems() []string {
 // gateways with a cell for each system.
 func (r *Result) Table() (titles []string, lines [][]string) {
 	systems := r.Systems()
-	titles = append([]string{"LIMIT", "BURST", "N"}, systems...)
+	titles = append([]string{"LIMIT", "BURST", "N", "EVENT"}, systems...)
 	var last *Row
 	for _, row := range r.Rows {
-		if last == nil || row.Limit != last.Limit || row.Burst != last.Burst || row.Replicas != last.Replicas {
+		if last == nil || !row.like(last) {
 			line := make([]string, len(titles))
-			line[0], line[1], line[2] = row.Limit, fmt.Sprintf("%g", row.Burst), fmt.Sprint(row.Replicas)
+			line[0], line[1], line[2], line[3] = row.Limit, fmt.Sprintf("%g", row.Burst), fmt.Sprint(row.Replicas), row.Events
 			lines = append(lines, line)
 			last = row
 		}
-		lines[len(lines)-1][3+slices.Index(systems, row.System)] = row.cell()
+		lines[len(lines)-1][4+slices.Index(systems, row.System)] = row.cell()
 	}
 	return titles, lines
 }
@@ -53,7 +52,7 @@ func (row *Row) cell() string {
 
 // LossTable is where a rival does better, as text.
 func (r *Result) LossTable() (titles []string, lines [][]string) {
-	titles = []string{"LIMIT", "BURST", "N", "FIGURE", "RIVAL", "THEIRS", "OURS", "WHERE OURS WAS"}
+	titles = []string{"LIMIT", "BURST", "N", "EVENT", "FIGURE", "RIVAL", "THEIRS", "OURS", "WHERE OURS WAS"}
 	for _, l := range r.Losses {
 		format := "%.2f"
 		theirs, ours := l.Theirs.Value, l.Ours.Value
@@ -63,7 +62,7 @@ func (r *Result) LossTable() (titles []string, lines [][]string) {
 		case "excess":
 			format = "%+.1f"
 		}
-		lines = append(lines, []string{l.Limit, fmt.Sprintf("%g", l.Burst), fmt.Sprint(l.Replicas), l.What, l.Rival,
+		lines = append(lines, []string{l.Limit, fmt.Sprintf("%g", l.Burst), fmt.Sprint(l.Replicas), l.Events, l.What, l.Rival,
 			fmt.Sprintf(format, theirs), fmt.Sprintf(format, ours), l.Ours.Where})
 	}
 	return titles, lines
