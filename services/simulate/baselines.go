@@ -13,6 +13,7 @@ var baselines = []contender{
 	{"fps", baseline.FPS},
 	{"aimd", baseline.AIMD},
 	{"waterfill", baseline.Waterfill},
+	{"claims", baseline.Claims},
 }
 
 // contender is a system with the name that it is asked for by.

@@ -39,10 +39,14 @@
 //     gateways, each pool over tenants and each tenant's share over gateways by exact
 //     max-min of the demands that it was told, with a tenth and 1/s to spare; what
 //     is left over goes out by weight. Without a coordinator the last parts hold.
+//   - [Claims]: a gateway's part is the rate in force of Titrate's own controller
+//     (drc.Controller): claims are announced each gossip period and used once the
+//     others have heard them. It is what Titrate shares pools with; here it holds
+//     limits too, for which Titrate has the ledger. Heard and forgotten as in FPS.
 //
 // # Complexity
 //
-// O(keys of the client) per request. A turn of FPS and AIMD is O(keys · gateways²), of
+// O(keys of the client) per request. A turn of FPS, AIMD and Claims is O(keys · gateways²), of
 // Waterfill and Central O(keys · gateways). Memory O(keys · gateways), bounded by
 // MaxBuckets.
 package baseline

@@ -49,7 +49,7 @@ func (d *Delay) Sample(sample time.Duration) {
 // that the peer knows.) A packet overtaken by a later one counts as lost.
 func (d *Delay) Missed(packets uint64, period time.Duration) {
 	late := time.Duration(min(packets, maxMissed)) * period
-	d.lost = max(late, d.lost-d.lost/16)
+	d.lost = max(late, d.lost-d.lost/64)
 	if d.lost < period/2 {
 		d.lost = 0
 	}
