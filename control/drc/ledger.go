@@ -96,12 +96,11 @@ func NewLedger(p LedgerParams, now float64) Ledger {
 }
 
 // FromSpent returns the ledger of a key that this replica has used alone, in
-// its compact form, with the given D (see SpentAt).
+// its compact form, with the given D (see SpentAt). Its pool is taken to have been
+// full until now: the compact form does not tell since when the key is in use.
 func FromSpent(p LedgerParams, now, spent float64) Ledger {
 	l := NewLedger(p, now)
-	if l.d = clean(spent, maxQuantity); l.d > 0 {
-		l.lost = 0
-	}
+	l.d = clean(spent, maxQuantity)
 	return l
 }
 
@@ -157,7 +156,11 @@ func (l *Ledger) Advance(now float64) {
 
 // late returns W at the given time: of the refill that the full pool turned away,
 // what is so young that an admission elsewhere may have come before it unheard.
+// STRICT counts none: it would rather refuse than admit too much.
 func (l *Ledger) late(now float64) float64 {
+	if l.p.Strict {
+		return 0
+	}
 	return min(l.lost, l.refill()*max(0, l.p.Lag-(now-l.full)))
 }
 

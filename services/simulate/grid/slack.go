@@ -8,7 +8,7 @@ import (
 // Slack is the stated bound on what may be admitted over rate·t + burst with all
 // gateways of a cell active (docs/control.md):
 //
-//	(Lc − b) + (N−1) + (2^p + 1)·r·δ, and OPTIMISTIC once (N−1)·b
+//	(Lc − b) + (N−1) + 2^p·r·δ, and OPTIMISTIC r·δ more and once (N−1)·b
 //
 // with δ = gossip delay + period, and what loss adds to it; Lc = max(b, 3 + r·δ).
 // A partition adds a burst and what the others go on with until it is noticed.
@@ -23,9 +23,9 @@ func Slack(rate, burst float64, c Cell, strict bool) float64 {
 	case perLag <= 1:
 		order = 2
 	}
-	slack := math.Max(0, 3+perLag-burst) + n - 1 + (math.Pow(2, order)+1)*perLag
+	slack := math.Max(0, 3+perLag-burst) + n - 1 + math.Pow(2, order)*perLag
 	if !strict {
-		slack += (n - 1) * burst
+		slack += perLag + (n-1)*burst
 	}
 	if c.Events == "partition" || c.Events == "cut 6s" {
 		slack += burst + rate
