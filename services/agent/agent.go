@@ -67,6 +67,9 @@ func (a *Agent) restore() error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("--snapshot-dir: %w", err)
 	}
+	if err := lastgood.Writable(dir); err != nil {
+		return fmt.Errorf("--snapshot-dir: %w; name a directory that this user may write, or leave it out", err)
+	}
 	s, err := lastgood.Load(dir)
 	if err == nil && s != nil {
 		if bad := a.orders.Restore(s); bad != nil {

@@ -63,6 +63,10 @@ type Config struct {
 	Log      *slog.Logger
 }
 
+// longestSocket is the longest path of a Unix socket on Linux (sun_path, less the
+// final 0).
+const longestSocket = 107
+
 // withDefaults fills in what is zero and checks what is not.
 func (c Config) withDefaults() (Config, error) {
 	if c.Name == "" {
@@ -90,6 +94,9 @@ func (c Config) check() error {
 	bad := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
 	if len(c.Name) > 256 || !utf8.ValidString(c.Name) {
 		bad("--name %.40q: want at most 256 bytes of UTF-8", c.Name)
+	}
+	if len(c.Socket) > longestSocket {
+		bad("--socket %s: %d bytes, the system takes %d at most: give a shorter path", c.Socket, len(c.Socket), longestSocket)
 	}
 	if c.Period < 10*time.Millisecond || c.Period > time.Second {
 		bad("--period %v: want 10ms to 1s", c.Period)

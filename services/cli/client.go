@@ -133,6 +133,8 @@ func (e *unreachable) advice() string {
 	switch {
 	case strings.Contains(e.why, "first record does not look like a TLS handshake"):
 		return "It speaks without TLS: leave the --tls flags out, or say --insecure if it is not on this machine."
+	case strings.Contains(e.why, "frame too large"):
+		return "What answers there speaks no gRPC in the clear: name the coordinator's --listen port, not its --admin; or give --tls-ca if it wants TLS."
 	case strings.Contains(e.why, "server preface"):
 		return "It may want TLS: give --tls-ca with the CA that signed its certificate."
 	case strings.Contains(e.why, "certificate") || strings.Contains(e.why, "x509"):

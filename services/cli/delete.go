@@ -17,6 +17,9 @@ A pool or tenant that others need is refused; the error names them. With --force
 go too, in the same transaction: a tenant's quotas and limits; a pool's quotas and the
 limits on that pool alone. A limit on several pools only loses the mention of it.
 
+What is gone limits nobody: requests to a deleted pool pass without a share, and those of
+a deleted tenant count for the default one.
+
 Several are deleted one after the other, limits and quotas before what they need, and
 the first failure ends it; each that is gone is printed.`
 

@@ -93,7 +93,7 @@ func runDev(cmd *cobra.Command, config dev.Config) error {
 	began := time.Now()
 	outcome, err := session.Run(ctx)
 	if err != nil {
-		return fmt.Errorf("dev: after %.0f s: %w", time.Since(began).Seconds(), err)
+		return fmt.Errorf("after %.0f s: %w", time.Since(began).Seconds(), err)
 	}
 	return exitOf(outcome)
 }

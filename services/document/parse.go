@@ -132,8 +132,22 @@ func (p *parser) resource(n *yaml.Node, parts []tree.Entry, m resource.Message, 
 		d.places[""] = place{spec.Line, "spec"}
 		f := &fields{parser: p, places: d.places}
 		f.message(spec, m.ProtoReflect(), "", "spec")
+		f.zeros(m)
 	}
 	p.documents = append(p.documents, d)
+}
+
+// zeros refuses a 0 that was written where an absent field means a default: it would
+// silently become that.
+func (f *fields) zeros(m resource.Message) {
+	r := m.ProtoReflect()
+	for _, name := range []string{"weight", "alpha"} {
+		d := r.Descriptor().Fields().ByName(protoreflect.Name(name))
+		at, given := f.places[name]
+		if d != nil && given && !d.HasPresence() && !r.Has(d) {
+			f.Wrong(at.line, at.shown, "want a number above 0, found 0; leave it out for the default, 1")
+		}
+	}
 }
 
 func find(entries []tree.Entry, key string) *yaml.Node {

@@ -74,6 +74,15 @@ func Save(dir string, s Snapshot) error {
 	return nil
 }
 
+// Writable tells early, and not at the first Save, that dir cannot hold a snapshot.
+func Writable(dir string) error {
+	f, err := os.CreateTemp(dir, name+".*")
+	if err != nil {
+		return fmt.Errorf("lastgood: cannot write to %s: %w", dir, err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
 func replace(dir string, b []byte) error {
 	f, err := os.CreateTemp(dir, name+".*") // 0600
 	if err != nil {
