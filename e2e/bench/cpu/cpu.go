@@ -13,7 +13,8 @@
 //	titrate                       Envoy, agent, coordinator, etcd
 //	ratelimit                     Envoy, envoyproxy/ratelimit, Redis
 //
-// The load generator is not counted. Requests are answered by the Envoy itself,
+// Titrate has two gateways, so that there is somebody to tell; the agent of the
+// other one is not counted, nor is the load generator. Requests are answered by the Envoy itself,
 // so that the base is as small, and the ratio as unkind, as it can be; the
 // variants called "proxied" send on to one more Envoy, as a gateway does, and
 // are compared with each other. (The ratelimit filter

@@ -101,29 +101,39 @@ func (s *stage) redis(upstream int) {
 		envoy: s.envoy(rig.Spec{Name: "remote", Filter: rig.Remote, RateLimit: service.Port, Upstream: upstream})}, service.Processes())
 }
 
-// titrate adds our variants.
+// titrate adds our variants. Clients that are refused are news to every gateway
+// for as long as they are, which costs: they have an installation of their own,
+// so that the others do not pay for them.
 func (s *stage) titrate(upstream int) {
+	direct, through := s.installation("admitting", upstream)
+	limiting, _ := s.installation("limiting", upstream)
 	if s.err != nil {
 		return
 	}
+	s.add(variant{name: "titrate, admit", base: plain, envoy: direct.Envoy}, direct.Processes()[1:])
+	s.add(variant{name: "titrate, reject", base: plain, envoy: limiting.Envoy, rejects: true,
+		load: rig.Closed{Tenant: "reject", Keys: 1000}}, limiting.Processes()[1:])
+	s.add(variant{name: "titrate, queued", base: paced, envoy: limiting.Envoy,
+		load: rig.Closed{Tenant: "queued", Keys: 1000, Connections: 64}}, limiting.Processes()[1:])
+	s.add(variant{name: "titrate, admit, proxied", base: proxied, envoy: through.Envoy}, through.Processes()[1:])
+}
+
+// installation starts one with two gateways: one answers, one sends on.
+func (s *stage) installation(name string, upstream int) (direct, through *rig.Gateway) {
+	if s.err != nil {
+		return nil, nil
+	}
 	var in *rig.Installation
-	if in, s.err = s.rig.Installation(s.ctx, "cpu", documents); s.err != nil {
-		return
+	if in, s.err = s.rig.Installation(s.ctx, name, documents); s.err != nil {
+		return nil, nil
 	}
 	s.ends = append(s.ends, in.Stop)
 	var gateways [2]*rig.Gateway
-	for i, spec := range []rig.Spec{{Name: "gw-1"}, {Name: "gw-2", Upstream: upstream}} {
+	for i, spec := range []rig.Spec{{Name: name + "-1"}, {Name: name + "-2", Upstream: upstream}} {
 		if gateways[i], s.err = in.Gateway(s.ctx, spec); s.err != nil {
-			return
+			return nil, nil
 		}
 		s.ends = append(s.ends, gateways[i].Stop)
 	}
-	direct, through := gateways[0], gateways[1]
-	others := direct.Processes()[1:]
-	s.add(variant{name: "titrate, admit", base: plain, envoy: direct.Envoy}, others)
-	s.add(variant{name: "titrate, reject", base: plain, envoy: direct.Envoy, rejects: true,
-		load: rig.Closed{Tenant: "reject", Keys: 1000}}, others)
-	s.add(variant{name: "titrate, queued", base: paced, envoy: direct.Envoy,
-		load: rig.Closed{Tenant: "queued", Keys: 1000, Connections: 64}}, others)
-	s.add(variant{name: "titrate, admit, proxied", base: proxied, envoy: through.Envoy}, through.Processes()[1:])
+	return gateways[0], gateways[1]
 }
