@@ -24,12 +24,13 @@ type refusal struct {
 	charged
 }
 
-// seen is the outcome of a request that all limits admit.
-func (r *refusal) seen() Outcome {
-	if r.shadow == nil {
+// seen is the outcome of a request that all limits admit; l is the SHADOW one that
+// would have refused it, nil if there is none.
+func (l *limit) seen() Outcome {
+	if l == nil {
 		return Outcome{}
 	}
-	return Outcome{Reason: ClientLimit, Shadow: true, Limit: r.shadow.name}
+	return Outcome{Reason: ClientLimit, Shadow: true, Limit: l.name}
 }
 
 // shadowed is the outcome of a request that SHADOW let pass the tenant stage:

@@ -124,7 +124,7 @@ func (e *Engine) Decide(now int64, r *Request) Outcome {
 		}
 		return f.refusedBy(ref, cost)
 	}
-	out, ok := e.pass(f, rt, now, cost, ref.seen())
+	out, ok := e.pass(f, rt, now, cost, ref.shadow)
 	if !ok {
 		e.refund(rt, who, now, cost, ref.charged)
 		return out
@@ -174,13 +174,15 @@ func (e *Engine) limitsOnly(rt *route, r *Request, now, cost int64) Outcome {
 		return out
 	}
 	e.stats.unknownPool.Add(1)
-	return ref.seen()
+	return ref.shadow.seen()
 }
 
 // pass is the tenant stage without the lock: it admits, rejects, or answers
 // Wait. ok says that the request was admitted.
-func (e *Engine) pass(f *flow, rt *route, now, cost int64, seen Outcome) (out Outcome, ok bool) {
-	out = seen
+func (e *Engine) pass(f *flow, rt *route, now, cost int64, shadow *limit) (out Outcome, ok bool) {
+	if shadow != nil {
+		out = shadow.seen()
+	}
 	switch {
 	case rt.mode == Off || f.open.Load():
 		f.bypassed.Add(cost)

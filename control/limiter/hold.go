@@ -72,7 +72,7 @@ func (e *Engine) enqueue(f *flow, rt *route, who subject, now, cost int64, ticke
 	v := e.meet(f, rt, q.find(key), now, cost)
 	switch v.Verdict {
 	case Admit:
-		out := v.admits(ref.seen())
+		out := v.admits(ref.shadow.seen())
 		f.count(out.Shadow, cost)
 		return out, 0
 	case Reject:

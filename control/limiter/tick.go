@@ -182,7 +182,7 @@ func (e *Engine) settle(f *flow, si, i int32, rt *route, ref refusal, now int64,
 	v := e.meet(f, rt, s, now, en.cost)
 	switch v.Verdict {
 	case Admit:
-		o := v.admits(ref.seen())
+		o := v.admits(ref.shadow.seen())
 		f.count(o.Shadow, en.cost)
 		return e.finish(f, i, now, o, out)
 	case Reject:
@@ -278,8 +278,7 @@ func (f *flow) admitted(en *entry, now int64) Event {
 		f.sum.marked += en.cost
 		f.limited = true
 	}
-	seen := refusal{shadow: en.shadow}
-	o := seen.seen()
+	o := en.shadow.seen()
 	o.Mark, o.Waited = en.mark, time.Duration(now-en.since)
 	if o.Shadow {
 		f.counts.shadowed.Add(1)
