@@ -119,7 +119,7 @@ func startLocal(ctx context.Context, r *rig.Rig) (system, func(), error) {
 }
 
 func startRedis(ctx context.Context, r *rig.Rig) (system, func(), error) {
-	s := &theirs{title: "ratelimit + Redis", rate: 5000}
+	s := &theirs{title: "ratelimit + Redis", rate: 2500}
 	upstream, err := r.Envoy(ctx, rig.Spec{Name: "exactness upstream", Filter: rig.Plain})
 	if err != nil {
 		return s, func() {}, err

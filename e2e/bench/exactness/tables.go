@@ -10,16 +10,12 @@ import (
 // tabulate has a table per figure: a row per system and load, a column per limit.
 func tabulate(cells []*Cell) []table.Table {
 	var all []table.Table
-	failed := 0
-	for _, c := range cells {
-		failed += c.Failed
-	}
 	for _, f := range []struct {
 		title, note string
 		show        func(*Figures) string
 	}{
 		{"Mean of the client above its limit, over what the rate allows",
-			fmt.Sprintf("Target ≥ 98 %%. Requests that failed, in all cells: %d.", failed),
+			"Target ≥ 98 %. " + failures(cells),
 			func(f *Figures) string { return fmt.Sprintf("%.1f %%", 100*f.Mean) }},
 		{"Worst excess over rate·t + burst, in requests (of the limit)", "0 is an ideal bucket's.",
 			func(f *Figures) string { return fmt.Sprintf("%.1f", f.Excess) }},
@@ -41,6 +37,20 @@ func tabulate(cells []*Cell) []table.Table {
 		all = append(all, t)
 	}
 	return all
+}
+
+// failures names the cells in which requests failed.
+func failures(cells []*Cell) string {
+	text := ""
+	for _, c := range cells {
+		if c.Failed > 0 {
+			text += fmt.Sprintf(" %s %s at %d/s: %d.", c.System, c.Load, c.Limit, c.Failed)
+		}
+	}
+	if text == "" {
+		return "No request failed."
+	}
+	return "Requests that failed:" + text
 }
 
 func systems(cells []*Cell) (names []string) {
