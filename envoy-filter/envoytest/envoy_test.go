@@ -273,7 +273,7 @@ func (e *envoy) do(ctx context.Context, method, path string, body io.Reader, hea
 		if headers[i] == "host" {
 			req.Host = headers[i+1]
 		}
-		req.Header.Set(headers[i], headers[i+1])
+		req.Header.Add(headers[i], headers[i+1])
 	}
 	resp, err := e.client.Do(req)
 	if err != nil {
