@@ -1,7 +1,9 @@
 // The HTTP filter's hooks. One crossing into Go per request on the admit path;
 // hooks that Titrate has no use for end here.
 
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "_cgo_export.h"
 #include "answer.h"
@@ -78,7 +80,8 @@ void envoy_dynamic_module_on_http_filter_scheduled(abi_http_filter envoy, const 
   s->held = NULL;
   s->tale.waited = true;
   s->tale.wait_ms = event.wait_ms;
-  struct titrate_question q = {.policy_length = 0};
+  struct titrate_question q; // nothing is known yet; the room for values needs no zeroes
+  memset(&q, 0, offsetof(struct titrate_question, room));
   if (event.verdict != TITRATE_ADMIT) {
     recall(envoy, s, &event, &q);
     titrate_refuse(envoy, &s->tale, &q);

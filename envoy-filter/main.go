@@ -13,7 +13,9 @@
 //
 // C sees each stream; Go sees a question about it. All C is in this package,
 // and so is everything of Go that touches Envoy; the packages below know
-// nothing of either and are tested without.
+// nothing of either and are tested without. (texttest runs this package's C
+// parsers by themselves.) What tells requests apart, and where limits and filters
+// meet over it: identify.c and package places.
 //
 // # One state per process
 //

@@ -119,10 +119,10 @@ struct titrate_question {
   // In: views of Envoy's memory, valid for the call.
   abi_bytes tenant, client, pool;
   double cost;
-  bool named;                                // whether the next two are filled in
-  abi_bytes identities[TITRATE_IDENTITIES];  // by place
-  uint32_t classes;                          // a bit for each place
-  uint64_t ticket; // titrateEnqueue only
+  bool named;                               // whether the next two are filled in
+  abi_bytes identities[TITRATE_IDENTITIES]; // by place
+  uint32_t classes;                         // a bit for each place
+  uint64_t ticket;                          // titrateEnqueue only
   // Out.
   uint64_t handle; // of a held request
   int verdict;
@@ -148,7 +148,8 @@ struct titrate_question {
   char limit[72];
   char policy[192], rate_limit[192]; // RateLimit-Policy and RateLimit
   size_t pushback_length, limit_length, policy_length, rate_limit_length;
-  // Where values are written that Envoy has in another form; nobody else's.
+  // Where values are written that Envoy has in another form; nobody else's. Last,
+  // since it is large and mostly untouched.
   char room[3 + TITRATE_IDENTITIES][TITRATE_LONGEST];
 };
 
