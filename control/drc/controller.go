@@ -8,6 +8,9 @@ type Sums struct {
 	Claims      float64 // R: all claims, cost units/s
 	Active      float64 // A: weights of the replicas that want more than they get
 	Unsaturated float64 // U: claims of the replicas that get all they want, cost units/s
+	// Absent is the weight of members that were cut off for longer than T2, whose
+	// claims count no more: v_max·w/W is kept for each, since they may live on it.
+	Absent float64
 }
 
 // Claim is what a replica announces for one key.
@@ -119,9 +122,10 @@ func (p Params) normal() Params {
 // Any h is stable; a key may be left alone and advanced on its next event.
 func (c *Controller) Step(h, arrived float64, others Sums) (released float64) {
 	h, arrived = clean(h, maxSeconds), clean(arrived, maxQuantity)
+	others = c.reserve(others)
 	c.measure(h, arrived, others)
 	c.heard.advance(h, c.p.Lag)
-	c.rate = c.inForce(clean(others.Claims, maxQuantity))
+	c.rate = c.inForce(others.Claims)
 	if c.p.Rate == 0 {
 		c.z.s += arrived // a closed limit does not even spend its bucket
 	} else {
@@ -131,11 +135,22 @@ func (c *Controller) Step(h, arrived float64, others Sums) (released float64) {
 	return released
 }
 
+// reserve returns the sums in range, and takes the absent to claim their part by
+// weight, v_max·w/W, which is what they fall to when they are cut off.
+func (c *Controller) reserve(o Sums) Sums {
+	kept := c.p.Rate * min(1, clean(o.Absent, maxQuantity)/c.p.TotalWeight)
+	return Sums{
+		Claims:      clean(o.Claims, maxQuantity) + kept,
+		Active:      clean(o.Active, maxQuantity),
+		Unsaturated: clean(o.Unsaturated, maxQuantity) + kept,
+	}
+}
+
 // measure updates demand, fair share and claim. The demand filter is written
 // without arrived/h, so that h = 0 needs no exception.
 func (c *Controller) measure(h, arrived float64, o Sums) {
 	w := c.p.Weight
-	c.fair = w * max(c.p.Rate-clean(o.Unsaturated, maxQuantity), 0) / (clean(o.Active, maxQuantity) + w)
+	c.fair = w * max(c.p.Rate-o.Unsaturated, 0) / (o.Active + w)
 	ct := min(c.p.Rate, c.fair)
 	c.td = c.window(ct)
 	c.dem = max(0, c.dem+(arrived-c.dem*h)/(c.td+h))

@@ -77,7 +77,7 @@ func swarm(weights, loads []float64, vmax, phi, tau, span float64) (total, each 
 		}
 		step := 0.0
 		for i := range cs {
-			o := Sums{sum.Claim - heard[i].Claim, sum.Active - heard[i].Active, sum.Unsaturated - heard[i].Unsaturated}
+			o := Sums{Claims: sum.Claim - heard[i].Claim, Active: sum.Active - heard[i].Active, Unsaturated: sum.Unsaturated - heard[i].Unsaturated}
 			out := cs[i].Step(h, loads[i]*h, o)
 			cs[i].Remove(max(0, cs[i].Backlog()-loads[i]*0.1)) // clients give up
 			step += out
@@ -239,7 +239,7 @@ func TestBadNumbers(t *testing.T) {
 		c := New(Params{Rate: v, Weight: v, TotalWeight: v, Guarantee: v, Lag: v, Period: v, Bucket: v, MinBucket: v, MaxBacklog: v})
 		l := NewLedger(LedgerParams{Rate: v, Burst: v, Replicas: v, Lag: v}, 0)
 		for _, u := range bad {
-			n := c.Step(u, u, Sums{u, u, u})
+			n := c.Step(u, u, Sums{u, u, u, u})
 			c.Remove(u)
 			l.Take(u, u, u)
 			l.Hear(u, LedgerSums{Admitted: u, Claims: u, Active: u, Unsaturated: u, Spent: u, Absent: u})
@@ -264,7 +264,7 @@ func TestStepsAllocateNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		now += 0.01
 		ns += 1e7
-		c.Step(0.01, 5, Sums{300, 1, 20})
+		c.Step(0.01, 5, Sums{Claims: 300, Active: 1, Unsaturated: 20})
 		c.Publish()
 		l.Take(now, 1, .5)
 		l.Hear(now, LedgerSums{Admitted: now})
@@ -286,7 +286,7 @@ func BenchmarkEnzymeStep(b *testing.B) {
 func BenchmarkControllerStep(b *testing.B) {
 	c := New(Params{Rate: 1e3, TotalWeight: 3, Lag: .15, Period: .05})
 	for b.Loop() {
-		c.Step(0.005, 6, Sums{300, 1, 20})
+		c.Step(0.005, 6, Sums{Claims: 300, Active: 1, Unsaturated: 20})
 	}
 }
 

@@ -119,6 +119,8 @@ type slowTick struct {
 }
 
 func (c *slowTick) tick(h, a float64, o Sums, w, bigW, vmax, phi, lag, period, bucket float64, police bool) float64 {
+	kept := vmax * math.Min(1, o.Absent/bigW) // of those who are cut off for long
+	o.Unsaturated, o.Claims = o.Unsaturated+kept, o.Claims+kept
 	f := w * math.Max(vmax-o.Unsaturated, 0) / (o.Active + w)
 	ct := math.Min(vmax, f)
 	own := math.Max(c.dem, vmax*w/bigW) // the notes have ct here; see Controller.window
@@ -161,7 +163,7 @@ func TestControllerMatchesTheTick(t *testing.T) {
 			a := h * rapid.Float64Range(0, 2000).Draw(t, "a")
 			o := Sums{
 				Claims: rapid.Float64Range(0, 1200).Draw(t, "R"), Active: rapid.Float64Range(0, 9).Draw(t, "A"),
-				Unsaturated: rapid.Float64Range(0, 900).Draw(t, "U"),
+				Unsaturated: rapid.Float64Range(0, 900).Draw(t, "U"), Absent: rapid.Float64Range(0, 5).Draw(t, "absent"),
 			}
 			n := c.Step(h, a, o)
 			want := slow.tick(h, a, o, p.Weight, p.TotalWeight, p.Rate, p.Guarantee, p.Lag, p.Period, p.Bucket, p.Police)

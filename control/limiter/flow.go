@@ -46,7 +46,8 @@ type flow struct {
 	sums      drc.Sums
 	vmax      float64
 	version   uint32 // of the membership the controller is configured for
-	expired   bool   // SafeRate in force
+	absent    float64
+	expired   bool // SafeRate in force
 	isolated  drc.Isolation
 	mode      Mode
 	queueing  Queue
@@ -146,13 +147,21 @@ func (f *flow) advance(e *Engine, now int64) {
 		f.lastSeen = at
 	}
 	f.pacer.Charge(units(passed))
-	released := f.ctl.Step(h, units(passed)+f.pending, f.sums)
+	released := f.ctl.Step(h, units(passed)+f.pending, f.others())
 	f.pending = 0
 	f.pacer.Advance(0, f.ctl.Rate())
 	f.pacer.Add(released)
 	f.rate.Store(math.Float64bits(f.ctl.Rate()))
 	f.fade(h)
 	f.reconcile()
+}
+
+// others is what the controller must know of the other replicas. Who is absent is the
+// same for all flows, also for one that nobody claims.
+func (f *flow) others() drc.Sums {
+	s := f.sums
+	s.Absent = f.absent
+	return s
 }
 
 // fade lets the virtual backlog of a flow without a queue go, at 5/s. What has
@@ -201,7 +210,7 @@ func (f *flow) bypass(cost int64) {
 }
 
 func (f *flow) phantom(cost int64) {
-	f.ctl.Step(0, units(cost), f.sums)
+	f.ctl.Step(0, units(cost), f.others())
 	f.ctl.Remove(units(cost))
 }
 
@@ -257,7 +266,7 @@ func (f *flow) full() float64 {
 
 // configure gives the controller its share and membership.
 func (f *flow) configure(e *Engine, m *membership) {
-	f.version = m.version
+	f.version, f.absent = m.version, m.absent
 	f.ctl.Configure(m.flow(f.vmax, e.period))
 	f.isolate(m)
 }

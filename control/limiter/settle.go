@@ -134,7 +134,7 @@ func (f *flow) settle(e *Engine, now, extra int64, asked Mode) {
 		owed := max(0, -f.pacer.Credit())
 		debt := min(units(extra), max(0, debtSeconds*f.vmax-owed))
 		f.pacer.Charge(debt)
-		f.ctl.Step(0, debt, f.sums)
+		f.ctl.Step(0, debt, f.others())
 		f.phantom(extra - int64(debt*unit))
 		f.reconcile()
 	case !free:

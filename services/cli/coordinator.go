@@ -72,7 +72,7 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 	f.DurationVar(&c.SoftExpiry, "soft-expiry", 10*time.Second, "age at which agents flag shares as stale; enforcement goes on")
 	f.DurationVar(&c.SessionTTL, "session-ttl", 5*time.Second, "how long a dead leader keeps the lead: shorter replaces it sooner, but a slow etcd costs the lead")
 	f.DurationVar(&c.Settle, "settle", 2*time.Second, "how long a new leader hears agents before its first shares, when they had others before")
-	f.DurationVar(&c.Allocation.Membership, "membership", 30*time.Second, "how long an agent that is silent keeps its demand and its gateways")
+	f.DurationVar(&c.Allocation.Membership, "membership", 20*time.Second, "how long an agent that is silent keeps its demand and its gateways")
 	f.IntVar(&c.TopTenants, "metrics-tenants", 100, "tenants with metrics of their own per pool, by demand; negative = none")
 	f.DurationVar(&c.ShutdownTimeout, "shutdown-timeout", 5*time.Second, "longest wait for calls under way at shutdown")
 	c.Security.Flags(f)

@@ -119,7 +119,9 @@ type Params struct {
 	Drain time.Duration
 	// Idle is how long without arrivals a flow stays in the fill.
 	Idle time.Duration
-	// Membership is how long a silent agent keeps its demand and its gateways.
+	// Membership is how long a silent agent keeps its demand and its gateways: longer
+	// than T2, or a gateway that is only cut off would have its part given away while it
+	// may still live on it. A crashed one's part lies idle for as long.
 	Membership time.Duration
 }
 
@@ -127,7 +129,7 @@ type Params struct {
 func Defaults() Params {
 	return Params{
 		Headroom: .02, Room: .1, Smoothing: 1500 * time.Millisecond, Drain: time.Second,
-		Idle: 3 * time.Second, Membership: 30 * time.Second,
+		Idle: 3 * time.Second, Membership: 20 * time.Second,
 	}
 }
 
