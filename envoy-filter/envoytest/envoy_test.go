@@ -254,7 +254,8 @@ type answer struct {
 	body   string
 }
 
-// get asks the front for a path with header pairs.
+// get asks the front for a path with header pairs; of a name twice the last
+// counts, unless + before it makes a further line.
 func (e *envoy) get(path string, headers ...string) answer {
 	e.t.Helper()
 	a, err := e.do(context.Background(), http.MethodGet, path, nil, headers...)
@@ -273,7 +274,11 @@ func (e *envoy) do(ctx context.Context, method, path string, body io.Reader, hea
 		if headers[i] == "host" {
 			req.Host = headers[i+1]
 		}
-		req.Header.Add(headers[i], headers[i+1])
+		if line, further := strings.CutPrefix(headers[i], "+"); further {
+			req.Header.Add(line, headers[i+1])
+			continue
+		}
+		req.Header.Set(headers[i], headers[i+1])
 	}
 	resp, err := e.client.Do(req)
 	if err != nil {

@@ -47,7 +47,7 @@ func TestIdentityAddress(t *testing.T) {
 			{"another network", "/", who("network", ""), 200, abroad},
 			{"what a trusted proxy has written", "/", who("forwarded", "198.51.100.1, 192.0.2.1"), 200, home},
 			{"the same behind another lie", "/", who("forwarded", "198.51.100.2,192.0.2.1:1234"), 429, home},
-			{"the same on lines of their own", "/", headers("x-tenant", "forwarded", "x-forwarded-for", "198.51.100.3", "x-forwarded-for", "192.0.2.1"), 429, home},
+			{"the same on lines of their own", "/", headers("x-tenant", "forwarded", "x-forwarded-for", "198.51.100.3", "+x-forwarded-for", "192.0.2.1"), 429, home},
 			{"another client", "/", who("forwarded", "192.0.2.1, 192.0.2.2"), 200, home},
 			{"without a proxy the peer counts", "/", who("forwarded", ""), 200, home},
 			{"and when the proxy writes no address", "/", who("forwarded", "192.0.2.77, unknown"), 429, home},
