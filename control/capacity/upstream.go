@@ -31,6 +31,7 @@ import (
 // low; while it falls, ∫N dt/C is. The greater of both is neither.
 //
 // What the upstream turns away has waited nowhere, and counts as backlog once.
+// Pauses of the upstream, and the way back from them, are pace's.
 //
 // Weakness: a stay that changes for other reasons than load (a deployment, another
 // mix of requests) is taken for a backlog until the window is over. Answers that
@@ -53,6 +54,7 @@ type Upstream struct {
 	aloft    float64 // N of the round before
 	slack    int     // rounds without binding
 	look     look
+	pace     pace
 	backlog  float64
 	capacity float64
 }
@@ -73,7 +75,7 @@ const (
 	// enough is the cost whose mean stay is worth comparing; fewer answers wait
 	// for the next round's.
 	enough = 10
-	// The first stay seen may be that of an overload: it is not believed for long.
+	// The first stay seen may be wrong by far: it is not believed for long.
 	firstAge = .9
 	// resting is how many rounds without binding show that there is no backlog.
 	resting = 4
@@ -125,8 +127,11 @@ func (u *Upstream) Step(a Answers) float64 {
 		return u.capacity
 	}
 	u.law.Period, u.law.Delay, u.law.Max = a.Span, u.Delay, u.Max
-	c := u.law.Step(Observation{Served: a.Completed, Queued: u.backlog, Binding: a.Binding}, u.Min)
-	u.law.Start(u.within(u.law.Estimate()))
+	rate := u.pace.median(a.Completed / a.Span)
+	c := u.law.Step(Observation{Served: rate * a.Span, Queued: u.backlog, Binding: a.Binding}, u.Min)
+	before := u.law.Estimate()
+	u.law.Start(u.within(u.pace.recover(before, rate, u.backlog, a)))
+	c += u.law.Estimate() - before
 	u.capacity = u.within(c)
 	return u.capacity
 }
@@ -145,7 +150,9 @@ func (u *Upstream) learn(a Answers) {
 	stay, ok := u.sample(a)
 	switch {
 	case u.look.on():
-		if u.look.step(a, stay, u.law.Estimate()) {
+		over, better := u.look.step(a, stay, u.law.Estimate())
+		u.law.Start(u.within(better))
+		if over {
 			u.base, u.age = cmp.Or(u.look.least, u.base), 0
 			u.look = look{}
 		}
@@ -157,7 +164,7 @@ func (u *Upstream) learn(a Answers) {
 	case u.slack >= resting && ok:
 		u.base, u.age = stay, 0
 	case u.slack < resting && u.base > 0:
-		u.look = look{left: lookBlock + max(u.Delay, 0), before: math.Inf(1)}
+		u.look.begin(u.Delay, math.Inf(1))
 	}
 }
 
@@ -171,7 +178,10 @@ func (u *Upstream) sample(a Answers) (stay float64, ok bool) {
 	if u.answers.Completed < enough {
 		return 0, false
 	}
-	stay = max(u.answers.Residence, u.flown) / u.answers.Completed
+	stay = u.answers.Residence / u.answers.Completed
+	if u.base > 0 { // the first one rather too low than that of an overload
+		stay = max(stay, u.flown/u.answers.Completed)
+	}
 	u.answers, u.flown = Answers{}, 0
 	return stay, stay > 0
 }

@@ -19,6 +19,7 @@ type service struct {
 	queue   int                          // most that wait
 	time    func(rng *rand.Rand) float64 // of one request's service, seconds
 
+	stalls  float64 // mean time between stalls of a quarter of a second, seconds; 0: none
 	now     float64
 	busy    finishes
 	waiting []float64 // arrivals
@@ -39,9 +40,19 @@ func (f *finishes) Pop() any {
 	return last
 }
 
+// stall lets everything stand still for a quarter of a second.
+func (s *service) stall(at float64) {
+	for i := range s.busy {
+		s.busy[i].at = max(s.busy[i].at, at) + .25
+	}
+}
+
 // round offers Poisson arrivals at a rate for one period.
 func (s *service) round(rate float64) capacity.Answers {
 	s.answers = capacity.Answers{Span: period}
+	if s.stalls > 0 && s.rng.Float64() < period/s.stalls {
+		s.stall(s.now)
+	}
 	end := s.now + period
 	for next := s.now + s.rng.ExpFloat64()/rate; next < end; next += s.rng.ExpFloat64() / rate {
 		s.until(next)
@@ -178,6 +189,47 @@ func TestUpstreamThatShedsIsFound(t *testing.T) {
 	t.Logf("use %.3f, turned away %.4f of the capacity", use, lost)
 	if use < .85 || lost > .07 {
 		t.Errorf("use %.3f, turned away %.4f of the capacity", use, lost)
+	}
+}
+
+// An upstream that stands still for a quarter of a second every two seconds serves
+// nine tenths of what it could, and is not taken for a much smaller one.
+func TestUpstreamThatStallsIsFound(t *testing.T) {
+	for _, workers := range []int{10, 50} {
+		s := &service{rng: rand.New(rand.NewPCG(1, 2)), queue: 1 << 20, time: exponential(.05), stalls: 2}
+		u := &capacity.Upstream{Min: 10, Max: 5000, Delay: 1}
+		u.Start(2000)
+		mu := float64(workers) / .05 * (1 - .25/2)
+		got := drive(s, u, 1200, 1e9, func(int) int { return workers })
+		use, wait := mean(got.completed[200:])/mu, mean(got.waiting[200:])/mean(got.completed[200:])
+		t.Logf("%d workers: use %.3f of what is there, wait %.0f ms", workers, use, 1e3*wait)
+		if use < .75 || wait > .5 {
+			t.Errorf("%d workers: use %.3f, wait %.0f ms", workers, use, 1e3*wait)
+		}
+	}
+}
+
+// Upstreams of all kinds, from far below and far above what they serve: none is taken
+// down to the floor, none gets a backlog that grows.
+func TestUpstreamsOfAllKinds(t *testing.T) {
+	for seed := range uint64(12) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		workers, stay := 3+rng.IntN(40), .01+.4*rng.Float64()*rng.Float64()
+		s := &service{rng: rng, queue: 1 << 20, time: []func(*rand.Rand) float64{fixed(stay), exponential(stay)}[seed%2]}
+		mu := float64(workers) / stay
+		if seed%3 == 0 {
+			s.stalls = 2
+			mu *= 1 - .25/2
+		}
+		u := &capacity.Upstream{Min: mu / 30, Max: 20 * mu, Delay: 1}
+		start := []float64{.2, 1, 8}[rng.IntN(3)]
+		u.Start(start * mu)
+		got := drive(s, u, 800, 1e9, func(int) int { return workers })
+		use, wait := mean(got.completed[400:])/mu, mean(got.waiting[400:])/mean(got.completed[400:])
+		t.Logf("%2d workers of %3.0f ms, a stall every %v s, from %.1f·μ: use %.3f, wait %3.0f ms", workers, 1e3*stay, s.stalls, start, use, 1e3*wait)
+		if use < .7 || wait > .6 {
+			t.Errorf("%d workers of %.0f ms: use %.3f, wait %.0f ms", workers, 1e3*stay, use, 1e3*wait)
+		}
 	}
 }
 

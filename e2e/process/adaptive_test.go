@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +34,13 @@ func (w *world) upstreamOfUnknownCapacity(t *testing.T) {
 		w.swapUpstream("--capacity", "2000", "--service-time", "5ms", "--queue", "2000")
 		w.apply(documents)
 		w.inForce(t, patience)
+		// A flow that wakes beside demand that has just gone has a small share at first.
+		eventually(t, "the coordinator forgets the load", patience, func() string {
+			if _, out, _ := w.bin.run(t, "", "get", "pools/api", "--server", w.api, "-o", "yaml"); strings.Contains(out, "demand:") {
+				return out
+			}
+			return ""
+		})
 	}()
 	text, err := os.ReadFile("../../deploy/adaptive.yaml")
 	if err != nil {
