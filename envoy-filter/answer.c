@@ -55,12 +55,24 @@ static void log_text(abi_http_filter envoy, abi_bytes key, abi_bytes value) {
   if (value.length > 0) ENVOY(http_set_dynamic_metadata_string)(envoy, space, key, value);
 }
 
+// What a client chose: cut, and without bytes that would break the encoding of a
+// log line or of a protobuf string.
+static void log_foreign(abi_http_filter envoy, abi_bytes key, abi_bytes value) {
+  char clean[256];
+  size_t n = value.length < sizeof clean ? value.length : sizeof clean;
+  for (size_t i = 0; i < n; i++) {
+    char c = value.ptr[i];
+    clean[i] = c >= ' ' && c <= '~' ? c : '?';
+  }
+  log_text(envoy, key, (abi_bytes){clean, n});
+}
+
 static void log_client(abi_http_filter envoy, const struct titrate_manner* m,
                        const struct titrate_question* q) {
   char hash[16];
   switch (SAID(m, log_client)) {
   case TITRATE_LOG_NAME:
-    log_text(envoy, LITERAL("client"), q->client);
+    log_foreign(envoy, LITERAL("client"), q->client);
     break;
   case TITRATE_LOG_HASH:
     if (q->client.length == 0) return;
@@ -82,8 +94,8 @@ static void log_outcome(abi_http_filter envoy, const struct titrate_tale* t,
     log_text(envoy, LITERAL("reason"), (abi_bytes){q->reason, q->reason_length});
   }
   log_text(envoy, LITERAL("limit"), (abi_bytes){q->limit, q->limit_length});
-  log_text(envoy, LITERAL("tenant"), q->tenant);
-  log_text(envoy, LITERAL("pool"), q->pool);
+  log_foreign(envoy, LITERAL("tenant"), q->tenant);
+  log_foreign(envoy, LITERAL("pool"), q->pool);
   log_client(envoy, &t->manner, q);
   ENVOY(http_set_dynamic_metadata_number)(envoy, space, LITERAL("wait_ms"), t->wait_ms);
   if (t->marked) ENVOY(http_set_dynamic_metadata_bool)(envoy, space, LITERAL("marked"), true);

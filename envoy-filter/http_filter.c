@@ -65,7 +65,11 @@ int envoy_dynamic_module_on_http_filter_request_headers(abi_http_filter envoy, c
 // Asks again for what is told of a request that has waited.
 static void recall(abi_http_filter envoy, struct stream* s, const struct titrate_event* event,
                    struct titrate_question* q) {
-  if (!titrate_identify(envoy, s->rules, q)) q->tenant = LITERAL("");
+  if (!titrate_identify(envoy, s->rules, q)) { // its route has changed meanwhile
+    q->tenant = q->client = q->pool = LITERAL("");
+    q->cost = 1;
+    q->named = false;
+  }
   titrate_ask(&s->tale.manner, q);
   titrateAnswer(q, (struct titrate_event*)event);
 }
