@@ -3,6 +3,8 @@ package limiter
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 )
@@ -77,6 +79,41 @@ func BenchmarkDecideAdmitParallel(b *testing.B) {
 			e.Decide(now, &rs[rng.IntN(len(rs))])
 		}
 	})
+}
+
+// BenchmarkDecideParallel is the admit path from that many workers at once, on as
+// many processors; ns/op is per request of all of them, so on a machine with
+// enough cores it halves when the workers double. "spread" asks for ten thousand
+// clients, "one" for a single client, whose words all workers then share.
+func BenchmarkDecideParallel(b *testing.B) {
+	for _, load := range []struct {
+		name string
+		keys int
+	}{{"spread", 10_000}, {"one", 1}} {
+		for _, workers := range []int{1, 2, 4, 8} {
+			b.Run(fmt.Sprintf("%s/workers=%d", load.name, workers), func(b *testing.B) {
+				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(workers))
+				e, rs := benchEngine(b, load.keys, 1)
+				var began sync.WaitGroup
+				b.ReportAllocs()
+				b.ResetTimer()
+				for w := range workers {
+					began.Go(func() { admit(e, rs, w, b.N/workers) })
+				}
+				began.Wait()
+			})
+		}
+	}
+}
+
+// admit decides n requests of clients in an order of its own.
+func admit(e *Engine, rs []Request, worker, n int) {
+	now, i := 2*sec, uint64(worker)+1
+	for range n {
+		now += 2000
+		i = i*6364136223846793005 + 1442695040888963407
+		e.Decide(now, &rs[i>>33%uint64(len(rs))])
+	}
 }
 
 func BenchmarkDecideReject(b *testing.B) {
