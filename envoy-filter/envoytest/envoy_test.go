@@ -137,10 +137,12 @@ func (l launch) spawn(t *testing.T) *envoy {
 	bin := needEnvoy(t)
 	dir := t.TempDir()
 	e := &envoy{t: t, log: &output{}, socket: filepath.Join(dir, "agent.sock"), exited: make(chan struct{})}
-	e.upstream = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	e.upstream = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "upstream %d", len(b))
 	}))
+	e.upstream.Config.Protocols = protocols(true, true)
+	e.upstream.Start()
 	t.Cleanup(e.upstream.Close)
 	_, port, _ := net.SplitHostPort(e.upstream.Listener.Addr().String())
 	edits := append([]edit{
@@ -204,10 +206,10 @@ func (e *envoy) serve() {
 	e.front = fmt.Sprintf("http://127.0.0.1:%d", listeners.Statuses[0].Address.Socket.Port)
 }
 
-// eventually polls until done; it fails when Envoy dies or after 15 s.
+// eventually polls until done; it fails when Envoy dies or after 30 s.
 func (e *envoy) eventually(what string, done func() bool) {
 	e.t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); ; {
+	for deadline := time.Now().Add(30 * time.Second); ; {
 		if done() {
 			return
 		}
@@ -217,7 +219,7 @@ func (e *envoy) eventually(what string, done func() bool) {
 		case <-time.After(10 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			e.t.Fatalf("waited for %s for 15 s; Envoy's log:\n%s", what, e.log)
+			e.t.Fatalf("waited for %s for 30 s; Envoy's log:\n%s", what, e.log)
 		}
 	}
 }
@@ -287,6 +289,22 @@ func (e *envoy) do(ctx context.Context, method, path string, body io.Reader, hea
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	return answer{resp.StatusCode, resp.Header, string(b)}, err
+}
+
+// protocols are HTTP/1.1 and HTTP/2 without TLS, or one of them.
+func protocols(one, two bool) *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(one)
+	p.SetUnencryptedHTTP2(two)
+	return p
+}
+
+// http2 is the same Envoy, asked by HTTP/2 over one connection.
+func (e *envoy) http2() *envoy {
+	other := *e
+	other.client = &http.Client{Transport: &http.Transport{Protocols: protocols(false, true)}, Timeout: 20 * time.Second}
+	e.t.Cleanup(other.client.CloseIdleConnections)
+	return &other
 }
 
 // dialling is the same Envoy, asked from another address of loopback; "" is any.
