@@ -1,0 +1,129 @@
+package envoytest
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/titrate/titrate/proto/link"
+)
+
+// seen counts what an upstream has received, by path and host.
+type seen struct {
+	mu    sync.Mutex
+	count map[string]int
+}
+
+func (s *seen) handler(answer http.HandlerFunc) http.HandlerFunc {
+	s.count = map[string]int{}
+	return func(w http.ResponseWriter, r *http.Request) {
+		host := "main"
+		if strings.Contains(r.Host, "-shadow") {
+			host = "mirror"
+		}
+		s.mu.Lock()
+		s.count[host+r.URL.Path]++
+		s.mu.Unlock()
+		answer(w, r)
+	}
+}
+
+func (s *seen) of(what string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count[what]
+}
+
+// routed gives the example's last route and the one of /search a policy.
+func routed(policy string) edit {
+	return edit{"route: { cluster: api }", "route: { cluster: api, " + policy + " }"}
+}
+
+// What Envoy makes of one request costs its client one: retries, the copy to a
+// mirror, the request that follows a redirect. The client has three.
+func TestChargedOnce(t *testing.T) {
+	t.Parallel()
+	const burst = 3
+	fails := func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusBadGateway) }
+	moves := func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			w.Header().Set("location", "http://"+r.Host+"/there")
+			w.WriteHeader(http.StatusFound)
+		}
+	}
+	cases := map[string]struct {
+		policy string
+		answer http.HandlerFunc
+		status int
+		want   map[string]int // at the upstream, for each request
+	}{
+		"retries":   {"retry_policy: { retry_on: 5xx, num_retries: 2 }", fails, http.StatusBadGateway, map[string]int{"main/": 3}},
+		"mirror":    {"request_mirror_policies: [{ cluster: api }]", func(http.ResponseWriter, *http.Request) {}, http.StatusOK, map[string]int{"main/": 1, "mirror/": 1}},
+		"redirects": {"internal_redirect_policy: { max_internal_redirects: 1 }", moves, http.StatusOK, map[string]int{"main/": 1, "main/there": 1}},
+	}
+	for what, c := range cases {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			e, a := linked(t, world(1, link.Queue{}, limited("acme", 0.001, burst)), routed(c.policy))
+			var s seen
+			e.upstream.Config.Handler = s.handler(c.answer)
+			for i := range burst + 2 {
+				want := c.status
+				if i >= burst {
+					want = http.StatusTooManyRequests
+				}
+				if got := e.get("/", "x-tenant", "acme", "x-client", "alice"); got.status != want {
+					t.Errorf("request %d: %d, want %d", i+1, got.status, want)
+				}
+			}
+			for path, n := range c.want {
+				e.eventually(path, func() bool { return s.of(path) >= burst*n })
+				if got := s.of(path); got != burst*n {
+					t.Errorf("%s: %d arrived of %d admitted, want %d", path, got, burst, burst*n)
+				}
+			}
+			e.eventually("the report", func() bool { return a.reported("acme").ClientRejected == 2 })
+			if served := a.reported("acme").Served; served != burst {
+				t.Errorf("%v reported as served, want %d", served, burst)
+			}
+			e.alive()
+		})
+	}
+}
+
+// A request that waits is followed to where it is redirected without another wait.
+func TestHeldThenRedirected(t *testing.T) {
+	t.Parallel()
+	b := brake(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			w.Header().Set("location", "http://"+r.Host+"/there")
+			w.WriteHeader(http.StatusFound)
+		}
+	}, routed("internal_redirect_policy: { max_internal_redirects: 1 }"))
+	done := make(chan answer, 1)
+	go func() {
+		a, _ := b.do(context.Background(), http.MethodGet, "/", nil, "x-tenant", "acme")
+		done <- a
+	}()
+	b.holds(1)
+	b.release()
+	if a := <-done; a.status != http.StatusOK {
+		t.Errorf("the redirected request: %d", a.status)
+	}
+	b.settled(2)
+}
+
+// Nobody is followed who only says so: the header that Envoy leaves behind on a
+// redirect is worth nothing by itself.
+func TestNoRedirectByHeader(t *testing.T) {
+	t.Parallel()
+	e, _ := linked(t, world(1, link.Queue{}, limited("acme", 0.001, 1)))
+	for i, want := range []int{200, 429, 429} {
+		a := e.get("/", "x-tenant", "acme", "x-client", "alice", "x-envoy-original-url", "http://x/")
+		if a.status != want {
+			t.Errorf("request %d: %d, want %d", i+1, a.status, want)
+		}
+	}
+}
