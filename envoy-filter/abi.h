@@ -48,6 +48,7 @@ enum abi_headers_status {
 enum abi_trailers_status { ABI_TRAILERS_CONTINUE = 0 };
 enum abi_data_status { ABI_DATA_CONTINUE = 0 };
 enum abi_attribute {
+  ABI_ATTRIBUTE_RESPONSE_CODE_DETAILS = 16,
   ABI_ATTRIBUTE_SOURCE_ADDRESS = 24,
   ABI_ATTRIBUTE_PEER_SUBJECT = 33,
   ABI_ATTRIBUTE_PEER_DNS_SAN = 35,

@@ -10,8 +10,8 @@
 //
 // The cost of a response is settled at most once per stream, and only of requests
 // that were admitted: the account is made on admission and gone with the first
-// settlement. A retry stays within its stream; an internal redirect is another
-// stream, with a decision and an account of its own.
+// settlement. A retry stays within its stream; to the stream that follows an internal
+// redirect the first one leaves its account (redirect.c).
 
 #include "answer.h"
 
@@ -276,7 +276,9 @@ static void mark_upstream(abi_http_filter envoy, const struct titrate_tale* t) {
 void titrate_admitted(abi_http_filter envoy, struct titrate_tale* t, struct titrate_question* q) {
   mark_upstream(envoy, t);
   if (q->policy_length > 0) t->fields = fields_new(q);
-  if (SAID(&t->manner, cost_from) != TITRATE_NOWHERE) t->account = account_new(q);
+  // A redirected request has the account of its first stream.
+  if (SAID(&t->manner, cost_from) != TITRATE_NOWHERE && t->account == NULL)
+    t->account = account_new(q);
   if (logs(t, q->shadow || t->waited || t->marked))
     log_outcome(envoy, t, q, q->shadow ? LITERAL("shadow") : LITERAL("admitted"));
 }

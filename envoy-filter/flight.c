@@ -7,8 +7,9 @@
 //
 // The stay ends with the stream, not with the headers, as what is in flight does:
 // else a long body would look like a backlog. A retry or a hedge is part of its
-// request's stay; an internal redirect is another stream. Where the answer tells the
-// true cost, it lands with that; until then it is in flight by its estimate.
+// request's stay; what follows an internal redirect is another trip, and the first
+// one has left. Where the answer tells the true cost, it lands with that; until then
+// it is in flight by its estimate.
 
 #include "flight.h"
 

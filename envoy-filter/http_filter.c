@@ -10,6 +10,7 @@
 #include "flight.h"
 #include "held.h"
 #include "identify.h"
+#include "redirect.h"
 
 // What the filter knows of one stream. Its worker's thread only.
 struct stream {
@@ -18,6 +19,8 @@ struct stream {
   uint64_t handle;           // of held, for the cancel
   struct titrate_trip trip;  // to the upstream, of an adaptive pool
   struct titrate_tale tale;  // what is to be told
+  struct titrate_legacy* legacy; // of the stream that was redirected to this one
+  bool passed, answered;         // the request went on; a response has come
 };
 
 #define LITERAL(text) ((abi_bytes){text, sizeof(text) - 1})
@@ -37,6 +40,23 @@ static void hold(abi_http_filter envoy, struct stream* s, struct titrate_questio
   }
 }
 
+// The request goes on to the upstream.
+static void pass(abi_http_filter envoy, struct stream* s, struct titrate_question* q) {
+  s->passed = true;
+  titrate_admitted(envoy, &s->tale, q);
+  titrate_depart(&s->trip);
+}
+
+// Whether the request was decided as another stream, and goes on as this one.
+static bool follows(abi_http_filter envoy, struct stream* s, struct titrate_question* q) {
+  struct titrate_legacy* l = s->legacy;
+  s->legacy = NULL;
+  bool is = titrate_follows(envoy, l, q, &s->tale, &s->trip);
+  if (is) pass(envoy, s, q);
+  titrate_legacy_free(l);
+  return is;
+}
+
 int envoy_dynamic_module_on_http_filter_request_headers(abi_http_filter envoy, const void* stream,
                                                         bool end) {
   (void)end;
@@ -45,6 +65,7 @@ int envoy_dynamic_module_on_http_filter_request_headers(abi_http_filter envoy, c
   if (!titrate_identify(envoy, s->rules, &q)) return ABI_HEADERS_CONTINUE;
   titrate_manner_of(envoy, s->rules, &s->tale.manner);
   titrate_ask(&s->tale.manner, &q);
+  if (s->legacy != NULL && follows(envoy, s, &q)) return ABI_HEADERS_CONTINUE;
   if (titrate_peeked(envoy, &s->tale.manner, &q)) return ABI_HEADERS_STOP;
   titrateDecide(&q);
   if (q.verdict == TITRATE_WAIT) hold(envoy, s, &q);
@@ -57,8 +78,7 @@ int envoy_dynamic_module_on_http_filter_request_headers(abi_http_filter envoy, c
     return ABI_HEADERS_STOP;
   }
   s->tale.marked = q.mark;
-  titrate_admitted(envoy, &s->tale, &q);
-  titrate_depart(&s->trip);
+  pass(envoy, s, &q);
   return ABI_HEADERS_CONTINUE;
 }
 
@@ -93,8 +113,7 @@ void envoy_dynamic_module_on_http_filter_scheduled(abi_http_filter envoy, const 
   }
   s->tale.marked = event.mark;
   if (titrate_has_more(&s->tale)) recall(envoy, s, &event, &q);
-  titrate_admitted(envoy, &s->tale, &q);
-  titrate_depart(&s->trip);
+  pass(envoy, s, &q);
   ENVOY(http_filter_continue_decoding)(envoy);
 }
 
@@ -102,6 +121,7 @@ int envoy_dynamic_module_on_http_filter_response_headers(abi_http_filter envoy, 
                                                          bool end) {
   (void)end;
   struct stream* s = (struct stream*)stream;
+  s->answered = true;
   titrate_answered(&s->trip, envoy);
   titrate_tell(envoy, &s->tale);
   return ABI_HEADERS_CONTINUE;
@@ -127,7 +147,13 @@ int envoy_dynamic_module_on_http_filter_local_reply(abi_http_filter envoy, const
 const void* envoy_dynamic_module_on_http_filter_new(const void* config, abi_http_filter envoy) {
   (void)envoy;
   struct stream* s = calloc(1, sizeof *s);
-  if (s != NULL) s->rules = config;
+  struct titrate_legacy* legacy = titrate_inherit();
+  if (s == NULL) {
+    titrate_legacy_free(legacy);
+    return NULL;
+  }
+  s->rules = config;
+  s->legacy = legacy;
   return s;
 }
 
@@ -146,16 +172,19 @@ void envoy_dynamic_module_on_http_filter_stream_complete(abi_http_filter envoy,
                                                          const void* stream) {
   struct stream* s = (struct stream*)stream;
   abandon(s);
+  if (s->passed && !s->answered) titrate_bequeath(envoy, s->rules, &s->tale, &s->trip);
   titrate_tell_end(envoy, &s->tale);
   if (s->tale.settled) titrate_weigh(&s->trip, s->tale.micros);
   titrate_arrive(&s->trip);
 }
 
 void envoy_dynamic_module_on_http_filter_destroy(const void* stream) {
-  abandon((struct stream*)stream);
-  titrate_arrive(&((struct stream*)stream)->trip);
-  titrate_tale_end(&((struct stream*)stream)->tale);
-  free((void*)stream);
+  struct stream* s = (struct stream*)stream;
+  abandon(s);
+  titrate_arrive(&s->trip);
+  titrate_tale_end(&s->tale);
+  titrate_legacy_free(s->legacy);
+  free(s);
 }
 
 const void* envoy_dynamic_module_on_http_filter_config_new(void* envoy, abi_bytes name,

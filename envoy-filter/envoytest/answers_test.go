@@ -252,8 +252,8 @@ func TestResponseCostDebtAndAborts(t *testing.T) {
 	e.alive()
 }
 
-// One request, one settlement, however often Envoy tries; an internal redirect is
-// another request; a mirrored one is none.
+// One request, one settlement, however often Envoy tries and whereto it is
+// redirected; a mirrored one is none.
 func TestResponseCostOncePerRequest(t *testing.T) {
 	t.Parallel()
 	routes := edit{"              - match: { prefix: / }\n                route: { cluster: api }\n", `              - match: { prefix: / }
@@ -264,7 +264,7 @@ func TestResponseCostOncePerRequest(t *testing.T) {
                   request_mirror_policies: [{ cluster: api, runtime_fraction: { default_value: { numerator: 100 } } }]
 `}
 	for what, c := range map[string]struct{ path, cost string }{
-		"retried": {"/flaky", "7"}, "gives up": {"/broken", "30"}, "redirected": {"/moved", "507"},
+		"retried": {"/flaky", "7"}, "gives up": {"/broken", "30"}, "redirected": {"/moved", "7"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
