@@ -25,7 +25,7 @@ import (
 const simulateLong = `simulate plays a scenario on virtual time: gateways, the network between them, pools,
 tenants and clients, and what goes wrong. What decides in it is what ships: the
 limiter, the gossip and the allocator. It needs no server, and the same scenario gives
-the same result on every machine.
+the same result each time.
 
 A scenario reads like this:
 

@@ -21,7 +21,7 @@ const simulateGridLong = `grid plays a prepared question on virtual time and ans
                  ways to split a limit
 
 The table tells where a rival does better. It takes some minutes; --quick plays a small
-part of it in seconds. The same --seed gives the same figures on every machine.
+part of it in seconds. The same --seed gives the same figures each time.
 
 Exit status: 0 played, 1 failed or interrupted, 2 wrong usage.`
 

@@ -6,5 +6,5 @@
 //	measure    the figures                baseline  what it is compared with
 //
 // A run is a pure function of the scenario: the same scenario gives the same
-// result, byte for byte, on every machine.
+// result, byte for byte, on machines of one architecture.
 package simulate

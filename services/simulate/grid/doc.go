@@ -22,5 +22,5 @@
 //
 // Excess is held against Slack, the bound of docs/guarantees.md with all gateways
 // active. The whole grid takes minutes on one core, the quick one seconds; the same
-// seed gives the same figures on every machine.
+// seed gives the same figures each time.
 package grid
