@@ -30,6 +30,18 @@
 // classes give them kinds of requests to be meant for. A limit names them; what
 // no limit in force names costs nothing per request.
 //
+// # Answers
+//
+// What clients, the upstream and access logs are told of a decision (answer.go).
+// An override leaves what it does not say unset; the filter's defaults are filled
+// in when it is read, so that of the two one always says it.
+//
+// # Answers
+//
+// What clients, the upstream and access logs are told of a decision (answer.go).
+// An override leaves unset what it does not say; the filter's defaults are filled
+// in when it is read, so one of the two always says it.
+//
 // A per-route configuration overrides field by field, identities and classes
 // name by name: what it leaves out is the filter's.
 package settings

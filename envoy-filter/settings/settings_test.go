@@ -208,6 +208,7 @@ func TestBootstrapErrorsNameTheField(t *testing.T) {
 // Whatever Envoy hands over: a configuration or a FieldError, never a panic.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"tenant":[{"header":"x-tenant"},{"route":true}],"pool":{"literal":"a"},"cost":{"literal":1}}`))
+	f.Add([]byte(`{"enabled":false,"mode":"SHADOW","reject_status":503,"reject_body":"TEXT","peek":{"header":"p"},"response_cost":{"metadata":{"namespace":"n","key":"k"}},"access_log":false,"reason_header":""}`))
 	f.Add([]byte(`{"agent_socket":"/a","weight":2,"keys":1e6}`))
 	f.Add([]byte(`{"enabled":false,"identities":{"a":{"source_address":{"trusted_hops":2}},"b":[{"mtls":"subject"},{"metadata":{"namespace":"n","key":"k"}}]}}`))
 	f.Add([]byte(`{"enabled":false,"classes":[{"name":"a","match":[{"methods":"GET","path":["/"]},{"headers":[{"name":"h","exact":"","invert":true}]}]}]}`))
