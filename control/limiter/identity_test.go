@@ -240,18 +240,13 @@ func TestPropertyAllLimitsOrNone(t *testing.T) {
 // released; afterwards nothing waits and every charge is where it belongs.
 func TestNamesChangeMeanwhile(t *testing.T) {
 	e := named(t, Options{Keys: 1024}, shop())
-	stop := make(chan struct{})
+	done := make(chan struct{})
 	var threads sync.WaitGroup
 	var clock, tickets atomic.Int64
 	clock.Store(sec)
 	for thread := range 3 {
 		threads.Go(func() {
-			for i := 0; ; i++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for i := range 2000 {
 				r := from("c", fmt.Sprint(thread), fmt.Sprint(i%3), uint32(i)%64)
 				now := clock.Add(10_000)
 				if e.Decide(now, r).Verdict == Wait {
@@ -262,7 +257,8 @@ func TestNamesChangeMeanwhile(t *testing.T) {
 			}
 		})
 	}
-	for i := range 100 {
+	go func() { threads.Wait(); close(done) }()
+	for i, under := 0, true; under; i++ {
 		e.Tick(clock.Add(1e6), nil)
 		if i%2 == 0 {
 			e.Name(Names{})
@@ -272,9 +268,12 @@ func TestNamesChangeMeanwhile(t *testing.T) {
 		if i%5 == 0 {
 			mustApply(t, e, shop())
 		}
+		select {
+		case <-done:
+			under = false
+		default:
+		}
 	}
-	close(stop)
-	threads.Wait()
 	for range 100 {
 		e.Tick(clock.Add(10*ms), nil)
 	}
