@@ -3,14 +3,12 @@
 //
 // # Method
 //
-// Two Envoys with the filter, both with room for a million keys. One is asked
-// by a million different clients, each once; titrate_keys must then say that
-// they are all there. The other knows a few.
+// Two Envoys with the filter. One has room for a million keys and is asked by a
+// million different clients, each once; titrate_keys must then say that they
+// are all there. The other has room for ten thousand and knows a thousand.
 //
-//   - Weight: the growth of the process's anonymous memory from before the
-//     clients came to after, over their number: tables, and whatever else grew.
-//     A table is mapped when Envoy starts and touched when keys come, so growth
-//     sees it.
+//   - Weight: the difference of the two processes' anonymous memory, over a
+//     million: tables, and whatever else is more.
 //   - Stop-the-world: the filter's runtime prints each collection
 //     (GODEBUG=gctrace=1); the figures are the two pauses of each, added, while
 //     the Envoy is full and under load. The filter allocates so little that by
@@ -76,8 +74,9 @@ func Run(ctx context.Context, r *rig.Rig, rounds int) (*Figures, []table.Table, 
 	}
 	defer func() { _ = plain.Stop() }()
 	var gateways []*rig.Gateway
-	for _, name := range []string{"memory-few", "memory-full"} {
-		g, err := in.Gateway(ctx, rig.Spec{Name: name, Keys: keys * 5 / 4, Env: []string{"GODEBUG=gctrace=1", "GOGC=1"}})
+	for _, s := range []rig.Spec{{Name: "memory-few", Keys: 10_000}, {Name: "memory-full", Keys: keys * 5 / 4}} {
+		s.Env = []string{"GODEBUG=gctrace=1", "GOGC=1"}
+		g, err := in.Gateway(ctx, s)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -85,7 +84,7 @@ func Run(ctx context.Context, r *rig.Rig, rounds int) (*Figures, []table.Table, 
 		gateways = append(gateways, g)
 	}
 	f := &Figures{}
-	if err := f.fill(ctx, r, gateways[1]); err != nil {
+	if err := f.fill(ctx, r, gateways[0], gateways[1]); err != nil {
 		return nil, nil, err
 	}
 	targets := []latency.Target{
@@ -100,12 +99,8 @@ func Run(ctx context.Context, r *rig.Rig, rounds int) (*Figures, []table.Table, 
 	return f, []table.Table{f.tabulate(), latency.Tabulate(fmt.Sprintf("Latency with 10⁶ clients, %.0f/s", f.Rate), targets, f.Latency)}, err
 }
 
-// fill has every client ask once.
-func (f *Figures) fill(ctx context.Context, r *rig.Rig, g *rig.Gateway) error {
-	before, err := rig.AnonymousBytes(g.Process)
-	if err != nil {
-		return err
-	}
+// fill has every client ask one gateway once, and weighs it against the other.
+func (f *Figures) fill(ctx context.Context, r *rig.Rig, few, g *rig.Gateway) error {
 	const rate = 20_000 // requests/s, which any machine bears
 	r.Say("memory: %d clients ask once, %d a second", keys, rate)
 	loop := openloop.Generator{Targets: []string{g.Address()}, Requests: openloop.Requests("kept", keys), Connections: 32}
@@ -116,11 +111,15 @@ func (f *Figures) fill(ctx context.Context, r *rig.Rig, g *rig.Gateway) error {
 	if i := slices.IndexFunc(results, func(r openloop.Result) bool { return r.Status != 200 }); i >= 0 {
 		return fmt.Errorf("client %d was answered with status %d", i+1, results[i].Status)
 	}
-	after, err := rig.AnonymousBytes(g.Process)
+	without, err := rig.AnonymousBytes(few.Process)
 	if err != nil {
 		return err
 	}
-	f.BytesPerKey = float64(after-before) / keys
+	with, err := rig.AnonymousBytes(g.Process)
+	if err != nil {
+		return err
+	}
+	f.BytesPerKey = float64(with-without) / keys
 	return f.count(ctx, r, g)
 }
 
