@@ -11,9 +11,9 @@ func TestWorld(t *testing.T) {
 		run  func(*testing.T)
 	}{
 		{"documents refused", w.documentsRefused},
+		{"upstream of unknown capacity", w.upstreamOfUnknownCapacity},
 		{"quota moves", w.quotaMoves},
 		{"identities travel", w.identitiesTravel},
-		{"upstream of unknown capacity", w.upstreamOfUnknownCapacity},
 		{"clients leave while held", w.abortWhileHeld},
 		{"strangers on the link", w.strangersOnTheLink},
 		{"agent killed", w.agentKilled},
