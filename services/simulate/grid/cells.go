@@ -63,7 +63,9 @@ func cells(quick bool) []Cell {
 	for _, n := range []int{3, 10} {
 		for _, d := range []time.Duration{25 * ms, 100 * ms, 250 * ms} {
 			for _, loss := range []float64{0, .3} {
-				out = append(out, Cell{n, d, loss, ""})
+				if n == 3 || (d == 100*ms) == (loss > 0) {
+					out = append(out, Cell{n, d, loss, ""})
+				}
 			}
 		}
 	}
@@ -91,13 +93,13 @@ func (c Cell) span(quick, slow bool) time.Duration {
 	case quick:
 		return 20 * time.Second
 	case c.Replicas >= 100:
-		return 15 * time.Second
+		return 10 * time.Second
 	case c.Events != "":
 		return 60 * time.Second
 	case slow && c.Replicas < 30:
-		return 240 * time.Second
+		return 120 * time.Second
 	}
-	return 30 * time.Second
+	return 20 * time.Second
 }
 
 // happenings are the events of a cell.
