@@ -102,8 +102,12 @@ func TestANewPeerCountsWhatIsStillSpent(t *testing.T) {
 	tb := New(Params{})
 	apply(t, tb, 1, 0, Record{Key: 9, Generation: 1, Seq: 1, Admitted: 1e6, Spent: 4})
 	apply(t, tb, 1, 1, Record{Key: 9, Generation: 1, Seq: 2, Admitted: 1e6 + 3, Spent: 2})
-	if got := tb.Sums(9, 0, 1).Admitted; got != 7 {
-		t.Errorf("total %v, want 4 + 3", got)
+	if got := tb.Sums(9, 0, 1).Admitted; got != 6 {
+		t.Errorf("total %v, want 4 + 2: of the 3 after a silence the peer has waited for 1", got)
+	}
+	apply(t, tb, 1, 1.1, Record{Key: 9, Generation: 1, Seq: 3, Admitted: 1e6 + 8, Spent: 2})
+	if got := tb.Sums(9, 0, 1.1).Admitted; got != 11 {
+		t.Errorf("total %v, want 6 + 5: it was not silent", got)
 	}
 }
 

@@ -171,8 +171,12 @@ func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
 	e := &t.entries[ei]
 	s := &t.slots[e.slot]
 	s.touched = max(s.touched, now)
+	expected := t.expected(e, p, now)
 	if !e.lineage.Merge(r) {
 		return Old, nil
+	}
+	if got := e.lineage.Admitted() - e.repaid; now-e.at >= t.p.Stale && got > expected+r.Spent {
+		e.repaid += got - expected - r.Spent
 	}
 	e.at = max(e.at, now)
 	if fresh {
@@ -220,6 +224,17 @@ func (t *Table) Of(key uint64, except Peer, now float64) (out Sums) {
 		}
 	}
 	return out
+}
+
+// expected is the count up to which a record after a silence is no news: what its
+// peer was taken to go on with. What it admitted beyond that and sees as refilled
+// is repaid: its own ledger has made it wait for it.
+func (t *Table) expected(e *entry, p *peer, now float64) float64 {
+	n := max(0, e.lineage.Admitted()-e.repaid)
+	if quiet := now - e.at; quiet >= t.p.Stale && !p.drained {
+		n += e.lineage.Latest.Claim * min(quiet, t.p.Forget)
+	}
+	return n
 }
 
 // claims reports whether the claim of an entry still counts: the peer is not

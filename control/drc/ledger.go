@@ -166,8 +166,15 @@ func (l *Ledger) late(now float64) float64 {
 
 // refill is the rate at which the shadow pool refills: r, less what is kept
 // for members that are cut off and spend their static share unheard.
-func (l *Ledger) refill() float64 {
-	return l.p.Rate * max(0, 1-l.others.Absent/l.p.Replicas)
+func (l *Ledger) refill() float64 { return l.p.Rate * (1 - l.kept()) }
+
+// kept is the part of r that STRICT keeps for members that are cut off. OPTIMISTIC
+// keeps none: most of them have crashed.
+func (l *Ledger) kept() float64 {
+	if !l.p.Strict {
+		return 0
+	}
+	return min(1, l.others.Absent/l.p.Replicas)
 }
 
 // roll moves own admissions through the two blocks of δ. A thing admitted in
@@ -288,12 +295,16 @@ func (l *Ledger) redeem(delta float64) float64 {
 // FirstContact takes in the sums that were heard before this ledger began, of
 // which it knows nothing but what was admitted here. What the others admitted and
 // still see as spent is added to that, and no pool is fuller than they say. All of
-// it is up to a lag old and has been refilled since. The caller will add own to
+// it is up to a lag old and has been refilled since (STRICT: only what is known). The caller will add own to
 // each Admitted from now on: what of this ledger's cost it counts there.
 func (l *Ledger) FirstContact(now float64, s LedgerSums, own float64) {
 	l.Advance(now)
 	s = s.normal()
-	late := min(s.Spent, l.p.Rate*(l.p.Lag+s.Age))
+	old := s.Age
+	if !l.p.Strict {
+		old += l.p.Lag
+	}
+	late := min(s.Spent, l.p.Rate*old)
 	l.d = max(l.d+max(0, min(s.Admitted, s.Spent)-late), s.Spent-late)
 	l.lost, l.full = max(0, l.lost-late), now
 	l.others = s

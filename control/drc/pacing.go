@@ -92,7 +92,7 @@ func (l *Ledger) share() {
 	if n == 1 || r == 0 {
 		return
 	}
-	reserved := r * min(1, o.Absent/n)
+	reserved := r * l.kept()
 	l.fair = clamp(max(0, r-o.Unsaturated-reserved)/(o.Active+1)/r, 1/n, 1)
 	lm := l.heard.least()
 	rest := max(0, r-o.Claims-reserved-l.heard.pub) / n

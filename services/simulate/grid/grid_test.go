@@ -29,13 +29,13 @@ func TestQuick(t *testing.T) {
 	}
 }
 
-// Slack by hand: N = 3, δ = 0.19 s, r = 100/s, b = 20: p = 1, Lc = 22.
+// Slack by hand: N = 3, δ = 0.265 s, r = 100/s, b = 20: p = 1, Lc = 29.5.
 func TestSlack(t *testing.T) {
 	c := Cell{Replicas: 3, Delay: 100 * time.Millisecond}
 	for _, x := range []struct {
 		strict bool
 		want   float64
-	}{{true, 2 + 2 + 2*19}, {false, 2 + 2 + 3*19 + 40}} {
+	}{{true, 9.5 + 2 + 2*26.5}, {false, 9.5 + 2 + 3*26.5 + 2*29.5}} {
 		if got := Slack(100, 20, c, x.strict); got < x.want-1e-9 || got > x.want+1e-9 {
 			t.Errorf("strict %v: slack %v, want %v", x.strict, got, x.want)
 		}
