@@ -63,7 +63,6 @@
 //
 //   - The capacity of an adaptive pool stays within its Range; guarantees beyond it
 //     are scaled, as beyond a configured one.
-//
 //   - Σ shares − standing ≤ 1.02·μ; = μ at least, where somebody could use it.
 //   - share ≥ guarantee, unless the guarantees exceed μ: then they are scaled.
 //   - share ≤ max. A flow without arrivals takes nothing from the fill.
