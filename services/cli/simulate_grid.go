@@ -53,7 +53,12 @@ func newSimulateGrid() *cobra.Command {
 		Long:  simulateGridLong,
 		Example: `  titrate simulate grid small-limits --quick
   titrate simulate grid small-limits -o json | jq '.losses[]'`,
-		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs)(cmd, args); err != nil {
+				return usage(err)
+			}
+			return nil
+		},
 		ValidArgs: []string{"small-limits"},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			progress := &progressLine{out: cmd.ErrOrStderr(), started: time.Now()}
