@@ -55,9 +55,9 @@ type LedgerClaim struct {
 //	W            lost                refill that the full pool turned away within the last δ
 //	f, s, sx     fair, escrow, pace
 //
-// Known weakness: a client that spends the whole burst at one replica and the
-// next one at another as soon as it has refilled is refused part of it, in
-// OPTIMISTIC too (measured 0 to 37 % at N = 3, δ = .2 s, worst for b < r·δ).
+// A client that keeps to the limit is not refused in OPTIMISTIC, however it moves,
+// while news is no older than Lag: what is heard late is charged less W, what it
+// would have been refilled by. docs/control.md has the grid that this is from.
 //
 // Costs other than 1: an admission needs L ≥ cost, spends cost of d, and spends
 // cost of x, for which a single token (or the cost, if less) must be ready.

@@ -1,6 +1,9 @@
 package drc
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 func lan(rate, burst float64, strict bool) LedgerParams {
 	return LedgerParams{Rate: rate, Burst: burst, Lag: 0.15, Strict: strict}
@@ -126,20 +129,19 @@ func TestSpread(t *testing.T) {
 }
 
 // excessBound is the stated bound on admitted − r·T − b: (Lc−b) + (n−1) +
-// 2^p·r·δ, and in OPTIMISTIC mode the burst once more per other replica.
+// 2^p·r·δ, and in OPTIMISTIC mode r·δ more and the pool once per other replica.
 func excessBound(l Ledger, n float64) float64 {
 	p := l.p
 	bound := l.top - p.Burst + n - 1 + float64(int(1)<<l.order)*p.Rate*p.Lag
 	if !p.Strict {
-		bound += (n - 1) * p.Burst
+		bound += p.Rate*p.Lag + (n-1)*l.top
 	}
 	return bound
 }
 
-// TestBelowLimitNeverRejected: a client below its limit, OPTIMISTIC, pinned to
-// one replica for at least five bursts of b, with .4 s (two lags) more than the
-// refill time between bursts. It does not cover a client that sends each full
-// burst to another replica as soon as the pool has refilled: see Ledger.
+// TestBelowLimitNeverRejected: a client within its limit, OPTIMISTIC, that sends full
+// bursts, five at each replica, or each at the next as soon as the bucket is full
+// again, or all over them; or a steady stream at exactly its limit.
 func TestBelowLimitNeverRejected(t *testing.T) {
 	for _, r := range []float64{0.2, 1, 5, 10, 100, 1000} {
 		for _, b := range []float64{1, 5, 20, 2 * r} {
@@ -158,6 +160,27 @@ func TestBelowLimitNeverRejected(t *testing.T) {
 			m.run(15 * (1.02*b/r + 0.4))
 			if n := m.rejects(); n > 0 {
 				t.Errorf("bursts r=%v b=%v: %d of %d rejected", r, b, n, m.offers)
+			}
+			for name, pick := range map[string]func(k, i int) int{
+				"hopping": func(k, _ int) int { return k % 3 },
+				"spread":  func(_, i int) int { return i % 3 },
+			} {
+				m := newMesh(3, LedgerParams{Rate: r, Burst: b, Lag: 0.2}, 0.05, 0.05, 0.15, 7)
+				every := math.Floor(b)/r + 1e-6
+				var next func()
+				k := 0
+				next = func() {
+					for i := range int(b) {
+						m.offer(pick(k, i), 1)
+					}
+					k++
+					m.after(every, next)
+				}
+				m.after(1, next)
+				m.run(1 + 20*every)
+				if n := m.rejects(); n > 0 {
+					t.Errorf("%s bursts r=%v b=%v: %d of %d rejected", name, r, b, n, m.offers)
+				}
 			}
 			m = newMesh(3, LedgerParams{Rate: r, Burst: b, Lag: 0.2}, 0.05, 0.05, 0.15, 6)
 			m.periodic(r, 3, func(int) int { return 1 })
