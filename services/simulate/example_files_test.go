@@ -31,7 +31,12 @@ var claims = map[string]func(c *claim){
 	},
 	"simulate-4-partition": func(c *claim) {
 		c.key("alice", func(k *measure.Key) bool { return k.WorstExcess < 30 && k.AboveMean < 30.5 && k.AboveMean > 25 })
-		c.that("the pool is used by up to a third more", c.played.Pools[0].HighestSecond < 200*1.34 && c.played.Pools[0].Admitted < 215)
+		c.that("the pool holds", c.played.Pools[0].HighestSecond < 200*1.1 && c.played.Pools[0].Admitted < 205)
+	},
+	"simulate-10-adaptive": func(c *claim) {
+		c.that("the pool is used", c.played.Pools[0].WantedUse > .95 && c.played.Pools[0].WantedUse < 1.02)
+		c.flow("acme", func(f *measure.Flow) bool { return f.WorstDeviation < .08 })
+		c.flow("bolt", func(f *measure.Flow) bool { return f.WorstDeviation < .08 })
 	},
 	"simulate-5-join": func(c *claim) {
 		c.settles("join gw-4", 0, 2)

@@ -15,7 +15,7 @@ import (
 )
 
 func (p *parser) pool(n *yaml.Node, path string) {
-	f := p.fields(n, path, "name", "capacity", "sharing", "alpha", "guarantee", "queue", "onLoss", "hardExpiry")
+	f := p.fields(n, path, "name", "capacity", "sharing", "alpha", "guarantee", "queue", "onLoss", "hardExpiry", "adaptive")
 	pool := scenario.Pool{
 		Name:       p.Text(f["name"], n.Line, path+".name"),
 		Capacity:   p.needed(f["capacity"], n.Line, path+".capacity", "the pool's rate in cost units per second"),
@@ -30,7 +30,22 @@ func (p *parser) pool(n *yaml.Node, path string) {
 		pool.Guarantee = fairshare.Additive
 	}
 	pool.OnLoss = choose(p, f["onLoss"], path+".onLoss", limiter.Freeze, limiter.SafeRate, limiter.Open)
+	if n := f["adaptive"]; n != nil {
+		pool.Upstream = p.upstream(n, path+".adaptive", pool.Capacity)
+	}
 	p.s.Pools = append(p.s.Pools, pool)
+}
+
+// upstream reads what is said of an upstream whose capacity is to be found.
+func (p *parser) upstream(n *yaml.Node, path string, capacity float64) scenario.Upstream {
+	f := p.fields(n, path, "start", "min", "max", "takes")
+	positive := tree.Span{Least: 1e-6, Most: scenario.MaxRate}
+	return scenario.Upstream{
+		Start: p.Number(f["start"], path+".start", capacity, positive),
+		Min:   p.Number(f["min"], path+".min", capacity/100, positive),
+		Max:   p.Number(f["max"], path+".max", min(100*capacity, scenario.MaxRate), positive),
+		Takes: p.Duration(f["takes"], path+".takes", 10*time.Millisecond, 0, 10*time.Second),
+	}
 }
 
 // choose reads one of some values by its name; absent or wrong, it is the first.
@@ -56,7 +71,7 @@ func (p *parser) queue(n *yaml.Node, path string, absent limiter.Law) limiter.Qu
 	}
 	f := p.fields(n, path, "aqm", "delayTarget", "maxWait", "maxRequests")
 	q := limiter.Queue{
-		Law:         choose(p, f["aqm"], path+".aqm", limiter.VariableStructure, limiter.DropTail, limiter.Police),
+		Law:         choose(p, f["aqm"], path+".aqm", limiter.VariableStructure, limiter.DropTail, limiter.Police, limiter.CoDel),
 		DelayTarget: p.Duration(f["delayTarget"], path+".delayTarget", 50*time.Millisecond, time.Millisecond, 10*time.Second),
 		MaxWait:     p.Duration(f["maxWait"], path+".maxWait", time.Second, time.Millisecond, time.Minute),
 	}

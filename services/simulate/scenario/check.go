@@ -132,6 +132,12 @@ func (c *checker) pool(i int) {
 		c.pools[p.Name] = true
 	}
 	c.number(path+".capacity", p.Capacity, 1e-6, MaxRate)
+	if u := p.Upstream; u != (Upstream{}) {
+		c.number(path+".adaptive.min", u.Min, 1e-6, MaxRate)
+		c.number(path+".adaptive.max", u.Max, u.Min, MaxRate)
+		c.number(path+".adaptive.start", u.Start, u.Min, u.Max)
+		c.span(path+".adaptive.takes", u.Takes, 0, 10*time.Second)
+	}
 	if p.Sharing == round.Proportional {
 		c.number(path+".alpha", p.Alpha, .1, 10)
 	}

@@ -13,7 +13,8 @@ import (
 func (s *Scenario) Config(revision int64) *limiter.Config {
 	c := &limiter.Config{Revision: revision, Seed: s.Seed*0x9e3779b97f4a7c15 | 1}
 	for _, p := range s.Pools {
-		c.Pools = append(c.Pools, limiter.Pool{Name: p.Name, Capacity: p.Capacity, Queue: p.Queue, OnLoss: p.OnLoss, HardExpiry: p.HardExpiry})
+		c.Pools = append(c.Pools, limiter.Pool{Name: p.Name, Capacity: p.configured(), Adaptive: p.Upstream.Start > 0,
+			Queue: p.Queue, OnLoss: p.OnLoss, HardExpiry: p.HardExpiry})
 	}
 	for _, t := range s.Tenants {
 		to := limiter.Tenant{Name: t.Name, Weight: t.Weight, Limits: slices.Clone(t.Limits)}
@@ -25,11 +26,20 @@ func (s *Scenario) Config(revision int64) *limiter.Config {
 	return c
 }
 
+// configured is the capacity that the configuration says.
+func (p *Pool) configured() float64 {
+	if p.Upstream.Start > 0 {
+		return p.Upstream.Start
+	}
+	return p.Capacity
+}
+
 // Allocation is the scenario's configuration as the coordinator has it.
 func (s *Scenario) Allocation(revision int64) *round.Config {
 	c := &round.Config{Revision: revision, Tenants: map[string]float64{}, Quotas: map[round.Flow]round.Quota{}}
 	for _, p := range s.Pools {
-		c.Pools = append(c.Pools, round.Pool{Name: p.Name, Capacity: p.Capacity, Sharing: p.Sharing, Alpha: p.Alpha, Guarantee: p.Guarantee})
+		c.Pools = append(c.Pools, round.Pool{Name: p.Name, Capacity: p.configured(), Adaptive: round.Range{Min: p.Upstream.Min, Max: p.Upstream.Max},
+			Sharing: p.Sharing, Alpha: p.Alpha, Guarantee: p.Guarantee})
 	}
 	for _, t := range s.Tenants {
 		c.Tenants[t.Name] = t.Weight

@@ -71,16 +71,26 @@ type Control struct {
 	Settle     time.Duration // what a new leader waits before its first leases
 }
 
-// Pool is an upstream of fixed capacity.
+// Pool is an upstream.
 type Pool struct {
 	Name       string
-	Capacity   float64 // cost units/s
+	Capacity   float64 // cost units/s that it serves
+	Upstream   Upstream
 	Sharing    round.Sharing
 	Alpha      float64 // of Proportional
 	Guarantee  fairshare.Guarantee
 	Queue      limiter.Queue
 	OnLoss     limiter.OnLoss
 	HardExpiry time.Duration
+}
+
+// Upstream is what answers in a pool whose capacity Titrate is not told: one server
+// without end of patience, that takes Capacity cost units/s in the order of arrival.
+// The zero Upstream is one whose capacity is known, and that answers at once.
+type Upstream struct {
+	Start    float64       // cost units/s that the configuration says, > 0: the pool is adaptive
+	Min, Max float64       // bounds of the estimate, cost units/s
+	Takes    time.Duration // of an answer beside the wait for the server
 }
 
 // Tenant is who shares pools.

@@ -19,6 +19,7 @@ const (
 	endAgent                 // who: agent
 	runRound                 // of the coordinator
 	losePatience             // load: *held
+	landFlight               // load: *flying
 )
 
 // item is a task with its time. Items of one time are done as they were planned.

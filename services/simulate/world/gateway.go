@@ -46,6 +46,8 @@ type held struct {
 	gateway int32
 	life    uint32
 	handle  limiter.Handle
+	request limiter.Request
+	flight  *limiter.Flight
 }
 
 // time is now as engines count.
@@ -78,25 +80,28 @@ func (w *World) ask(g *gateway, id int, c *traffic.Client, cost float64) {
 	if out.Verdict == limiter.Wait {
 		var handle limiter.Handle
 		if out, handle = g.engine.Enqueue(w.time(), &r, uint64(id)+1); out.Verdict == limiter.Wait {
-			w.hold(g, id, c, handle)
+			w.hold(g, c, &held{id: id, handle: handle, request: r, flight: out.Flight})
 			return
 		}
 	}
-	w.decided(id, out)
+	w.decided(id, out, &r, out.Flight)
 }
 
-func (w *World) decided(id int, out limiter.Outcome) {
+// decided tells what became of a request, and sends it on.
+func (w *World) decided(id int, out limiter.Outcome, r *limiter.Request, f *limiter.Flight) {
 	fate := system.Admitted
 	if out.Verdict == limiter.Reject {
 		fate = system.Rejected
+	} else if f != nil {
+		w.depart(r, f)
 	}
 	w.answer(id, fate, out.Reason, out.Mark)
 }
 
 // hold keeps a request until its event, its client's patience or the gateway ends.
-func (w *World) hold(g *gateway, id int, c *traffic.Client, handle limiter.Handle) {
-	h := &held{id: id, gateway: g.place, life: g.life, handle: handle}
-	g.held[id] = h
+func (w *World) hold(g *gateway, c *traffic.Client, h *held) {
+	h.gateway, h.life = g.place, g.life
+	g.held[h.id] = h
 	if c.Patience > 0 {
 		w.agenda.add(item{at: w.now + c.Patience, task: losePatience, load: h})
 	}
@@ -131,8 +136,9 @@ func (w *World) tick(g *gateway) {
 func (w *World) deliver(g *gateway) {
 	for _, e := range g.events {
 		id := int(e.Ticket) - 1
+		h := g.held[id]
 		delete(g.held, id)
-		w.decided(id, e.Outcome)
+		w.decided(id, e.Outcome, &h.request, h.flight)
 	}
 }
 

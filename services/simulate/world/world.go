@@ -25,6 +25,7 @@ type World struct {
 	agents   []agent       // by place in the cast
 	net      network
 	lead     leader
+	servers  []time.Duration // by pool: when its upstream has done all that it was sent
 }
 
 // New makes a world at −Scenario.Lead. It is a system.Maker.
@@ -33,6 +34,7 @@ func New(stage system.Stage) (system.System, error) {
 	w := &World{
 		stage: stage, random: rand.New(rand.NewPCG(s.Seed, 0x7469747261746521)),
 		now: origin, zero: origin + s.Lead,
+		servers:  make([]time.Duration, len(s.Pools)),
 		gateways: make([]gateway, len(stage.Cast.Gateways)), agents: make([]agent, len(stage.Cast.Gateways)),
 	}
 	config := s.Config(1)
@@ -87,6 +89,8 @@ func (w *World) do(i *item) {
 		w.round(i.life)
 	case losePatience:
 		w.abandon(i.load.(*held))
+	case landFlight:
+		i.load.(*flying).land(w.now)
 	case takeReport:
 		w.takeReport(&w.agents[i.who], i.load.(*controlv1.Report))
 	default:
