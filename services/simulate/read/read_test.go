@@ -67,7 +67,7 @@ func TestMistakesHaveFileLineAndField(t *testing.T) {
 		{"capacity", put("capacity: 100", "capacity: -1"), "f:4: pools[0].capacity: want 1e-06 to 1e+09, found -1"},
 		{"capacity missing", put(", capacity: 100", ""), "f:4: pools[0].capacity: missing"},
 		{"sharing", put("capacity: 100", "capacity: 100, sharing: FAIR"), `f:4: pools[0].sharing: want MAX_MIN or PROPORTIONAL, found "FAIR"`},
-		{"aqm", put("capacity: 100", "capacity: 100, queue: {aqm: RED}"), `f:4: pools[0].queue.aqm: want VARIABLE_STRUCTURE or DROP_TAIL or POLICE, found "RED"`},
+		{"aqm", put("capacity: 100", "capacity: 100, queue: {aqm: RED}"), `f:4: pools[0].queue.aqm: want VARIABLE_STRUCTURE or DROP_TAIL or POLICE or CODEL, found "RED"`},
 		{"weight", put("name: acme,", "name: acme, weight: -2,"), "f:6: tenants[0].weight: want 1e-09 to 1e+09, found -2"},
 		{"quota of no pool", put("name: acme,", "name: acme, quotas: [{pool: db}],"), `f:6: tenants[0].quotas[0].pool: no pool has the name "db"; known are api`},
 		{"max below guaranteed", put("name: acme,", "name: acme, quotas: [{guaranteed: 5, max: 3}],"), "f:6: tenants[0].quotas[0].max: want at least the guaranteed 5, found 3"},
