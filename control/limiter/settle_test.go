@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"math"
+	"sync"
 	"testing"
 	"time"
 
@@ -150,5 +151,41 @@ func TestRefundsInReports(t *testing.T) {
 	}
 	if math.Abs(sum-210) > 1e-6 {
 		t.Fatalf("reported %v, want 10 + 2·100", sum)
+	}
+}
+
+// Settlements and looks race with decisions, ticks and a changing membership;
+// what was charged in the end is what was admitted, in true cost.
+func TestSettleConcurrently(t *testing.T) {
+	e := New(Options{Keys: 1024})
+	conf := simple(1e9, Queue{}, Limit{Name: "all", PerTenant: true, Rate: ledgerRate, Burst: ledgerBurst})
+	conf.Tenants[0].Quotas = []Quota{{Pool: "api", Max: Unbounded, Mode: Off}}
+	mustApply(t, e, conf)
+	var wg sync.WaitGroup
+	const workers, each = 4, 100
+	for w := range workers {
+		wg.Go(func() {
+			r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 3}
+			for i := range each {
+				if out := e.Decide(sec+int64(i), r); out.Verdict != Admit {
+					t.Errorf("not admitted: %+v", out)
+					return
+				}
+				e.Settle(sec+int64(i), r, float64(w+1)) // 1 to 4
+				e.Peek(sec+int64(i), r)
+			}
+		})
+	}
+	wg.Go(func() {
+		for i := range 20 {
+			e.SetSums(sec, &Sums{Replicas: 1 + i%2, TotalWeight: 1 + float64(i%2), Weight: 1, Lag: 50 * time.Millisecond})
+			e.Tick(sec+int64(i), nil)
+			e.Claims(sec+int64(i), &Claims{})
+		}
+	})
+	wg.Wait()
+	left := e.Allowance(2*sec, &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 1}, None).Remaining
+	if want := float64(ledgerBurst - each*(1+2+3+4)); math.Abs(left-want) > 1e-3 {
+		t.Errorf("%v left, want %v", left, want)
 	}
 }
