@@ -181,17 +181,25 @@ func (e *Engine) attach(c cell, hash uint64, now int64) (uint32, bool) {
 		e.stats.unpromoted.Add(1)
 		return 0, false
 	}
+	// Held, or Claims could give the state back before the slot points to it.
+	s := e.states.at(index)
+	s.mu.Lock()
+	if s.hash != hash { // it has already
+		s.mu.Unlock()
+		return 0, false
+	}
 	tat, ok := c.lock(hash)
 	if ok && c.full() == 0 {
 		c.setFull(index + 1)
 		c.unlock(tat)
+		s.mu.Unlock()
 		return index, true
 	}
+	s.mu.Unlock()
 	full := c.full()
 	if ok {
 		c.unlock(tat)
 	}
-	s := e.states.at(index)
 	s.mu.Lock()
 	s.clear(0)
 	s.mu.Unlock()
