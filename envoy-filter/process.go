@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -129,6 +130,7 @@ func (p *process) numbers() meter.Source {
 	return meter.Source{
 		Panics: p.gate.Panics(), LinkSessions: s.Sessions.Load(), LinkMalformed: s.Malformed.Load(),
 		ConfigRefused: s.Refused.Load(), LinkConnected: s.Connected.Load(),
+		Goroutines: runtime.NumGoroutine(),
 	}
 }
 

@@ -39,6 +39,7 @@ const (
 	ConfigRevision
 	SharesEpoch
 	SharesStale
+	Goroutines
 	PoolHeld
 	PoolInFlight
 	Wait
@@ -80,6 +81,7 @@ var Table = [metrics]Definition{
 	ConfigRevision: {"titrate_config_revision", nil, Gauge},
 	SharesEpoch:    {"titrate_shares_epoch", nil, Gauge},
 	SharesStale:    {"titrate_shares_stale", nil, Gauge},
+	Goroutines:     {"titrate_goroutines", nil, Gauge},
 	PoolHeld:       {"titrate_pool_held", []string{"pool"}, Gauge},
 	PoolInFlight:   {"titrate_pool_in_flight", []string{"pool"}, Gauge}, // whole cost units, of adaptive pools
 	Wait:           {"titrate_wait_ms", []string{"pool", "outcome"}, Histogram},
@@ -111,6 +113,7 @@ type Sink interface {
 type Source struct {
 	Panics, LinkSessions, LinkMalformed, ConfigRefused uint64
 	LinkConnected                                      bool
+	Goroutines                                         int // of this process
 }
 
 // keysEvery is how many publications share one count of the live keys.
@@ -192,6 +195,7 @@ func (m *Meter) gauges(src Source, keys bool) {
 	m.sink.Set(SharesEpoch, uint64(max(s.Shares.Epoch, 0)))
 	m.sink.Set(SharesStale, flag(s.Shares.Stale))
 	m.sink.Set(LinkConnected, flag(src.LinkConnected))
+	m.sink.Set(Goroutines, uint64(max(src.Goroutines, 0)))
 }
 
 // count publishes the growth of a total. A total that went back, which would

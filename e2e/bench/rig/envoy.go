@@ -44,6 +44,9 @@ type Spec struct {
 	Port int
 	// Upstream is the port that requests are sent on to; 0 answers them.
 	Upstream int
+	// Routes is a file with the routes, an RDS response that may be replaced while
+	// Envoy runs; "" has one route, as Upstream says.
+	Routes string
 	// Stamp adds the header x-at to answers: when the request arrived, in
 	// microseconds of Unix time.
 	Stamp bool

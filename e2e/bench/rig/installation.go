@@ -19,7 +19,7 @@ import (
 type Installation struct {
 	rig      *Rig
 	centre   []*child.Process
-	api      string // the coordinator's address
+	api, web string // the coordinator's address, URL of its admin page
 	gossip   []int  // ports of the agents so far
 	revision int64
 }
@@ -30,7 +30,7 @@ func (r *Rig) Installation(ctx context.Context, name, documents string) (*Instal
 	if err != nil {
 		return nil, err
 	}
-	in := &Installation{rig: r, api: loopback(p[2])}
+	in := &Installation{rig: r, api: loopback(p[2]), web: "http://" + loopback(p[3])}
 	etcd, err := r.titrate(ctx, "etcd "+name, "http://"+loopback(p[0])+"/health", "etcd",
 		"--data-dir", r.File("etcd-"+name), "--listen", loopback(p[0]), "--listen-peer", loopback(p[1]))
 	if err != nil {
@@ -82,8 +82,9 @@ func (in *Installation) Apply(ctx context.Context, documents string) error {
 // Gateway is an agent and its Envoy.
 type Gateway struct {
 	*Envoy
-	in    *Installation
-	agent *child.Process
+	in       *Installation
+	agent    *child.Process
+	agentWeb string
 }
 
 // Gateway starts an agent, which joins those that there are, and an Envoy with
@@ -99,7 +100,7 @@ func (in *Installation) Gateway(ctx context.Context, s Spec) (*Gateway, error) {
 		peers = append(peers, loopback(port))
 	}
 	s.Filter, s.socket = Titrate, in.rig.File(s.Name+".sock")
-	g := &Gateway{in: in}
+	g := &Gateway{in: in, agentWeb: "http://" + loopback(p[1])}
 	g.agent, err = in.rig.titrate(ctx, "agent "+s.Name, "http://"+loopback(p[1])+"/readyz", "agent", "--name", s.Name,
 		"--coordinator", in.api, "--socket", s.socket, "--gossip", loopback(p[0]), "--join", strings.Join(peers, ","),
 		"--admin", loopback(p[1]), "--snapshot-dir", in.rig.File("snapshot-"+s.Name))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -135,15 +136,19 @@ func (r *Rig) get(ctx context.Context, url string) (body string, err error) {
 	return string(text), err
 }
 
-// ports finds n free TCP ports on loopback.
+// ports finds n free TCP ports on loopback. They lie below those that the kernel
+// gives to outgoing connections, so that a killed server finds its own again.
 func ports(n int) ([]int, error) {
 	var found []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
+	for tries := 0; len(found) < n; tries++ {
+		if tries > 1000 {
+			return nil, errors.New("no free ports between 10000 and 30000")
 		}
-		defer l.Close()
+		l, err := net.Listen("tcp", loopback(10000+rand.IntN(20000)))
+		if err != nil {
+			continue
+		}
+		defer l.Close() // held until all are found, so that none is given twice
 		found = append(found, l.Addr().(*net.TCPAddr).Port)
 	}
 	return found, nil

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+)
+
+// Bounds of what may grow over the time judged.
+const (
+	// mostBytes is how much the line through a process's memory may rise: heaps
+	// breathe by some MiB, a leak does not stop.
+	mostBytes = 8 * mib
+	// mostGoroutines is the same of goroutines: a few come and go with connections.
+	mostGoroutines = 3
+)
+
+// verdict is the outcome of a run.
+type verdict struct {
+	Pass    bool    `json:"pass"`
+	Seconds float64 `json:"seconds"` // judged
+	Load    tally   `json:"load"`
+	Faults  faults  `json:"faults"`
+	Checks  []check `json:"checks"`
+}
+
+// faults are what was done to the world.
+type faults struct {
+	Reloads      int64 `json:"reloads"`
+	Agents       int64 `json:"agentsKilled"`
+	Coordinators int64 `json:"coordinatorsKilled"`
+}
+
+// check is a figure beside its bound.
+type check struct {
+	Name   string  `json:"name"`
+	Figure float64 `json:"figure"`
+	Most   float64 `json:"most"`
+	Unit   string  `json:"unit"`
+	// Mean and PerMinute are of what grows; 0 otherwise.
+	Mean      float64 `json:"mean,omitempty"`
+	PerMinute float64 `json:"perMinute,omitempty"`
+	Pass      bool    `json:"pass"`
+}
+
+// judge judges the samples after the warm-up.
+func judge(all []sample, t tally, f faults, l left, warm time.Duration) verdict {
+	from := 0
+	for from < len(all)-2 && all[from].at < warm {
+		from++
+	}
+	judged := all[from:]
+	v := verdict{Load: t, Faults: f, Seconds: (judged[len(judged)-1].at - judged[0].at).Seconds()}
+	for i, p := range judged[0].processes {
+		v.growth(p.name+": memory", "MiB", mostBytes/mib, judged, func(s *sample) float64 { return s.processes[i].bytes / mib })
+		v.growth(p.name+": goroutines", "", mostGoroutines, judged, func(s *sample) float64 { return s.processes[i].goroutines })
+	}
+	last := all[len(all)-1]
+	v.atMost("failed requests", float64(t.Failed), 0)
+	v.atMost("panics recovered", last.panics, 0)
+	v.atMost("updates refused", last.refused, 0)
+	v.atMost("held after the load", l.Held, 0)
+	v.atMost("in flight after the load", l.Active, 0)
+	v.Pass = t.Answered > 0
+	for _, c := range v.Checks {
+		v.Pass = v.Pass && c.Pass
+	}
+	return v
+}
+
+func (v *verdict) atMost(name string, figure, most float64) {
+	v.Checks = append(v.Checks, check{Name: name, Figure: figure, Most: most, Pass: figure <= most})
+}
+
+// growth judges what a fitted line rises over the time judged.
+func (v *verdict) growth(name, unit string, most float64, samples []sample, of func(*sample) float64) {
+	slope, mean := line(samples, of)
+	c := check{Name: name, Unit: unit, Most: most, Mean: mean, PerMinute: 60 * slope, Figure: slope * v.Seconds}
+	c.Pass = c.Figure <= most
+	v.Checks = append(v.Checks, c)
+}
+
+// line fits one by least squares: its slope per second, and the mean.
+func line(samples []sample, of func(*sample) float64) (slope, mean float64) {
+	n := float64(len(samples))
+	var t, y, tt, ty float64
+	for i := range samples {
+		at, value := samples[i].at.Seconds(), of(&samples[i])
+		t, y = t+at, y+value
+		tt, ty = tt+at*at, ty+at*value
+	}
+	if d := n*tt - t*t; d > 0 {
+		slope = (n*ty - t*y) / d
+	}
+	return slope, y / n
+}
+
+// write prints the verdict as a table, or as JSON.
+func (v *verdict) write(to io.Writer, output string) error {
+	if output == "json" {
+		e := json.NewEncoder(to)
+		e.SetIndent("", "  ")
+		return e.Encode(v)
+	}
+	fmt.Fprintf(to, "\n%d answered (%d limited), %d clients invented, %d left before their answer; %d reloads, %d agents and %d coordinators killed; %.0f s judged\n\n",
+		v.Load.Answered, v.Load.Limited, v.Load.Invented, v.Load.Left, v.Faults.Reloads, v.Faults.Agents, v.Faults.Coordinators, v.Seconds)
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "check\tfigure\tat most\tper minute\tmean\t")
+	for _, c := range v.Checks {
+		grows := "\t"
+		if c.Mean != 0 {
+			grows = fmt.Sprintf("%+.2f\t%.1f", c.PerMinute, c.Mean)
+		}
+		fmt.Fprintf(w, "%s\t%+.2f %s\t%.0f\t%s\t%s\n", c.Name, c.Figure, c.Unit, c.Most, grows, word(c.Pass))
+	}
+	if v.Load.Failure != "" {
+		fmt.Fprintf(w, "\nthe first failure: %s\n", v.Load.Failure)
+	}
+	fmt.Fprintf(w, "\n%s\n", word(v.Pass))
+	return w.Flush()
+}
+
+func word(pass bool) string {
+	if pass {
+		return "PASS"
+	}
+	return "FAIL"
+}

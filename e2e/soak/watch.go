@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/services/dev/child"
+)
+
+// sample is what was seen at one instant.
+type sample struct {
+	at        time.Duration // since the load began
+	processes []process     // the same in each sample
+	held      float64
+	panics    float64
+	refused   float64 // updates of routes
+}
+
+// process is one whose growth is judged.
+type process struct {
+	name       string
+	bytes      float64
+	goroutines float64
+}
+
+// watch samples until ctx ends, and prints a line now and then.
+func (w *world) watch(ctx context.Context, o options, l *load) ([]sample, error) {
+	began, said := time.Now(), time.Now()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var all []sample
+	for {
+		select {
+		case <-ctx.Done():
+			if len(all) < 5 {
+				return nil, errors.New("stopped before there was anything to judge")
+			}
+			return all, nil
+		case <-tick.C:
+		}
+		s, err := w.sample(ctx)
+		if ctx.Err() != nil {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.at = time.Since(began)
+		all = append(all, s)
+		if time.Since(said) >= o.every {
+			said = time.Now()
+			w.say(&s, l.tally())
+		}
+	}
+}
+
+func (w *world) sample(ctx context.Context) (s sample, err error) {
+	for _, g := range w.gateways {
+		found, err := w.statistics(ctx, g)
+		if err == nil {
+			err = alive(g.Process)
+		}
+		if err != nil {
+			return s, err
+		}
+		s.held += found["titrate_held"]
+		s.panics += found["titrate_panics_total"]
+		s.refused += found["http.bench.rds.all.update_rejected"]
+		if err := s.add(g.Name, g.Process, found["titrate_goroutines"]); err != nil {
+			return s, err
+		}
+	}
+	agent, url := w.gateways[gateways-1].Agent()
+	goroutines, err := w.goroutines(ctx, url)
+	if err == nil {
+		err = s.add("agent of "+w.gateways[gateways-1].Name, agent, goroutines)
+	}
+	return s, err
+}
+
+func (s *sample) add(name string, p *child.Process, goroutines float64) error {
+	bytes, err := rig.AnonymousBytes(p)
+	s.processes = append(s.processes, process{name, float64(bytes), goroutines})
+	return err
+}
+
+// alive tells whether nobody has ended that nobody has killed.
+func alive(p *child.Process) error {
+	select {
+	case <-p.Exited():
+		return p.Obituary()
+	default:
+		return nil
+	}
+}
+
+// say prints a line of progress.
+func (w *world) say(s *sample, t tally) {
+	line := fmt.Sprintf("%5.0fs  %9d answered  %8d invented  %7d left  %d failed  held %3.0f  panics %.0f  MiB",
+		s.at.Seconds(), t.Answered, t.Invented, t.Left, t.Failed, s.held, s.panics)
+	for _, p := range s.processes {
+		line += fmt.Sprintf(" %.1f", p.bytes/mib)
+	}
+	w.rig.Say("%s  goroutines %.0f  reloads %d  killed: agents %d, coordinator %d", line, s.processes[0].goroutines,
+		w.broken.reloads.Load(), w.broken.agents.Load(), w.broken.coordinators.Load())
+}
+
+const mib = 1 << 20

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/titrate/titrate/e2e/bench/rig"
+)
+
+const (
+	gateways = 3
+	// keys is the key budget of each Envoy: small, so that its table is full after
+	// seconds and evicts from then on.
+	keys = 20_000
+)
+
+// documents are the tenants of the load.
+const documents = `
+{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/api, spec: {capacity: 10000000, queue: {aqm: DROP_TAIL, delayTarget: 2s, maxWait: 5s}}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/steady, spec: {weight: 1}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/invented, spec: {weight: 1}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/invented/limits/each, spec: {rate: 10/s, burst: 10}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/limited, spec: {weight: 1}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/limited/limits/each, spec: {rate: 20/s, burst: 20}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/held, spec: {weight: 1}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Quota, name: tenants/held/quotas/api, spec: {max: 60}}
+`
+
+// world is the installation under load.
+type world struct {
+	rig      *rig.Rig
+	in       *rig.Installation
+	gateways []*rig.Gateway
+	routes   string // the file
+	client   *http.Client
+	broken   counts
+}
+
+// counts are the faults so far.
+type counts struct{ reloads, agents, coordinators atomic.Int64 }
+
+func (c *counts) faults() faults {
+	return faults{c.reloads.Load(), c.agents.Load(), c.coordinators.Load()}
+}
+
+func newWorld(ctx context.Context, r *rig.Rig) (*world, error) {
+	w := &world{rig: r, routes: r.File("routes.yaml"), client: &http.Client{Timeout: 10 * time.Second}}
+	if err := w.route(0); err != nil {
+		return nil, err
+	}
+	upstream, err := r.Upstream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if w.in, err = r.Installation(ctx, "soak", documents); err != nil {
+		return nil, err
+	}
+	for i := range gateways {
+		g, err := w.in.Gateway(ctx, rig.Spec{Name: fmt.Sprintf("soak-%d", i+1), Upstream: upstream, Routes: w.routes, Keys: keys})
+		if err != nil {
+			return nil, err
+		}
+		w.gateways = append(w.gateways, g)
+	}
+	return w, nil
+}
+
+// route replaces the routes of all Envoys. Each version overrides the filter for
+// one path in another way, so that overrides come and go.
+func (w *world) route(version int) error {
+	text := fmt.Sprintf(`version_info: "%d"
+resources:
+  - "@type": type.googleapis.com/envoy.config.route.v3.RouteConfiguration
+    name: all
+    virtual_hosts:
+      - name: all
+        domains: ["*"]
+        routes:
+          - match: {prefix: /through}
+            route: {cluster: upstream}
+          - match: {prefix: /}
+            direct_response: {status: 200, body: {inline_string: ok}}
+            typed_per_filter_config:
+              titrate:
+                "@type": type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilterPerRoute
+                dynamic_module_config: {name: titrate, do_not_close: true}
+                filter_name: titrate
+                filter_config: {"@type": type.googleapis.com/google.protobuf.Struct, value: {cost: {literal: %d}}}
+`, version, 1+version%2)
+	if err := os.WriteFile(w.routes+".new", []byte(text), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(w.routes+".new", w.routes) // at once: Envoy watches for it
+}
+
+// page fetches one.
+func (w *world) page(ctx context.Context, url string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := w.client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return string(b), err
+}
+
+// numbers of an Envoy's statistics, by name.
+var number = regexp.MustCompile(`(?m)^(?:dynamicmodulescustom\.)?(\S+): (\d+)$`)
+
+func (w *world) statistics(ctx context.Context, g *rig.Gateway) (map[string]float64, error) {
+	page, err := w.page(ctx, fmt.Sprintf("http://%s/stats?filter=%s", rig.Address(g.Admin), "titrate_|downstream_rq_active|rds.all"))
+	if err != nil {
+		return nil, fmt.Errorf("statistics of %s: %w", g.Name, err)
+	}
+	found := map[string]float64{}
+	for _, m := range number.FindAllStringSubmatch(page, -1) {
+		found[m[1]], _ = strconv.ParseFloat(m[2], 64)
+	}
+	return found, nil
+}
+
+// goroutines of a process of Titrate's, by its metrics.
+func (w *world) goroutines(ctx context.Context, url string) (float64, error) {
+	page, err := w.page(ctx, url+"/metrics")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, found := strings.Cut(page, "\ngo_goroutines ")
+	if !found {
+		return 0, fmt.Errorf("%s/metrics has no go_goroutines", url)
+	}
+	line, _, _ := strings.Cut(rest, "\n")
+	return strconv.ParseFloat(line, 64)
+}
+
+// disturb breaks something every few seconds, until ctx ends. The third gateway's
+// agent is left alone, so that its memory can be judged.
+func (w *world) disturb(ctx context.Context) error {
+	for turn := 1; ; turn++ {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(3 * time.Second):
+		}
+		var err error
+		switch {
+		case turn%6 == 2:
+			err = w.gateways[turn/6%2].RestartAgent(ctx)
+			w.broken.agents.Add(1)
+		case turn%6 == 5:
+			err = w.in.RestartCoordinator(ctx)
+			w.broken.coordinators.Add(1)
+		default:
+			err = w.route(turn)
+			w.broken.reloads.Add(1)
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+// left is what is still there when the load has gone.
+type left struct{ Held, Active float64 }
+
+// left waits until nothing is, for a while.
+func (w *world) left(ctx context.Context) (l left, err error) {
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		l = left{}
+		for _, g := range w.gateways {
+			s, err := w.statistics(ctx, g)
+			if err != nil {
+				return l, err
+			}
+			l.Held += s["titrate_held"]
+			l.Active += s["http.bench.downstream_rq_active"]
+		}
+		if l == (left{}) {
+			break
+		}
+	}
+	return l, nil
+}
