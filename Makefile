@@ -17,7 +17,7 @@ MODULES := control lab proto envoy-filter services e2e
 GO_SRC  := $(shell find control proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo dev test verify race lint generate check-generated tidy bench bench-envoy containers images envoy check-go standalone clean
+.PHONY: help build demo dev test verify race lint generate check-generated tidy bench bench-envoy soak containers images envoy check-go standalone clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,9 +59,10 @@ race: build envoy ## the tests that have no C boundary, under the race detector
 	@cd proto && go test -race ./link/...
 	@cd services && go test -race ./...
 
-verify: test race ## test, race, and the long suites: fuzzing, compose, a full demo
+verify: test race ## test, race, and the long suites: fuzzing, compose, a short soak, a full demo
 	@tools/sh/fuzz.sh 10s
 	@tools/sh/compose.sh
+	@$(MAKE) --no-print-directory soak DURATION=30s
 	@$(MAKE) --no-print-directory demo </dev/null
 
 lint: check-go ## golangci-lint in every module, shell syntax
@@ -85,6 +86,10 @@ bench: check-go ## steps per second of every law, fills cold and warm, the limit
 bench-envoy: build envoy $(RATELIMIT) ## real Envoys: CPU, instructions, latency, memory, exactness, beside native limits; JSON=file ARGS='-only cpu,latency'
 	@tools/sh/need.sh wrk valgrind redis-server
 	@cd e2e && go run ./bench -ratelimit $(RATELIMIT) $(if $(JSON),-json $(abspath $(JSON))) $(ARGS)
+
+soak: DURATION = 10m
+soak: build envoy ## full load on three Envoys with aborts, reloads and kills: flat memory, nothing failed; DURATION=10m ARGS='-o json'
+	@cd e2e && go run ./soak -duration $(DURATION) $(ARGS)
 
 $(RATELIMIT):
 	@tools/sh/ratelimit.sh $@

@@ -19,8 +19,8 @@
 // After warm-up (a third of the time, until the key tables are full and the heaps
 // have their size) a line is fitted through each Envoy's memory and goroutines, and
 // through those of the agent that is not killed. What the line rises over the time
-// judged must stay within a bound: a leak of 8 bytes per request would be seen in
-// ten minutes of a thousand requests per second. No request may fail, but for
+// judged must stay within a bound: in ten minutes of 3000 requests per second and
+// gateway a leak of 8 bytes per request would be seen. No request may fail, but for
 // those whose clients left; no panic may be recovered, no process end by itself,
 // no update be refused; and when the load has gone, nothing may be held or in
 // flight.

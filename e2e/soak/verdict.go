@@ -10,9 +10,12 @@ import (
 
 // Bounds of what may grow over the time judged.
 const (
-	// mostBytes is how much the line through a process's memory may rise: heaps
-	// breathe by some MiB, a leak does not stop.
-	mostBytes = 8 * mib
+	// mostEnvoy is how many MiB the line through an Envoy's memory may rise: heaps
+	// breathe by some, a leak does not stop.
+	mostEnvoy = 8
+	// mostAgent is the same of an agent. It keeps some 30,000 keys here, each for
+	// half a minute after its last use, and its heap doubles between collections.
+	mostAgent = 32
 	// mostGoroutines is the same of goroutines: a few come and go with connections.
 	mostGoroutines = 3
 )
@@ -54,7 +57,7 @@ func judge(all []sample, t tally, f faults, l left, warm time.Duration) verdict 
 	judged := all[from:]
 	v := verdict{Load: t, Faults: f, Seconds: (judged[len(judged)-1].at - judged[0].at).Seconds()}
 	for i, p := range judged[0].processes {
-		v.growth(p.name+": memory", "MiB", mostBytes/mib, judged, func(s *sample) float64 { return s.processes[i].bytes / mib })
+		v.growth(p.name+": memory", "MiB", p.most, judged, func(s *sample) float64 { return s.processes[i].bytes / mib })
 		v.growth(p.name+": goroutines", "", mostGoroutines, judged, func(s *sample) float64 { return s.processes[i].goroutines })
 	}
 	last := all[len(all)-1]

@@ -16,7 +16,7 @@ func series(mibPerMinute, goroutinesPerMinute float64) (all []sample) {
 		at := time.Duration(i) * time.Second
 		grown := min(at.Seconds(), 30) + math.Sin(float64(i))*2
 		all = append(all, sample{at: at, processes: []process{{
-			name: "envoy", bytes: (50 + grown + mibPerMinute*at.Minutes()) * mib, goroutines: 9 + goroutinesPerMinute*at.Minutes(),
+			name: "envoy", most: mostEnvoy, bytes: (50 + grown + mibPerMinute*at.Minutes()) * mib, goroutines: 9 + goroutinesPerMinute*at.Minutes(),
 		}}})
 	}
 	return all

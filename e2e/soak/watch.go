@@ -22,6 +22,7 @@ type sample struct {
 // process is one whose growth is judged.
 type process struct {
 	name       string
+	most       float64 // MiB that it may grow
 	bytes      float64
 	goroutines float64
 }
@@ -69,21 +70,21 @@ func (w *world) sample(ctx context.Context) (s sample, err error) {
 		s.held += found["titrate_held"]
 		s.panics += found["titrate_panics_total"]
 		s.refused += found["http.bench.rds.all.update_rejected"]
-		if err := s.add(g.Name, g.Process, found["titrate_goroutines"]); err != nil {
+		if err := s.add(g.Name, mostEnvoy, g.Process, found["titrate_goroutines"]); err != nil {
 			return s, err
 		}
 	}
 	agent, url := w.gateways[gateways-1].Agent()
 	goroutines, err := w.goroutines(ctx, url)
 	if err == nil {
-		err = s.add("agent of "+w.gateways[gateways-1].Name, agent, goroutines)
+		err = s.add("agent of "+w.gateways[gateways-1].Name, mostAgent, agent, goroutines)
 	}
 	return s, err
 }
 
-func (s *sample) add(name string, p *child.Process, goroutines float64) error {
+func (s *sample) add(name string, most float64, p *child.Process, goroutines float64) error {
 	bytes, err := rig.AnonymousBytes(p)
-	s.processes = append(s.processes, process{name, float64(bytes), goroutines})
+	s.processes = append(s.processes, process{name, most, float64(bytes), goroutines})
 	return err
 }
 
