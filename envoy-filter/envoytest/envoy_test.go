@@ -124,6 +124,7 @@ type launch struct {
 	environment []string
 	concurrency int
 	edits       []edit
+	arguments   []string // of a hot restart; none of it otherwise
 }
 
 // spawn starts an Envoy on the quickstart with edits and does not wait for it.
@@ -154,8 +155,11 @@ func (l launch) spawn(t *testing.T) *envoy {
 	if err := os.WriteFile(config, []byte(exampleOf(t, l.example, edits...)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e.cmd = exec.Command(bin, "-c", config, "--admin-address-path", address, "--concurrency", strconv.Itoa(l.concurrency),
-		"--log-level", "info", "--use-dynamic-base-id", "--drain-time-s", "1")
+	if l.arguments == nil {
+		l.arguments = []string{"--use-dynamic-base-id", "--drain-time-s", "1"}
+	}
+	e.cmd = exec.Command(bin, append([]string{"-c", config, "--admin-address-path", address,
+		"--concurrency", strconv.Itoa(l.concurrency), "--log-level", "info"}, l.arguments...)...)
 	e.cmd.Env = append(append(os.Environ(), "ENVOY_DYNAMIC_MODULES_SEARCH_PATH="+module), l.environment...)
 	e.cmd.Dir, e.cmd.Stdout, e.cmd.Stderr = dir, e.log, e.log
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

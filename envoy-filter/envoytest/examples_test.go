@@ -45,7 +45,7 @@ func (s *story) tell(t *testing.T, concurrency int) {
 	if s.via == nil {
 		s.via = (*envoy).dialling
 	}
-	l := launch{s.example, nil, concurrency, s.edits}
+	l := launch{example: s.example, concurrency: concurrency, edits: s.edits}
 	e, _ := l.linked(t, world(1, link.Queue{}, s.tenants...))
 	for i, step := range s.steps {
 		method, path, both := strings.Cut(step.ask, " ")

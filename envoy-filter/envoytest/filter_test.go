@@ -46,7 +46,7 @@ var patient = link.Queue{Law: link.DropTail, DelayTarget: 10 * time.Second, MaxW
 // force.
 func linked(t *testing.T, state []link.Message, edits ...edit) (*envoy, *agent) {
 	t.Helper()
-	return launch{quickstart, nil, 2, edits}.linked(t, state)
+	return launch{example: quickstart, concurrency: 2, edits: edits}.linked(t, state)
 }
 
 func (l launch) linked(t *testing.T, state []link.Message) (*envoy, *agent) {
