@@ -47,7 +47,9 @@ func hammer(e *envoy, n int, tenant string) (stop func() int64) {
 			}
 		})
 	}
-	return func() int64 { cancel(); all.Wait(); return answered.Load() }
+	stop = func() int64 { cancel(); all.Wait(); return answered.Load() }
+	e.t.Cleanup(func() { stop() })
+	return stop
 }
 
 // A hot restart under load: the child takes over, what the parent holds is
