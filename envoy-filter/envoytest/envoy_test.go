@@ -43,8 +43,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func build(out, dir string) error {
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-o", out, ".")
+func build(out, dir string, tags ...string) error {
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-tags", strings.Join(tags, ","), "-o", out, ".")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", out, err, text)

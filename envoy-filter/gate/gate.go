@@ -111,6 +111,9 @@ func (g *Gate) Panics() uint64 { return g.panics.Load() }
 // Decide decides a request that has just arrived. Wait: call Enqueue.
 func (g *Gate) Decide(r *limiter.Request) (out limiter.Outcome) {
 	defer g.barrier(&out, r)
+	if faulty {
+		fault("decide", r)
+	}
 	now := Now()
 	out = g.o.Engine.Decide(now, r)
 	if out.Verdict == limiter.Reject && g.o.Watch != nil {
@@ -123,6 +126,9 @@ func (g *Gate) Decide(r *limiter.Request) (out limiter.Outcome) {
 // ticket comes back in its event, and must not be 0.
 func (g *Gate) Enqueue(r *limiter.Request, ticket uint64) (out limiter.Outcome, h limiter.Handle) {
 	defer g.barrier(&out, r)
+	if faulty {
+		fault("enqueue", r)
+	}
 	if ticket == 0 || g.draining.Load() {
 		return g.byPolicy(r), 0
 	}

@@ -1,0 +1,15 @@
+//go:build titratefault
+
+package gate
+
+import "github.com/titrate/titrate/control/limiter"
+
+// faulty builds panic where a test asks for it, by the client's name: envoytest
+// shows with it what becomes of requests in a real Envoy.
+const faulty = true
+
+func fault(where string, r *limiter.Request) {
+	if r.Client == "panic-in-"+where {
+		panic("injected in " + where)
+	}
+}
