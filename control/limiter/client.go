@@ -195,12 +195,10 @@ func (e *Engine) attach(c cell, hash uint64, now int64) (uint32, bool) {
 		s.mu.Unlock()
 		return index, true
 	}
-	s.mu.Unlock()
 	full := c.full()
 	if ok {
 		c.unlock(tat)
 	}
-	s.mu.Lock()
 	s.clear(0)
 	s.mu.Unlock()
 	e.states.give(index, hash, 0)
