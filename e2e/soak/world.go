@@ -162,11 +162,11 @@ func (w *world) disturb(ctx context.Context) error {
 		case <-time.After(3 * time.Second):
 		}
 		var err error
-		switch {
-		case turn%6 == 2:
+		switch turn % 6 {
+		case 2:
 			err = w.gateways[turn/6%2].RestartAgent(ctx)
 			w.broken.agents.Add(1)
-		case turn%6 == 5:
+		case 5:
 			err = w.in.RestartCoordinator(ctx)
 			w.broken.coordinators.Add(1)
 		default:
