@@ -1,0 +1,82 @@
+package limiter
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/titrate/titrate/control/drc"
+)
+
+// Spent is what one key has yet to win back: what an engine leaves to the one that
+// takes its place, so that nobody's burst is there twice.
+type Spent struct {
+	// Key is the key's hash, which depends on the configuration's seed alone.
+	Key uint64
+	// Ahead is the time that the key takes to win its burst back, > 0.
+	Ahead time.Duration
+	// Named tells that the configuration names the client: it has a slot of its own.
+	Named bool
+}
+
+// Bequeath calls visit with every key that has spent something at now. It locks
+// nothing for longer than a key, so that requests go on; what they spend
+// meanwhile may be seen or not. O(table).
+func (e *Engine) Bequeath(now int64, visit func(Spent)) {
+	for i := range e.table.buckets {
+		for j := range slotsPerBucket {
+			e.bequeath(cell{&e.table.buckets[i], j}, now, false, visit)
+		}
+	}
+	e.names.Lock()
+	defer e.names.Unlock()
+	for _, b := range e.reserved {
+		e.bequeath(cell{b, 0}, now, true, visit)
+	}
+}
+
+func (e *Engine) bequeath(c cell, now int64, named bool, visit func(Spent)) {
+	hash, tat := c.hash(), c.tat().Load()
+	if full := c.full(); tat == moved && full != 0 {
+		tat = e.states.at(full - 1).tat(hash, now)
+	}
+	if tat > now && c.hash() == hash {
+		visit(Spent{hash, time.Duration(tat - now), named})
+	}
+}
+
+// tat is the state's use as a TAT; 0 if it is no longer the key's.
+func (s *state) tat(hash uint64, now int64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hash != hash || !s.live {
+		return 0
+	}
+	return drc.TATFor(s.ledger.Spent(), now, s.limit.rate)
+}
+
+// Inherit takes over what a key has spent elsewhere, before this engine has decided
+// on it; afterwards the larger of both counts. It is refused, and the key begins
+// with its whole burst, when the table has no room.
+func (e *Engine) Inherit(now int64, s Spent) {
+	if s.Ahead <= 0 {
+		return
+	}
+	if s.Named {
+		var at atomic.Pointer[bucket]
+		e.reserve(s.Key, &at).raise(now + int64(s.Ahead))
+		return
+	}
+	if c, ok := e.table.obtain(s.Key, now); ok {
+		c.raise(now + int64(s.Ahead))
+	}
+}
+
+// raise moves the slot's TAT up, unless something else has it.
+func (c cell) raise(to int64) {
+	for {
+		t := c.tat().Load()
+		if t >= to || t == locked || t == moved || c.tat().CompareAndSwap(t, to) {
+			return
+		}
+	}
+}
