@@ -17,6 +17,7 @@ import (
 
 	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/envoy-filter/gate"
+	"github.com/titrate/titrate/envoy-filter/heir"
 	"github.com/titrate/titrate/envoy-filter/meter"
 	"github.com/titrate/titrate/envoy-filter/settings"
 	"github.com/titrate/titrate/envoy-filter/uplink"
@@ -38,6 +39,7 @@ type process struct {
 	start   sync.Once
 	stop    sync.Once
 	insight *insight
+	heir    string // name of the socket, see package heir
 }
 
 // theProcess is set once, by the bootstrap extension, before any request.
@@ -120,6 +122,7 @@ func newProcess(b *settings.Bootstrap, sink *sink) *process {
 		},
 		Log: func(text string) { logTo(levelInfo, text) },
 	})
+	p.heir = heir.Name(b.Replica, b.AgentSocket)
 	p.insight = watch
 	watch.open(p, b)
 	return p
@@ -154,6 +157,7 @@ func titrateStart() C.int {
 		return 0
 	}
 	p.start.Do(func() {
+		p.inherit()
 		p.gate.Start()
 		go func() {
 			defer close(p.done)
@@ -162,6 +166,25 @@ func titrateStart() C.int {
 		}()
 	})
 	return 1
+}
+
+// inherit takes over from the Envoy that this one replaces in a hot restart, if
+// any, before the first request; then it waits for an heir of its own.
+func (p *process) inherit() {
+	defer p.gate.Contain("what is inherited")
+	keys, err := heir.Ask(p.heir, func(s limiter.Spent) { p.engine.Inherit(gate.Now(), s) })
+	if err != nil {
+		logTo(levelWarn, "titrate: not all that clients have spent is known from the Envoy before this one: "+err.Error())
+	} else if keys > 0 {
+		logTo(levelInfo, fmt.Sprintf("titrate: took over from the Envoy before this one what %d keys have spent", keys))
+	}
+	go func() {
+		defer p.gate.Contain("the heir's socket")
+		err := heir.Serve(p.ctx, p.heir, func(visit func(limiter.Spent)) { p.engine.Bequeath(gate.Now(), visit) })
+		if err != nil {
+			logTo(levelWarn, "titrate: a hot restart will begin with whole bursts: "+err.Error())
+		}
+	}()
 }
 
 // stopPatience bounds how long Envoy's exit waits for the link's goroutine; it

@@ -37,7 +37,7 @@ func (e *Engine) Bequeath(now int64, visit func(Spent)) {
 func (e *Engine) bequeath(c cell, now int64, named bool, visit func(Spent)) {
 	hash, tat := c.hash(), c.tat().Load()
 	if full := c.full(); tat == moved && full != 0 {
-		tat = e.states.at(full - 1).tat(hash, now)
+		tat = e.states.at(full-1).tat(hash, now)
 	}
 	if tat > now && c.hash() == hash {
 		visit(Spent{hash, time.Duration(tat - now), named})

@@ -97,11 +97,8 @@ func TestHotRestart(t *testing.T) {
 		t.Errorf("the parent ended with %v", parent.err)
 	}
 	child.eventually("the child's requests", func() bool { return child.metric(outcome("api", "admitted")) > 100 })
-	// The child's table is empty: docs/guarantees.md allows it one burst more.
-	if n := spend(child, "tight"); n > 10 {
-		t.Errorf("%d admitted by the child after the burst of 10", n)
-	} else {
-		t.Logf("%d admitted by the child after the burst of 10", n)
+	if n := spend(child, "tight"); n != 0 {
+		t.Errorf("%d admitted by the child after the parent's burst of 10", n)
 	}
 	t.Logf("%d answered, and %d after a wait, none failed", stop(), stopHeld())
 	child.eventually("nothing left", func() bool { return child.metric("titrate_held{}") == 0 && child.metric(active) == 0 })

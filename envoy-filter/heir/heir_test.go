@@ -1,0 +1,90 @@
+package heir
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/control/limiter"
+)
+
+func TestName(t *testing.T) {
+	a := Name("gw-1", "/run/a.sock")
+	if a != Name("gw-1", "/run/a.sock") || a == Name("gw-2", "/run/a.sock") || a == Name("gw-1", "/run/b.sock") || len(a) > 100 {
+		t.Error(a)
+	}
+}
+
+// A chain of three generations, each of which has all that those before had.
+func TestHandOver(t *testing.T) {
+	name := Name("test", t.TempDir())
+	take := func(to *[]limiter.Spent) func(limiter.Spent) { return func(s limiter.Spent) { *to = append(*to, s) } }
+	var none []limiter.Spent
+	if n, err := Ask(name, take(&none)); n != 0 || err != nil {
+		t.Fatalf("without a parent: %d keys, %v", n, err)
+	}
+	first := []limiter.Spent{{Key: 1, Ahead: time.Second}, {Key: 1<<64 - 1, Ahead: time.Hour, Named: true}}
+	serve := func(have []limiter.Spent) (stop func() error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			done <- Serve(ctx, name, func(visit func(limiter.Spent)) {
+				for _, s := range have {
+					visit(s)
+				}
+			})
+		}()
+		return func() error { cancel(); return <-done }
+	}
+	ask := func() (got []limiter.Spent) {
+		t.Helper()
+		for len(got) == 0 { // until the parent listens
+			if _, err := Ask(name, take(&got)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return got
+	}
+	stopParent := serve(first)
+	second := ask()
+	if !slices.Equal(second, first) {
+		t.Errorf("inherited %v of %v", second, first)
+	}
+	stopChild := serve(append(second, limiter.Spent{Key: 7, Ahead: 1})) // while the parent lives on
+	if third := ask(); len(third) != 3 || third[2].Key != 7 {
+		t.Errorf("the third inherits %v", third)
+	}
+	stopAlone := serve(first)
+	for _, stop := range []func() error{stopParent, stopChild, stopAlone} {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestCutShort(t *testing.T) {
+	var whole bytes.Buffer
+	if err := write(&whole, func(visit func(limiter.Spent)) { visit(limiter.Spent{Key: 5, Ahead: 9}) }); err != nil {
+		t.Fatal(err)
+	}
+	for n := range whole.Len() {
+		if _, err := read(bytes.NewReader(whole.Bytes()[:n]), func(limiter.Spent) {}); err == nil {
+			t.Errorf("%d of %d bytes are taken as whole", n, whole.Len())
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	var whole bytes.Buffer
+	_ = write(&whole, func(visit func(limiter.Spent)) { visit(limiter.Spent{Key: 5, Ahead: 9, Named: true}) })
+	f.Add(whole.Bytes())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		taken := 0
+		n, _ := read(bytes.NewReader(b), func(limiter.Spent) { taken++ })
+		if n != taken || n > len(b)/record {
+			t.Errorf("%d keys said, %d taken, of %d bytes", n, taken, len(b))
+		}
+	})
+}
