@@ -7,10 +7,10 @@
 //	Envoy ── hooks ──► C (this package) ── one call per request ──► Go
 //	                   identify tenant,                             gate    engine, ticker, panic barrier
 //	                   client, pool, cost                           uplink  link to the agent
-//	                                                                heir    to and from the Envoy of a hot restart
 //	                   hold and wake streams                        meter   counters → Envoy's stats
 //	                   answer 429                                   settings  what the operator wrote
 //	                   count what is at the upstream                top, page  who is limited, and why
+//	                                                                heir    to and from the Envoy of a hot restart
 //
 // C sees each stream; Go sees a question about it. All C is in this package,
 // and so is everything of Go that touches Envoy; the packages below know

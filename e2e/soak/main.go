@@ -18,7 +18,8 @@
 //
 // After warm-up (a third of the time, until the key tables are full and the heaps
 // have their size) a line is fitted through each Envoy's memory and goroutines, and
-// through those of the agent that is not killed. What the line rises over the time
+// through those of the agent that is not killed (it needs 40 s to have its size, so
+// a short run leaves it out). What the line rises over the time
 // judged must stay within a bound: in ten minutes of 3000 requests per second and
 // gateway a leak of 8 bytes per request would be seen. No request may fail, but for
 // those whose clients left; no panic may be recovered, no process end by itself,

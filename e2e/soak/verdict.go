@@ -16,6 +16,8 @@ const (
 	// mostAgent is the same of an agent. It keeps some 30,000 keys here, each for
 	// half a minute after its last use, and its heap doubles between collections.
 	mostAgent = 32
+	// agentGrown is when it has its first half minute of keys.
+	agentGrown = 40 * time.Second
 	// mostGoroutines is the same of goroutines: a few come and go with connections.
 	mostGoroutines = 3
 )
@@ -48,15 +50,18 @@ type check struct {
 	Pass      bool    `json:"pass"`
 }
 
-// judge judges the samples after the warm-up.
+// least is the shortest time over which a line is fitted.
+const least = 15 * time.Second
+
+// judge judges the samples after the warm-up. A process that takes longer to have
+// its size is judged from then on, in a short run not at all.
 func judge(all []sample, t tally, f faults, l left, warm time.Duration) verdict {
-	from := 0
-	for from < len(all)-2 && all[from].at < warm {
-		from++
-	}
-	judged := all[from:]
-	v := verdict{Load: t, Faults: f, Seconds: (judged[len(judged)-1].at - judged[0].at).Seconds()}
-	for i, p := range judged[0].processes {
+	v := verdict{Load: t, Faults: f, Seconds: (all[len(all)-1].at - warm).Seconds()}
+	for i, p := range all[0].processes {
+		judged := since(all, max(warm, p.grown))
+		if p.grown > warm && judged[len(judged)-1].at-judged[0].at < least {
+			continue
+		}
 		v.growth(p.name+": memory", "MiB", p.most, judged, func(s *sample) float64 { return s.processes[i].bytes / mib })
 		v.growth(p.name+": goroutines", "", mostGoroutines, judged, func(s *sample) float64 { return s.processes[i].goroutines })
 	}
@@ -73,6 +78,14 @@ func judge(all []sample, t tally, f faults, l left, warm time.Duration) verdict 
 	return v
 }
 
+// since are the samples from then on, the last two at least.
+func since(all []sample, from time.Duration) []sample {
+	for len(all) > 2 && all[0].at < from {
+		all = all[1:]
+	}
+	return all
+}
+
 func (v *verdict) atMost(name string, figure, most float64) {
 	v.Checks = append(v.Checks, check{Name: name, Figure: figure, Most: most, Pass: figure <= most})
 }
@@ -80,7 +93,8 @@ func (v *verdict) atMost(name string, figure, most float64) {
 // growth judges what a fitted line rises over the time judged.
 func (v *verdict) growth(name, unit string, most float64, samples []sample, of func(*sample) float64) {
 	slope, mean := line(samples, of)
-	c := check{Name: name, Unit: unit, Most: most, Mean: mean, PerMinute: 60 * slope, Figure: slope * v.Seconds}
+	c := check{Name: name, Unit: unit, Most: most, Mean: mean, PerMinute: 60 * slope,
+		Figure: slope * (samples[len(samples)-1].at - samples[0].at).Seconds()}
 	c.Pass = c.Figure <= most
 	v.Checks = append(v.Checks, c)
 }

@@ -52,6 +52,13 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("%s: failed %q, pass %v; want %q", name, got, v.Pass, c.fails)
 		}
 	}
+	late := series(20, 0)
+	for i := range late {
+		late[i].processes[0].grown = 110 * time.Second
+	}
+	if v := judge(late, good, faults{}, left{}, 40*time.Second); !v.Pass || v.Checks[0].Name == "envoy: memory" {
+		t.Errorf("what has its size only at the end is judged: %+v", v)
+	}
 	if judge(series(0, 0), tally{}, faults{}, left{}, 0).Pass {
 		t.Error("nothing answered passes")
 	}

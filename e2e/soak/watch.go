@@ -22,7 +22,8 @@ type sample struct {
 // process is one whose growth is judged.
 type process struct {
 	name       string
-	most       float64 // MiB that it may grow
+	most       float64       // MiB that it may grow
+	grown      time.Duration // when it has its size
 	bytes      float64
 	goroutines float64
 }
@@ -70,21 +71,22 @@ func (w *world) sample(ctx context.Context) (s sample, err error) {
 		s.held += found["titrate_held"]
 		s.panics += found["titrate_panics_total"]
 		s.refused += found["http.bench.rds.all.update_rejected"]
-		if err := s.add(g.Name, mostEnvoy, g.Process, found["titrate_goroutines"]); err != nil {
+		if err := s.add(process{name: g.Name, most: mostEnvoy}, g.Process, found["titrate_goroutines"]); err != nil {
 			return s, err
 		}
 	}
 	agent, url := w.gateways[gateways-1].Agent()
 	goroutines, err := w.goroutines(ctx, url)
 	if err == nil {
-		err = s.add("agent of "+w.gateways[gateways-1].Name, mostAgent, agent, goroutines)
+		err = s.add(process{name: "agent of " + w.gateways[gateways-1].Name, most: mostAgent, grown: agentGrown}, agent, goroutines)
 	}
 	return s, err
 }
 
-func (s *sample) add(name string, most float64, p *child.Process, goroutines float64) error {
+func (s *sample) add(as process, p *child.Process, goroutines float64) error {
 	bytes, err := rig.AnonymousBytes(p)
-	s.processes = append(s.processes, process{name, most, float64(bytes), goroutines})
+	as.bytes, as.goroutines = float64(bytes), goroutines
+	s.processes = append(s.processes, as)
 	return err
 }
 
