@@ -17,8 +17,9 @@ if ! docker compose version >/dev/null 2>&1; then
   compose=("$bin")
 fi
 make --no-print-directory images
-trap '"${compose[@]}" --file "$top/docker-compose.yml" down --volumes --timeout 5 >/dev/null 2>&1' EXIT
-"${compose[@]}" up --detach --quiet-pull >/dev/null 2>&1 || "${compose[@]}" up --detach
+trap 'timeout 120 "${compose[@]}" --file "$top/docker-compose.yml" down --volumes --timeout 5 >/dev/null 2>&1' EXIT
+up() { timeout 300 "${compose[@]}" up --detach "$@"; }
+up --quiet-pull >/dev/null 2>&1 || up
 for _ in $(seq 60); do
   if said=$(bin/titrate why globex api 2>&1) && grep -q 'gateway-3' <<<"$said"; then
     echo "$said"
