@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 )
 
 // Source gives the present sample. It is called from one goroutine.
@@ -77,7 +77,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tick:
 		m.text = Table(m.source())
 		return m, next()
-	case tea.KeyMsg:
+	case tea.KeyPressMsg:
 		if k := msg.String(); k == "ctrl+c" || k == "q" {
 			m.interrupt()
 			return m, tea.Quit
@@ -87,4 +87,4 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 // View is the table of the last sample.
-func (m *model) View() string { return m.text }
+func (m *model) View() tea.View { return tea.NewView(m.text) }

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 )
 
 func sample() *Sample {
@@ -63,15 +63,15 @@ func TestLinesComeAtTheirTimes(t *testing.T) {
 func TestModelObeysKeysAndTicks(t *testing.T) {
 	stopped := 0
 	m := &model{source: sample, interrupt: func() { stopped++ }}
-	if _, cmd := m.Update(tick{}); cmd == nil || !strings.Contains(m.View(), "dart") {
+	if _, cmd := m.Update(tick{}); cmd == nil || !strings.Contains(m.View().Content, "dart") {
 		t.Error("a tick does not redraw and go on")
 	}
-	m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("x")})
+	m.Update(tea.KeyPressMsg{Code: 'x', Text: "x"})
 	if stopped != 0 {
 		t.Error("any key stops it")
 	}
-	m.Update(tea.KeyMsg{Type: tea.KeyCtrlC})
-	m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("q")})
+	m.Update(tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl})
+	m.Update(tea.KeyPressMsg{Code: 'q', Text: "q"})
 	if stopped != 2 {
 		t.Errorf("Ctrl-C and q stopped it %d times", stopped)
 	}
