@@ -69,7 +69,7 @@ func newApply() *cobra.Command {
 		Short:   "Create or replace what documents say, all or nothing",
 		Long:    applyLong,
 		Example: applyExample,
-		Args:    cobra.NoArgs,
+		Args:    filesByFlag,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			documents, err := readDocuments(cmd.InOrStdin(), files)
 			if err != nil {

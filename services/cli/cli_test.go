@@ -243,7 +243,8 @@ func TestUsage(t *testing.T) {
 		{[]string{"get", "--tls-cert", "x"}, []string{"--tls-key"}},
 		{[]string{"get", "--tls-ca", "/nonexistent"}, []string{"/nonexistent"}},
 		{[]string{"apply"}, []string{`"file" not set`}},
-		{[]string{"apply", "-f", "x", "y"}, []string{"unknown command"}},
+		{[]string{"apply", "-f", "x", "y"}, []string{`"y"`, "-f FILE"}},
+		{[]string{"solve", "problem.yaml"}, []string{`"problem.yaml"`, "-f FILE"}},
 		{[]string{"delete"}, []string{"give names or -f"}},
 		{[]string{"delete", "pools"}, []string{"not a name"}},
 		{[]string{"why"}, []string{"accepts between 1 and 2"}},
@@ -254,8 +255,9 @@ func TestUsage(t *testing.T) {
 	if status, out, _ := titrate(t, "127.0.0.1:1", ""); status != exitOK || !strings.Contains(out, "titrate why acme") {
 		t.Errorf("titrate alone: status %d\n%s", status, out)
 	}
-	if out := must(t, "127.0.0.1:1", "", "version"); !strings.HasPrefix(out, "titrate ") {
-		t.Errorf("%q", out)
+	out := must(t, "127.0.0.1:1", "", "version")
+	if flag := must(t, "127.0.0.1:1", "", "--version"); !strings.HasPrefix(out, "titrate ") || flag != out {
+		t.Errorf("%q, --version %q", out, flag)
 	}
 }
 

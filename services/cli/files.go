@@ -9,8 +9,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/titrate/titrate/services/document"
 )
+
+// filesByFlag refuses arguments of a command whose files come with -f.
+func filesByFlag(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%q is too much here: a file is given as -f FILE", args[0])
+}
 
 // readDocuments reads the documents of files, of directories (their .yaml, .yml
 // and .json files by name, not what lies deeper) and of standard input ("-"). All

@@ -38,6 +38,7 @@ func Root() *cobra.Command {
 		Use:           "titrate",
 		Short:         "Distributed rate limiting inside Envoy",
 		Long:          rootLong,
+		Version:       version(),
 		Args:          cobra.ArbitraryArgs, // RunE words the error
 		RunE:          runRoot,
 		SilenceUsage:  true,
@@ -59,6 +60,7 @@ func Root() *cobra.Command {
 		newLoad(),
 	)
 	root.AddCommand(newVersion())
+	root.SetVersionTemplate(versionLine()) // --version says what the command says
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	for _, c := range root.Commands() {
 		if check := c.Args; check != nil {

@@ -79,7 +79,7 @@ func newSimulate() *cobra.Command {
 		Short:   "Play gateways, clients and faults on virtual time (no server needed)",
 		Long:    fmt.Sprintf(simulateLong, strings.Join(simulate.Baselines(), ", ")),
 		Example: simulateExample,
-		Args:    cobra.NoArgs,
+		Args:    filesByFlag,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	o.output.flag(cmd)

@@ -55,7 +55,7 @@ func newSolve() *cobra.Command {
 		Short:   "Work out who would get how much, and what holds whom (no server needed)",
 		Long:    solveLong,
 		Example: solveExample,
-		Args:    cobra.NoArgs,
+		Args:    filesByFlag,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			problem, err := readProblem(cmd.InOrStdin(), file)
 			if err != nil {

@@ -17,6 +17,8 @@ func sentence(e *quotav1.Explanation, g quotav1.Guarantee) string {
 	switch {
 	case e.GetBoundBy() == quotav1.Bound_DEMAND && e.GetDemand() == 0:
 		fmt.Fprintf(&b, "%s asks for nothing of %s now; its share stands at %s", who, where, rate(e.GetShare()))
+	case e.GetBoundBy() == quotav1.Bound_DEMAND && e.GetShare() > e.GetDemand():
+		fmt.Fprintf(&b, "%s gets all that it asks for of %s and may take %s: %s", who, where, rate(e.GetShare()), spare(e, g))
 	case e.GetBoundBy() == quotav1.Bound_DEMAND:
 		fmt.Fprintf(&b, "%s gets %s of %s, all that it asks for: %s", who, rate(e.GetShare()), where, spare(e, g))
 	case e.GetBoundBy() == quotav1.Bound_GUARANTEED:
@@ -41,7 +43,7 @@ func sentence(e *quotav1.Explanation, g quotav1.Guarantee) string {
 func spare(e *quotav1.Explanation, g quotav1.Guarantee) string {
 	switch {
 	case e.GetFairRate() == 0:
-		return fmt.Sprintf("the pool's capacity of %s is not used up", rate(e.GetCapacity()))
+		return fmt.Sprintf("its demand is %s, and the pool's capacity of %s is not used up", demand(e), rate(e.GetCapacity()))
 	case e.GetGuaranteed() >= e.GetDemand() && e.GetWeight()*e.GetFairRate() < e.GetDemand():
 		return fmt.Sprintf("its demand %s is within its guarantee of %s", demand(e), rate(e.GetGuaranteed()))
 	}

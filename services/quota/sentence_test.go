@@ -42,7 +42,11 @@ func TestSentence(t *testing.T) {
 		{"demand in a slack pool", full(func(e *quotav1.Explanation) {
 			e.Demand, e.Share, e.FairRate, e.BoundBy = 40, 40, 0, quotav1.Bound_DEMAND
 		}), quotav1.Guarantee_MINIMUM,
-			"acme gets 40.0/s of pool api, all that it asks for: the pool's capacity of 300.0/s is not used up."},
+			"acme gets 40.0/s of pool api, all that it asks for: its demand is 40.0/s, and the pool's capacity of 300.0/s is not used up."},
+		{"room beyond the demand", full(func(e *quotav1.Explanation) {
+			e.Demand, e.Share, e.FairRate, e.BoundBy = 8.1, 227, 0, quotav1.Bound_DEMAND
+		}), quotav1.Guarantee_MINIMUM,
+			"acme gets all that it asks for of pool api and may take 227.0/s: its demand is 8.1/s, and the pool's capacity of 300.0/s is not used up."},
 		{"stale", full(func(e *quotav1.Explanation) {
 			e.Demand, e.Share, e.BoundBy, e.Stale, e.Epoch = 0, 0.01, quotav1.Bound_DEMAND, true, 7
 		}), quotav1.Guarantee_MINIMUM,
