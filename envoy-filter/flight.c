@@ -42,7 +42,6 @@ static bool turns_away(uint32_t status) {
 void titrate_book(struct titrate_trip* trip, const struct titrate_question* q) {
   trip->flight = q->flight;
   trip->micros = q->micros;
-  trip->settled = -1;
 }
 
 void titrate_depart(struct titrate_trip* trip) {
@@ -72,7 +71,10 @@ void titrate_answered(struct titrate_trip* trip, abi_http_filter envoy) {
 // What one request may add to the residence.
 #define LONGEST_STAY 2305843009213693952.0 // 2^61
 
-void titrate_weigh(struct titrate_trip* trip, int64_t micros) { trip->settled = micros; }
+void titrate_weigh(struct titrate_trip* trip, int64_t micros) {
+  trip->weighed = true;
+  trip->settled = micros;
+}
 
 void titrate_arrive(struct titrate_trip* trip) {
   struct titrate_flight* flight = trip->flight;
@@ -82,7 +84,7 @@ void titrate_arrive(struct titrate_trip* trip) {
   if (trip->turned) {
     add(&flight->turned, trip->micros);
   } else if (trip->answered) {
-    int64_t micros = trip->settled >= 0 ? trip->settled : trip->micros;
+    int64_t micros = trip->weighed ? trip->settled : trip->micros;
     double stay = (double)micros * (double)(now() - trip->departed) / 1000;
     add(&flight->booked, trip->micros);
     add(&flight->completed, micros);

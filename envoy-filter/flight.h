@@ -21,8 +21,8 @@ struct titrate_trip {
   struct titrate_flight* flight; // NULL: not counted
   int64_t micros;                // what it costs
   uint64_t departed;             // monotonic nanoseconds
-  int64_t settled;               // what it has cost in truth, below 0: not known
-  bool aloft, local, answered, turned;
+  int64_t settled;               // what it has cost in truth, if it is weighed
+  bool aloft, local, answered, turned, weighed;
 };
 
 // The decision on the request says where to count it; flight may be NULL.

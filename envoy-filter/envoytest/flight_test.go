@@ -138,6 +138,30 @@ func TestFlightsOfHeldRequests(t *testing.T) {
 	e.alive()
 }
 
+// A request that Envoy redirects lands once, where it was redirected to, with what
+// it was charged.
+func TestFlightsOfARedirect(t *testing.T) {
+	t.Parallel()
+	e, a := linked(t, adaptive(world(1, link.Queue{}, limited("acme", 1000, 1000))), routed("internal_redirect_policy: { max_internal_redirects: 1 }"))
+	e.upstream.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			w.Header().Set("location", "http://"+r.Host+"/there")
+			w.WriteHeader(http.StatusFound)
+		}
+	})
+	for range 3 {
+		if got := e.get("/", "x-tenant", "acme"); got.status != http.StatusOK {
+			t.Fatalf("the redirected request: %d", got.status)
+		}
+	}
+	e.get("/there", "x-tenant", "acme")
+	e.eventually("3 redirected and another one completed", func() bool {
+		got := a.flights("acme")
+		return got.Completed == 4 && got.Shed == 0 && got.InFlight == 0
+	})
+	e.alive()
+}
+
 // Where the answer tells the true cost, a request lands with that.
 func TestFlightsLandWithTheTrueCost(t *testing.T) {
 	t.Parallel()
