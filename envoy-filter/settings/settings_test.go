@@ -13,13 +13,13 @@ import (
 func TestParseFilter(t *testing.T) {
 	f, err := ParseFilter([]byte(`{
 		"tenant": [{"header":"X-Tenant"},{"route":true}], "client": {"header":"x-client"},
-		"pool": {"literal":"api"}, "cost": [{"header":"x-cost"},{"literal":2.5}], "enabled": false}`))
+		"pool": [{"header":"Host"},{"literal":"api"}], "cost": [{"header":"x-cost"},{"literal":2.5}], "enabled": false}`))
 	f.Answers = Answers{} // tested beside
 	off := false
 	want := &Filter{
 		Tenant:  []Source{{Kind: Header, Text: "x-tenant"}, {Kind: Route}},
 		Client:  []Source{{Kind: Header, Text: "x-client"}},
-		Pool:    []Source{{Kind: Literal, Text: "api"}},
+		Pool:    []Source{{Kind: Header, Text: ":authority"}, {Kind: Literal, Text: "api"}}, // as Envoy keeps it
 		Cost:    []Source{{Kind: Header, Text: "x-cost"}, {Kind: Literal, Number: 2.5}},
 		Enabled: &off,
 	}

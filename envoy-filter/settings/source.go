@@ -141,6 +141,9 @@ func readHeader(field string, raw json.RawMessage, s *Source) error {
 		return wrong(field, "is %q, which is not a header's name", s.Text)
 	}
 	s.Kind, s.Text = Header, strings.ToLower(s.Text)
+	if s.Text == "host" { // which Envoy keeps as HTTP/2 does
+		s.Text = ":authority"
+	}
 	return nil
 }
 
