@@ -122,8 +122,13 @@ func (g *Gate) Decide(r *limiter.Request) (out limiter.Outcome) {
 	return out
 }
 
+// Unsure is the handle of a request whose Enqueue panicked: the engine may have
+// queued it before, and then ends its ticket after all.
+const Unsure = ^limiter.Handle(0)
+
 // Enqueue decides again and holds the request if it still has to wait. The
-// ticket comes back in its event, and must not be 0.
+// ticket comes back in its event, and must not be 0. Without a Wait the handle is
+// 0, or Unsure: then the ticket must stay good.
 func (g *Gate) Enqueue(r *limiter.Request, ticket uint64) (out limiter.Outcome, h limiter.Handle) {
 	defer g.barrier(&out, r)
 	if faulty {
@@ -133,12 +138,13 @@ func (g *Gate) Enqueue(r *limiter.Request, ticket uint64) (out limiter.Outcome, 
 		return g.byPolicy(r), 0
 	}
 	now := Now()
+	h = Unsure
 	out, h = g.o.Engine.Enqueue(now, r, ticket)
 	if out.Verdict == limiter.Reject && g.o.Watch != nil {
 		g.o.Watch.Refused(now, r)
 	}
 	if out.Verdict != limiter.Wait {
-		return out, h
+		return out, 0
 	}
 	// A drain that began meanwhile may have missed it.
 	if g.draining.Load() && g.o.Engine.Cancel(Now(), h) {

@@ -135,7 +135,7 @@ func TestPanicsFailByPolicy(t *testing.T) {
 		if out := g.Decide(&acme); out != want {
 			t.Errorf("policy %v: Decide %+v", policy, out)
 		}
-		if out, h := g.Enqueue(&acme, 7); out != want || h != 0 {
+		if out, h := g.Enqueue(&acme, 7); out != want || h != Unsure {
 			t.Errorf("policy %v: Enqueue %+v, %v", policy, out, h)
 		}
 		if g.Cancel(1 << 40) {

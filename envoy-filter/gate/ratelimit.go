@@ -63,7 +63,7 @@ func AppendPushback(b []byte, out limiter.Outcome) []byte {
 }
 
 // AppendPeek appends the JSON body of a peek: the verdict and what is left, in
-// cost units and seconds.
+// cost units and seconds, at most largest each. It has less than 1024 bytes.
 func AppendPeek(b []byte, out limiter.Outcome, a limiter.Allowance) []byte {
 	b = append(b, `{"verdict":"`...)
 	b = append(b, out.Verdict.String()...)
@@ -78,7 +78,7 @@ func AppendPeek(b []byte, out limiter.Outcome, a limiter.Allowance) []byte {
 			b = append(b, `,"`...)
 			b = append(b, n.key...)
 			b = append(b, `":`...)
-			b = strconv.AppendFloat(b, math.Round(n.value*1000)/1000, 'f', -1, 64)
+			b = strconv.AppendFloat(b, math.Round(min(n.value, largest)*1000)/1000, 'f', -1, 64)
 		}
 	}
 	return append(b, '}', '\n')

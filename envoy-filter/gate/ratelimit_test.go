@@ -73,6 +73,10 @@ func TestPeekBody(t *testing.T) {
 	if err := json.Unmarshal(AppendPeek(nil, limiter.Outcome{}, limiter.Allowance{}), &v); err != nil {
 		t.Error(err)
 	}
+	most := limiter.Allowance{Limit: strings.Repeat("\x01", 200), Rate: math.MaxFloat64, Burst: math.Inf(1), Remaining: math.MaxFloat64, Reset: math.MaxInt64, Wait: math.MaxInt64}
+	if b := AppendPeek(nil, limiter.Outcome{}, most); len(b) > 1024 || json.Unmarshal(b, &v) != nil {
+		t.Errorf("%d bytes, more than a question has room for, or no JSON: %s", len(b), b)
+	}
 }
 
 // A pool's own policy for loss comes before the process's when a decision fails.
