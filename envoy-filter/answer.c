@@ -90,7 +90,7 @@ static void log_outcome(abi_http_filter envoy, const struct titrate_tale* t,
                         struct titrate_question* q, abi_bytes outcome) {
   log_text(envoy, LITERAL("outcome"), outcome);
   if (q->why != 0) {
-    titrateReason(q);
+    if (q->verdict != TITRATE_REJECT) titrateReason(q); // a refusal has it already
     log_text(envoy, LITERAL("reason"), (abi_bytes){q->reason, q->reason_length});
   }
   log_text(envoy, LITERAL("limit"), (abi_bytes){q->limit, q->limit_length});
@@ -274,13 +274,13 @@ static void mark_upstream(abi_http_filter envoy, const struct titrate_tale* t) {
 }
 
 void titrate_admitted(abi_http_filter envoy, struct titrate_tale* t, struct titrate_question* q) {
-  mark_upstream(envoy, t);
   if (q->policy_length > 0) t->fields = fields_new(q);
   // A redirected request has the account of its first stream.
   if (SAID(&t->manner, cost_from) != TITRATE_NOWHERE && t->account == NULL)
     t->account = account_new(q);
   if (logs(t, q->shadow || t->waited || t->marked))
     log_outcome(envoy, t, q, q->shadow ? LITERAL("shadow") : LITERAL("admitted"));
+  mark_upstream(envoy, t); // last: the views of q may be of the header that it sets
 }
 
 // --- responses ---

@@ -60,6 +60,7 @@ func titratePeek(q *C.struct_titrate_question) {
 		return
 	}
 	defer g.Contain("a peek's answer")
+	q.body_length = 0 // what a panic below leaves
 	fields(q, a)
 	q.body_length = C.size_t(len(gate.AppendPeek(bytesOf(q.body[:])[:0], out, a)))
 }

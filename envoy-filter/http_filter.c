@@ -35,6 +35,8 @@ static void hold(abi_http_filter envoy, struct stream* s, struct titrate_questio
   if (q->verdict == TITRATE_WAIT) {
     s->held = held;
     s->handle = q->handle;
+  } else if (q->handle != 0) { // the engine failed and may still end the ticket
+    titrate_held_leave(held);
   } else if (held != NULL) {
     titrate_held_drop(held);
   }
@@ -102,6 +104,9 @@ void envoy_dynamic_module_on_http_filter_scheduled(abi_http_filter envoy, const 
   struct titrate_event event = *titrate_held_event(s->held);
   titrate_held_leave(s->held);
   s->held = NULL;
+  // Envoy has answered meanwhile (it was too slow to arrive, say) and is still at it:
+  // a second answer would reset the stream, and nothing goes to the upstream.
+  if (s->answered) return;
   s->tale.waited = true;
   s->tale.wait_ms = event.wait_ms;
   struct titrate_question q; // nothing is known yet; the room for values needs no zeroes
