@@ -43,7 +43,7 @@ $(CACHE)/envoy-$(ENVOY)/envoy:
 demo: build envoy ## three real Envoys hold one limit and share one upstream; DURATION=60s JSON=file TRACE=file
 	@bin/titrate dev --duration $(DURATION) $(if $(JSON),--json $(JSON)) $(if $(TRACE),--trace $(TRACE)) $(ARGS)
 
-dev: build envoy ## the same without load: drive it yourself (README, second screen)
+dev: build envoy ## the same without load: drive it yourself (README, "Drive it yourself")
 	@bin/titrate dev --no-load $(ARGS)
 
 test: build envoy images ## all tests: laws, services, real Envoy, containers

@@ -11,7 +11,7 @@ type LedgerParams struct {
 	Rate     float64 // r, cost units/s, of the limit that all replicas hold together; 0 admits nothing
 	Burst    float64 // b, cost units; below 1 is raised to 1
 	Replicas float64 // N, live replicas with this one; below 1 is raised to 1
-	Lag      float64 // δ = τ_max + P, seconds: after it everybody has heard what one published
+	Lag      float64 // δ = τ_max + 5P/2 and what is lost, seconds: after it everybody has heard what one admitted
 	Strict   bool    // escrow even when no other use is known; false: OPTIMISTIC
 }
 

@@ -38,7 +38,7 @@ func New(duration time.Duration, n int) *Scenario {
 		Gossip: Gossip{Period: 50 * time.Millisecond, Delay: 10 * time.Millisecond, SplitAfter: 10 * time.Second, ForgetAfter: 15 * time.Second},
 		Control: Control{
 			Round: 250 * time.Millisecond, Delay: 5 * time.Millisecond,
-			SoftExpiry: 3 * time.Second, Settle: 2 * time.Second,
+			SoftExpiry: 10 * time.Second, Settle: 2 * time.Second,
 		},
 	}
 	for i := range n {
