@@ -172,7 +172,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	a.closeMetrics()
 	if err != nil {
-		return fmt.Errorf("agent: %w", err)
+		return err
 	}
 	a.log.Info("agent stopped")
 	return nil

@@ -63,6 +63,10 @@ type Config struct {
 	Log      *slog.Logger
 }
 
+// ErrSettings marks errors of Complete that are about the settings alone, not about
+// the machine or a port.
+var ErrSettings = errors.New("wrong settings")
+
 // longestSocket is the longest path of a Unix socket on Linux (sun_path, less the
 // final 0).
 const longestSocket = 107
@@ -86,7 +90,10 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	return c, errors.Join(c.check(), c.guardGossip())
+	if err := errors.Join(c.check(), c.guardGossip()); err != nil {
+		return c, fmt.Errorf("%w: %w", ErrSettings, err)
+	}
+	return c, nil
 }
 
 func (c Config) check() error {
@@ -151,19 +158,19 @@ func (c Config) key() ([]byte, error) {
 }
 
 // Complete checks the configuration, loads the snapshot and opens the ports.
-// On error nothing stays open. Run must follow.
+// On error nothing stays open; errors of the settings are ErrSettings. Run must follow.
 func (c Config) Complete(ctx context.Context) (*Agent, error) {
 	c, err := c.withDefaults()
 	if err != nil {
-		return nil, fmt.Errorf("agent: %w", err)
+		return nil, err
 	}
 	a, err := newAgent(c)
 	if err != nil {
-		return nil, fmt.Errorf("agent: %w", err)
+		return nil, err
 	}
 	if err := a.open(ctx); err != nil {
 		a.close()
-		return nil, fmt.Errorf("agent: %w", err)
+		return nil, err
 	}
 	return a, nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -62,6 +63,9 @@ func newAgent() *cobra.Command {
 			}
 			config.Log, config.Version = logger, version()
 			a, err := config.Complete(ctx)
+			if errors.Is(err, agent.ErrSettings) {
+				return usage(err)
+			}
 			if err != nil {
 				return err
 			}

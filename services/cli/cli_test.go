@@ -244,6 +244,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"get", "--tls-ca", "/nonexistent"}, []string{"/nonexistent"}},
 		{[]string{"apply"}, []string{`"file" not set`}},
 		{[]string{"apply", "-f", "x", "y"}, []string{`"y"`, "-f FILE"}},
+		{[]string{"agent", "--period", "5s"}, []string{"--period 5s: want 10ms to 1s", "titrate agent --help"}},
 		{[]string{"solve", "problem.yaml"}, []string{`"problem.yaml"`, "-f FILE"}},
 		{[]string{"delete"}, []string{"give names or -f"}},
 		{[]string{"delete", "pools"}, []string{"not a name"}},

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -26,6 +27,9 @@ func listen(path string) (*net.UnixListener, error) {
 	before := syscall.Umask(0o177) // no moment in which others could connect
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	syscall.Umask(before)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("gateways: no directory %s for the socket: make it, or give another --socket", filepath.Dir(path))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("gateways: listen on %s: %w", path, err)
 	}

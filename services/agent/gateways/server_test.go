@@ -262,8 +262,8 @@ func TestSocketInTheWay(t *testing.T) {
 	if _, err := Listen(Options{Path: file, Log: log}, nil); err == nil || !strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("plain file: %v", err)
 	}
-	if _, err := Listen(Options{Path: filepath.Join(t.TempDir(), "no", "dir"), Log: log}, nil); err == nil {
-		t.Error("missing directory: no error")
+	if _, err := Listen(Options{Path: filepath.Join(t.TempDir(), "no", "dir"), Log: log}, nil); err == nil || !strings.Contains(err.Error(), "make it") {
+		t.Errorf("missing directory: %v", err)
 	}
 	stale := filepath.Join(t.TempDir(), "stale")
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale, Net: "unix"})
