@@ -40,6 +40,7 @@ void titrate_ask(const struct titrate_manner* m, struct titrate_question* q) {
   q->refuse = SAID(m, status);
   q->fields = SAID(m, rate_limit) != TITRATE_NEVER;
   q->always = SAID(m, rate_limit) == TITRATE_ALWAYS;
+  q->hash = SAID(m, log) != TITRATE_NEVER && SAID(m, log_client) == TITRATE_LOG_HASH;
   q->why = 0;
   q->shadow = false;
   q->limit_length = q->policy_length = 0;
@@ -76,8 +77,9 @@ static void log_client(abi_http_filter envoy, const struct titrate_manner* m,
     break;
   case TITRATE_LOG_HASH:
     if (q->client.length == 0) return;
-    titrateHash(q->client, hash);
-    log_text(envoy, LITERAL("client"), (abi_bytes){hash, sizeof hash});
+    if (q->verdict != TITRATE_REJECT) titrateHash(q->client, hash); // a refusal brings it
+    log_text(envoy, LITERAL("client"),
+             (abi_bytes){q->verdict == TITRATE_REJECT ? q->hashed : hash, sizeof hash});
   }
 }
 

@@ -125,6 +125,9 @@ func refuse(q *C.struct_titrate_question, r *limiter.Request, out limiter.Outcom
 	reason := gate.ReasonName(out.Reason)
 	put(q.reason[:], &q.reason_length, reason)
 	put(q.details[:], &q.details_length, "titrate_"+reason)
+	if q.hash {
+		titrateHash(q.client, &q.hashed[0])
+	}
 	q.retry_after_length = C.size_t(len(strconv.AppendInt(bytesOf(q.retry_after[:])[:0], gate.RetrySeconds(out.RetryAfter), 10)))
 	q.pushback_length = C.size_t(len(gate.AppendPushback(bytesOf(q.pushback[:])[:0], out)))
 	q.body_length = C.size_t(len(gate.AppendBody(bytesOf(q.body[:])[:0], text(q.tenant), out.Reason)))

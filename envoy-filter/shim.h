@@ -141,6 +141,7 @@ struct titrate_question {
   uint32_t refuse; // with this status
   bool fields;     // RateLimit fields, if it is refused
   bool always;     // and if it is not
+  bool hash;       // the client's hash, if it is refused
   // Out.
   uint8_t why; // reason, 0 without one
   bool shadow;
@@ -148,6 +149,7 @@ struct titrate_question {
   char limit[72];
   char policy[192], rate_limit[192]; // RateLimit-Policy and RateLimit
   size_t pushback_length, limit_length, policy_length, rate_limit_length;
+  char hashed[16]; // of a rejection that wants it
   // Where values are written that Envoy has in another form; nobody else's. Last,
   // since it is large and mostly untouched.
   char room[3 + TITRATE_IDENTITIES][TITRATE_LONGEST];
