@@ -71,11 +71,11 @@ func TestIsolation(t *testing.T) {
 // A new leader has the next epoch, and agents obey it.
 func TestNewLeader(t *testing.T) {
 	w := three(t)
-	w.happen(time.Second, scenario.Event{Kind: scenario.CoordinatorLost}, 4*time.Second)
+	w.happen(time.Second, scenario.Event{Kind: scenario.CoordinatorLost}, 11*time.Second)
 	if s := w.agents[0].orders.Status(w.agents[0].time(w)); !s.Stale || s.Epoch != 1 {
 		t.Errorf("without a coordinator: %+v", s)
 	}
-	w.happen(6*time.Second, scenario.Event{Kind: scenario.CoordinatorBack}, 5*time.Second)
+	w.happen(13*time.Second, scenario.Event{Kind: scenario.CoordinatorBack}, 5*time.Second)
 	for i := range w.agents {
 		if s := w.agents[i].orders.Status(w.agents[i].time(w)); s.Stale || s.Epoch != 2 {
 			t.Errorf("with a new one: %+v", s)
