@@ -83,7 +83,7 @@ tidy: check-go ## go mod tidy everywhere
 bench: check-go ## steps per second of every law, fills cold and warm, the limiter; a minute or two
 	@cd control && go test -run '^$$' -bench . -benchmem -benchtime 100ms -count 3 ./... 2>&1 | (cd ../lab && go run ./benchtable)
 
-bench-envoy: build envoy $(RATELIMIT) ## real Envoys: CPU, instructions, latency, memory, exactness, beside native limits; JSON=file ARGS='-only cpu,latency'
+bench-envoy: build envoy $(RATELIMIT) ## real Envoys: CPU, instructions, latency, memory, exactness, queues, beside native limits; JSON=file ARGS='-only cpu,latency'
 	@tools/sh/need.sh wrk valgrind redis-server
 	@cd e2e && go run ./bench -ratelimit $(RATELIMIT) $(if $(JSON),-json $(abspath $(JSON))) $(ARGS)
 
