@@ -89,12 +89,16 @@ func (f *flown) weigh(last flown) {
 	f.weight = weight
 }
 
-// fly returns the flow's counters, made when first needed.
-func (f *flow) fly(make func() *Flight) *Flight {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// flightOf returns the flow's counters, made when first needed. It takes a leaf
+// lock only: a route may be made under any other lock.
+func (e *Engine) flightOf(f *flow) *Flight {
+	if flight := f.flight.Load(); flight != nil {
+		return flight
+	}
+	e.names.Lock()
+	defer e.names.Unlock()
 	if f.flight.Load() == nil {
-		f.flight.Store(make())
+		f.flight.Store(e.flight())
 	}
 	return f.flight.Load()
 }

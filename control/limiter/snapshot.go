@@ -185,7 +185,7 @@ func (e *Engine) newRoute(s *snapshot, t *tenant, i int, at *atomic.Pointer[rout
 		pool, rt.queue, rt.mode = p.Name, p.Queue, t.quotas[p.Name].Mode
 		rt.flow = e.flowOf(s, t, i)
 		if p.Adaptive {
-			rt.flight = rt.flow.fly(e.flight)
+			rt.flight = e.flightOf(rt.flow)
 		}
 	}
 	for _, l := range t.limits {
