@@ -24,9 +24,10 @@ const (
 	kindClaims
 	kindReport
 	kindHeartbeat
+	kindRefused // since version 2
 )
 
-var kindNames = [...]string{"frame", "Hello", "Config", "Shares", "Sums", "Claims", "Report", "Heartbeat"}
+var kindNames = [...]string{"frame", "Hello", "Config", "Shares", "Sums", "Claims", "Report", "Heartbeat", "Refused"}
 
 func (k kind) String() string {
 	if int(k) < len(kindNames) {
@@ -37,13 +38,16 @@ func (k kind) String() string {
 
 // MaxMessage bounds one whole message in bytes, over all its frames: 64 MiB
 // for a Config (10⁵ tenants with three quotas each take about 40), 4 KiB for
-// Hello and Heartbeat, 16 MiB for the others (3·10⁵ contended keys).
+// Hello and Heartbeat, 256 KiB for Refused, 16 MiB for the others (3·10⁵
+// contended keys).
 func MaxMessage(m Message) int { return maxMessage(m.kind()) }
 
 func maxMessage(k kind) int {
 	switch k {
 	case kindHello, kindHeartbeat:
 		return 4 << 10
+	case kindRefused:
+		return 256 << 10
 	case kindConfig:
 		return 64 << 20
 	case kindShares, kindSums, kindClaims, kindReport:

@@ -20,6 +20,8 @@ const (
 	sizeReport     = 8
 	sizeFlowReport = 2*2 + 7*8 + 1
 	sizeWithdrawn  = 8
+	sizeRefused    = 2 * 8
+	sizeRefusal    = 3 * 2
 )
 
 // code writes or reads the binary messages; the order here is the layout.
@@ -36,6 +38,8 @@ func code(c *coder, m Message) {
 	case *Report:
 		c.record("report", sizeReport, func() { integer(c, "interval", &m.Interval) })
 		list(c, "flows", sizeFlowReport, &m.Flows, codeFlowReport)
+	case *Refused:
+		codeRefused(c, m)
 	case *Heartbeat:
 		c.record("heartbeat", sizeHeartbeat, func() {
 			c.u64("sequence", &m.Sequence)
@@ -105,6 +109,22 @@ func codeFlowReport(c *coder, f *FlowReport) {
 	c.f64s("flows", &f.Completed, &f.Residence, &f.Shed, &f.InFlight)
 }
 
+func codeRefused(c *coder, m *Refused) {
+	c.record("refused", sizeRefused, func() {
+		integer(c, "revision", &m.Revision)
+		integer(c, "total", &m.Total)
+	})
+	list(c, "limits", sizeRefusal, &m.Limits, func(c *coder, r *RefusedLimit) {
+		c.str("limits.tenant", &r.Tenant)
+		c.str("limits.limit", &r.Limit)
+		c.str("limits.reason", &r.Reason)
+	})
+	if c.reading && c.err == nil && (m.Total < len(m.Limits) || len(m.Limits) > MaxRefused) {
+		c.fail("total", "is %d beside %d limits, at least as many and at most %d limits are allowed",
+			m.Total, len(m.Limits), MaxRefused)
+	}
+}
+
 // decode reads one whole payload.
 func decode(k kind, b []byte) (Message, error) {
 	m := blank(k)
@@ -136,6 +156,8 @@ func blank(k kind) Message {
 		return &Claims{}
 	case kindReport:
 		return &Report{}
+	case kindRefused:
+		return &Refused{}
 	}
 	return &Heartbeat{}
 }

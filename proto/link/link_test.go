@@ -80,13 +80,15 @@ func finite(c *Config) {
 }
 
 func drawMessage(t *rapid.T) Message {
-	m := blank(kind(rapid.IntRange(int(kindHello), int(kindHeartbeat)).Draw(t, "kind")))
+	m := blank(kind(rapid.IntRange(int(kindHello), int(kindRefused)).Draw(t, "kind")))
 	filled(t, reflect.ValueOf(m).Elem())
 	switch m := m.(type) {
 	case *Hello:
 		m.Version, m.Replica, m.Weight = Version, "r"+m.Replica, 1.5
 	case *Config:
 		finite(m)
+	case *Refused:
+		m.Total = len(m.Limits) + int(uint8(m.Total))
 	}
 	return m
 }
@@ -367,6 +369,7 @@ func FuzzReader(f *testing.F) {
 		&Claims{Flows: []FlowClaim{{Key: 1}}, Withdrawn: []uint64{4}},
 		&Report{Flows: []FlowReport{{Tenant: "a", Pool: "api"}}},
 		&Heartbeat{Reason: "x"},
+		&Refused{Revision: 3, Total: 2, Limits: []RefusedLimit{{"a", "l", "unknown field"}}},
 	} {
 		var wire bytes.Buffer
 		if err := NewWriter(&wire).Write(m); err != nil {

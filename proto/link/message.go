@@ -11,8 +11,8 @@ const (
 	DeadAfter = 3 * time.Second
 )
 
-// Message is one of *Hello, *Config, *Shares, *Sums, *Claims, *Report and
-// *Heartbeat.
+// Message is one of *Hello, *Config, *Shares, *Sums, *Claims, *Report, *Refused
+// and *Heartbeat.
 type Message interface{ kind() kind }
 
 // Hello opens the link in both directions.
@@ -174,10 +174,36 @@ type FlowReport struct {
 	Completed, Residence, Shed, InFlight float64
 }
 
+// MaxRefused bounds the limits that one [Refused] names.
+const MaxRefused = 256
+
+// Refused lists what a filter leaves out of the configuration that it has in
+// force: it cannot read that part, or the part is not valid. The rest of the
+// configuration holds. A filter sends Refused after each configuration that it
+// takes, with an empty list when it has left out nothing. Since version 2.
+type Refused struct {
+	// Revision of the configuration.
+	Revision int64
+	// Total number of limits that are left out, ≥ len(Limits).
+	Total int
+	// Limits are the first MaxRefused of them.
+	Limits []RefusedLimit
+}
+
+// RefusedLimit is a limit that a filter does not enforce.
+type RefusedLimit struct {
+	Tenant string
+	// Limit is its name; "" stands for all limits and quotas of the tenant.
+	Limit string
+	// Reason says what is wrong, at most 256 bytes.
+	Reason string
+}
+
 func (*Hello) kind() kind     { return kindHello }
 func (*Config) kind() kind    { return kindConfig }
 func (*Shares) kind() kind    { return kindShares }
 func (*Sums) kind() kind      { return kindSums }
 func (*Claims) kind() kind    { return kindClaims }
 func (*Report) kind() kind    { return kindReport }
+func (*Refused) kind() kind   { return kindRefused }
 func (*Heartbeat) kind() kind { return kindHeartbeat }

@@ -69,6 +69,8 @@ func (d *desk) Heard(g *gateways.Gateway, m link.Message) {
 		d.a.mesh.Poke()
 	case *link.Report:
 		d.a.reports.Add(d.a.now(), reports.Process{Gateway: g.Replica(), Generation: g.Generation()}, m)
+	case *link.Refused:
+		d.logLeftOut(g, m)
 	case *link.Heartbeat:
 		d.complain(g, m)
 	}
@@ -85,6 +87,17 @@ func (d *desk) complain(g *gateways.Gateway, m *link.Heartbeat) {
 		d.a.log.Error("a gateway refused the configuration; its older one stays in force",
 			"gateway", g.Replica(), "revision", m.Refused, "in_force", m.Revision, "reason", m.Reason)
 	}
+}
+
+// logLeftOut logs what a filter does not enforce.
+func (d *desk) logLeftOut(g *gateways.Gateway, m *link.Refused) {
+	if len(m.Limits) == 0 {
+		return
+	}
+	first := m.Limits[0]
+	d.a.log.Error("a gateway does not enforce some limits: it is older than they are, or refuses them; upgrade it",
+		"gateway", g.Replica(), "revision", m.Revision, "limits", m.Total, "tenant", first.Tenant, "limit", first.Limit,
+		"reason", first.Reason)
 }
 
 // Left notes that a link is gone. If a newer link of the same process is there

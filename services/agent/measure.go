@@ -59,9 +59,18 @@ func (m measurements) peersAlive() float64 {
 	return float64(n)
 }
 
+func (m measurements) leftOut() float64 {
+	most := 0
+	for _, g := range m.s.Gateways {
+		most = max(most, g.LimitsLeftOut)
+	}
+	return float64(most)
+}
+
 // instruments are all metrics of the agent.
 var instruments = []instrument{
 	{name: "titrate.agent.gateways", help: "Filters linked now.", read: one(func(m measurements) float64 { return float64(len(m.s.Gateways)) })},
+	{name: "titrate.agent.limits.left.out", help: "Limits that a linked filter does not enforce because it cannot read them, at the filter with the most.", read: one(measurements.leftOut)},
 	{name: "titrate.agent.peers", help: "Other agents that are alive.", read: one(measurements.peersAlive)},
 	{name: "titrate.agent.gossip.delay", unit: "s", help: "Largest one-way gossip delay in force.", read: one(func(m measurements) float64 { return m.s.GossipDelayMs / 1000 })},
 	{name: "titrate.agent.lag", unit: "s", help: "Time until all have heard a claim, at most.", read: one(func(m measurements) float64 { return m.s.LagMs / 1000 })},

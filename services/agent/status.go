@@ -55,6 +55,18 @@ type GatewayStatus struct {
 	ConfigRevision   int64   `json:"configRevision"` // in force there
 	RefusedRevision  int64   `json:"refusedRevision,omitempty"`
 	RefusedReason    string  `json:"refusedReason,omitempty"`
+	// LimitsLeftOut of the configuration in force are not enforced there; the
+	// first of them are LeftOut.
+	LimitsLeftOut int             `json:"limitsLeftOut,omitempty"`
+	LeftOut       []LeftOutStatus `json:"leftOut,omitempty"`
+}
+
+// LeftOutStatus is a limit that a filter does not enforce; an empty Limit stands
+// for all of the tenant.
+type LeftOutStatus struct {
+	Tenant string `json:"tenant"`
+	Limit  string `json:"limit,omitempty"`
+	Reason string `json:"reason"`
 }
 
 // PeerStatus is another agent.
@@ -106,16 +118,24 @@ func (a *Agent) Status() Status {
 }
 
 func (a *Agent) gatewayStatus() []GatewayStatus {
-	out := []GatewayStatus{}
+	all := []GatewayStatus{}
 	a.server.Each(func(g *gateways.Gateway) {
-		in := g.InForce()
-		out = append(out, GatewayStatus{Name: g.Replica(), Generation: g.Generation(), Weight: g.Weight(), PID: g.PID(),
+		in, out := g.InForce(), g.LeftOut()
+		all = append(all, GatewayStatus{Name: g.Replica(), Generation: g.Generation(), Weight: g.Weight(), PID: g.PID(),
 			Envoy: g.Envoy(), ConnectedSeconds: time.Since(g.Since()).Seconds(), ConfigRevision: in.Revision,
-			RefusedRevision: in.Refused, RefusedReason: in.Reason})
+			RefusedRevision: in.Refused, RefusedReason: in.Reason,
+			LimitsLeftOut: out.Total, LeftOut: leftOut(out.Limits)})
 	})
-	slices.SortFunc(out, func(a, b GatewayStatus) int {
+	slices.SortFunc(all, func(a, b GatewayStatus) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Generation, b.Generation))
 	})
+	return all
+}
+
+func leftOut(limits []link.RefusedLimit) (out []LeftOutStatus) {
+	for _, l := range limits {
+		out = append(out, LeftOutStatus(l))
+	}
 	return out
 }
 

@@ -26,6 +26,7 @@ type Gateway struct {
 	conn  *net.UnixConn
 	box   mailbox
 	beat  atomic.Pointer[link.Heartbeat]
+	out   atomic.Pointer[link.Refused]
 }
 
 // Replica names the gateway; a parent and a child of a hot restart share it.
@@ -54,6 +55,16 @@ func (g *Gateway) InForce() link.Heartbeat {
 		return *b
 	}
 	return link.Heartbeat{}
+}
+
+// LeftOut returns what the filter does not enforce of the configuration that it
+// has in force. Zero before the first report, or of a filter that does not report
+// it (link version 1).
+func (g *Gateway) LeftOut() link.Refused {
+	if r := g.out.Load(); r != nil {
+		return *r
+	}
+	return link.Refused{}
 }
 
 // Send leaves a *Config, *Shares, *Sums or *Heartbeat in the mailbox, in the

@@ -25,7 +25,7 @@ const maxGateways = 128
 type Handler interface {
 	// Joined: the Hellos are exchanged, Send works.
 	Joined(g *Gateway)
-	// Heard brings *Claims, *Report or *Heartbeat.
+	// Heard brings *Claims, *Report, *Refused or *Heartbeat.
 	Heard(g *Gateway, m link.Message)
 	// Left: the connection is gone, for whatever reason.
 	Left(g *Gateway)
@@ -212,6 +212,9 @@ func (s *Server) read(g *Gateway, r *link.Reader) error {
 		switch m := m.(type) {
 		case *link.Heartbeat:
 			g.beat.Store(m)
+			s.h.Heard(g, m)
+		case *link.Refused:
+			g.out.Store(m)
 			s.h.Heard(g, m)
 		case *link.Claims, *link.Report:
 			s.h.Heard(g, m)

@@ -132,6 +132,11 @@ func TestConversation(t *testing.T) {
 	if b := g.InForce(); b.Revision != 8 || b.Refused != 9 {
 		t.Fatalf("in force %+v", b)
 	}
+	f.say(&link.Refused{Revision: 8, Total: 3, Limits: []link.RefusedLimit{{Tenant: "acme", Limit: "l"}}})
+	h.next(t, "heard")
+	if r := g.LeftOut(); r.Revision != 8 || r.Total != 3 || len(r.Limits) != 1 {
+		t.Fatalf("left out %+v", r)
+	}
 	g.Send(&link.Config{Revision: 4, Seed: 1})
 	if c, ok := f.hear().(*link.Config); !ok || c.Revision != 4 {
 		t.Fatalf("got %+v", c)
