@@ -6,6 +6,7 @@ package main
 import "C"
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 	"unsafe"
@@ -16,6 +17,7 @@ import (
 	"github.com/titrate/titrate/envoy-filter/page"
 	"github.com/titrate/titrate/envoy-filter/settings"
 	"github.com/titrate/titrate/envoy-filter/top"
+	"github.com/titrate/titrate/proto/link"
 )
 
 // insight is what people see of the process beside its counters. Requests that are
@@ -36,9 +38,23 @@ func (i *insight) open(p *process, b *settings.Bootstrap) {
 			s := &p.link.Status
 			l := page.Link{Connected: s.Connected.Load(), Sessions: s.Sessions.Load(), Malformed: s.Malformed.Load()}
 			l.RefusedRevision, l.RefusedReason = p.link.Refusal()
+			l.LimitsLeftOut, l.LeftOut = leftOut(p.link.LeftOutLimits())
 			return l
 		},
 	}
+}
+
+// mostLeftOut bounds the list on the page.
+const mostLeftOut = 20
+
+func leftOut(r *link.Refused) (total int64, lines []string) {
+	if r == nil {
+		return 0, nil
+	}
+	for _, l := range r.Limits[:min(len(r.Limits), mostLeftOut)] {
+		lines = append(lines, fmt.Sprintf("tenant %q, limit %q: %s", l.Tenant, l.Limit, l.Reason))
+	}
+	return int64(r.Total), lines
 }
 
 // Refused implements gate.Watcher.

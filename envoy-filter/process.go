@@ -132,7 +132,7 @@ func (p *process) numbers() meter.Source {
 	s := &p.link.Status
 	return meter.Source{
 		Panics: p.gate.Panics(), LinkSessions: s.Sessions.Load(), LinkMalformed: s.Malformed.Load(),
-		ConfigRefused: s.Refused.Load(), LinkConnected: s.Connected.Load(),
+		ConfigRefused: s.Refused.Load(), LimitsLeftOut: s.LeftOut.Load(), LinkConnected: s.Connected.Load(),
 		Goroutines: runtime.NumGoroutine(),
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -170,6 +172,42 @@ func TestApplyNamesTheField(t *testing.T) {
 		if e.Stats(0, &s); s.Revision != 1 {
 			t.Errorf("%s: revision %d in force, want the old one", field, s.Revision)
 		}
+	}
+}
+
+// What is not valid is taken out part by part; what is left applies, and the
+// caller's lists are as they were.
+func TestLeaveOut(t *testing.T) {
+	c := simple(10, Queue{}, Limit{Name: "l", Rate: 1}, Limit{Name: "l", Rate: 2}, Limit{Name: "minus", Rate: -1})
+	for i := range MaxLimits {
+		c.Tenants[0].Limits = append(c.Tenants[0].Limits, Limit{Name: fmt.Sprint("n", i), Rate: 1})
+	}
+	c.Tenants[0].Quotas = []Quota{{Pool: "nil"}, {Pool: "api", Max: 3}}
+	c.Tenants = append(c.Tenants, Tenant{Name: "a"}, Tenant{Name: "heavy", Weight: -1}, Tenant{Name: "good"})
+	limits := slices.Clone(c.Tenants[0].Limits)
+	list := c.Tenants[0].Limits
+	want := []string{"a l", "a minus", "a n61", "a n62", "a n63", "a quotas/nil", "a ", "heavy "}
+	var got []string
+	for _, l := range c.LeaveOut() {
+		got = append(got, l.Tenant+" "+l.Limit)
+		if l.Why == nil {
+			t.Errorf("%s has no reason", l.Limit)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("left out %q, want %q", got, want)
+	}
+	if err := c.Validate(); err != nil {
+		t.Errorf("what is left is not valid: %v", err)
+	}
+	if len(c.Tenants) != 2 || len(c.Tenants[0].Limits) != MaxLimits-2 || len(c.Tenants[0].Quotas) != 1 {
+		t.Errorf("left %d tenants, %d limits, %d quotas", len(c.Tenants), len(c.Tenants[0].Limits), len(c.Tenants[0].Quotas))
+	}
+	if !reflect.DeepEqual(list, limits) {
+		t.Error("the caller's list has changed")
+	}
+	if again := c.LeaveOut(); again != nil {
+		t.Errorf("again %v", again)
 	}
 }
 

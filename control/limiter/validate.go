@@ -25,29 +25,116 @@ const maxRate = 1e12 // cost units/s, and cost units for a burst
 
 // Validate reports the first field that is wrong, as a *FieldError.
 func (c *Config) Validate() error {
+	pools, err := c.validatePools()
+	if err != nil {
+		return err
+	}
+	c.faults(pools, func(_ place, fault error) (goOn bool) {
+		err = fault
+		return false
+	})
+	return err
+}
+
+// LeftOut is a part of a configuration that is not valid.
+type LeftOut struct {
+	Tenant string
+	// Limit is the limit's name, "quotas/" and the pool for a quota, and "" for the
+	// tenant as a whole.
+	Limit string
+	Why   error // a *FieldError
+}
+
+// LeaveOut takes out of the configuration the limits, quotas and tenants that are
+// not valid, and returns what it took. The lists are copied before they change.
+// Pools are left as they are, for Validate to refuse.
+func (c *Config) LeaveOut() (out []LeftOut) {
 	pools := make(map[string]bool, len(c.Pools))
+	for i := range c.Pools {
+		pools[c.Pools[i].Name] = true
+	}
+	bad := map[place]bool{}
+	c.faults(pools, func(at place, why error) (goOn bool) {
+		bad[at] = true
+		t := &c.Tenants[at.tenant]
+		left := LeftOut{Tenant: t.Name, Why: why}
+		switch {
+		case at.limit >= 0:
+			left.Limit = t.Limits[at.limit].Name
+		case at.quota >= 0:
+			left.Limit = "quotas/" + t.Quotas[at.quota].Pool
+		}
+		out = append(out, left)
+		return true
+	})
+	if len(out) > 0 {
+		c.remove(bad)
+	}
+	return out
+}
+
+// place is a part of a configuration, by its index in each list; −1 is none.
+type place struct{ tenant, limit, quota int }
+
+func (c *Config) remove(bad map[place]bool) {
+	tenants := c.Tenants
+	c.Tenants = nil
+	for i, t := range tenants {
+		if bad[place{i, -1, -1}] {
+			continue
+		}
+		limits, quotas := t.Limits, t.Quotas
+		t.Limits, t.Quotas = nil, nil
+		for j, l := range limits {
+			if !bad[place{i, j, -1}] {
+				t.Limits = append(t.Limits, l)
+			}
+		}
+		for j, q := range quotas {
+			if !bad[place{i, -1, j}] {
+				t.Quotas = append(t.Quotas, q)
+			}
+		}
+		c.Tenants = append(c.Tenants, t)
+	}
+}
+
+func (c *Config) validatePools() (names map[string]bool, err error) {
+	names = make(map[string]bool, len(c.Pools))
 	for i := range c.Pools {
 		p := &c.Pools[i]
 		path := "pools[" + p.Name + "]"
-		if err := unique(pools, p.Name, path); err != nil {
-			return err
+		if err := unique(names, p.Name, path); err != nil {
+			return nil, err
 		}
 		if err := p.validate(path); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	tenants := make(map[string]bool, len(c.Tenants))
+	return names, nil
+}
+
+// faults calls found with each part of the tenants that is not valid, until found
+// says to stop.
+func (c *Config) faults(pools map[string]bool, found func(at place, why error) (goOn bool)) {
+	names := make(map[string]bool, len(c.Tenants))
 	for i := range c.Tenants {
 		t := &c.Tenants[i]
 		path := "tenants[" + t.Name + "]"
-		if err := unique(tenants, t.Name, path); err != nil {
-			return err
+		err := unique(names, t.Name, path)
+		if err == nil && !(t.Weight >= 0 && t.Weight <= 1e9) {
+			err = &FieldError{path + ".weight", t.Weight, "a number from 0 (default 1) to 1e9"}
 		}
-		if err := t.validate(path, pools); err != nil {
-			return err
+		if err != nil {
+			if !found(place{i, -1, -1}, err) {
+				return
+			}
+			continue
+		}
+		if !t.faults(path, i, pools, found) {
+			return
 		}
 	}
-	return nil
 }
 
 func unique(seen map[string]bool, name, path string) error {
@@ -90,36 +177,36 @@ func (q *Queue) validate(path string) error {
 	return nil
 }
 
-func (t *Tenant) validate(path string, pools map[string]bool) error {
-	if !(t.Weight >= 0 && t.Weight <= 1e9) {
-		return &FieldError{path + ".weight", t.Weight, "a number from 0 (default 1) to 1e9"}
-	}
-	if len(t.Limits) > MaxLimits {
-		return &FieldError{path + ".limits", len(t.Limits), fmt.Sprint("at most ", MaxLimits)}
-	}
-	names := make(map[string]bool, len(t.Limits))
-	for i := range t.Limits {
-		l := &t.Limits[i]
+// faults is Config.faults for the limits and quotas of the i-th tenant.
+func (t *Tenant) faults(path string, i int, pools map[string]bool, found func(place, error) bool) (goOn bool) {
+	limits := make(map[string]bool, len(t.Limits))
+	for j := range t.Limits {
+		l := &t.Limits[j]
 		at := path + ".limits[" + l.Name + "]"
-		if err := unique(names, l.Name, at); err != nil {
-			return err
+		err := unique(limits, l.Name, at)
+		if err == nil {
+			err = l.validate(at)
 		}
-		if err := l.validate(at); err != nil {
-			return err
+		if err == nil && j >= MaxLimits {
+			err = &FieldError{path + ".limits", len(t.Limits), fmt.Sprint("at most ", MaxLimits)}
+		}
+		if err != nil && !found(place{i, j, -1}, err) {
+			return false
 		}
 	}
 	quotas := make(map[string]bool, len(t.Quotas))
-	for i := range t.Quotas {
-		q := &t.Quotas[i]
+	for j := range t.Quotas {
+		q := &t.Quotas[j]
 		at := path + ".quotas[" + q.Pool + "]"
-		if err := unique(quotas, q.Pool, at); err != nil {
-			return err
+		err := unique(quotas, q.Pool, at)
+		if err == nil {
+			err = q.validate(at, pools)
 		}
-		if err := q.validate(at, pools); err != nil {
-			return err
+		if err != nil && !found(place{i, -1, j}, err) {
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
 func (l *Limit) validate(path string) error {

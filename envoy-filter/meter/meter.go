@@ -32,6 +32,7 @@ const (
 	LinkSessions
 	LinkMalformed
 	ConfigRefused
+	LimitsLeftOut
 	Held
 	Keys
 	KeysContended
@@ -74,6 +75,7 @@ var Table = [metrics]Definition{
 	LinkSessions:   {"titrate_link_sessions_total", nil, Counter},
 	LinkMalformed:  {"titrate_link_malformed_total", nil, Counter},
 	ConfigRefused:  {"titrate_config_refused_total", nil, Counter},
+	LimitsLeftOut:  {"titrate_limits_left_out", nil, Gauge},
 	Held:           {"titrate_held", nil, Gauge},
 	Keys:           {"titrate_keys", nil, Gauge},
 	KeysContended:  {"titrate_keys_contended", nil, Gauge},
@@ -114,6 +116,7 @@ type Source struct {
 	Panics, LinkSessions, LinkMalformed, ConfigRefused uint64
 	LinkConnected                                      bool
 	Goroutines                                         int // of this process
+	LimitsLeftOut                                      int64
 }
 
 // keysEvery is how many publications share one count of the live keys.
@@ -192,6 +195,7 @@ func (m *Meter) gauges(src Source, keys bool) {
 	m.sink.Set(Held, uint64(max(s.Held, 0))) // Envoy's gauges wrap below zero
 	m.sink.Set(KeysContended, uint64(s.Contended))
 	m.sink.Set(ConfigRevision, uint64(max(s.Revision, 0)))
+	m.sink.Set(LimitsLeftOut, uint64(max(src.LimitsLeftOut, 0)))
 	m.sink.Set(SharesEpoch, uint64(max(s.Shares.Epoch, 0)))
 	m.sink.Set(SharesStale, flag(s.Shares.Stale))
 	m.sink.Set(LinkConnected, flag(src.LinkConnected))

@@ -152,6 +152,12 @@ func (o *Overview) text(w *writer) {
 	if o.Link.RefusedRevision != 0 {
 		w.line("               REFUSED configuration revision %d: %s", o.Link.RefusedRevision, o.Link.RefusedReason)
 	}
+	if o.Link.LimitsLeftOut > 0 {
+		w.line("               NOT ENFORCED: %d limits that this filter cannot read", o.Link.LimitsLeftOut)
+		for _, l := range o.Link.LeftOut {
+			w.line("                 %s", l)
+		}
+	}
 	w.line("membership     %d gateways, weight %s of %s, %s, gossip lag %d ms", o.Standing.Replicas,
 		show(o.Standing.Weight), show(o.Standing.TotalWeight), o.Standing.Isolation, o.Standing.LagMs)
 	switch {

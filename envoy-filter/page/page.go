@@ -42,6 +42,10 @@ type Link struct {
 	Malformed       uint64 `json:"malformed"`       // sessions that malformed bytes ended
 	RefusedRevision int64  `json:"refusedRevision"` // configuration refused last and not replaced since, 0: none
 	RefusedReason   string `json:"refusedReason,omitempty"`
+	// LimitsLeftOut of the configuration in force are not enforced, since this
+	// filter cannot read them; LeftOut lists the first of them, each with its reason.
+	LimitsLeftOut int64    `json:"limitsLeftOut"`
+	LeftOut       []string `json:"leftOut,omitempty"`
 }
 
 // Source is what the page reads. All fields are needed.

@@ -78,7 +78,10 @@ func TestOverview(t *testing.T) {
 		o.Refused[0].Count != 2 || o.HeldMost[0].Client != "bob\n<b>" {
 		t.Errorf("%+v", o)
 	}
-	s.Link = func() Link { return Link{RefusedRevision: 8, RefusedReason: "limiter: pools[api].capacity is -1"} }
+	s.Link = func() Link {
+		return Link{RefusedRevision: 8, RefusedReason: "limiter: pools[api].capacity is -1",
+			LimitsLeftOut: 1, LeftOut: []string{`tenant "acme", limit "daily": field "days" is unknown`}}
+	}
 	s.Engine.SetShares(&limiter.Shares{Epoch: 3, Stale: true})
 	s.Engine.SetSums(2e9, &limiter.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Isolation: limiter.Split, Lag: 80 * time.Millisecond})
 	wants(t, ask(t, s, "/titrate", 200), "NOT LINKED", "REFUSED configuration revision 8", "capacity is -1", "epoch 3, STALE", "3 gateways", "split", "80 ms")

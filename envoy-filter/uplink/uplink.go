@@ -44,6 +44,9 @@ const (
 	dialTimeout = time.Second
 	minBackoff  = 20 * time.Millisecond
 	maxBackoff  = time.Second
+	// longestWhy bounds each text about one limit that is left out, so that MaxRefused
+	// of them are within a message's bound.
+	longestWhy = 256
 	// longestReason keeps a refusal within a heartbeat's bound.
 	longestReason = 1024
 )
@@ -70,6 +73,9 @@ type Status struct {
 	Connected atomic.Bool
 	// Revision of the configuration in force, 0 before the first.
 	Revision atomic.Int64
+	// LeftOut is the number of limits of the configuration in force that are not
+	// enforced, see [Client.LeftOutLimits].
+	LeftOut atomic.Int64
 	// Sessions counts connections on which both Hellos were exchanged,
 	// Malformed those that ended by malformed bytes, Refused the refused
 	// configurations.
@@ -81,6 +87,7 @@ type Client struct {
 	Status
 	o       Options
 	refusal atomic.Pointer[refusal]
+	leftOut atomic.Pointer[link.Refused] // of the configuration in force
 	claims  limiter.Claims
 	report  limiter.Report
 
@@ -146,7 +153,8 @@ func (c *Client) once(ctx context.Context) (greeted bool, err error) {
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	w := link.NewWriter(deadline{conn})
 	r := link.NewReader(link.Alive(conn, link.DeadAfter))
-	if err := c.greet(r, w); err != nil {
+	version, err := c.greet(r, w)
+	if err != nil {
 		return false, c.note(err)
 	}
 	c.Sessions.Add(1)
@@ -158,7 +166,7 @@ func (c *Client) once(ctx context.Context) (greeted bool, err error) {
 		defer close(writer)
 		defer conn.Close() // wakes the reader
 		defer c.o.Contain("the link's writer")
-		c.tell(w, ended)
+		c.tell(w, version, ended)
 	}()
 	err = c.listen(r)
 	close(ended)
@@ -176,24 +184,23 @@ func (c *Client) note(err error) error {
 	return err
 }
 
-func (c *Client) greet(r *link.Reader, w *link.Writer) error {
+func (c *Client) greet(r *link.Reader, w *link.Writer) (version uint8, err error) {
 	if err := w.Write(&c.o.Hello); err != nil {
-		return fmt.Errorf("uplink: say hello: %w", err)
+		return 0, fmt.Errorf("uplink: say hello: %w", err)
 	}
 	m, err := r.Next()
 	if err != nil {
-		return fmt.Errorf("uplink: hear the agent's hello: %w", err)
+		return 0, fmt.Errorf("uplink: hear the agent's hello: %w", err)
 	}
 	hello, ok := m.(*link.Hello)
 	if !ok {
-		return fmt.Errorf("uplink: the agent began with %T, a Hello is needed", m)
+		return 0, fmt.Errorf("uplink: the agent began with %T, a Hello is needed", m)
 	}
-	version, err := link.Negotiate(hello.Version)
-	if err != nil {
-		return err
+	if version, err = link.Negotiate(hello.Version); err != nil {
+		return 0, err
 	}
 	w.SetVersion(version)
-	return nil
+	return version, nil
 }
 
 // listen hands what the agent says to the engine until the link ends.
@@ -223,26 +230,48 @@ func (c *Client) listen(r *link.Reader) error {
 }
 
 func (c *Client) configure(m *link.Config) {
-	config, err := convert.Config(m)
+	config, left, err := convert.Config(m)
 	if err == nil {
+		left = append(left, config.LeaveOut()...)
 		err = c.o.Engine.Apply(config)
 	}
 	if err != nil {
 		c.Refused.Add(1)
-		reason := err.Error()
-		c.refusal.Store(&refusal{m.Revision, reason[:min(len(reason), longestReason)]})
+		c.refusal.Store(&refusal{m.Revision, clip(err.Error(), longestReason)})
 		c.o.Log(fmt.Sprintf("titrate: configuration revision %d refused, revision %d stays in force: %v", m.Revision, c.Revision.Load(), err))
 		return
 	}
 	c.refusal.Store(nil)
 	c.Revision.Store(m.Revision)
+	c.leaveOut(m.Revision, left)
 }
 
+// leaveOut notes what is not enforced of the configuration in force.
+func (c *Client) leaveOut(revision int64, left []limiter.LeftOut) {
+	r := &link.Refused{Revision: revision, Total: len(left)}
+	for _, l := range left[:min(len(left), link.MaxRefused)] {
+		r.Limits = append(r.Limits, link.RefusedLimit{Tenant: clip(l.Tenant, longestWhy), Limit: clip(l.Limit, longestWhy), Reason: clip(l.Why.Error(), longestWhy)})
+	}
+	c.LeftOut.Store(int64(len(left)))
+	c.leftOut.Store(r)
+	if len(left) > 0 {
+		c.o.Log(fmt.Sprintf("titrate: %d limits of configuration revision %d are not enforced; the first is %q of tenant %q: %v",
+			len(left), revision, left[0].Limit, left[0].Tenant, left[0].Why))
+	}
+}
+
+// LeftOutLimits lists what of the configuration in force is not enforced, nil
+// before the first configuration.
+func (c *Client) LeftOutLimits() *link.Refused { return c.leftOut.Load() }
+
+func clip(s string, most int) string { return s[:min(len(s), most)] }
+
 // tell writes until the link ends or a write fails.
-func (c *Client) tell(w *link.Writer, ended <-chan struct{}) {
+func (c *Client) tell(w *link.Writer, version uint8, ended <-chan struct{}) {
 	var claimed link.Claims
 	var reported link.Report
 	var said link.Heartbeat
+	var refused *link.Refused
 	silent := false
 	ticker := time.NewTicker(claimsEvery)
 	defer ticker.Stop()
@@ -254,6 +283,12 @@ func (c *Client) tell(w *link.Writer, ended <-chan struct{}) {
 				return
 			}
 			said = *beat
+		}
+		if r := c.leftOut.Load(); r != refused && version >= 2 {
+			if w.Write(r) != nil {
+				return
+			}
+			refused = r
 		}
 		c.claims.Reset()
 		c.o.Engine.Claims(c.o.Now(), &c.claims)

@@ -2,6 +2,7 @@ package uplink
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"path/filepath"
 	"strings"
@@ -130,6 +131,62 @@ func TestStateInAndOut(t *testing.T) {
 	}
 	s.say(config)
 	hear(s, func(h *link.Heartbeat) bool { return h.Refused == 0 && h.Reason == "" })
+}
+
+// A part of a configuration that this filter cannot read, or that is not valid, is
+// left out and reported; the rest holds. After a new link it is reported again.
+func TestLeftOutIsReported(t *testing.T) {
+	b := newBench(t)
+	s := b.accept(hello)
+	c := *config
+	c.Revision = 7
+	many := make([]link.Limit, limiter.MaxLimits+1)
+	for i := range many {
+		many[i] = link.Limit{Name: fmt.Sprint("l", i), Rate: 1}
+	}
+	c.Tenants = append(c.Tenants, link.Tenant{Name: "many", Weight: 1, Limits: many},
+		link.Tenant{Name: "bad", Weight: 1, Limits: []link.Limit{{Name: "minus", Rate: -1}, {Name: "loud", Rate: 1, Mode: "LOUD"}},
+			Quotas: []link.Quota{{Pool: "nowhere"}}})
+	want := []link.RefusedLimit{{Tenant: "bad", Limit: "loud"}, {Tenant: "many", Limit: "l64"},
+		{Tenant: "bad", Limit: "minus"}, {Tenant: "bad", Limit: "quotas/nowhere"}}
+	check := func(r *link.Refused) {
+		t.Helper()
+		if r.Total != len(want) || len(r.Limits) != len(want) {
+			t.Fatalf("reported %+v", r)
+		}
+		for i, l := range r.Limits {
+			if l.Tenant != want[i].Tenant || l.Limit != want[i].Limit || l.Reason == "" {
+				t.Errorf("reported %+v, want %+v", l, want[i])
+			}
+		}
+	}
+	s.say(&c)
+	check(hear(s, func(r *link.Refused) bool { return r.Revision == 7 }))
+	if h := hear(s, func(h *link.Heartbeat) bool { return h.Sequence > 0 }); h.Revision != 7 || h.Refused != 0 {
+		t.Errorf("in force: %+v", h)
+	}
+	now := b.client.o.Now()
+	for i, want := range []limiter.Verdict{limiter.Admit, limiter.Admit, limiter.Reject} {
+		if out := b.engine.Decide(now, &limiter.Request{Tenant: "acme", Client: "a", Pool: "api", Cost: 1}); out.Verdict != want {
+			t.Errorf("request %d of another tenant: %v, want %v", i, out.Verdict, want)
+		}
+	}
+	s.conn.Close()
+	s = b.accept(hello)
+	check(hear(s, func(*link.Refused) bool { return true }))
+	s.say(config)
+	if r := hear(s, func(r *link.Refused) bool { return r.Revision == config.Revision }); r.Total != 0 {
+		t.Errorf("after a whole configuration: %+v", r)
+	}
+	s.conn.Close()
+	old := b.accept(&link.Hello{Version: 1, Replica: "agent", Weight: 1})
+	for range 3 { // an agent of version 1 would close the link
+		if m, err := old.r.Next(); err != nil {
+			t.Fatal(err)
+		} else if r, ok := m.(*link.Refused); ok {
+			t.Fatalf("an agent of version 1 was sent %+v", r)
+		}
+	}
 }
 
 // Whatever the agent does wrong ends that connection, and a new one comes.

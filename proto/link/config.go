@@ -1,8 +1,11 @@
 package link
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -51,6 +54,8 @@ type Quota struct {
 	Guaranteed float64
 	Max        float64
 	Mode       Mode
+	// Unknown is as in [Limit].
+	Unknown string
 }
 
 // Limit is a rate per client, or per tenant, in cost units per second.
@@ -73,6 +78,10 @@ type Limit struct {
 	// Classes of requests that it applies to, by their names in the filter's
 	// settings; empty = all.
 	Classes []string `json:"classes,omitempty"`
+	// Unknown is a field of the limit that this build does not know, "" if it
+	// knows all of them. It is set when a limit is read: what such a limit means
+	// is not known, so it must not be enforced.
+	Unknown string `json:"-"`
 }
 
 // RateBurst is a rate in units/s with the burst that goes with it.
@@ -129,13 +138,44 @@ func (q Quota) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// UnmarshalJSON reads an absent max as +Inf.
+// UnmarshalJSON notes a field that is not known. Fields of the limit's own objects
+// count too.
+func (l *Limit) UnmarshalJSON(b []byte) error {
+	type plain Limit // without this method
+	var p plain
+	unknown, err := decodeKnown(b, &p)
+	if err == nil {
+		*l = Limit(p)
+		l.Unknown = unknown
+	}
+	return err
+}
+
+// decodeKnown reads v and returns the name of the first field that v does not have.
+func decodeKnown(b []byte, v any) (unknown string, err error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err = d.Decode(v); err == nil {
+		return "", nil
+	}
+	quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field ")
+	if !ok {
+		return "", err
+	}
+	if unknown, err = strconv.Unquote(quoted); err != nil {
+		return "", err
+	}
+	return unknown, json.Unmarshal(b, v)
+}
+
+// UnmarshalJSON reads an absent max as +Inf, and notes a field that is not known.
 func (q *Quota) UnmarshalJSON(b []byte) error {
 	var w quotaJSON
-	if err := json.Unmarshal(b, &w); err != nil {
+	unknown, err := decodeKnown(b, &w)
+	if err != nil {
 		return err
 	}
-	*q = Quota{Pool: w.Pool, Guaranteed: w.Guaranteed, Max: math.Inf(1), Mode: w.Mode}
+	*q = Quota{Pool: w.Pool, Guaranteed: w.Guaranteed, Max: math.Inf(1), Mode: w.Mode, Unknown: unknown}
 	if w.Max != nil {
 		q.Max = *w.Max
 	}

@@ -41,6 +41,13 @@
 // what an older writer did not send. So fields may be appended to a record
 // without a new version; everything else needs one.
 //
+// # Newer configurations
+//
+// A reader of Config notes the limits and quotas that have a field which it does
+// not know ([Limit.Unknown]): they must not be enforced, since the field may narrow
+// what they mean. Unknown fields elsewhere are ignored. So whatever narrows a limit
+// is a new field of Limit or Quota, and never of Tenant or Pool.
+//
 // # Versions
 //
 // A build speaks version N and understands N and N−1. Hello is written in the

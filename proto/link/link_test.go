@@ -72,9 +72,10 @@ func finite(c *Config) {
 		c.Tenants[i].Weight = 2.5
 		for j := range c.Tenants[i].Limits {
 			c.Tenants[i].Limits[j].Rate, c.Tenants[i].Limits[j].Burst = 1.25, 3
+			c.Tenants[i].Limits[j].Unknown = ""
 		}
 		for j := range c.Tenants[i].Quotas {
-			c.Tenants[i].Quotas[j].Guaranteed = 1e-3
+			c.Tenants[i].Quotas[j].Guaranteed, c.Tenants[i].Quotas[j].Unknown = 1e-3, ""
 		}
 	}
 }
@@ -346,6 +347,32 @@ func TestQuotaWithoutMax(t *testing.T) {
 	b, err := encode(nil, &Config{Tenants: []Tenant{{Name: "a", Quotas: []Quota{{Pool: "p", Max: math.Inf(1)}}}}})
 	if err != nil || bytes.Contains(b, []byte("max\"")) {
 		t.Fatalf("%s, %v", b, err)
+	}
+}
+
+// A field that a newer build has added to a limit or a quota is noted there; one
+// elsewhere is not.
+func TestUnknownFields(t *testing.T) {
+	in := `{"revision":1,"zone":2,"pools":[{"name":"api","colour":1}],"tenants":[{"name":"a","tier":1,"limits":[
+		{"name":"known","rate":1},{"name":"new","rate":2,"days":["monday"]},{"name":"deep","queue":{"law":"CODEL","ecn":true}}],
+		"quotas":[{"pool":"api","max":3},{"pool":"db","mean":4}]}]}`
+	m, err := decode(kindConfig, []byte(in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := m.(*Config).Tenants[0]
+	for i, want := range []string{"", "days", "ecn"} {
+		if l := a.Limits[i]; l.Unknown != want || l.Name == "" {
+			t.Errorf("limit %q has the unknown field %q, want %q", l.Name, l.Unknown, want)
+		}
+	}
+	if l := a.Limits[1]; l.Rate != 2 {
+		t.Errorf("the known fields beside an unknown one: %+v", l)
+	}
+	for i, want := range []string{"", "mean"} {
+		if q := a.Quotas[i]; q.Unknown != want || q.Pool == "" || i == 1 && !math.IsInf(q.Max, 1) {
+			t.Errorf("quota %+v, want the unknown field %q", q, want)
+		}
 	}
 }
 

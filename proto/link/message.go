@@ -193,7 +193,8 @@ type Refused struct {
 // RefusedLimit is a limit that a filter does not enforce.
 type RefusedLimit struct {
 	Tenant string
-	// Limit is its name; "" stands for all limits and quotas of the tenant.
+	// Limit is its name, "quotas/" and the pool for a quota; "" stands for all
+	// limits and quotas of the tenant.
 	Limit string
 	// Reason says what is wrong, at most 256 bytes.
 	Reason string

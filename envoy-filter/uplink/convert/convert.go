@@ -39,9 +39,11 @@ func named[K ~string, V any](names map[K]V, place string, name K, err *error) V 
 	return v
 }
 
-// Config converts a configuration; an enumeration that this build does not
-// know is an error that names its place.
-func Config(c *link.Config) (*limiter.Config, error) {
+// Config converts a configuration. Limits and quotas that this build cannot read,
+// because a newer agent gave them a field or a name of an enumeration that is
+// unknown here, are left out and returned: to enforce them without it might limit
+// what they do not mean. An unknown name in a pool is an error that names its place.
+func Config(c *link.Config) (*limiter.Config, []limiter.LeftOut, error) {
 	var err error
 	out := &limiter.Config{Revision: c.Revision, Seed: c.Seed}
 	for _, p := range c.Pools {
@@ -51,24 +53,41 @@ func Config(c *link.Config) (*limiter.Config, error) {
 			OnLoss: named(losses, place+".on_loss", p.OnLoss, &err), HardExpiry: p.HardExpiry, Adaptive: p.Adaptive,
 		})
 	}
+	var left []limiter.LeftOut
 	for _, t := range c.Tenants {
-		out.Tenants = append(out.Tenants, tenant(t, &err))
+		out.Tenants = append(out.Tenants, tenant(t, &left))
 	}
-	return out, err
+	return out, left, err
 }
 
-func tenant(t link.Tenant, err *error) limiter.Tenant {
+func tenant(t link.Tenant, left *[]limiter.LeftOut) limiter.Tenant {
 	out := limiter.Tenant{Name: t.Name, Weight: t.Weight}
 	for _, l := range t.Limits {
-		out.Limits = append(out.Limits, limit("tenant "+t.Name+", limit "+l.Name, l, err))
+		err := known(l.Unknown)
+		if converted := limit("tenant "+t.Name+", limit "+l.Name, l, &err); err == nil {
+			out.Limits = append(out.Limits, converted)
+		} else {
+			*left = append(*left, limiter.LeftOut{Tenant: t.Name, Limit: l.Name, Why: err})
+		}
 	}
 	for _, q := range t.Quotas {
-		out.Quotas = append(out.Quotas, limiter.Quota{
-			Pool: q.Pool, Guaranteed: q.Guaranteed, Max: q.Max,
-			Mode: named(modes, "tenant "+t.Name+", quota "+q.Pool+".mode", q.Mode, err),
-		})
+		err := known(q.Unknown)
+		mode := named(modes, "tenant "+t.Name+", quota "+q.Pool+".mode", q.Mode, &err)
+		if err == nil {
+			out.Quotas = append(out.Quotas, limiter.Quota{Pool: q.Pool, Guaranteed: q.Guaranteed, Max: q.Max, Mode: mode})
+		} else {
+			*left = append(*left, limiter.LeftOut{Tenant: t.Name, Limit: "quotas/" + q.Pool, Why: err})
+		}
 	}
 	return out
+}
+
+// known is an error that names a field which is not.
+func known(unknown string) error {
+	if unknown == "" {
+		return nil
+	}
+	return fmt.Errorf("convert: field %q is unknown to this filter: upgrade the filter", unknown)
 }
 
 func limit(place string, l link.Limit, err *error) limiter.Limit {

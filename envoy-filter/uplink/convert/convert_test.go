@@ -48,11 +48,35 @@ func TestConfigConverts(t *testing.T) {
 			Limits: []limiter.Limit{{Name: "l", PerTenant: true, Rate: 9, Burst: 10, Pools: []string{"api"}, Overrides: map[string]limiter.RateBurst{"bob": {Rate: 11, Burst: 12}}, Queue: limiter.Queue{Law: limiter.DropTail}, Mode: limiter.Shadow, Strict: true, Identity: "ip", Classes: []string{"writes"}}},
 			Quotas: []limiter.Quota{{Pool: "api", Guaranteed: 13, Max: limiter.Unbounded, Mode: limiter.Off}}}},
 	}
-	if got, err := Config(in); err != nil || !reflect.DeepEqual(got, want) {
+	if got, left, err := Config(in); err != nil || left != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("%+v, %v, %v", got, left, err)
+	}
+}
+
+// What a newer agent may send is left out limit by limit, and said.
+func TestUnknownIsLeftOut(t *testing.T) {
+	in := &link.Config{
+		Pools: []link.Pool{{Name: "api", Capacity: 3}},
+		Tenants: []link.Tenant{{Name: "acme",
+			Limits: []link.Limit{{Name: "loud", Mode: "LOUD"}, {Name: "kept"}, {Name: "daily", Unknown: "days"}},
+			Quotas: []link.Quota{{Pool: "api", Unknown: "mean"}, {Pool: "db", Mode: "LOUD"}, {Pool: "web"}}}},
+	}
+	got, left, err := Config(in)
+	if err != nil || len(got.Tenants[0].Limits) != 1 || got.Tenants[0].Limits[0].Name != "kept" ||
+		len(got.Tenants[0].Quotas) != 1 || got.Tenants[0].Quotas[0].Pool != "web" {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	in.Tenants[0].Limits[0].Mode = "LOUD"
-	if _, err := Config(in); err == nil || !strings.Contains(err.Error(), `tenant acme, limit l.mode: "LOUD"`) {
-		t.Fatalf("an unknown mode: %v", err)
+	want := [][2]string{{"loud", `tenant acme, limit loud.mode: "LOUD"`}, {"daily", `"days"`}, {"quotas/api", `"mean"`}, {"quotas/db", `"LOUD"`}}
+	if len(left) != len(want) {
+		t.Fatalf("left out %v", left)
+	}
+	for i, w := range want {
+		if l := left[i]; l.Tenant != "acme" || l.Limit != w[0] || !strings.Contains(l.Why.Error(), w[1]) {
+			t.Errorf("left out %+v, want %v", l, w)
+		}
+	}
+	in.Pools[0].OnLoss = "WISHFUL"
+	if _, _, err := Config(in); err == nil || !strings.Contains(err.Error(), `pool api.on_loss: "WISHFUL"`) {
+		t.Errorf("an unknown name in a pool: %v", err)
 	}
 }
