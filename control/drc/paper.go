@@ -79,44 +79,53 @@ func (c *Paper) Step(h, in, ext float64) float64 {
 	return c.p.KF * c.f
 }
 
-// solve finds E' by false position (Illinois), every third step a bisection, until
-// the moiety is right to rounding.
+// solve finds E' by Newton's method, and by bisection where a step of Newton's leaves
+// the bracket, until E is balanced to some 1e-13 of E0. Step then sets E from the sum.
 func (c *Paper) solve(h, in, ext float64) (next Paper) {
-	lo, hi := 0.0, c.p.Enzyme
-	_, below := c.at(lo, h, in, ext)
-	next, above := c.at(hi, h, in, ext)
-	for i := 0; i < 200 && below < 0 && above > 0; i++ {
-		mid := lo - below*((hi-lo)/(above-below))
-		if i%3 == 2 || !(mid > lo && mid < hi) {
-			mid = lo + (hi-lo)/2
-		}
-		n, excess := c.at(mid, h, in, ext)
-		if next = n; math.Abs(excess) <= 1e-15*c.p.Enzyme || mid == lo || mid == hi {
-			break
-		}
+	lo, hi, e := 0.0, c.p.Enzyme, c.e
+	for range 100 {
+		n, excess, slope := c.at(e, h, in, ext)
 		if excess > 0 {
-			hi, above, below = mid, excess, below/2
+			hi = e
 		} else {
-			lo, below, above = mid, excess, above/2
+			lo = e
 		}
+		if math.Abs(excess) <= 1e-13*c.p.Enzyme || !(hi > lo) {
+			return n
+		}
+		step := e - excess/slope
+		if !(step > lo && step < hi) {
+			step = lo + (hi-lo)/2
+		}
+		if next = n; step == e {
+			return n
+		}
+		e = step
 	}
 	return next
 }
 
-// at returns the state after h if E' were e, and by how much E is then out of
-// balance; the latter rises with e.
-func (c *Paper) at(e, h, in, ext float64) (Paper, float64) {
-	p, n := c.p, *c
+// at returns the state after h if E' were e, by how much E is then out of balance, and
+// the slope of the latter over e, which is positive.
+func (c *Paper) at(e, h, in, ext float64) (n Paper, excess, slope float64) {
+	p := &c.p
+	n = *c
 	n.e = e
-	n.s = (c.s + h*in) / (1 + h*p.K1*e)
-	n1 := h * p.K1 * n.s * e
-	n.t = (c.t + h*ext) / (1 + h*p.K3*n.s*e + h*p.K5)
-	n3 := h * p.K3 * n.s * n.t * e
-	n.es = (c.es + n1) / (1 + h*p.K2)
-	n2 := h * p.K2 * n.es
-	n.et = (c.et + n2 + n3) / (1 + h*p.K4)
+	bound, yield := 1/(1+h*p.K1*e), h*p.K3
+	s0, t0, forget := c.s+h*in, c.t+h*ext, 1+h*p.K5
+	n.s = s0 * bound
+	n1, dn1 := h*p.K1*n.s*e, h*p.K1*n.s*bound
+	left := 1 / (forget + yield*n.s*e)
+	n.t = t0 * left
+	n3, dn3 := yield*n.s*n.t*e, yield*n.s*bound*n.t*forget*left
+	release := 1 / (1 + h*p.K2)
+	n.es = (c.es + n1) * release
+	n2, dn2 := h*p.K2*n.es, h*p.K2*release*dn1
+	recharge := 1 / (1 + h*p.K4)
+	n.et = (c.et + n2 + n3) * recharge
 	n.f = (c.f + n2) / (1 + h*p.KF)
-	return n, e - c.e + n1 + n3 - h*p.K4*n.et
+	excess = e - c.e + n1 + n3 - h*p.K4*n.et
+	return n, excess, 1 + dn1 + dn3 - h*p.K4*recharge*(dn2+dn3)
 }
 
 // State returns the amounts of S, E, ES, ET, T and F.
