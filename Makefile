@@ -13,11 +13,11 @@ RATELIMIT := $(CACHE)/ratelimit-$(shell sed -n 's,^\tgithub.com/envoyproxy/ratel
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
-MODULES := control lab proto envoy-filter services e2e
-GO_SRC  := $(shell find control proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
+MODULES := control lab papers proto envoy-filter services e2e
+GO_SRC  := $(shell find control papers proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo dev test verify race lint generate check-generated tidy bench bench-envoy soak containers images envoy check-go standalone clean
+.PHONY: help build demo dev test verify race lint generate check-generated tidy bench bench-envoy figures soak containers images envoy check-go standalone clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,7 @@ dev: build envoy ## the same without load: drive it yourself (README, "Drive it 
 test: build envoy images ## all tests: laws, services, real Envoy, containers
 	@cd control && go test ./...
 	@cd lab && go test ./...
+	@cd papers && go test ./...
 	@cd proto && go test ./link/...
 	@cd envoy-filter && go test ./...
 	@cd services && go test -p 1 ./...
@@ -82,6 +83,9 @@ tidy: check-go ## go mod tidy everywhere
 
 bench: check-go ## steps per second of every law, fills cold and warm, the limiter; a minute or two
 	@cd control && go test -run '^$$' -bench . -benchmem -benchtime 100ms -count 3 ./... 2>&1 | (cd ../lab && go run ./benchtable)
+
+figures: check-go ## every figure and table of the papers: charts in figures/, rows in docs/reproduction.md
+	@cd papers && go run ./figures -o ../figures -doc ../docs/reproduction.md $(ARGS)
 
 bench-envoy: build envoy $(RATELIMIT) ## real Envoys: CPU, instructions, latency, memory, exactness, queues, beside native limits; JSON=file ARGS='-only cpu,latency'
 	@tools/sh/need.sh wrk valgrind redis-server

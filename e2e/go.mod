@@ -95,6 +95,8 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
+replace github.com/titrate/titrate/papers => ../papers
+
 replace github.com/titrate/titrate/control => ../control
 
 replace github.com/titrate/titrate/proto => ../proto

@@ -22,7 +22,8 @@ var allowed = map[string][]string{
 	"proto":        {"proto/"},
 	"envoy-filter": {"envoy-filter/", "control/", "proto/link"},
 	"lab":          {"lab/", "control/"},
-	"services":     {"services/", "control/", "proto/", "envoy-filter/gate", "envoy-filter/uplink/convert"},
+	"papers":       {"papers/", "control/"},
+	"services":     {"services/", "papers/", "control/", "proto/", "envoy-filter/gate", "envoy-filter/uplink/convert"},
 	"e2e":          {"e2e/", "services/", "control/", "proto/"},
 }
 

@@ -1,0 +1,90 @@
+package papers
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/titrate/titrate/papers/experiment"
+)
+
+// The short form of every figure has the shape that the document claims for it: what is
+// reproduced there is reproduced here, what differs there says why.
+func TestShapes(t *testing.T) {
+	for _, p := range All() {
+		for _, e := range p.Experiments {
+			if e.Run == nil {
+				continue
+			}
+			t.Run(e.Name, func(t *testing.T) {
+				t.Parallel()
+				r := e.Run(true)
+				if len(r.Findings) == 0 || len(r.Charts) == 0 {
+					t.Fatalf("%d findings, %d charts", len(r.Findings), len(r.Charts))
+				}
+				for _, f := range r.Findings {
+					switch {
+					case f.Verdict == experiment.Differs && f.Why == "":
+						t.Errorf("%s: %s, the paper has %s (%s)", f.What, f.Here, f.Paper, f.Tolerance)
+					case strings.Contains(f.What+f.Here+f.Why, "NaN"):
+						t.Errorf("%s: %s", f.What, f.Here)
+					}
+				}
+				if err := r.Save(t.TempDir()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// Names are told apart, and every figure that is not computed says why.
+func TestCatalogue(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range All() {
+		for _, e := range p.Experiments {
+			if seen[e.Name] || e.Figure == "" || e.Title == "" || (e.Run == nil) == (e.Cannot == "") || !strings.HasPrefix(e.Name, p.Key+"-") {
+				t.Errorf("%+v", e)
+			}
+			seen[e.Name] = true
+		}
+	}
+	if _, ok := Find("chem-fig8"); !ok {
+		t.Error("chem-fig8 is missing")
+	}
+}
+
+// docs/reproduction.md has what the program writes. Measured rows depend on the machine:
+// of them only the names are compared.
+func TestDocument(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes all figures in full")
+	}
+	raw, err := os.ReadFile(filepath.Join("..", "docs", "reproduction.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	findings := map[string][]*experiment.Finding{}
+	for _, p := range All() {
+		for _, e := range p.Experiments {
+			if e.Run == nil {
+				continue
+			}
+			if e.Measured {
+				if !strings.Contains(string(raw), "| "+e.Name+" |") {
+					t.Errorf("%s is not in the document: make figures", e.Name)
+				}
+				continue
+			}
+			findings[e.Name] = e.Run(false).Findings
+		}
+	}
+	for _, p := range All() {
+		for _, line := range strings.Split(p.Rows(findings), "\n") {
+			if line != "" && !strings.Contains(string(raw), line+"\n") {
+				t.Errorf("the document lacks a line; make figures writes it:\n%s", line)
+			}
+		}
+	}
+}
