@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
@@ -49,9 +50,15 @@ A document is a resource in YAML or JSON; many stand in one file, parted by ---:
     rate: 600/min
     burst: 30
 
-What a document leaves out has its default. What it does not mention as a whole stays
-as it is: apply deletes nothing. With etag (from get, in status) beside spec, a
-document is applied only if nobody changed the resource since.`
+What a document leaves out has its default. A limit without burst gets the amount of
+its rate: 100/min admits 100 at once, 10/s admits 10; never less than 1. A rate of 0
+(of a limit) or a max of 0 (of a quota) blocks: every request is refused at once.
+
+What no document mentions stays as it is: apply deletes nothing.
+
+What get -o yaml wrote has an etag in its status: it is applied only if nobody changed
+the resource since it was read. A text without one, or --overwrite, asks for no such
+thing. An etag may stand beside spec as well.`
 
 const applyExample = `  titrate apply -f quotas.yaml
   titrate apply -f pools.yaml -f tenants/ --dry-run
@@ -63,6 +70,7 @@ func newApply() *cobra.Command {
 		output format
 		files  []string
 		dryRun bool
+		force  bool
 	)
 	cmd := &cobra.Command{
 		Use:     "apply -f FILE|DIR|-",
@@ -75,6 +83,9 @@ func newApply() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("nothing was applied:\n%w", err)
 			}
+			if force {
+				dropEtags(documents)
+			}
 			return runApply(cmd, &c, output, documents, dryRun)
 		},
 	}
@@ -83,7 +94,16 @@ func newApply() *cobra.Command {
 	fileFlag(cmd, &files, "file or directory of documents, - for standard input; may be repeated")
 	_ = cmd.MarkFlagRequired("file")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "ask the coordinator what would happen, and change nothing")
+	cmd.Flags().BoolVar(&force, "overwrite", false, "apply also what somebody else changed since the documents were read: their etags do not count")
 	return cmd
+}
+
+// dropEtags lets documents be applied whatever is stored.
+func dropEtags(documents []*document.Document) {
+	for _, d := range documents {
+		r := d.Resource.ProtoReflect()
+		r.Clear(r.Descriptor().Fields().ByName("etag"))
+	}
 }
 
 func fileFlag(cmd *cobra.Command, files *[]string, help string) {
@@ -112,7 +132,7 @@ func runApply(cmd *cobra.Command, c *connection, output format, documents []*doc
 		return applyError(err, documents)
 	}
 	if output == asTable {
-		return writeOutcomes(cmd.OutOrStdout(), response, dryRun)
+		return writeOutcomes(cmd.OutOrStdout(), documents, response, dryRun)
 	}
 	ms := make([]resource.Message, len(response.Resources))
 	for i, r := range response.Resources {
@@ -121,18 +141,48 @@ func runApply(cmd *cobra.Command, c *connection, output format, documents []*doc
 	return writeResources(cmd.OutOrStdout(), output, ms)
 }
 
-func writeOutcomes(w io.Writer, response *quotav1.ApplyResponse, dryRun bool) error {
+func writeOutcomes(w io.Writer, documents []*document.Document, response *quotav1.ApplyResponse, dryRun bool) error {
 	suffix := ""
 	if dryRun {
 		suffix = " (dry run)"
 	}
 	for i, r := range response.Resources {
 		outcome := strings.ToLower(response.Outcomes[i].String())
-		if _, err := fmt.Fprintf(w, "%s %s%s\n", resource.Name(r), outcome, suffix); err != nil {
+		what := meant(documents[i].Resource, resource.Unwrap(r))
+		if _, err := fmt.Fprintf(w, "%s %s%s%s\n", resource.Name(r), outcome, suffix, what); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// meant says what a document means without saying it: the burst that it left out,
+// and that a 0 blocks. It is "" for most.
+func meant(given, stored resource.Message) string {
+	var said []string
+	switch given := given.(type) {
+	case *quotav1.Limit:
+		l, _ := stored.(*quotav1.Limit)
+		if blocked(given.GetRate()) {
+			said = append(said, "blocks: every request is refused at once")
+		} else if given.GetBurst() == 0 && l != nil {
+			said = append(said, fmt.Sprintf("burst %s, the amount of %s, since none is given", number(l.GetBurst()), l.GetRate()))
+		}
+	case *quotav1.Quota:
+		if given.Max != nil && given.GetMax() == 0 {
+			said = append(said, "blocks: every request of the tenant to the pool is refused at once")
+		}
+	}
+	if len(said) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(said, "; ")
+}
+
+// blocked reports whether a rate, as written, is 0.
+func blocked(rate string) bool {
+	r, err := resource.ParseRate(rate)
+	return err == nil && r == 0
 }
 
 // applyError leads what the coordinator refused back to file and line.
@@ -142,6 +192,10 @@ func applyError(err error, documents []*document.Document) error {
 		return err
 	}
 	var places []error
+	advice := ""
+	if s.Code() == codes.Aborted {
+		advice = conflict
+	}
 	for _, detail := range s.Details() {
 		switch d := detail.(type) {
 		case *errdetails.BadRequest:
@@ -159,8 +213,12 @@ func applyError(err error, documents []*document.Document) error {
 	if len(places) == 0 {
 		return worded(err) // no refusal: whether it was applied, the message says if it is known
 	}
-	return fmt.Errorf("nothing was applied:\n%w", errors.Join(places...))
+	return fmt.Errorf("nothing was applied:\n%w%s", errors.Join(places...), advice)
 }
+
+// conflict says how to go on after an etag did not match.
+const conflict = "\nSomebody changed it after this text was read. See what it is now with titrate get NAME -o yaml," +
+	"\nand edit that; or apply this text all the same with --overwrite."
 
 var resourceField = regexp.MustCompile(`^resources\[(\d+)\](?:\.[a-z]+\.?)?(.*)$`)
 

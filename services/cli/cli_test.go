@@ -16,6 +16,7 @@ import (
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/quota"
+	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/store/storetest"
 )
 
@@ -54,12 +55,17 @@ func (present) Explain(_ context.Context, tenant, pool string) ([]*quotav1.Expla
 // serveAPI serves the admin API on loopback, on a real store.
 func serveAPI(t *testing.T) (address string) {
 	t.Helper()
+	return serve(t, storetest.Open(t))
+}
+
+func serve(t *testing.T, on *store.Store) (address string) {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := grpc.NewServer()
-	quota.New(storetest.Open(t), present{}).Register(server)
+	quota.New(on, present{}).Register(server)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	return listener.Addr().String()
@@ -174,10 +180,75 @@ func TestApplyADirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := must(t, serveAPI(t), "", "apply", "-f", dir); strings.Count(got, " created\n") != 7 {
+	if got := must(t, serveAPI(t), "", "apply", "-f", dir); strings.Count(got, " created") != 7 {
 		t.Errorf("%s", got)
 	}
 	fails(t, "127.0.0.1:1", exitFailed, "", []string{"no .yaml"}, "apply", "-f", t.TempDir())
+}
+
+// A limit says its burst where it is written and where it is read; one of an older
+// version keeps the burst that it had, and get says so.
+func TestBursts(t *testing.T) {
+	stored := storetest.Open(t)
+	server := serve(t, stored)
+	const one = head + "kind: Limit\nname: tenants/-/limits/new\nspec: {rate: 100/min}\n"
+	if got := must(t, server, one, "apply", "-f", "-"); !strings.Contains(got, "created: burst 100, the amount of 100/min") {
+		t.Errorf("apply: %s", got)
+	}
+	if got := must(t, server, "", "get", "limits"); !strings.Contains(got, "100/min    100") {
+		t.Errorf("get: %s", got)
+	}
+	old := &quotav1.Limit{Name: "tenants/-/limits/old", Rate: "100/min"}
+	if _, err := stored.Apply(t.Context(), []store.Change{{Op: store.Put, Resource: old}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, out, errs := titrate(t, server, "", "get", "limits"); !strings.Contains(out, "1.7 (old default)") ||
+		!strings.Contains(errs, "one second's worth of the rate: tenants/-/limits/old.") {
+		t.Errorf("get: %s%s", out, errs)
+	}
+	if got := must(t, server, strings.Replace(one, "/new", "/old", 1), "apply", "-f", "-"); !strings.Contains(got, "updated: burst 100") {
+		t.Errorf("apply over an old one: %s", got)
+	}
+}
+
+// A rate or a max of 0 is accepted, and said to block.
+func TestZeroBlocks(t *testing.T) {
+	server := serveAPI(t)
+	must(t, server, "", "apply", "-f", "testdata/demo.yaml")
+	got := must(t, server, head+"kind: Limit\nname: tenants/acme/limits/none\nspec: {rate: 0}\n---\n"+
+		head+"kind: Quota\nname: tenants/globex/quotas/api\nspec: {max: 0}\n", "apply", "-f", "-")
+	if strings.Count(got, "created: blocks: every request") != 2 {
+		t.Errorf("apply: %s", got)
+	}
+	table := must(t, server, "", "get")
+	for _, want := range []string{"0 (blocked)", "0/s (blocked)"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("%q is not in\n%s", want, table)
+		}
+	}
+	yaml := must(t, server, "", "get", "tenants/acme/limits/none", "-o", "yaml")
+	if got := must(t, server, yaml, "apply", "-f", "-"); !strings.Contains(got, "unchanged") {
+		t.Errorf("%s, given back:\n%s", got, yaml)
+	}
+}
+
+// What was read, edited and given back is refused if somebody else was faster, and
+// the error says how to go on.
+func TestApplyOfAnOlderTextIsAConflict(t *testing.T) {
+	server := serveAPI(t)
+	must(t, server, "", "apply", "-f", "testdata/demo.yaml")
+	for _, output := range []string{"yaml", "json"} {
+		read := must(t, server, "", "get", "tenants/-/limits/per-client", "-o", output)
+		theirs := strings.Replace(read, "600/min", "700/min", 1)
+		mine := strings.Replace(read, "600/min", "800/min", 1)
+		must(t, server, theirs, "apply", "-f", "-")
+		fails(t, server, exitFailed, mine, []string{"nothing was applied", "<stdin>:1", "etag does not match", "titrate get NAME", "--overwrite"},
+			"apply", "-f", "-")
+		if got := must(t, server, mine, "apply", "--overwrite", "-f", "-"); !strings.Contains(got, "updated") {
+			t.Errorf("--overwrite: %s", got)
+		}
+		must(t, server, "", "apply", "-f", "testdata/demo.yaml")
+	}
 }
 
 const head = "apiVersion: titrate.dev/v1alpha1\n"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -78,7 +79,33 @@ func runGet(cmd *cobra.Command, c *connection, output format, args []string) err
 		fmt.Fprintln(cmd.ErrOrStderr(), "Nothing is configured there. titrate apply -f FILE configures; titrate apply --help has an example.")
 		return nil
 	}
+	if output == asTable {
+		oldBursts(cmd.ErrOrStderr(), ms)
+	}
 	return writeResources(cmd.OutOrStdout(), output, ms)
+}
+
+// oldBursts says which limits were stored without a burst, by a version that gave
+// these one second's worth.
+func oldBursts(w io.Writer, ms []resource.Message) {
+	var names []string
+	for _, m := range ms {
+		if l, ok := m.(*quotav1.Limit); ok && resource.BurstUnset(l) {
+			names = append(names, l.GetName())
+		}
+	}
+	if len(names) > 0 {
+		fmt.Fprintf(w, "note: stored without burst by an older version, and kept at one second's worth of the rate: %s. "+
+			"Applied anew without burst, the limit gets the amount of its rate (100/min: 100).\n", shortList(names, 5))
+	}
+}
+
+// shortList names the first n and says how many more there are.
+func shortList(names []string, n int) string {
+	if len(names) <= n {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
 }
 
 func writeResources(w io.Writer, output format, ms []resource.Message) error {

@@ -78,7 +78,7 @@ func poolState(s *quotav1.PoolStatus) string {
 func quotaRow(q *quotav1.Quota) []string {
 	row := []string{q.Name, perSecond(q.Guaranteed), none, none, q.Mode.String()}
 	if q.Max != nil {
-		row[2] = perSecond(q.GetMax())
+		row[2] = perSecond(q.GetMax()) + blocks(q.GetMax() == 0)
 	}
 	if q.Weight != nil {
 		row[3] = number(q.GetWeight())
@@ -99,8 +99,11 @@ func quotaRow(q *quotav1.Quota) []string {
 
 func limitRow(l *quotav1.Limit) []string {
 	burst := none
-	if rate, err := resource.ParseRate(l.Rate); err == nil {
+	if rate, err := resource.ParseRate(l.Rate); err == nil && rate > 0 {
 		burst = number(resource.Burst(rate, l.Burst))
+		if l.Burst == 0 {
+			burst += " (old default)"
+		}
 	}
 	pools := "all"
 	if len(l.Pools) > 0 {
@@ -110,7 +113,15 @@ func limitRow(l *quotav1.Limit) []string {
 	if l.Strict {
 		mode += " (strict)"
 	}
-	return []string{l.Name, l.Rate, burst, l.Key.String(), pools, strconv.Itoa(len(l.Overrides)), l.Queue.GetAqm().String(), mode}
+	return []string{l.Name, l.Rate + blocks(blocked(l.Rate)), burst, l.Key.String(), pools, strconv.Itoa(len(l.Overrides)), l.Queue.GetAqm().String(), mode}
+}
+
+// blocks marks a 0 that refuses everything.
+func blocks(yes bool) string {
+	if yes {
+		return " (blocked)"
+	}
+	return ""
 }
 
 // writeTables writes a table for each kind, an empty line between two.

@@ -122,6 +122,7 @@ func (o *Coordinator) work(ctx context.Context) {
 	group.Go(func() error { o.nag(ctx); return nil })
 	group.Go(func() error {
 		for batch := range o.store.Watch(ctx, 0) {
+			sayOldBursts(o.log, batch)
 			o.catalog.Apply(batch)
 			o.streams.Announce()
 		}

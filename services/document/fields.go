@@ -114,8 +114,8 @@ func scalar(n *yaml.Node, d protoreflect.FieldDescriptor) (v protoreflect.Value,
 		}
 		return v, "true or false"
 	case protoreflect.StringKind:
-		if tag == "!!str" {
-			return protoreflect.ValueOfString(n.Value), ""
+		if tag == "!!str" || d.Name() == "rate" && n.Value == "0" {
+			return protoreflect.ValueOfString(n.Value), "" // a rate of 0 needs no unit
 		}
 		return v, "text, in quotes if it looks like a number"
 	case protoreflect.EnumKind:

@@ -121,13 +121,7 @@ func (p *parser) identity(kind, name *yaml.Node) resource.Message {
 func (p *parser) resource(n *yaml.Node, parts []tree.Entry, m resource.Message, name *yaml.Node) {
 	d := &Document{Resource: m, File: p.file, Line: n.Line, places: map[string]place{
 		"": {n.Line, ""}, "name": {name.Line, "name"}}}
-	if etag := find(parts, "etag"); etag != nil && !tree.IsNull(etag) {
-		if !tree.IsText(etag) {
-			p.Wrong(etag.Line, "etag", "want text, found %s: put it in quotes", tree.What(etag))
-		}
-		setText(m, "etag", etag.Value)
-		d.places["etag"] = place{etag.Line, "etag"}
-	}
+	p.etag(parts, m, d)
 	if spec := find(parts, "spec"); spec != nil && !tree.IsNull(spec) {
 		d.places[""] = place{spec.Line, "spec"}
 		f := &fields{parser: p, places: d.places}
@@ -135,6 +129,24 @@ func (p *parser) resource(n *yaml.Node, parts []tree.Entry, m resource.Message, 
 		f.zeros(m)
 	}
 	p.documents = append(p.documents, d)
+}
+
+// etag reads the etag beside spec; without one, the etag that an exported document
+// has in its status, so that what was read, edited and given back is refused when
+// somebody else changed it meanwhile.
+func (p *parser) etag(parts []tree.Entry, m resource.Message, d *Document) {
+	shown, etag := "etag", find(parts, "etag")
+	if status := find(parts, "status"); etag == nil && status != nil && status.Kind == yaml.MappingNode {
+		shown, etag = "status.etag", find(p.Entries(status, "status"), "etag")
+	}
+	if etag == nil || tree.IsNull(etag) {
+		return
+	}
+	if !tree.IsText(etag) {
+		p.Wrong(etag.Line, shown, "want text, found %s: put it in quotes", tree.What(etag))
+	}
+	setText(m, "etag", etag.Value)
+	d.places["etag"] = place{etag.Line, shown}
 }
 
 // zeros refuses a 0 that was written where an absent field means a default: it would

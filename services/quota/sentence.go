@@ -15,8 +15,11 @@ func sentence(e *quotav1.Explanation, g quotav1.Guarantee) string {
 	where := "pool " + strings.TrimPrefix(e.GetPool(), "pools/")
 	var b strings.Builder
 	switch {
-	case e.GetBoundBy() == quotav1.Bound_DEMAND && e.GetDemand() == 0:
-		fmt.Fprintf(&b, "%s asks for nothing of %s now; its share stands at %s", who, where, rate(e.GetShare()))
+	case e.Max != nil && e.GetMax() == 0:
+		fmt.Fprintf(&b, "%s is blocked from %s: the max of its quota is 0, so all that it asks for, %s, is refused at once",
+			who, where, rate(e.GetDemand()))
+	case e.GetBoundBy() != quotav1.Bound_BOUND_UNSPECIFIED && e.GetDemand() == 0:
+		fmt.Fprintf(&b, "%s asks for nothing of %s now; its share stands at %s%s", who, where, rate(e.GetShare()), standing[e.GetBoundBy()])
 	case e.GetBoundBy() == quotav1.Bound_DEMAND && e.GetShare() > e.GetDemand():
 		fmt.Fprintf(&b, "%s gets all that it asks for of %s and may take %s: %s", who, where, rate(e.GetShare()), spare(e, g))
 	case e.GetBoundBy() == quotav1.Bound_DEMAND:
@@ -37,6 +40,13 @@ func sentence(e *quotav1.Explanation, g quotav1.Guarantee) string {
 		fmt.Fprintf(&b, "; the share is stale: it was granted in epoch %d, has not been renewed, and stays as it is", e.GetEpoch())
 	}
 	return b.String() + "."
+}
+
+// standing says what holds the share of a tenant that asks for nothing.
+var standing = map[quotav1.Bound]string{
+	quotav1.Bound_GUARANTEED: ", its guarantee",
+	quotav1.Bound_MAX:        ", the max of its quota",
+	quotav1.Bound_POOL:       ", its fair share",
 }
 
 // spare says why a tenant that gets its demand gets it.

@@ -51,6 +51,12 @@ func TestSentence(t *testing.T) {
 			e.Demand, e.Share, e.BoundBy, e.Stale, e.Epoch = 0, 0.01, quotav1.Bound_DEMAND, true, 7
 		}), quotav1.Guarantee_MINIMUM,
 			"acme asks for nothing of pool api now; its share stands at 0.01/s; the share is stale: it was granted in epoch 7, has not been renewed, and stays as it is."},
+		{"idle at its max", full(func(e *quotav1.Explanation) { e.Demand, e.Share, e.BoundBy = 0, 20, quotav1.Bound_MAX }), quotav1.Guarantee_MINIMUM,
+			"acme asks for nothing of pool api now; its share stands at 20.0/s, the max of its quota."},
+		{"idle at its guarantee", full(func(e *quotav1.Explanation) { e.Demand, e.Share, e.BoundBy = 0, 90, quotav1.Bound_GUARANTEED }), quotav1.Guarantee_MINIMUM,
+			"acme asks for nothing of pool api now; its share stands at 90.0/s, its guarantee."},
+		{"blocked", full(func(e *quotav1.Explanation) { e.Max, e.Share, e.BoundBy = new(float64), 0, quotav1.Bound_MAX }), quotav1.Guarantee_MINIMUM,
+			"acme is blocked from pool api: the max of its quota is 0, so all that it asks for, 120.0/s, is refused at once."},
 		{"nothing", &quotav1.Explanation{Tenant: "tenants/acme", Pool: "pools/api"}, quotav1.Guarantee_MINIMUM,
 			"acme has no share of pool api yet: no round has counted it."},
 	} {

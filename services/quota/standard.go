@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/quota/valid"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/store/resource"
@@ -196,6 +197,9 @@ func (s *Server) mergeOnce(ctx context.Context, r updating, m resource.Message, 
 	etag := m.GetEtag()
 	if etag == "" {
 		etag = old.GetEtag()
+	}
+	if l, ok := old.(*quotav1.Limit); ok {
+		resource.KeepBursts(l)
 	}
 	return s.replace(ctx, r, merged(old, m, paths), etag)
 }

@@ -73,7 +73,7 @@ func numbers(prefix, rate string, burst float64) []Violation {
 	}
 	if burst > 0 && burst < 1 {
 		found = append(found, Violation{prefix + "burst",
-			fmt.Sprintf("%g must be at least 1, or no request ever passes; 0 means one second's worth", burst)})
+			fmt.Sprintf("%g must be at least 1, or no request ever passes; left out it is the amount of the rate", burst)})
 	}
 	return found
 }

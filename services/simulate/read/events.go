@@ -69,7 +69,7 @@ func (p *parser) limitChange(n *yaml.Node, path string, e *scenario.Event) {
 	}
 	e.Limit = p.Text(f["name"], n.Line, path+".name")
 	e.Rate = p.limitRate(f["rate"], n.Line, path+".rate")
-	e.Burst = p.upTo(f["burst"], path+".burst", 0, 0)
+	e.Burst = p.limitBurst(f, path)
 }
 
 func (p *parser) poolChange(n *yaml.Node, path string, e *scenario.Event) {

@@ -176,12 +176,25 @@ func (p *parser) limitRate(n *yaml.Node, line int, path string) float64 {
 		p.Wrong(n.Line, path, "want a rate with its unit, such as 100/s or 10/min, found %s", tree.What(n))
 	default:
 		v, err := resource.ParseRate(n.Value)
-		if err == nil {
+		switch {
+		case err != nil:
+			p.Wrong(n.Line, path, "%v", err)
+		case v == 0:
+			p.Wrong(n.Line, path, "rate %q must be above 0", n.Value)
+		default:
 			return v
 		}
-		p.Wrong(n.Line, path, "%v", err)
 	}
 	return 1
+}
+
+// limitBurst reads a burst; left out it is what the API makes of the rate.
+func (p *parser) limitBurst(f map[string]*yaml.Node, path string) float64 {
+	b := p.upTo(f["burst"], path+".burst", 0, 0)
+	if rate := f["rate"]; b == 0 && rate != nil && rate.Kind == yaml.ScalarNode {
+		b = resource.DefaultBurst(rate.Value)
+	}
+	return b
 }
 
 // demandRate reads a rate of requests, which may be 0.

@@ -72,7 +72,7 @@ func TestMistakesHaveFileLineAndField(t *testing.T) {
 		{"quota of no pool", put("name: acme,", "name: acme, quotas: [{pool: db}],"), `f:6: tenants[0].quotas[0].pool: no pool has the name "db"; known are api`},
 		{"max below guaranteed", put("name: acme,", "name: acme, quotas: [{guaranteed: 5, max: 3}],"), "f:6: tenants[0].quotas[0].max: want at least the guaranteed 5, found 3"},
 		{"rate without unit", put("rate: 5/s", "rate: 5"), `f:6: tenants[0].limits[0].rate: rate "5" has no unit`},
-		{"negative rate", put("rate: 5/s", "rate: -5/s"), `f:6: tenants[0].limits[0].rate: rate "-5/s" must be above 0`},
+		{"negative rate", put("rate: 5/s", "rate: -5/s"), `f:6: tenants[0].limits[0].rate: rate "-5/s" must not be negative`},
 		{"limit twice", put("{name: each, rate: 5/s}", "{name: each, rate: 5/s}, {name: each, rate: 6/s}"), `f:6: tenants[0].limits[1].name: "each" is taken`},
 		{"unknown tenant", client("{name: app, tenant: bolt, demand: {constant: 5/s}}"), `f:8: clients[0].tenant: no tenant has the name "bolt"; known are acme`},
 		{"unknown pool", client("{name: app, pool: db, demand: {constant: 5/s}}"), `f:8: clients[0].pool: no pool has the name "db"; known are api`},
@@ -192,8 +192,8 @@ func TestEveryField(t *testing.T) {
 			Name: "acme", Weight: 2,
 			Quotas: []scenario.Quota{{Pool: "api", Guaranteed: 10, Max: 200}, {Pool: "db", Max: math.Inf(1), Weight: -1}},
 			Limits: []limiter.Limit{
-				{Name: "each", Rate: .5, Burst: 4, Pools: []string{"db"}, Overrides: map[string]limiter.RateBurst{"bob": {Rate: 2}}, Queue: limiter.Queue{Law: limiter.Police}, Mode: limiter.Shadow, Strict: true},
-				{Name: "all", PerTenant: true, Rate: 100, Queue: limiter.Queue{DelayTarget: 50 * ms, MaxWait: 2 * time.Second, MaxRequests: 1024}},
+				{Name: "each", Rate: .5, Burst: 4, Pools: []string{"db"}, Overrides: map[string]limiter.RateBurst{"bob": {Rate: 2, Burst: 2}}, Queue: limiter.Queue{Law: limiter.Police}, Mode: limiter.Shadow, Strict: true},
+				{Name: "all", PerTenant: true, Rate: 100, Burst: 100, Queue: limiter.Queue{DelayTarget: 50 * ms, MaxWait: 2 * time.Second, MaxRequests: 1024}},
 			},
 		}},
 		Clients: []scenario.Client{

@@ -121,7 +121,7 @@ func (p *parser) limit(n *yaml.Node, path string) limiter.Limit {
 		Name:      p.Text(f["name"], n.Line, path+".name"),
 		PerTenant: p.Choice(f["key"], path+".key", "CLIENT", "TENANT") == "TENANT",
 		Rate:      p.limitRate(f["rate"], n.Line, path+".rate"),
-		Burst:     p.upTo(f["burst"], path+".burst", 0, 0),
+		Burst:     p.limitBurst(f, path),
 		Queue:     p.queue(f["queue"], path+".queue", limiter.Police),
 		Mode:      choose(p, f["mode"], path+".mode", limiter.Enforce, limiter.Shadow, limiter.Off),
 		Strict:    p.Flag(f["strict"], path+".strict"),
@@ -147,6 +147,6 @@ func (p *parser) override(n *yaml.Node, path string, l *limiter.Limit) {
 	}
 	l.Overrides[client] = limiter.RateBurst{
 		Rate:  p.limitRate(f["rate"], n.Line, path+".rate"),
-		Burst: p.upTo(f["burst"], path+".burst", 0, 0),
+		Burst: p.limitBurst(f, path),
 	}
 }

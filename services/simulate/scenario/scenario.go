@@ -213,7 +213,8 @@ func (e *Event) String() string {
 	return name
 }
 
-// BurstOf is a limit's burst: one second's worth if none is given, at least 1.
+// BurstOf is a limit's burst: one second's worth if the scenario has none, at least
+// 1. A scenario that was read from a file always has one.
 func BurstOf(rate, burst float64) float64 {
 	if burst == 0 {
 		burst = rate

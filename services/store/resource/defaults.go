@@ -18,9 +18,9 @@ const (
 )
 
 // FillDefaults writes the defaults of the API into the fields of m that are
-// unset, so that what is stored and shown is what is in force. A limit's burst
-// stays 0 when unset, for it follows the rate (see Burst); a quota's weight stays
-// absent, for it follows the tenant's. It is idempotent.
+// unset, so that what is stored and shown is what is in force (a limit's burst:
+// see [DefaultBurst]). A quota's weight stays absent, for it follows the tenant's.
+// It is idempotent.
 func FillDefaults(m Message) {
 	switch m := m.(type) {
 	case *quotav1.Pool:
@@ -38,6 +38,18 @@ func FillDefaults(m Message) {
 			m.Queue = &quotav1.Queue{Aqm: quotav1.Aqm_POLICE}
 		}
 		fillQueue(m.Queue)
+		fillBursts(m)
+	}
+}
+
+func fillBursts(l *quotav1.Limit) {
+	if l.Burst == 0 {
+		l.Burst = DefaultBurst(l.GetRate())
+	}
+	for _, o := range l.GetOverrides() {
+		if o.GetBurst() == 0 {
+			o.Burst = DefaultBurst(o.GetRate())
+		}
 	}
 }
 

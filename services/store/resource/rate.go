@@ -3,6 +3,7 @@ package resource
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,22 +21,15 @@ var secondsPer = map[string]float64{
 }
 
 // ParseRate reads a rate with its unit, such as 100/s, 10/min, 1000/h or
-// 5000/d, as cost units per second in (0, MaxRate].
+// 5000/d, as cost units per second in [0, MaxRate]. A rate of 0, which needs no
+// unit, blocks.
 func ParseRate(s string) (float64, error) {
-	number, unit, ok := strings.Cut(s, "/")
-	if !ok {
-		return 0, fmt.Errorf("rate %q has no unit: want such as 100/s, 10/min, 1000/h, 5000/d", s)
+	if s == "0" {
+		return 0, nil
 	}
-	per, ok := secondsPer[unit]
-	if !ok {
-		return 0, fmt.Errorf("rate %q: unknown unit %q: want s, min, h or d", s, unit)
-	}
-	n, err := strconv.ParseFloat(number, 64)
-	if err != nil || math.IsNaN(n) || strings.ContainsAny(number, "xXpP_") {
-		return 0, fmt.Errorf("rate %q: %q is not a number", s, number)
-	}
-	if n <= 0 {
-		return 0, fmt.Errorf("rate %q must be above 0", s)
+	n, per, err := parseRate(s)
+	if err != nil {
+		return 0, err
 	}
 	if r := n / per; r <= MaxRate {
 		return r, nil
@@ -43,13 +37,68 @@ func ParseRate(s string) (float64, error) {
 	return 0, fmt.Errorf("rate %q must be at most %g/s", s, MaxRate)
 }
 
-// Burst returns the burst in force for a rate in cost units per second: the one
-// that is set, else one second's worth, at least 1.
+// parseRate takes a rate apart: the amount, and the seconds of its window.
+func parseRate(s string) (amount, seconds float64, err error) {
+	number, unit, ok := strings.Cut(s, "/")
+	if !ok {
+		return 0, 0, fmt.Errorf("rate %q has no unit: want such as 100/s, 10/min, 1000/h, 5000/d", s)
+	}
+	seconds, ok = secondsPer[unit]
+	if !ok {
+		return 0, 0, fmt.Errorf("rate %q: unknown unit %q: want s, min, h or d", s, unit)
+	}
+	amount, err = strconv.ParseFloat(number, 64)
+	if err != nil || math.IsNaN(amount) || strings.ContainsAny(number, "xXpP_") {
+		return 0, 0, fmt.Errorf("rate %q: %q is not a number", s, number)
+	}
+	if amount < 0 {
+		return 0, 0, fmt.Errorf("rate %q must not be negative", s)
+	}
+	return amount, seconds, nil
+}
+
+// DefaultBurst returns the burst, in cost units, that a limit gets when it is
+// written without one: the amount of its window, so that 100/min admits 100 at
+// once and 10/s admits 10; at least 1, at most MaxRate. [FillDefaults] writes it
+// into the limit, so that what is stored says what is in force. It is 1 for a
+// rate that cannot be read.
+func DefaultBurst(rate string) float64 {
+	amount, _, err := parseRate(rate)
+	if err != nil {
+		return 1
+	}
+	return min(max(1, amount), MaxRate)
+}
+
+// Burst returns the burst in force for a stored limit: the one that is set. A
+// limit without one was stored by a version that did not write the default, and
+// keeps what it had there: one second's worth of its rate, at least 1.
 func Burst(rate, set float64) float64 {
 	if set > 0 {
 		return set
 	}
 	return max(1, rate)
+}
+
+// BurstUnset reports whether a stored limit or one of its overrides has no burst,
+// so that [Burst] gives it one second's worth.
+func BurstUnset(l *quotav1.Limit) bool {
+	unset := func(o *quotav1.Override) bool { return o.GetBurst() == 0 }
+	return l.GetBurst() == 0 || slices.ContainsFunc(l.GetOverrides(), unset)
+}
+
+// KeepBursts writes the bursts in force into a stored limit that has none, so
+// that a change of its other fields does not change them.
+func KeepBursts(l *quotav1.Limit) {
+	keep := func(rate string, burst *float64) {
+		if r, err := ParseRate(rate); err == nil {
+			*burst = Burst(r, *burst)
+		}
+	}
+	keep(l.GetRate(), &l.Burst)
+	for _, o := range l.GetOverrides() {
+		keep(o.GetRate(), &o.Burst)
+	}
 }
 
 // Rates are a limit's numbers in units that a limiter takes: cost units per

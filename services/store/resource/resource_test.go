@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -44,12 +45,12 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestParseRate(t *testing.T) {
-	for s, want := range map[string]float64{"100/s": 100, "30/min": 0.5, "30/minute": 0.5, "7200/h": 2, "86400/d": 1, "0.5/sec": 0.5, "1/day": 1. / 86400} {
+	for s, want := range map[string]float64{"100/s": 100, "30/min": 0.5, "30/minute": 0.5, "7200/h": 2, "86400/d": 1, "0.5/sec": 0.5, "1/day": 1. / 86400, "0": 0, "0/min": 0} {
 		if got, err := ParseRate(s); err != nil || math.Abs(got-want) > 1e-12 {
 			t.Errorf("ParseRate(%q) = %g (%v), want %g", s, got, err, want)
 		}
 	}
-	for _, s := range []string{"", "5", "/s", "5/", "5/w", "-1/s", "0/s", "NaN/s", "Inf/s", "1e999/s", "2e9/s", "0x10p0/s", "1_0/s", "5 /s"} {
+	for _, s := range []string{"", "5", "/s", "5/", "5/w", "-1/s", "-0.1/s", "00", "NaN/s", "Inf/s", "1e999/s", "2e9/s", "0x10p0/s", "1_0/s", "5 /s"} {
 		if got, err := ParseRate(s); err == nil {
 			t.Errorf("ParseRate(%q) = %g", s, got)
 		}
@@ -59,7 +60,7 @@ func TestParseRate(t *testing.T) {
 func FuzzParseRate(f *testing.F) {
 	f.Add("10/min")
 	f.Fuzz(func(t *testing.T, s string) {
-		if r, err := ParseRate(s); err == nil && !(r > 0 && r <= MaxRate) {
+		if r, err := ParseRate(s); err == nil && !(r >= 0 && r <= MaxRate) {
 			t.Errorf("ParseRate(%q) = %g", s, r)
 		}
 	})
@@ -73,6 +74,34 @@ func TestLimitRates(t *testing.T) {
 	}
 	if _, _, err := LimitRates(&quotav1.Limit{Name: "x", Rate: "1/s", Overrides: []*quotav1.Override{{Client: "vip"}}}); err == nil {
 		t.Error("an override without rate has a rate")
+	}
+}
+
+func TestDefaultBurstIsTheAmountOfTheWindow(t *testing.T) {
+	for rate, want := range map[string]float64{
+		"100/min": 100, "10/s": 10, "1000/h": 1000, "0.5/s": 1, "0": 1, "0/s": 1, "86400000000/d": 1e9,
+	} {
+		l := &quotav1.Limit{Name: "tenants/a/limits/l", Rate: rate, Overrides: []*quotav1.Override{{Client: "c", Rate: rate}}}
+		FillDefaults(l)
+		if l.Burst != want || l.Overrides[0].Burst != want {
+			t.Errorf("%s gets a burst of %g and %g, want %g", rate, l.Burst, l.Overrides[0].Burst, want)
+		}
+	}
+}
+
+// What an older version stored without a burst keeps one second's worth, also
+// when another field of it changes.
+func TestStoredWithoutBurstKeepsItsBurst(t *testing.T) {
+	l := &quotav1.Limit{Name: "x", Rate: "600/min", Overrides: []*quotav1.Override{{Client: "c", Rate: "30/min"}, {Client: "d", Rate: "1/s", Burst: 7}}}
+	own, overrides, err := LimitRates(l)
+	if err != nil || !BurstUnset(l) {
+		t.Fatal(err, BurstUnset(l))
+	}
+	KeepBursts(l)
+	FillDefaults(l)
+	kept, keptOverrides, err := LimitRates(l)
+	if err != nil || BurstUnset(l) || kept != own || own.Burst != 10 || !maps.Equal(overrides, keptOverrides) || overrides["c"].Burst != 1 {
+		t.Errorf("%v %v became %v %v (%v)", own, overrides, kept, keptOverrides, err)
 	}
 }
 

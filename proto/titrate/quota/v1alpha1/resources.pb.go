@@ -848,7 +848,7 @@ type Quota struct {
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Guaranteed rate, cost units per second.
 	Guaranteed float64 `protobuf:"fixed64,2,opt,name=guaranteed,proto3" json:"guaranteed,omitempty"`
-	// Highest rate, cost units per second; absent = unbounded.
+	// Highest rate, cost units per second; absent = unbounded; 0 = blocked.
 	Max *float64 `protobuf:"fixed64,3,opt,name=max,proto3,oneof" json:"max,omitempty"`
 	// Weight in this pool; absent = the tenant's. 0 = only its guarantee.
 	Weight *float64 `protobuf:"fixed64,4,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
@@ -1039,9 +1039,11 @@ type Limit struct {
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What is counted together. Default CLIENT.
 	Key Key `protobuf:"varint,2,opt,name=key,proto3,enum=titrate.quota.v1alpha1.Key" json:"key,omitempty"`
-	// Rate with its unit: 100/s, 10/min, 1000/h, 5000/d.
+	// Rate with its unit: 100/s, 10/min, 1000/h, 5000/d. 0 = blocked: every request is refused at once.
 	Rate string `protobuf:"bytes,3,opt,name=rate,proto3" json:"rate,omitempty"`
-	// Most cost admitted at once. 0 = one second's worth, at least 1.
+	// Most cost admitted at once. 0 in a request = the amount of the rate (100/min: 100; 10/s: 10), at
+	// least 1; the server stores that number. 0 in an answer = stored by a version before that: one
+	// second's worth of the rate, at least 1.
 	Burst float64 `protobuf:"fixed64,4,opt,name=burst,proto3" json:"burst,omitempty"`
 	// Pools that it applies to, by name without "pools/"; empty = all.
 	Pools []string `protobuf:"bytes,5,rep,name=pools,proto3" json:"pools,omitempty"`
@@ -1187,10 +1189,11 @@ func (x *Limit) GetUpdateTime() *timestamppb.Timestamp {
 
 // A client with numbers of its own.
 type Override struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Client        string                 `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
-	Rate          string                 `protobuf:"bytes,2,opt,name=rate,proto3" json:"rate,omitempty"`
-	Burst         float64                `protobuf:"fixed64,3,opt,name=burst,proto3" json:"burst,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Client string                 `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
+	Rate   string                 `protobuf:"bytes,2,opt,name=rate,proto3" json:"rate,omitempty"`
+	// As in Limit.
+	Burst         float64 `protobuf:"fixed64,3,opt,name=burst,proto3" json:"burst,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1316,11 +1319,11 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\badmitted\x18\x03 \x01(\x01R\badmitted\x128\n" +
 	"\bbound_by\x18\x04 \x01(\x0e2\x1d.titrate.quota.v1alpha1.BoundR\aboundBy\x12\x14\n" +
 	"\x05price\x18\x05 \x01(\x01R\x05price\x12\x14\n" +
-	"\x05stale\x18\x06 \x01(\bR\x05stale\"\x91\x06\n" +
+	"\x05stale\x18\x06 \x01(\bR\x05stale\"\x95\x06\n" +
 	"\x05Limit\x12y\n" +
 	"\x04name\x18\x01 \x01(\tBe\xbaHbr`2^^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)/limits/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x127\n" +
-	"\x03key\x18\x02 \x01(\x0e2\x1b.titrate.quota.v1alpha1.KeyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03key\x12U\n" +
-	"\x04rate\x18\x03 \x01(\tBA\xbaH>r<2:^[0-9]+(\\.[0-9]+)?/(s|sec|second|min|minute|h|hour|d|day)$R\x04rate\x12/\n" +
+	"\x03key\x18\x02 \x01(\x0e2\x1b.titrate.quota.v1alpha1.KeyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03key\x12Y\n" +
+	"\x04rate\x18\x03 \x01(\tBE\xbaHBr@2>^(0|[0-9]+(\\.[0-9]+)?/(s|sec|second|min|minute|h|hour|d|day))$R\x04rate\x12/\n" +
 	"\x05burst\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\x05burst\x12\x14\n" +
 	"\x05pools\x18\x05 \x03(\tR\x05pools\x12>\n" +
 	"\toverrides\x18\x06 \x03(\v2 .titrate.quota.v1alpha1.OverrideR\toverrides\x123\n" +
@@ -1332,11 +1335,11 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\aclasses\x18\v \x03(\tB4\xbaH1\x92\x01.\x10 \"*r(2&^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\aclasses\x12\x12\n" +
 	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"updateTime\"\xb6\x01\n" +
+	"updateTime\"\xba\x01\n" +
 	"\bOverride\x12\"\n" +
 	"\x06client\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06client\x12U\n" +
-	"\x04rate\x18\x02 \x01(\tBA\xbaH>r<2:^[0-9]+(\\.[0-9]+)?/(s|sec|second|min|minute|h|hour|d|day)$R\x04rate\x12/\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06client\x12Y\n" +
+	"\x04rate\x18\x02 \x01(\tBE\xbaHBr@2>^(0|[0-9]+(\\.[0-9]+)?/(s|sec|second|min|minute|h|hour|d|day))$R\x04rate\x12/\n" +
 	"\x05burst\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\x05burst*A\n" +
 	"\aSharing\x12\x17\n" +
 	"\x13SHARING_UNSPECIFIED\x10\x00\x12\v\n" +
