@@ -128,7 +128,7 @@ func refuse(q *C.struct_titrate_question, r *limiter.Request, out limiter.Outcom
 	if q.hash {
 		titrateHash(q.client, &q.hashed[0])
 	}
-	q.retry_after_length = C.size_t(len(strconv.AppendInt(bytesOf(q.retry_after[:])[:0], gate.RetrySeconds(out.RetryAfter), 10)))
+	q.retry_after_length = C.size_t(len(gate.AppendRetryAfter(bytesOf(q.retry_after[:])[:0], out)))
 	q.pushback_length = C.size_t(len(gate.AppendPushback(bytesOf(q.pushback[:])[:0], out)))
 	q.body_length = C.size_t(len(gate.AppendBody(bytesOf(q.body[:])[:0], text(q.tenant), out.Reason)))
 	if q.fields || out.Limit == "" {
@@ -137,8 +137,7 @@ func refuse(q *C.struct_titrate_question, r *limiter.Request, out limiter.Outcom
 			put(q.limit[:], &q.limit_length, a.Limit)
 		}
 		if a.Limit != "" && q.fields {
-			a.Remaining, a.Reset = 0, time.Duration(gate.RetrySeconds(out.RetryAfter))*time.Second
-			fields(q, a)
+			fields(q, gate.Short(a, r, out))
 		}
 	}
 }

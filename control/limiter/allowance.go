@@ -19,10 +19,16 @@ type Allowance struct {
 	Remaining float64
 	// Reset is the time until Remaining is the whole burst again, ≥ 0.
 	Reset time.Duration
+	// Next is the time until Remaining has grown by one unit, or to the whole burst
+	// if less is missing; 0 when nothing is missing, or nothing will come.
+	Next time.Duration
 	// Wait is the time until the request asked about could pass, ≥ 0; 0 also
 	// when it never can.
 	Wait time.Duration
 }
+
+// tiny is a cost below which what is missing of a unit is rounding.
+const tiny = 1e-6
 
 // ShareName is the Limit of an Allowance that is the tenant's share of the pool.
 const ShareName = "tenant-share"
@@ -40,6 +46,8 @@ func (e *Engine) Allowance(now int64, r *Request, why Reason) Allowance {
 	switch {
 	case rt.flow == nil || why == None || why == ClientLimit:
 		return least
+	case rt.blocked:
+		return Allowance{Limit: ShareName}
 	case why == QueueTimeout && by != nil: // it waited for its limit
 		return least
 	}
@@ -57,6 +65,8 @@ func (e *Engine) Peek(now int64, r *Request) (Outcome, Allowance) {
 	least, by := e.inspect(rt, r.subject(), now, r.cost())
 	f := rt.flow
 	switch {
+	case rt.blocked:
+		return blocked, Allowance{Limit: ShareName}
 	case by != nil && by.queued && f != nil && int64(least.Wait) <= int64(by.queue.MaxWait) && least.Wait > 0:
 		return Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: least.Wait, Limit: by.name}, least
 	case by != nil:
@@ -123,9 +133,10 @@ func (e *Engine) look(l *limit, client string, now, cost int64) (Allowance, bool
 	told := l.numbers(client)
 	n := e.member.Load().local(told)
 	spent, wait := e.spent(l, client, n, now, cost)
-	a := Allowance{
-		Limit: l.name, Rate: told.rate, Burst: told.burst,
-		Remaining: max(0, n.burst-spent), Reset: duration(spent / n.rate),
+	a := Allowance{Limit: l.name, Rate: told.rate, Burst: told.burst}
+	if n.rate > 0 {
+		a.Remaining, a.Reset = max(0, n.burst-spent), duration(spent/n.rate)
+		a.Next = duration((min(math.Floor(a.Remaining+tiny)+1, n.burst) - n.burst + spent) / n.rate)
 	}
 	if wait != never {
 		a.Wait = time.Duration(wait)
@@ -170,7 +181,8 @@ func (f *flow) allowance(cost int64) Allowance {
 	}
 	f.mu.Unlock()
 	wait := retryAfter(f.wait(cost, queued))
-	return Allowance{Limit: ShareName, Rate: rate, Burst: max(1, rate), Reset: wait, Wait: wait}
+	next := min(wait, duration(1/rate))
+	return Allowance{Limit: ShareName, Rate: rate, Burst: max(1, rate), Reset: wait, Next: next, Wait: wait}
 }
 
 // duration converts seconds; what is not a number, negative or beyond a year is

@@ -110,6 +110,9 @@ func (e *Engine) Decide(now int64, r *Request) Outcome {
 		return e.limitsOnly(rt, r, now, cost)
 	}
 	f := rt.flow
+	if rt.blocked {
+		return e.shutOut(f, cost)
+	}
 	who := r.subject()
 	if f.behind(rt, who) {
 		return Outcome{Verdict: Wait}
@@ -245,12 +248,25 @@ func (f *flow) rejected(why Reason, cost, queued int64) Outcome {
 	return Outcome{Verdict: Reject, Reason: why, RetryAfter: retryAfter(f.wait(cost, queued)), Limit: ShareName}
 }
 
-// retryAfter turns a wait into advice: 0 when waiting does not help.
+// blocked is the answer to all requests of a tenant whose quota has a max of 0:
+// waiting does not help.
+var blocked = Outcome{Verdict: Reject, Reason: TenantShare, Limit: ShareName}
+
+// shutOut refuses a request of such a tenant and counts it as demand.
+func (e *Engine) shutOut(f *flow, cost int64) Outcome {
+	f.turned.Add(cost)
+	f.counts.rejected[TenantShare].Add(1)
+	e.wake(f)
+	return blocked
+}
+
+// retryAfter turns a wait into advice: 0 when waiting does not help, and never 0
+// when it does.
 func retryAfter(wait int64) time.Duration {
 	if wait == never {
 		return 0
 	}
-	return time.Duration(wait)
+	return time.Duration(max(1, wait))
 }
 
 // Apply installs a configuration. When a field is wrong it returns a
@@ -288,6 +304,10 @@ func (e *Engine) refresh(f *flow) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mode, f.queueing = t.quotas[f.pool].Mode, s.list[pool].Queue
+	f.blocked = t.blocked(f.pool)
+	if f.blocked { // at the next tick nothing waits any more
+		f.expireAt = 0
+	}
 	f.aim(f.queueing.DelayTarget.Seconds())
 	f.open.Store(lost && loss == Open)
 	f.expired = lost && loss == SafeRate

@@ -50,6 +50,7 @@ type flow struct {
 	expired   bool // SafeRate in force
 	isolated  drc.Isolation
 	mode      Mode
+	blocked   bool // nothing may pass: the quota's max is 0
 	queueing  Queue
 	q         *queue
 	vsd       aqm.VSD

@@ -36,6 +36,9 @@ func (e *Engine) Enqueue(now int64, r *Request, ticket uint64) (Outcome, Handle)
 		return e.limitsOnly(rt, r, now, cost), 0
 	}
 	f := rt.flow
+	if rt.blocked {
+		return e.shutOut(f, cost), 0
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.advance(e, now)

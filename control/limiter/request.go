@@ -94,8 +94,10 @@ type Outcome struct {
 	Reason  Reason // of a Reject, or of what SHADOW held back
 	Mark    bool   // admitted with a congestion mark
 	Shadow  bool   // would not have been admitted at once, but a SHADOW mode let it pass
-	// RetryAfter is when a rejected request may succeed: from the ledger that
-	// refused it, or from backlog and rate of the queue. 0: not known.
+	// RetryAfter is when a rejected request may succeed, from the time of the answer:
+	// by the ledger that refused it, or by backlog and rate of the queue. 0: waiting
+	// does not help (a limit of rate 0, a quota with a max of 0, a cost above the
+	// burst), or no tenant or configuration is known.
 	RetryAfter time.Duration
 	Waited     time.Duration // how long an event's request was held
 	// Flight is where to count the request once it is released: of an Admit, and

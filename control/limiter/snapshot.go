@@ -36,6 +36,8 @@ type route struct {
 	flow   *flow   // nil for an unknown pool
 	flight *Flight // of an adaptive pool's flow
 	apart  apart
+	// blocked: the quota has a max of 0 and is enforced.
+	blocked bool
 }
 
 // queues reports whether a request beyond the tenant's share waits.
@@ -183,6 +185,7 @@ func (e *Engine) newRoute(s *snapshot, t *tenant, i int, at *atomic.Pointer[rout
 	if i < len(s.list) {
 		p := &s.list[i]
 		pool, rt.queue, rt.mode = p.Name, p.Queue, t.quotas[p.Name].Mode
+		rt.blocked = t.blocked(p.Name)
 		rt.flow = e.flowOf(s, t, i)
 		if p.Adaptive {
 			rt.flight = e.flightOf(rt.flow)
@@ -207,6 +210,11 @@ func (s *snapshot) initial(t *tenant, pool int) float64 {
 		return q.Guaranteed
 	}
 	return s.list[pool].Capacity * t.weight / s.weights[pool]
+}
+
+// blocked reports whether a quota admits nothing.
+func (t *tenant) blocked(pool string) bool {
+	return t.most(pool) == 0 && t.quotas[pool].Mode == Enforce
 }
 
 // most is the max of a tenant's quota in a pool.

@@ -96,13 +96,14 @@ func (e *Engine) expire(f *flow, now int64, out []Event) []Event {
 		if !en.used {
 			continue
 		}
-		if en.deadline > now {
+		if en.deadline > now && !f.blocked {
 			f.expireAt = min(f.expireAt, en.deadline)
 			continue
 		}
-		why := f.timedOut(en)
-		ev := f.event(en, Outcome{Verdict: Reject, Reason: QueueTimeout, RetryAfter: why, Waited: time.Duration(now - en.since)})
-		f.counts.rejected[QueueTimeout].Add(1)
+		o := f.timedOut(en, now)
+		o.Waited = time.Duration(now - en.since)
+		f.counts.rejected[o.Reason].Add(1)
+		ev := f.event(en, o)
 		e.withdraw(f, int32(i), now)
 		out = append(out, ev)
 	}
@@ -110,16 +111,25 @@ func (e *Engine) expire(f *flow, now int64, out []Event) []Event {
 }
 
 // timedOut counts a request that waited for too long, for the stage that held
-// it, and returns when a retry may succeed.
-func (f *flow) timedOut(en *entry) time.Duration {
+// it, and returns its answer: when, from now, a retry may succeed. Of a blocked
+// tenant it returns that answer.
+func (f *flow) timedOut(en *entry, now int64) Outcome {
 	if !en.eligible {
 		f.counts.clientRejected.Add(en.cost)
-		s := &f.q.subs[en.sub]
-		return time.Duration(max(0, s.expected-en.since))
+	} else {
+		f.sum.rejected += en.cost
+		f.limited = true
 	}
-	f.sum.rejected += en.cost
-	f.limited = true
-	return time.Duration(f.wait(0, f.q.eligibleCost))
+	o := Outcome{Verdict: Reject, Reason: QueueTimeout}
+	switch {
+	case f.blocked:
+		return blocked
+	case en.eligible:
+		o.RetryAfter = retryAfter(f.wait(0, f.q.eligibleCost))
+	default:
+		o.RetryAfter = retryAfter(max(0, f.q.subs[en.sub].expected-now))
+	}
+	return o
 }
 
 // promoteHeld asks the limits of held requests again.
@@ -162,7 +172,7 @@ func (e *Engine) promoteSub(f *flow, si int32, now int64, out []Event) []Event {
 			continue
 		}
 		last := s.held+s.eligible == 1
-		out = e.settle(f, si, i, rt, ref, now, out)
+		out = e.settle(f, si, i, rt, ref, at, now, out)
 		if last { // the subqueue may be gone or someone else's
 			return out
 		}
@@ -170,14 +180,16 @@ func (e *Engine) promoteSub(f *flow, si int32, now int64, out []Event) []Event {
 	return out
 }
 
-// settle moves the first held request of a client on: to the share's queue, or
-// out.
-func (e *Engine) settle(f *flow, si, i int32, rt *route, ref refusal, now int64, out []Event) []Event {
+// settle moves the first held request of a client, whose limits were asked as of
+// at, on: to the share's queue, or out.
+func (e *Engine) settle(f *flow, si, i int32, rt *route, ref refusal, at, now int64, out []Event) []Event {
 	q := f.q
 	s, en := &q.subs[si], &q.entries[i]
 	if ref.by != nil {
-		o := f.refusedBy(ref, en.cost)
-		return e.finish(f, i, now, o, out)
+		if ref.wait != never { // it was asked as of a time a little before now
+			ref.wait = max(0, ref.wait-(now-at))
+		}
+		return e.finish(f, i, now, f.refusedBy(ref, en.cost), out)
 	}
 	v := e.meet(f, rt, s, now, en.cost)
 	switch v.Verdict {
@@ -287,6 +299,9 @@ func (f *flow) admitted(en *entry, now int64) Event {
 	return f.event(en, o)
 }
 
+// drained is when to come back after a refusal by a process that ends.
+const drained = time.Second
+
 // Drain ends all waiting, for shutdown: what waits is admitted when the boot
 // policy is OPEN and rejected as queue_timeout when it is CLOSED. Call it after
 // the last Enqueue.
@@ -312,7 +327,9 @@ func (e *Engine) drainFlow(f *flow, now int64, out []Event) []Event {
 		if !en.used {
 			continue
 		}
-		ev := f.event(en, Outcome{Verdict: Reject, Reason: QueueTimeout, Waited: time.Duration(now - en.since)})
+		ev := f.event(en, Outcome{
+			Verdict: Reject, Reason: QueueTimeout, RetryAfter: drained, Waited: time.Duration(now - en.since),
+		})
 		if e.boot == BootOpen {
 			ev = f.admitted(en, now)
 		} else {

@@ -65,7 +65,7 @@ func TestAnswersRateLimitHeaders(t *testing.T) {
 	const policy = `"per-client";q=2;w=200`
 	telling(t, "answers-ratelimit-headers.yaml", 2).follow([]said{
 		ask("the first", "/", 200, nil, "ratelimit-policy", policy, "ratelimit", `"per-client";r=1;t=100`, "retry-after", ""),
-		ask("the last", "/", 200, nil, "ratelimit", `"per-client";r=0;t=200`, "x-titrate-reason", ""),
+		ask("the last", "/", 200, nil, "ratelimit", `"per-client";r=0;t=100`, "x-titrate-reason", ""),
 		ask("one too many", "/", 429, nil, "ratelimit-policy", policy, "ratelimit", `"per-client";r=0;t=100`, "retry-after", "100",
 			"x-titrate-reason", "client_limit", "content-type", "application/json", "body", `\{.*"reason":"client_limit".*\}\n`),
 		ask("by who wants text", "/", 429, headers("accept", "text/plain, */*"), "content-type", "text/plain", "body", "rate limited: client_limit\n"),
@@ -151,7 +151,7 @@ func TestPeek(t *testing.T) {
 	t.Parallel()
 	e := telling(t, "peek.yaml", 2)
 	peek := headers("x-titrate-peek", "1")
-	full := `"per-client";r=2;t=0`
+	full := `"per-client";r=2`
 	e.follow([]said{
 		ask("unused", "/", 200, peek, "ratelimit", full, "ratelimit-policy", ".+", "body", `\{"verdict":"admit","limit":"per-client",.*"remaining":2,.*\n`),
 		ask("a look changes nothing", "/", 200, peek, "ratelimit", full),

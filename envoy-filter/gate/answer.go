@@ -24,10 +24,23 @@ func Status(r limiter.Reason) int {
 	return http.StatusTooManyRequests
 }
 
-// RetrySeconds is the value of Retry-After (RFC 9110 §10.2.3): whole seconds,
-// rounded up, at least 1. Unknown waits count as one second.
+// RetrySeconds is a wait in the form of Retry-After (RFC 9110 §10.2.3): whole
+// seconds, rounded up, at least 1.
 func RetrySeconds(d time.Duration) int64 {
 	return max(1, int64((d+time.Second-1)/time.Second))
+}
+
+// AppendRetryAfter appends the value of Retry-After, counted from now; nothing
+// where waiting does not help. A configuration that is not there yet is expected
+// within a second.
+func AppendRetryAfter(b []byte, out limiter.Outcome) []byte {
+	switch {
+	case out.RetryAfter > 0:
+		return strconv.AppendInt(b, RetrySeconds(out.RetryAfter), 10)
+	case out.Reason == limiter.NotConfigured:
+		return append(b, '1')
+	}
+	return b
 }
 
 // AppendBody appends the JSON body of a refusal to b. The tenant is what the

@@ -11,13 +11,20 @@ import (
 // The RateLimit fields are those of draft-ietf-httpapi-ratelimit-headers-10:
 //
 //	RateLimit-Policy: "per-client";q=600;w=60
-//	RateLimit: "per-client";r=42;t=12
+//	RateLimit: "per-client";r=42;t=1
 //
 // A limit is a bucket, the draft's policy a quota q per window w, both whole
-// numbers. The window is the time in which the burst refills, at least a second,
-// and the quota what the rate grants in it: q/w is the rate, as near as whole
-// numbers come. r is what may pass at once, rounded down; t the seconds until the
-// bucket is full again, or of a refusal the same as Retry-After.
+// numbers. The window is the time in which an empty bucket refills, rounded up to
+// seconds, and the quota what the rate grants in it, rounded down: q/w is the rate,
+// as near as whole numbers come from below. r is what may pass at once, rounded
+// down; t the seconds until r has grown, by one or to the whole burst, and left out
+// when nothing is missing or nothing will come. So
+//
+//	r ≤ q;   t ≤ w, unless the bucket is in debt
+//	of a refusal: r < the request's cost;   t ≤ Retry-After
+
+// rounding is the relative error of a burst or rate that was written as a quotient.
+const rounding = 1e-9
 
 // largest is the largest integer of a structured field (RFC 9651 §3.3.1).
 const largest = 999_999_999_999_999
@@ -28,10 +35,10 @@ func AppendPolicy(b []byte, a limiter.Allowance) []byte {
 	b = appendString(b, a.Limit)
 	window := 1.0
 	if a.Rate > 0 {
-		window = max(1, math.Round(a.Burst/a.Rate))
+		window = max(1, math.Ceil(a.Burst/a.Rate*(1-rounding)))
 	}
 	b = append(b, ";q="...)
-	b = appendWhole(b, math.Round(a.Rate*window))
+	b = appendWhole(b, math.Floor(a.Rate*window*(1+rounding)))
 	if !(a.Rate > 0) {
 		return b
 	}
@@ -44,19 +51,35 @@ func AppendRateLimit(b []byte, a limiter.Allowance) []byte {
 	b = appendString(b, a.Limit)
 	b = append(b, ";r="...)
 	b = appendWhole(b, math.Floor(a.Remaining+1e-6))
+	if a.Next <= 0 {
+		return b
+	}
 	b = append(b, ";t="...)
-	return appendWhole(b, math.Ceil(a.Reset.Seconds()))
+	return appendWhole(b, math.Ceil(a.Next.Seconds()))
+}
+
+// Short is what a refusal tells of an allowance: less than the cost that was
+// refused, also where a share or a limit of several gateways would have had room for
+// it at another moment, and more of it not after the wait that it advises.
+func Short(a limiter.Allowance, r *limiter.Request, out limiter.Outcome) limiter.Allowance {
+	if cost := float64(r.Micros()) * 1e-6; a.Remaining+1e-6 >= cost {
+		a.Remaining, a.Next = max(0, math.Ceil(cost-1e-6)-1), out.RetryAfter
+	}
+	if out.RetryAfter > 0 && (a.Next <= 0 || a.Next > out.RetryAfter) {
+		a.Next = out.RetryAfter
+	}
+	return a
 }
 
 // AppendPushback appends the value of grpc-retry-pushback-ms (gRFC A6): when to
 // come back, in milliseconds rounded up; -1, do not, where waiting does not help;
-// nothing where it is not known.
+// nothing where it is not known, as of a configuration that is not there yet.
 func AppendPushback(b []byte, out limiter.Outcome) []byte {
 	switch {
 	case out.RetryAfter > 0:
 		ms := int64((out.RetryAfter + time.Millisecond - 1) / time.Millisecond)
 		return strconv.AppendInt(b, min(ms, math.MaxInt32), 10)
-	case out.Reason == limiter.ClientLimit || out.Reason == limiter.UnknownTenant:
+	case out.Reason == limiter.ClientLimit || out.Reason == limiter.TenantShare || out.Reason == limiter.UnknownTenant:
 		return append(b, "-1"...)
 	}
 	return b

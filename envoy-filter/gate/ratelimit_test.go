@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"math"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/titrate/titrate/control/limiter"
 )
@@ -16,15 +19,15 @@ func TestRateLimitFields(t *testing.T) {
 		a            limiter.Allowance
 		policy, left string
 	}{
-		{limiter.Allowance{Limit: "per-client", Rate: 100, Burst: 100, Remaining: 41.7, Reset: 583 * time.Millisecond},
+		{limiter.Allowance{Limit: "per-client", Rate: 100, Burst: 100, Remaining: 41.7, Next: 3 * time.Millisecond},
 			`"per-client";q=100;w=1`, `"per-client";r=41;t=1`},
-		{limiter.Allowance{Limit: "a", Rate: 10.0 / 60, Burst: 10, Remaining: 2.9999999, Reset: 42 * time.Second},
-			`"a";q=10;w=60`, `"a";r=3;t=42`},
-		{limiter.Allowance{Limit: "a", Rate: 100, Burst: 1, Reset: time.Second}, `"a";q=100;w=1`, `"a";r=0;t=1`},
-		{limiter.Allowance{Limit: "a", Rate: 3, Burst: 10, Remaining: 10}, `"a";q=9;w=3`, `"a";r=10;t=0`},
-		{limiter.Allowance{Limit: "none", Rate: 0, Burst: 1, Remaining: 1}, `"none";q=0`, `"none";r=1;t=0`},
+		{limiter.Allowance{Limit: "a", Rate: 10.0 / 60, Burst: 10, Remaining: 2.9999999, Next: 6 * time.Second},
+			`"a";q=10;w=60`, `"a";r=3;t=6`},
+		{limiter.Allowance{Limit: "a", Rate: 100, Burst: 1, Next: 10 * time.Millisecond}, `"a";q=100;w=1`, `"a";r=0;t=1`},
+		{limiter.Allowance{Limit: "a", Rate: 3, Burst: 10, Remaining: 10}, `"a";q=12;w=4`, `"a";r=10`},
+		{limiter.Allowance{Limit: "none", Rate: 0, Burst: 1}, `"none";q=0`, `"none";r=0`},
 		{limiter.Allowance{Limit: "a\"b\\é", Rate: 1e30, Burst: 1e30, Remaining: math.Inf(1)},
-			`"a\"b\\__";q=999999999999999;w=1`, `"a\"b\\__";r=999999999999999;t=0`},
+			`"a\"b\\__";q=999999999999999;w=1`, `"a\"b\\__";r=999999999999999`},
 	} {
 		if p, l := string(AppendPolicy(nil, c.a)), string(AppendRateLimit(nil, c.a)); p != c.policy || l != c.left {
 			t.Errorf("%+v:\n%s\n%s", c.a, p, l)
@@ -52,7 +55,7 @@ func FuzzRateLimitFields(f *testing.F) {
 	f.Add(strings.Repeat("\"", 200), math.NaN(), math.Inf(1), -1.0, int64(math.MaxInt64))
 	item := regexp.MustCompile(`^"([ !#-\[\]-~]|\\["\\])*"(;[qwrt]=\d{1,15})+$`)
 	f.Fuzz(func(t *testing.T, name string, rate, burst, left float64, reset int64) {
-		a := limiter.Allowance{Limit: name, Rate: rate, Burst: burst, Remaining: left, Reset: time.Duration(reset)}
+		a := limiter.Allowance{Limit: name, Rate: rate, Burst: burst, Remaining: left, Next: time.Duration(reset)}
 		for _, b := range [][]byte{AppendPolicy(nil, a), AppendRateLimit(nil, a)} {
 			if !item.Match(b) || len(b) > 192 {
 				t.Fatalf("%q", b)
@@ -101,6 +104,94 @@ func TestPanicObeysThePool(t *testing.T) {
 		}()
 		if out.Verdict != c.want {
 			t.Errorf("%v, %v: %+v", c.loss, c.boot, out)
+		}
+	}
+}
+
+// The numbers of an answer agree with each other and with what the engine does
+// next, whatever the limit: r ≤ q; t ≤ w; a refusal leaves less than it asked for,
+// and does not send the client back before more is there.
+func TestRateLimitFieldsAgree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := limiter.Limit{
+			Name:  "l",
+			Rate:  rapid.SampledFrom([]float64{0, 1.0 / 3600, 10.0 / 60, 0.45, 1, 1.5, 7, 100, 12345.6}).Draw(t, "rate"),
+			Burst: rapid.SampledFrom([]float64{0, 1, 2.5, 10, 333}).Draw(t, "burst"),
+		}
+		e := limiter.New(limiter.Options{Keys: 1024})
+		tenant := limiter.Tenant{Name: "a", Limits: []limiter.Limit{limit}}
+		if err := e.Apply(&limiter.Config{Pools: []limiter.Pool{{Name: "api", Capacity: 1e9}}, Tenants: []limiter.Tenant{tenant}}); err != nil {
+			t.Fatal(err)
+		}
+		now := int64(time.Second)
+		for range 30 {
+			now += rapid.Int64Range(0, int64(2*time.Second)).Draw(t, "dt")
+			r := &limiter.Request{Tenant: "a", Client: "x", Pool: "api", Cost: rapid.SampledFrom([]float64{0.3, 1, 2.5, 9, 400}).Draw(t, "cost")}
+			out := e.Decide(now, r)
+			a := e.Allowance(now, r, out.Reason)
+			if out.Verdict == limiter.Reject {
+				a = Short(a, r, out)
+			}
+			agree(t, e, now, r, out, a)
+		}
+	})
+}
+
+// field is the number of a parameter in a field's value; −1: it is not there.
+func field(value []byte, name string) int64 {
+	m := regexp.MustCompile(`;` + name + `=(\d+)`).FindSubmatch(value)
+	if m == nil {
+		return -1
+	}
+	n, _ := strconv.ParseInt(string(m[1]), 10, 64)
+	return n
+}
+
+func agree(t *rapid.T, e *limiter.Engine, now int64, r *limiter.Request, out limiter.Outcome, a limiter.Allowance) {
+	policy, left, after := AppendPolicy(nil, a), AppendRateLimit(nil, a), string(AppendRetryAfter(nil, out))
+	quota, window, more := field(policy, "q"), field(policy, "w"), field(left, "t")
+	have := field(left, "r")
+	switch {
+	case have > quota:
+		t.Fatalf("%s beside %s: more is left than the quota", left, policy)
+	case more > window:
+		t.Fatalf("%s beside %s: more comes after the window only", left, policy)
+	}
+	if more > 0 {
+		_, later := e.Peek(now+more*int64(time.Second), r)
+		if later.Remaining <= a.Remaining {
+			t.Fatalf("%s: after that time %v is left", left, later.Remaining)
+		}
+	}
+	if out.Verdict != limiter.Reject {
+		return
+	}
+	never := a.Rate == 0 || r.Cost > a.Burst
+	seconds, _ := strconv.ParseInt(after, 10, 64)
+	switch {
+	case float64(have) >= r.Cost:
+		t.Fatalf("%s of a refused cost of %v", left, r.Cost)
+	case never != (after == ""):
+		t.Fatalf("Retry-After %q of cost %v to a burst of %v at %v/s", after, r.Cost, a.Burst, a.Rate)
+	case never:
+		return
+	case seconds < more:
+		t.Fatalf("Retry-After %s before %s", after, left)
+	}
+	if again, _ := e.Peek(now+seconds*int64(time.Second), r); again.Verdict != limiter.Admit {
+		t.Fatalf("after Retry-After %s: %+v", after, again)
+	}
+}
+
+// Waiting does not help everybody; who it helps is always told for how long.
+func TestRetryAfterOnlyWhereWaitingHelps(t *testing.T) {
+	for want, out := range map[string]limiter.Outcome{
+		"":  {Verdict: limiter.Reject, Reason: limiter.ClientLimit},
+		"1": {Verdict: limiter.Reject, Reason: limiter.NotConfigured},
+		"3": {Verdict: limiter.Reject, Reason: limiter.TenantShare, RetryAfter: 2100 * time.Millisecond},
+	} {
+		if got := string(AppendRetryAfter(nil, out)); got != want {
+			t.Errorf("%+v: %q, want %q", out, got, want)
 		}
 	}
 }
