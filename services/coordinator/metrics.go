@@ -28,6 +28,7 @@ type instruments struct {
 	nacks    metric.Int64Counter
 
 	streams, members, epoch, leader, revision                     metric.Int64ObservableGauge
+	held, unreadable, lost                                        metric.Int64ObservableGauge
 	capacity, demand, admitted, price, fair, infeasible, standing metric.Float64ObservableGauge
 	estimate, inFlight, backlog, stay                             metric.Float64ObservableGauge
 	flowDemand, flowShare, flowAdmitted                           metric.Float64ObservableGauge
@@ -48,6 +49,9 @@ func newInstruments(o *Coordinator) (*instruments, error) {
 	m.epoch = m.whole("titrate_epoch", "Epoch of this coordinator's term; 0 while it follows.")
 	m.leader = m.whole("titrate_leading", "1 while this coordinator leads.")
 	m.revision = m.whole("titrate_configuration_revision", "Revision of the configuration that is known.")
+	m.held = m.whole("titrate_configuration_held", "1 while the configuration in etcd is gone or incomplete: what gateways have stays in force until titrate recover.")
+	m.unreadable = m.whole("titrate_configuration_unreadable", "Stored resources that cannot be read; what gateways have of them stays in force.")
+	m.lost = m.whole("titrate_etcd_history_lost", "How often etcd was found restored from a backup or replaced since this process started.")
 	m.capacity = m.rate("titrate_pool_capacity", "Capacity that is shared now, cost units per second.")
 	m.estimate = m.rate("titrate_pool_estimate", "What an adaptive pool is believed to serve, cost units per second.")
 	m.inFlight = m.rate("titrate_pool_in_flight", "Cost at the upstream of an adaptive pool.")
@@ -86,6 +90,7 @@ func (m *instruments) rate(name, description string) metric.Float64ObservableGau
 // register starts the observations; the coordinator's parts must be there.
 func (m *instruments) register() error {
 	_, err := m.meter.RegisterCallback(m.observe, m.streams, m.members, m.epoch, m.leader, m.revision,
+		m.held, m.unreadable, m.lost,
 		m.estimate, m.inFlight, m.backlog, m.stay, m.capacity, m.demand, m.admitted, m.price, m.fair, m.infeasible, m.standing,
 		m.flowDemand, m.flowShare, m.flowAdmitted)
 	return err
@@ -106,6 +111,10 @@ func (m *instruments) observe(_ context.Context, to metric.Observer) error {
 	to.ObserveInt64(m.epoch, v.Epoch)
 	to.ObserveInt64(m.leader, int64(indicator(state.Role == election.Leading)))
 	to.ObserveInt64(m.revision, config.Revision)
+	trouble := m.o.catalog.Trouble()
+	to.ObserveInt64(m.held, int64(indicator(trouble.Held != "")))
+	to.ObserveInt64(m.unreadable, int64(len(trouble.Unreadable)))
+	to.ObserveInt64(m.lost, int64(trouble.Lost))
 	if v.Outcome == nil {
 		return nil
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/titrate/titrate/services/coordinator/stream"
 	"github.com/titrate/titrate/services/coordinator/term"
 	"github.com/titrate/titrate/services/quota"
+	"github.com/titrate/titrate/services/store"
 )
 
 const (
@@ -65,14 +66,33 @@ func (o *Coordinator) wire(context.Context) error {
 	grpc_health_v1.RegisterHealthServer(o.server, o.health)
 	reflection.Register(o.server)
 	o.admin.Check("etcd", o.elector.Etcd)
-	o.admin.Check("configuration", func() error {
-		if _, known, _ := o.catalog.Config(); !known {
-			return fmt.Errorf("not read from etcd yet")
-		}
-		return nil
-	})
+	o.admin.Check("configuration", o.configured)
 	o.instruments = instruments
 	return nil
+}
+
+// configured is nil while the configuration in etcd is known and followed.
+func (o *Coordinator) configured() error {
+	if trouble := o.catalog.Trouble(); trouble.Held != "" {
+		return fmt.Errorf("held: %s; see titrate recover --help", trouble.Held)
+	}
+	if _, known, _ := o.catalog.Config(); !known {
+		return fmt.Errorf("not read from etcd yet")
+	}
+	return nil
+}
+
+// take puts a step of the configuration in force.
+func (o *Coordinator) take(b store.Batch) {
+	if b.Lost != "" {
+		o.log.Error("etcd has another history than before", "reason", b.Lost, "revision", b.Revision)
+	}
+	if b.Held != "" {
+		o.log.Error("the configuration is held; what gateways have stays in force until titrate recover", "reason", b.Held, "revision", b.Revision)
+	}
+	sayOldBursts(o.log, b)
+	o.catalog.Apply(b)
+	o.streams.Announce()
 }
 
 // clocked is the loop with the time of day, as the streams call it.
@@ -121,10 +141,8 @@ func (o *Coordinator) work(ctx context.Context) {
 	group.Go(func() error { o.elector.Run(ctx); return nil })
 	group.Go(func() error { o.nag(ctx); return nil })
 	group.Go(func() error {
-		for batch := range o.store.Watch(ctx, 0) {
-			sayOldBursts(o.log, batch)
-			o.catalog.Apply(batch)
-			o.streams.Announce()
+		for batch := range o.store.Watch(ctx, store.Snapshot{}) {
+			o.take(batch)
 		}
 		return nil
 	})

@@ -25,6 +25,7 @@ var codeOf = []struct {
 	{store.ErrTooLarge, codes.InvalidArgument},
 	{store.ErrBadChange, codes.InvalidArgument},
 	{store.ErrCorrupt, codes.DataLoss},
+	{store.ErrHeld, codes.FailedPrecondition},
 	{store.ErrUnavailable, codes.Unavailable},
 	{context.Canceled, codes.Canceled},
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"log/slog"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -81,12 +81,11 @@ type ChangeError struct {
 func (e *ChangeError) Error() string { return e.Name + ": " + e.Err.Error() }
 func (e *ChangeError) Unwrap() error { return e.Err }
 
-// Apply makes all the changes in one transaction, or none. Changes that change
-// nothing are left out; if none is left nothing is written and the revision
-// stands. Etag, update time and status within the resources given are ignored.
+// Apply makes all the changes in one step, or none. Changes that change nothing are
+// left out; if none is left nothing is written and the revision stands. Etag, update time and status within the resources given are ignored.
 //
 // Errors: *ChangeError with ErrNotFound, ErrExists, ErrEtag, ErrReference,
-// ErrInUse or ErrBadChange; ErrTooLarge; ErrUnavailable. After ErrUnavailable the
+// ErrInUse or ErrBadChange; ErrTooLarge; ErrHeld; ErrUnavailable. After ErrUnavailable the
 // changes may have been made, if etcd's answer was lost: all of them or none.
 func (s *Store) Apply(ctx context.Context, changes []Change) (Result, error) {
 	return s.apply(ctx, changes, true)
@@ -109,34 +108,93 @@ func (s *Store) apply(ctx context.Context, changes []Change, write bool) (Result
 		return Result{}, fmt.Errorf("%w: waited for other writers: %w", ErrUnavailable, ctx.Err())
 	}
 	for attempt := 0; ; attempt++ {
-		head, view, err := s.load(ctx, changes)
-		if err != nil {
-			return Result{}, err
-		}
-		p, err := decide(view, changes)
-		if err != nil {
-			return Result{}, err
-		}
-		if p.empty() {
-			return p.result(head, nil), nil
-		}
-		now := timestamppb.Now()
-		ops, err := s.operations(p, now)
-		if err != nil {
-			return Result{}, err
-		}
-		if !write {
-			return p.result(head, nil), nil
-		}
-		revision, err := s.commit(ctx, head, ops)
-		if err == nil {
-			return p.result(revision, now), nil
-		}
+		r, err := s.attempt(ctx, changes, write)
 		if !errors.Is(err, errRaced) {
-			return Result{}, err
+			return r, err
 		}
 		backOff(ctx, attempt)
 	}
+}
+
+// attempt decides on what is stored now, and writes if it is asked to. errRaced
+// means that it has to be decided again.
+func (s *Store) attempt(ctx context.Context, changes []Change, write bool) (Result, error) {
+	h, err := s.settled(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := h.held(); err != nil {
+		return Result{}, err
+	}
+	stored, err := s.load(ctx, changes)
+	if err != nil {
+		return Result{}, err
+	}
+	p, err := decide(stored, changes)
+	if err != nil {
+		return Result{}, err
+	}
+	if p.empty() {
+		return p.result(h.Revision, nil), nil
+	}
+	now := time.Now()
+	next := h
+	next.Revision, next.Prev = h.after(0, now), h.Revision
+	set := p.set(next.Revision, timestamppb.New(now))
+	if err := fits(set); err != nil {
+		return Result{}, err
+	}
+	if !write {
+		return p.result(h.Revision, nil), nil
+	}
+	if next.Count, err = s.count(ctx, h); err != nil {
+		return Result{}, err
+	}
+	next.Count += p.growth()
+	if err := s.write(ctx, h, next, set); err != nil {
+		return Result{}, err
+	}
+	return p.result(next.Revision, timestamppb.New(now)), nil
+}
+
+// write puts the next head and its changes in force: in one transaction where they
+// fit, otherwise by staging them first.
+func (s *Store) write(ctx context.Context, h, next head, set changeSet) error {
+	if size(set) <= MaxBytes && len(set.Resources)+len(set.Deleted) < maxOps {
+		ops, err := s.operations(set)
+		if err != nil {
+			return err
+		}
+		return s.commit(ctx, h, append(ops, s.putHead(next)))
+	}
+	next, err := s.stage(ctx, next, set)
+	if err != nil {
+		return err
+	}
+	if err := s.commit(ctx, h, []clientv3.Op{s.putHead(next)}, s.staged(next)); err != nil {
+		if errors.Is(err, errRaced) { // it was not put in force
+			_ = s.do(ctx, s.dropStage(next.Staged)) // or Tidy will
+		}
+		return err
+	}
+	// The changes are in force now. Carrying them out may fail: who reads or writes
+	// next goes on with it.
+	if _, err := s.settled(ctx); err != nil {
+		slog.WarnContext(ctx, "a change is in force and not yet carried out; the next change will", "error", err)
+	}
+	return nil
+}
+
+// count is how many resources are stored under a head.
+func (s *Store) count(ctx context.Context, h head) (int, error) {
+	if h.raw != "" && h.Count >= 0 {
+		return h.Count, nil
+	}
+	got, err := s.get(ctx, s.first(), clientv3.WithRange(s.last()), clientv3.WithCountOnly())
+	if err != nil {
+		return 0, err
+	}
+	return int(got.Count), nil
 }
 
 func wellFormed(changes []Change) error {
@@ -160,86 +218,77 @@ func wellFormed(changes []Change) error {
 	return nil
 }
 
-// errRaced says that another process moved the head since it was read.
-var errRaced = errors.New("another writer was first")
-
-// commit does the operations if the head is still at the revision given.
-func (s *Store) commit(ctx context.Context, head int64, ops []clientv3.Op) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
-	defer cancel()
-	done, err := s.client.Txn(ctx).
-		If(clientv3.Compare(clientv3.ModRevision(s.headKey()), "=", head)).
-		Then(ops...).Commit()
-	if err != nil {
-		return 0, fmt.Errorf("the change may or may not have been made, read it again: %w", failed(ctx, err))
+// fits refuses what is too large for etcd.
+func fits(set changeSet) error {
+	total := 0
+	for _, r := range set.Resources {
+		n := proto.Size(r)
+		if n > MaxValue {
+			return fmt.Errorf("%s: %w: %d bytes, a resource has at most %d", resource.Name(r), ErrTooLarge, n, MaxValue)
+		}
+		total += n
 	}
-	if !done.Succeeded {
-		return 0, errRaced
+	if total > MaxStaged {
+		return fmt.Errorf("%w: %d bytes, at most %d go into one change", ErrTooLarge, total, MaxStaged)
 	}
-	return done.Header.Revision, nil
+	return nil
 }
 
-// operations returns what writes the plan, the new head first.
-func (s *Store) operations(p *plan, now *timestamppb.Timestamp) ([]clientv3.Op, error) {
-	ops := []clientv3.Op{clientv3.OpPut(s.headKey(), now.AsTime().Format(time.RFC3339Nano))}
-	size := 0
-	for _, name := range p.order {
-		key, m := s.prefix+name, p.final[name]
-		size += len(key)
-		if m == nil {
-			ops = append(ops, clientv3.OpDelete(key))
-			continue
-		}
-		m = resource.Spec(m)
-		resource.SetOutput(m, "", now)
-		value, err := proto.Marshal(resource.Of(m))
+func size(set changeSet) int {
+	total := 0
+	for _, r := range set.Resources {
+		total += proto.Size(r) + len(resource.Name(r))
+	}
+	for _, name := range set.Deleted {
+		total += len(name)
+	}
+	return total
+}
+
+// operations returns what writes changes into the resources' own keys.
+func (s *Store) operations(set changeSet) ([]clientv3.Op, error) {
+	var ops []clientv3.Op
+	for _, r := range set.Resources {
+		value, err := proto.Marshal(r)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w: %w", name, ErrBadChange, err)
+			return nil, fmt.Errorf("%s: %w: %w", resource.Name(r), ErrBadChange, err)
 		}
-		size += len(value)
-		ops = append(ops, clientv3.OpPut(key, string(value)))
+		ops = append(ops, clientv3.OpPut(s.prefix+resource.Name(r), string(value)))
 	}
-	if size > MaxBytes {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d go into one", ErrTooLarge, size, MaxBytes)
-	}
-	if len(ops) > maxOps {
-		return nil, fmt.Errorf("%w: it takes %d operations, etcd allows %d; "+
-			"delete some of what depends on it first", ErrTooLarge, len(ops), maxOps)
+	for _, name := range set.Deleted {
+		ops = append(ops, clientv3.OpDelete(s.prefix+name))
 	}
 	return ops, nil
 }
 
-// load reads the head, then all that the changes need: what they name, what that
-// refers to and, for deletions, what may refer to it.
-func (s *Store) load(ctx context.Context, changes []Change) (head int64, v view, err error) {
-	got, err := s.get(ctx, s.headKey())
-	if err != nil {
-		return 0, nil, err
-	}
-	v = make(view)
+// load reads all that the changes need: what they name, what that refers to and, for
+// deletions, what may refer to it. The head, read before, guards it.
+func (s *Store) load(ctx context.Context, changes []Change) (view, error) {
+	v := make(view)
 	if err := s.loadKeys(ctx, wanted(changes), v); err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	for _, c := range changes {
 		if c.Op != Delete {
 			continue
 		}
 		if err := s.loadDependants(ctx, c.Name, v); err != nil {
-			return 0, nil, err
+			return nil, err
 		}
 	}
-	return modRevision(got), v, nil
+	return v, nil
 }
 
 // loadDependants reads what refers to a name.
 func (s *Store) loadDependants(ctx context.Context, name string, v view) error {
 	to, start, end := s.dependants(name)
 	return s.scan(ctx, start, end, 0, func(kv *mvccpb.KeyValue) (bool, error) {
-		return true, s.see(kv, func(m resource.Message) {
+		s.see(kv, func(m resource.Message) {
 			if refers(m, to) {
 				v[m.GetName()] = m
 			}
 		})
+		return true, nil
 	})
 }
 
@@ -280,33 +329,33 @@ func (s *Store) loadKeys(ctx context.Context, names []string, v view) error {
 }
 
 func (s *Store) loadOps(ctx context.Context, ops []clientv3.Op, v view) error {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
-	defer cancel()
-	got, err := s.client.Txn(ctx).Then(ops...).Commit()
+	got, err := s.txn(ctx, ops...)
 	if err != nil {
-		return failed(ctx, err)
+		return err
 	}
 	for _, r := range got.Responses {
 		for _, kv := range r.GetResponseRange().Kvs {
-			if err := s.see(kv, func(m resource.Message) { v[m.GetName()] = m }); err != nil {
-				return err
-			}
+			s.see(kv, func(m resource.Message) { v[m.GetName()] = m })
 		}
 	}
 	return nil
 }
 
 // see decodes a value and passes it on, if it is of a kind that this version
-// knows. A corrupt one stops the change: what it refers to cannot be told.
-func (s *Store) see(kv *mvccpb.KeyValue, visit func(resource.Message)) error {
-	if !s.ours(kv) {
-		return nil
+// knows. One that cannot be read counts as an empty one of its name: it can be
+// replaced and deleted, and what refers to it still does.
+func (s *Store) see(kv *mvccpb.KeyValue, visit func(resource.Message)) {
+	ref, err := resource.Parse(s.nameOf(kv.Key))
+	if err != nil {
+		return
 	}
 	m, err := s.decode(kv)
-	if err == nil {
-		visit(m)
+	if err != nil {
+		m = ref.Kind.New()
+		resource.SetName(m, ref.String())
+		resource.SetOutput(m, Etag(kv.ModRevision), nil)
 	}
-	return err
+	visit(m)
 }
 
 // dependants returns a name taken apart and the keys that may refer to it.
@@ -321,9 +370,4 @@ func (s *Store) dependants(name string) (ref resource.Ref, start, end string) {
 		start = s.prefix + "tenants/"
 	}
 	return ref, start, clientv3.GetPrefixRangeEnd(start)
-}
-
-// backOff waits a random time that grows with the attempt, up to 64 ms.
-func backOff(ctx context.Context, attempt int) {
-	pause(ctx, rand.N(time.Millisecond<<min(attempt, 6)))
 }

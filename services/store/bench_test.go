@@ -14,7 +14,7 @@ func BenchmarkApply100(b *testing.B) {
 	weight := 0.0
 	for b.Loop() {
 		weight++
-		changes := make([]store.Change, store.MaxChanges)
+		changes := make([]store.Change, 100)
 		for i := range changes {
 			changes[i] = store.Change{Resource: pool(fmt.Sprintf("p%03d", i), weight)}
 		}
@@ -27,7 +27,7 @@ func BenchmarkApply100(b *testing.B) {
 func BenchmarkSnapshot10000(b *testing.B) {
 	s := storetest.Open(b)
 	for batch := range 100 {
-		changes := make([]store.Change, store.MaxChanges)
+		changes := make([]store.Change, 100)
 		for i := range changes {
 			changes[i] = store.Change{Resource: tenant(fmt.Sprintf("t%d-%d", batch, i))}
 		}

@@ -183,6 +183,37 @@ func listed(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
 }
 
+// set is what the plan writes: resources as they are stored, with etag and time.
+func (p *plan) set(revision int64, now *timestamppb.Timestamp) changeSet {
+	var set changeSet
+	for _, name := range p.order {
+		m := p.final[name]
+		if m == nil {
+			set.Deleted = append(set.Deleted, name)
+			continue
+		}
+		m = resource.Spec(m)
+		resource.SetOutput(m, Etag(revision), now)
+		set.Resources = append(set.Resources, resource.Of(m))
+	}
+	return set
+}
+
+// growth is by how many resources the plan makes the configuration larger.
+func (p *plan) growth() int {
+	n := 0
+	for _, name := range p.order {
+		_, was := p.before[name]
+		switch is := p.final[name] != nil; {
+		case is && !was:
+			n++
+		case was && !is:
+			n--
+		}
+	}
+	return n
+}
+
 // result is what the plan amounts to: at a revision and a time that are those of
 // the commit, or of the head and nil when nothing was written.
 func (p *plan) result(revision int64, now *timestamppb.Timestamp) Result {

@@ -3,8 +3,9 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
+	"log/slog"
+	"maps"
+	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -24,21 +25,32 @@ type Query struct {
 
 // List returns the resources that the query selects and the name to put into
 // Query.After for the rest, "" at the end. A page is of one revision, two pages
-// need not be. Errors: ErrCorrupt, ErrUnavailable.
+// need not be. One that cannot be read is left out and logged. Errors: ErrHeld,
+// ErrUnavailable.
 func (s *Store) List(ctx context.Context, q Query) (page []resource.Message, next string, err error) {
 	start, end := s.bounds(q)
-	err = s.scan(ctx, start, end, 0, func(kv *mvccpb.KeyValue) (bool, error) {
-		ref, err := resource.Parse(string(kv.Key[len(s.prefix):]))
+	h, rev, err := s.present(ctx)
+	if err == nil {
+		err = h.held()
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	err = s.each(ctx, h, rev, start, end, func(name string, m resource.Message, bad error) bool {
+		ref, err := resource.Parse(name)
 		if err != nil || ref.Kind != q.Kind {
-			return true, nil
+			return true
+		}
+		if bad != nil {
+			slog.ErrorContext(ctx, "stored resource left out of a list", "error", bad)
+			return true
 		}
 		if q.Limit > 0 && len(page) == q.Limit {
 			next = page[len(page)-1].GetName()
-			return false, nil
+			return false
 		}
-		m, err := s.decode(kv)
 		page = append(page, m)
-		return true, err
+		return true
 	})
 	if err != nil {
 		return nil, "", err
@@ -59,6 +71,62 @@ func (s *Store) bounds(q Query) (start, end string) {
 		start = max(start, s.prefix+q.After+"\x00")
 	}
 	return start, end
+}
+
+// present reads the head, and etcd's revision at which it was read.
+func (s *Store) present(ctx context.Context) (h head, rev int64, err error) {
+	got, err := s.get(ctx, s.headKey())
+	if err != nil {
+		return head{}, 0, err
+	}
+	return headOf(got), got.Header.Revision, nil
+}
+
+// overlay is what a head has staged, nil if nothing.
+func (s *Store) overlay(ctx context.Context, h head, rev int64) (overlay, error) {
+	if h.Staged == "" {
+		return nil, nil
+	}
+	chunks, err := s.chunks(ctx, h, rev)
+	if err != nil {
+		return nil, err
+	}
+	return overlaid(chunks), nil
+}
+
+// each calls visit for what the head says is in [start, end), in the order of the
+// keys and at one etcd revision, until it returns false. bad says why a stored value
+// cannot be read; the resource is nil then.
+func (s *Store) each(ctx context.Context, h head, rev int64, start, end string,
+	visit func(name string, m resource.Message, bad error) bool) error {
+	over, err := s.overlay(ctx, h, rev)
+	if err != nil {
+		return err
+	}
+	names := slices.Sorted(maps.Keys(over))
+	on := true
+	// before visits what is staged with names below the limit.
+	before := func(limit string) {
+		for on && len(names) > 0 && s.prefix+names[0] < limit {
+			if m := over[names[0]]; m != nil && s.prefix+names[0] >= start {
+				on = visit(names[0], m, nil)
+			}
+			names = names[1:]
+		}
+	}
+	err = s.scan(ctx, start, end, rev, func(kv *mvccpb.KeyValue) (bool, error) {
+		name := s.nameOf(kv.Key)
+		before(string(kv.Key))
+		if _, replaced := over[name]; !replaced && on && s.ours(name) {
+			m, bad := s.decode(kv)
+			on = visit(name, m, bad)
+		}
+		return on, nil
+	})
+	if err == nil {
+		before(end)
+	}
+	return err
 }
 
 // scan calls visit for the keys in [start, end) in order, page by page at one
@@ -90,13 +158,20 @@ type Snapshot struct {
 	// Resources are in the order of their names: pools, then each tenant with its
 	// limits and quotas.
 	Resources []*quotav1.Resource
+	// Unreadable are the names of stored values that cannot be read, with the reason.
+	Unreadable map[string]error
+	// Held says why the configuration is held, "" = it is not. Missing is how many
+	// resources are in the head's count and not in etcd.
+	Held    string
+	Missing int
 
-	// seen is etcd's own revision at the reading, at least Revision.
-	seen int64
+	// seen is etcd's own revision at the reading, cluster its ID.
+	seen    int64
+	cluster uint64
 }
 
-// Snapshot reads the whole configuration at one revision. Errors: ErrCorrupt
-// (naming the resource), ErrUnavailable.
+// Snapshot reads the whole configuration at one revision. Errors: ErrCorrupt (of a
+// staged change), ErrUnavailable.
 func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 	for {
 		snap, err := s.snapshot(ctx)
@@ -107,38 +182,47 @@ func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 }
 
 func (s *Store) snapshot(ctx context.Context) (Snapshot, error) {
-	head, err := s.get(ctx, s.headKey())
+	got, err := s.get(ctx, s.headKey())
 	if err != nil {
 		return Snapshot{}, err
 	}
-	snap := Snapshot{Revision: modRevision(head), seen: head.Header.Revision}
-	err = s.scan(ctx, s.first(), s.last(), snap.seen, func(kv *mvccpb.KeyValue) (bool, error) {
-		if !s.ours(kv) {
-			return true, nil
+	h := headOf(got)
+	snap := Snapshot{Revision: h.Revision, Held: h.Held, Unreadable: map[string]error{},
+		seen: got.Header.Revision, cluster: got.Header.ClusterId}
+	err = s.each(ctx, h, snap.seen, s.first(), s.last(), func(name string, m resource.Message, bad error) bool {
+		if bad != nil {
+			snap.Unreadable[name] = bad
+		} else {
+			snap.Resources = append(snap.Resources, resource.Of(m))
 		}
-		m, err := s.decode(kv)
-		if err != nil {
-			return false, err
-		}
-		snap.Resources = append(snap.Resources, resource.Of(m))
-		return true, nil
+		return true
 	})
 	if err != nil {
-		return Snapshot{}, fmt.Errorf("snapshot at revision %d: %w", snap.seen, err)
+		return Snapshot{}, err
 	}
-	return snap, nil
+	// Kinds that this version does not know are in the count and not in what was
+	// read: only a difference of all keys counts.
+	if found := len(snap.Resources) + len(snap.Unreadable); h.raw != "" && found < h.Count {
+		snap.Missing, err = s.missing(ctx, h, snap.seen)
+	}
+	return snap, err
 }
 
-// ours tells whether a key is one of the four kinds that this version knows.
-func (s *Store) ours(kv *mvccpb.KeyValue) bool {
-	_, err := resource.Parse(strings.TrimPrefix(string(kv.Key), s.prefix))
+// missing is how many stored keys are fewer than the head says. What is staged is
+// not in its count of keys, so that such a head is not judged.
+func (s *Store) missing(ctx context.Context, h head, rev int64) (int, error) {
+	if h.Staged != "" {
+		return 0, nil
+	}
+	got, err := s.get(ctx, s.first(), clientv3.WithRange(s.last()), clientv3.WithRev(rev), clientv3.WithCountOnly())
+	if err != nil {
+		return 0, err
+	}
+	return max(h.Count-int(got.Count), 0), nil
+}
+
+// ours tells whether a name is of one of the four kinds that this version knows.
+func (s *Store) ours(name string) bool {
+	_, err := resource.Parse(name)
 	return err == nil
-}
-
-// modRevision returns the mod revision of the only key asked for, 0 if absent.
-func modRevision(got *clientv3.GetResponse) int64 {
-	if len(got.Kvs) == 0 {
-		return 0
-	}
-	return got.Kvs[0].ModRevision
 }

@@ -3,12 +3,10 @@
 //
 // # Model
 //
-// A resource lies at prefix + its name, as a binary quotav1.Resource with neither
-// etag nor status. Beside them, at prefix + "head", lies the head: every change
-// of the configuration rewrites it in the same transaction. The mod revision of
-// the head is the configuration's Revision, so that all who look at the same
-// configuration give it the same number, whatever else uses the same etcd. The
-// etag of a resource is the mod revision of its own key in hexadecimal.
+// A resource lies at prefix + its name, as a binary quotav1.Resource with its etag
+// and update time and without status. Beside them, at prefix + "head", lies the
+// head, JSON: the Revision of the configuration and how many resources it has.
+// Every change rewrites the head, and what the head says is in force.
 //
 // Apply reads the head first, then what it needs to decide, decides (package-
 // private plan, free of I/O), and commits with one comparison: the head is still
@@ -17,22 +15,50 @@
 // reads again and decides again. Writers of one process queue on a lock instead
 // of racing.
 //
+// A change that fits one transaction of etcd (128 operations, 1.5 MiB) is one. A
+// larger one is written beside the configuration first, under prefix + "changes/",
+// in chunks. Then the head names it: from then on it is in force, and readers lay
+// it over the resources' own keys. Then whoever comes first, as a rule the writer,
+// carries it out: writes the keys, one transaction a chunk, each on the condition
+// that the head still names the change set, and takes the name out of the head. A
+// writer that crashes before the head is swapped leaves chunks that nobody reads;
+// they are removed later (Tidy). One that crashes after it leaves work that the next
+// reader or writer does.
+//
+// # Revisions
+//
+// A revision is the time of day in milliseconds, or one more than the last where the
+// clock is behind. It does not depend on etcd's own revisions: they start again when
+// etcd is restored from a backup or replaced. The etag of a resource is the revision
+// that last changed it, in hexadecimal. Where a reader has seen a revision that etcd
+// no longer knows, Raise makes the stored one higher.
+//
+// # When etcd loses something
+//
+// Watch notices an etcd that went back or that is another cluster, and delivers what
+// is stored there now as a whole, under a revision above all that it delivered
+// before. A configuration that is gone, or of which resources are missing that nobody
+// deleted through a Store, is not delivered: it is held (ErrHeld) until Recover, so
+// that no limit disappears without a word. A stored value that cannot be read is
+// named in Batch.Unreadable and stops nothing else.
+//
 // # Invariants
 //
-//   - A change is one etcd transaction: all or nothing.
+//   - A change is all or nothing, for every reader, however large.
 //   - A quota's tenant and pool, a limit's tenant and pools exist in every
 //     configuration that a reader can see (the tenant "-" always exists).
 //   - Watch delivers whole revisions, in order; after a compaction or a lost
 //     history it delivers the full state instead and says so.
+//   - Revisions rise, also over a restored or replaced etcd.
 //   - No call outlasts its context, and a call that waits for etcd gives up
-//     after Timeout with ErrUnavailable.
+//     after Timeout with ErrUnavailable. Apply waits so for each of its requests.
 //
 // # Cost
 //
 // Get is one read. Apply of n changes is one read of the head, reads of the keys
-// that they name, and a transaction of n+1 operations; MaxChanges and MaxBytes
-// keep it below etcd's limits of 128 operations and 1.5 MiB. Deleting a pool
-// reads all quotas and limits in pages, for any of them may name it.
+// that they name, and a transaction of n+1 operations; staged, it writes every value
+// twice. Deleting a pool reads all quotas and limits in pages, for any of them may
+// name it. Watch costs one read of the head a second.
 package store
 
 import (
@@ -58,9 +84,14 @@ const (
 	// Timeout is how long one request to etcd may take. Longer rides out a slow
 	// election; shorter tells the caller sooner. It stays below the CLI's 5 s.
 	Timeout = 3 * time.Second
-	// MaxChanges is the most changes in one Apply.
-	MaxChanges = 100
-	// MaxBytes is the most that the keys and values of one Apply may add up to.
+	// MaxChanges is the most changes in one Apply, MaxStaged the most bytes that they
+	// may add up to: it is held in memory, and lies in etcd twice for a moment.
+	MaxChanges = 200_000
+	MaxStaged  = 64 << 20
+	// MaxValue is the largest resource, bytes.
+	MaxValue = 1 << 20
+	// MaxBytes is the most that the keys and values of one transaction may add up to;
+	// a larger change is staged.
 	MaxBytes = 1 << 20
 
 	// maxOps is etcd's own default limit of operations in a transaction.
@@ -77,9 +108,10 @@ var (
 	ErrEtag        = errors.New("etag does not match")
 	ErrReference   = errors.New("names something that does not exist")
 	ErrInUse       = errors.New("still in use")
-	ErrTooLarge    = errors.New("too large for one transaction")
+	ErrTooLarge    = errors.New("too large")
 	ErrBadChange   = errors.New("malformed change")
 	ErrCorrupt     = errors.New("stored value is corrupt")
+	ErrHeld        = errors.New("the configuration is held")
 	ErrUnavailable = errors.New("store unavailable")
 )
 
@@ -104,19 +136,32 @@ func Open(client *clientv3.Client, prefix string) *Store {
 }
 
 // Get returns a resource with its etag and update time. Errors: ErrNotFound,
-// ErrCorrupt, ErrUnavailable.
+// ErrCorrupt, ErrHeld, ErrUnavailable.
 func (s *Store) Get(ctx context.Context, name string) (resource.Message, error) {
-	got, err := s.get(ctx, s.prefix+name)
+	got, err := s.txn(ctx, clientv3.OpGet(s.headKey()), clientv3.OpGet(s.prefix+name))
 	if err != nil {
 		return nil, err
 	}
-	if len(got.Kvs) == 0 {
+	h := headOf((*clientv3.GetResponse)(got.Responses[0].GetResponseRange()))
+	if err := h.held(); err != nil {
+		return nil, err
+	}
+	over, err := s.overlay(ctx, h, got.Header.Revision)
+	if err != nil {
+		return nil, err
+	}
+	if m, staged := over[name]; staged {
+		if m == nil {
+			return nil, fmt.Errorf("%s: %w", name, ErrNotFound)
+		}
+		return m, nil
+	}
+	kvs := got.Responses[1].GetResponseRange().Kvs
+	if len(kvs) == 0 {
 		return nil, fmt.Errorf("%s: %w", name, ErrNotFound)
 	}
-	return s.decode(got.Kvs[0])
+	return s.decode(kvs[0])
 }
-
-func (s *Store) headKey() string { return s.prefix + "head" }
 
 // first and last bound the keys of resources, head excluded.
 func (s *Store) first() string { return s.prefix + "pools/" }
@@ -132,21 +177,43 @@ func (s *Store) get(ctx context.Context, key string, opts ...clientv3.OpOption) 
 	return got, nil
 }
 
+// txn does operations in one transaction, without a condition.
+func (s *Store) txn(ctx context.Context, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	got, err := s.client.Txn(ctx).Then(ops...).Commit()
+	if err != nil {
+		return nil, failed(ctx, err)
+	}
+	return got, nil
+}
+
+func (s *Store) do(ctx context.Context, op clientv3.Op) error {
+	_, err := s.txn(ctx, op)
+	return err
+}
+
+func (s *Store) put(ctx context.Context, key, value string) error {
+	return s.do(ctx, clientv3.OpPut(key, value))
+}
+
 func (s *Store) decode(kv *mvccpb.KeyValue) (resource.Message, error) {
 	name := string(kv.Key[len(s.prefix):])
 	var r quotav1.Resource
 	if err := proto.Unmarshal(kv.Value, &r); err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", name, ErrCorrupt, err)
+		return nil, fmt.Errorf("%s: %w: %w; apply it again or delete it", name, ErrCorrupt, err)
 	}
 	m := resource.Unwrap(&r)
 	if m == nil || m.GetName() != name {
-		return nil, fmt.Errorf("%s: %w: it holds %q", name, ErrCorrupt, resource.Name(&r))
+		return nil, fmt.Errorf("%s: %w: it holds %q; apply it again or delete it", name, ErrCorrupt, resource.Name(&r))
 	}
-	resource.SetOutput(m, Etag(kv.ModRevision), m.GetUpdateTime())
+	if m.GetEtag() == "" { // stored by an older version
+		resource.SetOutput(m, Etag(kv.ModRevision), m.GetUpdateTime())
+	}
 	return m, nil
 }
 
-// Etag returns the etag of a resource that was last changed at the etcd revision.
+// Etag returns the etag of a resource that was last changed at the revision.
 func Etag(revision int64) string { return strconv.FormatInt(revision, 16) }
 
 // failed says what a failed request to etcd means. A caller who went away gets

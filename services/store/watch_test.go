@@ -9,6 +9,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/store/resource"
 	"github.com/titrate/titrate/services/store/storetest"
@@ -28,6 +29,27 @@ func next(t *testing.T, batches <-chan store.Batch) store.Batch {
 	panic("unreachable")
 }
 
+func snapshot(t *testing.T, s *store.Store) store.Snapshot {
+	t.Helper()
+	snap, err := s.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap
+}
+
+// compact forgets all of etcd's history but the present.
+func compact(t *testing.T, client *clientv3.Client) {
+	t.Helper()
+	now, err := client.Get(t.Context(), "/elsewhere")
+	if err == nil {
+		_, err = client.Compact(t.Context(), now.Header.Revision)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func batchNames(b store.Batch) []string {
 	var out []string
 	for _, r := range b.Resources {
@@ -40,7 +62,7 @@ func batchNames(b store.Batch) []string {
 func TestWatchFollows(t *testing.T) {
 	s := storetest.Open(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	batches := s.Watch(ctx, 0)
+	batches := s.Watch(ctx, store.Snapshot{})
 	if b := next(t, batches); !b.Reset || len(b.Resources) != 0 {
 		t.Errorf("first batch of nothing: %+v", b)
 	}
@@ -73,7 +95,7 @@ func TestWatchFromARevisionMissesNothing(t *testing.T) {
 	}
 	apply(t, s, puts(pool("new", 1))...)
 	apply(t, s, puts(pool("newer", 1))...)
-	batches := s.Watch(t.Context(), snap.Revision)
+	batches := s.Watch(t.Context(), snap)
 	var got []string
 	for len(got) < 2 {
 		b := next(t, batches)
@@ -90,13 +112,12 @@ func TestWatchFromARevisionMissesNothing(t *testing.T) {
 func TestWatchAfterCompactionStartsOver(t *testing.T) {
 	client := storetest.Shared(t).Client(t)
 	s := store.Open(client, storetest.Prefix(t))
-	first := apply(t, s, puts(pool("old", 1))...)
+	apply(t, s, puts(pool("old", 1))...)
+	first := snapshot(t, s)
 	apply(t, s, store.Change{Op: store.Delete, Name: "pools/old"})
 	last := apply(t, s, puts(pool("new", 1))...)
-	if _, err := client.Compact(t.Context(), last.Revision); err != nil {
-		t.Fatal(err)
-	}
-	batches := s.Watch(t.Context(), first.Revision)
+	compact(t, client)
+	batches := s.Watch(t.Context(), first)
 	b := next(t, batches)
 	if !b.Reset || b.Revision != last.Revision || !slices.Equal(batchNames(b), []string{"pools/new"}) {
 		t.Errorf("after a compaction: %+v", b)
@@ -112,18 +133,15 @@ func TestWatchAfterCompactionStartsOver(t *testing.T) {
 func TestWatchOfAnUnchangedConfigurationAfterCompaction(t *testing.T) {
 	client := storetest.Shared(t).Client(t)
 	s := store.Open(client, storetest.Prefix(t))
-	last := apply(t, s, puts(pool("api", 1))...)
-	var foreign *clientv3.PutResponse
+	apply(t, s, puts(pool("api", 1))...)
+	last := snapshot(t, s)
 	for range 3 {
-		var err error
-		if foreign, err = client.Put(t.Context(), "/elsewhere", "x"); err != nil {
+		if _, err := client.Put(t.Context(), "/elsewhere", "x"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := client.Compact(t.Context(), foreign.Header.Revision); err != nil {
-		t.Fatal(err)
-	}
-	batches := s.Watch(t.Context(), last.Revision)
+	compact(t, client)
+	batches := s.Watch(t.Context(), last)
 	after := apply(t, s, puts(pool("new", 1))...)
 	if b := next(t, batches); b.Reset && len(b.Resources) != 2 || b.Revision != after.Revision {
 		t.Errorf("%+v, want the change of revision %d", b, after.Revision)
@@ -133,22 +151,52 @@ func TestWatchOfAnUnchangedConfigurationAfterCompaction(t *testing.T) {
 func TestCorruptValues(t *testing.T) {
 	client, prefix := storetest.Shared(t).Client(t), storetest.Prefix(t)
 	s := store.Open(client, prefix)
-	r := apply(t, s, puts(pool("api", 1))...)
-	batches := s.Watch(t.Context(), r.Revision)
+	apply(t, s, puts(pool("api", 1), pool("db", 1), tenant("acme"), quota("acme", "api"))...)
 	if _, err := client.Put(t.Context(), prefix+"pools/api", "\xff"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Get(t.Context(), "pools/api"); !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("Get: %v", err)
 	}
-	if _, err := s.Snapshot(t.Context()); !errors.Is(err, store.ErrCorrupt) {
-		t.Errorf("Snapshot: %v", err)
+	snap := snapshot(t, s)
+	if !errors.Is(snap.Unreadable["pools/api"], store.ErrCorrupt) || len(snap.Resources) != 3 {
+		t.Errorf("the snapshot holds %d resources and cannot read %v", len(snap.Resources), snap.Unreadable)
 	}
+	b := next(t, s.Watch(t.Context(), store.Snapshot{}))
+	if !slices.Equal(b.Unreadable, []string{"pools/api"}) || b.Held != "" || len(b.Resources) != 3 {
+		t.Errorf("a starting watch delivers %+v", b)
+	}
+	if page, _, err := s.List(t.Context(), store.Query{Kind: resource.Pool}); err != nil || len(page) != 1 {
+		t.Errorf("List: %v %v", page, err)
+	}
+	// What refers to it stands, it can be replaced, and it can be deleted.
+	apply(t, s, puts(quota("acme", "api"), pool("new", 1))...)
+	apply(t, s, puts(pool("api", 7))...)
+	if m, err := s.Get(t.Context(), "pools/api"); err != nil || m.(*quotav1.Pool).Capacity != 7 {
+		t.Errorf("replaced: %v %v", m, err)
+	}
+	if _, err := client.Put(t.Context(), prefix+"pools/api", "\xff"); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, s, store.ErrInUse, 0, store.Change{Op: store.Delete, Name: "pools/api"})
+	apply(t, s, store.Change{Op: store.Delete, Name: "pools/api", Force: true})
+	if got := names(t, s); !slices.Equal(got, []string{"pools/db", "pools/new", "tenants/acme"}) {
+		t.Errorf("left %v", got)
+	}
+}
+
+// What somebody writes into etcd by hand moves no head: it is not delivered.
+func TestChangesByHandDoNotCount(t *testing.T) {
+	client, prefix := storetest.Shared(t).Client(t), storetest.Prefix(t)
+	s := store.Open(client, prefix)
+	apply(t, s, puts(pool("api", 1), pool("db", 1))...)
+	batches := s.Watch(t.Context(), snapshot(t, s))
 	if _, err := client.Delete(t.Context(), prefix+"pools/api"); err != nil {
 		t.Fatal(err)
 	}
-	if b := next(t, batches); len(b.Resources) != 0 || !slices.Equal(b.Deleted, []string{"pools/api"}) {
-		t.Errorf("the watch passed a corrupt value on: %+v", b)
+	after := apply(t, s, puts(pool("new", 1))...)
+	if b := next(t, batches); b.Revision != after.Revision || len(b.Deleted) != 0 || !slices.Equal(batchNames(b), []string{"pools/new"}) {
+		t.Errorf("%+v", b)
 	}
 }
 
@@ -159,8 +207,8 @@ func TestEtcdKilledAndBack(t *testing.T) {
 	}
 	client := etcd.Client(t)
 	s := store.Open(client, "")
-	first := apply(t, s, puts(pool("api", 1))...)
-	batches := s.Watch(t.Context(), first.Revision)
+	apply(t, s, puts(pool("api", 1))...)
+	batches := s.Watch(t.Context(), snapshot(t, s))
 	etcd.Kill()
 
 	calls := map[string]func() error{

@@ -12,6 +12,8 @@
 //
 //   - Revision never goes back, but for a reset that says so.
 //   - Applying Since(r) to the configuration of revision r gives the present one.
+//   - While the configuration is held, and for what cannot be read, what was known
+//     stays in force.
 //   - Resources are shared, never changed: whoever gets one must not write to it.
 package catalog
 
@@ -36,6 +38,16 @@ type Change struct {
 	Full      bool // replaces everything
 	Resources []*quotav1.Resource
 	Deleted   []string
+	// Unreadable names, with Full: the catalog does not know what is stored there, and
+	// a holder keeps what it has of them.
+	Unreadable []string
+}
+
+// Trouble is what is wrong with the configuration in etcd.
+type Trouble struct {
+	Held       string   // why nothing new is delivered, "" = it is
+	Unreadable []string // names of stored values that cannot be read, sorted
+	Lost       uint64   // how often etcd's history was found to be another one
 }
 
 // Catalog is safe for concurrent use.
@@ -48,6 +60,7 @@ type Catalog struct {
 	floor     int64         // revision before recent[0]
 	config    *round.Config
 	changed   chan struct{}
+	trouble   Trouble
 }
 
 // New makes a catalog that knows nothing yet.
@@ -59,9 +72,12 @@ func New() *Catalog {
 func (c *Catalog) Apply(b store.Batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.note(b)
+	if b.Held != "" {
+		return
+	}
 	if b.Reset {
-		clear(c.resources)
-		c.recent, c.floor = nil, b.Revision
+		c.reset(b)
 	} else {
 		c.remember(b)
 	}
@@ -75,6 +91,46 @@ func (c *Catalog) Apply(b store.Batch) {
 	c.config = compile(b.Revision, c.resources)
 	close(c.changed)
 	c.changed = make(chan struct{})
+}
+
+// reset forgets all but what the batch cannot tell.
+func (c *Catalog) reset(b store.Batch) {
+	maps.DeleteFunc(c.resources, func(name string, _ *quotav1.Resource) bool { return !slices.Contains(b.Unreadable, name) })
+	c.recent, c.floor = nil, b.Revision
+}
+
+// note keeps what a batch says of the trouble with etcd.
+func (c *Catalog) note(b store.Batch) {
+	t := &c.trouble
+	t.Held = b.Held
+	if b.Lost != "" {
+		t.Lost++
+	}
+	if b.Held != "" {
+		return
+	}
+	unreadable := map[string]bool{}
+	for _, name := range b.Unreadable {
+		unreadable[name] = true
+	}
+	for _, name := range t.Unreadable {
+		unreadable[name] = unreadable[name] || !b.Reset
+	}
+	for _, r := range b.Resources {
+		delete(unreadable, resource.Name(r))
+	}
+	for _, name := range b.Deleted {
+		delete(unreadable, name)
+	}
+	maps.DeleteFunc(unreadable, func(_ string, is bool) bool { return !is })
+	t.Unreadable = slices.Sorted(maps.Keys(unreadable))
+}
+
+// Trouble is what is wrong now.
+func (c *Catalog) Trouble() Trouble {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.trouble
 }
 
 func (c *Catalog) remember(b store.Batch) {
@@ -114,6 +170,11 @@ func (c *Catalog) full() Change {
 	for _, name := range slices.Sorted(maps.Keys(c.resources)) {
 		change.Resources = append(change.Resources, c.resources[name])
 	}
+	for _, name := range c.trouble.Unreadable {
+		if c.resources[name] == nil {
+			change.Unreadable = append(change.Unreadable, name)
+		}
+	}
 	return change
 }
 
@@ -135,7 +196,7 @@ func (c *Catalog) difference(revision int64) Change {
 	for _, name := range slices.Sorted(maps.Keys(touched)) {
 		if r := c.resources[name]; r != nil {
 			change.Resources = append(change.Resources, r)
-		} else {
+		} else if !slices.Contains(c.trouble.Unreadable, name) {
 			change.Deleted = append(change.Deleted, name)
 		}
 	}

@@ -107,3 +107,37 @@ func TestConfigIsWhatWasConfigured(t *testing.T) {
 		t.Errorf("%+v", two)
 	}
 }
+
+// What cannot be read stays as it was known; a holder is told to keep what it has
+// where nothing is known.
+func TestUnreadable(t *testing.T) {
+	c := catalog.New()
+	c.Apply(store.Batch{Revision: 1, Reset: true, Resources: []*quotav1.Resource{tenant(1, 1)}, Unreadable: []string{"tenants/t2"}})
+	all, _ := c.Since(-1)
+	if len(all.Resources) != 1 || !slices.Equal(all.Unreadable, []string{"tenants/t2"}) {
+		t.Errorf("%+v", all)
+	}
+	c.Apply(store.Batch{Revision: 2, Unreadable: []string{"tenants/t1"}})
+	c.Apply(store.Batch{Revision: 3, Reset: true, Unreadable: []string{"tenants/t1", "tenants/t2"}})
+	all, _ = c.Since(-1)
+	if len(all.Resources) != 1 || !slices.Equal(all.Unreadable, []string{"tenants/t2"}) || len(c.Trouble().Unreadable) != 2 {
+		t.Errorf("%+v", all)
+	}
+	c.Apply(store.Batch{Revision: 4, Resources: []*quotav1.Resource{tenant(2, 1)}, Deleted: []string{"tenants/t1"}})
+	if all, _ = c.Since(-1); len(all.Resources) != 1 || len(c.Trouble().Unreadable) != 0 {
+		t.Errorf("%+v", all)
+	}
+}
+
+func TestHeldChangesNothing(t *testing.T) {
+	c := catalog.New()
+	c.Apply(store.Batch{Revision: 1, Reset: true, Resources: []*quotav1.Resource{tenant(1, 1)}})
+	c.Apply(store.Batch{Revision: 1, Held: "gone", Lost: "restored"})
+	if _, news := c.Since(1); news || c.Trouble().Held != "gone" || c.Trouble().Lost != 1 {
+		t.Errorf("%+v", c.Trouble())
+	}
+	c.Apply(store.Batch{Revision: 2, Reset: true})
+	if change, _ := c.Since(1); !change.Full || len(change.Resources) != 0 || c.Trouble().Held != "" {
+		t.Errorf("%+v", change)
+	}
+}

@@ -104,6 +104,20 @@ func SetOutput(m Message, etag string, updated *timestamppb.Timestamp) {
 	}
 }
 
+// SetName sets a resource's name.
+func SetName(m Message, name string) {
+	switch m := m.(type) {
+	case *quotav1.Pool:
+		m.Name = name
+	case *quotav1.Tenant:
+		m.Name = name
+	case *quotav1.Quota:
+		m.Name = name
+	case *quotav1.Limit:
+		m.Name = name
+	}
+}
+
 // Spec returns a copy of m without what only the server writes: etag, update
 // time and status.
 func Spec(m Message) Message {

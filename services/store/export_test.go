@@ -1,0 +1,56 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+)
+
+// CrashAt says where a writer of CrashingApply dies.
+type CrashAt int
+
+// After the chunks are written, after the head was swapped, and after the first
+// chunk was carried out.
+const (
+	BeforeSwap CrashAt = iota
+	AfterSwap
+	Midway
+)
+
+// CrashingApply stages new resources as Apply does with many, and stops where a
+// crash would have stopped it.
+func (s *Store) CrashingApply(ctx context.Context, resources []*quotav1.Resource, at CrashAt) error {
+	h, err := s.settled(ctx)
+	if err != nil {
+		return err
+	}
+	next := h
+	next.Revision, next.Prev = h.after(0, time.Now()), h.Revision
+	next.Count = h.Count + len(resources)
+	set, err := replacement(Snapshot{}, resources, next.Revision, timestamppb.Now())
+	if err != nil {
+		return err
+	}
+	if next, err = s.stage(ctx, next, set); err != nil || at == BeforeSwap {
+		return err
+	}
+	if err := s.commit(ctx, h, []clientv3.Op{s.putHead(next)}, s.staged(next)); err != nil || at == AfterSwap {
+		return err
+	}
+	if next, err = s.readHead(ctx); err != nil {
+		return err
+	}
+	chunks, err := s.chunks(ctx, next, 0)
+	if err != nil {
+		return err
+	}
+	ops, err := s.operations(changeSet{chunks[0].GetResources(), chunks[0].GetDeleted()})
+	if err != nil {
+		return err
+	}
+	return s.commit(ctx, next, ops)
+}

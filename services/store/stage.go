@@ -1,0 +1,226 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/protobuf/proto"
+
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
+)
+
+const (
+	// chunkBytes is about how large one key of a staged change set gets: half of
+	// etcd's limit of 1.5 MiB a request, so that one more resource of maxValue fits.
+	chunkBytes = 512 << 10
+	// chunkChanges bounds the changes in one: they are carried out in one transaction.
+	chunkChanges = maxOps - 8
+	// staleStage is the age at which a change set that was never committed is
+	// removed. Longer leaves what a crash left behind in etcd for longer; shorter may
+	// take a slow writer's away, which then starts over.
+	staleStage = 10 * time.Minute
+)
+
+// changeSet is what one revision writes: resources as stored, and deleted names.
+type changeSet struct {
+	Resources []*quotav1.Resource
+	Deleted   []string
+}
+
+func (s *Store) stagePrefix() string { return s.prefix + "changes/" }
+
+func (s *Store) chunkKey(id string, n int) string {
+	return fmt.Sprintf("%s%s/%06d", s.stagePrefix(), id, n)
+}
+
+// stage writes a change set beside the configuration and returns the head that will
+// put it in force.
+func (s *Store) stage(ctx context.Context, next head, c changeSet) (head, error) {
+	if err := s.sweep(ctx, next.Staged); err != nil {
+		return next, err
+	}
+	next.Staged = fmt.Sprintf("%016x-%08x", time.Now().UnixMilli(), rand.Uint32())
+	next.Chunks = 0
+	for _, chunk := range chunked(c) {
+		chunk.Revision = next.Revision
+		b, err := proto.Marshal(chunk)
+		if err != nil {
+			return next, fmt.Errorf("%w: %w", ErrBadChange, err)
+		}
+		if err := s.put(ctx, s.chunkKey(next.Staged, next.Chunks), string(b)); err != nil {
+			return next, err
+		}
+		next.Chunks++
+	}
+	return next, nil
+}
+
+// chunked cuts a change set into messages that each fit one transaction.
+func chunked(c changeSet) []*controlv1.Configuration {
+	var out []*controlv1.Configuration
+	size := 0
+	open := func(add int) *controlv1.Configuration {
+		if n := len(out); n > 0 && size+add <= chunkBytes && len(out[n-1].Resources)+len(out[n-1].Deleted) < chunkChanges {
+			size += add
+			return out[n-1]
+		}
+		out = append(out, &controlv1.Configuration{})
+		size = add
+		return out[len(out)-1]
+	}
+	for _, r := range c.Resources {
+		chunk := open(proto.Size(r))
+		chunk.Resources = append(chunk.Resources, r)
+	}
+	for _, name := range c.Deleted {
+		chunk := open(len(name))
+		chunk.Deleted = append(chunk.Deleted, name)
+	}
+	return out
+}
+
+// staged is the condition that a change set is still there: sweep deletes all of
+// one or nothing, so its first key speaks for the others.
+func (s *Store) staged(h head) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(s.chunkKey(h.Staged, 0)), ">", 0)
+}
+
+// chunks reads the change set of a head, at an etcd revision (0 = now).
+func (s *Store) chunks(ctx context.Context, h head, rev int64) ([]*controlv1.Configuration, error) {
+	out := make([]*controlv1.Configuration, h.Chunks)
+	for i := range out {
+		got, err := s.get(ctx, s.chunkKey(h.Staged, i), clientv3.WithRev(rev))
+		if err != nil {
+			return nil, err
+		}
+		if len(got.Kvs) == 0 {
+			return nil, fmt.Errorf("change set %s: %w: part %d of %d is missing", h.Staged, ErrCorrupt, i, h.Chunks)
+		}
+		out[i] = &controlv1.Configuration{}
+		if err := proto.Unmarshal(got.Kvs[0].Value, out[i]); err != nil {
+			return nil, fmt.Errorf("change set %s: %w: part %d: %w", h.Staged, ErrCorrupt, i, err)
+		}
+	}
+	return out, nil
+}
+
+// finish carries out what a head has staged: writes the resources' own keys, then
+// removes the change set. Any process may do it, several at once too: each step
+// holds only while the head is unchanged.
+func (s *Store) finish(ctx context.Context, h head) error {
+	chunks, err := s.chunks(ctx, h, 0)
+	if errors.Is(err, ErrCorrupt) {
+		if now, again := s.readHead(ctx); again == nil && now.raw != h.raw {
+			return nil // another process has finished it meanwhile
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for _, chunk := range chunks {
+		ops, err := s.operations(changeSet{chunk.GetResources(), chunk.GetDeleted()})
+		if err != nil {
+			return err
+		}
+		if err := s.commit(ctx, h, ops); err != nil {
+			return finished(err)
+		}
+	}
+	done := h
+	done.Staged, done.Chunks = "", 0
+	return finished(s.commit(ctx, h, []clientv3.Op{s.putHead(done), s.dropStage(h.Staged)}))
+}
+
+// finished takes a moved head for what it means: another process has finished.
+func finished(err error) error {
+	if errors.Is(err, errRaced) {
+		return nil
+	}
+	return err
+}
+
+func (s *Store) dropStage(id string) clientv3.Op {
+	return clientv3.OpDelete(s.stagePrefix()+id+"/", clientv3.WithPrefix())
+}
+
+// sweep removes change sets that were never committed and are too old to be still
+// in the making.
+func (s *Store) sweep(ctx context.Context, current string) error {
+	var left []string
+	got, err := s.get(ctx, s.stagePrefix(), clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		return err
+	}
+	for _, kv := range got.Kvs {
+		id, _, _ := strings.Cut(string(kv.Key[len(s.stagePrefix()):]), "/")
+		if id != current && stageAge(id) > staleStage && !slices.Contains(left, id) {
+			left = append(left, id)
+		}
+	}
+	for _, id := range left {
+		slog.InfoContext(ctx, "a change set that was never committed is removed", "id", id)
+		if err := s.do(ctx, s.dropStage(id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func stageAge(id string) time.Duration {
+	stamp, _, _ := strings.Cut(id, "-")
+	ms, err := strconv.ParseInt(stamp, 16, 64)
+	if err != nil {
+		return staleStage + 1
+	}
+	return time.Since(time.UnixMilli(ms))
+}
+
+// Tidy finishes a change that a process committed and did not carry out, and
+// removes what crashed writers left. Errors: ErrUnavailable, ErrCorrupt.
+func (s *Store) Tidy(ctx context.Context) error {
+	h, err := s.settled(ctx)
+	if err != nil {
+		return err
+	}
+	return s.sweep(ctx, h.Staged)
+}
+
+// settled returns the head once nothing is staged under it.
+func (s *Store) settled(ctx context.Context) (head, error) {
+	for attempt := 0; ; attempt++ {
+		h, err := s.readHead(ctx)
+		if err != nil || h.Staged == "" || h.Held != "" {
+			return h, err
+		}
+		if err := s.finish(ctx, h); err != nil {
+			return h, err
+		}
+		backOff(ctx, attempt)
+	}
+}
+
+// overlay is a change set by name, nil = deleted.
+type overlay map[string]resource.Message
+
+func overlaid(chunks []*controlv1.Configuration) overlay {
+	o := make(overlay)
+	for _, c := range chunks {
+		for _, r := range c.GetResources() {
+			o[resource.Name(r)] = resource.Unwrap(r)
+		}
+		for _, name := range c.GetDeleted() {
+			o[name] = nil
+		}
+	}
+	return o
+}
