@@ -1,0 +1,118 @@
+package grant
+
+// bucket is a token bucket of which some tokens are out: granted, not spent.
+//
+//	D' = −r while D > out, else 0        0 ≤ out ≤ D, unless debt: D ≤ 2b
+type bucket struct {
+	spent  int64   // D
+	out    int64   // granted and not spent, as far as was told
+	at     int64   // time of spent
+	carry  float64 // refill below a millionth, in [0, 1)
+	missed [4]span // when refill was turned away at D = out, oldest first
+	spans  int
+}
+
+// span is a time interval [from, to).
+type span struct{ from, to int64 }
+
+// memory is how long turned-away refill is remembered: a report that is older is
+// not compensated.
+const memory = 3 * second
+
+// advance refills up to now.
+func (b *bucket) advance(p Params, now int64) {
+	dt := now - b.at
+	if dt <= 0 {
+		return
+	}
+	room := b.spent - b.out
+	gain := p.cost(dt) + b.carry
+	if gain < float64(room) {
+		whole := int64(gain)
+		b.spent -= whole
+		b.carry = gain - float64(whole)
+		b.at = now
+		return
+	}
+	full := b.at
+	if rest := float64(room) - b.carry; rest > 0 {
+		full += p.time(int64(rest))
+	}
+	b.spent, b.carry, b.at = min(b.spent, b.out), 0, now
+	b.miss(span{min(full, now), now})
+}
+
+// miss remembers an interval of turned-away refill.
+func (b *bucket) miss(s span) {
+	b.forget(s.to - memory)
+	if s.from >= s.to {
+		return
+	}
+	if b.spans > 0 && b.missed[b.spans-1].to >= s.from {
+		b.missed[b.spans-1].to = s.to
+		return
+	}
+	if b.spans == len(b.missed) {
+		b.forget(b.missed[0].to)
+	}
+	b.insert(b.spans, s)
+}
+
+// insert puts s at index i, where there is room.
+func (b *bucket) insert(i int, s span) {
+	copy(b.missed[i+1:b.spans+1], b.missed[i:b.spans])
+	b.missed[i] = s
+	b.spans++
+}
+
+// forget drops what is older than t.
+func (b *bucket) forget(t int64) {
+	for b.spans > 0 && b.missed[0].to <= t {
+		copy(b.missed[:], b.missed[1:b.spans])
+		b.spans--
+	}
+}
+
+// late refills what spends told only now would have refilled since the given time:
+// at most amount, at most what was turned away since then, and nothing twice.
+func (b *bucket) late(p Params, since, amount int64) {
+	amount = min(amount, b.spent-b.out)
+	for i := 0; i < b.spans && amount > 0; i++ {
+		s := b.missed[i]
+		from := max(s.from, since)
+		if from >= s.to {
+			continue
+		}
+		used := min(p.time(amount), s.to-from)
+		got := min(amount, int64(p.cost(used)))
+		amount -= got
+		b.spent -= got
+		b.missed[i] = span{from + used, s.to}
+		if s.from < from && b.spans < len(b.missed) {
+			b.insert(i, span{s.from, from})
+			i++
+		}
+	}
+	b.drop()
+}
+
+// drop removes empty intervals.
+func (b *bucket) drop() {
+	n := 0
+	for _, s := range b.missed[:b.spans] {
+		if s.from < s.to {
+			b.missed[n] = s
+			n++
+		}
+	}
+	b.spans = n
+}
+
+// free returns L = b − D; negative while there is debt.
+func (b *bucket) free(p Params) int64 { return p.Burst - b.spent }
+
+// charge adds cost to D. Debt beyond one more burst is forgiven: the limit must not
+// be blocked for longer than it takes to refill two.
+func (b *bucket) charge(p Params, cost int64) {
+	b.spent = max(b.out, min(b.spent+cost, 2*p.Burst))
+}

@@ -1,0 +1,88 @@
+// Package grant keeps one token bucket for a key that many gateways use, without
+// asking anybody about most requests.
+//
+// Status: the state machines and their proof. control/limiter does not use them yet; a
+// limit over several gateways is held by drc.Ledger.
+//
+// # Model
+//
+// Each key has one owner. The owner has the one true bucket (rate r, burst b). A
+// gateway spends tokens that the owner has granted to it; when it has none, it
+// holds the request and asks. So tokens travel, not counts:
+//
+//	tokens in the bucket + tokens granted and not spent ≤ b
+//
+// and no gateway can admit what a central bucket would not have admitted, except
+// for what is late by one way of the network. The papers' word for this is
+// conservation of a moiety: enzyme moves between compartments, its total is fixed.
+//
+//	gateway ── Request: I need 3, I have spent 41 ──► owner
+//	gateway ◄─ Grant: 44 in all so far ───────────── owner      or: nothing before t
+//	gateway ◄─ Recall: give back what you have ───── owner      when the owner is short
+//
+// While one gateway alone uses the key, it has the bucket itself, refill included
+// (an exclusive grant): no message per request. The owner recalls the bucket when a
+// second gateway asks.
+//
+// # The owner (owner.go, serve.go, bucket.go)
+//
+//	D     spent, what is granted and not spent included
+//	out   granted and not spent, over all gateways
+//	L     b − D, what may be granted
+//
+// D falls at r, down to out and never below: a token that nobody has spent cannot be
+// refilled. What is granted to requests that wait is spent when it arrives, and does not
+// count as out; a gateway whose request has gone meanwhile gives it back at once. A
+// gateway reports its spends late, so the owner remembers for some
+// seconds when refill was turned away at D = out, as at most four intervals. With a
+// report comes how much a bucket of its own would have refilled of those spends, and
+// since when; that much is taken out of the intervals and off D. No interval is used
+// twice, so refill is never more than r·t.
+//
+// On a request: enough in the bucket → grant what is needed and a part of the rest.
+// Not enough → recall what the others hold, wait for their answers, then divide.
+// Still not enough → say how long it takes until a lump of tokens is there. The
+// gateway refuses by itself until then, so a flood costs messages in proportion to
+// what the limit gives, not to what is offered.
+//
+// # The gateway (gateway.go, ownpart.go)
+//
+//	state       a request                                   ends by
+//	unknown     waits; the gateway asks                     Grant
+//	exclusive   meets the bucket itself                     Recall
+//	granted     spends a token; asks ahead below one half   tokens used up
+//	refusing    is refused at no cost                       time
+//	empty       waits; the gateway asks once for all        Grant
+//	silent      meets the gateway's own part of the limit   Grant
+//
+// A request waits Hold at most. After three times that without an answer the owner
+// is taken for silent. What a gateway admits by its own part is told to the owner
+// later and is debt of the bucket.
+//
+// # Messages
+//
+// Counts are cumulative within a session (one life of both sides), and each message
+// carries all of them: the latest wins, so loss, repetition and reordering do no
+// harm. A Request is repeated until its Grant comes; the owner repeats the same Grant
+// for a repeated Request. A Recall is repeated until it is answered.
+//
+// # Invariants
+//
+//   - out ≤ D, and the tokens that gateways can spend are ≤ out.
+//   - One gateway alone admits what a GCRA of (r, b) admits.
+//   - Each request that waits is answered within Hold.
+//   - D changes by what was granted, returned, told or refilled, by nothing else.
+//
+// # Time and numbers
+//
+// Cost is counted in millionths (int64), times are nanoseconds of one's own clock:
+// no message carries a time of day, only durations. Nothing here has a clock,
+// goroutine or lock; a value is for one goroutine at a time.
+//
+// Complexity: a request at a gateway O(1); a message at an owner O(gateways that use
+// the key). Neither allocates, except for a gateway that is new to a key.
+//
+// Source: Demers, Keshav and Shenker (1989) for the division by need; Turner (1986)
+// for the bucket; escrowed quantities after O'Neil, "The Escrow Transactional Method"
+// (1986); conservation after Monti and Sifalakis (2013), §3.
+package grant

@@ -1,0 +1,61 @@
+package grant
+
+// Peer names a gateway to an owner. Any unique number will do.
+type Peer uint32
+
+// Request is what a gateway sends to the owner of a key. All counts are cumulative
+// within the session, in millionths of a cost unit.
+type Request struct {
+	Session  uint64 // this life of the gateway; never reused
+	Owner    uint64 // life of the owner that the counts belong to
+	Number   uint32 // of this message: the highest one is the latest
+	Seq      uint32 // of the question that is open; 0: none was asked yet
+	Recalled uint32 // highest Recall.Number that this message answers
+
+	Granted  int64 // Grant.Granted as last heard
+	Spent    int64 // of granted tokens
+	Returned int64 // of granted tokens
+	Extra    int64 // admitted without a token: own part of a silent owner, debt, less refunds
+
+	Need  int64 // tokens wanted for requests that wait; 0: none
+	Least int64 // cost of the cheapest of them: less is of no use
+	Ahead int64 // tokens wanted for requests to come
+	Use   int64 // cost admitted or waiting per second
+
+	Refilled int64 // what a bucket of one's own would have refilled of spends not yet acknowledged
+	Age      int64 // nanoseconds since the first of them
+
+	Exclusive bool  // the gateway had the bucket itself until this message; Level is what it left
+	Register  bool  // first contact with this owner; Held and Level tell what the gateway knows
+	Held      int64 // tokens from an earlier owner that it can still spend
+	Level     int64 // D, as far as the gateway knows; −1: it knows nothing
+}
+
+// Grant answers a Request.
+type Grant struct {
+	Owner     uint64 // this life of the owner; never reused
+	Session   uint64 // the gateway's, as in the Request
+	Seq       uint32 // of the question that this answers
+	Granted   int64  // tokens granted in this session so far
+	Admit     int64  // of them, so many for requests that waited: what finds none goes back at once
+	Seen      uint32 // Number of the latest Request taken in
+	Wait      int64  // nanoseconds in which asking again is of no use; 0: ask when you like
+	Others    int64  // cost per second that all other gateways use
+	Level     int64  // D at this time
+	Exclusive bool   // the bucket itself goes to the gateway, at Level
+}
+
+// Recall asks a gateway to give back what it has not spent.
+type Recall struct {
+	Owner   uint64
+	Session uint64
+	Number  uint32 // of this recall, rising
+	Seq     uint32 // last question that was answered: an exclusive grant up to it is void
+	Granted int64  // tokens granted so far, also in grants that are still on their way
+}
+
+// Outbox takes what an owner sends. Neither method may call the owner.
+type Outbox interface {
+	Grant(to Peer, g Grant)
+	Recall(to Peer, r Recall)
+}

@@ -1,0 +1,277 @@
+package grant
+
+// Owner has the one bucket of a key and knows who uses it. See the package comment.
+type Owner struct {
+	p      Params
+	life   uint64
+	b      bucket
+	users  []user
+	listen int64 // grants nothing before
+	wake   int64 // a waiting user's token is due then; 0: none
+	asks   uint64
+	turn   int64 // when the next turn of refusing gateways begins
+	taken  int   // gateways that have been given this turn
+}
+
+// user is one gateway.
+type user struct {
+	peer    Peer
+	session uint64
+
+	granted, spent, returned, extra int64
+	presumed                        int64 // spent by the requests for which it was granted, not told yet
+
+	number    uint32 // of the latest Request taken in
+	seq       uint32 // of the latest question
+	exclusive bool   // has the bucket, until it answers a recall
+	has       bool   // it says so itself, in its question
+	waiting   bool   // its question is not answered
+	order     uint64 // of its question among all
+	need      int64
+	least     int64
+	ahead     int64
+	use       int64
+	heard     int64
+
+	recall   uint32 // number of the latest recall
+	recalled uint32 // number of the latest answer
+	repeatAt int64  // the recall is sent again then
+	pause    int64
+	last     Grant
+}
+
+// Bounds of what an owner keeps of a gateway that has gone quiet.
+const (
+	turnSize = 4           // gateways that may ask again at the same time
+	idleUser = 60 * second // a user with nothing out is forgotten after so long
+)
+
+// NewOwner returns the owner of an idle key with a full bucket. life must differ from
+// that of every earlier owner of the key and is not 0.
+func NewOwner(p Params, life uint64, now int64) *Owner {
+	o := &Owner{p: p.withDefaults(), life: life, listen: now + p.Listen}
+	o.b.at = now
+	if p.Strict && p.Listen > 0 {
+		o.b.spent = o.p.Burst
+	}
+	return o
+}
+
+// Configure puts another rate or burst in force. What was spent stays as it is.
+func (o *Owner) Configure(p Params, now int64) {
+	o.b.advance(o.p, now)
+	o.p = p.withDefaults()
+}
+
+// Request takes in a message from a gateway.
+func (o *Owner) Request(now int64, from Peer, q Request, out Outbox) {
+	o.b.advance(o.p, now)
+	i, known := o.find(from, q.Session)
+	if i < 0 {
+		return // of an earlier life
+	}
+	u := &o.users[i]
+	if q.Owner != o.life && q.Owner != 0 {
+		o.introduce(u, out)
+		return
+	}
+	if known && int32(q.Number-u.number) <= 0 {
+		return // older than what is known
+	}
+	u.number, u.heard = q.Number, now
+	if q.Register && !known {
+		o.register(u, q)
+	}
+	o.count(now, u, q)
+	o.answered(u, q)
+	o.ask(u, q, out)
+	o.serve(now, out)
+}
+
+// find returns the index of a gateway, made new if this is its first message or a new
+// life; −1 for a message of an earlier life.
+func (o *Owner) find(from Peer, session uint64) (i int, known bool) {
+	for i := range o.users {
+		u := &o.users[i]
+		if u.peer != from {
+			continue
+		}
+		switch {
+		case u.session == session:
+			return i, true
+		case u.session > session:
+			return -1, false
+		}
+		o.lose(u)
+		*u = user{peer: from, session: session}
+		return i, false
+	}
+	o.users = append(o.users, user{peer: from, session: session})
+	return len(o.users) - 1, false
+}
+
+// introduce tells a gateway whose counts belong to another owner that it must register.
+func (o *Owner) introduce(u *user, out Outbox) {
+	out.Grant(u.peer, Grant{Owner: o.life, Session: u.session})
+}
+
+// register takes in what a gateway brings from an earlier owner. D is what the one
+// that knows most says, and at least what all can still spend.
+func (o *Owner) register(u *user, q Request) {
+	held := max(0, q.Held)
+	u.granted = held
+	u.exclusive = q.Exclusive
+	o.b.out += held
+	level := max(o.b.spent, o.b.out)
+	if q.Level >= 0 {
+		level = max(level, min(q.Level, 2*o.p.Burst))
+		if o.p.Strict && !o.granting() {
+			level = max(o.b.out, q.Level) // somebody knows: no need to assume the worst
+		}
+	}
+	o.b.spent = level
+}
+
+func (o *Owner) granting() bool { return o.b.at >= o.listen }
+
+// count takes in the cumulative counts.
+func (o *Owner) count(now int64, u *user, q Request) {
+	before := u.out()
+	spent, extra := q.Spent-u.spent, q.Extra-u.extra
+	returned := q.Returned - u.returned
+	u.spent, u.returned, u.extra = q.Spent, q.Returned, q.Extra
+	if q.Granted >= u.granted {
+		spent, u.presumed = spent-u.presumed, 0
+	}
+	if over := q.Spent + q.Returned - u.granted; over > 0 { // it says more than it had
+		u.granted += over
+		extra += over
+	}
+	o.b.out += u.out() - before
+	o.b.spent = max(o.b.spent-max(0, returned), o.b.out)
+	o.b.charge(o.p, extra)
+	if told := max(0, spent) + max(0, extra); told > 0 {
+		o.b.late(o.p, now-max(0, q.Age), min(max(0, q.Refilled), told))
+	}
+	u.use = max(0, q.Use)
+}
+
+// out is what the gateway can still spend, as far as is known. What was granted for
+// requests that wait is spent when it arrives.
+func (u *user) out() int64 { return max(0, u.granted-u.spent-u.returned-u.presumed) }
+
+// answered takes in the answer to a recall.
+func (o *Owner) answered(u *user, q Request) {
+	if q.Recalled == u.recalled || q.Recalled != u.recall {
+		return
+	}
+	u.recalled = q.Recalled
+	if !u.exclusive {
+		return
+	}
+	u.exclusive = false
+	if !q.Exclusive {
+		return // it never had the bucket, which has refilled here meanwhile
+	}
+	level := max(0, q.Level)
+	if o.shared() {
+		level += o.b.spent // two sides of a partition: what both spent was spent
+	}
+	o.b.spent = max(o.b.out, min(level, 2*o.p.Burst))
+	o.b.spans = 0
+}
+
+// shared reports whether somebody else has the bucket as well.
+func (o *Owner) shared() bool {
+	for i := range o.users {
+		if o.users[i].exclusive {
+			return true
+		}
+	}
+	return false
+}
+
+// ask notes a question, or repeats the answer to one.
+func (o *Owner) ask(u *user, q Request, out Outbox) {
+	if q.Seq == 0 || int32(q.Seq-u.seq) < 0 {
+		return
+	}
+	u.need, u.least, u.ahead, u.has = max(0, q.Need), max(1, q.Least), max(0, q.Ahead), q.Register && q.Exclusive
+	switch {
+	case q.Seq != u.seq:
+		u.seq, u.waiting = q.Seq, true
+		u.order = o.asks
+		o.asks++
+	case !u.waiting && u.recall == u.recalled:
+		out.Grant(u.peer, u.last)
+	}
+}
+
+// Lost is told when a gateway's session is over: what was out counts as spent, and a
+// bucket that it had alone as empty in STRICT, else as full as when it was granted,
+// and refilled since.
+func (o *Owner) Lost(now int64, p Peer, out Outbox) {
+	o.b.advance(o.p, now)
+	for i := range o.users {
+		if o.users[i].peer == p {
+			o.lose(&o.users[i])
+			o.users = append(o.users[:i], o.users[i+1:]...)
+			break
+		}
+	}
+	o.serve(now, out)
+}
+
+func (o *Owner) lose(u *user) {
+	o.b.out -= u.out()
+	if u.exclusive && o.p.Strict {
+		o.b.spent = max(o.b.spent, o.p.Burst)
+	}
+}
+
+// Due returns when Tick has something to do; 0: nothing.
+func (o *Owner) Due() int64 {
+	due := o.wake
+	for i := range o.users {
+		if u := &o.users[i]; u.recall != u.recalled && (due == 0 || u.repeatAt < due) {
+			due = u.repeatAt
+		}
+		if o.users[i].waiting && !o.granting() && (due == 0 || o.listen < due) {
+			due = o.listen
+		}
+	}
+	return due
+}
+
+// Tick does what is due: repeats recalls, grants what has been refilled.
+func (o *Owner) Tick(now int64, out Outbox) {
+	o.b.advance(o.p, now)
+	for i := range o.users {
+		if u := &o.users[i]; u.recall != u.recalled && u.repeatAt <= now {
+			u.pause = min(2*u.pause, 4*o.p.Repeat)
+			o.sendRecall(now, u, out)
+		}
+	}
+	o.serve(now, out)
+}
+
+// Idle reports whether the owner knows nothing that a new one would not: it may go.
+func (o *Owner) Idle(now int64) bool {
+	o.b.advance(o.p, now)
+	for i := range o.users {
+		u := &o.users[i]
+		if u.exclusive || u.waiting || u.out() > 0 || now-u.heard < idleUser {
+			return false
+		}
+	}
+	return o.b.spent == 0
+}
+
+// Level returns D, with what is granted and not spent.
+func (o *Owner) Level(now int64) int64 {
+	o.b.advance(o.p, now)
+	return o.b.spent
+}
+
+// Out returns what is granted and not spent, as far as was told.
+func (o *Owner) Out() int64 { return o.b.out }

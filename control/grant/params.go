@@ -1,0 +1,72 @@
+package grant
+
+// Token is one cost unit in the fixed point of all counts here.
+const Token = 1_000_000
+
+const (
+	millisecond = 1_000_000
+	second      = 1000 * millisecond
+)
+
+// Params of a limit and of the way between gateways and owner. Zero durations mean
+// the defaults; all durations are nanoseconds.
+type Params struct {
+	Rate   float64 // r, cost units per second, > 0
+	Burst  int64   // b, millionths; less than Token is raised to it
+	Strict bool    // what is unknown counts as spent; false: as not spent
+
+	// Hold is how long a request waits for a token at most, default 20 ms. It
+	// should be 8 times the way between two agents or more: an answer needs one
+	// round trip, one with a recall two.
+	Hold int64
+	// Due is how soon a token must come for an owner to wait for it instead of
+	// refusing, default 5 ms. Longer means fewer refusals and longer waits.
+	Due int64
+	// Repeat is after how long an unanswered message is sent again, default 2 ms;
+	// it should be 4 times the way. The pause doubles, up to 4 times that.
+	Repeat int64
+	// Horizon is how much use a gateway asks for ahead, default 100 ms. Longer
+	// means fewer messages and more tokens that have to be recalled.
+	Horizon int64
+	// Alone is after how long without another user a gateway gets the bucket
+	// itself, default 1 s.
+	Alone int64
+	// Lump is how much refill a refusing gateway waits for, default 50 ms of r,
+	// divided by the gateways that wait. Longer means fewer messages in a flood.
+	Lump int64
+	// Listen is how long a new owner gathers what gateways know before it grants,
+	// default 0. Give it 50 to 250 ms where there was another owner before.
+	Listen int64
+}
+
+func (p Params) withDefaults() Params {
+	p.Burst = max(p.Burst, Token)
+	p.Hold = or(p.Hold, 20*millisecond)
+	p.Due = or(p.Due, 5*millisecond)
+	p.Repeat = or(p.Repeat, 2*millisecond)
+	p.Horizon = or(p.Horizon, 100*millisecond)
+	p.Alone = or(p.Alone, second)
+	p.Lump = or(p.Lump, 50*millisecond)
+	return p
+}
+
+func or(v, fallback int64) int64 {
+	if v <= 0 {
+		return fallback
+	}
+	return v
+}
+
+// cost returns what r refills in d nanoseconds.
+func (p Params) cost(d int64) float64 { return p.Rate * Token / second * float64(d) }
+
+// time returns how many nanoseconds r takes to refill c, rounded up.
+func (p Params) time(c int64) int64 {
+	if c <= 0 {
+		return 0
+	}
+	return int64(float64(c)/(p.Rate*Token/second)) + 1
+}
+
+// longest is the longest time for which a gateway refuses without asking.
+func (p Params) longest() int64 { return max(2*p.time(Token), second/4) }

@@ -1,0 +1,228 @@
+package grant
+
+import "testing"
+
+// wire keeps what an owner sends, so that a test can deliver it late, twice or never.
+type wire struct {
+	grants  []Grant
+	recalls []Recall
+	to      []Peer
+}
+
+func (w *wire) Grant(to Peer, m Grant)   { w.grants, w.to = append(w.grants, m), append(w.to, to) }
+func (w *wire) Recall(to Peer, m Recall) { w.recalls, w.to = append(w.recalls, m), append(w.to, to) }
+
+// grant returns the latest one for g.
+func (w *wire) grant(t *testing.T, g *Gateway) Grant {
+	t.Helper()
+	for i := len(w.grants) - 1; i >= 0; i-- {
+		if m := w.grants[i]; m.Session == g.session {
+			w.grants = w.grants[:0]
+			return m
+		}
+	}
+	t.Fatal("no grant was sent")
+	return Grant{}
+}
+
+func (w *wire) recall(t *testing.T) Recall {
+	t.Helper()
+	if len(w.recalls) == 0 {
+		t.Fatal("no recall was sent")
+	}
+	m := w.recalls[len(w.recalls)-1]
+	w.recalls = nil
+	return m
+}
+
+func poll(t *testing.T, g *Gateway, now int64) Request {
+	t.Helper()
+	q, ok := g.Poll(now)
+	if !ok {
+		t.Fatal("the gateway has nothing to send")
+	}
+	return q
+}
+
+func silentPoll(t *testing.T, g *Gateway, now int64) {
+	t.Helper()
+	if q, ok := g.Poll(now); ok {
+		t.Fatalf("the gateway sends %+v", q)
+	}
+}
+
+func want(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if got != want {
+		t.Fatalf("%s: %v, want %v", what, got, want)
+	}
+}
+
+var ten = Params{Rate: 10, Burst: 10 * Token}
+
+// two returns an owner and two gateways, the first of which has the bucket itself.
+func two(t *testing.T) (*Owner, *Gateway, *Gateway, *wire) {
+	t.Helper()
+	o, a, b, w := NewOwner(ten, 1, 0), NewGateway(ten, 1<<20, 2), NewGateway(ten, 2<<20, 2), &wire{}
+	want(t, "first request", a.Take(0, Token), Waits)
+	o.Request(0, 1, poll(t, a, 0), w)
+	a.Grant(0, w.grant(t, a))
+	want(t, "it has the bucket", a.exclusive, true)
+	want(t, "the request that waited", a.Retry(0, Token), Admitted)
+	silentPoll(t, a, 0)
+	return o, a, b, w
+}
+
+// A recall that overtakes the exclusive grant that it is for voids that grant.
+func TestRecallOvertakesItsExclusiveGrant(t *testing.T) {
+	o, a, b, w := NewOwner(ten, 1, 0), NewGateway(ten, 1<<20, 2), NewGateway(ten, 2<<20, 2), &wire{}
+	a.Take(0, Token)
+	o.Request(0, 1, poll(t, a, 0), w)
+	late := w.grant(t, a)
+	b.Take(0, Token)
+	o.Request(0, 2, poll(t, b, 0), w)
+	a.Recall(1, w.recall(t))
+	answer := poll(t, a, 1)
+	want(t, "it did not have the bucket", answer.Exclusive, false)
+	a.Grant(2, late)
+	want(t, "the late grant gives no bucket", a.exclusive, false)
+	o.Request(2, 1, answer, w)
+	b.Grant(2, w.grant(t, b))
+	want(t, "b", b.Retry(2, Token), Admitted)
+}
+
+// A request that overtakes the answer to a recall waits for that answer, and does not
+// get the bucket a second time.
+func TestRequestOvertakesTheAnswerToARecall(t *testing.T) {
+	o, a, b, w := two(t)
+	b.Take(millisecond, Token)
+	o.Request(millisecond, 2, poll(t, b, millisecond), w)
+	r := w.recall(t)
+	for range 10 {
+		a.Take(millisecond, Token) // uses up the bucket
+	}
+	a.Recall(millisecond, r)
+	answer := poll(t, a, millisecond)
+	want(t, "a asks anew", a.Take(200*millisecond, Token), Waits)
+	early := poll(t, a, 200*millisecond)
+	early.Recalled, early.Exclusive, early.Level = 0, false, -1 // as if asked before the recall came
+	early.Number = answer.Number - 1
+	o.Request(2*millisecond, 1, early, w)
+	want(t, "nobody is answered", len(w.grants), 0)
+	o.Request(3*millisecond, 1, answer, w)
+	want(t, "D as a left it", o.Level(3*millisecond) >= 9*Token, true)
+}
+
+// The timer of an earlier recall does not repeat a recall that was answered.
+func TestTimerOfAnEarlierRecall(t *testing.T) {
+	o, a, b, w := two(t)
+	b.Take(millisecond, Token)
+	o.Request(millisecond, 2, poll(t, b, millisecond), w)
+	a.Recall(millisecond, w.recall(t))
+	due := o.Due()
+	o.Request(millisecond, 1, poll(t, a, millisecond), w)
+	o.Tick(due, w)
+	want(t, "recalls", len(w.recalls), 0)
+	want(t, "nothing is due", o.Due(), int64(0))
+}
+
+// A request that comes twice is granted once: the same grant is sent again.
+func TestRepeatedRequest(t *testing.T) {
+	o, a, b, w := two(t)
+	b.Take(0, Token)
+	o.Request(0, 2, poll(t, b, 0), w)
+	a.Recall(0, w.recall(t))
+	o.Request(0, 1, poll(t, a, 0), w)
+	first := w.grant(t, b)
+	level := o.Level(0)
+	again := poll(t, b, 10*millisecond)
+	o.Request(0, 2, again, w)
+	second := w.grant(t, b)
+	want(t, "the same grant", second, first)
+	want(t, "nothing more was taken", o.Level(0), level)
+	b.Grant(0, first)
+	b.Grant(0, second)
+	want(t, "one is admitted", b.Retry(0, Token), Admitted)
+	want(t, "and no token is left over", b.tokens(), int64(0))
+}
+
+// Tokens of earlier grants do not stay beside a bucket that comes whole.
+func TestTokensBesideAnExclusiveBucket(t *testing.T) {
+	a := NewGateway(ten, 1<<20, 2)
+	a.Take(0, Token)
+	q := poll(t, a, 0)
+	a.Grant(0, Grant{Owner: 1, Session: q.Session, Seq: q.Seq, Granted: 4 * Token, Admit: Token, Level: 4 * Token})
+	want(t, "it waited", a.Retry(0, Token), Admitted)
+	want(t, "three tokens are left", a.tokens(), int64(3*Token))
+	a.need = Token // as if a request of four tokens waited
+	q = poll(t, a, 0)
+	a.Grant(0, Grant{Owner: 1, Session: q.Session, Seq: q.Seq, Granted: 4 * Token, Level: 4 * Token, Exclusive: true})
+	want(t, "no tokens", a.tokens(), int64(0))
+	want(t, "they are back in the bucket", a.Level(0), int64(9*Token))
+}
+
+// A question that waits for a token due soon is answered when the token is there, and
+// all that wait are in the end.
+func TestNobodyIsForgotten(t *testing.T) {
+	w := newWorld(Params{Rate: 1000, Burst: 2 * Token}, 4, way, 1)
+	for i := range w.gates {
+		w.at(millisecond, func() { w.request(i, Token); w.request(i, Token) })
+	}
+	w.run(second)
+	want(t, "answered", len(w.held), 8)
+	want(t, "in time", w.p99() <= w.p.Hold, true)
+	for _, g := range w.gates {
+		want(t, "waiting", g.g.need, int64(0))
+	}
+}
+
+// Refill that was turned away while spends were not told is given back from each of the
+// intervals in which it was turned away, and from none twice.
+func TestTurnedAwayRefill(t *testing.T) {
+	b := bucket{spent: 10 * Token, out: 10 * Token}
+	b.advance(ten, second)          // all is out: one second turned away
+	b.out -= 5 * Token              // spends told late
+	b.late(ten, second/2, 20*Token) // … of the last half second
+	want(t, "half a second", b.spent, int64(5*Token))
+	b = bucket{spent: 10 * Token, out: 10 * Token}
+	b.advance(ten, second)
+	b.out = 0
+	b.late(ten, 0, 3*Token)
+	want(t, "as much as the gateway says", b.spent, int64(7*Token))
+	b.late(ten, 0, 100*Token)
+	want(t, "not more than r·t in all", b.spent < 10, true) // rounding
+	b.spent = 10 * Token
+	b.late(ten, 0, 100*Token)
+	want(t, "nothing twice", b.spent, int64(10*Token))
+}
+
+// A message of an earlier life, of the gateway or of the owner, changes nothing.
+func TestEarlierLives(t *testing.T) {
+	o, a, _, w := two(t)
+	old := Request{Session: a.session - 1, Owner: 1, Number: 99, Seq: 9, Need: 5 * Token, Least: Token}
+	level := o.Level(0)
+	o.Request(0, 1, old, w)
+	want(t, "grants", len(w.grants), 0)
+	want(t, "D", o.Level(0), level)
+
+	a.Grant(0, Grant{Owner: 1, Session: a.session - 1, Seq: 1, Granted: 50 * Token})
+	a.Grant(0, Grant{Owner: 9, Session: a.session, Seq: a.seq, Granted: 50 * Token})
+	want(t, "tokens", a.tokens(), int64(0))
+}
+
+// A gateway that crashes with tokens has spent them; with the bucket itself, STRICT takes
+// it for empty.
+func TestLost(t *testing.T) {
+	o, _, _, w := two(t)
+	o.Lost(0, 1, w)
+	want(t, "as full as when granted", o.Level(0), int64(0))
+
+	strict := ten
+	strict.Strict = true
+	o = NewOwner(strict, 1, 0)
+	a := NewGateway(strict, 1<<20, 2)
+	a.Take(0, Token)
+	o.Request(0, 1, poll(t, a, 0), w)
+	o.Lost(0, 1, w)
+	want(t, "empty", o.Level(0), int64(10*Token))
+}

@@ -1,0 +1,223 @@
+package grant
+
+// serve answers questions in their order, as far as the bucket allows.
+func (o *Owner) serve(now int64, out Outbox) {
+	o.wake = 0
+	if now < o.listen {
+		return
+	}
+	reserved := int64(0) // for those before that wait for a token that is due
+	for after := uint64(0); ; {
+		i := o.next(after)
+		if i < 0 {
+			return
+		}
+		after = o.users[i].order + 1
+		if !o.answer(now, i, &reserved, out) {
+			return
+		}
+	}
+}
+
+// next returns the gateway that has waited longest, of those from the given place on;
+// −1 if there is none.
+func (o *Owner) next(from uint64) int {
+	best := -1
+	for i := range o.users {
+		u := &o.users[i]
+		if u.waiting && u.order >= from && (best < 0 || u.order < o.users[best].order) {
+			best = i
+		}
+	}
+	return best
+}
+
+// answer answers one gateway or lets it wait for a token that is due. It reports false
+// if nobody can be answered before a recall is.
+func (o *Owner) answer(now int64, i int, reserved *int64, out Outbox) bool {
+	u := &o.users[i]
+	if u.recall != u.recalled {
+		return false // its answer may hold the bucket or tokens
+	}
+	if o.recallWhere(now, out, func(v *user) bool { return v.exclusive && v.peer != u.peer }) {
+		return false
+	}
+	if o.alone(now, i, out) {
+		o.give(now, u, 0, true, out)
+		return true
+	}
+	if u.exclusive && u.has { // it brought the bucket from an earlier owner
+		return !o.recallWhere(now, out, func(v *user) bool { return v.peer == u.peer })
+	}
+	u.exclusive = false // it asks, so it has not heard of it
+	free := o.b.free(o.p) - *reserved
+	if free >= u.need {
+		o.give(now, u, u.need+o.prefetch(u, free-u.need), false, out)
+		return true
+	}
+	if o.recallWhere(now, out, func(v *user) bool { return v.peer != u.peer && v.out() > 0 }) {
+		return false
+	}
+	o.divide(now, u, free, reserved, out)
+	return true
+}
+
+// alone reports whether nobody else has used the key lately. What others still hold
+// is recalled for the next time.
+func (o *Owner) alone(now int64, i int, out Outbox) bool {
+	me, alone, idle := o.users[i].peer, true, false
+	for j := range o.users {
+		v := &o.users[j]
+		if j == i {
+			continue
+		}
+		quiet := now-v.heard > o.p.Alone && !v.waiting
+		idle = idle || quiet && now-v.heard > idleUser && v.out() == 0 && v.recall == v.recalled
+		alone = alone && quiet && v.out() == 0 && v.recall == v.recalled
+	}
+	if alone && o.p.Rate > 0 {
+		if idle {
+			o.forget(now, me)
+		}
+		return true
+	}
+	o.recallWhere(now, out, func(v *user) bool {
+		return v.peer != me && v.out() > 0 && now-v.heard > o.p.Alone && !v.waiting
+	})
+	return false
+}
+
+// forget drops the others that have been quiet for long and hold nothing. It keeps
+// their order, so that indexes before them stay valid; the caller uses none after it.
+func (o *Owner) forget(now int64, me Peer) {
+	kept := o.users[:0]
+	for _, v := range o.users {
+		if v.peer == me || v.waiting || v.out() > 0 || now-v.heard <= idleUser {
+			kept = append(kept, v)
+		}
+	}
+	o.users = kept
+}
+
+// recallWhere sees to it that the gateways for which f holds are asked to give back
+// what they have, and reports whether an answer is missing.
+func (o *Owner) recallWhere(now int64, out Outbox, f func(*user) bool) bool {
+	missing := false
+	for i := range o.users {
+		u := &o.users[i]
+		if !f(u) {
+			continue
+		}
+		missing = true
+		if u.recall == u.recalled {
+			u.recall++
+			u.pause = o.p.Repeat
+			o.sendRecall(now, u, out)
+		}
+	}
+	return missing
+}
+
+func (o *Owner) sendRecall(now int64, u *user, out Outbox) {
+	u.repeatAt = now + u.pause
+	out.Recall(u.peer, Recall{
+		Owner: o.life, Session: u.session, Number: u.recall, Seq: u.last.Seq, Granted: u.granted,
+	})
+}
+
+// prefetch returns what is granted beyond the need: at most half of what is left, in
+// proportion to use, so that the next one finds some without a recall.
+func (o *Owner) prefetch(u *user, left int64) int64 {
+	all := int64(0)
+	for i := range o.users {
+		all += o.users[i].use
+	}
+	if all <= 0 || left <= 0 {
+		return 0
+	}
+	part := int64(float64(left) / 2 * float64(u.use) / float64(all))
+	n := min(part, u.ahead)
+	return n - n%u.least
+}
+
+// divide grants what there is when that is less than the need. If the first token, or
+// the last one that is missing, is due soon, it is waited for; else the gateway is told
+// how long asking again is of no use.
+func (o *Owner) divide(now int64, u *user, free int64, reserved *int64, out Outbox) {
+	give := max(0, min(free-free%u.least, u.need))
+	aim := u.need
+	if give == 0 {
+		aim = u.least
+	}
+	if t := o.p.time(aim - free); aim-give <= u.least && t <= o.p.Due && aim <= o.p.Burst {
+		*reserved += aim
+		if o.wake == 0 {
+			o.wake = now + t
+		}
+		return
+	}
+	o.give(now, u, give, false, out)
+}
+
+// give answers the open question of u with so many more tokens.
+func (o *Owner) give(now int64, u *user, tokens int64, exclusive bool, out Outbox) {
+	wait := int64(0)
+	if !exclusive && tokens < u.need {
+		wait = o.wait(now, u, tokens)
+	}
+	u.waiting = false
+	u.exclusive = exclusive
+	before := u.out()
+	u.granted += tokens
+	admit := min(tokens, u.need)
+	u.presumed += admit
+	o.b.spent += tokens
+	o.b.out += u.out() - before
+	u.last = Grant{
+		Owner: o.life, Session: u.session, Seq: u.seq, Granted: u.granted, Admit: admit, Seen: u.number,
+		Wait: wait, Others: o.others(u), Level: o.b.spent, Exclusive: exclusive,
+	}
+	out.Grant(u.peer, u.last)
+}
+
+// others returns the use of all gateways but u, cost per second.
+func (o *Owner) others(u *user) int64 {
+	sum := int64(0)
+	for i := range o.users {
+		if v := &o.users[i]; v.peer != u.peer && o.b.at-v.heard <= 2*o.p.Alone {
+			sum += v.use
+		}
+	}
+	return sum
+}
+
+// wait returns for how long u need not ask: until a lump of tokens is there. With more
+// than turnSize gateways refusing they come in turns, a lump later for each turn, so
+// that not all of them ask for the same tokens.
+func (o *Owner) wait(now int64, u *user, tokens int64) int64 {
+	active := 0
+	for i := range o.users {
+		if now-o.users[i].heard <= o.p.Alone {
+			active++
+		}
+	}
+	lump := int64(o.p.cost(o.p.Lump)) / int64(max(1, active))
+	lump = max(min(lump, o.p.Burst/2), u.least, Token)
+	at := now + o.p.time(lump-(o.b.free(o.p)-tokens))
+	if active > turnSize {
+		at = o.nextTurn(at, lump)
+	}
+	return min(at-now, o.p.longest())
+}
+
+// nextTurn returns the time of the first turn from at on that is not taken.
+func (o *Owner) nextTurn(at, lump int64) int64 {
+	if at > o.turn {
+		o.turn, o.taken = at, 0
+	}
+	if o.taken == turnSize {
+		o.turn, o.taken = o.turn+o.p.time(lump), 0
+	}
+	o.taken++
+	return o.turn
+}

@@ -1,0 +1,306 @@
+package grant
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"slices"
+)
+
+// world plays one key: an owner, gateways and a network on virtual time.
+type world struct {
+	p       Params
+	rng     *rand.Rand
+	now     int64
+	events  events
+	order   int
+	owner   *Owner
+	gates   []*gate
+	delay   func(*rand.Rand) int64
+	loss    float64
+	ownerUp bool
+	life    uint64
+
+	messages int
+	admitted []entry
+	central  []entry // what one bucket admits
+	bucket   int64   // its D
+	bucketAt int64
+	wrongful int // refused although one bucket admits
+	offered  int
+	held     []int64
+}
+
+type entry struct{ at, cost int64 }
+
+type gate struct {
+	w       *world
+	id      Peer
+	g       *Gateway
+	waiting []*held
+	up      bool
+	frozen  bool
+	polled  int64
+}
+
+type held struct {
+	at, cost int64
+	would    bool
+	gone     bool
+}
+
+type event struct {
+	at    int64
+	order int
+	f     func()
+}
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].order < e[j].order
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	old := *e
+	x := old[len(old)-1]
+	*e = old[:len(old)-1]
+	return x
+}
+
+func newWorld(p Params, n int, way int64, seed uint64) *world {
+	w := &world{p: p.withDefaults(), rng: rand.New(rand.NewPCG(seed, 1)), ownerUp: true, life: 1}
+	w.delay = func(r *rand.Rand) int64 { return way/2 + r.Int64N(way+1) }
+	w.owner = NewOwner(p, w.life, 0)
+	for i := range n {
+		w.gates = append(w.gates, &gate{w: w, id: Peer(i), g: NewGateway(p, 1<<20, n), up: true})
+	}
+	return w
+}
+
+func (w *world) after(d int64, f func()) {
+	w.order++
+	heap.Push(&w.events, event{w.now + d, w.order, f})
+}
+
+func (w *world) at(t int64, f func()) { w.after(t-w.now, f) }
+
+// run plays until the given time.
+func (w *world) run(until int64) {
+	for len(w.events) > 0 && w.events[0].at <= until {
+		e := heap.Pop(&w.events).(event)
+		w.now = e.at
+		e.f()
+		w.checkConserved()
+	}
+	w.now = until
+}
+
+// checkConserved holds the invariant that everything rests on.
+func (w *world) checkConserved() {
+	if !w.ownerUp {
+		return
+	}
+	b := &w.owner.b
+	if b.out < 0 || b.spent < b.out {
+		panic("out must be in [0, D]")
+	}
+	canSpend, buckets := int64(0), 0
+	for _, g := range w.gates {
+		if !g.up || g.g.owner != w.life && g.g.owner != 0 {
+			continue
+		}
+		canSpend += max(0, g.g.tokens())
+		if g.g.exclusive {
+			buckets++
+		}
+	}
+	if w.loss < 2 && canSpend > b.out && w.life == 1 {
+		panic("gateways can spend more than is out")
+	}
+	if buckets > 1 && w.life == 1 {
+		panic("two gateways have the bucket")
+	}
+}
+
+func (w *world) send(f func()) {
+	w.messages++
+	if w.rng.Float64() < w.loss {
+		return
+	}
+	w.after(w.delay(w.rng), f)
+}
+
+// Grant and Recall make the world the owner's outbox.
+func (w *world) Grant(to Peer, m Grant) {
+	w.send(func() {
+		if g := w.gates[to]; g.up {
+			g.do(func() { g.g.Grant(w.now, m) })
+		}
+	})
+}
+
+func (w *world) Recall(to Peer, m Recall) {
+	w.send(func() {
+		if g := w.gates[to]; g.up {
+			g.do(func() { g.g.Recall(w.now, m) })
+		}
+	})
+}
+
+// do runs a step of the gateway and what follows from it.
+func (g *gate) do(f func()) {
+	f()
+	for len(g.waiting) > 0 {
+		h := g.waiting[0]
+		if h.gone {
+			g.waiting = g.waiting[1:]
+			continue
+		}
+		out := g.g.Retry(g.w.now, h.cost)
+		if out == Waits {
+			break
+		}
+		g.waiting = g.waiting[1:]
+		g.done(h, out)
+	}
+	g.flush()
+}
+
+func (g *gate) flush() {
+	w := g.w
+	for {
+		q, ok := g.g.Poll(w.now)
+		if !ok {
+			break
+		}
+		w.send(func() {
+			if w.ownerUp {
+				w.owner.Request(w.now, g.id, q, w)
+				w.wakeOwner()
+			}
+		})
+	}
+	if d := g.g.Due(); d > 0 && d != g.polled {
+		g.polled = d
+		w.at(max(d, w.now+1), func() {
+			if g.up {
+				g.flush()
+			}
+		})
+	}
+}
+
+func (w *world) wakeOwner() {
+	if d := w.owner.Due(); d > 0 {
+		o := w.owner
+		w.at(max(d, w.now+1), func() {
+			if w.ownerUp && w.owner == o && o.Due() != 0 && o.Due() <= w.now {
+				o.Tick(w.now, w)
+				w.wakeOwner()
+			}
+		})
+	}
+}
+
+// request offers one request at a gateway.
+func (w *world) request(i int, cost int64) {
+	g := w.gates[i]
+	if !g.up {
+		return
+	}
+	w.offered++
+	h := &held{at: w.now, cost: cost, would: w.wouldAdmit(cost)}
+	g.do(func() {
+		out := g.g.Take(w.now, cost)
+		if out != Waits {
+			g.done(h, out)
+			return
+		}
+		g.waiting = append(g.waiting, h)
+		w.after(w.p.Hold, func() {
+			if !h.gone && g.up {
+				g.do(func() { g.done(h, g.g.Expire(w.now, h.cost)) })
+			}
+		})
+	})
+}
+
+func (g *gate) done(h *held, out Outcome) {
+	h.gone = true
+	w := g.w
+	w.held = append(w.held, w.now-h.at)
+	switch {
+	case out == Admitted:
+		w.admitted = append(w.admitted, entry{w.now, h.cost})
+	case h.would:
+		w.wrongful++
+	}
+}
+
+// wouldAdmit plays the central bucket.
+func (w *world) wouldAdmit(cost int64) bool {
+	w.bucket = max(0, w.bucket-int64(w.p.cost(w.now-w.bucketAt)))
+	w.bucketAt = w.now
+	if w.p.Burst-w.bucket < cost {
+		return false
+	}
+	w.bucket += cost
+	w.central = append(w.central, entry{w.now, cost})
+	return true
+}
+
+// excess returns by how much the admitted cost exceeds r·t + b in its worst window, in
+// tokens.
+func excess(p Params, list []entry) float64 {
+	level, worst, at := 0.0, 0.0, int64(0)
+	for _, e := range list {
+		level = max(0, level-p.cost(e.at-at)) + float64(e.cost)
+		at = e.at
+		worst = max(worst, level)
+	}
+	return (worst - float64(max(p.Burst, Token))) / Token
+}
+
+func total(list []entry) float64 {
+	sum := 0.0
+	for _, e := range list {
+		sum += float64(e.cost)
+	}
+	return sum / Token
+}
+
+func (w *world) p99() int64 {
+	slices.Sort(w.held)
+	return w.held[len(w.held)*99/100]
+}
+
+// poisson offers requests of one token at rate per second, at the gateway that pick says.
+func (w *world) poisson(rate float64, until int64, pick func() int) {
+	var next func()
+	next = func() {
+		if w.now > until {
+			return
+		}
+		w.request(pick(), Token)
+		w.after(int64(w.rng.ExpFloat64()/rate*second), next)
+	}
+	w.after(int64(w.rng.ExpFloat64()/rate*second), next)
+}
+
+// bursts offers n requests at once each period, hopping from gateway to gateway.
+func (w *world) bursts(n int, period, until int64) {
+	i := 0
+	var next func()
+	next = func() {
+		if w.now > until {
+			return
+		}
+		for range n {
+			w.request(i%len(w.gates), Token)
+		}
+		i++
+		w.after(period, next)
+	}
+	w.after(period, next)
+}
