@@ -17,7 +17,7 @@ MODULES := control lab papers proto envoy-filter services e2e
 GO_SRC  := $(shell find control papers proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo dev test verify race lint generate check-generated tidy bench bench-envoy figures soak containers images envoy check-go standalone clean
+.PHONY: help build demo dev test verify race lint generate check-generated tidy bench bench-envoy figures soak robustness containers images envoy check-go standalone clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,10 +60,11 @@ race: build envoy ## the tests that have no C boundary, under the race detector
 	@cd proto && go test -race ./link/...
 	@cd services && go test -race ./...
 
-verify: test race ## test, race, and the long suites: fuzzing, compose, a short soak, a full demo
+verify: test race ## test, race, and the long suites: fuzzing, compose, short soak and robustness, a full demo
 	@tools/sh/fuzz.sh 10s
 	@tools/sh/compose.sh
 	@$(MAKE) --no-print-directory soak DURATION=30s
+	@$(MAKE) --no-print-directory robustness DURATION=60s SEED=1
 	@$(MAKE) --no-print-directory demo </dev/null
 
 lint: check-go ## golangci-lint in every module, shell syntax
@@ -94,6 +95,11 @@ bench-envoy: build envoy $(RATELIMIT) ## real Envoys: CPU, instructions, latency
 soak: DURATION = 10m
 soak: build envoy ## full load on three Envoys with aborts, reloads and kills: flat memory, nothing failed; DURATION=10m ARGS='-o json'
 	@cd e2e && go run ./soak -duration $(DURATION) $(ARGS)
+
+robustness: DURATION = 5m
+robustness: SEED ?= 1
+robustness: build envoy ## a whole installation broken at random, under traffic, and judged; DURATION=5m SEED=1 ARGS='-seeds 1-20 -parallel 2', -list
+	@mkdir -p bin && cd e2e && go build -o ../bin/robustness ./robustness && ../bin/robustness -duration $(DURATION) -seed $(SEED) $(ARGS)
 
 $(RATELIMIT):
 	@tools/sh/ratelimit.sh $@

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -44,6 +45,8 @@ type Spec struct {
 	Port int
 	// Upstream is the port that requests are sent on to; 0 answers them.
 	Upstream int
+	// UpstreamHost is the address of Upstream; "" is 127.0.0.1.
+	UpstreamHost string
 	// Routes is a file with the routes, an RDS response that may be replaced while
 	// Envoy runs; "" has one route, as Upstream says.
 	Routes string
@@ -56,12 +59,15 @@ type Spec struct {
 	PoolHeader bool
 	// RateLimit is the port of Remote's service.
 	RateLimit int
+	// Base is what the generations of a hot restart have in common, and nobody else
+	// on this machine; 0 is any, and the Envoy cannot be restarted hot.
+	Base int
+	// Socket is that of Titrate's agent; Installation.Gateway sets it.
+	Socket string
 	// Env is added to the process's environment.
 	Env []string
 	// Wrap is a command line that Envoy's is appended to, such as valgrind's.
 	Wrap []string
-
-	socket string // of Titrate's agent
 }
 
 // Envoy is a running one.
@@ -70,6 +76,8 @@ type Envoy struct {
 	*child.Process
 	// Admin is the port of Envoy's admin page.
 	Admin int
+	// Host is the address that Envoy listens on.
+	Host string
 }
 
 //go:embed envoy.yaml.tmpl
@@ -86,29 +94,50 @@ func (r *Rig) Envoy(ctx context.Context, s Spec) (*Envoy, error) {
 	if s.Port == 0 {
 		s.Port = found[0]
 	}
-	e := &Envoy{Spec: s, Admin: found[1]}
+	if s.UpstreamHost == "" {
+		s.UpstreamHost = "127.0.0.1"
+	}
+	e := &Envoy{Spec: s, Admin: found[1], Host: r.o.Host}
 	file := r.File(strings.ReplaceAll(s.Name, " ", "-") + ".yaml")
 	if err := e.write(file); err != nil {
 		return nil, err
 	}
-	command := append(slices.Clone(s.Wrap), r.o.Envoy, "-c", file, "--concurrency", "1", "--use-dynamic-base-id",
-		"--log-level", "warning", "--drain-time-s", "1")
-	e.Process, err = r.start(ctx, child.Spec{
-		Name: "envoy " + s.Name, Path: command[0], Args: command[1:],
+	command := append(slices.Clone(s.Wrap), r.o.Envoy, "-c", file, "--concurrency", "1",
+		"--log-level", "warning", "--drain-time-s", "1", "--parent-shutdown-time-s", "3")
+	e.Process, err = r.Start(ctx, child.Spec{
+		Name: "envoy " + s.Name, Path: command[0], Args: append(command[1:], e.generation(0)...),
 		Env: append([]string{"ENVOY_DYNAMIC_MODULES_SEARCH_PATH=" + r.File("modules")}, s.Env...),
-	}, "http://"+loopback(e.Admin)+"/ready")
+	}, e.ReadyURL())
 	return e, err
 }
+
+// generation are the arguments that tell which Envoy of a hot restart it is.
+func (e *Envoy) generation(n int) []string {
+	if e.Base == 0 {
+		return []string{"--use-dynamic-base-id"}
+	}
+	return []string{"--base-id", strconv.Itoa(e.Base), "--restart-epoch", strconv.Itoa(n)}
+}
+
+// ReadyURL is a URL that answers 2xx once the Envoy serves.
+func (e *Envoy) ReadyURL() string { return "http://" + e.address(e.Admin) + "/ready" }
+
+// Generation starts the n-th Envoy of a hot restart beside its parent, which ends
+// by itself; n is 1 and up, and Base is not 0. The parent stays e's Process.
+func (r *Rig) Generation(ctx context.Context, e *Envoy, n int) (*child.Process, error) {
+	s := e.Process.Spec
+	s.Args = append(slices.Clone(s.Args[:len(s.Args)-len(e.generation(n))]), e.generation(n)...)
+	return r.Start(ctx, s, e.ReadyURL())
+}
+
+func (e *Envoy) address(port int) string { return net.JoinHostPort(e.Host, strconv.Itoa(port)) }
 
 func (e *Envoy) write(file string) error {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	err = bootstrap.Execute(f, struct {
-		*Envoy
-		Socket string
-	}{e, e.socket})
+	err = bootstrap.Execute(f, e)
 	if closed := f.Close(); err == nil {
 		err = closed
 	}
@@ -116,7 +145,7 @@ func (e *Envoy) write(file string) error {
 }
 
 // Address is where requests go, URL the same as a URL.
-func (e *Envoy) Address() string { return loopback(e.Port) }
+func (e *Envoy) Address() string { return e.address(e.Port) }
 
 // URL is described at Address.
 func (e *Envoy) URL() string { return "http://" + e.Address() + "/" }
@@ -130,7 +159,7 @@ func (e *Envoy) Stop() error { return child.Stop(stopGrace, e.Process) }
 // Metric reads a counter or gauge of an Envoy. What stands before the name (Envoy
 // may put a prefix there) does not matter.
 func (r *Rig) Metric(ctx context.Context, e *Envoy, name string) (float64, error) {
-	page, err := r.get(ctx, "http://"+loopback(e.Admin)+"/stats?filter="+name+"$")
+	page, err := r.Get(ctx, "http://"+e.address(e.Admin)+"/stats?filter="+name+"$")
 	if err != nil {
 		return 0, err
 	}

@@ -51,7 +51,7 @@ func (in *Installation) Stop() error {
 }
 
 func (r *Rig) titrate(ctx context.Context, name, ready string, args ...string) (*child.Process, error) {
-	return r.start(ctx, child.Spec{Name: name, Path: r.o.Titrate, Args: args}, ready)
+	return r.Start(ctx, child.Spec{Name: name, Path: r.o.Titrate, Args: args}, ready)
 }
 
 // Apply applies YAML documents as `titrate apply` does.
@@ -99,10 +99,10 @@ func (in *Installation) Gateway(ctx context.Context, s Spec) (*Gateway, error) {
 	for _, port := range in.gossip {
 		peers = append(peers, loopback(port))
 	}
-	s.Filter, s.socket = Titrate, in.rig.File(s.Name+".sock")
+	s.Filter, s.Socket = Titrate, in.rig.File(s.Name+".sock")
 	g := &Gateway{in: in, agentWeb: "http://" + loopback(p[1])}
 	g.agent, err = in.rig.titrate(ctx, "agent "+s.Name, "http://"+loopback(p[1])+"/readyz", "agent", "--name", s.Name,
-		"--coordinator", in.api, "--socket", s.socket, "--gossip", loopback(p[0]), "--join", strings.Join(peers, ","),
+		"--coordinator", in.api, "--socket", s.Socket, "--gossip", loopback(p[0]), "--join", strings.Join(peers, ","),
 		"--admin", loopback(p[1]), "--snapshot-dir", in.rig.File("snapshot-"+s.Name))
 	if err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ func (r *Rig) RateLimit(ctx context.Context, limits []Limit) (*RateLimit, error)
 		return nil, err
 	}
 	l := &RateLimit{Port: p[1]}
-	if l.redis, err = r.start(ctx, child.Spec{Name: "redis", Path: redis,
+	if l.redis, err = r.Start(ctx, child.Spec{Name: "redis", Path: redis,
 		Args: []string{"--port", fmt.Sprint(p[0]), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", r.dir}}, ""); err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (r *Rig) RateLimit(ctx context.Context, limits []Limit) (*RateLimit, error)
 	if err != nil {
 		return nil, err
 	}
-	l.service, err = r.start(ctx, child.Spec{Name: "ratelimit", Path: r.o.RateLimit, Env: []string{
+	l.service, err = r.Start(ctx, child.Spec{Name: "ratelimit", Path: r.o.RateLimit, Env: []string{
 		"HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1",
 		fmt.Sprintf("GRPC_PORT=%d", p[1]), fmt.Sprintf("PORT=%d", p[2]), fmt.Sprintf("DEBUG_PORT=%d", p[3]),
 		"USE_STATSD=false", "LOG_LEVEL=error", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + loopback(p[0]),

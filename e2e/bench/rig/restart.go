@@ -10,7 +10,7 @@ import (
 func (r *Rig) again(ctx context.Context, p *child.Process, ready string) (*child.Process, error) {
 	p.Kill()
 	<-p.Exited()
-	return r.start(ctx, p.Spec, ready)
+	return r.Start(ctx, p.Spec, ready)
 }
 
 // RestartAgent kills the gateway's agent and starts it again. Gateways that are

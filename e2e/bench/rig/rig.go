@@ -24,6 +24,11 @@ type Options struct {
 	RateLimit string
 	// Progress gets one line per step.
 	Progress io.Writer
+	// Host is the address that servers listen on; "" is 127.0.0.1.
+	Host string
+	// Enter is run by the thread that starts processes, before the first one, such
+	// as to enter the namespace in which Host is; nil does nothing.
+	Enter func() error
 }
 
 // Rig is the place where processes run. Close ends them all.
@@ -47,11 +52,14 @@ func New(o Options) (*Rig, error) {
 	if err := errors.Join(os.Mkdir(modules, 0o700), os.Symlink(o.Module, filepath.Join(modules, "libtitrate.so"))); err != nil {
 		return nil, err
 	}
-	return &Rig{o: o, dir: dir, group: child.NewGroup(), client: &http.Client{Timeout: 2 * time.Second}}, nil
+	return &Rig{o: o, dir: dir, group: child.NewGroupOn(o.Enter), client: &http.Client{Timeout: 2 * time.Second}}, nil
 }
 
 // find makes the paths absolute and checks that there are files.
 func (o *Options) find() error {
+	if o.Host == "" {
+		o.Host = "127.0.0.1"
+	}
 	for _, f := range []struct {
 		path         *string
 		what, remedy string
@@ -99,8 +107,8 @@ func (r *Rig) HasRateLimit() bool { return r.o.RateLimit != "" }
 // takes 5 s.
 const patience = 60 * time.Second
 
-// start starts a process and waits until the URL answers 2xx; "" does not wait.
-func (r *Rig) start(ctx context.Context, s child.Spec, ready string) (*child.Process, error) {
+// Start starts a process and waits until the URL answers 2xx; "" does not wait.
+func (r *Rig) Start(ctx context.Context, s child.Spec, ready string) (*child.Process, error) {
 	s.Log = r.File(strings.ReplaceAll(s.Name, " ", "-") + ".log")
 	p, err := r.group.Start(s)
 	if err != nil || ready == "" {
@@ -109,7 +117,7 @@ func (r *Rig) start(ctx context.Context, s child.Spec, ready string) (*child.Pro
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %v", patience))
 	defer cancel()
 	err = p.Ready(ctx, func(ctx context.Context) error {
-		_, err := r.get(ctx, ready)
+		_, err := r.Get(ctx, ready)
 		return err
 	})
 	if err != nil {
@@ -118,8 +126,8 @@ func (r *Rig) start(ctx context.Context, s child.Spec, ready string) (*child.Pro
 	return p, err
 }
 
-// get fetches a URL and wants a 2xx.
-func (r *Rig) get(ctx context.Context, url string) (body string, err error) {
+// Get fetches a URL and wants a 2xx.
+func (r *Rig) Get(ctx context.Context, url string) (body string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err

@@ -22,18 +22,27 @@ type Spec struct {
 
 // Group is a set of processes that end together.
 type Group struct {
-	forks chan func()
-	mu    sync.Mutex
-	alive []*Process
-	shut  bool
+	forks    chan func()
+	prepared error // of the thread that forks; set before the first fork
+	mu       sync.Mutex
+	alive    []*Process
+	shut     bool
 }
 
 // NewGroup makes an empty group. Close ends it.
-func NewGroup() *Group {
+func NewGroup() *Group { return NewGroupOn(nil) }
+
+// NewGroupOn is a group whose processes are started by a thread that prepare has
+// run on, and inherit what it did to the thread, such as entering a namespace. If
+// prepare fails, so does every Start.
+func NewGroupOn(prepare func() error) *Group {
 	g := &Group{forks: make(chan func())}
 	go func() {
 		// Never unlocked: the thread ends with this goroutine, after Close.
 		runtime.LockOSThread()
+		if prepare != nil {
+			g.prepared = prepare()
+		}
 		for f := range g.forks {
 			f()
 		}
@@ -58,7 +67,13 @@ func (g *Group) Start(s Spec) (*Process, error) {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = attributes()
 	started := make(chan error, 1)
-	g.forks <- func() { started <- cmd.Start() }
+	g.forks <- func() {
+		if g.prepared != nil {
+			started <- g.prepared
+			return
+		}
+		started <- cmd.Start()
+	}
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", s.Name, err)
 	}

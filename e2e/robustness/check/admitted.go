@@ -1,0 +1,112 @@
+package check
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// Bound is what may be admitted in a window of length t: Rate·t + Burst + Slack,
+// and Cold in addition in windows that reach back to the load's start.
+type Bound struct {
+	Rate, Burst, Slack, Cold float64
+}
+
+// coldUntil is when what begins cold has settled.
+const coldUntil = 5 * time.Second
+
+// Excess is the highest level of the bucket, relative to what is allowed at that
+// time: what was admitted beyond the bound, negative if there was room.
+type Excess struct {
+	Beyond float64       `json:"beyond"` // requests
+	Level  float64       `json:"level"`
+	Most   float64       `json:"most"`
+	At     time.Duration `json:"at"`
+}
+
+// Admitted checks arrivals, in order of time, against a bound.
+func Admitted(arrivals []time.Duration, b Bound, faults []Fault) Excess {
+	m := meter{Bound: b, worst: Excess{Beyond: math.Inf(-1)}}
+	m.amounts = append(m.amounts, amount{0, coldUntil, b.Cold})
+	for i := range faults {
+		f := &faults[i]
+		if f.Grace.Bursts > 0 {
+			m.amounts = append(m.amounts, amount{f.From, f.over(), f.Grace.Bursts * b.Burst})
+		}
+		if f.Grace.More > 0 {
+			m.rates = append(m.rates, amount{f.From, f.over(), f.Grace.More * b.Rate})
+		}
+	}
+	slices.SortFunc(m.amounts, func(a, b amount) int { return cmp.Compare(a.to, b.to) })
+	for _, at := range arrivals {
+		m.arrive(at)
+	}
+	return m.worst
+}
+
+// amount is what may be admitted in addition in a span: once, or per second.
+type amount struct {
+	from, to time.Duration
+	value    float64
+}
+
+type meter struct {
+	Bound
+	amounts, rates []amount
+	level          float64
+	last           time.Duration
+	worst          Excess
+}
+
+func (m *meter) arrive(at time.Duration) {
+	for len(m.amounts) > 0 && m.amounts[0].to <= at { // over: drained
+		m.drain(m.amounts[0].to)
+		m.level = max(0, m.level-m.amounts[0].value)
+		m.amounts = m.amounts[1:]
+	}
+	m.drain(at)
+	m.level++
+	most := m.Burst + m.Slack
+	for _, a := range m.amounts {
+		if a.from <= at {
+			most += a.value
+		}
+	}
+	if beyond := m.level - most; beyond > m.worst.Beyond {
+		m.worst = Excess{Beyond: beyond, Level: m.level, Most: most, At: at}
+	}
+}
+
+// drain lets time pass.
+func (m *meter) drain(to time.Duration) {
+	if to <= m.last {
+		return
+	}
+	drained := m.Rate * (to - m.last).Seconds()
+	for _, r := range m.rates {
+		if lasted := min(to, r.to) - max(m.last, r.from); lasted > 0 {
+			drained += r.value * lasted.Seconds()
+		}
+	}
+	m.level = max(0, m.level-drained)
+	m.last = to
+}
+
+// Slack is what gateways may admit beyond rate·t + burst of an OPTIMISTIC limit,
+// and what they may admit once if they begin cold (docs/guarantees.md). The gossip
+// takes the given delay, in seconds; a period is 50 ms.
+func Slack(rate, burst float64, gateways int, delay float64) (slack, cold float64) {
+	const period = .05
+	rd := rate * (delay + 2.5*period)
+	order := 1.
+	switch {
+	case rd <= .25:
+		order = 3
+	case rd <= 1:
+		order = 2
+	}
+	most := math.Max(burst, 3+rd) // Lc
+	others := float64(gateways - 1)
+	return most - burst + others + math.Exp2(order)*rd + rd, others * most
+}

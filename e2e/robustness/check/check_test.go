@@ -1,0 +1,116 @@
+package check
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/e2e/robustness/load"
+)
+
+const second = time.Second
+
+// every gives n arrivals at a constant rate from a time on.
+func every(from time.Duration, rate float64, n int) (all []time.Duration) {
+	for i := range n {
+		all = append(all, from+time.Duration(float64(i)/rate*1e9))
+	}
+	return all
+}
+
+func TestAdmitted(t *testing.T) {
+	limit := Bound{Rate: 2, Burst: 4, Slack: 1}
+	cut := []Fault{{From: 20 * second, To: 30 * second, Grace: Grace{More: .5, Bursts: 1, Unfair: 10 * second}}}
+	for name, c := range map[string]struct {
+		arrivals []time.Duration
+		bound    Bound
+		faults   []Fault
+		pass     bool
+	}{
+		"at the rate":                    {every(0, 2, 100), limit, nil, true},
+		"burst and slack":                {every(0, 1e6, 5), limit, nil, true},
+		"one more":                       {every(0, 1e6, 6), limit, nil, false},
+		"one more, but cold":             {every(0, 1e6, 6), Bound{2, 4, 1, 1}, nil, true},
+		"one more, warm again":           {append(every(0, 1e6, 5), every(60*second, 1e6, 6)...), Bound{2, 4, 1, 1}, nil, false},
+		"half as much again":             {every(0, 3, 100), limit, nil, false},
+		"half as much again, partition":  {every(20*second, 3, 60), limit, cut, true},
+		"the same, after its grace":      {every(41*second, 3, 60), limit, cut, false},
+		"twice as much, also partition":  {every(20*second, 4, 80), limit, cut, false},
+		"a burst more in a partition":    {every(25*second, 1e6, 9), limit, cut, true},
+		"a burst more before it":         {every(15*second, 1e6, 9), limit, cut, false},
+		"two bursts more in a partition": {every(25*second, 1e6, 13), limit, cut, false},
+	} {
+		if got := Admitted(c.arrivals, c.bound, c.faults); (got.Beyond <= 0) != c.pass {
+			t.Errorf("%s: %+v, want pass %v", name, got, c.pass)
+		}
+	}
+}
+
+func TestSlack(t *testing.T) { // the table of docs/control.md: 5/s, b = 5, N = 3, τ = 25 ms
+	if got, _ := Slack(5, 5, 3, .025); math.Abs(got-5.75) > .01 {
+		t.Errorf("slack %v", got)
+	}
+}
+
+func TestQuiet(t *testing.T) {
+	faults := []Fault{
+		{From: 40 * second, To: 42 * second, Grace: Grace{Unfair: 3 * second}},
+		{From: 10 * second, To: 15 * second, Grace: Grace{Unfair: 10 * second}},
+		{From: 12 * second, To: 13 * second},
+		{From: 30 * second, To: 31 * second, Grace: Grace{Fair: true}},
+	}
+	got := Quiet(faults, 2*second, 47*second, 5*second)
+	want := []Span{{2 * second, 10 * second}, {25 * second, 40 * second}}
+	if len(got) != len(want) || got[0] != want[0] || got[1] != want[1] {
+		t.Errorf("quiet %v, want %v", got, want)
+	}
+}
+
+func TestRequests(t *testing.T) {
+	c := &load.Client{Tenant: "a", Name: "b"}
+	killed := []Fault{{Gateway: "gw1", From: 10 * second, To: 12 * second, Grace: Grace{Fails: true, Blocks: true}}}
+	for name, r := range map[string]struct {
+		record          load.Record
+		failed, blocked bool
+	}{
+		"fine":             {load.Record{Gateway: "gw1", Sent: second, Status: 200}, false, false},
+		"under way":        {load.Record{Gateway: "gw1", Sent: 9 * second, Took: second, Err: "EOF"}, false, false},
+		"before":           {load.Record{Gateway: "gw1", Sent: 8 * second, Took: second, Err: "EOF"}, true, false},
+		"at another":       {load.Record{Gateway: "gw2", Sent: 9 * second, Took: 5 * second, Err: "EOF"}, true, true},
+		"slow":             {load.Record{Gateway: "gw1", Sent: 2 * second, Took: 5 * second, Status: 200}, false, true},
+		"slow in the span": {load.Record{Gateway: "gw1", Sent: 9 * second, Took: 5 * second, Status: 200}, false, false},
+	} {
+		r.record.Client = c
+		all := []load.Record{r.record}
+		if got := len(Failed(all, killed)) > 0; got != r.failed {
+			t.Errorf("%s: failed %v", name, got)
+		}
+		if got := len(Blocked(all, killed, 3*second)) > 0; got != r.blocked {
+			t.Errorf("%s: blocked %v", name, got)
+		}
+	}
+}
+
+func TestEntitled(t *testing.T) {
+	heavy, light := &load.Client{Tenant: "heavy", Name: "h"}, &load.Client{Tenant: "light", Name: "l"}
+	var records []load.Record
+	add := func(c *load.Client, offered, admitted int) {
+		for i := range 10 * offered {
+			r := load.Record{Client: c, Sent: time.Duration(i) * 10 * second / time.Duration(10*offered)}
+			if i%offered < admitted {
+				r.Arrived = r.Sent + time.Millisecond
+			}
+			records = append(records, r)
+		}
+	}
+	add(heavy, 40, 20) // of 30 that are due to it
+	add(light, 10, 10)
+	got := Entitled(records, []Span{{0, 10 * second}}, 40, []Tenant{{"heavy", 1, 0}, {"light", 1, 0}},
+		func(*load.Client) float64 { return 0 })
+	if got[0].Due != 30 || got[0].Pass || got[1].Due != 10 || !got[1].Pass {
+		t.Errorf("%+v", got)
+	}
+	if due := shares(40, []Tenant{{"heavy", 1, 15}, {"light", 1, 0}}, map[string]float64{"heavy": 40, "light": 100}); due["heavy"] != 15 || due["light"] != 25 {
+		t.Errorf("%v", due)
+	}
+}

@@ -1,0 +1,90 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/titrate/titrate/e2e/robustness/load"
+)
+
+// Tenant is one that a pool is shared with.
+type Tenant struct {
+	Name   string
+	Weight float64
+	Most   float64 // quota, requests per second; 0 is none
+}
+
+// Entitlement of a tenant in a quiet span.
+type Entitlement struct {
+	Tenant   string  `json:"tenant"`
+	Span     Span    `json:"span"`
+	Offered  float64 `json:"offered"`  // requests per second
+	Due      float64 `json:"due"`      // the same
+	Admitted float64 `json:"admitted"` // the same
+	Pass     bool    `json:"pass"`
+}
+
+// Least is the part of its entitlement that a tenant gets at least.
+const Least = .9
+
+// chance is how many requests a count may be short for where it begins and ends.
+const chance = 3
+
+// Entitled judges each tenant in each quiet span. limit gives a client's rate, 0
+// without one.
+func Entitled(records []load.Record, quiet []Span, capacity float64, tenants []Tenant, limit func(*load.Client) float64) (all []Entitlement) {
+	for _, s := range quiet {
+		offered, demand, admitted := map[string]float64{}, map[string]float64{}, map[string]float64{}
+		for c, n := range counts(records, func(r *load.Record) bool { return r.Sent >= s.From && r.Sent < s.To }) {
+			rate := n / s.Length().Seconds()
+			offered[c.Tenant] += rate
+			if l := limit(c); l > 0 {
+				rate = min(rate, l)
+			}
+			demand[c.Tenant] += rate
+		}
+		for c, n := range counts(records, func(r *load.Record) bool { return r.Arrived > 0 && r.Arrived >= s.From && r.Arrived < s.To }) {
+			admitted[c.Tenant] += n / s.Length().Seconds()
+		}
+		due := shares(capacity, tenants, demand)
+		for _, t := range tenants {
+			all = append(all, Entitlement{t.Name, s, offered[t.Name], due[t.Name], admitted[t.Name],
+				admitted[t.Name]*s.Length().Seconds() >= Least*due[t.Name]*s.Length().Seconds()-chance})
+		}
+	}
+	return all
+}
+
+func counts(records []load.Record, in func(*load.Record) bool) map[*load.Client]float64 {
+	n := map[*load.Client]float64{}
+	for i := range records {
+		if in(&records[i]) {
+			n[records[i].Client]++
+		}
+	}
+	return n
+}
+
+// shares is the weighted max-min fair division of a capacity: those who ask for
+// least per weight are satisfied first.
+func shares(capacity float64, tenants []Tenant, demand map[string]float64) map[string]float64 {
+	asks := func(t Tenant) float64 {
+		if d := demand[t.Name]; t.Most == 0 || d < t.Most {
+			return d
+		}
+		return t.Most
+	}
+	order := slices.Clone(tenants)
+	slices.SortFunc(order, func(a, b Tenant) int { return cmp.Compare(asks(a)/a.Weight, asks(b)/b.Weight) })
+	weights := 0.
+	for _, t := range order {
+		weights += t.Weight
+	}
+	due := map[string]float64{}
+	for _, t := range order {
+		due[t.Name] = min(asks(t), capacity*t.Weight/weights)
+		capacity -= due[t.Name]
+		weights -= t.Weight
+	}
+	return due
+}

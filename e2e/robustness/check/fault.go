@@ -1,0 +1,65 @@
+package check
+
+import (
+	"slices"
+	"time"
+)
+
+// Grace is what a kind of fault excuses. Its zero value excuses nothing.
+type Grace struct {
+	// Fails: requests at the fault's gateway that are under way while the fault
+	// begins or lasts may fail.
+	Fails bool
+	// Blocks: requests at the fault's gateway may wait until it is over.
+	Blocks bool
+	// Unfair is how long after the fault tenants may get less than they are
+	// entitled to; while it lasts they may anyhow, unless Fair.
+	Unfair time.Duration
+	// Fair: entitlements hold also while the fault lasts.
+	Fair bool
+	// More is the part of a limit's rate and of a pool's capacity that may be
+	// admitted in addition, while the fault lasts and for Unfair after it.
+	More float64
+	// Bursts is how many times a limit's burst may be admitted in addition, once.
+	Bursts float64
+}
+
+// Fault is one that was there, from its beginning to the end of its undoing.
+type Fault struct {
+	Kind     string        `json:"kind"`
+	What     string        `json:"what"`
+	Gateway  string        `json:"gateway,omitempty"`
+	From, To time.Duration // since the load's start
+	Grace    Grace         `json:"-"`
+}
+
+// over is when the fault's grace ends.
+func (f *Fault) over() time.Duration { return f.To + f.Grace.Unfair }
+
+// Span is a time from, to.
+type Span struct{ From, To time.Duration }
+
+// Length of the span.
+func (s Span) Length() time.Duration { return s.To - s.From }
+
+// Quiet are the spans between from and to, of at least the given length, in which
+// every tenant is due what it is entitled to.
+func Quiet(faults []Fault, from, to, least time.Duration) (quiet []Span) {
+	sorted := slices.Clone(faults)
+	slices.SortFunc(sorted, func(a, b Fault) int { return int(a.From - b.From) })
+	add := func(until time.Duration) {
+		if s := (Span{from, min(until, to)}); s.Length() >= least {
+			quiet = append(quiet, s)
+		}
+	}
+	for i := range sorted {
+		f := &sorted[i]
+		if f.Grace.Fair {
+			continue
+		}
+		add(f.From)
+		from = max(from, f.over())
+	}
+	add(to)
+	return quiet
+}

@@ -1,0 +1,165 @@
+package fault
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/titrate/titrate/e2e/robustness/check"
+	"github.com/titrate/titrate/e2e/robustness/world"
+)
+
+const second = time.Second
+
+// membership is how long a gateway that crashed keeps its part (docs/guarantees.md),
+// and the time to divide it anew.
+const membership = 24 * second
+
+var killEnvoy = Kind{
+	Name: "kill-envoy", Does: "SIGKILL of an Envoy, started again later; its agent lives",
+	Touches: "gateway", Shortest: 0, Longest: 6 * second,
+	Grace: check.Grace{Fails: true, Unfair: 5 * second},
+	Draw: func(r *rand.Rand, s Scene) Fault {
+		g := anyGateway(r, s)
+		return &simple{"kill -9 the Envoy of " + g.Name, g.Name, func(context.Context) error {
+			g.SetAway(true)
+			g.Envoy.Kill()
+			return nil
+		}, func(ctx context.Context) error {
+			if err := g.StartEnvoy(ctx); err != nil {
+				return err
+			}
+			return g.Join(ctx)
+		}}
+	},
+}
+
+var killAgent = Kind{
+	Name: "kill-agent", Does: "SIGKILL of an agent, started again later; its Envoy goes on",
+	Touches: "gateway", Shortest: 0, Longest: 8 * second,
+	Grace: check.Grace{Unfair: 5 * second},
+	Draw: func(r *rand.Rand, s Scene) Fault {
+		g := anyGateway(r, s)
+		return &simple{"kill -9 the agent of " + g.Name, g.Name, func(context.Context) error {
+			g.Agent.Kill()
+			return nil
+		}, func(ctx context.Context) error { return g.Agent.Start(ctx, true) }}
+	},
+}
+
+var killCoordinator = Kind{
+	Name: "kill-coordinator", Does: "SIGKILL of a coordinator, leading or not, started again later",
+	Touches: "coordinator", Shortest: 0, Longest: 10 * second,
+	Grace: check.Grace{Unfair: 5 * second},
+	Draw: func(r *rand.Rand, s Scene) Fault {
+		c := one(r, s.World().Coordinators)
+		return &simple{"kill -9 the " + c.Name, "", func(context.Context) error {
+			c.Kill()
+			return nil
+		}, func(ctx context.Context) error { return c.Start(ctx, true) }}
+	},
+}
+
+var killGateway = Kind{
+	Name: "kill-gateway", Does: "SIGKILL of an Envoy and its agent at once, started again later",
+	Touches: "gateway", Shortest: second, Longest: 8 * second,
+	Grace: check.Grace{Fails: true, Unfair: membership},
+	Draw: func(r *rand.Rand, s Scene) Fault {
+		g := anyGateway(r, s)
+		return &simple{"kill -9 Envoy and agent of " + g.Name, g.Name, func(context.Context) error {
+			g.SetAway(true)
+			g.Agent.Kill()
+			g.Envoy.Kill()
+			return nil
+		}, func(ctx context.Context) error {
+			if err := g.Agent.Start(ctx, true); err != nil {
+				return err
+			}
+			if err := g.StartEnvoy(ctx); err != nil {
+				return err
+			}
+			return g.Join(ctx)
+		}}
+	},
+}
+
+var freezeEnvoy = Kind{
+	Name: "freeze-envoy", Does: "SIGSTOP of an Envoy, SIGCONT later",
+	Touches: "gateway", Shortest: second, Longest: 8 * second,
+	Grace: check.Grace{Fails: true, Blocks: true, Unfair: 8 * second},
+	Draw: func(r *rand.Rand, s Scene) Fault {
+		g := anyGateway(r, s)
+		return &simple{"SIGSTOP the Envoy of " + g.Name, g.Name, func(context.Context) error {
+			g.SetAway(true)
+			return g.Envoy.Freeze()
+		}, func(ctx context.Context) error {
+			if err := g.Envoy.Thaw(); err != nil {
+				return err
+			}
+			return g.Join(ctx)
+		}}
+	},
+}
+
+var freezeAgent = Kind{
+	Name: "freeze-agent", Does: "SIGSTOP of an agent, SIGCONT later; its Envoy goes on",
+	Touches: "gateway", Shortest: second, Longest: 8 * second,
+	Grace: check.Grace{Unfair: 8 * second},
+	Draw: func(r *rand.Rand, s Scene) Fault {
+		g := anyGateway(r, s)
+		return freeze(g.Agent, g)
+	},
+}
+
+var freezeCoordinator = Kind{
+	Name: "freeze-coordinator", Does: "SIGSTOP of a coordinator, leading or not, SIGCONT later",
+	Touches: "coordinator", Shortest: second, Longest: 10 * second,
+	Grace: check.Grace{Unfair: 5 * second},
+	Draw:  func(r *rand.Rand, s Scene) Fault { return freeze(one(r, s.World().Coordinators), nil) },
+}
+
+func freeze(s *world.Server, at *world.Gateway) Fault {
+	name := ""
+	if at != nil {
+		name = at.Name
+	}
+	return &simple{"SIGSTOP the " + s.Name, name,
+		func(context.Context) error { return s.Freeze() },
+		func(context.Context) error { return s.Thaw() }}
+}
+
+var restartEnvoy = Kind{
+	Name: "restart-envoy", Does: "SIGTERM of an Envoy that got its last request before, started again at once; its agent lives",
+	Touches: "gateway", Shortest: 0, Longest: 0,
+	Grace: check.Grace{Unfair: 5 * second},
+	Draw: func(r *rand.Rand, s Scene) Fault {
+		g := anyGateway(r, s)
+		return &simple{"restart the Envoy of " + g.Name, g.Name, func(ctx context.Context) error {
+			g.SetAway(true)
+			// What is not held has its answer by then, and what is held is answered by
+			// the filter when SIGTERM comes.
+			if err := pause(ctx, drained); err != nil {
+				return err
+			}
+			return g.Envoy.Stop()
+		}, func(ctx context.Context) error {
+			if err := g.StartEnvoy(ctx); err != nil {
+				return err
+			}
+			return g.Join(ctx)
+		}}
+	},
+}
+
+// drained is how long before SIGTERM a gateway gets no more requests: many times
+// what the upstream takes for one.
+const drained = 300 * time.Millisecond
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/titrate/titrate/e2e/robustness/calls"
+	"github.com/titrate/titrate/e2e/robustness/check"
+	"github.com/titrate/titrate/e2e/robustness/load"
+	"github.com/titrate/titrate/e2e/robustness/world"
+)
+
+// Result of a run.
+type Result struct {
+	Seed     uint64          `json:"seed"`
+	Seconds  float64         `json:"seconds"` // in which faults were done
+	Only     string          `json:"only,omitempty"`
+	Pass     bool            `json:"pass"`
+	Error    string          `json:"error,omitempty"` // there is no verdict
+	Faults   []check.Fault   `json:"faults"`
+	Checks   []Check         `json:"checks"`
+	Findings []check.Finding `json:"findings,omitempty"`
+	Requests Requests        `json:"requests"`
+	Changes  calls.Counter   `json:"changes"`
+	Recovery recovery        `json:"recovery"`
+	Quiet    float64         `json:"quiet"` // s in which entitlements were judged
+	Cores    float64         `json:"cores"` // used on average
+	Logs     string          `json:"-"`
+}
+
+// Requests that were sent, and what came of them.
+type Requests struct {
+	Sent, Admitted, Refused, Excused int
+}
+
+// Check is a figure beside its bound.
+type Check struct {
+	Name    string  `json:"name"`
+	Subject string  `json:"subject,omitempty"`
+	Figure  float64 `json:"figure"`
+	Bound   float64 `json:"bound"`
+	Unit    string  `json:"unit,omitempty"`
+	Pass    bool    `json:"pass"`
+}
+
+// answeredWithin bounds the wait of any request: the pool's maxWait of 1 s, and
+// what a loaded machine takes.
+const answeredWithin = 4 * time.Second
+
+// shortest quiet span that is judged.
+const shortest = 5 * time.Second
+
+// judge fills the result in.
+func (s *scene) judge(ctx context.Context, r *Result, d *disturbance, w *watcher, end time.Duration, again recovery) {
+	records := s.load.Records()
+	r.Faults, r.Recovery, r.Changes = d.known(), again, s.api.Counted()
+	r.Findings = slices.Concat(d.findings, w.findings, s.deaths())
+	r.count(records)
+	failed, blocked := check.Failed(records, r.Faults), check.Blocked(records, r.Faults, answeredWithin)
+	r.Requests.Excused -= len(failed)
+	r.Findings = append(append(r.Findings, some(failed)...), some(blocked)...)
+	r.atMost("failed requests", "", float64(len(failed)), 0, "")
+	r.atMost("blocked requests", "", float64(len(blocked)), 0, "")
+	r.admitted(records, w.delay)
+	r.entitled(records, check.Quiet(r.Faults, settled, end, shortest))
+	r.changes(ctx, s.api)
+	r.atMost("as new after the last fault", "", again.Took.Seconds(), asNewWithin.Seconds(), "s")
+	if again.Missing != "" {
+		r.Findings = append(r.Findings, check.Finding{Check: "as new", At: end + again.Took, What: again.Missing})
+	}
+	for _, name := range []string{"fault", "epochs", "panics", "deaths"} {
+		n := 0
+		for _, f := range r.Findings {
+			if f.Check == name {
+				n++
+			}
+		}
+		r.atMost(name, "", float64(n), 0, "")
+	}
+	r.Cores = cores(s.load.Now())
+	r.Pass = r.Requests.Admitted > 0 && again.Missing == ""
+	for _, c := range r.Checks {
+		r.Pass = r.Pass && c.Pass
+	}
+}
+
+// settled is when the load's beginning has settled.
+const settled = 5 * time.Second
+
+func (r *Result) atMost(name, subject string, figure, bound float64, unit string) {
+	r.Checks = append(r.Checks, Check{name, subject, figure, bound, unit, figure <= bound})
+}
+
+func (r *Result) count(records []load.Record) {
+	r.Requests.Sent = len(records)
+	for i := range records {
+		switch {
+		case records[i].Err != "":
+			r.Requests.Excused++ // those that are not are taken off
+		case records[i].Status == 429:
+			r.Requests.Refused++
+		default:
+			r.Requests.Admitted++
+		}
+	}
+}
+
+// admitted judges each limit and the pool over all gateways, at all times.
+func (r *Result) admitted(records []load.Record, delay float64) {
+	most := world.Gateways
+	for name, l := range limits {
+		slack, cold := check.Slack(l.rate, l.burst, most, delay)
+		x := check.Admitted(arrivals(records, func(c *load.Client) bool { return c.Name == name }),
+			check.Bound{Rate: l.rate, Burst: l.burst, Slack: slack, Cold: cold}, r.Faults)
+		r.excess("limit, excess", name, x)
+	}
+	x := check.Admitted(arrivals(records, func(*load.Client) bool { return true }), poolBound(), r.Faults)
+	r.excess("pool, excess", "api", x)
+}
+
+func (r *Result) excess(name, subject string, x check.Excess) {
+	r.Checks = append(r.Checks, Check{name, subject, x.Level, x.Most, "requests", x.Beyond <= 0})
+	if x.Beyond > 0 {
+		r.Findings = append(r.Findings, check.Finding{Check: name, At: x.At,
+			What: fmt.Sprintf("%s: %.1f requests beyond rate·t, at most %.1f are allowed", subject, x.Level, x.Most)})
+	}
+}
+
+// poolBound is what the demo's verdict allows a pool (services/dev/verdict): a mean
+// 2 % above the capacity, what tenants may have saved up at gateways, a tenth for
+// two rounds, and .12 s of the capacity where everything starts cold.
+func poolBound() check.Bound {
+	saved := min(.25*capacity, 10*float64(len(tenants)*world.Gateways))
+	return check.Bound{Rate: 1.02 * capacity, Burst: saved, Slack: .1*capacity*2*.25 + .12*capacity, Cold: saved}
+}
+
+func arrivals(records []load.Record, of func(*load.Client) bool) (all []time.Duration) {
+	for i := range records {
+		if records[i].Arrived > 0 && of(records[i].Client) {
+			all = append(all, records[i].Arrived)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// entitled judges each tenant in each quiet span, and that nobody is refused who
+// stays below.
+func (r *Result) entitled(records []load.Record, quiet []check.Span) {
+	for _, q := range quiet {
+		r.Quiet += q.Length().Seconds()
+	}
+	least := map[string]Check{}
+	all := check.Entitled(records, quiet, capacity, tenants, func(c *load.Client) float64 { return limits[c.Name].rate })
+	for _, e := range all {
+		part := 1.
+		if e.Due > 0 {
+			part = e.Admitted / e.Due
+		}
+		c, found := least[e.Tenant]
+		if !found {
+			c = Check{Name: "entitled, least of any span", Subject: e.Tenant, Figure: part, Bound: check.Least, Pass: true}
+		}
+		c.Figure = min(c.Figure, part)
+		c.Pass = c.Pass && e.Pass
+		least[e.Tenant] = c
+		if !e.Pass {
+			r.Findings = append(r.Findings, check.Finding{Check: c.Name, At: e.Span.From, What: fmt.Sprintf(
+				"%s has got %.1f/s of %.1f/s that are due to it, for %.1f s", e.Tenant, e.Admitted, e.Due, e.Span.Length().Seconds())})
+		}
+	}
+	for _, t := range tenants {
+		if c, found := least[t.Name]; found {
+			r.Checks = append(r.Checks, c)
+		}
+	}
+	refused, of := check.Wrongful(records, quiet, below)
+	r.atMost("refused though below", "", 100*float64(refused)/max(1, float64(of)), 1, "%")
+}
+
+// changes judges that no acknowledged change was lost.
+func (r *Result) changes(ctx context.Context, api *calls.API) {
+	values, err := api.Read(ctx)
+	if err != nil {
+		r.Findings = append(r.Findings, check.Finding{Check: "changes", What: err.Error()})
+	}
+	lost := len(values) == 0
+	for _, v := range values {
+		lost = lost || v < api.Counted().Last
+	}
+	figure := 0.
+	if lost {
+		figure = 1
+		r.Findings = append(r.Findings, check.Finding{Check: "changes", What: fmt.Sprintf(
+			"coordinators say %v, %d was acknowledged", values, api.Counted().Last)})
+	}
+	r.atMost("acknowledged changes lost", "", figure, 0, "")
+}
+
+func (s *scene) deaths() (found []check.Finding) {
+	for _, err := range s.world.Deaths() {
+		found = append(found, check.Finding{Check: "deaths", What: err.Error()})
+	}
+	return found
+}
+
+// some is the first few.
+func some(all []check.Finding) []check.Finding { return all[:min(len(all), 5)] }
+
+// cores is the CPU time of this process and of all that it has started and that
+// have ended, per second.
+func cores(lasted time.Duration) float64 {
+	used := 0.
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+		var u syscall.Rusage
+		if syscall.Getrusage(who, &u) == nil {
+			used += float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+		}
+	}
+	return used / lasted.Seconds()
+}

@@ -1,0 +1,185 @@
+// Package load is the clients and the upstream: an open-loop load over all
+// gateways that are in the load balancer, and a server that notes when each
+// request arrived, which is the instant that counts as its admission.
+package load
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Client asks at a constant rate, in turn at all gateways.
+type Client struct {
+	Tenant, Name string
+	Rate         float64 // requests per second
+	// Everywhere: each turn asks once at every gateway, also while it is out of
+	// the load balancer but reachable.
+	Everywhere bool
+}
+
+// Record is what came of a request. Times are since the load's start.
+type Record struct {
+	Client  *Client
+	Gateway string
+	Sent    time.Duration
+	Took    time.Duration // until the answer or the error
+	Arrived time.Duration // at the upstream; 0: it did not
+	Status  int           // 0 without an answer
+	Reason  string        // of a refusal
+	Err     string
+}
+
+// Target is a gateway.
+type Target struct{ Name, Address string }
+
+// Load is a running load.
+type Load struct {
+	start   time.Time
+	targets func() []Target
+	all     sync.WaitGroup
+
+	mu       sync.Mutex
+	records  []Record
+	arrivals map[string]time.Duration // by number
+	next     int64
+	clients  map[string]*http.Client // by target
+}
+
+// headers of a request.
+const (
+	tenantHeader = "x-tenant"
+	clientHeader = "x-client"
+	numberHeader = "x-number"
+	reasonHeader = "x-titrate-reason"
+)
+
+// service is the upstream's time for a request.
+const service = 5 * time.Millisecond
+
+// Timeout of a request: longer than any bound that is checked.
+const Timeout = 12 * time.Second
+
+// New makes a load whose upstream listens; targets gives the gateways that are in
+// the load balancer now.
+func New(upstream net.Listener, targets func() []Target) *Load {
+	l := &Load{start: time.Now(), targets: targets, arrivals: map[string]time.Duration{}, clients: map[string]*http.Client{}}
+	server := &http.Server{Handler: http.HandlerFunc(l.serve), ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(upstream) }()
+	return l
+}
+
+// Now is the time since the load's start.
+func (l *Load) Now() time.Duration { return time.Since(l.start) }
+
+func (l *Load) serve(w http.ResponseWriter, r *http.Request) {
+	at := l.Now()
+	l.mu.Lock()
+	l.arrivals[r.Header.Get(numberHeader)] = at
+	l.mu.Unlock()
+	time.Sleep(service)
+	_, _ = io.WriteString(w, "ok\n")
+}
+
+// Run asks as a client until ctx ends. The phase is drawn, so that clients of the
+// same rate do not ask at once.
+func (l *Load) Run(ctx context.Context, c *Client, phase *rand.Rand) {
+	gap := time.Duration(float64(time.Second) / c.Rate)
+	due := time.Now().Add(time.Duration(phase.Float64() * float64(gap)))
+	for turn := phase.IntN(100); ; turn++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Until(due)):
+		}
+		due = due.Add(gap)
+		targets := l.targets()
+		switch {
+		case len(targets) == 0:
+		case c.Everywhere:
+			for _, t := range targets {
+				l.ask(c, t)
+			}
+		default:
+			l.ask(c, targets[turn%len(targets)])
+		}
+	}
+}
+
+// ask sends one request and does not wait for its answer.
+func (l *Load) ask(c *Client, t Target) {
+	l.mu.Lock()
+	l.next++
+	number := strconv.FormatInt(l.next, 10)
+	client := l.clients[t.Address]
+	if client == nil {
+		client = &http.Client{Timeout: Timeout, Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
+		l.clients[t.Address] = client
+	}
+	l.mu.Unlock()
+	l.all.Go(func() {
+		r := Record{Client: c, Gateway: t.Name, Sent: l.Now()}
+		l.exchange(client, t, number, &r)
+		r.Took = l.Now() - r.Sent
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		r.Arrived = l.arrivals[number]
+		delete(l.arrivals, number)
+		l.records = append(l.records, r)
+	})
+}
+
+func (l *Load) exchange(client *http.Client, t Target, number string, r *Record) {
+	req, err := http.NewRequest(http.MethodGet, "http://"+t.Address+"/", nil)
+	if err != nil {
+		r.Err = err.Error()
+		return
+	}
+	req.Header.Set(tenantHeader, r.Client.Tenant)
+	req.Header.Set(clientHeader, r.Client.Name)
+	req.Header.Set(numberHeader, number)
+	resp, err := client.Do(req)
+	if err != nil {
+		r.Err = err.Error()
+		return
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+	r.Status, r.Reason = resp.StatusCode, resp.Header.Get(reasonHeader)
+	switch {
+	case err != nil:
+		r.Err = err.Error()
+	case r.Status != http.StatusOK && r.Status != http.StatusTooManyRequests:
+		r.Err = fmt.Sprintf("status %d: %.100s", r.Status, body)
+	}
+}
+
+// Forget closes the idle connections to a target that has gone.
+func (l *Load) Forget(t Target) {
+	l.mu.Lock()
+	client := l.clients[t.Address]
+	l.mu.Unlock()
+	if client != nil {
+		client.CloseIdleConnections()
+	}
+}
+
+// Records waits for all answers and returns what came of all requests, in the
+// order of their ends. Run has returned.
+func (l *Load) Records() []Record {
+	l.all.Wait()
+	return l.Sofar()
+}
+
+// Sofar are the records of requests that have ended; later ones may be appended.
+func (l *Load) Sofar() []Record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.records[:len(l.records):len(l.records)]
+}

@@ -1,0 +1,134 @@
+// Command robustness breaks a whole installation at random, under traffic, and
+// judges whether it kept what it guarantees (docs/robustness.md).
+//
+// # Model
+//
+//	wire     a network in user space, a namespace for each host
+//	world    three members of etcd, two coordinators, three gateways and more
+//	load     clients at constant rates, and the upstream
+//	calls    use of the API
+//	fault    kinds of faults with their graces, and the schedule of a seed
+//	check    what was seen against what is guaranteed
+//
+// This program starts itself once more for each seed, in a network namespace of
+// its own, so that seeds can run beside each other. Whatever ends it, its
+// processes end with it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/titrate/titrate/e2e/robustness/fault"
+	"github.com/titrate/titrate/e2e/robustness/member"
+	"github.com/titrate/titrate/e2e/robustness/world"
+)
+
+type options struct {
+	world    world.Options
+	duration time.Duration
+	seeds    []uint64
+	parallel int
+	kinds    []fault.Kind
+	faults   string // as given
+	output   string
+	results  string
+	keep     bool
+}
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == member.Command {
+		exit(member.Main(os.Args[2:]))
+	}
+	o, err := parse(os.Args[1:])
+	if err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(os.Stderr, "robustness:", err)
+		}
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if file := os.Getenv(insideVariable); file != "" {
+		exit(inside(ctx, o, file))
+	}
+	exit(all(ctx, o))
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "robustness:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func parse(args []string) (o options, err error) {
+	f := flag.NewFlagSet("robustness", flag.ContinueOnError)
+	var seed uint64
+	var seeds string
+	var list bool
+	f.StringVar(&o.world.Envoy, "envoy", os.Getenv("ENVOY_BIN"), "Envoy `binary` (ENVOY_BIN)")
+	f.StringVar(&o.world.Module, "module", "../bin/libtitrate.so", "the filter's `file`")
+	f.StringVar(&o.world.Titrate, "titrate", "../bin/titrate", "titrate's `binary`")
+	f.DurationVar(&o.duration, "duration", 5*time.Minute, "time in which faults are done, at least 20s")
+	f.Uint64Var(&seed, "seed", 1, "what the schedule is drawn from")
+	f.StringVar(&seeds, "seeds", "", "run many seeds, such as 1-20 or 3,5,8, instead of -seed")
+	f.IntVar(&o.parallel, "parallel", 1, "seeds that run at once")
+	f.StringVar(&o.faults, "faults", "", "kinds of faults, comma-separated; kill stands for all kill-…; empty is all")
+	f.StringVar(&o.output, "o", "table", "output: table or json")
+	f.StringVar(&o.results, "results", "", "`directory` in which each run's result is kept as JSON")
+	f.BoolVar(&o.keep, "keep", false, "keep the logs also of runs that passed")
+	f.BoolVar(&list, "list", false, "list the kinds of faults and end")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if list {
+		listKinds(os.Stdout)
+		os.Exit(0)
+	}
+	var names []string
+	if o.faults != "" {
+		names = strings.Split(o.faults, ",")
+	}
+	if o.kinds, err = fault.Select(names); err != nil {
+		return o, err
+	}
+	if o.seeds, err = parseSeeds(seeds, seed); err != nil {
+		return o, err
+	}
+	if o.duration < 20*time.Second || o.parallel < 1 || o.output != "table" && o.output != "json" || f.NArg() > 0 {
+		return o, errors.New("needs -duration ≥ 20s, -parallel ≥ 1, -o table or json, and nothing else")
+	}
+	return o, nil
+}
+
+// parseSeeds reads 1-20, 3,5,8 and mixtures.
+func parseSeeds(text string, one uint64) (seeds []uint64, err error) {
+	if text == "" {
+		return []uint64{one}, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		if !isRange {
+			to = from
+		}
+		a, err1 := strconv.ParseUint(from, 10, 64)
+		b, err2 := strconv.ParseUint(to, 10, 64)
+		if err1 != nil || err2 != nil || b < a || b-a > 10_000 {
+			return nil, fmt.Errorf("-seeds %q: %q is neither a seed nor a range such as 1-20", text, part)
+		}
+		for s := a; s <= b; s++ {
+			seeds = append(seeds, s)
+		}
+	}
+	return seeds, nil
+}

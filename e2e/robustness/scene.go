@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+
+	"github.com/titrate/titrate/e2e/robustness/calls"
+	"github.com/titrate/titrate/e2e/robustness/check"
+	"github.com/titrate/titrate/e2e/robustness/load"
+	"github.com/titrate/titrate/e2e/robustness/world"
+)
+
+// documents are the configuration. See clients for who asks for how much.
+const documents = `
+{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/api, spec: {capacity: 60, queue: {delayTarget: 200ms, maxWait: 1s}}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/steady, spec: {weight: 3}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/heavy, spec: {weight: 2}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/greedy, spec: {weight: 1}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/capped, spec: {weight: 2}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Quota, name: tenants/capped/quotas/api, spec: {max: 6}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/limited, spec: {weight: 3}}
+---
+apiVersion: titrate.dev/v1alpha1
+kind: Limit
+name: tenants/limited/limits/per-client
+spec:
+  rate: 1000/s
+  burst: 1000
+  overrides:
+    - {client: two, rate: 2/s, burst: 4}
+    - {client: minute, rate: 60/min, burst: 10}
+    - {client: below, rate: 6/s, burst: 6}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/spare, spec: {weight: 1}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/probe, spec: {weight: 1}}
+`
+
+// capacity of the pool, and its tenants, as documents has them.
+const capacity = 60
+
+var tenants = []check.Tenant{
+	{Name: "steady", Weight: 3}, {Name: "heavy", Weight: 2}, {Name: "greedy", Weight: 1},
+	{Name: "capped", Weight: 2, Most: 6}, {Name: "limited", Weight: 3},
+}
+
+// limit of a client, requests per second and requests.
+type limit struct{ rate, burst float64 }
+
+// limits by client, as documents has them.
+var limits = map[string]limit{"two": {2, 4}, "minute": {1, 10}, "below": {6, 6}}
+
+// clients are the load: some 100 requests per second, half as much again as the
+// pool has, and a watchdog of each tenant.
+var clients = append([]load.Client{
+	{Tenant: "steady", Name: "a", Rate: 8}, {Tenant: "steady", Name: "b", Rate: 4},
+	{Tenant: "heavy", Name: "a", Rate: 20}, {Tenant: "heavy", Name: "b", Rate: 10},
+	{Tenant: "greedy", Name: "a", Rate: 30},
+	{Tenant: "capped", Name: "a", Rate: 9},
+	{Tenant: "limited", Name: "two", Rate: 12}, {Tenant: "limited", Name: "minute", Rate: 4},
+	{Tenant: "limited", Name: "below", Rate: 3},
+}, watchdogs()...)
+
+// watchdogs ask once a second at every gateway.
+func watchdogs() (all []load.Client) {
+	for _, t := range tenants {
+		all = append(all, load.Client{Tenant: t.Name, Name: "watchdog", Rate: 1, Everywhere: true})
+	}
+	return all
+}
+
+// below tells whether a client stays below its limit and its tenant below its
+// share, so that it must not be refused.
+func below(c *load.Client) bool {
+	return c.Tenant == "steady" || c.Tenant == "limited" && (c.Name == "below" || c.Name == "watchdog")
+}
+
+// scene is all that a run works with.
+type scene struct {
+	world *world.World
+	api   *calls.API
+	load  *load.Load
+}
+
+// World, Configure and Delete are for faults.
+func (s *scene) World() *world.World { return s.world }
+
+func (s *scene) Configure(ctx context.Context, text string) error { return s.api.Apply(ctx, text) }
+
+func (s *scene) Delete(ctx context.Context, limit string) error { return s.api.Delete(ctx, limit) }
+
+// build starts everything; close ends it, also after an error.
+func (s *scene) build(ctx context.Context, o world.Options) (err error) {
+	if s.world, err = world.New(ctx, o); err != nil {
+		return err
+	}
+	var addresses []string
+	for _, c := range s.world.Coordinators {
+		addresses = append(addresses, world.APIAddress(c))
+	}
+	if s.api, err = calls.Dial(addresses); err != nil {
+		return err
+	}
+	if err := s.api.Apply(ctx, documents); err != nil {
+		return err
+	}
+	upstream, err := net.Listen("tcp4", s.world.Upstream())
+	if err != nil {
+		return err
+	}
+	s.load = load.New(upstream, s.targets)
+	for range world.Gateways {
+		if _, err := s.world.AddGateway(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *scene) targets() (all []load.Target) {
+	for _, g := range s.world.Gateways() {
+		if !g.Away() {
+			all = append(all, load.Target{Name: g.Name, Address: g.Address()})
+		}
+	}
+	return all
+}
+
+// begin starts the clients; they ask until ctx ends.
+func (s *scene) begin(ctx context.Context, seed uint64) {
+	for i := range clients {
+		go s.load.Run(ctx, &clients[i], rand.New(rand.NewPCG(seed, uint64(i)+100)))
+	}
+}
+
+func (s *scene) close() error {
+	if s.api != nil {
+		_ = s.api.Close()
+	}
+	return s.world.Close()
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/titrate/titrate/e2e/robustness/fault"
+)
+
+// report writes what came of a run.
+func (o *options) report(r *Result) {
+	if o.output == "json" {
+		return
+	}
+	w := os.Stdout
+	if r.Error != "" {
+		fmt.Fprintf(w, "\nseed %d: no verdict: %s\n", r.Seed, r.Error)
+	} else {
+		r.table(w)
+	}
+	if !r.Pass {
+		fmt.Fprintf(w, "again:  %s\n", o.replay(r.Seed))
+		if r.Logs != "" {
+			fmt.Fprintf(w, "logs:   %s\n", r.Logs)
+		}
+	}
+}
+
+// replay is the command that runs a seed again.
+func (o *options) replay(seed uint64) string {
+	command := fmt.Sprintf("make robustness DURATION=%v SEED=%d", o.duration, seed)
+	if o.faults != "" {
+		command += fmt.Sprintf(" ARGS='-faults %s'", o.faults)
+	}
+	return command
+}
+
+func (r *Result) table(to io.Writer) {
+	fmt.Fprintf(to, "\nseed %d: %d requests, %d admitted, %d refused, %d failed with an excuse; %d of %d changes acknowledged, "+
+		"the slowest after %.1f s; %d faults; %.0f s quiet; %.2f cores\n", r.Seed, r.Requests.Sent, r.Requests.Admitted,
+		r.Requests.Refused, r.Requests.Excused, r.Changes.Acknowledged, r.Changes.Tried, r.Changes.Slowest.Seconds(),
+		len(r.Faults), r.Quiet, r.Cores)
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "check\tof\tfigure\tbound\tunit\t")
+	for _, c := range r.Checks {
+		fmt.Fprintf(w, "%s\t%s\t%.2f\t%.2f\t%s\t%s\n", c.Name, c.Subject, c.Figure, c.Bound, c.Unit, word(c.Pass))
+	}
+	w.Flush()
+	for _, f := range r.Findings {
+		fmt.Fprintf(to, "%7.1f s  %s: %s\n", f.At.Seconds(), f.Check, f.What)
+	}
+	fmt.Fprintln(to, word(r.Pass))
+}
+
+func word(pass bool) string {
+	if pass {
+		return "PASS"
+	}
+	return "FAIL"
+}
+
+// verdict writes the list of many runs and is an error unless all have passed.
+func (o *options) verdict(ctx context.Context, results []*Result) error {
+	if o.output == "json" {
+		e := json.NewEncoder(os.Stdout)
+		e.SetIndent("", "  ")
+		if err := e.Encode(results); err != nil {
+			return err
+		}
+	} else if len(results) > 1 {
+		fmt.Println()
+		for _, r := range results {
+			if r != nil {
+				fmt.Printf("seed %-4d %s %s\n", r.Seed, word(r.Pass && r.Error == ""), r.why())
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	failed := 0
+	for _, r := range results {
+		if r == nil || !r.Pass || r.Error != "" {
+			failed++
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("FAIL: %d of %d", failed, len(results))
+	}
+	return nil
+}
+
+// why names the checks that failed.
+func (r *Result) why() string {
+	if r.Error != "" {
+		return r.Error
+	}
+	var failed []string
+	for _, c := range r.Checks {
+		if !c.Pass {
+			failed = append(failed, strings.TrimSpace(c.Name+" "+c.Subject))
+		}
+	}
+	return strings.Join(failed, ", ")
+}
+
+func listKinds(to io.Writer) {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "kind\twhat it does\tlasts, s\tgrace after, s\tbesides")
+	for _, k := range fault.Kinds {
+		var besides []string
+		for _, b := range []struct {
+			is   bool
+			what string
+		}{
+			{k.Grace.Fails, "requests under way there may fail"}, {k.Grace.Blocks, "and wait until it is over"},
+			{k.Grace.Fair, "entitlements hold all the time"},
+			{k.Grace.More > 0, fmt.Sprintf("%.0f %% more may be admitted", 100*k.Grace.More)},
+			{k.Grace.Bursts > 0, fmt.Sprintf("%.0f bursts more, once", k.Grace.Bursts)},
+		} {
+			if b.is {
+				besides = append(besides, b.what)
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%.0f to %.0f\t%.0f\t%s\n", k.Name, k.Does, k.Shortest.Seconds(), k.Longest.Seconds(),
+			k.Grace.Unfair.Seconds(), strings.Join(besides, "; "))
+	}
+	w.Flush()
+}

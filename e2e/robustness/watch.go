@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/titrate/titrate/e2e/robustness/check"
+	"github.com/titrate/titrate/e2e/robustness/world"
+)
+
+// watcher looks at the gateways every second: epochs must not go back, filters
+// must not panic, and how long the gossip takes is a part of the bounds.
+type watcher struct {
+	s      *scene
+	cancel context.CancelFunc
+	all    sync.WaitGroup
+
+	findings []check.Finding
+	epochs   map[string]epoch // by gateway
+	panics   map[string]float64
+	delay    float64 // longest of the gossip, s
+}
+
+// epoch of the shares that a process had last.
+type epoch struct {
+	pid   int
+	value float64
+}
+
+// status is what is read of an agent's page.
+type status struct {
+	Epoch          int64   `json:"epoch"`
+	ConfigRevision int64   `json:"configRevision"`
+	SharesStale    bool    `json:"sharesStale"`
+	Isolation      string  `json:"isolation"`
+	GossipDelayMs  float64 `json:"gossipDelayMs"`
+	Stream         struct {
+		Connected bool `json:"connected"`
+	} `json:"stream"`
+	Gateways []struct {
+		ConfigRevision  int64  `json:"configRevision"`
+		RefusedRevision int64  `json:"refusedRevision"`
+		RefusedReason   string `json:"refusedReason"`
+	} `json:"gateways"`
+	Peers []struct {
+		Alive bool `json:"alive"`
+	} `json:"peers"`
+}
+
+func watch(ctx context.Context, s *scene) *watcher {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &watcher{s: s, cancel: cancel, epochs: map[string]epoch{}, panics: map[string]float64{}}
+	w.all.Go(func() {
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				w.look(ctx)
+			}
+		}
+	})
+	return w
+}
+
+// done ends the watch.
+func (w *watcher) done() *watcher {
+	w.cancel()
+	w.all.Wait()
+	return w
+}
+
+// lookWithin is how long a page may take; one that does not come is no finding:
+// its process may be dead or frozen.
+const lookWithin = 500 * time.Millisecond
+
+func (w *watcher) look(ctx context.Context) {
+	for _, g := range w.s.world.Gateways() {
+		p := g.Envoy.Process()
+		if p == nil {
+			continue
+		}
+		within, cancel := context.WithTimeout(ctx, lookWithin)
+		stats, err := g.Statistics(within)
+		cancel()
+		if err == nil {
+			w.compare(g, p.PID(), stats)
+		}
+		if st, err := agentStatus(ctx, g); err == nil {
+			w.delay = max(w.delay, st.GossipDelayMs/1000)
+		}
+	}
+}
+
+func (w *watcher) compare(g *world.Gateway, pid int, stats map[string]float64) {
+	last, now := w.epochs[g.Name], epoch{pid, stats["titrate_shares_epoch"]}
+	if last.pid == now.pid && now.value < last.value {
+		w.find("epochs", "the filter of %s went from epoch %v to %v", g.Name, last.value, now.value)
+	}
+	w.epochs[g.Name] = now
+	if n := stats["titrate_panics_total"]; n > 0 && n != w.panics[g.Name] {
+		w.panics[g.Name] = n
+		w.find("panics", "the filter of %s has recovered %v panics", g.Name, n)
+	}
+}
+
+func (w *watcher) find(name, format string, args ...any) {
+	w.findings = append(w.findings, check.Finding{Check: name, At: w.s.load.Now(), What: fmt.Sprintf(format, args...)})
+}
+
+func agentStatus(ctx context.Context, g *world.Gateway) (st status, err error) {
+	within, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	page, err := g.Page(within, g.AgentURL()+"/status")
+	if err != nil {
+		return st, err
+	}
+	return st, json.Unmarshal([]byte(page), &st)
+}
+
+// recovery is how long it took after the last fault until all was as new.
+type recovery struct {
+	Took    time.Duration `json:"took"`
+	Missing string        `json:"missing,omitempty"` // what was not, "" if all was
+}
+
+// asNewWithin is how long that may take.
+const asNewWithin = 15 * time.Second
+
+// recover waits until everything is as new, for twice as long as it may take, and
+// then for the span in which the entitlements are judged once more.
+func (s *scene) recover(ctx context.Context, _ *watcher) recovery {
+	began := time.Now()
+	var r recovery
+	for ctx.Err() == nil {
+		r.Took = time.Since(began)
+		r.Missing = s.missing(ctx)
+		if r.Missing == "" || r.Took > 2*asNewWithin {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	say("%7.1f s  all undone; as new after %.1f s %s", s.load.Now().Seconds(), r.Took.Seconds(), r.Missing)
+	return r
+}
+
+// missing says what is not as new, "" if everything is.
+func (s *scene) missing(ctx context.Context) string {
+	var missing []string
+	note := func(format string, args ...any) { missing = append(missing, fmt.Sprintf(format, args...)) }
+	for _, c := range s.world.Coordinators {
+		if _, err := s.world.Get(ctx, world.CoordinatorURL(c)+"/readyz"); err != nil {
+			note("%s is not ready: %v", c.Name, err)
+		}
+	}
+	gateways := s.world.Gateways()
+	revision := s.api.Revision()
+	for _, g := range gateways {
+		stats, err := g.Statistics(ctx)
+		switch {
+		case err != nil:
+			note("%s: %v", g.Name, err)
+		case stats["titrate_link_connected"] != 1:
+			note("the filter of %s has no agent", g.Name)
+		case stats["titrate_shares_stale"] != 0 || stats["titrate_shares_epoch"] == 0:
+			note("the shares of %s are stale, or there are none", g.Name)
+		case int64(stats["titrate_config_revision"]) < revision-behind:
+			note("%s has revision %.0f of %d", g.Name, stats["titrate_config_revision"], revision)
+		}
+		st, err := agentStatus(ctx, g)
+		alive := 0
+		for _, p := range st.Peers {
+			if p.Alive {
+				alive++
+			}
+		}
+		switch {
+		case err != nil:
+			note("the agent of %s: %v", g.Name, err)
+		case st.Isolation != "CONNECTED" || !st.Stream.Connected || st.SharesStale:
+			note("the agent of %s is %s, stream %v, stale %v", g.Name, st.Isolation, st.Stream.Connected, st.SharesStale)
+		case alive != len(gateways)-1:
+			note("the agent of %s hears %d of %d others", g.Name, alive, len(gateways)-1)
+		case len(st.Gateways) != 1 || st.Gateways[0].RefusedRevision != 0:
+			note("the agent of %s has gateways %+v", g.Name, st.Gateways)
+		}
+	}
+	return strings.Join(missing, "; ")
+}
+
+// behind is how many revisions a filter may be behind while changes go on.
+const behind = 2

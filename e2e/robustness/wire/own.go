@@ -1,0 +1,19 @@
+package wire
+
+import (
+	"os"
+	"syscall"
+)
+
+// Own are the attributes of a process that gets a network namespace of its own,
+// and of a user namespace where this user is not root, and dies with the thread
+// that starts it.
+func Own() *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if uid := os.Geteuid(); uid != 0 {
+		a.Cloneflags |= syscall.CLONE_NEWUSER
+		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
+		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
+	}
+	return a
+}

@@ -1,0 +1,167 @@
+package world
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/e2e/robustness/wire"
+	"github.com/titrate/titrate/services/dev/child"
+)
+
+// Gateway is a host with an agent and an Envoy.
+type Gateway struct {
+	Name  string
+	Host  *wire.Host
+	Agent *Server
+	Envoy *Server
+
+	world *World
+	envoy *rig.Envoy
+
+	mu         sync.Mutex
+	generation int  // of a hot restart
+	away       bool // out of the load balancer
+}
+
+// Ports at a gateway.
+const (
+	frontPort  = 8080
+	gossipPort = 7500
+	agentPort  = 7501
+)
+
+// AddGateway starts a gateway at a host of its own and returns when its filter
+// has its agent, shares and configuration.
+func (w *World) AddGateway(ctx context.Context) (*Gateway, error) {
+	w.mu.Lock()
+	w.gatewaysEver++
+	n := w.gatewaysEver
+	w.mu.Unlock()
+	name := fmt.Sprintf("gw%d", n)
+	h, r, err := w.host(name, firstGateway+n)
+	if err != nil {
+		return nil, err
+	}
+	g := &Gateway{Name: name, Host: h, world: w, away: true}
+	socket := r.File("agent.sock")
+	web := address(h, agentPort)
+	g.Agent = w.server("agent "+name, h, r, "http://"+web+"/readyz", child.Spec{Path: w.o.Titrate, Args: []string{
+		"agent", "--name", name, "--insecure", "--coordinator", w.coordinatorAddresses(), "--socket", socket,
+		"--gossip", address(h, gossipPort), "--join", w.seeds(g), "--admin", web,
+		"--snapshot-dir", r.File("snapshot")}})
+	if err := g.Agent.Start(ctx, true); err != nil {
+		return nil, err
+	}
+	g.envoy, err = r.Envoy(ctx, rig.Spec{Name: name, Filter: rig.Titrate, Port: frontPort, Upstream: UpstreamPort,
+		UpstreamHost: w.Own.Address.String(), Socket: socket, Base: w.base + n})
+	if err != nil {
+		return nil, err
+	}
+	g.Envoy = w.server(g.envoy.Process.Name, h, r, g.envoy.ReadyURL(), g.envoy.Process.Spec)
+	g.Envoy.adopt(g.envoy.Process)
+	w.mu.Lock()
+	w.gateways = append(w.gateways, g)
+	w.mu.Unlock()
+	return g, g.Join(ctx)
+}
+
+// Join waits until the filter has what it needs, and puts the gateway in the load
+// balancer.
+func (g *Gateway) Join(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %v", patience))
+	defer cancel()
+	p := g.Envoy.Process()
+	if p == nil {
+		return fmt.Errorf("the Envoy of %s does not run", g.Name)
+	}
+	err := p.Ready(ctx, func(ctx context.Context) error {
+		_, err := g.Envoy.rig.Get(ctx, g.envoy.ReadyURL())
+		return err
+	})
+	if err == nil {
+		g.SetAway(false)
+	}
+	return err
+}
+
+// SetAway takes the gateway out of the load balancer, or puts it back.
+func (g *Gateway) SetAway(away bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.away = away
+}
+
+// Away tells whether it is out of the load balancer.
+func (g *Gateway) Away() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.away
+}
+
+// Address is where requests go.
+func (g *Gateway) Address() string { return address(g.Host, frontPort) }
+
+// AgentURL is the agent's admin page.
+func (g *Gateway) AgentURL() string { return "http://" + address(g.Host, agentPort) }
+
+// Statistics are the filter's gauges and counters without labels, by name.
+func (g *Gateway) Statistics(ctx context.Context) (map[string]float64, error) {
+	page, err := g.Envoy.rig.Get(ctx, "http://"+address(g.Host, g.envoy.Admin)+"/stats?filter=titrate_")
+	if err != nil {
+		return nil, err
+	}
+	return numbers(page, ": "), nil
+}
+
+// StartEnvoy starts the Envoy after its end; it begins a new row of hot restarts.
+func (g *Gateway) StartEnvoy(ctx context.Context) error {
+	g.mu.Lock()
+	g.generation = 0
+	g.mu.Unlock()
+	g.forgetShared()
+	return g.Envoy.Start(ctx, true)
+}
+
+// HotRestart starts the next Envoy, which takes the listener over, and waits for
+// the end of its parent.
+func (g *Gateway) HotRestart(ctx context.Context) error {
+	g.mu.Lock()
+	g.generation++
+	n := g.generation
+	g.mu.Unlock()
+	parent := g.Envoy.ending()
+	p, err := g.Envoy.rig.Generation(ctx, g.envoy, n)
+	if p != nil {
+		g.Envoy.adopt(p)
+	}
+	if err != nil {
+		return err
+	}
+	select {
+	case <-parent.Exited():
+		return nil
+	case <-time.After(patience):
+		parent.Kill()
+		return fmt.Errorf("the parent of %s's hot restart was still there after %v", g.Name, patience)
+	}
+}
+
+// forgetShared removes what a killed Envoy leaves of the memory that the
+// generations of a hot restart share.
+func (g *Gateway) forgetShared() {
+	left, _ := filepath.Glob("/dev/shm/envoy_shared_memory_" + strconv.Itoa(g.envoy.Base) + "*")
+	for _, path := range left {
+		os.Remove(path)
+	}
+}
+
+// Page fetches one and wants a 2xx.
+func (g *Gateway) Page(ctx context.Context, url string) (string, error) {
+	return g.Envoy.rig.Get(ctx, url)
+}

@@ -1,0 +1,118 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/e2e/robustness/wire"
+	"github.com/titrate/titrate/services/dev/child"
+)
+
+// Server is a process at a host that can be ended, frozen and started again.
+type Server struct {
+	Name string
+	Host *wire.Host
+
+	rig   *rig.Rig
+	world *World
+	ready string // URL that answers 2xx once it serves; "" does not wait
+
+	mu      sync.Mutex
+	spec    child.Spec
+	process *child.Process // nil while there is none
+	asked   map[*child.Process]bool
+}
+
+func (w *World) server(name string, h *wire.Host, r *rig.Rig, ready string, spec child.Spec) *Server {
+	spec.Name = name
+	s := &Server{Name: name, Host: h, rig: r, world: w, ready: ready, spec: spec, asked: map[*child.Process]bool{}}
+	w.mu.Lock()
+	w.servers = append(w.servers, s)
+	w.mu.Unlock()
+	return s
+}
+
+// Start starts the process; if wait, it returns when it serves.
+func (s *Server) Start(ctx context.Context, wait bool) error {
+	ready := s.ready
+	if !wait {
+		ready = ""
+	}
+	p, err := s.rig.Start(ctx, s.spec, ready)
+	if p != nil {
+		s.adopt(p)
+	}
+	return err
+}
+
+// adopt watches over a process as the server's own.
+func (s *Server) adopt(p *child.Process) {
+	s.mu.Lock()
+	s.process = p
+	s.mu.Unlock()
+	go func() {
+		<-p.Exited()
+		s.mu.Lock()
+		asked := s.asked[p]
+		delete(s.asked, p)
+		s.mu.Unlock()
+		if !asked {
+			s.world.died(p.Obituary())
+		}
+	}()
+}
+
+// Process is the one that runs, or nil.
+func (s *Server) Process() *child.Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process
+}
+
+// ending is the process, whose end is no surprise from now on; nil if there is none.
+func (s *Server) ending() *child.Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.process
+	if p != nil {
+		s.asked[p] = true
+		s.process = nil
+	}
+	return p
+}
+
+// Kill sends SIGKILL and waits for the end.
+func (s *Server) Kill() {
+	if p := s.ending(); p != nil {
+		p.Kill()
+		<-p.Exited()
+	}
+}
+
+// stopGrace is how long a process may take to end by itself.
+const stopGrace = 10 * time.Second
+
+// Stop sends SIGTERM and waits for the end.
+func (s *Server) Stop() error { return child.Stop(stopGrace, s.ending()) }
+
+// Freeze stops the process (SIGSTOP), Thaw lets it go on.
+func (s *Server) Freeze() error { return s.signal(syscall.SIGSTOP) }
+
+// Thaw is described at Freeze.
+func (s *Server) Thaw() error { return s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(what syscall.Signal) error {
+	p := s.Process()
+	if p == nil {
+		return fmt.Errorf("%s does not run", s.Name)
+	}
+	if err := syscall.Kill(-p.PID(), what); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("%s of %s: %w", what, s.Name, err)
+	}
+	return nil
+}

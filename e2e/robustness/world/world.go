@@ -1,0 +1,275 @@
+// Package world is the installation that is disturbed: three members of etcd, two
+// coordinators, and gateways, each at a host of its own in the network of package
+// wire. The upstream is in this process.
+//
+//	own (10.77.0.1)    load, API calls, upstream
+//	etcd1 … etcd3      a member of etcd
+//	co1, co2           a coordinator
+//	gw1 …              an agent and an Envoy
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/e2e/robustness/member"
+	"github.com/titrate/titrate/e2e/robustness/wire"
+	"github.com/titrate/titrate/services/dev/child"
+)
+
+// Members of etcd and coordinators, and the gateways to begin with.
+const (
+	Members      = 3
+	Coordinators = 2
+	Gateways     = 3
+)
+
+// Numbers of hosts.
+const (
+	firstMember      = 10
+	firstCoordinator = 20
+	firstGateway     = 30
+)
+
+// patience is how long anything may take to serve.
+const patience = 30 * time.Second
+
+// UpstreamPort is where the upstream listens, at Own.
+const UpstreamPort = 9000
+
+// Options name the programs.
+type Options struct {
+	Titrate, Module, Envoy string
+	Progress               io.Writer
+}
+
+// World is described at the package.
+type World struct {
+	Switch       *wire.Switch
+	Own          *wire.Host
+	Etcd         []*Server
+	Coordinators []*Server
+
+	o    Options
+	self string // this program
+	base int    // of the gateways' hot restarts
+
+	mu           sync.Mutex
+	servers      []*Server
+	rigs         []*rig.Rig
+	hosts        map[*rig.Rig]*wire.Host
+	gateways     []*Gateway
+	gatewaysEver int
+	deaths       []error
+	closed       bool
+}
+
+// New starts the installation in the network namespace that this process is in,
+// which must be its own. Close ends it, also after an error.
+func New(ctx context.Context, o Options) (*World, error) {
+	w := &World{o: o, hosts: map[*rig.Rig]*wire.Host{}, base: os.Getpid() % 10_000_000 * 100}
+	var err error
+	if w.self, err = os.Executable(); err != nil {
+		return w, err
+	}
+	if w.Switch, w.Own, err = wire.New("own"); err != nil {
+		return w, err
+	}
+	for _, step := range []func(context.Context) error{w.startEtcd, w.startCoordinators} {
+		if err := step(ctx); err != nil {
+			return w, err
+		}
+	}
+	return w, nil
+}
+
+// host makes a host with a rig in it.
+func (w *World) host(name string, n int) (*wire.Host, *rig.Rig, error) {
+	h, err := w.Switch.Host(name, n)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := rig.New(rig.Options{Titrate: w.o.Titrate, Module: w.o.Module, Envoy: w.o.Envoy, Progress: w.o.Progress,
+		Host: h.Address.String(), Enter: h.Enter})
+	if err != nil {
+		return nil, nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rigs = append(w.rigs, r)
+	w.hosts[r] = h
+	return h, r, nil
+}
+
+func (w *World) startEtcd(ctx context.Context) error {
+	type place struct {
+		h *wire.Host
+		r *rig.Rig
+	}
+	var places []place
+	var cluster []string
+	for i := range Members {
+		h, r, err := w.host(fmt.Sprintf("etcd%d", i+1), firstMember+i)
+		if err != nil {
+			return err
+		}
+		places = append(places, place{h, r})
+		cluster = append(cluster, h.Name+"="+member.Peer(h.Address.String()))
+	}
+	for _, p := range places {
+		s := w.server(p.h.Name, p.h, p.r, "http://"+address(p.h, member.ClientPort)+"/health", child.Spec{
+			Path: w.self, Args: member.Args(p.h.Name, p.r.File("data"), p.h.Address.String(), strings.Join(cluster, ","))})
+		w.Etcd = append(w.Etcd, s)
+		if err := s.Start(ctx, false); err != nil {
+			return err
+		}
+	}
+	return w.serving(ctx, w.Etcd...)
+}
+
+// Ports of a coordinator.
+const (
+	apiPort            = 7400
+	coordinatorWebPort = 7401
+)
+
+func (w *World) startCoordinators(ctx context.Context) error {
+	var endpoints []string
+	for _, e := range w.Etcd {
+		endpoints = append(endpoints, address(e.Host, member.ClientPort))
+	}
+	for i := range Coordinators {
+		h, r, err := w.host(fmt.Sprintf("co%d", i+1), firstCoordinator+i)
+		if err != nil {
+			return err
+		}
+		web := address(h, coordinatorWebPort)
+		s := w.server("coordinator "+h.Name, h, r, "http://"+web+"/readyz", child.Spec{Path: w.o.Titrate, Args: []string{
+			"coordinator", "--name", h.Name, "--insecure", "--listen", address(h, apiPort), "--admin", web,
+			"--etcd-endpoints", strings.Join(endpoints, ",")}})
+		w.Coordinators = append(w.Coordinators, s)
+		if err := s.Start(ctx, false); err != nil {
+			return err
+		}
+	}
+	return w.serving(ctx, w.Coordinators...)
+}
+
+// serving waits until all serve.
+func (w *World) serving(ctx context.Context, servers ...*Server) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %v", patience))
+	defer cancel()
+	for _, s := range servers {
+		err := s.Process().Ready(ctx, func(ctx context.Context) error {
+			_, err := s.rig.Get(ctx, s.ready)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *World) coordinatorAddresses() string {
+	var all []string
+	for _, c := range w.Coordinators {
+		all = append(all, APIAddress(c))
+	}
+	return strings.Join(all, ",")
+}
+
+// APIAddress is host:port of a coordinator's API.
+func APIAddress(coordinator *Server) string { return address(coordinator.Host, apiPort) }
+
+// CoordinatorURL is a coordinator's admin page.
+func CoordinatorURL(coordinator *Server) string {
+	return "http://" + address(coordinator.Host, coordinatorWebPort)
+}
+
+// seeds are the agents that a new one joins: those that there are, and itself.
+func (w *World) seeds(g *Gateway) string {
+	all := []string{address(g.Host, gossipPort)}
+	for _, other := range w.Gateways() {
+		all = append(all, address(other.Host, gossipPort))
+	}
+	return strings.Join(all, ",")
+}
+
+// Gateways are those that there are.
+func (w *World) Gateways() []*Gateway {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.gateways)
+}
+
+// Servers are all processes that there are meant to be.
+func (w *World) Servers() []*Server {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.servers)
+}
+
+// Get fetches a page and wants a 2xx.
+func (w *World) Get(ctx context.Context, url string) (string, error) { return w.rigs[0].Get(ctx, url) }
+
+// died notes the end of a process that nobody asked for.
+func (w *World) died(obituary error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.deaths = append(w.deaths, obituary)
+	}
+}
+
+// Deaths are the ends that nobody asked for.
+func (w *World) Deaths() []error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.deaths)
+}
+
+// Close ends everything and removes it.
+func (w *World) Close() error {
+	w.mu.Lock()
+	w.closed = true
+	rigs, gateways := w.rigs, w.gateways
+	w.mu.Unlock()
+	var errs []error
+	for _, r := range rigs {
+		errs = append(errs, r.Close())
+	}
+	for _, g := range gateways {
+		g.forgetShared()
+	}
+	return errors.Join(errs...)
+}
+
+func address(h *wire.Host, port int) string {
+	return net.JoinHostPort(h.Address.String(), strconv.Itoa(port))
+}
+
+// numbers reads lines of name, separator, number.
+func numbers(page, separator string) map[string]float64 {
+	found := map[string]float64{}
+	for line := range strings.Lines(page) {
+		name, text, ok := strings.Cut(strings.TrimSpace(line), separator)
+		if value, err := strconv.ParseFloat(text, 64); ok && err == nil {
+			found[strings.TrimPrefix(name, "dynamicmodulescustom.")] = value
+		}
+	}
+	return found
+}
+
+// Upstream is where the upstream listens.
+func (w *World) Upstream() string { return address(w.Own, UpstreamPort) }
