@@ -44,6 +44,6 @@
 //
 // # Bad numbers
 //
-// A record with a NaN, infinite or negative number is refused as a whole. Times
-// that run backwards count as no time.
+// A record with a number that is NaN, negative or beyond its bound (MaxRate,
+// MaxAdmitted) is refused as a whole. Times that run backwards count as no time.
 package claims

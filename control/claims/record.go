@@ -3,7 +3,6 @@ package claims
 import (
 	"cmp"
 	"fmt"
-	"math"
 )
 
 // Record is what one peer announces about one key.
@@ -18,22 +17,28 @@ type Record struct {
 	Spent       float64 // spent part of the peer's shadow pool, cost units
 }
 
+// Bounds of what a peer may send: no limit is above MaxRate, and counts beyond MaxAdmitted
+// would lose what is added to them.
+const (
+	MaxRate     = 1e12 // of claims in cost units/s, of weights, and of what is spent in cost units
+	MaxAdmitted = 1e15 // cost units
+)
+
 // Validate reports the first number that no peer may send.
 func (r Record) Validate() error {
-	const most = math.MaxFloat64
-	if r.Admitted >= 0 && r.Admitted <= most && r.Claim >= 0 && r.Claim <= most && r.Active >= 0 && r.Active <= most &&
-		r.Unsaturated >= 0 && r.Unsaturated <= most && r.Spent >= 0 && r.Spent <= most {
+	if r.Admitted >= 0 && r.Admitted <= MaxAdmitted && r.Claim >= 0 && r.Claim <= MaxRate && r.Active >= 0 && r.Active <= MaxRate &&
+		r.Unsaturated >= 0 && r.Unsaturated <= MaxRate && r.Spent >= 0 && r.Spent <= MaxRate {
 		return nil
 	}
 	for _, f := range [...]struct {
-		name string
-		v    float64
+		name    string
+		v, most float64
 	}{
-		{"admitted", r.Admitted}, {"claim", r.Claim}, {"active", r.Active},
-		{"unsaturated", r.Unsaturated}, {"spent", r.Spent},
+		{"admitted", r.Admitted, MaxAdmitted}, {"claim", r.Claim, MaxRate}, {"active", r.Active, MaxRate},
+		{"unsaturated", r.Unsaturated, MaxRate}, {"spent", r.Spent, MaxRate},
 	} {
-		if !(f.v >= 0) || math.IsInf(f.v, 1) {
-			return fmt.Errorf("claims: record of key %#x: %s is %v, want a finite number >= 0", r.Key, f.name, f.v)
+		if !(f.v >= 0 && f.v <= f.most) {
+			return fmt.Errorf("claims: record of key %#x: %s is %v, want a number from 0 to %g", r.Key, f.name, f.v, f.most)
 		}
 	}
 	return nil

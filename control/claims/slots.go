@@ -95,6 +95,7 @@ func (t *Table) entryFor(si, pi int32) (int32, bool) {
 		t.entries = append(t.entries, entry{})
 		i = int32(len(t.entries) - 1)
 	}
+	t.peers[pi].held++
 	t.entries[i] = entry{peer: pi, next: s.head, slot: si}
 	s.head = i
 	return i, true
@@ -133,6 +134,7 @@ func (t *Table) Evict(key uint64) {
 		return
 	}
 	for i := t.slots[si].head; i != none; i = t.entries[i].next {
+		t.peers[t.entries[i].peer].held--
 		t.entries[i].peer = none
 		t.spare = append(t.spare, i)
 	}

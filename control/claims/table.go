@@ -76,6 +76,7 @@ type peer struct {
 	weight     float64
 	generation uint64
 	last       int32 // entry applied last; any, checked when used
+	held       int32 // entries
 	drained    bool
 	used       bool
 }
@@ -144,6 +145,7 @@ func (t *Table) unlink(s *slot, pi int32, now float64) {
 			continue
 		}
 		s.base += t.count(e, now)
+		t.peers[pi].held--
 		e.peer = none
 		t.spare = append(t.spare, *link)
 		*link = e.next
@@ -264,6 +266,29 @@ func (t *Table) Absent(except Peer, now float64) float64 {
 		}
 	}
 	return w
+}
+
+// Held returns how many keys have a record of a peer.
+func (t *Table) Held(id Peer) int {
+	if pi, ok := t.index[id]; ok {
+		return int(t.peers[pi].held)
+	}
+	return 0
+}
+
+// Has reports whether a key has a record of a peer. O(peers of the key).
+func (t *Table) Has(id Peer, key uint64) bool {
+	pi, known := t.index[id]
+	si, ok := t.keys[key]
+	if !known || !ok {
+		return false
+	}
+	for i := t.slots[si].head; i != none; i = t.entries[i].next {
+		if t.entries[i].peer == pi {
+			return true
+		}
+	}
+	return false
 }
 
 // Refused returns how many records were refused because the table was full.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/titrate/titrate/services/telemetry"
 )
@@ -25,12 +27,34 @@ func (a *Agent) openAdmin(ctx context.Context) error {
 		}
 		return nil
 	})
+	a.admin.Alarm("gossip", a.apart)
 	a.admin.Handle("GET /status", http.HandlerFunc(a.serveStatus))
 	if a.c.FaultInjection {
 		a.admin.Handle("POST /fault/partition", http.HandlerFunc(a.servePartition))
 	}
 	a.adminAt, err = a.c.Security.Listen(ctx, "--admin", a.c.Admin)
 	return err
+}
+
+// apart says who is not heard: limits and shares are then split without them.
+func (a *Agent) apart() error {
+	var all []error
+	if missing := a.mesh.Missing(); len(missing) > 0 {
+		all = append(all, fmt.Errorf("agents that failed or fell silent: %s", some(missing)))
+	}
+	if unheard := a.tally.Status(a.now()).Unheard; len(unheard) > 0 {
+		all = append(all, fmt.Errorf("gateways of the membership that are not heard: %s", some(unheard)))
+	}
+	return errors.Join(all...)
+}
+
+// some lists the first few names.
+func some(names []string) string {
+	const few = 8
+	if len(names) <= few {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
 }
 
 func (a *Agent) serveStatus(w http.ResponseWriter, _ *http.Request) {

@@ -26,7 +26,7 @@ func (c coordinated) Hello() *controlv1.Hello {
 // Report sums up what the gateways saw.
 func (c coordinated) Report() *controlv1.Report {
 	return &controlv1.Report{Interval: durationpb.New(reportEvery), Flows: c.a.reports.Take(c.a.now()),
-		Replicas: c.replicas(), GossipDelay: durationpb.New(c.a.mesh.Delay())}
+		Replicas: c.replicas(), GossipDelay: durationpb.New(c.a.mesh.TypicalDelay())}
 }
 
 // reportEvery is the pace of reports to the coordinator.
@@ -35,7 +35,7 @@ const reportEvery = 250 * time.Millisecond
 func (c coordinated) replicas() []*controlv1.Replica {
 	var out []*controlv1.Replica
 	for _, m := range c.a.tally.Local() {
-		out = append(out, &controlv1.Replica{Name: m.Name, Weight: m.Weight})
+		out = append(out, &controlv1.Replica{Name: m.Name, Weight: m.Weight, Gossip: c.a.mesh.Address()})
 	}
 	return out
 }
@@ -82,9 +82,14 @@ func (c coordinated) grant(l *controlv1.Leases) error {
 		return nil
 	}
 	members := make([]tally.Member, len(grant.Members))
+	var addresses []string
 	for i, m := range grant.Members {
 		members[i] = tally.Member{Name: m.GetName(), Weight: m.GetWeight()}
+		if m.GetGossip() != "" {
+			addresses = append(addresses, m.GetGossip())
+		}
 	}
+	c.a.mesh.SetAddresses(addresses)
 	c.a.tally.SetMembers(now, members, grant.Until)
 	if !same(before, grant.Shares) {
 		c.a.unsaved.Store(true)

@@ -72,10 +72,12 @@ var instruments = []instrument{
 	{name: "titrate.agent.gateways", help: "Filters linked now.", read: one(func(m measurements) float64 { return float64(len(m.s.Gateways)) })},
 	{name: "titrate.agent.limits.left.out", help: "Limits that a linked filter does not enforce because it cannot read them, at the filter with the most.", read: one(measurements.leftOut)},
 	{name: "titrate.agent.peers", help: "Other agents that are alive.", read: one(measurements.peersAlive)},
+	{name: "titrate.agent.peers.missing", help: "Other agents that failed or fell silent without a word; above 0 the mesh is not whole.", read: one(func(m measurements) float64 { return float64(len(m.s.MissingPeers)) })},
+	{name: "titrate.agent.members.unheard", help: "Gateways of the membership whose claims are not heard; above 0 limits are split without them.", read: one(func(m measurements) float64 { return float64(len(m.s.UnheardMembers)) })},
 	{name: "titrate.agent.gossip.delay", unit: "s", help: "Largest one-way gossip delay in force.", read: one(func(m measurements) float64 { return m.s.GossipDelayMs / 1000 })},
 	{name: "titrate.agent.lag", unit: "s", help: "Time until all have heard a claim, at most.", read: one(func(m measurements) float64 { return m.s.LagMs / 1000 })},
 	{name: "titrate.agent.contended.keys", help: "Keys claimed by any replica lately.", read: one(func(m measurements) float64 { return float64(m.s.ContendedKeys) })},
-	{name: "titrate.agent.isolation", help: "0 a majority of the weights is heard, 1 frozen, 2 split.", read: one(func(m measurements) float64 { return level(m.s.Isolation) })},
+	{name: "titrate.agent.isolation", help: "0 a majority of the members' agents is heard, 1 frozen, 2 split.", read: one(func(m measurements) float64 { return level(m.s.Isolation) })},
 	{name: "titrate.agent.stream.connected", help: "1 while the coordinator is heard.", read: one(func(m measurements) float64 { return truth(m.s.Stream.Connected) })},
 	{name: "titrate.agent.epoch", help: "Highest leader epoch obeyed.", read: one(func(m measurements) float64 { return float64(m.s.Epoch) })},
 	{name: "titrate.agent.config.revision", help: "Configuration in force.", read: one(func(m measurements) float64 { return float64(m.s.ConfigRevision) })},
@@ -85,11 +87,17 @@ var instruments = []instrument{
 	{name: "titrate.agent.gossip.packets", counter: true, help: "Datagrams.", read: two(func(m measurements) uint64 { return m.g.PacketsIn }, func(m measurements) uint64 { return m.g.PacketsOut })},
 	{name: "titrate.agent.malformed", counter: true, help: "Messages that did not decode.", read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
 		put(float64(m.a.server.Stats().Malformed), attribute.String("source", "link"))
-		put(float64(m.g.Malformed), attribute.String("source", "gossip"))
+		put(float64(m.g.Dropped[mesh.Malformed]), attribute.String("source", "gossip"))
+	}},
+	{name: "titrate.agent.gossip.dropped", counter: true, help: "Packets of other agents that were not taken in, by reason.", read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
+		for why, n := range m.g.Dropped {
+			put(float64(n), attribute.String("reason", mesh.Drop(why).String()))
+		}
 	}},
 	{name: "titrate.agent.link.accepted", counter: true, help: "Links opened.", read: one(func(m measurements) float64 { return float64(m.a.server.Stats().Accepted) })},
 	{name: "titrate.agent.link.refused", counter: true, help: "Links refused.", read: one(func(m measurements) float64 { return float64(m.a.server.Stats().Refused) })},
-	{name: "titrate.agent.claims.refused", counter: true, help: "Claims with unusable numbers, or beyond the budget of keys.", read: one(func(m measurements) float64 { return float64(m.a.tally.Status(m.a.now()).Refused) })},
+	{name: "titrate.agent.claims.refused", counter: true, help: "Claims with unusable numbers, or beyond a budget of keys or names.", read: one(func(m measurements) float64 { return float64(m.a.tally.Status(m.a.now()).Refused) })},
+	{name: "titrate.agent.conflicts", counter: true, help: "States of a gateway that another agent speaks for: two gateways have one name, or an agent claims what is not its own.", read: one(func(m measurements) float64 { return float64(m.a.tally.Status(m.a.now()).Conflicts) })},
 	{name: "titrate.agent.streams", counter: true, help: "Control streams that ended after they brought something.", read: one(func(m measurements) float64 { return float64(m.a.stream.Status().Streams) })},
 	{name: "titrate.agent.stream.failures", counter: true, help: "Control streams that brought nothing.", read: one(func(m measurements) float64 { return float64(m.a.stream.Status().Failures) })},
 }

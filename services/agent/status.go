@@ -31,6 +31,12 @@ type Status struct {
 	ContendedKeys int     `json:"contendedKeys"`
 	TotalWeight   float64 `json:"totalWeight"`
 
+	// MissingPeers are agents that failed or fell silent without a word, and
+	// UnheardMembers gateways of the membership whose claims are not heard. Both are
+	// empty while the mesh is whole.
+	MissingPeers   []string `json:"missingPeers"`
+	UnheardMembers []string `json:"unheardMembers"`
+
 	Stream   StreamStatus    `json:"stream"`
 	Gateways []GatewayStatus `json:"gateways"`
 	Peers    []PeerStatus    `json:"peers"`
@@ -98,7 +104,7 @@ func (a *Agent) Status() Status {
 		ConfigRevision: o.Revision, Resources: o.Resources, Epoch: o.Epoch, Leases: o.Leases,
 		SharesAgeSeconds: -1, SharesStale: o.Stale, SnapshotsSaved: a.saved.Load(),
 		Isolation: isolation(t.Isolation), LagMs: ms(t.Lag), GossipDelayMs: ms(a.mesh.Delay()),
-		ContendedKeys: t.Keys, TotalWeight: t.TotalWeight,
+		ContendedKeys: t.Keys, TotalWeight: t.TotalWeight, MissingPeers: a.mesh.Missing(), UnheardMembers: t.Unheard,
 		Stream:   StreamStatus{stream.Connected, stream.Address, stream.Error},
 		Gateways: a.gatewayStatus(), Peers: []PeerStatus{}, Replicas: []ReplicaStatus{}}
 	if o.Age >= 0 {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -23,9 +24,10 @@ type Admin struct {
 
 	mu     sync.Mutex
 	checks []check
+	alarms []check
 }
 
-// check is one condition of readiness.
+// check is one condition of readiness, or an alarm.
 type check struct {
 	name string
 	run  func() error
@@ -56,11 +58,23 @@ func (a *Admin) Check(name string, run func() error) {
 	a.checks = append(a.checks, check{name, run})
 }
 
+// Alarm adds what /readyz tells without failing: run gives nil, or what an operator
+// must know although the process serves. It is called on each probe and must not block.
+func (a *Admin) Alarm(name string, run func() error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.alarms = append(a.alarms, check{name, run})
+}
+
 // Ready is nil while every check passes.
 func (a *Admin) Ready() error {
 	a.mu.Lock()
 	checks := slices.Clone(a.checks)
 	a.mu.Unlock()
+	return run(checks)
+}
+
+func run(checks []check) error {
 	var failed []error
 	for _, c := range checks {
 		if err := c.run(); err != nil {
@@ -76,6 +90,12 @@ func (a *Admin) ready(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	fmt.Fprintln(w, "ok")
+	a.mu.Lock()
+	alarms := slices.Clone(a.alarms)
+	a.mu.Unlock()
+	if err := run(alarms); err != nil {
+		fmt.Fprintf(w, "alarm: %s\n", strings.ReplaceAll(err.Error(), "\n", "\nalarm: "))
+	}
 }
 
 // ServeHTTP answers one request: an Admin can be mounted or tested without a port.

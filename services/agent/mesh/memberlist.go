@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"bytes"
 	"fmt"
 	"log"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+	"github.com/titrate/titrate/services/agent/mesh/pace"
 )
 
 // config is memberlist for a fast LAN: a dead agent is suspected after 0.7 s
@@ -43,15 +45,15 @@ func (m *Mesh) config(logger *log.Logger) (*memberlist.Config, error) {
 	return c, nil
 }
 
-// delegate receives the packets of other agents; memberlist's own broadcasts
+// delegate receives the packets of agents of version 1; memberlist's own broadcasts
 // and state exchanges carry nothing of ours.
 type delegate struct{ m *Mesh }
 
-// NodeMeta is empty.
-func (delegate) NodeMeta(int) []byte { return nil }
+// NodeMeta tells the versions that this agent understands, and its public key.
+func (d delegate) NodeMeta(int) []byte { return d.m.self.meta() }
 
 // NotifyMsg brings one packet.
-func (d delegate) NotifyMsg(b []byte) { d.m.receive(b) }
+func (d delegate) NotifyMsg(b []byte) { d.m.receiveOpen(b) }
 
 // GetBroadcasts has none.
 func (delegate) GetBroadcasts(int, int) [][]byte { return nil }
@@ -74,8 +76,9 @@ func (e events) NotifyUpdate(n *memberlist.Node) { e.m.saw(n, true) }
 // NotifyLeave tells of a peer that left or failed; its own packets tell which.
 func (e events) NotifyLeave(n *memberlist.Node) { e.m.saw(n, false) }
 
+// saw takes in memberlist's word on a peer.
 func (m *Mesh) saw(n *memberlist.Node, alive bool) {
-	if n.Name == m.o.Name {
+	if n.Name == m.o.Name || len(n.Name) > maxName {
 		return
 	}
 	m.mu.Lock()
@@ -92,7 +95,45 @@ func (m *Mesh) saw(n *memberlist.Node, alive bool) {
 	p.node, p.alive, p.failed = *n, alive, m.now()
 	if alive {
 		p.left = false
+		m.acquaint(p)
 	}
+}
+
+// acquaint makes the session with a peer, or another one with its next life.
+func (m *Mesh) acquaint(p *peer) {
+	version, public := m.self.agree(p.node.Meta)
+	if version == p.version && (p.session == nil || bytes.Equal(public, p.session.public)) {
+		return
+	}
+	m.forget(p)
+	p.version, p.session = version, nil
+	if public != nil {
+		var err error
+		if p.session, err = m.self.with(version, public); err != nil {
+			p.version = 0
+			m.o.Log.Error("agent has an unusable public key: its claims are not heard", "agent", p.node.Name, "error", err)
+			return
+		}
+		m.senders[senderOf(public)] = p
+	}
+	if version == 0 {
+		m.o.Log.Error("agent speaks no version of the gossip that this one knows: upgrade one step at a time",
+			"agent", p.node.Name, "oldest", oldest, "newest", m.self.newest)
+	}
+	p.reborn(0)
+}
+
+// forget lets no frame of a peer in any more.
+func (m *Mesh) forget(p *peer) {
+	if p.session != nil {
+		delete(m.senders, senderOf(p.session.public))
+	}
+}
+
+// reborn begins with a new life of a peer.
+func (p *peer) reborn(incarnation uint64) {
+	p.life++
+	p.incarnation, p.lastSeq, p.delays = incarnation, 0, pace.Delay{}
 }
 
 // conflicts reports two agents of one name.

@@ -16,10 +16,20 @@ import (
 )
 
 const (
-	// keepFailed is how long a peer that memberlist gave up is still sent to.
-	keepFailed = 5 * time.Minute
-	// rejoinEvery is the pause between two attempts to join.
-	rejoinEvery = time.Second
+	// sendFailed is how long a peer that memberlist gave up is still sent to.
+	sendFailed = 5 * time.Minute
+	// keepFailed is how long its address is still tried, keepMost how many such peers
+	// are kept: the one that failed first makes room.
+	keepFailed = 24 * time.Hour
+	keepMost   = 256
+	// inbox is how many frames wait for the mesh, of 1.4 KB each: more are dropped.
+	inbox = 4096
+	// gap is how many periods without a round are taken for a pause of this process.
+	gap = 5
+	// longestPromise bounds for how long a silent agent may count as heard.
+	longestPromise = 10 * time.Second
+	// maxName bounds an agent's name, in bytes.
+	maxName = 256
 	// label keeps other users of memberlist out.
 	label = "titrate"
 )
@@ -28,9 +38,9 @@ const (
 type State interface {
 	// Outgoing is the state of the local replicas as it is to be gossiped now.
 	Outgoing(now time.Duration) []*gossipv1.Replica
-	// Hear takes in the state of replicas at another agent, which promises to
-	// speak again within promise. It must not block.
-	Hear(now time.Duration, agent string, promise time.Duration, replicas []*gossipv1.Replica)
+	// Hear takes in the state of replicas at another agent, in one of its lives (they
+	// are counted by the hearer), which promises to speak again within promise. It must not block.
+	Hear(now time.Duration, agent string, life uint64, promise time.Duration, replicas []*gossipv1.Replica)
 	// SetDelay tells the largest one-way delay in force.
 	SetDelay(d time.Duration)
 }
@@ -38,7 +48,7 @@ type State interface {
 // Options of a Mesh.
 type Options struct {
 	Name        string        // unique in the mesh
-	Incarnation uint64        // rises with each start of the agent
+	Incarnation uint64        // differs with each start of the agent; rises, for agents of version 1
 	Bind        string        // IP:port, UDP and TCP; port 0 takes a free one
 	Advertise   string        // host:port that others reach it at; "" = as bound
 	Join        []string      // host:port of any others; may name itself
@@ -46,6 +56,8 @@ type Options struct {
 	Period      time.Duration // P; default 50 ms
 	Start       time.Time     // origin of State's now; default now
 	Log         *slog.Logger
+
+	newest uint8 // version of the gossip; default current. For tests.
 }
 
 // Mesh is this agent's place among the agents. Safe for concurrent use.
@@ -54,23 +66,31 @@ type Mesh struct {
 	state State
 	wire  *transport
 	list  *memberlist.Memberlist
+	self  identity
 	poke  chan struct{}
+	inbox chan []byte // frames
 
-	mu    sync.Mutex
-	peers map[string]*peer
-	pace  pace.Pace
+	mu      sync.Mutex
+	peers   map[string]*peer
+	senders map[sender]*peer // those with a session
+	pace    pace.Pace
+	told    []string      // addresses, by the coordinator
+	ran     time.Duration // when Run last went round
+	late    time.Duration // this process did not run until then
 
-	malformed atomic.Uint64
-	stale     atomic.Uint64
+	dropped [drops]atomic.Uint64
 }
 
 // peer is another agent.
 type peer struct {
 	node        memberlist.Node
 	alive       bool // memberlist's word
+	version     uint8
+	session     *session // nil in version 1
+	life        uint64   // counts the processes that it has been, as seen from here
 	failed      time.Duration
-	left        bool // it said goodbye
-	incarnation uint64
+	left        bool          // it said goodbye
+	incarnation uint64        // as it says
 	heard       time.Duration // 0 = never
 	lastSeq     uint64        // latest heard from it, and when
 	lastAt      time.Duration
@@ -88,13 +108,18 @@ func Open(o Options, state State) (*Mesh, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mesh: --gossip: %w", err)
 	}
-	logger := logAdapter(o.Log)
-	wire, err := newTransport(ip, port, logger)
+	m := &Mesh{o: o, state: state, poke: make(chan struct{}, 1), inbox: make(chan []byte, inbox),
+		peers: map[string]*peer{}, senders: map[sender]*peer{}, pace: pace.Pace{Period: o.Period}}
+	if m.self, err = newIdentity(o.Key, cmp.Or(o.newest, current)); err != nil {
+		return nil, err
+	}
+	wire, err := newTransport(ip, port)
 	if err != nil {
 		return nil, err
 	}
-	m := &Mesh{o: o, state: state, wire: wire, poke: make(chan struct{}, 1), peers: map[string]*peer{}, pace: pace.Pace{Period: o.Period}}
-	c, err := m.config(logger)
+	m.wire = wire
+	wire.serve(m.take)
+	c, err := m.config(logAdapter(o.Log))
 	if err == nil {
 		m.list, err = memberlist.Create(c)
 	}

@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -37,12 +38,28 @@ func now() time.Duration { return time.Since(start) }
 
 func open(t *testing.T, name string, key []byte, join ...string) *node {
 	t.Helper()
-	incarnation := uint64(time.Now().UnixNano())
+	return openAt(t, name, uint64(time.Now().UnixNano()), key, join...)
+}
+
+// openOld opens an agent that knows version 1 only.
+func openOld(t *testing.T, name string, join ...string) *node {
+	t.Helper()
+	return run(t, name, Options{Incarnation: uint64(time.Now().UnixNano()), Join: join, newest: 1})
+}
+
+func openAt(t *testing.T, name string, incarnation uint64, key []byte, join ...string) *node {
+	t.Helper()
+	return run(t, name, Options{Incarnation: incarnation, Join: join, Key: key})
+}
+
+func run(t *testing.T, name string, o Options) *node {
+	t.Helper()
+	incarnation := o.Incarnation
 	n := &node{t: t, name: name, tally: tally.New(tally.Options{Incarnation: incarnation, T1: time.Second, T2: 2 * time.Second})}
+	o.Bind = cmp.Or(o.Bind, "127.0.0.1:0")
+	o.Name, o.Start, o.Log = "agent-"+name, start, slog.New(slog.DiscardHandler)
 	var err error
-	n.mesh, err = Open(Options{Name: "agent-" + name, Incarnation: incarnation, Bind: "127.0.0.1:0", Join: join, Key: key,
-		Start: start, Log: slog.New(slog.DiscardHandler)}, n.tally)
-	if err != nil {
+	if n.mesh, err = Open(o, n.tally); err != nil {
 		t.Fatal(err)
 	}
 	n.tally.Join(now(), name, incarnation, 1)
@@ -115,7 +132,7 @@ func TestThreeAgents(t *testing.T) {
 	if p := a.mesh.Peers(); len(p) != 2 || !p[0].Alive || p[0].Name != "agent-b" || p[0].Age < 0 {
 		t.Errorf("peers %+v", p)
 	}
-	if s := a.mesh.Stats(); s.BytesIn == 0 || s.BytesOut == 0 || s.Malformed != 0 {
+	if s := a.mesh.Stats(); s.BytesIn == 0 || s.BytesOut == 0 || s.Dropped[Malformed] != 0 || s.Dropped[Forged] != 0 {
 		t.Errorf("stats %+v", s)
 	}
 }
@@ -254,7 +271,7 @@ func TestSplit(t *testing.T) {
 
 func TestHeaderFits(t *testing.T) {
 	m := &Mesh{o: Options{Name: string(bytes.Repeat([]byte{'n'}, 256)), Incarnation: 1<<64 - 1}}
-	p := &peer{seq: 1<<64 - 2, lastSeq: 1<<64 - 1, incarnation: 1<<64 - 1}
+	p := &peer{version: current, seq: 1<<64 - 2, lastSeq: 1<<64 - 1, incarnation: 1<<64 - 1}
 	if n := len(m.header(1<<62, p, 60*time.Second, true)); n > overhead+256 {
 		t.Errorf("a header of %d bytes, budget %d", n, overhead+256)
 	}
@@ -273,8 +290,9 @@ func FuzzReceive(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		ta := tally.New(tally.Options{})
 		ta.Join(0, "a", 1, 1)
-		m := &Mesh{o: Options{Name: "me", Incarnation: 9}, state: ta, peers: map[string]*peer{"x": {}}}
-		m.receive(b)
+		m := &Mesh{o: Options{Name: "me", Incarnation: 9}, state: ta, peers: map[string]*peer{"x": {version: 1}}}
+		m.receiveOpen(b)
+		m.receiveSealed(b)
 		s := ta.Sums(now(), "a")
 		if !(s.TotalWeight > 0) || s.Replicas < 1 {
 			t.Fatalf("%+v", s)

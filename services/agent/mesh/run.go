@@ -1,8 +1,9 @@
 package mesh
 
 import (
+	"bytes"
 	"context"
-	"errors"
+	"net"
 	"sync"
 	"time"
 
@@ -15,9 +16,10 @@ import (
 // Run sends the state each period and keeps the mesh together until ctx ends.
 // Close, or Leave, must follow.
 func (m *Mesh) Run(ctx context.Context) error {
-	var joining sync.WaitGroup
-	defer joining.Wait()
-	joining.Go(func() { m.join(ctx) })
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	helpers.Go(func() { m.join(ctx) })
+	helpers.Go(func() { m.hear(ctx) })
 	tick := time.NewTicker(m.o.Period)
 	defer tick.Stop()
 	for {
@@ -31,6 +33,7 @@ func (m *Mesh) Run(ctx context.Context) error {
 		}
 		now := m.now()
 		m.mu.Lock()
+		m.noteGap(now)
 		due, all := m.pace.Due(now, poked)
 		m.mu.Unlock()
 		if due {
@@ -52,11 +55,19 @@ func (m *Mesh) round(now time.Duration, all, leaving bool) {
 	}
 	outbox := m.address(now, split(replicas, MaxPacket-overhead-len(m.o.Name)), promise, all, leaving)
 	m.mu.Unlock()
-	for _, l := range outbox {
-		if err := m.list.SendBestEffort(&l.to, l.packet); err != nil && !errors.Is(err, errCut) {
-			m.o.Log.Debug("packet not sent", "agent", l.to.Name, "error", err)
+	for i := range outbox {
+		if err := m.post(&outbox[i]); err != nil {
+			m.o.Log.Debug("packet not sent", "agent", outbox[i].to.Name, "error", err)
 		}
 	}
+}
+
+// post sends a letter.
+func (m *Mesh) post(l *letter) error {
+	if !l.sealed {
+		return m.list.SendBestEffort(&l.to, l.packet)
+	}
+	return m.wire.send(l.packet, &net.UDPAddr{IP: l.to.Addr, Port: int(l.to.Port)})
 }
 
 // claims tells that replicas claim anything.
@@ -73,6 +84,7 @@ func claims(replicas []*gossipv1.Replica) bool {
 type letter struct {
 	to     memberlist.Node
 	packet []byte
+	sealed bool
 }
 
 // address makes the packets of a round: each body with a header per peer.
@@ -80,27 +92,54 @@ func (m *Mesh) address(now time.Duration, bodies [][]byte, promise time.Duration
 	if len(bodies) == 0 {
 		bodies = [][]byte{nil}
 	}
+	m.tidy(now)
 	out := make([]letter, 0, len(m.peers)*len(bodies))
-	for name, p := range m.peers {
-		if !p.alive && (p.left || now-p.failed > keepFailed) {
-			delete(m.peers, name)
-			continue
-		}
-		if !p.alive && !all {
+	for _, p := range m.peers {
+		if p.version == 0 || !p.alive && (!all || p.left || now-p.failed > sendFailed) {
 			continue
 		}
 		for _, body := range bodies {
-			out = append(out, letter{p.node, append(m.header(now, p, promise, leaving), body...)})
+			l := letter{to: p.node, packet: append(m.header(now, p, promise, leaving), body...)}
+			if p.session != nil {
+				l.packet, l.sealed = p.session.seal(l.packet), true
+			}
+			out = append(out, l)
 		}
+		p.delays.Sent(p.seq, now) // the last of a round stands for all: its answer is what comes back
 	}
 	return out
+}
+
+// tidy forgets peers that left, and those that failed long ago or first of many.
+func (m *Mesh) tidy(now time.Duration) {
+	failed := 0
+	var first *peer
+	for _, p := range m.peers {
+		switch {
+		case p.alive:
+			continue
+		case p.left || now-p.failed > keepFailed:
+			m.drop(p)
+			continue
+		case first == nil || p.failed < first.failed:
+			first = p
+		}
+		failed++
+	}
+	if failed > keepMost {
+		m.drop(first)
+	}
+}
+
+func (m *Mesh) drop(p *peer) {
+	m.forget(p)
+	delete(m.peers, p.node.Name)
 }
 
 // header is a packet without replicas, encoded; joined to a body it is one
 // packet, since encoded messages merge by concatenation.
 func (m *Mesh) header(now time.Duration, p *peer, promise time.Duration, leaving bool) []byte {
 	p.seq++
-	p.delays.Sent(p.seq, now)
 	h := &gossipv1.Packet{Agent: m.o.Name, Incarnation: m.o.Incarnation, Seq: p.seq,
 		PromiseMs: uint32(promise.Milliseconds()), Leaving: leaving}
 	if p.lastSeq > 0 {
@@ -115,110 +154,132 @@ func (m *Mesh) header(now time.Duration, p *peer, promise time.Duration, leaving
 	return b
 }
 
-// receive takes in a packet from outside.
-func (m *Mesh) receive(b []byte) {
-	p := &gossipv1.Packet{}
-	if err := proto.Unmarshal(b, p); err != nil || p.GetAgent() == "" || len(p.GetAgent()) > 256 {
-		m.malformed.Add(1)
+// take queues a frame; beyond the inbox it is lost, as it could be on the way.
+func (m *Mesh) take(frame []byte) {
+	select {
+	case m.inbox <- bytes.Clone(frame):
+	default:
+		m.dropped[Overflow].Add(1)
+	}
+}
+
+// hear takes in frames until ctx ends.
+func (m *Mesh) hear(ctx context.Context) {
+	for {
+		select {
+		case frame := <-m.inbox:
+			m.receiveSealed(frame)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// receiveSealed takes in a frame: its sender is who made it, or it does not open.
+func (m *Mesh) receiveSealed(frame []byte) {
+	from, err := frameFrom(frame)
+	if err != nil {
+		m.dropped[dropOf(err)].Add(1)
 		return
 	}
-	if p.GetAgent() == m.o.Name {
+	m.mu.Lock()
+	p := m.senders[from]
+	var s *session
+	if p != nil {
+		s = p.session
+	}
+	m.mu.Unlock()
+	if s == nil {
+		m.dropped[Unknown].Add(1)
+		return
+	}
+	packet, err := s.open(frame)
+	if err != nil {
+		m.dropped[Forged].Add(1)
+		return
+	}
+	m.receive(packet, s)
+}
+
+// receiveOpen takes in a packet of version 1, which only agents send that understand
+// no later one.
+func (m *Mesh) receiveOpen(b []byte) { m.receive(b, nil) }
+
+// receive takes in a packet that was sealed in a session, or not.
+func (m *Mesh) receive(b []byte, s *session) {
+	p := &gossipv1.Packet{}
+	if err := proto.Unmarshal(b, p); err != nil || p.GetAgent() == "" || len(p.GetAgent()) > maxName {
+		m.dropped[Malformed].Add(1)
+		return
+	}
+	if s == nil && p.GetAgent() == m.o.Name {
 		return // an earlier life of this agent, or its own address in --join
 	}
 	now := m.now()
-	if !m.note(now, p) {
-		m.stale.Add(1)
+	life, why := m.note(now, p, s)
+	if why != heard {
+		m.dropped[why].Add(1)
 		return
 	}
-	promise := time.Duration(min(p.GetPromiseMs(), 60_000)) * time.Millisecond
-	m.state.Hear(now, p.GetAgent(), promise, p.GetReplicas())
+	promise := min(time.Duration(p.GetPromiseMs())*time.Millisecond, longestPromise)
+	m.state.Hear(now, p.GetAgent(), life, promise, p.GetReplicas())
 }
 
-// note keeps what a packet says of its sender and of the delay; false if it is
-// of an earlier incarnation.
-func (m *Mesh) note(now time.Duration, p *gossipv1.Packet) bool {
+// note keeps what a packet says of its sender and of the delay. It returns the
+// sender's life, or why the packet does not count.
+func (m *Mesh) note(now time.Duration, p *gossipv1.Packet, s *session) (life uint64, why Drop) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	from := m.peers[p.GetAgent()]
-	if from == nil {
-		// memberlist has not told of it yet: the state counts, an answer must wait.
-		return true
-	}
 	switch {
-	case p.GetIncarnation() < from.incarnation:
-		return false
-	case p.GetIncarnation() > from.incarnation:
-		from.incarnation, from.lastSeq, from.delays = p.GetIncarnation(), 0, pace.Delay{}
+	case from == nil:
+		return 0, Unknown // memberlist will tell of it
+	case from.session != s:
+		return 0, Forged // sealed by another agent, or not sealed at all
+	case s == nil && p.GetIncarnation() < from.incarnation:
+		return 0, Stale
+	case s == nil && p.GetIncarnation() > from.incarnation:
+		from.reborn(p.GetIncarnation())
 	}
-	from.heard = now
+	from.heard, from.incarnation = now, p.GetIncarnation()
 	if p.GetSeq() > from.lastSeq {
-		if from.lastSeq > 0 {
+		if from.lastSeq > 0 && now > m.late+m.o.Period {
 			from.delays.Missed(p.GetSeq()-from.lastSeq-1, m.pace.Period)
 		}
 		from.lastSeq, from.lastAt, from.left = p.GetSeq(), now, p.GetLeaving()
 	}
 	if a := p.GetAck(); a.GetIncarnation() == m.o.Incarnation {
-		from.delays.Acknowledged(a.GetSeq(), time.Duration(a.GetHeldUs())*time.Microsecond, now)
+		from.delays.Acknowledged(a.GetSeq(), time.Duration(a.GetHeldUs())*time.Microsecond, now, m.late)
 	}
 	if claims(p.GetReplicas()) {
 		m.pace.Claims(now)
 	}
-	return true
+	return from.life, heard
+}
+
+// noteGap notes that this process did not run for a while: what it sent before has
+// waited for it, not for the network.
+func (m *Mesh) noteGap(now time.Duration) {
+	if m.ran > 0 && now-m.ran > gap*m.o.Period {
+		m.late = now
+	}
+	m.ran = now
 }
 
 // delay is the largest of the peers that were heard lately.
 func (m *Mesh) delay(now time.Duration) time.Duration {
 	var d time.Duration
 	for _, p := range m.peers {
-		if p.heard > 0 && now-p.heard < 3*pace.Idle*m.o.Period {
+		if m.speaks(now, p) {
 			d = max(d, p.delays.Value())
 		}
 	}
 	return d
 }
 
-// join joins the mesh and whoever dropped out of it, every now and then.
-func (m *Mesh) join(ctx context.Context) {
-	tick := time.NewTicker(rejoinEvery)
-	defer tick.Stop()
-	warned := false
-	for {
-		if to := m.missing(); len(to) > 0 && !m.wire.cut.Load() {
-			n, err := m.list.Join(to)
-			switch {
-			case err == nil || n > 0:
-				warned = false
-			case !warned && ctx.Err() == nil:
-				m.o.Log.Warn("no other agent answers yet; trying on", "join", to, "error", err)
-				warned = true
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// missing are the addresses to join: failed peers, silent ones (they may know
-// this agent by an older address), and while nobody is there, those given.
-func (m *Mesh) missing() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var out []string
-	alone := true
-	now := m.now()
-	for _, p := range m.peers {
-		alone = alone && !p.alive
-		if silent := now-p.heard > 3*pace.Idle*m.o.Period; !p.left && (silent || !p.alive) {
-			out = append(out, p.node.Address())
-		}
-	}
-	if alone {
-		out = append(out, m.o.Join...)
-	}
-	return out
+// speaks tells that a peer was heard lately.
+func (m *Mesh) speaks(now time.Duration, p *peer) bool {
+	return p.heard > 0 && now-p.heard < 3*pace.Idle*m.o.Period
 }
 
 // Leave tells the others that this agent stops in order, and closes the port.

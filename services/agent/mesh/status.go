@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 )
@@ -20,8 +21,35 @@ type PeerStatus struct {
 type Stats struct {
 	BytesIn, BytesOut     uint64
 	PacketsIn, PacketsOut uint64
-	Malformed             uint64 // packets that do not decode
-	Stale                 uint64 // packets of an earlier incarnation
+	Dropped               [drops]uint64
+}
+
+// Drop is why a packet was not taken in.
+type Drop uint8
+
+// The reasons.
+const (
+	Malformed      Drop = iota // it does not decode
+	UnknownVersion             // of the gossip: of a build that is more than one version away
+	Unknown                    // of an agent that memberlist does not know, or of an earlier life of one
+	Forged                     // not made by the agent that it names
+	Stale                      // version 1: of an earlier incarnation
+	Overflow                   // too many came at once
+	drops
+	heard = drops
+)
+
+var dropNames = [drops]string{"malformed", "version", "unknown_sender", "forged", "stale", "overflow"}
+
+// String is the reason's name in metrics.
+func (d Drop) String() string { return dropNames[d] }
+
+// dropOf says why a frame's head is not usable.
+func dropOf(err error) Drop {
+	if errors.Is(err, errVersion) {
+		return UnknownVersion
+	}
+	return Malformed
 }
 
 // Peers returns the other agents by name.
@@ -48,9 +76,31 @@ func (m *Mesh) Delay() time.Duration {
 	return m.delay(m.now())
 }
 
+// TypicalDelay is the lower median over the peers that were heard lately: what one
+// slow or paused peer does not move.
+func (m *Mesh) TypicalDelay() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	var all []time.Duration
+	for _, p := range m.peers {
+		if m.speaks(now, p) {
+			all = append(all, p.delays.Value())
+		}
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[(len(all)-1)/2]
+}
+
 // Stats returns the counters.
 func (m *Mesh) Stats() Stats {
-	return Stats{BytesIn: m.wire.bytesIn.Load(), BytesOut: m.wire.bytesOut.Load(),
-		PacketsIn: m.wire.in.Load(), PacketsOut: m.wire.out.Load(),
-		Malformed: m.malformed.Load(), Stale: m.stale.Load()}
+	s := Stats{BytesIn: m.wire.bytesIn.Load(), BytesOut: m.wire.bytesOut.Load(),
+		PacketsIn: m.wire.in.Load(), PacketsOut: m.wire.out.Load()}
+	for i := range s.Dropped {
+		s.Dropped[i] = m.dropped[i].Load()
+	}
+	return s
 }

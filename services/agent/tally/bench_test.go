@@ -38,7 +38,7 @@ func BenchmarkPeriod(b *testing.B) {
 						k.Admitted = float64(n)
 					}
 				}
-				t.Hear(now, "x", 50*time.Millisecond, others)
+				t.Hear(now, "x", 1, 50*time.Millisecond, others)
 				if got := len(t.Sums(now, "a").Keys); got != keys {
 					b.Fatal(got)
 				}

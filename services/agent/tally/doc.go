@@ -17,11 +17,11 @@
 //	drained     its process is gone: listed as drained for a while, claims
 //	            withdrawn at once, counts kept
 //
-// # Membership and isolation (CONTROL.md §6)
+// # Membership and isolation
 //
 // Members are those of the coordinator's last lease while that is fresh,
 // otherwise the replicas heard within T2. The agent is reached while it hears
-// more than half of the members' weight (its own included). When it is not, the
+// more than half of the members' agents (itself included). When it is not, the
 // membership it had stays in force, and isolation is Frozen, after T1 Split. T2
 // is longer than T1, so that the others count a cut-off replica's last claim
 // until it has surely fallen to its part by weight.
@@ -34,7 +34,12 @@
 //     packet does not keep the claim alive.
 //   - Keys that nobody claims are forgotten after forgetKey, those of the
 //     replicas here later than elsewhere, so that no sum steps down by it.
-//   - Keys held are bounded by MaxKeys, here and per local replica.
+//   - Keys held are bounded by MaxKeys, here and per local replica; those of one
+//     replica elsewhere by half of that.
+//   - Neither generations nor sequences of others are taken as they come (life.go):
+//     a clock that steps back makes nobody unheard.
+//   - An agent speaks for its own replicas only, for 256 of them at most, and each
+//     number is within a bound; what is not is dropped and counted.
 //
 // Announce and Hear are O(records), Sums is O(keys × replicas that claim them).
 package tally

@@ -21,7 +21,9 @@ const (
 // own is a replica of this agent.
 type own struct {
 	process
-	id       claims.Peer
+	of       *replica
+	local    uint64 // generation
+	order    uint64 // generation as it is gossiped
 	weight   float64
 	presence presence
 	since    time.Duration // of the presence
@@ -48,14 +50,33 @@ func (t *Tally) Join(now time.Duration, name string, generation uint64, weight f
 	id := process{name, generation}
 	o := t.own[id]
 	if o == nil {
-		o = &own{process: id, id: t.id(name), seq: t.o.Incarnation + uint64(now), keys: newBook[*announced]()}
+		o = t.newOwn(now, id)
 		t.own[id] = o
-		t.renew(now, o.id, generation)
 	}
 	o.weight, o.presence, o.since = weight, connected, now
 	delete(t.peers, name)
-	t.table.Heard(o.id, now.Seconds())
-	t.table.SetWeight(o.id, weight, now.Seconds())
+	t.table.Heard(o.of.id, now.Seconds())
+	t.table.SetWeight(o.of.id, weight, now.Seconds())
+}
+
+// gather is how long after its start an agent takes processes that come as those that
+// were there before: the number that they chose tells which is the older one. Later
+// whoever comes is new, whatever its clock says.
+const gather = 5 * time.Second
+
+func (t *Tally) newOwn(now time.Duration, id process) *own {
+	of := t.replica(id.name)
+	order := id.generation
+	if now > gather {
+		order = max(order, of.order+1)
+	}
+	at, ok := of.find(life{}, id.generation, order)
+	if !ok { // the third of a name at the agent's start
+		at, _ = of.find(life{}, id.generation, of.order+1)
+	}
+	t.renew(now, of.id, at.generation)
+	return &own{process: id, of: of, local: at.generation, order: order, seq: max(t.o.Incarnation+uint64(now), at.top+1),
+		keys: newBook[*announced]()}
 }
 
 // renew makes the claims of earlier generations void once a later one speaks.
@@ -84,8 +105,9 @@ func (t *Tally) leave(now time.Duration, name string, generation uint64, p prese
 	}
 	o.presence, o.since = p, now
 	o.seq++
+	o.of.reached(o.generation, o.seq)
 	if p == drained {
-		t.table.Drain(o.id, generation, now.Seconds())
+		t.table.Drain(o.of.id, o.local, now.Seconds())
 	}
 }
 
@@ -108,7 +130,7 @@ func (t *Tally) Announce(now time.Duration, name string, generation uint64, c *l
 	for _, k := range c.Withdrawn {
 		t.withdraw(now, o, k)
 	}
-	t.table.Heard(o.id, now.Seconds())
+	t.table.Heard(o.of.id, now.Seconds())
 }
 
 func (t *Tally) announce(now time.Duration, o *own, k uint64, a announced) {
@@ -127,7 +149,7 @@ func (t *Tally) announce(now time.Duration, o *own, k uint64, a announced) {
 	}
 	a.at = now
 	*was = a
-	t.apply(o.id, now, a.flow, was.record(k, o))
+	t.apply(o.of.id, now, a.flow, was.record(k, o))
 }
 
 func (t *Tally) withdraw(now time.Duration, o *own, k uint64) {
@@ -136,11 +158,11 @@ func (t *Tally) withdraw(now time.Duration, o *own, k uint64) {
 		return
 	}
 	a.withdrawn, a.at, a.claim, a.active, a.spent = true, now, 0, 0, 0
-	t.apply(o.id, now, a.flow, a.record(k, o))
+	t.apply(o.of.id, now, a.flow, a.record(k, o))
 }
 
 func (a *announced) record(k uint64, o *own) claims.Record {
-	r := claims.Record{Key: k, Generation: o.generation, Seq: o.seq, Admitted: a.before + a.admitted,
+	r := claims.Record{Key: k, Generation: o.local, Seq: o.seq, Admitted: a.before + a.admitted,
 		Claim: a.claim, Active: a.active, Spent: a.spent}
 	if a.active == 0 {
 		r.Unsaturated = a.claim
@@ -163,12 +185,34 @@ func (o *own) gone(now, t2 time.Duration) bool {
 // withdrawn long ago.
 func (t *Tally) sweep(now time.Duration, o *own) {
 	o.seq++
+	o.of.reached(o.generation, o.seq)
 	o.keys.prune(func(k uint64, a *announced) bool {
 		if !a.withdrawn && o.presence == connected && now-a.at > unlisted {
 			t.withdraw(now, o, k)
 		}
 		return a.withdrawn && now-a.at > forgetOwn
 	})
+}
+
+// forget drops a replica that nobody needs to hear of any more.
+func (t *Tally) forget(now time.Duration, o *own) {
+	delete(t.own, o.process)
+	t.release(now, o.name)
+}
+
+// release drops what is known of a name that is neither here nor elsewhere.
+func (t *Tally) release(now time.Duration, name string) {
+	r := t.replicas[name]
+	if r == nil || t.peers[name] != nil {
+		return
+	}
+	for id := range t.own {
+		if id.name == name {
+			return
+		}
+	}
+	t.table.Remove(r.id, now.Seconds())
+	delete(t.replicas, name)
 }
 
 // locals are the local replicas by name and generation.
@@ -193,10 +237,10 @@ func (t *Tally) Outgoing(now time.Duration) []*gossipv1.Replica {
 		if o.presence == lost || o.gone(now, t.o.T2) {
 			continue
 		}
-		r := &gossipv1.Replica{Name: o.name, Generation: o.generation, Seq: o.seq, Weight: o.weight,
+		r := &gossipv1.Replica{Name: o.name, Generation: o.order, Process: o.generation, Seq: o.seq, Weight: o.weight,
 			Drained: o.presence == drained}
 		out = append(out, r)
-		t.table.Heard(o.id, now.Seconds())
+		t.table.Heard(o.of.id, now.Seconds())
 		if !r.Drained {
 			o.gossip(now, r)
 		}

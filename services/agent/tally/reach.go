@@ -22,9 +22,9 @@ func (t *Tally) SetMembers(now time.Duration, members []Member, until time.Durat
 	for i, m := range t.leased {
 		t.leased[i].Weight = weight(m.Weight)
 		if t.peers[m.Name] == nil && !t.isLocal(m.Name) {
-			p := &peer{name: m.Name, id: t.id(m.Name), weight: weight(m.Weight), heard: now}
+			p := &peer{name: m.Name, of: t.replica(m.Name), weight: weight(m.Weight), heard: now}
 			t.peers[m.Name] = p
-			t.table.SetWeight(p.id, p.weight, now.Seconds())
+			t.table.SetWeight(p.of.id, p.weight, now.Seconds())
 		}
 	}
 }
@@ -37,7 +37,7 @@ func (t *Tally) leases(now time.Duration) []Member {
 	return t.leased
 }
 
-// reach settles who is a member and whether more than half of the weight is
+// reach settles who is a member and whether more than half of their agents are
 // heard. While it is not, the membership stays as it was, unless the
 // coordinator knows better.
 func (t *Tally) reach(now time.Duration) {
@@ -51,15 +51,9 @@ func (t *Tally) reach(now time.Duration) {
 	}
 	candidates = t.withLocal(candidates)
 	slices.SortFunc(candidates, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
-	var heard, total float64
-	for _, m := range candidates {
-		total += m.Weight
-		if t.hears(now, m.Name) {
-			heard += m.Weight
-		}
-	}
+	heard, all := t.votes(now, candidates)
 	was := t.isReached
-	t.isReached = 2*heard > total || total == 0
+	t.isReached = 2*heard > all || all == 0
 	if t.isReached {
 		t.reached = now
 		if !was {
@@ -67,6 +61,28 @@ func (t *Tally) reach(now time.Duration) {
 		}
 	}
 	t.members = candidates
+}
+
+// votes counts the agents of members, and of them those of which a member is heard. An
+// agent has one vote whatever its gateways weigh, or one that claims a weight beyond
+// all others would cut them off by falling silent.
+func (t *Tally) votes(now time.Duration, members []Member) (heard, all int) {
+	voted := map[string]bool{}
+	for _, m := range members {
+		agent := "gateway " + m.Name // of an agent not heard yet
+		if p := t.peers[m.Name]; t.isLocal(m.Name) {
+			agent = ""
+		} else if p != nil && p.agent != "" {
+			agent = "agent " + p.agent
+		}
+		voted[agent] = voted[agent] || t.hears(now, m.Name)
+	}
+	for _, h := range voted {
+		if h {
+			heard++
+		}
+	}
+	return heard, len(voted)
 }
 
 // heardLately are the other replicas that were heard within T2.

@@ -15,6 +15,7 @@ type Status struct {
 	Keys        int // claimed by anybody lately
 	TotalWeight float64
 	Replicas    []ReplicaStatus // ordered by name
+	Unheard     []string        // members that are not heard, ordered
 	Refused     uint64          // records with bad numbers or beyond the budget
 	Conflicts   uint64          // local names heard from elsewhere
 }
@@ -36,16 +37,20 @@ func (t *Tally) Status(now time.Duration) Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reach(now)
-	s := Status{Isolation: t.isolation(now), Lag: t.lag(), Keys: t.keys.len(), Refused: t.refused, Conflicts: t.conflicts}
+	s := Status{Isolation: t.isolation(now), Lag: t.lag(), Keys: t.keys.len(), Refused: t.refused, Conflicts: t.conflicts,
+		Unheard: []string{}}
 	for _, m := range t.members {
 		s.TotalWeight += m.Weight
+		if !t.hears(now, m.Name) {
+			s.Unheard = append(s.Unheard, m.Name)
+		}
 	}
 	for id, o := range t.own {
 		s.Replicas = append(s.Replicas, ReplicaStatus{Name: id.name, Generation: id.generation, Weight: o.weight,
 			Heard: o.presence == connected, Member: contains(t.members, id.name), Drained: o.presence == drained})
 	}
 	for _, p := range t.peers {
-		s.Replicas = append(s.Replicas, ReplicaStatus{Name: p.name, Agent: p.agent, Generation: p.generation,
+		s.Replicas = append(s.Replicas, ReplicaStatus{Name: p.name, Agent: p.agent, Generation: p.of.process(),
 			Weight: p.weight, Age: now - p.heard, Heard: t.hears(now, p.name), Member: contains(t.members, p.name), Drained: p.drained})
 	}
 	slices.SortFunc(s.Replicas, func(a, b ReplicaStatus) int {

@@ -27,8 +27,9 @@ type Options struct {
 	Period time.Duration // P, between two announcements; default 50 ms
 	T1     time.Duration // unheard by a majority for so long: Split; default 10 s
 	T2     time.Duration // a silent replica's claims count for so long; default 15 s, at least T1
-	// Incarnation rises with each start of the agent (nanoseconds since 1970
-	// do): sequences start from it, so that peers take a new life for newer.
+	// Incarnation differs with each start of the agent: a filter tells by it that
+	// counts begin anew. Sequences start from it, for peers of gossip version 1, which
+	// take a new life for newer if it rises.
 	Incarnation uint64
 	MaxKeys     int // most keys held; default 65536
 }
@@ -49,16 +50,16 @@ type Member struct {
 
 // Tally holds the claims of all replicas. Safe for concurrent use.
 type Tally struct {
-	mu    sync.Mutex
-	o     Options
-	table *claims.Table
-	ids   map[string]claims.Peer
-	last  claims.Peer
-	own   map[process]*own
-	peers map[string]*peer
-	keys  book[*key]
-	delay time.Duration // τ_max of the gossip
-	swept time.Duration
+	mu       sync.Mutex
+	o        Options
+	table    *claims.Table
+	replicas map[string]*replica
+	last     claims.Peer
+	own      map[process]*own
+	peers    map[string]*peer
+	keys     book[*key]
+	delay    time.Duration // τ_max of the gossip
+	swept    time.Duration
 
 	leased      []Member // by the coordinator
 	leasedUntil time.Duration
@@ -93,7 +94,7 @@ func New(o Options) *Tally {
 			Forget:  o.T2.Seconds(),
 			MaxKeys: o.MaxKeys,
 		}),
-		ids:       map[string]claims.Peer{},
+		replicas:  map[string]*replica{},
 		own:       map[process]*own{},
 		peers:     map[string]*peer{},
 		keys:      newBook[*key](),
@@ -105,15 +106,23 @@ func New(o Options) *Tally {
 // few packets that should have come.
 func stale(period time.Duration) time.Duration { return max(5*period, 250*time.Millisecond) }
 
-// id returns the table's name for a replica.
-func (t *Tally) id(name string) claims.Peer {
-	id, ok := t.ids[name]
-	if !ok {
+// replica returns what is known of a name.
+func (t *Tally) replica(name string) *replica {
+	r := t.replicas[name]
+	if r == nil {
 		t.last++
-		id = t.last
-		t.ids[name] = id
+		r = &replica{id: t.last}
+		t.replicas[name] = r
 	}
-	return id
+	return r
+}
+
+// id returns the table's identity of a replica; 0 is nobody.
+func (t *Tally) id(name string) claims.Peer {
+	if r := t.replicas[name]; r != nil {
+		return r.id
+	}
+	return 0
 }
 
 // apply merges one record and notes which keys are there.
@@ -191,7 +200,7 @@ func (t *Tally) Sweep(now time.Duration) {
 	})
 	for _, o := range t.locals() {
 		if o.gone(now, t.o.T2) {
-			delete(t.own, o.process)
+			t.forget(now, o)
 			continue
 		}
 		t.sweep(now, o)

@@ -1,6 +1,7 @@
 package tally
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func remote(name string, seq uint64, k *gossipv1.KeyClaim) *gossipv1.Replica {
 	return r
 }
 
-func (w *world) hear(r ...*gossipv1.Replica) { w.Hear(w.now, "other", promise, r) }
+func (w *world) hear(r ...*gossipv1.Replica) { w.Hear(w.now, "other", 1, promise, r) }
 
 // keep lets time pass in periods while the named replicas go on speaking.
 func (w *world) keep(d time.Duration, names ...string) {
@@ -101,7 +102,7 @@ func TestOutgoingIsHeard(t *testing.T) {
 		Flows: []link.FlowClaim{{Key: 2, Claim: 3, Unsaturated: 3}}})
 	there := New(Options{Incarnation: 5})
 	there.Join(0, "z", 1, 1)
-	there.Hear(0, "agent", promise, w.Outgoing(w.now))
+	there.Hear(0, "agent", 1, promise, w.Outgoing(w.now))
 	s := there.Sums(0, "z")
 	if len(s.Keys) != 1 || s.Keys[0].Claims != 2.5 || s.Keys[0].Active != 1 || s.Keys[0].Admitted != 4 || s.Keys[0].Spent != 4 {
 		t.Errorf("keys %+v: of what was admitted before, only what is still spent counts", s.Keys)
@@ -110,7 +111,7 @@ func TestOutgoingIsHeard(t *testing.T) {
 		t.Errorf("flows %+v", s.Flows)
 	}
 	w.Announce(w.now, "a", 1, &link.Claims{Withdrawn: []uint64{1, 2}})
-	there.Hear(0, "agent", promise, w.Outgoing(w.now))
+	there.Hear(0, "agent", 1, promise, w.Outgoing(w.now))
 	if s := there.Sums(0, "z"); len(s.Keys)+len(s.Flows) != 0 {
 		t.Errorf("withdrawn, yet %+v %+v", s.Keys, s.Flows)
 	}
@@ -311,4 +312,100 @@ func TestSumsConverge(t *testing.T) {
 			t.Fatalf("claims %v, want %v", s.Claims, claims)
 		}
 	})
+}
+
+// as tells the tally a state as one life of an agent does.
+func (w *world) as(agent string, life uint64, r ...*gossipv1.Replica) {
+	w.Hear(w.now, agent, life, promise, r)
+}
+
+func (w *world) wants(t *testing.T, what string, claims, admitted float64) {
+	t.Helper()
+	if s, _ := w.sum(7); s.Claims != claims || s.Admitted != admitted {
+		t.Errorf("%s: claims %v, admitted %v, want %v and %v", what, s.Claims, s.Admitted, claims, admitted)
+	}
+}
+
+// An agent, a filter, or both, begin again with lower numbers than before: their clock
+// has stepped back. They are heard, and nothing is counted twice.
+func TestClockSteppedBack(t *testing.T) {
+	state := func(process, seq uint64, claim float32, admitted float64) *gossipv1.Replica {
+		r := remote("b", seq, &gossipv1.KeyClaim{Key: 7, Claim: claim, Active: 1, Admitted: admitted, Spent: 1})
+		r.Generation, r.Process = process, process
+		return r
+	}
+	w := newWorld()
+	w.as("agent", 1, state(1000, 900, 4, 10))
+	w.wants(t, "at first", 4, 1)
+	w.as("agent", 1, state(1000, 901, 4, 20))
+	w.wants(t, "later", 4, 11)
+	w.as("agent", 2, state(1000, 5, 6, 25))
+	w.wants(t, "the agent began again", 6, 16)
+	w.as("agent", 2, state(1000, 6, 7, 30))
+	w.wants(t, "and goes on", 7, 21)
+	w.as("agent", 3, state(400, 2, 8, 2))
+	w.wants(t, "both began again", 8, 23)
+	w.as("agent", 3, state(400, 3, 9, 3))
+	w.wants(t, "and go on", 9, 24)
+	w.as("agent", 3, state(300, 1, 1, 50))
+	w.wants(t, "a third process, which the same agent says is older", 9, 24)
+}
+
+// Of a gateway that is linked here the newest process counts, whatever its clock said.
+func TestFilterClockSteppedBack(t *testing.T) {
+	w := newWorld()
+	w.now += gather
+	w.Join(w.now, "b", 1000, 1)
+	w.Announce(w.now, "b", 1000, &link.Claims{Keys: []link.KeyClaim{{Key: 7, Claim: 4, Active: 1, Admitted: 10, Spent: 10}}})
+	w.Drain(w.now, "b", 1000)
+	w.Join(w.now, "b", 400, 1)
+	w.Announce(w.now, "b", 400, &link.Claims{Keys: []link.KeyClaim{{Key: 7, Claim: 5, Active: 1, Admitted: 1, Spent: 1}}})
+	w.wants(t, "here", 5, 11)
+	there := newWorld()
+	there.as("agent", 1, w.Outgoing(w.now)...)
+	if s, _ := there.sum(7); s.Claims != 5 {
+		t.Errorf("elsewhere: claims %v, want 5", s.Claims)
+	}
+}
+
+// A replica is its agent's to speak of until that one falls silent; no number is beyond
+// its bound; no agent has more votes than one.
+func TestOneBadAgent(t *testing.T) {
+	w := newWorld()
+	claim := func(name string, claim float32, w float64) *gossipv1.Replica {
+		r := remote(name, 1, &gossipv1.KeyClaim{Key: 7, Claim: claim, Active: 1, Admitted: 1, Spent: 1})
+		r.Weight = w
+		return r
+	}
+	w.as("good", 1, claim("b", 2, 1))
+	w.as("bad", 1, claim("b", 5, 1), claim("a", 5, 1), claim("c", 3e12, 1e308))
+	w.wants(t, "what others say of b and of a, and a claim of 3e12", 2, 1)
+	if s := w.Status(w.now); s.Conflicts != 2 || s.Refused != 1 || s.TotalWeight != 3 {
+		t.Errorf("conflicts %d, refused %d, weight %v, want 2, 1 and 3", s.Conflicts, s.Refused, s.TotalWeight)
+	}
+	var many []*gossipv1.Replica
+	for i := range 1000 {
+		many = append(many, &gossipv1.Replica{Name: fmt.Sprint("invented-", i), Generation: 1, Weight: maxWeight})
+	}
+	w.as("bad", 1, many...)
+	if n := len(w.Status(w.now).Replicas); n > maxOfAgent+2 {
+		t.Errorf("%d replicas, at most %d are one agent's", n, maxOfAgent)
+	}
+	for range 40 { // bad falls silent
+		w.now += promise
+		w.as("good", 1, &gossipv1.Replica{Name: "b", Generation: 1, Weight: 1})
+		w.expect(t, "with 256 names gone silent", maxOfAgent+2, link.Connected)
+	}
+	w.as("new", 1, claim("c", 6, 1))
+	if s, _ := w.sum(7); s.Claims != 8 {
+		t.Errorf("c went to another agent: claims %v, want 8", s.Claims)
+	}
+	keys := &gossipv1.Replica{Name: "d", Generation: 1, Seq: 1, Weight: 1}
+	for i := range 1 << 16 {
+		keys.Keys = append(keys.Keys, &gossipv1.KeyClaim{Key: uint64(100 + i), Claim: 1})
+	}
+	w.as("greedy", 1, keys)
+	if n := w.Status(w.now).Keys; n > 1<<15+1 {
+		t.Errorf("one replica holds %d keys, at most half of %d are its", n, 1<<16)
+	}
 }

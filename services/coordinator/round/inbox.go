@@ -20,6 +20,7 @@ type Report struct {
 type Replica struct {
 	Name   string
 	Weight float64
+	Gossip string // host:port of its agent's gossip, "" if it does not say
 }
 
 // FlowReport is a flow's use at one gateway, in cost units and cost units/s.

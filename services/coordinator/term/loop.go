@@ -172,7 +172,7 @@ func (l *Loop) Nack(agent string, revision int64, reason string) {
 func replicas(in []*controlv1.Replica) []round.Replica {
 	out := make([]round.Replica, len(in))
 	for i, r := range in {
-		out[i] = round.Replica{Name: r.GetName(), Weight: r.GetWeight()}
+		out[i] = round.Replica{Name: r.GetName(), Weight: r.GetWeight(), Gossip: r.GetGossip()}
 	}
 	return out
 }
@@ -228,7 +228,7 @@ func (l *Loop) message(o *round.Outcome) *controlv1.Leases {
 		m.Pools[i] = &controlv1.PoolLease{Pool: p.Pool, Price: p.Price, FairRate: p.FairRate, IdleShare: p.IdleShare, Capacity: p.Estimate}
 	}
 	for i, r := range o.Members {
-		m.Members[i] = &controlv1.Replica{Name: r.Name, Weight: r.Weight}
+		m.Members[i] = &controlv1.Replica{Name: r.Name, Weight: r.Weight, Gossip: r.Gossip}
 	}
 	return m
 }

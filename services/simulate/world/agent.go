@@ -217,7 +217,8 @@ func (w *World) read(a *agent, from *peer) {
 		return
 	}
 	from.unread = nil
-	a.tally.Hear(from.heard, w.stage.Cast.Gateways[p.from], p.promise, p.replicas)
+	name := w.stage.Cast.Gateways[p.from]
+	a.tally.Hear(from.heard, name, uint64(p.life), p.promise, p.replicas)
 }
 
 // catchUp reads all that was heard; call it before the tally is asked.

@@ -295,6 +295,7 @@ type Replica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // gateway name
 	Weight        float64                `protobuf:"fixed64,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	Gossip        string                 `protobuf:"bytes,3,opt,name=gossip,proto3" json:"gossip,omitempty"` // host:port at which its agent hears the others
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -341,6 +342,13 @@ func (x *Replica) GetWeight() float64 {
 		return x.Weight
 	}
 	return 0
+}
+
+func (x *Replica) GetGossip() string {
+	if x != nil {
+		return x.Gossip
+	}
+	return ""
 }
 
 // What an agent's gateways saw since its last report. Latest wins; seq rises.
@@ -975,10 +983,11 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x05epoch\x18\x03 \x01(\x03R\x05epoch\x12\x1a\n" +
 	"\brevision\x18\x04 \x01(\x03R\brevision\x12=\n" +
 	"\breplicas\x18\x05 \x03(\v2!.titrate.control.v1alpha1.ReplicaR\breplicas\x129\n" +
-	"\x05pools\x18\x06 \x03(\v2#.titrate.control.v1alpha1.PoolLeaseR\x05pools\"5\n" +
+	"\x05pools\x18\x06 \x03(\v2#.titrate.control.v1alpha1.PoolLeaseR\x05pools\"M\n" +
 	"\aReplica\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06weight\x18\x02 \x01(\x01R\x06weight\"\x8a\x02\n" +
+	"\x06weight\x18\x02 \x01(\x01R\x06weight\x12\x16\n" +
+	"\x06gossip\x18\x03 \x01(\tR\x06gossip\"\x8a\x02\n" +
 	"\x06Report\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x125\n" +
 	"\binterval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\binterval\x12:\n" +

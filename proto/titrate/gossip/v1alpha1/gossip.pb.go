@@ -4,9 +4,12 @@
 // 	protoc        (unknown)
 // source: titrate/gossip/v1alpha1/gossip.proto
 
-// Gossip: claims of contended keys between agents. Packets travel as best-effort user messages of
-// memberlist, which gives membership, failure detection and encryption. They carry state, not
-// events: a newer one replaces an older one, so loss, repetition and reordering heal by themselves.
+// Gossip: claims of contended keys between agents. memberlist gives membership and failure
+// detection, and tells each agent's versions and public key. Packets carry state, not events: a
+// newer one replaces an older one, so loss, repetition and reordering heal by themselves.
+//
+// Version 1 is a user message of memberlist. Version 2 is a datagram sealed for one addressee, so
+// that nobody but the agent that it names can have made it (services/agent/mesh, seal.go).
 
 package gossipv1alpha1
 
@@ -30,7 +33,7 @@ const (
 type Packet struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`                           // unique name of the sender
-	Incarnation   uint64                 `protobuf:"fixed64,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`             // of the sender's process; higher is newer
+	Incarnation   uint64                 `protobuf:"fixed64,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`             // of the sender's process; in version 1 higher is newer, in 2 another one is another process
 	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`                              // of packets to this addressee in this incarnation; rises by one
 	PromiseMs     uint32                 `protobuf:"varint,4,opt,name=promise_ms,json=promiseMs,proto3" json:"promise_ms,omitempty"` // the sender's next packet is due within this
 	Leaving       bool                   `protobuf:"varint,5,opt,name=leaving,proto3" json:"leaving,omitempty"`                      // the sender stops in order; its gateways may live on
@@ -184,12 +187,13 @@ func (x *Ack) GetHeldUs() uint32 {
 type Replica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`               // gateway name; parent and child of a hot restart share it
-	Generation    uint64                 `protobuf:"fixed64,2,opt,name=generation,proto3" json:"generation,omitempty"` // of the filter process; higher wins
-	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`                // of this replica's state within the generation
+	Generation    uint64                 `protobuf:"fixed64,2,opt,name=generation,proto3" json:"generation,omitempty"` // orders the filter processes of one name within one process of the agent; higher wins
+	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`                // of this replica's state within the generation and one process of the agent
 	Weight        float64                `protobuf:"fixed64,4,opt,name=weight,proto3" json:"weight,omitempty"`
 	Drained       bool                   `protobuf:"varint,5,opt,name=drained,proto3" json:"drained,omitempty"` // it left in order: its claims are withdrawn
 	Flows         []*FlowClaim           `protobuf:"bytes,6,rep,name=flows,proto3" json:"flows,omitempty"`
 	Keys          []*KeyClaim            `protobuf:"bytes,7,rep,name=keys,proto3" json:"keys,omitempty"`
+	Process       uint64                 `protobuf:"fixed64,8,opt,name=process,proto3" json:"process,omitempty"` // names the filter process, also over restarts of the agent; 0: generation does
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -271,6 +275,13 @@ func (x *Replica) GetKeys() []*KeyClaim {
 		return x.Keys
 	}
 	return nil
+}
+
+func (x *Replica) GetProcess() uint64 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
 }
 
 // A claim on the share of one flow, cost units per second. The claim of an unsaturated replica is
@@ -429,7 +440,7 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x03Ack\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x17\n" +
-	"\aheld_us\x18\x03 \x01(\rR\x06heldUs\"\xf2\x01\n" +
+	"\aheld_us\x18\x03 \x01(\rR\x06heldUs\"\x8c\x02\n" +
 	"\aReplica\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -439,7 +450,8 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x06weight\x18\x04 \x01(\x01R\x06weight\x12\x18\n" +
 	"\adrained\x18\x05 \x01(\bR\adrained\x128\n" +
 	"\x05flows\x18\x06 \x03(\v2\".titrate.gossip.v1alpha1.FlowClaimR\x05flows\x125\n" +
-	"\x04keys\x18\a \x03(\v2!.titrate.gossip.v1alpha1.KeyClaimR\x04keys\"K\n" +
+	"\x04keys\x18\a \x03(\v2!.titrate.gossip.v1alpha1.KeyClaimR\x04keys\x12\x18\n" +
+	"\aprocess\x18\b \x01(\x06R\aprocess\"K\n" +
 	"\tFlowClaim\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x14\n" +
 	"\x05claim\x18\x02 \x01(\x02R\x05claim\x12\x16\n" +

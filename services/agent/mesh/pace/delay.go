@@ -4,6 +4,11 @@ import "time"
 
 // Delay estimates the one-way delay to one peer: half a round trip, and what was
 // lost on the way, each as a peak with slow decay. The zero value knows nothing.
+//
+// A process that stands still for seconds (SIGSTOP, a starved machine) makes a few
+// measurements of seconds though the network is as quick as ever. So a measurement
+// raises the estimate to its double at most, or to [leap]; what is really slower
+// follows within a few packets, and one pause is forgotten within a second.
 type Delay struct {
 	sent  [64]stamp // by sequence
 	delay time.Duration
@@ -11,9 +16,15 @@ type Delay struct {
 	lost  time.Duration
 }
 
-// maxMissed bounds what lost packets add, in periods: after so many in a row a
-// peer counts as silent, and its claims are taken to go on.
-const maxMissed = 5
+const (
+	// Longest bounds the estimate: a mesh that is slower is broken.
+	Longest = time.Second
+	// leap is how far one measurement may raise a small estimate.
+	leap = 50 * time.Millisecond
+	// maxMissed bounds what lost packets add, in periods: after so many in a row a
+	// peer counts as silent, and its claims are taken to go on.
+	maxMissed = 5
+)
 
 type stamp struct {
 	seq uint64
@@ -26,17 +37,26 @@ func (d *Delay) Sent(seq uint64, now time.Duration) {
 }
 
 // Acknowledged takes in that seq was heard and held for so long before the answer
-// left; unknown and long gone ones count for nothing.
-func (d *Delay) Acknowledged(seq uint64, held, now time.Duration) {
-	s := d.sent[seq%uint64(len(d.sent))]
+// left. It counts once. Unknown and long gone ones count for nothing, and neither do
+// those that were sent before late, the end of this process's last pause: they have
+// waited for this process.
+func (d *Delay) Acknowledged(seq uint64, held, now, late time.Duration) {
+	s := &d.sent[seq%uint64(len(d.sent))]
 	if s.seq != seq || seq == 0 {
 		return
 	}
-	d.Sample(max(now-s.at-held, 0) / 2)
+	s.seq = 0
+	if s.at >= late {
+		d.Sample(max(now-s.at-held, 0) / 2)
+	}
 }
 
 // Sample takes in one measurement.
 func (d *Delay) Sample(sample time.Duration) {
+	sample = min(sample, Longest)
+	if d.known {
+		sample = min(sample, max(2*d.delay, leap))
+	}
 	if sample >= d.delay || !d.known {
 		d.delay, d.known = sample, true
 		return
