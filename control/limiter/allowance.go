@@ -147,24 +147,16 @@ func (e *Engine) look(l *limit, client string, now, cost int64) (Allowance, bool
 // spent returns what is gone of a client's burst and how long cost would have to
 // wait. It charges nothing and counts no demand.
 func (e *Engine) spent(l *limit, client string, n numbers, now, cost int64) (gone float64, wait int64) {
-	hash, c := e.placed(l, client, false)
 	gcra := drc.GCRA{Rate: n.rate, Burst: n.burst}
-	if c.b == nil {
-		return 0, gcra.Wait(now, now, units(cost))
-	}
-	tat := c.tat().Load()
-	if full := c.full(); full != 0 {
-		s := e.states.at(full - 1)
-		s.mu.Lock()
+	c, tat, s := e.find(l, client, false)
+	if s != nil {
 		defer s.mu.Unlock()
-		if s.hash == hash && s.live {
-			at := e.seconds(now)
-			s.configure(n, e.member.Load(), at)
-			s.ledger.Advance(at)
-			return s.ledger.Spent(), nanoseconds(s.ledger.Wait(at, units(cost)))
-		}
+		at := e.seconds(now)
+		s.configure(n, e.member.Load(), at)
+		s.ledger.Advance(at)
+		return s.ledger.Spent(), nanoseconds(s.ledger.Wait(at, units(cost)))
 	}
-	if tat == locked || tat == moved { // in between forms
+	if c.b == nil {
 		return 0, gcra.Wait(now, now, units(cost))
 	}
 	tat = min(tat, now+span(c.deepest(n), n.rate))
@@ -174,15 +166,20 @@ func (e *Engine) spent(l *limit, client string, n numbers, now, cost int64) (gon
 // allowance is what the tenant's share leaves a request that it does not let
 // pass at once.
 func (f *flow) allowance(cost int64) Allowance {
-	f.mu.Lock()
-	rate, queued := f.vmax, int64(0)
-	if f.q != nil {
-		queued = f.q.eligibleCost
-	}
-	f.mu.Unlock()
+	rate, queued := f.ahead()
 	wait := retryAfter(f.wait(cost, queued))
 	next := min(wait, duration(1/rate))
 	return Allowance{Limit: ShareName, Rate: rate, Burst: max(1, rate), Reset: wait, Next: next, Wait: wait}
+}
+
+// ahead returns the flow's share and the cost that waits for it.
+func (f *flow) ahead() (rate float64, queued int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.q == nil {
+		return f.vmax, 0
+	}
+	return f.vmax, f.q.eligibleCost
 }
 
 // duration converts seconds; what is not a number, negative or beyond a year is

@@ -42,10 +42,15 @@ func (e *Engine) setFlowSums(sums []FlowSum, m *membership) {
 	}
 	e.heard.Store(&heard)
 	for _, f := range *e.byID.Load() {
-		f.mu.Lock()
-		f.sums = heard[f.key]
-		f.mu.Unlock()
+		f.hear(heard)
 	}
+}
+
+// hear takes in what the others claim of the flow.
+func (f *flow) hear(heard map[uint64]drc.Sums) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sums = heard[f.key]
 }
 
 // hearKey takes in what the others do with one key. A key that they use gets
@@ -63,21 +68,17 @@ func (e *Engine) hearKey(k *KeySum, m *membership, now int64) {
 	if !ok || c.full() == 0 && !inUse {
 		return
 	}
-	index, ok := e.attach(c, k.Key, now)
-	if !ok {
+	s := e.attach(c, k.Key, now)
+	if s == nil {
 		return
 	}
-	s := e.states.at(index)
-	s.mu.Lock()
-	if s.hash == k.Key {
-		s.round, s.heard = e.round.Load(), now
-		if sums.Spent != s.sums.Spent {
-			s.spent = now
-		}
-		sums.Age = float64(now-s.spent) * 1e-9
-		s.hear(e.seconds(now), sums)
+	defer s.mu.Unlock()
+	s.round, s.heard = e.round.Load(), now
+	if sums.Spent != s.sums.Spent {
+		s.spent = now
 	}
-	s.mu.Unlock()
+	sums.Age = float64(now-s.spent) * 1e-9
+	s.hear(e.seconds(now), sums)
 }
 
 // Claims appends to c what this replica announces now; call it every period P,
@@ -88,11 +89,7 @@ func (e *Engine) Claims(now int64, c *Claims) {
 	e.gather()
 	m := e.member.Load()
 	for _, f := range e.running {
-		f.mu.Lock()
-		f.advance(e, now)
-		f.claim(m, c)
-		f.publish()
-		f.mu.Unlock()
+		f.claim(e, m, now, c)
 	}
 	round := e.round.Load()
 	for i, n := uint32(0), uint32(e.states.used.Load()); i < n; i++ {
@@ -101,7 +98,11 @@ func (e *Engine) Claims(now int64, c *Claims) {
 }
 
 // claim announces a flow's claim, or its end.
-func (f *flow) claim(m *membership, c *Claims) {
+func (f *flow) claim(e *Engine, m *membership, now int64, c *Claims) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.advance(e, now)
+	defer f.publish()
 	claim := f.ctl.Publish()
 	if m.replicas > 1 && (claim.Active > 0 || claim.Claim > f.trace()) {
 		f.told = true
@@ -119,31 +120,24 @@ func (f *flow) claim(m *membership, c *Claims) {
 func (e *Engine) claimKey(index uint32, m *membership, now int64, round uint32, c *Claims) {
 	s := e.states.at(index)
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.hash == 0 {
-		s.mu.Unlock()
 		return
 	}
 	at := e.seconds(now)
 	if s.round != round {
 		s.silent(at)
 	}
-	if !s.idle(m, now, at) {
-		if s.live && m.replicas > 1 {
-			c.Keys = append(c.Keys, s.claim(m, at))
+	if s.idle(m, now, at) {
+		if s.told {
+			c.Withdrawn = append(c.Withdrawn, s.hash)
 		}
-		s.mu.Unlock()
+		e.detach(s, index, now, at)
 		return
 	}
-	hash, admitted := s.hash, s.base
-	if s.live {
-		admitted += s.ledger.Admitted()
+	if s.live && m.replicas > 1 {
+		c.Keys = append(c.Keys, s.claim(m, at))
 	}
-	if s.told {
-		c.Withdrawn = append(c.Withdrawn, hash)
-	}
-	e.detach(s, index, now, at)
-	s.mu.Unlock()
-	e.states.give(index, hash, admitted)
 }
 
 // claim returns what to announce of a live key.
@@ -170,26 +164,4 @@ func (s *state) idle(m *membership, now int64, at float64) bool {
 		return float64(now-s.heard)*1e-9 >= max(1, 2*m.lag)
 	}
 	return s.ledger.Idle(at)
-}
-
-// detach moves a key back to the compact form. The state is locked and is free
-// afterwards.
-func (e *Engine) detach(s *state, index uint32, now int64, at float64) {
-	c, ok := e.locate(s.hash)
-	switch {
-	case !ok || c.full() != index+1: // it never came to be attached
-	case s.live:
-		s.ledger.Advance(at)
-		c.setFull(0)
-		if s.ledger.Spent() > s.limit.burst {
-			c.indebt()
-		}
-		c.unlock(drc.TATFor(s.ledger.Spent(), now, s.limit.rate))
-	default:
-		if tat, ok := c.lock(s.hash); ok {
-			c.setFull(0)
-			c.unlock(tat)
-		}
-	}
-	s.clear(0)
 }

@@ -123,14 +123,14 @@ func (e *Engine) take(l *limit, client string, now, cost int64, again bool) (wai
 	n := m.local(l.numbers(client))
 	for {
 		hash, c, shared := e.place(l, client, now)
-		tat := c.tat().Load()
-		if full := c.full(); full != 0 {
-			if wait, ok, same := e.takeFull(c, full-1, hash, n, m, now, cost, again); same {
+		tat, f := c.read(hash)
+		if f == full {
+			if s := e.held(c, hash); s != nil {
+				wait, ok := e.takeFull(s, c, n, m, now, cost, again)
 				return wait, shared, ok
 			}
-			continue
 		}
-		if tat == locked || tat == moved || c.hash() != hash {
+		if f != compact {
 			runtime.Gosched()
 			continue
 		}
@@ -161,85 +161,27 @@ func (e *Engine) tell(c cell, hash uint64, n numbers, m *membership, now, cost, 
 	if drc.SpentAt(tat, now, n.rate) < n.burst*part && used <= n.rate*part+1 {
 		return
 	}
-	if index, ok := e.attach(c, hash, now); ok {
-		s := e.states.at(index)
-		s.mu.Lock()
-		if s.hash == hash && !s.live {
-			e.promote(s, c, n, m, now)
-		}
-		s.mu.Unlock()
+	if s := e.attach(c, hash, now); s != nil {
+		defer s.mu.Unlock()
+		s.begin(c, n, m, now, e.seconds(now))
 	}
 }
 
-// attach gives a slot full state.
-func (e *Engine) attach(c cell, hash uint64, now int64) (uint32, bool) {
-	if full := c.full(); full != 0 {
-		return full - 1, true
-	}
-	index, ok := e.states.take(hash, now)
-	if !ok {
-		e.stats.unpromoted.Add(1)
-		return 0, false
-	}
-	// Held, or Claims could give the state back before the slot points to it.
-	s := e.states.at(index)
-	s.mu.Lock()
-	if s.hash != hash { // it has already
-		s.mu.Unlock()
-		return 0, false
-	}
-	tat, ok := c.lock(hash)
-	if ok && c.full() == 0 {
-		c.setFull(index + 1)
-		c.unlock(tat)
-		s.mu.Unlock()
-		return index, true
-	}
-	full := c.full()
-	if ok {
-		c.unlock(tat)
-	}
-	s.clear(0)
-	s.mu.Unlock()
-	e.states.give(index, hash, 0)
-	return full - 1, ok && full != 0
-}
-
-// promote moves a key from its TAT to its ledger. The state is locked.
-func (e *Engine) promote(s *state, c cell, n numbers, m *membership, now int64) {
-	tat, ok := c.lock(s.hash)
-	if !ok {
-		return
-	}
-	tat = min(tat, now+span(c.deepest(n), n.rate))
-	s.begin(n, m, e.seconds(now), drc.SpentAt(tat, now, n.rate))
-	c.unlock(moved)
-}
-
-// takeFull charges a promoted key; same is false when the state has left it.
-func (e *Engine) takeFull(c cell, index uint32, hash uint64, n numbers, m *membership, now, cost int64, again bool) (wait int64, ok, same bool) {
-	s := e.states.at(index)
-	s.mu.Lock()
+// takeFull charges a key with a state, which is held, and releases it.
+func (e *Engine) takeFull(s *state, c cell, n numbers, m *membership, now, cost int64, again bool) (wait int64, ok bool) {
 	defer s.mu.Unlock()
-	if s.hash != hash {
-		return 0, false, false
-	}
-	if !s.live {
-		if e.promote(s, c, n, m, now); !s.live {
-			return 0, false, false
-		}
-	}
 	at := e.seconds(now)
+	s.begin(c, n, m, now, at)
 	s.configure(n, m, at)
 	if again {
 		if seconds := s.ledger.Wait(at, units(cost)); seconds > 0 {
-			return nanoseconds(seconds), false, true
+			return nanoseconds(seconds), false
 		}
 	}
 	if s.ledger.Take(at, units(cost), e.uniform(&s.random)) {
-		return 0, true, true
+		return 0, true
 	}
-	return nanoseconds(s.ledger.Wait(at, units(cost))), false, true
+	return nanoseconds(s.ledger.Wait(at, units(cost))), false
 }
 
 // nanoseconds converts a wait; what does not fit is never.
@@ -264,23 +206,15 @@ func (e *Engine) admits(rt *route, who subject, now, cost int64) bool {
 func (e *Engine) wouldTake(l *limit, client string, now, cost int64) bool {
 	m := e.member.Load()
 	n := m.local(l.numbers(client))
-	hash, c := e.placed(l, client, false)
+	c, tat, s := e.find(l, client, false)
+	if s != nil {
+		defer s.mu.Unlock()
+		at := e.seconds(now)
+		s.configure(n, m, at)
+		return s.ledger.Wait(at, units(cost)) == 0
+	}
 	if c.b == nil {
 		return units(cost) <= n.burst
-	}
-	tat := c.tat().Load()
-	if full := c.full(); full != 0 {
-		s := e.states.at(full - 1)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.hash == hash && s.live {
-			at := e.seconds(now)
-			s.configure(n, m, at)
-			return s.ledger.Wait(at, units(cost)) == 0
-		}
-	}
-	if tat == locked || tat == moved {
-		return true // in between forms: the charge itself will tell
 	}
 	_, ok := drc.Take(min(tat, now+span(c.deepest(n), n.rate)), now, n.rate, n.burst, units(cost))
 	return ok
@@ -291,43 +225,16 @@ func (e *Engine) wouldTake(l *limit, client string, now, cost int64) bool {
 func (e *Engine) giveBack(l *limit, client string, now, cost int64, shared bool) {
 	n := e.member.Load().local(l.numbers(client))
 	for {
-		hash, c := e.placed(l, client, shared)
-		if c.b == nil {
+		c, tat, s := e.find(l, client, shared)
+		switch {
+		case s != nil:
+			defer s.mu.Unlock()
+			s.refund(e.seconds(now), units(cost))
 			return
-		}
-		tat := c.tat().Load()
-		if full := c.full(); full != 0 {
-			done, same := e.giveBackFull(full-1, hash, now, cost)
-			if done {
-				return
-			}
-			if !same {
-				continue
-			}
-		}
-		if tat == locked || tat == moved || c.hash() != hash {
-			runtime.Gosched()
-			continue
-		}
-		if c.tat().CompareAndSwap(tat, drc.Return(tat, now, n.rate, units(cost))) {
+		case c.b == nil || c.tat().CompareAndSwap(tat, drc.Return(tat, now, n.rate, units(cost))):
 			return
 		}
 	}
-}
-
-// giveBackFull refunds a promoted key. It is not done when the ledger has not
-// begun: the count is still in the TAT.
-func (e *Engine) giveBackFull(index uint32, hash uint64, now, cost int64) (done, same bool) {
-	s := e.states.at(index)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.hash != hash {
-		return false, false
-	}
-	if s.live {
-		s.refund(e.seconds(now), units(cost))
-	}
-	return s.live, true
 }
 
 // placed is place without taking a slot; no bucket means there is none.

@@ -12,7 +12,7 @@ import (
 // any thread; Tick and Drain from one at a time, and so Claims and Report; Apply,
 // SetShares and SetSums from any.
 //
-// Lock order: naming → work → admin → flow.mu → states.mu → state.mu; fresh, names and the
+// Lock order: naming → work → admin → flow.mu → state.mu → states.mu; fresh, names and the
 // buckets' mutexes are leaves.
 type Engine struct {
 	snap   atomic.Pointer[snapshot]
@@ -50,9 +50,10 @@ type Engine struct {
 
 	admin sync.Mutex // one change of snapshot, shares or sums at a time
 
-	names    sync.Mutex // guards the maps
-	flows    map[flowName]*flow
-	reserved map[uint64]*bucket
+	names sync.Mutex // guards flows
+	flows map[flowName]*flow
+
+	reserved sync.Map // of hash: the *bucket of a key outside the table
 }
 
 type flowName struct{ tenant, pool string }
@@ -73,7 +74,7 @@ func New(o Options) *Engine {
 	e := &Engine{
 		table: newTable(o.Keys), unknown: o.Unknown, boot: o.Boot, rand: o.Rand, wants: o.Wants,
 		seed: absorb(mulA, o.Replica), flight: o.Flight, start: o.Start, period: DefaultPeriod.Seconds(),
-		flows: map[flowName]*flow{}, reserved: map[uint64]*bucket{},
+		flows: map[flowName]*flow{},
 	}
 	e.states.budget = int32(min(o.Contended, chunkStates*maxChunks))
 	e.member.Store(alone())
@@ -231,8 +232,8 @@ func (e *Engine) wake(f *flow) {
 		return
 	}
 	e.fresh.Lock()
+	defer e.fresh.Unlock()
 	e.awakened = append(e.awakened, f)
-	e.fresh.Unlock()
 }
 
 // refusedBy is the answer to a request that a limit has refused.
@@ -320,20 +321,28 @@ func (e *Engine) refresh(f *flow) {
 // flowOf returns the flow of a tenant and a pool, and makes it if need be.
 func (e *Engine) flowOf(s *snapshot, t *tenant, pool int) *flow {
 	name := flowName{t.name, s.list[pool].Name}
-	e.names.Lock()
-	f := e.flows[name]
-	fresh := f == nil
-	if fresh {
-		f = e.newFlow(s, name)
-	}
-	e.names.Unlock()
+	f, fresh := e.obtainFlow(s, name)
 	if fresh { // after it is in the list, or a change might miss it
 		e.refresh(f)
-		f.mu.Lock()
-		f.publish()
-		f.mu.Unlock()
+		f.offer()
 	}
 	return f
+}
+
+// offer publishes the first credit of a flow.
+func (f *flow) offer() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.publish()
+}
+
+func (e *Engine) obtainFlow(s *snapshot, name flowName) (f *flow, fresh bool) {
+	e.names.Lock()
+	defer e.names.Unlock()
+	if f := e.flows[name]; f != nil {
+		return f, false
+	}
+	return e.newFlow(s, name), true
 }
 
 func (e *Engine) newFlow(s *snapshot, name flowName) *flow {
@@ -345,32 +354,4 @@ func (e *Engine) newFlow(s *snapshot, name flowName) *flow {
 	e.byID.Store(&all)
 	e.flows[name] = f
 	return f
-}
-
-// reserve returns the slot that a key has outside the table.
-func (e *Engine) reserve(hash uint64, at *atomic.Pointer[bucket]) cell {
-	if b := at.Load(); b != nil {
-		return cell{b, 0}
-	}
-	e.names.Lock()
-	defer e.names.Unlock()
-	b := e.reserved[hash]
-	if b == nil {
-		b = &bucket{}
-		b.hash[0].Store(hash)
-		e.reserved[hash] = b
-	}
-	at.Store(b)
-	return cell{b, 0}
-}
-
-// locate returns the slot of a key by its hash alone.
-func (e *Engine) locate(hash uint64) (cell, bool) {
-	if c, ok := e.table.find(hash); ok {
-		return c, true
-	}
-	e.names.Lock()
-	defer e.names.Unlock()
-	b := e.reserved[hash]
-	return cell{b, 0}, b != nil
 }

@@ -111,19 +111,15 @@ func (e *Engine) limitState(l *limit, client string, now, cost int64) LimitState
 	if c.b == nil {
 		return state
 	}
-	if full := c.full(); full != 0 {
-		state.Claimed = e.states.at(full - 1).claimed(hash)
+	if s := e.held(c, hash); s != nil {
+		state.Claimed = s.claimed()
 	}
 	return state
 }
 
-// claimed is what is known of a contended key; nil when the state is another's.
-func (s *state) claimed(hash uint64) *Claimed {
-	s.mu.Lock()
+// claimed is what is known of a contended key, which is held, and releases it.
+func (s *state) claimed() *Claimed {
 	defer s.mu.Unlock()
-	if s.hash != hash {
-		return nil
-	}
 	c := &Claimed{Others: s.sums.Claims, Active: s.sums.Active, Unsaturated: s.sums.Unsaturated, Fair: 1}
 	if s.live {
 		c.Fair, _ = s.ledger.Shares()

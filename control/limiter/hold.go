@@ -125,20 +125,11 @@ func (e *Engine) turn(s *sub, client string, now, cost int64) int64 {
 // part is the part of a client's limit that this replica may use: its fair one
 // among those that use the key.
 func (e *Engine) part(l *limit, client string) float64 {
-	hash, c := e.placed(l, client, false)
-	if c.b == nil {
+	_, _, s := e.find(l, client, false)
+	if s == nil {
 		return 1
 	}
-	full := c.full()
-	if full == 0 {
-		return 1
-	}
-	s := e.states.at(full - 1)
-	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hash != hash || !s.live {
-		return 1
-	}
 	fair, _ := s.ledger.Shares()
 	return fair
 }

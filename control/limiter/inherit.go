@@ -19,7 +19,7 @@ type Spent struct {
 }
 
 // Bequeath calls visit with every key that has spent something at now. It locks
-// nothing for longer than a key, so that requests go on; what they spend
+// nothing while visit runs, so that requests and Claims go on; what they spend
 // meanwhile may be seen or not. O(table).
 func (e *Engine) Bequeath(now int64, visit func(Spent)) {
 	for i := range e.table.buckets {
@@ -27,29 +27,33 @@ func (e *Engine) Bequeath(now int64, visit func(Spent)) {
 			e.bequeath(cell{&e.table.buckets[i], j}, now, false, visit)
 		}
 	}
-	e.names.Lock()
-	defer e.names.Unlock()
-	for _, b := range e.reserved {
-		e.bequeath(cell{b, 0}, now, true, visit)
-	}
+	e.reserved.Range(func(_, b any) bool {
+		e.bequeath(cell{b.(*bucket), 0}, now, true, visit)
+		return true
+	})
 }
 
+// bequeath visits one key, with nothing locked: visit may take long.
 func (e *Engine) bequeath(c cell, now int64, named bool, visit func(Spent)) {
-	hash, tat := c.hash(), c.tat().Load()
-	if full := c.full(); tat == moved && full != 0 {
-		tat = e.states.at(full-1).tat(hash, now)
-	}
-	if tat > now && c.hash() == hash {
+	hash := c.hash()
+	if tat := e.tat(c, hash, now); tat > now && c.hash() == hash {
 		visit(Spent{hash, time.Duration(tat - now), named})
 	}
 }
 
-// tat is the state's use as a TAT; 0 if it is no longer the key's.
-func (s *state) tat(hash uint64, now int64) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.hash != hash || !s.live {
+// tat is a key's use as a TAT, whatever form it has; 0 if the slot is in a change.
+func (e *Engine) tat(c cell, hash uint64, now int64) int64 {
+	tat := c.tat().Load()
+	if tat > moved {
+		return tat
+	}
+	s := e.held(c, hash)
+	if s == nil {
 		return 0
+	}
+	defer s.mu.Unlock()
+	if !s.live {
+		return c.tat().Load()
 	}
 	return drc.TATFor(s.ledger.Spent(), now, s.limit.rate)
 }

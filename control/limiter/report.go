@@ -13,20 +13,24 @@ func (e *Engine) Report(now int64, r *Report) {
 	}
 	e.reportAt = now
 	for _, f := range *e.byID.Load() {
-		f.mu.Lock()
-		if f.active.Load() || f.counts.clientRejected.Load() != f.reported.client {
-			f.advance(e, now)
-			f.publish()
-		}
-		if fr, any := f.report(); any {
+		if fr, any := f.report(e, now); any {
 			r.Flows = append(r.Flows, fr)
 		}
-		f.mu.Unlock()
 	}
 }
 
 // report returns the flow's part and whether there is anything to tell.
-func (f *flow) report() (FlowReport, bool) {
+func (f *flow) report(e *Engine, now int64) (FlowReport, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.active.Load() || f.counts.clientRejected.Load() != f.reported.client {
+		f.advance(e, now)
+		f.publish()
+	}
+	return f.tell()
+}
+
+func (f *flow) tell() (FlowReport, bool) {
 	f.sum.client = f.counts.clientRejected.Load()
 	f.sum.shadowed = f.counts.shadowedCost.Load()
 	now, last := f.sum, f.reported

@@ -76,14 +76,13 @@ func (e *Engine) owe(l *limit, client string, now, cost int64) (forgiven float64
 	}
 	for {
 		hash, c, _ := e.place(l, client, now)
-		tat := c.tat().Load()
-		if full := c.full(); full != 0 {
-			if forgiven, same := e.oweFull(c, full-1, hash, n, m, now, units(cost)); same {
-				return forgiven
+		tat, f := c.read(hash)
+		if f == full {
+			if s := e.held(c, hash); s != nil {
+				return e.oweFull(s, c, n, m, now, units(cost))
 			}
-			continue
 		}
-		if tat == locked || tat == moved || c.hash() != hash {
+		if f != compact {
 			runtime.Gosched()
 			continue
 		}
@@ -102,22 +101,13 @@ func (e *Engine) owe(l *limit, client string, now, cost int64) (forgiven float64
 	}
 }
 
-// oweFull charges a promoted key; same is false when the state has left it.
-func (e *Engine) oweFull(c cell, index uint32, hash uint64, n numbers, m *membership, now int64, cost float64) (forgiven float64, same bool) {
-	s := e.states.at(index)
-	s.mu.Lock()
+// oweFull charges a key with a state, which is held, and releases it.
+func (e *Engine) oweFull(s *state, c cell, n numbers, m *membership, now int64, cost float64) (forgiven float64) {
 	defer s.mu.Unlock()
-	if s.hash != hash {
-		return 0, false
-	}
-	if !s.live {
-		if e.promote(s, c, n, m, now); !s.live {
-			return 0, false
-		}
-	}
 	at := e.seconds(now)
+	s.begin(c, n, m, now, at)
 	s.configure(n, m, at)
-	return cost - s.ledger.Owe(at, cost, deepest(n)), true
+	return cost - s.ledger.Owe(at, cost, deepest(n))
 }
 
 // settle corrects what the flow was charged by extra, in fixed point.

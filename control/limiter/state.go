@@ -9,8 +9,8 @@ import (
 
 // A contended key has full state: a ledger that shadows the one global bucket.
 // States live in chunks without pointers; chunks are allocated when needed and
-// never given back, so an index stays valid for the engine's life. Whoever uses
-// a state locks it and checks that it still belongs to the key.
+// never given back, so an index stays valid for the engine's life. Which state is
+// whose: slot.go.
 
 const (
 	chunkStates = 256
@@ -58,8 +58,9 @@ func (p *states) at(index uint32) *state {
 	return &p.chunks[index/chunkStates].Load()[index%chunkStates]
 }
 
-// take hands out a state for a key; it fails when the budget is spent.
-func (p *states) take(hash uint64, now int64) (index uint32, ok bool) {
+// take hands out a free state; it fails when the budget is spent. Whoever used it
+// before may still lock it to find that it is no longer theirs.
+func (p *states) take() (index uint32, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n := len(p.free); n > 0 {
@@ -76,11 +77,6 @@ func (p *states) take(hash uint64, now int64) (index uint32, ok bool) {
 		p.used.Store(used + 1)
 	}
 	p.inUse.Add(1)
-	s := p.at(index)
-	s.mu.Lock()
-	s.clear(hash)
-	s.base, s.heard, s.spent = p.recall(hash), now, now
-	s.mu.Unlock()
 	return index, true
 }
 
@@ -92,7 +88,7 @@ func (s *state) clear(hash uint64) {
 	s.sums, s.spent, s.round, s.heard = drc.LedgerSums{}, 0, 0, 0
 }
 
-// give returns a state whose mutex the caller has released after clear(0).
+// give returns a cleared state, and remembers what its key had announced.
 func (p *states) give(index uint32, hash uint64, admitted float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +103,10 @@ func (p *states) give(index uint32, hash uint64, admitted float64) {
 	p.retired[hash%uint64(len(p.retired))] = retired{hash, admitted}
 }
 
+// recall returns what a key had announced when its state was given back.
 func (p *states) recall(hash uint64) float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.retired == nil {
 		return 0
 	}
@@ -117,13 +116,14 @@ func (p *states) recall(hash uint64) float64 {
 	return 0
 }
 
-// begin starts the ledger of a key that has spent so much here.
-func (s *state) begin(n numbers, m *membership, now float64, spent float64) {
-	s.live, s.limit, s.member = true, n, m.version
+// start starts the ledger of a key that has spent so much here.
+func (s *state) start(n numbers, m *membership, at float64, spent float64) {
+	s.ledger = drc.FromSpent(m.ledger(n), at, spent)
+	s.ledger.FirstContact(at, s.sums, spent)
+	s.limit, s.member = n, m.version
 	s.base += spent
 	s.before = spent
-	s.ledger = drc.FromSpent(m.ledger(n), now, spent)
-	s.ledger.FirstContact(now, s.sums, s.before)
+	s.live = true
 }
 
 // refund gives back cost. What was admitted before the ledger began it counts

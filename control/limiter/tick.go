@@ -53,10 +53,10 @@ func (e *Engine) Busy() bool { return e.heldNow.Load() > 0 || e.busy.Load() }
 // gather takes over the flows that became active.
 func (e *Engine) gather() {
 	e.fresh.Lock()
+	defer e.fresh.Unlock()
 	e.running = append(e.running, e.awakened...)
 	clear(e.awakened)
 	e.awakened = e.awakened[:0]
-	e.fresh.Unlock()
 }
 
 // lie takes a quiet flow off the ticker's list, unless something came meanwhile.
