@@ -8,12 +8,14 @@ import (
 
 	"github.com/titrate/titrate/papers/chemical"
 	"github.com/titrate/titrate/papers/experiment"
+	"github.com/titrate/titrate/papers/marking"
 )
 
 // All are the papers in the order of docs/reproduction.md.
 func All() []experiment.Paper {
 	return []experiment.Paper{
 		chemical.Paper(),
+		marking.Paper(),
 	}
 }
 
