@@ -289,7 +289,7 @@ func (c *cluster) sendSums(i int) {
 type tally struct {
 	offered, admitted, rejected, marked int
 	reasons                             map[Reason]int
-	wait99, waitMean                    time.Duration
+	wait50, wait99, waitMean            time.Duration
 	rate                                float64 // admitted per second
 }
 
@@ -315,7 +315,7 @@ func (c *cluster) tally(from, to int64, match func(answer) bool) tally {
 	}
 	if len(waits) > 0 {
 		slices.Sort(waits)
-		r.wait99 = waits[len(waits)*99/100]
+		r.wait50, r.wait99 = waits[len(waits)/2], waits[len(waits)*99/100]
 		r.waitMean /= time.Duration(len(waits))
 	}
 	r.rate = float64(r.admitted) / (float64(to-from) / 1e9)

@@ -34,8 +34,8 @@ func (f *flow) arrival(e *Engine, s *sub, now, cost int64) aqm.Arrival {
 		Now: e.seconds(now), Cost: units(cost), Queued: units(q.eligibleCost),
 		Rand: e.uniform(&f.random),
 	}
-	if s != nil && q.ringSize > 1 {
-		a.Greedy = 2*s.eligibleCost*int64(q.ringSize) > 3*q.eligibleCost
+	if s != nil && q.clients() > 1 {
+		a.Greedy = 2*s.eligibleCost*int64(q.clients()) > 3*q.eligibleCost
 	}
 	return a
 }
@@ -48,7 +48,7 @@ func (f *flow) manage() {
 	}
 	f.heed(f.at-f.aqmAt, c0)
 	f.aqmAt = f.at
-	f.law().Step(f.at, units(f.q.eligibleCost), c0, float64(max(1, f.q.ringSize)))
+	f.law().Step(f.at, units(f.q.eligibleCost), c0, float64(max(1, f.q.clients())))
 }
 
 // heed chooses what the AQM does to those it picks. Clients that slow down when
@@ -86,11 +86,9 @@ func (f *flow) heed(h, c0 float64) {
 // judge notes that the tenant stage limits the flow: its oldest request in turn
 // has waited for longer than the delay target.
 func (f *flow) judge(now int64) {
-	if f.limited || f.q.ring == nobody {
-		return
+	if i := f.q.turn(); i != nobody && !f.limited {
+		f.limited = now-f.q.entries[i].since > int64(f.queueing.DelayTarget)
 	}
-	head := &f.q.entries[f.q.subs[f.q.ring].head]
-	f.limited = now-head.since > int64(f.queueing.DelayTarget)
 }
 
 // leave asks the law about the request whose turn it is; true if it was discarded,

@@ -292,7 +292,7 @@ func TestPropertyRoundRobinIsFairInCost(t *testing.T) {
 		}
 		got := make([]int64, n)
 		for range rapid.IntRange(1, 50*n).Draw(t, "releases") {
-			i := q.next()
+			i := q.next(math.MaxInt64/4, 1)
 			got[q.entries[i].ticket] += q.entries[i].cost
 			q.serve(i)
 		}

@@ -1,5 +1,7 @@
 package limiter
 
+import "math"
+
 // The queue of one flow: requests of one tenant that wait for one pool, in a
 // subqueue per client. Within a subqueue order is strictly first in, first out:
 //
@@ -9,14 +11,27 @@ package limiter
 // or classes, has a subqueue for each combination.
 //
 // A held request waits for a limit of its client; an eligible one has been
-// charged to the limits and waits for the tenant's share. Subqueues with an
-// eligible head stand in a ring and are served by deficit round robin in cost;
-// those with a held request stand in a second ring that is scanned for requests
-// whose limit admits them now.
+// charged to the limits and waits for the tenant's share. Subqueues with a held
+// request stand in a ring that is scanned for requests whose limit admits them now.
+//
+// Subqueues with an eligible head stand in one of two rings: in front, if the
+// client was within its equal part of the share when it sent that request
+// (meter.go), else at the back. The front is served first, each ring by deficit
+// round robin: the credit that the controller releases is handed out in quanta, and
+// a head leaves when its subqueue's deficit has reached its cost. A dear request
+// saves up what its client is due, turn by turn, and the others' requests pass
+// meanwhile; what it has saved is real credit and is kept for it.
+//
+//	quantum = max(least, min(mean/64, 1 ms of the rate))
+//	least   smallest cost since the queue was last empty; mean, of what waits
+//
+// so a turn of the ring is one request of each client where costs are alike, at
+// most a millisecond for each where they are not, and handing out the credit of one
+// mean request takes at most 64 steps.
 //
 // Everything lives in slabs indexed by int32; insertion, removal anywhere and
-// the next release are O(1). Not safe for concurrent use: the flow's mutex
-// guards it.
+// the next release are O(1), the last one amortised. Not safe for concurrent use:
+// the flow's mutex guards it.
 type queue struct {
 	entries   []entry
 	freeEntry int32 // list through next
@@ -24,16 +39,29 @@ type queue struct {
 	freeSub   int32
 	byClient  map[uint64]int32
 
-	ring     int32 // the subqueue served next, of those with an eligible head
-	visiting bool  // it has had its quantum for this visit
+	rings    [2]ring // of subqueues with an eligible head: front, back
 	heldRing int32
 
 	eligible     int   // requests
 	eligibleCost int64 // fixed point
 	held         int
-	ringSize     int
-	quantum      int64 // largest cost since the queue was last empty
+	banked       int64 // credit that subqueues have and have not spent: the sum of their deficits
+	least        int64 // smallest cost since the queue was last empty
 }
+
+// ring is a turn of subqueues with an eligible head.
+type ring struct {
+	at   int32 // the subqueue served next
+	left int64 // of its quantum; 0: its visit has not begun
+	size int   // subqueues
+	cost int64 // of the eligible requests that belong here
+}
+
+// Indices of queue.rings.
+const (
+	front = iota
+	back
+)
 
 const nobody int32 = -1
 
@@ -50,6 +78,7 @@ type entry struct {
 	next, prev int32
 	sub        int32
 	generation uint32
+	class      uint8 // front or back
 	eligible   bool
 	used       bool
 	mark       bool
@@ -66,21 +95,28 @@ type sub struct {
 	eligibleCost int64
 	held         int
 	heldCost     int64
-	deficit      int64
+	deficit      int64  // credit saved for the head
 	retryAt      int64  // the held ones' limit is not asked before
 	expected     int64  // when it may admit the first of them
 	by           *limit // the limit that they wait for
-	ring, held2  link   // places in the two rings
+	class        uint8  // the ring that it stands in, while it has an eligible head
+	ring, held2  link   // places there and in the ring of the held
 }
 
 // link is a place in a ring; next is nobody outside.
 type link struct{ next, prev int32 }
 
 func newQueue() *queue {
-	return &queue{freeEntry: nobody, freeSub: nobody, ring: nobody, heldRing: nobody, byClient: map[uint64]int32{}}
+	return &queue{
+		freeEntry: nobody, freeSub: nobody, heldRing: nobody, byClient: map[uint64]int32{},
+		rings: [2]ring{{at: nobody}, {at: nobody}}, least: math.MaxInt64,
+	}
 }
 
 func (q *queue) len() int { return q.eligible + q.held }
+
+// clients is the number of subqueues with eligible requests.
+func (q *queue) clients() int { return q.rings[front].size + q.rings[back].size }
 
 // find returns a client's subqueue, or nil.
 func (q *queue) find(key uint64) *sub {
@@ -155,12 +191,29 @@ func (q *queue) joinEligible(si, i int32) {
 	s.eligibleCost += e.cost
 	q.eligible++
 	q.eligibleCost += e.cost
-	q.quantum = max(q.quantum, e.cost)
+	q.rings[e.class].cost += e.cost
+	q.least = min(q.least, e.cost)
 	if s.eligible == 1 {
-		s.deficit = 0
-		q.enter(&q.ring, si, ringOf)
-		q.ringSize++
+		q.line(si, e.class)
 	}
+}
+
+// line puts a subqueue at the end of a ring.
+func (q *queue) line(si int32, class uint8) {
+	q.subs[si].class = class
+	r := &q.rings[class]
+	q.enter(&r.at, si, ringOf)
+	r.size++
+}
+
+// unline takes a subqueue out of its ring.
+func (q *queue) unline(si int32) {
+	r := &q.rings[q.subs[si].class]
+	if r.at == si {
+		r.left = 0
+	}
+	q.exit(&r.at, si, ringOf)
+	r.size--
 }
 
 func (q *queue) joinHeld(si, i int32) {
@@ -204,13 +257,7 @@ func (q *queue) remove(i int32) {
 		s.eligibleCost -= e.cost
 		q.eligible--
 		q.eligibleCost -= e.cost
-		if s.eligible == 0 {
-			if q.ring == si {
-				q.visiting = false
-			}
-			q.exit(&q.ring, si, ringOf)
-			q.ringSize--
-		}
+		q.rings[e.class].cost -= e.cost
 	} else {
 		first := s.firstHeld
 		if first == i {
@@ -218,14 +265,39 @@ func (q *queue) remove(i int32) {
 		}
 		q.leaveHeld(si, first, e.cost)
 	}
+	waited := e.eligible
 	q.unlink(s, e)
 	*e = entry{generation: e.generation, next: q.freeEntry}
 	q.freeEntry = i
+	if waited {
+		q.reorder(si)
+	}
 	if s.head == nobody {
 		q.dropSub(si)
 	}
 	if q.eligible == 0 {
-		q.quantum = 0
+		q.least = math.MaxInt64
+	}
+}
+
+// reorder puts a subqueue that has lost an eligible request into the ring of its
+// head, and returns the credit that it needs no more.
+func (q *queue) reorder(si int32) {
+	s := &q.subs[si]
+	need := int64(0)
+	if s.eligible == 0 {
+		q.unline(si)
+	} else {
+		head := &q.entries[s.head]
+		need = head.cost
+		if head.class != s.class {
+			q.unline(si)
+			q.line(si, head.class)
+		}
+	}
+	if s.deficit > need {
+		q.banked -= s.deficit - need
+		s.deficit = need
 	}
 }
 
@@ -248,29 +320,59 @@ func (q *queue) dropSub(si int32) {
 	q.freeSub = si
 }
 
-// next returns the request whose turn it is, or nobody. It gives a subqueue its
-// quantum once per visit and moves on when that is spent; because the quantum
-// is at least the largest cost waiting, one turn of the ring is enough.
-func (q *queue) next() int32 {
-	for q.ring != nobody {
-		s := &q.subs[q.ring]
-		if !q.visiting {
-			s.deficit += q.quantum
-			q.visiting = true
+// next hands credit, fixed point, to the subqueues in turn until one of them can pay
+// for its head, which it returns; nobody when the credit is used up or nothing is
+// eligible. step is the credit of 1 ms.
+func (q *queue) next(credit, step int64) int32 {
+	for k := range q.rings {
+		r := &q.rings[k]
+		for r.at != nobody {
+			s := &q.subs[r.at]
+			if r.left == 0 {
+				r.left = q.quantum(step)
+			}
+			cost := q.entries[s.head].cost
+			given := max(0, min(cost-s.deficit, r.left, credit))
+			s.deficit += given
+			q.banked += given
+			credit -= given
+			r.left -= given
+			if r.left == 0 {
+				r.at = s.ring.next
+			}
+			switch {
+			case s.deficit >= cost:
+				return s.head
+			case credit <= 0:
+				return nobody
+			}
 		}
-		if q.entries[s.head].cost <= s.deficit {
-			return s.head
-		}
-		q.ring, q.visiting = s.ring.next, false
 	}
 	return nobody
+}
+
+// quantum is the credit that a subqueue is given in one visit, see queue.
+func (q *queue) quantum(step int64) int64 {
+	return max(1, q.least, min(q.eligibleCost/int64(q.eligible)/64, step))
 }
 
 // serve removes the request that next returned and pays for it.
 func (q *queue) serve(i int32) {
 	e := &q.entries[i]
 	q.subs[e.sub].deficit -= e.cost
+	q.banked -= e.cost
 	q.remove(i)
+}
+
+// turn returns the request that is next, whether or not it can be paid for, or
+// nobody.
+func (q *queue) turn() int32 {
+	for k := range q.rings {
+		if at := q.rings[k].at; at != nobody {
+			return q.subs[at].head
+		}
+	}
+	return nobody
 }
 
 // lookup returns the entry that a handle names, if it still waits.

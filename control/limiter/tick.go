@@ -239,21 +239,22 @@ func (e *Engine) routeNow(f *flow, en *entry) *route {
 func (e *Engine) release(f *flow, now int64, out []Event) []Event {
 	q := f.q
 	free := f.mode != Enforce || f.open.Load()
+	step := int64(1e-3 * f.ctl.Rate() * unit)
 	for {
-		i := q.next()
+		credit := q.eligibleCost // is enough for all
+		if !free {
+			credit = f.spendable()
+		}
+		i := q.next(credit, step)
 		if i == nobody {
-			f.pacer.Idle()
+			f.save()
 			f.reconcile()
 			return out
 		}
 		en := &q.entries[i]
-		switch {
-		case free:
+		if free {
 			f.ctl.Remove(units(en.cost))
-		case !f.affords(en.cost):
-			f.reconcile()
-			return out
-		default:
+		} else {
 			var gone bool
 			if out, gone = e.leave(f, i, now, out); gone {
 				continue
@@ -266,13 +267,24 @@ func (e *Engine) release(f *flow, now int64, out []Event) []Event {
 	}
 }
 
-// affords reports whether a release can be paid for: from what the controller has
-// released, or, as on the fast path, ahead of it from enzyme that is free. Without
-// the latter the part of a request that a step leaves unbound would keep a short
-// queue from ever emptying, and everybody would wait a tick.
-func (f *flow) affords(cost int64) bool {
-	c := units(cost)
-	return f.pacer.Affords(c) || f.pacer.Credit()+f.ctl.Free() >= c
+// spendable is the credit that no subqueue has yet: what the controller has
+// released, or, as on the fast path, enzyme that is free ahead of it. Without the
+// latter the part of a request that a step leaves unbound would keep a short queue
+// from ever emptying, and everybody would wait a tick.
+func (f *flow) spendable() int64 {
+	return int64(math.Round((f.pacer.Credit()+f.ctl.Free())*unit)) - f.q.banked
+}
+
+// save tells the pacer what the queue saves for: what subqueues have, and what the
+// next head is short of.
+func (f *flow) save() {
+	i := f.q.turn()
+	if i == nobody {
+		f.pacer.Idle()
+		return
+	}
+	en := &f.q.entries[i]
+	f.pacer.Affords(units(f.q.banked + en.cost - f.q.subs[en.sub].deficit))
 }
 
 // event is what becomes of a request that is still in the queue.
