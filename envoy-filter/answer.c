@@ -149,11 +149,20 @@ static void add_fields(struct headers* h, const struct titrate_question* q) {
   add(h, LITERAL("ratelimit"), (abi_bytes){q->rate_limit, q->rate_limit_length});
 }
 
-static bool unavailable(const struct titrate_question* q) { return q->status == 503 && q->refuse != 503; }
+enum { GRPC_PERMISSION_DENIED = 7, GRPC_UNAVAILABLE = 14 };
+
+static const char* what(const struct titrate_question* q) {
+  switch (q->grpc) {
+  case GRPC_PERMISSION_DENIED:
+    return "unknown tenant";
+  case GRPC_UNAVAILABLE:
+    return "unavailable";
+  }
+  return "rate limited";
+}
 
 static abi_bytes plain(struct titrate_question* q, const char* end) {
-  int n = snprintf(q->body, sizeof q->body, "%s: %.*s%s", unavailable(q) ? "unavailable" : "rate limited",
-                   (int)q->reason_length, q->reason, end);
+  int n = snprintf(q->body, sizeof q->body, "%s: %.*s%s", what(q), (int)q->reason_length, q->reason, end);
   return (abi_bytes){q->body, n > 0 ? (size_t)n : 0};
 }
 
@@ -161,6 +170,8 @@ static void send(abi_http_filter envoy, const struct titrate_manner* m, struct t
                  struct headers* h) {
   abi_bytes body = {q->body, q->body_length};
   uint32_t status = q->status;
+  char grpc[4];
+  int digits;
   switch (shape_of(envoy, m)) {
   case TITRATE_BODY_JSON:
     add(h, LITERAL("content-type"), LITERAL("application/json"));
@@ -172,7 +183,8 @@ static void send(abi_http_filter envoy, const struct titrate_manner* m, struct t
   default: // trailers only
     status = 200;
     add(h, LITERAL("content-type"), LITERAL("application/grpc"));
-    add(h, LITERAL("grpc-status"), unavailable(q) ? LITERAL("14") : LITERAL("8"));
+    digits = snprintf(grpc, sizeof grpc, "%u", q->grpc);
+    add(h, LITERAL("grpc-status"), (abi_bytes){grpc, (size_t)digits});
     add(h, LITERAL("grpc-message"), plain(q, ""));
     add(h, LITERAL("grpc-retry-pushback-ms"), (abi_bytes){q->pushback, q->pushback_length});
     body = LITERAL("");
@@ -287,10 +299,11 @@ void titrate_admitted(abi_http_filter envoy, struct titrate_tale* t, struct titr
 
 // --- responses ---
 
-static void settle(struct titrate_tale* t, abi_bytes text, double number) {
+// A text that tells nothing, or no cost, leaves the account for what comes later:
+// a trailer after the header.
+static void settle(struct titrate_tale* t, bool written, abi_bytes text, double number) {
   struct titrate_account* a = t->account;
   struct titrate_question q;
-  t->account = NULL;
   q.tenant = a->tenant;
   q.client = a->client;
   q.pool = a->pool;
@@ -299,9 +312,11 @@ static void settle(struct titrate_tale* t, abi_bytes text, double number) {
   q.named = a->named;
   q.classes = a->classes;
   memcpy(q.identities, a->identities, sizeof q.identities);
-  titrateSettle(&q, text, number);
-  t->settled = q.micros >= 0;
+  titrateSettle(&q, written, text, number);
+  if (q.micros < 0) return;
+  t->settled = true;
   t->micros = q.micros;
+  t->account = NULL;
   free(a);
 }
 
@@ -313,7 +328,7 @@ static const struct titrate_manners* source(const struct titrate_tale* t) {
 static void settle_from(abi_http_filter envoy, struct titrate_tale* t, int type) {
   abi_bytes value;
   if (ENVOY(http_get_header)(envoy, type, source(t)->cost_name, &value, 0, NULL))
-    settle(t, value, 0);
+    settle(t, true, value, 0);
 }
 
 static void response_number(abi_http_filter envoy, abi_bytes name, uint32_t number) {
@@ -352,9 +367,9 @@ void titrate_tell_end(abi_http_filter envoy, struct titrate_tale* t) {
   double number;
   abi_bytes text;
   if (ENVOY(http_get_metadata_number)(envoy, 0, m->cost_space, m->cost_name, &number))
-    settle(t, LITERAL(""), number);
+    settle(t, false, LITERAL(""), number);
   else if (ENVOY(http_get_metadata_string)(envoy, 0, m->cost_space, m->cost_name, &text))
-    settle(t, text, 0);
+    settle(t, true, text, 0);
 }
 
 void titrate_tale_end(struct titrate_tale* t) {

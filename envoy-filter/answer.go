@@ -8,8 +8,6 @@ import "C"
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"strconv"
-	"strings"
 	"time"
 	"unsafe"
 
@@ -66,25 +64,27 @@ func titratePeek(q *C.struct_titrate_question) {
 }
 
 // titrateSettle corrects the charge of an admitted request by the cost that its
-// response told: text if there is any, else number. It says in micros what that is,
-// below 0 if it is no cost.
+// response told: the text if it was written, else the number. It says in micros what
+// that is, below 0 if nothing was told or what was told is no cost.
 //
 //export titrateSettle
-func titrateSettle(q *C.struct_titrate_question, said C.abi_bytes, number C.double) {
-	actual := float64(number)
+func titrateSettle(q *C.struct_titrate_question, written C.bool, said C.abi_bytes, number C.double) {
 	q.micros = -1
-	if said.length > 0 {
-		var err error
-		if actual, err = strconv.ParseFloat(strings.TrimSpace(text(said)), 64); err != nil {
-			return
-		}
+	g := theProcess.Load().gate
+	defer g.Contain("a settlement")
+	var actual float64
+	var ok bool
+	if written {
+		actual, ok = g.ParseCost(text(said))
+	} else {
+		actual, ok = g.CheckCost(float64(number))
 	}
-	if !(actual >= 0) {
+	if !ok {
 		return
 	}
 	q.micros = C.int64_t(limiter.Micros(actual))
 	r := requestOf(q)
-	theProcess.Load().gate.Settle(&r, actual)
+	g.Settle(&r, actual)
 }
 
 // answer writes an outcome; for a refusal all that the client is told.
@@ -117,8 +117,11 @@ func refuse(q *C.struct_titrate_question, r *limiter.Request, out limiter.Outcom
 	g := theProcess.Load().gate
 	defer g.Contain("an answer")
 	// A panic below leaves a plain, valid refusal.
-	q.status = C.uint32_t(gate.Status(out.Reason))
-	if q.status == gate.Refused {
+	q.status, q.grpc = C.uint32_t(gate.Status(out.Reason)), C.uint8_t(gate.GRPCStatus(out.Reason))
+	switch {
+	case out.Reason == limiter.UnknownTenant:
+		q.status = C.uint32_t(theProcess.Load().unknownStatus)
+	case q.status == gate.Refused:
 		q.status = q.refuse
 	}
 	q.retry_after_length, q.reason_length, q.details_length, q.body_length, q.pushback_length = 0, 0, 0, 0, 0

@@ -40,6 +40,8 @@ type process struct {
 	stop    sync.Once
 	insight *insight
 	heir    string // name of the socket, see package heir
+	// unknownStatus is of refusals of tenants that are not configured.
+	unknownStatus int
 }
 
 // theProcess is set once, by the bootstrap extension, before any request.
@@ -103,7 +105,7 @@ func newProcess(b *settings.Bootstrap, sink *sink) *process {
 		Keys: b.Keys, Unknown: b.Unknown, Boot: b.Boot, Replica: b.Replica, Start: gate.Now(), Flight: newFlight, Wants: want,
 	})
 	engine.Name(names.Names())
-	p := &process{engine: engine, done: make(chan struct{})}
+	p := &process{engine: engine, done: make(chan struct{}), unknownStatus: b.UnknownStatus}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.meter = meter.New(engine, sink, gate.Now)
 	watch := &insight{meter: p.meter}
@@ -132,7 +134,7 @@ func (p *process) numbers() meter.Source {
 	s := &p.link.Status
 	return meter.Source{
 		Panics: p.gate.Panics(), LinkSessions: s.Sessions.Load(), LinkMalformed: s.Malformed.Load(),
-		ConfigRefused: s.Refused.Load(), LimitsLeftOut: s.LeftOut.Load(), LinkConnected: s.Connected.Load(),
+		ConfigRefused: s.Refused.Load(), CostRefused: p.gate.BadCosts(), LimitsLeftOut: s.LeftOut.Load(), LinkConnected: s.Connected.Load(),
 		Goroutines: runtime.NumGoroutine(),
 	}
 }

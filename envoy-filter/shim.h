@@ -131,6 +131,7 @@ struct titrate_question {
   int64_t micros;                // its cost there
   // Out of a rejection, else untouched.
   uint32_t status;
+  uint8_t grpc; // grpc-status
   size_t retry_after_length, reason_length, details_length, body_length;
   char retry_after[16]; // whole seconds, decimal
   char reason[24];

@@ -175,6 +175,10 @@ func teller(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/hang":
 		<-r.Context().Done()
 		return
+	case r.URL.Path == "/empty":
+		w.Header().Set("x-tokens", "")
+		fmt.Fprint(w, "told nothing")
+		return
 	case tell == "":
 	case r.URL.Path == "/metadata":
 		w.Header().Set("x-lua-tokens", tell)
@@ -200,6 +204,7 @@ func TestResponseCost(t *testing.T) {
 	}{
 		"dearer": {"/", "700", "700"}, "cheaper": {"/", "12.5", "12.5"}, "free": {"/", "0", "0"},
 		"unsaid": {"/", "", "500"}, "nonsense": {"/", "many", "500"}, "negative": {"/", "-4", "500"},
+		"empty": {"/empty", " ", "500"}, "infinite": {"/", "inf", "500"}, "no number": {"/", "nan", "500"},
 		"trailer": {"/trailer", "40", "40"}, "metadata": {"/metadata", "60", "60"},
 		"a login that is right": {"/login", "0", "0"}, "a login that is wrong": {"/login", "1", "1"},
 	} {

@@ -15,13 +15,35 @@ const longestTenant = 128
 // Refused is the status of a refusal unless an operator wants another.
 const Refused = http.StatusTooManyRequests
 
-// Status is the HTTP status of a refusal: 429, or 503 where nothing was
-// limited but no decision could be had.
+// Status is the HTTP status of a refusal unless an operator wants another: 429; 403
+// for a tenant that is unknown, which no waiting helps; 503 where nothing was limited
+// but no decision could be had.
 func Status(r limiter.Reason) int {
-	if r == limiter.NotConfigured || r == InternalError {
+	switch r {
+	case limiter.NotConfigured, InternalError:
 		return http.StatusServiceUnavailable
+	case limiter.UnknownTenant:
+		return http.StatusForbidden
 	}
 	return http.StatusTooManyRequests
+}
+
+// The status of a refusal in gRPC.
+const (
+	grpcPermissionDenied  = 7
+	grpcResourceExhausted = 8
+	grpcUnavailable       = 14
+)
+
+// GRPCStatus is the grpc-status of a refusal.
+func GRPCStatus(r limiter.Reason) int {
+	switch Status(r) {
+	case http.StatusForbidden:
+		return grpcPermissionDenied
+	case http.StatusServiceUnavailable:
+		return grpcUnavailable
+	}
+	return grpcResourceExhausted
 }
 
 // RetrySeconds is a wait in the form of Retry-After (RFC 9110 §10.2.3): whole
@@ -47,7 +69,10 @@ func AppendRetryAfter(b []byte, out limiter.Outcome) []byte {
 // client sent: it is cut to 128 bytes and escaped.
 func AppendBody(b []byte, tenant string, r limiter.Reason) []byte {
 	what := "rate limited"
-	if Status(r) != http.StatusTooManyRequests {
+	switch Status(r) {
+	case http.StatusForbidden:
+		what = "unknown tenant"
+	case http.StatusServiceUnavailable:
 		what = "unavailable"
 	}
 	b = append(b, `{"error":"`...)

@@ -85,6 +85,7 @@ type Watcher interface {
 type Gate struct {
 	o        Options
 	panics   atomic.Uint64
+	badCosts atomic.Uint64
 	slow     atomic.Bool // the ticker is in its long sleep
 	draining atomic.Bool
 	wake     chan struct{}

@@ -199,7 +199,7 @@ func TestRetrySeconds(t *testing.T) {
 func TestStatus(t *testing.T) {
 	for r, want := range map[limiter.Reason]int{
 		limiter.ClientLimit: 429, limiter.TenantShare: 429, limiter.QueueFull: 429, limiter.QueueTimeout: 429,
-		limiter.UnknownTenant: 429, limiter.NotConfigured: 503, InternalError: 503,
+		limiter.UnknownTenant: 403, limiter.NotConfigured: 503, InternalError: 503,
 	} {
 		if got := Status(r); got != want || ReasonName(r) == "" {
 			t.Errorf("%s: %d, want %d", ReasonName(r), got, want)

@@ -32,6 +32,7 @@ const (
 	LinkSessions
 	LinkMalformed
 	ConfigRefused
+	CostRefused
 	LimitsLeftOut
 	Held
 	Keys
@@ -75,6 +76,7 @@ var Table = [metrics]Definition{
 	LinkSessions:   {"titrate_link_sessions_total", nil, Counter},
 	LinkMalformed:  {"titrate_link_malformed_total", nil, Counter},
 	ConfigRefused:  {"titrate_config_refused_total", nil, Counter},
+	CostRefused:    {"titrate_response_cost_refused_total", nil, Counter},
 	LimitsLeftOut:  {"titrate_limits_left_out", nil, Gauge},
 	Held:           {"titrate_held", nil, Gauge},
 	Keys:           {"titrate_keys", nil, Gauge},
@@ -113,10 +115,10 @@ type Sink interface {
 
 // Source is what is read beside the engine's Stats.
 type Source struct {
-	Panics, LinkSessions, LinkMalformed, ConfigRefused uint64
-	LinkConnected                                      bool
-	Goroutines                                         int // of this process
-	LimitsLeftOut                                      int64
+	Panics, LinkSessions, LinkMalformed, ConfigRefused, CostRefused uint64
+	LinkConnected                                                   bool
+	Goroutines                                                      int // of this process
+	LimitsLeftOut                                                   int64
 }
 
 // keysEvery is how many publications share one count of the live keys.
@@ -168,6 +170,7 @@ func (m *Meter) Publish(src Source) {
 	m.count(LinkSessions, src.LinkSessions)
 	m.count(LinkMalformed, src.LinkMalformed)
 	m.count(ConfigRefused, src.ConfigRefused)
+	m.count(CostRefused, src.CostRefused)
 	m.gauges(src, keys)
 	m.Waits.publish(m.sink)
 }

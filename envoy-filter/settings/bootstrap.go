@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +23,9 @@ type Bootstrap struct {
 	Weight float64
 	// Unknown says what becomes of requests of unknown tenants, default DEFAULT.
 	Unknown limiter.UnknownPolicy
+	// UnknownStatus is the HTTP status of their refusal under REJECT, 400 to 599,
+	// default 403.
+	UnknownStatus int
 	// Boot says what becomes of requests before the first configuration, and
 	// of a request whose decision failed inside the filter. Default OPEN.
 	Boot limiter.BootPolicy
@@ -48,11 +52,12 @@ var bootPolicies = map[string]limiter.BootPolicy{"OPEN": limiter.BootOpen, "CLOS
 
 // ParseBootstrap reads the bootstrap extension's configuration.
 func ParseBootstrap(raw []byte) (*Bootstrap, error) {
-	m, err := object("", raw, "agent_socket", "replica", "weight", "unknown_tenant", "boot_policy", "keys", "concurrency")
+	m, err := object("", raw, "agent_socket", "replica", "weight", "unknown_tenant", "unknown_tenant_status",
+		"boot_policy", "keys", "concurrency")
 	if err != nil {
 		return nil, err
 	}
-	b := &Bootstrap{Weight: 1}
+	b := &Bootstrap{Weight: 1, UnknownStatus: http.StatusForbidden}
 	for _, read := range []func() error{
 		func() error { return value(m, "", "agent_socket", "a path", &b.AgentSocket) },
 		func() error { return value(m, "", "replica", "a name", &b.Replica) },
@@ -62,6 +67,7 @@ func ParseBootstrap(raw []byte) (*Bootstrap, error) {
 		func() error {
 			return choice(m, "unknown_tenant", "DEFAULT, REJECT or BYPASS", unknownPolicies, &b.Unknown)
 		},
+		func() error { return whole(m, "unknown_tenant_status", minStatus, maxStatus, &b.UnknownStatus) },
 		func() error { return choice(m, "boot_policy", "OPEN or CLOSED", bootPolicies, &b.Boot) },
 	} {
 		if err := read(); err != nil {

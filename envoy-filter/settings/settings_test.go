@@ -168,14 +168,14 @@ func TestParseIdentitiesAndClasses(t *testing.T) {
 
 func TestParseBootstrap(t *testing.T) {
 	b, err := ParseBootstrap([]byte(`{"agent_socket":"/run/titrate/agent.sock","replica":"gw-1","weight":2,
-		"unknown_tenant":"REJECT","boot_policy":"CLOSED","keys":1e6,"concurrency":2}`))
+		"unknown_tenant":"REJECT","unknown_tenant_status":404,"boot_policy":"CLOSED","keys":1e6,"concurrency":2}`))
 	want := &Bootstrap{AgentSocket: "/run/titrate/agent.sock", Replica: "gw-1", Weight: 2,
-		Unknown: limiter.UnknownReject, Boot: limiter.BootClosed, Keys: 1_000_000, Concurrency: 2}
+		Unknown: limiter.UnknownReject, UnknownStatus: 404, Boot: limiter.BootClosed, Keys: 1_000_000, Concurrency: 2}
 	if err != nil || !reflect.DeepEqual(b, want) {
 		t.Fatalf("%+v, %v", b, err)
 	}
 	b, err = ParseBootstrap([]byte(`{"agent_socket":"/a"}`))
-	if err != nil || b.Replica == "" || b.Weight != 1 || b.Unknown != limiter.UnknownDefault || b.Boot != limiter.BootOpen {
+	if err != nil || b.Replica == "" || b.Weight != 1 || b.Unknown != limiter.UnknownDefault || b.UnknownStatus != 403 || b.Boot != limiter.BootOpen {
 		t.Fatalf("defaults: %+v, %v", b, err)
 	}
 }
@@ -192,6 +192,7 @@ func TestBootstrapErrorsNameTheField(t *testing.T) {
 		`{"agent_socket":"/a","keys":1500.5}`:                                "keys",
 		`{"agent_socket":"/a","concurrency":0}`:                              "concurrency",
 		`{"agent_socket":"/a","boot_policy":"open"}`:                         "boot_policy",
+		`{"agent_socket":"/a","unknown_tenant_status":200}`:                  "unknown_tenant_status",
 		`{"agent_socket":"/a","unknown_tenant":"ALLOW"}`:                     "unknown_tenant",
 		`{"agent_socket":"/a","replica":"` + strings.Repeat("r", 300) + `"}`: "replica",
 		`{"agent_socket":"/a","sockets":1}`:                                  "sockets",
