@@ -322,7 +322,8 @@ func (q *queue) dropSub(si int32) {
 
 // next hands credit, fixed point, to the subqueues in turn until one of them can pay
 // for its head, which it returns; nobody when the credit is used up or nothing is
-// eligible. step is the credit of 1 ms.
+// eligible. step is the credit of 1 ms, or more if it would take many steps to hand
+// out what there is.
 func (q *queue) next(credit, step int64) int32 {
 	for k := range q.rings {
 		r := &q.rings[k]

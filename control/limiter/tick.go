@@ -239,7 +239,7 @@ func (e *Engine) routeNow(f *flow, en *entry) *route {
 func (e *Engine) release(f *flow, now int64, out []Event) []Event {
 	q := f.q
 	free := f.mode != Enforce || f.open.Load()
-	step := int64(1e-3 * f.ctl.Rate() * unit)
+	step := max(int64(1e-3*f.ctl.Rate()*unit), f.spendable()/256)
 	for {
 		credit := q.eligibleCost // is enough for all
 		if !free {
