@@ -44,16 +44,19 @@ func (c coordinated) replicas() []*controlv1.Replica {
 func (c coordinated) Receive(m *controlv1.ConnectResponse) (*controlv1.Ack, error) {
 	switch m := m.GetMessage().(type) {
 	case *controlv1.ConnectResponse_Configuration:
-		return c.configure(m.Configuration), nil
+		return c.configure(m.Configuration)
 	case *controlv1.ConnectResponse_Leases:
 		return nil, c.grant(m.Leases)
 	}
 	return nil, nil // of a newer build: it means nothing here
 }
 
-func (c coordinated) configure(m *controlv1.Configuration) *controlv1.Ack {
-	config, ack := c.a.orders.Configuration(m)
+// configure obeys a configuration. One of a replaced leader ends the stream.
+func (c coordinated) configure(m *controlv1.Configuration) (*controlv1.Ack, error) {
+	config, ack, err := c.a.orders.Configuration(m)
 	switch {
+	case err != nil:
+		return nil, err
 	case ack == nil:
 	case ack.GetError() != "":
 		c.a.log.Error("the coordinator's configuration is refused; the older one stays in force", "error", ack.GetError())
@@ -62,7 +65,7 @@ func (c coordinated) configure(m *controlv1.Configuration) *controlv1.Ack {
 		c.a.log.Info("configuration in force", "revision", config.Revision, "pools", len(config.Pools), "tenants", len(config.Tenants))
 		c.a.hand()
 	}
-	return ack
+	return ack, nil
 }
 
 // grant obeys leases. Those of a replaced leader end the stream; unusable ones

@@ -73,6 +73,8 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 	f.DurationVar(&c.SessionTTL, "session-ttl", 5*time.Second, "how long a dead leader keeps the lead: shorter replaces it sooner, but a slow etcd costs the lead")
 	f.DurationVar(&c.Settle, "settle", 2*time.Second, "how long a new leader hears agents before its first shares, when they had others before")
 	f.DurationVar(&c.Allocation.Membership, "membership", 20*time.Second, "how long an agent that is silent keeps its demand and its gateways")
+	f.IntVar(&c.Streams.Streams, "max-streams", 4096, "control streams open at a time; more agents are turned away")
+	f.IntVar(&c.Streams.PerIdentity, "max-streams-per-identity", 512, "control streams open at a time with one client certificate")
 	f.IntVar(&c.TopTenants, "metrics-tenants", 100, "tenants with metrics of their own per pool, by demand; negative = none")
 	f.DurationVar(&c.ShutdownTimeout, "shutdown-timeout", 5*time.Second, "longest wait for calls under way at shutdown")
 	c.Security.Flags(f)

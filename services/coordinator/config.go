@@ -63,6 +63,8 @@ type Config struct {
 	Settle time.Duration
 	// Allocation are the numbers of the loop. Default: each as in round.Defaults.
 	Allocation round.Params
+	// Streams bound how many control streams are open at a time.
+	Streams stream.Limits
 	// TopTenants bounds the metrics per tenant: so many per pool, by demand.
 	// Default 100, negative = none.
 	TopTenants int
@@ -164,6 +166,10 @@ func (c *Config) check() error {
 		if _, _, err := net.SplitHostPort(c.Advertise); err != nil {
 			bad("--advertise %q: want host:port: %w", c.Advertise, err)
 		}
+	}
+	if c.Streams.Streams < 0 || c.Streams.PerIdentity < 0 {
+		bad("--max-streams %d and --max-streams-per-identity %d: want 1 at least, or 0 for the default",
+			c.Streams.Streams, c.Streams.PerIdentity)
 	}
 	if len(wrong) == 0 {
 		return nil

@@ -134,6 +134,8 @@ type agent struct {
 	wrong    []string // broken promises of the coordinators
 	changed  chan struct{}
 	redirect string             // the last leader it was sent to
+	obeyed   int64              // an epoch from before this test, 0 = none
+	also     string             // a coordinator that it learnt of later
 	floor    map[string]float64 // least shares that it may see from now on
 }
 
@@ -144,7 +146,7 @@ func join(t *testing.T, name string, demand map[string]float64, addresses ...str
 	go func() {
 		defer close(done)
 		for i := 0; ctx.Err() == nil; i++ {
-			leader, is := stream.Leader(a.session(ctx, addresses[i%len(addresses)]))
+			leader, is := stream.Leader(a.session(ctx, a.address(i, addresses)))
 			if is && leader != "" {
 				a.note(func() { a.redirect = leader })
 				a.session(ctx, leader)
@@ -165,6 +167,25 @@ func join(t *testing.T, name string, demand map[string]float64, addresses ...str
 		}
 	})
 	return a
+}
+
+// address is the one to try next.
+func (a *agent) address(i int, addresses []string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.also != "" {
+		addresses = append([]string{a.also}, addresses...)
+	}
+	if len(addresses) == 0 {
+		return "127.0.0.1:1"
+	}
+	return addresses[i%len(addresses)]
+}
+
+// visit tells the agent of another coordinator.
+func (a *agent) visit(t *testing.T, address string) {
+	t.Helper()
+	a.note(func() { a.also = address })
 }
 
 // note changes the agent and wakes those who wait for it.
@@ -209,7 +230,7 @@ func (a *agent) session(ctx context.Context, address string) error {
 		return err
 	}
 	a.mu.Lock()
-	hello := &controlv1.Hello{Agent: a.name, Epoch: a.leases.GetEpoch(), Revision: a.revision, Replicas: []*controlv1.Replica{{Name: "gw-" + a.name, Weight: 1}}}
+	hello := &controlv1.Hello{Agent: a.name, Epoch: max(a.leases.GetEpoch(), a.obeyed), Revision: a.revision, Replicas: []*controlv1.Replica{{Name: "gw-" + a.name, Weight: 1}}}
 	a.mu.Unlock()
 	if err := s.Send(&controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Hello{Hello: hello}}); err != nil {
 		return err

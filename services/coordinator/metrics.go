@@ -28,7 +28,7 @@ type instruments struct {
 	nacks    metric.Int64Counter
 
 	streams, members, epoch, leader, revision                     metric.Int64ObservableGauge
-	held, unreadable, lost                                        metric.Int64ObservableGauge
+	held, unreadable, lost, refused                               metric.Int64ObservableGauge
 	capacity, demand, admitted, price, fair, infeasible, standing metric.Float64ObservableGauge
 	estimate, inFlight, backlog, stay                             metric.Float64ObservableGauge
 	flowDemand, flowShare, flowAdmitted                           metric.Float64ObservableGauge
@@ -52,6 +52,7 @@ func newInstruments(o *Coordinator) (*instruments, error) {
 	m.held = m.whole("titrate_configuration_held", "1 while the configuration in etcd is gone or incomplete: what gateways have stays in force until titrate recover.")
 	m.unreadable = m.whole("titrate_configuration_unreadable", "Stored resources that cannot be read; what gateways have of them stays in force.")
 	m.lost = m.whole("titrate_etcd_history_lost", "How often etcd was found restored from a backup or replaced since this process started.")
+	m.refused = m.whole("titrate_control_streams_refused", "Streams turned away since the start because too many were open.")
 	m.capacity = m.rate("titrate_pool_capacity", "Capacity that is shared now, cost units per second.")
 	m.estimate = m.rate("titrate_pool_estimate", "What an adaptive pool is believed to serve, cost units per second.")
 	m.inFlight = m.rate("titrate_pool_in_flight", "Cost at the upstream of an adaptive pool.")
@@ -90,7 +91,7 @@ func (m *instruments) rate(name, description string) metric.Float64ObservableGau
 // register starts the observations; the coordinator's parts must be there.
 func (m *instruments) register() error {
 	_, err := m.meter.RegisterCallback(m.observe, m.streams, m.members, m.epoch, m.leader, m.revision,
-		m.held, m.unreadable, m.lost,
+		m.held, m.unreadable, m.lost, m.refused,
 		m.estimate, m.inFlight, m.backlog, m.stay, m.capacity, m.demand, m.admitted, m.price, m.fair, m.infeasible, m.standing,
 		m.flowDemand, m.flowShare, m.flowAdmitted)
 	return err
@@ -115,6 +116,7 @@ func (m *instruments) observe(_ context.Context, to metric.Observer) error {
 	to.ObserveInt64(m.held, int64(indicator(trouble.Held != "")))
 	to.ObserveInt64(m.unreadable, int64(len(trouble.Unreadable)))
 	to.ObserveInt64(m.lost, int64(trouble.Lost))
+	to.ObserveInt64(m.refused, int64(m.o.streams.Refused()))
 	if v.Outcome == nil {
 		return nil
 	}

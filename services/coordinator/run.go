@@ -45,7 +45,7 @@ func (o *Coordinator) wire(context.Context) error {
 		Params: o.config.Allocation, Settle: o.config.Settle, Expiry: o.config.SoftExpiry, Log: o.log,
 		Nacked: instruments.nacked, Withdraw: func() { o.streams.Withdraw() },
 	})
-	o.streams = stream.New(clocked{o.loop}, o.catalog, o.log)
+	o.streams = stream.New(clocked{o.loop, o}, o.catalog, o.config.Streams, o.log)
 	if err := instruments.register(); err != nil {
 		return err
 	}
@@ -96,7 +96,10 @@ func (o *Coordinator) take(b store.Batch) {
 }
 
 // clocked is the loop with the time of day, as the streams call it.
-type clocked struct{ loop *term.Loop }
+type clocked struct {
+	loop *term.Loop
+	o    *Coordinator
+}
 
 // Hello is an agent's arrival.
 func (c clocked) Hello(h *controlv1.Hello) { c.loop.Hello(time.Now(), h) }
@@ -107,6 +110,20 @@ func (c clocked) Report(agent string, r *controlv1.Report) { c.loop.Report(time.
 // Nack says that an agent refused a configuration.
 func (c clocked) Nack(agent string, revision int64, reason string) {
 	c.loop.Nack(agent, revision, reason)
+}
+
+// Ahead raises the epoch and the revision above what an agent knows.
+func (c clocked) Ahead(h *controlv1.Hello) {
+	c.o.log.Warn("an agent knows more than etcd: etcd was restored from a backup or replaced",
+		"agent", h.GetAgent(), "epoch", h.GetEpoch(), "revision", h.GetRevision())
+	c.o.elector.Heard(h.GetEpoch())
+	if revision := h.GetRevision(); c.o.catalog.Before(revision) && election.Plausible(revision) {
+		go func() { // etcd may be away; the agent comes again
+			if err := c.o.store.Raise(context.Background(), revision); err != nil {
+				c.o.log.Warn("the revision is not raised", "error", err)
+			}
+		}()
+	}
 }
 
 // Run serves until ctx ends, then stops in order. It returns nil after such a
@@ -242,6 +259,9 @@ func (o *Coordinator) turn(ctx context.Context, before, now election.State) bool
 		if err != nil {
 			o.log.Warn("elected, but the seed of key hashes cannot be read yet", "error", err)
 			return false
+		}
+		if err := o.store.Tidy(ctx); err != nil {
+			o.log.Warn("what crashed writers left is not cleaned up yet; the next change will", "error", err)
 		}
 		o.loop.Begin(time.Now(), now.Epoch, before.Role != election.Following)
 		o.streams.Open(now.Epoch, seed)

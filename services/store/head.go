@@ -129,8 +129,8 @@ func (h *head) after(floor int64, now time.Time) int64 {
 	return max(h.Revision+1, floor+1, now.UnixMilli())
 }
 
-// Raise makes the revision of the stored configuration higher than seen, which a
-// reader has seen of a history that etcd has lost, and makes all readers start over
+// Raise makes the revision of the stored configuration higher than seen, if it is
+// lower: a revision that a reader has of a history that etcd has lost, and makes all readers start over
 // with the whole configuration. Without a configuration it is held instead, see
 // Hold. Errors: ErrUnavailable.
 func (s *Store) Raise(ctx context.Context, seen int64) error {
@@ -139,7 +139,7 @@ func (s *Store) Raise(ctx context.Context, seen int64) error {
 			h.Revision, h.Held, h.Count = seen, Gone, -1
 			return true, nil
 		}
-		if h.Held != "" || h.Revision > seen {
+		if h.Held != "" || h.Revision >= seen {
 			return false, nil
 		}
 		h.Revision = h.after(seen, time.Now())
@@ -176,18 +176,18 @@ func (h *head) held() error {
 		ErrHeld, h.Held, h.Revision)
 }
 
-// history notices that etcd is not the one that it was: another cluster, or one
-// that was restored from a backup.
-type history struct {
+// History notices that etcd is not the one that it was: another cluster, or one
+// that was restored from a backup. The zero value has seen nothing.
+type History struct {
 	cluster  uint64
 	revision int64
 }
 
-// observe takes the header of a linearizable answer to a request that began after
+// Observe takes the header of a linearizable answer to a request that began after
 // all earlier observations. The error says what has changed.
-func (o *history) observe(cluster uint64, revision int64) error {
+func (o *History) Observe(cluster uint64, revision int64) error {
 	was := *o
-	*o = history{cluster, revision}
+	*o = History{cluster, revision}
 	switch {
 	case was.cluster == 0:
 		return nil

@@ -10,13 +10,17 @@ import (
 )
 
 // Seed returns the seed of the mesh's key hashes: drawn once, when it is first
-// asked for, and the same for all coordinators from then on. Errors: ErrCorrupt,
-// ErrUnavailable.
+// asked for, and the same for all coordinators from then on. A Store that has read it
+// stores it again where it was deleted. Errors: ErrCorrupt, ErrUnavailable.
 func (s *Store) Seed(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	key := s.prefix + "meta/seed"
-	drawn := binary.BigEndian.AppendUint64(nil, rand.Uint64())
+	seed := s.seed.Load()
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	drawn := binary.BigEndian.AppendUint64(nil, seed)
 	done, err := s.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
 		Then(clientv3.OpPut(key, string(drawn))).
@@ -30,5 +34,6 @@ func (s *Store) Seed(ctx context.Context) (uint64, error) {
 	if len(drawn) != 8 {
 		return 0, fmt.Errorf("%s: %w: %d bytes instead of 8", key, ErrCorrupt, len(drawn))
 	}
-	return binary.BigEndian.Uint64(drawn), nil
+	s.seed.Store(binary.BigEndian.Uint64(drawn))
+	return s.seed.Load(), nil
 }

@@ -66,6 +66,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -121,6 +122,7 @@ type Store struct {
 	prefix string
 	// writer holds one token: the right to write, within this process.
 	writer chan struct{}
+	seed   atomic.Uint64 // of key hashes, 0 = not read yet
 }
 
 // Open returns the store under the prefix, Prefix if it is empty. It does not

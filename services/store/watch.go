@@ -56,7 +56,7 @@ const (
 func (s *Store) Watch(ctx context.Context, from Snapshot) <-chan Batch {
 	out := make(chan Batch)
 	w := &watcher{store: s, out: out, revision: from.Revision, next: from.seen + 1, told: from.seen > 0,
-		history: history{from.cluster, from.seen}}
+		history: History{from.cluster, from.seen}}
 	go func() {
 		defer close(out)
 		w.run(ctx)
@@ -71,7 +71,7 @@ type watcher struct {
 	told     bool  // it has one
 	held     string
 	next     int64 // etcd revision to watch from
-	history  history
+	history  History
 	lost     string // why what follows is of another history
 	late     int64  // etcd revision of a head that the watch had not brought at the last look
 }
@@ -159,7 +159,7 @@ func (w *watcher) send(ctx context.Context, b Batch) {
 // look takes the header of an answer of etcd; true means that etcd's history is not
 // the one before.
 func (w *watcher) look(cluster uint64, revision int64) bool {
-	err := w.history.observe(cluster, revision)
+	err := w.history.Observe(cluster, revision)
 	if err != nil {
 		w.lost = err.Error()
 	}

@@ -9,8 +9,8 @@
 // refused (NACK) as a whole, the older configuration stays, and a later change
 // builds on what the coordinator thinks that the agent has.
 //
-// Leases are obeyed in the order of (epoch, seq). A lower epoch is refused: its
-// coordinator was replaced and does not know it. Leases that are not renewed
+// Leases are obeyed in the order of (epoch, seq). A lower epoch is refused, of leases
+// and of configurations: its coordinator was replaced and does not know it. Leases that are not renewed
 // within their soft expiry are stale: frozen and flagged, they hold without end.
 //
 // # Invariants

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/titrate/titrate/proto/link"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/agent/compile"
 	"github.com/titrate/titrate/services/agent/lastgood"
 )
@@ -16,12 +18,13 @@ import (
 // defaultSoftExpiry holds for leases that name none.
 const defaultSoftExpiry = 3 * time.Second
 
-// StaleEpochError tells that leases come from a coordinator that was replaced.
+// StaleEpochError tells that leases or a configuration come from a coordinator that
+// was replaced.
 type StaleEpochError struct{ Got, Obeyed int64 }
 
-// Error names both epochs and the one honest way to go back.
+// Error names both epochs.
 func (e *StaleEpochError) Error() string {
-	return fmt.Sprintf("leases of epoch %d refused: epoch %d was obeyed already (if etcd was replaced by an empty one, remove the agent's --snapshot-dir)", e.Got, e.Obeyed)
+	return fmt.Sprintf("epoch %d is refused: epoch %d was obeyed already; the coordinator takes a higher one when it leads", e.Got, e.Obeyed)
 }
 
 // errOlder: leases that were overtaken; no harm is done.
@@ -44,30 +47,39 @@ type Orders struct {
 }
 
 // Configuration takes in a chunk. After the last one of a revision it returns
-// the acknowledgement to send, and the configuration if it is in force now.
-func (o *Orders) Configuration(c *controlv1.Configuration) (*link.Config, *controlv1.Ack) {
+// the acknowledgement to send, and the configuration if it is in force now. A
+// *StaleEpochError means that the stream's coordinator leads no more; a coordinator
+// that is too old to say its epoch is believed.
+func (o *Orders) Configuration(c *controlv1.Configuration) (*link.Config, *controlv1.Ack, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if e := c.GetEpoch(); e > 0 && e < o.epoch {
+		return nil, nil, &StaleEpochError{Got: e, Obeyed: o.epoch}
+	}
 	if p := o.pending; p == nil || p.GetRevision() != c.GetRevision() || c.GetFull() && !p.GetFull() {
-		o.pending = &controlv1.Configuration{Revision: c.GetRevision(), Full: c.GetFull(), Seed: c.GetSeed()}
+		o.pending = &controlv1.Configuration{Revision: c.GetRevision(), Full: c.GetFull(), Seed: c.GetSeed(), Epoch: c.GetEpoch()}
 	}
 	o.pending.Resources = append(o.pending.Resources, c.GetResources()...)
 	o.pending.Deleted = append(o.pending.Deleted, c.GetDeleted()...)
+	o.pending.Unreadable = append(o.pending.Unreadable, c.GetUnreadable()...)
 	if !c.GetLast() {
-		return nil, nil
+		return nil, nil, nil
 	}
 	p := o.pending
 	o.pending = nil
 	if err := o.apply(p); err != nil {
-		return nil, &controlv1.Ack{Nonce: c.GetNonce(), Error: err.Error()}
+		return nil, &controlv1.Ack{Nonce: c.GetNonce(), Error: err.Error()}, nil
 	}
-	return o.config, &controlv1.Ack{Nonce: c.GetNonce()}
+	if p.GetEpoch() > o.epoch {
+		o.epoch, o.seq = p.GetEpoch(), 0
+	}
+	return o.config, &controlv1.Ack{Nonce: c.GetNonce()}, nil
 }
 
 func (o *Orders) apply(c *controlv1.Configuration) error {
 	switch {
 	case c.GetFull():
-		o.offered.Replace(c.GetResources())
+		o.offered.Replace(append(o.kept(c.GetUnreadable()), c.GetResources()...))
 		o.whole = true
 	case !o.whole:
 		return fmt.Errorf("configuration %d is a change, and this agent has nothing to change: send it whole", c.GetRevision())
@@ -79,8 +91,19 @@ func (o *Orders) apply(c *controlv1.Configuration) error {
 		return fmt.Errorf("configuration %d refused: %w", c.GetRevision(), err)
 	}
 	o.config = config
-	o.source = &controlv1.Configuration{Revision: c.GetRevision(), Full: true, Last: true, Seed: c.GetSeed(), Resources: o.offered.Resources()}
+	o.source = &controlv1.Configuration{Revision: c.GetRevision(), Full: true, Last: true, Seed: c.GetSeed(), Epoch: c.GetEpoch(), Resources: o.offered.Resources()}
 	return nil
+}
+
+// kept is what this agent has of what the coordinator cannot read.
+func (o *Orders) kept(names []string) []*quotav1.Resource {
+	var out []*quotav1.Resource
+	for _, r := range o.offered.Resources() {
+		if slices.Contains(names, compile.Name(r)) {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // Reset forgets a configuration that a broken stream left half sent.
@@ -225,9 +248,12 @@ func (o *Orders) Restore(s *lastgood.Snapshot) error {
 		}
 	}
 	o.offered, o.whole, o.config, o.source = b, true, config, s.Configuration
+	o.epoch = s.Configuration.GetEpoch()
 	if shares != nil {
 		o.leases, o.shares = s.Leases, shares
-		o.epoch, o.seq = s.Leases.GetEpoch(), s.Leases.GetSeq()
+		if s.Leases.GetEpoch() >= o.epoch {
+			o.epoch, o.seq = s.Leases.GetEpoch(), s.Leases.GetSeq()
+		}
 		o.freeze()
 	}
 	return nil

@@ -3,6 +3,7 @@ package orders
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,24 +32,24 @@ func TestConfigurationInChunks(t *testing.T) {
 	var o Orders
 	first := full(3, 1, pool("a", 1))
 	first.Last = false
-	if c, ack := o.Configuration(first); c != nil || ack != nil {
+	if c, ack, _ := o.Configuration(first); c != nil || ack != nil {
 		t.Fatal("applied before its last chunk")
 	}
 	second := full(3, 2, pool("b", 2))
-	c, ack := o.Configuration(second)
+	c, ack, _ := o.Configuration(second)
 	if c == nil || len(c.Pools) != 2 || c.Revision != 3 || c.Seed != 5 || ack.GetNonce() != 2 || ack.GetError() != "" {
 		t.Fatalf("%+v, %v", c, ack)
 	}
 	// A half of revision 4, then the whole of 5: the half is forgotten.
 	o.Configuration(&controlv1.Configuration{Revision: 4, Resources: []*quotav1.Resource{pool("half", 1)}})
-	c, _ = o.Configuration(&controlv1.Configuration{Revision: 5, Last: true, Seed: 5, Deleted: []string{"pools/a"}})
+	c, _, _ = o.Configuration(&controlv1.Configuration{Revision: 5, Last: true, Seed: 5, Deleted: []string{"pools/a"}})
 	if len(c.Pools) != 1 || c.Pools[0].Name != "b" {
 		t.Fatalf("%+v", c.Pools)
 	}
 	// The same when the stream broke within one revision.
 	o.Configuration(&controlv1.Configuration{Revision: 6, Resources: []*quotav1.Resource{pool("half", 1)}})
 	o.Reset()
-	c, _ = o.Configuration(&controlv1.Configuration{Revision: 6, Last: true, Seed: 5})
+	c, _, _ = o.Configuration(&controlv1.Configuration{Revision: 6, Last: true, Seed: 5})
 	if len(c.Pools) != 1 {
 		t.Fatalf("%+v", c.Pools)
 	}
@@ -56,11 +57,11 @@ func TestConfigurationInChunks(t *testing.T) {
 
 func TestBadConfigurationKeepsTheOld(t *testing.T) {
 	var o Orders
-	if c, ack := o.Configuration(&controlv1.Configuration{Revision: 1, Last: true, Nonce: 8}); c != nil || !strings.Contains(ack.GetError(), "send it whole") {
+	if c, ack, _ := o.Configuration(&controlv1.Configuration{Revision: 1, Last: true, Nonce: 8}); c != nil || !strings.Contains(ack.GetError(), "send it whole") {
 		t.Fatalf("a change of nothing: %v, %v", c, ack)
 	}
 	o.Configuration(full(1, 1, pool("a", 1)))
-	c, ack := o.Configuration(&controlv1.Configuration{Revision: 2, Last: true, Nonce: 9, Resources: []*quotav1.Resource{pool("b", -1)}})
+	c, ack, _ := o.Configuration(&controlv1.Configuration{Revision: 2, Last: true, Nonce: 9, Resources: []*quotav1.Resource{pool("b", -1)}})
 	if c != nil || ack.GetNonce() != 9 || !strings.Contains(ack.GetError(), "pools/b: capacity") {
 		t.Fatalf("%+v, %v", c, ack)
 	}
@@ -68,7 +69,7 @@ func TestBadConfigurationKeepsTheOld(t *testing.T) {
 		t.Fatalf("in force: %+v", in)
 	}
 	// The repair comes as a change of what was refused.
-	c, ack = o.Configuration(&controlv1.Configuration{Revision: 3, Last: true, Resources: []*quotav1.Resource{pool("b", 1)}})
+	c, ack, _ = o.Configuration(&controlv1.Configuration{Revision: 3, Last: true, Resources: []*quotav1.Resource{pool("b", 1)}})
 	if ack.GetError() != "" || len(c.Pools) != 2 {
 		t.Fatalf("%+v, %v", c, ack)
 	}
@@ -172,5 +173,53 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	bad.Configuration.Resources = append(bad.Configuration.Resources, pool("c", -1))
 	if err := new(Orders).Restore(bad); err == nil {
 		t.Error("a bad snapshot was taken")
+	}
+}
+
+// A coordinator that was replaced cannot put an older configuration in force.
+func TestConfigurationOfAStaleEpoch(t *testing.T) {
+	var o Orders
+	give := func(epoch, revision int64, name string) error {
+		_, _, err := o.Configuration(&controlv1.Configuration{Epoch: epoch, Revision: revision, Full: true, Last: true,
+			Seed: 5, Resources: []*quotav1.Resource{pool(name, 1)}})
+		return err
+	}
+	if err := give(7, 1, "a"); err != nil {
+		t.Fatal(err)
+	}
+	var stale *StaleEpochError
+	if err := give(6, 2, "b"); !errors.As(err, &stale) || stale.Got != 6 || stale.Obeyed != 7 {
+		t.Errorf("an older leader's configuration: %v", err)
+	}
+	if _, err := o.Leases(time.Second, &controlv1.Leases{Epoch: 6, Seq: 1}); !errors.As(err, &stale) {
+		t.Errorf("an older leader's leases: %v", err)
+	}
+	if c, _ := o.InForce(); c.Revision != 1 {
+		t.Errorf("revision %d is in force", c.Revision)
+	}
+	var again Orders
+	if err := again.Restore(o.Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	if again.Status(0).Epoch != 7 {
+		t.Errorf("epoch %d after a restart", again.Status(0).Epoch)
+	}
+	if err := give(0, 3, "c"); err != nil {
+		t.Errorf("a coordinator that does not say its epoch: %v", err)
+	}
+}
+
+// What the coordinator cannot read stays in force here.
+func TestUnreadableResourcesAreKept(t *testing.T) {
+	var o Orders
+	o.Configuration(&controlv1.Configuration{Revision: 1, Full: true, Last: true, Seed: 5, Resources: []*quotav1.Resource{pool("a", 1), pool("b", 1)}})
+	c, _, _ := o.Configuration(&controlv1.Configuration{Revision: 2, Full: true, Last: true, Seed: 5,
+		Resources: []*quotav1.Resource{pool("c", 1)}, Unreadable: []string{"pools/b", "pools/none"}})
+	var names []string
+	for _, p := range c.Pools {
+		names = append(names, p.Name)
+	}
+	if !slices.Equal(names, []string{"b", "c"}) {
+		t.Errorf("in force: %v", names)
 	}
 }

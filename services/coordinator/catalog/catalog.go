@@ -165,6 +165,13 @@ func (c *Catalog) Since(revision int64) (change Change, ok bool) {
 	}
 }
 
+// Before tells whether the catalog is known and older than a revision.
+func (c *Catalog) Before(revision int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known && c.revision < revision
+}
+
 func (c *Catalog) full() Change {
 	change := Change{Revision: c.revision, Full: true, Resources: make([]*quotav1.Resource, 0, len(c.resources))}
 	for _, name := range slices.Sorted(maps.Keys(c.resources)) {

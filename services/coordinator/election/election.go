@@ -3,10 +3,12 @@
 // # Model
 //
 // Each candidate holds an etcd session (a lease that it keeps alive) and a key
-// under one prefix with its address as the value; the oldest key leads. The epoch
-// is the create revision of the leader's key: whoever leads later has a higher
-// one, which fences: agents refuse shares of an epoch below the highest that they
-// have obeyed.
+// under one prefix with its address as the value; the oldest key leads. A leader
+// takes an epoch, which fences: agents refuse what is of an epoch below the highest
+// that they have obeyed. It is the time of day in milliseconds, or one more than the
+// last if the clock is behind that, and lies in etcd beside the candidates' keys. So
+// it rises although etcd was restored from a backup or replaced. Where it did not,
+// agents tell the leader a higher one (Heard), and the leader takes one above it.
 //
 //	Following ──elected──► Leading ──session lost──► Orphaned ──elected──► Leading
 //	    ▲                                                │      (higher epoch)
@@ -21,7 +23,10 @@
 //   - Leading is left at the latest when the session's time to live has passed
 //     without etcd, on this process's clock; etcd gives the key to nobody earlier
 //     than that by more than the delay of one message. The epoch fences that gap.
-//   - Epochs never fall, as long as etcd's history is kept.
+//   - Epochs rise: within one history of etcd always, beyond it by the clock and by
+//     what agents have heard.
+//   - A session ends when etcd went back or is another cluster: what the candidate
+//     waits for there may never come.
 //   - Run never returns because etcd is away: it tries again, and a leader that
 //     stops gives its key back first.
 package election
@@ -32,6 +37,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -84,6 +90,8 @@ type Elector struct {
 	changed chan struct{}
 	etcd    error // nil while the session lives
 
+	heard int64 // highest epoch that an agent has obeyed
+
 	left clientv3.LeaseID // of a session that could not be revoked; Run's own
 }
 
@@ -93,7 +101,10 @@ const (
 	maxBackoff     = 2 * time.Second
 )
 
-var errNotYet = errors.New("no session with etcd yet")
+var (
+	errNotYet       = errors.New("no session with etcd yet")
+	errSessionEnded = errors.New("the session with etcd ended")
+)
 
 // New makes a candidate that follows until Run gets it elected.
 func New(c Config) *Elector {
@@ -174,9 +185,9 @@ func (e *Elector) term(ctx context.Context) (err error) {
 	}
 	// What is done under the session ends with it or with ctx; giving the key back
 	// comes after both.
-	under, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(session.Ctx(), cancel)()
+	under, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(session.Ctx(), func() { cancel(nil) })()
 	defer e.close(ctx, session)
 	// Before the session is revoked, which an absent etcd draws out: from here on
 	// nothing new may be granted.
@@ -186,20 +197,44 @@ func (e *Elector) term(ctx context.Context) (err error) {
 	e.mu.Unlock()
 	contest := concurrency.NewElection(session, e.config.Prefix)
 	own := fmt.Sprintf("%s/%x", e.config.Prefix, session.Lease())
+	patrol := make(chan struct{})
+	go func() {
+		defer close(patrol)
+		cancel(e.patrol(under, own))
+	}()
+	defer func() {
+		cancel(nil)
+		<-patrol
+		if why := context.Cause(under); !errors.Is(why, context.Canceled) {
+			err = why
+		}
+	}()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		e.observe(under, contest, own)
 	}()
-	defer func() { cancel(); <-done }()
+	defer func() { cancel(nil); <-done }()
 	if err = contest.Campaign(under, e.config.Address); err != nil {
 		return fmt.Errorf("campaign: %w", err)
 	}
-	e.mu.Lock()
-	e.set(State{Role: Leading, Epoch: contest.Rev(), Leader: e.config.Address})
-	e.mu.Unlock()
-	e.config.Log.Info("elected", "epoch", contest.Rev(), "address", e.config.Address)
+	if err = e.lead(under, contest); err != nil {
+		return err
+	}
 	return e.hold(under, contest)
+}
+
+// lead takes an epoch above all that are known, and leads under it.
+func (e *Elector) lead(under context.Context, contest *concurrency.Election) error {
+	epoch, err := e.claim(under, contest)
+	if err != nil {
+		return fmt.Errorf("elected, but no epoch can be had: %w", err)
+	}
+	e.mu.Lock()
+	e.set(State{Role: Leading, Epoch: epoch, Leader: e.config.Address})
+	e.mu.Unlock()
+	e.config.Log.Info("elected", "epoch", epoch, "address", e.config.Address)
+	return nil
 }
 
 // session gets a lease and keeps it alive apart from ctx, so that the key can be
@@ -241,15 +276,30 @@ func (e *Elector) close(ctx context.Context, session *concurrency.Session) {
 
 // hold leads until the session ends or the key is gone.
 func (e *Elector) hold(under context.Context, contest *concurrency.Election) error {
-	for r := range e.config.Client.Watch(under, contest.Key(), clientv3.WithRev(contest.Rev()+1)) {
-		for _, event := range r.Events {
-			if event.Type == mvccpb.Event_DELETE {
+	events := e.config.Client.Watch(under, contest.Key(), clientv3.WithRev(contest.Rev()+1))
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
+		select {
+		case r, open := <-events:
+			if !open {
+				<-under.Done()
+				return errSessionEnded
+			}
+			if slices.ContainsFunc(r.Events, func(v *clientv3.Event) bool { return v.Type == mvccpb.Event_DELETE }) {
 				return errors.New("the leader's key was deleted")
 			}
+		case <-look.C:
+			if e.outdated() {
+				e.config.Log.Warn("an agent has obeyed a higher epoch: etcd was restored or replaced; a higher one is taken")
+				if err := e.lead(under, contest); err != nil {
+					return err
+				}
+			}
+		case <-under.Done():
+			return errSessionEnded
 		}
 	}
-	<-under.Done()
-	return errors.New("the session with etcd ended")
 }
 
 // observe follows who leads until ctx ends.

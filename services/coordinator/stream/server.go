@@ -14,6 +14,7 @@ import (
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/catalog"
+	"github.com/titrate/titrate/services/coordinator/election"
 )
 
 // Loop is who the reports are for. Calls come from many goroutines.
@@ -24,6 +25,9 @@ type Loop interface {
 	Report(agent string, r *controlv1.Report)
 	// Nack says that an agent refused a configuration.
 	Nack(agent string, revision int64, reason string)
+	// Ahead says that an agent has obeyed a higher epoch than this coordinator's, or
+	// holds a revision that the catalog does not reach: etcd has lost something.
+	Ahead(h *controlv1.Hello)
 }
 
 // helloTimeout is how long a new stream may keep silent.
@@ -42,11 +46,12 @@ type Server struct {
 	seed     uint64
 	leases   *controlv1.Leases
 	sessions map[string]*session
+	doors    doors
 }
 
 // New makes a server whose gate is closed.
-func New(loop Loop, c *catalog.Catalog, log *slog.Logger) *Server {
-	return &Server{loop: loop, catalog: c, log: log, gate: NotLeader(""), sessions: map[string]*session{}}
+func New(loop Loop, c *catalog.Catalog, limits Limits, log *slog.Logger) *Server {
+	return &Server{loop: loop, catalog: c, log: log, gate: NotLeader(""), sessions: map[string]*session{}, doors: newDoors(limits)}
 }
 
 // Register adds the service to a gRPC server.
@@ -94,6 +99,13 @@ func (s *Server) Announce() {
 	s.notify()
 }
 
+// Epoch is that of the term.
+func (s *Server) Epoch() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.epoch
+}
+
 func (s *Server) notify() {
 	for _, one := range s.sessions {
 		one.wake()
@@ -107,11 +119,17 @@ func (s *Server) Agents() []string {
 	return slices.Sorted(maps.Keys(s.sessions))
 }
 
-// latest is what is newest: leases (nil before the first) and the seed.
-func (s *Server) latest() (*controlv1.Leases, uint64) {
+// term is what a leader sends with all that it says.
+type term struct {
+	epoch int64
+	seed  uint64
+}
+
+// latest is what is newest: leases (nil before the first) and the term.
+func (s *Server) latest() (*controlv1.Leases, term) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.leases, s.seed
+	return s.leases, term{s.epoch, s.seed}
 }
 
 // Connect is one agent's stream.
@@ -119,6 +137,11 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[controlv1.ConnectReques
 	if err := s.open(); err != nil {
 		return err
 	}
+	leave, err := s.doors.enter(stream.Context())
+	if err != nil {
+		return err
+	}
+	defer leave()
 	ctx, end := context.WithCancelCause(stream.Context())
 	defer end(nil)
 	one := &session{server: s, stream: stream, end: end, joined: make(chan struct{}), news: make(chan struct{}, 1), sent: -1, refusals: map[uint64]int64{}}
@@ -139,8 +162,18 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[controlv1.ConnectReques
 
 // serve runs a stream after its Hello.
 func (s *Server) serve(ctx context.Context, one *session, h *controlv1.Hello) error {
-	one.agent = h.GetAgent()
+	one.agent, one.floor = h.GetAgent(), h.GetRevision()
+	if !election.Plausible(one.floor) {
+		s.log.Error("an agent says that it holds a revision that cannot be: it is not believed", "agent", one.agent, "revision", one.floor)
+		one.floor = 0
+	}
+	if s.catalog.Before(one.floor) {
+		s.loop.Ahead(h)
+	}
 	if err := s.join(one, h); err != nil {
+		if h.GetEpoch() > s.Epoch() {
+			s.loop.Ahead(h)
+		}
 		return err
 	}
 	defer s.leave(one)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -20,6 +21,10 @@ import (
 // default limit of 4 MiB.
 const chunkBytes = 512 << 10
 
+// quietFor is how long a stream may say nothing: an agent takes a coordinator for dead
+// after 5 s of silence. Shorter costs messages.
+const quietFor = 1500 * time.Millisecond
+
 // session is one agent's stream.
 type session struct {
 	server *Server
@@ -30,6 +35,7 @@ type session struct {
 	news   chan struct{}           // one token: something is newer than what was sent
 
 	sent  int64 // revision that the agent has been sent, -1 = none; the sender's
+	floor int64 // revision that the agent came with: it is sent none below
 	nonce uint64
 
 	mu       sync.Mutex
@@ -100,21 +106,32 @@ func (s *session) wake() {
 // send sends what is newest whenever there is news, until the stream ends.
 func (s *session) send(ctx context.Context) error {
 	var last *controlv1.Leases
+	quiet := time.NewTicker(quietFor)
+	defer quiet.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ended(ctx)
 		case <-s.news:
+		case <-quiet.C:
+			// Nothing in it: it tells that this coordinator lives.
+			if err := s.stream.Send(&controlv1.ConnectResponse{}); err != nil {
+				return err
+			}
+			continue
 		}
+		quiet.Reset(quietFor)
 		// Leases first, catalog second: the configuration that is sent is then never
 		// older than the one that the leases were computed from.
-		leases, seed := s.server.latest()
-		if change, ok := s.server.catalog.Since(s.sent); ok {
-			if err := s.configure(change, seed); err != nil {
+		leases, term := s.server.latest()
+		change, lacks := s.server.catalog.Since(s.sent)
+		older := lacks && change.Revision < s.floor
+		if lacks && !older {
+			if err := s.configure(change, term); err != nil {
 				return err
 			}
 		}
-		if leases == nil || leases == last {
+		if leases == nil || leases == last || older {
 			continue
 		}
 		if err := s.stream.Send(&controlv1.ConnectResponse{Message: &controlv1.ConnectResponse_Leases{Leases: leases}}); err != nil {
@@ -125,16 +142,17 @@ func (s *session) send(ctx context.Context) error {
 }
 
 // configure sends a change in chunks.
-func (s *session) configure(change catalog.Change, seed uint64) error {
+func (s *session) configure(change catalog.Change, in term) error {
 	rest, deleted, full := change.Resources, change.Deleted, change.Full
 	for {
 		chunk, left := cut(rest)
 		last := len(left) == 0
 		m := &controlv1.Configuration{
-			Nonce: s.expect(change.Revision), Revision: change.Revision, Full: full, Last: last, Resources: chunk, Seed: seed,
+			Nonce: s.expect(change.Revision), Revision: change.Revision, Full: full, Last: last, Resources: chunk,
+			Seed: in.seed, Epoch: in.epoch,
 		}
 		if last {
-			m.Deleted = deleted
+			m.Deleted, m.Unreadable = deleted, change.Unreadable
 		}
 		if err := s.stream.Send(&controlv1.ConnectResponse{Message: &controlv1.ConnectResponse_Configuration{Configuration: m}}); err != nil {
 			return err

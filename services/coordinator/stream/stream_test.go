@@ -28,9 +28,13 @@ type recorder struct {
 	hellos  chan string
 	reports chan string
 	nacks   chan string
+	ahead   chan string
 }
 
 func (r *recorder) Hello(h *controlv1.Hello) { r.hellos <- h.GetAgent() }
+func (r *recorder) Ahead(h *controlv1.Hello) {
+	r.ahead <- fmt.Sprintf("%s %d %d", h.GetAgent(), h.GetEpoch(), h.GetRevision())
+}
 func (r *recorder) Report(agent string, m *controlv1.Report) {
 	r.reports <- fmt.Sprintf("%s %d", agent, m.GetSeq())
 }
@@ -48,8 +52,8 @@ type bench struct {
 }
 
 func newBench(t *testing.T) *bench {
-	b := &bench{t: t, catalog: catalog.New(), loop: &recorder{make(chan string, 64), make(chan string, 64), make(chan string, 64)}}
-	b.server = stream.New(b.loop, b.catalog, slog.New(slog.DiscardHandler))
+	b := &bench{t: t, catalog: catalog.New(), loop: &recorder{make(chan string, 64), make(chan string, 64), make(chan string, 64), make(chan string, 64)}}
+	b.server = stream.New(b.loop, b.catalog, stream.Limits{Streams: 3}, slog.New(slog.DiscardHandler))
 	g := grpc.NewServer()
 	b.server.Register(g)
 	listener := bufconn.Listen(64 << 10)
@@ -78,6 +82,14 @@ func (b *bench) dial(name string, epoch int64) agent {
 	if name != "" {
 		say(b.t, s, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Hello{Hello: &controlv1.Hello{Agent: name, Epoch: epoch}}})
 	}
+	return s
+}
+
+// hello opens a stream with a Hello of its own.
+func (b *bench) hello(h *controlv1.Hello) agent {
+	b.t.Helper()
+	s := b.dial("", 0)
+	say(b.t, s, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Hello{Hello: h}})
 	return s
 }
 
@@ -253,5 +265,72 @@ func TestLeasesOfAnOlderEpochAreNotSent(t *testing.T) {
 	b.server.Publish(&controlv1.Leases{Epoch: 5, Seq: 1})
 	if l := hear(t, s).GetLeases(); l.GetEpoch() != 5 {
 		t.Errorf("%v", l)
+	}
+}
+
+// What etcd has lost stays in force at the agents that have it, until the coordinator
+// has a higher revision: an empty store must not take every limit away.
+func TestAnOlderRevisionIsNotSent(t *testing.T) {
+	b := newBench(t)
+	b.catalog.Apply(batch(0, true))
+	b.server.Open(7, 42)
+	b.server.Publish(&controlv1.Leases{Epoch: 7, Seq: 1})
+	fresh := b.hello(&controlv1.Hello{Agent: "fresh"})
+	if c := hear(t, fresh).GetConfiguration(); !c.GetFull() || c.GetEpoch() != 7 {
+		t.Errorf("an agent without anything hears %v", c)
+	}
+	s := b.hello(&controlv1.Hello{Agent: "x", Revision: 9})
+	if got := <-b.loop.ahead; got != "x 0 9" {
+		t.Errorf("ahead: %q", got)
+	}
+	b.catalog.Apply(batch(10, true, "a"))
+	b.server.Announce()
+	if c := hear(t, s).GetConfiguration(); c.GetRevision() != 10 {
+		t.Errorf("the first that it hears is %v", c)
+	}
+	if l := hear(t, s).GetLeases(); l.GetSeq() != 1 {
+		t.Errorf("then %v", l)
+	}
+	end := b.hello(&controlv1.Hello{Agent: "y", Epoch: 8})
+	if _, err := end.Recv(); status.Code(err) != codes.Aborted {
+		t.Errorf("an agent of a higher epoch: %v", err)
+	}
+	if got := <-b.loop.ahead; got != "y 8 0" {
+		t.Errorf("ahead: %q", got)
+	}
+}
+
+func TestStreamsAreBounded(t *testing.T) {
+	b := newBench(t)
+	b.catalog.Apply(batch(1, true))
+	b.server.Open(1, 1)
+	var open []agent
+	for i := range 3 {
+		open = append(open, b.dial(fmt.Sprint(i), 0))
+		hear(t, open[i])
+	}
+	if _, err := b.dial("more", 0).Recv(); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "--max-streams") {
+		t.Errorf("the fourth of three: %v", err)
+	}
+	if b.server.Refused() != 1 {
+		t.Errorf("%d refused", b.server.Refused())
+	}
+	if err := open[0].CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	for { // until the server has counted it out
+		if _, err := open[0].Recv(); err != nil {
+			break
+		}
+	}
+	hear(t, b.dial("next", 0))
+}
+
+// A stream with nothing to say says so: its agent takes silence for death.
+func TestAStreamIsNeverSilent(t *testing.T) {
+	b := newBench(t)
+	b.server.Open(1, 1)
+	if m := hear(t, b.dial("x", 0)); m.GetMessage() != nil {
+		t.Errorf("%v", m)
 	}
 }

@@ -632,14 +632,20 @@ func (x *Ack) GetError() string {
 // A configuration snapshot or change; chunks of one revision come in order, the last has `last` set.
 // It is put in force when the last chunk is there. Each chunk has a nonce and gets an Ack.
 type Configuration struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nonce         uint64                 `protobuf:"varint,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	Revision      int64                  `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	Full          bool                   `protobuf:"varint,3,opt,name=full,proto3" json:"full,omitempty"` // replaces everything; the same in all chunks of a revision
-	Last          bool                   `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`
-	Resources     []*v1alpha1.Resource   `protobuf:"bytes,5,rep,name=resources,proto3" json:"resources,omitempty"`
-	Deleted       []string               `protobuf:"bytes,6,rep,name=deleted,proto3" json:"deleted,omitempty"` // resource names
-	Seed          uint64                 `protobuf:"varint,7,opt,name=seed,proto3" json:"seed,omitempty"`      // of key hashes, one per mesh
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Nonce     uint64                 `protobuf:"varint,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	Revision  int64                  `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Full      bool                   `protobuf:"varint,3,opt,name=full,proto3" json:"full,omitempty"` // replaces everything; the same in all chunks of a revision
+	Last      bool                   `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`
+	Resources []*v1alpha1.Resource   `protobuf:"bytes,5,rep,name=resources,proto3" json:"resources,omitempty"`
+	Deleted   []string               `protobuf:"bytes,6,rep,name=deleted,proto3" json:"deleted,omitempty"` // resource names
+	Seed      uint64                 `protobuf:"varint,7,opt,name=seed,proto3" json:"seed,omitempty"`      // of key hashes, one per mesh
+	// Of the leader that sends it; 0 from one that is too old to say. An agent refuses one below
+	// the highest epoch that it has obeyed, as it refuses leases.
+	Epoch int64 `protobuf:"varint,8,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// With full: names of stored resources that the coordinator cannot read. The agent keeps what it
+	// has of them.
+	Unreadable    []string `protobuf:"bytes,9,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -721,6 +727,20 @@ func (x *Configuration) GetSeed() uint64 {
 		return x.Seed
 	}
 	return 0
+}
+
+func (x *Configuration) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Configuration) GetUnreadable() []string {
+	if x != nil {
+		return x.Unreadable
+	}
+	return nil
 }
 
 // The shares in force. Complete: a flow that is absent has the pool's idle share. Sent each round
@@ -1013,7 +1033,7 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x04shed\x18\x0e \x01(\x01R\x04shed\"1\n" +
 	"\x03Ack\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"\xd7\x01\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"\x8d\x02\n" +
 	"\rConfiguration\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x12\n" +
@@ -1021,7 +1041,11 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x04last\x18\x04 \x01(\bR\x04last\x12>\n" +
 	"\tresources\x18\x05 \x03(\v2 .titrate.quota.v1alpha1.ResourceR\tresources\x12\x18\n" +
 	"\adeleted\x18\x06 \x03(\tR\adeleted\x12\x12\n" +
-	"\x04seed\x18\a \x01(\x04R\x04seed\"\xb9\x02\n" +
+	"\x04seed\x18\a \x01(\x04R\x04seed\x12\x14\n" +
+	"\x05epoch\x18\b \x01(\x03R\x05epoch\x12\x1e\n" +
+	"\n" +
+	"unreadable\x18\t \x03(\tR\n" +
+	"unreadable\"\xb9\x02\n" +
 	"\x06Leases\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x1a\n" +

@@ -32,7 +32,8 @@ type ControlServiceClient interface {
 	// FAILED_PRECONDITION with a google.rpc.ErrorInfo in the details: reason NOT_LEADER, domain
 	// titrate.dev, metadata "leader" = host:port of the leader, "" while there is none. An agent
 	// tries there. A stream ends in the same way when its coordinator stops leading. An agent that
-	// has obeyed a higher epoch than the coordinator's is answered ABORTED, reason STALE_EPOCH.
+	// has obeyed a higher epoch than the coordinator's is answered ABORTED, reason STALE_EPOCH; a
+	// coordinator that leads takes a higher epoch then, and the agent tries again.
 	Connect(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConnectRequest, ConnectResponse], error)
 }
 
@@ -65,7 +66,8 @@ type ControlServiceServer interface {
 	// FAILED_PRECONDITION with a google.rpc.ErrorInfo in the details: reason NOT_LEADER, domain
 	// titrate.dev, metadata "leader" = host:port of the leader, "" while there is none. An agent
 	// tries there. A stream ends in the same way when its coordinator stops leading. An agent that
-	// has obeyed a higher epoch than the coordinator's is answered ABORTED, reason STALE_EPOCH.
+	// has obeyed a higher epoch than the coordinator's is answered ABORTED, reason STALE_EPOCH; a
+	// coordinator that leads takes a higher epoch then, and the agent tries again.
 	Connect(grpc.BidiStreamingServer[ConnectRequest, ConnectResponse]) error
 	mustEmbedUnimplementedControlServiceServer()
 }

@@ -1,0 +1,93 @@
+package stream
+
+import (
+	"cmp"
+	"context"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+)
+
+// Limits bound how many streams are open at a time. A stream costs two goroutines and
+// some tens of KiB.
+type Limits struct {
+	// Streams in all, those that have not said Hello yet included. Default 4096.
+	Streams int
+	// PerIdentity are the streams of one client certificate: of its first URI or DNS
+	// name, else its common name. Default 512, for fleets that share a certificate.
+	// Without client certificates only Streams counts.
+	PerIdentity int
+}
+
+// doors count the streams that are open.
+type doors struct {
+	limits Limits
+
+	mu      sync.Mutex
+	total   int
+	each    map[string]int
+	refused uint64
+}
+
+func newDoors(l Limits) doors {
+	l.Streams, l.PerIdentity = cmp.Or(l.Streams, 4096), cmp.Or(l.PerIdentity, 512)
+	return doors{limits: l, each: map[string]int{}}
+}
+
+// enter counts a stream until leave is called, or says which bound is reached.
+func (d *doors) enter(ctx context.Context) (leave func(), err error) {
+	who := identity(ctx)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.total >= d.limits.Streams:
+		d.refused++
+		return nil, status.Errorf(codes.ResourceExhausted, "%d control streams are open, as many as --max-streams allows", d.total)
+	case who != "" && d.each[who] >= d.limits.PerIdentity:
+		d.refused++
+		return nil, status.Errorf(codes.ResourceExhausted, "%d control streams are open with the certificate of %s, as many as "+
+			"--max-streams-per-identity allows", d.each[who], who)
+	}
+	d.total++
+	d.each[who]++
+	return func() { d.leave(who) }, nil
+}
+
+func (d *doors) leave(who string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.total--
+	if d.each[who]--; d.each[who] == 0 {
+		delete(d.each, who)
+	}
+}
+
+// Refused is how many streams were turned away because too many were open.
+func (s *Server) Refused() uint64 {
+	s.doors.mu.Lock()
+	defer s.doors.mu.Unlock()
+	return s.doors.refused
+}
+
+// identity is whom the client's certificate names, "" without one.
+func identity(ctx context.Context) string {
+	p, _ := peer.FromContext(ctx)
+	if p == nil {
+		return ""
+	}
+	secure, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok || len(secure.State.VerifiedChains) == 0 || len(secure.State.VerifiedChains[0]) == 0 {
+		return ""
+	}
+	certificate := secure.State.VerifiedChains[0][0]
+	switch {
+	case len(certificate.URIs) > 0:
+		return certificate.URIs[0].String()
+	case len(certificate.DNSNames) > 0:
+		return certificate.DNSNames[0]
+	}
+	return certificate.Subject.CommonName
+}
