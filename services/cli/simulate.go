@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 	"golang.org/x/term"
-	"gopkg.in/yaml.v3"
 
 	"github.com/titrate/titrate/services/simulate"
 	"github.com/titrate/titrate/services/simulate/plot"

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/dev/scenario"

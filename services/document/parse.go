@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"gopkg.in/yaml.v3"
 
 	"github.com/titrate/titrate/services/document/tree"
 	"github.com/titrate/titrate/services/store/resource"

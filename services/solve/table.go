@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/charmbracelet/lipgloss"
-	"gopkg.in/yaml.v3"
+	"charm.land/lipgloss/v2"
+	"go.yaml.in/yaml/v3"
 )
 
 // WriteJSON writes the result as one indented JSON object.
@@ -33,8 +33,8 @@ func (r *Result) WriteYAML(w io.Writer) error {
 // WriteTable writes the result for people, with a bar per pool: in colour and
 // blocks if rich, in ASCII otherwise. p is the problem that r solves.
 func (r *Result) WriteTable(w io.Writer, p *Problem, rich bool) error {
-	t := &table{problem: p, result: r, rich: rich, style: lipgloss.NewRenderer(w)}
-	_, err := io.WriteString(w, t.headline()+"\n\n"+t.pools()+"\n"+t.tenants())
+	t := &table{problem: p, result: r, rich: rich}
+	_, err := lipgloss.Fprint(w, t.headline()+"\n\n"+t.pools()+"\n"+t.tenants())
 	return err
 }
 
@@ -43,7 +43,6 @@ type table struct {
 	problem *Problem
 	result  *Result
 	rich    bool
-	style   *lipgloss.Renderer
 }
 
 // headline says which law ran and how the guarantees fared.
@@ -100,7 +99,7 @@ func (t *table) paint(text, colour string) string {
 	if !t.rich {
 		return text
 	}
-	return t.style.NewStyle().Foreground(lipgloss.Color(colour)).Render(text)
+	return lipgloss.NewStyle().Foreground(lipgloss.Color(colour)).Render(text)
 }
 
 // align lays out rows, the first one bold; sides has l or r for each column.
@@ -125,7 +124,7 @@ func (t *table) align(rows [][]string, sides string) string {
 		}
 		text := strings.TrimRight(line.String(), " ")
 		if n == 0 && t.rich {
-			text = t.style.NewStyle().Bold(true).Render(text)
+			text = lipgloss.NewStyle().Bold(true).Render(text)
 		}
 		b.WriteString(text + "\n")
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"unicode/utf16"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 )
 
 // Decoder reads YAML, and JSON where YAML by itself would not.

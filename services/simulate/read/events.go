@@ -3,7 +3,7 @@ package read
 import (
 	"fmt"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/titrate/titrate/services/simulate/scenario"
 )
