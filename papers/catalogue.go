@@ -9,12 +9,14 @@ import (
 	"github.com/titrate/titrate/papers/chemical"
 	"github.com/titrate/titrate/papers/experiment"
 	"github.com/titrate/titrate/papers/marking"
+	"github.com/titrate/titrate/papers/maxmin"
 )
 
 // All are the papers in the order of docs/reproduction.md.
 func All() []experiment.Paper {
 	return []experiment.Paper{
 		chemical.Paper(),
+		maxmin.Paper(),
 		marking.Paper(),
 	}
 }

@@ -52,6 +52,7 @@ type Link struct {
 	bound, all   float64 // Σ of (19) in this window: bottlenecked here, everybody
 	least        float64 // least weight in this window
 	count        float64 // |Q|w
+	total        float64 // Σw as seen, with the memory of (20)
 	started      bool
 }
 
@@ -79,8 +80,12 @@ func (l *Link) estimate() {
 	}
 	if l.all > 0 { // a window without packets says nothing
 		bound, all := l.bound/l.elapsed, l.all/l.elapsed
+		if l.total == 0 {
+			l.total = all
+		}
+		l.total = memory*l.total + (1-memory)*all
 		l.count = memory*l.Count() + (1-memory)*bound
-		l.count = min(max(l.count, l.least), max(all, l.least))
+		l.count = min(max(l.count, l.least), max(l.total, l.least))
 	}
 	l.elapsed, l.bound, l.all, l.least = 0, 0, 0, 0
 }

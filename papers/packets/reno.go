@@ -31,7 +31,7 @@ type Flow struct {
 }
 
 const (
-	leastRTO   = 1.0 // s, RFC 2988
+	leastRTO   = .2 // s, as ns-2 and Linux have it
 	greatest   = 60.0
 	firstLimit = 64 // slow start threshold at the beginning
 )
