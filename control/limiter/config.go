@@ -11,6 +11,8 @@ type Config struct {
 	Revision int64  // of the configuration, for reports
 	Seed     uint64 // of the key hashes; the same in every replica that shares limits
 	Pools    []Pool
+	// Defaults are limits of every tenant that has none of the same name.
+	Defaults []Limit
 	Tenants  []Tenant
 }
 

@@ -42,7 +42,8 @@ type Engine struct {
 	running  []*flow
 	reportAt int64
 
-	naming sync.Mutex // one Apply or Name at a time; guards what follows
+	told   atomic.Pointer[Names] // by Name
+	naming sync.Mutex            // one Apply or Name at a time; guards what follows
 	known  Names
 	config *Config // in force
 	wanted Wanted  // by it

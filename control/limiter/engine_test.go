@@ -211,6 +211,42 @@ func TestLeaveOut(t *testing.T) {
 	}
 }
 
+// Defaults hold for each tenant that has no limit of the same name, and count
+// among its limits.
+func TestDefaultsAreInherited(t *testing.T) {
+	c := simple(10, Queue{}, Limit{Name: "b", Rate: 1, Burst: 7})
+	c.Defaults = []Limit{{Name: "a", Rate: 2, Overrides: map[string]RateBurst{"vip": {Rate: 9}}}, {Name: "b", Rate: 3}, {Name: "c", Rate: 4}}
+	c.Tenants = append(c.Tenants, Tenant{Name: "other"})
+	e := New(Options{Keys: 1024})
+	if err := e.Apply(c); err != nil {
+		t.Fatal(err)
+	}
+	s := e.snap.Load()
+	for tenant, want := range map[string]string{"a": "a 2 b 1 c 4 ", "other": "a 2 b 3 c 4 "} {
+		got := ""
+		for _, l := range s.tenants[tenant].limits {
+			got += fmt.Sprint(l.name, " ", l.base.rate, " ")
+		}
+		if got != want || s.tenants[tenant].limits[0].numbers("vip").rate != 9 {
+			t.Errorf("%s has %q, want %q", tenant, got, want)
+		}
+	}
+	for i := range MaxLimits - 3 {
+		c.Tenants[0].Limits = append(c.Tenants[0].Limits, Limit{Name: fmt.Sprint("n", i), Rate: 1})
+	}
+	if left := c.LeaveOut(); left != nil {
+		t.Errorf("%d limits, the overriding one counted once, are too many: %v", MaxLimits, left)
+	}
+	c.Tenants[0].Limits = append(c.Tenants[0].Limits, Limit{Name: "last", Rate: 1})
+	c.Defaults = append(c.Defaults, Limit{Name: "minus", Rate: -1})
+	if left := c.LeaveOut(); len(left) != 3 || left[0].Tenant != DefaultTenant || left[0].Limit != "minus" || left[2].Limit != "last" {
+		t.Errorf("left out %v", left)
+	}
+	if err := c.Validate(); err != nil || len(c.Defaults) != 3 {
+		t.Errorf("%v, %d defaults", err, len(c.Defaults))
+	}
+}
+
 // FuzzApply: whatever the numbers, a configuration is refused with its field
 // named or works without panic and without NaN.
 func FuzzApply(f *testing.F) {

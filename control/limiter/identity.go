@@ -148,10 +148,14 @@ func (e *Engine) Name(n Names) {
 	e.naming.Lock()
 	defer e.naming.Unlock()
 	e.known = n
+	e.told.Store(&n)
 	if e.config != nil && e.snap.Load().named {
 		e.install(e.config)
 	}
 }
+
+// Named returns what Name said last, nil before. It never waits.
+func (e *Engine) Named() *Names { return e.told.Load() }
 
 // install compiles a validated configuration and puts it in force. What either
 // configuration asks of requests is asked while both may be in use. naming is

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"slices"
+	"strings"
 	"sync/atomic"
 )
 
@@ -92,8 +93,12 @@ func compile(c *Config, names *Names) *snapshot {
 		s.list[i].Queue = s.list[i].Queue.withDefaults()
 		s.pools[s.list[i].Name] = i
 	}
+	inherited := make([]ruled, len(c.Defaults))
+	for i := range c.Defaults {
+		inherited[i] = ruled{&c.Defaults[i], c.Defaults[i].exceptions()}
+	}
 	for i := range c.Tenants {
-		t := s.newTenant(c.Seed, &c.Tenants[i], names)
+		t := s.newTenant(c.Seed, &c.Tenants[i], inherited, names)
 		s.tenants[t.name] = t
 		for p := range s.weights {
 			s.weights[p] += t.weight
@@ -102,7 +107,13 @@ func compile(c *Config, names *Names) *snapshot {
 	return s
 }
 
-func (s *snapshot) newTenant(seed uint64, c *Tenant, names *Names) *tenant {
+// ruled is a limit with its overrides, which all tenants that inherit it share.
+type ruled struct {
+	*Limit
+	overrides map[string]numbers
+}
+
+func (s *snapshot) newTenant(seed uint64, c *Tenant, inherited []ruled, names *Names) *tenant {
 	t := &tenant{name: c.Name, weight: c.Weight, quotas: make(map[string]Quota, len(c.Quotas))}
 	if t.weight == 0 {
 		t.weight = 1
@@ -110,11 +121,23 @@ func (s *snapshot) newTenant(seed uint64, c *Tenant, names *Names) *tenant {
 	for _, q := range c.Quotas {
 		t.quotas[q.Pool] = q
 	}
-	for i := range c.Limits {
-		l := newLimit(seed, c.Name, &c.Limits[i], names)
+	add := func(r ruled) {
+		l := newLimit(seed, c.Name, r, names)
 		t.limits = append(t.limits, l)
-		s.ask(l, &c.Limits[i])
+		s.ask(l, r.Limit)
 	}
+	for i := range c.Limits {
+		add(ruled{&c.Limits[i], c.Limits[i].exceptions()})
+	}
+	if len(inherited) == 0 {
+		return t
+	}
+	for _, r := range inherited {
+		if !slices.ContainsFunc(c.Limits, func(l Limit) bool { return l.Name == r.Name }) {
+			add(r)
+		}
+	}
+	slices.SortFunc(t.limits, func(a, b *limit) int { return strings.Compare(a.name, b.name) })
 	return t
 }
 
@@ -130,15 +153,11 @@ func (s *snapshot) ask(l *limit, c *Limit) {
 	s.wanted.Classes |= uint32(l.classes &^ every)
 }
 
-func newLimit(seed uint64, tenant string, c *Limit, names *Names) *limit {
-	own := func(rb RateBurst) numbers {
-		rb = rb.numbers()
-		return numbers{rb.Rate, rb.Burst, c.Strict}
-	}
+func newLimit(seed uint64, tenant string, c ruled, names *Names) *limit {
 	l := &limit{
 		name: c.Name, mode: c.Mode, strict: c.Strict, perTenant: c.PerTenant,
 		queued: c.queued(), queue: c.Queue.withDefaults(),
-		base: own(RateBurst{c.Rate, c.Burst}), pools: slices.Clone(c.Pools),
+		base: c.own(RateBurst{c.Rate, c.Burst}), overrides: c.overrides, pools: c.Pools,
 		classes:     names.classes(c.Classes),
 		prefix:      limitPrefix(seed, tenant, c.Name),
 		tenantKey:   TenantLimitKey(seed, tenant, c.Name),
@@ -147,13 +166,25 @@ func newLimit(seed uint64, tenant string, c *Limit, names *Names) *limit {
 	if !l.perTenant {
 		l.identity = names.place(c.Identity)
 	}
-	if len(c.Overrides) > 0 {
-		l.overrides = make(map[string]numbers, len(c.Overrides))
-		for client, rb := range c.Overrides {
-			l.overrides[client] = own(rb)
-		}
-	}
 	return l
+}
+
+// own is what a rate and a burst mean in this limit.
+func (l *Limit) own(rb RateBurst) numbers {
+	rb = rb.numbers()
+	return numbers{rb.Rate, rb.Burst, l.Strict}
+}
+
+// exceptions are the limit's overrides, nil if it has none.
+func (l *Limit) exceptions() map[string]numbers {
+	if len(l.Overrides) == 0 {
+		return nil
+	}
+	out := make(map[string]numbers, len(l.Overrides))
+	for client, rb := range l.Overrides {
+		out[client] = l.own(rb)
+	}
+	return out
 }
 
 // route returns the tenant's route to a pool and makes it if need be.

@@ -38,7 +38,7 @@ func (c *Config) Validate() error {
 
 // LeftOut is a part of a configuration that is not valid.
 type LeftOut struct {
-	Tenant string
+	Tenant string // DefaultTenant for one of Config.Defaults
 	// Limit is the limit's name, "quotas/" and the pool for a quota, and "" for the
 	// tenant as a whole.
 	Limit string
@@ -56,15 +56,7 @@ func (c *Config) LeaveOut() (out []LeftOut) {
 	bad := map[place]bool{}
 	c.faults(pools, func(at place, why error) (goOn bool) {
 		bad[at] = true
-		t := &c.Tenants[at.tenant]
-		left := LeftOut{Tenant: t.Name, Why: why}
-		switch {
-		case at.limit >= 0:
-			left.Limit = t.Limits[at.limit].Name
-		case at.quota >= 0:
-			left.Limit = "quotas/" + t.Quotas[at.quota].Pool
-		}
-		out = append(out, left)
+		out = append(out, c.leftOut(at, why))
 		return true
 	})
 	if len(out) > 0 {
@@ -73,12 +65,33 @@ func (c *Config) LeaveOut() (out []LeftOut) {
 	return out
 }
 
-// place is a part of a configuration, by its index in each list; −1 is none.
+// place is a part of a configuration, by its index in each list; −1 is none. A
+// limit of no tenant is one of the defaults.
 type place struct{ tenant, limit, quota int }
 
+func (c *Config) leftOut(at place, why error) LeftOut {
+	if at.tenant < 0 {
+		return LeftOut{Tenant: DefaultTenant, Limit: c.Defaults[at.limit].Name, Why: why}
+	}
+	t := &c.Tenants[at.tenant]
+	left := LeftOut{Tenant: t.Name, Why: why}
+	switch {
+	case at.limit >= 0:
+		left.Limit = t.Limits[at.limit].Name
+	case at.quota >= 0:
+		left.Limit = "quotas/" + t.Quotas[at.quota].Pool
+	}
+	return left
+}
+
 func (c *Config) remove(bad map[place]bool) {
-	tenants := c.Tenants
-	c.Tenants = nil
+	defaults, tenants := c.Defaults, c.Tenants
+	c.Defaults, c.Tenants = nil, nil
+	for j, l := range defaults {
+		if !bad[place{-1, j, -1}] {
+			c.Defaults = append(c.Defaults, l)
+		}
+	}
 	for i, t := range tenants {
 		if bad[place{i, -1, -1}] {
 			continue
@@ -117,6 +130,12 @@ func (c *Config) validatePools() (names map[string]bool, err error) {
 // faults calls found with each part of the tenants that is not valid, until found
 // says to stop.
 func (c *Config) faults(pools map[string]bool, found func(at place, why error) (goOn bool)) {
+	inherited := make(map[string]bool, len(c.Defaults))
+	if !limitFaults("defaults", c.Defaults, inherited, nil, func(j int, why error) bool {
+		return found(place{-1, j, -1}, why)
+	}) {
+		return
+	}
 	names := make(map[string]bool, len(c.Tenants))
 	for i := range c.Tenants {
 		t := &c.Tenants[i]
@@ -131,7 +150,7 @@ func (c *Config) faults(pools map[string]bool, found func(at place, why error) (
 			}
 			continue
 		}
-		if !t.faults(path, i, pools, found) {
+		if !t.faults(path, i, pools, inherited, found) {
 			return
 		}
 	}
@@ -178,21 +197,13 @@ func (q *Queue) validate(path string) error {
 }
 
 // faults is Config.faults for the limits and quotas of the i-th tenant.
-func (t *Tenant) faults(path string, i int, pools map[string]bool, found func(place, error) bool) (goOn bool) {
-	limits := make(map[string]bool, len(t.Limits))
-	for j := range t.Limits {
-		l := &t.Limits[j]
-		at := path + ".limits[" + l.Name + "]"
-		err := unique(limits, l.Name, at)
-		if err == nil {
-			err = l.validate(at)
-		}
-		if err == nil && j >= MaxLimits {
-			err = &FieldError{path + ".limits", len(t.Limits), fmt.Sprint("at most ", MaxLimits)}
-		}
-		if err != nil && !found(place{i, j, -1}, err) {
-			return false
-		}
+func (t *Tenant) faults(
+	path string, i int, pools, inherited map[string]bool, found func(place, error) bool,
+) (goOn bool) {
+	if !limitFaults(path, t.Limits, make(map[string]bool, len(t.Limits)), inherited, func(j int, why error) bool {
+		return found(place{i, j, -1}, why)
+	}) {
+		return false
 	}
 	quotas := make(map[string]bool, len(t.Quotas))
 	for j := range t.Quotas {
@@ -203,6 +214,30 @@ func (t *Tenant) faults(path string, i int, pools map[string]bool, found func(pl
 			err = q.validate(at, pools)
 		}
 		if err != nil && !found(place{i, -1, j}, err) {
+			return false
+		}
+	}
+	return true
+}
+
+// limitFaults calls found with each limit of a list that is not valid, or is beyond
+// MaxLimits together with those that the tenant inherits. It adds the names to seen.
+func limitFaults(path string, list []Limit, seen, inherited map[string]bool, found func(int, error) bool) (goOn bool) {
+	total := len(inherited)
+	for j := range list {
+		l := &list[j]
+		at := path + ".limits[" + l.Name + "]"
+		err := unique(seen, l.Name, at)
+		if err == nil {
+			err = l.validate(at)
+		}
+		if !inherited[l.Name] {
+			total++
+		}
+		if err == nil && !inherited[l.Name] && total > MaxLimits {
+			err = &FieldError{path + ".limits", total, fmt.Sprint("at most ", MaxLimits, ", inherited ones included")}
+		}
+		if err != nil && !found(j, err) {
 			return false
 		}
 	}

@@ -272,6 +272,7 @@ func (c *Client) tell(w *link.Writer, version uint8, ended <-chan struct{}) {
 	var reported link.Report
 	var said link.Heartbeat
 	var refused *link.Refused
+	var named *limiter.Names
 	silent := false
 	ticker := time.NewTicker(claimsEvery)
 	defer ticker.Stop()
@@ -289,6 +290,12 @@ func (c *Client) tell(w *link.Writer, version uint8, ended <-chan struct{}) {
 				return
 			}
 			refused = r
+		}
+		if n := c.o.Engine.Named(); n != named && version >= 2 {
+			if w.Write(convert.Names(n)) != nil {
+				return
+			}
+			named = n
 		}
 		c.claims.Reset()
 		c.o.Engine.Claims(c.o.Now(), &c.claims)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -186,6 +187,20 @@ func TestLeftOutIsReported(t *testing.T) {
 		} else if r, ok := m.(*link.Refused); ok {
 			t.Fatalf("an agent of version 1 was sent %+v", r)
 		}
+	}
+}
+
+// The names that the filter's settings have are told once, and when they change.
+func TestNamesAreTold(t *testing.T) {
+	b := newBench(t)
+	b.engine.Name(limiter.Names{Identities: [limiter.MaxIdentities]string{1: "ip"}, Classes: [limiter.MaxClasses]string{0: "writes"}})
+	s := b.accept(hello)
+	if n := hear(s, func(*link.Names) bool { return true }); !slices.Equal(n.Identities, []string{"ip"}) || !slices.Equal(n.Classes, []string{"writes"}) {
+		t.Errorf("told %+v", n)
+	}
+	b.engine.Name(limiter.Names{})
+	if n := hear(s, func(*link.Names) bool { return true }); len(n.Identities)+len(n.Classes) != 0 {
+		t.Errorf("told %+v after they were gone", n)
 	}
 }
 

@@ -3,20 +3,61 @@ package link
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// Config is one whole configuration, limits of tenants/- already copied into
-// each tenant. The filter's engine validates it; the link only carries it.
+// Config is one whole configuration. The filter's engine validates it; the link
+// only carries it.
 type Config struct {
 	Revision int64 `json:"revision"`
 	// Seed of the keys' hash; all replicas must share it.
-	Seed    uint64   `json:"seed"`
-	Pools   []Pool   `json:"pools,omitempty"`
-	Tenants []Tenant `json:"tenants,omitempty"`
+	Seed  uint64 `json:"seed"`
+	Pools []Pool `json:"pools,omitempty"`
+	// Defaults are limits of every tenant that has none of the same name, the tenant
+	// "-" included. Since version 2: see [Config.Inherited].
+	Defaults []Limit  `json:"defaults,omitempty"`
+	Tenants  []Tenant `json:"tenants,omitempty"`
+}
+
+// Inherited is the configuration with the defaults copied into each tenant, as
+// version 1 has it. It is as large as tenants times defaults. c stays as it is.
+func (c *Config) Inherited() *Config {
+	if len(c.Defaults) == 0 {
+		return c
+	}
+	out := *c
+	out.Defaults, out.Tenants = nil, slices.Clone(c.Tenants)
+	for i := range out.Tenants {
+		t := &out.Tenants[i]
+		own := t.Limits
+		t.Limits = slices.Clone(own)
+		for _, l := range c.Defaults {
+			if !slices.ContainsFunc(own, func(o Limit) bool { return o.Name == l.Name }) {
+				t.Limits = append(t.Limits, l)
+			}
+		}
+		slices.SortFunc(t.Limits, func(a, b Limit) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return &out
+}
+
+// Fits returns an error if the configuration cannot be sent: it cannot be encoded,
+// or takes more than MaxMessage. It costs as much as sending it.
+func (c *Config) Fits() error {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("link: encode Config: %w", err)
+	}
+	if most := maxMessage(kindConfig); len(b) > most {
+		return fmt.Errorf("link: the configuration takes %d bytes, gateways take at most %d: "+
+			"it has too many tenants, quotas, limits or overrides", len(b), most)
+	}
+	return nil
 }
 
 // Pool is an upstream with a capacity in cost units per second.

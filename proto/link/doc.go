@@ -16,6 +16,7 @@
 //	  Claims, 50 ms    ─────────────►   (only with something to say)
 //	  Report, 250 ms   ─────────────►
 //	  Refused          ─────────────►   (after each Config)
+//	  Names            ─────────────►   (then on change)
 //	  Heartbeat, 1 s   ◄────────────►   Heartbeat, 1 s
 //
 // A peer that was silent for [DeadAfter] is dead: the agent forgets the
@@ -53,7 +54,7 @@
 // A build speaks version N and understands N and N−1. Hello is written in the
 // oldest version understood and carries N; [Negotiate] picks the lower of the
 // two, both sides stamp it on all that follows ([Writer.SetVersion]). Version 2
-// has Refused, which is sent to a peer that speaks it only.
+// has Refused, Names and Config.Defaults, for a peer that speaks it only.
 //
 // # Invariants
 //

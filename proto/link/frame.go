@@ -25,20 +25,21 @@ const (
 	kindReport
 	kindHeartbeat
 	kindRefused // since version 2
+	kindNames   // since version 2
 )
 
-var kindNames = [...]string{"frame", "Hello", "Config", "Shares", "Sums", "Claims", "Report", "Heartbeat", "Refused"}
+var kindStrings = [...]string{"frame", "Hello", "Config", "Shares", "Sums", "Claims", "Report", "Heartbeat", "Refused", "Names"}
 
 func (k kind) String() string {
-	if int(k) < len(kindNames) {
-		return kindNames[k]
+	if int(k) < len(kindStrings) {
+		return kindStrings[k]
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
 // MaxMessage bounds one whole message in bytes, over all its frames: 64 MiB
 // for a Config (10⁵ tenants with three quotas each take about 40), 4 KiB for
-// Hello and Heartbeat, 256 KiB for Refused, 16 MiB for the others (3·10⁵
+// Hello and Heartbeat, 16 KiB for Names, 256 KiB for Refused, 16 MiB for the others (3·10⁵
 // contended keys).
 func MaxMessage(m Message) int { return maxMessage(m.kind()) }
 
@@ -46,6 +47,8 @@ func maxMessage(k kind) int {
 	switch k {
 	case kindHello, kindHeartbeat:
 		return 4 << 10
+	case kindNames:
+		return 16 << 10
 	case kindRefused:
 		return 256 << 10
 	case kindConfig:

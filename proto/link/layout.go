@@ -22,6 +22,7 @@ const (
 	sizeWithdrawn  = 8
 	sizeRefused    = 2 * 8
 	sizeRefusal    = 3 * 2
+	sizeName       = 2
 )
 
 // code writes or reads the binary messages; the order here is the layout.
@@ -40,6 +41,10 @@ func code(c *coder, m Message) {
 		list(c, "flows", sizeFlowReport, &m.Flows, codeFlowReport)
 	case *Refused:
 		codeRefused(c, m)
+	case *Names:
+		text := func(c *coder, s *string) { c.str("name", s) }
+		list(c, "identities", sizeName, &m.Identities, text)
+		list(c, "classes", sizeName, &m.Classes, text)
 	case *Heartbeat:
 		c.record("heartbeat", sizeHeartbeat, func() {
 			c.u64("sequence", &m.Sequence)
@@ -158,6 +163,8 @@ func blank(k kind) Message {
 		return &Report{}
 	case kindRefused:
 		return &Refused{}
+	case kindNames:
+		return &Names{}
 	}
 	return &Heartbeat{}
 }

@@ -68,12 +68,15 @@ func finite(c *Config) {
 	for i := range c.Pools {
 		c.Pools[i].Capacity = 7
 	}
+	limits := func(list []Limit) {
+		for j := range list {
+			list[j].Rate, list[j].Burst, list[j].Unknown = 1.25, 3, ""
+		}
+	}
+	limits(c.Defaults)
 	for i := range c.Tenants {
 		c.Tenants[i].Weight = 2.5
-		for j := range c.Tenants[i].Limits {
-			c.Tenants[i].Limits[j].Rate, c.Tenants[i].Limits[j].Burst = 1.25, 3
-			c.Tenants[i].Limits[j].Unknown = ""
-		}
+		limits(c.Tenants[i].Limits)
 		for j := range c.Tenants[i].Quotas {
 			c.Tenants[i].Quotas[j].Guaranteed, c.Tenants[i].Quotas[j].Unknown = 1e-3, ""
 		}
@@ -81,7 +84,7 @@ func finite(c *Config) {
 }
 
 func drawMessage(t *rapid.T) Message {
-	m := blank(kind(rapid.IntRange(int(kindHello), int(kindRefused)).Draw(t, "kind")))
+	m := blank(kind(rapid.IntRange(int(kindHello), int(kindNames)).Draw(t, "kind")))
 	filled(t, reflect.ValueOf(m).Elem())
 	switch m := m.(type) {
 	case *Hello:
@@ -396,6 +399,7 @@ func FuzzReader(f *testing.F) {
 		&Claims{Flows: []FlowClaim{{Key: 1}}, Withdrawn: []uint64{4}},
 		&Report{Flows: []FlowReport{{Tenant: "a", Pool: "api"}}},
 		&Heartbeat{Reason: "x"},
+		&Names{Identities: []string{"ip"}, Classes: []string{"writes"}},
 		&Refused{Revision: 3, Total: 2, Limits: []RefusedLimit{{"a", "l", "unknown field"}}},
 	} {
 		var wire bytes.Buffer

@@ -11,8 +11,8 @@ const (
 	DeadAfter = 3 * time.Second
 )
 
-// Message is one of *Hello, *Config, *Shares, *Sums, *Claims, *Report, *Refused
-// and *Heartbeat.
+// Message is one of *Hello, *Config, *Shares, *Sums, *Claims, *Report, *Refused,
+// *Names and *Heartbeat.
 type Message interface{ kind() kind }
 
 // Hello opens the link in both directions.
@@ -200,6 +200,11 @@ type RefusedLimit struct {
 	Reason string
 }
 
+// Names lists the identities and classes that the filter's settings name, for the
+// limits that ask for one which no gateway knows. A filter sends them after its
+// Hello and when they change. Since version 2.
+type Names struct{ Identities, Classes []string }
+
 func (*Hello) kind() kind     { return kindHello }
 func (*Config) kind() kind    { return kindConfig }
 func (*Shares) kind() kind    { return kindShares }
@@ -207,4 +212,5 @@ func (*Sums) kind() kind      { return kindSums }
 func (*Claims) kind() kind    { return kindClaims }
 func (*Report) kind() kind    { return kindReport }
 func (*Refused) kind() kind   { return kindRefused }
+func (*Names) kind() kind     { return kindNames }
 func (*Heartbeat) kind() kind { return kindHeartbeat }

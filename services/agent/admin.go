@@ -28,6 +28,7 @@ func (a *Agent) openAdmin(ctx context.Context) error {
 		return nil
 	})
 	a.admin.Alarm("gossip", a.apart)
+	a.admin.Alarm("configuration", a.notEnforced)
 	a.admin.Handle("GET /status", http.HandlerFunc(a.serveStatus))
 	if a.c.FaultInjection {
 		a.admin.Handle("POST /fault/partition", http.HandlerFunc(a.servePartition))

@@ -34,6 +34,7 @@ type Agent struct {
 	tally   *tally.Tally
 	reports *reports.Reports
 	desk    *desk
+	state   state
 	server  *gateways.Server
 	mesh    *mesh.Mesh
 	stream  *stream.Client

@@ -315,7 +315,7 @@ func TestUnderACoordinator(t *testing.T) {
 	a := run(t, Config{Name: "agent-1", Coordinators: []string{c.address}})
 	f := connect(a, "gw-1", 1)
 	f.eventually("has its orders", func() bool {
-		return f.config != nil && f.config.Revision == 3 && f.config.Tenants[0].Limits[0].Rate == 10 &&
+		return f.config != nil && f.config.Revision == 3 && f.config.Inherited().Tenants[0].Limits[0].Rate == 10 &&
 			f.shares != nil && !f.shares.Stale && f.shares.Flows[0].Share == 40 && f.sums != nil
 	})
 	f.say(&link.Report{Interval: 500 * time.Millisecond, Flows: []link.FlowReport{{Tenant: "acme", Pool: "api", Demand: 10, Served: 5, Waiting: 2, Limited: true}}})
@@ -343,6 +343,37 @@ func TestUnderACoordinator(t *testing.T) {
 	a.eventually("says so", func(s Status) bool { return s.SharesStale && !s.Stream.Connected && s.Stream.Error != "" })
 	if code, body := a.http("GET", "/readyz"); code != http.StatusOK {
 		t.Errorf("without its coordinator the agent is as ready as before: %d %s", code, body)
+	}
+}
+
+// What the agent and its gateways leave out of a configuration, and the names that
+// gateways know, go up with a report, again on each stream; the rest is in force.
+func TestStateGoesUp(t *testing.T) {
+	t.Parallel()
+	config := pools(3, true, 100)
+	config.Resources = append(config.Resources, &quotav1.Resource{Kind: &quotav1.Resource_Limit{Limit: &quotav1.Limit{
+		Name: "tenants/acme/limits/huge", Rate: "1/s", Burst: 1e300}}})
+	c := lead(t, config, 5, 40)
+	a := run(t, Config{Name: "agent-1", Coordinators: []string{c.address}})
+	f := connect(a, "gw-1", 1)
+	f.eventually("has the rest", func() bool { return f.config != nil && f.config.Revision == 3 && len(f.config.Defaults) == 1 })
+	f.say(&link.Names{Identities: []string{"ip"}})
+	f.say(&link.Refused{Revision: 3, Total: 1, Limits: []link.RefusedLimit{{Tenant: "bolt", Limit: "new", Reason: "is new"}}})
+	c.eventually(t, "got the state", func() bool {
+		for _, r := range c.reports {
+			s := r.GetState()
+			if left := s.GetLeftOut(); len(left) != 1 || left[0].Tenant != "acme" || left[0].Limit != "huge" || left[0].Reason == "" {
+				continue
+			}
+			if g := s.GetGateways(); len(g) == 1 && g[0].Name == "gw-1" && g[0].NamesKnown && len(g[0].Identities) == 1 &&
+				g[0].LeftOutTotal == 1 && g[0].LeftOut[0].Tenant == "bolt" {
+				return true
+			}
+		}
+		return false
+	})
+	if code, body := a.http("GET", "/readyz"); code != http.StatusOK || !strings.Contains(body, `the first is "huge" of tenant "acme"`) {
+		t.Errorf("readyz: %d %s", code, body)
 	}
 }
 

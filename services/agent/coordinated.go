@@ -18,6 +18,7 @@ type coordinated struct{ a *Agent }
 // Hello says who this is and what it last obeyed.
 func (c coordinated) Hello() *controlv1.Hello {
 	c.a.orders.Reset()
+	c.a.state.forget()
 	s := c.a.orders.Status(c.a.now())
 	return &controlv1.Hello{Agent: c.a.c.Name, Version: c.a.c.Version, Epoch: s.Epoch, Revision: s.Revision,
 		Replicas: c.replicas(), Pools: s.Pools}
@@ -26,7 +27,7 @@ func (c coordinated) Hello() *controlv1.Hello {
 // Report sums up what the gateways saw.
 func (c coordinated) Report() *controlv1.Report {
 	return &controlv1.Report{Interval: durationpb.New(reportEvery), Flows: c.a.reports.Take(c.a.now()),
-		Replicas: c.replicas(), GossipDelay: durationpb.New(c.a.mesh.TypicalDelay())}
+		Replicas: c.replicas(), GossipDelay: durationpb.New(c.a.mesh.TypicalDelay()), State: c.a.state.news(c.a.stateNow())}
 }
 
 // reportEvery is the pace of reports to the coordinator.
@@ -63,9 +64,18 @@ func (c coordinated) configure(m *controlv1.Configuration) (*controlv1.Ack, erro
 	default:
 		c.a.unsaved.Store(true)
 		c.a.log.Info("configuration in force", "revision", config.Revision, "pools", len(config.Pools), "tenants", len(config.Tenants))
+		c.a.logLeftOut(config.Revision)
 		c.a.hand()
 	}
 	return ack, nil
+}
+
+// logLeftOut says what of a configuration is left out.
+func (a *Agent) logLeftOut(revision int64) {
+	if left := a.orders.Status(a.now()).LeftOut; len(left) > 0 {
+		a.log.Error("some limits of the configuration are not valid and not enforced; the rest is in force",
+			"revision", revision, "limits", len(left), "tenant", left[0].Tenant, "limit", left[0].Limit, "reason", left[0].Reason)
+	}
 }
 
 // grant obeys leases. Those of a replaced leader end the stream; unusable ones

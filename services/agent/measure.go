@@ -60,17 +60,17 @@ func (m measurements) peersAlive() float64 {
 }
 
 func (m measurements) leftOut() float64 {
-	most := 0
+	most := 0 // of what the agent has passed on
 	for _, g := range m.s.Gateways {
 		most = max(most, g.LimitsLeftOut)
 	}
-	return float64(most)
+	return float64(m.s.LimitsLeftOut + most)
 }
 
 // instruments are all metrics of the agent.
 var instruments = []instrument{
 	{name: "titrate.agent.gateways", help: "Filters linked now.", read: one(func(m measurements) float64 { return float64(len(m.s.Gateways)) })},
-	{name: "titrate.agent.limits.left.out", help: "Limits that a linked filter does not enforce because it cannot read them, at the filter with the most.", read: one(measurements.leftOut)},
+	{name: "titrate.agent.limits.left.out", help: "Limits and quotas of the configuration that are not enforced, because they are not valid or cannot be read: by the agent, and by the filter with the most.", read: one(measurements.leftOut)},
 	{name: "titrate.agent.peers", help: "Other agents that are alive.", read: one(measurements.peersAlive)},
 	{name: "titrate.agent.peers.missing", help: "Other agents that failed or fell silent without a word; above 0 the mesh is not whole.", read: one(func(m measurements) float64 { return float64(len(m.s.MissingPeers)) })},
 	{name: "titrate.agent.members.unheard", help: "Gateways of the membership whose claims are not heard; above 0 limits are split without them.", read: one(func(m measurements) float64 { return float64(len(m.s.UnheardMembers)) })},

@@ -17,8 +17,13 @@ type Status struct {
 	UptimeSeconds float64 `json:"uptimeSeconds"`
 	Partitioned   bool    `json:"partitioned"` // by fault injection
 
-	ConfigRevision   int64   `json:"configRevision"`
-	Resources        int     `json:"resources"`
+	ConfigRevision int64 `json:"configRevision"`
+	Resources      int   `json:"resources"`
+	// LimitsLeftOut of the configuration are not valid and not given to gateways;
+	// the first of them are LeftOut.
+	LimitsLeftOut int             `json:"limitsLeftOut,omitempty"`
+	LeftOut       []LeftOutStatus `json:"leftOut,omitempty"`
+
 	Epoch            int64   `json:"epoch"`
 	Leases           int     `json:"leases"`
 	SharesAgeSeconds float64 `json:"sharesAgeSeconds"`
@@ -101,7 +106,8 @@ func (a *Agent) Status() Status {
 	now := a.now()
 	o, t, stream := a.orders.Status(now), a.tally.Status(now), a.stream.Status()
 	s := Status{Name: a.c.Name, Version: a.c.Version, UptimeSeconds: now.Seconds(), Partitioned: a.cut.Load(),
-		ConfigRevision: o.Revision, Resources: o.Resources, Epoch: o.Epoch, Leases: o.Leases,
+		ConfigRevision: o.Revision, Resources: o.Resources,
+		LimitsLeftOut: len(o.LeftOut), LeftOut: leftOut(o.LeftOut[:min(len(o.LeftOut), mostLeftOut)]), Epoch: o.Epoch, Leases: o.Leases,
 		SharesAgeSeconds: -1, SharesStale: o.Stale, SnapshotsSaved: a.saved.Load(),
 		Isolation: isolation(t.Isolation), LagMs: ms(t.Lag), GossipDelayMs: ms(a.mesh.Delay()),
 		ContendedKeys: t.Keys, TotalWeight: t.TotalWeight, MissingPeers: a.mesh.Missing(), UnheardMembers: t.Unheard,

@@ -54,22 +54,28 @@ func Config(c *link.Config) (*limiter.Config, []limiter.LeftOut, error) {
 		})
 	}
 	var left []limiter.LeftOut
+	out.Defaults = limits(limiter.DefaultTenant, c.Defaults, &left)
 	for _, t := range c.Tenants {
 		out.Tenants = append(out.Tenants, tenant(t, &left))
 	}
 	return out, left, err
 }
 
-func tenant(t link.Tenant, left *[]limiter.LeftOut) limiter.Tenant {
-	out := limiter.Tenant{Name: t.Name, Weight: t.Weight}
-	for _, l := range t.Limits {
+// limits converts the limits of a tenant that this build can read.
+func limits(tenant string, list []link.Limit, left *[]limiter.LeftOut) (out []limiter.Limit) {
+	for _, l := range list {
 		err := known(l.Unknown)
-		if converted := limit("tenant "+t.Name+", limit "+l.Name, l, &err); err == nil {
-			out.Limits = append(out.Limits, converted)
+		if converted := limit("tenant "+tenant+", limit "+l.Name, l, &err); err == nil {
+			out = append(out, converted)
 		} else {
-			*left = append(*left, limiter.LeftOut{Tenant: t.Name, Limit: l.Name, Why: err})
+			*left = append(*left, limiter.LeftOut{Tenant: tenant, Limit: l.Name, Why: err})
 		}
 	}
+	return out
+}
+
+func tenant(t link.Tenant, left *[]limiter.LeftOut) limiter.Tenant {
+	out := limiter.Tenant{Name: t.Name, Weight: t.Weight, Limits: limits(t.Name, t.Limits, left)}
 	for _, q := range t.Quotas {
 		err := known(q.Unknown)
 		mode := named(modes, "tenant "+t.Name+", quota "+q.Pool+".mode", q.Mode, &err)
@@ -141,6 +147,21 @@ func Sums(s *link.Sums) *limiter.Sums {
 		Flows:     each(s.Flows, func(f link.FlowSum) limiter.FlowSum { return limiter.FlowSum(f) }),
 		Keys:      each(s.Keys, func(k link.KeySum) limiter.KeySum { return limiter.KeySum(k) }),
 	}
+}
+
+// Names converts the names that have a place.
+func Names(n *limiter.Names) *link.Names {
+	out := &link.Names{}
+	given := func(names []string) (out []string) {
+		for _, name := range names {
+			if name != "" {
+				out = append(out, name)
+			}
+		}
+		return out
+	}
+	out.Identities, out.Classes = given(n.Identities[:]), given(n.Classes[:])
+	return out
 }
 
 // Claims converts claims into out, whose memory is used again.

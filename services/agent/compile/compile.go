@@ -2,14 +2,17 @@ package compile
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/titrate/titrate/envoy-filter/uplink/convert"
 	"github.com/titrate/titrate/proto/link"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 // Unknown is the tenant that stands for all tenants without a resource.
@@ -23,32 +26,54 @@ const (
 )
 
 // Config compiles the book. revision and seed are passed on: seed is the key of
-// the key hashes, the same in all agents of a mesh. An error names the resource
-// and the field.
-func (b *Book) Config(revision int64, seed uint64) (*link.Config, error) {
+// the key hashes, the same in all agents of a mesh. What of a tenant is not valid is
+// left out and returned, with a reason that names the field; the rest is in the
+// configuration. An error, of a pool or of the configuration's size, refuses all.
+func (b *Book) Config(revision int64, seed uint64) (*link.Config, []link.RefusedLimit, error) {
 	c := compiler{tenants: map[string]*link.Tenant{}, pools: map[string]bool{}}
 	c.tenant(Unknown)
 	resources := b.Resources()
 	for _, r := range resources { // pools first: the others refer to them
 		if p := r.GetPool(); p != nil {
 			if err := c.addPool(p); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 	}
 	for _, r := range resources {
 		if err := c.add(r); err != nil {
-			return nil, err
+			c.leave(r, err)
 		}
 	}
-	c.inheritLimits()
-	return &link.Config{Revision: revision, Seed: seed, Pools: c.out, Tenants: c.sorted()}, nil
+	config := c.config(revision, seed)
+	left, err := leaveOut(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	return config, append(c.left, left...), config.Fits()
 }
 
 type compiler struct {
 	pools   map[string]bool
 	out     []link.Pool
 	tenants map[string]*link.Tenant
+	left    []link.RefusedLimit
+}
+
+// leave notes a resource that is left out.
+func (c *compiler) leave(r *quotav1.Resource, why error) {
+	l := link.RefusedLimit{Reason: why.Error()}
+	if ref, err := resource.Parse(Name(r)); err == nil {
+		switch ref.Kind {
+		case resource.Tenant:
+			l.Tenant = ref.ID
+		case resource.Quota:
+			l.Tenant, l.Limit = ref.Tenant, "quotas/"+ref.ID
+		case resource.Limit:
+			l.Tenant, l.Limit = ref.Tenant, ref.ID
+		}
+	}
+	c.left = append(c.left, l)
 }
 
 func (c *compiler) add(r *quotav1.Resource) error {
@@ -58,11 +83,17 @@ func (c *compiler) add(r *quotav1.Resource) error {
 	case *quotav1.Resource_Tenant:
 		return c.addTenant(k.Tenant)
 	case *quotav1.Resource_Quota:
+		if err := known(k.Quota.ProtoReflect()); err != nil {
+			return err
+		}
 		return c.addQuota(k.Quota)
 	case *quotav1.Resource_Limit:
+		if err := known(k.Limit.ProtoReflect()); err != nil {
+			return err
+		}
 		return c.addLimit(k.Limit)
 	}
-	return fmt.Errorf("a resource of a kind that this build does not know: upgrade the agent")
+	return errors.New("a resource of a kind that this build does not know: upgrade the agent")
 }
 
 // tenant returns the tenant of that name, made with weight 1 if it is new.
@@ -141,28 +172,52 @@ func (c *compiler) addQuota(q *quotav1.Quota) error {
 	return nil
 }
 
-// inheritLimits copies the limits of "-" into each tenant that has none of the
-// same name.
-func (c *compiler) inheritLimits() {
-	defaults := c.tenants[Unknown].Limits
-	for name, t := range c.tenants {
-		if name == Unknown {
-			continue
-		}
-		for _, l := range defaults {
-			own := slices.ContainsFunc(t.Limits, func(o link.Limit) bool { return o.Name == l.Name })
-			if !own {
-				t.Limits = append(t.Limits, l)
-			}
-		}
-		slices.SortFunc(t.Limits, func(a, b link.Limit) int { return cmp.Compare(a.Name, b.Name) })
-	}
-}
-
-func (c *compiler) sorted() []link.Tenant {
-	out := make([]link.Tenant, 0, len(c.tenants))
+// config puts together what was added; the limits of "-" are the defaults.
+func (c *compiler) config(revision int64, seed uint64) *link.Config {
+	out := &link.Config{Revision: revision, Seed: seed, Pools: c.out}
 	for _, name := range slices.Sorted(maps.Keys(c.tenants)) {
-		out = append(out, *c.tenants[name])
+		t := *c.tenants[name]
+		slices.SortFunc(t.Limits, func(a, b link.Limit) int { return cmp.Compare(a.Name, b.Name) })
+		if name == Unknown {
+			out.Defaults, t.Limits = t.Limits, nil
+		}
+		out.Tenants = append(out.Tenants, t)
 	}
 	return out
+}
+
+// leaveOut takes out of the configuration what the limiter would not take, and
+// returns it: by the very check that the gateways make, so that an older gateway,
+// which would refuse everything, sees none of it.
+func leaveOut(c *link.Config) ([]link.RefusedLimit, error) {
+	checked, _, err := convert.Config(c) // its names are this build's, all known
+	if err != nil {
+		return nil, err
+	}
+	var left []link.RefusedLimit
+	gone := map[string]map[string]bool{} // by tenant, by limit
+	for _, l := range checked.LeaveOut() {
+		left = append(left, link.RefusedLimit{Tenant: l.Tenant, Limit: l.Limit, Reason: l.Why.Error()})
+		if gone[l.Tenant] == nil {
+			gone[l.Tenant] = map[string]bool{}
+		}
+		gone[l.Tenant][l.Limit] = true
+	}
+	if len(left) > 0 {
+		remove(c, gone)
+	}
+	return left, checked.Validate()
+}
+
+func remove(c *link.Config, gone map[string]map[string]bool) {
+	limits := func(tenant string, list []link.Limit) []link.Limit {
+		return slices.DeleteFunc(list, func(l link.Limit) bool { return gone[tenant][l.Name] })
+	}
+	c.Defaults = limits(Unknown, c.Defaults)
+	c.Tenants = slices.DeleteFunc(c.Tenants, func(t link.Tenant) bool { return gone[t.Name][""] })
+	for i := range c.Tenants {
+		t := &c.Tenants[i]
+		t.Limits = limits(t.Name, t.Limits)
+		t.Quotas = slices.DeleteFunc(t.Quotas, func(q link.Quota) bool { return gone[t.Name]["quotas/"+q.Pool] })
+	}
 }

@@ -1,6 +1,8 @@
 package compile
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -8,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/envoy-filter/uplink/convert"
 	"github.com/titrate/titrate/proto/link"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"google.golang.org/protobuf/proto"
@@ -35,9 +39,9 @@ func compiled(t *testing.T, resources ...*quotav1.Resource) *link.Config {
 	t.Helper()
 	var b Book
 	b.Replace(resources)
-	c, err := b.Config(7, 42)
-	if err != nil {
-		t.Fatal(err)
+	c, left, err := b.Config(7, 42)
+	if err != nil || left != nil {
+		t.Fatal(err, left)
 	}
 	return c
 }
@@ -79,8 +83,11 @@ func TestConfig(t *testing.T) {
 				Quotas: []link.Quota{{Pool: "api", Max: math.Inf(1), Mode: link.Enforce}}},
 		},
 	}
-	if !reflect.DeepEqual(got, want) {
+	if got := got.Inherited(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if want := []link.Limit{all, small}; !reflect.DeepEqual(got.Defaults, want) || len(got.Tenants[2].Limits) != 0 {
+		t.Errorf("defaults %+v, want %+v once, and none in tenant b: %+v", got.Defaults, want, got.Tenants[2])
 	}
 }
 
@@ -104,10 +111,105 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 	} {
 		var b Book
 		b.Replace([]*quotav1.Resource{pool(&quotav1.Pool{Name: "pools/ok", Capacity: 1}), c.r})
-		if _, err := b.Config(1, 1); err == nil || !strings.Contains(err.Error(), c.want) {
+		_, left, err := b.Config(1, 1)
+		if len(left) == 1 { // the rest is in force
+			err = errors.New(left[0].Reason)
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want one with %q", err, c.want)
 		}
 	}
+}
+
+// What one tenant has wrong, or too much of, is left out and named; all else is in
+// force.
+func TestOnlyWhatIsWrongIsLeftOut(t *testing.T) {
+	newer := &quotav1.Limit{Name: "tenants/newer/limits/l", Rate: "1/s"}
+	newer.ProtoReflect().SetUnknown([]byte{0xf8, 0x07, 1}) // field 127
+	resources := []*quotav1.Resource{
+		pool(&quotav1.Pool{Name: "pools/ok", Capacity: 1}),
+		limitOf(&quotav1.Limit{Name: "tenants/-/limits/each", Rate: "1/s"}),
+		limitOf(&quotav1.Limit{Name: "tenants/good/limits/own", Rate: "5/s"}),
+		limitOf(newer),
+		quota(&quotav1.Quota{Name: "tenants/bad/quotas/ok", Guaranteed: 3, Max: proto.Float64(2)}),
+		quota(&quotav1.Quota{Name: "tenants/huge/quotas/ok", Guaranteed: 1e13}),
+	}
+	for i := range limiter.MaxLimits {
+		resources = append(resources, limitOf(&quotav1.Limit{Name: fmt.Sprintf("tenants/many/limits/l%02d", i), Rate: "1/s"}))
+	}
+	var b Book
+	b.Replace(resources)
+	c, left, err := b.Config(1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, l := range left {
+		got = append(got, l.Tenant+" "+l.Limit)
+		if l.Reason == "" {
+			t.Errorf("%+v has no reason", l)
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"bad quotas/ok", "huge quotas/ok", "many l63", "newer l"}; !slices.Equal(got, want) {
+		t.Errorf("left out %q, want %q", got, want)
+	}
+	checked, unread, err := convert.Config(c)
+	if err != nil || unread != nil || checked.Validate() != nil {
+		t.Errorf("a gateway does not take the rest: %v, %v, %v", err, unread, checked.Validate())
+	}
+	in := c.Inherited()
+	for _, tenant := range in.Tenants {
+		if want := map[string]int{"good": 2, "many": limiter.MaxLimits}[tenant.Name]; len(tenant.Limits) < max(1, want) {
+			t.Errorf("%s has %d limits", tenant.Name, len(tenant.Limits))
+		}
+	}
+}
+
+// Defaults are sent once: 71 KiB of them beside 100,000 tenants fit a frame, where
+// copies of them for a thousand tenants did not.
+func TestManyTenantsWithDefaultsFit(t *testing.T) {
+	overrides := make([]*quotav1.Override, 1000)
+	for i := range overrides {
+		overrides[i] = &quotav1.Override{Client: fmt.Sprintf("client-with-a-rather-long-name-%d", i), Rate: "100/s", Burst: 7}
+	}
+	resources := []*quotav1.Resource{limitOf(&quotav1.Limit{Name: "tenants/-/limits/each", Rate: "1/s", Overrides: overrides})}
+	for i := range 100_000 {
+		resources = append(resources, tenant(&quotav1.Tenant{Name: fmt.Sprint("tenants/t", i), Weight: 1}))
+	}
+	c := compiled(t, resources...)
+	var wire counter
+	if err := link.NewWriter(&wire).Write(c); err != nil || len(c.Tenants) != 100_001 {
+		t.Errorf("%d tenants: %v", len(c.Tenants), err)
+	}
+	if wire > 8<<20 {
+		t.Errorf("%d bytes", wire)
+	}
+	c.Tenants = c.Tenants[:2000]
+	if err := c.Inherited().Fits(); err == nil || !strings.Contains(err.Error(), "gateways take at most") {
+		t.Errorf("copies of the defaults fit: %v", err)
+	}
+}
+
+// A configuration that no frame holds is refused by name, not sent.
+func TestTooLargeIsAnError(t *testing.T) {
+	overrides := make([]*quotav1.Override, 500_000)
+	for i := range overrides {
+		overrides[i] = &quotav1.Override{Client: fmt.Sprintf("%s-%d", strings.Repeat("x", 120), i), Rate: "1/s", Burst: 1}
+	}
+	var b Book
+	b.Replace([]*quotav1.Resource{limitOf(&quotav1.Limit{Name: "tenants/a/limits/l", Rate: "1/s", Overrides: overrides})})
+	if _, _, err := b.Config(1, 1); err == nil || !strings.Contains(err.Error(), "too many tenants") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// counter counts bytes.
+type counter int
+
+func (c *counter) Write(b []byte) (int, error) {
+	*c += counter(len(b))
+	return len(b), nil
 }
 
 // A book kept by changes equals one that was replaced, in any order.
@@ -133,8 +235,8 @@ func TestBookChangesEqualSnapshot(t *testing.T) {
 			list = append(list, r)
 		}
 		whole.Replace(list)
-		a, err := changed.Config(1, 1)
-		b, err2 := whole.Config(1, 1)
+		a, _, err := changed.Config(1, 1)
+		b, _, err2 := whole.Config(1, 1)
 		if err != nil || err2 != nil || !reflect.DeepEqual(a, b) || changed.Len() != len(state) {
 			t.Fatalf("%v %v: %+v, want %+v", err, err2, a, b)
 		}

@@ -4,16 +4,18 @@
 // # Model
 //
 // A [Book] is the set of resources by name, kept current by full snapshots and
-// changes. [Book.Config] compiles it: pure, deterministic (sorted by name), and
-// whole or not at all, so that a configuration with one bad resource leaves the
-// older one in force.
+// changes. [Book.Config] compiles it: pure and deterministic (sorted by name). What
+// of a tenant is not valid is left out by itself and named, so that one tenant's
+// mistake does not hold up the others; a bad pool refuses the whole, and the older
+// configuration stays in force. The check is the gateways' own
+// (limiter.Config.LeaveOut).
 //
 //	resource                    becomes
 //	pools/p                     Pool, with the default queue where none is given
 //	tenants/t                   Tenant; weight 1 unless given
 //	tenants/t/quotas/p          a Quota in tenant t
 //	tenants/t/limits/l          a Limit in tenant t
-//	tenants/-/limits/l          a Limit in every tenant without an l of its own
+//	tenants/-/limits/l          a a default, which the gateway gives every tenant without an l of its own
 //
 // The tenant "-" is always there: it stands for unknown tenants. A quota or a
 // limit of a tenant that has no resource makes one of weight 1, since the order
@@ -26,5 +28,5 @@
 // with 50 ms delay target, 1 s longest wait, 1024 requests; a limit without a
 // queue is POLICE.
 //
-// Compiling is O(resources + tenants × default limits).
+// Compiling is O(resources).
 package compile

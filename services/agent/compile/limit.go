@@ -8,6 +8,8 @@ import (
 	"github.com/titrate/titrate/proto/link"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 func (c *compiler) addLimit(l *quotav1.Limit) error {
@@ -128,6 +130,28 @@ func onLoss(o quotav1.OnLoss) (link.OnLoss, error) {
 		return link.Open, nil
 	}
 	return "", unknown("on_loss", o)
+}
+
+// known refuses a message with a field that this build does not know, itself or
+// within: what it means is not known, so it must not be enforced without it.
+func known(m protoreflect.Message) (err error) {
+	if b := m.GetUnknown(); len(b) > 0 {
+		number, _, _ := protowire.ConsumeTag(b)
+		return fmt.Errorf("%s: field %d is not known to this build: upgrade the agent", m.Descriptor().Name(), number)
+	}
+	m.Range(func(d protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case d.Message() == nil:
+		case d.IsList():
+			for i := 0; i < v.List().Len() && err == nil; i++ {
+				err = known(v.List().Get(i).Message())
+			}
+		default:
+			err = known(v.Message())
+		}
+		return err == nil
+	})
+	return err
 }
 
 func unknown(field string, v fmt.Stringer) error {

@@ -26,7 +26,11 @@ type Gateway struct {
 	conn  *net.UnixConn
 	box   mailbox
 	beat  atomic.Pointer[link.Heartbeat]
-	out   atomic.Pointer[link.Refused]
+	names atomic.Pointer[link.Names]
+	// unsent is a configuration that could not be sent, nil if the last one could.
+	unsent  atomic.Pointer[link.Heartbeat]
+	version uint8 // of the link
+	out     atomic.Pointer[link.Refused]
 }
 
 // Replica names the gateway; a parent and a child of a hot restart share it.
@@ -49,13 +53,21 @@ func (g *Gateway) PID() int { return g.pid }
 func (g *Gateway) Since() time.Time { return g.since }
 
 // InForce returns the filter's latest heartbeat: what configuration it has in
-// force and which one it refused. Zero before the first.
-func (g *Gateway) InForce() link.Heartbeat {
+// force and which one it refused. A configuration that could not be sent to it
+// counts as refused. Zero before the first.
+func (g *Gateway) InForce() (in link.Heartbeat) {
 	if b := g.beat.Load(); b != nil {
-		return *b
+		in = *b
 	}
-	return link.Heartbeat{}
+	if u := g.unsent.Load(); u != nil {
+		in.Refused, in.Reason = u.Refused, u.Reason
+	}
+	return in
 }
+
+// Names returns the identities and classes that the filter's settings name, nil
+// before it has told them, or if it does not tell (link version 1).
+func (g *Gateway) Names() *link.Names { return g.names.Load() }
 
 // LeftOut returns what the filter does not enforce of the configuration that it
 // has in force. Zero before the first report, or of a filter that does not report

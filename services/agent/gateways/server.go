@@ -160,7 +160,7 @@ func (s *Server) greet(conn *net.UnixConn, r *link.Reader) (*Gateway, uint8, err
 	if err != nil {
 		return nil, 0, err
 	}
-	g := &Gateway{hello: *hello, pid: pid, since: time.Now(), conn: conn}
+	g := &Gateway{hello: *hello, version: version, pid: pid, since: time.Now(), conn: conn}
 	g.box.wake = make(chan struct{}, 1)
 	return g, version, nil
 }
@@ -216,6 +216,8 @@ func (s *Server) read(g *Gateway, r *link.Reader) error {
 		case *link.Refused:
 			g.out.Store(m)
 			s.h.Heard(g, m)
+		case *link.Names:
+			g.names.Store(m)
 		case *link.Claims, *link.Report:
 			s.h.Heard(g, m)
 		default:
@@ -225,7 +227,8 @@ func (s *Server) read(g *Gateway, r *link.Reader) error {
 }
 
 // write empties the mailbox until ctx ends. A message that cannot be encoded is
-// skipped; a failure of the stream closes it, which ends read.
+// skipped, and a configuration then counts as refused; a failure of the stream
+// closes it, which ends read.
 func (s *Server) write(ctx context.Context, g *Gateway, w *link.Writer) {
 	for {
 		select {
@@ -234,7 +237,7 @@ func (s *Server) write(ctx context.Context, g *Gateway, w *link.Writer) {
 		case <-g.box.wake:
 		}
 		for m := g.box.take(); m != nil; m = g.box.take() {
-			err := w.Write(m)
+			err := g.write(w, m)
 			if err == nil {
 				continue
 			}
@@ -245,6 +248,25 @@ func (s *Server) write(ctx context.Context, g *Gateway, w *link.Writer) {
 			}
 		}
 	}
+}
+
+// write writes one message, a configuration in the form that the filter's version
+// has.
+func (g *Gateway) write(w *link.Writer, m link.Message) error {
+	c, ok := m.(*link.Config)
+	if !ok {
+		return w.Write(m)
+	}
+	if g.version < 2 {
+		c = c.Inherited()
+	}
+	err := w.Write(c)
+	if err == nil {
+		g.unsent.Store(nil)
+	} else {
+		g.unsent.Store(&link.Heartbeat{Refused: c.Revision, Reason: "the agent cannot send it: " + err.Error()})
+	}
+	return err
 }
 
 func (s *Server) refuse(conn net.Conn, err error) {

@@ -2,8 +2,10 @@ package gateways
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -109,6 +111,46 @@ func (f *filter) hello(replica string, generation uint64) {
 	f.say(&link.Hello{Version: link.Version, Replica: replica, Generation: generation, PID: 1, Weight: 2})
 	if h, ok := f.hear().(*link.Hello); !ok || h.Replica != "agent-1" || h.Generation != 9 {
 		f.t.Fatalf("agent's hello is %+v", h)
+	}
+}
+
+// A configuration that cannot be sent counts as refused by the gateway, until one
+// can be.
+func TestUnsendableConfigurationIsARefusal(t *testing.T) {
+	s, h := start(t)
+	f := dial(t, s)
+	f.hello("gw", 1)
+	g := h.next(t, "joined").g
+	g.Send(&link.Config{Revision: 5, Pools: []link.Pool{{Name: "api", Capacity: math.Inf(1)}}})
+	g.Send(&link.Heartbeat{Sequence: 1}) // sent after the configuration
+	f.hear()
+	if in := g.InForce(); in.Refused != 5 || !strings.Contains(in.Reason, "the agent cannot send it: link: encode Config") {
+		t.Errorf("in force %+v", in)
+	}
+	g.Send(&link.Config{Revision: 6})
+	f.hear()
+	g.Send(&link.Heartbeat{Sequence: 2})
+	f.hear()
+	if in := g.InForce(); in.Refused != 0 || in.Reason != "" {
+		t.Errorf("after one that could be sent: %+v", in)
+	}
+}
+
+// A filter of version 1 gets the defaults copied into each tenant.
+func TestOldFilterGetsCopiesOfDefaults(t *testing.T) {
+	s, h := start(t)
+	c := &link.Config{Revision: 5, Defaults: []link.Limit{{Name: "d", Rate: 1}}, Tenants: []link.Tenant{{Name: "a", Weight: 1}}}
+	for version, copied := range map[uint8]int{1: 1, 2: 0} {
+		f := dial(t, s)
+		f.say(&link.Hello{Version: version, Replica: fmt.Sprint("gw", version), Weight: 1})
+		f.hear()
+		h.next(t, "joined").g.Send(c)
+		got, ok := f.hear().(*link.Config)
+		if !ok || len(got.Tenants[0].Limits) != copied || len(got.Defaults) != 1-copied {
+			t.Errorf("version %d got %+v", version, got)
+		}
+		f.Close()
+		h.next(t, "left")
 	}
 }
 

@@ -37,6 +37,7 @@ type Orders struct {
 	whole   bool // offered began with a snapshot
 	pending *controlv1.Configuration
 	config  *link.Config
+	left    []link.RefusedLimit      // out of config
 	source  *controlv1.Configuration // of config, full
 
 	leases  *controlv1.Leases
@@ -86,11 +87,11 @@ func (o *Orders) apply(c *controlv1.Configuration) error {
 	default:
 		o.offered.Change(c.GetResources(), c.GetDeleted())
 	}
-	config, err := o.offered.Config(c.GetRevision(), c.GetSeed())
+	config, left, err := o.offered.Config(c.GetRevision(), c.GetSeed())
 	if err != nil {
 		return fmt.Errorf("configuration %d refused: %w", c.GetRevision(), err)
 	}
-	o.config = config
+	o.config, o.left = config, left
 	o.source = &controlv1.Configuration{Revision: c.GetRevision(), Full: true, Last: true, Seed: c.GetSeed(), Epoch: c.GetEpoch(), Resources: o.offered.Resources()}
 	return nil
 }
@@ -199,6 +200,7 @@ func (o *Orders) InForce() (*link.Config, *link.Shares) {
 type Status struct {
 	Revision  int64 // of the configuration, 0 = none
 	Resources int
+	LeftOut   []link.RefusedLimit    // of the configuration, by this agent
 	Epoch     int64                  // highest obeyed
 	Leases    int                    // flows with a share
 	Members   int                    // of the last leases
@@ -211,7 +213,7 @@ type Status struct {
 func (o *Orders) Status(now time.Duration) Status {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s := Status{Revision: o.source.GetRevision(), Resources: len(o.source.GetResources()), Epoch: o.epoch,
+	s := Status{Revision: o.source.GetRevision(), Resources: len(o.source.GetResources()), LeftOut: o.left, Epoch: o.epoch,
 		Leases: len(o.leases.GetLeases()), Members: len(o.leases.GetMembers()), Pools: o.leases.GetPools(), Stale: o.shares == nil || o.shares.Stale, Age: -1}
 	if o.renewed > 0 {
 		s.Age = now - o.renewed
@@ -237,7 +239,7 @@ func (o *Orders) Restore(s *lastgood.Snapshot) error {
 	defer o.mu.Unlock()
 	var b compile.Book
 	b.Replace(s.Configuration.GetResources())
-	config, err := b.Config(s.Configuration.GetRevision(), s.Configuration.GetSeed())
+	config, left, err := b.Config(s.Configuration.GetRevision(), s.Configuration.GetSeed())
 	if err != nil {
 		return err
 	}
@@ -247,7 +249,7 @@ func (o *Orders) Restore(s *lastgood.Snapshot) error {
 			return err
 		}
 	}
-	o.offered, o.whole, o.config, o.source = b, true, config, s.Configuration
+	o.offered, o.whole, o.config, o.left, o.source = b, true, config, left, s.Configuration
 	o.epoch = s.Configuration.GetEpoch()
 	if shares != nil {
 		o.leases, o.shares = s.Leases, shares

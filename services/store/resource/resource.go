@@ -126,7 +126,11 @@ func Spec(m Message) Message {
 	switch c := c.(type) {
 	case *quotav1.Pool:
 		c.Status = nil
+	case *quotav1.Tenant:
+		c.Status = nil
 	case *quotav1.Quota:
+		c.Status = nil
+	case *quotav1.Limit:
 		c.Status = nil
 	}
 	return c

@@ -359,6 +359,7 @@ type Report struct {
 	Flows         []*FlowReport          `protobuf:"bytes,3,rep,name=flows,proto3" json:"flows,omitempty"`
 	Replicas      []*Replica             `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	GossipDelay   *durationpb.Duration   `protobuf:"bytes,5,opt,name=gossip_delay,json=gossipDelay,proto3" json:"gossip_delay,omitempty"` // tau in force
+	State         *State                 `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`                                // absent = as told last on this stream
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -428,6 +429,246 @@ func (x *Report) GetGossipDelay() *durationpb.Duration {
 	return nil
 }
 
+func (x *Report) GetState() *State {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+// What the agent and its gateways have made of the configuration. Complete: it replaces what was
+// told before.
+type State struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Gateways []*GatewayState        `protobuf:"bytes,1,rep,name=gateways,proto3" json:"gateways,omitempty"`
+	// What the agent has left out of the configuration, for all its gateways.
+	LeftOut       []*LeftOut `protobuf:"bytes,2,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // the first 64
+	LeftOutTotal  int32      `protobuf:"varint,3,opt,name=left_out_total,json=leftOutTotal,proto3" json:"left_out_total,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *State) Reset() {
+	*x = State{}
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *State) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*State) ProtoMessage() {}
+
+func (x *State) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use State.ProtoReflect.Descriptor instead.
+func (*State) Descriptor() ([]byte, []int) {
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *State) GetGateways() []*GatewayState {
+	if x != nil {
+		return x.Gateways
+	}
+	return nil
+}
+
+func (x *State) GetLeftOut() []*LeftOut {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
+func (x *State) GetLeftOutTotal() int32 {
+	if x != nil {
+		return x.LeftOutTotal
+	}
+	return 0
+}
+
+// One filter process.
+type GatewayState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Revision      int64                  `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`             // in force; 0 = none
+	Refused       int64                  `protobuf:"varint,3,opt,name=refused,proto3" json:"refused,omitempty"`               // the revision that it refused last, older ones staying in force; 0 = none
+	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`                  // of refused
+	LeftOut       []*LeftOut             `protobuf:"bytes,5,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // of the revision in force; the first 64
+	LeftOutTotal  int32                  `protobuf:"varint,6,opt,name=left_out_total,json=leftOutTotal,proto3" json:"left_out_total,omitempty"`
+	NamesKnown    bool                   `protobuf:"varint,7,opt,name=names_known,json=namesKnown,proto3" json:"names_known,omitempty"` // the two lists below mean something
+	Identities    []string               `protobuf:"bytes,8,rep,name=identities,proto3" json:"identities,omitempty"`                    // that its filter's settings name
+	Classes       []string               `protobuf:"bytes,9,rep,name=classes,proto3" json:"classes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GatewayState) Reset() {
+	*x = GatewayState{}
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GatewayState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GatewayState) ProtoMessage() {}
+
+func (x *GatewayState) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GatewayState.ProtoReflect.Descriptor instead.
+func (*GatewayState) Descriptor() ([]byte, []int) {
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *GatewayState) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GatewayState) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *GatewayState) GetRefused() int64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *GatewayState) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *GatewayState) GetLeftOut() []*LeftOut {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
+func (x *GatewayState) GetLeftOutTotal() int32 {
+	if x != nil {
+		return x.LeftOutTotal
+	}
+	return 0
+}
+
+func (x *GatewayState) GetNamesKnown() bool {
+	if x != nil {
+		return x.NamesKnown
+	}
+	return false
+}
+
+func (x *GatewayState) GetIdentities() []string {
+	if x != nil {
+		return x.Identities
+	}
+	return nil
+}
+
+func (x *GatewayState) GetClasses() []string {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
+// A part of a configuration that is not enforced, though the rest is.
+type LeftOut struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"` // without prefix; "-" for every tenant
+	Limit         string                 `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`   // its name; "quotas/POOL" for a quota; "" for the tenant's all
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeftOut) Reset() {
+	*x = LeftOut{}
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeftOut) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeftOut) ProtoMessage() {}
+
+func (x *LeftOut) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeftOut.ProtoReflect.Descriptor instead.
+func (*LeftOut) Descriptor() ([]byte, []int) {
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *LeftOut) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *LeftOut) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *LeftOut) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // A tenant's use of a pool at one gateway.
 type FlowReport struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -451,7 +692,7 @@ type FlowReport struct {
 
 func (x *FlowReport) Reset() {
 	*x = FlowReport{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[5]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -463,7 +704,7 @@ func (x *FlowReport) String() string {
 func (*FlowReport) ProtoMessage() {}
 
 func (x *FlowReport) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[5]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -476,7 +717,7 @@ func (x *FlowReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowReport.ProtoReflect.Descriptor instead.
 func (*FlowReport) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{5}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *FlowReport) GetTenant() string {
@@ -587,7 +828,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[6]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -599,7 +840,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[6]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -612,7 +853,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{6}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Ack) GetNonce() uint64 {
@@ -652,7 +893,7 @@ type Configuration struct {
 
 func (x *Configuration) Reset() {
 	*x = Configuration{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[7]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -664,7 +905,7 @@ func (x *Configuration) String() string {
 func (*Configuration) ProtoMessage() {}
 
 func (x *Configuration) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[7]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -677,7 +918,7 @@ func (x *Configuration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configuration.ProtoReflect.Descriptor instead.
 func (*Configuration) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{7}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Configuration) GetNonce() uint64 {
@@ -761,7 +1002,7 @@ type Leases struct {
 
 func (x *Leases) Reset() {
 	*x = Leases{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[8]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -773,7 +1014,7 @@ func (x *Leases) String() string {
 func (*Leases) ProtoMessage() {}
 
 func (x *Leases) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[8]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -786,7 +1027,7 @@ func (x *Leases) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leases.ProtoReflect.Descriptor instead.
 func (*Leases) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{8}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Leases) GetEpoch() int64 {
@@ -851,7 +1092,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[9]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +1104,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[9]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +1117,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{9}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Lease) GetTenant() string {
@@ -920,7 +1161,7 @@ type PoolLease struct {
 
 func (x *PoolLease) Reset() {
 	*x = PoolLease{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[10]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -932,7 +1173,7 @@ func (x *PoolLease) String() string {
 func (*PoolLease) ProtoMessage() {}
 
 func (x *PoolLease) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[10]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -945,7 +1186,7 @@ func (x *PoolLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolLease.ProtoReflect.Descriptor instead.
 func (*PoolLease) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{10}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PoolLease) GetPool() string {
@@ -1007,13 +1248,35 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\aReplica\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x01R\x06weight\x12\x16\n" +
-	"\x06gossip\x18\x03 \x01(\tR\x06gossip\"\x8a\x02\n" +
+	"\x06gossip\x18\x03 \x01(\tR\x06gossip\"\xc1\x02\n" +
 	"\x06Report\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x125\n" +
 	"\binterval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\binterval\x12:\n" +
 	"\x05flows\x18\x03 \x03(\v2$.titrate.control.v1alpha1.FlowReportR\x05flows\x12=\n" +
 	"\breplicas\x18\x04 \x03(\v2!.titrate.control.v1alpha1.ReplicaR\breplicas\x12<\n" +
-	"\fgossip_delay\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vgossipDelay\"\x80\x03\n" +
+	"\fgossip_delay\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vgossipDelay\x125\n" +
+	"\x05state\x18\x06 \x01(\v2\x1f.titrate.control.v1alpha1.StateR\x05state\"\xaf\x01\n" +
+	"\x05State\x12B\n" +
+	"\bgateways\x18\x01 \x03(\v2&.titrate.control.v1alpha1.GatewayStateR\bgateways\x12<\n" +
+	"\bleft_out\x18\x02 \x03(\v2!.titrate.control.v1alpha1.LeftOutR\aleftOut\x12$\n" +
+	"\x0eleft_out_total\x18\x03 \x01(\x05R\fleftOutTotal\"\xaf\x02\n" +
+	"\fGatewayState\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x18\n" +
+	"\arefused\x18\x03 \x01(\x03R\arefused\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12<\n" +
+	"\bleft_out\x18\x05 \x03(\v2!.titrate.control.v1alpha1.LeftOutR\aleftOut\x12$\n" +
+	"\x0eleft_out_total\x18\x06 \x01(\x05R\fleftOutTotal\x12\x1f\n" +
+	"\vnames_known\x18\a \x01(\bR\n" +
+	"namesKnown\x12\x1e\n" +
+	"\n" +
+	"identities\x18\b \x03(\tR\n" +
+	"identities\x12\x18\n" +
+	"\aclasses\x18\t \x03(\tR\aclasses\"O\n" +
+	"\aLeftOut\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\tR\x05limit\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x80\x03\n" +
 	"\n" +
 	"FlowReport\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
@@ -1083,48 +1346,55 @@ func file_titrate_control_v1alpha1_control_proto_rawDescGZIP() []byte {
 	return file_titrate_control_v1alpha1_control_proto_rawDescData
 }
 
-var file_titrate_control_v1alpha1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_titrate_control_v1alpha1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_titrate_control_v1alpha1_control_proto_goTypes = []any{
 	(*ConnectRequest)(nil),      // 0: titrate.control.v1alpha1.ConnectRequest
 	(*ConnectResponse)(nil),     // 1: titrate.control.v1alpha1.ConnectResponse
 	(*Hello)(nil),               // 2: titrate.control.v1alpha1.Hello
 	(*Replica)(nil),             // 3: titrate.control.v1alpha1.Replica
 	(*Report)(nil),              // 4: titrate.control.v1alpha1.Report
-	(*FlowReport)(nil),          // 5: titrate.control.v1alpha1.FlowReport
-	(*Ack)(nil),                 // 6: titrate.control.v1alpha1.Ack
-	(*Configuration)(nil),       // 7: titrate.control.v1alpha1.Configuration
-	(*Leases)(nil),              // 8: titrate.control.v1alpha1.Leases
-	(*Lease)(nil),               // 9: titrate.control.v1alpha1.Lease
-	(*PoolLease)(nil),           // 10: titrate.control.v1alpha1.PoolLease
-	(*durationpb.Duration)(nil), // 11: google.protobuf.Duration
-	(*v1alpha1.Resource)(nil),   // 12: titrate.quota.v1alpha1.Resource
-	(v1alpha1.Bound)(0),         // 13: titrate.quota.v1alpha1.Bound
+	(*State)(nil),               // 5: titrate.control.v1alpha1.State
+	(*GatewayState)(nil),        // 6: titrate.control.v1alpha1.GatewayState
+	(*LeftOut)(nil),             // 7: titrate.control.v1alpha1.LeftOut
+	(*FlowReport)(nil),          // 8: titrate.control.v1alpha1.FlowReport
+	(*Ack)(nil),                 // 9: titrate.control.v1alpha1.Ack
+	(*Configuration)(nil),       // 10: titrate.control.v1alpha1.Configuration
+	(*Leases)(nil),              // 11: titrate.control.v1alpha1.Leases
+	(*Lease)(nil),               // 12: titrate.control.v1alpha1.Lease
+	(*PoolLease)(nil),           // 13: titrate.control.v1alpha1.PoolLease
+	(*durationpb.Duration)(nil), // 14: google.protobuf.Duration
+	(*v1alpha1.Resource)(nil),   // 15: titrate.quota.v1alpha1.Resource
+	(v1alpha1.Bound)(0),         // 16: titrate.quota.v1alpha1.Bound
 }
 var file_titrate_control_v1alpha1_control_proto_depIdxs = []int32{
 	2,  // 0: titrate.control.v1alpha1.ConnectRequest.hello:type_name -> titrate.control.v1alpha1.Hello
 	4,  // 1: titrate.control.v1alpha1.ConnectRequest.report:type_name -> titrate.control.v1alpha1.Report
-	6,  // 2: titrate.control.v1alpha1.ConnectRequest.ack:type_name -> titrate.control.v1alpha1.Ack
-	7,  // 3: titrate.control.v1alpha1.ConnectResponse.configuration:type_name -> titrate.control.v1alpha1.Configuration
-	8,  // 4: titrate.control.v1alpha1.ConnectResponse.leases:type_name -> titrate.control.v1alpha1.Leases
+	9,  // 2: titrate.control.v1alpha1.ConnectRequest.ack:type_name -> titrate.control.v1alpha1.Ack
+	10, // 3: titrate.control.v1alpha1.ConnectResponse.configuration:type_name -> titrate.control.v1alpha1.Configuration
+	11, // 4: titrate.control.v1alpha1.ConnectResponse.leases:type_name -> titrate.control.v1alpha1.Leases
 	3,  // 5: titrate.control.v1alpha1.Hello.replicas:type_name -> titrate.control.v1alpha1.Replica
-	10, // 6: titrate.control.v1alpha1.Hello.pools:type_name -> titrate.control.v1alpha1.PoolLease
-	11, // 7: titrate.control.v1alpha1.Report.interval:type_name -> google.protobuf.Duration
-	5,  // 8: titrate.control.v1alpha1.Report.flows:type_name -> titrate.control.v1alpha1.FlowReport
+	13, // 6: titrate.control.v1alpha1.Hello.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	14, // 7: titrate.control.v1alpha1.Report.interval:type_name -> google.protobuf.Duration
+	8,  // 8: titrate.control.v1alpha1.Report.flows:type_name -> titrate.control.v1alpha1.FlowReport
 	3,  // 9: titrate.control.v1alpha1.Report.replicas:type_name -> titrate.control.v1alpha1.Replica
-	11, // 10: titrate.control.v1alpha1.Report.gossip_delay:type_name -> google.protobuf.Duration
-	12, // 11: titrate.control.v1alpha1.Configuration.resources:type_name -> titrate.quota.v1alpha1.Resource
-	11, // 12: titrate.control.v1alpha1.Leases.soft_expiry:type_name -> google.protobuf.Duration
-	9,  // 13: titrate.control.v1alpha1.Leases.leases:type_name -> titrate.control.v1alpha1.Lease
-	10, // 14: titrate.control.v1alpha1.Leases.pools:type_name -> titrate.control.v1alpha1.PoolLease
-	3,  // 15: titrate.control.v1alpha1.Leases.members:type_name -> titrate.control.v1alpha1.Replica
-	13, // 16: titrate.control.v1alpha1.Lease.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	0,  // 17: titrate.control.v1alpha1.ControlService.Connect:input_type -> titrate.control.v1alpha1.ConnectRequest
-	1,  // 18: titrate.control.v1alpha1.ControlService.Connect:output_type -> titrate.control.v1alpha1.ConnectResponse
-	18, // [18:19] is the sub-list for method output_type
-	17, // [17:18] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	14, // 10: titrate.control.v1alpha1.Report.gossip_delay:type_name -> google.protobuf.Duration
+	5,  // 11: titrate.control.v1alpha1.Report.state:type_name -> titrate.control.v1alpha1.State
+	6,  // 12: titrate.control.v1alpha1.State.gateways:type_name -> titrate.control.v1alpha1.GatewayState
+	7,  // 13: titrate.control.v1alpha1.State.left_out:type_name -> titrate.control.v1alpha1.LeftOut
+	7,  // 14: titrate.control.v1alpha1.GatewayState.left_out:type_name -> titrate.control.v1alpha1.LeftOut
+	15, // 15: titrate.control.v1alpha1.Configuration.resources:type_name -> titrate.quota.v1alpha1.Resource
+	14, // 16: titrate.control.v1alpha1.Leases.soft_expiry:type_name -> google.protobuf.Duration
+	12, // 17: titrate.control.v1alpha1.Leases.leases:type_name -> titrate.control.v1alpha1.Lease
+	13, // 18: titrate.control.v1alpha1.Leases.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	3,  // 19: titrate.control.v1alpha1.Leases.members:type_name -> titrate.control.v1alpha1.Replica
+	16, // 20: titrate.control.v1alpha1.Lease.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	0,  // 21: titrate.control.v1alpha1.ControlService.Connect:input_type -> titrate.control.v1alpha1.ConnectRequest
+	1,  // 22: titrate.control.v1alpha1.ControlService.Connect:output_type -> titrate.control.v1alpha1.ConnectResponse
+	22, // [22:23] is the sub-list for method output_type
+	21, // [21:22] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_titrate_control_v1alpha1_control_proto_init() }
@@ -1147,7 +1417,7 @@ func file_titrate_control_v1alpha1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_control_v1alpha1_control_proto_rawDesc), len(file_titrate_control_v1alpha1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

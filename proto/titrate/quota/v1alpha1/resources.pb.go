@@ -772,7 +772,9 @@ type Tenant struct {
 	Weight float64 `protobuf:"fixed64,3,opt,name=weight,proto3" json:"weight,omitempty"`
 	Etag   string  `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
-	UpdateTime    *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	// Output only. Absent when there is nothing to say.
+	Status        *TenantStatus `protobuf:"bytes,102,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -842,6 +844,58 @@ func (x *Tenant) GetUpdateTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Tenant) GetStatus() *TenantStatus {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+// What the coordinator knows of a tenant.
+type TenantStatus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Warnings      []string               `protobuf:"bytes,1,rep,name=warnings,proto3" json:"warnings,omitempty"` // as in LimitStatus
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantStatus) Reset() {
+	*x = TenantStatus{}
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantStatus) ProtoMessage() {}
+
+func (x *TenantStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantStatus.ProtoReflect.Descriptor instead.
+func (*TenantStatus) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *TenantStatus) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
 // What a tenant may have of one pool: tenants/x/quotas/<pool>.
 type Quota struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -864,7 +918,7 @@ type Quota struct {
 
 func (x *Quota) Reset() {
 	*x = Quota{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[5]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -876,7 +930,7 @@ func (x *Quota) String() string {
 func (*Quota) ProtoMessage() {}
 
 func (x *Quota) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[5]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -889,7 +943,7 @@ func (x *Quota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quota.ProtoReflect.Descriptor instead.
 func (*Quota) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{5}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Quota) GetName() string {
@@ -956,14 +1010,15 @@ type QuotaStatus struct {
 	Admitted      float64                `protobuf:"fixed64,3,opt,name=admitted,proto3" json:"admitted,omitempty"`
 	BoundBy       Bound                  `protobuf:"varint,4,opt,name=bound_by,json=boundBy,proto3,enum=titrate.quota.v1alpha1.Bound" json:"bound_by,omitempty"`
 	Price         float64                `protobuf:"fixed64,5,opt,name=price,proto3" json:"price,omitempty"`
-	Stale         bool                   `protobuf:"varint,6,opt,name=stale,proto3" json:"stale,omitempty"` // the lease is past its soft expiry: frozen
+	Stale         bool                   `protobuf:"varint,6,opt,name=stale,proto3" json:"stale,omitempty"`      // the lease is past its soft expiry: frozen
+	Warnings      []string               `protobuf:"bytes,7,rep,name=warnings,proto3" json:"warnings,omitempty"` // as in LimitStatus
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *QuotaStatus) Reset() {
 	*x = QuotaStatus{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[6]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +1030,7 @@ func (x *QuotaStatus) String() string {
 func (*QuotaStatus) ProtoMessage() {}
 
 func (x *QuotaStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[6]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,7 +1043,7 @@ func (x *QuotaStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaStatus.ProtoReflect.Descriptor instead.
 func (*QuotaStatus) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{6}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *QuotaStatus) GetDemand() float64 {
@@ -1033,6 +1088,13 @@ func (x *QuotaStatus) GetStale() bool {
 	return false
 }
 
+func (x *QuotaStatus) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
 // A limit on each client of a tenant: tenants/x/limits/y; tenants/-/limits/y for every tenant.
 type Limit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1061,14 +1123,16 @@ type Limit struct {
 	Classes []string `protobuf:"bytes,11,rep,name=classes,proto3" json:"classes,omitempty"`
 	Etag    string   `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
-	UpdateTime    *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	// Output only. Absent when there is nothing to say.
+	Status        *LimitStatus `protobuf:"bytes,102,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[7]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1080,7 +1144,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[7]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1093,7 +1157,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{7}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Limit) GetName() string {
@@ -1187,6 +1251,59 @@ func (x *Limit) GetUpdateTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Limit) GetStatus() *LimitStatus {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+// What gateways make of a limit.
+type LimitStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sentences: gateways that do not enforce it and why, names in it that gateways do not know.
+	Warnings      []string `protobuf:"bytes,1,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LimitStatus) Reset() {
+	*x = LimitStatus{}
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LimitStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LimitStatus) ProtoMessage() {}
+
+func (x *LimitStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LimitStatus.ProtoReflect.Descriptor instead.
+func (*LimitStatus) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *LimitStatus) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
 // A client with numbers of its own.
 type Override struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -1200,7 +1317,7 @@ type Override struct {
 
 func (x *Override) Reset() {
 	*x = Override{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[8]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1212,7 +1329,7 @@ func (x *Override) String() string {
 func (*Override) ProtoMessage() {}
 
 func (x *Override) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[8]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1225,7 +1342,7 @@ func (x *Override) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Override.ProtoReflect.Descriptor instead.
 func (*Override) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{8}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Override) GetClient() string {
@@ -1290,14 +1407,17 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x15infeasible_guarantees\x18\x05 \x01(\bR\x14infeasibleGuarantees\x12\x14\n" +
 	"\x05epoch\x18\x06 \x01(\x03R\x05epoch\x12\x1a\n" +
 	"\bcapacity\x18\a \x01(\x01R\bcapacity\x12\x1b\n" +
-	"\tin_flight\x18\b \x01(\x01R\binFlight\"\x8b\x02\n" +
+	"\tin_flight\x18\b \x01(\x01R\binFlight\"\xc9\x02\n" +
 	"\x06Tenant\x12M\n" +
 	"\x04name\x18\x01 \x01(\tB9\xbaH6r422^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)$R\x04name\x12+\n" +
 	"\fdisplay_name\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\vdisplayName\x124\n" +
 	"\x06weight\x18\x03 \x01(\x01B\x1c\xbaH\x19\xd8\x01\x01\x12\x14@\x01\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\x12\x12\n" +
 	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"updateTime\"\xf4\x04\n" +
+	"updateTime\x12<\n" +
+	"\x06status\x18f \x01(\v2$.titrate.quota.v1alpha1.TenantStatusR\x06status\"*\n" +
+	"\fTenantStatus\x12\x1a\n" +
+	"\bwarnings\x18\x01 \x03(\tR\bwarnings\"\xf4\x04\n" +
 	"\x05Quota\x12y\n" +
 	"\x04name\x18\x01 \x01(\tBe\xbaHbr`2^^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)/quotas/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x129\n" +
 	"\n" +
@@ -1312,14 +1432,15 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x06status\x18f \x01(\v2#.titrate.quota.v1alpha1.QuotaStatusR\x06status:n\xbaHk\x1ai\n" +
 	"\x17quota.max_ge_guaranteed\x12\x1fmax must be at least guaranteed\x1a-!has(this.max) || this.max >= this.guaranteedB\x06\n" +
 	"\x04_maxB\t\n" +
-	"\a_weight\"\xbd\x01\n" +
+	"\a_weight\"\xd9\x01\n" +
 	"\vQuotaStatus\x12\x16\n" +
 	"\x06demand\x18\x01 \x01(\x01R\x06demand\x12\x14\n" +
 	"\x05share\x18\x02 \x01(\x01R\x05share\x12\x1a\n" +
 	"\badmitted\x18\x03 \x01(\x01R\badmitted\x128\n" +
 	"\bbound_by\x18\x04 \x01(\x0e2\x1d.titrate.quota.v1alpha1.BoundR\aboundBy\x12\x14\n" +
 	"\x05price\x18\x05 \x01(\x01R\x05price\x12\x14\n" +
-	"\x05stale\x18\x06 \x01(\bR\x05stale\"\x95\x06\n" +
+	"\x05stale\x18\x06 \x01(\bR\x05stale\x12\x1a\n" +
+	"\bwarnings\x18\a \x03(\tR\bwarnings\"\xd2\x06\n" +
 	"\x05Limit\x12y\n" +
 	"\x04name\x18\x01 \x01(\tBe\xbaHbr`2^^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)/limits/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x127\n" +
 	"\x03key\x18\x02 \x01(\x0e2\x1b.titrate.quota.v1alpha1.KeyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03key\x12Y\n" +
@@ -1335,7 +1456,10 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\aclasses\x18\v \x03(\tB4\xbaH1\x92\x01.\x10 \"*r(2&^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\aclasses\x12\x12\n" +
 	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"updateTime\"\xba\x01\n" +
+	"updateTime\x12;\n" +
+	"\x06status\x18f \x01(\v2#.titrate.quota.v1alpha1.LimitStatusR\x06status\")\n" +
+	"\vLimitStatus\x12\x1a\n" +
+	"\bwarnings\x18\x01 \x03(\tR\bwarnings\"\xba\x01\n" +
 	"\bOverride\x12\"\n" +
 	"\x06client\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06client\x12Y\n" +
@@ -1397,7 +1521,7 @@ func file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP() []byte {
 }
 
 var file_titrate_quota_v1alpha1_resources_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_titrate_quota_v1alpha1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_titrate_quota_v1alpha1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_titrate_quota_v1alpha1_resources_proto_goTypes = []any{
 	(Sharing)(0),                  // 0: titrate.quota.v1alpha1.Sharing
 	(Guarantee)(0),                // 1: titrate.quota.v1alpha1.Guarantee
@@ -1411,40 +1535,44 @@ var file_titrate_quota_v1alpha1_resources_proto_goTypes = []any{
 	(*Pool)(nil),                  // 9: titrate.quota.v1alpha1.Pool
 	(*PoolStatus)(nil),            // 10: titrate.quota.v1alpha1.PoolStatus
 	(*Tenant)(nil),                // 11: titrate.quota.v1alpha1.Tenant
-	(*Quota)(nil),                 // 12: titrate.quota.v1alpha1.Quota
-	(*QuotaStatus)(nil),           // 13: titrate.quota.v1alpha1.QuotaStatus
-	(*Limit)(nil),                 // 14: titrate.quota.v1alpha1.Limit
-	(*Override)(nil),              // 15: titrate.quota.v1alpha1.Override
-	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
+	(*TenantStatus)(nil),          // 12: titrate.quota.v1alpha1.TenantStatus
+	(*Quota)(nil),                 // 13: titrate.quota.v1alpha1.Quota
+	(*QuotaStatus)(nil),           // 14: titrate.quota.v1alpha1.QuotaStatus
+	(*Limit)(nil),                 // 15: titrate.quota.v1alpha1.Limit
+	(*LimitStatus)(nil),           // 16: titrate.quota.v1alpha1.LimitStatus
+	(*Override)(nil),              // 17: titrate.quota.v1alpha1.Override
+	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
 }
 var file_titrate_quota_v1alpha1_resources_proto_depIdxs = []int32{
 	3,  // 0: titrate.quota.v1alpha1.Queue.aqm:type_name -> titrate.quota.v1alpha1.Aqm
-	16, // 1: titrate.quota.v1alpha1.Queue.delay_target:type_name -> google.protobuf.Duration
-	16, // 2: titrate.quota.v1alpha1.Queue.max_wait:type_name -> google.protobuf.Duration
+	18, // 1: titrate.quota.v1alpha1.Queue.delay_target:type_name -> google.protobuf.Duration
+	18, // 2: titrate.quota.v1alpha1.Queue.max_wait:type_name -> google.protobuf.Duration
 	0,  // 3: titrate.quota.v1alpha1.Pool.sharing:type_name -> titrate.quota.v1alpha1.Sharing
 	1,  // 4: titrate.quota.v1alpha1.Pool.guarantee:type_name -> titrate.quota.v1alpha1.Guarantee
 	7,  // 5: titrate.quota.v1alpha1.Pool.queue:type_name -> titrate.quota.v1alpha1.Queue
 	4,  // 6: titrate.quota.v1alpha1.Pool.on_loss:type_name -> titrate.quota.v1alpha1.OnLoss
-	16, // 7: titrate.quota.v1alpha1.Pool.hard_expiry:type_name -> google.protobuf.Duration
+	18, // 7: titrate.quota.v1alpha1.Pool.hard_expiry:type_name -> google.protobuf.Duration
 	8,  // 8: titrate.quota.v1alpha1.Pool.adaptive:type_name -> titrate.quota.v1alpha1.Adaptive
-	17, // 9: titrate.quota.v1alpha1.Pool.update_time:type_name -> google.protobuf.Timestamp
+	19, // 9: titrate.quota.v1alpha1.Pool.update_time:type_name -> google.protobuf.Timestamp
 	10, // 10: titrate.quota.v1alpha1.Pool.status:type_name -> titrate.quota.v1alpha1.PoolStatus
-	17, // 11: titrate.quota.v1alpha1.Tenant.update_time:type_name -> google.protobuf.Timestamp
-	2,  // 12: titrate.quota.v1alpha1.Quota.mode:type_name -> titrate.quota.v1alpha1.Mode
-	17, // 13: titrate.quota.v1alpha1.Quota.update_time:type_name -> google.protobuf.Timestamp
-	13, // 14: titrate.quota.v1alpha1.Quota.status:type_name -> titrate.quota.v1alpha1.QuotaStatus
-	5,  // 15: titrate.quota.v1alpha1.QuotaStatus.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	6,  // 16: titrate.quota.v1alpha1.Limit.key:type_name -> titrate.quota.v1alpha1.Key
-	15, // 17: titrate.quota.v1alpha1.Limit.overrides:type_name -> titrate.quota.v1alpha1.Override
-	7,  // 18: titrate.quota.v1alpha1.Limit.queue:type_name -> titrate.quota.v1alpha1.Queue
-	2,  // 19: titrate.quota.v1alpha1.Limit.mode:type_name -> titrate.quota.v1alpha1.Mode
-	17, // 20: titrate.quota.v1alpha1.Limit.update_time:type_name -> google.protobuf.Timestamp
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	19, // 11: titrate.quota.v1alpha1.Tenant.update_time:type_name -> google.protobuf.Timestamp
+	12, // 12: titrate.quota.v1alpha1.Tenant.status:type_name -> titrate.quota.v1alpha1.TenantStatus
+	2,  // 13: titrate.quota.v1alpha1.Quota.mode:type_name -> titrate.quota.v1alpha1.Mode
+	19, // 14: titrate.quota.v1alpha1.Quota.update_time:type_name -> google.protobuf.Timestamp
+	14, // 15: titrate.quota.v1alpha1.Quota.status:type_name -> titrate.quota.v1alpha1.QuotaStatus
+	5,  // 16: titrate.quota.v1alpha1.QuotaStatus.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	6,  // 17: titrate.quota.v1alpha1.Limit.key:type_name -> titrate.quota.v1alpha1.Key
+	17, // 18: titrate.quota.v1alpha1.Limit.overrides:type_name -> titrate.quota.v1alpha1.Override
+	7,  // 19: titrate.quota.v1alpha1.Limit.queue:type_name -> titrate.quota.v1alpha1.Queue
+	2,  // 20: titrate.quota.v1alpha1.Limit.mode:type_name -> titrate.quota.v1alpha1.Mode
+	19, // 21: titrate.quota.v1alpha1.Limit.update_time:type_name -> google.protobuf.Timestamp
+	16, // 22: titrate.quota.v1alpha1.Limit.status:type_name -> titrate.quota.v1alpha1.LimitStatus
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_resources_proto_init() }
@@ -1452,14 +1580,14 @@ func file_titrate_quota_v1alpha1_resources_proto_init() {
 	if File_titrate_quota_v1alpha1_resources_proto != nil {
 		return
 	}
-	file_titrate_quota_v1alpha1_resources_proto_msgTypes[5].OneofWrappers = []any{}
+	file_titrate_quota_v1alpha1_resources_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_quota_v1alpha1_resources_proto_rawDesc), len(file_titrate_quota_v1alpha1_resources_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
