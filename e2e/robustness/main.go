@@ -76,6 +76,7 @@ func parse(args []string) (o options, err error) {
 	var seed uint64
 	var seeds string
 	var list bool
+	var summary string
 	f.StringVar(&o.world.Envoy, "envoy", os.Getenv("ENVOY_BIN"), "Envoy `binary` (ENVOY_BIN)")
 	f.StringVar(&o.world.Module, "module", "../bin/libtitrate.so", "the filter's `file`")
 	f.StringVar(&o.world.Titrate, "titrate", "../bin/titrate", "titrate's `binary`")
@@ -88,12 +89,18 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.results, "results", "", "`directory` in which each run's result is kept as JSON")
 	f.BoolVar(&o.keep, "keep", false, "keep the logs also of runs that passed")
 	f.BoolVar(&list, "list", false, "list the kinds of faults and end")
+	f.StringVar(&summary, "summary", "", "write Markdown tables of the kinds and of the results in a `directory` of -results, and end")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	if list {
+	switch {
+	case summary != "":
+		kindsTable(os.Stdout)
+		fmt.Println()
+		exit(summarize(os.Stdout, summary))
+	case list:
 		listKinds(os.Stdout)
-		os.Exit(0)
+		exit(nil)
 	}
 	var names []string
 	if o.faults != "" {

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,9 +61,19 @@ func play(ctx context.Context, o options) (r *Result, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	r = &Result{Seed: o.seeds[0], Seconds: o.duration.Seconds(), Only: o.faults}
+	r = &Result{Seed: o.seeds[0], Seconds: o.duration.Seconds(), Only: o.faults, Version: version(ctx, o.world.Titrate)}
 	s.judge(ctx, r, d, watcher.done(), end, recovery)
-	return r, nil
+	return r, s.seconds(filepath.Join(os.TempDir(), "seconds.csv"))
+}
+
+// version of the binary under test, "" if it does not tell.
+func version(ctx context.Context, titrate string) string {
+	out, err := exec.CommandContext(ctx, titrate, "version").Output()
+	if err != nil {
+		return ""
+	}
+	name := strings.Fields(string(out)) // titrate VERSION (…)
+	return name[min(1, len(name)-1)]
 }
 
 // changeEvery is the time between two changes of the configuration.
@@ -70,6 +83,9 @@ func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args.
 
 // means says by which means links are disturbed.
 func (s *scene) means() string {
+	if err := s.world.Clocks(); err != nil {
+		return fmt.Sprintf("clocks cannot be stepped here (%v), such faults do nothing", err)
+	}
 	if err := s.world.Switch.Disturbs(); err != nil {
 		return fmt.Sprintf("links cannot be disturbed here (%v), such faults do nothing", err)
 	}

@@ -38,27 +38,44 @@ spec:
     - {client: minute, rate: 60/min, burst: 10}
     - {client: below, rate: 6/s, burst: 6}
 ---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/exact, spec: {weight: 2}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/exact/limits/per-client, spec: {rate: 3/s, burst: 3, strict: true}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/found, spec: {capacity: 100, adaptive: {min: 40, max: 400}, queue: {delayTarget: 200ms, maxWait: 1s}}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/queued, spec: {weight: 1}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/queued/limits/slow, spec: {rate: 8/s, burst: 4, queue: {delayTarget: 200ms, maxWait: 1s}}}
+---
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/spare, spec: {weight: 1}}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/probe, spec: {weight: 1}}
 `
 
-// capacity of the pool, and its tenants, as documents has them.
+// capacity of the pool api, and its tenants, as documents has them. The pool found
+// has more than it is asked for.
 const capacity = 60
 
 var tenants = []check.Tenant{
 	{Name: "steady", Weight: 3}, {Name: "heavy", Weight: 2}, {Name: "greedy", Weight: 1},
 	{Name: "capped", Weight: 2, Most: 6}, {Name: "limited", Weight: 3},
+	// A STRICT limit may refuse what a central bucket would not.
+	{Name: "exact", Weight: 2, Unjudged: true},
 }
 
 // limit of a client, requests per second and requests.
-type limit struct{ rate, burst float64 }
+type limit struct {
+	rate, burst float64
+	strict      bool
+}
 
 // limits by client, as documents has them.
-var limits = map[string]limit{"two": {2, 4}, "minute": {1, 10}, "below": {6, 6}}
+var limits = map[string]limit{"two": {2, 4, false}, "minute": {1, 10, false}, "below": {6, 6, false},
+	"strict": {3, 3, true}, "waits": {8, 4, false}}
 
-// clients are the load: some 100 requests per second, half as much again as the
-// pool has, and a watchdog of each tenant.
+// clients are the load: some 120 requests per second, more than the pool has, and
+// a watchdog of each tenant.
 var clients = append([]load.Client{
 	{Tenant: "steady", Name: "a", Rate: 8}, {Tenant: "steady", Name: "b", Rate: 4},
 	{Tenant: "heavy", Name: "a", Rate: 20}, {Tenant: "heavy", Name: "b", Rate: 10},
@@ -66,6 +83,8 @@ var clients = append([]load.Client{
 	{Tenant: "capped", Name: "a", Rate: 9},
 	{Tenant: "limited", Name: "two", Rate: 12}, {Tenant: "limited", Name: "minute", Rate: 4},
 	{Tenant: "limited", Name: "below", Rate: 3},
+	{Tenant: "exact", Name: "strict", Rate: 8},
+	{Tenant: "queued", Name: "waits", Pool: "found", Rate: 11},
 }, watchdogs()...)
 
 // watchdogs ask once a second at every gateway.
@@ -73,7 +92,7 @@ func watchdogs() (all []load.Client) {
 	for _, t := range tenants {
 		all = append(all, load.Client{Tenant: t.Name, Name: "watchdog", Rate: 1, Everywhere: true})
 	}
-	return all
+	return append(all, load.Client{Tenant: "queued", Name: "watchdog", Pool: "found", Rate: 1, Everywhere: true})
 }
 
 // below tells whether a client stays below its limit and its tenant below its
@@ -95,6 +114,12 @@ func (s *scene) World() *world.World { return s.world }
 func (s *scene) Configure(ctx context.Context, text string) error { return s.api.Apply(ctx, text) }
 
 func (s *scene) Delete(ctx context.Context, limit string) error { return s.api.Delete(ctx, limit) }
+
+// Remember and Alone are for faults too.
+func (s *scene) Remember() (forget func()) { return s.api.Remember() }
+
+// Alone is described at Remember.
+func (s *scene) Alone(do func() error) error { return s.api.Alone(do) }
 
 // build starts everything; close ends it, also after an error.
 func (s *scene) build(ctx context.Context, o world.Options) (err error) {

@@ -112,7 +112,16 @@ func (r *Result) why() string {
 
 func listKinds(to io.Writer) {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "kind\twhat it does\tlasts, s\tgrace after, s\tbesides")
+	fmt.Fprintln(w, "fault\twhat it does\tlasts, s\tgrace after it, s\tbesides")
+	for _, row := range kindRows() {
+		fmt.Fprintln(w, strings.Join(row[:], "\t"))
+	}
+	w.Flush()
+}
+
+// kindRows are the kinds of faults: name, what it does, how long it lasts, grace,
+// what it excuses besides.
+func kindRows() (rows [][5]string) {
 	for _, k := range fault.Kinds {
 		var besides []string
 		for _, b := range []struct {
@@ -122,14 +131,18 @@ func listKinds(to io.Writer) {
 			{k.Grace.Fails, "requests under way there may fail"}, {k.Grace.Blocks, "and wait until it is over"},
 			{k.Grace.Fair, "entitlements hold all the time"},
 			{k.Grace.More > 0, fmt.Sprintf("%.0f %% more may be admitted", 100*k.Grace.More)},
-			{k.Grace.Bursts > 0, fmt.Sprintf("%.0f bursts more, once", k.Grace.Bursts)},
+			{k.Grace.Bursts > 0, fmt.Sprintf("%.0f burst more, once", k.Grace.Bursts)},
+			{k.Grace.Delay > 0, fmt.Sprintf("the gossip may take %v longer", k.Grace.Delay)},
 		} {
 			if b.is {
 				besides = append(besides, b.what)
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%.0f to %.0f\t%.0f\t%s\n", k.Name, k.Does, k.Shortest.Seconds(), k.Longest.Seconds(),
-			k.Grace.Unfair.Seconds(), strings.Join(besides, "; "))
+		lasts := fmt.Sprintf("%.0f to %.0f", k.Shortest.Seconds(), k.Longest.Seconds())
+		if k.Longest == 0 {
+			lasts = "–"
+		}
+		rows = append(rows, [5]string{k.Name, k.Does, lasts, fmt.Sprintf("%.0f", k.Grace.Unfair.Seconds()), strings.Join(besides, "; ")})
 	}
-	w.Flush()
+	return rows
 }

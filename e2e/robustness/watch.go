@@ -22,7 +22,25 @@ type watcher struct {
 	findings []check.Finding
 	epochs   map[string]epoch // by gateway
 	panics   map[string]float64
-	delay    float64 // longest of the gossip, s
+	delays   []delay
+	usages   map[string][]usage // by process
+}
+
+// delay of the gossip, s, as an agent measures it.
+type delay struct {
+	at    time.Duration
+	value float64
+}
+
+// delay is the longest of the gossip while nothing was broken, s: an agent that
+// was frozen for seconds has heard that late, which excuses nothing.
+func (w *watcher) delay(faults []check.Fault) (longest float64) {
+	for _, d := range w.delays {
+		if !check.During(d.at, faults) {
+			longest = max(longest, d.value)
+		}
+	}
+	return longest
 }
 
 // epoch of the shares that a process had last.
@@ -53,21 +71,28 @@ type status struct {
 
 func watch(ctx context.Context, s *scene) *watcher {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &watcher{s: s, cancel: cancel, epochs: map[string]epoch{}, panics: map[string]float64{}}
+	w := &watcher{s: s, cancel: cancel, epochs: map[string]epoch{}, panics: map[string]float64{},
+		usages: map[string][]usage{}}
 	w.all.Go(func() {
 		ticker := time.NewTicker(time.Second)
 		defer ticker.Stop()
-		for {
+		for n := 1; ; n++ {
 			select {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-				w.look(ctx)
+			}
+			w.look(ctx)
+			if n%measureEvery == 0 {
+				w.measure(ctx)
 			}
 		}
 	})
 	return w
 }
+
+// measureEvery is how many seconds lie between two samples of the processes.
+const measureEvery = 4
 
 // done ends the watch.
 func (w *watcher) done() *watcher {
@@ -93,7 +118,7 @@ func (w *watcher) look(ctx context.Context) {
 			w.compare(g, p.PID(), stats)
 		}
 		if st, err := agentStatus(ctx, g); err == nil {
-			w.delay = max(w.delay, st.GossipDelayMs/1000)
+			w.delays = append(w.delays, delay{w.s.load.Now(), st.GossipDelayMs / 1000})
 		}
 	}
 }

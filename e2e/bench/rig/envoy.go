@@ -64,6 +64,8 @@ type Spec struct {
 	Base int
 	// Socket is that of Titrate's agent; Installation.Gateway sets it.
 	Socket string
+	// Born is described at child.Spec.
+	Born func(pid int) error
 	// Env is added to the process's environment.
 	Env []string
 	// Wrap is a command line that Envoy's is appended to, such as valgrind's.
@@ -106,7 +108,8 @@ func (r *Rig) Envoy(ctx context.Context, s Spec) (*Envoy, error) {
 		"--log-level", "warning", "--drain-time-s", "1", "--parent-shutdown-time-s", "3")
 	e.Process, err = r.Start(ctx, child.Spec{
 		Name: "envoy " + s.Name, Path: command[0], Args: append(command[1:], e.generation(0)...),
-		Env: append([]string{"ENVOY_DYNAMIC_MODULES_SEARCH_PATH=" + r.File("modules")}, s.Env...),
+		Env:  append([]string{"ENVOY_DYNAMIC_MODULES_SEARCH_PATH=" + r.File("modules")}, s.Env...),
+		Born: s.Born,
 	}, e.ReadyURL())
 	return e, err
 }

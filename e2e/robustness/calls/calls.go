@@ -25,6 +25,8 @@ type API struct {
 	conns []*grpc.ClientConn
 	all   []quotav1.QuotaServiceClient
 
+	alone sync.RWMutex // held for reading by each change
+
 	mu       sync.Mutex
 	next     int
 	revision int64 // of the latest change that was acknowledged
@@ -65,9 +67,31 @@ func (a *API) Close() error {
 // timeout of one call to one coordinator.
 const timeout = 3 * time.Second
 
+// Alone does something while no change is under way.
+func (a *API) Alone(do func() error) error {
+	a.alone.Lock()
+	defer a.alone.Unlock()
+	return do()
+}
+
+// Remember notes what is acknowledged now; forget drops what was acknowledged
+// since.
+func (a *API) Remember() (forget func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	last := a.counter.Last
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.counter.Last = last
+	}
+}
+
 // call asks the coordinators in turn until one has answered, with success or with
 // a refusal of what was asked for.
 func (a *API) call(ctx context.Context, do func(context.Context, quotav1.QuotaServiceClient) error) error {
+	a.alone.RLock()
+	defer a.alone.RUnlock()
 	a.mu.Lock()
 	first := a.next
 	a.next++

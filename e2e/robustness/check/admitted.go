@@ -93,10 +93,10 @@ func (m *meter) drain(to time.Duration) {
 	m.last = to
 }
 
-// Slack is what gateways may admit beyond rate·t + burst of an OPTIMISTIC limit,
-// and what they may admit once if they begin cold (docs/guarantees.md). The gossip
-// takes the given delay, in seconds; a period is 50 ms.
-func Slack(rate, burst float64, gateways int, delay float64) (slack, cold float64) {
+// Slack is what gateways may admit beyond rate·t + burst of a limit, and what they
+// may admit once if they begin cold (docs/guarantees.md). The gossip takes the given
+// delay, in seconds; a period is 50 ms.
+func Slack(rate, burst float64, gateways int, delay float64, strict bool) (slack, cold float64) {
 	const period = .05
 	rd := rate * (delay + 2.5*period)
 	order := 1.
@@ -108,5 +108,9 @@ func Slack(rate, burst float64, gateways int, delay float64) (slack, cold float6
 	}
 	most := math.Max(burst, 3+rd) // Lc
 	others := float64(gateways - 1)
-	return most - burst + others + math.Exp2(order)*rd + rd, others * most
+	slack = most - burst + others + math.Exp2(order)*rd
+	if strict {
+		return slack, 0
+	}
+	return slack + rd, others * most
 }

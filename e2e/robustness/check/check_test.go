@@ -47,7 +47,7 @@ func TestAdmitted(t *testing.T) {
 }
 
 func TestSlack(t *testing.T) { // the table of docs/control.md: 5/s, b = 5, N = 3, τ = 25 ms
-	if got, _ := Slack(5, 5, 3, .025); math.Abs(got-5.75) > .01 {
+	if got, _ := Slack(5, 5, 3, .025, false); math.Abs(got-5.75) > .01 {
 		t.Errorf("slack %v", got)
 	}
 }
@@ -105,12 +105,12 @@ func TestEntitled(t *testing.T) {
 	}
 	add(heavy, 40, 20) // of 30 that are due to it
 	add(light, 10, 10)
-	got := Entitled(records, []Span{{0, 10 * second}}, 40, []Tenant{{"heavy", 1, 0}, {"light", 1, 0}},
+	got := Entitled(records, []Span{{0, 10 * second}}, 40, []Tenant{{Name: "heavy", Weight: 1, Most: 0}, {Name: "light", Weight: 1, Most: 0}},
 		func(*load.Client) float64 { return 0 })
 	if got[0].Due != 30 || got[0].Pass || got[1].Due != 10 || !got[1].Pass {
 		t.Errorf("%+v", got)
 	}
-	if due := shares(40, []Tenant{{"heavy", 1, 15}, {"light", 1, 0}}, map[string]float64{"heavy": 40, "light": 100}); due["heavy"] != 15 || due["light"] != 25 {
+	if due := shares(40, []Tenant{{Name: "heavy", Weight: 1, Most: 15}, {Name: "light", Weight: 1, Most: 0}}, map[string]float64{"heavy": 40, "light": 100}); due["heavy"] != 15 || due["light"] != 25 {
 		t.Errorf("%v", due)
 	}
 }

@@ -12,6 +12,8 @@ type Tenant struct {
 	Name   string
 	Weight float64
 	Most   float64 // quota, requests per second; 0 is none
+	// Unjudged: its requests count in what is due to the others only.
+	Unjudged bool
 }
 
 // Entitlement of a tenant in a quiet span.
@@ -48,6 +50,9 @@ func Entitled(records []load.Record, quiet []Span, capacity float64, tenants []T
 		}
 		due := shares(capacity, tenants, demand)
 		for _, t := range tenants {
+			if t.Unjudged {
+				continue
+			}
 			all = append(all, Entitlement{t.Name, s, offered[t.Name], due[t.Name], admitted[t.Name],
 				admitted[t.Name]*s.Length().Seconds() >= Least*due[t.Name]*s.Length().Seconds()-chance})
 		}

@@ -20,6 +20,8 @@ type Grace struct {
 	// More is the part of a limit's rate and of a pool's capacity that may be
 	// admitted in addition, while the fault lasts and for Unfair after it.
 	More float64
+	// Delay is how much longer the gossip may take because of the fault.
+	Delay time.Duration
 	// Bursts is how many times a limit's burst may be admitted in addition, once.
 	Bursts float64
 }
@@ -35,6 +37,16 @@ type Fault struct {
 
 // over is when the fault's grace ends.
 func (f *Fault) over() time.Duration { return f.To + f.Grace.Unfair }
+
+// During tells whether a time lies in a fault or its grace.
+func During(at time.Duration, faults []Fault) bool {
+	for i := range faults {
+		if at >= faults[i].From && at <= faults[i].over() {
+			return true
+		}
+	}
+	return false
+}
 
 // Span is a time from, to.
 type Span struct{ From, To time.Duration }

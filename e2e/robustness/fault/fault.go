@@ -36,6 +36,11 @@ type Scene interface {
 	Configure(ctx context.Context, documents string) error
 	// Delete deletes a limit.
 	Delete(ctx context.Context, limit string) error
+	// Remember notes what is acknowledged now; forget drops what was acknowledged
+	// since, for etcd goes back to what it was.
+	Remember() (forget func())
+	// Alone does something while no change is under way.
+	Alone(do func() error) error
 }
 
 // Fault is one of a kind, with its target.
@@ -51,9 +56,12 @@ type Fault interface {
 
 // Kinds are all that there are, by name.
 var Kinds = []Kind{
-	killEnvoy, killAgent, killCoordinator, killGateway,
-	freezeEnvoy, freezeAgent, freezeCoordinator,
-	restartEnvoy,
+	killEnvoy, killAgent, killCoordinator, killGateway, killEtcd,
+	freezeEnvoy, freezeAgent, freezeCoordinator, freezeEtcd,
+	partitionGateway, partitionMesh, partitionCoordinator, partitionEtcd, delayPackets, dropPackets,
+	stepClock,
+	restartEnvoy, hotRestart, rollAgents, rollCoordinators, addGateway, replaceGateway,
+	loseQuorum, compactEtcd, restoreEtcd,
 	invalidConfiguration, validConfiguration,
 }
 

@@ -19,7 +19,7 @@ type Event struct {
 // The rhythm of a schedule.
 const (
 	// Warm is the time before the first fault.
-	Warm = 10 * second
+	Warm = 15 * second
 	// inARow is the number of faults between two quiet spans, and quiet their length,
 	// after the graces of all faults before.
 	inARow = 4

@@ -4,6 +4,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 // Client asks at a constant rate, in turn at all gateways.
 type Client struct {
 	Tenant, Name string
+	Pool         string  // "" is api
 	Rate         float64 // requests per second
 	// Everywhere: each turn asks once at every gateway, also while it is out of
 	// the load balancer but reachable.
@@ -56,6 +58,7 @@ type Load struct {
 const (
 	tenantHeader = "x-tenant"
 	clientHeader = "x-client"
+	poolHeader   = "x-pool"
 	numberHeader = "x-number"
 	reasonHeader = "x-titrate-reason"
 )
@@ -143,6 +146,7 @@ func (l *Load) exchange(client *http.Client, t Target, number string, r *Record)
 	}
 	req.Header.Set(tenantHeader, r.Client.Tenant)
 	req.Header.Set(clientHeader, r.Client.Name)
+	req.Header.Set(poolHeader, cmp.Or(r.Client.Pool, "api"))
 	req.Header.Set(numberHeader, number)
 	resp, err := client.Do(req)
 	if err != nil {

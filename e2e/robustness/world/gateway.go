@@ -2,9 +2,11 @@ package world
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -29,10 +31,10 @@ type Gateway struct {
 	away       bool // out of the load balancer
 }
 
-// Ports at a gateway.
+// Ports at a gateway; other agents are reached at GossipPort.
 const (
 	frontPort  = 8080
-	gossipPort = 7500
+	GossipPort = 7500
 	agentPort  = 7501
 )
 
@@ -53,22 +55,47 @@ func (w *World) AddGateway(ctx context.Context) (*Gateway, error) {
 	web := address(h, agentPort)
 	g.Agent = w.server("agent "+name, h, r, "http://"+web+"/readyz", child.Spec{Path: w.o.Titrate, Args: []string{
 		"agent", "--name", name, "--insecure", "--coordinator", w.coordinatorAddresses(), "--socket", socket,
-		"--gossip", address(h, gossipPort), "--join", w.seeds(g), "--admin", web,
+		"--gossip", address(h, GossipPort), "--join", w.seeds(g), "--admin", web,
 		"--snapshot-dir", r.File("snapshot")}})
+	g.Agent.metrics = "http://" + web + "/metrics"
 	if err := g.Agent.Start(ctx, true); err != nil {
 		return nil, err
 	}
-	g.envoy, err = r.Envoy(ctx, rig.Spec{Name: name, Filter: rig.Titrate, Port: frontPort, Upstream: UpstreamPort,
-		UpstreamHost: w.Own.Address.String(), Socket: socket, Base: w.base + n})
-	if err != nil {
+	if err := g.prepare(ctx, r, rig.Spec{Name: name, Filter: rig.Titrate, Port: frontPort, Upstream: UpstreamPort,
+		UpstreamHost: w.Own.Address.String(), Socket: socket, Base: w.base + n, PoolHeader: true}); err != nil {
 		return nil, err
 	}
-	g.Envoy = w.server(g.envoy.Process.Name, h, r, g.envoy.ReadyURL(), g.envoy.Process.Spec)
-	g.Envoy.adopt(g.envoy.Process)
 	w.mu.Lock()
 	w.gateways = append(w.gateways, g)
 	w.mu.Unlock()
 	return g, g.Join(ctx)
+}
+
+// prepare starts the gateway's Envoy.
+func (g *Gateway) prepare(ctx context.Context, r *rig.Rig, s rig.Spec) (err error) {
+	g.Envoy = g.world.server("envoy "+g.Name, g.Host, r, "", child.Spec{})
+	s.Born = g.Envoy.Born
+	if g.envoy, err = r.Envoy(ctx, s); err != nil {
+		return err
+	}
+	g.Envoy.metrics = "http://" + address(g.Host, g.envoy.Admin) + "/stats?filter=titrate_goroutines"
+	g.Envoy.ready, g.Envoy.spec = g.envoy.ReadyURL(), g.envoy.Process.Spec
+	g.Envoy.adopt(g.envoy.Process)
+	return nil
+}
+
+// RemoveGateway drains a gateway and takes it away, as an operator would: no more
+// requests, SIGTERM of the Envoy, then of the agent.
+func (w *World) RemoveGateway(g *Gateway) error {
+	g.SetAway(true)
+	w.mu.Lock()
+	gone := func(s *Server) bool { return s == g.Agent || s == g.Envoy }
+	w.servers = slices.DeleteFunc(w.servers, gone)
+	w.gateways = slices.DeleteFunc(w.gateways, func(other *Gateway) bool { return other == g })
+	w.mu.Unlock()
+	err := errors.Join(g.Envoy.Stop(), g.Agent.Stop(), w.Switch.Remove(g.Host))
+	g.forgetShared()
+	return err
 }
 
 // Join waits until the filter has what it needs, and puts the gateway in the load

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/e2e/robustness/clock"
 	"github.com/titrate/titrate/e2e/robustness/wire"
 	"github.com/titrate/titrate/services/dev/child"
 )
@@ -18,13 +19,16 @@ type Server struct {
 	Name string
 	Host *wire.Host
 
-	rig   *rig.Rig
-	world *World
-	ready string // URL that answers 2xx once it serves; "" does not wait
+	rig     *rig.Rig
+	world   *World
+	ready   string // URL that answers 2xx once it serves
+	metrics string // URL of its metrics, "" if they tell no goroutines
 
 	mu      sync.Mutex
 	spec    child.Spec
 	process *child.Process // nil while there is none
+	clock   *clock.Clock   // of process; nil if clocks cannot be stepped here
+	step    time.Duration  // of the clock, also of the next process
 	asked   map[*child.Process]bool
 }
 
@@ -43,11 +47,40 @@ func (s *Server) Start(ctx context.Context, wait bool) error {
 	if !wait {
 		ready = ""
 	}
-	p, err := s.rig.Start(ctx, s.spec, ready)
+	spec := s.spec
+	spec.Born = s.Born
+	p, err := s.rig.Start(ctx, spec, ready)
 	if p != nil {
 		s.adopt(p)
 	}
 	return err
+}
+
+// Born gives a process that begins a clock that can be stepped.
+func (s *Server) Born(pid int) error {
+	if s.world.clocks != nil {
+		return nil
+	}
+	c, err := clock.Bend(pid)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clock = c
+	return c.Step(s.step)
+}
+
+// Step sets how far the clock of the server is from the true time, also of
+// processes that it will be. It does nothing where clocks cannot be stepped.
+func (s *Server) Step(by time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.step = by
+	if s.clock == nil || s.process == nil {
+		return nil
+	}
+	return s.clock.Step(by)
 }
 
 // adopt watches over a process as the server's own.
@@ -115,4 +148,24 @@ func (s *Server) signal(what syscall.Signal) error {
 		return fmt.Errorf("%s of %s: %w", what, s.Name, err)
 	}
 	return nil
+}
+
+// Goroutines of the process; 0 of one that is not of Titrate.
+func (s *Server) Goroutines(ctx context.Context) (float64, error) {
+	if s.metrics == "" {
+		return 0, nil
+	}
+	page, err := s.rig.Get(ctx, s.metrics)
+	if err != nil {
+		return 0, err
+	}
+	for _, separator := range []string{" ", ": "} {
+		found := numbers(page, separator)
+		for _, name := range []string{"go_goroutines", "titrate_goroutines"} {
+			if n, is := found[name]; is {
+				return n, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("%s does not tell its goroutines", s.metrics)
 }

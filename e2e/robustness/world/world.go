@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/e2e/robustness/clock"
 	"github.com/titrate/titrate/e2e/robustness/member"
 	"github.com/titrate/titrate/e2e/robustness/wire"
 	"github.com/titrate/titrate/services/dev/child"
@@ -64,12 +65,15 @@ type World struct {
 	self string // this program
 	base int    // of the gateways' hot restarts
 
+	clocks error // why clocks cannot be stepped, nil if they can
+
 	mu           sync.Mutex
 	servers      []*Server
 	rigs         []*rig.Rig
 	hosts        map[*rig.Rig]*wire.Host
 	gateways     []*Gateway
 	gatewaysEver int
+	restored     int // how often etcd was
 	deaths       []error
 	closed       bool
 }
@@ -85,12 +89,30 @@ func New(ctx context.Context, o Options) (*World, error) {
 	if w.Switch, w.Own, err = wire.New("own"); err != nil {
 		return w, err
 	}
+	w.clocks = w.tryClock()
 	for _, step := range []func(context.Context) error{w.startEtcd, w.startCoordinators} {
 		if err := step(ctx); err != nil {
 			return w, err
 		}
 	}
 	return w, nil
+}
+
+// Clocks tells why clocks cannot be stepped, or nil if they can.
+func (w *World) Clocks() error { return w.clocks }
+
+// tryClock steps the clock of a process that ends at once.
+func (w *World) tryClock() error {
+	g := child.NewGroup()
+	defer g.Close()
+	p, err := g.Start(child.Spec{Name: "clock", Path: "/bin/true", Log: os.DevNull, Born: func(pid int) error {
+		_, err := clock.Bend(pid)
+		return err
+	}})
+	if err == nil {
+		<-p.Exited()
+	}
+	return err
 }
 
 // host makes a host with a rig in it.
@@ -112,23 +134,18 @@ func (w *World) host(name string, n int) (*wire.Host, *rig.Rig, error) {
 }
 
 func (w *World) startEtcd(ctx context.Context) error {
-	type place struct {
-		h *wire.Host
-		r *rig.Rig
-	}
-	var places []place
-	var cluster []string
+	var hosts []*wire.Host
+	var rigs []*rig.Rig
 	for i := range Members {
 		h, r, err := w.host(fmt.Sprintf("etcd%d", i+1), firstMember+i)
 		if err != nil {
 			return err
 		}
-		places = append(places, place{h, r})
-		cluster = append(cluster, h.Name+"="+member.Peer(h.Address.String()))
+		hosts, rigs = append(hosts, h), append(rigs, r)
 	}
-	for _, p := range places {
-		s := w.server(p.h.Name, p.h, p.r, "http://"+address(p.h, member.ClientPort)+"/health", child.Spec{
-			Path: w.self, Args: member.Args(p.h.Name, p.r.File("data"), p.h.Address.String(), strings.Join(cluster, ","))})
+	for i, h := range hosts {
+		s := w.server(h.Name, h, rigs[i], "http://"+address(h, member.ClientPort)+"/health", child.Spec{
+			Path: w.self, Args: member.Args(h.Name, rigs[i].File("data"), h.Address.String(), cluster(hosts))})
 		w.Etcd = append(w.Etcd, s)
 		if err := s.Start(ctx, false); err != nil {
 			return err
@@ -144,10 +161,6 @@ const (
 )
 
 func (w *World) startCoordinators(ctx context.Context) error {
-	var endpoints []string
-	for _, e := range w.Etcd {
-		endpoints = append(endpoints, address(e.Host, member.ClientPort))
-	}
 	for i := range Coordinators {
 		h, r, err := w.host(fmt.Sprintf("co%d", i+1), firstCoordinator+i)
 		if err != nil {
@@ -156,13 +169,24 @@ func (w *World) startCoordinators(ctx context.Context) error {
 		web := address(h, coordinatorWebPort)
 		s := w.server("coordinator "+h.Name, h, r, "http://"+web+"/readyz", child.Spec{Path: w.o.Titrate, Args: []string{
 			"coordinator", "--name", h.Name, "--insecure", "--listen", address(h, apiPort), "--admin", web,
-			"--etcd-endpoints", strings.Join(endpoints, ",")}})
+			"--etcd-endpoints", strings.Join(w.endpoints(), ",")}})
+		s.metrics = "http://" + web + "/metrics"
 		w.Coordinators = append(w.Coordinators, s)
 		if err := s.Start(ctx, false); err != nil {
 			return err
 		}
 	}
 	return w.serving(ctx, w.Coordinators...)
+}
+
+// StartAll starts servers that need each other to serve.
+func (w *World) StartAll(ctx context.Context, servers []*Server) error {
+	for _, s := range servers {
+		if err := s.Start(ctx, false); err != nil {
+			return err
+		}
+	}
+	return w.serving(ctx, servers...)
 }
 
 // serving waits until all serve.
@@ -199,9 +223,9 @@ func CoordinatorURL(coordinator *Server) string {
 
 // seeds are the agents that a new one joins: those that there are, and itself.
 func (w *World) seeds(g *Gateway) string {
-	all := []string{address(g.Host, gossipPort)}
+	all := []string{address(g.Host, GossipPort)}
 	for _, other := range w.Gateways() {
-		all = append(all, address(other.Host, gossipPort))
+		all = append(all, address(other.Host, GossipPort))
 	}
 	return strings.Join(all, ",")
 }

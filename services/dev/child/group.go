@@ -18,6 +18,11 @@ type Spec struct {
 	Args []string
 	Env  []string // added to this process's own
 	Log  string   // file that its output is appended to
+	// Input is its standard input; nil is none.
+	Input *os.File
+	// Born, if set, is called with the process's number while it stands still before
+	// its first instruction (Linux only). Its error ends the process.
+	Born func(pid int) error
 }
 
 // Group is a set of processes that end together.
@@ -65,6 +70,9 @@ func (g *Group) Start(s Spec) (*Process, error) {
 	cmd := exec.Command(s.Path, s.Args...)
 	cmd.Env = append(os.Environ(), s.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
+	if s.Input != nil {
+		cmd.Stdin = s.Input
+	}
 	cmd.SysProcAttr = attributes()
 	started := make(chan error, 1)
 	g.forks <- func() {
@@ -72,7 +80,7 @@ func (g *Group) Start(s Spec) (*Process, error) {
 			started <- g.prepared
 			return
 		}
-		started <- cmd.Start()
+		started <- begin(cmd, s.Born)
 	}
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", s.Name, err)

@@ -3,9 +3,18 @@
 package child
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"syscall"
 )
+
+func begin(cmd *exec.Cmd, born func(pid int) error) error {
+	if born != nil {
+		return errors.New("a process cannot be stopped before its first instruction on this system")
+	}
+	return cmd.Start()
+}
 
 // Without Linux's death signal, children of a parent that is itself killed by
 // SIGKILL live on.
