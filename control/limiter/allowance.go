@@ -147,7 +147,6 @@ func (e *Engine) look(l *limit, client string, now, cost int64) (Allowance, bool
 // spent returns what is gone of a client's burst and how long cost would have to
 // wait. It charges nothing and counts no demand.
 func (e *Engine) spent(l *limit, client string, n numbers, now, cost int64) (gone float64, wait int64) {
-	gcra := drc.GCRA{Rate: n.rate, Burst: n.burst}
 	c, tat, s := e.find(l, client, false)
 	if s != nil {
 		defer s.mu.Unlock()
@@ -156,11 +155,13 @@ func (e *Engine) spent(l *limit, client string, n numbers, now, cost int64) (gon
 		s.ledger.Advance(at)
 		return s.ledger.Spent(), nanoseconds(s.ledger.Wait(at, units(cost)))
 	}
+	by := e.member.Load().counted(c, n)
+	gcra := drc.GCRA{Rate: by.rate, Burst: by.burst}
 	if c.b == nil {
 		return 0, gcra.Wait(now, now, units(cost))
 	}
-	tat = min(tat, now+span(c.deepest(n), n.rate))
-	return drc.SpentAt(tat, now, n.rate), gcra.Wait(tat, now, units(cost))
+	tat = min(tat, now+span(c.deepest(by), by.rate))
+	return n.burst - by.burst + drc.SpentAt(tat, now, by.rate), gcra.Wait(tat, now, units(cost))
 }
 
 // allowance is what the tenant's share leaves a request that it does not let

@@ -68,12 +68,15 @@ func (e *Engine) hearKey(k *KeySum, m *membership, now int64) {
 	if !ok || c.full() == 0 && !inUse {
 		return
 	}
-	s := e.attach(c, k.Key, now)
+	s := e.attach(c, k.Key, m, now, 1, false)
 	if s == nil {
 		return
 	}
 	defer s.mu.Unlock()
 	s.round, s.heard = e.round.Load(), now
+	if k.Claims > 0 || k.Active > 0 || k.Admitted != s.sums.Admitted || k.Epoch != s.sums.Epoch {
+		e.states.touch(s, now)
+	}
 	if sums.Spent != s.sums.Spent {
 		s.spent = now
 	}
@@ -91,9 +94,24 @@ func (e *Engine) Claims(now int64, c *Claims) {
 	for _, f := range e.running {
 		f.claim(e, m, now, c)
 	}
+	e.claimKeys(m, now, c)
+}
+
+// claimKeys announces the keys that change, and a part of those that sleep.
+func (e *Engine) claimKeys(m *membership, now int64, c *Claims) {
+	c.Withdrawn = e.states.withdrawals(c.Withdrawn)
 	round := e.round.Load()
-	for i, n := uint32(0), uint32(e.states.used.Load()); i < n; i++ {
-		e.claimKey(i, m, now, round, c)
+	awake := e.states.awake()
+	stay := awake[:0]
+	for _, i := range awake {
+		if e.claimKey(i, m, now, round, true, c) {
+			stay = append(stay, i)
+		}
+	}
+	e.states.stay(stay)
+	used := uint32(e.states.used.Load())
+	for i, n := e.states.turn(m); n > 0; i, n = i+1, n-1 {
+		e.claimKey(i%used, m, now, round, false, c)
 	}
 }
 
@@ -115,14 +133,19 @@ func (f *flow) claim(e *Engine, m *membership, now int64, c *Claims) {
 	}
 }
 
-// claimKey announces one contended key, or gives its state back when neither
-// this replica nor another has a use for it.
-func (e *Engine) claimKey(index uint32, m *membership, now int64, round uint32, c *Claims) {
+// claimKey announces one contended key, or gives its state back when neither this
+// replica nor another has a use for it. Of those that are awake it tells whether they
+// stay so; of the others it passes those over that are.
+func (e *Engine) claimKey(index uint32, m *membership, now int64, round uint32, awake bool, c *Claims) bool {
 	s := e.states.at(index)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.awake != awake {
+		return false
+	}
+	s.awake = false
 	if s.hash == 0 {
-		return
+		return false
 	}
 	at := e.seconds(now)
 	if s.round != round {
@@ -133,11 +156,19 @@ func (e *Engine) claimKey(index uint32, m *membership, now int64, round uint32, 
 			c.Withdrawn = append(c.Withdrawn, s.hash)
 		}
 		e.detach(s, index, now, at)
-		return
+		return false
 	}
 	if s.live && m.replicas > 1 {
 		c.Keys = append(c.Keys, s.claim(m, at))
 	}
+	s.awake = awake && !s.calm(now)
+	return s.awake
+}
+
+// calm tells that nothing happens to the key: nobody claims it, and nobody has asked
+// for it lately.
+func (s *state) calm(now int64) bool {
+	return !s.claims && s.sums.Claims == 0 && s.sums.Active == 0 && s.sums.Unsaturated == 0 && now-s.changed > lately
 }
 
 // claim returns what to announce of a live key.
@@ -145,6 +176,7 @@ func (s *state) claim(m *membership, at float64) KeyClaim {
 	s.configure(s.limit, m, at)
 	s.told = true
 	l := s.ledger.Publish(at)
+	s.claims = l.Claim > 0 || l.Active > 0
 	return KeyClaim{
 		Key: s.hash, Claim: l.Claim, Active: l.Active, Unsaturated: l.Unsaturated,
 		Admitted: s.base + l.Admitted, Spent: l.Spent,
@@ -160,7 +192,10 @@ func (s *state) idle(m *membership, now int64, at float64) bool {
 	if s.sums.Claims > 0 || s.sums.Active > 0 || s.sums.Unsaturated > 0 {
 		return false
 	}
-	if !s.live { // a second, for whoever is just attaching it
+	switch {
+	case !s.live && s.sums.Spent > 0:
+		return now-s.heard >= keepHeard
+	case !s.live: // a second, for whoever is just attaching it
 		return float64(now-s.heard)*1e-9 >= max(1, 2*m.lag)
 	}
 	return s.ledger.Idle(at)

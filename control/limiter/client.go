@@ -134,15 +134,19 @@ func (e *Engine) take(l *limit, client string, now, cost int64, again bool) (wai
 			runtime.Gosched()
 			continue
 		}
-		if tat > now+span(n.burst, n.rate) { // in debt, or the limit was raised since
-			if room := now + span(c.deepest(n), n.rate); tat > room {
+		if tat <= now {
+			c.undivide()
+		}
+		by := m.counted(c, n)
+		if tat > now+span(by.burst, by.rate) { // in debt, or the limit was raised since
+			if room := now + span(c.deepest(by), by.rate); tat > room {
 				c.tat().CompareAndSwap(tat, room)
 				continue
 			}
 		}
-		after, ok := drc.Take(tat, now, n.rate, n.burst, units(cost))
+		after, ok := drc.Take(tat, now, by.rate, by.burst, units(cost))
 		if !ok {
-			return drc.GCRA{Rate: n.rate, Burst: n.burst}.Wait(tat, now, units(cost)), shared, false
+			return drc.GCRA{Rate: by.rate, Burst: by.burst}.Wait(tat, now, units(cost)), shared, false
 		}
 		if c.tat().CompareAndSwap(tat, after) {
 			if m.replicas > 1 {
@@ -154,17 +158,23 @@ func (e *Engine) take(l *limit, client string, now, cost int64, again bool) (wai
 }
 
 // tell promotes a key whose use is worth telling the others: so many gateways
-// that each stay below these bounds stay below the limit together.
+// that each stay below these bounds stay below the limit together. A key for which
+// there is no state is held to its part of the limit.
 func (e *Engine) tell(c cell, hash uint64, n numbers, m *membership, now, cost, tat int64) {
 	part := 1 / (2 * m.replicas)
 	used := c.usage(now, cost)
-	if drc.SpentAt(tat, now, n.rate) < n.burst*part && used <= n.rate*part+1 {
+	by := m.counted(c, n)
+	spent := drc.SpentAt(tat, now, by.rate)
+	if spent < n.burst*part && used <= n.rate*part+1 {
 		return
 	}
-	if s := e.attach(c, hash, now); s != nil {
+	if s := e.attach(c, hash, m, now, spent/max(1, by.burst), true); s != nil {
 		defer s.mu.Unlock()
 		s.begin(c, n, m, now, e.seconds(now))
+		e.states.touch(s, now)
+		return
 	}
+	c.divide(hash, n, m, now)
 }
 
 // takeFull charges a key with a state, which is held, and releases it.
@@ -173,6 +183,7 @@ func (e *Engine) takeFull(s *state, c cell, n numbers, m *membership, now, cost 
 	at := e.seconds(now)
 	s.begin(c, n, m, now, at)
 	s.configure(n, m, at)
+	e.states.touch(s, now)
 	if again {
 		if seconds := s.ledger.Wait(at, units(cost)); seconds > 0 {
 			return nanoseconds(seconds), false
@@ -216,6 +227,7 @@ func (e *Engine) wouldTake(l *limit, client string, now, cost int64) bool {
 	if c.b == nil {
 		return units(cost) <= n.burst
 	}
+	n = m.counted(c, n)
 	_, ok := drc.Take(min(tat, now+span(c.deepest(n), n.rate)), now, n.rate, n.burst, units(cost))
 	return ok
 }
@@ -223,15 +235,17 @@ func (e *Engine) wouldTake(l *limit, client string, now, cost int64) bool {
 // giveBack undoes a take. A key that has lost its slot since was idle by then:
 // there is nothing to give.
 func (e *Engine) giveBack(l *limit, client string, now, cost int64, shared bool) {
-	n := e.member.Load().local(l.numbers(client))
+	m := e.member.Load()
+	n := m.local(l.numbers(client))
 	for {
 		c, tat, s := e.find(l, client, shared)
 		switch {
 		case s != nil:
 			defer s.mu.Unlock()
 			s.refund(e.seconds(now), units(cost))
+			e.states.touch(s, now)
 			return
-		case c.b == nil || c.tat().CompareAndSwap(tat, drc.Return(tat, now, n.rate, units(cost))):
+		case c.b == nil || c.tat().CompareAndSwap(tat, drc.Return(tat, now, m.counted(c, n).rate, units(cost))):
 			return
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // any thread; Tick and Drain from one at a time, and so Claims and Report; Apply,
 // SetShares and SetSums from any.
 //
-// Lock order: naming → work → admin → flow.mu → state.mu → states.mu; fresh, names and the
+// Lock order: naming → work → admin → flow.mu → state.mu → states.mu; fresh, wakes, names and the
 // buckets' mutexes are leaves.
 type Engine struct {
 	snap   atomic.Pointer[snapshot]
@@ -61,9 +61,9 @@ type flowName struct{ tenant, pool string }
 
 // tallies are counters of the engine as a whole.
 type tallies struct {
-	overflow, unpromoted, bypassed, unknownPool atomic.Uint64
-	rejected                                    [Reasons]atomic.Uint64 // before any flow was known
-	booted                                      atomic.Uint64
+	overflow, unpromoted, displaced, bypassed, unknownPool atomic.Uint64
+	rejected                                               [Reasons]atomic.Uint64 // before any flow was known
+	booted                                                 atomic.Uint64
 }
 
 // DefaultPeriod is P, the time between two Claims.

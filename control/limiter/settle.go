@@ -86,10 +86,11 @@ func (e *Engine) owe(l *limit, client string, now, cost int64) (forgiven float64
 			runtime.Gosched()
 			continue
 		}
-		spent := min(drc.SpentAt(tat, now, n.rate), c.deepest(n))
-		charged := min(units(cost), deepest(n)-spent)
-		after := now + span(spent+charged, n.rate)
-		if spent+charged > n.burst {
+		by := m.counted(c, n)
+		spent := min(drc.SpentAt(tat, now, by.rate), c.deepest(by))
+		charged := min(units(cost), deepest(by)-spent)
+		after := now + span(spent+charged, by.rate)
+		if spent+charged > by.burst {
 			c.indebt()
 		}
 		if c.tat().CompareAndSwap(tat, after) {
@@ -107,6 +108,7 @@ func (e *Engine) oweFull(s *state, c cell, n numbers, m *membership, now int64, 
 	at := e.seconds(now)
 	s.begin(c, n, m, now, at)
 	s.configure(n, m, at)
+	e.states.touch(s, now)
 	return cost - s.ledger.Owe(at, cost, deepest(n))
 }
 

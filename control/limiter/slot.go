@@ -99,8 +99,9 @@ func (e *Engine) find(l *limit, client string, shared bool) (c cell, tat int64, 
 }
 
 // attach returns the state of a key's slot with its mutex locked, and gives the slot
-// one if it has none; nil when no state is left or the slot is another key's.
-func (e *Engine) attach(c cell, hash uint64, now int64) *state {
+// one if it has none; nil when there is none for a key that has spent so much of its
+// burst, here (own) or elsewhere, or when the slot is another key's.
+func (e *Engine) attach(c cell, hash uint64, m *membership, now int64, share float64, own bool) *state {
 	for {
 		if s := e.held(c, hash); s != nil {
 			return s
@@ -108,19 +109,19 @@ func (e *Engine) attach(c cell, hash uint64, now int64) *state {
 		if c.hash() != hash {
 			return nil
 		}
-		index, ok := e.states.take()
+		index, ok := e.admit(m, now, share, own)
 		if !ok {
-			e.stats.unpromoted.Add(1)
 			return nil
 		}
 		s := e.states.at(index)
 		s.mu.Lock()
 		if e.point(c, hash, index) {
 			s.clear(hash)
-			s.base, s.heard, s.spent = e.states.recall(hash), now, now
+			s.index, s.own, s.heard, s.spent = index, own, now, now
+			s.base, s.counted = e.states.recall(hash)
 			return s
 		}
-		e.states.give(index, 0, 0)
+		e.states.give(index, own, 0, 0, 0)
 		s.mu.Unlock()
 		runtime.Gosched()
 	}
@@ -148,7 +149,10 @@ func (s *state) begin(c cell, n numbers, m *membership, now int64, at float64) {
 	tat, _ := c.lock(s.hash)
 	to := tat
 	defer func() { c.unlock(to) }()
-	s.start(n, m, at, drc.SpentAt(min(tat, now+span(c.deepest(n), n.rate)), now, n.rate))
+	by := m.counted(c, n)
+	spent := drc.SpentAt(min(tat, now+span(c.deepest(by), by.rate)), now, by.rate)
+	s.start(n, m, at, spent, max(0, spent-drc.SpentAt(s.counted, now, n.rate)))
+	c.undivide()
 	to = moved
 }
 
@@ -169,8 +173,9 @@ func (e *Engine) detach(s *state, index uint32, now int64, at float64) {
 	if s.live {
 		c.unlock(tat)
 	}
+	own := s.own
 	s.clear(0)
-	e.states.give(index, hash, admitted)
+	e.states.give(index, own, hash, admitted, tat)
 }
 
 // slotOf returns the slot that points to a state.

@@ -18,20 +18,26 @@ const (
 )
 
 type state struct {
-	mu     sync.Mutex
-	hash   uint64 // 0: free
-	ledger drc.Ledger
-	limit  numbers // the ledger was configured with
-	member uint32  // as of which membership
-	live   bool    // the ledger is in use; otherwise only sums were heard
-	told   bool    // announced, so its end must be
-	base   float64 // cost admitted before the ledger began, part of what is announced
-	before float64 // and of it, what was still spent then and not refunded since
-	sums   drc.LedgerSums
-	spent  int64  // when the others' Spent changed last
-	round  uint32 // of the Sums that last named it
-	heard  int64  // when
-	random uint64
+	mu      sync.Mutex
+	hash    uint64 // 0: free
+	ledger  drc.Ledger
+	limit   numbers // the ledger was configured with
+	member  uint32  // as of which membership
+	index   uint32  // its own, for ever
+	live    bool    // the ledger is in use; otherwise only sums were heard
+	told    bool    // announced, so its end must be
+	own     bool    // it counts in the budget of this replica's own use
+	awake   bool    // Claims walks it each period; a free one too, until Claims finds it
+	claims  bool    // something was claimed when it was announced last
+	changed int64   // when it was last asked for, or others changed what they use
+	base    float64 // cost admitted before the ledger began, part of what is announced
+	before  float64 // and of it, what was still spent then and not refunded since
+	counted int64   // a TAT: what of the slot's is in base already
+	sums    drc.LedgerSums
+	spent   int64  // when the others' Spent changed last
+	round   uint32 // of the Sums that last named it
+	heard   int64  // when
+	random  uint64
 }
 
 // states is the pool of full states.
@@ -39,19 +45,25 @@ type states struct {
 	chunks [maxChunks]atomic.Pointer[[chunkStates]state]
 	used   atomic.Int32 // states ever handed out: indices below may be in use
 	inUse  atomic.Int32
+	own    atomic.Int32 // of them by this replica's own use
+	seed   atomic.Uint64
+	wakes  wakes
 
-	mu      sync.Mutex
-	budget  int32
-	free    []uint32
-	retired []retired
+	mu        sync.Mutex
+	budget    int32
+	free      []uint32
+	retired   []retired
+	withdrawn []uint64 // keys that made room, not told yet
 }
 
 // retired remembers how much a demoted key had announced, so that its count
-// goes on from there when it comes back. Direct mapped: a key may be forgotten,
+// goes on from there when it comes back, and the TAT that it went to its slot with: of
+// what is spent then, so much was announced before. Direct mapped: a key may be forgotten,
 // which makes the others see one step down, bounded by what they see as spent.
 type retired struct {
 	hash     uint64
 	admitted float64
+	tat      int64
 }
 
 func (p *states) at(index uint32) *state {
@@ -60,7 +72,7 @@ func (p *states) at(index uint32) *state {
 
 // take hands out a free state; it fails when the budget is spent. Whoever used it
 // before may still lock it to find that it is no longer theirs.
-func (p *states) take() (index uint32, ok bool) {
+func (p *states) take(own bool) (index uint32, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n := len(p.free); n > 0 {
@@ -77,6 +89,9 @@ func (p *states) take() (index uint32, ok bool) {
 		p.used.Store(used + 1)
 	}
 	p.inUse.Add(1)
+	if own {
+		p.own.Add(1)
+	}
 	return index, true
 }
 
@@ -84,45 +99,50 @@ func (p *states) take() (index uint32, ok bool) {
 func (s *state) clear(hash uint64) {
 	s.hash, s.random = hash, hash
 	s.ledger, s.limit, s.member = drc.Ledger{}, numbers{}, 0
-	s.live, s.told, s.base, s.before = false, false, 0, 0
+	s.live, s.told, s.own, s.claims, s.base, s.before, s.counted = false, false, false, false, 0, 0, 0
 	s.sums, s.spent, s.round, s.heard = drc.LedgerSums{}, 0, 0, 0
 }
 
 // give returns a cleared state, and remembers what its key had announced.
-func (p *states) give(index uint32, hash uint64, admitted float64) {
+func (p *states) give(index uint32, own bool, hash uint64, admitted float64, tat int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.free = append(p.free, index)
 	p.inUse.Add(-1)
+	if own {
+		p.own.Add(-1)
+	}
 	if admitted == 0 {
 		return
 	}
 	if p.retired == nil {
 		p.retired = make([]retired, 4*p.budget)
 	}
-	p.retired[hash%uint64(len(p.retired))] = retired{hash, admitted}
+	p.retired[hash%uint64(len(p.retired))] = retired{hash, admitted, tat}
 }
 
-// recall returns what a key had announced when its state was given back.
-func (p *states) recall(hash uint64) float64 {
+// recall returns what a key had announced when its state was given back, and the TAT
+// that its slot had then.
+func (p *states) recall(hash uint64) (admitted float64, tat int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.retired == nil {
-		return 0
+		return 0, 0
 	}
 	if r := p.retired[hash%uint64(len(p.retired))]; r.hash == hash {
-		return r.admitted
+		return r.admitted, r.tat
 	}
-	return 0
+	return 0, 0
 }
 
-// start starts the ledger of a key that has spent so much here.
-func (s *state) start(n numbers, m *membership, at float64, spent float64) {
+// start starts the ledger of a key that has spent so much, of which so much was
+// admitted here and not announced yet.
+func (s *state) start(n numbers, m *membership, at, spent, fresh float64) {
 	s.ledger = drc.FromSpent(m.ledger(n), at, spent)
-	s.ledger.FirstContact(at, s.sums, spent)
+	s.ledger.FirstContact(at, s.sums, fresh)
 	s.limit, s.member = n, m.version
-	s.base += spent
-	s.before = spent
+	s.base += fresh
+	s.before = fresh
 	s.live = true
 }
 

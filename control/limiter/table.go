@@ -45,7 +45,8 @@ type bucket struct {
 	full   [slotsPerBucket]atomic.Uint32 // 1 + index of the full state, 0: none
 	insert sync.Mutex
 	debts  atomic.Uint32 // bit per slot: its TAT may hold debt from settled costs
-	_      [20]byte
+	parted atomic.Uint32 // bit per slot: it counts by its part of the limit, see budget.go
+	_      [16]byte
 }
 
 // cell is one slot of a bucket.
@@ -178,6 +179,7 @@ func (b *bucket) settle(hash uint64, now int64) (cell, bool) {
 		b.hash[i].Store(hash)
 		b.recent[i].Store(0)
 		b.debts.And(^(uint32(1) << i))
+		b.parted.And(^(uint32(1) << i))
 		b.tat[i].Store(max(t, 0) + 1)
 		return cell{b, i}, true
 	}
