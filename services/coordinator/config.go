@@ -50,7 +50,7 @@ type Config struct {
 	// SessionTTL is how long a dead leader keeps the lead. Default 5 s.
 	SessionTTL time.Duration
 
-	// Round is the least time between rounds. Default 250 ms, range 50 ms to 1 min.
+	// Round is the least time between rounds. Default 250 ms, range 50 ms to 2 s.
 	// Shorter follows demand sooner and costs more messages.
 	Round time.Duration
 	// GossipPeriod is the agents' --period, P in the law for the round. Default 50 ms.
@@ -92,6 +92,7 @@ type Coordinator struct {
 	health  *health.Server
 
 	instruments *instruments
+	accused     time.Time // when the log last named an agent that reports what cannot be
 
 	grpcListener, adminListener net.Listener
 }
@@ -154,7 +155,7 @@ func (c *Config) check() error {
 		bad("--etcd-endpoints: give at least one, such as 127.0.0.1:2379")
 	}
 	if c.Round < minRound || c.Round > term.MaxRound {
-		bad("--round %s: want %s to %s", c.Round, minRound, term.MaxRound)
+		bad("--round %s: want %s to %s; agents take a coordinator that is silent for 5s for dead", c.Round, minRound, term.MaxRound)
 	}
 	if c.SoftExpiry <= 2*c.Round {
 		bad("--soft-expiry %s: want more than two rounds (%s), or shares go stale between two", c.SoftExpiry, 2*c.Round)

@@ -494,6 +494,7 @@ func TestBadSettingsAreRefused(t *testing.T) {
 	for want, c := range map[string]coordinator.Config{
 		"--etcd-endpoints": {},
 		"--round 1ms":      {EtcdEndpoints: []string{"127.0.0.1:1"}, Round: time.Millisecond},
+		"--round 3s: want": {EtcdEndpoints: []string{"127.0.0.1:1"}, Round: 3 * time.Second},
 		"--soft-expiry":    {EtcdEndpoints: []string{"127.0.0.1:1"}, SoftExpiry: 300 * time.Millisecond},
 		"--session-ttl":    {EtcdEndpoints: []string{"127.0.0.1:1"}, SessionTTL: time.Millisecond},
 		"--advertise":      {EtcdEndpoints: []string{"127.0.0.1:1"}, Advertise: "here"},

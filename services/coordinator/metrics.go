@@ -30,6 +30,7 @@ type instruments struct {
 	streams, members, epoch, leader, revision                     metric.Int64ObservableGauge
 	held, unreadable, lost, refused                               metric.Int64ObservableGauge
 	capacity, demand, admitted, price, fair, infeasible, standing metric.Float64ObservableGauge
+	bounded, unknown                                              metric.Int64ObservableGauge
 	estimate, inFlight, backlog, stay                             metric.Float64ObservableGauge
 	flowDemand, flowShare, flowAdmitted                           metric.Float64ObservableGauge
 }
@@ -53,6 +54,8 @@ func newInstruments(o *Coordinator) (*instruments, error) {
 	m.unreadable = m.whole("titrate_configuration_unreadable", "Stored resources that cannot be read; what gateways have of them stays in force.")
 	m.lost = m.whole("titrate_etcd_history_lost", "How often etcd was found restored from a backup or replaced since this process started.")
 	m.refused = m.whole("titrate_control_streams_refused", "Streams turned away since the start because too many were open.")
+	m.bounded = m.whole("titrate_report_bounded", "Numbers in an agent's reports that were beyond what can be, and were bounded.")
+	m.unknown = m.whole("titrate_report_unknown_pools", "Flows in an agent's reports of pools that are not configured; they do not count.")
 	m.capacity = m.rate("titrate_pool_capacity", "Capacity that is shared now, cost units per second.")
 	m.estimate = m.rate("titrate_pool_estimate", "What an adaptive pool is believed to serve, cost units per second.")
 	m.inFlight = m.rate("titrate_pool_in_flight", "Cost at the upstream of an adaptive pool.")
@@ -91,7 +94,7 @@ func (m *instruments) rate(name, description string) metric.Float64ObservableGau
 // register starts the observations; the coordinator's parts must be there.
 func (m *instruments) register() error {
 	_, err := m.meter.RegisterCallback(m.observe, m.streams, m.members, m.epoch, m.leader, m.revision,
-		m.held, m.unreadable, m.lost, m.refused,
+		m.held, m.unreadable, m.lost, m.refused, m.bounded, m.unknown,
 		m.estimate, m.inFlight, m.backlog, m.stay, m.capacity, m.demand, m.admitted, m.price, m.fair, m.infeasible, m.standing,
 		m.flowDemand, m.flowShare, m.flowAdmitted)
 	return err
@@ -119,6 +122,11 @@ func (m *instruments) observe(_ context.Context, to metric.Observer) error {
 	to.ObserveInt64(m.refused, int64(m.o.streams.Refused()))
 	if v.Outcome == nil {
 		return nil
+	}
+	for _, s := range v.Outcome.Suspects {
+		in := metric.WithAttributes(attribute.String("agent", s.Agent))
+		to.ObserveInt64(m.bounded, int64(s.Bounded), in)
+		to.ObserveInt64(m.unknown, int64(s.Unknown), in)
 	}
 	for i := range v.Outcome.Pools {
 		m.pool(to, &v.Outcome.Pools[i])

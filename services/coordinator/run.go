@@ -1,8 +1,10 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
@@ -17,6 +19,7 @@ import (
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/election"
+	"github.com/titrate/titrate/services/coordinator/round"
 	"github.com/titrate/titrate/services/coordinator/stream"
 	"github.com/titrate/titrate/services/coordinator/term"
 	"github.com/titrate/titrate/services/quota"
@@ -31,6 +34,8 @@ const (
 	maxReport = 16 << 20
 	// patience is how long etcd may take at start before the log says so.
 	patience = time.Second
+	// accuseEvery is how often the log names an agent that reports what cannot be.
+	accuseEvery = time.Minute
 	// nagging is how often the log repeats it.
 	nagging = 10 * time.Second
 )
@@ -241,6 +246,21 @@ func (o *Coordinator) round() {
 		o.streams.Publish(leases)
 	}
 	o.instruments.round(time.Since(started))
+	o.accuse(started)
+}
+
+// accuse names an agent that reports what cannot be, each suspicion once in a while.
+func (o *Coordinator) accuse(now time.Time) {
+	v := o.loop.View(now)
+	if v.Outcome == nil || len(v.Outcome.Suspects) == 0 || now.Sub(o.accused) < accuseEvery {
+		return
+	}
+	o.accused = now
+	worst := slices.MaxFunc(v.Outcome.Suspects, func(a, b round.Suspect) int {
+		return cmp.Compare(a.Bounded+a.Unknown, b.Bounded+b.Unknown)
+	})
+	o.log.Warn("an agent reports what cannot be: numbers are bounded, unknown pools do not count",
+		"agent", worst.Agent, "numbers", worst.Bounded, "unknown", worst.Unknown, "agents", len(v.Outcome.Suspects))
 }
 
 func serving(r election.Role) grpc_health_v1.HealthCheckResponse_ServingStatus {

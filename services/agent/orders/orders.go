@@ -24,7 +24,7 @@ type StaleEpochError struct{ Got, Obeyed int64 }
 
 // Error names both epochs.
 func (e *StaleEpochError) Error() string {
-	return fmt.Sprintf("epoch %d is refused: epoch %d was obeyed already; the coordinator takes a higher one when it leads", e.Got, e.Obeyed)
+	return fmt.Sprintf("epoch %d refused: epoch %d was obeyed already; the coordinator takes a higher one when it leads", e.Got, e.Obeyed)
 }
 
 // errOlder: leases that were overtaken; no harm is done.

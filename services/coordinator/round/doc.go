@@ -68,7 +68,9 @@
 //   - share ≤ max. A flow without arrivals takes nothing from the fill.
 //   - An agent that falls silent keeps its demand and membership until
 //     [Params.Membership] has passed.
-//   - Reports with NaN, negative or absurd numbers count as 0 or as the bound.
+//   - Reports with NaN, negative or absurd numbers count as 0 or as the bound, and
+//     flows of pools that are not configured do not count: see [Suspect]. One agent
+//     takes at most the part of a pool for OFF flows that twice its weight is.
 //
 // # Complexity
 //

@@ -1,9 +1,7 @@
 package round
 
 import (
-	"math"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -44,7 +42,7 @@ type Part struct {
 const (
 	minInterval = 10 * time.Millisecond
 	maxInterval = time.Minute
-	maxRate     = 1e12 // units/s; a report beyond is a mistake
+	maxRate     = 1e12 // the largest weight before the others' are known
 )
 
 // agent is the latest that is known from one agent.
@@ -56,6 +54,8 @@ type agent struct {
 	order    []*entry      // of flows, as they came: sums are the same in each run
 	seq      uint64        // reports taken
 	span     time.Duration // of the reports since the last round
+
+	bounded, unknown uint64 // see Suspect
 }
 
 // entry is one flow at one agent.
@@ -75,14 +75,20 @@ type entry struct {
 	inFlight                    float64
 }
 
-// take adds a report to what was heard since the last round.
-func (a *agent) take(now time.Time, r *Report, resolve func(Flow) Flow) {
+// take adds a report to what was heard since the last round. most has the capacity of
+// each configured pool.
+func (a *agent) take(now time.Time, r *Report, resolve func(Flow) Flow, most map[string]float64) {
 	span := min(max(r.Interval, minInterval), maxInterval)
-	a.heard, a.delay, a.replicas = now, r.GossipDelay, weighted(r.Replicas)
+	a.heard, a.delay, a.replicas = now, min(max(r.GossipDelay, 0), maxDelay), a.usable(r.Replicas)
 	a.seq++
 	a.span += span
 	for i := range r.Flows {
 		f := &r.Flows[i]
+		capacity, known := most[f.Pool]
+		if !known {
+			a.unknown++
+			continue
+		}
 		key := resolve(f.Flow)
 		e := a.flows[key]
 		if e == nil {
@@ -92,25 +98,28 @@ func (a *agent) take(now time.Time, r *Report, resolve func(Flow) Flow) {
 		if e.seq != a.seq {
 			e.seq, e.waiting, e.inFlight, e.parts = a.seq, 0, 0, e.parts[:0]
 		}
-		demand, served := sane(f.Demand), sane(f.Served)
-		e.cost += demand * span.Seconds()
-		e.served += served * span.Seconds()
-		e.waiting += sane(f.Waiting)
-		e.limited = e.limited || f.Limited
-		e.done += sane(f.Completed) * span.Seconds()
-		e.stayed += sane(f.Residence) * span.Seconds()
-		e.turned += sane(f.Shed) * span.Seconds()
-		e.inFlight += sane(f.InFlight)
+		a.add(e, f, span.Seconds(), capacity)
+	}
+}
+
+// add takes a flow's numbers over h seconds, in a pool of a capacity.
+func (a *agent) add(e *entry, f *FlowReport, h, capacity float64) {
+	demand, served := a.bound(f.Demand, maxDemand*capacity), a.bound(f.Served, maxServed*capacity)
+	e.cost += demand * h
+	e.served += served * h
+	e.waiting += a.bound(f.Waiting, maxHeld*capacity)
+	e.limited = e.limited || f.Limited
+	e.done += a.bound(f.Completed, maxDemand*capacity) * h
+	e.stayed += a.bound(f.Residence, maxHeld*maxDemand*capacity) * h
+	e.turned += a.bound(f.Shed, maxDemand*capacity) * h
+	e.inFlight += a.bound(f.InFlight, maxHeld*capacity)
+	if len(e.parts) < maxReplicas {
 		e.parts = append(e.parts, Part{f.Gateway, demand, served})
 	}
 }
 
-// turn closes the windows of this round; without a report since the last one it
-// holds what was known.
+// turn closes the windows of the reports since the last round.
 func (a *agent) turn() {
-	if a.span == 0 {
-		return
-	}
 	h := a.span.Seconds()
 	a.order = slices.DeleteFunc(a.order, func(e *entry) bool {
 		gone := e.seq+silentReports < a.seq
@@ -133,25 +142,3 @@ func (a *agent) turn() {
 
 // silentReports is after how many reports without it a flow is forgotten.
 const silentReports = 64
-
-// weighted are the replicas with a usable weight: an unset one counts 1.
-func weighted(replicas []Replica) []Replica {
-	out := slices.Clone(replicas)
-	for i := range out {
-		if w := sane(out[i].Weight); w == 0 {
-			out[i].Weight = 1
-		} else {
-			out[i].Weight = w
-		}
-	}
-	slices.SortFunc(out, func(a, b Replica) int { return strings.Compare(a.Name, b.Name) })
-	return out
-}
-
-// sane brings a reported number into [0, maxRate].
-func sane(v float64) float64 {
-	if !(v > 0) {
-		return 0
-	}
-	return math.Min(v, maxRate)
-}

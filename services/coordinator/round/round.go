@@ -28,7 +28,8 @@ type Outcome struct {
 	Flows    []FlowShare
 	Pools    []PoolShare
 	Members  []Replica     // of all agents heard within Params.Membership
-	Delay    time.Duration // longest gossip delay reported
+	Delay    time.Duration // gossip delay reported: the median
+	Suspects []Suspect     // agents that reported what cannot be
 }
 
 // Round is the state of the loop. It is not safe for concurrent use.
@@ -41,6 +42,7 @@ type Round struct {
 	trims     map[string]*trim     // by pool
 	upstreams map[string]*upstream // of adaptive pools
 	quotas    map[string][]Flow    // the flows that have one, by pool, in order
+	most      map[string]float64   // highest capacity of each configured pool
 	span      time.Duration        // of the reports of this round; 0 = none
 	last      time.Time            // last round that had new reports
 	solver    solver
@@ -58,6 +60,10 @@ func New(p Params) *Round {
 // known of demands is kept.
 func (r *Round) Configure(c *Config) {
 	r.config, r.quotas = c, c.quotasByPool()
+	r.most = make(map[string]float64, len(c.Pools))
+	for _, p := range c.Pools {
+		r.most[p.Name] = math.Max(p.Capacity, p.Adaptive.Max)
+	}
 	r.adapt(c.Pools)
 	for key, f := range r.flows {
 		if c.resolve(key) != key {
@@ -75,7 +81,7 @@ func (r *Round) Observe(now time.Time, name string, report *Report) {
 		a = &agent{flows: map[Flow]*entry{}}
 		r.agents[name] = a
 	}
-	a.take(now, report, r.config.resolve)
+	a.take(now, report, r.config.resolve, r.most)
 }
 
 // Meet takes an agent's gateways before its first report.
@@ -85,7 +91,7 @@ func (r *Round) Meet(now time.Time, name string, replicas []Replica) {
 		a = &agent{flows: map[Flow]*entry{}}
 		r.agents[name] = a
 	}
-	a.heard, a.replicas = now, weighted(replicas)
+	a.heard, a.replicas = now, a.usable(replicas)
 }
 
 // Step computes the shares as of now.
@@ -119,14 +125,14 @@ func (r *Round) gather(now time.Time) (span time.Duration) {
 	for _, f := range r.order {
 		f.sample, f.out, f.queued, f.held = 0, 0, 0, false
 	}
+	maps.DeleteFunc(r.agents, func(_ string, a *agent) bool { return now.Sub(a.heard) > r.params.Membership })
+	weights, total := r.weigh()
 	for _, name := range slices.Sorted(maps.Keys(r.agents)) {
 		a := r.agents[name]
-		if now.Sub(a.heard) > r.params.Membership {
-			delete(r.agents, name)
-			continue
+		if span = max(span, a.span); a.span > 0 {
+			a.turn()
+			r.restrain(a, weights[name]/total)
 		}
-		span = max(span, a.span)
-		a.turn()
 		for _, e := range a.order {
 			if u := r.upstreams[e.key.Pool]; u != nil {
 				u.add(e)
@@ -175,10 +181,9 @@ func (r *Round) share() *Outcome {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Tenant, b.Tenant))
 	})
 	for _, name := range slices.Sorted(maps.Keys(r.agents)) {
-		a := r.agents[name]
-		out.Members = append(out.Members, a.replicas...)
-		out.Delay = max(out.Delay, a.delay)
+		out.Members = append(out.Members, r.agents[name].replicas...)
 	}
+	out.Delay, out.Suspects = r.delay(), r.suspects()
 	slices.SortFunc(out.Members, func(a, b Replica) int { return cmp.Compare(a.Name, b.Name) })
 	out.Members = slices.CompactFunc(out.Members, func(a, b Replica) bool { return a.Name == b.Name })
 	return out

@@ -31,8 +31,9 @@ import (
 	"github.com/titrate/titrate/services/coordinator/round"
 )
 
-// MaxRound bounds the time between two rounds.
-const MaxRound = time.Minute
+// MaxRound bounds the time between two rounds. Agents take a coordinator for dead
+// after 5 s of silence, and shares follow demand no sooner than a round.
+const MaxRound = 2 * time.Second
 
 // Bounds are the round's bounds as the API names them.
 var Bounds = map[round.Bound]quotav1.Bound{
@@ -233,7 +234,8 @@ func (l *Loop) message(o *round.Outcome) *controlv1.Leases {
 	return m
 }
 
-// Every is the time between rounds: T_c = max(least, 2.5·(τ+P)).
+// Every is the time between rounds: T_c = max(least, 2.5·(τ+P)), at most MaxRound. τ is
+// the median of what agents report.
 func (l *Loop) Every(least, period time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -161,7 +161,7 @@ func (p *parser) coordinator(n *yaml.Node) {
 	}
 	f := p.fields(n, "coordinator", "round", "delay", "softExpiry", "settle")
 	c := &p.s.Control
-	c.Round = p.Duration(f["round"], "coordinator.round", c.Round, 10*time.Millisecond, time.Minute)
+	c.Round = p.Duration(f["round"], "coordinator.round", c.Round, 10*time.Millisecond, 2*time.Second)
 	c.Delay = p.Duration(f["delay"], "coordinator.delay", c.Delay, 0, 10*time.Second)
 	c.SoftExpiry = p.Duration(f["softExpiry"], "coordinator.softExpiry", c.SoftExpiry, 0, time.Hour)
 	c.Settle = p.Duration(f["settle"], "coordinator.settle", c.Settle, 0, time.Minute)

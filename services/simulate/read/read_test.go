@@ -63,7 +63,7 @@ func TestMistakesHaveFileLineAndField(t *testing.T) {
 		{"loss NaN", good + "gossip: {loss: .nan}\n", "f:11: gossip.loss: want a finite decimal number, found .nan"},
 		{"loss", good + "gossip: {loss: 1.5}\n", "f:11: gossip.loss: want 0 to 1, found 1.5"},
 		{"split", good + "gossip: {splitAfter: 400ms}\n", "f:11: gossip.splitAfter: want 500ms to 1h0m0s, found 400ms"},
-		{"coordinator", good + "coordinator: {round: 1h}\n", "f:11: coordinator.round: want 10ms to 1m0s, found 1h"},
+		{"coordinator", good + "coordinator: {round: 1h}\n", "f:11: coordinator.round: want 10ms to 2s, found 1h"},
 		{"capacity", put("capacity: 100", "capacity: -1"), "f:4: pools[0].capacity: want 1e-06 to 1e+09, found -1"},
 		{"capacity missing", put(", capacity: 100", ""), "f:4: pools[0].capacity: missing"},
 		{"sharing", put("capacity: 100", "capacity: 100, sharing: FAIR"), `f:4: pools[0].sharing: want MAX_MIN or PROPORTIONAL, found "FAIR"`},

@@ -120,7 +120,7 @@ func (c *checker) network() {
 	if g.ForgetAfter <= g.SplitAfter || g.ForgetAfter > 2*time.Hour {
 		c.wrong("gossip.forgetAfter", "want more than splitAfter (%v), at most 2h, found %v", g.SplitAfter, g.ForgetAfter)
 	}
-	c.span("coordinator.round", s.Control.Round, 10*time.Millisecond, time.Minute)
+	c.span("coordinator.round", s.Control.Round, 10*time.Millisecond, 2*time.Second)
 	c.span("coordinator.delay", s.Control.Delay, 0, 10*time.Second)
 	c.span("coordinator.softExpiry", s.Control.SoftExpiry, 2*s.Control.Round+time.Millisecond, time.Hour)
 	c.span("coordinator.settle", s.Control.Settle, 0, time.Minute)
