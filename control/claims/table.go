@@ -25,8 +25,10 @@ type Sums struct {
 type Outcome uint8
 
 const (
-	// Applied: the record is the newest of its peer and key.
+	// Applied: the record is the newest of its peer and key, and brings news.
 	Applied Outcome = iota
+	// Renewed: it is the newest, and says what the one before said but for Spent.
+	Renewed
 	// Old: a newer one is known, or the very same.
 	Old
 	// Refused: the table is full and holds no idle key.
@@ -174,6 +176,7 @@ func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
 	s := &t.slots[e.slot]
 	s.touched = max(s.touched, now)
 	expected := t.expected(e, p, now)
+	news := fresh || news(e.lineage.Latest, r)
 	if !e.lineage.Merge(r) {
 		return Old, nil
 	}
@@ -184,7 +187,15 @@ func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
 	if fresh {
 		e.repaid = r.Admitted - min(r.Admitted, r.Spent)
 	}
+	if !news {
+		return Renewed, nil
+	}
 	return Applied, nil
+}
+
+// news tells that a record says more than that the one before still holds.
+func news(a, b Record) bool {
+	return a.Generation != b.Generation || a.Admitted != b.Admitted || a.Claim != b.Claim || a.Active != b.Active
 }
 
 // Sums returns the sums over all live peers but except (the replica that asks;
@@ -274,6 +285,12 @@ func (t *Table) Held(id Peer) int {
 		return int(t.peers[pi].held)
 	}
 	return 0
+}
+
+// Holds reports whether a key is held.
+func (t *Table) Holds(key uint64) bool {
+	_, ok := t.keys[key]
+	return ok
 }
 
 // Has reports whether a key has a record of a peer. O(peers of the key).

@@ -35,6 +35,8 @@ func BenchmarkPeriodIdleKeys(b *testing.B) {
 				}
 			}
 			tell()
+			now += 5 * time.Second // they sleep now
+			t.Outgoing(now)
 			listed := 0
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {

@@ -26,6 +26,7 @@ type replica struct {
 	order      uint64 // of the newest, as the agent has it, within the life
 	life       life
 	processes  []place // the newest last
+	turn       int     // of Sums for it
 }
 
 // life is one process of an agent, as told by the mesh; the zero value is this agent.

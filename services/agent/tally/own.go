@@ -28,6 +28,8 @@ type own struct {
 	presence presence
 	since    time.Duration // of the presence
 	seq      uint64
+	turn     int           // of the gossip
+	pruned   time.Duration // when room was made
 	keys     book[*announced]
 }
 
@@ -36,6 +38,7 @@ type announced struct {
 	flow      bool
 	withdrawn bool
 	at        time.Duration // last listed, or when withdrawn
+	changed   time.Duration // it claimed or admitted something last
 	claim     float64
 	active    float64
 	admitted  float64 // as the filter counts
@@ -136,7 +139,7 @@ func (t *Tally) Announce(now time.Duration, name string, generation uint64, c *l
 func (t *Tally) announce(now time.Duration, o *own, k uint64, a announced) {
 	was := o.keys.get(k)
 	switch {
-	case was == nil && o.keys.len() >= t.o.MaxKeys:
+	case was == nil && o.keys.len() >= t.o.MaxKeys && !o.room(now):
 		t.refused++
 		return
 	case was == nil:
@@ -147,9 +150,23 @@ func (t *Tally) announce(now time.Duration, o *own, k uint64, a announced) {
 	default:
 		a.before = was.before
 	}
-	a.at = now
+	a.at, a.changed = now, was.changed
+	if a.claim > 0 || a.active > 0 || a.admitted != was.admitted || was.at == 0 {
+		a.changed = now
+	}
 	*was = a
 	t.apply(o.of.id, now, a.flow, was.record(k, o))
+}
+
+// room forgets what was withdrawn and told, at most once a second; false if that made
+// none.
+func (o *own) room(now time.Duration) bool {
+	before := o.keys.len()
+	if now-o.pruned >= time.Second {
+		o.pruned = now
+		o.keys.prune(func(_ uint64, a *announced) bool { return a.withdrawn && now-a.at > Linger })
+	}
+	return o.keys.len() < before
 }
 
 func (t *Tally) withdraw(now time.Duration, o *own, k uint64) {
@@ -248,14 +265,18 @@ func (t *Tally) Outgoing(now time.Duration) []*gossipv1.Replica {
 	return out
 }
 
-// gossip lists what is claimed. The messages of a list lie side by side: one
+// gossip lists what is claimed or has changed lately, and a part of the rest: all within
+// 64 calls. The messages of a list lie side by side: one
 // allocation, and a walk that does not jump about.
 func (o *own) gossip(now time.Duration, r *gossipv1.Replica) {
+	o.turn++
 	flows, keys := 0, 0
-	for _, a := range o.keys.values {
-		if a.flow {
+	for i, a := range o.keys.values {
+		switch {
+		case !o.listed(now, i, a):
+		case a.flow:
 			flows++
-		} else {
+		default:
 			keys++
 		}
 	}
@@ -264,7 +285,7 @@ func (o *own) gossip(now time.Duration, r *gossipv1.Replica) {
 	for i, k := range o.keys.keys {
 		a := o.keys.values[i]
 		switch {
-		case a.withdrawn && now-a.at > Linger:
+		case !o.listed(now, i, a):
 		case a.flow:
 			f := &flowSlab[len(r.Flows)]
 			f.Key, f.Claim, f.Active = k, float32(a.claim), float32(a.active)
@@ -276,4 +297,12 @@ func (o *own) gossip(now time.Duration, r *gossipv1.Replica) {
 			r.Keys = append(r.Keys, c)
 		}
 	}
+}
+
+// listed tells whether the i-th key is gossiped now.
+func (o *own) listed(now time.Duration, i int, a *announced) bool {
+	if a.withdrawn {
+		return now-a.at <= Linger
+	}
+	return a.claim > 0 || a.active > 0 || now-a.changed <= Linger || (i+o.turn)%refresh == 0
 }

@@ -7,17 +7,21 @@ import (
 	"github.com/titrate/titrate/proto/link"
 )
 
-// Sums returns what all other replicas do, for a replica of this agent. It is
-// made anew each time: the caller may keep it.
+// Sums returns what all other replicas do, for a replica of this agent: the keys that
+// are claimed or have changed lately, and of the others a part, so that a filter is
+// reminded of all within 64 calls. It is made anew each time: the caller may keep it.
 func (t *Tally) Sums(now time.Duration, name string) *link.Sums {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reach(now)
 	s := t.header(now, name)
-	except := t.id(name)
+	except, turn := t.id(name), t.turn(name)
 	s.Absent = t.table.Absent(except, now.Seconds())
 	for i, k := range t.keys.keys {
 		info := t.keys.values[i]
+		if now >= info.until && (i+turn)%refresh != 0 {
+			continue
+		}
 		sum := t.table.Of(k, except, now.Seconds())
 		if sum.Claims == 0 && now-info.touched > unlisted {
 			sum.Spent = 0 // refilled long ago, and nobody is left to say so
@@ -33,6 +37,16 @@ func (t *Tally) Sums(now time.Duration, name string) *link.Sums {
 			Unsaturated: sum.Unsaturated, Spent: sum.Spent, Epoch: t.epoch(sum.Epoch)})
 	}
 	return s
+}
+
+// turn counts the calls for a replica.
+func (t *Tally) turn(name string) int {
+	r := t.replicas[name]
+	if r == nil {
+		return 0
+	}
+	r.turn++
+	return r.turn
 }
 
 // uses tells that others use a key: they claim it, or have lately spent of it.

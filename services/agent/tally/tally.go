@@ -16,8 +16,12 @@ const (
 	forgetKey = 30 * time.Second
 	// forgetOwn is the same for the local replicas' own counts.
 	forgetOwn = 90 * time.Second
-	// unlisted is how long a claim stands that a living filter no longer lists.
-	unlisted = 3 * time.Second
+	// unlisted is how long a claim stands that a living filter no longer lists. It
+	// reminds of a sleeping key every 3.2 s, and so do agents each other.
+	unlisted = 15 * time.Second
+	// refresh is within how many periods all keys are told again in which nothing
+	// changes; those that change are told each period.
+	refresh = 64
 	// maxLag bounds the lag: beyond it a mesh is broken, not slow.
 	maxLag = 2 * time.Second
 )
@@ -81,7 +85,8 @@ type process struct {
 // key is what the table does not know of a key.
 type key struct {
 	flow    bool
-	touched time.Duration
+	touched time.Duration // a record came last
+	until   time.Duration // it is told each period: claimed, or changed lately
 }
 
 // New returns an empty tally at now = 0.
@@ -134,12 +139,31 @@ func (t *Tally) apply(id claims.Peer, now time.Duration, flow bool, r claims.Rec
 	}
 	k := t.keys.get(r.Key)
 	if k == nil {
+		t.room()
 		k = &key{flow: flow}
 		t.keys.put(r.Key, k)
 	}
-	if outcome == claims.Applied {
-		k.touched = now
+	if outcome == claims.Old {
+		return
 	}
+	k.touched = now
+	switch claimed := r.Claim > 0 || r.Active > 0; {
+	case claimed: // also while its peer is silent
+		k.until = now + t.o.T2 + Linger
+	case outcome == claims.Applied:
+		k.until = now + Linger
+		if s := t.table.Of(r.Key, 0, now.Seconds()); s.Claims > 0 || s.Active > 0 {
+			k.until += t.o.T2
+		}
+	}
+}
+
+// room forgets the keys that the table has made room of, when there are many.
+func (t *Tally) room() {
+	if t.keys.len() < t.o.MaxKeys+t.o.MaxKeys/4 {
+		return
+	}
+	t.keys.prune(func(k uint64, _ *key) bool { return !t.table.Holds(k) })
 }
 
 // SetDelay tells the gossip's delay τ_max, one way.

@@ -409,3 +409,67 @@ func TestOneBadAgent(t *testing.T) {
 		t.Errorf("one replica holds %d keys, at most half of %d are its", n, 1<<16)
 	}
 }
+
+// Keys that nobody asks for are told in turn, here and elsewhere, and all of them within
+// 64 periods; what changes is told each period.
+func TestSleepingKeysAreToldInTurn(t *testing.T) {
+	const keys = 6400
+	w := newWorld()
+	own, theirs := &link.Claims{}, remote("b", 1, nil)
+	for k := range uint64(keys) {
+		own.Keys = append(own.Keys, link.KeyClaim{Key: k + 1, Admitted: 1, Spent: 1})
+		theirs.Keys = append(theirs.Keys, &gossipv1.KeyClaim{Key: keys + k + 1, Admitted: 1, Spent: 1})
+	}
+	w.Announce(w.now, "a", 1, own)
+	w.hear(theirs)
+	if n := len(w.Outgoing(w.now)[0].Keys); n != keys {
+		t.Errorf("%d keys gossiped as they are new, want all", n)
+	}
+	if n := len(w.Tally.Sums(w.now, "a").Keys); n < keys {
+		t.Errorf("%d keys told to the filter as they are new, want all", n)
+	}
+	w.now += Linger + ms
+	gossiped, told := map[uint64]bool{}, map[uint64]bool{}
+	for range refresh {
+		w.now += promise
+		out, sums := w.Outgoing(w.now)[0].Keys, w.Tally.Sums(w.now, "a").Keys
+		if len(out) != keys/refresh || len(sums) != 2*keys/refresh {
+			t.Fatalf("%d gossiped and %d told in one period, want %d and %d", len(out), len(sums), keys/refresh, 2*keys/refresh)
+		}
+		for _, k := range out {
+			gossiped[k.Key] = true
+		}
+		for _, k := range sums {
+			told[k.Key] = true
+		}
+	}
+	if len(gossiped) != keys || len(told) != 2*keys {
+		t.Errorf("%d gossiped and %d told within %d periods, want all", len(gossiped), len(told), refresh)
+	}
+	w.Announce(w.now, "a", 1, &link.Claims{Keys: []link.KeyClaim{{Key: 1, Claim: 1, Active: 1, Admitted: 2, Spent: 2}}})
+	for range 3 {
+		w.now += promise
+		if n := len(w.Outgoing(w.now)[0].Keys); n < keys/refresh || n > keys/refresh+1 {
+			t.Errorf("%d gossiped after one changed", n)
+		}
+	}
+}
+
+// Names that are invented and given up leave room for those that come after them.
+func TestGivenUpKeysMakeRoom(t *testing.T) {
+	w := newWorld()
+	for next := uint64(0); next < 4<<16; next += 1000 {
+		c := &link.Claims{}
+		for k := range uint64(1000) {
+			c.Keys = append(c.Keys, link.KeyClaim{Key: next + k + 1, Claim: 1, Admitted: 1, Spent: 1})
+			if next >= 1000 {
+				c.Withdrawn = append(c.Withdrawn, next-1000+k+1)
+			}
+		}
+		w.Announce(w.now, "a", 1, c)
+		w.now += 100 * ms
+	}
+	if s := w.Status(w.now); s.Refused > 0 || s.Keys > 5<<14 {
+		t.Errorf("%d claims refused, %d keys held, want none and at most %d", s.Refused, s.Keys, 5<<14)
+	}
+}
