@@ -28,8 +28,9 @@ type Result struct {
 	Requests Requests        `json:"requests"`
 	Changes  calls.Counter   `json:"changes"`
 	Recovery recovery        `json:"recovery"`
-	Quiet    float64         `json:"quiet"` // s in which entitlements were judged
-	Cores    float64         `json:"cores"` // used on average
+	Quiet    float64         `json:"quiet"`   // s in which entitlements were judged
+	Stalled  float64         `json:"stalled"` // s in which the machine stood still
+	Cores    float64         `json:"cores"`   // used on average
 	Logs     string          `json:"-"`
 }
 
@@ -55,19 +56,30 @@ const answeredWithin = 4 * time.Second
 // shortest quiet span that is judged.
 const shortest = 5 * time.Second
 
+// seen is what is judged besides the requests.
+type seen struct {
+	*disturbance
+	*watcher
+	stalls []check.Span
+	end    time.Duration // of the last fault
+	again  recovery
+}
+
 // judge fills the result in.
-func (s *scene) judge(ctx context.Context, r *Result, d *disturbance, w *watcher, end time.Duration, again recovery) {
+func (s *scene) judge(ctx context.Context, r *Result, all *seen) {
+	d, w, end, again := all.disturbance, all.watcher, all.end, all.again
 	records := s.load.Records()
 	r.Faults, r.Recovery, r.Changes = d.known(), again, s.api.Counted()
+	r.Stalled = check.Stalled(check.Span{To: end}, all.stalls).Seconds()
 	r.Findings = slices.Concat(d.findings, w.findings, s.deaths())
 	r.count(records)
-	failed, blocked := check.Failed(records, r.Faults), check.Blocked(records, r.Faults, answeredWithin)
+	failed, blocked := check.Failed(records, r.Faults), check.Blocked(records, r.Faults, all.stalls, answeredWithin)
 	r.Requests.Excused -= len(failed)
 	r.Findings = append(append(r.Findings, some(failed)...), some(blocked)...)
 	r.atMost("failed requests", "", float64(len(failed)), 0, "")
 	r.atMost("blocked requests", "", float64(len(blocked)), 0, "")
-	r.admitted(records, w.delay(r.Faults))
-	r.entitled(records, check.Quiet(r.Faults, settled, end, shortest))
+	r.admitted(records, all.stalls, w.delay(r.Faults))
+	r.entitled(records, check.Quiet(r.Faults, settled, end, shortest), all.stalls)
 	r.changes(ctx, s.api)
 	r.atMost("as new after the last fault", "", again.Took.Seconds(), asNewWithin.Seconds(), "s")
 	if again.Missing != "" {
@@ -113,7 +125,7 @@ func (r *Result) count(records []load.Record) {
 }
 
 // admitted judges each limit and the pool over all gateways, at all times.
-func (r *Result) admitted(records []load.Record, delay float64) {
+func (r *Result) admitted(records []load.Record, stalls []check.Span, delay float64) {
 	most := world.Gateways
 	longest := time.Duration(0)
 	for i := range r.Faults {
@@ -127,10 +139,10 @@ func (r *Result) admitted(records []load.Record, delay float64) {
 		l := limits[name]
 		slack, cold := check.Slack(l.rate, l.burst, most, delay, l.strict)
 		x := check.Admitted(arrivals(records, func(c *load.Client) bool { return c.Name == name }),
-			check.Bound{Rate: l.rate, Burst: l.burst, Slack: slack, Cold: cold}, r.Faults)
+			check.Bound{Rate: l.rate, Burst: l.burst, Slack: slack, Cold: cold}, r.Faults, stalls)
 		r.excess("limit, excess", name, x)
 	}
-	x := check.Admitted(arrivals(records, func(c *load.Client) bool { return c.Pool == "" }), poolBound(), r.Faults)
+	x := check.Admitted(arrivals(records, func(c *load.Client) bool { return c.Pool == "" }), poolBound(), r.Faults, stalls)
 	r.excess("pool, excess", "api", x)
 }
 
@@ -168,12 +180,12 @@ func arrivals(records []load.Record, of func(*load.Client) bool) (all []time.Dur
 
 // entitled judges each tenant in each quiet span, and that nobody is refused who
 // stays below.
-func (r *Result) entitled(records []load.Record, quiet []check.Span) {
+func (r *Result) entitled(records []load.Record, quiet, stalls []check.Span) {
 	for _, q := range quiet {
 		r.Quiet += q.Length().Seconds()
 	}
 	least := map[string]Check{}
-	all := check.Entitled(records, quiet, capacity, tenants, func(c *load.Client) float64 { return limits[c.Name].rate })
+	all := check.Entitled(records, quiet, stalls, capacity, tenants, func(c *load.Client) float64 { return limits[c.Name].rate })
 	for _, e := range all {
 		part := 1.
 		if e.Due > 0 {

@@ -96,7 +96,7 @@ func parse(args []string) (o options, err error) {
 	switch {
 	case summary != "":
 		kindsTable(os.Stdout)
-		fmt.Println()
+		fmt.Fprintln(os.Stdout)
 		exit(summarize(os.Stdout, summary))
 	case list:
 		listKinds(os.Stdout)

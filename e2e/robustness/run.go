@@ -53,6 +53,7 @@ func play(ctx context.Context, o options) (r *Result, err error) {
 	defer unload()
 	s.begin(loaded, o.seeds[0])
 	go s.api.Count(loaded, changeEvery)
+	stalls := s.stalls(loaded)
 	watcher := watch(loaded, s)
 	d := disturb(ctx, s, events)
 	end := s.load.Now()
@@ -62,7 +63,7 @@ func play(ctx context.Context, o options) (r *Result, err error) {
 		return nil, err
 	}
 	r = &Result{Seed: o.seeds[0], Seconds: o.duration.Seconds(), Only: o.faults, Version: version(ctx, o.world.Titrate)}
-	s.judge(ctx, r, d, watcher.done(), end, recovery)
+	s.judge(ctx, r, &seen{d, watcher.done(), <-stalls, end, recovery})
 	return r, s.seconds(filepath.Join(os.TempDir(), "seconds.csv"))
 }
 

@@ -43,9 +43,9 @@ func (o *options) replay(seed uint64) string {
 
 func (r *Result) table(to io.Writer) {
 	fmt.Fprintf(to, "\nseed %d: %d requests, %d admitted, %d refused, %d failed with an excuse; %d of %d changes acknowledged, "+
-		"the slowest after %.1f s; %d faults; %.0f s quiet; %.2f cores\n", r.Seed, r.Requests.Sent, r.Requests.Admitted,
+		"the slowest after %.1f s; %d faults; %.0f s quiet; %.1f s the machine stood still; %.2f cores\n", r.Seed, r.Requests.Sent, r.Requests.Admitted,
 		r.Requests.Refused, r.Requests.Excused, r.Changes.Acknowledged, r.Changes.Tried, r.Changes.Slowest.Seconds(),
-		len(r.Faults), r.Quiet, r.Cores)
+		len(r.Faults), r.Quiet, r.Stalled, r.Cores)
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "check\tof\tfigure\tbound\tunit\t")
 	for _, c := range r.Checks {
@@ -74,10 +74,10 @@ func (o *options) verdict(ctx context.Context, results []*Result) error {
 			return err
 		}
 	} else if len(results) > 1 {
-		fmt.Println()
+		fmt.Fprintln(os.Stdout)
 		for _, r := range results {
 			if r != nil {
-				fmt.Printf("seed %-4d %s %s\n", r.Seed, word(r.Pass && r.Error == ""), r.why())
+				fmt.Fprintf(os.Stdout, "seed %-4d %s %s\n", r.Seed, word(r.Pass && r.Error == ""), r.why())
 			}
 		}
 	}

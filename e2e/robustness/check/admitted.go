@@ -25,8 +25,14 @@ type Excess struct {
 	At     time.Duration `json:"at"`
 }
 
-// Admitted checks arrivals, in order of time, against a bound.
-func Admitted(arrivals []time.Duration, b Bound, faults []Fault) Excess {
+// late is how long after a stall requests still arrive that were admitted before its
+// end.
+const late = 500 * time.Millisecond
+
+// Admitted checks arrivals, in order of time, against a bound. What was admitted
+// before or while the machine stood still arrives after it: the rate's worth of the
+// stall in addition, once.
+func Admitted(arrivals []time.Duration, b Bound, faults []Fault, stalls []Span) Excess {
 	m := meter{Bound: b, worst: Excess{Beyond: math.Inf(-1)}}
 	m.amounts = append(m.amounts, amount{0, coldUntil, b.Cold})
 	for i := range faults {
@@ -37,6 +43,9 @@ func Admitted(arrivals []time.Duration, b Bound, faults []Fault) Excess {
 		if f.Grace.More > 0 {
 			m.rates = append(m.rates, amount{f.From, f.over(), f.Grace.More * b.Rate})
 		}
+	}
+	for _, x := range stalls {
+		m.amounts = append(m.amounts, amount{x.From, x.To + late, b.Rate * x.Length().Seconds()})
 	}
 	slices.SortFunc(m.amounts, func(a, b amount) int { return cmp.Compare(a.to, b.to) })
 	for _, at := range arrivals {

@@ -40,9 +40,23 @@ func TestAdmitted(t *testing.T) {
 		"a burst more before it":         {every(15*second, 1e6, 9), limit, cut, false},
 		"two bursts more in a partition": {every(25*second, 1e6, 13), limit, cut, false},
 	} {
-		if got := Admitted(c.arrivals, c.bound, c.faults); (got.Beyond <= 0) != c.pass {
+		if got := Admitted(c.arrivals, c.bound, c.faults, nil); (got.Beyond <= 0) != c.pass {
 			t.Errorf("%s: %+v, want pass %v", name, got, c.pass)
 		}
+	}
+}
+
+func TestStalls(t *testing.T) {
+	limit := Bound{Rate: 10, Burst: 4, Slack: 1}
+	stalls := []Span{{20 * second, 22 * second}}
+	if got := Admitted(every(22*second, 1e6, 25), limit, nil, stalls); got.Beyond > 0 {
+		t.Errorf("what was held up by a stall of 2 s: %+v", got)
+	}
+	if got := Admitted(every(22*second, 1e6, 26), limit, nil, stalls); got.Beyond <= 0 {
+		t.Errorf("one more: %+v", got)
+	}
+	if got := Stalled(Span{21 * second, 30 * second}, stalls); got != second {
+		t.Errorf("stalled for %v", got)
 	}
 }
 
@@ -85,7 +99,7 @@ func TestRequests(t *testing.T) {
 		if got := len(Failed(all, killed)) > 0; got != r.failed {
 			t.Errorf("%s: failed %v", name, got)
 		}
-		if got := len(Blocked(all, killed, 3*second)) > 0; got != r.blocked {
+		if got := len(Blocked(all, killed, nil, 3*second)) > 0; got != r.blocked {
 			t.Errorf("%s: blocked %v", name, got)
 		}
 	}
@@ -105,7 +119,7 @@ func TestEntitled(t *testing.T) {
 	}
 	add(heavy, 40, 20) // of 30 that are due to it
 	add(light, 10, 10)
-	got := Entitled(records, []Span{{0, 10 * second}}, 40, []Tenant{{Name: "heavy", Weight: 1, Most: 0}, {Name: "light", Weight: 1, Most: 0}},
+	got := Entitled(records, []Span{{0, 10 * second}}, nil, 40, []Tenant{{Name: "heavy", Weight: 1, Most: 0}, {Name: "light", Weight: 1, Most: 0}},
 		func(*load.Client) float64 { return 0 })
 	if got[0].Due != 30 || got[0].Pass || got[1].Due != 10 || !got[1].Pass {
 		t.Errorf("%+v", got)

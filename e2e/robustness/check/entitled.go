@@ -33,8 +33,9 @@ const Least = .9
 const chance = 3
 
 // Entitled judges each tenant in each quiet span. limit gives a client's rate, 0
-// without one.
-func Entitled(records []load.Record, quiet []Span, capacity float64, tenants []Tenant, limit func(*load.Client) float64) (all []Entitlement) {
+// without one. While the machine stood still nothing is due.
+func Entitled(records []load.Record, quiet, stalls []Span, capacity float64, tenants []Tenant,
+	limit func(*load.Client) float64) (all []Entitlement) {
 	for _, s := range quiet {
 		offered, demand, admitted := map[string]float64{}, map[string]float64{}, map[string]float64{}
 		for c, n := range counts(records, func(r *load.Record) bool { return r.Sent >= s.From && r.Sent < s.To }) {
@@ -49,12 +50,13 @@ func Entitled(records []load.Record, quiet []Span, capacity float64, tenants []T
 			admitted[c.Tenant] += n / s.Length().Seconds()
 		}
 		due := shares(capacity, tenants, demand)
+		working := s.Length() - Stalled(s, stalls)
 		for _, t := range tenants {
 			if t.Unjudged {
 				continue
 			}
 			all = append(all, Entitlement{t.Name, s, offered[t.Name], due[t.Name], admitted[t.Name],
-				admitted[t.Name]*s.Length().Seconds() >= Least*due[t.Name]*s.Length().Seconds()-chance})
+				admitted[t.Name]*s.Length().Seconds() >= Least*due[t.Name]*working.Seconds()-chance})
 		}
 	}
 	return all

@@ -75,3 +75,11 @@ func Quiet(faults []Fault, from, to, least time.Duration) (quiet []Span) {
 	add(to)
 	return quiet
 }
+
+// Stalled is how long the machine stood still in a span. Stalls do not overlap.
+func Stalled(s Span, stalls []Span) (sum time.Duration) {
+	for _, x := range stalls {
+		sum += max(0, min(s.To, x.To)-max(s.From, x.From))
+	}
+	return sum
+}

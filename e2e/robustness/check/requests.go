@@ -28,11 +28,13 @@ func Failed(records []load.Record, faults []Fault) (found []Finding) {
 }
 
 // Blocked finds requests that were answered later than the bound, or after the
-// fault that blocked them plus the bound.
-func Blocked(records []load.Record, faults []Fault, bound time.Duration) (found []Finding) {
+// fault that blocked them plus the bound. Time in which the machine stood still
+// does not count.
+func Blocked(records []load.Record, faults []Fault, stalls []Span, bound time.Duration) (found []Finding) {
 	for i := range records {
 		r := &records[i]
-		if r.Took <= bound || excused(r, faults, func(g *Grace) bool { return g.Blocks || g.Fails }) {
+		if r.Took <= bound || r.Took-Stalled(Span{r.Sent, r.Sent + r.Took}, stalls) <= bound ||
+			excused(r, faults, func(g *Grace) bool { return g.Blocks || g.Fails }) {
 			continue
 		}
 		found = append(found, Finding{"blocked", r.Sent, fmt.Sprintf("%s/%s at %s for %.2f s, at most %.2f s are allowed",
