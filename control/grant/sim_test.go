@@ -38,7 +38,6 @@ type gate struct {
 	g       *Gateway
 	waiting []*held
 	up      bool
-	frozen  bool
 	polled  int64
 }
 
