@@ -10,6 +10,8 @@ import (
 	"github.com/titrate/titrate/papers/experiment"
 	"github.com/titrate/titrate/papers/marking"
 	"github.com/titrate/titrate/papers/maxmin"
+	"github.com/titrate/titrate/papers/pacing"
+	"github.com/titrate/titrate/papers/utility"
 )
 
 // All are the papers in the order of docs/reproduction.md.
@@ -17,6 +19,8 @@ func All() []experiment.Paper {
 	return []experiment.Paper{
 		chemical.Paper(),
 		maxmin.Paper(),
+		utility.Paper(),
+		pacing.Paper(),
 		marking.Paper(),
 	}
 }

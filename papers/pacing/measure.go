@@ -1,0 +1,119 @@
+package pacing
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/titrate/titrate/control/rmc"
+	"github.com/titrate/titrate/papers/experiment"
+)
+
+// send runs a loop for a while on this kernel: datagrams to a socket of its own on the
+// loopback that nobody reads, sleeping by nanosleep on a thread of its own. It returns the
+// relative error of the rate.
+func send(l rmc.Loop, mbit float64, span time.Duration) (off float64, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	sink, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer sink.Close()
+	out, err := net.Dial("udp", sink.LocalAddr().String())
+	if err != nil {
+		return 0, err
+	}
+	defer out.Close()
+	data, began, sum := make([]byte, int(packet)), time.Now(), 0.
+	for {
+		elapsed := time.Since(began)
+		bytes, sleep := l.Wake(elapsed.Seconds(), mbit*1e6/8, packet)
+		for n := 0.; n < bytes; n += packet {
+			_, _ = out.Write(data) // a full socket drops: it is the pace that counts
+		}
+		sum += bytes
+		if elapsed >= span { // the last wake-up counts: it makes up for its own delay
+			return 1 - sum*8/(mbit*1e6*elapsed.Seconds()), nil
+		}
+		pause := syscall.NsecToTimespec(int64(sleep * 1e9))
+		_ = syscall.Nanosleep(&pause, nil) // cut short by a signal: the loop looks at the clock
+	}
+}
+
+// busy starts five processes that use the CPU, as the paper did; call the function to end them.
+func busy() (end func(), err error) {
+	var all []*exec.Cmd
+	end = func() {
+		for _, c := range all {
+			_ = c.Process.Kill()
+			_ = c.Wait()
+		}
+	}
+	for range 5 {
+		c := exec.Command("sh", "-c", "while :; do :; done")
+		if err := c.Start(); err != nil {
+			end()
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return end, nil
+}
+
+// measured runs each loop at 10 and 500 Mbit/s without and with load, three times each for
+// one second, in turn.
+func measured(short bool) *experiment.Result {
+	r := &experiment.Result{}
+	c := r.Chart("rmc-kernel", "Send loops on this kernel, error by rate; median of three seconds", "rate (Mbit/s)", "relative error (%)")
+	c.LogX, c.LogY = true, true
+	span, rounds := time.Second, 3
+	if short {
+		span, rounds = 50*time.Millisecond, 1
+	}
+	for _, load := range []bool{false, true} {
+		end := func() {}
+		if load {
+			var err error
+			if end, err = busy(); err != nil {
+				r.Note("load", "could not be started: "+err.Error())
+				continue
+			}
+		}
+		for _, n := range loops {
+			word := map[bool]string{false: "idle", true: "loaded"}[load]
+			l, texts := c.Line(n.name+", "+word, experiment.Solid), []string(nil)
+			for _, rate := range []float64{10, 100, 500} {
+				var offs []float64
+				for range rounds {
+					off, err := send(n.make(now), rate, span)
+					if err != nil {
+						r.Note(n.name, err.Error())
+						continue
+					}
+					offs = append(offs, 100*off)
+				}
+				slices.Sort(offs)
+				if len(offs) == 0 {
+					continue
+				}
+				texts = append(texts, fmt.Sprintf("%.2g", offs[len(offs)/2]))
+				l.Add(rate, math.Max(.001, math.Abs(offs[len(offs)/2])))
+			}
+			r.Note(fmt.Sprintf("%s, %s: error at 10, 100, 500 Mbit/s, %%", n.name, word), strings.Join(texts, ", "))
+		}
+		end()
+	}
+	load, _ := os.ReadFile("/proc/loadavg")
+	release, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	machine := fmt.Sprintf("%s, %d CPUs, load average %s", strings.TrimSpace(string(release)), runtime.NumCPU(), strings.Join(strings.Fields(string(load))[:min(1, len(strings.Fields(string(load))))], ""))
+	r.Note("kernel, CPUs, load of the machine in the last minute, this program's five busy processes included", machine)
+	return r
+}
