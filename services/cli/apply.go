@@ -12,6 +12,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/document"
@@ -71,6 +72,7 @@ func newApply() *cobra.Command {
 		files  []string
 		dryRun bool
 		force  bool
+		strict bool
 	)
 	cmd := &cobra.Command{
 		Use:     "apply -f FILE|DIR|-",
@@ -86,7 +88,7 @@ func newApply() *cobra.Command {
 			if force {
 				dropEtags(documents)
 			}
-			return runApply(cmd, &c, output, documents, dryRun)
+			return runApply(cmd, &c, output, documents, &quotav1.ApplyRequest{ValidateOnly: dryRun, Strict: strict})
 		},
 	}
 	c.flags(cmd)
@@ -94,6 +96,7 @@ func newApply() *cobra.Command {
 	fileFlag(cmd, &files, "file or directory of documents, - for standard input; may be repeated")
 	_ = cmd.MarkFlagRequired("file")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "ask the coordinator what would happen, and change nothing")
+	cmd.Flags().BoolVar(&strict, "strict", false, "refuse an identity or a class that some gateway does not know, instead of warning")
 	cmd.Flags().BoolVar(&force, "overwrite", false, "apply also what somebody else changed since the documents were read: their etags do not count")
 	return cmd
 }
@@ -112,9 +115,12 @@ func fileFlag(cmd *cobra.Command, files *[]string, help string) {
 }
 
 // maxApply is how many resources the API takes at once.
-const maxApply = 100
+const maxApply = 100_000
 
-func runApply(cmd *cobra.Command, c *connection, output format, documents []*document.Document, dryRun bool) error {
+// maxApplyBytes is how large a request may be, below what a coordinator receives.
+const maxApplyBytes = 15 << 20
+
+func runApply(cmd *cobra.Command, c *connection, output format, documents []*document.Document, request *quotav1.ApplyRequest) error {
 	if n := len(documents); n > maxApply {
 		return fmt.Errorf("nothing was applied: %d documents, but one transaction takes %d at most; apply them in parts, pools and tenants first", n, maxApply)
 	}
@@ -123,16 +129,21 @@ func runApply(cmd *cobra.Command, c *connection, output format, documents []*doc
 		return err
 	}
 	defer client.close()
-	request := &quotav1.ApplyRequest{ValidateOnly: dryRun}
 	for _, d := range documents {
 		request.Resources = append(request.Resources, resource.Of(d.Resource))
+	}
+	if n := proto.Size(request); n > maxApplyBytes {
+		return fmt.Errorf("nothing was applied: the documents take %d bytes, one step takes %d; apply them in parts, pools and tenants first", n, maxApplyBytes)
 	}
 	response, err := client.Apply(cmd.Context(), request)
 	if err != nil {
 		return applyError(err, documents)
 	}
+	for _, w := range response.GetWarnings() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", placed(w.GetField(), w.GetMessage(), documents))
+	}
 	if output == asTable {
-		return writeOutcomes(cmd.OutOrStdout(), documents, response, dryRun)
+		return writeOutcomes(cmd.OutOrStdout(), documents, response, request.GetValidateOnly())
 	}
 	ms := make([]resource.Message, len(response.Resources))
 	for i, r := range response.Resources {

@@ -17,6 +17,7 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/quota"
 	"github.com/titrate/titrate/services/store"
+	"github.com/titrate/titrate/services/store/resource"
 	"github.com/titrate/titrate/services/store/storetest"
 )
 
@@ -39,6 +40,13 @@ func (present) QuotaStatus(name string) *quotav1.QuotaStatus {
 		return nil
 	}
 	return &quotav1.QuotaStatus{Demand: 320, Share: 187.5, Admitted: 187.2, BoundBy: quotav1.Bound_POOL, Price: 0.3333, Stale: true}
+}
+
+func (present) Doubts(m resource.Message) (doubts []quota.Doubt, known bool) {
+	if l, ok := m.(*quotav1.Limit); ok && l.Identity == "usr" {
+		doubts = append(doubts, quota.Doubt{Field: "identity", Message: `identity "usr" is not known to 2 of 2 gateways`})
+	}
+	return doubts, true
 }
 
 func (present) Explain(_ context.Context, tenant, pool string) ([]*quotav1.Explanation, error) {
@@ -211,6 +219,21 @@ func TestBursts(t *testing.T) {
 	}
 }
 
+// A name that gateways do not know is said by apply, with its place, and by get;
+// --strict refuses it.
+func TestUnknownNamesAreSaid(t *testing.T) {
+	server := serveAPI(t)
+	const text = head + "kind: Limit\nname: tenants/-/limits/l\nspec:\n  rate: 1/s\n  identity: usr\n"
+	fails(t, server, exitFailed, text, []string{"nothing was applied", "<stdin>:6: spec.identity", "not known to 2 of 2"}, "apply", "--strict", "-f", "-")
+	code, out, errs := titrate(t, server, text, "apply", "-f", "-")
+	if code != exitOK || !strings.Contains(out, "created") || !strings.Contains(errs, "warning: <stdin>:6: spec.identity") {
+		t.Errorf("apply: %d %s%s", code, out, errs)
+	}
+	if got := must(t, server, "", "get", "limits"); !strings.Contains(got, "WARNINGS\ntenants/-/limits/l: identity \"usr\"") {
+		t.Errorf("get: %s", got)
+	}
+}
+
 // A rate or a max of 0 is accepted, and said to block.
 func TestZeroBlocks(t *testing.T) {
 	server := serveAPI(t)
@@ -272,13 +295,17 @@ func TestApplyNothingOfABadFile(t *testing.T) {
 		})
 	}
 	var many strings.Builder
-	for i := range 101 {
+	for i := range 300 {
 		fmt.Fprintf(&many, "---\n%skind: Tenant\nname: tenants/t%d\n", head, i)
 	}
-	fails(t, server, exitFailed, many.String(), []string{"101 documents", "100 at most"}, "apply", "-f", "-")
+	wrong := strings.Replace(many.String(), "tenants/t299\n", "tenants/T299\n", 1)
+	fails(t, server, exitFailed, wrong, []string{"<stdin>:", "T299"}, "apply", "-f", "-")
 	status, out, _ := titrate(t, server, "", "get")
 	if status != exitOK || out != "" {
 		t.Errorf("something was applied:\n%s", out)
+	}
+	if got := must(t, server, many.String(), "apply", "-f", "-"); strings.Count(got, " created\n") != 300 {
+		t.Errorf("of 300 documents in one step: %.200s", got)
 	}
 }
 

@@ -115,7 +115,33 @@ func writeResources(w io.Writer, output format, ms []resource.Message) error {
 	case asYAML:
 		return document.WriteYAML(w, ms...)
 	}
-	return writeTables(w, ms)
+	if err := writeTables(w, ms); err != nil {
+		return err
+	}
+	return writeWarnings(w, ms)
+}
+
+// writeWarnings lists, below the tables, what gateways make of what is configured.
+func writeWarnings(w io.Writer, ms []resource.Message) error {
+	head := "\nWARNINGS\n"
+	for _, m := range ms {
+		var warnings []string
+		switch m := m.(type) {
+		case *quotav1.Tenant:
+			warnings = m.GetStatus().GetWarnings()
+		case *quotav1.Quota:
+			warnings = m.GetStatus().GetWarnings()
+		case *quotav1.Limit:
+			warnings = m.GetStatus().GetWarnings()
+		}
+		for _, text := range warnings {
+			if _, err := fmt.Fprintf(w, "%s%s: %s\n", head, m.GetName(), text); err != nil {
+				return err
+			}
+			head = ""
+		}
+	}
+	return nil
 }
 
 // fetch returns what the selections ask for, each resource once.

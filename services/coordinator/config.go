@@ -17,6 +17,7 @@ import (
 
 	"github.com/titrate/titrate/services/coordinator/catalog"
 	"github.com/titrate/titrate/services/coordinator/election"
+	"github.com/titrate/titrate/services/coordinator/fleet"
 	"github.com/titrate/titrate/services/coordinator/round"
 	"github.com/titrate/titrate/services/coordinator/stream"
 	"github.com/titrate/titrate/services/coordinator/term"
@@ -84,6 +85,7 @@ type Coordinator struct {
 	store   *store.Store
 	elector *election.Elector
 	catalog *catalog.Catalog
+	fleet   fleet.Fleet
 	streams *stream.Server
 	loop    *term.Loop
 	metrics *telemetry.Metrics

@@ -11,6 +11,7 @@ import (
 	"github.com/titrate/titrate/services/coordinator/round"
 	"github.com/titrate/titrate/services/coordinator/stream"
 	"github.com/titrate/titrate/services/coordinator/term"
+	"github.com/titrate/titrate/services/quota"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
@@ -88,6 +89,15 @@ func (l *live) Explain(_ context.Context, tenant, pool string) ([]*quotav1.Expla
 		}
 	}
 	return out, nil
+}
+
+// Doubts is what the gateways of connected agents make of a resource.
+func (l *live) Doubts(m resource.Message) (doubts []quota.Doubt, known bool) {
+	found, known := l.coordinator.fleet.Doubts(l.coordinator.streams.Agents(), m)
+	for _, d := range found {
+		doubts = append(doubts, quota.Doubt(d))
+	}
+	return doubts, known
 }
 
 func (l *live) explain(v *term.View, p *round.PoolShare, key round.Flow) *quotav1.Explanation {

@@ -28,6 +28,7 @@ type instruments struct {
 	nacks    metric.Int64Counter
 
 	streams, members, epoch, leader, revision                     metric.Int64ObservableGauge
+	leftOut, refusing                                             metric.Int64ObservableGauge
 	held, unreadable, lost, refused                               metric.Int64ObservableGauge
 	capacity, demand, admitted, price, fair, infeasible, standing metric.Float64ObservableGauge
 	bounded, unknown                                              metric.Int64ObservableGauge
@@ -50,6 +51,8 @@ func newInstruments(o *Coordinator) (*instruments, error) {
 	m.epoch = m.whole("titrate_epoch", "Epoch of this coordinator's term; 0 while it follows.")
 	m.leader = m.whole("titrate_leading", "1 while this coordinator leads.")
 	m.revision = m.whole("titrate_configuration_revision", "Revision of the configuration that is known.")
+	m.leftOut = m.whole("titrate_limits_not_enforced", "Limits and quotas of the configuration that are not enforced, at the agent or gateway with the most.")
+	m.refusing = m.whole("titrate_gateways_refusing", "Gateways that refuse a configuration and keep an older one.")
 	m.held = m.whole("titrate_configuration_held", "1 while the configuration in etcd is gone or incomplete: what gateways have stays in force until titrate recover.")
 	m.unreadable = m.whole("titrate_configuration_unreadable", "Stored resources that cannot be read; what gateways have of them stays in force.")
 	m.lost = m.whole("titrate_etcd_history_lost", "How often etcd was found restored from a backup or replaced since this process started.")
@@ -94,7 +97,7 @@ func (m *instruments) rate(name, description string) metric.Float64ObservableGau
 // register starts the observations; the coordinator's parts must be there.
 func (m *instruments) register() error {
 	_, err := m.meter.RegisterCallback(m.observe, m.streams, m.members, m.epoch, m.leader, m.revision,
-		m.held, m.unreadable, m.lost, m.refused, m.bounded, m.unknown,
+		m.leftOut, m.refusing, m.held, m.unreadable, m.lost, m.refused, m.bounded, m.unknown,
 		m.estimate, m.inFlight, m.backlog, m.stay, m.capacity, m.demand, m.admitted, m.price, m.fair, m.infeasible, m.standing,
 		m.flowDemand, m.flowShare, m.flowAdmitted)
 	return err
@@ -111,6 +114,9 @@ func (m *instruments) observe(_ context.Context, to metric.Observer) error {
 	config, _, _ := m.o.catalog.Config()
 	state, _ := m.o.elector.State()
 	to.ObserveInt64(m.streams, int64(len(m.o.streams.Agents())))
+	said := m.o.fleet.Summary(m.o.streams.Agents())
+	to.ObserveInt64(m.leftOut, int64(said.LeftOut))
+	to.ObserveInt64(m.refusing, int64(said.Refusing))
 	to.ObserveInt64(m.members, int64(v.Members))
 	to.ObserveInt64(m.epoch, v.Epoch)
 	to.ObserveInt64(m.leader, int64(indicator(state.Role == election.Leading)))

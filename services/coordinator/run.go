@@ -72,6 +72,7 @@ func (o *Coordinator) wire(context.Context) error {
 	reflection.Register(o.server)
 	o.admin.Check("etcd", o.elector.Etcd)
 	o.admin.Check("configuration", o.configured)
+	o.admin.Alarm("gateways", func() error { return o.fleet.Summary(o.streams.Agents()).First })
 	o.instruments = instruments
 	return nil
 }
@@ -107,10 +108,16 @@ type clocked struct {
 }
 
 // Hello is an agent's arrival.
-func (c clocked) Hello(h *controlv1.Hello) { c.loop.Hello(time.Now(), h) }
+func (c clocked) Hello(h *controlv1.Hello) {
+	c.o.fleet.Hello(h.GetAgent(), c.o.streams.Agents)
+	c.loop.Hello(time.Now(), h)
+}
 
 // Report is what its gateways saw.
-func (c clocked) Report(agent string, r *controlv1.Report) { c.loop.Report(time.Now(), agent, r) }
+func (c clocked) Report(agent string, r *controlv1.Report) {
+	c.o.fleet.Report(agent, r.GetState())
+	c.loop.Report(time.Now(), agent, r)
+}
 
 // Nack says that an agent refused a configuration.
 func (c clocked) Nack(agent string, revision int64, reason string) {

@@ -2,6 +2,10 @@ package quota
 
 import (
 	"context"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/quota/valid"
@@ -21,6 +25,10 @@ func (s *Server) Apply(ctx context.Context, r *quotav1.ApplyRequest) (*quotav1.A
 	if err := valid.Apply(r); err != nil {
 		return nil, status(err)
 	}
+	warnings, err := s.doubted(r)
+	if err != nil {
+		return nil, status(err)
+	}
 	changes := make([]store.Change, len(r.GetResources()))
 	for i, envelope := range r.GetResources() {
 		given := resource.Unwrap(envelope)
@@ -32,10 +40,39 @@ func (s *Server) Apply(ctx context.Context, r *quotav1.ApplyRequest) (*quotav1.A
 	if err != nil {
 		return nil, status(err)
 	}
-	response := &quotav1.ApplyResponse{Revision: result.Revision}
+	response := &quotav1.ApplyResponse{Revision: result.Revision, Warnings: warnings}
 	for i, m := range result.Resources {
 		response.Resources = append(response.Resources, resource.Of(s.withStatus(m)))
 		response.Outcomes = append(response.Outcomes, outcomes[result.Outcomes[i]])
 	}
 	return response, nil
+}
+
+// doubted returns what the gateways do not know of the names in a request; with
+// strict that is an error, and so is a name that nobody can judge.
+func (s *Server) doubted(r *quotav1.ApplyRequest) (warnings []*quotav1.Warning, err error) {
+	if s.live == nil {
+		return nil, nil
+	}
+	refusal := &valid.Error{}
+	for i, envelope := range r.GetResources() {
+		m := resource.Unwrap(envelope)
+		doubts, known := s.live.Doubts(m)
+		if !known && r.GetStrict() {
+			return nil, grpcstatus.Errorf(codes.FailedPrecondition, "%s: whether its names are known cannot be told: "+
+				"no gateway has told its own to this coordinator; is it the one that leads?", m.GetName())
+		}
+		for _, d := range doubts {
+			if d.Field == "" {
+				continue // of what is in force, not of what is asked for
+			}
+			field := fmt.Sprintf("resources[%d].%s.%s", i, fieldOf(m), d.Field)
+			warnings = append(warnings, &quotav1.Warning{Resource: m.GetName(), Field: field, Message: d.Message})
+			refusal.Violations = append(refusal.Violations, valid.Violation{Field: field, Message: d.Message})
+		}
+	}
+	if r.GetStrict() && len(warnings) > 0 {
+		return nil, refusal
+	}
+	return warnings, nil
 }

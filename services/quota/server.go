@@ -52,6 +52,16 @@ type Live interface {
 	// uses when pool is "". Sentence is left empty: the server writes it. An error
 	// says why this coordinator cannot tell, such as that another one leads.
 	Explain(ctx context.Context, tenant, pool string) ([]*quotav1.Explanation, error)
+	// Doubts returns why a resource may not do what it says: names that gateways do
+	// not know, gateways that do not enforce it. known is false if it asks for names
+	// and no gateway has told its own.
+	Doubts(m resource.Message) (doubts []Doubt, known bool)
+}
+
+// Doubt is a reason to think that a resource does not do what it says.
+type Doubt struct {
+	Field   string // such as identity or classes[1]; "" = it is not enforced somewhere
+	Message string
 }
 
 // Server serves QuotaService.
@@ -76,10 +86,33 @@ func (s *Server) withStatus(m resource.Message) resource.Message {
 	switch m := m.(type) {
 	case *quotav1.Pool:
 		m.Status = s.live.PoolStatus(m.Name)
+	case *quotav1.Tenant:
+		if w := s.warnings(m); w != nil {
+			m.Status = &quotav1.TenantStatus{Warnings: w}
+		}
 	case *quotav1.Quota:
 		m.Status = s.live.QuotaStatus(m.Name)
+		if w := s.warnings(m); w != nil {
+			if m.Status == nil {
+				m.Status = &quotav1.QuotaStatus{}
+			}
+			m.Status.Warnings = w
+		}
+	case *quotav1.Limit:
+		if w := s.warnings(m); w != nil {
+			m.Status = &quotav1.LimitStatus{Warnings: w}
+		}
 	}
 	return m
+}
+
+// warnings are the doubts about a resource in words, nil if there are none.
+func (s *Server) warnings(m resource.Message) (words []string) {
+	doubts, _ := s.live.Doubts(m)
+	for _, d := range doubts {
+		words = append(words, d.Message)
+	}
+	return words
 }
 
 // as gives a generic method's answer its type, and its error a gRPC status.

@@ -22,6 +22,7 @@ import (
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/quota"
+	"github.com/titrate/titrate/services/store/resource"
 	"github.com/titrate/titrate/services/store/storetest"
 )
 
@@ -33,10 +34,15 @@ type present struct {
 	quotas       map[string]*quotav1.QuotaStatus
 	explanations []*quotav1.Explanation
 	err          error
+	doubts       map[string][]quota.Doubt
+	deaf         bool // no gateway has told its names
 }
 
 func (p *present) PoolStatus(name string) *quotav1.PoolStatus   { return p.pools[name] }
 func (p *present) QuotaStatus(name string) *quotav1.QuotaStatus { return p.quotas[name] }
+func (p *present) Doubts(m resource.Message) ([]quota.Doubt, bool) {
+	return p.doubts[m.GetName()], !p.deaf
+}
 func (p *present) Explain(context.Context, string, string) ([]*quotav1.Explanation, error) {
 	return p.explanations, p.err
 }
@@ -360,4 +366,55 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 	if got.Resources[0].GetTenant().GetEtag() == "" || got.Revision == 0 {
 		t.Errorf("%v", got)
 	}
+}
+
+// A name that no gateway knows is accepted with a warning, shown with the limit, and
+// refused with strict, which also refuses where nobody can tell.
+func TestUnknownNames(t *testing.T) {
+	live := &present{doubts: map[string][]quota.Doubt{"tenants/-/limits/l": {
+		{Field: "identity", Message: "is not known"}, {Message: "not enforced by gw-1"}}}}
+	c := serve(t, live)
+	l := &quotav1.Limit{Name: "tenants/-/limits/l", Rate: "1/s", Identity: "usr"}
+	got := apply(t, c, l)
+	if len(got.Warnings) != 1 || got.Warnings[0].Field != "resources[0].limit.identity" || got.Warnings[0].Resource != l.Name {
+		t.Errorf("warnings %v", got.Warnings)
+	}
+	shown, err := c.GetLimit(t.Context(), &quotav1.GetLimitRequest{Name: l.Name})
+	if err != nil || !slices.Equal(shown.GetStatus().GetWarnings(), []string{"is not known", "not enforced by gw-1"}) {
+		t.Errorf("shown %v (%v)", shown, err)
+	}
+	strict := &quotav1.ApplyRequest{Resources: []*quotav1.Resource{envelope(l)}, Strict: true}
+	_, err = c.Apply(t.Context(), strict)
+	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "resources[0].limit.identity: is not known") {
+		t.Errorf("strict: %v", err)
+	}
+	live.doubts, live.deaf = nil, true
+	if _, err = c.Apply(t.Context(), strict); status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "no gateway has told") {
+		t.Errorf("strict without gateways: %v", err)
+	}
+}
+
+// The 65th limit of a tenant, those of tenants/- included, is refused, whoever adds
+// it: the gateways would not enforce it.
+func TestTooManyLimits(t *testing.T) {
+	c := serve(t, nil)
+	limit := func(tenant string, i int) proto.Message {
+		return &quotav1.Limit{Name: fmt.Sprintf("tenants/%s/limits/l%d", tenant, i), Rate: "1/s"}
+	}
+	ms := []proto.Message{&quotav1.Tenant{Name: "tenants/acme"}, limit("-", 0), limit("-", 100)}
+	for i := range 63 {
+		ms = append(ms, limit("acme", i)) // l0 stands in for the inherited one
+	}
+	apply(t, c, ms...)
+	for _, one := range []proto.Message{limit("acme", 64), limit("-", 64)} {
+		_, err := c.Apply(t.Context(), &quotav1.ApplyRequest{Resources: []*quotav1.Resource{envelope(one)}})
+		if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "tenants/acme would have 65") {
+			t.Errorf("%v: %v", one, err)
+		}
+	}
+	_, err := c.CreateLimit(t.Context(), &quotav1.CreateLimitRequest{Parent: "tenants/acme", Limit: limit("acme", 64).(*quotav1.Limit)})
+	if status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("created: %v", err)
+	}
+	apply(t, c, limit("acme", 5), &quotav1.Tenant{Name: "tenants/other"}, limit("other", 64))
 }

@@ -249,6 +249,9 @@ func (s *Server) write(ctx context.Context, c store.Change, validateOnly bool) (
 }
 
 func (s *Server) commit(ctx context.Context, changes []store.Change, validateOnly bool) (store.Result, error) {
+	if err := s.fit(ctx, changes); err != nil {
+		return store.Result{}, err
+	}
 	if validateOnly {
 		return s.store.Check(ctx, changes)
 	}

@@ -22,6 +22,7 @@ var codeOf = []struct {
 	{store.ErrEtag, codes.Aborted},
 	{store.ErrReference, codes.FailedPrecondition},
 	{store.ErrInUse, codes.FailedPrecondition},
+	{errTooMany, codes.FailedPrecondition},
 	{store.ErrTooLarge, codes.InvalidArgument},
 	{store.ErrBadChange, codes.InvalidArgument},
 	{store.ErrCorrupt, codes.DataLoss},

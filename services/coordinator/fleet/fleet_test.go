@@ -1,0 +1,72 @@
+package fleet
+
+import (
+	"strings"
+	"testing"
+
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+)
+
+func fleet() *Fleet {
+	f := &Fleet{}
+	f.Report("a", &controlv1.State{Gateways: []*controlv1.GatewayState{
+		{Name: "gw-1", NamesKnown: true, Identities: []string{"ip", "user"}, Classes: []string{"writes"}},
+		{Name: "gw-2", NamesKnown: true, Identities: []string{"ip"}, LeftOutTotal: 3, LeftOut: []*controlv1.LeftOut{{Tenant: "acme", Limit: "new", Reason: "is newer"}}},
+		{Name: "gw-3"},
+	}})
+	f.Report("b", &controlv1.State{LeftOutTotal: 1, LeftOut: []*controlv1.LeftOut{{Tenant: "acme", Limit: "quotas/api", Reason: "is wrong"}},
+		Gateways: []*controlv1.GatewayState{{Name: "gw-4", Refused: 9, Reason: "too large"}}})
+	f.Report("gone", &controlv1.State{Gateways: []*controlv1.GatewayState{{Name: "gw-9", NamesKnown: true, Identities: []string{"usr"}}}})
+	return f
+}
+
+func TestDoubts(t *testing.T) {
+	f := fleet()
+	for _, c := range []struct {
+		limit *quotav1.Limit
+		field string
+		words []string
+	}{
+		{&quotav1.Limit{Name: "tenants/acme/limits/a", Identity: "usr"}, "identity", []string{`"usr" is not known to 2 of 2 gateways (gw-1, gw-2)`, "all clients are one", "known are ip, user"}},
+		{&quotav1.Limit{Name: "tenants/acme/limits/a", Identity: "user"}, "identity", []string{"1 of 2 gateways (gw-2)"}},
+		{&quotav1.Limit{Name: "tenants/acme/limits/a", Identity: "ip", Classes: []string{"writes"}}, "classes[0]", []string{"1 of 2", "no request is in it"}},
+		{&quotav1.Limit{Name: "tenants/acme/limits/a", Identity: "ip"}, "", nil},
+		{&quotav1.Limit{Name: "tenants/acme/limits/new"}, "", []string{"not enforced by gateway gw-2: is newer"}},
+	} {
+		doubts, known := f.Doubts([]string{"a", "b"}, c.limit)
+		if !known || (len(doubts) == 0) != (c.words == nil) {
+			t.Errorf("%v: %v %v", c.limit, doubts, known)
+			continue
+		}
+		for _, w := range c.words {
+			if doubts[0].Field != c.field || !strings.Contains(doubts[0].Message, w) {
+				t.Errorf("%v: %+v, want %s and %q", c.limit, doubts[0], c.field, w)
+			}
+		}
+	}
+	if doubts, _ := f.Doubts([]string{"a", "b"}, &quotav1.Quota{Name: "tenants/acme/quotas/api"}); len(doubts) != 1 || doubts[0].Message != "not enforced by agent b: is wrong" {
+		t.Errorf("quota: %v", doubts)
+	}
+	if _, known := f.Doubts(nil, &quotav1.Limit{Identity: "ip"}); known {
+		t.Error("names are known without an agent")
+	}
+}
+
+func TestSummary(t *testing.T) {
+	f := fleet()
+	s := f.Summary([]string{"a", "b"})
+	if s.LeftOut != 3 || s.Refusing != 1 || s.First == nil || !strings.Contains(s.First.Error(), "gw-4 refuses configuration 9: too large") {
+		t.Errorf("%+v", s)
+	}
+	if s := f.Summary([]string{"a"}); s.Refusing != 0 || !strings.Contains(s.First.Error(), `3 limits are not enforced by gateway gw-2; the first is "new"`) {
+		t.Errorf("%+v", s)
+	}
+	f.Hello("a", func() []string { return []string{"a", "b"} })
+	if s := f.Summary([]string{"a", "gone"}); s.LeftOut+s.Refusing != 0 {
+		t.Errorf("after a new Hello: %+v", s)
+	}
+	if s := f.Summary([]string{"b"}); s.LeftOut != 1 || s.Refusing != 1 {
+		t.Errorf("of an agent that is still there: %+v", s)
+	}
+}
