@@ -1,8 +1,6 @@
 package limiter
 
 import (
-	"sync"
-
 	"github.com/titrate/titrate/control/drc"
 )
 
@@ -44,7 +42,7 @@ const (
 
 // wakes lists the states that Claims walks each period.
 type wakes struct {
-	mu   sync.Mutex // a leaf
+	mu   mutex[leafRank]
 	list []uint32
 	hand uint32 // of the refresh; of Claims alone
 	size float64

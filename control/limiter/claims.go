@@ -102,13 +102,14 @@ func (e *Engine) claimKeys(m *membership, now int64, c *Claims) {
 	c.Withdrawn = e.states.withdrawals(c.Withdrawn)
 	round := e.round.Load()
 	awake := e.states.awake()
-	stay := awake[:0]
+	stay, next := awake[:0], 0
+	defer func() { e.states.stay(append(stay, awake[next:]...)) }() // also after a panic
 	for _, i := range awake {
+		next++
 		if e.claimKey(i, m, now, round, true, c) {
 			stay = append(stay, i)
 		}
 	}
-	e.states.stay(stay)
 	used := uint32(e.states.used.Load())
 	for i, n := e.states.turn(m); n > 0; i, n = i+1, n-1 {
 		e.claimKey(i%used, m, now, round, false, c)

@@ -46,6 +46,13 @@
 //     and no key gives its slot away before its bucket is full again.
 //   - Decide → Wait changes nothing.
 //
+// # Locks
+//
+// lock.go has the order of the locks, slot.go which of a slot and its state counts a
+// key. Each lock is released by a defer, so a panic leaves none locked. Tests with
+// the build tag lockrank check the order, let threads give way before each lock, and
+// panic there.
+//
 // # Demand
 //
 // A flow's demand is the cost that passed the client stage, each request once,

@@ -12,8 +12,7 @@ import (
 // any thread; Tick and Drain from one at a time, and so Claims and Report; Apply,
 // SetShares and SetSums from any.
 //
-// Lock order: naming → work → admin → flow.mu → state.mu → states.mu; fresh, wakes, names and the
-// buckets' mutexes are leaves.
+// The order of its locks is in lock.go.
 type Engine struct {
 	snap   atomic.Pointer[snapshot]
 	member atomic.Pointer[membership]
@@ -35,23 +34,23 @@ type Engine struct {
 	busy    atomic.Bool
 	heldNow atomic.Int64 // requests in all queues
 
-	fresh    sync.Mutex
+	fresh    mutex[leafRank]
 	awakened []*flow // became active since the last tick
 
-	work     sync.Mutex // the slow callers: Tick, Drain, Claims, Report
+	work     mutex[workRank] // the slow callers: Tick, Drain, Claims, Report
 	running  []*flow
 	reportAt int64
 
 	told   atomic.Pointer[Names] // by Name
-	naming sync.Mutex            // one Apply or Name at a time; guards what follows
+	naming mutex[namingRank]     // one Apply or Name at a time; guards what follows
 	known  Names
 	config *Config // in force
 	wanted Wanted  // by it
 	wants  func(Wanted)
 
-	admin sync.Mutex // one change of snapshot, shares or sums at a time
+	admin mutex[adminRank] // one change of snapshot, shares or sums at a time
 
-	names sync.Mutex // guards flows
+	names mutex[leafRank] // guards flows
 	flows map[flowName]*flow
 
 	reserved sync.Map // of hash: the *bucket of a key outside the table

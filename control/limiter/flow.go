@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"math"
-	"sync"
 	"sync/atomic"
 
 	"github.com/titrate/titrate/control/aqm"
@@ -39,7 +38,7 @@ type flow struct {
 	tenant string
 	pool   string
 
-	mu        sync.Mutex
+	mu        mutex[flowRank]
 	key       uint64 // FlowKey
 	ctl       drc.Controller
 	pacer     rmc.Pacer

@@ -113,16 +113,17 @@ func (e *Engine) attach(c cell, hash uint64, m *membership, now int64, share flo
 		if !ok {
 			return nil
 		}
+		base, counted := e.states.recall(hash)
 		s := e.states.at(index)
 		s.mu.Lock()
 		if e.point(c, hash, index) {
 			s.clear(hash)
 			s.index, s.own, s.heard, s.spent = index, own, now, now
-			s.base, s.counted = e.states.recall(hash)
+			s.base, s.counted = base, counted
 			return s
 		}
-		e.states.give(index, own, 0, 0, 0)
 		s.mu.Unlock()
+		e.states.give(index, own, 0, 0, 0)
 		runtime.Gosched()
 	}
 }

@@ -72,7 +72,11 @@ func checkSlots(t *testing.T, e *Engine) {
 func TestKeysSurviveFlippingMembership(t *testing.T) {
 	e := New(Options{Keys: 1024})
 	mustApply(t, e, simple(1e9, Queue{}, Limit{Name: "l", Rate: 1e5, Burst: 10}, Limit{Name: "all", PerTenant: true, Rate: 1e6, Burst: 100}))
-	const workers, keys, flips = 6, 3, 3000
+	const workers, keys = 6, 3
+	flips := 3000
+	if raceEnabled {
+		flips = 300
+	}
 	var clock atomic.Int64
 	clock.Store(sec)
 	var stop atomic.Bool

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"github.com/titrate/titrate/control/drc"
@@ -18,7 +17,7 @@ const (
 )
 
 type state struct {
-	mu      sync.Mutex
+	mu      mutex[stateRank]
 	hash    uint64 // 0: free
 	ledger  drc.Ledger
 	limit   numbers // the ledger was configured with
@@ -49,7 +48,7 @@ type states struct {
 	seed   atomic.Uint64
 	wakes  wakes
 
-	mu        sync.Mutex
+	mu        mutex[statesRank]
 	budget    int32
 	free      []uint32
 	retired   []retired

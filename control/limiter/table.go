@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/bits"
 	"runtime"
-	"sync"
 	"sync/atomic"
 )
 
@@ -43,7 +42,7 @@ type bucket struct {
 	tat    [slotsPerBucket]atomic.Int64
 	recent [slotsPerBucket]atomic.Uint64 // second<<32 | cost admitted in it, see usage
 	full   [slotsPerBucket]atomic.Uint32 // 1 + index of the full state, 0: none
-	insert sync.Mutex
+	insert mutex[leafRank]
 	debts  atomic.Uint32 // bit per slot: its TAT may hold debt from settled costs
 	parted atomic.Uint32 // bit per slot: it counts by its part of the limit, see budget.go
 	_      [16]byte

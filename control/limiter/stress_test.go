@@ -1,0 +1,335 @@
+package limiter
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// injected is what the stress test panics with.
+const injected = "injected by the stress test"
+
+// stress calls every operation of one engine at once.
+type stress struct {
+	t      *testing.T
+	e      *Engine
+	clock  atomic.Int64
+	ticket atomic.Uint64
+	fail   atomic.Int32 // one in so many locks or random numbers panics; 0: none
+	open   sync.Map     // ticket: not ended yet
+	ended  atomic.Int64
+	panics atomic.Int64
+}
+
+// fault panics now and then.
+func (s *stress) fault() {
+	if n := s.fail.Load(); n > 0 && rand.Int32N(n) == 0 {
+		s.panics.Add(1)
+		panic(injected)
+	}
+}
+
+// do runs one operation; a panic of its own is the only one that it may end by.
+func (s *stress) do(op func(now int64)) {
+	defer func() {
+		if p := recover(); p != nil && p != injected {
+			s.t.Errorf("panic: %v\n%s", p, stack())
+		}
+	}()
+	op(s.clock.Add(int64(rand.IntN(200_000))))
+}
+
+func stack() string {
+	b := make([]byte, 1<<14)
+	return string(b[:runtime.Stack(b, false)])
+}
+
+func (s *stress) config(i int) *Config {
+	q := Queue{MaxRequests: 20, MaxWait: 50 * time.Millisecond}
+	c := &Config{Revision: int64(i), Seed: 7, Pools: []Pool{
+		{Name: "api", Capacity: 2000, Adaptive: i%2 == 0, Queue: Queue{Law: Law(i % 4), MaxWait: 100 * time.Millisecond}},
+		{Name: "db", Capacity: 500 * float64(1+i%3)},
+	}}
+	for k := range 3 + i%3 {
+		c.Tenants = append(c.Tenants, Tenant{Name: fmt.Sprint("t", k), Weight: float64(1 + i%2), Limits: []Limit{
+			{Name: "user", Rate: 50, Burst: 5, Queue: q},
+			{Name: "all", PerTenant: true, Rate: 1000, Burst: 100, Mode: Mode(i % 3)},
+			{Name: "hard", Rate: 200, Burst: 20, Identity: "key"},
+		}})
+	}
+	return c
+}
+
+func (s *stress) request() *Request {
+	r := &Request{
+		Tenant: fmt.Sprint("t", rand.IntN(6)), Client: fmt.Sprint(rand.IntN(8)), Pool: "api",
+		Cost: float64(1 + rand.IntN(3)), Identities: &Identities{fmt.Sprint(rand.IntN(4))},
+	}
+	if rand.IntN(4) == 0 {
+		r.Pool = "db"
+	}
+	if rand.IntN(10) == 0 {
+		r.Mode = Mode(rand.IntN(3))
+	}
+	return r
+}
+
+// serve is one worker of the proxy.
+func (s *stress) serve(now int64) {
+	r := s.request()
+	out := s.e.Decide(now, r)
+	if out.Verdict == Wait {
+		ticket := s.ticket.Add(1)
+		s.open.Store(ticket, true)
+		var h Handle
+		out, h = s.e.Enqueue(now, r, ticket)
+		if out.Verdict != Wait {
+			s.end(ticket)
+		} else if rand.IntN(3) == 0 && s.e.Cancel(now, h) {
+			s.end(ticket)
+		}
+	}
+	if out.Verdict == Admit && out.Flight != nil {
+		out.Flight.Depart(r.Micros())
+		defer out.Flight.Land(r.Micros(), r.Micros(), time.Millisecond)
+	}
+	if out.Verdict == Admit && rand.IntN(4) == 0 {
+		s.e.Settle(now, r, rand.Float64()*4)
+	}
+}
+
+func (s *stress) end(ticket uint64) {
+	s.ended.Add(1)
+	if _, was := s.open.LoadAndDelete(ticket); !was {
+		s.t.Errorf("ticket %d ended twice", ticket)
+	}
+}
+
+func (s *stress) tick(now int64) {
+	for _, ev := range s.e.Tick(now, nil) {
+		s.end(ev.Ticket)
+	}
+}
+
+// sums are what the others would say: one gateway or three, some with our keys.
+func (s *stress) sums(now int64) {
+	sums := sumsOf(1+2*rand.IntN(2), KeySum{Key: TenantLimitKey(7, "t1", "all"), Claims: 5, Active: 1, Spent: 3, Admitted: units(now), Epoch: 1})
+	for i := range rand.IntN(8) {
+		sums.Keys = append(sums.Keys, KeySum{Key: LimitKey(7, "t0", "user", fmt.Sprint(i)), Claims: 1, Spent: 1, Epoch: 1})
+	}
+	sums.Isolation = Isolation(rand.IntN(4))
+	sums.Flows = []FlowSum{{Key: FlowKey(7, "t0", "api"), Claims: 10, Active: 1}}
+	s.e.SetSums(now, sums)
+}
+
+func (s *stress) shares(now int64) {
+	s.e.SetShares(&Shares{
+		Epoch: 1, Stale: rand.IntN(3) == 0, Flows: []Share{{"t0", "api", 300}, {"t1", "api", 100}},
+		Pools: []PoolShare{{Pool: "db", IdleShare: 50}},
+	})
+}
+
+// look calls what only reads, and what a hot restart does.
+func (s *stress) look(now int64) {
+	r := s.request()
+	s.e.Peek(now, r)
+	s.e.Allowance(now, r, TenantShare)
+	s.e.Explain(now, r)
+	s.e.Flows(3)
+	s.e.Standing()
+	var stats Stats
+	s.e.Stats(now, &stats)
+	s.e.Bequeath(now, func(k Spent) {
+		if rand.IntN(4) == 0 {
+			s.e.Inherit(now, k)
+		}
+	})
+}
+
+func (s *stress) run(rounds int) {
+	var names Names
+	names.Identities[0] = "key"
+	s.e.Name(names)
+	mustApply(s.t, s.e, s.config(0))
+	var c Claims
+	var r Report
+	var slow sync.WaitGroup
+	loop := func(n int, op func(now int64)) {
+		slow.Go(func() {
+			for range n {
+				s.do(op)
+			}
+		})
+	}
+	for range 4 {
+		loop(rounds, s.serve)
+	}
+	loop(rounds/4, s.tick)
+	loop(rounds/20, s.sums)
+	loop(rounds/40, s.shares)
+	loop(rounds/40, s.look)
+	loop(rounds/20, func(now int64) { c.Reset(); s.e.Claims(now, &c) })
+	loop(rounds/40, func(now int64) { s.e.Report(now, &r) })
+	loop(rounds/100, func(int64) { s.e.Name(names) })
+	loop(rounds/100, func(int64) { _ = s.e.Apply(s.config(rand.IntN(12))) })
+	slow.Wait()
+}
+
+// settle ends everything that waits and holds the engine against its invariants.
+func (s *stress) settle() {
+	s.fail.Store(0)
+	for _, ev := range s.e.Drain(s.clock.Load(), nil) {
+		s.end(ev.Ticket)
+	}
+	s.tick(s.clock.Add(sec))
+	if n := s.e.heldNow.Load(); n != 0 {
+		s.t.Errorf("%d requests held after the drain", n)
+	}
+	s.open.Range(func(ticket, _ any) bool {
+		s.t.Errorf("ticket %v never ended", ticket)
+		return true
+	})
+	checkSlots(s.t, s.e)
+}
+
+func newStress(t *testing.T) *stress {
+	s := &stress{t: t}
+	s.e = New(Options{Keys: 1024, Contended: 24, Rand: func() float64 { s.fault(); return rand.Float64() }})
+	s.clock.Store(sec)
+	return s
+}
+
+func stressRounds() int {
+	if raceEnabled {
+		return 1500
+	}
+	return 20_000
+}
+
+// Every operation at once, from many threads: nothing hangs, and every request that
+// waits is ended once. With the build tag lockrank the order of the locks is checked,
+// and threads give way before each of them.
+func TestStressAllOperations(t *testing.T) {
+	s := newStress(t)
+	defer atLocks(func(int) {
+		if rand.IntN(16) == 0 {
+			runtime.Gosched()
+		}
+	})()
+	within(t, 3*time.Minute, func() {
+		s.run(stressRounds())
+		s.settle()
+	})
+	t.Logf("%d requests waited", s.ended.Load())
+}
+
+// The same with panics in the middle of operations: from the source of random numbers,
+// and with the build tag lockrank before any lock. A panic may spoil the count that it
+// hits, but it leaves no lock behind: everything goes on.
+func TestStressPanics(t *testing.T) {
+	s := newStress(t)
+	end := atLocks(func(int) { s.fault() })
+	within(t, 3*time.Minute, func() {
+		s.fail.Store(200)
+		s.run(stressRounds() / 2)
+		s.fail.Store(0)
+		end()
+		s.open.Clear()
+		quiet := &stress{t: t, e: s.e}
+		quiet.clock.Store(s.clock.Load() + sec)
+		quiet.e.Drain(quiet.clock.Load(), nil)
+		quiet.run(stressRounds() / 10)
+		if free := quiet.e.lockedNow(); free != "" {
+			t.Error("still locked: " + free)
+		}
+	})
+	if s.panics.Load() == 0 {
+		t.Error("nothing panicked")
+	}
+	t.Logf("%d panics", s.panics.Load())
+}
+
+// lockedNow names a lock that somebody holds, "" if none.
+func (e *Engine) lockedNow() string {
+	try := func(name string, l interface {
+		TryLock() bool
+		Unlock()
+	}) string {
+		if !l.TryLock() {
+			return name
+		}
+		l.Unlock()
+		return ""
+	}
+	found := try("naming", &e.naming) + try("work", &e.work) + try("admin", &e.admin) + try("names", &e.names) +
+		try("fresh", &e.fresh) + try("states", &e.states.mu)
+	for _, f := range *e.byID.Load() {
+		found += try("flow "+f.tenant, &f.mu)
+	}
+	for i := range uint32(e.states.used.Load()) {
+		found += try("state", &e.states.at(i).mu)
+	}
+	for i := range e.table.buckets {
+		found += try("insert", &e.table.buckets[i].insert)
+	}
+	return found
+}
+
+// Each Lock is followed by a deferred Unlock, so that a panic leaves none locked. The
+// functions of slot.go that return a state locked are the exception.
+func TestLocksAreReleasedByDefer(t *testing.T) {
+	allowed := map[string]bool{"held": true, "attach": true}
+	files := token.NewFileSet()
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(n ast.Node) string {
+		var b strings.Builder
+		if err := printer.Fprint(&b, files, n); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "lock_") {
+			continue
+		}
+		file, err := parser.ParseFile(files, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Body == nil || allowed[fn.Name.Name] {
+				continue
+			}
+			ast.Inspect(fn, func(n ast.Node) bool {
+				block, ok := n.(*ast.BlockStmt)
+				if !ok {
+					return true
+				}
+				for i, stmt := range block.List {
+					of, locks := strings.CutSuffix(text(stmt), ".Lock()")
+					if !locks || strings.ContainsAny(of, "\n(") {
+						continue
+					}
+					if i+1 == len(block.List) || text(block.List[i+1]) != "defer "+of+".Unlock()" {
+						t.Errorf("%s: %s.Lock() is not followed by its deferred Unlock", files.Position(stmt.Pos()), of)
+					}
+				}
+				return true
+			})
+		}
+	}
+}
