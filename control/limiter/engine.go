@@ -305,10 +305,7 @@ func (e *Engine) refresh(f *flow) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mode, f.queueing = t.quotas[f.pool].Mode, s.list[pool].Queue
-	f.blocked = t.blocked(f.pool)
-	if f.blocked { // at the next tick nothing waits any more
-		f.expireAt = 0
-	}
+	f.blocked = t.blocked(f.pool) // at the next tick nothing waits any more
 	f.aim(f.queueing.DelayTarget.Seconds())
 	f.open.Store(lost && loss == Open)
 	f.expired = lost && loss == SafeRate

@@ -63,7 +63,6 @@ type flow struct {
 	recent    int64   // cost that came by the fast path lately, halved at each advance
 	pending   float64 // arrived since the last step and waiting
 	lastSeen  float64 // time of the last arrival
-	expireAt  int64   // no request's deadline is before
 	random    uint64
 	told      bool // claimed, so its end must be announced
 	limited   bool // since the last report

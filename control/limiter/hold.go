@@ -142,7 +142,7 @@ func (e *Engine) hold(f *flow, key uint64, who subject, en entry, l *limit, expe
 	si := f.q.subOf(key, who.client)
 	s := &f.q.subs[si]
 	if s.held == 0 {
-		s.by, s.expected, s.retryAt = l, expected, min(expected, en.since+recheck)
+		s.by, s.expected, s.retryAt = l, expected, en.since+again(expected-en.since)
 	}
 	en.deadline = en.since + int64(l.queue.MaxWait)
 	f.waiters.Load()[key%waiterBits].Add(1)
@@ -152,9 +152,6 @@ func (e *Engine) hold(f *flow, key uint64, who subject, en entry, l *limit, expe
 
 func (e *Engine) push(f *flow, si int32, who subject, en entry) Handle {
 	en.ids, en.classes = who.ids.clone(), who.classes
-	if f.q.len() == 0 || en.deadline < f.expireAt {
-		f.expireAt = en.deadline
-	}
 	i := f.q.push(si, en)
 	e.heldNow.Add(1)
 	f.counts.waited.Add(1)

@@ -172,4 +172,7 @@ func (e *Engine) install(c *Config) {
 	defer e.admin.Unlock()
 	e.snap.Store(s)
 	e.refreshAll()
+	for _, f := range *e.byID.Load() {
+		f.stir()
+	}
 }

@@ -232,11 +232,16 @@ func (q *queue) verify(t *rapid.T) {
 				h++
 			}
 		}
-		if e != s.eligible || h != s.held || (e > 0) != (s.ring.next != nobody) || (h > 0) != (s.held2.next != nobody) {
+		if e != s.eligible || h != s.held || (e > 0) != (s.ring.next != nobody) || h > 0 && q.retry[s.due] != si {
 			t.Fatalf("subqueue counts %d/%d, found %d/%d", s.eligible, s.held, e, h)
 		}
 		eligible += e
 		held += h
+	}
+	verifyHeap(t, q.retry, retries{q})
+	verifyHeap(t, q.ends, deadlines{q})
+	if len(q.ends) != q.len() {
+		t.Fatalf("%d deadlines, %d requests wait", len(q.ends), q.len())
 	}
 	if eligible != q.eligible || held != q.held || cost != q.eligibleCost {
 		t.Fatalf("queue counts %d/%d/%d, found %d/%d/%d", q.eligible, q.held, q.eligibleCost, eligible, held, cost)
@@ -304,4 +309,13 @@ func TestPropertyRoundRobinIsFairInCost(t *testing.T) {
 			t.Fatalf("served %v, want equal within two requests of %d", got, largest)
 		}
 	})
+}
+
+// verifyHeap holds a heap against its order and the places that it keeps.
+func verifyHeap(t *rapid.T, h due, by timed) {
+	for k, i := range h {
+		if int(*by.at(i)) != k || by.time(h[(k-1)/2]) > by.time(i) && k > 0 {
+			t.Fatalf("place %d of the heap: %d says that it is at %d, due at %d", k, i, *by.at(i), by.time(i))
+		}
+	}
 }

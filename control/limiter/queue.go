@@ -12,7 +12,8 @@ import "math"
 //
 // A held request waits for a limit of its client; an eligible one has been
 // charged to the limits and waits for the tenant's share. Subqueues with a held
-// request stand in a ring that is scanned for requests whose limit admits them now.
+// request are in a heap by the time to ask its limit again, requests in one by their
+// deadline (due.go).
 //
 // Subqueues with an eligible head stand in one of two rings: in front, if the
 // client was within its equal part of the share when it sent that request
@@ -39,8 +40,9 @@ type queue struct {
 	freeSub   int32
 	byClient  map[uint64]int32
 
-	rings    [2]ring // of subqueues with an eligible head: front, back
-	heldRing int32
+	rings [2]ring // of subqueues with an eligible head: front, back
+	retry due     // subqueues with a held request, see retries
+	ends  due     // requests, see deadlines
 
 	eligible     int   // requests
 	eligibleCost int64 // fixed point
@@ -77,6 +79,7 @@ type entry struct {
 	classes    uint64
 	next, prev int32
 	sub        int32
+	due        int32 // its place in queue.ends
 	generation uint32
 	class      uint8 // front or back
 	eligible   bool
@@ -100,7 +103,8 @@ type sub struct {
 	expected     int64  // when it may admit the first of them
 	by           *limit // the limit that they wait for
 	class        uint8  // the ring that it stands in, while it has an eligible head
-	ring, held2  link   // places there and in the ring of the held
+	ring         link   // its place there
+	due          int32  // its place in queue.retry, while it has a held request
 }
 
 // link is a place in a ring; next is nobody outside.
@@ -108,7 +112,7 @@ type link struct{ next, prev int32 }
 
 func newQueue() *queue {
 	return &queue{
-		freeEntry: nobody, freeSub: nobody, heldRing: nobody, byClient: map[uint64]int32{},
+		freeEntry: nobody, freeSub: nobody, byClient: map[uint64]int32{},
 		rings: [2]ring{{at: nobody}, {at: nobody}}, least: math.MaxInt64,
 	}
 }
@@ -144,7 +148,7 @@ func (q *queue) subOf(key uint64, client string) int32 {
 	// The client's name outlives the request whose strings it aliases.
 	q.subs[i] = sub{
 		client: cloneString(client), key: key, head: nobody, tail: nobody, firstHeld: nobody,
-		ring: link{nobody, nobody}, held2: link{nobody, nobody},
+		ring: link{nobody, nobody},
 	}
 	q.byClient[key] = i
 	return i
@@ -170,6 +174,7 @@ func (q *queue) push(si int32, e entry) int32 {
 	s := &q.subs[si]
 	e.sub, e.prev, e.next, e.used = si, s.tail, nobody, true
 	q.entries[i] = e
+	q.ends.push(deadlines{q}, i)
 	if s.tail == nobody {
 		s.head = i
 	} else {
@@ -202,7 +207,7 @@ func (q *queue) joinEligible(si, i int32) {
 func (q *queue) line(si int32, class uint8) {
 	q.subs[si].class = class
 	r := &q.rings[class]
-	q.enter(&r.at, si, ringOf)
+	q.enter(&r.at, si)
 	r.size++
 }
 
@@ -212,7 +217,7 @@ func (q *queue) unline(si int32) {
 	if r.at == si {
 		r.left = 0
 	}
-	q.exit(&r.at, si, ringOf)
+	q.exit(&r.at, si)
 	r.size--
 }
 
@@ -223,7 +228,7 @@ func (q *queue) joinHeld(si, i int32) {
 	q.held++
 	if s.held == 1 {
 		s.firstHeld = i
-		q.enter(&q.heldRing, si, heldOf)
+		q.retry.push(retries{q}, si)
 	}
 }
 
@@ -235,7 +240,7 @@ func (q *queue) leaveHeld(si, after int32, cost int64) {
 	s.firstHeld = after
 	if s.held == 0 {
 		s.firstHeld = nobody
-		q.exit(&q.heldRing, si, heldOf)
+		q.retry.remove(retries{q}, si)
 	}
 }
 
@@ -266,6 +271,7 @@ func (q *queue) remove(i int32) {
 		q.leaveHeld(si, first, e.cost)
 	}
 	waited := e.eligible
+	q.ends.remove(deadlines{q}, i)
 	q.unlink(s, e)
 	*e = entry{generation: e.generation, next: q.freeEntry}
 	q.freeEntry = i
@@ -386,29 +392,26 @@ func (q *queue) lookup(h Handle) (int32, bool) {
 	return i, e.used && e.generation == h.generation()
 }
 
-func ringOf(s *sub) *link { return &s.ring }
-func heldOf(s *sub) *link { return &s.held2 }
-
 // enter puts a subqueue at the end of a ring: just before the one served next.
-func (q *queue) enter(ring *int32, si int32, of func(*sub) *link) {
-	at := of(&q.subs[si])
+func (q *queue) enter(ring *int32, si int32) {
+	at := &q.subs[si].ring
 	if *ring == nobody {
 		*ring, at.next, at.prev = si, si, si
 		return
 	}
-	first := of(&q.subs[*ring])
+	first := &q.subs[*ring].ring
 	at.next, at.prev = *ring, first.prev
-	of(&q.subs[first.prev]).next = si
+	q.subs[first.prev].ring.next = si
 	first.prev = si
 }
 
-func (q *queue) exit(ring *int32, si int32, of func(*sub) *link) {
-	at := of(&q.subs[si])
+func (q *queue) exit(ring *int32, si int32) {
+	at := &q.subs[si].ring
 	if at.next == si {
 		*ring = nobody
 	} else {
-		of(&q.subs[at.prev]).next = at.next
-		of(&q.subs[at.next]).prev = at.prev
+		q.subs[at.prev].ring.next = at.next
+		q.subs[at.next].ring.prev = at.prev
 		if *ring == si {
 			*ring = at.next
 		}

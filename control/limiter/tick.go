@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// recheck bounds the time between two questions to a limit for a held request:
-// what the others do may free it sooner than its own estimate says.
+// recheck is the least time between two questions to a limit for a held request, see
+// again.
 const recheck = int64(20 * time.Millisecond)
 
 // leastWait keeps a limit that refuses and says "now" from being asked for ever.
@@ -37,13 +37,25 @@ func (e *Engine) Tick(now int64, out []Event) []Event {
 	return out
 }
 
-// visit ticks one flow under its lock, which even a panic gives back: the other
-// threads must not hang on a flow that failed.
+// batch bounds how many requests of one flow each step of a tick moves before other
+// threads get the flow's lock: a third of a millisecond of work.
+const batch = 256
+
+// visit ticks one flow.
 func (e *Engine) visit(f *flow, m *membership, now int64, out []Event) (events []Event, strained, rest bool) {
+	for more := true; more; {
+		out, strained, rest, more = e.visitOnce(f, m, now, out)
+	}
+	return out, strained, rest
+}
+
+// visitOnce ticks one flow for at most a batch. Its lock is given back even by a
+// panic: the other threads must not hang on a flow that failed.
+func (e *Engine) visitOnce(f *flow, m *membership, now int64, out []Event) (events []Event, strained, rest, more bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	out = e.tickFlow(f, now, out)
-	return out, f.strained(), f.quiet(m) && f.lie()
+	out, more = e.tickFlow(f, now, out)
+	return out, f.strained(), !more && f.quiet(m) && f.lie(), more
 }
 
 // Busy reports whether something is held or close to its share, so that Tick is
@@ -71,43 +83,42 @@ func (f *flow) strained() bool {
 	return f.q != nil && f.q.len() > 0 || f.published < max(f.brim.Load()/2, f.recent)
 }
 
-func (e *Engine) tickFlow(f *flow, now int64, out []Event) []Event {
+// tickFlow steps one flow. more tells that a batch was not enough.
+func (e *Engine) tickFlow(f *flow, now int64, out []Event) (events []Event, more bool) {
 	f.advance(e, now)
 	if f.q != nil && f.q.len() > 0 {
-		out = e.expire(f, now, out)
-		out = e.promoteHeld(f, now, out)
-		out = e.release(f, now, out)
+		var late, held, eligible bool
+		out, late = e.expire(f, now, out)
+		out, held = e.promoteHeld(f, now, out)
+		out, eligible = e.release(f, now, out)
 		f.judge(now)
+		more = late || held || eligible
 	}
 	f.manage()
 	f.publish()
-	return out
+	return out, more
 }
 
-// expire rejects what waited for too long. The walk over the whole queue is
-// done only when the earliest deadline has passed.
-func (e *Engine) expire(f *flow, now int64, out []Event) []Event {
-	if now < f.expireAt {
-		return out
-	}
-	f.expireAt = math.MaxInt64
-	for i := range f.q.entries {
-		en := &f.q.entries[i]
-		if !en.used {
-			continue
-		}
+// expire rejects what waited for too long, and of a blocked tenant whatever waits.
+func (e *Engine) expire(f *flow, now int64, out []Event) (events []Event, more bool) {
+	q := f.q
+	for n := 0; len(q.ends) > 0; n++ {
+		i := q.ends[0]
+		en := &q.entries[i]
 		if en.deadline > now && !f.blocked {
-			f.expireAt = min(f.expireAt, en.deadline)
-			continue
+			break
+		}
+		if n == batch {
+			return out, true
 		}
 		o := f.timedOut(en, now)
 		o.Waited = time.Duration(now - en.since)
 		f.counts.rejected[o.Reason].Add(1)
 		ev := f.event(en, o)
-		e.withdraw(f, int32(i), now)
+		e.withdraw(f, i, now)
 		out = append(out, ev)
 	}
-	return out
+	return out, false
 }
 
 // timedOut counts a request that waited for too long, for the stage that held
@@ -132,52 +143,56 @@ func (f *flow) timedOut(en *entry, now int64) Outcome {
 	return o
 }
 
-// promoteHeld asks the limits of held requests again.
-func (e *Engine) promoteHeld(f *flow, now int64, out []Event) []Event {
+// promoteHeld asks the limits of held requests whose time has come, the earliest first,
+// while the share's queue has room.
+func (e *Engine) promoteHeld(f *flow, now int64, out []Event) (events []Event, more bool) {
 	q := f.q
-	if q.heldRing == nobody {
-		return out
-	}
-	last := q.subs[q.heldRing].held2.prev
-	for si := q.heldRing; ; {
-		next := q.subs[si].held2.next
-		out = e.promoteSub(f, si, now, out)
-		if si == last || q.heldRing == nobody {
-			return out
+	for n := 0; len(q.retry) > 0; n++ {
+		si := q.retry[0]
+		if q.subs[si].retryAt > now || q.eligible >= f.queueing.MaxRequests && f.queueing.Law != Police {
+			break
 		}
-		si = next
+		if n == batch {
+			return out, true
+		}
+		out = e.promoteFirst(f, si, now, out)
+	}
+	return out, false
+}
+
+// promoteFirst makes the first held request of a client eligible if its limits admit
+// it. They are asked as of the time for which they had announced that they would, not
+// as of the tick that comes after: or each request would lose its limit half a tick.
+func (e *Engine) promoteFirst(f *flow, si int32, now int64, out []Event) []Event {
+	q := f.q
+	s := &q.subs[si]
+	i := s.firstHeld
+	en := &q.entries[i]
+	rt := e.routeNow(f, en)
+	at := max(s.retryAt, now-recheck)
+	ref := e.charge(rt, q.who(en), at, en.cost, retry)
+	if ref.by == nil || ref.hopeless() {
+		return e.settle(f, si, i, rt, ref, at, now, out)
+	}
+	s.by, s.expected = ref.by, at+ref.wait
+	q.postpone(si, at+again(ref.wait))
+	return out
+}
+
+// stir has the limits of all held requests asked at the next tick: their numbers may
+// be others.
+func (f *flow) stir() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.q != nil {
+		f.q.stir()
 	}
 }
 
-// promoteSub makes the held requests of one client eligible, in order, until a
-// limit refuses one. A limit is asked as of the time for which it had announced
-// that it would admit, not as of the tick that comes after: or each request would
-// lose its limit half a tick.
-func (e *Engine) promoteSub(f *flow, si int32, now int64, out []Event) []Event {
-	q := f.q
-	for q.subs[si].held > 0 && q.subs[si].retryAt <= now {
-		s := &q.subs[si]
-		i := s.firstHeld
-		en := &q.entries[i]
-		if q.eligible >= f.queueing.MaxRequests && f.queueing.Law != Police {
-			return out // its turn comes when the share's queue has room
-		}
-		rt := e.routeNow(f, en)
-		at := max(s.retryAt, now-recheck)
-		ref := e.charge(rt, q.who(en), at, en.cost, retry)
-		if ref.by != nil && !ref.hopeless() {
-			s.by = ref.by
-			s.expected = at + ref.wait
-			s.retryAt = at + max(min(ref.wait, recheck), leastWait)
-			continue
-		}
-		last := s.held+s.eligible == 1
-		out = e.settle(f, si, i, rt, ref, at, now, out)
-		if last { // the subqueue may be gone or someone else's
-			return out
-		}
-	}
-	return out
+// again returns when to ask a limit again that says how long to wait. What the others
+// do, or a refund, may free it sooner, so not only then: after half of it.
+func again(wait int64) int64 {
+	return max(min(wait, max(recheck, wait/2)), leastWait)
 }
 
 // settle moves the first held request of a client, whose limits were asked as of
@@ -202,8 +217,7 @@ func (e *Engine) settle(f *flow, si, i int32, rt *route, ref refusal, at, now in
 		return e.finish(f, i, now, f.rejected(v.reason, en.cost, q.eligibleCost), out)
 	}
 	en.route, en.charged, en.shadow, en.mark = rt, ref.charged, ref.shadow, v.mark
-	en.deadline = now + int64(f.queueing.MaxWait)
-	f.expireAt = min(f.expireAt, en.deadline)
+	q.extend(i, now+int64(f.queueing.MaxWait))
 	f.arrived(en.cost)
 	f.waiters.Load()[s.key%waiterBits].Add(-1)
 	q.admit(si)
@@ -236,20 +250,20 @@ func (e *Engine) routeNow(f *flow, en *entry) *route {
 }
 
 // release lets go what the pacer pays for, in the order of the queue.
-func (e *Engine) release(f *flow, now int64, out []Event) []Event {
+func (e *Engine) release(f *flow, now int64, out []Event) (events []Event, more bool) {
 	q := f.q
 	free := f.mode != Enforce || f.open.Load()
 	step := max(int64(1e-3*f.ctl.Rate()*unit), f.spendable()/256)
-	for {
+	for n := 0; ; n++ {
 		credit := q.eligibleCost // is enough for all
 		if !free {
 			credit = f.spendable()
 		}
 		i := q.next(credit, step)
-		if i == nobody {
+		if i == nobody || n == batch {
 			f.save()
 			f.reconcile()
-			return out
+			return out, i != nobody
 		}
 		en := &q.entries[i]
 		if free {
