@@ -61,32 +61,23 @@ type seen struct {
 	*disturbance
 	*watcher
 	stalls []check.Span
-	end    time.Duration // of the last fault
+	end    time.Duration // of the load
 	again  recovery
 }
 
 // judge fills the result in.
 func (s *scene) judge(ctx context.Context, r *Result, all *seen) {
-	d, w, end, again := all.disturbance, all.watcher, all.end, all.again
 	records := s.load.Records()
-	r.Faults, r.Recovery, r.Changes = d.known(), again, s.api.Counted()
-	r.Stalled = check.Stalled(check.Span{To: end}, all.stalls).Seconds()
-	r.Findings = slices.Concat(d.findings, w.findings, s.deaths())
-	r.count(records)
-	failed, blocked := check.Failed(records, r.Faults), check.Blocked(records, r.Faults, all.stalls, answeredWithin)
-	r.Requests.Excused -= len(failed)
-	r.Findings = append(append(r.Findings, some(failed)...), some(blocked)...)
-	r.atMost("failed requests", "", float64(len(failed)), 0, "")
-	r.atMost("blocked requests", "", float64(len(blocked)), 0, "")
-	r.admitted(records, all.stalls, w.delay(r.Faults))
-	r.entitled(records, check.Quiet(r.Faults, settled, end, shortest), all.stalls)
+	r.Faults, r.Recovery, r.Changes = all.disturbance.known(), all.again, s.api.Counted()
+	r.Findings = slices.Concat(all.disturbance.findings, all.watcher.findings, s.deaths())
+	r.Stalled = check.Stalled(check.Span{To: all.end}, all.stalls).Seconds()
+	r.answered(records, all.stalls)
+	r.admitted(records, all.stalls, all.watcher.delay(r.Faults))
+	r.entitled(records, check.Quiet(r.Faults, settled, all.end, shortest), all.stalls)
 	r.changes(ctx, s.api)
-	r.atMost("as new after the last fault", "", again.Took.Seconds(), asNewWithin.Seconds(), "s")
-	if again.Missing != "" {
-		r.Findings = append(r.Findings, check.Finding{Check: "as new", At: end + again.Took, What: again.Missing})
-	}
+	r.asNew(all.again)
 	r.atMost("held after the load", "", s.held(ctx), 0, "")
-	r.leaks(w.usages)
+	r.leaks(all.watcher.usages)
 	for _, name := range []string{"fault", "epochs", "panics", "deaths"} {
 		n := 0
 		for _, f := range r.Findings {
@@ -97,9 +88,25 @@ func (s *scene) judge(ctx context.Context, r *Result, all *seen) {
 		r.atMost(name, "", float64(n), 0, "")
 	}
 	r.Cores = cores(s.load.Now())
-	r.Pass = r.Requests.Admitted > 0 && again.Missing == ""
-	for _, c := range r.Checks {
-		r.Pass = r.Pass && c.Pass
+	r.Pass = r.Requests.Admitted > 0 && !slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Pass })
+}
+
+// answered judges that every request is, and in time.
+func (r *Result) answered(records []load.Record, stalls []check.Span) {
+	failed := check.Failed(records, r.Faults)
+	blocked := check.Blocked(records, r.Faults, stalls, answeredWithin)
+	r.count(records)
+	r.Requests.Excused -= len(failed)
+	r.Findings = slices.Concat(r.Findings, some(failed), some(blocked))
+	r.atMost("failed requests", "", float64(len(failed)), 0, "")
+	r.atMost("blocked requests", "", float64(len(blocked)), 0, "")
+}
+
+// asNew judges what came after the last fault.
+func (r *Result) asNew(again recovery) {
+	r.atMost("as new after the last fault", "", again.Took.Seconds(), asNewWithin.Seconds(), "s")
+	if again.Missing != "" {
+		r.Findings = append(r.Findings, check.Finding{Check: "as new", At: again.From + again.Took, What: again.Missing})
 	}
 }
 
@@ -115,7 +122,7 @@ func (r *Result) count(records []load.Record) {
 	for i := range records {
 		switch {
 		case records[i].Err != "":
-			r.Requests.Excused++ // those that are not are taken off
+			r.Requests.Excused++ // those without an excuse are taken off
 		case records[i].Status == 429:
 			r.Requests.Refused++
 		default:
@@ -185,7 +192,8 @@ func (r *Result) entitled(records []load.Record, quiet, stalls []check.Span) {
 		r.Quiet += q.Length().Seconds()
 	}
 	least := map[string]Check{}
-	all := check.Entitled(records, quiet, stalls, capacity, tenants, func(c *load.Client) float64 { return limits[c.Name].rate })
+	rate := func(c *load.Client) float64 { return limits[c.Name].rate }
+	all := check.Entitled(records, quiet, stalls, capacity, tenants, rate)
 	for _, e := range all {
 		part := 1.
 		if e.Due > 0 {

@@ -89,7 +89,8 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.results, "results", "", "`directory` in which each run's result is kept as JSON")
 	f.BoolVar(&o.keep, "keep", false, "keep the logs also of runs that passed")
 	f.BoolVar(&list, "list", false, "list the kinds of faults and end")
-	f.StringVar(&summary, "summary", "", "write Markdown tables of the kinds and of the results in a `directory` of -results, and end")
+	f.StringVar(&summary, "summary", "",
+		"write Markdown tables of the kinds and of the results in a `directory` of -results, and end")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}

@@ -56,8 +56,9 @@ func play(ctx context.Context, o options) (r *Result, err error) {
 	stalls := s.stalls(loaded)
 	watcher := watch(loaded, s)
 	d := disturb(ctx, s, events)
+	recovery := s.recover(ctx, s.load.Now())
+	sleepUntil(ctx, s, check.Over(d.known())+judgedAfter)
 	end := s.load.Now()
-	recovery := s.recover(ctx, watcher)
 	unload()
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -76,6 +77,10 @@ func version(ctx context.Context, titrate string) string {
 	name := strings.Fields(string(out)) // titrate VERSION (…)
 	return name[min(1, len(name)-1)]
 }
+
+// judgedAfter is how long the load goes on after the grace of the last fault: a
+// quiet span.
+const judgedAfter = shortest + time.Second
 
 // changeEvery is the time between two changes of the configuration.
 const changeEvery = 2 * time.Second

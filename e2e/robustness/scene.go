@@ -13,7 +13,10 @@ import (
 
 // documents are the configuration. See clients for who asks for how much.
 const documents = `
-{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/api, spec: {capacity: 60, queue: {delayTarget: 200ms, maxWait: 1s}}}
+apiVersion: titrate.dev/v1alpha1
+kind: Pool
+name: pools/api
+spec: {capacity: 60, queue: {delayTarget: 200ms, maxWait: 1s}}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/steady, spec: {weight: 3}}
 ---
@@ -40,13 +43,22 @@ spec:
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/exact, spec: {weight: 2}}
 ---
-{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/exact/limits/per-client, spec: {rate: 3/s, burst: 3, strict: true}}
+apiVersion: titrate.dev/v1alpha1
+kind: Limit
+name: tenants/exact/limits/per-client
+spec: {rate: 3/s, burst: 3, strict: true}
 ---
-{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/found, spec: {capacity: 100, adaptive: {min: 40, max: 400}, queue: {delayTarget: 200ms, maxWait: 1s}}}
+apiVersion: titrate.dev/v1alpha1
+kind: Pool
+name: pools/found
+spec: {capacity: 100, adaptive: {min: 40, max: 400}, queue: {delayTarget: 200ms, maxWait: 1s}}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/queued, spec: {weight: 1}}
 ---
-{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/queued/limits/slow, spec: {rate: 8/s, burst: 4, queue: {delayTarget: 200ms, maxWait: 1s}}}
+apiVersion: titrate.dev/v1alpha1
+kind: Limit
+name: tenants/queued/limits/slow
+spec: {rate: 8/s, burst: 4, queue: {delayTarget: 200ms, maxWait: 1s}}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/spare, spec: {weight: 1}}
 ---

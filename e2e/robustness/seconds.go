@@ -42,7 +42,8 @@ func (s *scene) seconds(file string) error {
 	var b strings.Builder
 	b.WriteString("second,pool,tenant,client,gateway,sent,admitted,refused,failed\n")
 	for k, c := range all {
-		fmt.Fprintf(&b, "%d,%s,%s,%s,%s,%d,%d,%d,%d\n", k.second, k.pool, k.tenant, k.client, k.gateway, c.sent, c.admitted, c.refused, c.failed)
+		fmt.Fprintf(&b, "%d,%s,%s,%s,%s,%d,%d,%d,%d\n", k.second, k.pool, k.tenant, k.client, k.gateway,
+			c.sent, c.admitted, c.refused, c.failed)
 	}
 	return os.WriteFile(file, []byte(b.String()), 0o600)
 }

@@ -76,7 +76,7 @@ func runs(to io.Writer, all []*Result) {
 			faults += len(r.Faults)
 			requests += r.Requests.Sent
 		}
-		fmt.Fprintf(to, "| %s | %s | %g | %s | %s | %.2f | %d | %d |\n", g.commit, cmp.Or(g.only, "all kinds"), g.seconds/60,
+		fmt.Fprintf(to, "| %s | %s | %g | %s | %s | %.2f | %d | %d |\n", g.commit, cmp.Or(g.only, "all"), g.seconds/60,
 			ranges(passed), ranges(failed), hours, faults, requests)
 	}
 }

@@ -151,6 +151,7 @@ func agentStatus(ctx context.Context, g *world.Gateway) (st status, err error) {
 
 // recovery is how long it took after the last fault until all was as new.
 type recovery struct {
+	From    time.Duration `json:"from"` // since the load's start
 	Took    time.Duration `json:"took"`
 	Missing string        `json:"missing,omitempty"` // what was not, "" if all was
 }
@@ -158,11 +159,10 @@ type recovery struct {
 // asNewWithin is how long that may take.
 const asNewWithin = 15 * time.Second
 
-// recover waits until everything is as new, for twice as long as it may take, and
-// then for the span in which the entitlements are judged once more.
-func (s *scene) recover(ctx context.Context, _ *watcher) recovery {
+// recover waits until everything is as new, for twice as long as it may take.
+func (s *scene) recover(ctx context.Context, from time.Duration) recovery {
 	began := time.Now()
-	var r recovery
+	r := recovery{From: from}
 	for ctx.Err() == nil {
 		r.Took = time.Since(began)
 		r.Missing = s.missing(ctx)

@@ -55,8 +55,9 @@ func Entitled(records []load.Record, quiet, stalls []Span, capacity float64, ten
 			if t.Unjudged {
 				continue
 			}
+			got := admitted[t.Name] * s.Length().Seconds()
 			all = append(all, Entitlement{t.Name, s, offered[t.Name], due[t.Name], admitted[t.Name],
-				admitted[t.Name]*s.Length().Seconds() >= Least*due[t.Name]*working.Seconds()-chance})
+				got >= Least*due[t.Name]*working.Seconds()-chance})
 		}
 	}
 	return all

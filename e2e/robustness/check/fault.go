@@ -38,6 +38,14 @@ type Fault struct {
 // over is when the fault's grace ends.
 func (f *Fault) over() time.Duration { return f.To + f.Grace.Unfair }
 
+// Over is when the graces of all faults are over.
+func Over(faults []Fault) (last time.Duration) {
+	for i := range faults {
+		last = max(last, faults[i].over())
+	}
+	return last
+}
+
 // During tells whether a time lies in a fault or its grace.
 func During(at time.Duration, faults []Fault) bool {
 	for i := range faults {

@@ -19,7 +19,8 @@ var invalid = []string{
 }
 
 var invalidConfiguration = Kind{
-	Name: "invalid-configuration", Does: "a document that must be refused, applied with a valid one that would block a tenant",
+	Name:    "invalid-configuration",
+	Does:    "a document that must be refused, applied with a valid one that would block a tenant",
 	Touches: "configuration", Grace: check.Grace{Fair: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		bad := one(r, invalid)
@@ -45,12 +46,16 @@ var validConfiguration = Kind{
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		name := fmt.Sprintf("tenants/spare/limits/of-%d", r.IntN(3))
 		return &simple{"apply and delete " + name, "", func(ctx context.Context) error {
-			return reached(s.Configure(ctx, fmt.Sprintf(`{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/spare, spec: {weight: 1}}
----
-{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: %s, spec: {rate: %d/s, burst: 20}}`, name, 1+r.IntN(50))))
+			return reached(s.Configure(ctx, fmt.Sprintf(spare, name, 1+r.IntN(50))))
 		}, func(ctx context.Context) error { return reached(s.Delete(ctx, name)) }}
 	},
 }
+
+// spare is a tenant that nobody uses, with a limit of a name and a rate.
+const spare = `
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/spare, spec: {weight: 1}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: %s, spec: {rate: %d/s, burst: 20}}`
 
 // reached takes a call that nobody could answer for none.
 func reached(err error) error {

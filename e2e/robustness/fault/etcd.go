@@ -56,7 +56,9 @@ var compactEtcd = Kind{
 }
 
 var restoreEtcd = Kind{
-	Name: "restore-etcd", Does: "etcd is saved, changed for some seconds, lost, and begun anew from what was saved; coordinators live",
+	Name: "restore-etcd",
+	Does: "etcd is saved, changed for some seconds, lost, and begun anew from what was saved; " +
+		"coordinators live",
 	Touches: "all", Shortest: 2 * second, Longest: 6 * second, Grace: check.Grace{Unfair: 8 * second},
 	Draw: func(_ *rand.Rand, s Scene) Fault {
 		var file string

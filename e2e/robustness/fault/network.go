@@ -16,7 +16,9 @@ import (
 var cutOff = check.Grace{Unfair: 10 * second, More: 1. / world.Gateways, Bursts: 1}
 
 var partitionGateway = Kind{
-	Name: "partition-gateway", Does: "a gateway's host is cut off from the other gateways and the coordinators; clients and upstream reach it",
+	Name: "partition-gateway",
+	Does: "a gateway's host is cut off from the other gateways and the coordinators; clients and upstream " +
+		"reach it",
 	Touches: "network", Shortest: 2 * second, Longest: 25 * second, Grace: cutOff,
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		g := anyGateway(r, s)
@@ -38,7 +40,8 @@ var partitionMesh = Kind{
 }
 
 var partitionCoordinator = Kind{
-	Name: "partition-coordinator", Does: "a coordinator, leading or not, is cut off from etcd, the other and the agents",
+	Name:    "partition-coordinator",
+	Does:    "a coordinator, leading or not, is cut off from etcd, the other and the agents",
 	Touches: "network", Shortest: 2 * second, Longest: 12 * second, Grace: check.Grace{Unfair: 5 * second},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		c := one(r, s.World().Coordinators)
@@ -63,7 +66,8 @@ var partitionEtcd = Kind{
 const longestDelay = 150 * time.Millisecond
 
 var delayPackets = Kind{
-	Name: "delay-packets", Does: "packets between all processes take 10 to 100 ms longer, and half as much again at random",
+	Name:    "delay-packets",
+	Does:    "packets between all processes take 10 to 100 ms longer, and half as much again at random",
 	Touches: "network", Shortest: 3 * second, Longest: 12 * second,
 	Grace: check.Grace{Unfair: 5 * second, Delay: longestDelay},
 	Draw: func(r *rand.Rand, s Scene) Fault {

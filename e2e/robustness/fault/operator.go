@@ -96,7 +96,9 @@ var replaceGateway = Kind{
 }
 
 var stepClock = Kind{
-	Name: "step-clock", Does: "the time of day at a host steps by up to an hour, forward or back, and back again later; its agent, if it has one, is killed and started meanwhile",
+	Name: "step-clock",
+	Does: "the time of day at a host steps by up to an hour, forward or back, and back again later; its " +
+		"agent, if it has one, is killed and started meanwhile",
 	Touches: "all", Shortest: 3 * second, Longest: 12 * second, Grace: check.Grace{Unfair: 8 * second},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		by := time.Duration(1+r.IntN(3600)) * second

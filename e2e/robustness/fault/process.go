@@ -129,7 +129,8 @@ func freeze(s *world.Server, at *world.Gateway) Fault {
 }
 
 var restartEnvoy = Kind{
-	Name: "restart-envoy", Does: "SIGTERM of an Envoy that got its last request before, started again at once; its agent lives",
+	Name:    "restart-envoy",
+	Does:    "SIGTERM of an Envoy that got its last request before, started again at once; its agent lives",
 	Touches: "gateway", Shortest: 0, Longest: 0,
 	Grace: check.Grace{Unfair: 5 * second},
 	Draw: func(r *rand.Rand, s Scene) Fault {

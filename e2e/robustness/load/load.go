@@ -72,7 +72,8 @@ const Timeout = 12 * time.Second
 // New makes a load whose upstream listens; targets gives the gateways that are in
 // the load balancer now.
 func New(upstream net.Listener, targets func() []Target) *Load {
-	l := &Load{start: time.Now(), targets: targets, arrivals: map[string]time.Duration{}, clients: map[string]*http.Client{}}
+	l := &Load{start: time.Now(), targets: targets,
+		arrivals: map[string]time.Duration{}, clients: map[string]*http.Client{}}
 	server := &http.Server{Handler: http.HandlerFunc(l.serve), ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(upstream) }()
 	return l

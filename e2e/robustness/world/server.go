@@ -47,7 +47,9 @@ func (s *Server) Start(ctx context.Context, wait bool) error {
 	if !wait {
 		ready = ""
 	}
+	s.mu.Lock()
 	spec := s.spec
+	s.mu.Unlock()
 	spec.Born = s.Born
 	p, err := s.rig.Start(ctx, spec, ready)
 	if p != nil {
@@ -81,6 +83,13 @@ func (s *Server) Step(by time.Duration) error {
 		return nil
 	}
 	return s.clock.Step(by)
+}
+
+// change gives the next processes other arguments.
+func (s *Server) change(args []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spec.Args = args
 }
 
 // adopt watches over a process as the server's own.
