@@ -87,11 +87,16 @@ func (o *Options) find() error {
 	return nil
 }
 
-// Close kills every process and removes the place.
-func (r *Rig) Close() error {
+// Close kills every process and removes the place. What is to be kept of its
+// directory is saved before.
+func (r *Rig) Close(save ...func(dir string) error) error {
 	r.group.Close()
 	r.client.CloseIdleConnections()
-	return os.RemoveAll(r.dir)
+	var errs []error
+	for _, s := range save {
+		errs = append(errs, s(r.dir))
+	}
+	return errors.Join(append(errs, os.RemoveAll(r.dir))...)
 }
 
 // Say writes a line of progress.

@@ -15,6 +15,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -263,7 +264,8 @@ func (w *World) Deaths() []error {
 	return slices.Clone(w.deaths)
 }
 
-// Close ends everything and removes it.
+// Close ends everything and removes it, but for the logs, which go to the directory
+// of temporary files.
 func (w *World) Close() error {
 	w.mu.Lock()
 	w.closed = true
@@ -271,12 +273,22 @@ func (w *World) Close() error {
 	w.mu.Unlock()
 	var errs []error
 	for _, r := range rigs {
-		errs = append(errs, r.Close())
+		errs = append(errs, r.Close(w.keepLogs))
 	}
 	for _, g := range gateways {
 		g.forgetShared()
 	}
 	return errors.Join(errs...)
+}
+
+// keepLogs moves the logs of a rig's directory to that of temporary files. Their
+// names are those of the processes, which are unique.
+func (w *World) keepLogs(dir string) error {
+	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	for _, path := range logs {
+		err = errors.Join(err, os.Rename(path, filepath.Join(os.TempDir(), filepath.Base(path))))
+	}
+	return err
 }
 
 func address(h *wire.Host, port int) string {
