@@ -114,22 +114,31 @@ static abi_timer publisher;
 
 enum { PUBLISH_MS = 500 };
 
+// Envoy takes no traffic before this module says so, which it does with the first
+// configuration, or when boot_wait has passed. Until then it looks so often.
+enum { BOOT_MS = 5 };
+static bool booted;
+
 const void* envoy_dynamic_module_on_bootstrap_extension_config_new(abi_bootstrap envoy,
                                                                    abi_bytes name,
                                                                    abi_bytes config) {
   if (!titrateBootstrapConfig(envoy, name, config)) return NULL;
-  // Envoy takes no traffic before this; the boot policy covers the time until
-  // the first configuration arrives.
-  ENVOY(bootstrap_extension_config_signal_init_complete)(envoy);
   return envoy;
+}
+
+static void boot(abi_bootstrap envoy) {
+  booted = true;
+  ENVOY(bootstrap_extension_config_signal_init_complete)(envoy);
 }
 
 const void* envoy_dynamic_module_on_bootstrap_extension_new(const void* config, void* envoy) {
   (void)envoy;
-  if (titrateStart()) {
-    publisher = ENVOY(bootstrap_extension_timer_new)((abi_bootstrap)config);
-    ENVOY(bootstrap_extension_timer_enable)(publisher, PUBLISH_MS);
+  if (!titrateStart()) { // Envoy only validates
+    boot((abi_bootstrap)config);
+    return config;
   }
+  publisher = ENVOY(bootstrap_extension_timer_new)((abi_bootstrap)config);
+  ENVOY(bootstrap_extension_timer_enable)(publisher, BOOT_MS);
   return config;
 }
 
@@ -141,17 +150,24 @@ static void* shutdown_context;
 
 static void stop(void) {
   titrateStop();
+  titrateEnd();
   if (publisher != NULL) ENVOY(bootstrap_extension_timer_delete)(publisher);
   publisher = NULL;
 }
 
 void envoy_dynamic_module_on_bootstrap_extension_timer_fired(abi_bootstrap envoy,
                                                              const void* config, abi_timer timer) {
-  (void)envoy, (void)config;
+  (void)config;
   if (shutdown_done != NULL) {
     abi_done done = shutdown_done;
     shutdown_done = NULL;
+    titrateEnd();
     done(shutdown_context);
+    return;
+  }
+  if (!booted) {
+    if (titrateReady()) boot((abi_bootstrap)config);
+    ENVOY(bootstrap_extension_timer_enable)(timer, booted ? PUBLISH_MS : BOOT_MS);
     return;
   }
   titratePublish();

@@ -38,10 +38,14 @@ type process struct {
 	done    chan struct{} // the link's goroutine has ended
 	start   sync.Once
 	stop    sync.Once
+	end     sync.Once
 	insight *insight
 	heir    string // name of the socket, see package heir
 	// unknownStatus is of refusals of tenants that are not configured.
 	unknownStatus int
+	// waitUntil is when Envoy takes traffic at the latest, on the gate's clock.
+	waitUntil int64
+	bootWait  time.Duration
 }
 
 // theProcess is set once, by the bootstrap extension, before any request.
@@ -105,7 +109,7 @@ func newProcess(b *settings.Bootstrap, sink *sink) *process {
 		Keys: b.Keys, Unknown: b.Unknown, Boot: b.Boot, Replica: b.Replica, Start: gate.Now(), Flight: newFlight, Wants: want,
 	})
 	engine.Name(names.Names())
-	p := &process{engine: engine, done: make(chan struct{}), unknownStatus: b.UnknownStatus}
+	p := &process{engine: engine, done: make(chan struct{}), unknownStatus: b.UnknownStatus, bootWait: b.BootWait}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.meter = meter.New(engine, sink, gate.Now)
 	watch := &insight{meter: p.meter}
@@ -159,6 +163,7 @@ func titrateStart() C.int {
 		return 0
 	}
 	p.start.Do(func() {
+		p.waitUntil = gate.Now() + int64(p.bootWait)
 		p.inherit()
 		p.gate.Start()
 		go func() {
@@ -167,6 +172,26 @@ func titrateStart() C.int {
 			p.link.Run(p.ctx)
 		}()
 	})
+	return 1
+}
+
+// titrateReady tells whether Envoy may take traffic: the first configuration is in
+// force, or it was waited for as long as boot_wait says.
+//
+//export titrateReady
+func titrateReady() C.int {
+	p := theProcess.Load()
+	select {
+	case <-p.link.Ready():
+		return 1
+	default:
+	}
+	if gate.Now() < p.waitUntil {
+		return 0
+	}
+	if p.bootWait > 0 {
+		logTo(levelWarn, fmt.Sprintf("titrate: no configuration within boot_wait (%v); Envoy takes traffic by boot_policy", p.bootWait))
+	}
 	return 1
 }
 
@@ -193,9 +218,8 @@ func (p *process) inherit() {
 // calls Envoy for its log only.
 const stopPatience = time.Second
 
-// titrateStop ends the link and the ticker and releases what is held; it returns
-// how many requests that were. Envoy waits for it; afterwards nothing of this
-// module calls Envoy by itself.
+// titrateStop ends the ticker and releases what is held; it returns how many
+// requests that were. Envoy waits for it and for titrateEnd.
 //
 //export titrateStop
 func titrateStop() (released C.int) {
@@ -204,19 +228,37 @@ func titrateStop() (released C.int) {
 		return 0
 	}
 	p.stop.Do(func() {
-		p.cancel()
+		defer p.gate.Contain("the end of the ticker")
+		released = C.int(p.gate.Stop())
+	})
+	return released
+}
+
+// titrateEnd tells the agent what clients have spent and ends the link. Afterwards
+// nothing of this module calls Envoy by itself.
+//
+//export titrateEnd
+func titrateEnd() {
+	p := theProcess.Load()
+	if p == nil {
+		return
+	}
+	p.end.Do(func() {
+		defer p.gate.Contain("the end of the link")
 		started := true
 		p.start.Do(func() { started = false })
+		if started {
+			p.link.Finish(stopPatience)
+		}
+		p.cancel()
 		if started {
 			select {
 			case <-p.done:
 			case <-time.After(stopPatience):
 			}
 		}
-		released = C.int(p.gate.Stop())
 		p.publish()
 	})
-	return released
 }
 
 // titrateFilterConfig reads the configuration of an HTTP filter, or of a route

@@ -92,19 +92,33 @@ func (c cell) unlock(tat int64) { c.tat().Store(tat) }
 
 type table struct {
 	buckets []bucket
+	used    []atomic.Uint64 // bit per bucket: a key may have been put there, ever
 }
 
 func newTable(keys int) table {
 	n := int(math.Ceil(float64(keys) / (slotsPerBucket * fill)))
-	return table{buckets: make([]bucket, max(2, n))}
+	n = max(2, n)
+	return table{buckets: make([]bucket, n), used: make([]atomic.Uint64, (n+63)/64)}
 }
 
 // homes returns the two buckets of a key; they may be the same one.
 func (t *table) homes(hash uint64) (first, second *bucket) {
-	n := uint64(len(t.buckets))
-	i, _ := bits.Mul64(hash, n)
-	j, _ := bits.Mul64(bits.RotateLeft64(hash, 32)*mulB, n)
+	i, j := t.places(hash)
 	return &t.buckets[i], &t.buckets[j]
+}
+
+func (t *table) places(hash uint64) (first, second uint64) {
+	n := uint64(len(t.buckets))
+	first, _ = bits.Mul64(hash, n)
+	second, _ = bits.Mul64(bits.RotateLeft64(hash, 32)*mulB, n)
+	return first, second
+}
+
+// use notes that a key is put into one of its two buckets.
+func (t *table) use(hash uint64) {
+	i, j := t.places(hash)
+	t.used[i/64].Or(1 << (i % 64))
+	t.used[j/64].Or(1 << (j % 64))
 }
 
 // find returns a key's slot.
@@ -140,6 +154,7 @@ func (t *table) obtain(hash uint64, now int64) (cell, bool) {
 	if c, ok := t.find(hash); ok {
 		return c, true
 	}
+	t.use(hash)
 	if second.spare(now) > first.spare(now) {
 		first, second = second, first
 	}

@@ -19,6 +19,7 @@ func TestWorld(t *testing.T) {
 		{"agent killed", w.agentKilled},
 		{"coordinator killed", w.coordinatorKilled},
 		{"etcd stopped", w.etcdStopped},
+		{"Envoy restarted plainly", w.restarted},
 		{"Envoy told to end", w.termWhileHeld},
 	} {
 		t.Run(test.name, func(t *testing.T) {

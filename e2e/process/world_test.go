@@ -41,7 +41,8 @@ spec: {capacity: 400, queue: {aqm: DROP_TAIL, delayTarget: 10s, maxWait: 30s}}
 apiVersion: titrate.dev/v1alpha1
 kind: Limit
 name: tenants/fed/limits/per-client
-spec: {rate: 1000/s, burst: 1000, overrides: [{client: thirty, rate: 30/s, burst: 30}]}
+spec: {rate: 1000/s, burst: 1000, overrides: [{client: thirty, rate: 30/s, burst: 30},
+  {client: terminated, rate: 6/min, burst: 20}, {client: killed, rate: 6/min, burst: 20}]}
 `
 
 // server is a process of the world that can be started again after its end.

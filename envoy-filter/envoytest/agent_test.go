@@ -4,6 +4,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/titrate/titrate/proto/link"
 )
@@ -20,6 +21,8 @@ type agent struct {
 	hellos   []*link.Hello
 	beats    []*link.Heartbeat
 	reports  []*link.Report
+	// spent is what the filter has told last of each key, as it stood then.
+	spent map[uint64]link.KeySpent
 }
 
 func startAgent(t *testing.T, socket string, state ...link.Message) *agent {
@@ -82,6 +85,13 @@ func (a *agent) keep(m link.Message) {
 		a.beats = append(a.beats, m)
 	case *link.Report:
 		a.reports = append(a.reports, m)
+	case *link.Spent:
+		if a.spent == nil {
+			a.spent = map[uint64]link.KeySpent{}
+		}
+		for _, k := range m.Keys {
+			a.spent[k.Key] = k
+		}
 	}
 }
 
@@ -143,5 +153,33 @@ func (a *agent) kill() {
 	defer a.mu.Unlock()
 	for _, c := range a.conns {
 		c.Close()
+	}
+}
+
+// remembers is what the filter has told of its keys.
+func (a *agent) remembers() *link.Spent {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	m := &link.Spent{}
+	for _, k := range a.spent {
+		m.Keys = append(m.Keys, k)
+	}
+	return m
+}
+
+// keepSaying replaces what new connections hear.
+func (a *agent) keepSaying(state ...link.Message) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.state = state
+}
+
+// until polls for what needs no living Envoy.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited for %s for 10 s", what)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package envoytest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -125,6 +126,7 @@ type launch struct {
 	concurrency int
 	edits       []edit
 	arguments   []string // of a hot restart; none of it otherwise
+	bootWait    string   // of the bootstrap extension; "": 0s, most agents come later
 }
 
 // spawn starts an Envoy on the quickstart with edits and does not wait for it.
@@ -151,8 +153,9 @@ func (l launch) spawn(t *testing.T) *envoy {
 		{"port_value: 10000", "port_value: 0"}, {"port_value: 9901", "port_value: 0"},
 		{"port_value: 8080", "port_value: " + port},
 	}, l.edits...)
+	text := l.waiting(exampleOf(t, l.example, edits...))
 	config, address := filepath.Join(dir, "envoy.yaml"), filepath.Join(dir, "admin")
-	if err := os.WriteFile(config, []byte(exampleOf(t, l.example, edits...)), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if l.arguments == nil {
@@ -172,6 +175,13 @@ func (l launch) spawn(t *testing.T) *envoy {
 	t.Cleanup(e.client.CloseIdleConnections)
 	e.addressFile = address
 	return e
+}
+
+// waiting sets how long Envoy waits for its first configuration.
+func (l launch) waiting(text string) string {
+	wait := "boot_wait: " + cmp.Or(l.bootWait, "0s")
+	text = strings.Replace(text, "{ agent_socket: ", "{ "+wait+", agent_socket: ", 1)
+	return strings.Replace(text, "        agent_socket: ", "        "+wait+"\n        agent_socket: ", 1)
 }
 
 // start starts an Envoy and waits until it serves.

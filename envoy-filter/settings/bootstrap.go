@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/titrate/titrate/control/limiter"
 )
@@ -29,6 +30,9 @@ type Bootstrap struct {
 	// Boot says what becomes of requests before the first configuration, and
 	// of a request whose decision failed inside the filter. Default OPEN.
 	Boot limiter.BootPolicy
+	// BootWait is how long Envoy waits at its start for the first configuration
+	// before it takes traffic, 0 to 60 s, default 5 s.
+	BootWait time.Duration
 	// Keys is the budget of client keys; 0 = the engine's default.
 	Keys int
 	// Concurrency is Envoy's number of workers; 0 = ask Envoy.
@@ -42,6 +46,9 @@ const (
 	minKeys        = 1 << 10
 	maxKeys        = 100_000_000
 	maxConcurrency = 1024
+
+	defaultBootWait = 5 * time.Second
+	maxBootWait     = time.Minute
 )
 
 var unknownPolicies = map[string]limiter.UnknownPolicy{
@@ -53,11 +60,11 @@ var bootPolicies = map[string]limiter.BootPolicy{"OPEN": limiter.BootOpen, "CLOS
 // ParseBootstrap reads the bootstrap extension's configuration.
 func ParseBootstrap(raw []byte) (*Bootstrap, error) {
 	m, err := object("", raw, "agent_socket", "replica", "weight", "unknown_tenant", "unknown_tenant_status",
-		"boot_policy", "keys", "concurrency")
+		"boot_policy", "boot_wait", "keys", "concurrency")
 	if err != nil {
 		return nil, err
 	}
-	b := &Bootstrap{Weight: 1, UnknownStatus: http.StatusForbidden}
+	b := &Bootstrap{Weight: 1, UnknownStatus: http.StatusForbidden, BootWait: defaultBootWait}
 	for _, read := range []func() error{
 		func() error { return value(m, "", "agent_socket", "a path", &b.AgentSocket) },
 		func() error { return value(m, "", "replica", "a name", &b.Replica) },
@@ -68,6 +75,7 @@ func ParseBootstrap(raw []byte) (*Bootstrap, error) {
 			return choice(m, "unknown_tenant", "DEFAULT, REJECT or BYPASS", unknownPolicies, &b.Unknown)
 		},
 		func() error { return whole(m, "unknown_tenant_status", minStatus, maxStatus, &b.UnknownStatus) },
+		func() error { return duration(m, "boot_wait", maxBootWait, &b.BootWait) },
 		func() error { return choice(m, "boot_policy", "OPEN or CLOSED", bootPolicies, &b.Boot) },
 	} {
 		if err := read(); err != nil {
@@ -113,6 +121,23 @@ func whole(m map[string]json.RawMessage, key string, least, most int, v *int) er
 		return wrong(key, "is %v, a whole number from %d to %d is needed", f, least, most)
 	}
 	*v = int(f)
+	return nil
+}
+
+// duration reads a time such as 500ms or 5s, from 0 to most.
+func duration(m map[string]json.RawMessage, key string, most time.Duration, v *time.Duration) error {
+	if _, ok := m[key]; !ok {
+		return nil
+	}
+	var s string
+	if err := value(m, "", key, "a time such as 5s", &s); err != nil {
+		return err
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 || d > most {
+		return wrong(key, "is %q, a time from 0s to %v is needed", s, most)
+	}
+	*v = d
 	return nil
 }
 

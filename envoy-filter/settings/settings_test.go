@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/titrate/titrate/control/limiter"
 )
@@ -168,14 +169,14 @@ func TestParseIdentitiesAndClasses(t *testing.T) {
 
 func TestParseBootstrap(t *testing.T) {
 	b, err := ParseBootstrap([]byte(`{"agent_socket":"/run/titrate/agent.sock","replica":"gw-1","weight":2,
-		"unknown_tenant":"REJECT","unknown_tenant_status":404,"boot_policy":"CLOSED","keys":1e6,"concurrency":2}`))
+		"unknown_tenant":"REJECT","unknown_tenant_status":404,"boot_policy":"CLOSED","boot_wait":"1.5s","keys":1e6,"concurrency":2}`))
 	want := &Bootstrap{AgentSocket: "/run/titrate/agent.sock", Replica: "gw-1", Weight: 2,
-		Unknown: limiter.UnknownReject, UnknownStatus: 404, Boot: limiter.BootClosed, Keys: 1_000_000, Concurrency: 2}
+		Unknown: limiter.UnknownReject, UnknownStatus: 404, Boot: limiter.BootClosed, BootWait: 1500 * time.Millisecond, Keys: 1_000_000, Concurrency: 2}
 	if err != nil || !reflect.DeepEqual(b, want) {
 		t.Fatalf("%+v, %v", b, err)
 	}
 	b, err = ParseBootstrap([]byte(`{"agent_socket":"/a"}`))
-	if err != nil || b.Replica == "" || b.Weight != 1 || b.Unknown != limiter.UnknownDefault || b.UnknownStatus != 403 || b.Boot != limiter.BootOpen {
+	if err != nil || b.Replica == "" || b.Weight != 1 || b.Unknown != limiter.UnknownDefault || b.UnknownStatus != 403 || b.BootWait != 5*time.Second || b.Boot != limiter.BootOpen {
 		t.Fatalf("defaults: %+v, %v", b, err)
 	}
 }
@@ -192,6 +193,9 @@ func TestBootstrapErrorsNameTheField(t *testing.T) {
 		`{"agent_socket":"/a","keys":1500.5}`:                                "keys",
 		`{"agent_socket":"/a","concurrency":0}`:                              "concurrency",
 		`{"agent_socket":"/a","boot_policy":"open"}`:                         "boot_policy",
+		`{"agent_socket":"/a","boot_wait":"61s"}`:                            "boot_wait",
+		`{"agent_socket":"/a","boot_wait":"-1s"}`:                            "boot_wait",
+		`{"agent_socket":"/a","boot_wait":5}`:                                "boot_wait",
 		`{"agent_socket":"/a","unknown_tenant_status":200}`:                  "unknown_tenant_status",
 		`{"agent_socket":"/a","unknown_tenant":"ALLOW"}`:                     "unknown_tenant",
 		`{"agent_socket":"/a","replica":"` + strings.Repeat("r", 300) + `"}`: "replica",

@@ -91,6 +91,16 @@ type Client struct {
 	claims  limiter.Claims
 	report  limiter.Report
 
+	ready   chan struct{} // closed by the first configuration with sums
+	settled sync.Once
+	// Of listen: what was spent before this process has been told, or a configuration
+	// without it; a configuration is in force; sums were heard.
+	inherited, configured, summed bool
+
+	finishing chan struct{} // closed by Finish
+	finish    sync.Once
+	finished  chan struct{} // closed when the last word was written
+
 	adrift   adrift
 	withheld []uint64 // guarded by adrift.mu
 }
@@ -112,7 +122,7 @@ func (c *Client) Refusal() (revision int64, reason string) {
 // New returns a client that has not dialled yet.
 func New(o Options) *Client {
 	o.Hello.Version = link.Version
-	return &Client{o: o}
+	return &Client{o: o, ready: make(chan struct{}), finishing: make(chan struct{}), finished: make(chan struct{})}
 }
 
 // Run keeps the link up until the context ends.
@@ -135,6 +145,8 @@ func (c *Client) Run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
+		case <-c.finishing: // without a link there is nobody to tell
+			return
 		case <-time.After(backoff/2 + rand.N(backoff/2)):
 		}
 		backoff = min(2*backoff, maxBackoff)
@@ -222,6 +234,10 @@ func (c *Client) listen(r *link.Reader) error {
 			now, sums := c.o.Now(), convert.Sums(m)
 			c.adrift.hear(now, sums)
 			c.o.Engine.SetSums(now, sums)
+			c.summed = true
+			c.settle()
+		case *link.Spent:
+			c.inherit(m)
 		case *link.Heartbeat, *link.Hello:
 		default:
 			return fmt.Errorf("uplink: an agent does not send %T", m)
@@ -242,6 +258,8 @@ func (c *Client) configure(m *link.Config) {
 		return
 	}
 	c.refusal.Store(nil)
+	c.inherited, c.configured = true, true
+	defer c.settle()
 	c.Revision.Store(m.Revision)
 	c.leaveOut(m.Revision, left)
 }
@@ -266,59 +284,28 @@ func (c *Client) LeftOutLimits() *link.Refused { return c.leftOut.Load() }
 
 func clip(s string, most int) string { return s[:min(len(s), most)] }
 
-// tell writes until the link ends or a write fails.
-func (c *Client) tell(w *link.Writer, version uint8, ended <-chan struct{}) {
-	var claimed link.Claims
-	var reported link.Report
-	var said link.Heartbeat
-	var refused *link.Refused
-	var named *limiter.Names
-	silent := false
-	ticker := time.NewTicker(claimsEvery)
-	defer ticker.Stop()
-	for tick := 0; ; tick++ {
-		beat := c.heartbeat(said.Sequence)
-		if news := *beat != said; news || tick%int(link.HeartbeatEvery/claimsEvery) == 0 {
-			beat.Sequence++
-			if w.Write(beat) != nil {
-				return
-			}
-			said = *beat
-		}
-		if r := c.leftOut.Load(); r != refused && version >= 2 {
-			if w.Write(r) != nil {
-				return
-			}
-			refused = r
-		}
-		if n := c.o.Engine.Named(); n != named && version >= 2 {
-			if w.Write(convert.Names(n)) != nil {
-				return
-			}
-			named = n
-		}
-		c.claims.Reset()
-		c.o.Engine.Claims(c.o.Now(), &c.claims)
-		c.claims.Withdrawn = append(c.claims.Withdrawn, c.release()...)
-		convert.Claims(&c.claims, &claimed)
-		empty := len(claimed.Flows)+len(claimed.Keys)+len(claimed.Withdrawn) == 0
-		if (!empty || !silent) && w.Write(&claimed) != nil {
-			return
-		}
-		silent = empty
-		if tick%int(reportEvery/claimsEvery) == 0 {
-			c.o.Engine.Report(c.o.Now(), &c.report)
-			convert.Report(&c.report, &reported)
-			if w.Write(&reported) != nil {
-				return
-			}
-		}
-		select {
-		case <-ended:
-			return
-		case <-ticker.C:
-		}
+// Ready is closed once the first configuration is in force, with what the agent
+// knows of clients and of other replicas.
+func (c *Client) Ready() <-chan struct{} { return c.ready }
+
+func (c *Client) settle() {
+	if c.configured && c.summed {
+		c.settled.Do(func() { close(c.ready) })
 	}
+}
+
+// inherit takes over what the process before this one let its clients spend. Later
+// words are of this process itself, after a link that was lost.
+func (c *Client) inherit(m *link.Spent) {
+	if c.inherited {
+		return
+	}
+	c.inherited = true
+	now := c.o.Now()
+	for _, k := range m.Keys {
+		c.o.Engine.Inherit(now, limiter.Spent(k))
+	}
+	c.o.Log(fmt.Sprintf("titrate: the agent remembers what %d keys have spent", len(m.Keys)))
 }
 
 func (c *Client) heartbeat(sequence uint64) *link.Heartbeat {

@@ -12,11 +12,13 @@
 //	filter (client)                     agent (server)
 //	  Hello            ─────────────►
 //	                   ◄─────────────   Hello
+//	                   ◄─────────────   Spent                  (to a new process)
 //	                   ◄─────────────   Config, Shares, Sums   (then on change)
 //	  Claims, 50 ms    ─────────────►   (only with something to say)
 //	  Report, 250 ms   ─────────────►
 //	  Refused          ─────────────►   (after each Config)
 //	  Names            ─────────────►   (then on change)
+//	  Spent            ─────────────►   (news only)
 //	  Heartbeat, 1 s   ◄────────────►   Heartbeat, 1 s
 //
 // A peer that was silent for [DeadAfter] is dead: the agent forgets the
@@ -54,7 +56,7 @@
 // A build speaks version N and understands N and N−1. Hello is written in the
 // oldest version understood and carries N; [Negotiate] picks the lower of the
 // two, both sides stamp it on all that follows ([Writer.SetVersion]). Version 2
-// has Refused, Names and Config.Defaults, for a peer that speaks it only.
+// has Refused, Names, Spent and Config.Defaults, for a peer that speaks it only.
 //
 // # Invariants
 //

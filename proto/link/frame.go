@@ -26,9 +26,11 @@ const (
 	kindHeartbeat
 	kindRefused // since version 2
 	kindNames   // since version 2
+	kindSpent   // since version 2
 )
 
-var kindStrings = [...]string{"frame", "Hello", "Config", "Shares", "Sums", "Claims", "Report", "Heartbeat", "Refused", "Names"}
+var kindStrings = [...]string{"frame", "Hello", "Config", "Shares", "Sums", "Claims", "Report", "Heartbeat", "Refused",
+	"Names", "Spent"}
 
 func (k kind) String() string {
 	if int(k) < len(kindStrings) {
@@ -53,7 +55,7 @@ func maxMessage(k kind) int {
 		return 256 << 10
 	case kindConfig:
 		return 64 << 20
-	case kindShares, kindSums, kindClaims, kindReport:
+	case kindShares, kindSums, kindClaims, kindReport, kindSpent:
 		return 16 << 20
 	}
 	return 0

@@ -23,6 +23,7 @@ const (
 	sizeRefused    = 2 * 8
 	sizeRefusal    = 3 * 2
 	sizeName       = 2
+	sizeSpent      = 2*8 + 1
 )
 
 // code writes or reads the binary messages; the order here is the layout.
@@ -45,6 +46,12 @@ func code(c *coder, m Message) {
 		text := func(c *coder, s *string) { c.str("name", s) }
 		list(c, "identities", sizeName, &m.Identities, text)
 		list(c, "classes", sizeName, &m.Classes, text)
+	case *Spent:
+		list(c, "keys", sizeSpent, &m.Keys, func(c *coder, k *KeySpent) {
+			c.u64("keys.key", &k.Key)
+			integer(c, "keys.ahead", &k.Ahead)
+			c.boolean("keys.named", &k.Named)
+		})
 	case *Heartbeat:
 		c.record("heartbeat", sizeHeartbeat, func() {
 			c.u64("sequence", &m.Sequence)
@@ -165,6 +172,8 @@ func blank(k kind) Message {
 		return &Refused{}
 	case kindNames:
 		return &Names{}
+	case kindSpent:
+		return &Spent{}
 	}
 	return &Heartbeat{}
 }

@@ -84,7 +84,7 @@ func finite(c *Config) {
 }
 
 func drawMessage(t *rapid.T) Message {
-	m := blank(kind(rapid.IntRange(int(kindHello), int(kindNames)).Draw(t, "kind")))
+	m := blank(kind(rapid.IntRange(int(kindHello), int(kindSpent)).Draw(t, "kind")))
 	filled(t, reflect.ValueOf(m).Elem())
 	switch m := m.(type) {
 	case *Hello:
@@ -400,6 +400,7 @@ func FuzzReader(f *testing.F) {
 		&Report{Flows: []FlowReport{{Tenant: "a", Pool: "api"}}},
 		&Heartbeat{Reason: "x"},
 		&Names{Identities: []string{"ip"}, Classes: []string{"writes"}},
+		&Spent{Keys: []KeySpent{{1, 2, true}}},
 		&Refused{Revision: 3, Total: 2, Limits: []RefusedLimit{{"a", "l", "unknown field"}}},
 	} {
 		var wire bytes.Buffer

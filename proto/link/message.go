@@ -12,7 +12,7 @@ const (
 )
 
 // Message is one of *Hello, *Config, *Shares, *Sums, *Claims, *Report, *Refused,
-// *Names and *Heartbeat.
+// *Names, *Spent and *Heartbeat.
 type Message interface{ kind() kind }
 
 // Hello opens the link in both directions.
@@ -205,6 +205,22 @@ type RefusedLimit struct {
 // Hello and when they change. Since version 2.
 type Names struct{ Identities, Classes []string }
 
+// Spent tells what keys have yet to win back. A filter sends the keys whose use has
+// changed, so that the agent can hand it to the process that takes the filter's
+// place; the agent sends what it holds to a process that is new, before anything
+// else. A later word on a key replaces an earlier one. Since version 2.
+type Spent struct{ Keys []KeySpent }
+
+// KeySpent is one key of one limit.
+type KeySpent struct {
+	// Key is limiter.LimitKey.
+	Key uint64
+	// Ahead is the time that the key takes to win its burst back; ≤ 0: none.
+	Ahead time.Duration
+	// Named tells that the configuration names the key.
+	Named bool
+}
+
 func (*Hello) kind() kind     { return kindHello }
 func (*Config) kind() kind    { return kindConfig }
 func (*Shares) kind() kind    { return kindShares }
@@ -213,4 +229,5 @@ func (*Claims) kind() kind    { return kindClaims }
 func (*Report) kind() kind    { return kindReport }
 func (*Refused) kind() kind   { return kindRefused }
 func (*Names) kind() kind     { return kindNames }
+func (*Spent) kind() kind     { return kindSpent }
 func (*Heartbeat) kind() kind { return kindHeartbeat }

@@ -16,6 +16,7 @@ import (
 	"github.com/titrate/titrate/services/agent/mesh"
 	"github.com/titrate/titrate/services/agent/orders"
 	"github.com/titrate/titrate/services/agent/reports"
+	"github.com/titrate/titrate/services/agent/spent"
 	"github.com/titrate/titrate/services/agent/stream"
 	"github.com/titrate/titrate/services/agent/tally"
 	"github.com/titrate/titrate/services/telemetry"
@@ -33,6 +34,7 @@ type Agent struct {
 	orders  *orders.Orders
 	tally   *tally.Tally
 	reports *reports.Reports
+	spent   spent.Book
 	desk    *desk
 	state   state
 	server  *gateways.Server

@@ -13,6 +13,9 @@ import (
 // saveEvery is the least time between two snapshots of leases alone.
 const saveEvery = 5 * time.Second
 
+// sweepEvery is how many seconds pass between two looks for what was won back.
+const sweepEvery = 10
+
 // beat sends sums to the gateways each period while something is contended,
 // heartbeats each second, and does what time brings: expiry and forgetting.
 func (a *Agent) beat(ctx context.Context) {
@@ -37,6 +40,9 @@ func (a *Agent) beat(ctx context.Context) {
 			sequence++
 			a.tally.Sweep(now)
 			a.heartbeat(sequence)
+			if sequence%sweepEvery == 0 {
+				a.spent.Sweep(now)
+			}
 		}
 		a.sums(now, second)
 	}

@@ -46,8 +46,13 @@ func newDesk(a *Agent) *desk {
 
 func processOf(g *gateways.Gateway) process { return process{g.Replica(), g.Generation()} }
 
-// Joined gives a gateway all that is in force.
+// Joined gives a gateway all that is in force. What its clients have spent comes
+// first: a filter begins to serve with the configuration, which hand may send as soon
+// as the gateway is among the told.
 func (d *desk) Joined(g *gateways.Gateway) {
+	if s := d.a.spent.Of(d.a.now(), g.Replica()); s != nil && g.Speaks() >= 2 {
+		g.Send(s)
+	}
 	d.mu.Lock()
 	d.current[processOf(g)] = g
 	d.told[g] = told{}
@@ -69,6 +74,8 @@ func (d *desk) Heard(g *gateways.Gateway, m link.Message) {
 		d.a.mesh.Poke()
 	case *link.Report:
 		d.a.reports.Add(d.a.now(), reports.Process{Gateway: g.Replica(), Generation: g.Generation()}, m)
+	case *link.Spent:
+		d.a.spent.Add(d.a.now(), g.Replica(), g.Generation(), m)
 	case *link.Refused:
 		d.logLeftOut(g, m)
 	case *link.Heartbeat:

@@ -34,6 +34,10 @@ type Status struct {
 	LagMs         float64 `json:"lagMs"`
 	GossipDelayMs float64 `json:"gossipDelayMs"`
 	ContendedKeys int     `json:"contendedKeys"`
+	// SpentKeys are remembered for gateways that start anew; SpentKeysLost found no
+	// room.
+	SpentKeys     int     `json:"spentKeys"`
+	SpentKeysLost uint64  `json:"spentKeysLost"`
 	TotalWeight   float64 `json:"totalWeight"`
 
 	// MissingPeers are agents that failed or fell silent without a word, and
@@ -113,6 +117,7 @@ func (a *Agent) Status() Status {
 		ContendedKeys: t.Keys, TotalWeight: t.TotalWeight, MissingPeers: a.mesh.Missing(), UnheardMembers: t.Unheard,
 		Stream:   StreamStatus{stream.Connected, stream.Address, stream.Error},
 		Gateways: a.gatewayStatus(), Peers: []PeerStatus{}, Replicas: []ReplicaStatus{}}
+	s.SpentKeys, s.SpentKeysLost = a.spent.Status()
 	if o.Age >= 0 {
 		s.SharesAgeSeconds = o.Age.Seconds()
 	}

@@ -79,7 +79,10 @@ func (g *Gateway) LeftOut() link.Refused {
 	return link.Refused{}
 }
 
-// Send leaves a *Config, *Shares, *Sums or *Heartbeat in the mailbox, in the
+// Speaks is the version of the link that both sides understand.
+func (g *Gateway) Speaks() uint8 { return g.version }
+
+// Send leaves a *Spent, *Config, *Shares, *Sums or *Heartbeat in the mailbox, in the
 // place of an older one of its kind. It never blocks. The message is the
 // gateway's from then on: it must not be changed, nor be sent to another one
 // (but for a *Config, which is only read).
@@ -95,10 +98,12 @@ type mailbox struct {
 	wake  chan struct{}
 }
 
-// slots are written in this order: shares mean nothing without the
-// configuration that names their flows.
+// slots are written in this order: what was spent before the configuration, with
+// which a filter begins to serve; shares mean nothing without the configuration
+// that names their flows.
 const (
-	slotConfig = iota
+	slotSpent = iota
+	slotConfig
 	slotShares
 	slotSums
 	slotHeartbeat
@@ -108,6 +113,8 @@ const (
 func (b *mailbox) put(m link.Message) {
 	slot := slotHeartbeat
 	switch m.(type) {
+	case *link.Spent:
+		slot = slotSpent
 	case *link.Config:
 		slot = slotConfig
 	case *link.Shares:

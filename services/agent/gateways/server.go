@@ -25,7 +25,7 @@ const maxGateways = 128
 type Handler interface {
 	// Joined: the Hellos are exchanged, Send works.
 	Joined(g *Gateway)
-	// Heard brings *Claims, *Report, *Refused or *Heartbeat.
+	// Heard brings *Claims, *Report, *Refused, *Spent or *Heartbeat.
 	Heard(g *Gateway, m link.Message)
 	// Left: the connection is gone, for whatever reason.
 	Left(g *Gateway)
@@ -218,7 +218,7 @@ func (s *Server) read(g *Gateway, r *link.Reader) error {
 			s.h.Heard(g, m)
 		case *link.Names:
 			g.names.Store(m)
-		case *link.Claims, *link.Report:
+		case *link.Claims, *link.Report, *link.Spent:
 			s.h.Heard(g, m)
 		default:
 			return &link.FormatError{Message: fmt.Sprintf("%T", m), Reason: "a filter does not send this after its Hello"}

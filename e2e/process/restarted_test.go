@@ -1,0 +1,108 @@
+package process
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/services/dev/load"
+)
+
+// What the clients of restarted have. A restart adds what refills in the 250 ms for
+// which a key is not told, and what a killed Envoy admitted in its last 250 ms, which
+// is nothing here (docs/guarantees.md).
+const (
+	restartedRate  = 6. / 60
+	restartedBurst = 20
+	restartedSlack = 1
+	restarts       = 3
+	// enough refusals, one each 5 ms or slower, that the agent has heard of what was
+	// admitted before them: it does within 250 ms.
+	enough = 100
+)
+
+// restarted: an Envoy that is started again beside its living agent, without a hot
+// restart, gives no client its burst again and opens no window without limits.
+func (w *world) restarted(t *testing.T) {
+	for client, signal := range map[string]syscall.Signal{"terminated": syscall.SIGTERM, "killed": syscall.SIGKILL} {
+		began := time.Now()
+		load := w.ask(t, client)
+		for range restarts {
+			was := load.refused.Load()
+			eventually(t, client+" is refused", patience, func() string {
+				return unless(load.refused.Load() > was+enough, load.String())
+			})
+			if err := syscall.Kill(w.envoys[0].PID(), signal); err != nil {
+				t.Fatal(err)
+			}
+			exited(t, w.envoys[0].Process, patience)
+			w.start(w.envoys[0])
+			w.linked(t, patience, 0)
+			if n := w.metric(w.admins[0]+"/stats/prometheus", "titrate_requests_total", `outcome="booted"`); n != 0 {
+				t.Errorf("%v requests were admitted before the first configuration", n)
+			}
+		}
+		admitted, took := load.end(), time.Since(began).Seconds()
+		most := restartedBurst + restartedRate*took + restartedSlack
+		t.Logf("%s: %d admitted in %.1f s with %d restarts, at most %.1f are due", client, admitted, took, restarts, most)
+		if float64(admitted) > most || admitted < restartedBurst {
+			t.Errorf("%s got %d requests, want %d to %.1f", client, admitted, restartedBurst, most)
+		}
+	}
+}
+
+// asking is a client that asks the first gateway all the time.
+type asking struct {
+	admitted, refused, others atomic.Int64
+	stop                      chan struct{}
+	ended                     sync.WaitGroup
+}
+
+func (w *world) ask(t *testing.T, client string) *asking {
+	a := &asking{stop: make(chan struct{})}
+	a.ended.Go(func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-a.stop:
+				return
+			case <-tick.C:
+			}
+			r, err := http.NewRequest(http.MethodGet, w.fronts[0], nil)
+			if err != nil {
+				return
+			}
+			r.Header.Set(load.TenantHeader, "fed")
+			r.Header.Set(load.ClientHeader, client)
+			resp, err := w.client.Do(r)
+			if err != nil {
+				continue // no Envoy is there
+			}
+			resp.Body.Close()
+			switch resp.StatusCode {
+			case http.StatusOK:
+				a.admitted.Add(1)
+			case http.StatusTooManyRequests:
+				a.refused.Add(1)
+			default:
+				a.others.Add(1)
+			}
+		}
+	})
+	return a
+}
+
+func (a *asking) end() int64 {
+	close(a.stop)
+	a.ended.Wait()
+	return a.admitted.Load()
+}
+
+func (a *asking) String() string {
+	return fmt.Sprintf("%d admitted, %d refused, %d answered otherwise", a.admitted.Load(), a.refused.Load(), a.others.Load())
+}

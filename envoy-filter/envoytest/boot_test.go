@@ -1,0 +1,84 @@
+package envoytest
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/titrate/titrate/proto/link"
+)
+
+// at starts an Envoy beside an agent's socket and waits for nothing.
+func at(t *testing.T, socket, bootWait string) *envoy {
+	t.Helper()
+	return launch{example: quickstart, concurrency: 2, bootWait: bootWait,
+		edits: []edit{{"agent_socket: ", "agent_socket: " + socket + " # instead of "}}}.spawn(t)
+}
+
+// Envoy takes no traffic before its first configuration, and then limits the first
+// request as any other; without an agent it waits as long as boot_wait says.
+func TestNoTrafficBeforeTheConfiguration(t *testing.T) {
+	t.Parallel()
+	needEnvoy(t)
+	socket := filepath.Join(t.TempDir(), "a.sock")
+	e := at(t, socket, "60s")
+	e.eventually("the filter's look for its agent", func() bool { return strings.Contains(e.log.String(), "no link to the agent") })
+	if strings.Contains(e.log.String(), "starting workers") {
+		t.Errorf("workers run without a configuration:\n%s", e.log)
+	}
+	startAgent(t, socket, world(1, link.Queue{}, limited("acme", 0.001, 2))...)
+	e.serve()
+	if n := spend(e, "acme"); n != 2 {
+		t.Errorf("%d admitted at a burst of 2", n)
+	}
+	if n := e.metric(outcome("-", "booted")); n != 0 {
+		t.Errorf("%v requests were admitted before a configuration", n)
+	}
+	e.alive()
+
+	lonely := at(t, filepath.Join(t.TempDir(), "nobody.sock"), "300ms")
+	lonely.serve()
+	if !strings.Contains(lonely.log.String(), "no configuration within boot_wait") {
+		t.Errorf("nothing is said of the missing configuration:\n%s", lonely.log)
+	}
+	if a := lonely.get("/", "x-tenant", "acme"); a.status != http.StatusOK {
+		t.Errorf("boot_policy OPEN: %d", a.status)
+	}
+}
+
+// A client that has spent its burst gets nothing more of an Envoy that is started
+// again beside a living agent, whether the one before it was told to end or was
+// killed. Nobody else uses the key, and no other gateway is there.
+func TestPlainRestart(t *testing.T) {
+	t.Parallel()
+	needEnvoy(t)
+	const burst = 10
+	for name, signal := range map[string]syscall.Signal{"SIGTERM": syscall.SIGTERM, "SIGKILL": syscall.SIGKILL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			socket := filepath.Join(t.TempDir(), "a.sock")
+			state := world(1, link.Queue{}, limited("acme", 0.001, burst))
+			a := startAgent(t, socket, state...)
+			admitted := 0
+			for life := range 3 {
+				e := at(t, socket, "60s")
+				e.serve()
+				n := spend(e, "acme")
+				t.Logf("life %d: %d admitted", life+1, n)
+				admitted += n
+				if signal == syscall.SIGKILL {
+					e.eventually("word of the key", func() bool { return len(a.remembers().Keys) > 0 })
+				}
+				e.cmd.Process.Signal(signal)
+				<-e.exited
+				until(t, "word of the key", func() bool { return len(a.remembers().Keys) > 0 })
+				a.keepSaying(append([]link.Message{a.remembers()}, state...)...)
+			}
+			if admitted != burst {
+				t.Errorf("%d admitted over three lives at a burst of %d", admitted, burst)
+			}
+		})
+	}
+}
