@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/titrate/titrate/papers/comparison"
 	"github.com/titrate/titrate/papers/experiment"
 )
 
@@ -86,5 +87,19 @@ func TestDocument(t *testing.T) {
 				t.Errorf("the document lacks a line; make figures writes it:\n%s", line)
 			}
 		}
+	}
+}
+
+// docs/comparison.md has the tables that package comparison writes.
+func TestComparison(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays all scenarios")
+	}
+	raw, err := os.ReadFile(filepath.Join("..", "docs", "comparison.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(raw), comparison.Document()) {
+		t.Error("docs/comparison.md has other tables: make figures")
 	}
 }

@@ -51,7 +51,8 @@ func (p PaperParams) Scaled(factor float64) PaperParams {
 
 // Paper is the adaptive controller of Monti & Sifalakis, reactions r1 to r5 and
 // the output filter F. It reproduces their figures; it is not for production:
-// N of them are unstable above (N−1)·kF·τ ≈ 1.6, and F delays every request.
+// N of them oscillate from a delay on (124 ms for eleven with Table 1, see package
+// reaction), and F delays every request.
 type Paper struct {
 	p                  PaperParams
 	s, e, es, et, t, f float64

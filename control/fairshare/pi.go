@@ -14,8 +14,8 @@ type Tuning struct {
 
 // Tune gives the gains that put a triple real root of the closed loop
 // (z−1)²z^d + a(z−1) + bz at the largest decay a delay of d ≥ 0 rounds
-// allows. It corrects the paper's (U,V) = (.5,.1), which is 8 % slower than
-// the triple root at (.4612, .0791).
+// allows. It corrects the paper's (U,V) = (.5,.1), which for one delay is
+// 8 % slower than the triple root at (.4612, .0791).
 //
 //	z = (d(d+1) + √(2d(d+1))) / ((d+1)(d+2)),  h = (z−1)²z^d
 //	c = −(2(z−1)z^d + d(z−1)²z^(d−1)),  a = h + c·z,  b = c − a

@@ -13,7 +13,8 @@ import "math"
 //
 //	U = (2√2 − 2)·e^(√2−2) = .4612,  V = (10√2 − 14)·e^(√2−2) = .0791
 //
-// The paper's (.5, .1), read off a plot, is 8 % slower.
+// The paper's (.5, .1), read off a plot, is 8 % slower for one delay, and the faster for
+// a mix of shorter ones: at its 20 to 70 ms it decays by 4.8/s, these by 4.3/s.
 
 // bestRoot is s·τ at the triple root.
 var bestRoot = math.Sqrt2 - 2

@@ -13,6 +13,10 @@ import (
 //	x_i  = clip((W_i/q_i)^(1/α), lo_i, cap_i),  q_i = Σ_r a_ri·p_r     [Buy]
 //	p_r *= exp(γ·α·clip((y_r − C_r)/C_r, −1, 1)),  p_r ≥ p_min         Step
 //
+// The excess is clipped before the gain is applied, so that a pool at many times its
+// capacity moves the price by exp(γ·α) per round at most; clipping γ·excess instead would
+// allow exp(α) whatever γ is.
+//
 // [Published] adds (y − C)/R to the price: its gain depends on capacity, weights
 // and the number of sources, and none fits all. Here the price moves by a ratio,
 // by the relative excess, and the exponent α undoes that of the demand. What

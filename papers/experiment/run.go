@@ -117,6 +117,7 @@ func Count(papers []Paper, findings map[string][]*Finding) string {
 			switch {
 			case e.Run == nil:
 				no++
+			case r.Verdict() == Ours: // nothing of the paper's to compare with
 			case r.Verdict() == Differs:
 				bad++
 			default:
@@ -127,7 +128,7 @@ func Count(papers []Paper, findings map[string][]*Finding) string {
 		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d |\n", name, n, no, ok, bad)
 		all, computed, good = all+n, computed+ok+bad, good+ok
 	}
-	fmt.Fprintf(&b, "\n%d rows for figures and tables; of the %d that can be computed %d are reproduced: %.0f %%.\n", all, computed, good, 100*float64(good)/float64(max(1, computed)))
+	fmt.Fprintf(&b, "\n%d rows for figures and tables; of the %d that can be computed and compared %d are reproduced: %.0f %%.\n", all, computed, good, 100*float64(good)/float64(max(1, computed)))
 	return b.String()
 }
 

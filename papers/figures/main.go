@@ -1,5 +1,5 @@
 // Figures computes every figure and table of the five papers and writes their charts, and
-// the rows of docs/reproduction.md:
+// the rows of docs/reproduction.md, and the tables of docs/comparison.md:
 //
 //	go run ./figures [-o DIR] [-only NAME,…] [-doc FILE]      in papers/; make figures
 //
@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/papers"
+	"github.com/titrate/titrate/papers/comparison"
 	"github.com/titrate/titrate/papers/experiment"
 )
 
@@ -27,12 +28,13 @@ func main() {
 	dir := flag.String("o", "../figures", "write the charts to this `directory`")
 	only := flag.String("only", "", "run these experiments `NAME,…` and print what they find; no document")
 	doc := flag.String("doc", "../docs/reproduction.md", "write the rows into this `file`")
+	beside := flag.String("comparison", "../docs/comparison.md", "write the tables of the comparison into this `file`")
 	flag.Parse()
 	var err error
 	if *only != "" {
 		err = some(*dir, strings.Split(*only, ","), os.Stdout)
 	} else {
-		err = all(*dir, *doc, os.Stdout)
+		err = errors.Join(all(*dir, *doc, os.Stdout), write(*beside, comparison.Document()))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "figures:", err)
@@ -77,11 +79,16 @@ func all(dir, doc string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	return write(doc, papers.Rows(findings))
+}
+
+// write puts tables between the markers of a document.
+func write(doc, tables string) error {
 	text, err := os.ReadFile(doc)
 	if err != nil {
 		return err
 	}
-	written, err := experiment.Replace(string(text), papers.Rows(findings))
+	written, err := experiment.Replace(string(text), tables)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doc, err)
 	}

@@ -18,7 +18,8 @@ type packet struct {
 	hop    int8
 	marked bool
 	again  bool // a retransmission: no sample of the round trip
-	sent   float64
+	// sent is when its source sent it, entered when it came into the queue, s.
+	sent, entered float64
 }
 
 // event is something that happens at a time.

@@ -127,21 +127,47 @@ func (n *Network) arrive(p packet) {
 		l.Lost++ // it cannot be marked
 		return
 	}
+	p.entered = n.Now
 	l.queue = append(l.queue, p)
 	if !l.busy {
-		l.busy = true
-		n.agenda.push(event{at: n.Now + 1/l.Rate, kind: departs, id: l.id})
+		l.serve()
 	}
+}
+
+// serve puts the first packet on the wire that the law does not drop there.
+func (l *Link) serve() {
+	for l.busy = false; l.Queued() > 0; l.take() {
+		p, verdict := &l.queue[l.head], aqm.Accept
+		if l.Law != nil {
+			verdict = l.Law.Depart(l.net.Now, float64(l.Queued()-1), l.net.Now-p.entered)
+		}
+		if verdict == aqm.Drop || verdict == aqm.Mark && l.net.Flows[p.flow].Plain {
+			l.Lost++
+			continue
+		}
+		if verdict == aqm.Mark {
+			p.marked = true
+			l.Marked++
+		}
+		l.busy = true
+		l.net.agenda.push(event{at: l.net.Now + 1/l.Rate, kind: departs, id: l.id})
+		return
+	}
+}
+
+// take removes the first packet.
+func (l *Link) take() packet {
+	p := l.queue[l.head]
+	if l.head++; l.head > 4096 && l.head*2 > len(l.queue) {
+		l.queue = append(l.queue[:0], l.queue[l.head:]...)
+		l.head = 0
+	}
+	return p
 }
 
 // depart sends the first packet.
 func (l *Link) depart() {
-	p := l.queue[l.head]
-	l.head++
-	if l.head > 4096 && l.head*2 > len(l.queue) {
-		l.queue = append(l.queue[:0], l.queue[l.head:]...)
-		l.head = 0
-	}
+	p := l.take()
 	l.Sent++
 	p.hop++
 	f := l.net.Flows[p.flow]
@@ -150,7 +176,5 @@ func (l *Link) depart() {
 		delay = f.Path[p.hop].Delay
 	}
 	l.net.agenda.push(event{at: l.net.Now + delay, kind: arrives, p: p})
-	if l.busy = l.Queued() > 0; l.busy {
-		l.net.agenda.push(event{at: l.net.Now + 1/l.Rate, kind: departs, id: l.id})
-	}
+	l.serve()
 }

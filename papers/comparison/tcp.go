@@ -1,0 +1,47 @@
+package comparison
+
+import (
+	"fmt"
+
+	"github.com/titrate/titrate/control/aqm"
+	"github.com/titrate/titrate/papers/packets"
+)
+
+// routers are laws for TCP: 1250 packets/s, a buffer of 300, a round trip of 200 ms.
+var routers = []struct {
+	name string
+	make func() aqm.Law
+}{
+	{"variable structure, delay form (ours), 120 ms", func() aqm.Law { return &aqm.VSD{Delay: .12, ClientDelay: .2} }},
+	{"variable structure, published", func() aqm.Law { l := aqm.PaperVS(); l.Buffer = 300; return &l }},
+	{"RED, 5 and 15", func() aqm.Law { return &aqm.RED{Min: 5, Max: 15, MaxP: .1, Weight: .002, Buffer: 300} }},
+	{"REM", func() aqm.Law { l := aqm.DefaultREM(150, 300); l.Period = .002; return &l }},
+	{"PI", func() aqm.Law { l := aqm.HollotPI(150, 300); return &l }},
+	{"PIE, 120 ms", func() aqm.Law { l := aqm.DefaultPIE(300); l.Delay = .12; return &l }},
+	{"CoDel, 120 ms", func() aqm.Law { return &aqm.CoDel{Delay: .12, Window: .4, Buffer: 300} }},
+	{"drop tail", func() aqm.Law { return nil }},
+}
+
+// TCP is the table of laws for TCP Reno with ECN, from 20 to 60 s.
+func TCP() string {
+	text := "| law | sources | queue, mean (packets) | use | lost |\n|---|---|---|---|---|\n"
+	for _, r := range routers {
+		for _, m := range []int{50, 150, 250} {
+			n := packets.New(uint64(m))
+			l := n.Add(packets.Link{Rate: 1250, Buffer: 300, Law: r.make(), Every: .003})
+			for range m {
+				n.Connect(packets.Flow{Path: []packets.Hop{{Delay: .04, Link: l}}, Last: .06, Back: .1, Access: 1250})
+			}
+			for _, f := range n.Flows {
+				n.At(n.Rand.Float64(), f.Start)
+			}
+			n.Run(20)
+			sent, offered, lost, sum, count := l.Sent, l.Offered, l.Lost, 0., 0.
+			n.Repeat(20, .01, func() { sum, count = sum+float64(l.Queued()), count+1 })
+			n.Run(60)
+			text += fmt.Sprintf("| %s | %d | %.0f | %.3f | %.1f %% |\n", r.name, m, sum/count,
+				float64(l.Sent-sent)/40/1250, 100*float64(l.Lost-lost)/float64(l.Offered-offered))
+		}
+	}
+	return text
+}
