@@ -62,6 +62,7 @@ func (f *Flight) report(last flown, r *FlowReport) flown {
 		completed: f.Completed.Load(), residence: f.Residence.Load(), turned: f.Turned.Load(),
 		booked: f.Booked.Load(), weight: last.weight,
 	}
+	now.completed = max(now.completed, last.completed) // streams correct it when they end
 	now.weigh(last)
 	r.Completed = units(now.completed - last.completed)
 	r.Residence = units(now.residence-last.residence) * 1e-6

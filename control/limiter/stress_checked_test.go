@@ -8,6 +8,8 @@ import (
 	"testing"
 )
 
+const lockRanked = true
+
 // atLocks lets do run before each lock until end is called.
 func atLocks(do func(rank int)) (end func()) {
 	beforeLock.Store(&do)

@@ -210,7 +210,7 @@ func newStress(t *testing.T) *stress {
 }
 
 func stressRounds() int {
-	if raceEnabled {
+	if raceEnabled || lockRanked {
 		return 1500
 	}
 	return 20_000
