@@ -10,11 +10,16 @@
 // request's stay; what follows an internal redirect is another trip, and the first
 // one has left. Where the answer tells the true cost, it lands with that; until then
 // it is in flight by its estimate.
+//
+// An answer that may last as long as its client likes is no work that waits: an
+// upgrade (WebSocket), a CONNECT, an event stream and gRPC land with their headers.
+// What they turn out to cost at their end is added then.
 
 #include "flight.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 enum { LINE = 64 };
@@ -57,37 +62,64 @@ void titrate_answered_locally(struct titrate_trip* trip, uint32_t status) {
   trip->turned = status != 429 && turns_away(status);
 }
 
+// What one request may add to the residence.
+#define LONGEST_STAY 2305843009213693952.0 // 2^61
+
+static void land(struct titrate_trip* trip) {
+  struct titrate_flight* flight = trip->flight;
+  if (!trip->weighed) trip->settled = trip->micros;
+  double stay = (double)trip->settled * (double)(now() - trip->departed) / 1000;
+  trip->aloft = false;
+  trip->landed = true;
+  add(&flight->in_flight, -trip->micros);
+  add(&flight->booked, trip->micros);
+  add(&flight->completed, trip->settled);
+  add(&flight->residence, (int64_t)(stay < LONGEST_STAY ? stay : LONGEST_STAY));
+}
+
+static abi_bytes header(abi_http_filter envoy, enum abi_header_type of, const char* key) {
+  abi_bytes name = {(char*)key, strlen(key)}, value = {NULL, 0};
+  if (!ENVOY(http_get_header)(envoy, of, name, &value, 0, NULL)) value.length = 0;
+  return value;
+}
+
+static bool begins(abi_bytes value, const char* with) {
+  size_t n = strlen(with);
+  return value.length >= n && strncasecmp(value.ptr, with, n) == 0;
+}
+
+// Answers that last as long as their clients like.
+static bool streams(abi_http_filter envoy, uint32_t status) {
+  if (status == 101) return true;
+  abi_bytes type = header(envoy, ABI_RESPONSE_HEADER, "content-type");
+  return begins(type, "text/event-stream") || begins(type, "application/grpc") ||
+         begins(header(envoy, ABI_REQUEST_HEADER, ":method"), "CONNECT");
+}
+
 void titrate_answered(struct titrate_trip* trip, abi_http_filter envoy) {
   if (!trip->aloft || trip->local) return;
-  abi_bytes name = {":status", 7}, value;
+  abi_bytes value = header(envoy, ABI_RESPONSE_HEADER, ":status");
   trip->answered = true;
-  if (!ENVOY(http_get_header)(envoy, ABI_RESPONSE_HEADER, name, &value, 0, NULL)) return;
   uint32_t status = 0;
   for (size_t i = 0; i < value.length && i < 3; i++)
     status = status * 10 + (uint32_t)(value.ptr[i] - '0');
   trip->turned = turns_away(status);
+  if (status < 300 && streams(envoy, status)) land(trip);
 }
 
-// What one request may add to the residence.
-#define LONGEST_STAY 2305843009213693952.0 // 2^61
-
 void titrate_weigh(struct titrate_trip* trip, int64_t micros) {
+  if (trip->landed) add(&trip->flight->completed, micros - trip->settled);
   trip->weighed = true;
   trip->settled = micros;
 }
 
 void titrate_arrive(struct titrate_trip* trip) {
-  struct titrate_flight* flight = trip->flight;
   if (!trip->aloft) return;
-  trip->aloft = false;
-  add(&flight->in_flight, -trip->micros);
-  if (trip->turned) {
-    add(&flight->turned, trip->micros);
-  } else if (trip->answered) {
-    int64_t micros = trip->weighed ? trip->settled : trip->micros;
-    double stay = (double)micros * (double)(now() - trip->departed) / 1000;
-    add(&flight->booked, trip->micros);
-    add(&flight->completed, micros);
-    add(&flight->residence, (int64_t)(stay < LONGEST_STAY ? stay : LONGEST_STAY));
+  if (trip->answered && !trip->turned) {
+    land(trip);
+    return;
   }
+  trip->aloft = false;
+  add(&trip->flight->in_flight, -trip->micros);
+  if (trip->turned) add(&trip->flight->turned, trip->micros);
 }

@@ -22,7 +22,7 @@ struct titrate_trip {
   int64_t micros;                // what it costs
   uint64_t departed;             // monotonic nanoseconds
   int64_t settled;               // what it has cost in truth, if it is weighed
-  bool aloft, local, answered, turned, weighed;
+  bool aloft, landed, local, answered, turned, weighed;
 };
 
 // The decision on the request says where to count it; flight may be NULL.
@@ -33,7 +33,7 @@ void titrate_depart(struct titrate_trip* trip);
 void titrate_answered_locally(struct titrate_trip* trip, uint32_t status);
 // The answer's headers have come.
 void titrate_answered(struct titrate_trip* trip, abi_http_filter envoy);
-// The answer has told the true cost: what it lands with.
+// The answer has told the true cost: what it lands with, also if it has landed.
 void titrate_weigh(struct titrate_trip* trip, int64_t micros);
 // The stream has ended. More than once is once.
 void titrate_arrive(struct titrate_trip* trip);

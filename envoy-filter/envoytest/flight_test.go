@@ -45,8 +45,8 @@ func (a *agent) flights(tenant string) (sum link.FlowReport) {
 }
 
 // moody is an upstream that does what the path says: /wait holds the answer for
-// 50 ms, /busy turns away, /broken fails, /drop hangs up, /long never ends, /tokens
-// has cost 50.
+// 50 ms, /busy turns away, /broken fails, /drop hangs up, /long never answers, /events
+// never ends its answer, /tokens has cost 50.
 func moody(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/wait":
@@ -57,6 +57,11 @@ func moody(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 	case "/drop":
 		panic(http.ErrAbortHandler)
+	case "/events":
+		w.Header().Set("content-type", "text/event-stream; charset=utf-8")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		return
 	case "/tokens":
 		w.Header().Set("x-tokens", "50")
 	case "/long":
@@ -102,6 +107,15 @@ func TestFlightsOfAnAdaptivePool(t *testing.T) {
 	ask("/drop", 503) // Envoy's own
 	want.Shed = 2
 	settled("turned away")
+
+	watching, stop := context.WithCancel(t.Context())
+	for range 3 { // they last, and are no work that waits
+		go e.do(watching, http.MethodGet, "/events", nil, "x-tenant", "acme")
+	}
+	want.Completed += 3
+	settled("event streams that go on")
+	stop()
+	settled("event streams that have ended")
 
 	ctx, abort := context.WithCancel(t.Context())
 	for range 3 {
