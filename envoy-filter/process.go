@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -124,7 +125,7 @@ func newProcess(b *settings.Bootstrap, sink *sink) *process {
 	p.link = uplink.New(uplink.Options{
 		Socket: b.AgentSocket, Engine: engine, Now: gate.Now, Contain: p.gate.Contain,
 		Hello: link.Hello{
-			Replica: b.Replica, Weight: b.Weight, PID: os.Getpid(), Generation: uint64(time.Now().UnixNano()),
+			Replica: b.Replica, Weight: b.Weight, PID: os.Getpid(), Restart: restarts(), Generation: uint64(time.Now().UnixNano()),
 		},
 		Log: func(text string) { logTo(levelInfo, text) },
 	})
@@ -132,6 +133,16 @@ func newProcess(b *settings.Bootstrap, sink *sink) *process {
 	p.insight = watch
 	watch.open(p, b)
 	return p
+}
+
+// restarts is 1 + the epoch of Envoy's hot restart, from its command line; 0 if
+// that cannot be read.
+func restarts() int {
+	line, err := os.ReadFile("/proc/self/cmdline")
+	if err != nil {
+		return 0
+	}
+	return settings.RestartEpoch(strings.Split(string(line), "\x00")) + 1
 }
 
 func (p *process) numbers() meter.Source {

@@ -30,6 +30,10 @@ type Hello struct {
 	PID int `json:"pid"`
 	// Envoy is Envoy's version where it is known, for people.
 	Envoy string `json:"envoy,omitempty"`
+	// Restart is 1 + the number of hot restarts before this process (Envoy's
+	// --restart-epoch); 0: not known. It tells the child in a hot restart from
+	// another Envoy that was given the same name.
+	Restart int `json:"restart,omitempty"`
 	// Weight of this replica in the split of a share, > 0; 1 if absent.
 	Weight float64 `json:"weight,omitempty"`
 }

@@ -40,6 +40,7 @@ func (a *Agent) beat(ctx context.Context) {
 			sequence++
 			a.tally.Sweep(now)
 			a.heartbeat(sequence)
+			a.desk.compare()
 			if sequence%sweepEvery == 0 {
 				a.spent.Sweep(now)
 			}

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +22,8 @@ type desk struct {
 	lost    map[process]orphan
 	told    map[*gateways.Gateway]told
 	refused map[process]int64 // configuration whose refusal was logged
+	twins   map[string]bool   // names that several Envoys have now
+	doubled uint64            // names that came into twins
 }
 
 // told is what a gateway was sent last.
@@ -125,6 +129,35 @@ func (d *desk) Left(g *gateways.Gateway) {
 	}
 	d.a.tally.Lose(now, p.name, p.generation)
 	d.bury(now)
+}
+
+// compare looks for Envoys that have one name and are no parent and child of a hot
+// restart, and logs each name once.
+func (d *desk) compare() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := map[string]bool{}
+	for _, a := range d.current {
+		for _, b := range d.current {
+			if a == b || now[a.Replica()] || !gateways.Twins(a, b) {
+				continue
+			}
+			now[a.Replica()] = true
+			if !d.twins[a.Replica()] {
+				d.doubled++
+				d.a.log.Error("two Envoys have one replica name: each counts as a hot restart of the other, and their limits are not added up; give each Envoy its own replica",
+					"gateway", a.Replica(), "pids", []int{a.PID(), b.PID()})
+			}
+		}
+	}
+	d.twins = now
+}
+
+// doubles are the names that several Envoys have now, and how many there were.
+func (d *desk) doubles() (names []string, ever uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Sorted(maps.Keys(d.twins)), d.doubled
 }
 
 // bury withdraws the claims of processes that are gone for good. Others keep

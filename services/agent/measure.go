@@ -77,6 +77,7 @@ var instruments = []instrument{
 	{name: "titrate.agent.gossip.delay", unit: "s", help: "Largest one-way gossip delay in force.", read: one(func(m measurements) float64 { return m.s.GossipDelayMs / 1000 })},
 	{name: "titrate.agent.lag", unit: "s", help: "Time until all have heard a claim, at most.", read: one(func(m measurements) float64 { return m.s.LagMs / 1000 })},
 	{name: "titrate.agent.contended.keys", help: "Keys claimed by any replica lately.", read: one(func(m measurements) float64 { return float64(m.s.ContendedKeys) })},
+	{name: "titrate.agent.double.replicas", help: "Replica names that several living Envoys have now.", read: one(func(m measurements) float64 { return float64(len(m.s.DoubleReplicas)) })},
 	{name: "titrate.agent.spent.keys", help: "Keys whose use is remembered for a gateway that starts anew.", read: one(func(m measurements) float64 { return float64(m.s.SpentKeys) })},
 	{name: "titrate.agent.spent.lost", counter: true, help: "Keys that are not remembered, since too many have spent something.", read: one(func(m measurements) float64 { return float64(m.s.SpentKeysLost) })},
 	{name: "titrate.agent.isolation", help: "0 a majority of the members' agents is heard, 1 frozen, 2 split.", read: one(func(m measurements) float64 { return level(m.s.Isolation) })},

@@ -34,6 +34,10 @@ type Status struct {
 	LagMs         float64 `json:"lagMs"`
 	GossipDelayMs float64 `json:"gossipDelayMs"`
 	ContendedKeys int     `json:"contendedKeys"`
+	// DoubleReplicas are replica names that several living Envoys have, which are no
+	// parent and child of a hot restart.
+	DoubleReplicas      []string `json:"doubleReplicas,omitempty"`
+	DoubleReplicasTotal uint64   `json:"doubleReplicasTotal"`
 	// SpentKeys are remembered for gateways that start anew; SpentKeysLost found no
 	// room.
 	SpentKeys     int     `json:"spentKeys"`
@@ -117,6 +121,7 @@ func (a *Agent) Status() Status {
 		ContendedKeys: t.Keys, TotalWeight: t.TotalWeight, MissingPeers: a.mesh.Missing(), UnheardMembers: t.Unheard,
 		Stream:   StreamStatus{stream.Connected, stream.Address, stream.Error},
 		Gateways: a.gatewayStatus(), Peers: []PeerStatus{}, Replicas: []ReplicaStatus{}}
+	s.DoubleReplicas, s.DoubleReplicasTotal = a.desk.doubles()
 	s.SpentKeys, s.SpentKeysLost = a.spent.Status()
 	if o.Age >= 0 {
 		s.SharesAgeSeconds = o.Age.Seconds()

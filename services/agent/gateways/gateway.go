@@ -39,6 +39,16 @@ func (g *Gateway) Replica() string { return g.hello.Replica }
 // Generation of the filter process; higher is newer.
 func (g *Gateway) Generation() uint64 { return g.hello.Generation }
 
+// Twins tells that two processes of one name are no parent and child of a hot
+// restart: both are connected, and neither follows the other.
+func Twins(a, b *Gateway) bool {
+	if a.Replica() != b.Replica() || a.Generation() == b.Generation() || a.hello.Restart == 0 || b.hello.Restart == 0 {
+		return false
+	}
+	step := a.hello.Restart - b.hello.Restart
+	return step != 1 && step != -1
+}
+
 // Weight of the gateway in the split of a share, > 0.
 func (g *Gateway) Weight() float64 { return g.hello.Weight }
 

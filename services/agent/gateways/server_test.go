@@ -347,3 +347,22 @@ func TestSocketPathTooLong(t *testing.T) {
 		t.Error("no path at all")
 	}
 }
+
+// Two processes of one name are a hot restart if one follows the other.
+func TestTwins(t *testing.T) {
+	process := func(name string, generation uint64, restart int) *Gateway {
+		return &Gateway{hello: link.Hello{Replica: name, Generation: generation, Restart: restart}}
+	}
+	one := process("gw", 1, 1)
+	for _, c := range []struct {
+		other *Gateway
+		want  bool
+	}{
+		{process("gw", 2, 1), true}, {process("gw", 2, 2), false}, {process("gw", 2, 3), true},
+		{process("gw", 2, 0), false}, {process("gw", 1, 1), false}, {process("other", 2, 1), false},
+	} {
+		if got := Twins(one, c.other); got != c.want || Twins(c.other, one) != c.want {
+			t.Errorf("%+v beside %+v: %v", c.other.hello, one.hello, got)
+		}
+	}
+}
