@@ -26,18 +26,116 @@ func (f *flow) aim(delay float64) {
 	f.codel.Delay, f.codel.Window, f.codel.Buffer = delay, max(0.1, 2*delay), math.Inf(1)
 }
 
-// arrival describes a request to the AQM. A client is greedy when it has more
-// than 1.5 of the fair part of a queue that others wait in too.
-func (f *flow) arrival(e *Engine, s *sub, now, cost int64) aqm.Arrival {
-	q := f.q
-	a := aqm.Arrival{
-		Now: e.seconds(now), Cost: units(cost), Queued: units(q.eligibleCost),
-		Rand: e.uniform(&f.random),
+const (
+	// patience is the longest wait that a request is let begin, in delay targets: what
+	// would take longer is refused when it comes. The rest up to 1.5 is for what is not
+	// known then.
+	patience = 1.15
+	// overdue is the wait, in delay targets, that a request at the back may have at its
+	// turn.
+	overdue = 1.5
+	// leniency is what is added for a client that is not at all at the end of its equal
+	// part: its burst may meet those of others.
+	leniency = 1.75
+	// ahead is the pressure from which on a client waits at the back: those that hover
+	// about their equal part, which is 1, take turns with the others there.
+	ahead = 0.75
+	// least is how many requests of its size such a client finds room for, however
+	// small the share.
+	least = 5
+)
+
+// face lets a request that has to wait for the share face the queue and its law. A
+// client within its equal part waits in front, where the law does not pick; of the
+// others the law picks, the more the further beyond it they are.
+func (f *flow) face(e *Engine, who subject, s *sub, now, cost int64) verdict {
+	key := clientKey(f.salt, who.client)
+	m := f.meter.Load()
+	if m == nil {
+		m = newMeter()
+		f.meter.Store(m)
 	}
+	x := m.pressure(key, cost)
+	v := verdict{Verdict: Wait, class: front}
+	if x >= ahead {
+		v.class = back
+	}
+	if f.late(s, x, cost) {
+		f.lateAt = f.at
+		if x < 1 { // its neighbours are within their parts, too: find out who asks for more
+			m.charge(key, cost)
+		}
+		return f.turnAway(TenantShare, cost)
+	}
+	switch f.law().Arrive(f.arrival(e, s, x, now, cost)) {
+	case aqm.Drop:
+		return f.turnAway(TenantShare, cost)
+	case aqm.Mark:
+		v.mark = true
+	}
+	if v.class == front {
+		f.fronted += cost
+	}
+	m.charge(key, cost)
+	return v
+}
+
+// late reports whether a request that begins to wait now would wait for longer than
+// it may. Ahead of it stands what is in front; and at the back, where turns are fair,
+// each client will have been served as much as its own by then, of what is there or
+// will come, from what the front leaves of the rate. A request with nothing ahead may
+// wait.
+func (f *flow) late(s *sub, x float64, cost int64) bool {
+	q := f.q
+	total, rate := q.rings[front].cost+cost, f.ctl.Rate()
+	if x >= ahead {
+		rate = max(rate-f.fore, rate/4)
+		own, turns := cost, int64(q.clients())
+		if s != nil && s.eligible > 0 {
+			own += s.eligibleCost
+		} else {
+			turns++
+		}
+		total = max(total+own-cost, min(turns, math.MaxInt64/own)*own)
+	}
+	if total == cost {
+		return false
+	}
+	target := rate * f.queueing.DelayTarget.Seconds()
+	most := patience * target
+	if s == nil || s.eligible <= 1 {
+		most += leniency * target * spare(x)
+	}
+	most = max(most, least*units(cost)*spare(x))
+	return units(total)-max(0, units(f.spendable())) > most
+}
+
+// arrival describes a request to the AQM: the less its client is beyond its equal
+// part, the less likely it is to be picked; the law of one within it sees no queue. A
+// client is greedy when it has more than 1.5 of the fair part of a queue that others
+// wait in too.
+func (f *flow) arrival(e *Engine, s *sub, x float64, now, cost int64) aqm.Arrival {
+	q := f.q
+	a := aqm.Arrival{Now: e.seconds(now), Cost: units(cost), Rand: 1}
+	if x < 1 {
+		return a
+	}
+	a.Queued, a.Rand = units(q.eligibleCost), e.uniform(&f.random)/excess(x)
 	if s != nil && q.clients() > 1 {
 		a.Greedy = 2*s.eligibleCost*int64(q.clients()) > 3*q.eligibleCost
 	}
 	return a
+}
+
+// slack is how fast clients get their equal parts back: more slowly while more waits
+// than the target. Where all ask for more than their parts, who is beyond them then
+// shows, and the law holds the queue.
+func (f *flow) slack() float64 {
+	if f.q == nil || f.q.eligible == 0 {
+		return 1
+	}
+	full := units(f.q.eligibleCost) / (f.ctl.Rate()*f.queueing.DelayTarget.Seconds() + 1e-9)
+	return min(1.05, max(0.75, 1.5-0.5*min(full, float64(f.q.eligible)/least)))
 }
 
 // manage lets the AQM see the queue.
@@ -47,16 +145,21 @@ func (f *flow) manage() {
 		return
 	}
 	f.heed(f.at-f.aqmAt, c0)
+	f.foresee(f.at - f.aqmAt)
 	f.aqmAt = f.at
 	f.law().Step(f.at, units(f.q.eligibleCost), c0, float64(max(1, f.q.clients())))
 }
 
 // heed chooses what the AQM does to those it picks. Clients that slow down when
-// marked are marked. When nearly everybody has been marked for a second and the
-// queue is still well beyond its target, they don't heed marks: then the same law
-// rejects, until it has hardly had to for as long.
+// marked are marked. When for a second nearly everybody has been marked, or requests
+// are refused because they would wait for too long, and the queue is still beyond its
+// target, they don't heed marks: then the same law rejects, until it has hardly had to
+// for as long.
 func (f *flow) heed(h, c0 float64) {
-	const patience = 1 // s
+	const (
+		patience = 1   // s
+		recent   = .25 // s
+	)
 	p := f.vsd.Probability()
 	if f.queueing.Law == CoDel {
 		p = 0
@@ -66,11 +169,11 @@ func (f *flow) heed(h, c0 float64) {
 	}
 	cooperative := f.vsd.Mode == aqm.Cooperative
 	switch {
-	case cooperative && p > 0.9 && units(f.q.eligibleCost) > 1.5*c0*f.vsd.Delay,
+	case cooperative && units(f.q.eligibleCost) > c0*f.vsd.Delay && (p > 0.9 || f.at-f.lateAt < recent),
 		!cooperative && p < 0.02:
 		f.doubt += min(h, 0.2)
 	default:
-		f.doubt = 0
+		f.doubt = max(0, f.doubt-h)
 	}
 	if f.doubt < patience {
 		return
@@ -83,6 +186,14 @@ func (f *flow) heed(h, c0 float64) {
 	}
 }
 
+// foresee measures the rate of the front, over a second.
+func (f *flow) foresee(h float64) {
+	if h > 0 {
+		f.fore += (units(f.fronted) - f.fore*h) / (1 + h)
+		f.fronted = 0
+	}
+}
+
 // judge notes that the tenant stage limits the flow: its oldest request in turn
 // has waited for longer than the delay target.
 func (f *flow) judge(now int64) {
@@ -91,22 +202,30 @@ func (f *flow) judge(now int64) {
 	}
 }
 
-// leave asks the law about the request whose turn it is; true if it was discarded,
-// unserved. A law that acts at the head of the queue does so here.
+// leave asks about the request whose turn it is; true if it was discarded, unserved.
+// A law that acts at the head of the queue does so here. What has waited for too long
+// after all, since the share was cut or the front had a burst, makes room for what has
+// not, if anything else waits. Nothing is discarded in front.
 func (e *Engine) leave(f *flow, i int32, now int64, out []Event) ([]Event, bool) {
 	en := &f.q.entries[i]
-	waited := now - en.since
-	switch f.law().Depart(f.at, units(f.q.eligibleCost-en.cost), float64(waited)*1e-9) {
-	case aqm.Mark:
-		en.mark = true
-	case aqm.Drop:
-		o := f.rejected(TenantShare, en.cost, f.q.eligibleCost-en.cost)
-		o.Waited = time.Duration(waited)
-		f.sum.rejected += en.cost
-		f.limited = true
-		out = append(out, f.event(en, o))
-		e.withdraw(f, i, now)
-		return out, true
+	if en.class == front {
+		return out, false
 	}
-	return out, false
+	waited := now - en.since
+	eligible := now - en.deadline + int64(f.queueing.MaxWait)
+	late := f.q.eligible > 1 && float64(eligible) > overdue*float64(f.queueing.DelayTarget)
+	verdict := f.law().Depart(f.at, units(f.q.eligibleCost-en.cost), float64(waited)*1e-9)
+	if verdict == aqm.Mark {
+		en.mark = true
+	}
+	if verdict != aqm.Drop && !late {
+		return out, false
+	}
+	o := f.rejected(TenantShare, en.cost, f.q.eligibleCost-en.cost)
+	o.Waited = time.Duration(waited)
+	f.sum.rejected += en.cost
+	f.limited = true
+	out = append(out, f.event(en, o))
+	e.withdraw(f, i, now)
+	return out, true
 }

@@ -128,7 +128,7 @@ func (e *Engine) Decide(now int64, r *Request) Outcome {
 		}
 		return f.refusedBy(ref, cost)
 	}
-	out, ok := e.pass(f, rt, now, cost, ref.shadow)
+	out, ok := e.pass(f, rt, who, now, cost, ref.shadow)
 	if !ok {
 		e.refund(rt, who, now, cost, ref.charged)
 		return out
@@ -183,7 +183,7 @@ func (e *Engine) limitsOnly(rt *route, r *Request, now, cost int64) Outcome {
 
 // pass is the tenant stage without the lock: it admits, rejects, or answers
 // Wait. ok says that the request was admitted.
-func (e *Engine) pass(f *flow, rt *route, now, cost int64, shadow *limit) (out Outcome, ok bool) {
+func (e *Engine) pass(f *flow, rt *route, who subject, now, cost int64, shadow *limit) (out Outcome, ok bool) {
 	if shadow != nil {
 		out = shadow.seen()
 	}
@@ -191,10 +191,12 @@ func (e *Engine) pass(f *flow, rt *route, now, cost int64, shadow *limit) (out O
 	case rt.mode == Off || f.open.Load():
 		f.bypassed.Add(cost)
 	case f.eligible.Load() == 0 && f.take(cost):
+		f.metered(who, cost)
 	case rt.mode == Shadow:
 		f.bypassed.Add(cost)
 		out = shadowed(out)
-	case rt.queue.Law == Police && e.catchUp(f, now) && f.take(cost):
+	case rt.queue.Law == Police && (f.borrow(who, cost) || e.catchUp(f, now) && f.take(cost)):
+		f.metered(who, cost)
 	case rt.queue.Law == Police:
 		f.turned.Add(cost)
 		e.wake(f)

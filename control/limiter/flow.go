@@ -30,6 +30,7 @@ type flow struct {
 	bypassed atomic.Int64 // cost that passed without credit: OFF, SHADOW, OPEN
 	counts   counters
 	waiters  atomic.Pointer[[waiterBits]atomic.Int32] // held requests by client hash
+	meter    atomic.Pointer[meter]                    // once something was refused or had to wait
 	rate     atomic.Uint64                            // rate in force, float bits
 	flight   atomic.Pointer[Flight]                   // once the pool was adaptive
 
@@ -56,6 +57,9 @@ type flow struct {
 	tail      aqm.DropTail
 	codel     aqm.CoDel
 	aqmAt     float64
+	lateAt    float64 // when a request was last refused because it would have waited for too long
+	fore      float64 // rate at which requests join the front of the queue, cost units/s
+	fronted   int64   // cost that has since it was last measured
 	doubt     float64 // seconds for which the AQM's mode has looked wrong
 	begun     bool
 	at        float64 // time of the last advance, seconds
@@ -94,6 +98,31 @@ func (f *flow) take(cost int64) bool {
 	for {
 		have := f.credit.Load()
 		if have < cost && (have <= 0 || have < f.brim.Load()) {
+			return false
+		}
+		if f.credit.CompareAndSwap(have, have-cost) {
+			return true
+		}
+	}
+}
+
+// borrow takes cost from a credit that does not cover it, for a client within its
+// equal part: the further beyond it a client is, the less. What it takes the others
+// wait for.
+func (f *flow) borrow(who subject, cost int64) bool {
+	m := f.meter.Load()
+	if m == nil {
+		return false
+	}
+	key := clientKey(f.salt, who.client)
+	x := m.pressure(key, cost)
+	room := int64(min(1, spare(x)/(1-ahead)) * float64(max(m.room.Load(), least*cost)))
+	for {
+		have := f.credit.Load()
+		if have-cost < -room && (have <= 0 || have < f.brim.Load()) {
+			if x < 1 {
+				m.charge(key, cost)
+			}
 			return false
 		}
 		if f.credit.CompareAndSwap(have, have-cost) {
@@ -151,8 +180,41 @@ func (f *flow) advance(e *Engine, now int64) {
 	f.pacer.Advance(0, f.ctl.Rate())
 	f.pacer.Add(released)
 	f.rate.Store(math.Float64bits(f.ctl.Rate()))
+	f.measure(h)
 	f.fade(h)
 	f.reconcile()
+}
+
+// measure lets the meter of clients follow, and makes one when clients compete.
+func (f *flow) measure(h float64) {
+	m := f.meter.Load()
+	switch {
+	case m != nil && !m.worn():
+		m.advance(h, f.ctl.Rate()*f.slack())
+		m.room.Store(int64(2 * f.ctl.Params().Bucket * unit))
+	case m != nil, f.limited, f.q != nil && f.q.eligible > 0:
+		f.meter.Store(newMeter())
+	}
+}
+
+// metered counts a client's request in the meter, if there is one.
+func (f *flow) metered(who subject, cost int64) {
+	if m := f.meter.Load(); m != nil {
+		m.charge(clientKey(f.salt, who.client), cost)
+	}
+}
+
+// corrected tells the meter that a client's requests have cost so much more than it
+// was told, or less.
+func (f *flow) corrected(client string, extra int64) {
+	m := f.meter.Load()
+	switch {
+	case m == nil:
+	case extra > 0:
+		m.charge(clientKey(f.salt, client), extra)
+	default:
+		m.repay(clientKey(f.salt, client), -extra)
+	}
 }
 
 // others is what the controller must know of the other replicas. Who is absent is the
@@ -242,7 +304,10 @@ func (f *flow) reconcile() {
 func (f *flow) publish() {
 	offer := int64(0)
 	if f.q == nil || f.q.eligible == 0 {
-		offer = max(0, int64((f.ctl.Free()+f.pacer.Credit())*unit))
+		offer = int64((f.ctl.Free() + f.pacer.Credit()) * unit)
+		if !f.policing() { // there clients may overdraw it, and repay it
+			offer = max(0, offer)
+		}
 	}
 	f.credit.Add(offer - f.published)
 	f.published = offer

@@ -2,8 +2,6 @@ package limiter
 
 import (
 	"time"
-
-	"github.com/titrate/titrate/control/aqm"
 )
 
 // maxHeld bounds the requests of one flow that wait for their clients' limits,
@@ -16,6 +14,7 @@ type verdict struct {
 	reason Reason
 	mark   bool
 	shadow bool
+	class  uint8 // of a Wait: front or back
 }
 
 // Enqueue decides again, under the flow's lock, and holds the request when it
@@ -72,7 +71,7 @@ func (e *Engine) enqueue(f *flow, rt *route, who subject, now, cost int64, ticke
 		return e.hold(f, key, who, en, l, now+ref.wait)
 	}
 	en.charged, en.shadow = ref.charged, ref.shadow
-	v := e.meet(f, rt, q.find(key), now, cost)
+	v := e.meet(f, rt, who, q.find(key), now, cost)
 	switch v.Verdict {
 	case Admit:
 		out := v.admits(ref.shadow.seen())
@@ -82,7 +81,7 @@ func (e *Engine) enqueue(f *flow, rt *route, who subject, now, cost int64, ticke
 		e.refund(rt, who, now, cost, ref.charged)
 		return f.rejected(v.reason, cost, q.eligibleCost), 0
 	}
-	en.eligible, en.mark = true, v.mark
+	en.eligible, en.mark, en.class = true, v.mark, v.class
 	en.deadline = now + int64(f.queueing.MaxWait)
 	f.arrived(cost)
 	h := e.push(f, q.subOf(key, who.client), who, en)
@@ -166,30 +165,28 @@ func (f *flow) arrived(cost int64) {
 
 // meet lets a request that all limits admit meet the tenant's share. Wait says
 // that it joins the queue.
-func (e *Engine) meet(f *flow, rt *route, s *sub, now, cost int64) verdict {
+func (e *Engine) meet(f *flow, rt *route, who subject, s *sub, now, cost int64) verdict {
 	q := f.q
 	switch {
 	case f.mode == Off || f.open.Load():
 		f.bypass(cost)
 		return verdict{Verdict: Admit}
 	case q.eligible == 0 && f.take(cost):
+		f.metered(who, cost)
 		return verdict{Verdict: Admit}
 	case f.mode == Shadow:
 		f.bypass(cost)
 		return verdict{Verdict: Admit, shadow: true}
+	case f.queueing.Law == Police && f.borrow(who, cost):
+		f.metered(who, cost)
+		return verdict{Verdict: Admit}
 	case f.queueing.Law == Police:
 		return f.turnAway(TenantShare, cost)
 	case q.eligible >= f.queueing.MaxRequests || q.len() >= maxPlaces:
 		return f.turnAway(QueueFull, cost)
 	}
 	f.manage()
-	switch f.law().Arrive(f.arrival(e, s, now, cost)) {
-	case aqm.Drop:
-		return f.turnAway(TenantShare, cost)
-	case aqm.Mark:
-		return verdict{Verdict: Wait, mark: true}
-	}
-	return verdict{Verdict: Wait}
+	return f.face(e, who, s, now, cost)
 }
 
 // turnAway counts a request that the tenant stage rejects.
@@ -230,6 +227,7 @@ func (e *Engine) withdraw(f *flow, i int32, now int64) {
 	if en.eligible {
 		e.refund(en.route, f.q.who(en), now, en.cost, en.charged)
 		f.ctl.Remove(units(en.cost))
+		f.corrected(s.client, -en.cost)
 	} else {
 		f.waiters.Load()[s.key%waiterBits].Add(-1)
 	}

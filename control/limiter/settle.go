@@ -61,6 +61,7 @@ func (e *Engine) Settle(now int64, r *Request, actual float64) (forgiven float64
 	}
 	if rt.flow != nil {
 		rt.flow.settle(e, now, extra, r.Mode)
+		rt.flow.corrected(r.Client, extra)
 		e.wake(rt.flow)
 	}
 	return forgiven

@@ -55,7 +55,10 @@ func (e *Engine) visitOnce(f *flow, m *membership, now int64, out []Event) (even
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out, more = e.tickFlow(f, now, out)
-	return out, f.strained(), !more && f.quiet(m) && f.lie(), more
+	if rest = !more && f.quiet(m) && f.lie(); rest {
+		f.meter.Store(nil)
+	}
+	return out, f.strained(), rest, more
 }
 
 // Busy reports whether something is held or close to its share, so that Tick is
@@ -206,7 +209,7 @@ func (e *Engine) settle(f *flow, si, i int32, rt *route, ref refusal, at, now in
 		}
 		return e.finish(f, i, now, f.refusedBy(ref, en.cost), out)
 	}
-	v := e.meet(f, rt, s, now, en.cost)
+	v := e.meet(f, rt, q.who(en), s, now, en.cost)
 	switch v.Verdict {
 	case Admit:
 		o := v.admits(ref.shadow.seen())
@@ -216,7 +219,7 @@ func (e *Engine) settle(f *flow, si, i int32, rt *route, ref refusal, at, now in
 		e.refund(rt, q.who(en), now, en.cost, ref.charged)
 		return e.finish(f, i, now, f.rejected(v.reason, en.cost, q.eligibleCost), out)
 	}
-	en.route, en.charged, en.shadow, en.mark = rt, ref.charged, ref.shadow, v.mark
+	en.route, en.charged, en.shadow, en.mark, en.class = rt, ref.charged, ref.shadow, v.mark, v.class
 	q.extend(i, now+int64(f.queueing.MaxWait))
 	f.arrived(en.cost)
 	f.waiters.Load()[s.key%waiterBits].Add(-1)

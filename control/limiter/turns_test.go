@@ -83,3 +83,28 @@ func TestPropertyTurnsAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// A meter is there while clients compete, follows what requests really cost, and is
+// gone when the flow rests.
+func TestMeterFollowsAndGoes(t *testing.T) {
+	c := newCluster(t, 1, &Config{
+		Pools: []Pool{{Name: "api", Capacity: 10}}, Tenants: []Tenant{{Name: "acme"}},
+	}, Options{})
+	s := c.source("acme", "x", "api", constant(50), pinned(0))
+	c.run(2 * time.Second)
+	f := (*c.engines[0].byID.Load())[0]
+	m, key := f.meter.Load(), clientKey(f.salt, "x")
+	if m == nil || m.pressure(key, unit) == 0 {
+		t.Fatal("no meter, or nothing in it")
+	}
+	before := m.spent(key)
+	c.engines[0].Settle(c.now, &s.req, 0)
+	if after := m.spent(key); after != before-unit {
+		t.Errorf("a request of no cost leaves %d of %d, want %d", after, before, before-unit)
+	}
+	s.rate = constant(0)
+	c.run(30 * time.Second)
+	if f.meter.Load() != nil {
+		t.Error("the meter outlives the competition")
+	}
+}

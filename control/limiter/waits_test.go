@@ -1,0 +1,47 @@
+package limiter
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// The steady phase of the demo on virtual time: saturated tenants wait for about
+// their target, over all gateways together.
+func TestSaturatedTenantsWaitForTheirTarget(t *testing.T) {
+	for _, law := range []Law{VariableStructure, DropTail, CoDel} {
+		const target = 200 * time.Millisecond
+		most := target * 3 / 2
+		if law == CoDel { // it acts on what has waited already
+			most = target * 8 / 5
+		}
+		conf := &Config{Pools: []Pool{{Name: "api", Capacity: 300, Queue: Queue{Law: law, DelayTarget: target}}}}
+		tenants := []struct {
+			name           string
+			clients        int
+			offered, share float64
+		}{{"acme", 5, 150, 117.7}, {"bolt", 4, 100, 78.5}, {"dart", 4, 100, 39.2}}
+		for _, x := range tenants {
+			conf.Tenants = append(conf.Tenants, Tenant{Name: x.name})
+		}
+		c := newCluster(t, 3, conf, Options{})
+		for _, x := range tenants {
+			c.share(x.name, "api", x.share)
+			for i := range x.clients {
+				c.source(x.name, fmt.Sprint(x.name, i), "api", constant(x.offered/float64(x.clients)), c.weighted(6, 3, 1))
+			}
+		}
+		start := c.now
+		c.run(63 * time.Second)
+		for _, x := range tenants {
+			got := c.tally(start+3*sec, c.now, tenantIs(x.name))
+			t.Logf("%v %s: %.1f/s of %.1f, wait mean %v p99 %v, marked %d, %v", law, x.name, got.rate, x.share, got.waitMean, got.wait99, got.marked, got.reasons)
+			if got.wait99 > most {
+				t.Errorf("%v, %s: waits %v at the 99th percentile, want at most %v for a target of %v", law, x.name, got.wait99, most, target)
+			}
+			if got.rate < 0.95*x.share {
+				t.Errorf("%v, %s: gets %.1f/s of %.1f", law, x.name, got.rate, x.share)
+			}
+		}
+	}
+}
