@@ -170,7 +170,8 @@ func TestDemoDocumentAgreesWithTheScenario(t *testing.T) {
 	for _, r := range resources {
 		switch r := resource.Unwrap(r).(type) {
 		case *quotav1.Pool:
-			if r.GetName() != "pools/"+s.Pool.Name || r.GetCapacity() != s.Pool.Capacity {
+			if r.GetName() != "pools/"+s.Pool.Name || r.GetCapacity() != s.Pool.Capacity ||
+				r.GetQueue().GetDelayTarget().AsDuration().Seconds() != s.Pool.Target {
 				t.Errorf("pool %v", r)
 			}
 		case *quotav1.Tenant:

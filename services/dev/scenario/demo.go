@@ -25,6 +25,7 @@ const (
 // offered in the steady phase, 620 under greed, 300 admitted.
 const (
 	demoCapacity  = 300
+	demoTarget    = .2 // s
 	coreGuarantee = 150
 	globalRate    = 60
 	globalBurst   = 60
@@ -51,7 +52,7 @@ func Demo(duration time.Duration, gateways int, seed uint64) (*Scenario, error) 
 	s := &Scenario{
 		Version:  Version,
 		Seed:     seed,
-		Pool:     Pool{Name: "api", Capacity: demoCapacity},
+		Pool:     Pool{Name: "api", Capacity: demoCapacity, Target: demoTarget},
 		Gateways: demoGateways(gateways),
 		Tenants:  demoTenants(),
 	}

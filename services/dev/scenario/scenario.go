@@ -71,6 +71,8 @@ type Scenario struct {
 type Pool struct {
 	Name     string  `json:"name"`
 	Capacity float64 `json:"capacity"` // requests/s
+	// Target is the wait that its queues aim at, s; 0: not judged.
+	Target float64 `json:"target,omitempty"`
 }
 
 // Gateway is an Envoy and its part of the load.

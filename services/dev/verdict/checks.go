@@ -12,6 +12,7 @@ const (
 	CheckPoolMean    = "pool_mean"          // admitted/s ≤ bound
 	CheckPoolSliding = "pool_sliding_1s"    // requests ≤ bound
 	CheckDeviation   = "fair_deviation"     // |admitted/fair share − 1| of a saturated tenant ≤ bound, in steady
+	CheckWait        = "wait_p99"           // ms of a saturated tenant's admitted requests ≤ bound, in steady
 	CheckEntitlement = "entitlement"        // admitted/entitlement ≥ bound
 	CheckExcess      = "client_excess"      // requests over rate·t + burst ≤ bound
 	CheckClientMean  = "client_mean"        // admitted/s while it asks for more than its rate ≤ bound
@@ -29,7 +30,7 @@ func checks(s *scenario.Scenario, phases []Phase) []Check {
 			atMost(CheckPoolMean, p.Name, "", p.Pool.Admitted, meanBound(s, i)),
 			atMost(CheckPoolSliding, p.Name, "", p.Pool.MaxSliding1s, slidingBound(s, i)))
 		for _, t := range p.Tenants {
-			out = append(out, tenantChecks(p.Name, &t)...)
+			out = append(out, tenantChecks(p.Name, &t, s.Pool.Target)...)
 		}
 		for _, c := range p.Clients {
 			l := &scenario.Limit{Rate: c.Rate, Burst: c.Burst}
@@ -42,10 +43,13 @@ func checks(s *scenario.Scenario, phases []Phase) []Check {
 	return append(out, meanChecks(s, phases)...)
 }
 
-func tenantChecks(phase string, t *Tenant) []Check {
+func tenantChecks(phase string, t *Tenant, target float64) []Check {
 	var out []Check
 	if phase == scenario.Steady && t.Saturated {
 		out = append(out, atMost(CheckDeviation, phase, t.Name, math.Abs(t.Admitted/t.FairShare-1), maxDeviation))
+		if target > 0 {
+			out = append(out, atMost(CheckWait, phase, t.Name, t.WaitP99Ms, maxWait*target*1e3))
+		}
 	}
 	if entitled := math.Min(t.Demand, t.FairShare); entitled > 0 {
 		out = append(out, atLeast(CheckEntitlement, phase, t.Name, t.Admitted/entitled, minEntitlement))

@@ -114,6 +114,11 @@ func TestEachFaultFailsItsOwnCheck(t *testing.T) {
 				admit(r)
 			}
 		}, CheckDeviation},
+		"long waits": {func(r *trace.Record, i int) {
+			if r.Tenant == "bolt" && i%10 == 0 {
+				r.WaitMs = 301
+			}
+		}, CheckWait},
 		"limit not held": {func(r *trace.Record, _ int) {
 			if r.Client == "small" {
 				admit(r)
