@@ -34,15 +34,13 @@ const (
 	// overdue is the wait, in delay targets, that a request at the back may have at its
 	// turn.
 	overdue = 1.5
-	// leniency is what is added for a client that is not at all at the end of its equal
-	// part: its burst may meet those of others.
-	leniency = 1.75
 	// ahead is the pressure from which on a client waits at the back: those that hover
 	// about their equal part, which is 1, take turns with the others there.
 	ahead = 0.75
-	// least is how many requests of its size such a client finds room for, however
-	// small the share.
-	least = 5
+	// least is how many requests of its size may wait with that of a client well within
+	// its equal part, however small the share; and one more for four clients, whose
+	// bursts it may meet.
+	least = 3
 )
 
 // face lets a request that has to wait for the share face the queue and its law. A
@@ -102,11 +100,7 @@ func (f *flow) late(s *sub, x float64, cost int64) bool {
 		return false
 	}
 	target := rate * f.queueing.DelayTarget.Seconds()
-	most := patience * target
-	if s == nil || s.eligible <= 1 {
-		most += leniency * target * spare(x)
-	}
-	most = max(most, least*units(cost)*spare(x))
+	most := max(patience*target, (least+f.meter.Load().n/4)*units(cost)*spare(x))
 	return units(total)-max(0, units(f.spendable())) > most
 }
 
