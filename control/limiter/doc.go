@@ -15,8 +15,9 @@
 // Without a queue a limit rejects what is beyond it. With one, the request waits
 // in the one queue that its flow (tenant × pool) has, in its client's subqueue,
 // until the limit admits it; then it is eligible and waits for the share.
-// Eligible requests are released by deficit round robin over clients, in cost,
-// at the pace of the flow's controller; the AQM marks or rejects on arrival.
+// Eligible requests are released by deficit round robin over clients, in cost, those
+// within their equal part of the share first (meter.go), at the pace of the flow's
+// controller; the AQM marks or rejects those beyond it on arrival.
 //
 //	Decide ──► limits ──► credit of the flow ──► Admit              no lock
 //	   │ Wait     │ police: Reject    │ none left
@@ -65,7 +66,7 @@
 // lock unless the key is contended (that key's own), a key is new (its bucket's)
 // or a request is held (its flow's). Tick is O(active flows + clients with held
 // requests + released). Memory: 40 B per key of the budget, about 400 B per
-// contended key, about 1 KiB per flow in use, about 140 B and copies of its
+// contended key, about 1 KiB per flow in use and 8 KiB more while its clients compete, about 140 B and copies of its
 // identities per waiting request.
 //
 // # Time and numbers
