@@ -75,7 +75,7 @@ func (c *connection) dial() (*client, error) {
 	}
 	out := &client{server: c.server, limit: c.timeout}
 	out.conn, err = grpc.NewClient(c.server, grpc.WithTransportCredentials(security),
-		grpc.WithDisableServiceConfig(), // its DNS question hangs on networks that are cut off from the world
+		grpc.WithDisableServiceConfig(),                                       // its DNS question hangs on networks that are cut off from the world
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(4*maxApplyBytes)), // an answer to apply echoes all with their status
 		grpc.WithUnaryInterceptor(out.bound))
 	if err != nil {

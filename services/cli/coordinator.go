@@ -75,6 +75,8 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 	f.DurationVar(&c.Allocation.Membership, "membership", 20*time.Second, "how long an agent that is silent keeps its demand and its gateways")
 	f.IntVar(&c.Streams.Streams, "max-streams", 4096, "control streams open at a time; more agents are turned away")
 	f.IntVar(&c.Streams.PerIdentity, "max-streams-per-identity", 512, "control streams open at a time with one client certificate")
+	f.StringVar(&c.AccessPolicy, "access-policy", "", "YAML file that grants roles to client certificates, read again when it changes; needs --tls-ca (default: who may connect may do everything)")
+	f.StringVar(&c.AuditLog, "audit-log", "", "file that a JSON line is appended to for each resource that is changed (default: the log)")
 	f.IntVar(&c.TopTenants, "metrics-tenants", 100, "tenants with metrics of their own per pool, by demand; negative = none")
 	f.DurationVar(&c.ShutdownTimeout, "shutdown-timeout", 5*time.Second, "longest wait for calls under way at shutdown")
 	c.Security.Flags(f)

@@ -72,6 +72,13 @@ type Config struct {
 	// ShutdownTimeout bounds a stop in order. Default 5 s.
 	ShutdownTimeout time.Duration
 
+	// AccessPolicy is the file that grants roles to client certificates, see package
+	// access. Empty: whoever may connect may do everything.
+	AccessPolicy string
+	// AuditLog is the file that the JSON lines about changes are appended to. Empty:
+	// they go to Log.
+	AuditLog string
+
 	Security telemetry.Security
 	Meters   telemetry.Meters
 	Log      *slog.Logger

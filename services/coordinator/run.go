@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	"github.com/titrate/titrate/services/access"
 	"github.com/titrate/titrate/services/coordinator/election"
 	"github.com/titrate/titrate/services/coordinator/round"
 	"github.com/titrate/titrate/services/coordinator/stream"
@@ -58,15 +59,23 @@ func (o *Coordinator) wire(context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.server = grpc.NewServer(
+	guard, err := o.guard()
+	if err != nil {
+		return err
+	}
+	audit, err := o.audit()
+	if err != nil {
+		return err
+	}
+	o.server = grpc.NewServer(append(guard,
 		grpc.Creds(credentials),
 		grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithMeterProvider(o.metrics.Provider()))),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 		grpc.MaxRecvMsgSize(maxReport),
-	)
+	)...)
 	o.streams.Register(o.server)
-	quota.New(o.store, &live{o}).Register(o.server)
+	quota.New(o.store, &live{o}).Audit(audit, access.Who).Register(o.server)
 	o.health = health.NewServer()
 	grpc_health_v1.RegisterHealthServer(o.server, o.health)
 	reflection.Register(o.server)

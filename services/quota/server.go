@@ -31,6 +31,7 @@ package quota
 
 import (
 	"context"
+	"log/slog"
 
 	"google.golang.org/grpc"
 
@@ -69,6 +70,8 @@ type Server struct {
 	quotav1.UnimplementedQuotaServiceServer
 	store *store.Store
 	live  Live
+	audit *slog.Logger // nil: none
+	who   func(context.Context) string
 }
 
 // New returns a server on the store. With live nil there is no status and Why is

@@ -255,7 +255,12 @@ func (s *Server) commit(ctx context.Context, changes []store.Change, validateOnl
 	if validateOnly {
 		return s.store.Check(ctx, changes)
 	}
-	return s.store.Apply(ctx, changes)
+	before := s.before(ctx, changes)
+	result, err := s.store.Apply(ctx, changes)
+	if err == nil {
+		s.record(ctx, changes, before, result)
+	}
+	return result, err
 }
 
 // fieldOf names the field of a request that holds a resource of the kind.

@@ -1,0 +1,185 @@
+package access
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+)
+
+const policy = `grants:
+  - {id: "spiffe://x/agent/*", role: agent}
+  - {id: "spiffe://x/viewer", role: viewer}
+  - {id: "spiffe://x/acme", role: editor, tenants: [acme]}
+  - {id: ops.example.com, role: admin}
+`
+
+func guard(t *testing.T) (*Guard, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(path, []byte(policy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g, err := Open(path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, path
+}
+
+// caller is the context of a call with a verified certificate, without one for "".
+func caller(id string) context.Context {
+	if id == "" {
+		return context.Background()
+	}
+	c := &x509.Certificate{}
+	if u, err := url.Parse(id); err == nil && u.Scheme != "" {
+		c.URIs = []*url.URL{u}
+	} else {
+		c.DNSNames = []string{id}
+	}
+	return peer.NewContext(context.Background(), &peer.Peer{AuthInfo: credentials.TLSInfo{
+		State: tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{c}}}}})
+}
+
+// Every method of the coordinator's services has a rule, and each role gets what is
+// its own: a new method without a rule fails here.
+func TestEveryMethodHasARule(t *testing.T) {
+	g, _ := guard(t)
+	s := grpc.NewServer()
+	quotav1.RegisterQuotaServiceServer(s, quotav1.UnimplementedQuotaServiceServer{})
+	controlv1.RegisterControlServiceServer(s, controlv1.UnimplementedControlServiceServer{})
+	grpc_health_v1.RegisterHealthServer(s, grpc_health_v1.UnimplementedHealthServer{})
+	reflection.Register(s)
+	callers := map[string]string{"": "", "agent": "spiffe://x/agent/a1", "viewer": "spiffe://x/viewer", "editor": "spiffe://x/acme", "admin": "ops.example.com"}
+	may := map[Role]string{anyone: " agent viewer editor admin", Agent: "agent", Viewer: "viewer editor admin", Editor: "editor admin"}
+	for service, info := range s.GetServiceInfo() {
+		for _, m := range info.Methods {
+			method := "/" + service + "/" + m.Name
+			if need(method) == "" {
+				t.Errorf("%s has no rule: give it one in need", method)
+			}
+			for name, id := range callers {
+				err := g.check(caller(id), method, []string{"tenants/acme/limits/l"})
+				want := need(method) == anyone || name != "" && strings.Contains(may[need(method)], name)
+				if (err == nil) != want || err != nil && status.Code(err) != codes.PermissionDenied {
+					t.Errorf("%s by %q: %v", method, name, err)
+				}
+			}
+		}
+	}
+	if g.check(caller("ops.example.com"), "/titrate.quota.v1alpha1.QuotaService/New", nil) == nil {
+		t.Error("a method without a rule is allowed to an admin")
+	}
+}
+
+// An editor changes its own tenants and nothing else, whatever field names them.
+func TestEditor(t *testing.T) {
+	g, _ := guard(t)
+	limit := func(name string) *quotav1.Resource {
+		return &quotav1.Resource{Kind: &quotav1.Resource_Limit{Limit: &quotav1.Limit{Name: name}}}
+	}
+	for _, c := range []struct {
+		method string
+		r      proto.Message
+		may    bool
+	}{
+		{"Apply", &quotav1.ApplyRequest{Resources: []*quotav1.Resource{limit("tenants/acme/limits/l")}}, true},
+		{"Apply", &quotav1.ApplyRequest{Resources: []*quotav1.Resource{limit("tenants/acme/limits/l"), limit("tenants/bolt/limits/l")}}, false},
+		{"Apply", &quotav1.ApplyRequest{Resources: []*quotav1.Resource{limit("tenants/-/limits/l")}}, false},
+		{"Apply", &quotav1.ApplyRequest{Resources: []*quotav1.Resource{{}}}, false},
+		{"CreateLimit", &quotav1.CreateLimitRequest{Parent: "tenants/acme", LimitId: "l", Limit: &quotav1.Limit{}}, true},
+		{"CreateLimit", &quotav1.CreateLimitRequest{Parent: "tenants/acme", Limit: &quotav1.Limit{Name: "tenants/bolt/limits/l"}}, false},
+		{"UpdateTenant", &quotav1.UpdateTenantRequest{Tenant: &quotav1.Tenant{Name: "tenants/acme"}}, true},
+		{"CreateTenant", &quotav1.CreateTenantRequest{TenantId: "bolt", Tenant: &quotav1.Tenant{}}, false},
+		{"CreatePool", &quotav1.CreatePoolRequest{PoolId: "acme", Pool: &quotav1.Pool{}}, false},
+		{"DeletePool", &quotav1.DeletePoolRequest{Name: "pools/api"}, false},
+		{"DeleteQuota", &quotav1.DeleteQuotaRequest{Name: "tenants/acme/quotas/api"}, true},
+	} {
+		next := func(context.Context, any) (any, error) { return nil, nil }
+		info := &grpc.UnaryServerInfo{FullMethod: "/titrate.quota.v1alpha1.QuotaService/" + c.method}
+		if _, err := g.Unary(caller("spiffe://x/acme"), c.r, info, next); (err == nil) != c.may {
+			t.Errorf("%s %v: %v", c.method, c.r, err)
+		}
+		if _, err := g.Unary(caller("ops.example.com"), c.r, info, next); err != nil {
+			t.Errorf("admin: %s %v: %v", c.method, c.r, err)
+		}
+	}
+}
+
+// incoming is a stream that brings one Hello.
+type incoming struct {
+	grpc.ServerStream
+	ctx   context.Context
+	agent string
+}
+
+func (s *incoming) Context() context.Context { return s.ctx }
+func (s *incoming) RecvMsg(m any) error {
+	m.(*controlv1.ConnectRequest).Message = &controlv1.ConnectRequest_Hello{Hello: &controlv1.Hello{Agent: s.agent}}
+	return nil
+}
+
+func TestAnAgentIsItself(t *testing.T) {
+	g, _ := guard(t)
+	info := &grpc.StreamServerInfo{FullMethod: "/titrate.control.v1alpha1.ControlService/Connect"}
+	for _, c := range []struct {
+		id, agent string
+		may       bool
+	}{
+		{"spiffe://x/agent/a1", "a1", true}, {"spiffe://x/agent/a1", "a2", false}, {"spiffe://x/agent/a1", "", false},
+		{"spiffe://x/viewer", "viewer", false}, {"ops.example.com", "ops", false}, {"", "a1", false},
+	} {
+		err := g.Stream(nil, &incoming{ctx: caller(c.id), agent: c.agent}, info, func(_ any, s grpc.ServerStream) error {
+			return s.RecvMsg(&controlv1.ConnectRequest{})
+		})
+		if (err == nil) != c.may {
+			t.Errorf("%s as %s: %v", c.id, c.agent, err)
+		}
+	}
+	if !ownName("gw-7.titrate.svc", "gw-7") || !ownName("gw-7.titrate.svc", "gw-7.titrate.svc") || ownName("gw-7.titrate.svc", "gw-77") {
+		t.Error("DNS names")
+	}
+}
+
+// A changed policy is read; one that cannot be read changes nothing.
+func TestPolicyIsReadAgain(t *testing.T) {
+	g, path := guard(t)
+	const method = "/titrate.quota.v1alpha1.QuotaService/GetPool"
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("grants: [{id: spiffe://x/viewer, role: king}]")
+	if err := g.check(caller("spiffe://x/viewer"), method, nil); err != nil {
+		t.Errorf("after a policy that cannot be read: %v", err)
+	}
+	write("grants: []")
+	if g.check(caller("spiffe://x/viewer"), method, nil) == nil {
+		t.Error("a grant that was taken back holds")
+	}
+	for _, wrong := range []string{"grants: [{role: admin}]", "grants: [{id: a, role: editor}]", "grants: [{id: a, role: admin, tenants: [b]}]", "rules: []"} {
+		write(wrong)
+		if _, err := Read(path); err == nil {
+			t.Errorf("%s is read", wrong)
+		}
+	}
+}
