@@ -51,7 +51,7 @@ func TestCoordinatorWithoutEtcd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	etcd, err := store.Dial([]string{"127.0.0.1:1"}, nil)
+	etcd, err := store.Dial(store.Access{Endpoints: []string{"127.0.0.1:1"}})
 	if err != nil {
 		t.Fatal(err)
 	}

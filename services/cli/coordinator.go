@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/titrate/titrate/services/coordinator"
+	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/telemetry"
 )
 
@@ -58,11 +60,7 @@ func newCoordinator() *cobra.Command {
 
 func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 	f := cmd.Flags()
-	f.StringSliceVar(&c.EtcdEndpoints, "etcd-endpoints", []string{"127.0.0.1:2379"}, "etcd's members, host:port or URL, comma-separated")
-	f.StringVar(&c.EtcdSecurity.CA, "etcd-ca", "", "PEM file with the CA of etcd's certificates; makes the connection TLS")
-	f.StringVar(&c.EtcdSecurity.Cert, "etcd-cert", "", "PEM file with the certificate shown to etcd")
-	f.StringVar(&c.EtcdSecurity.Key, "etcd-key", "", "PEM file with the key of --etcd-cert")
-	f.StringVar(&c.Prefix, "etcd-prefix", "/titrate", "prefix of all keys in etcd; the same for all coordinators of a mesh")
+	etcdFlags(f, &c.EtcdEndpoints, &c.EtcdSecurity, &c.EtcdUser, &c.EtcdPasswordFile, &c.Prefix)
 	f.StringVar(&c.Listen, "listen", "127.0.0.1:7400", "gRPC address: admin API, control stream, health, reflection")
 	f.StringVar(&c.Admin, "admin", "127.0.0.1:7401", "HTTP address: metrics and health")
 	f.StringVar(&c.Advertise, "advertise", "", "host:port at which agents reach --listen (default: the address of --listen)")
@@ -81,6 +79,17 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 	f.DurationVar(&c.ShutdownTimeout, "shutdown-timeout", 5*time.Second, "longest wait for calls under way at shutdown")
 	c.Security.Flags(f)
 	c.Meters.Flags(f)
+}
+
+// etcdFlags say how to reach etcd.
+func etcdFlags(f *pflag.FlagSet, endpoints *[]string, security *telemetry.Security, user, password, prefix *string) {
+	f.StringSliceVar(endpoints, "etcd-endpoints", []string{"127.0.0.1:2379"}, "etcd's members, host:port or URL, comma-separated")
+	f.StringVar(&security.CA, "etcd-ca", "", "PEM file with the CA of etcd's certificates; makes the connection TLS")
+	f.StringVar(&security.Cert, "etcd-cert", "", "PEM file with the certificate shown to etcd")
+	f.StringVar(&security.Key, "etcd-key", "", "PEM file with the key of --etcd-cert")
+	f.StringVar(user, "etcd-user", "", "user of an etcd with authentication; it needs read and write on --etcd-prefix")
+	f.StringVar(password, "etcd-password-file", "", "file with the password of --etcd-user (default: "+store.PasswordEnv+" in the environment)")
+	f.StringVar(prefix, "etcd-prefix", "/titrate", "prefix of all keys in etcd; the same for all coordinators of a mesh")
 }
 
 // runCoordinator serves until SIGTERM or SIGINT; a second one kills.

@@ -10,9 +10,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/health"
 
 	"github.com/titrate/titrate/services/coordinator/catalog"
@@ -46,6 +44,9 @@ type Config struct {
 	EtcdEndpoints []string
 	// EtcdSecurity are the TLS files for etcd.
 	EtcdSecurity telemetry.Security
+	// EtcdUser and the file with its password, for an etcd with authentication; without
+	// a file the password is in the environment, see store.PasswordEnv.
+	EtcdUser, EtcdPasswordFile string
 	// Prefix of everything that Titrate keeps in etcd. Default /titrate.
 	Prefix string
 	// SessionTTL is how long a dead leader keeps the lead. Default 5 s.
@@ -239,17 +240,13 @@ func (o *Coordinator) connect(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("TLS for etcd: %w", err)
 	}
-	o.client, err = clientv3.New(clientv3.Config{
-		Endpoints: c.EtcdEndpoints, TLS: secure, Logger: zap.NewNop(),
-		DialTimeout: 3 * time.Second, DialKeepAliveTime: 5 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
-		MaxCallRecvMsgSize: 64 << 20,
-		// gRPC's own longest pause between dials is two minutes.
-		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: .2, MaxDelay: time.Second},
-		})},
-	})
+	password, err := store.Password(c.EtcdUser, c.EtcdPasswordFile)
 	if err != nil {
-		return fmt.Errorf("--etcd-endpoints %v: %w", c.EtcdEndpoints, err)
+		return fmt.Errorf("%w: %w", ErrSettings, err)
+	}
+	o.client, err = store.Dial(store.Access{Endpoints: c.EtcdEndpoints, TLS: secure, User: c.EtcdUser, Password: password})
+	if err != nil {
+		return fmt.Errorf("--etcd-endpoints: %w", err)
 	}
 	o.store = store.Open(o.client, c.Prefix+"/v1alpha1/")
 	o.elector = election.New(election.Config{

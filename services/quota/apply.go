@@ -19,7 +19,7 @@ var outcomes = map[store.Outcome]quotav1.ApplyResponse_Outcome{
 	store.Unchanged: quotav1.ApplyResponse_UNCHANGED,
 }
 
-// Apply creates or replaces several resources in one transaction. An etag in a
+// Apply creates or replaces any number of resources in one step. An etag in a
 // resource must match the stored one.
 func (s *Server) Apply(ctx context.Context, r *quotav1.ApplyRequest) (*quotav1.ApplyResponse, error) {
 	if err := valid.Apply(r); err != nil {

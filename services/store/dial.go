@@ -2,7 +2,10 @@ package store
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -18,25 +21,73 @@ const (
 	// keepAlive is how often a silent connection is probed; etcd drops clients that
 	// probe more often than each 5 s.
 	keepAlive = 6 * time.Second
+	// maxAnswer bounds one answer of etcd: a page of pageKeys resources.
+	maxAnswer = 64 << 20
 )
+
+// PasswordEnv is the environment variable with etcd's password.
+const PasswordEnv = "TITRATE_ETCD_PASSWORD"
+
+// Access is how to reach etcd.
+type Access struct {
+	Endpoints []string    // host:port or URLs
+	TLS       *tls.Config // nil = none
+	// User and Password for an etcd with authentication; both or neither.
+	User, Password string
+}
+
+// Password reads the password of a user from a file, or from PasswordEnv if file is
+// "". Without a user there is none.
+func Password(user, file string) (string, error) {
+	switch {
+	case user == "" && file != "":
+		return "", errors.New("--etcd-password-file without --etcd-user: whose password is it?")
+	case user == "":
+		return "", nil
+	case file == "":
+		if p := os.Getenv(PasswordEnv); p != "" {
+			return p, nil
+		}
+		return "", fmt.Errorf("--etcd-user %s needs a password: --etcd-password-file, or %s in the environment", user, PasswordEnv)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("--etcd-password-file: %w", err)
+	}
+	p := strings.TrimRight(string(b), "\r\n")
+	if p == "" {
+		return "", fmt.Errorf("--etcd-password-file %s is empty", file)
+	}
+	return p, nil
+}
 
 // Dial returns an etcd client for a Store and for elections: it tries again at
 // least each second after a loss and finds a dead connection within 10 s. It does
-// not wait for etcd. config nil means no TLS. The caller closes it.
-func Dial(endpoints []string, config *tls.Config) (*clientv3.Client, error) {
-	client, err := clientv3.New(clientv3.Config{
-		Endpoints:            endpoints,
-		TLS:                  config,
+// not wait for etcd. The caller closes it.
+func Dial(a Access) (*clientv3.Client, error) {
+	config := clientv3.Config{
+		Endpoints:            a.Endpoints,
+		TLS:                  a.TLS,
 		DialKeepAliveTime:    keepAlive,
 		DialKeepAliveTimeout: Timeout,
+		MaxCallRecvMsgSize:   maxAnswer,
 		Logger:               zap.NewNop(), // errors reach the caller; the client would say them again
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: reconnectMax},
 			MinConnectTimeout: time.Second,
 		})},
-	})
+	}
+	if a.User != "" {
+		// With a user the client would wait for etcd here and fail without it. A token
+		// makes it send credentials; etcd refuses this one, and then the client logs in.
+		config.Token = "none"
+	}
+	client, err := clientv3.New(config)
 	if err != nil {
-		return nil, fmt.Errorf("etcd at %v: %w", endpoints, err)
+		return nil, fmt.Errorf("etcd at %v: %w", a.Endpoints, err)
+	}
+	if a.User != "" {
+		client.Token, client.Username, client.Password = "", a.User, a.Password
 	}
 	return client, nil
 }

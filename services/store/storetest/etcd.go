@@ -146,7 +146,7 @@ func (e *Etcd) Kill() {
 // Client connects to the server; the test closes it at its end.
 func (e *Etcd) Client(t testing.TB) *clientv3.Client {
 	t.Helper()
-	c, err := store.Dial([]string{e.Endpoint}, nil)
+	c, err := store.Dial(store.Access{Endpoints: []string{e.Endpoint}})
 	if err != nil {
 		t.Fatalf("etcd client: %v", err)
 	}
