@@ -154,8 +154,8 @@ func (a *Agent) GossipAddress() string { return a.mesh.Address() }
 func (a *Agent) AdminAddress() string { return a.adminAt.Addr().String() }
 
 // Run serves until ctx ends, then stops in order: gateways first, so that those
-// whose process is gone are withdrawn, then the mesh is told. An error means
-// that a port failed.
+// whose process is gone are withdrawn, then the coordinator and the mesh are told.
+// An error means that a port failed.
 func (a *Agent) Run(ctx context.Context) error {
 	a.log.Info("agent serves", "name", a.c.Name, "version", a.c.Version, "socket", a.c.Socket,
 		"gossip", a.GossipAddress(), "admin", a.AdminAddress(), "coordinators", a.c.Coordinators)
@@ -164,12 +164,15 @@ func (a *Agent) Run(ctx context.Context) error {
 	group, serving := errgroup.WithContext(serving)
 	group.Go(func() error { return a.server.Serve(serving) })
 	group.Go(func() error { return a.mesh.Run(serving) })
-	group.Go(func() error { return a.stream.Run(serving) })
 	group.Go(func() error { return a.admin.Serve(serving, a.adminAt) })
 	group.Go(func() error { a.beat(serving); return nil })
 	group.Go(func() error { a.keep(serving); return nil })
+	talking, hangUp := context.WithCancel(context.WithoutCancel(ctx))
+	talked := make(chan error, 1)
+	go func() { talked <- a.stream.Run(talking) }()
 	err := group.Wait()
 	a.desk.bury(a.now())
+	err = errors.Join(err, a.hangUp(talked, hangUp))
 	if leave := a.mesh.Leave(time.Second); leave != nil {
 		err = errors.Join(err, leave)
 	}
@@ -179,6 +182,25 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	a.log.Info("agent stopped")
 	return nil
+}
+
+// goodbye is how long the coordinator may take to hear the last report.
+const goodbye = time.Second
+
+// hangUp ends the stream to the coordinator. If no gateway lives on, a last report
+// says so first, or the coordinator would keep their demand and their parts for
+// --membership, as of an agent that crashed.
+func (a *Agent) hangUp(talked <-chan error, cancel context.CancelFunc) error {
+	if a.desk.empty() {
+		a.stream.Leave()
+		timer := time.AfterFunc(goodbye, cancel)
+		defer timer.Stop()
+	} else {
+		cancel()
+	}
+	err := <-talked
+	cancel()
+	return err
 }
 
 // Partition cuts the agent off from all other agents and from the coordinator,

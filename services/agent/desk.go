@@ -176,9 +176,17 @@ func (d *desk) bury(now time.Duration) {
 	}
 	d.mu.Unlock()
 	for _, p := range dead {
+		d.a.reports.Drop(reports.Process{Gateway: p.name, Generation: p.generation})
 		d.a.tally.Drain(now, p.name, p.generation)
 		d.a.mesh.Poke()
 	}
+}
+
+// empty tells that no gateway is linked, and none lives on without a link.
+func (d *desk) empty() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.current) == 0 && len(d.lost) == 0
 }
 
 // changed tells that the membership or the isolation differs from what a

@@ -7,7 +7,7 @@
 //
 //   - No cost is counted twice, none is lost while its filter lives.
 //   - A filter that has not spoken since the last time repeats its rates for a
-//     second, then it counts no more.
+//     second, then it counts no more; one whose process is gone, at once.
 //   - A parent and a child of a hot restart are one gateway.
 package reports
 
@@ -79,6 +79,13 @@ func (r *Reports) Add(now time.Duration, p Process, m *link.Report) {
 		id := flow{f.Tenant, f.Pool}
 		from.deltas[id] = merge(from.deltas[id], f)
 	}
+}
+
+// Drop forgets a process that is gone for good: nobody asks there any more.
+func (r *Reports) Drop(p Process) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.from, p)
 }
 
 // merge adds a later report to an earlier one.

@@ -32,6 +32,11 @@ func TestReports(t *testing.T) {
 	if got := r.Take(1200 * time.Millisecond); len(got) != 1 || got[0].Demand != 5 {
 		t.Fatalf("the parent is silent: %v", got)
 	}
+	add(1200*time.Millisecond, parent, time.Second, 7)
+	r.Drop(parent)
+	if got := r.Take(1200 * time.Millisecond); len(got) != 1 || got[0].Demand != 5 {
+		t.Fatalf("the parent has spoken once more and is gone: %v, want the child's", got)
+	}
 	r.Add(1200*time.Millisecond, child, &link.Report{Interval: time.Second})
 	if got := r.Take(1200 * time.Millisecond); len(got) != 0 {
 		t.Fatalf("nothing happened in the last second: %v", got)

@@ -61,6 +61,9 @@ type Client struct {
 
 	streams  atomic.Uint64
 	failures atomic.Uint64
+
+	leave   sync.Once
+	leaving chan struct{} // closed by Leave
 }
 
 // Status is where the stream stands.
@@ -76,7 +79,7 @@ type Status struct {
 func New(o Options, a Agent) *Client {
 	o.Every = cmp.Or(o.Every, 250*time.Millisecond)
 	o.Silence = cmp.Or(o.Silence, 5*time.Second)
-	return &Client{o: o, agent: a}
+	return &Client{o: o, agent: a, leaving: make(chan struct{})}
 }
 
 // Status returns where the stream stands.
@@ -105,10 +108,27 @@ var (
 	errSilent  = errors.New("the coordinator said nothing for too long")
 )
 
-// Run keeps a stream open until ctx ends.
+// Leave sends one more report, after which this side of the stream is closed, and
+// opens no other: Run returns when the coordinator has ended the stream.
+func (c *Client) Leave() { c.leave.Do(func() { close(c.leaving) }) }
+
+// left tells whether Leave was called.
+func (c *Client) left() bool {
+	select {
+	case <-c.leaving:
+		return true
+	default:
+		return false
+	}
+}
+
+// Run keeps a stream open until ctx ends, or until after Leave.
 func (c *Client) Run(ctx context.Context) error {
 	if len(c.o.Addresses) == 0 {
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case <-c.leaving:
+		}
 		return nil
 	}
 	pause, hint := firstPause, ""
@@ -119,7 +139,7 @@ func (c *Client) Run(ctx context.Context) error {
 			turn++
 		}
 		lived, err := c.attempt(ctx, address)
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || c.left() {
 			return nil
 		}
 		leader := leaderOf(err)
@@ -132,17 +152,19 @@ func (c *Client) Run(ctx context.Context) error {
 			continue
 		}
 		hint = ""
-		if !sleep(ctx, pause/2+rand.N(pause/2+1)) {
+		if !c.sleep(ctx, pause/2+rand.N(pause/2+1)) {
 			return nil
 		}
 		pause = min(2*pause, maxPause)
 	}
 }
 
-// sleep is false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
+// sleep is false if ctx ended first, or Leave was called.
+func (c *Client) sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
+		return false
+	case <-c.leaving:
 		return false
 	case <-time.After(d):
 		return true

@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -249,5 +250,46 @@ func TestLeaderOf(t *testing.T) {
 		if got := leaderOf(c.err); got != c.want {
 			t.Errorf("%v: %q, want %q", c.err, got, c.want)
 		}
+	}
+}
+
+// TestLeave: the coordinator hears a last report and then that the agent has closed
+// its side, and no other stream is opened.
+func TestLeave(t *testing.T) {
+	f, a := fleet{}, &agent{}
+	var mu sync.Mutex
+	streams, reports, closed := 0, 0, false
+	f.add(t, "one", func(s controlv1.ControlService_ConnectServer) error {
+		mu.Lock()
+		streams++
+		mu.Unlock()
+		for {
+			m, err := s.Recv()
+			mu.Lock()
+			if m.GetReport() != nil {
+				reports++
+			}
+			closed = errors.Is(err, io.EOF)
+			mu.Unlock()
+			if err != nil {
+				return err
+			}
+		}
+	})
+	o := Options{Addresses: []string{"passthrough:///one"}}
+	o.Dial, o.Log, o.Every = f.dial(), slog.New(slog.DiscardHandler), time.Hour // no other report
+	c := New(o, a)
+	done := make(chan error, 1)
+	go func() { done <- c.Run(t.Context()) }()
+	eventually(t, "connected", func() bool { mu.Lock(); defer mu.Unlock(); return streams == 1 })
+	c.Leave()
+	c.Leave()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if streams != 1 || reports != 1 || !closed {
+		t.Errorf("%d streams, %d reports, closed %v; want 1, 1, true", streams, reports, closed)
 	}
 }

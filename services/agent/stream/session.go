@@ -89,18 +89,26 @@ func (s *session) read(ctx context.Context, stream wire) error {
 func (s *session) write(ctx context.Context, stream wire) error {
 	tick := time.NewTicker(s.c.o.Every)
 	defer tick.Stop()
+	report := func(seq uint64) *controlv1.ConnectRequest {
+		r := s.c.agent.Report()
+		r.Seq = seq
+		return &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Report{Report: r}}
+	}
 	for seq := uint64(1); ; {
 		m := &controlv1.ConnectRequest{}
 		select {
 		case <-ctx.Done():
 			return stream.CloseSend()
+		case <-s.c.leaving:
+			if err := stream.Send(report(seq)); err != nil {
+				return err
+			}
+			return stream.CloseSend()
 		case ack := <-s.acks:
 			m.Message = &controlv1.ConnectRequest_Ack{Ack: ack}
 		case <-tick.C:
-			r := s.c.agent.Report()
-			r.Seq = seq
+			m = report(seq)
 			seq++
-			m.Message = &controlv1.ConnectRequest_Report{Report: r}
 		}
 		if err := stream.Send(m); err != nil {
 			return err
