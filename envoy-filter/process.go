@@ -41,6 +41,7 @@ type process struct {
 	stop    sync.Once
 	end     sync.Once
 	insight *insight
+	alarm   alarm  // of Envoy's main thread
 	heir    string // name of the socket, see package heir
 	// unknownStatus is of refusals of tenants that are not configured.
 	unknownStatus int
@@ -162,6 +163,26 @@ func titratePublish() { theProcess.Load().publish() }
 func (p *process) publish() {
 	defer p.gate.Contain("metrics")
 	p.meter.Publish(p.numbers())
+	p.alarm.look(p.engine, gate.Now())
+}
+
+// alarm says in Envoy's log, at most once a minute, that keys are beyond the budget.
+type alarm struct {
+	parted uint64 // said so far
+	at     int64
+	stats  limiter.Stats
+}
+
+func (a *alarm) look(e *limiter.Engine, now int64) {
+	a.stats.Keys = -1 // not to count them
+	e.Stats(now, &a.stats)
+	n := a.stats.Unpromoted
+	if n == a.parted || a.at > 0 && now-a.at < int64(time.Minute) {
+		return
+	}
+	logTo(levelWarn, fmt.Sprintf("titrate: %d requests more of keys beyond the budget of contended keys; such a key is held to its part of "+
+		"its limit by each gateway (rate/N, burst/N). Either names are invented, or this gateway has more busy clients than keys/16", n-a.parted))
+	a.parted, a.at = n, now
 }
 
 // titrateStart runs the ticker and the link. 0: nothing runs, since Envoy only

@@ -278,10 +278,19 @@ func (l *Ledger) Hear(now float64, s LedgerSums) {
 	default:
 		delta = max(0, s.Spent-l.p.Rate*s.Age-l.d)
 	}
-	l.d = clamp(l.d+delta, 0, maxQuantity)
+	l.d = clamp(l.d+delta, 0, max(l.d, l.most()))
 	l.others = s
 	l.share()
 }
+
+// most bounds what news of the others can make of D: each of them has spent its whole
+// pool at once, and the rate besides for as long as a replica that is cut off is believed
+// to go on. Whatever a replica tells, the key is silent no longer than this takes to
+// refill.
+func (l *Ledger) most() float64 { return l.p.Replicas * (l.top + believed*l.p.Rate) }
+
+// believed is that time, in seconds.
+const believed = 15
 
 // redeem takes from W what an admission elsewhere, heard late, would have been
 // refilled by meanwhile.
@@ -305,7 +314,7 @@ func (l *Ledger) FirstContact(now float64, s LedgerSums, own float64) {
 		old += l.p.Lag
 	}
 	late := min(s.Spent, l.p.Rate*old)
-	l.d = max(l.d+max(0, min(s.Admitted, s.Spent)-late), s.Spent-late)
+	l.d = min(max(l.d+max(0, min(s.Admitted, s.Spent)-late), s.Spent-late), max(l.d, l.most()))
 	l.lost, l.full = max(0, l.lost-late), now
 	l.others = s
 	l.others.Admitted += clean(own, maxQuantity)

@@ -306,3 +306,21 @@ func TestLedgerNewEpoch(t *testing.T) {
 		t.Errorf("spent is %v after a new epoch that knows of 7 more, want %v", missed, known+7)
 	}
 }
+
+// One replica that tells of any amount silences the key for a bounded time only.
+func TestLedgerBelievesABoundedAmount(t *testing.T) {
+	p := LedgerParams{Rate: 10, Burst: 20, Replicas: 3, Lag: 0.1}
+	for name, l := range map[string]Ledger{"in use": NewLedger(p, 0), "with debt": FromSpent(p, 0, 1e6)} {
+		before := l.Spent()
+		l.Hear(1, LedgerSums{Epoch: 1, Admitted: 1, Spent: 1})
+		l.Hear(1, LedgerSums{Epoch: 1, Admitted: 1e12, Spent: 1e12})
+		if most := max(before, 3*(20+15*10.)); l.Spent() > most {
+			t.Errorf("%s: %v spent after a count of 1e12, want %v at most", name, l.Spent(), most)
+		}
+	}
+	l := NewLedger(p, 0)
+	l.FirstContact(0, LedgerSums{Epoch: 1, Admitted: 1e12, Spent: 1e12}, 0)
+	if l.Spent() > 510 {
+		t.Errorf("at first contact: %v spent, want 510 at most", l.Spent())
+	}
+}

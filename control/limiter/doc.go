@@ -65,8 +65,9 @@
 // Decide is O(limits of the tenant) and allocates nothing; admitting takes no
 // lock unless the key is contended (that key's own), a key is new (its bucket's)
 // or a request is held (its flow's). Tick is O(active flows + clients with held
-// requests + released). Memory: 40 B per key of the budget, about 400 B per
-// contended key, about 1 KiB per flow in use and 8 KiB more while its clients
+// requests + released). Claims is O(active flows + contended keys that change + 1/64 of
+// the others). Memory: 40 B per key of the budget, about 500 B per contended key (and
+// 96 B to remember it by), about 1 KiB per flow in use and 8 KiB more while its clients
 // compete, about 140 B and copies of its identities per waiting request.
 //
 // # Time and numbers

@@ -77,11 +77,12 @@ type Stats struct {
 	Keys      int             // keys with something to remember, when asked for
 	Capacity  int             // keys that the table has room for
 	Contended int             // keys with full state
-	// Unpromoted counts promotions that the budget of contended keys refused.
-	Unpromoted uint64
-	Held       int64 // requests waiting
-	Flows      int
-	Shares     SharesStats
+	// Unpromoted counts requests and news of keys for which there was no state: such a
+	// key is held to its part of the limit. Displaced counts keys that made room.
+	Unpromoted, Displaced uint64
+	Held                  int64 // requests waiting
+	Flows                 int
+	Shares                SharesStats
 }
 
 // SharesStats says which leases are in force.
@@ -114,7 +115,7 @@ func (e *Engine) Stats(now int64, s *Stats) {
 		Booted: e.stats.booted.Load(), Bypassed: e.stats.bypassed.Load(),
 		Unpooled: e.stats.unknownPool.Load(), Overflow: e.stats.overflow.Load(),
 		Keys: keys, Capacity: len(e.table.buckets) * slotsPerBucket,
-		Contended: int(e.states.inUse.Load()), Unpromoted: e.stats.unpromoted.Load(),
+		Contended: int(e.states.inUse.Load()), Unpromoted: e.stats.unpromoted.Load(), Displaced: e.stats.displaced.Load(),
 		Held: e.heldNow.Load(),
 	}
 	if keys >= 0 {

@@ -37,6 +37,8 @@ const (
 	Held
 	Keys
 	KeysContended
+	KeysParted
+	KeysDisplaced
 	LinkConnected
 	ConfigRevision
 	SharesEpoch
@@ -81,6 +83,8 @@ var Table = [metrics]Definition{
 	Held:           {"titrate_held", nil, Gauge},
 	Keys:           {"titrate_keys", nil, Gauge},
 	KeysContended:  {"titrate_keys_contended", nil, Gauge},
+	KeysParted:     {"titrate_keys_parted_total", nil, Counter},
+	KeysDisplaced:  {"titrate_keys_displaced_total", nil, Counter},
 	LinkConnected:  {"titrate_link_connected", nil, Gauge},
 	ConfigRevision: {"titrate_config_revision", nil, Gauge},
 	SharesEpoch:    {"titrate_shares_epoch", nil, Gauge},
@@ -166,6 +170,8 @@ func (m *Meter) Publish(src Source) {
 	m.count(Requests, s.Bypassed, NoPool, Bypassed)
 	m.count(Requests, s.Unpooled, NoPool, Unpooled)
 	m.count(Overflow, s.Overflow)
+	m.count(KeysParted, s.Unpromoted)
+	m.count(KeysDisplaced, s.Displaced)
 	m.count(Panics, src.Panics)
 	m.count(LinkSessions, src.LinkSessions)
 	m.count(LinkMalformed, src.LinkMalformed)

@@ -19,6 +19,7 @@ type Overview struct {
 	Shares    Shares    `json:"shares"`
 	Held      int64     `json:"held"`      // requests waiting
 	Contended int       `json:"contended"` // keys that several gateways share
+	Parted    uint64    `json:"parted"`    // requests of keys beyond the budget of those
 	Overflow  uint64    `json:"overflow"`  // decisions by a key that newcomers share, the table being full
 	Pools     []Pool    `json:"pools"`
 	Leases    []Lease   `json:"leases"`
@@ -94,7 +95,7 @@ func (s *Source) overview(q *query) *Overview {
 			Absent: number(at.Absent), LagMs: at.Lag.Milliseconds(), Isolation: at.Isolation.String(),
 		},
 		Shares: Shares{at.Shares.Known, at.Shares.Epoch, at.Shares.Stale},
-		Held:   stats.Held, Contended: stats.Contended, Overflow: stats.Overflow,
+		Held:   stats.Held, Contended: stats.Contended, Parted: stats.Unpromoted, Overflow: stats.Overflow,
 		Pools: []Pool{}, Leases: []Lease{},
 		Refused: counted(s.Refused.Top(now, q.rows)), HeldMost: counted(s.Held.Top(now, q.rows)),
 	}
@@ -169,6 +170,9 @@ func (o *Overview) text(w *writer) {
 		w.line("shares         epoch %d", o.Shares.Epoch)
 	}
 	w.line("held           %d requests; %d contended keys, %d decisions by overflow keys, %d panics", o.Held, o.Contended, o.Overflow, o.Panics)
+	if o.Parted > 0 {
+		w.line("ALARM          %d requests of keys beyond the budget of contended keys: each is held to its part of the limit here", o.Parted)
+	}
 	o.tables(w)
 }
 
