@@ -187,3 +187,18 @@ func (e *Engine) key(client string) (spent float64, contended bool) {
 	x := e.Explain(sec, &Request{Tenant: "a", Client: client, Pool: "api", Cost: 1})
 	return x.Limits[0].Burst - x.Limits[0].Free, x.Limits[0].Claimed != nil
 }
+
+// The limit of a tenant as a whole has a state, whatever clients have spent.
+func TestATenantsLimitHasAState(t *testing.T) {
+	e := New(Options{Keys: 4096, Contended: 30})
+	mustApply(t, e, simple(1e12, Queue{}, Limit{Name: "l", Rate: 5. / 3600, Burst: 5}, Limit{Name: "all", PerTenant: true, Rate: 1000, Burst: 1000}))
+	e.SetSums(sec, &Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 125 * time.Millisecond})
+	for i := range 1000 {
+		e.Decide(sec, &Request{Tenant: "a", Client: fmt.Sprint("spends-all-", i/5), Pool: "api", Cost: 1})
+	}
+	for _, l := range e.Explain(sec, &Request{Tenant: "a", Client: "real", Pool: "api", Cost: 1}).Limits {
+		if l.Name == "all" && l.Claimed == nil {
+			t.Error("1000 requests of all clients, and the tenant's limit has no state")
+		}
+	}
+}

@@ -110,9 +110,10 @@ func (e *Engine) claimKeys(m *membership, now int64, c *Claims) {
 			stay = append(stay, i)
 		}
 	}
-	used := uint32(e.states.used.Load())
-	for i, n := e.states.turn(m); n > 0; i, n = i+1, n-1 {
-		e.claimKey(i%used, m, now, round, false, c)
+	from, n := e.states.turn(m)
+	used := uint32(e.states.used.Load()) // not 0 if n is not
+	for i := range n {
+		e.claimKey((from+i)%used, m, now, round, false, c)
 	}
 }
 

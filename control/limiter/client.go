@@ -168,7 +168,11 @@ func (e *Engine) tell(c cell, hash uint64, n numbers, m *membership, now, cost, 
 	if spent < n.burst*part && used <= n.rate*part+1 {
 		return
 	}
-	if s := e.attach(c, hash, m, now, spent/max(1, by.burst), true); s != nil {
+	share := spent / max(1, by.burst)
+	if _, named := e.named(hash); named {
+		share = math.Inf(1) // of a tenant as a whole: of these there are few, and many clients depend on each
+	}
+	if s := e.attach(c, hash, m, now, share, true); s != nil {
 		defer s.mu.Unlock()
 		s.begin(c, n, m, now, e.seconds(now))
 		e.states.touch(s, now)
