@@ -6,9 +6,10 @@ import (
 
 // How many keys have full state, and what they cost.
 //
-// Budget. Each of N replicas gives state to Contended/N keys by its own use; the rest
-// is for what it hears of the others, so that what all replicas announce together fits
-// everywhere. A key beyond that is counted in its slot by its part of the limit, rate/N
+// Budget. The states of all replicas hold much the same keys: those that anybody
+// announces. Once three quarters are in use, each of N replicas gives state by its own
+// use only while it has less than Contended/N of them, so that what all replicas announce
+// together fits everywhere. A key beyond that is counted in its slot by its part of the limit, rate/N
 // and burst/N, which holds without anybody hearing of it:
 //
 //	own     the slot says rate and burst until the use is worth telling (see tell)
@@ -19,9 +20,11 @@ import (
 // that are near their limits.
 //
 // Periods. A state is walked by Claims each period while it changes: a request, others
-// that claim it, or lately so. Then it sleeps. Sleeping ones are walked in turn, all of
-// them within refreshPeriods, which reminds the others of what is spent and finds those
-// that can go.
+// that claim it, or lately so. Then it sleeps, if its limit is so slow that what is
+// refilled until the others are told again does not matter: what they know of it may be
+// three turns old (of this engine, of its agent, of theirs). Sleeping ones are walked in
+// turn, all of them within refreshPeriods, which reminds the others of what is spent and
+// finds those that can go.
 
 const (
 	// refreshPeriods is within how many periods every sleeping key is announced again
@@ -33,6 +36,9 @@ const (
 	// keepHeard is for how long a key that only others have spent is known without a
 	// reminder: some refreshes may be lost on the way.
 	keepHeard = int64(30e9)
+	// sleepy is the fastest limit whose keys sleep, in cost units/s, 36 per hour: a tenth
+	// of a request is refilled in three turns. Keys of faster ones are refilled soon.
+	sleepy = 0.01
 	// looked is how many states are compared to find one that makes room.
 	looked = 16
 	// ratio is by how much more of its burst a key must have spent than the one that
@@ -98,7 +104,7 @@ func (p *states) mine(m *membership) int32 {
 // admit gives a state to a key that has spent so much of its burst, 1 being all, here
 // (own) or elsewhere: a free one, or that of a key that has spent less.
 func (e *Engine) admit(m *membership, now int64, share float64, own bool) (index uint32, ok bool) {
-	if !own || e.states.own.Load() < e.states.mine(m) {
+	if p := &e.states; !own || p.inUse.Load() < p.budget/4*3 || p.own.Load() < p.mine(m) {
 		if index, ok = e.states.take(own); ok {
 			return index, true
 		}

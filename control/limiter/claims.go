@@ -167,10 +167,10 @@ func (e *Engine) claimKey(index uint32, m *membership, now int64, round uint32, 
 	return s.awake
 }
 
-// calm tells that nothing happens to the key: nobody claims it, and nobody has asked
-// for it lately.
+// calm tells that nothing happens to the key: nobody claims it, nobody has asked for it
+// lately, and it refills slowly.
 func (s *state) calm(now int64) bool {
-	return !s.claims && s.sums.Claims == 0 && s.sums.Active == 0 && s.sums.Unsaturated == 0 && now-s.changed > lately
+	return !s.claims && s.limit.rate <= sleepy && s.sums.Claims == 0 && s.sums.Active == 0 && s.sums.Unsaturated == 0 && now-s.changed > lately
 }
 
 // claim returns what to announce of a live key.

@@ -25,9 +25,9 @@ type Options struct {
 	// 100,000,000; 40 B each. More keys than that share one key per limit.
 	Keys int
 	// Contended is the budget of keys with full state, default Keys/16 within
-	// 1,024 and 65,536; about 500 B each, allocated as needed. Each of N replicas uses
-	// 1/N of it for keys of its own; the rest is for what it hears. Keys beyond it are
-	// held to rate/N and burst/N by each replica, see budget.go.
+	// 1,024 and 65,536; about 500 B each, allocated as needed. Once three quarters of it
+	// are in use, each of N replicas uses 1/N of it for keys of its own; the rest is for
+	// what it hears. Keys beyond it are held to rate/N and burst/N, see budget.go.
 	Contended int
 	Unknown   UnknownPolicy
 	Boot      BootPolicy

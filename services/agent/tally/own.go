@@ -151,7 +151,7 @@ func (t *Tally) announce(now time.Duration, o *own, k uint64, a announced) {
 		a.before = was.before
 	}
 	a.at, a.changed = now, was.changed
-	if a.claim > 0 || a.active > 0 || a.admitted != was.admitted || was.at == 0 {
+	if a.claim > 0 || a.active > 0 || a.admitted != was.admitted || was.at == 0 || now-was.at < often {
 		a.changed = now
 	}
 	*was = a

@@ -22,6 +22,9 @@ const (
 	// refresh is within how many periods all keys are told again in which nothing
 	// changes; those that change are told each period.
 	refresh = 64
+	// often is how soon a key must be told again to count as one that changes: what is
+	// spent of it is news then.
+	often = 500 * time.Millisecond
 	// maxLag bounds the lag: beyond it a mesh is broken, not slow.
 	maxLag = 2 * time.Second
 )
@@ -146,11 +149,12 @@ func (t *Tally) apply(id claims.Peer, now time.Duration, flow bool, r claims.Rec
 	if outcome == claims.Old {
 		return
 	}
+	changes := outcome == claims.Applied || now-k.touched < often
 	k.touched = now
 	switch claimed := r.Claim > 0 || r.Active > 0; {
 	case claimed: // also while its peer is silent
 		k.until = now + t.o.T2 + Linger
-	case outcome == claims.Applied:
+	case changes:
 		k.until = now + Linger
 		if s := t.table.Of(r.Key, 0, now.Seconds()); s.Claims > 0 || s.Active > 0 {
 			k.until += t.o.T2
