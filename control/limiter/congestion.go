@@ -116,7 +116,7 @@ func (f *flow) arrival(e *Engine, s *sub, x float64, now, cost int64) aqm.Arriva
 	}
 	a.Queued, a.Rand = units(q.eligibleCost), e.uniform(&f.random)/excess(x)
 	if s != nil && q.clients() > 1 {
-		a.Greedy = 2*s.eligibleCost*int64(q.clients()) > 3*q.eligibleCost
+		a.Greedy = 2*float64(s.eligibleCost)*float64(q.clients()) > 3*float64(q.eligibleCost)
 	}
 	return a
 }

@@ -68,3 +68,18 @@ func BenchmarkTickHeld(b *testing.B) {
 		e.Tick(now, nil)
 	}
 }
+
+// Costs at their bound and many clients do not make a greedy client look modest.
+func TestGreedyWithTheLargestCosts(t *testing.T) {
+	e := New(Options{Keys: 1024})
+	f := &flow{q: newQueue()}
+	for i := range uint64(2000) {
+		f.q.push(f.q.subOf(i, ""), entry{cost: MaxCost * unit, eligible: true})
+	}
+	for range 4000 {
+		f.q.push(f.q.subOf(0, ""), entry{cost: MaxCost * unit, eligible: true})
+	}
+	if a := f.arrival(e, f.q.find(0), 2, sec, unit); !a.Greedy {
+		t.Error("a client with two thirds of the queue of 2000 clients is not greedy")
+	}
+}
