@@ -17,7 +17,8 @@
 //
 // The paper's own, distributed way to f is here too, for study and comparison:
 // [Link] and [Source] with their control packets, the stability region
-// ([StableV], [StableDelay], [BestGains]) and the discrete tuning ([Tune]).
+// ([StableV], [StableDelay]), the gains for one delay ([BestGains]) and for several
+// ([MixGains]), and the discrete tuning ([Tune]).
 //
 // # Stated rules for bad numbers
 //

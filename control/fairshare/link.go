@@ -39,7 +39,7 @@ type Packet struct {
 // queue above 1e15 as 1e15; a packet without rate
 // or with bad numbers gets its feedback and counts for nothing.
 type Link struct {
-	A, B   float64 // 1/s, 1/s²; see BestGains
+	A, B   float64 // 1/s, 1/s²; see MixGains, BestGains
 	Period float64 // T, seconds between two Steps, > 0
 	Window float64 // W in seconds; at least the spacing of control packets
 	Target float64 // q_T, cost units; it keeps the link busy through dips

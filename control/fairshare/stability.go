@@ -14,7 +14,8 @@ import "math"
 //	U = (2√2 − 2)·e^(√2−2) = .4612,  V = (10√2 − 14)·e^(√2−2) = .0791
 //
 // The paper's (.5, .1), read off a plot, is 8 % slower for one delay, and the faster for
-// a mix of shorter ones: at its 20 to 70 ms it decays by 4.8/s, these by 4.3/s.
+// a mix of shorter ones: at its 20 to 70 ms it decays by 4.8/s, these by 4.3/s. Both are made
+// for the longest delay; gains for the delays as they are (MixGains) decay by 11.8/s.
 
 // bestRoot is s·τ at the triple root.
 var bestRoot = math.Sqrt2 - 2
@@ -30,6 +31,77 @@ func BestGains(delay float64) (a, b float64) {
 	u := -(s*s + 2*s) * math.Exp(s)
 	v := s * s * (s + 1) * math.Exp(s)
 	return u / delay, v / (delay * delay)
+}
+
+// Delay is how late the rates of some of a link's sources take effect.
+type Delay struct {
+	Seconds float64 // as in BestGains
+	Weight  float64 // sum of the weights of the sources with this delay, > 0
+}
+
+// mixMargin is by how much MixGains may be wrong about the longest delay: the gains stay
+// stable if all sources are so many times as late as the latest.
+const mixMargin = 1.25
+
+// MixGains are A (1/s) and B (1/s²) for sources with several delays: BestGains for what they
+// are, and not for the longest of them. With the parts ρ of the weight, s² + (A·s + B)·D(s) = 0
+// for D(s) = Σρ·e^(−τs) has a triple root at s = −x, where
+//
+//	2 − 4·x·m + x²·(m² − v) = 0,  A = (2x − x²·m)/D,  B = x²·(1 − x·m)/D
+//
+// and m and v are the mean and the variance of the delays weighted by ρ·e^(τx), D = D(−x). If
+// that is not stable with everybody at mixMargin times the longest delay, both gains are those
+// of a loop as much slower: by Theorem 3 the loop is then stable for any other mix of these
+// delays too. A delay without weight counts for nothing, one above 1e6 s as 1e6 s. It is O(n)
+// and does not allocate; without delays it is BestGains(0).
+func MixGains(delays []Delay) (a, b float64) {
+	longest, weight, mean := 0.0, 0.0, 0.0
+	for _, d := range delays {
+		if late, w := d.clean(); w > 0 {
+			longest = max(longest, late)
+			weight += w
+			mean += w * late
+		}
+	}
+	if mean == 0 {
+		return BestGains(0)
+	}
+	lo, hi := 0.0, weight/mean // x·m = 1 lies at or below hi
+	for range 60 {
+		x := lo + (hi-lo)/2
+		if _, m, v := tilted(delays, weight, x); x*m < 1 && 2-4*x*m+x*x*(m*m-v) > 0 {
+			lo = x
+		} else {
+			hi = x
+		}
+	}
+	x := lo
+	d, m, _ := tilted(delays, weight, x)
+	a, b = (2*x-x*x*m)/d, x*x*(1-x*m)/d
+	if slower := mixMargin * longest / StableDelay(a, b); slower > 1 {
+		a, b = a/slower, b/(slower*slower)
+	}
+	return a, b
+}
+
+// clean is d without bad numbers.
+func (d Delay) clean() (late, weight float64) {
+	return min(sane(d.Seconds), 1e6), min(sane(d.Weight), MaxWeight)
+}
+
+// tilted is D(−x), and the mean and the variance of the delays weighted by ρ·e^(τx).
+func tilted(delays []Delay, weight, x float64) (d, mean, variance float64) {
+	square := 0.0
+	for _, e := range delays {
+		if late, w := e.clean(); w > 0 {
+			part := w / weight * math.Exp(late*x)
+			d += part
+			mean += part * late
+			square += part * late * late
+		}
+	}
+	mean /= d
+	return d, mean, max(0, square/d-mean*mean)
 }
 
 // StableV is the bound on V for a given U (18); 0 when no V is stable.
