@@ -19,8 +19,9 @@
 //
 // # Membership and isolation
 //
-// Members are those of the coordinator's last lease while that is fresh,
-// otherwise the replicas heard within T2. The agent is reached while it hears
+// Members are those of the coordinator's last lease while that is fresh, and those
+// that were members before and are still heard, of whom a new leader may not know
+// yet; otherwise the replicas heard within T2. The agent is reached while it hears
 // more than half of the members' agents (itself included). When it is not, the
 // membership it had stays in force, and isolation is Frozen, after T1 Split. T2
 // is longer than T1, so that the others count a cut-off replica's last claim

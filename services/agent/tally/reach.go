@@ -45,7 +45,10 @@ func (t *Tally) reach(now time.Duration) {
 	candidates := t.heardLately(now)
 	switch {
 	case len(leased) > 0:
-		candidates = leased
+		// A new leader may not have heard yet of members that are heard here: without
+		// them the gateways that it knows would take their part as well.
+		still := slices.DeleteFunc(slices.Clone(t.members), func(m Member) bool { return !t.hears(now, m.Name) })
+		candidates = union(leased, still)
 	case !t.isReached:
 		candidates = union(t.members, candidates)
 	}

@@ -193,6 +193,20 @@ func TestCoordinatorSettlesMembership(t *testing.T) {
 	w.expect(t, "the coordinator says that b is gone", 1, link.Connected)
 }
 
+// A new leader shares before all agents have found it: who is left out and still
+// heard keeps its part.
+func TestANewLeaderKnowsNotAll(t *testing.T) {
+	w := newWorld()
+	w.SetMembers(w.now, []Member{{"a", 1}, {"b", 1}, {"c", 1}}, time.Hour)
+	w.keep(time.Second, "b", "c")
+	w.SetMembers(w.now, []Member{{"a", 1}}, time.Hour)
+	w.keep(time.Second, "b")
+	w.expect(t, "b is heard, c is not", 2, link.Connected)
+	w.SetMembers(w.now, []Member{{"a", 1}, {"b", 1}, {"c", 1}}, time.Hour)
+	w.keep(100*ms, "b", "c")
+	w.expect(t, "the leader knows all", 3, link.Connected)
+}
+
 func TestRestarts(t *testing.T) {
 	w := newWorld()
 	say := func(a float64) {
