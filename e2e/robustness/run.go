@@ -113,14 +113,30 @@ const undoWithin = 40 * time.Second
 func disturb(ctx context.Context, s *scene, events []fault.Event) *disturbance {
 	d := &disturbance{}
 	var all sync.WaitGroup
+	broken := map[string]*sync.WaitGroup{} // by what is touched: faults that are not undone yet
 	for _, e := range events {
 		if !sleepUntil(ctx, s, e.At) {
 			break
 		}
+		// A machine that is slow takes longer than the schedule expects.
+		for touched, faults := range broken {
+			if touched == e.Kind.Touches || touched == fault.Everything || e.Kind.Touches == fault.Everything {
+				faults.Wait()
+			}
+		}
+		here := broken[e.Kind.Touches]
+		if here == nil {
+			here = &sync.WaitGroup{}
+			broken[e.Kind.Touches] = here
+		}
 		f := e.Kind.Draw(rand.New(rand.NewPCG(e.Seed, 2)), s)
 		i := d.begin(s, &e, f)
 		err := f.Apply(ctx)
-		all.Go(func() { d.finish(ctx, s, &e, f, i, err) })
+		here.Add(1)
+		all.Go(func() {
+			defer here.Done()
+			d.finish(ctx, s, &e, f, i, err)
+		})
 	}
 	all.Wait()
 	return d
@@ -137,7 +153,7 @@ func (d *disturbance) begin(s *scene, e *fault.Event, f fault.Fault) int {
 }
 
 func (d *disturbance) finish(ctx context.Context, s *scene, e *fault.Event, f fault.Fault, i int, applied error) {
-	sleepUntil(ctx, s, e.At+e.Last)
+	sleepUntil(ctx, s, d.known()[i].From+e.Last)
 	within, cancel := context.WithTimeout(ctx, undoWithin)
 	defer cancel()
 	err := errors.Join(applied, f.Undo(within))

@@ -41,8 +41,8 @@ func Schedule(seed uint64, length time.Duration, kinds []Kind) (events []Event) 
 		}
 		k := bag[0]
 		bag = bag[1:]
-		begins := max(at, busy[k.Touches], busy[everything])
-		if k.Touches == everything {
+		begins := max(at, busy[k.Touches], busy[Everything])
+		if k.Touches == Everything {
 			for _, until := range busy {
 				begins = max(begins, until)
 			}
@@ -65,8 +65,8 @@ func Schedule(seed uint64, length time.Duration, kinds []Kind) (events []Event) 
 	}
 }
 
-// everything is touched by faults that overlap with no other.
-const everything = "all"
+// Everything is touched by faults that overlap with no other.
+const Everything = "all"
 
 // recovery is about what a process takes to serve again.
 const recovery = 2 * second

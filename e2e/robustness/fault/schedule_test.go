@@ -25,7 +25,7 @@ func TestSchedule(t *testing.T) {
 			t.Errorf("%s at %v for %v: out of order, or out of %v to %v", e.Kind.Name, e.At, e.Last, Warm, length)
 		}
 		for touched, end := range until {
-			together := touched == e.Kind.Touches || touched == everything || e.Kind.Touches == everything
+			together := touched == e.Kind.Touches || touched == Everything || e.Kind.Touches == Everything
 			if together && e.At < end {
 				t.Errorf("%s begins at %v, while another that touches %s lasts until %v", e.Kind.Name, e.At, touched, end)
 			}
