@@ -54,14 +54,28 @@ func (p PaperParams) Scaled(factor float64) PaperParams {
 // N of them oscillate from a delay on (124 ms for eleven with Table 1, see package
 // reaction), and F delays every request.
 type Paper struct {
-	p                  PaperParams
-	s, e, es, et, t, f float64
+	p     PaperParams
+	state paperState
+	by    paperStep
+}
+
+// paperState are the amounts.
+type paperState struct{ s, e, es, et, t, f float64 }
+
+// paperStep is what a step takes from its length alone.
+type paperStep struct {
+	h                             float64
+	bind, yield, forget           float64 // h·k1, h·k3, 1 + h·k5
+	charge, back                  float64 // h·k2, h·k4
+	release, recharge, flow, slip float64 // 1/(1+h·k2), 1/(1+h·k4), 1/(1+h·kF), h·k2/(1+h·k2)
 }
 
 // NewPaper returns the controller at rest with all enzyme free.
 func NewPaper(p PaperParams) Paper {
 	p = p.normal()
-	return Paper{p: p, e: p.Enzyme}
+	c := Paper{p: p, state: paperState{e: p.Enzyme}}
+	c.prepare(0)
+	return c
 }
 
 // Step advances by h seconds with inner requests arriving at rate in and a
@@ -72,62 +86,74 @@ func NewPaper(p PaperParams) Paper {
 // of E, which rises with it.
 func (c *Paper) Step(h, in, ext float64) float64 {
 	h, in, ext = clean(h, maxSeconds), clean(in, maxQuantity), clean(ext, maxQuantity)
-	*c = c.solve(h, in, ext)
-	if over := (c.es + c.et) / c.p.Enzyme; over > 1 { // rounding of a stiff step
-		c.es, c.et = c.es/over, c.et/over
+	if h != c.by.h {
+		c.prepare(h)
 	}
-	c.e = max(0, c.p.Enzyme-c.es-c.et)
-	return c.p.KF * c.f
+	c.state.s += h * in
+	c.state.t += h * ext
+	c.solve()
+	n := &c.state
+	if over := n.es + n.et; over > c.p.Enzyme { // rounding of a stiff step
+		n.es, n.et = n.es/over*c.p.Enzyme, n.et/over*c.p.Enzyme
+	}
+	n.e = max(0, c.p.Enzyme-n.es-n.et)
+	return c.p.KF * n.f
+}
+
+// prepare computes what steps of length h have in common.
+func (c *Paper) prepare(h float64) {
+	p := &c.p
+	c.by = paperStep{h: h, bind: h * p.K1, yield: h * p.K3, forget: 1 + h*p.K5, charge: h * p.K2, back: h * p.K4,
+		release: 1 / (1 + h*p.K2), recharge: 1 / (1 + h*p.K4), flow: 1 / (1 + h*p.KF)}
+	c.by.slip = c.by.charge * c.by.release
 }
 
 // solve finds E' by Newton's method, and by bisection where a step of Newton's leaves
 // the bracket, until E is balanced to some 1e-13 of E0. Step then sets E from the sum.
-func (c *Paper) solve(h, in, ext float64) (next Paper) {
-	lo, hi, e := 0.0, c.p.Enzyme, c.e
+func (c *Paper) solve() {
+	lo, hi, e := 0.0, c.p.Enzyme, c.state.e
 	for range 100 {
-		n, excess, slope := c.at(e, h, in, ext)
+		excess, slope, next := c.at(e)
 		if excess > 0 {
 			hi = e
 		} else {
 			lo = e
 		}
-		if math.Abs(excess) <= 1e-13*c.p.Enzyme || !(hi > lo) {
-			return n
+		step := e
+		if math.Abs(excess) > 1e-13*c.p.Enzyme && hi > lo {
+			if step = e - excess/slope; !(step > lo && step < hi) {
+				step = lo + (hi-lo)/2
+			}
 		}
-		step := e - excess/slope
-		if !(step > lo && step < hi) {
-			step = lo + (hi-lo)/2
-		}
-		if next = n; step == e {
-			return n
+		if step == e {
+			c.state = next
+			return
 		}
 		e = step
 	}
-	return next
+	_, _, c.state = c.at(e)
 }
 
-// at returns the state after h if E' were e, by how much E is then out of balance, and
-// the slope of the latter over e, which is positive.
-func (c *Paper) at(e, h, in, ext float64) (n Paper, excess, slope float64) {
-	p := &c.p
-	n = *c
-	n.e = e
-	bound, yield := 1/(1+h*p.K1*e), h*p.K3
-	s0, t0, forget := c.s+h*in, c.t+h*ext, 1+h*p.K5
-	n.s = s0 * bound
-	n1, dn1 := h*p.K1*n.s*e, h*p.K1*n.s*bound
-	left := 1 / (forget + yield*n.s*e)
-	n.t = t0 * left
-	n3, dn3 := yield*n.s*n.t*e, yield*n.s*bound*n.t*forget*left
-	release := 1 / (1 + h*p.K2)
-	n.es = (c.es + n1) * release
-	n2, dn2 := h*p.K2*n.es, h*p.K2*release*dn1
-	recharge := 1 / (1 + h*p.K4)
-	n.et = (c.et + n2 + n3) * recharge
-	n.f = (c.f + n2) / (1 + h*p.KF)
-	excess = e - c.e + n1 + n3 - h*p.K4*n.et
-	return n, excess, 1 + dn1 + dn3 - h*p.K4*recharge*(dn2+dn3)
+// at returns by how much E is out of balance if E' is e after the step, the slope of that over
+// e, which is positive, and the state then. S and T already have what came in.
+func (c *Paper) at(e float64) (excess, slope float64, n paperState) {
+	q, was := &c.by, &c.state
+	bound := 1 / (1 + q.bind*e)
+	n.s = was.s * bound
+	n1, dn1 := q.bind*n.s*e, q.bind*n.s*bound
+	left := 1 / (q.forget + q.yield*n.s*e)
+	n.t = was.t * left
+	n3, dn3 := q.yield*n.s*n.t*e, q.yield*n.s*bound*n.t*q.forget*left
+	n.es = (was.es + n1) * q.release
+	n2, dn2 := q.charge*n.es, q.slip*dn1
+	n.et = (was.et + n2 + n3) * q.recharge
+	n.f = (was.f + n2) * q.flow
+	excess = e - was.e + n1 + n3 - q.back*n.et
+	return excess, 1 + dn1 + dn3 - q.back*q.recharge*(dn2+dn3), n
 }
 
 // State returns the amounts of S, E, ES, ET, T and F.
-func (c *Paper) State() (s, e, es, et, t, f float64) { return c.s, c.e, c.es, c.et, c.t, c.f }
+func (c *Paper) State() (s, e, es, et, t, f float64) {
+	n := &c.state
+	return n.s, n.e, n.es, n.et, n.t, n.f
+}
