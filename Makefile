@@ -17,7 +17,7 @@ MODULES := control lab papers proto envoy-filter services e2e
 GO_SRC  := $(shell find control papers proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo dev test verify race lint generate check-generated tidy bench bench-envoy figures soak robustness containers images envoy check-go standalone clean
+.PHONY: help build demo dev test verify race lint generate check-generated tidy bench bench-envoy figures grid soak robustness containers images envoy check-go standalone clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ bench: check-go ## steps per second of every law, fills cold and warm, the limit
 
 figures: check-go ## every figure and table of the papers: charts in figures/, rows in docs/reproduction.md
 	@cd papers && go run ./figures -o ../figures -doc ../docs/reproduction.md $(ARGS)
+
+grid: check-go ## small limits over a grid of gateways, delays and faults: rows in docs/control.md; 2 minutes of one core
+	@cd services && go test ./simulate/grid -run '^TestDocument$$' -count 1 -timeout 30m -update
 
 bench-envoy: build envoy $(RATELIMIT) ## real Envoys: CPU, instructions, latency, memory, exactness, queues, beside native limits; JSON=file ARGS='-only cpu,latency'
 	@tools/sh/need.sh wrk valgrind redis-server

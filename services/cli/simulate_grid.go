@@ -90,7 +90,8 @@ func writeGrid(w io.Writer, r *grid.Result, output gridFormat) error {
 		_, err = fmt.Fprintf(w, "%s\n", data)
 		return err
 	case asMarkdown:
-		_, err := fmt.Fprintf(w, "%s\n\n%s\nWhere a rival does better:\n\n%s", grid.Legend, markdown(r.Table()), markdown(r.LossTable()))
+		_, err := fmt.Fprintf(w, "%s\n\n%s\nWhere a rival does better:\n\n%s",
+			grid.Legend, r.Document(), markdown(r.LossTable()))
 		return err
 	}
 	if err := aligned(w, r.Table); err != nil {

@@ -19,7 +19,7 @@ func TestSimulateGrid(t *testing.T) {
 	if got := strings.Join(r.Systems(), " "); got != "optimistic strict static claims" || len(r.Losses) == 0 {
 		t.Errorf("systems %s, %d losses", got, len(r.Losses))
 	}
-	for output, want := range map[string]string{"table": "OPTIMISTIC", "markdown": "| LIMIT | BURST |"} {
+	for output, want := range map[string]string{"table": "OPTIMISTIC", "markdown": "| limit | burst | N |"} {
 		if status, out, errs := runSimulate(t, t.Context(), "", "grid", "small-limits", "--quick", "-o", output); status != exitOK || !strings.Contains(out, want) {
 			t.Errorf("-o %s: status %d, %s%s", output, status, out, errs)
 		}

@@ -3,13 +3,15 @@ package grid
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
-// Legend says what the cells of a table are.
-const Legend = `Each cell: wrongful 429s of clients below the limit (% of the worst client's requests),
+// Legend says what the three figures of each system are.
+const Legend = `Of each system: wrongful 429s of clients below the limit (% of the worst client's requests),
 mean of clients above it (over what one central bucket admits, the rate at most; the
 worst), and the worst excess over rate·t + burst of any window, requests. Worst over
-gossip delays of 25 to 250 ms, losses of 0 and 30 % and all kinds of clients. A central bucket has 0.0 1.00 0.0 by definition.`
+gossip delays of 25 to 250 ms, losses of 0 and 30 % and all kinds of clients. A central
+bucket has 0.0, 1.00 and 0.0 by definition.`
 
 // Systems lists the systems that were played, ours first.
 func (r *Result) Systems() []string {
@@ -41,14 +43,8 @@ func (r *Result) Table() (titles []string, lines [][]string) {
 	return titles, lines
 }
 
-// cell is what Legend says.
-func (row *Row) cell() string {
-	mean := "  – "
-	if row.Mean.set {
-		mean = fmt.Sprintf("%.2f", row.Mean.Value)
-	}
-	return fmt.Sprintf("%.1f %s %+.1f", 100*row.Wrongful.Value, mean, row.Excess.Value)
-}
+// cell has the three figures of Legend.
+func (row *Row) cell() string { return strings.Join(row.figures(), " ") }
 
 // LossTable is where a rival does better, as text.
 func (r *Result) LossTable() (titles []string, lines [][]string) {
