@@ -58,7 +58,8 @@ func (f *flow) face(e *Engine, who subject, s *sub, now, cost int64) verdict {
 	if x >= ahead {
 		v.class = back
 	}
-	if f.late(s, x, cost) {
+	long, late := f.delayed(s, x, cost)
+	if late {
 		f.lateAt = f.at
 		if x < 1 { // its neighbours are within their parts, too: find out who asks for more
 			m.charge(key, cost)
@@ -71,6 +72,7 @@ func (f *flow) face(e *Engine, who subject, s *sub, now, cost int64) verdict {
 	case aqm.Mark:
 		v.mark = true
 	}
+	v.mark = v.mark || long && f.vsd.Mode == aqm.Cooperative
 	if v.class == front {
 		f.fronted += cost
 	}
@@ -78,12 +80,12 @@ func (f *flow) face(e *Engine, who subject, s *sub, now, cost int64) verdict {
 	return v
 }
 
-// late reports whether a request that begins to wait now would wait for longer than
-// it may. Ahead of it stands what is in front; and at the back, where turns are fair,
-// each client will have been served as much as its own by then, of what is there or
-// will come, from what the front leaves of the rate. A request with nothing ahead may
-// wait.
-func (f *flow) late(s *sub, x float64, cost int64) bool {
+// delayed reports whether a request that begins to wait now would wait for longer than
+// the delay target (long: a client that obeys marks is told so), and for longer than it
+// may (late). Ahead of it stands what is in front; and at the back, where turns are fair,
+// each client will have been served as much as its own by then, of what is there or will
+// come, from what the front leaves of the rate. A request with nothing ahead may wait.
+func (f *flow) delayed(s *sub, x float64, cost int64) (long, late bool) {
 	q := f.q
 	total, rate := q.rings[front].cost+cost, f.ctl.Rate()
 	if x >= ahead {
@@ -97,11 +99,12 @@ func (f *flow) late(s *sub, x float64, cost int64) bool {
 		total = max(total+own-cost, min(turns, math.MaxInt64/own)*own)
 	}
 	if total == cost {
-		return false
+		return false, false
 	}
 	target := rate * f.queueing.DelayTarget.Seconds()
 	most := max(patience*target, (least+f.meter.Load().n/4)*units(cost)*spare(x))
-	return units(total)-max(0, units(f.spendable())) > most
+	wait := units(total) - max(0, units(f.spendable()))
+	return wait > target, wait > most
 }
 
 // arrival describes a request to the AQM: the less its client is beyond its equal

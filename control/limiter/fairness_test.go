@@ -109,3 +109,21 @@ func TestInventedNamesWinNothing(t *testing.T) {
 		}
 	}
 }
+
+// A client that is alone and sends more at once than its queue should hold is marked,
+// although it is within its part: the queue is its own.
+func TestOwnQueueIsMarked(t *testing.T) {
+	c := newCluster(t, 1, &Config{
+		Pools: []Pool{{Name: "api", Capacity: 300}}, Tenants: []Tenant{{Name: "acme"}},
+	}, Options{})
+	s := c.source("acme", "only", "api", constant(0), pinned(0))
+	for range 60 { // a burst of 60 whenever the one before has gone
+		for range 60 {
+			c.ask(s, 0, c.now)
+		}
+		c.run(200 * time.Millisecond)
+	}
+	if got := c.tally(0, c.now, of(s)); got.marked == 0 {
+		t.Errorf("%d admitted, %d refused, none marked", got.admitted, got.rejected)
+	}
+}
