@@ -11,7 +11,6 @@ type trio struct {
 	now     int64
 	engines []*Engine
 	latest  []map[uint64]KeyClaim
-	period  int64
 }
 
 func newTrio(t testing.TB, o Options, l Limit) *trio {

@@ -51,7 +51,7 @@ func TestEtcdRestoredUnderACoordinator(t *testing.T) {
 	revision, obeyed := configured(a), epoch(a)
 
 	etcd.Kill()
-	etcd = etcdAt(t, older, etcd.Endpoint)
+	etcdAt(t, older, etcd.Endpoint)
 	a.until(t, "has the older configuration", func() bool { return a.config["tenants/lost"] == nil && a.revision > revision })
 	r.apply(tenant("new", 1))
 	a.until(t, "knows what is new", func() bool { return a.config["tenants/new"] != nil && a.leases.GetRevision() > revision })
