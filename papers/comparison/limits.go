@@ -236,7 +236,6 @@ func (s *published) say() [][3]float64 {
 // announced is the product's controller, as a policer with φ = 0.25.
 type announced struct {
 	laws [gateways]drc.Controller
-	own  [gateways]drc.Claim
 }
 
 func newAnnounced() *announced {
