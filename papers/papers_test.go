@@ -45,7 +45,8 @@ func TestCatalogue(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range All() {
 		for _, e := range p.Experiments {
-			if seen[e.Name] || e.Figure == "" || e.Title == "" || (e.Run == nil) == (e.Cannot == "") || !strings.HasPrefix(e.Name, p.Key+"-") {
+			if seen[e.Name] || e.Figure == "" || e.Title == "" || (e.Run == nil) == (e.Cannot == "") ||
+				!strings.HasPrefix(e.Name, p.Key+"-") {
 				t.Errorf("%+v", e)
 			}
 			seen[e.Name] = true

@@ -38,7 +38,8 @@ func fig7(name, title string, on float64) func(bool) *experiment.Result {
 		c := eleven(on)
 		r := &experiment.Result{}
 		ch := r.Chart(name, title, "time (s)", "rate (packets/s)")
-		offered, used := ch.Line("offered, mean of 1 s", experiment.Thin), ch.Line("output of all, mean of 1 s", experiment.Solid)
+		offered, used := ch.Line("offered, mean of 1 s", experiment.Thin),
+			ch.Line("output of all, mean of 1 s", experiment.Solid)
 		ch.Level("paper: limit 1000", 0, span, 1000)
 		var in, out, long smoother
 		highest, sum, n, ask := 0.0, 0.0, 0.0, 0.0
@@ -136,7 +137,8 @@ func fig8(bool) *experiment.Result {
 		}
 		if apart == 20 {
 			r.Note("time constant of the differences between shares, s", experiment.Number(constant)).
-				Because("The paper calls the allocation fair and gives no time. Shares even out with this constant after each join, so that 20 s between joins are far too short: read its figure 8 as a transient.")
+				Because("The paper calls the allocation fair and gives no time. Shares even out with this constant " +
+					"after each join, so that 20 s between joins are far too short: read its figure 8 as a transient.")
 		}
 	}
 	return r

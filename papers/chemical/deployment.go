@@ -25,7 +25,8 @@ func four(apart float64) (*crowd, drc.PaperParams) {
 // standard deviation of the first node there, and the least and greatest mean of a node.
 func published(r *experiment.Result, name string, apart float64) (each, swing, least, most [4]float64) {
 	c, p := four(apart)
-	ch := r.Chart(name, fmt.Sprintf("Fig 10, published controller: one more node every %g s", apart), "time (s)", "rate (Mbit/s)")
+	ch := r.Chart(name, fmt.Sprintf("Fig 10, published controller: one more node every %g s", apart), "time (s)",
+		"rate (Mbit/s)")
 	var lines [4]*experiment.Line
 	for j := range lines {
 		lines[j] = ch.Line(fmt.Sprintf("node %d", j+1), experiment.Solid)
@@ -73,7 +74,8 @@ func published(r *experiment.Result, name string, apart float64) (each, swing, l
 // has its share within 5 %, and the highest mean of all over a second, Mbit/s.
 func announced(r *experiment.Result, name string, apart float64) (settling, highest float64) {
 	const h, late, every, packet = .005, 4, 2, .012 // s, steps, steps, Mbit
-	ch := r.Chart(name, fmt.Sprintf("The same nodes with announced claims (ours): one more every %g s", apart), "time (s)", "rate, mean of 0.1 s (Mbit/s)")
+	ch := r.Chart(name, fmt.Sprintf("The same nodes with announced claims (ours): one more every %g s", apart),
+		"time (s)", "rate, mean of 0.1 s (Mbit/s)")
 	var lines [4]*experiment.Line
 	var cs [4]drc.Controller
 	var said [4][late + 1]drc.Claim
@@ -81,7 +83,8 @@ func announced(r *experiment.Result, name string, apart float64) (settling, high
 	var all smoother
 	for j := range cs {
 		lines[j] = ch.Line(fmt.Sprintf("node %d", j+1), experiment.Solid)
-		cs[j] = drc.New(drc.Params{Rate: 2 / packet, Weight: 1, TotalWeight: 4, Replicas: 4, Guarantee: drc.DefaultGuarantee, Lag: .03, Period: .01})
+		cs[j] = drc.New(drc.Params{Rate: 2 / packet, Weight: 1, TotalWeight: 4, Replicas: 4,
+			Guarantee: drc.DefaultGuarantee, Lag: .03, Period: .01})
 	}
 	ch.Level("paper: 0.5 each of four", 3*apart, 4*apart, .5)
 	for k := range int(4 * apart / h) {
@@ -126,12 +129,16 @@ func fig10(bool) *experiment.Result {
 		r.Near(fmt.Sprintf("rate per node of %d, mean, Mbit/s", n+1), want, each[n], .05*want)
 	}
 	r.Holds("standard deviation of a node's rate with 1, 2, 3, 4 nodes, Mbit/s", "stochasticity rises with the nodes",
-		fmt.Sprintf("%.3f, %.3f, %.3f, %.3f", swing[0], swing[1], swing[2], swing[3]), "4 nodes more than 2", swing[3] > swing[1]+.05).
-		Because("The paper suspects TCP. Without any TCP and without chance the published loop oscillates for ever: with four nodes and kF = 100/s it is stable up to 8.8 ms of delay, and the delay is 20 ms.")
+		fmt.Sprintf("%.3f, %.3f, %.3f, %.3f", swing[0], swing[1], swing[2], swing[3]), "4 nodes more than 2",
+		swing[3] > swing[1]+.05).
+		Because("The paper suspects TCP. Without any TCP and without chance the published loop oscillates for ever: " +
+			"with four nodes and kF = 100/s it is stable up to 8.8 ms of delay, and the delay is 20 ms.")
 	_, _, soonLeast, soonMost := published(r, "chem-fig10-5s", 5)
-	r.Within("least mean rate of four nodes over the greatest, joins 100 s apart", "divided fairly on average", least[3]/most[3], .9, 1)
+	r.Within("least mean rate of four nodes over the greatest, joins 100 s apart", "divided fairly on average",
+		least[3]/most[3], .9, 1)
 	r.Note("the same, joins 5 s apart", experiment.Number(soonLeast[3]/soonMost[3])).
-		Because("The paper gives no time axis in words. With joins 5 s apart each newcomer takes nearly all: the shares have no time to even out.")
+		Because("The paper gives no time axis in words. With joins 5 s apart each newcomer takes nearly all: the " +
+			"shares have no time to even out.")
 	settling, highest := announced(r, "chem-fig10-ours", 5)
 	r.Note("ours, joins 5 s apart: seconds until the fourth node has its share within 5 %", experiment.Number(settling))
 	r.Note("ours: highest second of all four, Mbit/s", experiment.Number(highest))

@@ -142,7 +142,8 @@ func fig6a(bool) *experiment.Result {
 	loads := []load{{0, 500, 300}, {10, 550, 300}, {15, 550, 350}}
 	out, chance, model := fluid(drc.Table1(), loads, 20), sampled(loads, 20, .25), predicted(loads, 20)
 	r := &experiment.Result{}
-	c := r.Chart("chem-fig6a", "Fig 6a: below the limit; v_int steps at 10 s, v_ext at 15 s", "time (s)", "output (packets/s)")
+	c := r.Chart("chem-fig6a", "Fig 6a: below the limit; v_int steps at 10 s, v_ext at 15 s", "time (s)",
+		"output (packets/s)")
 	draw(c, "single packets (Gillespie), per 0.25 s", experiment.Thin, chance, .25)
 	draw(c, "output, law of mass action", experiment.Solid, out, step)
 	draw(c, "paper: transfer function (12)", experiment.FromPaper, model, step)
@@ -166,7 +167,8 @@ func fig6b(bool) *experiment.Result {
 	loads := []load{{0, 1400, 600}, {10, 1450, 600}, {15, 1450, 650}}
 	out, chance := fluid(drc.Table1(), loads, 25), sampled(loads, 25, .25)
 	r := &experiment.Result{}
-	c := r.Chart("chem-fig6b", "Fig 6b: above the limit; v_int steps at 10 s, v_ext at 15 s", "time (s)", "output (packets/s)")
+	c := r.Chart("chem-fig6b", "Fig 6b: above the limit; v_int steps at 10 s, v_ext at 15 s", "time (s)",
+		"output (packets/s)")
 	draw(c, "single packets (Gillespie), per 0.25 s", experiment.Thin, chance, .25)
 	draw(c, "output, law of mass action", experiment.Solid, out, step)
 	draw(c, "paper: (8) and (13b)", experiment.FromPaper, limited(loads, 25), step)
@@ -191,7 +193,8 @@ func fig6b(bool) *experiment.Result {
 func tab1(bool) *experiment.Result {
 	r := &experiment.Result{}
 	p := drc.Table1()
-	c := r.Chart("chem-table1", "Table 1: output of one controller alone, by offered load", "offered load (packets/s)", "output (packets/s)")
+	c := r.Chart("chem-table1", "Table 1: output of one controller alone, by offered load",
+		"offered load (packets/s)", "output (packets/s)")
 	l := c.Line("output after 60 s", experiment.Solid)
 	for in := 100.0; in <= 2000; in += 100 {
 		out := fluid(p, []load{{0, in, 0}}, 60)
@@ -200,7 +203,8 @@ func tab1(bool) *experiment.Result {
 	c.Level("paper: v_max = k4·E0", 0, 2000, 1000)
 	_, top := l.At(l.Len() - 1)
 	r.Within("largest output of one controller alone, packets/s", "1000, never 100 % used", top, 980, 999).
-		Because("v_max is E0·k2·k4/(k2+k4) = 990.1, not k4·E0; the missing 1 % is k4/k2, not the variance of c_T that the paper suspects (its section 5.3).")
+		Because("v_max is E0·k2·k4/(k2+k4) = 990.1, not k4·E0; the missing 1 % is k4/k2, not the variance of c_T " +
+			"that the paper suspects (its section 5.3).")
 	return r
 }
 
@@ -208,7 +212,8 @@ func tab1(bool) *experiment.Result {
 // for 100 s while it senses others, and then wants to send.
 func reset(bool) *experiment.Result {
 	r := &experiment.Result{}
-	c := r.Chart("chem-reset", "Section 4.3: 500/s offered again after 100 s of idling beside 500/s of others", "time (s)", "output (packets/s)")
+	c := r.Chart("chem-reset", "Section 4.3: 500/s offered again after 100 s of idling beside 500/s of others",
+		"time (s)", "output (packets/s)")
 	var back [2]float64
 	for i, forget := range []float64{k5, 0} {
 		p := drc.Table1()
@@ -238,9 +243,11 @@ func reset(bool) *experiment.Result {
 		law.Step(step, in, ext)
 	}
 	s, _, es, et, t, f := law.State()
-	r.Within("molecules of S, ES, ET, T and F 170 s after a load of 30 s", "resets to the vanilla state", s+es+et+t+f, 0, 1)
+	r.Within("molecules of S, ES, ET, T and F 170 s after a load of 30 s", "resets to the vanilla state", s+es+et+t+f,
+		0, 1)
 	r.Note("seconds until a host that idled for 100 s beside others sends again, k5 = 0.1/s", experiment.Number(back[0]))
 	r.Note("the same without r5 (k5 = 0)", experiment.Number(back[1])).
-		Because("r5 is essential, and its constant is not in Table 1. T collects what is sensed; without r5 a host must first use up all that it sensed while it idled.")
+		Because("r5 is essential, and its constant is not in Table 1. T collects what is sensed; without r5 a host " +
+			"must first use up all that it sensed while it idled.")
 	return r
 }

@@ -25,7 +25,8 @@ func Allocators() string {
 		demands[i] = fairshare.Demand{Weight: 1, Cap: 1e6}
 	}
 	capacity := []float64{100, 100, 100}
-	text := "| sharing | tenant of all three pools, /s | tenant of one, /s | sum, /s | least, /s |\n|---|---|---|---|---|\n"
+	text := "| sharing | tenant of all three pools, /s | tenant of one, /s | sum, /s | least, /s " +
+		"|\n|---|---|---|---|---|\n"
 	network, err := fairshare.NewNetwork(3, 4, uses)
 	if err != nil {
 		panic(err) // well formed

@@ -41,7 +41,9 @@ var scenarios = []scenario{
 	{"even, 0.8×", func(int, float64) float64 { return 80 }},
 	{"one gateway, 2×", func(i int, _ float64) float64 { return map[bool]float64{true: 2000}[i == 0] }},
 	{"6:3:1, 2×", func(i int, _ float64) float64 { return []float64{1200, 600, 200, 0, 0, 0, 0, 0, 0, 0}[i] }},
-	{"moves each 5 s, 0.9×", func(i int, t float64) float64 { return map[bool]float64{true: 900}[int(t/5)%gateways == i] }},
+	{"moves each 5 s, 0.9×", func(i int, t float64) float64 {
+		return map[bool]float64{true: 900}[int(t/5)%gateways == i]
+	}},
 	{"half joins at 20 s, 2×", func(i int, t float64) float64 { return map[bool]float64{true: 400}[i < 5 || t > 20] }},
 }
 

@@ -148,12 +148,14 @@ func serve(law aqm.Law, who clients) (o seen) {
 	for _, w := range waits {
 		sum += w
 	}
-	return seen{1e3 * sum / float64(len(waits)), 1e3 * waits[len(waits)*99/100], good / share / 90, 100 * refused / offered, 100 * marked / offered}
+	return seen{1e3 * sum / float64(len(waits)), 1e3 * waits[len(waits)*99/100], good / share / 90,
+		100 * refused / offered, 100 * marked / offered}
 }
 
 // Queues is the table of laws by how clients behave.
 func Queues() string {
-	text := "| clients | law | wait, mean (ms) | wait, p99 (ms) | goodput | refused | marked |\n|---|---|---|---|---|---|---|\n"
+	text := "| clients | law | wait, mean (ms) | wait, p99 (ms) | goodput | refused | marked " +
+		"|\n|---|---|---|---|---|---|---|\n"
 	for who, name := range []string{"obey", "ignore", "retry"} {
 		for _, m := range managers {
 			mode := aqm.DropMode
@@ -161,7 +163,8 @@ func Queues() string {
 				mode = aqm.Cooperative
 			}
 			o := serve(m.make(mode), clients(who))
-			text += fmt.Sprintf("| %s | %s | %.0f | %.0f | %.2f | %.1f %% | %.1f %% |\n", name, m.name, o.wait, o.p99, o.goodput, o.refused, o.marked)
+			text += fmt.Sprintf("| %s | %s | %.0f | %.0f | %.2f | %.1f %% | %.1f %% |\n", name, m.name, o.wait, o.p99,
+				o.goodput, o.refused, o.marked)
 		}
 	}
 	return text

@@ -50,7 +50,8 @@ type cached struct {
 func (e Experiment) Cached(dir, input string) (findings []*Finding, hit bool, err error) {
 	path := filepath.Join(dir, ".cache", e.Name+".json")
 	var old cached
-	if raw, err := os.ReadFile(path); err == nil && json.Unmarshal(raw, &old) == nil && old.Input == input && old.there(dir) {
+	if raw, err := os.ReadFile(path); err == nil && json.Unmarshal(raw, &old) == nil && old.Input == input &&
+		old.there(dir) {
 		return old.Findings, true, nil
 	}
 	r := e.Run(false)
@@ -84,7 +85,8 @@ func (c *cached) there(dir string) bool {
 func (p Paper) Rows(findings map[string][]*Finding) string {
 	var b, reasons strings.Builder
 	fmt.Fprintf(&b, "## %s\n\nCode: %s.\n\n", p.Citation, p.Package)
-	b.WriteString("| figure | quantity | paper | here | tolerance | verdict | `titrate lab run` |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| figure | quantity | paper | here | tolerance | verdict | `titrate lab run` " +
+		"|\n|---|---|---|---|---|---|---|\n")
 	for _, e := range p.Experiments {
 		if e.Run == nil {
 			fmt.Fprintf(&b, "| %s | %s | – | – | – | cannot | – |\n", e.Figure, e.Title)
@@ -92,7 +94,8 @@ func (p Paper) Rows(findings map[string][]*Finding) string {
 			continue
 		}
 		for _, f := range findings[e.Name] {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", e.Figure, f.What, f.Paper, f.Here, f.Tolerance, f.Verdict, e.Name)
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", e.Figure, f.What, f.Paper, f.Here, f.Tolerance,
+				f.Verdict, e.Name)
 			if f.Why != "" {
 				fmt.Fprintf(&reasons, "- %s, %s: %s\n", e.Figure, f.What, f.Why)
 			}
@@ -107,7 +110,8 @@ func (p Paper) Rows(findings map[string][]*Finding) string {
 // Count says how many figures and tables came out how.
 func Count(papers []Paper, findings map[string][]*Finding) string {
 	var b strings.Builder
-	b.WriteString("| paper | figures and tables | drawings and what cannot be computed | reproduced | differ |\n|---|---|---|---|---|\n")
+	b.WriteString("| paper | figures and tables | drawings and what cannot be computed | reproduced | differ " +
+		"|\n|---|---|---|---|---|\n")
 	var all, computed, good int
 	for _, p := range papers {
 		n, no, ok, bad := 0, 0, 0, 0
@@ -128,7 +132,8 @@ func Count(papers []Paper, findings map[string][]*Finding) string {
 		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d |\n", name, n, no, ok, bad)
 		all, computed, good = all+n, computed+ok+bad, good+ok
 	}
-	fmt.Fprintf(&b, "\n%d rows for figures and tables; of the %d that can be computed and compared %d are reproduced: %.0f %%.\n", all, computed, good, 100*float64(good)/float64(max(1, computed)))
+	fmt.Fprintf(&b, "\n%d rows for figures and tables; of the %d that can be computed and compared %d are "+
+		"reproduced: %.0f %%.\n", all, computed, good, 100*float64(good)/float64(max(1, computed)))
 	return b.String()
 }
 

@@ -112,7 +112,8 @@ func compute(dir, input string, todo []experiment.Experiment, out io.Writer) (ma
 				if hit {
 					how = "as before"
 				}
-				fmt.Fprintf(out, "[%d/%d] %-22s %s: %s\n", done, len(todo), e.Name, (&experiment.Result{Findings: f}).Verdict(), how)
+				fmt.Fprintf(out, "[%d/%d] %-22s %s: %s\n", done, len(todo), e.Name,
+					(&experiment.Result{Findings: f}).Verdict(), how)
 				lock.Unlock()
 			}
 		})

@@ -39,7 +39,8 @@ func exponential(b float64) aqm.Law { l := aqm.DefaultREM(20, b); l.Period = .00
 func tail(b float64) aqm.Law        { return nil }
 
 // laws are those of the paper's comparison.
-var laws = []named{{"variable structure", variable}, {"PI", integral}, {"RED", random}, {"REM", exponential}, {"drop tail", tail}}
+var laws = []named{{"variable structure", variable}, {"PI", integral}, {"RED", random}, {"REM", exponential},
+	{"drop tail", tail}}
 
 // forced is RED as ns-2 has it: while the average is where p is 1, arrivals are dropped and
 // not marked.
@@ -66,7 +67,8 @@ func newDumbbell(m int, law func(float64) aqm.Law, host, core float64) *dumbbell
 	d := &dumbbell{Network: packets.New(uint64(m) + 5)}
 	d.link = d.Add(packets.Link{Rate: rate, Law: law(buffer), Buffer: buffer, Every: look})
 	for range m {
-		d.Connect(packets.Flow{Path: []packets.Hop{{Delay: host, Link: d.link}}, Last: core + host, Back: 2*host + core, Access: rate})
+		d.Connect(packets.Flow{Path: []packets.Hop{{Delay: host, Link: d.link}}, Last: core + host,
+			Back: 2*host + core, Access: rate})
 	}
 	for _, f := range d.Flows {
 		d.At(d.Rand.Float64(), f.Start) // within the first second

@@ -10,7 +10,8 @@ func Paper() experiment.Paper {
 		Citation: "Yan, Gao & Özbay, Variable Structure Control in Active Queue Management for TCP with ECN (2003)",
 		Experiments: []experiment.Experiment{
 			{Figure: "Fig 1–3", Name: "aqm-fig1", Title: "block diagram, network topologies", Cannot: drawing},
-			{Figure: "(1)–(6), (12)", Name: "aqm-plant", Title: "the law on the fluid models, without and with delay", Run: models},
+			{Figure: "(1)–(6), (12)", Name: "aqm-plant", Title: "the law on the fluid models, without and with delay",
+				Run: models},
 			{Figure: "(11)", Name: "aqm-bound", Title: "the condition of robustness and the paper's δ", Run: bound},
 			{Figure: "Fig 4", Name: "aqm-fig4", Title: "queue of 100 sources under the law", Run: fig4},
 			{Figure: "Fig 5", Name: "aqm-fig5", Title: "the same under drop tail, RED, PI and REM", Run: fig5},
@@ -20,8 +21,10 @@ func Paper() experiment.Paper {
 			{Figure: "Fig 9", Name: "aqm-fig9", Title: "packets lost by number of sources", Run: fig9},
 			{Figure: "Fig 10", Name: "aqm-fig10", Title: "300 sources, PI and the law", Run: fig10},
 			{Figure: "Fig 11", Name: "aqm-fig11", Title: "short-lived flows", Run: fig11},
-			{Figure: "Fig 12", Name: "aqm-fig12", Title: "a shorter round trip", Run: trips("aqm-fig12", "Fig 12: 100 sources, round trip 28 ms", .002, .01)},
-			{Figure: "Fig 13", Name: "aqm-fig13", Title: "a longer round trip", Run: trips("aqm-fig13", "Fig 13: 100 sources, round trip 320 ms", .02, .12)},
+			{Figure: "Fig 12", Name: "aqm-fig12", Title: "a shorter round trip",
+				Run: trips("aqm-fig12", "Fig 12: 100 sources, round trip 28 ms", .002, .01)},
+			{Figure: "Fig 13", Name: "aqm-fig13", Title: "a longer round trip",
+				Run: trips("aqm-fig13", "Fig 13: 100 sources, round trip 320 ms", .02, .12)},
 			{Figure: "Fig 14", Name: "aqm-fig14", Title: "several bottlenecks", Run: fig14},
 		},
 	}

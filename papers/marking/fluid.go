@@ -50,7 +50,8 @@ func last(series []float64, n int) (mean, low, high float64) {
 
 func models(bool) *experiment.Result {
 	r := &experiment.Result{}
-	c := r.Chart("aqm-plant", "Models (1)–(6) and (12): the queue of 100 sources under the published law", "time (s)", "queue (packets)")
+	c := r.Chart("aqm-plant", "Models (1)–(6) and (12): the queue of 100 sources under the published law", "time (s)",
+		"queue (packets)")
 	c.Level("paper: desired queue 150", 0, 40, 150)
 	law := aqm.PaperVS()
 	var means, low, high [2]float64
@@ -64,7 +65,9 @@ func models(bool) *experiment.Result {
 	}
 	r.Near("(1): queue in the end, packets", 150, means[0], 2)
 	r.Within("(1): its swing in the end, packets", "converges to the sliding manifold", high[0]-low[0], 0, 5)
-	r.Holds("(12): queue in the end, packets (swing)", "steady state error because of the delay", fmt.Sprintf("%.0f (%.0f)", means[1], high[1]-low[1]), "off by more than 5, or swinging by more than 20", math.Abs(means[1]-150) > 5 || high[1]-low[1] > 20)
+	r.Holds("(12): queue in the end, packets (swing)", "steady state error because of the delay",
+		fmt.Sprintf("%.0f (%.0f)", means[1], high[1]-low[1]), "off by more than 5, or swinging by more than 20",
+		math.Abs(means[1]-150) > 5 || high[1]-low[1] > 20)
 	rate := decay(&law)
 	r.Within("(1): decay of the queue's error on the manifold, 1/s", "kS = 10", rate, 9, 11)
 	return r
@@ -99,7 +102,9 @@ func bound(bool) *experiment.Result {
 	}
 	c.Level("paper: δ = 0.3", 50, 300, .3)
 	g := aqm.Gamma(50, 150, .2, .44)
-	r.Holds("γ of (11) for M = 50 to 150 and the delays of the dumbbell", "δ = 0.3 > γ", experiment.Number(g), "below 0.3", g < .3).
-		Because("The paper's own parameters do not meet its condition (11): δ would have to exceed γ. The law works in the simulations all the same; the proof does not cover them.")
+	r.Holds("γ of (11) for M = 50 to 150 and the delays of the dumbbell", "δ = 0.3 > γ", experiment.Number(g),
+		"below 0.3", g < .3).
+		Because("The paper's own parameters do not meet its condition (11): δ would have to exceed γ. The law works " +
+			"in the simulations all the same; the proof does not cover them.")
 	return r
 }

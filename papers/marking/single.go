@@ -46,11 +46,13 @@ func fig4(short bool) *experiment.Result {
 	l := c.Line("variable structure", experiment.Solid)
 	o := watch(d.Network, d.link, 20, until, l)
 	r.Within("mean queue from 20 s on, packets", "stable, around 100 with 150 desired (Remark 3)", o.queue, 65, 135)
-	r.Within("seconds until the queue (mean of 1 s) stays within 90 packets of its mean", "fast response", settled(l, o.queue, 90), 0, 15)
+	r.Within("seconds until the queue (mean of 1 s) stays within 90 packets of its mean", "fast response",
+		settled(l, o.queue, 90), 0, 15)
 	r.Near("packets lost from 20 s on, %", 0, 100*o.loss, .01)
 	r.Within("use of the link", "high", o.use, .99, 1.01)
 	r.Note("standard deviation of the queue, packets", experiment.Number(o.spread)).
-		Because("The queue swings: kS = 10 is three times what slides with this round trip (kS·τ = 3.2 > π/2), a limit cycle, which is also what keeps it some 50 packets below the desired queue.")
+		Because("The queue swings: kS = 10 is three times what slides with this round trip (kS·τ = 3.2 > π/2), a " +
+			"limit cycle, which is also what keeps it some 50 packets below the desired queue.")
 	return r
 }
 
@@ -75,12 +77,15 @@ func fig5(short bool) *experiment.Result {
 		out[law.name] = watch(d.Network, d.link, 20, until, l)
 	}
 	ours := out["variable structure"]
-	r.Holds("packets lost: VS, RED, drop tail, %", "VS lower than the others", fmt.Sprintf("%.2f, %.2f, %.2f", 100*ours.loss, 100*out["RED"].loss, 100*out["drop tail"].loss),
+	r.Holds("packets lost: VS, RED, drop tail, %", "VS lower than the others",
+		fmt.Sprintf("%.2f, %.2f, %.2f", 100*ours.loss, 100*out["RED"].loss, 100*out["drop tail"].loss),
 		"in this order", ours.loss < out["RED"].loss && ours.loss < out["drop tail"].loss)
-	r.Holds("use of the link: VS, RED", "VS higher", fmt.Sprintf("%.3f, %.3f", ours.use, out["RED"].use), "in this order", ours.use > out["RED"].use)
+	r.Holds("use of the link: VS, RED", "VS higher", fmt.Sprintf("%.3f, %.3f", ours.use, out["RED"].use),
+		"in this order", ours.use > out["RED"].use)
 	pi := out["PI"]
 	r.Within("PI: mean queue from 20 s on, packets (150 desired)", "sluggish transient", pi.queue, 180, 300)
-	r.Holds("standard deviation of the queue: VS, drop tail, packets", "VS smaller fluctuation", fmt.Sprintf("%.0f, %.0f", ours.spread, out["drop tail"].spread),
+	r.Holds("standard deviation of the queue: VS, drop tail, packets", "VS smaller fluctuation",
+		fmt.Sprintf("%.0f, %.0f", ours.spread, out["drop tail"].spread),
 		"in this order", ours.spread < out["drop tail"].spread)
 	r.Note("REM: mean queue, packets; use", fmt.Sprintf("%.0f; %.3f", out["REM"].queue, out["REM"].use))
 	return r
@@ -106,7 +111,8 @@ func fig6(short bool) *experiment.Result {
 	}
 	move := func(name string) float64 { return math.Abs(spread[name][1] - spread[name][0]) }
 	r.Within("VS: change of the mean queue when 50 of 150 leave, packets", "very robust", move(laws[0].name), 0, 30)
-	r.Holds("the same: VS, PI, REM, packets", "PI and REM fluctuate heavily", fmt.Sprintf("%.0f, %.0f, %.0f", move(laws[0].name), move("PI"), move("REM")),
+	r.Holds("the same: VS, PI, REM, packets", "PI and REM fluctuate heavily",
+		fmt.Sprintf("%.0f, %.0f, %.0f", move(laws[0].name), move("PI"), move("REM")),
 		"VS least", move(laws[0].name) < move("PI") && move(laws[0].name) < move("REM"))
 	r.Within("RED: use of the link, least of the three parts", "over-marks: use degraded", use["RED"], 0, .95)
 	return r
@@ -141,7 +147,8 @@ func sweep(short bool) map[string][]outcome {
 }
 
 // loadChart draws one quantity over the number of sources.
-func loadChart(r *experiment.Result, name, title, y string, out map[string][]outcome, of func(outcome) float64) *experiment.Chart {
+func loadChart(r *experiment.Result, name, title, y string, out map[string][]outcome,
+	of func(outcome) float64) *experiment.Chart {
 	c := r.Chart(name, title, "TCP sources", y)
 	for _, law := range laws {
 		l := c.Line(law.name, experiment.Solid)
@@ -169,17 +176,21 @@ func series(list []outcome, format string, of func(outcome) float64) (text strin
 func fig7(short bool) *experiment.Result {
 	r, out := &experiment.Result{}, byLoad(short)
 	of := func(o outcome) float64 { return o.queue }
-	c := loadChart(r, "aqm-fig7", "Fig 7: mean queue from 20 to 100 s by number of sources", "mean queue (packets)", out, of)
+	c := loadChart(r, "aqm-fig7", "Fig 7: mean queue from 20 to 100 s by number of sources", "mean queue (packets)",
+		out, of)
 	c.Level("paper: VS around 100", 50, 250, 100)
 	text, low, high := series(out[laws[0].name], "%.0f", of)
-	r.Holds("VS: mean queue for 50, 100, 150, 200, 250 sources, packets", "around 100", text, "60 to 140", low >= 60 && high <= 140)
+	r.Holds("VS: mean queue for 50, 100, 150, 200, 250 sources, packets", "around 100", text, "60 to 140",
+		low >= 60 && high <= 140)
 	text, low, high = series(out["PI"], "%.0f", of)
 	r.Holds("PI: the same", "blows up with the sources", text, "at 250 above that at 50 by more than 60", high > low+60)
 	text, low, high = series(out["RED"], "%.0f", of)
 	r.Holds("RED: the same", "varies slightly", text, "within 30 packets", high-low < 30)
 	text, low, high = series(out["REM"], "%.0f", of)
 	r.Holds("REM: the same", "varies slightly", text, "within 30 packets", high-low < 30).
-		Because("REM raises its price by γ(α(q − q*) + r − C0) per step. With ns-2's gains and steps of 2 ms the price for 250 sources takes longer than the run; with a step per packet (0.8 ms) the queue is 20 to 99 packets. The paper does not give the period.")
+		Because("REM raises its price by γ(α(q − q*) + r − C0) per step. With ns-2's gains and steps of 2 ms the " +
+			"price for 250 sources takes longer than the run; with a step per packet (0.8 ms) the queue is 20 to 99 " +
+			"packets. The paper does not give the period.")
 	return r
 }
 
@@ -188,11 +199,13 @@ func fig8(short bool) *experiment.Result {
 	of := func(o outcome) float64 { return o.use }
 	loadChart(r, "aqm-fig8", "Fig 8: use of the link from 20 to 100 s by number of sources", "use of the link", out, of)
 	text, low, _ := series(out[laws[0].name], "%.4f", of)
-	r.Holds("VS: use for 50, 100, 150, 200, 250 sources", "better than REM and RED, as PI", text, "at least 0.99", low >= .99)
+	r.Holds("VS: use for 50, 100, 150, 200, 250 sources", "better than REM and RED, as PI", text, "at least 0.99",
+		low >= .99)
 	text, low, _ = series(out["PI"], "%.4f", of)
 	r.Holds("PI: the same", "as VS", text, "at least 0.99", low >= .99)
 	text, low, high := series(out["RED"], "%.3f", of)
-	r.Holds("RED: the same", "lower, and it varies with the sources", text, "below 0.98, within more than 0.02", high < .98 && high-low > .02)
+	r.Holds("RED: the same", "lower, and it varies with the sources", text, "below 0.98, within more than 0.02",
+		high < .98 && high-low > .02)
 	text, _, high = series(out["REM"], "%.4f", of)
 	r.Holds("REM: the same", "lower than VS, and it varies", text, "below 0.98", high < .98).
 		Because("REM's queue does not run empty here, see Fig 7.")
@@ -202,11 +215,13 @@ func fig8(short bool) *experiment.Result {
 func fig9(short bool) *experiment.Result {
 	r, out := &experiment.Result{}, byLoad(short)
 	of := func(o outcome) float64 { return 100 * o.loss }
-	loadChart(r, "aqm-fig9", "Fig 9: packets lost from 20 to 100 s by number of sources", "lost (% of the packets offered)", out, of)
+	loadChart(r, "aqm-fig9", "Fig 9: packets lost from 20 to 100 s by number of sources",
+		"lost (% of the packets offered)", out, of)
 	text, _, high := series(out[laws[0].name], "%.2f", of)
 	r.Holds("VS: lost for 50, 100, 150, 200, 250 sources, %", "always 0", text, "0", high == 0)
 	text, low, high := series(out["PI"], "%.2f", of)
-	r.Holds("PI: the same", "rises with the load", text, "at 250 most, above 1 %", high > 1 && low < .5 && of(out["PI"][4]) == high)
+	r.Holds("PI: the same", "rises with the load", text, "at 250 most, above 1 %", high > 1 && low < .5 &&
+		of(out["PI"][4]) == high)
 	rem, _, most := series(out["REM"], "%.2f", of)
 	r.Holds("REM: the same", "lower than PI", rem, "below PI at 250", most < high)
 	text, low, high = series(out["RED"], "%.1f", of)
@@ -226,9 +241,12 @@ func fig10(short bool) *experiment.Result {
 	}
 	r.Within("VS: mean queue from 20 s on, packets", "good transient, low overshoot", out[0].queue, 60, 200)
 	r.Within("VS: standard deviation of the queue, packets", "very low overshoot", out[0].spread, 0, 60).
-		Because("With 300 sources a window is some four packets and one mark halves it: the limit cycle of Fig 4 grows to the size of the buffer, and 1.5 % is lost. In the paper's plot the queue is steadier.")
-	r.Holds("mean queue above the desired 150: VS, PI, packets", "PI slower, larger overshoot", fmt.Sprintf("%.0f, %.0f", out[0].queue-150, out[1].queue-150), "PI more", out[1].queue > out[0].queue+50)
-	r.Holds("packets lost: VS, PI, %", "PI higher", fmt.Sprintf("%.2f, %.2f", 100*out[0].loss, 100*out[1].loss), "PI more", out[1].loss > out[0].loss+.01)
+		Because("With 300 sources a window is some four packets and one mark halves it: the limit cycle of Fig 4 " +
+			"grows to the size of the buffer, and 2 % is lost. In the paper's plot the queue is steadier.")
+	r.Holds("mean queue above the desired 150: VS, PI, packets", "PI slower, larger overshoot",
+		fmt.Sprintf("%.0f, %.0f", out[0].queue-150, out[1].queue-150), "PI more", out[1].queue > out[0].queue+50)
+	r.Holds("packets lost: VS, PI, %", "PI higher", fmt.Sprintf("%.2f, %.2f", 100*out[0].loss, 100*out[1].loss),
+		"PI more", out[1].loss > out[0].loss+.01)
 	return r
 }
 
@@ -249,8 +267,11 @@ func fig11(short bool) *experiment.Result {
 	vs := out[laws[0].name]
 	r.Within("VS: mean queue, packets", "robust against short-lived flows", vs.queue, 60, 150)
 	r.Within("VS: packets lost, %", "improves the performance", 100*vs.loss, 0, .2)
-	r.Holds("use of the link: VS, RED", "VS higher", fmt.Sprintf("%.3f, %.3f", vs.use, out["RED"].use), "in this order", vs.use > out["RED"].use)
-	r.Holds("mean queue above the desired 150: VS, PI, packets", "VS nearer", fmt.Sprintf("%.0f, %.0f", vs.queue-150, out["PI"].queue-150), "in this order", math.Abs(vs.queue-150) < math.Abs(out["PI"].queue-150))
+	r.Holds("use of the link: VS, RED", "VS higher", fmt.Sprintf("%.3f, %.3f", vs.use, out["RED"].use),
+		"in this order", vs.use > out["RED"].use)
+	r.Holds("mean queue above the desired 150: VS, PI, packets", "VS nearer",
+		fmt.Sprintf("%.0f, %.0f", vs.queue-150, out["PI"].queue-150), "in this order",
+		math.Abs(vs.queue-150) < math.Abs(out["PI"].queue-150))
 	return r
 }
 
@@ -270,8 +291,10 @@ func trips(name, title string, host, link float64) func(bool) *experiment.Result
 		if link < .05 {
 			r.Within("RED: use of the link", "also good", out["RED"].use, .9, 1.01)
 		} else {
-			r.Holds("use of the link: VS, RED", "VS better than its peers", fmt.Sprintf("%.3f, %.3f", vs.use, out["RED"].use), "in this order", vs.use > out["RED"].use)
-			r.Holds("largest mean queue of a second: VS, PI, packets", "VS better than its peers", fmt.Sprintf("%.0f, %.0f", vs.most, out["PI"].most), "VS less", vs.most < out["PI"].most)
+			r.Holds("use of the link: VS, RED", "VS better than its peers",
+				fmt.Sprintf("%.3f, %.3f", vs.use, out["RED"].use), "in this order", vs.use > out["RED"].use)
+			r.Holds("largest mean queue of a second: VS, PI, packets", "VS better than its peers",
+				fmt.Sprintf("%.0f, %.0f", vs.most, out["PI"].most), "VS less", vs.most < out["PI"].most)
 		}
 		r.Note("VS: standard deviation of the queue, packets; use", fmt.Sprintf("%.0f; %.3f", vs.spread, vs.use))
 		return r
@@ -311,7 +334,8 @@ func parkingLot(law func(float64) aqm.Law) (*packets.Network, []*packets.Link) {
 
 func fig14(short bool) *experiment.Result {
 	r, until := &experiment.Result{}, length(short, 100)
-	c := r.Chart("aqm-fig14", "Fig 14: queue 4 of five links in a row, 300 + 3·50 sources", "time (s)", "queue, mean of 0.2 s (packets)")
+	c := r.Chart("aqm-fig14", "Fig 14: queue 4 of five links in a row, 300 + 3·50 sources", "time (s)",
+		"queue, mean of 0.2 s (packets)")
 	out := map[string]outcome{}
 	ends := 0.0
 	for _, law := range laws[:4] {
@@ -326,8 +350,10 @@ func fig14(short bool) *experiment.Result {
 	r.Within("VS: mean of queue 4, packets", "stable", vs.queue, 40, 160)
 	r.Within("VS: use of link 4", "high", vs.use, .97, 1.01)
 	r.Within("RED: use of link 4", "lower than VS", out["RED"].use, 0, vs.use-.005)
-	r.Holds("mean of queue 4: VS, PI, packets (200 is full)", "PI fills the queue", fmt.Sprintf("%.0f, %.0f", vs.queue, pi.queue), "PI above 150", pi.queue > 150 && vs.queue < pi.queue)
+	r.Holds("mean of queue 4: VS, PI, packets (200 is full)", "PI fills the queue",
+		fmt.Sprintf("%.0f, %.0f", vs.queue, pi.queue), "PI above 150", pi.queue > 150 && vs.queue < pi.queue)
 	r.Note("REM: mean of queue 4, packets; use", fmt.Sprintf("%.0f; %.3f", out["REM"].queue, out["REM"].use)).
-		Because("The paper has REM's queue too small. Rates and delays of its figure 3 are not in the text; those here are chosen.")
+		Because("The paper has REM's queue too small. Rates and delays of its figure 3 are not in the text; those " +
+			"here are chosen.")
 	return r
 }

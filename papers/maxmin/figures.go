@@ -171,7 +171,8 @@ var printed = [4][]float64{
 
 func tab2(short bool) *experiment.Result {
 	r, rec := &experiment.Result{}, run(short, false)
-	c := r.Chart("agg-table2", "Table 2: fair rates and the rates of the packet-level run", "paper: fair rate (Mbit/s)", "seen in the last quarter of the period (Mbit/s)")
+	c := r.Chart("agg-table2", "Table 2: fair rates and the rates of the packet-level run",
+		"paper: fair rate (Mbit/s)", "seen in the last quarter of the period (Mbit/s)")
 	c.Line("equal", experiment.FromPaper).Add(0, 0)
 	c.Lines[0].Add(40, 40)
 	dots := c.Line("six flows in four periods", experiment.Dots)
@@ -194,7 +195,8 @@ func tab2(short bool) *experiment.Result {
 
 func tab1(short bool) *experiment.Result {
 	r, rec := &experiment.Result{}, run(short, false)
-	c := r.Chart("agg-table1", "Table 1's parameters: use of the link per period", "period", "use of the link in its last quarter")
+	c := r.Chart("agg-table1", "Table 1's parameters: use of the link per period", "period",
+		"use of the link in its last quarter")
 	l := c.Line("use", experiment.Solid)
 	low := 1.
 	for p, u := range rec.use {
@@ -254,7 +256,8 @@ func fig4c(r *experiment.Result, rec *record) {
 }
 
 func fig4d(r *experiment.Result, rec *record) {
-	c := r.Chart("agg-fig4d", "Fig 4d: throughput of each TCP flow in the last period over its aggregate's mean", "aggregate flow", "normalised throughput")
+	c := r.Chart("agg-fig4d", "Fig 4d: throughput of each TCP flow in the last period over its aggregate's mean",
+		"aggregate flow", "normalised throughput")
 	dots := c.Line("TCP flows", experiment.Dots)
 	c.Level("paper: around 1", 1, 6, 1)
 	used, jain := math.Inf(1), math.Inf(1)
@@ -270,7 +273,8 @@ func fig4d(r *experiment.Result, rec *record) {
 		used = math.Min(used, m*float64(len(each))/printed[3][i])
 		jain = math.Min(jain, 1/squares)
 	}
-	r.Within("throughput of an aggregate's TCP flows over its fair rate, least", "TCP flows track the bandwidth", used, .93, 1.03)
+	r.Within("throughput of an aggregate's TCP flows over its fair rate, least", "TCP flows track the bandwidth",
+		used, .93, 1.03)
 	r.Within("Jain index of the TCP flows in an aggregate, least", "share it in their normal way", jain, .8, 1.0001)
 }
 

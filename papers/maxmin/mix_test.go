@@ -37,7 +37,8 @@ func TestMixGains(t *testing.T) {
 		a, b := gains(longest)
 		d, before := l.decay(), loop{a, b, rho, tau}.decay()
 		if !l.stable() || d < 1.5*before {
-			t.Errorf("ρ %v, τ %v: stable %v, decay %.2f/s, %.2f/s with the gains of the longest delay", rho, tau, l.stable(), d, before)
+			t.Errorf("ρ %v, τ %v: stable %v, decay %.2f/s, %.2f/s with the gains of the longest delay", rho, tau,
+				l.stable(), d, before)
 		}
 		if fairshare.StableDelay(l.a, l.b) < 1.26*longest {
 			continue

@@ -88,7 +88,8 @@ func tab3(short bool) *experiment.Result {
 	var out fairshare.Allocation
 	n.Solve([]float64{300, 300, 150, 300}, demands, fairshare.Additive, nil, &out)
 	c := r.Chart("agg-table3", "Table 3: fair rates of sixteen flows", "aggregate flow", "rate (Mbit/s)")
-	paper, exact, law := c.Line("paper", experiment.PaperDots), c.Line("exact network fill", experiment.Dots), c.Line("distributed law with TCP", experiment.Dots)
+	paper, exact, law := c.Line("paper", experiment.PaperDots), c.Line("exact network fill", experiment.Dots),
+		c.Line("distributed law with TCP", experiment.Dots)
 	s := runSeveral(short)
 	worst, right := 0., 0
 	for i := range rows {
@@ -143,7 +144,8 @@ func rates(name, title string, a, b int) func(bool) *experiment.Result {
 			level.Add(float64(len(s.rate[i]))/10, s.want[i])
 			worst = math.Max(worst, math.Abs(s.got[i]/s.want[i]-1))
 		}
-		r.Within(fmt.Sprintf("AF%d to AF%d: largest relative distance to Table 3 in the last half", a+1, b), "exactly follows", worst, 0, .03)
+		r.Within(fmt.Sprintf("AF%d to AF%d: largest relative distance to Table 3 in the last half", a+1, b),
+			"exactly follows", worst, 0, .03)
 		return r
 	}
 }
@@ -157,7 +159,8 @@ func Paper() experiment.Paper {
 			{Figure: "Fig 1, 2, 5", Name: "agg-fig1", Title: "network model, block diagram, topology", Cannot: "drawings"},
 			{Figure: "Fig 3a", Name: "agg-fig3a", Title: "the stable region of the gains", Run: fig3a},
 			{Figure: "Fig 3b", Name: "agg-fig3b", Title: "how fast the loop decays by its gains", Run: fig3b},
-			{Figure: "Theorem 3", Name: "agg-theorem3", Title: "mixes of delays are stable where the longest one is", Run: theorem3},
+			{Figure: "Theorem 3", Name: "agg-theorem3", Title: "mixes of delays are stable where the longest one is",
+				Run: theorem3},
 			{Figure: "Table 1", Name: "agg-table1", Title: "what the recommended parameters do", Run: tab1},
 			{Figure: "Table 2", Name: "agg-table2", Title: "fair rates on one link", Run: tab2},
 			{Figure: "Fig 4a", Name: "agg-fig4a", Title: "estimate of the weighted number of flows", Run: fig4(fig4a)},
@@ -169,8 +172,10 @@ func Paper() experiment.Paper {
 			{Figure: "Table 3", Name: "agg-table3", Title: "fair rates over several links", Run: tab3},
 			{Figure: "Fig 6a", Name: "agg-fig6a", Title: "estimates at L3 and L4", Run: fig6a},
 			{Figure: "Fig 6b", Name: "agg-fig6b", Title: "queues of L3 and L4", Run: fig6b},
-			{Figure: "Fig 6c", Name: "agg-fig6c", Title: "rates of AF1 to AF8", Run: rates("agg-fig6c", "Fig 6c: rates of AF1 to AF8", 0, 8)},
-			{Figure: "Fig 6d", Name: "agg-fig6d", Title: "rates of AF9 to AF16", Run: rates("agg-fig6d", "Fig 6d: rates of AF9 to AF16", 8, 16)},
+			{Figure: "Fig 6c", Name: "agg-fig6c", Title: "rates of AF1 to AF8",
+				Run: rates("agg-fig6c", "Fig 6c: rates of AF1 to AF8", 0, 8)},
+			{Figure: "Fig 6d", Name: "agg-fig6d", Title: "rates of AF9 to AF16",
+				Run: rates("agg-fig6d", "Fig 6d: rates of AF9 to AF16", 8, 16)},
 		},
 	}
 }

@@ -81,7 +81,8 @@ func single(u, v float64) loop { return loop{u, v, []float64{1}, []float64{1}} }
 func fig3a(short bool) *experiment.Result {
 	r := &experiment.Result{}
 	c := r.Chart("agg-fig3a", "Fig 3a: gains (U, V) for which the loop is stable", "U = A·τ", "V = B·τ²")
-	edge, inside, outside := c.Line("paper: boundary (18)", experiment.FromPaper), c.Line("stable by the roots", experiment.Dots), c.Line("not stable", experiment.Dots)
+	edge, inside, outside := c.Line("paper: boundary (18)", experiment.FromPaper),
+		c.Line("stable by the roots", experiment.Dots), c.Line("not stable", experiment.Dots)
 	for u := .005; u < math.Pi/2; u += .01 {
 		edge.Add(u, fairshare.StableV(u))
 	}
@@ -144,13 +145,16 @@ func fig3b(short bool) *experiment.Result {
 	c.Line("paper: (0.5, 0.1)", experiment.PaperDots).Add(.5, paper)
 	r.Near("U of the fastest decay", .5, bestU, .06)
 	r.Near("V of the fastest decay", .1, bestV, .03)
-	r.Note("decay per delay at (0.5, 0.1) and at the exact optimum (0.461, 0.079)", fmt.Sprintf("%.3f; %.3f", paper, ours)).
+	r.Note("decay per delay at (0.5, 0.1) and at the exact optimum (0.461, 0.079)",
+		fmt.Sprintf("%.3f; %.3f", paper, ours)).
 		Because("The optimum is a triple root, found in closed form; the paper's point is 8 % slower for one delay.")
 	tau, rho := []float64{.02, .03, .04, .05, .06, .07}, []float64{1. / 6, 1. / 6, 1. / 6, 1. / 6, 1. / 6, 1. / 6}
 	a, b := gains(.07)
 	wide, narrow := loop{.5 / .07, .1 / (.07 * .07), rho, tau}.decay(), loop{a, b, rho, tau}.decay()
-	r.Note("decay with the paper's six delays of 20 to 70 ms, 1/s: (0.5, 0.1); (0.461, 0.079)", fmt.Sprintf("%.2f; %.2f", wide, narrow)).
-		Because("With delays shorter than the longest the paper's gains are the faster: the optimum for one delay is then too timid.")
+	r.Note("decay with the paper's six delays of 20 to 70 ms, 1/s: (0.5, 0.1); (0.461, 0.079)",
+		fmt.Sprintf("%.2f; %.2f", wide, narrow)).
+		Because("With delays shorter than the longest the paper's gains are the faster: the optimum for one delay " +
+			"is then too timid.")
 	var delays []fairshare.Delay
 	for i := range tau {
 		delays = append(delays, fairshare.Delay{Seconds: tau[i], Weight: rho[i]})

@@ -13,13 +13,15 @@ var rates = []float64{1, 10, 100, 200, 400, 500, 600}
 
 func fig4(bool) *experiment.Result {
 	r := &experiment.Result{}
-	c := r.Chart("rmc-fig4", "Fig 4: a packet every t seconds on 2.6.19 with HZ = 1000, no load", "nominal sleep t (ms)", "relative error of the rate (%)")
+	c := r.Chart("rmc-fig4", "Fig 4: a packet every t seconds on 2.6.19 with HZ = 1000, no load",
+		"nominal sleep t (ms)", "relative error of the rate (%)")
 	c.LogX = true
 	l := c.Line("model of the tick", experiment.Solid)
 	k, most, last := kernel{tick: .001}, 0., 0.
 	for _, ms := range []float64{1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 70, 100} {
 		t := ms * 1e-3
-		mean := drive(rmc.RFC3448NoBurst{Granularity: 1e-6}, k, func(float64) float64 { return packet / t }, 500*t, false, nil)
+		mean := drive(rmc.RFC3448NoBurst{Granularity: 1e-6}, k, func(float64) float64 { return packet / t }, 500*t,
+			false, nil)
 		last = 100 * (1 - mean*t/packet)
 		most = math.Max(most, last)
 		l.Add(t*1e3, last)
@@ -60,11 +62,14 @@ func fig7(k kernel, name, title string, single, burst, tolerance float64) func(b
 			text[i], most[i] = errors(n, k, span, c.Line(n.name, experiment.Solid))
 		}
 		c.Level("paper: RMC below 0.06 %", 1, 600, .06)
-		r.Within("RMC: largest error of 1 to 600 Mbit/s, %", "less than 0.06", most[2], 0, map[bool]float64{true: .12, false: .06}[short])
+		r.Within("RMC: largest error of 1 to 600 Mbit/s, %", "less than 0.06", most[2], 0,
+			map[bool]float64{true: .12, false: .06}[short])
 		r.Near("RFC 3448 (no bursts): largest, %", single, most[0], tolerance)
 		r.Near("RFC 3448 (bursts): largest, %", burst, most[1], 1)
 		r.Note("RFC 3448 as section 4.6 of it says (nominal time): errors by rate, %", text[3]).
-			Because("The paper compares with loops that start the next interval when the packet went. The RFC has the nominal send time advance by t_ipi whatever the real time was, which makes up for late wake-ups as the RMC does.")
+			Because("The paper compares with loops that start the next interval when the packet went. The RFC has " +
+				"the nominal send time advance by t_ipi whatever the real time was, which makes up for late " +
+				"wake-ups as the RMC does.")
 		return r
 	}
 }
@@ -94,7 +99,8 @@ func mean(bins []float64, a, b int) (sum float64) {
 }
 
 // rateFigure is figures 8 to 10: a loop at 500 Mbit/s on both kernels.
-func rateFigure(i int, name, title string, find func(r *experiment.Result, a, b []float64)) func(bool) *experiment.Result {
+func rateFigure(i int, name, title string, find func(r *experiment.Result, a,
+	b []float64)) func(bool) *experiment.Result {
 	return func(bool) *experiment.Result {
 		r := &experiment.Result{}
 		c := r.Chart(name, title, "time (s)", "effective rate, mean of 0.5 s (Mbit/s)")
@@ -129,7 +135,8 @@ func fig9(r *experiment.Result, a, b []float64) {
 func fig10(r *experiment.Result, a, b []float64) {
 	r.Near("2.6.19: mean, Mbit/s", 25, mean(a, 0, 120), 1)
 	r.Near("2.6.28: mean, Mbit/s", 492, mean(b, 0, 120), 2).
-		Because("41 whole packets per wake-up: 492 Mbit/s every millisecond, 24.6 every 20 ms. The dip to 430 after 52 s in the paper is not in the model.")
+		Because("41 whole packets per wake-up: 492 Mbit/s every millisecond, 24.6 every 20 ms. The dip to 430 after " +
+			"52 s in the paper is not in the model.")
 }
 
 // step is a command that goes from the greatest rate to a tenth at 10 s and back at 20 s.
@@ -170,7 +177,8 @@ func transients(name, title string, mbit, from, final float64) func(*experiment.
 		}
 		c.Level("commanded", from, from+.8, final)
 		slow, dead, ring := settling(.2, mbit, from, final), settling(1, mbit, from, final), settling(1.8, mbit, from, final)
-		r.Holds(fmt.Sprintf("%g Mbit/s: settling with k_r = 0.2, 1, 1.8, s", mbit), "faster with larger k_r, slower and oscillating above 1",
+		r.Holds(fmt.Sprintf("%g Mbit/s: settling with k_r = 0.2, 1, 1.8, s", mbit),
+			"faster with larger k_r, slower and oscillating above 1",
 			fmt.Sprintf("%.2f, %.2f, %.2f", slow, dead, ring), "least at 1", dead < slow && dead < ring)
 		bins := trace(controlled(1.8), old, step(mbit), 30, .02, false, nil)
 		crosses := 0
@@ -179,7 +187,8 @@ func transients(name, title string, mbit, from, final float64) func(*experiment.
 				crosses++
 			}
 		}
-		r.Within(fmt.Sprintf("%g Mbit/s: crossings of the commanded rate with k_r = 1.8", mbit), "oscillates", float64(crosses), 4, math.Inf(1))
+		r.Within(fmt.Sprintf("%g Mbit/s: crossings of the commanded rate with k_r = 1.8", mbit), "oscillates",
+			float64(crosses), 4, math.Inf(1))
 	}
 }
 
@@ -245,14 +254,16 @@ func prop1(bool) *experiment.Result {
 			free = math.Min(free, last)
 		}
 	}
-	r.Within("k_r of 0.1 to 1.9: largest distance to rest after 200 steps, packets", "stable for 0 < k_r < 2", bounded, 0, 40)
+	r.Within("k_r of 0.1 to 1.9: largest distance to rest after 200 steps, packets", "stable for 0 < k_r < 2",
+		bounded, 0, 40)
 	r.Within("k_r of 2.05 and 2.2: least distance, packets", "unstable", free, 1e4, math.Inf(1))
 	return r
 }
 
 func prop2(bool) *experiment.Result {
 	r := &experiment.Result{}
-	c := r.Chart("rmc-prop2", "Proposition 2: every wake-up 5 ms later from 1 s on", "time (s)", "rate, mean of 0.1 s, over the commanded one")
+	c := r.Chart("rmc-prop2", "Proposition 2: every wake-up 5 ms later from 1 s on", "time (s)",
+		"rate, mean of 0.1 s, over the commanded one")
 	worst := 0.
 	plain := c.Line("no feedback", experiment.Thin)
 	for _, gain := range []float64{.2, 1, 1.8} {
@@ -288,21 +299,28 @@ func prop2(bool) *experiment.Result {
 func Paper() experiment.Paper {
 	return experiment.Paper{
 		Key: "rmc", Package: "papers/pacing, control/rmc",
-		Citation: "De Cicco & Mascolo, A Mismatch Controller for Implementing High-Speed Rate-based Transport Protocols (2009)",
+		Citation: "De Cicco & Mascolo, A Mismatch Controller for Implementing High-Speed Rate-based Transport " +
+			"Protocols (2009)",
 		Experiments: []experiment.Experiment{
 			{Figure: "Fig 1–3, 5, 6", Name: "rmc-fig1", Title: "block diagrams, timing", Cannot: "drawings"},
 			{Figure: "Fig 4", Name: "rmc-fig4", Title: "error of a plain loop by sleep", Run: fig4},
 			{Figure: "Prop 1", Name: "rmc-prop1", Title: "stable gains", Run: prop1},
 			{Figure: "Prop 2", Name: "rmc-prop2", Title: "a step of the disturbance is rejected", Run: prop2},
-			{Figure: "Fig 7a", Name: "rmc-fig7a", Title: "error of three loops by rate, 2.6.19", Run: fig7(old, "rmc-fig7a", "Fig 7a: error by rate on a model of 2.6.19, HZ = 100", 99, 95, 1)},
-			{Figure: "Fig 7b", Name: "rmc-fig7b", Title: "error of three loops by rate, 2.6.28", Run: fig7(now, "rmc-fig7b", "Fig 7b: error by rate on a model of 2.6.28", 90, 4, 7)},
-			{Figure: "Fig 8", Name: "rmc-fig8", Title: "effective rate of the RMC", Run: rateFigure(2, "rmc-fig8", "Fig 8: RMC at 500 Mbit/s, load from 20 to 40 s", fig8)},
-			{Figure: "Fig 9", Name: "rmc-fig9", Title: "effective rate without bursts", Run: rateFigure(0, "rmc-fig9", "Fig 9: RFC 3448 (no bursts) at 500 Mbit/s, load from 20 to 40 s", fig9)},
-			{Figure: "Fig 10", Name: "rmc-fig10", Title: "effective rate with bursts", Run: rateFigure(1, "rmc-fig10", "Fig 10: RFC 3448 (bursts) at 500 Mbit/s, load from 20 to 40 s", fig10)},
+			{Figure: "Fig 7a", Name: "rmc-fig7a", Title: "error of three loops by rate, 2.6.19",
+				Run: fig7(old, "rmc-fig7a", "Fig 7a: error by rate on a model of 2.6.19, HZ = 100", 99, 95, 1)},
+			{Figure: "Fig 7b", Name: "rmc-fig7b", Title: "error of three loops by rate, 2.6.28",
+				Run: fig7(now, "rmc-fig7b", "Fig 7b: error by rate on a model of 2.6.28", 90, 4, 7)},
+			{Figure: "Fig 8", Name: "rmc-fig8", Title: "effective rate of the RMC",
+				Run: rateFigure(2, "rmc-fig8", "Fig 8: RMC at 500 Mbit/s, load from 20 to 40 s", fig8)},
+			{Figure: "Fig 9", Name: "rmc-fig9", Title: "effective rate without bursts",
+				Run: rateFigure(0, "rmc-fig9", "Fig 9: RFC 3448 (no bursts) at 500 Mbit/s, load from 20 to 40 s", fig9)},
+			{Figure: "Fig 10", Name: "rmc-fig10", Title: "effective rate with bursts",
+				Run: rateFigure(1, "rmc-fig10", "Fig 10: RFC 3448 (bursts) at 500 Mbit/s, load from 20 to 40 s", fig10)},
 			{Figure: "Fig 11", Name: "rmc-fig11", Title: "a sudden decrease, by gain", Run: fig11},
 			{Figure: "Fig 12", Name: "rmc-fig12", Title: "a sudden increase, by gain", Run: fig12},
 			{Figure: "Fig 13", Name: "rmc-fig13", Title: "settling time by gain", Run: fig13},
-			{Figure: "Section 5, here", Name: "rmc-kernel", Title: "the loops on the kernel of this machine, without and with load", Measured: true, Run: measured},
+			{Figure: "Section 5, here", Name: "rmc-kernel",
+				Title: "the loops on the kernel of this machine, without and with load", Measured: true, Run: measured},
 		},
 	}
 }

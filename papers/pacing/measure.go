@@ -72,7 +72,8 @@ func busy() (end func(), err error) {
 // one second, in turn.
 func measured(short bool) *experiment.Result {
 	r := &experiment.Result{}
-	c := r.Chart("rmc-kernel", "Send loops on this kernel, error by rate; median of three seconds", "rate (Mbit/s)", "relative error (%)")
+	c := r.Chart("rmc-kernel", "Send loops on this kernel, error by rate; median of three seconds", "rate (Mbit/s)",
+		"relative error (%)")
 	c.LogX, c.LogY = true, true
 	span, rounds := time.Second, 3
 	if short {
@@ -113,7 +114,8 @@ func measured(short bool) *experiment.Result {
 	}
 	load, _ := os.ReadFile("/proc/loadavg")
 	release, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	machine := fmt.Sprintf("%s, %d CPUs, load average %s", strings.TrimSpace(string(release)), runtime.NumCPU(), strings.Join(strings.Fields(string(load))[:min(1, len(strings.Fields(string(load))))], ""))
+	machine := fmt.Sprintf("%s, %d CPUs, load average %s", strings.TrimSpace(string(release)), runtime.NumCPU(),
+		strings.Join(strings.Fields(string(load))[:min(1, len(strings.Fields(string(load))))], ""))
 	r.Note("kernel, CPUs, load of the machine in the last minute, this program's five busy processes included", machine)
 	return r
 }

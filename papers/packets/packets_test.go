@@ -42,7 +42,8 @@ func TestEverythingArrives(t *testing.T) {
 	n.Run(60)
 	for _, f := range n.Flows {
 		if int(f.expected)+len(f.early) != f.Delivered || f.Delivered < 500 || f.oldest > f.expected {
-			t.Errorf("flow %d: delivered %d, in order %d, early %d, acknowledged %d", f.id, f.Delivered, f.expected, len(f.early), f.oldest)
+			t.Errorf("flow %d: delivered %d, in order %d, early %d, acknowledged %d", f.id, f.Delivered, f.expected,
+				len(f.early), f.oldest)
 		}
 	}
 	if l.Lost == 0 || l.Offered != l.Sent+l.Lost+l.Queued() {

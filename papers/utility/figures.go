@@ -79,13 +79,15 @@ func fig4(bool) *experiment.Result {
 		}
 	}
 	c.Level("paper: capacity 764500", 5000, 255000, capacity)
-	r.Within("part of the (k, R) with a rate within 2 % of the capacity", "for most values close to the capacity", float64(near)/float64(n), .7, 1)
+	r.Within("part of the (k, R) with a rate within 2 % of the capacity", "for most values close to the capacity",
+		float64(near)/float64(n), .7, 1)
 	return r
 }
 
 func fig5(bool) *experiment.Result {
 	r := &experiment.Result{}
-	c := r.Chart("price-fig5", "Fig 5: queue of the egress node after 500 rounds", "k", "standing queue added per 100 rounds (packets)")
+	c := r.Chart("price-fig5", "Fig 5: queue of the egress node after 500 rounds", "k",
+		"standing queue added per 100 rounds (packets)")
 	worst, outside := 0., 0.
 	for _, x := range []float64{1.5, 2, 3.5, 5, 10, 20} {
 		l := c.Line(fmt.Sprintf("R = %g·10¹¹", x), experiment.Solid)
@@ -139,7 +141,8 @@ func convergence(i int) func(bool) *experiment.Result {
 	return func(bool) *experiment.Result {
 		r, g := &experiment.Result{}, gains[i]
 		name := "price-fig" + g.figure
-		c := r.Chart(name, fmt.Sprintf("Fig %s: k = %g, R = %g", g.figure, g.k, g.r), "round", "injection of three sources (packets/s)")
+		c := r.Chart(name, fmt.Sprintf("Fig %s: k = %g, R = %g", g.figure, g.k, g.r), "round",
+			"injection of three sources (packets/s)")
 		n := 100
 		if g.figure == "9" {
 			n = 300
@@ -156,11 +159,14 @@ func convergence(i int) func(bool) *experiment.Result {
 			r.Holds("settles", "does not converge", map[bool]string{true: "never", false: "yes"}[two < 0], "never", two < 0)
 			return r
 		case "8":
-			r.Holds("round of the first return to the capacity: here, Fig 6", "reacts slowly", fmt.Sprintf("%g, %g", crossing(totals), crossing(base)), "later", crossing(totals) > crossing(base))
+			r.Holds("round of the first return to the capacity: here, Fig 6", "reacts slowly",
+				fmt.Sprintf("%g, %g", crossing(totals), crossing(base)), "later", crossing(totals) > crossing(base))
 		case "9":
-			r.Holds("round within 2 %: here, Fig 6", "longer with smaller k", fmt.Sprintf("%d, %d", two, settles(1e5, 5e11, .02, 2000)), "later", two > settles(1e5, 5e11, .02, 2000))
+			r.Holds("round within 2 %: here, Fig 6", "longer with smaller k",
+				fmt.Sprintf("%d, %d", two, settles(1e5, 5e11, .02, 2000)), "later", two > settles(1e5, 5e11, .02, 2000))
 		case "10":
-			r.Holds("round within 2 %: here, Fig 6", "shorter with larger k", fmt.Sprintf("%d, %d", two, settles(1e5, 5e11, .02, 2000)), "earlier", two < settles(1e5, 5e11, .02, 2000))
+			r.Holds("round within 2 %: here, Fig 6", "shorter with larger k",
+				fmt.Sprintf("%d, %d", two, settles(1e5, 5e11, .02, 2000)), "earlier", two < settles(1e5, 5e11, .02, 2000))
 		}
 		r.Note("rounds until within 2 % and 0.1 % for good", fmt.Sprintf("%d, %d", two, tenth))
 		return r
@@ -185,13 +191,15 @@ func fig11(bool) *experiment.Result {
 	}
 	c.Level("paper: equal parts of the rest", 0, 100, (capacity-small)/2)
 	r.Near("source of 50 Mbit/s: sent of what it offers", 1, l.sent(2)/small, .001)
-	r.Near("the other two: largest relative distance to half of the rest", 0, math.Abs(l.sent(0)*2/(capacity-small)-1), .005)
+	r.Near("the other two: largest relative distance to half of the rest", 0,
+		math.Abs(l.sent(0)*2/(capacity-small)-1), .005)
 	return r
 }
 
 func continuous(short bool) *experiment.Result {
 	r := &experiment.Result{}
-	c := r.Chart("price-lyapunov", "Continuous model: Lyapunov function, also for gains that the rounds do not stand", "time (rounds)", "V(x, p)/V at the start")
+	c := r.Chart("price-lyapunov", "Continuous model: Lyapunov function, also for gains that the rounds do not stand",
+		"time (rounds)", "V(x, p)/V at the start")
 	c.LogY = true
 	rises, far := 0., 0.
 	for _, g := range []struct{ k, r float64 }{{1e5, 5e11}, {1e5, 1.5e11}, {6e5, 1e11}, {2e4, 1e11}} {
@@ -260,8 +268,11 @@ func router(l *law, offered [sources]float64, n int) (out, in, queue, spread flo
 
 func fig12(bool) *experiment.Result {
 	r := &experiment.Result{}
-	c := r.Chart("price-fig12", "Fig 12, on a model of the router: rates by offered load", "offered load (packets/s)", "rate (packets/s)")
-	sent, injected, before, flood := c.Line("sent, with control", experiment.Solid), c.Line("injected, with control", experiment.Thin), c.Line("sent, without", experiment.Solid), c.Line("injected, without", experiment.Thin)
+	c := r.Chart("price-fig12", "Fig 12, on a model of the router: rates by offered load", "offered load (packets/s)",
+		"rate (packets/s)")
+	sent, injected, before, flood := c.Line("sent, with control", experiment.Solid),
+		c.Line("injected, with control", experiment.Thin), c.Line("sent, without", experiment.Solid),
+		c.Line("injected, without", experiment.Thin)
 	var with, without, saved, plain float64
 	peak := 0.
 	for load := 100e3; load <= 2.8e6; load += 100e3 {
@@ -275,7 +286,8 @@ func fig12(bool) *experiment.Result {
 		with, without, saved, plain = out, bare, in, all
 		peak = math.Max(peak, bare)
 	}
-	r.Holds("without control: sent at its peak, and at 2.8 million offered, packets/s", "collapses beyond a point", fmt.Sprintf("%.0f, %.0f", peak, without), "less than 0.7 of the peak", without < .7*peak)
+	r.Holds("without control: sent at its peak, and at 2.8 million offered, packets/s", "collapses beyond a point",
+		fmt.Sprintf("%.0f, %.0f", peak, without), "less than 0.7 of the peak", without < .7*peak)
 	r.Near("with control: sent at 2.8 million offered, packets/s", 700e3, with, 10e3)
 	r.Near("less traffic in the internal network, %", 75, 100*(1-saved/plain), 3)
 	r.Note("more sent with control than without, %", experiment.Number(100*(with/without-1))).
@@ -285,7 +297,8 @@ func fig12(bool) *experiment.Result {
 
 func fig13(bool) *experiment.Result {
 	r := &experiment.Result{}
-	c := r.Chart("price-fig13", "Fig 13, on a model of the router: queue by offered load", "offered load (packets/s)", "mean queue (packets)")
+	c := r.Chart("price-fig13", "Fig 13, on a model of the router: queue by offered load", "offered load (packets/s)",
+		"mean queue (packets)")
 	a, b := c.Line("with control", experiment.Solid), c.Line("without", experiment.Solid)
 	var with, without float64
 	for load := 100e3; load <= 2.8e6; load += 100e3 {
@@ -303,7 +316,8 @@ func fig13(bool) *experiment.Result {
 
 func fig14(bool) *experiment.Result {
 	r := &experiment.Result{}
-	c := r.Chart("price-fig14", "Fig 14, on a model of the router: injection of three nodes, one offered a third", "load of nodes 1 and 2 (packets/s)", "injected (packets/s)")
+	c := r.Chart("price-fig14", "Fig 14, on a model of the router: injection of three nodes, one offered a third",
+		"load of nodes 1 and 2 (packets/s)", "injected (packets/s)")
 	var lines [sources]*experiment.Line
 	for s := range lines {
 		lines[s] = c.Line(fmt.Sprintf("node %d", s+1), experiment.Solid)
@@ -324,7 +338,8 @@ func fig14(bool) *experiment.Result {
 
 func fig15(bool) *experiment.Result {
 	r := &experiment.Result{}
-	c := r.Chart("price-fig15", "Fig 15, on a model of the router: rate sent with the gains of Fig 6 to 10", "figure", "rate (packets/s)")
+	c := r.Chart("price-fig15", "Fig 15, on a model of the router: rate sent with the gains of Fig 6 to 10", "figure",
+		"rate (packets/s)")
 	dots := c.Line("sent, mean", experiment.Dots)
 	c.Level("paper: set capacity", 6, 10, 700e3)
 	least, unstable := math.Inf(1), 0.
@@ -350,7 +365,8 @@ func Paper() experiment.Paper {
 		Citation: "Ye & MacGregor, Optimal Utility-based Internal Congestion Control in a Cluster-based Router (2009)",
 		Experiments: []experiment.Experiment{
 			{Figure: "Fig 1, 3", Name: "price-fig1", Title: "forwarding paths", Cannot: "drawings"},
-			{Figure: "Section 4.3", Name: "price-lyapunov", Title: "the continuous model is stable for any gains", Run: continuous},
+			{Figure: "Section 4.3", Name: "price-lyapunov", Title: "the continuous model is stable for any gains",
+				Run: continuous},
 			{Figure: "Fig 2", Name: "price-fig2", Title: "stable gains of the rounds", Run: fig2},
 			{Figure: "Fig 4", Name: "price-fig4", Title: "rate of the egress node by gains", Run: fig4},
 			{Figure: "Fig 5", Name: "price-fig5", Title: "queue of the egress node by gains", Run: fig5},
@@ -362,9 +378,12 @@ func Paper() experiment.Paper {
 	}
 	p.Experiments = append(p.Experiments,
 		experiment.Experiment{Figure: "Fig 11", Name: "price-fig11", Title: "fairness with different offers", Run: fig11},
-		experiment.Experiment{Figure: "Fig 12", Name: "price-fig12", Title: "congestion collapse with and without control, on a model", Run: fig12},
-		experiment.Experiment{Figure: "Fig 13", Name: "price-fig13", Title: "queue with and without control, on a model", Run: fig13},
-		experiment.Experiment{Figure: "Fig 14", Name: "price-fig14", Title: "fairness between ingress nodes, on a model", Run: fig14},
+		experiment.Experiment{Figure: "Fig 12", Name: "price-fig12",
+			Title: "congestion collapse with and without control, on a model", Run: fig12},
+		experiment.Experiment{Figure: "Fig 13", Name: "price-fig13",
+			Title: "queue with and without control, on a model", Run: fig13},
+		experiment.Experiment{Figure: "Fig 14", Name: "price-fig14",
+			Title: "fairness between ingress nodes, on a model", Run: fig14},
 		experiment.Experiment{Figure: "Fig 15", Name: "price-fig15", Title: "rate by gains, on a model", Run: fig15})
 	return p
 }
