@@ -84,7 +84,8 @@ func TestMixGainsEdges(t *testing.T) {
 	bad := []float64{math.NaN(), math.Inf(1), -1, 0, 1e-300, 1e300}
 	for _, s := range bad {
 		for _, w := range bad {
-			a, b := fairshare.MixGains([]fairshare.Delay{{Seconds: s, Weight: w}, {Seconds: .01, Weight: 1}, {Seconds: 5, Weight: w}})
+			a, b := fairshare.MixGains([]fairshare.Delay{{Seconds: s, Weight: w}, {Seconds: .01, Weight: 1},
+				{Seconds: 5, Weight: w}})
 			if !(a > 0 && b > 0) || math.IsInf(a, 1) || math.IsInf(b, 1) {
 				t.Errorf("delay %v, weight %v: %v, %v", s, w, a, b)
 			}

@@ -13,7 +13,8 @@ const (
 )
 
 // titles are how a document calls the systems.
-var titles = map[string]string{Optimistic: "OPTIMISTIC", Strict: "STRICT", "static": "static split", "claims": "plain claims"}
+var titles = map[string]string{Optimistic: "OPTIMISTIC", Strict: "STRICT", "static": "static split",
+	"claims": "plain claims"}
 
 // Document is the result in Markdown: what was refused in all, and a table of the rows in
 // which nothing but loss goes wrong and one of those with events.
@@ -24,7 +25,8 @@ func (r *Result) Document() string {
 	b.WriteString("\n\n" + r.markdown("N", calm, func(row *Row) string { return fmt.Sprint(row.Replicas) }))
 	b.WriteString("\nN = 3 at 100 ms, and something happens after a third of the time: a gateway joins, crashes, restarts,\n" +
 		"is cut off for 6 s or (partition) for 20 of 60 s.\n\n")
-	b.WriteString(r.markdown("event", func(row *Row) bool { return !calm(row) }, func(row *Row) string { return row.Events }))
+	b.WriteString(r.markdown("event", func(row *Row) bool { return !calm(row) },
+		func(row *Row) string { return row.Events }))
 	return b.String()
 }
 
