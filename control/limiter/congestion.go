@@ -89,10 +89,12 @@ func (f *flow) delayed(s *sub, x float64, cost int64) (long, late bool) {
 	q := f.q
 	total, rate := q.rings[front].cost+cost, f.ctl.Rate()
 	if x >= ahead {
-		rate = max(rate-f.fore, rate/4)
+		if m := f.meter.Load(); m.n > 1 { // who is alone had the front, too
+			rate = max(rate-f.fore, rate/4)
+		}
 		own, turns := cost, int64(q.clients())
 		if s != nil && s.eligible > 0 {
-			own += s.eligibleCost
+			own += s.eligibleCost - s.frontCost // the rest is in total
 		} else {
 			turns++
 		}

@@ -228,6 +228,9 @@ func (e *Engine) withdraw(f *flow, i int32, now int64) {
 		e.refund(en.route, f.q.who(en), now, en.cost, en.charged)
 		f.ctl.Remove(units(en.cost))
 		f.corrected(s.client, -en.cost)
+		if en.class == front {
+			f.fronted -= en.cost // it leaves the rate to those behind
+		}
 	} else {
 		f.waiters.Load()[s.key%waiterBits].Add(-1)
 	}

@@ -80,6 +80,35 @@ func TestContendedKeyComesAndGoes(t *testing.T) {
 	}
 }
 
+// What a client has given up leaves its place to what it sends next.
+func TestAbortedBurstsLeaveRoom(t *testing.T) {
+	e := New(Options{Keys: 1024})
+	mustApply(t, e, simple(25, Queue{MaxRequests: 1000, Law: DropTail, DelayTarget: 10 * time.Second}))
+	now := sec
+	for round := range 4 {
+		var handles []Handle
+		for i := range 200 {
+			if i%40 == 0 {
+				now += 5 * ms
+				e.Tick(now, nil)
+			}
+			if out, h := e.Enqueue(now, &Request{Tenant: "a", Client: "one", Pool: "api"}, uint64(i)); out.Verdict == Wait {
+				handles = append(handles, h)
+			}
+		}
+		if len(handles) < 150 {
+			t.Errorf("round %d: %d of 200 wait in a queue with room for 250", round, len(handles))
+		}
+		for range 100 { // they wait for a while
+			now += 5 * ms
+			e.Tick(now, nil)
+		}
+		for _, h := range handles {
+			e.Cancel(now, h)
+		}
+	}
+}
+
 // Callers that go away while held leave no backlog and no charge behind.
 func TestAbortsWhileHeldLeaveNothing(t *testing.T) {
 	e := New(Options{Keys: 1024})

@@ -96,6 +96,7 @@ type sub struct {
 	firstHeld    int32
 	eligible     int
 	eligibleCost int64
+	frontCost    int64 // of that, in front
 	held         int
 	heldCost     int64
 	deficit      int64  // credit saved for the head
@@ -197,6 +198,9 @@ func (q *queue) joinEligible(si, i int32) {
 	q.eligible++
 	q.eligibleCost += e.cost
 	q.rings[e.class].cost += e.cost
+	if e.class == front {
+		s.frontCost += e.cost
+	}
 	q.least = min(q.least, e.cost)
 	if s.eligible == 1 {
 		q.line(si, e.class)
@@ -263,6 +267,9 @@ func (q *queue) remove(i int32) {
 		q.eligible--
 		q.eligibleCost -= e.cost
 		q.rings[e.class].cost -= e.cost
+		if e.class == front {
+			s.frontCost -= e.cost
+		}
 	} else {
 		first := s.firstHeld
 		if first == i {
