@@ -136,7 +136,11 @@ func front(t *testing.T, admin string, applied <-chan struct{}) string {
 				b, _ := io.ReadAll(resp.Body)
 				resp.Body.Close()
 				if json.Unmarshal(b, &found) == nil && len(found.Statuses) == 1 && found.Statuses[0].Address.Socket.Port > 0 {
-					return fmt.Sprintf("127.0.0.1:%d", found.Statuses[0].Address.Socket.Port)
+					address := fmt.Sprintf("127.0.0.1:%d", found.Statuses[0].Address.Socket.Port)
+					if conn, err := net.Dial("tcp", address); err == nil { // it takes no traffic before its configuration
+						conn.Close()
+						return address
+					}
 				}
 			}
 		}

@@ -384,7 +384,7 @@ func TestStaleLeaderIsRefused(t *testing.T) {
 	f := connect(a, "gw-1", 1)
 	f.eventually("has its orders", func() bool { return f.shares != nil && f.shares.Epoch == 5 })
 	now.stop()
-	a.eventually("meets the old leader", func(s Status) bool { return strings.Contains(s.Stream.Error, "epoch 4 is refused") })
+	a.eventually("meets the old leader", func(s Status) bool { return strings.Contains(s.Stream.Error, "epoch 4 refused") })
 	old.eventually(t, "was told the epoch", func() bool { return old.hellos[0].Epoch == 5 })
 	f.eventually("keeps its share", func() bool { return f.shares.Epoch == 5 && f.shares.Flows[0].Share == 40 })
 }
