@@ -123,7 +123,7 @@ func awaitEnforcement(t *testing.T, c *cluster) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for _, url := range c.gateways {
-		for got := 0; got != http.StatusTooManyRequests; got = status(t, url, "nobody") {
+		for got := 0; got != http.StatusForbidden; got = status(t, url, "nobody") {
 			if time.Now().After(deadline) {
 				t.Fatalf("gateway %s does not enforce after 30 s: an unknown tenant gets status %d", url, got)
 			}
