@@ -26,8 +26,9 @@ import (
 const (
 	defaultServer = "127.0.0.1:7400"
 	serverEnv     = "TITRATE_SERVER"
-	// defaultTimeout bounds one request. It lies above the 3 s after which a
-	// coordinator without etcd says so.
+	// defaultTimeout bounds one request. It lies above the time after which a
+	// coordinator without etcd says so (store.Timeout). With a shorter --timeout the
+	// coordinator gives up earlier and still says so (quota.InTime).
 	defaultTimeout = 5 * time.Second
 )
 

@@ -73,6 +73,7 @@ func (o *Coordinator) wire(context.Context) error {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 		grpc.MaxRecvMsgSize(maxReport),
+		grpc.ChainUnaryInterceptor(quota.InTime),
 	)...)
 	o.streams.Register(o.server)
 	quota.New(o.store, &live{o}).Audit(audit, access.Who).Register(o.server)

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -23,18 +24,23 @@ func (s *Server) Audit(log *slog.Logger, who func(context.Context) string) *Serv
 }
 
 // before reads what the changes are about to replace. It is nil without an audit; a
-// resource that cannot be read is absent.
-func (s *Server) before(ctx context.Context, changes []store.Change) map[string]resource.Message {
+// resource that cannot be read is absent. Without etcd it fails at once: what follows
+// could not be done either.
+func (s *Server) before(ctx context.Context, changes []store.Change) (map[string]resource.Message, error) {
 	if s.audit == nil || len(changes) > maxBefore {
-		return nil
+		return nil, nil
 	}
 	out := make(map[string]resource.Message, len(changes))
 	for _, c := range changes {
-		if m, err := s.store.Get(ctx, changed(c)); err == nil {
+		m, err := s.store.Get(ctx, changed(c))
+		if errors.Is(err, store.ErrUnavailable) {
+			return nil, err
+		}
+		if err == nil {
 			out[changed(c)] = m
 		}
 	}
-	return out
+	return out, nil
 }
 
 func changed(c store.Change) string {

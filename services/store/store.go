@@ -83,7 +83,7 @@ const Prefix = "/titrate/v1alpha1/"
 
 const (
 	// Timeout is how long one request to etcd may take. Longer rides out a slow
-	// election; shorter tells the caller sooner. It stays below the CLI's 5 s.
+	// election; shorter tells the caller sooner. A request of the API may wait for several.
 	Timeout = 2 * time.Second
 	// MaxChanges is the most changes in one Apply, MaxStaged the most bytes that they
 	// may add up to: it is held in memory, and lies in etcd twice for a moment.
