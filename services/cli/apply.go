@@ -58,8 +58,8 @@ its rate: 100/min admits 100 at once, 10/s admits 10; never less than 1. A rate 
 What no document mentions stays as it is: apply deletes nothing.
 
 What get -o yaml wrote has an etag in its status: it is applied only if nobody changed
-the resource since it was read. A text without one, or --overwrite, asks for no such
-thing. An etag may stand beside spec as well.`
+the resource since it was read, or if it asks for what is stored already. A text without
+one, or --overwrite, asks for no such thing. An etag may stand beside spec as well.`
 
 const applyExample = `  titrate apply -f quotas.yaml
   titrate apply -f pools.yaml -f tenants/ --dry-run

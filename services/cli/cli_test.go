@@ -270,6 +270,9 @@ func TestApplyOfAnOlderTextIsAConflict(t *testing.T) {
 		if got := must(t, server, mine, "apply", "--overwrite", "-f", "-"); !strings.Contains(got, "updated") {
 			t.Errorf("--overwrite: %s", got)
 		}
+		if got := must(t, server, mine, "apply", "-f", "-"); !strings.Contains(got, "unchanged") {
+			t.Errorf("given again, with an old etag and nothing to change: %s", got)
+		}
 		must(t, server, "", "apply", "-f", "testdata/demo.yaml")
 	}
 }

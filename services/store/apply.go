@@ -30,7 +30,8 @@ type Change struct {
 	Op       Op
 	Resource resource.Message // what to store; not with Delete
 	Name     string           // with Delete only: what to delete
-	// Etag that the stored resource must have; "" = any.
+	// Etag that the stored resource must have; "" = any. What is stored already as
+	// the change wants it is Unchanged, whatever its etag.
 	Etag string
 	// AllowMissing makes the Delete of what does not exist a success.
 	AllowMissing bool
@@ -82,7 +83,8 @@ func (e *ChangeError) Error() string { return e.Name + ": " + e.Err.Error() }
 func (e *ChangeError) Unwrap() error { return e.Err }
 
 // Apply makes all the changes in one step, or none. Changes that change nothing are
-// left out; if none is left nothing is written and the revision stands. Etag, update time and status within the resources given are ignored.
+// left out; if none is left nothing is written and the revision stands. Etag, update
+// time and status within the resources given are ignored.
 //
 // Errors: *ChangeError with ErrNotFound, ErrExists, ErrEtag, ErrReference,
 // ErrInUse or ErrBadChange; ErrTooLarge; ErrHeld; ErrUnavailable. After ErrUnavailable the

@@ -63,6 +63,8 @@ func (p *plan) admit(c Change) (Outcome, error) {
 		return 0, ErrExists
 	case c.Op == Update && !exists, c.Op == Delete && !exists && !c.AllowMissing:
 		return 0, ErrNotFound
+	case c.Op != Delete && exists && proto.Equal(resource.Spec(old), resource.Spec(c.Resource)):
+		return Unchanged, nil // whatever etag it expects: what it asks for is there
 	case c.Etag != "" && !exists && c.Op != Delete:
 		return 0, fmt.Errorf("%w: it does not exist, the change expects %s", ErrEtag, c.Etag)
 	case c.Etag != "" && exists && old.GetEtag() != c.Etag:
@@ -78,9 +80,6 @@ func (p *plan) admit(c Change) (Outcome, error) {
 	if !exists {
 		p.write(c.name(), c.Resource)
 		return Created, nil
-	}
-	if proto.Equal(resource.Spec(old), resource.Spec(c.Resource)) {
-		return Unchanged, nil
 	}
 	p.write(c.name(), c.Resource)
 	return Updated, nil
