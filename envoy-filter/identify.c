@@ -88,12 +88,29 @@ static bool find(abi_http_filter envoy, const struct titrate_source* s, char* ro
   return false;
 }
 
+// The first source that has a value, or NULL.
+static const struct titrate_source* first(abi_http_filter envoy,
+                                          const struct titrate_sources* sources, char* room,
+                                          abi_bytes* value) {
+  for (size_t i = 0; i < sources->count; i++)
+    if (find(envoy, &sources->list[i], room, value) && value->length > 0)
+      return &sources->list[i];
+  return NULL;
+}
+
+// The name of a tenant or a pool.
 static abi_bytes text_of(abi_http_filter envoy, const struct titrate_sources* sources,
                          char* room) {
   abi_bytes value;
-  for (size_t i = 0; i < sources->count; i++)
-    if (find(envoy, &sources->list[i], room, &value) && value.length > 0) return value;
-  return (abi_bytes){"", 0};
+  return first(envoy, sources, room, &value) != NULL ? value : LITERAL("");
+}
+
+// The name of a client, by which limits count.
+static abi_bytes client_of(abi_http_filter envoy, const struct titrate_sources* sources,
+                           char* room) {
+  abi_bytes value;
+  const struct titrate_source* s = first(envoy, sources, room, &value);
+  return s != NULL ? titrate_name_of(s->prefix, value, room) : LITERAL("");
 }
 
 static double cost_of(abi_http_filter envoy, const struct titrate_sources* sources) {
@@ -177,8 +194,7 @@ static void name(abi_http_filter envoy, const struct titrate_rules* over,
     q->identities[i] = (abi_bytes){"", 0};
     if ((want >> i & 1) == 0) continue;
     char* room = q->room[3 + i];
-    q->identities[i] = titrate_bounded(
-        text_of(envoy, pick(&over->identities[i], &base->identities[i]), room), room);
+    q->identities[i] = client_of(envoy, pick(&over->identities[i], &base->identities[i]), room);
   }
   for (uint32_t left = want >> 32; left != 0; left &= left - 1) {
     int i = __builtin_ctz(left);
@@ -196,8 +212,7 @@ bool titrate_identify(abi_http_filter envoy, const struct titrate_rules* base,
   int enabled = over->enabled != TITRATE_UNSET ? over->enabled : base->enabled;
   if (enabled == TITRATE_OFF) return false;
   q->tenant = text_of(envoy, pick(&over->tenant, &base->tenant), q->room[0]);
-  q->client = titrate_bounded(text_of(envoy, pick(&over->client, &base->client), q->room[1]),
-                              q->room[1]);
+  q->client = client_of(envoy, pick(&over->client, &base->client), q->room[1]);
   q->pool = text_of(envoy, pick(&over->pool, &base->pool), q->room[2]);
   q->cost = cost_of(envoy, pick(&over->cost, &base->cost));
   uint64_t want = atomic_load_explicit(&wanted, memory_order_acquire);

@@ -128,7 +128,7 @@ func (b builder) sources(to *C.struct_titrate_sources, from []settings.Source) {
 	for i, s := range from {
 		k := kinds[s.Kind]
 		all[i] = C.struct_titrate_source{
-			kind: k.kind, attribute: k.attribute, text: b.text(s.Text), space: b.text(s.Namespace),
+			kind: k.kind, attribute: k.attribute, text: b.text(s.Text), space: b.text(s.Namespace), prefix: b.text(s.Prefix),
 			number: C.double(s.Number), envoys: C.bool(s.Address.Envoys), hops: C.int(s.Address.TrustedHops),
 			v4: C.int(s.Address.IPv4Prefix), v6: C.int(s.Address.IPv6Prefix),
 		}

@@ -24,7 +24,8 @@ struct titrate_source {
   int kind;
   int attribute;
   abi_bytes text, space;
-  double number; // a literal cost
+  abi_bytes prefix; // of names of clients (titrate_name_of)
+  double number;    // a literal cost
   // Of an address: who says it, and how many of its bits count.
   bool envoys; // as Envoy has determined it, instead of the connection's peer
   int hops;    // > 0: that many entries from the right of X-Forwarded-For

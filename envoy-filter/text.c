@@ -66,11 +66,45 @@ static abi_bytes digest_text(const struct digest* d, char* room) {
 
 static const struct digest DIGEST = {0xcbf29ce484222325u};
 
-abi_bytes titrate_bounded(abi_bytes value, char* room) {
-  if (value.length <= TITRATE_LONGEST) return value;
+static abi_bytes digest_of(abi_bytes value, char* room) {
   struct digest d = DIGEST;
   for (size_t i = 0; i < value.length; i++) digest_add(&d, (unsigned char)value.ptr[i]);
   return digest_text(&d, room);
+}
+
+abi_bytes titrate_bounded(abi_bytes value, char* room) {
+  return value.length <= TITRATE_LONGEST ? value : digest_of(value, room);
+}
+
+// --- names ---
+
+#define TEXT(text) ((abi_bytes){text, sizeof(text) - 1})
+
+// What prefixes begin with, up to a dot or their colon.
+static const abi_bytes KINDS[] = {
+    TEXT("header"), TEXT("cookie"),         TEXT("query"), TEXT("metadata"),     TEXT("filter_state"),
+    TEXT("mtls"),   TEXT("source_address"), TEXT("route"), TEXT("virtual_host"), TEXT("cluster"),
+    TEXT("literal"), TEXT("plain"),
+};
+
+static bool has_prefix(abi_bytes value) {
+  abi_bytes rest, more, kind = cut(cut(value, ':', &rest), '.', &more);
+  if (rest.ptr == NULL) return false;
+  for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++)
+    if (equal(kind, KINDS[i])) return true;
+  return false;
+}
+
+abi_bytes titrate_name_of(abi_bytes prefix, abi_bytes value, char* room) {
+  char digest[DIGEST_LENGTH];
+  if (prefix.length == 0) {
+    if (!has_prefix(value)) return titrate_bounded(value, room);
+    prefix = TEXT("plain:");
+  }
+  if (prefix.length + value.length > TITRATE_LONGEST) value = digest_of(value, digest);
+  memmove(room + prefix.length, value.ptr, value.length);
+  memcpy(room, prefix.ptr, prefix.length);
+  return (abi_bytes){room, prefix.length + value.length};
 }
 
 // --- the query ---

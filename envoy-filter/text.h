@@ -34,6 +34,14 @@ bool titrate_forwarded(abi_bytes header, int* hops, abi_bytes* entry);
 // digits, in room, which are the same for the same value in every process.
 abi_bytes titrate_bounded(abi_bytes value, char* room);
 
+// The name by which a client's value counts: prefix and value. Prefixes are those of
+// package settings: each ends in the only colon that it has. An empty prefix is that
+// of plain values: each is its own name, but one that looks like a name with a prefix
+// gets the prefix "plain:". So a name tells prefix and value. A value that is too long
+// for TITRATE_LONGEST bytes of name is its digest; room has as many, and value may lie
+// at its beginning.
+abi_bytes titrate_name_of(abi_bytes prefix, abi_bytes value, char* room);
+
 // A decimal number above 0, of at most 24 bytes, whatever the locale.
 bool titrate_cost(abi_bytes text, double* cost);
 

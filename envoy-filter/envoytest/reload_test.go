@@ -106,6 +106,7 @@ func TestReload(t *testing.T) {
 	e.eventually("the configuration", func() bool { return e.metric("titrate_config_revision{}") > 0 })
 	for range 5 {
 		e.get("/", "x-tenant", "acme")
+		e.get("/", "x-tenant", "acme", "x-client", "anonymous")
 	}
 	put(strings.Replace(resource, "pool: { literal: api }", "pool: { litteral: api }", 1))
 	e.eventually("the refusal", func() bool { return e.metric("envoy_listener_manager_lds_update_rejected{}") >= 1 })

@@ -196,6 +196,36 @@ func TestIdentityJWT(t *testing.T) {
 	s.tell(t, 2)
 }
 
+// With a cookie for those without a token, nobody can choose a name that a token
+// gives; and who has a token cannot choose one that a cookie gives.
+func TestACookieIsNoToken(t *testing.T) {
+	t.Parallel()
+	us := issuer{t, newKey(t)}
+	alice := us.token(map[string]any{"sub": "alice", "org": map[string]any{"name": "acme"}})
+	s := story{
+		example: "identity-jwt.yaml",
+		edits: append(us.keys(),
+			edit{"requires: { provider_name: issuer }", "requires: { requires_any: { requirements: [{ provider_name: issuer }, { allow_missing: {} }] } }"},
+			edit{"tenant: { filter_state: titrate.org }", "tenant: { literal: acme }"},
+			edit{"client: { filter_state: titrate.sub }", "client: [{ filter_state: titrate.sub }, { cookie: session }]"}),
+		tenants: []link.Tenant{{Name: "acme", Weight: 1, Limits: []link.Limit{{Name: "per-client", Rate: 0.001, Burst: 1,
+			Overrides: map[string]link.RateBurst{"cookie.session:guest": {Rate: 0.001, Burst: 2}}}}}},
+		steps: []step{
+			{"a cookie with Alice's name", "/", headers("cookie", "session=alice"), 200, ""},
+			{"again", "/", headers("cookie", "session=alice"), 429, ""},
+			{"and one that names its prefix", "/", headers("cookie", "session=filter_state.titrate.sub:alice"), 200, ""},
+			{"Alice has all of hers", "/", alice, 200, ""},
+			{"and then none", "/", alice, 429, ""},
+			{"a subject like a cookie's name", "/", us.token(map[string]any{"sub": "cookie.session:bob"}), 200, ""},
+			{"leaves that cookie its own", "/", headers("cookie", "session=bob"), 200, ""},
+			{"an override knows a cookie by its name", "/", headers("cookie", "session=guest"), 200, ""},
+			{"which may burst two", "/", headers("cookie", "session=guest"), 200, ""},
+			{"and no more", "/", headers("cookie", "session=guest"), 429, ""},
+		},
+	}
+	s.tell(t, 2)
+}
+
 // authority issues certificates.
 type authority struct {
 	t    *testing.T

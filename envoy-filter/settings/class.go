@@ -87,7 +87,7 @@ func identities(field string, raw []byte) ([]Identity, error) {
 		if err := checkName(at, name); err != nil {
 			return nil, err
 		}
-		list, err := sources(at, m[name], false)
+		list, err := sources(at, m[name], client)
 		if err != nil {
 			return nil, err
 		}

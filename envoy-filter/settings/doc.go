@@ -24,17 +24,14 @@
 //	{"virtual_host": true}, {"cluster": true}   likewise
 //	{"literal": "acme"}           always this
 //
+// Values of clients and identities become names, which tell the source as well as
+// the value (name.go): a client of one source is never one of another.
+//
 // # Identities and classes
 //
 // Identities give limits other things than the client to tell requests apart by;
 // classes give them kinds of requests to be meant for. A limit names them; what
 // no limit in force names costs nothing per request.
-//
-// # Answers
-//
-// What clients, the upstream and access logs are told of a decision (answer.go).
-// An override leaves what it does not say unset; the filter's defaults are filled
-// in when it is read, so that of the two one always says it.
 //
 // # Answers
 //

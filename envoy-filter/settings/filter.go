@@ -58,9 +58,10 @@ func ParseRoute(raw []byte) (*Filter, error) {
 	for _, field := range []struct {
 		name string
 		to   *[]Source
-	}{{"tenant", &f.Tenant}, {"client", &f.Client}, {"pool", &f.Pool}, {"cost", &f.Cost}} {
+		of   use
+	}{{"tenant", &f.Tenant, resource}, {"client", &f.Client, client}, {"pool", &f.Pool, resource}, {"cost", &f.Cost, cost}} {
 		if raw, ok := m[field.name]; ok {
-			if *field.to, err = sources(field.name, raw, field.name == "cost"); err != nil {
+			if *field.to, err = sources(field.name, raw, field.of); err != nil {
 				return nil, err
 			}
 		}

@@ -3,6 +3,7 @@ package settings
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -39,6 +40,9 @@ type Source struct {
 	Number float64
 	// Address of SourceAddress.
 	Address Address
+	// Prefix is what each value has in front of it to be the name of a client; ""
+	// for a plain source, and where values are no names of clients.
+	Prefix string
 }
 
 // Address says which address a client has, and how much of it counts.
@@ -88,10 +92,19 @@ var kindNames = []string{"header", "cookie", "query", "metadata", "filter_state"
 
 var costNames = []string{"header", "literal"}
 
-func sources(field string, raw []byte, cost bool) ([]Source, error) {
+// use is what the values of sources are.
+type use uint8
+
+const (
+	resource use = iota // names of tenants or pools
+	client              // names of clients
+	cost                // numbers
+)
+
+func sources(field string, raw []byte, of use) ([]Source, error) {
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) != nil {
-		s, err := source(field, raw, cost)
+		s, err := source(field, raw, of, true)
 		return []Source{s}, err
 	}
 	if len(list) == 0 {
@@ -100,32 +113,52 @@ func sources(field string, raw []byte, cost bool) ([]Source, error) {
 	out := make([]Source, len(list))
 	for i, raw := range list {
 		var err error
-		if out[i], err = source(index(field, i), raw, cost); err != nil {
+		if out[i], err = source(index(field, i), raw, of, i == 0); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-func source(field string, raw []byte, cost bool) (s Source, err error) {
+func source(field string, raw []byte, of use, first bool) (s Source, err error) {
 	known := kindNames
-	if cost {
+	if of == cost {
 		known = costNames
 	}
-	m, err := object(field, raw, known...)
+	fields := known
+	if of == client {
+		fields = append(slices.Clip(known), nameFields...)
+	}
+	m, err := object(field, raw, fields...)
 	if err != nil {
 		return s, err
 	}
-	if len(m) != 1 {
-		return s, wrong(field, "needs exactly one of %s; it has %d", strings.Join(known, ", "), len(m))
+	if err := readKind(field, m, known, of, &s); err != nil {
+		return s, err
 	}
-	for kind, raw := range m {
-		if cost && kind == "literal" {
-			return literalCost(join(field, kind), raw)
-		}
-		err = kinds[kind](join(field, kind), raw, &s)
+	if of == client {
+		err = readNaming(field, m, first, &s)
 	}
 	return s, err
+}
+
+// readKind reads the one kind of source that m must have.
+func readKind(field string, m map[string]json.RawMessage, known []string, of use, s *Source) error {
+	var kind string
+	n := 0
+	for _, k := range known {
+		if _, ok := m[k]; ok {
+			kind = k
+			n++
+		}
+	}
+	if n != 1 {
+		return wrong(field, "needs exactly one of %s; it has %d", strings.Join(known, ", "), n)
+	}
+	if of == cost && kind == "literal" {
+		return literalCost(join(field, kind), m[kind], s)
+	}
+	return kinds[kind](join(field, kind), m[kind], s)
 }
 
 // scalar reads a value that stands alone.
@@ -158,15 +191,15 @@ func readLiteral(field string, raw json.RawMessage, s *Source) error {
 	return nil
 }
 
-func literalCost(field string, raw json.RawMessage) (Source, error) {
-	s := Source{Kind: Literal}
+func literalCost(field string, raw json.RawMessage, s *Source) error {
+	s.Kind = Literal
 	if err := scalar(field, raw, "a number of cost units", &s.Number); err != nil {
-		return s, err
+		return err
 	}
 	if !(s.Number > 0) || math.IsInf(s.Number, 0) {
-		return s, wrong(field, "is %v, a number above 0 is needed", s.Number)
+		return wrong(field, "is %v, a number above 0 is needed", s.Number)
 	}
-	return s, nil
+	return nil
 }
 
 // flag reads a kind that needs no more than to be there.

@@ -164,3 +164,19 @@ func PathOnly(path string) (only string) {
 	guarded(path, func(in C.abi_bytes) { only = result(C.titrate_path_only(in), in, nil) })
 	return only
 }
+
+// NameOf is titrate_name_of, of a value at the beginning of its room if inRoom.
+func NameOf(prefix, value string, inRoom bool) (name string) {
+	p, free := own(prefix)
+	defer free()
+	r := newRoom()
+	defer r.free()
+	guarded(value, func(in C.abi_bytes) {
+		if inRoom {
+			copy(r[:Longest], value)
+			in = C.abi_bytes{ptr: r.at(), length: C.size_t(min(len(value), Longest))}
+		}
+		name = result(C.titrate_name_of(p, in, r.at()), in, r)
+	})
+	return name
+}
