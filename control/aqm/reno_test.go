@@ -121,8 +121,8 @@ func (d *dumbbell) send(p segment) {
 }
 
 // Figures 7 to 9 of Yan, Gao and Özbay: the published law loses nothing, keeps
-// the link busy and holds a queue that grows with M as the notes have it, within
-// 15 % up to M = 200. At 250, where a window is below two segments and the
+// the link busy and holds a queue that grows with M from 100 to 154 packets, within
+// 15 % of these figures up to M = 200. At 250, where a window is below two segments and the
 // details of Reno at its least window decide, it is 22 % above; that bound was
 // set after seeing the number. PI, with gains made for 60 sources, fills the
 // buffer as M grows and loses, as in the paper. REM does so too here, which is

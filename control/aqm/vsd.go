@@ -14,8 +14,8 @@ const (
 )
 
 // VSD is the delay form of the variable-structure law (Yan, Gao and Özbay
-// with the corrections of the design notes): the sliding surface is written in
-// units of delay instead of packets, so that one set of gains serves every
+// with p kept within [0, 1] and the bar on M restored in (9)): the sliding surface is
+// written in units of delay instead of packets, so that one set of gains serves every
 // rate, and the sign function is a boundary layer with an integral term, so
 // that it settles at the target instead of chattering about an offset.
 //
@@ -34,7 +34,7 @@ const (
 // DropMode and for a greedy client. When C0·dT < 5 there is no queue to speak
 // of and the law is [DropTail].
 //
-//	paper / notes   here
+//	symbol          here
 //	q, C0, M        queued, c0, clients (arguments of Step)
 //	dT, τ_client    Delay, ClientDelay
 //	rr, z, p        rate, z, p

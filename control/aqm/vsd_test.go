@@ -9,7 +9,7 @@ import (
 	"github.com/titrate/titrate/control/aqm"
 )
 
-// slowVSD is CONTROL.md's VS-D, line by line: the oracle.
+// slowVSD is the equations in the comment of VSD, line by line: the oracle.
 type slowVSD struct{ rr, z, p float64 }
 
 func (v *slowVSD) step(ts, queued, enqueued, c0, dT, tau, clients float64, drop bool) {
@@ -25,8 +25,8 @@ func (v *slowVSD) step(ts, queued, enqueued, c0, dT, tau, clients float64, drop 
 	v.z = math.Min(math.Max(v.z+ts*.3*kS*s, 0), 1)
 }
 
-// VSD is the notes' law over seven decades of the share.
-func TestVSDIsTheNotes(t *testing.T) {
+// VSD is its equations over seven decades of the share.
+func TestVSDIsItsEquations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dT, tau := rapid.Float64Range(.01, 1).Draw(t, "dT"), rapid.Float64Range(0, 1).Draw(t, "tau")
 		c0 := 5 / dT * math.Pow(10, rapid.Float64Range(.01, 7).Draw(t, "log share"))
@@ -61,7 +61,7 @@ func TestVSDIsTheNotes(t *testing.T) {
 			law.Step(now, queued, c0, clients)
 			slow.step(now-before, queued, enqueued, c0, dT, tau, clients, drop)
 			if math.Abs(law.Probability()-slow.p) > 1e-9 {
-				t.Fatalf("p = %v, the notes have %v", law.Probability(), slow.p)
+				t.Fatalf("p = %v, the equations give %v", law.Probability(), slow.p)
 			}
 		}
 	})

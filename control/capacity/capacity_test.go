@@ -157,7 +157,7 @@ func TestPoolsWithoutCapacity(t *testing.T) {
 	}
 }
 
-// slowMS is CONTROL.md's MS(r), line by line: the oracle.
+// slowMS is the equations in the comment of Measured, line by line: the oracle.
 type slowMS struct{ est, prev float64 }
 
 func (s *slowMS) step(served, q float64, binding bool, T, r float64, d int, floor, most float64) float64 {
@@ -176,7 +176,7 @@ func (s *slowMS) step(served, q float64, binding bool, T, r float64, d int, floo
 	return math.Min(math.Max(c, floor), 1.2*most)
 }
 
-func TestMeasuredIsTheNotes(t *testing.T) {
+func TestMeasuredIsItsEquations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := math.Pow(10, rapid.Float64Range(0, 7).Draw(t, "log max"))
 		d, r, T := rapid.IntRange(0, 4).Draw(t, "d"), rapid.Float64Range(.05, 1).Draw(t, "r"), rapid.Float64Range(.01, 1).Draw(t, "T")
@@ -188,7 +188,7 @@ func TestMeasuredIsTheNotes(t *testing.T) {
 			floor := most * rapid.Float64Range(0, .3).Draw(t, "floor")
 			got, want := ms.Step(o, floor), slow.step(o.Served, o.Queued, o.Binding, T, r, d, floor, most)
 			if math.Abs(got-want) > 1e-12*most || math.Abs(ms.Estimate()-slow.est) > 1e-12*most {
-				t.Fatalf("capacity %v of estimate %v, the notes have %v of %v", got, ms.Estimate(), want, slow.est)
+				t.Fatalf("capacity %v of estimate %v, the equations give %v of %v", got, ms.Estimate(), want, slow.est)
 			}
 		}
 	})

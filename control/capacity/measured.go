@@ -11,9 +11,9 @@
 //
 // [Measured] is the measured-service law, the product's; [PI] is the
 // proportional-integral law of Ryu, Cho and Chong for a known μ, for
-// comparison. With μ unknown the notes have a backlog peak of 125 against 519 and
-// settling in 10 rounds against 33; where an upstream loses half of its rate, one
-// round late, the tests see 289 against 390 and 6 rounds against 15.
+// comparison. Where an upstream loses half of its rate, one round late, the backlog
+// peaks at 289 with the former and at 390 with the latter, and settles in 6 rounds
+// against 15 (see the tests).
 //
 // # Invariants
 //
@@ -38,7 +38,7 @@ import "math"
 //	else binding               : ĉ  = min(1.03·ĉ, μmax)   limited by us: probe
 //	c = clip(ĉ − aP/T·max(q − qT, −qT), Σm, 1.2·μmax);  q' = q
 //
-//	notes    here                 notes   here
+//	symbol   here                 symbol  here
 //	r, T, d  Gain, Period, Delay  ĉ, q'   estimate, queued
 //	μmax     Max                  Σm      floor (argument)
 type Measured struct {

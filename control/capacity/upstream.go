@@ -13,7 +13,7 @@ import (
 //	N₀ = ĉ·W₀                        in flight at ĉ without a backlog
 //	q  = max(0, N − N₀ − 4·√N₀) + B
 //
-//	notes   here                 notes   here
+//	symbol  here                 symbol  here
 //	N, B    InFlight, Shed       W₀      base
 //	C, R    Completed, Residence 4       slackSigma
 //
@@ -28,7 +28,7 @@ import (
 // given until the backlog is gone, and W₀ is what is seen then.
 //
 // While the load rises, the quick among the slow are answered first and R/C is too
-// low; while it falls, ∫N dt/C is. The greater of both is neither.
+// low; while it falls, ∫N dt/C is too low. The greater of the two is right in both cases.
 //
 // What the upstream turns away has waited nowhere, and counts as backlog once.
 // Pauses of the upstream, and the way back from them, are pace's.

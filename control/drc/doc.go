@@ -1,6 +1,7 @@
 // Package drc holds the distributed rate controllers that decide how much a
 // replica may admit now. The chemistry is that of Monti & Sifalakis (2013),
-// with the corrections listed in the project's control notes.
+// corrected where the paper contradicts itself: v_max is E0·k2·k4/(k2+k4), and r5 (T → ∅)
+// has a constant, see Paper.
 //
 // # Model
 //

@@ -111,8 +111,8 @@ func TestEnzymeHoldsItsRate(t *testing.T) {
 	}
 }
 
-// slowTick is CONTROL.md's tick, line by line, with the window and the swing that the grid
-// over rate, replicas and delay showed to be needed.
+// slowTick is one tick of Controller, written line by line: the oracle. Window and swing are
+// those that the grid over rate, replicas and delay (lab/grid) showed to be needed.
 type slowTick struct {
 	e, es, s, dem, use, tm, m0, m1, pub, claim, drop float64
 	act                                              bool
@@ -123,7 +123,7 @@ func (c *slowTick) tick(h, a float64, o Sums, w, bigW, vmax, phi, lag, period, b
 	o.Unsaturated, o.Claims = o.Unsaturated+kept, o.Claims+kept
 	f := w * math.Max(vmax-o.Unsaturated, 0) / (o.Active + w)
 	ct := math.Min(vmax, f)
-	own := math.Max(c.dem, vmax*w/bigW) // the notes have ct here; see Controller.window
+	own := math.Max(c.dem, vmax*w/bigW) // and not ct alone; see Controller.window
 	td := math.Min(1, math.Max(50/math.Min(ct, own), math.Max(0.05, period)))
 	c.dem += (a/h - c.dem) * h / (td + h)
 	need := c.dem + math.Max(0, c.s-0.05*c.use)/math.Max(0.1, lag-period)

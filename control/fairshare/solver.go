@@ -17,7 +17,7 @@ import "math"
 // convex nor concave: a bracket catches a step that leaves it. Where F is flat
 // at μ the largest such f is taken, so that f is continuous in μ from above.
 //
-//	notes   here
+//	symbol  here
 //	mu      capacity          base   lo (MINIMUM), lo = off (ADDITIVE)
 //	A       moving in tally   f0     warm
 type solver struct {

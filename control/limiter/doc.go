@@ -76,7 +76,6 @@
 // most 2^61, see Options.Start. Threads may be a few microseconds apart. Cost is
 // counted in millionths of a unit.
 //
-// Source: the project's control notes, §1 (ledger, controller), §2 (pacing), §5
-// (AQM), §6 (time scales); deficit round robin after Shreedhar and Varghese
-// (1995).
+// The laws and their sources are in packages drc (ledger, controller), rmc (pacing) and
+// aqm (marks); deficit round robin is after Shreedhar and Varghese (1995).
 package limiter

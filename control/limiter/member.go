@@ -74,9 +74,9 @@ func (m *membership) flow(rate, period float64) drc.Params {
 }
 
 // bucket returns B, the cost that a flow may pass at once at this replica: 50 ms
-// of its static part, as the control notes have it, but for a small flow up to
-// 250 ms or ten requests. With less the chance bunching of a few requests per
-// second far below the share would look like overload.
+// of its static part, for a small flow up to 250 ms or ten requests. With less, a few
+// requests per second that come close together by chance would look like overload, far
+// below the share.
 func (m *membership) bucket(rate float64) float64 {
 	part := rate / m.replicas
 	return max(1, min(10, 0.25*part), 0.05*part)

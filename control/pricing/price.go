@@ -43,9 +43,10 @@ func MaxMin(f float64) float64 {
 
 // Pool shares one pool α-fairly, exactly: a fill with the effective weights
 // W^(1/α). A tenant's Guaranteed means what g says, as in [Market]: a floor, or a
-// base on top of which utility counts. Shares go to shares (one per tenant) and effective weights to scratch (same length, overwritten; may be
-// nil when α = 1); warm is the last round's FairRate. The result's Price is
-// f^(−α), in utility per unit of rate; its FairRate is f.
+// base on top of which utility counts. Shares go to shares (one per tenant) and effective
+// weights to scratch (same length, overwritten; may be nil when α = 1); warm is the last
+// round's FairRate. The result's Price is f^(−α), in utility per unit of rate; its FairRate
+// is f.
 func Pool(capacity float64, tenants []fairshare.Demand, g fairshare.Guarantee, alpha, warm float64, scratch []fairshare.Demand, shares []float64) fairshare.Result {
 	alpha = Exponent(alpha)
 	weighted := tenants

@@ -33,8 +33,7 @@ func rounds(k, r, tol float64) int {
 	return last + 1
 }
 
-// The paper's figures: which (k, R) converge, and in how many rounds (within
-// two of the design notes' figures, which count from another start).
+// The paper's figures: which (k, R) converge, and in how many rounds, within two.
 func TestPublishedStabilityRegion(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -13,7 +13,7 @@ import (
 //	fairness   1 +       H·e^(−sτ) = 0     they move against each other
 //
 // A controller that yields to others has H = −G, which gives the forms
-// 1+(N−1)G·e^(−sτ) and 1−G·e^(−sτ) of the project's control notes.
+// 1+(n−1)·G·e^(−sτ) and 1−G·e^(−sτ).
 func Coupled(h Transfer, n int) (total, fairness float64) {
 	total, _ = h.CriticalDelay(float64(n - 1))
 	fairness, _ = h.CriticalDelay(-1)

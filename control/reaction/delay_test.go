@@ -18,7 +18,7 @@ func yielding(t *testing.T, kF float64) reaction.Transfer {
 	return h
 }
 
-// The table of critical delays in the control notes.
+// Critical delays with the paper's (13b).
 func TestCriticalDelays(t *testing.T) {
 	for _, c := range []struct {
 		kF   float64

@@ -27,7 +27,7 @@
 //     may come before N coupled controllers oscillate
 //
 // [Bucket] and [Adaptive] are the networks of this project, of the paper's
-// figures 2 to 4 with the corrections that the project's control notes give.
+// figures 2 to 4 with the corrections that docs/laws.md lists.
 //
 // # What it found
 //

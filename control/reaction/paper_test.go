@@ -124,8 +124,8 @@ func TestOverloadDoesNotSettle(t *testing.T) {
 	}
 }
 
-// Figure 6(a), inputs within the limit. The notes give a deviation below 0.4 on
-// the v_ext step; it is 0.648, at h = 1 ms and at 0.1 ms alike.
+// Figure 6(a), inputs within the limit. The deviation on the v_ext step is 0.648/s,
+// at h = 1 ms and at 0.1 ms alike.
 func TestFig6a(t *testing.T) {
 	a, v := adaptive(t, drc.Table1())
 	v.SetInput(a.Int, 500)

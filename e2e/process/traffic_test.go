@@ -129,7 +129,7 @@ func (r *traffic) end(t *testing.T, a allowance) {
 }
 
 // Slack over the exact limits that this world may use, requests. For the client
-// (CONTROL.md §1): one per further gateway, and twice what passes in a gossip lag
+// (docs/control.md): one per further gateway, and twice what passes in a gossip lag
 // of 0.1 s, its own rate being high enough for order 1. For the tenant: it starts
 // with the immediate parts of all flows at both gateways, and has a bucket there of
 // 5 % of the share; together within half a second of its max.

@@ -14,7 +14,7 @@ import (
 
 const prefix = "github.com/titrate/titrate/"
 
-// allowed says which of our own modules a module's packages may import (DESIGN: import law).
+// allowed says which of our own modules a module's packages may import.
 // An entry that ends in / allows everything below it.
 var allowed = map[string][]string{
 	"control":      {"control/"},

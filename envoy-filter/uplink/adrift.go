@@ -9,7 +9,7 @@ import (
 )
 
 // What a replica does when its agent is silent is what an agent does that is cut
-// off (CONTROL.md §6), with the agent's default times.
+// off (link.Isolation), with the agent's default times.
 const (
 	// silence of an agent that had something contended to say: it says so every
 	// period.

@@ -83,7 +83,7 @@ type PoolShare struct {
 // Isolation tells what the agent knows of its own reach.
 type Isolation uint8
 
-// The states of isolation (CONTROL.md §6).
+// The states of isolation, in the order in which an agent that is cut off goes through them.
 const (
 	// Connected: the agent hears a majority of the weights.
 	Connected Isolation = iota

@@ -26,8 +26,8 @@
 //
 // A round is computed every max(--round, 2.5·(τ+P)) with τ the longest gossip delay
 // that agents report and P the gossip period, and at once when the configuration
-// changes (CONTROL.md §6: faster than that, a share would change while its split
-// still settles).
+// changes. With quicker rounds a share would change while the gateways still settle
+// how they split it.
 //
 // # Invariants
 //

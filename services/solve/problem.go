@@ -18,7 +18,7 @@
 // cost a_ri (uses) of pool r. Absent max or demand means unbounded, absent cost not
 // used, absent weight 1; weight 0 has its guarantee and nothing more.
 //
-// # Model (CONTROL.md §3–§4)
+// # Model
 //
 //	cap_i = min(max_i, demand_i)       m_i = min(guaranteed_i, cap_i)
 //	MAX_MIN       x_i = clip(w_i·f, m_i, cap_i), or min(m_i + w_i·f, cap_i);

@@ -125,7 +125,7 @@ type Params struct {
 	Membership time.Duration
 }
 
-// Defaults are the numbers that CONTROL.md gives or that were measured here.
+// Defaults are what the coordinator uses unless its options say otherwise.
 func Defaults() Params {
 	return Params{
 		Headroom: .02, Room: .1, Smoothing: 1500 * time.Millisecond, Drain: time.Second,

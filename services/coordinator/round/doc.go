@@ -9,7 +9,7 @@
 //	        ─► headroom, slack and standing guarantees ─► leases
 //
 // A flow is a tenant's use of a pool. Its demand is the cost that passed the
-// client stage, admitted or not (CONTROL.md §3). [Round.Observe] takes reports
+// client stage, admitted or not. [Round.Observe] takes reports
 // at any time, [Round.Step] computes the shares: pure functions of their inputs
 // and of the time that they are told.
 //
@@ -24,10 +24,9 @@
 // counts as wanting its maximum. If its own demand held it, the answer is probed, a
 // quarter more first and without bound in the end, as long as the flow takes what
 // it is offered; a probe that is not used ends and the next waits twice as long:
-// see probe. CONTROL.md §3
-// takes every such flow as unbounded at once; measured, that flaps: an open-loop
-// tenant below its fair share queues now and then, is given its whole fair share,
-// leaves it unused, and the saturated tenants pay for it.
+// see probe. If every such flow were taken as unbounded at once, shares would flap: an
+// open-loop tenant below its fair share queues now and then, would be given its whole
+// fair share and leave it unused, and the saturated tenants would pay for it.
 //
 // Weakness: clients that back off below their share on every mark (AIMD) beside a
 // tenant that does not are measured as wanting what they send, and get a quarter

@@ -6,7 +6,7 @@ import (
 	"github.com/titrate/titrate/services/dev/scenario"
 )
 
-// The bounds of the issue and of DESIGN.md, and what the run must be like.
+// The bounds that a run must keep, and what the run itself must be like to be judged.
 const (
 	// maxDeviation of a saturated tenant from its fair share in steady.
 	maxDeviation = .05
@@ -73,8 +73,8 @@ func meanBound(s *scenario.Scenario, phase int) float64 {
 
 // slidingBound bounds what the pool may admit in any second that ends in a phase.
 // Where everything starts cold, all replicas join all flows within one gossip lag,
-// each on its immediate part φ = .25 of the share: another .12·μ, the most that
-// CONTROL.md §1 measured for that.
+// each on its immediate part φ = .25 of the share: another .12·μ, the bound
+// for such a join in the grid of docs/measurements.md.
 func slidingBound(s *scenario.Scenario, phase int) float64 {
 	bound := s.Pool.Capacity*poolMean + buckets(s) + overdraft(s, phase, 1)
 	if s.Phases[phase].Settle > 0 {
