@@ -11,7 +11,7 @@ import (
 )
 
 // The short form of every figure has the shape that the document claims for it: what is
-// reproduced there is reproduced here, what differs there says why.
+// reproduced there is reproduced here. Every chart marks what the paper says.
 func TestShapes(t *testing.T) {
 	for _, p := range All() {
 		for _, e := range p.Experiments {
@@ -24,9 +24,14 @@ func TestShapes(t *testing.T) {
 				if len(r.Findings) == 0 || len(r.Charts) == 0 {
 					t.Fatalf("%d findings, %d charts", len(r.Findings), len(r.Charts))
 				}
+				for _, c := range r.Charts {
+					if !c.Marked() {
+						t.Errorf("%s has no mark of what the paper says", c.Name)
+					}
+				}
 				for _, f := range r.Findings {
 					switch {
-					case f.Verdict == experiment.Differs && f.Why == "":
+					case f.Verdict == experiment.Differs && !admitted(t, e, f):
 						t.Errorf("%s: %s, the paper has %s (%s)", f.What, f.Here, f.Paper, f.Tolerance)
 					case strings.Contains(f.What+f.Here+f.Why, "NaN"):
 						t.Errorf("%s: %s", f.What, f.Here)
@@ -38,6 +43,21 @@ func TestShapes(t *testing.T) {
 			})
 		}
 	}
+}
+
+// admitted reports whether the document says that a finding differs.
+func admitted(t *testing.T, e experiment.Experiment, f *experiment.Finding) bool {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("..", "docs", "reproduction.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(string(raw), "\n") {
+		if strings.HasPrefix(line, "| "+e.Figure+" | "+f.What+" |") {
+			return strings.Contains(line, "| "+string(experiment.Differs)+" |")
+		}
+	}
+	return false
 }
 
 // Names are told apart, and every figure that is not computed says why.

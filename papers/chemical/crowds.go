@@ -105,6 +105,7 @@ func fig8(bool) *experiment.Result {
 	for j := range lines {
 		lines[j] = ch.Line(fmt.Sprintf("host %d: offers %g", j, offers[j]), experiment.Solid)
 	}
+	ch.Level("paper: each to its share, here 98", 200, span, 98)
 	count := 0.0
 	var at220 float64
 	c.run(table1(), span, func(t float64) {
@@ -129,6 +130,7 @@ func fig8(bool) *experiment.Result {
 	r.Within("Jain index of the last 100 s against max-min shares", "fair: each converges to its share", end, .99, 1)
 	r.Note("Jain index 20 s after the last join", experiment.Number(at220))
 	fair := r.Chart("chem-fig8-fairness", "Fig 8: Jain index of eleven greedy hosts over time", "time (s)", "Jain index")
+	fair.Level("paper: fair", 0, span, 1)
 	for _, apart := range []float64{0, 20} {
 		curve, constant := fairness(apart, 700, k5)
 		l := fair.Line(fmt.Sprintf("joins %g s apart", apart), experiment.Solid)
@@ -157,6 +159,7 @@ func fig9(bool) *experiment.Result {
 		lines[i][0] = ch.Line(fmt.Sprintf("host %d offers", j), experiment.Thin)
 		lines[i][1] = ch.Line(fmt.Sprintf("host %d sends", j), experiment.Solid)
 	}
+	ch.Level("paper: regulated to its share, here 98", 200, span, 98)
 	c.run(table1(), span, func(t float64) {
 		for i, j := range hosts {
 			h := &c.hosts[j]

@@ -215,6 +215,7 @@ func reset(bool) *experiment.Result {
 	c := r.Chart("chem-reset", "Section 4.3: 500/s offered again after 100 s of idling beside 500/s of others",
 		"time (s)", "output (packets/s)")
 	var back [2]float64
+	fresh := c.Line("paper: as at the start", experiment.FromPaper)
 	for i, forget := range []float64{k5, 0} {
 		p := drc.Table1()
 		p.K5 = forget
@@ -228,6 +229,9 @@ func reset(bool) *experiment.Result {
 			out := law.Step(step, in, 500)
 			if k%100 == 0 {
 				l.Add(t, out)
+			}
+			if k%100 == 0 && t < 20 && i == 0 {
+				fresh.Add(t+120, out)
 			}
 			if t >= 120 && back[i] == 0 && out > .9*480 {
 				back[i] = t - 120

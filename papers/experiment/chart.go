@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"gonum.org/v1/plot"
@@ -63,6 +64,11 @@ func (c *Chart) Level(name string, from, to, value float64) {
 	l.Add(to, value)
 }
 
+// Marked reports whether the chart marks what the paper says.
+func (c *Chart) Marked() bool {
+	return slices.ContainsFunc(c.Lines, func(l *Line) bool { return l.Style == FromPaper || l.Style == PaperDots })
+}
+
 // Add appends a point.
 func (l *Line) Add(x, y float64) { l.points = append(l.points, plotter.XY{X: x, Y: y}) }
 
@@ -87,8 +93,23 @@ func (c *Chart) Save(dir string) error {
 		return fmt.Errorf("chart %s: %w", c.Name, err)
 	}
 	base := filepath.Join(dir, c.Name)
-	return errors.Join(p.Save(18*vg.Centimeter, 11*vg.Centimeter, base+".svg"),
-		p.Save(18*vg.Centimeter, 11*vg.Centimeter, base+".png"), c.table(base+".csv"))
+	return errors.Join(picture(p, base, "svg"), picture(p, base, "png"), c.table(base+".csv"))
+}
+
+// picture writes a plot of 18 by 11 cm with a margin.
+func picture(p *plot.Plot, base, format string) error {
+	canvas, err := draw.NewFormattedCanvas(18*vg.Centimeter, 11*vg.Centimeter, format)
+	if err != nil {
+		return err
+	}
+	margin := vg.Points(5)
+	p.Draw(draw.Crop(draw.New(canvas), margin, -2*margin, margin, -margin))
+	file, err := os.Create(base + "." + format)
+	if err != nil {
+		return err
+	}
+	_, err = canvas.WriteTo(file)
+	return errors.Join(err, file.Close())
 }
 
 func (c *Chart) plot() (*plot.Plot, error) {
@@ -115,14 +136,14 @@ func (c *Chart) plot() (*plot.Plot, error) {
 func (c *Chart) scale(p *plot.Plot) {
 	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, ticks{}
 	if c.LogX {
-		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: 2}
+		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
 	}
 	if c.YMax > 0 {
 		p.Y.Max = c.YMax
 	}
 	rows := float64(len(c.Lines))
 	if c.LogY {
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: 2}
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
 		for range len(c.Lines) / 2 {
 			p.Y.Max *= 4
 		}

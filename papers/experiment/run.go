@@ -94,8 +94,8 @@ func (p Paper) Rows(findings map[string][]*Finding) string {
 			continue
 		}
 		for _, f := range findings[e.Name] {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", e.Figure, f.What, f.Paper, f.Here, f.Tolerance,
-				f.Verdict, e.Name)
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", e.Figure, cell(f.What), cell(f.Paper), cell(f.Here),
+				f.Tolerance, f.Verdict, e.Name)
 			if f.Why != "" {
 				fmt.Fprintf(&reasons, "- %s, %s: %s\n", e.Figure, f.What, f.Why)
 			}
@@ -106,6 +106,9 @@ func (p Paper) Rows(findings map[string][]*Finding) string {
 	}
 	return b.String()
 }
+
+// cell is text in a cell of a Markdown table: a bar would begin the next one.
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
 // Count says how many figures and tables came out how.
 func Count(papers []Paper, findings map[string][]*Finding) string {

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -99,40 +98,38 @@ func write(doc, tables string) error {
 func compute(dir, input string, todo []experiment.Experiment, out io.Writer) (map[string][]*experiment.Finding, error) {
 	findings, done, errs := map[string][]*experiment.Finding{}, 0, []error(nil)
 	var lock sync.Mutex
-	work, workers := make(chan experiment.Experiment), sync.WaitGroup{}
+	one := func(e experiment.Experiment) {
+		began := time.Now()
+		f, hit, err := e.Cached(dir, input)
+		lock.Lock()
+		defer lock.Unlock()
+		findings[e.Name], done = f, done+1
+		errs = append(errs, err)
+		how := fmt.Sprintf("%.1f s", time.Since(began).Seconds())
+		if hit {
+			how = "as before"
+		}
+		fmt.Fprintf(out, "[%d/%d] %-22s %s: %s\n", done, len(todo), e.Name,
+			(&experiment.Result{Findings: f}).Verdict(), how)
+	}
+	work, workers := make(chan experiment.Experiment, len(todo)), sync.WaitGroup{}
+	for _, e := range todo {
+		if e.Measured {
+			one(e) // what measures the machine runs first, and alone
+		} else {
+			work <- e
+		}
+	}
+	close(work)
 	for range 2 {
 		workers.Go(func() {
 			for e := range work {
-				began := time.Now()
-				f, hit, err := e.Cached(dir, input)
-				lock.Lock()
-				findings[e.Name], done = f, done+1
-				errs = append(errs, err)
-				how := fmt.Sprintf("%.1f s", time.Since(began).Seconds())
-				if hit {
-					how = "as before"
-				}
-				fmt.Fprintf(out, "[%d/%d] %-22s %s: %s\n", done, len(todo), e.Name,
-					(&experiment.Result{Findings: f}).Verdict(), how)
-				lock.Unlock()
+				one(e)
 			}
 		})
 	}
-	// What measures the machine runs first, and alone.
-	slices.SortStableFunc(todo, func(a, b experiment.Experiment) int { return rank(a) - rank(b) })
-	for _, e := range todo {
-		work <- e
-	}
-	close(work)
 	workers.Wait()
 	return findings, errors.Join(errs...)
-}
-
-func rank(e experiment.Experiment) int {
-	if e.Measured {
-		return 0
-	}
-	return 1
 }
 
 // self is the hash of this program: all that its results depend on.

@@ -197,7 +197,8 @@ func fig7(short bool) *experiment.Result {
 func fig8(short bool) *experiment.Result {
 	r, out := &experiment.Result{}, byLoad(short)
 	of := func(o outcome) float64 { return o.use }
-	loadChart(r, "aqm-fig8", "Fig 8: use of the link from 20 to 100 s by number of sources", "use of the link", out, of)
+	c := loadChart(r, "aqm-fig8", "Fig 8: use of the link from 20 to 100 s by number of sources", "use of the link", out, of)
+	c.Level("paper: VS and PI highest", 50, 250, 1)
 	text, low, _ := series(out[laws[0].name], "%.4f", of)
 	r.Holds("VS: use for 50, 100, 150, 200, 250 sources", "better than REM and RED, as PI", text, "at least 0.99",
 		low >= .99)
@@ -215,8 +216,11 @@ func fig8(short bool) *experiment.Result {
 func fig9(short bool) *experiment.Result {
 	r, out := &experiment.Result{}, byLoad(short)
 	of := func(o outcome) float64 { return 100 * o.loss }
-	loadChart(r, "aqm-fig9", "Fig 9: packets lost from 20 to 100 s by number of sources",
+	c := loadChart(r, "aqm-fig9", "Fig 9: packets lost from 20 to 100 s by number of sources",
 		"lost (% of the packets offered)", out, of)
+	c.Level("paper: VS always 0", 50, 250, 0)
+	c.Level("paper: RED from 6", 50, 250, 6)
+	c.Level("to 13", 50, 250, 13)
 	text, _, high := series(out[laws[0].name], "%.2f", of)
 	r.Holds("VS: lost for 50, 100, 150, 200, 250 sources, %", "always 0", text, "0", high == 0)
 	text, low, high := series(out["PI"], "%.2f", of)
@@ -345,6 +349,7 @@ func fig14(short bool) *experiment.Result {
 			ends = float64(links[0].Queued() + links[4].Queued())
 		}
 	}
+	c.Level("paper: PI fills the queue, 200", 0, until, 200)
 	vs, pi := out[laws[0].name], out["PI"]
 	r.Within("VS: queues 1 and 5 at the end, packets", "almost empty", ends, 0, 20)
 	r.Within("VS: mean of queue 4, packets", "stable", vs.queue, 40, 160)

@@ -24,6 +24,7 @@ type class struct {
 	delay                 []float64
 	back                  float64 // s from the last link to its edge
 	tcp                   int
+	lossless              bool // its edge has room for all, so that it always has something to send
 }
 
 // aggregate is a class that runs: the edge with its queue and rate, and the TCP flows in it.
@@ -66,7 +67,11 @@ func newCloud(mu []float64, classes []class, longest float64) *cloud {
 // join adds an aggregate.
 func (c *cloud) join(k class) {
 	a := &aggregate{class: k, Source: fairshare.Source{Weight: k.weight, Minimum: k.minimum, Peak: k.peak, Interval: ask}}
-	a.edge = c.Add(packets.Link{Rate: 1, Buffer: edge})
+	buffer := edge
+	if k.lossless {
+		buffer = 0 // unbounded
+	}
+	a.edge = c.Add(packets.Link{Rate: 1, Buffer: buffer})
 	path := []packets.Hop{{Delay: .001, Link: a.edge}}
 	for i, l := range k.links {
 		path = append(path, packets.Hop{Delay: k.delay[i], Link: c.core[l]})

@@ -98,9 +98,10 @@ func mean(bins []float64, a, b int) (sum float64) {
 	return sum
 }
 
-// rateFigure is figures 8 to 10: a loop at 500 Mbit/s on both kernels.
-func rateFigure(i int, name, title string, find func(r *experiment.Result, a,
-	b []float64)) func(bool) *experiment.Result {
+// rateFigure is figures 8 to 10: a loop that is told 500 Mbit/s, on both kernels, and the
+// rates that the paper reports.
+func rateFigure(i int, name, title string, find func(r *experiment.Result, a, b []float64),
+	paper ...float64) func(bool) *experiment.Result {
 	return func(bool) *experiment.Result {
 		r := &experiment.Result{}
 		c := r.Chart(name, title, "time (s)", "effective rate, mean of 0.5 s (Mbit/s)")
@@ -108,7 +109,9 @@ func rateFigure(i int, name, title string, find func(r *experiment.Result, a,
 		for j, k := range []kernel{old, now} {
 			bins[j] = trace(loops[i].make(k), k, constant(500), 60, .5, true, c.Line(k.name, experiment.Solid))
 		}
-		c.Level("commanded: 500", 0, 60, 500)
+		for _, rate := range paper {
+			c.Level(fmt.Sprintf("paper: %g", rate), 0, 60, rate)
+		}
 		find(r, bins[0], bins[1])
 		return r
 	}
@@ -175,7 +178,7 @@ func transients(name, title string, mbit, from, final float64) func(*experiment.
 				l.Add(float64(i)*.02, bins[i])
 			}
 		}
-		c.Level("commanded", from, from+.8, final)
+		c.Level("paper: as commanded", from, from+.8, final)
 		slow, dead, ring := settling(.2, mbit, from, final), settling(1, mbit, from, final), settling(1.8, mbit, from, final)
 		r.Holds(fmt.Sprintf("%g Mbit/s: settling with k_r = 0.2, 1, 1.8, s", mbit),
 			"faster with larger k_r, slower and oscillating above 1",
@@ -254,6 +257,7 @@ func prop1(bool) *experiment.Result {
 			free = math.Min(free, last)
 		}
 	}
+	c.Level("paper: at the boundary, k_r = 2, it stays", 0, 199, 5e4)
 	r.Within("k_r of 0.1 to 1.9: largest distance to rest after 200 steps, packets", "stable for 0 < k_r < 2",
 		bounded, 0, 40)
 	r.Within("k_r of 2.05 and 2.2: least distance, packets", "unstable", free, 1e4, math.Inf(1))
@@ -291,6 +295,7 @@ func prop2(bool) *experiment.Result {
 			}
 		}
 	}
+	c.Level("paper: rejected", 1, 4, 1)
 	r.Within("largest error 2 s after the step, k_r = 0.2, 1, 1.8", "rejected whatever k_r", worst, 0, .01)
 	return r
 }
@@ -311,11 +316,11 @@ func Paper() experiment.Paper {
 			{Figure: "Fig 7b", Name: "rmc-fig7b", Title: "error of three loops by rate, 2.6.28",
 				Run: fig7(now, "rmc-fig7b", "Fig 7b: error by rate on a model of 2.6.28", 90, 4, 7)},
 			{Figure: "Fig 8", Name: "rmc-fig8", Title: "effective rate of the RMC",
-				Run: rateFigure(2, "rmc-fig8", "Fig 8: RMC at 500 Mbit/s, load from 20 to 40 s", fig8)},
+				Run: rateFigure(2, "rmc-fig8", "Fig 8: RMC at 500 Mbit/s, load from 20 to 40 s", fig8, 500)},
 			{Figure: "Fig 9", Name: "rmc-fig9", Title: "effective rate without bursts",
-				Run: rateFigure(0, "rmc-fig9", "Fig 9: RFC 3448 (no bursts) at 500 Mbit/s, load from 20 to 40 s", fig9)},
+				Run: rateFigure(0, "rmc-fig9", "Fig 9: RFC 3448 (no bursts) at 500 Mbit/s, load from 20 to 40 s", fig9, 105, 70, 1)},
 			{Figure: "Fig 10", Name: "rmc-fig10", Title: "effective rate with bursts",
-				Run: rateFigure(1, "rmc-fig10", "Fig 10: RFC 3448 (bursts) at 500 Mbit/s, load from 20 to 40 s", fig10)},
+				Run: rateFigure(1, "rmc-fig10", "Fig 10: RFC 3448 (bursts) at 500 Mbit/s, load from 20 to 40 s", fig10, 492, 25)},
 			{Figure: "Fig 11", Name: "rmc-fig11", Title: "a sudden decrease, by gain", Run: fig11},
 			{Figure: "Fig 12", Name: "rmc-fig12", Title: "a sudden increase, by gain", Run: fig12},
 			{Figure: "Fig 13", Name: "rmc-fig13", Title: "settling time by gain", Run: fig13},

@@ -112,6 +112,7 @@ func fig5(bool) *experiment.Result {
 			}
 		}
 	}
+	c.Level("paper: small from here on for R > 3·10¹¹", 50000, 255000, 0)
 	r.Within("R > 3·10¹¹ and k > 50000: largest mean queue, packets", "remains small", worst, 0, 50)
 	r.Within("elsewhere: largest mean queue, packets", "larger", outside, 100, math.Inf(1))
 	return r
@@ -222,6 +223,7 @@ func continuous(short bool) *experiment.Result {
 		}
 		far = math.Max(far, math.Abs(x/share-1))
 	}
+	c.Level("paper: V never rises", 0, 200, 1)
 	r.Near("largest rise of V, relative to its start (0.01 % for the integrator)", 0, rises, 1e-4)
 	r.Within("largest distance to the share after 200 rounds' time, any k and R", "stable for any k and R", far, 0, .01)
 	return r
@@ -286,6 +288,7 @@ func fig12(bool) *experiment.Result {
 		with, without, saved, plain = out, bare, in, all
 		peak = math.Max(peak, bare)
 	}
+	c.Level("paper: 700000 with control", 700e3, 2.8e6, 700e3)
 	r.Holds("without control: sent at its peak, and at 2.8 million offered, packets/s", "collapses beyond a point",
 		fmt.Sprintf("%.0f, %.0f", peak, without), "less than 0.7 of the peak", without < .7*peak)
 	r.Near("with control: sent at 2.8 million offered, packets/s", 700e3, with, 10e3)
@@ -309,6 +312,7 @@ func fig13(bool) *experiment.Result {
 		b.Add(load, p)
 		with, without = q, p
 	}
+	c.Level("paper: small with control", 100e3, 2.8e6, 0)
 	r.Within("with control: mean queue at 2.8 million offered, packets", "small", with, 0, 50)
 	r.Within("without: the same (1000 is full)", "congested", without, 900, 1000)
 	return r
@@ -328,6 +332,10 @@ func fig14(bool) *experiment.Result {
 		for s := range lines {
 			lines[s].Add(load, last[s])
 		}
+	}
+	rest := c.Line("paper: equal parts of the rest of 700000", experiment.FromPaper)
+	for load := 300e3; load <= 600e3; load += 25e3 {
+		rest.Add(load, (700e3-load/3)/2)
 	}
 	_, _, _, _, equal = router(newLaw(1e5, 5e11), [sources]float64{6e5, 6e5, 6e5}, 600)
 	r.Near("equal loads: least over greatest injection", 1, math.Min(equal[0], equal[2])/math.Max(equal[0], equal[2]), .01)
