@@ -272,7 +272,9 @@ func (s *announced) say() [][3]float64 {
 	return out
 }
 
-// central asks one bucket for every request: exact, and a round trip for each.
+// central asks one bucket for every request: exact, and a round trip of 100 ms for each. With
+// owners' buckets one of the ten gateways has the bucket of a key: the decisions are the same,
+// and the nine requests of ten that arrive elsewhere take the round trip.
 type central struct{ level float64 }
 
 func (s *central) step(arrived []float64, _ [][3]float64) []float64 {
@@ -296,7 +298,7 @@ var contenders = []contender{
 	{"announced claims (ours)", func() splitter { return newAnnounced() }},
 	{"the paper's controller", func() splitter { return newPublished() }},
 	{"static split", func() splitter { return &static{} }},
-	{"central bucket, 100 ms per request", func() splitter { return &central{} }},
+	{"central bucket (100 ms per request), owners' buckets (90 ms)", func() splitter { return &central{} }},
 	{"proportional to demand", func() splitter { return &proportional{} }},
 	{"AIMD", func() splitter { return &aimd{} }},
 }
