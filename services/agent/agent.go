@@ -87,6 +87,7 @@ func (a *Agent) restore() error {
 		return fmt.Errorf("--snapshot-dir: %w", err)
 	}
 	if s != nil {
+		a.tally.Remember(a.now(), members(s.Leases.GetMembers()))
 		status := a.orders.Status(0)
 		a.log.Info("last good snapshot in force", "revision", status.Revision, "resources", status.Resources, "epoch", status.Epoch, "leases", status.Leases)
 	}

@@ -211,6 +211,7 @@ type coordinator struct {
 	config  *controlv1.Configuration
 	epoch   int64
 	share   float64
+	members []string
 	hellos  []*controlv1.Hello
 	acks    []*controlv1.Ack
 	reports []*controlv1.Report
@@ -242,6 +243,9 @@ func (c *coordinator) Connect(s controlv1.ControlService_ConnectServer) error {
 		config := c.config
 		leases := &controlv1.Leases{Epoch: c.epoch, Seq: seq, Revision: config.GetRevision(), SoftExpiry: durationpb.New(400 * time.Millisecond),
 			Leases: []*controlv1.Lease{{Tenant: "acme", Pool: "api", Share: c.share}}}
+		for _, name := range c.members {
+			leases.Members = append(leases.Members, &controlv1.Replica{Name: name, Weight: 1})
+		}
 		c.mu.Unlock()
 		if config != sent {
 			if err := s.Send(&controlv1.ConnectResponse{Message: &controlv1.ConnectResponse_Configuration{Configuration: config}}); err != nil {
@@ -393,8 +397,9 @@ func TestSnapshotServesWithoutCoordinator(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "state")
 	c := lead(t, pools(3, true, 100), 5, 40)
+	c.set(func() { c.members = []string{"gw-1", "gw-2"} })
 	a := run(t, Config{Name: "agent-1", Coordinators: []string{c.address}, SnapshotDir: dir})
-	a.eventually("has its orders", func(s Status) bool { return s.ConfigRevision == 3 && s.Leases == 1 })
+	a.eventually("has its orders", func(s Status) bool { return s.ConfigRevision == 3 && s.Leases == 1 && len(s.UnheardMembers) == 2 })
 	a.stop()
 	c.stop()
 
@@ -403,6 +408,7 @@ func TestSnapshotServesWithoutCoordinator(t *testing.T) {
 	f.eventually("has the old orders", func() bool {
 		return f.config != nil && f.config.Revision == 3 && f.shares != nil && f.shares.Stale && f.shares.Flows[0].Share == 40
 	})
+	f.eventually("is cut off from the other", func() bool { return f.sums.Replicas == 2 && f.sums.Isolation == link.Split })
 	if s := again.Status(); s.Epoch != 5 {
 		t.Errorf("epoch %d, want 5", s.Epoch)
 	}

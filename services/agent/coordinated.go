@@ -94,21 +94,31 @@ func (c coordinated) grant(l *controlv1.Leases) error {
 	if grant == nil {
 		return nil
 	}
-	members := make([]tally.Member, len(grant.Members))
 	var addresses []string
-	for i, m := range grant.Members {
-		members[i] = tally.Member{Name: m.GetName(), Weight: m.GetWeight()}
+	for _, m := range grant.Members {
 		if m.GetGossip() != "" {
 			addresses = append(addresses, m.GetGossip())
 		}
 	}
 	c.a.mesh.SetAddresses(addresses)
-	c.a.tally.SetMembers(now, members, grant.Until)
+	c.a.tally.SetMembers(now, members(grant.Members), grant.Until)
+	if grant.Changed {
+		c.a.unsaved.Store(true)
+	}
 	if !same(before, grant.Shares) {
 		c.a.unsaved.Store(true)
 		c.a.hand()
 	}
 	return nil
+}
+
+// members are the replicas of leases as the tally has them.
+func members(replicas []*controlv1.Replica) []tally.Member {
+	out := make([]tally.Member, len(replicas))
+	for i, r := range replicas {
+		out[i] = tally.Member{Name: r.GetName(), Weight: r.GetWeight()}
+	}
+	return out
 }
 
 // same tells that a renewal changes nothing for a filter.

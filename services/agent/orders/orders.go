@@ -118,6 +118,7 @@ func (o *Orders) Reset() {
 type Grant struct {
 	Shares  *link.Shares
 	Members []*controlv1.Replica
+	Changed bool          // Members are not those of the leases before
 	Until   time.Duration // soft expiry
 }
 
@@ -137,9 +138,15 @@ func (o *Orders) Leases(now time.Duration, l *controlv1.Leases) (*Grant, error) 
 	if err != nil {
 		return nil, err
 	}
+	g := &Grant{Shares: shares, Members: l.GetMembers(), Until: now + softExpiry(l),
+		Changed: !slices.EqualFunc(l.GetMembers(), o.leases.GetMembers(), sameReplica)}
 	o.leases, o.shares, o.renewed = l, shares, now
 	o.epoch, o.seq = l.GetEpoch(), l.GetSeq()
-	return &Grant{Shares: shares, Members: l.GetMembers(), Until: now + softExpiry(l)}, nil
+	return g, nil
+}
+
+func sameReplica(a, b *controlv1.Replica) bool {
+	return a.GetName() == b.GetName() && a.GetWeight() == b.GetWeight()
 }
 
 func (o *Orders) shareOut(l *controlv1.Leases) (*link.Shares, error) {

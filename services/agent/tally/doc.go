@@ -21,7 +21,8 @@
 //
 // Members are those of the coordinator's last lease while that is fresh, and those
 // that were members before and are still heard, of whom a new leader may not know
-// yet; otherwise the replicas heard within T2. The agent is reached while it hears
+// yet; otherwise the replicas heard within T2. An agent that starts remembers those of
+// its last lease, so that one which starts while it is cut off is not alone. The agent is reached while it hears
 // more than half of the members' agents (itself included). When it is not, the
 // membership it had stays in force, and isolation is Frozen, after T1 Split. T2
 // is longer than T1, so that the others count a cut-off replica's last claim

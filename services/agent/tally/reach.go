@@ -29,6 +29,25 @@ func (t *Tally) SetMembers(now time.Duration, members []Member, until time.Durat
 	}
 }
 
+// startHeard is how long an agent that starts may take to hear the members of its earlier
+// life before it is cut off from them.
+const startHeard = time.Second
+
+// Remember takes in the membership of an earlier life of this agent, at its start. It is
+// in force until others are heard or the coordinator speaks: an agent that starts while it
+// is cut off is not the only one. It cannot know what the others claim, so it does not
+// wait for T1 before it keeps to its part by weight.
+func (t *Tally) Remember(now time.Duration, members []Member) {
+	t.SetMembers(now, members, now)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.members = slices.Clone(t.leased)
+	t.reached = now + startHeard - t.o.T1
+	for _, p := range t.peers {
+		p.heard = now - startHeard // not in this life
+	}
+}
+
 // leases is the coordinator's membership while it is fresh.
 func (t *Tally) leases(now time.Duration) []Member {
 	if now >= t.leasedUntil {

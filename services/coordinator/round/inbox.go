@@ -50,6 +50,8 @@ type agent struct {
 	heard    time.Time
 	delay    time.Duration
 	replicas []Replica
+	awaited  []Replica // that it had before its stream began, and has not named since
+	until    time.Time // they are waited for
 	flows    map[Flow]*entry
 	order    []*entry      // of flows, as they came: sums are the same in each run
 	seq      uint64        // reports taken
@@ -75,11 +77,40 @@ type entry struct {
 	inFlight                    float64
 }
 
+// relink is how long an agent's gateways have to come back to it after its stream began:
+// they dial it every second at least, and an agent that has just started names none yet.
+const relink = 5 * time.Second
+
+// meet begins a stream of the agent.
+func (a *agent) meet(now time.Time, replicas []Replica) {
+	a.awaited, a.until = append(a.replicas, a.awaited...), now.Add(relink)
+	a.awaited = a.awaited[:min(len(a.awaited), maxReplicas)]
+	a.heard = now
+	a.name(replicas)
+}
+
+// name takes the replicas that the agent names: others that it named before have gone, but
+// for those that are awaited.
+func (a *agent) name(replicas []Replica) {
+	a.replicas = replicas
+	a.awaited = slices.DeleteFunc(a.awaited, func(w Replica) bool {
+		return slices.ContainsFunc(replicas, func(r Replica) bool { return r.Name == w.Name })
+	})
+}
+
+// wait gives up the replicas that have not come back in time.
+func (a *agent) wait(now time.Time) {
+	if now.After(a.until) {
+		a.awaited = nil
+	}
+}
+
 // take adds a report to what was heard since the last round. most has the capacity of
 // each configured pool.
 func (a *agent) take(now time.Time, r *Report, resolve func(Flow) Flow, most map[string]float64) {
 	span := min(max(r.Interval, minInterval), maxInterval)
-	a.heard, a.delay, a.replicas = now, min(max(r.GossipDelay, 0), maxDelay), a.usable(r.Replicas)
+	a.heard, a.delay = now, min(max(r.GossipDelay, 0), maxDelay)
+	a.name(a.usable(r.Replicas))
 	a.seq++
 	a.span += span
 	for i := range r.Flows {

@@ -84,14 +84,15 @@ func (r *Round) Observe(now time.Time, name string, report *Report) {
 	a.take(now, report, r.config.resolve, r.most)
 }
 
-// Meet takes an agent's gateways before its first report.
+// Meet takes an agent's gateways before its first report. Those that it had before and
+// does not name now stay members for a while: the agent has started anew, and they live on.
 func (r *Round) Meet(now time.Time, name string, replicas []Replica) {
 	a := r.agents[name]
 	if a == nil {
 		a = &agent{flows: map[Flow]*entry{}}
 		r.agents[name] = a
 	}
-	a.heard, a.replicas = now, a.usable(replicas)
+	a.meet(now, a.usable(replicas))
 }
 
 // Step computes the shares as of now.
@@ -126,6 +127,9 @@ func (r *Round) gather(now time.Time) (span time.Duration) {
 		f.sample, f.out, f.queued, f.held = 0, 0, 0, false
 	}
 	maps.DeleteFunc(r.agents, func(_ string, a *agent) bool { return now.Sub(a.heard) > r.params.Membership })
+	for _, a := range r.agents {
+		a.wait(now)
+	}
 	weights, total := r.weigh()
 	for _, name := range slices.Sorted(maps.Keys(r.agents)) {
 		a := r.agents[name]
@@ -182,6 +186,7 @@ func (r *Round) share() *Outcome {
 	})
 	for _, name := range slices.Sorted(maps.Keys(r.agents)) {
 		out.Members = append(out.Members, r.agents[name].replicas...)
+		out.Members = append(out.Members, r.agents[name].awaited...)
 	}
 	out.Delay, out.Suspects = r.delay(), r.suspects()
 	slices.SortFunc(out.Members, func(a, b Replica) int { return cmp.Compare(a.Name, b.Name) })
