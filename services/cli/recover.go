@@ -46,7 +46,7 @@ type etcdAccess struct {
 }
 
 func (e *etcdAccess) open() (*store.Store, func() error, error) {
-	secure, err := e.security.ClientTLS()
+	secure, err := e.security.TLSCredentials()
 	if err != nil {
 		return nil, nil, usage(fmt.Errorf("TLS for etcd: %w", err))
 	}

@@ -236,7 +236,7 @@ func (o *Coordinator) open(ctx context.Context) (err error) {
 // connect makes etcd's client, which dials in the background.
 func (o *Coordinator) connect(context.Context) error {
 	c := &o.config
-	secure, err := c.EtcdSecurity.ClientTLS()
+	secure, err := c.EtcdSecurity.TLSCredentials()
 	if err != nil {
 		return fmt.Errorf("TLS for etcd: %w", err)
 	}
@@ -260,8 +260,10 @@ func (o *Coordinator) observe(ctx context.Context) (err error) {
 	if o.metrics, err = o.config.Meters.Open(ctx); err != nil {
 		return err
 	}
-	o.admin, err = telemetry.NewAdmin(o.metrics, o.config.Security, o.log)
-	return err
+	if o.admin, err = telemetry.NewAdmin(o.metrics, o.config.Security, o.log); err != nil {
+		return err
+	}
+	return o.admin.Files("etcd tls", o.config.EtcdSecurity)
 }
 
 // release undoes what Complete began.

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
 )
 
 const (
@@ -30,8 +30,10 @@ const PasswordEnv = "TITRATE_ETCD_PASSWORD"
 
 // Access is how to reach etcd.
 type Access struct {
-	Endpoints []string    // host:port or URLs
-	TLS       *tls.Config // nil = none
+	Endpoints []string // host:port or URLs
+	// TLS for endpoints without a scheme or with https; nil = none, and for https the
+	// system's roots.
+	TLS credentials.TransportCredentials
 	// User and Password for an etcd with authentication; both or neither.
 	User, Password string
 }
@@ -67,7 +69,6 @@ func Password(user, file string) (string, error) {
 func Dial(a Access) (*clientv3.Client, error) {
 	config := clientv3.Config{
 		Endpoints:            a.Endpoints,
-		TLS:                  a.TLS,
 		DialKeepAliveTime:    keepAlive,
 		DialKeepAliveTimeout: Timeout,
 		MaxCallRecvMsgSize:   maxAnswer,
@@ -76,6 +77,9 @@ func Dial(a Access) (*clientv3.Client, error) {
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: reconnectMax},
 			MinConnectTimeout: time.Second,
 		})},
+	}
+	if a.TLS != nil && len(a.Endpoints) > 0 && !strings.HasPrefix(a.Endpoints[0], "http://") {
+		config.DialOptions = append(config.DialOptions, grpc.WithTransportCredentials(a.TLS))
 	}
 	if a.User != "" {
 		// With a user the client would wait for etcd here and fail without it. A token

@@ -12,15 +12,19 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 )
 
 // Admin is the HTTP server of a process: /metrics, /healthz, /readyz and what
 // [Admin.Handle] adds. With a certificate it speaks HTTPS; it never asks for a
 // client certificate, since probes and scrapers have none.
 type Admin struct {
-	mux    *http.ServeMux
-	log    *slog.Logger
-	secure *tls.Config
+	mux     *http.ServeMux
+	metrics *Metrics
+	log     *slog.Logger
+	secure  *tls.Config
 
 	mu     sync.Mutex
 	checks []check
@@ -33,14 +37,19 @@ type check struct {
 	run  func() error
 }
 
-// NewAdmin makes the server around metrics, with TLS if security has a certificate.
+// NewAdmin makes the server around metrics, with TLS if security has a certificate. It
+// tells what is wrong with the files of security.
 func NewAdmin(metrics *Metrics, security Security, log *slog.Logger) (*Admin, error) {
-	security.CA = ""
-	secure, err := security.ServerTLS()
+	own := security
+	own.CA = ""
+	secure, err := own.ServerTLS()
 	if err != nil {
 		return nil, err
 	}
-	a := &Admin{mux: http.NewServeMux(), log: log, secure: secure}
+	a := &Admin{mux: http.NewServeMux(), metrics: metrics, log: log, secure: secure}
+	if err := a.Files("tls", security); err != nil {
+		return nil, err
+	}
 	a.mux.Handle("GET /metrics", metrics.Handler())
 	a.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	a.mux.HandleFunc("GET /readyz", a.ready)
@@ -64,6 +73,26 @@ func (a *Admin) Alarm(name string, run func() error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.alarms = append(a.alarms, check{name, run})
+}
+
+// Files makes the process tell what is wrong with TLS files, see [Security.Trouble]: as
+// an alarm of the name, and as metrics with the attribute files.
+func (a *Admin) Files(name string, s Security) error {
+	if !s.Given() {
+		return nil
+	}
+	a.Alarm(name, s.Trouble)
+	meter, in := a.metrics.Meter("github.com/titrate/titrate/services/telemetry"), metric.WithAttributes(attribute.String("files", name))
+	_, err := meter.Int64ObservableGauge("titrate_tls_trouble", metric.WithInt64Callback(
+		func(_ context.Context, to metric.Int64Observer) error {
+			trouble := int64(0)
+			if s.Trouble() != nil {
+				trouble = 1
+			}
+			to.Observe(trouble, in)
+			return nil
+		}), metric.WithDescription("1 while the TLS files cannot be read, do not fit each other or have expired; what was read before stays in use"))
+	return err
 }
 
 // Ready is nil while every check passes.

@@ -2,10 +2,8 @@ package telemetry
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc/credentials"
@@ -17,7 +15,7 @@ import (
 // As a server: Cert and Key make it TLS; CA makes it mutual, and only clients
 // with a certificate that the CA signed get in. As a client: CA (or Cert) makes
 // it TLS, CA is who may sign the server (default: the system's roots), Cert and
-// Key is what the client shows.
+// Key is what the client shows. Files that change are read again without a restart.
 type Security struct {
 	Cert, Key, CA string // PEM files
 	// Insecure permits a port without TLS beyond loopback.
@@ -45,68 +43,36 @@ func (s Security) check() error {
 	return nil
 }
 
+// Given reports whether there are TLS files at all.
+func (s Security) Given() bool { return s.Cert != "" || s.Key != "" || s.CA != "" }
+
 // ServerTLS is the configuration of a server: nil without a certificate.
-// Client certificates are demanded when a CA is given.
+// Client certificates are demanded when a CA is given. Each handshake uses what the
+// files hold at that moment.
 func (s Security) ServerTLS() (*tls.Config, error) {
-	if err := s.check(); err != nil {
+	f, err := s.open()
+	if err != nil || s.Cert == "" {
 		return nil, err
 	}
-	if s.Cert == "" {
-		return nil, nil
-	}
-	if _, err := s.pair(); err != nil {
-		return nil, err
-	}
-	config := &tls.Config{
-		MinVersion:     tls.VersionTLS12,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.pair() },
-	}
-	if s.CA != "" {
-		pool, err := s.roots()
-		if err != nil {
-			return nil, err
-		}
-		config.ClientCAs, config.ClientAuth = pool, tls.RequireAndVerifyClientCert
-	}
+	config := f.server()
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return f.server(), nil }
 	return config, nil
 }
 
-// ClientTLS is the configuration of a client: nil without a CA and a certificate.
+// ClientTLS is the configuration of a client: nil without a CA and a certificate. It
+// holds what is in the files now, for a process that connects once; one that stays
+// needs ClientCredentials.
 func (s Security) ClientTLS() (*tls.Config, error) {
-	if err := s.check(); err != nil {
+	f, err := s.open()
+	if err != nil || !s.Given() {
 		return nil, err
 	}
-	if s.Cert == "" && s.CA == "" {
-		return nil, nil
-	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if s.CA != "" {
-		pool, err := s.roots()
-		if err != nil {
-			return nil, err
-		}
-		config.RootCAs = pool
-	}
-	if s.Cert != "" {
-		if _, err := s.pair(); err != nil {
-			return nil, err
-		}
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return s.pair() }
-	}
-	return config, nil
+	return f.client(), nil
 }
 
 // ServerCredentials are ServerTLS for gRPC; plaintext without a certificate.
 func (s Security) ServerCredentials() (credentials.TransportCredentials, error) {
-	return transport(s.ServerTLS())
-}
-
-// ClientCredentials are ClientTLS for gRPC; plaintext without TLS files.
-func (s Security) ClientCredentials() (credentials.TransportCredentials, error) {
-	return transport(s.ClientTLS())
-}
-
-func transport(config *tls.Config, err error) (credentials.TransportCredentials, error) {
+	config, err := s.ServerTLS()
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +82,24 @@ func transport(config *tls.Config, err error) (credentials.TransportCredentials,
 	return credentials.NewTLS(config), nil
 }
 
+// ClientCredentials are those of a gRPC client; plaintext without TLS files. Each
+// handshake uses what the files hold at that moment.
+func (s Security) ClientCredentials() (credentials.TransportCredentials, error) {
+	if c, err := s.TLSCredentials(); c != nil || err != nil {
+		return c, err
+	}
+	return insecure.NewCredentials(), nil
+}
+
+// TLSCredentials are ClientCredentials, but nil without TLS files.
+func (s Security) TLSCredentials() (credentials.TransportCredentials, error) {
+	f, err := s.open()
+	if err != nil || !s.Given() {
+		return nil, err
+	}
+	return newClientCredentials(f), nil
+}
+
 // pair reads the certificate and its key.
 func (s Security) pair() (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(s.Cert, s.Key)
@@ -123,17 +107,4 @@ func (s Security) pair() (*tls.Certificate, error) {
 		return nil, fmt.Errorf("--tls-cert %s and --tls-key %s: %w", s.Cert, s.Key, err)
 	}
 	return &pair, nil
-}
-
-// roots reads the CA.
-func (s Security) roots() (*x509.CertPool, error) {
-	pem, err := os.ReadFile(s.CA)
-	if err != nil {
-		return nil, fmt.Errorf("--tls-ca: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("--tls-ca %s: no PEM certificate in it", s.CA)
-	}
-	return pool, nil
 }
