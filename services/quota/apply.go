@@ -20,7 +20,7 @@ var outcomes = map[store.Outcome]quotav1.ApplyResponse_Outcome{
 }
 
 // Apply creates or replaces any number of resources in one step. An etag in a
-// resource must match the stored one.
+// resource must match the stored one, unless what is stored is what is asked for.
 func (s *Server) Apply(ctx context.Context, r *quotav1.ApplyRequest) (*quotav1.ApplyResponse, error) {
 	if err := valid.Apply(r); err != nil {
 		return nil, status(err)
@@ -34,7 +34,7 @@ func (s *Server) Apply(ctx context.Context, r *quotav1.ApplyRequest) (*quotav1.A
 		given := resource.Unwrap(envelope)
 		m := resource.Spec(given)
 		resource.FillDefaults(m)
-		changes[i] = store.Change{Op: store.Put, Resource: m, Etag: given.GetEtag()}
+		changes[i] = store.Change{Op: store.Put, Resource: m, Etag: given.GetEtag(), Declared: true}
 	}
 	result, err := s.commit(ctx, changes, r.GetValidateOnly())
 	if err != nil {

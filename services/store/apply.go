@@ -30,9 +30,12 @@ type Change struct {
 	Op       Op
 	Resource resource.Message // what to store; not with Delete
 	Name     string           // with Delete only: what to delete
-	// Etag that the stored resource must have; "" = any. What is stored already as
-	// the change wants it is Unchanged, whatever its etag.
+	// Etag that the stored resource must have; "" = any.
 	Etag string
+	// Declared makes a Put or Update of what is stored already Unchanged, whatever its
+	// etag: for texts that say how things shall be. Without it two callers who read,
+	// count up and write the same number are told apart.
+	Declared bool
 	// AllowMissing makes the Delete of what does not exist a success.
 	AllowMissing bool
 	// Force makes a Delete take with it what needs the resource: quotas and limits

@@ -46,24 +46,26 @@ func TestRefusals(t *testing.T) {
 	apply(t, s, store.Change{Op: store.Update, Resource: pool("api", 7), Etag: etag})
 }
 
-// An old etag is a conflict only where the texts differ: what is stored as it is asked
-// for is unchanged, also beside a change.
+// An old etag of a declared text is a conflict only where the texts differ: what is
+// stored as it is asked for is unchanged, also beside a change. Whoever does not declare
+// counts on the etag.
 func TestAnOldEtagOfAnEqualTextIsUnchanged(t *testing.T) {
 	s := storetest.Open(t)
 	old := store.Etag(apply(t, s, puts(pool("api", 1), tenant("a"))...).Revision)
 	apply(t, s, puts(pool("api", 2))...)
 	now := apply(t, s, puts(pool("api", 1))...).Revision // changed, and changed back
-	again := store.Change{Resource: pool("api", 1), Etag: old}
+	again := store.Change{Resource: pool("api", 1), Etag: old, Declared: true}
 	r := apply(t, s, again)
 	if r.Outcomes[0] != store.Unchanged || r.Revision != now || r.Resources[0].GetEtag() != store.Etag(now) {
 		t.Errorf("%+v, want unchanged at revision %d", r, now)
 	}
-	r = apply(t, s, again, store.Change{Op: store.Update, Resource: tenant("a"), Etag: "1"}, puts(tenant("b"))[0])
+	r = apply(t, s, again, store.Change{Op: store.Update, Resource: tenant("a"), Etag: "1", Declared: true}, puts(tenant("b"))[0])
 	if !slices.Equal(r.Outcomes, []store.Outcome{store.Unchanged, store.Unchanged, store.Created}) {
 		t.Errorf("outcomes %v", r.Outcomes)
 	}
-	refused(t, s, store.ErrEtag, 0, store.Change{Resource: pool("api", 2), Etag: old})
-	refused(t, s, store.ErrExists, 0, store.Change{Op: store.Create, Resource: pool("api", 1)})
+	refused(t, s, store.ErrEtag, 0, store.Change{Resource: pool("api", 2), Etag: old, Declared: true})
+	refused(t, s, store.ErrEtag, 0, store.Change{Resource: pool("api", 1), Etag: old})
+	refused(t, s, store.ErrExists, 0, store.Change{Op: store.Create, Resource: pool("api", 1), Declared: true})
 }
 
 func TestReferencesWithinOneApply(t *testing.T) {

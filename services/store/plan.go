@@ -63,8 +63,8 @@ func (p *plan) admit(c Change) (Outcome, error) {
 		return 0, ErrExists
 	case c.Op == Update && !exists, c.Op == Delete && !exists && !c.AllowMissing:
 		return 0, ErrNotFound
-	case c.Op != Delete && exists && proto.Equal(resource.Spec(old), resource.Spec(c.Resource)):
-		return Unchanged, nil // whatever etag it expects: what it asks for is there
+	case c.Declared && exists && c.Op != Delete && same(old, c.Resource):
+		return Unchanged, nil
 	case c.Etag != "" && !exists && c.Op != Delete:
 		return 0, fmt.Errorf("%w: it does not exist, the change expects %s", ErrEtag, c.Etag)
 	case c.Etag != "" && exists && old.GetEtag() != c.Etag:
@@ -81,9 +81,15 @@ func (p *plan) admit(c Change) (Outcome, error) {
 		p.write(c.name(), c.Resource)
 		return Created, nil
 	}
+	if same(old, c.Resource) {
+		return Unchanged, nil
+	}
 	p.write(c.name(), c.Resource)
 	return Updated, nil
 }
+
+// same compares what people write of two resources.
+func same(a, b resource.Message) bool { return proto.Equal(resource.Spec(a), resource.Spec(b)) }
 
 func (p *plan) write(name string, m resource.Message) {
 	if _, again := p.final[name]; !again {
