@@ -1,6 +1,6 @@
 // What of a flow is at the upstream, of pools whose capacity is found from it.
-// The block is the engine's limiter.Flight in C's memory: Go makes it once per
-// flow, a decision returns its address, and the rest happens here, so that no
+// The block is the engine's limiter.Flight in C's memory: Go makes one for each
+// flow that is in use, a decision returns its address, and the rest happens here, so that no
 // answer crosses into Go. A request to any other pool has no block and costs one
 // comparison.
 #pragma once
@@ -12,7 +12,7 @@ struct titrate_flight {
   int64_t in_flight, completed, residence, turned, booked;
 };
 
-// A zeroed block that is never freed, as flows are not.
+// A zeroed block that is never freed: the engine uses it again for another flow.
 struct titrate_flight* titrate_flight_new(void);
 
 // One request between its release and its end. Zero: not counted. Its worker's

@@ -28,29 +28,27 @@ func (e *Engine) SetSums(now int64, s *Sums) {
 	}
 }
 
-// setFlowSums hands the sums to the flows; a flow left out is claimed by nobody
+// heardFlows is what the others claim of flows, by FlowKey. Each flow looks it up when
+// it is next stepped.
+type heardFlows struct {
+	version uint64
+	flows   map[uint64]drc.Sums
+}
+
+// setFlowSums keeps the sums for the flows; a flow left out is claimed by nobody
 // else, unless this replica hears too little to know.
 func (e *Engine) setFlowSums(sums []FlowSum, m *membership) {
+	old := e.heard.Load()
 	heard := make(map[uint64]drc.Sums, len(sums))
 	if m.isolation != Connected {
-		maps.Copy(heard, *e.heard.Load())
+		maps.Copy(heard, old.flows)
 	}
 	if m.replicas > 1 {
 		for _, s := range sums {
 			heard[s.Key] = drc.Sums{Claims: s.Claims, Active: s.Active, Unsaturated: s.Unsaturated}
 		}
 	}
-	e.heard.Store(&heard)
-	for _, f := range *e.byID.Load() {
-		f.hear(heard)
-	}
-}
-
-// hear takes in what the others claim of the flow.
-func (f *flow) hear(heard map[uint64]drc.Sums) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.sums = heard[f.key]
+	e.heard.Store(&heardFlows{old.version + 1, heard})
 }
 
 // hearKey takes in what the others do with one key. A key that they use gets
@@ -122,6 +120,9 @@ func (f *flow) claim(e *Engine, m *membership, now int64, c *Claims) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.advance(e, now)
+	if f.gone() {
+		return
+	}
 	defer f.publish()
 	claim := f.ctl.Publish()
 	if m.replicas > 1 && (claim.Active > 0 || claim.Claim > f.trace()) {

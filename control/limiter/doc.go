@@ -30,7 +30,8 @@
 //
 // # State
 //
-//   - The configuration is an immutable snapshot. Flows and keys survive it.
+//   - The configuration is an immutable snapshot. Flows and keys survive it; those
+//     that nothing has used for a minute or two are freed (free.go).
 //   - A client's key is one word, the TAT of a GCRA, in a pointer-free table
 //     (table.go). A key that several gateways use, or that is used enough to be
 //     worth telling the others, is promoted to a drc.Ledger (state.go).
@@ -67,7 +68,7 @@
 // or a request is held (its flow's). Tick is O(active flows + clients with held
 // requests + released). Claims is O(active flows + contended keys that change + 1/64 of
 // the others). Memory: 40 B per key of the budget, about 500 B per contended key (and
-// 96 B to remember it by), about 1 KiB per flow in use and 8 KiB more while its clients
+// 96 B to remember it by), about 2 KiB per flow in use and 8 KiB more while its clients
 // compete, about 140 B and copies of its identities per waiting request.
 //
 // # Time and numbers

@@ -33,7 +33,7 @@ func heldClients(t testing.TB, clients int, wait time.Duration) (e *Engine, now 
 func TestTickTouchesOnlyWhatIsDue(t *testing.T) {
 	const clients = 3000
 	e, now := heldClients(t, clients, 20*time.Second)
-	f := (*e.byID.Load())[0]
+	f := e.live()[0]
 	first := f.q.subs[f.q.retry[0]].retryAt
 	if first < now+9*sec {
 		t.Fatalf("the first limit is asked after %v, want half of the 20 s that it says", time.Duration(first-now))
@@ -72,7 +72,7 @@ func BenchmarkTickHeld(b *testing.B) {
 // Costs at their bound and many clients do not make a greedy client look modest.
 func TestGreedyWithTheLargestCosts(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	f := &flow{q: newQueue()}
+	f := &flow{q: newQueue(0)}
 	for i := range uint64(2000) {
 		f.q.push(f.q.subOf(i, ""), entry{cost: MaxCost * unit, eligible: true})
 	}

@@ -4,8 +4,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/titrate/titrate/control/drc"
 )
 
 // Engine is one gateway's limiter. Decide, Enqueue and Cancel may be called from
@@ -17,11 +15,10 @@ type Engine struct {
 	snap   atomic.Pointer[snapshot]
 	member atomic.Pointer[membership]
 	shares atomic.Pointer[shares]
-	heard  atomic.Pointer[map[uint64]drc.Sums] // of flows, by FlowKey
-	round  atomic.Uint32                       // of Sums
+	heard  atomic.Pointer[heardFlows]
+	round  atomic.Uint32 // of Sums
 	table  table
 	states states
-	byID   atomic.Pointer[[]*flow]
 	stats  tallies
 
 	unknown UnknownPolicy
@@ -39,6 +36,8 @@ type Engine struct {
 
 	work     mutex[workRank] // the slow callers: Tick, Drain, Claims, Report
 	running  []*flow
+	resting  []*flow // those that are not running, see free.go
+	untold   []*flow // and have something to report
 	reportAt int64
 
 	told   atomic.Pointer[Names] // by Name
@@ -50,10 +49,16 @@ type Engine struct {
 
 	admin mutex[adminRank] // one change of snapshot, shares or sums at a time
 
-	names mutex[leafRank] // guards flows
-	flows map[flowName]*flow
+	names   mutex[leafRank] // guards flows and what follows
+	flows   map[flowName]*flow
+	peak    int         // the most flows since the map was last made
+	places  []flowPlace // of flows, by id
+	vacant  []uint32    // places without a flow
+	flights []*Flight   // of flows that are freed
+	past    []PoolStats // counts of flows that are freed
 
 	reserved sync.Map // of hash: the *bucket of a key outside the table
+	reserves reserves
 }
 
 type flowName struct{ tenant, pool string }
@@ -79,8 +84,7 @@ func New(o Options) *Engine {
 	e.states.budget = int32(min(o.Contended, chunkStates*maxChunks))
 	e.member.Store(alone())
 	e.shares.Store(&shares{})
-	e.heard.Store(&map[uint64]drc.Sums{})
-	e.byID.Store(&[]*flow{})
+	e.heard.Store(&heardFlows{version: 1})
 	return e
 }
 
@@ -119,22 +123,37 @@ func (e *Engine) Decide(now int64, r *Request) Outcome {
 		return Outcome{Verdict: Wait}
 	}
 	if rt.queues() && !f.open.Load() && !f.offers(cost) && e.admits(rt, who, now, cost) {
-		return Outcome{Verdict: Wait, Reason: TenantShare, Limit: ShareName}
+		return e.waits(f, now, r)
 	}
 	ref := e.charge(rt, who, now, cost, ask)
 	if ref.by != nil {
 		if !ref.hopeless() {
 			return Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(ref.wait), Limit: ref.by.name}
 		}
-		return f.refusedBy(ref, cost)
+		out := f.refusedBy(ref, cost)
+		e.wake(f)
+		return out
 	}
 	out, ok := e.pass(f, rt, who, now, cost, ref.shadow)
 	if !ok {
 		e.refund(rt, who, now, cost, ref.charged)
+		if out.Verdict == Wait {
+			return e.waits(f, now, r)
+		}
 		return out
 	}
 	out.Flight = rt.flight
 	return out
+}
+
+// waits answers that a request would have to wait for its share, unless the flow has
+// none because it has just been freed.
+func (e *Engine) waits(f *flow, now int64, r *Request) Outcome {
+	if f.gone() {
+		e.unroute(f)
+		return e.Decide(now, r)
+	}
+	return Outcome{Verdict: Wait, Reason: TenantShare, Limit: ShareName}
 }
 
 // resolve finds the request's route. It is done when there is none.
@@ -197,12 +216,13 @@ func (e *Engine) pass(f *flow, rt *route, who subject, now, cost int64, shadow *
 		out = shadowed(out)
 	case rt.queue.Law == Police && (f.borrow(who, cost) || e.catchUp(f, now) && f.take(cost)):
 		f.metered(who, cost)
-	case rt.queue.Law == Police:
+	case rt.queue.Law == Police && !f.gone():
 		f.turned.Add(cost)
+		out = f.rejected(TenantShare, cost, 0)
 		e.wake(f)
-		return f.rejected(TenantShare, cost, 0), false
+		return out, false
 	default:
-		return Outcome{Verdict: Wait, Reason: TenantShare, Limit: ShareName}, false
+		return Outcome{Verdict: Wait}, false
 	}
 	f.admits.Add(1)
 	if out.Shadow {
@@ -288,7 +308,7 @@ func (e *Engine) Apply(c *Config) error {
 
 // refreshAll gives every flow what is known of it now.
 func (e *Engine) refreshAll() {
-	for _, f := range *e.byID.Load() {
+	for _, f := range e.live() {
 		e.refresh(f)
 	}
 }
@@ -312,7 +332,8 @@ func (e *Engine) refresh(f *flow) {
 	f.open.Store(lost && loss == Open)
 	f.expired = lost && loss == SafeRate
 	f.key = FlowKey(s.seed, f.tenant, f.pool)
-	f.sums = (*e.heard.Load())[f.key]
+	f.heard = 0
+	f.listen(e)
 	f.vmax = sh.of(s, t, pool)
 	f.configure(e, e.member.Load())
 }
@@ -324,6 +345,7 @@ func (e *Engine) flowOf(s *snapshot, t *tenant, pool int) *flow {
 	if fresh { // after it is in the list, or a change might miss it
 		e.refresh(f)
 		f.offer()
+		e.wake(f) // last: it is freed once it has left the ticker's list
 	}
 	return f
 }
@@ -344,13 +366,12 @@ func (e *Engine) obtainFlow(s *snapshot, name flowName) (f *flow, fresh bool) {
 	return e.newFlow(s, name), true
 }
 
+// newFlow makes a flow; names is locked.
 func (e *Engine) newFlow(s *snapshot, name flowName) *flow {
 	salt := FlowKey(s.seed, name.tenant, name.pool)
 	f := &flow{tenant: name.tenant, pool: name.pool, salt: salt, key: salt, random: salt ^ e.seed}
-	all := *e.byID.Load()
-	f.id = uint32(len(all))
-	all = append(all, f)
-	e.byID.Store(&all)
+	e.occupy(f)
 	e.flows[name] = f
+	e.peak = max(e.peak, len(e.flows))
 	return f
 }

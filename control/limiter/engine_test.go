@@ -279,7 +279,7 @@ func FuzzApply(f *testing.F) {
 				}
 			}
 		}
-		flow := (*e.byID.Load())[0]
+		flow := e.live()[0]
 		if math.IsNaN(flow.ctl.Backlog()) || math.IsNaN(flow.pacer.Credit()) {
 			t.Fatal("NaN in the controller")
 		}
@@ -454,7 +454,7 @@ func TestConcurrentUse(t *testing.T) {
 	if e.heldNow.Load() != 0 {
 		t.Errorf("%d still held", e.heldNow.Load())
 	}
-	for _, f := range *e.byID.Load() {
+	for _, f := range e.live() {
 		for i := range f.waiters.Load() {
 			if n := f.waiters.Load()[i].Load(); n != 0 {
 				t.Errorf("waiter count %d is %d", i, n)

@@ -50,7 +50,7 @@ type FlowState struct {
 	Credit       float64 // cost that may pass at once
 	Waiting      int     // requests that wait for the share
 	Held         int     // requests that wait for a limit
-	Admitted     uint64  // requests, since the start
+	Admitted     uint64  // requests, since the flow was made
 	Rejected     uint64
 	Lost         bool    // the share has expired: OnLoss is in force
 	Flight       *Flight // of an adaptive pool
@@ -91,7 +91,7 @@ func (e *Engine) Explain(now int64, r *Request) Explanation {
 		}
 	}
 	if rt.flow != nil {
-		x.Flow = rt.flow.state()
+		x.Flow = rt.flow.state(e)
 	}
 	return x
 }
@@ -127,24 +127,25 @@ func (s *state) claimed() *Claimed {
 	return c
 }
 
-// Flows returns the flows that have been used, those that admitted the most first,
+// Flows returns the flows that have been used lately, those that admitted the most first,
 // at most n. It locks one flow at a time.
 func (e *Engine) Flows(n int) []FlowState {
-	all := slices.Clone(*e.byID.Load())
+	all := e.live()
 	slices.SortFunc(all, func(a, b *flow) int {
-		return cmp.Or(cmp.Compare(b.admits.Load(), a.admits.Load()), cmp.Compare(a.id, b.id))
+		return cmp.Or(cmp.Compare(b.admits.Load(), a.admits.Load()), cmp.Compare(a.salt, b.salt))
 	})
 	out := make([]FlowState, min(len(all), max(n, 0)))
 	for i := range out {
-		out[i] = all[i].state()
+		out[i] = all[i].state(e)
 	}
 	return out
 }
 
 // state is what the flow has, as of its last advance.
-func (f *flow) state() FlowState {
+func (f *flow) state(e *Engine) FlowState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.listen(e)
 	out := FlowState{
 		Tenant: f.tenant, Pool: f.pool, Mode: f.mode, Law: f.queueing.Law, Share: f.vmax,
 		Rate: f.ctl.Rate(), Demand: f.ctl.Want(), Credit: units(f.credit.Load()),

@@ -74,6 +74,19 @@ func (f *Flight) report(last flown, r *FlowReport) flown {
 	return now
 }
 
+// begin takes a Flight that another flow has used for its beginning.
+func (f *flown) begin(flight *Flight) {
+	*f = flown{
+		completed: flight.Completed.Load(), residence: flight.Residence.Load(),
+		turned: flight.Turned.Load(), booked: flight.Booked.Load(),
+	}
+}
+
+// all reports whether nothing is in flight and all that has happened has been reported.
+func (f *flown) all(flight *Flight) bool {
+	return flight.InFlight.Load() == 0 && f.completed >= flight.Completed.Load() && f.residence == flight.Residence.Load() && f.turned == flight.Turned.Load()
+}
+
 // weigh learns from what has landed since last what an estimate in flight will have
 // cost in the end: without it a backlog would be counted by guesses and the
 // capacity by the truth.
@@ -99,7 +112,7 @@ func (e *Engine) flightOf(f *flow) *Flight {
 	e.names.Lock()
 	defer e.names.Unlock()
 	if f.flight.Load() == nil {
-		f.flight.Store(e.flight())
+		f.flight.Store(e.takeFlight(f))
 	}
 	return f.flight.Load()
 }

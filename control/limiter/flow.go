@@ -34,45 +34,54 @@ type flow struct {
 	rate     atomic.Uint64                            // rate in force, float bits
 	flight   atomic.Pointer[Flight]                   // once the pool was adaptive
 
-	id     uint32
-	salt   uint64 // of the clients' hashes within the flow
+	id     uint32 // guarded by Engine.names, as freed and folded
+	freed  bool
+	folded PoolStats // what of its counts is in Engine.past
+	salt   uint64    // of the clients' hashes within the flow
 	tenant string
 	pool   string
 
-	mu        mutex[flowRank]
-	key       uint64 // FlowKey
-	ctl       drc.Controller
-	pacer     rmc.Pacer
-	sums      drc.Sums
-	vmax      float64
-	version   uint32 // of the membership the controller is configured for
-	absent    float64
-	expired   bool // SafeRate in force
-	isolated  drc.Isolation
-	mode      Mode
-	blocked   bool // nothing may pass: the quota's max is 0
-	queueing  Queue
-	q         *queue
-	vsd       aqm.VSD
-	tail      aqm.DropTail
-	codel     aqm.CoDel
-	aqmAt     float64
-	lateAt    float64 // when a request was last refused because it would have waited for too long
-	fore      float64 // rate at which requests join the front of the queue, cost units/s
-	fronted   int64   // cost that has since it was last measured
-	doubt     float64 // seconds for which the AQM's mode has looked wrong
-	begun     bool
-	at        float64 // time of the last advance, seconds
-	published int64   // credit as last offered
-	recent    int64   // cost that came by the fast path lately, halved at each advance
-	pending   float64 // arrived since the last step and waiting
-	lastSeen  float64 // time of the last arrival
-	random    uint64
-	told      bool // claimed, so its end must be announced
-	limited   bool // since the last report
-	sum       totals
-	reported  totals
-	flown     flown
+	untold   bool  // in Engine.untold; guarded by Engine.work, as are the next two
+	listedAt int64 // when it was put into Engine.resting, 0: it is not there
+	restedAt int64 // when it left the ticker's list last
+
+	mu       mutex[flowRank]
+	key      uint64 // FlowKey
+	ctl      drc.Controller
+	pacer    rmc.Pacer
+	sums     drc.Sums
+	heard    uint64 // version of what sums are from
+	vmax     float64
+	version  uint32 // of the membership the controller is configured for
+	absent   float64
+	expired  bool // SafeRate in force
+	isolated drc.Isolation
+	mode     Mode
+	blocked  bool // nothing may pass: the quota's max is 0
+	queueing Queue
+	q        *queue
+	// generation is what the places of the queue begin with, see freed.
+	generation uint32
+	vsd        aqm.VSD
+	tail       aqm.DropTail
+	codel      aqm.CoDel
+	aqmAt      float64
+	lateAt     float64 // when a request was last refused because it would have waited for too long
+	fore       float64 // rate at which requests join the front of the queue, cost units/s
+	fronted    int64   // cost that has since it was last measured
+	doubt      float64 // seconds for which the AQM's mode has looked wrong
+	begun      bool
+	at         float64 // time of the last advance, seconds
+	published  int64   // credit as last offered
+	recent     int64   // cost that came by the fast path lately, halved at each advance
+	pending    float64 // arrived since the last step and waiting
+	lastSeen   float64 // time of the last arrival
+	random     uint64
+	told       bool // claimed, so its end must be announced
+	limited    bool // since the last report
+	sum        totals
+	reported   totals
+	flown      flown
 }
 
 const waiterBits = 64
@@ -153,6 +162,11 @@ func (f *flow) wait(cost, queued int64) int64 {
 
 // advance brings controller and pacer up to now. The flow is locked.
 func (f *flow) advance(e *Engine, now int64) {
+	if f.gone() {
+		f.takeLate()
+		return
+	}
+	f.listen(e)
 	at := e.seconds(now)
 	if !f.begun {
 		f.begun, f.at = true, at
@@ -302,6 +316,9 @@ func (f *flow) reconcile() {
 // publish offers the credit of now. It adds the difference, so that what the
 // fast path takes meanwhile is not lost.
 func (f *flow) publish() {
+	if f.gone() {
+		return
+	}
 	offer := int64(0)
 	if f.q == nil || f.q.eligible == 0 {
 		offer = int64((f.ctl.Free() + f.pacer.Credit()) * unit)
@@ -347,10 +364,17 @@ func (f *flow) isolate(m *membership) {
 	}
 }
 
+// listen takes in what the others claimed last of the flow.
+func (f *flow) listen(e *Engine) {
+	if h := e.heard.Load(); h.version != f.heard {
+		f.heard, f.sums = h.version, h.flows[f.key]
+	}
+}
+
 // queue returns the flow's queue, made when first needed.
 func (f *flow) queue() *queue {
 	if f.q == nil {
-		f.q = newQueue()
+		f.q = newQueue(f.generation)
 		f.waiters.Store(new([waiterBits]atomic.Int32))
 	}
 	return f.q
@@ -359,9 +383,11 @@ func (f *flow) queue() *queue {
 // quiet reports whether the controller rests: ticking it would change nothing
 // that matters.
 func (f *flow) quiet(m *membership) bool {
-	return (f.q == nil || f.q.len() == 0) && !f.told && f.pending == 0 &&
-		f.at-f.lastSeen > 1+2*m.lag && f.ctl.Want() < f.trace() &&
-		f.ctl.Free() > 0.98*f.ctl.Params().Bucket
+	if f.gone() {
+		return true
+	}
+	waits := f.q != nil && f.q.len() > 0 || f.told || f.pending != 0 || f.at-f.lastSeen <= 1+2*m.lag
+	return !waits && (f.vmax <= 0 || f.ctl.Want() < f.trace() && f.ctl.Free() > 0.98*f.ctl.Params().Bucket)
 }
 
 // trace is the claim that is not worth announcing, cost units/s.

@@ -26,29 +26,40 @@ func (e *Engine) Enqueue(now int64, r *Request, ticket uint64) (Outcome, Handle)
 	if r.Mode != Enforce {
 		return e.lenient(now, r), 0
 	}
-	rt, out, done := e.resolve(r)
-	if done {
-		return out, 0
+	for {
+		rt, out, done := e.resolve(r)
+		switch {
+		case done:
+			return out, 0
+		case rt.flow == nil:
+			return e.limitsOnly(rt, r, now, r.cost()), 0
+		case rt.blocked:
+			return e.shutOut(rt.flow, r.cost()), 0
+		}
+		if out, h, ok := e.enqueueBy(rt, r, now, ticket); ok {
+			return out, h
+		}
+		e.unroute(rt.flow)
 	}
-	cost := r.cost()
-	if rt.flow == nil {
-		return e.limitsOnly(rt, r, now, cost), 0
-	}
+}
+
+// enqueueBy is Enqueue by a route; not ok says that its flow has just been freed.
+func (e *Engine) enqueueBy(rt *route, r *Request, now int64, ticket uint64) (out Outcome, h Handle, ok bool) {
 	f := rt.flow
-	if rt.blocked {
-		return e.shutOut(f, cost), 0
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.gone() {
+		return out, 0, false
+	}
 	f.advance(e, now)
 	f.publish()
 	e.wake(f)
-	out, h := e.enqueue(f, rt, r.subject(), now, cost, ticket)
+	out, h = e.enqueue(f, rt, r.subject(), now, r.cost(), ticket)
 	f.publish()
 	if out.Verdict != Reject {
 		out.Flight = rt.flight
 	}
-	return out, h
+	return out, h, true
 }
 
 func (e *Engine) enqueue(f *flow, rt *route, who subject, now, cost int64, ticket uint64) (Outcome, Handle) {
@@ -199,11 +210,10 @@ func (f *flow) turnAway(why Reason, cost int64) verdict {
 // nothing, and leaves no backlog. It returns false when its event was or is
 // being delivered, or the handle is 0 or old.
 func (e *Engine) Cancel(now int64, h Handle) bool {
-	all := *e.byID.Load()
-	if h == 0 || int(h.flow()) >= len(all) {
+	f := e.flowBy(h)
+	if f == nil {
 		return false
 	}
-	f := all[h.flow()]
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.q == nil {

@@ -172,7 +172,7 @@ func (e *Engine) install(c *Config) {
 	defer e.admin.Unlock()
 	e.snap.Store(s)
 	e.refreshAll()
-	for _, f := range *e.byID.Load() {
+	for _, f := range e.live() {
 		f.stir()
 	}
 }

@@ -167,7 +167,7 @@ func (l ledgers) audit(t *rapid.T, e *Engine, now int64, requests map[uint64]*Re
 	for key, cost := range l {
 		want[key] = cost
 	}
-	if f := (*e.byID.Load())[0]; f.q != nil {
+	if f := e.live()[0]; f.q != nil {
 		for _, en := range f.q.entries {
 			if en.used && en.eligible {
 				want.charge(requests[en.ticket], 1)
@@ -280,7 +280,7 @@ func TestNamesChangeMeanwhile(t *testing.T) {
 	if held := e.heldNow.Load(); held != 0 {
 		t.Errorf("%d still wait", held)
 	}
-	(*e.byID.Load())[0].q.verifyEmpty(t)
+	e.live()[0].q.verifyEmpty(t)
 }
 
 func (q *queue) verifyEmpty(t *testing.T) {

@@ -66,9 +66,14 @@ func (e *Engine) Inherit(now int64, s Spent) {
 		return
 	}
 	if s.Named {
-		var at atomic.Pointer[bucket]
-		e.reserve(s.Key, &at).raise(now + int64(s.Ahead))
-		return
+		for {
+			var at atomic.Pointer[bucket]
+			c := e.reserve(s.Key, &at)
+			c.raise(now + int64(s.Ahead))
+			if c.hash() == s.Key { // it was not freed meanwhile
+				return
+			}
+		}
 	}
 	if c, ok := e.table.obtain(s.Key, now); ok {
 		c.raise(now + int64(s.Ahead))

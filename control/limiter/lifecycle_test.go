@@ -133,7 +133,7 @@ func TestAbortsWhileHeldLeaveNothing(t *testing.T) {
 			}
 			e.Cancel(now, h)
 		}
-		if f := (*e.byID.Load())[0]; f.q.len() != 0 || f.ctl.Backlog()+f.pending > 1e-6 && f.pacer.Credit() >= 0 {
+		if f := e.live()[0]; f.q.len() != 0 || f.ctl.Backlog()+f.pending > 1e-6 && f.pacer.Credit() >= 0 {
 			t.Fatalf("round %d: %d wait, S = %g, want nothing", round, f.q.len(), f.ctl.Backlog()+f.pending)
 		}
 	}
@@ -225,7 +225,7 @@ func TestOldEpochIsRefused(t *testing.T) {
 	e.SetShares(&Shares{Epoch: 5, Flows: []Share{{"a", "api", 50}}})
 	e.SetShares(&Shares{Epoch: 4, Flows: []Share{{"a", "api", 99}}})
 	e.Decide(sec, &Request{Tenant: "a", Pool: "api"})
-	if f := (*e.byID.Load())[0]; f.vmax != 50 {
+	if f := e.live()[0]; f.vmax != 50 {
 		t.Errorf("share %g in force, want the 50 of the newer epoch", f.vmax)
 	}
 }

@@ -10,7 +10,7 @@ package limiter
 //	4     flow     one flow, its queue and its controllers
 //	5     state    one contended key
 //	6     states   the pool of states
-//	7     leaf     flows by name, the ticker's news, a bucket's new keys
+//	7     leaf     flows by name, the ticker's news, slots outside the table, a bucket's new keys
 //
 // With the build tag lockrank each Lock is checked against this table
 // (lock_checked.go); without it a mutex is a sync.Mutex.

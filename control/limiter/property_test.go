@@ -162,7 +162,7 @@ func (m *model) check(t *rapid.T) {
 	if int(m.e.heldNow.Load()) != len(m.waiting) {
 		t.Fatalf("the engine holds %d, want %d", m.e.heldNow.Load(), len(m.waiting))
 	}
-	flows := *m.e.byID.Load()
+	flows := m.e.live()
 	if len(flows) == 0 {
 		return
 	}
@@ -285,7 +285,7 @@ func TestPropertyEngine(t *testing.T) {
 // one request of the largest, whatever its requests cost.
 func TestPropertyRoundRobinIsFairInCost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		q := newQueue()
+		q := newQueue(0)
 		n := rapid.IntRange(2, 6).Draw(t, "clients")
 		largest := int64(0)
 		for c := range n {

@@ -47,8 +47,9 @@ type queue struct {
 	eligible     int   // requests
 	eligibleCost int64 // fixed point
 	held         int
-	banked       int64 // credit that subqueues have and have not spent: the sum of their deficits
-	least        int64 // smallest cost since the queue was last empty
+	banked       int64  // credit that subqueues have and have not spent: the sum of their deficits
+	least        int64  // smallest cost since the queue was last empty
+	generation   uint32 // that a new place begins after
 }
 
 // ring is a turn of subqueues with an eligible head.
@@ -111,14 +112,24 @@ type sub struct {
 // link is a place in a ring; next is nobody outside.
 type link struct{ next, prev int32 }
 
-func newQueue() *queue {
+func newQueue(generation uint32) *queue {
 	return &queue{
-		freeEntry: nobody, freeSub: nobody, byClient: map[uint64]int32{},
+		generation: generation,
+		freeEntry:  nobody, freeSub: nobody, byClient: map[uint64]int32{},
 		rings: [2]ring{{at: nobody}, {at: nobody}}, least: math.MaxInt64,
 	}
 }
 
 func (q *queue) len() int { return q.eligible + q.held }
+
+// latest is the largest generation of its places.
+func (q *queue) latest() uint32 {
+	most := q.generation
+	for i := range q.entries {
+		most = max(most, q.entries[i].generation)
+	}
+	return most
+}
 
 // clients is the number of subqueues with eligible requests.
 func (q *queue) clients() int { return q.rings[front].size + q.rings[back].size }
@@ -167,6 +178,7 @@ func (q *queue) push(si int32, e entry) int32 {
 	} else {
 		i = int32(len(q.entries))
 		q.entries = append(q.entries, entry{})
+		e.generation = q.generation
 	}
 	e.generation = e.generation&generationMask + 1
 	if e.generation > generationMask {

@@ -1,6 +1,9 @@
 package limiter
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Report fills r with what flows did since the last call. Served, Rejected and
 // the rest are exact: their sums over all reports are the totals.
@@ -12,33 +15,41 @@ func (e *Engine) Report(now int64, r *Report) {
 		r.Interval = time.Duration(now - e.reportAt)
 	}
 	e.reportAt = now
-	for _, f := range *e.byID.Load() {
-		if fr, any := f.report(e, now); any {
-			r.Flows = append(r.Flows, fr)
-		}
+	e.gather()
+	for _, f := range e.running {
+		f.report(e, now, r)
 	}
+	e.reportUntold(now, r)
 }
 
-// report returns the flow's part and whether there is anything to tell.
-func (f *flow) report(e *Engine, now int64) (FlowReport, bool) {
+// report appends the flow's part if there is anything to tell.
+func (f *flow) report(e *Engine, now int64, to *Report) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.active.Load() || f.counts.clientRejected.Load() != f.reported.client {
+	if f.active.Load() {
 		f.advance(e, now)
 		f.publish()
 	}
-	return f.tell()
+	if fr, any := f.tell(); any {
+		to.Flows = append(to.Flows, fr)
+	}
+}
+
+// totals are what the flow has done so far. What is told of it never falls.
+func (f *flow) totals() totals {
+	f.sum.client = f.counts.clientRejected.Load()
+	f.sum.shadowed = f.counts.shadowedCost.Load()
+	now := f.sum
+	now.settle(f.reported)
+	return now
 }
 
 func (f *flow) tell() (FlowReport, bool) {
-	f.sum.client = f.counts.clientRejected.Load()
-	f.sum.shadowed = f.counts.shadowedCost.Load()
-	now, last := f.sum, f.reported
+	now, last := f.totals(), f.reported
 	waiting := 0.0
 	if f.q != nil {
 		waiting = units(f.q.eligibleCost)
 	}
-	now.settle(last)
 	any := now != last || waiting > 0 || f.limited
 	r := FlowReport{
 		Tenant: f.tenant, Pool: f.pool, Waiting: waiting,
@@ -81,7 +92,7 @@ type Stats struct {
 	// key is held to its part of the limit. Displaced counts keys that made room.
 	Unpromoted, Displaced uint64
 	Held                  int64 // requests waiting
-	Flows                 int
+	Flows                 int   // in use, see free.go
 	Shares                SharesStats
 }
 
@@ -106,7 +117,7 @@ type PoolStats struct {
 	InFlight  float64 // cost there now
 }
 
-// Stats fills s. It reads every flow; counting Keys walks the whole table and
+// Stats fills s. It reads every flow in use; counting Keys walks the whole table and
 // is done only when s.Keys is not negative.
 func (e *Engine) Stats(now int64, s *Stats) {
 	pools := s.Pools[:0]
@@ -129,35 +140,39 @@ func (e *Engine) Stats(now int64, s *Stats) {
 	if snap := e.snap.Load(); snap != nil {
 		s.Revision = snap.revision
 	}
-	flows := *e.byID.Load()
-	s.Flows = len(flows)
-	for _, f := range flows {
-		pools = addFlow(pools, f)
-	}
-	s.Pools = pools
+	s.Pools, s.Flows = e.countPools(pools)
 }
 
-// addFlow adds a flow's counters to its pool's.
-func addFlow(pools []PoolStats, f *flow) []PoolStats {
-	i := 0
-	for i < len(pools) && pools[i].Pool != f.pool {
-		i++
+// poolOf returns the counters of a pool, and adds them if there are none.
+func poolOf(pools []PoolStats, pool string) ([]PoolStats, *PoolStats) {
+	i := slices.IndexFunc(pools, func(p PoolStats) bool { return p.Pool == pool })
+	if i < 0 {
+		i, pools = len(pools), append(pools, PoolStats{Pool: pool})
 	}
-	if i == len(pools) {
-		pools = append(pools, PoolStats{Pool: f.pool})
+	return pools, &pools[i]
+}
+
+// tally returns the flow's counters.
+func (f *flow) tally() PoolStats {
+	t := PoolStats{
+		Admitted: f.admits.Load(), Waited: f.counts.waited.Load(), Marked: f.counts.marked.Load(),
+		Shadowed: f.counts.shadowed.Load(), Cancelled: f.counts.cancelled.Load(), Adaptive: f.flight.Load() != nil,
 	}
-	p := &pools[i]
-	p.Admitted += f.admits.Load()
-	p.Waited += f.counts.waited.Load()
-	p.Marked += f.counts.marked.Load()
-	p.Shadowed += f.counts.shadowed.Load()
-	p.Cancelled += f.counts.cancelled.Load()
-	p.Held += int64(f.eligible.Load()) + int64(f.held.Load())
-	if flight := f.flight.Load(); flight != nil {
-		p.Adaptive, p.InFlight = true, p.InFlight+units(flight.InFlight.Load())
+	for r := range t.Rejected {
+		t.Rejected[r] = f.counts.rejected[r].Load()
 	}
+	return t
+}
+
+// add adds the growth from one reading of a flow's counters to another.
+func (p *PoolStats) add(from, to *PoolStats) {
+	p.Admitted += to.Admitted - from.Admitted
+	p.Waited += to.Waited - from.Waited
+	p.Marked += to.Marked - from.Marked
+	p.Shadowed += to.Shadowed - from.Shadowed
+	p.Cancelled += to.Cancelled - from.Cancelled
+	p.Adaptive = p.Adaptive || to.Adaptive
 	for r := range p.Rejected {
-		p.Rejected[r] += f.counts.rejected[r].Load()
+		p.Rejected[r] += to.Rejected[r] - from.Rejected[r]
 	}
-	return pools
 }

@@ -59,8 +59,11 @@ func (e *Engine) Settle(now int64, r *Request, actual float64) (forgiven float64
 			forgiven = max(forgiven, e.owe(l, who.under(l), now, extra))
 		}
 	}
-	if rt.flow != nil {
-		rt.flow.settle(e, now, extra, r.Mode)
+	for ok && rt.flow != nil && !rt.flow.settle(e, now, extra, r.Mode) {
+		e.unroute(rt.flow) // it has just been freed
+		rt, ok = e.peekRoute(r)
+	}
+	if ok && rt.flow != nil {
 		rt.flow.corrected(r.Client, extra)
 		e.wake(rt.flow)
 	}
@@ -113,10 +116,14 @@ func (e *Engine) oweFull(s *state, c cell, n numbers, m *membership, now int64, 
 	return cost - s.ledger.Owe(at, cost, deepest(n))
 }
 
-// settle corrects what the flow was charged by extra, in fixed point.
-func (f *flow) settle(e *Engine, now, extra int64, asked Mode) {
+// settle corrects what the flow was charged by extra, in fixed point. It fails when
+// the flow has been freed.
+func (f *flow) settle(e *Engine, now, extra int64, asked Mode) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.gone() {
+		return false
+	}
 	f.advance(e, now)
 	f.sum.demand += extra
 	f.sum.served += extra
@@ -135,4 +142,5 @@ func (f *flow) settle(e *Engine, now, extra int64, asked Mode) {
 		f.reconcile()
 	}
 	f.publish()
+	return true
 }

@@ -196,17 +196,20 @@ func (e *Engine) locate(hash uint64) (cell, bool) {
 	return e.table.find(hash)
 }
 
-// reserve returns the slot that a key has outside the table.
+// reserve returns the slot that a key has outside the table. It may have been freed
+// (free.go): then its hash is another one.
 func (e *Engine) reserve(hash uint64, at *atomic.Pointer[bucket]) cell {
-	if b := at.Load(); b != nil {
+	if b := at.Load(); b != nil && b.hash[0].Load() == hash {
 		return cell{b, 0}
 	}
 	c, ok := e.named(hash)
 	if !ok {
 		fresh := &bucket{}
 		fresh.hash[0].Store(hash)
-		b, _ := e.reserved.LoadOrStore(hash, fresh)
-		c.b = b.(*bucket)
+		b, was := e.reserved.LoadOrStore(hash, fresh)
+		if c.b = b.(*bucket); !was {
+			e.reserves.add(hash)
+		}
 	}
 	at.Store(c.b)
 	return c

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -229,7 +230,10 @@ func (e *Engine) newRoute(s *snapshot, t *tenant, i int, at *atomic.Pointer[rout
 		}
 	}
 	if !at.CompareAndSwap(nil, rt) {
-		return at.Load()
+		rt = cmp.Or(at.Load(), rt)
+	}
+	if rt.flow != nil && rt.flow.gone() { // its tick did not see the route
+		at.CompareAndSwap(rt, nil)
 	}
 	return rt
 }

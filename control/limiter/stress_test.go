@@ -29,6 +29,8 @@ type stress struct {
 	open   sync.Map     // ticket: not ended yet
 	ended  atomic.Int64
 	panics atomic.Int64
+	// counted is the sum of each pool's counters as they were read last.
+	counted map[string]uint64
 }
 
 // fault panics now and then.
@@ -156,6 +158,32 @@ func (s *stress) look(now int64) {
 	})
 }
 
+// leap lets so much time pass that what nobody uses is freed.
+func (s *stress) leap(int64) {
+	for range 3 {
+		now := s.clock.Add(keepIdle)
+		var r Report
+		s.e.Report(now, &r)
+		s.tick(now)
+	}
+}
+
+// counters fails when what is exported falls.
+func (s *stress) counters(now int64) {
+	stats := Stats{Keys: -1}
+	s.e.Stats(now, &stats)
+	for _, p := range stats.Pools {
+		sum := p.Admitted + p.Waited + p.Cancelled
+		for _, n := range p.Rejected {
+			sum += n
+		}
+		if sum < s.counted[p.Pool] {
+			s.t.Errorf("the counters of %s fell from %d to %d", p.Pool, s.counted[p.Pool], sum)
+		}
+		s.counted[p.Pool] = sum
+	}
+}
+
 func (s *stress) run(rounds int) {
 	var names Names
 	names.Identities[0] = "key"
@@ -178,8 +206,10 @@ func (s *stress) run(rounds int) {
 	loop(rounds/20, s.sums)
 	loop(rounds/40, s.shares)
 	loop(rounds/40, s.look)
+	loop(rounds/10, s.counters)
 	loop(rounds/20, func(now int64) { c.Reset(); s.e.Claims(now, &c) })
 	loop(rounds/40, func(now int64) { s.e.Report(now, &r) })
+	loop(rounds/50, s.leap)
 	loop(rounds/100, func(int64) { s.e.Name(names) })
 	loop(rounds/100, func(int64) { _ = s.e.Apply(s.config(rand.IntN(12))) })
 	slow.Wait()
@@ -203,7 +233,7 @@ func (s *stress) settle() {
 }
 
 func newStress(t *testing.T) *stress {
-	s := &stress{t: t}
+	s := &stress{t: t, counted: map[string]uint64{}}
 	s.e = New(Options{Keys: 1024, Contended: 24, Rand: func() float64 { s.fault(); return rand.Float64() }})
 	s.clock.Store(sec)
 	return s
@@ -245,7 +275,7 @@ func TestStressPanics(t *testing.T) {
 		s.fail.Store(0)
 		end()
 		s.open.Clear()
-		quiet := &stress{t: t, e: s.e}
+		quiet := &stress{t: t, e: s.e, counted: map[string]uint64{}}
 		quiet.clock.Store(s.clock.Load() + sec)
 		quiet.e.Drain(quiet.clock.Load(), nil)
 		quiet.run(stressRounds() / 10)
@@ -273,7 +303,7 @@ func (e *Engine) lockedNow() string {
 	}
 	found := try("naming", &e.naming) + try("work", &e.work) + try("admin", &e.admin) + try("names", &e.names) +
 		try("fresh", &e.fresh) + try("states", &e.states.mu)
-	for _, f := range *e.byID.Load() {
+	for _, f := range e.live() {
 		found += try("flow "+f.tenant, &f.mu)
 	}
 	for i := range uint32(e.states.used.Load()) {

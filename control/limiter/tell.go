@@ -70,6 +70,7 @@ func (e *Engine) tellBucket(at int, now int64, w *SpentWalk, visit func(Spent)) 
 }
 
 func (e *Engine) tellNamed(now int64, w *SpentWalk, visit func(Spent)) (n int) {
+	kept := 0
 	e.reserved.Range(func(key, b any) bool {
 		hash := key.(uint64)
 		told := w.named[hash]
@@ -80,9 +81,13 @@ func (e *Engine) tellNamed(now int64, w *SpentWalk, visit func(Spent)) (n int) {
 			delete(w.named, hash)
 		} else {
 			w.named[hash] = told
+			kept++
 		}
 		return true
 	})
+	if kept < len(w.named) { // some were freed
+		w.forget(e)
+	}
 	return n
 }
 
@@ -109,4 +114,13 @@ func (e *Engine) tellOne(c cell, told *uint32, now int64, least time.Duration, n
 	}
 	visit(Spent{hash, time.Duration(ahead), named})
 	return true
+}
+
+// forget drops what was told of keys that have no slot any more.
+func (w *SpentWalk) forget(e *Engine) {
+	for hash := range w.named {
+		if _, ok := e.reserved.Load(hash); !ok {
+			delete(w.named, hash)
+		}
+	}
 }

@@ -27,13 +27,17 @@ func (e *Engine) Tick(now int64, out []Event) []Event {
 		var strained, rest bool
 		out, strained, rest = e.visit(f, m, now, out)
 		busy = busy || strained
-		if !rest {
+		if rest {
+			e.rest(f, now)
+		} else {
 			keep = append(keep, f)
 		}
 	}
 	clear(e.running[len(keep):])
 	e.running = keep
 	e.busy.Store(busy)
+	e.freeIdle(now)
+	e.freeReserved(now)
 	return out
 }
 
@@ -337,7 +341,7 @@ const drained = time.Second
 func (e *Engine) Drain(now int64, out []Event) []Event {
 	e.work.Lock()
 	defer e.work.Unlock()
-	for _, f := range *e.byID.Load() {
+	for _, f := range e.live() {
 		out = e.drainFlow(f, now, out)
 	}
 	return out

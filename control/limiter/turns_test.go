@@ -44,7 +44,7 @@ func TestDearRequestLeavesTheTurnsAlone(t *testing.T) {
 // and what is saved for their heads differ by at most two quanta.
 func TestPropertyTurnsAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		q := newQueue()
+		q := newQueue(0)
 		n := rapid.IntRange(2, 6).Draw(t, "clients")
 		costs := rapid.SampledFrom([]int64{1, unit / 1000, unit, 7 * unit, 1000 * unit})
 		for c := range n {
@@ -92,7 +92,7 @@ func TestMeterFollowsAndGoes(t *testing.T) {
 	}, Options{})
 	s := c.source("acme", "x", "api", constant(50), pinned(0))
 	c.run(2 * time.Second)
-	f := (*c.engines[0].byID.Load())[0]
+	f := c.engines[0].live()[0]
 	m, key := f.meter.Load(), clientKey(f.salt, "x")
 	if m == nil || m.pressure(key, unit) == 0 {
 		t.Fatal("no meter, or nothing in it")

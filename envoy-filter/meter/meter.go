@@ -37,6 +37,7 @@ const (
 	Held
 	Keys
 	KeysContended
+	Flows
 	KeysParted
 	KeysDisplaced
 	LinkConnected
@@ -83,6 +84,7 @@ var Table = [metrics]Definition{
 	Held:           {"titrate_held", nil, Gauge},
 	Keys:           {"titrate_keys", nil, Gauge},
 	KeysContended:  {"titrate_keys_contended", nil, Gauge},
+	Flows:          {"titrate_flows", nil, Gauge},
 	KeysParted:     {"titrate_keys_parted_total", nil, Counter},
 	KeysDisplaced:  {"titrate_keys_displaced_total", nil, Counter},
 	LinkConnected:  {"titrate_link_connected", nil, Gauge},
@@ -203,6 +205,7 @@ func (m *Meter) gauges(src Source, keys bool) {
 	}
 	m.sink.Set(Held, uint64(max(s.Held, 0))) // Envoy's gauges wrap below zero
 	m.sink.Set(KeysContended, uint64(s.Contended))
+	m.sink.Set(Flows, uint64(s.Flows))
 	m.sink.Set(ConfigRevision, uint64(max(s.Revision, 0)))
 	m.sink.Set(LimitsLeftOut, uint64(max(src.LimitsLeftOut, 0)))
 	m.sink.Set(SharesEpoch, uint64(max(s.Shares.Epoch, 0)))
