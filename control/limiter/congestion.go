@@ -27,25 +27,28 @@ func (f *flow) aim(delay float64) {
 }
 
 const (
-	// patience is the longest wait that a request is let begin, in delay targets: what
-	// would take longer is refused when it comes. The rest up to 1.5 is for what is not
-	// known then.
-	patience = 1.15
-	// overdue is the wait, in delay targets, that a request at the back may have at its
-	// turn.
-	overdue = 1.5
+	// shortPatience is the longest wait that a request is let begin, in delay targets:
+	// what would take longer is refused when it comes.
+	shortPatience = 1.15
+	// longPatience is the same while clients heed marks: marks hold the queue then, and
+	// a refusal would cost the client a pause.
+	longPatience = 2.25
+	// overdue is the wait that a request at the back may have at its turn, in longest
+	// waits. What is above 1 is for what was not known when it came.
+	overdue = 1.3
 	// ahead is the pressure from which on a client waits at the back: those that hover
 	// about their equal part, which is 1, take turns with the others there.
 	ahead = 0.75
-	// least is how many requests of its size may wait with that of a client well within
-	// its equal part, however small the share; and one more for four clients, whose
-	// bursts it may meet.
+	// least is how many requests of its size the delay target lasts for, however small
+	// the share: chance alone makes as many wait. With a client well within its equal
+	// part as many may wait, and one more for three clients, whose bursts it may meet.
 	least = 3
 )
 
 // face lets a request that has to wait for the share face the queue and its law. A
 // client within its equal part waits in front, where the law does not pick; of the
-// others the law picks, the more the further beyond it they are.
+// others the law picks, the more the further beyond it they are. While clients heed
+// marks fair turns are enough: all wait at the back.
 func (f *flow) face(e *Engine, who subject, s *sub, now, cost int64) verdict {
 	key := clientKey(f.salt, who.client)
 	m := f.meter.Load()
@@ -55,10 +58,10 @@ func (f *flow) face(e *Engine, who subject, s *sub, now, cost int64) verdict {
 	}
 	x := m.pressure(key, cost)
 	v := verdict{Verdict: Wait, class: front}
-	if x >= ahead {
+	if x >= ahead || f.cooperative() {
 		v.class = back
 	}
-	long, late := f.delayed(s, x, cost)
+	long, late := f.delayed(s, v.class, x, cost)
 	if late {
 		f.lateAt = f.at
 		if x < 1 { // its neighbours are within their parts, too: find out who asks for more
@@ -72,7 +75,7 @@ func (f *flow) face(e *Engine, who subject, s *sub, now, cost int64) verdict {
 	case aqm.Mark:
 		v.mark = true
 	}
-	v.mark = v.mark || long && f.vsd.Mode == aqm.Cooperative
+	v.mark = v.mark || long && f.cooperative()
 	if v.class == front {
 		f.fronted += cost
 	}
@@ -85,10 +88,10 @@ func (f *flow) face(e *Engine, who subject, s *sub, now, cost int64) verdict {
 // may (late). Ahead of it stands what is in front; and at the back, where turns are fair,
 // each client will have been served as much as its own by then, of what is there or will
 // come, from what the front leaves of the rate. A request with nothing ahead may wait.
-func (f *flow) delayed(s *sub, x float64, cost int64) (long, late bool) {
+func (f *flow) delayed(s *sub, class uint8, x float64, cost int64) (long, late bool) {
 	q := f.q
 	total, rate := q.rings[front].cost+cost, f.ctl.Rate()
-	if x >= ahead {
+	if class == back {
 		if m := f.meter.Load(); m.n > 1 { // who is alone had the front, too
 			rate = max(rate-f.fore, rate/4)
 		}
@@ -103,10 +106,29 @@ func (f *flow) delayed(s *sub, x float64, cost int64) (long, late bool) {
 	if total == cost {
 		return false, false
 	}
-	target := rate * f.queueing.DelayTarget.Seconds()
-	most := max(patience*target, (least+f.meter.Load().n/4)*units(cost)*spare(x))
+	target := rate * f.target(cost)
+	most := max(f.patience()*target, (least+f.meter.Load().n/3)*units(cost)*spare(x))
 	wait := units(total) - max(0, units(f.spendable()))
 	return wait > target, wait > most
+}
+
+// target is the wait that the AQM aims at, in seconds, for requests of such a cost.
+func (f *flow) target(cost int64) float64 {
+	return max(f.queueing.DelayTarget.Seconds(), least*units(cost)/(f.ctl.Rate()+1e-9))
+}
+
+// patience is the longest wait that a request is let begin, in targets.
+func (f *flow) patience() float64 {
+	if f.cooperative() {
+		return longPatience
+	}
+	return shortPatience
+}
+
+// cooperative reports whether clients are told by marks to send less, and heed them as
+// far as is known.
+func (f *flow) cooperative() bool {
+	return f.queueing.Law != DropTail && f.vsd.Mode == aqm.Cooperative
 }
 
 // arrival describes a request to the AQM: the less its client is beyond its equal
@@ -156,8 +178,8 @@ func (f *flow) manage() {
 // for as long.
 func (f *flow) heed(h, c0 float64) {
 	const (
-		patience = 1   // s
-		recent   = .25 // s
+		sure   = 1   // s
+		recent = .25 // s
 	)
 	p := f.vsd.Probability()
 	if f.queueing.Law == CoDel {
@@ -166,15 +188,15 @@ func (f *flow) heed(h, c0 float64) {
 			p = 1
 		}
 	}
-	cooperative := f.vsd.Mode == aqm.Cooperative
+	cooperative := f.cooperative()
 	switch {
 	case cooperative && units(f.q.eligibleCost) > c0*f.vsd.Delay && (p > 0.9 || f.at-f.lateAt < recent),
-		!cooperative && p < 0.02:
+		!cooperative && p < 0.02 && f.at-f.lateAt > recent:
 		f.doubt += min(h, 0.2)
 	default:
 		f.doubt = max(0, f.doubt-h)
 	}
-	if f.doubt < patience {
+	if f.doubt < sure {
 		return
 	}
 	f.doubt = 0
@@ -212,7 +234,7 @@ func (e *Engine) leave(f *flow, i int32, now int64, out []Event) ([]Event, bool)
 	}
 	waited := now - en.since
 	eligible := now - en.deadline + int64(f.queueing.MaxWait)
-	late := f.q.eligible > 1 && float64(eligible) > overdue*float64(f.queueing.DelayTarget)
+	late := f.q.eligible > 1 && float64(eligible)*1e-9 > overdue*f.patience()*f.target(en.cost)
 	verdict := f.law().Depart(f.at, units(f.q.eligibleCost-en.cost), float64(waited)*1e-9)
 	if verdict == aqm.Mark {
 		en.mark = true

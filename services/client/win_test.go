@@ -164,11 +164,10 @@ func TestWhatItWins(t *testing.T) {
 	}
 	t.Logf("without: %5.1f/s served, %4.1f %% refused, mean %v, p99 %v", float64(rude.ok)/60, 100*float64(rude.refused)/float64(rude.attempts), mean(rude).Round(time.Millisecond), p99(rude))
 	t.Logf("with:    %5.1f/s served, %4.1f %% refused, mean %v, p99 %v", float64(kind.ok)/60, 100*float64(kind.refused)/float64(kind.attempts), mean(kind).Round(time.Millisecond), p99(kind))
-	// .95 and a 50th before requests were refused that would wait for too long; docs/measurements.md.
-	if float64(kind.ok) < .85*60*share {
-		t.Errorf("%d served in 60 s, want 85 %% of the share", kind.ok)
+	if float64(kind.ok) < .95*60*share {
+		t.Errorf("%d served in 60 s, want 95 %% of the share", kind.ok)
 	}
-	if kind.refused*15 > kind.attempts { // most of them while the windows find their size
+	if kind.refused*50 > kind.attempts { // most of them while the windows find their size
 		t.Errorf("%d of %d refused", kind.refused, kind.attempts)
 	}
 	if rude.refused < 10*max(1, kind.refused) {

@@ -39,7 +39,7 @@ var claims = map[string]func(c *claim){
 		c.flow("bolt", func(f *measure.Flow) bool { return f.WorstDeviation < .08 })
 	},
 	"simulate-5-join": func(c *claim) {
-		c.settles("join gw-4", 0, 15)
+		c.settles("join gw-4", 0, 2)
 		c.settles("leave gw-2", 0, 2)
 		c.settles("crash gw-3", 17, 23)
 	},

@@ -11,9 +11,8 @@ const (
 	// maxDeviation of a saturated tenant from its fair share in steady.
 	maxDeviation = .05
 	// maxWait of a saturated tenant in steady, over all gateways, at the 99th
-	// percentile of what is admitted, in delay targets. The aim is 1.5, which a run of
-	// 30 s and more meets on a quiet machine; a short one that begins cold has seen 2.
-	maxWait = 2.5
+	// percentile of what is admitted, in delay targets.
+	maxWait = 1.5
 	// minEntitlement that each tenant gets of what it is entitled to, in every phase.
 	minEntitlement = .90
 	// poolMean is the long-run mean admitted over the capacity.
