@@ -172,15 +172,20 @@ func (f *flow) manage() {
 }
 
 // heed chooses what the AQM does to those it picks. Clients that slow down when
-// marked are marked. When for a second nearly everybody has been marked, or requests
-// are refused because they would wait for too long, and the queue is still beyond its
-// target, they don't heed marks: then the same law rejects, until it has hardly had to
-// for as long.
+// marked are marked. When the queue has for a while been longer than marks would leave
+// it, they don't heed marks: then the same law rejects, until it has hardly had to for
+// some seconds.
 func (f *flow) heed(h, c0 float64) {
 	const (
-		sure   = 1   // s
-		recent = .25 // s
+		doubted = 0.5  // s until clients are taken not to heed marks
+		calm    = 2    // s until they are marked again
+		recent  = 0.25 // s
 	)
+	cooperative := f.cooperative()
+	until := float64(calm)
+	if cooperative {
+		until = doubted
+	}
 	p := f.vsd.Probability()
 	if f.queueing.Law == CoDel {
 		p = 0
@@ -188,15 +193,14 @@ func (f *flow) heed(h, c0 float64) {
 			p = 1
 		}
 	}
-	cooperative := f.cooperative()
 	switch {
-	case cooperative && units(f.q.eligibleCost) > c0*f.vsd.Delay && (p > 0.9 || f.at-f.lateAt < recent),
+	case cooperative && units(f.q.eligibleCost) > shortPatience*c0*f.vsd.Delay,
 		!cooperative && p < 0.02 && f.at-f.lateAt > recent:
 		f.doubt += min(h, 0.2)
 	default:
 		f.doubt = max(0, f.doubt-h)
 	}
-	if f.doubt < sure {
+	if f.doubt < until {
 		return
 	}
 	f.doubt = 0
