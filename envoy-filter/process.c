@@ -143,7 +143,8 @@ const void* envoy_dynamic_module_on_bootstrap_extension_new(const void* config, 
 }
 
 // Envoy ends as soon as its shutdown hooks are done, and closes what is in flight.
-// Requests that were held until then get this long to be answered by the upstream.
+// Requests that were held until then, or until shortly before, get this long to be
+// answered by the upstream.
 enum { LINGER_MS = 500 };
 static abi_done shutdown_done;
 static void* shutdown_context;
@@ -178,7 +179,7 @@ void envoy_dynamic_module_on_bootstrap_extension_shutdown(void* envoy, const voi
                                                           abi_done done, void* context) {
   (void)envoy;
   titrate_admin_close((abi_bootstrap)extension); // which is what on_..._new has returned
-  if (titrateStop() > 0 && publisher != NULL) {
+  if (titrateStop() && publisher != NULL) {
     shutdown_done = done;
     shutdown_context = context;
     ENVOY(bootstrap_extension_timer_enable)(publisher, LINGER_MS);

@@ -250,20 +250,20 @@ func (p *process) inherit() {
 // calls Envoy for its log only.
 const stopPatience = time.Second
 
-// titrateStop ends the ticker and releases what is held; it returns how many
-// requests that were. Envoy waits for it and for titrateEnd.
+// titrateStop ends the ticker and releases what is held; it tells whether requests that
+// have waited may be under way. Envoy waits for it and for titrateEnd.
 //
 //export titrateStop
-func titrateStop() (released C.int) {
+func titrateStop() (underWay C.bool) {
 	p := theProcess.Load()
 	if p == nil {
-		return 0
+		return false
 	}
 	p.stop.Do(func() {
 		defer p.gate.Contain("the end of the ticker")
-		released = C.int(p.gate.Stop())
+		underWay = C.bool(p.gate.Stop())
 	})
-	return released
+	return underWay
 }
 
 // titrateEnd tells the agent what clients have spent and ends the link. Afterwards

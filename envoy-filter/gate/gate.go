@@ -39,6 +39,9 @@ const (
 	IdleTick = 50 * time.Millisecond
 	// stopPatience bounds how long Stop waits for a tick that is under way.
 	stopPatience = time.Second
+	// Linger is how long a request that has waited may take to be answered, once it does
+	// not wait any more: Envoy is kept from ending for as long (LINGER_MS of process.c).
+	Linger = 500 * time.Millisecond
 )
 
 // InternalError is the reason of a request that was refused because the
@@ -94,11 +97,13 @@ type Gate struct {
 	start    sync.Once
 	end      sync.Once
 	events   []limiter.Event
+	ended    int64 // when waits ended last; of the ticker, and of Stop after it
 }
 
 // New returns a gate whose ticker does not run yet.
 func New(o Options) *Gate {
-	return &Gate{o: o, wake: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{})}
+	return &Gate{o: o, wake: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
+		ended: Now() - int64(Linger)}
 }
 
 var epoch = time.Now()
@@ -190,9 +195,9 @@ func (g *Gate) Start() { g.start.Do(func() { go g.run() }) }
 // Stop ends the ticker and releases everything held. It returns when the last
 // batch has been delivered; nothing is delivered afterwards. A tick that does
 // not end within a second is a fault: it is logged, and nothing is released,
-// rather than keep the process from ending. The first call returns how many were
-// released, a later one 0.
-func (g *Gate) Stop() (released int) {
+// rather than keep the process from ending. The first call tells whether requests that
+// have waited may be under way: some were released now, or within Linger before.
+func (g *Gate) Stop() (underWay bool) {
 	g.end.Do(func() {
 		g.draining.Store(true)
 		close(g.stop)
@@ -200,14 +205,14 @@ func (g *Gate) Stop() (released int) {
 		select {
 		case <-g.stopped:
 			g.drain()
-			released = len(g.events)
+			underWay = Now()-g.ended < int64(Linger)
 		case <-time.After(stopPatience):
 			if g.o.Log != nil {
 				g.o.Log("titrate: the ticker does not end; this is a bug, please report it")
 			}
 		}
 	})
-	return released
+	return underWay
 }
 
 func (g *Gate) run() {
@@ -261,6 +266,7 @@ func (g *Gate) drain() {
 // deliver hands a batch over; g.events is then that batch, and memory for the next.
 func (g *Gate) deliver(events []limiter.Event) {
 	if len(events) > 0 {
+		g.ended = Now()
 		g.o.Deliver(events)
 		if g.o.Watch != nil {
 			g.o.Watch.Ended(Now(), events)

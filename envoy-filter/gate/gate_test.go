@@ -90,6 +90,41 @@ func TestStopReleasesWhatIsHeld(t *testing.T) {
 	}
 }
 
+// What has waited may still be at the upstream when Envoy is told to end, also if its turn
+// came just before.
+func TestStopTellsWhatIsUnderWay(t *testing.T) {
+	start := func() (*Gate, <-chan limiter.Event) {
+		events := make(chan limiter.Event, 100)
+		g := New(Options{Engine: engine(t, 200, limiter.BootOpen), Deliver: func(es []limiter.Event) {
+			for _, e := range es {
+				events <- e
+			}
+		}})
+		g.Start()
+		return g, events
+	}
+	g, _ := start()
+	if g.Stop() {
+		t.Error("under way, though nothing has ever waited")
+	}
+	g, _ = start()
+	hold(t, g, 50)
+	if !g.Stop() || g.Stop() {
+		t.Error("want under way by the first Stop, with 50 requests held, and not by the second")
+	}
+	g, events := start()
+	hold(t, g, 1)
+	<-events
+	if !g.Stop() {
+		t.Error("a request that was released just before is not under way")
+	}
+	g = New(Options{Engine: engine(t, 200, limiter.BootOpen)})
+	g.ended = Now() - int64(Linger)
+	if g.Stop() {
+		t.Error("a request that was released long before is under way")
+	}
+}
+
 // However Enqueue, Cancel and Stop interleave, each ticket ends once.
 func TestEachTicketEndsOnce(t *testing.T) {
 	const workers, each = 8, 200

@@ -137,8 +137,8 @@ var restartEnvoy = Kind{
 		g := anyGateway(r, s)
 		return &simple{"restart the Envoy of " + g.Name, g.Name, func(ctx context.Context) error {
 			g.SetAway(true)
-			// What is not held has its answer by then, and what is held is answered by
-			// the filter when SIGTERM comes.
+			// What has not waited has its answer by then; the filter keeps Envoy from
+			// ending before what has waited is answered.
 			if err := pause(ctx, drained); err != nil {
 				return err
 			}
