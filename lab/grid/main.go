@@ -1,7 +1,7 @@
 // Grid measures the controller with announced claims over rate, replicas and gossip
 // delay, and shows where the design's targets are missed:
 //
-//	go run ./grid [-quick] [-csv FILE]      in lab/; two to three minutes, -quick a second
+//	go run ./grid [-quick] [-csv FILE] [-doc FILE]      in lab/; two to three minutes, -quick a second
 //
 // It prints a map per delay: rates down, replicas across, in each cell the targets that
 // are missed, or a dot. Package swarm says what is measured and how.
@@ -24,12 +24,17 @@ import (
 func main() {
 	quick := flag.Bool("quick", false, "a small grid and short runs: seconds")
 	file := flag.String("csv", "", "write every figure to this `file`")
+	doc := flag.String("doc", "", "write the tables of the full grid into this `file`: ../docs/measurements.md")
 	flag.Parse()
 	g := full
 	if *quick {
 		g = small
 	}
-	if err := run(g, *file, os.Stdout, os.Stderr); err != nil {
+	results, err := run(g, *file, os.Stdout, os.Stderr)
+	if err == nil && *doc != "" && !*quick {
+		err = update(*doc, g.document(results))
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "grid:", err)
 		os.Exit(1)
 	}
@@ -49,9 +54,8 @@ var (
 	small = grid{[]float64{10, 1e3, 1e6}, []int{2, 10}, []float64{.05, 1}, swarm.Quick}
 )
 
-// run sweeps the grid, delay by delay.
-func run(g grid, file string, out, progress io.Writer) error {
-	var all []swarm.Result
+// run sweeps the grid, delay by delay, and returns its results.
+func run(g grid, file string, out, progress io.Writer) (all []swarm.Result, err error) {
 	cells := len(g.rates) * len(g.replicas)
 	for _, delay := range g.delays {
 		results := make([]swarm.Result, 0, cells)
@@ -67,13 +71,13 @@ func run(g grid, file string, out, progress io.Writer) error {
 	}
 	fmt.Fprintln(out, legend)
 	if file == "" {
-		return nil
+		return all, nil
 	}
 	f, err := os.Create(file)
 	if err != nil {
-		return err
+		return all, err
 	}
-	return errors.Join(table(f, all), f.Close())
+	return all, errors.Join(table(f, all), f.Close())
 }
 
 const legend = `

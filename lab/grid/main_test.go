@@ -13,7 +13,7 @@ import (
 func TestQuickGrid(t *testing.T) {
 	var out strings.Builder
 	file := filepath.Join(t.TempDir(), "grid.csv")
-	if err := run(small, file, &out, io.Discard); err != nil {
+	if _, err := run(small, file, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	t.Log(out.String())
@@ -38,7 +38,7 @@ func TestQuickGrid(t *testing.T) {
 
 func TestGridSaysWhereItCannotWrite(t *testing.T) {
 	none := grid{effort: small.effort}
-	if err := run(none, filepath.Join(t.TempDir(), "no", "such.csv"), io.Discard, io.Discard); err == nil {
+	if _, err := run(none, filepath.Join(t.TempDir(), "no", "such.csv"), io.Discard, io.Discard); err == nil {
 		t.Error("wrote into a directory that is not there")
 	}
 }

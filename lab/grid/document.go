@@ -1,0 +1,124 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/titrate/titrate/lab/swarm"
+)
+
+// The markers around what the program writes in docs/measurements.md.
+const (
+	begin = "<!-- written by lab/grid: begin -->"
+	end   = "<!-- written by lab/grid: end -->"
+)
+
+// mapped are the delays whose maps the document has, s.
+var mapped = []float64{.025, 1}
+
+// listed are the cells whose figures the document has.
+var listed = []swarm.Cell{
+	{Rate: 1e3, Replicas: 2, Delay: .025}, {Rate: 1e3, Replicas: 10, Delay: .025}, {Rate: 1e3, Replicas: 10, Delay: .25},
+	{Rate: 1e3, Replicas: 10, Delay: 1}, {Rate: 1e3, Replicas: 100, Delay: .25}, {Rate: 1e4, Replicas: 100, Delay: .25},
+	{Rate: 1e6, Replicas: 100, Delay: .25}, {Rate: 1e6, Replicas: 100, Delay: 1},
+}
+
+// document is what the program writes: a map for each of some delays, and some cells in full.
+func (g grid) document(results []swarm.Result) string {
+	var b strings.Builder
+	for _, delay := range mapped {
+		b.WriteString(g.heading(delay))
+		for _, rate := range g.rates {
+			b.WriteString(g.mapRow(results, rate, delay) + "\n")
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("| rate (1/s) | N | delay (ms) | use, even | use, lone | use, skewed | use, critical | over, φ = 0 (%) " +
+		"| over, φ = 0.25 (%) | settling (lags) | refused, calm (%) | refused, below its share (%) " +
+		"| refused, without a queue (%) |\n|" + strings.Repeat("---|", 13) + "\n")
+	for _, c := range listed {
+		for _, r := range results {
+			if r.Cell == c {
+				b.WriteString(figures(r) + "\n")
+			}
+		}
+	}
+	return b.String() + "\n" + refusals(results)
+}
+
+// refusals are those of who stays below his share, over all delays, by the rate of a replica.
+func refusals(results []swarm.Result) string {
+	text := "| rate per replica (1/s) | cells | refused below a share, median (%) | worst (%) | without a queue, median (%) " +
+		"| worst (%) |\n|---|---|---|---|---|---|\n"
+	for _, span := range [][2]float64{{1, 10}, {10, 100}, {100, 300}, {300, 1e6}} {
+		var queued, none []float64
+		for _, r := range results {
+			if each := r.Rate / float64(r.Replicas); each >= span[0] && each < span[1] {
+				queued, none = append(queued, max(r.RefusedCalm, r.RefusedBelow)), append(none, r.RefusedPolice)
+			}
+		}
+		if len(queued) == 0 {
+			continue
+		}
+		slices.Sort(queued)
+		slices.Sort(none)
+		middle, last := len(queued)/2, len(queued)-1
+		text += fmt.Sprintf("| %g to %g | %d | %.1f | %.1f | %.1f | %.1f |\n", span[0], span[1], len(queued),
+			percent(queued[middle]), percent(queued[last]), percent(none[middle]), percent(none[last]))
+	}
+	return text
+}
+
+// heading of the map of a delay.
+func (g grid) heading(delay float64) string {
+	text := fmt.Sprintf("| rate (1/s), delay %g ms |", delay*1e3)
+	for _, n := range g.replicas {
+		text += fmt.Sprintf(" N = %d |", n)
+	}
+	return text + "\n|" + strings.Repeat("---|", 1+len(g.replicas)) + "\n"
+}
+
+// mapRow has the targets that are missed at a rate and delay, or a dot, for each number of
+// replicas of which there is a result.
+func (g grid) mapRow(results []swarm.Result, rate, delay float64) string {
+	text := fmt.Sprintf("| %.0f |", rate)
+	for _, n := range g.replicas {
+		for _, r := range results {
+			if r.Cell == (swarm.Cell{Rate: rate, Replicas: n, Delay: delay}) {
+				missed := r.Misses()
+				if missed == "" {
+					missed = "·"
+				}
+				text += " " + missed + " |"
+			}
+		}
+	}
+	return text
+}
+
+// figures is the row of a cell.
+func figures(r swarm.Result) string {
+	return fmt.Sprintf("| %.0f | %d | %g | %.3f | %.3f | %.3f | %.3f | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f |", r.Rate,
+		r.Replicas, r.Delay*1e3, r.UseEven, r.UseLone, r.UseSkewed, r.UseCritical, percent(r.OverStrict),
+		percent(r.OverQuarter), r.Settling, percent(r.RefusedCalm), percent(r.RefusedBelow), percent(r.RefusedPolice))
+}
+
+// percent of a part, to a tenth; 0 has no sign.
+func percent(part float64) float64 { return math.Round(1000*part)/10 + 0 }
+
+// update puts text between the markers of a file.
+func update(file, text string) error {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := strings.Cut(string(raw), begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		return fmt.Errorf("%s needs the lines %q and %q", file, begin, end)
+	}
+	return os.WriteFile(file, []byte(before+begin+"\n\n"+text+"\n"+end+after), 0o644)
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/titrate/titrate/lab/swarm"
+)
+
+// docs/measurements.md has what the program writes: the cells of up to ten replicas, which
+// take seconds, are computed again.
+func TestDocument(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes some forty cells in full")
+	}
+	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "measurements.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var results []swarm.Result
+	measure := func(c swarm.Cell) swarm.Result {
+		r := swarm.Measure(c, full.effort)
+		results = append(results, r)
+		return r
+	}
+	for _, delay := range mapped {
+		for _, rate := range full.rates {
+			for _, n := range full.replicas {
+				if n <= 10 {
+					measure(swarm.Cell{Rate: rate, Replicas: n, Delay: delay})
+				}
+			}
+			if row := full.mapRow(results, rate, delay); !strings.Contains(string(raw), "\n"+row) {
+				t.Errorf("delay %g s: the document lacks %q; go run ./grid -doc writes it", delay, row)
+			}
+		}
+	}
+	for _, c := range listed {
+		if c.Replicas > 10 {
+			continue
+		}
+		if row := figures(measure(c)); !strings.Contains(string(raw), row+"\n") {
+			t.Errorf("the document lacks %q; go run ./grid -doc writes it", row)
+		}
+	}
+}
