@@ -305,8 +305,10 @@ func (l *Ledger) redeem(delta float64) float64 {
 // which it knows nothing but what was admitted here. What the others admitted and
 // still see as spent is added to that, and no pool is fuller than they say. All of
 // it is up to a lag old and has been refilled since (STRICT: only what is known). The caller will add own to
-// each Admitted from now on: what of this ledger's cost it counts there.
-func (l *Ledger) FirstContact(now float64, s LedgerSums, own float64) {
+// each Admitted from now on: what of this ledger's cost it counts there. The others
+// have heard of known, another part of this ledger's cost: what they admitted is
+// partly in it, and all of it is in what they see as spent.
+func (l *Ledger) FirstContact(now float64, s LedgerSums, own, known float64) {
 	l.Advance(now)
 	s = s.normal()
 	old := s.Age
@@ -314,7 +316,8 @@ func (l *Ledger) FirstContact(now float64, s LedgerSums, own float64) {
 		old += l.p.Lag
 	}
 	late := min(s.Spent, l.p.Rate*old)
-	l.d = min(max(l.d+max(0, min(s.Admitted, s.Spent)-late), s.Spent-late), max(l.d, l.most()))
+	theirs := max(0, min(s.Admitted, s.Spent)-late-min(known, l.d))
+	l.d = min(max(l.d+theirs, s.Spent-late), max(l.d, l.most()))
 	l.lost, l.full = max(0, l.lost-late), now
 	l.others = s
 	l.others.Admitted += clean(own, maxQuantity)

@@ -274,14 +274,26 @@ func TestHearEpochAndFirstContact(t *testing.T) {
 		t.Errorf("signed change: spent %v, want 3.85", l.Spent())
 	}
 	l = FromSpent(p, 0, 2)
-	l.FirstContact(0, LedgerSums{Admitted: 1e6, Spent: 7, Epoch: 1}, 0)
+	l.FirstContact(0, LedgerSums{Admitted: 1e6, Spent: 7, Epoch: 1}, 0, 0)
 	if math.Abs(l.Spent()-(2+7-.15)) > 1e-9 {
 		t.Errorf("first contact: spent %v, want 2 + 7 less a lag's refill", l.Spent())
 	}
 	l = NewLedger(p, 0)
-	l.FirstContact(0, LedgerSums{Admitted: 1, Spent: 7, Epoch: 1}, 0)
+	l.FirstContact(0, LedgerSums{Admitted: 1, Spent: 7, Epoch: 1}, 0, 0)
 	if math.Abs(l.Spent()-(7-.15)) > 1e-9 {
 		t.Errorf("first contact after a restart: spent %v, want 7 less a lag's refill", l.Spent())
+	}
+	for _, tc := range []struct{ spent, known, want float64 }{
+		{6, 5, 7.85},   // 1 of its own, and 6.85 that the others see as spent, 5 of it known
+		{8, 7.5, 8},    // more than the others know of by now
+		{3, 1, 8.85},   // 2 of its own, 6.85 of the others
+		{2, 100, 6.85}, // never below what they see
+	} {
+		l = FromSpent(p, 0, tc.spent)
+		l.FirstContact(0, LedgerSums{Admitted: 1e6, Spent: 7, Epoch: 1}, max(0, tc.spent-tc.known), tc.known)
+		if math.Abs(l.Spent()-tc.want) > 1e-9 {
+			t.Errorf("%v spent, %v of it known to those who see 7: %v in all, want %v", tc.spent, tc.known, l.Spent(), tc.want)
+		}
 	}
 }
 
@@ -319,7 +331,7 @@ func TestLedgerBelievesABoundedAmount(t *testing.T) {
 		}
 	}
 	l := NewLedger(p, 0)
-	l.FirstContact(0, LedgerSums{Epoch: 1, Admitted: 1e12, Spent: 1e12}, 0)
+	l.FirstContact(0, LedgerSums{Epoch: 1, Admitted: 1e12, Spent: 1e12}, 0, 0)
 	if l.Spent() > 510 {
 		t.Errorf("at first contact: %v spent, want 510 at most", l.Spent())
 	}

@@ -37,6 +37,7 @@ type agent struct {
 	keys, flows   *claims.Table
 	known, knownF map[uint64]bool
 	seq           uint64
+	generation    uint64
 	last          map[uint64]claims.Record
 }
 
@@ -89,15 +90,28 @@ func newCluster(t testing.TB, n int, c *Config, o Options) *cluster {
 			t.Fatal(err)
 		}
 		cl.engines = append(cl.engines, e)
-		cl.agents = append(cl.agents, &agent{
-			keys: claims.New(claims.Params{Stale: 5, Forget: 10}), flows: claims.New(claims.Params{Stale: 5, Forget: 10}),
-			known: map[uint64]bool{}, knownF: map[uint64]bool{}, last: map[uint64]claims.Record{},
-		})
+		cl.agents = append(cl.agents, newAgent(1))
 	}
 	for i := range n {
 		cl.sendSums(i)
 	}
 	return cl
+}
+
+func newAgent(generation uint64) *agent {
+	return &agent{
+		keys: claims.New(claims.Params{Stale: 5, Forget: 10}), flows: claims.New(claims.Params{Stale: 5, Forget: 10}),
+		known: map[uint64]bool{}, knownF: map[uint64]bool{}, last: map[uint64]claims.Record{}, generation: generation,
+	}
+}
+
+// replace puts a new gateway with a new agent, which knows nothing, in the place of one.
+func (c *cluster) replace(i int, config *Config) {
+	c.engines[i] = New(Options{Keys: 4096, Replica: string(rune('a' + i))})
+	mustApply(c.t, c.engines[i], config)
+	c.agents[i] = newAgent(c.agents[i].generation + 1)
+	c.mail = slices.DeleteFunc(c.mail, func(l letter) bool { return l.from == i })
+	c.sendSums(i)
 }
 
 // weighted picks a gateway at random in the given proportions.
@@ -218,11 +232,11 @@ func (c *cluster) publish(i int) {
 	ag.seq++
 	l := letter{at: c.now + c.delay, from: i}
 	for _, k := range cl.Keys {
-		r := claims.Record{Key: k.Key, Generation: 1, Seq: ag.seq, Admitted: k.Admitted, Claim: k.Claim, Active: k.Active, Unsaturated: k.Unsaturated, Spent: k.Spent}
+		r := claims.Record{Key: k.Key, Generation: ag.generation, Seq: ag.seq, Admitted: k.Admitted, Claim: k.Claim, Active: k.Active, Unsaturated: k.Unsaturated, Spent: k.Spent}
 		ag.last[k.Key] = r
 	}
 	for _, f := range cl.Flows {
-		ag.last[f.Key] = claims.Record{Key: f.Key, Generation: 1, Seq: ag.seq, Claim: f.Claim, Active: f.Active, Unsaturated: f.Unsaturated}
+		ag.last[f.Key] = claims.Record{Key: f.Key, Generation: ag.generation, Seq: ag.seq, Claim: f.Claim, Active: f.Active, Unsaturated: f.Unsaturated}
 		ag.knownF[f.Key] = true
 	}
 	for _, w := range cl.Withdrawn {

@@ -59,12 +59,14 @@ func (e *Engine) tat(c cell, hash uint64, now int64) int64 {
 }
 
 // Inherit takes over what a key has spent elsewhere, before this engine has decided
-// on it; afterwards the larger of both counts. It is refused, and the key begins
+// on it; afterwards the larger of both counts. The others are not told of it again: they
+// have heard it from that engine, but for what was too little to tell. It is refused, and the key begins
 // with its whole burst, when the table has no room.
 func (e *Engine) Inherit(now int64, s Spent) {
 	if s.Ahead <= 0 {
 		return
 	}
+	e.states.inherit(s.Key, now+int64(s.Ahead))
 	if s.Named {
 		for {
 			var at atomic.Pointer[bucket]

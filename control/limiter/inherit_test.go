@@ -2,7 +2,9 @@ package limiter
 
 import (
 	"fmt"
+	"math"
 	"testing"
+	"time"
 )
 
 // heirs are an engine and the one that takes its place.
@@ -73,5 +75,60 @@ func TestInheritLate(t *testing.T) {
 	child.Inherit(now, Spent{Key: key, Ahead: -1})
 	if n := admitted(child, now, "x"); n != 4 {
 		t.Errorf("%d left of 10 after 6, want 4", n)
+	}
+}
+
+// What a key has inherited the others know, as it had been announced: it is neither
+// announced again nor added to what they say that is spent.
+func TestInheritedUseIsNotAnnouncedAgain(t *testing.T) {
+	for _, client := range []string{"x", "named"} {
+		_, child := heirs(t, 3)
+		now := 100 * sec
+		key := LimitKey(7, "a", "l", client)
+		child.Inherit(now, Spent{Key: key, Ahead: 6e9})
+		child.SetSums(now, sumsOf(3, KeySum{Key: key, Claims: 0.1, Active: 0, Unsaturated: 0.1, Admitted: 4, Spent: 6, Epoch: 1}))
+		r := &Request{Tenant: "a", Client: client, Pool: "api"}
+		if out := child.Decide(now, r); out.Verdict != Admit {
+			t.Fatalf("%s has 6 spent: %+v", client, out)
+		}
+		var c Claims
+		child.Claims(now, &c)
+		if len(c.Keys) != 1 || c.Keys[0].Admitted != 1 {
+			t.Errorf("%s: %+v is announced, want one request admitted", client, c.Keys)
+		}
+		if x := child.Explain(now, r); math.Abs(x.Limits[0].Burst-x.Limits[0].Free-7) > 1e-6 {
+			t.Errorf("%s: %v of %v are left, want 7 spent: 6 before, and one request", client, x.Limits[0].Free, x.Limits[0].Burst)
+		}
+	}
+}
+
+// A gateway that is replaced together with its agent inherits nothing. Of a key that
+// others use it hears what is spent: it adds what it admits before that. Of a key that
+// was its own alone nobody knows: it adds one burst.
+func TestReplacedWithItsAgent(t *testing.T) {
+	const rate, burst, offered = 2.0, 50.0, 100.0
+	const heard = 0.15 // seconds until the first sums: a period, the delay, a period
+	config := &Config{
+		Pools:   []Pool{{Name: "api", Capacity: 1e5}},
+		Tenants: []Tenant{{Name: "acme", Limits: []Limit{{Name: "user", Rate: rate, Burst: burst}}}},
+	}
+	for what, tc := range map[string]struct {
+		parts       []float64
+		least, most float64 // added
+	}{
+		"used by others, too": {[]float64{1, 1, 1}, 0, offered / 3 * heard},
+		"its own":             {[]float64{1, 0, 0}, burst * 0.9, burst},
+	} {
+		c := newCluster(t, 3, config, Options{})
+		s := c.source("acme", "u", "api", constant(offered), c.weighted(tc.parts...))
+		c.run(20 * time.Second)
+		before := max(0, c.excess(of(s), rate, burst))
+		c.replace(0, config)
+		c.run(20 * time.Second)
+		added := c.excess(of(s), rate, burst) - before
+		t.Logf("%s: %.1f beyond the limit before, %.1f added", what, before, added)
+		if added < tc.least || added > tc.most {
+			t.Errorf("%s: %.1f more are admitted, want %.1f to %.1f", what, added, tc.least, tc.most)
+		}
 	}
 }

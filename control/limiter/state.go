@@ -114,10 +114,29 @@ func (p *states) give(index uint32, own bool, hash uint64, admitted float64, tat
 	if admitted == 0 {
 		return
 	}
+	*p.place(hash) = retired{hash, admitted, tat}
+}
+
+// place is where a key is remembered, see retired.
+func (p *states) place(hash uint64) *retired {
 	if p.retired == nil {
 		p.retired = make([]retired, 4*p.budget)
 	}
-	p.retired[hash%uint64(len(p.retired))] = retired{hash, admitted, tat}
+	return &p.retired[hash%uint64(len(p.retired))]
+}
+
+// inherit remembers that what a key has spent is known to the others: it was announced
+// by whoever left it. Of two keys in one place the one that has spent more stays.
+func (p *states) inherit(hash uint64, tat int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.place(hash)
+	if r.hash != hash && r.tat < tat {
+		*r = retired{hash: hash}
+	}
+	if r.hash == hash {
+		r.tat = max(r.tat, tat)
+	}
 }
 
 // recall returns what a key had announced when its state was given back, and the TAT
@@ -138,7 +157,7 @@ func (p *states) recall(hash uint64) (admitted float64, tat int64) {
 // admitted here and not announced yet.
 func (s *state) start(n numbers, m *membership, at, spent, fresh float64) {
 	s.ledger = drc.FromSpent(m.ledger(n), at, spent)
-	s.ledger.FirstContact(at, s.sums, fresh)
+	s.ledger.FirstContact(at, s.sums, fresh, spent-fresh)
 	s.limit, s.member = n, m.version
 	s.base += fresh
 	s.before = fresh
