@@ -53,3 +53,36 @@ func TestTenantsAreThoseOfTheDocuments(t *testing.T) {
 		}
 	}
 }
+
+// A machine that is too slow makes a run void, which is not clean; it excuses nothing that
+// does not depend on time.
+func TestVoid(t *testing.T) {
+	late := Check{Name: "blocked requests", Figure: 1}
+	lost := Check{Name: "acknowledged changes lost", Figure: 1, hard: true}
+	fine := Check{Name: "panics", Pass: true, hard: true}
+	for name, c := range map[string]struct {
+		stalled float64
+		checks  []Check
+		word    string
+		verdict string
+	}{
+		"clean":                    {4, []Check{fine}, "PASS", ""},
+		"late":                     {4, []Check{fine, late}, "FAIL", "FAIL: 1 of 1, and 0 void"},
+		"slow machine":             {6, []Check{fine}, "VOID", "VOID: 1 of 1"},
+		"late on a slow machine":   {6, []Check{fine, late}, "VOID", "VOID: 1 of 1"},
+		"a loss on a slow machine": {6, []Check{late, lost}, "FAIL", "FAIL: 1 of 1, and 0 void"},
+	} {
+		r := &Result{Checks: c.checks, Stalled: c.stalled, Requests: Requests{Admitted: 1}}
+		r.conclude(100 * time.Second)
+		if r.word() != c.word || r.Pass != (c.word == "PASS") {
+			t.Errorf("%s: %s, pass %v, want %s", name, r.word(), r.Pass, c.word)
+		}
+		verdict := ""
+		if err := (&options{output: "table"}).verdict(t.Context(), []*Result{r}); err != nil {
+			verdict = err.Error()
+		}
+		if verdict != c.verdict {
+			t.Errorf("%s: %q, want %q", name, verdict, c.verdict)
+		}
+	}
+}

@@ -60,24 +60,27 @@ func runs(to io.Writer, all []*Result) {
 	slices.SortFunc(order, func(a, b group) int {
 		return cmp.Or(cmp.Compare(a.seconds, b.seconds), cmp.Compare(a.only, b.only), cmp.Compare(a.commit, b.commit))
 	})
-	fmt.Fprintln(to, "| version | faults of | length, min | passed, seeds | failed, seeds | hours | faults done | requests |")
-	fmt.Fprintln(to, "|---|---|---|---|---|---|---|---|")
+	fmt.Fprintln(to, "| version | faults of | length, min | passed, seeds | failed, seeds | void, seeds | hours | faults done | requests |")
+	fmt.Fprintln(to, "|---|---|---|---|---|---|---|---|---|")
 	for _, g := range order {
-		var passed, failed []uint64
+		var passed, failed, void []uint64
 		var hours float64
 		faults, requests := 0, 0
 		for _, r := range groups[g] {
-			if r.Pass {
+			switch {
+			case r.Pass:
 				passed = append(passed, r.Seed)
-			} else {
+			case r.Void != "":
+				void = append(void, r.Seed)
+			default:
 				failed = append(failed, r.Seed)
 			}
 			hours += r.Seconds / 3600
 			faults += len(r.Faults)
 			requests += r.Requests.Sent
 		}
-		fmt.Fprintf(to, "| %s | %s | %g | %s | %s | %.2f | %d | %d |\n", g.commit, cmp.Or(g.only, "all"), g.seconds/60,
-			ranges(passed), ranges(failed), hours, faults, requests)
+		fmt.Fprintf(to, "| %s | %s | %g | %s | %s | %s | %.2f | %d | %d |\n", g.commit, cmp.Or(g.only, "all"), g.seconds/60,
+			ranges(passed), ranges(failed), ranges(void), hours, faults, requests)
 	}
 }
 

@@ -56,7 +56,18 @@ func (r *Result) table(to io.Writer) {
 	for _, f := range r.Findings {
 		fmt.Fprintf(to, "%7.1f s  %s: %s\n", f.At.Seconds(), f.Check, f.What)
 	}
-	fmt.Fprintln(to, word(r.Pass))
+	fmt.Fprintln(to, r.word())
+	if r.Void != "" {
+		fmt.Fprintln(to, r.Void)
+	}
+}
+
+// word is the verdict.
+func (r *Result) word() string {
+	if r.Void != "" {
+		return "VOID"
+	}
+	return word(r.Pass && r.Error == "")
 }
 
 func word(pass bool) string {
@@ -78,27 +89,36 @@ func (o *options) verdict(ctx context.Context, results []*Result) error {
 		fmt.Fprintln(os.Stdout)
 		for _, r := range results {
 			if r != nil {
-				fmt.Fprintf(os.Stdout, "seed %-4d %s %s\n", r.Seed, word(r.Pass && r.Error == ""), r.why())
+				fmt.Fprintf(os.Stdout, "seed %-4d %s %s\n", r.Seed, r.word(), r.why())
 			}
 		}
 	}
 	if ctx.Err() != nil {
 		return errors.New("interrupted")
 	}
-	failed := 0
+	failed, void := 0, 0
 	for _, r := range results {
-		if r == nil || !r.Pass || r.Error != "" {
+		switch {
+		case r != nil && r.Void != "":
+			void++
+		case r == nil || !r.Pass || r.Error != "":
 			failed++
 		}
 	}
-	if failed > 0 {
-		return fmt.Errorf("FAIL: %d of %d", failed, len(results))
+	switch {
+	case failed > 0:
+		return fmt.Errorf("FAIL: %d of %d, and %d void", failed, len(results), void)
+	case void > 0:
+		return fmt.Errorf("VOID: %d of %d", void, len(results))
 	}
 	return nil
 }
 
-// why names the checks that failed.
+// why names the checks that failed, or says why the run is void.
 func (r *Result) why() string {
+	if r.Void != "" {
+		return r.Void
+	}
 	if r.Error != "" {
 		return r.Error
 	}

@@ -55,9 +55,9 @@ func excused(r *load.Record, faults []Fault, by func(*Grace) bool) bool {
 	return false
 }
 
-// Wrongful counts refusals of clients that stay below their limit and their
-// tenant below its share, of all that they sent in the quiet spans.
-func Wrongful(records []load.Record, quiet []Span, below func(*load.Client) bool) (refused, of int) {
+// Wrongful finds refusals of clients that stay below their limit and their tenant below
+// its share, and counts all that they sent in the quiet spans.
+func Wrongful(records []load.Record, quiet []Span, below func(*load.Client) bool) (refused []Finding, of int) {
 	for i := range records {
 		r := &records[i]
 		if !below(r.Client) || !within(r.Sent, quiet) {
@@ -65,7 +65,8 @@ func Wrongful(records []load.Record, quiet []Span, below func(*load.Client) bool
 		}
 		of++
 		if r.Status == 429 {
-			refused++
+			refused = append(refused, Finding{"refused though below", r.Sent, fmt.Sprintf("%s/%s at %s after %.2f s: %s",
+				r.Client.Tenant, r.Client.Name, r.Gateway, r.Took.Seconds(), r.Reason)})
 		}
 	}
 	return refused, of
