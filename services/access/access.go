@@ -8,22 +8,30 @@
 //
 //	grants:
 //	  - {id: "spiffe://example.org/titrate/agent/*", role: agent}
+//	  - {id: agents.example.org, role: agent, names: ["gateway-*"]}
 //	  - {id: "spiffe://example.org/team/acme", role: editor, tenants: [acme]}
 //	  - {id: "*", role: viewer}
 //
 //	role     may
-//	agent    open the control stream, under its own name
+//	agent    open the control stream, under its own name or one of names
 //	viewer   read: get, list, why
 //	editor   read, and change the named tenants with their quotas and limits
 //	admin    read and change everything
 //
-// A star at the end of an id stands for anything. An agent's own name is the last
-// path segment of its URI, its DNS name, or the first label of that.
+// A star in an id or a name stands for anything; an id without "://" other than "*" is
+// one of DNS names. An agent's own name is the last path segment of its URI, its DNS
+// name, or the first label of that.
+//
+// Without a file a certificate is an agent's if its URI ends with /agent/NAME or its DNS
+// name begins with NAME.agent., and nobody else may call anything but those whom the
+// operator has named as admins beside the policy.
 //
 // # Invariants
 //
 //   - What no grant allows is refused; a method without a rule is refused to all.
 //   - A policy file that cannot be read leaves the one before in force.
+//   - A stream ends within reviewEvery after its grant is gone, its certificate has
+//     expired, or the CA of its certificate is no longer trusted.
 package access
 
 import (
@@ -52,7 +60,12 @@ type Grant struct {
 	ID      string   `yaml:"id"`
 	Role    Role     `yaml:"role"`
 	Tenants []string `yaml:"tenants"` // of an editor
+	// Names that an agent may have; none = its own only.
+	Names []string `yaml:"names"`
 }
+
+// withoutPolicy are the grants where there is no policy file.
+var withoutPolicy = []Grant{{ID: "spiffe://*/agent/*", Role: Agent}, {ID: "*.agent.*", Role: Agent}}
 
 // Policy is a list of grants. The zero value allows nothing.
 type Policy struct {
@@ -80,6 +93,8 @@ func Read(path string) (*Policy, error) {
 			return nil, fmt.Errorf("%s: grants[%d]: role %q: want agent, viewer, editor or admin", path, i, g.Role)
 		case (g.Role == Editor) != (len(g.Tenants) > 0):
 			return nil, fmt.Errorf("%s: grants[%d]: an editor has tenants, and nobody else", path, i)
+		case g.Role != Agent && len(g.Names) > 0:
+			return nil, fmt.Errorf("%s: grants[%d]: only an agent has names", path, i)
 		}
 	}
 	return p, nil
@@ -96,10 +111,44 @@ func (p *Policy) of(ids []string) (out []Grant) {
 }
 
 func (g *Grant) matches(id string) bool {
-	if prefix, star := strings.CutSuffix(g.ID, "*"); star {
-		return strings.HasPrefix(id, prefix)
+	if g.ID != "*" && strings.Contains(id, "://") != strings.Contains(g.ID, "://") {
+		return false
 	}
-	return id == g.ID
+	return like(g.ID, id)
+}
+
+// like reports whether s is as the pattern says, in which a star stands for anything.
+func like(pattern, s string) bool {
+	parts := strings.Split(pattern, "*")
+	last := len(parts) - 1
+	if last == 0 {
+		return s == pattern
+	}
+	rest, ok := strings.CutPrefix(s, parts[0])
+	for _, part := range parts[1:last] {
+		if i := strings.Index(rest, part); ok && i >= 0 {
+			rest = rest[i+len(part):]
+		} else {
+			ok = false
+		}
+	}
+	return ok && strings.HasSuffix(rest, parts[last])
+}
+
+// mayBe reports whether a caller with the identities may be the agent called name.
+func (p *Policy) mayBe(ids []string, name string) bool {
+	for _, g := range p.Grants {
+		for _, id := range ids {
+			if g.Role != Agent || !g.matches(id) {
+				continue
+			}
+			if len(g.Names) == 0 && ownName(id, name) ||
+				name != "" && slices.ContainsFunc(g.Names, func(pattern string) bool { return like(pattern, name) }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // identities are the URIs and DNS names of a certificate.

@@ -37,7 +37,7 @@ func guard(t *testing.T) (*Guard, string) {
 	if err := os.WriteFile(path, []byte(policy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	g, err := Open(path, slog.New(slog.DiscardHandler))
+	g, err := Open(Settings{Policy: path, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,6 +154,9 @@ func TestAnAgentIsItself(t *testing.T) {
 			t.Errorf("%s as %s: %v", c.id, c.agent, err)
 		}
 	}
+	if g.streams.all() != nil {
+		t.Error("a stream that has ended is still held")
+	}
 	if !ownName("gw-7.titrate.svc", "gw-7") || !ownName("gw-7.titrate.svc", "gw-7.titrate.svc") || ownName("gw-7.titrate.svc", "gw-77") {
 		t.Error("DNS names")
 	}
@@ -176,10 +179,64 @@ func TestPolicyIsReadAgain(t *testing.T) {
 	if g.check(caller("spiffe://x/viewer"), method, nil) == nil {
 		t.Error("a grant that was taken back holds")
 	}
-	for _, wrong := range []string{"grants: [{role: admin}]", "grants: [{id: a, role: editor}]", "grants: [{id: a, role: admin, tenants: [b]}]", "rules: []"} {
+	for _, wrong := range []string{"grants: [{role: admin}]", "grants: [{id: a, role: editor}]", "grants: [{id: a, role: admin, tenants: [b]}]",
+		"grants: [{id: a, role: admin, names: [b]}]", "rules: []"} {
 		write(wrong)
 		if _, err := Read(path); err == nil {
 			t.Errorf("%s is read", wrong)
 		}
+	}
+}
+
+// A star stands for anything; an id is of URIs or of DNS names.
+func TestIDs(t *testing.T) {
+	for _, c := range []struct {
+		pattern, id string
+		fits        bool
+	}{
+		{"a.b", "a.b", true}, {"a.b", "a.bc", false}, {"a.*", "a.b", true}, {"*", "spiffe://x/y", true}, {"*", "a", true},
+		{"spiffe://*/agent/*", "spiffe://x/y/agent/z", true}, {"spiffe://*/agent/*", "spiffe://x/agents/z", false},
+		{"*.agent.*", "gw-1.agent.example.org", true}, {"*.agent.*", "gw-1.agents.org", false},
+		{"*.agent.*", "spiffe://x.agent.org/alice", false}, {"spiffe://*", "x", false}, {"*a*a", "a", false}, {"*a*a", "aa", true},
+	} {
+		if g := (&Grant{ID: c.pattern}); g.matches(c.id) != c.fits {
+			t.Errorf("%s and %s: want %v", c.pattern, c.id, c.fits)
+		}
+	}
+	p := &Policy{Grants: []Grant{{ID: "all.example.org", Role: Agent, Names: []string{"gw-*"}}, {ID: "*", Role: Agent}}}
+	for id, want := range map[string]string{"all.example.org": "gw-1 gw-2 all", "gw-2.example.org": "gw-2"} {
+		for _, name := range []string{"gw-1", "gw-2", "all", ""} {
+			if may := p.mayBe([]string{id}, name); may != (name != "" && strings.Contains(want, name)) {
+				t.Errorf("%s as %q: %v", id, name, may)
+			}
+		}
+	}
+}
+
+// Without a policy the form of a certificate makes an agent, and only the operator
+// makes an admin.
+func TestWithoutAPolicy(t *testing.T) {
+	g, err := Open(Settings{Admins: []string{"ops.example.com"}, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const connect, get, apply = "/titrate.control.v1alpha1.ControlService/Connect",
+		"/titrate.quota.v1alpha1.QuotaService/GetPool", "/titrate.quota.v1alpha1.QuotaService/Apply"
+	for _, c := range []struct {
+		id  string
+		may string
+	}{
+		{"spiffe://x/titrate/agent/a1", connect}, {"a1.agent.example.com", connect}, {"a1.example.com", ""}, {"spiffe://x/ops", ""},
+		{"ops.example.com", get + apply}, {"", ""},
+	} {
+		for _, method := range []string{connect, get, apply} {
+			err := g.check(caller(c.id), method, []string{"tenants/acme"})
+			if (err == nil) != strings.Contains(c.may, method) || err != nil && !strings.Contains(err.Error(), "--access-admin") {
+				t.Errorf("%s by %q: %v", method, c.id, err)
+			}
+		}
+	}
+	if !g.current().mayBe([]string{"spiffe://x/titrate/agent/a1"}, "a1") || g.current().mayBe([]string{"a1.agent.example.com"}, "a2") {
+		t.Error("names of agents")
 	}
 }

@@ -2,8 +2,10 @@ package access
 
 import (
 	"context"
+	"crypto/x509"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,8 +17,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-
-	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 )
 
 // anyone marks methods that every caller may call.
@@ -46,51 +46,83 @@ var quotaRules = map[string]Role{
 	"CreateLimit": Editor, "UpdateLimit": Editor, "DeleteLimit": Editor, "Apply": Editor,
 }
 
+// Settings of a Guard.
+type Settings struct {
+	// Policy is the file; "" = agents alone, by the form of their certificates.
+	Policy string
+	// Admins are identities that are admins whatever the file says.
+	Admins []string
+	// Clients returns the CA that signs callers' certificates: the same pool until it
+	// changes.
+	Clients func() *x509.CertPool
+	Log     *slog.Logger
+}
+
 // Guard lets calls through or refuses them, by a policy file that is read again when
 // it changes. Safe for concurrent use.
 type Guard struct {
-	path string
-	log  *slog.Logger
+	of Settings
 
 	mu     sync.Mutex
 	policy *Policy
 	stamp  time.Time // of the file that was read last, also in vain
 	size   int64
+
+	streams streams
 }
 
 // Open reads the policy file.
-func Open(path string, log *slog.Logger) (*Guard, error) {
-	policy, err := Read(path)
-	if err != nil {
-		return nil, err
+func Open(of Settings) (*Guard, error) {
+	g := &Guard{of: of, policy: &Policy{Grants: withoutPolicy}, streams: streams{open: map[*bound]bool{}}}
+	if of.Policy != "" {
+		policy, err := Read(of.Policy)
+		if err != nil {
+			return nil, err
+		}
+		g.policy = policy
+		if info, err := os.Stat(of.Policy); err == nil {
+			g.stamp, g.size = info.ModTime(), info.Size()
+		}
+	} else if len(of.Admins) == 0 {
+		of.Log.Warn("there is neither --access-policy nor --access-admin: agents are served, and nobody may read or change " +
+			"the configuration; name an admin, or give a policy")
 	}
-	g := &Guard{path: path, log: log, policy: policy}
-	if info, err := os.Stat(path); err == nil {
-		g.stamp, g.size = info.ModTime(), info.Size()
-	}
+	g.policy = g.complete(g.policy)
 	return g, nil
+}
+
+// complete adds the admins that are always there.
+func (g *Guard) complete(p *Policy) *Policy {
+	out := &Policy{Grants: slices.Clone(p.Grants)}
+	for _, id := range g.of.Admins {
+		out.Grants = append(out.Grants, Grant{ID: id, Role: Admin})
+	}
+	return out
 }
 
 // current returns the policy in force.
 func (g *Guard) current() *Policy {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	info, err := os.Stat(g.path)
+	if g.of.Policy == "" {
+		return g.policy
+	}
+	info, err := os.Stat(g.of.Policy)
 	if err != nil || info.ModTime().Equal(g.stamp) && info.Size() == g.size {
 		return g.policy
 	}
 	g.stamp, g.size = info.ModTime(), info.Size()
-	if policy, err := Read(g.path); err != nil {
-		g.log.Error("the access policy cannot be read; the one before stays in force", "error", err)
+	if policy, err := Read(g.of.Policy); err != nil {
+		g.of.Log.Error("the access policy cannot be read; the one before stays in force", "error", err)
 	} else {
-		g.policy = policy
-		g.log.Info("access policy read", "file", g.path, "grants", len(policy.Grants))
+		g.policy = g.complete(policy)
+		g.of.Log.Info("access policy read", "file", g.of.Policy, "grants", len(policy.Grants))
 	}
 	return g.policy
 }
 
-// who returns the identities of a caller, none without a verified certificate.
-func who(ctx context.Context) []string {
+// chain is a caller's verified certificate with those that signed it, nil without one.
+func chain(ctx context.Context) []*x509.Certificate {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
 		return nil
@@ -99,7 +131,15 @@ func who(ctx context.Context) []string {
 	if !ok || len(info.State.VerifiedChains) == 0 {
 		return nil
 	}
-	return identities(info.State.VerifiedChains[0][0])
+	return info.State.VerifiedChains[0]
+}
+
+// who returns the identities of a caller, none without a verified certificate.
+func who(ctx context.Context) []string {
+	if c := chain(ctx); len(c) > 0 {
+		return identities(c[0])
+	}
+	return nil
 }
 
 // Who names a caller for people.
@@ -115,13 +155,44 @@ func Who(ctx context.Context) string {
 
 // check returns a status for what the caller may not do.
 func (g *Guard) check(ctx context.Context, method string, names []string) error {
+	if err := g.certified(ctx); err != nil {
+		return err
+	}
 	least := need(method)
 	if least == anyone || least != "" && allowed(g.current().of(who(ctx)), least, names) {
 		return nil
 	}
-	g.log.Warn("call refused by the access policy", "who", Who(ctx), "method", method, "resources", names)
-	return status.Errorf(codes.PermissionDenied, "%s may not call %s: no grant in the coordinator's access policy allows it",
-		Who(ctx), method[strings.LastIndexByte(method, '/')+1:])
+	g.of.Log.Warn("call refused by the access policy", "who", Who(ctx), "method", method, "resources", names)
+	return status.Errorf(codes.PermissionDenied, "%s may not call %s: %s",
+		Who(ctx), method[strings.LastIndexByte(method, '/')+1:], g.missing())
+}
+
+// missing says what would have to be there for a call that is refused.
+func (g *Guard) missing() string {
+	if g.of.Policy != "" {
+		return "no grant in the coordinator's access policy allows it"
+	}
+	return "the coordinator has no --access-policy, and then only agents (URI .../agent/NAME or DNS name NAME.agent....) " +
+		"and the identities of --access-admin may call it"
+}
+
+// certified returns a status for a certificate that is no longer good: the connection
+// may be older than its end.
+func (g *Guard) certified(ctx context.Context) error {
+	c := chain(ctx)
+	if len(c) == 0 || g.of.Clients == nil {
+		return nil
+	}
+	between := x509.NewCertPool()
+	for _, one := range c[1:] {
+		between.AddCert(one)
+	}
+	_, err := c[0].Verify(x509.VerifyOptions{Roots: g.of.Clients(), Intermediates: between,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	if err == nil {
+		return nil
+	}
+	return status.Errorf(codes.Unauthenticated, "the certificate of %s is no longer good: %v", Who(ctx), err)
 }
 
 // Unary guards calls.
@@ -134,39 +205,6 @@ func (g *Guard) Unary(ctx context.Context, r any, info *grpc.UnaryServerInfo, ne
 		return nil, err
 	}
 	return next(ctx, r)
-}
-
-// Stream guards streams, and binds an agent's Hello to its certificate.
-func (g *Guard) Stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if err := g.check(s.Context(), info.FullMethod, nil); err != nil {
-		return err
-	}
-	return next(srv, &bound{s, g})
-}
-
-// bound is a stream whose Hello must carry the name of its certificate.
-type bound struct {
-	grpc.ServerStream
-	g *Guard
-}
-
-// RecvMsg refuses a Hello under another's name.
-func (b *bound) RecvMsg(m any) error {
-	if err := b.ServerStream.RecvMsg(m); err != nil {
-		return err
-	}
-	r, ok := m.(*controlv1.ConnectRequest)
-	if !ok || r.GetHello() == nil {
-		return nil
-	}
-	for _, id := range who(b.Context()) {
-		if ownName(id, r.GetHello().GetAgent()) {
-			return nil
-		}
-	}
-	b.g.log.Warn("an agent's name is not that of its certificate", "who", Who(b.Context()), "agent", r.GetHello().GetAgent())
-	return status.Errorf(codes.PermissionDenied, "%s is not the certificate of agent %q: want a URI that ends with /%[2]s, or its DNS name",
-		Who(b.Context()), r.GetHello().GetAgent())
 }
 
 // targets are the names of all resources that a request is about: its name, its

@@ -25,14 +25,20 @@ Run two or three of them on one etcd. One leads; the others are ready to take
 over within --session-ttl and tell agents where the leader is. No request waits
 for a coordinator: with all of them gone gateways hold the shares they have.
 
-Ports are loopback unless --tls-cert and --tls-key are given (--tls-ca demands
-client certificates) or --insecure is said. On the admin port: /metrics for
-Prometheus, /healthz (the process runs), /readyz (etcd and configuration there).`
+Ports are loopback unless --tls-cert, --tls-key and --tls-ca are given or --insecure is
+said. With --tls-ca callers show certificates, and what they may do depends on them:
+those of agents may only be agents, under their own names; the identities of
+--access-admin may do everything; --access-policy grants the rest. Without --tls-ca
+whoever may connect may do everything.
+
+On the admin port: /metrics for Prometheus, /healthz (the process runs), /readyz (etcd
+and configuration there).`
 
 const coordinatorExample = `  titrate coordinator --etcd-endpoints 127.0.0.1:2379
   titrate coordinator --etcd-endpoints etcd-0:2379,etcd-1:2379,etcd-2:2379 \
     --listen 0.0.0.0:7400 --advertise coordinator-0.titrate:7400 \
-    --tls-cert tls.crt --tls-key tls.key --tls-ca ca.crt`
+    --tls-cert tls.crt --tls-key tls.key --tls-ca ca.crt \
+    --access-admin spiffe://example.org/ops`
 
 // newCoordinator is the process that shares capacity.
 func newCoordinator() *cobra.Command {
@@ -62,8 +68,9 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 	f := cmd.Flags()
 	etcdFlags(f, &c.EtcdEndpoints, &c.EtcdSecurity, &c.EtcdUser, &c.EtcdPasswordFile, &c.Prefix)
 	f.StringVar(&c.Listen, "listen", "127.0.0.1:7400", "gRPC address: admin API, control stream, health, reflection")
+	f.StringVar(&c.ListenAgents, "listen-agents", "", "gRPC address for agents alone: control stream, health, reflection; --listen then has no control stream (default: agents use --listen)")
 	f.StringVar(&c.Admin, "admin", "127.0.0.1:7401", "HTTP address: metrics and health")
-	f.StringVar(&c.Advertise, "advertise", "", "host:port at which agents reach --listen (default: the address of --listen)")
+	f.StringVar(&c.Advertise, "advertise", "", "host:port at which agents reach --listen-agents or --listen (default: its address)")
 	f.StringVar(&c.Name, "name", "", "unique name of this coordinator (default: the host's name)")
 	f.DurationVar(&c.Round, "round", 250*time.Millisecond, "least time between rounds, 50ms to 2s: shorter follows demand sooner, at more messages")
 	f.DurationVar(&c.GossipPeriod, "gossip-period", 50*time.Millisecond, "the agents' --period; rounds are at least 2.5 times as long as it and the gossip delay together")
@@ -73,7 +80,8 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 	f.DurationVar(&c.Allocation.Membership, "membership", 20*time.Second, "how long an agent that is silent keeps its demand and its gateways")
 	f.IntVar(&c.Streams.Streams, "max-streams", 4096, "control streams open at a time; more agents are turned away")
 	f.IntVar(&c.Streams.PerIdentity, "max-streams-per-identity", 512, "control streams open at a time with one client certificate")
-	f.StringVar(&c.AccessPolicy, "access-policy", "", "YAML file that grants roles to client certificates, read again when it changes; needs --tls-ca (default: who may connect may do everything)")
+	f.StringVar(&c.AccessPolicy, "access-policy", "", "YAML file that grants roles to client certificates, read again when it changes; needs --tls-ca (default: certificates of agents alone, by their form .../agent/NAME or NAME.agent....)")
+	f.StringSliceVar(&c.AccessAdmins, "access-admin", nil, "URI or DNS name of the certificates that may do everything, whatever the policy says; a star stands for anything")
 	f.StringVar(&c.AuditLog, "audit-log", "", "file that a JSON line is appended to for each resource that is changed (default: the log)")
 	f.IntVar(&c.TopTenants, "metrics-tenants", 100, "tenants with metrics of their own per pool, by demand; negative = none")
 	f.DurationVar(&c.ShutdownTimeout, "shutdown-timeout", 5*time.Second, "longest wait for calls under way at shutdown")

@@ -3,27 +3,57 @@ package coordinator
 import (
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 
 	"google.golang.org/grpc"
 
 	"github.com/titrate/titrate/services/access"
+	"github.com/titrate/titrate/services/quota"
+	"github.com/titrate/titrate/services/telemetry"
 )
 
-// guard are the server's options that hold callers to the access policy, none
-// without one.
-func (o *Coordinator) guard() ([]grpc.ServerOption, error) {
-	if o.config.AccessPolicy == "" {
-		return nil, nil
+// guarded makes the guard of all calls where callers show certificates. Without them
+// there is none: whoever may connect may do everything.
+func (o *Coordinator) guarded() error {
+	c := &o.config
+	if c.Security.CA == "" {
+		if c.AccessPolicy != "" || len(c.AccessAdmins) > 0 {
+			return fmt.Errorf("%w: --access-policy and --access-admin need --tls-cert, --tls-key and --tls-ca: "+
+				"they are about the certificates of callers", ErrSettings)
+		}
+		return nil
 	}
-	if o.config.Security.CA == "" {
-		return nil, fmt.Errorf("%w: --access-policy needs --tls-cert, --tls-key and --tls-ca: it is about the certificates of callers", ErrSettings)
-	}
-	g, err := access.Open(o.config.AccessPolicy, o.log)
+	clients, err := c.Security.Clients()
 	if err != nil {
-		return nil, fmt.Errorf("%w: --access-policy: %w", ErrSettings, err)
+		return err
 	}
-	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(g.Unary), grpc.ChainStreamInterceptor(g.Stream)}, nil
+	o.guard, err = access.Open(access.Settings{Policy: c.AccessPolicy, Admins: c.AccessAdmins, Clients: clients, Log: o.log})
+	if err != nil {
+		return fmt.Errorf("%w: --access-policy: %w", ErrSettings, err)
+	}
+	return nil
+}
+
+// interceptors are what each call passes.
+func (o *Coordinator) interceptors() []grpc.ServerOption {
+	options := []grpc.ServerOption{grpc.ChainUnaryInterceptor(quota.InTime)}
+	if o.guard == nil {
+		return options
+	}
+	return append(options, grpc.ChainUnaryInterceptor(o.guard.Unary), grpc.ChainStreamInterceptor(o.guard.Stream))
+}
+
+// known refuses a gRPC port beyond loopback whose callers stay unknown: they could do
+// everything.
+func (o *Coordinator) known(flag, address string) error {
+	s := o.config.Security
+	host, _, err := net.SplitHostPort(address)
+	if err != nil || s.CA != "" || s.Insecure || telemetry.Loopback(host) {
+		return nil // Listen words a bad address
+	}
+	return fmt.Errorf("%w: %s %s: not a loopback address, and without --tls-ca callers show no certificate, so that anyone may do "+
+		"everything: give --tls-ca, or --insecure if that is meant", ErrSettings, flag, address)
 }
 
 // audit is where changes are recorded. The file stays open until the process ends.

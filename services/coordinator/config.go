@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 
+	"github.com/titrate/titrate/services/access"
 	"github.com/titrate/titrate/services/coordinator/catalog"
 	"github.com/titrate/titrate/services/coordinator/election"
 	"github.com/titrate/titrate/services/coordinator/fleet"
@@ -29,11 +30,14 @@ type Config struct {
 	// Listen is the address of the gRPC server: admin API, control stream, health,
 	// reflection. Default 127.0.0.1:7400.
 	Listen string
+	// ListenAgents is the address of a gRPC server of its own for agents: control
+	// stream, health, reflection. Listen has no control stream then. Empty = none.
+	ListenAgents string
 	// Admin is the address of the HTTP server for metrics and health. Default
 	// 127.0.0.1:7401.
 	Admin string
-	// Advertise is how agents and the other coordinators reach Listen, host:port.
-	// Default: the address that Listen got, which must then be a definite one.
+	// Advertise is how agents reach this coordinator, host:port. Default: the address
+	// that ListenAgents got, else Listen, which must then be a definite one.
 	Advertise string
 	// Name of this process, unique among coordinators. Default: the host name.
 	Name string
@@ -74,8 +78,13 @@ type Config struct {
 	ShutdownTimeout time.Duration
 
 	// AccessPolicy is the file that grants roles to client certificates, see package
-	// access. Empty: whoever may connect may do everything.
+	// access. Empty: agents alone are let in, by the form of their certificates. Without
+	// a CA in Security there are no certificates, and whoever may connect may do
+	// everything.
 	AccessPolicy string
+	// AccessAdmins are the identities, URIs or DNS names of certificates, that may do
+	// everything whatever the policy says.
+	AccessAdmins []string
 	// AuditLog is the file that the JSON lines about changes are appended to. Empty:
 	// they go to Log.
 	AuditLog string
@@ -99,12 +108,15 @@ type Coordinator struct {
 	metrics *telemetry.Metrics
 	admin   *telemetry.Admin
 	server  *grpc.Server
+	agents  *grpc.Server // for the control stream: server, or one of its own
+	guard   *access.Guard
 	health  *health.Server
 
 	instruments *instruments
 	accused     time.Time // when the log last named an agent that reports what cannot be
 
 	grpcListener, adminListener net.Listener
+	agentListener               net.Listener // nil where agents have none of their own
 }
 
 const (
@@ -216,8 +228,15 @@ func (c Config) Complete(ctx context.Context) (*Coordinator, error) {
 // open opens the ports.
 func (o *Coordinator) open(ctx context.Context) (err error) {
 	c := &o.config
-	if o.grpcListener, err = c.Security.Listen(ctx, "--listen", c.Listen); err != nil {
+	if o.grpcListener, err = o.listen(ctx, "--listen", c.Listen); err != nil {
 		return err
+	}
+	flag, agents := "--listen", o.grpcListener
+	if c.ListenAgents != "" {
+		if o.agentListener, err = o.listen(ctx, "--listen-agents", c.ListenAgents); err != nil {
+			return err
+		}
+		flag, agents = "--listen-agents", o.agentListener
 	}
 	if o.adminListener, err = c.Security.Listen(ctx, "--admin", c.Admin); err != nil {
 		return err
@@ -225,12 +244,20 @@ func (o *Coordinator) open(ctx context.Context) (err error) {
 	if c.Advertise != "" {
 		return nil
 	}
-	address := o.grpcListener.Addr().(*net.TCPAddr)
+	address := agents.Addr().(*net.TCPAddr)
 	if address.IP.IsUnspecified() {
-		return fmt.Errorf("--listen %s opens every interface: say with --advertise host:port how agents reach this coordinator", c.Listen)
+		return fmt.Errorf("%s opens every interface: say with --advertise host:port how agents reach this coordinator", flag)
 	}
 	c.Advertise = address.String()
 	return nil
+}
+
+// listen opens a gRPC port.
+func (o *Coordinator) listen(ctx context.Context, flag, address string) (net.Listener, error) {
+	if err := o.known(flag, address); err != nil {
+		return nil, err
+	}
+	return o.config.Security.Listen(ctx, flag, address)
 }
 
 // connect makes etcd's client, which dials in the background.
@@ -271,6 +298,9 @@ func (o *Coordinator) release() {
 	if o.grpcListener != nil {
 		o.grpcListener.Close()
 	}
+	if o.agentListener != nil {
+		o.agentListener.Close()
+	}
 	if o.adminListener != nil {
 		o.adminListener.Close()
 	}
@@ -288,6 +318,14 @@ func (o *Coordinator) release() {
 
 // Address is where the gRPC server listens.
 func (o *Coordinator) Address() string { return o.grpcListener.Addr().String() }
+
+// AgentAddress is where agents are served.
+func (o *Coordinator) AgentAddress() string {
+	if o.agentListener == nil {
+		return o.Address()
+	}
+	return o.agentListener.Addr().String()
+}
 
 // AdminAddress is where the HTTP server listens.
 func (o *Coordinator) AdminAddress() string { return o.adminListener.Addr().String() }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -42,11 +43,18 @@ type running struct {
 
 func start(t *testing.T, endpoint, prefix, name string) *running {
 	t.Helper()
+	return startWith(t, endpoint, prefix, name, insecure.NewCredentials(), func(*coordinator.Config) {})
+}
+
+// startWith starts a coordinator with other settings; caller is who asks it.
+func startWith(t *testing.T, endpoint, prefix, name string, caller credentials.TransportCredentials, set func(*coordinator.Config)) *running {
+	t.Helper()
 	config := coordinator.Config{
 		Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Name: name, EtcdEndpoints: []string{endpoint}, Prefix: prefix,
 		SessionTTL: 2 * time.Second, Round: 50 * time.Millisecond, Settle: 300 * time.Millisecond,
 		ShutdownTimeout: 2 * time.Second, Log: slog.New(slog.NewTextHandler(testLog{t}, nil)).With("coordinator", name),
 	}
+	set(&config)
 	c, err := config.Complete(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +62,7 @@ func start(t *testing.T, endpoint, prefix, name string) *running {
 	ctx, stop := context.WithCancel(context.Background())
 	r := &running{t: t, c: c, stop: stop, done: make(chan error, 1)}
 	go func() { r.done <- c.Run(ctx) }()
-	r.conn, err = grpc.NewClient(c.Address(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	r.conn, err = grpc.NewClient(c.Address(), grpc.WithTransportCredentials(caller))
 	if err != nil {
 		t.Fatal(err)
 	}

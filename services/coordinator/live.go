@@ -6,6 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/election"
 	"github.com/titrate/titrate/services/coordinator/round"
@@ -71,7 +74,7 @@ func (l *live) Explain(_ context.Context, tenant, pool string) ([]*quotav1.Expla
 	if v.Outcome == nil {
 		state, _ := l.coordinator.elector.State()
 		if state.Role == election.Following {
-			return nil, stream.NotLeader(state.Leader)
+			return nil, l.elsewhere(state.Leader)
 		}
 		return nil, errSettling
 	}
@@ -89,6 +92,15 @@ func (l *live) Explain(_ context.Context, tenant, pool string) ([]*quotav1.Expla
 		}
 	}
 	return out, nil
+}
+
+// elsewhere is the status for a question that only the leader can answer. Where agents
+// have a port of their own, its address is of no use to whoever asks.
+func (l *live) elsewhere(leader string) error {
+	if l.coordinator.agentListener == nil || leader == "" {
+		return stream.NotLeader(leader)
+	}
+	return status.Errorf(codes.FailedPrecondition, "this coordinator does not lead; the one that does serves agents at %s: ask its --listen", leader)
 }
 
 // Doubts is what the gateways of connected agents make of a resource.

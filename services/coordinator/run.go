@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"time"
 
@@ -55,11 +56,22 @@ func (o *Coordinator) wire(context.Context) error {
 	if err := instruments.register(); err != nil {
 		return err
 	}
-	credentials, err := o.config.Security.ServerCredentials()
-	if err != nil {
+	if err := o.guarded(); err != nil {
 		return err
 	}
-	guard, err := o.guard()
+	if err := o.serve(); err != nil {
+		return err
+	}
+	o.admin.Check("etcd", o.elector.Etcd)
+	o.admin.Check("configuration", o.configured)
+	o.admin.Alarm("gateways", func() error { return o.fleet.Summary(o.streams.Agents()).First })
+	o.instruments = instruments
+	return nil
+}
+
+// serve makes the gRPC servers: one, or one for people and one for agents.
+func (o *Coordinator) serve() error {
+	credentials, err := o.config.Security.ServerCredentials()
 	if err != nil {
 		return err
 	}
@@ -67,23 +79,27 @@ func (o *Coordinator) wire(context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.server = grpc.NewServer(append(guard,
-		grpc.Creds(credentials),
-		grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithMeterProvider(o.metrics.Provider()))),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
-		grpc.MaxRecvMsgSize(maxReport),
-		grpc.ChainUnaryInterceptor(quota.InTime),
-	)...)
-	o.streams.Register(o.server)
-	quota.New(o.store, &live{o}).Audit(audit, access.Who).Register(o.server)
 	o.health = health.NewServer()
-	grpc_health_v1.RegisterHealthServer(o.server, o.health)
+	fresh := func() *grpc.Server {
+		s := grpc.NewServer(append(o.interceptors(),
+			grpc.Creds(credentials),
+			grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithMeterProvider(o.metrics.Provider()))),
+			grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
+			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
+			grpc.MaxRecvMsgSize(maxReport),
+		)...)
+		grpc_health_v1.RegisterHealthServer(s, o.health)
+		return s
+	}
+	o.server = fresh()
+	o.agents = o.server
+	if o.agentListener != nil {
+		o.agents = fresh()
+		reflection.Register(o.agents)
+	}
+	o.streams.Register(o.agents)
+	quota.New(o.store, &live{o}).Audit(audit, access.Who).Register(o.server)
 	reflection.Register(o.server)
-	o.admin.Check("etcd", o.elector.Etcd)
-	o.admin.Check("configuration", o.configured)
-	o.admin.Alarm("gateways", func() error { return o.fleet.Summary(o.streams.Agents()).First })
-	o.instruments = instruments
 	return nil
 }
 
@@ -152,19 +168,17 @@ func (c clocked) Ahead(h *controlv1.Hello) {
 // stop, otherwise what broke.
 func (o *Coordinator) Run(ctx context.Context) error {
 	defer o.release()
-	o.log.Info("coordinator starts", "name", o.config.Name, "grpc", o.Address(), "advertise", o.config.Advertise,
+	o.log.Info("coordinator starts", "name", o.config.Name, "grpc", o.Address(), "agents", o.AgentAddress(), "advertise", o.config.Advertise,
 		"admin", o.AdminAddress(), "etcd", o.config.EtcdEndpoints)
 	// The servers outlive ctx until the stop is done.
 	serving, down := context.WithCancel(context.WithoutCancel(ctx))
 	defer down()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return o.admin.Serve(serving, o.adminListener) })
-	group.Go(func() error {
-		if err := o.server.Serve(o.grpcListener); err != nil {
-			return fmt.Errorf("gRPC server on %s: %w", o.Address(), err)
-		}
-		return nil
-	})
+	group.Go(func() error { return serveOn(o.server, o.grpcListener) })
+	if o.agentListener != nil {
+		group.Go(func() error { return serveOn(o.agents, o.agentListener) })
+	}
 	group.Go(func() error {
 		defer down()
 		o.work(ctx)
@@ -174,11 +188,21 @@ func (o *Coordinator) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
+func serveOn(s *grpc.Server, at net.Listener) error {
+	if err := s.Serve(at); err != nil {
+		return fmt.Errorf("gRPC server on %s: %w", at.Addr(), err)
+	}
+	return nil
+}
+
 // work leads or follows until ctx ends and the lead is given back.
 func (o *Coordinator) work(ctx context.Context) {
 	var group errgroup.Group
 	group.Go(func() error { o.elector.Run(ctx); return nil })
 	group.Go(func() error { o.nag(ctx); return nil })
+	if o.guard != nil {
+		group.Go(func() error { o.guard.Run(ctx); return nil })
+	}
 	group.Go(func() error {
 		for batch := range o.store.Watch(ctx, store.Snapshot{}) {
 			o.take(batch)
@@ -196,6 +220,7 @@ func (o *Coordinator) stop() {
 	go func() {
 		defer close(done)
 		o.server.GracefulStop()
+		o.agents.GracefulStop() // again, if they are one: nothing is left to do
 	}()
 	limit := time.NewTimer(o.config.ShutdownTimeout)
 	defer limit.Stop()
@@ -204,6 +229,7 @@ func (o *Coordinator) stop() {
 	case <-limit.C:
 		o.log.Warn("calls are cut off at shutdown", "after", o.config.ShutdownTimeout)
 		o.server.Stop()
+		o.agents.Stop()
 		<-done
 	}
 	o.log.Info("coordinator stopped")
