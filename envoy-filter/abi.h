@@ -50,6 +50,7 @@ enum abi_data_status { ABI_DATA_CONTINUE = 0 };
 enum abi_attribute {
   ABI_ATTRIBUTE_RESPONSE_CODE_DETAILS = 16,
   ABI_ATTRIBUTE_SOURCE_ADDRESS = 24,
+  ABI_ATTRIBUTE_CONNECTION_ID = 28,
   ABI_ATTRIBUTE_PEER_SUBJECT = 33,
   ABI_ATTRIBUTE_PEER_DNS_SAN = 35,
   ABI_ATTRIBUTE_PEER_URI_SAN = 37,
@@ -75,6 +76,7 @@ enum abi_log_level { ABI_LOG_DEBUG = 1, ABI_LOG_INFO = 2, ABI_LOG_WARN = 3, ABI_
     (abi_http_filter, uint32_t status, abi_header* headers, size_t n, abi_bytes body,              \
      abi_bytes details))                                                                           \
   X(bool, http_filter_get_attribute_string, (abi_http_filter, int attribute, abi_bytes* value))    \
+  X(bool, http_filter_get_attribute_int, (abi_http_filter, int attribute, uint64_t* value))        \
   X(bool, http_get_metadata_string,                                                                \
     (abi_http_filter, int source, abi_bytes space, abi_bytes key, abi_bytes* value))               \
   X(bool, http_get_filter_state_bytes, (abi_http_filter, abi_bytes key, abi_bytes* value))         \

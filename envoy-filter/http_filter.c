@@ -64,6 +64,7 @@ int envoy_dynamic_module_on_http_filter_request_headers(abi_http_filter envoy, c
   (void)end;
   struct stream* s = (struct stream*)stream;
   struct titrate_question q;
+  titrate_disinherit();
   if (!titrate_identify(envoy, s->rules, &q)) return ABI_HEADERS_CONTINUE;
   titrate_manner_of(envoy, s->rules, &s->tale.manner);
   titrate_ask(&s->tale.manner, &q);
@@ -152,7 +153,7 @@ int envoy_dynamic_module_on_http_filter_local_reply(abi_http_filter envoy, const
 const void* envoy_dynamic_module_on_http_filter_new(const void* config, abi_http_filter envoy) {
   (void)envoy;
   struct stream* s = calloc(1, sizeof *s);
-  struct titrate_legacy* legacy = titrate_inherit();
+  struct titrate_legacy* legacy = titrate_inherit(config);
   if (s == NULL) {
     titrate_legacy_free(legacy);
     return NULL;

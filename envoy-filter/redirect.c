@@ -6,10 +6,13 @@
 //	filter_new       of the second stream
 //	request_headers  of the second, perhaps later: a filter before ours may wait
 //
-// So what stream_complete leaves in a word of the thread is taken by the next
-// filter_new of the thread. If that belongs to somebody else, since the second
-// route has this filter disabled, it is not taken up: only a redirected request
-// has Envoy's x-envoy-original-url. That header alone is worth nothing.
+// So what stream_complete leaves in a list of the thread, with the configuration of
+// its filter, is taken by the next filter_new of that configuration on the thread:
+// several Titrate filters of one chain leave and find each its own. If that belongs
+// to somebody else, since the second route has this filter disabled, it is not taken
+// up: only a redirected request has Envoy's x-envoy-original-url, and only it comes
+// by the same connection. Both are needed; a client can write the header. What nobody
+// has taken is freed with the next request of the thread.
 //
 // The second stream goes on without a decision if it is of the same tenant and
 // pool. Another pool has not been asked yet; it decides, and then both charge. What
@@ -26,6 +29,9 @@
 #define LITERAL(text) ((abi_bytes){text, sizeof(text) - 1})
 
 struct titrate_legacy {
+  struct titrate_legacy* next;
+  const struct titrate_rules* rules; // of whose filter; compared, never read
+  uint64_t connection;
   struct titrate_tale tale;
   struct titrate_flight* flight;
   int64_t micros;
@@ -47,6 +53,11 @@ static bool redirected(abi_http_filter envoy) {
          same(details, LITERAL("internal_redirect"));
 }
 
+static uint64_t connection(abi_http_filter envoy) {
+  uint64_t id = 0;
+  return ENVOY(http_filter_get_attribute_int)(envoy, ABI_ATTRIBUTE_CONNECTION_ID, &id) ? id : 0;
+}
+
 static struct titrate_legacy* legacy_new(const struct titrate_question* q) {
   struct titrate_legacy* l = calloc(1, sizeof *l + q->tenant.length + q->pool.length);
   if (l == NULL) return NULL; // then the second stream is charged, too
@@ -61,21 +72,37 @@ void titrate_bequeath(abi_http_filter envoy, const struct titrate_rules* rules,
                       struct titrate_tale* tale, const struct titrate_trip* trip) {
   struct titrate_question q;
   if (!redirected(envoy) || !titrate_identify(envoy, rules, &q)) return;
-  titrate_legacy_free(left);
-  left = legacy_new(&q);
-  if (left == NULL) return;
-  left->cost = q.cost;
-  left->flight = trip->flight;
-  left->micros = trip->micros;
-  left->tale = *tale;
+  titrate_legacy_free(titrate_inherit(rules)); // of a stream before, which nobody took
+  struct titrate_legacy* l = legacy_new(&q);
+  if (l == NULL) return;
+  l->rules = rules;
+  l->connection = connection(envoy);
+  l->cost = q.cost;
+  l->flight = trip->flight;
+  l->micros = trip->micros;
+  l->tale = *tale;
   tale->account = NULL;
   tale->fields = NULL;
+  l->next = left;
+  left = l;
 }
 
-struct titrate_legacy* titrate_inherit(void) {
-  struct titrate_legacy* l = left;
-  left = NULL;
-  return l;
+struct titrate_legacy* titrate_inherit(const struct titrate_rules* rules) {
+  for (struct titrate_legacy** at = &left; *at != NULL; at = &(*at)->next) {
+    struct titrate_legacy* l = *at;
+    if (l->rules != rules) continue;
+    *at = l->next;
+    return l;
+  }
+  return NULL;
+}
+
+void titrate_disinherit(void) {
+  while (left != NULL) {
+    struct titrate_legacy* l = left;
+    left = l->next;
+    titrate_legacy_free(l);
+  }
 }
 
 bool titrate_follows(abi_http_filter envoy, struct titrate_legacy* l,
@@ -84,7 +111,7 @@ bool titrate_follows(abi_http_filter envoy, struct titrate_legacy* l,
   abi_bytes url;
   if (!ENVOY(http_get_header)(envoy, ABI_REQUEST_HEADER, LITERAL("x-envoy-original-url"), &url, 0,
                               NULL) ||
-      !same(q->tenant, l->tenant) || !same(q->pool, l->pool))
+      connection(envoy) != l->connection || !same(q->tenant, l->tenant) || !same(q->pool, l->pool))
     return false;
   struct titrate_manner manner = tale->manner;
   *tale = l->tale;

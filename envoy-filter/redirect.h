@@ -12,8 +12,11 @@ struct titrate_legacy;
 // worker, in stream_complete.
 void titrate_bequeath(abi_http_filter envoy, const struct titrate_rules* rules,
                       struct titrate_tale* tale, const struct titrate_trip* trip);
-// What was left for a stream that begins, or NULL. In its filter_new.
-struct titrate_legacy* titrate_inherit(void);
+// What was left for a stream that begins by a filter of these rules, or NULL. In its
+// filter_new.
+struct titrate_legacy* titrate_inherit(const struct titrate_rules* rules);
+// Frees what was left and not taken. Once all filters of a stream have begun.
+void titrate_disinherit(void);
 // Whether the request is the redirected one, to the same tenant and pool: it was
 // charged already, and tale and trip go on where the first stream left them.
 bool titrate_follows(abi_http_filter envoy, struct titrate_legacy* legacy,

@@ -115,6 +115,88 @@ func TestHeldThenRedirected(t *testing.T) {
 	b.settled(2)
 }
 
+// second is a Titrate filter behind the example's, which takes its tenant from
+// another header.
+var second = edit{`                  cost: { literal: 1 }
+          - name: envoy.filters.http.router`, `                  cost: { literal: 1 }
+          - name: second
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter
+              dynamic_module_config: { name: titrate, do_not_close: true }
+              filter_name: titrate
+              filter_config:
+                "@type": type.googleapis.com/google.protobuf.Struct
+                value: { tenant: { header: x-group }, client: { header: x-client }, pool: { literal: api } }
+          - name: envoy.filters.http.router`}
+
+// A request that is redirected costs one at each of two filters, whether the filters
+// are of one tenant or of two. Each tenant's client has as much as three requests take.
+func TestRedirectedThroughTwoFilters(t *testing.T) {
+	t.Parallel()
+	moves := func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			w.Header().Set("location", "http://"+r.Host+"/there")
+			w.WriteHeader(http.StatusFound)
+		}
+	}
+	for what, c := range map[string]struct {
+		group string
+		burst float64
+	}{"of two tenants": {"group", 3}, "of one tenant": {"acme", 6}} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			e, a := linked(t, world(1, link.Queue{}, limited("acme", 0.001, c.burst), limited("group", 0.001, c.burst)),
+				routed("internal_redirect_policy: { max_internal_redirects: 1 }"), second)
+			e.upstream.Config.Handler = http.HandlerFunc(moves)
+			for i, want := range []int{200, 200, 200, 429} {
+				got := e.get("/", "x-tenant", "acme", "x-group", c.group, "x-client", "alice")
+				if got.status != want {
+					t.Errorf("request %d: %d, want %d", i+1, got.status, want)
+				}
+			}
+			e.eventually("the reports", func() bool {
+				return a.reported("acme").Served == c.burst && (c.group == "acme" || a.reported(c.group).Served == c.burst)
+			})
+			e.alive()
+		})
+	}
+}
+
+// What a redirected request leaves to a filter that its second route has disabled is
+// not for another client, though it writes the header of a redirect.
+func TestNoLegacyOfOthers(t *testing.T) {
+	t.Parallel()
+	one := launch{example: quickstart, concurrency: 1, edits: []edit{
+		// Loopback may write x-envoy-… headers.
+		{"stat_prefix: ingress", "stat_prefix: ingress\n          use_remote_address: true\n" +
+			"          internal_address_config: { cidr_ranges: [{ address_prefix: 127.0.0.0, prefix_len: 8 }] }"},
+		routed("internal_redirect_policy: { max_internal_redirects: 1 }"), {"      - match: { prefix: / }\n", `      - match: { path: /there }
+                route: { cluster: api }
+                typed_per_filter_config:
+                  titrate:
+                    "@type": type.googleapis.com/envoy.config.route.v3.FilterConfig
+                    disabled: true
+              - match: { prefix: / }
+`}}}
+	e, _ := one.linked(t, world(1, link.Queue{}, limited("acme", 0.001, 1)))
+	e.upstream.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" && r.Header.Get("x-client") == "alice" {
+			w.Header().Set("location", "http://"+r.Host+"/there")
+			w.WriteHeader(http.StatusFound)
+		}
+	})
+	mallory := e.dialling("127.0.0.2") // by a connection of her own
+	if a := mallory.get("/", "x-tenant", "acme", "x-client", "mallory"); a.status != 200 {
+		t.Fatalf("the first of its burst: %d", a.status)
+	}
+	if a := e.get("/", "x-tenant", "acme", "x-client", "alice"); a.status != 200 {
+		t.Fatalf("the redirected request: %d", a.status)
+	}
+	if a := mallory.get("/", "x-tenant", "acme", "x-client", "mallory", "x-envoy-original-url", "http://x/"); a.status != 429 {
+		t.Errorf("a request that says it was redirected: %d, want 429", a.status)
+	}
+}
+
 // Nobody is followed who only says so: the header that Envoy leaves behind on a
 // redirect is worth nothing by itself.
 func TestNoRedirectByHeader(t *testing.T) {
