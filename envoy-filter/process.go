@@ -326,8 +326,14 @@ func filter(name, config string, route bool) (*settings.Filter, error) {
 
 // refuseOnPanic is deferred where a configuration is read.
 func refuseOnPanic(where string, refuse func()) {
-	if p := recover(); p != nil {
-		logTo(levelError, fmt.Sprintf("titrate: recovered a panic in %s; this is a bug, please report it: %v", where, p))
-		refuse()
+	v := recover()
+	if v == nil {
+		return
 	}
+	if p := theProcess.Load(); p != nil {
+		p.gate.Report(where, v)
+	} else {
+		logTo(levelError, fmt.Sprintf("titrate: recovered a panic in %s; this is a bug, please report it: %v", where, v))
+	}
+	refuse()
 }

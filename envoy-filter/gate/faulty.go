@@ -9,7 +9,11 @@ import "github.com/titrate/titrate/control/limiter"
 const faulty = true
 
 func fault(where string, r *limiter.Request) {
-	if r.Client == "panic-in-"+where {
+	switch r.Client {
+	case "panic-in-" + where:
 		panic("injected in " + where)
+	case "nil-in-" + where: // a signal of the processor, in a process whose other half is C++
+		var nobody *limiter.Request
+		r.Client = nobody.Client
 	}
 }

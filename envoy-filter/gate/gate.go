@@ -305,7 +305,7 @@ func (g *Gate) onLoss(r *limiter.Request) (loss limiter.OnLoss, ok bool) {
 // barrier turns a panic of a decision into the policy's outcome.
 func (g *Gate) barrier(out *limiter.Outcome, r *limiter.Request) {
 	if p := recover(); p != nil {
-		g.report("decision", p)
+		g.Report("decision", p)
 		*out = g.byPolicy(r)
 	}
 }
@@ -314,13 +314,13 @@ func (g *Gate) barrier(out *limiter.Outcome, r *limiter.Request) {
 // a panic, counts it and logs it.
 func (g *Gate) Contain(where string) {
 	if p := recover(); p != nil {
-		g.report(where, p)
+		g.Report(where, p)
 	}
 }
 
-// report counts every panic and logs the first ones in full: a fault that
-// repeats with every request must not fill the disk.
-func (g *Gate) report(where string, p any) {
+// Report counts a panic that somebody has recovered, and logs the first ones in
+// full: a fault that repeats with every request must not fill the disk.
+func (g *Gate) Report(where string, p any) {
 	const logged = 10
 	if n := g.panics.Add(1); n <= logged && g.o.Log != nil {
 		g.o.Log(fmt.Sprintf("titrate: recovered a panic in %s (%d so far; this is a bug, please report it): %v\n%s", where, n, p, debug.Stack()))

@@ -73,7 +73,6 @@ func isolation(away time.Duration) limiter.Isolation {
 // The engine's own claims go on being published, or its rate would wait for the
 // lag again when the agent is back; what they withdraw is told then.
 func (c *Client) drift(ctx context.Context) {
-	defer c.o.Contain("the link's stand-in")
 	ticker := time.NewTicker(claimsEvery)
 	defer ticker.Stop()
 	var own limiter.Claims
@@ -83,15 +82,21 @@ func (c *Client) drift(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		now, linked := c.o.Now(), c.Connected.Load()
-		if s := c.adrift.estimate(now, linked); s != nil {
-			c.o.Engine.SetSums(now, s)
-		}
-		if !linked {
-			own.Reset()
-			c.o.Engine.Claims(now, &own)
-			c.withhold(own.Withdrawn)
-		}
+		c.standIn(&own)
+	}
+}
+
+// standIn does what is due of drift. A panic ends this step, not those to come.
+func (c *Client) standIn(own *limiter.Claims) {
+	defer c.o.Contain("the link's stand-in")
+	now, linked := c.o.Now(), c.Connected.Load()
+	if s := c.adrift.estimate(now, linked); s != nil {
+		c.o.Engine.SetSums(now, s)
+	}
+	if !linked {
+		own.Reset()
+		c.o.Engine.Claims(now, own)
+		c.withhold(own.Withdrawn)
 	}
 }
 

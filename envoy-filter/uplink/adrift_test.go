@@ -1,7 +1,10 @@
 package uplink
 
 import (
+	"context"
+	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/titrate/titrate/control/limiter"
@@ -39,4 +42,27 @@ func TestAdriftTakesTheOthersToGoOn(t *testing.T) {
 	if a.estimate(30*second, false) != nil {
 		t.Error("estimates others where there are none")
 	}
+}
+
+// A panic ends one step of the stand-in, not the stand-in. A nil engine panics when it
+// is asked for claims.
+func TestPanicEndsOneStepOfDriftOnly(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "nobody")
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		panics := 0
+		c := New(Options{Socket: socket, Now: func() int64 { return 0 }, Log: func(string) {}, Contain: func(string) {
+			if recover() != nil {
+				panics++
+			}
+		}})
+		done := make(chan struct{})
+		go func() { defer close(done); c.drift(ctx) }()
+		time.Sleep(10*claimsEvery + claimsEvery/2)
+		cancel()
+		<-done
+		if panics != 10 {
+			t.Errorf("%d steps in 10 periods", panics)
+		}
+	})
 }

@@ -180,12 +180,18 @@ func (c *Client) once(ctx context.Context) (greeted bool, err error) {
 		defer c.o.Contain("the link's writer")
 		c.tell(w, version, ended)
 	}()
-	err = c.listen(r)
-	close(ended)
-	conn.Close()
-	<-writer
-	return true, c.note(err)
+	defer func() { // also of a panic: the next session has a writer of its own
+		close(ended)
+		conn.Close()
+		<-writer
+	}()
+	greeted, err = true, errPanic
+	err = c.note(c.listen(r))
+	return greeted, err
 }
+
+// errPanic is why a session ended when nothing else is said.
+var errPanic = errors.New("a panic was recovered")
 
 // note counts the connections that malformed bytes ended.
 func (c *Client) note(err error) error {
