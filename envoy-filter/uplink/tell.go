@@ -33,6 +33,7 @@ type teller struct {
 	told    link.Report
 	spent   link.Spent
 	walk    limiter.SpentWalk
+	stats   limiter.Stats
 	silent  bool
 }
 
@@ -58,7 +59,13 @@ func (c *Client) tell(w *link.Writer, version uint8, ended <-chan struct{}) {
 
 func (t *teller) tick(tick int) error {
 	steps := []func() error{t.leftOut, t.names, t.claim, func() error { return t.spend(tellParts, tellMost) }}
-	if beat := t.heartbeat(t.said.Sequence); *beat != t.said || tick%int(link.HeartbeatEvery/claimsEvery) == 0 {
+	beat, due := t.heartbeat(t.said.Sequence), tick%int(link.HeartbeatEvery/claimsEvery) == 0
+	if beat.Parted = t.said.Parted; due { // counted as often, or each request would make a heartbeat
+		t.stats.Keys = -1 // not to count them
+		t.o.Engine.Stats(t.o.Now(), &t.stats)
+		beat.Parted = t.stats.Unpromoted
+	}
+	if *beat != t.said || due {
 		if err := t.beat(beat); err != nil {
 			return err
 		}

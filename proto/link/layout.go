@@ -58,6 +58,7 @@ func code(c *coder, m Message) {
 			integer(c, "revision", &m.Revision)
 			integer(c, "refused", &m.Refused)
 			c.str("reason", &m.Reason)
+			c.u64("parted", &m.Parted)
 		})
 	}
 }

@@ -197,7 +197,7 @@ func TestMalformed(t *testing.T) {
 		"huge list":           {raw(kindClaims, 0, 255, 255, 255, 255), "Claims.flows"},
 		"not a number":        {raw(kindSums, 0, nan...), "Sums.total_weight"},
 		"trailing bytes":      {heartbeat(func(b []byte) []byte { return append(b, 0) }), "1 bytes too many"},
-		"string past the end": {heartbeat(func(b []byte) []byte { b[26] = 9; return b }), "Heartbeat.reason"},
+		"string past the end": {heartbeat(func(b []byte) []byte { b[26] = 99; return b }), "Heartbeat.reason"},
 		"bad JSON":            {raw(kindConfig, 0, '{'), "Config"},
 		"wrong type":          {raw(kindConfig, 0, []byte(`{"pools":3}`)...), "pools"},
 		"nameless hello":      {raw(kindHello, 0, []byte(`{"version":1}`)...), "Hello.replica"},

@@ -49,6 +49,10 @@ type Heartbeat struct {
 	Refused int64
 	// Reason says why Refused was refused, at most 1 KiB.
 	Reason string
+	// Parted counts what came for keys beyond the filter's budget of full state, which
+	// are held to their part of the limit, since the filter's start. 0 of an agent, and
+	// of a filter that does not tell.
+	Parted uint64
 }
 
 // Shares is what the coordinator leases to the flows, in total over all

@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/titrate/titrate/services/agent/gateways"
 	"github.com/titrate/titrate/services/telemetry"
 )
 
@@ -29,6 +31,7 @@ func (a *Agent) openAdmin(ctx context.Context) error {
 	})
 	a.admin.Alarm("gossip", a.apart)
 	a.admin.Alarm("configuration", a.notEnforced)
+	a.admin.Alarm("keys", a.crowded)
 	a.admin.Handle("GET /status", http.HandlerFunc(a.serveStatus))
 	if a.c.FaultInjection {
 		a.admin.Handle("POST /fault/partition", http.HandlerFunc(a.servePartition))
@@ -46,6 +49,22 @@ func (a *Agent) apart() error {
 	if unheard := a.tally.Status(a.now()).Unheard; len(unheard) > 0 {
 		all = append(all, fmt.Errorf("gateways of the membership that are not heard: %s", some(unheard)))
 	}
+	return errors.Join(all...)
+}
+
+// crowdedFor is how long after the last key beyond a gateway's budget the alarm stays.
+const crowdedFor = time.Minute
+
+// crowded says which gateways have more busy keys than they have full state for: such
+// a key is held to its part of the limit.
+func (a *Agent) crowded() error {
+	var all []error
+	a.server.Each(func(g *gateways.Gateway) {
+		if last, requests := g.Crowded(); requests > 0 && time.Since(last) < crowdedFor {
+			all = append(all, fmt.Errorf("gateway %s has more busy keys than full state for them: each one beyond is held to rate/N and burst/N "+
+				"(%d requests since its start); either names are invented, or its `keys` should be larger", g.Replica(), requests))
+		}
+	})
 	return errors.Join(all...)
 }
 

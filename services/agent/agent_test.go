@@ -350,6 +350,23 @@ func TestUnderACoordinator(t *testing.T) {
 	}
 }
 
+// Keys beyond a gateway's budget are an alarm of the agent, which stays ready.
+func TestKeysBeyondTheBudgetAreAnAlarm(t *testing.T) {
+	t.Parallel()
+	c := lead(t, pools(3, true, 100), 5, 40)
+	a := run(t, Config{Name: "agent-1", Coordinators: []string{c.address}})
+	f := connect(a, "gw-1", 1)
+	f.eventually("has its configuration", func() bool { return f.config != nil })
+	if _, body := a.http("GET", "/readyz"); strings.Contains(body, "keys") {
+		t.Errorf("before: %s", body)
+	}
+	f.say(&link.Heartbeat{Sequence: 9, Revision: 3, Parted: 7})
+	a.eventually("tells", func(Status) bool {
+		code, body := a.http("GET", "/readyz")
+		return code == http.StatusOK && strings.Contains(body, "alarm: keys: gateway gw-1") && strings.Contains(body, "(7 ")
+	})
+}
+
 // What the agent and its gateways leave out of a configuration, and the names that
 // gateways know, go up with a report, again on each stream; the rest is in force.
 func TestStateGoesUp(t *testing.T) {

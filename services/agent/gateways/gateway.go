@@ -26,7 +26,9 @@ type Gateway struct {
 	conn  *net.UnixConn
 	box   mailbox
 	beat  atomic.Pointer[link.Heartbeat]
-	names atomic.Pointer[link.Names]
+	// crowding is the last heartbeat that told of more keys beyond the filter's budget.
+	crowding atomic.Pointer[crowding]
+	names    atomic.Pointer[link.Names]
 	// unsent is a configuration that could not be sent, nil if the last one could.
 	unsent  atomic.Pointer[link.Heartbeat]
 	version uint8 // of the link
@@ -73,6 +75,30 @@ func (g *Gateway) InForce() (in link.Heartbeat) {
 		in.Refused, in.Reason = u.Refused, u.Reason
 	}
 	return in
+}
+
+// crowding is how much had come for keys beyond a filter's budget when more of it was
+// told last.
+type crowding struct {
+	at    time.Time
+	count uint64
+}
+
+// heard takes a heartbeat.
+func (g *Gateway) heard(b *link.Heartbeat) {
+	g.beat.Store(b)
+	if last := g.crowding.Load(); b.Parted > 0 && (last == nil || b.Parted > last.count) {
+		g.crowding.Store(&crowding{time.Now(), b.Parted})
+	}
+}
+
+// Crowded returns when the filter last told that more had come for keys beyond its
+// budget of full state, and how much has in all; zero if never.
+func (g *Gateway) Crowded() (last time.Time, count uint64) {
+	if c := g.crowding.Load(); c != nil {
+		return c.at, c.count
+	}
+	return time.Time{}, 0
 }
 
 // Names returns the identities and classes that the filter's settings name, nil

@@ -211,7 +211,7 @@ func (s *Server) read(g *Gateway, r *link.Reader) error {
 		}
 		switch m := m.(type) {
 		case *link.Heartbeat:
-			g.beat.Store(m)
+			g.heard(m)
 			s.h.Heard(g, m)
 		case *link.Refused:
 			g.out.Store(m)
