@@ -160,7 +160,7 @@ func TestEnvoyConfigurations(t *testing.T) {
 	}
 	configs["deploy/envoy.yaml"] = string(raw)
 	for _, object := range decode(t, render(t)) {
-		if m, ok := object.(*corev1.ConfigMap); ok {
+		if m, ok := object.(*corev1.ConfigMap); ok && m.Data["envoy.yaml"] != "" {
 			configs["chart"] = m.Data["envoy.yaml"]
 		}
 	}
