@@ -61,7 +61,7 @@ func (f *flow) face(e *Engine, who subject, s *sub, now, cost int64) verdict {
 	if x >= ahead || f.cooperative() {
 		v.class = back
 	}
-	long, late := f.delayed(s, v.class, x, cost)
+	long, late := f.delayed(s, v.class, x, cost, f.prospect(e.member.Load()))
 	if late {
 		f.lateAt = f.at
 		if x < 1 { // its neighbours are within their parts, too: find out who asks for more
@@ -88,9 +88,9 @@ func (f *flow) face(e *Engine, who subject, s *sub, now, cost int64) verdict {
 // may (late). Ahead of it stands what is in front; and at the back, where turns are fair,
 // each client will have been served as much as its own by then, of what is there or will
 // come, from what the front leaves of the rate. A request with nothing ahead may wait.
-func (f *flow) delayed(s *sub, class uint8, x float64, cost int64) (long, late bool) {
+func (f *flow) delayed(s *sub, class uint8, x float64, cost int64, rate float64) (long, late bool) {
 	q := f.q
-	total, rate := q.rings[front].cost+cost, f.ctl.Rate()
+	total := q.rings[front].cost + cost
 	if class == back {
 		if m := f.meter.Load(); m.n > 1 { // who is alone had the front, too
 			rate = max(rate-f.fore, rate/4)
@@ -110,6 +110,17 @@ func (f *flow) delayed(s *sub, class uint8, x float64, cost int64) (long, late b
 	most := max(f.patience()*target, (least+f.meter.Load().n/3)*units(cost)*spare(x))
 	wait := units(total) - max(0, units(f.spendable()))
 	return wait > target, wait > most
+}
+
+// prospect is the rate that a request which begins to wait can count on, cost units/s:
+// what is in force, and at least the equal part of a gateway while its demand is new and
+// the others have not made room yet.
+func (f *flow) prospect(m *membership) float64 {
+	rate := f.ctl.Rate()
+	if f.at-f.beganAt < fresh {
+		rate = max(rate, f.vmax/m.replicas)
+	}
+	return rate
 }
 
 // target is the wait that the AQM aims at, in seconds, for requests of such a cost.
@@ -160,8 +171,8 @@ func (f *flow) slack() float64 {
 }
 
 // manage lets the AQM see the queue.
-func (f *flow) manage() {
-	c0 := f.ctl.Rate()
+func (f *flow) manage(e *Engine) {
+	c0 := f.prospect(e.member.Load())
 	if f.q == nil || f.aqmAt != 0 && f.at-f.aqmAt < aqm.Interval(c0) {
 		return
 	}
@@ -177,15 +188,11 @@ func (f *flow) manage() {
 // some seconds.
 func (f *flow) heed(h, c0 float64) {
 	const (
-		doubted = 0.5  // s until clients are taken not to heed marks
-		calm    = 2    // s until they are marked again
-		recent  = 0.25 // s
+		doubted = 0.5 // s until clients are taken not to heed marks, or to heed them
+		recent  = 0.2 // s since a request was last refused because it would wait too long
+		calm    = 2   // s since then
 	)
 	cooperative := f.cooperative()
-	until := float64(calm)
-	if cooperative {
-		until = doubted
-	}
 	p := f.vsd.Probability()
 	if f.queueing.Law == CoDel {
 		p = 0
@@ -194,13 +201,13 @@ func (f *flow) heed(h, c0 float64) {
 		}
 	}
 	switch {
-	case cooperative && units(f.q.eligibleCost) > shortPatience*c0*f.vsd.Delay,
-		!cooperative && p < 0.02 && f.at-f.lateAt > recent:
+	case cooperative && (units(f.q.eligibleCost) > shortPatience*c0*f.vsd.Delay || f.at-f.lateAt < recent),
+		!cooperative && p < 0.02 && f.at-f.lateAt > calm:
 		f.doubt += min(h, 0.2)
 	default:
 		f.doubt = max(0, f.doubt-h)
 	}
-	if f.doubt < until {
+	if f.doubt < doubted {
 		return
 	}
 	f.doubt = 0

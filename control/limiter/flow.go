@@ -67,6 +67,7 @@ type flow struct {
 	codel      aqm.CoDel
 	aqmAt      float64
 	lateAt     float64 // when a request was last refused because it would have waited for too long
+	beganAt    float64 // when the demand began after a rest
 	fore       float64 // rate at which requests join the front of the queue, cost units/s
 	fronted    int64   // cost that has since it was last measured
 	doubt      float64 // seconds for which the AQM's mode has looked wrong
@@ -186,7 +187,7 @@ func (f *flow) advance(e *Engine, now int64) {
 	f.refuse(turned)
 	f.bypass(f.bypassed.Swap(0))
 	if passed != 0 || f.pending > 0 {
-		f.lastSeen = at
+		f.seen(at)
 	}
 	f.pacer.Charge(units(passed))
 	released := f.ctl.Step(h, units(passed)+f.pending, f.others())
@@ -197,6 +198,18 @@ func (f *flow) advance(e *Engine, now int64) {
 	f.measure(h)
 	f.fade(h)
 	f.reconcile()
+}
+
+// fresh is for how long a demand that begins again after as long a rest counts as new,
+// seconds.
+const fresh = 1
+
+// seen notes that something arrived.
+func (f *flow) seen(at float64) {
+	if at-f.lastSeen > fresh {
+		f.beganAt = at
+	}
+	f.lastSeen = at
 }
 
 // measure lets the meter of clients follow, and makes one when clients compete.
@@ -257,7 +270,8 @@ func (f *flow) refuse(cost int64) {
 	if cost == 0 {
 		return
 	}
-	f.lastSeen, f.limited = f.at, true
+	f.seen(f.at)
+	f.limited = true
 	f.sum.demand += cost
 	f.sum.rejected += cost
 	if f.policing() {
@@ -278,7 +292,7 @@ func (f *flow) bypass(cost int64) {
 	if cost == 0 {
 		return
 	}
-	f.lastSeen = f.at
+	f.seen(f.at)
 	f.sum.demand += cost
 	f.sum.served += cost
 	f.phantom(cost)

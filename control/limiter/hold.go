@@ -196,7 +196,7 @@ func (e *Engine) meet(f *flow, rt *route, who subject, s *sub, now, cost int64) 
 	case q.eligible >= f.queueing.MaxRequests || q.len() >= maxPlaces:
 		return f.turnAway(QueueFull, cost)
 	}
-	f.manage()
+	f.manage(e)
 	return f.face(e, who, s, now, cost)
 }
 

@@ -101,7 +101,7 @@ func (e *Engine) tickFlow(f *flow, now int64, out []Event) (events []Event, more
 		f.judge(now)
 		more = late || held || eligible
 	}
-	f.manage()
+	f.manage(e)
 	f.publish()
 	return out, more
 }

@@ -45,3 +45,27 @@ func TestSaturatedTenantsWaitForTheirTarget(t *testing.T) {
 		}
 	}
 }
+
+// A gateway whose demand is new is not measured by what the others have left of the
+// share: they make room within a second.
+func TestNewDemandIsLetWait(t *testing.T) {
+	for _, law := range []Law{VariableStructure, DropTail, CoDel} {
+		c := newCluster(t, 2, &Config{Pools: []Pool{{Name: "api", Capacity: 400,
+			Queue: Queue{Law: law, DelayTarget: 10 * time.Second, MaxWait: 30 * time.Second}}}, Tenants: []Tenant{{Name: "acme"}}}, Options{})
+		c.share("acme", "api", 50)
+		first := c.source("acme", "client", "api", constant(0), pinned(0))
+		then := c.source("acme", "client", "api", constant(0), pinned(1))
+		flood := func(s *source, gateway int) {
+			for range 200 {
+				c.ask(s, gateway, c.now)
+			}
+			c.run(200 * time.Millisecond)
+		}
+		c.run(3 * time.Second)
+		flood(first, 0)
+		flood(then, 1)
+		if n := c.tally(0, c.now, of(then)).rejected; n > 0 {
+			t.Errorf("%v: %d of 200 refused at the second gateway, whose queue may hold 250 at half the share", law, n)
+		}
+	}
+}

@@ -56,7 +56,7 @@ func (b binaries) demo(t *testing.T) bool {
 	files, s := t.TempDir(), newScene(t)
 	verdict, lines, again := filepath.Join(files, "verdict.json"), filepath.Join(files, "trace.ndjson"), filepath.Join(files, "again.json")
 	log := filepath.Join(files, "log")
-	p := b.dev(s, log, "--duration", "20s", "--json", verdict, "--trace", lines)
+	p := b.dev(s, log, "--duration", "30s", "--json", verdict, "--trace", lines)
 	status := exited(t, p, 3*time.Minute)
 	v := read(t, verdict)
 	if status == void {

@@ -173,23 +173,36 @@ func TestPoolShared(t *testing.T) {
 	}
 }
 
-// settles plays an event at 10 s and wants the shares right again soon after, and
-// enough of them meanwhile.
-func settles(t *testing.T, s *scenario.Scenario, within float64, events ...scenario.Event) *measure.System {
+// settles plays events with five seeds and wants the shares right again soon after in
+// most, and enough of them meanwhile in all. In one run of ten chance alone takes a
+// tenant out of the tolerance again, for one second of the ten that are judged.
+func settles(t *testing.T, s *scenario.Scenario, within float64, events ...scenario.Event) {
 	t.Helper()
 	s.Events = events
-	x := run(t, s, Options{}).Systems[0]
-	for _, e := range x.Settling {
-		if e.Seconds == nil || *e.Seconds > within {
-			t.Errorf("%s: settles after %s, last %q; want %g s", e.What, mustJSON(t, e.Seconds), e.By, within)
+	const seeds = 5
+	took, by := make([][]float64, len(events)), ""
+	for range seeds {
+		x := run(t, s, Options{}).Systems[0]
+		for i, e := range x.Settling {
+			seconds := math.Inf(1)
+			if e.Seconds != nil {
+				seconds = *e.Seconds
+			}
+			took[i], by = append(took[i], seconds), e.By
+		}
+		for _, f := range x.Flows {
+			if f.WorstDeviation > .05 || f.LeastServed < .85 {
+				t.Errorf("seed %d: %s: off by %.3f at %g s, least served %.3f", s.Seed, f.Tenant, f.WorstDeviation, f.WorstAtSeconds, f.LeastServed)
+			}
+		}
+		s.Seed++
+	}
+	for i, e := range events {
+		slices.Sort(took[i])
+		if took[i][seeds/2] > within {
+			t.Errorf("%s: settles after %.1f s, last %q; want %g s", e.String(), took[i], by, within)
 		}
 	}
-	for _, f := range x.Flows {
-		if f.WorstDeviation > .05 || f.LeastServed < .85 {
-			t.Errorf("%s: off by %.3f at %g s, least served %.3f", f.Tenant, f.WorstDeviation, f.WorstAtSeconds, f.LeastServed)
-		}
-	}
-	return &x
 }
 
 func TestPartitionAndHeal(t *testing.T) {

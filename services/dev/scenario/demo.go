@@ -116,7 +116,7 @@ func demoPhases(total float64, gateways []Gateway) []Phase {
 	return []Phase{
 		// Settling: a few coordinator rounds and gossip lags after everything
 		// starts cold; at most a sixth of a long phase.
-		{Name: Steady, Start: 0, End: a, Settle: min(3, a/2)},
+		{Name: Steady, Start: 0, End: a, Settle: min(5, a/2)},
 		{Name: Greed, Start: a, End: b},
 		{Name: Coordinator, Start: b, End: c, Events: []Event{
 			{At: strike(b, c, .05), Fault: KillCoordinator},
