@@ -39,6 +39,8 @@ const (
 	// ahead is the pressure from which on a client waits at the back: those that hover
 	// about their equal part, which is 1, take turns with the others there.
 	ahead = 0.75
+	// longest is what a delay target is stretched to at most for that.
+	longest = 2
 	// least is how many requests of its size the delay target lasts for, however small
 	// the share: chance alone makes as many wait. With a client well within its equal
 	// part as many may wait, and one more for three clients, whose bursts it may meet.
@@ -125,7 +127,8 @@ func (f *flow) prospect(m *membership) float64 {
 
 // target is the wait that the AQM aims at, in seconds, for requests of such a cost.
 func (f *flow) target(cost int64) float64 {
-	return max(f.queueing.DelayTarget.Seconds(), least*units(cost)/(f.ctl.Rate()+1e-9))
+	target := f.queueing.DelayTarget.Seconds()
+	return max(target, min(longest*target, least*units(cost)/(f.ctl.Rate()+1e-9)))
 }
 
 // patience is the longest wait that a request is let begin, in targets.
