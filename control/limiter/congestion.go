@@ -33,18 +33,19 @@ const (
 	// longPatience is the same while clients heed marks: marks hold the queue then, and
 	// a refusal would cost the client a pause.
 	longPatience = 2.25
-	// overdue is the wait that a request at the back may have at its turn, in longest
-	// waits. What is above 1 is for what was not known when it came.
+	// overdue is the wait that a request at the back may have at its turn, in the longest
+	// that it is let begin. What is above 1 is for what was not known when it came.
 	overdue = 1.3
 	// ahead is the pressure from which on a client waits at the back: those that hover
 	// about their equal part, which is 1, take turns with the others there.
 	ahead = 0.75
-	// longest is what a delay target is stretched to at most for that.
-	longest = 2
-	// least is how many requests of its size the delay target lasts for, however small
-	// the share: chance alone makes as many wait. With a client well within its equal
-	// part as many may wait, and one more for three clients, whose bursts it may meet.
-	least = 3
+	// least is how many requests of its size the delay target lasts for in a small share,
+	// where chance alone makes as many wait; longest is what it is stretched to for that
+	// at most, in targets.
+	least, longest = 2.6, 1.5
+	// burst is how many requests may wait with that of a client well within its equal
+	// part, and one more for three clients, whose bursts it may meet.
+	burst = 3
 )
 
 // face lets a request that has to wait for the share face the queue and its law. A
@@ -109,7 +110,7 @@ func (f *flow) delayed(s *sub, class uint8, x float64, cost int64, rate float64)
 		return false, false
 	}
 	target := rate * f.target(cost)
-	most := max(f.patience()*target, (least+f.meter.Load().n/3)*units(cost)*spare(x))
+	most := max(f.patience()*target, (burst+f.meter.Load().n/3)*units(cost)*spare(x))
 	wait := units(total) - max(0, units(f.spendable()))
 	return wait > target, wait > most
 }
@@ -170,7 +171,7 @@ func (f *flow) slack() float64 {
 		return 1
 	}
 	full := units(f.q.eligibleCost) / (f.ctl.Rate()*f.queueing.DelayTarget.Seconds() + 1e-9)
-	return min(1.05, max(0.75, 1.5-0.5*min(full, float64(f.q.eligible)/least)))
+	return min(1.05, max(0.75, 1.5-0.5*min(full, float64(f.q.eligible)/burst)))
 }
 
 // manage lets the AQM see the queue.
@@ -248,7 +249,7 @@ func (e *Engine) leave(f *flow, i int32, now int64, out []Event) ([]Event, bool)
 	}
 	waited := now - en.since
 	eligible := now - en.deadline + int64(f.queueing.MaxWait)
-	late := f.q.eligible > 1 && float64(eligible)*1e-9 > overdue*f.patience()*f.target(en.cost)
+	late := f.q.eligible > 1 && float64(eligible)*1e-9 > f.patience()*max(overdue*f.queueing.DelayTarget.Seconds(), f.target(en.cost))
 	verdict := f.law().Depart(f.at, units(f.q.eligibleCost-en.cost), float64(waited)*1e-9)
 	if verdict == aqm.Mark {
 		en.mark = true

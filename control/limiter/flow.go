@@ -126,7 +126,7 @@ func (f *flow) borrow(who subject, cost int64) bool {
 	}
 	key := clientKey(f.salt, who.client)
 	x := m.pressure(key, cost)
-	room := int64(min(1, spare(x)/(1-ahead)) * float64(max(m.room.Load(), least*cost)))
+	room := int64(min(1, spare(x)/(1-ahead)) * float64(max(m.room.Load(), burst*cost)))
 	for {
 		have := f.credit.Load()
 		if have-cost < -room && (have <= 0 || have < f.brim.Load()) {

@@ -59,7 +59,7 @@ var wording = map[string]string{
 	verdict.CheckPoolMean:    "pool: mean admitted/s",
 	verdict.CheckPoolSliding: "pool: highest sliding second",
 	verdict.CheckDeviation:   "saturated tenant: deviation from its fair share",
-	verdict.CheckWait:        "saturated tenant: wait in ms, 99th percentile",
+	verdict.CheckWait:        "saturated tenant: wait in ms, 99th percentile at least",
 	verdict.CheckEntitlement: "tenant: admitted over its entitlement",
 	verdict.CheckExcess:      "limited client: most over rate·t + burst, requests",
 	verdict.CheckClientMean:  "limited client: long-run mean/s over its limit, at most",

@@ -11,7 +11,7 @@ const (
 	// maxDeviation of a saturated tenant from its fair share in steady.
 	maxDeviation = .05
 	// maxWait of a saturated tenant in steady, over all gateways, at the 99th
-	// percentile of what is admitted, in delay targets.
+	// percentile of what is admitted, in delay targets, as far as so few requests tell.
 	maxWait = 1.5
 	// minEntitlement that each tenant gets of what it is entitled to, in every phase.
 	minEntitlement = .90

@@ -48,7 +48,7 @@ func tenantChecks(phase string, t *Tenant, target float64) []Check {
 	if phase == scenario.Steady && t.Saturated {
 		out = append(out, atMost(CheckDeviation, phase, t.Name, math.Abs(t.Admitted/t.FairShare-1), maxDeviation))
 		if target > 0 {
-			out = append(out, atMost(CheckWait, phase, t.Name, t.WaitP99Ms, maxWait*target*1e3))
+			out = append(out, atMost(CheckWait, phase, t.Name, t.WaitP99LeastMs, maxWait*target*1e3))
 		}
 	}
 	if entitled := math.Min(t.Demand, t.FairShare); entitled > 0 {

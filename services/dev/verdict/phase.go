@@ -3,6 +3,7 @@ package verdict
 import (
 	"github.com/titrate/titrate/services/dev/scenario"
 	"github.com/titrate/titrate/services/dev/trace"
+	"math"
 )
 
 // tally counts one tenant or client over a phase's measured window.
@@ -107,6 +108,8 @@ func (t *tally) tenant(of *scenario.Tenant, seconds float64) Tenant {
 		Rejected:  t.rejected / seconds,
 		Marked:    t.marked / seconds,
 		WaitP99Ms: quantile(t.waits, .99),
+
+		WaitP99LeastMs: quantile(t.waits, .99-2*math.Sqrt(.99*.01/max(1, float64(len(t.waits))))),
 	}
 }
 
