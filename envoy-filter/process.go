@@ -163,20 +163,16 @@ func titratePublish() { theProcess.Load().publish() }
 func (p *process) publish() {
 	defer p.gate.Contain("metrics")
 	p.meter.Publish(p.numbers())
-	p.alarm.look(p.engine, gate.Now())
+	p.alarm.look(p.meter.Parted(), gate.Now())
 }
 
 // alarm says in Envoy's log, at most once a minute, that keys are beyond the budget.
 type alarm struct {
 	parted uint64 // said so far
 	at     int64
-	stats  limiter.Stats
 }
 
-func (a *alarm) look(e *limiter.Engine, now int64) {
-	a.stats.Keys = -1 // not to count them
-	e.Stats(now, &a.stats)
-	n := a.stats.Unpromoted
+func (a *alarm) look(n uint64, now int64) {
 	if n == a.parted || a.at > 0 && now-a.at < int64(time.Minute) {
 		return
 	}

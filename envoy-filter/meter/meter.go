@@ -183,6 +183,9 @@ func (m *Meter) Publish(src Source) {
 	m.Waits.publish(m.sink)
 }
 
+// Parted returns how many requests and news of keys beyond the budget were published.
+func (m *Meter) Parted() uint64 { return m.stats.Unpromoted }
+
 func (m *Meter) pool(p *limiter.PoolStats) {
 	m.count(Requests, p.Admitted, p.Pool, Admitted)
 	m.count(Requests, p.Cancelled, p.Pool, Cancelled)
