@@ -17,11 +17,12 @@ import "math"
 //
 // Subqueues with an eligible head stand in one of two rings: in front, if the
 // client was within its equal part of the share when it sent that request
-// (meter.go) and clients did not heed marks (congestion.go), else at the back. The front is served first, each ring by deficit
-// round robin: the credit that the controller releases is handed out in quanta, and
-// a head leaves when its subqueue's deficit has reached its cost. A dear request
-// saves up what its client is due, turn by turn, and the others' requests pass
-// meanwhile; what it has saved is real credit and is kept for it.
+// (meter.go) and clients did not heed marks (congestion.go), else at the back. The
+// front is served first, each ring by deficit round robin: the credit that the
+// controller releases is handed out in quanta, and a head leaves when its subqueue's
+// deficit has reached its cost. A dear request saves up what its client is due, turn
+// by turn, and the others' requests pass meanwhile; what it has saved is real credit
+// and is kept for it.
 //
 //	quantum = max(least, min(mean/64, 1 ms of the rate))
 //	least   smallest cost since the queue was last empty; mean, of what waits

@@ -28,8 +28,10 @@ func helm(t *testing.T, args ...string) (string, error) {
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
-	err = cmd.Run()
-	return out.String() + problems.String(), err
+	if err := cmd.Run(); err != nil {
+		return out.String() + problems.String(), err
+	}
+	return out.String(), nil // problems may have what go says while it fetches helm
 }
 
 func render(t *testing.T, args ...string) string {
