@@ -2,7 +2,7 @@ module github.com/titrate/titrate/e2e
 
 go 1.26.0
 
-require github.com/titrate/titrate/control v0.0.0 // indirect
+require github.com/titrate/titrate/control v0.0.0
 
 require github.com/titrate/titrate/proto v0.0.0
 

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/envoy-filter/gate"
 	"github.com/titrate/titrate/envoy-filter/heir"
@@ -227,7 +228,7 @@ func titrateReady() C.int {
 // any, before the first request; then it waits for an heir of its own.
 func (p *process) inherit() {
 	defer p.gate.Contain("what is inherited")
-	keys, err := heir.Ask(p.heir, func(s limiter.Spent) { p.engine.Inherit(gate.Now(), s) })
+	keys, err := heir.Ask(p.heir, func(s exchange.KeySpent) { p.engine.Inherit(gate.Now(), s) })
 	if err != nil {
 		logTo(levelWarn, "titrate: not all that clients have spent is known from the Envoy before this one: "+err.Error())
 	} else if keys > 0 {
@@ -235,7 +236,7 @@ func (p *process) inherit() {
 	}
 	go func() {
 		defer p.gate.Contain("the heir's socket")
-		err := heir.Serve(p.ctx, p.heir, func(visit func(limiter.Spent)) { p.engine.Bequeath(gate.Now(), visit) })
+		err := heir.Serve(p.ctx, p.heir, func(visit func(exchange.KeySpent)) { p.engine.Bequeath(gate.Now(), visit) })
 		if err != nil {
 			logTo(levelWarn, "titrate: a hot restart will begin with whole bursts: "+err.Error())
 		}

@@ -8,13 +8,14 @@ import "C"
 import (
 	"unsafe"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/limiter"
 )
 
 // requestOf is a question as the engine sees it; its strings alias Envoy's
 // memory for the call.
 func requestOf(q *C.struct_titrate_question) limiter.Request {
-	r := limiter.Request{Tenant: text(q.tenant), Client: text(q.client), Pool: text(q.pool), Cost: float64(q.cost), Mode: limiter.Mode(q.mode)}
+	r := limiter.Request{Tenant: text(q.tenant), Client: text(q.client), Pool: text(q.pool), Cost: float64(q.cost), Mode: config.Mode(q.mode)}
 	if q.named {
 		r.Identities, r.Classes = identitiesOf(q), uint32(q.classes)
 	}

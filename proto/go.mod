@@ -2,8 +2,11 @@ module github.com/titrate/titrate/proto
 
 go 1.26.0
 
+replace github.com/titrate/titrate/control => ../control
+
 require (
 	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.2
+	github.com/titrate/titrate/control v0.0.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 	pgregory.net/rapid v1.3.0

@@ -4,21 +4,24 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // What a gateway that was cut off for long may still use is not given to the others:
 // neither of a flow that all claim, nor of one that nobody else claims.
 func TestAbsentKeepTheirPart(t *testing.T) {
-	for name, sums := range map[string][]FlowSum{
+	for name, sums := range map[string][]exchange.FlowSum{
 		"claimed by another": {{Key: FlowKey(7, "a", "api"), Claims: 100, Active: 1}},
 		"claimed by nobody":  nil,
 	} {
 		e := New(Options{Keys: 1024})
-		mustApply(t, e, simple(300, Queue{Law: Police}))
-		e.SetShares(&Shares{Epoch: 1, Flows: []Share{{Tenant: "a", Pool: "api", Share: 300}}})
-		e.SetSums(1, &Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Absent: 1, Lag: 50 * time.Millisecond, Flows: sums})
+		mustApply(t, e, simple(300, config.Queue{Law: config.Police}))
+		e.SetShares(&exchange.Shares{Epoch: 1, Flows: []exchange.Share{{Tenant: "a", Pool: "api", Share: 300}}})
+		e.SetSums(1, &exchange.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Absent: 1, Lag: 50 * time.Millisecond, Flows: sums})
 		admitted := 0.0
-		var claims Claims
+		var claims exchange.Claims
 		for now := int64(1); now < 20e9; now += 1e6 {
 			if out := e.Decide(now, &Request{Tenant: "a", Pool: "api"}); out.Verdict == Admit && now > 10e9 {
 				admitted++

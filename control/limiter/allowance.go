@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/drc"
 )
 
@@ -71,11 +72,11 @@ func (e *Engine) Peek(now int64, r *Request) (Outcome, Allowance) {
 		return Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: least.Wait, Limit: by.name}, least
 	case by != nil:
 		return Outcome{Verdict: Reject, Reason: ClientLimit, RetryAfter: least.Wait, Limit: by.name}, least
-	case f == nil || rt.mode != Enforce || f.open.Load() || f.offers(r.cost()):
+	case f == nil || rt.mode != config.Enforce || f.open.Load() || f.offers(r.cost()):
 		return Outcome{}, least
 	}
 	out := Outcome{Verdict: Wait, Reason: TenantShare, Limit: ShareName}
-	if rt.queue.Law == Police {
+	if rt.queue.Law == config.Police {
 		out.Verdict = Reject
 	}
 	left := f.allowance(r.cost())
@@ -91,7 +92,7 @@ func (e *Engine) peekRoute(r *Request) (*route, bool) {
 	}
 	t, ok := s.tenants[r.Tenant]
 	if !ok && e.unknown == UnknownDefault {
-		t, ok = s.tenants[DefaultTenant]
+		t, ok = s.tenants[config.DefaultTenant]
 	}
 	if !ok {
 		return nil, false
@@ -114,7 +115,7 @@ func (e *Engine) unrouted(r *Request) Outcome {
 // would refuse, which is then also returned.
 func (e *Engine) inspect(rt *route, who subject, now, cost int64) (least Allowance, by *limit) {
 	for _, l := range rt.limits {
-		if l.mode != Enforce || l.classes&who.classes == 0 {
+		if l.mode != config.Enforce || l.classes&who.classes == 0 {
 			continue
 		}
 		a, ok := e.look(l, who.under(l), now, cost)
@@ -195,14 +196,14 @@ func duration(seconds float64) time.Duration {
 
 // OnLoss returns a pool's policy for lost shares; false: there is no such pool, or
 // no configuration yet.
-func (e *Engine) OnLoss(pool string) (OnLoss, bool) {
+func (e *Engine) OnLoss(pool string) (config.OnLoss, bool) {
 	s := e.snap.Load()
 	if s == nil {
-		return Freeze, false
+		return config.Freeze, false
 	}
 	i, ok := s.pools[pool]
 	if !ok {
-		return Freeze, false
+		return config.Freeze, false
 	}
 	return s.list[i].OnLoss, true
 }

@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/titrate/titrate/control/config"
 )
 
 func TestAllowanceIsOfTheLimitThatLeavesLeast(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	mustApply(t, e, simple(1e6, Queue{},
-		Limit{Name: "wide", Rate: 100, Burst: 100}, Limit{Name: "narrow", Rate: 2, Burst: 10},
-		Limit{Name: "watched", Rate: 1, Burst: 1, Mode: Shadow}))
+	mustApply(t, e, simple(1e6, config.Queue{},
+		config.Limit{Name: "wide", Rate: 100, Burst: 100}, config.Limit{Name: "narrow", Rate: 2, Burst: 10},
+		config.Limit{Name: "watched", Rate: 1, Burst: 1, Mode: config.Shadow}))
 	r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 4}
 	e.Decide(sec, r)
 	want := Allowance{Limit: "narrow", Rate: 2, Burst: 10, Remaining: 6, Reset: 2 * time.Second, Next: 500 * time.Millisecond}
@@ -35,7 +37,7 @@ func TestAllowanceIsOfTheLimitThatLeavesLeast(t *testing.T) {
 
 func TestAllowanceOfTheShare(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	mustApply(t, e, simple(5, Queue{Law: Police}, Limit{Name: "l", Rate: 100, Burst: 100}))
+	mustApply(t, e, simple(5, config.Queue{Law: config.Police}, config.Limit{Name: "l", Rate: 100, Burst: 100}))
 	r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 1}
 	var out Outcome
 	for out = e.Decide(sec, r); out.Verdict == Admit; out = e.Decide(sec, r) {
@@ -102,7 +104,7 @@ func TestSettleWithoutARoute(t *testing.T) {
 	if out, a := e.Peek(sec, r); out.Verdict != Admit || a != (Allowance{}) {
 		t.Errorf("%+v, %+v", out, a)
 	}
-	mustApply(t, e, simple(10, Queue{}, Limit{Name: "none", Rate: 0, Burst: 1}))
+	mustApply(t, e, simple(10, config.Queue{}, config.Limit{Name: "none", Rate: 0, Burst: 1}))
 	if out, a := e.Peek(sec, r); out.Verdict != Reject || a.Wait != 0 || a.Limit != "none" {
 		t.Errorf("a limit of 0/s: %+v, %+v", out, a)
 	}

@@ -7,13 +7,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 func benchEngine(b *testing.B, keys, replicas int) (*Engine, []Request) {
 	e := New(Options{Keys: max(keys, 1<<14) * 5 / 4})
-	mustApply(b, e, simple(1e12, Queue{}, Limit{Name: "l", Rate: 1000, Burst: 1e6}))
+	mustApply(b, e, simple(1e12, config.Queue{}, config.Limit{Name: "l", Rate: 1000, Burst: 1e6}))
 	if replicas > 1 {
-		e.SetSums(0, &Sums{Replicas: replicas, Lag: 100e6})
+		e.SetSums(0, &exchange.Sums{Replicas: replicas, Lag: 100e6})
 	}
 	rs := make([]Request, keys)
 	for i := range rs {
@@ -49,9 +52,9 @@ func BenchmarkDecideAdmit(b *testing.B) {
 func BenchmarkDecideIdentities(b *testing.B) {
 	e := New(Options{Keys: 1 << 14})
 	e.Name(testNames())
-	mustApply(b, e, simple(1e12, Queue{}, Limit{Name: "client", Rate: 1e6, Burst: 1e6},
-		Limit{Name: "ip", Rate: 1e6, Burst: 1e6, Identity: "ip"},
-		Limit{Name: "user", Rate: 1e6, Burst: 1e6, Identity: "user", Classes: []string{"writes"}}))
+	mustApply(b, e, simple(1e12, config.Queue{}, config.Limit{Name: "client", Rate: 1e6, Burst: 1e6},
+		config.Limit{Name: "ip", Rate: 1e6, Burst: 1e6, Identity: "ip"},
+		config.Limit{Name: "user", Rate: 1e6, Burst: 1e6, Identity: "user", Classes: []string{"writes"}}))
 	rs := make([]*Request, 1000)
 	for i := range rs {
 		rs[i] = from(fmt.Sprint("client-", i), fmt.Sprint("192.0.2.", i), fmt.Sprint("user-", i), writes)
@@ -118,7 +121,7 @@ func admit(e *Engine, rs []Request, worker, n int) {
 
 func BenchmarkDecideReject(b *testing.B) {
 	e := New(Options{Keys: 1 << 14})
-	mustApply(b, e, simple(1e12, Queue{}, Limit{Name: "l", Rate: 0.001, Burst: 1}))
+	mustApply(b, e, simple(1e12, config.Queue{}, config.Limit{Name: "l", Rate: 0.001, Burst: 1}))
 	r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 1}
 	now := sec
 	b.ReportAllocs()
@@ -131,9 +134,9 @@ func BenchmarkDecideReject(b *testing.B) {
 // BenchmarkContendedKey is a key with a ledger.
 func BenchmarkContendedKey(b *testing.B) {
 	e := New(Options{Keys: 1 << 14})
-	mustApply(b, e, simple(1e12, Queue{}, Limit{Name: "l", Rate: 1e6, Burst: 1e6}))
+	mustApply(b, e, simple(1e12, config.Queue{}, config.Limit{Name: "l", Rate: 1e6, Burst: 1e6}))
 	r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 1}
-	e.SetSums(0, &Sums{Replicas: 3, Lag: 100e6, Keys: []KeySum{{Key: LimitKey(7, "a", "l", "x"), Claims: 1000, Unsaturated: 1000, Spent: 1, Admitted: 1}}})
+	e.SetSums(0, &exchange.Sums{Replicas: 3, Lag: 100e6, Keys: []exchange.KeySum{{Key: LimitKey(7, "a", "l", "x"), Claims: 1000, Unsaturated: 1000, Spent: 1, Admitted: 1}}})
 	now := sec
 	b.ReportAllocs()
 	for b.Loop() {
@@ -145,7 +148,7 @@ func BenchmarkContendedKey(b *testing.B) {
 // BenchmarkQueue is a request through the queue: decided, held, released.
 func BenchmarkQueue(b *testing.B) {
 	e := New(Options{Keys: 1 << 14})
-	mustApply(b, e, simple(1e6, Queue{Law: DropTail, DelayTarget: 1e9, MaxWait: 10e9, MaxRequests: 100_000}))
+	mustApply(b, e, simple(1e6, config.Queue{Law: config.DropTail, DelayTarget: 1e9, MaxWait: 10e9, MaxRequests: 100_000}))
 	rs := make([]Request, 64)
 	for i := range rs {
 		rs[i] = Request{Tenant: "a", Client: fmt.Sprint(i), Pool: "api", Cost: 1}
@@ -180,9 +183,9 @@ func BenchmarkTick(b *testing.B) {
 	for _, held := range []bool{false, true} {
 		b.Run(fmt.Sprintf("flows=1000/held=%v", held), func(b *testing.B) {
 			e := New(Options{Keys: 1 << 14})
-			c := &Config{Pools: []Pool{{Name: "api", Capacity: 1000, Queue: Queue{Law: DropTail, DelayTarget: 10e9, MaxWait: 60e9}}}}
+			c := &config.Config{Pools: []config.Pool{{Name: "api", Capacity: 1000, Queue: config.Queue{Law: config.DropTail, DelayTarget: 10e9, MaxWait: 60e9}}}}
 			for i := range 1000 {
-				c.Tenants = append(c.Tenants, Tenant{Name: fmt.Sprint(i)})
+				c.Tenants = append(c.Tenants, config.Tenant{Name: fmt.Sprint(i)})
 			}
 			mustApply(b, e, c)
 			now := sec

@@ -3,17 +3,19 @@ package limiter
 import (
 	"testing"
 	"time"
+
+	"github.com/titrate/titrate/control/config"
 )
 
 // A quota with a max of 0 and a limit of rate 0 refuse at once: nothing waits, and
 // nobody is told to come back.
 func TestBlockedIsRefusedAtOnce(t *testing.T) {
-	queue := Queue{MaxRequests: 10, MaxWait: time.Second}
-	for _, law := range []Law{VariableStructure, DropTail, Police, CoDel} {
-		share := simple(100, Queue{Law: law})
-		share.Tenants[0].Quotas = []Quota{{Pool: "api", Max: 0}}
-		limit := simple(100, Queue{Law: law}, Limit{Name: "l", Rate: 0, Queue: queue})
-		for name, c := range map[string]*Config{"max 0": share, "rate 0": limit} {
+	queue := config.Queue{MaxRequests: 10, MaxWait: time.Second}
+	for _, law := range []config.Law{config.VariableStructure, config.DropTail, config.Police, config.CoDel} {
+		share := simple(100, config.Queue{Law: law})
+		share.Tenants[0].Quotas = []config.Quota{{Pool: "api", Max: 0}}
+		limit := simple(100, config.Queue{Law: law}, config.Limit{Name: "l", Rate: 0, Queue: queue})
+		for name, c := range map[string]*config.Config{"max 0": share, "rate 0": limit} {
 			e := New(Options{Keys: 1024})
 			mustApply(t, e, c)
 			want := Outcome{Verdict: Reject, Reason: TenantShare, Limit: ShareName}
@@ -39,7 +41,7 @@ func TestBlockedIsRefusedAtOnce(t *testing.T) {
 // What waits when its tenant is blocked is refused at the next tick.
 func TestBlockingRefusesWhatWaits(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	c := simple(2, Queue{MaxWait: 10 * time.Second}, Limit{Name: "l", Rate: 1, Burst: 3, Queue: Queue{MaxRequests: 9, MaxWait: 9 * time.Second}})
+	c := simple(2, config.Queue{MaxWait: 10 * time.Second}, config.Limit{Name: "l", Rate: 1, Burst: 3, Queue: config.Queue{MaxRequests: 9, MaxWait: 9 * time.Second}})
 	mustApply(t, e, c)
 	held := 0
 	for i := range 8 {
@@ -50,8 +52,8 @@ func TestBlockingRefusesWhatWaits(t *testing.T) {
 	if held < 3 {
 		t.Fatalf("%d wait, want some for the share and some for the limit", held)
 	}
-	c = simple(2, Queue{})
-	c.Tenants[0].Quotas = []Quota{{Pool: "api", Max: 0}}
+	c = simple(2, config.Queue{})
+	c.Tenants[0].Quotas = []config.Quota{{Pool: "api", Max: 0}}
 	mustApply(t, e, c)
 	events := e.Tick(sec+5*ms, nil)
 	for _, ev := range events {
@@ -68,8 +70,8 @@ func TestBlockingRefusesWhatWaits(t *testing.T) {
 // The wait that a refusal advises begins with the refusal, not with the request.
 func TestRetryAfterCountsFromTheAnswer(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	mustApply(t, e, simple(1e6, Queue{}, Limit{
-		Name: "all", PerTenant: true, Rate: 10, Burst: 1, Queue: Queue{MaxRequests: 10, MaxWait: 300 * time.Millisecond},
+	mustApply(t, e, simple(1e6, config.Queue{}, config.Limit{
+		Name: "all", PerTenant: true, Rate: 10, Burst: 1, Queue: config.Queue{MaxRequests: 10, MaxWait: 300 * time.Millisecond},
 	}))
 	patient := &Request{Tenant: "a", Client: "patient", Pool: "api"}
 	e.Decide(sec, patient)

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"github.com/titrate/titrate/control/drc"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // How many keys have full state, and what they cost.
@@ -190,7 +191,7 @@ func (p *states) withdrawals(to []uint64) []uint64 {
 // part returns the numbers of a key that is counted here alone because there is no
 // state for it.
 func (m *membership) part(n numbers) numbers {
-	if m.isolation >= Split {
+	if m.isolation >= exchange.Split {
 		return n // it is a part already, see local
 	}
 	n.rate /= m.replicas

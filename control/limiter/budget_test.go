@@ -4,23 +4,26 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // trio is three engines that hear of each other each period what has changed.
 type trio struct {
 	now     int64
 	engines []*Engine
-	latest  []map[uint64]KeyClaim
+	latest  []map[uint64]exchange.KeyClaim
 }
 
-func newTrio(t testing.TB, o Options, l Limit) *trio {
+func newTrio(t testing.TB, o Options, l config.Limit) *trio {
 	c := &trio{now: sec}
 	for i := range 3 {
 		o.Replica = fmt.Sprint("gateway-", i)
 		e := New(o)
-		mustApply(t, e, simple(1e12, Queue{}, l))
-		e.SetSums(c.now, &Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 125 * time.Millisecond})
-		c.engines, c.latest = append(c.engines, e), append(c.latest, map[uint64]KeyClaim{})
+		mustApply(t, e, simple(1e12, config.Queue{}, l))
+		e.SetSums(c.now, &exchange.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 125 * time.Millisecond})
+		c.engines, c.latest = append(c.engines, e), append(c.latest, map[uint64]exchange.KeyClaim{})
 	}
 	return c
 }
@@ -42,20 +45,20 @@ func (c *trio) pass(d int64, each func()) {
 func (c *trio) exchange() {
 	changed := map[uint64]bool{}
 	for i, e := range c.engines {
-		var cl Claims
+		var cl exchange.Claims
 		e.Claims(c.now, &cl)
 		for _, k := range cl.Keys {
 			c.latest[i][k.Key], changed[k.Key] = k, true
 		}
 		for _, k := range cl.Withdrawn {
-			c.latest[i][k] = KeyClaim{Key: k, Admitted: c.latest[i][k].Admitted}
+			c.latest[i][k] = exchange.KeyClaim{Key: k, Admitted: c.latest[i][k].Admitted}
 			changed[k] = true
 		}
 	}
 	for i, e := range c.engines {
-		s := &Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 125 * time.Millisecond}
+		s := &exchange.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 125 * time.Millisecond}
 		for k := range changed {
-			sum := KeySum{Key: k, Epoch: 1}
+			sum := exchange.KeySum{Key: k, Epoch: 1}
 			for j := range c.engines {
 				if x := c.latest[j][k]; j != i {
 					sum.Admitted, sum.Claims, sum.Active = sum.Admitted+x.Admitted, sum.Claims+x.Claim, sum.Active+x.Active
@@ -76,7 +79,7 @@ func TestInventedNames(t *testing.T) {
 	const burst, rate = 5., 5. / 3600
 	for each, names := range map[int]int{0: 0, 1: 200_000, 5: 50_000} {
 		t.Run(fmt.Sprint("requests each ", each), func(t *testing.T) {
-			c := newTrio(t, Options{Keys: 250_000, Contended: 3000}, Limit{Name: "l", Rate: rate, Burst: burst})
+			c := newTrio(t, Options{Keys: 250_000, Contended: 3000}, config.Limit{Name: "l", Rate: rate, Burst: burst})
 			n := 0
 			invent := func() {
 				for range 500 * min(each, 1) {
@@ -126,11 +129,11 @@ func (c *trio) bounded(t *testing.T, each int) {
 		if (s.Unpromoted > 0) != (each > 0) {
 			t.Errorf("gateway %d: %d requests beyond the states counted", i, s.Unpromoted)
 		}
-		var cl Claims
+		var cl exchange.Claims
 		for range 20 { // the last one who asked falls asleep
 			c.now += 50 * ms
 			cl.Reset()
-			e.SetSums(c.now, &Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 125 * time.Millisecond})
+			e.SetSums(c.now, &exchange.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 125 * time.Millisecond})
 			e.Claims(c.now, &cl)
 		}
 		if n := len(cl.Keys); n > 3000/refreshPeriods+20 {
@@ -142,7 +145,7 @@ func (c *trio) bounded(t *testing.T, each int) {
 // A key that has spent much takes the state of one that has spent little, which goes on
 // from what it had spent.
 func TestTheLeastSpentMakesRoom(t *testing.T) {
-	c := newTrio(t, Options{Keys: 4096, Contended: 32}, Limit{Name: "l", Rate: 10. / 3600, Burst: 10})
+	c := newTrio(t, Options{Keys: 4096, Contended: 32}, config.Limit{Name: "l", Rate: 10. / 3600, Burst: 10})
 	for i := range 24 { // three quarters of 32
 		for range 2 {
 			c.ask(0, fmt.Sprint("light-", i))
@@ -174,7 +177,7 @@ func TestTheLeastSpentMakesRoom(t *testing.T) {
 	if without != 1 {
 		t.Errorf("%d made room, want 1", without)
 	}
-	var cl Claims
+	var cl exchange.Claims
 	e.Claims(c.now, &cl)
 	if len(cl.Keys) != 24 {
 		t.Errorf("%d keys announced, want 24", len(cl.Keys))
@@ -190,8 +193,8 @@ func (e *Engine) key(client string) (spent float64, contended bool) {
 // The limit of a tenant as a whole has a state, whatever clients have spent.
 func TestATenantsLimitHasAState(t *testing.T) {
 	e := New(Options{Keys: 4096, Contended: 30})
-	mustApply(t, e, simple(1e12, Queue{}, Limit{Name: "l", Rate: 5. / 3600, Burst: 5}, Limit{Name: "all", PerTenant: true, Rate: 1000, Burst: 1000}))
-	e.SetSums(sec, &Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 125 * time.Millisecond})
+	mustApply(t, e, simple(1e12, config.Queue{}, config.Limit{Name: "l", Rate: 5. / 3600, Burst: 5}, config.Limit{Name: "all", PerTenant: true, Rate: 1000, Burst: 1000}))
+	e.SetSums(sec, &exchange.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 125 * time.Millisecond})
 	for i := range 1000 {
 		e.Decide(sec, &Request{Tenant: "a", Client: fmt.Sprint("spends-all-", i/5), Pool: "api", Cost: 1})
 	}

@@ -4,10 +4,11 @@ import (
 	"maps"
 
 	"github.com/titrate/titrate/control/drc"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // SetSums takes in what the other replicas claim.
-func (e *Engine) SetSums(now int64, s *Sums) {
+func (e *Engine) SetSums(now int64, s *exchange.Sums) {
 	e.admin.Lock()
 	defer e.admin.Unlock()
 	old := e.member.Load()
@@ -17,7 +18,7 @@ func (e *Engine) SetSums(now int64, s *Sums) {
 	}
 	e.member.Store(m)
 	e.setFlowSums(s.Flows, m)
-	if m.isolation == Connected {
+	if m.isolation == exchange.Connected {
 		e.round.Add(1) // a key not named from here on is claimed by nobody
 	}
 	if m.replicas <= 1 {
@@ -37,10 +38,10 @@ type heardFlows struct {
 
 // setFlowSums keeps the sums for the flows; a flow left out is claimed by nobody
 // else, unless this replica hears too little to know.
-func (e *Engine) setFlowSums(sums []FlowSum, m *membership) {
+func (e *Engine) setFlowSums(sums []exchange.FlowSum, m *membership) {
 	old := e.heard.Load()
 	heard := make(map[uint64]drc.Sums, len(sums))
-	if m.isolation != Connected {
+	if m.isolation != exchange.Connected {
 		maps.Copy(heard, old.flows)
 	}
 	if m.replicas > 1 {
@@ -53,7 +54,7 @@ func (e *Engine) setFlowSums(sums []FlowSum, m *membership) {
 
 // hearKey takes in what the others do with one key. A key that they use gets
 // full state here too, even one that this replica has not seen.
-func (e *Engine) hearKey(k *KeySum, m *membership, now int64) {
+func (e *Engine) hearKey(k *exchange.KeySum, m *membership, now int64) {
 	sums := drc.LedgerSums{
 		Admitted: k.Admitted, Claims: k.Claims, Active: k.Active, Unsaturated: k.Unsaturated,
 		Spent: k.Spent, Absent: m.absent, Epoch: k.Epoch,
@@ -84,7 +85,7 @@ func (e *Engine) hearKey(k *KeySum, m *membership, now int64) {
 
 // Claims appends to c what this replica announces now; call it every period P,
 // also while nobody listens: what was announced a lag ago is what may be used.
-func (e *Engine) Claims(now int64, c *Claims) {
+func (e *Engine) Claims(now int64, c *exchange.Claims) {
 	e.work.Lock()
 	defer e.work.Unlock()
 	e.gather()
@@ -96,7 +97,7 @@ func (e *Engine) Claims(now int64, c *Claims) {
 }
 
 // claimKeys announces the keys that change, and a part of those that sleep.
-func (e *Engine) claimKeys(m *membership, now int64, c *Claims) {
+func (e *Engine) claimKeys(m *membership, now int64, c *exchange.Claims) {
 	c.Withdrawn = e.states.withdrawals(c.Withdrawn)
 	round := e.round.Load()
 	awake := e.states.awake()
@@ -116,7 +117,7 @@ func (e *Engine) claimKeys(m *membership, now int64, c *Claims) {
 }
 
 // claim announces a flow's claim, or its end.
-func (f *flow) claim(e *Engine, m *membership, now int64, c *Claims) {
+func (f *flow) claim(e *Engine, m *membership, now int64, c *exchange.Claims) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.advance(e, now)
@@ -127,7 +128,7 @@ func (f *flow) claim(e *Engine, m *membership, now int64, c *Claims) {
 	claim := f.ctl.Publish()
 	if m.replicas > 1 && (claim.Active > 0 || claim.Claim > f.trace()) {
 		f.told = true
-		c.Flows = append(c.Flows, FlowClaim{f.key, claim.Claim, claim.Active, claim.Unsaturated})
+		c.Flows = append(c.Flows, exchange.FlowClaim{Key: f.key, Claim: claim.Claim, Active: claim.Active, Unsaturated: claim.Unsaturated})
 		return
 	}
 	if f.told {
@@ -139,7 +140,7 @@ func (f *flow) claim(e *Engine, m *membership, now int64, c *Claims) {
 // claimKey announces one contended key, or gives its state back when neither this
 // replica nor another has a use for it. Of those that are awake it tells whether they
 // stay so; of the others it passes those over that are.
-func (e *Engine) claimKey(index uint32, m *membership, now int64, round uint32, awake bool, c *Claims) bool {
+func (e *Engine) claimKey(index uint32, m *membership, now int64, round uint32, awake bool, c *exchange.Claims) bool {
 	s := e.states.at(index)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,12 +176,12 @@ func (s *state) calm(now int64) bool {
 }
 
 // claim returns what to announce of a live key.
-func (s *state) claim(m *membership, at float64) KeyClaim {
+func (s *state) claim(m *membership, at float64) exchange.KeyClaim {
 	s.configure(s.limit, m, at)
 	s.told = true
 	l := s.ledger.Publish(at)
 	s.claims = l.Claim > 0 || l.Active > 0
-	return KeyClaim{
+	return exchange.KeyClaim{
 		Key: s.hash, Claim: l.Claim, Active: l.Active, Unsaturated: l.Unsaturated,
 		Admitted: s.base + l.Admitted, Spent: l.Spent,
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"runtime"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/drc"
 )
 
@@ -70,7 +71,7 @@ func (e *Engine) charge(rt *route, who subject, now, cost int64, why attempt) re
 	var r refusal
 	for i := range rt.limits {
 		l := rt.limits[i]
-		if l.mode == Off || l.classes&who.classes == 0 {
+		if l.mode == config.Off || l.classes&who.classes == 0 {
 			continue
 		}
 		wait, shared, ok := e.take(l, who.under(l), now, cost, why == retry || why == ask && l.queued)
@@ -80,7 +81,7 @@ func (e *Engine) charge(rt *route, who subject, now, cost int64, why attempt) re
 			if shared {
 				r.shared |= 1 << i
 			}
-		case l.mode == Shadow:
+		case l.mode == config.Shadow:
 			if r.shadow == nil {
 				r.shadow = l
 			}
@@ -211,7 +212,7 @@ func nanoseconds(seconds float64) int64 {
 // charges nothing and counts no demand.
 func (e *Engine) admits(rt *route, who subject, now, cost int64) bool {
 	for _, l := range rt.limits {
-		if l.mode == Enforce && l.classes&who.classes != 0 && !e.wouldTake(l, who.under(l), now, cost) {
+		if l.mode == config.Enforce && l.classes&who.classes != 0 && !e.wouldTake(l, who.under(l), now, cost) {
 			return false
 		}
 	}

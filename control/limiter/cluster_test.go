@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/claims"
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 const (
@@ -75,7 +77,7 @@ type answer struct {
 func constant(r float64) func(float64) float64 { return func(float64) float64 { return r } }
 func pinned(i int) func(float64) int           { return func(float64) int { return i } }
 
-func newCluster(t testing.TB, n int, c *Config, o Options) *cluster {
+func newCluster(t testing.TB, n int, c *config.Config, o Options) *cluster {
 	cl := &cluster{
 		t: t, rng: rand.New(rand.NewPCG(1, 2)), now: sec, delay: 20 * ms,
 		waiting: map[uint64]*asked{}, isolated: make([]bool, n),
@@ -106,7 +108,7 @@ func newAgent(generation uint64) *agent {
 }
 
 // replace puts a new gateway with a new agent, which knows nothing, in the place of one.
-func (c *cluster) replace(i int, config *Config) {
+func (c *cluster) replace(i int, config *config.Config) {
 	c.engines[i] = New(Options{Keys: 4096, Replica: string(rune('a' + i))})
 	mustApply(c.t, c.engines[i], config)
 	c.agents[i] = newAgent(c.agents[i].generation + 1)
@@ -140,11 +142,11 @@ func (c *cluster) source(tenant, client, pool string, rate func(float64) float64
 func (c *cluster) share(tenant, pool string, v float64) {
 	c.epoch++
 	for _, e := range c.engines {
-		sh := &Shares{Epoch: c.epoch}
+		sh := &exchange.Shares{Epoch: c.epoch}
 		for name, x := range e.shares.Load().flows {
-			sh.Flows = append(sh.Flows, Share{name.tenant, name.pool, x})
+			sh.Flows = append(sh.Flows, exchange.Share{Tenant: name.tenant, Pool: name.pool, Share: x})
 		}
-		sh.Flows = append(sh.Flows, Share{tenant, pool, v})
+		sh.Flows = append(sh.Flows, exchange.Share{Tenant: tenant, Pool: pool, Share: v})
 		e.SetShares(sh)
 	}
 }
@@ -226,7 +228,7 @@ func (c *cluster) tick() {
 }
 
 func (c *cluster) publish(i int) {
-	var cl Claims
+	var cl exchange.Claims
 	c.engines[i].Claims(c.now, &cl)
 	ag := c.agents[i]
 	ag.seq++
@@ -285,17 +287,17 @@ func (c *cluster) deliver() {
 func (c *cluster) sendSums(i int) {
 	n := len(c.engines)
 	ag := c.agents[i]
-	s := &Sums{Replicas: n, TotalWeight: float64(n), Weight: 1, Lag: time.Duration(c.delay) + 70*time.Millisecond}
+	s := &exchange.Sums{Replicas: n, TotalWeight: float64(n), Weight: 1, Lag: time.Duration(c.delay) + 70*time.Millisecond}
 	at := float64(c.now) / 1e9
 	for k := range ag.known {
 		x := ag.keys.Sums(k, claims.Peer(i), at)
-		s.Keys = append(s.Keys, KeySum{k, x.Admitted, x.Claims, x.Active, x.Unsaturated, x.Spent, x.Epoch})
+		s.Keys = append(s.Keys, exchange.KeySum{Key: k, Admitted: x.Admitted, Claims: x.Claims, Active: x.Active, Unsaturated: x.Unsaturated, Spent: x.Spent, Epoch: x.Epoch})
 	}
 	for k := range ag.knownF {
 		x := ag.flows.Sums(k, claims.Peer(i), at)
-		s.Flows = append(s.Flows, FlowSum{k, x.Claims, x.Active, x.Unsaturated})
+		s.Flows = append(s.Flows, exchange.FlowSum{Key: k, Claims: x.Claims, Active: x.Active, Unsaturated: x.Unsaturated})
 	}
-	slices.SortFunc(s.Keys, func(a, b KeySum) int { return int(a.Key>>33) - int(b.Key>>33) })
+	slices.SortFunc(s.Keys, func(a, b exchange.KeySum) int { return int(a.Key>>33) - int(b.Key>>33) })
 	c.engines[i].SetSums(c.now, s)
 }
 

@@ -5,14 +5,15 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/aqm"
+	"github.com/titrate/titrate/control/config"
 )
 
 // law is the AQM in force.
 func (f *flow) law() aqm.Law {
 	switch f.queueing.Law {
-	case DropTail:
+	case config.DropTail:
 		return &f.tail
-	case CoDel:
+	case config.CoDel:
 		return &f.codel
 	}
 	return &f.vsd
@@ -143,7 +144,7 @@ func (f *flow) patience() float64 {
 // cooperative reports whether clients are told by marks to send less, and heed them as
 // far as is known.
 func (f *flow) cooperative() bool {
-	return f.queueing.Law != DropTail && f.vsd.Mode == aqm.Cooperative
+	return f.queueing.Law != config.DropTail && f.vsd.Mode == aqm.Cooperative
 }
 
 // arrival describes a request to the AQM: the less its client is beyond its equal
@@ -198,7 +199,7 @@ func (f *flow) heed(h, c0 float64) {
 	)
 	cooperative := f.cooperative()
 	p := f.vsd.Probability()
-	if f.queueing.Law == CoDel {
+	if f.queueing.Law == config.CoDel {
 		p = 0
 		if f.codel.Hitting() {
 			p = 1

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/titrate/titrate/control/config"
 )
 
 // heldClients returns an engine in which so many clients each have one request held for
@@ -11,8 +13,8 @@ import (
 func heldClients(t testing.TB, clients int, wait time.Duration) (e *Engine, now int64) {
 	t.Helper()
 	e = New(Options{Keys: 1 << 17})
-	c := simple(1e9, Queue{MaxRequests: MaxQueueRequests}, Limit{
-		Name: "l", Rate: 1 / wait.Seconds(), Burst: 1, Queue: Queue{MaxWait: time.Minute},
+	c := simple(1e9, config.Queue{MaxRequests: config.MaxQueueRequests}, config.Limit{
+		Name: "l", Rate: 1 / wait.Seconds(), Burst: 1, Queue: config.Queue{MaxWait: time.Minute},
 	})
 	if err := e.Apply(c); err != nil {
 		t.Fatal(err)

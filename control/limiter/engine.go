@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/titrate/titrate/control/config"
 )
 
 // Engine is one gateway's limiter. Decide, Enqueue and Cancel may be called from
@@ -43,8 +45,8 @@ type Engine struct {
 	told   atomic.Pointer[Names] // by Name
 	naming mutex[namingRank]     // one Apply or Name at a time; guards what follows
 	known  Names
-	config *Config // in force
-	wanted Wanted  // by it
+	config *config.Config // in force
+	wanted Wanted         // by it
 	wants  func(Wanted)
 
 	admin mutex[adminRank] // one change of snapshot, shares or sums at a time
@@ -103,7 +105,7 @@ func (e *Engine) uniform(state *uint64) float64 {
 // nothing was charged and nothing waits; call Enqueue if its caller can be
 // woken later, and reject it otherwise.
 func (e *Engine) Decide(now int64, r *Request) Outcome {
-	if r.Mode != Enforce {
+	if r.Mode != config.Enforce {
 		return e.lenient(now, r)
 	}
 	rt, out, done := e.resolve(r)
@@ -173,7 +175,7 @@ func (e *Engine) resolve(r *Request) (*route, Outcome, bool) {
 			e.stats.bypassed.Add(1)
 			return nil, Outcome{}, true
 		case UnknownDefault:
-			t, ok = s.tenants[DefaultTenant]
+			t, ok = s.tenants[config.DefaultTenant]
 		}
 		if !ok {
 			return nil, e.reject(UnknownTenant), true
@@ -207,16 +209,16 @@ func (e *Engine) pass(f *flow, rt *route, who subject, now, cost int64, shadow *
 		out = shadow.seen()
 	}
 	switch {
-	case rt.mode == Off || f.open.Load():
+	case rt.mode == config.Off || f.open.Load():
 		f.bypassed.Add(cost)
 	case f.eligible.Load() == 0 && f.take(cost):
 		f.metered(who, cost)
-	case rt.mode == Shadow:
+	case rt.mode == config.Shadow:
 		f.bypassed.Add(cost)
 		out = shadowed(out)
-	case rt.queue.Law == Police && (f.borrow(who, cost) || e.catchUp(f, now) && f.take(cost)):
+	case rt.queue.Law == config.Police && (f.borrow(who, cost) || e.catchUp(f, now) && f.take(cost)):
 		f.metered(who, cost)
-	case rt.queue.Law == Police && !f.gone():
+	case rt.queue.Law == config.Police && !f.gone():
 		f.turned.Add(cost)
 		out = f.rejected(TenantShare, cost, 0)
 		e.wake(f)
@@ -296,7 +298,7 @@ func retryAfter(wait int64) time.Duration {
 // *FieldError and the configuration before stays whole. Flows and keys keep
 // their state; what waits is decided by the new numbers from now on. The caller
 // must not change c any more.
-func (e *Engine) Apply(c *Config) error {
+func (e *Engine) Apply(c *config.Config) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
@@ -329,8 +331,8 @@ func (e *Engine) refresh(f *flow) {
 	f.mode, f.queueing = t.quotas[f.pool].Mode, s.list[pool].Queue
 	f.blocked = t.blocked(f.pool) // at the next tick nothing waits any more
 	f.aim(f.queueing.DelayTarget.Seconds())
-	f.open.Store(lost && loss == Open)
-	f.expired = lost && loss == SafeRate
+	f.open.Store(lost && loss == config.Open)
+	f.expired = lost && loss == config.SafeRate
 	f.key = FlowKey(s.seed, f.tenant, f.pool)
 	f.heard = 0
 	f.listen(e)

@@ -5,15 +5,16 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"reflect"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
-func mustApply(t testing.TB, e *Engine, c *Config) {
+func mustApply(t testing.TB, e *Engine, c *config.Config) {
 	t.Helper()
 	if err := e.Apply(c); err != nil {
 		t.Fatal(err)
@@ -21,21 +22,21 @@ func mustApply(t testing.TB, e *Engine, c *Config) {
 }
 
 // simple is one pool and one tenant with one limit.
-func simple(capacity float64, q Queue, limits ...Limit) *Config {
-	return &Config{
+func simple(capacity float64, q config.Queue, limits ...config.Limit) *config.Config {
+	return &config.Config{
 		Revision: 1, Seed: 7,
-		Pools:   []Pool{{Name: "api", Capacity: capacity, Queue: q}},
-		Tenants: []Tenant{{Name: "a", Limits: limits}},
+		Pools:   []config.Pool{{Name: "api", Capacity: capacity, Queue: q}},
+		Tenants: []config.Tenant{{Name: "a", Limits: limits}},
 	}
 }
 
 func TestBeforeAndBesideTheConfiguration(t *testing.T) {
-	known := &Config{Pools: []Pool{{Name: "api", Capacity: 10}}, Tenants: []Tenant{{Name: "a"}}}
-	withDefault := &Config{Pools: known.Pools, Tenants: []Tenant{{Name: "a"}, {Name: "-", Limits: []Limit{{Name: "l", Rate: 0}}}}}
+	known := &config.Config{Pools: []config.Pool{{Name: "api", Capacity: 10}}, Tenants: []config.Tenant{{Name: "a"}}}
+	withDefault := &config.Config{Pools: known.Pools, Tenants: []config.Tenant{{Name: "a"}, {Name: "-", Limits: []config.Limit{{Name: "l", Rate: 0}}}}}
 	for _, tc := range []struct {
 		name string
 		o    Options
-		c    *Config
+		c    *config.Config
 		r    Request
 		want Outcome
 	}{
@@ -68,9 +69,9 @@ func TestBeforeAndBesideTheConfiguration(t *testing.T) {
 // A request that one limit refuses is charged to none.
 func TestRefusedRequestChargesNothing(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	mustApply(t, e, simple(1e6, Queue{},
-		Limit{Name: "tenant", PerTenant: true, Rate: 10, Burst: 10},
-		Limit{Name: "client", Rate: 1, Burst: 2}))
+	mustApply(t, e, simple(1e6, config.Queue{},
+		config.Limit{Name: "tenant", PerTenant: true, Rate: 10, Burst: 10},
+		config.Limit{Name: "client", Rate: 1, Burst: 2}))
 	for i := range 100 { // one noisy client cannot drain its tenant
 		e.Decide(sec+int64(i), &Request{Tenant: "a", Client: "noisy", Pool: "api"})
 	}
@@ -87,12 +88,12 @@ func TestRefusedRequestChargesNothing(t *testing.T) {
 
 func TestOverridesPoolsModes(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	c := simple(1e6, Queue{},
-		Limit{Name: "l", Rate: 1, Burst: 1, Overrides: map[string]RateBurst{"vip": {10, 5}}},
-		Limit{Name: "only", Rate: 1, Burst: 1, Pools: []string{"other"}},
-		Limit{Name: "off", Rate: 0, Mode: Off},
+	c := simple(1e6, config.Queue{},
+		config.Limit{Name: "l", Rate: 1, Burst: 1, Overrides: map[string]config.RateBurst{"vip": {Rate: 10, Burst: 5}}},
+		config.Limit{Name: "only", Rate: 1, Burst: 1, Pools: []string{"other"}},
+		config.Limit{Name: "off", Rate: 0, Mode: config.Off},
 	)
-	c.Pools = append(c.Pools, Pool{Name: "other", Capacity: 1e6})
+	c.Pools = append(c.Pools, config.Pool{Name: "other", Capacity: 1e6})
 	mustApply(t, e, c)
 	count := func(client, pool string) (n int) {
 		for range 10 {
@@ -111,7 +112,7 @@ func TestOverridesPoolsModes(t *testing.T) {
 	if n := count("vip2", "other"); n != 1 {
 		t.Errorf("other pool: %d, want 1", n)
 	}
-	c.Tenants[0].Limits[0].Mode = Shadow
+	c.Tenants[0].Limits[0].Mode = config.Shadow
 	mustApply(t, e, c)
 	out := e.Decide(sec, &Request{Tenant: "a", Client: "x", Pool: "api"})
 	if out.Verdict != Admit || !out.Shadow {
@@ -122,11 +123,11 @@ func TestOverridesPoolsModes(t *testing.T) {
 // A raised limit helps a client that has used up the old one at once.
 func TestRaisedLimitActs(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	mustApply(t, e, simple(1e6, Queue{}, Limit{Name: "l", Rate: 1.0 / 3600, Burst: 10}))
+	mustApply(t, e, simple(1e6, config.Queue{}, config.Limit{Name: "l", Rate: 1.0 / 3600, Burst: 10}))
 	r := &Request{Tenant: "a", Client: "x", Pool: "api"}
 	for e.Decide(sec, r).Verdict == Admit {
 	}
-	mustApply(t, e, simple(1e6, Queue{}, Limit{Name: "l", Rate: 100, Burst: 10}))
+	mustApply(t, e, simple(1e6, config.Queue{}, config.Limit{Name: "l", Rate: 100, Burst: 10}))
 	if e.Decide(2*sec, r).Verdict == Admit {
 		t.Error("the raise of a limit handed out a burst")
 	}
@@ -136,35 +137,35 @@ func TestRaisedLimitActs(t *testing.T) {
 }
 
 func TestApplyNamesTheField(t *testing.T) {
-	good := simple(10, Queue{}, Limit{Name: "l", Rate: 1})
-	for field, spoil := range map[string]func(*Config){
-		"pools[api].capacity":           func(c *Config) { c.Pools[0].Capacity = math.NaN() },
-		"pools[api].queue.law":          func(c *Config) { c.Pools[0].Queue.Law = 9 },
-		"pools[api].queue.max_wait":     func(c *Config) { c.Pools[0].Queue.MaxWait = time.Hour },
-		"pools[api].queue.delay_target": func(c *Config) { c.Pools[0].Queue.DelayTarget = 1 },
-		"pools[api].queue.max_requests": func(c *Config) { c.Pools[0].Queue.MaxRequests = -1 },
-		"pools[api].on_loss":            func(c *Config) { c.Pools[0].OnLoss = 7 },
-		"pools[api].hard_expiry":        func(c *Config) { c.Pools[0].HardExpiry = -1 },
-		"pools[api].name":               func(c *Config) { c.Pools = append(c.Pools, c.Pools[0]) },
-		"tenants[].name":                func(c *Config) { c.Tenants[0].Name = "" },
-		"tenants[a].weight":             func(c *Config) { c.Tenants[0].Weight = -1 },
-		"tenants[a].limits[l].rate":     func(c *Config) { c.Tenants[0].Limits[0].Rate = math.Inf(1) },
-		"tenants[a].limits[l].burst":    func(c *Config) { c.Tenants[0].Limits[0].Burst = -1 },
-		"tenants[a].limits[l].mode":     func(c *Config) { c.Tenants[0].Limits[0].Mode = 3 },
-		"tenants[a].limits[l].overrides[v].rate": func(c *Config) {
-			c.Tenants[0].Limits[0].Overrides = map[string]RateBurst{"v": {Rate: -1}}
+	good := simple(10, config.Queue{}, config.Limit{Name: "l", Rate: 1})
+	for field, spoil := range map[string]func(*config.Config){
+		"pools[api].capacity":           func(c *config.Config) { c.Pools[0].Capacity = math.NaN() },
+		"pools[api].queue.law":          func(c *config.Config) { c.Pools[0].Queue.Law = 9 },
+		"pools[api].queue.max_wait":     func(c *config.Config) { c.Pools[0].Queue.MaxWait = time.Hour },
+		"pools[api].queue.delay_target": func(c *config.Config) { c.Pools[0].Queue.DelayTarget = 1 },
+		"pools[api].queue.max_requests": func(c *config.Config) { c.Pools[0].Queue.MaxRequests = -1 },
+		"pools[api].on_loss":            func(c *config.Config) { c.Pools[0].OnLoss = 7 },
+		"pools[api].hard_expiry":        func(c *config.Config) { c.Pools[0].HardExpiry = -1 },
+		"pools[api].name":               func(c *config.Config) { c.Pools = append(c.Pools, c.Pools[0]) },
+		"tenants[].name":                func(c *config.Config) { c.Tenants[0].Name = "" },
+		"tenants[a].weight":             func(c *config.Config) { c.Tenants[0].Weight = -1 },
+		"tenants[a].limits[l].rate":     func(c *config.Config) { c.Tenants[0].Limits[0].Rate = math.Inf(1) },
+		"tenants[a].limits[l].burst":    func(c *config.Config) { c.Tenants[0].Limits[0].Burst = -1 },
+		"tenants[a].limits[l].mode":     func(c *config.Config) { c.Tenants[0].Limits[0].Mode = 3 },
+		"tenants[a].limits[l].overrides[v].rate": func(c *config.Config) {
+			c.Tenants[0].Limits[0].Overrides = map[string]config.RateBurst{"v": {Rate: -1}}
 		},
-		"tenants[a].limits[l].queue.max_wait": func(c *Config) { c.Tenants[0].Limits[0].Queue.MaxWait = 1 },
-		"tenants[a].quotas[nil].pool":         func(c *Config) { c.Tenants[0].Quotas = []Quota{{Pool: "nil"}} },
-		"tenants[a].quotas[api].max":          func(c *Config) { c.Tenants[0].Quotas = []Quota{{Pool: "api", Guaranteed: 2, Max: 1}} },
-		"tenants[a].quotas[api].guaranteed":   func(c *Config) { c.Tenants[0].Quotas = []Quota{{Pool: "api", Guaranteed: -2}} },
+		"tenants[a].limits[l].queue.max_wait": func(c *config.Config) { c.Tenants[0].Limits[0].Queue.MaxWait = 1 },
+		"tenants[a].quotas[nil].pool":         func(c *config.Config) { c.Tenants[0].Quotas = []config.Quota{{Pool: "nil"}} },
+		"tenants[a].quotas[api].max":          func(c *config.Config) { c.Tenants[0].Quotas = []config.Quota{{Pool: "api", Guaranteed: 2, Max: 1}} },
+		"tenants[a].quotas[api].guaranteed":   func(c *config.Config) { c.Tenants[0].Quotas = []config.Quota{{Pool: "api", Guaranteed: -2}} },
 	} {
 		e := New(Options{Keys: 1024})
 		mustApply(t, e, good)
-		bad := simple(10, Queue{}, Limit{Name: "l", Rate: 1})
+		bad := simple(10, config.Queue{}, config.Limit{Name: "l", Rate: 1})
 		bad.Revision = 2
 		spoil(bad)
-		var fe *FieldError
+		var fe *config.FieldError
 		if err := e.Apply(bad); !errors.As(err, &fe) || fe.Field != field {
 			t.Errorf("Apply = %v, want an error that names %s", err, field)
 		}
@@ -175,48 +176,12 @@ func TestApplyNamesTheField(t *testing.T) {
 	}
 }
 
-// What is not valid is taken out part by part; what is left applies, and the
-// caller's lists are as they were.
-func TestLeaveOut(t *testing.T) {
-	c := simple(10, Queue{}, Limit{Name: "l", Rate: 1}, Limit{Name: "l", Rate: 2}, Limit{Name: "minus", Rate: -1})
-	for i := range MaxLimits {
-		c.Tenants[0].Limits = append(c.Tenants[0].Limits, Limit{Name: fmt.Sprint("n", i), Rate: 1})
-	}
-	c.Tenants[0].Quotas = []Quota{{Pool: "nil"}, {Pool: "api", Max: 3}}
-	c.Tenants = append(c.Tenants, Tenant{Name: "a"}, Tenant{Name: "heavy", Weight: -1}, Tenant{Name: "good"})
-	limits := slices.Clone(c.Tenants[0].Limits)
-	list := c.Tenants[0].Limits
-	want := []string{"a l", "a minus", "a n61", "a n62", "a n63", "a quotas/nil", "a ", "heavy "}
-	var got []string
-	for _, l := range c.LeaveOut() {
-		got = append(got, l.Tenant+" "+l.Limit)
-		if l.Why == nil {
-			t.Errorf("%s has no reason", l.Limit)
-		}
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("left out %q, want %q", got, want)
-	}
-	if err := c.Validate(); err != nil {
-		t.Errorf("what is left is not valid: %v", err)
-	}
-	if len(c.Tenants) != 2 || len(c.Tenants[0].Limits) != MaxLimits-2 || len(c.Tenants[0].Quotas) != 1 {
-		t.Errorf("left %d tenants, %d limits, %d quotas", len(c.Tenants), len(c.Tenants[0].Limits), len(c.Tenants[0].Quotas))
-	}
-	if !reflect.DeepEqual(list, limits) {
-		t.Error("the caller's list has changed")
-	}
-	if again := c.LeaveOut(); again != nil {
-		t.Errorf("again %v", again)
-	}
-}
-
 // Defaults hold for each tenant that has no limit of the same name, and count
 // among its limits.
 func TestDefaultsAreInherited(t *testing.T) {
-	c := simple(10, Queue{}, Limit{Name: "b", Rate: 1, Burst: 7})
-	c.Defaults = []Limit{{Name: "a", Rate: 2, Overrides: map[string]RateBurst{"vip": {Rate: 9}}}, {Name: "b", Rate: 3}, {Name: "c", Rate: 4}}
-	c.Tenants = append(c.Tenants, Tenant{Name: "other"})
+	c := simple(10, config.Queue{}, config.Limit{Name: "b", Rate: 1, Burst: 7})
+	c.Defaults = []config.Limit{{Name: "a", Rate: 2, Overrides: map[string]config.RateBurst{"vip": {Rate: 9}}}, {Name: "b", Rate: 3}, {Name: "c", Rate: 4}}
+	c.Tenants = append(c.Tenants, config.Tenant{Name: "other"})
 	e := New(Options{Keys: 1024})
 	if err := e.Apply(c); err != nil {
 		t.Fatal(err)
@@ -231,15 +196,15 @@ func TestDefaultsAreInherited(t *testing.T) {
 			t.Errorf("%s has %q, want %q", tenant, got, want)
 		}
 	}
-	for i := range MaxLimits - 3 {
-		c.Tenants[0].Limits = append(c.Tenants[0].Limits, Limit{Name: fmt.Sprint("n", i), Rate: 1})
+	for i := range config.MaxLimits - 3 {
+		c.Tenants[0].Limits = append(c.Tenants[0].Limits, config.Limit{Name: fmt.Sprint("n", i), Rate: 1})
 	}
 	if left := c.LeaveOut(); left != nil {
-		t.Errorf("%d limits, the overriding one counted once, are too many: %v", MaxLimits, left)
+		t.Errorf("%d limits, the overriding one counted once, are too many: %v", config.MaxLimits, left)
 	}
-	c.Tenants[0].Limits = append(c.Tenants[0].Limits, Limit{Name: "last", Rate: 1})
-	c.Defaults = append(c.Defaults, Limit{Name: "minus", Rate: -1})
-	if left := c.LeaveOut(); len(left) != 3 || left[0].Tenant != DefaultTenant || left[0].Limit != "minus" || left[2].Limit != "last" {
+	c.Tenants[0].Limits = append(c.Tenants[0].Limits, config.Limit{Name: "last", Rate: 1})
+	c.Defaults = append(c.Defaults, config.Limit{Name: "minus", Rate: -1})
+	if left := c.LeaveOut(); len(left) != 3 || left[0].Tenant != config.DefaultTenant || left[0].Limit != "minus" || left[2].Limit != "last" {
 		t.Errorf("left out %v", left)
 	}
 	if err := c.Validate(); err != nil || len(c.Defaults) != 3 {
@@ -254,12 +219,12 @@ func FuzzApply(f *testing.F) {
 	f.Add(math.NaN(), math.Inf(1), -1.0, 0.0, 1e300, int64(-5), 1<<30, uint8(7), uint8(3), "")
 	f.Fuzz(func(t *testing.T, capacity, weight, rate, burst, quotaMax float64, wait int64, most int, law, mode uint8, client string) {
 		e := New(Options{Keys: 1024})
-		c := simple(capacity, Queue{Law: Law(law), MaxWait: time.Duration(wait), MaxRequests: most},
-			Limit{Name: "l", Rate: rate, Burst: burst, Mode: Mode(mode), Queue: Queue{Law: Law(law), MaxWait: time.Duration(wait)}})
+		c := simple(capacity, config.Queue{Law: config.Law(law), MaxWait: time.Duration(wait), MaxRequests: most},
+			config.Limit{Name: "l", Rate: rate, Burst: burst, Mode: config.Mode(mode), Queue: config.Queue{Law: config.Law(law), MaxWait: time.Duration(wait)}})
 		c.Tenants[0].Weight = weight
-		c.Tenants[0].Quotas = []Quota{{Pool: "api", Max: quotaMax, Mode: Mode(mode)}}
+		c.Tenants[0].Quotas = []config.Quota{{Pool: "api", Max: quotaMax, Mode: config.Mode(mode)}}
 		if err := e.Apply(c); err != nil {
-			var fe *FieldError
+			var fe *config.FieldError
 			if !errors.As(err, &fe) || fe.Field == "" {
 				t.Fatalf("error without a field: %v", err)
 			}
@@ -290,7 +255,7 @@ func FuzzApply(f *testing.F) {
 // all newcomers together get no more than one client once the table is full.
 func TestInventedKeysWinNothing(t *testing.T) {
 	e := New(Options{Keys: 1 << 14})
-	mustApply(t, e, simple(1e12, Queue{}, Limit{Name: "l", Rate: 1.0 / 60, Burst: 10}))
+	mustApply(t, e, simple(1e12, config.Queue{}, config.Limit{Name: "l", Rate: 1.0 / 60, Burst: 10}))
 	victim := &Request{Tenant: "a", Client: "victim", Pool: "api"}
 	for e.Decide(sec, victim).Verdict == Admit {
 	}
@@ -369,9 +334,9 @@ func TestKeyHashIsStableAndSpread(t *testing.T) {
 // Workers, ticker, link and administrator at once; run with -race.
 func TestConcurrentUse(t *testing.T) {
 	e := New(Options{Keys: 1024, Contended: 64})
-	conf := simple(2000, Queue{},
-		Limit{Name: "c", Rate: 50, Burst: 20, Queue: Queue{MaxRequests: 50, MaxWait: 200 * time.Millisecond}},
-		Limit{Name: "t", PerTenant: true, Rate: 1500, Burst: 100})
+	conf := simple(2000, config.Queue{},
+		config.Limit{Name: "c", Rate: 50, Burst: 20, Queue: config.Queue{MaxRequests: 50, MaxWait: 200 * time.Millisecond}},
+		config.Limit{Name: "t", PerTenant: true, Rate: 1500, Burst: 100})
 	mustApply(t, e, conf)
 	var clock, asked, admitted, rejected, cancelled, events atomic.Int64
 	clock.Store(sec)
@@ -425,21 +390,21 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	background(func(now int64) { events.Add(int64(len(e.Tick(now, nil)))) })
 	background(func(now int64) {
-		var c Claims
+		var c exchange.Claims
 		e.Claims(now, &c)
-		s := &Sums{Replicas: 1 + int(now>>20)%3, TotalWeight: 3, Lag: 100 * time.Millisecond}
+		s := &exchange.Sums{Replicas: 1 + int(now>>20)%3, TotalWeight: 3, Lag: 100 * time.Millisecond}
 		for i := range 40 {
-			s.Keys = append(s.Keys, KeySum{Key: LimitKey(7, "a", "c", fmt.Sprint(i)), Admitted: float64(now / 1e7), Claims: 5, Active: 1, Spent: 2, Epoch: 1})
+			s.Keys = append(s.Keys, exchange.KeySum{Key: LimitKey(7, "a", "c", fmt.Sprint(i)), Admitted: float64(now / 1e7), Claims: 5, Active: 1, Spent: 2, Epoch: 1})
 		}
 		e.SetSums(now, s)
-		var r Report
+		var r exchange.Report
 		e.Report(now, &r)
 	})
 	background(func(now int64) {
 		if err := e.Apply(conf); err != nil {
 			t.Error(err)
 		}
-		e.SetShares(&Shares{Epoch: 1, Flows: []Share{{"a", "api", 1000 + float64(now%1000)}}})
+		e.SetShares(&exchange.Shares{Epoch: 1, Flows: []exchange.Share{{Tenant: "a", Pool: "api", Share: 1000 + float64(now%1000)}}})
 		s := Stats{}
 		e.Stats(now, &s)
 	})
@@ -466,8 +431,8 @@ func TestConcurrentUse(t *testing.T) {
 func TestAdmitAndRejectDoNotAllocate(t *testing.T) {
 	for _, replicas := range []int{1, 3} {
 		e := New(Options{Keys: 4096})
-		mustApply(t, e, simple(1e9, Queue{}, Limit{Name: "l", Rate: 1e6, Burst: 1e6}, Limit{Name: "none", Rate: 1e-3, Burst: 1, Overrides: map[string]RateBurst{"good": {1e9, 1e9}}}))
-		e.SetSums(0, &Sums{Replicas: replicas, Lag: time.Second})
+		mustApply(t, e, simple(1e9, config.Queue{}, config.Limit{Name: "l", Rate: 1e6, Burst: 1e6}, config.Limit{Name: "none", Rate: 1e-3, Burst: 1, Overrides: map[string]config.RateBurst{"good": {Rate: 1e9, Burst: 1e9}}}))
+		e.SetSums(0, &exchange.Sums{Replicas: replicas, Lag: time.Second})
 		now := sec
 		for _, client := range []string{"good", "bad"} {
 			r := &Request{Tenant: "a", Client: client, Pool: "api"}
@@ -478,7 +443,7 @@ func TestAdmitAndRejectDoNotAllocate(t *testing.T) {
 		}
 	}
 	e := New(Options{Keys: 4096})
-	mustApply(t, e, simple(10, Queue{Law: Police}))
+	mustApply(t, e, simple(10, config.Queue{Law: config.Police}))
 	now := sec
 	if n := testing.AllocsPerRun(1000, func() { now += 1000; e.Decide(now, &Request{Tenant: "a", Pool: "api"}) }); n != 0 {
 		t.Errorf("police: %v allocations per decision, want 0", n)

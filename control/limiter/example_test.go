@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/limiter"
 )
 
@@ -11,9 +12,9 @@ import (
 // burst of 2. The engine reads no clock; times are nanoseconds that the caller passes in.
 func ExampleEngine_Decide() {
 	e := limiter.New(limiter.Options{Keys: 1024})
-	err := e.Apply(&limiter.Config{
-		Pools:   []limiter.Pool{{Name: "api", Capacity: 1000}},
-		Tenants: []limiter.Tenant{{Name: "acme", Limits: []limiter.Limit{{Name: "each", Rate: 10, Burst: 2}}}},
+	err := e.Apply(&config.Config{
+		Pools:   []config.Pool{{Name: "api", Capacity: 1000}},
+		Tenants: []config.Tenant{{Name: "acme", Limits: []config.Limit{{Name: "each", Rate: 10, Burst: 2}}}},
 	})
 	if err != nil {
 		fmt.Println(err)

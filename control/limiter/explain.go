@@ -5,6 +5,9 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // Explanation is all that bears on one request now, for people who ask why.
@@ -20,7 +23,7 @@ type Explanation struct {
 type LimitState struct {
 	Name    string
 	Client  string // by which the limit knows it; "" of a limit per tenant
-	Mode    Mode
+	Mode    config.Mode
 	Queued  bool          // beyond the limit a request waits
 	Strict  bool          // see Limit
 	Rate    float64       // cost units/s, of all replicas together
@@ -42,8 +45,8 @@ type Claimed struct {
 // FlowState is a tenant's share of a pool at this replica. Rates in cost units/s.
 type FlowState struct {
 	Tenant, Pool string
-	Mode         Mode
-	Law          Law
+	Mode         config.Mode
+	Law          config.Law
 	Share        float64 // granted in total, over all replicas
 	Rate         float64 // in force here
 	Demand       float64 // measured here
@@ -64,7 +67,7 @@ type Standing struct {
 	TotalWeight float64
 	Absent      float64 // weight of members cut off for long
 	Lag         time.Duration
-	Isolation   Isolation
+	Isolation   exchange.Isolation
 	Revision    int64
 	Shares      SharesStats
 }

@@ -7,22 +7,25 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
-func explained() *Config {
-	return &Config{
-		Revision: 3, Pools: []Pool{{Name: "api", Capacity: 1000}},
-		Tenants: []Tenant{{Name: "acme", Quotas: []Quota{{Pool: "api", Max: Unbounded}}, Limits: []Limit{
-			{Name: "per-client", Rate: 2, Burst: 10, Overrides: map[string]RateBurst{"vip": {Rate: 50, Burst: 100}}},
-			{Name: "all", PerTenant: true, Rate: 100, Burst: 100, Mode: Shadow},
+func explained() *config.Config {
+	return &config.Config{
+		Revision: 3, Pools: []config.Pool{{Name: "api", Capacity: 1000}},
+		Tenants: []config.Tenant{{Name: "acme", Quotas: []config.Quota{{Pool: "api", Max: config.Unbounded}}, Limits: []config.Limit{
+			{Name: "per-client", Rate: 2, Burst: 10, Overrides: map[string]config.RateBurst{"vip": {Rate: 50, Burst: 100}}},
+			{Name: "all", PerTenant: true, Rate: 100, Burst: 100, Mode: config.Shadow},
 			{Name: "other-pool", Rate: 1, Burst: 1, Pools: []string{"api2"}},
 		}}},
 	}
 }
 
-func engineOf(t interface{ Fatal(...any) }, c *Config) *Engine {
+func engineOf(t interface{ Fatal(...any) }, c *config.Config) *Engine {
 	e := New(Options{Keys: 1024, Start: 1})
-	c.Pools = append(c.Pools, Pool{Name: "api2", Capacity: 1})
+	c.Pools = append(c.Pools, config.Pool{Name: "api2", Capacity: 1})
 	if err := e.Apply(c); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +55,7 @@ func TestExplainSaysWhatBinds(t *testing.T) {
 	if l.Client != "alice" || l.Rate != 2 || l.Burst != 10 || l.Free < 1.99 || l.Free > 2.01 || l.Passes || l.Wait.Round(time.Millisecond) != time.Second {
 		t.Errorf("2 of 10 are left at 2/s: %+v", l)
 	}
-	if l := x.Limits[1]; l.Client != "" || l.Mode != Shadow || !l.Passes || l.Free > 92.01 {
+	if l := x.Limits[1]; l.Client != "" || l.Mode != config.Shadow || !l.Passes || l.Free > 92.01 {
 		t.Errorf("the tenant's limit: %+v", l)
 	}
 	if x.Flow.Tenant != "acme" || x.Flow.Pool != "api" || x.Flow.Share != 1000 || x.Flow.Admitted != 2 || x.Flow.Rejected != 0 || x.Flow.Claimed.Fair != 1 {
@@ -73,15 +76,15 @@ func TestExplainSaysWhatBinds(t *testing.T) {
 func TestExplainContended(t *testing.T) {
 	e := engineOf(t, explained())
 	key := LimitKey(0, "acme", "per-client", "alice")
-	e.SetSums(1e9, &Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 100 * time.Millisecond,
-		Keys: []KeySum{{Key: key, Admitted: 6, Claims: 1.5, Active: 1, Spent: 6}}})
+	e.SetSums(1e9, &exchange.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 100 * time.Millisecond,
+		Keys: []exchange.KeySum{{Key: key, Admitted: 6, Claims: 1.5, Active: 1, Spent: 6}}})
 	r := &Request{Tenant: "acme", Client: "alice", Pool: "api"}
 	e.Decide(1e9, r)
 	l := e.Explain(1e9, r).Limits[0]
 	if l.Claimed == nil || l.Claimed.Others != 1.5 || l.Claimed.Active != 1 || !(l.Claimed.Fair > 0 && l.Claimed.Fair < 1) || l.Free > 4 {
 		t.Errorf("%+v, claimed %+v", l, l.Claimed)
 	}
-	if s := e.Standing(); s.Replicas != 3 || s.TotalWeight != 3 || s.Lag != 100*time.Millisecond || s.Isolation != Connected || s.Revision != 3 {
+	if s := e.Standing(); s.Replicas != 3 || s.TotalWeight != 3 || s.Lag != 100*time.Millisecond || s.Isolation != exchange.Connected || s.Revision != 3 {
 		t.Errorf("%+v", s)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/titrate/titrate/control/config"
 )
 
 // mix is a tenant's clients at one gateway. Rates are in parts of the tenant's share.
@@ -37,10 +39,10 @@ var mixes = []mix{
 
 // run plays a mix from cold and returns what became of the light clients, of the
 // light one that fared worst, and of the others.
-func (m mix) run(t testing.TB, law Law, d time.Duration) (light, greedy tally, worst float64) {
-	c := newCluster(t, 1, &Config{
-		Pools:   []Pool{{Name: "api", Capacity: m.share, Queue: Queue{Law: law}}},
-		Tenants: []Tenant{{Name: "acme"}},
+func (m mix) run(t testing.TB, law config.Law, d time.Duration) (light, greedy tally, worst float64) {
+	c := newCluster(t, 1, &config.Config{
+		Pools:   []config.Pool{{Name: "api", Capacity: m.share, Queue: config.Queue{Law: law}}},
+		Tenants: []config.Tenant{{Name: "acme"}},
 	}, Options{})
 	small := map[*source]bool{}
 	for i := range m.light {
@@ -63,7 +65,7 @@ func (m mix) run(t testing.TB, law Law, d time.Duration) (light, greedy tally, w
 // A client that asks for less than its equal part of the share is not refused,
 // whatever the others ask for and whatever the queue's law; and the share is used.
 func TestLightClientsAreNotRefused(t *testing.T) {
-	for _, law := range []Law{VariableStructure, DropTail, CoDel, Police} {
+	for _, law := range []config.Law{config.VariableStructure, config.DropTail, config.CoDel, config.Police} {
 		for _, m := range mixes {
 			light, greedy, worst := m.run(t, law, 60*time.Second)
 			refused := float64(light.rejected) / float64(light.offered)
@@ -84,11 +86,11 @@ func TestLightClientsAreNotRefused(t *testing.T) {
 // name and asks for little: it gets what it would get if all were refused alike, or
 // more. So also when they are too many to be told apart.
 func TestInventedNamesWinNothing(t *testing.T) {
-	for i, law := range []Law{VariableStructure, DropTail, CoDel, Police, VariableStructure} {
+	for i, law := range []config.Law{config.VariableStructure, config.DropTail, config.CoDel, config.Police, config.VariableStructure} {
 		names := 2000 + i*1000
-		c := newCluster(t, 1, &Config{
-			Pools:   []Pool{{Name: "api", Capacity: 100, Queue: Queue{Law: law}}},
-			Tenants: []Tenant{{Name: "acme"}},
+		c := newCluster(t, 1, &config.Config{
+			Pools:   []config.Pool{{Name: "api", Capacity: 100, Queue: config.Queue{Law: law}}},
+			Tenants: []config.Tenant{{Name: "acme"}},
 		}, Options{})
 		honest := c.source("acme", "honest", "api", constant(2), pinned(0))
 		for i := range names {
@@ -113,8 +115,8 @@ func TestInventedNamesWinNothing(t *testing.T) {
 // A client that is alone and sends more at once than its queue should hold is marked,
 // although it is within its part: the queue is its own.
 func TestOwnQueueIsMarked(t *testing.T) {
-	c := newCluster(t, 1, &Config{
-		Pools: []Pool{{Name: "api", Capacity: 300}}, Tenants: []Tenant{{Name: "acme"}},
+	c := newCluster(t, 1, &config.Config{
+		Pools: []config.Pool{{Name: "api", Capacity: 300}}, Tenants: []config.Tenant{{Name: "acme"}},
 	}, Options{})
 	s := c.source("acme", "only", "api", constant(0), pinned(0))
 	for range 60 { // a burst of 60 whenever the one before has gone

@@ -3,6 +3,8 @@ package limiter
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // Flight counts what of one flow is at the upstream, for pools whose capacity is
@@ -57,7 +59,7 @@ type flown struct {
 }
 
 // report adds what has happened since last to r and returns the new mark.
-func (f *Flight) report(last flown, r *FlowReport) flown {
+func (f *Flight) report(last flown, r *exchange.FlowReport) flown {
 	now := flown{
 		completed: f.Completed.Load(), residence: f.Residence.Load(), turned: f.Turned.Load(),
 		booked: f.Booked.Load(), weight: last.weight,

@@ -5,10 +5,13 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
-func adaptive(on bool) *Config {
-	return &Config{Pools: []Pool{{Name: "api", Capacity: 100, Adaptive: on}}, Tenants: []Tenant{{Name: "acme"}}}
+func adaptive(on bool) *config.Config {
+	return &config.Config{Pools: []config.Pool{{Name: "api", Capacity: 100, Adaptive: on}}, Tenants: []config.Tenant{{Name: "acme"}}}
 }
 
 // Only flows of adaptive pools are counted; a pool that becomes one counts from
@@ -33,7 +36,7 @@ func TestFlightOfAdaptivePoolsOnly(t *testing.T) {
 	if ask(false) != nil {
 		t.Error("a pool that is fixed again still counts")
 	}
-	var report Report
+	var report exchange.Report
 	e.Report(1e9, &report)
 	if got := report.Flows[0]; got.InFlight != 2.5 || got.Completed != 0 {
 		t.Errorf("one of cost 2.5 released: %+v", got)
@@ -52,7 +55,7 @@ func TestFlightOfAdaptivePoolsOnly(t *testing.T) {
 func TestFlightOfHeldAndRefused(t *testing.T) {
 	e := New(Options{Start: 1})
 	c := adaptive(true)
-	c.Tenants[0].Quotas = []Quota{{Pool: "api", Max: 1}}
+	c.Tenants[0].Quotas = []config.Quota{{Pool: "api", Max: 1}}
 	c.Pools[0].Queue.MaxRequests = 1
 	if err := e.Apply(c); err != nil {
 		t.Fatal(err)
@@ -87,7 +90,7 @@ func TestFlightOfEstimates(t *testing.T) {
 			f.Depart(unit)
 			f.Land(unit, 50*unit, 100*time.Millisecond)
 		}
-		var r FlowReport
+		var r exchange.FlowReport
 		last = f.report(last, &r)
 		if r.Completed != 500 || r.Residence < 49.9 || r.Residence > 50.1 || r.InFlight != 500 {
 			t.Fatalf("%+v", r)
@@ -121,7 +124,7 @@ func TestFlightAddsUp(t *testing.T) {
 			default:
 				f.Leave(micros)
 			}
-			var r FlowReport
+			var r exchange.FlowReport
 			last = f.report(last, &r)
 			reported += int64(r.Completed*unit + .5)
 			turned += int64(r.Shed*unit + .5)

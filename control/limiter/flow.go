@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/titrate/titrate/control/aqm"
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/drc"
 	"github.com/titrate/titrate/control/rmc"
 )
@@ -56,9 +57,9 @@ type flow struct {
 	absent   float64
 	expired  bool // SafeRate in force
 	isolated drc.Isolation
-	mode     Mode
+	mode     config.Mode
 	blocked  bool // nothing may pass: the quota's max is 0
-	queueing Queue
+	queueing config.Queue
 	q        *queue
 	// generation is what the places of the queue begin with, see freed.
 	generation uint32
@@ -156,7 +157,7 @@ func (f *flow) wait(cost, queued int64) int64 {
 	rate := math.Float64frombits(f.rate.Load())
 	missing := units(queued + cost - min(f.credit.Load(), cost))
 	if !(rate > 0) {
-		return int64(DefaultMaxWait)
+		return int64(config.DefaultMaxWait)
 	}
 	return int64(min(max(0, missing/rate), 60) * 1e9)
 }
@@ -285,7 +286,7 @@ func (f *flow) refuse(cost int64) {
 // is turned away as a virtual backlog that fades: it keeps the enzyme at work,
 // and what that releases is credit. Without it the enzyme, which recharges in
 // proportion to what is spent, would never reach its rate.
-func (f *flow) policing() bool { return f.queueing.Law == Police }
+func (f *flow) policing() bool { return f.queueing.Law == config.Police }
 
 // bypass counts demand that passed without asking.
 func (f *flow) bypass(cost int64) {

@@ -1,6 +1,10 @@
 package limiter
 
-import "math"
+import (
+	"math"
+
+	"github.com/titrate/titrate/control/exchange"
+)
 
 // Flows are made when they are first used and freed when nothing has used them for
 // keepIdle: tenants that come and go, or a name that was used once, leave nothing behind
@@ -79,7 +83,7 @@ func (f *flow) news() bool {
 
 // reportUntold reports flows that have left the ticker's list, until there is nothing
 // more to tell of them. What is in flight may end without anything else happening.
-func (e *Engine) reportUntold(now int64, r *Report) {
+func (e *Engine) reportUntold(now int64, r *exchange.Report) {
 	keep := e.untold[:0]
 	for _, f := range e.untold {
 		if f.active.Load() { // it comes back here

@@ -5,13 +5,16 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // tenants is a configuration of so many tenants, named from a number on.
-func tenants(from, n int) *Config {
-	c := &Config{Seed: 7, Revision: int64(from + 1), Pools: []Pool{{Name: "api", Capacity: 1e9, Adaptive: true}}}
+func tenants(from, n int) *config.Config {
+	c := &config.Config{Seed: 7, Revision: int64(from + 1), Pools: []config.Pool{{Name: "api", Capacity: 1e9, Adaptive: true}}}
 	for i := range n {
-		c.Tenants = append(c.Tenants, Tenant{Name: fmt.Sprintf("tenant-%07d", from+i), Limits: []Limit{
+		c.Tenants = append(c.Tenants, config.Tenant{Name: fmt.Sprintf("tenant-%07d", from+i), Limits: []config.Limit{
 			{Name: "all", PerTenant: true, Rate: 1000, Burst: 1000},
 		}})
 	}
@@ -20,7 +23,7 @@ func tenants(from, n int) *Config {
 
 // idle lets time pass with nothing but ticks and reports, which it adds to r.
 func idle(e *Engine, from int64, d time.Duration, r map[string]float64) int64 {
-	var report Report
+	var report exchange.Report
 	for now := from; ; now += 50 * ms {
 		e.Tick(now, nil)
 		if (now-from)%(250*ms) == 0 {
@@ -113,7 +116,7 @@ func heap() uint64 {
 }
 
 // one is an engine with one tenant, whose flow has been used once.
-func one(t *testing.T, q Queue, limits ...Limit) (*Engine, *Request, *flow) {
+func one(t *testing.T, q config.Queue, limits ...config.Limit) (*Engine, *Request, *flow) {
 	t.Helper()
 	e := New(Options{Keys: 1024})
 	c := simple(100, q, limits...)
@@ -128,7 +131,7 @@ func one(t *testing.T, q Queue, limits ...Limit) (*Engine, *Request, *flow) {
 
 // What is in flight keeps a flow, and so does what is not yet reported.
 func TestFlowsThatAreNeededStay(t *testing.T) {
-	e, r, f := one(t, Queue{})
+	e, r, f := one(t, config.Queue{})
 	flight := e.Decide(sec, r).Flight
 	flight.Depart(r.Micros())
 	served := map[string]float64{}
@@ -151,7 +154,7 @@ func TestFlowsThatAreNeededStay(t *testing.T) {
 	if f.gone() {
 		t.Error("the flow is gone before it was reported")
 	}
-	var report Report
+	var report exchange.Report
 	if e.Report(now, &report); len(report.Flows) != 1 || report.Flows[0].Served != 1 || report.Flows[0].Completed != 0 {
 		t.Errorf("reported is %+v, want one request served and none completed", report.Flows)
 	}
@@ -159,7 +162,7 @@ func TestFlowsThatAreNeededStay(t *testing.T) {
 
 // A handle of a flow that is gone names nothing in the flow that has its place.
 func TestOldHandles(t *testing.T) {
-	e, r, f := one(t, Queue{Law: DropTail, DelayTarget: time.Second, MaxWait: 2 * time.Second})
+	e, r, f := one(t, config.Queue{Law: config.DropTail, DelayTarget: time.Second, MaxWait: 2 * time.Second})
 	queue := func(now int64) Handle {
 		for range 1000 {
 			if out, h := e.Enqueue(now, r, 1); out.Verdict == Wait {
@@ -186,7 +189,7 @@ func TestOldHandles(t *testing.T) {
 
 // A long stream is settled after its flow is gone: the flow that there is then pays.
 func TestSettleAfterTheFlowIsGone(t *testing.T) {
-	e, r, f := one(t, Queue{Law: Police})
+	e, r, f := one(t, config.Queue{Law: config.Police})
 	served := map[string]float64{}
 	now := idle(e, sec, 5*time.Minute, served)
 	if !f.gone() {
@@ -205,7 +208,7 @@ func TestSettleAfterTheFlowIsGone(t *testing.T) {
 // What a thread still counts in a flow that was freed under its hands is reported and
 // counted once.
 func TestCountsAfterTheFlowIsGone(t *testing.T) {
-	e, r, f := one(t, Queue{})
+	e, r, f := one(t, config.Queue{})
 	rt, _ := e.peekRoute(r)
 	served := map[string]float64{}
 	now := idle(e, sec, 5*time.Minute, served)
@@ -238,8 +241,8 @@ func TestCountsAfterTheFlowIsGone(t *testing.T) {
 // before; who uses it next begins with a whole burst, as before.
 func TestSlotsOfTenantsAreFreed(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	mustApply(t, e, simple(1e9, Queue{},
-		Limit{Name: "fast", PerTenant: true, Rate: 10, Burst: 10}, Limit{Name: "slow", PerTenant: true, Rate: 0.01, Burst: 10}))
+	mustApply(t, e, simple(1e9, config.Queue{},
+		config.Limit{Name: "fast", PerTenant: true, Rate: 10, Burst: 10}, config.Limit{Name: "slow", PerTenant: true, Rate: 0.01, Burst: 10}))
 	r := &Request{Tenant: "a", Pool: "api", Cost: 10}
 	if out := e.Decide(sec, r); out.Verdict != Admit {
 		t.Fatalf("%+v", out)

@@ -2,6 +2,8 @@ package limiter
 
 import (
 	"time"
+
+	"github.com/titrate/titrate/control/config"
 )
 
 // maxHeld bounds the requests of one flow that wait for their clients' limits,
@@ -23,7 +25,7 @@ type verdict struct {
 // Admit and Reject the handle is 0 and no event comes. Keep ticking at 5 ms once
 // something waits.
 func (e *Engine) Enqueue(now int64, r *Request, ticket uint64) (Outcome, Handle) {
-	if r.Mode != Enforce {
+	if r.Mode != config.Enforce {
 		return e.lenient(now, r), 0
 	}
 	for {
@@ -179,19 +181,19 @@ func (f *flow) arrived(cost int64) {
 func (e *Engine) meet(f *flow, rt *route, who subject, s *sub, now, cost int64) verdict {
 	q := f.q
 	switch {
-	case f.mode == Off || f.open.Load():
+	case f.mode == config.Off || f.open.Load():
 		f.bypass(cost)
 		return verdict{Verdict: Admit}
 	case q.eligible == 0 && f.take(cost):
 		f.metered(who, cost)
 		return verdict{Verdict: Admit}
-	case f.mode == Shadow:
+	case f.mode == config.Shadow:
 		f.bypass(cost)
 		return verdict{Verdict: Admit, shadow: true}
-	case f.queueing.Law == Police && f.borrow(who, cost):
+	case f.queueing.Law == config.Police && f.borrow(who, cost):
 		f.metered(who, cost)
 		return verdict{Verdict: Admit}
-	case f.queueing.Law == Police:
+	case f.queueing.Law == config.Police:
 		return f.turnAway(TenantShare, cost)
 	case q.eligible >= f.queueing.MaxRequests || q.len() >= maxPlaces:
 		return f.turnAway(QueueFull, cost)

@@ -1,5 +1,10 @@
 package limiter
 
+import (
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
+)
+
 // Whose request it is, as limits see it. A limit without an identity tells
 // clients apart by Request.Client, one with an identity by the value that the
 // request has under that name; a request without such a value is "", one client
@@ -38,6 +43,21 @@ func (ids *Identities) clone() *Identities {
 type Names struct {
 	Identities [MaxIdentities]string
 	Classes    [MaxClasses]string
+}
+
+// Known lists the names that have a place.
+func (n *Names) Known() *exchange.Names {
+	return &exchange.Names{Identities: given(n.Identities[:]), Classes: given(n.Classes[:])}
+}
+
+// given are the names that are not "".
+func given(names []string) (out []string) {
+	for _, name := range names {
+		if name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // Wanted says which places the limits of a configuration ask for, a bit each.
@@ -160,7 +180,7 @@ func (e *Engine) Named() *Names { return e.told.Load() }
 // install compiles a validated configuration and puts it in force. What either
 // configuration asks of requests is asked while both may be in use. naming is
 // locked.
-func (e *Engine) install(c *Config) {
+func (e *Engine) install(c *config.Config) {
 	s := compile(c, &e.known)
 	if e.wants != nil {
 		e.wants(e.wanted.or(s.wanted))

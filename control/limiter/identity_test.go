@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/drc"
 )
 
@@ -26,7 +27,7 @@ func testNames() (n Names) {
 	return n
 }
 
-func named(t testing.TB, o Options, c *Config) *Engine {
+func named(t testing.TB, o Options, c *config.Config) *Engine {
 	t.Helper()
 	e := New(o)
 	e.Name(testNames())
@@ -40,29 +41,29 @@ func from(client, ip, user string, classes uint32) *Request {
 }
 
 func TestIdentityTellsClientsApart(t *testing.T) {
-	one := func(l Limit) Limit { l.Name, l.Rate, l.Burst = "l", 1e-3, 1; return l }
+	one := func(l config.Limit) config.Limit { l.Name, l.Rate, l.Burst = "l", 1e-3, 1; return l }
 	for _, tc := range []struct {
 		name          string
-		limit         Limit
+		limit         config.Limit
 		first, second *Request
 		want          Verdict // of the second, after the first took the whole burst
 	}{
-		{"client", one(Limit{}), from("x", "1", "", 0), from("y", "1", "", 0), Admit},
-		{"the same ip", one(Limit{Identity: "ip"}), from("x", "1", "", 0), from("y", "1", "", 0), Reject},
-		{"another ip", one(Limit{Identity: "ip"}), from("x", "1", "", 0), from("x", "2", "", 0), Admit},
-		{"both without a user", one(Limit{Identity: "user"}), from("x", "1", "", 0), from("y", "2", "", 0), Reject},
-		{"one without a user", one(Limit{Identity: "user"}), from("x", "1", "", 0), from("x", "1", "u", 0), Admit},
-		{"no identities at all", one(Limit{Identity: "user"}), &Request{Tenant: "a", Client: "x", Pool: "api"}, from("y", "2", "", 0), Reject},
-		{"a name without a place", one(Limit{Identity: "org"}), from("x", "1", "u", 0), from("y", "2", "v", 0), Reject},
-		{"per tenant", one(Limit{Identity: "ip", PerTenant: true}), from("x", "1", "", 0), from("y", "2", "", 0), Reject},
-		{"in no class", one(Limit{Classes: []string{"writes"}}), from("x", "1", "", writes), from("x", "1", "", 0), Admit},
-		{"in another class", one(Limit{Classes: []string{"writes"}}), from("x", "1", "", writes), from("x", "1", "", searches), Admit},
-		{"in one of the classes", one(Limit{Classes: []string{"writes", "searches"}}), from("x", "1", "", writes), from("x", "1", "", searches|writes), Reject},
-		{"a class without a place", one(Limit{Classes: []string{"uploads"}}), from("x", "1", "", ^uint32(0)), from("x", "1", "", ^uint32(0)), Admit},
-		{"an override by identity", one(Limit{Identity: "ip", Overrides: map[string]RateBurst{"1": {1e-3, 2}}}), from("x", "1", "", 0), from("y", "1", "", 0), Admit},
+		{"client", one(config.Limit{}), from("x", "1", "", 0), from("y", "1", "", 0), Admit},
+		{"the same ip", one(config.Limit{Identity: "ip"}), from("x", "1", "", 0), from("y", "1", "", 0), Reject},
+		{"another ip", one(config.Limit{Identity: "ip"}), from("x", "1", "", 0), from("x", "2", "", 0), Admit},
+		{"both without a user", one(config.Limit{Identity: "user"}), from("x", "1", "", 0), from("y", "2", "", 0), Reject},
+		{"one without a user", one(config.Limit{Identity: "user"}), from("x", "1", "", 0), from("x", "1", "u", 0), Admit},
+		{"no identities at all", one(config.Limit{Identity: "user"}), &Request{Tenant: "a", Client: "x", Pool: "api"}, from("y", "2", "", 0), Reject},
+		{"a name without a place", one(config.Limit{Identity: "org"}), from("x", "1", "u", 0), from("y", "2", "v", 0), Reject},
+		{"per tenant", one(config.Limit{Identity: "ip", PerTenant: true}), from("x", "1", "", 0), from("y", "2", "", 0), Reject},
+		{"in no class", one(config.Limit{Classes: []string{"writes"}}), from("x", "1", "", writes), from("x", "1", "", 0), Admit},
+		{"in another class", one(config.Limit{Classes: []string{"writes"}}), from("x", "1", "", writes), from("x", "1", "", searches), Admit},
+		{"in one of the classes", one(config.Limit{Classes: []string{"writes", "searches"}}), from("x", "1", "", writes), from("x", "1", "", searches|writes), Reject},
+		{"a class without a place", one(config.Limit{Classes: []string{"uploads"}}), from("x", "1", "", ^uint32(0)), from("x", "1", "", ^uint32(0)), Admit},
+		{"an override by identity", one(config.Limit{Identity: "ip", Overrides: map[string]config.RateBurst{"1": {Rate: 1e-3, Burst: 2}}}), from("x", "1", "", 0), from("y", "1", "", 0), Admit},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			e := named(t, Options{Keys: 1024}, simple(1e6, Queue{}, tc.limit))
+			e := named(t, Options{Keys: 1024}, simple(1e6, config.Queue{}, tc.limit))
 			if out := e.Decide(sec, tc.first); out.Verdict != Admit {
 				t.Fatalf("the first: %+v", out)
 			}
@@ -84,15 +85,15 @@ func TestWants(t *testing.T) {
 			t.Fatalf("told %+v, want %+v at last", told, want)
 		}
 	}
-	mustApply(t, e, simple(1e6, Queue{}, Limit{Name: "plain", Rate: 1}))
+	mustApply(t, e, simple(1e6, config.Queue{}, config.Limit{Name: "plain", Rate: 1}))
 	last(Wanted{})
-	mustApply(t, e, simple(1e6, Queue{}, Limit{Name: "l", Rate: 0, Burst: 1, Identity: "ip"}, Limit{Name: "off", Identity: "user", Mode: Off}))
+	mustApply(t, e, simple(1e6, config.Queue{}, config.Limit{Name: "l", Rate: 0, Burst: 1, Identity: "ip"}, config.Limit{Name: "off", Identity: "user", Mode: config.Off}))
 	last(Wanted{}) // nobody knows the name yet
 	e.Name(testNames())
 	last(Wanted{Identities: 1 << ipAt})
 	e.Decide(sec, from("x", "1", "", 0))
 	told = nil
-	mustApply(t, e, simple(1e6, Queue{}, Limit{Name: "l", Rate: 0, Burst: 1, Identity: "user", Classes: []string{"searches"}}))
+	mustApply(t, e, simple(1e6, config.Queue{}, config.Limit{Name: "l", Rate: 0, Burst: 1, Identity: "user", Classes: []string{"searches"}}))
 	if told[0] != (Wanted{1<<ipAt | 1<<userAt, searches}) {
 		t.Fatalf("at the change %+v is asked", told[0])
 	}
@@ -106,18 +107,18 @@ func TestWants(t *testing.T) {
 
 // A limit with a queue keeps only those waiting whom it holds.
 func TestHeldByAnIdentityOrClass(t *testing.T) {
-	wait := Queue{Law: DropTail, MaxRequests: 10, MaxWait: time.Second}
+	wait := config.Queue{Law: config.DropTail, MaxRequests: 10, MaxWait: time.Second}
 	for _, tc := range []struct {
 		name          string
-		limit         Limit
+		limit         config.Limit
 		first, second *Request
 	}{
-		{"another user", Limit{Identity: "user"}, from("", "1", "u", 0), from("", "1", "v", 0)},
-		{"another class", Limit{Classes: []string{"writes"}}, from("x", "1", "u", writes), from("x", "1", "u", 0)},
+		{"another user", config.Limit{Identity: "user"}, from("", "1", "u", 0), from("", "1", "v", 0)},
+		{"another class", config.Limit{Classes: []string{"writes"}}, from("x", "1", "u", writes), from("x", "1", "u", 0)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.limit.Name, tc.limit.Rate, tc.limit.Burst, tc.limit.Queue = "l", 10, 1, wait
-			e := named(t, Options{Keys: 1024}, simple(1e6, Queue{Law: DropTail}, tc.limit))
+			e := named(t, Options{Keys: 1024}, simple(1e6, config.Queue{Law: config.DropTail}, tc.limit))
 			e.Decide(sec, tc.first)
 			if out, h := e.Enqueue(sec, tc.first, 1); out.Verdict != Wait || h == 0 {
 				t.Fatalf("the second of a burst of 1: %+v", out)
@@ -139,14 +140,14 @@ func TestHeldByAnIdentityOrClass(t *testing.T) {
 // shop is a tenant whose requests meet up to five limits by different identities
 // and classes. The limits that are audited never refill: what they hold as spent
 // is what they were charged.
-func shop() *Config {
+func shop() *config.Config {
 	const refillless = 1e-6
-	return simple(200, Queue{Law: DropTail, MaxRequests: 20, MaxWait: 200 * time.Millisecond, DelayTarget: 100 * time.Millisecond},
-		Limit{Name: "all", PerTenant: true, Rate: refillless, Burst: 1e5},
-		Limit{Name: "by-ip", Identity: "ip", Rate: refillless, Burst: 25},
-		Limit{Name: "by-user", Identity: "user", Rate: refillless, Burst: 35, Classes: []string{"writes"}},
-		Limit{Name: "queued", Identity: "user", Rate: 30, Burst: 3, Queue: Queue{Law: DropTail, MaxRequests: 20, MaxWait: 300 * time.Millisecond}},
-		Limit{Name: "searches", Rate: 20, Burst: 2, Classes: []string{"searches"}})
+	return simple(200, config.Queue{Law: config.DropTail, MaxRequests: 20, MaxWait: 200 * time.Millisecond, DelayTarget: 100 * time.Millisecond},
+		config.Limit{Name: "all", PerTenant: true, Rate: refillless, Burst: 1e5},
+		config.Limit{Name: "by-ip", Identity: "ip", Rate: refillless, Burst: 25},
+		config.Limit{Name: "by-user", Identity: "user", Rate: refillless, Burst: 35, Classes: []string{"writes"}},
+		config.Limit{Name: "queued", Identity: "user", Rate: 30, Burst: 3, Queue: config.Queue{Law: config.DropTail, MaxRequests: 20, MaxWait: 300 * time.Millisecond}},
+		config.Limit{Name: "searches", Rate: 20, Burst: 2, Classes: []string{"searches"}})
 }
 
 // ledgers is what each audited key should have been charged.
@@ -303,9 +304,9 @@ func TestInventedKeys(t *testing.T) {
 func inventKeys(t *testing.T, tenantRate float64) {
 	const rate, burst, seconds, keys = 2.0, 4.0, 60, 1_000_000
 	e := New(Options{Keys: 1024})
-	mustApply(t, e, simple(1e9, Queue{},
-		Limit{Name: "client", Rate: rate, Burst: burst},
-		Limit{Name: "tenant", PerTenant: true, Rate: tenantRate, Burst: 1}))
+	mustApply(t, e, simple(1e9, config.Queue{},
+		config.Limit{Name: "client", Rate: rate, Burst: burst},
+		config.Limit{Name: "tenant", PerTenant: true, Rate: tenantRate, Burst: 1}))
 	var stats Stats
 	e.Stats(sec, &stats)
 	room := float64(stats.Capacity)
@@ -351,8 +352,8 @@ func TestIdentitiesDoNotAllocate(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	conf := simple(1e9, Queue{}, Limit{Name: "ip", Rate: 1e6, Burst: 1e6, Identity: "ip"},
-		Limit{Name: "user", Rate: 1e6, Burst: 1e6, Identity: "user", Classes: []string{"writes"}})
+	conf := simple(1e9, config.Queue{}, config.Limit{Name: "ip", Rate: 1e6, Burst: 1e6, Identity: "ip"},
+		config.Limit{Name: "user", Rate: 1e6, Burst: 1e6, Identity: "user", Classes: []string{"writes"}})
 	e := named(t, Options{Keys: 1024}, conf)
 	now := sec
 	if n := testing.AllocsPerRun(1000, func() {

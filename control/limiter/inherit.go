@@ -5,23 +5,13 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/drc"
+	"github.com/titrate/titrate/control/exchange"
 )
-
-// Spent is what one key has yet to win back: what an engine leaves to the one that
-// takes its place, so that nobody's burst is there twice.
-type Spent struct {
-	// Key is the key's hash, which depends on the configuration's seed alone.
-	Key uint64
-	// Ahead is the time that the key takes to win its burst back, > 0.
-	Ahead time.Duration
-	// Named tells that the configuration names the client: it has a slot of its own.
-	Named bool
-}
 
 // Bequeath calls visit with every key that has spent something at now. It locks
 // nothing while visit runs, so that requests and Claims go on; what they spend
 // meanwhile may be seen or not. O(table).
-func (e *Engine) Bequeath(now int64, visit func(Spent)) {
+func (e *Engine) Bequeath(now int64, visit func(exchange.KeySpent)) {
 	for i := range e.table.buckets {
 		for j := range slotsPerBucket {
 			e.bequeath(cell{&e.table.buckets[i], j}, now, false, visit)
@@ -34,10 +24,10 @@ func (e *Engine) Bequeath(now int64, visit func(Spent)) {
 }
 
 // bequeath visits one key, with nothing locked: visit may take long.
-func (e *Engine) bequeath(c cell, now int64, named bool, visit func(Spent)) {
+func (e *Engine) bequeath(c cell, now int64, named bool, visit func(exchange.KeySpent)) {
 	hash := c.hash()
 	if tat := e.tat(c, hash, now); tat > now && c.hash() == hash {
-		visit(Spent{hash, time.Duration(tat - now), named})
+		visit(exchange.KeySpent{Key: hash, Ahead: time.Duration(tat - now), Named: named})
 	}
 }
 
@@ -62,7 +52,7 @@ func (e *Engine) tat(c cell, hash uint64, now int64) int64 {
 // on it; afterwards the larger of both counts. The others are not told of it again: they
 // have heard it from that engine, but for what was too little to tell. It is refused, and the key begins
 // with its whole burst, when the table has no room.
-func (e *Engine) Inherit(now int64, s Spent) {
+func (e *Engine) Inherit(now int64, s exchange.KeySpent) {
 	if s.Ahead <= 0 {
 		return
 	}

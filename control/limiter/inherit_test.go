@@ -5,16 +5,19 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // heirs are an engine and the one that takes its place.
 func heirs(t *testing.T, replicas int) (parent, child *Engine) {
 	t.Helper()
-	config := simple(1e9, Queue{}, Limit{Name: "l", Rate: 1, Burst: 10, Overrides: map[string]RateBurst{"named": {1, 20}}})
+	config := simple(1e9, config.Queue{}, config.Limit{Name: "l", Rate: 1, Burst: 10, Overrides: map[string]config.RateBurst{"named": {Rate: 1, Burst: 20}}})
 	for _, e := range []**Engine{&parent, &child} {
 		*e = New(Options{Keys: 4096})
 		mustApply(t, *e, config)
-		(*e).SetSums(0, &Sums{Replicas: replicas, Lag: 100e6})
+		(*e).SetSums(0, &exchange.Sums{Replicas: replicas, Lag: 100e6})
 	}
 	return parent, child
 }
@@ -41,7 +44,7 @@ func TestInherit(t *testing.T) {
 		spent := admitted(parent, now, "named")
 		later := now + 2*sec // 2 of each are won back
 		seen := 0
-		parent.Bequeath(later, func(s Spent) { seen++; child.Inherit(later+sec/2, s) })
+		parent.Bequeath(later, func(s exchange.KeySpent) { seen++; child.Inherit(later+sec/2, s) })
 		if seen == 0 {
 			t.Fatal("nothing to inherit")
 		}
@@ -70,9 +73,9 @@ func TestInheritLate(t *testing.T) {
 		child.Decide(now, r)
 	}
 	var key uint64
-	child.Bequeath(now, func(s Spent) { key = s.Key })
-	child.Inherit(now, Spent{Key: key, Ahead: 3e9})
-	child.Inherit(now, Spent{Key: key, Ahead: -1})
+	child.Bequeath(now, func(s exchange.KeySpent) { key = s.Key })
+	child.Inherit(now, exchange.KeySpent{Key: key, Ahead: 3e9})
+	child.Inherit(now, exchange.KeySpent{Key: key, Ahead: -1})
 	if n := admitted(child, now, "x"); n != 4 {
 		t.Errorf("%d left of 10 after 6, want 4", n)
 	}
@@ -85,13 +88,13 @@ func TestInheritedUseIsNotAnnouncedAgain(t *testing.T) {
 		_, child := heirs(t, 3)
 		now := 100 * sec
 		key := LimitKey(7, "a", "l", client)
-		child.Inherit(now, Spent{Key: key, Ahead: 6e9})
-		child.SetSums(now, sumsOf(3, KeySum{Key: key, Claims: 0.1, Active: 0, Unsaturated: 0.1, Admitted: 4, Spent: 6, Epoch: 1}))
+		child.Inherit(now, exchange.KeySpent{Key: key, Ahead: 6e9})
+		child.SetSums(now, sumsOf(3, exchange.KeySum{Key: key, Claims: 0.1, Active: 0, Unsaturated: 0.1, Admitted: 4, Spent: 6, Epoch: 1}))
 		r := &Request{Tenant: "a", Client: client, Pool: "api"}
 		if out := child.Decide(now, r); out.Verdict != Admit {
 			t.Fatalf("%s has 6 spent: %+v", client, out)
 		}
-		var c Claims
+		var c exchange.Claims
 		child.Claims(now, &c)
 		if len(c.Keys) != 1 || c.Keys[0].Admitted != 1 {
 			t.Errorf("%s: %+v is announced, want one request admitted", client, c.Keys)
@@ -108,9 +111,9 @@ func TestInheritedUseIsNotAnnouncedAgain(t *testing.T) {
 func TestReplacedWithItsAgent(t *testing.T) {
 	const rate, burst, offered = 2.0, 50.0, 100.0
 	const heard = 0.15 // seconds until the first sums: a period, the delay, a period
-	config := &Config{
-		Pools:   []Pool{{Name: "api", Capacity: 1e5}},
-		Tenants: []Tenant{{Name: "acme", Limits: []Limit{{Name: "user", Rate: rate, Burst: burst}}}},
+	config := &config.Config{
+		Pools:   []config.Pool{{Name: "api", Capacity: 1e5}},
+		Tenants: []config.Tenant{{Name: "acme", Limits: []config.Limit{{Name: "user", Rate: rate, Burst: burst}}}},
 	}
 	for what, tc := range map[string]struct {
 		parts       []float64

@@ -6,13 +6,16 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // Gateways that are each below the limit alone hold it together.
 func TestLimitSumsUpOverGateways(t *testing.T) {
-	c := newCluster(t, 3, &Config{
-		Pools:   []Pool{{Name: "api", Capacity: 1e5}},
-		Tenants: []Tenant{{Name: "acme", Limits: []Limit{{Name: "user", Rate: 100, Burst: 100}}}},
+	c := newCluster(t, 3, &config.Config{
+		Pools:   []config.Pool{{Name: "api", Capacity: 1e5}},
+		Tenants: []config.Tenant{{Name: "acme", Limits: []config.Limit{{Name: "user", Rate: 100, Burst: 100}}}},
 	}, Options{})
 	s := c.source("acme", "u", "api", constant(135), c.weighted(1, 1, 1))
 	start := c.now
@@ -26,9 +29,9 @@ func TestLimitSumsUpOverGateways(t *testing.T) {
 
 // Lost and late gossip costs accuracy for a while, not the mean.
 func TestLimitUnderLossyGossip(t *testing.T) {
-	c := newCluster(t, 3, &Config{
-		Pools:   []Pool{{Name: "api", Capacity: 1e5}},
-		Tenants: []Tenant{{Name: "acme", Limits: []Limit{{Name: "user", Rate: 300, Burst: 300}}}},
+	c := newCluster(t, 3, &config.Config{
+		Pools:   []config.Pool{{Name: "api", Capacity: 1e5}},
+		Tenants: []config.Tenant{{Name: "acme", Limits: []config.Limit{{Name: "user", Rate: 300, Burst: 300}}}},
 	}, Options{})
 	c.loss, c.delay = 0.2, 60*ms
 	s := c.source("acme", "u", "api", constant(600), c.weighted(6, 3, 1))
@@ -45,9 +48,9 @@ func TestLimitUnderLossyGossip(t *testing.T) {
 // A key that nobody uses any more goes back to its compact form, is withdrawn,
 // and its count goes on where it was when it returns.
 func TestContendedKeyComesAndGoes(t *testing.T) {
-	c := newCluster(t, 2, &Config{
-		Pools:   []Pool{{Name: "api", Capacity: 1e5}},
-		Tenants: []Tenant{{Name: "acme", Limits: []Limit{{Name: "user", Rate: 50, Burst: 20}}}},
+	c := newCluster(t, 2, &config.Config{
+		Pools:   []config.Pool{{Name: "api", Capacity: 1e5}},
+		Tenants: []config.Tenant{{Name: "acme", Limits: []config.Limit{{Name: "user", Rate: 50, Burst: 20}}}},
 	}, Options{})
 	on := true
 	s := c.source("acme", "u", "api", func(float64) float64 {
@@ -83,7 +86,7 @@ func TestContendedKeyComesAndGoes(t *testing.T) {
 // What a client has given up leaves its place to what it sends next.
 func TestAbortedBurstsLeaveRoom(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	mustApply(t, e, simple(25, Queue{MaxRequests: 1000, Law: DropTail, DelayTarget: 10 * time.Second}))
+	mustApply(t, e, simple(25, config.Queue{MaxRequests: 1000, Law: config.DropTail, DelayTarget: 10 * time.Second}))
 	now := sec
 	for round := range 4 {
 		var handles []Handle
@@ -112,8 +115,8 @@ func TestAbortedBurstsLeaveRoom(t *testing.T) {
 // Callers that go away while held leave no backlog and no charge behind.
 func TestAbortsWhileHeldLeaveNothing(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	mustApply(t, e, simple(100, Queue{MaxRequests: 1000, Law: DropTail, DelayTarget: 10 * time.Second},
-		Limit{Name: "all", PerTenant: true, Rate: ledgerRate, Burst: ledgerBurst}))
+	mustApply(t, e, simple(100, config.Queue{MaxRequests: 1000, Law: config.DropTail, DelayTarget: 10 * time.Second},
+		config.Limit{Name: "all", PerTenant: true, Rate: ledgerRate, Burst: ledgerBurst}))
 	now := sec
 	admitted := 0
 	for round := range 50 {
@@ -148,14 +151,14 @@ func TestAbortsWhileHeldLeaveNothing(t *testing.T) {
 }
 
 func TestShadowOffAndReport(t *testing.T) {
-	for _, mode := range []Mode{Enforce, Shadow, Off} {
+	for _, mode := range []config.Mode{config.Enforce, config.Shadow, config.Off} {
 		t.Run(mode.String(), func(t *testing.T) {
-			conf := simple(100, Queue{Law: Police})
-			conf.Tenants[0].Quotas = []Quota{{Pool: "api", Max: Unbounded, Mode: mode}}
+			conf := simple(100, config.Queue{Law: config.Police})
+			conf.Tenants[0].Quotas = []config.Quota{{Pool: "api", Max: config.Unbounded, Mode: mode}}
 			c := newCluster(t, 1, conf, Options{})
 			s := c.source("a", "x", "api", constant(300), pinned(0))
 			c.run(5 * time.Second)
-			var r Report
+			var r exchange.Report
 			c.engines[0].Report(c.now, &r)
 			f := r.Flows[0]
 			got := c.tally(0, c.now, of(s))
@@ -163,10 +166,10 @@ func TestShadowOffAndReport(t *testing.T) {
 			if f.Demand != float64(got.offered) || f.Served != float64(got.admitted) || f.Rejected != float64(got.rejected) {
 				t.Errorf("report says demand %g served %g rejected %g; want %d %d %d", f.Demand, f.Served, f.Rejected, got.offered, got.admitted, got.rejected)
 			}
-			if enforced := mode == Enforce; (got.rejected > 0) != enforced || f.Limited != enforced {
+			if enforced := mode == config.Enforce; (got.rejected > 0) != enforced || f.Limited != enforced {
 				t.Errorf("%d rejected, limited %v in mode %v", got.rejected, f.Limited, mode)
 			}
-			if (f.Shadowed > 0) != (mode == Shadow) {
+			if (f.Shadowed > 0) != (mode == config.Shadow) {
 				t.Errorf("%g in shadow in mode %v", f.Shadowed, mode)
 			}
 			c.engines[0].Report(c.now, &r)
@@ -179,10 +182,10 @@ func TestShadowOffAndReport(t *testing.T) {
 
 // A client held at its own limit does not make its tenant look hungry.
 func TestClientHeldIsNoDemand(t *testing.T) {
-	c := newCluster(t, 1, simple(1000, Queue{}, Limit{Name: "l", Rate: 10, Burst: 1}), Options{})
+	c := newCluster(t, 1, simple(1000, config.Queue{}, config.Limit{Name: "l", Rate: 10, Burst: 1}), Options{})
 	c.source("a", "x", "api", constant(500), pinned(0))
 	c.run(10 * time.Second)
-	var r Report
+	var r exchange.Report
 	c.engines[0].Report(c.now, &r)
 	f := r.Flows[0]
 	if f.Demand < 90 || f.Demand > 110 || f.Limited || f.ClientRejected < 4500 {
@@ -192,18 +195,18 @@ func TestClientHeldIsNoDemand(t *testing.T) {
 
 func TestOnLoss(t *testing.T) {
 	for _, tc := range []struct {
-		policy OnLoss
+		policy config.OnLoss
 		want   float64 // admitted per second at gateway 0 of two, share 100, all the demand there
-	}{{Freeze, 100}, {SafeRate, 50}, {Open, 400}} {
+	}{{config.Freeze, 100}, {config.SafeRate, 50}, {config.Open, 400}} {
 		t.Run(tc.policy.String(), func(t *testing.T) {
-			conf := simple(100, Queue{Law: Police})
+			conf := simple(100, config.Queue{Law: config.Police})
 			conf.Pools[0].OnLoss, conf.Pools[0].HardExpiry = tc.policy, 2*time.Second
 			c := newCluster(t, 2, conf, Options{})
 			s := c.source("a", "x", "api", constant(400), pinned(0))
 			c.share("a", "api", 100)
 			c.run(5 * time.Second)
 			for _, e := range c.engines {
-				e.SetShares(&Shares{Epoch: c.epoch, Stale: true, Flows: []Share{{"a", "api", 100}}})
+				e.SetShares(&exchange.Shares{Epoch: c.epoch, Stale: true, Flows: []exchange.Share{{Tenant: "a", Pool: "api", Share: 100}}})
 			}
 			c.run(5 * time.Second)
 			got := c.tally(c.now-2*sec, c.now, of(s))
@@ -221,9 +224,9 @@ func TestOnLoss(t *testing.T) {
 
 func TestOldEpochIsRefused(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	mustApply(t, e, simple(100, Queue{}))
-	e.SetShares(&Shares{Epoch: 5, Flows: []Share{{"a", "api", 50}}})
-	e.SetShares(&Shares{Epoch: 4, Flows: []Share{{"a", "api", 99}}})
+	mustApply(t, e, simple(100, config.Queue{}))
+	e.SetShares(&exchange.Shares{Epoch: 5, Flows: []exchange.Share{{Tenant: "a", Pool: "api", Share: 50}}})
+	e.SetShares(&exchange.Shares{Epoch: 4, Flows: []exchange.Share{{Tenant: "a", Pool: "api", Share: 99}}})
 	e.Decide(sec, &Request{Tenant: "a", Pool: "api"})
 	if f := e.live()[0]; f.vmax != 50 {
 		t.Errorf("share %g in force, want the 50 of the newer epoch", f.vmax)
@@ -232,9 +235,9 @@ func TestOldEpochIsRefused(t *testing.T) {
 
 // A request that costs more than the bucket holds passes, and is paid for.
 func TestRequestLargerThanTheBucket(t *testing.T) {
-	for _, law := range []Law{DropTail, Police} {
+	for _, law := range []config.Law{config.DropTail, config.Police} {
 		e := New(Options{Keys: 1024})
-		mustApply(t, e, simple(100, Queue{Law: law, MaxWait: 10 * time.Second}))
+		mustApply(t, e, simple(100, config.Queue{Law: law, MaxWait: 10 * time.Second}))
 		now, cost, waiting := sec, 0.0, false
 		for range 2000 {
 			now += 5 * ms
@@ -264,15 +267,15 @@ func TestRequestLargerThanTheBucket(t *testing.T) {
 // A limit raised while requests wait for it frees them by the new numbers.
 func TestLimitChangeReachesTheHeld(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	q := Queue{MaxRequests: 100, MaxWait: 60 * time.Second}
-	mustApply(t, e, simple(1e6, Queue{}, Limit{Name: "l", Rate: 1, Burst: 1, Queue: q}))
+	q := config.Queue{MaxRequests: 100, MaxWait: 60 * time.Second}
+	mustApply(t, e, simple(1e6, config.Queue{}, config.Limit{Name: "l", Rate: 1, Burst: 1, Queue: q}))
 	now, held := sec, 0
 	for i := range 30 {
 		if out, _ := e.Enqueue(now, &Request{Tenant: "a", Client: "x", Pool: "api"}, uint64(i)); out.Verdict == Wait {
 			held++
 		}
 	}
-	mustApply(t, e, simple(1e6, Queue{}, Limit{Name: "l", Rate: 1000, Burst: 100, Queue: q}))
+	mustApply(t, e, simple(1e6, config.Queue{}, config.Limit{Name: "l", Rate: 1000, Burst: 100, Queue: q}))
 	var got []uint64
 	for range 40 {
 		now += 5 * ms
@@ -287,7 +290,7 @@ func TestLimitChangeReachesTheHeld(t *testing.T) {
 
 // Ticks find nothing to do when nothing happens.
 func TestQuietEngineRests(t *testing.T) {
-	c := newCluster(t, 2, simple(100, Queue{}), Options{})
+	c := newCluster(t, 2, simple(100, config.Queue{}), Options{})
 	c.source("a", "x", "api", func(at float64) float64 {
 		if at < 3 {
 			return 300
@@ -309,8 +312,8 @@ func TestQuietEngineRests(t *testing.T) {
 func TestDrainEndsAllWaiting(t *testing.T) {
 	for _, boot := range []BootPolicy{BootOpen, BootClosed} {
 		e := New(Options{Keys: 1024, Boot: boot})
-		mustApply(t, e, simple(100, Queue{Law: DropTail, DelayTarget: 10 * time.Second},
-			Limit{Name: "l", Rate: 1, Burst: 1, Overrides: map[string]RateBurst{"free": {1000, 1000}}, Queue: Queue{MaxRequests: 10, MaxWait: 10 * time.Second}}))
+		mustApply(t, e, simple(100, config.Queue{Law: config.DropTail, DelayTarget: 10 * time.Second},
+			config.Limit{Name: "l", Rate: 1, Burst: 1, Overrides: map[string]config.RateBurst{"free": {Rate: 1000, Burst: 1000}}, Queue: config.Queue{MaxRequests: 10, MaxWait: 10 * time.Second}}))
 		held := 0
 		for i := range 30 {
 			client := "free"
@@ -340,16 +343,16 @@ func TestDrainEndsAllWaiting(t *testing.T) {
 // Cut off for long, a gateway falls to its static part, for limits and shares.
 func TestSplitFallsToTheStaticPart(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	mustApply(t, e, simple(300, Queue{Law: Police}, Limit{Name: "l", Rate: 90, Burst: 9, Overrides: map[string]RateBurst{"free": {1e6, 1e6}}}))
-	cut := func(i Isolation) {
-		e.SetSums(sec, &Sums{Replicas: 3, Weight: 1, TotalWeight: 3, Lag: 100 * time.Millisecond, Isolation: i})
+	mustApply(t, e, simple(300, config.Queue{Law: config.Police}, config.Limit{Name: "l", Rate: 90, Burst: 9, Overrides: map[string]config.RateBurst{"free": {Rate: 1e6, Burst: 1e6}}}))
+	cut := func(i exchange.Isolation) {
+		e.SetSums(sec, &exchange.Sums{Replicas: 3, Weight: 1, TotalWeight: 3, Lag: 100 * time.Millisecond, Isolation: i})
 	}
-	cut(Connected)
-	cut(Split)
-	cut(Alone)
+	cut(exchange.Connected)
+	cut(exchange.Split)
+	cut(exchange.Alone)
 	admitted := map[string]int{}
 	now := sec
-	var c Claims
+	var c exchange.Claims
 	for i := range 10_000 { // 10 s
 		now += ms
 		for _, client := range []string{"x", "free"} {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/titrate/titrate/control/config"
 )
 
 // Workers that admit share no lock: no goroutine ever waited for another in this
@@ -17,7 +19,7 @@ func TestNoLockOnTheAdmitPath(t *testing.T) {
 	}
 	const workers, each, ticks = 8, 20_000, 50
 	e := New(Options{Keys: 1 << 14})
-	mustApply(t, e, simple(1e12, Queue{Law: DropTail, DelayTarget: 1e9}, Limit{Name: "l", Rate: 1e6, Burst: 1e9}))
+	mustApply(t, e, simple(1e12, config.Queue{Law: config.DropTail, DelayTarget: 1e9}, config.Limit{Name: "l", Rate: 1e6, Burst: 1e9}))
 	rs := make([]Request, 1000)
 	for i := range rs {
 		rs[i] = Request{Tenant: "a", Client: "client-" + string(rune('a'+i%26)) + string(rune('a'+i/26)), Pool: "api", Cost: 1}

@@ -1,6 +1,9 @@
 package limiter
 
-import "github.com/titrate/titrate/control/drc"
+import (
+	"github.com/titrate/titrate/control/drc"
+	"github.com/titrate/titrate/control/exchange"
+)
 
 // membership is what this replica knows of the others. It is replaced as a
 // whole when it changes; version tells states when to configure themselves.
@@ -11,7 +14,7 @@ type membership struct {
 	total     float64 // W
 	lag       float64 // δ, seconds
 	absent    float64
-	isolation Isolation
+	isolation exchange.Isolation
 }
 
 // alone is the membership of a replica that has heard of no other.
@@ -19,10 +22,10 @@ func alone() *membership {
 	return &membership{version: 1, replicas: 1, weight: 1, total: 1}
 }
 
-func newMembership(s *Sums, version uint32) *membership {
+func newMembership(s *exchange.Sums, version uint32) *membership {
 	m := &membership{
 		version: version, replicas: float64(max(1, s.Replicas)), weight: 1,
-		lag: max(0, s.Lag.Seconds()), absent: s.Absent, isolation: min(s.Isolation, Alone),
+		lag: max(0, s.Lag.Seconds()), absent: s.Absent, isolation: min(s.Isolation, exchange.Alone),
 	}
 	if s.Weight > 0 {
 		m.weight = s.Weight
@@ -47,7 +50,7 @@ func (m *membership) same(o *membership) bool {
 // local returns the numbers of a limit that this replica goes by: when it has
 // been cut off for long, its static part.
 func (m *membership) local(n numbers) numbers {
-	if m.isolation >= Split {
+	if m.isolation >= exchange.Split {
 		part := m.weight / m.total
 		n.rate *= part
 		n.burst = max(min(n.burst, 1), n.burst*part)
@@ -58,7 +61,7 @@ func (m *membership) local(n numbers) numbers {
 // ledger returns the parameters of a contended key.
 func (m *membership) ledger(n numbers) drc.LedgerParams {
 	p := drc.LedgerParams{Rate: n.rate, Burst: n.burst, Replicas: m.replicas, Lag: m.lag, Strict: n.strict}
-	if m.isolation >= Split {
+	if m.isolation >= exchange.Split {
 		p.Replicas = 1
 	}
 	return p
@@ -83,4 +86,4 @@ func (m *membership) bucket(rate float64) float64 {
 }
 
 // isolations maps the engine's to the controller's.
-var isolations = [...]drc.Isolation{Connected: drc.Connected, Frozen: drc.Frozen, Split: drc.Split, Alone: drc.Alone}
+var isolations = [...]drc.Isolation{exchange.Connected: drc.Connected, exchange.Frozen: drc.Frozen, exchange.Split: drc.Split, exchange.Alone: drc.Alone}

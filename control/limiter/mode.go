@@ -1,5 +1,9 @@
 package limiter
 
+import (
+	"github.com/titrate/titrate/control/config"
+)
+
 // Whoever asks may ask for less than enforcement, see Request.Mode: a proxy's
 // route that is to be watched first. SHADOW then holds for every limit and for
 // the share, whatever their own modes; OFF charges no limit and measures the
@@ -10,7 +14,7 @@ func (e *Engine) lenient(now int64, r *Request) Outcome {
 	rt, ok := e.peekRoute(r)
 	if !ok {
 		out := e.unrouted(r)
-		if out.Verdict == Admit || r.Mode == Off {
+		if out.Verdict == Admit || r.Mode == config.Off {
 			e.stats.bypassed.Add(1)
 			return Outcome{}
 		}
@@ -19,7 +23,7 @@ func (e *Engine) lenient(now int64, r *Request) Outcome {
 	}
 	cost := r.cost()
 	var out Outcome
-	if r.Mode == Shadow {
+	if r.Mode == config.Shadow {
 		out = e.watch(rt, r.subject(), now, cost)
 	}
 	f := rt.flow
@@ -27,9 +31,9 @@ func (e *Engine) lenient(now int64, r *Request) Outcome {
 		e.stats.unknownPool.Add(1)
 		return out
 	}
-	if r.Mode == Off || rt.mode == Off || f.eligible.Load() > 0 || !f.take(cost) {
+	if r.Mode == config.Off || rt.mode == config.Off || f.eligible.Load() > 0 || !f.take(cost) {
 		f.bypassed.Add(cost)
-		if r.Mode == Shadow && rt.mode != Off && !f.open.Load() && !out.Shadow {
+		if r.Mode == config.Shadow && rt.mode != config.Off && !f.open.Load() && !out.Shadow {
 			out = Outcome{Reason: TenantShare, Shadow: true, Limit: ShareName}
 		}
 	}
@@ -47,7 +51,7 @@ func (e *Engine) lenient(now int64, r *Request) Outcome {
 // have refused it.
 func (e *Engine) watch(rt *route, who subject, now, cost int64) (out Outcome) {
 	for _, l := range rt.limits {
-		if l.mode == Off || l.classes&who.classes == 0 {
+		if l.mode == config.Off || l.classes&who.classes == 0 {
 			continue
 		}
 		wait, _, ok := e.take(l, who.under(l), now, cost, false)

@@ -3,23 +3,25 @@ package limiter
 import (
 	"testing"
 	"time"
+
+	"github.com/titrate/titrate/control/config"
 )
 
 func TestModeOfARequest(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	mustApply(t, e, simple(1e6, Queue{}, Limit{Name: "l", Rate: 1, Burst: 2}))
-	ask := func(mode Mode) Outcome {
+	mustApply(t, e, simple(1e6, config.Queue{}, config.Limit{Name: "l", Rate: 1, Burst: 2}))
+	ask := func(mode config.Mode) Outcome {
 		return e.Decide(sec, &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 1, Mode: mode})
 	}
 	for i, want := range []struct {
-		mode Mode
+		mode config.Mode
 		out  Outcome
 	}{
-		{Off, Outcome{}}, {Off, Outcome{}}, {Off, Outcome{}}, // charges nothing
-		{Shadow, Outcome{}}, {Shadow, Outcome{}}, // charges what passes
-		{Shadow, Outcome{Reason: ClientLimit, Shadow: true, Limit: "l", RetryAfter: time.Second}},
-		{Enforce, Outcome{Verdict: Reject, Reason: ClientLimit, Limit: "l", RetryAfter: time.Second}},
-		{Off, Outcome{}},
+		{config.Off, Outcome{}}, {config.Off, Outcome{}}, {config.Off, Outcome{}}, // charges nothing
+		{config.Shadow, Outcome{}}, {config.Shadow, Outcome{}}, // charges what passes
+		{config.Shadow, Outcome{Reason: ClientLimit, Shadow: true, Limit: "l", RetryAfter: time.Second}},
+		{config.Enforce, Outcome{Verdict: Reject, Reason: ClientLimit, Limit: "l", RetryAfter: time.Second}},
+		{config.Off, Outcome{}},
 	} {
 		out := ask(want.mode)
 		out.RetryAfter = out.RetryAfter.Round(time.Microsecond)
@@ -39,14 +41,14 @@ func TestModeOfARequest(t *testing.T) {
 func TestShadowNeverActs(t *testing.T) {
 	for what, tc := range map[string]struct {
 		o      Options
-		c      *Config
+		c      *config.Config
 		tenant string
 		why    Reason
 	}{
 		"no configuration": {Options{Boot: BootClosed}, nil, "a", NotConfigured},
-		"unknown tenant":   {Options{Unknown: UnknownReject}, simple(10, Queue{}), "b", UnknownTenant},
-		"police":           {Options{}, simple(0.1, Queue{Law: Police}), "a", TenantShare},
-		"queue":            {Options{}, simple(0.1, Queue{}), "a", TenantShare},
+		"unknown tenant":   {Options{Unknown: UnknownReject}, simple(10, config.Queue{}), "b", UnknownTenant},
+		"police":           {Options{}, simple(0.1, config.Queue{Law: config.Police}), "a", TenantShare},
+		"queue":            {Options{}, simple(0.1, config.Queue{}), "a", TenantShare},
 	} {
 		tc.o.Keys = 1024
 		e := New(tc.o)
@@ -55,7 +57,7 @@ func TestShadowNeverActs(t *testing.T) {
 		}
 		var last Outcome
 		for i := range 50 {
-			r := &Request{Tenant: tc.tenant, Pool: "api", Cost: 1, Mode: Shadow}
+			r := &Request{Tenant: tc.tenant, Pool: "api", Cost: 1, Mode: config.Shadow}
 			if last = e.Decide(sec, r); last.Verdict != Admit {
 				t.Fatalf("%s, request %d: %+v", what, i, last)
 			}
@@ -72,8 +74,8 @@ func TestShadowNeverActs(t *testing.T) {
 // A SHADOW limit says why it would have refused, also of requests that waited.
 func TestShadowReasons(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	mustApply(t, e, simple(20, Queue{Law: DropTail, DelayTarget: time.Second},
-		Limit{Name: "watched", Rate: 0.001, Burst: 1, Mode: Shadow}))
+	mustApply(t, e, simple(20, config.Queue{Law: config.DropTail, DelayTarget: time.Second},
+		config.Limit{Name: "watched", Rate: 0.001, Burst: 1, Mode: config.Shadow}))
 	r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 1}
 	e.Decide(sec, r)
 	want := Outcome{Reason: ClientLimit, Shadow: true, Limit: "watched"}

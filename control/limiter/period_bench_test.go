@@ -3,6 +3,9 @@ package limiter
 import (
 	"fmt"
 	"testing"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // BenchmarkPeriodIdleKeys is what a period costs while clients keep their keys that
@@ -11,11 +14,11 @@ func BenchmarkPeriodIdleKeys(b *testing.B) {
 	for _, keys := range []int{1000, 60000} {
 		b.Run(fmt.Sprint("keys=", keys), func(b *testing.B) {
 			e := New(Options{})
-			mustApply(b, e, simple(1e12, Queue{}, Limit{Name: "l", Rate: 5. / 3600, Burst: 5}))
+			mustApply(b, e, simple(1e12, config.Queue{}, config.Limit{Name: "l", Rate: 5. / 3600, Burst: 5}))
 			e.states.budget *= 3 // all of them are this replica's
-			e.SetSums(0, &Sums{Replicas: 3, Lag: 125e6})
+			e.SetSums(0, &exchange.Sums{Replicas: 3, Lag: 125e6})
 			now := sec
-			var c Claims
+			var c exchange.Claims
 			for i := range keys {
 				e.Decide(now, &Request{Tenant: "a", Client: fmt.Sprint("client-", i), Pool: "api", Cost: 1})
 			}
@@ -30,7 +33,7 @@ func BenchmarkPeriodIdleKeys(b *testing.B) {
 			for b.Loop() {
 				now += 50 * ms
 				c.Reset()
-				e.SetSums(now, &Sums{Replicas: 3, Lag: 125e6})
+				e.SetSums(now, &exchange.Sums{Replicas: 3, Lag: 125e6})
 				e.Claims(now, &c)
 				announced += len(c.Keys)
 			}

@@ -8,7 +8,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/drc"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // model is what an engine must agree with, whatever happens to it.
@@ -38,18 +40,18 @@ const (
 
 func newModel(t *rapid.T) *model {
 	e := New(Options{Keys: 1024})
-	law := rapid.SampledFrom([]Law{VariableStructure, DropTail, Police, CoDel}).Draw(t, "law")
+	law := rapid.SampledFrom([]config.Law{config.VariableStructure, config.DropTail, config.Police, config.CoDel}).Draw(t, "law")
 	conf := simple(rapid.Float64Range(20, 2000).Draw(t, "capacity"),
-		Queue{Law: law, MaxRequests: rapid.IntRange(1, 60).Draw(t, "most"), MaxWait: 300 * time.Millisecond, DelayTarget: 100 * time.Millisecond},
-		Limit{Name: "all", PerTenant: true, Rate: ledgerRate, Burst: ledgerBurst},
-		Limit{Name: "client", Rate: 40, Burst: 5, Queue: Queue{MaxRequests: 20, MaxWait: 400 * time.Millisecond}},
-		Limit{Name: "police", Rate: 200, Burst: 30})
-	conf.Tenants[0].Quotas = []Quota{{Pool: "api", Max: Unbounded, Mode: rapid.SampledFrom([]Mode{Enforce, Enforce, Shadow}).Draw(t, "mode")}}
+		config.Queue{Law: law, MaxRequests: rapid.IntRange(1, 60).Draw(t, "most"), MaxWait: 300 * time.Millisecond, DelayTarget: 100 * time.Millisecond},
+		config.Limit{Name: "all", PerTenant: true, Rate: ledgerRate, Burst: ledgerBurst},
+		config.Limit{Name: "client", Rate: 40, Burst: 5, Queue: config.Queue{MaxRequests: 20, MaxWait: 400 * time.Millisecond}},
+		config.Limit{Name: "police", Rate: 200, Burst: 30})
+	conf.Tenants[0].Quotas = []config.Quota{{Pool: "api", Max: config.Unbounded, Mode: rapid.SampledFrom([]config.Mode{config.Enforce, config.Enforce, config.Shadow}).Draw(t, "mode")}}
 	if err := e.Apply(conf); err != nil {
 		t.Fatal(err)
 	}
 	if rapid.Bool().Draw(t, "contended") {
-		e.SetSums(sec, &Sums{Replicas: 2, TotalWeight: 2, Lag: 100 * time.Millisecond})
+		e.SetSums(sec, &exchange.Sums{Replicas: 2, TotalWeight: 2, Lag: 100 * time.Millisecond})
 	}
 	return &model{e: e, now: sec, waiting: map[uint64]*waiter{}, order: map[string][]uint64{}}
 }
@@ -251,7 +253,7 @@ func (q *queue) verify(t *rapid.T) {
 func TestPropertyEngine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t)
-		var claims Claims
+		var claims exchange.Claims
 		t.Repeat(map[string]func(*rapid.T){
 			"ask":    m.ask,
 			"ask2":   func(t *rapid.T) { m.ask(t); m.ask(t); m.ask(t) },
@@ -269,7 +271,7 @@ func TestPropertyEngine(t *testing.T) {
 			t.Fatalf("%d still wait after 2 s", len(m.waiting))
 		}
 		m.check(t)
-		var r Report
+		var r exchange.Report
 		m.e.Report(m.now, &r)
 		served := 0.0
 		for _, f := range r.Flows {

@@ -3,13 +3,15 @@ package limiter
 import (
 	"testing"
 	"time"
+
+	"github.com/titrate/titrate/control/config"
 )
 
 // A request that waits for its limit is asked again after a reload under the flow's
 // lock. Its new route, with the counters of an adaptive pool, must not need that lock.
 func TestReloadWhileHeldAtAnAdaptivePool(t *testing.T) {
-	conf := func() *Config {
-		c := simple(100, Queue{}, Limit{Name: "l", Rate: 10, Burst: 1, Queue: Queue{MaxWait: 10 * time.Second}})
+	conf := func() *config.Config {
+		c := simple(100, config.Queue{}, config.Limit{Name: "l", Rate: 10, Burst: 1, Queue: config.Queue{MaxWait: 10 * time.Second}})
 		c.Pools[0].Adaptive = true
 		return c
 	}

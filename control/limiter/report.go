@@ -3,11 +3,13 @@ package limiter
 import (
 	"slices"
 	"time"
+
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // Report fills r with what flows did since the last call. Served, Rejected and
 // the rest are exact: their sums over all reports are the totals.
-func (e *Engine) Report(now int64, r *Report) {
+func (e *Engine) Report(now int64, r *exchange.Report) {
 	e.work.Lock()
 	defer e.work.Unlock()
 	r.Flows, r.Interval = r.Flows[:0], 0
@@ -23,7 +25,7 @@ func (e *Engine) Report(now int64, r *Report) {
 }
 
 // report appends the flow's part if there is anything to tell.
-func (f *flow) report(e *Engine, now int64, to *Report) {
+func (f *flow) report(e *Engine, now int64, to *exchange.Report) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.active.Load() {
@@ -44,14 +46,14 @@ func (f *flow) totals() totals {
 	return now
 }
 
-func (f *flow) tell() (FlowReport, bool) {
+func (f *flow) tell() (exchange.FlowReport, bool) {
 	now, last := f.totals(), f.reported
 	waiting := 0.0
 	if f.q != nil {
 		waiting = units(f.q.eligibleCost)
 	}
 	any := now != last || waiting > 0 || f.limited
-	r := FlowReport{
+	r := exchange.FlowReport{
 		Tenant: f.tenant, Pool: f.pool, Waiting: waiting,
 		Demand:         units(now.demand - last.demand),
 		Served:         units(now.served - last.served),

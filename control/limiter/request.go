@@ -1,6 +1,10 @@
 package limiter
 
-import "time"
+import (
+	"time"
+
+	"github.com/titrate/titrate/control/config"
+)
 
 // Verdict is what becomes of a request now.
 type Verdict uint8
@@ -62,7 +66,7 @@ type Request struct {
 	Classes    uint32 // that it is in, a bit per place
 	// Mode is what the caller wants of the decision: SHADOW and OFF never refuse
 	// or hold this request, whatever limits and quotas say.
-	Mode Mode
+	Mode config.Mode
 }
 
 // MaxCost bounds the cost of one request, in cost units.

@@ -4,27 +4,29 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/titrate/titrate/control/config"
 )
 
 // A client's global limit, offered twice over on three gateways at 6:3:1.
 func TestGlobalLimitOverThreeGateways(t *testing.T) {
 	for _, tc := range []struct {
 		rate, burst float64
-		queue       Queue
+		queue       config.Queue
 		strict      bool
 		name        string
 	}{
 		{name: "300/s police", rate: 300, burst: 300},
 		{name: "300/s strict", rate: 300, burst: 300, strict: true},
-		{name: "300/s queue", rate: 300, burst: 30, queue: Queue{MaxRequests: 100, MaxWait: 300 * time.Millisecond}},
+		{name: "300/s queue", rate: 300, burst: 30, queue: config.Queue{MaxRequests: 100, MaxWait: 300 * time.Millisecond}},
 		{name: "50/s police", rate: 50, burst: 50},
 		{name: "5/s burst 10", rate: 5, burst: 10},
-		{name: "5/s queue", rate: 5, burst: 10, queue: Queue{MaxRequests: 10, MaxWait: 3 * time.Second}},
+		{name: "5/s queue", rate: 5, burst: 10, queue: config.Queue{MaxRequests: 10, MaxWait: 3 * time.Second}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newCluster(t, 3, &Config{
-				Pools: []Pool{{Name: "api", Capacity: 1e5}},
-				Tenants: []Tenant{{Name: "acme", Limits: []Limit{{
+			c := newCluster(t, 3, &config.Config{
+				Pools: []config.Pool{{Name: "api", Capacity: 1e5}},
+				Tenants: []config.Tenant{{Name: "acme", Limits: []config.Limit{{
 					Name: "user", Rate: tc.rate, Burst: tc.burst, Queue: tc.queue, Strict: tc.strict,
 				}}}},
 			}, Options{})
@@ -49,11 +51,11 @@ func TestGlobalLimitOverThreeGateways(t *testing.T) {
 // Clients that stay below their limit are never rejected: pinned to a gateway
 // with bursts from idle, or spread evenly at 80 % of the rate.
 func TestNoWrongfulReject(t *testing.T) {
-	conf := &Config{
-		Pools: []Pool{{Name: "api", Capacity: 1e5}},
-		Tenants: []Tenant{{Name: "acme", Limits: []Limit{{
+	conf := &config.Config{
+		Pools: []config.Pool{{Name: "api", Capacity: 1e5}},
+		Tenants: []config.Tenant{{Name: "acme", Limits: []config.Limit{{
 			Name: "user", Rate: 100, Burst: 100,
-			Overrides: map[string]RateBurst{"small": {5, 10}, "queued": {100, 100}},
+			Overrides: map[string]config.RateBurst{"small": {Rate: 5, Burst: 10}, "queued": {Rate: 100, Burst: 100}},
 		}}}},
 	}
 	c := newCluster(t, 3, conf, Options{})
@@ -86,11 +88,11 @@ func TestNoWrongfulReject(t *testing.T) {
 // Tenants that share a pool: those that want more than their share get it, the
 // one that wants less does not wait.
 func TestTenantShares(t *testing.T) {
-	for _, law := range []Law{VariableStructure, DropTail, Police, CoDel} {
+	for _, law := range []config.Law{config.VariableStructure, config.DropTail, config.Police, config.CoDel} {
 		t.Run(law.String(), func(t *testing.T) {
-			conf := &Config{Pools: []Pool{{Name: "api", Capacity: 1000, Queue: Queue{Law: law}}}}
+			conf := &config.Config{Pools: []config.Pool{{Name: "api", Capacity: 1000, Queue: config.Queue{Law: law}}}}
 			for _, name := range []string{"greedy", "fair", "small"} {
-				conf.Tenants = append(conf.Tenants, Tenant{Name: name})
+				conf.Tenants = append(conf.Tenants, config.Tenant{Name: name})
 			}
 			c := newCluster(t, 3, conf, Options{})
 			c.share("greedy", "api", 400)
@@ -122,9 +124,9 @@ func TestTenantShares(t *testing.T) {
 
 // Within its share a tenant on one gateway waits for nothing.
 func TestNoDelayWithinTheRate(t *testing.T) {
-	c := newCluster(t, 1, &Config{
-		Pools:   []Pool{{Name: "api", Capacity: 1000}},
-		Tenants: []Tenant{{Name: "a"}},
+	c := newCluster(t, 1, &config.Config{
+		Pools:   []config.Pool{{Name: "api", Capacity: 1000}},
+		Tenants: []config.Tenant{{Name: "a"}},
 	}, Options{})
 	c.source("a", "x", "api", constant(700), pinned(0))
 	start := c.now

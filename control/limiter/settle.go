@@ -3,6 +3,7 @@ package limiter
 import (
 	"runtime"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/drc"
 )
 
@@ -52,7 +53,7 @@ func (e *Engine) Settle(now int64, r *Request, actual float64) (forgiven float64
 	who := r.subject()
 	for _, l := range rt.limits {
 		switch {
-		case l.classes&who.classes == 0 || l.mode == Off || r.Mode == Off:
+		case l.classes&who.classes == 0 || l.mode == config.Off || r.Mode == config.Off:
 		case extra < 0:
 			e.giveBack(l, who.under(l), now, -extra, false)
 		default:
@@ -118,7 +119,7 @@ func (e *Engine) oweFull(s *state, c cell, n numbers, m *membership, now int64, 
 
 // settle corrects what the flow was charged by extra, in fixed point. It fails when
 // the flow has been freed.
-func (f *flow) settle(e *Engine, now, extra int64, asked Mode) bool {
+func (f *flow) settle(e *Engine, now, extra int64, asked config.Mode) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.gone() {
@@ -127,7 +128,7 @@ func (f *flow) settle(e *Engine, now, extra int64, asked Mode) bool {
 	f.advance(e, now)
 	f.sum.demand += extra
 	f.sum.served += extra
-	switch free := asked != Enforce || f.mode != Enforce || f.open.Load(); {
+	switch free := asked != config.Enforce || f.mode != config.Enforce || f.open.Load(); {
 	case extra > 0 && free:
 		f.phantom(extra)
 	case extra > 0:

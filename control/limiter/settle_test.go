@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 func TestSettleTable(t *testing.T) {
@@ -28,8 +31,8 @@ func TestSettleTable(t *testing.T) {
 	} {
 		for _, replicas := range []int{1, 3} {
 			e := New(Options{Keys: 1024})
-			mustApply(t, e, simple(1e9, Queue{}, Limit{Name: "l", Rate: 1, Burst: 10}))
-			e.SetSums(sec, &Sums{Replicas: replicas, TotalWeight: float64(replicas), Weight: 1, Lag: 50 * time.Millisecond})
+			mustApply(t, e, simple(1e9, config.Queue{}, config.Limit{Name: "l", Rate: 1, Burst: 10}))
+			e.SetSums(sec, &exchange.Sums{Replicas: replicas, TotalWeight: float64(replicas), Weight: 1, Lag: 50 * time.Millisecond})
 			r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: tc.estimate}
 			if out := e.Decide(sec, r); out.Verdict != Admit {
 				t.Fatalf("%s: %+v", what, out)
@@ -56,11 +59,11 @@ func TestDebtIsBounded(t *testing.T) {
 		burst := rapid.Float64Range(1, 500).Draw(t, "burst")
 		share := rapid.Float64Range(5, 1000).Draw(t, "share")
 		e := New(Options{Keys: 1024})
-		conf := simple(share, Queue{Law: Police}, Limit{Name: "l", Rate: rate, Burst: burst})
+		conf := simple(share, config.Queue{Law: config.Police}, config.Limit{Name: "l", Rate: rate, Burst: burst})
 		if err := e.Apply(conf); err != nil {
 			t.Fatal(err)
 		}
-		e.SetShares(&Shares{Epoch: 1, Flows: []Share{{Tenant: "a", Pool: "api", Share: share}}})
+		e.SetShares(&exchange.Shares{Epoch: 1, Flows: []exchange.Share{{Tenant: "a", Pool: "api", Share: share}}})
 		r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 1}
 		for range rapid.IntRange(1, 20).Draw(t, "requests") {
 			if e.Decide(sec, r).Verdict == Admit {
@@ -89,8 +92,8 @@ func TestSettledShareHolds(t *testing.T) {
 	} {
 		e := New(Options{Keys: 1024})
 		const share = 200.0
-		mustApply(t, e, simple(share, Queue{Law: DropTail, DelayTarget: time.Second, MaxWait: time.Second}))
-		e.SetShares(&Shares{Epoch: 1, Flows: []Share{{Tenant: "a", Pool: "api", Share: share}}})
+		mustApply(t, e, simple(share, config.Queue{Law: config.DropTail, DelayTarget: time.Second, MaxWait: time.Second}))
+		e.SetShares(&exchange.Shares{Epoch: 1, Flows: []exchange.Share{{Tenant: "a", Pool: "api", Share: share}}})
 		r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: tc.estimate}
 		served := 0.0
 		admitted := func(now int64) {
@@ -128,11 +131,11 @@ func TestSettledShareHolds(t *testing.T) {
 // for what was given back.
 func TestRefundsInReports(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	mustApply(t, e, simple(1e6, Queue{}))
+	mustApply(t, e, simple(1e6, config.Queue{}))
 	r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 100}
 	sum := 0.0
 	tell := func() {
-		var rep Report
+		var rep exchange.Report
 		e.Report(2*sec, &rep)
 		for _, f := range rep.Flows {
 			if f.Demand < 0 || f.Served < 0 {
@@ -158,8 +161,8 @@ func TestRefundsInReports(t *testing.T) {
 // what was charged in the end is what was admitted, in true cost.
 func TestSettleConcurrently(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	conf := simple(1e9, Queue{}, Limit{Name: "all", PerTenant: true, Rate: ledgerRate, Burst: ledgerBurst})
-	conf.Tenants[0].Quotas = []Quota{{Pool: "api", Max: Unbounded, Mode: Off}}
+	conf := simple(1e9, config.Queue{}, config.Limit{Name: "all", PerTenant: true, Rate: ledgerRate, Burst: ledgerBurst})
+	conf.Tenants[0].Quotas = []config.Quota{{Pool: "api", Max: config.Unbounded, Mode: config.Off}}
 	mustApply(t, e, conf)
 	var wg sync.WaitGroup
 	const workers, each = 4, 100
@@ -178,9 +181,9 @@ func TestSettleConcurrently(t *testing.T) {
 	}
 	wg.Go(func() {
 		for i := range 20 {
-			e.SetSums(sec, &Sums{Replicas: 1 + i%2, TotalWeight: 1 + float64(i%2), Weight: 1, Lag: 50 * time.Millisecond})
+			e.SetSums(sec, &exchange.Sums{Replicas: 1 + i%2, TotalWeight: 1 + float64(i%2), Weight: 1, Lag: 50 * time.Millisecond})
 			e.Tick(sec+int64(i), nil)
-			e.Claims(sec+int64(i), &Claims{})
+			e.Claims(sec+int64(i), &exchange.Claims{})
 		}
 	})
 	wg.Wait()

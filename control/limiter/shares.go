@@ -3,6 +3,9 @@ package limiter
 import (
 	"maps"
 	"math"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // shares is what the engine knows of the leases. It is replaced as a whole.
@@ -12,13 +15,13 @@ type shares struct {
 	stale      bool
 	staleSince int64 // nanoseconds; 0: not seen by a tick yet
 	flows      map[flowName]float64
-	idle       map[string]float64 // by pool
-	lost       map[string]OnLoss  // pools past their hard expiry
+	idle       map[string]float64       // by pool
+	lost       map[string]config.OnLoss // pools past their hard expiry
 }
 
 // SetShares installs the leases. An older epoch than the one in force is
 // ignored: it is a deposed leader's.
-func (e *Engine) SetShares(s *Shares) {
+func (e *Engine) SetShares(s *exchange.Shares) {
 	e.admin.Lock()
 	defer e.admin.Unlock()
 	old := e.shares.Load()
@@ -73,9 +76,9 @@ func (e *Engine) expireShares(now int64) {
 	if sh.staleSince == 0 {
 		sh.staleSince = max(1, now)
 	}
-	lost := map[string]OnLoss{}
+	lost := map[string]config.OnLoss{}
 	for i := range snap.list {
-		if p := &snap.list[i]; p.expired(now - sh.staleSince) {
+		if p := &snap.list[i]; expired(p, now-sh.staleSince) {
 			lost[p.Name] = p.OnLoss
 		}
 	}
@@ -88,11 +91,11 @@ func (e *Engine) expireShares(now int64) {
 }
 
 // expired reports whether shares that went stale so long ago are lost.
-func (p *Pool) expired(age int64) bool {
+func expired(p *config.Pool, age int64) bool {
 	switch p.OnLoss {
-	case SafeRate:
+	case config.SafeRate:
 		return p.HardExpiry > 0 && age >= int64(p.HardExpiry)
-	case Open:
+	case config.Open:
 		return age >= int64(p.HardExpiry)
 	}
 	return false

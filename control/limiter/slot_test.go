@@ -7,6 +7,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // within fails the test, with the stacks, when do does not return: a thread spins or
@@ -26,8 +29,8 @@ func within(t *testing.T, patience time.Duration, do func()) {
 	}
 }
 
-func sumsOf(replicas int, keys ...KeySum) *Sums {
-	return &Sums{Replicas: replicas, Weight: 1, TotalWeight: float64(replicas), Lag: 100 * time.Millisecond, Keys: keys}
+func sumsOf(replicas int, keys ...exchange.KeySum) *exchange.Sums {
+	return &exchange.Sums{Replicas: replicas, Weight: 1, TotalWeight: float64(replicas), Lag: 100 * time.Millisecond, Keys: keys}
 }
 
 // checkSlots holds every slot against the table in slot.go.
@@ -71,7 +74,7 @@ func checkSlots(t *testing.T, e *Engine) {
 // gateway and three. No key may end in a form that is none.
 func TestKeysSurviveFlippingMembership(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	mustApply(t, e, simple(1e9, Queue{}, Limit{Name: "l", Rate: 1e5, Burst: 10}, Limit{Name: "all", PerTenant: true, Rate: 1e6, Burst: 100}))
+	mustApply(t, e, simple(1e9, config.Queue{}, config.Limit{Name: "l", Rate: 1e5, Burst: 10}, config.Limit{Name: "all", PerTenant: true, Rate: 1e6, Burst: 100}))
 	const workers, keys = 6, 3
 	flips := 3000
 	if raceEnabled {
@@ -93,10 +96,10 @@ func TestKeysSurviveFlippingMembership(t *testing.T) {
 		})
 	}
 	within(t, time.Minute, func() {
-		var c Claims
+		var c exchange.Claims
 		for i := range flips {
 			n := 1 + 2*(i%2)
-			e.SetSums(clock.Load(), sumsOf(n, KeySum{Key: LimitKey(7, "a", "l", fmt.Sprint(i%keys)), Claims: 1, Active: 1}))
+			e.SetSums(clock.Load(), sumsOf(n, exchange.KeySum{Key: LimitKey(7, "a", "l", fmt.Sprint(i%keys)), Claims: 1, Active: 1}))
 			c.Reset()
 			e.Claims(clock.Add(int64(100*time.Microsecond)), &c)
 			runtime.Gosched()
@@ -111,12 +114,12 @@ func TestKeysSurviveFlippingMembership(t *testing.T) {
 // they use must reach the slot that the limit has here.
 func TestTenantKeyHeardBeforeItsFirstRequest(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	mustApply(t, e, simple(1e9, Queue{}, Limit{Name: "all", PerTenant: true, Rate: 10, Burst: 10}))
+	mustApply(t, e, simple(1e9, config.Queue{}, config.Limit{Name: "all", PerTenant: true, Rate: 10, Burst: 10}))
 	key := TenantLimitKey(7, "a", "all")
 	now := sec
-	spent := KeySum{Key: key, Admitted: 1e4, Claims: 10, Active: 1, Spent: 10, Epoch: 1}
+	spent := exchange.KeySum{Key: key, Admitted: 1e4, Claims: 10, Active: 1, Spent: 10, Epoch: 1}
 	e.SetSums(now, sumsOf(3, spent))
-	var c Claims
+	var c exchange.Claims
 	within(t, 10*time.Second, func() {
 		admitted := 0
 		for range 400 { // 20 s
@@ -150,10 +153,10 @@ func TestTenantKeyHeardBeforeItsFirstRequest(t *testing.T) {
 // A hot restart's parent tells what keys have spent while it goes on announcing them.
 func TestBequeathBesideClaims(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	mustApply(t, e, simple(1e9, Queue{}, Limit{Name: "all", PerTenant: true, Rate: 1e5, Burst: 1e5}))
+	mustApply(t, e, simple(1e9, config.Queue{}, config.Limit{Name: "all", PerTenant: true, Rate: 1e5, Burst: 1e5}))
 	now := sec
 	within(t, time.Minute, func() {
-		var c Claims
+		var c exchange.Claims
 		for range 200 {
 			e.SetSums(now, sumsOf(3))
 			for range 10 {
@@ -162,7 +165,7 @@ func TestBequeathBesideClaims(t *testing.T) {
 			told := make(chan int)
 			go func() {
 				n := 0
-				e.Bequeath(now, func(Spent) {
+				e.Bequeath(now, func(exchange.KeySpent) {
 					n++
 					e.SetSums(now, sumsOf(1))
 					e.Claims(now, &c) // gives the key's state back

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"github.com/titrate/titrate/control/config"
 )
 
 // snapshot is a configuration compiled for the data path. It is immutable but
@@ -13,8 +15,8 @@ type snapshot struct {
 	revision int64
 	seed     uint64
 	pools    map[string]int
-	list     []Pool    // by index, defaults filled in
-	weights  []float64 // of all tenants, by pool
+	list     []config.Pool // by index, defaults filled in
+	weights  []float64     // of all tenants, by pool
 	tenants  map[string]*tenant
 	named    bool   // some limit names an identity or a class
 	wanted   Wanted // of requests
@@ -25,7 +27,7 @@ type tenant struct {
 	name   string
 	weight float64
 	limits []*limit
-	quotas map[string]Quota
+	quotas map[string]config.Quota
 	routes atomic.Pointer[[]atomic.Pointer[route]] // by pool index; the last is for unknown pools
 }
 
@@ -33,8 +35,8 @@ type tenant struct {
 type route struct {
 	tenant *tenant
 	limits []*limit
-	mode   Mode
-	queue  Queue
+	mode   config.Mode
+	queue  config.Queue
 	flow   *flow   // nil for an unknown pool
 	flight *Flight // of an adaptive pool's flow
 	apart  apart
@@ -43,16 +45,16 @@ type route struct {
 }
 
 // queues reports whether a request beyond the tenant's share waits.
-func (rt *route) queues() bool { return rt.mode == Enforce && rt.queue.Law != Police }
+func (rt *route) queues() bool { return rt.mode == config.Enforce && rt.queue.Law != config.Police }
 
 // limit is a Limit compiled.
 type limit struct {
 	name      string
-	mode      Mode
+	mode      config.Mode
 	strict    bool
 	perTenant bool
 	queued    bool
-	queue     Queue
+	queue     config.Queue
 	base      numbers
 	overrides map[string]numbers
 	pools     []string
@@ -82,7 +84,7 @@ func (l *limit) applies(pool string) bool {
 }
 
 // compile turns a validated configuration into a snapshot.
-func compile(c *Config, names *Names) *snapshot {
+func compile(c *config.Config, names *Names) *snapshot {
 	s := &snapshot{
 		revision: c.Revision, seed: c.Seed,
 		pools:   make(map[string]int, len(c.Pools)),
@@ -91,12 +93,12 @@ func compile(c *Config, names *Names) *snapshot {
 		tenants: make(map[string]*tenant, len(c.Tenants)),
 	}
 	for i := range s.list {
-		s.list[i].Queue = s.list[i].Queue.withDefaults()
+		s.list[i].Queue = s.list[i].Queue.WithDefaults()
 		s.pools[s.list[i].Name] = i
 	}
 	inherited := make([]ruled, len(c.Defaults))
 	for i := range c.Defaults {
-		inherited[i] = ruled{&c.Defaults[i], c.Defaults[i].exceptions()}
+		inherited[i] = ruled{&c.Defaults[i], exceptions(&c.Defaults[i])}
 	}
 	for i := range c.Tenants {
 		t := s.newTenant(c.Seed, &c.Tenants[i], inherited, names)
@@ -110,12 +112,12 @@ func compile(c *Config, names *Names) *snapshot {
 
 // ruled is a limit with its overrides, which all tenants that inherit it share.
 type ruled struct {
-	*Limit
+	*config.Limit
 	overrides map[string]numbers
 }
 
-func (s *snapshot) newTenant(seed uint64, c *Tenant, inherited []ruled, names *Names) *tenant {
-	t := &tenant{name: c.Name, weight: c.Weight, quotas: make(map[string]Quota, len(c.Quotas))}
+func (s *snapshot) newTenant(seed uint64, c *config.Tenant, inherited []ruled, names *Names) *tenant {
+	t := &tenant{name: c.Name, weight: c.Weight, quotas: make(map[string]config.Quota, len(c.Quotas))}
 	if t.weight == 0 {
 		t.weight = 1
 	}
@@ -128,13 +130,13 @@ func (s *snapshot) newTenant(seed uint64, c *Tenant, inherited []ruled, names *N
 		s.ask(l, r.Limit)
 	}
 	for i := range c.Limits {
-		add(ruled{&c.Limits[i], c.Limits[i].exceptions()})
+		add(ruled{&c.Limits[i], exceptions(&c.Limits[i])})
 	}
 	if len(inherited) == 0 {
 		return t
 	}
 	for _, r := range inherited {
-		if !slices.ContainsFunc(c.Limits, func(l Limit) bool { return l.Name == r.Name }) {
+		if !slices.ContainsFunc(c.Limits, func(l config.Limit) bool { return l.Name == r.Name }) {
 			add(r)
 		}
 	}
@@ -143,9 +145,9 @@ func (s *snapshot) newTenant(seed uint64, c *Tenant, inherited []ruled, names *N
 }
 
 // ask notes what a limit needs to know of requests.
-func (s *snapshot) ask(l *limit, c *Limit) {
+func (s *snapshot) ask(l *limit, c *config.Limit) {
 	s.named = s.named || c.Identity != "" || len(c.Classes) > 0
-	if l.mode == Off {
+	if l.mode == config.Off {
 		return
 	}
 	if l.identity != 0 && l.identity != unnamed {
@@ -157,8 +159,8 @@ func (s *snapshot) ask(l *limit, c *Limit) {
 func newLimit(seed uint64, tenant string, c ruled, names *Names) *limit {
 	l := &limit{
 		name: c.Name, mode: c.Mode, strict: c.Strict, perTenant: c.PerTenant,
-		queued: c.queued(), queue: c.Queue.withDefaults(),
-		base: c.own(RateBurst{c.Rate, c.Burst}), overrides: c.overrides, pools: c.Pools,
+		queued: c.Queued(), queue: c.Queue.WithDefaults(),
+		base: own(c.Limit, config.RateBurst{Rate: c.Rate, Burst: c.Burst}), overrides: c.overrides, pools: c.Pools,
 		classes:     names.classes(c.Classes),
 		prefix:      limitPrefix(seed, tenant, c.Name),
 		tenantKey:   TenantLimitKey(seed, tenant, c.Name),
@@ -170,20 +172,20 @@ func newLimit(seed uint64, tenant string, c ruled, names *Names) *limit {
 	return l
 }
 
-// own is what a rate and a burst mean in this limit.
-func (l *Limit) own(rb RateBurst) numbers {
-	rb = rb.numbers()
+// own is what a rate and a burst mean in a limit.
+func own(l *config.Limit, rb config.RateBurst) numbers {
+	rb = rb.WithDefaults()
 	return numbers{rb.Rate, rb.Burst, l.Strict}
 }
 
 // exceptions are the limit's overrides, nil if it has none.
-func (l *Limit) exceptions() map[string]numbers {
+func exceptions(l *config.Limit) map[string]numbers {
 	if len(l.Overrides) == 0 {
 		return nil
 	}
 	out := make(map[string]numbers, len(l.Overrides))
 	for client, rb := range l.Overrides {
-		out[client] = l.own(rb)
+		out[client] = own(l, rb)
 	}
 	return out
 }
@@ -249,7 +251,7 @@ func (s *snapshot) initial(t *tenant, pool int) float64 {
 
 // blocked reports whether a quota admits nothing.
 func (t *tenant) blocked(pool string) bool {
-	return t.most(pool) == 0 && t.quotas[pool].Mode == Enforce
+	return t.most(pool) == 0 && t.quotas[pool].Mode == config.Enforce
 }
 
 // most is the max of a tenant's quota in a pool.
@@ -257,5 +259,5 @@ func (t *tenant) most(pool string) float64 {
 	if q, ok := t.quotas[pool]; ok {
 		return q.Max
 	}
-	return Unbounded
+	return config.Unbounded
 }

@@ -14,6 +14,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // injected is what the stress test panics with.
@@ -56,16 +59,16 @@ func stack() string {
 	return string(b[:runtime.Stack(b, false)])
 }
 
-func (s *stress) config(i int) *Config {
-	q := Queue{MaxRequests: 20, MaxWait: 50 * time.Millisecond}
-	c := &Config{Revision: int64(i), Seed: 7, Pools: []Pool{
-		{Name: "api", Capacity: 2000, Adaptive: i%2 == 0, Queue: Queue{Law: Law(i % 4), MaxWait: 100 * time.Millisecond}},
+func (s *stress) config(i int) *config.Config {
+	q := config.Queue{MaxRequests: 20, MaxWait: 50 * time.Millisecond}
+	c := &config.Config{Revision: int64(i), Seed: 7, Pools: []config.Pool{
+		{Name: "api", Capacity: 2000, Adaptive: i%2 == 0, Queue: config.Queue{Law: config.Law(i % 4), MaxWait: 100 * time.Millisecond}},
 		{Name: "db", Capacity: 500 * float64(1+i%3)},
 	}}
 	for k := range 3 + i%3 {
-		c.Tenants = append(c.Tenants, Tenant{Name: fmt.Sprint("t", k), Weight: float64(1 + i%2), Limits: []Limit{
+		c.Tenants = append(c.Tenants, config.Tenant{Name: fmt.Sprint("t", k), Weight: float64(1 + i%2), Limits: []config.Limit{
 			{Name: "user", Rate: 50, Burst: 5, Queue: q},
-			{Name: "all", PerTenant: true, Rate: 1000, Burst: 100, Mode: Mode(i % 3)},
+			{Name: "all", PerTenant: true, Rate: 1000, Burst: 100, Mode: config.Mode(i % 3)},
 			{Name: "hard", Rate: 200, Burst: 20, Identity: "key"},
 		}})
 	}
@@ -81,7 +84,7 @@ func (s *stress) request() *Request {
 		r.Pool = "db"
 	}
 	if rand.IntN(10) == 0 {
-		r.Mode = Mode(rand.IntN(3))
+		r.Mode = config.Mode(rand.IntN(3))
 	}
 	return r
 }
@@ -125,19 +128,19 @@ func (s *stress) tick(now int64) {
 
 // sums are what the others would say: one gateway or three, some with our keys.
 func (s *stress) sums(now int64) {
-	sums := sumsOf(1+2*rand.IntN(2), KeySum{Key: TenantLimitKey(7, "t1", "all"), Claims: 5, Active: 1, Spent: 3, Admitted: units(now), Epoch: 1})
+	sums := sumsOf(1+2*rand.IntN(2), exchange.KeySum{Key: TenantLimitKey(7, "t1", "all"), Claims: 5, Active: 1, Spent: 3, Admitted: units(now), Epoch: 1})
 	for i := range rand.IntN(8) {
-		sums.Keys = append(sums.Keys, KeySum{Key: LimitKey(7, "t0", "user", fmt.Sprint(i)), Claims: 1, Spent: 1, Epoch: 1})
+		sums.Keys = append(sums.Keys, exchange.KeySum{Key: LimitKey(7, "t0", "user", fmt.Sprint(i)), Claims: 1, Spent: 1, Epoch: 1})
 	}
-	sums.Isolation = Isolation(rand.IntN(4))
-	sums.Flows = []FlowSum{{Key: FlowKey(7, "t0", "api"), Claims: 10, Active: 1}}
+	sums.Isolation = exchange.Isolation(rand.IntN(4))
+	sums.Flows = []exchange.FlowSum{{Key: FlowKey(7, "t0", "api"), Claims: 10, Active: 1}}
 	s.e.SetSums(now, sums)
 }
 
 func (s *stress) shares(now int64) {
-	s.e.SetShares(&Shares{
-		Epoch: 1, Stale: rand.IntN(3) == 0, Flows: []Share{{"t0", "api", 300}, {"t1", "api", 100}},
-		Pools: []PoolShare{{Pool: "db", IdleShare: 50}},
+	s.e.SetShares(&exchange.Shares{
+		Epoch: 1, Stale: rand.IntN(3) == 0, Flows: []exchange.Share{{Tenant: "t0", Pool: "api", Share: 300}, {Tenant: "t1", Pool: "api", Share: 100}},
+		Pools: []exchange.PoolShare{{Pool: "db", IdleShare: 50}},
 	})
 }
 
@@ -151,7 +154,7 @@ func (s *stress) look(now int64) {
 	s.e.Standing()
 	var stats Stats
 	s.e.Stats(now, &stats)
-	s.e.Bequeath(now, func(k Spent) {
+	s.e.Bequeath(now, func(k exchange.KeySpent) {
 		if rand.IntN(4) == 0 {
 			s.e.Inherit(now, k)
 		}
@@ -162,7 +165,7 @@ func (s *stress) look(now int64) {
 func (s *stress) leap(int64) {
 	for range 3 {
 		now := s.clock.Add(keepIdle)
-		var r Report
+		var r exchange.Report
 		s.e.Report(now, &r)
 		s.tick(now)
 	}
@@ -189,8 +192,8 @@ func (s *stress) run(rounds int) {
 	names.Identities[0] = "key"
 	s.e.Name(names)
 	mustApply(s.t, s.e, s.config(0))
-	var c Claims
-	var r Report
+	var c exchange.Claims
+	var r exchange.Report
 	var slow sync.WaitGroup
 	loop := func(n int, op func(now int64)) {
 		slow.Go(func() {

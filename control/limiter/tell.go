@@ -3,6 +3,8 @@ package limiter
 import (
 	"math/bits"
 	"time"
+
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // SpentWalk goes through the keys part by part and remembers what it told of each,
@@ -30,7 +32,7 @@ func later(told uint32, than int64) bool { return told != 0 && int32(told-quantu
 // One call goes through a part-th of the table and stops early after about most keys,
 // or after walkBuckets buckets in use; the keys that the configuration names are looked
 // at when the table begins anew. It says whether it has come to the table's end.
-func (e *Engine) TellSpent(now int64, w *SpentWalk, part, most int, visit func(Spent)) (end bool) {
+func (e *Engine) TellSpent(now int64, w *SpentWalk, part, most int, visit func(exchange.KeySpent)) (end bool) {
 	if w.told == nil {
 		w.told, w.named = make([]uint32, len(e.table.buckets)*slotsPerBucket), map[uint64]uint32{}
 	}
@@ -56,7 +58,7 @@ func (e *Engine) TellSpent(now int64, w *SpentWalk, part, most int, visit func(S
 // looked at in about a millisecond.
 const walkBuckets = 1 << 14
 
-func (e *Engine) tellBucket(at int, now int64, w *SpentWalk, visit func(Spent)) (n int) {
+func (e *Engine) tellBucket(at int, now int64, w *SpentWalk, visit func(exchange.KeySpent)) (n int) {
 	b, told := &e.table.buckets[at], w.told[at*slotsPerBucket:][:slotsPerBucket]
 	for i := range told {
 		if tat := b.tat[i].Load(); tat > moved && (quantum(tat) == told[i] || told[i] == 0 && tat <= now) {
@@ -69,7 +71,7 @@ func (e *Engine) tellBucket(at int, now int64, w *SpentWalk, visit func(Spent)) 
 	return n
 }
 
-func (e *Engine) tellNamed(now int64, w *SpentWalk, visit func(Spent)) (n int) {
+func (e *Engine) tellNamed(now int64, w *SpentWalk, visit func(exchange.KeySpent)) (n int) {
 	kept := 0
 	e.reserved.Range(func(key, b any) bool {
 		hash := key.(uint64)
@@ -92,7 +94,7 @@ func (e *Engine) tellNamed(now int64, w *SpentWalk, visit func(Spent)) (n int) {
 }
 
 // tellOne tells one slot's key if there is news.
-func (e *Engine) tellOne(c cell, told *uint32, now int64, least time.Duration, named bool, visit func(Spent)) bool {
+func (e *Engine) tellOne(c cell, told *uint32, now int64, least time.Duration, named bool, visit func(exchange.KeySpent)) bool {
 	tat := c.tat().Load()
 	if tat > moved && tat <= now+int64(least) && !later(*told, now) {
 		*told = 0
@@ -112,7 +114,7 @@ func (e *Engine) tellOne(c cell, told *uint32, now int64, least time.Duration, n
 	if ahead == 0 {
 		*told = 0
 	}
-	visit(Spent{hash, time.Duration(ahead), named})
+	visit(exchange.KeySpent{Key: hash, Ahead: time.Duration(ahead), Named: named})
 	return true
 }
 

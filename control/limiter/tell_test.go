@@ -4,13 +4,16 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // told walks the whole table once and returns what it was told, by key.
-func told(e *Engine, now int64, w *SpentWalk) map[uint64]Spent {
-	out := map[uint64]Spent{}
+func told(e *Engine, now int64, w *SpentWalk) map[uint64]exchange.KeySpent {
+	out := map[uint64]exchange.KeySpent{}
 	for end := false; !end; {
-		end = e.TellSpent(now, w, 5, 1<<30, func(s Spent) { out[s.Key] = s })
+		end = e.TellSpent(now, w, 5, 1<<30, func(s exchange.KeySpent) { out[s.Key] = s })
 	}
 	return out
 }
@@ -88,7 +91,7 @@ func TestTellBounded(t *testing.T) {
 	seen, calls := 0, 0
 	for end := false; !end; calls++ {
 		n := 0
-		end = e.TellSpent(now, w, 1, 50, func(Spent) { n++ })
+		end = e.TellSpent(now, w, 1, 50, func(exchange.KeySpent) { n++ })
 		if n > 50+64*slotsPerBucket {
 			t.Fatalf("%d told in one call", n)
 		}
@@ -102,12 +105,12 @@ func TestTellBounded(t *testing.T) {
 // One tick's part of a table of a million keys, all told before.
 func BenchmarkTellSpent(b *testing.B) {
 	e := New(Options{Keys: 1 << 20})
-	mustApply(b, e, simple(1e9, Queue{}, Limit{Name: "l", Rate: 1. / 3600, Burst: 10}))
+	mustApply(b, e, simple(1e9, config.Queue{}, config.Limit{Name: "l", Rate: 1. / 3600, Burst: 10}))
 	for i := range 1 << 20 {
 		e.Decide(sec, &Request{Tenant: "a", Client: fmt.Sprint(i), Pool: "api"})
 	}
 	w := &SpentWalk{Least: 250 * time.Millisecond}
-	for e.TellSpent(sec, w, 1, 1<<30, func(Spent) {}); b.Loop(); {
-		e.TellSpent(sec, w, 5, 4096, func(Spent) {})
+	for e.TellSpent(sec, w, 1, 1<<30, func(exchange.KeySpent) {}); b.Loop(); {
+		e.TellSpent(sec, w, 5, 4096, func(exchange.KeySpent) {})
 	}
 }

@@ -3,6 +3,8 @@ package limiter
 import (
 	"math"
 	"time"
+
+	"github.com/titrate/titrate/control/config"
 )
 
 // recheck is the least time between two questions to a limit for a held request, see
@@ -156,7 +158,7 @@ func (e *Engine) promoteHeld(f *flow, now int64, out []Event) (events []Event, m
 	q := f.q
 	for n := 0; len(q.retry) > 0; n++ {
 		si := q.retry[0]
-		if q.subs[si].retryAt > now || q.eligible >= f.queueing.MaxRequests && f.queueing.Law != Police {
+		if q.subs[si].retryAt > now || q.eligible >= f.queueing.MaxRequests && f.queueing.Law != config.Police {
 			break
 		}
 		if n == batch {
@@ -259,7 +261,7 @@ func (e *Engine) routeNow(f *flow, en *entry) *route {
 // release lets go what the pacer pays for, in the order of the queue.
 func (e *Engine) release(f *flow, now int64, out []Event) (events []Event, more bool) {
 	q := f.q
-	free := f.mode != Enforce || f.open.Load()
+	free := f.mode != config.Enforce || f.open.Load()
 	step := max(int64(1e-3*f.ctl.Rate()*unit), f.spendable()/256)
 	for n := 0; ; n++ {
 		credit := q.eligibleCost // is enough for all

@@ -5,15 +5,17 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/titrate/titrate/control/config"
 )
 
 // One dear request does not take the others' turns: while its client saves up for
 // it, theirs pass, and afterwards turns are as long as before.
 func TestDearRequestLeavesTheTurnsAlone(t *testing.T) {
 	play := func(dear float64) (during, after tally) {
-		c := newCluster(t, 1, &Config{
-			Pools:   []Pool{{Name: "api", Capacity: 100, Queue: Queue{DelayTarget: 2 * time.Second, MaxWait: 20 * time.Second}}},
-			Tenants: []Tenant{{Name: "acme"}},
+		c := newCluster(t, 1, &config.Config{
+			Pools:   []config.Pool{{Name: "api", Capacity: 100, Queue: config.Queue{DelayTarget: 2 * time.Second, MaxWait: 20 * time.Second}}},
+			Tenants: []config.Tenant{{Name: "acme"}},
 		}, Options{})
 		light := c.source("acme", "light", "api", constant(10), pinned(0))
 		c.source("acme", "greedy", "api", constant(200), pinned(0))
@@ -87,8 +89,8 @@ func TestPropertyTurnsAreBounded(t *testing.T) {
 // A meter is there while clients compete, follows what requests really cost, and is
 // gone when the flow rests.
 func TestMeterFollowsAndGoes(t *testing.T) {
-	c := newCluster(t, 1, &Config{
-		Pools: []Pool{{Name: "api", Capacity: 10}}, Tenants: []Tenant{{Name: "acme"}},
+	c := newCluster(t, 1, &config.Config{
+		Pools: []config.Pool{{Name: "api", Capacity: 10}}, Tenants: []config.Tenant{{Name: "acme"}},
 	}, Options{})
 	s := c.source("acme", "x", "api", constant(50), pinned(0))
 	c.run(2 * time.Second)

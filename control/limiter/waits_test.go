@@ -4,25 +4,27 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/titrate/titrate/control/config"
 )
 
 // The steady phase of the demo on virtual time: saturated tenants wait for about
 // their target, over all gateways together.
 func TestSaturatedTenantsWaitForTheirTarget(t *testing.T) {
-	for _, law := range []Law{VariableStructure, DropTail, CoDel} {
+	for _, law := range []config.Law{config.VariableStructure, config.DropTail, config.CoDel} {
 		const target = 200 * time.Millisecond
 		most := target * 3 / 2
-		if law == CoDel { // it acts on what has waited already
+		if law == config.CoDel { // it acts on what has waited already
 			most = target * 8 / 5
 		}
-		conf := &Config{Pools: []Pool{{Name: "api", Capacity: 300, Queue: Queue{Law: law, DelayTarget: target}}}}
+		conf := &config.Config{Pools: []config.Pool{{Name: "api", Capacity: 300, Queue: config.Queue{Law: law, DelayTarget: target}}}}
 		tenants := []struct {
 			name           string
 			clients        int
 			offered, share float64
 		}{{"acme", 5, 150, 117.7}, {"bolt", 4, 100, 78.5}, {"dart", 4, 100, 39.2}}
 		for _, x := range tenants {
-			conf.Tenants = append(conf.Tenants, Tenant{Name: x.name})
+			conf.Tenants = append(conf.Tenants, config.Tenant{Name: x.name})
 		}
 		c := newCluster(t, 3, conf, Options{})
 		for _, x := range tenants {
@@ -49,9 +51,9 @@ func TestSaturatedTenantsWaitForTheirTarget(t *testing.T) {
 // A gateway whose demand is new is not measured by what the others have left of the
 // share: they make room within a second.
 func TestNewDemandIsLetWait(t *testing.T) {
-	for _, law := range []Law{VariableStructure, DropTail, CoDel} {
-		c := newCluster(t, 2, &Config{Pools: []Pool{{Name: "api", Capacity: 400,
-			Queue: Queue{Law: law, DelayTarget: 10 * time.Second, MaxWait: 30 * time.Second}}}, Tenants: []Tenant{{Name: "acme"}}}, Options{})
+	for _, law := range []config.Law{config.VariableStructure, config.DropTail, config.CoDel} {
+		c := newCluster(t, 2, &config.Config{Pools: []config.Pool{{Name: "api", Capacity: 400,
+			Queue: config.Queue{Law: law, DelayTarget: 10 * time.Second, MaxWait: 30 * time.Second}}}, Tenants: []config.Tenant{{Name: "acme"}}}, Options{})
 		c.share("acme", "api", 50)
 		first := c.source("acme", "client", "api", constant(0), pinned(0))
 		then := c.source("acme", "client", "api", constant(0), pinned(1))

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/proto/link"
 )
 
@@ -44,12 +46,12 @@ func TestMain(m *testing.M) {
 }
 
 // limits is a configuration of one pool and a tenant "acme".
-func limits(list ...link.Limit) []link.Message {
+func limits(list ...config.Limit) []link.Message {
 	return []link.Message{
-		&link.Config{Revision: 1, Seed: 7, Pools: []link.Pool{{Name: "api", Capacity: 1e5}},
-			Tenants: []link.Tenant{{Name: "acme", Weight: 1, Limits: list}}},
-		&link.Shares{Epoch: 1, Revision: 1, Flows: []link.Share{{Tenant: "acme", Pool: "api", Share: 1e4}}},
-		&link.Sums{Replicas: 1, TotalWeight: 1, Weight: 1},
+		&config.Config{Revision: 1, Seed: 7, Pools: []config.Pool{{Name: "api", Capacity: 1e5}},
+			Tenants: []config.Tenant{{Name: "acme", Weight: 1, Limits: list}}},
+		&exchange.Shares{Epoch: 1, Revision: 1, Flows: []exchange.Share{{Tenant: "acme", Pool: "api", Share: 1e4}}},
+		&exchange.Sums{Replicas: 1, TotalWeight: 1, Weight: 1},
 	}
 }
 

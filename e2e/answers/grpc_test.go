@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/proto/link"
 )
 
@@ -91,7 +92,7 @@ func call(t *testing.T, config string, state []link.Message, edits ...string) (*
 
 func TestRefusedCall(t *testing.T) {
 	t.Parallel()
-	conn, ctx := call(t, "", limits(link.Limit{Name: "l", Rate: 0.01, Burst: 1}))
+	conn, ctx := call(t, "", limits(config.Limit{Name: "l", Rate: 0.01, Burst: 1}))
 	if err := conn.Invoke(ctx, unary, &request{}, &response{}); err != nil {
 		t.Fatalf("within the limit: %v", err)
 	}
@@ -122,7 +123,7 @@ func TestPushbackIsHonoured(t *testing.T) {
 	t.Parallel()
 	const policy = `{"methodConfig":[{"name":[{}],"retryPolicy":{"maxAttempts":2,"initialBackoff":"0.001s",
 		"maxBackoff":"0.002s","backoffMultiplier":1,"retryableStatusCodes":["RESOURCE_EXHAUSTED"]}}]}`
-	conn, ctx := call(t, policy, limits(link.Limit{Name: "l", Rate: 2, Burst: 1}))
+	conn, ctx := call(t, policy, limits(config.Limit{Name: "l", Rate: 2, Burst: 1}))
 	began := time.Now()
 	for i := range 3 {
 		if err := conn.Invoke(ctx, unary, &request{}, &response{}); err != nil {
@@ -137,7 +138,7 @@ func TestPushbackIsHonoured(t *testing.T) {
 // A stream is one request, however many messages it has.
 func TestStreams(t *testing.T) {
 	t.Parallel()
-	conn, ctx := call(t, "", limits(link.Limit{Name: "l", Rate: 0.01, Burst: 2}))
+	conn, ctx := call(t, "", limits(config.Limit{Name: "l", Rate: 0.01, Burst: 2}))
 	for i := range 2 {
 		if err := converse(ctx, conn, 50); err != nil {
 			t.Fatalf("stream %d: %v", i, err)
@@ -151,8 +152,8 @@ func TestStreams(t *testing.T) {
 // A stream that is held loses nothing of what its client sends meanwhile.
 func TestHeldStream(t *testing.T) {
 	t.Parallel()
-	queue := link.Queue{Law: link.DropTail, MaxWait: 10 * time.Second, MaxRequests: 10}
-	conn, ctx := call(t, "", limits(link.Limit{Name: "l", Rate: 4, Burst: 1, Queue: queue}))
+	queue := config.Queue{Law: config.DropTail, MaxWait: 10 * time.Second, MaxRequests: 10}
+	conn, ctx := call(t, "", limits(config.Limit{Name: "l", Rate: 4, Burst: 1, Queue: queue}))
 	began := time.Now()
 	for i := range 3 {
 		if err := converse(ctx, conn, 50); err != nil {
@@ -193,7 +194,7 @@ func converse(ctx context.Context, conn *grpc.ClientConn, n int) error {
 // without an answer, whose trailers come as headers.
 func TestCostFromTrailer(t *testing.T) {
 	t.Parallel()
-	conn, ctx := call(t, "", limits(link.Limit{Name: "l", Rate: 0.01, Burst: 10}),
+	conn, ctx := call(t, "", limits(config.Limit{Name: "l", Rate: 0.01, Burst: 10}),
 		"reject_body: AUTO", "response_cost: { trailer: x-tokens }")
 	if err := conn.Invoke(ctx, unary, &request{Service: "4"}, &response{}); err != nil {
 		t.Fatal(err)

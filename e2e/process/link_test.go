@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/proto/link"
 )
 
@@ -60,7 +62,7 @@ func strangers(t *testing.T) []stranger {
 	future := *me
 	future.Version = link.Version + 7
 	huge := binary.LittleEndian.AppendUint32(nil, 1<<31)
-	claims := encoded(t, &link.Claims{Withdrawn: []uint64{1, 2, 3}})
+	claims := encoded(t, &exchange.Claims{Withdrawn: []uint64{1, 2, 3}})
 	return []stranger{
 		{"random bytes", random, true, malformed, ofLink},
 		{"a huge length", patched(lengthAt, huge...), true, malformed, ofLink},
@@ -73,7 +75,7 @@ func strangers(t *testing.T) []stranger {
 		{"half a header, then silence", hello[:3], true, refused, ""},
 		{"a Hello, then random bytes", slices.Concat(hello, random), true, malformed, ofLink},
 		{"a Hello, then half a frame", slices.Concat(hello, claims[:len(claims)-5]), false, "titrate_agent_link_accepted_total", ""},
-		{"a Hello, then what only agents say", slices.Concat(hello, encoded(t, &link.Config{Revision: 1 << 40})), true, malformed, ofLink},
+		{"a Hello, then what only agents say", slices.Concat(hello, encoded(t, &config.Config{Revision: 1 << 40})), true, malformed, ofLink},
 	}
 }
 

@@ -18,12 +18,12 @@ const prefix = "github.com/titrate/titrate/"
 // An entry that ends in / allows everything below it.
 var allowed = map[string][]string{
 	"control":      {"control/"},
-	"proto/link":   {},
-	"proto":        {"proto/"},
+	"proto/link":   {"control/config", "control/exchange"},
+	"proto":        {"proto/", "control/config", "control/exchange"},
 	"envoy-filter": {"envoy-filter/", "control/", "proto/link"},
 	"lab":          {"lab/", "control/"},
 	"papers":       {"papers/", "control/"},
-	"services":     {"services/", "papers/", "control/", "proto/", "envoy-filter/gate", "envoy-filter/uplink/convert"},
+	"services":     {"services/", "papers/", "control/", "proto/", "envoy-filter/gate"},
 	"e2e":          {"e2e/", "services/", "control/", "proto/"},
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/proto/link"
 )
 
@@ -20,9 +21,9 @@ type agent struct {
 	writers  []*link.Writer
 	hellos   []*link.Hello
 	beats    []*link.Heartbeat
-	reports  []*link.Report
+	reports  []*exchange.Report
 	// spent is what the filter has told last of each key, as it stood then.
-	spent map[uint64]link.KeySpent
+	spent map[uint64]exchange.KeySpent
 }
 
 func startAgent(t *testing.T, socket string, state ...link.Message) *agent {
@@ -83,11 +84,11 @@ func (a *agent) keep(m link.Message) {
 	switch m := m.(type) {
 	case *link.Heartbeat:
 		a.beats = append(a.beats, m)
-	case *link.Report:
+	case *exchange.Report:
 		a.reports = append(a.reports, m)
-	case *link.Spent:
+	case *exchange.Spent:
 		if a.spent == nil {
-			a.spent = map[uint64]link.KeySpent{}
+			a.spent = map[uint64]exchange.KeySpent{}
 		}
 		for _, k := range m.Keys {
 			a.spent[k.Key] = k
@@ -132,7 +133,7 @@ func (a *agent) beat() link.Heartbeat {
 }
 
 // reported sums what the filter reported of a tenant.
-func (a *agent) reported(tenant string) (sum link.FlowReport) {
+func (a *agent) reported(tenant string) (sum exchange.FlowReport) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, r := range a.reports {
@@ -157,10 +158,10 @@ func (a *agent) kill() {
 }
 
 // remembers is what the filter has told of its keys.
-func (a *agent) remembers() *link.Spent {
+func (a *agent) remembers() *exchange.Spent {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	m := &link.Spent{}
+	m := &exchange.Spent{}
 	for _, k := range a.spent {
 		m.Keys = append(m.Keys, k)
 	}

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/config"
 )
 
 // said is what must be said of a step: pairs of a header (or "body") and a
@@ -28,7 +28,7 @@ type said struct {
 // telling starts an example's Envoy with one limit per client.
 func telling(t *testing.T, file string, burst float64) *envoy {
 	t.Helper()
-	e, _ := launch{example: file, concurrency: 1}.linked(t, world(1, link.Queue{}, limited("acme", 0.01, burst)))
+	e, _ := launch{example: file, concurrency: 1}.linked(t, world(1, config.Queue{}, limited("acme", 0.01, burst)))
 	return e
 }
 
@@ -92,7 +92,7 @@ func TestForgedMark(t *testing.T) {
 func TestMarkUpstream(t *testing.T) {
 	t.Parallel()
 	e, _ := launch{example: "answers-ratelimit-headers.yaml", concurrency: 2}.linked(t, world(1,
-		link.Queue{Law: link.VariableStructure, DelayTarget: 50 * time.Millisecond}, capped("acme", 300)))
+		config.Queue{Law: config.VariableStructure, DelayTarget: 50 * time.Millisecond}, capped("acme", 300)))
 	e.upstream.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("x-seen", r.Header.Get("x-titrate-congestion"))
 	})
@@ -239,7 +239,7 @@ func (e *envoy) left(cost string) func(path string, burst float64) bool {
 // nothing, whatever its answer says.
 func TestResponseCostDebtAndAborts(t *testing.T) {
 	t.Parallel()
-	e, _ := launch{example: "response-cost.yaml", concurrency: 1}.linked(t, world(1, link.Queue{}, limited("acme", 1000, 1000), limited("other", 1000, 1000)))
+	e, _ := launch{example: "response-cost.yaml", concurrency: 1}.linked(t, world(1, config.Queue{}, limited("acme", 1000, 1000), limited("other", 1000, 1000)))
 	e.upstream.Config.Handler = http.HandlerFunc(teller)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(e.front, "http://"))
 	if err != nil {
@@ -273,7 +273,7 @@ func TestResponseCostOncePerRequest(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			e, _ := launch{example: "response-cost.yaml", concurrency: 1, edits: []edit{routes}}.linked(t, world(1, link.Queue{}, limited("acme", 0.01, 1000)))
+			e, _ := launch{example: "response-cost.yaml", concurrency: 1, edits: []edit{routes}}.linked(t, world(1, config.Queue{}, limited("acme", 0.01, 1000)))
 			e.upstream.Config.Handler = wayward()
 			e.get(c.path, "x-tenant", "acme")
 			want := e.left(c.cost)
@@ -312,8 +312,8 @@ func wayward() http.HandlerFunc {
 
 func TestAccessLog(t *testing.T) {
 	t.Parallel()
-	queue := link.Queue{Law: link.DropTail, MaxWait: 2 * time.Second, MaxRequests: 10}
-	state := world(1, link.Queue{}, link.Tenant{Name: "acme", Weight: 1, Limits: []link.Limit{{Name: "patient", Rate: 5, Burst: 1, Queue: queue}}},
+	queue := config.Queue{Law: config.DropTail, MaxWait: 2 * time.Second, MaxRequests: 10}
+	state := world(1, config.Queue{}, config.Tenant{Name: "acme", Weight: 1, Limits: []config.Limit{{Name: "patient", Rate: 5, Burst: 1, Queue: queue}}},
 		limited("other", 0.001, 1))
 	e, _ := launch{example: "access-log.yaml", concurrency: 1}.linked(t, state)
 	for i, header := range [][]string{
@@ -354,7 +354,7 @@ func TestPipelining(t *testing.T) {
 	t.Parallel()
 	direct := edit{"              - match: { prefix: /partner }\n                route: { cluster: api }\n",
 		"              - match: { prefix: /direct }\n                direct_response: { status: 429 }\n              - match: { prefix: /partner }\n                route: { cluster: api }\n"}
-	e, _ := launch{example: "answers-ratelimit-headers.yaml", concurrency: 1, edits: []edit{direct}}.linked(t, world(1, link.Queue{}, limited("acme", 0.001, 1), limited("free", 1000, 1000)))
+	e, _ := launch{example: "answers-ratelimit-headers.yaml", concurrency: 1, edits: []edit{direct}}.linked(t, world(1, config.Queue{}, limited("acme", 0.001, 1), limited("free", 1000, 1000)))
 	answered := map[string]int{}
 	e.get("/", "x-tenant", "acme") // the burst
 	for path, tenant := range map[string]string{"/direct": "free", "/": "acme"} {

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/proto/link"
 )
 
@@ -28,7 +29,7 @@ func TestNoTrafficBeforeTheConfiguration(t *testing.T) {
 	if strings.Contains(e.log.String(), "starting workers") {
 		t.Errorf("workers run without a configuration:\n%s", e.log)
 	}
-	startAgent(t, socket, world(1, link.Queue{}, limited("acme", 0.001, 2))...)
+	startAgent(t, socket, world(1, config.Queue{}, limited("acme", 0.001, 2))...)
 	e.serve()
 	if n := spend(e, "acme"); n != 2 {
 		t.Errorf("%d admitted at a burst of 2", n)
@@ -59,7 +60,7 @@ func TestPlainRestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			socket := filepath.Join(t.TempDir(), "a.sock")
-			state := world(1, link.Queue{}, limited("acme", 0.001, burst))
+			state := world(1, config.Queue{}, limited("acme", 0.001, burst))
 			a := startAgent(t, socket, state...)
 			admitted := 0
 			for life := range 3 {

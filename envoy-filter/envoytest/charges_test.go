@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/config"
 )
 
 // seen counts what an upstream has received, by path and host.
@@ -66,7 +66,7 @@ func TestChargedOnce(t *testing.T) {
 	for what, c := range cases {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			e, a := linked(t, world(1, link.Queue{}, limited("acme", 0.001, burst)), routed(c.policy))
+			e, a := linked(t, world(1, config.Queue{}, limited("acme", 0.001, burst)), routed(c.policy))
 			var s seen
 			e.upstream.Config.Handler = s.handler(c.answer)
 			for i := range burst + 2 {
@@ -145,7 +145,7 @@ func TestRedirectedThroughTwoFilters(t *testing.T) {
 	}{"of two tenants": {"group", 3}, "of one tenant": {"acme", 6}} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			e, a := linked(t, world(1, link.Queue{}, limited("acme", 0.001, c.burst), limited("group", 0.001, c.burst)),
+			e, a := linked(t, world(1, config.Queue{}, limited("acme", 0.001, c.burst), limited("group", 0.001, c.burst)),
 				routed("internal_redirect_policy: { max_internal_redirects: 1 }"), second)
 			e.upstream.Config.Handler = http.HandlerFunc(moves)
 			for i, want := range []int{200, 200, 200, 429} {
@@ -178,7 +178,7 @@ func TestNoLegacyOfOthers(t *testing.T) {
                     disabled: true
               - match: { prefix: / }
 `}}}
-	e, _ := one.linked(t, world(1, link.Queue{}, limited("acme", 0.001, 1)))
+	e, _ := one.linked(t, world(1, config.Queue{}, limited("acme", 0.001, 1)))
 	e.upstream.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" && r.Header.Get("x-client") == "alice" {
 			w.Header().Set("location", "http://"+r.Host+"/there")
@@ -201,7 +201,7 @@ func TestNoLegacyOfOthers(t *testing.T) {
 // redirect is worth nothing by itself.
 func TestNoRedirectByHeader(t *testing.T) {
 	t.Parallel()
-	e, _ := linked(t, world(1, link.Queue{}, limited("acme", 0.001, 1)))
+	e, _ := linked(t, world(1, config.Queue{}, limited("acme", 0.001, 1)))
 	for i, want := range []int{200, 429, 429} {
 		a := e.get("/", "x-tenant", "acme", "x-client", "alice", "x-envoy-original-url", "http://x/")
 		if a.status != want {

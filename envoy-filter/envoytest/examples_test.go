@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/config"
 )
 
 // step is one request of an example's story and what becomes of it. Limits of the
@@ -23,20 +23,20 @@ type step struct {
 // story tells an example: limits, then steps in their order.
 type story struct {
 	example string
-	tenants []link.Tenant
+	tenants []config.Tenant
 	edits   []edit
 	steps   []step
 	via     func(e *envoy, from string) *envoy
 }
 
 // tenant is one with limits.
-func tenant(name string, limits ...link.Limit) link.Tenant {
-	return link.Tenant{Name: name, Weight: 1, Limits: limits}
+func tenant(name string, limits ...config.Limit) config.Tenant {
+	return config.Tenant{Name: name, Weight: 1, Limits: limits}
 }
 
 // by is a limit that admits so many by an identity ("": the client).
-func by(identity string, burst float64, classes ...string) link.Limit {
-	return link.Limit{Name: "by-" + identity + strings.Join(classes, "-"), Rate: 0.001, Burst: burst, Identity: identity, Classes: classes}
+func by(identity string, burst float64, classes ...string) config.Limit {
+	return config.Limit{Name: "by-" + identity + strings.Join(classes, "-"), Rate: 0.001, Burst: burst, Identity: identity, Classes: classes}
 }
 
 // tell runs the story against an Envoy.
@@ -46,7 +46,7 @@ func (s *story) tell(t *testing.T, concurrency int) {
 		s.via = (*envoy).dialling
 	}
 	l := launch{example: s.example, concurrency: concurrency, edits: s.edits}
-	e, _ := l.linked(t, world(1, link.Queue{}, s.tenants...))
+	e, _ := l.linked(t, world(1, config.Queue{}, s.tenants...))
 	for i, step := range s.steps {
 		method, path, both := strings.Cut(step.ask, " ")
 		if !both {
@@ -71,7 +71,7 @@ func TestIdentityCookie(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	s := story{
 		example: "identity-cookie.yaml",
-		tenants: []link.Tenant{
+		tenants: []config.Tenant{
 			tenant("acme", by("", 1)), tenant("keys", by("api-key", 1)), tenant("sessions", by("session", 1)),
 			tenant("both", by("", 2), by("api-key", 3)),
 		},
@@ -125,7 +125,7 @@ func TestClasses(t *testing.T) {
 	t.Parallel()
 	s := story{
 		example: "classes.yaml",
-		tenants: []link.Tenant{
+		tenants: []config.Tenant{
 			tenant("acme", by("", 9), by("", 1, "writes"), by("", 1, "search", "export")),
 		},
 		steps: []step{
@@ -153,7 +153,7 @@ func TestOverrides(t *testing.T) {
 	at := func(host string, more ...string) []string { return append(more, "host", host) }
 	s := story{
 		example: "overrides.yaml",
-		tenants: []link.Tenant{
+		tenants: []config.Tenant{
 			tenant("shop", by("", 13), by("user", 2, "writes")), tenant("acme", by("place", 1)),
 		},
 		steps: []step{

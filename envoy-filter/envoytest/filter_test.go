@@ -12,35 +12,37 @@ import (
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/proto/link"
 )
 
 // world is a configuration of one pool and some tenants, with shares.
-func world(revision int64, queue link.Queue, tenants ...link.Tenant) []link.Message {
-	config := &link.Config{Revision: revision, Seed: 7, Pools: []link.Pool{{Name: "api", Capacity: 1e5, Queue: queue}}}
-	shares := &link.Shares{Epoch: 1, Revision: revision, Pools: []link.PoolShare{{Pool: "api", IdleShare: 100}}}
+func world(revision int64, queue config.Queue, tenants ...config.Tenant) []link.Message {
+	c := &config.Config{Revision: revision, Seed: 7, Pools: []config.Pool{{Name: "api", Capacity: 1e5, Queue: queue}}}
+	shares := &exchange.Shares{Epoch: 1, Revision: revision, Pools: []exchange.PoolShare{{Pool: "api", IdleShare: 100}}}
 	for _, t := range tenants {
 		share := 1e4
 		if len(t.Quotas) > 0 && !math.IsInf(t.Quotas[0].Max, 1) {
 			share = t.Quotas[0].Max
 		}
-		config.Tenants = append(config.Tenants, t)
-		shares.Flows = append(shares.Flows, link.Share{Tenant: t.Name, Pool: "api", Share: share})
+		c.Tenants = append(c.Tenants, t)
+		shares.Flows = append(shares.Flows, exchange.Share{Tenant: t.Name, Pool: "api", Share: share})
 	}
-	return []link.Message{config, shares, &link.Sums{Replicas: 1, TotalWeight: 1, Weight: 1}}
+	return []link.Message{c, shares, &exchange.Sums{Replicas: 1, TotalWeight: 1, Weight: 1}}
 }
 
 // limited is a tenant whose clients have a limit.
-func limited(name string, rate, burst float64) link.Tenant {
-	return link.Tenant{Name: name, Weight: 1, Limits: []link.Limit{{Name: "per-client", Rate: rate, Burst: burst}}}
+func limited(name string, rate, burst float64) config.Tenant {
+	return config.Tenant{Name: name, Weight: 1, Limits: []config.Limit{{Name: "per-client", Rate: rate, Burst: burst}}}
 }
 
 // capped is a tenant whose share is small.
-func capped(name string, share float64) link.Tenant {
-	return link.Tenant{Name: name, Weight: 1, Quotas: []link.Quota{{Pool: "api", Max: share}}}
+func capped(name string, share float64) config.Tenant {
+	return config.Tenant{Name: name, Weight: 1, Quotas: []config.Quota{{Pool: "api", Max: share}}}
 }
 
-var patient = link.Queue{Law: link.DropTail, DelayTarget: 10 * time.Second, MaxWait: 30 * time.Second, MaxRequests: 1000}
+var patient = config.Queue{Law: config.DropTail, DelayTarget: 10 * time.Second, MaxWait: 30 * time.Second, MaxRequests: 1000}
 
 // linked starts an Envoy with an agent and waits until the configuration is in
 // force.
@@ -80,7 +82,7 @@ func TestBootPolicy(t *testing.T) {
 
 func TestClientLimit(t *testing.T) {
 	t.Parallel()
-	e, agent := linked(t, world(1, link.Queue{}, limited("acme", 0.5, 10)))
+	e, agent := linked(t, world(1, config.Queue{}, limited("acme", 0.5, 10)))
 	admitted := 0
 	var refused answer
 	for range 30 {
@@ -118,7 +120,7 @@ func TestClientLimit(t *testing.T) {
 
 func TestTenantNameIsEscaped(t *testing.T) {
 	t.Parallel()
-	e, _ := linked(t, world(1, link.Queue{}), edit{"unknown_tenant: DEFAULT", "unknown_tenant: REJECT"})
+	e, _ := linked(t, world(1, config.Queue{}), edit{"unknown_tenant: DEFAULT", "unknown_tenant: REJECT"})
 	name := `a"b\<é` + strings.Repeat("x", 5000)
 	a := e.get("/", "x-tenant", name)
 	var body struct{ Reason, Tenant string }
@@ -176,7 +178,7 @@ func TestHeldThenReleased(t *testing.T) {
 // refused for long.
 func TestMark(t *testing.T) {
 	t.Parallel()
-	e, _ := linked(t, world(1, link.Queue{Law: link.VariableStructure, DelayTarget: 50 * time.Millisecond}, capped("acme", 300)))
+	e, _ := linked(t, world(1, config.Queue{Law: config.VariableStructure, DelayTarget: 50 * time.Millisecond}, capped("acme", 300)))
 	marked := 0
 	e.eventually("a mark", func() bool {
 		for a := range many(t.Context(), e, 60, "x-tenant", "acme") {
@@ -274,7 +276,7 @@ func TestTermWhileHeld(t *testing.T) {
 
 func TestPerRouteOverride(t *testing.T) {
 	t.Parallel()
-	e, _ := linked(t, world(1, link.Queue{}, limited("acme", 0.01, 25)))
+	e, _ := linked(t, world(1, config.Queue{}, limited("acme", 0.01, 25)))
 	who := []string{"x-tenant", "acme", "x-client", "alice"}
 	for range 2 {
 		if a := e.get("/search", who...); a.status != 200 {
@@ -300,7 +302,7 @@ func TestPerRouteOverride(t *testing.T) {
 // Sources: the route's name as tenant, a cost from a header, nonsense in it.
 func TestSources(t *testing.T) {
 	t.Parallel()
-	e, _ := linked(t, world(1, link.Queue{}, limited("gold", 0.01, 10)),
+	e, _ := linked(t, world(1, config.Queue{}, limited("gold", 0.01, 10)),
 		edit{"- match: { prefix: / }", "- name: gold\n                match: { prefix: / }"},
 		edit{"tenant: { header: x-tenant }", "tenant: [{ header: x-tenant }, { route: true }]"},
 		edit{"cost: { literal: 1 }", "cost: [{ header: x-cost }, { literal: 2 }]"})

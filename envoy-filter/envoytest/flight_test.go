@@ -9,13 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/proto/link"
 )
 
 // adaptive makes the pools of a world adaptive.
 func adaptive(state []link.Message) []link.Message {
 	for _, m := range state {
-		if c, ok := m.(*link.Config); ok {
+		if c, ok := m.(*config.Config); ok {
 			for i := range c.Pools {
 				c.Pools[i].Adaptive = true
 			}
@@ -25,7 +27,7 @@ func adaptive(state []link.Message) []link.Message {
 }
 
 // flights sums what was reported of upstreams, and says what is in flight now.
-func (a *agent) flights(tenant string) (sum link.FlowReport) {
+func (a *agent) flights(tenant string) (sum exchange.FlowReport) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, r := range a.reports {
@@ -75,9 +77,9 @@ func moody(w http.ResponseWriter, r *http.Request) {
 // request once, whatever becomes of it.
 func TestFlightsOfAnAdaptivePool(t *testing.T) {
 	t.Parallel()
-	e, a := linked(t, adaptive(world(1, link.Queue{}, limited("acme", 1000, 1000), limited("tight", 0.01, 1))))
+	e, a := linked(t, adaptive(world(1, config.Queue{}, limited("acme", 1000, 1000), limited("tight", 0.01, 1))))
 	e.upstream.Config.Handler = http.HandlerFunc(moody)
-	want := link.FlowReport{}
+	want := exchange.FlowReport{}
 	settled := func(what string) {
 		t.Helper()
 		e.eventually(fmt.Sprintf("%s: completed %v, shed %v, in flight %v", what, want.Completed, want.Shed, want.InFlight), func() bool {
@@ -156,7 +158,7 @@ func TestFlightsOfHeldRequests(t *testing.T) {
 // it was charged.
 func TestFlightsOfARedirect(t *testing.T) {
 	t.Parallel()
-	e, a := linked(t, adaptive(world(1, link.Queue{}, limited("acme", 1000, 1000))), routed("internal_redirect_policy: { max_internal_redirects: 1 }"))
+	e, a := linked(t, adaptive(world(1, config.Queue{}, limited("acme", 1000, 1000))), routed("internal_redirect_policy: { max_internal_redirects: 1 }"))
 	e.upstream.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
 			w.Header().Set("location", "http://"+r.Host+"/there")
@@ -179,7 +181,7 @@ func TestFlightsOfARedirect(t *testing.T) {
 // Where the answer tells the true cost, a request lands with that.
 func TestFlightsLandWithTheTrueCost(t *testing.T) {
 	t.Parallel()
-	e, a := linked(t, adaptive(world(1, link.Queue{}, limited("acme", 1e6, 1e6))),
+	e, a := linked(t, adaptive(world(1, config.Queue{}, limited("acme", 1e6, 1e6))),
 		edit{"cost: { literal: 1 }", "cost: { literal: 1 }\n                  response_cost: { header: x-tokens }"})
 	e.upstream.Config.Handler = http.HandlerFunc(moody)
 	for range 4 {
@@ -196,7 +198,7 @@ func TestFlightsLandWithTheTrueCost(t *testing.T) {
 // Flows of a fixed pool are not counted at all.
 func TestNoFlightsOfAFixedPool(t *testing.T) {
 	t.Parallel()
-	e, a := linked(t, world(1, link.Queue{}, limited("acme", 1000, 1000)))
+	e, a := linked(t, world(1, config.Queue{}, limited("acme", 1000, 1000)))
 	for range 5 {
 		e.get("/", "x-tenant", "acme")
 	}

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/config"
 )
 
 // A client is found among few headers and among more than are fetched at once,
 // and of several lines of one name the first counts.
 func TestHeadersFewAndMany(t *testing.T) {
 	t.Parallel()
-	e, _ := linked(t, world(1, link.Queue{}, limited("acme", 0.001, 1)))
+	e, _ := linked(t, world(1, config.Queue{}, limited("acme", 0.001, 1)))
 	for _, many := range []int{0, 30, 90} {
 		client := fmt.Sprintf("client-%d", many)
 		headers := []string{"x-tenant", "acme"}
@@ -35,7 +35,7 @@ func TestHeadersFewAndMany(t *testing.T) {
 // threads.
 func TestOnlyTheRuntimeWakesLate(t *testing.T) {
 	t.Parallel()
-	e, _ := linked(t, world(1, link.Queue{}, limited("acme", 10, 10)))
+	e, _ := linked(t, world(1, config.Queue{}, limited("acme", 10, 10)))
 	const late = 1_000_000 // ns
 	slack := func(thread string) int {
 		text, err := os.ReadFile("/proc/" + thread + "/timerslack_ns")

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/config"
 )
 
 // A limit may name an identity before any filter has it, filters may rename it,
@@ -30,7 +30,7 @@ func TestReloadNames(t *testing.T) {
 		e.serve()
 		e.eventually("the end of the filter chains before", func() bool { return e.metric("envoy_listener_manager_total_filter_chains_draining{}") == 0 })
 	}
-	startAgent(t, e.socket, world(1, link.Queue{}, tenant("acme", by("late", 1)))...)
+	startAgent(t, e.socket, world(1, config.Queue{}, tenant("acme", by("late", 1)))...)
 	e.eventually("the configuration", func() bool { return e.metric("titrate_config_revision{}") > 0 })
 	ask := func(user string) int { return e.get("/", "x-tenant", "acme", "x-user", user).status }
 	if first, second := ask("u"), ask("v"); first != 200 || second != 429 {
@@ -70,11 +70,11 @@ func TestReloadNames(t *testing.T) {
 // hold.
 func TestHeldByIdentity(t *testing.T) {
 	t.Parallel()
-	waiting := link.Limit{Name: "key", Rate: 20, Burst: 1, Identity: "api-key",
-		Queue: link.Queue{Law: link.DropTail, MaxWait: 10 * time.Second, MaxRequests: 100}}
-	police := link.Limit{Name: "session", Rate: 0.001, Burst: 12, Identity: "session"}
+	waiting := config.Limit{Name: "key", Rate: 20, Burst: 1, Identity: "api-key",
+		Queue: config.Queue{Law: config.DropTail, MaxWait: 10 * time.Second, MaxRequests: 100}}
+	police := config.Limit{Name: "session", Rate: 0.001, Burst: 12, Identity: "session"}
 	l := launch{example: "identity-cookie.yaml", concurrency: 2}
-	e, _ := l.linked(t, world(1, link.Queue{}, tenant("acme", waiting, police)))
+	e, _ := l.linked(t, world(1, config.Queue{}, tenant("acme", waiting, police)))
 	answers := make(chan answer, 24)
 	for i := range cap(answers) {
 		go func() {

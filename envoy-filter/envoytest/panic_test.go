@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/config"
 )
 
 // A decision that panics is answered by the pool's policy for lost shares, or by
@@ -19,19 +19,19 @@ func TestPanicObeysThePolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		loss   link.OnLoss
+		loss   config.OnLoss
 		boot   string
 		status int
 	}{
-		"open":               {link.Open, "CLOSED", http.StatusOK},
-		"safe rate":          {link.SafeRate, "OPEN", http.StatusServiceUnavailable},
-		"freeze, boot open":  {link.Freeze, "OPEN", http.StatusOK},
-		"freeze, boot close": {link.Freeze, "CLOSED", http.StatusServiceUnavailable},
+		"open":               {config.Open, "CLOSED", http.StatusOK},
+		"safe rate":          {config.SafeRate, "OPEN", http.StatusServiceUnavailable},
+		"freeze, boot open":  {config.Freeze, "OPEN", http.StatusOK},
+		"freeze, boot close": {config.Freeze, "CLOSED", http.StatusServiceUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			state := world(1, patient, limited("acme", 1000, 1000), capped("slow", 1))
-			state[0].(*link.Config).Pools[0].OnLoss = c.loss
+			state[0].(*config.Config).Pools[0].OnLoss = c.loss
 			e, _ := launch{example: quickstart, concurrency: 1, environment: []string{"ENVOY_DYNAMIC_MODULES_SEARCH_PATH=" + dir},
 				edits: []edit{{"boot_policy: OPEN", "boot_policy: " + c.boot}}}.linked(t, state)
 			panics := 0

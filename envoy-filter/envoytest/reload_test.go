@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/config"
 )
 
 // A configuration that is wrong ends Envoy's start with the field named.
@@ -102,7 +102,7 @@ func reloadable(t *testing.T) (e *envoy, resource string, put func(text string))
 func TestReload(t *testing.T) {
 	t.Parallel()
 	e, resource, put := reloadable(t)
-	startAgent(t, e.socket, world(1, link.Queue{}, limited("acme", 0.01, 5))...)
+	startAgent(t, e.socket, world(1, config.Queue{}, limited("acme", 0.01, 5))...)
 	e.eventually("the configuration", func() bool { return e.metric("titrate_config_revision{}") > 0 })
 	for range 5 {
 		e.get("/", "x-tenant", "acme")
@@ -130,7 +130,7 @@ func TestReload(t *testing.T) {
 // without it the filter goes on.
 func TestAgentLink(t *testing.T) {
 	t.Parallel()
-	e, a := linked(t, world(1, link.Queue{}, limited("acme", 0.01, 3)))
+	e, a := linked(t, world(1, config.Queue{}, limited("acme", 0.01, 3)))
 	if h := a.hellos[0]; h.Replica != "gw-1" || h.Weight != 1 || h.PID != e.cmd.Process.Pid || h.Generation == 0 {
 		t.Errorf("the filter's hello: %+v", h)
 	}
@@ -145,17 +145,17 @@ func TestAgentLink(t *testing.T) {
 	if n := spend("one"); n != 3 {
 		t.Errorf("%d admitted at a burst of 3", n)
 	}
-	a.say(world(2, link.Queue{}, limited("acme", 0.01, 5))...)
+	a.say(world(2, config.Queue{}, limited("acme", 0.01, 5))...)
 	e.eventually("revision 2", func() bool { return a.beat().Revision == 2 })
 	if n := spend("two"); n != 5 {
 		t.Errorf("%d admitted at a burst of 5", n)
 	}
-	a.say(&link.Config{Revision: 3, Pools: []link.Pool{{Name: "api", Capacity: -1}}})
+	a.say(&config.Config{Revision: 3, Pools: []config.Pool{{Name: "api", Capacity: -1}}})
 	e.eventually("the refusal of revision 3", func() bool { return a.beat().Refused == 3 })
 	if b := a.beat(); b.Revision != 2 || b.Reason == "" {
 		t.Errorf("after a wrong configuration: %+v", b)
 	}
-	a.say(world(4, link.Queue{}, limited("acme", 0.01, 2))...)
+	a.say(world(4, config.Queue{}, limited("acme", 0.01, 2))...)
 	sessions := a.sessions()
 	a.garble(bytes.Repeat([]byte{0xff}, 64))
 	e.eventually("a new link", func() bool { return a.sessions() > sessions && a.beat().Revision == 4 })
@@ -170,7 +170,7 @@ func TestAgentLink(t *testing.T) {
 	if err := os.RemoveAll(e.socket); err != nil {
 		t.Fatal(err)
 	}
-	startAgent(t, e.socket, world(5, link.Queue{}, limited("acme", 0.01, 4))...)
+	startAgent(t, e.socket, world(5, config.Queue{}, limited("acme", 0.01, 4))...)
 	e.eventually("another agent", func() bool { return e.metric("titrate_config_revision{}") == 5 })
 	e.alive()
 }

@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/config"
 )
 
 func TestIdentityAddress(t *testing.T) {
@@ -33,7 +33,7 @@ func TestIdentityAddress(t *testing.T) {
 	s := story{
 		example: "identity-address.yaml",
 		edits:   []edit{{"tenant: { literal: acme }", "tenant: { header: x-tenant }"}},
-		tenants: []link.Tenant{
+		tenants: []config.Tenant{
 			tenant("peer", by("address", 1)), tenant("network", by("network", 1)),
 			tenant("forwarded", by("forwarded", 1)), tenant("envoy", by("envoy", 1)),
 			tenant("both", by("address", 2), by("", 3)),
@@ -81,7 +81,7 @@ func TestIdentityAddressIPv6(t *testing.T) {
 		edits: []edit{{"tenant: { literal: acme }", "tenant: { header: x-tenant }"},
 			{"- name: ingress\n    address:\n      socket_address: { address: 127.0.0.1, port_value: 0 }",
 				"- name: ingress\n    address:\n      socket_address: { address: '::', ipv4_compat: true, port_value: 0 }"}},
-		tenants: []link.Tenant{tenant("peer", by("address", 1)), tenant("network", by("network", 1))},
+		tenants: []config.Tenant{tenant("peer", by("address", 1)), tenant("network", by("network", 1))},
 		via: func(e *envoy, from string) *envoy {
 			if from != "::1" {
 				return e.dialling(from)
@@ -111,7 +111,7 @@ func TestAddressAtAGullibleEnvoy(t *testing.T) {
 		example: "identity-address.yaml",
 		edits: []edit{{"use_remote_address: true", "use_remote_address: false"},
 			{"tenant: { literal: acme }", "tenant: { header: x-tenant }"}},
-		tenants: []link.Tenant{tenant("peer", by("address", 1)), tenant("envoy", by("envoy", 1))},
+		tenants: []config.Tenant{tenant("peer", by("address", 1)), tenant("envoy", by("envoy", 1))},
 		steps: []step{
 			{"the peer", "/", headers("x-tenant", "peer", "x-forwarded-for", "192.0.2.1"), 200, "127.0.0.1"},
 			{"the same peer", "/", headers("x-tenant", "peer", "x-forwarded-for", "192.0.2.2"), 429, "127.0.0.1"},
@@ -178,7 +178,7 @@ func TestIdentityJWT(t *testing.T) {
 	s := story{
 		example: "identity-jwt.yaml",
 		edits:   us.keys(),
-		tenants: []link.Tenant{tenant("acme", by("", 1)), tenant("lanes", by("lane", 2)), tenant("-", by("", 1))},
+		tenants: []config.Tenant{tenant("acme", by("", 1)), tenant("lanes", by("lane", 2)), tenant("-", by("", 1))},
 		steps: []step{
 			{"no token", "/", nil, 401, ""},
 			{"somebody else's signature", "/", them.token(map[string]any{"sub": "alice"}), 401, ""},
@@ -208,8 +208,8 @@ func TestACookieIsNoToken(t *testing.T) {
 			edit{"requires: { provider_name: issuer }", "requires: { requires_any: { requirements: [{ provider_name: issuer }, { allow_missing: {} }] } }"},
 			edit{"tenant: { filter_state: titrate.org }", "tenant: { literal: acme }"},
 			edit{"client: { filter_state: titrate.sub }", "client: [{ filter_state: titrate.sub }, { cookie: session }]"}),
-		tenants: []link.Tenant{{Name: "acme", Weight: 1, Limits: []link.Limit{{Name: "per-client", Rate: 0.001, Burst: 1,
-			Overrides: map[string]link.RateBurst{"cookie.session:guest": {Rate: 0.001, Burst: 2}}}}}},
+		tenants: []config.Tenant{{Name: "acme", Weight: 1, Limits: []config.Limit{{Name: "per-client", Rate: 0.001, Burst: 1,
+			Overrides: map[string]config.RateBurst{"cookie.session:guest": {Rate: 0.001, Burst: 2}}}}}},
 		steps: []step{
 			{"a cookie with Alice's name", "/", headers("cookie", "session=alice"), 200, ""},
 			{"again", "/", headers("cookie", "session=alice"), 429, ""},
@@ -312,7 +312,7 @@ func TestIdentityMTLS(t *testing.T) {
 	s := story{
 		example: "identity-mtls.yaml",
 		edits:   a.files(),
-		tenants: []link.Tenant{tenant("acme", by("", 1)), tenant("subjects", by("subject", 1)), tenant("digests", by("certificate", 1))},
+		tenants: []config.Tenant{tenant("acme", by("", 1)), tenant("subjects", by("subject", 1)), tenant("digests", by("certificate", 1))},
 		via: func(e *envoy, from string) *envoy {
 			other := *e
 			other.front = strings.Replace(e.front, "http:", "https:", 1)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/config"
 )
 
 // routes is a file of routes that Envoy watches; override is the filter's override
@@ -78,7 +78,7 @@ func TestRoutesReplacedUnderLoad(t *testing.T) {
 	needEnvoy(t)
 	r := &routes{t: t, file: filepath.Join(t.TempDir(), "routes.yaml")}
 	r.put("cost: { literal: 1 }")
-	e, _ := linked(t, world(1, link.Queue{}, limited("acme", 1e5, 1e5), limited("tight", 0.001, 10)), r.watched()...)
+	e, _ := linked(t, world(1, config.Queue{}, limited("acme", 1e5, 1e5), limited("tight", 0.001, 10)), r.watched()...)
 	stop := hammer(e, 8, "acme")
 	for i := range 30 {
 		r.put(fmt.Sprintf("cost: { literal: %d }", 1+i%3))

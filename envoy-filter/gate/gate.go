@@ -29,6 +29,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/limiter"
 )
 
@@ -281,22 +282,22 @@ func (g *Gate) deliver(events []limiter.Event) {
 func (g *Gate) byPolicy(r *limiter.Request) limiter.Outcome {
 	admit := g.o.Fail == limiter.BootOpen
 	switch loss, _ := g.onLoss(r); loss {
-	case limiter.Open:
+	case config.Open:
 		admit = true
-	case limiter.SafeRate:
+	case config.SafeRate:
 		admit = false
 	}
-	if admit || r.Mode != limiter.Enforce {
+	if admit || r.Mode != config.Enforce {
 		return limiter.Outcome{Verdict: limiter.Admit}
 	}
 	return limiter.Outcome{Verdict: limiter.Reject, Reason: InternalError, RetryAfter: time.Second}
 }
 
 // onLoss asks the engine, which may be what has failed.
-func (g *Gate) onLoss(r *limiter.Request) (loss limiter.OnLoss, ok bool) {
+func (g *Gate) onLoss(r *limiter.Request) (loss config.OnLoss, ok bool) {
 	defer func() {
 		if recover() != nil {
-			loss, ok = limiter.Freeze, false
+			loss, ok = config.Freeze, false
 		}
 	}()
 	return g.o.Engine.OnLoss(r.Pool)

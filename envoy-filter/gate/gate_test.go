@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter"
 )
 
@@ -17,16 +19,16 @@ import (
 func engine(t testing.TB, share float64, boot limiter.BootPolicy) *limiter.Engine {
 	t.Helper()
 	e := limiter.New(limiter.Options{Keys: 1024, Boot: boot, Start: Now()})
-	err := e.Apply(&limiter.Config{
+	err := e.Apply(&config.Config{
 		Revision: 1,
-		Pools: []limiter.Pool{{Name: "api", Capacity: 1e6, Queue: limiter.Queue{
-			Law: limiter.DropTail, DelayTarget: 10 * time.Second, MaxWait: 30 * time.Second, MaxRequests: 10000}}},
-		Tenants: []limiter.Tenant{{Name: "acme", Weight: 1}},
+		Pools: []config.Pool{{Name: "api", Capacity: 1e6, Queue: config.Queue{
+			Law: config.DropTail, DelayTarget: 10 * time.Second, MaxWait: 30 * time.Second, MaxRequests: 10000}}},
+		Tenants: []config.Tenant{{Name: "acme", Weight: 1}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.SetShares(&limiter.Shares{Epoch: 1, Revision: 1, Flows: []limiter.Share{{Tenant: "acme", Pool: "api", Share: share}}})
+	e.SetShares(&exchange.Shares{Epoch: 1, Revision: 1, Flows: []exchange.Share{{Tenant: "acme", Pool: "api", Share: share}}})
 	return e
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/limiter"
 )
 
@@ -85,15 +86,15 @@ func TestPeekBody(t *testing.T) {
 // A pool's own policy for loss comes before the process's when a decision fails.
 func TestPanicObeysThePool(t *testing.T) {
 	for _, c := range []struct {
-		loss limiter.OnLoss
+		loss config.OnLoss
 		boot limiter.BootPolicy
 		want limiter.Verdict
 	}{
-		{limiter.Freeze, limiter.BootOpen, limiter.Admit}, {limiter.Freeze, limiter.BootClosed, limiter.Reject},
-		{limiter.Open, limiter.BootClosed, limiter.Admit}, {limiter.SafeRate, limiter.BootOpen, limiter.Reject},
+		{config.Freeze, limiter.BootOpen, limiter.Admit}, {config.Freeze, limiter.BootClosed, limiter.Reject},
+		{config.Open, limiter.BootClosed, limiter.Admit}, {config.SafeRate, limiter.BootOpen, limiter.Reject},
 	} {
 		e := limiter.New(limiter.Options{Keys: 1024, Start: Now()})
-		if err := e.Apply(&limiter.Config{Pools: []limiter.Pool{{Name: "api", Capacity: 1, OnLoss: c.loss}}}); err != nil {
+		if err := e.Apply(&config.Config{Pools: []config.Pool{{Name: "api", Capacity: 1, OnLoss: c.loss}}}); err != nil {
 			t.Fatal(err)
 		}
 		g := New(Options{Engine: e, Fail: c.boot})
@@ -113,14 +114,14 @@ func TestPanicObeysThePool(t *testing.T) {
 // and does not send the client back before more is there.
 func TestRateLimitFieldsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		limit := limiter.Limit{
+		limit := config.Limit{
 			Name:  "l",
 			Rate:  rapid.SampledFrom([]float64{0, 1.0 / 3600, 10.0 / 60, 0.45, 1, 1.5, 7, 100, 12345.6}).Draw(t, "rate"),
 			Burst: rapid.SampledFrom([]float64{0, 1, 2.5, 10, 333}).Draw(t, "burst"),
 		}
 		e := limiter.New(limiter.Options{Keys: 1024})
-		tenant := limiter.Tenant{Name: "a", Limits: []limiter.Limit{limit}}
-		if err := e.Apply(&limiter.Config{Pools: []limiter.Pool{{Name: "api", Capacity: 1e9}}, Tenants: []limiter.Tenant{tenant}}); err != nil {
+		tenant := config.Tenant{Name: "a", Limits: []config.Limit{limit}}
+		if err := e.Apply(&config.Config{Pools: []config.Pool{{Name: "api", Capacity: 1e9}}, Tenants: []config.Tenant{tenant}}); err != nil {
 			t.Fatal(err)
 		}
 		now := int64(time.Second)

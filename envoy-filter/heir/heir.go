@@ -38,7 +38,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // Patience bounds how long a child waits for its parent: a million keys take a
@@ -57,7 +57,7 @@ func Name(replica, agentSocket string) string {
 }
 
 // Ask takes over from a parent if there is one, and says how many keys that were.
-func Ask(name string, take func(limiter.Spent)) (keys int, err error) {
+func Ask(name string, take func(exchange.KeySpent)) (keys int, err error) {
 	conn, err := net.DialTimeout("unix", name, Patience)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return 0, nil // nobody listens
@@ -81,7 +81,7 @@ const record = 8 + 8 + 1
 // ended follows the last record: a parent that dies does not write it.
 var ended = [record]byte{16: 0xff}
 
-func read(from io.Reader, take func(limiter.Spent)) (keys int, err error) {
+func read(from io.Reader, take func(exchange.KeySpent)) (keys int, err error) {
 	in := bufio.NewReader(from)
 	var b [record]byte
 	for {
@@ -94,15 +94,15 @@ func read(from io.Reader, take func(limiter.Spent)) (keys int, err error) {
 		if b[16] > 1 {
 			return keys, fmt.Errorf("heir: key %d is marked %d, want 0 or 1", keys, b[16])
 		}
-		take(limiter.Spent{Key: binary.LittleEndian.Uint64(b[:]), Ahead: time.Duration(binary.LittleEndian.Uint64(b[8:])), Named: b[16] == 1})
+		take(exchange.KeySpent{Key: binary.LittleEndian.Uint64(b[:]), Ahead: time.Duration(binary.LittleEndian.Uint64(b[8:])), Named: b[16] == 1})
 		keys++
 	}
 }
 
-func write(to io.Writer, give func(visit func(limiter.Spent))) error {
+func write(to io.Writer, give func(visit func(exchange.KeySpent))) error {
 	out := bufio.NewWriterSize(to, 1<<16)
 	var err error
-	give(func(s limiter.Spent) {
+	give(func(s exchange.KeySpent) {
 		if err != nil {
 			return
 		}
@@ -121,7 +121,7 @@ func write(to io.Writer, give func(visit func(limiter.Spent))) error {
 }
 
 // Serve hands everything over to each heir that comes, until ctx ends.
-func Serve(ctx context.Context, name string, give func(visit func(limiter.Spent))) error {
+func Serve(ctx context.Context, name string, give func(visit func(exchange.KeySpent))) error {
 	for {
 		err := serve(ctx, name, give)
 		if ctx.Err() != nil {
@@ -138,7 +138,7 @@ func Serve(ctx context.Context, name string, give func(visit func(limiter.Spent)
 }
 
 // serve waits for one heir; the name is the heir's when it has been answered.
-func serve(ctx context.Context, name string, give func(visit func(limiter.Spent))) error {
+func serve(ctx context.Context, name string, give func(visit func(exchange.KeySpent))) error {
 	l, err := net.Listen("unix", name)
 	if err != nil {
 		return err

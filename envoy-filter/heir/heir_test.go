@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 func TestName(t *testing.T) {
@@ -20,17 +20,19 @@ func TestName(t *testing.T) {
 // A chain of three generations, each of which has all that those before had.
 func TestHandOver(t *testing.T) {
 	name := Name("test", t.TempDir())
-	take := func(to *[]limiter.Spent) func(limiter.Spent) { return func(s limiter.Spent) { *to = append(*to, s) } }
-	var none []limiter.Spent
+	take := func(to *[]exchange.KeySpent) func(exchange.KeySpent) {
+		return func(s exchange.KeySpent) { *to = append(*to, s) }
+	}
+	var none []exchange.KeySpent
 	if n, err := Ask(name, take(&none)); n != 0 || err != nil {
 		t.Fatalf("without a parent: %d keys, %v", n, err)
 	}
-	first := []limiter.Spent{{Key: 1, Ahead: time.Second}, {Key: 1<<64 - 1, Ahead: time.Hour, Named: true}}
-	serve := func(have []limiter.Spent) (stop func() error) {
+	first := []exchange.KeySpent{{Key: 1, Ahead: time.Second}, {Key: 1<<64 - 1, Ahead: time.Hour, Named: true}}
+	serve := func(have []exchange.KeySpent) (stop func() error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- Serve(ctx, name, func(visit func(limiter.Spent)) {
+			done <- Serve(ctx, name, func(visit func(exchange.KeySpent)) {
 				for _, s := range have {
 					visit(s)
 				}
@@ -38,7 +40,7 @@ func TestHandOver(t *testing.T) {
 		}()
 		return func() error { cancel(); return <-done }
 	}
-	ask := func() (got []limiter.Spent) {
+	ask := func() (got []exchange.KeySpent) {
 		t.Helper()
 		for len(got) == 0 { // until the parent listens
 			if _, err := Ask(name, take(&got)); err != nil {
@@ -52,7 +54,7 @@ func TestHandOver(t *testing.T) {
 	if !slices.Equal(second, first) {
 		t.Errorf("inherited %v of %v", second, first)
 	}
-	stopChild := serve(append(second, limiter.Spent{Key: 7, Ahead: 1})) // while the parent lives on
+	stopChild := serve(append(second, exchange.KeySpent{Key: 7, Ahead: 1})) // while the parent lives on
 	if third := ask(); len(third) != 3 || third[2].Key != 7 {
 		t.Errorf("the third inherits %v", third)
 	}
@@ -66,11 +68,11 @@ func TestHandOver(t *testing.T) {
 
 func TestCutShort(t *testing.T) {
 	var whole bytes.Buffer
-	if err := write(&whole, func(visit func(limiter.Spent)) { visit(limiter.Spent{Key: 5, Ahead: 9}) }); err != nil {
+	if err := write(&whole, func(visit func(exchange.KeySpent)) { visit(exchange.KeySpent{Key: 5, Ahead: 9}) }); err != nil {
 		t.Fatal(err)
 	}
 	for n := range whole.Len() {
-		if _, err := read(bytes.NewReader(whole.Bytes()[:n]), func(limiter.Spent) {}); err == nil {
+		if _, err := read(bytes.NewReader(whole.Bytes()[:n]), func(exchange.KeySpent) {}); err == nil {
 			t.Errorf("%d of %d bytes are taken as whole", n, whole.Len())
 		}
 	}
@@ -78,11 +80,11 @@ func TestCutShort(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	var whole bytes.Buffer
-	_ = write(&whole, func(visit func(limiter.Spent)) { visit(limiter.Spent{Key: 5, Ahead: 9, Named: true}) })
+	_ = write(&whole, func(visit func(exchange.KeySpent)) { visit(exchange.KeySpent{Key: 5, Ahead: 9, Named: true}) })
 	f.Add(whole.Bytes())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		taken := 0
-		n, _ := read(bytes.NewReader(b), func(limiter.Spent) { taken++ })
+		n, _ := read(bytes.NewReader(b), func(exchange.KeySpent) { taken++ })
 		if n != taken || n > len(b)/record {
 			t.Errorf("%d keys said, %d taken, of %d bytes", n, taken, len(b))
 		}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter"
 )
 
@@ -46,14 +48,14 @@ func TestPublish(t *testing.T) {
 		e.Decide(now, &limiter.Request{Tenant: tenant, Client: client, Pool: "api", Cost: 1})
 	}
 	ask("acme", "a")
-	err := e.Apply(&limiter.Config{
-		Revision: 4, Pools: []limiter.Pool{{Name: "api", Capacity: 1000}},
-		Tenants: []limiter.Tenant{{Name: "acme", Weight: 1, Limits: []limiter.Limit{{Name: "l", Rate: 0.001, Burst: 3}}}},
+	err := e.Apply(&config.Config{
+		Revision: 4, Pools: []config.Pool{{Name: "api", Capacity: 1000}},
+		Tenants: []config.Tenant{{Name: "acme", Weight: 1, Limits: []config.Limit{{Name: "l", Rate: 0.001, Burst: 3}}}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.SetShares(&limiter.Shares{Epoch: 9, Flows: []limiter.Share{{Tenant: "acme", Pool: "api", Share: 1e6}}})
+	e.SetShares(&exchange.Shares{Epoch: 9, Flows: []exchange.Share{{Tenant: "acme", Pool: "api", Share: 1e6}}})
 	for range 5 {
 		ask("acme", "a")
 	}

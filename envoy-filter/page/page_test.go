@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/envoy-filter/top"
 )
@@ -26,9 +28,9 @@ func source(t testing.TB) *Source {
 		Link: func() Link { return Link{Connected: true, Sessions: 1} }, Names: func() limiter.Names { return names },
 		Now: func() int64 { return now }, Panics: func() uint64 { return 0 },
 	}
-	err := e.Apply(&limiter.Config{
-		Revision: 7, Pools: []limiter.Pool{{Name: "api", Capacity: 100, Adaptive: true}, {Name: "other", Capacity: 5}},
-		Tenants: []limiter.Tenant{{Name: "acme", Limits: []limiter.Limit{
+	err := e.Apply(&config.Config{
+		Revision: 7, Pools: []config.Pool{{Name: "api", Capacity: 100, Adaptive: true}, {Name: "other", Capacity: 5}},
+		Tenants: []config.Tenant{{Name: "acme", Limits: []config.Limit{
 			{Name: "per-client", Rate: 2, Burst: 4, Pools: []string{"api"}},
 			{Name: "per-user", Rate: 1, Burst: 3, Identity: "user", Classes: []string{"write"}},
 		}}},
@@ -82,8 +84,8 @@ func TestOverview(t *testing.T) {
 		return Link{RefusedRevision: 8, RefusedReason: "limiter: pools[api].capacity is -1",
 			LimitsLeftOut: 1, LeftOut: []string{`tenant "acme", limit "daily": field "days" is unknown`}}
 	}
-	s.Engine.SetShares(&limiter.Shares{Epoch: 3, Stale: true})
-	s.Engine.SetSums(2e9, &limiter.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Isolation: limiter.Split, Lag: 80 * time.Millisecond})
+	s.Engine.SetShares(&exchange.Shares{Epoch: 3, Stale: true})
+	s.Engine.SetSums(2e9, &exchange.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Isolation: exchange.Split, Lag: 80 * time.Millisecond})
 	wants(t, ask(t, s, "/titrate", 200), "NOT LINKED", "REFUSED configuration revision 8", "capacity is -1", "epoch 3, STALE", "3 gateways", "split", "80 ms")
 }
 

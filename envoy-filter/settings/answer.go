@@ -2,10 +2,11 @@ package settings
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/control/config"
 )
 
 // Body is the form of a refusal's body.
@@ -59,7 +60,7 @@ type Name *string
 type Answers struct {
 	// Mode of the decision: ENFORCE, SHADOW (decides, counts and logs, never acts)
 	// or OFF (measures only). Nil is unset, ENFORCE the default.
-	Mode *limiter.Mode
+	Mode *config.Mode
 	// Status of a refusal, 400 to 599, default 429. What could not be decided is
 	// 503 whatever this says.
 	Status int
@@ -88,12 +89,21 @@ type Answers struct {
 }
 
 var (
-	modes      = map[string]limiter.Mode{"ENFORCE": limiter.Enforce, "SHADOW": limiter.Shadow, "OFF": limiter.Off}
+	modes      = byName(config.Modes())
 	bodies     = map[string]Body{"AUTO": BodyAuto, "JSON": BodyJSON, "TEXT": BodyText, "GRPC": BodyGRPC}
 	rateLimits = map[string]Tell{"OFF": TellNever, "REJECTED": TellEvents, "ALWAYS": TellAlways}
 	logs       = map[string]Tell{"OFF": TellNever, "EVENTS": TellEvents, "ALWAYS": TellAlways}
 	logClients = map[string]Client{"NONE": ClientNone, "HASH": ClientHash, "NAME": ClientName}
 )
+
+// byName maps the names of values to them.
+func byName[T fmt.Stringer](values []T) map[string]T {
+	m := make(map[string]T, len(values))
+	for _, v := range values {
+		m[v.String()] = v
+	}
+	return m
+}
 
 // Bounds of the status of a refusal.
 const (
@@ -106,7 +116,7 @@ func (a *Answers) read(m map[string]json.RawMessage) error {
 	for _, read := range []func() error{
 		func() error {
 			if _, ok := m["mode"]; ok {
-				a.Mode = new(limiter.Mode)
+				a.Mode = new(config.Mode)
 			}
 			return choice(m, "mode", "ENFORCE, SHADOW or OFF", modes, a.Mode)
 		},
@@ -251,7 +261,7 @@ func (a *Answers) Complete() {
 	set(&a.Congestion, "x-titrate-congestion")
 	set(&a.Peek, "")
 	if a.Mode == nil {
-		a.Mode = new(limiter.Mode)
+		a.Mode = new(config.Mode)
 	}
 	if a.MarkUpstream == nil {
 		a.MarkUpstream = new(bool)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/control/config"
 )
 
 func name(s string) Name { return &s }
@@ -15,7 +15,7 @@ func TestParseAnswers(t *testing.T) {
 	f, err := ParseRoute([]byte(`{"mode":"SHADOW","reject_status":503,"reject_body":"TEXT","rate_limit_headers":"ALWAYS",
 		"reason_header":"X-Why","wait_header":"","congestion_header":"x-slow","mark_upstream":true,"peek":{"header":"X-Peek"},
 		"response_cost":{"metadata":{"namespace":"llm","key":"tokens"}},"access_log":"ALWAYS","access_log_client":"NAME"}`))
-	shadow, yes := limiter.Shadow, true
+	shadow, yes := config.Shadow, true
 	want := Answers{Mode: &shadow, Status: 503, Body: BodyText, RateLimit: TellAlways, Reason: name("x-why"), Wait: name(""),
 		Congestion: name("x-slow"), MarkUpstream: &yes, Peek: name("x-peek"), CostFrom: PlaceMetadata, CostName: "tokens",
 		CostSpace: "llm", Log: TellAlways, LogClient: ClientName}
@@ -35,7 +35,7 @@ func TestAnswersDefaults(t *testing.T) {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	f, err = ParseFilter([]byte(`{"tenant":{"literal":"a"},"pool":{"literal":"b"}}`))
-	enforce, no := limiter.Enforce, false
+	enforce, no := config.Enforce, false
 	want := Answers{Mode: &enforce, Status: 429, Body: BodyAuto, RateLimit: TellEvents, Reason: name("x-titrate-reason"),
 		Wait: name("x-titrate-wait-ms"), Congestion: name("x-titrate-congestion"), MarkUpstream: &no, Peek: name(""),
 		CostFrom: PlaceNowhere, Log: TellEvents, LogClient: ClientHash}
@@ -47,7 +47,7 @@ func TestAnswersDefaults(t *testing.T) {
 func TestSwitchedOff(t *testing.T) {
 	f, err := ParseRoute([]byte(`{"peek":false,"response_cost":false,"mode":false,"rate_limit_headers":false}`))
 	if err != nil || f.Answers.Peek == nil || *f.Answers.Peek != "" || f.Answers.CostFrom != PlaceNowhere ||
-		*f.Answers.Mode != limiter.Off || f.Answers.RateLimit != TellNever {
+		*f.Answers.Mode != config.Off || f.Answers.RateLimit != TellNever {
 		t.Fatalf("%+v, %v", f, err)
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // What a replica does when its agent is silent is what an agent does that is cut
-// off (link.Isolation), with the agent's default times.
+// off (exchange.Isolation), with the agent's default times.
 const (
 	// silence of an agent that had something contended to say: it says so every
 	// period.
@@ -26,13 +26,13 @@ const (
 // speaks again its truth replaces the estimate.
 type adrift struct {
 	mu    sync.Mutex
-	last  *limiter.Sums // as heard, then as estimated
-	heard int64         // ns
-	moved int64         // ns, when last was estimated for
+	last  *exchange.Sums // as heard, then as estimated
+	heard int64          // ns
+	moved int64          // ns, when last was estimated for
 }
 
 // hear notes what the agent said.
-func (a *adrift) hear(now int64, s *limiter.Sums) {
+func (a *adrift) hear(now int64, s *exchange.Sums) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.last, a.heard, a.moved = s, now, now
@@ -40,7 +40,7 @@ func (a *adrift) hear(now int64, s *limiter.Sums) {
 
 // estimate is what to go by at now, nil if there is nothing to estimate: the agent
 // speaks, or there are no others.
-func (a *adrift) estimate(now int64, linked bool) *limiter.Sums {
+func (a *adrift) estimate(now int64, linked bool) *exchange.Sums {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	away := time.Duration(now - a.heard)
@@ -48,7 +48,7 @@ func (a *adrift) estimate(now int64, linked bool) *limiter.Sums {
 		return nil
 	}
 	next := *a.last
-	next.Keys = make([]limiter.KeySum, len(a.last.Keys))
+	next.Keys = make([]exchange.KeySum, len(a.last.Keys))
 	copy(next.Keys, a.last.Keys)
 	for i := range next.Keys {
 		next.Keys[i].Admitted += next.Keys[i].Claims * time.Duration(now-a.moved).Seconds()
@@ -58,14 +58,14 @@ func (a *adrift) estimate(now int64, linked bool) *limiter.Sums {
 	return &next
 }
 
-func isolation(away time.Duration) limiter.Isolation {
+func isolation(away time.Duration) exchange.Isolation {
 	switch {
 	case away >= aloneAfter:
-		return limiter.Alone
+		return exchange.Alone
 	case away >= splitAfter:
-		return limiter.Split
+		return exchange.Split
 	default:
-		return limiter.Frozen
+		return exchange.Frozen
 	}
 }
 
@@ -75,7 +75,7 @@ func isolation(away time.Duration) limiter.Isolation {
 func (c *Client) drift(ctx context.Context) {
 	ticker := time.NewTicker(claimsEvery)
 	defer ticker.Stop()
-	var own limiter.Claims
+	var own exchange.Claims
 	for {
 		select {
 		case <-ctx.Done():
@@ -87,7 +87,7 @@ func (c *Client) drift(ctx context.Context) {
 }
 
 // standIn does what is due of drift. A panic ends this step, not those to come.
-func (c *Client) standIn(own *limiter.Claims) {
+func (c *Client) standIn(own *exchange.Claims) {
 	defer c.o.Contain("the link's stand-in")
 	now, linked := c.o.Now(), c.Connected.Load()
 	if s := c.adrift.estimate(now, linked); s != nil {

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 func TestAdriftTakesTheOthersToGoOn(t *testing.T) {
@@ -16,19 +16,19 @@ func TestAdriftTakesTheOthersToGoOn(t *testing.T) {
 	if a.estimate(second, false) != nil {
 		t.Fatal("estimates others that it never heard of")
 	}
-	a.hear(second, &limiter.Sums{Replicas: 3, Keys: []limiter.KeySum{{Key: 7, Admitted: 100, Claims: 20}}})
+	a.hear(second, &exchange.Sums{Replicas: 3, Keys: []exchange.KeySum{{Key: 7, Admitted: 100, Claims: 20}}})
 	if a.estimate(second+int64(silence)/2, true) != nil {
 		t.Error("does not believe an agent that speaks")
 	}
 	for _, c := range []struct {
 		after     time.Duration
 		linked    bool
-		isolation limiter.Isolation
+		isolation exchange.Isolation
 	}{
-		{silence / 2, false, limiter.Frozen},
-		{silence, true, limiter.Frozen},
-		{splitAfter, false, limiter.Split},
-		{aloneAfter, false, limiter.Alone},
+		{silence / 2, false, exchange.Frozen},
+		{silence, true, exchange.Frozen},
+		{splitAfter, false, exchange.Split},
+		{aloneAfter, false, exchange.Alone},
 	} {
 		s := a.estimate(second+int64(c.after), c.linked)
 		if s == nil {
@@ -38,7 +38,7 @@ func TestAdriftTakesTheOthersToGoOn(t *testing.T) {
 			t.Errorf("after %v: admitted %v, isolation %v, want %v, %v", c.after, s.Keys[0].Admitted, s.Isolation, want, c.isolation)
 		}
 	}
-	a.hear(20*second, &limiter.Sums{Replicas: 1})
+	a.hear(20*second, &exchange.Sums{Replicas: 1})
 	if a.estimate(30*second, false) != nil {
 		t.Error("estimates others where there are none")
 	}

@@ -3,8 +3,8 @@ package uplink
 import (
 	"time"
 
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter"
-	"github.com/titrate/titrate/envoy-filter/uplink/convert"
 	"github.com/titrate/titrate/proto/link"
 )
 
@@ -29,9 +29,7 @@ type teller struct {
 	said    link.Heartbeat
 	refused *link.Refused
 	named   *limiter.Names
-	claimed link.Claims
-	told    link.Report
-	spent   link.Spent
+	spent   exchange.Spent
 	walk    limiter.SpentWalk
 	stats   limiter.Stats
 	silent  bool
@@ -102,26 +100,24 @@ func (t *teller) names() error {
 		return nil
 	}
 	t.named = n
-	return t.w.Write(convert.Names(n))
+	return t.w.Write(n.Known())
 }
 
 func (t *teller) claim() error {
 	t.claims.Reset()
 	t.o.Engine.Claims(t.o.Now(), &t.claims)
 	t.claims.Withdrawn = append(t.claims.Withdrawn, t.release()...)
-	convert.Claims(&t.claims, &t.claimed)
-	empty := len(t.claimed.Flows)+len(t.claimed.Keys)+len(t.claimed.Withdrawn) == 0
+	empty := len(t.claims.Flows)+len(t.claims.Keys)+len(t.claims.Withdrawn) == 0
 	if empty && t.silent {
 		return nil
 	}
 	t.silent = empty
-	return t.w.Write(&t.claimed)
+	return t.w.Write(&t.claims)
 }
 
 func (t *teller) report() error {
 	t.o.Engine.Report(t.o.Now(), &t.Client.report)
-	convert.Report(&t.Client.report, &t.told)
-	return t.w.Write(&t.told)
+	return t.w.Write(&t.Client.report)
 }
 
 // spend tells of keys that have spent something, from a part of the table and at
@@ -136,8 +132,8 @@ func (t *teller) spendSome(part, most int) (end bool, err error) {
 		return true, nil
 	}
 	t.spent.Keys = t.spent.Keys[:0]
-	end = t.o.Engine.TellSpent(t.o.Now(), &t.walk, part, most, func(s limiter.Spent) {
-		t.spent.Keys = append(t.spent.Keys, link.KeySpent(s))
+	end = t.o.Engine.TellSpent(t.o.Now(), &t.walk, part, most, func(s exchange.KeySpent) {
+		t.spent.Keys = append(t.spent.Keys, s)
 	})
 	if len(t.spent.Keys) == 0 {
 		return end, nil

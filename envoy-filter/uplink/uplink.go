@@ -33,8 +33,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter"
-	"github.com/titrate/titrate/envoy-filter/uplink/convert"
 	"github.com/titrate/titrate/proto/link"
 )
 
@@ -88,8 +89,8 @@ type Client struct {
 	o       Options
 	refusal atomic.Pointer[refusal]
 	leftOut atomic.Pointer[link.Refused] // of the configuration in force
-	claims  limiter.Claims
-	report  limiter.Report
+	claims  exchange.Claims
+	report  exchange.Report
 
 	ready   chan struct{} // closed by the first configuration with sums
 	settled sync.Once
@@ -232,17 +233,17 @@ func (c *Client) listen(r *link.Reader) error {
 			return err
 		}
 		switch m := m.(type) {
-		case *link.Config:
+		case *config.Config:
 			c.configure(m)
-		case *link.Shares:
-			c.o.Engine.SetShares(convert.Shares(m)) // which refuses an older epoch
-		case *link.Sums:
-			now, sums := c.o.Now(), convert.Sums(m)
-			c.adrift.hear(now, sums)
-			c.o.Engine.SetSums(now, sums)
+		case *exchange.Shares:
+			c.o.Engine.SetShares(m) // which refuses an older epoch
+		case *exchange.Sums:
+			now := c.o.Now()
+			c.adrift.hear(now, m)
+			c.o.Engine.SetSums(now, m)
 			c.summed = true
 			c.settle()
-		case *link.Spent:
+		case *exchange.Spent:
 			c.inherit(m)
 		case *link.Heartbeat, *link.Hello:
 		default:
@@ -251,16 +252,13 @@ func (c *Client) listen(r *link.Reader) error {
 	}
 }
 
-func (c *Client) configure(m *link.Config) {
-	config, left, err := convert.Config(m)
-	if err == nil {
-		left = append(left, config.LeaveOut()...)
-		err = c.o.Engine.Apply(config)
-	}
-	if err != nil {
+func (c *Client) configure(m *config.Config) {
+	left := m.LeaveOut()
+	if err := c.o.Engine.Apply(m); err != nil {
 		c.Refused.Add(1)
 		c.refusal.Store(&refusal{m.Revision, clip(err.Error(), longestReason)})
-		c.o.Log(fmt.Sprintf("titrate: configuration revision %d refused, revision %d stays in force: %v", m.Revision, c.Revision.Load(), err))
+		c.o.Log(fmt.Sprintf("titrate: configuration revision %d refused, revision %d stays in force: %v",
+			m.Revision, c.Revision.Load(), err))
 		return
 	}
 	c.refusal.Store(nil)
@@ -271,16 +269,17 @@ func (c *Client) configure(m *link.Config) {
 }
 
 // leaveOut notes what is not enforced of the configuration in force.
-func (c *Client) leaveOut(revision int64, left []limiter.LeftOut) {
+func (c *Client) leaveOut(revision int64, left []config.LeftOut) {
 	r := &link.Refused{Revision: revision, Total: len(left)}
 	for _, l := range left[:min(len(left), link.MaxRefused)] {
-		r.Limits = append(r.Limits, link.RefusedLimit{Tenant: clip(l.Tenant, longestWhy), Limit: clip(l.Limit, longestWhy), Reason: clip(l.Why.Error(), longestWhy)})
+		r.Limits = append(r.Limits, config.LeftOut{Tenant: clip(l.Tenant, longestWhy), Limit: clip(l.Limit, longestWhy),
+			Reason: clip(l.Reason, longestWhy)})
 	}
 	c.LeftOut.Store(int64(len(left)))
 	c.leftOut.Store(r)
 	if len(left) > 0 {
 		c.o.Log(fmt.Sprintf("titrate: %d limits of configuration revision %d are not enforced; the first is %q of tenant %q: %v",
-			len(left), revision, left[0].Limit, left[0].Tenant, left[0].Why))
+			len(left), revision, left[0].Limit, left[0].Tenant, left[0].Reason))
 	}
 }
 
@@ -302,14 +301,14 @@ func (c *Client) settle() {
 
 // inherit takes over what the process before this one let its clients spend. Later
 // words are of this process itself, after a link that was lost.
-func (c *Client) inherit(m *link.Spent) {
+func (c *Client) inherit(m *exchange.Spent) {
 	if c.inherited {
 		return
 	}
 	c.inherited = true
 	now := c.o.Now()
 	for _, k := range m.Keys {
-		c.o.Engine.Inherit(now, limiter.Spent(k))
+		c.o.Engine.Inherit(now, k)
 	}
 	c.o.Log(fmt.Sprintf("titrate: the agent remembers what %d keys have spent", len(m.Keys)))
 }

@@ -1,7 +1,10 @@
 package uplink
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -11,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/proto/link"
 )
@@ -95,6 +100,22 @@ func (s *session) say(m link.Message) {
 	}
 }
 
+// sayNewer sends a configuration in which name has another name, which only a newer
+// agent knows.
+func (s *session) sayNewer(c *config.Config, name, other string) {
+	s.t.Helper()
+	payload, err := json.Marshal(c)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	payload = bytes.ReplaceAll(payload, []byte(name), []byte(other))
+	const kindConfig = 2
+	frame := append(binary.LittleEndian.AppendUint32(nil, uint32(len(payload))), link.Version, kindConfig, 0, 0)
+	if _, err := s.conn.Write(append(frame, payload...)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // hear reads until a message satisfies f.
 func hear[M link.Message](s *session, f func(M) bool) M {
 	s.t.Helper()
@@ -109,28 +130,29 @@ func hear[M link.Message](s *session, f func(M) bool) M {
 	}
 }
 
-var config = &link.Config{
-	Revision: 3, Seed: 1, Pools: []link.Pool{{Name: "api", Capacity: 100}},
-	Tenants: []link.Tenant{{Name: "acme", Weight: 1, Limits: []link.Limit{{Name: "l", Rate: 1, Burst: 2}}}},
+var configuration = &config.Config{
+	Revision: 3, Seed: 1, Pools: []config.Pool{{Name: "api", Capacity: 100}},
+	Tenants: []config.Tenant{{Name: "acme", Weight: 1, Limits: []config.Limit{{Name: "l", Rate: 1, Burst: 2}}}},
 }
 
 func TestStateInAndOut(t *testing.T) {
 	b := newBench(t)
 	s := b.accept(hello)
-	s.say(config)
-	s.say(&link.Shares{Epoch: 2, Flows: []link.Share{{Tenant: "acme", Pool: "api", Share: 50}}})
-	s.say(&link.Sums{Replicas: 2, TotalWeight: 2, Weight: 1, Lag: 100 * time.Millisecond})
+	s.say(configuration)
+	s.say(&exchange.Shares{Epoch: 2, Flows: []exchange.Share{{Tenant: "acme", Pool: "api", Share: 50}}})
+	s.say(&exchange.Sums{Replicas: 2, TotalWeight: 2, Weight: 1, Lag: 100 * time.Millisecond})
 	hear(s, func(h *link.Heartbeat) bool { return h.Revision == 3 })
 	b.engine.Decide(b.client.o.Now(), &limiter.Request{Tenant: "acme", Client: "a", Pool: "api", Cost: 1})
-	hear(s, func(r *link.Report) bool {
+	hear(s, func(r *exchange.Report) bool {
 		return len(r.Flows) == 1 && r.Flows[0].Tenant == "acme" && r.Flows[0].Served == 1
 	})
-	s.say(&link.Config{Revision: 4, Pools: []link.Pool{{Name: "api", Capacity: 1, OnLoss: "WISHFUL"}}})
+	s.sayNewer(&config.Config{Revision: 4, Pools: []config.Pool{{Name: "api", Capacity: 1, OnLoss: config.Open}}},
+		"OPEN", "WISHFUL")
 	h := hear(s, func(h *link.Heartbeat) bool { return h.Refused == 4 })
-	if h.Revision != 3 || !strings.Contains(h.Reason, `pool api.on_loss: "WISHFUL"`) {
+	if h.Revision != 3 || !strings.Contains(h.Reason, `pools[api].on_loss is "WISHFUL"`) {
 		t.Errorf("after a wrong configuration: %+v", h)
 	}
-	s.say(config)
+	s.say(configuration)
 	hear(s, func(h *link.Heartbeat) bool { return h.Refused == 0 && h.Reason == "" })
 }
 
@@ -139,17 +161,18 @@ func TestStateInAndOut(t *testing.T) {
 func TestLeftOutIsReported(t *testing.T) {
 	b := newBench(t)
 	s := b.accept(hello)
-	c := *config
+	c := *configuration
 	c.Revision = 7
-	many := make([]link.Limit, limiter.MaxLimits+1)
+	many := make([]config.Limit, config.MaxLimits+1)
 	for i := range many {
-		many[i] = link.Limit{Name: fmt.Sprint("l", i), Rate: 1}
+		many[i] = config.Limit{Name: fmt.Sprint("l", i), Rate: 1}
 	}
-	c.Tenants = append(c.Tenants, link.Tenant{Name: "many", Weight: 1, Limits: many},
-		link.Tenant{Name: "bad", Weight: 1, Limits: []link.Limit{{Name: "minus", Rate: -1}, {Name: "loud", Rate: 1, Mode: "LOUD"}},
-			Quotas: []link.Quota{{Pool: "nowhere"}}})
-	want := []link.RefusedLimit{{Tenant: "bad", Limit: "loud"}, {Tenant: "many", Limit: "l64"},
-		{Tenant: "bad", Limit: "minus"}, {Tenant: "bad", Limit: "quotas/nowhere"}}
+	c.Tenants = append(c.Tenants, config.Tenant{Name: "many", Weight: 1, Limits: many},
+		config.Tenant{Name: "bad", Weight: 1,
+			Limits: []config.Limit{{Name: "minus", Rate: -1}, {Name: "loud", Rate: 1, Mode: config.Shadow}},
+			Quotas: []config.Quota{{Pool: "nowhere"}}})
+	want := []config.LeftOut{{Tenant: "many", Limit: "l64"}, {Tenant: "bad", Limit: "minus"},
+		{Tenant: "bad", Limit: "loud"}, {Tenant: "bad", Limit: "quotas/nowhere"}}
 	check := func(r *link.Refused) {
 		t.Helper()
 		if r.Total != len(want) || len(r.Limits) != len(want) {
@@ -161,7 +184,7 @@ func TestLeftOutIsReported(t *testing.T) {
 			}
 		}
 	}
-	s.say(&c)
+	s.sayNewer(&c, "SHADOW", "LOUD")
 	check(hear(s, func(r *link.Refused) bool { return r.Revision == 7 }))
 	if h := hear(s, func(h *link.Heartbeat) bool { return h.Sequence > 0 }); h.Revision != 7 || h.Refused != 0 {
 		t.Errorf("in force: %+v", h)
@@ -175,8 +198,8 @@ func TestLeftOutIsReported(t *testing.T) {
 	s.conn.Close()
 	s = b.accept(hello)
 	check(hear(s, func(*link.Refused) bool { return true }))
-	s.say(config)
-	if r := hear(s, func(r *link.Refused) bool { return r.Revision == config.Revision }); r.Total != 0 {
+	s.say(configuration)
+	if r := hear(s, func(r *link.Refused) bool { return r.Revision == configuration.Revision }); r.Total != 0 {
 		t.Errorf("after a whole configuration: %+v", r)
 	}
 	s.conn.Close()
@@ -195,11 +218,11 @@ func TestNamesAreTold(t *testing.T) {
 	b := newBench(t)
 	b.engine.Name(limiter.Names{Identities: [limiter.MaxIdentities]string{1: "ip"}, Classes: [limiter.MaxClasses]string{0: "writes"}})
 	s := b.accept(hello)
-	if n := hear(s, func(*link.Names) bool { return true }); !slices.Equal(n.Identities, []string{"ip"}) || !slices.Equal(n.Classes, []string{"writes"}) {
+	if n := hear(s, func(*exchange.Names) bool { return true }); !slices.Equal(n.Identities, []string{"ip"}) || !slices.Equal(n.Classes, []string{"writes"}) {
 		t.Errorf("told %+v", n)
 	}
 	b.engine.Name(limiter.Names{})
-	if n := hear(s, func(*link.Names) bool { return true }); len(n.Identities)+len(n.Classes) != 0 {
+	if n := hear(s, func(*exchange.Names) bool { return true }); len(n.Identities)+len(n.Classes) != 0 {
 		t.Errorf("told %+v after they were gone", n)
 	}
 }
@@ -211,7 +234,7 @@ func TestBadAgents(t *testing.T) {
 		func() { b.accept(hello).conn.Close() },
 		func() { b.accept(&link.Heartbeat{}) },
 		func() { b.accept(&link.Hello{Version: link.Version + 2, Replica: "agent"}) },
-		func() { b.accept(hello).say(&link.Claims{}) },
+		func() { b.accept(hello).say(&exchange.Claims{}) },
 		func() { b.accept(hello).conn.Write(make([]byte, 100)) },
 	} {
 		misbehave()

@@ -5,7 +5,7 @@
 //
 // The link carries state, not events: each message replaces what the last one
 // of its kind said ("latest wins"), so either side may die, reconnect and be
-// right again after one message of each kind. Only [Report] holds deltas; its
+// right again after one message of each kind. Only Report holds deltas; its
 // sender takes them when it can send them, never before, so a dead link delays
 // them but loses none.
 //
@@ -23,6 +23,9 @@
 //
 // A peer that was silent for [DeadAfter] is dead: the agent forgets the
 // replica's claims by its own rules, the filter keeps what it last knew.
+//
+// The messages that only the link knows are [Hello], [Heartbeat] and [Refused]; the others
+// are the types of control/config and control/exchange, written and read as they are.
 //
 // # Frames
 //
@@ -46,10 +49,9 @@
 //
 // # Newer configurations
 //
-// A reader of Config notes the limits and quotas that have a field which it does
-// not know ([Limit.Unknown]): they must not be enforced, since the field may narrow
-// what they mean. Unknown fields elsewhere are ignored. So whatever narrows a limit
-// is a new field of Limit or Quota, and never of Tenant or Pool.
+// A reader of Config notes the limits and quotas that have a field or a name which it
+// does not know (config.Limit.Unknown); the filter leaves them out and says so. Unknown
+// fields elsewhere are ignored.
 //
 // # Versions
 //

@@ -43,7 +43,7 @@ func (k kind) String() string {
 // for a Config (10⁵ tenants with three quotas each take about 40), 4 KiB for
 // Hello and Heartbeat, 16 KiB for Names, 256 KiB for Refused, 16 MiB for the others (3·10⁵
 // contended keys).
-func MaxMessage(m Message) int { return maxMessage(m.kind()) }
+func MaxMessage(m Message) int { return maxMessage(kindOf(m)) }
 
 func maxMessage(k kind) int {
 	switch k {

@@ -3,6 +3,9 @@ package link
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // Sizes of the records in version 1, without their strings' bytes: a record
@@ -29,25 +32,25 @@ const (
 // code writes or reads the binary messages; the order here is the layout.
 func code(c *coder, m Message) {
 	switch m := m.(type) {
-	case *Shares:
+	case *exchange.Shares:
 		codeShares(c, m)
-	case *Sums:
+	case *exchange.Sums:
 		codeSums(c, m)
-	case *Claims:
+	case *exchange.Claims:
 		list(c, "flows", sizeFlow, &m.Flows, codeFlowClaim)
 		list(c, "keys", sizeKeyClaim, &m.Keys, codeKeyClaim)
 		list(c, "withdrawn", sizeWithdrawn, &m.Withdrawn, func(c *coder, k *uint64) { c.u64("withdrawn", k) })
-	case *Report:
+	case *exchange.Report:
 		c.record("report", sizeReport, func() { integer(c, "interval", &m.Interval) })
 		list(c, "flows", sizeFlowReport, &m.Flows, codeFlowReport)
 	case *Refused:
 		codeRefused(c, m)
-	case *Names:
+	case *exchange.Names:
 		text := func(c *coder, s *string) { c.str("name", s) }
 		list(c, "identities", sizeName, &m.Identities, text)
 		list(c, "classes", sizeName, &m.Classes, text)
-	case *Spent:
-		list(c, "keys", sizeSpent, &m.Keys, func(c *coder, k *KeySpent) {
+	case *exchange.Spent:
+		list(c, "keys", sizeSpent, &m.Keys, func(c *coder, k *exchange.KeySpent) {
 			c.u64("keys.key", &k.Key)
 			integer(c, "keys.ahead", &k.Ahead)
 			c.boolean("keys.named", &k.Named)
@@ -63,25 +66,25 @@ func code(c *coder, m Message) {
 	}
 }
 
-func codeShares(c *coder, m *Shares) {
+func codeShares(c *coder, m *exchange.Shares) {
 	c.record("shares", sizeShares, func() {
 		integer(c, "epoch", &m.Epoch)
 		integer(c, "revision", &m.Revision)
 		c.boolean("stale", &m.Stale)
 	})
-	list(c, "flows", sizeShare, &m.Flows, func(c *coder, s *Share) {
+	list(c, "flows", sizeShare, &m.Flows, func(c *coder, s *exchange.Share) {
 		c.str("tenant", &s.Tenant)
 		c.str("pool", &s.Pool)
 		c.f64("share", &s.Share)
 	})
-	list(c, "pools", sizePoolShare, &m.Pools, func(c *coder, s *PoolShare) {
+	list(c, "pools", sizePoolShare, &m.Pools, func(c *coder, s *exchange.PoolShare) {
 		c.str("pool", &s.Pool)
 		c.f64("price", &s.Price)
 		c.f64("idle_share", &s.IdleShare)
 	})
 }
 
-func codeSums(c *coder, m *Sums) {
+func codeSums(c *coder, m *exchange.Sums) {
 	c.record("sums", sizeSums, func() {
 		integer(c, "replicas", &m.Replicas)
 		c.f64("total_weight", &m.TotalWeight)
@@ -89,32 +92,32 @@ func codeSums(c *coder, m *Sums) {
 		integer(c, "lag", &m.Lag)
 		c.f64("absent", &m.Absent)
 		c.u8("isolation", (*uint8)(&m.Isolation))
-		if m.Isolation > Split {
+		if m.Isolation > exchange.Split {
 			c.fail("isolation", "%d is unknown", m.Isolation)
 		}
 	})
-	list(c, "flows", sizeFlow, &m.Flows, func(c *coder, s *FlowSum) {
+	list(c, "flows", sizeFlow, &m.Flows, func(c *coder, s *exchange.FlowSum) {
 		c.u64("flows.key", &s.Key)
 		c.f64s("flows", &s.Claims, &s.Active, &s.Unsaturated)
 	})
-	list(c, "keys", sizeKeySum, &m.Keys, func(c *coder, s *KeySum) {
+	list(c, "keys", sizeKeySum, &m.Keys, func(c *coder, s *exchange.KeySum) {
 		c.u64("keys.key", &s.Key)
 		c.f64s("keys", &s.Admitted, &s.Claims, &s.Active, &s.Unsaturated, &s.Spent)
 		c.u32("keys.epoch", &s.Epoch)
 	})
 }
 
-func codeFlowClaim(c *coder, f *FlowClaim) {
+func codeFlowClaim(c *coder, f *exchange.FlowClaim) {
 	c.u64("flows.key", &f.Key)
 	c.f64s("flows", &f.Claim, &f.Active, &f.Unsaturated)
 }
 
-func codeKeyClaim(c *coder, k *KeyClaim) {
+func codeKeyClaim(c *coder, k *exchange.KeyClaim) {
 	c.u64("keys.key", &k.Key)
 	c.f64s("keys", &k.Claim, &k.Active, &k.Unsaturated, &k.Admitted, &k.Spent)
 }
 
-func codeFlowReport(c *coder, f *FlowReport) {
+func codeFlowReport(c *coder, f *exchange.FlowReport) {
 	c.str("flows.tenant", &f.Tenant)
 	c.str("flows.pool", &f.Pool)
 	c.f64s("flows", &f.Demand, &f.Served, &f.Waiting, &f.Marked, &f.Rejected, &f.ClientRejected, &f.Shadowed)
@@ -127,7 +130,7 @@ func codeRefused(c *coder, m *Refused) {
 		integer(c, "revision", &m.Revision)
 		integer(c, "total", &m.Total)
 	})
-	list(c, "limits", sizeRefusal, &m.Limits, func(c *coder, r *RefusedLimit) {
+	list(c, "limits", sizeRefusal, &m.Limits, func(c *coder, r *config.LeftOut) {
 		c.str("limits.tenant", &r.Tenant)
 		c.str("limits.limit", &r.Limit)
 		c.str("limits.reason", &r.Reason)
@@ -160,21 +163,21 @@ func blank(k kind) Message {
 	case kindHello:
 		return &Hello{}
 	case kindConfig:
-		return &Config{}
+		return &config.Config{}
 	case kindShares:
-		return &Shares{}
+		return &exchange.Shares{}
 	case kindSums:
-		return &Sums{}
+		return &exchange.Sums{}
 	case kindClaims:
-		return &Claims{}
+		return &exchange.Claims{}
 	case kindReport:
-		return &Report{}
+		return &exchange.Report{}
 	case kindRefused:
 		return &Refused{}
 	case kindNames:
-		return &Names{}
+		return &exchange.Names{}
 	case kindSpent:
-		return &Spent{}
+		return &exchange.Spent{}
 	}
 	return &Heartbeat{}
 }

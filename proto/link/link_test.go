@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 func number() *rapid.Generator[float64] {
@@ -32,6 +35,7 @@ func filled(t *rapid.T, v reflect.Value) {
 		for i := range v.NumField() {
 			filled(t, v.Field(i))
 		}
+	case reflect.Pointer: // what is not known of a configuration: nothing
 	case reflect.Slice:
 		n := rapid.IntRange(0, 5).Draw(t, "len")
 		if n == 0 {
@@ -43,8 +47,9 @@ func filled(t *rapid.T, v reflect.Value) {
 		}
 	case reflect.Map:
 		if n := rapid.IntRange(0, 3).Draw(t, "entries"); n > 0 {
-			v.Set(reflect.ValueOf(rapid.MapOfN(name(), rapid.Custom(func(t *rapid.T) RateBurst {
-				return RateBurst{rapid.Float64Range(0, 1e9).Draw(t, "rate"), rapid.Float64Range(0, 1e9).Draw(t, "burst")}
+			positive := rapid.Float64Range(0, 1e9)
+			v.Set(reflect.ValueOf(rapid.MapOfN(name(), rapid.Custom(func(t *rapid.T) config.RateBurst {
+				return config.RateBurst{Rate: positive.Draw(t, "rate"), Burst: positive.Draw(t, "burst")}
 			}), n, n).Draw(t, "map")))
 		}
 	case reflect.String:
@@ -64,13 +69,13 @@ func filled(t *rapid.T, v reflect.Value) {
 
 // finite takes the infinities out of a Config, which JSON cannot carry outside
 // Quota.Max.
-func finite(c *Config) {
+func finite(c *config.Config) {
 	for i := range c.Pools {
 		c.Pools[i].Capacity = 7
 	}
-	limits := func(list []Limit) {
+	limits := func(list []config.Limit) {
 		for j := range list {
-			list[j].Rate, list[j].Burst, list[j].Unknown = 1.25, 3, ""
+			list[j].Rate, list[j].Burst = 1.25, 3
 		}
 	}
 	limits(c.Defaults)
@@ -78,7 +83,7 @@ func finite(c *Config) {
 		c.Tenants[i].Weight = 2.5
 		limits(c.Tenants[i].Limits)
 		for j := range c.Tenants[i].Quotas {
-			c.Tenants[i].Quotas[j].Guaranteed, c.Tenants[i].Quotas[j].Unknown = 1e-3, ""
+			c.Tenants[i].Quotas[j].Guaranteed = 1e-3
 		}
 	}
 }
@@ -89,7 +94,7 @@ func drawMessage(t *rapid.T) Message {
 	switch m := m.(type) {
 	case *Hello:
 		m.Version, m.Replica, m.Weight = Version, "r"+m.Replica, 1.5
-	case *Config:
+	case *config.Config:
 		finite(m)
 	case *Refused:
 		m.Total = len(m.Limits) + int(uint8(m.Total))
@@ -130,13 +135,14 @@ func TestRoundTrip(t *testing.T) {
 
 // A message of several MiB travels in several frames and comes out whole.
 func TestChunks(t *testing.T) {
-	c := &Config{Revision: 9}
+	c := &config.Config{Revision: 9}
 	for range 30000 {
-		c.Tenants = append(c.Tenants, Tenant{Name: strings.Repeat("t", 80), Weight: 1, Quotas: []Quota{{Pool: "api", Max: math.Inf(1)}}})
+		c.Tenants = append(c.Tenants, config.Tenant{Name: strings.Repeat("t", 80), Weight: 1,
+			Quotas: []config.Quota{{Pool: "api", Max: math.Inf(1)}}})
 	}
-	s := &Sums{Replicas: 3, Keys: make([]KeySum, 50000)}
+	s := &exchange.Sums{Replicas: 3, Keys: make([]exchange.KeySum, 50000)}
 	for i := range s.Keys {
-		s.Keys[i] = KeySum{Key: uint64(i), Admitted: -float64(i)}
+		s.Keys[i] = exchange.KeySum{Key: uint64(i), Admitted: -float64(i)}
 	}
 	var wire bytes.Buffer
 	w := NewWriter(&wire)
@@ -171,7 +177,7 @@ func TestMalformed(t *testing.T) {
 		}
 		return raw(kindHeartbeat, 0, edit(b)...)
 	}
-	nan, err := encode(nil, &Sums{TotalWeight: math.NaN()})
+	nan, err := encode(nil, &exchange.Sums{TotalWeight: math.NaN()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +223,7 @@ func TestMalformed(t *testing.T) {
 // A stream that ends inside a message is not a clean end.
 func TestTruncated(t *testing.T) {
 	var wire bytes.Buffer
-	if err := NewWriter(&wire).Write(&Sums{Replicas: 2, Flows: []FlowSum{{Key: 1}}}); err != nil {
+	if err := NewWriter(&wire).Write(&exchange.Sums{Replicas: 2, Flows: []exchange.FlowSum{{Key: 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	whole := wire.Bytes()
@@ -269,7 +275,7 @@ func (r *repeat) Read(b []byte) (int, error) {
 func TestAppendedFields(t *testing.T) {
 	newer := []byte{10, 0, 1, 0, 0, 0, 0, 0, 0, 0, 77, 77, 0, 0, 0, 0}
 	m, err := decode(kindReport, newer)
-	if err != nil || m.(*Report).Interval != 1 {
+	if err != nil || m.(*exchange.Report).Interval != 1 {
 		t.Fatalf("a record with two more bytes: %+v, %v", m, err)
 	}
 	c := coder{buf: []byte{8, 0, 5, 0, 0, 0, 0, 0, 0, 0}, reading: true}
@@ -330,11 +336,12 @@ func TestRefusedMessages(t *testing.T) {
 	var wire bytes.Buffer
 	w := NewWriter(&wire)
 	refused := []Message{
-		&Config{Pools: []Pool{{Capacity: math.NaN()}}},
-		&Shares{Flows: []Share{{Tenant: strings.Repeat("x", 1<<16)}}},
-		&Shares{Flows: []Share{{Tenant: strings.Repeat("x", 40000), Pool: strings.Repeat("x", 40000)}}},
+		&config.Config{Pools: []config.Pool{{Capacity: math.NaN()}}},
+		&exchange.Shares{Flows: []exchange.Share{{Tenant: strings.Repeat("x", 1<<16)}}},
+		&exchange.Shares{Flows: []exchange.Share{{Tenant: strings.Repeat("x", 40000), Pool: strings.Repeat("x", 40000)}}},
 		&Heartbeat{Reason: strings.Repeat("x", 5000)},
-		&Claims{Keys: make([]KeyClaim, 400000)},
+		config.Config{}, nil,
+		&exchange.Claims{Keys: make([]exchange.KeyClaim, 400000)},
 	}
 	for _, m := range refused {
 		if err := w.Write(m); err == nil || wire.Len() > 0 {
@@ -347,7 +354,8 @@ func TestRefusedMessages(t *testing.T) {
 }
 
 func TestQuotaWithoutMax(t *testing.T) {
-	b, err := encode(nil, &Config{Tenants: []Tenant{{Name: "a", Quotas: []Quota{{Pool: "p", Max: math.Inf(1)}}}}})
+	b, err := encode(nil, &config.Config{Tenants: []config.Tenant{
+		{Name: "a", Quotas: []config.Quota{{Pool: "p", Max: math.Inf(1)}}}}})
 	if err != nil || bytes.Contains(b, []byte("max\"")) {
 		t.Fatalf("%s, %v", b, err)
 	}
@@ -357,26 +365,35 @@ func TestQuotaWithoutMax(t *testing.T) {
 // elsewhere is not.
 func TestUnknownFields(t *testing.T) {
 	in := `{"revision":1,"zone":2,"pools":[{"name":"api","colour":1}],"tenants":[{"name":"a","tier":1,"limits":[
-		{"name":"known","rate":1},{"name":"new","rate":2,"days":["monday"]},{"name":"deep","queue":{"law":"CODEL","ecn":true}}],
+		{"name":"known","rate":1},{"name":"new","rate":2,"days":["monday"]},
+		{"name":"deep","queue":{"law":"CODEL","ecn":true}}],
 		"quotas":[{"pool":"api","max":3},{"pool":"db","mean":4}]}]}`
 	m, err := decode(kindConfig, []byte(in))
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := m.(*Config).Tenants[0]
+	a := m.(*config.Config).Tenants[0]
 	for i, want := range []string{"", "days", "ecn"} {
-		if l := a.Limits[i]; l.Unknown != want || l.Name == "" {
-			t.Errorf("limit %q has the unknown field %q, want %q", l.Name, l.Unknown, want)
+		if l := a.Limits[i]; field(l.Unknown) != want || l.Name == "" {
+			t.Errorf("limit %q has the unknown field %v, want %q", l.Name, l.Unknown, want)
 		}
 	}
 	if l := a.Limits[1]; l.Rate != 2 {
 		t.Errorf("the known fields beside an unknown one: %+v", l)
 	}
 	for i, want := range []string{"", "mean"} {
-		if q := a.Quotas[i]; q.Unknown != want || q.Pool == "" || i == 1 && !math.IsInf(q.Max, 1) {
+		if q := a.Quotas[i]; field(q.Unknown) != want || q.Pool == "" || i == 1 && !math.IsInf(q.Max, 1) {
 			t.Errorf("quota %+v, want the unknown field %q", q, want)
 		}
 	}
+}
+
+// field is the field that an error names, "" if there is none.
+func field(e *config.FieldError) string {
+	if e == nil {
+		return ""
+	}
+	return e.Field
 }
 
 func TestAliveNoticesSilence(t *testing.T) {
@@ -393,15 +410,16 @@ func TestAliveNoticesSilence(t *testing.T) {
 func FuzzReader(f *testing.F) {
 	for _, m := range []Message{
 		&Hello{Version: 1, Replica: "gw-1", Weight: 1},
-		&Config{Revision: 3, Pools: []Pool{{Name: "api", Capacity: 100}}},
-		&Shares{Epoch: 2, Flows: []Share{{"a", "api", 3}}, Pools: []PoolShare{{"api", .1, 2}}},
-		&Sums{Replicas: 2, Keys: []KeySum{{Key: 1}}, Flows: []FlowSum{{Key: 2}}},
-		&Claims{Flows: []FlowClaim{{Key: 1}}, Withdrawn: []uint64{4}},
-		&Report{Flows: []FlowReport{{Tenant: "a", Pool: "api"}}},
+		&config.Config{Revision: 3, Pools: []config.Pool{{Name: "api", Capacity: 100}}},
+		&exchange.Shares{Epoch: 2, Flows: []exchange.Share{{Tenant: "a", Pool: "api", Share: 3}},
+			Pools: []exchange.PoolShare{{Pool: "api", Price: .1, IdleShare: 2}}},
+		&exchange.Sums{Replicas: 2, Keys: []exchange.KeySum{{Key: 1}}, Flows: []exchange.FlowSum{{Key: 2}}},
+		&exchange.Claims{Flows: []exchange.FlowClaim{{Key: 1}}, Withdrawn: []uint64{4}},
+		&exchange.Report{Flows: []exchange.FlowReport{{Tenant: "a", Pool: "api"}}},
 		&Heartbeat{Reason: "x"},
-		&Names{Identities: []string{"ip"}, Classes: []string{"writes"}},
-		&Spent{Keys: []KeySpent{{1, 2, true}}},
-		&Refused{Revision: 3, Total: 2, Limits: []RefusedLimit{{"a", "l", "unknown field"}}},
+		&exchange.Names{Identities: []string{"ip"}, Classes: []string{"writes"}},
+		&exchange.Spent{Keys: []exchange.KeySpent{{Key: 1, Ahead: 2, Named: true}}},
+		&Refused{Revision: 3, Total: 2, Limits: []config.LeftOut{{Tenant: "a", Limit: "l", Reason: "unknown field"}}},
 	} {
 		var wire bytes.Buffer
 		if err := NewWriter(&wire).Write(m); err != nil {
@@ -433,7 +451,7 @@ func FuzzReader(f *testing.F) {
 }
 
 func BenchmarkSums(b *testing.B) {
-	m := &Sums{Keys: make([]KeySum, 1000)}
+	m := &exchange.Sums{Keys: make([]exchange.KeySum, 1000)}
 	var wire bytes.Buffer
 	w := NewWriter(&wire)
 	b.ReportAllocs()

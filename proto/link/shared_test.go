@@ -4,12 +4,15 @@ import (
 	"io"
 	"sync"
 	"testing"
+
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // One message may be on its way to several peers at once.
 func TestWritersShareAMessage(t *testing.T) {
-	sums := &Sums{Replicas: 3, TotalWeight: 3, Flows: []FlowSum{{Key: 1, Claims: 2}}, Keys: []KeySum{{Key: 7, Spent: 1}}}
-	shares := &Shares{Stale: true, Flows: []Share{{Tenant: "a", Pool: "p", Share: 3}}}
+	sums := &exchange.Sums{Replicas: 3, TotalWeight: 3,
+		Flows: []exchange.FlowSum{{Key: 1, Claims: 2}}, Keys: []exchange.KeySum{{Key: 7, Spent: 1}}}
+	shares := &exchange.Shares{Stale: true, Flows: []exchange.Share{{Tenant: "a", Pool: "p", Share: 3}}}
 	var writers sync.WaitGroup
 	for range 4 {
 		writers.Go(func() {

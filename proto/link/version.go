@@ -18,7 +18,8 @@ type VersionError struct {
 
 // Error names both versions and what to do.
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("link: the peer speaks version %d and this build %d: they must be at most 1 apart; upgrade the older one first", e.Theirs, e.Ours)
+	return fmt.Sprintf("link: the peer speaks version %d and this build %d: they must be at most 1 apart; "+
+		"upgrade the older one first", e.Theirs, e.Ours)
 }
 
 // Negotiate returns the version to write in to a peer whose Hello carried

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+
+	"github.com/titrate/titrate/control/config"
 )
 
 // Writer writes messages to a stream. It is not safe for concurrent use.
@@ -27,7 +29,10 @@ func (w *Writer) SetVersion(v uint8) { w.version = v }
 // string beyond 32 KiB in a record, or a number that JSON cannot carry is
 // refused before anything is sent; the stream then stays usable.
 func (w *Writer) Write(m Message) error {
-	k := m.kind()
+	k := kindOf(m)
+	if k == 0 {
+		return fmt.Errorf("link: %T is no message of the link", m)
+	}
 	payload, err := encode(w.payload[:0], m)
 	if err != nil {
 		return fmt.Errorf("link: encode %s: %w", k, err)
@@ -50,11 +55,25 @@ func (w *Writer) Write(m Message) error {
 	return err
 }
 
+// Fits returns an error if a configuration cannot be sent: it cannot be encoded, or
+// takes more than MaxMessage. It costs as much as sending it.
+func Fits(c *config.Config) error {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("link: encode Config: %w", err)
+	}
+	if most := maxMessage(kindConfig); len(b) > most {
+		return fmt.Errorf("link: the configuration takes %d bytes, gateways take at most %d: "+
+			"it has too many tenants, quotas, limits or overrides", len(b), most)
+	}
+	return nil
+}
+
 func encode(b []byte, m Message) ([]byte, error) {
 	switch m := m.(type) {
 	case *Hello:
 		return appendJSON(b, m)
-	case *Config:
+	case *config.Config:
 		return appendJSON(b, m)
 	}
 	c := coder{buf: b}

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/proto/link"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
@@ -103,9 +105,9 @@ type filter struct {
 	w       *link.Writer
 
 	mu     sync.Mutex
-	config *link.Config
-	shares *link.Shares
-	sums   *link.Sums
+	config *config.Config
+	shares *exchange.Shares
+	sums   *exchange.Sums
 	beat   *link.Heartbeat
 }
 
@@ -133,11 +135,11 @@ func (f *filter) listen(r *link.Reader) {
 		}
 		f.mu.Lock()
 		switch m := m.(type) {
-		case *link.Config:
+		case *config.Config:
 			f.config = m
-		case *link.Shares:
+		case *exchange.Shares:
 			f.shares = m
-		case *link.Sums:
+		case *exchange.Sums:
 			f.sums = m
 		case *link.Heartbeat:
 			f.beat = m
@@ -173,8 +175,8 @@ func (f *filter) say(m link.Message) {
 }
 
 func (f *filter) claim(claim, admitted float64) {
-	f.say(&link.Claims{Keys: []link.KeyClaim{{Key: 7, Claim: claim, Active: 1, Admitted: admitted, Spent: admitted}},
-		Flows: []link.FlowClaim{{Key: 9, Claim: claim, Unsaturated: claim}}})
+	f.say(&exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: claim, Active: 1, Admitted: admitted, Spent: admitted}},
+		Flows: []exchange.FlowClaim{{Key: 9, Claim: claim, Unsaturated: claim}}})
 }
 
 func (f *filter) eventually(what string, ok func() bool) {
@@ -322,7 +324,7 @@ func TestUnderACoordinator(t *testing.T) {
 		return f.config != nil && f.config.Revision == 3 && f.config.Inherited().Tenants[0].Limits[0].Rate == 10 &&
 			f.shares != nil && !f.shares.Stale && f.shares.Flows[0].Share == 40 && f.sums != nil
 	})
-	f.say(&link.Report{Interval: 500 * time.Millisecond, Flows: []link.FlowReport{{Tenant: "acme", Pool: "api", Demand: 10, Served: 5, Waiting: 2, Limited: true}}})
+	f.say(&exchange.Report{Interval: 500 * time.Millisecond, Flows: []exchange.FlowReport{{Tenant: "acme", Pool: "api", Demand: 10, Served: 5, Waiting: 2, Limited: true}}})
 	c.eventually(t, "got the report", func() bool {
 		for _, r := range c.reports {
 			if len(r.Flows) == 1 && r.Flows[0].Demand == 20 && r.Flows[0].Served == 10 && r.Flows[0].Waiting == 2 &&
@@ -371,15 +373,15 @@ func TestKeysBeyondTheBudgetAreAnAlarm(t *testing.T) {
 // gateways know, go up with a report, again on each stream; the rest is in force.
 func TestStateGoesUp(t *testing.T) {
 	t.Parallel()
-	config := pools(3, true, 100)
-	config.Resources = append(config.Resources, &quotav1.Resource{Kind: &quotav1.Resource_Limit{Limit: &quotav1.Limit{
+	pushed := pools(3, true, 100)
+	pushed.Resources = append(pushed.Resources, &quotav1.Resource{Kind: &quotav1.Resource_Limit{Limit: &quotav1.Limit{
 		Name: "tenants/acme/limits/huge", Rate: "1/s", Burst: 1e300}}})
-	c := lead(t, config, 5, 40)
+	c := lead(t, pushed, 5, 40)
 	a := run(t, Config{Name: "agent-1", Coordinators: []string{c.address}})
 	f := connect(a, "gw-1", 1)
 	f.eventually("has the rest", func() bool { return f.config != nil && f.config.Revision == 3 && len(f.config.Defaults) == 1 })
-	f.say(&link.Names{Identities: []string{"ip"}})
-	f.say(&link.Refused{Revision: 3, Total: 1, Limits: []link.RefusedLimit{{Tenant: "bolt", Limit: "new", Reason: "is new"}}})
+	f.say(&exchange.Names{Identities: []string{"ip"}})
+	f.say(&link.Refused{Revision: 3, Total: 1, Limits: []config.LeftOut{{Tenant: "bolt", Limit: "new", Reason: "is new"}}})
 	c.eventually(t, "got the state", func() bool {
 		for _, r := range c.reports {
 			s := r.GetState()
@@ -425,7 +427,7 @@ func TestSnapshotServesWithoutCoordinator(t *testing.T) {
 	f.eventually("has the old orders", func() bool {
 		return f.config != nil && f.config.Revision == 3 && f.shares != nil && f.shares.Stale && f.shares.Flows[0].Share == 40
 	})
-	f.eventually("is cut off from the other", func() bool { return f.sums.Replicas == 2 && f.sums.Isolation == link.Split })
+	f.eventually("is cut off from the other", func() bool { return f.sums.Replicas == 2 && f.sums.Isolation == exchange.Split })
 	if s := again.Status(); s.Epoch != 5 {
 		t.Errorf("epoch %d, want 5", s.Epoch)
 	}
@@ -467,11 +469,11 @@ func TestMesh(t *testing.T) {
 	if code, body := c.http("POST", "/fault/partition?on=true"); code != http.StatusNoContent {
 		t.Fatalf("%d %s", code, body)
 	}
-	fc.eventually("freezes", func() bool { return fc.sums.Isolation == link.Frozen && fc.sums.Replicas == 4 })
-	fc.eventually("splits", func() bool { return fc.sums.Isolation == link.Split && fc.sums.Replicas == 4 })
-	fa.eventually("goes on", func() bool { return fa.sums.Isolation == link.Connected })
+	fc.eventually("freezes", func() bool { return fc.sums.Isolation == exchange.Frozen && fc.sums.Replicas == 4 })
+	fc.eventually("splits", func() bool { return fc.sums.Isolation == exchange.Split && fc.sums.Replicas == 4 })
+	fa.eventually("goes on", func() bool { return fa.sums.Isolation == exchange.Connected })
 	c.http("POST", "/fault/partition?on=false")
-	fc.eventually("is back", func() bool { return fc.sums.Isolation == link.Connected && fc.sums.Replicas == 4 })
+	fc.eventually("is back", func() bool { return fc.sums.Isolation == exchange.Connected && fc.sums.Replicas == 4 })
 	fa.eventually("has it back", func() bool { return fa.sums.Replicas == 4 })
 
 	fa2.conn.Close() // the process, this test, lives on

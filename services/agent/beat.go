@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/proto/link"
 	"github.com/titrate/titrate/services/agent/gateways"
 	"github.com/titrate/titrate/services/agent/lastgood"
@@ -69,7 +70,7 @@ func (a *Agent) handTo(g *gateways.Gateway) {
 
 // copied is a message of one gateway's own: writing one passes through its
 // fields by pointer, and gateways are written to at the same time.
-func copied(s *link.Shares) *link.Shares {
+func copied(s *exchange.Shares) *exchange.Shares {
 	out := *s
 	out.Flows, out.Pools = slices.Clone(s.Flows), slices.Clone(s.Pools)
 	return &out

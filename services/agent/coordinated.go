@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/exchange"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/agent/orders"
 	"github.com/titrate/titrate/services/agent/tally"
@@ -122,7 +122,7 @@ func members(replicas []*controlv1.Replica) []tally.Member {
 }
 
 // same tells that a renewal changes nothing for a filter.
-func same(a, b *link.Shares) bool {
+func same(a, b *exchange.Shares) bool {
 	return a != nil && b != nil && a.Epoch == b.Epoch && a.Revision == b.Revision && a.Stale == b.Stale &&
 		slices.Equal(a.Flows, b.Flows) && slices.Equal(a.Pools, b.Pools)
 }

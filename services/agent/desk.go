@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/proto/link"
 	"github.com/titrate/titrate/services/agent/gateways"
 	"github.com/titrate/titrate/services/agent/reports"
@@ -28,8 +29,8 @@ type desk struct {
 
 // told is what a gateway was sent last.
 type told struct {
-	head   link.Sums // without flows and keys
-	config *int64    // revision, nil = none
+	head   exchange.Sums // without flows and keys
+	config *int64        // revision, nil = none
 }
 
 type process struct {
@@ -73,12 +74,12 @@ func (d *desk) Joined(g *gateways.Gateway) {
 // Heard takes in what a gateway says.
 func (d *desk) Heard(g *gateways.Gateway, m link.Message) {
 	switch m := m.(type) {
-	case *link.Claims:
+	case *exchange.Claims:
 		d.a.tally.Announce(d.a.now(), g.Replica(), g.Generation(), m)
 		d.a.mesh.Poke()
-	case *link.Report:
+	case *exchange.Report:
 		d.a.reports.Add(d.a.now(), reports.Process{Gateway: g.Replica(), Generation: g.Generation()}, m)
-	case *link.Spent:
+	case *exchange.Spent:
 		d.a.spent.Add(d.a.now(), g.Replica(), g.Generation(), m)
 	case *link.Refused:
 		d.logLeftOut(g, m)
@@ -191,7 +192,7 @@ func (d *desk) empty() bool {
 
 // changed tells that the membership or the isolation differs from what a
 // gateway was told last.
-func (d *desk) changed(g *gateways.Gateway, s *link.Sums) bool {
+func (d *desk) changed(g *gateways.Gateway, s *exchange.Sums) bool {
 	head := *s
 	head.Flows, head.Keys, head.Lag = nil, nil, 0
 	d.mu.Lock()

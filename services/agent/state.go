@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/config"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/agent/gateways"
 )
@@ -61,7 +61,7 @@ func (a *Agent) stateNow() *controlv1.State {
 	return s
 }
 
-func leftOutMessage(in []link.RefusedLimit) (out []*controlv1.LeftOut) {
+func leftOutMessage(in []config.LeftOut) (out []*controlv1.LeftOut) {
 	for _, l := range in[:min(len(in), mostLeftOut)] {
 		out = append(out, &controlv1.LeftOut{Tenant: l.Tenant, Limit: l.Limit, Reason: l.Reason})
 	}
@@ -71,7 +71,7 @@ func leftOutMessage(in []link.RefusedLimit) (out []*controlv1.LeftOut) {
 // notEnforced says in a line what of the configuration is not in force, nil if all
 // of it is.
 func (a *Agent) notEnforced() error {
-	total, first, where := 0, link.RefusedLimit{}, "this agent"
+	total, first, where := 0, config.LeftOut{}, "this agent"
 	if left := a.orders.Status(a.now()).LeftOut; len(left) > 0 {
 		total, first = len(left), left[0]
 	}

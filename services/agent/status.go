@@ -3,9 +3,10 @@ package agent
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/services/agent/gateways"
 )
 
@@ -21,8 +22,8 @@ type Status struct {
 	Resources      int   `json:"resources"`
 	// LimitsLeftOut of the configuration are not valid and not given to gateways;
 	// the first of them are LeftOut.
-	LimitsLeftOut int             `json:"limitsLeftOut,omitempty"`
-	LeftOut       []LeftOutStatus `json:"leftOut,omitempty"`
+	LimitsLeftOut int              `json:"limitsLeftOut,omitempty"`
+	LeftOut       []config.LeftOut `json:"leftOut,omitempty"`
 
 	Epoch            int64   `json:"epoch"`
 	Leases           int     `json:"leases"`
@@ -76,16 +77,8 @@ type GatewayStatus struct {
 	RefusedReason    string  `json:"refusedReason,omitempty"`
 	// LimitsLeftOut of the configuration in force are not enforced there; the
 	// first of them are LeftOut.
-	LimitsLeftOut int             `json:"limitsLeftOut,omitempty"`
-	LeftOut       []LeftOutStatus `json:"leftOut,omitempty"`
-}
-
-// LeftOutStatus is a limit that a filter does not enforce; an empty Limit stands
-// for all of the tenant.
-type LeftOutStatus struct {
-	Tenant string `json:"tenant"`
-	Limit  string `json:"limit,omitempty"`
-	Reason string `json:"reason"`
+	LimitsLeftOut int              `json:"limitsLeftOut,omitempty"`
+	LeftOut       []config.LeftOut `json:"leftOut,omitempty"`
 }
 
 // PeerStatus is another agent.
@@ -115,9 +108,10 @@ func (a *Agent) Status() Status {
 	o, t, stream := a.orders.Status(now), a.tally.Status(now), a.stream.Status()
 	s := Status{Name: a.c.Name, Version: a.c.Version, UptimeSeconds: now.Seconds(), Partitioned: a.cut.Load(),
 		ConfigRevision: o.Revision, Resources: o.Resources,
-		LimitsLeftOut: len(o.LeftOut), LeftOut: leftOut(o.LeftOut[:min(len(o.LeftOut), mostLeftOut)]), Epoch: o.Epoch, Leases: o.Leases,
+		LimitsLeftOut: len(o.LeftOut), LeftOut: o.LeftOut[:min(len(o.LeftOut), mostLeftOut)],
+		Epoch: o.Epoch, Leases: o.Leases,
 		SharesAgeSeconds: -1, SharesStale: o.Stale, SnapshotsSaved: a.saved.Load(),
-		Isolation: isolation(t.Isolation), LagMs: ms(t.Lag), GossipDelayMs: ms(a.mesh.Delay()),
+		Isolation: strings.ToUpper(t.Isolation.String()), LagMs: ms(t.Lag), GossipDelayMs: ms(a.mesh.Delay()),
 		ContendedKeys: t.Keys, TotalWeight: t.TotalWeight, MissingPeers: a.mesh.Missing(), UnheardMembers: t.Unheard,
 		Stream:   StreamStatus{stream.Connected, stream.Address, stream.Error},
 		Gateways: a.gatewayStatus(), Peers: []PeerStatus{}, Replicas: []ReplicaStatus{}}
@@ -146,29 +140,12 @@ func (a *Agent) gatewayStatus() []GatewayStatus {
 		all = append(all, GatewayStatus{Name: g.Replica(), Generation: g.Generation(), Weight: g.Weight(), PID: g.PID(),
 			Envoy: g.Envoy(), ConnectedSeconds: time.Since(g.Since()).Seconds(), ConfigRevision: in.Revision,
 			RefusedRevision: in.Refused, RefusedReason: in.Reason,
-			LimitsLeftOut: out.Total, LeftOut: leftOut(out.Limits)})
+			LimitsLeftOut: out.Total, LeftOut: out.Limits})
 	})
 	slices.SortFunc(all, func(a, b GatewayStatus) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Generation, b.Generation))
 	})
 	return all
-}
-
-func leftOut(limits []link.RefusedLimit) (out []LeftOutStatus) {
-	for _, l := range limits {
-		out = append(out, LeftOutStatus(l))
-	}
-	return out
-}
-
-func isolation(i link.Isolation) string {
-	switch i {
-	case link.Frozen:
-		return "FROZEN"
-	case link.Split:
-		return "SPLIT"
-	}
-	return "CONNECTED"
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

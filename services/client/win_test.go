@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter"
 )
 
@@ -29,12 +31,12 @@ const share = 200 // requests/s
 func newGateway(t *testing.T) *gateway {
 	g := &gateway{start: time.Now(), held: map[uint64]chan limiter.Outcome{}}
 	g.engine = limiter.New(limiter.Options{Keys: 1024})
-	err := g.engine.Apply(&limiter.Config{Revision: 1, Tenants: []limiter.Tenant{{Name: "acme"}},
-		Pools: []limiter.Pool{{Name: "api", Capacity: share, Queue: limiter.Queue{DelayTarget: 100 * time.Millisecond}}}})
+	err := g.engine.Apply(&config.Config{Revision: 1, Tenants: []config.Tenant{{Name: "acme"}},
+		Pools: []config.Pool{{Name: "api", Capacity: share, Queue: config.Queue{DelayTarget: 100 * time.Millisecond}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.engine.SetShares(&limiter.Shares{Epoch: 1, Revision: 1, Flows: []limiter.Share{{Tenant: "acme", Pool: "api", Share: share}}})
+	g.engine.SetShares(&exchange.Shares{Epoch: 1, Revision: 1, Flows: []exchange.Share{{Tenant: "acme", Pool: "api", Share: share}}})
 	return g
 }
 

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/titrate/titrate/control/config"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/dev/scenario"
 	"github.com/titrate/titrate/services/dev/verdict"
@@ -166,7 +167,7 @@ func TestDemoDocumentAgreesWithTheScenario(t *testing.T) {
 		t.Fatal(err)
 	}
 	weights, guaranteed := map[string]float64{}, map[string]float64{}
-	limits := map[string]map[string]resource.Rates{}
+	limits := map[string]map[string]config.RateBurst{}
 	for _, r := range resources {
 		switch r := resource.Unwrap(r).(type) {
 		case *quotav1.Pool:
@@ -179,11 +180,11 @@ func TestDemoDocumentAgreesWithTheScenario(t *testing.T) {
 		case *quotav1.Quota:
 			guaranteed[strings.Split(r.GetName(), "/")[1]] = r.GetGuaranteed()
 		case *quotav1.Limit:
-			_, overrides, err := resource.LimitRates(r)
+			limit, err := resource.LimitConfig(r)
 			if err != nil {
 				t.Fatal(err)
 			}
-			limits[strings.Split(r.GetName(), "/")[1]] = overrides
+			limits[strings.Split(r.GetName(), "/")[1]] = limit.Overrides
 		}
 	}
 	if len(weights) != len(s.Tenants) {

@@ -30,6 +30,7 @@ func TestParseReadsEveryField(t *testing.T) {
 	want := []resource.Message{
 		&quotav1.Pool{Name: "pools/api", Capacity: 300, Sharing: quotav1.Sharing_PROPORTIONAL, Alpha: 2,
 			Guarantee: quotav1.Guarantee_ADDITIVE, OnLoss: quotav1.OnLoss_SAFE_RATE, HardExpiry: durationpb.New(5 * time.Minute),
+			Adaptive: &quotav1.Adaptive{Min: 100, Max: 900},
 			Queue: &quotav1.Queue{Aqm: quotav1.Aqm_DROP_TAIL, DelayTarget: durationpb.New(50 * time.Millisecond),
 				MaxWait: durationpb.New(1500 * time.Millisecond), MaxRequests: 64}},
 		&quotav1.Tenant{Name: "tenants/acme", Etag: "1f", DisplayName: "Acme & Söhne", Weight: 3},
@@ -46,9 +47,15 @@ func TestParseReadsEveryField(t *testing.T) {
 		if !proto.Equal(d.Resource, want[i]) {
 			t.Errorf("document %d\n got %v\nwant %v", i, d.Resource, want[i])
 		}
+		fields := d.Resource.ProtoReflect().Descriptor().Fields()
+		for j := range fields.Len() {
+			if f := fields.Get(j); !beside[f.Name()] && !d.Resource.ProtoReflect().Has(f) {
+				t.Errorf("all.yaml says nothing of %s", f.FullName())
+			}
+		}
 	}
-	if got[1].Line != 14 {
-		t.Errorf("second document at line %d, want 14", got[1].Line)
+	if got[1].Line != 15 {
+		t.Errorf("second document at line %d, want 15", got[1].Line)
 	}
 }
 

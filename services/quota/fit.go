@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/store/resource"
 )
@@ -17,7 +17,7 @@ var errTooMany = errors.New("too many limits")
 // pass over all is quicker.
 const fewTenants = 16
 
-// fit refuses changes that give a tenant more limits than limiter.MaxLimits, those of
+// fit refuses changes that give a tenant more limits than config.MaxLimits, those of
 // tenants/- that it inherits included. What is stored with more already may change.
 // Of two changes at once both may pass: the gateways then leave out what is too much.
 func (s *Server) fit(ctx context.Context, changes []store.Change) error {
@@ -70,9 +70,9 @@ func crowded(limits map[string]map[string]bool, more map[string]int, changes []s
 				total++
 			}
 		}
-		if total > limiter.MaxLimits {
+		if total > config.MaxLimits {
 			return &store.ChangeError{Index: last, Name: changes[last].Resource.GetName(), Err: fmt.Errorf(
-				"%w: tenants/%s would have %d, those of tenants/- included, and a gateway takes %d", errTooMany, tenant, total, limiter.MaxLimits)}
+				"%w: tenants/%s would have %d, those of tenants/- included, and a gateway takes %d", errTooMany, tenant, total, config.MaxLimits)}
 		}
 	}
 	return nil

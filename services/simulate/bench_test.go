@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/services/simulate/scenario"
 )
 
@@ -15,8 +15,8 @@ func large() *scenario.Scenario {
 	s := scenario.New(time.Minute, 20)
 	s.Pools = []scenario.Pool{{Name: "api", Capacity: 1200}}
 	s.Tenants = []scenario.Tenant{
-		{Name: "acme", Weight: 2, Limits: []limiter.Limit{{Name: "each", Rate: 20, Burst: 20}}},
-		{Name: "beta", Weight: 1, Limits: []limiter.Limit{{Name: "each", Rate: 20, Burst: 20}}},
+		{Name: "acme", Weight: 2, Limits: []config.Limit{{Name: "each", Rate: 20, Burst: 20}}},
+		{Name: "beta", Weight: 1, Limits: []config.Limit{{Name: "each", Rate: 20, Burst: 20}}},
 	}
 	s.Clients = []scenario.Client{
 		{Name: "calm", Count: 34, Tenant: "acme", Pool: "api", Cost: 1, Demand: scenario.Poisson(8)},
@@ -38,7 +38,7 @@ func BenchmarkLarge(b *testing.B) {
 // BenchmarkSmall is one cell of a grid: ten seconds, three replicas, one key.
 func BenchmarkSmall(b *testing.B) {
 	s := scenario.New(10*time.Second, 3)
-	s.Tenants = []scenario.Tenant{{Name: "acme", Weight: 1, Limits: []limiter.Limit{{Name: "each", Rate: 10, Burst: 10}}}}
+	s.Tenants = []scenario.Tenant{{Name: "acme", Weight: 1, Limits: []config.Limit{{Name: "each", Rate: 10, Burst: 10}}}}
 	s.Clients = []scenario.Client{{Name: "app", Tenant: "acme", Cost: 1, Demand: scenario.Poisson(20)}}
 	for b.Loop() {
 		if _, err := Run(context.Background(), s, Options{}); err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/services/simulate/measure"
 	"github.com/titrate/titrate/services/simulate/scenario"
 )
@@ -18,7 +18,7 @@ import (
 // limited is a scenario of one client with one limit and no pool.
 func limited(n int, d time.Duration, rate, burst float64, demand scenario.Demand, route scenario.Route) *scenario.Scenario {
 	s := scenario.New(d, n)
-	s.Tenants = []scenario.Tenant{{Name: "acme", Weight: 1, Limits: []limiter.Limit{{Name: "each", Rate: rate, Burst: burst}}}}
+	s.Tenants = []scenario.Tenant{{Name: "acme", Weight: 1, Limits: []config.Limit{{Name: "each", Rate: rate, Burst: burst}}}}
 	s.Clients = []scenario.Client{{Name: "app", Tenant: "acme", Cost: 1, Demand: demand, Route: route}}
 	return s
 }
@@ -41,8 +41,8 @@ func eventful() *scenario.Scenario {
 	s := shared(3, 24*time.Second)
 	s.Seed = 7
 	s.Gossip.Jitter, s.Gossip.Loss = 5*time.Millisecond, .1
-	s.Tenants[0].Limits = []limiter.Limit{{Name: "each", Rate: 40, Burst: 20, Queue: limiter.Queue{MaxWait: 500 * time.Millisecond}}}
-	s.Tenants[1].Limits = []limiter.Limit{{Name: "all", PerTenant: true, Rate: 150, Burst: 50}}
+	s.Tenants[0].Limits = []config.Limit{{Name: "each", Rate: 40, Burst: 20, Queue: config.Queue{MaxWait: 500 * time.Millisecond}}}
+	s.Tenants[1].Limits = []config.Limit{{Name: "all", PerTenant: true, Rate: 150, Burst: 50}}
 	s.Clients[0].Count, s.Clients[0].Demand, s.Clients[0].Patience = 5, scenario.Poisson(60), 200*time.Millisecond
 	at := func(seconds float64, e scenario.Event) {
 		e.At = time.Duration(seconds * 1e9)

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"testing"
@@ -10,8 +11,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/limiter"
-	"github.com/titrate/titrate/envoy-filter/uplink/convert"
+	"github.com/titrate/titrate/proto/link"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/quota/valid"
@@ -137,19 +139,33 @@ func gateway(t interface {
 	if err != nil || len(left) > 0 {
 		t.Fatalf("refused: %v, left out: %+v", err, left)
 	}
-	var config *limiter.Config
-	var unread []limiter.LeftOut
-	if config, unread, err = convert.Config(compiled); err != nil || len(unread) > 0 {
-		t.Fatalf("a gateway cannot read it: %v, left out: %+v", err, unread)
-	}
-	if left := config.LeaveOut(); len(left) > 0 {
+	received := overTheLink(t, compiled)
+	if left := received.LeaveOut(); len(left) > 0 {
 		t.Fatalf("a gateway leaves out %+v", left)
 	}
 	e := limiter.New(limiter.Options{Keys: 1024})
-	if err := e.Apply(config); err != nil {
+	if err := e.Apply(received); err != nil {
 		t.Fatalf("a gateway refuses it: %v", err)
 	}
 	return e
+}
+
+// overTheLink is a configuration as a gateway receives it.
+func overTheLink(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, c *config.Config) *config.Config {
+	t.Helper()
+	var wire bytes.Buffer
+	if err := link.NewWriter(&wire).Write(c); err != nil {
+		t.Fatalf("it cannot be sent: %v", err)
+	}
+	m, err := link.NewReader(&wire).Next()
+	received, ok := m.(*config.Config)
+	if err != nil || !ok {
+		t.Fatalf("it arrives as %T: %v", m, err)
+	}
+	return received
 }
 
 // A rate of 0 and a max of 0 in a document block at once: nothing waits, and no answer

@@ -1,12 +1,11 @@
 package compile
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 // Book is the set of resources that a coordinator streams, by resource name.
@@ -28,7 +27,7 @@ func (b *Book) Change(resources []*quotav1.Resource, deleted []string) {
 		b.resources = make(map[string]*quotav1.Resource, len(resources))
 	}
 	for _, r := range resources {
-		b.resources[Name(r)] = r
+		b.resources[resource.Name(r)] = r
 	}
 	for _, name := range deleted {
 		delete(b.resources, name)
@@ -46,40 +45,4 @@ func (b *Book) Resources() []*quotav1.Resource {
 		out = append(out, b.resources[name])
 	}
 	return out
-}
-
-// Name returns a resource's name, "" if it has no kind that this build knows.
-func Name(r *quotav1.Resource) string {
-	switch k := r.GetKind().(type) {
-	case *quotav1.Resource_Pool:
-		return k.Pool.GetName()
-	case *quotav1.Resource_Tenant:
-		return k.Tenant.GetName()
-	case *quotav1.Resource_Quota:
-		return k.Quota.GetName()
-	case *quotav1.Resource_Limit:
-		return k.Limit.GetName()
-	}
-	return ""
-}
-
-// parts takes a resource name apart: parts("tenants/a/limits/b", "tenants",
-// "limits") is a, b.
-func parts(name string, collections ...string) ([]string, error) {
-	split := strings.Split(name, "/")
-	if len(split) != 2*len(collections) {
-		return nil, malformed(name, collections)
-	}
-	ids := make([]string, len(collections))
-	for i, c := range collections {
-		if split[2*i] != c || split[2*i+1] == "" {
-			return nil, malformed(name, collections)
-		}
-		ids[i] = split[2*i+1]
-	}
-	return ids, nil
-}
-
-func malformed(name string, collections []string) error {
-	return fmt.Errorf("resource name %q is malformed: want %s/ID", name, strings.Join(collections, "/ID/"))
 }

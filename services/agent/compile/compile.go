@@ -5,33 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"time"
 
-	"github.com/titrate/titrate/envoy-filter/uplink/convert"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/proto/link"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
-)
-
-// Unknown is the tenant that stands for all tenants without a resource.
-const Unknown = "-"
-
-// The queue policy of a pool that says nothing.
-const (
-	delayTarget = 50 * time.Millisecond
-	maxWait     = time.Second
-	maxRequests = 1024
 )
 
 // Config compiles the book. revision and seed are passed on: seed is the key of
 // the key hashes, the same in all agents of a mesh. What of a tenant is not valid is
 // left out and returned, with a reason that names the field; the rest is in the
 // configuration. An error, of a pool or of the configuration's size, refuses all.
-func (b *Book) Config(revision int64, seed uint64) (*link.Config, []link.RefusedLimit, error) {
-	c := compiler{tenants: map[string]*link.Tenant{}, pools: map[string]bool{}}
-	c.tenant(Unknown)
+func (b *Book) Config(revision int64, seed uint64) (*config.Config, []config.LeftOut, error) {
+	c := compiler{tenants: map[string]*config.Tenant{}, pools: map[string]bool{}}
+	c.tenant(config.DefaultTenant)
 	resources := b.Resources()
 	for _, r := range resources { // pools first: the others refer to them
 		if p := r.GetPool(); p != nil {
@@ -42,28 +33,30 @@ func (b *Book) Config(revision int64, seed uint64) (*link.Config, []link.Refused
 	}
 	for _, r := range resources {
 		if err := c.add(r); err != nil {
-			c.leave(r, err)
+			c.leaveOut(r, err)
 		}
 	}
-	config := c.config(revision, seed)
-	left, err := leaveOut(config)
-	if err != nil {
+	out := c.config(revision, seed)
+	// Each part is valid by itself. An older gateway, which refuses a configuration that
+	// is not valid as a whole, must see none of what is too much together.
+	c.left = append(c.left, out.LeaveOut()...)
+	if err := out.Validate(); err != nil {
 		return nil, nil, err
 	}
-	return config, append(c.left, left...), config.Fits()
+	return out, c.left, link.Fits(out)
 }
 
 type compiler struct {
 	pools   map[string]bool
-	out     []link.Pool
-	tenants map[string]*link.Tenant
-	left    []link.RefusedLimit
+	out     []config.Pool
+	tenants map[string]*config.Tenant
+	left    []config.LeftOut
 }
 
-// leave notes a resource that is left out.
-func (c *compiler) leave(r *quotav1.Resource, why error) {
-	l := link.RefusedLimit{Reason: why.Error()}
-	if ref, err := resource.Parse(Name(r)); err == nil {
+// leaveOut notes a resource that is left out.
+func (c *compiler) leaveOut(r *quotav1.Resource, why error) {
+	l := config.LeftOut{Reason: why.Error()}
+	if ref, err := resource.Parse(resource.Name(r)); err == nil {
 		switch ref.Kind {
 		case resource.Tenant:
 			l.Tenant = ref.ID
@@ -76,109 +69,90 @@ func (c *compiler) leave(r *quotav1.Resource, why error) {
 	c.left = append(c.left, l)
 }
 
-func (c *compiler) add(r *quotav1.Resource) error {
+// add adds a resource that is no pool. The error names the resource and the field.
+func (c *compiler) add(r *quotav1.Resource) (err error) {
 	switch k := r.GetKind().(type) {
 	case *quotav1.Resource_Pool:
 		return nil
 	case *quotav1.Resource_Tenant:
-		return c.addTenant(k.Tenant)
+		err = c.addTenant(k.Tenant)
 	case *quotav1.Resource_Quota:
-		if err := known(k.Quota.ProtoReflect()); err != nil {
-			return err
-		}
-		return c.addQuota(k.Quota)
+		err = c.addQuota(k.Quota)
 	case *quotav1.Resource_Limit:
-		if err := known(k.Limit.ProtoReflect()); err != nil {
-			return err
-		}
-		return c.addLimit(k.Limit)
+		err = c.addLimit(k.Limit)
+	default:
+		return errors.New("a resource of a kind that this build does not know: upgrade the agent")
 	}
-	return errors.New("a resource of a kind that this build does not know: upgrade the agent")
+	if err != nil {
+		return fmt.Errorf("%s: %w", resource.Name(r), err)
+	}
+	return nil
 }
 
-// tenant returns the tenant of that name, made with weight 1 if it is new.
-func (c *compiler) tenant(name string) *link.Tenant {
+// tenant returns the tenant of that name, made with the default weight if it is new.
+func (c *compiler) tenant(name string) *config.Tenant {
 	t := c.tenants[name]
 	if t == nil {
-		t = &link.Tenant{Name: name, Weight: 1}
+		t = &config.Tenant{Name: name, Weight: config.DefaultWeight}
 		c.tenants[name] = t
 	}
 	return t
 }
 
 func (c *compiler) addPool(p *quotav1.Pool) error {
-	id, err := parts(p.GetName(), "pools")
-	if err != nil {
-		return err
-	}
-	if !(p.GetCapacity() > 0) || math.IsInf(p.GetCapacity(), 0) {
-		return fmt.Errorf("%s: capacity is %v, want a finite number above 0", p.GetName(), p.GetCapacity())
-	}
-	loss, err := onLoss(p.GetOnLoss())
+	out, err := resource.PoolConfig(p)
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.GetName(), err)
 	}
-	q, err := queue(p.GetQueue())
-	if err != nil {
-		return fmt.Errorf("%s: queue: %w", p.GetName(), err)
-	}
-	c.pools[id[0]] = true
-	c.out = append(c.out, link.Pool{
-		Name: id[0], Capacity: p.GetCapacity(), Queue: q,
-		OnLoss: loss, HardExpiry: p.GetHardExpiry().AsDuration(),
-		Adaptive: p.GetAdaptive() != nil,
-	})
+	c.pools[out.Name] = true
+	c.out = append(c.out, out)
 	return nil
 }
 
 func (c *compiler) addTenant(t *quotav1.Tenant) error {
-	id, err := parts(t.GetName(), "tenants")
+	out, err := resource.TenantConfig(t)
 	if err != nil {
 		return err
 	}
-	w := t.GetWeight()
-	if w == 0 {
-		w = 1
-	}
-	if !(w > 0) || math.IsInf(w, 0) {
-		return fmt.Errorf("%s: weight is %v, want a finite number above 0", t.GetName(), w)
-	}
-	c.tenant(id[0]).Weight = w
+	c.tenant(out.Name).Weight = out.Weight
 	return nil
 }
 
 func (c *compiler) addQuota(q *quotav1.Quota) error {
-	id, err := parts(q.GetName(), "tenants", "quotas")
+	if err := known(q.ProtoReflect()); err != nil {
+		return err
+	}
+	out, err := resource.QuotaConfig(q)
+	if err != nil || !c.pools[out.Pool] { // its pool was deleted first, or comes later
+		return err
+	}
+	ref, err := resource.Parse(q.GetName())
+	t := c.tenant(ref.Tenant)
+	t.Quotas = append(t.Quotas, out)
+	return err
+}
+
+func (c *compiler) addLimit(l *quotav1.Limit) error {
+	if err := known(l.ProtoReflect()); err != nil {
+		return err
+	}
+	out, err := resource.LimitConfig(l)
 	if err != nil {
 		return err
 	}
-	if !c.pools[id[1]] {
-		// Its pool was deleted first, or comes later: it says nothing until then.
-		return nil
-	}
-	m, err := mode(q.GetMode())
-	if err != nil {
-		return fmt.Errorf("%s: %w", q.GetName(), err)
-	}
-	top := math.Inf(1)
-	if q.Max != nil {
-		top = q.GetMax()
-	}
-	if low := q.GetGuaranteed(); !(low >= 0) || math.IsInf(low, 0) || !(top >= low) {
-		return fmt.Errorf("%s: guaranteed is %v and max %v, want 0 <= guaranteed <= max", q.GetName(), low, top)
-	}
-	t := c.tenant(id[0])
-	t.Quotas = append(t.Quotas, link.Quota{Pool: id[1], Guaranteed: q.GetGuaranteed(), Max: top, Mode: m})
-	return nil
+	ref, err := resource.Parse(l.GetName())
+	t := c.tenant(ref.Tenant)
+	t.Limits = append(t.Limits, out)
+	return err
 }
 
-// config puts together what was added; the limits of "-" are the defaults.
-func (c *compiler) config(revision int64, seed uint64) *link.Config {
-	out := &link.Config{Revision: revision, Seed: seed, Pools: c.out}
+// config puts together what was added; the limits of DefaultTenant are the defaults.
+func (c *compiler) config(revision int64, seed uint64) *config.Config {
+	out := &config.Config{Revision: revision, Seed: seed, Pools: c.out}
 	for _, name := range slices.Sorted(maps.Keys(c.tenants)) {
 		t := *c.tenants[name]
-		slices.SortFunc(t.Limits, func(a, b link.Limit) int { return cmp.Compare(a.Name, b.Name) })
-		if name == Unknown {
+		slices.SortFunc(t.Limits, func(a, b config.Limit) int { return cmp.Compare(a.Name, b.Name) })
+		if name == config.DefaultTenant {
 			out.Defaults, t.Limits = t.Limits, nil
 		}
 		out.Tenants = append(out.Tenants, t)
@@ -186,38 +160,24 @@ func (c *compiler) config(revision int64, seed uint64) *link.Config {
 	return out
 }
 
-// leaveOut takes out of the configuration what the limiter would not take, and
-// returns it: by the very check that the gateways make, so that an older gateway,
-// which would refuse everything, sees none of it.
-func leaveOut(c *link.Config) ([]link.RefusedLimit, error) {
-	checked, _, err := convert.Config(c) // its names are this build's, all known
-	if err != nil {
-		return nil, err
+// known refuses a message with a field that this build does not know, itself or
+// within: what it means is not known, so it must not be enforced without it.
+func known(m protoreflect.Message) (err error) {
+	if b := m.GetUnknown(); len(b) > 0 {
+		number, _, _ := protowire.ConsumeTag(b)
+		return fmt.Errorf("%s: field %d is not known to this build: upgrade the agent", m.Descriptor().Name(), number)
 	}
-	var left []link.RefusedLimit
-	gone := map[string]map[string]bool{} // by tenant, by limit
-	for _, l := range checked.LeaveOut() {
-		left = append(left, link.RefusedLimit{Tenant: l.Tenant, Limit: l.Limit, Reason: l.Why.Error()})
-		if gone[l.Tenant] == nil {
-			gone[l.Tenant] = map[string]bool{}
+	m.Range(func(d protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case d.Message() == nil:
+		case d.IsList():
+			for i := 0; i < v.List().Len() && err == nil; i++ {
+				err = known(v.List().Get(i).Message())
+			}
+		default:
+			err = known(v.Message())
 		}
-		gone[l.Tenant][l.Limit] = true
-	}
-	if len(left) > 0 {
-		remove(c, gone)
-	}
-	return left, checked.Validate()
-}
-
-func remove(c *link.Config, gone map[string]map[string]bool) {
-	limits := func(tenant string, list []link.Limit) []link.Limit {
-		return slices.DeleteFunc(list, func(l link.Limit) bool { return gone[tenant][l.Name] })
-	}
-	c.Defaults = limits(Unknown, c.Defaults)
-	c.Tenants = slices.DeleteFunc(c.Tenants, func(t link.Tenant) bool { return gone[t.Name][""] })
-	for i := range c.Tenants {
-		t := &c.Tenants[i]
-		t.Limits = limits(t.Name, t.Limits)
-		t.Quotas = slices.DeleteFunc(t.Quotas, func(q link.Quota) bool { return gone[t.Name]["quotas/"+q.Pool] })
-	}
+		return err == nil
+	})
+	return err
 }

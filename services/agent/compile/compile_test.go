@@ -10,8 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/control/limiter"
-	"github.com/titrate/titrate/envoy-filter/uplink/convert"
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/proto/link"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"google.golang.org/protobuf/proto"
@@ -35,7 +34,7 @@ func limitOf(l *quotav1.Limit) *quotav1.Resource {
 	return &quotav1.Resource{Kind: &quotav1.Resource_Limit{Limit: l}}
 }
 
-func compiled(t *testing.T, resources ...*quotav1.Resource) *link.Config {
+func compiled(t *testing.T, resources ...*quotav1.Resource) *config.Config {
 	t.Helper()
 	var b Book
 	b.Replace(resources)
@@ -47,8 +46,8 @@ func compiled(t *testing.T, resources ...*quotav1.Resource) *link.Config {
 }
 
 func TestConfig(t *testing.T) {
-	police := link.Queue{Law: link.Police}
-	usual := link.Queue{Law: link.VariableStructure, DelayTarget: 50 * time.Millisecond, MaxWait: time.Second, MaxRequests: 1024}
+	police := config.Queue{Law: config.Police}
+	usual := config.Queue{Law: config.VariableStructure, DelayTarget: 50 * time.Millisecond, MaxWait: time.Second, MaxRequests: 1024}
 	got := compiled(t,
 		limitOf(&quotav1.Limit{Name: "tenants/-/limits/all", Rate: "10/s"}),
 		limitOf(&quotav1.Limit{Name: "tenants/-/limits/small", Rate: "6/min"}),
@@ -63,30 +62,30 @@ func TestConfig(t *testing.T) {
 		pool(&quotav1.Pool{Name: "pools/db", Capacity: 5, OnLoss: quotav1.OnLoss_SAFE_RATE, HardExpiry: durationpb.New(time.Minute),
 			Queue: &quotav1.Queue{DelayTarget: durationpb.New(time.Millisecond), MaxRequests: 3}}),
 	)
-	all := link.Limit{Name: "all", Rate: 10, Burst: 10, Queue: police, Mode: link.Enforce}
-	small := link.Limit{Name: "small", Rate: .1, Burst: 1, Queue: police, Mode: link.Enforce}
+	all := config.Limit{Name: "all", Rate: 10, Burst: 10, Queue: police, Mode: config.Enforce}
+	small := config.Limit{Name: "small", Rate: .1, Burst: 1, Queue: police, Mode: config.Enforce}
 	droptail := usual
-	droptail.Law = link.DropTail
-	want := &link.Config{Revision: 7, Seed: 42,
-		Pools: []link.Pool{
-			{Name: "api", Capacity: 100, Queue: usual, OnLoss: link.Freeze},
-			{Name: "db", Capacity: 5, OnLoss: link.SafeRate, HardExpiry: time.Minute,
-				Queue: link.Queue{Law: link.VariableStructure, DelayTarget: time.Millisecond, MaxWait: time.Second, MaxRequests: 3}},
+	droptail.Law = config.DropTail
+	want := &config.Config{Revision: 7, Seed: 42,
+		Pools: []config.Pool{
+			{Name: "api", Capacity: 100, Queue: usual, OnLoss: config.Freeze},
+			{Name: "db", Capacity: 5, OnLoss: config.SafeRate, HardExpiry: time.Minute,
+				Queue: config.Queue{Law: config.VariableStructure, DelayTarget: time.Millisecond, MaxWait: time.Second, MaxRequests: 3}},
 		},
-		Tenants: []link.Tenant{
-			{Name: "-", Weight: 1, Limits: []link.Limit{all, small}},
-			{Name: "a", Weight: 2, Limits: []link.Limit{
-				{Name: "all", PerTenant: true, Rate: 99, Burst: 5, Pools: []string{"api"}, Queue: droptail, Mode: link.Shadow, Strict: true,
-					Overrides: map[string]link.RateBurst{"c": {Rate: 1, Burst: 1}}}, small},
-				Quotas: []link.Quota{{Pool: "api", Guaranteed: 3, Max: 8, Mode: link.Off}}},
-			{Name: "b", Weight: 1, Limits: []link.Limit{all, small},
-				Quotas: []link.Quota{{Pool: "api", Max: math.Inf(1), Mode: link.Enforce}}},
+		Tenants: []config.Tenant{
+			{Name: "-", Weight: 1, Limits: []config.Limit{all, small}},
+			{Name: "a", Weight: 2, Limits: []config.Limit{
+				{Name: "all", PerTenant: true, Rate: 99, Burst: 5, Pools: []string{"api"}, Queue: droptail, Mode: config.Shadow, Strict: true,
+					Overrides: map[string]config.RateBurst{"c": {Rate: 1, Burst: 1}}}, small},
+				Quotas: []config.Quota{{Pool: "api", Guaranteed: 3, Max: 8, Mode: config.Off}}},
+			{Name: "b", Weight: 1, Limits: []config.Limit{all, small},
+				Quotas: []config.Quota{{Pool: "api", Max: math.Inf(1), Mode: config.Enforce}}},
 		},
 	}
 	if got := got.Inherited(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if want := []link.Limit{all, small}; !reflect.DeepEqual(got.Defaults, want) || len(got.Tenants[2].Limits) != 0 {
+	if want := []config.Limit{all, small}; !reflect.DeepEqual(got.Defaults, want) || len(got.Tenants[2].Limits) != 0 {
 		t.Errorf("defaults %+v, want %+v once, and none in tenant b: %+v", got.Defaults, want, got.Tenants[2])
 	}
 }
@@ -98,15 +97,15 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 	}{
 		{"pools/x: capacity", pool(&quotav1.Pool{Name: "pools/x", Capacity: math.NaN()})},
 		{"pools/x: on_loss", pool(&quotav1.Pool{Name: "pools/x", Capacity: 1, OnLoss: 99})},
-		{"pools/x: queue: aqm", pool(&quotav1.Pool{Name: "pools/x", Capacity: 1, Queue: &quotav1.Queue{Aqm: 99}})},
-		{`"pool/x" is malformed`, pool(&quotav1.Pool{Name: "pool/x", Capacity: 1})},
+		{"pools/x: queue.aqm", pool(&quotav1.Pool{Name: "pools/x", Capacity: 1, Queue: &quotav1.Queue{Aqm: 99}})},
+		{`"pool/x" is not a name`, pool(&quotav1.Pool{Name: "pool/x", Capacity: 1})},
 		{"tenants/x: weight", tenant(&quotav1.Tenant{Name: "tenants/x", Weight: -1})},
-		{`want tenants/ID/limits/ID`, limitOf(&quotav1.Limit{Name: "tenants/x", Rate: "1/s"})},
+		{`"tenants/x" is the name of a tenant, want that of a limit`, limitOf(&quotav1.Limit{Name: "tenants/x", Rate: "1/s"})},
 		{"tenants/x/limits/y: rate", limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1"})},
 		{"tenants/x/limits/y: burst", limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1/s", Burst: math.Inf(1)})},
 		{`client "c": rate`, limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1/s", Overrides: []*quotav1.Override{{Client: "c"}}})},
 		{"is there twice", limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1/s", Overrides: []*quotav1.Override{{Client: "c", Rate: "1/s"}, {Client: "c", Rate: "1/s"}}})},
-		{"guaranteed is 3 and max 2", quota(&quotav1.Quota{Name: "tenants/x/quotas/ok", Guaranteed: 3, Max: proto.Float64(2)})},
+		{"max is 2, want at least guaranteed, which is 3", quota(&quotav1.Quota{Name: "tenants/x/quotas/ok", Guaranteed: 3, Max: proto.Float64(2)})},
 		{"kind that this build does not know", &quotav1.Resource{}},
 	} {
 		var b Book
@@ -134,7 +133,7 @@ func TestOnlyWhatIsWrongIsLeftOut(t *testing.T) {
 		quota(&quotav1.Quota{Name: "tenants/bad/quotas/ok", Guaranteed: 3, Max: proto.Float64(2)}),
 		quota(&quotav1.Quota{Name: "tenants/huge/quotas/ok", Guaranteed: 1e13}),
 	}
-	for i := range limiter.MaxLimits {
+	for i := range config.MaxLimits {
 		resources = append(resources, limitOf(&quotav1.Limit{Name: fmt.Sprintf("tenants/many/limits/l%02d", i), Rate: "1/s"}))
 	}
 	var b Book
@@ -154,13 +153,12 @@ func TestOnlyWhatIsWrongIsLeftOut(t *testing.T) {
 	if want := []string{"bad quotas/ok", "huge quotas/ok", "many l63", "newer l"}; !slices.Equal(got, want) {
 		t.Errorf("left out %q, want %q", got, want)
 	}
-	checked, unread, err := convert.Config(c)
-	if err != nil || unread != nil || checked.Validate() != nil {
-		t.Errorf("a gateway does not take the rest: %v, %v, %v", err, unread, checked.Validate())
+	if err := c.Validate(); err != nil {
+		t.Errorf("a gateway does not take the rest: %v", err)
 	}
 	in := c.Inherited()
 	for _, tenant := range in.Tenants {
-		if want := map[string]int{"good": 2, "many": limiter.MaxLimits}[tenant.Name]; len(tenant.Limits) < max(1, want) {
+		if want := map[string]int{"good": 2, "many": config.MaxLimits}[tenant.Name]; len(tenant.Limits) < max(1, want) {
 			t.Errorf("%s has %d limits", tenant.Name, len(tenant.Limits))
 		}
 	}
@@ -186,7 +184,7 @@ func TestManyTenantsWithDefaultsFit(t *testing.T) {
 		t.Errorf("%d bytes", wire)
 	}
 	c.Tenants = c.Tenants[:2000]
-	if err := c.Inherited().Fits(); err == nil || !strings.Contains(err.Error(), "gateways take at most") {
+	if err := link.Fits(c.Inherited()); err == nil || !strings.Contains(err.Error(), "gateways take at most") {
 		t.Errorf("copies of the defaults fit: %v", err)
 	}
 }
@@ -240,7 +238,7 @@ func TestBookChangesEqualSnapshot(t *testing.T) {
 		if err != nil || err2 != nil || !reflect.DeepEqual(a, b) || changed.Len() != len(state) {
 			t.Fatalf("%v %v: %+v, want %+v", err, err2, a, b)
 		}
-		if !slices.IsSortedFunc(a.Tenants, func(x, y link.Tenant) int { return strings.Compare(x.Name, y.Name) }) {
+		if !slices.IsSortedFunc(a.Tenants, func(x, y config.Tenant) int { return strings.Compare(x.Name, y.Name) }) {
 			t.Fatalf("not sorted: %+v", a.Tenants)
 		}
 	})

@@ -7,15 +7,16 @@
 // changes. [Book.Config] compiles it: pure and deterministic (sorted by name). What
 // of a tenant is not valid is left out by itself and named, so that one tenant's
 // mistake does not hold up the others; a bad pool refuses the whole, and the older
-// configuration stays in force. The check is the gateways' own
-// (limiter.Config.LeaveOut).
+// configuration stays in force. Reading and check of a resource are those of the API
+// (resource.LimitConfig and its likes), the check of the whole is the gateways' own
+// (config.Config.LeaveOut).
 //
 //	resource                    becomes
 //	pools/p                     Pool, with the default queue where none is given
 //	tenants/t                   Tenant; weight 1 unless given
 //	tenants/t/quotas/p          a Quota in tenant t
 //	tenants/t/limits/l          a Limit in tenant t
-//	tenants/-/limits/l          a a default, which the gateway gives every tenant without an l of its own
+//	tenants/-/limits/l          a default, which gateways give every tenant without an l of its own
 //
 // The tenant "-" is always there: it stands for unknown tenants. A quota or a
 // limit of a tenant that has no resource makes one of weight 1, since the order
@@ -24,9 +25,9 @@
 // # Units
 //
 // Rates become cost units per second: 600/min is 10. A burst of 0 was stored by
-// an older version and becomes one second's worth, at least 1. Queues: a pool's default is VARIABLE_STRUCTURE
-// with 50 ms delay target, 1 s longest wait, 1024 requests; a limit without a
-// queue is POLICE.
+// an older version and becomes one second's worth, at least 1. Queues: a pool's default
+// is VARIABLE_STRUCTURE with 50 ms delay target, 1 s longest wait, 1024 requests; a limit
+// without a queue is POLICE.
 //
 // Compiling is O(resources).
 package compile

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/proto/link"
 )
 
@@ -28,7 +30,7 @@ type Gateway struct {
 	beat  atomic.Pointer[link.Heartbeat]
 	// crowding is the last heartbeat that told of more keys beyond the filter's budget.
 	crowding atomic.Pointer[crowding]
-	names    atomic.Pointer[link.Names]
+	names    atomic.Pointer[exchange.Names]
 	// unsent is a configuration that could not be sent, nil if the last one could.
 	unsent  atomic.Pointer[link.Heartbeat]
 	version uint8 // of the link
@@ -103,7 +105,7 @@ func (g *Gateway) Crowded() (last time.Time, count uint64) {
 
 // Names returns the identities and classes that the filter's settings name, nil
 // before it has told them, or if it does not tell (link version 1).
-func (g *Gateway) Names() *link.Names { return g.names.Load() }
+func (g *Gateway) Names() *exchange.Names { return g.names.Load() }
 
 // LeftOut returns what the filter does not enforce of the configuration that it
 // has in force. Zero before the first report, or of a filter that does not report
@@ -149,13 +151,13 @@ const (
 func (b *mailbox) put(m link.Message) {
 	slot := slotHeartbeat
 	switch m.(type) {
-	case *link.Spent:
+	case *exchange.Spent:
 		slot = slotSpent
-	case *link.Config:
+	case *config.Config:
 		slot = slotConfig
-	case *link.Shares:
+	case *exchange.Shares:
 		slot = slotShares
-	case *link.Sums:
+	case *exchange.Sums:
 		slot = slotSums
 	}
 	b.mu.Lock()

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/proto/link"
 	"golang.org/x/time/rate"
 )
@@ -216,9 +218,9 @@ func (s *Server) read(g *Gateway, r *link.Reader) error {
 		case *link.Refused:
 			g.out.Store(m)
 			s.h.Heard(g, m)
-		case *link.Names:
+		case *exchange.Names:
 			g.names.Store(m)
-		case *link.Claims, *link.Report, *link.Spent:
+		case *exchange.Claims, *exchange.Report, *exchange.Spent:
 			s.h.Heard(g, m)
 		default:
 			return &link.FormatError{Message: fmt.Sprintf("%T", m), Reason: "a filter does not send this after its Hello"}
@@ -253,7 +255,7 @@ func (s *Server) write(ctx context.Context, g *Gateway, w *link.Writer) {
 // write writes one message, a configuration in the form that the filter's version
 // has.
 func (g *Gateway) write(w *link.Writer, m link.Message) error {
-	c, ok := m.(*link.Config)
+	c, ok := m.(*config.Config)
 	if !ok {
 		return w.Write(m)
 	}

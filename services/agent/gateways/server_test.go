@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/proto/link"
 	"go.uber.org/goleak"
 )
@@ -121,13 +123,13 @@ func TestUnsendableConfigurationIsARefusal(t *testing.T) {
 	f := dial(t, s)
 	f.hello("gw", 1)
 	g := h.next(t, "joined").g
-	g.Send(&link.Config{Revision: 5, Pools: []link.Pool{{Name: "api", Capacity: math.Inf(1)}}})
+	g.Send(&config.Config{Revision: 5, Pools: []config.Pool{{Name: "api", Capacity: math.Inf(1)}}})
 	g.Send(&link.Heartbeat{Sequence: 1}) // sent after the configuration
 	f.hear()
 	if in := g.InForce(); in.Refused != 5 || !strings.Contains(in.Reason, "the agent cannot send it: link: encode Config") {
 		t.Errorf("in force %+v", in)
 	}
-	g.Send(&link.Config{Revision: 6})
+	g.Send(&config.Config{Revision: 6})
 	f.hear()
 	g.Send(&link.Heartbeat{Sequence: 2})
 	f.hear()
@@ -139,13 +141,13 @@ func TestUnsendableConfigurationIsARefusal(t *testing.T) {
 // A filter of version 1 gets the defaults copied into each tenant.
 func TestOldFilterGetsCopiesOfDefaults(t *testing.T) {
 	s, h := start(t)
-	c := &link.Config{Revision: 5, Defaults: []link.Limit{{Name: "d", Rate: 1}}, Tenants: []link.Tenant{{Name: "a", Weight: 1}}}
+	c := &config.Config{Revision: 5, Defaults: []config.Limit{{Name: "d", Rate: 1}}, Tenants: []config.Tenant{{Name: "a", Weight: 1}}}
 	for version, copied := range map[uint8]int{1: 1, 2: 0} {
 		f := dial(t, s)
 		f.say(&link.Hello{Version: version, Replica: fmt.Sprint("gw", version), Weight: 1})
 		f.hear()
 		h.next(t, "joined").g.Send(c)
-		got, ok := f.hear().(*link.Config)
+		got, ok := f.hear().(*config.Config)
 		if !ok || len(got.Tenants[0].Limits) != copied || len(got.Defaults) != 1-copied {
 			t.Errorf("version %d got %+v", version, got)
 		}
@@ -165,8 +167,8 @@ func TestConversation(t *testing.T) {
 	if g.Replica() != "gw-1" || g.Generation() != 5 || g.Weight() != 2 || g.PID() != os.Getpid() {
 		t.Fatalf("gateway is %+v", g)
 	}
-	f.say(&link.Claims{Withdrawn: []uint64{3}})
-	if c, ok := h.next(t, "heard").m.(*link.Claims); !ok || c.Withdrawn[0] != 3 {
+	f.say(&exchange.Claims{Withdrawn: []uint64{3}})
+	if c, ok := h.next(t, "heard").m.(*exchange.Claims); !ok || c.Withdrawn[0] != 3 {
 		t.Fatalf("heard %+v", c)
 	}
 	f.say(&link.Heartbeat{Revision: 8, Refused: 9, Reason: "no"})
@@ -174,13 +176,13 @@ func TestConversation(t *testing.T) {
 	if b := g.InForce(); b.Revision != 8 || b.Refused != 9 {
 		t.Fatalf("in force %+v", b)
 	}
-	f.say(&link.Refused{Revision: 8, Total: 3, Limits: []link.RefusedLimit{{Tenant: "acme", Limit: "l"}}})
+	f.say(&link.Refused{Revision: 8, Total: 3, Limits: []config.LeftOut{{Tenant: "acme", Limit: "l"}}})
 	h.next(t, "heard")
 	if r := g.LeftOut(); r.Revision != 8 || r.Total != 3 || len(r.Limits) != 1 {
 		t.Fatalf("left out %+v", r)
 	}
-	g.Send(&link.Config{Revision: 4, Seed: 1})
-	if c, ok := f.hear().(*link.Config); !ok || c.Revision != 4 {
+	g.Send(&config.Config{Revision: 4, Seed: 1})
+	if c, ok := f.hear().(*config.Config); !ok || c.Revision != 4 {
 		t.Fatalf("got %+v", c)
 	}
 	f.Close()
@@ -194,17 +196,17 @@ func TestConversation(t *testing.T) {
 
 func TestMailboxKeepsTheLatestInOrder(t *testing.T) {
 	b := mailbox{wake: make(chan struct{}, 1)}
-	b.put(&link.Sums{Replicas: 1})
-	b.put(&link.Shares{Epoch: 1})
-	b.put(&link.Config{Revision: 1})
-	b.put(&link.Sums{Replicas: 2})
-	if c, ok := b.take().(*link.Config); !ok || c.Revision != 1 {
+	b.put(&exchange.Sums{Replicas: 1})
+	b.put(&exchange.Shares{Epoch: 1})
+	b.put(&config.Config{Revision: 1})
+	b.put(&exchange.Sums{Replicas: 2})
+	if c, ok := b.take().(*config.Config); !ok || c.Revision != 1 {
 		t.Fatal("the configuration comes first")
 	}
-	if _, ok := b.take().(*link.Shares); !ok {
+	if _, ok := b.take().(*exchange.Shares); !ok {
 		t.Fatal("the shares come second")
 	}
-	if s, ok := b.take().(*link.Sums); !ok || s.Replicas != 2 {
+	if s, ok := b.take().(*exchange.Sums); !ok || s.Replicas != 2 {
 		t.Fatal("the newer sums replace the older")
 	}
 	if b.take() != nil {
@@ -219,13 +221,13 @@ func TestStuckFilterBlocksNobody(t *testing.T) {
 	stuck.hello("stuck", 1)
 	g := h.next(t, "joined").g
 	for range 64 {
-		g.Send(&link.Shares{Flows: make([]link.Share, 1<<16)})
+		g.Send(&exchange.Shares{Flows: make([]exchange.Share, 1<<16)})
 	}
 	f := dial(t, s)
 	f.hello("well", 1)
 	other := h.next(t, "joined").g
-	other.Send(&link.Sums{Replicas: 3})
-	if m, ok := f.hear().(*link.Sums); !ok || m.Replicas != 3 {
+	other.Send(&exchange.Sums{Replicas: 3})
+	if m, ok := f.hear().(*exchange.Sums); !ok || m.Replicas != 3 {
 		t.Fatalf("got %+v", m)
 	}
 }
@@ -264,7 +266,7 @@ func TestRefusals(t *testing.T) {
 	}
 	f := dial(t, s)
 	f.hello("x", 1)
-	f.say(&link.Config{}) // only agents send one
+	f.say(&config.Config{}) // only agents send one
 	if _, err := f.r.Next(); err != io.EOF {
 		t.Errorf("config from a filter: %v, want EOF", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/exchange"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/tally"
 	"go.uber.org/goleak"
@@ -82,18 +82,18 @@ func trio(t *testing.T, key []byte) (a, b, c *node) {
 	c = open(t, "c", key, a.mesh.Address())
 	for _, n := range []*node{a, b, c} {
 		n.eventually("all three are members", func() bool {
-			return n.sums().Replicas == 3 && n.sums().Isolation == link.Connected
+			return n.sums().Replicas == 3 && n.sums().Isolation == exchange.Connected
 		})
 	}
 	return a, b, c
 }
 
-func (n *node) sums() *link.Sums { return n.tally.Sums(now(), n.name) }
+func (n *node) sums() *exchange.Sums { return n.tally.Sums(now(), n.name) }
 
 // claim announces as a filter does: again and again, through c.
 func (n *node) claim(admitted float64, active float64) {
 	incarnation := n.mesh.o.Incarnation
-	n.tally.Announce(now(), n.name, incarnation, &link.Claims{Keys: []link.KeyClaim{
+	n.tally.Announce(now(), n.name, incarnation, &exchange.Claims{Keys: []exchange.KeyClaim{
 		{Key: 7, Claim: admitted, Active: active, Admitted: admitted, Spent: admitted}}})
 	n.mesh.Poke()
 }
@@ -145,17 +145,17 @@ func TestPartitionAndHeal(t *testing.T) {
 	c.claim(4, 1)
 	a.eventually("hears all", func() bool { return a.claims() == 6 })
 	a.mesh.Partition(true)
-	a.eventually("freezes", func() bool { return a.sums().Isolation == link.Frozen })
+	a.eventually("freezes", func() bool { return a.sums().Isolation == exchange.Frozen })
 	if got := a.sums(); got.Replicas != 3 {
 		t.Errorf("isolated, yet %d replicas", got.Replicas)
 	}
-	a.eventually("splits", func() bool { return a.sums().Isolation == link.Split })
+	a.eventually("splits", func() bool { return a.sums().Isolation == exchange.Split })
 	b.eventually("drops the silent one at T2", func() bool {
 		s := b.sums()
-		return b.claims() == 4 && s.Replicas == 2 && s.Isolation == link.Connected
+		return b.claims() == 4 && s.Replicas == 2 && s.Isolation == exchange.Connected
 	})
 	a.mesh.Partition(false)
-	a.eventually("is back", func() bool { return a.sums().Isolation == link.Connected && a.sums().Replicas == 3 })
+	a.eventually("is back", func() bool { return a.sums().Isolation == exchange.Connected && a.sums().Replicas == 3 })
 	b.eventually("counts it again", func() bool { return b.sums().Replicas == 3 })
 	a.claim(8, 1)
 	c.eventually("hears its claim", func() bool { return c.claims() == 10 })

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/exchange"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"google.golang.org/protobuf/proto"
 )
@@ -125,7 +125,7 @@ func TestVersionBefore(t *testing.T) {
 	a := open(t, "a", nil)
 	old := openOld(t, "old", a.mesh.Address())
 	for _, n := range []*node{a, old} {
-		n.eventually("both are members", func() bool { return n.sums().Replicas == 2 && n.sums().Isolation == link.Connected })
+		n.eventually("both are members", func() bool { return n.sums().Replicas == 2 && n.sums().Isolation == exchange.Connected })
 	}
 	a.claim(3, 1)
 	old.claim(4, 1)

@@ -8,11 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/agent/compile"
 	"github.com/titrate/titrate/services/agent/lastgood"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 // defaultSoftExpiry holds for leases that name none.
@@ -36,12 +38,12 @@ type Orders struct {
 	offered compile.Book
 	whole   bool // offered began with a snapshot
 	pending *controlv1.Configuration
-	config  *link.Config
-	left    []link.RefusedLimit      // out of config
+	config  *config.Config
+	left    []config.LeftOut         // out of config
 	source  *controlv1.Configuration // of config, full
 
 	leases  *controlv1.Leases
-	shares  *link.Shares
+	shares  *exchange.Shares
 	renewed time.Duration
 	epoch   int64
 	seq     uint64
@@ -51,7 +53,7 @@ type Orders struct {
 // the acknowledgement to send, and the configuration if it is in force now. A
 // *StaleEpochError means that the stream's coordinator leads no more; a coordinator
 // that is too old to say its epoch is believed.
-func (o *Orders) Configuration(c *controlv1.Configuration) (*link.Config, *controlv1.Ack, error) {
+func (o *Orders) Configuration(c *controlv1.Configuration) (*config.Config, *controlv1.Ack, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if e := c.GetEpoch(); e > 0 && e < o.epoch {
@@ -100,7 +102,7 @@ func (o *Orders) apply(c *controlv1.Configuration) error {
 func (o *Orders) kept(names []string) []*quotav1.Resource {
 	var out []*quotav1.Resource
 	for _, r := range o.offered.Resources() {
-		if slices.Contains(names, compile.Name(r)) {
+		if slices.Contains(names, resource.Name(r)) {
 			out = append(out, r)
 		}
 	}
@@ -116,7 +118,7 @@ func (o *Orders) Reset() {
 
 // Grant is what leases that were obeyed say.
 type Grant struct {
-	Shares  *link.Shares
+	Shares  *exchange.Shares
 	Members []*controlv1.Replica
 	Changed bool          // Members are not those of the leases before
 	Until   time.Duration // soft expiry
@@ -149,22 +151,22 @@ func sameReplica(a, b *controlv1.Replica) bool {
 	return a.GetName() == b.GetName() && a.GetWeight() == b.GetWeight()
 }
 
-func (o *Orders) shareOut(l *controlv1.Leases) (*link.Shares, error) {
+func (o *Orders) shareOut(l *controlv1.Leases) (*exchange.Shares, error) {
 	if l.GetEpoch() == o.epoch && l.GetSeq() <= o.seq && o.seq > 0 {
 		return nil, errOlder
 	}
-	s := &link.Shares{Epoch: l.GetEpoch(), Revision: l.GetRevision()}
+	s := &exchange.Shares{Epoch: l.GetEpoch(), Revision: l.GetRevision()}
 	for _, x := range l.GetLeases() {
 		if !usable(x.GetShare()) {
 			return nil, fmt.Errorf("leases of epoch %d: share of tenant %q in pool %q is %v, want >= 0", l.GetEpoch(), x.GetTenant(), x.GetPool(), x.GetShare())
 		}
-		s.Flows = append(s.Flows, link.Share{Tenant: x.GetTenant(), Pool: x.GetPool(), Share: x.GetShare()})
+		s.Flows = append(s.Flows, exchange.Share{Tenant: x.GetTenant(), Pool: x.GetPool(), Share: x.GetShare()})
 	}
 	for _, p := range l.GetPools() {
 		if !usable(p.GetPrice()) || !usable(p.GetIdleShare()) {
 			return nil, fmt.Errorf("leases of epoch %d: pool %q has price %v and idle share %v, want both >= 0", l.GetEpoch(), p.GetPool(), p.GetPrice(), p.GetIdleShare())
 		}
-		s.Pools = append(s.Pools, link.PoolShare{Pool: p.GetPool(), Price: p.GetPrice(), IdleShare: p.GetIdleShare()})
+		s.Pools = append(s.Pools, exchange.PoolShare{Pool: p.GetPool(), Price: p.GetPrice(), IdleShare: p.GetIdleShare()})
 	}
 	return s, nil
 }
@@ -180,7 +182,7 @@ func softExpiry(l *controlv1.Leases) time.Duration {
 
 // Expire returns the shares flagged as stale when they have just become so, nil
 // otherwise. Call it every now and then.
-func (o *Orders) Expire(now time.Duration) *link.Shares {
+func (o *Orders) Expire(now time.Duration) *exchange.Shares {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.shares == nil || o.shares.Stale || now < o.renewed+softExpiry(o.leases) {
@@ -197,7 +199,7 @@ func (o *Orders) freeze() {
 }
 
 // InForce returns what gateways are to enforce now; nil is nothing yet.
-func (o *Orders) InForce() (*link.Config, *link.Shares) {
+func (o *Orders) InForce() (*config.Config, *exchange.Shares) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.config, o.shares
@@ -207,7 +209,7 @@ func (o *Orders) InForce() (*link.Config, *link.Shares) {
 type Status struct {
 	Revision  int64 // of the configuration, 0 = none
 	Resources int
-	LeftOut   []link.RefusedLimit    // of the configuration, by this agent
+	LeftOut   []config.LeftOut       // of the configuration, by this agent
 	Epoch     int64                  // highest obeyed
 	Leases    int                    // flows with a share
 	Members   int                    // of the last leases
@@ -250,7 +252,7 @@ func (o *Orders) Restore(s *lastgood.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	var shares *link.Shares
+	var shares *exchange.Shares
 	if s.Leases != nil {
 		if shares, err = o.shareOut(s.Leases); err != nil {
 			return err

@@ -18,7 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/exchange"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 )
 
@@ -47,7 +47,7 @@ type Reports struct {
 // reporter is one filter process.
 type reporter struct {
 	interval time.Duration // that the deltas cover
-	deltas   map[flow]link.FlowReport
+	deltas   map[flow]exchange.FlowReport
 	rates    map[flow]*controlv1.FlowReport
 	at       time.Duration // of the rates
 }
@@ -59,7 +59,7 @@ func New() *Reports { return &Reports{from: map[Process]*reporter{}} }
 
 // Add takes in a filter's report. One that covers no time (a filter's first)
 // has nothing to divide by and is left out.
-func (r *Reports) Add(now time.Duration, p Process, m *link.Report) {
+func (r *Reports) Add(now time.Duration, p Process, m *exchange.Report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	from := r.from[p]
@@ -72,7 +72,7 @@ func (r *Reports) Add(now time.Duration, p Process, m *link.Report) {
 		return
 	}
 	if from.deltas == nil {
-		from.deltas = make(map[flow]link.FlowReport, len(m.Flows))
+		from.deltas = make(map[flow]exchange.FlowReport, len(m.Flows))
 	}
 	from.interval += m.Interval
 	for _, f := range m.Flows {
@@ -89,7 +89,7 @@ func (r *Reports) Drop(p Process) {
 }
 
 // merge adds a later report to an earlier one.
-func merge(a, b link.FlowReport) link.FlowReport {
+func merge(a, b exchange.FlowReport) exchange.FlowReport {
 	b.Demand += a.Demand
 	b.Served += a.Served
 	b.Marked += a.Marked

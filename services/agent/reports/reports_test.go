@@ -4,13 +4,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 func TestReports(t *testing.T) {
 	r := New()
 	add := func(now time.Duration, p Process, interval time.Duration, demand float64) {
-		r.Add(now, p, &link.Report{Interval: interval, Flows: []link.FlowReport{{Tenant: "t", Pool: "p", Demand: demand, Waiting: demand}}})
+		r.Add(now, p, &exchange.Report{Interval: interval, Flows: []exchange.FlowReport{{Tenant: "t", Pool: "p", Demand: demand, Waiting: demand}}})
 	}
 	parent, child := Process{"gw", 1}, Process{"gw", 2}
 	add(0, parent, 0, 99) // covers no time
@@ -37,7 +37,7 @@ func TestReports(t *testing.T) {
 	if got := r.Take(1200 * time.Millisecond); len(got) != 1 || got[0].Demand != 5 {
 		t.Fatalf("the parent has spoken once more and is gone: %v, want the child's", got)
 	}
-	r.Add(1200*time.Millisecond, child, &link.Report{Interval: time.Second})
+	r.Add(1200*time.Millisecond, child, &exchange.Report{Interval: time.Second})
 	if got := r.Take(1200 * time.Millisecond); len(got) != 0 {
 		t.Fatalf("nothing happened in the last second: %v", got)
 	}

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // MaxKeys is the most keys that are held, over all gateways.
@@ -33,7 +33,7 @@ type level struct {
 }
 
 // Add takes in what a process of a gateway says.
-func (b *Book) Add(now time.Duration, name string, generation uint64, m *link.Spent) {
+func (b *Book) Add(now time.Duration, name string, generation uint64, m *exchange.Spent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	g := b.gateways[name]
@@ -50,7 +50,7 @@ func (b *Book) Add(now time.Duration, name string, generation uint64, m *link.Sp
 	}
 }
 
-func (b *Book) put(now time.Duration, g *gateway, generation uint64, k link.KeySpent) {
+func (b *Book) put(now time.Duration, g *gateway, generation uint64, k exchange.KeySpent) {
 	was, known := g.keys[k.Key]
 	l := level{now + k.Ahead, k.Named}
 	switch {
@@ -106,17 +106,17 @@ func (b *Book) makeRoom(until time.Duration) bool {
 }
 
 // Of returns what the clients of a gateway have yet to win back; nil if nothing.
-func (b *Book) Of(now time.Duration, name string) *link.Spent {
+func (b *Book) Of(now time.Duration, name string) *exchange.Spent {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	g := b.gateways[name]
 	if g == nil || len(g.keys) == 0 {
 		return nil
 	}
-	out := &link.Spent{Keys: make([]link.KeySpent, 0, len(g.keys))}
+	out := &exchange.Spent{Keys: make([]exchange.KeySpent, 0, len(g.keys))}
 	for key, l := range g.keys {
 		if l.until > now {
-			out.Keys = append(out.Keys, link.KeySpent{Key: key, Ahead: l.until - now, Named: l.named})
+			out.Keys = append(out.Keys, exchange.KeySpent{Key: key, Ahead: l.until - now, Named: l.named})
 		}
 	}
 	return out

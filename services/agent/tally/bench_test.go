@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/exchange"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 )
 
@@ -16,7 +16,7 @@ func BenchmarkPeriod(b *testing.B) {
 		b.Run(fmt.Sprint(keys, " keys"), func(b *testing.B) {
 			t := New(Options{Incarnation: 1})
 			t.Join(0, "a", 1, 1)
-			own := &link.Claims{Keys: make([]link.KeyClaim, keys)}
+			own := &exchange.Claims{Keys: make([]exchange.KeyClaim, keys)}
 			others := make([]*gossipv1.Replica, 9)
 			for i := range others {
 				others[i] = &gossipv1.Replica{Name: fmt.Sprint("r", i), Generation: 1, Weight: 1}
@@ -29,7 +29,7 @@ func BenchmarkPeriod(b *testing.B) {
 			for n := range b.N {
 				now += 50 * time.Millisecond
 				for k := range own.Keys {
-					own.Keys[k] = link.KeyClaim{Key: uint64(k + 1), Claim: 1, Active: 1, Admitted: float64(n)}
+					own.Keys[k] = exchange.KeyClaim{Key: uint64(k + 1), Claim: 1, Active: 1, Admitted: float64(n)}
 				}
 				t.Announce(now, "a", 1, own)
 				for _, r := range others {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/exchange"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 )
 
@@ -16,11 +16,11 @@ func BenchmarkPeriodIdleKeys(b *testing.B) {
 		b.Run(fmt.Sprint("keys=", keys), func(b *testing.B) {
 			t := New(Options{Incarnation: 1})
 			t.Join(0, "a", 1, 1)
-			own := &link.Claims{}
+			own := &exchange.Claims{}
 			others := []*gossipv1.Replica{{Name: "r1", Generation: 1, Weight: 1}, {Name: "r2", Generation: 1, Weight: 1}}
 			for k := range keys {
 				if k%3 == 0 {
-					own.Keys = append(own.Keys, link.KeyClaim{Key: uint64(k + 1), Admitted: 1, Spent: 1})
+					own.Keys = append(own.Keys, exchange.KeyClaim{Key: uint64(k + 1), Admitted: 1, Spent: 1})
 					continue
 				}
 				r := others[k%3-1]

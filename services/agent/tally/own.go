@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/claims"
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/exchange"
+
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 )
 
@@ -116,7 +117,7 @@ func (t *Tally) leave(now time.Duration, name string, generation uint64, p prese
 
 // Announce takes in what a gateway claims. A key that a message leaves out
 // stands until it is withdrawn, or not listed for long.
-func (t *Tally) Announce(now time.Duration, name string, generation uint64, c *link.Claims) {
+func (t *Tally) Announce(now time.Duration, name string, generation uint64, c *exchange.Claims) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := t.own[process{name, generation}]

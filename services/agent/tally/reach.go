@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // silences is how many promised packets must be missed for a replica to count
@@ -168,12 +168,12 @@ func (t *Tally) hears(now time.Duration, name string) bool {
 	return p != nil && now-p.heard <= silences*max(p.promise, t.o.Period)+t.lag()
 }
 
-func (t *Tally) isolation(now time.Duration) link.Isolation {
+func (t *Tally) isolation(now time.Duration) exchange.Isolation {
 	switch {
 	case t.isReached:
-		return link.Connected
+		return exchange.Connected
 	case now-t.reached < t.o.T1:
-		return link.Frozen
+		return exchange.Frozen
 	}
-	return link.Split
+	return exchange.Split
 }

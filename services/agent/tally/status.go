@@ -5,12 +5,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // Status is what the tally knows, for people and metrics.
 type Status struct {
-	Isolation   link.Isolation
+	Isolation   exchange.Isolation
 	Lag         time.Duration
 	Keys        int // claimed by anybody lately
 	TotalWeight float64

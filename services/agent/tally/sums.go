@@ -4,13 +4,13 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/claims"
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // Sums returns what all other replicas do, for a replica of this agent: the keys that
 // are claimed or have changed lately, and of the others a part, so that a filter is
 // reminded of all within 64 calls. It is made anew each time: the caller may keep it.
-func (t *Tally) Sums(now time.Duration, name string) *link.Sums {
+func (t *Tally) Sums(now time.Duration, name string) *exchange.Sums {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reach(now)
@@ -30,10 +30,10 @@ func (t *Tally) Sums(now time.Duration, name string) *link.Sums {
 			continue
 		}
 		if info.flow {
-			s.Flows = append(s.Flows, link.FlowSum{Key: k, Claims: sum.Claims, Active: sum.Active, Unsaturated: sum.Unsaturated})
+			s.Flows = append(s.Flows, exchange.FlowSum{Key: k, Claims: sum.Claims, Active: sum.Active, Unsaturated: sum.Unsaturated})
 			continue
 		}
-		s.Keys = append(s.Keys, link.KeySum{Key: k, Admitted: sum.Admitted, Claims: sum.Claims, Active: sum.Active,
+		s.Keys = append(s.Keys, exchange.KeySum{Key: k, Admitted: sum.Admitted, Claims: sum.Claims, Active: sum.Active,
 			Unsaturated: sum.Unsaturated, Spent: sum.Spent, Epoch: t.epoch(sum.Epoch)})
 	}
 	return s
@@ -72,8 +72,8 @@ func (t *Tally) epoch(e uint32) uint32 {
 	return max(1, e+uint32(h>>32))
 }
 
-func (t *Tally) header(now time.Duration, name string) *link.Sums {
-	s := &link.Sums{Replicas: len(t.members), Lag: t.lag(), Weight: 1}
+func (t *Tally) header(now time.Duration, name string) *exchange.Sums {
+	s := &exchange.Sums{Replicas: len(t.members), Lag: t.lag(), Weight: 1}
 	for _, m := range t.members {
 		s.TotalWeight += m.Weight
 		if m.Name == name {
@@ -89,7 +89,7 @@ func (t *Tally) header(now time.Duration, name string) *link.Sums {
 
 // SameMembers tells that two sums agree on the membership and on this agent's
 // isolation; claims and lag may differ.
-func SameMembers(a, b *link.Sums) bool {
+func SameMembers(a, b *exchange.Sums) bool {
 	return a.Replicas == b.Replicas && a.TotalWeight == b.TotalWeight && a.Weight == b.Weight &&
 		a.Absent == b.Absent && a.Isolation == b.Isolation
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/exchange"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"pgregory.net/rapid"
 )
@@ -52,17 +52,17 @@ func (w *world) keep(d time.Duration, names ...string) {
 	}
 }
 
-func (w *world) sum(k uint64) (link.KeySum, bool) {
+func (w *world) sum(k uint64) (exchange.KeySum, bool) {
 	for _, s := range w.Tally.Sums(w.now, "a").Keys {
 		if s.Key == k {
 			s.Epoch = 0
 			return s, true
 		}
 	}
-	return link.KeySum{}, false
+	return exchange.KeySum{}, false
 }
 
-func (w *world) expect(t *testing.T, what string, replicas int, isolation link.Isolation) {
+func (w *world) expect(t *testing.T, what string, replicas int, isolation exchange.Isolation) {
 	t.Helper()
 	s := w.Tally.Sums(w.now, "a")
 	if s.Replicas != replicas || s.Isolation != isolation {
@@ -73,21 +73,21 @@ func (w *world) expect(t *testing.T, what string, replicas int, isolation link.I
 func TestSumsLeaveOutTheAskingReplica(t *testing.T) {
 	w := newWorld()
 	w.Join(w.now, "sibling", 1, 1)
-	claim := func(k float64) *link.Claims {
-		return &link.Claims{
-			Keys:  []link.KeyClaim{{Key: 7, Claim: k, Active: 1, Admitted: 10 * k, Spent: 10 * k}},
-			Flows: []link.FlowClaim{{Key: 9, Claim: k, Unsaturated: k}},
+	claim := func(k float64) *exchange.Claims {
+		return &exchange.Claims{
+			Keys:  []exchange.KeyClaim{{Key: 7, Claim: k, Active: 1, Admitted: 10 * k, Spent: 10 * k}},
+			Flows: []exchange.FlowClaim{{Key: 9, Claim: k, Unsaturated: k}},
 		}
 	}
 	w.Announce(w.now, "a", 1, claim(100))
 	w.Announce(w.now, "sibling", 1, claim(1))
 	w.hear(remote("b", 1, &gossipv1.KeyClaim{Key: 7, Claim: 2, Admitted: 20, Spent: 20}))
 	s, _ := w.sum(7)
-	if want := (link.KeySum{Key: 7, Admitted: 30, Claims: 3, Active: 1, Unsaturated: 2, Spent: 20}); s != want {
+	if want := (exchange.KeySum{Key: 7, Admitted: 30, Claims: 3, Active: 1, Unsaturated: 2, Spent: 20}); s != want {
 		t.Errorf("got %+v, want %+v", s, want)
 	}
 	all := w.Tally.Sums(w.now, "a")
-	if len(all.Flows) != 1 || all.Flows[0] != (link.FlowSum{Key: 9, Claims: 1, Unsaturated: 1}) {
+	if len(all.Flows) != 1 || all.Flows[0] != (exchange.FlowSum{Key: 9, Claims: 1, Unsaturated: 1}) {
 		t.Errorf("flows %+v", all.Flows)
 	}
 	if all.Replicas != 3 || all.TotalWeight != 3 || all.Weight != 1 {
@@ -98,8 +98,8 @@ func TestSumsLeaveOutTheAskingReplica(t *testing.T) {
 // What one tally gossips, another adds up the same way.
 func TestOutgoingIsHeard(t *testing.T) {
 	w := newWorld()
-	w.Announce(w.now, "a", 1, &link.Claims{Keys: []link.KeyClaim{{Key: 1, Claim: 2.5, Active: 1, Admitted: 8, Spent: 4}},
-		Flows: []link.FlowClaim{{Key: 2, Claim: 3, Unsaturated: 3}}})
+	w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 1, Claim: 2.5, Active: 1, Admitted: 8, Spent: 4}},
+		Flows: []exchange.FlowClaim{{Key: 2, Claim: 3, Unsaturated: 3}}})
 	there := New(Options{Incarnation: 5})
 	there.Join(0, "z", 1, 1)
 	there.Hear(0, "agent", 1, promise, w.Outgoing(w.now))
@@ -107,10 +107,10 @@ func TestOutgoingIsHeard(t *testing.T) {
 	if len(s.Keys) != 1 || s.Keys[0].Claims != 2.5 || s.Keys[0].Active != 1 || s.Keys[0].Admitted != 4 || s.Keys[0].Spent != 4 {
 		t.Errorf("keys %+v: of what was admitted before, only what is still spent counts", s.Keys)
 	}
-	if len(s.Flows) != 1 || s.Flows[0] != (link.FlowSum{Key: 2, Claims: 3, Unsaturated: 3}) {
+	if len(s.Flows) != 1 || s.Flows[0] != (exchange.FlowSum{Key: 2, Claims: 3, Unsaturated: 3}) {
 		t.Errorf("flows %+v", s.Flows)
 	}
-	w.Announce(w.now, "a", 1, &link.Claims{Withdrawn: []uint64{1, 2}})
+	w.Announce(w.now, "a", 1, &exchange.Claims{Withdrawn: []uint64{1, 2}})
 	there.Hear(0, "agent", 1, promise, w.Outgoing(w.now))
 	if s := there.Sums(0, "z"); len(s.Keys)+len(s.Flows) != 0 {
 		t.Errorf("withdrawn, yet %+v %+v", s.Keys, s.Flows)
@@ -137,34 +137,34 @@ func TestCrashIsCountedDrainIsNot(t *testing.T) {
 	if s, _ := w.sum(7); s.Claims != 10 || s.Admitted != 10 {
 		t.Errorf("after a drain: %+v, want claims 10, admitted 10", s)
 	}
-	w.expect(t, "drained", 3, link.Connected)
+	w.expect(t, "drained", 3, exchange.Connected)
 	w.keep(10*time.Second, "d") // b crashed
 	s, _ := w.sum(7)
 	if s.Claims != 10 || math.Abs(s.Admitted-(10+100)) > 3 {
 		t.Errorf("10 s after a crash: %+v, want its last claim, and about 110 admitted", s)
 	}
-	w.expect(t, "crashed, before T2", 3, link.Connected)
+	w.expect(t, "crashed, before T2", 3, exchange.Connected)
 	w.keep(6*time.Second, "d")
 	if s, ok := w.sum(7); ok {
 		t.Errorf("beyond T2: %+v, want no claim", s)
 	}
-	w.expect(t, "crashed, beyond T2", 2, link.Connected)
+	w.expect(t, "crashed, beyond T2", 2, exchange.Connected)
 }
 
 func TestIsolation(t *testing.T) {
 	w := newWorld()
 	w.keep(time.Second, "b", "c")
-	w.expect(t, "whole", 3, link.Connected)
+	w.expect(t, "whole", 3, exchange.Connected)
 	w.keep(time.Second, "b")
-	w.expect(t, "one silent", 3, link.Connected)
+	w.expect(t, "one silent", 3, exchange.Connected)
 	w.keep(time.Second)
-	w.expect(t, "cut off", 3, link.Frozen)
+	w.expect(t, "cut off", 3, exchange.Frozen)
 	w.keep(30 * time.Second)
-	w.expect(t, "cut off for longer than T1 and T2", 3, link.Split)
+	w.expect(t, "cut off for longer than T1 and T2", 3, exchange.Split)
 	w.keep(100*ms, "b")
-	w.expect(t, "one is back", 3, link.Connected)
+	w.expect(t, "one is back", 3, exchange.Connected)
 	w.keep(20*time.Second, "b")
-	w.expect(t, "the other never is", 2, link.Connected)
+	w.expect(t, "the other never is", 2, exchange.Connected)
 }
 
 // A pod that is replaced has a new name: hearing it must end the isolation.
@@ -172,11 +172,11 @@ func TestIsolationEndsWithNewMembers(t *testing.T) {
 	w := newWorld()
 	w.keep(time.Second, "b")
 	w.keep(12 * time.Second)
-	w.expect(t, "cut off", 2, link.Split)
+	w.expect(t, "cut off", 2, exchange.Split)
 	w.keep(200*ms, "b2")
-	w.expect(t, "replaced", 3, link.Connected)
+	w.expect(t, "replaced", 3, exchange.Connected)
 	w.keep(40*time.Second, "b2")
-	w.expect(t, "settled", 2, link.Connected)
+	w.expect(t, "settled", 2, exchange.Connected)
 }
 
 func TestCoordinatorSettlesMembership(t *testing.T) {
@@ -184,13 +184,13 @@ func TestCoordinatorSettlesMembership(t *testing.T) {
 	w.SetMembers(w.now, []Member{{"a", 1}, {"b", 3}, {"never", 2}}, time.Hour)
 	w.keep(time.Second, "b", "unknown")
 	s := w.Tally.Sums(w.now, "a")
-	if s.Replicas != 3 || s.TotalWeight != 6 || s.Isolation != link.Connected {
+	if s.Replicas != 3 || s.TotalWeight != 6 || s.Isolation != exchange.Connected {
 		t.Errorf("%+v", s)
 	}
 	w.keep(time.Second)
-	w.expect(t, "b is cut off", 3, link.Frozen)
+	w.expect(t, "b is cut off", 3, exchange.Frozen)
 	w.SetMembers(w.now, []Member{{"a", 1}}, time.Hour)
-	w.expect(t, "the coordinator says that b is gone", 1, link.Connected)
+	w.expect(t, "the coordinator says that b is gone", 1, exchange.Connected)
 }
 
 // A new leader shares before all agents have found it: who is left out and still
@@ -201,16 +201,16 @@ func TestANewLeaderKnowsNotAll(t *testing.T) {
 	w.keep(time.Second, "b", "c")
 	w.SetMembers(w.now, []Member{{"a", 1}}, time.Hour)
 	w.keep(time.Second, "b")
-	w.expect(t, "b is heard, c is not", 2, link.Connected)
+	w.expect(t, "b is heard, c is not", 2, exchange.Connected)
 	w.SetMembers(w.now, []Member{{"a", 1}, {"b", 1}, {"c", 1}}, time.Hour)
 	w.keep(100*ms, "b", "c")
-	w.expect(t, "the leader knows all", 3, link.Connected)
+	w.expect(t, "the leader knows all", 3, exchange.Connected)
 }
 
 func TestRestarts(t *testing.T) {
 	w := newWorld()
 	say := func(a float64) {
-		w.Announce(w.now, "a", 1, &link.Claims{Keys: []link.KeyClaim{{Key: 7, Claim: 1, Active: 1, Admitted: a, Spent: a}}})
+		w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 1, Active: 1, Admitted: a, Spent: a}}})
 	}
 	admitted := func() float64 { return w.Outgoing(w.now)[0].Keys[0].Admitted }
 	say(10)
@@ -218,7 +218,7 @@ func TestRestarts(t *testing.T) {
 	if got := admitted(); got != 8 {
 		t.Errorf("a refund: %v, want 8", got)
 	}
-	w.Announce(w.now, "a", 1, &link.Claims{Withdrawn: []uint64{7}})
+	w.Announce(w.now, "a", 1, &exchange.Claims{Withdrawn: []uint64{7}})
 	say(2) // the filter forgot the key and starts over
 	if got := admitted(); got != 10 {
 		t.Errorf("started over: %v, want 10", got)
@@ -237,7 +237,7 @@ func TestRestarts(t *testing.T) {
 func TestLostGatewayIsHeldDrainedIsNot(t *testing.T) {
 	w := newWorld()
 	w.Join(w.now, "sibling", 1, 1)
-	w.Announce(w.now, "sibling", 1, &link.Claims{Keys: []link.KeyClaim{{Key: 7, Claim: 4, Active: 1}}})
+	w.Announce(w.now, "sibling", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 4, Active: 1}}})
 	w.Lose(w.now, "sibling", 1)
 	if s, _ := w.sum(7); s.Claims != 4 {
 		t.Errorf("lost: claims %v, want 4", s.Claims)
@@ -249,7 +249,7 @@ func TestLostGatewayIsHeldDrainedIsNot(t *testing.T) {
 	if s, ok := w.sum(7); ok {
 		t.Errorf("drained: %+v, want nothing", s)
 	}
-	w.expect(t, "drained", 1, link.Connected)
+	w.expect(t, "drained", 1, exchange.Connected)
 	w.now += Linger / 2
 	if out := w.Outgoing(w.now); len(out) != 2 {
 		t.Errorf("others must hear of the drain: %v", out)
@@ -259,7 +259,7 @@ func TestLostGatewayIsHeldDrainedIsNot(t *testing.T) {
 func TestUnlistedClaimIsWithdrawn(t *testing.T) {
 	w := newWorld()
 	w.Join(w.now, "sibling", 1, 1)
-	w.Announce(w.now, "sibling", 1, &link.Claims{Keys: []link.KeyClaim{{Key: 7, Claim: 4, Active: 1}}})
+	w.Announce(w.now, "sibling", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 4, Active: 1}}})
 	w.keep(unlisted + 2*time.Second)
 	if s, ok := w.sum(7); ok {
 		t.Errorf("%+v, want no claim", s)
@@ -370,10 +370,10 @@ func TestFilterClockSteppedBack(t *testing.T) {
 	w := newWorld()
 	w.now += gather
 	w.Join(w.now, "b", 1000, 1)
-	w.Announce(w.now, "b", 1000, &link.Claims{Keys: []link.KeyClaim{{Key: 7, Claim: 4, Active: 1, Admitted: 10, Spent: 10}}})
+	w.Announce(w.now, "b", 1000, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 4, Active: 1, Admitted: 10, Spent: 10}}})
 	w.Drain(w.now, "b", 1000)
 	w.Join(w.now, "b", 400, 1)
-	w.Announce(w.now, "b", 400, &link.Claims{Keys: []link.KeyClaim{{Key: 7, Claim: 5, Active: 1, Admitted: 1, Spent: 1}}})
+	w.Announce(w.now, "b", 400, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 5, Active: 1, Admitted: 1, Spent: 1}}})
 	w.wants(t, "here", 5, 11)
 	there := newWorld()
 	there.as("agent", 1, w.Outgoing(w.now)...)
@@ -408,7 +408,7 @@ func TestOneBadAgent(t *testing.T) {
 	for range 40 { // bad falls silent
 		w.now += promise
 		w.as("good", 1, &gossipv1.Replica{Name: "b", Generation: 1, Weight: 1})
-		w.expect(t, "with 256 names gone silent", maxOfAgent+2, link.Connected)
+		w.expect(t, "with 256 names gone silent", maxOfAgent+2, exchange.Connected)
 	}
 	w.as("new", 1, claim("c", 6, 1))
 	if s, _ := w.sum(7); s.Claims != 8 {
@@ -429,9 +429,9 @@ func TestOneBadAgent(t *testing.T) {
 func TestSleepingKeysAreToldInTurn(t *testing.T) {
 	const keys = 6400
 	w := newWorld()
-	own, theirs := &link.Claims{}, remote("b", 1, nil)
+	own, theirs := &exchange.Claims{}, remote("b", 1, nil)
 	for k := range uint64(keys) {
-		own.Keys = append(own.Keys, link.KeyClaim{Key: k + 1, Admitted: 1, Spent: 1})
+		own.Keys = append(own.Keys, exchange.KeyClaim{Key: k + 1, Admitted: 1, Spent: 1})
 		theirs.Keys = append(theirs.Keys, &gossipv1.KeyClaim{Key: keys + k + 1, Admitted: 1, Spent: 1})
 	}
 	w.Announce(w.now, "a", 1, own)
@@ -460,7 +460,7 @@ func TestSleepingKeysAreToldInTurn(t *testing.T) {
 	if len(gossiped) != keys || len(told) != 2*keys {
 		t.Errorf("%d gossiped and %d told within %d periods, want all", len(gossiped), len(told), refresh)
 	}
-	w.Announce(w.now, "a", 1, &link.Claims{Keys: []link.KeyClaim{{Key: 1, Claim: 1, Active: 1, Admitted: 2, Spent: 2}}})
+	w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 1, Claim: 1, Active: 1, Admitted: 2, Spent: 2}}})
 	for range 3 {
 		w.now += promise
 		if n := len(w.Outgoing(w.now)[0].Keys); n < keys/refresh || n > keys/refresh+1 {
@@ -473,9 +473,9 @@ func TestSleepingKeysAreToldInTurn(t *testing.T) {
 func TestGivenUpKeysMakeRoom(t *testing.T) {
 	w := newWorld()
 	for next := uint64(0); next < 4<<16; next += 1000 {
-		c := &link.Claims{}
+		c := &exchange.Claims{}
 		for k := range uint64(1000) {
-			c.Keys = append(c.Keys, link.KeyClaim{Key: next + k + 1, Claim: 1, Admitted: 1, Spent: 1})
+			c.Keys = append(c.Keys, exchange.KeyClaim{Key: next + k + 1, Claim: 1, Admitted: 1, Spent: 1})
 			if next >= 1000 {
 				c.Withdrawn = append(c.Withdrawn, next-1000+k+1)
 			}

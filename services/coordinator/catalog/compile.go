@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/fairshare"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/round"
@@ -25,7 +26,7 @@ func compile(revision int64, resources map[string]*quotav1.Resource) *round.Conf
 		case resource.Pool:
 			c.Pools = append(c.Pools, pool(ref.ID, r.GetPool()))
 		case resource.Tenant:
-			c.Tenants[ref.ID] = cmp.Or(r.GetTenant().GetWeight(), resource.DefaultWeight)
+			c.Tenants[ref.ID] = cmp.Or(r.GetTenant().GetWeight(), config.DefaultWeight)
 		case resource.Quota:
 			c.Quotas[round.Flow{Tenant: ref.Tenant, Pool: ref.ID}] = quota(r.GetQuota())
 		}

@@ -1,11 +1,13 @@
 package valid
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/titrate/titrate/control/config"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
 )
@@ -14,13 +16,32 @@ import (
 func meaning(m resource.Message) []Violation {
 	m = proto.Clone(m).(resource.Message)
 	resource.FillDefaults(m)
+	var found []Violation
+	var err error
 	switch m := m.(type) {
 	case *quotav1.Pool:
-		return pool(m)
+		found = pool(m)
+		_, err = resource.PoolConfig(m)
+	case *quotav1.Tenant:
+		_, err = resource.TenantConfig(m)
+	case *quotav1.Quota:
+		_, err = resource.QuotaConfig(m)
 	case *quotav1.Limit:
-		return limit(m)
+		found = limit(m)
+		_, err = resource.LimitConfig(m)
 	}
-	return nil
+	if len(found) == 0 && err != nil {
+		found = append(found, refusal(err))
+	}
+	return found
+}
+
+// refusal is the reason for which gateways would leave a resource out.
+func refusal(err error) Violation {
+	if fault := new(config.FieldError); errors.As(err, &fault) {
+		return Violation{fault.Field, fmt.Sprintf("is %v, want %s", fault.Value, fault.Want)}
+	}
+	return Violation{"", err.Error()}
 }
 
 func pool(p *quotav1.Pool) []Violation {
@@ -54,14 +75,8 @@ func limit(l *quotav1.Limit) []Violation {
 	if l.Key == quotav1.Key_TENANT && l.Identity != "" {
 		found = append(found, Violation{"identity", "tells clients apart, but key TENANT counts all clients together"})
 	}
-	seen := make(map[string]bool)
 	for i, o := range l.Overrides {
-		prefix := fmt.Sprintf("overrides[%d].", i)
-		found = append(found, numbers(prefix, o.Rate, o.Burst)...)
-		if seen[o.Client] {
-			found = append(found, Violation{prefix + "client", fmt.Sprintf("%q is overridden twice", o.Client)})
-		}
-		seen[o.Client] = true
+		found = append(found, numbers(fmt.Sprintf("overrides[%d].", i), o.Rate, o.Burst)...)
 	}
 	return found
 }

@@ -5,9 +5,10 @@
 //
 // A check has two layers. The first is what the .proto declares (protovalidate):
 // ranges, patterns, required fields. The second is what it cannot declare: that a
-// rate reads as a rate, that a delay target lies below the longest wait, that no
-// client is overridden twice. The second looks at the resource with its defaults
-// filled in, for that is what will be in force, and only when the first found
+// rate reads as a rate, that a delay target lies below the longest wait, and that
+// gateways take the resource, by the check that they make themselves
+// (resource.LimitConfig and its likes). The second looks at the resource with its
+// defaults filled in, for that is what will be in force, and only when the first found
 // nothing.
 //
 // Fields are named by their path in proto spelling, such as

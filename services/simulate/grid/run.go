@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/services/simulate"
 	"github.com/titrate/titrate/services/simulate/measure"
 	"github.com/titrate/titrate/services/simulate/scenario"
@@ -83,7 +83,7 @@ func (j *job) scenario() *scenario.Scenario {
 		for k := range j.loads {
 			name := tenant(i, k)
 			s.Tenants = append(s.Tenants, scenario.Tenant{Name: name, Weight: 1,
-				Limits: []limiter.Limit{{Name: "each", Rate: l.rate, Burst: l.burst, Strict: j.strict}}})
+				Limits: []config.Limit{{Name: "each", Rate: l.rate, Burst: l.burst, Strict: j.strict}}})
 			demand, route := j.loads[k].make(l, j.span)
 			s.Clients = append(s.Clients, scenario.Client{Name: name, Tenant: name, Cost: 1, Demand: demand, Route: route})
 		}

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/fairshare"
-	"github.com/titrate/titrate/control/limiter"
+
 	"github.com/titrate/titrate/services/coordinator/round"
 	"github.com/titrate/titrate/services/document/tree"
 	"github.com/titrate/titrate/services/simulate/read"
@@ -185,15 +186,15 @@ func TestEveryField(t *testing.T) {
 		Gossip:   scenario.Gossip{Period: 100 * ms, Delay: 20 * ms, Jitter: 5 * ms, Loss: .01, SplitAfter: 4 * time.Second, ForgetAfter: 6 * time.Second},
 		Control:  scenario.Control{Round: 500 * ms, Delay: ms, SoftExpiry: 5 * time.Second, Settle: time.Second},
 		Pools: []scenario.Pool{
-			{Name: "api", Capacity: 300, Sharing: round.Proportional, Alpha: 2, Queue: limiter.Queue{Law: limiter.DropTail, DelayTarget: 20 * ms, MaxWait: 3 * time.Second, MaxRequests: 9}, OnLoss: limiter.SafeRate, HardExpiry: 30 * time.Second},
+			{Name: "api", Capacity: 300, Sharing: round.Proportional, Alpha: 2, Queue: config.Queue{Law: config.DropTail, DelayTarget: 20 * ms, MaxWait: 3 * time.Second, MaxRequests: 9}, OnLoss: config.SafeRate, HardExpiry: 30 * time.Second},
 			{Name: "db", Capacity: 1000, Alpha: 1, Guarantee: fairshare.Additive},
 		},
 		Tenants: []scenario.Tenant{{
 			Name: "acme", Weight: 2,
 			Quotas: []scenario.Quota{{Pool: "api", Guaranteed: 10, Max: 200}, {Pool: "db", Max: math.Inf(1), Weight: -1}},
-			Limits: []limiter.Limit{
-				{Name: "each", Rate: .5, Burst: 4, Pools: []string{"db"}, Overrides: map[string]limiter.RateBurst{"bob": {Rate: 2, Burst: 2}}, Queue: limiter.Queue{Law: limiter.Police}, Mode: limiter.Shadow, Strict: true},
-				{Name: "all", PerTenant: true, Rate: 100, Burst: 100, Queue: limiter.Queue{DelayTarget: 50 * ms, MaxWait: 2 * time.Second, MaxRequests: 1024}},
+			Limits: []config.Limit{
+				{Name: "each", Rate: .5, Burst: 4, Pools: []string{"db"}, Overrides: map[string]config.RateBurst{"bob": {Rate: 2, Burst: 2}}, Queue: config.Queue{Law: config.Police}, Mode: config.Shadow, Strict: true},
+				{Name: "all", PerTenant: true, Rate: 100, Burst: 100, Queue: config.Queue{DelayTarget: 50 * ms, MaxWait: 2 * time.Second, MaxRequests: 1024}},
 			},
 		}},
 		Clients: []scenario.Client{

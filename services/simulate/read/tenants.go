@@ -7,8 +7,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/fairshare"
-	"github.com/titrate/titrate/control/limiter"
+
 	"github.com/titrate/titrate/services/coordinator/round"
 	"github.com/titrate/titrate/services/document/tree"
 	"github.com/titrate/titrate/services/simulate/scenario"
@@ -20,7 +21,7 @@ func (p *parser) pool(n *yaml.Node, path string) {
 		Name:       p.Text(f["name"], n.Line, path+".name"),
 		Capacity:   p.needed(f["capacity"], n.Line, path+".capacity", "the pool's rate in cost units per second"),
 		Alpha:      p.Number(f["alpha"], path+".alpha", 1, tree.Span{Least: .1, Most: 10}),
-		Queue:      p.queue(f["queue"], path+".queue", limiter.VariableStructure),
+		Queue:      p.queue(f["queue"], path+".queue", config.VariableStructure),
 		HardExpiry: p.Duration(f["hardExpiry"], path+".hardExpiry", 0, 0, scenario.MaxDuration),
 	}
 	if p.Choice(f["sharing"], path+".sharing", "MAX_MIN", "PROPORTIONAL") == "PROPORTIONAL" {
@@ -29,7 +30,7 @@ func (p *parser) pool(n *yaml.Node, path string) {
 	if p.Choice(f["guarantee"], path+".guarantee", "MINIMUM", "ADDITIVE") == "ADDITIVE" {
 		pool.Guarantee = fairshare.Additive
 	}
-	pool.OnLoss = choose(p, f["onLoss"], path+".onLoss", limiter.Freeze, limiter.SafeRate, limiter.Open)
+	pool.OnLoss = choose(p, f["onLoss"], path+".onLoss", config.OnLosses()...)
 	if n := f["adaptive"]; n != nil {
 		pool.Upstream = p.upstream(n, path+".adaptive", pool.Capacity)
 	}
@@ -65,17 +66,17 @@ func choose[T fmt.Stringer](p *parser, n *yaml.Node, path string, options ...T) 
 
 // queue reads how requests wait; absent, the limiter's own default for a pool and
 // no queue for a limit.
-func (p *parser) queue(n *yaml.Node, path string, absent limiter.Law) limiter.Queue {
+func (p *parser) queue(n *yaml.Node, path string, absent config.Law) config.Queue {
 	if n == nil {
-		return limiter.Queue{Law: absent}
+		return config.Queue{Law: absent}
 	}
 	f := p.fields(n, path, "aqm", "delayTarget", "maxWait", "maxRequests")
-	q := limiter.Queue{
-		Law:         choose(p, f["aqm"], path+".aqm", limiter.VariableStructure, limiter.DropTail, limiter.Police, limiter.CoDel),
-		DelayTarget: p.Duration(f["delayTarget"], path+".delayTarget", 50*time.Millisecond, time.Millisecond, 10*time.Second),
-		MaxWait:     p.Duration(f["maxWait"], path+".maxWait", time.Second, time.Millisecond, time.Minute),
+	q := config.Queue{
+		Law:         choose(p, f["aqm"], path+".aqm", config.Laws()...),
+		DelayTarget: p.Duration(f["delayTarget"], path+".delayTarget", config.DefaultDelayTarget, time.Millisecond, 10*time.Second),
+		MaxWait:     p.Duration(f["maxWait"], path+".maxWait", config.DefaultMaxWait, time.Millisecond, time.Minute),
 	}
-	q.MaxRequests = p.Count(f["maxRequests"], path+".maxRequests", 1024, 1, 1_000_000)
+	q.MaxRequests = p.Count(f["maxRequests"], path+".maxRequests", config.DefaultMaxRequests, 1, config.MaxQueueRequests)
 	return q
 }
 
@@ -115,15 +116,15 @@ func (p *parser) poolOf(n *yaml.Node, line int, path string) string {
 	return p.Text(n, line, path)
 }
 
-func (p *parser) limit(n *yaml.Node, path string) limiter.Limit {
+func (p *parser) limit(n *yaml.Node, path string) config.Limit {
 	f := p.fields(n, path, "name", "key", "rate", "burst", "pools", "overrides", "queue", "mode", "strict")
-	l := limiter.Limit{
+	l := config.Limit{
 		Name:      p.Text(f["name"], n.Line, path+".name"),
 		PerTenant: p.Choice(f["key"], path+".key", "CLIENT", "TENANT") == "TENANT",
 		Rate:      p.limitRate(f["rate"], n.Line, path+".rate"),
 		Burst:     p.limitBurst(f, path),
-		Queue:     p.queue(f["queue"], path+".queue", limiter.Police),
-		Mode:      choose(p, f["mode"], path+".mode", limiter.Enforce, limiter.Shadow, limiter.Off),
+		Queue:     p.queue(f["queue"], path+".queue", config.Police),
+		Mode:      choose(p, f["mode"], path+".mode", config.Modes()...),
 		Strict:    p.Flag(f["strict"], path+".strict"),
 	}
 	for i, item := range p.Items(f["pools"], path+".pools") {
@@ -136,16 +137,16 @@ func (p *parser) limit(n *yaml.Node, path string) limiter.Limit {
 }
 
 // override reads a client with numbers of its own.
-func (p *parser) override(n *yaml.Node, path string, l *limiter.Limit) {
+func (p *parser) override(n *yaml.Node, path string, l *config.Limit) {
 	f := p.fields(n, path, "client", "rate", "burst")
 	client := p.Text(f["client"], n.Line, path+".client")
 	if _, twice := l.Overrides[client]; twice && client != "" {
 		p.Wrong(n.Line, path+".client", "%q has an override already", client)
 	}
 	if l.Overrides == nil {
-		l.Overrides = map[string]limiter.RateBurst{}
+		l.Overrides = map[string]config.RateBurst{}
 	}
-	l.Overrides[client] = limiter.RateBurst{
+	l.Overrides[client] = config.RateBurst{
 		Rate:  p.limitRate(f["rate"], n.Line, path+".rate"),
 		Burst: p.limitBurst(f, path),
 	}

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 // Bounds of a scenario. They keep a mistyped number from taking a day or all
@@ -17,7 +18,7 @@ const (
 	MaxDuration = 24 * time.Hour
 	MaxReplicas = 1000
 	MaxClients  = 100_000
-	MaxRate     = 1e9 // cost units/s, requests/s
+	MaxRate     = resource.MaxRate // cost units/s, requests/s
 	maxChanges  = 100_000
 )
 
@@ -209,7 +210,7 @@ func list(names map[string]bool) string {
 func (c *checker) engine() {
 	if err := c.s.Config(1).Validate(); err != nil {
 		field := "tenants"
-		if fe := new(limiter.FieldError); errors.As(err, &fe) && strings.HasPrefix(fe.Field, "pools") {
+		if fe := new(config.FieldError); errors.As(err, &fe) && strings.HasPrefix(fe.Field, "pools") {
 			field = "pools"
 		}
 		c.wrong(field, "%v", err)

@@ -4,22 +4,22 @@ import (
 	"math"
 	"slices"
 
-	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/services/coordinator/round"
 )
 
 // Config is the configuration as gateways have it, a copy of its own: later events
 // do not change it.
-func (s *Scenario) Config(revision int64) *limiter.Config {
-	c := &limiter.Config{Revision: revision, Seed: s.Seed*0x9e3779b97f4a7c15 | 1}
+func (s *Scenario) Config(revision int64) *config.Config {
+	c := &config.Config{Revision: revision, Seed: s.Seed*0x9e3779b97f4a7c15 | 1}
 	for _, p := range s.Pools {
-		c.Pools = append(c.Pools, limiter.Pool{Name: p.Name, Capacity: p.configured(), Adaptive: p.Upstream.Start > 0,
+		c.Pools = append(c.Pools, config.Pool{Name: p.Name, Capacity: p.configured(), Adaptive: p.Upstream.Start > 0,
 			Queue: p.Queue, OnLoss: p.OnLoss, HardExpiry: p.HardExpiry})
 	}
 	for _, t := range s.Tenants {
-		to := limiter.Tenant{Name: t.Name, Weight: t.Weight, Limits: slices.Clone(t.Limits)}
+		to := config.Tenant{Name: t.Name, Weight: t.Weight, Limits: slices.Clone(t.Limits)}
 		for _, q := range t.Quotas {
-			to.Quotas = append(to.Quotas, limiter.Quota{Pool: q.Pool, Guaranteed: q.Guaranteed, Max: q.Max})
+			to.Quotas = append(to.Quotas, config.Quota{Pool: q.Pool, Guaranteed: q.Guaranteed, Max: q.Max})
 		}
 		c.Tenants = append(c.Tenants, to)
 	}

@@ -5,8 +5,9 @@ import (
 	"math"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/fairshare"
-	"github.com/titrate/titrate/control/limiter"
+
 	"github.com/titrate/titrate/services/coordinator/round"
 )
 
@@ -79,8 +80,8 @@ type Pool struct {
 	Sharing    round.Sharing
 	Alpha      float64 // of Proportional
 	Guarantee  fairshare.Guarantee
-	Queue      limiter.Queue
-	OnLoss     limiter.OnLoss
+	Queue      config.Queue
+	OnLoss     config.OnLoss
 	HardExpiry time.Duration
 }
 
@@ -98,7 +99,7 @@ type Tenant struct {
 	Name   string
 	Weight float64 // > 0
 	Quotas []Quota
-	Limits []limiter.Limit
+	Limits []config.Limit
 }
 
 // Quota is what a tenant may have of a pool, cost units/s.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/control/config"
 	"pgregory.net/rapid"
 )
 
@@ -15,7 +15,7 @@ func sound() *Scenario {
 	s := New(10*time.Second, 2)
 	s.Pools = []Pool{{Name: "api", Capacity: 100}}
 	s.Tenants = []Tenant{{Name: "acme", Weight: 1, Quotas: []Quota{{Pool: "api", Max: math.Inf(1), Weight: math.NaN()}},
-		Limits: []limiter.Limit{{Name: "each", Rate: 10, Burst: 10}}}}
+		Limits: []config.Limit{{Name: "each", Rate: 10, Burst: 10}}}}
 	s.Clients = []Client{{Name: "app", Tenant: "acme", Pool: "api", Cost: 1, Demand: Constant(5)}}
 	return s
 }

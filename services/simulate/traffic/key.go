@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/services/simulate/scenario"
 )
 
@@ -91,11 +91,11 @@ func limits(s *scenario.Scenario, c *Client) (keys []Key) {
 	for i := range s.Tenants {
 		for j := range s.Tenants[i].Limits {
 			l := &s.Tenants[i].Limits[j]
-			if s.Tenants[i].Name != c.Tenant || l.Mode != limiter.Enforce || len(l.Pools) > 0 && !slices.Contains(l.Pools, c.Pool) {
+			if s.Tenants[i].Name != c.Tenant || l.Mode != config.Enforce || len(l.Pools) > 0 && !slices.Contains(l.Pools, c.Pool) {
 				continue
 			}
 			k := Key{Tenant: c.Tenant, Limit: l.Name, Client: c.Name, Rate: l.Rate, Burst: scenario.BurstOf(l.Rate, l.Burst),
-				Queued: l.Queue.Law != limiter.Police && (l.Queue.MaxRequests > 0 || l.Queue.MaxWait > 0)}
+				Queued: l.Queue.Law != config.Police && (l.Queue.MaxRequests > 0 || l.Queue.MaxWait > 0)}
 			if l.PerTenant {
 				k.Client = ""
 			}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/services/simulate/scenario"
 	"pgregory.net/rapid"
 )
@@ -32,7 +32,7 @@ func all(s *scenario.Scenario, step time.Duration) ([]Request, *Cast) {
 
 func one(demand scenario.Demand, route scenario.Route) *scenario.Scenario {
 	s := scenario.New(20*time.Second, 3)
-	s.Tenants = []scenario.Tenant{{Name: "t", Weight: 1, Limits: []limiter.Limit{{Name: "l", Rate: 10, Burst: 5}}}}
+	s.Tenants = []scenario.Tenant{{Name: "t", Weight: 1, Limits: []config.Limit{{Name: "l", Rate: 10, Burst: 5}}}}
 	s.Clients = []scenario.Client{{Name: "c", Tenant: "t", Cost: 1, Demand: demand, Route: route}}
 	return s
 }
@@ -203,11 +203,11 @@ func TestBucketSetForgives(t *testing.T) {
 func TestCast(t *testing.T) {
 	s := one(scenario.Constant(1), scenario.Route{})
 	s.Pools = []scenario.Pool{{Name: "p", Capacity: 1}, {Name: "q", Capacity: 1}}
-	s.Tenants[0].Limits = []limiter.Limit{
-		{Name: "each", Rate: 1, Overrides: map[string]limiter.RateBurst{"c-2": {Rate: 7}}},
+	s.Tenants[0].Limits = []config.Limit{
+		{Name: "each", Rate: 1, Overrides: map[string]config.RateBurst{"c-2": {Rate: 7}}},
 		{Name: "all", PerTenant: true, Rate: 5},
 		{Name: "q only", Rate: 3, Pools: []string{"q"}},
-		{Name: "shadow", Rate: 3, Mode: limiter.Shadow},
+		{Name: "shadow", Rate: 3, Mode: config.Shadow},
 	}
 	s.Clients[0].Pool, s.Clients[0].Count = "p", 3
 	s.Events = []scenario.Event{{At: time.Second, Kind: scenario.Join, Replica: "gw-9"}}

@@ -14,7 +14,7 @@ const (
 	reportUp                 // who: agent; to the coordinator
 	takeReport               // who: agent that sent it; load: *controlv1.Report
 	takeLeases               // who: agent; load: *controlv1.Leases
-	takeConfig               // who: agent; load: *limiter.Config
+	takeConfig               // who: agent; load: *config.Config
 	connect                  // who: agent; its stream to the coordinator
 	endAgent                 // who: agent
 	runRound                 // of the coordinator

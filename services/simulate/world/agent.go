@@ -3,8 +3,8 @@ package world
 import (
 	"time"
 
-	"github.com/titrate/titrate/control/limiter"
-	"github.com/titrate/titrate/envoy-filter/uplink/convert"
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/proto/link"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
@@ -31,10 +31,10 @@ type agent struct {
 	peers  []peer // by place
 
 	reports   *reports.Reports
-	config    *limiter.Config
+	config    *config.Config
 	connected bool // to the coordinator
 	heart     time.Duration
-	told      *link.Sums
+	told      *exchange.Sums
 }
 
 // peer is what an agent knows of the way to another.
@@ -96,9 +96,9 @@ func (w *World) welcome(a *agent, g *gateway) {
 	a.tally.Join(a.time(w), a.name, g.generation, a.weight)
 	w.apply(a)
 	if _, shares := a.orders.InForce(); shares != nil {
-		g.engine.SetShares(convert.Shares(shares))
+		g.engine.SetShares(shares)
 	}
-	g.engine.SetSums(w.time(), convert.Sums(a.tally.Sums(a.time(w), a.name)))
+	g.engine.SetSums(w.time(), a.tally.Sums(a.time(w), a.name))
 }
 
 // apply puts the agent's configuration in force at its gateway.
@@ -110,7 +110,7 @@ func (w *World) apply(a *agent) {
 	}
 }
 
-func (w *World) configure(a *agent, c *limiter.Config) {
+func (w *World) configure(a *agent, c *config.Config) {
 	a.config = c
 	w.apply(a)
 }
@@ -135,15 +135,15 @@ func (w *World) beat(a *agent) {
 	}
 	sums := a.tally.Sums(now, a.name)
 	if news := a.told == nil || !tally.SameMembers(a.told, sums); news || second || a.tally.Contended(now) {
-		e.SetSums(w.time(), convert.Sums(sums))
+		e.SetSums(w.time(), sums)
 	}
 	a.told = sums
 }
 
 // hand gives shares to the gateway.
-func (w *World) hand(a *agent, s *link.Shares) {
+func (w *World) hand(a *agent, s *exchange.Shares) {
 	if e := w.gateways[a.place].engine; e != nil {
-		e.SetShares(convert.Shares(s))
+		e.SetShares(s)
 	}
 }
 

@@ -4,7 +4,7 @@
 // # Model
 //
 //	client ─► gateway    limiter.Engine, ticked as the filter does
-//	            │ ▲      claims each 50 ms, reports each 250 ms; through uplink/convert
+//	            │ ▲      claims each 50 ms, reports each 250 ms
 //	            ▼ │
 //	          agent      tally, orders, reports; mesh/pace says when it speaks
 //	            │ ▲      ◄─ packets: delay, jitter, loss, partitions ─► other agents

@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/control/limiter"
-	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
+
 	"github.com/titrate/titrate/services/simulate/scenario"
 	"github.com/titrate/titrate/services/simulate/system"
 	"github.com/titrate/titrate/services/simulate/traffic"
@@ -16,7 +17,7 @@ func three(t *testing.T) *World {
 	t.Helper()
 	s := scenario.New(time.Minute, 3)
 	s.Pools = []scenario.Pool{{Name: "api", Capacity: 100}}
-	s.Tenants = []scenario.Tenant{{Name: "acme", Weight: 1, Limits: []limiter.Limit{{Name: "each", Rate: 50, Burst: 50}}}}
+	s.Tenants = []scenario.Tenant{{Name: "acme", Weight: 1, Limits: []config.Limit{{Name: "each", Rate: 50, Burst: 50}}}}
 	s.Clients = []scenario.Client{{Name: "app", Tenant: "acme", Pool: "api", Cost: 1, Demand: scenario.Poisson(20)}}
 	cast := traffic.NewCast(s)
 	w, err := New(system.Stage{Scenario: s, Cast: cast, Up: []bool{true, true, true}, Answer: func(system.Answer) {}})
@@ -49,21 +50,21 @@ func TestTheyMeet(t *testing.T) {
 // A minority is isolated: frozen first, split after T1; the majority goes on.
 func TestIsolation(t *testing.T) {
 	w := three(t)
-	isolation := func(i int) link.Isolation {
+	isolation := func(i int) exchange.Isolation {
 		a := &w.agents[i]
 		return a.tally.Sums(a.time(w), a.name).Isolation
 	}
 	groups := [][]string{{"gw-1"}, {"gw-2", "gw-3", scenario.Coordinator}}
 	w.happen(time.Second, scenario.Event{Kind: scenario.Partition, Groups: groups}, 3*time.Second)
-	if isolation(0) != link.Frozen || isolation(1) != link.Connected || w.agents[0].connected || !w.agents[1].connected {
+	if isolation(0) != exchange.Frozen || isolation(1) != exchange.Connected || w.agents[0].connected || !w.agents[1].connected {
 		t.Errorf("cut off: %v, the others %v", isolation(0), isolation(1))
 	}
 	w.Advance(13 * time.Second)
-	if isolation(0) != link.Split {
+	if isolation(0) != exchange.Split {
 		t.Errorf("after T1: %v", isolation(0))
 	}
 	w.happen(14*time.Second, scenario.Event{Kind: scenario.Heal}, 2*time.Second)
-	if isolation(0) != link.Connected || !w.agents[0].connected {
+	if isolation(0) != exchange.Connected || !w.agents[0].connected {
 		t.Errorf("healed: %v, connected %v", isolation(0), w.agents[0].connected)
 	}
 }

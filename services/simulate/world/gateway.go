@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/envoy-filter/gate"
-	"github.com/titrate/titrate/envoy-filter/uplink/convert"
-	"github.com/titrate/titrate/proto/link"
+
 	"github.com/titrate/titrate/services/agent/reports"
 	"github.com/titrate/titrate/services/simulate/system"
 	"github.com/titrate/titrate/services/simulate/traffic"
@@ -34,10 +34,8 @@ type gateway struct {
 	held       map[int]*held
 
 	events []limiter.Event // memory for the next
-	claims limiter.Claims
-	report limiter.Report
-	told   link.Claims
-	said   link.Report
+	claims exchange.Claims
+	report exchange.Report
 }
 
 // held is a request that waits.
@@ -147,17 +145,15 @@ func (w *World) tell(g *gateway) {
 	a, now := &w.agents[g.place], w.time()
 	g.claims.Reset()
 	g.engine.Claims(now, &g.claims)
-	convert.Claims(&g.claims, &g.told)
-	empty := len(g.told.Flows)+len(g.told.Keys)+len(g.told.Withdrawn) == 0
+	empty := len(g.claims.Flows)+len(g.claims.Keys)+len(g.claims.Withdrawn) == 0
 	if !empty || !g.silent {
-		a.tally.Announce(a.time(w), a.name, g.generation, &g.told)
+		a.tally.Announce(a.time(w), a.name, g.generation, &g.claims)
 		w.speak(a, true)
 	}
 	g.silent = empty
 	if g.tells%reportTicks == 0 {
 		g.engine.Report(now, &g.report)
-		convert.Report(&g.report, &g.said)
-		a.reports.Add(a.time(w), reports.Process{Gateway: a.name, Generation: g.generation}, &g.said)
+		a.reports.Add(a.time(w), reports.Process{Gateway: a.name, Generation: g.generation}, &g.report)
 	}
 	g.tells++
 	w.plan(tellEvery, tellAgent, g.place, g.life, nil)

@@ -3,7 +3,7 @@ package world
 import (
 	"time"
 
-	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/control/config"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/round"
 	"github.com/titrate/titrate/services/coordinator/term"
@@ -20,7 +20,7 @@ type leader struct {
 	loop     *term.Loop // nil: there is none
 	epoch    int64
 	beat     uint32            // rounds of earlier beats are void
-	config   *limiter.Config   // newest
+	config   *config.Config    // newest
 	revision int64             // of changes
 	leases   *controlv1.Leases // published last
 }

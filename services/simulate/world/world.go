@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/limiter"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/simulate/scenario"
@@ -122,7 +123,7 @@ func (w *World) doAgent(a *agent, i *item) {
 	case takeLeases:
 		w.obey(a, i.load.(*controlv1.Leases))
 	case takeConfig:
-		w.configure(a, i.load.(*limiter.Config))
+		w.configure(a, i.load.(*config.Config))
 	case connect:
 		w.connect(a)
 	case endAgent:

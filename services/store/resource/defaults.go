@@ -1,21 +1,15 @@
 package resource
 
 import (
-	"time"
-
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/titrate/titrate/control/config"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 )
 
-// Defaults of a queue and of a weight.
-const (
-	DefaultWeight      = 1.0
-	DefaultAlpha       = 1.0
-	DefaultDelayTarget = 50 * time.Millisecond
-	DefaultMaxWait     = time.Second
-	DefaultMaxRequests = 1024
-)
+// DefaultAlpha is the alpha of alpha-fairness. The other defaults are those of
+// control/config.
+const DefaultAlpha = 1.0
 
 // FillDefaults writes the defaults of the API into the fields of m that are
 // unset, so that what is stored and shown is what is in force (a limit's burst:
@@ -27,7 +21,7 @@ func FillDefaults(m Message) {
 		fillPool(m)
 	case *quotav1.Tenant:
 		if m.Weight == 0 {
-			m.Weight = DefaultWeight
+			m.Weight = config.DefaultWeight
 		}
 	case *quotav1.Quota:
 		orEnum(&m.Mode, quotav1.Mode_ENFORCE)
@@ -73,13 +67,13 @@ func fillQueue(q *quotav1.Queue) {
 		return
 	}
 	if q.DelayTarget == nil {
-		q.DelayTarget = durationpb.New(DefaultDelayTarget)
+		q.DelayTarget = durationpb.New(config.DefaultDelayTarget)
 	}
 	if q.MaxWait == nil {
-		q.MaxWait = durationpb.New(DefaultMaxWait)
+		q.MaxWait = durationpb.New(config.DefaultMaxWait)
 	}
 	if q.MaxRequests == 0 {
-		q.MaxRequests = DefaultMaxRequests
+		q.MaxRequests = config.DefaultMaxRequests
 	}
 }
 

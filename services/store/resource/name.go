@@ -5,11 +5,12 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/titrate/titrate/control/config"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 )
 
 // AnyTenant is the ID of the tenant whose settings hold for all that have none.
-const AnyTenant = "-"
+const AnyTenant = config.DefaultTenant
 
 // Kind says what a resource is.
 type Kind uint8

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/titrate/titrate/control/config"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 )
 
@@ -74,10 +75,7 @@ func DefaultBurst(rate string) float64 {
 // limit without one was stored by a version that did not write the default, and
 // keeps what it had there: one second's worth of its rate, at least 1.
 func Burst(rate, set float64) float64 {
-	if set > 0 {
-		return set
-	}
-	return max(1, rate)
+	return config.RateBurst{Rate: rate, Burst: set}.WithDefaults().Burst
 }
 
 // BurstUnset reports whether a stored limit or one of its overrides has no burst,
@@ -99,34 +97,4 @@ func KeepBursts(l *quotav1.Limit) {
 	for _, o := range l.GetOverrides() {
 		keep(o.GetRate(), &o.Burst)
 	}
-}
-
-// Rates are a limit's numbers in units that a limiter takes: cost units per
-// second and cost units.
-type Rates struct{ Rate, Burst float64 }
-
-// LimitRates returns the numbers in force of a limit and of its overrides by
-// client name.
-func LimitRates(l *quotav1.Limit) (Rates, map[string]Rates, error) {
-	own, err := rates(l.GetRate(), l.GetBurst())
-	if err != nil {
-		return Rates{}, nil, fmt.Errorf("%s: %w", l.GetName(), err)
-	}
-	var overrides map[string]Rates
-	for _, o := range l.GetOverrides() {
-		r, err := rates(o.GetRate(), o.GetBurst())
-		if err != nil {
-			return Rates{}, nil, fmt.Errorf("%s: override of client %q: %w", l.GetName(), o.GetClient(), err)
-		}
-		if overrides == nil {
-			overrides = make(map[string]Rates, len(l.GetOverrides()))
-		}
-		overrides[o.GetClient()] = r
-	}
-	return own, overrides, nil
-}
-
-func rates(rate string, burst float64) (Rates, error) {
-	r, err := ParseRate(rate)
-	return Rates{Rate: r, Burst: Burst(r, burst)}, err
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"github.com/titrate/titrate/control/config"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 )
 
@@ -66,13 +67,16 @@ func FuzzParseRate(f *testing.F) {
 	})
 }
 
-func TestLimitRates(t *testing.T) {
-	own, overrides, err := LimitRates(&quotav1.Limit{Name: "x", Rate: "30/min",
+func TestRatesOfALimit(t *testing.T) {
+	const name = "tenants/a/limits/l"
+	l, err := LimitConfig(&quotav1.Limit{Name: name, Rate: "30/min",
 		Overrides: []*quotav1.Override{{Client: "vip", Rate: "50/s"}, {Client: "big", Rate: "1/s", Burst: 9}}})
-	if err != nil || own != (Rates{0.5, 1}) || overrides["vip"] != (Rates{50, 50}) || overrides["big"] != (Rates{1, 9}) {
-		t.Errorf("%v %v (%v)", own, overrides, err)
+	want := map[string]config.RateBurst{"vip": {Rate: 50, Burst: 50}, "big": {Rate: 1, Burst: 9}}
+	if err != nil || l.Rate != .5 || l.Burst != 1 || !maps.Equal(l.Overrides, want) {
+		t.Errorf("%+v (%v)", l, err)
 	}
-	if _, _, err := LimitRates(&quotav1.Limit{Name: "x", Rate: "1/s", Overrides: []*quotav1.Override{{Client: "vip"}}}); err == nil {
+	bad := &quotav1.Limit{Name: name, Rate: "1/s", Overrides: []*quotav1.Override{{Client: "vip"}}}
+	if _, err := LimitConfig(bad); err == nil {
 		t.Error("an override without rate has a rate")
 	}
 }
@@ -92,16 +96,18 @@ func TestDefaultBurstIsTheAmountOfTheWindow(t *testing.T) {
 // What an older version stored without a burst keeps one second's worth, also
 // when another field of it changes.
 func TestStoredWithoutBurstKeepsItsBurst(t *testing.T) {
-	l := &quotav1.Limit{Name: "x", Rate: "600/min", Overrides: []*quotav1.Override{{Client: "c", Rate: "30/min"}, {Client: "d", Rate: "1/s", Burst: 7}}}
-	own, overrides, err := LimitRates(l)
+	l := &quotav1.Limit{Name: "tenants/a/limits/l", Rate: "600/min",
+		Overrides: []*quotav1.Override{{Client: "c", Rate: "30/min"}, {Client: "d", Rate: "1/s", Burst: 7}}}
+	before, err := LimitConfig(l)
 	if err != nil || !BurstUnset(l) {
 		t.Fatal(err, BurstUnset(l))
 	}
 	KeepBursts(l)
 	FillDefaults(l)
-	kept, keptOverrides, err := LimitRates(l)
-	if err != nil || BurstUnset(l) || kept != own || own.Burst != 10 || !maps.Equal(overrides, keptOverrides) || overrides["c"].Burst != 1 {
-		t.Errorf("%v %v became %v %v (%v)", own, overrides, kept, keptOverrides, err)
+	kept, err := LimitConfig(l)
+	if err != nil || BurstUnset(l) || kept.Rate != before.Rate || kept.Burst != before.Burst || kept.Burst != 10 ||
+		!maps.Equal(before.Overrides, kept.Overrides) || kept.Overrides["c"].Burst != 1 {
+		t.Errorf("%+v became %+v (%v)", before, kept, err)
 	}
 }
 

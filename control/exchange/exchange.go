@@ -1,4 +1,4 @@
-package limiter
+package exchange
 
 import "time"
 
@@ -39,7 +39,12 @@ const (
 var isolationNames = [...]string{"connected", "frozen", "split", "alone"}
 
 // String is the state's lower-case name.
-func (i Isolation) String() string { return name(isolationNames[:], int(i)) }
+func (i Isolation) String() string {
+	if int(i) < len(isolationNames) {
+		return isolationNames[i]
+	}
+	return "unknown"
+}
 
 // Sums is what the other live replicas claim. A Sums replaces the one before: a
 // key that it leaves out is claimed by nobody else.
@@ -119,4 +124,20 @@ type FlowReport struct {
 	// Of an adaptive pool, see Flight: what the upstream has finished, the
 	// cost·seconds that this took, what it turned away, and what it has now.
 	Completed, Residence, Shed, InFlight float64
+}
+
+// Names are the identities and classes that a filter's settings name, for the limits
+// that ask for one which no gateway knows.
+type Names struct{ Identities, Classes []string }
+
+// Spent is what keys of limits have yet to win back: what a filter leaves to the process
+// that takes its place, so that nobody's burst is there twice. What comes later of a key
+// replaces what came before.
+type Spent struct{ Keys []KeySpent }
+
+// KeySpent is what one key of one limit has yet to win back.
+type KeySpent struct {
+	Key   uint64        // LimitKey; depends on the configuration's seed and the names alone
+	Ahead time.Duration // the time that the key takes to win its burst back; ≤ 0: none
+	Named bool          // the configuration names the client: it has a slot of its own
 }

@@ -1,4 +1,4 @@
-package limiter
+package config
 
 import (
 	"fmt"
@@ -15,13 +15,33 @@ type FieldError struct {
 }
 
 func (e *FieldError) Error() string {
-	return fmt.Sprintf("limiter: %s is %v, want %s", e.Field, e.Value, e.Want)
+	return fmt.Sprintf("%s is %v, want %s", e.Field, e.Value, e.Want)
 }
 
-// MaxLimits is the most limits of one tenant.
-const MaxLimits = 64
+// under is the error of a part that path leads to.
+func (e *FieldError) under(path string) *FieldError {
+	return &FieldError{Field: join(path, e.Field), Value: e.Value, Want: e.Want}
+}
 
-const maxRate = 1e12 // cost units/s, and cost units for a burst
+// join is the path of a field; path "" leads to what has it.
+func join(path, field string) string {
+	if path == "" {
+		return field
+	}
+	return path + "." + field
+}
+
+// Bounds of a configuration.
+const (
+	// MaxLimits is the most limits of one tenant, inherited ones included.
+	MaxLimits = 64
+	// MaxRate bounds rates in cost units/s and bursts in cost units.
+	MaxRate = 1e12
+	// MaxWeight bounds a tenant's weight.
+	MaxWeight = 1e9
+	// MaxQueueRequests bounds Queue.MaxRequests.
+	MaxQueueRequests = 1_000_000
+)
 
 // Validate reports the first field that is wrong, as a *FieldError.
 func (c *Config) Validate() error {
@@ -36,13 +56,13 @@ func (c *Config) Validate() error {
 	return err
 }
 
-// LeftOut is a part of a configuration that is not valid.
+// LeftOut is a limit, a quota or a tenant that is not enforced because it is not valid.
 type LeftOut struct {
-	Tenant string // DefaultTenant for one of Config.Defaults
+	Tenant string `json:"tenant"` // DefaultTenant for one of Config.Defaults
 	// Limit is the limit's name, "quotas/" and the pool for a quota, and "" for the
-	// tenant as a whole.
-	Limit string
-	Why   error // a *FieldError
+	// tenant as a whole, with its limits and quotas.
+	Limit  string `json:"limit,omitempty"`
+	Reason string `json:"reason"` // names the field, and what would be right
 }
 
 // LeaveOut takes out of the configuration the limits, quotas and tenants that are
@@ -71,10 +91,10 @@ type place struct{ tenant, limit, quota int }
 
 func (c *Config) leftOut(at place, why error) LeftOut {
 	if at.tenant < 0 {
-		return LeftOut{Tenant: DefaultTenant, Limit: c.Defaults[at.limit].Name, Why: why}
+		return LeftOut{Tenant: DefaultTenant, Limit: c.Defaults[at.limit].Name, Reason: why.Error()}
 	}
 	t := &c.Tenants[at.tenant]
-	left := LeftOut{Tenant: t.Name, Why: why}
+	left := LeftOut{Tenant: t.Name, Reason: why.Error()}
 	switch {
 	case at.limit >= 0:
 		left.Limit = t.Limits[at.limit].Name
@@ -141,8 +161,8 @@ func (c *Config) faults(pools map[string]bool, found func(at place, why error) (
 		t := &c.Tenants[i]
 		path := "tenants[" + t.Name + "]"
 		err := unique(names, t.Name, path)
-		if err == nil && !(t.Weight >= 0 && t.Weight <= 1e9) {
-			err = &FieldError{path + ".weight", t.Weight, "a number from 0 (default 1) to 1e9"}
+		if err == nil {
+			err = t.validate(path)
 		}
 		if err != nil {
 			if !found(place{i, -1, -1}, err) {
@@ -167,31 +187,57 @@ func unique(seen map[string]bool, name, path string) error {
 	return nil
 }
 
+// Validate reports the first field of a pool that is wrong, as a *FieldError.
+func (p *Pool) Validate() error { return p.validate("") }
+
+// Validate reports the first field of a tenant itself that is wrong, as a *FieldError.
+func (t *Tenant) Validate() error { return t.validate("") }
+
+// Validate reports the first field of a limit that is wrong, as a *FieldError.
+func (l *Limit) Validate() error { return l.validate("") }
+
+// Validate reports the first number of a quota that is wrong, as a *FieldError.
+func (q *Quota) Validate() error { return q.validate("") }
+
+// Validate reports the first number that is wrong, as a *FieldError.
+func (rb RateBurst) Validate() error { return rb.validate("") }
+
 func (p *Pool) validate(path string) error {
-	if !(p.Capacity > 0 && p.Capacity <= maxRate) {
-		return &FieldError{path + ".capacity", p.Capacity, "a rate above 0, at most 1e12"}
+	if p.Unknown != nil {
+		return p.Unknown.under(path)
 	}
-	if p.OnLoss > Open {
-		return &FieldError{path + ".on_loss", uint8(p.OnLoss), "FREEZE, SAFE_RATE or OPEN"}
+	if !(p.Capacity > 0 && p.Capacity <= MaxRate) {
+		return &FieldError{join(path, "capacity"), p.Capacity, "a rate above 0, at most 1e12"}
+	}
+	if err := onLosses.check(path, uint8(p.OnLoss)); err != nil {
+		return err
 	}
 	if p.HardExpiry < 0 {
-		return &FieldError{path + ".hard_expiry", p.HardExpiry, "0 or more"}
+		return &FieldError{join(path, "hard_expiry"), p.HardExpiry, "0 or more"}
 	}
-	return p.Queue.validate(path + ".queue")
+	return p.Queue.validate(path)
 }
 
+func (t *Tenant) validate(path string) error {
+	if !(t.Weight >= 0 && t.Weight <= MaxWeight) {
+		return &FieldError{join(path, "weight"), t.Weight, "a number from 0 (default 1) to 1e9"}
+	}
+	return nil
+}
+
+// validate is for the queue of what path leads to.
 func (q *Queue) validate(path string) error {
-	if int(q.Law) >= len(lawNames) {
-		return &FieldError{path + ".law", uint8(q.Law), "VARIABLE_STRUCTURE, DROP_TAIL, POLICE or CODEL"}
+	if err := laws.check(path, uint8(q.Law)); err != nil {
+		return err
 	}
 	if q.DelayTarget != 0 && (q.DelayTarget < time.Millisecond || q.DelayTarget > 10*time.Second) {
-		return &FieldError{path + ".delay_target", q.DelayTarget, "0 (default) or 1ms to 10s"}
+		return &FieldError{join(path, "queue.delay_target"), q.DelayTarget, "0 (default) or 1ms to 10s"}
 	}
 	if q.MaxWait != 0 && (q.MaxWait < time.Millisecond || q.MaxWait > time.Minute) {
-		return &FieldError{path + ".max_wait", q.MaxWait, "0 (default) or 1ms to 60s"}
+		return &FieldError{join(path, "queue.max_wait"), q.MaxWait, "0 (default) or 1ms to 60s"}
 	}
 	if q.MaxRequests < 0 || q.MaxRequests > MaxQueueRequests {
-		return &FieldError{path + ".max_requests", q.MaxRequests, "0 (default) to 1000000"}
+		return &FieldError{join(path, "queue.max_requests"), q.MaxRequests, "0 (default) to 1000000"}
 	}
 	return nil
 }
@@ -211,7 +257,7 @@ func (t *Tenant) faults(
 		at := path + ".quotas[" + q.Pool + "]"
 		err := unique(quotas, q.Pool, at)
 		if err == nil {
-			err = q.validate(at, pools)
+			err = q.of(at, pools)
 		}
 		if err != nil && !found(place{i, -1, j}, err) {
 			return false
@@ -245,42 +291,50 @@ func limitFaults(path string, list []Limit, seen, inherited map[string]bool, fou
 }
 
 func (l *Limit) validate(path string) error {
+	if l.Unknown != nil {
+		return l.Unknown.under(path)
+	}
 	if err := (RateBurst{l.Rate, l.Burst}).validate(path); err != nil {
 		return err
 	}
 	for client, rb := range l.Overrides {
-		if err := rb.validate(path + ".overrides[" + client + "]"); err != nil {
+		if err := rb.validate(join(path, "overrides["+client+"]")); err != nil {
 			return err
 		}
 	}
-	if l.Mode > Off {
-		return &FieldError{path + ".mode", uint8(l.Mode), "ENFORCE, SHADOW or OFF"}
+	if err := modes.check(path, uint8(l.Mode)); err != nil {
+		return err
 	}
-	return l.Queue.validate(path + ".queue")
+	return l.Queue.validate(path)
 }
 
 func (rb RateBurst) validate(path string) error {
-	if !(rb.Rate >= 0 && rb.Rate <= maxRate) {
-		return &FieldError{path + ".rate", rb.Rate, "a rate from 0 to 1e12"}
+	if !(rb.Rate >= 0 && rb.Rate <= MaxRate) {
+		return &FieldError{join(path, "rate"), rb.Rate, "a rate from 0 to 1e12"}
 	}
-	if !(rb.Burst >= 0 && rb.Burst <= maxRate) {
-		return &FieldError{path + ".burst", rb.Burst, "a cost from 0 (default) to 1e12"}
+	if !(rb.Burst >= 0 && rb.Burst <= MaxRate) {
+		return &FieldError{join(path, "burst"), rb.Burst, "a cost from 0 (default) to 1e12"}
 	}
 	return nil
 }
 
-func (q *Quota) validate(path string, pools map[string]bool) error {
-	if !pools[q.Pool] {
-		return &FieldError{path + ".pool", q.Pool, "a pool of this configuration"}
+// of checks a quota of a configuration with the given pools.
+func (q *Quota) of(path string, pools map[string]bool) error {
+	if q.Unknown == nil && !pools[q.Pool] {
+		return &FieldError{join(path, "pool"), q.Pool, "a pool of this configuration"}
 	}
-	if !(q.Guaranteed >= 0 && q.Guaranteed <= maxRate) {
-		return &FieldError{path + ".guaranteed", q.Guaranteed, "a rate from 0 to 1e12"}
+	return q.validate(path)
+}
+
+func (q *Quota) validate(path string) error {
+	if q.Unknown != nil {
+		return q.Unknown.under(path)
+	}
+	if !(q.Guaranteed >= 0 && q.Guaranteed <= MaxRate) {
+		return &FieldError{join(path, "guaranteed"), q.Guaranteed, "a rate from 0 to 1e12"}
 	}
 	if math.IsNaN(q.Max) || q.Max < q.Guaranteed {
-		return &FieldError{path + ".max", q.Max, "at least guaranteed; +Inf for none"}
+		return &FieldError{join(path, "max"), q.Max, fmt.Sprintf("at least guaranteed, which is %v; +Inf for none", q.Guaranteed)}
 	}
-	if q.Mode > Off {
-		return &FieldError{path + ".mode", uint8(q.Mode), "ENFORCE, SHADOW or OFF"}
-	}
-	return nil
+	return modes.check(path, uint8(q.Mode))
 }

@@ -1,0 +1,170 @@
+package config
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Config is one whole configuration. A gateway applies it whole or not at all.
+type Config struct {
+	// Revision of the configuration, for reports.
+	Revision int64 `json:"revision"`
+	// Seed of the key hashes, the same in every replica that shares limits.
+	Seed  uint64 `json:"seed"`
+	Pools []Pool `json:"pools,omitempty"`
+	// Defaults are limits of every tenant that has none of the same name, DefaultTenant
+	// included. An older gateway does not know them: see [Config.Inherited].
+	Defaults []Limit  `json:"defaults,omitempty"`
+	Tenants  []Tenant `json:"tenants,omitempty"`
+}
+
+// Pool is an upstream with a capacity.
+type Pool struct {
+	Name     string  `json:"name"`
+	Capacity float64 `json:"capacity"` // cost units/s, > 0 and finite
+	Queue    Queue   `json:"queue"`    // the queue of every tenant of this pool
+	OnLoss   OnLoss  `json:"on_loss,omitempty"`
+	// HardExpiry is counted from the time when the shares went stale. 0: never for
+	// SafeRate, at once for Open.
+	HardExpiry time.Duration `json:"hard_expiry_ns,omitempty"`
+	// Adaptive: the capacity is estimated, so gateways report what the upstream has
+	// finished.
+	Adaptive bool `json:"adaptive,omitempty"`
+	// Unknown is as in [Limit].
+	Unknown *FieldError `json:"-"`
+}
+
+// Queue says how requests wait. The zero value of DelayTarget, MaxWait and
+// MaxRequests means the default.
+type Queue struct {
+	Law Law `json:"law,omitempty"`
+	// DelayTarget is the wait that the queue law aims at. Default 50 ms, range 1 ms
+	// to 10 s. Larger keeps a bursty tenant's share busier, at longer waits.
+	DelayTarget time.Duration `json:"delay_target_ns,omitempty"`
+	// MaxWait is the longest wait; an older request is rejected. Default 1 s,
+	// range 1 ms to 60 s. It must stay below the proxy's drain time.
+	MaxWait time.Duration `json:"max_wait_ns,omitempty"`
+	// MaxRequests is the most requests that wait: per tenant in a pool's queue,
+	// per client in a limit's. Default 1024, range 1 to 1,000,000.
+	MaxRequests int `json:"max_requests,omitempty"`
+}
+
+// Defaults of a Queue, and of a tenant's weight.
+const (
+	DefaultDelayTarget = 50 * time.Millisecond
+	DefaultMaxWait     = time.Second
+	DefaultMaxRequests = 1024
+	DefaultWeight      = 1.0
+)
+
+// WithDefaults fills in the numbers that are zero.
+func (q Queue) WithDefaults() Queue {
+	if q.DelayTarget == 0 {
+		q.DelayTarget = DefaultDelayTarget
+	}
+	if q.MaxWait == 0 {
+		q.MaxWait = DefaultMaxWait
+	}
+	if q.MaxRequests == 0 {
+		q.MaxRequests = DefaultMaxRequests
+	}
+	return q
+}
+
+// Tenant is a customer or team.
+type Tenant struct {
+	Name   string  `json:"name"`
+	Weight float64 `json:"weight"` // > 0; 0 means DefaultWeight
+	Limits []Limit `json:"limits,omitempty"`
+	Quotas []Quota `json:"quotas,omitempty"` // at most one per pool; a pool without one has no max
+}
+
+// DefaultTenant is the name of the tenant that stands in for unknown ones.
+const DefaultTenant = "-"
+
+// Quota is what a tenant may have of one pool. Rates in cost units/s. In JSON a Max of
+// +Inf is left out.
+type Quota struct {
+	Pool       string
+	Guaranteed float64 // ≥ 0
+	Max        float64 // ≥ Guaranteed; +Inf: unbounded; 0 admits nothing
+	Mode       Mode
+	// Unknown is as in [Limit].
+	Unknown *FieldError
+}
+
+// Unbounded is the Max of a quota without one.
+var Unbounded = math.Inf(1)
+
+// RateBurst is a rate in cost units/s and a burst in cost units.
+type RateBurst struct {
+	Rate  float64 `json:"rate"`  // ≥ 0
+	Burst float64 `json:"burst"` // 0: one second's worth; below 1 is raised to 1
+}
+
+// WithDefaults fills in a burst that is 0.
+func (rb RateBurst) WithDefaults() RateBurst {
+	if rb.Burst == 0 {
+		rb.Burst = rb.Rate
+	}
+	rb.Burst = max(1, rb.Burst)
+	return rb
+}
+
+// Limit holds each client of a tenant, or all of them together, to a rate.
+type Limit struct {
+	Name      string   `json:"name"`
+	PerTenant bool     `json:"per_tenant,omitempty"` // one key for the whole tenant, not one per client
+	Rate      float64  `json:"rate"`                 // cost units/s
+	Burst     float64  `json:"burst"`                // cost units; 0: one second's worth, at least 1
+	Pools     []string `json:"pools,omitempty"`      // it applies to; empty: all
+	// Overrides are other numbers for single clients, by their names.
+	Overrides map[string]RateBurst `json:"overrides,omitempty"`
+	// Queue lets a client wait for its limit when MaxRequests > 0 or MaxWait > 0
+	// and Law is not Police; otherwise a request beyond the limit is rejected.
+	Queue Queue `json:"queue"`
+	Mode  Mode  `json:"mode,omitempty"`
+	// Strict never admits more than the envelope over all replicas, at the
+	// price of rejecting some bursts below the limit.
+	Strict bool `json:"strict,omitempty"`
+	// Identity is the name of what tells clients apart; "": the client. A request that
+	// has no such identity is the client "". PerTenant needs none.
+	Identity string `json:"identity,omitempty"`
+	// Classes of requests that it applies to, by name; empty: all requests. A class
+	// that a gateway does not know has no requests there.
+	Classes []string `json:"classes,omitempty"`
+	// Unknown is set when a limit is decoded that has a field or a name which this build
+	// does not know, because a newer build has sent it. What the limit means is then not
+	// known: it is not valid. Nil of a limit that is understood.
+	Unknown *FieldError `json:"-"`
+}
+
+// Queued reports whether a request beyond the limit waits.
+func (l *Limit) Queued() bool {
+	return l.Queue.Law != Police && (l.Queue.MaxRequests > 0 || l.Queue.MaxWait > 0)
+}
+
+// Inherited is the configuration with the defaults copied into each tenant, for
+// gateways that do not know Defaults. It is as large as tenants times defaults. c stays
+// as it is.
+func (c *Config) Inherited() *Config {
+	if len(c.Defaults) == 0 {
+		return c
+	}
+	out := *c
+	out.Defaults, out.Tenants = nil, slices.Clone(c.Tenants)
+	for i := range out.Tenants {
+		t := &out.Tenants[i]
+		own := t.Limits
+		t.Limits = slices.Clone(own)
+		for _, l := range c.Defaults {
+			if !slices.ContainsFunc(own, func(o Limit) bool { return o.Name == l.Name }) {
+				t.Limits = append(t.Limits, l)
+			}
+		}
+		slices.SortFunc(t.Limits, func(a, b Limit) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return &out
+}

@@ -1,0 +1,136 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Law says how a queue is managed.
+type Law uint8
+
+// The laws.
+const (
+	VariableStructure Law = iota // marks and early rejects hold the delay target
+	DropTail                     // a queue of DelayTarget at the share, no early action
+	Police                       // no queue: what may not pass at once is rejected
+	CoDel                        // controlled delay: marks, then rejects, at the head of the queue
+)
+
+// OnLoss says what happens to a pool when its shares are stale for too long.
+type OnLoss uint8
+
+// The policies.
+const (
+	Freeze   OnLoss = iota // the last shares hold without end
+	SafeRate               // after HardExpiry at most share·w/W of the last membership
+	Open                   // after HardExpiry everything passes the tenant stage
+)
+
+// Mode says whether decisions act.
+type Mode uint8
+
+// The modes.
+const (
+	Enforce Mode = iota
+	Shadow       // decided and counted, never acted on
+	Off          // not decided; traffic is measured only
+)
+
+// Names of the values, in their order. They are those of the API, of documents and of
+// the filter's settings. field is where a value stands in a pool, a quota or a limit.
+var (
+	laws     = enumeration{"queue.law", []string{"VARIABLE_STRUCTURE", "DROP_TAIL", "POLICE", "CODEL"}}
+	onLosses = enumeration{"on_loss", []string{"FREEZE", "SAFE_RATE", "OPEN"}}
+	modes    = enumeration{"mode", []string{"ENFORCE", "SHADOW", "OFF"}}
+)
+
+// Laws returns all laws.
+func Laws() []Law { return all[Law](laws) }
+
+// OnLosses returns all policies for lost shares.
+func OnLosses() []OnLoss { return all[OnLoss](onLosses) }
+
+// Modes returns all modes.
+func Modes() []Mode { return all[Mode](modes) }
+
+// String is the law's name.
+func (l Law) String() string { return laws.name(uint8(l)) }
+
+// String is the policy's name.
+func (o OnLoss) String() string { return onLosses.name(uint8(o)) }
+
+// String is the mode's name.
+func (m Mode) String() string { return modes.name(uint8(m)) }
+
+// MarshalText is the law's name.
+func (l Law) MarshalText() ([]byte, error) { return laws.write(uint8(l)) }
+
+// MarshalText is the policy's name.
+func (o OnLoss) MarshalText() ([]byte, error) { return onLosses.write(uint8(o)) }
+
+// MarshalText is the mode's name.
+func (m Mode) MarshalText() ([]byte, error) { return modes.write(uint8(m)) }
+
+// UnmarshalText reads a law's name; "" is VariableStructure. The error is a *FieldError.
+func (l *Law) UnmarshalText(name []byte) error { return laws.read(string(name), (*uint8)(l)) }
+
+// UnmarshalText reads a policy's name; "" is Freeze. The error is a *FieldError.
+func (o *OnLoss) UnmarshalText(name []byte) error { return onLosses.read(string(name), (*uint8)(o)) }
+
+// UnmarshalText reads a mode's name; "" is Enforce. The error is a *FieldError.
+func (m *Mode) UnmarshalText(name []byte) error { return modes.read(string(name), (*uint8)(m)) }
+
+type enumeration struct {
+	field string
+	names []string
+}
+
+func (e enumeration) name(v uint8) string {
+	if int(v) < len(e.names) {
+		return e.names[v]
+	}
+	return "unknown"
+}
+
+func (e enumeration) write(v uint8) ([]byte, error) {
+	if err := e.check("", v); err != nil {
+		return nil, err
+	}
+	return []byte(e.names[v]), nil
+}
+
+func (e enumeration) read(name string, v *uint8) error {
+	if name == "" {
+		*v = 0
+		return nil
+	}
+	for i := range e.names {
+		if e.names[i] == name {
+			*v = uint8(i)
+			return nil
+		}
+	}
+	return &FieldError{Field: e.field, Value: fmt.Sprintf("%q", name), Want: e.choice()}
+}
+
+// check refuses a value without a name. path leads to what has the field.
+func (e enumeration) check(path string, v uint8) error {
+	if int(v) < len(e.names) {
+		return nil
+	}
+	return &FieldError{Field: join(path, e.field), Value: v, Want: e.choice()}
+}
+
+// choice is such as "A, B or C".
+func (e enumeration) choice() string {
+	last := len(e.names) - 1
+	return strings.Join(e.names[:last], ", ") + " or " + e.names[last]
+}
+
+func all[T ~uint8](e enumeration) []T {
+	out := make([]T, len(e.names))
+	for i := range out {
+		out[i] = T(i)
+	}
+	return out
+}

@@ -1,0 +1,25 @@
+package limiter
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/config/configtest"
+)
+
+// Each field of a limit makes a difference to the engine. See CONTRIBUTING.md, "Adding a
+// field to a limit".
+func TestEveryFieldOfALimitCounts(t *testing.T) {
+	names := &Names{}
+	names.Identities[0], names.Classes[0] = "some", "some"
+	compiled := func(l config.Limit) *limit {
+		return newLimit(1, "a", ruled{&l, exceptions(&l)}, names)
+	}
+	plain := compiled(config.Limit{})
+	for name, l := range configtest.Fields[config.Limit]() {
+		if reflect.DeepEqual(compiled(l), plain) {
+			t.Errorf("Limit.%s makes no difference: newLimit forgets it", name)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package resource
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/titrate/titrate/control/config"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+)
+
+// The one reading of resources as what gateways have in force. The API asks it whether a
+// resource is valid, the agent builds configurations with it. An error is that of a
+// field, mostly a *config.FieldError with its path within the resource.
+
+// PoolConfig is a pool as gateways have it, valid and with its defaults filled in.
+func PoolConfig(p *quotav1.Pool) (config.Pool, error) {
+	ref, err := parseAs(p.GetName(), Pool)
+	if err != nil {
+		return config.Pool{}, err
+	}
+	out := config.Pool{
+		Name: ref.ID, Capacity: p.GetCapacity(), HardExpiry: p.GetHardExpiry().AsDuration(),
+		Adaptive: p.GetAdaptive() != nil,
+	}
+	if out.Queue, err = queueConfig(p.GetQueue()); err != nil {
+		return out, err
+	}
+	if err := byName("on_loss", p.GetOnLoss(), &out.OnLoss); err != nil {
+		return out, err
+	}
+	return out, out.Validate()
+}
+
+// TenantConfig is a tenant as gateways have it, without limits and quotas.
+func TenantConfig(t *quotav1.Tenant) (config.Tenant, error) {
+	ref, err := parseAs(t.GetName(), Tenant)
+	if err != nil {
+		return config.Tenant{}, err
+	}
+	out := config.Tenant{Name: ref.ID, Weight: t.GetWeight()}
+	if out.Weight == 0 {
+		out.Weight = config.DefaultWeight
+	}
+	return out, out.Validate()
+}
+
+// QuotaConfig is a quota as gateways have it. Whether its pool is there is another matter.
+func QuotaConfig(q *quotav1.Quota) (config.Quota, error) {
+	ref, err := parseAs(q.GetName(), Quota)
+	if err != nil {
+		return config.Quota{}, err
+	}
+	out := config.Quota{Pool: ref.ID, Guaranteed: q.GetGuaranteed(), Max: config.Unbounded}
+	if q.Max != nil {
+		out.Max = q.GetMax()
+	}
+	if err := byName("mode", q.GetMode(), &out.Mode); err != nil {
+		return out, err
+	}
+	return out, out.Validate()
+}
+
+// LimitConfig is a limit as gateways have it, with its bursts filled in.
+func LimitConfig(l *quotav1.Limit) (config.Limit, error) {
+	ref, err := parseAs(l.GetName(), Limit)
+	if err != nil {
+		return config.Limit{}, err
+	}
+	out := config.Limit{
+		Name: ref.ID, Pools: l.GetPools(), Strict: l.GetStrict(), Identity: l.GetIdentity(), Classes: l.GetClasses(),
+		Queue: config.Queue{Law: config.Police},
+	}
+	rb, err := rateBurst(l.GetRate(), l.GetBurst())
+	if err != nil {
+		return out, err
+	}
+	out.Rate, out.Burst = rb.Rate, rb.Burst
+	if out.PerTenant, err = perTenant(l.GetKey()); err != nil {
+		return out, err
+	}
+	if l.GetQueue() != nil {
+		if out.Queue, err = queueConfig(l.GetQueue()); err != nil {
+			return out, err
+		}
+	}
+	if err = byName("mode", l.GetMode(), &out.Mode); err != nil {
+		return out, err
+	}
+	if out.Overrides, err = overrides(l.GetOverrides()); err != nil {
+		return out, err
+	}
+	return out, out.Validate()
+}
+
+// queueConfig fills in the defaults, nil being all of them. A queue that holds nothing
+// has no numbers.
+func queueConfig(q *quotav1.Queue) (out config.Queue, err error) {
+	if err := byName("queue.aqm", q.GetAqm(), &out.Law); err != nil || out.Law == config.Police {
+		return out, err
+	}
+	out.DelayTarget, out.MaxWait = q.GetDelayTarget().AsDuration(), q.GetMaxWait().AsDuration()
+	out.MaxRequests = int(q.GetMaxRequests())
+	return out.WithDefaults(), nil
+}
+
+func perTenant(k quotav1.Key) (bool, error) {
+	switch k {
+	case quotav1.Key_KEY_UNSPECIFIED, quotav1.Key_CLIENT:
+		return false, nil
+	case quotav1.Key_TENANT:
+		return true, nil
+	}
+	return false, &config.FieldError{Field: "key", Value: k, Want: "CLIENT or TENANT, or a newer agent"}
+}
+
+func overrides(list []*quotav1.Override) (map[string]config.RateBurst, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	out := make(map[string]config.RateBurst, len(list))
+	for i, o := range list {
+		rb, err := rateBurst(o.GetRate(), o.GetBurst())
+		if err != nil {
+			return nil, fmt.Errorf("overrides[%d] of client %q: %w", i, o.GetClient(), err)
+		}
+		if _, twice := out[o.GetClient()]; twice {
+			return nil, &config.FieldError{Field: fmt.Sprintf("overrides[%d].client", i),
+				Value: strconv.Quote(o.GetClient()), Want: "each client once; it is there twice"}
+		}
+		out[o.GetClient()] = rb
+	}
+	return out, nil
+}
+
+func rateBurst(rate string, burst float64) (config.RateBurst, error) {
+	r, err := ParseRate(rate)
+	if err != nil {
+		return config.RateBurst{}, err
+	}
+	rb := config.RateBurst{Rate: r, Burst: burst}
+	return rb.WithDefaults(), rb.Validate()
+}
+
+// byName sets a value by the name that it has in the API, which is the same in
+// control/config. The unspecified one is the default.
+func byName(field string, e protoreflect.Enum, to encoding.TextUnmarshaler) error {
+	number := e.Number()
+	if number == 0 {
+		return to.UnmarshalText(nil)
+	}
+	name := strconv.Itoa(int(number))
+	if known := e.Descriptor().Values().ByNumber(number); known != nil {
+		name = string(known.Name())
+	}
+	err := to.UnmarshalText([]byte(name))
+	if fault := new(config.FieldError); errors.As(err, &fault) {
+		return &config.FieldError{Field: field, Value: fault.Value, Want: fault.Want + ", or a newer agent"}
+	}
+	return err
+}
+
+// parseAs takes apart a name that must be of a kind.
+func parseAs(name string, k Kind) (Ref, error) {
+	ref, err := Parse(name)
+	if err == nil && ref.Kind != k {
+		err = fmt.Errorf("%q is the name of a %s, want that of a %s",
+			name, strings.ToLower(ref.Kind.String()), strings.ToLower(k.String()))
+	}
+	return ref, err
+}

@@ -1,0 +1,126 @@
+package resource
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/titrate/titrate/control/config"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+)
+
+// Laws, policies and modes have the same names in the API and in control/config.
+func TestNamesAreThoseOfTheAPI(t *testing.T) {
+	same(t, "Aqm", quotav1.Aqm_name, config.Laws())
+	same(t, "OnLoss", quotav1.OnLoss_name, config.OnLosses())
+	same(t, "Mode", quotav1.Mode_name, config.Modes())
+}
+
+func same[T fmt.Stringer](t *testing.T, what string, api map[int32]string, values []T) {
+	t.Helper()
+	known := map[string]bool{}
+	for _, v := range values {
+		known[v.String()] = true
+	}
+	for number, name := range api {
+		if number != 0 && !known[name] {
+			t.Errorf("%s has %s, which control/config does not know", what, name)
+		}
+		delete(known, name)
+	}
+	if len(known) > 0 {
+		t.Errorf("%s does not have %v of control/config", what, known)
+	}
+}
+
+// notForGateways are fields that gateways need not know.
+var notForGateways = map[string]bool{
+	"etag": true, "update_time": true, "status": true, "display_name": true,
+	// The coordinator divides pools.
+	"sharing": true, "alpha": true, "guarantee": true, "adaptive.min": true, "adaptive.max": true,
+	"Quota.weight": true,
+}
+
+// Each field of a resource makes a difference to gateways. See CONTRIBUTING.md, "Adding a
+// field to a limit".
+func TestEveryFieldReachesGateways(t *testing.T) {
+	reaches(t, &quotav1.Pool{Name: "pools/a", Capacity: 1, Queue: &quotav1.Queue{}}, PoolConfig)
+	reaches(t, &quotav1.Tenant{Name: "tenants/a"}, TenantConfig)
+	reaches(t, &quotav1.Quota{Name: "tenants/a/quotas/p"}, QuotaConfig)
+	reaches(t, &quotav1.Limit{Name: "tenants/a/limits/l", Rate: "1/s", Queue: &quotav1.Queue{}}, LimitConfig)
+}
+
+func reaches[M Message, C any](t *testing.T, base M, read func(M) (C, error)) {
+	t.Helper()
+	plain, err := read(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	each(base.ProtoReflect().Descriptor(), "", func(name string, set func(protoreflect.Message)) {
+		if notForGateways[name] || notForGateways[KindOf(base).String()+"."+name] {
+			return
+		}
+		m := proto.Clone(base).(M)
+		set(m.ProtoReflect())
+		if c, err := read(m); err != nil || reflect.DeepEqual(c, plain) {
+			t.Errorf("%s.%s makes no difference to a gateway (%v)", KindOf(base), name, err)
+		}
+	})
+}
+
+// each visits the fields of a message, and those of its messages that are no lists.
+func each(d protoreflect.MessageDescriptor, prefix string, visit func(string, func(protoreflect.Message))) {
+	for i := range d.Fields().Len() {
+		f := d.Fields().Get(i)
+		name := prefix + string(f.Name())
+		if below := f.Message(); below != nil && !f.IsList() && strings.HasPrefix(string(below.FullName()), "titrate.") &&
+			!strings.HasSuffix(string(below.Name()), "Status") {
+			each(below, name+".", func(name string, set func(protoreflect.Message)) {
+				visit(name, func(m protoreflect.Message) { set(m.Mutable(f).Message()) })
+			})
+			continue
+		}
+		visit(name, func(m protoreflect.Message) { m.Set(f, other(m, f)) })
+	}
+}
+
+// other is a value of a field that is valid, and not the default.
+func other(m protoreflect.Message, f protoreflect.FieldDescriptor) protoreflect.Value {
+	if f.IsList() {
+		list := m.NewField(f).List()
+		if f.Message() == nil {
+			list.Append(protoreflect.ValueOfString("some"))
+		} else {
+			list.Append(protoreflect.ValueOfMessage((&quotav1.Override{Client: "c", Rate: "7/s"}).ProtoReflect()))
+		}
+		return protoreflect.ValueOfList(list)
+	}
+	switch f.Kind() {
+	case protoreflect.DoubleKind:
+		return protoreflect.ValueOfFloat64(5)
+	case protoreflect.Uint32Kind:
+		return protoreflect.ValueOfUint32(5)
+	case protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(true)
+	case protoreflect.EnumKind:
+		return protoreflect.ValueOfEnum(2)
+	case protoreflect.MessageKind:
+		if f.Message().FullName() == "google.protobuf.Duration" {
+			return protoreflect.ValueOfMessage(durationpb.New(2 * time.Second).ProtoReflect())
+		}
+		return m.NewField(f)
+	}
+	switch f.Name() {
+	case "name":
+		return protoreflect.ValueOfString(m.Get(f).String() + "x")
+	case "rate":
+		return protoreflect.ValueOfString("7/s")
+	}
+	return protoreflect.ValueOfString("some")
+}
