@@ -17,11 +17,12 @@ type usage struct {
 	goroutines, files, bytes float64
 }
 
-// Bounds of what a process may have more at the end than when it was young. Heaps
-// double between collections. A stall of the machine or a fault lets clients open up
+// Bounds of what a process may have more at the end than when it was young. A
+// coordinator that becomes the leader has 5 goroutines for each agent, of which there
+// are up to 6 while gateways join and leave. Heaps double between collections. A stall of the machine or a fault lets clients open up
 // to 64 connections to each gateway, which stay, as do those to the upstream.
 const (
-	moreGoroutines = 25
+	moreGoroutines = 40
 	moreFiles      = 200
 	moreMiB        = 40
 )

@@ -86,7 +86,8 @@ func parse(args []string) (o options, err error) {
 	f.IntVar(&o.parallel, "parallel", 1, "seeds that run at once")
 	f.StringVar(&o.faults, "faults", "", "kinds of faults, comma-separated; kill stands for all kill-…; empty is all")
 	f.StringVar(&o.output, "o", "table", "output: table or json")
-	f.StringVar(&o.results, "results", "", "`directory` in which each run's result is kept as JSON")
+	f.StringVar(&o.results, "results", "",
+		"`directory` in which each run's result is kept as JSON; it is made if there is none")
 	f.BoolVar(&o.keep, "keep", false, "keep the logs also of runs that passed")
 	f.BoolVar(&list, "list", false, "list the kinds of faults and end")
 	f.StringVar(&summary, "summary", "",
@@ -116,7 +117,10 @@ func parse(args []string) (o options, err error) {
 	if o.duration < 20*time.Second || o.parallel < 1 || o.output != "table" && o.output != "json" || f.NArg() > 0 {
 		return o, errors.New("needs -duration ≥ 20s, -parallel ≥ 1, -o table or json, and nothing else")
 	}
-	return o, nil
+	if o.results != "" { // before the runs: a directory that cannot be made would cost their results
+		err = os.MkdirAll(o.results, 0o755)
+	}
+	return o, err
 }
 
 // parseSeeds reads 1-20, 3,5,8 and mixtures.
