@@ -12,7 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/titrate/titrate/control/limiter"
-	"github.com/titrate/titrate/envoy-filter/gate"
+	"github.com/titrate/titrate/envoy-filter/answer"
 	"github.com/titrate/titrate/envoy-filter/settings"
 )
 
@@ -20,20 +20,20 @@ import (
 // what an access log and the response say of it.
 //
 //export titrateAnswer
-func titrateAnswer(q *C.struct_titrate_question, e *C.struct_titrate_event) {
+func titrateAnswer(q *C.struct_titrate_question, event *C.struct_titrate_event) {
 	out := limiter.Outcome{
-		Verdict: limiter.Verdict(e.verdict), Reason: limiter.Reason(e.reason),
-		RetryAfter: time.Duration(e.retry_after_ns), Mark: e.mark != 0, Shadow: e.shadow != 0,
+		Verdict: limiter.Verdict(event.verdict), Reason: limiter.Reason(event.reason),
+		RetryAfter: time.Duration(event.retry_after_ns), Mark: event.mark != 0, Shadow: event.shadow != 0,
 	}
 	r := requestOf(q)
-	answer(q, &r, out)
+	writeAnswer(q, &r, out)
 }
 
 // titrateReason writes the reason's name for an access log.
 //
 //export titrateReason
 func titrateReason(q *C.struct_titrate_question) {
-	put(q.reason[:], &q.reason_length, gate.ReasonName(limiter.Reason(q.why)))
+	put(q.reason[:], &q.reason_length, answer.ReasonName(limiter.Reason(q.why)))
 }
 
 // titrateHash writes 16 hexadecimal digits that stand for a client in logs.
@@ -48,19 +48,19 @@ func titrateHash(client C.abi_bytes, to *C.char) {
 //
 //export titratePeek
 func titratePeek(q *C.struct_titrate_question) {
-	g := theProcess.Load().gate
+	e := theProcess.Load().enforcer
 	r := requestOf(q)
-	out, a := g.Peek(&r)
+	out, a := e.Peek(&r)
 	q.verdict = C.int(out.Verdict)
-	explain(q, out)
+	writeReason(q, out)
 	if out.Verdict == limiter.Reject {
-		refuse(q, &r, out)
+		writeRefusal(q, &r, out)
 		return
 	}
-	defer g.Contain("a peek's answer")
+	defer e.RecoverPanic("a peek's answer")
 	q.body_length = 0 // what a panic below leaves
-	fields(q, a)
-	q.body_length = C.size_t(len(gate.AppendPeek(bytesOf(q.body[:])[:0], out, a)))
+	writeFields(q, a)
+	q.body_length = C.size_t(len(answer.AppendPeek(bytesOf(q.body[:])[:0], out, a)))
 }
 
 // titrateSettle corrects the charge of an admitted request by the cost that its
@@ -70,88 +70,83 @@ func titratePeek(q *C.struct_titrate_question) {
 //export titrateSettle
 func titrateSettle(q *C.struct_titrate_question, written C.bool, said C.abi_bytes, number C.double) {
 	q.micros = -1
-	g := theProcess.Load().gate
-	defer g.Contain("a settlement")
+	e := theProcess.Load().enforcer
+	defer e.RecoverPanic("a settlement")
 	var actual float64
 	var ok bool
 	if written {
-		actual, ok = g.ParseCost(text(said))
+		actual, ok = e.ParseCost(text(said))
 	} else {
-		actual, ok = g.CheckCost(float64(number))
+		actual, ok = e.CheckCost(float64(number))
 	}
 	if !ok {
 		return
 	}
 	q.micros = C.int64_t(limiter.Micros(actual))
 	r := requestOf(q)
-	g.Settle(&r, actual)
+	e.CorrectCharge(&r, actual)
 }
 
-// answer writes an outcome; for a refusal all that the client is told.
-func answer(q *C.struct_titrate_question, r *limiter.Request, out limiter.Outcome) {
+// writeAnswer writes an outcome; for a refusal all that the client is told.
+func writeAnswer(q *C.struct_titrate_question, r *limiter.Request, out limiter.Outcome) {
 	q.verdict = C.int(out.Verdict)
 	q.mark = 0
 	if out.Mark {
 		q.mark = 1
 	}
 	if out.Reason != limiter.None {
-		explain(q, out)
+		writeReason(q, out)
 	}
 	switch {
 	case out.Verdict == limiter.Reject:
-		refuse(q, r, out)
+		writeRefusal(q, r, out)
 	case bool(q.always) && out.Verdict == limiter.Admit:
-		g := theProcess.Load().gate
-		defer g.Contain("the RateLimit fields")
-		fields(q, g.Allowance(r, limiter.None))
+		e := theProcess.Load().enforcer
+		defer e.RecoverPanic("the RateLimit fields")
+		writeFields(q, e.Allowance(r, limiter.None))
 	}
 }
 
-// explain writes why, for access logs.
-func explain(q *C.struct_titrate_question, out limiter.Outcome) {
+// writeReason writes why, for access logs.
+func writeReason(q *C.struct_titrate_question, out limiter.Outcome) {
 	q.why, q.shadow = C.uint8_t(out.Reason), C.bool(out.Shadow)
 	put(q.limit[:], &q.limit_length, out.Limit)
 }
 
-func refuse(q *C.struct_titrate_question, r *limiter.Request, out limiter.Outcome) {
-	g := theProcess.Load().gate
-	defer g.Contain("an answer")
+func writeRefusal(q *C.struct_titrate_question, r *limiter.Request, out limiter.Outcome) {
+	e := theProcess.Load().enforcer
+	defer e.RecoverPanic("an answer")
 	// A panic below leaves a plain, valid refusal.
-	q.status, q.grpc = C.uint32_t(gate.Status(out.Reason)), C.uint8_t(gate.GRPCStatus(out.Reason))
-	switch {
-	case out.Reason == limiter.UnknownTenant:
-		q.status = C.uint32_t(theProcess.Load().unknownStatus)
-	case q.status == gate.Refused:
-		q.status = q.refuse
-	}
+	q.status = C.uint32_t(answer.Status(out.Reason, int(q.refuse), theProcess.Load().unknownStatus))
+	q.grpc = C.uint8_t(answer.GRPCStatus(out.Reason))
 	q.retry_after_length, q.reason_length, q.details_length, q.body_length, q.pushback_length = 0, 0, 0, 0, 0
-	reason := gate.ReasonName(out.Reason)
+	reason := answer.ReasonName(out.Reason)
 	put(q.reason[:], &q.reason_length, reason)
 	put(q.details[:], &q.details_length, "titrate_"+reason)
 	if q.hash {
 		titrateHash(q.client, &q.hashed[0])
 	}
-	q.retry_after_length = C.size_t(len(gate.AppendRetryAfter(bytesOf(q.retry_after[:])[:0], out)))
-	q.pushback_length = C.size_t(len(gate.AppendPushback(bytesOf(q.pushback[:])[:0], out)))
-	q.body_length = C.size_t(len(gate.AppendBody(bytesOf(q.body[:])[:0], text(q.tenant), out.Reason)))
+	q.retry_after_length = C.size_t(len(answer.AppendRetryAfter(bytesOf(q.retry_after[:])[:0], out)))
+	q.pushback_length = C.size_t(len(answer.AppendPushback(bytesOf(q.pushback[:])[:0], out)))
+	q.body_length = C.size_t(len(answer.AppendBody(bytesOf(q.body[:])[:0], text(q.tenant), out.Reason)))
 	if q.fields || out.Limit == "" {
-		a := g.Allowance(r, out.Reason)
+		a := e.Allowance(r, out.Reason)
 		if out.Limit == "" { // it was held: its event does not say
 			put(q.limit[:], &q.limit_length, a.Limit)
 		}
 		if a.Limit != "" && q.fields {
-			fields(q, gate.Short(a, r, out))
+			writeFields(q, answer.RefusalAllowance(a, r, out))
 		}
 	}
 }
 
-// fields writes the RateLimit fields.
-func fields(q *C.struct_titrate_question, a limiter.Allowance) {
+// writeFields writes the RateLimit fields.
+func writeFields(q *C.struct_titrate_question, a limiter.Allowance) {
 	if a.Limit == "" {
 		return
 	}
-	q.policy_length = C.size_t(len(gate.AppendPolicy(bytesOf(q.policy[:])[:0], a)))
-	q.rate_limit_length = C.size_t(len(gate.AppendRateLimit(bytesOf(q.rate_limit[:])[:0], a)))
+	q.policy_length = C.size_t(len(answer.AppendPolicy(bytesOf(q.policy[:])[:0], a)))
+	q.rate_limit_length = C.size_t(len(answer.AppendRateLimit(bytesOf(q.rate_limit[:])[:0], a)))
 }
 
 // manners copies what an operator wants of answers.

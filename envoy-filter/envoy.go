@@ -12,7 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/titrate/titrate/control/limiter"
-	"github.com/titrate/titrate/envoy-filter/meter"
+	"github.com/titrate/titrate/envoy-filter/stats"
 )
 
 type level C.int
@@ -62,12 +62,12 @@ func (r *releaser) deliver(events []limiter.Event) {
 // sink publishes metrics in Envoy's stats. Define once, then one goroutine.
 type sink struct {
 	envoy C.abi_bootstrap
-	ids   [len(meter.Table)]C.size_t
+	ids   [len(stats.Table)]C.size_t
 }
 
 func newSink(envoy C.abi_bootstrap) (*sink, error) {
 	s := &sink{envoy: envoy}
-	for i, d := range meter.Table {
+	for i, d := range stats.Table {
 		labels, n, free := views(d.Labels)
 		name, _, freeName := views([]string{d.Name})
 		ok := C.titrate_define_metric(envoy, C.int(d.Kind), *name, labels, n, &s.ids[i])
@@ -80,22 +80,22 @@ func newSink(envoy C.abi_bootstrap) (*sink, error) {
 	return s, nil
 }
 
-// Count implements meter.Sink.
-func (s *sink) Count(m meter.Metric, delta uint64, labels ...string) {
+// Count implements stats.Sink.
+func (s *sink) Count(m stats.Metric, delta uint64, labels ...string) {
 	list, n, free := views(labels)
 	defer free()
 	C.titrate_count(s.envoy, s.ids[m], list, n, C.uint64_t(delta))
 }
 
-// Set implements meter.Sink.
-func (s *sink) Set(m meter.Metric, value uint64, labels ...string) {
+// Set implements stats.Sink.
+func (s *sink) Set(m stats.Metric, value uint64, labels ...string) {
 	list, n, free := views(labels)
 	defer free()
 	C.titrate_set(s.envoy, s.ids[m], list, n, C.uint64_t(value))
 }
 
-// Observe implements meter.Sink.
-func (s *sink) Observe(m meter.Metric, value, times uint64, labels ...string) {
+// Observe implements stats.Sink.
+func (s *sink) Observe(m stats.Metric, value, times uint64, labels ...string) {
 	list, n, free := views(labels)
 	defer free()
 	C.titrate_observe(s.envoy, s.ids[m], list, n, C.uint64_t(value), C.uint64_t(times))
@@ -103,9 +103,9 @@ func (s *sink) Observe(m meter.Metric, value, times uint64, labels ...string) {
 
 // The kinds of metrics are numbered alike here and in C.
 var (
-	_ = [1]struct{}{}[meter.Counter-C.TITRATE_COUNTER]
-	_ = [1]struct{}{}[meter.Gauge-C.TITRATE_GAUGE]
-	_ = [1]struct{}{}[meter.Histogram-C.TITRATE_HISTOGRAM]
+	_ = [1]struct{}{}[stats.Counter-C.TITRATE_COUNTER]
+	_ = [1]struct{}{}[stats.Gauge-C.TITRATE_GAUGE]
+	_ = [1]struct{}{}[stats.Histogram-C.TITRATE_HISTOGRAM]
 )
 
 // views copies strings into C's memory: an array of views cannot point from

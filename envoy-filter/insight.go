@@ -12,31 +12,31 @@ import (
 	"unsafe"
 
 	"github.com/titrate/titrate/control/limiter"
-	"github.com/titrate/titrate/envoy-filter/gate"
-	"github.com/titrate/titrate/envoy-filter/meter"
-	"github.com/titrate/titrate/envoy-filter/page"
+	"github.com/titrate/titrate/envoy-filter/adminpage"
+	"github.com/titrate/titrate/envoy-filter/enforcer"
+	"github.com/titrate/titrate/envoy-filter/heavyhitters"
 	"github.com/titrate/titrate/envoy-filter/settings"
-	"github.com/titrate/titrate/envoy-filter/top"
+	"github.com/titrate/titrate/envoy-filter/stats"
 	"github.com/titrate/titrate/proto/link"
 )
 
 // insight is what people see of the process beside its counters. Requests that are
 // admitted at once touch nothing of it.
 type insight struct {
-	meter   *meter.Meter
-	refused top.Sketch // requests
-	held    top.Sketch // seconds
-	page    *page.Source
+	stats   *stats.Publisher
+	refused heavyhitters.Sketch // requests
+	held    heavyhitters.Sketch // seconds
+	page    *adminpage.Source
 }
 
 // open lets the page see the process, whose other parts are there by now.
 func (i *insight) open(p *process, b *settings.Bootstrap) {
-	i.page = &page.Source{
+	i.page = &adminpage.Source{
 		Engine: p.engine, Refused: &i.refused, Held: &i.held, Replica: b.Replica, Started: time.Now(),
-		Now: gate.Now, Names: names.Names, Panics: func() uint64 { return p.gate.Panics() },
-		Link: func() page.Link {
+		Now: enforcer.Now, Names: names.Names, Panics: func() uint64 { return p.enforcer.Panics() },
+		Link: func() adminpage.Link {
 			s := &p.link.Status
-			l := page.Link{Connected: s.Connected.Load(), Sessions: s.Sessions.Load(), Malformed: s.Malformed.Load()}
+			l := adminpage.Link{Connected: s.Connected.Load(), Sessions: s.Sessions.Load(), Malformed: s.Malformed.Load()}
 			l.RefusedRevision, l.RefusedReason = p.link.Refusal()
 			l.LimitsLeftOut, l.LeftOut = leftOut(p.link.LeftOutLimits())
 			return l
@@ -57,14 +57,14 @@ func leftOut(r *link.Refused) (total int64, lines []string) {
 	return int64(r.Total), lines
 }
 
-// Refused implements gate.Watcher.
+// Refused implements enforcer.Observer.
 func (i *insight) Refused(now int64, r *limiter.Request) {
 	i.refused.Add(now, r.Tenant, r.Client, r.Pool, 1)
 }
 
-// Ended implements gate.Watcher.
+// Ended implements enforcer.Observer.
 func (i *insight) Ended(now int64, events []limiter.Event) {
-	i.meter.Waits.Add(events)
+	i.stats.Waits.Add(events)
 	for k := range events {
 		e := &events[k]
 		i.held.Add(now, e.Tenant, e.Client, e.Pool, e.Outcome.Waited.Seconds())
@@ -89,7 +89,7 @@ func titrateAdmin(envoy C.abi_bootstrap, path C.abi_bytes) C.uint32_t {
 
 func (p *process) answer(path string) (status int, body []byte) {
 	status, body = http.StatusInternalServerError, []byte("titrate: recovered a panic, see the log\n")
-	defer p.gate.Contain("the page")
+	defer p.enforcer.RecoverPanic("the page")
 	status, body = p.insight.page.Answer(path)
 	return status, body
 }

@@ -5,18 +5,18 @@
 // # Model
 //
 //	Envoy ── hooks ──► C (this package) ── one call per request ──► Go
-//	                   identify tenant,                             gate    engine, ticker, panic barrier
-//	                   client, pool, cost                           uplink  link to the agent
-//	                   hold and wake streams                        meter   counters → Envoy's stats
-//	                   answer 429                                   settings  what the operator wrote
-//	                   count what is at the upstream                top, page  who is limited, and why
-//	                                                                heir    to and from the Envoy of a hot restart
+//	                   identify tenant,                             enforcer    engine, ticker, panics
+//	                   client, pool, cost                           agentlink   link to the agent
+//	                   hold and wake streams                        stats       counters → Envoy's stats
+//	                   answer 429                                   settings    what the operator wrote
+//	                   count what is at the upstream                adminpage   who is limited, and why
+//	                                                                hotrestart  from Envoy to its successor
 //
 // C sees each stream; Go sees a question about it. All C is in this package,
 // and so is everything of Go that touches Envoy; the packages below know
 // nothing of either and are tested without. (texttest runs this package's C
 // parsers by themselves.) What tells requests apart, and where limits and filters
-// meet over it: identify.c and package places.
+// meet over it: identify.c and package slots.
 //
 // # One state per process
 //

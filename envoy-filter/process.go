@@ -18,11 +18,11 @@ import (
 
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter"
-	"github.com/titrate/titrate/envoy-filter/gate"
-	"github.com/titrate/titrate/envoy-filter/heir"
-	"github.com/titrate/titrate/envoy-filter/meter"
+	"github.com/titrate/titrate/envoy-filter/agentlink"
+	"github.com/titrate/titrate/envoy-filter/enforcer"
+	"github.com/titrate/titrate/envoy-filter/hotrestart"
 	"github.com/titrate/titrate/envoy-filter/settings"
-	"github.com/titrate/titrate/envoy-filter/uplink"
+	"github.com/titrate/titrate/envoy-filter/stats"
 	"github.com/titrate/titrate/proto/link"
 )
 
@@ -31,22 +31,22 @@ const moduleName = "titrate"
 
 // process is the state that all configurations of an Envoy share.
 type process struct {
-	engine  *limiter.Engine
-	gate    *gate.Gate
-	meter   *meter.Meter
-	link    *uplink.Client
-	cancel  context.CancelFunc
-	ctx     context.Context
-	done    chan struct{} // the link's goroutine has ended
-	start   sync.Once
-	stop    sync.Once
-	end     sync.Once
-	insight *insight
-	alarm   alarm  // of Envoy's main thread
-	heir    string // name of the socket, see package heir
+	engine   *limiter.Engine
+	enforcer *enforcer.Enforcer
+	stats    *stats.Publisher
+	link     *agentlink.Client
+	cancel   context.CancelFunc
+	ctx      context.Context
+	done     chan struct{} // the link's goroutine has ended
+	start    sync.Once
+	stop     sync.Once
+	end      sync.Once
+	insight  *insight
+	alarm    alarm  // of Envoy's main thread
+	socket   string // of hot restarts, see package hotrestart
 	// unknownStatus is of refusals of tenants that are not configured.
 	unknownStatus int
-	// waitUntil is when Envoy takes traffic at the latest, on the gate's clock.
+	// waitUntil is when Envoy takes traffic at the latest, on the enforcer's clock.
 	waitUntil int64
 	bootWait  time.Duration
 }
@@ -109,29 +109,29 @@ func bootstrap(envoy C.abi_bootstrap, name, config string) error {
 
 func newProcess(b *settings.Bootstrap, sink *sink) *process {
 	engine := limiter.New(limiter.Options{
-		Keys: b.Keys, Unknown: b.Unknown, Boot: b.Boot, Replica: b.Replica, Start: gate.Now(), Flight: newFlight, Wants: want,
+		Keys: b.Keys, Unknown: b.Unknown, Boot: b.Boot, Replica: b.Replica, Start: enforcer.Now(), Flight: newFlight, Wants: want,
 	})
 	engine.Name(names.Names())
 	p := &process{engine: engine, done: make(chan struct{}), unknownStatus: b.UnknownStatus, bootWait: b.BootWait}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	p.meter = meter.New(engine, sink, gate.Now)
-	watch := &insight{meter: p.meter}
-	p.gate = gate.New(gate.Options{
-		Engine:  engine,
-		Watch:   watch,
-		Fail:    b.Boot,
-		Deliver: new(releaser).deliver,
-		Woken:   punctual,
-		Log:     func(text string) { logTo(levelError, text) },
+	p.stats = stats.New(engine, sink, enforcer.Now)
+	watch := &insight{stats: p.stats}
+	p.enforcer = enforcer.New(enforcer.Options{
+		Engine:        engine,
+		Observer:      watch,
+		FailurePolicy: b.Boot,
+		Deliver:       new(releaser).deliver,
+		OnWake:        punctual,
+		Log:           func(text string) { logTo(levelError, text) },
 	})
-	p.link = uplink.New(uplink.Options{
-		Socket: b.AgentSocket, Engine: engine, Now: gate.Now, Contain: p.gate.Contain,
+	p.link = agentlink.New(agentlink.Options{
+		Socket: b.AgentSocket, Engine: engine, Now: enforcer.Now, RecoverPanic: p.enforcer.RecoverPanic,
 		Hello: link.Hello{
 			Replica: b.Replica, Weight: b.Weight, PID: os.Getpid(), Restart: restarts(), Generation: uint64(time.Now().UnixNano()),
 		},
 		Log: func(text string) { logTo(levelInfo, text) },
 	})
-	p.heir = heir.Name(b.Replica, b.AgentSocket)
+	p.socket = hotrestart.SocketName(b.Replica, b.AgentSocket)
 	p.insight = watch
 	watch.open(p, b)
 	return p
@@ -147,11 +147,11 @@ func restarts() int {
 	return settings.RestartEpoch(strings.Split(string(line), "\x00")) + 1
 }
 
-func (p *process) numbers() meter.Source {
+func (p *process) numbers() stats.Process {
 	s := &p.link.Status
-	return meter.Source{
-		Panics: p.gate.Panics(), LinkSessions: s.Sessions.Load(), LinkMalformed: s.Malformed.Load(),
-		ConfigRefused: s.Refused.Load(), CostRefused: p.gate.BadCosts(), LimitsLeftOut: s.LeftOut.Load(), LinkConnected: s.Connected.Load(),
+	return stats.Process{
+		Panics: p.enforcer.Panics(), LinkSessions: s.Sessions.Load(), LinkMalformed: s.Malformed.Load(),
+		ConfigRefused: s.Refused.Load(), CostRefused: p.enforcer.InvalidCosts(), LimitsLeftOut: s.LeftOut.Load(), LinkConnected: s.Connected.Load(),
 		Goroutines: runtime.NumGoroutine(),
 	}
 }
@@ -162,9 +162,9 @@ func (p *process) numbers() meter.Source {
 func titratePublish() { theProcess.Load().publish() }
 
 func (p *process) publish() {
-	defer p.gate.Contain("metrics")
-	p.meter.Publish(p.numbers())
-	p.alarm.look(p.meter.Parted(), gate.Now())
+	defer p.enforcer.RecoverPanic("metrics")
+	p.stats.Publish(p.numbers())
+	p.alarm.look(p.stats.Parted(), enforcer.Now())
 }
 
 // alarm says in Envoy's log, at most once a minute, that keys are beyond the budget.
@@ -192,12 +192,12 @@ func titrateStart() C.int {
 		return 0
 	}
 	p.start.Do(func() {
-		p.waitUntil = gate.Now() + int64(p.bootWait)
+		p.waitUntil = enforcer.Now() + int64(p.bootWait)
 		p.inherit()
-		p.gate.Start()
+		p.enforcer.Start()
 		go func() {
 			defer close(p.done)
-			defer p.gate.Contain("the link")
+			defer p.enforcer.RecoverPanic("the link")
 			p.link.Run(p.ctx)
 		}()
 	})
@@ -215,7 +215,7 @@ func titrateReady() C.int {
 		return 1
 	default:
 	}
-	if gate.Now() < p.waitUntil {
+	if enforcer.Now() < p.waitUntil {
 		return 0
 	}
 	if p.bootWait > 0 {
@@ -225,18 +225,18 @@ func titrateReady() C.int {
 }
 
 // inherit takes over from the Envoy that this one replaces in a hot restart, if
-// any, before the first request; then it waits for an heir of its own.
+// any, before the first request; then it waits for a child of its own.
 func (p *process) inherit() {
-	defer p.gate.Contain("what is inherited")
-	keys, err := heir.Ask(p.heir, func(s exchange.KeySpent) { p.engine.Inherit(gate.Now(), s) })
+	defer p.enforcer.RecoverPanic("what is inherited")
+	keys, err := hotrestart.Receive(p.socket, func(s exchange.KeySpent) { p.engine.Inherit(enforcer.Now(), s) })
 	if err != nil {
 		logTo(levelWarn, "titrate: not all that clients have spent is known from the Envoy before this one: "+err.Error())
 	} else if keys > 0 {
 		logTo(levelInfo, fmt.Sprintf("titrate: took over from the Envoy before this one what %d keys have spent", keys))
 	}
 	go func() {
-		defer p.gate.Contain("the heir's socket")
-		err := heir.Serve(p.ctx, p.heir, func(visit func(exchange.KeySpent)) { p.engine.Bequeath(gate.Now(), visit) })
+		defer p.enforcer.RecoverPanic("the hot restart's socket")
+		err := hotrestart.Serve(p.ctx, p.socket, func(visit func(exchange.KeySpent)) { p.engine.Bequeath(enforcer.Now(), visit) })
 		if err != nil {
 			logTo(levelWarn, "titrate: a hot restart will begin with whole bursts: "+err.Error())
 		}
@@ -257,8 +257,8 @@ func titrateStop() (underWay C.bool) {
 		return false
 	}
 	p.stop.Do(func() {
-		defer p.gate.Contain("the end of the ticker")
-		underWay = C.bool(p.gate.Stop())
+		defer p.enforcer.RecoverPanic("the end of the ticker")
+		underWay = C.bool(p.enforcer.Stop())
 	})
 	return underWay
 }
@@ -273,7 +273,7 @@ func titrateEnd() {
 		return
 	}
 	p.end.Do(func() {
-		defer p.gate.Contain("the end of the link")
+		defer p.enforcer.RecoverPanic("the end of the link")
 		started := true
 		p.start.Do(func() { started = false })
 		if started {
@@ -328,7 +328,7 @@ func refuseOnPanic(where string, refuse func()) {
 		return
 	}
 	if p := theProcess.Load(); p != nil {
-		p.gate.Report(where, v)
+		p.enforcer.ReportPanic(where, v)
 	} else {
 		logTo(levelError, fmt.Sprintf("titrate: recovered a panic in %s; this is a bug, please report it: %v", where, v))
 	}

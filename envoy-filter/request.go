@@ -27,8 +27,8 @@ func requestOf(q *C.struct_titrate_question) limiter.Request {
 //export titrateDecide
 func titrateDecide(q *C.struct_titrate_question) {
 	r := requestOf(q)
-	out := theProcess.Load().gate.Decide(&r)
-	answer(q, &r, out)
+	out := theProcess.Load().enforcer.Decide(&r)
+	writeAnswer(q, &r, out)
 	book(q, &r, out.Flight)
 }
 
@@ -38,9 +38,9 @@ func titrateDecide(q *C.struct_titrate_question) {
 //export titrateEnqueue
 func titrateEnqueue(q *C.struct_titrate_question) {
 	r := requestOf(q)
-	out, handle := theProcess.Load().gate.Enqueue(&r, uint64(q.ticket))
+	out, handle := theProcess.Load().enforcer.Enqueue(&r, uint64(q.ticket))
 	q.handle = C.uint64_t(handle)
-	answer(q, &r, out)
+	writeAnswer(q, &r, out)
 	book(q, &r, out.Flight)
 }
 
@@ -48,7 +48,7 @@ func titrateEnqueue(q *C.struct_titrate_question) {
 //
 //export titrateCancel
 func titrateCancel(handle C.uint64_t) C.int {
-	if theProcess.Load().gate.Cancel(limiter.Handle(handle)) {
+	if theProcess.Load().enforcer.Cancel(limiter.Handle(handle)) {
 		return 1
 	}
 	return 0

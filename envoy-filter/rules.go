@@ -9,13 +9,13 @@ import (
 	"unsafe"
 
 	"github.com/titrate/titrate/control/limiter"
-	"github.com/titrate/titrate/envoy-filter/places"
 	"github.com/titrate/titrate/envoy-filter/settings"
+	"github.com/titrate/titrate/envoy-filter/slots"
 )
 
-// names are the places of this process. The engine of the process is told of
-// them; without one (Envoy only validates) nobody needs to be.
-var names = places.New(func(n limiter.Names) {
+// names are the slots of this process. Each change is passed to the engine; while Envoy
+// only validates, there is none.
+var names = slots.New(func(n limiter.Names) {
 	if p := theProcess.Load(); p != nil {
 		p.engine.Name(n)
 	}
@@ -24,12 +24,12 @@ var names = places.New(func(n limiter.Names) {
 // want tells C what the limits in force ask of requests.
 func want(w limiter.Wanted) { C.titrate_want(C.uint32_t(w.Identities), C.uint32_t(w.Classes)) }
 
-// titrateForget gives back the places of rules that are destroyed.
+// titrateForget releases the slots of rules that are destroyed.
 //
 //export titrateForget
 func titrateForget(identities, classes C.uint32_t) {
 	defer refuseOnPanic("a configuration's end", func() {})
-	names.Give(uint32(identities), uint32(classes))
+	names.Release(uint32(identities), uint32(classes))
 }
 
 // identitiesOf views a question's identities where they are: C's view of bytes
@@ -41,21 +41,21 @@ func identitiesOf(q *C.struct_titrate_question) *limiter.Identities {
 
 // compile copies the settings into C's memory, where every request reads them.
 func compile(f *settings.Filter) (*C.struct_titrate_rules, error) {
-	held, err := takePlaces(f)
+	acquired, err := acquireSlots(f)
 	if err != nil {
 		return nil, err
 	}
 	b := builder{C.titrate_rules_new()}
-	b.rules.identity_names, b.rules.class_names = C.uint32_t(held.IdentityBits), C.uint32_t(held.ClassBits)
+	b.rules.identity_names, b.rules.class_names = C.uint32_t(acquired.IdentityBits), C.uint32_t(acquired.ClassBits)
 	b.sources(&b.rules.tenant, f.Tenant)
 	b.sources(&b.rules.client, f.Client)
 	b.sources(&b.rules.pool, f.Pool)
 	b.sources(&b.rules.cost, f.Cost)
-	for i, place := range held.Identities {
-		b.sources(&b.rules.identities[place], f.Identities[i].Sources)
+	for i, slot := range acquired.Identities {
+		b.sources(&b.rules.identities[slot], f.Identities[i].Sources)
 	}
-	for i, place := range held.Classes {
-		b.class(&b.rules.classes[place], f.Classes[i].Matches)
+	for i, slot := range acquired.Classes {
+		b.class(&b.rules.classes[slot], f.Classes[i].Matches)
 	}
 	if f.Enabled != nil {
 		b.rules.enabled = C.TITRATE_OFF
@@ -67,7 +67,7 @@ func compile(f *settings.Filter) (*C.struct_titrate_rules, error) {
 	return b.rules, nil
 }
 
-func takePlaces(f *settings.Filter) (places.Held, error) {
+func acquireSlots(f *settings.Filter) (slots.Acquired, error) {
 	var identities, classes []string
 	for _, identity := range f.Identities {
 		identities = append(identities, identity.Name)
@@ -75,7 +75,7 @@ func takePlaces(f *settings.Filter) (places.Held, error) {
 	for _, class := range f.Classes {
 		classes = append(classes, class.Name)
 	}
-	return names.Take(identities, classes)
+	return names.Acquire(identities, classes)
 }
 
 // builder writes into the memory of rules.

@@ -23,7 +23,7 @@ var allowed = map[string][]string{
 	"envoy-filter": {"envoy-filter/", "control/", "proto/link"},
 	"lab":          {"lab/", "control/"},
 	"papers":       {"papers/", "control/"},
-	"services":     {"services/", "papers/", "control/", "proto/", "envoy-filter/gate"},
+	"services":     {"services/", "papers/", "control/", "proto/", "envoy-filter/enforcer"},
 	"e2e":          {"e2e/", "services/", "control/", "proto/"},
 }
 

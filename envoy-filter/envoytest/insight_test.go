@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/envoy-filter/page"
+	"github.com/titrate/titrate/envoy-filter/adminpage"
 )
 
 var insight = launch{example: "insight.yaml", concurrency: 2}
@@ -38,7 +38,7 @@ func TestInsight(t *testing.T) {
 		}
 	}
 
-	var o page.Overview
+	var o adminpage.Overview
 	if err := json.Unmarshal([]byte(e.page(t, "?format=json", 200)), &o); err != nil {
 		t.Fatal(err)
 	}

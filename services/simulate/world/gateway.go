@@ -7,17 +7,16 @@ import (
 
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter"
-	"github.com/titrate/titrate/envoy-filter/gate"
-
+	"github.com/titrate/titrate/envoy-filter/enforcer"
 	"github.com/titrate/titrate/services/agent/reports"
 	"github.com/titrate/titrate/services/simulate/system"
 	"github.com/titrate/titrate/services/simulate/traffic"
 )
 
-// The filter's times: package gate ticks, package uplink tells.
+// The filter's times: package enforcer ticks, package agentlink sends.
 const (
-	busyTick    = gate.BusyTick
-	idleTick    = gate.IdleTick
+	busyTick    = enforcer.BusyTick
+	idleTick    = enforcer.IdleTick
 	tellEvery   = limiter.DefaultPeriod
 	reportTicks = 5 // a report with every so many tells
 )

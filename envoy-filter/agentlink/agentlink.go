@@ -1,0 +1,344 @@
+// Package agentlink is the filter's end of the link to the agent beside it.
+//
+// # Model
+//
+// One goroutine dials the agent's Unix socket, for ever, with a backoff of at most one
+// second. On each connection the two sides first exchange a Hello, which fixes the
+// version. Then one goroutine passes what the agent sends to the engine (configuration,
+// shares, sums), and another sends what the engine has: claims every 50 ms if there are
+// any, a report every 250 ms, a heartbeat every second and whenever a configuration was
+// accepted or refused. Each message has the latest state, except reports, which the
+// engine accumulates until one is sent. So a lost connection loses at most the report
+// that was being written.
+//
+// # Invariants
+//
+//   - No request ever waits for the link: this package never calls the functions that
+//     decide requests, and a peer that does not read is disconnected after
+//     [link.DeadAfter].
+//   - Without the agent the engine goes on with the last state, and with an estimate of
+//     what the other replicas use: see estimate.go.
+//   - A configuration that the engine refuses leaves the old one in force; the
+//     heartbeat tells the agent which revision was refused, and why.
+//   - Malformed bytes end the connection, nothing else.
+package agentlink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/proto/link"
+)
+
+const (
+	claimsEvery = limiter.DefaultPeriod
+	reportEvery = 250 * time.Millisecond
+	dialTimeout = time.Second
+	minBackoff  = 20 * time.Millisecond
+	maxBackoff  = time.Second
+	// longestLimitText bounds each text about a limit that is left out, in bytes, so
+	// that link.MaxRefused of them fit into a message.
+	longestLimitText = 256
+	// longestReason bounds the reason of a refusal, in bytes, so that it fits into a
+	// heartbeat.
+	longestReason = 1024
+)
+
+// Options are fixed for a client's life.
+type Options struct {
+	// Socket is the path of the agent's Unix socket.
+	Socket string
+	// Hello introduces this process; its Version is filled in.
+	Hello link.Hello
+	// Engine receives what the agent sends, and has what is sent to the agent.
+	Engine *limiter.Engine
+	// Now is the engine's clock, in nanoseconds.
+	Now func() int64
+	// RecoverPanic is deferred by each goroutine.
+	RecoverPanic func(where string)
+	// Log receives messages for the operator: the link is up or down, a
+	// configuration was refused.
+	Log func(text string)
+}
+
+// Status is the state of the link. Safe for concurrent use.
+type Status struct {
+	Connected atomic.Bool
+	// Revision of the configuration in force, 0 before the first.
+	Revision atomic.Int64
+	// LeftOut is the number of limits of the configuration in force that are not
+	// enforced, see [Client.LeftOutLimits].
+	LeftOut atomic.Int64
+	// Sessions counts connections on which both Hellos were exchanged.
+	Sessions atomic.Uint64
+	// Malformed counts connections that ended by malformed bytes.
+	Malformed atomic.Uint64
+	// Refused counts refused configurations.
+	Refused atomic.Uint64
+}
+
+// Client keeps the link up. Create it with New.
+type Client struct {
+	Status
+	o       Options
+	refusal atomic.Pointer[refusal]
+	leftOut atomic.Pointer[link.Refused] // of the configuration in force
+	claims  exchange.Claims
+	report  exchange.Report
+
+	ready     chan struct{} // closed when a configuration and sums have arrived
+	readyOnce sync.Once
+	// Of receive. What clients spent before this process started is restored once,
+	// and not after the first configuration.
+	restored, configured, summed bool
+
+	finishing chan struct{} // closed by Finish
+	finish    sync.Once
+	finished  chan struct{} // closed when the last message was written
+
+	others    estimator
+	withdrawn []uint64 // withdrawals that no agent has seen; guarded by others.mu
+}
+
+type refusal struct {
+	revision int64
+	reason   string
+}
+
+// Refusal returns the revision of the last refused configuration, and why it was
+// refused; 0 if there is none, or another one is in force since.
+func (c *Client) Refusal() (revision int64, reason string) {
+	if r := c.refusal.Load(); r != nil {
+		return r.revision, r.reason
+	}
+	return 0, ""
+}
+
+// New returns a client that has not dialled yet.
+func New(o Options) *Client {
+	o.Hello.Version = link.Version
+	return &Client{
+		o: o, ready: make(chan struct{}), finishing: make(chan struct{}), finished: make(chan struct{}),
+	}
+}
+
+// Run keeps the link up until the context ends.
+func (c *Client) Run(ctx context.Context) {
+	var estimates sync.WaitGroup
+	defer estimates.Wait()
+	estimates.Go(func() { c.estimateWhileSilent(ctx) })
+	backoff, quiet := minBackoff, false
+	for ctx.Err() == nil {
+		greeted, err := c.connect(ctx)
+		c.Connected.Store(false)
+		if ctx.Err() != nil {
+			return
+		}
+		if greeted || !quiet {
+			c.o.Log(fmt.Sprintf("titrate: no link to the agent at %s, going on with what is known: %v", c.o.Socket, err))
+		}
+		if quiet = true; greeted {
+			backoff = minBackoff
+		}
+		select {
+		case <-ctx.Done():
+		case <-c.finishing: // there is no agent to send the last state to
+			return
+		case <-time.After(backoff/2 + rand.N(backoff/2)):
+		}
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// connect runs one connection until it ends. greeted: both Hellos were exchanged.
+func (c *Client) connect(ctx context.Context) (greeted bool, err error) {
+	defer c.o.RecoverPanic("the link")
+	dialer := net.Dialer{Timeout: dialTimeout}
+	conn, err := dialer.DialContext(ctx, "unix", c.o.Socket)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	w := link.NewWriter(deadline{conn})
+	r := link.NewReader(link.Alive(conn, link.DeadAfter))
+	version, err := c.exchangeHellos(r, w)
+	if err != nil {
+		return false, c.countMalformed(err)
+	}
+	c.Sessions.Add(1)
+	c.Connected.Store(true)
+	c.o.Log("titrate: linked to the agent at " + c.o.Socket)
+	ended := make(chan struct{})
+	writer := make(chan struct{})
+	go func() {
+		defer close(writer)
+		defer conn.Close() // wakes the reader
+		defer c.o.RecoverPanic("the link's writer")
+		c.send(w, version, ended)
+	}()
+	defer func() { // also after a panic: the next session has its own writer
+		close(ended)
+		conn.Close()
+		<-writer
+	}()
+	greeted, err = true, errPanic
+	err = c.countMalformed(c.receive(r))
+	return greeted, err
+}
+
+// errPanic is the error of a session that a panic ended.
+var errPanic = errors.New("a panic was recovered")
+
+// countMalformed counts a connection that ended by malformed bytes.
+func (c *Client) countMalformed(err error) error {
+	var format *link.FormatError
+	if errors.As(err, &format) {
+		c.Malformed.Add(1)
+	}
+	return err
+}
+
+func (c *Client) exchangeHellos(r *link.Reader, w *link.Writer) (version uint8, err error) {
+	if err := w.Write(&c.o.Hello); err != nil {
+		return 0, fmt.Errorf("agentlink: send the Hello: %w", err)
+	}
+	m, err := r.Next()
+	if err != nil {
+		return 0, fmt.Errorf("agentlink: read the agent's Hello: %w", err)
+	}
+	hello, ok := m.(*link.Hello)
+	if !ok {
+		return 0, fmt.Errorf("agentlink: the agent began with %T, a Hello is needed", m)
+	}
+	if version, err = link.Negotiate(hello.Version); err != nil {
+		return 0, err
+	}
+	w.SetVersion(version)
+	return version, nil
+}
+
+// receive passes what the agent sends to the engine until the link ends.
+func (c *Client) receive(r *link.Reader) error {
+	for {
+		m, err := r.Next()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return errors.New("the agent closed the link")
+			}
+			return err
+		}
+		switch m := m.(type) {
+		case *config.Config:
+			c.apply(m)
+		case *exchange.Shares:
+			c.o.Engine.SetShares(m) // which refuses an older epoch
+		case *exchange.Sums:
+			now := c.o.Now()
+			c.others.set(now, m)
+			c.o.Engine.SetSums(now, m)
+			c.summed = true
+			c.checkReady()
+		case *exchange.Spent:
+			c.restore(m)
+		case *link.Heartbeat, *link.Hello:
+		default:
+			return fmt.Errorf("agentlink: an agent does not send %T", m)
+		}
+	}
+}
+
+func (c *Client) apply(m *config.Config) {
+	left := m.LeaveOut()
+	if err := c.o.Engine.Apply(m); err != nil {
+		c.Refused.Add(1)
+		c.refusal.Store(&refusal{m.Revision, truncate(err.Error(), longestReason)})
+		c.o.Log(fmt.Sprintf("titrate: configuration revision %d refused, revision %d stays in force: %v",
+			m.Revision, c.Revision.Load(), err))
+		return
+	}
+	c.refusal.Store(nil)
+	c.restored, c.configured = true, true
+	defer c.checkReady()
+	c.Revision.Store(m.Revision)
+	c.setLeftOut(m.Revision, left)
+}
+
+// setLeftOut records what of the configuration in force is not enforced.
+func (c *Client) setLeftOut(revision int64, left []config.LeftOut) {
+	r := &link.Refused{Revision: revision, Total: len(left)}
+	for _, l := range left[:min(len(left), link.MaxRefused)] {
+		r.Limits = append(r.Limits, config.LeftOut{
+			Tenant: truncate(l.Tenant, longestLimitText),
+			Limit:  truncate(l.Limit, longestLimitText),
+			Reason: truncate(l.Reason, longestLimitText),
+		})
+	}
+	c.LeftOut.Store(int64(len(left)))
+	c.leftOut.Store(r)
+	if len(left) > 0 {
+		const text = "titrate: %d limits of configuration revision %d are not enforced; " +
+			"the first is %q of tenant %q: %v"
+		c.o.Log(fmt.Sprintf(text,
+			len(left), revision, left[0].Limit, left[0].Tenant, left[0].Reason))
+	}
+}
+
+// LeftOutLimits lists what of the configuration in force is not enforced, nil
+// before the first configuration.
+func (c *Client) LeftOutLimits() *link.Refused { return c.leftOut.Load() }
+
+func truncate(s string, most int) string { return s[:min(len(s), most)] }
+
+// Ready is closed once the first configuration is in force and the agent has sent what
+// it knows of clients and of other replicas.
+func (c *Client) Ready() <-chan struct{} { return c.ready }
+
+func (c *Client) checkReady() {
+	if c.configured && c.summed {
+		c.readyOnce.Do(func() { close(c.ready) })
+	}
+}
+
+// restore passes on what clients have spent at the process before this one. What the
+// agent sends after the first configuration, on a new link, is this process's own state,
+// so it is ignored.
+func (c *Client) restore(m *exchange.Spent) {
+	if c.restored {
+		return
+	}
+	c.restored = true
+	now := c.o.Now()
+	for _, k := range m.Keys {
+		c.o.Engine.Inherit(now, k)
+	}
+	c.o.Log(fmt.Sprintf("titrate: the agent remembers what %d keys have spent", len(m.Keys)))
+}
+
+func (c *Client) heartbeat(sequence uint64) *link.Heartbeat {
+	h := &link.Heartbeat{Sequence: sequence, Revision: c.Revision.Load()}
+	if r := c.refusal.Load(); r != nil {
+		h.Refused, h.Reason = r.revision, r.reason
+	}
+	return h
+}
+
+// deadline bounds each write of a message by link.DeadAfter.
+type deadline struct{ net.Conn }
+
+func (d deadline) Write(b []byte) (int, error) {
+	if err := d.SetWriteDeadline(time.Now().Add(link.DeadAfter)); err != nil {
+		return 0, err
+	}
+	return d.Conn.Write(b)
+}

@@ -1,0 +1,267 @@
+package agentlink
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/proto/link"
+)
+
+// fixture is a client in a goroutine and the listener that it dials.
+type fixture struct {
+	t        *testing.T
+	client   *Client
+	engine   *limiter.Engine
+	listener net.Listener
+	mu       sync.Mutex
+	log      strings.Builder
+}
+
+func newFixture(t *testing.T) *fixture {
+	return fixtureOf(t, limiter.New(limiter.Options{Keys: 1024}))
+}
+
+func fixtureOf(t *testing.T, engine *limiter.Engine) *fixture {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &fixture{t: t, engine: engine, listener: l}
+	began := time.Now()
+	b.client = New(Options{
+		Socket: socket, Engine: b.engine, Hello: link.Hello{Replica: "gw", Generation: 5, Weight: 2},
+		Now: func() int64 { return int64(time.Since(began)) },
+		RecoverPanic: func(string) {
+			if p := recover(); p != nil {
+				b.say("panic")
+			}
+		},
+		Log: b.say,
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); b.client.Run(ctx) }()
+	t.Cleanup(func() { cancel(); l.Close(); <-done })
+	return b
+}
+
+func (b *fixture) say(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.log.WriteString(text + "\n")
+}
+
+// session is the agent's end of one connection.
+type session struct {
+	t    *testing.T
+	conn net.Conn
+	r    *link.Reader
+	w    *link.Writer
+}
+
+func (b *fixture) accept(hello link.Message) *session {
+	b.t.Helper()
+	conn, err := b.listener.Accept()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { conn.Close() })
+	s := &session{b.t, conn, link.NewReader(link.Alive(conn, 5*time.Second)), link.NewWriter(conn)}
+	m, err := s.r.Next()
+	h, ok := m.(*link.Hello)
+	if err != nil || !ok || h.Replica != "gw" || h.Generation != 5 || h.Weight != 2 || h.Version != link.Version {
+		b.t.Fatalf("the filter begins with %+v, %v", m, err)
+	}
+	s.say(hello)
+	return s
+}
+
+var hello = &link.Hello{Version: link.Version, Replica: "agent", Weight: 1}
+
+func (s *session) say(m link.Message) {
+	s.t.Helper()
+	if err := s.w.Write(m); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// sayNewer sends a configuration in which name has another name, which only a newer
+// agent knows.
+func (s *session) sayNewer(c *config.Config, name, other string) {
+	s.t.Helper()
+	payload, err := json.Marshal(c)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	payload = bytes.ReplaceAll(payload, []byte(name), []byte(other))
+	const kindConfig = 2
+	frame := append(binary.LittleEndian.AppendUint32(nil, uint32(len(payload))), link.Version, kindConfig, 0, 0)
+	if _, err := s.conn.Write(append(frame, payload...)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// hear reads until a message satisfies f.
+func hear[M link.Message](s *session, f func(M) bool) M {
+	s.t.Helper()
+	for {
+		m, err := s.r.Next()
+		if err != nil {
+			s.t.Fatalf("waiting for a %T: %v", *new(M), err)
+		}
+		if m, ok := m.(M); ok && f(m) {
+			return m
+		}
+	}
+}
+
+var configuration = &config.Config{
+	Revision: 3, Seed: 1, Pools: []config.Pool{{Name: "api", Capacity: 100}},
+	Tenants: []config.Tenant{{Name: "acme", Weight: 1, Limits: []config.Limit{{Name: "l", Rate: 1, Burst: 2}}}},
+}
+
+func TestStateInAndOut(t *testing.T) {
+	b := newFixture(t)
+	s := b.accept(hello)
+	s.say(configuration)
+	s.say(&exchange.Shares{Epoch: 2, Flows: []exchange.Share{{Tenant: "acme", Pool: "api", Share: 50}}})
+	s.say(&exchange.Sums{Replicas: 2, TotalWeight: 2, Weight: 1, Lag: 100 * time.Millisecond})
+	hear(s, func(h *link.Heartbeat) bool { return h.Revision == 3 })
+	b.engine.Decide(b.client.o.Now(), &limiter.Request{Tenant: "acme", Client: "a", Pool: "api", Cost: 1})
+	hear(s, func(r *exchange.Report) bool {
+		return len(r.Flows) == 1 && r.Flows[0].Tenant == "acme" && r.Flows[0].Served == 1
+	})
+	s.sayNewer(&config.Config{Revision: 4, Pools: []config.Pool{{Name: "api", Capacity: 1, OnLoss: config.Open}}},
+		"OPEN", "WISHFUL")
+	h := hear(s, func(h *link.Heartbeat) bool { return h.Refused == 4 })
+	if h.Revision != 3 || !strings.Contains(h.Reason, `pools[api].on_loss is "WISHFUL"`) {
+		t.Errorf("after a wrong configuration: %+v", h)
+	}
+	s.say(configuration)
+	hear(s, func(h *link.Heartbeat) bool { return h.Refused == 0 && h.Reason == "" })
+}
+
+// A part of a configuration that this filter cannot read, or that is not valid, is
+// left out and reported; the rest holds. After a new link it is reported again.
+func TestLeftOutIsReported(t *testing.T) {
+	b := newFixture(t)
+	s := b.accept(hello)
+	c := *configuration
+	c.Revision = 7
+	many := make([]config.Limit, config.MaxLimits+1)
+	for i := range many {
+		many[i] = config.Limit{Name: fmt.Sprint("l", i), Rate: 1}
+	}
+	c.Tenants = append(c.Tenants, config.Tenant{Name: "many", Weight: 1, Limits: many},
+		config.Tenant{Name: "bad", Weight: 1,
+			Limits: []config.Limit{{Name: "minus", Rate: -1}, {Name: "loud", Rate: 1, Mode: config.Shadow}},
+			Quotas: []config.Quota{{Pool: "nowhere"}}})
+	want := []config.LeftOut{{Tenant: "many", Limit: "l64"}, {Tenant: "bad", Limit: "minus"},
+		{Tenant: "bad", Limit: "loud"}, {Tenant: "bad", Limit: "quotas/nowhere"}}
+	check := func(r *link.Refused) {
+		t.Helper()
+		if r.Total != len(want) || len(r.Limits) != len(want) {
+			t.Fatalf("reported %+v", r)
+		}
+		for i, l := range r.Limits {
+			if l.Tenant != want[i].Tenant || l.Limit != want[i].Limit || l.Reason == "" {
+				t.Errorf("reported %+v, want %+v", l, want[i])
+			}
+		}
+	}
+	s.sayNewer(&c, "SHADOW", "LOUD")
+	check(hear(s, func(r *link.Refused) bool { return r.Revision == 7 }))
+	if h := hear(s, func(h *link.Heartbeat) bool { return h.Sequence > 0 }); h.Revision != 7 || h.Refused != 0 {
+		t.Errorf("in force: %+v", h)
+	}
+	now := b.client.o.Now()
+	for i, want := range []limiter.Verdict{limiter.Admit, limiter.Admit, limiter.Reject} {
+		if out := b.engine.Decide(now, &limiter.Request{Tenant: "acme", Client: "a", Pool: "api", Cost: 1}); out.Verdict != want {
+			t.Errorf("request %d of another tenant: %v, want %v", i, out.Verdict, want)
+		}
+	}
+	s.conn.Close()
+	s = b.accept(hello)
+	check(hear(s, func(*link.Refused) bool { return true }))
+	s.say(configuration)
+	if r := hear(s, func(r *link.Refused) bool { return r.Revision == configuration.Revision }); r.Total != 0 {
+		t.Errorf("after a whole configuration: %+v", r)
+	}
+	s.conn.Close()
+	old := b.accept(&link.Hello{Version: 1, Replica: "agent", Weight: 1})
+	for range 3 { // an agent of version 1 would close the link
+		if m, err := old.r.Next(); err != nil {
+			t.Fatal(err)
+		} else if r, ok := m.(*link.Refused); ok {
+			t.Fatalf("an agent of version 1 was sent %+v", r)
+		}
+	}
+}
+
+// The names in the filter's settings are sent once, and when they change.
+func TestNamesAreSent(t *testing.T) {
+	b := newFixture(t)
+	b.engine.Name(limiter.Names{Identities: [limiter.MaxIdentities]string{1: "ip"}, Classes: [limiter.MaxClasses]string{0: "writes"}})
+	s := b.accept(hello)
+	if n := hear(s, func(*exchange.Names) bool { return true }); !slices.Equal(n.Identities, []string{"ip"}) || !slices.Equal(n.Classes, []string{"writes"}) {
+		t.Errorf("sent %+v", n)
+	}
+	b.engine.Name(limiter.Names{})
+	if n := hear(s, func(*exchange.Names) bool { return true }); len(n.Identities)+len(n.Classes) != 0 {
+		t.Errorf("sent %+v after they were gone", n)
+	}
+}
+
+// Whatever the agent does wrong ends that connection, and a new one comes.
+func TestBadAgents(t *testing.T) {
+	b := newFixture(t)
+	for _, misbehave := range []func(){
+		func() { b.accept(hello).conn.Close() },
+		func() { b.accept(&link.Heartbeat{}) },
+		func() { b.accept(&link.Hello{Version: link.Version + 2, Replica: "agent"}) },
+		func() { b.accept(hello).say(&exchange.Claims{}) },
+		func() { b.accept(hello).conn.Write(make([]byte, 100)) },
+	} {
+		misbehave()
+		s := b.accept(hello)
+		hear(s, func(*link.Heartbeat) bool { return true })
+		s.conn.Close()
+	}
+	if n := b.client.Malformed.Load(); n != 1 {
+		t.Errorf("%d malformed, want 1", n)
+	}
+}
+
+// A panic in the link's goroutines ends the session only. A nil engine panics
+// when it is asked for claims.
+func TestPanicEndsTheSessionOnly(t *testing.T) {
+	b := fixtureOf(t, nil)
+	for range 2 {
+		s := b.accept(hello)
+		for {
+			if _, err := s.r.Next(); err != nil {
+				break
+			}
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !strings.Contains(b.log.String(), "panic") {
+		t.Errorf("no panic was contained:\n%s", &b.log)
+	}
+}

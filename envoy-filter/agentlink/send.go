@@ -1,0 +1,175 @@
+package agentlink
+
+import (
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/proto/link"
+)
+
+// The agent keeps what clients have spent, so that the process after this one can
+// restore it.
+const (
+	// spentLeast: a key that has its whole burst again within this time is not sent.
+	spentLeast = 250 * time.Millisecond
+	// spentParts: each tick looks at 1/spentParts of the keys, so a key is sent within
+	// claimsEvery·spentParts = 250 ms, up to 600,000 keys.
+	spentParts = 5
+	// spentMost bounds the keys of a tick, 19 B each: 1.6 MB/s. If more keys have
+	// changed, a walk over all keys takes longer.
+	spentMost = 4096
+)
+
+// sender sends the state of this process on one connection.
+type sender struct {
+	*Client
+	w       *link.Writer
+	version uint8
+
+	// What was sent last.
+	lastHeartbeat link.Heartbeat
+	lastRefused   *link.Refused
+	lastNames     *limiter.Names
+	noClaims      bool // the last claims were empty
+
+	walk  limiter.SpentWalk
+	spent exchange.Spent // memory for the next message
+	stats limiter.Stats  // likewise
+}
+
+// send sends until the link ends, a write fails or the process ends.
+func (c *Client) send(w *link.Writer, version uint8, ended <-chan struct{}) {
+	s := &sender{Client: c, w: w, version: version, walk: limiter.SpentWalk{Least: spentLeast}}
+	ticker := time.NewTicker(claimsEvery)
+	defer ticker.Stop()
+	for tick := 0; ; tick++ {
+		if s.tick(tick) != nil {
+			return
+		}
+		select {
+		case <-ended:
+			return
+		case <-c.finishing:
+			s.sendFinal()
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (s *sender) tick(tick int) error {
+	steps := []func() error{
+		func() error { return s.sendHeartbeat(tick) }, s.sendLeftOut, s.sendNames, s.sendClaims,
+		func() error { _, err := s.sendSpent(spentParts, spentMost); return err },
+	}
+	if tick%int(reportEvery/claimsEvery) == 0 {
+		steps = append(steps, s.sendReport)
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendHeartbeat sends a heartbeat if one is due or its content has changed. Parted is
+// read only when one is due: it can change with every request.
+func (s *sender) sendHeartbeat(tick int) error {
+	beat, due := s.heartbeat(s.lastHeartbeat.Sequence), tick%int(link.HeartbeatEvery/claimsEvery) == 0
+	beat.Parted = s.lastHeartbeat.Parted
+	if due {
+		s.stats.Keys = -1 // do not count them
+		s.o.Engine.Stats(s.o.Now(), &s.stats)
+		beat.Parted = s.stats.Unpromoted
+	}
+	if *beat == s.lastHeartbeat && !due {
+		return nil
+	}
+	beat.Sequence++
+	s.lastHeartbeat = *beat
+	return s.w.Write(beat)
+}
+
+func (s *sender) sendLeftOut() error {
+	r := s.leftOut.Load()
+	if r == s.lastRefused || s.version < 2 {
+		return nil
+	}
+	s.lastRefused = r
+	return s.w.Write(r)
+}
+
+func (s *sender) sendNames() error {
+	n := s.o.Engine.Named()
+	if n == s.lastNames || s.version < 2 {
+		return nil
+	}
+	s.lastNames = n
+	return s.w.Write(n.Known())
+}
+
+func (s *sender) sendClaims() error {
+	s.claims.Reset()
+	s.o.Engine.Claims(s.o.Now(), &s.claims)
+	s.claims.Withdrawn = append(s.claims.Withdrawn, s.takeWithdrawn()...)
+	empty := len(s.claims.Flows)+len(s.claims.Keys)+len(s.claims.Withdrawn) == 0
+	if empty && s.noClaims {
+		return nil
+	}
+	s.noClaims = empty
+	return s.w.Write(&s.claims)
+}
+
+func (s *sender) sendReport() error {
+	s.o.Engine.Report(s.o.Now(), &s.report)
+	return s.w.Write(&s.report)
+}
+
+// sendSpent sends keys that have spent something since they were sent last: from 1/part
+// of the table, at most most keys. end: the walk has come to the end of the table.
+func (s *sender) sendSpent(part, most int) (end bool, err error) {
+	if s.version < 2 {
+		return true, nil
+	}
+	s.spent.Keys = s.spent.Keys[:0]
+	end = s.o.Engine.TellSpent(s.o.Now(), &s.walk, part, most, func(k exchange.KeySpent) {
+		s.spent.Keys = append(s.spent.Keys, k)
+	})
+	if len(s.spent.Keys) == 0 {
+		return end, nil
+	}
+	return end, s.w.Write(&s.spent)
+}
+
+// sendFinal sends a report and what has changed in the whole table, however much that
+// is. The current walk may be in the middle of the table, so a second one follows.
+func (s *sender) sendFinal() {
+	defer close(s.finished)
+	if s.sendReport() != nil {
+		return
+	}
+	for walks := 0; walks < 2; {
+		end, err := s.sendSpent(1, spentMost)
+		if err != nil {
+			return
+		}
+		if end {
+			walks++
+		}
+	}
+}
+
+// Finish sends the agent what has changed and ends the link. It returns when that is
+// done, or after the timeout. The agent does not learn what is decided afterwards.
+func (c *Client) Finish(timeout time.Duration) {
+	c.finish.Do(func() { close(c.finishing) })
+	if !c.Connected.Load() {
+		return
+	}
+	select {
+	case <-c.finished:
+	case <-time.After(timeout):
+	}
+}

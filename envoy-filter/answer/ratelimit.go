@@ -1,0 +1,136 @@
+package answer
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/titrate/titrate/control/limiter"
+)
+
+// The RateLimit fields are those of draft-ietf-httpapi-ratelimit-headers-10:
+//
+//	RateLimit-Policy: "per-client";q=600;w=60
+//	RateLimit: "per-client";r=42;t=1
+//
+// A limit is a token bucket; the draft's policy is a quota q per window w, whole
+// numbers. The window is the time in which an empty bucket refills, rounded up to
+// seconds. The quota is what the rate grants in a window, rounded down. So q/w is at
+// most the rate. r is the cost that may pass at once, rounded down. t is the number of
+// seconds until r has grown by one, or to the whole burst if less than one is missing.
+// There is no t when nothing is missing or nothing will come. So
+//
+//	r ≤ q;   t ≤ w, unless the bucket is in debt
+//	of a refusal: r < the request's cost;   t ≤ Retry-After
+
+// rounding is the relative error of a burst or rate that was written as a quotient.
+const rounding = 1e-9
+
+// largest is the largest integer of a structured field (RFC 9651 §3.3.1).
+const largest = 999_999_999_999_999
+
+// AppendPolicy appends the value of RateLimit-Policy: one policy. A limit that
+// grants nothing has q=0 and no window.
+func AppendPolicy(b []byte, a limiter.Allowance) []byte {
+	b = appendString(b, a.Limit)
+	window := 1.0
+	if a.Rate > 0 {
+		window = max(1, math.Ceil(a.Burst/a.Rate*(1-rounding)))
+	}
+	b = append(b, ";q="...)
+	b = appendWhole(b, math.Floor(a.Rate*window*(1+rounding)))
+	if !(a.Rate > 0) {
+		return b
+	}
+	b = append(b, ";w="...)
+	return appendWhole(b, window)
+}
+
+// AppendRateLimit appends the value of RateLimit: what is left of one policy.
+func AppendRateLimit(b []byte, a limiter.Allowance) []byte {
+	b = appendString(b, a.Limit)
+	b = append(b, ";r="...)
+	b = appendWhole(b, math.Floor(a.Remaining+1e-6))
+	if a.Next <= 0 {
+		return b
+	}
+	b = append(b, ";t="...)
+	return appendWhole(b, math.Ceil(a.Next.Seconds()))
+}
+
+// RefusalAllowance is the allowance that a refusal shows. It keeps the answer
+// consistent: less is left than the cost that was refused, even if another gateway has
+// given some back since the decision, and more comes no later than Retry-After says.
+func RefusalAllowance(a limiter.Allowance, r *limiter.Request, out limiter.Outcome) limiter.Allowance {
+	if cost := float64(r.Micros()) * 1e-6; a.Remaining+1e-6 >= cost {
+		a.Remaining, a.Next = max(0, math.Ceil(cost-1e-6)-1), out.RetryAfter
+	}
+	if out.RetryAfter > 0 && (a.Next <= 0 || a.Next > out.RetryAfter) {
+		a.Next = out.RetryAfter
+	}
+	return a
+}
+
+// AppendPushback appends the value of grpc-retry-pushback-ms (gRFC A6): when to
+// come back, in milliseconds rounded up; -1 (do not retry) where waiting does not help;
+// nothing where the time is not known, as before the first configuration.
+func AppendPushback(b []byte, out limiter.Outcome) []byte {
+	switch {
+	case out.RetryAfter > 0:
+		ms := int64((out.RetryAfter + time.Millisecond - 1) / time.Millisecond)
+		return strconv.AppendInt(b, min(ms, math.MaxInt32), 10)
+	case out.Reason == limiter.ClientLimit, out.Reason == limiter.TenantShare, out.Reason == limiter.UnknownTenant:
+		return append(b, "-1"...)
+	}
+	return b
+}
+
+// AppendPeek appends the JSON body of a peek: the verdict and what is left, in
+// cost units and seconds, at most largest each. It has less than 1024 bytes.
+func AppendPeek(b []byte, out limiter.Outcome, a limiter.Allowance) []byte {
+	b = append(b, `{"verdict":"`...)
+	b = append(b, out.Verdict.String()...)
+	b = append(b, '"')
+	if a.Limit != "" {
+		b = append(b, `,"limit":`...)
+		b = appendQuoted(b, a.Limit)
+		for _, n := range []struct {
+			key   string
+			value float64
+		}{
+			{"rate", a.Rate}, {"burst", a.Burst}, {"remaining", a.Remaining},
+			{"reset", a.Reset.Seconds()}, {"wait", a.Wait.Seconds()},
+		} {
+			b = append(b, `,"`...)
+			b = append(b, n.key...)
+			b = append(b, `":`...)
+			b = strconv.AppendFloat(b, math.Round(min(n.value, largest)*1000)/1000, 'f', -1, 64)
+		}
+	}
+	return append(b, '}', '\n')
+}
+
+// appendString appends s as a string of a structured field, at most 60 bytes; bytes
+// that such a string cannot have become "_".
+func appendString(b []byte, s string) []byte {
+	const longest = 60
+	b = append(b, '"')
+	for i := 0; i < len(s) && i < longest; i++ {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c < 0x20 || c > 0x7e:
+			b = append(b, '_')
+		default:
+			b = append(b, c)
+		}
+	}
+	return append(b, '"')
+}
+
+func appendWhole(b []byte, v float64) []byte {
+	if !(v > 0) {
+		return append(b, '0')
+	}
+	return strconv.AppendInt(b, int64(min(v, largest)), 10)
+}

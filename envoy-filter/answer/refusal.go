@@ -1,0 +1,121 @@
+// Package answer writes what a client reads of a decision: status, body and headers of
+// a refusal in HTTP and in gRPC, the RateLimit fields, and the body of a peek.
+//
+// All functions append to memory of the caller and allocate nothing. What a client has
+// sent (a tenant's name) is cut to a bound and escaped.
+//
+// The functions know nothing of Envoy; package shim decides which of the texts a
+// request gets.
+package answer
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/titrate/titrate/control/limiter"
+)
+
+// InternalError is the reason of a request that was refused because its decision
+// panicked and the failure policy is to refuse.
+const InternalError = limiter.Reason(200)
+
+// ReasonName is the stable name of a reason, InternalError included.
+func ReasonName(r limiter.Reason) string {
+	if r == InternalError {
+		return "internal_error"
+	}
+	return r.String()
+}
+
+// byCause picks what refusals of one cause have in common: the request was over a limit
+// or a share; its tenant is not configured; or no decision could be had.
+func byCause[T any](r limiter.Reason, limited, unknownTenant, unavailable T) T {
+	switch r {
+	case limiter.NotConfigured, InternalError:
+		return unavailable
+	case limiter.UnknownTenant:
+		return unknownTenant
+	}
+	return limited
+}
+
+// Status is the HTTP status of a refusal: limited and unknownTenant are what the
+// operator wants; without a decision the status is 503.
+func Status(r limiter.Reason, limited, unknownTenant int) int {
+	return byCause(r, limited, unknownTenant, http.StatusServiceUnavailable)
+}
+
+// The statuses of refusals in gRPC.
+const (
+	grpcPermissionDenied  = 7
+	grpcResourceExhausted = 8
+	grpcUnavailable       = 14
+)
+
+// GRPCStatus is the grpc-status of a refusal.
+func GRPCStatus(r limiter.Reason) int {
+	return byCause(r, grpcResourceExhausted, grpcPermissionDenied, grpcUnavailable)
+}
+
+// Summary is a refusal in a few words, at most 16 bytes.
+func Summary(r limiter.Reason) string {
+	return byCause(r, "rate limited", "unknown tenant", "unavailable")
+}
+
+// RetrySeconds is a wait in the form of Retry-After (RFC 9110 §10.2.3): whole
+// seconds, rounded up, at least 1.
+func RetrySeconds(d time.Duration) int64 {
+	return max(1, int64((d+time.Second-1)/time.Second))
+}
+
+// AppendRetryAfter appends the value of Retry-After, counted from now; nothing
+// where waiting does not help. A missing configuration is expected to arrive within
+// a second.
+func AppendRetryAfter(b []byte, out limiter.Outcome) []byte {
+	switch {
+	case out.RetryAfter > 0:
+		return strconv.AppendInt(b, RetrySeconds(out.RetryAfter), 10)
+	case out.Reason == limiter.NotConfigured:
+		return append(b, '1')
+	}
+	return b
+}
+
+// AppendBody appends the JSON body of a refusal to b. The tenant is what the
+// client sent: it is cut to 128 bytes and escaped.
+func AppendBody(b []byte, tenant string, r limiter.Reason) []byte {
+	b = append(b, `{"error":"`...)
+	b = append(b, Summary(r)...)
+	b = append(b, `","reason":"`...)
+	b = append(b, ReasonName(r)...)
+	b = append(b, `","tenant":`...)
+	b = appendQuoted(b, tenant)
+	return append(b, '}', '\n')
+}
+
+// longestTenant bounds the tenant's name in an answer's body, in bytes.
+const longestTenant = 128
+
+// appendQuoted appends at most longestTenant bytes of s as a JSON string, without
+// allocating; bytes that are not UTF-8 become U+FFFD.
+func appendQuoted(b []byte, s string) []byte {
+	b = append(b, '"')
+	for i := 0; i < len(s) && i < longestTenant; {
+		c, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', byte(c))
+		case c < 0x20 || c == 0x7f || c == '\u2028' || c == '\u2029' || c == '<' || c == '>' || c == '&':
+			b = append(b, '\\', 'u')
+			hex := strconv.AppendUint(make([]byte, 0, 4), uint64(c), 16)
+			b = append(b, "0000"[len(hex):]...)
+			b = append(b, hex...)
+		default:
+			b = utf8.AppendRune(b, c)
+		}
+		i += size
+	}
+	return append(b, '"')
+}

@@ -1,0 +1,33 @@
+package enforcer
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// ParseCost reads the cost that a response carries: a finite number ≥ 0, in cost units,
+// perhaps with blanks around it. It returns false for an empty text and for anything
+// else; the latter is counted. The estimate then stands.
+func (e *Enforcer) ParseCost(text string) (cost float64, ok bool) {
+	if text = strings.TrimSpace(text); text == "" {
+		return 0, false
+	}
+	cost, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		cost = math.NaN()
+	}
+	return e.CheckCost(cost)
+}
+
+// CheckCost is ParseCost for a number.
+func (e *Enforcer) CheckCost(cost float64) (checked float64, ok bool) {
+	if !(cost >= 0) || math.IsInf(cost, 1) {
+		e.invalidCosts.Add(1)
+		return 0, false
+	}
+	return cost, true
+}
+
+// InvalidCosts is the number of costs in responses that were no finite number ≥ 0.
+func (e *Enforcer) InvalidCosts() uint64 { return e.invalidCosts.Load() }

@@ -1,0 +1,324 @@
+// Package enforcer runs the limiter's engine inside an Envoy process: it has the clock
+// and the ticker that the engine lacks, and it recovers the engine's panics, so that a
+// fault in the limiter does not end Envoy.
+//
+// # Model
+//
+// Envoy's workers call [Enforcer.Decide] on every request, [Enforcer.Enqueue] when the
+// request has to wait, and [Enforcer.Cancel] when a waiting request goes away. One
+// goroutine ticks: every 5 ms while a request is held or a key is contended, otherwise
+// every 50 ms, and at once when a request starts to wait. The requests that a tick
+// releases are delivered as one batch. A held request is one that waits in the queue.
+//
+// # Invariants
+//
+//   - Each ticket of a held request is ended once: by an event in a delivered
+//     batch, or by a Cancel that returned true.
+//   - After Stop no request is held, and none will be: the failure policy decides
+//     requests that would have to wait.
+//   - A panic below Decide, Enqueue, Cancel or the tick is recovered and counted. The
+//     failure policy then decides the request; after a panic in a tick it decides all
+//     held requests.
+//   - The admit path neither allocates nor takes a lock of this package.
+package enforcer
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/envoy-filter/answer"
+)
+
+const (
+	// BusyTick is the period while something is held or contended.
+	BusyTick = 5 * time.Millisecond
+	// IdleTick is the period otherwise.
+	IdleTick = 50 * time.Millisecond
+	// stopTimeout bounds how long Stop waits for the current tick to end.
+	stopTimeout = time.Second
+	// Linger is how long Envoy's shutdown is delayed after the last held request was
+	// released, so that the upstream can answer it.
+	Linger = 500 * time.Millisecond
+)
+
+// Options are fixed for the enforcer's life.
+type Options struct {
+	// Engine decides. Only the enforcer calls its Tick and Drain.
+	Engine *limiter.Engine
+	// FailurePolicy decides a request whose decision panicked, and one that would
+	// have to wait after Stop.
+	FailurePolicy limiter.BootPolicy
+	// Deliver receives the events of one tick. It must not keep the slice.
+	Deliver func([]limiter.Event)
+	// Observer, if set, sees the requests that were not admitted at once.
+	Observer Observer
+	// Log receives messages for the operator.
+	Log func(text string)
+	// OnWake, if set, is called first in each tick, on the thread that the timer
+	// woke.
+	OnWake func()
+}
+
+// Observer sees refused requests and the ends of waits. It is never called for a
+// request that is admitted at once. Safe for concurrent use; an observer neither keeps
+// its arguments nor waits.
+type Observer interface {
+	// Refused is called with a request that was refused on arrival. The request's
+	// strings alias memory of Envoy.
+	Refused(now int64, r *limiter.Request)
+	// Ended is called with the events of one tick.
+	Ended(now int64, events []limiter.Event)
+}
+
+// Enforcer is the engine with its ticker. Create it with New.
+type Enforcer struct {
+	o            Options
+	panics       atomic.Uint64
+	invalidCosts atomic.Uint64
+	slow         atomic.Bool // the ticker sleeps for IdleTick
+	draining     atomic.Bool
+	wake         chan struct{}
+	stop         chan struct{}
+	stopped      chan struct{}
+	start        sync.Once
+	end          sync.Once
+	events       []limiter.Event
+	lastEvent    int64 // time of the last batch; of the ticker, and of Stop after it
+}
+
+// New returns an enforcer whose ticker does not run yet.
+func New(o Options) *Enforcer {
+	return &Enforcer{o: o, wake: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
+		lastEvent: Now() - int64(Linger)}
+}
+
+var epoch = time.Now()
+
+// Now is the engine's clock: monotonic, in nanoseconds since the process started.
+func Now() int64 { return int64(time.Since(epoch)) }
+
+// Panics is the number of panics recovered so far.
+func (e *Enforcer) Panics() uint64 { return e.panics.Load() }
+
+// Decide decides a request that has just arrived. After a verdict of Wait the caller
+// calls Enqueue.
+func (e *Enforcer) Decide(r *limiter.Request) (out limiter.Outcome) {
+	defer e.recoverDecision(&out, r)
+	if injectFaults {
+		injectFault("decide", r)
+	}
+	now := Now()
+	out = e.o.Engine.Decide(now, r)
+	if out.Verdict == limiter.Reject && e.o.Observer != nil {
+		e.o.Observer.Refused(now, r)
+	}
+	return out
+}
+
+// HandleUnknown is the handle of a request whose Enqueue panicked. The engine may have
+// queued the request before the panic; then it still ends the ticket.
+const HandleUnknown = ^limiter.Handle(0)
+
+// Enqueue decides the request again and queues it if it still has to wait. The
+// ticket comes back in the request's event; it must not be 0. If the verdict is not
+// Wait the handle is 0, or HandleUnknown: then the ticket must remain valid, since an
+// event may still come.
+func (e *Enforcer) Enqueue(r *limiter.Request, ticket uint64) (out limiter.Outcome, h limiter.Handle) {
+	defer e.recoverDecision(&out, r)
+	if injectFaults {
+		injectFault("enqueue", r)
+	}
+	if ticket == 0 || e.draining.Load() {
+		return e.decideByPolicy(r), 0
+	}
+	now := Now()
+	h = HandleUnknown
+	out, h = e.o.Engine.Enqueue(now, r, ticket)
+	if out.Verdict == limiter.Reject && e.o.Observer != nil {
+		e.o.Observer.Refused(now, r)
+	}
+	if out.Verdict != limiter.Wait {
+		return out, 0
+	}
+	// A drain that began meanwhile may have missed the request.
+	if e.draining.Load() && e.o.Engine.Cancel(Now(), h) {
+		return e.decideByPolicy(r), 0
+	}
+	if e.slow.Load() {
+		select {
+		case e.wake <- struct{}{}:
+		default:
+		}
+	}
+	return out, h
+}
+
+// Peek returns what Decide would answer, and what is left; it changes nothing.
+func (e *Enforcer) Peek(r *limiter.Request) (out limiter.Outcome, a limiter.Allowance) {
+	defer e.recoverDecision(&out, r)
+	return e.o.Engine.Peek(Now(), r)
+}
+
+// Allowance returns what is left for a request that was decided with that reason.
+func (e *Enforcer) Allowance(r *limiter.Request, why limiter.Reason) limiter.Allowance {
+	defer e.RecoverPanic("an allowance")
+	return e.o.Engine.Allowance(Now(), r, why)
+}
+
+// CorrectCharge replaces the estimated cost of an admitted request by its true cost.
+func (e *Enforcer) CorrectCharge(r *limiter.Request, actual float64) {
+	defer e.RecoverPanic("the correction of a charge")
+	e.o.Engine.Settle(Now(), r, actual)
+}
+
+// Cancel removes a held request from the queue. It returns false if the request's event
+// was or is being delivered.
+func (e *Enforcer) Cancel(h limiter.Handle) (removed bool) {
+	defer e.RecoverPanic("cancel")
+	return e.o.Engine.Cancel(Now(), h)
+}
+
+// Start runs the ticker.
+func (e *Enforcer) Start() { e.start.Do(func() { go e.run() }) }
+
+// Stop ends the ticker and releases all held requests. It returns when the last batch
+// has been delivered; nothing is delivered afterwards. If the current tick does not end
+// within a second, Stop logs this and releases nothing, so that the process can end. The
+// first call returns whether released requests may still be at the upstream: some were
+// released now, or within Linger before.
+func (e *Enforcer) Stop() (inFlight bool) {
+	e.end.Do(func() {
+		e.draining.Store(true)
+		close(e.stop)
+		e.start.Do(func() { close(e.stopped) }) // it never ran
+		select {
+		case <-e.stopped:
+			e.drain()
+			inFlight = Now()-e.lastEvent < int64(Linger)
+		case <-time.After(stopTimeout):
+			if e.o.Log != nil {
+				e.o.Log("titrate: the ticker does not end; this is a bug, please report it")
+			}
+		}
+	})
+	return inFlight
+}
+
+func (e *Enforcer) run() {
+	defer close(e.stopped)
+	timer := time.NewTimer(BusyTick)
+	defer timer.Stop()
+	for {
+		select {
+		case <-e.stop:
+			return
+		case <-timer.C:
+		case <-e.wake:
+		}
+		if e.o.OnWake != nil {
+			e.o.OnWake()
+		}
+		timer.Reset(e.tick())
+	}
+}
+
+// tick steps the engine and returns the time until the next tick. If the engine
+// panicked, all held requests are released.
+func (e *Enforcer) tick() (next time.Duration) {
+	next = BusyTick
+	failed := true
+	defer func() {
+		if failed {
+			e.drain()
+		}
+	}()
+	defer e.RecoverPanic("tick")
+	// slow is cleared before Busy is read. A request that starts to wait after Busy
+	// returned false finds slow set, and wakes the ticker.
+	e.slow.Store(false)
+	e.deliver(e.o.Engine.Tick(Now(), e.events[:0]))
+	e.slow.Store(true)
+	if e.o.Engine.Busy() {
+		e.slow.Store(false)
+	} else {
+		next = IdleTick
+	}
+	failed = false
+	return next
+}
+
+func (e *Enforcer) drain() {
+	defer e.RecoverPanic("drain")
+	e.events = e.events[:0]
+	e.deliver(e.o.Engine.Drain(Now(), e.events[:0]))
+}
+
+// deliver passes a batch on and keeps its memory for the next one.
+func (e *Enforcer) deliver(events []limiter.Event) {
+	if len(events) > 0 {
+		e.lastEvent = Now()
+		e.o.Deliver(events)
+		if e.o.Observer != nil {
+			e.o.Observer.Ended(Now(), events)
+		}
+	}
+	e.events = events
+}
+
+// decideByPolicy is the outcome when the engine cannot decide. The pool's on_loss
+// policy comes first: OPEN admits, SAFE_RATE refuses, since it protects the upstream.
+// Otherwise the process's failure policy decides. Requests that are not enforced pass.
+func (e *Enforcer) decideByPolicy(r *limiter.Request) limiter.Outcome {
+	admit := e.o.FailurePolicy == limiter.BootOpen
+	switch loss, _ := e.onLoss(r); loss {
+	case config.Open:
+		admit = true
+	case config.SafeRate:
+		admit = false
+	}
+	if admit || r.Mode != config.Enforce {
+		return limiter.Outcome{Verdict: limiter.Admit}
+	}
+	return limiter.Outcome{Verdict: limiter.Reject, Reason: answer.InternalError, RetryAfter: time.Second}
+}
+
+// onLoss reads the pool's policy from the engine, which may panic again.
+func (e *Enforcer) onLoss(r *limiter.Request) (loss config.OnLoss, ok bool) {
+	defer func() {
+		if recover() != nil {
+			loss, ok = config.Freeze, false
+		}
+	}()
+	return e.o.Engine.OnLoss(r.Pool)
+}
+
+// recoverDecision replaces the outcome of a decision that panicked by the policy's.
+func (e *Enforcer) recoverDecision(out *limiter.Outcome, r *limiter.Request) {
+	if p := recover(); p != nil {
+		e.ReportPanic("decision", p)
+		*out = e.decideByPolicy(r)
+	}
+}
+
+// RecoverPanic is deferred by goroutines and callbacks: it recovers a panic, counts it
+// and logs it.
+func (e *Enforcer) RecoverPanic(where string) {
+	if p := recover(); p != nil {
+		e.ReportPanic(where, p)
+	}
+}
+
+// ReportPanic counts a panic that the caller has recovered. It logs only the first ten:
+// a fault that repeats with every request must not fill the disk.
+func (e *Enforcer) ReportPanic(where string, p any) {
+	const logged = 10
+	if n := e.panics.Add(1); n <= logged && e.o.Log != nil {
+		const text = "titrate: recovered a panic in %s (%d so far; this is a bug, please report it): %v\n%s"
+		e.o.Log(fmt.Sprintf(text, where, n, p, debug.Stack()))
+	}
+}

@@ -1,0 +1,111 @@
+package heavyhitters
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// A few heavy clients stand out from any number of others, each seen once.
+func TestHeavyClientsStandOut(t *testing.T) {
+	var s Sketch
+	var all sync.WaitGroup
+	for worker := range 4 {
+		all.Go(func() {
+			for i := range 20000 {
+				s.Add(1, "acme", fmt.Sprintf("stranger-%d-%d", worker, i), "api", 1)
+				if i%20 == 0 {
+					s.Add(1, "acme", fmt.Sprintf("heavy-%d", i/20%3), "api", 1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	got := s.Top(1, 10)
+	for i, e := range got[:3] {
+		if !strings.HasPrefix(e.Client, "heavy-") || e.Count < 1332 || e.Count-e.Error > 1336 {
+			t.Errorf("number %d is %+v, want a heavy one of about 1333", i, e)
+		}
+	}
+	if len(got) != 10 {
+		t.Errorf("%d entries, want 10", len(got))
+	}
+}
+
+func TestCountsHalve(t *testing.T) {
+	var s Sketch
+	const minute = int64(60e9)
+	for range 8 {
+		s.Add(minute, "a", "b", "c", 1)
+	}
+	for m, want := range map[int64]float64{1: 8, 2: 4, 4: 1} {
+		var copied Sketch
+		for range 8 {
+			copied.Add(minute, "a", "b", "c", 1)
+		}
+		if got := copied.Top(m*minute, 1); len(got) != 1 || got[0].Count != want {
+			t.Errorf("minute %d: %+v, want %v", m, got, want)
+		}
+	}
+	if got := s.Top(1e6*minute, 1); len(got) != 0 {
+		t.Errorf("two years later: %+v", got)
+	}
+}
+
+func TestNamesAreBoundedAndCopied(t *testing.T) {
+	var s Sketch
+	b := []byte(strings.Repeat("x", 1000))
+	s.Add(1, string(b), string(b), "", 1)
+	got := s.Top(1, 1)
+	if len(got) != 1 || len(got[0].Tenant) != NameBytes || len(got[0].Client) != NameBytes {
+		t.Errorf("%+v", got)
+	}
+	for _, w := range []float64{0, -1} {
+		s.Add(1, "none", "", "", w)
+	}
+	if len(s.Top(1, 10)) != 1 {
+		t.Error("a weight of 0 counts")
+	}
+}
+
+// The sketch's promise, against an exact count.
+func TestCountsAreBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s Sketch
+		exact, sum := map[string]float64{}, 0.0
+		for range rapid.IntRange(1, 2000).Draw(t, "adds") {
+			who := fmt.Sprint(rapid.IntRange(0, 600).Draw(t, "who"))
+			w := float64(rapid.IntRange(1, 5).Draw(t, "weight"))
+			s.Add(1, "t", who, "p", w)
+			exact[who] += w
+			sum += w
+		}
+		shown := map[string]Entry{}
+		for _, e := range s.Top(1, stripes*perStripe) {
+			shown[e.Client] = e
+			if e.Count < exact[e.Client] || e.Count-e.Error > exact[e.Client] {
+				t.Fatalf("%+v, exactly %v", e, exact[e.Client])
+			}
+		}
+		for who, n := range exact {
+			if _, ok := shown[who]; !ok && n > sum/perStripe {
+				t.Fatalf("%s with %v of %v is not shown", who, n, sum)
+			}
+		}
+	})
+}
+
+func BenchmarkAdd(b *testing.B) {
+	var s Sketch
+	names := make([]string, 4096)
+	for i := range names {
+		names[i] = fmt.Sprintf("client-%d", i)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		s.Add(1, "acme", names[i%len(names)], "api", 1)
+	}
+}

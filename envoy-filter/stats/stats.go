@@ -1,0 +1,244 @@
+// Package stats publishes the engine's counters as Envoy's metrics.
+//
+// # Model
+//
+// A request touches no metric: the engine counts in its own memory, and Envoy's main
+// thread publishes twice a second what has been added since. The outcomes of
+// titrate_requests_total are disjoint, so their sum is the number of decided requests.
+// What can be true beside an outcome (waited, marked, shadowed) has a counter of its
+// own. How long requests were held is a histogram; the ticker collects it in the buckets
+// of waits.go. Labels are pools and outcomes only, never tenants or clients, so the
+// configuration bounds the number of series.
+//
+// Publishing costs O(pools × outcomes). Every ten seconds it also counts the live keys,
+// O(key table).
+package stats
+
+import "github.com/titrate/titrate/control/limiter"
+
+// Metric is one metric of the table.
+type Metric uint8
+
+// The metrics; the table below has their names.
+const (
+	Requests Metric = iota
+	Waited
+	Marked
+	Shadowed
+	Overflow
+	Panics
+	LinkSessions
+	LinkMalformed
+	ConfigRefused
+	CostRefused
+	LimitsLeftOut
+	Held
+	Keys
+	KeysContended
+	Flows
+	KeysParted
+	KeysDisplaced
+	LinkConnected
+	ConfigRevision
+	SharesEpoch
+	SharesStale
+	Goroutines
+	PoolHeld
+	PoolInFlight
+	Wait
+	metrics
+)
+
+// Kind of a metric.
+type Kind uint8
+
+// The kinds.
+const (
+	Counter Kind = iota
+	Gauge
+	Histogram
+)
+
+// Definition is a metric's name and labels.
+type Definition struct {
+	Name   string
+	Labels []string
+	Kind   Kind
+}
+
+// Table defines each Metric, in order.
+var Table = [metrics]Definition{
+	Requests:       {"titrate_requests_total", []string{"pool", "outcome"}, Counter},
+	Waited:         {"titrate_waited_total", []string{"pool"}, Counter},
+	Marked:         {"titrate_marked_total", []string{"pool"}, Counter},
+	Shadowed:       {"titrate_shadowed_total", []string{"pool"}, Counter},
+	Overflow:       {"titrate_overflow_total", nil, Counter},
+	Panics:         {"titrate_panics_total", nil, Counter},
+	LinkSessions:   {"titrate_link_sessions_total", nil, Counter},
+	LinkMalformed:  {"titrate_link_malformed_total", nil, Counter},
+	ConfigRefused:  {"titrate_config_refused_total", nil, Counter},
+	CostRefused:    {"titrate_response_cost_refused_total", nil, Counter},
+	LimitsLeftOut:  {"titrate_limits_left_out", nil, Gauge},
+	Held:           {"titrate_held", nil, Gauge},
+	Keys:           {"titrate_keys", nil, Gauge},
+	KeysContended:  {"titrate_keys_contended", nil, Gauge},
+	Flows:          {"titrate_flows", nil, Gauge},
+	KeysParted:     {"titrate_keys_parted_total", nil, Counter},
+	KeysDisplaced:  {"titrate_keys_displaced_total", nil, Counter},
+	LinkConnected:  {"titrate_link_connected", nil, Gauge},
+	ConfigRevision: {"titrate_config_revision", nil, Gauge},
+	SharesEpoch:    {"titrate_shares_epoch", nil, Gauge},
+	SharesStale:    {"titrate_shares_stale", nil, Gauge},
+	Goroutines:     {"titrate_goroutines", nil, Gauge},
+	PoolHeld:       {"titrate_pool_held", []string{"pool"}, Gauge},
+	PoolInFlight:   {"titrate_pool_in_flight", []string{"pool"}, Gauge}, // whole cost units, of adaptive pools
+	Wait:           {"titrate_wait_ms", []string{"pool", "outcome"}, Histogram},
+}
+
+// NoPool is the label of requests that reached no pool.
+const NoPool = "-"
+
+// The outcomes of Requests, other than the reasons of a refusal.
+const (
+	Admitted  = "admitted"  // also if it waited, was marked or shadowed
+	Cancelled = "cancelled" // its stream ended while it waited
+	Booted    = "booted"    // admitted before the first configuration
+	Bypassed  = "bypassed"  // of an unknown tenant, admitted
+	Unpooled  = "unpooled"  // to an unknown pool, admitted
+)
+
+// Sink is where metrics go: Envoy, or a test.
+type Sink interface {
+	// Count adds to a counter; labels are in the order of its definition.
+	Count(m Metric, delta uint64, labels ...string)
+	// Set sets a gauge; labels as above.
+	Set(m Metric, value uint64, labels ...string)
+	// Observe records a value in a histogram, times times; labels as above.
+	Observe(m Metric, value, times uint64, labels ...string)
+}
+
+// Process are the numbers of the process that the engine does not count.
+type Process struct {
+	Panics, LinkSessions, LinkMalformed, ConfigRefused, CostRefused uint64
+	LinkConnected                                                   bool
+	Goroutines                                                      int
+	LimitsLeftOut                                                   int64
+}
+
+// keysEvery: the live keys are counted with every 20th publication.
+const keysEvery = 20
+
+// Publisher publishes what has changed since its last call. One caller at a time.
+type Publisher struct {
+	engine *limiter.Engine
+	sink   Sink
+	now    func() int64
+	stats  limiter.Stats
+	sent   map[series]uint64
+	calls  int
+	// Waits are published with the engine's counters.
+	Waits Waits
+}
+
+type series struct {
+	metric        Metric
+	pool, outcome string
+}
+
+// New returns a publisher of the engine's counters; now is the engine's clock.
+func New(engine *limiter.Engine, sink Sink, now func() int64) *Publisher {
+	return &Publisher{engine: engine, sink: sink, now: now, sent: map[series]uint64{}}
+}
+
+// Publish sends what has changed since the last call.
+func (p *Publisher) Publish(process Process) {
+	keys := p.calls%keysEvery == 0
+	p.calls++
+	p.stats.Keys = -1
+	if keys {
+		p.stats.Keys = 0
+	}
+	p.engine.Stats(p.now(), &p.stats)
+	s := &p.stats
+	for i := range s.Pools {
+		p.publishPool(&s.Pools[i])
+	}
+	for r, n := range s.Rejected {
+		p.count(Requests, n, NoPool, limiter.Reason(r).String())
+	}
+	p.count(Requests, s.Booted, NoPool, Booted)
+	p.count(Requests, s.Bypassed, NoPool, Bypassed)
+	p.count(Requests, s.Unpooled, NoPool, Unpooled)
+	p.count(Overflow, s.Overflow)
+	p.count(KeysParted, s.Unpromoted)
+	p.count(KeysDisplaced, s.Displaced)
+	p.count(Panics, process.Panics)
+	p.count(LinkSessions, process.LinkSessions)
+	p.count(LinkMalformed, process.LinkMalformed)
+	p.count(ConfigRefused, process.ConfigRefused)
+	p.count(CostRefused, process.CostRefused)
+	p.setGauges(process, keys)
+	p.Waits.publish(p.sink)
+}
+
+// Parted returns the published value of KeysParted.
+func (p *Publisher) Parted() uint64 { return p.stats.Unpromoted }
+
+func (p *Publisher) publishPool(pool *limiter.PoolStats) {
+	p.count(Requests, pool.Admitted, pool.Pool, Admitted)
+	p.count(Requests, pool.Cancelled, pool.Pool, Cancelled)
+	for r, n := range pool.Rejected {
+		p.count(Requests, n, pool.Pool, limiter.Reason(r).String())
+	}
+	p.count(Waited, pool.Waited, pool.Pool)
+	p.count(Marked, pool.Marked, pool.Pool)
+	p.count(Shadowed, pool.Shadowed, pool.Pool)
+	p.sink.Set(PoolHeld, uint64(max(pool.Held, 0)), pool.Pool)
+	if pool.Adaptive {
+		p.sink.Set(PoolInFlight, uint64(max(pool.InFlight, 0)+.5), pool.Pool)
+	}
+}
+
+func (p *Publisher) setGauges(process Process, keys bool) {
+	s := &p.stats
+	if keys {
+		p.sink.Set(Keys, uint64(s.Keys))
+	}
+	p.sink.Set(Held, uint64(max(s.Held, 0))) // Envoy's gauges wrap below zero
+	p.sink.Set(KeysContended, uint64(s.Contended))
+	p.sink.Set(Flows, uint64(s.Flows))
+	p.sink.Set(ConfigRevision, uint64(max(s.Revision, 0)))
+	p.sink.Set(LimitsLeftOut, uint64(max(process.LimitsLeftOut, 0)))
+	p.sink.Set(SharesEpoch, uint64(max(s.Shares.Epoch, 0)))
+	p.sink.Set(SharesStale, flag(s.Shares.Stale))
+	p.sink.Set(LinkConnected, flag(process.LinkConnected))
+	p.sink.Set(Goroutines, uint64(max(process.Goroutines, 0)))
+}
+
+// count publishes the growth of a total. If a total went back, which would be a fault
+// of its source, nothing is published until it has caught up.
+func (p *Publisher) count(metric Metric, total uint64, labels ...string) {
+	if total == 0 {
+		return
+	}
+	key := series{metric: metric}
+	switch len(labels) {
+	case 2:
+		key.pool, key.outcome = labels[0], labels[1]
+	case 1:
+		key.pool = labels[0]
+	}
+	last := p.sent[key]
+	if total <= last {
+		return
+	}
+	p.sent[key] = total
+	p.sink.Count(metric, total-last, labels...)
+}
+
+func flag(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
