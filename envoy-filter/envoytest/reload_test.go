@@ -216,7 +216,7 @@ func TestSymbols(t *testing.T) {
 	for _, s := range symbols {
 		exported[s.Name] = s.Section != elf.SHN_UNDEF
 	}
-	header, err := os.ReadFile("../abi.h")
+	header, err := os.ReadFile("../shim/abi.h")
 	if err != nil {
 		t.Fatal(err)
 	}

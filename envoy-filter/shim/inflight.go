@@ -1,7 +1,7 @@
-package main
+package shim
 
 /*
-#include "flight.h"
+#include "inflight.h"
 */
 import "C"
 
@@ -11,10 +11,8 @@ import (
 	"github.com/titrate/titrate/control/limiter"
 )
 
-// A limiter.Flight in C's memory, see flight.h; the engine and C count in the
-// same words.
-var _ = [1]struct{}{}[unsafe.Sizeof(limiter.Flight{})-C.sizeof_struct_titrate_flight]
-
+// newFlight allocates a limiter.Flight in C's memory (inflight.h), where the engine and C
+// both count.
 func newFlight() *limiter.Flight { return (*limiter.Flight)(unsafe.Pointer(C.titrate_flight_new())) }
 
 // book tells C where to count a request.

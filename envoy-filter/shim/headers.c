@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "lines.h"
+#include "headers.h"
 
 // Of the request that this thread is at. A pointer and not the lines: a module
 // with Go in it must fit its thread-local data into what the loader has spare.

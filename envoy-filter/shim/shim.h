@@ -3,7 +3,7 @@
 #pragma once
 
 #include "abi.h"
-#include "text.h"
+#include "parse.h"
 
 // --- configuration: built by Go, read by C on every request ---
 
@@ -112,7 +112,7 @@ void titrate_want(uint32_t identities, uint32_t classes);
 
 // --- a decision: filled by C, answered by Go in one call ---
 
-struct titrate_flight; // flight.h
+struct titrate_flight; // inflight.h
 
 enum titrate_verdict { TITRATE_ADMIT = 0, TITRATE_WAIT = 1, TITRATE_REJECT = 2 };
 
@@ -162,7 +162,8 @@ struct titrate_event {
   uint64_t ticket;
   uint64_t retry_after_ns;
   uint32_t wait_ms;
-  uint8_t verdict, mark, reason, shadow;
+  uint8_t verdict, reason;
+  bool mark, shadow;
 };
 
 // Releases a whole tick's requests. From the ticker's thread.
@@ -170,13 +171,16 @@ void titrate_release(const struct titrate_event* events, size_t n);
 
 // --- process ---
 
+// How long Envoy's shutdown waits for requests that have waited, ms.
+enum { TITRATE_LINGER_MS = 500 };
+
 // Name of the first ABI function that this Envoy lacks, or NULL.
 const char* titrate_missing_symbol(void);
 // Path of another shared object that carries a Go runtime, or NULL. The result
 // is valid until the next call, which must come from the same thread.
 const char* titrate_other_go_runtime(void);
 
-// Ends what slack.c began when this object was loaded, on the same thread.
+// Ends what timer_slack.c began when this object was loaded, on the same thread.
 void titrate_slack_back(void);
 
 // Thin calls for Go, which has no function pointers of C.

@@ -1,4 +1,4 @@
-package main
+package shim
 
 /*
 #cgo CFLAGS: -O2 -Wall -Wextra -Wno-unused-parameter -fvisibility=default
@@ -9,24 +9,22 @@ import "C"
 
 import (
 	"fmt"
+	"log/slog"
 	"unsafe"
 
 	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/envoy-filter/stats"
 )
 
-type level C.int
-
-const (
-	levelInfo  level = C.ABI_LOG_INFO
-	levelWarn  level = C.ABI_LOG_WARN
-	levelError level = C.ABI_LOG_ERROR
-)
+var envoyLevels = map[slog.Level]C.int{
+	slog.LevelInfo: C.ABI_LOG_INFO, slog.LevelWarn: C.ABI_LOG_WARN, slog.LevelError: C.ABI_LOG_ERROR,
+}
 
 // logTo writes one line to Envoy's log, from any thread.
-func logTo(l level, text string) {
+func logTo(level slog.Level, text string) {
 	if text != "" {
-		C.titrate_log(C.int(l), (*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.size_t(len(text)))
+		data := (*C.char)(unsafe.Pointer(unsafe.StringData(text)))
+		C.titrate_log(envoyLevels[level], data, C.size_t(len(text)))
 	}
 }
 
@@ -35,11 +33,11 @@ func text(b C.abi_bytes) string {
 	return unsafe.String((*byte)(unsafe.Pointer(b.ptr)), int(b.length))
 }
 
-// releaser hands a tick's events to C in one call, using its memory again.
-type releaser struct{ events []C.struct_titrate_event }
+// deliverer passes a tick's events to C in one call, using its memory again.
+type deliverer struct{ events []C.struct_titrate_event }
 
-func (r *releaser) deliver(events []limiter.Event) {
-	r.events = r.events[:0]
+func (d *deliverer) deliver(events []limiter.Event) {
+	d.events = d.events[:0]
 	for i := range events {
 		e := &events[i]
 		var c C.struct_titrate_event
@@ -48,18 +46,14 @@ func (r *releaser) deliver(events []limiter.Event) {
 		c.wait_ms = C.uint32_t(max(e.Outcome.Waited.Milliseconds(), 0))
 		c.verdict = C.uint8_t(e.Outcome.Verdict)
 		c.reason = C.uint8_t(e.Outcome.Reason)
-		if e.Outcome.Mark {
-			c.mark = 1
-		}
-		if e.Outcome.Shadow {
-			c.shadow = 1
-		}
-		r.events = append(r.events, c)
+		c.mark = C.bool(e.Outcome.Mark)
+		c.shadow = C.bool(e.Outcome.Shadow)
+		d.events = append(d.events, c)
 	}
-	C.titrate_release(&r.events[0], C.size_t(len(r.events)))
+	C.titrate_release(&d.events[0], C.size_t(len(d.events)))
 }
 
-// sink publishes metrics in Envoy's stats. Define once, then one goroutine.
+// sink publishes metrics in Envoy's stats; on Envoy's main thread only.
 type sink struct {
 	envoy C.abi_bootstrap
 	ids   [len(stats.Table)]C.size_t
@@ -100,13 +94,6 @@ func (s *sink) Observe(m stats.Metric, value, times uint64, labels ...string) {
 	defer free()
 	C.titrate_observe(s.envoy, s.ids[m], list, n, C.uint64_t(value), C.uint64_t(times))
 }
-
-// The kinds of metrics are numbered alike here and in C.
-var (
-	_ = [1]struct{}{}[stats.Counter-C.TITRATE_COUNTER]
-	_ = [1]struct{}{}[stats.Gauge-C.TITRATE_GAUGE]
-	_ = [1]struct{}{}[stats.Histogram-C.TITRATE_HISTOGRAM]
-)
 
 // views copies strings into C's memory: an array of views cannot point from
 // Go's memory to Go's memory.

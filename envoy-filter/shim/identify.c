@@ -2,7 +2,7 @@
 // knows of it.
 
 #include "identify.h"
-#include "lines.h"
+#include "headers.h"
 
 #include <stdatomic.h>
 

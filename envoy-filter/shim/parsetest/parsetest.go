@@ -1,8 +1,8 @@
-package texttest
+package parsetest
 
 /*
 #include <stdlib.h>
-#include "text.h"
+#include "parse.h"
 #include "guard.h"
 */
 import "C"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "answer.h"
-#include "flight.h"
+#include "inflight.h"
 
 // What a redirected stream leaves to the one that follows it.
 struct titrate_legacy;

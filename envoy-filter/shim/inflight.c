@@ -15,7 +15,7 @@
 // upgrade (WebSocket), a CONNECT, an event stream and gRPC land with their headers.
 // What they turn out to cost at their end is added then.
 
-#include "flight.h"
+#include "inflight.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-package texttest
+package parsetest
 
 import (
 	"math"

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE // memmem
-#include "text.h"
+#include "parse.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-package main
+package shim
 
 /*
 #include "shim.h"
@@ -13,34 +13,14 @@ import (
 	"github.com/titrate/titrate/envoy-filter/slots"
 )
 
-// names are the slots of this process. Each change is passed to the engine; while Envoy
-// only validates, there is none.
-var names = slots.New(func(n limiter.Names) {
-	if p := theProcess.Load(); p != nil {
-		p.engine.Name(n)
-	}
-})
-
-// want tells C what the limits in force ask of requests.
-func want(w limiter.Wanted) { C.titrate_want(C.uint32_t(w.Identities), C.uint32_t(w.Classes)) }
-
-// titrateForget releases the slots of rules that are destroyed.
-//
-//export titrateForget
-func titrateForget(identities, classes C.uint32_t) {
-	defer refuseOnPanic("a configuration's end", func() {})
-	names.Release(uint32(identities), uint32(classes))
-}
-
-// identitiesOf views a question's identities where they are: C's view of bytes
-// is laid out as a string is, which the compiler checks by the array's size.
+// identitiesOf views a question's identities where they are: C's view of bytes has the
+// layout of a string.
 func identitiesOf(q *C.struct_titrate_question) *limiter.Identities {
-	var _ [unsafe.Sizeof(limiter.Identities{})]byte = [unsafe.Sizeof(q.identities)]byte{}
 	return (*limiter.Identities)(unsafe.Pointer(&q.identities))
 }
 
-// compile copies the settings into C's memory, where every request reads them.
-func compile(f *settings.Filter) (*C.struct_titrate_rules, error) {
+// newRules copies the settings into C's memory, where every request reads them.
+func newRules(f *settings.Filter) (*C.struct_titrate_rules, error) {
 	acquired, err := acquireSlots(f)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package main
+package shim
 
 /*
 #include "shim.h"
@@ -27,7 +27,7 @@ func requestOf(q *C.struct_titrate_question) limiter.Request {
 //export titrateDecide
 func titrateDecide(q *C.struct_titrate_question) {
 	r := requestOf(q)
-	out := theProcess.Load().enforcer.Decide(&r)
+	out := theProcess.Load().Enforcer.Decide(&r)
 	writeAnswer(q, &r, out)
 	book(q, &r, out.Flight)
 }
@@ -38,7 +38,7 @@ func titrateDecide(q *C.struct_titrate_question) {
 //export titrateEnqueue
 func titrateEnqueue(q *C.struct_titrate_question) {
 	r := requestOf(q)
-	out, handle := theProcess.Load().enforcer.Enqueue(&r, uint64(q.ticket))
+	out, handle := theProcess.Load().Enforcer.Enqueue(&r, uint64(q.ticket))
 	q.handle = C.uint64_t(handle)
 	writeAnswer(q, &r, out)
 	book(q, &r, out.Flight)
@@ -48,7 +48,7 @@ func titrateEnqueue(q *C.struct_titrate_question) {
 //
 //export titrateCancel
 func titrateCancel(handle C.uint64_t) C.int {
-	if theProcess.Load().enforcer.Cancel(limiter.Handle(handle)) {
+	if theProcess.Load().Enforcer.Cancel(limiter.Handle(handle)) {
 		return 1
 	}
 	return 0

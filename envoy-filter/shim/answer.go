@@ -1,4 +1,4 @@
-package main
+package shim
 
 /*
 #include "shim.h"
@@ -23,7 +23,7 @@ import (
 func titrateAnswer(q *C.struct_titrate_question, event *C.struct_titrate_event) {
 	out := limiter.Outcome{
 		Verdict: limiter.Verdict(event.verdict), Reason: limiter.Reason(event.reason),
-		RetryAfter: time.Duration(event.retry_after_ns), Mark: event.mark != 0, Shadow: event.shadow != 0,
+		RetryAfter: time.Duration(event.retry_after_ns), Mark: bool(event.mark), Shadow: bool(event.shadow),
 	}
 	r := requestOf(q)
 	writeAnswer(q, &r, out)
@@ -48,7 +48,7 @@ func titrateHash(client C.abi_bytes, to *C.char) {
 //
 //export titratePeek
 func titratePeek(q *C.struct_titrate_question) {
-	e := theProcess.Load().enforcer
+	e := theProcess.Load().Enforcer
 	r := requestOf(q)
 	out, a := e.Peek(&r)
 	q.verdict = C.int(out.Verdict)
@@ -70,7 +70,7 @@ func titratePeek(q *C.struct_titrate_question) {
 //export titrateSettle
 func titrateSettle(q *C.struct_titrate_question, written C.bool, said C.abi_bytes, number C.double) {
 	q.micros = -1
-	e := theProcess.Load().enforcer
+	e := theProcess.Load().Enforcer
 	defer e.RecoverPanic("a settlement")
 	var actual float64
 	var ok bool
@@ -101,7 +101,7 @@ func writeAnswer(q *C.struct_titrate_question, r *limiter.Request, out limiter.O
 	case out.Verdict == limiter.Reject:
 		writeRefusal(q, r, out)
 	case bool(q.always) && out.Verdict == limiter.Admit:
-		e := theProcess.Load().enforcer
+		e := theProcess.Load().Enforcer
 		defer e.RecoverPanic("the RateLimit fields")
 		writeFields(q, e.Allowance(r, limiter.None))
 	}
@@ -114,10 +114,10 @@ func writeReason(q *C.struct_titrate_question, out limiter.Outcome) {
 }
 
 func writeRefusal(q *C.struct_titrate_question, r *limiter.Request, out limiter.Outcome) {
-	e := theProcess.Load().enforcer
+	e := theProcess.Load().Enforcer
 	defer e.RecoverPanic("an answer")
 	// A panic below leaves a plain, valid refusal.
-	q.status = C.uint32_t(answer.Status(out.Reason, int(q.refuse), theProcess.Load().unknownStatus))
+	q.status = C.uint32_t(answer.Status(out.Reason, int(q.refuse), theProcess.Load().UnknownTenantStatus()))
 	q.grpc = C.uint8_t(answer.GRPCStatus(out.Reason))
 	q.retry_after_length, q.reason_length, q.details_length, q.body_length, q.pushback_length = 0, 0, 0, 0, 0
 	reason := answer.ReasonName(out.Reason)

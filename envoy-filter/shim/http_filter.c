@@ -7,7 +7,7 @@
 
 #include "_cgo_export.h"
 #include "answer.h"
-#include "flight.h"
+#include "inflight.h"
 #include "held.h"
 #include "identify.h"
 #include "redirect.h"

@@ -1,4 +1,4 @@
-package main
+package shim
 
 import (
 	"runtime"
@@ -12,10 +12,10 @@ func setProcs(workers int) { runtime.GOMAXPROCS(2*workers + 4) }
 // usualSlack is Linux's default: how much later than asked a thread may wake up.
 const usualSlack = 50_000 // ns
 
-// punctual makes the calling thread wake up on time. Threads of the runtime may
-// have inherited the slack that its monitor has been given (slack.c); the one
+// wakeOnTime makes the calling thread wake up on time. Threads of the runtime may
+// have inherited the slack that its monitor has been given (timer_slack.c); the one
 // that wakes up for the ticker is the one that then ticks.
-func punctual() {
+func wakeOnTime() {
 	const setTimerSlack = 29
 	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, setTimerSlack, usualSlack, 0) // it cannot fail
 }

@@ -142,10 +142,9 @@ const void* envoy_dynamic_module_on_bootstrap_extension_new(const void* config, 
   return config;
 }
 
-// Envoy ends as soon as its shutdown hooks are done, and closes what is in flight.
-// Requests that were held until then, or until shortly before, get this long to be
-// answered by the upstream.
-enum { LINGER_MS = 500 };
+// Envoy ends as soon as its shutdown hooks are done, and closes all streams. Requests
+// that were held until shortly before get TITRATE_LINGER_MS to be answered by the
+// upstream.
 static abi_done shutdown_done;
 static void* shutdown_context;
 
@@ -182,7 +181,7 @@ void envoy_dynamic_module_on_bootstrap_extension_shutdown(void* envoy, const voi
   if (titrateStop() && publisher != NULL) {
     shutdown_done = done;
     shutdown_context = context;
-    ENVOY(bootstrap_extension_timer_enable)(publisher, LINGER_MS);
+    ENVOY(bootstrap_extension_timer_enable)(publisher, TITRATE_LINGER_MS);
     return;
   }
   stop();

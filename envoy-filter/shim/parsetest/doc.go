@@ -1,10 +1,10 @@
-// Package texttest runs the filter's C parsers of bytes from outside (text.c) on
-// their own, so that Go's fuzzing reaches them; a package main with cgo has no
-// tests of its own that could.
+// Package parsetest runs the filter's C parsers of bytes from outside (parse.c) on
+// their own, so that Go's fuzzing reaches them: tests of a package with cgo cannot call C
+// by themselves.
 //
 // # Model
 //
-// text.c and its headers are links to the filter's: the go command sees a change
+// parse.c and its headers are links to the filter's: the go command sees a change
 // only of files in a package's own folder.
 //
 // Each function here copies its argument to the very end of a page that an
@@ -17,4 +17,4 @@
 // The tests hold the parsers against net/http's cookies, net/url's queries and
 // net/netip's addresses, where those are as lenient, and otherwise against the
 // same said in Go.
-package texttest
+package parsetest

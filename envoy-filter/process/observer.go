@@ -1,0 +1,93 @@
+package process
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/envoy-filter/adminpage"
+	"github.com/titrate/titrate/envoy-filter/enforcer"
+	"github.com/titrate/titrate/envoy-filter/heavyhitters"
+	"github.com/titrate/titrate/envoy-filter/stats"
+	"github.com/titrate/titrate/proto/link"
+)
+
+// observer counts the clients that are refused and held the most. It is not called for
+// requests that are admitted at once.
+type observer struct {
+	waits   *stats.Waits
+	refused heavyhitters.Sketch // requests
+	held    heavyhitters.Sketch // seconds
+}
+
+// Refused implements enforcer.Observer.
+func (o *observer) Refused(now int64, r *limiter.Request) {
+	o.refused.Add(now, r.Tenant, r.Client, r.Pool, 1)
+}
+
+// Ended implements enforcer.Observer.
+func (o *observer) Ended(now int64, events []limiter.Event) {
+	o.waits.Add(events)
+	for i := range events {
+		e := &events[i]
+		o.held.Add(now, e.Tenant, e.Client, e.Pool, e.Outcome.Waited.Seconds())
+		if e.Outcome.Verdict == limiter.Reject {
+			o.refused.Add(now, e.Tenant, e.Client, e.Pool, 1)
+		}
+	}
+}
+
+// alarm warns, at most once a minute, of keys beyond the budget of contended keys.
+type alarm struct {
+	parted uint64 // as of the last warning
+	at     int64
+}
+
+// check returns a warning if one is due.
+func (a *alarm) check(parted uint64, now int64) string {
+	if parted == a.parted || a.at > 0 && now-a.at < int64(time.Minute) {
+		return ""
+	}
+	added := parted - a.parted
+	a.parted, a.at = parted, now
+	return fmt.Sprintf("titrate: %d requests more of keys beyond the budget of contended keys; each gateway holds "+
+		"such a key to its part of its limit (rate/N, burst/N). Either clients invent names, or this gateway has "+
+		"more busy clients than keys/16", added)
+}
+
+// Page answers a request for the admin page: an HTTP status and a body.
+func (p *Process) Page(path string) (status int, body []byte) {
+	status, body = http.StatusInternalServerError, []byte("titrate: recovered a panic, see the log\n")
+	defer p.Enforcer.RecoverPanic("the page")
+	return p.page.Answer(path)
+}
+
+func (p *Process) newPage() *adminpage.Source {
+	return &adminpage.Source{
+		Engine: p.engine, Refused: &p.observer.refused, Held: &p.observer.held, Replica: p.o.Settings.Replica,
+		Started: time.Now(), Now: enforcer.Now, Names: p.o.Slots.Names, Panics: p.Enforcer.Panics,
+		Link: func() adminpage.Link {
+			s := &p.link.Status
+			l := adminpage.Link{
+				Connected: s.Connected.Load(), Sessions: s.Sessions.Load(), Malformed: s.Malformed.Load(),
+			}
+			l.RefusedRevision, l.RefusedReason = p.link.Refusal()
+			l.LimitsLeftOut, l.LeftOut = leftOut(p.link.LeftOutLimits())
+			return l
+		},
+	}
+}
+
+// mostLeftOut bounds the list on the page.
+const mostLeftOut = 20
+
+func leftOut(r *link.Refused) (total int64, lines []string) {
+	if r == nil {
+		return 0, nil
+	}
+	for _, l := range r.Limits[:min(len(r.Limits), mostLeftOut)] {
+		lines = append(lines, fmt.Sprintf("tenant %q, limit %q: %s", l.Tenant, l.Limit, l.Reason))
+	}
+	return int64(r.Total), lines
+}

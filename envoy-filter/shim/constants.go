@@ -1,0 +1,52 @@
+package shim
+
+/*
+#include "inflight.h"
+*/
+import "C"
+
+import (
+	"time"
+	"unsafe"
+
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/envoy-filter/enforcer"
+	"github.com/titrate/titrate/envoy-filter/settings"
+	"github.com/titrate/titrate/envoy-filter/stats"
+)
+
+// Numbers that C and Go must agree on. Where they differ, an index is not 0 and the
+// compiler refuses it.
+var (
+	_ = [1]struct{}{}[limiter.MaxIdentities-C.TITRATE_IDENTITIES]
+	_ = [1]struct{}{}[limiter.MaxClasses-C.TITRATE_CLASSES]
+
+	_ = [1]struct{}{}[limiter.Admit-C.TITRATE_ADMIT]
+	_ = [1]struct{}{}[limiter.Wait-C.TITRATE_WAIT]
+	_ = [1]struct{}{}[limiter.Reject-C.TITRATE_REJECT]
+
+	_ = [1]struct{}{}[settings.BodyAuto-C.TITRATE_BODY_AUTO]
+	_ = [1]struct{}{}[settings.BodyJSON-C.TITRATE_BODY_JSON]
+	_ = [1]struct{}{}[settings.BodyText-C.TITRATE_BODY_TEXT]
+	_ = [1]struct{}{}[settings.BodyGRPC-C.TITRATE_BODY_GRPC]
+	_ = [1]struct{}{}[settings.TellNever-C.TITRATE_NEVER]
+	_ = [1]struct{}{}[settings.TellEvents-C.TITRATE_EVENTS]
+	_ = [1]struct{}{}[settings.TellAlways-C.TITRATE_ALWAYS]
+	_ = [1]struct{}{}[settings.ClientNone-C.TITRATE_LOG_NONE]
+	_ = [1]struct{}{}[settings.ClientHash-C.TITRATE_LOG_HASH]
+	_ = [1]struct{}{}[settings.ClientName-C.TITRATE_LOG_NAME]
+	_ = [1]struct{}{}[settings.PlaceNowhere-C.TITRATE_NOWHERE]
+	_ = [1]struct{}{}[settings.PlaceHeader-C.TITRATE_IN_HEADER]
+	_ = [1]struct{}{}[settings.PlaceTrailer-C.TITRATE_IN_TRAILER]
+	_ = [1]struct{}{}[settings.PlaceMetadata-C.TITRATE_IN_METADATA]
+
+	_ = [1]struct{}{}[stats.Counter-C.TITRATE_COUNTER]
+	_ = [1]struct{}{}[stats.Gauge-C.TITRATE_GAUGE]
+	_ = [1]struct{}{}[stats.Histogram-C.TITRATE_HISTOGRAM]
+
+	_ = [1]struct{}{}[enforcer.Linger/time.Millisecond-C.TITRATE_LINGER_MS]
+
+	// Go views C's structures as its own.
+	_ = [1]struct{}{}[unsafe.Sizeof(limiter.Flight{})-C.sizeof_struct_titrate_flight]
+	_ = [1]struct{}{}[unsafe.Sizeof(limiter.Identities{})-unsafe.Sizeof(C.struct_titrate_question{}.identities)]
+)
