@@ -23,7 +23,6 @@ package process
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"runtime"
 	"strings"
@@ -42,6 +41,16 @@ import (
 	"github.com/titrate/titrate/proto/link"
 )
 
+// Level of a line in Envoy's log.
+type Level int
+
+// The levels.
+const (
+	Info Level = iota
+	Warn
+	Error
+)
+
 // Options are what a process needs of Envoy. All are required.
 type Options struct {
 	Settings *settings.Bootstrap
@@ -50,7 +59,7 @@ type Options struct {
 	// Sink is where metrics are published.
 	Sink stats.Sink
 	// Log writes a line to Envoy's log, from any thread.
-	Log func(level slog.Level, text string)
+	Log func(level Level, text string)
 	// Deliver receives the events of one tick. It must not keep the slice.
 	Deliver func([]limiter.Event)
 	// OnWake is called first in each tick, on the ticker's thread.
@@ -97,7 +106,7 @@ func New(o Options) *Process {
 	p.observer = &observer{waits: &p.stats.Waits}
 	p.Enforcer = enforcer.New(enforcer.Options{
 		Engine: p.engine, Observer: p.observer, FailurePolicy: b.Boot, Deliver: o.Deliver, OnWake: o.OnWake,
-		Log: func(text string) { o.Log(slog.LevelError, text) },
+		Log: func(text string) { o.Log(Error, text) },
 	})
 	p.link = agentlink.New(agentlink.Options{
 		Socket: b.AgentSocket, Engine: p.engine, Now: enforcer.Now, RecoverPanic: p.Enforcer.RecoverPanic,
@@ -105,7 +114,7 @@ func New(o Options) *Process {
 			Replica: b.Replica, Weight: b.Weight, PID: os.Getpid(), Restart: restarts(),
 			Generation: uint64(time.Now().UnixNano()),
 		},
-		Log: func(text string) { o.Log(slog.LevelInfo, text) },
+		Log: func(text string) { o.Log(Info, text) },
 	})
 	p.page = p.newPage()
 	return p
@@ -148,17 +157,17 @@ func (p *Process) restart() {
 	receive := func(s exchange.KeySpent) { p.engine.Inherit(enforcer.Now(), s) }
 	keys, err := hotrestart.Receive(p.socket, receive)
 	if err != nil {
-		p.o.Log(slog.LevelWarn, "titrate: the Envoy before this one did not send all that clients have spent; "+
+		p.o.Log(Warn, "titrate: the Envoy before this one did not send all that clients have spent; "+
 			"some begin with whole bursts: "+err.Error())
 	} else if keys > 0 {
-		p.o.Log(slog.LevelInfo, fmt.Sprintf(
+		p.o.Log(Info, fmt.Sprintf(
 			"titrate: took over from the Envoy before this one what %d keys have spent", keys))
 	}
 	go func() {
 		defer p.Enforcer.RecoverPanic("the hot restart's socket")
 		each := func(visit func(exchange.KeySpent)) { p.engine.Bequeath(enforcer.Now(), visit) }
 		if err := hotrestart.Serve(p.ctx, p.socket, each); err != nil {
-			p.o.Log(slog.LevelWarn, "titrate: after a hot restart clients will begin with whole bursts: "+err.Error())
+			p.o.Log(Warn, "titrate: after a hot restart clients will begin with whole bursts: "+err.Error())
 		}
 	}()
 }
@@ -175,7 +184,7 @@ func (p *Process) Ready() bool {
 		return false
 	}
 	if wait := p.o.Settings.BootWait; wait > 0 {
-		p.o.Log(slog.LevelWarn, fmt.Sprintf(
+		p.o.Log(Warn, fmt.Sprintf(
 			"titrate: no configuration within boot_wait (%v); Envoy takes traffic by boot_policy", wait))
 	}
 	return true
@@ -191,7 +200,7 @@ func (p *Process) Publish() {
 		ConfigRefused: s.Refused.Load(), LimitsLeftOut: s.LeftOut.Load(),
 	})
 	if text := p.alarm.check(p.stats.Parted(), enforcer.Now()); text != "" {
-		p.o.Log(slog.LevelWarn, text)
+		p.o.Log(Warn, text)
 	}
 }
 

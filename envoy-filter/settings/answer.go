@@ -3,6 +3,7 @@ package settings
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -20,80 +21,80 @@ const (
 	BodyGRPC // a trailers-only answer without body
 )
 
-// Tell says which answers carry something.
-type Tell uint8
+// When says which answers have something.
+type When uint8
 
 // The choices.
 const (
-	TellNever  Tell = iota + 1
-	TellEvents      // of what was not plainly admitted
-	TellAlways
+	WhenNever  When = iota + 1
+	WhenEvents      // answers to requests that were not plainly admitted
+	WhenAlways
 )
 
-// Client says how an access log names clients.
-type Client uint8
+// LogClient says how an access log names clients.
+type LogClient uint8
 
 // The choices.
 const (
-	ClientNone Client = iota + 1
-	ClientHash        // the first 16 hexadecimal digits of its SHA-256
-	ClientName
+	LogClientNone LogClient = iota + 1
+	LogClientHash           // the first 16 hexadecimal digits of its SHA-256
+	LogClientName
 )
 
-// Place says where a response tells its cost.
-type Place uint8
+// CostFrom says where a response has its cost.
+type CostFrom uint8
 
 // The places.
 const (
-	PlaceNowhere Place = iota + 1
-	PlaceHeader
-	PlaceTrailer
-	PlaceMetadata
+	CostNowhere CostFrom = iota + 1
+	CostHeader
+	CostTrailer
+	CostMetadata
 )
 
-// Name is a header's name in lower case; nil: not said; "": none.
-type Name *string
+// HeaderName is a header's name in lower case; nil: unset; "": none.
+type HeaderName *string
 
-// Answers says what clients, upstreams and access logs are told. Zero values and
-// nil are unset: an override's are filled from the filter's, the filter's by
-// Complete.
+// Answers says what clients, upstreams and access logs are told. Zero values and nil
+// are unset: the filter's value then holds for an override, and the default for the
+// filter (SetDefaults).
 type Answers struct {
 	// Mode of the decision: ENFORCE, SHADOW (decides, counts and logs, never acts)
 	// or OFF (measures only). Nil is unset, ENFORCE the default.
 	Mode *config.Mode
-	// Status of a refusal, 400 to 599, default 429. What could not be decided is
-	// 503 whatever this says.
+	// Status of a refusal, 400 to 599, default 429. A request that could not be decided
+	// gets 503 in any case.
 	Status int
 	// Body of a refusal, default AUTO.
 	Body Body
-	// RateLimit says which answers carry the RateLimit and RateLimit-Policy
-	// fields; default TellEvents: refusals.
-	RateLimit Tell
-	// Reason names the header of a refusal's reason, Wait that of the milliseconds
+	// RateLimit says which answers have the RateLimit and RateLimit-Policy
+	// fields; default WhenEvents: refusals.
+	RateLimit When
+	// Reason is the header of a refusal's reason, Wait that of the milliseconds
 	// for which a request was held, Congestion that of a mark. Defaults
 	// x-titrate-reason, x-titrate-wait-ms, x-titrate-congestion.
-	Reason, Wait, Congestion Name
-	// MarkUpstream puts the mark on the request as well. Default false.
+	Reason, Wait, Congestion HeaderName
+	// MarkUpstream sets the mark on the request, too. Default false.
 	MarkUpstream *bool
-	// Peek names the header whose presence in a request asks what is left, without
-	// counting it. Default none.
-	Peek Name
-	// CostFrom is where a response tells its true cost; default PlaceNowhere.
+	// Peek is a header: a request with it asks what is left, and is not counted.
+	// Default none.
+	Peek HeaderName
+	// CostFrom is where a response has its true cost; default CostNowhere.
 	// CostName is the header, trailer or metadata key, CostSpace the namespace.
-	CostFrom            Place
+	CostFrom            CostFrom
 	CostName, CostSpace string
 	// Log says which requests set dynamic metadata for access logs, default
-	// TellEvents; LogClient how they name the client, default ClientHash.
-	Log       Tell
-	LogClient Client
+	// WhenEvents; LogClient how they name the client, default LogClientHash.
+	Log       When
+	LogClient LogClient
 }
 
 var (
 	modes      = byName(config.Modes())
 	bodies     = map[string]Body{"AUTO": BodyAuto, "JSON": BodyJSON, "TEXT": BodyText, "GRPC": BodyGRPC}
-	rateLimits = map[string]Tell{"OFF": TellNever, "REJECTED": TellEvents, "ALWAYS": TellAlways}
-	logs       = map[string]Tell{"OFF": TellNever, "EVENTS": TellEvents, "ALWAYS": TellAlways}
-	logClients = map[string]Client{"NONE": ClientNone, "HASH": ClientHash, "NAME": ClientName}
+	rateLimits = map[string]When{"OFF": WhenNever, "REJECTED": WhenEvents, "ALWAYS": WhenAlways}
+	logs       = map[string]When{"OFF": WhenNever, "EVENTS": WhenEvents, "ALWAYS": WhenAlways}
+	logClients = map[string]LogClient{"NONE": LogClientNone, "HASH": LogClientHash, "NAME": LogClientName}
 )
 
 // byName maps the names of values to them.
@@ -111,7 +112,7 @@ const (
 	maxStatus = 599
 )
 
-// answers reads what a configuration says of answers.
+// read reads the fields for answers.
 func (a *Answers) read(m map[string]json.RawMessage) error {
 	for _, read := range []func() error{
 		func() error {
@@ -147,7 +148,7 @@ func (a *Answers) read(m map[string]json.RawMessage) error {
 }
 
 // optionalHeader reads a header's name, or "" for none.
-func optionalHeader(m map[string]json.RawMessage, key string, to *Name) error {
+func optionalHeader(m map[string]json.RawMessage, key string, to *HeaderName) error {
 	if _, ok := m[key]; !ok {
 		return nil
 	}
@@ -163,8 +164,8 @@ func optionalHeader(m map[string]json.RawMessage, key string, to *Name) error {
 	return nil
 }
 
-// plainHeader accepts what may be set: no pseudo-header, and none that frames
-// the message.
+// plainHeader accepts a header that a filter may set: no pseudo-header, and none that
+// frames the message.
 func plainHeader(name string) bool {
 	framing := []string{"content-length", "content-type", "transfer-encoding", "connection", "host", "upgrade", "te"}
 	return headerName(name) && name[0] != ':' && !slices.Contains(framing, strings.ToLower(name))
@@ -194,7 +195,7 @@ func (a *Answers) readCost(m map[string]json.RawMessage) error {
 	if !ok {
 		return nil
 	}
-	if a.CostFrom = PlaceNowhere; off(raw) {
+	if a.CostFrom = CostNowhere; off(raw) {
 		return nil
 	}
 	fields, err := object(field, raw, "header", "trailer", "metadata")
@@ -206,10 +207,10 @@ func (a *Answers) readCost(m map[string]json.RawMessage) error {
 	}
 	switch {
 	case fields["header"] != nil:
-		a.CostFrom = PlaceHeader
+		a.CostFrom = CostHeader
 		a.CostName, err = headerIn(fields, field, "header")
 	case fields["trailer"] != nil:
-		a.CostFrom = PlaceTrailer
+		a.CostFrom = CostTrailer
 		a.CostName, err = headerIn(fields, field, "trailer")
 	default:
 		err = a.readCostMetadata(join(field, "metadata"), fields["metadata"])
@@ -218,7 +219,7 @@ func (a *Answers) readCost(m map[string]json.RawMessage) error {
 }
 
 func (a *Answers) readCostMetadata(field string, raw []byte) error {
-	a.CostFrom = PlaceMetadata
+	a.CostFrom = CostMetadata
 	m, err := object(field, raw, "namespace", "key")
 	if err != nil {
 		return err
@@ -246,12 +247,12 @@ func headerIn(m map[string]json.RawMessage, parent, key string) (string, error) 
 	return strings.ToLower(name), nil
 }
 
-// off reports whether an override switches off what the filter has on.
+// off reports whether an override switches off what the filter has switched on.
 func off(raw []byte) bool { return string(raw) == "false" }
 
-// Complete fills in the defaults of what is unset.
-func (a *Answers) Complete() {
-	set := func(n *Name, text string) {
+// SetDefaults sets what is unset to its default.
+func (a *Answers) SetDefaults() {
+	set := func(n *HeaderName, text string) {
 		if *n == nil {
 			*n = &text
 		}
@@ -267,16 +268,16 @@ func (a *Answers) Complete() {
 		a.MarkUpstream = new(bool)
 	}
 	if a.Status == 0 {
-		a.Status = 429
+		a.Status = http.StatusTooManyRequests
 	}
 	a.Body = max(a.Body, BodyAuto)
-	a.CostFrom = max(a.CostFrom, PlaceNowhere)
-	for t, byDefault := range map[*Tell]Tell{&a.RateLimit: TellEvents, &a.Log: TellEvents} {
-		if *t == 0 {
-			*t = byDefault
+	a.CostFrom = max(a.CostFrom, CostNowhere)
+	for _, when := range []*When{&a.RateLimit, &a.Log} {
+		if *when == 0 {
+			*when = WhenEvents
 		}
 	}
 	if a.LogClient == 0 {
-		a.LogClient = ClientHash
+		a.LogClient = LogClientHash
 	}
 }

@@ -9,21 +9,21 @@ import (
 	"github.com/titrate/titrate/control/config"
 )
 
-func name(s string) Name { return &s }
+func name(s string) HeaderName { return &s }
 
 func TestParseAnswers(t *testing.T) {
 	f, err := ParseRoute([]byte(`{"mode":"SHADOW","reject_status":503,"reject_body":"TEXT","rate_limit_headers":"ALWAYS",
 		"reason_header":"X-Why","wait_header":"","congestion_header":"x-slow","mark_upstream":true,"peek":{"header":"X-Peek"},
 		"response_cost":{"metadata":{"namespace":"llm","key":"tokens"}},"access_log":"ALWAYS","access_log_client":"NAME"}`))
 	shadow, yes := config.Shadow, true
-	want := Answers{Mode: &shadow, Status: 503, Body: BodyText, RateLimit: TellAlways, Reason: name("x-why"), Wait: name(""),
-		Congestion: name("x-slow"), MarkUpstream: &yes, Peek: name("x-peek"), CostFrom: PlaceMetadata, CostName: "tokens",
-		CostSpace: "llm", Log: TellAlways, LogClient: ClientName}
+	want := Answers{Mode: &shadow, Status: 503, Body: BodyText, RateLimit: WhenAlways, Reason: name("x-why"), Wait: name(""),
+		Congestion: name("x-slow"), MarkUpstream: &yes, Peek: name("x-peek"), CostFrom: CostMetadata, CostName: "tokens",
+		CostSpace: "llm", Log: WhenAlways, LogClient: LogClientName}
 	if err != nil || !reflect.DeepEqual(f.Answers, want) {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	completed := want
-	if completed.Complete(); !reflect.DeepEqual(completed, want) {
+	if completed.SetDefaults(); !reflect.DeepEqual(completed, want) {
 		t.Errorf("defaults overwrite what was said: %+v", completed)
 	}
 }
@@ -36,9 +36,9 @@ func TestAnswersDefaults(t *testing.T) {
 	}
 	f, err = ParseFilter([]byte(`{"tenant":{"literal":"a"},"pool":{"literal":"b"}}`))
 	enforce, no := config.Enforce, false
-	want := Answers{Mode: &enforce, Status: 429, Body: BodyAuto, RateLimit: TellEvents, Reason: name("x-titrate-reason"),
+	want := Answers{Mode: &enforce, Status: 429, Body: BodyAuto, RateLimit: WhenEvents, Reason: name("x-titrate-reason"),
 		Wait: name("x-titrate-wait-ms"), Congestion: name("x-titrate-congestion"), MarkUpstream: &no, Peek: name(""),
-		CostFrom: PlaceNowhere, Log: TellEvents, LogClient: ClientHash}
+		CostFrom: CostNowhere, Log: WhenEvents, LogClient: LogClientHash}
 	if err != nil || !reflect.DeepEqual(f.Answers, want) {
 		t.Fatalf("%+v, %v", f, err)
 	}
@@ -46,8 +46,8 @@ func TestAnswersDefaults(t *testing.T) {
 
 func TestSwitchedOff(t *testing.T) {
 	f, err := ParseRoute([]byte(`{"peek":false,"response_cost":false,"mode":false,"rate_limit_headers":false}`))
-	if err != nil || f.Answers.Peek == nil || *f.Answers.Peek != "" || f.Answers.CostFrom != PlaceNowhere ||
-		*f.Answers.Mode != config.Off || f.Answers.RateLimit != TellNever {
+	if err != nil || f.Answers.Peek == nil || *f.Answers.Peek != "" || f.Answers.CostFrom != CostNowhere ||
+		*f.Answers.Mode != config.Off || f.Answers.RateLimit != WhenNever {
 		t.Fatalf("%+v, %v", f, err)
 	}
 }

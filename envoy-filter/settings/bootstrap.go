@@ -17,18 +17,18 @@ import (
 type Bootstrap struct {
 	// AgentSocket is the absolute path of the agent's Unix socket.
 	AgentSocket string
-	// Replica names this Envoy to the agents; the same in parent and child of
+	// Replica is this Envoy's name for the agents: the same in parent and child of
 	// a hot restart, different in every other Envoy. Default: the host's name.
 	Replica string
 	// Weight of this Envoy in the split of a share, > 0, default 1.
 	Weight float64
-	// Unknown says what becomes of requests of unknown tenants, default DEFAULT.
+	// Unknown decides requests of unknown tenants, default DEFAULT.
 	Unknown limiter.UnknownPolicy
 	// UnknownStatus is the HTTP status of their refusal under REJECT, 400 to 599,
 	// default 403.
 	UnknownStatus int
-	// Boot says what becomes of requests before the first configuration, and
-	// of a request whose decision failed inside the filter. Default OPEN.
+	// Boot decides requests before the first configuration, and a request whose decision
+	// failed inside the filter. Default OPEN.
 	Boot limiter.BootPolicy
 	// BootWait is how long Envoy waits at its start for the first configuration
 	// before it takes traffic, 0 to 60 s, default 5 s.
@@ -97,7 +97,8 @@ func (b *Bootstrap) check() error {
 	case b.AgentSocket == "":
 		return wrong("agent_socket", "is missing; give the path that `titrate agent --socket` has")
 	case len(b.AgentSocket) > maxSocketPath:
-		return wrong("agent_socket", "has %d bytes, a Unix socket's path has room for %d; move the agent's --socket to a shorter path than %q", len(b.AgentSocket), maxSocketPath, b.AgentSocket)
+		return wrong("agent_socket", "has %d bytes, a Unix socket's path has room for %d; "+
+			"move the agent's --socket to a shorter path than %q", len(b.AgentSocket), maxSocketPath, b.AgentSocket)
 	case !filepath.IsAbs(b.AgentSocket) || strings.ContainsRune(b.AgentSocket, 0):
 		return wrong("agent_socket", "is %q; an absolute path is needed", b.AgentSocket)
 	case len(b.Replica) > maxReplica:

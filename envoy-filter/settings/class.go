@@ -9,30 +9,30 @@ import (
 	"github.com/titrate/titrate/control/limiter"
 )
 
-// Identity is what limits may know a request by instead of its client.
+// Identity is what limits may tell requests apart by, instead of the client.
 type Identity struct {
 	Name    string
 	Sources []Source
 }
 
-// Class is a kind of requests that limits may be meant for. A request is in it
-// when one of the matches holds.
+// Class is a kind of requests that limits may apply to. A request is in the class if one
+// of the matches holds.
 type Class struct {
 	Name    string
 	Matches []Match
 }
 
-// Match holds when all of its parts do that are set.
+// Match holds if all of its parts that are set hold.
 type Match struct {
 	// Methods of which the request has one.
 	Methods []string
-	// Paths of which the request's path, without query and fragment, is one, or
-	// which begins with one of PathPrefixes.
+	// The request's path, without query and fragment, is one of Paths or begins with
+	// one of PathPrefixes.
 	Paths, PathPrefixes []string
 	Headers             []HeaderMatch
 }
 
-// How tells what a header's value is compared by.
+// How says how a header's value is compared.
 type How uint8
 
 // The comparisons.
@@ -46,8 +46,7 @@ const (
 
 var comparisons = map[string]How{"exact": Exact, "prefix": Prefix, "suffix": Suffix, "contains": Contains}
 
-// HeaderMatch holds when one of the header's values compares, or with Invert
-// when none does.
+// HeaderMatch holds if one of the header's values compares; with Invert, if none does.
 type HeaderMatch struct {
 	Name   string // in lower case
 	How    How
@@ -62,12 +61,13 @@ const (
 	maxText    = 512 // bytes of a path or header value to compare with
 )
 
-// resourceName is what names of identities and classes are in the quota API.
+// resourceName is the form of names of identities and classes in the quota API.
 var resourceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 
 func checkName(field, name string) error {
 	if !resourceName.MatchString(name) {
-		return wrong(field, "is named %s; a name has 1 to 63 of a-z, 0-9, '.', '_', '-', and begins and ends with a letter or digit", brief([]byte(name)))
+		return wrong(field, "is named %s; a name has 1 to 63 of a-z, 0-9, '.', '_', '-', "+
+			"and begins and ends with a letter or digit", brief([]byte(name)))
 	}
 	return nil
 }
@@ -260,7 +260,7 @@ func header(field string, raw []byte) (h HeaderMatch, err error) {
 	return h, nil
 }
 
-// orNull is a value that is missing, as one that errors can show.
+// orNull returns null for a missing value, so that errors can show it.
 func orNull(raw json.RawMessage) json.RawMessage {
 	if raw == nil {
 		return json.RawMessage("null")

@@ -24,21 +24,21 @@
 //	{"virtual_host": true}, {"cluster": true}   likewise
 //	{"literal": "acme"}           always this
 //
-// Values of clients and identities become names, which tell the source as well as
-// the value (name.go): a client of one source is never one of another.
+// Values of clients and identities become names with source and value (name.go), so a
+// client of one source is never a client of another.
 //
 // # Identities and classes
 //
-// Identities give limits other things than the client to tell requests apart by;
-// classes give them kinds of requests to be meant for. A limit names them; what
-// no limit in force names costs nothing per request.
+// An identity is something other than the client that limits can tell requests apart by.
+// A class is a kind of requests that limits can apply to. A limit refers to them by name;
+// those that no limit in force refers to cost nothing per request.
 //
 // # Answers
 //
-// What clients, the upstream and access logs are told of a decision (answer.go).
-// An override leaves unset what it does not say; the filter's defaults are filled
-// in when it is read, so one of the two always says it.
+// What clients, the upstream and access logs are told of a decision (answer.go). A field
+// that an override does not have is unset. The filter's unset fields get their defaults
+// when the filter is read, so one of the two always has a value.
 //
-// A per-route configuration overrides field by field, identities and classes
-// name by name: what it leaves out is the filter's.
+// A per-route configuration overrides field by field, identities and classes name by
+// name. What it leaves out is as in the filter.
 package settings

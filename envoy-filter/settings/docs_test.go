@@ -43,6 +43,9 @@ func fieldNames(t *testing.T) map[string]bool {
 		t.Fatal(err)
 	}
 	names := map[string]bool{}
+	for _, kind := range kindNames {
+		names[kind] = true
+	}
 	add := func(list []ast.Expr) {
 		for _, e := range list {
 			if lit, ok := e.(*ast.BasicLit); ok && lit.Kind == gotoken.STRING {
@@ -67,8 +70,10 @@ func fieldNames(t *testing.T) map[string]bool {
 					add(n.Args)
 				}
 			case *ast.ValueSpec:
-				if list, ok := n.Values, isFieldList(n.Names[0].Name); ok && len(list) == 1 {
-					add(list[0].(*ast.CompositeLit).Elts)
+				if len(n.Values) == 1 && isFieldList(n.Names[0].Name) {
+					if list, ok := n.Values[0].(*ast.CompositeLit); ok {
+						add(list.Elts)
+					}
 				}
 			}
 			return true

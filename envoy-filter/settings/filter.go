@@ -5,21 +5,21 @@ import "encoding/json"
 // Filter is the configuration of one HTTP filter or of a per-route override.
 // Empty lists are unset: the override's are filled from the filter's.
 type Filter struct {
-	// Tenant, Client and Pool name what a request belongs to. Without a client
-	// all requests of a tenant are one client.
+	// Tenant, Client and Pool say what a request belongs to. Without a client
+	// all requests of a tenant are one client's.
 	Tenant, Client, Pool []Source
 	// Cost in units; 1 if no source gives one. A header that is not a number
 	// above 0 counts as absent.
 	Cost []Source
-	// Identities are what limits may know a request by instead of its client,
-	// sorted by name. An override adds to the filter's, or replaces those of the
-	// same name.
+	// Identities are what limits may tell requests apart by, instead of the client,
+	// sorted by name. An override adds to the filter's, or replaces those of the same
+	// name.
 	Identities []Identity
 	// Classes of requests, likewise.
 	Classes []Class
-	// Enabled is nil where it was not said.
+	// Enabled is nil if it is unset.
 	Enabled *bool
-	// Answers says what everybody is told of decisions.
+	// Answers says what clients, upstreams and access logs are told of decisions.
 	Answers Answers
 }
 
@@ -28,11 +28,11 @@ var FilterFields = []string{"tenant", "client", "pool", "cost", "identities", "c
 	"mode", "reject_status", "reject_body", "rate_limit_headers", "reason_header", "wait_header", "congestion_header",
 	"mark_upstream", "peek", "response_cost", "access_log", "access_log_client"}
 
-// On reports whether the filter acts; it does unless told otherwise.
+// On reports whether the filter limits requests; it does by default.
 func (f *Filter) On() bool { return f.Enabled == nil || *f.Enabled }
 
-// ParseFilter reads the configuration of an HTTP filter, which must say where
-// tenant and pool come from.
+// ParseFilter reads the configuration of an HTTP filter. It must say where tenant and
+// pool come from.
 func ParseFilter(raw []byte) (*Filter, error) {
 	f, err := ParseRoute(raw)
 	if err != nil {
@@ -44,7 +44,7 @@ func ParseFilter(raw []byte) (*Filter, error) {
 	if f.On() && len(f.Pool) == 0 {
 		return nil, wrong("pool", `is missing; say which upstream it is, e.g. {"literal": "api"}`)
 	}
-	f.Answers.Complete()
+	f.Answers.SetDefaults()
 	return f, nil
 }
 
@@ -59,7 +59,10 @@ func ParseRoute(raw []byte) (*Filter, error) {
 		name string
 		to   *[]Source
 		of   use
-	}{{"tenant", &f.Tenant, resource}, {"client", &f.Client, client}, {"pool", &f.Pool, resource}, {"cost", &f.Cost, cost}} {
+	}{
+		{"tenant", &f.Tenant, resource}, {"client", &f.Client, client},
+		{"pool", &f.Pool, resource}, {"cost", &f.Cost, cost},
+	} {
 		if raw, ok := m[field.name]; ok {
 			if *field.to, err = sources(field.name, raw, field.of); err != nil {
 				return nil, err

@@ -8,15 +8,14 @@ import (
 	"strings"
 )
 
-// Values of the sources of one list are names of clients, and a value of one
-// source must not be the name of a client that another source knows. So each
-// value has a source's prefix in front of it, but for the values of plain sources:
-// the first of a list, and those that are said to have the same names.
+// Values of the sources of one list are names of clients. A value of one source must not
+// be the name of a client of another source. So each value gets the prefix of its source,
+// except values of plain sources: the first of a list, and those with names: PLAIN.
 //
 //	header.x-client:alice   cookie.session:alice   literal:anonymous
 //
 // Each prefix ends in the only colon that it has, so none begins another. A plain
-// value that looks like a name with a prefix gets the prefix "plain:" (text.c).
+// value that looks like a name with a prefix gets the prefix "plain:" (parse.c).
 
 // nameFields is what a source may have beside its kind, where values become names.
 var nameFields = []string{"names"}
@@ -24,8 +23,7 @@ var nameFields = []string{"names"}
 // naming is whether the values of a source have its prefix: true is QUALIFIED.
 var naming = map[string]bool{"PLAIN": false, "QUALIFIED": true}
 
-// readNaming sets the source's prefix, by what m says and otherwise by its place in
-// the list.
+// readNaming sets the source's prefix: as m says, or else by its position in the list.
 func readNaming(field string, m map[string]json.RawMessage, first bool, s *Source) error {
 	qualified := !first
 	if raw, ok := m["names"]; ok {
@@ -44,44 +42,28 @@ func readNaming(field string, m map[string]json.RawMessage, first bool, s *Sourc
 const longestPrefix = 128
 
 func (s *Source) prefix() string {
-	of := func(kind, name string) string {
-		if name = encoded(name); len(name) > longestPrefix {
-			sum := sha256.Sum256([]byte(name))
-			name = "=" + hex.EncodeToString(sum[:])
-		}
-		return kind + "." + name + ":"
+	name, named := s.name()
+	if !named {
+		return words[s.Kind] + ":"
 	}
+	if name = encoded(name); len(name) > longestPrefix {
+		sum := sha256.Sum256([]byte(name))
+		name = "=" + hex.EncodeToString(sum[:])
+	}
+	return words[s.Kind] + "." + name + ":"
+}
+
+// name tells sources of one kind apart; false for kinds with one source only.
+func (s *Source) name() (name string, named bool) {
 	switch s.Kind {
-	case Header:
-		return of("header", s.Text)
-	case Cookie:
-		return of("cookie", s.Text)
-	case Query:
-		return of("query", s.Text)
+	case Header, Cookie, Query, FilterState:
+		return s.Text, true
 	case Metadata:
-		return of("metadata", s.Namespace+"/"+s.Text)
-	case FilterState:
-		return of("filter_state", s.Text)
-	case Subject:
-		return "mtls.subject:"
-	case URISAN:
-		return "mtls.uri_san:"
-	case DNSSAN:
-		return "mtls.dns_san:"
-	case Digest:
-		return "mtls.sha256:"
+		return s.Namespace + "/" + s.Text, true
 	case SourceAddress:
-		return of("source_address", s.Address.from())
-	case Route:
-		return "route:"
-	case VirtualHost:
-		return "virtual_host:"
-	case Cluster:
-		return "cluster:"
-	case Literal:
-		return "literal:"
+		return s.Address.from(), true
 	}
-	panic(fmt.Sprintf("source of unknown kind %d", s.Kind))
+	return "", false
 }
 
 func (a *Address) from() string {
@@ -94,7 +76,8 @@ func (a *Address) from() string {
 	return "peer"
 }
 
-// encoded is the name in the bytes of tokens and "/", all others in percent-encoding.
+// encoded is the name with all bytes percent-encoded, except "/" and those of tokens
+// other than "%".
 func encoded(name string) string {
 	var b strings.Builder
 	for _, c := range []byte(name) {

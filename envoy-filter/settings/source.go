@@ -26,7 +26,20 @@ const (
 	DNSSAN                    // its first one
 	Digest                    // SHA-256 of the certificate, in hex
 	SourceAddress             // as Address says
+	Kinds                     // how many kinds there are
 )
+
+// words are the kinds in the settings, and in front of names of clients (name.go). After a
+// dot follows the value of mtls.
+var words = [Kinds]string{
+	Header: "header", Literal: "literal", Route: "route", VirtualHost: "virtual_host", Cluster: "cluster",
+	Cookie: "cookie", Query: "query", Metadata: "metadata", FilterState: "filter_state",
+	Subject: "mtls.subject", URISAN: "mtls.uri_san", DNSSAN: "mtls.dns_san", Digest: "mtls.sha256",
+	SourceAddress: "source_address",
+}
+
+// Words returns the words that prefixes of names begin with, up to a dot or their colon.
+func Words() []string { return slices.Clone(kindNames) }
 
 // Source is one place to take a value from.
 type Source struct {
@@ -40,16 +53,16 @@ type Source struct {
 	Number float64
 	// Address of SourceAddress.
 	Address Address
-	// Prefix is what each value has in front of it to be the name of a client; ""
-	// for a plain source, and where values are no names of clients.
+	// Prefix precedes each value in the name of a client; "" for a plain source, and
+	// where values are no names of clients.
 	Prefix string
 }
 
 // Address says which address a client has, and how much of it counts.
 type Address struct {
 	// Envoys takes the address that Envoy has determined, by use_remote_address,
-	// xff_num_trusted_hops or the PROXY protocol. Otherwise it is the one at the
-	// other end of the connection, which nobody can choose freely.
+	// xff_num_trusted_hops or the PROXY protocol. Otherwise it is the address of the
+	// connection's other end, which a client cannot choose freely.
 	Envoys bool
 	// TrustedHops is the number of entries at the right end of X-Forwarded-For, as
 	// the filter sees it, that were written by trusted proxies; the leftmost of
@@ -62,8 +75,8 @@ type Address struct {
 // Defaults and bounds of sources.
 const (
 	DefaultIPv4Prefix = 32
-	// DefaultIPv6Prefix is what one subscriber commonly has: whoever may choose the
-	// other 64 bits freely is one client.
+	// DefaultIPv6Prefix is the network that one subscriber commonly has. The subscriber
+	// can choose the other 64 bits, so they do not tell clients apart.
 	DefaultIPv6Prefix = 64
 	maxTrustedHops    = 32
 	maxName           = 256 // bytes of a cookie's, parameter's, … name
@@ -72,27 +85,34 @@ const (
 // reader reads the value of one kind of source.
 type reader func(field string, raw json.RawMessage, s *Source) error
 
-var kinds = map[string]reader{
-	"header":         readHeader,
-	"literal":        readLiteral,
-	"cookie":         nameOf(Cookie, "a cookie's name", token),
-	"query":          nameOf(Query, "a parameter's name", anyText),
-	"metadata":       readMetadata,
-	"filter_state":   nameOf(FilterState, "a filter state's name", anyText),
-	"mtls":           readCertificate,
-	"source_address": readAddress,
-	"route":          flag(Route),
-	"virtual_host":   flag(VirtualHost),
-	"cluster":        flag(Cluster),
+// readers read the value of each kind, in the order in which errors name the kinds.
+var readers = []struct {
+	kind string
+	read reader
+}{
+	{"header", readHeader},
+	{"cookie", nameOf(Cookie, "a cookie's name", token)},
+	{"query", nameOf(Query, "a parameter's name", anyText)},
+	{"metadata", readMetadata},
+	{"filter_state", nameOf(FilterState, "a filter state's name", anyText)},
+	{"mtls", readCertificate},
+	{"source_address", readAddress},
+	{"route", flag(Route)},
+	{"virtual_host", flag(VirtualHost)},
+	{"cluster", flag(Cluster)},
+	{"literal", readLiteral},
 }
 
-// kindNames is the order in which errors name them.
-var kindNames = []string{"header", "cookie", "query", "metadata", "filter_state", "mtls", "source_address",
-	"route", "virtual_host", "cluster", "literal"}
+var kindNames = func() (names []string) {
+	for _, r := range readers {
+		names = append(names, r.kind)
+	}
+	return names
+}()
 
 var costNames = []string{"header", "literal"}
 
-// use is what the values of sources are.
+// use says what the values of sources are for.
 type use uint8
 
 const (
@@ -145,10 +165,11 @@ func source(field string, raw []byte, of use, first bool) (s Source, err error) 
 // readKind reads the one kind of source that m must have.
 func readKind(field string, m map[string]json.RawMessage, known []string, of use, s *Source) error {
 	var kind string
+	var read reader
 	n := 0
-	for _, k := range known {
-		if _, ok := m[k]; ok {
-			kind = k
+	for _, r := range readers {
+		if _, ok := m[r.kind]; ok && slices.Contains(known, r.kind) {
+			kind, read = r.kind, r.read
 			n++
 		}
 	}
@@ -158,10 +179,10 @@ func readKind(field string, m map[string]json.RawMessage, known []string, of use
 	if of == cost && kind == "literal" {
 		return literalCost(join(field, kind), m[kind], s)
 	}
-	return kinds[kind](join(field, kind), m[kind], s)
+	return read(join(field, kind), m[kind], s)
 }
 
-// scalar reads a value that stands alone.
+// scalar reads one value.
 func scalar[T any](field string, raw json.RawMessage, want string, v *T) error {
 	return value(map[string]json.RawMessage{field: raw}, "", field, want, v)
 }
@@ -202,7 +223,7 @@ func literalCost(field string, raw json.RawMessage, s *Source) error {
 	return nil
 }
 
-// flag reads a kind that needs no more than to be there.
+// flag reads a kind whose only value is true.
 func flag(kind Kind) reader {
 	return func(field string, raw json.RawMessage, s *Source) error {
 		on := false
@@ -253,11 +274,20 @@ func readMetadata(field string, raw json.RawMessage, s *Source) error {
 	return nil
 }
 
-var certificate = map[string]Kind{"subject": Subject, "uri_san": URISAN, "dns_san": DNSSAN, "sha256": Digest}
+// certificateParts are the values of mtls.
+var certificateParts = func() map[string]Kind {
+	parts := map[string]Kind{}
+	for kind, word := range words {
+		if part, ok := strings.CutPrefix(word, "mtls."); ok {
+			parts[part] = Kind(kind)
+		}
+	}
+	return parts
+}()
 
 func readCertificate(field string, raw json.RawMessage, s *Source) (err error) {
 	m := map[string]json.RawMessage{field: raw}
-	return choice(m, field, "subject, uri_san, dns_san or sha256", certificate, &s.Kind)
+	return choice(m, field, "subject, uri_san, dns_san or sha256", certificateParts, &s.Kind)
 }
 
 func readAddress(field string, raw json.RawMessage, s *Source) error {
@@ -279,7 +309,11 @@ func readAddress(field string, raw json.RawMessage, s *Source) error {
 		name        string
 		least, most int
 		to          *int
-	}{{"trusted_hops", 0, maxTrustedHops, &a.TrustedHops}, {"ipv4_prefix", 1, 32, &a.IPv4Prefix}, {"ipv6_prefix", 1, 128, &a.IPv6Prefix}} {
+	}{
+		{"trusted_hops", 0, maxTrustedHops, &a.TrustedHops},
+		{"ipv4_prefix", 1, 32, &a.IPv4Prefix},
+		{"ipv6_prefix", 1, 128, &a.IPv6Prefix},
+	} {
 		if raw, ok := m[n.name]; ok {
 			at := join(field, n.name)
 			if err := whole(map[string]json.RawMessage{at: raw}, at, n.least, n.most, n.to); err != nil {
@@ -288,7 +322,8 @@ func readAddress(field string, raw json.RawMessage, s *Source) error {
 		}
 	}
 	if a.Envoys && a.TrustedHops > 0 {
-		return wrong(join(field, "trusted_hops"), "needs from: PEER; with ENVOY the connection manager's xff_num_trusted_hops counts")
+		return wrong(join(field, "trusted_hops"),
+			"needs from: PEER; with ENVOY the connection manager's xff_num_trusted_hops counts")
 	}
 	return nil
 }

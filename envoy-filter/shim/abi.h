@@ -1,18 +1,19 @@
 // The part of Envoy's dynamic module ABI that Titrate uses, and nothing else.
 //
-// A mismatch between module and Envoy only warns, so a signature that has
-// drifted would be called silently. Hence this header declares only what is
-// called, as weak symbols: a function that this Envoy does not have is null,
-// and titrate_missing_symbol finds it before the first request. envoytest
-// checks each name against the real binary. Written after the ABI v0.1.0 of
-// Envoy 1.38, all of it unchanged in v0.2.0 of Envoy 1.40; but for
-// http_get_downstream_direct_remote_address, which is new there and whose
+// Envoy only warns of a module of another ABI version, so a function whose
+// signature has changed would be called with wrong arguments. Hence this header
+// declares only what is called, as weak symbols: a function that this Envoy does not
+// have is null, and titrate_missing_symbol finds it before the first request.
+// envoytest checks each name against the real binary. The declarations were written
+// after the ABI v0.1.0 of Envoy 1.38, and are unchanged in v0.2.0 of Envoy 1.40, with
+// one exception: http_get_downstream_direct_remote_address is new in 1.40, and its
 // arguments are those of the binary's code ("address:port", as one text).
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 // Version that the module reports; Envoy 1.40 has v0.2.0.
 #define TITRATE_ABI_VERSION "v0.2.0"
@@ -24,6 +25,13 @@ typedef struct {
   const char* ptr;
   size_t length;
 } abi_bytes;
+
+// A view of a string literal.
+#define ABI_TEXT(literal) ((abi_bytes){literal, sizeof(literal) - 1})
+
+static inline bool abi_equal(abi_bytes a, abi_bytes b) {
+  return a.length == b.length && (a.length == 0 || memcmp(a.ptr, b.ptr, a.length) == 0);
+}
 
 typedef struct {
   const char* key;
@@ -121,5 +129,5 @@ enum abi_log_level { ABI_LOG_DEBUG = 1, ABI_LOG_INFO = 2, ABI_LOG_WARN = 3, ABI_
 TITRATE_ABI(TITRATE_DECLARE)
 #undef TITRATE_DECLARE
 
-// Calls one of them.
+// The name of one of them.
 #define ENVOY(name) envoy_dynamic_module_callback_##name

@@ -1,22 +1,20 @@
-// The page /titrate on Envoy's admin port. Main thread only.
-
 #include "_cgo_export.h"
 #include "admin.h"
+#include "process.h"
 
-#define TEXT(text) ((abi_bytes){text, sizeof(text) - 1})
-
-static const abi_bytes path = TEXT("/titrate");
+static const abi_bytes path = ABI_TEXT("/titrate");
 
 // The config is what on_bootstrap_extension_new has returned.
 void envoy_dynamic_module_on_bootstrap_extension_server_initialized(void* extension,
                                                                     const void* config) {
   (void)extension;
   static const abi_bytes help =
-      TEXT("Titrate: what is in force, who is limited; ?tenant=…&client=… why; &format=json");
+      ABI_TEXT("Titrate: what is in force, who is limited; ?tenant=…&client=… why; &format=json");
   if (titrate_validating()) return;
   if (!ENVOY(bootstrap_extension_register_admin_handler)((abi_bootstrap)config, path, help, true,
                                                          false)) {
-    abi_bytes text = TEXT("titrate: no page /titrate: Envoy has no admin port, or gave the path to another");
+    abi_bytes text = ABI_TEXT(
+        "titrate: no page /titrate: Envoy has no admin port, or another module has the path");
     ENVOY(log)(ABI_LOG_INFO, text);
   }
 }

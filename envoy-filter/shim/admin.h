@@ -1,9 +1,9 @@
 // The page on Envoy's admin port. Main thread only.
 #pragma once
 
-#include "shim.h"
+#include "abi.h"
 
-// Takes the page away, so that nobody asks what is being taken down.
+// Removes the page, so that no request for it comes while the process ends.
 void titrate_admin_close(abi_bootstrap envoy);
-// The answer to the request that is being asked; Envoy copies it.
+// Sets the answer to the current request for the page; Envoy copies it.
 void titrate_admin_answer(abi_bootstrap envoy, const char* body, size_t length);

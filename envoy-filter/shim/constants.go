@@ -2,6 +2,7 @@ package shim
 
 /*
 #include "inflight.h"
+#include "process.h"
 */
 import "C"
 
@@ -29,16 +30,22 @@ var (
 	_ = [1]struct{}{}[settings.BodyJSON-C.TITRATE_BODY_JSON]
 	_ = [1]struct{}{}[settings.BodyText-C.TITRATE_BODY_TEXT]
 	_ = [1]struct{}{}[settings.BodyGRPC-C.TITRATE_BODY_GRPC]
-	_ = [1]struct{}{}[settings.TellNever-C.TITRATE_NEVER]
-	_ = [1]struct{}{}[settings.TellEvents-C.TITRATE_EVENTS]
-	_ = [1]struct{}{}[settings.TellAlways-C.TITRATE_ALWAYS]
-	_ = [1]struct{}{}[settings.ClientNone-C.TITRATE_LOG_NONE]
-	_ = [1]struct{}{}[settings.ClientHash-C.TITRATE_LOG_HASH]
-	_ = [1]struct{}{}[settings.ClientName-C.TITRATE_LOG_NAME]
-	_ = [1]struct{}{}[settings.PlaceNowhere-C.TITRATE_NOWHERE]
-	_ = [1]struct{}{}[settings.PlaceHeader-C.TITRATE_IN_HEADER]
-	_ = [1]struct{}{}[settings.PlaceTrailer-C.TITRATE_IN_TRAILER]
-	_ = [1]struct{}{}[settings.PlaceMetadata-C.TITRATE_IN_METADATA]
+	_ = [1]struct{}{}[settings.WhenNever-C.TITRATE_NEVER]
+	_ = [1]struct{}{}[settings.WhenEvents-C.TITRATE_EVENTS]
+	_ = [1]struct{}{}[settings.WhenAlways-C.TITRATE_ALWAYS]
+	_ = [1]struct{}{}[settings.LogClientNone-C.TITRATE_LOG_NONE]
+	_ = [1]struct{}{}[settings.LogClientHash-C.TITRATE_LOG_HASH]
+	_ = [1]struct{}{}[settings.LogClientName-C.TITRATE_LOG_NAME]
+	_ = [1]struct{}{}[settings.CostNowhere-C.TITRATE_COST_NOWHERE]
+	_ = [1]struct{}{}[settings.CostHeader-C.TITRATE_COST_HEADER]
+	_ = [1]struct{}{}[settings.CostTrailer-C.TITRATE_COST_TRAILER]
+	_ = [1]struct{}{}[settings.CostMetadata-C.TITRATE_COST_METADATA]
+
+	_ = [1]struct{}{}[settings.Present-C.TITRATE_PRESENT]
+	_ = [1]struct{}{}[settings.Exact-C.TITRATE_EXACT]
+	_ = [1]struct{}{}[settings.Prefix-C.TITRATE_PREFIX]
+	_ = [1]struct{}{}[settings.Suffix-C.TITRATE_SUFFIX]
+	_ = [1]struct{}{}[settings.Contains-C.TITRATE_CONTAINS]
 
 	_ = [1]struct{}{}[stats.Counter-C.TITRATE_COUNTER]
 	_ = [1]struct{}{}[stats.Gauge-C.TITRATE_GAUGE]

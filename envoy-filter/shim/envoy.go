@@ -3,25 +3,26 @@ package shim
 /*
 #cgo CFLAGS: -O2 -Wall -Wextra -Wno-unused-parameter -fvisibility=default
 #include <stdlib.h>
-#include "shim.h"
+#include "held.h"
+#include "process.h"
 */
 import "C"
 
 import (
 	"fmt"
-	"log/slog"
 	"unsafe"
 
 	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/envoy-filter/process"
 	"github.com/titrate/titrate/envoy-filter/stats"
 )
 
-var envoyLevels = map[slog.Level]C.int{
-	slog.LevelInfo: C.ABI_LOG_INFO, slog.LevelWarn: C.ABI_LOG_WARN, slog.LevelError: C.ABI_LOG_ERROR,
+var envoyLevels = [...]C.int{
+	process.Info: C.ABI_LOG_INFO, process.Warn: C.ABI_LOG_WARN, process.Error: C.ABI_LOG_ERROR,
 }
 
 // logTo writes one line to Envoy's log, from any thread.
-func logTo(level slog.Level, text string) {
+func logTo(level process.Level, text string) {
 	if text != "" {
 		data := (*C.char)(unsafe.Pointer(unsafe.StringData(text)))
 		C.titrate_log(envoyLevels[level], data, C.size_t(len(text)))

@@ -1,23 +1,23 @@
-// The request's header lines, fetched from Envoy once per identify.
+// The request's header lines, fetched from Envoy once.
 #pragma once
 
-#include "shim.h"
+#include "abi.h"
 
-// A request with more lines is asked for each by name.
-enum { TITRATE_MOST_LINES = 64 };
+// Of a request with more lines, Envoy is asked for each by its name.
+enum { TITRATE_MOST_HEADERS = 64 };
 
-struct titrate_lines {
-  bool known;
-  size_t count; // 0: to be asked for by name
-  abi_header line[TITRATE_MOST_LINES];
+struct titrate_headers {
+  bool fetched;
+  size_t count; // 0: ask Envoy for each by its name
+  abi_header line[TITRATE_MOST_HEADERS];
 };
 
-// Begins with a request; lines is room for it, until the next begin of this
-// thread.
-void titrate_lines_begin(struct titrate_lines* lines);
+// Begins with a request. headers is memory for its lines, which titrate_header uses on
+// this thread until the next call.
+void titrate_headers_begin(struct titrate_headers* headers);
 
-// Finds the line of a header with the given index among those of its name, which
-// is in lower case, and counts them, unless count is NULL. False if there is no
-// such line. The value is Envoy's, for the hook's duration.
-bool titrate_line(abi_http_filter envoy, abi_bytes name, size_t index, size_t* count,
-                  abi_bytes* value);
+// Finds the line with the given index among those of a header, whose name is in lower
+// case. Sets *count to their number, unless count is NULL. Returns false if there is no
+// such line. The value is Envoy's, valid during the hook.
+bool titrate_header(abi_http_filter envoy, abi_bytes name, size_t index, size_t* count,
+                    abi_bytes* value);

@@ -4,17 +4,17 @@
 //	   └───────worker─────┴────────worker───────┴──► gone
 //
 // The engine ends each ticket once: by an event to the ticker, or by a cancel
-// to the worker that came first. After a cancel the worker is the only owner.
-// Otherwise ticker and worker both touch the hold, in any order, and the atomic
-// state decides who is last and frees it:
+// of the worker, whichever comes first. After a cancel the worker is the only owner.
+// Otherwise ticker and worker both use the held request, in any order, and its atomic
+// state decides which of them is last and frees it:
 //
 //  - The ticker moves queued → releasing, posts the event, then moves
-//    releasing → released. If either step finds gone, the worker has left
-//    before it and the ticker frees.
+//    releasing → released. If either step finds gone, the worker has detached before
+//    that step, and the ticker frees.
 //  - The worker swaps in gone. If it finds released, the ticker is done and the
 //    worker frees.
 //
-// So the scheduler is deleted exactly once, never while the ticker posts to it.
+// So the scheduler is deleted exactly once, and never while the ticker posts to it.
 // Envoy drops an event whose stream is gone.
 
 #include "held.h"
@@ -37,13 +37,13 @@ struct titrate_held* titrate_held_new(abi_http_filter envoy) {
   return held;
 }
 
-void titrate_held_drop(struct titrate_held* held) {
+void titrate_held_free(struct titrate_held* held) {
   ENVOY(http_filter_scheduler_delete)(held->scheduler);
   free(held);
 }
 
-void titrate_held_leave(struct titrate_held* held) {
-  if (atomic_exchange(&held->state, GONE) == RELEASED) titrate_held_drop(held);
+void titrate_held_detach(struct titrate_held* held) {
+  if (atomic_exchange(&held->state, GONE) == RELEASED) titrate_held_free(held);
 }
 
 const struct titrate_event* titrate_held_event(const struct titrate_held* held) {
@@ -59,7 +59,7 @@ static void release(const struct titrate_event* event) {
     expected = RELEASING;
     if (atomic_compare_exchange_strong(&held->state, &expected, RELEASED)) return;
   }
-  titrate_held_drop(held);
+  titrate_held_free(held);
 }
 
 void titrate_release(const struct titrate_event* events, size_t n) {

@@ -1,18 +1,21 @@
-// A held request: one stream that waits in the engine's queue, shared between
-// the stream's worker and the ticker.
+// A held request: one stream that waits in the engine's queue. The stream's worker and
+// the ticker share it.
 #pragma once
 
-#include "shim.h"
+#include "decision.h"
 
-// A new hold of the stream, with a scheduler that can wake it. On its worker.
+// Makes a held request of a stream, with a scheduler that can wake it. On its worker.
 struct titrate_held* titrate_held_new(abi_http_filter envoy);
 
-// Drops a hold that the engine never took. On its worker.
-void titrate_held_drop(struct titrate_held* held);
+// Frees a held request of which the ticker knows nothing. On its worker.
+void titrate_held_free(struct titrate_held* held);
 
-// The worker lets go of a hold whose event may be on its way: whoever is last,
-// worker or ticker, frees it.
-void titrate_held_leave(struct titrate_held* held);
+// The worker needs the held request no longer, but the ticker may be about to release
+// it. The later of the two frees it.
+void titrate_held_detach(struct titrate_held* held);
 
 // The event that woke the stream. In on_scheduled only.
 const struct titrate_event* titrate_held_event(const struct titrate_held* held);
+
+// Releases the requests of one tick. On the ticker's thread.
+void titrate_release(const struct titrate_event* events, size_t n);

@@ -1,50 +1,41 @@
-// What a request is: the rules of its filter and route, applied to what Envoy
-// knows of it.
-
 #include "identify.h"
-#include "headers.h"
 
 #include <stdatomic.h>
 
-#define LITERAL(text) ((abi_bytes){text, sizeof(text) - 1})
+#include "headers.h"
 
 // --- values ---
 
-static bool header_at(abi_http_filter envoy, abi_bytes name, size_t index, size_t* count,
-                      abi_bytes* value) {
-  return titrate_line(envoy, name, index, count, value);
-}
-
 static bool header(abi_http_filter envoy, abi_bytes name, abi_bytes* value) {
-  return header_at(envoy, name, 0, NULL, value);
+  return titrate_header(envoy, name, 0, NULL, value);
 }
 
-// More lines of one header than this are not looked at.
+// Only so many lines of one header are looked at.
 enum { MOST_LINES = 32 };
 
 static size_t lines(abi_http_filter envoy, abi_bytes name) {
   abi_bytes value;
   size_t count = 0;
-  if (!header_at(envoy, name, 0, &count, &value)) return 0;
+  if (!titrate_header(envoy, name, 0, &count, &value)) return 0;
   return count < MOST_LINES ? count : MOST_LINES;
 }
 
 static bool cookie(abi_http_filter envoy, abi_bytes name, abi_bytes* value) {
   abi_bytes line;
-  for (size_t i = 0, n = lines(envoy, LITERAL("cookie")); i < n; i++)
-    if (header_at(envoy, LITERAL("cookie"), i, NULL, &line) && titrate_cookie(line, name, value))
+  for (size_t i = 0, n = lines(envoy, ABI_TEXT("cookie")); i < n; i++)
+    if (titrate_header(envoy, ABI_TEXT("cookie"), i, NULL, &line) && titrate_cookie(line, name, value))
       return true;
   return false;
 }
 
-// The address that the trusted proxies have handed on, if they have: who sends
-// fewer entries than they write has not come through them.
+// Finds the client's address as the trusted proxies wrote it. A request with fewer
+// entries than they write has not come through them.
 static bool forwarded(abi_http_filter envoy, int hops, abi_bytes* entry) {
-  abi_bytes name = LITERAL("x-forwarded-for"), line, last;
+  abi_bytes name = ABI_TEXT("x-forwarded-for"), line, last;
   size_t count = 0;
-  if (!header_at(envoy, name, 0, &count, &last)) return false;
+  if (!titrate_header(envoy, name, 0, &count, &last)) return false;
   for (size_t i = count, n = 0; i-- > 0 && n < MOST_LINES; n++)
-    if (header_at(envoy, name, i, NULL, &line) && titrate_forwarded(line, &hops, entry))
+    if (titrate_header(envoy, name, i, NULL, &line) && titrate_forwarded(line, &hops, entry))
       return true;
   return false;
 }
@@ -77,7 +68,7 @@ static bool find(abi_http_filter envoy, const struct titrate_source* s, char* ro
   case TITRATE_COOKIE:
     return cookie(envoy, s->text, value);
   case TITRATE_QUERY:
-    return header(envoy, LITERAL(":path"), &path) && titrate_query(path, s->text, room, value);
+    return header(envoy, ABI_TEXT(":path"), &path) && titrate_query(path, s->text, room, value);
   case TITRATE_METADATA:
     return ENVOY(http_get_metadata_string)(envoy, ABI_METADATA_DYNAMIC, s->space, s->text, value);
   case TITRATE_FILTER_STATE:
@@ -88,7 +79,7 @@ static bool find(abi_http_filter envoy, const struct titrate_source* s, char* ro
   return false;
 }
 
-// The first source that has a value, or NULL.
+// Returns the first source that has a value, or NULL.
 static const struct titrate_source* first(abi_http_filter envoy,
                                           const struct titrate_sources* sources, char* room,
                                           abi_bytes* value) {
@@ -98,19 +89,19 @@ static const struct titrate_source* first(abi_http_filter envoy,
   return NULL;
 }
 
-// The name of a tenant or a pool.
+// Returns the name of a tenant or a pool.
 static abi_bytes text_of(abi_http_filter envoy, const struct titrate_sources* sources,
                          char* room) {
   abi_bytes value;
-  return first(envoy, sources, room, &value) != NULL ? value : LITERAL("");
+  return first(envoy, sources, room, &value) != NULL ? value : ABI_TEXT("");
 }
 
-// The name of a client, by which limits count.
+// Returns the name of a client, by which limits count.
 static abi_bytes client_of(abi_http_filter envoy, const struct titrate_sources* sources,
                            char* room) {
   abi_bytes value;
   const struct titrate_source* s = first(envoy, sources, room, &value);
-  return s != NULL ? titrate_name_of(s->prefix, value, room) : LITERAL("");
+  return s != NULL ? titrate_name_of(s->prefix, value, room) : ABI_TEXT("");
 }
 
 static double cost_of(abi_http_filter envoy, const struct titrate_sources* sources) {
@@ -135,18 +126,18 @@ static bool one_of(const struct titrate_texts* texts, int how, abi_bytes text) {
 static bool has_header(abi_http_filter envoy, const struct titrate_header_match* m) {
   abi_bytes value;
   for (size_t i = 0, n = lines(envoy, m->name); i < n; i++)
-    if (header_at(envoy, m->name, i, NULL, &value) && titrate_compare(m->how, value, m->text))
+    if (titrate_header(envoy, m->name, i, NULL, &value) && titrate_compare(m->how, value, m->text))
       return true;
   return false;
 }
 
 static bool holds(abi_http_filter envoy, const struct titrate_match* m) {
   abi_bytes text;
-  if (m->methods.count > 0 && !(header(envoy, LITERAL(":method"), &text) &&
+  if (m->methods.count > 0 && !(header(envoy, ABI_TEXT(":method"), &text) &&
                                 one_of(&m->methods, TITRATE_EXACT, text)))
     return false;
   if (m->paths.count + m->prefixes.count > 0) {
-    if (!header(envoy, LITERAL(":path"), &text)) return false;
+    if (!header(envoy, ABI_TEXT(":path"), &text)) return false;
     text = titrate_path_only(text);
     if (!one_of(&m->paths, TITRATE_EXACT, text) && !one_of(&m->prefixes, TITRATE_PREFIX, text))
       return false;
@@ -164,64 +155,48 @@ static bool in_class(abi_http_filter envoy, const struct titrate_class* c) {
 
 // --- the request ---
 
-// Classes in the upper half, identities in the lower: what limits ask for.
+// What limits need: classes in the upper half, identities in the lower.
 static _Atomic uint64_t wanted;
 
 void titrate_want(uint32_t identities, uint32_t classes) {
   atomic_store_explicit(&wanted, (uint64_t)classes << 32 | identities, memory_order_release);
 }
 
-// Overrides alive in this process: without any, no request needs to look.
-static atomic_long overrides;
-
-void titrate_overrides(int change) { atomic_fetch_add(&overrides, change); }
-
-static const struct titrate_rules* override_of(abi_http_filter envoy) {
-  if (atomic_load_explicit(&overrides, memory_order_relaxed) == 0) return NULL;
-  return ENVOY(get_most_specific_route_config)(envoy);
+static const struct titrate_sources* pick(const struct titrate_sources* route,
+                                          const struct titrate_sources* filter) {
+  return route->count > 0 ? route : filter;
 }
 
-static const struct titrate_sources* pick(const struct titrate_sources* over,
-                                          const struct titrate_sources* base) {
-  return over->count > 0 ? over : base;
-}
-
-// Fills in what the limits in force ask for, and nothing else.
-static void name(abi_http_filter envoy, const struct titrate_rules* over,
-                 const struct titrate_rules* base, uint64_t want, struct titrate_question* q) {
+// Fills in the identities and classes that limits in force need, and no others.
+static void name(abi_http_filter envoy, const struct titrate_layers* l, uint64_t want,
+                 struct titrate_question* q, struct titrate_scratch* scratch) {
   q->classes = 0;
   for (size_t i = 0; i < TITRATE_IDENTITIES; i++) {
     q->identities[i] = (abi_bytes){"", 0};
     if ((want >> i & 1) == 0) continue;
-    char* room = q->room[3 + i];
-    q->identities[i] = client_of(envoy, pick(&over->identities[i], &base->identities[i]), room);
+    char* room = scratch->room[3 + i];
+    q->identities[i] =
+        client_of(envoy, pick(&l->route->identities[i], &l->filter->identities[i]), room);
   }
   for (uint32_t left = want >> 32; left != 0; left &= left - 1) {
     int i = __builtin_ctz(left);
-    const struct titrate_class* c = &over->classes[i];
-    if (in_class(envoy, c->count > 0 ? c : &base->classes[i])) q->classes |= 1u << i;
+    const struct titrate_class* c = &l->route->classes[i];
+    if (in_class(envoy, c->count > 0 ? c : &l->filter->classes[i])) q->classes |= 1u << i;
   }
 }
 
-bool titrate_identify(abi_http_filter envoy, const struct titrate_rules* base,
-                      struct titrate_question* q) {
-  struct titrate_lines lines;
-  titrate_lines_begin(&lines);
-  const struct titrate_rules* over = override_of(envoy);
-  if (over == NULL) over = base;
-  int enabled = over->enabled != TITRATE_UNSET ? over->enabled : base->enabled;
+bool titrate_identify(abi_http_filter envoy, const struct titrate_layers* l,
+                      struct titrate_question* q, struct titrate_scratch* scratch) {
+  struct titrate_headers headers;
+  titrate_headers_begin(&headers);
+  int enabled = l->route->enabled != TITRATE_UNSET ? l->route->enabled : l->filter->enabled;
   if (enabled == TITRATE_OFF) return false;
-  q->tenant = text_of(envoy, pick(&over->tenant, &base->tenant), q->room[0]);
-  q->client = client_of(envoy, pick(&over->client, &base->client), q->room[1]);
-  q->pool = text_of(envoy, pick(&over->pool, &base->pool), q->room[2]);
-  q->cost = cost_of(envoy, pick(&over->cost, &base->cost));
+  q->tenant = text_of(envoy, pick(&l->route->tenant, &l->filter->tenant), scratch->room[0]);
+  q->client = client_of(envoy, pick(&l->route->client, &l->filter->client), scratch->room[1]);
+  q->pool = text_of(envoy, pick(&l->route->pool, &l->filter->pool), scratch->room[2]);
+  q->cost = cost_of(envoy, pick(&l->route->cost, &l->filter->cost));
   uint64_t want = atomic_load_explicit(&wanted, memory_order_acquire);
   q->named = want != 0;
-  if (q->named) name(envoy, over, base, want, q);
-  q->ticket = q->handle = 0;
-  q->verdict = TITRATE_ADMIT;
-  q->mark = 0;
+  if (q->named) name(envoy, l, want, q, scratch);
   return true;
 }
-
-const struct titrate_rules* titrate_override(abi_http_filter envoy) { return override_of(envoy); }

@@ -1,31 +1,30 @@
-// Trips of requests to the upstream and back. A stream ends in one of three ways:
+// Requests at the upstream. Each ends in one of three ways:
 //
-//	landed   the upstream has answered: completed, with its stay
-//	turned   too busy, unreachable or too late: 429, 502, 503, 504, from the
-//	         upstream or from Envoy in its place
-//	left     anything else: the client went away, or Envoy answered by itself
+//	completed    the upstream has answered; its residence counts
+//	turned away  the upstream was too busy, unreachable or too late: 429, 502, 503 or
+//	             504, from the upstream or from Envoy in its place
+//	neither      the client went away, or Envoy answered for another reason
 //
-// The stay ends with the stream, not with the headers, as what is in flight does:
-// else a long body would look like a backlog. A retry or a hedge is part of its
-// request's stay; what follows an internal redirect is another trip, and the first
-// one has left. Where the answer tells the true cost, it lands with that; until then
-// it is in flight by its estimate.
+// The residence ends with the stream, not with the headers, as what is in flight does:
+// otherwise a long body would look like a backlog. A retry or a hedge belongs to its
+// request. What follows an internal redirect is another request, and the first one ends
+// as neither. A response that tells the true cost completes with that cost; until then
+// the request is in flight with its estimate.
 //
-// An answer that may last as long as its client likes is no work that waits: an
-// upgrade (WebSocket), a CONNECT, an event stream and gRPC land with their headers.
-// What they turn out to cost at their end is added then.
+// A response that may last as long as its client likes is no work in a queue. So an
+// upgrade (WebSocket), a CONNECT, an event stream and gRPC complete with their headers.
+// The difference to their true cost is added at their end.
 
 #include "inflight.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <time.h>
 
 enum { LINE = 64 };
 
 struct titrate_flight* titrate_flight_new(void) {
-  // A cache line of its own: workers add to neighbours all the time.
+  // In a cache line of their own, since workers write to it all the time.
   struct titrate_flight* flight = aligned_alloc(LINE, LINE);
   if (flight == NULL) abort(); // out of memory
   memset(flight, 0, LINE);
@@ -44,37 +43,32 @@ static bool turns_away(uint32_t status) {
   return status == 429 || (status >= 502 && status <= 504);
 }
 
-void titrate_book(struct titrate_trip* trip, const struct titrate_question* q) {
-  trip->flight = q->flight;
-  trip->micros = q->micros;
+void titrate_inflight_start(struct titrate_inflight* r) {
+  if (r->flight == NULL) return;
+  r->counted = true;
+  r->started = now();
+  add(&r->flight->in_flight, r->micros);
 }
 
-void titrate_depart(struct titrate_trip* trip) {
-  if (trip->flight == NULL) return;
-  trip->aloft = true;
-  trip->departed = now();
-  add(&trip->flight->in_flight, trip->micros);
+void titrate_inflight_local_reply(struct titrate_inflight* r, uint32_t status) {
+  r->local = true;
+  // A 429 of Envoy itself is another limiter's: it says nothing of the upstream.
+  r->turned_away = status != 429 && turns_away(status);
 }
 
-void titrate_answered_locally(struct titrate_trip* trip, uint32_t status) {
-  trip->local = true;
-  // A 429 of Envoy's own is another limiter's: it says nothing of the upstream.
-  trip->turned = status != 429 && turns_away(status);
-}
+// Bounds what one request may add to the residence.
+#define LONGEST_RESIDENCE 2305843009213693952.0 // 2^61
 
-// What one request may add to the residence.
-#define LONGEST_STAY 2305843009213693952.0 // 2^61
-
-static void land(struct titrate_trip* trip) {
-  struct titrate_flight* flight = trip->flight;
-  if (!trip->weighed) trip->settled = trip->micros;
-  double stay = (double)trip->settled * (double)(now() - trip->departed) / 1000;
-  trip->aloft = false;
-  trip->landed = true;
-  add(&flight->in_flight, -trip->micros);
-  add(&flight->booked, trip->micros);
-  add(&flight->completed, trip->settled);
-  add(&flight->residence, (int64_t)(stay < LONGEST_STAY ? stay : LONGEST_STAY));
+static void complete(struct titrate_inflight* r) {
+  struct titrate_flight* flight = r->flight;
+  if (!r->cost_known) r->cost = r->micros;
+  double residence = (double)r->cost * (double)(now() - r->started) / 1000;
+  r->counted = false;
+  r->completed = true;
+  add(&flight->in_flight, -r->micros);
+  add(&flight->booked, r->micros);
+  add(&flight->completed, r->cost);
+  add(&flight->residence, (int64_t)(residence < LONGEST_RESIDENCE ? residence : LONGEST_RESIDENCE));
 }
 
 static abi_bytes header(abi_http_filter envoy, enum abi_header_type of, const char* key) {
@@ -88,38 +82,38 @@ static bool begins(abi_bytes value, const char* with) {
   return value.length >= n && strncasecmp(value.ptr, with, n) == 0;
 }
 
-// Answers that last as long as their clients like.
-static bool streams(abi_http_filter envoy, uint32_t status) {
+// Returns whether a response may last as long as its client likes.
+static bool is_stream(abi_http_filter envoy, uint32_t status) {
   if (status == 101) return true;
   abi_bytes type = header(envoy, ABI_RESPONSE_HEADER, "content-type");
   return begins(type, "text/event-stream") || begins(type, "application/grpc") ||
          begins(header(envoy, ABI_REQUEST_HEADER, ":method"), "CONNECT");
 }
 
-void titrate_answered(struct titrate_trip* trip, abi_http_filter envoy) {
-  if (!trip->aloft || trip->local) return;
+void titrate_inflight_response(struct titrate_inflight* r, abi_http_filter envoy) {
+  if (!r->counted || r->local) return;
   abi_bytes value = header(envoy, ABI_RESPONSE_HEADER, ":status");
-  trip->answered = true;
+  r->answered = true;
   uint32_t status = 0;
   for (size_t i = 0; i < value.length && i < 3; i++)
     status = status * 10 + (uint32_t)(value.ptr[i] - '0');
-  trip->turned = turns_away(status);
-  if (status < 300 && streams(envoy, status)) land(trip);
+  r->turned_away = turns_away(status);
+  if (status < 300 && is_stream(envoy, status)) complete(r);
 }
 
-void titrate_weigh(struct titrate_trip* trip, int64_t micros) {
-  if (trip->landed) add(&trip->flight->completed, micros - trip->settled);
-  trip->weighed = true;
-  trip->settled = micros;
+void titrate_inflight_set_cost(struct titrate_inflight* r, int64_t micros) {
+  if (r->completed) add(&r->flight->completed, micros - r->cost);
+  r->cost_known = true;
+  r->cost = micros;
 }
 
-void titrate_arrive(struct titrate_trip* trip) {
-  if (!trip->aloft) return;
-  if (trip->answered && !trip->turned) {
-    land(trip);
+void titrate_inflight_end(struct titrate_inflight* r) {
+  if (!r->counted) return;
+  if (r->answered && !r->turned_away) {
+    complete(r);
     return;
   }
-  trip->aloft = false;
-  add(&trip->flight->in_flight, -trip->micros);
-  if (trip->turned) add(&trip->flight->turned, trip->micros);
+  r->counted = false;
+  add(&r->flight->in_flight, -r->micros);
+  if (r->turned_away) add(&r->flight->turned, r->micros);
 }

@@ -5,12 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool equal(abi_bytes a, abi_bytes b) {
-  return a.length == b.length && (a.length == 0 || memcmp(a.ptr, b.ptr, a.length) == 0);
-}
-
-// Cuts text at the first byte that is c; *rest is what follows it. Without one
-// all of it is returned, and the rest is empty with a NULL pointer.
+// Returns text up to the first byte c; *rest is what follows that byte. Without such a
+// byte it returns all of text, and *rest is empty with a NULL pointer.
 static abi_bytes cut(abi_bytes text, char c, abi_bytes* rest) {
   const char* at = text.length > 0 ? memchr(text.ptr, c, text.length) : NULL;
   if (at == NULL) {
@@ -31,7 +27,7 @@ static abi_bytes trim(abi_bytes t) {
 bool titrate_cookie(abi_bytes header, abi_bytes name, abi_bytes* value) {
   while (header.ptr != NULL) {
     abi_bytes after, pair = cut(header, ';', &header);
-    if (!equal(trim(cut(pair, '=', &after)), name) || after.ptr == NULL) continue;
+    if (!abi_equal(trim(cut(pair, '=', &after)), name) || after.ptr == NULL) continue;
     after = trim(after);
     if (after.length >= 2 && after.ptr[0] == '"' && after.ptr[after.length - 1] == '"')
       after.ptr++, after.length -= 2;
@@ -43,7 +39,8 @@ bool titrate_cookie(abi_bytes header, abi_bytes name, abi_bytes* value) {
 
 // --- digests ---
 
-// FNV-1a: who wants another client's digest could as well send its value.
+// FNV-1a. A hash that resists attacks is not needed: a client that wants the digest of
+// another one could as well send that client's value.
 struct digest {
   uint64_t hash;
 };
@@ -78,20 +75,19 @@ abi_bytes titrate_bounded(abi_bytes value, char* room) {
 
 // --- names ---
 
-#define TEXT(text) ((abi_bytes){text, sizeof(text) - 1})
-
-// What prefixes begin with, up to a dot or their colon.
-static const abi_bytes KINDS[] = {
-    TEXT("header"), TEXT("cookie"),         TEXT("query"), TEXT("metadata"),     TEXT("filter_state"),
-    TEXT("mtls"),   TEXT("source_address"), TEXT("route"), TEXT("virtual_host"), TEXT("cluster"),
-    TEXT("literal"), TEXT("plain"),
+// The words that prefixes begin with, up to a dot or their colon: "plain" and those of
+// package settings (parsetest compares them).
+static const abi_bytes WORDS[] = {
+    ABI_TEXT("header"),       ABI_TEXT("cookie"), ABI_TEXT("query"),          ABI_TEXT("metadata"),
+    ABI_TEXT("filter_state"), ABI_TEXT("mtls"),   ABI_TEXT("source_address"), ABI_TEXT("route"),
+    ABI_TEXT("virtual_host"), ABI_TEXT("cluster"), ABI_TEXT("literal"),       ABI_TEXT("plain"),
 };
 
 static bool has_prefix(abi_bytes value) {
-  abi_bytes rest, more, kind = cut(cut(value, ':', &rest), '.', &more);
+  abi_bytes rest, more, word = cut(cut(value, ':', &rest), '.', &more);
   if (rest.ptr == NULL) return false;
-  for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++)
-    if (equal(kind, KINDS[i])) return true;
+  for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
+    if (abi_equal(word, WORDS[i])) return true;
   return false;
 }
 
@@ -99,7 +95,7 @@ abi_bytes titrate_name_of(abi_bytes prefix, abi_bytes value, char* room) {
   char digest[DIGEST_LENGTH];
   if (prefix.length == 0) {
     if (!has_prefix(value)) return titrate_bounded(value, room);
-    prefix = TEXT("plain:");
+    prefix = ABI_TEXT("plain:");
   }
   if (prefix.length + value.length > TITRATE_LONGEST) value = digest_of(value, digest);
   memmove(room + prefix.length, value.ptr, value.length);
@@ -115,17 +111,17 @@ static int hex_digit(char c) {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// Takes the next decoded byte off text, which must not be empty.
+// Removes the next byte from text, which must not be empty, and returns it decoded.
 static char decode(abi_bytes* text) {
   const char* p = text->ptr;
-  size_t taken = 1;
+  size_t used = 1;
   char c = p[0] == '+' ? ' ' : p[0];
   if (p[0] == '%' && text->length >= 3) {
     int high = hex_digit(p[1]), low = hex_digit(p[2]);
-    if (high >= 0 && low >= 0) c = (char)(high << 4 | low), taken = 3;
+    if (high >= 0 && low >= 0) c = (char)(high << 4 | low), used = 3;
   }
-  text->ptr += taken;
-  text->length -= taken;
+  text->ptr += used;
+  text->length -= used;
   return c;
 }
 
@@ -164,7 +160,7 @@ bool titrate_query(abi_bytes path, abi_bytes name, char* room, abi_bytes* value)
 
 // --- addresses ---
 
-// The address alone: without brackets, port and zone.
+// Returns the address without brackets, port and zone.
 static abi_bytes bare(abi_bytes t) {
   abi_bytes rest, host;
   t = trim(t);
@@ -250,14 +246,14 @@ bool titrate_compare(int how, abi_bytes text, abi_bytes want) {
   case TITRATE_PRESENT:
     return true;
   case TITRATE_EXACT:
-    return equal(text, want);
+    return abi_equal(text, want);
   case TITRATE_CONTAINS:
     return want.length == 0 ||
            (text.length > 0 && memmem(text.ptr, text.length, want.ptr, want.length) != NULL);
   }
   if (text.length < want.length) return false;
   size_t from = how == TITRATE_SUFFIX ? text.length - want.length : 0;
-  return equal((abi_bytes){text.ptr + from, want.length}, want);
+  return abi_equal((abi_bytes){text.ptr + from, want.length}, want);
 }
 
 abi_bytes titrate_path_only(abi_bytes path) {

@@ -1,4 +1,4 @@
-// The process: what is asked of Envoy once, or outside any request.
+// The process: what happens once, or outside any request.
 
 #define _GNU_SOURCE
 #include <elf.h>
@@ -8,10 +8,10 @@
 
 #include "_cgo_export.h"
 #include "admin.h"
-#include "shim.h"
+#include "process.h"
 
 const char* envoy_dynamic_module_on_program_init(void) {
-  titrate_slack_back();
+  titrate_restore_timer_slack();
   return titrateInit() ? TITRATE_ABI_VERSION : NULL;
 }
 
@@ -114,8 +114,9 @@ static abi_timer publisher;
 
 enum { PUBLISH_MS = 500 };
 
-// Envoy takes no traffic before this module says so, which it does with the first
-// configuration, or when boot_wait has passed. Until then it looks so often.
+// Envoy takes no traffic before this module signals that it is ready: when the first
+// configuration is in force, or boot_wait has passed. Until then this is the time between
+// two checks.
 enum { BOOT_MS = 5 };
 static bool booted;
 
@@ -148,7 +149,7 @@ const void* envoy_dynamic_module_on_bootstrap_extension_new(const void* config, 
 static abi_done shutdown_done;
 static void* shutdown_context;
 
-static void stop(void) {
+static void stop_at_once(void) {
   titrateStop();
   titrateEnd();
   if (publisher != NULL) ENVOY(bootstrap_extension_timer_delete)(publisher);
@@ -184,12 +185,12 @@ void envoy_dynamic_module_on_bootstrap_extension_shutdown(void* envoy, const voi
     ENVOY(bootstrap_extension_timer_enable)(publisher, TITRATE_LINGER_MS);
     return;
   }
-  stop();
+  stop_at_once();
   done(context);
 }
 
-// Also without a shutdown hook before it: Envoy gave up while it started.
+// Also without a shutdown hook before it, if Envoy gives up while it starts.
 void envoy_dynamic_module_on_bootstrap_extension_config_destroy(const void* config) {
   (void)config;
-  stop();
+  stop_at_once();
 }

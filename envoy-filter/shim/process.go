@@ -2,12 +2,13 @@ package shim
 
 /*
 #include "admin.h"
+#include "process.h"
+#include "rules.h"
 */
 import "C"
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
 	"sync/atomic"
@@ -34,35 +35,35 @@ var names = slots.New(func(n limiter.Names) {
 })
 
 // titrateInit is called when Envoy has loaded the module, on its main thread.
-// 0 refuses to be loaded.
+// False: the module refuses to be loaded.
 //
 //export titrateInit
-func titrateInit() C.int {
+func titrateInit() C.bool {
 	if missing := C.titrate_missing_symbol(); missing != nil {
 		// Envoy's log function may be what is missing.
 		fmt.Fprintf(os.Stderr, "titrate: this Envoy has no %s; libtitrate.so needs Envoy 1.40\n", C.GoString(missing))
-		return 0
+		return false
 	}
 	if other := C.titrate_other_go_runtime(); other != nil {
-		logTo(slog.LevelError, fmt.Sprintf("titrate: %s carries a Go runtime; an Envoy process has room for one only, "+
+		logTo(process.Error, fmt.Sprintf("titrate: %s carries a Go runtime; an Envoy process has room for one only, "+
 			"remove one of the two modules", C.GoString(other)))
-		return 0
+		return false
 	}
 	setProcs(int(C.titrate_concurrency()))
-	return 1
+	return true
 }
 
 // titrateBootstrapConfig reads the process's configuration and creates its
-// state; nothing runs yet. 0 refuses the configuration.
+// state; nothing runs yet. False refuses the configuration.
 //
 //export titrateBootstrapConfig
-func titrateBootstrapConfig(envoy C.abi_bootstrap, name, config C.abi_bytes) (ok C.int) {
-	defer refuseOnPanic("the bootstrap configuration", func() { ok = 0 })
+func titrateBootstrapConfig(envoy C.abi_bootstrap, name, config C.abi_bytes) (ok C.bool) {
+	defer refuseOnPanic("the bootstrap configuration", func() { ok = false })
 	if err := bootstrap(envoy, text(name), text(config)); err != nil {
-		logTo(slog.LevelError, err.Error())
-		return 0
+		logTo(process.Error, err.Error())
+		return false
 	}
-	return 1
+	return true
 }
 
 func bootstrap(envoy C.abi_bootstrap, name, config string) error {
@@ -91,16 +92,16 @@ func bootstrap(envoy C.abi_bootstrap, name, config string) error {
 	return nil
 }
 
-// titrateStart runs the ticker and the link. 0: nothing runs, since Envoy only
+// titrateStart runs the ticker and the link. False: nothing runs, since Envoy only
 // validates its configuration.
 //
 //export titrateStart
-func titrateStart() C.int {
+func titrateStart() C.bool {
 	if C.titrate_validating() {
-		return 0
+		return false
 	}
 	theProcess.Load().Start()
-	return 1
+	return true
 }
 
 // titrateReady returns whether Envoy may take traffic.
@@ -152,14 +153,14 @@ func titrateAdmin(envoy C.abi_bootstrap, path C.abi_bytes) C.uint32_t {
 // that overrides it. NULL refuses it; Envoy then keeps the previous one.
 //
 //export titrateFilterConfig
-func titrateFilterConfig(name, config C.abi_bytes, route C.int) (rules *C.struct_titrate_rules) {
+func titrateFilterConfig(name, config C.abi_bytes, route C.bool) (rules *C.struct_titrate_rules) {
 	defer refuseOnPanic("a filter configuration", func() { rules = nil })
-	f, err := filter(text(name), text(config), route != 0)
+	f, err := filter(text(name), text(config), bool(route))
 	if err == nil {
 		rules, err = newRules(f)
 	}
 	if err != nil {
-		logTo(slog.LevelError, err.Error())
+		logTo(process.Error, err.Error())
 		return nil
 	}
 	return rules
@@ -179,10 +180,10 @@ func filter(name, config string, route bool) (*settings.Filter, error) {
 	return settings.ParseFilter([]byte(config))
 }
 
-// titrateForget releases the slots of rules that are destroyed.
+// titrateReleaseSlots releases the slots of rules that are destroyed.
 //
-//export titrateForget
-func titrateForget(identities, classes C.uint32_t) {
+//export titrateReleaseSlots
+func titrateReleaseSlots(identities, classes C.uint32_t) {
 	defer refuseOnPanic("the end of a configuration", func() {})
 	names.Release(uint32(identities), uint32(classes))
 }
@@ -197,7 +198,7 @@ func refuseOnPanic(where string, refuse func()) {
 		p.Enforcer.ReportPanic(where, v)
 	} else {
 		const text = "titrate: recovered a panic in %s; this is a bug, please report it: %v"
-		logTo(slog.LevelError, fmt.Sprintf(text, where, v))
+		logTo(process.Error, fmt.Sprintf(text, where, v))
 	}
 	refuse()
 }

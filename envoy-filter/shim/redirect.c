@@ -1,38 +1,34 @@
 // How Envoy follows a redirect (1.40, ConnectionManagerImpl::ActiveStream::
-// recreateStream), all in one breath on the stream's worker:
+// recreateStream), in one call on the stream's worker:
 //
 //	router           response_code_details := internal_redirect
-//	stream_complete  of the first stream, with no response headers before it
+//	stream_complete  of the first stream, which has had no response headers
 //	filter_new       of the second stream
-//	request_headers  of the second, perhaps later: a filter before ours may wait
+//	request_headers  of the second, perhaps later: a filter before this one may wait
 //
-// So what stream_complete leaves in a list of the thread, with the configuration of
-// its filter, is taken by the next filter_new of that configuration on the thread:
-// several Titrate filters of one chain leave and find each its own. If that belongs
-// to somebody else, since the second route has this filter disabled, it is not taken
-// up: only a redirected request has Envoy's x-envoy-original-url, and only it comes
-// by the same connection. Both are needed; a client can write the header. What nobody
-// has taken is freed with the next request of the thread.
+// stream_complete puts the outcome into a list of the thread, together with the rules of
+// its filter. The next filter_new with these rules on the thread takes it. So each of
+// several Titrate filters in a chain finds its own. If the second route has this filter
+// disabled, the stream that takes the outcome is another request; such a request does not
+// use it: only a redirected request has both Envoy's x-envoy-original-url, which a client
+// could write too, and the same connection. The next request of the thread frees what no
+// stream has taken.
 //
-// The second stream goes on without a decision if it is of the same tenant and
-// pool. Another pool has not been asked yet; it decides, and then both charge. What
-// was charged is what the client asked for: costs, classes and keys of the second
-// route do not count.
+// The second stream passes without a decision if tenant and pool are the same. Another
+// pool has not been asked yet: it decides, and then both are charged. What was charged is
+// what the client asked for: costs, classes and keys of the second route do not count.
 
 #include "redirect.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "identify.h"
 
-#define LITERAL(text) ((abi_bytes){text, sizeof(text) - 1})
-
-struct titrate_legacy {
-  struct titrate_legacy* next;
-  const struct titrate_rules* rules; // of whose filter; compared, never read
+struct titrate_handoff {
+  struct titrate_handoff* next;
+  const struct titrate_rules* rules; // of the filter; compared, never read
   uint64_t connection;
-  struct titrate_tale tale;
+  struct titrate_outcome outcome;
   struct titrate_flight* flight;
   int64_t micros;
   double cost;
@@ -40,17 +36,13 @@ struct titrate_legacy {
   char text[];
 };
 
-static _Thread_local struct titrate_legacy* left;
-
-static bool same(abi_bytes a, abi_bytes b) {
-  return a.length == b.length && memcmp(a.ptr, b.ptr, a.length) == 0;
-}
+static _Thread_local struct titrate_handoff* handoffs;
 
 static bool redirected(abi_http_filter envoy) {
   abi_bytes details;
   return ENVOY(http_filter_get_attribute_string)(envoy, ABI_ATTRIBUTE_RESPONSE_CODE_DETAILS,
                                                  &details) &&
-         same(details, LITERAL("internal_redirect"));
+         abi_equal(details, ABI_TEXT("internal_redirect"));
 }
 
 static uint64_t connection(abi_http_filter envoy) {
@@ -58,74 +50,82 @@ static uint64_t connection(abi_http_filter envoy) {
   return ENVOY(http_filter_get_attribute_int)(envoy, ABI_ATTRIBUTE_CONNECTION_ID, &id) ? id : 0;
 }
 
-static struct titrate_legacy* legacy_new(const struct titrate_question* q) {
-  struct titrate_legacy* l = calloc(1, sizeof *l + q->tenant.length + q->pool.length);
-  if (l == NULL) return NULL; // then the second stream is charged, too
-  l->tenant = (abi_bytes){l->text, q->tenant.length};
-  l->pool = (abi_bytes){l->text + q->tenant.length, q->pool.length};
-  memcpy(l->text, q->tenant.ptr, q->tenant.length);
-  memcpy(l->text + q->tenant.length, q->pool.ptr, q->pool.length);
-  return l;
+static struct titrate_handoff* handoff_new(const struct titrate_question* q) {
+  struct titrate_handoff* h = calloc(1, sizeof *h + q->tenant.length + q->pool.length);
+  if (h == NULL) return NULL; // then the second stream is charged, too
+  h->tenant = (abi_bytes){h->text, q->tenant.length};
+  h->pool = (abi_bytes){h->text + q->tenant.length, q->pool.length};
+  memcpy(h->text, q->tenant.ptr, q->tenant.length);
+  memcpy(h->text + q->tenant.length, q->pool.ptr, q->pool.length);
+  return h;
 }
 
-void titrate_bequeath(abi_http_filter envoy, const struct titrate_rules* rules,
-                      struct titrate_tale* tale, const struct titrate_trip* trip) {
+// Moves an outcome; from has then nothing to free.
+static struct titrate_outcome moved(struct titrate_outcome* from) {
+  struct titrate_outcome o = *from;
+  from->charge = NULL;
+  from->fields = NULL;
+  return o;
+}
+
+void titrate_handoff_put(abi_http_filter envoy, const struct titrate_rules* rules,
+                         struct titrate_outcome* o, const struct titrate_inflight* r) {
   struct titrate_question q;
-  if (!redirected(envoy) || !titrate_identify(envoy, rules, &q)) return;
-  titrate_legacy_free(titrate_inherit(rules)); // of a stream before, which nobody took
-  struct titrate_legacy* l = legacy_new(&q);
-  if (l == NULL) return;
-  l->rules = rules;
-  l->connection = connection(envoy);
-  l->cost = q.cost;
-  l->flight = trip->flight;
-  l->micros = trip->micros;
-  l->tale = *tale;
-  tale->account = NULL;
-  tale->fields = NULL;
-  l->next = left;
-  left = l;
+  struct titrate_scratch scratch;
+  if (!redirected(envoy)) return;
+  struct titrate_layers layers = titrate_layers_of(envoy, rules);
+  if (!titrate_identify(envoy, &layers, &q, &scratch)) return;
+  titrate_handoff_free(titrate_handoff_take(rules)); // of an earlier stream, not taken
+  struct titrate_handoff* h = handoff_new(&q);
+  if (h == NULL) return;
+  h->rules = rules;
+  h->connection = connection(envoy);
+  h->cost = q.cost;
+  h->flight = r->flight;
+  h->micros = r->micros;
+  h->outcome = moved(o);
+  h->next = handoffs;
+  handoffs = h;
 }
 
-struct titrate_legacy* titrate_inherit(const struct titrate_rules* rules) {
-  for (struct titrate_legacy** at = &left; *at != NULL; at = &(*at)->next) {
-    struct titrate_legacy* l = *at;
-    if (l->rules != rules) continue;
-    *at = l->next;
-    return l;
+struct titrate_handoff* titrate_handoff_take(const struct titrate_rules* rules) {
+  for (struct titrate_handoff** at = &handoffs; *at != NULL; at = &(*at)->next) {
+    struct titrate_handoff* h = *at;
+    if (h->rules != rules) continue;
+    *at = h->next;
+    return h;
   }
   return NULL;
 }
 
-void titrate_disinherit(void) {
-  while (left != NULL) {
-    struct titrate_legacy* l = left;
-    left = l->next;
-    titrate_legacy_free(l);
+void titrate_handoff_clear(void) {
+  while (handoffs != NULL) {
+    struct titrate_handoff* h = handoffs;
+    handoffs = h->next;
+    titrate_handoff_free(h);
   }
 }
 
-bool titrate_follows(abi_http_filter envoy, struct titrate_legacy* l,
-                     struct titrate_question* q, struct titrate_tale* tale,
-                     struct titrate_trip* trip) {
+bool titrate_handoff_apply(abi_http_filter envoy, struct titrate_handoff* h,
+                           struct titrate_question* q, struct titrate_outcome* o,
+                           struct titrate_inflight* r) {
   abi_bytes url;
-  if (!ENVOY(http_get_header)(envoy, ABI_REQUEST_HEADER, LITERAL("x-envoy-original-url"), &url, 0,
+  if (!ENVOY(http_get_header)(envoy, ABI_REQUEST_HEADER, ABI_TEXT("x-envoy-original-url"), &url, 0,
                               NULL) ||
-      connection(envoy) != l->connection || !same(q->tenant, l->tenant) || !same(q->pool, l->pool))
+      connection(envoy) != h->connection || !abi_equal(q->tenant, h->tenant) ||
+      !abi_equal(q->pool, h->pool))
     return false;
-  struct titrate_manner manner = tale->manner;
-  *tale = l->tale;
-  tale->manner = manner;
-  l->tale.account = NULL;
-  l->tale.fields = NULL;
-  q->cost = l->cost;
-  trip->flight = l->flight;
-  trip->micros = l->micros;
+  struct titrate_layers layers = o->layers;
+  *o = moved(&h->outcome);
+  o->layers = layers;
+  q->cost = h->cost;
+  r->flight = h->flight;
+  r->micros = h->micros;
   return true;
 }
 
-void titrate_legacy_free(struct titrate_legacy* l) {
-  if (l == NULL) return;
-  titrate_tale_end(&l->tale);
-  free(l);
+void titrate_handoff_free(struct titrate_handoff* h) {
+  if (h == NULL) return;
+  titrate_outcome_free(&h->outcome);
+  free(h);
 }

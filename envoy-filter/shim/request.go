@@ -1,7 +1,7 @@
 package shim
 
 /*
-#include "shim.h"
+#include "held.h"
 */
 import "C"
 
@@ -12,12 +12,17 @@ import (
 	"github.com/titrate/titrate/control/limiter"
 )
 
-// requestOf is a question as the engine sees it; its strings alias Envoy's
-// memory for the call.
+// requestOf returns a question as the engine reads it. Its strings alias Envoy's memory:
+// for the call's duration only.
 func requestOf(q *C.struct_titrate_question) limiter.Request {
-	r := limiter.Request{Tenant: text(q.tenant), Client: text(q.client), Pool: text(q.pool), Cost: float64(q.cost), Mode: config.Mode(q.mode)}
+	r := limiter.Request{
+		Tenant: text(q.tenant), Client: text(q.client), Pool: text(q.pool),
+		Cost: float64(q.cost), Mode: config.Mode(q.mode),
+	}
 	if q.named {
-		r.Identities, r.Classes = identitiesOf(q), uint32(q.classes)
+		// A view of C has the layout of a Go string (constants.go).
+		r.Identities = (*limiter.Identities)(unsafe.Pointer(&q.identities))
+		r.Classes = uint32(q.classes)
 	}
 	return r
 }
@@ -25,41 +30,60 @@ func requestOf(q *C.struct_titrate_question) limiter.Request {
 // titrateDecide answers a request that has just arrived.
 //
 //export titrateDecide
-func titrateDecide(q *C.struct_titrate_question) {
+func titrateDecide(q *C.struct_titrate_question, a *C.struct_titrate_answer) {
 	r := requestOf(q)
-	out := theProcess.Load().Enforcer.Decide(&r)
-	writeAnswer(q, &r, out)
-	book(q, &r, out.Flight)
+	writeAnswer(q, a, &r, theProcess.Load().Enforcer.Decide(&r))
 }
 
-// titrateEnqueue holds a request that titrateDecide said would have to wait,
-// unless the engine has changed its mind.
+// titrateEnqueue holds a request that titrateDecide said has to wait, unless the engine
+// now decides otherwise. It returns the handle of the held request.
 //
 //export titrateEnqueue
-func titrateEnqueue(q *C.struct_titrate_question) {
+func titrateEnqueue(q *C.struct_titrate_question, ticket C.uint64_t, a *C.struct_titrate_answer) C.uint64_t {
 	r := requestOf(q)
-	out, handle := theProcess.Load().Enforcer.Enqueue(&r, uint64(q.ticket))
-	q.handle = C.uint64_t(handle)
-	writeAnswer(q, &r, out)
-	book(q, &r, out.Flight)
+	out, handle := theProcess.Load().Enforcer.Enqueue(&r, uint64(ticket))
+	writeAnswer(q, a, &r, out)
+	return C.uint64_t(handle)
 }
 
-// titrateCancel takes a held request out; 0 if its event is on its way.
+// titrateCancel removes a held request from the queue; false if its event is on its way.
 //
 //export titrateCancel
-func titrateCancel(handle C.uint64_t) C.int {
-	if theProcess.Load().Enforcer.Cancel(limiter.Handle(handle)) {
-		return 1
+func titrateCancel(handle C.uint64_t) C.bool {
+	return C.bool(theProcess.Load().Enforcer.Cancel(limiter.Handle(handle)))
+}
+
+// titratePeek answers what is left, and charges nothing.
+//
+//export titratePeek
+func titratePeek(q *C.struct_titrate_question, a *C.struct_titrate_answer) {
+	r := requestOf(q)
+	out, allowance := theProcess.Load().Enforcer.Peek(&r)
+	writePeek(q, a, &r, out, allowance)
+}
+
+// titrateCorrectCharge replaces the estimated cost of an admitted request by the cost in
+// its response: the text if written, else the number. It returns that cost in millionths
+// of a unit, or −1 if the response has none or an invalid one.
+//
+//export titrateCorrectCharge
+func titrateCorrectCharge(q *C.struct_titrate_question, written C.bool, cost C.abi_bytes,
+	number C.double) (micros C.int64_t) {
+	micros = -1
+	e := theProcess.Load().Enforcer
+	defer e.RecoverPanic("the correction of a charge")
+	var actual float64
+	var ok bool
+	if written {
+		actual, ok = e.ParseCost(text(cost))
+	} else {
+		actual, ok = e.CheckCost(float64(number))
 	}
-	return 0
-}
-
-// bytesOf views a C array as bytes; appending to it within its capacity writes
-// in place.
-func bytesOf(c []C.char) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(&c[0])), len(c))
-}
-
-func put(to []C.char, length *C.size_t, s string) {
-	*length = C.size_t(copy(bytesOf(to), s))
+	if !ok {
+		return -1
+	}
+	micros = C.int64_t(limiter.Micros(actual))
+	r := requestOf(q)
+	e.CorrectCharge(&r, actual)
+	return micros
 }

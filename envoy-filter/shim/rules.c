@@ -1,9 +1,8 @@
-// Rules: where tenant, client, pool and cost of a request come from, and what it
-// is known by. Go fills them in; their memory is the rules' own.
-
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "_cgo_export.h"
+#include "rules.h"
 
 struct titrate_memory {
   struct titrate_memory* next;
@@ -22,10 +21,22 @@ void* titrate_rules_allocate(struct titrate_rules* rules, size_t size) {
 
 void titrate_rules_free(struct titrate_rules* rules) {
   if (rules == NULL) return;
-  titrateForget(rules->identity_names, rules->class_names);
+  titrateReleaseSlots(rules->identity_slots, rules->class_slots);
   for (struct titrate_memory *m = rules->memory, *next; m != NULL; m = next) {
     next = m->next;
     free(m);
   }
   free(rules);
+}
+
+// Overrides alive in this process: without any, no request needs to ask Envoy for one.
+static atomic_long overrides;
+
+void titrate_count_overrides(int change) { atomic_fetch_add(&overrides, change); }
+
+struct titrate_layers titrate_layers_of(abi_http_filter envoy, const struct titrate_rules* filter) {
+  const struct titrate_rules* route = NULL;
+  if (atomic_load_explicit(&overrides, memory_order_relaxed) != 0)
+    route = ENVOY(get_most_specific_route_config)(envoy);
+  return (struct titrate_layers){route != NULL ? route : filter, filter};
 }

@@ -1,23 +1,16 @@
 package shim
 
 /*
-#include "shim.h"
+#include "rules.h"
 */
 import "C"
 
 import (
 	"unsafe"
 
-	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/envoy-filter/settings"
 	"github.com/titrate/titrate/envoy-filter/slots"
 )
-
-// identitiesOf views a question's identities where they are: C's view of bytes has the
-// layout of a string.
-func identitiesOf(q *C.struct_titrate_question) *limiter.Identities {
-	return (*limiter.Identities)(unsafe.Pointer(&q.identities))
-}
 
 // newRules copies the settings into C's memory, where every request reads them.
 func newRules(f *settings.Filter) (*C.struct_titrate_rules, error) {
@@ -26,7 +19,7 @@ func newRules(f *settings.Filter) (*C.struct_titrate_rules, error) {
 		return nil, err
 	}
 	b := builder{C.titrate_rules_new()}
-	b.rules.identity_names, b.rules.class_names = C.uint32_t(acquired.IdentityBits), C.uint32_t(acquired.ClassBits)
+	b.rules.identity_slots, b.rules.class_slots = C.uint32_t(acquired.IdentityBits), C.uint32_t(acquired.ClassBits)
 	b.sources(&b.rules.tenant, f.Tenant)
 	b.sources(&b.rules.client, f.Client)
 	b.sources(&b.rules.pool, f.Pool)
@@ -37,13 +30,8 @@ func newRules(f *settings.Filter) (*C.struct_titrate_rules, error) {
 	for i, slot := range acquired.Classes {
 		b.class(&b.rules.classes[slot], f.Classes[i].Matches)
 	}
-	if f.Enabled != nil {
-		b.rules.enabled = C.TITRATE_OFF
-		if *f.Enabled {
-			b.rules.enabled = C.TITRATE_ON
-		}
-	}
-	b.manners(&b.rules.manners, &f.Answers)
+	b.rules.enabled = toggle(f.Enabled)
+	b.answers(&b.rules.answers, &f.Answers)
 	return b.rules, nil
 }
 
@@ -56,6 +44,16 @@ func acquireSlots(f *settings.Filter) (slots.Acquired, error) {
 		classes = append(classes, class.Name)
 	}
 	return names.Acquire(identities, classes)
+}
+
+func toggle(on *bool) C.int {
+	switch {
+	case on == nil:
+		return C.TITRATE_UNSET
+	case *on:
+		return C.TITRATE_ON
+	}
+	return C.TITRATE_OFF
 }
 
 // builder writes into the memory of rules.
@@ -85,8 +83,9 @@ func (b builder) texts(to *C.struct_titrate_texts, from []string) {
 	to.count, to.list = C.size_t(len(from)), first
 }
 
-// how C finds the sources of each kind.
-var kinds = [...]struct{ kind, attribute C.int }{
+// sourceKinds says how C reads the sources of each kind. TestEachKindHasASource checks
+// that none is missing.
+var sourceKinds = [settings.Kinds]struct{ kind, attribute C.int }{
 	settings.Header:        {kind: C.TITRATE_HEADER},
 	settings.Literal:       {kind: C.TITRATE_LITERAL},
 	settings.Route:         {C.TITRATE_ATTRIBUTE, C.ABI_ATTRIBUTE_ROUTE_NAME},
@@ -106,19 +105,15 @@ var kinds = [...]struct{ kind, attribute C.int }{
 func (b builder) sources(to *C.struct_titrate_sources, from []settings.Source) {
 	first, all := array[C.struct_titrate_source](b, len(from))
 	for i, s := range from {
-		k := kinds[s.Kind]
+		k := sourceKinds[s.Kind]
 		all[i] = C.struct_titrate_source{
-			kind: k.kind, attribute: k.attribute, text: b.text(s.Text), space: b.text(s.Namespace), prefix: b.text(s.Prefix),
-			number: C.double(s.Number), envoys: C.bool(s.Address.Envoys), hops: C.int(s.Address.TrustedHops),
+			kind: k.kind, attribute: k.attribute, text: b.text(s.Text), space: b.text(s.Namespace),
+			prefix: b.text(s.Prefix), number: C.double(s.Number),
+			envoys: C.bool(s.Address.Envoys), hops: C.int(s.Address.TrustedHops),
 			v4: C.int(s.Address.IPv4Prefix), v6: C.int(s.Address.IPv6Prefix),
 		}
 	}
 	to.count, to.list = C.size_t(len(from)), first
-}
-
-var comparisons = [...]C.int{
-	settings.Present: C.TITRATE_PRESENT, settings.Exact: C.TITRATE_EXACT, settings.Prefix: C.TITRATE_PREFIX,
-	settings.Suffix: C.TITRATE_SUFFIX, settings.Contains: C.TITRATE_CONTAINS,
 }
 
 func (b builder) class(to *C.struct_titrate_class, from []settings.Match) {
@@ -130,10 +125,31 @@ func (b builder) class(to *C.struct_titrate_class, from []settings.Match) {
 		header, headers := array[C.struct_titrate_header_match](b, len(m.Headers))
 		for j, h := range m.Headers {
 			headers[j] = C.struct_titrate_header_match{
-				name: b.text(h.Name), text: b.text(h.Text), how: comparisons[h.How], invert: C.bool(h.Invert),
+				name: b.text(h.Name), text: b.text(h.Text), how: C.int(h.How), invert: C.bool(h.Invert),
 			}
 		}
 		all[i].headers, all[i].header = C.size_t(len(m.Headers)), header
 	}
 	to.count, to.list = C.size_t(len(from)), first
+}
+
+// answers copies what the operator wants of answers. The numbers of the choices are
+// the same in C (constants.go).
+func (b builder) answers(to *C.struct_titrate_answer_options, from *settings.Answers) {
+	if from.Mode != nil {
+		to.mode = C.int(*from.Mode) + 1
+	}
+	to.status, to.body = C.uint32_t(from.Status), C.int(from.Body)
+	to.rate_limit, to.log, to.log_client = C.int(from.RateLimit), C.int(from.Log), C.int(from.LogClient)
+	to.mark_upstream = toggle(from.MarkUpstream)
+	for _, name := range []struct {
+		from settings.HeaderName
+		to   *C.struct_titrate_name
+	}{{from.Reason, &to.reason}, {from.Wait, &to.wait}, {from.Congestion, &to.congestion}, {from.Peek, &to.peek}} {
+		if name.from != nil {
+			name.to.set, name.to.text = true, b.text(*name.from)
+		}
+	}
+	to.cost_from = C.int(from.CostFrom)
+	to.cost_name, to.cost_space = b.text(from.CostName), b.text(from.CostSpace)
 }

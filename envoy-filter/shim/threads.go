@@ -5,16 +5,15 @@ import (
 	"syscall"
 )
 
-// setProcs gives each worker room for its calls beside the ticker, the link
-// and the collector: with fewer, a worker waits for a processor, up to 14 ms.
+// setProcs gives Go's runtime enough processors for the calls of all workers, the ticker,
+// the link and the garbage collector. With fewer, a worker waits for one, up to 14 ms.
 func setProcs(workers int) { runtime.GOMAXPROCS(2*workers + 4) }
 
-// usualSlack is Linux's default: how much later than asked a thread may wake up.
+// usualSlack is Linux's default timer slack: how late a thread may wake up.
 const usualSlack = 50_000 // ns
 
-// wakeOnTime makes the calling thread wake up on time. Threads of the runtime may
-// have inherited the slack that its monitor has been given (timer_slack.c); the one
-// that wakes up for the ticker is the one that then ticks.
+// wakeOnTime sets the usual timer slack for the calling thread, which may have inherited
+// the raised one (timer_slack.c). The ticker calls it on the thread that woke for the tick.
 func wakeOnTime() {
 	const setTimerSlack = 29
 	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, setTimerSlack, usualSlack, 0) // it cannot fail

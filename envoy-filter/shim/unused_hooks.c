@@ -1,8 +1,7 @@
-// Hooks that Envoy resolves when it loads the module, though Titrate has no use
-// for them. They end here, in C, at the price of an empty call; most are never
-// called, since nothing is registered that would call them. None looks at its
-// arguments, so none names them: the calling conventions of all platforms that
-// Envoy runs on leave arguments to the caller.
+// Hooks that Envoy requires of a module and that Titrate does not need. They cost
+// an empty call in C; most are never called, since nothing is registered that would
+// call them. They do not read their arguments, so they declare none: on all platforms of
+// Envoy the caller removes arguments.
 
 // 0 is Continue in each of Envoy's status enumerations.
 #define CONTINUE(name)                                                                             \
@@ -27,7 +26,7 @@ IGNORE(http_filter_downstream_above_write_buffer_high_watermark)
 IGNORE(http_filter_downstream_below_write_buffer_low_watermark)
 
 IGNORE(bootstrap_extension_worker_thread_initialized)
-IGNORE(bootstrap_extension_drain_started) // what is held is released far within the drain time
+IGNORE(bootstrap_extension_drain_started) // held requests are released within the drain time anyway
 IGNORE(bootstrap_extension_destroy)
 IGNORE(bootstrap_extension_config_scheduled)
 IGNORE(bootstrap_extension_http_callout_done)

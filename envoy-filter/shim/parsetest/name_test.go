@@ -70,6 +70,18 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// A plain value that begins like the name of another source gets the prefix "plain:",
+// whatever the source: C knows all words that prefixes of settings begin with.
+func TestWordsAreThoseOfSettings(t *testing.T) {
+	for _, word := range append(settings.Words(), "plain") {
+		for _, value := range []string{word + ":alice", word + ".session:alice"} {
+			if got := NameOf("", value, false); got != "plain:"+value {
+				t.Errorf("the plain value %q is named %q", value, got)
+			}
+		}
+	}
+}
+
 // digestOf is the digest of a value that may be short enough to need none.
 func digestOf(value string) string {
 	hash := uint64(0xcbf29ce484222325)

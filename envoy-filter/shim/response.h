@@ -1,0 +1,36 @@
+// What a stream keeps of its decision until the response: what is added to the response,
+// and what was charged, until the response tells the true cost.
+#pragma once
+
+#include "decision.h"
+
+// What became of a request. Zero: nothing is to be done. Its worker's thread only.
+struct titrate_outcome {
+  struct titrate_layers layers;
+  struct titrate_charge* charge; // until the true cost is known
+  struct titrate_fields* fields; // RateLimit fields of an admitted response
+  uint32_t wait_ms;
+  bool waited, marked;
+  bool cost_known; // the response has told the true cost,
+  int64_t micros;  // in millionths of a unit
+};
+
+// Fills in what the decision must know of the operator's options.
+void titrate_set_options(const struct titrate_layers* layers, struct titrate_question* q);
+
+// Returns whether the response or the access log of a request that has waited needs more
+// than its event has: then the request must be identified again.
+bool titrate_needs_request(const struct titrate_outcome* o);
+
+// The request goes on to the upstream: keeps what its response will need, and marks it.
+void titrate_record_admission(abi_http_filter envoy, struct titrate_outcome* o,
+                              struct titrate_question* q, struct titrate_answer* a);
+
+// In the hooks of response headers and trailers and of the stream's end. Each looks for
+// the true cost where the options say it is; the first that finds it corrects the charge.
+void titrate_on_response_headers(abi_http_filter envoy, struct titrate_outcome* o);
+void titrate_on_response_trailers(abi_http_filter envoy, struct titrate_outcome* o);
+void titrate_on_stream_end(abi_http_filter envoy, struct titrate_outcome* o);
+
+// Frees what the outcome has. It may be called again.
+void titrate_outcome_free(struct titrate_outcome* o);

@@ -1,0 +1,131 @@
+// The rules of an HTTP filter or of a route: where tenant, client, pool and cost of a
+// request come from, and what its operator wants of answers. Go builds them from the
+// settings; C reads them on every request.
+#pragma once
+
+#include "abi.h"
+#include "parse.h"
+
+// Where a value is taken from. 0 is none.
+enum titrate_kind {
+  TITRATE_HEADER = 1,
+  TITRATE_LITERAL,
+  TITRATE_ATTRIBUTE, // of Envoy, by its number
+  TITRATE_CLUSTER,
+  TITRATE_COOKIE,
+  TITRATE_QUERY,
+  TITRATE_METADATA, // space and text are namespace and key
+  TITRATE_FILTER_STATE,
+  TITRATE_ADDRESS,
+};
+
+struct titrate_source {
+  int kind;
+  int attribute;
+  abi_bytes text, space;
+  abi_bytes prefix; // of names of clients (titrate_name_of)
+  double number;    // a literal cost
+  // Of an address.
+  bool envoys; // as Envoy has determined it, instead of the connection's peer
+  int hops;    // > 0: that many entries from the right of X-Forwarded-For
+  int v4, v6;  // how many of its bits count
+};
+
+// An ordered list; the first source with a value wins. count 0 = not set.
+struct titrate_sources {
+  size_t count;
+  struct titrate_source* list;
+};
+
+struct titrate_texts {
+  size_t count;
+  abi_bytes* list;
+};
+
+struct titrate_header_match {
+  abi_bytes name, text;
+  int how; // enum titrate_how
+  bool invert;
+};
+
+// All that is set must hold: one of the methods, one of the paths or prefixes,
+// each header.
+struct titrate_match {
+  struct titrate_texts methods, paths, prefixes;
+  size_t headers;
+  struct titrate_header_match* header;
+};
+
+// One of the matches must hold. count 0 = not set.
+struct titrate_class {
+  size_t count;
+  struct titrate_match* list;
+};
+
+enum titrate_toggle { TITRATE_UNSET = 0, TITRATE_ON = 1, TITRATE_OFF = 2 };
+
+enum { TITRATE_IDENTITIES = 8, TITRATE_CLASSES = 32 }; // slots of a process
+
+// The choices of titrate_answer_options; 0 is unset.
+enum titrate_body { TITRATE_BODY_AUTO = 1, TITRATE_BODY_JSON, TITRATE_BODY_TEXT, TITRATE_BODY_GRPC };
+enum titrate_when { TITRATE_NEVER = 1, TITRATE_EVENTS, TITRATE_ALWAYS };
+enum titrate_log_client { TITRATE_LOG_NONE = 1, TITRATE_LOG_HASH, TITRATE_LOG_NAME };
+enum titrate_cost_source { TITRATE_COST_NOWHERE = 1, TITRATE_COST_HEADER, TITRATE_COST_TRAILER, TITRATE_COST_METADATA };
+
+// A header's name; none when it is empty.
+struct titrate_name {
+  bool set;
+  abi_bytes text;
+};
+
+// What clients, upstreams and access logs are told of decisions.
+struct titrate_answer_options {
+  int mode; // of the engine, plus 1
+  uint32_t status;
+  int body, rate_limit, log, log_client;
+  int mark_upstream; // enum titrate_toggle
+  struct titrate_name reason, wait, congestion, peek;
+  int cost_from; // enum titrate_cost_source
+  abi_bytes cost_name, cost_space;
+};
+
+struct titrate_memory;
+
+// One HTTP filter's rules, or a route's override of them.
+struct titrate_rules {
+  struct titrate_sources tenant, client, pool, cost;
+  struct titrate_sources identities[TITRATE_IDENTITIES]; // by slot
+  struct titrate_class classes[TITRATE_CLASSES];         // by slot
+  uint32_t identity_slots, class_slots;                  // that it has acquired, as bits
+  int enabled;                                           // enum titrate_toggle
+  struct titrate_memory* memory;
+  struct titrate_answer_options answers;
+};
+
+struct titrate_rules* titrate_rules_new(void);
+// Zeroed memory that lives as long as the rules.
+void* titrate_rules_allocate(struct titrate_rules* rules, size_t size);
+void titrate_rules_free(struct titrate_rules* rules);
+
+// The rules of a request: those of its route, where they say something, before those of
+// the filter. Both are the filter's where the route overrides nothing.
+struct titrate_layers {
+  const struct titrate_rules *route, *filter;
+};
+
+// Finds the rules of a request. On its worker.
+struct titrate_layers titrate_layers_of(abi_http_filter envoy, const struct titrate_rules* filter);
+
+// An answer option, or the name of a header among them.
+#define TITRATE_OPTION(layers, field)                                                              \
+  ((layers)->route->answers.field != 0 ? (layers)->route->answers.field                            \
+                                       : (layers)->filter->answers.field)
+#define TITRATE_OPTION_NAME(layers, field)                                                         \
+  ((layers)->route->answers.field.set ? (layers)->route->answers.field.text                        \
+                                      : (layers)->filter->answers.field.text)
+
+// One per-route configuration more (1) or less (-1) is alive.
+void titrate_count_overrides(int change);
+
+// What the limits in force need of requests, a bit for each slot.
+void titrate_want(uint32_t identities, uint32_t classes);
