@@ -1,11 +1,11 @@
-// Package certtest makes certificate authorities and certificates for tests, as the
-// PEM files that an operator would have. What it makes is valid for an hour.
+// Package certtest makes certificate authorities and certificates for tests of all
+// modules, as the PEM files that an operator would have. They are valid for an hour.
 //
 //	ca := certtest.New(t)
 //	cert, key := ca.Issue(t, "spiffe://example.org/titrate/agent/gw-1")
 //	bundle := certtest.Bundle(t, ca)
 //
-// Files can be replaced by those of another authority: Move, Trust.
+// Move and Trust replace files by those of another authority.
 package certtest
 
 import (
@@ -45,8 +45,8 @@ func New(t testing.TB) *Authority {
 	return a
 }
 
-// Issue makes a certificate for 127.0.0.1 with the identities, URIs and DNS names, and
-// returns its file and that of its key.
+// Issue makes a certificate for 127.0.0.1 with the identities, which are URIs and DNS
+// names. It returns the files of the certificate and of its key.
 func (a *Authority) Issue(t testing.TB, ids ...string) (cert, key string) {
 	t.Helper()
 	return a.IssueUntil(t, time.Now().Add(Lifetime), ids...)
@@ -55,7 +55,18 @@ func (a *Authority) Issue(t testing.TB, ids ...string) (cert, key string) {
 // IssueUntil makes a certificate that expires at a given time.
 func (a *Authority) IssueUntil(t testing.TB, expiry time.Time, ids ...string) (cert, key string) {
 	t.Helper()
-	template := &x509.Certificate{SerialNumber: serial(t), Subject: pkix.Name{CommonName: "a test"},
+	return a.issue(t, pkix.Name{CommonName: "a test"}, expiry, ids)
+}
+
+// IssueTo makes a certificate with a given subject.
+func (a *Authority) IssueTo(t testing.TB, subject pkix.Name, ids ...string) (cert, key string) {
+	t.Helper()
+	return a.issue(t, subject, time.Now().Add(Lifetime), ids)
+}
+
+func (a *Authority) issue(t testing.TB, subject pkix.Name, expiry time.Time, ids []string) (cert, key string) {
+	t.Helper()
+	template := &x509.Certificate{SerialNumber: serial(t), Subject: subject,
 		NotBefore: time.Now().Add(-Lifetime), NotAfter: expiry, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 	for _, id := range ids {
@@ -90,7 +101,7 @@ func Bundle(t testing.TB, of ...*Authority) string {
 	return path
 }
 
-// Trust makes a bundle that of the authorities given.
+// Trust replaces the bundle at path by that of the authorities.
 func Trust(t testing.TB, path string, of ...*Authority) {
 	t.Helper()
 	var text []byte
@@ -100,7 +111,7 @@ func Trust(t testing.TB, path string, of ...*Authority) {
 	write(t, path, text)
 }
 
-// Move puts a file in the place of another one.
+// Move replaces a file by another one.
 func Move(t testing.TB, from, to string) {
 	t.Helper()
 	if err := os.Rename(from, to); err != nil {

@@ -10,18 +10,15 @@ import (
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
-	"math/big"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/envoy-filter/certtest"
 )
 
 func TestIdentityAddress(t *testing.T) {
@@ -226,93 +223,44 @@ func TestACookieIsNoToken(t *testing.T) {
 	s.tell(t, 2)
 }
 
-// authority issues certificates.
-type authority struct {
-	t    *testing.T
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	dir  string
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	a := &authority{t: t, key: newKey(t), dir: t.TempDir()}
-	a.cert = &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}
-	a.write("ca.pem", "CERTIFICATE", a.sign(a.cert, a.key))
-	return a
-}
-
-func (a *authority) sign(c *x509.Certificate, key *ecdsa.PrivateKey) []byte {
-	a.t.Helper()
-	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, key.Public(), a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return der
-}
-
-func (a *authority) write(name, kind string, der []byte) string {
-	a.t.Helper()
-	path := filepath.Join(a.dir, name)
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		a.t.Fatal(err)
-	}
-	return path
-}
-
-// certificate issues one for both ends.
-func (a *authority) certificate(subject pkix.Name, uri string, dns ...string) tls.Certificate {
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: subject, DNSNames: dns, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	if u, err := url.Parse(uri); err == nil && uri != "" {
-		c.URIs = []*url.URL{u}
-	}
-	key := newKey(a.t)
-	return tls.Certificate{Certificate: [][]byte{a.sign(c, key)}, PrivateKey: key}
-}
-
-// files are the edits that put Envoy's own certificate and the authority's in place.
-func (a *authority) files() []edit {
-	own := a.certificate(pkix.Name{CommonName: "gateway"}, "", "gateway.example")
-	key, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return []edit{
-		{"/etc/envoy/server.pem", a.write("server.pem", "CERTIFICATE", own.Certificate[0])},
-		{"/etc/envoy/server-key.pem", a.write("server-key.pem", "PRIVATE KEY", key)},
-		{"/etc/envoy/clients-ca.pem", filepath.Join(a.dir, "ca.pem")},
-	}
-}
-
 func TestIdentityMTLS(t *testing.T) {
 	t.Parallel()
-	a := newAuthority(t)
+	ca := certtest.New(t)
+	bundle := certtest.Bundle(t, ca)
 	roots := x509.NewCertPool()
-	pemCA, err := os.ReadFile(filepath.Join(a.dir, "ca.pem"))
+	pemCA, err := os.ReadFile(bundle)
 	if err != nil || !roots.AppendCertsFromPEM(pemCA) {
 		t.Fatal(err)
 	}
-	example := func(name string) pkix.Name { return pkix.Name{CommonName: name, Organization: []string{"example"}} }
-	certificates := map[string]tls.Certificate{
-		"cart":       a.certificate(example("cart"), "spiffe://example.org/cart"),
-		"cart again": a.certificate(example("cart"), "spiffe://example.org/cart"),
-		"shop":       a.certificate(example("shop"), "spiffe://example.org/shop"),
-		"subject a":  a.certificate(example("a"), "spiffe://example.org/1", "subjects"),
-		"subject A":  a.certificate(example("a"), "spiffe://example.org/2", "subjects"),
-		"digest":     a.certificate(example("b"), "", "digests"),
-		"digest two": a.certificate(example("b"), "", "digests"),
+	certificate := func(name string, ids ...string) tls.Certificate {
+		t.Helper()
+		subject := pkix.Name{CommonName: name, Organization: []string{"example"}}
+		c, err := tls.LoadX509KeyPair(ca.IssueTo(t, subject, ids...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
 	}
+	certificates := map[string]tls.Certificate{
+		"cart":       certificate("cart", "spiffe://example.org/cart"),
+		"cart again": certificate("cart", "spiffe://example.org/cart"),
+		"shop":       certificate("shop", "spiffe://example.org/shop"),
+		"subject a":  certificate("a", "spiffe://example.org/1", "subjects"),
+		"subject A":  certificate("a", "spiffe://example.org/2", "subjects"),
+		"digest":     certificate("b", "digests"),
+		"digest two": certificate("b", "digests"),
+	}
+	own, key := ca.Issue(t, "gateway.example")
 	s := story{
 		example: "identity-mtls.yaml",
-		edits:   a.files(),
-		tenants: []config.Tenant{tenant("acme", by("", 1)), tenant("subjects", by("subject", 1)), tenant("digests", by("certificate", 1))},
+		edits: []edit{
+			{"/etc/envoy/server.pem", own},
+			{"/etc/envoy/server-key.pem", key},
+			{"/etc/envoy/clients-ca.pem", bundle},
+		},
+		tenants: []config.Tenant{
+			tenant("acme", by("", 1)), tenant("subjects", by("subject", 1)), tenant("digests", by("certificate", 1)),
+		},
 		via: func(e *envoy, from string) *envoy {
 			other := *e
 			other.front = strings.Replace(e.front, "http:", "https:", 1)

@@ -1,23 +1,16 @@
 package cli
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net"
 	"os"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/titrate/titrate/envoy-filter/certtest"
 	"github.com/titrate/titrate/services/quota"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/store/storetest"
@@ -62,38 +55,10 @@ func TestCoordinatorWithoutEtcd(t *testing.T) {
 	fails(t, listener.Addr().String(), exitFailed, "", []string{"store unavailable", "etcd"}, "get", "pools")
 }
 
-// pki is a CA and a certificate for 127.0.0.1 in PEM files.
-func pki(t *testing.T) (ca, cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "titrate test"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	cert = write("cert.pem", "CERTIFICATE", der)
-	return cert, cert, write("key.pem", "PRIVATE KEY", encoded)
-}
-
 func TestTLS(t *testing.T) {
-	ca, cert, key := pki(t)
+	authority := certtest.New(t)
+	ca := certtest.Bundle(t, authority)
+	cert, key := authority.Issue(t)
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +82,7 @@ func TestTLS(t *testing.T) {
 
 	must(t, address, "", "get", "-o", "yaml", "--tls-ca", ca, "--tls-cert", cert, "--tls-key", key)
 	fails(t, address, exitFailed, "", []string{"cannot reach", "TLS"}, "get")
-	otherCA, _, _ := pki(t)
+	otherCA := certtest.Bundle(t, certtest.New(t))
 	fails(t, address, exitFailed, "", []string{"x509", "--tls-ca"}, "get", "--tls-ca", otherCA)
 	fails(t, serveAPI(t), exitFailed, "", []string{"without TLS"}, "get", "--tls-ca", ca)
 	fails(t, address, exitUsage, "", []string{"contradicts"}, "get", "--insecure", "--tls-ca", ca)

@@ -14,12 +14,12 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
+	"github.com/titrate/titrate/envoy-filter/certtest"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator"
 	"github.com/titrate/titrate/services/store/storetest"
 	"github.com/titrate/titrate/services/telemetry"
-	"github.com/titrate/titrate/services/telemetry/certtest"
 )
 
 const grants = `grants:

@@ -10,9 +10,9 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
+	"github.com/titrate/titrate/envoy-filter/certtest"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/store/storetest"
-	"github.com/titrate/titrate/services/telemetry/certtest"
 )
 
 // secured puts TLS in front of etcd and returns its address.

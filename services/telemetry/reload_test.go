@@ -10,8 +10,8 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
+	"github.com/titrate/titrate/envoy-filter/certtest"
 	"github.com/titrate/titrate/services/telemetry"
-	"github.com/titrate/titrate/services/telemetry/certtest"
 )
 
 // meet makes one handshake over loopback; the error is the server's, or else the

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/titrate/titrate/envoy-filter/certtest"
 	"github.com/titrate/titrate/services/telemetry"
-	"github.com/titrate/titrate/services/telemetry/certtest"
 )
 
 func TestLogger(t *testing.T) {
