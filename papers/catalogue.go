@@ -1,6 +1,8 @@
 // Package papers lists the figures and tables of the five papers that Titrate stands on,
 // each as an experiment that can be run: `titrate lab list`, `titrate lab run NAME`, or
-// all of them by `make figures`. Each paper has a folder.
+// all of them by `make figures`. Each paper has a folder, with its laws as published and
+// its figures. The laws that Titrate runs are in control/; of this module nothing but
+// `titrate lab` is part of a binary.
 package papers
 
 import (

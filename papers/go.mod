@@ -6,7 +6,9 @@ replace github.com/titrate/titrate/control => ../control
 
 require (
 	github.com/titrate/titrate/control v0.0.0-00010101000000-000000000000
+	gonum.org/v1/gonum v0.16.0
 	gonum.org/v1/plot v0.17.0
+	pgregory.net/rapid v1.3.0
 )
 
 require (

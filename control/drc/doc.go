@@ -1,7 +1,8 @@
-// Package drc holds the distributed rate controllers that decide how much a
-// replica may admit now. The chemistry is that of Monti & Sifalakis (2013),
-// corrected where the paper contradicts itself: v_max is E0·k2·k4/(k2+k4), and r5 (T → ∅)
-// has a constant, see Paper.
+// Package drc (distributed rate control) has the token buckets of a rate limit that
+// several replicas enforce together: how much may this replica admit now? The
+// chemistry is that of Monti & Sifalakis (2013), corrected where the paper
+// contradicts itself: v_max is E0·k2·k4/(k2+k4). The controller that they published
+// is for study; it is outside of control/, in papers/chemical.
 //
 // # Model
 //
@@ -28,8 +29,6 @@
 //     shadow of the one global bucket; the free pool is escrowed by announced
 //     share; close to empty a one-token enzyme paces.
 //   - GCRA: the Ledger of a key that only one replica uses, as one integer.
-//   - Paper: the adaptive controller as published (r1–r5 and the filter F),
-//     kept to reproduce the paper. It is not used in the product.
 //
 // # Invariants
 //

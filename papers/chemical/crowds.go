@@ -5,8 +5,10 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/titrate/titrate/control/drc"
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/titrate/titrate/papers/experiment"
+	"github.com/titrate/titrate/papers/reaction"
 )
 
 // offers are the mean rates of the eleven hosts, packets/s. The paper gives none. They
@@ -71,7 +73,7 @@ func fairness(apart, span float64, forget float64) (line [][2]float64, constant 
 	for j := range 11 {
 		c.hosts = append(c.hosts, host{start: apart * float64(j), rate: 300})
 	}
-	p := drc.Table1()
+	p := reaction.Table1()
 	p.K5 = forget
 	joined := apart * 10
 	var xs, ys []float64
@@ -83,17 +85,8 @@ func fairness(apart, span float64, forget float64) (line [][2]float64, constant 
 			xs, ys = append(xs, t), append(ys, math.Log(1/index-1)/2)
 		}
 	})
-	return line, -1 / slope(xs, ys)
-}
-
-// slope is that of the least-squares line.
-func slope(xs, ys []float64) float64 {
-	var sx, sy, sxx, sxy float64
-	for i := range xs {
-		sx, sy, sxx, sxy = sx+xs[i], sy+ys[i], sxx+xs[i]*xs[i], sxy+xs[i]*ys[i]
-	}
-	n := float64(len(xs))
-	return (n*sxy - sx*sy) / (n*sxx - sx*sx)
+	_, slope := stat.LinearRegression(xs, ys, nil, false)
+	return line, -1 / slope
 }
 
 func fig8(bool) *experiment.Result {

@@ -6,16 +6,17 @@ import (
 
 	"github.com/titrate/titrate/control/drc"
 	"github.com/titrate/titrate/papers/experiment"
+	"github.com/titrate/titrate/papers/reaction"
 )
 
 // four are the nodes of figure 10: each wants all of the 2 Mbit/s, one more every apart
 // seconds, and hears of the others 20 ms late.
-func four(apart float64) (*crowd, drc.PaperParams) {
+func four(apart float64) (*crowd, reaction.Constants) {
 	c := &crowd{fluid: true, delay: func() float64 { return .02 }}
 	for j := range 4 {
 		c.hosts = append(c.hosts, host{start: apart * float64(j), rate: 4})
 	}
-	p := drc.Table1().Scaled(2. / 1000)
+	p := reaction.Table1().Scaled(2. / 1000)
 	p.KF, p.K5 = 100, k5
 	return c, p
 }

@@ -5,7 +5,7 @@ import "github.com/titrate/titrate/papers/experiment"
 // Paper lists its figures and tables.
 func Paper() experiment.Paper {
 	return experiment.Paper{
-		Key: "chem", Package: "papers/chemical, control/drc, control/reaction",
+		Key: "chem", Package: "papers/chemical, papers/reaction, control/drc",
 		Citation: "Monti & Sifalakis, Design, Analysis and Performances of Chemical-Inspired Rate Controllers in " +
 			"Packet Networks (University of Basel, 2013)",
 		Experiments: []experiment.Experiment{

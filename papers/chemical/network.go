@@ -1,6 +1,8 @@
 // Package chemical reproduces Monti & Sifalakis, "Design, Analysis and Performances of
 // Chemical-Inspired Rate Controllers in Packet Networks" (Basel, CS-2013-001): their
-// adaptive controller, alone and coupled, with the constants of their Table 1.
+// adaptive controller ([Controller]), alone and coupled, with the constants of their
+// Table 1. Package reaction has the network of reactions that the controller is, and
+// what can be computed from a network.
 //
 // The paper gives neither the clients' rates of its figures 7 to 9 nor the constant of
 // reaction r5. Both are chosen here: [offers] and [k5]. With k5 = 0, which Table 1 could
@@ -13,7 +15,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/titrate/titrate/control/drc"
+	"github.com/titrate/titrate/papers/reaction"
 )
 
 // step is h in seconds.
@@ -23,8 +25,8 @@ const step = 0.001
 const k5 = 0.1
 
 // table1 are the paper's constants with r5 in force.
-func table1() drc.PaperParams {
-	p := drc.Table1()
+func table1() reaction.Constants {
+	p := reaction.Table1()
 	p.K5 = k5
 	return p
 }
@@ -36,7 +38,7 @@ type host struct {
 	// on and off are the mean lengths of bursts and of the pauses between them, s; 0: no bursts.
 	on, off float64
 
-	law     drc.Paper
+	law     Controller
 	bursts  bool
 	until   float64 // of this burst or pause
 	offered float64 // rate in this step
@@ -55,10 +57,10 @@ type crowd struct {
 const past = 1 << 10
 
 // run plays the crowd for span seconds and calls see every tenth step.
-func (c *crowd) run(p drc.PaperParams, span float64, see func(t float64)) {
+func (c *crowd) run(p reaction.Constants, span float64, see func(t float64)) {
 	n := len(c.hosts)
 	for i := range c.hosts {
-		c.hosts[i].law = drc.NewPaper(p)
+		c.hosts[i].law = NewController(p)
 	}
 	history := make([]float64, past*n)
 	late := make([]int, n*n)

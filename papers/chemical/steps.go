@@ -4,18 +4,12 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/titrate/titrate/control/drc"
-	"github.com/titrate/titrate/control/reaction"
 	"github.com/titrate/titrate/papers/experiment"
+	"github.com/titrate/titrate/papers/reaction"
 )
 
 // load is what a controller is fed from a time on, 1/s.
 type load struct{ from, in, ext float64 }
-
-// constants are Table 1 for package reaction.
-func constants(p drc.PaperParams) reaction.Constants {
-	return reaction.Constants{Enzyme: p.Enzyme, K1: p.K1, K2: p.K2, K3: p.K3, K4: p.K4, K5: p.K5, KF: p.KF}
-}
 
 // at is the load at time t.
 func at(loads []load, t float64) (now load) {
@@ -28,8 +22,8 @@ func at(loads []load, t float64) (now load) {
 }
 
 // fluid feeds one controller and returns its output at each step.
-func fluid(p drc.PaperParams, loads []load, span float64) []float64 {
-	c := drc.NewPaper(p)
+func fluid(p reaction.Constants, loads []load, span float64) []float64 {
+	c := NewController(p)
 	out := make([]float64, int(span/step))
 	for k := range out {
 		l := at(loads, float64(k)*step)
@@ -41,12 +35,12 @@ func fluid(p drc.PaperParams, loads []load, span float64) []float64 {
 // sampled draws one trajectory of the jump process (Gillespie): the packets that left in
 // bins of the given length, as a rate.
 func sampled(loads []load, span, bin float64) (rates []float64) {
-	p := drc.Table1()
-	net, err := reaction.NewAdaptive(constants(p))
+	p := reaction.Table1()
+	net, err := reaction.NewAdaptive(p)
 	if err != nil {
 		panic(err) // Table 1 is well formed
 	}
-	s := reaction.NewSampler(net.NewVessel(constants(p)), 1, rand.New(rand.NewPCG(6, 6)))
+	s := reaction.NewSampler(net.NewVessel(p), 1, rand.New(rand.NewPCG(6, 6)))
 	last := 0.0
 	for t := 0.0; t < span-bin/2; t += bin {
 		l := at(loads, t)
@@ -62,12 +56,12 @@ func sampled(loads []load, span, bin float64) (rates []float64) {
 // predicted is the response of the linear model about the steady state of the first load,
 // (11), to the later loads: what the paper plots as the estimate of its transfer function.
 func predicted(loads []load, span float64) []float64 {
-	p := drc.Table1()
-	net, err := reaction.NewAdaptive(constants(p))
+	p := reaction.Table1()
+	net, err := reaction.NewAdaptive(p)
 	if err != nil {
 		panic(err) // Table 1 is well formed
 	}
-	v := net.NewVessel(constants(p))
+	v := net.NewVessel(p)
 	v.SetInput(net.Int, loads[0].in)
 	v.SetInput(net.Ext, loads[0].ext)
 	if err := v.Settle(); err != nil {
@@ -105,7 +99,7 @@ func euler(l *reaction.Linear, x, u []float64, h float64) []float64 {
 // limited is the prediction above the limit, (8) and (13): deaf to v_int, and
 // (E0·k4 − v_ext)/(1 + k4/k2) through the filter.
 func limited(loads []load, span float64) []float64 {
-	p := drc.Table1()
+	p := reaction.Table1()
 	out, f := make([]float64, int(span/step)), 0.0
 	for k := range out {
 		l := at(loads, float64(k)*step)
@@ -140,7 +134,7 @@ func mean(series []float64, h, from, to float64) float64 {
 
 func fig6a(bool) *experiment.Result {
 	loads := []load{{0, 500, 300}, {10, 550, 300}, {15, 550, 350}}
-	out, chance, model := fluid(drc.Table1(), loads, 20), sampled(loads, 20, .25), predicted(loads, 20)
+	out, chance, model := fluid(reaction.Table1(), loads, 20), sampled(loads, 20, .25), predicted(loads, 20)
 	r := &experiment.Result{}
 	c := r.Chart("chem-fig6a", "Fig 6a: below the limit; v_int steps at 10 s, v_ext at 15 s", "time (s)",
 		"output (packets/s)")
@@ -165,7 +159,7 @@ func fig6a(bool) *experiment.Result {
 
 func fig6b(bool) *experiment.Result {
 	loads := []load{{0, 1400, 600}, {10, 1450, 600}, {15, 1450, 650}}
-	out, chance := fluid(drc.Table1(), loads, 25), sampled(loads, 25, .25)
+	out, chance := fluid(reaction.Table1(), loads, 25), sampled(loads, 25, .25)
 	r := &experiment.Result{}
 	c := r.Chart("chem-fig6b", "Fig 6b: above the limit; v_int steps at 10 s, v_ext at 15 s", "time (s)",
 		"output (packets/s)")
@@ -192,7 +186,7 @@ func fig6b(bool) *experiment.Result {
 
 func tab1(bool) *experiment.Result {
 	r := &experiment.Result{}
-	p := drc.Table1()
+	p := reaction.Table1()
 	c := r.Chart("chem-table1", "Table 1: output of one controller alone, by offered load",
 		"offered load (packets/s)", "output (packets/s)")
 	l := c.Line("output after 60 s", experiment.Solid)
@@ -217,9 +211,9 @@ func reset(bool) *experiment.Result {
 	var back [2]float64
 	fresh := c.Line("paper: as at the start", experiment.FromPaper)
 	for i, forget := range []float64{k5, 0} {
-		p := drc.Table1()
+		p := reaction.Table1()
 		p.K5 = forget
-		law := drc.NewPaper(p)
+		law := NewController(p)
 		l := c.Line("k5 = "+experiment.Number(forget)+"/s", experiment.Solid)
 		for k := range 260_000 {
 			t, in := float64(k)*step, 0.0
@@ -238,7 +232,7 @@ func reset(bool) *experiment.Result {
 			}
 		}
 	}
-	law := drc.NewPaper(table1())
+	law := NewController(table1())
 	for k := range 200_000 {
 		in, ext := 0.0, 0.0
 		if k < 30_000 {

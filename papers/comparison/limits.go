@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/titrate/titrate/control/drc"
+	"github.com/titrate/titrate/papers/chemical"
+	"github.com/titrate/titrate/papers/reaction"
 )
 
 const (
@@ -199,15 +201,15 @@ func (s *aimd) say() [][3]float64 {
 
 // published is the paper's controller with Table 1; a request waits in it for a second.
 type published struct {
-	laws [gateways]drc.Paper
+	laws [gateways]chemical.Controller
 	out  [gateways]float64
 }
 
 func newPublished() *published {
-	s, p := &published{}, drc.Table1()
+	s, p := &published{}, reaction.Table1()
 	p.K5 = .1
 	for i := range s.laws {
-		s.laws[i] = drc.NewPaper(p)
+		s.laws[i] = chemical.NewController(p)
 	}
 	return s
 }

@@ -20,8 +20,8 @@ type Bucket struct {
 }
 
 const (
-	epsilon = 0.01 // ε = k4/k2, as in package drc
-	kappa1  = 1e5  // κ1 = k1·B, 1/s, as in package drc
+	epsilon = 0.01 // ε = k4/k2, as in drc.Enzyme
+	kappa1  = 1e5  // κ1 = k1·B, 1/s, as in drc.Enzyme
 )
 
 // NewBucket builds the network. Its rate constants are 0 until Fill and
@@ -55,8 +55,55 @@ func (b Bucket) Regulate(v *Vessel, depth, rate float64) {
 }
 
 // Constants are the rate constants of the paper's adaptive controller and its
-// total enzyme. The paper's Table 1 is {1000, 1, 100, 1, 1, 0, 1}.
-type Constants struct{ Enzyme, K1, K2, K3, K4, K5, KF float64 }
+// total enzyme, in cost units and seconds. Table1 has the paper's values.
+type Constants struct {
+	Enzyme float64 // E0, total enzyme
+	K1     float64 // r1: S + E → ES
+	K2     float64 // r2: ES → ET + F
+	K3     float64 // r3: S + T + E → S + ET
+	K4     float64 // r4: ET → E
+	K5     float64 // r5: T → ∅; the paper leaves it open. At 0 a node that idled starves
+	KF     float64 // rout: F → out
+}
+
+// Table1 returns the paper's constants for a capacity of about 1000/s.
+func Table1() Constants {
+	return Constants{Enzyme: 1000, K1: 1, K2: 100, K3: 1, K4: 1, KF: 1}
+}
+
+// Rate returns the capacity v_max = E0·k2·k4/(k2+k4), cost units/s: 0 where k2
+// or k4 is 0. The paper's two values, k2·E0 and k4·E0, contradict each other.
+func (c Constants) Rate() float64 {
+	c = c.Clean()
+	if c.K2 == 0 || c.K4 == 0 {
+		return 0
+	}
+	return c.Enzyme / (1/c.K2 + 1/c.K4)
+}
+
+// Clean returns c with every bad number replaced, see the package comment; a
+// constant below 1e-15 counts as 0.
+func (c Constants) Clean() Constants {
+	for _, v := range [...]*float64{&c.Enzyme, &c.K1, &c.K2, &c.K3, &c.K4, &c.K5, &c.KF} {
+		if *v = clean(*v); *v < smallest {
+			*v = 0
+		}
+	}
+	return c
+}
+
+// Scaled returns the constants for another volume: k1 goes with 1/E0 and k3
+// with 1/E0², so that the output in units of the capacity stays the same. A
+// factor that is not positive counts as 1.
+func (c Constants) Scaled(factor float64) Constants {
+	if factor = clean(factor); factor < smallest {
+		factor = 1
+	}
+	c.Enzyme *= factor
+	c.K1 /= factor
+	c.K3 /= factor * factor
+	return c
+}
 
 // Adaptive is the paper's adaptive controller (figure 3):
 //
@@ -64,7 +111,7 @@ type Constants struct{ Enzyme, K1, K2, K3, K4, K5, KF float64 }
 //	r2: ES → ET + F       K2        r5: T → ∅      K5
 //	r3: S + T + E → S+ET  K3        rout: F → out  KF
 //
-// Package drc steps it as drc.Paper.
+// Package chemical steps it in closed form as chemical.Controller.
 type Adaptive struct {
 	*Network
 	S, E, ES, ET, T, F                     Species

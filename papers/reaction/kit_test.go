@@ -9,8 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/titrate/titrate/control/drc"
-	"github.com/titrate/titrate/control/reaction"
+	"github.com/titrate/titrate/papers/reaction"
 )
 
 // soup is a random network of conserving reactions (as many molecules out as
@@ -111,7 +110,7 @@ func TestConservedSums(t *testing.T) {
 			}
 		}
 	})
-	a, _ := adaptive(t, drc.Table1())
+	a, _ := adaptive(t, reaction.Table1())
 	if got := fmt.Sprint(a.Conserved()); got != "[[0 1 1 1 0 0]]" {
 		t.Errorf("the adaptive controller conserves %v, want E+ES+ET", got)
 	}
@@ -123,7 +122,7 @@ func TestOrderOfConvergence(t *testing.T) {
 	exact := oracle(0.3)
 	var errs []float64
 	for _, n := range []int{300, 600, 1200} {
-		a, v := adaptive(t, drc.Table1())
+		a, v := adaptive(t, reaction.Table1())
 		v.SetInput(a.Int, 500)
 		v.SetInput(a.Ext, 300)
 		for range n {
@@ -138,7 +137,7 @@ func TestOrderOfConvergence(t *testing.T) {
 			t.Errorf("errors %v: ratio %v, want 2", errs, ratio)
 		}
 	}
-	a, v := adaptive(t, drc.Table1())
+	a, v := adaptive(t, reaction.Table1())
 	v.SetInput(a.Int, 500)
 	v.SetInput(a.Ext, 300)
 	steps, err := v.Advance(0.3, 1e-4)
@@ -179,7 +178,7 @@ func oracle(span float64) [6]float64 {
 // sections 5.1; figures 6(a) and 6(b)).
 func TestGillespieAgrees(t *testing.T) {
 	for _, c := range []struct{ in, ext, want float64 }{{500, 300, 500}, {1400, 600, 396.04}} {
-		a, v := adaptive(t, drc.Table1())
+		a, v := adaptive(t, reaction.Table1())
 		v.SetInput(a.Int, c.in)
 		v.SetInput(a.Ext, c.ext)
 		s := reaction.NewSampler(v, 1, rand.New(rand.NewPCG(7, 9)))
@@ -267,7 +266,7 @@ func TestBadNumbers(t *testing.T) {
 }
 
 func TestStepsAllocateNothing(t *testing.T) {
-	a, v := adaptive(t, drc.Table1())
+	a, v := adaptive(t, reaction.Table1())
 	v.SetInput(a.Int, 1400)
 	v.SetInput(a.Ext, 600)
 	s := reaction.NewSampler(v, 1, rand.New(rand.NewPCG(1, 1)))
@@ -307,7 +306,7 @@ func TestPolesOfRationals(t *testing.T) {
 }
 
 func BenchmarkStep(b *testing.B) {
-	a, v := adaptive(b, drc.Table1())
+	a, v := adaptive(b, reaction.Table1())
 	v.SetInput(a.Int, 1400)
 	v.SetInput(a.Ext, 600)
 	b.ReportAllocs()
@@ -319,7 +318,7 @@ func BenchmarkStep(b *testing.B) {
 }
 
 func BenchmarkGillespie(b *testing.B) {
-	a, v := adaptive(b, drc.Table1())
+	a, v := adaptive(b, reaction.Table1())
 	v.SetInput(a.Int, 500)
 	v.SetInput(a.Ext, 300)
 	s, events := reaction.NewSampler(v, 1, rand.New(rand.NewPCG(1, 1))), 0

@@ -8,14 +8,13 @@ import (
 	"os"
 	"testing"
 
-	"github.com/titrate/titrate/control/drc"
-	"github.com/titrate/titrate/control/reaction"
+	"github.com/titrate/titrate/papers/reaction"
 )
 
 // expect unpacks what the reference vector id expects into v.
 func expect(t *testing.T, id string, v any) {
 	t.Helper()
-	raw, err := os.ReadFile("../testdata/drc-and-pacing.json")
+	raw, err := os.ReadFile("../testdata/chemical.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +89,7 @@ func TestFixedRateBucket(t *testing.T) {
 // Section 4.1, (4) with e0 read as E0: the steady state at (500, 300), and the
 // flow balances (2), with the factors c_S and c_T that the print lacks.
 func TestSteadyState(t *testing.T) {
-	a, v := adaptive(t, drc.Table1())
+	a, v := adaptive(t, reaction.Table1())
 	v.SetInput(a.Int, 500)
 	v.SetInput(a.Ext, 300)
 	if err := v.Settle(); err != nil {
@@ -113,7 +112,7 @@ func TestSteadyState(t *testing.T) {
 // Overload has no steady state: the backlog grows. Settle says so and leaves
 // the vessel alone.
 func TestOverloadDoesNotSettle(t *testing.T) {
-	a, v := adaptive(t, drc.Table1())
+	a, v := adaptive(t, reaction.Table1())
 	v.SetInput(a.Int, 1400)
 	v.SetInput(a.Ext, 600)
 	if err := v.Settle(); err == nil {
@@ -127,7 +126,7 @@ func TestOverloadDoesNotSettle(t *testing.T) {
 // Figure 6(a), inputs within the limit. The deviation on the v_ext step is 0.648/s,
 // at h = 1 ms and at 0.1 ms alike.
 func TestFig6a(t *testing.T) {
-	a, v := adaptive(t, drc.Table1())
+	a, v := adaptive(t, reaction.Table1())
 	v.SetInput(a.Int, 500)
 	v.SetInput(a.Ext, 300)
 	settled := 0.0
@@ -158,7 +157,7 @@ func TestFig6a(t *testing.T) {
 
 // Figure 6(b), above the limit: deaf to v_int, yielding to v_ext.
 func TestFig6b(t *testing.T) {
-	a, v := adaptive(t, drc.Table1())
+	a, v := adaptive(t, reaction.Table1())
 	out, peak, at := run(t, a, v, 1400, 600, 60)
 	wantWithin(t, "out", out, 396.04, 0.1)
 	wantWithin(t, "peak", peak, 671.7, 1)
@@ -171,7 +170,7 @@ func TestFig6b(t *testing.T) {
 
 // The same figure from a trajectory with controlled error, in few steps.
 func TestFig6bAdvance(t *testing.T) {
-	a, v := adaptive(t, drc.Table1())
+	a, v := adaptive(t, reaction.Table1())
 	v.SetInput(a.Int, 1400)
 	v.SetInput(a.Ext, 600)
 	steps, err := v.Advance(60, 1e-3)
@@ -187,7 +186,7 @@ func TestFig6bAdvance(t *testing.T) {
 
 // Table 1's capacity, which the paper gives as k2·E0 and as k4·E0.
 func TestCapacity(t *testing.T) {
-	a, v := adaptive(t, drc.Table1())
+	a, v := adaptive(t, reaction.Table1())
 	out, _, _ := run(t, a, v, 5000, 0, 60)
 	wantWithin(t, "v_max", out, 1000.*100*1/(100+1), 0.05)
 }
@@ -195,7 +194,7 @@ func TestCapacity(t *testing.T) {
 // at500300 is the linearisation at the operating point of figure 6(a).
 func at500300(t *testing.T) (reaction.Adaptive, *reaction.Vessel, *reaction.Linear) {
 	t.Helper()
-	a, v := adaptive(t, drc.Table1())
+	a, v := adaptive(t, reaction.Table1())
 	v.SetInput(a.Int, 500)
 	v.SetInput(a.Ext, 300)
 	if err := v.Settle(); err != nil {
@@ -225,10 +224,10 @@ func TestPoles(t *testing.T) {
 }
 
 // operating draws constants and an operating point within the limit.
-func operating(t *testing.T, rng *rand.Rand) (drc.PaperParams, reaction.Adaptive, *reaction.Vessel) {
+func operating(t *testing.T, rng *rand.Rand) (reaction.Constants, reaction.Adaptive, *reaction.Vessel) {
 	t.Helper()
 	decade := func(lo, hi float64) float64 { return math.Pow(10, lo+(hi-lo)*rng.Float64()) }
-	p := drc.PaperParams{Enzyme: decade(1, 3), K1: decade(-1, 1), K2: decade(0, 2), K3: decade(-1, 1), K4: decade(-1, 1), KF: decade(-1, 1)}
+	p := reaction.Constants{Enzyme: decade(1, 3), K1: decade(-1, 1), K2: decade(0, 2), K3: decade(-1, 1), K4: decade(-1, 1), KF: decade(-1, 1)}
 	a, v := adaptive(t, p)
 	ext := p.K4 * p.Enzyme * (0.05 + 0.85*rng.Float64())
 	in := (p.K4*p.Enzyme - ext) / (1 + p.K4/p.K2) * (0.05 + 0.9*rng.Float64()) // (5)
@@ -242,7 +241,7 @@ func operating(t *testing.T, rng *rand.Rand) (drc.PaperParams, reaction.Adaptive
 
 // sigma is the corrected σ(s) of (12), highest power first. In print the
 // coefficients of s³, s² and s are wrong.
-func sigma(p drc.PaperParams, s, e, t float64) []float64 {
+func sigma(p reaction.Constants, s, e, t float64) []float64 {
 	return []float64{1,
 		p.K2 + p.K4 + p.K1*(s+e) + p.K3*s*(e+t),
 		p.K1*p.K3*s*e*(s+e) + p.K3*s*e*(p.K2+p.K4) + p.K2*p.K3*s*t + p.K1*(p.K2+p.K4)*(s+e) + p.K2*p.K4,
@@ -320,7 +319,7 @@ func times(a, b []float64) []float64 {
 // from v_ext is −k2/(k2+k4). (13b) itself, −k2·kF/((s+kF)(s+k2+k4)), holds for
 // slow changes only: see atLimit.
 func TestTransferAtTheLimit(t *testing.T) {
-	a, v := adaptive(t, drc.Table1())
+	a, v := adaptive(t, reaction.Table1())
 	exact, share := atLimit(t, 11)
 	v.SetInput(a.Int, share*(1-1e-6))
 	v.SetInput(a.Ext, 10*share)

@@ -7,7 +7,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/titrate/titrate/control/drc"
-	"github.com/titrate/titrate/control/reaction"
+	"github.com/titrate/titrate/papers/chemical"
+	"github.com/titrate/titrate/papers/reaction"
 )
 
 // near reports whether got is within tol of want, relative to size.
@@ -16,7 +17,7 @@ func near(got, want, tol, size float64) bool { return math.Abs(got-want) <= tol*
 // The kit's bucket and drc.Enzyme take the same backward Euler step: one by
 // Newton on the mass-action equations, one in closed form. At a load of exactly
 // 1 the backlog is ill conditioned, hence the tolerance.
-func TestBucketIsDrcEnzyme(t *testing.T) {
+func TestBucketIsTheEnzyme(t *testing.T) {
 	bucket := reaction.NewBucket()
 	rapid.Check(t, func(t *rapid.T) {
 		depth := math.Pow(10, rapid.Float64Range(-1, 5).Draw(t, "log depth"))
@@ -51,7 +52,7 @@ func TestBucketIsDrcEnzyme(t *testing.T) {
 // the rate in force; a policer's drain is one more reaction. Decay and binding
 // are solved together here and in turn there, which differs by O(h) of what
 // drains within a step.
-func TestBucketIsTheInnerLoopOfDrcController(t *testing.T) {
+func TestBucketIsTheInnerLoopOfTheController(t *testing.T) {
 	for _, police := range []bool{false, true} {
 		p := drc.Params{Rate: 1000, Weight: 1, TotalWeight: 10, Guarantee: 0.25, Lag: 0.15, Period: 0.05, Police: police}
 		ctl, bucket := drc.New(p), reaction.NewBucket()
@@ -93,42 +94,41 @@ func TestBucketIsTheInnerLoopOfDrcController(t *testing.T) {
 	}
 }
 
-// The kit's adaptive controller and drc.Paper agree step by step.
-func TestAdaptiveIsDrcPaper(t *testing.T) {
+// The kit's adaptive controller and chemical.Controller agree step by step.
+func TestAdaptiveIsTheController(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		k := drc.Table1()
+		k := reaction.Table1()
 		k.K5 = rapid.SampledFrom([]float64{0, 0.1, 1}).Draw(t, "k5")
 		k = k.Scaled(math.Pow(10, rapid.Float64Range(-3, 2).Draw(t, "log scale")))
 		a, v := adaptive(t, k)
-		paper, moved := drc.NewPaper(k), 0.0
+		closed, moved := chemical.NewController(k), 0.0
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			h := math.Pow(10, rapid.Float64Range(-4, 0).Draw(t, "log h"))
 			in := k.Enzyme * rapid.Float64Range(0, 5).Draw(t, "in")
 			ext := k.Enzyme * rapid.Float64Range(0, 0.9).Draw(t, "ext")
-			out := paper.Step(h, in, ext)
+			out := closed.Step(h, in, ext)
 			v.SetInput(a.Int, in)
 			v.SetInput(a.Ext, ext)
 			if err := v.Step(h); err != nil {
 				t.Fatal(err)
 			}
 			moved += h * (in + ext)
-			s, e, es, et, load, f := paper.State()
+			s, e, es, et, load, f := closed.State()
 			size := k.Enzyme + moved
 			for i, x := range []float64{s, e, es, et, load, f} {
 				if got := v.Amount(reaction.Species(i)); !near(got, x, 1e-8, size) {
-					t.Fatalf("species %d: %g, drc.Paper has %g", i, got, x)
+					t.Fatalf("species %d: %g, chemical.Controller has %g", i, got, x)
 				}
 			}
 			if !near(v.Flux(a.Out), out, 1e-8, size) {
-				t.Fatalf("output %g, drc.Paper has %g", v.Flux(a.Out), out)
+				t.Fatalf("output %g, chemical.Controller has %g", v.Flux(a.Out), out)
 			}
 		}
 	})
 }
 
-// adaptive builds the paper's controller at rest with drc's constants.
-func adaptive(t interface{ Fatal(...any) }, p drc.PaperParams) (reaction.Adaptive, *reaction.Vessel) {
-	c := reaction.Constants{Enzyme: p.Enzyme, K1: p.K1, K2: p.K2, K3: p.K3, K4: p.K4, K5: p.K5, KF: p.KF}
+// adaptive builds the paper's controller at rest.
+func adaptive(t interface{ Fatal(...any) }, c reaction.Constants) (reaction.Adaptive, *reaction.Vessel) {
 	a, err := reaction.NewAdaptive(c)
 	if err != nil {
 		t.Fatal(err)

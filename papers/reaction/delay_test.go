@@ -4,8 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/titrate/titrate/control/drc"
-	"github.com/titrate/titrate/control/reaction"
+	"github.com/titrate/titrate/papers/reaction"
 )
 
 // yielding is H = −G at the limit, with the paper's k2 = 100 and k4 = 1.
@@ -66,7 +65,7 @@ func TestCriticalDelaysOfTheNetwork(t *testing.T) {
 		h, share := atLimit(t, n)
 		want, _ := reaction.Coupled(h, n)
 		simple, _ := reaction.Coupled(yielding(t, 1), n)
-		a, v := adaptive(t, drc.Table1())
+		a, v := adaptive(t, reaction.Table1())
 		v.SetInput(a.Int, share*(1-1e-4))
 		v.SetInput(a.Ext, share*float64(n-1))
 		if err := v.Settle(); err != nil {
@@ -118,7 +117,7 @@ func TestCriticalDelayInTime(t *testing.T) {
 // swing is the peak to peak total of n equal nodes in the last 5 of 60 s.
 func swing(t *testing.T, n int, tau float64) float64 {
 	t.Helper()
-	a, v := adaptive(t, drc.Table1())
+	a, v := adaptive(t, reaction.Table1())
 	_, share := atLimit(t, n)
 	v.SetInput(a.Int, share*(1-1e-3))
 	v.SetInput(a.Ext, share*float64(n-1))
@@ -153,7 +152,7 @@ func TestFig7to9(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds")
 	}
-	k := drc.Table1()
+	k := reaction.Table1()
 	k.K5 = 0.1
 	const hosts, h = 11, 0.015
 	vs := make([]*reaction.Vessel, hosts)

@@ -22,7 +22,7 @@
 //   - [Sampler]: the exact stochastic process (Gillespie)
 //   - [Vessel.Settle]: the steady state (L2)
 //   - [Network.Conserved]: the moieties (L3)
-//   - [Vessel.Linearize], [Linear.Transfer], [Transfer.Poles]: (10) to (12)
+//   - [Vessel.Linearize], [Linear.ToFlux], [Transfer.Poles]: (10) to (12)
 //   - [Transfer.CriticalDelay], [Coupled]: how late the news about the others
 //     may come before N coupled controllers oscillate
 //
@@ -62,8 +62,8 @@
 //
 // n species, m reactions: Step is a few LU solutions, O(n³ + n·m) each, without
 // allocation; a sampled event is O(m); eigenvalues O(n³). Meant for tens of
-// species. The data path uses the closed forms of package drc, which are tested
-// to agree with this one.
+// species. The product uses closed forms (drc.Enzyme, drc.Controller), which are
+// tested to agree with the networks here.
 //
 // # Bad numbers
 //
@@ -72,8 +72,12 @@
 // counts as 0, one above 1e15 as 1e15.
 package reaction
 
-// largest is what amounts, rates and times are clamped to.
-const largest = 1e15
+const (
+	// largest is what amounts, rates and times are clamped to.
+	largest = 1e15
+	// smallest is the least constant of a controller that does not count as 0.
+	smallest = 1e-15
+)
 
 // clean maps NaN and negative numbers to 0 and caps the rest.
 func clean(v float64) float64 {
