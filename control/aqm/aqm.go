@@ -1,4 +1,4 @@
-// Package aqm holds the laws that manage a queue before it overflows: they
+// Package aqm (active queue management) holds the laws that manage a queue before it overflows: they
 // mark, refuse or discard requests so that a tenant's wait stays near a target
 // although demand exceeds its share.
 //
@@ -10,11 +10,12 @@
 // random number come in as arguments. Units: seconds, cost units (one request
 // usually costs 1), cost units per second.
 //
-//   - [VSD]: the delay form of the variable-structure law, the product's law
-//   - [DropTail]: a bound on the queue, for small shares and for comparison
-//   - [VS]: the law as published (Yan, Gao and Özbay, equations 7–10)
-//   - [RED], [REM], [PI], [CoDel], [PIE]: the laws of others, beside which ours
-//     is measured
+//   - [VSD]: the delay form of the variable-structure law, the default
+//   - [CoDel]: controlled delay, on request
+//   - [DropTail]: a bound on the queue, for small shares and on request
+//
+// The law as published (Yan, Gao and Özbay) and RED, REM, PI and PIE, beside which
+// ours is measured, are for study and outside of control/, in papers/marking.
 //
 // # Invariants
 //

@@ -2,8 +2,8 @@ package aqm
 
 import "math"
 
-// CoDel is controlled delay (Nichols and Jacobson; RFC 8289), for comparison:
-// the product uses [VSD].
+// CoDel is controlled delay (Nichols and Jacobson; RFC 8289), which a queue may use
+// in place of [VSD].
 //
 //	the sojourn time has stayed ≥ target for an interval → hit one request
 //	next hit = last hit + interval/√count          while it stays
@@ -49,7 +49,7 @@ func (c *CoDel) Hitting() bool { return c.hitting }
 func (c *CoDel) Step(_, _, _, _ float64) {}
 
 // Arrive drops only what overflows the buffer.
-func (c *CoDel) Arrive(a Arrival) Verdict { return c.Mode.chosen(a, c.Buffer, 0) }
+func (c *CoDel) Arrive(a Arrival) Verdict { return tail(sane(a.Queued), sane(a.Cost), sane(c.Buffer)) }
 
 // Depart gives the verdict on the head of the queue, see the type's comment.
 func (c *CoDel) Depart(now, queued, sojourn float64) Verdict {
@@ -75,7 +75,10 @@ func (c *CoDel) Depart(now, queued, sojourn float64) Verdict {
 		}
 		c.last, c.next = c.count, c.after(now)
 	}
-	return c.Mode.hit(false)
+	if c.Mode == DropMode {
+		return Drop
+	}
+	return Mark
 }
 
 // tooLong reports whether the sojourn time has been too long for a Window.

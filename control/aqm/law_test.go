@@ -13,18 +13,19 @@ import (
 
 // laws are the implementations that the conformance tests run over.
 func laws() map[string]aqm.Law {
-	vs, red, rem := aqm.PaperVS(), aqm.DefaultRED(500), aqm.DefaultREM(150, 500)
-	pi, codel, pie := aqm.HollotPI(150, 500), aqm.DefaultCoDel(500), aqm.DefaultPIE(500)
+	codel := aqm.DefaultCoDel(500)
 	return map[string]aqm.Law{
 		"vsd cooperative": &aqm.VSD{Delay: 0.05, ClientDelay: 0.1, Deadline: 1},
 		"vsd drop":        &aqm.VSD{Delay: 0.05, Mode: aqm.DropMode},
 		"droptail":        &aqm.DropTail{Delay: 0.05, Deadline: 1},
-		"vs":              &vs,
-		"red":             &red,
-		"rem":             &rem,
-		"pi":              &pi,
 		"codel":           &codel,
-		"pie":             &pie,
+	}
+}
+
+func wantWithin(t *testing.T, what string, got, want, tol float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= tol) {
+		t.Errorf("%s: %v, want %v within %v", what, got, want, tol)
 	}
 }
 
@@ -93,6 +94,42 @@ func TestDropTail(t *testing.T) {
 		if got := law.Arrive(aqm.Arrival{Cost: c.cost, Queued: c.queued}); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
+	}
+}
+
+// RFC 8289: the first hit an interval after the sojourn time rose above the
+// target, then interval/√count apart; none after it has fallen; on its return
+// soon after, the pressure resumes.
+func TestCoDelControlLaw(t *testing.T) {
+	codel := aqm.DefaultCoDel(1000)
+	var hits []float64
+	for ms := 0; ms < 1000; ms++ {
+		if codel.Depart(float64(ms)/1000, 50, 0.02) == aqm.Mark {
+			hits = append(hits, float64(ms))
+		}
+	}
+	want := []float64{100}
+	for next, count := 200.0, 2.0; next < 1000; count++ {
+		want = append(want, math.Ceil(next-1e-6))
+		next += 100 / math.Sqrt(count)
+	}
+	if len(hits) != len(want) {
+		t.Fatalf("hits at %v ms, want %v", hits, want)
+	}
+	for i := range hits {
+		wantWithin(t, "hit", hits[i], want[i], 1)
+	}
+	if codel.Depart(1, 50, 0.001) != aqm.Accept || codel.Depart(1.0001, 0, 9) != aqm.Accept {
+		t.Error("a short sojourn, or nothing behind the head, ends the state")
+	}
+	again := 0
+	for ms := 1001; ms < 1201; ms++ {
+		if codel.Depart(float64(ms)/1000, 50, 0.02) == aqm.Mark {
+			again++
+		}
+	}
+	if again < 3 {
+		t.Errorf("%d hits in 100 ms after a return, want the pressure resumed", again)
 	}
 }
 

@@ -118,7 +118,6 @@ func TestMeasuredInvariants(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		ms := capacity.Measured{Period: any(t, "T"), Delay: rapid.IntRange(-1, 4).Draw(t, "d"), Max: 1000, Gain: any(t, "gain")}
-		pi := capacity.PI{Period: any(t, "T"), Delay: rapid.IntRange(-1, 4).Draw(t, "d"), Nominal: 1000, Target: any(t, "qT")}
 		ms.Start(any(t, "start"))
 		for range rapid.IntRange(1, 50).Draw(t, "steps") {
 			o := capacity.Observation{Served: any(t, "served"), Queued: any(t, "queued"), Binding: rapid.Bool().Draw(t, "binding")}
@@ -127,10 +126,8 @@ func TestMeasuredInvariants(t *testing.T) {
 			if math.IsNaN(floor) {
 				low = 0
 			}
-			for name, c := range map[string]float64{"measured": ms.Step(o, floor), "pi": pi.Step(o.Queued, floor)} {
-				if !(c >= low*(1-1e-12) && c <= 1200*(1+1e-12)) {
-					t.Fatalf("%s: capacity %v outside [%v, 1200] after %+v", name, c, low, o)
-				}
+			if c := ms.Step(o, floor); !(c >= low*(1-1e-12) && c <= 1200*(1+1e-12)) {
+				t.Fatalf("capacity %v outside [%v, 1200] after %+v", c, low, o)
 			}
 			if e := ms.Estimate(); !(e > 0 && e <= 1000) {
 				t.Fatalf("estimate %v outside (0, 1000]", e)
@@ -143,17 +140,17 @@ func TestMeasuredInvariants(t *testing.T) {
 // stays finite.
 func TestPoolsWithoutCapacity(t *testing.T) {
 	for _, bad := range []float64{math.NaN(), math.Inf(-1), -1, 0} {
-		ms, pi := capacity.Measured{Period: period, Max: bad}, capacity.PI{Period: period, Nominal: bad}
+		ms := capacity.Measured{Period: period, Max: bad}
 		ms.Start(100)
 		for range 5 {
-			if a, b := ms.Step(capacity.Observation{Served: 10, Binding: true}, 50), pi.Step(0, 50); a != 0 || b != 0 {
-				t.Errorf("%v: capacities %v and %v", bad, a, b)
+			if c := ms.Step(capacity.Observation{Served: 10, Binding: true}, 50); c != 0 {
+				t.Errorf("%v: capacity %v", bad, c)
 			}
 		}
 	}
-	ms, pi := capacity.Measured{Max: math.Inf(1)}, capacity.PI{Nominal: math.Inf(1)}
-	if a, b := ms.Step(capacity.Observation{Served: 1e7}, 0), pi.Step(1e7, 0); !(a <= 1.2e15) || !(b <= 1.2e15) {
-		t.Errorf("capacities %v and %v without bound", a, b)
+	ms := capacity.Measured{Max: math.Inf(1)}
+	if c := ms.Step(capacity.Observation{Served: 1e7}, 0); !(c <= 1.2e15) {
+		t.Errorf("capacity %v without bound", c)
 	}
 }
 
@@ -194,64 +191,9 @@ func TestMeasuredIsItsEquations(t *testing.T) {
 	})
 }
 
-// The upstream loses half of its rate, which nobody told the loops: the measured
-// service finds it with less backlog and sooner than the PI law about the old rate.
-func TestMeasuredBeatsPIWhereTheRateIsUnknown(t *testing.T) {
-	const d, fall = 1, 40
-	ms, pi := capacity.Measured{Period: period, Delay: d, Max: 1000}, capacity.PI{Period: period, Delay: d, Nominal: 1000, Target: 20}
-	ms.Start(1000)
-	run := func(law func(served, queued float64) float64) (backlog float64, settled int) {
-		server, pending := upstream{}, []float64{1000, 1000}
-		for k := range 300 {
-			if server.mu = 1000; k >= fall {
-				server.mu = 500
-			}
-			served := server.round(pending[0])
-			pending = append(pending[1:], law(served, server.queue))
-			if k >= fall {
-				backlog = math.Max(backlog, server.queue)
-				if server.queue > 60 || served < .98*500*period {
-					settled = k - fall + 1
-				}
-			}
-		}
-		return backlog, settled
-	}
-	measured, soon := run(func(served, q float64) float64 {
-		return ms.Step(capacity.Observation{Served: served, Queued: q, Binding: true}, 0)
-	})
-	proportional, late := run(func(_, q float64) float64 { return pi.Step(q, 0) })
-	t.Logf("backlog at most %.0f against %.0f, settled after %d rounds against %d", measured, proportional, soon, late)
-	if measured >= proportional || soon >= late {
-		t.Errorf("measured: %v, %d rounds; PI: %v, %d rounds", measured, soon, proportional, late)
-	}
-}
-
-// With μ known the PI law holds the queue at its target.
-func TestPIHoldsTheQueue(t *testing.T) {
-	for d := range 3 {
-		law := capacity.PI{Period: period, Delay: d, Nominal: 1000, Target: 20}
-		server, pending := upstream{mu: 1000}, make([]float64, d)
-		for i := range pending {
-			pending[i] = 1000
-		}
-		for range 300 {
-			pending = append(pending, law.Step(server.queue, 0))
-			server.round(pending[0])
-			pending = pending[1:]
-		}
-		if math.Abs(server.queue-20) > 0.5 {
-			t.Errorf("d=%d: queue %v, want 20", d, server.queue)
-		}
-	}
-}
-
 func TestStepsAllocateNothing(t *testing.T) {
-	ms, pi := capacity.Measured{Period: period, Max: 1000}, capacity.PI{Period: period, Nominal: 1000, Delay: 1}
-	if n := testing.AllocsPerRun(100, func() {
-		ms.Step(capacity.Observation{Served: 200, Queued: 30}, 0)
-		pi.Step(30, 0)
-	}); n != 0 {
+	ms := capacity.Measured{Period: period, Max: 1000}
+	if n := testing.AllocsPerRun(100, func() { ms.Step(capacity.Observation{Served: 200, Queued: 30}, 0) }); n != 0 {
 		t.Errorf("%v allocations per step", n)
 	}
 }
@@ -261,13 +203,5 @@ func BenchmarkMeasured(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		ms.Step(capacity.Observation{Served: 200, Queued: 30}, 0)
-	}
-}
-
-func BenchmarkPI(b *testing.B) {
-	pi := capacity.PI{Period: period, Nominal: 1000, Delay: 1}
-	b.ReportAllocs()
-	for b.Loop() {
-		pi.Step(30, 0)
 	}
 }

@@ -9,11 +9,9 @@
 // slot). Never feed the limiter's own queue: that measures unmet demand, and a
 // loop on it pins the pool at .19–.43 of its capacity.
 //
-// [Measured] is the measured-service law, the product's; [PI] is the
-// proportional-integral law of Ryu, Cho and Chong for a known μ, for
-// comparison. Where an upstream loses half of its rate, one round late, the backlog
-// peaks at 289 with the former and at 390 with the latter, and settles in 6 rounds
-// against 15 (see the tests).
+// [Measured] is the law for one such pool, and [Upstream] feeds it with what gateways
+// see of the answers. papers/maxmin compares Measured with the proportional-integral
+// law of Ryu, Cho and Chong for a known μ.
 //
 // # Invariants
 //
@@ -25,7 +23,7 @@
 //
 // Measurements, rates and floors that are NaN or negative count as 0, above 1e15 as
 // that. A period below 1 µs counts as 0.25 s, a delay below 0 as 0. A pool
-// of Max 0 (or Nominal 0) has no capacity and is given none.
+// of Max 0 has no capacity and is given none.
 package capacity
 
 import "math"

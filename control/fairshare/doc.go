@@ -15,10 +15,8 @@
 // pool, where each tenant is held by its tightest pool. Correction to the
 // paper's (2): a = min(m + w·max(f, 0), p).
 //
-// The paper's own, distributed way to f is here too, for study and comparison:
-// [Link] and [Source] with their control packets, the stability region
-// ([StableV], [StableDelay]), the gains for one delay ([BestGains]) and for several
-// ([MixGains]), and the discrete tuning ([Tune]).
+// The paper's own, distributed way to f is for study and outside of control/, in
+// papers/maxmin.
 //
 // # Stated rules for bad numbers
 //
@@ -27,7 +25,7 @@
 // guarantee counts as all of the capacity. A tenant of weight 0 gets its guarantee and no more. Guarantees
 // beyond the capacity are scaled by μ/Σm' and flagged [Infeasible]. A pool of
 // capacity 0 gives nothing. Numbers that span seven decades and more are ordinary:
-// the tests draw them. [PI], [Link] and [Source] state their own rules.
+// the tests draw them.
 //
 // # Invariants
 //

@@ -9,7 +9,7 @@ import (
 	"github.com/titrate/titrate/control/fairshare"
 )
 
-// vector is one entry of testdata/allocation-and-aqm.json.
+// vector is one entry of testdata/allocation.json.
 type vector struct {
 	ID, Kind, Note string
 	Input, Expect  json.RawMessage
@@ -19,7 +19,7 @@ type vector struct {
 // vectors loads the reference vectors of one kind and fails if there are none.
 func vectors(t *testing.T, kind string) []vector {
 	t.Helper()
-	raw, err := os.ReadFile("../testdata/allocation-and-aqm.json")
+	raw, err := os.ReadFile("../testdata/allocation.json")
 	if err != nil {
 		t.Fatal(err)
 	}

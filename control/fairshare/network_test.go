@@ -214,28 +214,6 @@ func TestNetworkBadNumbers(t *testing.T) {
 	}
 }
 
-func TestSplitVectors(t *testing.T) {
-	for _, v := range vectors(t, "split") {
-		var in struct {
-			S      float64
-			Demand []float64
-		}
-		var want struct{ Limit []float64 }
-		decode(t, v.Input, &in)
-		decode(t, v.Expect, &want)
-		ds, limits := make([]fairshare.Demand, len(in.Demand)), make([]float64, len(in.Demand))
-		for i, d := range in.Demand {
-			ds[i] = fairshare.Demand{Weight: 1, Cap: d}
-		}
-		fairshare.Split(in.S, ds, limits)
-		for i := range limits {
-			if !near(limits[i], want.Limit[i], v.Tol) {
-				t.Errorf("%s: limit[%d] = %v, want %v", v.ID, i, limits[i], want.Limit[i])
-			}
-		}
-	}
-}
-
 // mesh is a network of n tenants on some pools, three each, all contended.
 func mesh(tb testing.TB, n, pools int) (*fairshare.Network, []float64, []fairshare.Demand) {
 	rng := rand.New(rand.NewPCG(9, 9))

@@ -25,7 +25,7 @@ func dense(a [][]float64) (uses []fairshare.Use) {
 }
 
 func TestAlphaFairVectors(t *testing.T) {
-	raw, err := os.ReadFile("../testdata/allocation-and-aqm.json")
+	raw, err := os.ReadFile("../testdata/allocation.json")
 	if err != nil {
 		t.Fatal(err)
 	}

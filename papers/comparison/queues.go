@@ -6,7 +6,10 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/titrate/titrate/control/aqm"
+	"github.com/titrate/titrate/papers/marking"
 )
 
 const (
@@ -38,17 +41,17 @@ var managers = []manager{
 	{"drop tail of the delay target", func(aqm.Mode) aqm.Law { return &aqm.DropTail{Delay: target} }},
 	{"drop tail, long (2 s)", func(aqm.Mode) aqm.Law { return &aqm.DropTail{Delay: 2} }},
 	{"RED", func(m aqm.Mode) aqm.Law {
-		l := aqm.RED{Min: 12, Max: 37, MaxP: .1, Weight: .002, Buffer: room, Mode: m}
+		l := marking.RED{Min: 12, Max: 37, MaxP: .1, Weight: .002, Buffer: room, Mode: m}
 		return &l
 	}},
-	{"REM", func(m aqm.Mode) aqm.Law { l := aqm.DefaultREM(share*target, room); l.Mode = m; return &l }},
+	{"REM", func(m aqm.Mode) aqm.Law { l := marking.DefaultREM(share*target, room); l.Mode = m; return &l }},
 	{"PI", func(m aqm.Mode) aqm.Law {
-		l := aqm.HollotPI(share*target, room)
-		l.A, l.B = aqm.TunePI(share, 20, .15, 160)
+		l := marking.HollotPI(share*target, room)
+		l.A, l.B = marking.TunePI(share, 20, .15, 160)
 		l.Mode = m
 		return &l
 	}},
-	{"PIE", func(m aqm.Mode) aqm.Law { l := aqm.DefaultPIE(room); l.Delay, l.Mode = target, m; return &l }},
+	{"PIE", func(m aqm.Mode) aqm.Law { l := marking.DefaultPIE(room); l.Delay, l.Mode = target, m; return &l }},
 	{"CoDel", func(m aqm.Mode) aqm.Law { return &aqm.CoDel{Delay: target, Window: .2, Buffer: room, Mode: m} }},
 }
 
@@ -144,11 +147,7 @@ func serve(law aqm.Law, who clients) (o seen) {
 		}
 	}
 	slices.Sort(waits)
-	sum := 0.
-	for _, w := range waits {
-		sum += w
-	}
-	return seen{1e3 * sum / float64(len(waits)), 1e3 * waits[len(waits)*99/100], good / share / 90,
+	return seen{1e3 * stat.Mean(waits, nil), 1e3 * stat.Quantile(.99, stat.Empirical, waits, nil), good / share / 90,
 		100 * refused / offered, 100 * marked / offered}
 }
 

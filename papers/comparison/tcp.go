@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/titrate/titrate/control/aqm"
+	"github.com/titrate/titrate/papers/marking"
 	"github.com/titrate/titrate/papers/packets"
 )
 
@@ -13,11 +14,11 @@ var routers = []struct {
 	make func() aqm.Law
 }{
 	{"variable structure, delay form (ours), 120 ms", func() aqm.Law { return &aqm.VSD{Delay: .12, ClientDelay: .2} }},
-	{"variable structure, published", func() aqm.Law { l := aqm.PaperVS(); l.Buffer = 300; return &l }},
-	{"RED, 5 and 15", func() aqm.Law { return &aqm.RED{Min: 5, Max: 15, MaxP: .1, Weight: .002, Buffer: 300} }},
-	{"REM", func() aqm.Law { l := aqm.DefaultREM(150, 300); l.Period = .002; return &l }},
-	{"PI", func() aqm.Law { l := aqm.HollotPI(150, 300); return &l }},
-	{"PIE, 120 ms", func() aqm.Law { l := aqm.DefaultPIE(300); l.Delay = .12; return &l }},
+	{"variable structure, published", func() aqm.Law { l := marking.PaperVS(); l.Buffer = 300; return &l }},
+	{"RED, 5 and 15", func() aqm.Law { return &marking.RED{Min: 5, Max: 15, MaxP: .1, Weight: .002, Buffer: 300} }},
+	{"REM", func() aqm.Law { l := marking.DefaultREM(150, 300); l.Period = .002; return &l }},
+	{"PI", func() aqm.Law { l := marking.HollotPI(150, 300); return &l }},
+	{"PIE, 120 ms", func() aqm.Law { l := marking.DefaultPIE(300); l.Delay = .12; return &l }},
 	{"CoDel, 120 ms", func() aqm.Law { return &aqm.CoDel{Delay: .12, Window: .4, Buffer: 300} }},
 	{"drop tail", func() aqm.Law { return nil }},
 }

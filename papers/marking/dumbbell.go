@@ -1,6 +1,6 @@
 // Package marking reproduces Yan, Gao & Özbay, "Variable Structure Control in Active Queue
-// Management for TCP with ECN": the law (9), with the paper's parameters, beside drop tail,
-// RED, REM and PI, by packet-level TCP Reno with ECN and timeouts (package packets), and on
+// Management for TCP with ECN": the law (9) ([VS]) with the paper's parameters, beside drop
+// tail, [RED], [REM] and [PI] (and, for package comparison, [PIE]), by packet-level TCP Reno with ECN and timeouts (package packets), and on
 // the fluid models (1) to (6) and (12).
 //
 // Where the paper leaves a choice open: a law sees the queue every
@@ -30,21 +30,21 @@ type named struct {
 	law  func(buffer float64) aqm.Law
 }
 
-func variable(b float64) aqm.Law { l := aqm.PaperVS(); l.Buffer = b; return &l }
-func integral(b float64) aqm.Law { l := aqm.HollotPI(150, b); return &l }
+func variable(b float64) aqm.Law { l := PaperVS(); l.Buffer = b; return &l }
+func integral(b float64) aqm.Law { l := HollotPI(150, b); return &l }
 func random(b float64) aqm.Law {
-	return &forced{aqm.RED{Min: 5, Max: 15, MaxP: .1, Weight: .002, Buffer: b}}
+	return &forced{RED{Min: 5, Max: 15, MaxP: .1, Weight: .002, Buffer: b}}
 }
-func exponential(b float64) aqm.Law { l := aqm.DefaultREM(20, b); l.Period = .002; return &l }
-func tail(b float64) aqm.Law        { return nil }
+func exponential(b float64) aqm.Law { l := DefaultREM(20, b); l.Period = .002; return &l }
+func dropTail(float64) aqm.Law      { return nil }
 
 // laws are those of the paper's comparison.
 var laws = []named{{"variable structure", variable}, {"PI", integral}, {"RED", random}, {"REM", exponential},
-	{"drop tail", tail}}
+	{"drop tail", dropTail}}
 
 // forced is RED as ns-2 has it: while the average is where p is 1, arrivals are dropped and
 // not marked.
-type forced struct{ aqm.RED }
+type forced struct{ RED }
 
 // Arrive drops where RED is sure to mark.
 func (f *forced) Arrive(a aqm.Arrival) aqm.Verdict {

@@ -6,7 +6,7 @@ import "github.com/titrate/titrate/papers/experiment"
 func Paper() experiment.Paper {
 	const drawing = "drawings"
 	return experiment.Paper{
-		Key: "aqm", Package: "papers/marking, papers/packets, control/aqm",
+		Key: "aqm", Package: "papers/marking, papers/packets",
 		Citation: "Yan, Gao & Özbay, Variable Structure Control in Active Queue Management for TCP with ECN (2003)",
 		Experiments: []experiment.Experiment{
 			{Figure: "Fig 1–3", Name: "aqm-fig1", Title: "block diagram, network topologies", Cannot: drawing},

@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/titrate/titrate/control/aqm"
 	"github.com/titrate/titrate/papers/experiment"
 )
 
 // plant integrates the fluid model (1) with (2), or with delayed feedback (12), from an
 // empty queue, and returns the queue every millisecond. c0 is the capacity, packets/s.
-func plant(law *aqm.VS, m, c0, span float64, delayed bool) []float64 {
+func plant(law *VS, m, c0, span float64, delayed bool) []float64 {
 	const h, trip = 1e-4, .2
 	r, q := c0/4, 0.0
 	late := int(trip / h)
@@ -53,7 +52,7 @@ func models(bool) *experiment.Result {
 	c := r.Chart("aqm-plant", "Models (1)–(6) and (12): the queue of 100 sources under the published law", "time (s)",
 		"queue (packets)")
 	c.Level("paper: desired queue 150", 0, 40, 150)
-	law := aqm.PaperVS()
+	law := PaperVS()
 	var means, low, high [2]float64
 	for i, name := range []string{"(1): no delay", "(12): feedback a round trip late"} {
 		series := plant(&law, 100, rate, 40, i == 1)
@@ -75,7 +74,7 @@ func models(bool) *experiment.Result {
 
 // decay is the rate at which the queue nears its target on the sliding manifold: the slope
 // of ln|q − qd| between errors of 20 and 1 packets.
-func decay(law *aqm.VS) float64 {
+func decay(law *VS) float64 {
 	series := plant(law, 100, rate, 20, false)
 	from, until := -1, -1
 	for k, q := range series {
@@ -98,10 +97,10 @@ func bound(bool) *experiment.Result {
 	c := r.Chart("aqm-bound", "(11): what δ must exceed for the proof of robustness", "M+ with M- = 50", "γ")
 	l := c.Line("γ of (11), round trips of 0.2 to 0.44 s", experiment.Solid)
 	for m := 50.; m <= 300; m += 5 {
-		l.Add(m, aqm.Gamma(50, m, .2, .44))
+		l.Add(m, Gamma(50, m, .2, .44))
 	}
 	c.Level("paper: δ = 0.3", 50, 300, .3)
-	g := aqm.Gamma(50, 150, .2, .44)
+	g := Gamma(50, 150, .2, .44)
 	r.Holds("γ of (11) for M = 50 to 150 and the delays of the dumbbell", "δ = 0.3 > γ", experiment.Number(g),
 		"below 0.3", g < .3).
 		Because("The paper's own parameters do not meet its condition (11): δ would have to exceed γ. The law works " +

@@ -3,7 +3,6 @@ package maxmin
 import (
 	"math"
 
-	"github.com/titrate/titrate/control/fairshare"
 	"github.com/titrate/titrate/papers/packets"
 )
 
@@ -30,7 +29,7 @@ type class struct {
 // aggregate is a class that runs: the edge with its queue and rate, and the TCP flows in it.
 type aggregate struct {
 	class
-	fairshare.Source
+	Source
 	edge  *packets.Link
 	flows []*packets.Flow
 	sent  int // packets told to the source
@@ -42,7 +41,7 @@ type cloud struct {
 	*packets.Network
 	mu    []float64 // Mbit/s
 	core  []*packets.Link
-	laws  []fairshare.Link
+	laws  []Link
 	flows []*aggregate
 }
 
@@ -52,7 +51,7 @@ func newCloud(mu []float64, classes []class, longest float64) *cloud {
 	for _, m := range mu {
 		l := c.Add(packets.Link{Rate: m * mbit})
 		c.core = append(c.core, l)
-		c.laws = append(c.laws, fairshare.Link{A: .5 / longest, B: .1 / (longest * longest), Period: period, Window: window,
+		c.laws = append(c.laws, Link{A: .5 / longest, B: .1 / (longest * longest), Period: period, Window: window,
 			Target: target / mbit, Max: m, Margin: .9, Memory: .98})
 	}
 	for i := range c.laws {
@@ -66,7 +65,7 @@ func newCloud(mu []float64, classes []class, longest float64) *cloud {
 
 // join adds an aggregate.
 func (c *cloud) join(k class) {
-	a := &aggregate{class: k, Source: fairshare.Source{Weight: k.weight, Minimum: k.minimum, Peak: k.peak, Interval: ask}}
+	a := &aggregate{class: k, Source: Source{Weight: k.weight, Minimum: k.minimum, Peak: k.peak, Interval: ask}}
 	buffer := edge
 	if k.lossless {
 		buffer = 0 // unbounded
@@ -108,7 +107,7 @@ func (c *cloud) inform(a *aggregate) {
 }
 
 // forward takes a control packet to the next link, through its queue, and home.
-func (c *cloud) forward(a *aggregate, p *fairshare.Packet, hop int) {
+func (c *cloud) forward(a *aggregate, p *Packet, hop int) {
 	if hop == len(a.links) {
 		c.At(c.Now+a.back+.01, func() { a.Hear(*p) })
 		return

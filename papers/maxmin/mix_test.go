@@ -4,24 +4,22 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/titrate/titrate/control/fairshare"
 )
 
 // mixed is the loop of several delays with the gains made for them, and its longest delay.
 func mixed(rho, tau []float64) (l loop, longest float64) {
-	var delays []fairshare.Delay
+	var delays []Delay
 	for i := range rho {
-		delays = append(delays, fairshare.Delay{Seconds: tau[i], Weight: rho[i]})
+		delays = append(delays, Delay{Seconds: tau[i], Weight: rho[i]})
 		longest = math.Max(longest, tau[i])
 	}
-	a, b := fairshare.MixGains(delays)
+	a, b := MixGains(delays)
 	return loop{a, b, rho, tau}, longest
 }
 
 // For random mixes the gains made for them are stable and decay faster than those for the
 // longest delay; where the margin does not hold them back, no gains near them do better.
-func TestMixGains(t *testing.T) {
+func TestMixGainsOfRandomMixes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 20 {
 		n, sum := 2+rng.IntN(5), 0.
@@ -40,7 +38,7 @@ func TestMixGains(t *testing.T) {
 			t.Errorf("ρ %v, τ %v: stable %v, decay %.2f/s, %.2f/s with the gains of the longest delay", rho, tau,
 				l.stable(), d, before)
 		}
-		if fairshare.StableDelay(l.a, l.b) < 1.26*longest {
+		if StableDelay(l.a, l.b) < 1.26*longest {
 			continue
 		}
 		for _, k := range [][2]float64{{.9, 1}, {1.1, 1}, {1, .9}, {1, 1.1}, {.9, .81}, {1.1, 1.21}} {

@@ -13,7 +13,6 @@ import (
 	"math/cmplx"
 	"math/rand/v2"
 
-	"github.com/titrate/titrate/control/fairshare"
 	"github.com/titrate/titrate/papers/experiment"
 )
 
@@ -84,7 +83,7 @@ func fig3a(short bool) *experiment.Result {
 	edge, inside, outside := c.Line("paper: boundary (18)", experiment.FromPaper),
 		c.Line("stable by the roots", experiment.Dots), c.Line("not stable", experiment.Dots)
 	for u := .005; u < math.Pi/2; u += .01 {
-		edge.Add(u, fairshare.StableV(u))
+		edge.Add(u, StableV(u))
 	}
 	grid := .05
 	if short {
@@ -99,7 +98,7 @@ func fig3a(short bool) *experiment.Result {
 			} else {
 				outside.Add(u, v)
 			}
-			if bound := fairshare.StableV(u); math.Abs(v-bound) > .01 {
+			if bound := StableV(u); math.Abs(v-bound) > .01 {
 				n++
 				if stable != (v < bound) {
 					wrong++
@@ -110,7 +109,7 @@ func fig3a(short bool) *experiment.Result {
 	r.Near(fmt.Sprintf("points of %d at which the roots and (18) disagree", n), 0, float64(wrong), 0)
 	best, at := 0., 0.
 	for u := .01; u < math.Pi/2; u += .001 {
-		if v := fairshare.StableV(u); v > best {
+		if v := StableV(u); v > best {
 			best, at = v, u
 		}
 	}
@@ -155,20 +154,20 @@ func fig3b(short bool) *experiment.Result {
 		fmt.Sprintf("%.2f; %.2f", wide, narrow)).
 		Because("With delays shorter than the longest the paper's gains are the faster: the optimum for one delay " +
 			"is then too timid.")
-	var delays []fairshare.Delay
+	var delays []Delay
 	for i := range tau {
-		delays = append(delays, fairshare.Delay{Seconds: tau[i], Weight: rho[i]})
+		delays = append(delays, Delay{Seconds: tau[i], Weight: rho[i]})
 	}
-	a, b = fairshare.MixGains(delays)
+	a, b = MixGains(delays)
 	r.Note("ours, with gains for these six delays and not for the longest: decay, 1/s; U, V of the longest",
 		fmt.Sprintf("%.2f; %.2f, %.2f", loop{a, b, rho, tau}.decay(), a*.07, b*.07*.07)).
-		Because("fairshare.MixGains: the triple root of the loop with all its delays. " +
+		Because("maxmin.MixGains: the triple root of the loop with all its delays. " +
 			"The gains stay stable for any mix of delays up to 1.25 times the longest.")
 	return r
 }
 
 // gains are those of the fastest decay for one delay.
-func gains(tau float64) (a, b float64) { return fairshare.BestGains(tau) }
+func gains(tau float64) (a, b float64) { return BestGains(tau) }
 
 func theorem3(short bool) *experiment.Result {
 	r := &experiment.Result{}
@@ -176,7 +175,7 @@ func theorem3(short bool) *experiment.Result {
 	ok, bad := c.Line("stable", experiment.Dots), c.Line("not stable", experiment.Dots)
 	edge := c.Line("paper: boundary (18)", experiment.FromPaper)
 	for u := .005; u < math.Pi/2; u += .01 {
-		edge.Add(u, fairshare.StableV(u))
+		edge.Add(u, StableV(u))
 	}
 	rng, n := rand.New(rand.NewPCG(3, 3)), 600
 	if short {
@@ -185,7 +184,7 @@ func theorem3(short bool) *experiment.Result {
 	unstable, single := 0, 0
 	for range n {
 		u := .02 + 1.5*rng.Float64()
-		v := 1.3 * fairshare.StableV(u) * rng.Float64()
+		v := 1.3 * StableV(u) * rng.Float64()
 		l := loop{a: u, b: v}
 		left := 1.
 		for range 1 + rng.IntN(8) {
@@ -193,8 +192,8 @@ func theorem3(short bool) *experiment.Result {
 			l.rho, l.tau = append(l.rho, part), append(l.tau, rng.Float64())
 			left -= part
 		}
-		if v > .98*fairshare.StableV(u) {
-			if v > 1.02*fairshare.StableV(u) { // one delay of τ with all the weight must not be stable
+		if v > .98*StableV(u) {
+			if v > 1.02*StableV(u) { // one delay of τ with all the weight must not be stable
 				if (loop{u, v, []float64{1}, []float64{1}}).stable() {
 					single++
 				}

@@ -1,10 +1,11 @@
-package aqm_test
+package marking_test
 
 import (
 	"math"
 	"testing"
 
 	"github.com/titrate/titrate/control/aqm"
+	"github.com/titrate/titrate/papers/marking"
 )
 
 func wantWithin(t *testing.T, what string, got, want, tol float64) {
@@ -17,7 +18,7 @@ func wantWithin(t *testing.T, what string, got, want, tol float64) {
 // Floyd and Jacobson, section 4 and the gentle extension: pb by the average.
 func TestREDProbability(t *testing.T) {
 	for q, want := range map[float64]float64{0: 0, 4: 0, 5: 0, 10: 0.05, 14.999999: 0.1, 15: 0.1, 22.5: 0.55, 30: 1, 90: 1} {
-		red := aqm.RED{Min: 5, Max: 15, MaxP: 0.1, Weight: 1, Buffer: 100}
+		red := marking.RED{Min: 5, Max: 15, MaxP: 0.1, Weight: 1, Buffer: 100}
 		red.Arrive(aqm.Arrival{Cost: 1, Queued: q, Rand: 1})
 		wantWithin(t, "pb", red.Probability(), want, 1e-6)
 	}
@@ -26,7 +27,7 @@ func TestREDProbability(t *testing.T) {
 // Section 4: the average reaches 1 − (1−w)^n of a step, and decays over an
 // idle time as if C0·idle small ones had left.
 func TestREDAverage(t *testing.T) {
-	red := aqm.RED{Min: 0, Max: 100, MaxP: 1, Weight: 0.002, Buffer: 100}
+	red := marking.RED{Min: 0, Max: 100, MaxP: 1, Weight: 0.002, Buffer: 100}
 	for range 500 {
 		red.Arrive(aqm.Arrival{Cost: 1, Queued: 50, Rand: 1})
 	}
@@ -39,7 +40,7 @@ func TestREDAverage(t *testing.T) {
 
 // Section 7: gaps between marks are uniform on 1…1/pb, not geometric.
 func TestREDSpacesMarks(t *testing.T) {
-	red := aqm.RED{Min: 5, Max: 15, MaxP: 0.04, Weight: 1, Buffer: 100}
+	red := marking.RED{Min: 5, Max: 15, MaxP: 0.04, Weight: 1, Buffer: 100}
 	gap, sum, longest, marks, seed := 0, 0, 0, 0, 0.5
 	for range 200000 {
 		seed = math.Mod(seed*16807, 2147483647)
@@ -58,7 +59,7 @@ func TestREDSpacesMarks(t *testing.T) {
 // REM: the price rests where the rate is matched and the queue cleared, moves
 // by γ(α·Δq + Δx) per period otherwise, and adds up along a path.
 func TestREMPrice(t *testing.T) {
-	rem := aqm.DefaultREM(20, 1000)
+	rem := marking.DefaultREM(20, 1000)
 	rem.Step(0, 20, 1000, 1)
 	now := 0.0
 	step := func(arrivals, queued float64) float64 {
@@ -82,7 +83,7 @@ func TestREMPrice(t *testing.T) {
 // section on C = 3750/s, N ≥ 60, R ≤ 246 ms (published 1.822e-5 and 1.816e-5;
 // the design rule gives 1.85e-5 and 1.84e-5, they rounded on the way).
 func TestPIRecursion(t *testing.T) {
-	pi := aqm.HollotPI(200, 800)
+	pi := marking.HollotPI(200, 800)
 	p, old := 0.0, 0.0
 	for k := range 400 {
 		q := 300 + 200*math.Sin(float64(k)/20)
@@ -93,52 +94,16 @@ func TestPIRecursion(t *testing.T) {
 		wantWithin(t, "p", pi.Probability(), p, 1e-12)
 		old = q
 	}
-	a, b := aqm.TunePI(3750, 60, 0.246, 160)
+	a, b := marking.TunePI(3750, 60, 0.246, 160)
 	wantWithin(t, "a", a, 1.822e-5, 0.02*1.822e-5)
 	wantWithin(t, "b", b, 1.816e-5, 0.02*1.816e-5)
 	wantWithin(t, "a − b", a-b, 6e-8, 2e-9)
 }
 
-// RFC 8289: the first hit an interval after the sojourn time rose above the
-// target, then interval/√count apart; none after it has fallen; on its return
-// soon after, the pressure resumes.
-func TestCoDelControlLaw(t *testing.T) {
-	codel := aqm.DefaultCoDel(1000)
-	var hits []float64
-	for ms := 0; ms < 1000; ms++ {
-		if codel.Depart(float64(ms)/1000, 50, 0.02) == aqm.Mark {
-			hits = append(hits, float64(ms))
-		}
-	}
-	want := []float64{100}
-	for next, count := 200.0, 2.0; next < 1000; count++ {
-		want = append(want, math.Ceil(next-1e-6))
-		next += 100 / math.Sqrt(count)
-	}
-	if len(hits) != len(want) {
-		t.Fatalf("hits at %v ms, want %v", hits, want)
-	}
-	for i := range hits {
-		wantWithin(t, "hit", hits[i], want[i], 1)
-	}
-	if codel.Depart(1, 50, 0.001) != aqm.Accept || codel.Depart(1.0001, 0, 9) != aqm.Accept {
-		t.Error("a short sojourn, or nothing behind the head, ends the state")
-	}
-	again := 0
-	for ms := 1001; ms < 1201; ms++ {
-		if codel.Depart(float64(ms)/1000, 50, 0.02) == aqm.Mark {
-			again++
-		}
-	}
-	if again < 3 {
-		t.Errorf("%d hits in 100 ms after a return, want the pressure resumed", again)
-	}
-}
-
 // RFC 8033, section 4.2 and 4.4: one update by hand in each regime of p, the
 // burst allowance, the decay.
 func TestPIEUpdate(t *testing.T) {
-	pie := aqm.DefaultPIE(1000)
+	pie := marking.DefaultPIE(1000)
 	pie.Step(0, 0, 1000, 1)
 	pie.Step(0.015, 40, 1000, 1)
 	wantWithin(t, "first update", pie.Probability(), (0.125*(0.04-0.015)+1.25*0.04)/2048, 1e-15)
@@ -179,8 +144,8 @@ func TestSpacingDoesNotMatter(t *testing.T) {
 		}
 		return law.Probability()
 	}
-	pi, pi10 := aqm.HollotPI(150, 500), aqm.HollotPI(150, 500)
-	rem, rem10 := aqm.DefaultREM(150, 500), aqm.DefaultREM(150, 500)
+	pi, pi10 := marking.HollotPI(150, 500), marking.HollotPI(150, 500)
+	rem, rem10 := marking.DefaultREM(150, 500), marking.DefaultREM(150, 500)
 	wantWithin(t, "PI", run(&pi, 1), run(&pi10, 10), 1e-12)
 	wantWithin(t, "REM", run(&rem, 1), run(&rem10, 10), 1e-12)
 }
@@ -189,14 +154,14 @@ func TestSpacingDoesNotMatter(t *testing.T) {
 // and PIE hold their target; RED's queue is where its curve passes 1/3.
 func TestPeersInDropMode(t *testing.T) {
 	const c0 = 500
-	red, rem, pie := aqm.DefaultRED(300), aqm.DefaultREM(25, 300), aqm.DefaultPIE(300)
+	red, rem, pie := marking.DefaultRED(300), marking.DefaultREM(25, 300), marking.DefaultPIE(300)
 	red.Mode, rem.Mode, pie.Mode, pie.Delay = aqm.DropMode, aqm.DropMode, aqm.DropMode, 0.05
 	rem.Gamma = 0.01 // the source's .001 needs minutes to reach 1/3 at this rate
-	pi := aqm.HollotPI(25, 300)
-	pi.A, pi.B = aqm.TunePI(c0, 10, 0.2, 160)
+	pi := marking.HollotPI(25, 300)
+	pi.A, pi.B = marking.TunePI(c0, 10, 0.2, 160)
 	pi.Mode = aqm.DropMode
 	for name, law := range map[string]prober{"red": &red, "rem": &rem, "pi": &pi, "pie": &pie} {
-		o := run(law, c0, 120, steady{1.5 * c0}, 4)
+		o := overload(law, c0, 1.5*c0)
 		t.Logf("%s: wait %.1f ms, p %.3f, dropped %.3f, use %.3f", name, 1e3*o.delay, o.p, o.drops/o.offered, o.served)
 		wantWithin(t, name+" drops", o.drops/o.offered, 1./3, 0.03)
 		if o.served < 0.97 {

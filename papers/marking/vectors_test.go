@@ -1,4 +1,4 @@
-package aqm_test
+package marking_test
 
 import (
 	"encoding/json"
@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	"github.com/titrate/titrate/control/aqm"
+	"github.com/titrate/titrate/papers/marking"
 )
 
 func TestPublishedLawVectors(t *testing.T) {
-	raw, err := os.ReadFile("../testdata/allocation-and-aqm.json")
+	raw, err := os.ReadFile("../testdata/gains-and-marking.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +35,7 @@ func TestPublishedLawVectors(t *testing.T) {
 			var want struct{ Gamma float64 }
 			decode(t, v.Input, &in)
 			decode(t, v.Expect, &want)
-			if got := aqm.Gamma(in.M[0], in.M[1], in.Tau[0], in.Tau[1]); math.Abs(got-want.Gamma) > 5e-4 {
+			if got := marking.Gamma(in.M[0], in.M[1], in.Tau[0], in.Tau[1]); math.Abs(got-want.Gamma) > 5e-4 {
 				t.Errorf("%s: gamma %v, want %v", v.ID, got, want.Gamma)
 			}
 		}
@@ -53,7 +54,7 @@ func checkLaw(t *testing.T, input, expect json.RawMessage, tol float64) {
 	}
 	decode(t, input, &in)
 	decode(t, expect, &want)
-	law := aqm.VS{Sessions: in.Mbar, Delay: in.Taubar, MaxDelay: in.T1, Slope: in.KS, Alpha: in.Alpha, Delta: in.Delta, Target: in.Qd, Buffer: 1e9}
+	law := marking.VS{Sessions: in.Mbar, Delay: in.Taubar, MaxDelay: in.T1, Slope: in.KS, Alpha: in.Alpha, Delta: in.Delta, Target: in.Qd, Buffer: 1e9}
 	for _, w := range want {
 		if got := law.Marking(w.Q, w.R, in.C0); math.Abs(got-w.Raw) > math.Max(tol, 5e-10) {
 			t.Errorf("q=%v r=%v: %v, want %v", w.Q, w.R, got, w.Raw)

@@ -1,4 +1,4 @@
-package fairshare
+package maxmin
 
 import "math"
 
@@ -86,7 +86,7 @@ func MixGains(delays []Delay) (a, b float64) {
 
 // clean is d without bad numbers.
 func (d Delay) clean() (late, weight float64) {
-	return min(sane(d.Seconds), 1e6), min(sane(d.Weight), MaxWeight)
+	return min(sane(d.Seconds), 1e6), min(sane(d.Weight), largest)
 }
 
 // tilted is D(−x), and the mean and the variance of the delays weighted by ρ·e^(τx).
@@ -128,7 +128,7 @@ func StableV(u float64) float64 {
 // where ω is the frequency at which |F(jω)| = 1; the paper prints F(jω) = 1. It
 // is +Inf without gains.
 func StableDelay(a, b float64) float64 {
-	a, b = min(sane(a), MaxWeight), min(sane(b), MaxWeight)
+	a, b = min(sane(a), largest), min(sane(b), largest)
 	w := (a*a + math.Sqrt(a*a*a*a+4*b*b)) / 2
 	if w == 0 {
 		return math.Inf(1)

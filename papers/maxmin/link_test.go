@@ -1,4 +1,4 @@
-package fairshare_test
+package maxmin_test
 
 import (
 	"math"
@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/titrate/titrate/control/fairshare"
+	"github.com/titrate/titrate/papers/maxmin"
 )
 
 // flow is one aggregate flow of the simulation: its source, its path and when
 // it is there. Delays in seconds from source to link; back is the way home.
 type flow struct {
-	fairshare.Source
+	maxmin.Source
 	path           []int
 	delay          []float64
 	back           float64
@@ -20,7 +21,7 @@ type flow struct {
 
 // parcel is a control packet on its way: to the next link, or home.
 type parcel struct {
-	p    fairshare.Packet
+	p    maxmin.Packet
 	at   float64
 	flow int
 	hop  int
@@ -30,7 +31,7 @@ type parcel struct {
 // see source rates after the propagation delay; what an earlier queue does to a
 // flow on its way is left out.
 type network struct {
-	links []fairshare.Link
+	links []maxmin.Link
 	mu    []float64
 	flows []flow
 	queue []float64
@@ -119,9 +120,9 @@ func (n *network) seen(i, l int) float64 {
 
 // newLink has the gains for round trips of up to rtt with a packet every .1 s,
 // the paper's target of 256 KB (2.1 Mbit) and a memory of about a second.
-func newLink(mu, rtt float64) fairshare.Link {
-	a, b := fairshare.BestGains(rtt + 0.1)
-	return fairshare.Link{A: a, B: b, Period: tick, Window: 0.1, Target: 256 * 8.192e-3, Max: mu}
+func newLink(mu, rtt float64) maxmin.Link {
+	a, b := maxmin.BestGains(rtt + 0.1)
+	return maxmin.Link{A: a, B: b, Period: tick, Window: 0.1, Target: 256 * 8.192e-3, Max: mu}
 }
 
 // Table 2 (Mbit/s): shares on one link of 100 Mbit/s, the estimate of |Q|w and
@@ -131,11 +132,11 @@ func TestTable2(t *testing.T) {
 	rows := []struct{ m, w, from, to float64 }{
 		{0, 1, 0, 1e9}, {5, 1.5, 0, 1e9}, {0, 2, 25, 75}, {10, 2.5, 0, 1e9}, {0, 3, 0, 1e9}, {15, 1, 50, 75},
 	}
-	n := network{links: []fairshare.Link{newLink(100, 0.07)}, mu: []float64{100}}
+	n := network{links: []maxmin.Link{newLink(100, 0.07)}, mu: []float64{100}}
 	for i, r := range rows {
 		rtt := 0.02 + 0.01*float64(i) // 20 to 70 ms
 		n.flows = append(n.flows, flow{
-			Source: fairshare.Source{Weight: r.w, Minimum: r.m, Peak: 1000},
+			Source: maxmin.Source{Weight: r.w, Minimum: r.m, Peak: 1000},
 			path:   []int{0}, delay: []float64{rtt / 2}, back: rtt / 2, arrive: r.from, depart: r.to,
 		})
 	}
@@ -175,7 +176,7 @@ func TestTable3(t *testing.T) {
 		n.links = append(n.links, newLink(mu, 0.07))
 	}
 	for i := range want {
-		f := flow{Source: fairshare.Source{Weight: w[i%4], Minimum: m[i%4], Peak: p[i%4]}, back: 0.001, depart: 1e9}
+		f := flow{Source: maxmin.Source{Weight: w[i%4], Minimum: m[i%4], Peak: p[i%4]}, back: 0.001, depart: 1e9}
 		for l, at := i/4, 0.001; l < 4; l, at = l+1, at+0.01 {
 			f.path, f.delay = append(f.path, l), append(f.delay, at)
 			f.back += 0.01
@@ -206,9 +207,9 @@ func TestTable3(t *testing.T) {
 // held within its share in the time that one takes at the start.
 func TestIdleLinkDoesNotWindUp(t *testing.T) {
 	over := func(idle float64) float64 {
-		n := network{links: []fairshare.Link{newLink(100, 0.07)}, mu: []float64{100}}
+		n := network{links: []maxmin.Link{newLink(100, 0.07)}, mu: []float64{100}}
 		for range 2 {
-			n.flows = append(n.flows, flow{Source: fairshare.Source{Weight: 1, Peak: 1000}, path: []int{0}, delay: []float64{0.035}, back: 0.035, arrive: idle, depart: 1e9})
+			n.flows = append(n.flows, flow{Source: maxmin.Source{Weight: 1, Peak: 1000}, path: []int{0}, delay: []float64{0.035}, back: 0.035, arrive: idle, depart: 1e9})
 		}
 		n.start()
 		n.run(idle + 20)
@@ -224,22 +225,22 @@ func TestIdleLinkDoesNotWindUp(t *testing.T) {
 // lie inside.
 func TestStabilityRegion(t *testing.T) {
 	for u := 0.05; u < math.Pi/2; u += 0.05 {
-		edge := fairshare.StableV(u)
-		if tau := fairshare.StableDelay(u, edge); !near(tau, 1, 1e-6) {
+		edge := maxmin.StableV(u)
+		if tau := maxmin.StableDelay(u, edge); !near(tau, 1, 1e-6) {
 			t.Errorf("U=%v V=%v: τᵘ = %v, want 1", u, edge, tau)
 		}
-		if in, out := fairshare.StableDelay(u, 0.9*edge), fairshare.StableDelay(u, 1.1*edge); in <= 1 || out >= 1 {
+		if in, out := maxmin.StableDelay(u, 0.9*edge), maxmin.StableDelay(u, 1.1*edge); in <= 1 || out >= 1 {
 			t.Errorf("U=%v: τᵘ %v inside, %v outside", u, in, out)
 		}
 	}
-	if fairshare.StableV(0) != 0 || fairshare.StableV(math.Pi/2) != 0 || fairshare.StableV(math.NaN()) != 0 {
+	if maxmin.StableV(0) != 0 || maxmin.StableV(math.Pi/2) != 0 || maxmin.StableV(math.NaN()) != 0 {
 		t.Error("outside 0 < U < π/2 nothing is stable")
 	}
-	u, v := fairshare.BestGains(1)
-	if !near(u, 0.4612, 1e-4) || !near(v, 0.0791, 1e-4) || v > fairshare.StableV(u) || fairshare.StableV(0.5) < 0.1 {
+	u, v := maxmin.BestGains(1)
+	if !near(u, 0.4612, 1e-4) || !near(v, 0.0791, 1e-4) || v > maxmin.StableV(u) || maxmin.StableV(0.5) < 0.1 {
 		t.Errorf("optimum (%v, %v)", u, v)
 	}
-	a, b := fairshare.BestGains(0.07)
+	a, b := maxmin.BestGains(0.07)
 	if !near(a, u/0.07, 1e-9) || !near(b, v/0.0049, 1e-9) {
 		t.Errorf("gains %v, %v do not scale", a, b)
 	}
@@ -269,7 +270,7 @@ func dies(u, v float64) float64 {
 // The optimum decays faster than the paper's point and than its neighbours; the
 // edge of the region neither decays nor grows.
 func TestOptimumDecaysFastest(t *testing.T) {
-	u, v := fairshare.BestGains(1)
+	u, v := maxmin.BestGains(1)
 	best := dies(u, v)
 	t.Logf("decay per delay: optimum %.4f, paper's point %.4f", best, dies(0.5, 0.1))
 	for _, other := range [][2]float64{{0.5, 0.1}, {0.9 * u, v}, {1.15 * u, v}, {u, 0.85 * v}, {u, 1.15 * v}} {
@@ -280,7 +281,7 @@ func TestOptimumDecaysFastest(t *testing.T) {
 	if paper := dies(0.5, 0.1); !near(paper/best, 0.92, 0.01) {
 		t.Errorf("the paper's point decays at %v, want 8 %% slower than %v", paper, best)
 	}
-	if d := dies(1, fairshare.StableV(1)); math.Abs(d) > 1e-6 {
+	if d := dies(1, maxmin.StableV(1)); math.Abs(d) > 1e-6 {
 		t.Errorf("on the edge the decay is %v, want 0", d)
 	}
 }
@@ -289,20 +290,20 @@ func TestOptimumDecaysFastest(t *testing.T) {
 func TestDistributedEdges(t *testing.T) {
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0} {
 		l := newLink(100, 0.07)
-		l.Pass(&fairshare.Packet{Rate: bad, Weight: 1, Sent: 1})
-		l.Pass(&fairshare.Packet{Rate: 1, Weight: bad, Sent: bad, Minimum: bad})
+		l.Pass(&maxmin.Packet{Rate: bad, Weight: 1, Sent: 1})
+		l.Pass(&maxmin.Packet{Rate: 1, Weight: bad, Sent: bad, Minimum: bad})
 		for range 200 {
 			if f := l.Step(bad); !(f >= 0 && f <= 100) || !(l.Count() > 0) {
 				t.Fatalf("%v: f %v, |Q|w %v", bad, f, l.Count())
 			}
 		}
-		s := fairshare.Source{Weight: bad, Minimum: bad, Peak: 10}
-		s.Hear(fairshare.Packet{Fair: bad})
+		s := maxmin.Source{Weight: bad, Minimum: bad, Peak: 10}
+		s.Hear(maxmin.Packet{Fair: bad})
 		if r := s.Rate(); !(r >= 0 && r <= 10) {
 			t.Errorf("%v: rate %v", bad, r)
 		}
 	}
-	s, sent := fairshare.Source{Weight: 1, Peak: 10}, 0
+	s, sent := maxmin.Source{Weight: 1, Peak: 10}, 0
 	for now := 0.0; now < 10; now += 0.01 {
 		if p, due := s.Tick(now); due {
 			sent++
@@ -317,7 +318,7 @@ func TestDistributedEdges(t *testing.T) {
 }
 
 func TestDistributedAllocatesNothing(t *testing.T) {
-	l, s, now := newLink(100, 0.07), fairshare.Source{Weight: 1, Peak: 10}, 0.0
+	l, s, now := newLink(100, 0.07), maxmin.Source{Weight: 1, Peak: 10}, 0.0
 	if n := testing.AllocsPerRun(100, func() {
 		now += 0.1
 		s.Send(1)
@@ -333,10 +334,38 @@ func TestDistributedAllocatesNothing(t *testing.T) {
 
 func BenchmarkLink(b *testing.B) {
 	l := newLink(100, 0.07)
-	p := fairshare.Packet{Rate: 10, Weight: 1, Sent: 1}
+	p := maxmin.Packet{Rate: 10, Weight: 1, Sent: 1}
 	b.ReportAllocs()
 	for b.Loop() {
 		l.Pass(&p)
 		l.Step(2)
+	}
+}
+
+// (1) by differences is (1) as printed, at a constant |Q|w and away from the bounds.
+func TestLinkIsThePapersSum(t *testing.T) {
+	l, sum := newLink(1e6, 0.07), 0.0
+	l.Target = 1000
+	a, b := l.A, l.B
+	start := l.Step(1000) // e = 0
+	for k := range 500 {
+		q := 1000 + 300*math.Sin(float64(k)/30) - 400
+		sum += q - 1000
+		want := start - a*(q-1000) - tick*b*sum
+		if got := l.Step(q); math.Abs(got-want) > 1e-9*math.Max(1, math.Abs(want)) {
+			t.Fatalf("step %d: f %v, want %v", k, got, want)
+		}
+	}
+}
+
+func BenchmarkSource(b *testing.B) {
+	s, now := maxmin.Source{Weight: 1, Peak: 10, Interval: .1}, 0.0
+	b.ReportAllocs()
+	for b.Loop() {
+		now += .1
+		s.Send(1)
+		if p, due := s.Tick(now); due {
+			s.Hear(p)
+		}
 	}
 }

@@ -1,9 +1,12 @@
-package aqm
+package marking
 
-import "math"
+import (
+	"math"
 
-// REM is random exponential marking (Athuraliya, Low, Li and Yin 2001), for
-// comparison: the product uses [VSD].
+	"github.com/titrate/titrate/control/aqm"
+)
+
+// REM is random exponential marking (Athuraliya, Low, Li and Yin 2001).
 //
 //	μ = max(0, μ + γ·(α·(q − q*)·Ts/T + (r − C0)·Ts))     every Ts
 //	p = 1 − φ^(−μ)
@@ -21,7 +24,7 @@ import "math"
 // steps equivalent. r is what was enqueued: the same as the source's input rate
 // where the law marks, and where it drops the only rate that can match C0.
 // Correction: p stays at most .999, or a price run up by a
-// blockage would take hours to come down. Bad numbers: see the package comment;
+// blockage would take hours to come down. Bad numbers: as in package aqm;
 // φ ≤ 1 never marks.
 type REM struct {
 	// Target is q* in cost units, ≥ 0.
@@ -37,7 +40,7 @@ type REM struct {
 	// Buffer is the most that may wait, cost units; beyond it arrivals drop.
 	Buffer float64
 	// Mode says whether a hit marks or drops.
-	Mode Mode
+	Mode aqm.Mode
 
 	price    float64
 	enqueued meter
@@ -81,13 +84,13 @@ func (r *REM) Probability() float64 {
 }
 
 // Arrive marks with probability p and counts what is queued.
-func (r *REM) Arrive(a Arrival) Verdict {
-	verdict := r.Mode.chosen(a, r.Buffer, r.Probability())
-	if verdict != Drop {
+func (r *REM) Arrive(a aqm.Arrival) aqm.Verdict {
+	verdict := chosen(r.Mode, a, r.Buffer, r.Probability())
+	if verdict != aqm.Drop {
 		r.enqueued.count(a.Cost)
 	}
 	return verdict
 }
 
 // Depart accepts: the law acts on arrival.
-func (r *REM) Depart(_, _, _ float64) Verdict { return Accept }
+func (r *REM) Depart(_, _, _ float64) aqm.Verdict { return aqm.Accept }

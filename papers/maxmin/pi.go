@@ -1,4 +1,4 @@
-package fairshare
+package maxmin
 
 import "math"
 
@@ -48,9 +48,9 @@ type PI struct {
 
 // Step is the command for error e. It is O(1) and allocates nothing.
 func (p *PI) Step(e float64) float64 {
-	e = within(e, MaxWeight)
-	sum := within(p.sum+e, MaxWeight*MaxWeight)
-	u := -(within(p.A, MaxWeight)*e + within(p.B, MaxWeight)*sum)
+	e = within(e, largest)
+	sum := within(p.sum+e, largest*largest)
+	u := -(within(p.A, largest)*e + within(p.B, largest)*sum)
 	bounded := u
 	if p.Min != 0 || p.Max != 0 {
 		if u < p.Min {

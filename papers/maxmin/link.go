@@ -1,4 +1,4 @@
-package fairshare
+package maxmin
 
 import "math"
 
@@ -58,7 +58,7 @@ type Link struct {
 
 // Step takes the queue (cost units) every Period and returns the fair rate f.
 func (l *Link) Step(queued float64) float64 {
-	e := min(sane(queued), MaxWeight) - min(sane(l.Target), MaxWeight)
+	e := min(sane(queued), largest) - min(sane(l.Target), largest)
 	if !l.started {
 		l.started, l.excess = true, e
 	}
@@ -107,7 +107,7 @@ func (l *Link) Fair() float64 { return l.fair }
 func (l *Link) Pass(p *Packet) {
 	p.Fair = min(p.Fair, l.fair)
 	rate, weight, sent := sane(p.Rate), sane(p.Weight), sane(p.Sent)
-	if rate < MinWeight || weight < MinWeight || math.IsInf(rate+weight+sent, 1) {
+	if rate < smallest || weight < smallest || math.IsInf(rate+weight+sent, 1) {
 		return
 	}
 	margin := l.Margin
@@ -122,4 +122,15 @@ func (l *Link) Pass(p *Packet) {
 	if l.least == 0 || weight < l.least {
 		l.least = weight
 	}
+}
+
+// smallest and largest bound what rates, weights and queues are taken as.
+const smallest, largest = 1e-15, 1e15
+
+// sane maps NaN and negative numbers to 0.
+func sane(v float64) float64 {
+	if !(v > 0) {
+		return 0
+	}
+	return v
 }

@@ -1,9 +1,13 @@
-package aqm
+package marking
 
-import "math"
+import (
+	"math"
+
+	"github.com/titrate/titrate/control/aqm"
+)
 
 // PI is the proportional-integral law of Hollot, Misra, Towsley and Gong
-// (2001), for comparison: the product uses [VSD].
+// (2001).
 //
 //	p_k = p_(k−1) + a·(q_k − q*) − b·(q_(k−1) − q*)         every 1/fs
 //	    = p_(k−1) + b·(q_k − q_(k−1)) + (a − b)·(q_k − q*)·fs·Ts
@@ -28,7 +32,7 @@ type PI struct {
 	// Buffer is the most that may wait, cost units; beyond it arrivals drop.
 	Buffer float64
 	// Mode says whether a hit marks or drops.
-	Mode Mode
+	Mode aqm.Mode
 
 	p, queued float64
 	clock     meter
@@ -64,7 +68,7 @@ func (l *PI) Step(now, queued, _, _ float64) {
 func (l *PI) Probability() float64 { return l.p }
 
 // Arrive marks with probability p.
-func (l *PI) Arrive(a Arrival) Verdict { return l.Mode.chosen(a, l.Buffer, l.p) }
+func (l *PI) Arrive(a aqm.Arrival) aqm.Verdict { return chosen(l.Mode, a, l.Buffer, l.p) }
 
 // Depart accepts: the law acts on arrival.
-func (l *PI) Depart(_, _, _ float64) Verdict { return Accept }
+func (l *PI) Depart(_, _, _ float64) aqm.Verdict { return aqm.Accept }

@@ -1,9 +1,13 @@
-package aqm
+package marking
 
-import "math"
+import (
+	"math"
 
-// VS is the variable-structure law as published, for study: the product uses
-// [VSD].
+	"github.com/titrate/titrate/control/aqm"
+)
+
+// VS is the variable-structure law as published. The product uses aqm.VSD, which is
+// written in units of delay.
 //
 //	x1 = q − q_d,  x2 = r − C0,  S = kS·x1 + x2                        (7)
 //	b̄  = M̄/τ̄² + r²/(2M̄)                                              (8)
@@ -72,29 +76,18 @@ func (v *VS) Marking(q, r, c0 float64) float64 {
 func (v *VS) Probability() float64 { return v.p }
 
 // Arrive marks with probability p and drops what overflows the buffer.
-func (v *VS) Arrive(a Arrival) Verdict {
+func (v *VS) Arrive(a aqm.Arrival) aqm.Verdict {
 	v.offered.count(a.Cost)
-	return overflowOr(a, v.Buffer, v.p)
+	a.Greedy = false // the paper knows one kind of source
+	return chosen(aqm.Cooperative, a, v.Buffer, v.p)
 }
 
 // Depart accepts: the law acts on arrival.
-func (v *VS) Depart(_, _, _ float64) Verdict { return Accept }
+func (v *VS) Depart(_, _, _ float64) aqm.Verdict { return aqm.Accept }
 
 // Gamma is the bound (11) that δ must exceed for the proof of robustness, for
 // between mLow and mHigh sessions and round trips between tLow and tHigh.
 func Gamma(mLow, mHigh, tLow, tHigh float64) float64 {
 	m, tau := (mLow+mHigh)/2, (tLow+tHigh)/2
 	return 0.25 * (m/mLow + tau/tLow) * ((mHigh-mLow)/(mHigh+mLow) + (tHigh-tLow)/(tHigh+tLow))
-}
-
-// overflowOr drops what does not fit into the buffer and marks the rest with
-// probability p.
-func overflowOr(a Arrival, buffer, p float64) Verdict {
-	if tail(sane(a.Queued), sane(a.Cost), buffer) == Drop {
-		return Drop
-	}
-	if a.Rand < p {
-		return Mark
-	}
-	return Accept
 }

@@ -1,24 +1,24 @@
-package fairshare_test
+package maxmin_test
 
 import (
 	"math"
 	"testing"
 
-	"github.com/titrate/titrate/control/fairshare"
+	"github.com/titrate/titrate/papers/maxmin"
 )
 
 // paperDelays are those of the paper's figure 4, with equal weights.
-func paperDelays() []fairshare.Delay {
-	var out []fairshare.Delay
+func paperDelays() []maxmin.Delay {
+	var out []maxmin.Delay
 	for _, ms := range []float64{20, 30, 40, 50, 60, 70} {
-		out = append(out, fairshare.Delay{Seconds: ms / 1000, Weight: 2})
+		out = append(out, maxmin.Delay{Seconds: ms / 1000, Weight: 2})
 	}
 	return out
 }
 
 // fades plays e' = −Σρ·(A·e(t−τ) + B·∫e(t−τ)) from e = 1 in steps of 0.1 ms and returns the
 // decay of |e| between two times, 1/s.
-func fades(a, b float64, delays []fairshare.Delay, from, to float64) float64 {
+func fades(a, b float64, delays []maxmin.Delay, from, to float64) float64 {
 	const step = 1e-4
 	weight, e, sum := 0.0, []float64{1}, []float64{0}
 	for _, d := range delays {
@@ -47,17 +47,17 @@ func fades(a, b float64, delays []fairshare.Delay, from, to float64) float64 {
 // longest delay, and stay stable if all are 1.25 times as late as the latest.
 func TestMixGains(t *testing.T) {
 	delays := paperDelays()
-	a, b := fairshare.MixGains(delays)
-	longA, longB := fairshare.BestGains(.07)
+	a, b := maxmin.MixGains(delays)
+	longA, longB := maxmin.BestGains(.07)
 	mix, long := fades(a, b, delays, 1.5, 2.5), fades(longA, longB, delays, 1.5, 2.5)
 	t.Logf("decay: %.2f/s, with the gains of the longest delay %.2f/s", mix, long)
 	if mix < 2*long || mix < 10 {
 		t.Errorf("decay %.2f/s, with the gains of the longest delay %.2f/s", mix, long)
 	}
-	if tau := fairshare.StableDelay(a, b); tau < 1.25*.07 {
+	if tau := maxmin.StableDelay(a, b); tau < 1.25*.07 {
 		t.Errorf("stable up to %v s", tau)
 	}
-	late := []fairshare.Delay{{Seconds: 1.2 * .07, Weight: 1}}
+	late := []maxmin.Delay{{Seconds: 1.2 * .07, Weight: 1}}
 	if d := fades(a, b, late, .5, 3); d <= 0 {
 		t.Errorf("all at 1.2 times the longest delay: decay %v/s", d)
 	}
@@ -65,18 +65,18 @@ func TestMixGains(t *testing.T) {
 
 // A few late sources among many fast ones hold the gains back as far as stability asks for.
 func TestMixGainsKeepsTheMargin(t *testing.T) {
-	delays := []fairshare.Delay{{Seconds: .001, Weight: 100}, {Seconds: .2, Weight: 1}}
-	a, b := fairshare.MixGains(delays)
-	if tau := fairshare.StableDelay(a, b); !near(tau, 1.25*.2, 1e-6) {
+	delays := []maxmin.Delay{{Seconds: .001, Weight: 100}, {Seconds: .2, Weight: 1}}
+	a, b := maxmin.MixGains(delays)
+	if tau := maxmin.StableDelay(a, b); !near(tau, 1.25*.2, 1e-6) {
 		t.Errorf("stable up to %v s, want 0.25", tau)
 	}
 }
 
 func TestMixGainsEdges(t *testing.T) {
-	one := func(s float64) []fairshare.Delay { return []fairshare.Delay{{Seconds: s, Weight: 3}} }
+	one := func(s float64) []maxmin.Delay { return []maxmin.Delay{{Seconds: s, Weight: 3}} }
 	for _, s := range []float64{1e-6, .07, 30} {
-		a, b := fairshare.MixGains(one(s))
-		wantA, wantB := fairshare.BestGains(s)
+		a, b := maxmin.MixGains(one(s))
+		wantA, wantB := maxmin.BestGains(s)
 		if !near(a/wantA, 1, 1e-6) || !near(b/wantB, 1, 1e-6) {
 			t.Errorf("one delay of %v s: %v, %v, want %v, %v", s, a, b, wantA, wantB)
 		}
@@ -84,14 +84,14 @@ func TestMixGainsEdges(t *testing.T) {
 	bad := []float64{math.NaN(), math.Inf(1), -1, 0, 1e-300, 1e300}
 	for _, s := range bad {
 		for _, w := range bad {
-			a, b := fairshare.MixGains([]fairshare.Delay{{Seconds: s, Weight: w}, {Seconds: .01, Weight: 1},
+			a, b := maxmin.MixGains([]maxmin.Delay{{Seconds: s, Weight: w}, {Seconds: .01, Weight: 1},
 				{Seconds: 5, Weight: w}})
 			if !(a > 0 && b > 0) || math.IsInf(a, 1) || math.IsInf(b, 1) {
 				t.Errorf("delay %v, weight %v: %v, %v", s, w, a, b)
 			}
 		}
 	}
-	if a, b := fairshare.MixGains(nil); !(a > 0 && b > 0) {
+	if a, b := maxmin.MixGains(nil); !(a > 0 && b > 0) {
 		t.Errorf("no delays: %v, %v", a, b)
 	}
 }

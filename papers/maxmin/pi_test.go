@@ -1,10 +1,12 @@
-package fairshare_test
+package maxmin_test
 
 import (
 	"math"
 	"testing"
 
-	"github.com/titrate/titrate/control/fairshare"
+	"pgregory.net/rapid"
+
+	"github.com/titrate/titrate/papers/maxmin"
 )
 
 func TestTuneVectors(t *testing.T) {
@@ -13,7 +15,7 @@ func TestTuneVectors(t *testing.T) {
 		var want struct{ A, B, Radius float64 }
 		decode(t, v.Input, &in)
 		decode(t, v.Expect, &want)
-		got := fairshare.Tune(in.D)
+		got := maxmin.Tune(in.D)
 		if !near(got.A, want.A, v.Tol) || !near(got.B, want.B, v.Tol) || !near(got.Radius, want.Radius, v.Tol) {
 			t.Errorf("%s: %+v, want %+v", v.ID, got, want)
 		}
@@ -29,7 +31,7 @@ func TestTrajectoryVectors(t *testing.T) {
 		var want struct{ E []float64 }
 		decode(t, v.Input, &in)
 		decode(t, v.Expect, &want)
-		law, e, pending := fairshare.PI{Tuning: fairshare.Tune(in.D)}, in.E0, make([]float64, in.D)
+		law, e, pending := maxmin.PI{Tuning: maxmin.Tune(in.D)}, in.E0, make([]float64, in.D)
 		for k, w := range want.E {
 			pending = append(pending, law.Step(e))
 			e += pending[0]
@@ -44,7 +46,7 @@ func TestTrajectoryVectors(t *testing.T) {
 // The tuned triple root is the best: no nearby gain decays faster.
 func TestTuneIsOptimal(t *testing.T) {
 	for d := 1; d <= 4; d++ {
-		best := fairshare.Tune(d)
+		best := maxmin.Tune(d)
 		rate := decay(best.A, best.B, d)
 		for _, scale := range []float64{0.9, 1.1} {
 			for _, other := range [][2]float64{{best.A * scale, best.B}, {best.A, best.B * scale}} {
@@ -58,7 +60,7 @@ func TestTuneIsOptimal(t *testing.T) {
 
 // decay is the error's geometric rate of decay per round, observed late.
 func decay(a, b float64, d int) float64 {
-	law, e, pending := fairshare.PI{Tuning: fairshare.Tuning{A: a, B: b}}, 1.0, make([]float64, d)
+	law, e, pending := maxmin.PI{Tuning: maxmin.Tuning{A: a, B: b}}, 1.0, make([]float64, d)
 	peak := [2]float64{}
 	for k := range 400 {
 		pending = append(pending, law.Step(e))
@@ -76,7 +78,7 @@ func decay(a, b float64, d int) float64 {
 
 // An idle link clamps the command; the integral must not wind up meanwhile.
 func TestPIDoesNotWindUp(t *testing.T) {
-	law := fairshare.PI{Tuning: fairshare.Tune(1), Min: -1, Max: 1}
+	law := maxmin.PI{Tuning: maxmin.Tune(1), Min: -1, Max: 1}
 	for range 10000 {
 		if u := law.Step(-50); u != 1 {
 			t.Fatalf("command %v, want the clamp", u)
@@ -90,5 +92,45 @@ func TestPIDoesNotWindUp(t *testing.T) {
 	}
 	if u := law.Step(math.NaN()); math.IsNaN(u) {
 		t.Error("NaN in the command")
+	}
+}
+
+// Whatever the error and the gains, the command is a number within the clamp, and a
+// good error afterwards gives a good command.
+func TestPIBadNumbers(t *testing.T) {
+	bad := rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, 1, 1e-7, 1e7, math.MaxFloat64})
+	rapid.Check(t, func(t *rapid.T) {
+		law := maxmin.PI{Tuning: maxmin.Tuning{A: bad.Draw(t, "A"), B: bad.Draw(t, "B")}, Min: bad.Draw(t, "min"), Max: bad.Draw(t, "max")}
+		for range 20 {
+			u := law.Step(bad.Draw(t, "e"))
+			if math.IsNaN(u) || law.Max != 0 && u > law.Max || u < law.Min && !(law.Min > law.Max) && law.Min != 0 {
+				t.Fatalf("%+v commands %v", law, u)
+			}
+		}
+		for _, d := range []int{-1, 0, 3, 1e6} {
+			if g := maxmin.Tune(d); !(g.A > 0 && g.B > 0 && g.A <= 1) {
+				t.Fatalf("Tune(%d) = %+v", d, g)
+			}
+		}
+		for _, v := range []float64{maxmin.StableV(bad.Draw(t, "U")), maxmin.StableDelay(bad.Draw(t, "a"), bad.Draw(t, "b"))} {
+			if math.IsNaN(v) || v < 0 {
+				t.Fatalf("a bound of %v", v)
+			}
+		}
+	})
+}
+
+func TestPIAllocatesNothing(t *testing.T) {
+	law := maxmin.PI{Tuning: maxmin.Tune(2), Min: -1, Max: 1}
+	if n := testing.AllocsPerRun(100, func() { law.Step(.1) }); n != 0 {
+		t.Errorf("%v allocations per step", n)
+	}
+}
+
+func BenchmarkPI(b *testing.B) {
+	law := maxmin.PI{Tuning: maxmin.Tune(2), Min: -1, Max: 1}
+	b.ReportAllocs()
+	for b.Loop() {
+		law.Step(.1)
 	}
 }

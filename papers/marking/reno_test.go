@@ -1,10 +1,11 @@
-package aqm_test
+package marking_test
 
 import (
 	"math/rand/v2"
 	"testing"
 
 	"github.com/titrate/titrate/control/aqm"
+	"github.com/titrate/titrate/papers/marking"
 )
 
 // reno is one greedy TCP Reno source with ECN: one halving per window.
@@ -135,8 +136,8 @@ func TestRenoDumbbell(t *testing.T) {
 		m          int
 		queue, tol float64
 	}{{50, 100, 0.15}, {100, 120, 0.15}, {150, 136, 0.15}, {200, 154, 0.15}, {250, 183, 0.25}} {
-		vs, red, rem := aqm.PaperVS(), aqm.DefaultRED(300), aqm.DefaultREM(150, 300)
-		pi := aqm.HollotPI(150, 300)
+		vs, red, rem := marking.PaperVS(), marking.DefaultRED(300), marking.DefaultREM(150, 300)
+		pi := marking.HollotPI(150, 300)
 		vs.Buffer = 300
 		q, use, loss := watch(t, c.m, "VS", &vs)
 		if loss != 0 || use < 0.995 {

@@ -1,9 +1,13 @@
-package aqm
+package marking
 
-import "math"
+import (
+	"math"
+
+	"github.com/titrate/titrate/control/aqm"
+)
 
 // RED is random early detection (Floyd and Jacobson 1993) in its "gentle" form
-// (Floyd 2000), for comparison: the product uses [VSD].
+// (Floyd 2000).
 //
 //	avg  = (1 − w)·avg + w·q                        on every arrival
 //	avg  = (1 − w)^m·avg,  m = C0·idle              first, after an idle time
@@ -20,7 +24,7 @@ import "math"
 // It marks by the average queue alone, without a target for it: the queue that
 // it settles at rises with the load.
 //
-// Bad numbers: see the package comment; a queue counts as at most Buffer, as
+// Bad numbers: as in package aqm; a queue counts as at most Buffer, as
 // nothing beyond it is ever accepted.
 type RED struct {
 	// Min and Max are the thresholds in cost units, 0 < Min < Max. Below Min
@@ -33,7 +37,7 @@ type RED struct {
 	// Buffer is the most that may wait, cost units; beyond it arrivals drop.
 	Buffer float64
 	// Mode says whether a hit marks or drops.
-	Mode Mode
+	Mode aqm.Mode
 
 	average   float64
 	c0        float64
@@ -84,7 +88,7 @@ func (r *RED) Probability() float64 {
 }
 
 // Arrive updates the average and marks by it.
-func (r *RED) Arrive(a Arrival) Verdict {
+func (r *RED) Arrive(a aqm.Arrival) aqm.Verdict {
 	queued, weight := min(sane(a.Queued), sane(r.Buffer)), clip(r.Weight, 0, 1)
 	r.watch(a.Now, queued)
 	if r.idle {
@@ -92,14 +96,14 @@ func (r *RED) Arrive(a Arrival) Verdict {
 		r.idle = false
 	}
 	r.average += weight * (queued - r.average)
-	if tail(sane(a.Queued), sane(a.Cost), sane(r.Buffer)) == Drop {
+	if overflows(a, r.Buffer) {
 		r.since = 0
-		return Drop
+		return aqm.Drop
 	}
 	pb := r.Probability()
 	if pb == 0 {
 		r.since = 0
-		return Accept
+		return aqm.Accept
 	}
 	pa := 1.0
 	if rest := 1 - r.since*pb; rest > pb {
@@ -108,29 +112,10 @@ func (r *RED) Arrive(a Arrival) Verdict {
 	r.since++
 	if a.Rand < pa {
 		r.since = 0
-		return r.Mode.hit(a.Greedy)
+		return hit(r.Mode, a.Greedy)
 	}
-	return Accept
+	return aqm.Accept
 }
 
 // Depart accepts: the law acts on arrival.
-func (r *RED) Depart(_, _, _ float64) Verdict { return Accept }
-
-// hit is the verdict on a request that the law has chosen.
-func (m Mode) hit(greedy bool) Verdict {
-	if m == DropMode || greedy {
-		return Drop
-	}
-	return Mark
-}
-
-// chosen is the verdict on an arrival under a buffer and a probability.
-func (m Mode) chosen(a Arrival, buffer, p float64) Verdict {
-	if tail(sane(a.Queued), sane(a.Cost), sane(buffer)) == Drop {
-		return Drop
-	}
-	if a.Rand < p {
-		return m.hit(a.Greedy)
-	}
-	return Accept
-}
+func (r *RED) Depart(_, _, _ float64) aqm.Verdict { return aqm.Accept }

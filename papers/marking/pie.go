@@ -1,7 +1,8 @@
-package aqm
+package marking
 
-// PIE is the proportional integral controller enhanced (RFC 8033), for
-// comparison: the product uses [VSD].
+import "github.com/titrate/titrate/control/aqm"
+
+// PIE is the proportional integral controller enhanced (RFC 8033).
 //
 //	D  = q/C0
 //	p += s·(α·(D − D*)·Ts/T + β·(D − Dold)),  p ≤ old + .02 once p ≥ .1
@@ -18,7 +19,7 @@ package aqm
 //
 // The rate C0 is known here, so the source's measurement of it is left out, and
 // so is its optional derandomisation. The factor Ts/T makes any spacing of the
-// steps equivalent. Bad numbers: see the package comment.
+// steps equivalent. Bad numbers: as in package aqm.
 type PIE struct {
 	// Delay is D* in seconds, > 0; the source has .015.
 	Delay float64
@@ -28,7 +29,7 @@ type PIE struct {
 	// Buffer is the most that may wait, cost units; beyond it arrivals drop.
 	Buffer float64
 	// Mode says whether a hit marks or drops.
-	Mode Mode
+	Mode aqm.Mode
 
 	p, delay  float64
 	allowance float64
@@ -102,16 +103,16 @@ func pieScale(p float64) float64 {
 func (l *PIE) Probability() float64 { return l.p }
 
 // Arrive gives the verdict on an arrival, see the type's comment.
-func (l *PIE) Arrive(a Arrival) Verdict {
+func (l *PIE) Arrive(a aqm.Arrival) aqm.Verdict {
 	calm := l.allowance > 0 || l.delay < sane(l.Delay)/2 && l.p < 0.2 || sane(a.Queued) <= 2
 	if calm {
-		return l.Mode.chosen(a, l.Buffer, 0)
+		return chosen(l.Mode, a, l.Buffer, 0)
 	}
 	if l.p > 0.1 {
-		return DropMode.chosen(a, l.Buffer, l.p)
+		return chosen(aqm.DropMode, a, l.Buffer, l.p)
 	}
-	return l.Mode.chosen(a, l.Buffer, l.p)
+	return chosen(l.Mode, a, l.Buffer, l.p)
 }
 
 // Depart accepts: the law acts on arrival.
-func (l *PIE) Depart(_, _, _ float64) Verdict { return Accept }
+func (l *PIE) Depart(_, _, _ float64) aqm.Verdict { return aqm.Accept }
