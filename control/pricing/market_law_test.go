@@ -345,3 +345,32 @@ func BenchmarkMarket(b *testing.B) {
 		}
 	}
 }
+
+func TestSolversAllocateNothing(t *testing.T) {
+	a := [][]float64{{1, 1, 0}, {1, 0, 1}}
+	ds := []fairshare.Demand{{Weight: 1, Cap: 10}, {Weight: 2, Cap: 10}, {Weight: 3, Cap: 10}}
+	m, err := pricing.NewMarket(2, 3, dense(a))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mu, prices, shares, scratch := []float64{1, 1}, make([]float64, 2), make([]float64, 3), make([]fairshare.Demand, 3)
+	if n := testing.AllocsPerRun(10, func() {
+		clear(prices)
+		if o := m.Solve(mu, ds, fairshare.Minimum, 2, prices, shares); o.Leaps == 0 {
+			t.Error("no leap was tested")
+		}
+		m.Solve(mu, ds, fairshare.Additive, .5, prices, shares)
+		pricing.Pool(1, ds, fairshare.Minimum, 2, 0, scratch, shares)
+	}); n != 0 {
+		t.Errorf("%v allocations per solve", n)
+	}
+}
+
+func BenchmarkPool(b *testing.B) {
+	x := bazaar(1e4, 1)
+	shares, scratch := make([]float64, len(x.ds)), make([]fairshare.Demand, len(x.ds))
+	b.ReportAllocs()
+	for b.Loop() {
+		pricing.Pool(x.mu[0], x.ds, fairshare.Minimum, 2, 0, scratch, shares)
+	}
+}

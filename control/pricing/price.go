@@ -11,10 +11,10 @@
 //
 // α = 1 is proportional fairness, α → ∞ is max-min. On one pool of capacity μ
 // with cost c per request every α is a fill with weight (W/c)^(1/α) and
-// p = f^(−α): see [Pool]. Several pools are solved by exact prices in turn and Newton steps for all: see
-// [Market]. [Published] is the paper's iteration, [Quote] its scale-free form. A
-// price is reported in either mode of sharing; for max-min it is 1/f: see
-// [MaxMin].
+// p = f^(−α): see [Pool]. Several pools are solved by exact prices in turn and
+// Newton steps for all: see [Market]. A price is reported in either mode of sharing;
+// for max-min it is 1/f: see [MaxMin]. The paper's own iteration is for study and
+// outside of control/, in papers/utility.
 //
 // # Rules for bad numbers
 //

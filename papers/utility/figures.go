@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/titrate/titrate/control/pricing"
 	"github.com/titrate/titrate/papers/experiment"
 )
 
@@ -32,14 +31,6 @@ func fig2(short bool) *experiment.Result {
 	r.Near("least stable k at R = 3·10¹¹", 25000, leastK, 5000)
 	r.Near("least stable R, 10¹¹", 3, leastR, 1.1).
 		Because("The bound is C²/(3W) = 1.948·10¹¹ (γ < 1); the paper reads its own plot to about 3·10¹¹.")
-	l := pricing.Published{K: 1e5, R: 5e11, Weight: 1, Capacity: capacity, Rates: make([]float64, sources)}
-	mine, off := newLaw(1e5, 5e11), 0.
-	for range 300 {
-		l.Step()
-		mine.step()
-		off = math.Max(off, math.Abs(l.Rates[0]-mine.x[0]))
-	}
-	r.Near("distance to control/pricing.Published over 300 rounds, packets/s", 0, off, 1e-3)
 	return r
 }
 
@@ -47,11 +38,11 @@ func fig2(short bool) *experiment.Result {
 func curve(k, r float64, n int, line *experiment.Line) (totals, queues []float64) {
 	l, e := newLaw(k, r), egress{peak: capacity}
 	for i := range n {
-		l.step()
-		e.forward(l.total(), round)
-		totals, queues = append(totals, l.total()), append(queues, e.queue)
+		l.Step()
+		e.forward(l.Total(), round)
+		totals, queues = append(totals, l.Total()), append(queues, e.queue)
 		if line != nil {
-			line.Add(float64(i+1), l.total())
+			line.Add(float64(i+1), l.Total())
 		}
 	}
 	return totals, queues
@@ -67,8 +58,8 @@ func fig4(bool) *experiment.Result {
 		for k := 5000.; k < 255000; k += 5000 {
 			law, e, sum := newLaw(k, x*1e11), egress{peak: capacity}, 0.
 			for i := range 500 {
-				law.step()
-				if out := e.forward(law.total(), round); i >= 400 {
+				law.Step()
+				if out := e.forward(law.Total(), round); i >= 400 {
 					sum += out / 100
 				}
 			}
@@ -96,11 +87,11 @@ func fig5(bool) *experiment.Result {
 			// is emptied after 400 rounds, and what comes again is counted.
 			law, e, sum := newLaw(k, x*1e11), egress{peak: capacity}, 0.
 			for i := range 500 {
-				law.step()
+				law.Step()
 				if i == 400 {
 					e.queue = 0
 				}
-				if e.forward(law.total(), round); i >= 400 {
+				if e.forward(law.Total(), round); i >= 400 {
 					sum += e.queue / 100
 				}
 			}
@@ -179,21 +170,21 @@ func fig11(bool) *experiment.Result {
 	c := r.Chart("price-fig11", "Fig 11: two sources offer 500 Mbit/s, one 50 Mbit/s", "round", "rate (packets/s)")
 	l := newLaw(1e5, 5e11)
 	const small = 50e6 / 512
-	l.offered = [sources]float64{500e6 / 512, 500e6 / 512, small}
+	l.Offered = []float64{500e6 / 512, 500e6 / 512, small}
 	var lines [sources]*experiment.Line
 	for s := range lines {
 		lines[s] = c.Line(fmt.Sprintf("source %d", s+1), experiment.Solid)
 	}
 	for i := range 100 {
-		l.step()
+		l.Step()
 		for s := range lines {
-			lines[s].Add(float64(i+1), l.sent(s))
+			lines[s].Add(float64(i+1), l.Sent(s))
 		}
 	}
 	c.Level("paper: equal parts of the rest", 0, 100, (capacity-small)/2)
-	r.Near("source of 50 Mbit/s: sent of what it offers", 1, l.sent(2)/small, .001)
+	r.Near("source of 50 Mbit/s: sent of what it offers", 1, l.Sent(2)/small, .001)
 	r.Near("the other two: largest relative distance to half of the rest", 0,
-		math.Abs(l.sent(0)*2/(capacity-small)-1), .005)
+		math.Abs(l.Sent(0)*2/(capacity-small)-1), .005)
 	return r
 }
 
@@ -231,11 +222,11 @@ func continuous(short bool) *experiment.Result {
 
 // router plays the router of section 6 with nodes offered loads, by intervals; law nil: no
 // control. It returns mean rates out, injected and the queue's mean and deviation.
-func router(l *law, offered [sources]float64, n int) (out, in, queue, spread float64, each [sources]float64) {
+func router(l *PrimalDual, offered [sources]float64, n int) (out, in, queue, spread float64, each [sources]float64) {
 	const peak, cost, span = 760e3, 2.12e-7, .01
 	e, rng := egress{peak: peak, cost: cost}, rand.New(rand.NewPCG(12, 1))
 	if l != nil {
-		l.offered, l.c = offered, 700e3
+		l.Offered, l.Capacity = offered[:], 700e3
 	}
 	squares, count := 0., 0.
 	for i := range n {
@@ -244,14 +235,14 @@ func router(l *law, offered [sources]float64, n int) (out, in, queue, spread flo
 		for s := range offered {
 			sent[s] = offered[s]
 			if l != nil {
-				sent[s] = l.sent(s)
+				sent[s] = l.Sent(s)
 			}
 			// Single packets: the count in an interval is as good as normal.
 			sent[s] = math.Max(0, sent[s]+math.Sqrt(sent[s]/span)*rng.NormFloat64())
 			total += sent[s]
 		}
 		if l != nil {
-			l.step()
+			l.Step()
 		}
 		rate := e.forward(total, span)
 		if i >= n/2 {
@@ -369,7 +360,7 @@ func fig15(bool) *experiment.Result {
 // Paper lists its figures.
 func Paper() experiment.Paper {
 	p := experiment.Paper{
-		Key: "price", Package: "papers/utility, control/pricing",
+		Key: "price", Package: "papers/utility",
 		Citation: "Ye & MacGregor, Optimal Utility-based Internal Congestion Control in a Cluster-based Router (2009)",
 		Experiments: []experiment.Experiment{
 			{Figure: "Fig 1, 3", Name: "price-fig1", Title: "forwarding paths", Cannot: "drawings"},

@@ -1,6 +1,7 @@
 // Package utility reproduces Ye & MacGregor, "Optimal Utility-based Internal Congestion
-// Control in a Cluster-based Router": the primal-dual law (9), (10) by rounds, its stability
-// over the gains k and R, the continuous model with its Lyapunov function, and the router.
+// Control in a Cluster-based Router": the primal-dual law (9), (10) by rounds
+// ([PrimalDual]), its stability over the gains k and R, the continuous model with its
+// Lyapunov function, and the router. [Quote] is our scale-free form of the law.
 //
 // The router of sections 5 and 6 is a model here: ingress nodes inject what the law allows,
 // the egress node has a queue and a processor that receiving and sending share. Its one
@@ -17,37 +18,9 @@ const (
 	limit    = 1000 // packets, the egress queue
 )
 
-// law is (9) and (10) with W = 1 in Jacobi order: rates x, price p. R divides.
-type law struct {
-	k, r, c float64
-	offered [sources]float64 // packets/s; +Inf: greedy
-	x       [sources]float64
-	p       float64
-}
-
-func newLaw(k, r float64) *law {
-	inf := math.Inf(1)
-	return &law{k: k, r: r, c: capacity, offered: [sources]float64{inf, inf, inf}}
-}
-
-// sent is what source s injects, packets/s.
-func (l *law) sent(s int) float64 { return math.Min(l.x[s], l.offered[s]) }
-
-// total is the injection of all.
-func (l *law) total() (sum float64) {
-	for s := range l.x {
-		sum += l.sent(s)
-	}
-	return sum
-}
-
-// step is a round.
-func (l *law) step() {
-	sum, p := l.total(), l.p
-	for s := range l.x {
-		l.x[s] = math.Max(0, l.x[s]+l.k*(1-l.x[s]*p))
-	}
-	l.p = math.Max(0, p+(sum-l.c)/l.r)
+// newLaw is the law of three greedy sources of weight 1 with gains k and r, from rest.
+func newLaw(k, r float64) *PrimalDual {
+	return &PrimalDual{K: k, R: r, Weight: 1, Capacity: capacity, Rates: make([]float64, sources)}
 }
 
 // settles is the round from which all sources stay within off of their share, relative; -1
@@ -55,9 +28,9 @@ func (l *law) step() {
 func settles(k, r, off float64, n int) int {
 	l, last := newLaw(k, r), 0
 	for i := 1; i <= n; i++ {
-		l.step()
-		for _, x := range l.x {
-			if !(math.Abs(x*sources/l.c-1) <= off) {
+		l.Step()
+		for _, x := range l.Rates {
+			if !(math.Abs(x*sources/l.Capacity-1) <= off) {
 				last = i
 			}
 		}

@@ -1,4 +1,4 @@
-package pricing_test
+package utility_test
 
 import (
 	"math"
@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/titrate/titrate/control/fairshare"
-	"github.com/titrate/titrate/control/pricing"
+	"github.com/titrate/titrate/papers/utility"
 )
 
 // exchange is pools and tenants that meet only in prices and loads.
@@ -16,7 +16,7 @@ type exchange struct {
 	mu       []float64
 	ds       []fairshare.Demand
 	alpha    float64
-	quotes   []pricing.Quote
+	quotes   []utility.Quote
 	stale    [][]float64 // loads on their way, oldest first
 	x        []float64
 	reported []float64 // prices, 0 when slack
@@ -33,7 +33,7 @@ func open(a [][]float64, mu []float64, ds []fairshare.Demand, alpha, gain float6
 			}
 		}
 		usual := math.Pow(sum/mu[r], alpha)
-		q := pricing.Quote{Gain: gain, Alpha: alpha, Floor: 1e-12 * usual}
+		q := utility.Quote{Gain: gain, Alpha: alpha, Floor: 1e-12 * usual}
 		q.Start(usual)
 		e.quotes = append(e.quotes, q)
 	}
@@ -51,7 +51,7 @@ func (e *exchange) loads() []float64 {
 		for r := range e.mu {
 			path += e.a[r][i] * e.quotes[r].Price()
 		}
-		e.x[i] = pricing.Buy(d, path, e.alpha)
+		e.x[i] = utility.Buy(d, path, e.alpha)
 		for r := range e.mu {
 			y[r] += e.a[r][i] * e.x[i]
 		}
@@ -92,7 +92,7 @@ func TestScaleFreeStability(t *testing.T) {
 					}
 					return last
 				}
-				bound := pricing.StableGain(delay)
+				bound := utility.StableGain(delay)
 				if below, above := off(0.97*bound), off(1.03*bound); below > 1e-3 || above < 0.02 {
 					t.Errorf("D=%d α=%v C=%v: off by %v below and %v above γ = %v", delay, alpha, mu, below, above, bound)
 				}
@@ -108,7 +108,7 @@ func TestScaleFreeSettles(t *testing.T) {
 		ds := []fairshare.Demand{{Weight: 1, Cap: math.Inf(1)}, {Weight: 7, Cap: math.Inf(1)}, {Weight: 2, Cap: math.Inf(1)}}
 		settled := map[float64]int{}
 		for _, mu := range []float64{1e-2, 1, 1e6} {
-			e := open([][]float64{{1, 1, 1}}, []float64{mu}, ds, 1, pricing.BestGain(delay), delay)
+			e := open([][]float64{{1, 1, 1}}, []float64{mu}, ds, 1, utility.BestGain(delay), delay)
 			right := e.quotes[0].Price()
 			e.quotes[0].Start(0.8 * right)
 			for i := range e.stale {
@@ -160,7 +160,7 @@ func TestScaleFreeFindsTheOptimum(t *testing.T) {
 				a[0][i] = 1
 			}
 		}
-		e, excess := open(a, mu, ds, alpha, pricing.BestGain(delay), delay), 0.0
+		e, excess := open(a, mu, ds, alpha, utility.BestGain(delay), delay), 0.0
 		for range 4000 {
 			excess = e.round()
 		}
@@ -185,7 +185,7 @@ func TestScaleFreeOnALine(t *testing.T) {
 	ds := []fairshare.Demand{{Weight: 1, Cap: 10}, {Weight: 1, Cap: 10}, {Weight: 1, Cap: 10}}
 	for alpha, want := range map[float64][]float64{1: {1. / 3, 2. / 3, 1.5}, 2: {math.Sqrt2 - 1, 2 - math.Sqrt2, 2.914213562}} {
 		for delay := range 4 {
-			e := open(a, mu, ds, alpha, pricing.BestGain(delay), delay)
+			e := open(a, mu, ds, alpha, utility.BestGain(delay), delay)
 			for range 1000 {
 				e.round()
 			}
@@ -201,7 +201,7 @@ func TestScaleFreeOnALine(t *testing.T) {
 
 func TestGains(t *testing.T) {
 	for d, want := range [][2]float64{{2, 1}, {1, 0.25}, {0.6180339887, 4. / 27}, {0.4450418679, 27. / 256}} {
-		if s, b := pricing.StableGain(d), pricing.BestGain(d); math.Abs(s-want[0]) > 1e-9 || math.Abs(b-want[1]) > 1e-12 {
+		if s, b := utility.StableGain(d), utility.BestGain(d); math.Abs(s-want[0]) > 1e-9 || math.Abs(b-want[1]) > 1e-12 {
 			t.Errorf("D=%d: bound %v, best %v, want %v", d, s, b, want)
 		}
 	}
@@ -210,7 +210,7 @@ func TestGains(t *testing.T) {
 // A slack pool reports 0 and comes back when it is needed; bad numbers leave a
 // finite positive price.
 func TestQuoteEdges(t *testing.T) {
-	q := pricing.Quote{Gain: 0.25, Alpha: 1, Floor: 1e-3}
+	q := utility.Quote{Gain: 0.25, Alpha: 1, Floor: 1e-3}
 	q.Start(1)
 	for range 100 {
 		q.Step(10, 100)
@@ -227,14 +227,14 @@ func TestQuoteEdges(t *testing.T) {
 	}
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0} {
 		for _, other := range []float64{math.NaN(), math.Inf(1), -1, 0, 5} {
-			z := pricing.Quote{Gain: bad, Alpha: bad, Floor: bad}
+			z := utility.Quote{Gain: bad, Alpha: bad, Floor: bad}
 			z.Start(bad)
 			z.Step(bad, other)
 			z.Step(other, bad)
 			if p := z.Price(); !(p > 0) || math.IsInf(p, 1) {
 				t.Errorf("%v, %v: price %v", bad, other, p)
 			}
-			if x := pricing.Buy(fairshare.Demand{Weight: bad, Guaranteed: other, Cap: 7}, bad, bad); !(x >= 0 && x <= 7) {
+			if x := utility.Buy(fairshare.Demand{Weight: bad, Guaranteed: other, Cap: 7}, bad, bad); !(x >= 0 && x <= 7) {
 				t.Errorf("%v, %v: buys %v", bad, other, x)
 			}
 		}
@@ -242,18 +242,18 @@ func TestQuoteEdges(t *testing.T) {
 }
 
 func TestQuoteAllocatesNothing(t *testing.T) {
-	q := pricing.Quote{Gain: 0.25, Alpha: 2, Floor: 1e-3}
+	q := utility.Quote{Gain: 0.25, Alpha: 2, Floor: 1e-3}
 	if n := testing.AllocsPerRun(100, func() {
-		q.Step(pricing.Buy(fairshare.Demand{Weight: 1, Cap: 10}, q.Price(), 2), 5)
+		q.Step(utility.Buy(fairshare.Demand{Weight: 1, Cap: 10}, q.Price(), 2), 5)
 	}); n != 0 {
 		t.Errorf("%v allocations per round", n)
 	}
 }
 
 func BenchmarkQuote(b *testing.B) {
-	q := pricing.Quote{Gain: 0.25, Alpha: 1, Floor: 1e-3}
+	q := utility.Quote{Gain: 0.25, Alpha: 1, Floor: 1e-3}
 	b.ReportAllocs()
 	for b.Loop() {
-		q.Step(pricing.Buy(fairshare.Demand{Weight: 1, Cap: 10}, q.Price(), 1), 5)
+		q.Step(utility.Buy(fairshare.Demand{Weight: 1, Cap: 10}, q.Price(), 1), 5)
 	}
 }

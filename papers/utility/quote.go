@@ -1,14 +1,15 @@
-package pricing
+package utility
 
 import (
 	"math"
 
 	"github.com/titrate/titrate/control/fairshare"
+	"github.com/titrate/titrate/control/pricing"
 )
 
 // Quote is the price of one pool in the scale-free form of Ye and MacGregor's
 // primal-dual law, for pools and tenants that only see each other's price and
-// load. A coordinator that knows the demands solves exactly: [Pool], [Market].
+// load. A coordinator that knows the demands solves exactly: pricing.Pool, pricing.Market.
 //
 //	x_i  = clip((W_i/q_i)^(1/α), lo_i, cap_i),  q_i = Σ_r a_ri·p_r     [Buy]
 //	p_r *= exp(γ·α·clip((y_r − C_r)/C_r, −1, 1)),  p_r ≥ p_min         Step
@@ -17,7 +18,7 @@ import (
 // capacity moves the price by exp(γ·α) per round at most; clipping γ·excess instead would
 // allow exp(α) whatever γ is.
 //
-// [Published] adds (y − C)/R to the price: its gain depends on capacity, weights
+// [PrimalDual] adds (y − C)/R to the price: its gain depends on capacity, weights
 // and the number of sources, and none fits all. Here the price moves by a ratio,
 // by the relative excess, and the exponent α undoes that of the demand. What
 // the loop then sees is
@@ -47,7 +48,7 @@ import (
 type Quote struct {
 	// Gain is γ; see StableGain. Larger is faster and survives less delay.
 	Gain float64
-	// Alpha is α > 0, the same for all tenants; see Exponent.
+	// Alpha is α > 0, the same for all tenants; see pricing.Exponent.
 	Alpha float64
 	// Floor is p_min > 0, utility per unit of rate; not positive counts as
 	// 1e-9. A price that Start did not set starts there.
@@ -76,7 +77,7 @@ func (q *Quote) Step(load, capacity float64) float64 {
 	case load == 0:
 		excess = 0
 	}
-	next := q.Price() * math.Exp(q.gain()*Exponent(q.Alpha)*excess)
+	next := q.Price() * math.Exp(q.gain()*pricing.Exponent(q.Alpha)*excess)
 	q.price = min(max(next, q.floor()), math.MaxFloat64)
 	if q.price == q.floor() && excess < 0 {
 		return 0
@@ -102,12 +103,16 @@ func (q *Quote) gain() float64 {
 // lo, its Cap the upper bound, of which there is all at price 0. A tenant of
 // weight 0 takes its guarantee.
 func Buy(d fairshare.Demand, q, alpha float64) float64 {
-	b := bidder{weight: min(sane(d.Weight), fairshare.MaxWeight), lo: sane(d.Guaranteed), hi: sane(d.Cap)}
-	b.lo = min(b.lo, b.hi)
-	if b.weight == 0 {
-		return b.lo
+	weight, most := min(sane(d.Weight), fairshare.MaxWeight), sane(d.Cap)
+	least := min(sane(d.Guaranteed), most)
+	switch {
+	case weight == 0:
+		return least
+	case !(q > 0):
+		return most
 	}
-	return b.at(q, Exponent(alpha))
+	x := math.Pow(weight/q, 1/pricing.Exponent(alpha))
+	return min(max(x, least), most)
 }
 
 // StableGain is the least γ that is not stable for every topology when loads

@@ -1,4 +1,4 @@
-package pricing_test
+package utility_test
 
 import (
 	"math"
@@ -6,8 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/titrate/titrate/control/fairshare"
-	"github.com/titrate/titrate/control/pricing"
+	"github.com/titrate/titrate/papers/utility"
 )
 
 const cluster = 764500 // packets per second, the paper's C
@@ -15,7 +14,7 @@ const cluster = 764500 // packets per second, the paper's C
 // rounds is how many rounds the published law needs until Σx stays within tol
 // of C, starting from nothing; -1 if it does not within 5000.
 func rounds(k, r, tol float64) int {
-	law := pricing.Published{K: k, R: r, Weight: 1, Capacity: cluster, Rates: make([]float64, 3)}
+	law := utility.PrimalDual{K: k, R: r, Weight: 1, Capacity: cluster, Rates: make([]float64, 3)}
 	last := -1
 	for n := 1; n <= 5000; n++ {
 		law.Step()
@@ -34,7 +33,7 @@ func rounds(k, r, tol float64) int {
 }
 
 // The paper's figures: which (k, R) converge, and in how many rounds, within two.
-func TestPublishedStabilityRegion(t *testing.T) {
+func TestPrimalDualStabilityRegion(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		k, r   float64
@@ -60,7 +59,7 @@ func TestPublishedStabilityRegion(t *testing.T) {
 // The (k, R) plane, seen in rounds from where one source is a thousandth off: with
 // two sources or more, stable where κ < 2 and γ < 1. The differences between sources
 // have the mode 1 − κ; their sum alone would allow κ < 4/(2 − γ), as with one.
-func TestPublishedStabilityPlane(t *testing.T) {
+func TestPrimalDualStabilityPlane(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 50).Draw(t, "sources")
 		capacity := math.Pow(10, rapid.Float64Range(0, 7).Draw(t, "log C"))
@@ -74,7 +73,7 @@ func TestPublishedStabilityPlane(t *testing.T) {
 			return // too near the edge to tell in time
 		}
 		total := weight * float64(n)
-		law := pricing.Published{K: kappa * capacity / total, R: capacity * capacity / (gamma * total), Weight: weight, Capacity: capacity, Rates: make([]float64, n)}
+		law := utility.PrimalDual{K: kappa * capacity / total, R: capacity * capacity / (gamma * total), Weight: weight, Capacity: capacity, Rates: make([]float64, n)}
 		if k, g := law.Normalised(); math.Abs(k-kappa) > 1e-9*kappa || math.Abs(g-gamma) > 1e-9*gamma {
 			t.Fatalf("normalised gains %v and %v, want %v and %v", k, g, kappa, gamma)
 		}
@@ -104,8 +103,8 @@ func TestPublishedStabilityPlane(t *testing.T) {
 }
 
 // The oracle: the paper's two equations as they are printed, R dividing.
-func TestPublishedIsThePapersRound(t *testing.T) {
-	law := pricing.Published{K: 1e5, R: 5e11, Weight: 1, Capacity: cluster, Rates: make([]float64, 3)}
+func TestPrimalDualIsThePapersRound(t *testing.T) {
+	law := utility.PrimalDual{K: 1e5, R: 5e11, Weight: 1, Capacity: cluster, Rates: make([]float64, 3)}
 	x, p := [3]float64{}, 0.0
 	for k := range 300 {
 		law.Step()
@@ -120,11 +119,11 @@ func TestPublishedIsThePapersRound(t *testing.T) {
 	}
 }
 
-func TestPublishedBadNumbers(t *testing.T) {
+func TestPrimalDualBadNumbers(t *testing.T) {
 	bad := []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, 1, 1e-300, math.MaxFloat64}
 	for _, a := range bad {
 		for _, b := range bad {
-			law := pricing.Published{K: a, R: b, Weight: b, Capacity: a, Rates: []float64{a, b, 1}}
+			law := utility.PrimalDual{K: a, R: b, Weight: b, Capacity: a, Rates: []float64{a, b, 1}}
 			for range 50 {
 				law.Step()
 			}
@@ -136,47 +135,23 @@ func TestPublishedBadNumbers(t *testing.T) {
 			}
 		}
 	}
-	law := pricing.Published{K: 1, R: 1, Weight: 1, Capacity: 1} // nobody
+	law := utility.PrimalDual{K: 1, R: 1, Weight: 1, Capacity: 1} // nobody
 	if law.Step(); law.Price() != 0 {
 		t.Errorf("price %v without sources", law.Price())
 	}
 }
 
-func TestSolversAllocateNothing(t *testing.T) {
-	a := [][]float64{{1, 1, 0}, {1, 0, 1}}
-	ds := []fairshare.Demand{{Weight: 1, Cap: 10}, {Weight: 2, Cap: 10}, {Weight: 3, Cap: 10}}
-	m, err := pricing.NewMarket(2, 3, dense(a))
-	if err != nil {
-		t.Fatal(err)
-	}
-	mu, prices, shares, scratch := []float64{1, 1}, make([]float64, 2), make([]float64, 3), make([]fairshare.Demand, 3)
-	law := pricing.Published{K: 1, R: 10, Weight: 1, Capacity: 10, Rates: make([]float64, 3)}
-	if n := testing.AllocsPerRun(10, func() {
-		clear(prices)
-		if o := m.Solve(mu, ds, fairshare.Minimum, 2, prices, shares); o.Leaps == 0 {
-			t.Error("no leap was tested")
-		}
-		m.Solve(mu, ds, fairshare.Additive, .5, prices, shares)
-		pricing.Pool(1, ds, fairshare.Minimum, 2, 0, scratch, shares)
-		law.Step()
-	}); n != 0 {
-		t.Errorf("%v allocations per solve", n)
+func TestPrimalDualAllocatesNothing(t *testing.T) {
+	law := utility.PrimalDual{K: 1, R: 10, Weight: 1, Capacity: 10, Rates: make([]float64, 3)}
+	if n := testing.AllocsPerRun(10, law.Step); n != 0 {
+		t.Errorf("%v allocations per round", n)
 	}
 }
 
-func BenchmarkPublished(b *testing.B) {
-	law := pricing.Published{K: 1e5, R: 5e11, Weight: 1, Capacity: cluster, Rates: make([]float64, 3)}
+func BenchmarkPrimalDual(b *testing.B) {
+	law := utility.PrimalDual{K: 1e5, R: 5e11, Weight: 1, Capacity: cluster, Rates: make([]float64, 3)}
 	b.ReportAllocs()
 	for b.Loop() {
 		law.Step()
-	}
-}
-
-func BenchmarkPool(b *testing.B) {
-	x := bazaar(1e4, 1)
-	shares, scratch := make([]float64, len(x.ds)), make([]fairshare.Demand, len(x.ds))
-	b.ReportAllocs()
-	for b.Loop() {
-		pricing.Pool(x.mu[0], x.ds, fairshare.Minimum, 2, 0, scratch, shares)
 	}
 }
