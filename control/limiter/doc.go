@@ -77,6 +77,6 @@
 // most 2^61, see Options.Start. Threads may be a few microseconds apart. Cost is
 // counted in millionths of a unit.
 //
-// The laws and their sources are in packages drc (ledger, controller), rmc (pacing) and
+// The laws and their sources are in packages drc (ledger, controller), pacing and
 // aqm (marks); deficit round robin is after Shreedhar and Varghese (1995).
 package limiter

@@ -7,7 +7,7 @@ import (
 	"github.com/titrate/titrate/control/aqm"
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/drc"
-	"github.com/titrate/titrate/control/rmc"
+	"github.com/titrate/titrate/control/pacing"
 )
 
 // flow is a tenant's traffic to one pool: the tenant stage.
@@ -49,7 +49,7 @@ type flow struct {
 	mu       mutex[flowRank]
 	key      uint64 // FlowKey
 	ctl      drc.Controller
-	pacer    rmc.Pacer
+	pacer    pacing.Pacer
 	sums     drc.Sums
 	heard    uint64 // version of what sums are from
 	vmax     float64

@@ -1,5 +1,5 @@
 // Package swarm runs N gateways that hold one tenant's share of one pool together, on
-// virtual time: drc.Controller and rmc.Pacer as the limiter's tenant stage uses them,
+// virtual time: drc.Controller and pacing.Pacer as the limiter's tenant stage uses them,
 // and nothing else, so that a thousand gateways at a million requests per second cost
 // a second of real time per minute.
 //

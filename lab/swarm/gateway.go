@@ -4,14 +4,14 @@ import (
 	"math"
 
 	"github.com/titrate/titrate/control/drc"
-	"github.com/titrate/titrate/control/rmc"
+	"github.com/titrate/titrate/control/pacing"
 )
 
 // gateway is one replica's part of the flow. See limiter's flow, whose order of events
 // it keeps.
 type gateway struct {
 	ctl     drc.Controller
-	pacer   rmc.Pacer
+	pacer   pacing.Pacer
 	police  bool
 	brim    float64 // so much credit is as full as it gets
 	credit  float64 // what may pass at once, as last offered

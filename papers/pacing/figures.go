@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/titrate/titrate/control/rmc"
 	"github.com/titrate/titrate/papers/experiment"
 )
 
@@ -20,7 +19,7 @@ func fig4(bool) *experiment.Result {
 	k, most, last := kernel{tick: .001}, 0., 0.
 	for _, ms := range []float64{1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 70, 100} {
 		t := ms * 1e-3
-		mean := drive(rmc.RFC3448NoBurst{Granularity: 1e-6}, k, func(float64) float64 { return packet / t }, 500*t,
+		mean := drive(RFC3448NoBurst{Granularity: 1e-6}, k, func(float64) float64 { return packet / t }, 500*t,
 			false, nil)
 		last = 100 * (1 - mean*t/packet)
 		most = math.Max(most, last)
@@ -75,7 +74,7 @@ func fig7(k kernel, name, title string, single, burst, tolerance float64) func(b
 }
 
 // trace is the effective rate in bins of a tenth of a second, Mbit/s.
-func trace(l rmc.Loop, k kernel, c command, span, bin float64, load bool, line *experiment.Line) (bins []float64) {
+func trace(l Loop, k kernel, c command, span, bin float64, load bool, line *experiment.Line) (bins []float64) {
 	bins = make([]float64, int(span/bin+.5))
 	drive(l, k, c, span, load, func(t, bytes float64) {
 		if i := int(t/bin + 1e-9); i < len(bins) {
@@ -243,7 +242,7 @@ func prop1(bool) *experiment.Result {
 	c.LogY = true
 	bounded, free := 0., math.Inf(1)
 	for _, gain := range []float64{.1, .5, 1.5, 1.9, 2.05, 2.2} {
-		s := rmc.Sender{Gain: gain}
+		s := Sender{Gain: gain}
 		l := c.Line(fmt.Sprintf("k_r = %g", gain), experiment.Solid)
 		rest, last := 1e5*(1/gain-1), 0.
 		for k := range 200 {
@@ -271,7 +270,7 @@ func prop2(bool) *experiment.Result {
 	worst := 0.
 	plain := c.Line("no feedback", experiment.Thin)
 	for _, gain := range []float64{.2, 1, 1.8} {
-		s := rmc.Sender{Gain: gain}
+		s := Sender{Gain: gain}
 		l := c.Line(fmt.Sprintf("k_r = %g", gain), experiment.Solid)
 		sent, open, t, mark := 0., 0., 0., 0.
 		for t < 4 {
@@ -303,7 +302,7 @@ func prop2(bool) *experiment.Result {
 // Paper lists its figures.
 func Paper() experiment.Paper {
 	return experiment.Paper{
-		Key: "rmc", Package: "papers/pacing, control/rmc",
+		Key: "rmc", Package: "papers/pacing, control/pacing",
 		Citation: "De Cicco & Mascolo, A Mismatch Controller for Implementing High-Speed Rate-based Transport " +
 			"Protocols (2009)",
 		Experiments: []experiment.Experiment{

@@ -1,5 +1,5 @@
 // Package pacing reproduces De Cicco & Mascolo, "A Mismatch Controller for Implementing
-// High-Speed Rate-based Transport Protocols": the send loops of control/rmc on a model of the
+// High-Speed Rate-based Transport Protocols": the send loops ([Sender], [Loop]) on a model of the
 // two kernels that the paper used, and on the kernel at hand.
 //
 // The model of Linux 2.6.19 is its timer tick: a sleep of d ends at the (⌈d/tick⌉+1)-th tick
@@ -12,8 +12,6 @@ package pacing
 import (
 	"math"
 	"math/rand/v2"
-
-	"github.com/titrate/titrate/control/rmc"
 )
 
 const (
@@ -60,7 +58,7 @@ func constant(mbit float64) command { return func(float64) float64 { return mbit
 
 // drive runs a loop for span seconds, the CPU loaded by others from a third to two thirds of
 // it, and calls see at each wake-up with what it sends.
-func drive(l rmc.Loop, k kernel, c command, span float64, load bool, see func(t, bytes float64)) (mean float64) {
+func drive(l Loop, k kernel, c command, span float64, load bool, see func(t, bytes float64)) (mean float64) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	sum, t := 0., 0.
 	for t < span {
@@ -78,17 +76,17 @@ func drive(l rmc.Loop, k kernel, c command, span float64, load bool, see func(t,
 // named is a send loop of the paper's comparison.
 type named struct {
 	name string
-	make func(k kernel) rmc.Loop
+	make func(k kernel) Loop
 }
 
 var loops = []named{
-	{"RFC 3448 (no bursts)", func(kernel) rmc.Loop { return rmc.RFC3448NoBurst{Granularity: 1e-6} }},
-	{"RFC 3448 (bursts)", func(kernel) rmc.Loop { return rmc.RFC3448Burst{Granularity: granule} }},
-	{"RMC", func(kernel) rmc.Loop { return controlled(1) }},
-	{"RFC 3448 §4.6, nominal time", func(kernel) rmc.Loop { return &rmc.RFC3448Nominal{Granularity: granule} }},
+	{"RFC 3448 (no bursts)", func(kernel) Loop { return RFC3448NoBurst{Granularity: 1e-6} }},
+	{"RFC 3448 (bursts)", func(kernel) Loop { return RFC3448Burst{Granularity: granule} }},
+	{"RMC", func(kernel) Loop { return controlled(1) }},
+	{"RFC 3448 §4.6, nominal time", func(kernel) Loop { return &RFC3448Nominal{Granularity: granule} }},
 }
 
 // controlled is the paper's loop with a gain, every 10 ms.
-func controlled(gain float64) rmc.Loop {
-	return &rmc.Controlled{Sender: rmc.Sender{Gain: gain}, Period: .01}
+func controlled(gain float64) Loop {
+	return &Controlled{Sender: Sender{Gain: gain}, Period: .01}
 }

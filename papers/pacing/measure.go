@@ -12,14 +12,15 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/titrate/titrate/control/rmc"
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/titrate/titrate/papers/experiment"
 )
 
 // send runs a loop for a while on this kernel: datagrams to a socket of its own on the
 // loopback that nobody reads, sleeping by nanosleep on a thread of its own. It returns the
 // relative error of the rate.
-func send(l rmc.Loop, mbit float64, span time.Duration) (off float64, err error) {
+func send(l Loop, mbit float64, span time.Duration) (off float64, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	sink, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -105,8 +106,9 @@ func measured(short bool) *experiment.Result {
 				if len(offs) == 0 {
 					continue
 				}
-				texts = append(texts, fmt.Sprintf("%.2g", offs[len(offs)/2]))
-				l.Add(rate, math.Max(.001, math.Abs(offs[len(offs)/2])))
+				median := stat.Quantile(.5, stat.Empirical, offs, nil)
+				texts = append(texts, fmt.Sprintf("%.2g", median))
+				l.Add(rate, math.Max(.001, math.Abs(median)))
 			}
 			r.Note(fmt.Sprintf("%s, %s: error at 10, 100, 500 Mbit/s, %%", n.name, word), strings.Join(texts, ", "))
 		}

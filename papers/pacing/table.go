@@ -4,18 +4,18 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/titrate/titrate/control/rmc"
+	"github.com/titrate/titrate/control/pacing"
 )
 
 // credit is the product's loop: a pacer that is asked every 5 ms.
 type credit struct {
-	pacer rmc.Pacer
+	pacer pacing.Pacer
 	last  float64
 }
 
-func newCredit(kernel) rmc.Loop { return &credit{} }
+func newCredit(kernel) Loop { return &credit{} }
 
-// Wake implements rmc.Loop.
+// Wake implements Loop.
 func (c *credit) Wake(now, rate, size float64) (sent, sleep float64) {
 	c.pacer.Advance(now-c.last, rate)
 	for c.last = now; c.pacer.Take(size); {

@@ -1,15 +1,15 @@
-package rmc_test
+package pacing_test
 
 import (
 	"fmt"
 
-	"github.com/titrate/titrate/control/rmc"
+	"github.com/titrate/titrate/control/pacing"
 )
 
 // Requests of cost 1 leave at 30/s although the ticker is late now and then: what a late
 // wake-up missed is made up for.
 func ExamplePacer() {
-	var p rmc.Pacer
+	var p pacing.Pacer
 	sent, now := 0, 0.
 	for k := range 200 {
 		tick := .005

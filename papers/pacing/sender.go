@@ -1,4 +1,4 @@
-package rmc
+package pacing
 
 import "math"
 
@@ -8,14 +8,17 @@ import "math"
 //	y    = k_r·(d_c − d_e)              (10): what may go in this iteration
 //	send whole packets while their sum ≤ y;  d_e += sum     (9)
 //
-// It exists to study the law. d_c − d_e is kept as one number, so that it does
-// not lose bytes after hours. k_r > 1 over-sends by design: the limiter uses
-// [Pacer]. The unit of sizes and rates is the caller's: bytes, or requests.
+// where d_c is what should have gone and d_e what went. d_c − d_e is kept as one
+// number, so that it does not lose bytes after hours. k_r > 1 over-sends by design;
+// the product uses the law at k_r = 1 (package control/pacing). The unit of sizes and
+// rates is the caller's: bytes, or requests.
 //
 // Step serves an endless queue of packets of one size; for a queue of packets of
 // many sizes ask Allow once per iteration and tell Sent what went.
 //
-// Bad numbers: see the package comment; the mismatch is held within ±1e30.
+// Bad numbers: a time, rate, gain or size that is NaN or negative counts as 0; a rate or
+// size below 1e-15 counts as 0, and anything above 1e15 as 1e15. The mismatch is held
+// within ±1e30.
 type Sender struct {
 	// Gain is k_r ≥ 0. Stable for 0 < k_r < 2, dead-beat at 1; 0 sends nothing.
 	Gain float64
@@ -30,13 +33,15 @@ const (
 	// tiny and huge bound what sizes, gains and times are taken as; a size or rate
 	// below tiny counts as 0.
 	tiny, huge = 1e-15, 1e15
+	// slack absorbs the rounding of many small additions, in packets.
+	slack = 1e-9
 )
 
 // Allow lets dt seconds pass, puts rate (units/s) in force and returns y, the units
 // that may go in this iteration.
 func (s *Sender) Allow(dt, rate float64) float64 {
 	s.mismatch = min(s.mismatch+s.rate*min(positive(dt), huge), mostOwed)
-	s.rate = min(positive(rate), MaxRate)
+	s.rate = min(positive(rate), huge)
 	return max(0, min(positive(s.Gain), huge)*s.mismatch)
 }
 
@@ -68,4 +73,12 @@ func usable(v float64) float64 {
 		return 0
 	}
 	return min(v, huge)
+}
+
+// positive maps NaN and negative numbers to 0 and +Inf to the largest number.
+func positive(v float64) float64 {
+	if !(v > 0) {
+		return 0
+	}
+	return min(v, math.MaxFloat64)
 }

@@ -1,11 +1,11 @@
-package rmc
+package pacing
 
 import "math"
 
 // Loop is one of the send loops that the paper compares: what happens each
-// time the sender wakes. All obey the package's rules for bad numbers: without a
-// positive rate and size nothing goes, a time that is not finite counts as the last
-// one, and a loop always sleeps.
+// time the sender wakes. Without a positive rate and size nothing goes. A time that is not
+// finite counts as the last one, and a granularity below 1 µs as 1 µs: a loop always
+// sleeps.
 type Loop interface {
 	// Wake is called at time now (s) with the commanded rate (units/s) and
 	// the packet size; it returns the units sent and the time in seconds to
@@ -21,7 +21,7 @@ func granularity(g float64) float64 {
 	if !(g >= leastSleep) {
 		return leastSleep
 	}
-	return min(g, MaxBurst)
+	return min(g, 1e6)
 }
 
 // RFC3448NoBurst sends one packet per wake-up and sleeps t_ipi = size/rate, at

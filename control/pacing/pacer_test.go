@@ -1,4 +1,4 @@
-package rmc_test
+package pacing_test
 
 import (
 	"math"
@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/titrate/titrate/control/rmc"
+	"github.com/titrate/titrate/control/pacing"
 )
 
 // Vector R25: 0.001 to 1e6 req/s, random tick lengths below the burst time,
@@ -17,7 +17,7 @@ func TestOwedMinusSentStaysWithinOneRequest(t *testing.T) {
 		r := math.Pow(10, rapid.Float64Range(-3, 6).Draw(t, "log rate"))
 		// Ticks are short against the burst time, or against one request.
 		longest := math.Max(0.04, 0.9/r)
-		var p rmc.Pacer
+		var p pacing.Pacer
 		p.Advance(0, r)
 		owed, sent := new(big.Rat), 0.0
 		for range rapid.IntRange(1, 200).Draw(t, "ticks") {
@@ -37,7 +37,7 @@ func TestOwedMinusSentStaysWithinOneRequest(t *testing.T) {
 
 func TestCreditNeverExceedsItsCeiling(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := rmc.Pacer{Burst: rapid.Float64Range(0, 2).Draw(t, "burst")}
+		p := pacing.Pacer{Burst: rapid.Float64Range(0, 2).Draw(t, "burst")}
 		need := 0.0
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			switch rapid.IntRange(0, 4).Draw(t, "op") {
@@ -68,7 +68,7 @@ func TestCreditNeverExceedsItsCeiling(t *testing.T) {
 
 func TestPacerEdges(t *testing.T) {
 	t.Run("old rate pays for the interval that has passed", func(t *testing.T) {
-		var p rmc.Pacer
+		var p pacing.Pacer
 		p.Advance(0, 10)
 		p.Advance(0.05, 1e6)
 		if got := p.Credit(); math.Abs(got-0.5) > 1e-12 {
@@ -76,13 +76,13 @@ func TestPacerEdges(t *testing.T) {
 		}
 	})
 	t.Run("idle keeps one request at a low rate, a burst at a high one", func(t *testing.T) {
-		var low, high rmc.Pacer
+		var low, high pacing.Pacer
 		for range 100 {
 			low.Advance(1, 2)
 			high.Advance(1, 1000)
 		}
-		if low.Credit() != 1 || high.Credit() != 1000*rmc.DefaultBurst {
-			t.Errorf("idle credit %v and %v, want 1 and %v", low.Credit(), high.Credit(), 1000*rmc.DefaultBurst)
+		if low.Credit() != 1 || high.Credit() != 1000*pacing.DefaultBurst {
+			t.Errorf("idle credit %v and %v, want 1 and %v", low.Credit(), high.Credit(), 1000*pacing.DefaultBurst)
 		}
 		high.Advance(0, 10)
 		if high.Credit() != 1 {
@@ -90,16 +90,16 @@ func TestPacerEdges(t *testing.T) {
 		}
 	})
 	t.Run("a stalled backlog gets one burst, not the arrears", func(t *testing.T) {
-		var p rmc.Pacer
+		var p pacing.Pacer
 		p.Advance(0, 1000)
 		p.Take(1)
 		p.Advance(60, 1000)
-		if got, most := p.Credit(), 1+1000*rmc.DefaultBurst; got > most {
+		if got, most := p.Credit(), 1+1000*pacing.DefaultBurst; got > most {
 			t.Errorf("credit %v after a stall, want ≤ %v", got, most)
 		}
 	})
 	t.Run("a request larger than the cap is served", func(t *testing.T) {
-		var p rmc.Pacer
+		var p pacing.Pacer
 		p.Advance(0, 10)
 		ticks := 0
 		for !p.Take(50) {
@@ -111,7 +111,7 @@ func TestPacerEdges(t *testing.T) {
 		}
 	})
 	t.Run("debt is repaid first", func(t *testing.T) {
-		var p rmc.Pacer
+		var p pacing.Pacer
 		p.Advance(0, 10)
 		p.Charge(5)
 		p.Take(1)
@@ -124,7 +124,7 @@ func TestPacerEdges(t *testing.T) {
 		}
 	})
 	t.Run("a controller's releases pay", func(t *testing.T) {
-		var p rmc.Pacer
+		var p pacing.Pacer
 		for range 10 {
 			p.Take(1)
 			p.Add(0.1)
@@ -134,7 +134,7 @@ func TestPacerEdges(t *testing.T) {
 		}
 	})
 	t.Run("rate 0 waits for ever", func(t *testing.T) {
-		var p rmc.Pacer
+		var p pacing.Pacer
 		if !math.IsInf(p.Wait(1), 1) || p.Wait(0) != 0 {
 			t.Errorf("wait %v and %v, want +Inf and 0", p.Wait(1), p.Wait(0))
 		}
@@ -145,29 +145,46 @@ func TestPacerBadNumbers(t *testing.T) {
 	bad := []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, math.MaxFloat64, 0, 1}
 	for _, a := range bad {
 		for _, b := range bad {
-			p := rmc.Pacer{Burst: a}
+			p := pacing.Pacer{Burst: a}
 			p.Advance(a, b)
 			p.Advance(b, a)
 			p.Add(a)
 			p.Take(b)
 			p.Charge(a)
 			p.Idle()
-			if math.IsNaN(p.Credit()) || p.Rate() < 0 || p.Rate() > rmc.MaxRate {
+			if math.IsNaN(p.Credit()) || p.Rate() < 0 || p.Rate() > pacing.MaxRate {
 				t.Fatalf("%v, %v: %+v", a, b, p)
 			}
 		}
 	}
 }
 
+// Ten million steps later the pacer owes what it owed after the first ones.
+func TestNoDriftInTenMillionSteps(t *testing.T) {
+	const steps, ts, rate = 10_000_000, 1e-3, 33.3
+	var p pacing.Pacer
+	p.Advance(0, rate)
+	sent := 0.0
+	for range steps {
+		p.Advance(ts, rate)
+		if p.Take(1) {
+			sent++
+		}
+	}
+	if owed := steps*ts*rate - sent; owed < -1e-3 || owed > 1+1e-3 {
+		t.Errorf("owes %v after %d steps", owed, steps)
+	}
+}
+
 func TestPacerAllocatesNothing(t *testing.T) {
-	var p rmc.Pacer
+	var p pacing.Pacer
 	if n := testing.AllocsPerRun(100, func() { p.Advance(0.005, 1000); p.Take(1) }); n != 0 {
 		t.Errorf("%v allocations per step", n)
 	}
 }
 
 func BenchmarkPacer(b *testing.B) {
-	var p rmc.Pacer
+	var p pacing.Pacer
 	b.ReportAllocs()
 	for b.Loop() {
 		p.Advance(0.001, 1000)

@@ -1,5 +1,5 @@
-// Package rmc is the pacing loop of a limiter: it turns a commanded rate into
-// decisions "this request goes now", without drift, whatever the tick lengths.
+// Package pacing turns a rate into decisions "this request goes now": a pacer whose
+// mean rate is exact, however late or uneven the ticks are that drive it.
 //
 // # Model
 //
@@ -10,8 +10,8 @@
 // r·T_s·(1/k_r − 1), above 1 it over-sends. A limiter therefore uses k_r = 1,
 // and then only the difference matters: [Pacer] keeps the one number
 // Cred = d_c − d_e, which stays small where two accumulators would lose
-// precision. [Sender] is the controller for any k_r, and the RFC 3448 loops
-// the paper compares it with, for experiments.
+// precision. The controller for any k_r and the loops of RFC 3448 that the paper
+// compares it with are for study and outside of control/, in papers/pacing.
 //
 //	Cred += r_old·dt ; r_old = r       (7), (8) with the rate that was in force
 //	send a request of cost c if Cred ≥ c, then Cred −= c          (9), (10)
@@ -34,16 +34,15 @@
 //
 // # Bad numbers
 //
-// A NaN or negative time, rate, cost, gain or packet size counts as 0, an infinite
-// or larger rate as MaxRate, an infinite burst as MaxBurst. In the loops for study a
-// rate or size below 1e-15 counts as 0 and one above 1e15 as that, a granularity
-// below 1 µs as 1 µs. At rate 0 nothing is released, and the wait is +Inf.
+// A NaN or negative time, rate or cost counts as 0, an infinite
+// or larger rate as MaxRate, an infinite burst as MaxBurst. At rate 0 nothing is
+// released, and the wait is +Inf.
 //
 // # Cost
 //
 // Every operation is O(1), allocates nothing and reads no clock: time is
 // passed in, in float seconds.
-package rmc
+package pacing
 
 import "math"
 

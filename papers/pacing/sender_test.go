@@ -1,17 +1,17 @@
-package rmc_test
+package pacing_test
 
 import (
 	"math"
 	"math/rand/v2"
 	"testing"
 
-	"github.com/titrate/titrate/control/rmc"
+	"github.com/titrate/titrate/papers/pacing"
 )
 
 // drive runs a loop for duration seconds under an operating system whose
 // timer has granularity tg and wakes late by up to load, and returns the
 // average relative error of the rate, signed: (r_c − r_e)/r_c.
-func drive(l rmc.Loop, rate, size, duration, tg, load float64) float64 {
+func drive(l pacing.Loop, rate, size, duration, tg, load float64) float64 {
 	rng := rand.New(rand.NewPCG(3, 4))
 	sent, now := 0.0, 0.0
 	for now < duration {
@@ -33,11 +33,11 @@ func TestRateErrorOfTheLoops(t *testing.T) {
 	worst := map[string]float64{}
 	for _, mbps := range []float64{1, 10, 100, 200, 400, 500, 600} {
 		rate := mbps * 1e6 / 8
-		for name, l := range map[string]rmc.Loop{
-			"rmc":     &rmc.Controlled{Sender: rmc.Sender{Gain: 1}, Period: 5e-3},
-			"nominal": &rmc.RFC3448Nominal{Granularity: tg},
-			"burst":   rmc.RFC3448Burst{Granularity: tg},
-			"single":  rmc.RFC3448NoBurst{Granularity: tg},
+		for name, l := range map[string]pacing.Loop{
+			"rmc":     &pacing.Controlled{Sender: pacing.Sender{Gain: 1}, Period: 5e-3},
+			"nominal": &pacing.RFC3448Nominal{Granularity: tg},
+			"burst":   pacing.RFC3448Burst{Granularity: tg},
+			"single":  pacing.RFC3448NoBurst{Granularity: tg},
 		} {
 			e := drive(l, rate, size, duration, tg, load)
 			worst[name] = math.Max(worst[name], math.Abs(e))
@@ -60,7 +60,7 @@ func TestRateErrorOfTheLoops(t *testing.T) {
 func TestGain(t *testing.T) {
 	const rate, ts = 1e6, 0.01
 	for _, k := range []float64{0.1, 0.5, 1, 1.5, 1.9} {
-		s := rmc.Sender{Gain: k}
+		s := pacing.Sender{Gain: k}
 		s.Step(0, rate, 1)
 		for range 2000 {
 			s.Step(ts, rate, 1)
@@ -69,7 +69,7 @@ func TestGain(t *testing.T) {
 			t.Errorf("k_r=%v: lag %v, want %v", k, lag, want)
 		}
 	}
-	s, largest := rmc.Sender{Gain: 2.1}, 0.0
+	s, largest := pacing.Sender{Gain: 2.1}, 0.0
 	s.Step(0, rate, 1)
 	for range 200 {
 		largest = math.Max(largest, s.Step(ts, rate, 1))
@@ -82,7 +82,7 @@ func TestGain(t *testing.T) {
 // k_r = 1 is dead-beat: after a step of the rate the next tick sends the new
 // amount exactly.
 func TestUnitGainIsDeadBeat(t *testing.T) {
-	s := rmc.Sender{Gain: 1}
+	s := pacing.Sender{Gain: 1}
 	s.Step(0, 100, 1)
 	s.Step(0.1, 1000, 1)
 	if got := s.Step(0.1, 1000, 1); got != 100 {
