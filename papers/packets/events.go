@@ -1,5 +1,7 @@
 package packets
 
+import "container/heap"
+
 // kind of an event.
 type kind uint8
 
@@ -31,43 +33,36 @@ type event struct {
 	p    packet
 }
 
-// agenda is a binary heap of events by time.
+// agenda has the events that are to come, the earliest first.
 type agenda struct {
-	heap []event
+	heap earliest
 	n    uint64
 }
 
 func (a *agenda) push(e event) {
 	a.n++
 	e.n = a.n
-	a.heap = append(a.heap, e)
-	for i := len(a.heap) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !before(&a.heap[i], &a.heap[up]) {
-			return
-		}
-		a.heap[i], a.heap[up] = a.heap[up], a.heap[i]
-		i = up
-	}
+	heap.Push(&a.heap, &e)
 }
 
-func (a *agenda) pop() event {
-	top, last := a.heap[0], len(a.heap)-1
-	a.heap[0] = a.heap[last]
-	a.heap = a.heap[:last]
-	for i := 0; ; {
-		least := i
-		for _, c := range [2]int{2*i + 1, 2*i + 2} {
-			if c < last && before(&a.heap[c], &a.heap[least]) {
-				least = c
-			}
-		}
-		if least == i {
-			return top
-		}
-		a.heap[i], a.heap[least] = a.heap[least], a.heap[i]
-		i = least
-	}
-}
+// due reports whether an event comes until then.
+func (a *agenda) due(until float64) bool { return len(a.heap) > 0 && a.heap[0].at <= until }
 
-func before(x, y *event) bool { return x.at < y.at || x.at == y.at && x.n < y.n }
+func (a *agenda) pop() event { return *heap.Pop(&a.heap).(*event) }
+
+// earliest orders events by time, and those at the same time as they were pushed.
+type earliest []*event
+
+func (q earliest) Len() int { return len(q) }
+func (q earliest) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].n < q[j].n
+}
+func (q earliest) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *earliest) Push(x any)   { *q = append(*q, x.(*event)) }
+func (q *earliest) Pop() any {
+	last := len(*q) - 1
+	e := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	return e
+}

@@ -79,7 +79,7 @@ func (n *Network) Repeat(from, every float64, f func()) {
 
 // Run lets the network run until a time.
 func (n *Network) Run(until float64) {
-	for len(n.agenda.heap) > 0 && n.agenda.heap[0].at <= until {
+	for n.agenda.due(until) {
 		e := n.agenda.pop()
 		n.Now = e.at
 		switch e.kind {
