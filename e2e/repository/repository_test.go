@@ -21,7 +21,7 @@ var allowed = map[string][]string{
 	"proto/link":   {"control/config", "control/exchange"},
 	"proto":        {"proto/", "control/config", "control/exchange"},
 	"envoy-filter": {"envoy-filter/", "control/", "proto/link"},
-	"lab":          {"lab/", "control/"},
+	"lab":          {"lab/", "control/", "papers/"},
 	"papers":       {"papers/", "control/"},
 	"services":     {"services/", "papers/", "control/", "proto/", "envoy-filter/enforcer"},
 	"e2e":          {"e2e/", "services/", "control/", "proto/"},

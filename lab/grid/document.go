@@ -3,18 +3,14 @@ package main
 import (
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/titrate/titrate/lab/swarm"
 )
 
-// The markers around what the program writes in docs/measurements.md.
-const (
-	begin = "<!-- written by lab/grid: begin -->"
-	end   = "<!-- written by lab/grid: end -->"
-)
+// writer is whose part of docs/measurements.md this is.
+const writer = "lab/grid"
 
 // mapped are the delays whose maps the document has, s.
 var mapped = []float64{.025, 1}
@@ -108,17 +104,3 @@ func figures(r swarm.Result) string {
 
 // percent of a part, to a tenth; 0 has no sign.
 func percent(part float64) float64 { return math.Round(1000*part)/10 + 0 }
-
-// update puts text between the markers of a file.
-func update(file, text string) error {
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	before, rest, ok := strings.Cut(string(raw), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		return fmt.Errorf("%s needs the lines %q and %q", file, begin, end)
-	}
-	return os.WriteFile(file, []byte(before+begin+"\n\n"+text+"\n"+end+after), 0o644)
-}

@@ -19,6 +19,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/titrate/titrate/lab/swarm"
+	"github.com/titrate/titrate/papers/markdown"
 )
 
 func main() {
@@ -32,7 +33,7 @@ func main() {
 	}
 	results, err := run(g, *file, os.Stdout, os.Stderr)
 	if err == nil && *doc != "" && !*quick {
-		err = update(*doc, g.document(results))
+		err = markdown.Update(*doc, writer, g.document(results))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "grid:", err)

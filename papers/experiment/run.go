@@ -139,19 +139,3 @@ func Count(papers []Paper, findings map[string][]*Finding) string {
 		"reproduced: %.0f %%.\n", all, computed, good, 100*float64(good)/float64(max(1, computed)))
 	return b.String()
 }
-
-// The markers around what the program writes in a document.
-const (
-	Begin = "<!-- written by make figures: begin -->"
-	End   = "<!-- written by make figures: end -->"
-)
-
-// Replace puts text between the markers of a document.
-func Replace(document, text string) (string, error) {
-	before, rest, ok := strings.Cut(document, Begin)
-	_, after, ok2 := strings.Cut(rest, End)
-	if !ok || !ok2 {
-		return "", fmt.Errorf("the document needs the lines %q and %q", Begin, End)
-	}
-	return before + Begin + "\n\n" + text + "\n" + End + after, nil
-}

@@ -21,7 +21,11 @@ import (
 	"github.com/titrate/titrate/papers"
 	"github.com/titrate/titrate/papers/comparison"
 	"github.com/titrate/titrate/papers/experiment"
+	"github.com/titrate/titrate/papers/markdown"
 )
+
+// writer is whose parts of the documents these are.
+const writer = "make figures"
 
 func main() {
 	dir := flag.String("o", "../figures", "write the charts to this `directory`")
@@ -33,7 +37,7 @@ func main() {
 	if *only != "" {
 		err = some(*dir, strings.Split(*only, ","), os.Stdout)
 	} else {
-		err = errors.Join(all(*dir, *doc, os.Stdout), write(*beside, comparison.Document()))
+		err = errors.Join(all(*dir, *doc, os.Stdout), markdown.Update(*beside, writer, comparison.Document()))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "figures:", err)
@@ -78,20 +82,7 @@ func all(dir, doc string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return write(doc, papers.Rows(findings))
-}
-
-// write puts tables between the markers of a document.
-func write(doc, tables string) error {
-	text, err := os.ReadFile(doc)
-	if err != nil {
-		return err
-	}
-	written, err := experiment.Replace(string(text), tables)
-	if err != nil {
-		return fmt.Errorf("%s: %w", doc, err)
-	}
-	return os.WriteFile(doc, []byte(written), 0o644)
+	return markdown.Update(doc, writer, papers.Rows(findings))
 }
 
 // compute runs the experiments, two at a time, and tells how far it is.

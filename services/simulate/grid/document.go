@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/titrate/titrate/papers/markdown"
 )
 
-// The markers around what the program writes in docs/control.md.
-const (
-	Begin = "<!-- written by make grid: begin -->"
-	End   = "<!-- written by make grid: end -->"
-)
+// Writer is whose part of docs/control.md this is.
+const Writer = "make grid"
 
 // titles are how a document calls the systems.
 var titles = map[string]string{Optimistic: "OPTIMISTIC", Strict: "STRICT", "static": "static split",
@@ -72,12 +71,7 @@ func (r *Result) markdown(third string, show func(*Row) bool, value func(*Row) s
 			lines[len(lines)-1][3+i*len(systems)+slices.Index(systems, row.System)] = figure
 		}
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat("---|", len(head)))
-	for _, line := range lines {
-		fmt.Fprintf(&b, "| %s |\n", strings.Join(line, " | "))
-	}
-	return b.String()
+	return markdown.Table(head, lines)
 }
 
 // figures are a row's: the worst share refused in percent, the worst mean, the worst excess.

@@ -8,26 +8,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/titrate/titrate/papers/markdown"
 )
 
 var update = flag.Bool("update", false, "play the whole grid (some minutes) and write it into docs/control.md")
 
 const document = "../../../docs/control.md"
-
-// parts are the text before, between and after the markers of docs/control.md.
-func parts(t *testing.T) (before, between, after string) {
-	t.Helper()
-	raw, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(raw), Begin)
-	between, after, ok2 := strings.Cut(rest, End)
-	if !ok || !ok2 {
-		t.Fatalf("%s needs the lines %q and %q", document, Begin, End)
-	}
-	return before, between, after
-}
 
 // lines are the lines of tables by their first three cells.
 func lines(text string) map[string][]string {
@@ -59,9 +46,7 @@ func TestDocument(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before, _, after := parts(t)
-		text := before + Begin + "\n\n" + r.Document() + "\n" + End + after
-		if err := os.WriteFile(document, []byte(text), 0o644); err != nil {
+		if err := markdown.Update(document, Writer, r.Document()); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -78,7 +63,14 @@ func TestDocument(t *testing.T) {
 		}
 	}
 	r.finish()
-	_, between, _ := parts(t)
+	raw, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	between, err := markdown.Part(string(raw), Writer)
+	if err != nil {
+		t.Fatal(err)
+	}
 	documented, played := lines(between), lines(r.Document())
 	if len(played) < 4 {
 		t.Fatalf("%d lines of the grid", len(played))

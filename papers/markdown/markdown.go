@@ -1,0 +1,80 @@
+// Package markdown writes the generated parts of Markdown documents, and tables. A program
+// names a part by who writes it; the document has it between two lines:
+//
+//	<!-- written by make figures: begin -->
+//
+//	…
+//
+//	<!-- written by make figures: end -->
+//
+// What stands around the two lines is written by people and kept as it is.
+package markdown
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Part returns what the document has between the lines of a writer.
+func Part(document, writer string) (string, error) {
+	_, part, _, err := cut(document, writer)
+	return part, err
+}
+
+// Replace returns the document with text between the lines of a writer.
+func Replace(document, writer, text string) (string, error) {
+	before, _, after, err := cut(document, writer)
+	if err != nil {
+		return "", err
+	}
+	begin, end := lines(writer)
+	return before + begin + "\n\n" + text + "\n" + end + after, nil
+}
+
+// Update is Replace for a file.
+func Update(file, writer, text string) error {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	updated, err := Replace(string(raw), writer, text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return os.WriteFile(file, []byte(updated), 0o644)
+}
+
+// lines are those around a writer's part.
+func lines(writer string) (begin, end string) {
+	return "<!-- written by " + writer + ": begin -->", "<!-- written by " + writer + ": end -->"
+}
+
+// cut divides a document at the lines of a writer.
+func cut(document, writer string) (before, part, after string, err error) {
+	begin, end := lines(writer)
+	before, rest, ok := strings.Cut(document, begin)
+	part, after, found := strings.Cut(rest, end)
+	if !ok || !found {
+		return "", "", "", fmt.Errorf("the document needs the lines %q and %q", begin, end)
+	}
+	return before, part, after, nil
+}
+
+// Table is a table with titled columns. A bar in a cell is escaped.
+func Table(head []string, rows [][]string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s|%s\n", row(head), strings.Repeat("---|", len(head)))
+	for _, cells := range rows {
+		b.WriteString(row(cells))
+	}
+	return b.String()
+}
+
+func row(cells []string) string {
+	escaped := make([]string, len(cells))
+	for i, c := range cells {
+		escaped[i] = strings.ReplaceAll(c, "|", `\|`)
+	}
+	return "| " + strings.Join(escaped, " | ") + " |\n"
+}
