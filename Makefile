@@ -83,8 +83,9 @@ standalone: check-go # every module builds without the workspace
 tidy: check-go ## go mod tidy everywhere
 	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
 
-bench: check-go ## steps per second of every law, fills cold and warm, the limiter; a minute or two
-	@cd control && go test -run '^$$' -bench . -benchmem -benchtime 100ms -count 3 ./... 2>&1 | (cd ../lab && go run ./benchtable)
+bench: check-go ## time per step of every law, fills cold and warm, the limiter: benchstat's medians of six runs; some minutes
+	@set -o pipefail; for m in control papers; do (cd $$m && go test -run '^$$' -bench . -benchmem -benchtime 50ms -count 6 ./...) || exit 1; done \
+	  | (cd tools/benchstat && GOWORK=off go tool benchstat -)
 
 figures: check-go ## every figure and table of the papers: charts in figures/, rows in docs/reproduction.md
 	@cd papers && go run ./figures -o ../figures -doc ../docs/reproduction.md $(ARGS)
