@@ -37,11 +37,6 @@ type CoDel struct {
 	hitting     bool
 }
 
-// DefaultCoDel has the source's parameters.
-func DefaultCoDel(buffer float64) CoDel {
-	return CoDel{Delay: 0.005, Window: 0.1, Buffer: buffer}
-}
-
 // Hitting reports whether the wait has been too long for a Window.
 func (c *CoDel) Hitting() bool { return c.hitting }
 

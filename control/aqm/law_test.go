@@ -13,12 +13,11 @@ import (
 
 // laws are the implementations that the conformance tests run over.
 func laws() map[string]aqm.Law {
-	codel := aqm.DefaultCoDel(500)
 	return map[string]aqm.Law{
 		"vsd cooperative": &aqm.VSD{Delay: 0.05, ClientDelay: 0.1, Deadline: 1},
 		"vsd drop":        &aqm.VSD{Delay: 0.05, Mode: aqm.DropMode},
 		"droptail":        &aqm.DropTail{Delay: 0.05, Deadline: 1},
-		"codel":           &codel,
+		"codel":           &aqm.CoDel{Delay: 0.005, Window: 0.1, Buffer: 500},
 	}
 }
 
@@ -101,7 +100,7 @@ func TestDropTail(t *testing.T) {
 // target, then interval/√count apart; none after it has fallen; on its return
 // soon after, the pressure resumes.
 func TestCoDelControlLaw(t *testing.T) {
-	codel := aqm.DefaultCoDel(1000)
+	codel := aqm.CoDel{Delay: 0.005, Window: 0.1, Buffer: 1000} // the parameters of the RFC
 	var hits []float64
 	for ms := 0; ms < 1000; ms++ {
 		if codel.Depart(float64(ms)/1000, 50, 0.02) == aqm.Mark {

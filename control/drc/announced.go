@@ -26,8 +26,3 @@ func (w *announced) publish(claim float64) {
 
 // least returns lm, the minimum over the window.
 func (w *announced) least() float64 { return min(w.m0, w.m1) }
-
-// resume sets the whole window to a claim known to have been heard.
-func (w *announced) resume(claim float64) {
-	*w = announced{pub: claim, m0: claim, m1: claim}
-}

@@ -246,16 +246,6 @@ func (c *Controller) Isolate(mode Isolation, heard float64) {
 	c.isolation = mode
 }
 
-// Resume makes a fresh controller the heir of a replica that goes on under the
-// same identity (hot restart): its last claim counts as announced and the
-// bucket starts empty, so that no burst is handed out twice.
-func (c *Controller) Resume(claim float64) {
-	claim = clean(claim, maxQuantity)
-	c.heard.resume(claim)
-	c.claim, c.dem = claim, claim
-	c.z.Drain()
-}
-
 // Free returns E, the cost that could pass at once.
 func (c *Controller) Free() float64 { return c.z.e }
 
@@ -282,12 +272,6 @@ func (c *Controller) Fair() float64 { return c.fair }
 
 // Want returns the demand with the backlog to be worked off, cost units/s.
 func (c *Controller) Want() float64 { return c.want }
-
-// Announced returns lm, the claim that every other replica has surely heard.
-func (c *Controller) Announced() float64 { return c.heard.least() }
-
-// Saturated reports whether the replica wants at least its fair share.
-func (c *Controller) Saturated() bool { return c.active }
 
 // Enzyme returns a copy of the bucket's state, for inspection.
 func (c *Controller) Enzyme() Enzyme { return c.z }

@@ -17,7 +17,7 @@ func alone(p Params, arrivals float64, o Sums, span float64) (c Controller, out,
 		if now > span-1 {
 			out += n
 		}
-		if math.IsInf(reached, 1) && c.claim > 0 && c.Rate() >= 0.95*c.claim && c.Saturated() {
+		if math.IsInf(reached, 1) && c.claim > 0 && c.Rate() >= 0.95*c.claim && c.active {
 			reached = now
 		}
 		if now >= next {
@@ -217,7 +217,7 @@ func TestIsolation(t *testing.T) {
 				q.Publish()
 			}
 		}
-		return q.Announced()
+		return q.heard.least()
 	}
 	if lm := quiet(); math.Abs(lm-100) > 1 {
 		t.Fatalf("unsaturated: announced %v, want 100", lm)

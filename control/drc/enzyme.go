@@ -83,10 +83,6 @@ func (z *Enzyme) Resize(bucket float64) {
 	z.bucket = b
 }
 
-// Drain turns the whole bucket into spent tokens: a process that takes over
-// from another must not hand out the burst a second time.
-func (z *Enzyme) Drain() { z.e, z.es = 0, 0 }
-
 // Free returns E, the cost that could pass at once.
 func (z *Enzyme) Free() float64 { return z.e }
 

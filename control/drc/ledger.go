@@ -377,6 +377,3 @@ func (l *Ledger) Idle(now float64) bool {
 // Shares returns f (fair) and s (escrow in force) as parts of the limit,
 // 0 < s ≤ f ≤ 1.
 func (l *Ledger) Shares() (fair, escrow float64) { return l.fair, l.escrow }
-
-// Params returns the parameters in force.
-func (l *Ledger) Params() LedgerParams { return l.p }

@@ -36,7 +36,7 @@
 //
 // A NaN or negative time, rate or cost counts as 0, an infinite
 // or larger rate as MaxRate, an infinite burst as MaxBurst. At rate 0 nothing is
-// released, and the wait is +Inf.
+// released.
 //
 // # Cost
 //
@@ -133,16 +133,6 @@ func (p *Pacer) Credit() float64 { return p.credit }
 
 // Rate is the rate in force, in cost units per second.
 func (p *Pacer) Rate() float64 { return p.rate }
-
-// Wait is the time in seconds, at the rate in force, until Take(cost) can
-// succeed: 0 if it can now, +Inf at rate 0.
-func (p *Pacer) Wait(cost float64) float64 {
-	missing := positive(cost) - p.credit
-	if missing <= slack*max(1, positive(cost)) {
-		return 0
-	}
-	return missing / p.rate
-}
 
 // Cap is the most credit an idle pacer keeps: max(1, r·Burst), cost units.
 func (p *Pacer) Cap() float64 {
