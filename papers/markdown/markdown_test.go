@@ -26,7 +26,7 @@ func TestReplace(t *testing.T) {
 }
 
 func TestUpdate(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "page.md")
+	file := filepath.Join(t.TempDir(), "page")
 	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -1,13 +1,13 @@
 // Package marking reproduces Yan, Gao & Özbay, "Variable Structure Control in Active Queue
 // Management for TCP with ECN": the law (9) ([VS]) with the paper's parameters, beside drop
-// tail, [RED], [REM] and [PI] (and, for package comparison, [PIE]), by packet-level TCP Reno with ECN and timeouts (package packets), and on
-// the fluid models (1) to (6) and (12).
+// tail, [RED], [REM] and [PI], by packet-level TCP Reno with ECN and timeouts (package
+// packets), and on the fluid models (1) to (6) and (12). [PIE] is here for package comparison.
 //
-// Where the paper leaves a choice open: a law sees the queue every
-// 3 ms (at 10 ms the mean queues are the same and the link is used to 0.98); RED has the
-// thresholds 5 and 15 of the page that the paper cites and, as in ns-2, drops what arrives
-// while the average is above twice the upper one; REM has the defaults of
-// ns-2, a target of 20 packets and a step every 2 ms.
+// Where the paper leaves a choice open: a law sees the queue every 3 ms (at 10 ms the mean
+// queues are the same and the link is used to 0.98); RED has the thresholds 5 and 15 of the
+// page that the paper cites and, as in ns-2, drops what arrives while the average is above
+// twice the upper one; REM has the defaults of ns-2, a target of 20 packets and a step every
+// 2 ms.
 package marking
 
 import (
