@@ -227,8 +227,8 @@ func fig13(short bool) *experiment.Result {
 		up.Add(gain, b/n)
 		at[gain] = (a + b) / 2 / n
 	}
-	for gain, want := range map[float64]float64{.2: .5, 1: .06, 1.8: .3} {
-		marks.Add(gain, want)
+	for _, said := range [][2]float64{{.2, .5}, {1, .06}, {1.8, .3}} {
+		marks.Add(said[0], said[1])
 	}
 	r.Near("k_r = 0.2: settling, mean of decrease and increase, s", .5, at[.2], .2)
 	r.Near("k_r = 1: the same (two wake-ups are 0.04)", .06, at[1], .041)

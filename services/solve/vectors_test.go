@@ -70,7 +70,7 @@ func (v *vector) document(t *testing.T) string {
 }
 
 func TestVectors(t *testing.T) {
-	raw, err := os.ReadFile("../../control/testdata/allocation-and-aqm.json")
+	raw, err := os.ReadFile("../../control/testdata/allocation.json")
 	if err != nil {
 		t.Fatal(err)
 	}
