@@ -5,15 +5,19 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/titrate/titrate/control/exchange"
 	"pgregory.net/rapid"
 )
 
+func record(generation, seq uint64, k exchange.KeyClaim) Record {
+	return Record{KeyClaim: k, Generation: generation, Seq: seq}
+}
+
 func drawRecord(t *rapid.T, gens uint64) Record {
-	return Record{
-		Key: 1, Generation: rapid.Uint64Range(1, gens).Draw(t, "gen"), Seq: rapid.Uint64Range(0, 4).Draw(t, "seq"),
-		Admitted: float64(rapid.IntRange(0, 5).Draw(t, "A")), Claim: float64(rapid.IntRange(0, 3).Draw(t, "R")),
-		Spent: float64(rapid.IntRange(0, 3).Draw(t, "D")),
-	}
+	r := record(rapid.Uint64Range(1, gens).Draw(t, "gen"), rapid.Uint64Range(0, 4).Draw(t, "seq"), exchange.KeyClaim{Key: 1})
+	r.Admitted, r.Claim = float64(rapid.IntRange(0, 5).Draw(t, "A")), float64(rapid.IntRange(0, 3).Draw(t, "R"))
+	r.Spent = float64(rapid.IntRange(0, 3).Draw(t, "D"))
+	return r
 }
 
 func TestMergeIsASemilattice(t *testing.T) {
@@ -63,7 +67,7 @@ func TestTotalNeverStepsDown(t *testing.T) {
 			count = 0
 		}
 		count += float64(i % 3)
-		if _, err := tb.Apply(7, float64(i)*.05, Record{Key: 1, Generation: 1 + i/7, Seq: i % 7, Admitted: count}); err != nil {
+		if _, err := tb.Apply(7, float64(i)*.05, record(1+i/7, i%7, exchange.KeyClaim{Key: 1, Admitted: count})); err != nil {
 			t.Fatal(err)
 		}
 		if s := tb.Sums(1, 0, float64(i)*.05).Admitted; s < last {
@@ -83,29 +87,29 @@ func apply(t *testing.T, tb *Table, id Peer, now float64, r Record) {
 
 func TestSumsLeaveOutTheAsker(t *testing.T) {
 	tb := New(Params{})
-	apply(t, tb, 1, 0, Record{Key: 9, Generation: 1, Seq: 1, Admitted: 4, Claim: 10, Active: 2, Spent: 9})
-	apply(t, tb, 2, 0, Record{Key: 9, Generation: 1, Seq: 1, Admitted: 3, Claim: 5, Unsaturated: 5, Spent: 8})
-	want := Sums{Claims: 5, Unsaturated: 5, Admitted: 3, Spent: 8, Epoch: 1}
+	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 4, Claim: 10, Active: 2, Spent: 9}))
+	apply(t, tb, 2, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 3, Claim: 5, Unsaturated: 5, Spent: 8}))
+	want := exchange.KeySum{Key: 9, Claims: 5, Unsaturated: 5, Admitted: 3, Spent: 8, Epoch: 1}
 	if got := tb.Sums(9, 1, 0.1); got != want {
 		t.Errorf("sums for 1: %+v, want %+v", got, want)
 	}
-	want = Sums{Claims: 15, Active: 2, Unsaturated: 5, Admitted: 7, Spent: 9, Epoch: 1}
+	want = exchange.KeySum{Key: 9, Claims: 15, Active: 2, Unsaturated: 5, Admitted: 7, Spent: 9, Epoch: 1}
 	if got := tb.Sums(9, 3, 0.1); got != want {
 		t.Errorf("sums for 3: %+v, want %+v", got, want)
 	}
-	if got := tb.Sums(8, 1, 0.1); got != (Sums{}) {
+	if got := tb.Sums(8, 1, 0.1); got != (exchange.KeySum{Key: 8}) {
 		t.Errorf("unknown key: %+v, want zero", got)
 	}
 }
 
 func TestANewPeerCountsWhatIsStillSpent(t *testing.T) {
 	tb := New(Params{})
-	apply(t, tb, 1, 0, Record{Key: 9, Generation: 1, Seq: 1, Admitted: 1e6, Spent: 4})
-	apply(t, tb, 1, 1, Record{Key: 9, Generation: 1, Seq: 2, Admitted: 1e6 + 3, Spent: 2})
+	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 1e6, Spent: 4}))
+	apply(t, tb, 1, 1, record(1, 2, exchange.KeyClaim{Key: 9, Admitted: 1e6 + 3, Spent: 2}))
 	if got := tb.Sums(9, 0, 1).Admitted; got != 6 {
 		t.Errorf("total %v, want 4 + 2: of the 3 after a silence the peer has waited for 1", got)
 	}
-	apply(t, tb, 1, 1.1, Record{Key: 9, Generation: 1, Seq: 3, Admitted: 1e6 + 8, Spent: 2})
+	apply(t, tb, 1, 1.1, record(1, 3, exchange.KeyClaim{Key: 9, Admitted: 1e6 + 8, Spent: 2}))
 	if got := tb.Sums(9, 0, 1.1).Admitted; got != 11 {
 		t.Errorf("total %v, want 6 + 5: it was not silent", got)
 	}
@@ -114,28 +118,29 @@ func TestANewPeerCountsWhatIsStillSpent(t *testing.T) {
 // TestLifeOfAPeer: heard, stale, forgotten, back; then drained; then removed.
 func TestLifeOfAPeer(t *testing.T) {
 	tb := New(Params{Stale: 1, Forget: 5})
-	apply(t, tb, 1, 10, Record{Key: 9, Generation: 1, Seq: 1, Admitted: 2, Claim: 10, Active: 1, Spent: 2})
+	apply(t, tb, 1, 10, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 2, Claim: 10, Active: 1, Spent: 2}))
 	for _, s := range []struct{ now, admitted, claims, absent float64 }{
 		{10.9, 2, 10, 0}, {11, 12, 10, 0}, {13, 32, 10, 0}, {15, 52, 0, 1}, {99, 52, 0, 1},
 	} {
-		if got := tb.Sums(9, 0, s.now); got.Admitted != s.admitted || got.Claims != s.claims || got.Absent != s.absent {
+		got := tb.Sums(9, 0, s.now)
+		if got.Admitted != s.admitted || got.Claims != s.claims || tb.Absent(0, s.now) != s.absent {
 			t.Errorf("at %v: %+v, want admitted %v claims %v absent %v", s.now, got, s.admitted, s.claims, s.absent)
 		}
 	}
-	apply(t, tb, 1, 100, Record{Key: 9, Generation: 1, Seq: 2, Admitted: 20, Claim: 4})
-	if got := tb.Sums(9, 0, 100); got.Admitted != 20 || got.Claims != 4 || got.Absent != 0 {
+	apply(t, tb, 1, 100, record(1, 2, exchange.KeyClaim{Key: 9, Admitted: 20, Claim: 4}))
+	if got := tb.Sums(9, 0, 100); got.Admitted != 20 || got.Claims != 4 || tb.Absent(0, 100) != 0 {
 		t.Errorf("back: %+v, want the truth", got)
 	}
 	tb.Drain(1, 1, 101)
-	if got := tb.Sums(9, 0, 200); got.Admitted != 20 || got.Claims != 0 || got.Absent != 0 {
+	if got := tb.Sums(9, 0, 200); got.Admitted != 20 || got.Claims != 0 || tb.Absent(0, 200) != 0 {
 		t.Errorf("drained: %+v, want counts alone", got)
 	}
-	apply(t, tb, 1, 201, Record{Key: 9, Generation: 2, Seq: 1, Admitted: 1, Claim: 3})
+	apply(t, tb, 1, 201, record(2, 1, exchange.KeyClaim{Key: 9, Admitted: 1, Claim: 3}))
 	if got := tb.Sums(9, 0, 201); got.Admitted != 21 || got.Claims != 3 {
 		t.Errorf("restarted: %+v, want 21 and 3", got)
 	}
 	tb.Remove(1, 201)
-	if got := tb.Sums(9, 0, 300); got.Admitted != 21 || got.Claims != 0 || got.Absent != 0 {
+	if got := tb.Sums(9, 0, 300); got.Admitted != 21 || got.Claims != 0 || tb.Absent(0, 300) != 0 {
 		t.Errorf("removed: %+v, want 21", got)
 	}
 }
@@ -143,14 +148,14 @@ func TestLifeOfAPeer(t *testing.T) {
 func TestSilentMemberIsAbsent(t *testing.T) {
 	tb := New(Params{Stale: 1, Forget: 5})
 	tb.SetWeight(3, 2.5, 0)
-	if got := tb.Sums(9, 0, 4).Absent; got != 0 {
+	if got := tb.Absent(0, 4); got != 0 {
 		t.Errorf("absent after 4 s: %v", got)
 	}
-	if got := tb.Sums(9, 0, 5).Absent; got != 2.5 {
+	if got := tb.Absent(0, 5); got != 2.5 {
 		t.Errorf("absent after 5 s: %v, want 2.5", got)
 	}
 	tb.Heard(3, 6)
-	if got := tb.Sums(9, 0, 7).Absent; got != 0 {
+	if got := tb.Absent(0, 7); got != 0 {
 		t.Errorf("absent when heard: %v", got)
 	}
 }
@@ -158,15 +163,15 @@ func TestSilentMemberIsAbsent(t *testing.T) {
 func TestBoundedKeys(t *testing.T) {
 	tb := New(Params{Stale: 1, MaxKeys: 100})
 	for k := range uint64(100) {
-		apply(t, tb, 1, 0, Record{Key: k, Generation: 1, Seq: 1, Admitted: 5, Spent: 5, Claim: float64(k % 2)})
+		apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: k, Admitted: 5, Spent: 5, Claim: float64(k % 2)}))
 	}
-	if o, _ := tb.Apply(1, 0.5, Record{Key: 1000, Generation: 1}); o != Refused || tb.Refused() != 1 {
+	if o, _ := tb.Apply(1, 0.5, record(1, 0, exchange.KeyClaim{Key: 1000})); o != Refused || tb.Refused() != 1 {
 		t.Errorf("outcome %v with every key fresh, want Refused", o)
 	}
 	tb.Heard(1, 2)
 	first := tb.Sums(2, 0, 2).Epoch
 	for k := uint64(1000); k < 1050; k++ {
-		apply(t, tb, 1, 2, Record{Key: k, Generation: 1, Seq: 1, Claim: 1})
+		apply(t, tb, 1, 2, record(1, 1, exchange.KeyClaim{Key: k, Claim: 1}))
 	}
 	if tb.Len() != 100 {
 		t.Errorf("%d keys, want 100", tb.Len())
@@ -177,7 +182,7 @@ func TestBoundedKeys(t *testing.T) {
 		}
 	}
 	tb.Evict(1001)
-	apply(t, tb, 1, 2, Record{Key: 2, Generation: 1, Seq: 9, Admitted: 6, Spent: 1})
+	apply(t, tb, 1, 2, record(1, 9, exchange.KeyClaim{Key: 2, Admitted: 6, Spent: 1}))
 	if got := tb.Sums(2, 0, 2); got.Epoch == first || got.Admitted != 1 {
 		t.Errorf("key that came back: %+v, want a new epoch and 1 admitted", got)
 	}
@@ -186,8 +191,8 @@ func TestBoundedKeys(t *testing.T) {
 func TestBadRecordsAreRefused(t *testing.T) {
 	tb := New(Params{})
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1} {
-		for _, r := range []Record{{Admitted: v}, {Claim: v}, {Active: v}, {Unsaturated: v}, {Spent: v}} {
-			if _, err := tb.Apply(1, 0, r); err == nil || tb.Len() != 0 {
+		for _, r := range []exchange.KeyClaim{{Admitted: v}, {Claim: v}, {Active: v}, {Unsaturated: v}, {Spent: v}} {
+			if _, err := tb.Apply(1, 0, Record{KeyClaim: r}); err == nil || tb.Len() != 0 {
 				t.Errorf("%+v: error %v, %d keys; want an error and nothing held", r, err, tb.Len())
 			}
 		}
@@ -223,8 +228,8 @@ func TestTableMatchesSlowOracle(t *testing.T) {
 				delete(gen, p)
 				delete(drained, p)
 			default:
-				r := Record{Key: uint64(rng.IntN(3)), Generation: uint64(1 + rng.IntN(3)), Seq: uint64(rng.IntN(9)),
-					Admitted: float64(rng.IntN(9)), Claim: float64(rng.IntN(5)), Spent: float64(rng.IntN(9))}
+				r := record(uint64(1+rng.IntN(3)), uint64(rng.IntN(9)), exchange.KeyClaim{Key: uint64(rng.IntN(3)),
+					Admitted: float64(rng.IntN(9)), Claim: float64(rng.IntN(5)), Spent: float64(rng.IntN(9))})
 				if _, err := tb.Apply(p, 0, r); err != nil {
 					t.Fatal(err)
 				}
@@ -262,7 +267,7 @@ func TestApplyAndSumsAllocateNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		seq++
 		for p := range Peer(5) {
-			_, _ = tb.Apply(p, 1, Record{Key: seq % 8, Generation: 1, Seq: seq, Claim: 2})
+			_, _ = tb.Apply(p, 1, record(1, seq, exchange.KeyClaim{Key: seq % 8, Claim: 2}))
 		}
 		tb.Sums(seq%8, 1, 1)
 	}); n >= 1 {
@@ -275,14 +280,14 @@ func BenchmarkApply(b *testing.B) {
 	seq := uint64(0)
 	for b.Loop() {
 		seq++
-		_, _ = tb.Apply(Peer(seq%10), 1, Record{Key: seq / 10 % 4096, Generation: 1, Seq: seq, Claim: 2})
+		_, _ = tb.Apply(Peer(seq%10), 1, record(1, seq, exchange.KeyClaim{Key: seq / 10 % 4096, Claim: 2}))
 	}
 }
 
 func BenchmarkSums10Peers(b *testing.B) {
 	tb := New(Params{})
 	for p := range Peer(10) {
-		_, _ = tb.Apply(p, 1, Record{Key: 1, Generation: 1, Claim: 2})
+		_, _ = tb.Apply(p, 1, record(1, 0, exchange.KeyClaim{Key: 1, Claim: 2}))
 	}
 	for b.Loop() {
 		tb.Sums(1, 3, 1)

@@ -4,9 +4,9 @@
 //
 // # Model
 //
-// A Record is the latest state of one key at one peer: a cumulative admitted
-// count, the claim and its split into active and unsaturated (package drc), and
-// the spent part of the peer's pool. State, not events, is sent: a lost,
+// A Record is the latest state of one key at one peer, an exchange.KeyClaim: a
+// cumulative admitted count, the claim and its split into active and unsaturated
+// (package drc), and the spent part of the peer's pool. State, not events, is sent: a lost,
 // repeated or late record does no harm once a newer one is heard.
 //
 // A peer's process has a generation that rises at every start, and within it
@@ -16,8 +16,8 @@
 // and associative over two successive generations, in any order of arrival; a
 // record older than both is ignored.
 //
-// A Table holds the lineages of all peers and answers with Sums over the live
-// ones.
+// A Table holds the lineages of all peers and answers with sums over the live
+// ones, an exchange.KeySum for a key.
 //
 // # The life of a peer
 //

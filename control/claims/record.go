@@ -3,18 +3,15 @@ package claims
 import (
 	"cmp"
 	"fmt"
+
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // Record is what one peer announces about one key.
 type Record struct {
-	Key         uint64  // hash of the key's name
-	Generation  uint64  // of the peer's process; higher is newer
-	Seq         uint64  // within the generation; higher is newer
-	Admitted    float64 // cumulative cost admitted in this generation
-	Claim       float64 // R, cost units/s
-	Active      float64 // weight when saturated, else 0
-	Unsaturated float64 // the claim when unsaturated, else 0
-	Spent       float64 // spent part of the peer's shadow pool, cost units
+	exchange.KeyClaim        // Admitted counts within the generation
+	Generation        uint64 // of the peer's process; higher is newer
+	Seq               uint64 // within the generation; higher is newer
 }
 
 // Bounds of what a peer may send: no limit is above MaxRate, and counts beyond MaxAdmitted
@@ -26,8 +23,9 @@ const (
 
 // Validate reports the first number that no peer may send.
 func (r Record) Validate() error {
-	if r.Admitted >= 0 && r.Admitted <= MaxAdmitted && r.Claim >= 0 && r.Claim <= MaxRate && r.Active >= 0 && r.Active <= MaxRate &&
-		r.Unsaturated >= 0 && r.Unsaturated <= MaxRate && r.Spent >= 0 && r.Spent <= MaxRate {
+	if r.Admitted >= 0 && r.Admitted <= MaxAdmitted && r.Claim >= 0 && r.Claim <= MaxRate &&
+		r.Active >= 0 && r.Active <= MaxRate && r.Unsaturated >= 0 && r.Unsaturated <= MaxRate &&
+		r.Spent >= 0 && r.Spent <= MaxRate {
 		return nil
 	}
 	for _, f := range [...]struct {

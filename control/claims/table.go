@@ -1,5 +1,7 @@
 package claims
 
+import "github.com/titrate/titrate/control/exchange"
+
 // Peer identifies a replica over its restarts.
 type Peer uint64
 
@@ -8,17 +10,6 @@ type Params struct {
 	Stale   float64 // T1, seconds unheard until a peer's count is extrapolated; not positive: 1
 	Forget  float64 // T2, seconds unheard until its claims are dropped; at least Stale
 	MaxKeys int     // most keys held; not positive: 65536
-}
-
-// Sums is what the other live replicas do with one key.
-type Sums struct {
-	Claims      float64 // R, cost units/s
-	Active      float64 // A, weights
-	Unsaturated float64 // U, cost units/s
-	Admitted    float64 // Σ of cumulative counts, extrapolated for unheard peers
-	Spent       float64 // the largest announced within Stale; failing that, the largest
-	Absent      float64 // weights of members unheard for longer than Forget
-	Epoch       uint32  // changes when the key was evicted in between; never 0 for a held key
 }
 
 // Outcome tells what became of a record.
@@ -198,17 +189,13 @@ func news(a, b Record) bool {
 	return a.Generation != b.Generation || a.Admitted != b.Admitted || a.Claim != b.Claim || a.Active != b.Active
 }
 
-// Sums returns the sums over all live peers but except (the replica that asks;
-// its own part is subtracted by leaving it out). A key unknown has zero sums
-// and Epoch 0, with Absent as it is.
-func (t *Table) Sums(key uint64, except Peer, now float64) Sums {
-	out := t.Of(key, except, now)
-	out.Absent = t.Absent(except, now)
-	return out
-}
-
-// Of is Sums without Absent, which is the same for all keys.
-func (t *Table) Of(key uint64, except Peer, now float64) (out Sums) {
+// Sums returns the sums of a key over all live peers but except (the replica that asks;
+// its own part is subtracted by leaving it out). Claims are R, A and U of package drc;
+// Admitted is extrapolated for unheard peers; Spent is the largest announced within
+// Stale or, failing that, the largest. Epoch changes when the key was evicted in between,
+// and is 0 of a key that is not held.
+func (t *Table) Sums(key uint64, except Peer, now float64) (out exchange.KeySum) {
+	out.Key = key
 	si, ok := t.keys[key]
 	if !ok {
 		return out

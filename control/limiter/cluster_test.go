@@ -234,11 +234,11 @@ func (c *cluster) publish(i int) {
 	ag.seq++
 	l := letter{at: c.now + c.delay, from: i}
 	for _, k := range cl.Keys {
-		r := claims.Record{Key: k.Key, Generation: ag.generation, Seq: ag.seq, Admitted: k.Admitted, Claim: k.Claim, Active: k.Active, Unsaturated: k.Unsaturated, Spent: k.Spent}
-		ag.last[k.Key] = r
+		ag.last[k.Key] = claims.Record{KeyClaim: k, Generation: ag.generation, Seq: ag.seq}
 	}
 	for _, f := range cl.Flows {
-		ag.last[f.Key] = claims.Record{Key: f.Key, Generation: ag.generation, Seq: ag.seq, Claim: f.Claim, Active: f.Active, Unsaturated: f.Unsaturated}
+		k := exchange.KeyClaim{Key: f.Key, Claim: f.Claim, Active: f.Active, Unsaturated: f.Unsaturated}
+		ag.last[f.Key] = claims.Record{KeyClaim: k, Generation: ag.generation, Seq: ag.seq}
 		ag.knownF[f.Key] = true
 	}
 	for _, w := range cl.Withdrawn {
@@ -290,8 +290,7 @@ func (c *cluster) sendSums(i int) {
 	s := &exchange.Sums{Replicas: n, TotalWeight: float64(n), Weight: 1, Lag: time.Duration(c.delay) + 70*time.Millisecond}
 	at := float64(c.now) / 1e9
 	for k := range ag.known {
-		x := ag.keys.Sums(k, claims.Peer(i), at)
-		s.Keys = append(s.Keys, exchange.KeySum{Key: k, Admitted: x.Admitted, Claims: x.Claims, Active: x.Active, Unsaturated: x.Unsaturated, Spent: x.Spent, Epoch: x.Epoch})
+		s.Keys = append(s.Keys, ag.keys.Sums(k, claims.Peer(i), at))
 	}
 	for k := range ag.knownF {
 		x := ag.flows.Sums(k, claims.Peer(i), at)

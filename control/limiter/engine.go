@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // Engine is one gateway's limiter. Decide, Enqueue and Cancel may be called from
@@ -72,15 +73,12 @@ type tallies struct {
 	booted                                                 atomic.Uint64
 }
 
-// DefaultPeriod is P, the time between two Claims.
-const DefaultPeriod = 50 * time.Millisecond
-
 // New returns an engine without configuration. It allocates the key table.
 func New(o Options) *Engine {
 	o = o.withDefaults()
 	e := &Engine{
 		table: newTable(o.Keys), unknown: o.Unknown, boot: o.Boot, rand: o.Rand, wants: o.Wants,
-		seed: absorb(mulA, o.Replica), flight: o.Flight, start: o.Start, period: DefaultPeriod.Seconds(),
+		seed: absorb(mulA, o.Replica), flight: o.Flight, start: o.Start, period: exchange.DefaultPeriod.Seconds(),
 		flows: map[flowName]*flow{},
 	}
 	e.states.budget = int32(min(o.Contended, chunkStates*maxChunks))

@@ -41,8 +41,8 @@ import (
 )
 
 const (
-	claimsEvery = limiter.DefaultPeriod
-	reportEvery = 250 * time.Millisecond
+	claimsEvery = exchange.DefaultPeriod
+	reportEvery = exchange.ReportEvery
 	dialTimeout = time.Second
 	minBackoff  = 20 * time.Millisecond
 	maxBackoff  = time.Second

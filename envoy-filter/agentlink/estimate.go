@@ -15,9 +15,9 @@ const (
 	// were not empty; otherwise it sends sums every period.
 	silentAfter = 10 * claimsEvery
 	// splitAfter: from then on this replica keeps to its part by weight.
-	splitAfter = 10 * time.Second
+	splitAfter = exchange.DefaultSplitAfter
 	// aloneAfter: by then the other replicas have left it that part as a whole.
-	aloneAfter = 15 * time.Second
+	aloneAfter = exchange.DefaultForgetAfter
 )
 
 // estimator replaces the agent's Sums while the agent is silent. It assumes that the

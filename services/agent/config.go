@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/services/telemetry"
 )
 
@@ -84,9 +85,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.Socket = cmp.Or(c.Socket, "/run/titrate/agent.sock")
 	c.Gossip = cmp.Or(c.Gossip, "127.0.0.1:7500")
 	c.Admin = cmp.Or(c.Admin, "127.0.0.1:7501")
-	c.Period = cmp.Or(c.Period, 50*time.Millisecond)
-	c.T1 = cmp.Or(c.T1, 10*time.Second)
-	c.T2 = cmp.Or(c.T2, 15*time.Second)
+	c.Period = cmp.Or(c.Period, exchange.DefaultPeriod)
+	c.T1 = cmp.Or(c.T1, exchange.DefaultSplitAfter)
+	c.T2 = cmp.Or(c.T2, exchange.DefaultForgetAfter)
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}

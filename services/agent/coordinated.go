@@ -3,7 +3,6 @@ package agent
 import (
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/titrate/titrate/control/exchange"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
@@ -26,12 +25,9 @@ func (c coordinated) Hello() *controlv1.Hello {
 
 // Report sums up what the gateways saw.
 func (c coordinated) Report() *controlv1.Report {
-	return &controlv1.Report{Interval: durationpb.New(reportEvery), Flows: c.a.reports.Take(c.a.now()),
+	return &controlv1.Report{Interval: durationpb.New(exchange.ReportEvery), Flows: c.a.reports.Take(c.a.now()),
 		Replicas: c.replicas(), GossipDelay: durationpb.New(c.a.mesh.TypicalDelay()), State: c.a.state.news(c.a.stateNow())}
 }
-
-// reportEvery is the pace of reports to the coordinator.
-const reportEvery = 250 * time.Millisecond
 
 func (c coordinated) replicas() []*controlv1.Replica {
 	var out []*controlv1.Replica

@@ -5,10 +5,10 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/services/agent"
 	"github.com/titrate/titrate/services/telemetry"
 )
@@ -90,8 +90,8 @@ func agentFlags(cmd *cobra.Command, config *agent.Config) {
 	f.StringVar(&config.GossipKeyFile, "gossip-key-file", "", "file with the mesh's key: 16, 24 or 32 bytes in base64")
 	f.StringVar(&config.Admin, "admin", "127.0.0.1:7501", "address of the HTTP server for metrics, health and status")
 	f.StringVar(&config.SnapshotDir, "snapshot-dir", "", "directory that keeps the last good configuration and shares (default none)")
-	f.DurationVar(&config.Period, "period", 50*time.Millisecond, "time between two announcements, the same in the whole mesh, 10ms to 1s; longer is cheaper and slower to settle")
-	f.DurationVar(&config.T1, "isolation-split-after", 10*time.Second, "a cut-off agent falls to its part by weight after this")
-	f.DurationVar(&config.T2, "claims-forget-after", 15*time.Second, "a silent replica's last claim counts for this long; more than --isolation-split-after")
+	f.DurationVar(&config.Period, "period", exchange.DefaultPeriod, "time between two announcements, the same in the whole mesh, 10ms to 1s; longer is cheaper and slower to settle")
+	f.DurationVar(&config.T1, "isolation-split-after", exchange.DefaultSplitAfter, "a cut-off agent falls to its part by weight after this")
+	f.DurationVar(&config.T2, "claims-forget-after", exchange.DefaultForgetAfter, "a silent replica's last claim counts for this long; more than --isolation-split-after")
 	f.BoolVar(&config.FaultInjection, "fault-injection", false, "serve POST /fault/partition; for tests and demonstrations")
 }

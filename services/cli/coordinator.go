@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/services/coordinator"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/telemetry"
@@ -73,7 +74,7 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 	f.StringVar(&c.Advertise, "advertise", "", "host:port at which agents reach --listen-agents or --listen (default: its address)")
 	f.StringVar(&c.Name, "name", "", "unique name of this coordinator (default: the host's name)")
 	f.DurationVar(&c.Round, "round", 250*time.Millisecond, "least time between rounds, 50ms to 2s: shorter follows demand sooner, at more messages")
-	f.DurationVar(&c.GossipPeriod, "gossip-period", 50*time.Millisecond, "the agents' --period; rounds are at least 2.5 times as long as it and the gossip delay together")
+	f.DurationVar(&c.GossipPeriod, "gossip-period", exchange.DefaultPeriod, "the agents' --period; rounds are at least 2.5 times as long as it and the gossip delay together")
 	f.DurationVar(&c.SoftExpiry, "soft-expiry", 10*time.Second, "age at which agents flag shares as stale; enforcement goes on")
 	f.DurationVar(&c.SessionTTL, "session-ttl", 5*time.Second, "how long a dead leader keeps the lead: shorter replaces it sooner, but a slow etcd costs the lead")
 	f.DurationVar(&c.Settle, "settle", 2*time.Second, "how long a new leader hears agents before its first shares, when they had others before")

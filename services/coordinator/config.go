@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/services/access"
 	"github.com/titrate/titrate/services/coordinator/catalog"
 	"github.com/titrate/titrate/services/coordinator/election"
@@ -137,7 +138,7 @@ func (c *Config) fill() error {
 	or(&c.Prefix, defaultPrefix)
 	or(&c.SessionTTL, 5*time.Second)
 	or(&c.Round, 250*time.Millisecond)
-	or(&c.GossipPeriod, 50*time.Millisecond)
+	or(&c.GossipPeriod, exchange.DefaultPeriod)
 	or(&c.SoftExpiry, 10*time.Second)
 	or(&c.Settle, 2*time.Second)
 	allocation := round.Defaults()

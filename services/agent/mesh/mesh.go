@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+	"github.com/titrate/titrate/control/exchange"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/mesh/pace"
 )
@@ -100,7 +101,7 @@ type peer struct {
 
 // Open opens the port. Run starts the work.
 func Open(o Options, state State) (*Mesh, error) {
-	o.Period = cmp.Or(o.Period, 50*time.Millisecond)
+	o.Period = cmp.Or(o.Period, exchange.DefaultPeriod)
 	if o.Start.IsZero() {
 		o.Start = time.Now()
 	}

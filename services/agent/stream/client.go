@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/titrate/titrate/control/exchange"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -77,7 +78,7 @@ type Status struct {
 
 // New makes a client; Run starts it.
 func New(o Options, a Agent) *Client {
-	o.Every = cmp.Or(o.Every, 250*time.Millisecond)
+	o.Every = cmp.Or(o.Every, exchange.ReportEvery)
 	o.Silence = cmp.Or(o.Silence, 5*time.Second)
 	return &Client{o: o, agent: a, leaving: make(chan struct{})}
 }

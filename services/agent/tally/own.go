@@ -36,15 +36,12 @@ type own struct {
 
 // announced is the latest that a replica said of a key.
 type announced struct {
-	flow      bool
-	withdrawn bool
-	at        time.Duration // last listed, or when withdrawn
-	changed   time.Duration // it claimed or admitted something last
-	claim     float64
-	active    float64
-	admitted  float64 // as the filter counts
-	before    float64 // counts that the filter finished within this generation
-	spent     float64
+	exchange.KeyClaim // as the filter said it
+	flow              bool
+	withdrawn         bool
+	at                time.Duration // last listed, or when withdrawn
+	changed           time.Duration // it claimed or admitted something last
+	before            float64       // counts that the filter finished within this generation
 }
 
 // Join tells that a gateway's link is up.
@@ -126,10 +123,11 @@ func (t *Tally) Announce(now time.Duration, name string, generation uint64, c *e
 	}
 	o.seq++
 	for _, f := range c.Flows {
-		t.announce(now, o, f.Key, announced{flow: true, claim: f.Claim, active: f.Active})
+		t.announce(now, o, announced{flow: true,
+			KeyClaim: exchange.KeyClaim{Key: f.Key, Claim: f.Claim, Active: f.Active}})
 	}
 	for _, k := range c.Keys {
-		t.announce(now, o, k.Key, announced{claim: k.Claim, active: k.Active, admitted: k.Admitted, spent: k.Spent})
+		t.announce(now, o, announced{KeyClaim: k})
 	}
 	for _, k := range c.Withdrawn {
 		t.withdraw(now, o, k)
@@ -137,26 +135,26 @@ func (t *Tally) Announce(now time.Duration, name string, generation uint64, c *e
 	t.table.Heard(o.of.id, now.Seconds())
 }
 
-func (t *Tally) announce(now time.Duration, o *own, k uint64, a announced) {
-	was := o.keys.get(k)
+func (t *Tally) announce(now time.Duration, o *own, a announced) {
+	was := o.keys.get(a.Key)
 	switch {
 	case was == nil && o.keys.len() >= t.o.MaxKeys && !o.room(now):
 		t.refused++
 		return
 	case was == nil:
 		was = &announced{}
-		o.keys.put(k, was)
-	case was.withdrawn && a.admitted < was.admitted:
-		a.before = was.before + was.admitted
+		o.keys.put(a.Key, was)
+	case was.withdrawn && a.Admitted < was.Admitted:
+		a.before = was.before + was.Admitted
 	default:
 		a.before = was.before
 	}
 	a.at, a.changed = now, was.changed
-	if a.claim > 0 || a.active > 0 || a.admitted != was.admitted || was.at == 0 || now-was.at < often {
+	if a.Claim > 0 || a.Active > 0 || a.Admitted != was.Admitted || was.at == 0 || now-was.at < often {
 		a.changed = now
 	}
 	*was = a
-	t.apply(o.of.id, now, a.flow, was.record(k, o))
+	t.apply(o.of.id, now, a.flow, was.record(o))
 }
 
 // room forgets what was withdrawn and told, at most once a second; false if that made
@@ -175,17 +173,23 @@ func (t *Tally) withdraw(now time.Duration, o *own, k uint64) {
 	if a == nil || a.withdrawn {
 		return
 	}
-	a.withdrawn, a.at, a.claim, a.active, a.spent = true, now, 0, 0, 0
-	t.apply(o.of.id, now, a.flow, a.record(k, o))
+	a.withdrawn, a.at, a.Claim, a.Active, a.Spent = true, now, 0, 0, 0
+	t.apply(o.of.id, now, a.flow, a.record(o))
 }
 
-func (a *announced) record(k uint64, o *own) claims.Record {
-	r := claims.Record{Key: k, Generation: o.local, Seq: o.seq, Admitted: a.before + a.admitted,
-		Claim: a.claim, Active: a.active, Spent: a.spent}
-	if a.active == 0 {
-		r.Unsaturated = a.claim
-	}
+func (a *announced) record(o *own) claims.Record {
+	r := claims.Record{KeyClaim: a.KeyClaim, Generation: o.local, Seq: o.seq}
+	r.Admitted += a.before
+	r.Unsaturated = unsaturated(r.Claim, r.Active)
 	return r
+}
+
+// unsaturated is the claim of a replica that does not want more than it has.
+func unsaturated(claim, active float64) float64 {
+	if active == 0 {
+		return claim
+	}
+	return 0
 }
 
 // gone tells that nobody needs to hear of the replica any more.
@@ -289,12 +293,12 @@ func (o *own) gossip(now time.Duration, r *gossipv1.Replica) {
 		case !o.listed(now, i, a):
 		case a.flow:
 			f := &flowSlab[len(r.Flows)]
-			f.Key, f.Claim, f.Active = k, float32(a.claim), float32(a.active)
+			f.Key, f.Claim, f.Active = k, float32(a.Claim), float32(a.Active)
 			r.Flows = append(r.Flows, f)
 		default:
 			c := &keySlab[len(r.Keys)]
-			c.Key, c.Claim, c.Active = k, float32(a.claim), float32(a.active)
-			c.Admitted, c.Spent = a.before+a.admitted, float32(a.spent)
+			c.Key, c.Claim, c.Active = k, float32(a.Claim), float32(a.Active)
+			c.Admitted, c.Spent = a.before+a.Admitted, float32(a.Spent)
 			r.Keys = append(r.Keys, c)
 		}
 	}
@@ -305,5 +309,5 @@ func (o *own) listed(now time.Duration, i int, a *announced) bool {
 	if a.withdrawn {
 		return now-a.at <= Linger
 	}
-	return a.claim > 0 || a.active > 0 || now-a.changed <= Linger || (i+o.turn)%refresh == 0
+	return a.Claim > 0 || a.Active > 0 || now-a.changed <= Linger || (i+o.turn)%refresh == 0
 }

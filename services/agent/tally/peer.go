@@ -148,9 +148,7 @@ func (t *Tally) weigh(now time.Duration, p *peer, w float64) {
 
 func record(c claims.Record, k uint64, claim, active float32) claims.Record {
 	c.Key, c.Claim, c.Active = k, float64(claim), float64(active)
-	if active == 0 {
-		c.Unsaturated = float64(claim)
-	}
+	c.Unsaturated = unsaturated(c.Claim, c.Active)
 	return c
 }
 

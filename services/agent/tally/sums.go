@@ -3,7 +3,6 @@ package tally
 import (
 	"time"
 
-	"github.com/titrate/titrate/control/claims"
 	"github.com/titrate/titrate/control/exchange"
 )
 
@@ -22,7 +21,7 @@ func (t *Tally) Sums(now time.Duration, name string) *exchange.Sums {
 		if now >= info.until && (i+turn)%refresh != 0 {
 			continue
 		}
-		sum := t.table.Of(k, except, now.Seconds())
+		sum := t.table.Sums(k, except, now.Seconds())
 		if sum.Claims == 0 && now-info.touched > unlisted {
 			sum.Spent = 0 // refilled long ago, and nobody is left to say so
 		}
@@ -33,8 +32,8 @@ func (t *Tally) Sums(now time.Duration, name string) *exchange.Sums {
 			s.Flows = append(s.Flows, exchange.FlowSum{Key: k, Claims: sum.Claims, Active: sum.Active, Unsaturated: sum.Unsaturated})
 			continue
 		}
-		s.Keys = append(s.Keys, exchange.KeySum{Key: k, Admitted: sum.Admitted, Claims: sum.Claims, Active: sum.Active,
-			Unsaturated: sum.Unsaturated, Spent: sum.Spent, Epoch: t.epoch(sum.Epoch)})
+		sum.Epoch = t.epoch(sum.Epoch)
+		s.Keys = append(s.Keys, sum)
 	}
 	return s
 }
@@ -50,7 +49,7 @@ func (t *Tally) turn(name string) int {
 }
 
 // uses tells that others use a key: they claim it, or have lately spent of it.
-func uses(s claims.Sums) bool { return s.Claims > 0 || s.Active > 0 || s.Spent > 0 }
+func uses(s exchange.KeySum) bool { return s.Claims > 0 || s.Active > 0 || s.Spent > 0 }
 
 // claimedBy tells that the replica itself claims the key: then it needs the
 // others' counts though they claim nothing now.

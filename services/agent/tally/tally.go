@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/claims"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // Linger is how long something withdrawn is still gossiped as such.
@@ -42,9 +43,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.Period = cmp.Or(o.Period, 50*time.Millisecond)
-	o.T1 = cmp.Or(o.T1, 10*time.Second)
-	o.T2 = max(cmp.Or(o.T2, 15*time.Second), o.T1)
+	o.Period = cmp.Or(o.Period, exchange.DefaultPeriod)
+	o.T1 = cmp.Or(o.T1, exchange.DefaultSplitAfter)
+	o.T2 = max(cmp.Or(o.T2, exchange.DefaultForgetAfter), o.T1)
 	o.MaxKeys = cmp.Or(o.MaxKeys, 1<<16)
 	return o
 }
@@ -156,7 +157,7 @@ func (t *Tally) apply(id claims.Peer, now time.Duration, flow bool, r claims.Rec
 		k.until = now + t.o.T2 + Linger
 	case changes:
 		k.until = now + Linger
-		if s := t.table.Of(r.Key, 0, now.Seconds()); s.Claims > 0 || s.Active > 0 {
+		if s := t.table.Sums(r.Key, 0, now.Seconds()); s.Claims > 0 || s.Active > 0 {
 			k.until += t.o.T2
 		}
 	}
@@ -198,7 +199,7 @@ func (t *Tally) Contended(now time.Duration) bool {
 		if now-t.keys.values[i].touched > unlisted {
 			continue
 		}
-		if uses(t.table.Of(k, 0, now.Seconds())) {
+		if uses(t.table.Sums(k, 0, now.Seconds())) {
 			return true
 		}
 	}
@@ -216,7 +217,7 @@ func (t *Tally) Sweep(now time.Duration) {
 	t.swept = now
 	t.dropPeers(now)
 	t.keys.prune(func(k uint64, v *key) bool {
-		s := t.table.Of(k, 0, now.Seconds())
+		s := t.table.Sums(k, 0, now.Seconds())
 		switch {
 		case s.Epoch == 0: // the table made room
 			return true

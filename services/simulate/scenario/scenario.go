@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/fairshare"
 
 	"github.com/titrate/titrate/services/coordinator/round"
@@ -36,7 +37,8 @@ type Scenario struct {
 func New(duration time.Duration, n int) *Scenario {
 	s := &Scenario{
 		Duration: duration, Warmup: duration / 10, Lead: 2 * time.Second, Seed: 1,
-		Gossip: Gossip{Period: 50 * time.Millisecond, Delay: 10 * time.Millisecond, SplitAfter: 10 * time.Second, ForgetAfter: 15 * time.Second},
+		Gossip: Gossip{Period: exchange.DefaultPeriod, Delay: 10 * time.Millisecond,
+			SplitAfter: exchange.DefaultSplitAfter, ForgetAfter: exchange.DefaultForgetAfter},
 		Control: Control{
 			Round: 250 * time.Millisecond, Delay: 5 * time.Millisecond,
 			SoftExpiry: 10 * time.Second, Settle: 2 * time.Second,

@@ -15,9 +15,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// reportEvery is the pace of an agent's reports to the coordinator.
-const reportEvery = 250 * time.Millisecond
-
 // agent is the process beside a gateway, or the place where one was or will be.
 type agent struct {
 	place  int32
@@ -81,7 +78,7 @@ func (w *World) startAgent(a *agent) {
 	who := a.place
 	w.plan(w.phase(s.Gossip.Period), beatAgent, who, a.life, nil)
 	w.plan(w.phase(s.Gossip.Period), gossip, who, a.life, nil)
-	w.plan(w.phase(reportEvery), reportUp, who, a.life, nil)
+	w.plan(w.phase(exchange.ReportEvery), reportUp, who, a.life, nil)
 	w.plan(0, connect, who, a.life, nil)
 }
 
@@ -240,12 +237,12 @@ func (a *agent) delay(now time.Duration) (d time.Duration) {
 
 // report tells the coordinator what the gateway saw.
 func (w *World) report(a *agent) {
-	w.plan(reportEvery, reportUp, a.place, a.life, nil)
+	w.plan(exchange.ReportEvery, reportUp, a.place, a.life, nil)
 	if !a.connected {
 		return
 	}
 	now := a.time(w)
-	r := &controlv1.Report{Interval: durationpb.New(reportEvery), Flows: a.reports.Take(now), Replicas: a.replicas(),
+	r := &controlv1.Report{Interval: durationpb.New(exchange.ReportEvery), Flows: a.reports.Take(now), Replicas: a.replicas(),
 		GossipDelay: durationpb.New(a.delay(now))}
 	w.agenda.add(item{at: w.now + w.way(), task: takeReport, who: a.place, load: r})
 }

@@ -17,8 +17,8 @@ import (
 const (
 	busyTick    = enforcer.BusyTick
 	idleTick    = enforcer.IdleTick
-	tellEvery   = limiter.DefaultPeriod
-	reportTicks = 5 // a report with every so many tells
+	tellEvery   = exchange.DefaultPeriod
+	reportTicks = int(exchange.ReportEvery / tellEvery) // a report with every so many tells
 )
 
 // gateway is a filter process, or the place where one was or will be.

@@ -1,0 +1,19 @@
+package exchange
+
+import "time"
+
+// Times of the exchange. Agents and coordinator have options for those that are called
+// defaults; the filter, which has none, keeps to them when it hears no agent.
+const (
+	// DefaultPeriod is P, the time between two claims of a gateway, and between two
+	// announcements of an agent. Shorter settles sooner, at more messages.
+	DefaultPeriod = 50 * time.Millisecond
+	// ReportEvery is the time between two reports, of a gateway and of an agent.
+	ReportEvery = 250 * time.Millisecond
+	// DefaultSplitAfter is T1: a replica that is cut off for longer keeps to its part of
+	// each share by weight, see Split. Until then the others' last claims hold, see Frozen.
+	DefaultSplitAfter = 10 * time.Second
+	// DefaultForgetAfter is T2, > T1: the claims of a silent replica count for so long.
+	// Then the others leave it its part by weight, see Alone.
+	DefaultForgetAfter = 15 * time.Second
+)
