@@ -22,6 +22,6 @@
 //	claim  the rate that a replica takes of a flow or a key, cost units/s
 //	active the replica's weight while it wants more than it has; 0 otherwise
 //
-// Keys are hashes: limiter.FlowKey and limiter.LimitKey. All rates are in cost units/s,
-// all amounts in cost units.
+// Keys are hashes of names, seeded by the configuration (control/limiter/internal/hash).
+// All rates are in cost units/s, all amounts in cost units.
 package exchange

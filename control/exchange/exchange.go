@@ -61,13 +61,13 @@ type Sums struct {
 
 // FlowSum sums the claims for one flow over the others, cost units/s.
 type FlowSum struct {
-	Key                         uint64 // FlowKey
+	Key                         uint64 // of a flow
 	Claims, Active, Unsaturated float64
 }
 
 // KeySum sums what the others do with one key of a limit.
 type KeySum struct {
-	Key         uint64  // LimitKey
+	Key         uint64  // of a limit's key
 	Admitted    float64 // cumulative over the others; signed steps
 	Claims      float64 // cost units/s
 	Active      float64
@@ -137,7 +137,7 @@ type Spent struct{ Keys []KeySpent }
 
 // KeySpent is what one key of one limit has yet to win back.
 type KeySpent struct {
-	Key   uint64        // LimitKey; depends on the configuration's seed and the names alone
+	Key   uint64        // of a limit's key; depends on the configuration's seed and the names alone
 	Ahead time.Duration // the time that the key takes to win its burst back; ≤ 0: none
 	Named bool          // the configuration names the client: it has a slot of its own
 }

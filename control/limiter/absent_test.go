@@ -7,13 +7,15 @@ import (
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
+
+	"github.com/titrate/titrate/control/limiter/internal/hash"
 )
 
 // What a gateway that was cut off for long may still use is not given to the others:
 // neither of a flow that all claim, nor of one that nobody else claims.
 func TestAbsentKeepTheirPart(t *testing.T) {
 	for name, sums := range map[string][]exchange.FlowSum{
-		"claimed by another": {{Key: FlowKey(7, "a", "api"), Claims: 100, Active: 1}},
+		"claimed by another": {{Key: hash.Flow(7, "a", "api"), Claims: 100, Active: 1}},
 		"claimed by nobody":  nil,
 	} {
 		e := New(Options{Keys: 1024})

@@ -72,7 +72,7 @@ func TestPeekForetellsDecide(t *testing.T) {
 			if a.Remaining < 0 || a.Wait < 0 || a.Reset < 0 {
 				t.Fatalf("%+v", a)
 			}
-			if len(m.order[r.Client]) > 0 || m.e.member.Load().replicas > 1 {
+			if len(m.order[r.Client]) > 0 || m.e.member.Load().Replicas > 1 {
 				continue // queued behind itself, or the ledger throws dice
 			}
 			if out.Verdict == Admit && out.Reason == None && a.Limit != "" && a.Remaining < 1-1e-6 {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
+
+	"github.com/titrate/titrate/control/limiter/internal/hash"
 )
 
 func benchEngine(b *testing.B, keys, replicas int) (*Engine, []Request) {
@@ -136,7 +138,7 @@ func BenchmarkContendedKey(b *testing.B) {
 	e := New(Options{Keys: 1 << 14})
 	mustApply(b, e, simple(1e12, config.Queue{}, config.Limit{Name: "l", Rate: 1e6, Burst: 1e6}))
 	r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 1}
-	e.SetSums(0, &exchange.Sums{Replicas: 3, Lag: 100e6, Keys: []exchange.KeySum{{Key: LimitKey(7, "a", "l", "x"), Claims: 1000, Unsaturated: 1000, Spent: 1, Admitted: 1}}})
+	e.SetSums(0, &exchange.Sums{Replicas: 3, Lag: 100e6, Keys: []exchange.KeySum{{Key: hash.Limit(7, "a", "l", "x"), Claims: 1000, Unsaturated: 1000, Spent: 1, Admitted: 1}}})
 	now := sec
 	b.ReportAllocs()
 	for b.Loop() {

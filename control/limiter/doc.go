@@ -1,42 +1,69 @@
-// Package limiter is one gateway's engine: it decides for every request whether
-// it may go on to its upstream now, has to wait, or is rejected.
+// Package limiter is one gateway's engine: it decides for every request whether it may go
+// on to its upstream now, has to wait, or is rejected.
 //
 // # Model
 //
 // A request has a tenant, a client, a pool and a cost. It passes two stages.
 //
-//	client stage   every limit of its tenant that matches: a rate and a burst per
-//	               client, or for the tenant as a whole, over all gateways;
-//	               a limit may tell clients apart by another identity of the
-//	               request, and hold for classes of requests only (identity.go)
-//	tenant stage   the tenant's share of the pool: a flow's lease, split among
-//	               the gateways by announced claims
+//	client stage   every limit of its tenant that matches: a rate and a burst per client,
+//	               or for the tenant as a whole, over all gateways. A limit may tell
+//	               clients apart by another identity of the request, and hold for classes
+//	               of requests only
+//	tenant stage   the tenant's share of the pool: the share is the coordinator's, and is
+//	               split among the gateways by announced claims
 //
-// Without a queue a limit rejects what is beyond it. With one, the request waits
-// in the one queue that its flow (tenant × pool) has, in its client's subqueue,
-// until the limit admits it; then it is eligible and waits for the share.
-// Eligible requests are released by deficit round robin over clients, in cost, those
-// within their equal part of the share first (meter.go), at the pace of the flow's
-// controller; the AQM marks or rejects those beyond it on arrival.
+// Without a queue a limit rejects what is beyond it. With one, the request waits in the
+// one queue that its flow (tenant × pool) has, in its client's line, until the limit
+// admits it. Then it is eligible and waits for the share. Eligible requests are released
+// by deficit round robin over clients, in cost, at the pace of the flow's controller;
+// those of clients within their equal part of the share come first. The AQM marks or
+// rejects requests of the other clients on arrival.
+//
+// # Rooms
+//
+// A request goes down through the rooms and comes back once. Each room knows those below
+// it only.
+//
+//	engine      decide.go queue.go tick.go  the way of a request: Decide, Enqueue, Tick
+//	            engine.go apply.go snapshot.go shares.go
+//	                                        configuration, routes and shares
+//	            lifecycle.go report.go claims.go allowance.go explain.go settle.go
+//	                                        flows that come and go, and what others ask
+//	flow        limits.go                   client stage: all limits are charged, or none
+//	            tenant.go                   tenant stage, written once: passageOf, pass
+//	            flow.go                     the flow's controller: advance, publish
+//	            credit.go                   what requests use without a lock
+//	            law.go                      the queue's law
+//	queue       internal/queue              lines, turns, deadlines
+//	            internal/fairness           which clients ask for more than their part
+//	keys        internal/keys               what clients have used: slots and ledgers
+//	everywhere  internal/{hash,fixed,members,lock}
+//
+// keys and queue are packages: nothing above them touches a slot, a ledger or a ring.
+// Engine and flow are one package: a flow answers with the engine's public types
+// (Outcome, Event, Handle, Flight) and refunds limits under its lock, so a boundary
+// between them would export most of both. There the structs are the rooms: credit,
+// heldCounts, terms, pace, law and reporting make a flow; applied and registry are parts
+// of an engine.
 //
 //	Decide ──► limits ──► credit of the flow ──► Admit              no lock
 //	   │ Wait     │ police: Reject    │ none left
 //	   ▼          ▼                   ▼
 //	Enqueue ─► held for a limit ─► eligible ─► released by Tick     flow's lock
 //
-// Everything is charged at release: a request that is rejected, times out or is
-// cancelled has charged no limit and leaves no backlog. (A waiting request keeps
-// a reservation with its limits, which is refunded then.)
+// Everything is charged at release: a request that is rejected, times out or is cancelled
+// has charged no limit and leaves no backlog. (A waiting request keeps a reservation with
+// its limits, which is refunded then.)
 //
 // # State
 //
-//   - The configuration is an immutable snapshot. Flows and keys survive it; those
-//     that nothing has used for a minute or two are freed (free.go).
-//   - A client's key is one word, the TAT of a GCRA, in a pointer-free table
-//     (table.go). A key that several gateways use, or that is used enough to be
-//     worth telling the others, is promoted to a drc.Ledger (state.go).
-//   - A flow is a drc.Controller, a pacer, an AQM and, once needed, a queue. Its
-//     atomic credit is what the fast path lives on (flow.go).
+//   - The configuration is an immutable snapshot. Flows and keys survive it; those that
+//     nothing has used for a minute or two are freed (lifecycle.go).
+//   - A client's key is one word, the TAT of a GCRA, in a table without pointers. A key
+//     that several gateways use, or that is used enough to be worth announcing, gets a
+//     drc.Ledger.
+//   - A flow is a drc.Controller, a pacer, an AQM and, once needed, a queue. Requests that
+//     need no lock take its credit.
 //
 // # Invariants
 //
@@ -44,39 +71,39 @@
 //   - What a limit was charged is what was admitted, plus reservations.
 //   - S of a controller is the waiting eligible cost less what is already paid.
 //   - Within one client requests leave in the order of their arrival.
-//   - Inventing keys wins nothing: beyond the table's room new keys share one,
-//     and no key gives its slot away before its bucket is full again.
+//   - Inventing keys wins nothing: beyond the table's room new keys share one, and no key
+//     loses its slot before its bucket is full again.
 //   - Decide → Wait changes nothing.
 //
 // # Locks
 //
-// lock.go has the order of the locks, slot.go which of a slot and its state counts a
-// key. Each lock is released by a defer, so a panic leaves none locked. Tests with
-// the build tag lockrank check the order, let threads give way before each lock, and
+// Package lock has the order of the locks, keys/slot.go says which of a slot and its state
+// counts a key. Each lock is released by a defer, so a panic leaves none locked. Tests
+// with the build tag lockrank check the order, let threads give way before each lock, and
 // panic there.
 //
 // # Demand
 //
-// A flow's demand is the cost that passed the client stage, each request once,
-// admitted or not. What the tenant stage turns away enters the controller as
-// demand, not as backlog. SHADOW and OFF count as if admitted.
+// A flow's demand is the cost that passed the client stage, each request once, admitted or
+// not. What the tenant stage turns away enters the controller as demand, not as backlog.
+// SHADOW and OFF count as if admitted.
 //
 // # Bounds and costs
 //
-// Decide is O(limits of the tenant) and allocates nothing; admitting takes no
-// lock unless the key is contended (that key's own), a key is new (its bucket's)
-// or a request is held (its flow's). Tick is O(active flows + clients with held
-// requests + released). Claims is O(active flows + contended keys that change + 1/64 of
-// the others). Memory: 40 B per key of the budget, about 500 B per contended key (and
-// 96 B to remember it by), about 2 KiB per flow in use and 8 KiB more while its clients
-// compete, about 140 B and copies of its identities per waiting request.
+// Decide is O(limits of the tenant) and allocates nothing. Admitting takes no lock unless
+// the key is contended (that key's own), a key is new (its bucket's) or a request is held
+// (its flow's). Tick is O(active flows + clients with held requests + released). Claims is
+// O(active flows + contended keys that change + 1/64 of the others). Memory: 40 B per key
+// of the budget, about 500 B per contended key (and 96 B to remember it by), about 2 KiB
+// per flow in use and 8 KiB more while its clients compete, about 140 B and copies of its
+// identities per waiting request.
 //
 // # Time and numbers
 //
-// Times are nanoseconds of any clock that does not run backwards, ≥ 0 and at
-// most 2^61, see Options.Start. Threads may be a few microseconds apart. Cost is
-// counted in millionths of a unit.
+// Times are nanoseconds of any clock that does not run backwards, ≥ 0 and at most 2^61,
+// see Options.Start. Threads may be a few microseconds apart. Cost is counted in
+// millionths of a unit.
 //
 // The laws and their sources are in packages drc (ledger, controller), pacing and
-// aqm (marks); deficit round robin is after Shreedhar and Varghese (1995).
+// aqm (marks).
 package limiter

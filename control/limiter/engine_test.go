@@ -12,6 +12,8 @@ import (
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
+
+	"github.com/titrate/titrate/control/limiter/internal/hash"
 )
 
 func mustApply(t testing.TB, e *Engine, c *config.Config) {
@@ -190,9 +192,9 @@ func TestDefaultsAreInherited(t *testing.T) {
 	for tenant, want := range map[string]string{"a": "a 2 b 1 c 4 ", "other": "a 2 b 3 c 4 "} {
 		got := ""
 		for _, l := range s.tenants[tenant].limits {
-			got += fmt.Sprint(l.name, " ", l.base.rate, " ")
+			got += fmt.Sprint(l.name, " ", l.keys.Numbers("").Rate, " ")
 		}
-		if got != want || s.tenants[tenant].limits[0].numbers("vip").rate != 9 {
+		if got != want || s.tenants[tenant].limits[0].keys.Numbers("vip").Rate != 9 {
 			t.Errorf("%s has %q, want %q", tenant, got, want)
 		}
 	}
@@ -245,7 +247,7 @@ func FuzzApply(f *testing.F) {
 			}
 		}
 		flow := e.live()[0]
-		if math.IsNaN(flow.ctl.Backlog()) || math.IsNaN(flow.pacer.Credit()) {
+		if math.IsNaN(flow.pace.controller.Backlog()) || math.IsNaN(flow.pace.pacer.Credit()) {
 			t.Fatal("NaN in the controller")
 		}
 	})
@@ -259,7 +261,7 @@ func TestInventedKeysWinNothing(t *testing.T) {
 	victim := &Request{Tenant: "a", Client: "victim", Pool: "api"}
 	for e.Decide(sec, victim).Verdict == Admit {
 	}
-	buckets := len(e.table.buckets)
+	room := e.keys.Stats().Capacity
 	admitted, firsts := 0, 0
 	keys := 1_000_000
 	if raceEnabled {
@@ -277,57 +279,14 @@ func TestInventedKeysWinNothing(t *testing.T) {
 			t.Fatal("a limited key was reset")
 		}
 	}
-	if room := buckets*slotsPerBucket + 10; admitted > room {
+	if room += 10; admitted > room {
 		t.Errorf("%d admitted, want at most %d: a slot each and one shared burst", admitted, room)
 	}
 	if firsts > 0 {
 		t.Errorf("%d admitted of the last tenth, want 0: the shared key is used up", firsts)
 	}
-	if len(e.table.buckets) != buckets || e.stats.overflow.Load() == 0 {
+	if e.keys.Stats().Capacity != room-10 || e.keys.Stats().Overflow == 0 {
 		t.Error("the table grew, or overflow was not counted")
-	}
-}
-
-func TestKeyHashIsStableAndSpread(t *testing.T) {
-	// These values are part of the gossip's contract: replicas of different
-	// versions must agree on them.
-	for _, tc := range []struct{ got, want uint64 }{
-		{LimitKey(1, "acme", "per-user", "alice"), 0xbf27fcf1c7ab6e02},
-		{LimitKey(1, "acme", "per-user", "a-long-client-name-0123456789"), 0x59877b3c3d71d479},
-		{FlowKey(1, "acme", "api"), 0x51704413d8a764e},
-		{TenantLimitKey(1, "acme", "all"), 0xf3314712f1f19ad7},
-	} {
-		if tc.got != tc.want {
-			t.Errorf("key %#x, want %#x", tc.got, tc.want)
-		}
-	}
-	seen := map[uint64]string{}
-	for _, h := range []struct {
-		name string
-		key  uint64
-	}{
-		{"ab c", LimitKey(1, "ab", "c", "")}, {"a bc", LimitKey(1, "a", "bc", "")},
-		{"seed", LimitKey(2, "ab", "c", "")}, {"flow", FlowKey(1, "ab", "c")},
-		{"tenant", TenantLimitKey(1, "ab", "c")}, {"overflow", OverflowKey(1, "ab", "c")},
-		{"nul", LimitKey(1, "ab", "c", "\x00")}, {"nul nul", LimitKey(1, "ab", "c", "\x00\x00")},
-	} {
-		if other, dup := seen[h.key]; dup {
-			t.Errorf("%q and %q have the same key", h.name, other)
-		}
-		seen[h.key] = h.name
-	}
-	var bits [64]int
-	const n = 20000
-	for i := range n {
-		k := LimitKey(1, "acme", "l", fmt.Sprint(i))
-		for b := range bits {
-			bits[b] += int(k >> b & 1)
-		}
-	}
-	for b, ones := range bits {
-		if math.Abs(float64(ones)-n/2) > 6*math.Sqrt(n)/2 {
-			t.Errorf("bit %d is set in %d of %d", b, ones, n)
-		}
 	}
 }
 
@@ -394,7 +353,7 @@ func TestConcurrentUse(t *testing.T) {
 		e.Claims(now, &c)
 		s := &exchange.Sums{Replicas: 1 + int(now>>20)%3, TotalWeight: 3, Lag: 100 * time.Millisecond}
 		for i := range 40 {
-			s.Keys = append(s.Keys, exchange.KeySum{Key: LimitKey(7, "a", "c", fmt.Sprint(i)), Admitted: float64(now / 1e7), Claims: 5, Active: 1, Spent: 2, Epoch: 1})
+			s.Keys = append(s.Keys, exchange.KeySum{Key: hash.Limit(7, "a", "c", fmt.Sprint(i)), Admitted: float64(now / 1e7), Claims: 5, Active: 1, Spent: 2, Epoch: 1})
 		}
 		e.SetSums(now, s)
 		var r exchange.Report
@@ -416,12 +375,12 @@ func TestConcurrentUse(t *testing.T) {
 		t.Errorf("admitted %d + rejected %d + cancelled %d + events %d = %d, want the %d asked",
 			admitted.Load(), rejected.Load(), cancelled.Load(), events.Load(), sum, asked.Load())
 	}
-	if e.heldNow.Load() != 0 {
-		t.Errorf("%d still held", e.heldNow.Load())
+	if e.waiting.Load() != 0 {
+		t.Errorf("%d still held", e.waiting.Load())
 	}
 	for _, f := range e.live() {
-		for i := range f.waiters.Load() {
-			if n := f.waiters.Load()[i].Load(); n != 0 {
+		for i := range f.held.byLine.Load() {
+			if n := f.held.byLine.Load()[i].Load(); n != 0 {
 				t.Errorf("waiter count %d is %d", i, n)
 			}
 		}

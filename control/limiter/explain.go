@@ -80,17 +80,17 @@ func (e *Engine) Explain(now int64, r *Request) Explanation {
 	if s := e.snap.Load(); s != nil {
 		x.Revision = s.revision
 	}
-	rt, ok := e.peekRoute(r)
+	rt, ok := e.findRoute(r)
 	if !ok {
-		x.Outcome = e.unrouted(r)
+		x.Outcome = e.withoutRoute()
 		return x
 	}
 	x.Tenant = rt.tenant.name
 	x.Outcome, _ = e.Peek(now, r)
-	who := r.subject()
+	c := call{now: now, cost: r.cost(), route: rt, subject: r.subject()}
 	for _, l := range rt.limits {
-		if l.classes&who.classes != 0 {
-			x.Limits = append(x.Limits, e.limitState(l, who.under(l), now, r.cost()))
+		if l.classes&c.classes != 0 {
+			x.Limits = append(x.Limits, e.limitState(l, &c))
 		}
 	}
 	if rt.flow != nil {
@@ -99,35 +99,20 @@ func (e *Engine) Explain(now int64, r *Request) Explanation {
 	return x
 }
 
-func (e *Engine) limitState(l *limit, client string, now, cost int64) LimitState {
-	told := l.numbers(client)
-	n := e.member.Load().local(told)
-	spent, wait := e.spent(l, client, n, now, cost)
+func (e *Engine) limitState(l *limit, c *call) LimitState {
+	client := c.under(l)
+	u := e.keys.Usage(&l.keys, client, c.now, c.cost)
 	state := LimitState{
-		Name: l.name, Mode: l.mode, Queued: l.queued, Strict: l.strict,
-		Rate: told.rate, Burst: told.burst, Free: n.burst - spent, Passes: wait == 0, Wait: retryAfter(wait),
+		Name: l.name, Mode: l.mode, Queued: l.queued, Strict: l.strict, Rate: u.Limit.Rate, Burst: u.Limit.Burst,
+		Free: u.Local.Burst - u.Spent, Passes: u.Wait == 0, Wait: retryAfter(u.Wait),
 	}
 	if !l.perTenant {
 		state.Client = client
 	}
-	hash, c := e.placed(l, client, false)
-	if c.b == nil {
-		return state
-	}
-	if s := e.held(c, hash); s != nil {
-		state.Claimed = s.claimed()
+	if sums, fair, ok := e.keys.Others(&l.keys, client); ok {
+		state.Claimed = &Claimed{Others: sums.Claims, Active: sums.Active, Unsaturated: sums.Unsaturated, Fair: fair}
 	}
 	return state
-}
-
-// claimed is what is known of a contended key, which is held, and releases it.
-func (s *state) claimed() *Claimed {
-	defer s.mu.Unlock()
-	c := &Claimed{Others: s.sums.Claims, Active: s.sums.Active, Unsaturated: s.sums.Unsaturated, Fair: 1}
-	if s.live {
-		c.Fair, _ = s.ledger.Shares()
-	}
-	return c
 }
 
 // Flows returns the flows that have been used lately, those that admitted the most first,
@@ -135,7 +120,7 @@ func (s *state) claimed() *Claimed {
 func (e *Engine) Flows(n int) []FlowState {
 	all := e.live()
 	slices.SortFunc(all, func(a, b *flow) int {
-		return cmp.Or(cmp.Compare(b.admits.Load(), a.admits.Load()), cmp.Compare(a.salt, b.salt))
+		return cmp.Or(cmp.Compare(b.counts.admitted.Load(), a.counts.admitted.Load()), cmp.Compare(a.salt, b.salt))
 	})
 	out := make([]FlowState, min(len(all), max(n, 0)))
 	for i := range out {
@@ -148,19 +133,20 @@ func (e *Engine) Flows(n int) []FlowState {
 func (f *flow) state(e *Engine) FlowState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.listen(e)
+	f.lookUpSums(e)
+	t, c := &f.terms, &f.pace.controller
 	out := FlowState{
-		Tenant: f.tenant, Pool: f.pool, Mode: f.mode, Law: f.queueing.Law, Share: f.vmax,
-		Rate: f.ctl.Rate(), Demand: f.ctl.Want(), Credit: units(f.credit.Load()),
-		Waiting: int(f.eligible.Load()), Held: int(f.held.Load()), Admitted: f.admits.Load(),
-		Lost: f.expired || f.open.Load(), Flight: f.flight.Load(),
-		Claimed: Claimed{Others: f.sums.Claims, Active: f.sums.Active, Unsaturated: f.sums.Unsaturated, Fair: 1},
+		Tenant: f.tenant, Pool: f.pool, Mode: t.mode, Law: t.queueing.Law, Share: t.vmax,
+		Rate: c.Rate(), Demand: c.Want(), Credit: units(f.credit.amount.Load()),
+		Waiting: int(f.credit.waiting.Load()), Held: int(f.held.requests.Load()), Admitted: f.counts.admitted.Load(),
+		Lost: t.expired || f.credit.open.Load(), Flight: f.flight.Load(),
+		Claimed: Claimed{Others: t.sums.Claims, Active: t.sums.Active, Unsaturated: t.sums.Unsaturated, Fair: 1},
 	}
 	for i := range f.counts.rejected {
 		out.Rejected += f.counts.rejected[i].Load()
 	}
-	if fair := f.ctl.Fair(); fair > 0 && f.vmax > 0 { // it has been stepped
-		out.Claimed.Fair = math.Min(fair/f.vmax, 1)
+	if fair := c.Fair(); fair > 0 && t.vmax > 0 { // it has been stepped
+		out.Claimed.Fair = math.Min(fair/t.vmax, 1)
 	}
 	return out
 }
@@ -169,9 +155,8 @@ func (f *flow) state(e *Engine) FlowState {
 func (e *Engine) Standing() Standing {
 	m, sh := e.member.Load(), e.shares.Load()
 	s := Standing{
-		Replicas: int(m.replicas), Weight: m.weight, TotalWeight: m.total, Absent: m.absent,
-		Lag: time.Duration(m.lag * 1e9), Isolation: m.isolation,
-		Shares: SharesStats{sh.known, sh.epoch, sh.stale},
+		Replicas: int(m.Replicas), Weight: m.Weight, TotalWeight: m.Total, Absent: m.Absent,
+		Lag: time.Duration(m.Lag * 1e9), Isolation: m.Isolation, Shares: sh.stats(),
 	}
 	if snap := e.snap.Load(); snap != nil {
 		s.Revision = snap.revision
@@ -190,4 +175,18 @@ func (e *Engine) Pools() []string {
 		names[i] = s.list[i].Name
 	}
 	return names
+}
+
+// OnLoss returns a pool's policy for lost shares; false: there is no such pool, or no
+// configuration yet.
+func (e *Engine) OnLoss(pool string) (config.OnLoss, bool) {
+	s := e.snap.Load()
+	if s == nil {
+		return config.Freeze, false
+	}
+	i, ok := s.pools[pool]
+	if !ok {
+		return config.Freeze, false
+	}
+	return s.list[i].OnLoss, true
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
+
+	"github.com/titrate/titrate/control/limiter/internal/hash"
 )
 
 func explained() *config.Config {
@@ -75,7 +77,7 @@ func TestExplainSaysWhatBinds(t *testing.T) {
 // A key that others use says what they claim.
 func TestExplainContended(t *testing.T) {
 	e := engineOf(t, explained())
-	key := LimitKey(0, "acme", "per-client", "alice")
+	key := hash.Limit(0, "acme", "per-client", "alice")
 	e.SetSums(1e9, &exchange.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 100 * time.Millisecond,
 		Keys: []exchange.KeySum{{Key: key, Admitted: 6, Claims: 1.5, Active: 1, Spent: 6}}})
 	r := &Request{Tenant: "acme", Client: "alice", Pool: "api"}

@@ -84,9 +84,10 @@ func (f *flown) begin(flight *Flight) {
 	}
 }
 
-// all reports whether nothing is in flight and all that has happened has been reported.
-func (f *flown) all(flight *Flight) bool {
-	return flight.InFlight.Load() == 0 && f.completed >= flight.Completed.Load() && f.residence == flight.Residence.Load() && f.turned == flight.Turned.Load()
+// isAll reports whether nothing is in flight and all that has happened has been reported.
+func (f *flown) isAll(flight *Flight) bool {
+	return flight.InFlight.Load() == 0 && f.completed >= flight.Completed.Load() &&
+		f.residence == flight.Residence.Load() && f.turned == flight.Turned.Load()
 }
 
 // weigh learns from what has landed since last what an estimate in flight will have
@@ -103,18 +104,4 @@ func (f *flown) weigh(last flown) {
 		weight = f.weight + gain*(weight-f.weight)
 	}
 	f.weight = weight
-}
-
-// flightOf returns the flow's counters, made when first needed. It takes a leaf
-// lock only: a route may be made under any other lock.
-func (e *Engine) flightOf(f *flow) *Flight {
-	if flight := f.flight.Load(); flight != nil {
-		return flight
-	}
-	e.names.Lock()
-	defer e.names.Unlock()
-	if f.flight.Load() == nil {
-		f.flight.Store(e.takeFlight(f))
-	}
-	return f.flight.Load()
 }

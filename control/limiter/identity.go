@@ -1,19 +1,20 @@
 package limiter
 
 import (
-	"github.com/titrate/titrate/control/config"
+	"strings"
+
 	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/limiter/internal/hash"
 )
 
-// Whose request it is, as limits see it. A limit without an identity tells
-// clients apart by Request.Client, one with an identity by the value that the
-// request has under that name; a request without such a value is "", one client
-// together with all others that lack it. A limit with classes applies only to
-// requests that are in one of them.
+// Whose request it is, as limits see it. A limit without an identity tells clients apart
+// by Request.Client, one with an identity by the value that the request has under that
+// name. Requests without such a value are those of one client, "". A limit with classes
+// applies only to requests that are in one of them.
 //
-// Names become places in small tables when a configuration is compiled, so that
-// a request carries an array and a bitmask instead of names. Which name has
-// which place is the caller's to say, see [Engine.Name].
+// Names become indices in small tables when a configuration is compiled, so that a
+// request carries an array and a bitmask instead of names. The caller says which name has
+// which index, see [Engine.Name].
 
 // Bounds of what requests can be told apart by, in one process.
 const (
@@ -21,8 +22,8 @@ const (
 	MaxClasses    = 32
 )
 
-// Identities are the values of one request by place; "" where it has none. Like
-// all strings of a Request they may alias foreign memory.
+// Identities are the values of one request by index; "" where it has none. Like all
+// strings of a Request they may alias foreign memory.
 type Identities [MaxIdentities]string
 
 // clone copies the values, which outlive their request while it is held.
@@ -33,19 +34,19 @@ func (ids *Identities) clone() *Identities {
 	c := new(Identities)
 	for i, value := range ids {
 		if value != "" {
-			c[i] = cloneString(value)
+			c[i] = strings.Clone(value)
 		}
 	}
 	return c
 }
 
-// Names says which identity and which class has which place; "" is a free one.
+// Names says which identity and which class has which index; "" is a free one.
 type Names struct {
 	Identities [MaxIdentities]string
 	Classes    [MaxClasses]string
 }
 
-// Known lists the names that have a place.
+// Known lists the names that have an index.
 func (n *Names) Known() *exchange.Names {
 	return &exchange.Names{Identities: given(n.Identities[:]), Classes: given(n.Classes[:])}
 }
@@ -60,7 +61,7 @@ func given(names []string) (out []string) {
 	return out
 }
 
-// Wanted says which places the limits of a configuration ask for, a bit each.
+// Wanted says which indices the limits of a configuration ask for, a bit each.
 type Wanted struct {
 	Identities uint8
 	Classes    uint32
@@ -71,12 +72,12 @@ func (w Wanted) or(o Wanted) Wanted {
 	return Wanted{w.Identities | o.Identities, w.Classes | o.Classes}
 }
 
-// Where a limit finds its client: 0 in Request.Client, 1 + place among the
-// identities, unnamed nowhere.
+// unnamed says that no request has a limit's identity, see Names.identity.
 const unnamed = MaxIdentities + 1
 
-// place returns a limit's identity by name.
-func (n *Names) place(identity string) uint8 {
+// identity says where a limit finds its client: 0 in Request.Client, 1 + index among the
+// identities, unnamed nowhere.
+func (n *Names) identity(identity string) uint8 {
 	if identity == "" {
 		return 0
 	}
@@ -91,8 +92,8 @@ func (n *Names) place(identity string) uint8 {
 // every is the class that all requests are in.
 const every = 1 << MaxClasses
 
-// classes returns the mask of a limit's classes. Of classes that nobody knows
-// there are no requests.
+// classes returns the mask of a limit's classes. No request is of a class without an
+// index.
 func (n *Names) classes(names []string) (mask uint64) {
 	if len(names) == 0 {
 		return every
@@ -129,8 +130,8 @@ func (w *subject) under(l *limit) string {
 	return w.ids[l.identity-1]
 }
 
-// apart is what besides the client tells the subqueues of a route apart: who
-// waits for one limit must not keep others waiting whom that limit does not hold.
+// apart is what besides the client tells the lines of a route apart: a request that
+// waits for one limit must not keep others waiting that this limit does not hold.
 type apart struct {
 	identities uint8  // of limits with a queue
 	classes    uint64 // likewise
@@ -147,52 +148,17 @@ func (a *apart) add(l *limit) {
 	a.classes |= l.classes &^ every
 }
 
-// line returns the key of the subqueue that a request waits in.
-func (f *flow) line(rt *route, w subject) uint64 {
-	if rt.apart == (apart{}) {
-		return clientKey(f.salt, w.client)
+// lineKey returns the key of the line that a request waits in.
+func (f *flow) lineKey(c *call) uint64 {
+	by := &c.route.apart
+	if *by == (apart{}) {
+		return hash.Client(f.salt, c.client)
 	}
-	h := fold(absorb(f.salt, w.client)^rt.apart.classes&w.classes, mulA)
+	h := hash.Fold(hash.Absorb(f.salt, c.client)^by.classes&c.classes, hash.MulA)
 	for i := range MaxIdentities {
-		if rt.apart.identities>>i&1 != 0 && w.ids != nil {
-			h = absorb(h, w.ids[i])
+		if by.identities>>i&1 != 0 && c.ids != nil {
+			h = hash.Absorb(h, c.ids[i])
 		}
 	}
-	return finish(h)
-}
-
-// Name says which names have which places from now on. A name that has lost its
-// place is one that no request has; a place may change its name only when no
-// request carries the old one any more.
-func (e *Engine) Name(n Names) {
-	e.naming.Lock()
-	defer e.naming.Unlock()
-	e.known = n
-	e.told.Store(&n)
-	if e.config != nil && e.snap.Load().named {
-		e.install(e.config)
-	}
-}
-
-// Named returns what Name said last, nil before. It never waits.
-func (e *Engine) Named() *Names { return e.told.Load() }
-
-// install compiles a validated configuration and puts it in force. What either
-// configuration asks of requests is asked while both may be in use. naming is
-// locked.
-func (e *Engine) install(c *config.Config) {
-	s := compile(c, &e.known)
-	if e.wants != nil {
-		e.wants(e.wanted.or(s.wanted))
-		defer e.wants(s.wanted)
-	}
-	e.wanted = s.wanted
-	e.config = c
-	e.admin.Lock()
-	defer e.admin.Unlock()
-	e.snap.Store(s)
-	e.refreshAll()
-	for _, f := range e.live() {
-		f.stir()
-	}
+	return hash.Finish(h)
 }

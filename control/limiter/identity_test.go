@@ -12,7 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/titrate/titrate/control/config"
-	"github.com/titrate/titrate/control/drc"
+
+	"github.com/titrate/titrate/control/limiter/internal/hash"
 )
 
 // Places of the tests.
@@ -155,10 +156,10 @@ type ledgers map[uint64]float64
 
 func (l ledgers) charge(r *Request, sign float64) {
 	cost := sign * units(r.cost())
-	l[TenantLimitKey(7, "a", "all")] += cost
-	l[LimitKey(7, "a", "by-ip", r.Identities[ipAt])] += cost
+	l[hash.TenantLimit(7, "a", "all")] += cost
+	l[hash.Limit(7, "a", "by-ip", r.Identities[ipAt])] += cost
 	if r.Classes&writes != 0 {
-		l[LimitKey(7, "a", "by-user", r.Identities[userAt])] += cost
+		l[hash.Limit(7, "a", "by-user", r.Identities[userAt])] += cost
 	}
 }
 
@@ -168,20 +169,18 @@ func (l ledgers) audit(t *rapid.T, e *Engine, now int64, requests map[uint64]*Re
 	for key, cost := range l {
 		want[key] = cost
 	}
-	if f := e.live()[0]; f.q != nil {
-		for _, en := range f.q.entries {
-			if en.used && en.eligible {
-				want.charge(requests[en.ticket], 1)
+	if f := e.live()[0]; f.queue != nil {
+		f.queue.All(func(i int32) {
+			if en := f.queue.Entry(i); en.Eligible {
+				want.charge(requests[en.Request.ticket], 1)
 			}
+		})
+		if err := f.queue.Check(); err != nil {
+			t.Fatal(err)
 		}
-		f.q.verify(t)
 	}
 	for key, cost := range want {
-		spent := 0.0
-		if c, ok := e.locate(key); ok {
-			spent = drc.SpentAt(c.tat().Load(), now, 1e-6)
-		}
-		if math.Abs(spent-cost) > 1e-3 {
+		if spent := spentOf(e, now, key, 1e-6); math.Abs(spent-cost) > 1e-3 {
 			t.Fatalf("key %x was charged %.6f, want %.6f", key, spent, cost)
 		}
 	}
@@ -278,16 +277,11 @@ func TestNamesChangeMeanwhile(t *testing.T) {
 	for range 100 {
 		e.Tick(clock.Add(10*ms), nil)
 	}
-	if held := e.heldNow.Load(); held != 0 {
+	if held := e.waiting.Load(); held != 0 {
 		t.Errorf("%d still wait", held)
 	}
-	e.live()[0].q.verifyEmpty(t)
-}
-
-func (q *queue) verifyEmpty(t *testing.T) {
-	t.Helper()
-	if q != nil && (q.len() != 0 || q.eligibleCost != 0 || len(q.byClient) != 0) {
-		t.Errorf("the queue holds %d of cost %d in %d lines", q.len(), q.eligibleCost, len(q.byClient))
+	if q := e.live()[0].queue; q != nil && (q.Len() != 0 || q.EligibleCost() != 0 || q.Check() != nil) {
+		t.Errorf("the queue holds %d of cost %d: %v", q.Len(), q.EligibleCost(), q.Check())
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
+
+	"github.com/titrate/titrate/control/limiter/internal/hash"
 )
 
 // Gateways that are each below the limit alone hold it together.
@@ -61,21 +63,21 @@ func TestContendedKeyComesAndGoes(t *testing.T) {
 	}, c.weighted(1, 1))
 	c.run(3 * time.Second)
 	e := c.engines[0]
-	if n := e.states.inUse.Load(); n != 1 {
+	if n := e.keys.Stats().Contended; n != 1 {
 		t.Fatalf("%d contended keys, want 1", n)
 	}
-	first := c.agents[0].last[LimitKey(0, "acme", "user", "u")].Admitted
+	first := c.agents[0].last[hash.Limit(0, "acme", "user", "u")].Admitted
 	on = false
 	c.run(12 * time.Second)
 	for i, e := range c.engines {
-		if n := e.states.inUse.Load(); n != 0 {
+		if n := e.keys.Stats().Contended; n != 0 {
 			t.Fatalf("gateway %d: %d contended keys after 12 s of silence, want 0", i, n)
 		}
 	}
 	on = true
 	start := c.now
 	c.run(10 * time.Second)
-	if again := c.agents[0].last[LimitKey(0, "acme", "user", "u")].Admitted; again < first {
+	if again := c.agents[0].last[hash.Limit(0, "acme", "user", "u")].Admitted; again < first {
 		t.Errorf("announced count went from %.1f to %.1f", first, again)
 	}
 	if got := c.tally(start+2*sec, c.now, of(s)); math.Abs(got.rate/50-1) > 0.03 {
@@ -136,8 +138,8 @@ func TestAbortsWhileHeldLeaveNothing(t *testing.T) {
 			}
 			e.Cancel(now, h)
 		}
-		if f := e.live()[0]; f.q.len() != 0 || f.ctl.Backlog()+f.pending > 1e-6 && f.pacer.Credit() >= 0 {
-			t.Fatalf("round %d: %d wait, S = %g, want nothing", round, f.q.len(), f.ctl.Backlog()+f.pending)
+		if f := e.live()[0]; f.queue.Len() != 0 || f.pace.controller.Backlog()+f.pace.pending > 1e-6 && f.pace.pacer.Credit() >= 0 {
+			t.Fatalf("round %d: %d wait, S = %g, want nothing", round, f.queue.Len(), f.pace.controller.Backlog()+f.pace.pending)
 		}
 	}
 	m := &model{e: e, now: now}
@@ -228,8 +230,8 @@ func TestOldEpochIsRefused(t *testing.T) {
 	e.SetShares(&exchange.Shares{Epoch: 5, Flows: []exchange.Share{{Tenant: "a", Pool: "api", Share: 50}}})
 	e.SetShares(&exchange.Shares{Epoch: 4, Flows: []exchange.Share{{Tenant: "a", Pool: "api", Share: 99}}})
 	e.Decide(sec, &Request{Tenant: "a", Pool: "api"})
-	if f := e.live()[0]; f.vmax != 50 {
-		t.Errorf("share %g in force, want the 50 of the newer epoch", f.vmax)
+	if f := e.live()[0]; f.terms.vmax != 50 {
+		t.Errorf("share %g in force, want the 50 of the newer epoch", f.terms.vmax)
 	}
 }
 
@@ -334,8 +336,8 @@ func TestDrainEndsAllWaiting(t *testing.T) {
 				t.Errorf("%+v, want %v", ev, want)
 			}
 		}
-		if len(events) != held || held == 0 || e.heldNow.Load() != 0 {
-			t.Errorf("%d events for %d held, %d left", len(events), held, e.heldNow.Load())
+		if len(events) != held || held == 0 || e.waiting.Load() != 0 {
+			t.Errorf("%d events for %d held, %d left", len(events), held, e.waiting.Load())
 		}
 	}
 }

@@ -13,9 +13,8 @@ import (
 func BenchmarkPeriodIdleKeys(b *testing.B) {
 	for _, keys := range []int{1000, 60000} {
 		b.Run(fmt.Sprint("keys=", keys), func(b *testing.B) {
-			e := New(Options{})
+			e := New(Options{Contended: 3 * 62_500}) // all of them are this replica's
 			mustApply(b, e, simple(1e12, config.Queue{}, config.Limit{Name: "l", Rate: 5. / 3600, Burst: 5}))
-			e.states.budget *= 3 // all of them are this replica's
 			e.SetSums(0, &exchange.Sums{Replicas: 3, Lag: 125e6})
 			now := sec
 			var c exchange.Claims

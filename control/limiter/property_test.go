@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -11,6 +10,8 @@ import (
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/drc"
 	"github.com/titrate/titrate/control/exchange"
+
+	"github.com/titrate/titrate/control/limiter/internal/hash"
 )
 
 // model is what an engine must agree with, whatever happens to it.
@@ -161,8 +162,8 @@ func (m *model) check(t *rapid.T) {
 	if sum := m.admitted + m.rejected + m.cancelled + len(m.waiting); sum != m.asked {
 		t.Fatalf("admitted %d + rejected %d + cancelled %d + waiting %d ≠ asked %d", m.admitted, m.rejected, m.cancelled, len(m.waiting), m.asked)
 	}
-	if int(m.e.heldNow.Load()) != len(m.waiting) {
-		t.Fatalf("the engine holds %d, want %d", m.e.heldNow.Load(), len(m.waiting))
+	if int(m.e.waiting.Load()) != len(m.waiting) {
+		t.Fatalf("the engine holds %d, want %d", m.e.waiting.Load(), len(m.waiting))
 	}
 	flows := m.e.live()
 	if len(flows) == 0 {
@@ -170,12 +171,14 @@ func (m *model) check(t *rapid.T) {
 	}
 	f := flows[0]
 	reserved := int64(0)
-	if f.q != nil {
-		reserved = f.q.eligibleCost
-		if f.q.eligible > f.queueing.MaxRequests {
-			t.Fatalf("%d wait for the share, want at most %d", f.q.eligible, f.queueing.MaxRequests)
+	if f.queue != nil {
+		reserved = f.queue.EligibleCost()
+		if f.queue.Eligible() > f.terms.queueing.MaxRequests {
+			t.Fatalf("%d wait for the share, want at most %d", f.queue.Eligible(), f.terms.queueing.MaxRequests)
 		}
-		f.q.verify(t)
+		if err := f.queue.Check(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if spent, want := m.spent(), units(m.admittedCost+reserved); math.Abs(spent-want) > 1e-3 {
 		t.Fatalf("the tenant's limit was charged %.6f, want admitted + reserved = %.6f", spent, want)
@@ -185,68 +188,27 @@ func (m *model) check(t *rapid.T) {
 
 // spent is what the limit that never refills was charged.
 func (m *model) spent() float64 {
-	c, ok := m.e.locate(TenantLimitKey(7, "a", "all"))
-	if !ok {
-		return 0
-	}
-	if full := c.full(); full != 0 {
-		if s := m.e.states.at(full - 1); s.live {
-			return s.ledger.Spent()
+	return spentOf(m.e, m.now, hash.TenantLimit(7, "a", "all"), ledgerRate)
+}
+
+// spentOf is what a key has spent of a limit of such a rate.
+func spentOf(e *Engine, now int64, key uint64, rate float64) (spent float64) {
+	e.VisitSpent(now, func(k exchange.KeySpent) {
+		if k.Key == key {
+			spent = drc.SpentAt(now+int64(k.Ahead), now, rate)
 		}
-	}
-	return drc.SpentAt(c.tat().Load(), m.now, ledgerRate)
+	})
+	return spent
 }
 
 // backlog checks S = waiting − paid, when nothing is on its way to the controller.
 func (m *model) backlog(t *rapid.T, f *flow, waiting float64) {
-	if f.policing() || f.pending != 0 || f.credit.Load() != f.published || f.turned.Load() != 0 || f.bypassed.Load() != 0 {
+	if f.terms.policing() || f.pace.pending != 0 || f.credit.amount.Load() != f.pace.published || f.credit.turned.Load() != 0 || f.credit.bypassed.Load() != 0 {
 		return
 	}
-	want := max(0, waiting-f.pacer.Credit())
-	if got := f.ctl.Backlog(); math.Abs(got-want) > 1e-6 {
-		t.Fatalf("S = %.9f, want waiting %.6f − credit %.6f", got, waiting, f.pacer.Credit())
-	}
-}
-
-// verify walks the queue and compares its counts with what it finds.
-func (q *queue) verify(t *rapid.T) {
-	eligible, held := 0, 0
-	cost := int64(0)
-	for key, si := range q.byClient {
-		s := &q.subs[si]
-		if s.key != key || s.head == nobody {
-			t.Fatalf("subqueue %d: key %x, want %x, with a head", si, s.key, key)
-		}
-		sawHeld := false
-		e, h := 0, 0
-		for i := s.head; i != nobody; i = q.entries[i].next {
-			if en := &q.entries[i]; en.eligible {
-				if sawHeld {
-					t.Fatal("an eligible request stands behind a held one")
-				}
-				e++
-				cost += en.cost
-			} else {
-				if !sawHeld && s.firstHeld != i {
-					t.Fatal("firstHeld is not the first")
-				}
-				sawHeld = true
-				h++
-			}
-		}
-		if e != s.eligible || h != s.held || (e > 0) != (s.ring.next != nobody) || h > 0 && q.retry[s.due] != si {
-			t.Fatalf("subqueue counts %d/%d, found %d/%d", s.eligible, s.held, e, h)
-		}
-		eligible += e
-		held += h
-	}
-	verifyHeap(t, q.retry, retries{q})
-	verifyHeap(t, q.ends, deadlines{q})
-	if len(q.ends) != q.len() {
-		t.Fatalf("%d deadlines, %d requests wait", len(q.ends), q.len())
-	}
-	if eligible != q.eligible || held != q.held || cost != q.eligibleCost {
-		t.Fatalf("queue counts %d/%d/%d, found %d/%d/%d", q.eligible, q.held, q.eligibleCost, eligible, held, cost)
+	want := max(0, waiting-f.pace.pacer.Credit())
+	if got := f.pace.controller.Backlog(); math.Abs(got-want) > 1e-6 {
+		t.Fatalf("S = %.9f, want waiting %.6f − credit %.6f", got, waiting, f.pace.pacer.Credit())
 	}
 }
 
@@ -281,43 +243,4 @@ func TestPropertyEngine(t *testing.T) {
 			t.Fatalf("reported %.6f served, want %.6f", served, units(m.admittedCost))
 		}
 	})
-}
-
-// Deficit round robin: while all wait, every client gets the same cost, within
-// one request of the largest, whatever its requests cost.
-func TestPropertyRoundRobinIsFairInCost(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		q := newQueue(0)
-		n := rapid.IntRange(2, 6).Draw(t, "clients")
-		largest := int64(0)
-		for c := range n {
-			cost := rapid.Int64Range(1, 9).Draw(t, "cost") * unit
-			largest = max(largest, cost)
-			for range 60 * 9 * unit / cost {
-				q.push(q.subOf(uint64(c), fmt.Sprint(c)), entry{ticket: uint64(c), cost: cost, eligible: true})
-			}
-		}
-		got := make([]int64, n)
-		for range rapid.IntRange(1, 50*n).Draw(t, "releases") {
-			i := q.next(math.MaxInt64/4, 1)
-			got[q.entries[i].ticket] += q.entries[i].cost
-			q.serve(i)
-		}
-		low, high := got[0], got[0]
-		for _, x := range got {
-			low, high = min(low, x), max(high, x)
-		}
-		if high-low > 2*largest {
-			t.Fatalf("served %v, want equal within two requests of %d", got, largest)
-		}
-	})
-}
-
-// verifyHeap holds a heap against its order and the places that it keeps.
-func verifyHeap(t *rapid.T, h due, by timed) {
-	for k, i := range h {
-		if int(*by.at(i)) != k || by.time(h[(k-1)/2]) > by.time(i) && k > 0 {
-			t.Fatalf("place %d of the heap: %d says that it is at %d, due at %d", k, i, *by.at(i), by.time(i))
-		}
-	}
 }

@@ -1,440 +1,243 @@
 package limiter
 
-import "math"
+import (
+	"time"
 
-// The queue of one flow: requests of one tenant that wait for one pool, in a
-// subqueue per client. Within a subqueue order is strictly first in, first out:
-//
-//	head → eligible … eligible → held … held ← tail
-//
-// A client whose requests meet different limits with queues, by their identities
-// or classes, has a subqueue for each combination.
-//
-// A held request waits for a limit of its client; an eligible one has been
-// charged to the limits and waits for the tenant's share. Subqueues with a held
-// request are in a heap by the time to ask its limit again, requests in one by their
-// deadline (due.go).
-//
-// Subqueues with an eligible head stand in one of two rings: in front, if the
-// client was within its equal part of the share when it sent that request
-// (meter.go) and clients did not heed marks (congestion.go), else at the back. The
-// front is served first, each ring by deficit round robin: the credit that the
-// controller releases is handed out in quanta, and a head leaves when its subqueue's
-// deficit has reached its cost. A dear request saves up what its client is due, turn
-// by turn, and the others' requests pass meanwhile; what it has saved is real credit
-// and is kept for it.
-//
-//	quantum = max(least, min(mean/64, 1 ms of the rate))
-//	least   smallest cost since the queue was last empty; mean, of what waits
-//
-// so a turn of the ring is one request of each client where costs are alike, at
-// most a millisecond for each where they are not, and handing out the credit of one
-// mean request takes at most 64 steps.
-//
-// Everything lives in slabs indexed by int32; insertion, removal anywhere and
-// the next release are O(1), the last one amortised. Not safe for concurrent use:
-// the flow's mutex guards it.
-type queue struct {
-	entries   []entry
-	freeEntry int32 // list through next
-	subs      []sub
-	freeSub   int32
-	byClient  map[uint64]int32
-
-	rings [2]ring // of subqueues with an eligible head: front, back
-	retry due     // subqueues with a held request, see retries
-	ends  due     // requests, see deadlines
-
-	eligible     int   // requests
-	eligibleCost int64 // fixed point
-	held         int
-	banked       int64  // credit that subqueues have and have not spent: the sum of their deficits
-	least        int64  // smallest cost since the queue was last empty
-	generation   uint32 // that a new place begins after
-}
-
-// ring is a turn of subqueues with an eligible head.
-type ring struct {
-	at   int32 // the subqueue served next
-	left int64 // of its quantum; 0: its visit has not begun
-	size int   // subqueues
-	cost int64 // of the eligible requests that belong here
-}
-
-// Indices of queue.rings.
-const (
-	front = iota
-	back
+	"github.com/titrate/titrate/control/limiter/internal/queue"
 )
 
-const nobody int32 = -1
+// Requests that wait: how they join the queue of their flow (Enqueue), and how they
+// leave it before their turn (Cancel). tick.go has the others.
 
-// entry is one waiting request.
-type entry struct {
-	ticket     uint64
-	since      int64 // when it arrived
-	deadline   int64
-	cost       int64
-	route      *route // its limits were charged under
-	charged    charged
-	ids        *Identities // copies
-	classes    uint64
-	next, prev int32
-	sub        int32
-	due        int32 // its place in queue.ends
-	generation uint32
-	class      uint8 // front or back
-	eligible   bool
-	used       bool
-	mark       bool
-	shadow     *limit // the SHADOW limit that would have refused it
+// maxHeld bounds the requests of one flow that wait for their clients' limits, over all
+// clients; those that wait for the share have Queue.MaxRequests.
+const maxHeld = 1 << 16
+
+// flowQueue is the queue of a flow.
+type flowQueue = queue.Queue[waiting, holding]
+
+// waiting is what a flow knows of a request in its queue.
+type waiting struct {
+	ticket  uint64
+	route   *route // its limits were charged under
+	charged charged
+	ids     *Identities // copies
+	classes uint64
+	mark    bool
+	shadow  *limit // the SHADOW limit that would have refused it
 }
 
-// sub is one client's subqueue.
-type sub struct {
-	client       string
-	key          uint64
-	head, tail   int32
-	firstHeld    int32
-	eligible     int
-	eligibleCost int64
-	frontCost    int64 // of that, in front
-	held         int
-	heldCost     int64
-	deficit      int64  // credit saved for the head
-	retryAt      int64  // the held ones' limit is not asked before
-	expected     int64  // when it may admit the first of them
-	by           *limit // the limit that they wait for
-	class        uint8  // the ring that it stands in, while it has an eligible head
-	ring         link   // its place there
-	due          int32  // its place in queue.retry, while it has a held request
+// holding is what the held requests of one line wait for.
+type holding struct {
+	by       *limit
+	expected int64 // when it may admit the first of them
 }
 
-// link is a place in a ring; next is nobody outside.
-type link struct{ next, prev int32 }
-
-func newQueue(generation uint32) *queue {
-	return &queue{
-		generation: generation,
-		freeEntry:  nobody, freeSub: nobody, byClient: map[uint64]int32{},
-		rings: [2]ring{{at: nobody}, {at: nobody}}, least: math.MaxInt64,
-	}
+// ruling is what the tenant stage makes of a request under the flow's lock.
+type ruling struct {
+	passage passage
+	reason  Reason // when refused
+	mark    bool
+	class   queue.Class // when it must wait
 }
 
-func (q *queue) len() int { return q.eligible + q.held }
-
-// latest is the largest generation of its places.
-func (q *queue) latest() uint32 {
-	most := q.generation
-	for i := range q.entries {
-		most = max(most, q.entries[i].generation)
-	}
-	return most
-}
-
-// clients is the number of subqueues with eligible requests.
-func (q *queue) clients() int { return q.rings[front].size + q.rings[back].size }
-
-// find returns a client's subqueue, or nil.
-func (q *queue) find(key uint64) *sub {
-	if i, ok := q.byClient[key]; ok {
-		return &q.subs[i]
-	}
-	return nil
-}
-
-// who returns whose request an entry is.
-func (q *queue) who(e *entry) subject { return subject{q.subs[e.sub].client, e.ids, e.classes} }
-
-// subOf returns a client's subqueue and makes it if need be.
-func (q *queue) subOf(key uint64, client string) int32 {
-	if i, ok := q.byClient[key]; ok {
-		return i
-	}
-	i := q.freeSub
-	if i != nobody {
-		q.freeSub = q.subs[i].ring.next
-	} else {
-		i = int32(len(q.subs))
-		q.subs = append(q.subs, sub{})
-	}
-	// The client's name outlives the request whose strings it aliases.
-	q.subs[i] = sub{
-		client: cloneString(client), key: key, head: nobody, tail: nobody, firstHeld: nobody,
-		ring: link{nobody, nobody},
-	}
-	q.byClient[key] = i
-	return i
-}
-
-func cloneString(s string) string { return string(append([]byte(nil), s...)) }
-
-// push appends a request to its client's subqueue. An eligible one may only
-// follow eligible ones.
-func (q *queue) push(si int32, e entry) int32 {
-	i := q.freeEntry
-	if i != nobody {
-		q.freeEntry = q.entries[i].next
-		e.generation = q.entries[i].generation
-	} else {
-		i = int32(len(q.entries))
-		q.entries = append(q.entries, entry{})
-		e.generation = q.generation
-	}
-	e.generation = e.generation&generationMask + 1
-	if e.generation > generationMask {
-		e.generation = 1
-	}
-	s := &q.subs[si]
-	e.sub, e.prev, e.next, e.used = si, s.tail, nobody, true
-	q.entries[i] = e
-	q.ends.push(deadlines{q}, i)
-	if s.tail == nobody {
-		s.head = i
-	} else {
-		q.entries[s.tail].next = i
-	}
-	s.tail = i
-	if e.eligible {
-		q.joinEligible(si, i)
-	} else {
-		q.joinHeld(si, i)
-	}
-	return i
-}
-
-func (q *queue) joinEligible(si, i int32) {
-	s, e := &q.subs[si], &q.entries[i]
-	e.eligible = true
-	s.eligible++
-	s.eligibleCost += e.cost
-	q.eligible++
-	q.eligibleCost += e.cost
-	q.rings[e.class].cost += e.cost
-	if e.class == front {
-		s.frontCost += e.cost
-	}
-	q.least = min(q.least, e.cost)
-	if s.eligible == 1 {
-		q.line(si, e.class)
-	}
-}
-
-// line puts a subqueue at the end of a ring.
-func (q *queue) line(si int32, class uint8) {
-	q.subs[si].class = class
-	r := &q.rings[class]
-	q.enter(&r.at, si)
-	r.size++
-}
-
-// unline takes a subqueue out of its ring.
-func (q *queue) unline(si int32) {
-	r := &q.rings[q.subs[si].class]
-	if r.at == si {
-		r.left = 0
-	}
-	q.exit(&r.at, si)
-	r.size--
-}
-
-func (q *queue) joinHeld(si, i int32) {
-	s := &q.subs[si]
-	s.held++
-	s.heldCost += q.entries[i].cost
-	q.held++
-	if s.held == 1 {
-		s.firstHeld = i
-		q.retry.push(retries{q}, si)
-	}
-}
-
-func (q *queue) leaveHeld(si, after int32, cost int64) {
-	s := &q.subs[si]
-	s.held--
-	s.heldCost -= cost
-	q.held--
-	s.firstHeld = after
-	if s.held == 0 {
-		s.firstHeld = nobody
-		q.retry.remove(retries{q}, si)
-	}
-}
-
-// admit makes the first held request of a subqueue eligible.
-func (q *queue) admit(si int32) int32 {
-	i := q.subs[si].firstHeld
-	q.leaveHeld(si, q.entries[i].next, q.entries[i].cost)
-	q.joinEligible(si, i)
-	return i
-}
-
-// remove takes a request out, wherever it stands, and frees its place.
-func (q *queue) remove(i int32) {
-	e := &q.entries[i]
-	si := e.sub
-	s := &q.subs[si]
-	if e.eligible {
-		s.eligible--
-		s.eligibleCost -= e.cost
-		q.eligible--
-		q.eligibleCost -= e.cost
-		q.rings[e.class].cost -= e.cost
-		if e.class == front {
-			s.frontCost -= e.cost
+// Enqueue decides again, under the flow's lock, and holds the request when it has to
+// wait: then the verdict is Wait, the handle names it, and one Event with the ticket will
+// come from Tick or Drain unless Cancel takes it back. After Admit and Reject the handle
+// is 0 and no event comes. Keep ticking at 5 ms once something waits.
+func (e *Engine) Enqueue(now int64, r *Request, ticket uint64) (Outcome, Handle) {
+	for {
+		c, out, done := e.begin(now, r)
+		if done {
+			return out, 0
 		}
-	} else {
-		first := s.firstHeld
-		if first == i {
-			first = e.next
+		if out, h, ok := e.enqueue(&c, ticket); ok {
+			return out, h
 		}
-		q.leaveHeld(si, first, e.cost)
-	}
-	waited := e.eligible
-	q.ends.remove(deadlines{q}, i)
-	q.unlink(s, e)
-	*e = entry{generation: e.generation, next: q.freeEntry}
-	q.freeEntry = i
-	if waited {
-		q.reorder(si)
-	}
-	if s.head == nobody {
-		q.dropSub(si)
-	}
-	if q.eligible == 0 {
-		q.least = math.MaxInt64
+		e.unroute(c.route.flow) // it has just been freed
 	}
 }
 
-// reorder puts a subqueue that has lost an eligible request into the ring of its
-// head, and returns the credit that it needs no more.
-func (q *queue) reorder(si int32) {
-	s := &q.subs[si]
-	need := int64(0)
-	if s.eligible == 0 {
-		q.unline(si)
-	} else {
-		head := &q.entries[s.head]
-		need = head.cost
-		if head.class != s.class {
-			q.unline(si)
-			q.line(si, head.class)
+// enqueue takes a request through both stages under the flow's lock; not ok says that
+// the flow has just been freed.
+func (e *Engine) enqueue(c *call, ticket uint64) (out Outcome, h Handle, ok bool) {
+	f := c.route.flow
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.gone() {
+		return out, 0, false
+	}
+	f.advance(e, c.now)
+	f.publish()
+	e.wake(f)
+	out, h = e.admitOrHold(f, c, ticket)
+	f.publish()
+	if out.Verdict != Reject {
+		out.Flight = c.route.flight
+	}
+	return out, h, true
+}
+
+// admitOrHold is the client stage of a request that may wait.
+func (e *Engine) admitOrHold(f *flow, c *call, ticket uint64) (Outcome, Handle) {
+	q, key := f.obtainQueue(), f.lineKey(c)
+	entry := queue.Entry[waiting]{Since: c.now, Cost: c.cost}
+	entry.Request = waiting{ticket: ticket, route: c.route, classes: c.classes}
+	if l := q.Find(key); l != nil && l.Held > 0 { // behind its own earlier ones
+		by := l.Hold.by
+		e.countDemand(c, by)
+		ref := refusal{by: by, wait: e.waitBehind(c, l)}
+		if ref.isFinal() || l.Held >= by.queue.MaxRequests || f.isFull() {
+			return f.refusedBy(ref, c.cost), 0
 		}
+		return e.hold(f, c, key, entry, l.Hold)
 	}
-	if s.deficit > need {
-		q.banked -= s.deficit - need
-		s.deficit = need
-	}
-}
-
-func (q *queue) unlink(s *sub, e *entry) {
-	if e.prev == nobody {
-		s.head = e.next
-	} else {
-		q.entries[e.prev].next = e.next
-	}
-	if e.next == nobody {
-		s.tail = e.prev
-	} else {
-		q.entries[e.next].prev = e.prev
-	}
-}
-
-func (q *queue) dropSub(si int32) {
-	delete(q.byClient, q.subs[si].key)
-	q.subs[si] = sub{ring: link{next: q.freeSub}}
-	q.freeSub = si
-}
-
-// next hands credit, fixed point, to the subqueues in turn until one of them can pay
-// for its head, which it returns; nobody when the credit is used up or nothing is
-// eligible. step is the credit of 1 ms, or more if it would take many steps to hand
-// out what there is.
-func (q *queue) next(credit, step int64) int32 {
-	for k := range q.rings {
-		r := &q.rings[k]
-		for r.at != nobody {
-			s := &q.subs[r.at]
-			if r.left == 0 {
-				r.left = q.quantum(step)
-			}
-			cost := q.entries[s.head].cost
-			given := max(0, min(cost-s.deficit, r.left, credit))
-			s.deficit += given
-			q.banked += given
-			credit -= given
-			r.left -= given
-			if r.left == 0 {
-				r.at = s.ring.next
-			}
-			switch {
-			case s.deficit >= cost:
-				return s.head
-			case credit <= 0:
-				return nobody
-			}
+	ref := e.charge(c, decisive)
+	if ref.by != nil {
+		if ref.isFinal() || f.isFull() {
+			return f.refusedBy(ref, c.cost), 0
 		}
+		return e.hold(f, c, key, entry, holding{ref.by, c.now + ref.wait})
 	}
-	return nobody
-}
-
-// quantum is the credit that a subqueue is given in one visit, see queue.
-func (q *queue) quantum(step int64) int64 {
-	return max(1, q.least, min(q.eligibleCost/int64(q.eligible)/64, step))
-}
-
-// serve removes the request that next returned and pays for it.
-func (q *queue) serve(i int32) {
-	e := &q.entries[i]
-	q.subs[e.sub].deficit -= e.cost
-	q.banked -= e.cost
-	q.remove(i)
-}
-
-// turn returns the request that is next, whether or not it can be paid for, or
-// nobody.
-func (q *queue) turn() int32 {
-	for k := range q.rings {
-		if at := q.rings[k].at; at != nobody {
-			return q.subs[at].head
-		}
+	r := e.admitOrQueue(f, c, q.Find(key))
+	switch r.passage {
+	case mustWait:
+		entry.Request.charged, entry.Request.shadow = ref.charged, ref.shadow
+		return e.queueEligible(f, c, key, entry, r)
+	case refused:
+		e.refund(c, ref.charged)
+		return f.rejected(r.reason, c.cost, q.EligibleCost()), 0
 	}
-	return nobody
+	return f.admitted(c, r.passage, shadowOf(ref.shadow)), 0
 }
 
-// lookup returns the entry that a handle names, if it still waits.
-func (q *queue) lookup(h Handle) (int32, bool) {
-	i := h.place()
-	if int(i) >= len(q.entries) {
-		return nobody, false
+// waitBehind estimates when the limit lets cost pass behind what its client has held. It
+// errs by a third on the late side: to reject a few at once is better than to keep a
+// queue at the very edge where its head times out.
+func (e *Engine) waitBehind(c *call, l *queue.Line[holding]) int64 {
+	by := l.Hold.by
+	return max(0, l.Hold.expected-c.now) + e.keys.Delay(&by.keys, c.under(by), l.HeldCost+c.cost)/3*4
+}
+
+// isFull reports whether no more requests may wait for their clients' limits.
+func (f *flow) isFull() bool { return f.queue.Held() >= maxHeld || f.queue.Len() >= queue.MaxPlaces }
+
+// hold lets a request wait for a limit.
+func (e *Engine) hold(f *flow, c *call, key uint64, entry queue.Entry[waiting], by holding) (Outcome, Handle) {
+	entry.Deadline = c.now + int64(by.by.queue.MaxWait)
+	f.held.add(key, 1)
+	i, h := e.push(f, c, key, entry)
+	if l := f.queue.LineOf(i); l.Held == 1 {
+		l.Hold = by
+		f.queue.RetryAt(i, c.now+askAgainAfter(by.expected-c.now))
 	}
-	e := &q.entries[i]
-	return i, e.used && e.generation == h.generation()
+	wait := time.Duration(max(0, by.expected-c.now))
+	return Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: wait, Limit: by.by.name}, h
 }
 
-// enter puts a subqueue at the end of a ring: just before the one served next.
-func (q *queue) enter(ring *int32, si int32) {
-	at := &q.subs[si].ring
-	if *ring == nobody {
-		*ring, at.next, at.prev = si, si, si
-		return
+// queueEligible lets a request wait for the share.
+func (e *Engine) queueEligible(f *flow, c *call, key uint64, entry queue.Entry[waiting], r ruling) (Outcome, Handle) {
+	entry.Eligible, entry.Request.mark, entry.Class = true, r.mark, r.class
+	entry.Deadline = c.now + int64(f.terms.queueing.MaxWait)
+	f.countArrival(c.cost)
+	_, h := e.push(f, c, key, entry)
+	out := waitForShare
+	out.RetryAfter = time.Duration(f.credit.wait(0, f.queue.EligibleCost()))
+	return out, h
+}
+
+func (e *Engine) push(f *flow, c *call, key uint64, entry queue.Entry[waiting]) (int32, Handle) {
+	entry.Request.ids = c.ids.clone()
+	i := f.queue.Push(key, c.client, entry)
+	e.waiting.Add(1)
+	f.counts.waited.Add(1)
+	return i, newHandle(f.place.id, i, f.queue.Generation(i))
+}
+
+// countArrival counts a request that begins to wait for the share.
+func (f *flow) countArrival(cost int64) {
+	f.pace.pending += units(cost)
+	f.report.sum.demand += cost
+}
+
+// admitOrQueue is the tenant stage of a request that all limits admit, under the flow's
+// lock: what may not pass at once joins the queue, unless the queue or its law refuses it.
+// line is the requests of the client, nil if it has none.
+func (e *Engine) admitOrQueue(f *flow, c *call, line *queue.Line[holding]) ruling {
+	q := f.queue
+	p := f.pass(e, c, f.terms.mode, f.terms.queueing.Law, q.Eligible())
+	switch {
+	case p == unmeasured || p == inShadow:
+		f.countBypassed(f.credit.bypassed.Swap(0))
+	case p == refused:
+		return f.turnAway(TenantShare, c.cost)
+	case p == mustWait && (q.Eligible() >= f.terms.queueing.MaxRequests || q.Len() >= queue.MaxPlaces):
+		return f.turnAway(QueueFull, c.cost)
+	case p == mustWait:
+		f.stepLaw(e)
+		return f.applyLaw(e, c, line)
 	}
-	first := &q.subs[*ring].ring
-	at.next, at.prev = *ring, first.prev
-	q.subs[first.prev].ring.next = si
-	first.prev = si
+	return ruling{passage: p}
 }
 
-func (q *queue) exit(ring *int32, si int32) {
-	at := &q.subs[si].ring
-	if at.next == si {
-		*ring = nobody
+// turnAway counts a request that the tenant stage rejects.
+func (f *flow) turnAway(why Reason, cost int64) ruling {
+	f.countRefused(cost)
+	return ruling{passage: refused, reason: why}
+}
+
+// callOf is the call of a request in the queue, as of now.
+func (f *flow) callOf(i int32, rt *route, now int64) call {
+	en := f.queue.Entry(i)
+	who := subject{f.queue.LineOf(i).Client, en.Request.ids, en.Request.classes}
+	return call{now: now, cost: en.Cost, route: rt, subject: who}
+}
+
+// Cancel takes back a held request whose caller has gone: it is charged nothing, and
+// leaves no backlog. It returns false when its event was or is being delivered, or the
+// handle is 0 or old.
+func (e *Engine) Cancel(now int64, h Handle) bool {
+	f := e.flowBy(h)
+	if f == nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.queue == nil || !f.queue.Waits(h.place(), h.generation()) {
+		return false
+	}
+	f.advance(e, now)
+	e.withdraw(f, h.place(), now)
+	f.counts.cancelled.Add(1)
+	f.publish()
+	return true
+}
+
+// withdraw takes a request out of the queue unserved: refunded, and out of S.
+func (e *Engine) withdraw(f *flow, i int32, now int64) {
+	en, line := f.queue.Entry(i), f.queue.LineOf(i)
+	if !en.Eligible {
+		e.removeHeld(f, i)
 	} else {
-		q.subs[at.prev].ring.next = at.next
-		q.subs[at.next].ring.prev = at.prev
-		if *ring == si {
-			*ring = at.next
+		c := f.callOf(i, en.Request.route, now)
+		e.refund(&c, en.Request.charged)
+		f.pace.controller.Remove(units(en.Cost))
+		f.correctClient(line.Client, -en.Cost)
+		if en.Class == queue.Front {
+			f.law.frontCost -= en.Cost // it leaves the rate to those behind
 		}
+		f.queue.Remove(i)
+		e.waiting.Add(-1)
 	}
-	*at = link{nobody, nobody}
+	if f.queue.Eligible() == 0 {
+		f.pace.pacer.Idle()
+	}
+	f.reconcile()
+}
+
+// removeHeld takes a request that waits for a limit out of the queue.
+func (e *Engine) removeHeld(f *flow, i int32) {
+	f.held.add(f.queue.LineOf(i).Key, -1)
+	f.queue.Remove(i)
+	e.waiting.Add(-1)
 }

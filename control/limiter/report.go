@@ -2,13 +2,32 @@ package limiter
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/titrate/titrate/control/exchange"
 )
 
-// Report fills r with what flows did since the last call. Served, Rejected and
-// the rest are exact: their sums over all reports are the totals.
+// counters count the requests of one flow, and the cost of some.
+type counters struct {
+	admitted, waited, marked, shadowed, cancelled atomic.Uint64
+	rejected                                      [Reasons]atomic.Uint64
+	clientRejected, shadowedCost                  atomic.Int64
+}
+
+// reporting is what the coordinator hears of one flow. The flow's lock guards it.
+type reporting struct {
+	sum     totals // so far; the totals of clientRejected and shadowed are in counters
+	last    totals // as of the last report
+	limited bool   // since the last report
+	flight  flown
+}
+
+// totals is what a flow reports, in fixed point.
+type totals struct{ demand, served, marked, rejected, clientRejected, shadowed int64 }
+
+// Report fills r with what flows did since the last call. Served, Rejected and the rest
+// are exact: their sums over all reports are the totals.
 func (e *Engine) Report(now int64, r *exchange.Report) {
 	e.work.Lock()
 	defer e.work.Unlock()
@@ -17,65 +36,88 @@ func (e *Engine) Report(now int64, r *exchange.Report) {
 		r.Interval = time.Duration(now - e.reportAt)
 	}
 	e.reportAt = now
-	e.gather()
+	e.takeAwakened()
 	for _, f := range e.running {
-		f.report(e, now, r)
+		f.appendReport(e, now, r)
 	}
-	e.reportUntold(now, r)
+	e.reportUnsent(now, r)
 }
 
-// report appends the flow's part if there is anything to tell.
-func (f *flow) report(e *Engine, now int64, to *exchange.Report) {
+// reportUnsent reports flows that have left the ticker's list, until there is nothing
+// more to report of them. What is in flight may end without anything else happening.
+func (e *Engine) reportUnsent(now int64, r *exchange.Report) {
+	keep := e.unsent[:0]
+	for _, f := range e.unsent {
+		if f.active.Load() { // it comes back here
+			f.list.unsent = false
+			continue
+		}
+		f.appendReport(e, now, r)
+		if f.list.unsent = f.hasNews(); f.list.unsent {
+			keep = append(keep, f)
+		}
+	}
+	clear(e.unsent[len(keep):])
+	e.unsent = keep
+}
+
+// appendReport appends the flow's part if there is anything to report.
+func (f *flow) appendReport(e *Engine, now int64, to *exchange.Report) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.active.Load() {
 		f.advance(e, now)
 		f.publish()
 	}
-	if fr, any := f.tell(); any {
-		to.Flows = append(to.Flows, fr)
+	if r, any := f.takeReport(); any {
+		to.Flows = append(to.Flows, r)
 	}
 }
 
-// totals are what the flow has done so far. What is told of it never falls.
-func (f *flow) totals() totals {
-	f.sum.client = f.counts.clientRejected.Load()
-	f.sum.shadowed = f.counts.shadowedCost.Load()
-	now := f.sum
-	now.settle(f.reported)
-	return now
-}
-
-func (f *flow) tell() (exchange.FlowReport, bool) {
-	now, last := f.totals(), f.reported
-	waiting := 0.0
-	if f.q != nil {
-		waiting = units(f.q.eligibleCost)
-	}
-	any := now != last || waiting > 0 || f.limited
-	r := exchange.FlowReport{
+// takeReport returns what has happened since the last report, and whether anything has.
+func (f *flow) takeReport() (r exchange.FlowReport, any bool) {
+	now, last := f.totals(), f.report.last
+	waiting := units(f.eligibleCost())
+	any = now != last || waiting > 0 || f.report.limited
+	r = exchange.FlowReport{
 		Tenant: f.tenant, Pool: f.pool, Waiting: waiting,
 		Demand:         units(now.demand - last.demand),
 		Served:         units(now.served - last.served),
 		Marked:         units(now.marked - last.marked),
 		Rejected:       units(now.rejected - last.rejected),
-		ClientRejected: units(now.client - last.client),
+		ClientRejected: units(now.clientRejected - last.clientRejected),
 		Shadowed:       units(now.shadowed - last.shadowed),
-		Limited:        f.limited,
+		Limited:        f.report.limited,
 	}
-	f.reported, f.limited = now, false
+	f.report.last, f.report.limited = now, false
 	if flight := f.flight.Load(); flight != nil {
-		was := f.flown
-		f.flown = flight.report(was, &r)
-		any = any || f.flown != was || r.InFlight > 0
+		was := f.report.flight
+		f.report.flight = flight.report(was, &r)
+		any = any || f.report.flight != was || r.InFlight > 0
 	}
 	return r, any
 }
 
-// settle keeps back refunds (see Settle) that are larger than what else happened
-// since the last report: what is told never falls.
-func (t *totals) settle(last totals) {
-	t.demand, t.served = max(t.demand, last.demand), max(t.served, last.served)
+// totals are what the flow has done so far. A refund (see Settle) that is larger than
+// what else happened since the last report is kept back: what is reported never falls.
+func (f *flow) totals() totals {
+	now, last := f.report.sum, f.report.last
+	now.clientRejected, now.shadowed = f.counts.clientRejected.Load(), f.counts.shadowedCost.Load()
+	now.demand, now.served = max(now.demand, last.demand), max(now.served, last.served)
+	return now
+}
+
+// hasNews reports whether the flow has something to report.
+func (f *flow) hasNews() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hasNewsLocked()
+}
+
+// hasNewsLocked is hasNews of a flow that is locked.
+func (f *flow) hasNewsLocked() bool {
+	flight := f.flight.Load()
+	return f.report.limited || f.totals() != f.report.last || flight != nil && !f.report.flight.isAll(flight)
 }
 
 // Stats are counters since the start and gauges of now, for metrics.
@@ -89,12 +131,12 @@ type Stats struct {
 	Overflow  uint64          // decisions by a shared overflow key
 	Keys      int             // keys with something to remember, when asked for
 	Capacity  int             // keys that the table has room for
-	Contended int             // keys with full state
+	Contended int             // keys with a state
 	// Unpromoted counts requests and news of keys for which there was no state: such a
 	// key is held to its part of the limit. Displaced counts keys that made room.
 	Unpromoted, Displaced uint64
 	Held                  int64 // requests waiting
-	Flows                 int   // in use, see free.go
+	Flows                 int   // in use, see lifecycle.go
 	Shares                SharesStats
 }
 
@@ -119,30 +161,58 @@ type PoolStats struct {
 	InFlight  float64 // cost there now
 }
 
-// Stats fills s. It reads every flow in use; counting Keys walks the whole table and
-// is done only when s.Keys is not negative.
+// Stats fills s. It reads every flow in use; counting Keys walks the whole table and is
+// done only when s.Keys is not negative.
 func (e *Engine) Stats(now int64, s *Stats) {
-	pools := s.Pools[:0]
-	keys := s.Keys
+	pools, k := s.Pools[:0], e.keys.Stats()
 	*s = Stats{
-		Booted: e.stats.booted.Load(), Bypassed: e.stats.bypassed.Load(),
-		Unpooled: e.stats.unknownPool.Load(), Overflow: e.stats.overflow.Load(),
-		Keys: keys, Capacity: len(e.table.buckets) * slotsPerBucket,
-		Contended: int(e.states.inUse.Load()), Unpromoted: e.stats.unpromoted.Load(), Displaced: e.stats.displaced.Load(),
-		Held: e.heldNow.Load(),
+		Booted: e.stats.booted.Load(), Bypassed: e.stats.bypassed.Load(), Unpooled: e.stats.unknownPool.Load(),
+		Overflow: k.Overflow, Keys: s.Keys, Capacity: k.Capacity, Contended: k.Contended,
+		Unpromoted: k.Unpromoted, Displaced: k.Displaced, Held: e.waiting.Load(), Shares: e.shares.Load().stats(),
 	}
-	if keys >= 0 {
-		s.Keys = e.table.live(now)
+	if s.Keys >= 0 {
+		s.Keys = e.keys.Live(now)
 	}
 	for i := range s.Rejected {
 		s.Rejected[i] = e.stats.rejected[i].Load()
 	}
-	sh := e.shares.Load()
-	s.Shares = SharesStats{sh.known, sh.epoch, sh.stale}
 	if snap := e.snap.Load(); snap != nil {
 		s.Revision = snap.revision
 	}
-	s.Pools, s.Flows = e.countPools(pools)
+	s.Pools, s.Flows = e.registry.poolStats(pools)
+}
+
+// poolStats returns the counters of pools, of all flows that there are or were, and the
+// number of those that there are. Each flow is counted once: what is in past already is
+// not read from a flow that was freed meanwhile.
+func (r *registry) poolStats(pools []PoolStats) ([]PoolStats, int) {
+	pools, flows := r.pastStats(pools)
+	for _, f := range flows {
+		var p *PoolStats
+		pools, p = poolOf(pools, f.pool)
+		now := r.statsOf(f)
+		p.add(&PoolStats{}, &now)
+		p.Held += int64(f.credit.waiting.Load()) + int64(f.held.requests.Load())
+		if flight := f.flight.Load(); flight != nil {
+			p.InFlight += units(flight.InFlight.Load())
+		}
+	}
+	return pools, len(flows)
+}
+
+func (r *registry) pastStats(pools []PoolStats) ([]PoolStats, []*flow) {
+	r.names.Lock()
+	defer r.names.Unlock()
+	return append(pools[:0], r.past...), r.live()
+}
+
+func (r *registry) statsOf(f *flow) PoolStats {
+	r.names.Lock()
+	defer r.names.Unlock()
+	if f.place.freed {
+		return f.place.folded
+	}
+	return f.poolStats()
 }
 
 // poolOf returns the counters of a pool, and adds them if there are none.
@@ -154,16 +224,16 @@ func poolOf(pools []PoolStats, pool string) ([]PoolStats, *PoolStats) {
 	return pools, &pools[i]
 }
 
-// tally returns the flow's counters.
-func (f *flow) tally() PoolStats {
-	t := PoolStats{
-		Admitted: f.admits.Load(), Waited: f.counts.waited.Load(), Marked: f.counts.marked.Load(),
+// poolStats returns the flow's counters.
+func (f *flow) poolStats() PoolStats {
+	s := PoolStats{
+		Admitted: f.counts.admitted.Load(), Waited: f.counts.waited.Load(), Marked: f.counts.marked.Load(),
 		Shadowed: f.counts.shadowed.Load(), Cancelled: f.counts.cancelled.Load(), Adaptive: f.flight.Load() != nil,
 	}
-	for r := range t.Rejected {
-		t.Rejected[r] = f.counts.rejected[r].Load()
+	for r := range s.Rejected {
+		s.Rejected[r] = f.counts.rejected[r].Load()
 	}
-	return t
+	return s
 }
 
 // add adds the growth from one reading of a flow's counters to another.

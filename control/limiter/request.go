@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/limiter/internal/queue"
 )
 
 // Verdict is what becomes of a request now.
@@ -86,12 +87,6 @@ func Micros(cost float64) int64 { return int64(min(cost, MaxCost)*unit + 0.5) }
 // Micros is the cost that is charged, in millionths of a unit.
 func (r *Request) Micros() int64 { return r.cost() }
 
-// unit is one cost unit in the fixed point of the atomic counters.
-const unit = 1_000_000
-
-// units converts fixed point to cost units.
-func units(fixed int64) float64 { return float64(fixed) / unit }
-
 // Outcome is a decision.
 type Outcome struct {
 	Verdict Verdict
@@ -130,11 +125,8 @@ type Event struct {
 type Handle uint64
 
 const (
-	placeBits      = 20
-	generationBits = 20
-	generationMask = 1<<generationBits - 1
-	maxPlaces      = 1 << placeBits
-	maxFlows       = 1 << 24
+	placeBits      = 20 // queue.MaxPlaces
+	generationBits = 20 // queue.MaxGeneration
 )
 
 func newHandle(flow uint32, place int32, generation uint32) Handle {
@@ -142,5 +134,5 @@ func newHandle(flow uint32, place int32, generation uint32) Handle {
 }
 
 func (h Handle) flow() uint32       { return uint32(h >> (placeBits + generationBits)) }
-func (h Handle) place() int32       { return int32(h >> generationBits & (maxPlaces - 1)) }
-func (h Handle) generation() uint32 { return uint32(h & generationMask) }
+func (h Handle) place() int32       { return int32(h >> generationBits & (queue.MaxPlaces - 1)) }
+func (h Handle) generation() uint32 { return uint32(h & queue.MaxGeneration) }

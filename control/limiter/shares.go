@@ -57,9 +57,9 @@ func (sh *shares) of(s *snapshot, t *tenant, pool int) float64 {
 		share, ok = sh.idle[name]
 	}
 	if !ok || !(share >= 0) || math.IsInf(share, 1) {
-		share = s.initial(t, pool)
+		share = s.initialShare(t, pool)
 	}
-	return min(share, t.most(name))
+	return min(share, t.maxOf(name))
 }
 
 // expireShares applies OnLoss to pools whose hard expiry has passed.
@@ -100,3 +100,5 @@ func expired(p *config.Pool, age int64) bool {
 	}
 	return false
 }
+
+func (sh *shares) stats() SharesStats { return SharesStats{sh.known, sh.epoch, sh.stale} }

@@ -7,10 +7,11 @@ import (
 	"sync/atomic"
 
 	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/limiter/internal/keys"
 )
 
-// snapshot is a configuration compiled for the data path. It is immutable but
-// for the routes, which are made when they are first used.
+// snapshot is a configuration compiled for the data path. It is immutable but for the
+// routes, which are made when they are first used.
 type snapshot struct {
 	revision int64
 	seed     uint64
@@ -22,7 +23,7 @@ type snapshot struct {
 	wanted   Wanted // of requests
 }
 
-// tenant is a Tenant compiled.
+// tenant is a config.Tenant compiled.
 type tenant struct {
 	name   string
 	weight float64
@@ -31,57 +32,23 @@ type tenant struct {
 	routes atomic.Pointer[[]atomic.Pointer[route]] // by pool index; the last is for unknown pools
 }
 
-// route is what a request of one tenant to one pool meets.
+// route is what counts for a request of one tenant to one pool.
 type route struct {
-	tenant *tenant
-	limits []*limit
-	mode   config.Mode
-	queue  config.Queue
-	flow   *flow   // nil for an unknown pool
-	flight *Flight // of an adaptive pool's flow
-	apart  apart
-	// blocked: the quota has a max of 0 and is enforced.
-	blocked bool
+	tenant  *tenant
+	limits  []*limit
+	mode    config.Mode
+	queue   config.Queue
+	flow    *flow   // nil for an unknown pool
+	flight  *Flight // of an adaptive pool's flow
+	apart   apart
+	blocked bool // the quota has a max of 0 and is enforced
 }
 
 // queues reports whether a request beyond the tenant's share waits.
 func (rt *route) queues() bool { return rt.mode == config.Enforce && rt.queue.Law != config.Police }
 
-// limit is a Limit compiled.
-type limit struct {
-	name      string
-	mode      config.Mode
-	strict    bool
-	perTenant bool
-	queued    bool
-	queue     config.Queue
-	base      numbers
-	overrides map[string]numbers
-	pools     []string
-	identity  uint8  // where it finds its client
-	classes   uint64 // that it applies to
-
-	prefix       uint64
-	tenantKey    uint64
-	overflowKey  uint64
-	tenantCell   atomic.Pointer[bucket]
-	overflowCell atomic.Pointer[bucket]
-}
-
-// numbers returns what the limit allows a client.
-func (l *limit) numbers(client string) numbers {
-	if len(l.overrides) > 0 {
-		if n, ok := l.overrides[client]; ok {
-			return n
-		}
-	}
-	return l.base
-}
-
-// applies reports whether the limit holds for a pool.
-func (l *limit) applies(pool string) bool {
-	return len(l.pools) == 0 || slices.Contains(l.pools, pool)
-}
+// isIn reports whether the limit holds for a pool.
+func (l *limit) isIn(pool string) bool { return len(l.pools) == 0 || slices.Contains(l.pools, pool) }
 
 // compile turns a validated configuration into a snapshot.
 func compile(c *config.Config, names *Names) *snapshot {
@@ -113,7 +80,7 @@ func compile(c *config.Config, names *Names) *snapshot {
 // ruled is a limit with its overrides, which all tenants that inherit it share.
 type ruled struct {
 	*config.Limit
-	overrides map[string]numbers
+	overrides map[string]keys.Numbers
 }
 
 func (s *snapshot) newTenant(seed uint64, c *config.Tenant, inherited []ruled, names *Names) *tenant {
@@ -127,7 +94,7 @@ func (s *snapshot) newTenant(seed uint64, c *config.Tenant, inherited []ruled, n
 	add := func(r ruled) {
 		l := newLimit(seed, c.Name, r, names)
 		t.limits = append(t.limits, l)
-		s.ask(l, r.Limit)
+		s.noteWanted(l, r.Limit)
 	}
 	for i := range c.Limits {
 		add(ruled{&c.Limits[i], exceptions(&c.Limits[i])})
@@ -144,8 +111,8 @@ func (s *snapshot) newTenant(seed uint64, c *config.Tenant, inherited []ruled, n
 	return t
 }
 
-// ask notes what a limit needs to know of requests.
-func (s *snapshot) ask(l *limit, c *config.Limit) {
+// noteWanted notes what a limit needs to know of requests.
+func (s *snapshot) noteWanted(l *limit, c *config.Limit) {
 	s.named = s.named || c.Identity != "" || len(c.Classes) > 0
 	if l.mode == config.Off {
 		return
@@ -159,33 +126,30 @@ func (s *snapshot) ask(l *limit, c *config.Limit) {
 func newLimit(seed uint64, tenant string, c ruled, names *Names) *limit {
 	l := &limit{
 		name: c.Name, mode: c.Mode, strict: c.Strict, perTenant: c.PerTenant,
-		queued: c.Queued(), queue: c.Queue.WithDefaults(),
-		base: own(c.Limit, config.RateBurst{Rate: c.Rate, Burst: c.Burst}), overrides: c.overrides, pools: c.Pools,
-		classes:     names.classes(c.Classes),
-		prefix:      limitPrefix(seed, tenant, c.Name),
-		tenantKey:   TenantLimitKey(seed, tenant, c.Name),
-		overflowKey: OverflowKey(seed, tenant, c.Name),
+		queued: c.Queued(), queue: c.Queue.WithDefaults(), pools: c.Pools, classes: names.classes(c.Classes),
 	}
 	if !l.perTenant {
-		l.identity = names.place(c.Identity)
+		l.identity = names.identity(c.Identity)
 	}
+	base := numbersOf(c.Limit, config.RateBurst{Rate: c.Rate, Burst: c.Burst})
+	l.keys.Init(seed, tenant, c.Name, c.PerTenant, base, c.overrides)
 	return l
 }
 
-// own is what a rate and a burst mean in a limit.
-func own(l *config.Limit, rb config.RateBurst) numbers {
+// numbersOf is what a rate and a burst mean in a limit.
+func numbersOf(l *config.Limit, rb config.RateBurst) keys.Numbers {
 	rb = rb.WithDefaults()
-	return numbers{rb.Rate, rb.Burst, l.Strict}
+	return keys.Numbers{Rate: rb.Rate, Burst: rb.Burst, Strict: l.Strict}
 }
 
 // exceptions are the limit's overrides, nil if it has none.
-func exceptions(l *config.Limit) map[string]numbers {
+func exceptions(l *config.Limit) map[string]keys.Numbers {
 	if len(l.Overrides) == 0 {
 		return nil
 	}
-	out := make(map[string]numbers, len(l.Overrides))
+	out := make(map[string]keys.Numbers, len(l.Overrides))
 	for client, rb := range l.Overrides {
-		out[client] = own(l, rb)
+		out[client] = numbersOf(l, rb)
 	}
 	return out
 }
@@ -220,13 +184,13 @@ func (e *Engine) newRoute(s *snapshot, t *tenant, i int, at *atomic.Pointer[rout
 		p := &s.list[i]
 		pool, rt.queue, rt.mode = p.Name, p.Queue, t.quotas[p.Name].Mode
 		rt.blocked = t.blocked(p.Name)
-		rt.flow = e.flowOf(s, t, i)
+		rt.flow = e.obtainFlow(s, t, i)
 		if p.Adaptive {
-			rt.flight = e.flightOf(rt.flow)
+			rt.flight = e.registry.obtainFlight(rt.flow)
 		}
 	}
 	for _, l := range t.limits {
-		if i < len(s.list) && l.applies(pool) || len(l.pools) == 0 {
+		if i < len(s.list) && l.isIn(pool) || len(l.pools) == 0 {
 			rt.limits = append(rt.limits, l)
 			rt.apart.add(l)
 		}
@@ -240,9 +204,9 @@ func (e *Engine) newRoute(s *snapshot, t *tenant, i int, at *atomic.Pointer[rout
 	return rt
 }
 
-// initial is the share of a flow before the coordinator has granted any: its
+// initialShare is the share of a flow before the coordinator has granted any: its
 // guarantee, or its weighted part of the pool.
-func (s *snapshot) initial(t *tenant, pool int) float64 {
+func (s *snapshot) initialShare(t *tenant, pool int) float64 {
 	if q := t.quotas[s.list[pool].Name]; q.Guaranteed > 0 {
 		return q.Guaranteed
 	}
@@ -251,11 +215,11 @@ func (s *snapshot) initial(t *tenant, pool int) float64 {
 
 // blocked reports whether a quota admits nothing.
 func (t *tenant) blocked(pool string) bool {
-	return t.most(pool) == 0 && t.quotas[pool].Mode == config.Enforce
+	return t.maxOf(pool) == 0 && t.quotas[pool].Mode == config.Enforce
 }
 
-// most is the max of a tenant's quota in a pool.
-func (t *tenant) most(pool string) float64 {
+// maxOf is the max of a tenant's quota in a pool.
+func (t *tenant) maxOf(pool string) float64 {
 	if q, ok := t.quotas[pool]; ok {
 		return q.Max
 	}

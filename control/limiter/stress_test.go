@@ -17,6 +17,9 @@ import (
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
+
+	"github.com/titrate/titrate/control/limiter/internal/hash"
+	"github.com/titrate/titrate/control/limiter/internal/lock"
 )
 
 // injected is what the stress test panics with.
@@ -128,12 +131,12 @@ func (s *stress) tick(now int64) {
 
 // sums are what the others would say: one gateway or three, some with our keys.
 func (s *stress) sums(now int64) {
-	sums := sumsOf(1+2*rand.IntN(2), exchange.KeySum{Key: TenantLimitKey(7, "t1", "all"), Claims: 5, Active: 1, Spent: 3, Admitted: units(now), Epoch: 1})
+	sums := sumsOf(1+2*rand.IntN(2), exchange.KeySum{Key: hash.TenantLimit(7, "t1", "all"), Claims: 5, Active: 1, Spent: 3, Admitted: units(now), Epoch: 1})
 	for i := range rand.IntN(8) {
-		sums.Keys = append(sums.Keys, exchange.KeySum{Key: LimitKey(7, "t0", "user", fmt.Sprint(i)), Claims: 1, Spent: 1, Epoch: 1})
+		sums.Keys = append(sums.Keys, exchange.KeySum{Key: hash.Limit(7, "t0", "user", fmt.Sprint(i)), Claims: 1, Spent: 1, Epoch: 1})
 	}
 	sums.Isolation = exchange.Isolation(rand.IntN(4))
-	sums.Flows = []exchange.FlowSum{{Key: FlowKey(7, "t0", "api"), Claims: 10, Active: 1}}
+	sums.Flows = []exchange.FlowSum{{Key: hash.Flow(7, "t0", "api"), Claims: 10, Active: 1}}
 	s.e.SetSums(now, sums)
 }
 
@@ -154,9 +157,9 @@ func (s *stress) look(now int64) {
 	s.e.Standing()
 	var stats Stats
 	s.e.Stats(now, &stats)
-	s.e.Bequeath(now, func(k exchange.KeySpent) {
+	s.e.VisitSpent(now, func(k exchange.KeySpent) {
 		if rand.IntN(4) == 0 {
-			s.e.Inherit(now, k)
+			s.e.RestoreSpent(now, k)
 		}
 	})
 }
@@ -225,14 +228,14 @@ func (s *stress) settle() {
 		s.end(ev.Ticket)
 	}
 	s.tick(s.clock.Add(sec))
-	if n := s.e.heldNow.Load(); n != 0 {
+	if n := s.e.waiting.Load(); n != 0 {
 		s.t.Errorf("%d requests held after the drain", n)
 	}
 	s.open.Range(func(ticket, _ any) bool {
 		s.t.Errorf("ticket %v never ended", ticket)
 		return true
 	})
-	checkSlots(s.t, s.e)
+	checkKeys(s.t, s.e)
 }
 
 func newStress(t *testing.T) *stress {
@@ -243,7 +246,7 @@ func newStress(t *testing.T) *stress {
 }
 
 func stressRounds() int {
-	if raceEnabled || lockRanked {
+	if raceEnabled || lock.Checked {
 		return 1500
 	}
 	return 20_000
@@ -254,7 +257,7 @@ func stressRounds() int {
 // and threads give way before each of them.
 func TestStressAllOperations(t *testing.T) {
 	s := newStress(t)
-	defer atLocks(func(int) {
+	defer lock.Before(func(int) {
 		if rand.IntN(16) == 0 {
 			runtime.Gosched()
 		}
@@ -272,10 +275,10 @@ func TestStressAllOperations(t *testing.T) {
 func TestStressPanics(t *testing.T) {
 	s := newStress(t)
 	often := int32(10) // one in so many; numbers are drawn seldom
-	if lockRanked {
+	if lock.Checked {
 		often = 200
 	}
-	end := atLocks(func(int) { s.fault() })
+	end := lock.Before(func(int) { s.fault() })
 	within(t, 3*time.Minute, func() {
 		s.fail.Store(often)
 		s.run(stressRounds() / 2)
@@ -308,29 +311,31 @@ func (e *Engine) lockedNow() string {
 		l.Unlock()
 		return ""
 	}
-	found := try("naming", &e.naming) + try("work", &e.work) + try("admin", &e.admin) + try("names", &e.names) +
-		try("fresh", &e.fresh) + try("states", &e.states.mu)
+	found := try("naming", &e.applied.mu) + try("work", &e.work) + try("admin", &e.admin) +
+		try("names", &e.registry.names) + try("fresh", &e.fresh)
 	for _, f := range e.live() {
 		found += try("flow "+f.tenant, &f.mu)
 	}
-	for i := range uint32(e.states.used.Load()) {
-		found += try("state", &e.states.at(i).mu)
-	}
-	for i := range e.table.buckets {
-		found += try("insert", &e.table.buckets[i].insert)
+	if err := e.keys.Check(); err != nil && strings.Contains(err.Error(), "locked") {
+		found += err.Error()
 	}
 	return found
 }
 
 // Each Lock is followed by a deferred Unlock, so that a panic leaves none locked. The
-// functions of slot.go that return a state locked are the exception.
+// functions of keys/slot.go that return a state locked are the exception.
 func TestLocksAreReleasedByDefer(t *testing.T) {
-	allowed := map[string]bool{"held": true, "attach": true}
+	allowed := map[string]bool{"lockState": true, "attach": true}
 	files := token.NewFileSet()
 	names, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
+	rooms, err := filepath.Glob("internal/*/*.go")
+	if err != nil || len(rooms) == 0 {
+		t.Fatal(rooms, err)
+	}
+	names = append(names, rooms...)
 	text := func(n ast.Node) string {
 		var b strings.Builder
 		if err := printer.Fprint(&b, files, n); err != nil {
@@ -339,7 +344,7 @@ func TestLocksAreReleasedByDefer(t *testing.T) {
 		return b.String()
 	}
 	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "lock_") {
+		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "internal/lock/") {
 			continue
 		}
 		file, err := parser.ParseFile(files, name, nil, 0)

@@ -5,74 +5,73 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/limiter/internal/keys"
+	"github.com/titrate/titrate/control/limiter/internal/members"
+	"github.com/titrate/titrate/control/limiter/internal/queue"
 )
 
-// recheck is the least time between two questions to a limit for a held request, see
-// again.
-const recheck = int64(20 * time.Millisecond)
+// The ticker's part: what waits leaves its queue here when its time has come.
+//
+//	held ──askLimits──► eligible ──release──► admitted
+//	   └───────────expire──┴──────► rejected: it waited for too long
 
-// leastWait keeps a limit that refuses and says "now" from being asked for ever.
-const leastWait = int64(100 * time.Microsecond)
+const (
+	// recheck is the least time between two questions to a limit for a held request, in
+	// nanoseconds, see askAgainAfter.
+	recheck = int64(20 * time.Millisecond)
+	// leastWait keeps a limit that refuses and says "now" from being asked for ever.
+	leastWait = int64(100 * time.Microsecond)
+	// batch bounds how many requests of one flow each step of a tick moves before other
+	// threads get the flow's lock: a third of a millisecond of work.
+	batch = 256
+	// drained is when to come back after a refusal by a process that ends.
+	drained = time.Second
+)
 
-// Tick releases what may go now, expires what waited too long, and steps the
-// controllers of active flows. It appends the events to out and returns it. One
-// caller at a time, every 5 ms while Busy, every 50 ms or so otherwise.
+// Tick releases what may go now, expires what waited too long, and steps the controllers
+// of active flows. It appends the events to out and returns it. One caller at a time,
+// every 5 ms while Busy, every 50 ms or so otherwise.
 func (e *Engine) Tick(now int64, out []Event) []Event {
 	e.work.Lock()
 	defer e.work.Unlock()
 	e.expireShares(now)
-	e.gather()
+	e.takeAwakened()
 	m := e.member.Load()
 	busy := false
 	keep := e.running[:0]
 	for _, f := range e.running {
-		var strained, rest bool
-		out, strained, rest = e.visit(f, m, now, out)
-		busy = busy || strained
-		if rest {
+		var s flowState
+		if out, s = e.tickFlow(f, m, now, out); s.rests {
 			e.rest(f, now)
 		} else {
 			keep = append(keep, f)
 		}
+		busy = busy || s.busy
 	}
 	clear(e.running[len(keep):])
 	e.running = keep
 	e.busy.Store(busy)
 	e.freeIdle(now)
-	e.freeReserved(now)
+	e.keys.FreeIdle(now, keepIdle, freeBatch)
 	return out
 }
 
-// batch bounds how many requests of one flow each step of a tick moves before other
-// threads get the flow's lock: a third of a millisecond of work.
-const batch = 256
+// Busy reports whether something is held or close to its share, so that Tick is wanted at
+// 5 ms. It becomes true as soon as Enqueue holds a request.
+func (e *Engine) Busy() bool { return e.waiting.Load() > 0 || e.busy.Load() }
 
-// visit ticks one flow.
-func (e *Engine) visit(f *flow, m *membership, now int64, out []Event) (events []Event, strained, rest bool) {
-	for more := true; more; {
-		out, strained, rest, more = e.visitOnce(f, m, now, out)
+// wake puts a flow into the ticker's list.
+func (e *Engine) wake(f *flow) {
+	if f.active.Load() || !f.active.CompareAndSwap(false, true) {
+		return
 	}
-	return out, strained, rest
+	e.fresh.Lock()
+	defer e.fresh.Unlock()
+	e.awakened = append(e.awakened, f)
 }
 
-// visitOnce ticks one flow for at most a batch. Its lock is given back even by a
-// panic: the other threads must not hang on a flow that failed.
-func (e *Engine) visitOnce(f *flow, m *membership, now int64, out []Event) (events []Event, strained, rest, more bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	out, more = e.tickFlow(f, now, out)
-	if rest = !more && f.quiet(m) && f.lie(); rest {
-		f.meter.Store(nil)
-	}
-	return out, f.strained(), rest, more
-}
-
-// Busy reports whether something is held or close to its share, so that Tick is
-// wanted at 5 ms. It becomes true as soon as Enqueue holds a request.
-func (e *Engine) Busy() bool { return e.heldNow.Load() > 0 || e.busy.Load() }
-
-// gather takes over the flows that became active.
-func (e *Engine) gather() {
+// takeAwakened takes over the flows that became active.
+func (e *Engine) takeAwakened() {
 	e.fresh.Lock()
 	defer e.fresh.Unlock()
 	e.running = append(e.running, e.awakened...)
@@ -80,266 +79,274 @@ func (e *Engine) gather() {
 	e.awakened = e.awakened[:0]
 }
 
-// lie takes a quiet flow off the ticker's list, unless something came meanwhile.
-func (f *flow) lie() bool {
+// flowState is how a tick leaves a flow.
+type flowState struct {
+	more  bool // a batch was not enough
+	busy  bool // the credit may run out before a slow tick returns
+	rests bool // it is off the ticker's list
+}
+
+// tickFlow ticks one flow, batch by batch.
+func (e *Engine) tickFlow(f *flow, m *members.View, now int64, out []Event) ([]Event, flowState) {
+	for {
+		var s flowState
+		if out, s = e.tickBatch(f, m, now, out); !s.more {
+			return out, s
+		}
+	}
+}
+
+// tickBatch ticks one flow for at most a batch. Its lock is released even by a panic: the
+// other threads must not hang on a flow that failed.
+func (e *Engine) tickBatch(f *flow, m *members.View, now int64, out []Event) ([]Event, flowState) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.advance(e, now)
+	var s flowState
+	if f.waits() > 0 {
+		out, s.more = e.releaseDue(f, now, out)
+	}
+	f.stepLaw(e)
+	f.publish()
+	if s.rests = !s.more && f.isQuiet(m) && f.deactivate(); s.rests {
+		f.meter.Store(nil)
+	}
+	s.busy = f.waits() > 0 || f.pace.published < max(f.credit.whole.Load()/2, f.pace.recent)
+	return out, s
+}
+
+// deactivate takes a quiet flow off the ticker's list, unless something came meanwhile.
+func (f *flow) deactivate() bool {
 	f.active.Store(false)
-	untouched := f.credit.Load() == f.published && f.turned.Load() == 0 && f.bypassed.Load() == 0
+	c := &f.credit
+	untouched := c.amount.Load() == f.pace.published && c.turned.Load() == 0 && c.bypassed.Load() == 0
 	return untouched || !f.active.CompareAndSwap(false, true)
 }
 
-// strained reports whether the credit may run out before a slow tick returns.
-func (f *flow) strained() bool {
-	return f.q != nil && f.q.len() > 0 || f.published < max(f.brim.Load()/2, f.recent)
-}
-
-// tickFlow steps one flow. more tells that a batch was not enough.
-func (e *Engine) tickFlow(f *flow, now int64, out []Event) (events []Event, more bool) {
-	f.advance(e, now)
-	if f.q != nil && f.q.len() > 0 {
-		var late, held, eligible bool
-		out, late = e.expire(f, now, out)
-		out, held = e.promoteHeld(f, now, out)
-		out, eligible = e.release(f, now, out)
-		f.judge(now)
-		more = late || held || eligible
-	}
-	f.manage(e)
-	f.publish()
-	return out, more
+// releaseDue moves the requests of a flow whose time has come; more says that a batch was
+// not enough.
+func (e *Engine) releaseDue(f *flow, now int64, out []Event) (events []Event, more bool) {
+	out, late := e.expire(f, now, out)
+	out, held := e.askLimits(f, now, out)
+	out, eligible := e.release(f, now, out)
+	f.noteLimited(now)
+	return out, late || held || eligible
 }
 
 // expire rejects what waited for too long, and of a blocked tenant whatever waits.
 func (e *Engine) expire(f *flow, now int64, out []Event) (events []Event, more bool) {
-	q := f.q
-	for n := 0; len(q.ends) > 0; n++ {
-		i := q.ends[0]
-		en := &q.entries[i]
-		if en.deadline > now && !f.blocked {
-			break
+	for n := 0; ; n++ {
+		i := f.queue.NextDeadline()
+		if i == queue.Nobody || f.queue.Entry(i).Deadline > now && !f.terms.blocked {
+			return out, false
 		}
 		if n == batch {
 			return out, true
 		}
-		o := f.timedOut(en, now)
-		o.Waited = time.Duration(now - en.since)
+		o := f.timedOut(i, now)
+		o.Waited = time.Duration(now - f.queue.Entry(i).Since)
 		f.counts.rejected[o.Reason].Add(1)
-		ev := f.event(en, o)
+		out = append(out, f.event(i, o))
 		e.withdraw(f, i, now)
-		out = append(out, ev)
 	}
-	return out, false
 }
 
-// timedOut counts a request that waited for too long, for the stage that held
-// it, and returns its answer: when, from now, a retry may succeed. Of a blocked
-// tenant it returns that answer.
-func (f *flow) timedOut(en *entry, now int64) Outcome {
-	if !en.eligible {
-		f.counts.clientRejected.Add(en.cost)
+// timedOut counts a request that waited for too long, for the stage that held it, and
+// returns its answer: when, from now, a retry may succeed. Of a blocked tenant it returns
+// that answer.
+func (f *flow) timedOut(i int32, now int64) Outcome {
+	en := f.queue.Entry(i)
+	if !en.Eligible {
+		f.counts.clientRejected.Add(en.Cost)
 	} else {
-		f.sum.rejected += en.cost
-		f.limited = true
+		f.report.sum.rejected += en.Cost
+		f.report.limited = true
 	}
 	o := Outcome{Verdict: Reject, Reason: QueueTimeout}
 	switch {
-	case f.blocked:
+	case f.terms.blocked:
 		return blocked
-	case en.eligible:
-		o.RetryAfter = retryAfter(f.wait(0, f.q.eligibleCost))
+	case en.Eligible:
+		o.RetryAfter = retryAfter(f.credit.wait(0, f.queue.EligibleCost()))
 	default:
-		o.RetryAfter = retryAfter(max(0, f.q.subs[en.sub].expected-now))
+		o.RetryAfter = retryAfter(max(0, f.queue.LineOf(i).Hold.expected-now))
 	}
 	return o
 }
 
-// promoteHeld asks the limits of held requests whose time has come, the earliest first,
+// askLimits asks the limits of held requests whose time has come, the earliest first,
 // while the share's queue has room.
-func (e *Engine) promoteHeld(f *flow, now int64, out []Event) (events []Event, more bool) {
-	q := f.q
-	for n := 0; len(q.retry) > 0; n++ {
-		si := q.retry[0]
-		if q.subs[si].retryAt > now || q.eligible >= f.queueing.MaxRequests && f.queueing.Law != config.Police {
-			break
+func (e *Engine) askLimits(f *flow, now int64, out []Event) (events []Event, more bool) {
+	q := f.queue
+	for n := 0; ; n++ {
+		i, at := q.NextRetry()
+		if i == queue.Nobody || at > now || q.Eligible() >= f.terms.queueing.MaxRequests && !f.terms.policing() {
+			return out, false
 		}
 		if n == batch {
 			return out, true
 		}
-		out = e.promoteFirst(f, si, now, out)
-	}
-	return out, false
-}
-
-// promoteFirst makes the first held request of a client eligible if its limits admit
-// it. They are asked as of the time for which they had announced that they would, not
-// as of the tick that comes after: or each request would lose its limit half a tick.
-func (e *Engine) promoteFirst(f *flow, si int32, now int64, out []Event) []Event {
-	q := f.q
-	s := &q.subs[si]
-	i := s.firstHeld
-	en := &q.entries[i]
-	rt := e.routeNow(f, en)
-	at := max(s.retryAt, now-recheck)
-	ref := e.charge(rt, q.who(en), at, en.cost, retry)
-	if ref.by == nil || ref.hopeless() {
-		return e.settle(f, si, i, rt, ref, at, now, out)
-	}
-	s.by, s.expected = ref.by, at+ref.wait
-	q.postpone(si, at+again(ref.wait))
-	return out
-}
-
-// stir has the limits of all held requests asked at the next tick: their numbers may
-// be others.
-func (f *flow) stir() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.q != nil {
-		f.q.stir()
+		out = e.askLimit(f, i, at, now, out)
 	}
 }
 
-// again returns when to ask a limit again that says how long to wait. What the others
-// do, or a refund, may free it sooner, so not only then: after half of it.
-func again(wait int64) int64 {
-	return max(min(wait, max(recheck, wait/2)), leastWait)
-}
-
-// settle moves the first held request of a client, whose limits were asked as of
-// at, on: to the share's queue, or out.
-func (e *Engine) settle(f *flow, si, i int32, rt *route, ref refusal, at, now int64, out []Event) []Event {
-	q := f.q
-	s, en := &q.subs[si], &q.entries[i]
-	if ref.by != nil {
-		if ref.wait != never { // it was asked as of a time a little before now
+// askLimit makes the first held request of a client eligible if its limits admit it. They
+// are asked as of the time for which they had announced that they would, not as of the
+// tick that comes after: or each request would lose its limit half a tick.
+func (e *Engine) askLimit(f *flow, i int32, due, now int64, out []Event) []Event {
+	en := f.queue.Entry(i)
+	at := max(due, now-recheck)
+	c := f.callOf(i, e.routeNow(f, en.Request.route), at)
+	ref := e.charge(&c, again)
+	c.now = now
+	switch {
+	case ref.by == nil:
+		return e.promote(f, i, &c, ref, out)
+	case ref.isFinal():
+		if ref.wait != keys.Never { // it was asked as of a time a little before now
 			ref.wait = max(0, ref.wait-(now-at))
 		}
-		return e.finish(f, i, now, f.refusedBy(ref, en.cost), out)
+		return e.finishHeld(f, i, now, f.refusedBy(ref, en.Cost), out)
 	}
-	v := e.meet(f, rt, q.who(en), s, now, en.cost)
-	switch v.Verdict {
-	case Admit:
-		o := v.admits(ref.shadow.seen())
-		f.count(o.Shadow, en.cost)
-		return e.finish(f, i, now, o, out)
-	case Reject:
-		e.refund(rt, q.who(en), now, en.cost, ref.charged)
-		return e.finish(f, i, now, f.rejected(v.reason, en.cost, q.eligibleCost), out)
-	}
-	en.route, en.charged, en.shadow, en.mark, en.class = rt, ref.charged, ref.shadow, v.mark, v.class
-	q.extend(i, now+int64(f.queueing.MaxWait))
-	f.arrived(en.cost)
-	f.waiters.Load()[s.key%waiterBits].Add(-1)
-	q.admit(si)
+	f.queue.LineOf(i).Hold = holding{ref.by, at + ref.wait}
+	f.queue.RetryAt(i, at+askAgainAfter(ref.wait))
 	return out
 }
 
-// finish removes a held (not eligible) request and emits its event.
-func (e *Engine) finish(f *flow, i int32, now int64, o Outcome, out []Event) []Event {
-	en := &f.q.entries[i]
-	o.Waited = time.Duration(now - en.since)
-	ev := f.event(en, o)
-	f.waiters.Load()[f.q.subs[en.sub].key%waiterBits].Add(-1)
-	f.q.remove(i)
-	e.heldNow.Add(-1)
-	return append(out, ev)
+// promote moves the first held request of a client, which its limits have admitted, on:
+// to the share's queue, or out.
+func (e *Engine) promote(f *flow, i int32, c *call, ref refusal, out []Event) []Event {
+	q := f.queue
+	en, line := q.Entry(i), q.LineOf(i)
+	r := e.admitOrQueue(f, c, line)
+	switch r.passage {
+	case mustWait:
+		w := &en.Request
+		w.route, w.charged, w.shadow, w.mark, en.Class = c.route, ref.charged, ref.shadow, r.mark, r.class
+		q.Extend(i, c.now+int64(f.terms.queueing.MaxWait))
+		f.countArrival(en.Cost)
+		f.held.add(line.Key, -1)
+		q.Promote(i)
+		return out
+	case refused:
+		e.refund(c, ref.charged)
+		return e.finishHeld(f, i, c.now, f.rejected(r.reason, en.Cost, q.EligibleCost()), out)
+	}
+	o := f.admitted(c, r.passage, shadowOf(ref.shadow))
+	o.Flight = nil // it was given when the request began to wait
+	return e.finishHeld(f, i, c.now, o, out)
 }
 
-// routeNow returns the route that a held request would take by the
-// configuration of now; the one it came by if that is gone.
-func (e *Engine) routeNow(f *flow, en *entry) *route {
+// finishHeld removes a held request and appends its event.
+func (e *Engine) finishHeld(f *flow, i int32, now int64, o Outcome, out []Event) []Event {
+	o.Waited = time.Duration(now - f.queue.Entry(i).Since)
+	out = append(out, f.event(i, o))
+	e.removeHeld(f, i)
+	return out
+}
+
+// askAgainAfter returns when to ask a limit again that says how long to wait. What the
+// others do, or a refund, may free it sooner, so not only then: after half of it.
+func askAgainAfter(wait int64) int64 { return max(min(wait, max(recheck, wait/2)), leastWait) }
+
+// askAllAgain has the limits of all held requests asked at the next tick: their numbers
+// may be others.
+func (f *flow) askAllAgain() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.queue != nil {
+		f.queue.RetryAll()
+	}
+}
+
+// routeNow returns the route that a held request would take by the configuration of now;
+// the one it came by if that is gone.
+func (e *Engine) routeNow(f *flow, came *route) *route {
 	s := e.snap.Load()
 	t := s.tenants[f.tenant]
-	if t == nil || t == en.route.tenant {
-		return en.route
+	if t == nil || t == came.tenant {
+		return came
 	}
 	if _, ok := s.pools[f.pool]; !ok {
-		return en.route
+		return came
 	}
 	return e.route(s, t, f.pool)
 }
 
 // release lets go what the pacer pays for, in the order of the queue.
 func (e *Engine) release(f *flow, now int64, out []Event) (events []Event, more bool) {
-	q := f.q
-	free := f.mode != config.Enforce || f.open.Load()
-	step := max(int64(1e-3*f.ctl.Rate()*unit), f.spendable()/256)
+	q := f.queue
+	free := f.terms.mode != config.Enforce || f.credit.open.Load()
+	step := max(int64(1e-3*f.pace.controller.Rate()*unit), f.spendable()/256)
 	for n := 0; ; n++ {
-		credit := q.eligibleCost // is enough for all
+		credit := q.EligibleCost() // is enough for all
 		if !free {
 			credit = f.spendable()
 		}
-		i := q.next(credit, step)
-		if i == nobody || n == batch {
-			f.save()
+		i := q.Next(credit, step)
+		if i == queue.Nobody || n == batch {
+			f.announceSaving()
 			f.reconcile()
-			return out, i != nobody
+			return out, i != queue.Nobody
 		}
-		en := &q.entries[i]
+		cost := q.Entry(i).Cost
 		if free {
-			f.ctl.Remove(units(en.cost))
+			f.pace.controller.Remove(units(cost))
 		} else {
-			var gone bool
-			if out, gone = e.leave(f, i, now, out); gone {
+			var discarded bool
+			if out, discarded = e.discardLate(f, i, now, out); discarded {
 				continue
 			}
-			f.pacer.Charge(units(en.cost))
+			f.pace.pacer.Charge(units(cost))
 		}
-		out = append(out, f.admitted(en, now))
-		q.serve(i)
-		e.heldNow.Add(-1)
+		out = append(out, f.released(i, now))
+		q.Serve(i)
+		e.waiting.Add(-1)
 	}
 }
 
-// spendable is the credit that no subqueue has yet: what the controller has
-// released, or, as on the fast path, enzyme that is free ahead of it. Without the
-// latter the part of a request that a step leaves unbound would keep a short queue
-// from ever emptying, and everybody would wait a tick.
+// spendable is the credit that no line has yet: what the controller has released, or, as
+// on the fast path, enzyme that is free ahead of it. Without the latter the part of a
+// request that a step leaves unbound would keep a short queue from ever emptying, and
+// every request would wait a tick.
 func (f *flow) spendable() int64 {
-	return int64(math.Round((f.pacer.Credit()+f.ctl.Free())*unit)) - f.q.banked
+	return int64(math.Round((f.pace.pacer.Credit()+f.pace.controller.Free())*unit)) - f.queue.Saved()
 }
 
-// save tells the pacer what the queue saves for: what subqueues have, and what the
+// announceSaving tells the pacer what the queue saves for: what lines have, and what the
 // next head is short of.
-func (f *flow) save() {
-	i := f.q.turn()
-	if i == nobody {
-		f.pacer.Idle()
+func (f *flow) announceSaving() {
+	i := f.queue.Head()
+	if i == queue.Nobody {
+		f.pace.pacer.Idle()
 		return
 	}
-	en := &f.q.entries[i]
-	f.pacer.Affords(units(f.q.banked + en.cost - f.q.subs[en.sub].deficit))
+	f.pace.pacer.Affords(units(f.queue.Saved() + f.queue.Missing(i)))
 }
 
 // event is what becomes of a request that is still in the queue.
-func (f *flow) event(en *entry, o Outcome) Event {
-	return Event{en.ticket, o, f.tenant, f.q.subs[en.sub].client, f.pool}
+func (f *flow) event(i int32, o Outcome) Event {
+	return Event{f.queue.Entry(i).Request.ticket, o, f.tenant, f.queue.LineOf(i).Client, f.pool}
 }
 
-// admitted counts a released request and returns its event.
-func (f *flow) admitted(en *entry, now int64) Event {
-	f.sum.served += en.cost
-	f.admits.Add(1)
-	f.counts.late.Add(1)
-	if en.mark {
+// released counts a released request and returns its event.
+func (f *flow) released(i int32, now int64) Event {
+	en := f.queue.Entry(i)
+	w := &en.Request
+	f.report.sum.served += en.Cost
+	if w.mark {
 		f.counts.marked.Add(1)
-		f.sum.marked += en.cost
-		f.limited = true
+		f.report.sum.marked += en.Cost
+		f.report.limited = true
 	}
-	o := en.shadow.seen()
-	o.Mark, o.Waited = en.mark, time.Duration(now-en.since)
-	if o.Shadow {
-		f.counts.shadowed.Add(1)
-		f.counts.shadowedCost.Add(en.cost)
-	}
-	return f.event(en, o)
+	o := shadowOf(w.shadow)
+	o.Mark, o.Waited = w.mark, time.Duration(now-en.Since)
+	f.countAdmitted(o.Shadow, en.Cost)
+	return f.event(i, o)
 }
 
-// drained is when to come back after a refusal by a process that ends.
-const drained = time.Second
-
-// Drain ends all waiting, for shutdown: what waits is admitted when the boot
-// policy is OPEN and rejected as queue_timeout when it is CLOSED. Call it after
-// the last Enqueue.
+// Drain ends all waiting, for shutdown: what waits is admitted when the boot policy is
+// OPEN and rejected as queue_timeout when it is CLOSED. Call it after the last Enqueue.
 func (e *Engine) Drain(now int64, out []Event) []Event {
 	e.work.Lock()
 	defer e.work.Unlock()
@@ -352,27 +359,23 @@ func (e *Engine) Drain(now int64, out []Event) []Event {
 func (e *Engine) drainFlow(f *flow, now int64, out []Event) []Event {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.q == nil || f.q.len() == 0 {
+	if f.waits() == 0 {
 		return out
 	}
 	f.advance(e, now)
 	defer f.publish()
-	for i := range f.q.entries {
-		en := &f.q.entries[i]
-		if !en.used {
-			continue
-		}
-		ev := f.event(en, Outcome{
-			Verdict: Reject, Reason: QueueTimeout, RetryAfter: drained, Waited: time.Duration(now - en.since),
-		})
+	f.queue.All(func(i int32) {
 		if e.boot == BootOpen {
-			ev = f.admitted(en, now)
+			out = append(out, f.released(i, now))
 		} else {
+			en := f.queue.Entry(i)
 			f.counts.rejected[QueueTimeout].Add(1)
-			f.sum.rejected += en.cost
+			f.report.sum.rejected += en.Cost
+			waited := time.Duration(now - en.Since)
+			o := Outcome{Verdict: Reject, Reason: QueueTimeout, RetryAfter: drained, Waited: waited}
+			out = append(out, f.event(i, o))
 		}
-		e.withdraw(f, int32(i), now)
-		out = append(out, ev)
-	}
+		e.withdraw(f, i, now)
+	})
 	return out
 }

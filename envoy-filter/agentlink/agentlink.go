@@ -320,7 +320,7 @@ func (c *Client) restore(m *exchange.Spent) {
 	c.restored = true
 	now := c.o.Now()
 	for _, k := range m.Keys {
-		c.o.Engine.Inherit(now, k)
+		c.o.Engine.RestoreSpent(now, k)
 	}
 	c.o.Log(fmt.Sprintf("titrate: the agent remembers what %d keys have spent", len(m.Keys)))
 }

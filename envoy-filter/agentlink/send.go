@@ -33,14 +33,14 @@ type sender struct {
 	lastNames     *limiter.Names
 	noClaims      bool // the last claims were empty
 
-	walk  limiter.SpentWalk
+	walk  limiter.SpentCursor
 	spent exchange.Spent // memory for the next message
 	stats limiter.Stats  // likewise
 }
 
 // send sends until the link ends, a write fails or the process ends.
 func (c *Client) send(w *link.Writer, version uint8, ended <-chan struct{}) {
-	s := &sender{Client: c, w: w, version: version, walk: limiter.SpentWalk{Least: spentLeast}}
+	s := &sender{Client: c, w: w, version: version, walk: limiter.SpentCursor{Least: spentLeast}}
 	ticker := time.NewTicker(claimsEvery)
 	defer ticker.Stop()
 	for tick := 0; ; tick++ {
@@ -134,7 +134,7 @@ func (s *sender) sendSpent(part, most int) (end bool, err error) {
 		return true, nil
 	}
 	s.spent.Keys = s.spent.Keys[:0]
-	end = s.o.Engine.TellSpent(s.o.Now(), &s.walk, part, most, func(k exchange.KeySpent) {
+	end = s.o.Engine.SpentChanges(s.o.Now(), &s.walk, part, most, func(k exchange.KeySpent) {
 		s.spent.Keys = append(s.spent.Keys, k)
 	})
 	if len(s.spent.Keys) == 0 {

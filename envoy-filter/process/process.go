@@ -154,7 +154,7 @@ func (p *Process) Start() {
 // restart, if there is one, and then serves the next Envoy.
 func (p *Process) restart() {
 	defer p.Enforcer.RecoverPanic("the hot restart")
-	receive := func(s exchange.KeySpent) { p.engine.Inherit(enforcer.Now(), s) }
+	receive := func(s exchange.KeySpent) { p.engine.RestoreSpent(enforcer.Now(), s) }
 	keys, err := hotrestart.Receive(p.socket, receive)
 	if err != nil {
 		p.o.Log(Warn, "titrate: the Envoy before this one did not send all that clients have spent; "+
@@ -165,7 +165,7 @@ func (p *Process) restart() {
 	}
 	go func() {
 		defer p.Enforcer.RecoverPanic("the hot restart's socket")
-		each := func(visit func(exchange.KeySpent)) { p.engine.Bequeath(enforcer.Now(), visit) }
+		each := func(visit func(exchange.KeySpent)) { p.engine.VisitSpent(enforcer.Now(), visit) }
 		if err := hotrestart.Serve(p.ctx, p.socket, each); err != nil {
 			p.o.Log(Warn, "titrate: after a hot restart clients will begin with whole bursts: "+err.Error())
 		}

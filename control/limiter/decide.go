@@ -1,0 +1,154 @@
+package limiter
+
+import (
+	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/limiter/internal/keys"
+)
+
+// Decide decides a request at now. Wait means that it would have to be held: nothing was
+// charged and nothing waits; call Enqueue if its caller can be woken later, and reject it
+// otherwise.
+func (e *Engine) Decide(now int64, r *Request) Outcome {
+	for {
+		c, out, done := e.begin(now, r)
+		if done {
+			return out
+		}
+		out, ok := c.route.flow.decide(e, &c)
+		switch {
+		case !ok:
+			e.unroute(c.route.flow) // it has just been freed
+			continue
+		case out.Verdict != Wait:
+			e.wake(c.route.flow)
+		}
+		return out
+	}
+}
+
+// begin finds the route of a request, and answers at once what needs no tenant stage:
+// then it is done.
+func (e *Engine) begin(now int64, r *Request) (c call, out Outcome, done bool) {
+	if r.Mode != config.Enforce {
+		return c, e.observe(now, r), true
+	}
+	rt, ok := e.findRoute(r)
+	if !ok {
+		return c, e.countWithoutRoute(), true
+	}
+	c = call{now: now, cost: r.cost(), route: rt, subject: r.subject()}
+	switch {
+	case rt.flow == nil:
+		return c, e.decideByLimits(&c), true
+	case rt.blocked:
+		return c, e.refuseBlocked(&c), true
+	}
+	return c, out, false
+}
+
+// countWithoutRoute answers a request that has no route and counts it.
+func (e *Engine) countWithoutRoute() Outcome {
+	out := e.withoutRoute()
+	switch {
+	case out.Verdict == Reject:
+		e.stats.rejected[out.Reason].Add(1)
+	case e.snap.Load() == nil:
+		e.stats.booted.Add(1)
+	default:
+		e.stats.bypassed.Add(1)
+	}
+	return out
+}
+
+// findRoute returns the request's route; not ok if it has no tenant.
+func (e *Engine) findRoute(r *Request) (*route, bool) {
+	s := e.snap.Load()
+	if s == nil {
+		return nil, false
+	}
+	t, ok := s.tenants[r.Tenant]
+	if !ok && e.unknown == UnknownDefault {
+		t, ok = s.tenants[config.DefaultTenant]
+	}
+	if !ok {
+		return nil, false
+	}
+	return e.route(s, t, r.Pool), true
+}
+
+// withoutRoute is the answer to a request that has no route.
+func (e *Engine) withoutRoute() Outcome {
+	switch configured := e.snap.Load() != nil; {
+	case !configured && e.boot == BootOpen, configured && e.unknown == UnknownBypass:
+		return Outcome{}
+	case !configured:
+		return Outcome{Verdict: Reject, Reason: NotConfigured}
+	}
+	return Outcome{Verdict: Reject, Reason: UnknownTenant}
+}
+
+// decideByLimits decides a request to an unknown pool: it has no share and no queue, but
+// its client's limits hold.
+func (e *Engine) decideByLimits(c *call) Outcome {
+	ref := e.charge(c, decisive)
+	if ref.by != nil {
+		e.stats.rejected[ClientLimit].Add(1)
+		return Outcome{Verdict: Reject, Reason: ClientLimit, RetryAfter: retryAfter(ref.wait), Limit: ref.by.name}
+	}
+	e.stats.unknownPool.Add(1)
+	return shadowOf(ref.shadow)
+}
+
+// observe decides a request whose own mode is not Enforce: whoever asks may ask for less
+// than enforcement, such as a proxy's route that is to be watched first. It is always
+// admitted. SHADOW then holds for every limit and for the share, whatever their own
+// modes; OFF charges no limit and measures the traffic as load on the pool.
+func (e *Engine) observe(now int64, r *Request) Outcome {
+	rt, ok := e.findRoute(r)
+	if !ok {
+		e.stats.bypassed.Add(1)
+		out := e.withoutRoute()
+		if out.Verdict == Admit || r.Mode == config.Off {
+			return Outcome{}
+		}
+		return Outcome{Reason: out.Reason, Shadow: true}
+	}
+	c := call{now: now, cost: r.cost(), route: rt, subject: r.subject()}
+	var out Outcome
+	if r.Mode == config.Shadow {
+		out = e.chargeWatched(&c)
+	}
+	f := rt.flow
+	if f == nil {
+		e.stats.unknownPool.Add(1)
+		return out
+	}
+	p := f.pass(e, &c, max(r.Mode, rt.mode), rt.queue.Law, int(f.credit.waiting.Load()))
+	out = f.admitted(&c, p, out)
+	e.wake(f)
+	return out
+}
+
+// blocked is the answer to all requests of a tenant whose quota has a max of 0: waiting
+// does not help.
+var blocked = Outcome{Verdict: Reject, Reason: TenantShare, Limit: ShareName}
+
+// refuseBlocked refuses a request of such a tenant and counts it as demand.
+func (e *Engine) refuseBlocked(c *call) Outcome {
+	f := c.route.flow
+	f.credit.turned.Add(c.cost)
+	f.counts.rejected[TenantShare].Add(1)
+	e.wake(f)
+	return blocked
+}
+
+// retryAfter turns a wait into advice: 0 when waiting does not help, and never 0 when it
+// does.
+func retryAfter(wait int64) time.Duration {
+	if wait == keys.Never {
+		return 0
+	}
+	return time.Duration(max(1, wait))
+}

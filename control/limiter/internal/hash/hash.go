@@ -1,0 +1,109 @@
+// Package hash makes the names of flows and of limits' keys on the wire. They must be
+// the same in every process: they depend on the configuration's seed and on the names
+// alone, are defined byte by byte, whatever the machine, and change only together with
+// the gossip's version.
+//
+// Each part is absorbed eight bytes at a time into a 64-bit state by a folded
+// 64×64→128 multiplication, as in wyhash, and closed by its length, so that ("ab","c")
+// and ("a","bc") differ. The result goes through the finaliser of splitmix64. Whoever
+// invents the names of clients does not know the seed, so he cannot choose names that
+// collide.
+package hash
+
+import "math/bits"
+
+// Odd multipliers with about as many bits set as not, those of wyhash.
+const (
+	MulA = 0xa0761d6478bd642f
+	MulB = 0xe7037ed1a0b428db
+)
+
+const (
+	domainFlow     = 0x666c6f77 // "flow"
+	domainLimit    = 0x6c696d74 // "limt": keys of clients
+	domainTenant   = 0x746e6e74 // "tnnt": the one key of a PerTenant limit
+	domainOverflow = 0x6f766572 // "over": the key of clients beyond the key budget
+)
+
+// Flow is the name of a flow in claims and sums.
+func Flow(seed uint64, tenant, pool string) uint64 {
+	return Finish(Absorb(Absorb(start(seed, domainFlow), tenant), pool))
+}
+
+// Limit is the name of one client's key of a limit in claims and sums.
+func Limit(seed uint64, tenant, limit, client string) uint64 {
+	return Client(LimitPrefix(seed, tenant, limit), client)
+}
+
+// TenantLimit is the name of the one key of a PerTenant limit.
+func TenantLimit(seed uint64, tenant, limit string) uint64 {
+	return Finish(Absorb(Absorb(start(seed, domainTenant), tenant), limit))
+}
+
+// Overflow is the name of the key that a limit's clients share when the key
+// table has no room for one of their own.
+func Overflow(seed uint64, tenant, limit string) uint64 {
+	return Finish(Absorb(Absorb(start(seed, domainOverflow), tenant), limit))
+}
+
+// LimitPrefix is the part of Limit that is the same for all clients.
+func LimitPrefix(seed uint64, tenant, limit string) uint64 {
+	return Absorb(Absorb(start(seed, domainLimit), tenant), limit)
+}
+
+// Client completes a Limit.
+func Client(prefix uint64, client string) uint64 { return Finish(Absorb(prefix, client)) }
+
+func start(seed, domain uint64) uint64 { return Fold(seed^MulA, domain^MulB) }
+
+// Absorb mixes a string and its length into h.
+func Absorb(h uint64, s string) uint64 {
+	n, whole := uint64(len(s)), s
+	for len(s) >= 8 {
+		h = Fold(h^word(s), MulB)
+		s = s[8:]
+	}
+	return Fold(h^rest(s, whole)^MulA, n^MulB)
+}
+
+// rest is the little-endian number that the last len(s) < 8 bytes of whole are.
+func rest(s, whole string) (tail uint64) {
+	if len(s) > 0 && len(whole) >= 8 { // read with the bytes before, and shift them out
+		return word(whole[len(whole)-8:]) >> (64 - 8*len(s))
+	}
+	for i := len(s) - 1; i >= 0; i-- {
+		tail = tail<<8 | uint64(s[i])
+	}
+	return tail
+}
+
+// word reads eight bytes, little endian.
+func word(s string) uint64 {
+	_ = s[7]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
+// Fold multiplies and adds the halves of the product back in, keeping the state
+// from getting stuck at 0.
+func Fold(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return hi ^ lo ^ a
+}
+
+// Finish avalanches, and avoids 0, which marks an empty slot.
+func Finish(z uint64) uint64 {
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	z ^= z >> 31
+	if z == 0 {
+		return 1
+	}
+	return z
+}
+
+// Uniform returns the next random number in [0,1) of a generator (splitmix64).
+func Uniform(state *uint64) float64 {
+	*state += 0x9e3779b97f4a7c15
+	return float64(Finish(*state)>>11) * 0x1p-53
+}

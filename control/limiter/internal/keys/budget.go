@@ -1,0 +1,215 @@
+package keys
+
+import (
+	"github.com/titrate/titrate/control/drc"
+	"github.com/titrate/titrate/control/limiter/internal/hash"
+	"github.com/titrate/titrate/control/limiter/internal/lock"
+	"github.com/titrate/titrate/control/limiter/internal/members"
+)
+
+// How many keys have a state, and what they cost.
+//
+// Budget. The states of all replicas hold much the same keys: those that any replica
+// announces. Once three quarters are in use, each of N replicas gives states by its own
+// use only while it has less than Contended/N of them, so what all replicas announce
+// together fits everywhere. A key beyond the budget is counted in its slot by 1/N of the
+// limit, which holds without any replica hearing of it:
+//
+//	whole       the slot counts by rate and burst until the use is worth announcing
+//	fractional  there was no state for it: rate/N and max(min(1, burst), burst/N)
+//
+// A key that has spent more than twice as much of its burst as the least spent of a few
+// others takes the state of that one. So inventing names takes no state from clients
+// that are near their limits.
+//
+// Periods. Claims visits a state each period while it changes: while there are requests,
+// while others claim it, and shortly after. Then the state sleeps, if its limit is so
+// slow that what is refilled until the others hear of it again does not matter: what
+// they know of it may be three rounds old, one of this replica, one of its agent, one of
+// theirs. Claims visits sleeping states in turn, all of them within refreshPeriods. That
+// repeats to the others what is spent and finds the states that can go.
+
+const (
+	// refreshPeriods is the number of periods within which every sleeping key is
+	// announced again and looked at: 3.2 s.
+	refreshPeriods = 64
+	// lately is the time, in nanoseconds, for which a key that has changed is visited
+	// each period: the gossip repeats it meanwhile, so lost packets do no harm.
+	lately = int64(1e9)
+	// keepHeard is the time, in nanoseconds, for which a key that only others have spent
+	// is kept without a reminder: some refreshes may be lost on the way.
+	keepHeard = int64(30e9)
+	// sleepy is the fastest limit whose keys sleep, in cost units/s, 36 per hour: a tenth
+	// of a request is refilled in three rounds.
+	sleepy = 0.01
+	// sampled is the number of states that are compared to find one that makes room.
+	sampled = 16
+	// ratio is by how much more of its burst a key must have spent than the one that
+	// makes room for it: clients that have spent alike do not displace each other.
+	ratio = 2
+)
+
+// wakes lists the states that Claims visits each period.
+type wakes struct {
+	mu       lock.Mutex[lock.Leaf]
+	list     []uint32
+	next     uint32  // of the refresh; Claims alone uses it
+	replicas float64 // at the last refresh
+}
+
+// touch has Claims visit a state, which is locked, each period for a while.
+func (p *states) touch(st *state, now int64) {
+	st.changed = now
+	if st.awake {
+		return
+	}
+	st.awake = true
+	p.wakes.mu.Lock()
+	defer p.wakes.mu.Unlock()
+	p.wakes.list = append(p.wakes.list, st.index)
+}
+
+// takeAwake takes the list of states to visit; keepAwake must follow.
+func (p *states) takeAwake() []uint32 {
+	p.wakes.mu.Lock()
+	defer p.wakes.mu.Unlock()
+	list := p.wakes.list
+	p.wakes.list = nil
+	return list
+}
+
+// keepAwake puts those back that are to be visited again.
+func (p *states) keepAwake(list []uint32) {
+	p.wakes.mu.Lock()
+	defer p.wakes.mu.Unlock()
+	p.wakes.list = append(list, p.wakes.list...)
+}
+
+// refreshRange returns the range of states, modulo those in use, to look at in this
+// period: all of them when the number of replicas has changed.
+func (p *states) refreshRange(m *members.View) (from, n uint32) {
+	used := uint32(p.used.Load())
+	if m.Replicas != p.wakes.replicas {
+		p.wakes.replicas = m.Replicas
+		return 0, used
+	}
+	n = min(used, used/refreshPeriods+1)
+	from = p.wakes.next
+	p.wakes.next += n
+	return from, n
+}
+
+// ownBudget is the number of keys to which this replica may give a state by its own use.
+func (p *states) ownBudget(m *members.View) int32 {
+	return max(1, p.budget/int32(min(m.Replicas, float64(p.budget))))
+}
+
+// grantState returns a state for a key that has spent such a part of its burst, 1 being
+// all, here (own) or elsewhere: a free one, or that of a key that has spent less.
+func (s *Store) grantState(m *members.View, now int64, part float64, own bool) (index uint32, ok bool) {
+	if p := &s.states; !own || p.inUse.Load() < p.budget/4*3 || p.own.Load() < p.ownBudget(m) {
+		if index, ok = s.states.take(own); ok {
+			return index, true
+		}
+	}
+	if !s.displace(now, part, own) {
+		s.stats.unpromoted.Add(1)
+		return 0, false
+	}
+	return s.states.take(own)
+}
+
+// displace releases the state of the key that has spent the least of a few; false if
+// each has spent too much to make room.
+func (s *Store) displace(now int64, part float64, own bool) bool {
+	used := uint64(s.states.used.Load())
+	if used == 0 {
+		return false
+	}
+	least, at := part/ratio, int64(-1)
+	for range min(sampled, used) {
+		index := uint32(s.states.seed.Add(1) * hash.MulA >> 20 % used)
+		if spent, ok := s.spentPart(index, now, own); ok && spent < least {
+			least, at = spent, int64(index)
+		}
+	}
+	return at >= 0 && s.makeRoom(uint32(at), now, own)
+}
+
+// spentPart returns the part of its burst that the key of a state has spent; not ok if
+// the key cannot make room: a thread uses it now, or it is not of those that count.
+func (s *Store) spentPart(index uint32, now int64, own bool) (part float64, ok bool) {
+	st := s.states.at(index)
+	if !st.mu.TryLock() {
+		return 0, false
+	}
+	defer st.mu.Unlock()
+	return st.spentPart(s.seconds(now), now, own)
+}
+
+func (st *state) spentPart(seconds float64, now int64, own bool) (part float64, ok bool) {
+	switch {
+	case st.hash == 0 || own && !st.own:
+		return 0, false
+	case !st.counting: // how large its burst is this replica does not know
+		return 0, now-st.heard > lately
+	}
+	st.ledger.Advance(seconds)
+	return st.ledger.Spent() / max(1, st.limit.Burst), true
+}
+
+// makeRoom releases a state, unless it has become another key's meanwhile.
+func (s *Store) makeRoom(index uint32, now int64, own bool) bool {
+	st := s.states.at(index)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if _, ok := st.spentPart(s.seconds(now), now, own); !ok {
+		return false
+	}
+	s.stats.displaced.Add(1)
+	if st.announced {
+		s.states.withdraw(st.hash)
+	}
+	s.demote(st, index, now, s.seconds(now))
+	return true
+}
+
+// withdraw has the next Claims say that a key is announced no longer.
+func (p *states) withdraw(key uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.withdrawn = append(p.withdrawn, key)
+}
+
+// withdrawals appends the keys that made room since the last Claims.
+func (p *states) withdrawals(to []uint64) []uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	to = append(to, p.withdrawn...)
+	p.withdrawn = p.withdrawn[:0]
+	return to
+}
+
+// useFraction has a compact slot count by 1/N of the limit from now on. What it has
+// spent stays.
+func (s slot) useFraction(key uint64, n Numbers, m *members.View, now int64) {
+	tat, ok := s.lock(key)
+	if !ok {
+		return
+	}
+	defer func() { s.unlock(tat) }()
+	if s.state() != 0 || s.fractional() {
+		return
+	}
+	spent, own := drc.SpentAt(tat, now, n.Rate), n.fraction(m)
+	s.b.fractional.Or(1 << s.i)
+	tat = max(tat, now+refill(min(spent, s.deepest(own)), own.Rate))
+}
+
+// useWhole has a slot count by the whole limit again: it has a state, or nothing is
+// spent.
+func (s slot) useWhole() {
+	if s.fractional() {
+		s.b.fractional.And(^(uint32(1) << s.i))
+	}
+}

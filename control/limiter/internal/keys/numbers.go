@@ -1,0 +1,118 @@
+package keys
+
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/titrate/titrate/control/drc"
+	"github.com/titrate/titrate/control/limiter/internal/fixed"
+	"github.com/titrate/titrate/control/limiter/internal/hash"
+	"github.com/titrate/titrate/control/limiter/internal/members"
+)
+
+// unit is one cost unit in fixed point.
+const unit = fixed.Unit
+
+// Never is the wait for what can never pass.
+const Never = math.MaxInt64
+
+// Numbers is what a limit allows one key.
+type Numbers struct {
+	Rate, Burst float64 // cost units/s, cost units
+	Strict      bool
+}
+
+// Group is the keys of one limit: one per client, or one for the tenant as a whole.
+type Group struct {
+	base      Numbers
+	overrides map[string]Numbers // by client
+	perTenant bool
+
+	prefix       uint64
+	tenantKey    uint64
+	overflowKey  uint64
+	tenantSlot   atomic.Pointer[bucket]
+	overflowSlot atomic.Pointer[bucket]
+}
+
+// Init sets up the keys of a limit. The overrides are shared and must not change.
+func (g *Group) Init(seed uint64, tenant, limit string, perTenant bool, base Numbers, overrides map[string]Numbers) {
+	g.base, g.overrides, g.perTenant = base, overrides, perTenant
+	g.prefix = hash.LimitPrefix(seed, tenant, limit)
+	g.tenantKey = hash.TenantLimit(seed, tenant, limit)
+	g.overflowKey = hash.Overflow(seed, tenant, limit)
+}
+
+// Numbers returns what the limit allows a client.
+func (g *Group) Numbers(client string) Numbers {
+	if len(g.overrides) > 0 {
+		if n, ok := g.overrides[client]; ok {
+			return n
+		}
+	}
+	return g.base
+}
+
+// Local returns the numbers that this replica goes by: when it has been cut off for
+// long, its static part.
+func (n Numbers) Local(m *members.View) Numbers {
+	if m.Static() {
+		return n.part(m.Weight / m.Total)
+	}
+	return n
+}
+
+// part is a part of the numbers; a burst of 1 or less stays whole.
+func (n Numbers) part(of float64) Numbers {
+	n.Rate *= of
+	n.Burst = max(min(n.Burst, 1), n.Burst*of)
+	return n
+}
+
+// fraction returns the numbers of a key that is counted here alone because there is no
+// state for it: 1/N.
+func (n Numbers) fraction(m *members.View) Numbers {
+	if m.Static() {
+		return n // it is a part already, see Local
+	}
+	n.Rate /= m.Replicas
+	n.Burst = max(min(n.Burst, 1), n.Burst/m.Replicas)
+	return n
+}
+
+// ledger returns the parameters of a contended key.
+func (n Numbers) ledger(m *members.View) drc.LedgerParams {
+	p := drc.LedgerParams{Rate: n.Rate, Burst: n.Burst, Replicas: m.Replicas, Lag: m.Lag, Strict: n.Strict}
+	if m.Static() {
+		p.Replicas = 1
+	}
+	return p
+}
+
+// countedBy returns the numbers that a slot's TAT counts by.
+func countedBy(m *members.View, at slot, n Numbers) Numbers {
+	if at.b != nil && at.fractional() {
+		return n.fraction(m)
+	}
+	return n
+}
+
+// deepestDebt is the most that a key may have spent: its burst, and as much again as debt
+// from corrected costs.
+func deepestDebt(n Numbers) float64 { return 2 * n.Burst }
+
+// refill is the time in nanoseconds that a cost takes to be refilled at a rate.
+func refill(cost, rate float64) int64 {
+	if !(rate > 0) {
+		return 0
+	}
+	return int64(min(math.Round(cost/rate*1e9), 1<<61))
+}
+
+// nanoseconds converts a wait; what does not fit is Never.
+func nanoseconds(seconds float64) int64 {
+	if !(seconds < math.MaxInt64/2e9) {
+		return Never
+	}
+	return int64(seconds * 1e9)
+}

@@ -1,0 +1,282 @@
+package keys
+
+import (
+	"runtime"
+
+	"github.com/titrate/titrate/control/drc"
+	"github.com/titrate/titrate/control/limiter/internal/hash"
+	"github.com/titrate/titrate/control/limiter/internal/members"
+)
+
+// The slot protocol: which of a slot and its state counts a key. This file is the only
+// one that changes a slot's state reference or sets a TAT to moved.
+//
+//	form       reference  state         TAT     who counts
+//	compact    0          none          a time  the TAT
+//	attached   i+1        not counting  a time  the TAT; the state keeps what others do
+//	contended  i+1        counting      moved   the state's ledger
+//
+//	attach        compact → attached      a free state is given to the slot
+//	startLedger   attached → contended    the ledger starts with what the TAT says
+//	demote        → compact               the TAT starts with what the ledger says
+//
+// Rules:
+//
+//   - A slot's reference changes only while the mutex of that state is locked. So a
+//     thread that has locked the mutex and then found that the slot refers to the state
+//     owns the key until it unlocks: lockState and attach return a state so.
+//   - A slot that refers to a state is never given to another key.
+//   - attach and startLedger lock the TAT: nobody else changes it meanwhile. A panic
+//     unlocks it.
+//   - No two states are locked at once.
+
+// counter is what counts a key now: the TAT of its slot, or a state, whose mutex is then
+// locked until whoever asked for the counter unlocks it.
+type counter struct {
+	slot   slot // none: the key has no slot
+	key    uint64
+	tat    int64
+	state  *state // nil: the TAT counts
+	shared bool   // the key is the one that clients beyond the budget share
+}
+
+// swap changes the TAT that counts; false when it has changed meanwhile.
+func (c *counter) swap(to int64) bool { return c.slot.tat().CompareAndSwap(c.tat, to) }
+
+// obtain returns what counts a client, and gives the client a slot if it has none: its
+// own, or the one that clients share when the table is full. A state that is returned
+// may not count yet, see startLedger.
+func (s *Store) obtain(g *Group, client string, now int64) counter {
+	for {
+		key, at, shared := s.obtainSlot(g, client, now)
+		if c, ok := s.counterAt(key, at); ok {
+			c.shared = shared
+			return c
+		}
+		runtime.Gosched()
+	}
+}
+
+// find is obtain for a key that is not given a slot. A state that is returned counts.
+func (s *Store) find(g *Group, client string, shared bool) counter {
+	for {
+		key, at := s.findSlot(g, client, shared)
+		if at.b == nil {
+			return counter{}
+		}
+		c, ok := s.counterAt(key, at)
+		if ok && c.state != nil && !c.state.counting {
+			c.tat = at.tat().Load()
+			c.state.mu.Unlock()
+			c.state, ok = nil, c.tat > moved
+		}
+		if ok {
+			return c
+		}
+		runtime.Gosched()
+	}
+}
+
+// counterAt returns what counts a key whose slot is known. Not ok: a change is under way,
+// or the slot is another key's. Then look again.
+func (s *Store) counterAt(key uint64, at slot) (c counter, ok bool) {
+	tat := at.tat().Load() // before the hash, see table.go
+	switch {
+	case at.state() != 0:
+		st := s.lockState(at, key)
+		return counter{slot: at, key: key, state: st}, st != nil
+	case tat == locked || tat == moved || at.hash() != key:
+		return c, false
+	}
+	return counter{slot: at, key: key, tat: tat}, true
+}
+
+// lockState returns the state of a key's slot with its mutex locked; nil if there is none.
+func (s *Store) lockState(at slot, key uint64) *state {
+	for {
+		ref := at.state()
+		if ref == 0 {
+			return nil
+		}
+		st := s.states.at(ref - 1)
+		st.mu.Lock()
+		if at.state() == ref && st.hash == key {
+			return st
+		}
+		other := at.state() == ref
+		st.mu.Unlock()
+		if other { // the slot is another key's
+			return nil
+		}
+	}
+}
+
+// spentTAT is a key's use as a TAT, whatever counts it; 0 if the slot is changing.
+func (s *Store) spentTAT(at slot, key uint64, now int64) int64 {
+	tat := at.tat().Load()
+	if tat > moved {
+		return tat
+	}
+	st := s.lockState(at, key)
+	if st == nil {
+		return 0
+	}
+	defer st.mu.Unlock()
+	if !st.counting {
+		return at.tat().Load()
+	}
+	return drc.TATFor(st.ledger.Spent(), now, st.limit.Rate)
+}
+
+// attach returns the state of a key's slot with its mutex locked, and gives the slot a
+// state if it has none. It returns nil when there is no state for a key that has spent
+// such a part of its burst, here (own) or elsewhere, or when the slot is another key's.
+func (s *Store) attach(at slot, key uint64, m *members.View, now int64, part float64, own bool) *state {
+	for {
+		if st := s.lockState(at, key); st != nil {
+			return st
+		}
+		if at.hash() != key {
+			return nil
+		}
+		index, ok := s.grantState(m, now, part, own)
+		if !ok {
+			return nil
+		}
+		base, counted := s.states.recall(key)
+		st := s.states.at(index)
+		st.mu.Lock()
+		if refer(at, key, index) {
+			st.clear(key)
+			st.index, st.own, st.heard, st.spentAt = index, own, now, now
+			st.base, st.counted = base, counted
+			return st
+		}
+		st.mu.Unlock()
+		s.states.release(index, own, 0, 0, 0)
+		runtime.Gosched()
+	}
+}
+
+// refer makes a compact slot refer to a state; false when another thread was first.
+func refer(at slot, key uint64, index uint32) bool {
+	tat, ok := at.lock(key)
+	if !ok {
+		return false
+	}
+	first := at.state() == 0
+	if first {
+		at.setState(index + 1)
+	}
+	at.unlock(tat)
+	return first
+}
+
+// startLedger has a state, which is locked, count from what its slot has counted so far.
+func (st *state) startLedger(at slot, n Numbers, m *members.View, now int64, seconds float64) {
+	if st.counting {
+		return
+	}
+	tat, _ := at.lock(st.hash)
+	to := tat
+	defer func() { at.unlock(to) }()
+	by := countedBy(m, at, n)
+	spent := drc.SpentAt(min(tat, now+refill(at.deepest(by), by.Rate)), now, by.Rate)
+	st.start(n, m, seconds, spent, max(0, spent-drc.SpentAt(st.counted, now, n.Rate)))
+	at.useWhole()
+	to = moved
+}
+
+// demote has the slot of a state count again and releases the state, whose mutex stays
+// locked.
+func (s *Store) demote(st *state, index uint32, now int64, seconds float64) {
+	key, admitted := st.hash, st.base
+	at, tat := s.slotOf(key, index), int64(0)
+	if st.counting {
+		st.ledger.Advance(seconds)
+		admitted += st.ledger.Admitted()
+		tat = drc.TATFor(st.ledger.Spent(), now, st.limit.Rate)
+		if st.ledger.Spent() > st.limit.Burst {
+			at.setInDebt()
+		}
+	}
+	at.setState(0)
+	if st.counting {
+		at.unlock(tat)
+	}
+	own := st.own
+	st.clear(0)
+	s.states.release(index, own, key, admitted, tat)
+}
+
+// lock makes a structural change exclusive and returns the TAT to store when it is done.
+// It fails when the slot does not belong to the key or a state counts it.
+func (s slot) lock(key uint64) (int64, bool) {
+	for {
+		t := s.tat().Load()
+		switch {
+		case t == locked:
+			runtime.Gosched()
+		case t == moved || s.hash() != key:
+			return 0, false
+		case s.tat().CompareAndSwap(t, locked):
+			return t, true
+		}
+	}
+}
+
+// unlock ends a structural change.
+func (s slot) unlock(tat int64) { s.tat().Store(tat) }
+
+// raise moves the slot's TAT up to a time, unless something else counts the key.
+func (s slot) raise(to int64) {
+	for {
+		t := s.tat().Load()
+		if t >= to || t == locked || t == moved || s.tat().CompareAndSwap(t, to) {
+			return
+		}
+	}
+}
+
+// obtainSlot returns the key and the slot of a client, and gives it one if need be.
+func (s *Store) obtainSlot(g *Group, client string, now int64) (key uint64, at slot, shared bool) {
+	if g.perTenant {
+		return g.tenantKey, s.dedicated.obtain(g.tenantKey, &g.tenantSlot), false
+	}
+	key = hash.Client(g.prefix, client)
+	if at, ok := s.table.obtain(key, now); ok {
+		return key, at, false
+	}
+	s.stats.overflow.Add(1)
+	return g.overflowKey, s.dedicated.obtain(g.overflowKey, &g.overflowSlot), true
+}
+
+// findSlot returns the key and the slot of a client; none if it has no slot.
+func (s *Store) findSlot(g *Group, client string, shared bool) (key uint64, at slot) {
+	switch {
+	case g.perTenant:
+		return g.tenantKey, s.dedicated.obtain(g.tenantKey, &g.tenantSlot)
+	case shared:
+		return g.overflowKey, s.dedicated.obtain(g.overflowKey, &g.overflowSlot)
+	}
+	key = hash.Client(g.prefix, client)
+	at, _ = s.table.find(key)
+	return key, at
+}
+
+// slotOf returns the slot that refers to a state.
+func (s *Store) slotOf(key uint64, index uint32) slot {
+	if at, ok := s.table.find(key); ok && at.state() == index+1 {
+		return at
+	}
+	at, _ := s.dedicated.find(key)
+	return at
+}
+
+// locate returns the slot of a key by its hash alone.
+func (s *Store) locate(key uint64) (slot, bool) {
+	if at, ok := s.dedicated.find(key); ok {
+		return at, true
+	}
+	return s.table.find(key)
+}

@@ -1,0 +1,37 @@
+// Package lock has the mutexes of the limiter and the order in which a thread may lock
+// them: a lock only while it holds locks of a lower rank, so never two of the same rank.
+//
+//	rank  lock    guards
+//	1     Naming  the names of identities and classes; one Apply or Name at a time
+//	2     Work    the slow callers: Tick, Drain, Claims, Report
+//	3     Admin   one change of configuration, shares or sums at a time
+//	4     Flow    one flow, its queue and its controllers
+//	5     State   one contended key
+//	6     States  the pool of states
+//	7     Leaf    flows by name, the ticker's new flows, slots outside the table, a bucket's new keys
+//
+// With the build tag lockrank each Lock is checked against this table; without the tag
+// a Mutex is a sync.Mutex.
+package lock
+
+// Rank is one of the ranks below.
+type Rank interface{ rank() int }
+
+// The ranks.
+type (
+	Naming struct{}
+	Work   struct{}
+	Admin  struct{}
+	Flow   struct{}
+	State  struct{}
+	States struct{}
+	Leaf   struct{}
+)
+
+func (Naming) rank() int { return 1 }
+func (Work) rank() int   { return 2 }
+func (Admin) rank() int  { return 3 }
+func (Flow) rank() int   { return 4 }
+func (State) rank() int  { return 5 }
+func (States) rank() int { return 6 }
+func (Leaf) rank() int   { return 7 }

@@ -1,0 +1,153 @@
+package limiter
+
+import (
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/limiter/internal/keys"
+)
+
+// The client stage: every limit of the tenant that holds for the request's pool and
+// class is charged, or none is.
+
+// limit is a config.Limit compiled.
+type limit struct {
+	name      string
+	mode      config.Mode
+	strict    bool
+	perTenant bool
+	queued    bool
+	queue     config.Queue
+	pools     []string
+	identity  uint8  // where it finds its client
+	classes   uint64 // that it applies to
+	keys      keys.Group
+}
+
+// call is one request on its way through the stages.
+type call struct {
+	now, cost int64
+	route     *route
+	subject
+}
+
+// refusal is the answer of the client stage.
+type refusal struct {
+	by     *limit // nil: all limits admit
+	wait   int64  // nanoseconds until it may pass; keys.Never
+	shadow *limit // the first SHADOW limit that would have refused
+	charged
+}
+
+// charged says which limits of a route a request has been charged to.
+type charged struct {
+	limits   uint64 // bit i: limit i
+	overflow uint64 // bit i: and there to the key that clients beyond the budget share
+}
+
+// isFinal reports whether waiting for the limit is no use: the wait is longer than its
+// queue allows, or there is no queue.
+func (r refusal) isFinal() bool { return !r.by.queued || r.wait > int64(r.by.queue.MaxWait) }
+
+// attempt says what a charge is made for. A limit that refuses counts the request as
+// demand once: when it is first rejected or begins to wait.
+type attempt uint8
+
+const (
+	decisive attempt = iota // what a limit refuses is rejected or held
+	first                   // what a limit with a queue refuses comes again, to be held
+	again                   // of a held request
+)
+
+// charge takes cost from every limit of the route. When one refuses, those already
+// charged are refunded: a request is charged to all or none.
+func (e *Engine) charge(c *call, why attempt) refusal {
+	var r refusal
+	for i, l := range c.route.limits {
+		if !l.holdsFor(c.classes) {
+			continue
+		}
+		probe := why == again || why == first && l.queued
+		wait, shared, ok := e.keys.Take(&l.keys, c.under(l), c.now, c.cost, probe)
+		switch {
+		case ok:
+			r.limits |= 1 << i
+			if shared {
+				r.overflow |= 1 << i
+			}
+		case l.mode == config.Shadow:
+			if r.shadow == nil {
+				r.shadow = l
+			}
+		default:
+			e.refund(c, r.charged)
+			return refusal{by: l, wait: wait}
+		}
+	}
+	return r
+}
+
+// refund gives back what charge has taken.
+func (e *Engine) refund(c *call, ch charged) {
+	for i := 0; ch.limits>>i != 0; i++ {
+		if ch.limits>>i&1 != 0 {
+			l := c.route.limits[i]
+			e.keys.Refund(&l.keys, c.under(l), c.now, c.cost, ch.overflow>>i&1 != 0)
+		}
+	}
+}
+
+// limitsAdmit reports whether all limits of the route would admit the request now. It
+// charges nothing and counts no demand.
+func (e *Engine) limitsAdmit(c *call) bool {
+	for _, l := range c.route.limits {
+		if l.mode == config.Enforce && l.holdsFor(c.classes) && !e.keys.WouldTake(&l.keys, c.under(l), c.now, c.cost) {
+			return false
+		}
+	}
+	return true
+}
+
+// chargeWatched charges the limits that admit a request and names the first that would
+// have refused it.
+func (e *Engine) chargeWatched(c *call) (out Outcome) {
+	for _, l := range c.route.limits {
+		if !l.holdsFor(c.classes) {
+			continue
+		}
+		wait, _, ok := e.keys.Take(&l.keys, c.under(l), c.now, c.cost, false)
+		if !ok && !out.Shadow {
+			out = shadowOf(l)
+			out.RetryAfter = retryAfter(wait)
+		}
+	}
+	return out
+}
+
+// countDemand counts a request as demand on a limit that is not asked to admit it yet,
+// because earlier requests of the client wait: what the replica claims must include it.
+func (e *Engine) countDemand(c *call, l *limit) {
+	client := c.under(l)
+	if _, shared, ok := e.keys.Take(&l.keys, client, c.now, c.cost, false); ok {
+		e.keys.Refund(&l.keys, client, c.now, c.cost, shared)
+	}
+}
+
+// holdsFor reports whether the limit counts requests of such classes.
+func (l *limit) holdsFor(classes uint64) bool { return l.mode != config.Off && l.classes&classes != 0 }
+
+// shadowOf is the outcome of a request that all limits admit; l is the SHADOW one that
+// would have refused it, nil if there is none.
+func shadowOf(l *limit) Outcome {
+	if l == nil {
+		return Outcome{}
+	}
+	return Outcome{Reason: ClientLimit, Shadow: true, Limit: l.name}
+}
+
+// shareShadow is the outcome of a request that SHADOW let pass the tenant stage: what a
+// limit has said comes first.
+func shareShadow(limits Outcome) Outcome {
+	if limits.Shadow {
+		return limits
+	}
+	return Outcome{Reason: TenantShare, Shadow: true, Limit: ShareName}
+}

@@ -1,0 +1,189 @@
+package limiter
+
+import (
+	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/limiter/internal/fairness"
+	"github.com/titrate/titrate/control/limiter/internal/hash"
+)
+
+// The tenant stage. It is written once: passageOf is the order of its questions, pass
+// asks them of a request and pays. Decide and observe call pass without a lock, the
+// queue calls it under the flow's lock (queue.go), Peek asks passageOf and pays nothing.
+
+// decide takes a request through both stages without a lock. Not ok: the flow has just
+// been freed, and nothing was charged.
+func (f *flow) decide(e *Engine, c *call) (out Outcome, ok bool) {
+	rt := c.route
+	if f.held.any(f, c) {
+		return Outcome{Verdict: Wait}, true
+	}
+	if rt.queues() && !f.credit.open.Load() && !f.credit.covers(c.cost) && e.limitsAdmit(c) {
+		return waitForShare, !f.gone() // it would be charged and refunded
+	}
+	ref := e.charge(c, first)
+	if ref.by != nil && ref.isFinal() {
+		return f.refusedBy(ref, c.cost), true
+	}
+	if ref.by != nil {
+		return Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(ref.wait), Limit: ref.by.name}, true
+	}
+	p := f.pass(e, c, rt.mode, rt.queue.Law, int(f.credit.waiting.Load()))
+	if p < mustWait {
+		return f.admitted(c, p, shadowOf(ref.shadow)), true
+	}
+	e.refund(c, ref.charged)
+	switch {
+	case f.gone():
+		return out, false
+	case p == mustWait:
+		return waitForShare, true
+	}
+	f.credit.turned.Add(c.cost)
+	return f.rejected(TenantShare, c.cost, 0), true
+}
+
+// passage says how the tenant stage lets a request pass, or why it does not.
+type passage uint8
+
+const (
+	byCredit   passage = iota // the credit has paid for it
+	unmeasured                // OFF, or the shares are lost and OnLoss is OPEN: it is load only
+	inShadow                  // the share would not let it pass at once, SHADOW does
+	mustWait                  // it does not pass: it has to join the queue
+	refused                   // it would have to wait, and there is no queue
+)
+
+// passageOf is the tenant stage up to the queue. free says that nothing is decided, and
+// paid that the credit covers the request.
+func passageOf(free, paid bool, mode config.Mode, law config.Law) passage {
+	switch {
+	case free:
+		return unmeasured
+	case paid:
+		return byCredit
+	case mode == config.Shadow:
+		return inShadow
+	case law != config.Police:
+		return mustWait
+	}
+	return refused
+}
+
+// pass is the tenant stage for a request that all limits admit, while so many requests
+// wait for the share. It needs no lock. A request that passes is counted in the flow, and
+// one that does not has changed nothing but the meter of clients. (A caller that has the
+// flow's lock has just advanced the flow, and catchUp does nothing.)
+func (f *flow) pass(e *Engine, c *call, mode config.Mode, law config.Law, waiting int) passage {
+	free := mode == config.Off || f.credit.open.Load()
+	p := passageOf(free, !free && waiting == 0 && f.credit.take(c.cost), mode, law)
+	if p == refused && (f.borrow(c) || f.catchUp(e, c.now) && f.credit.take(c.cost)) {
+		p = byCredit
+	}
+	switch p {
+	case unmeasured, inShadow:
+		f.credit.bypassed.Add(c.cost)
+	case byCredit:
+		if m := f.meter.Load(); m != nil {
+			m.Charge(hash.Client(f.salt, c.client), c.cost)
+		}
+	}
+	return p
+}
+
+// catchUp brings the credit up to date when it is more than a millisecond old and no
+// other thread is at it: a slow tick must not cost a request.
+func (f *flow) catchUp(e *Engine, now int64) bool {
+	if !f.mu.TryLock() {
+		return false
+	}
+	defer f.mu.Unlock()
+	if e.seconds(now)-f.pace.at < 1e-3 {
+		return false
+	}
+	f.advance(e, now)
+	f.publish()
+	return true
+}
+
+// borrow takes cost from a credit that does not cover it, for a client within its equal
+// part: the further beyond it a client is, the less. The other clients wait for what it
+// takes.
+func (f *flow) borrow(c *call) bool {
+	m := f.meter.Load()
+	if m == nil {
+		return false
+	}
+	key := hash.Client(f.salt, c.client)
+	pressure := m.Pressure(key, c.cost)
+	room := min(1, fairness.Spare(pressure)/(1-backPressure)) * float64(max(m.Room(), burst*c.cost))
+	if f.credit.overdraw(c.cost, int64(room)) {
+		return true
+	}
+	if pressure < 1 {
+		m.Charge(key, c.cost)
+	}
+	return false
+}
+
+// admitted counts a request that passed the tenant stage and returns its outcome;
+// limits is that of the client stage.
+func (f *flow) admitted(c *call, p passage, limits Outcome) Outcome {
+	out := limits
+	if p == inShadow {
+		out = shareShadow(limits)
+	}
+	f.countAdmitted(out.Shadow, c.cost)
+	out.Flight = c.route.flight
+	return out
+}
+
+func (f *flow) countAdmitted(shadow bool, cost int64) {
+	f.counts.admitted.Add(1)
+	if shadow {
+		f.counts.shadowed.Add(1)
+		f.counts.shadowedCost.Add(cost)
+	}
+}
+
+// waitForShare is the answer to a request that would have to wait for its share.
+var waitForShare = Outcome{Verdict: Wait, Reason: TenantShare, Limit: ShareName}
+
+// refusedBy is the answer to a request that a limit has refused.
+func (f *flow) refusedBy(ref refusal, cost int64) Outcome {
+	f.counts.rejected[ClientLimit].Add(1)
+	f.counts.clientRejected.Add(cost)
+	return Outcome{Verdict: Reject, Reason: ClientLimit, RetryAfter: retryAfter(ref.wait), Limit: ref.by.name}
+}
+
+// rejected is the answer to a request that the tenant stage has refused.
+func (f *flow) rejected(why Reason, cost, queued int64) Outcome {
+	f.counts.rejected[why].Add(1)
+	return Outcome{Verdict: Reject, Reason: why, RetryAfter: retryAfter(f.credit.wait(cost, queued)), Limit: ShareName}
+}
+
+// correctClient tells the meter that a client's requests have cost so much more than it
+// was told, or less.
+func (f *flow) correctClient(client string, extra int64) {
+	m := f.meter.Load()
+	switch {
+	case m == nil:
+	case extra > 0:
+		m.Charge(hash.Client(f.salt, client), extra)
+	default:
+		m.Repay(hash.Client(f.salt, client), -extra)
+	}
+}
+
+// advanceMeter lets the meter of clients follow, and makes one when clients compete.
+func (f *flow) advanceMeter(h float64) {
+	m := f.meter.Load()
+	switch {
+	case m != nil && !m.Worn():
+		m.Advance(h, f.pace.controller.Rate()*f.slack())
+		m.SetRoom(int64(2 * f.pace.controller.Params().Bucket * unit))
+	case m != nil, f.report.limited, f.eligible() > 0:
+		f.meter.Store(fairness.New())
+	}
+}
