@@ -17,7 +17,7 @@ MODULES := control lab papers proto envoy-filter services e2e
 GO_SRC  := $(shell find control papers proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo dev test verify race lint generate check-generated tidy bench bench-envoy figures grid soak robustness containers images envoy check-go standalone clean
+.PHONY: help build demo pictures dev test verify race lint generate check-generated tidy bench bench-envoy figures grid soak robustness containers images envoy check-go standalone clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,10 @@ $(CACHE)/envoy-$(ENVOY)/envoy:
 
 demo: build envoy ## three real Envoys hold one limit and share one upstream; DURATION=60s JSON=file TRACE=file
 	@bin/titrate dev --duration $(DURATION) $(if $(JSON),--json $(JSON)) $(if $(TRACE),--trace $(TRACE)) $(ARGS)
+
+pictures: build envoy ## the pictures of the README: docs/demo.svg from a real run, docs/greedy.svg from a simulation
+	@bin/titrate dev --film docs/demo.svg </dev/null
+	@bin/titrate simulate -f lab/examples/simulate-3-greedy-tenant.yaml --baseline shared --plot docs/greedy.svg --panels tenants
 
 dev: build envoy ## the same without load: drive it yourself (README, "Drive it yourself")
 	@bin/titrate dev --no-load $(ARGS)

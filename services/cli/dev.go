@@ -67,6 +67,7 @@ func newDev() *cobra.Command {
 	f.Uint64Var(&config.Seed, "seed", 1, "seed of the load's schedule")
 	f.StringVar(&config.JSON, "json", "", "file to get the verdict as JSON")
 	f.StringVar(&config.Trace, "trace", "", "file to get one NDJSON line per request; the upstream's own goes beside it as *.upstream.ndjson")
+	f.StringVar(&config.Film, "film", "", "file to get the live table as an animated SVG, four times as fast as the run")
 	f.StringVar(&recompute, "recompute", "", "judge the trace of an earlier run again, without running anything")
 	f.StringVar(&config.Envoy, "envoy", "", "Envoy "+dev.EnvoyVersion+" binary (default $ENVOY_BIN, then the one that \"make envoy\" fetched)")
 	f.StringVar(&config.Module, "module", "", "the filter (default libtitrate.so beside this program)")

@@ -66,6 +66,7 @@ type simulation struct {
 	output    format
 	file      string
 	plot      string
+	panels    []string
 	baselines []string
 	seed      uint64
 	duration  time.Duration
@@ -89,6 +90,7 @@ func newSimulate() *cobra.Command {
 	f.Uint64Var(&o.seed, "seed", 0, "seed of all randomness (default: the scenario's)")
 	f.DurationVar(&o.duration, "duration", 0, "play so long; later events are left out (default: the scenario's)")
 	f.StringVar(&o.plot, "plot", "", "draw rates over time into this file, .svg or .png")
+	f.StringSliceVar(&o.panels, "panels", nil, "kinds of rows to draw: "+strings.Join(plot.Kinds(), ", ")+" (default all)")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 	_ = cmd.MarkFlagFilename("plot", "svg", "png")
 	_ = cmd.MarkFlagRequired("file")
@@ -117,7 +119,7 @@ func (o *simulation) run(cmd *cobra.Command) error {
 		return fmt.Errorf("%s: %w", o.file, err)
 	}
 	if o.plot != "" {
-		if err := plot.Write(o.plot, result); err != nil {
+		if err := plot.Write(o.plot, result, o.panels); err != nil {
 			return fmt.Errorf("--plot: %w", err)
 		}
 	}
@@ -139,6 +141,11 @@ func (o *simulation) check() error {
 			return fmt.Errorf("--baseline %s: given twice", name)
 		}
 		seen[name] = true
+	}
+	for _, kind := range o.panels {
+		if !slices.Contains(plot.Kinds(), kind) {
+			return fmt.Errorf("--panels %s: want some of %s", kind, strings.Join(plot.Kinds(), ", "))
+		}
 	}
 	if o.plot == "" {
 		return nil

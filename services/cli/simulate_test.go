@@ -93,6 +93,7 @@ func TestSimulateRefusesWithPlaceAndStatus2(t *testing.T) {
 		{"", "", `"file" not set`},
 		{"", "-f - --plot out.jpg", "--plot: out.jpg: cannot draw .jpg: want .svg or .png"},
 		{"", "-f - --plot no/where/out.svg", "--plot no/where/out.svg: no such directory"},
+		{"", "-f - --panels magic", "--panels magic: want some of pools, tenants"},
 		{"", "-f - --baseline magic", "--baseline magic: want "},
 		{helpScenario(t), "-f - --duration 1ms", "duration: want 1s to 24h0m0s, found 1ms"},
 	} {

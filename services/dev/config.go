@@ -39,6 +39,8 @@ type Config struct {
 	// JSON and Trace are files for the verdict and for one line per request;
 	// "" = none. The upstream's own trace lies beside Trace as *.upstream.ndjson.
 	JSON, Trace string
+	// Film is a file for the live table as an animated SVG; "" = none.
+	Film string
 	// Out is where a human reads. Terminal says that it is one, for a live table.
 	Out      io.Writer
 	Terminal bool
@@ -131,13 +133,15 @@ func absolute(path *string) (err error) {
 // checkOutputs creates the output files now: a minute of load for a directory
 // that does not exist would be a pity.
 func (c *Config) checkOutputs() error {
-	if c.JSON != "" && c.JSON == c.Trace {
-		return fmt.Errorf("--json and --trace name the same file, %s", c.JSON)
-	}
-	for flag, path := range map[string]string{"--json": c.JSON, "--trace": c.Trace} {
+	flags := map[string]string{} // by path
+	for flag, path := range map[string]string{"--json": c.JSON, "--trace": c.Trace, "--film": c.Film} {
 		if path == "" {
 			continue
 		}
+		if other, taken := flags[path]; taken {
+			return fmt.Errorf("%s and %s name the same file, %s", min(flag, other), max(flag, other), path)
+		}
+		flags[path] = flag
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
 		if err != nil {
 			return fmt.Errorf("%s: %w", flag, err)

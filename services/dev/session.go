@@ -118,6 +118,13 @@ func (s *Session) load(ctx context.Context, w *World, fail context.CancelCauseFu
 		view.Run(side, s.config.Out, s.config.Terminal, l.sample, func() { fail(ErrInterrupted) })
 	}()
 	go l.poll(side)
+	film, filmed := new(view.Film), make(chan struct{})
+	go func() {
+		defer close(filmed)
+		if s.config.Film != "" {
+			film.Record(side, l.sample)
+		}
+	}()
 	go func() {
 		err := w.play(side, start, l.note)
 		if err != nil {
@@ -129,7 +136,19 @@ func (s *Session) load(ctx context.Context, w *World, fail context.CancelCauseFu
 	records, err := g.Run(ctx, s.scenario, plan, start)
 	stop()
 	<-watched
-	return records, errors.Join(err, <-played)
+	<-filmed
+	return records, errors.Join(err, <-played, writeFilm(s.config.Film, film))
+}
+
+func writeFilm(path string, film *view.Film) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(film.WriteSVG(f), f.Close())
 }
 
 // judge writes the trace and the verdict.

@@ -10,6 +10,7 @@ import (
 var baselines = []contender{
 	{"static", baseline.Static},
 	{"central", baseline.Central},
+	{"shared", baseline.Shared},
 	{"fps", baseline.FPS},
 	{"aimd", baseline.AIMD},
 	{"waterfill", baseline.Waterfill},

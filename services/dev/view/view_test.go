@@ -3,6 +3,8 @@ package view
 import (
 	"bytes"
 	"context"
+	"encoding/xml"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -45,6 +47,50 @@ func TestLineIsOneLine(t *testing.T) {
 	line := Line(sample())
 	if strings.Contains(line, "\n") || !strings.Contains(line, "dart 39 of 300 (fair 40)") || !strings.Contains(line, "failed 2") {
 		t.Errorf("%q", line)
+	}
+}
+
+// A film is well-formed, has every frame, keeps equal lines once, and colours.
+func TestFilm(t *testing.T) {
+	var f Film
+	for i := range 3 {
+		s := sample()
+		s.Elapsed += time.Duration(i) * time.Second
+		s.Tenants[0].Name = "<dart>"
+		f.Take(s)
+	}
+	var out bytes.Buffer
+	if err := f.WriteSVG(&out); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for d := xml.NewDecoder(bytes.NewReader(out.Bytes())); ; {
+		token, err := d.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := token.(xml.StartElement); ok {
+			seen[e.Name.Local]++
+		}
+	}
+	lines := len(strings.Split(strings.TrimSpace(Table(sample())), "\n"))
+	if seen["use"] != 3*lines || seen["text"] >= 2*lines || !strings.Contains(out.String(), "steps(3)") {
+		t.Errorf("%v of frames with %d lines", seen, lines)
+	}
+	for _, want := range []string{"&lt;dart&gt;", `class="r">2 failed<`, `class="b">titrate dev<`, `class="g">█`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
+func TestFilmOfNothing(t *testing.T) {
+	var out bytes.Buffer
+	if err := new(Film).WriteSVG(&out); err != nil || xml.Unmarshal(out.Bytes(), new(any)) == io.EOF {
+		t.Errorf("%v: %s", err, out.String())
 	}
 }
 

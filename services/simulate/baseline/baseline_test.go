@@ -151,6 +151,14 @@ func TestCentralAndWaterfillShareByMaxMin(t *testing.T) {
 	}
 }
 
+// One bucket for all gives in proportion to what is asked for.
+func TestSharedDoesNotTellTenantsApart(t *testing.T) {
+	s := play(t, "shared", strings.NewReplacer("capacity: 200", "capacity: 120", "constant", "poisson").Replace(shared))
+	offered := s.Flows[0].Wanted + s.Flows[1].Wanted
+	near(t, "big", s.Flows[0].Served, 120*s.Flows[0].Wanted/offered, 5)
+	near(t, "small", s.Flows[1].Served, 120*s.Flows[1].Wanted/offered, 5)
+}
+
 func TestCentralLosesAndAbandons(t *testing.T) {
 	s := play(t, "central", `duration: 10s
 replicas: 2

@@ -18,7 +18,9 @@ type central struct {
 	agenda  *agenda
 	delay   time.Duration
 	every   time.Duration
-	buckets []traffic.Bucket // keys, then flows
+	buckets []traffic.Bucket // keys, then flows; or pools, if whole
+	whole   bool             // one bucket per pool: tenants are not told apart
+	pools   []int            // by flow, its pool's place in the scenario
 	arrived []float64        // by flow, since the last turn
 	demand  []float64        // by flow, smoothed
 	asked   map[int]question // not answered yet, by id
@@ -36,15 +38,27 @@ const (
 	answering            // its answer at the gateway
 )
 
-// Central makes one exact bucket per key and per flow, asked from afar.
-func Central(stage system.Stage) (system.System, error) {
-	s := stage.Scenario
-	c := &central{stage: stage, agenda: newAgenda(s, len(stage.Cast.Gateways)), delay: max(time.Millisecond, s.Gossip.Delay), every: s.Control.Round,
-		buckets: make([]traffic.Bucket, len(stage.Cast.Keys)+len(stage.Cast.Flows)),
-		arrived: make([]float64, len(stage.Cast.Flows)), demand: make([]float64, len(stage.Cast.Flows)), asked: map[int]question{}}
+// Central makes one exact bucket per key and one per flow, asked from afar.
+func Central(stage system.Stage) (system.System, error) { return newCentral(stage, false), nil }
+
+// Shared makes one exact bucket per key and one per pool, asked from afar.
+func Shared(stage system.Stage) (system.System, error) { return newCentral(stage, true), nil }
+
+func newCentral(stage system.Stage, whole bool) *central {
+	s, flows := stage.Scenario, stage.Cast.Flows
+	c := &central{
+		stage: stage, agenda: newAgenda(s, len(stage.Cast.Gateways)),
+		delay: max(time.Millisecond, s.Gossip.Delay), every: s.Control.Round,
+		buckets: make([]traffic.Bucket, len(stage.Cast.Keys)+max(len(flows), len(s.Pools))),
+		whole:   whole, pools: make([]int, len(flows)),
+		arrived: make([]float64, len(flows)), demand: make([]float64, len(flows)), asked: map[int]question{},
+	}
+	for f := range flows {
+		c.pools[f] = slices.IndexFunc(s.Pools, func(p scenario.Pool) bool { return p.Name == flows[f].Pool })
+	}
 	c.refresh(-s.Lead, unbounded)
 	c.agenda.put(message{at: -s.Lead + c.every, kind: tick})
-	return c, nil
+	return c
 }
 
 // refresh takes over numbers, with flows' demands.
@@ -52,9 +66,25 @@ func (c *central) refresh(now time.Duration, demand func(int) float64) {
 	for k, key := range c.stage.Cast.Keys {
 		c.set(k, key.Rate, key.Burst, now)
 	}
-	for f, share := range shares(c.stage.Scenario, c.stage.Cast, demand, true) {
-		c.set(len(c.stage.Cast.Keys)+f, share, math.Max(1, share*flowBurst), now)
+	var rates []float64
+	if c.whole {
+		for _, p := range c.stage.Scenario.Pools {
+			rates = append(rates, p.Capacity)
+		}
+	} else {
+		rates = shares(c.stage.Scenario, c.stage.Cast, demand, true)
 	}
+	for i, rate := range rates {
+		c.set(len(c.stage.Cast.Keys)+i, rate, math.Max(1, rate*flowBurst), now)
+	}
+}
+
+// bucket is the place of the bucket that a flow's requests need.
+func (c *central) bucket(flow int) int {
+	if c.whole {
+		flow = c.pools[flow]
+	}
+	return len(c.stage.Cast.Keys) + flow
 }
 
 func (c *central) set(unit int, rate, burst float64, now time.Duration) {
@@ -114,7 +144,7 @@ func (c *central) decide(now time.Duration, q *question) {
 	}
 	if client.Flow >= 0 && reason == limiter.None {
 		c.arrived[client.Flow] += q.Cost
-		flow := len(c.stage.Cast.Keys) + client.Flow
+		flow := c.bucket(client.Flow)
 		units = append(slices.Clone(units), flow)
 		if !c.buckets[flow].Fits(now, q.Cost) {
 			reason = limiter.TenantShare

@@ -3,7 +3,7 @@
 //
 // # Common assumptions
 //
-// All but central decide at the gateway, at once, from token buckets of its own: one
+// All but central and shared decide at the gateway, at once, from token buckets of its own: one
 // for its part of each limited key (rate r·p, burst max(1, b·p), p the part) and one
 // for its part of each flow, a tenant's use of a pool (burst a quarter of a second's
 // worth, at least 1). A request needs all of its buckets and is charged to all or to
@@ -26,6 +26,8 @@
 //     no cost of its own. A gateway that cannot reach it (a partition, a lost
 //     coordinator) lets everything pass after the same wait, as Envoy's ratelimit
 //     filter does by default.
+//   - [Shared]: as Central, but with one bucket per pool: a limit that does not tell
+//     tenants apart. Who asks for more gets more.
 //   - [FPS]: flow proportional share (Raghavan, Vishwanath, Ramabhadran, Yocum, Snoeren:
 //     Cloud Control with Distributed Rate Limiting, SIGCOMM 2007, §4.3). A gateway's
 //     part is its weight over all weights that it has heard: p = ω/Σω. The weight is

@@ -7,6 +7,7 @@ import (
 	"image/color"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -40,12 +41,13 @@ type line struct {
 
 // row is one question: its title, and the lines of each system.
 type row struct {
+	kind  string // one of Kinds
 	title string
 	lines func(s *measure.Series) []line
 }
 
-// panels draws all rows for all systems; each row has one scale.
-func panels(r *measure.Result) ([][]*plot.Plot, error) {
+// panels draws the rows of some kinds (nil: all) for all systems; each row has one scale.
+func panels(r *measure.Result, kinds []string) ([][]*plot.Plot, error) {
 	for i := range r.Systems {
 		if r.Systems[i].Series == nil {
 			return nil, errors.New("the result has no series over time")
@@ -55,6 +57,12 @@ func panels(r *measure.Result) ([][]*plot.Plot, error) {
 		return nil, errors.New("the result has no system")
 	}
 	all := rows(r.Systems[0].Series)
+	if kinds != nil {
+		all = slices.DeleteFunc(all, func(r row) bool { return !slices.Contains(kinds, r.kind) })
+		if len(all) == 0 {
+			return nil, fmt.Errorf("the scenario has none of %s", strings.Join(kinds, ", "))
+		}
+	}
 	grid := make([][]*plot.Plot, 0, len(all))
 	for i, row := range all[:min(len(all), mostPanels)] {
 		var across []*plot.Plot
@@ -99,19 +107,22 @@ func height(lines []line, step float64) float64 {
 	return max(min(all, most*1.5), 1e-9) * headroom
 }
 
+// Kinds of rows, as [Write] takes them.
+func Kinds() []string { return []string{"pools", "tenants", "limits", "gateways"} }
+
 // rows are the questions that a result answers.
 func rows(s *measure.Series) (out []row) {
 	for i := range s.Pools {
 		name := s.Pools[i].Pool
 		out = append(out,
-			row{"pool " + name, func(s *measure.Series) []line { return poolLines(&s.Pools[i]) }},
-			row{"tenants of " + name, func(s *measure.Series) []line { return flowLines(s, name) }})
+			row{"pools", "pool " + name, func(s *measure.Series) []line { return poolLines(&s.Pools[i]) }},
+			row{"tenants", "tenants of " + name, func(s *measure.Series) []line { return flowLines(s, name) }})
 	}
 	for i := range s.Limits {
 		l := &s.Limits[i]
-		out = append(out, row{"limit " + l.Tenant + "/" + l.Limit, func(s *measure.Series) []line { return limitLines(&s.Limits[i]) }})
+		out = append(out, row{"limits", "limit " + l.Tenant + "/" + l.Limit, func(s *measure.Series) []line { return limitLines(&s.Limits[i]) }})
 	}
-	gateways := row{"gateways", gatewayLines}
+	gateways := row{"gateways", "gateways", gatewayLines}
 	if len(out) >= mostPanels {
 		out = out[:mostPanels-1]
 	}

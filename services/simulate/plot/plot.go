@@ -57,8 +57,8 @@ func Format(path string) (string, error) {
 }
 
 // Write draws a result into a file, of which others see nothing or all: it is
-// written beside and renamed.
-func Write(path string, r *measure.Result) (err error) {
+// written beside and renamed. Only rows of these kinds are drawn; nil: all.
+func Write(path string, r *measure.Result, kinds []string) (err error) {
 	format, err := Format(path)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func Write(path string, r *measure.Result) (err error) {
 			_ = os.Remove(f.Name())
 		}
 	}()
-	err = Draw(f, r, format)
+	err = Draw(f, r, format, kinds)
 	if mode := f.Chmod(0o644); err == nil {
 		err = mode
 	}
@@ -85,9 +85,9 @@ func Write(path string, r *measure.Result) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// Draw draws a result in a format, svg or png.
-func Draw(w io.Writer, r *measure.Result, format string) error {
-	grid, err := panels(r)
+// Draw draws rows of these kinds (nil: all) of a result in a format, svg or png.
+func Draw(w io.Writer, r *measure.Result, format string, kinds []string) error {
+	grid, err := panels(r, kinds)
 	if err != nil {
 		return err
 	}

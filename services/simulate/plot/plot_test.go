@@ -39,7 +39,7 @@ func result(many bool) *measure.Result {
 func TestSVGIsWellFormedAndNamesEverything(t *testing.T) {
 	for _, many := range []bool{false, true} {
 		var out, again bytes.Buffer
-		if err := errors.Join(plot.Draw(&out, result(many), "svg"), plot.Draw(&again, result(many), "svg")); err != nil {
+		if err := errors.Join(plot.Draw(&out, result(many), "svg", nil), plot.Draw(&again, result(many), "svg", nil)); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(out.Bytes(), again.Bytes()) {
@@ -61,10 +61,23 @@ func TestSVGIsWellFormedAndNamesEverything(t *testing.T) {
 	}
 }
 
+func TestOnlyRowsOfSomeKinds(t *testing.T) {
+	var out bytes.Buffer
+	if err := plot.Draw(&out, result(false), "svg", []string{"tenants"}); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); !strings.Contains(text, "tenants of api") || strings.Contains(text, "gateways") {
+		t.Error("want tenants and no gateways")
+	}
+	if err := plot.Draw(&out, result(false), "svg", []string{}); err == nil || !strings.Contains(err.Error(), "none of") {
+		t.Errorf("%v, want an error: there is nothing to draw", err)
+	}
+}
+
 func TestWriteIsAllOrNothing(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "out.PNG")
-	if err := plot.Write(path, result(false)); err != nil {
+	if err := plot.Write(path, result(false), nil); err != nil {
 		t.Fatal(err)
 	}
 	f, err := os.Open(path)
@@ -85,7 +98,7 @@ func TestWriteIsAllOrNothing(t *testing.T) {
 		{"b.svg", "no system", &measure.Result{}},
 		{"no/where.svg", "no such file", result(false)},
 	} {
-		if err := plot.Write(filepath.Join(dir, c.path), c.r); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := plot.Write(filepath.Join(dir, c.path), c.r, nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.path, err, c.want)
 		}
 	}
