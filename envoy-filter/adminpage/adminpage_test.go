@@ -85,8 +85,10 @@ func TestOverview(t *testing.T) {
 			LimitsLeftOut: 1, LeftOut: []string{`tenant "acme", limit "daily": field "days" is unknown`}}
 	}
 	s.Engine.SetShares(&exchange.Shares{Epoch: 3, Stale: true})
-	s.Engine.SetSums(2e9, &exchange.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Isolation: exchange.Split, Lag: 80 * time.Millisecond})
-	wants(t, ask(t, s, "/titrate", 200), "NOT LINKED", "REFUSED configuration revision 8", "capacity is -1", "epoch 3, STALE", "3 gateways", "split", "80 ms")
+	s.Engine.SetSums(2e9, &exchange.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Isolation: exchange.Split,
+		Lag: 80 * time.Millisecond})
+	wants(t, ask(t, s, "/titrate", 200), "NOT LINKED", "REFUSED configuration revision 8", "capacity is -1",
+		"epoch 3, STALE", "3 gateways", "split", "80 ms")
 }
 
 func TestOneClientExplained(t *testing.T) {
@@ -98,16 +100,20 @@ func TestOneClientExplained(t *testing.T) {
 		t.Errorf("a limit of a class that was not asked for:\n%s", body)
 	}
 	var a Explanation
-	if err := json.Unmarshal([]byte(ask(t, s, "/titrate?tenant=acme&client=alice&pool=api&cost=2&class=write&identity.user=u1&format=json", 200)), &a); err != nil {
+	if err := json.Unmarshal([]byte(ask(t, s,
+		"/titrate?tenant=acme&client=alice&pool=api&cost=2&class=write&identity.user=u1&format=json", 200)), &a); err != nil {
 		t.Fatal(err)
 	}
 	p := a.Pools[0]
-	if len(a.Pools) != 1 || p.Verdict != "reject" || p.Reason != "client_limit" || p.Limit != "per-client" || p.RetryAfter != 1 || len(p.Limits) != 2 ||
-		p.Limits[0].Passes || p.Limits[1].Client != "u1" || !p.Limits[1].Passes || p.Limits[1].Free != 3 || p.Share.Share != 100 {
+	if len(a.Pools) != 1 || p.Verdict != "reject" || p.Reason != "client_limit" || p.Limit != "per-client" ||
+		p.RetryAfter != 1 || len(p.Limits) != 2 ||
+		p.Limits[0].Passes || p.Limits[1].Client != "u1" || !p.Limits[1].Passes || p.Limits[1].Free != 3 ||
+		p.Share.Share != 100 {
 		t.Errorf("%+v", a)
 	}
 	wants(t, ask(t, s, "/titrate?tenant=ghost", 200), "no such tenant")
-	wants(t, ask(t, s, "/titrate?tenant=acme&identity.device=1", 200), "identity.device: no filter of this Envoy has an identity of that name")
+	wants(t, ask(t, s, "/titrate?tenant=acme&identity.device=1", 200),
+		"identity.device: no filter of this Envoy has an identity of that name")
 	wants(t, ask(t, s, "/titrate?tenant=acme&class=read", 200), `class "read"`)
 	s.Engine = limiter.New(limiter.Options{Boot: limiter.BootClosed})
 	wants(t, ask(t, s, "/titrate?tenant=acme", 200), "no configuration has arrived")
@@ -139,7 +145,8 @@ func TestWrongQueries(t *testing.T) {
 // Whatever is asked: a page, or an error that says why; JSON is JSON; and asking
 // changes no decision.
 func FuzzAnswer(f *testing.F) {
-	for _, path := range []string{"/titrate", "/titrate?tenant=acme&client=alice&format=json", "/titrate?tenant=acme&cost=1e300&pool=api",
+	for _, path := range []string{"/titrate", "/titrate?tenant=acme&client=alice&format=json",
+		"/titrate?tenant=acme&cost=1e300&pool=api",
 		"/titrate?identity.user=x&tenant=acme&class=write", "/titrate?limit=9&format=text", "/titrate?%00=%ff;&&=="} {
 		f.Add(path)
 	}
@@ -166,7 +173,8 @@ func FuzzAnswer(f *testing.F) {
 
 func TestNumbers(t *testing.T) {
 	for in, want := range map[float64]string{
-		math.Inf(1): "null", math.NaN(): "null", 0: "0", 1.0 / 3: "0.333333", 123456789: "123457000", -2.5: "-2.5", 1e-320: "1e-320", 1e300: "1e+300",
+		math.Inf(1): "null", math.NaN(): "null", 0: "0", 1.0 / 3: "0.333333", 123456789: "123457000", -2.5: "-2.5",
+		1e-320: "1e-320", 1e300: "1e+300",
 	} {
 		b, err := json.Marshal(number(in))
 		if err != nil || string(b) != want {

@@ -191,7 +191,8 @@ func TestLeftOutIsReported(t *testing.T) {
 	}
 	now := b.client.o.Now()
 	for i, want := range []limiter.Verdict{limiter.Admit, limiter.Admit, limiter.Reject} {
-		if out := b.engine.Decide(now, &limiter.Request{Tenant: "acme", Client: "a", Pool: "api", Cost: 1}); out.Verdict != want {
+		if out := b.engine.Decide(now, &limiter.Request{Tenant: "acme", Client: "a", Pool: "api",
+			Cost: 1}); out.Verdict != want {
 			t.Errorf("request %d of another tenant: %v, want %v", i, out.Verdict, want)
 		}
 	}
@@ -216,9 +217,11 @@ func TestLeftOutIsReported(t *testing.T) {
 // The names in the filter's settings are sent once, and when they change.
 func TestNamesAreSent(t *testing.T) {
 	b := newFixture(t)
-	b.engine.Name(limiter.Names{Identities: [limiter.MaxIdentities]string{1: "ip"}, Classes: [limiter.MaxClasses]string{0: "writes"}})
+	b.engine.Name(limiter.Names{Identities: [limiter.MaxIdentities]string{1: "ip"},
+		Classes: [limiter.MaxClasses]string{0: "writes"}})
 	s := b.accept(hello)
-	if n := hear(s, func(*exchange.Names) bool { return true }); !slices.Equal(n.Identities, []string{"ip"}) || !slices.Equal(n.Classes, []string{"writes"}) {
+	if n := hear(s, func(*exchange.Names) bool { return true }); !slices.Equal(n.Identities, []string{"ip"}) ||
+		!slices.Equal(n.Classes, []string{"writes"}) {
 		t.Errorf("sent %+v", n)
 	}
 	b.engine.Name(limiter.Names{})

@@ -22,7 +22,8 @@ func TestRetrySeconds(t *testing.T) {
 
 func TestGRPCStatus(t *testing.T) {
 	for r, want := range map[limiter.Reason]int{
-		limiter.ClientLimit: 8, limiter.TenantShare: 8, limiter.UnknownTenant: 7, limiter.NotConfigured: 14, InternalError: 14,
+		limiter.ClientLimit: 8, limiter.TenantShare: 8, limiter.UnknownTenant: 7, limiter.NotConfigured: 14,
+		InternalError: 14,
 	} {
 		if got := GRPCStatus(r); got != want || len(Summary(r)) > 16 {
 			t.Errorf("%s: %d %q, want %d", ReasonName(r), got, Summary(r), want)

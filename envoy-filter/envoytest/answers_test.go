@@ -66,14 +66,18 @@ func TestAnswersRateLimitHeaders(t *testing.T) {
 	telling(t, "answers-ratelimit-headers.yaml", 2).follow([]said{
 		ask("the first", "/", 200, nil, "ratelimit-policy", policy, "ratelimit", `"per-client";r=1;t=100`, "retry-after", ""),
 		ask("the last", "/", 200, nil, "ratelimit", `"per-client";r=0;t=100`, "x-titrate-reason", ""),
-		ask("one too many", "/", 429, nil, "ratelimit-policy", policy, "ratelimit", `"per-client";r=0;t=100`, "retry-after", "100",
+		ask("one too many", "/", 429, nil, "ratelimit-policy", policy, "ratelimit", `"per-client";r=0;t=100`, "retry-after",
+			"100",
 			"x-titrate-reason", "client_limit", "content-type", "application/json", "body", `\{.*"reason":"client_limit".*\}\n`),
-		ask("by who wants text", "/", 429, headers("accept", "text/plain, */*"), "content-type", "text/plain", "body", "rate limited: client_limit\n"),
-		ask("by who would take JSON", "/", 429, headers("accept", "application/json, text/plain"), "content-type", "application/json"),
+		ask("by who wants text", "/", 429, headers("accept", "text/plain, */*"), "content-type", "text/plain", "body",
+			"rate limited: client_limit\n"),
+		ask("by who would take JSON", "/", 429, headers("accept", "application/json, text/plain"), "content-type",
+			"application/json"),
 		ask("in gRPC", "/", 200, headers("content-type", "application/grpc"), "grpc-status", "8",
 			"grpc-message", "rate limited: client_limit", "grpc-retry-pushback-ms", `9\d{4}|100000`, "body", ""),
 		ask("no gRPC", "/", 429, headers("content-type", "application/grpcx"), "grpc-status", ""),
-		ask("a partner", "/partner", 503, nil, "ratelimit", "", "x-titrate-reason", "", "retry-after", "100", "body", "rate limited: client_limit\n"),
+		ask("a partner", "/partner", 503, nil, "ratelimit", "", "x-titrate-reason", "", "retry-after", "100", "body",
+			"rate limited: client_limit\n"),
 		ask("a partner admitted", "/partner", 200, headers("x-client", "p"), "ratelimit", ""),
 	})
 }
@@ -117,7 +121,8 @@ func TestShadow(t *testing.T) {
 	t.Parallel()
 	e := telling(t, "shadow.yaml", 2)
 	e.follow([]said{
-		ask("not decided", "/static/1", 200, nil), ask("not decided", "/static/2", 200, nil), ask("not decided", "/static/3", 200, nil),
+		ask("not decided", "/static/1", 200, nil), ask("not decided", "/static/2", 200, nil),
+		ask("not decided", "/static/3", 200, nil),
 		ask("within the limit", "/1", 200, nil), ask("enforced, within", "/checkout/2", 200, nil),
 		ask("would be refused", "/3", 200, nil, "retry-after", "", "x-titrate-reason", "", "body", "upstream 0"),
 		ask("enforced", "/checkout/4", 429, nil, "x-titrate-reason", "client_limit"),
@@ -126,7 +131,8 @@ func TestShadow(t *testing.T) {
 		return e.metric(outcome("api", "client_limit")) == 1 && e.metric(`titrate_shadowed_total{pool="api"}`) == 1
 	})
 	lines := e.lines("access ")
-	for _, want := range []string{"/static/1 200 - - -", "/1 200 - - -", "/3 200 shadow client_limit per-client", "/checkout/4 429 rejected client_limit per-client"} {
+	for _, want := range []string{"/static/1 200 - - -", "/1 200 - - -", "/3 200 shadow client_limit per-client",
+		"/checkout/4 429 rejected client_limit per-client"} {
 		if !strings.Contains(lines, want+"\n") {
 			t.Errorf("the access log has no %q:\n%s", want, lines)
 		}
@@ -153,12 +159,14 @@ func TestPeek(t *testing.T) {
 	peek := headers("x-titrate-peek", "1")
 	full := `"per-client";r=2`
 	e.follow([]said{
-		ask("unused", "/", 200, peek, "ratelimit", full, "ratelimit-policy", ".+", "body", `\{"verdict":"admit","limit":"per-client",.*"remaining":2,.*\n`),
+		ask("unused", "/", 200, peek, "ratelimit", full, "ratelimit-policy", ".+", "body",
+			`\{"verdict":"admit","limit":"per-client",.*"remaining":2,.*\n`),
 		ask("a look changes nothing", "/", 200, peek, "ratelimit", full),
 		ask("a request", "/", 200, nil, "body", "upstream 0", "ratelimit", ""),
 		ask("one left", "/", 200, peek, "ratelimit", `"per-client";r=1;t=100`),
 		ask("a request", "/", 200, nil),
-		ask("none left", "/", 429, peek, "ratelimit", `"per-client";r=0;t=100`, "retry-after", "100", "x-titrate-reason", "client_limit"),
+		ask("none left", "/", 429, peek, "ratelimit", `"per-client";r=0;t=100`, "retry-after", "100", "x-titrate-reason",
+			"client_limit"),
 		ask("another client", "/", 200, headers("x-titrate-peek", "1", "x-client", "bob"), "ratelimit", full),
 	})
 	e.eventually("the counters", func() bool { return e.metric(outcome("api", "admitted")) == 2 })
@@ -239,7 +247,8 @@ func (e *envoy) left(cost string) func(path string, burst float64) bool {
 // nothing, whatever its answer says.
 func TestResponseCostDebtAndAborts(t *testing.T) {
 	t.Parallel()
-	e, _ := launch{example: "response-cost.yaml", concurrency: 1}.linked(t, world(1, config.Queue{}, limited("acme", 1000, 1000), limited("other", 1000, 1000)))
+	e, _ := launch{example: "response-cost.yaml", concurrency: 1}.linked(t,
+		world(1, config.Queue{}, limited("acme", 1000, 1000), limited("other", 1000, 1000)))
 	e.upstream.Config.Handler = http.HandlerFunc(teller)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(e.front, "http://"))
 	if err != nil {
@@ -273,7 +282,8 @@ func TestResponseCostOncePerRequest(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			e, _ := launch{example: "response-cost.yaml", concurrency: 1, edits: []edit{routes}}.linked(t, world(1, config.Queue{}, limited("acme", 0.01, 1000)))
+			e, _ := launch{example: "response-cost.yaml", concurrency: 1, edits: []edit{routes}}.linked(t,
+				world(1, config.Queue{}, limited("acme", 0.01, 1000)))
 			e.upstream.Config.Handler = wayward()
 			e.get(c.path, "x-tenant", "acme")
 			want := e.left(c.cost)
@@ -313,7 +323,8 @@ func wayward() http.HandlerFunc {
 func TestAccessLog(t *testing.T) {
 	t.Parallel()
 	queue := config.Queue{Law: config.DropTail, MaxWait: 2 * time.Second, MaxRequests: 10}
-	state := world(1, config.Queue{}, config.Tenant{Name: "acme", Weight: 1, Limits: []config.Limit{{Name: "patient", Rate: 5, Burst: 1, Queue: queue}}},
+	state := world(1, config.Queue{}, config.Tenant{Name: "acme", Weight: 1,
+		Limits: []config.Limit{{Name: "patient", Rate: 5, Burst: 1, Queue: queue}}},
 		limited("other", 0.001, 1))
 	e, _ := launch{example: "access-log.yaml", concurrency: 1}.linked(t, state)
 	for i, header := range [][]string{
@@ -331,9 +342,11 @@ func TestAccessLog(t *testing.T) {
 	}
 	const alice = "2bd806c97f0e00af" // echo -n alice | sha256sum | head -c 16
 	for path, want := range map[string]map[string]any{
-		"/0": {"outcome": "admitted", "reason": nil, "tenant": "acme", "client": alice, "pool": "api", "wait_ms": 0.0, "status": 200.0},
+		"/0": {"outcome": "admitted", "reason": nil, "tenant": "acme", "client": alice, "pool": "api", "wait_ms": 0.0,
+			"status": 200.0},
 		"/1": {"outcome": "admitted", "tenant": "acme", "client": alice},
-		"/3": {"outcome": "rejected", "reason": "client_limit", "limit": "per-client", "client": nil, "status": 429.0, "details": "titrate_client_limit"},
+		"/3": {"outcome": "rejected", "reason": "client_limit", "limit": "per-client", "client": nil, "status": 429.0,
+			"details": "titrate_client_limit"},
 		"/4": {"outcome": "rejected", "reason": "unknown_tenant", "tenant": "????", "details": "titrate_unknown_tenant"},
 	} {
 		for key, value := range want {
@@ -354,7 +367,8 @@ func TestPipelining(t *testing.T) {
 	t.Parallel()
 	direct := edit{"              - match: { prefix: /partner }\n                route: { cluster: api }\n",
 		"              - match: { prefix: /direct }\n                direct_response: { status: 429 }\n              - match: { prefix: /partner }\n                route: { cluster: api }\n"}
-	e, _ := launch{example: "answers-ratelimit-headers.yaml", concurrency: 1, edits: []edit{direct}}.linked(t, world(1, config.Queue{}, limited("acme", 0.001, 1), limited("free", 1000, 1000)))
+	e, _ := launch{example: "answers-ratelimit-headers.yaml", concurrency: 1, edits: []edit{direct}}.linked(t,
+		world(1, config.Queue{}, limited("acme", 0.001, 1), limited("free", 1000, 1000)))
 	answered := map[string]int{}
 	e.get("/", "x-tenant", "acme") // the burst
 	for path, tenant := range map[string]string{"/direct": "free", "/": "acme"} {

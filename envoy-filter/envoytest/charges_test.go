@@ -59,9 +59,12 @@ func TestChargedOnce(t *testing.T) {
 		status int
 		want   map[string]int // at the upstream, for each request
 	}{
-		"retries":   {"retry_policy: { retry_on: 5xx, num_retries: 2 }", fails, http.StatusBadGateway, map[string]int{"main/": 3}},
-		"mirror":    {"request_mirror_policies: [{ cluster: api }]", func(http.ResponseWriter, *http.Request) {}, http.StatusOK, map[string]int{"main/": 1, "mirror/": 1}},
-		"redirects": {"internal_redirect_policy: { max_internal_redirects: 1 }", moves, http.StatusOK, map[string]int{"main/": 1, "main/there": 1}},
+		"retries": {"retry_policy: { retry_on: 5xx, num_retries: 2 }", fails, http.StatusBadGateway,
+			map[string]int{"main/": 3}},
+		"mirror": {"request_mirror_policies: [{ cluster: api }]", func(http.ResponseWriter, *http.Request) {},
+			http.StatusOK, map[string]int{"main/": 1, "mirror/": 1}},
+		"redirects": {"internal_redirect_policy: { max_internal_redirects: 1 }", moves, http.StatusOK,
+			map[string]int{"main/": 1, "main/there": 1}},
 	}
 	for what, c := range cases {
 		t.Run(what, func(t *testing.T) {
@@ -192,7 +195,8 @@ func TestNoLegacyOfOthers(t *testing.T) {
 	if a := e.get("/", "x-tenant", "acme", "x-client", "alice"); a.status != 200 {
 		t.Fatalf("the redirected request: %d", a.status)
 	}
-	if a := mallory.get("/", "x-tenant", "acme", "x-client", "mallory", "x-envoy-original-url", "http://x/"); a.status != 429 {
+	if a := mallory.get("/", "x-tenant", "acme", "x-client", "mallory", "x-envoy-original-url",
+		"http://x/"); a.status != 429 {
 		t.Errorf("a request that says it was redirected: %d, want 429", a.status)
 	}
 }

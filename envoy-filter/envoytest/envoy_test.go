@@ -45,7 +45,8 @@ func TestMain(m *testing.M) {
 }
 
 func build(out, dir string, tags ...string) error {
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-tags", strings.Join(tags, ","), "-o", out, ".")
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-tags", strings.Join(tags, ","), "-o", out,
+		".")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", out, err, text)
@@ -328,7 +329,8 @@ func (e *envoy) dialling(from string) *envoy {
 	}
 	other := *e
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	other.client = &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	other.client = &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true},
+		Timeout: 20 * time.Second}
 	return &other
 }
 

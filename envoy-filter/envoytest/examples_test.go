@@ -36,7 +36,8 @@ func tenant(name string, limits ...config.Limit) config.Tenant {
 
 // by is a limit that admits so many by an identity ("": the client).
 func by(identity string, burst float64, classes ...string) config.Limit {
-	return config.Limit{Name: "by-" + identity + strings.Join(classes, "-"), Rate: 0.001, Burst: burst, Identity: identity, Classes: classes}
+	return config.Limit{Name: "by-" + identity + strings.Join(classes, "-"), Rate: 0.001, Burst: burst,
+		Identity: identity, Classes: classes}
 }
 
 // tell runs the story against an Envoy.
@@ -57,7 +58,8 @@ func (s *story) tell(t *testing.T, concurrency int) {
 			t.Fatalf("step %d, %s: %v", i, step.what, err)
 		}
 		if a.status != step.status {
-			t.Errorf("step %d, %s: %s %v: status %d, want %d\n%s", i, step.what, step.ask, step.header, a.status, step.status, a.body)
+			t.Errorf("step %d, %s: %s %v: status %d, want %d\n%s", i, step.what, step.ask, step.header, a.status, step.status,
+				a.body)
 		}
 	}
 	e.alive()
@@ -114,7 +116,8 @@ func TestIdentityCookie(t *testing.T) {
 			return e
 		}
 		two := *e
-		two.client = &http.Client{Transport: &http.Transport{Protocols: new(http.Protocols), DisableKeepAlives: true}, Timeout: 20 * time.Second}
+		two.client = &http.Client{Transport: &http.Transport{Protocols: new(http.Protocols), DisableKeepAlives: true},
+			Timeout: 20 * time.Second}
 		two.client.Transport.(*http.Transport).Protocols.SetUnencryptedHTTP2(true)
 		return &two
 	}
@@ -137,7 +140,8 @@ func TestClasses(t *testing.T) {
 			{"an export, of the same limit", "/v1/export", nil, 429, ""},
 			{"no export, by its path", "/v1/exports", nil, 200, ""},
 			{"an export by what it accepts", "/", headers("accept", "text/html, text/csv"), 429, ""},
-			{"the same on a line of its own", "/", headers("x-other", "1", "accept", "text/html", "+accept", "text/csv"), 429, ""},
+			{"the same on a line of its own", "/", headers("x-other", "1", "accept", "text/html", "+accept", "text/csv"), 429,
+				""},
 			{"not one from inside", "/", headers("accept", "text/csv", "x-internal", "1"), 200, ""},
 			{"a search in disguise", "/x/../search", nil, 429, ""},
 		},
@@ -159,7 +163,8 @@ func TestOverrides(t *testing.T) {
 		steps: []step{
 			{"the filter's tenant and pool", "/", at("x.example", "x-tenant", "acme"), 200, ""},
 			{"by its route's name", "/", at("x.example", "x-tenant", "acme"), 429, ""},
-			{"another cluster is another pool, unknown, but the limits hold", "/batch", at("x.example", "x-tenant", "acme"), 200, ""},
+			{"another cluster is another pool, unknown, but the limits hold", "/batch", at("x.example", "x-tenant", "acme"),
+				200, ""},
 			{"by that route's name", "/batch", at("x.example", "x-tenant", "acme"), 429, ""},
 			{"the virtual host's tenant", "/", at("shop.example", "x-tenant", "acme"), 200, ""},
 			{"the route's cost, of 13 there are 12 left", "/search", at("shop.example"), 200, ""},

@@ -42,7 +42,8 @@ func capped(name string, share float64) config.Tenant {
 	return config.Tenant{Name: name, Weight: 1, Quotas: []config.Quota{{Pool: "api", Max: share}}}
 }
 
-var patient = config.Queue{Law: config.DropTail, DelayTarget: 10 * time.Second, MaxWait: 30 * time.Second, MaxRequests: 1000}
+var patient = config.Queue{Law: config.DropTail, DelayTarget: 10 * time.Second, MaxWait: 30 * time.Second,
+	MaxRequests: 1000}
 
 // linked starts an Envoy with an agent and waits until the configuration is in
 // force.
@@ -109,7 +110,8 @@ func TestClientLimit(t *testing.T) {
 		t.Errorf("another client: %+v", a)
 	}
 	e.eventually("the counters", func() bool {
-		return e.metric(outcome("api", "admitted")) == float64(admitted+1) && e.metric(outcome("api", "client_limit")) == float64(30-admitted)
+		return e.metric(outcome("api", "admitted")) == float64(admitted+1) &&
+			e.metric(outcome("api", "client_limit")) == float64(30-admitted)
 	})
 	e.eventually("the report", func() bool {
 		r := agent.reported("acme")
@@ -178,7 +180,8 @@ func TestHeldThenReleased(t *testing.T) {
 // refused for long.
 func TestMark(t *testing.T) {
 	t.Parallel()
-	e, _ := linked(t, world(1, config.Queue{Law: config.VariableStructure, DelayTarget: 50 * time.Millisecond}, capped("acme", 300)))
+	e, _ := linked(t, world(1, config.Queue{Law: config.VariableStructure, DelayTarget: 50 * time.Millisecond},
+		capped("acme", 300)))
 	marked := 0
 	e.eventually("a mark", func() bool {
 		for a := range many(t.Context(), e, 60, "x-tenant", "acme") {

@@ -82,10 +82,11 @@ func TestFlightsOfAnAdaptivePool(t *testing.T) {
 	want := exchange.FlowReport{}
 	settled := func(what string) {
 		t.Helper()
-		e.eventually(fmt.Sprintf("%s: completed %v, shed %v, in flight %v", what, want.Completed, want.Shed, want.InFlight), func() bool {
-			got := a.flights("acme")
-			return got.Completed == want.Completed && got.Shed == want.Shed && got.InFlight == want.InFlight
-		})
+		e.eventually(fmt.Sprintf("%s: completed %v, shed %v, in flight %v", what, want.Completed, want.Shed, want.InFlight),
+			func() bool {
+				got := a.flights("acme")
+				return got.Completed == want.Completed && got.Shed == want.Shed && got.InFlight == want.InFlight
+			})
 	}
 	ask := func(path string, status int) {
 		t.Helper()
@@ -158,7 +159,8 @@ func TestFlightsOfHeldRequests(t *testing.T) {
 // it was charged.
 func TestFlightsOfARedirect(t *testing.T) {
 	t.Parallel()
-	e, a := linked(t, adaptive(world(1, config.Queue{}, limited("acme", 1000, 1000))), routed("internal_redirect_policy: { max_internal_redirects: 1 }"))
+	e, a := linked(t, adaptive(world(1, config.Queue{}, limited("acme", 1000, 1000))),
+		routed("internal_redirect_policy: { max_internal_redirects: 1 }"))
 	e.upstream.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
 			w.Header().Set("location", "http://"+r.Host+"/there")

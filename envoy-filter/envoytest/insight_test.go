@@ -28,7 +28,8 @@ func TestInsight(t *testing.T) {
 		held = e.metric(`titrate_wait_ms_count{pool="api",outcome="admitted"}`)
 		return held >= 5 && held == e.metric(`titrate_waited_total{pool="api"}`)
 	})
-	sum, long := e.metric(`titrate_wait_ms_sum{pool="api",outcome="admitted"}`), e.metric(`titrate_wait_ms_bucket{pool="api",outcome="admitted",le="60000"}`)
+	sum, long := e.metric(`titrate_wait_ms_sum{pool="api",outcome="admitted"}`),
+		e.metric(`titrate_wait_ms_bucket{pool="api",outcome="admitted",le="60000"}`)
 	if mean := sum / held; mean < 5 || mean > 2000 || long != held {
 		t.Errorf("%v waits of %v ms on average, %v of them within a minute", held, mean, long)
 	}
@@ -42,8 +43,10 @@ func TestInsight(t *testing.T) {
 	if err := json.Unmarshal([]byte(e.page(t, "?format=json", 200)), &o); err != nil {
 		t.Fatal(err)
 	}
-	if o.Replica != "gw-1" || o.Revision != 7 || !o.Link.Connected || o.Shares.Epoch != 1 || len(o.Leases) != 2 || o.Panics != 0 ||
-		len(o.Refused) == 0 || o.Refused[0].Client != `bob"<b>` || o.Refused[0].Tenant != "globex" || o.Refused[0].Count != 5 ||
+	if o.Replica != "gw-1" || o.Revision != 7 || !o.Link.Connected || o.Shares.Epoch != 1 || len(o.Leases) != 2 ||
+		o.Panics != 0 ||
+		len(o.Refused) == 0 || o.Refused[0].Client != `bob"<b>` || o.Refused[0].Tenant != "globex" ||
+		o.Refused[0].Count != 5 ||
 		len(o.HeldMost) != 1 || o.HeldMost[0].Client != "alice" || o.HeldMost[0].Count <= 0 {
 		t.Errorf("%+v", o)
 	}
@@ -120,7 +123,8 @@ func TestPageUnderLoad(t *testing.T) {
 // An Envoy without an admin port has no page, and says so.
 func TestNoAdminPort(t *testing.T) {
 	t.Parallel()
-	e := launch{example: insight.example, concurrency: 1, edits: []edit{{"admin:\n  address:\n    socket_address: { address: 127.0.0.1, port_value: 0 }\n", ""}}}.spawn(t)
+	e := launch{example: insight.example, concurrency: 1,
+		edits: []edit{{"admin:\n  address:\n    socket_address: { address: 127.0.0.1, port_value: 0 }\n", ""}}}.spawn(t)
 	e.eventually("its log", func() bool { return strings.Contains(e.log.String(), "starting main dispatch loop") })
 	e.eventually("the filter", func() bool { return strings.Contains(e.log.String(), "titrate: no link to the agent") })
 	e.alive()

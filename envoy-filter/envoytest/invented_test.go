@@ -31,7 +31,8 @@ func TestInventedClients(t *testing.T) {
 	for range 8 {
 		attackers.Go(func() {
 			for i := next.Add(1); i <= invented; i = next.Add(1) {
-				a, err := e.do(context.Background(), http.MethodGet, "/", nil, "x-tenant", "acme", "x-client", fmt.Sprint("invented-", i))
+				a, err := e.do(context.Background(), http.MethodGet, "/", nil, "x-tenant", "acme", "x-client",
+					fmt.Sprint("invented-", i))
 				if err != nil {
 					t.Error(err)
 					return
@@ -50,7 +51,8 @@ func TestInventedClients(t *testing.T) {
 		t.Errorf("%d of %d invented clients admitted by a table of %d", n, invented, room)
 	}
 	e.eventually("the counters", func() bool {
-		return e.metric("titrate_overflow_total{}") >= float64(invented-room) && e.metric(outcome("api", "client_limit")) >= float64(invented-room)
+		return e.metric("titrate_overflow_total{}") >= float64(invented-room) &&
+			e.metric(outcome("api", "client_limit")) >= float64(invented-room)
 	})
 	if n := e.metric("titrate_keys{}"); n > room { // counted every ten seconds
 		t.Errorf("%v keys in a table of %d", n, room)
@@ -58,7 +60,8 @@ func TestInventedClients(t *testing.T) {
 	if grown := e.resident() - before; grown > 64<<20 {
 		t.Errorf("Envoy grew by %d MiB", grown>>20)
 	} else {
-		t.Logf("%d of %d admitted, %v by the shared key, Envoy grew by %d KiB", admitted.Load(), invented, e.metric("titrate_overflow_total{}"), grown>>10)
+		t.Logf("%d of %d admitted, %v by the shared key, Envoy grew by %d KiB", admitted.Load(), invented,
+			e.metric("titrate_overflow_total{}"), grown>>10)
 	}
 	e.alive()
 }

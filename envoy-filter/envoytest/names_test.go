@@ -28,7 +28,8 @@ func TestReloadNames(t *testing.T) {
 		updates++
 		e.eventually("the update", func() bool { return e.metric("envoy_listener_manager_lds_update_success{}") >= updates })
 		e.serve()
-		e.eventually("the end of the filter chains before", func() bool { return e.metric("envoy_listener_manager_total_filter_chains_draining{}") == 0 })
+		e.eventually("the end of the filter chains before",
+			func() bool { return e.metric("envoy_listener_manager_total_filter_chains_draining{}") == 0 })
 	}
 	startAgent(t, e.socket, world(1, config.Queue{}, tenant("acme", by("late", 1)))...)
 	e.eventually("the configuration", func() bool { return e.metric("titrate_config_revision{}") > 0 })
@@ -46,7 +47,8 @@ func TestReloadNames(t *testing.T) {
 	}
 	with("late: { header: x-user }")
 	updated()
-	e.eventually("users that are told apart", func() bool { return ask("w"+strconv.Itoa(int(time.Now().UnixNano()))) == 200 })
+	e.eventually("users that are told apart",
+		func() bool { return ask("w"+strconv.Itoa(int(time.Now().UnixNano()))) == 200 })
 	if first, second := ask("x"), ask("x"); first != 200 || second != 429 {
 		t.Errorf("with the identity: %d, %d", first, second)
 	}
@@ -78,7 +80,8 @@ func TestHeldByIdentity(t *testing.T) {
 	answers := make(chan answer, 24)
 	for i := range cap(answers) {
 		go func() {
-			a, err := e.do(context.Background(), http.MethodGet, "/?api_key=%6bey", nil, "cookie", fmt.Sprintf("session=s%d", i%2), "x-client", "c")
+			a, err := e.do(context.Background(), http.MethodGet, "/?api_key=%6bey", nil, "cookie",
+				fmt.Sprintf("session=s%d", i%2), "x-client", "c")
 			if err != nil {
 				t.Error(err)
 			}
@@ -86,7 +89,8 @@ func TestHeldByIdentity(t *testing.T) {
 		}()
 	}
 	e.eventually("held requests", func() bool { return e.metric("titrate_held{}") >= 10 })
-	if a := e.get("/?api_key=other", "cookie", "session=s9", "x-client", "c"); a.status != 200 || a.header.Get("x-titrate-wait-ms") != "" {
+	if a := e.get("/?api_key=other", "cookie", "session=s9", "x-client", "c"); a.status != 200 ||
+		a.header.Get("x-titrate-wait-ms") != "" {
 		t.Errorf("another key meanwhile: %+v", a)
 	}
 	waited := 0

@@ -32,8 +32,9 @@ func TestPanicObeysThePolicy(t *testing.T) {
 			t.Parallel()
 			state := world(1, patient, limited("acme", 1000, 1000), capped("slow", 1))
 			state[0].(*config.Config).Pools[0].OnLoss = c.loss
-			e, _ := launch{example: quickstart, concurrency: 1, environment: []string{"ENVOY_DYNAMIC_MODULES_SEARCH_PATH=" + dir},
-				edits: []edit{{"boot_policy: OPEN", "boot_policy: " + c.boot}}}.linked(t, state)
+			e, _ := launch{example: quickstart, concurrency: 1,
+				environment: []string{"ENVOY_DYNAMIC_MODULES_SEARCH_PATH=" + dir},
+				edits:       []edit{{"boot_policy: OPEN", "boot_policy: " + c.boot}}}.linked(t, state)
 			panics := 0
 			for _, who := range []string{"panic-in-decide", "nil-in-decide", "panic-in-decide"} {
 				panics++

@@ -22,12 +22,15 @@ func TestBadConfigurationRefused(t *testing.T) {
 		want   string
 	}{
 		"unknown filter field": {edit{"pool: { literal: api }", "pol: { literal: api }"}, "field pol is unknown"},
-		"bad source":           {edit{"tenant: { header: x-tenant }", "tenant: { heder: x-tenant }"}, "field tenant.heder is unknown"},
-		"bad route":            {edit{"{ cost: { literal: 10 } }", "{ cost: { literal: -10 } }"}, "field cost.literal is -10"},
-		"unknown bootstrap":    {edit{"weight: 1", "wight: 1"}, "field wight is unknown"},
-		"bad policy":           {edit{"boot_policy: OPEN", "boot_policy: AJAR"}, `field boot_policy is "AJAR"`},
-		"other extension":      {edit{"extension_name: titrate", "extension_name: tritate"}, `extension_name is "tritate"`},
-		"wrong filter name":    {edit{"filter_name: titrate\n              filter_config", "filter_name: titrat\n              filter_config"}, `filter_name is "titrat"`},
+		"bad source": {edit{"tenant: { header: x-tenant }", "tenant: { heder: x-tenant }"},
+			"field tenant.heder is unknown"},
+		"bad route": {edit{"{ cost: { literal: 10 } }", "{ cost: { literal: -10 } }"},
+			"field cost.literal is -10"},
+		"unknown bootstrap": {edit{"weight: 1", "wight: 1"}, "field wight is unknown"},
+		"bad policy":        {edit{"boot_policy: OPEN", "boot_policy: AJAR"}, `field boot_policy is "AJAR"`},
+		"other extension":   {edit{"extension_name: titrate", "extension_name: tritate"}, `extension_name is "tritate"`},
+		"wrong filter name": {edit{"filter_name: titrate\n              filter_config",
+			"filter_name: titrat\n              filter_config"}, `filter_name is "titrat"`},
 	}
 	for what, c := range cases {
 		t.Run(what, func(t *testing.T) {

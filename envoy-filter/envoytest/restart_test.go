@@ -76,7 +76,8 @@ func TestHotRestart(t *testing.T) {
 	base := 1000 + rand.IntN(30000)
 	parent := generation(t, 0, base, port, "")
 	parent.serve()
-	a := startAgent(t, parent.socket, world(1, patient, limited("acme", 1e5, 1e5), capped("held", 20), limited("tight", 0.001, 10))...)
+	a := startAgent(t, parent.socket, world(1, patient, limited("acme", 1e5, 1e5), capped("held", 20),
+		limited("tight", 0.001, 10))...)
 	parent.eventually("the configuration", func() bool { return parent.metric("titrate_config_revision{}") > 0 })
 
 	if n := spend(parent, "tight"); n != 10 {
@@ -101,12 +102,16 @@ func TestHotRestart(t *testing.T) {
 		t.Errorf("%d admitted by the child after the parent's burst of 10", n)
 	}
 	t.Logf("%d answered, and %d after a wait, none failed", stop(), stopHeld())
-	child.eventually("nothing left", func() bool { return child.metric("titrate_held{}") == 0 && child.metric(active) == 0 })
+	child.eventually("nothing left", func() bool {
+		return child.metric("titrate_held{}") == 0 &&
+			child.metric(active) == 0
+	})
 	child.alive()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	first, last := a.hellos[0], a.hellos[len(a.hellos)-1]
-	if len(a.hellos) != 2 || first.Replica != last.Replica || first.Generation >= last.Generation || last.PID != child.cmd.Process.Pid {
+	if len(a.hellos) != 2 || first.Replica != last.Replica || first.Generation >= last.Generation ||
+		last.PID != child.cmd.Process.Pid {
 		t.Errorf("the agent met %+v first and %+v last, of %d", first, last, len(a.hellos))
 	}
 }

@@ -80,7 +80,8 @@ func (e *envoy) trailed(body, trailer string) error {
 	defer resp.Body.Close()
 	got, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK || string(got) != body || resp.Trailer.Get("x-after") != trailer {
-		return fmt.Errorf("status %d, body %q, trailer %v, %v; sent %q, %q", resp.StatusCode, got, resp.Trailer, err, body, trailer)
+		return fmt.Errorf("status %d, body %q, trailer %v, %v; sent %q, %q", resp.StatusCode, got, resp.Trailer, err, body,
+			trailer)
 	}
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 
 func TestSocketName(t *testing.T) {
 	a := SocketName("gw-1", "/run/a.sock")
-	if a != SocketName("gw-1", "/run/a.sock") || a == SocketName("gw-2", "/run/a.sock") || a == SocketName("gw-1", "/run/b.sock") || len(a) > 100 {
+	if a != SocketName("gw-1", "/run/a.sock") || a == SocketName("gw-2", "/run/a.sock") ||
+		a == SocketName("gw-1", "/run/b.sock") || len(a) > 100 {
 		t.Error(a)
 	}
 }
@@ -68,7 +69,8 @@ func TestChildReceivesEveryKey(t *testing.T) {
 
 func TestCutShort(t *testing.T) {
 	var whole bytes.Buffer
-	if err := write(&whole, func(visit func(exchange.KeySpent)) { visit(exchange.KeySpent{Key: 5, Ahead: 9}) }); err != nil {
+	if err := write(&whole,
+		func(visit func(exchange.KeySpent)) { visit(exchange.KeySpent{Key: 5, Ahead: 9}) }); err != nil {
 		t.Fatal(err)
 	}
 	for n := range whole.Len() {

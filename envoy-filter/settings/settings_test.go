@@ -156,7 +156,8 @@ func TestParseIdentitiesAndClasses(t *testing.T) {
 			{"state", []Source{{Kind: FilterState, Text: "s"}}},
 			{"user", []Source{{Kind: Cookie, Text: "session"}, {Kind: Query, Text: "api key", Prefix: "query.api%20key:"},
 				{Kind: Literal, Text: "nobody", Prefix: "literal:"}}},
-			{"where", []Source{{Kind: Route}, {Kind: VirtualHost, Prefix: "virtual_host:"}, {Kind: Cluster, Prefix: "cluster:"}}},
+			{"where", []Source{{Kind: Route}, {Kind: VirtualHost, Prefix: "virtual_host:"},
+				{Kind: Cluster, Prefix: "cluster:"}}},
 			{"who", []Source{{Kind: Subject}, {Kind: URISAN, Prefix: "mtls.uri_san:"},
 				{Kind: DNSSAN, Prefix: "mtls.dns_san:"}, {Kind: Digest, Prefix: "mtls.sha256:"}}},
 		},
@@ -177,12 +178,14 @@ func TestParseBootstrap(t *testing.T) {
 	b, err := ParseBootstrap([]byte(`{"agent_socket":"/run/titrate/agent.sock","replica":"gw-1","weight":2,
 		"unknown_tenant":"REJECT","unknown_tenant_status":404,"boot_policy":"CLOSED","boot_wait":"1.5s","keys":1e6,"concurrency":2}`))
 	want := &Bootstrap{AgentSocket: "/run/titrate/agent.sock", Replica: "gw-1", Weight: 2,
-		Unknown: limiter.UnknownReject, UnknownStatus: 404, Boot: limiter.BootClosed, BootWait: 1500 * time.Millisecond, Keys: 1_000_000, Concurrency: 2}
+		Unknown: limiter.UnknownReject, UnknownStatus: 404, Boot: limiter.BootClosed, BootWait: 1500 * time.Millisecond,
+		Keys: 1_000_000, Concurrency: 2}
 	if err != nil || !reflect.DeepEqual(b, want) {
 		t.Fatalf("%+v, %v", b, err)
 	}
 	b, err = ParseBootstrap([]byte(`{"agent_socket":"/a"}`))
-	if err != nil || b.Replica == "" || b.Weight != 1 || b.Unknown != limiter.UnknownDefault || b.UnknownStatus != 403 || b.BootWait != 5*time.Second || b.Boot != limiter.BootOpen {
+	if err != nil || b.Replica == "" || b.Weight != 1 || b.Unknown != limiter.UnknownDefault || b.UnknownStatus != 403 ||
+		b.BootWait != 5*time.Second || b.Boot != limiter.BootOpen {
 		t.Fatalf("defaults: %+v, %v", b, err)
 	}
 }

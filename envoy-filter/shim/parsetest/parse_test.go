@@ -81,7 +81,8 @@ func TestLongValues(t *testing.T) {
 		if asIs != bounded || encoded != bounded {
 			t.Errorf("%d bytes are %q, as a parameter %q, encoded %q", n, bounded, asIs, encoded)
 		}
-		if long := n > Longest; long != regexp.MustCompile(`^long:[0-9a-f]{16}$`).MatchString(bounded) || !long && bounded != plain {
+		if long := n > Longest; long != regexp.MustCompile(`^long:[0-9a-f]{16}$`).MatchString(bounded) || !long &&
+			bounded != plain {
 			t.Errorf("%d bytes are %q", n, bounded)
 		}
 		if other := Bounded("x" + plain); n > Longest && other == bounded {
@@ -147,12 +148,14 @@ func TestForwarded(t *testing.T) {
 }
 
 func TestCost(t *testing.T) {
-	for text, want := range map[string]float64{"1": 1, "0.25": 0.25, ".5": 0.5, "7.": 7, "0007": 7, "123456789": 123456789} {
+	for text, want := range map[string]float64{"1": 1, "0.25": 0.25, ".5": 0.5, "7.": 7, "0007": 7,
+		"123456789": 123456789} {
 		if got, ok := Cost(text); !ok || math.Abs(got-want) > 1e-9 {
 			t.Errorf("cost %q is %v, %v", text, got, ok)
 		}
 	}
-	for _, text := range []string{"", ".", "0", "0.0", "-1", "+1", "1e3", "1,5", " 1", "0x1", "1.2.3", "NaN", strings.Repeat("9", 25)} {
+	for _, text := range []string{"", ".", "0", "0.0", "-1", "+1", "1e3", "1,5", " 1", "0x1", "1.2.3", "NaN",
+		strings.Repeat("9", 25)} {
 		if got, ok := Cost(text); ok {
 			t.Errorf("cost %q is %v", text, got)
 		}

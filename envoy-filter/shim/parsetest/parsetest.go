@@ -65,7 +65,8 @@ func result(value C.abi_bytes, in C.abi_bytes, r *room) string {
 		from := uintptr(unsafe.Pointer(value.ptr))
 		return from >= uintptr(start) && from+uintptr(value.length) <= uintptr(start)+uintptr(n)
 	}
-	if value.length > 0 && !within(unsafe.Pointer(in.ptr), int(in.length)) && (r == nil || !within(unsafe.Pointer(r), Longest)) {
+	if value.length > 0 && !within(unsafe.Pointer(in.ptr), int(in.length)) &&
+		(r == nil || !within(unsafe.Pointer(r), Longest)) {
 		panic(fmt.Sprintf("a result of %d bytes that lies nowhere", int(value.length)))
 	}
 	return C.GoStringN(value.ptr, C.int(value.length))
