@@ -3,14 +3,11 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/titrate/titrate/services/agent/gateways"
+	"github.com/titrate/titrate/services/agent/core"
 	"github.com/titrate/titrate/services/telemetry"
 )
 
@@ -20,61 +17,22 @@ func (a *Agent) openAdmin(ctx context.Context) error {
 	if a.admin, err = telemetry.NewAdmin(a.metrics, a.c.Security, a.log); err != nil {
 		return err
 	}
-	if err := a.measure(); err != nil {
+	if err := a.registerMetrics(); err != nil {
 		return err
 	}
-	a.admin.Check("configuration", func() error {
-		if config, _ := a.orders.InForce(); config == nil {
-			return errors.New("none yet: neither a coordinator nor a last good snapshot gave one")
-		}
-		return nil
-	})
-	a.admin.Alarm("gossip", a.apart)
-	a.admin.Alarm("configuration", a.notEnforced)
-	a.admin.Alarm("keys", a.crowded)
+	alarm := func(f func(now time.Duration, c *core.Core) error) func() error {
+		return func() error { return ask(a, f) }
+	}
+	a.admin.Check("configuration", alarm(func(_ time.Duration, c *core.Core) error { return c.Ready() }))
+	a.admin.Alarm("gossip", alarm(func(now time.Duration, c *core.Core) error { return c.Unheard(now) }))
+	a.admin.Alarm("configuration", alarm(func(now time.Duration, c *core.Core) error { return c.NotEnforced(now) }))
+	a.admin.Alarm("keys", alarm(func(now time.Duration, c *core.Core) error { return c.OverBudget(now) }))
 	a.admin.Handle("GET /status", http.HandlerFunc(a.serveStatus))
 	if a.c.FaultInjection {
 		a.admin.Handle("POST /fault/partition", http.HandlerFunc(a.servePartition))
 	}
 	a.adminAt, err = a.c.Security.Listen(ctx, "--admin", a.c.Admin)
 	return err
-}
-
-// apart says who is not heard: limits and shares are then split without them.
-func (a *Agent) apart() error {
-	var all []error
-	if missing := a.mesh.Missing(); len(missing) > 0 {
-		all = append(all, fmt.Errorf("agents that failed or fell silent: %s", some(missing)))
-	}
-	if unheard := a.tally.Status(a.now()).Unheard; len(unheard) > 0 {
-		all = append(all, fmt.Errorf("gateways of the membership that are not heard: %s", some(unheard)))
-	}
-	return errors.Join(all...)
-}
-
-// crowdedFor is how long after the last key beyond a gateway's budget the alarm stays.
-const crowdedFor = time.Minute
-
-// crowded says which gateways have more busy keys than they have full state for: such
-// a key is held to its part of the limit.
-func (a *Agent) crowded() error {
-	var all []error
-	a.server.Each(func(g *gateways.Gateway) {
-		if last, requests := g.Crowded(); requests > 0 && time.Since(last) < crowdedFor {
-			all = append(all, fmt.Errorf("gateway %s has more busy keys than full state for them: each one beyond is held to rate/N and burst/N "+
-				"(%d requests since its start); either names are invented, or its `keys` should be larger", g.Replica(), requests))
-		}
-	})
-	return errors.Join(all...)
-}
-
-// some lists the first few names.
-func some(names []string) string {
-	const few = 8
-	if len(names) <= few {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
 }
 
 func (a *Agent) serveStatus(w http.ResponseWriter, _ *http.Request) {

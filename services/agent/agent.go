@@ -3,22 +3,17 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/titrate/titrate/services/agent/gateways"
-	"github.com/titrate/titrate/services/agent/lastgood"
-	"github.com/titrate/titrate/services/agent/mesh"
-	"github.com/titrate/titrate/services/agent/orders"
-	"github.com/titrate/titrate/services/agent/reports"
-	"github.com/titrate/titrate/services/agent/spent"
+	"github.com/titrate/titrate/services/agent/applied"
+	"github.com/titrate/titrate/services/agent/core"
+	"github.com/titrate/titrate/services/agent/gossip"
+	"github.com/titrate/titrate/services/agent/linkserver"
 	"github.com/titrate/titrate/services/agent/stream"
-	"github.com/titrate/titrate/services/agent/tally"
 	"github.com/titrate/titrate/services/telemetry"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
@@ -26,75 +21,40 @@ import (
 
 // Agent is one agent with its ports open.
 type Agent struct {
-	c           Config
-	log         *slog.Logger
-	start       time.Time
-	incarnation uint64
+	c     Config
+	log   *slog.Logger
+	start time.Time
 
-	orders  *orders.Orders
-	tally   *tally.Tally
-	reports *reports.Reports
-	spent   spent.Book
-	desk    *desk
-	state   state
-	server  *gateways.Server
-	mesh    *mesh.Mesh
-	stream  *stream.Client
+	mu    sync.Mutex // guards core
+	core  *core.Core
+	offer applied.Offer // of the coordinator; before Run, then the stream's goroutine's
 
-	handing  sync.Mutex // orders to gateways, in order
-	metrics  *telemetry.Metrics
-	admin    *telemetry.Admin
-	adminAt  net.Listener
-	cut      atomic.Bool  // by fault injection
-	unsaved  atomic.Bool  // orders changed since the snapshot was written
-	saved    atomic.Int64 // snapshots written
-	saveFail atomic.Int64
+	server *linkserver.Server
+	gossip *gossip.Node
+	stream *stream.Client
+
+	metrics      *telemetry.Metrics
+	admin        *telemetry.Admin
+	adminAt      net.Listener
+	cut          atomic.Bool  // by fault injection
+	unsaved      atomic.Bool  // the snapshot has changed since it was written
+	saved        atomic.Int64 // snapshots written
+	saveFailures atomic.Int64 // since one was written
 }
 
 // newAgent makes what needs no port.
 func newAgent(c Config) (*Agent, error) {
 	start := time.Now()
-	a := &Agent{c: c, log: c.Log, start: start, incarnation: uint64(start.UnixNano()), orders: &orders.Orders{}, reports: reports.New()}
-	a.tally = tally.New(tally.Options{Period: c.Period, T1: c.T1, T2: c.T2, Incarnation: a.incarnation})
-	a.desk = newDesk(a)
+	a := &Agent{c: c, log: c.Log, start: start}
+	a.core = core.New(core.Options{Name: c.Name, Version: c.Version, Incarnation: a.incarnation(),
+		Period: c.Period, T1: c.T1, T2: c.T2})
 	return a, a.restore()
 }
 
-// restore puts the last good snapshot in force, if there is a usable one. A
-// damaged one is no reason not to start.
-func (a *Agent) restore() error {
-	dir := a.c.SnapshotDir
-	if dir == "" {
-		return nil
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("--snapshot-dir: %w", err)
-	}
-	if err := lastgood.Writable(dir); err != nil {
-		return fmt.Errorf("--snapshot-dir: %w; name a directory that this user may write, or leave it out", err)
-	}
-	s, err := lastgood.Load(dir)
-	if err == nil && s != nil {
-		if bad := a.orders.Restore(s); bad != nil {
-			err = lastgood.Reject(dir, bad)
-		}
-	}
-	if damaged := new(lastgood.DamagedError); errors.As(err, &damaged) {
-		a.log.Error(err.Error())
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("--snapshot-dir: %w", err)
-	}
-	if s != nil {
-		a.tally.Remember(a.now(), members(s.Leases.GetMembers()))
-		status := a.orders.Status(0)
-		a.log.Info("last good snapshot in force", "revision", status.Revision, "resources", status.Resources, "epoch", status.Epoch, "leases", status.Leases)
-	}
-	return nil
-}
+// incarnation differs with each start of the agent.
+func (a *Agent) incarnation() uint64 { return uint64(a.start.UnixNano()) }
 
-// open opens the ports: first those that tell of another agent in the way.
+// open opens the ports: first those that show whether another agent is running.
 func (a *Agent) open(ctx context.Context) error {
 	key, err := a.c.key()
 	if err != nil {
@@ -105,19 +65,23 @@ func (a *Agent) open(ctx context.Context) error {
 	if a.metrics, err = meters.Open(ctx); err != nil {
 		return err
 	}
-	if a.server, err = gateways.Listen(gateways.Options{Path: a.c.Socket, Agent: a.c.Name, Generation: a.incarnation, Log: a.log}, a.desk); err != nil {
+	if a.server, err = linkserver.Listen(linkserver.Options{Path: a.c.Socket, Agent: a.c.Name,
+		Generation: a.incarnation(), Log: a.log}, linked{a}); err != nil {
 		return err
 	}
-	if a.mesh, err = mesh.Open(mesh.Options{Name: a.c.Name, Incarnation: a.incarnation, Bind: a.c.Gossip, Advertise: a.c.GossipAdvertise,
-		Join: a.c.Join, Key: key, Period: a.c.Period, Start: a.start, Log: a.log}, a.tally); err != nil {
+	if a.gossip, err = gossip.Open(gossip.Options{Name: a.c.Name, Bind: a.c.Gossip, Advertise: a.c.GossipAdvertise,
+		Join: a.c.Join, Key: key, Period: a.c.Period, Log: a.log}, gossiped{a}); err != nil {
 		return err
 	}
+	a.mu.Lock()
+	a.core.SetGossipAddress(a.gossip.Address())
+	a.mu.Unlock()
 	credentials, err := a.c.Security.ClientCredentials()
 	if err != nil {
 		return err
 	}
 	a.stream = stream.New(stream.Options{Addresses: a.c.Coordinators, Log: a.log,
-		Dial: []grpc.DialOption{grpc.WithTransportCredentials(credentials)}}, coordinated{a})
+		Dial: []grpc.DialOption{grpc.WithTransportCredentials(credentials)}}, controlled{a})
 	return a.openAdmin(ctx)
 }
 
@@ -126,8 +90,8 @@ func (a *Agent) close() {
 	if a.server != nil {
 		a.server.Close()
 	}
-	if a.mesh != nil {
-		a.mesh.Close()
+	if a.gossip != nil {
+		a.gossip.Close()
 	}
 	if a.adminAt != nil {
 		a.adminAt.Close()
@@ -149,14 +113,14 @@ func (a *Agent) closeMetrics() {
 func (a *Agent) now() time.Duration { return time.Since(a.start) }
 
 // GossipAddress and AdminAddress are where the ports are, as the system gave them.
-func (a *Agent) GossipAddress() string { return a.mesh.Address() }
+func (a *Agent) GossipAddress() string { return a.gossip.Address() }
 
 // AdminAddress is host:port of the admin server.
 func (a *Agent) AdminAddress() string { return a.adminAt.Addr().String() }
 
-// Run serves until ctx ends, then stops in order: gateways first, so that those
-// whose process is gone are withdrawn, then the coordinator and the mesh are told.
-// An error means that a port failed.
+// Run serves until ctx ends, then stops in order: the gateways first, so that the claims
+// of those whose process is gone are withdrawn, then the stream and the gossip. An error
+// means that a port failed.
 func (a *Agent) Run(ctx context.Context) error {
 	a.log.Info("agent serves", "name", a.c.Name, "version", a.c.Version, "socket", a.c.Socket,
 		"gossip", a.GossipAddress(), "admin", a.AdminAddress(), "coordinators", a.c.Coordinators)
@@ -164,17 +128,17 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer stop()
 	group, serving := errgroup.WithContext(serving)
 	group.Go(func() error { return a.server.Serve(serving) })
-	group.Go(func() error { return a.mesh.Run(serving) })
+	group.Go(func() error { return a.gossip.Run(serving) })
 	group.Go(func() error { return a.admin.Serve(serving, a.adminAt) })
-	group.Go(func() error { a.beat(serving); return nil })
-	group.Go(func() error { a.keep(serving); return nil })
-	talking, hangUp := context.WithCancel(context.WithoutCancel(ctx))
-	talked := make(chan error, 1)
-	go func() { talked <- a.stream.Run(talking) }()
+	group.Go(func() error { a.tick(serving); return nil })
+	group.Go(func() error { a.keepSnapshot(serving); return nil })
+	streaming, stopStream := context.WithCancel(context.WithoutCancel(ctx))
+	streamed := make(chan error, 1)
+	go func() { streamed <- a.stream.Run(streaming) }()
 	err := group.Wait()
-	a.desk.bury(a.now())
-	err = errors.Join(err, a.hangUp(talked, hangUp))
-	if leave := a.mesh.Leave(time.Second); leave != nil {
+	a.findExited()
+	err = errors.Join(err, a.closeStream(streamed, stopStream))
+	if leave := a.gossip.Leave(time.Second); leave != nil {
 		err = errors.Join(err, leave)
 	}
 	a.closeMetrics()
@@ -185,21 +149,21 @@ func (a *Agent) Run(ctx context.Context) error {
 	return nil
 }
 
-// goodbye is how long the coordinator may take to hear the last report.
-const goodbye = time.Second
+// lastReport is how long the coordinator may take to receive the last report.
+const lastReport = time.Second
 
-// hangUp ends the stream to the coordinator. If no gateway lives on, a last report
-// says so first, or the coordinator would keep their demand and their parts for
-// --membership, as of an agent that crashed.
-func (a *Agent) hangUp(talked <-chan error, cancel context.CancelFunc) error {
-	if a.desk.empty() {
+// closeStream ends the stream to the coordinator. If no gateway lives on, a last report
+// says so first. Without it the coordinator would keep the gateways' demand and shares for
+// --membership, as for an agent that crashed.
+func (a *Agent) closeStream(streamed <-chan error, cancel context.CancelFunc) error {
+	if ask(a, func(_ time.Duration, c *core.Core) bool { return c.Empty() }) {
 		a.stream.Leave()
-		timer := time.AfterFunc(goodbye, cancel)
+		timer := time.AfterFunc(lastReport, cancel)
 		defer timer.Stop()
 	} else {
 		cancel()
 	}
-	err := <-talked
+	err := <-streamed
 	cancel()
 	return err
 }
@@ -208,7 +172,7 @@ func (a *Agent) hangUp(talked <-chan error, cancel context.CancelFunc) error {
 // in both directions, or ends that.
 func (a *Agent) Partition(on bool) {
 	a.cut.Store(on)
-	a.mesh.Partition(on)
+	a.gossip.Partition(on)
 	a.stream.Block(on)
 	a.log.Warn("fault injection", "partition", on)
 }

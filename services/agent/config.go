@@ -20,7 +20,7 @@ import (
 // Config is what an operator can set. Zero values mean the defaults that are
 // given.
 type Config struct {
-	// Name of this agent, unique in the mesh, at most 256 bytes. Default: the
+	// Name of this agent, unique in the cluster, at most 256 bytes. Default: the
 	// host name.
 	Name string
 	// Version of the build, for the coordinator and metrics.
@@ -38,7 +38,7 @@ type Config struct {
 	GossipAdvertise string
 	// Join are host:port of any other agents' Gossip; a name may stand for many.
 	Join []string
-	// GossipKeyFile holds the mesh's key: 16, 24 or 32 bytes in base64. Required
+	// GossipKeyFile holds the gossip key: 16, 24 or 32 bytes in base64. Required
 	// beyond loopback, unless Security.Insecure.
 	GossipKeyFile string
 	// Admin is the address of the HTTP server for metrics, health and status.
@@ -47,7 +47,7 @@ type Config struct {
 	// SnapshotDir keeps the last good configuration and shares. Empty: nowhere.
 	SnapshotDir string
 	// Period P between two announcements of contended keys. Default 50 ms, range
-	// 10 ms to 1 s, the same in the whole mesh. Longer costs less and makes
+	// 10 ms to 1 s, the same in the whole cluster. Longer costs less and makes
 	// limits slower to settle.
 	Period time.Duration
 	// T1 is how long a cut-off agent keeps its last rates before it falls to its
@@ -122,7 +122,7 @@ func (c Config) check() error {
 	return errors.Join(all...)
 }
 
-// guardGossip refuses a mesh beyond loopback that nothing protects.
+// guardGossip refuses a cluster beyond loopback that nothing protects.
 func (c Config) guardGossip() error {
 	for flag, a := range map[string]string{"--gossip": c.Gossip, "--gossip-advertise": c.GossipAdvertise} {
 		if a == "" {
@@ -139,7 +139,7 @@ func (c Config) guardGossip() error {
 	return nil
 }
 
-// key reads the mesh's key, nil if there is none.
+// key reads the gossip key, nil if there is none.
 func (c Config) key() ([]byte, error) {
 	if c.GossipKeyFile == "" {
 		return nil, nil

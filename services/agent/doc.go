@@ -1,40 +1,44 @@
-// Package agent is the process beside the Envoys of one host or pod. It holds
-// everything that must not live inside Envoy: the gossip with other agents, the
-// stream to the coordinator, the last good snapshot on disk.
+// Package agent is the process beside the Envoys of one host or pod. It holds what must
+// not run inside Envoy: the gossip with other agents, the stream to the coordinator, the
+// last good snapshot on disk.
 //
-//	filters ══ link ══► gateways ─► tally ◄──► mesh ══ gossip ══► other agents
-//	        ◄══════════            sums │
-//	                    orders ◄── stream ══ control ══► coordinator
-//	                      │
-//	                    lastgood (disk)
+//	filters ══ link ══► linkserver ─┐ events  ┌─ gossip ══ UDP ══► other agents
+//	        ◄══════════             ├► core ◄─┤
+//	          disk ── lastgood ─────┘ effects └─ stream ══ gRPC ══► coordinator
 //
 // # Model
 //
-// [Config.Complete] checks everything, loads the snapshot and opens the ports;
-// [Agent.Run] serves until its context ends and stops in order. The packages
-// below hold the parts; this one connects them and has no law of its own:
+// Package core decides everything; it has no socket, goroutine, clock, disk or log, and
+// the simulator drives it as well. This package is the process around it: each socket's
+// goroutine gives the core its events, one at a time under one lock, and does what the core
+// returns (events.go). [Config.Complete] checks the settings, loads the snapshot and opens
+// the ports; [Agent.Run] serves until its context ends, and stops in order.
 //
-//	gateways   server of the link, one mailbox per filter process
-//	tally      who claims what, sums over the others, membership, isolation
-//	mesh       claims between agents, over memberlist
-//	orders     configuration and leases in force
-//	compile    resources to a filter's configuration
-//	stream     client of the control stream
-//	lastgood   the snapshot on disk
+//	core         a gateway's life, what is sent to whom and when, alarms, status
+//	aggregation  who claims what, sums over the others, membership, isolation
+//	applied      configuration and leases in force
+//	compile      resources to a filter's configuration
+//	reports      gateways' reports to rates for the coordinator
+//	spent        what clients have spent, for gateways that restart
+//	gossip       packets between agents, over memberlist; schedule is its pure part
+//	linkserver   server of the link, one mailbox per filter process
+//	stream       client of the coordinator's stream
+//	lastgood     the snapshot on disk
 //
-// # What happens when something is gone
+// # When something fails
 //
-//	coordinator  leases go stale after their soft expiry: frozen, flagged, and
-//	             enforced without end
-//	other agents isolation Frozen, after T1 Split; their last claims count to T2
-//	a filter     process gone: its claims are withdrawn at once; only the link
-//	             gone: they stand to T2
-//	this agent   filters go on with what they last knew; others hold its claims
+//	coordinator   leases are stale after their soft expiry: shares are frozen, flagged, and
+//	              enforced without end
+//	other agents  isolation Frozen, after T1 Split; their last claims count until T2
+//	a filter      its process is gone: its claims are withdrawn at once; only its link is
+//	              gone: its claims count until T2
+//	this agent    filters go on with what they received last; others count its claims
 //
 // # Invariants
 //
-//   - No filter ever waits for the coordinator, for other agents or for the disk.
-//   - What was obeyed once (epoch, configuration) is never undone by what is older.
-//   - When Run has returned, no port or socket file is left, and no goroutine
-//     but a probe of memberlist that was under way (it ends within 4 s).
+//   - No filter waits for the coordinator, for other agents or for the disk.
+//   - No event waits for the disk or for a configuration that compiles.
+//   - What was applied once (epoch, configuration) is never replaced by older state.
+//   - When Run has returned, no port or socket file is left, and no goroutine but a probe
+//     of memberlist that was under way (it ends within 4 s).
 package agent

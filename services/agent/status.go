@@ -2,12 +2,11 @@ package agent
 
 import (
 	"cmp"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/titrate/titrate/control/config"
-	"github.com/titrate/titrate/services/agent/gateways"
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/services/agent/core"
 )
 
 // Status is what /status tells: the agent as it is now. Ages and delays are in
@@ -47,7 +46,7 @@ type Status struct {
 
 	// MissingPeers are agents that failed or fell silent without a word, and
 	// UnheardMembers gateways of the membership whose claims are not heard. Both are
-	// empty while the mesh is whole.
+	// empty while the cluster is whole.
 	MissingPeers   []string `json:"missingPeers"`
 	UnheardMembers []string `json:"unheardMembers"`
 
@@ -102,25 +101,32 @@ type ReplicaStatus struct {
 	Drained    bool    `json:"drained,omitempty"`
 }
 
+// maxLeftOut is how many limits that are left out a status lists for the agent.
+const maxLeftOut = 64
+
 // Status describes the agent now.
-func (a *Agent) Status() Status {
-	now := a.now()
-	o, t, stream := a.orders.Status(now), a.tally.Status(now), a.stream.Status()
-	s := Status{Name: a.c.Name, Version: a.c.Version, UptimeSeconds: now.Seconds(), Partitioned: a.cut.Load(),
+func (a *Agent) Status() Status { return a.status(a.coreStatus()) }
+
+func (a *Agent) coreStatus() core.Status {
+	return ask(a, func(now time.Duration, c *core.Core) core.Status { return c.Status(now) })
+}
+
+func (a *Agent) status(k core.Status) Status {
+	o, t, stream := k.Applied, k.Aggregation, a.stream.Status()
+	s := Status{Name: a.c.Name, Version: a.c.Version, UptimeSeconds: a.now().Seconds(), Partitioned: a.cut.Load(),
 		ConfigRevision: o.Revision, Resources: o.Resources,
-		LimitsLeftOut: len(o.LeftOut), LeftOut: o.LeftOut[:min(len(o.LeftOut), mostLeftOut)],
-		Epoch: o.Epoch, Leases: o.Leases,
-		SharesAgeSeconds: -1, SharesStale: o.Stale, SnapshotsSaved: a.saved.Load(),
-		Isolation: strings.ToUpper(t.Isolation.String()), LagMs: ms(t.Lag), GossipDelayMs: ms(a.mesh.Delay()),
-		ContendedKeys: t.Keys, TotalWeight: t.TotalWeight, MissingPeers: a.mesh.Missing(), UnheardMembers: t.Unheard,
+		LimitsLeftOut: len(o.LeftOut), LeftOut: o.LeftOut[:min(len(o.LeftOut), maxLeftOut)],
+		Epoch: o.Epoch, Leases: o.Leases, SharesAgeSeconds: -1, SharesStale: o.Stale, SnapshotsSaved: a.saved.Load(),
+		Isolation: isolation(t.Isolation), LagMs: ms(t.Lag), GossipDelayMs: ms(k.GossipDelay),
+		ContendedKeys: t.Keys, DoubleReplicas: k.DoubleNames, DoubleReplicasTotal: k.Doubles,
+		SpentKeys: k.SpentKeys, SpentKeysLost: k.SpentKeysLost, TotalWeight: t.TotalWeight,
+		MissingPeers: k.MissingPeers, UnheardMembers: t.Unheard,
 		Stream:   StreamStatus{stream.Connected, stream.Address, stream.Error},
-		Gateways: a.gatewayStatus(), Peers: []PeerStatus{}, Replicas: []ReplicaStatus{}}
-	s.DoubleReplicas, s.DoubleReplicasTotal = a.desk.doubles()
-	s.SpentKeys, s.SpentKeysLost = a.spent.Status()
+		Gateways: gatewayStatus(k.Gateways), Peers: []PeerStatus{}, Replicas: []ReplicaStatus{}}
 	if o.Age >= 0 {
 		s.SharesAgeSeconds = o.Age.Seconds()
 	}
-	for _, p := range a.mesh.Peers() {
+	for _, p := range k.Peers {
 		age := -1.0
 		if p.Age >= 0 {
 			age = ms(p.Age)
@@ -133,19 +139,25 @@ func (a *Agent) Status() Status {
 	return s
 }
 
-func (a *Agent) gatewayStatus() []GatewayStatus {
+func gatewayStatus(gateways []core.GatewayStatus) []GatewayStatus {
 	all := []GatewayStatus{}
-	a.server.Each(func(g *gateways.Gateway) {
-		in, out := g.InForce(), g.LeftOut()
-		all = append(all, GatewayStatus{Name: g.Replica(), Generation: g.Generation(), Weight: g.Weight(), PID: g.PID(),
-			Envoy: g.Envoy(), ConnectedSeconds: time.Since(g.Since()).Seconds(), ConfigRevision: in.Revision,
-			RefusedRevision: in.Refused, RefusedReason: in.Reason,
-			LimitsLeftOut: out.Total, LeftOut: out.Limits})
-	})
-	slices.SortFunc(all, func(a, b GatewayStatus) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Generation, b.Generation))
-	})
+	for _, g := range gateways {
+		all = append(all, GatewayStatus{Name: g.Gateway, Generation: g.Generation, Weight: g.Hello.Weight, PID: g.PID,
+			Envoy: g.Hello.Envoy, ConnectedSeconds: g.Age.Seconds(), ConfigRevision: g.InForce.Revision,
+			RefusedRevision: g.InForce.Refused, RefusedReason: g.InForce.Reason,
+			LimitsLeftOut: g.LeftOut.Total, LeftOut: g.LeftOut.Limits})
+	}
 	return all
+}
+
+func isolation(i exchange.Isolation) string {
+	switch i {
+	case exchange.Frozen:
+		return "FROZEN"
+	case exchange.Split:
+		return "SPLIT"
+	}
+	return "CONNECTED"
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -98,7 +98,7 @@ func etcdFlags(f *pflag.FlagSet, endpoints *[]string, security *telemetry.Securi
 	f.StringVar(&security.Key, "etcd-key", "", "PEM file with the key of --etcd-cert")
 	f.StringVar(user, "etcd-user", "", "user of an etcd with authentication; it needs read and write on --etcd-prefix")
 	f.StringVar(password, "etcd-password-file", "", "file with the password of --etcd-user (default: "+store.PasswordEnv+" in the environment)")
-	f.StringVar(prefix, "etcd-prefix", "/titrate", "prefix of all keys in etcd; the same for all coordinators of a mesh")
+	f.StringVar(prefix, "etcd-prefix", "/titrate", "prefix of all keys in etcd; the same for all coordinators of a cluster")
 }
 
 // runCoordinator serves until SIGTERM or SIGINT; a second one kills.

@@ -9,7 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Seed returns the seed of the mesh's key hashes: drawn once, when it is first
+// Seed returns the seed of the cluster's key hashes: drawn once, when it is first
 // asked for, and the same for all coordinators from then on. A Store that has read it
 // stores it again where it was deleted. Errors: ErrCorrupt, ErrUnavailable.
 func (s *Store) Seed(ctx context.Context) (uint64, error) {

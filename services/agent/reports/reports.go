@@ -1,13 +1,13 @@
-// Package reports turns what gateways report into what their agent tells the
-// coordinator. A filter sends deltas of cost at its own pace; the stream sends
-// rates per second at another. The deltas of a filter are added up until they are
-// taken, and divided by the time that they cover.
+// Package reports turns the gateways' reports into the agent's report to the coordinator.
+// A filter sends amounts of cost since its last report; the agent sends rates per second,
+// at other times. The amounts of a filter are added up until the agent reports, and
+// divided by the time that they cover.
 //
 // # Invariants
 //
 //   - No cost is counted twice, none is lost while its filter lives.
-//   - A filter that has not spoken since the last time repeats its rates for a
-//     second, then it counts no more; one whose process is gone, at once.
+//   - The rates of a filter that has not reported again are repeated for a second, then
+//     they count no more; those of a process that is gone, at once.
 //   - A parent and a child of a hot restart are one gateway.
 package reports
 
@@ -15,17 +15,16 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/titrate/titrate/control/exchange"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 )
 
-// fresh is how long a gateway's rates are repeated when it has not reported
-// anew: its reports and the stream's have no common beat, and a flow left out
-// would count as idle.
-const fresh = time.Second
+// repeatFor is how long a gateway's rates are repeated when it has not reported again.
+// Its reports and those to the coordinator are not in step, and a flow that is left out
+// counts as idle.
+const repeatFor = time.Second
 
 // Process is one life of a gateway.
 type Process struct {
@@ -37,10 +36,9 @@ func (p Process) compare(q Process) int {
 	return cmp.Or(cmp.Compare(p.Gateway, q.Gateway), cmp.Compare(p.Generation, q.Generation))
 }
 
-// Reports are those of one agent's gateways. Safe for concurrent use; now is any
+// Reports are those of one agent's gateways. Not safe for concurrent use; now is any
 // time that does not run back.
 type Reports struct {
-	mu   sync.Mutex
 	from map[Process]*reporter
 }
 
@@ -60,8 +58,6 @@ func New() *Reports { return &Reports{from: map[Process]*reporter{}} }
 // Add takes in a filter's report. One that covers no time (a filter's first)
 // has nothing to divide by and is left out.
 func (r *Reports) Add(now time.Duration, p Process, m *exchange.Report) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	from := r.from[p]
 	if from == nil {
 		from = &reporter{}
@@ -81,10 +77,8 @@ func (r *Reports) Add(now time.Duration, p Process, m *exchange.Report) {
 	}
 }
 
-// Drop forgets a process that is gone for good: nobody asks there any more.
+// Drop forgets a process that is gone.
 func (r *Reports) Drop(p Process) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	delete(r.from, p)
 }
 
@@ -103,11 +97,9 @@ func merge(a, b exchange.FlowReport) exchange.FlowReport {
 	return b
 }
 
-// Take returns the rates of all gateways that reported lately, by tenant, pool
+// Rates returns the rates of all gateways that reported lately, by tenant, pool
 // and gateway. A parent and a child of a hot restart are one gateway.
-func (r *Reports) Take(now time.Duration) []*controlv1.FlowReport {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *Reports) Rates(now time.Duration) []*controlv1.FlowReport {
 	type place struct {
 		flow
 		gateway string
@@ -115,15 +107,15 @@ func (r *Reports) Take(now time.Duration) []*controlv1.FlowReport {
 	sum := map[place]*controlv1.FlowReport{}
 	for _, p := range slices.SortedFunc(maps.Keys(r.from), Process.compare) {
 		from := r.from[p]
-		if now-from.at > fresh {
+		if now-from.at > repeatFor {
 			delete(r.from, p)
 			continue
 		}
-		from.settle(p.Gateway)
+		from.updateRates(p.Gateway)
 		for id, f := range from.rates {
 			at := place{id, p.Gateway}
 			if have := sum[at]; have != nil {
-				f = together(have, f)
+				f = add(have, f)
 			}
 			sum[at] = f
 		}
@@ -133,8 +125,8 @@ func (r *Reports) Take(now time.Duration) []*controlv1.FlowReport {
 	})
 }
 
-// settle turns the deltas into rates, if there are any.
-func (f *reporter) settle(gateway string) {
+// updateRates turns the deltas into rates, if there are any.
+func (f *reporter) updateRates(gateway string) {
 	seconds := f.interval.Seconds()
 	if seconds <= 0 {
 		return
@@ -151,8 +143,8 @@ func (f *reporter) settle(gateway string) {
 	f.interval, f.deltas = 0, nil
 }
 
-// together is the sum of two processes of one gateway.
-func together(a, b *controlv1.FlowReport) *controlv1.FlowReport {
+// add is the sum of two processes of one gateway.
+func add(a, b *controlv1.FlowReport) *controlv1.FlowReport {
 	return &controlv1.FlowReport{Tenant: a.Tenant, Pool: a.Pool, Gateway: a.Gateway,
 		Demand: a.Demand + b.Demand, Served: a.Served + b.Served, Waiting: a.Waiting + b.Waiting,
 		Marked: a.Marked + b.Marked, Rejected: a.Rejected + b.Rejected, Limited: a.Limited || b.Limited,

@@ -4,7 +4,7 @@
 //
 // # Model
 //
-// A filter reports the keys whose use has changed (exchange.Spent). The book holds, by
+// A filter reports the keys whose use has changed (exchange.Spent). The store holds, by
 // the gateway's name, when each of them will have won its burst back, and forgets it
 // then. What it holds is given to the next process of that name when it connects. It
 // does no I/O and reads no clock: now is the monotonic time since the agent's start.

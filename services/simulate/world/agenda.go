@@ -7,8 +7,8 @@ type task uint8
 
 const (
 	tickGateway  task = iota // who: gateway
-	tellAgent                // who: gateway; its claims and reports
-	beatAgent                // who: agent; sums to its gateway
+	tellAgent                // who: gateway; its messages to the agent
+	tickAgent                // who: agent
 	gossip                   // who: agent
 	hearPacket               // who: agent; load: *letter
 	reportUp                 // who: agent; to the coordinator

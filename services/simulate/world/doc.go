@@ -4,31 +4,31 @@
 // # Model
 //
 //	client ─► gateway    limiter.Engine, ticked as the filter does
-//	            │ ▲      claims each 50 ms, reports each 250 ms
-//	            ▼ │
-//	          agent      tally, orders, reports; mesh/pace says when it speaks
+//	            │ ▲      each 50 ms claims, names and what clients have spent; reports each
+//	            ▼ │      250 ms, heartbeats each second
+//	          agent      core.Core, all of it: the events and effects of the process
 //	            │ ▲      ◄─ packets: delay, jitter, loss, partitions ─► other agents
 //	            ▼ │
 //	       coordinator   term.Loop and round.Round; leases, epochs, settling
 //
-// What is modelled, not run: the network, memberlist (who is thought alive, by its
-// usual times), gRPC (a stream that is cut comes back within a second), the Unix
-// socket (no delay), etcd and the election (one leader; a new one has the next
-// epoch). Configuration is known to agents from the start, as from their snapshot
-// on disk; changes come from the coordinator.
+// What is modelled, not run: the network, memberlist (which agents it reports as alive, by
+// its usual times), gRPC (a stream that is cut comes back within a second), the Unix
+// socket (no delay), etcd and the election (one leader; a new one has the next epoch).
+// Agents know the configuration from the start, as from their snapshot on disk; changes
+// come from the coordinator.
 //
 // # What happens
 //
-//   - Join: a new agent with a new gateway, met by the others in a fifth of a second.
-//   - Leave: what waits is released, the claims are withdrawn at once, the agent
-//     says so for a while and ends.
-//   - Crash: gateway and agent are gone in silence; what waits is lost. The others
-//     hold the last claim until ForgetAfter.
-//   - Restart: the gateway's process is replaced at once, its agent lives on; what
-//     waits is lost, the new process begins with what the agent tells it.
+//   - Join: a new agent with a new gateway; the others hear it after a fifth of a second.
+//   - Leave: requests that wait are released, the claims are withdrawn at once, the agent
+//     gossips that for a while and leaves.
+//   - Crash: gateway and agent are gone; requests that wait are lost. The others count the
+//     last claim until ForgetAfter.
+//   - Restart: the gateway's process is replaced at once, its agent lives on; requests
+//     that wait are lost. The new process gets from the agent what clients have spent.
 //   - Partition: nothing passes between groups; the coordinator may be in one.
-//   - Coordinator lost: no rounds; shares freeze. Back: a new term with nothing
-//     known, which agents find within a second.
+//   - Coordinator lost: no rounds; shares freeze. Back: a new term without any state; the
+//     agents find it within a second and report what adaptive pools were found to serve.
 //
 // # Invariants
 //

@@ -6,7 +6,6 @@ import (
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
-
 	"github.com/titrate/titrate/services/simulate/scenario"
 	"github.com/titrate/titrate/services/simulate/system"
 	"github.com/titrate/titrate/services/simulate/traffic"
@@ -40,9 +39,9 @@ func TestTheyMeet(t *testing.T) {
 	w.Advance(0)
 	for i := range w.agents {
 		a := &w.agents[i]
-		_, shares := a.orders.InForce()
-		if sums := a.tally.Sums(a.time(w), a.name); sums.Replicas != 3 || !a.connected || shares == nil {
-			t.Errorf("%s after the quiet time: %d replicas, connected %v, shares %v", a.name, sums.Replicas, a.connected, shares)
+		in := a.core.Status(a.time(w)).Applied
+		if sums := w.gateways[i].sums; sums.Replicas != 3 || !a.connected || in.Stale {
+			t.Errorf("%s after the quiet time: %d replicas, connected %v, in force %+v", a.name, sums.Replicas, a.connected, in)
 		}
 	}
 }
@@ -50,10 +49,7 @@ func TestTheyMeet(t *testing.T) {
 // A minority is isolated: frozen first, split after T1; the majority goes on.
 func TestIsolation(t *testing.T) {
 	w := three(t)
-	isolation := func(i int) exchange.Isolation {
-		a := &w.agents[i]
-		return a.tally.Sums(a.time(w), a.name).Isolation
-	}
+	isolation := func(i int) exchange.Isolation { return w.gateways[i].sums.Isolation }
 	groups := [][]string{{"gw-1"}, {"gw-2", "gw-3", scenario.Coordinator}}
 	w.happen(time.Second, scenario.Event{Kind: scenario.Partition, Groups: groups}, 3*time.Second)
 	if isolation(0) != exchange.Frozen || isolation(1) != exchange.Connected || w.agents[0].connected || !w.agents[1].connected {
@@ -73,12 +69,12 @@ func TestIsolation(t *testing.T) {
 func TestNewLeader(t *testing.T) {
 	w := three(t)
 	w.happen(time.Second, scenario.Event{Kind: scenario.CoordinatorLost}, 11*time.Second)
-	if s := w.agents[0].orders.Status(w.agents[0].time(w)); !s.Stale || s.Epoch != 1 {
+	if s := w.agents[0].core.Status(w.agents[0].time(w)).Applied; !s.Stale || s.Epoch != 1 {
 		t.Errorf("without a coordinator: %+v", s)
 	}
 	w.happen(13*time.Second, scenario.Event{Kind: scenario.CoordinatorBack}, 5*time.Second)
 	for i := range w.agents {
-		if s := w.agents[i].orders.Status(w.agents[i].time(w)); s.Stale || s.Epoch != 2 {
+		if s := w.agents[i].core.Status(w.agents[i].time(w)).Applied; s.Stale || s.Epoch != 2 {
 			t.Errorf("with a new one: %+v", s)
 		}
 	}
@@ -87,7 +83,7 @@ func TestNewLeader(t *testing.T) {
 // One that leaves is no member at once; one that crashes stays until it is given up.
 func TestLeaveAndCrash(t *testing.T) {
 	w := three(t)
-	members := func() int { return w.agents[0].tally.Sums(w.agents[0].time(w), "gw-1").Replicas }
+	members := func() int { return w.gateways[0].sums.Replicas }
 	w.happen(time.Second, scenario.Event{Kind: scenario.Crash, Replica: "gw-2"}, time.Second)
 	if members() != 3 {
 		t.Errorf("after a crash: %d members", members())
@@ -115,7 +111,7 @@ func TestRestart(t *testing.T) {
 	if g := &w.gateways[1]; g.generation <= before || g.engine == nil {
 		t.Errorf("generation %d after %d", g.generation, before)
 	}
-	if n := w.agents[0].tally.Sums(w.agents[0].time(w), "gw-1").Replicas; n != 3 {
+	if n := w.gateways[0].sums.Replicas; n != 3 {
 		t.Errorf("%d members", n)
 	}
 }
@@ -126,14 +122,14 @@ func TestChangeWhileCutOff(t *testing.T) {
 	w.happen(time.Second, scenario.Event{Kind: scenario.Partition, Groups: [][]string{{"gw-1"}}}, time.Second)
 	w.stage.Scenario.Tenants[0].Limits[0].Rate = 7
 	w.happen(3*time.Second, scenario.Event{Kind: scenario.ChangeLimit, Tenant: "acme", Limit: "each", Rate: 7}, time.Second)
-	if w.agents[0].config.Tenants[0].Limits[0].Rate != 50 {
+	if w.gateways[0].config.Tenants[0].Limits[0].Rate != 50 {
 		t.Error("an older configuration changed")
 	}
-	if w.agents[0].config.Revision != 1 || w.agents[1].config.Revision != 2 || w.agents[1].config.Tenants[0].Limits[0].Rate != 7 {
-		t.Errorf("revisions %d, %d", w.agents[0].config.Revision, w.agents[1].config.Revision)
+	if w.gateways[0].config.Revision != 1 || w.gateways[1].config.Revision != 2 || w.gateways[1].config.Tenants[0].Limits[0].Rate != 7 {
+		t.Errorf("revisions %d, %d", w.gateways[0].config.Revision, w.gateways[1].config.Revision)
 	}
 	w.happen(5*time.Second, scenario.Event{Kind: scenario.Heal}, 2*time.Second)
-	if w.agents[0].config.Revision != 2 {
-		t.Errorf("after healing: revision %d", w.agents[0].config.Revision)
+	if w.gateways[0].config.Revision != 2 {
+		t.Errorf("after healing: revision %d", w.gateways[0].config.Revision)
 	}
 }

@@ -5,10 +5,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/envoy-filter/enforcer"
-	"github.com/titrate/titrate/services/agent/reports"
+	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/services/agent/core"
 	"github.com/titrate/titrate/services/simulate/system"
 	"github.com/titrate/titrate/services/simulate/traffic"
 )
@@ -18,7 +20,14 @@ const (
 	busyTick    = enforcer.BusyTick
 	idleTick    = enforcer.IdleTick
 	tellEvery   = exchange.DefaultPeriod
-	reportTicks = int(exchange.ReportEvery / tellEvery) // a report with every so many tells
+	reportTicks = int(exchange.ReportEvery / tellEvery) // a report with every so many claims
+	beatTicks   = int(link.HeartbeatEvery / tellEvery)  // a heartbeat
+	// What the agent is told of keys that have spent something: keys that take at least
+	// spentLeast to win the burst back, of a spentParts-th of the table with the claims, at
+	// most spentMost.
+	spentLeast = 250 * time.Millisecond
+	spentParts = 5
+	spentMost  = 4096
 )
 
 // gateway is a filter process, or the place where one was or will be.
@@ -26,7 +35,10 @@ type gateway struct {
 	place      int32
 	life       uint32 // counts processes
 	generation uint64
+	link       core.Link       // to its agent
 	engine     *limiter.Engine // nil: there is none
+	config     *config.Config  // in force
+	sums       *exchange.Sums  // received last
 	tickAt     time.Duration   // of the next tick; other ticks are void
 	tells      int
 	silent     bool
@@ -35,6 +47,14 @@ type gateway struct {
 	events []limiter.Event // memory for the next
 	claims exchange.Claims
 	report exchange.Report
+	spent  exchange.Spent
+	walk   limiter.SpentCursor
+	named  *limiter.Names // that the agent was told
+}
+
+// process names the process to the agent.
+func (g *gateway) process(w *World) core.Process {
+	return core.Process{Gateway: w.stage.Cast.Gateways[g.place], Generation: g.generation}
 }
 
 // held is a request that waits.
@@ -52,15 +72,40 @@ func (w *World) time() int64 { return int64(w.now) }
 
 // start begins a process at a place whose agent is there.
 func (w *World) start(g *gateway) {
-	name := w.stage.Cast.Gateways[g.place]
+	p, name := g.place, w.stage.Cast.Gateways[g.place]
 	g.life++
+	w.links++
+	g.link = w.links
 	g.generation = uint64(w.now) + uint64(g.life) // as production: a time; no two are the same
 	g.engine = limiter.New(limiter.Options{Keys: w.keys(), Replica: name, Start: w.time()})
-	g.held, g.tells, g.silent = map[int]*held{}, 0, false
+	g.held, g.tells, g.silent, g.named = map[int]*held{}, 0, false, nil
+	g.walk = limiter.SpentCursor{Least: spentLeast}
 	g.tickAt = w.now + w.phase(busyTick)
-	w.plan(g.tickAt-w.now, tickGateway, g.place, g.life, nil)
-	w.plan(w.phase(tellEvery), tellAgent, g.place, g.life, nil)
-	w.welcome(&w.agents[g.place], g)
+	w.plan(g.tickAt-w.now, tickGateway, p, g.life, nil)
+	w.plan(w.phase(tellEvery), tellAgent, p, g.life, nil)
+	a := &w.agents[p]
+	w.perform(a, a.core.Connected(a.time(w), g.link, link.Hello{Version: link.Version, Replica: name,
+		Generation: g.generation, Weight: w.stage.Cast.Weights[p]}, 0))
+}
+
+// receive takes a message of the agent, as the filter's link does.
+func (w *World) receive(g *gateway, m link.Message) {
+	switch m := m.(type) {
+	case *config.Config:
+		g.config = m
+		if err := g.engine.Apply(m); err != nil {
+			panic("world: a configuration that was checked is refused: " + err.Error())
+		}
+	case *exchange.Shares:
+		g.engine.SetShares(m)
+	case *exchange.Sums:
+		g.sums = m
+		g.engine.SetSums(w.time(), m)
+	case *exchange.Spent:
+		for _, k := range m.Keys {
+			g.engine.RestoreSpent(w.time(), k)
+		}
+	}
 }
 
 // keys is a key budget with room to spare: the table is no part of what is asked.
@@ -139,23 +184,41 @@ func (w *World) deliver(g *gateway) {
 	}
 }
 
-// tell is what the filter tells its agent: claims, and now and then a report.
+// tell is what the filter tells its agent each period.
 func (w *World) tell(g *gateway) {
-	a, now := &w.agents[g.place], w.time()
+	if g.tells%beatTicks == 0 {
+		w.say(g, &link.Heartbeat{Sequence: uint64(g.tells), Revision: g.config.Revision})
+	}
+	if n := g.engine.Named(); n != g.named {
+		g.named = n
+		w.say(g, n.Known())
+	}
 	g.claims.Reset()
-	g.engine.Claims(now, &g.claims)
+	g.engine.Claims(w.time(), &g.claims)
 	empty := len(g.claims.Flows)+len(g.claims.Keys)+len(g.claims.Withdrawn) == 0
 	if !empty || !g.silent {
-		a.tally.Announce(a.time(w), a.name, g.generation, &g.claims)
-		w.speak(a, true)
+		w.say(g, &g.claims)
 	}
 	g.silent = empty
+	g.spent.Keys = g.spent.Keys[:0]
+	g.engine.SpentChanges(w.time(), &g.walk, spentParts, spentMost, func(s exchange.KeySpent) {
+		g.spent.Keys = append(g.spent.Keys, s)
+	})
+	if len(g.spent.Keys) > 0 {
+		w.say(g, &g.spent)
+	}
 	if g.tells%reportTicks == 0 {
-		g.engine.Report(now, &g.report)
-		a.reports.Add(a.time(w), reports.Process{Gateway: a.name, Generation: g.generation}, &g.report)
+		g.engine.Report(w.time(), &g.report)
+		w.say(g, &g.report)
 	}
 	g.tells++
 	w.plan(tellEvery, tellAgent, g.place, g.life, nil)
+}
+
+// say gives the agent a message of its gateway.
+func (w *World) say(g *gateway, m link.Message) {
+	a := &w.agents[g.place]
+	w.perform(a, a.core.Received(a.time(w), g.link, m))
 }
 
 // stop ends the process; what waits is lost.

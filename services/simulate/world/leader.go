@@ -68,7 +68,7 @@ func (w *World) reaches(a *agent) bool {
 // reconnect lets agents without a stream find the coordinator.
 func (w *World) reconnect() {
 	for i := range w.agents {
-		if a := &w.agents[i]; a.tally != nil && !a.connected {
+		if a := &w.agents[i]; a.core != nil && !a.connected {
 			w.plan(w.phase(reconnectWithin), connect, int32(i), a.life, nil)
 		}
 	}
@@ -80,9 +80,9 @@ func (w *World) connect(a *agent) {
 		return
 	}
 	a.connected = true
-	s := a.orders.Status(a.time(w))
-	w.lead.loop.Hello(w.date(), &controlv1.Hello{Agent: a.name, Epoch: s.Epoch, Revision: s.Revision, Replicas: a.replicas()})
-	if a.config != w.lead.config {
+	hello := a.core.Hello(a.time(w))
+	w.lead.loop.Hello(w.date(), hello)
+	if hello.GetRevision() != w.lead.config.Revision {
 		w.plan(w.way(), takeConfig, a.place, a.life, w.lead.config)
 	}
 	if w.lead.leases != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/limiter"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	"github.com/titrate/titrate/services/agent/core"
 	"github.com/titrate/titrate/services/simulate/scenario"
 	"github.com/titrate/titrate/services/simulate/system"
 	"github.com/titrate/titrate/services/simulate/traffic"
@@ -24,6 +25,8 @@ type World struct {
 	zero     time.Duration // the scenario's time 0, as now counts
 	gateways []gateway     // by place in the cast
 	agents   []agent       // by place in the cast
+	places   map[string]int
+	links    core.Link // given to gateways
 	net      network
 	lead     leader
 	servers  []time.Duration // by pool: when its upstream has done all that it was sent
@@ -36,6 +39,7 @@ func New(stage system.Stage) (system.System, error) {
 		stage: stage, random: rand.New(rand.NewPCG(s.Seed, 0x7469747261746521)),
 		now: origin, zero: origin + s.Lead,
 		servers:  make([]time.Duration, len(s.Pools)),
+		places:   map[string]int{},
 		gateways: make([]gateway, len(stage.Cast.Gateways)), agents: make([]agent, len(stage.Cast.Gateways)),
 	}
 	config := s.Config(1)
@@ -45,6 +49,9 @@ func New(stage system.Stage) (system.System, error) {
 	w.net = newNetwork(&s.Gossip, w.random, len(w.agents))
 	w.lead.config = config
 	w.begin(1)
+	for i, name := range stage.Cast.Gateways {
+		w.places[name] = i
+	}
 	for i := range w.gateways {
 		w.gateways[i].place, w.agents[i].place = int32(i), int32(i)
 		if stage.Up[i] {
@@ -95,7 +102,7 @@ func (w *World) do(i *item) {
 	case takeReport:
 		w.takeReport(&w.agents[i.who], i.load.(*controlv1.Report))
 	default:
-		if a := &w.agents[i.who]; a.life == i.life && a.tally != nil {
+		if a := &w.agents[i.who]; a.life == i.life && a.core != nil {
 			w.doAgent(a, i)
 		}
 	}
@@ -111,23 +118,23 @@ func (w *World) doGateway(g *gateway, i *item) {
 
 func (w *World) doAgent(a *agent, i *item) {
 	switch i.task {
-	case beatAgent:
-		w.beat(a)
+	case tickAgent:
+		w.tickAgent(a)
 	case gossip:
 		w.plan(w.stage.Scenario.Gossip.Period, gossip, a.place, a.life, nil)
-		w.speak(a, false)
+		w.sendState(a, false)
 	case hearPacket:
 		w.hear(a, i.load.(*letter))
 	case reportUp:
 		w.report(a)
 	case takeLeases:
-		w.obey(a, i.load.(*controlv1.Leases))
+		w.takeLeases(a, i.load.(*controlv1.Leases))
 	case takeConfig:
 		w.configure(a, i.load.(*config.Config))
 	case connect:
 		w.connect(a)
 	case endAgent:
-		a.end()
+		w.endAgent(a)
 	}
 }
 
@@ -171,11 +178,11 @@ func (w *World) Happen(e *scenario.Event) {
 	}
 }
 
+// place is where a gateway and its agent are in the cast.
 func (w *World) place(name string) int {
-	for i, g := range w.stage.Cast.Gateways {
-		if g == name {
-			return i
-		}
+	i, ok := w.places[name]
+	if !ok {
+		panic("world: event of a gateway that is not in the cast: " + name) // Check has looked
 	}
-	panic("world: event of a gateway that is not in the cast: " + name) // Check has looked
+	return i
 }

@@ -880,7 +880,7 @@ type Configuration struct {
 	Last      bool                   `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`
 	Resources []*v1alpha1.Resource   `protobuf:"bytes,5,rep,name=resources,proto3" json:"resources,omitempty"`
 	Deleted   []string               `protobuf:"bytes,6,rep,name=deleted,proto3" json:"deleted,omitempty"` // resource names
-	Seed      uint64                 `protobuf:"varint,7,opt,name=seed,proto3" json:"seed,omitempty"`      // of key hashes, one per mesh
+	Seed      uint64                 `protobuf:"varint,7,opt,name=seed,proto3" json:"seed,omitempty"`      // of key hashes, one per cluster
 	// Of the leader that sends it; 0 from one that is too old to say. An agent refuses one below
 	// the highest epoch that it has obeyed, as it refuses leases.
 	Epoch int64 `protobuf:"varint,8,opt,name=epoch,proto3" json:"epoch,omitempty"`

@@ -9,7 +9,7 @@
 // newer one replaces an older one, so loss, repetition and reordering heal by themselves.
 //
 // Version 1 is a user message of memberlist. Version 2 is a datagram sealed for one addressee, so
-// that nobody but the agent that it names can have made it (services/agent/mesh, seal.go).
+// that nobody but the agent that it names can have made it (services/agent/gossip, seal.go).
 
 package gossipv1alpha1
 

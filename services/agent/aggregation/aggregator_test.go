@@ -1,0 +1,489 @@
+package aggregation
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"pgregory.net/rapid"
+)
+
+const (
+	ms      = time.Millisecond
+	promise = 50 * ms
+)
+
+// world is one aggregator with a clock that the test moves.
+type world struct {
+	*Aggregator
+	now time.Duration
+}
+
+func newWorld() *world {
+	w := &world{Aggregator: New(Options{Incarnation: 1000}), now: time.Second}
+	w.Connect(w.now, "a", 1, 1)
+	return w
+}
+
+// stateOf makes a state of one key with a rising sequence.
+func stateOf(name string, seq uint64, k *gossipv1.KeyClaim) *gossipv1.Replica {
+	r := &gossipv1.Replica{Name: name, Generation: 1, Seq: seq, Weight: 1}
+	if k != nil {
+		r.Keys = []*gossipv1.KeyClaim{k}
+	}
+	return r
+}
+
+func (w *world) hear(r ...*gossipv1.Replica) { w.Receive(w.now, "other", 1, promise, r) }
+
+// keep lets time pass in periods while the named replicas go on speaking.
+func (w *world) keep(d time.Duration, names ...string) {
+	for end := w.now + d; w.now < end; {
+		w.now += promise
+		for _, n := range names {
+			w.hear(&gossipv1.Replica{Name: n, Generation: 1, Weight: 1})
+		}
+		w.Outgoing(w.now)
+		w.Aggregator.Sums(w.now, "a")
+		w.Sweep(w.now)
+	}
+}
+
+func (w *world) sum(k uint64) (exchange.KeySum, bool) {
+	for _, s := range w.Aggregator.Sums(w.now, "a").Keys {
+		if s.Key == k {
+			s.Epoch = 0
+			return s, true
+		}
+	}
+	return exchange.KeySum{}, false
+}
+
+func (w *world) expect(t *testing.T, what string, replicas int, isolation exchange.Isolation) {
+	t.Helper()
+	s := w.Aggregator.Sums(w.now, "a")
+	if s.Replicas != replicas || s.Isolation != isolation {
+		t.Errorf("%s: %d replicas, isolation %d, want %d and %d", what, s.Replicas, s.Isolation, replicas, isolation)
+	}
+}
+
+func TestSumsLeaveOutTheAskingReplica(t *testing.T) {
+	w := newWorld()
+	w.Connect(w.now, "sibling", 1, 1)
+	claim := func(k float64) *exchange.Claims {
+		return &exchange.Claims{
+			Keys:  []exchange.KeyClaim{{Key: 7, Claim: k, Active: 1, Admitted: 10 * k, Spent: 10 * k}},
+			Flows: []exchange.FlowClaim{{Key: 9, Claim: k, Unsaturated: k}},
+		}
+	}
+	w.Announce(w.now, "a", 1, claim(100))
+	w.Announce(w.now, "sibling", 1, claim(1))
+	w.hear(stateOf("b", 1, &gossipv1.KeyClaim{Key: 7, Claim: 2, Admitted: 20, Spent: 20}))
+	s, _ := w.sum(7)
+	if want := (exchange.KeySum{Key: 7, Admitted: 30, Claims: 3, Active: 1, Unsaturated: 2, Spent: 20}); s != want {
+		t.Errorf("got %+v, want %+v", s, want)
+	}
+	all := w.Aggregator.Sums(w.now, "a")
+	if len(all.Flows) != 1 || all.Flows[0] != (exchange.FlowSum{Key: 9, Claims: 1, Unsaturated: 1}) {
+		t.Errorf("flows %+v", all.Flows)
+	}
+	if all.Replicas != 3 || all.TotalWeight != 3 || all.Weight != 1 {
+		t.Errorf("membership %+v", all)
+	}
+}
+
+// What one aggregator gossips, another adds up the same way.
+func TestOutgoingIsHeard(t *testing.T) {
+	w := newWorld()
+	w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 1, Claim: 2.5, Active: 1, Admitted: 8, Spent: 4}},
+		Flows: []exchange.FlowClaim{{Key: 2, Claim: 3, Unsaturated: 3}}})
+	there := New(Options{Incarnation: 5})
+	there.Connect(0, "z", 1, 1)
+	there.Receive(0, "agent", 1, promise, w.Outgoing(w.now))
+	s := there.Sums(0, "z")
+	if len(s.Keys) != 1 || s.Keys[0].Claims != 2.5 || s.Keys[0].Active != 1 || s.Keys[0].Admitted != 4 || s.Keys[0].Spent != 4 {
+		t.Errorf("keys %+v: of what was admitted before, only what is still spent counts", s.Keys)
+	}
+	if len(s.Flows) != 1 || s.Flows[0] != (exchange.FlowSum{Key: 2, Claims: 3, Unsaturated: 3}) {
+		t.Errorf("flows %+v", s.Flows)
+	}
+	w.Announce(w.now, "a", 1, &exchange.Claims{Withdrawn: []uint64{1, 2}})
+	there.Receive(0, "agent", 1, promise, w.Outgoing(w.now))
+	if s := there.Sums(0, "z"); len(s.Keys)+len(s.Flows) != 0 {
+		t.Errorf("withdrawn, yet %+v %+v", s.Keys, s.Flows)
+	}
+	w.now += Linger + ms
+	if r := w.Outgoing(w.now); len(r) != 1 || len(r[0].Keys)+len(r[0].Flows) != 0 {
+		t.Errorf("withdrawn long ago, yet gossiped: %+v", r)
+	}
+}
+
+func TestCrashIsCountedDrainIsNot(t *testing.T) {
+	w := newWorld()
+	claim := func(name string) *gossipv1.Replica {
+		return stateOf(name, 1, &gossipv1.KeyClaim{Key: 7, Claim: 10, Active: 1, Admitted: 5, Spent: 5})
+	}
+	w.keep(time.Second, "b", "c", "d")
+	w.hear(claim("b"), claim("c"))
+	if s, _ := w.sum(7); s.Claims != 20 {
+		t.Fatalf("claims %v, want 20", s.Claims)
+	}
+	gone := claim("c")
+	gone.Drained = true
+	w.hear(gone) // in order
+	if s, _ := w.sum(7); s.Claims != 10 || s.Admitted != 10 {
+		t.Errorf("after a drain: %+v, want claims 10, admitted 10", s)
+	}
+	w.expect(t, "drained", 3, exchange.Connected)
+	w.keep(10*time.Second, "d") // b crashed
+	s, _ := w.sum(7)
+	if s.Claims != 10 || math.Abs(s.Admitted-(10+100)) > 3 {
+		t.Errorf("10 s after a crash: %+v, want its last claim, and about 110 admitted", s)
+	}
+	w.expect(t, "crashed, before T2", 3, exchange.Connected)
+	w.keep(6*time.Second, "d")
+	if s, ok := w.sum(7); ok {
+		t.Errorf("beyond T2: %+v, want no claim", s)
+	}
+	w.expect(t, "crashed, beyond T2", 2, exchange.Connected)
+}
+
+func TestIsolation(t *testing.T) {
+	w := newWorld()
+	w.keep(time.Second, "b", "c")
+	w.expect(t, "whole", 3, exchange.Connected)
+	w.keep(time.Second, "b")
+	w.expect(t, "one silent", 3, exchange.Connected)
+	w.keep(time.Second)
+	w.expect(t, "cut off", 3, exchange.Frozen)
+	w.keep(30 * time.Second)
+	w.expect(t, "cut off for longer than T1 and T2", 3, exchange.Split)
+	w.keep(100*ms, "b")
+	w.expect(t, "one is back", 3, exchange.Connected)
+	w.keep(20*time.Second, "b")
+	w.expect(t, "the other never is", 2, exchange.Connected)
+}
+
+// A pod that is replaced has a new name: hearing it must end the isolation.
+func TestIsolationEndsWithNewMembers(t *testing.T) {
+	w := newWorld()
+	w.keep(time.Second, "b")
+	w.keep(12 * time.Second)
+	w.expect(t, "cut off", 2, exchange.Split)
+	w.keep(200*ms, "b2")
+	w.expect(t, "replaced", 3, exchange.Connected)
+	w.keep(40*time.Second, "b2")
+	w.expect(t, "settled", 2, exchange.Connected)
+}
+
+func TestCoordinatorSettlesMembership(t *testing.T) {
+	w := newWorld()
+	w.SetMembers(w.now, []Member{{"a", 1}, {"b", 3}, {"never", 2}}, time.Hour)
+	w.keep(time.Second, "b", "unknown")
+	s := w.Aggregator.Sums(w.now, "a")
+	if s.Replicas != 3 || s.TotalWeight != 6 || s.Isolation != exchange.Connected {
+		t.Errorf("%+v", s)
+	}
+	w.keep(time.Second)
+	w.expect(t, "b is cut off", 3, exchange.Frozen)
+	w.SetMembers(w.now, []Member{{"a", 1}}, time.Hour)
+	w.expect(t, "the coordinator says that b is gone", 1, exchange.Connected)
+}
+
+// A new leader shares before all agents have found it: who is left out and still
+// heard keeps its part.
+func TestANewLeaderKnowsNotAll(t *testing.T) {
+	w := newWorld()
+	w.SetMembers(w.now, []Member{{"a", 1}, {"b", 1}, {"c", 1}}, time.Hour)
+	w.keep(time.Second, "b", "c")
+	w.SetMembers(w.now, []Member{{"a", 1}}, time.Hour)
+	w.keep(time.Second, "b")
+	w.expect(t, "b is heard, c is not", 2, exchange.Connected)
+	w.SetMembers(w.now, []Member{{"a", 1}, {"b", 1}, {"c", 1}}, time.Hour)
+	w.keep(100*ms, "b", "c")
+	w.expect(t, "the leader knows all", 3, exchange.Connected)
+}
+
+func TestRestarts(t *testing.T) {
+	w := newWorld()
+	say := func(a float64) {
+		w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 1, Active: 1, Admitted: a, Spent: a}}})
+	}
+	admitted := func() float64 { return w.Outgoing(w.now)[0].Keys[0].Admitted }
+	say(10)
+	say(8) // a refund
+	if got := admitted(); got != 8 {
+		t.Errorf("a refund: %v, want 8", got)
+	}
+	w.Announce(w.now, "a", 1, &exchange.Claims{Withdrawn: []uint64{7}})
+	say(2) // the filter forgot the key and starts over
+	if got := admitted(); got != 10 {
+		t.Errorf("started over: %v, want 10", got)
+	}
+	w.hear(stateOf("b", 9, &gossipv1.KeyClaim{Key: 7, Claim: 4, Active: 1, Admitted: 5, Spent: 5}))
+	w.hear(&gossipv1.Replica{Name: "b", Generation: 2, Weight: 1}) // says nothing yet
+	if s, _ := w.sum(7); s.Claims != 0 || s.Admitted != 5 {
+		t.Errorf("restarted peer: %+v, want its count and no claim", s)
+	}
+	w.hear(&gossipv1.Replica{Name: "b", Generation: 2, Seq: 1, Weight: 1, Keys: []*gossipv1.KeyClaim{{Key: 7, Claim: 3, Admitted: 1}}})
+	if s, _ := w.sum(7); s.Claims != 3 || s.Admitted != 6 {
+		t.Errorf("restarted peer: %+v, want claim 3 and 6 admitted", s)
+	}
+}
+
+func TestLostGatewayIsHeldDrainedIsNot(t *testing.T) {
+	w := newWorld()
+	w.Connect(w.now, "sibling", 1, 1)
+	w.Announce(w.now, "sibling", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 4, Active: 1}}})
+	w.Disconnect(w.now, "sibling", 1)
+	if s, _ := w.sum(7); s.Claims != 4 {
+		t.Errorf("lost: claims %v, want 4", s.Claims)
+	}
+	if out := w.Outgoing(w.now); len(out) != 1 || out[0].Name != "a" {
+		t.Errorf("a lost replica is listed: %v", out)
+	}
+	w.Exit(w.now, "sibling", 1)
+	if s, ok := w.sum(7); ok {
+		t.Errorf("drained: %+v, want nothing", s)
+	}
+	w.expect(t, "drained", 1, exchange.Connected)
+	w.now += Linger / 2
+	if out := w.Outgoing(w.now); len(out) != 2 {
+		t.Errorf("others must hear of the drain: %v", out)
+	}
+}
+
+func TestUnlistedClaimIsWithdrawn(t *testing.T) {
+	w := newWorld()
+	w.Connect(w.now, "sibling", 1, 1)
+	w.Announce(w.now, "sibling", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 4, Active: 1}}})
+	w.keep(unlisted + 2*time.Second)
+	if s, ok := w.sum(7); ok {
+		t.Errorf("%+v, want no claim", s)
+	}
+	if w.Contended(w.now) {
+		t.Error("contended")
+	}
+}
+
+func TestNoisyInput(t *testing.T) {
+	w := newWorld()
+	w.hear(
+		stateOf("b", 1, &gossipv1.KeyClaim{Key: 7, Claim: float32(math.NaN())}),
+		stateOf("b", 1, &gossipv1.KeyClaim{Key: 8, Claim: -1}),
+		stateOf("b", 1, &gossipv1.KeyClaim{Key: 9, Admitted: math.Inf(1)}),
+		stateOf("", 1, nil), stateOf("a", 1, &gossipv1.KeyClaim{Key: 7, Claim: 9}),
+		&gossipv1.Replica{Name: "c", Weight: math.NaN()},
+	)
+	s := w.Aggregator.Sums(w.now, "a")
+	if len(s.Keys) != 0 || s.TotalWeight != 3 {
+		t.Errorf("%+v", s)
+	}
+	if got := w.Status(w.now); got.Refused != 4 || got.Conflicts != 1 {
+		t.Errorf("refused %d, conflicts %d, want 4 and 1", got.Refused, got.Conflicts)
+	}
+}
+
+func TestLag(t *testing.T) {
+	w := newWorld()
+	for delay, want := range map[time.Duration]time.Duration{
+		0: 125 * ms, 30 * ms: 155 * ms, 70 * ms: 195 * ms, time.Hour: maxLag, -1: 125 * ms,
+	} {
+		w.SetDelay(delay)
+		if got := w.Lag(); got != want {
+			t.Errorf("delay %v: lag %v, want %v", delay, got, want)
+		}
+	}
+}
+
+// Whatever is lost, repeated or reordered: once the newest state of every
+// replica is heard, the sums are those of the newest states.
+func TestSumsConverge(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld()
+		newest := map[string]*gossipv1.Replica{}
+		for seq := range uint64(rapid.IntRange(1, 12).Draw(t, "states")) {
+			name := rapid.SampledFrom([]string{"b", "c"}).Draw(t, "name")
+			r := stateOf(name, seq+1, &gossipv1.KeyClaim{Key: 7, Claim: float32(rapid.IntRange(0, 9).Draw(t, "claim")), Active: 1,
+				Admitted: float64(rapid.IntRange(0, 99).Draw(t, "admitted"))})
+			if rapid.Bool().Draw(t, "heard at once") {
+				w.hear(r)
+			}
+			newest[name] = r
+		}
+		var claims float64
+		for range 2 {
+			claims = 0
+			for _, r := range newest {
+				w.hear(r)
+				claims += float64(r.Keys[0].Claim)
+			}
+		}
+		if s, _ := w.sum(7); s.Claims != claims {
+			t.Fatalf("claims %v, want %v", s.Claims, claims)
+		}
+	})
+}
+
+// as gives the aggregator a state as one life of an agent does.
+func (w *world) as(agent string, life uint64, r ...*gossipv1.Replica) {
+	w.Receive(w.now, agent, life, promise, r)
+}
+
+func (w *world) wants(t *testing.T, what string, claims, admitted float64) {
+	t.Helper()
+	if s, _ := w.sum(7); s.Claims != claims || s.Admitted != admitted {
+		t.Errorf("%s: claims %v, admitted %v, want %v and %v", what, s.Claims, s.Admitted, claims, admitted)
+	}
+}
+
+// An agent, a filter, or both, begin again with lower numbers than before: their clock
+// has stepped back. They are heard, and nothing is counted twice.
+func TestClockSteppedBack(t *testing.T) {
+	state := func(process, seq uint64, claim float32, admitted float64) *gossipv1.Replica {
+		r := stateOf("b", seq, &gossipv1.KeyClaim{Key: 7, Claim: claim, Active: 1, Admitted: admitted, Spent: 1})
+		r.Generation, r.Process = process, process
+		return r
+	}
+	w := newWorld()
+	w.as("agent", 1, state(1000, 900, 4, 10))
+	w.wants(t, "at first", 4, 1)
+	w.as("agent", 1, state(1000, 901, 4, 20))
+	w.wants(t, "later", 4, 11)
+	w.as("agent", 2, state(1000, 5, 6, 25))
+	w.wants(t, "the agent began again", 6, 16)
+	w.as("agent", 2, state(1000, 6, 7, 30))
+	w.wants(t, "and goes on", 7, 21)
+	w.as("agent", 3, state(400, 2, 8, 2))
+	w.wants(t, "both began again", 8, 23)
+	w.as("agent", 3, state(400, 3, 9, 3))
+	w.wants(t, "and go on", 9, 24)
+	w.as("agent", 3, state(300, 1, 1, 50))
+	w.wants(t, "a third process, which the same agent says is older", 9, 24)
+}
+
+// Of a gateway that is linked here the newest process counts, whatever its clock said.
+func TestFilterClockSteppedBack(t *testing.T) {
+	w := newWorld()
+	w.now += gather
+	w.Connect(w.now, "b", 1000, 1)
+	w.Announce(w.now, "b", 1000, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 4, Active: 1, Admitted: 10, Spent: 10}}})
+	w.Exit(w.now, "b", 1000)
+	w.Connect(w.now, "b", 400, 1)
+	w.Announce(w.now, "b", 400, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 5, Active: 1, Admitted: 1, Spent: 1}}})
+	w.wants(t, "here", 5, 11)
+	there := newWorld()
+	there.as("agent", 1, w.Outgoing(w.now)...)
+	if s, _ := there.sum(7); s.Claims != 5 {
+		t.Errorf("elsewhere: claims %v, want 5", s.Claims)
+	}
+}
+
+// A replica is its agent's to speak of until that one falls silent; no number is beyond
+// its bound; no agent has more votes than one.
+func TestOneBadAgent(t *testing.T) {
+	w := newWorld()
+	claim := func(name string, claim float32, w float64) *gossipv1.Replica {
+		r := stateOf(name, 1, &gossipv1.KeyClaim{Key: 7, Claim: claim, Active: 1, Admitted: 1, Spent: 1})
+		r.Weight = w
+		return r
+	}
+	w.as("good", 1, claim("b", 2, 1))
+	w.as("bad", 1, claim("b", 5, 1), claim("a", 5, 1), claim("c", 3e12, 1e308))
+	w.wants(t, "what others say of b and of a, and a claim of 3e12", 2, 1)
+	if s := w.Status(w.now); s.Conflicts != 2 || s.Refused != 1 || s.TotalWeight != 3 {
+		t.Errorf("conflicts %d, refused %d, weight %v, want 2, 1 and 3", s.Conflicts, s.Refused, s.TotalWeight)
+	}
+	var many []*gossipv1.Replica
+	for i := range 1000 {
+		many = append(many, &gossipv1.Replica{Name: fmt.Sprint("invented-", i), Generation: 1, Weight: maxWeight})
+	}
+	w.as("bad", 1, many...)
+	if n := len(w.Status(w.now).Replicas); n > maxOfAgent+2 {
+		t.Errorf("%d replicas, at most %d are one agent's", n, maxOfAgent)
+	}
+	for range 40 { // bad falls silent
+		w.now += promise
+		w.as("good", 1, &gossipv1.Replica{Name: "b", Generation: 1, Weight: 1})
+		w.expect(t, "with 256 names gone silent", maxOfAgent+2, exchange.Connected)
+	}
+	w.as("new", 1, claim("c", 6, 1))
+	if s, _ := w.sum(7); s.Claims != 8 {
+		t.Errorf("c went to another agent: claims %v, want 8", s.Claims)
+	}
+	keys := &gossipv1.Replica{Name: "d", Generation: 1, Seq: 1, Weight: 1}
+	for i := range 1 << 16 {
+		keys.Keys = append(keys.Keys, &gossipv1.KeyClaim{Key: uint64(100 + i), Claim: 1})
+	}
+	w.as("greedy", 1, keys)
+	if n := w.Status(w.now).Keys; n > 1<<15+1 {
+		t.Errorf("one replica holds %d keys, at most half of %d are its", n, 1<<16)
+	}
+}
+
+// Keys that nobody asks for are told in turn, here and elsewhere, and all of them within
+// 64 periods; what changes is told each period.
+func TestSleepingKeysAreToldInTurn(t *testing.T) {
+	const keys = 6400
+	w := newWorld()
+	own, theirs := &exchange.Claims{}, stateOf("b", 1, nil)
+	for k := range uint64(keys) {
+		own.Keys = append(own.Keys, exchange.KeyClaim{Key: k + 1, Admitted: 1, Spent: 1})
+		theirs.Keys = append(theirs.Keys, &gossipv1.KeyClaim{Key: keys + k + 1, Admitted: 1, Spent: 1})
+	}
+	w.Announce(w.now, "a", 1, own)
+	w.hear(theirs)
+	if n := len(w.Outgoing(w.now)[0].Keys); n != keys {
+		t.Errorf("%d keys gossiped as they are new, want all", n)
+	}
+	if n := len(w.Aggregator.Sums(w.now, "a").Keys); n < keys {
+		t.Errorf("%d keys told to the filter as they are new, want all", n)
+	}
+	w.now += Linger + ms
+	gossiped, told := map[uint64]bool{}, map[uint64]bool{}
+	for range refresh {
+		w.now += promise
+		out, sums := w.Outgoing(w.now)[0].Keys, w.Aggregator.Sums(w.now, "a").Keys
+		if len(out) != keys/refresh || len(sums) != 2*keys/refresh {
+			t.Fatalf("%d gossiped and %d told in one period, want %d and %d", len(out), len(sums), keys/refresh, 2*keys/refresh)
+		}
+		for _, k := range out {
+			gossiped[k.Key] = true
+		}
+		for _, k := range sums {
+			told[k.Key] = true
+		}
+	}
+	if len(gossiped) != keys || len(told) != 2*keys {
+		t.Errorf("%d gossiped and %d told within %d periods, want all", len(gossiped), len(told), refresh)
+	}
+	w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 1, Claim: 1, Active: 1, Admitted: 2, Spent: 2}}})
+	for range 3 {
+		w.now += promise
+		if n := len(w.Outgoing(w.now)[0].Keys); n < keys/refresh || n > keys/refresh+1 {
+			t.Errorf("%d gossiped after one changed", n)
+		}
+	}
+}
+
+// Names that are invented and given up leave room for those that come after them.
+func TestGivenUpKeysMakeRoom(t *testing.T) {
+	w := newWorld()
+	for next := uint64(0); next < 4<<16; next += 1000 {
+		c := &exchange.Claims{}
+		for k := range uint64(1000) {
+			c.Keys = append(c.Keys, exchange.KeyClaim{Key: next + k + 1, Claim: 1, Admitted: 1, Spent: 1})
+			if next >= 1000 {
+				c.Withdrawn = append(c.Withdrawn, next-1000+k+1)
+			}
+		}
+		w.Announce(w.now, "a", 1, c)
+		w.now += 100 * ms
+	}
+	if s := w.Status(w.now); s.Refused > 0 || s.Keys > 5<<14 {
+		t.Errorf("%d claims refused, %d keys held, want none and at most %d", s.Refused, s.Keys, 5<<14)
+	}
+}

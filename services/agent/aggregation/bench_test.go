@@ -1,0 +1,50 @@
+package aggregation
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+)
+
+// BenchmarkPeriod is what one period costs: a gateway announces, nine others
+// are heard, the sums are made, with so many contended keys.
+func BenchmarkPeriod(b *testing.B) {
+	for _, keys := range []int{100, 1000, 10000} {
+		b.Run(fmt.Sprint(keys, " keys"), func(b *testing.B) {
+			t := New(Options{Incarnation: 1})
+			t.Connect(0, "a", 1, 1)
+			own := &exchange.Claims{Keys: make([]exchange.KeyClaim, keys)}
+			others := make([]*gossipv1.Replica, 9)
+			for i := range others {
+				others[i] = &gossipv1.Replica{Name: fmt.Sprint("r", i), Generation: 1, Weight: 1}
+				for k := range keys {
+					others[i].Keys = append(others[i].Keys, &gossipv1.KeyClaim{Key: uint64(k + 1), Claim: 1, Active: 1})
+				}
+			}
+			now := time.Duration(0)
+			b.ReportAllocs()
+			for n := range b.N {
+				now += 50 * time.Millisecond
+				for k := range own.Keys {
+					own.Keys[k] = exchange.KeyClaim{Key: uint64(k + 1), Claim: 1, Active: 1, Admitted: float64(n)}
+				}
+				t.Announce(now, "a", 1, own)
+				for _, r := range others {
+					r.Seq = uint64(n + 1)
+					for _, k := range r.Keys {
+						k.Admitted = float64(n)
+					}
+				}
+				t.Receive(now, "x", 1, 50*time.Millisecond, others)
+				if got := len(t.Sums(now, "a").Keys); got != keys {
+					b.Fatal(got)
+				}
+				t.Contended(now)
+				t.Outgoing(now)
+			}
+		})
+	}
+}

@@ -1,0 +1,49 @@
+package aggregation
+
+// ordered is a map that is walked in the order of insertion. A walk over a Go map would
+// add floating-point numbers in another order each time, and two runs of a simulation
+// would differ. Each period walks over all values, so they lie in a slice.
+type ordered[V any] struct {
+	index  map[uint64]int32
+	keys   []uint64
+	values []V
+	hint   int // index after the one asked for last: callers walk in the same order
+}
+
+func newOrdered[V any]() ordered[V] { return ordered[V]{index: map[uint64]int32{}} }
+
+func (b *ordered[V]) len() int { return len(b.keys) }
+
+// get returns the value of a key, the zero value if there is none.
+func (b *ordered[V]) get(k uint64) (v V) {
+	if h := b.hint; h < len(b.keys) && b.keys[h] == k {
+		b.hint++
+		return b.values[h]
+	}
+	if i, ok := b.index[k]; ok {
+		b.hint = int(i) + 1
+		return b.values[i]
+	}
+	return v
+}
+
+// put adds a key that is not there.
+func (b *ordered[V]) put(k uint64, v V) {
+	b.index[k] = int32(len(b.keys))
+	b.keys, b.values = append(b.keys, k), append(b.values, v)
+}
+
+// prune removes the values for which drop returns true.
+func (b *ordered[V]) prune(drop func(k uint64, v V) bool) {
+	n := 0
+	for i, k := range b.keys {
+		if drop(k, b.values[i]) {
+			delete(b.index, k)
+			continue
+		}
+		b.keys[n], b.values[n], b.index[k] = k, b.values[i], int32(n)
+		n++
+	}
+	clear(b.values[n:])
+	b.keys, b.values = b.keys[:n], b.values[:n]
+}

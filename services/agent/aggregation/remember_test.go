@@ -1,0 +1,52 @@
+package aggregation
+
+import (
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+)
+
+// An agent that starts while it is cut off takes itself for one of those that there
+// were, and not for the only one.
+func TestStartsCutOff(t *testing.T) {
+	w := newWorld()
+	w.RestoreMembers(w.now, []Member{{"a", 1}, {"b", 1}, {"c", 2}})
+	w.keep(300 * ms)
+	w.expect(t, "at first", 3, exchange.Frozen)
+	w.keep(time.Second)
+	w.expect(t, "nobody heard", 3, exchange.Split)
+	w.keep(time.Minute)
+	s := w.Aggregator.Sums(w.now, "a")
+	if s.Replicas != 3 || s.TotalWeight != 4 || s.Isolation != exchange.Split {
+		t.Errorf("after a minute: %+v, want 3 members that weigh 4, and Split", s)
+	}
+	w.keep(time.Second, "b", "c")
+	w.expect(t, "the others are heard", 3, exchange.Connected)
+}
+
+// What was remembered does not outlive what is heard, nor what the coordinator says.
+func TestRemembersTooMany(t *testing.T) {
+	w := newWorld()
+	w.RestoreMembers(w.now, []Member{{"a", 1}, {"b", 1}, {"gone", 1}})
+	w.keep(200*ms, "b")
+	w.expect(t, "b is heard", 3, exchange.Connected)
+	w.keep(20*time.Second, "b")
+	w.expect(t, "the other never is", 2, exchange.Connected)
+
+	w = newWorld()
+	w.RestoreMembers(w.now, []Member{{"a", 1}, {"b", 1}, {"gone", 1}})
+	w.keep(2 * time.Second)
+	w.SetMembers(w.now, []Member{{"a", 1}}, time.Hour)
+	w.expect(t, "the coordinator says that both are gone", 1, exchange.Connected)
+}
+
+// The first lease after a start may come from a leader that has not heard of the others
+// again yet, as when all agents are restarted in turn.
+func TestFirstLeaseKnowsNotAll(t *testing.T) {
+	w := newWorld()
+	w.RestoreMembers(w.now, []Member{{"a", 1}, {"b", 1}, {"c", 1}})
+	w.SetMembers(w.now, []Member{{"a", 1}}, time.Hour)
+	w.keep(time.Second, "b", "c")
+	w.expect(t, "all are heard", 3, exchange.Connected)
+}

@@ -1,0 +1,71 @@
+package aggregation
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+)
+
+// Status is the aggregator's state for people and metrics.
+type Status struct {
+	Isolation   exchange.Isolation
+	Lag         time.Duration
+	Keys        int // claimed by anybody lately
+	TotalWeight float64
+	Replicas    []ReplicaStatus // ordered by name
+	Unheard     []string        // members that are not heard, ordered
+	Refused     uint64          // records with bad numbers or beyond the budget
+	Conflicts   uint64          // local names heard from elsewhere
+}
+
+// ReplicaStatus is one replica, of this agent or another.
+type ReplicaStatus struct {
+	Name       string
+	Agent      string // "" = this one
+	Generation uint64
+	Weight     float64
+	Age        time.Duration // since it was last heard
+	Heard      bool          // it kept its promise to speak
+	Member     bool
+	Drained    bool
+}
+
+// Status returns a copy of what is known.
+func (t *Aggregator) Status(now time.Duration) Status {
+	t.updateMembers(now)
+	s := Status{Isolation: t.isolation(now), Lag: t.Lag(), Keys: t.keys.len(), Refused: t.refused, Conflicts: t.conflicts,
+		Unheard: []string{}}
+	for _, m := range t.members {
+		s.TotalWeight += m.Weight
+		if !t.isHeard(now, m.Name) {
+			s.Unheard = append(s.Unheard, m.Name)
+		}
+	}
+	for id, o := range t.locals {
+		s.Replicas = append(s.Replicas, ReplicaStatus{Name: id.name, Generation: id.generation, Weight: o.weight,
+			Heard: o.presence == connected, Member: contains(t.members, id.name), Drained: o.presence == exited})
+	}
+	for _, p := range t.remotes {
+		s.Replicas = append(s.Replicas, ReplicaStatus{Name: p.name, Agent: p.agent, Generation: p.of.process(),
+			Weight: p.weight, Age: now - p.heard, Heard: t.isHeard(now, p.name), Member: contains(t.members, p.name), Drained: p.drained})
+	}
+	slices.SortFunc(s.Replicas, func(a, b ReplicaStatus) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Generation, b.Generation))
+	})
+	return s
+}
+
+// Local returns the replicas connected here, as members; a parent
+// and a child of a hot restart are one.
+func (t *Aggregator) Local() []Member {
+	var out []Member
+	for id, o := range t.locals {
+		if o.presence == connected && !contains(out, id.name) {
+			out = append(out, Member{id.name, o.weight})
+		}
+	}
+	slices.SortFunc(out, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}

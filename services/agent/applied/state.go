@@ -1,0 +1,209 @@
+package applied
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	"github.com/titrate/titrate/services/agent/lastgood"
+)
+
+// defaultSoftExpiry holds for leases that name none.
+const defaultSoftExpiry = 3 * time.Second
+
+// StaleEpochError is the refusal of leases or of a configuration of a coordinator that was
+// replaced.
+type StaleEpochError struct{ Got, Applied int64 }
+
+// Error names both epochs.
+func (e *StaleEpochError) Error() string {
+	return fmt.Sprintf("epoch %d refused: epoch %d was applied already; a coordinator takes a higher epoch when it becomes the leader", e.Got, e.Applied)
+}
+
+// errOlder is the result for leases that newer ones have overtaken.
+var errOlder = errors.New("leases are older than those in force")
+
+// Configuration is a configuration that compiled.
+type Configuration struct {
+	Config  *config.Config
+	LeftOut []config.LeftOut         // what of it is not valid, and not in Config
+	Source  *controlv1.Configuration // full
+}
+
+// State is what is in force. Not safe for concurrent use.
+type State struct {
+	config  *Configuration
+	leases  *controlv1.Leases
+	shares  *exchange.Shares
+	renewed time.Duration
+	epoch   int64
+	seq     uint64
+}
+
+// CheckEpoch returns a *StaleEpochError if a configuration comes from a coordinator that
+// was replaced. A coordinator that is too old to send its epoch (0) is believed.
+func (o *State) CheckEpoch(epoch int64) error {
+	if epoch > 0 && epoch < o.epoch {
+		return &StaleEpochError{Got: epoch, Applied: o.epoch}
+	}
+	return nil
+}
+
+// Configure puts a configuration in force, unless its epoch is stale.
+func (o *State) Configure(c *Configuration) error {
+	epoch := c.Source.GetEpoch()
+	if err := o.CheckEpoch(epoch); err != nil {
+		return err
+	}
+	o.config = c
+	if epoch > o.epoch {
+		o.epoch, o.seq = epoch, 0
+	}
+	return nil
+}
+
+// Grant is what leases that are in force now say.
+type Grant struct {
+	Shares  *exchange.Shares
+	Members []*controlv1.Replica
+	Changed bool          // Members are not those of the leases before
+	Until   time.Duration // soft expiry
+}
+
+// Leases puts leases in force. It returns nil if they are older than those in force. A
+// *StaleEpochError means that their coordinator was replaced; other errors mean that these
+// leases are not usable and the older ones stay in force.
+func (o *State) Leases(now time.Duration, l *controlv1.Leases) (*Grant, error) {
+	if l.GetEpoch() < o.epoch {
+		return nil, &StaleEpochError{Got: l.GetEpoch(), Applied: o.epoch}
+	}
+	shares, err := o.sharesOf(l)
+	if errors.Is(err, errOlder) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	g := &Grant{Shares: shares, Members: l.GetMembers(), Until: now + softExpiry(l),
+		Changed: !slices.EqualFunc(l.GetMembers(), o.leases.GetMembers(), sameReplica)}
+	o.leases, o.shares, o.renewed = l, shares, now
+	o.epoch, o.seq = l.GetEpoch(), l.GetSeq()
+	return g, nil
+}
+
+func sameReplica(a, b *controlv1.Replica) bool {
+	return a.GetName() == b.GetName() && a.GetWeight() == b.GetWeight()
+}
+
+func (o *State) sharesOf(l *controlv1.Leases) (*exchange.Shares, error) {
+	if l.GetEpoch() == o.epoch && l.GetSeq() <= o.seq && o.seq > 0 {
+		return nil, errOlder
+	}
+	s := &exchange.Shares{Epoch: l.GetEpoch(), Revision: l.GetRevision()}
+	for _, x := range l.GetLeases() {
+		if !usable(x.GetShare()) {
+			return nil, fmt.Errorf("leases of epoch %d: share of tenant %q in pool %q is %v, want >= 0", l.GetEpoch(), x.GetTenant(), x.GetPool(), x.GetShare())
+		}
+		s.Flows = append(s.Flows, exchange.Share{Tenant: x.GetTenant(), Pool: x.GetPool(), Share: x.GetShare()})
+	}
+	for _, p := range l.GetPools() {
+		if !usable(p.GetPrice()) || !usable(p.GetIdleShare()) {
+			return nil, fmt.Errorf("leases of epoch %d: pool %q has price %v and idle share %v, want both >= 0", l.GetEpoch(), p.GetPool(), p.GetPrice(), p.GetIdleShare())
+		}
+		s.Pools = append(s.Pools, exchange.PoolShare{Pool: p.GetPool(), Price: p.GetPrice(), IdleShare: p.GetIdleShare()})
+	}
+	return s, nil
+}
+
+func usable(v float64) bool { return v >= 0 && !math.IsNaN(v) }
+
+func softExpiry(l *controlv1.Leases) time.Duration {
+	if d := l.GetSoftExpiry().AsDuration(); d > 0 {
+		return d
+	}
+	return defaultSoftExpiry
+}
+
+// Expire returns the shares, marked as stale, when they have just become stale; nil
+// otherwise. Call it each period.
+func (o *State) Expire(now time.Duration) *exchange.Shares {
+	if o.shares == nil || o.shares.Stale || now < o.renewed+softExpiry(o.leases) {
+		return nil
+	}
+	o.freeze()
+	return o.shares
+}
+
+func (o *State) freeze() {
+	stale := *o.shares
+	stale.Stale = true
+	o.shares = &stale
+}
+
+// InForce returns what gateways are to enforce now; nil is nothing yet.
+func (o *State) InForce() (*config.Config, *exchange.Shares) {
+	if o.config == nil {
+		return nil, o.shares
+	}
+	return o.config.Config, o.shares
+}
+
+// Status is what is in force, in brief.
+type Status struct {
+	Revision  int64 // of the configuration, 0 = none
+	Resources int
+	LeftOut   []config.LeftOut       // of the configuration, by this agent
+	Epoch     int64                  // highest applied
+	Leases    int                    // flows with a share
+	Members   int                    // of the last leases
+	Pools     []*controlv1.PoolLease // of the last leases
+	Stale     bool                   // leases are past their soft expiry, or there are none
+	Age       time.Duration          // since they were renewed; negative = never in this life
+}
+
+// Status returns what is in force.
+func (o *State) Status(now time.Duration) Status {
+	s := Status{Epoch: o.epoch, Leases: len(o.leases.GetLeases()), Members: len(o.leases.GetMembers()),
+		Pools: o.leases.GetPools(), Stale: o.shares == nil || o.shares.Stale, Age: -1}
+	if c := o.config; c != nil {
+		s.Revision, s.Resources, s.LeftOut = c.Source.GetRevision(), len(c.Source.GetResources()), c.LeftOut
+	}
+	if o.renewed > 0 {
+		s.Age = now - o.renewed
+	}
+	return s
+}
+
+// Snapshot returns what to keep on disk, nil before the first configuration.
+func (o *State) Snapshot() *lastgood.Snapshot {
+	if o.config == nil {
+		return nil
+	}
+	return &lastgood.Snapshot{Configuration: o.config.Source, Leases: o.leases}
+}
+
+// Restore puts a snapshot in force, whose configuration compiled to c; its leases are
+// stale. An error says why it cannot be used; nothing has changed then.
+func (o *State) Restore(s *lastgood.Snapshot, c *Configuration) error {
+	var shares *exchange.Shares
+	if s.Leases != nil {
+		var err error
+		if shares, err = o.sharesOf(s.Leases); err != nil {
+			return err
+		}
+	}
+	o.config, o.epoch = c, c.Source.GetEpoch()
+	if shares != nil {
+		o.leases, o.shares = s.Leases, shares
+		if s.Leases.GetEpoch() >= o.epoch {
+			o.epoch, o.seq = s.Leases.GetEpoch(), s.Leases.GetSeq()
+		}
+		o.freeze()
+	}
+	return nil
+}

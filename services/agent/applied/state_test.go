@@ -1,0 +1,260 @@
+package applied
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/control/config"
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/agent/lastgood"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// both is what a coordinator sends to, and what is in force.
+type both struct {
+	State
+	Offer
+}
+
+// Configuration adds a chunk; after the last one it puts the configuration in force.
+func (b *both) Configuration(m *controlv1.Configuration) (*config.Config, *controlv1.Ack, error) {
+	if err := b.CheckEpoch(m.GetEpoch()); err != nil {
+		return nil, nil, err
+	}
+	c, err := b.Add(m)
+	switch {
+	case err != nil:
+		return nil, &controlv1.Ack{Nonce: m.GetNonce(), Error: err.Error()}, nil
+	case c == nil:
+		return nil, nil, nil
+	}
+	if err := b.Configure(c); err != nil {
+		return nil, nil, err
+	}
+	return c.Config, &controlv1.Ack{Nonce: m.GetNonce()}, nil
+}
+
+// Restore puts a snapshot in force.
+func (b *both) Restore(s *lastgood.Snapshot) error {
+	c, err := b.Offer.Restore(s)
+	if err != nil {
+		return err
+	}
+	return b.State.Restore(s, c)
+}
+
+func pool(name string, capacity float64) *quotav1.Resource {
+	return &quotav1.Resource{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/" + name, Capacity: capacity}}}
+}
+
+func full(revision int64, nonce uint64, r ...*quotav1.Resource) *controlv1.Configuration {
+	return &controlv1.Configuration{Revision: revision, Nonce: nonce, Full: true, Last: true, Seed: 5, Resources: r}
+}
+
+func leases(epoch int64, seq uint64, share float64) *controlv1.Leases {
+	return &controlv1.Leases{Epoch: epoch, Seq: seq, SoftExpiry: durationpb.New(time.Second),
+		Leases:  []*controlv1.Lease{{Tenant: "t", Pool: "p", Share: share}},
+		Pools:   []*controlv1.PoolLease{{Pool: "p", Price: .5, IdleShare: 2}},
+		Members: []*controlv1.Replica{{Name: "a", Weight: 1}}}
+}
+
+func TestConfigurationInChunks(t *testing.T) {
+	var o both
+	first := full(3, 1, pool("a", 1))
+	first.Last = false
+	if c, ack, _ := o.Configuration(first); c != nil || ack != nil {
+		t.Fatal("applied before its last chunk")
+	}
+	second := full(3, 2, pool("b", 2))
+	c, ack, _ := o.Configuration(second)
+	if c == nil || len(c.Pools) != 2 || c.Revision != 3 || c.Seed != 5 || ack.GetNonce() != 2 || ack.GetError() != "" {
+		t.Fatalf("%+v, %v", c, ack)
+	}
+	// A half of revision 4, then the whole of 5: the half is forgotten.
+	o.Configuration(&controlv1.Configuration{Revision: 4, Resources: []*quotav1.Resource{pool("half", 1)}})
+	c, _, _ = o.Configuration(&controlv1.Configuration{Revision: 5, Last: true, Seed: 5, Deleted: []string{"pools/a"}})
+	if len(c.Pools) != 1 || c.Pools[0].Name != "b" {
+		t.Fatalf("%+v", c.Pools)
+	}
+	// The same when the stream broke within one revision.
+	o.Configuration(&controlv1.Configuration{Revision: 6, Resources: []*quotav1.Resource{pool("half", 1)}})
+	o.Reset()
+	c, _, _ = o.Configuration(&controlv1.Configuration{Revision: 6, Last: true, Seed: 5})
+	if len(c.Pools) != 1 {
+		t.Fatalf("%+v", c.Pools)
+	}
+}
+
+func TestBadConfigurationKeepsTheOld(t *testing.T) {
+	var o both
+	if c, ack, _ := o.Configuration(&controlv1.Configuration{Revision: 1, Last: true, Nonce: 8}); c != nil || !strings.Contains(ack.GetError(), "send it whole") {
+		t.Fatalf("a change of nothing: %v, %v", c, ack)
+	}
+	o.Configuration(full(1, 1, pool("a", 1)))
+	c, ack, _ := o.Configuration(&controlv1.Configuration{Revision: 2, Last: true, Nonce: 9, Resources: []*quotav1.Resource{pool("b", -1)}})
+	if c != nil || ack.GetNonce() != 9 || !strings.Contains(ack.GetError(), "pools/b: capacity") {
+		t.Fatalf("%+v, %v", c, ack)
+	}
+	if in, _ := o.InForce(); in.Revision != 1 || len(in.Pools) != 1 {
+		t.Fatalf("in force: %+v", in)
+	}
+	// The repair comes as a change of what was refused.
+	c, ack, _ = o.Configuration(&controlv1.Configuration{Revision: 3, Last: true, Resources: []*quotav1.Resource{pool("b", 1)}})
+	if ack.GetError() != "" || len(c.Pools) != 2 {
+		t.Fatalf("%+v, %v", c, ack)
+	}
+}
+
+func TestLeasesInOrder(t *testing.T) {
+	var o both
+	g, err := o.Leases(time.Second, leases(2, 5, 10))
+	if err != nil || g.Until != 2*time.Second || g.Shares.Flows[0].Share != 10 || g.Shares.Pools[0].IdleShare != 2 || len(g.Members) != 1 {
+		t.Fatalf("%+v, %v", g, err)
+	}
+	for _, c := range []struct {
+		l     *controlv1.Leases
+		share float64
+		stale bool
+	}{
+		{leases(2, 4, 99), 10, false}, // overtaken
+		{leases(2, 5, 99), 10, false}, // repeated
+		{leases(2, 6, 11), 11, false},
+		{leases(1, 7, 99), 11, true}, // a replaced leader
+		{leases(3, 1, 12), 12, false},
+		{leases(2, 9, 99), 12, true},
+	} {
+		_, err := o.Leases(time.Second, c.l)
+		if stale := new(StaleEpochError); errors.As(err, &stale) != c.stale {
+			t.Errorf("epoch %d seq %d: %v", c.l.Epoch, c.l.Seq, err)
+		}
+		if _, s := o.InForce(); s.Flows[0].Share != c.share {
+			t.Errorf("epoch %d seq %d: share %v, want %v", c.l.Epoch, c.l.Seq, s.Flows[0].Share, c.share)
+		}
+	}
+}
+
+func TestUnusableLeases(t *testing.T) {
+	var o both
+	if _, err := o.Leases(0, leases(1, 1, 10)); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []float64{math.NaN(), -1, math.Inf(-1)} {
+		if _, err := o.Leases(0, leases(1, 2, v)); err == nil || !strings.Contains(err.Error(), `tenant "t"`) {
+			t.Errorf("share %v: %v", v, err)
+		}
+	}
+	bad := leases(1, 2, 1)
+	bad.Pools[0].Price = math.NaN()
+	if _, err := o.Leases(0, bad); err == nil {
+		t.Error("price NaN: no error")
+	}
+	if _, err := o.Leases(0, leases(1, 2, math.Inf(1))); err != nil {
+		t.Errorf("an unbounded share: %v", err)
+	}
+}
+
+func TestSoftExpiry(t *testing.T) {
+	var o both
+	if o.Expire(time.Hour) != nil {
+		t.Error("nothing can expire")
+	}
+	if _, err := o.Leases(time.Second, leases(1, 1, 10)); err != nil {
+		t.Fatal(err)
+	}
+	if s := o.Expire(1900 * time.Millisecond); s != nil {
+		t.Error("too early")
+	}
+	if s := o.Expire(2 * time.Second); s == nil || !s.Stale || s.Flows[0].Share != 10 {
+		t.Errorf("%+v, want the same shares, stale", s)
+	}
+	if s := o.Expire(time.Hour); s != nil {
+		t.Error("told twice")
+	}
+	if g, err := o.Leases(3*time.Second, leases(1, 2, 10)); err != nil || g.Shares.Stale {
+		t.Errorf("renewed: %+v, %v", g, err)
+	}
+}
+
+func TestSnapshotRoundTrip(t *testing.T) {
+	var o both
+	if o.Snapshot() != nil {
+		t.Error("a snapshot of nothing")
+	}
+	o.Configuration(full(3, 1, pool("a", 1)))
+	o.Configuration(&controlv1.Configuration{Revision: 4, Last: true, Seed: 5, Resources: []*quotav1.Resource{pool("b", 1)}})
+	if _, err := o.Leases(time.Second, leases(7, 3, 10)); err != nil {
+		t.Fatal(err)
+	}
+	var again both
+	if err := again.Restore(o.Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	c, s := again.InForce()
+	if c.Revision != 4 || c.Seed != 5 || len(c.Pools) != 2 || !s.Stale || s.Flows[0].Share != 10 {
+		t.Errorf("%+v, %+v", c, s)
+	}
+	if st := again.Status(time.Hour); st.Epoch != 7 || st.Age >= 0 || !st.Stale || st.Revision != 4 {
+		t.Errorf("%+v", st)
+	}
+	if _, err := again.Leases(0, leases(6, 9, 1)); err == nil {
+		t.Error("an epoch obeyed before the restart is forgotten")
+	}
+	bad := o.Snapshot()
+	bad.Configuration.Resources = append(bad.Configuration.Resources, pool("c", -1))
+	if err := new(both).Restore(bad); err == nil {
+		t.Error("a bad snapshot was taken")
+	}
+}
+
+// A coordinator that was replaced cannot put an older configuration in force.
+func TestConfigurationOfAStaleEpoch(t *testing.T) {
+	var o both
+	give := func(epoch, revision int64, name string) error {
+		_, _, err := o.Configuration(&controlv1.Configuration{Epoch: epoch, Revision: revision, Full: true, Last: true,
+			Seed: 5, Resources: []*quotav1.Resource{pool(name, 1)}})
+		return err
+	}
+	if err := give(7, 1, "a"); err != nil {
+		t.Fatal(err)
+	}
+	var stale *StaleEpochError
+	if err := give(6, 2, "b"); !errors.As(err, &stale) || stale.Got != 6 || stale.Applied != 7 {
+		t.Errorf("an older leader's configuration: %v", err)
+	}
+	if _, err := o.Leases(time.Second, &controlv1.Leases{Epoch: 6, Seq: 1}); !errors.As(err, &stale) {
+		t.Errorf("an older leader's leases: %v", err)
+	}
+	if c, _ := o.InForce(); c.Revision != 1 {
+		t.Errorf("revision %d is in force", c.Revision)
+	}
+	var again both
+	if err := again.Restore(o.Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	if again.Status(0).Epoch != 7 {
+		t.Errorf("epoch %d after a restart", again.Status(0).Epoch)
+	}
+	if err := give(0, 3, "c"); err != nil {
+		t.Errorf("a coordinator that does not say its epoch: %v", err)
+	}
+}
+
+// What the coordinator cannot read stays in force here.
+func TestUnreadableResourcesAreKept(t *testing.T) {
+	var o both
+	o.Configuration(&controlv1.Configuration{Revision: 1, Full: true, Last: true, Seed: 5, Resources: []*quotav1.Resource{pool("a", 1), pool("b", 1)}})
+	c, _, _ := o.Configuration(&controlv1.Configuration{Revision: 2, Full: true, Last: true, Seed: 5,
+		Resources: []*quotav1.Resource{pool("c", 1)}, Unreadable: []string{"pools/b", "pools/none"}})
+	var names []string
+	for _, p := range c.Pools {
+		names = append(names, p.Name)
+	}
+	if !slices.Equal(names, []string{"b", "c"}) {
+		t.Errorf("in force: %v", names)
+	}
+}

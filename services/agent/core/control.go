@@ -1,0 +1,102 @@
+package core
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	"github.com/titrate/titrate/services/agent/aggregation"
+	"github.com/titrate/titrate/services/agent/applied"
+)
+
+// CheckEpoch returns an error if a configuration of that epoch comes from a coordinator
+// that was replaced: the stream must be closed.
+func (c *Core) CheckEpoch(epoch int64) error { return c.applied.CheckEpoch(epoch) }
+
+// Configure puts a configuration in force. An error means that its coordinator was
+// replaced: the stream must be closed.
+func (c *Core) Configure(config *applied.Configuration) (Effects, error) {
+	if err := c.applied.Configure(config); err != nil {
+		return Effects{}, err
+	}
+	c.out.Save = true
+	in := config.Config
+	c.log(slog.LevelInfo, "configuration in force", "revision", in.Revision, "pools", len(in.Pools), "tenants", len(in.Tenants))
+	if left := config.LeftOut; len(left) > 0 {
+		c.log(slog.LevelError, "some limits of the configuration are not valid and not enforced; the rest is in force",
+			"revision", in.Revision, "limits", len(left), "tenant", left[0].Tenant, "limit", left[0].Limit, "reason", left[0].Reason)
+	}
+	c.sendState()
+	return c.take(), nil
+}
+
+// Leases puts leases in force. An error means that their coordinator was replaced: the
+// stream must be closed. Leases that are not usable are logged; the older ones stay in
+// force.
+func (c *Core) Leases(now time.Duration, l *controlv1.Leases) (Effects, error) {
+	_, before := c.applied.InForce()
+	grant, err := c.applied.Leases(now, l)
+	if stale := new(applied.StaleEpochError); errors.As(err, &stale) {
+		return Effects{}, err
+	}
+	if err != nil {
+		c.log(slog.LevelError, "the coordinator's leases are refused; the older ones stay in force", "error", err)
+		return c.take(), nil
+	}
+	if grant == nil {
+		return Effects{}, nil
+	}
+	var addresses []string
+	for _, m := range grant.Members {
+		if m.GetGossip() != "" {
+			addresses = append(addresses, m.GetGossip())
+		}
+	}
+	c.peers.SetAddresses(addresses)
+	c.aggregator.SetMembers(now, members(grant.Members), grant.Until)
+	changed := !sameShares(before, grant.Shares)
+	c.out.Save = grant.Changed || changed
+	if changed {
+		c.sendState()
+	}
+	return c.take(), nil
+}
+
+// sendState sends all gateways what is in force.
+func (c *Core) sendState() {
+	for _, g := range c.connected() {
+		c.sendStateTo(g)
+	}
+}
+
+// sendStateTo sends a gateway the shares, and the configuration if it was not sent yet.
+func (c *Core) sendStateTo(g *gateway) {
+	config, shares := c.applied.InForce()
+	if config != nil && !(g.hasRevision && g.sentRevision == config.Revision) {
+		g.sentRevision, g.hasRevision = config.Revision, true
+		c.send(g, config)
+	}
+	if shares != nil {
+		own := *shares
+		own.Flows, own.Pools = slices.Clone(shares.Flows), slices.Clone(shares.Pools)
+		c.send(g, &own)
+	}
+}
+
+// members are the replicas of leases as the aggregator has them.
+func members(replicas []*controlv1.Replica) []aggregation.Member {
+	out := make([]aggregation.Member, len(replicas))
+	for i, r := range replicas {
+		out[i] = aggregation.Member{Name: r.GetName(), Weight: r.GetWeight()}
+	}
+	return out
+}
+
+// sameShares reports that a renewal changes nothing for a filter.
+func sameShares(a, b *exchange.Shares) bool {
+	return a != nil && b != nil && a.Epoch == b.Epoch && a.Revision == b.Revision && a.Stale == b.Stale &&
+		slices.Equal(a.Flows, b.Flows) && slices.Equal(a.Pools, b.Pools)
+}

@@ -1,0 +1,166 @@
+package core
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/titrate/titrate/proto/link"
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	"github.com/titrate/titrate/services/agent/aggregation"
+	"github.com/titrate/titrate/services/agent/applied"
+	"github.com/titrate/titrate/services/agent/gossip/schedule"
+	"github.com/titrate/titrate/services/agent/lastgood"
+	"github.com/titrate/titrate/services/agent/reports"
+	"github.com/titrate/titrate/services/agent/spent"
+)
+
+// Options of a Core.
+type Options struct {
+	Name, Version string
+	Incarnation   uint64        // of this process; differs with each start
+	Period        time.Duration // P, between two announcements
+	T1            time.Duration // without a majority for so long: Split
+	T2            time.Duration // a silent replica's claims count for so long
+}
+
+// Core is one agent.
+type Core struct {
+	o             Options
+	gossipAddress string
+	aggregator    *aggregation.Aggregator
+	applied       applied.State
+	reports       *reports.Reports
+	spent         spent.Store
+	peers         *schedule.Peers
+
+	gateways  map[Process]*gateway
+	links     map[Link]*gateway // those connected
+	doubled   map[string]bool   // names that several Envoys have now
+	doubles   uint64            // names that came into doubled
+	beat      time.Duration     // last heartbeat
+	beats     uint64
+	lastState *controlv1.State // in the report before
+
+	out Effects // of the event
+}
+
+// New returns a core that knows nothing.
+func New(o Options) *Core {
+	return &Core{o: o,
+		aggregator: aggregation.New(aggregation.Options{Period: o.Period, T1: o.T1, T2: o.T2, Incarnation: o.Incarnation}),
+		reports:    reports.New(),
+		peers:      schedule.NewPeers(o.Name, o.Incarnation, o.Period),
+		gateways:   map[Process]*gateway{}, links: map[Link]*gateway{},
+	}
+}
+
+// SetGossipAddress sets the host:port that the coordinator passes to other agents.
+func (c *Core) SetGossipAddress(address string) { c.gossipAddress = address }
+
+// Effects are what the caller does after an event.
+type Effects struct {
+	Frames     []Frame // in this order
+	Close      []Link  // of a process that has a newer link
+	GossipSoon bool    // call Round before the next period
+	Save       bool    // the snapshot has changed
+	Log        []Entry
+}
+
+// Frame is a message to a gateway. It is that gateway's own, but for a *config.Config, which
+// is only read.
+type Frame struct {
+	To      Link
+	Message link.Message
+}
+
+// Entry is a line for the log.
+type Entry struct {
+	Level   slog.Level
+	Text    string
+	Details []any // names and values
+}
+
+// take returns the effects of an event.
+func (c *Core) take() Effects {
+	out := c.out
+	c.out = Effects{}
+	return out
+}
+
+func (c *Core) send(g *gateway, m link.Message) {
+	if g.state == connected {
+		c.out.Frames = append(c.out.Frames, Frame{g.link, m})
+	}
+}
+
+func (c *Core) log(level slog.Level, text string, details ...any) {
+	c.out.Log = append(c.out.Log, Entry{level, text, details})
+}
+
+// Restore puts a snapshot in force, whose configuration compiled to config. An error says
+// why it cannot be used; nothing has changed then.
+func (c *Core) Restore(now time.Duration, s *lastgood.Snapshot, config *applied.Configuration) error {
+	if err := c.applied.Restore(s, config); err != nil {
+		return err
+	}
+	c.aggregator.RestoreMembers(now, members(s.Leases.GetMembers()))
+	return nil
+}
+
+// Snapshot returns what to keep on disk, nil before the first configuration.
+func (c *Core) Snapshot() *lastgood.Snapshot { return c.applied.Snapshot() }
+
+// sweepSpentEvery is how many heartbeats pass between two sweeps of what clients have spent.
+const sweepSpentEvery = 10
+
+// Tick does what time brings: leases expire, gateways and keys are forgotten, gateways
+// get sums while something is contended, and heartbeats. Call it each period.
+func (c *Core) Tick(now time.Duration) Effects {
+	if stale := c.applied.Expire(now); stale != nil {
+		c.log(slog.LevelWarn, "leases are stale: the coordinator was not heard for their soft expiry; shares are frozen", "epoch", stale.Epoch)
+		c.sendState()
+	}
+	c.forgetGateways(now)
+	second := now-c.beat >= link.HeartbeatEvery
+	if second {
+		c.beat = now
+		c.beats++
+		c.aggregator.Sweep(now)
+		c.sendHeartbeats()
+		c.findDoubles()
+		if c.beats%sweepSpentEvery == 0 {
+			c.spent.Sweep(now)
+		}
+	}
+	c.sendSums(now, second)
+	return c.take()
+}
+
+func (c *Core) sendHeartbeats() {
+	config, _ := c.applied.InForce()
+	beat := link.Heartbeat{Sequence: c.beats}
+	if config != nil {
+		beat.Revision = config.Revision
+	}
+	for _, g := range c.connected() {
+		own := beat
+		c.send(g, &own)
+	}
+}
+
+// sendSums sends each gateway the sums of the others: if all is set, if something is
+// contended, or if the membership or the isolation changed.
+func (c *Core) sendSums(now time.Duration, all bool) {
+	if len(c.links) == 0 {
+		return
+	}
+	contended := c.aggregator.Contended(now)
+	for _, g := range c.connected() {
+		s := c.aggregator.Sums(now, g.Gateway)
+		changed := !aggregation.SameMembers(&g.sentSums, s)
+		g.noteSums(s)
+		if all || contended || changed {
+			c.send(g, s)
+		}
+	}
+}

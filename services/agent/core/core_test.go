@@ -1,0 +1,250 @@
+package core
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/proto/link"
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/agent/aggregation"
+	"github.com/titrate/titrate/services/agent/applied"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+const period = 50 * time.Millisecond
+
+func newCore() *Core {
+	return New(Options{Name: "agent", Incarnation: 7, Period: period, T1: 10 * time.Second, T2: 15 * time.Second})
+}
+
+func hello(name string, generation uint64, restart int) link.Hello {
+	return link.Hello{Version: 2, Replica: name, Generation: generation, Restart: restart, Weight: 1}
+}
+
+// messages are the frames to one link.
+func messages(e Effects, to Link) (out []link.Message) {
+	for _, f := range e.Frames {
+		if f.To == to {
+			out = append(out, f.Message)
+		}
+	}
+	return out
+}
+
+func compiled(t *testing.T, revision int64) *applied.Configuration {
+	t.Helper()
+	var o applied.Offer
+	c, err := o.Add(&controlv1.Configuration{Revision: revision, Full: true, Last: true, Seed: 5, Resources: []*quotav1.Resource{
+		{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/api", Capacity: 100}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func leases(seq uint64, share float64) *controlv1.Leases {
+	return &controlv1.Leases{Epoch: 1, Seq: seq, SoftExpiry: durationpb.New(time.Second),
+		Leases: []*controlv1.Lease{{Tenant: "t", Pool: "api", Share: share}}}
+}
+
+// A gateway that connects gets what its clients have spent, the configuration, the shares
+// and the sums, in this order.
+func TestConnectedGetsAll(t *testing.T) {
+	c := newCore()
+	c.Connected(0, 1, hello("gw", 1, 1), 0)
+	c.Received(0, 1, &exchange.Spent{Keys: []exchange.KeySpent{{Key: 3, Ahead: time.Minute}}})
+	if _, err := c.Configure(compiled(t, 4)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Leases(0, leases(1, 40)); err != nil {
+		t.Fatal(err)
+	}
+	got := messages(c.Connected(time.Second, 2, hello("gw", 2, 2), 0), 2)
+	if len(got) != 4 {
+		t.Fatalf("%d messages: %v", len(got), got)
+	}
+	spent, ok := got[0].(*exchange.Spent)
+	if !ok || len(spent.Keys) != 1 || spent.Keys[0].Ahead != 59*time.Second {
+		t.Errorf("first %+v, want what was spent, a second later", got[0])
+	}
+	if config, ok := got[1].(*config.Config); !ok || config.Revision != 4 {
+		t.Errorf("second %+v, want the configuration", got[1])
+	}
+	if shares, ok := got[2].(*exchange.Shares); !ok || shares.Flows[0].Share != 40 {
+		t.Errorf("third %+v, want the shares", got[2])
+	}
+	if sums, ok := got[3].(*exchange.Sums); !ok || sums.Replicas != 1 {
+		t.Errorf("fourth %+v, want the sums", got[3])
+	}
+	old := hello("old", 1, 0)
+	old.Version = 1
+	c.Received(time.Second, 2, &exchange.Spent{Keys: []exchange.KeySpent{{Key: 3, Ahead: time.Minute}}})
+	if _, ok := messages(c.Connected(time.Second, 3, old, 0), 3)[0].(*exchange.Spent); ok {
+		t.Error("a gateway of version 1 gets what was spent")
+	}
+}
+
+// Configurations are sent once per link, shares only when they change.
+func TestStateIsSentOnChange(t *testing.T) {
+	c := newCore()
+	c.Connected(0, 1, hello("gw", 1, 1), 0)
+	out, err := c.Configure(compiled(t, 4))
+	if err != nil || len(messages(out, 1)) != 1 || !out.Save {
+		t.Errorf("a configuration: %+v, %v", out, err)
+	}
+	out, err = c.Leases(0, leases(1, 40))
+	if err != nil || len(messages(out, 1)) != 1 || !out.Save {
+		t.Errorf("leases: %+v, %v", out, err)
+	}
+	if out, err = c.Leases(100*time.Millisecond, leases(2, 40)); err != nil || len(out.Frames) != 0 || out.Save {
+		t.Errorf("renewed: %+v, %v", out, err)
+	}
+	if out, err = c.Leases(100*time.Millisecond, leases(2, 99)); err != nil || len(out.Frames) != 0 {
+		t.Errorf("overtaken: %+v, %v", out, err)
+	}
+	out = c.Tick(2 * time.Second)
+	if got := messages(out, 1); len(got) == 0 || !got[0].(*exchange.Shares).Stale || len(out.Log) != 1 {
+		t.Errorf("not renewed: %+v", out)
+	}
+	c.Leases(3*time.Second, &controlv1.Leases{Epoch: 2, Seq: 1})
+	var stale *applied.StaleEpochError
+	if _, err := c.Leases(3*time.Second, leases(9, 1)); !errors.As(err, &stale) {
+		t.Errorf("of a replaced coordinator: %v", err)
+	}
+}
+
+// The life of a gateway: connected twice, disconnected, exited, forgotten.
+func TestGatewayLife(t *testing.T) {
+	c := newCore()
+	id := Process{Gateway: "gw", Generation: 1}
+	c.Connected(0, 1, hello("gw", 1, 1), 42)
+	if out := c.Connected(0, 2, hello("gw", 1, 1), 42); len(out.Close) != 1 || out.Close[0] != 1 {
+		t.Errorf("a second link of one process: %+v, want the first closed", out)
+	}
+	c.Disconnected(0, 1) // the older link, whose end comes late
+	if len(c.Received(0, 1, &exchange.Claims{}).Frames) != 0 || len(c.connected()) != 1 {
+		t.Error("the end of the older link ends the newer one")
+	}
+	if out := c.Received(0, 2, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 1, Active: 1}}}); !out.GossipSoon {
+		t.Error("claims are not gossiped soon")
+	}
+	c.Disconnected(time.Second, 2)
+	if c.MayHaveExited()[id] != 42 || c.Empty() {
+		t.Error("a disconnected gateway is not looked after")
+	}
+	if r, ok := c.Round(time.Second, false); ok && len(r.Replicas) != 0 {
+		t.Errorf("a disconnected gateway is gossiped: %v", r.Replicas)
+	}
+	if out := c.Exited(2*time.Second, id); !out.GossipSoon || !c.Empty() {
+		t.Error("an exit is not gossiped, or the agent is not empty")
+	}
+	if r, ok := c.Round(2*time.Second, false); !ok || len(r.Replicas) != 1 || !r.Replicas[0].Drained {
+		t.Errorf("an exit is gossiped as %v", r.Replicas)
+	}
+	c.Tick(2*time.Second + aggregation.Linger + 1)
+	if len(c.gateways) != 0 || len(c.Status(0).Aggregation.Replicas) != 0 {
+		t.Error("a gateway that has exited is not forgotten")
+	}
+	c.Connected(10*time.Second, 3, hello("gw", 2, 1), 0)
+	c.Disconnected(10*time.Second, 3)
+	c.Tick(25 * time.Second)
+	if len(c.gateways) != 1 {
+		t.Error("a disconnected gateway is forgotten before T2")
+	}
+	if c.Tick(26 * time.Second); len(c.gateways) != 0 {
+		t.Error("a disconnected gateway is not forgotten at T2")
+	}
+}
+
+// Two processes of one name are a hot restart if one follows the other.
+func TestDoubles(t *testing.T) {
+	process := func(name string, generation uint64, restart int) *gateway {
+		return &gateway{Process: Process{Gateway: name, Generation: generation}, facts: facts{hello: link.Hello{Restart: restart}}}
+	}
+	one := process("gw", 1, 1)
+	for _, c := range []struct {
+		other *gateway
+		want  bool
+	}{
+		{process("gw", 2, 1), true}, {process("gw", 2, 2), false}, {process("gw", 2, 3), true},
+		{process("gw", 2, 0), false}, {process("gw", 1, 1), false}, {process("other", 2, 1), false},
+	} {
+		if got := isDouble(one, c.other); got != c.want || isDouble(c.other, one) != c.want {
+			t.Errorf("%+v beside %+v: %v", c.other, one, got)
+		}
+	}
+	c := newCore()
+	c.Connected(0, 1, hello("gw", 1, 1), 0)
+	c.Connected(0, 2, hello("gw", 2, 1), 0)
+	if out := c.Tick(time.Second); len(out.Log) != 1 || !strings.Contains(out.Log[0].Text, "two Envoys have one replica name") {
+		t.Errorf("%+v", out.Log)
+	}
+	if out := c.Tick(2 * time.Second); len(out.Log) != 0 {
+		t.Errorf("logged twice: %+v", out.Log)
+	}
+	if s := c.Status(0); len(s.DoubleNames) != 1 || s.Doubles != 1 {
+		t.Errorf("%v, %d", s.DoubleNames, s.Doubles)
+	}
+}
+
+// A configuration that cannot be sent counts as refused by the gateway, until one can be.
+func TestUnsendableConfigurationIsARefusal(t *testing.T) {
+	c := newCore()
+	c.Connected(0, 1, hello("gw", 1, 1), 0)
+	c.Received(0, 1, &link.Heartbeat{Revision: 4})
+	c.ConfigSent(1, 5, errors.New("link: encode Config"))
+	in := c.Status(0).Gateways[0].InForce
+	if in.Revision != 4 || in.Refused != 5 || !strings.Contains(in.Reason, "the agent cannot send it: link: encode Config") {
+		t.Errorf("in force %+v", in)
+	}
+	if err := c.NotEnforced(0); err == nil || !strings.Contains(err.Error(), "gateway gw refuses configuration 5") {
+		t.Errorf("alarm: %v", err)
+	}
+	c.ConfigSent(1, 6, nil)
+	if in := c.Status(0).Gateways[0].InForce; in.Refused != 0 || in.Reason != "" {
+		t.Errorf("after one that could be sent: %+v", in)
+	}
+	refusal := &link.Heartbeat{Revision: 4, Refused: 7, Reason: "no"}
+	if out := c.Received(0, 1, refusal); len(out.Log) != 1 {
+		t.Errorf("a refusal: %+v", out.Log)
+	}
+	if out := c.Received(0, 1, refusal); len(out.Log) != 0 {
+		t.Errorf("the same refusal again: %+v", out.Log)
+	}
+}
+
+// What an agent heard of adaptive pools goes to the next coordinator with Hello; the
+// state of the configuration once per stream, and when it changes.
+func TestHelloAndReport(t *testing.T) {
+	c := newCore()
+	c.SetGossipAddress("10.0.0.1:7500")
+	c.Connected(0, 1, hello("gw", 1, 1), 0)
+	l := leases(1, 40)
+	l.Pools = []*controlv1.PoolLease{{Pool: "api", Capacity: 80}}
+	if _, err := c.Leases(0, l); err != nil {
+		t.Fatal(err)
+	}
+	h := c.Hello(0)
+	if h.Agent != "agent" || h.Epoch != 1 || len(h.Pools) != 1 || h.Pools[0].Capacity != 80 || h.Replicas[0].Gossip != "10.0.0.1:7500" {
+		t.Errorf("%v", h)
+	}
+	if r := c.Report(0); r.State == nil || len(r.State.Gateways) != 1 || r.State.Gateways[0].NamesKnown {
+		t.Errorf("the first report has %v", r.State)
+	}
+	if r := c.Report(0); r.State != nil {
+		t.Errorf("nothing changed: %v", r.State)
+	}
+	c.Received(0, 1, &exchange.Names{Identities: []string{"ip"}})
+	if r := c.Report(0); r.State == nil || r.State.Gateways[0].Identities[0] != "ip" {
+		t.Errorf("with names: %v", r.State)
+	}
+	c.Hello(0)
+	if r := c.Report(0); r.State == nil {
+		t.Error("a new stream has no state")
+	}
+}

@@ -1,0 +1,256 @@
+package core
+
+import (
+	"cmp"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/services/agent/aggregation"
+	"github.com/titrate/titrate/services/agent/reports"
+)
+
+// Link is a connection to a gateway, as the caller numbers them: no number comes twice.
+type Link uint64
+
+// Process is one life of a gateway.
+type Process = reports.Process
+
+// presence is where a gateway is in its life.
+type presence uint8
+
+const (
+	connected    presence = iota
+	disconnected          // the link is gone, the process may live on
+	exited                // the process is gone
+)
+
+// gateway is one filter process, from its Hello until it is forgotten.
+type gateway struct {
+	Process
+	state presence
+	since time.Duration // of the state
+	pid   int           // 0: not known
+	link  Link          // while connected
+	facts
+}
+
+// facts are what is known of a gateway on its present link.
+type facts struct {
+	hello     link.Hello
+	heartbeat link.Heartbeat
+	unsent    link.Heartbeat  // a configuration that could not be sent, as a refusal
+	names     *exchange.Names // nil: not told, or link version 1
+	leftOut   link.Refused
+
+	overBudget   uint64        // requests for keys beyond the filter's budget, and
+	overBudgetAt time.Duration // when that rose last
+
+	sentSums      exchange.Sums // without flows and keys
+	sentRevision  int64         // of the configuration
+	hasRevision   bool          // one was sent
+	loggedRefusal int64         // configuration whose refusal was logged
+}
+
+// Connected notes a gateway whose Hellos are exchanged. hello.Version is the version of
+// the link that both sides understand; pid is 0 if the process is not known. It sends the
+// gateway all that is in force.
+func (c *Core) Connected(now time.Duration, at Link, hello link.Hello, pid int) Effects {
+	id := Process{Gateway: hello.Replica, Generation: hello.Generation}
+	g := c.gateways[id]
+	if g == nil {
+		g = &gateway{Process: id}
+		c.gateways[id] = g
+	} else if g.state == connected {
+		delete(c.links, g.link)
+		c.out.Close = append(c.out.Close, g.link)
+	}
+	g.state, g.since, g.pid, g.link, g.facts = connected, now, pid, at, facts{hello: hello}
+	c.links[at] = g
+	c.aggregator.Connect(now, id.Gateway, id.Generation, hello.Weight)
+	if s := c.spent.For(now, id.Gateway); s != nil && hello.Version >= 2 {
+		c.send(g, s)
+	}
+	c.sendStateTo(g)
+	sums := c.aggregator.Sums(now, id.Gateway)
+	g.noteSums(sums)
+	c.send(g, sums)
+	return c.take()
+}
+
+// Received takes a message of a gateway.
+func (c *Core) Received(now time.Duration, from Link, m link.Message) Effects {
+	g := c.links[from]
+	if g == nil {
+		return Effects{} // a newer link of the process has replaced this one
+	}
+	switch m := m.(type) {
+	case *exchange.Claims:
+		c.aggregator.Announce(now, g.Gateway, g.Generation, m)
+		c.out.GossipSoon = true
+	case *exchange.Report:
+		c.reports.Add(now, g.Process, m)
+	case *exchange.Spent:
+		c.spent.Add(now, g.Gateway, g.Generation, m)
+	case *exchange.Names:
+		g.names = m
+	case *link.Refused:
+		g.leftOut = *m
+		c.logLeftOut(g)
+	case *link.Heartbeat:
+		c.receiveHeartbeat(now, g, m)
+	}
+	return c.take()
+}
+
+func (c *Core) receiveHeartbeat(now time.Duration, g *gateway, m *link.Heartbeat) {
+	g.heartbeat = *m
+	if m.Parted > g.overBudget {
+		g.overBudget, g.overBudgetAt = m.Parted, now
+	}
+	if m.Refused != 0 && m.Refused != g.loggedRefusal {
+		c.log(slog.LevelError, "a gateway refused the configuration; its older one stays in force",
+			"gateway", g.Gateway, "revision", m.Refused, "in_force", m.Revision, "reason", m.Reason)
+	}
+	g.loggedRefusal = m.Refused
+}
+
+func (c *Core) logLeftOut(g *gateway) {
+	if len(g.leftOut.Limits) == 0 {
+		return
+	}
+	first := g.leftOut.Limits[0]
+	c.log(slog.LevelError, "a gateway does not enforce some limits: it is older than they are, or refuses them; upgrade it",
+		"gateway", g.Gateway, "revision", g.leftOut.Revision, "limits", g.leftOut.Total, "tenant", first.Tenant, "limit", first.Limit,
+		"reason", first.Reason)
+}
+
+// ConfigSent notes that a configuration was sent to a gateway, or why it could not be
+// encoded: that counts as the gateway's refusal.
+func (c *Core) ConfigSent(to Link, revision int64, err error) {
+	g := c.links[to]
+	switch {
+	case g == nil:
+	case err == nil:
+		g.unsent = link.Heartbeat{}
+	default:
+		g.unsent = link.Heartbeat{Refused: revision, Reason: "the agent cannot send it: " + err.Error()}
+	}
+}
+
+// Disconnected notes that a link is gone. The gateway's process may live on without it,
+// so its claims count until T2.
+func (c *Core) Disconnected(now time.Duration, from Link) {
+	g := c.links[from]
+	if g == nil {
+		return
+	}
+	delete(c.links, from)
+	g.state, g.since, g.link = disconnected, now, 0
+	c.aggregator.Disconnect(now, g.Gateway, g.Generation)
+}
+
+// Exited notes that the process of a gateway that is disconnected is gone: its claims are
+// withdrawn.
+func (c *Core) Exited(now time.Duration, p Process) Effects {
+	g := c.gateways[p]
+	if g == nil || g.state != disconnected {
+		return Effects{}
+	}
+	g.state, g.since = exited, now
+	c.reports.Drop(p)
+	c.aggregator.Exit(now, p.Gateway, p.Generation)
+	c.out.GossipSoon = true
+	return c.take()
+}
+
+// MayHaveExited returns the processes of gateways that are disconnected, with their PIDs
+// as the kernel knows them, for the caller to look whether they live.
+func (c *Core) MayHaveExited() map[Process]int {
+	var out map[Process]int
+	for p, g := range c.gateways {
+		if g.state == disconnected && g.pid > 0 {
+			if out == nil {
+				out = map[Process]int{}
+			}
+			out[p] = g.pid
+		}
+	}
+	return out
+}
+
+// forgetGateways forgets gateways that no other agent needs to hear of any more.
+func (c *Core) forgetGateways(now time.Duration) {
+	for p, g := range c.gateways {
+		if g.state == exited && now-g.since > aggregation.Linger || g.state == disconnected && now-g.since > c.o.T2 {
+			delete(c.gateways, p)
+			c.reports.Drop(p)
+			c.aggregator.Forget(now, p.Gateway, p.Generation)
+		}
+	}
+}
+
+// Empty reports that no gateway is connected, and none lives on without a link.
+func (c *Core) Empty() bool {
+	for _, g := range c.gateways {
+		if g.state != exited {
+			return false
+		}
+	}
+	return true
+}
+
+// connected returns the gateways that are connected, by name and generation.
+func (c *Core) connected() []*gateway {
+	return slices.SortedFunc(maps.Values(c.links), func(a, b *gateway) int {
+		return cmp.Or(cmp.Compare(a.Gateway, b.Gateway), cmp.Compare(a.Generation, b.Generation))
+	})
+}
+
+// noteSums keeps the membership that a gateway was sent.
+func (g *gateway) noteSums(s *exchange.Sums) {
+	g.sentSums = *s
+	g.sentSums.Flows, g.sentSums.Keys, g.sentSums.Lag = nil, nil, 0
+}
+
+// inForce is the configuration that a gateway has in force and the one that it refused.
+func (g *gateway) inForce() link.Heartbeat {
+	in := g.heartbeat
+	if g.unsent.Refused != 0 {
+		in.Refused, in.Reason = g.unsent.Refused, g.unsent.Reason
+	}
+	return in
+}
+
+// isDouble reports that two processes of one name are not the parent and the child of a
+// hot restart: both are connected, and neither follows the other.
+func isDouble(a, b *gateway) bool {
+	if a.Gateway != b.Gateway || a.Generation == b.Generation || a.hello.Restart == 0 || b.hello.Restart == 0 {
+		return false
+	}
+	step := a.hello.Restart - b.hello.Restart
+	return step != 1 && step != -1
+}
+
+// findDoubles looks for Envoys that were given one name, and logs each name once.
+func (c *Core) findDoubles() {
+	now := map[string]bool{}
+	all := c.connected()
+	for i, a := range all {
+		for _, b := range all[:i] {
+			if now[a.Gateway] || !isDouble(a, b) {
+				continue
+			}
+			now[a.Gateway] = true
+			if !c.doubled[a.Gateway] {
+				c.doubles++
+				c.log(slog.LevelError, "two Envoys have one replica name: each counts as a hot restart of the other, and their limits are not added up; give each Envoy its own replica",
+					"gateway", a.Gateway, "pids", []int{a.pid, b.pid})
+			}
+		}
+	}
+	c.doubled = now
+}

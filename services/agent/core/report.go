@@ -1,0 +1,69 @@
+package core
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+)
+
+// maxLeftOut is how many limits that are left out a report lists for the agent and for
+// each gateway; it always has their number.
+const maxLeftOut = 64
+
+// Hello opens a stream to the coordinator: who this is, and what it applied last.
+func (c *Core) Hello(now time.Duration) *controlv1.Hello {
+	c.lastState = nil
+	s := c.applied.Status(now)
+	return &controlv1.Hello{Agent: c.o.Name, Version: c.o.Version, Epoch: s.Epoch, Revision: s.Revision,
+		Replicas: c.replicas(), Pools: s.Pools}
+}
+
+// Report is what the gateways reported, and the state of the configuration if it changed
+// since the report before on this stream.
+func (c *Core) Report(now time.Duration) *controlv1.Report {
+	r := &controlv1.Report{Interval: durationpb.New(exchange.ReportEvery), Flows: c.reports.Rates(now), Replicas: c.replicas(),
+		GossipDelay: durationpb.New(c.peers.TypicalDelay(now))}
+	if s := c.state(now); !proto.Equal(s, c.lastState) {
+		c.lastState, r.State = s, s
+	}
+	return r
+}
+
+// replicas are the gateways connected here.
+func (c *Core) replicas() []*controlv1.Replica {
+	var out []*controlv1.Replica
+	for _, m := range c.aggregator.Local() {
+		out = append(out, &controlv1.Replica{Name: m.Name, Weight: m.Weight, Gossip: c.gossipAddress})
+	}
+	return out
+}
+
+// state is what the agent and its gateways have made of the configuration.
+func (c *Core) state(now time.Duration) *controlv1.State {
+	left := c.applied.Status(now).LeftOut
+	s := &controlv1.State{LeftOut: leftOutMessage(left), LeftOutTotal: int32(len(left))}
+	for _, g := range c.connected() {
+		in := g.inForce()
+		one := &controlv1.GatewayState{
+			Name: g.Gateway, Revision: in.Revision, Refused: in.Refused, Reason: in.Reason,
+			LeftOut: leftOutMessage(g.leftOut.Limits), LeftOutTotal: int32(g.leftOut.Total),
+		}
+		if n := g.names; n != nil {
+			one.NamesKnown, one.Identities, one.Classes = true, n.Identities, n.Classes
+		}
+		s.Gateways = append(s.Gateways, one)
+	}
+	return s
+}
+
+func leftOutMessage(in []config.LeftOut) (out []*controlv1.LeftOut) {
+	for _, l := range in[:min(len(in), maxLeftOut)] {
+		out = append(out, &controlv1.LeftOut{Tenant: l.Tenant, Limit: l.Limit, Reason: l.Reason})
+	}
+	return out
+}

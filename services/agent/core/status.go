@@ -1,0 +1,124 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/services/agent/aggregation"
+	"github.com/titrate/titrate/services/agent/applied"
+	"github.com/titrate/titrate/services/agent/gossip/schedule"
+)
+
+// Status is what is known, for people and metrics.
+type Status struct {
+	Applied      applied.Status
+	Aggregation  aggregation.Status
+	Gateways     []GatewayStatus // connected, by name and generation
+	Peers        []schedule.PeerStatus
+	MissingPeers []string
+	GossipDelay  time.Duration // largest one-way delay
+	// DoubleNames are replica names that several Envoys have which are no parent and child
+	// of a hot restart; Doubles counts the names that ever were.
+	DoubleNames []string
+	Doubles     uint64
+	// SpentKeys are remembered for gateways that restart; SpentKeysLost found no room.
+	SpentKeys     int
+	SpentKeysLost uint64
+}
+
+// GatewayStatus is a gateway that is connected.
+type GatewayStatus struct {
+	Process
+	Hello   link.Hello
+	PID     int
+	Age     time.Duration // of the connection
+	InForce link.Heartbeat
+	LeftOut link.Refused
+}
+
+// Status returns what is known now.
+func (c *Core) Status(now time.Duration) Status {
+	s := Status{Applied: c.applied.Status(now), Aggregation: c.aggregator.Status(now), Peers: c.peers.Status(now),
+		MissingPeers: c.peers.Missing(now), GossipDelay: c.peers.Delay(now),
+		DoubleNames: slices.Sorted(maps.Keys(c.doubled)), Doubles: c.doubles}
+	s.SpentKeys, s.SpentKeysLost = c.spent.Status()
+	for _, g := range c.connected() {
+		s.Gateways = append(s.Gateways, GatewayStatus{g.Process, g.hello, g.pid, now - g.since, g.inForce(), g.leftOut})
+	}
+	return s
+}
+
+// Ready returns an error while no configuration is in force.
+func (c *Core) Ready() error {
+	if config, _ := c.applied.InForce(); config == nil {
+		return errors.New("none yet: neither a coordinator nor a last good snapshot gave one")
+	}
+	return nil
+}
+
+// Unheard names the agents and gateways that are not heard: limits and shares are split
+// without them. nil if there are none.
+func (c *Core) Unheard(now time.Duration) error {
+	var all []error
+	if missing := c.peers.Missing(now); len(missing) > 0 {
+		all = append(all, fmt.Errorf("agents that failed or fell silent: %s", firstFew(missing)))
+	}
+	if unheard := c.aggregator.Status(now).Unheard; len(unheard) > 0 {
+		all = append(all, fmt.Errorf("gateways of the membership that are not heard: %s", firstFew(unheard)))
+	}
+	return errors.Join(all...)
+}
+
+// NotEnforced says which part of the configuration is not in force, nil if all of it is.
+func (c *Core) NotEnforced(now time.Duration) error {
+	total, first, where := 0, config.LeftOut{}, "this agent"
+	if left := c.applied.Status(now).LeftOut; len(left) > 0 {
+		total, first = len(left), left[0]
+	}
+	var refused error
+	for _, g := range c.connected() {
+		if out := g.leftOut; out.Total > total && len(out.Limits) > 0 {
+			total, first, where = out.Total, out.Limits[0], "gateway "+g.Gateway
+		}
+		if in := g.inForce(); in.Refused != 0 {
+			refused = fmt.Errorf("gateway %s refuses configuration %d: %s", g.Gateway, in.Refused, in.Reason)
+		}
+	}
+	if total == 0 || refused != nil {
+		return refused
+	}
+	return fmt.Errorf("%d limits are not enforced by %s; the first is %q of tenant %q: %s",
+		total, where, first.Limit, first.Tenant, first.Reason)
+}
+
+// overBudgetFor is how long the alarm stays after the last request for a key beyond a
+// gateway's budget.
+const overBudgetFor = time.Minute
+
+// OverBudget names the gateways that have more busy keys than full state for them: such a
+// key is held to its part of the limit. nil if there are none.
+func (c *Core) OverBudget(now time.Duration) error {
+	var all []error
+	for _, g := range c.connected() {
+		if g.overBudget > 0 && now-g.overBudgetAt < overBudgetFor {
+			all = append(all, fmt.Errorf("gateway %s has more busy keys than full state for them: each one beyond is held to rate/N and burst/N "+
+				"(%d requests since its start); either names are invented, or its `keys` should be larger", g.Gateway, g.overBudget))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// firstFew lists the first few names.
+func firstFew(names []string) string {
+	const few = 8
+	if len(names) <= few {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+}

@@ -1,0 +1,209 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/titrate/titrate/proto/link"
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/core"
+	"github.com/titrate/titrate/services/agent/gossip/schedule"
+	"github.com/titrate/titrate/services/agent/linkserver"
+)
+
+// event gives the core an event and does what follows from it. Frames are put in the
+// mailboxes under the lock, so that they are sent in the order of the events.
+func (a *Agent) event(f func(now time.Duration, c *core.Core) core.Effects) {
+	a.mu.Lock()
+	out := f(a.now(), a.core)
+	for _, frame := range out.Frames {
+		a.server.Send(uint64(frame.To), frame.Message)
+	}
+	a.mu.Unlock()
+	for _, at := range out.Close {
+		a.server.CloseConn(uint64(at))
+	}
+	if out.GossipSoon {
+		a.gossip.SendSoon()
+	}
+	if out.Save {
+		a.unsaved.Store(true)
+	}
+	for _, e := range out.Log {
+		a.log.Log(context.Background(), e.Level, e.Text, e.Details...)
+	}
+}
+
+// ask asks the core something that has no effects.
+func ask[T any](a *Agent, f func(now time.Duration, c *core.Core) T) T {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return f(a.now(), a.core)
+}
+
+// tick gives the core the time each period, and looks which processes have exited.
+func (a *Agent) tick(ctx context.Context) {
+	ticker := time.NewTicker(a.c.Period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		a.findExited()
+		a.event(func(now time.Duration, c *core.Core) core.Effects { return c.Tick(now) })
+	}
+}
+
+// findExited reports processes without a link that have exited. Others keep their claims
+// until T2: a filter goes on without its agent.
+func (a *Agent) findExited() {
+	for p, pid := range ask(a, func(_ time.Duration, c *core.Core) map[core.Process]int { return c.MayHaveExited() }) {
+		if exited(pid) {
+			a.event(func(now time.Duration, c *core.Core) core.Effects { return c.Exited(now, p) })
+		}
+	}
+}
+
+// linked is the agent as the link server sees it.
+type linked struct{ a *Agent }
+
+// Connected: see [core.Core.Connected].
+func (l linked) Connected(conn *linkserver.Conn) {
+	l.a.event(func(now time.Duration, c *core.Core) core.Effects {
+		return c.Connected(now, core.Link(conn.Number), conn.Hello, conn.PID)
+	})
+}
+
+// Received: see [core.Core.Received].
+func (l linked) Received(conn *linkserver.Conn, m link.Message) {
+	l.a.event(func(now time.Duration, c *core.Core) core.Effects {
+		return c.Received(now, core.Link(conn.Number), m)
+	})
+}
+
+// ConfigSent: see [core.Core.ConfigSent].
+func (l linked) ConfigSent(conn *linkserver.Conn, revision int64, err error) {
+	l.a.event(func(_ time.Duration, c *core.Core) core.Effects {
+		c.ConfigSent(core.Link(conn.Number), revision, err)
+		return core.Effects{}
+	})
+}
+
+// Disconnected: see [core.Core.Disconnected].
+func (l linked) Disconnected(conn *linkserver.Conn) {
+	l.a.event(func(now time.Duration, c *core.Core) core.Effects {
+		c.Disconnected(now, core.Link(conn.Number))
+		return core.Effects{}
+	})
+	l.a.findExited()
+}
+
+// gossiped is the agent as the gossip sees it.
+type gossiped struct{ a *Agent }
+
+// PeerAlive: see [core.Core.PeerAlive].
+func (g gossiped) PeerAlive(name, address string, newLife, usable bool) {
+	g.a.event(func(now time.Duration, c *core.Core) core.Effects {
+		c.PeerAlive(now, name, address, newLife, usable)
+		return core.Effects{}
+	})
+}
+
+// PeerFailed: see [core.Core.PeerFailed].
+func (g gossiped) PeerFailed(name string) bool {
+	return ask(g.a, func(now time.Duration, c *core.Core) bool { return c.PeerFailed(now, name) })
+}
+
+// Round: see [core.Core.Round].
+func (g gossiped) Round(soon bool) (r schedule.Round, send bool) {
+	r = ask(g.a, func(now time.Duration, c *core.Core) (r schedule.Round) {
+		r, send = c.Round(now, soon)
+		return r
+	})
+	return r, send
+}
+
+// LastRound: see [core.Core.LastRound].
+func (g gossiped) LastRound() schedule.Round {
+	return ask(g.a, func(now time.Duration, c *core.Core) schedule.Round { return c.LastRound(now) })
+}
+
+// Headers: see [core.Core.Headers].
+func (g gossiped) Headers(r schedule.Round, parts int) (headers []schedule.Header, forgotten []string) {
+	headers = ask(g.a, func(now time.Duration, c *core.Core) (headers []schedule.Header) {
+		headers, forgotten = c.Headers(now, r, parts)
+		return headers
+	})
+	return headers, forgotten
+}
+
+// ReceivePacket: see [core.Core.ReceivePacket].
+func (g gossiped) ReceivePacket(p *gossipv1.Packet, sealed bool) schedule.Drop {
+	return ask(g.a, func(now time.Duration, c *core.Core) schedule.Drop { return c.ReceivePacket(now, p, sealed) })
+}
+
+// PeerAddresses: see [core.Core.PeerAddresses].
+func (g gossiped) PeerAddresses() (missing, heard []string) {
+	missing = ask(g.a, func(now time.Duration, c *core.Core) (missing []string) {
+		missing, heard = c.PeerAddresses(now)
+		return missing
+	})
+	return missing, heard
+}
+
+// controlled is the agent as the stream to the coordinator sees it.
+type controlled struct{ a *Agent }
+
+// Hello opens a stream.
+func (s controlled) Hello() *controlv1.Hello {
+	s.a.offer.Reset()
+	return ask(s.a, func(now time.Duration, c *core.Core) *controlv1.Hello { return c.Hello(now) })
+}
+
+// Report is the next report.
+func (s controlled) Report() *controlv1.Report {
+	return ask(s.a, func(now time.Duration, c *core.Core) *controlv1.Report { return c.Report(now) })
+}
+
+// Receive takes a message of the coordinator. An error ends the stream.
+func (s controlled) Receive(m *controlv1.ConnectResponse) (*controlv1.Ack, error) {
+	switch m := m.GetMessage().(type) {
+	case *controlv1.ConnectResponse_Configuration:
+		return s.configure(m.Configuration)
+	case *controlv1.ConnectResponse_Leases:
+		var err error
+		s.a.event(func(now time.Duration, c *core.Core) (out core.Effects) {
+			out, err = c.Leases(now, m.Leases)
+			return out
+		})
+		return nil, err
+	}
+	return nil, nil // of a newer build: it means nothing here
+}
+
+// configure takes a part of a configuration. It compiles without the lock: that may take a
+// second, in which claims and packets go on.
+func (s controlled) configure(m *controlv1.Configuration) (*controlv1.Ack, error) {
+	if err := ask(s.a, func(_ time.Duration, c *core.Core) error { return c.CheckEpoch(m.GetEpoch()) }); err != nil {
+		return nil, err
+	}
+	compiled, err := s.a.offer.Add(m)
+	if err != nil {
+		s.a.log.Error("the coordinator's configuration is refused; the older one stays in force", "error", err)
+		return &controlv1.Ack{Nonce: m.GetNonce(), Error: err.Error()}, nil
+	}
+	if compiled == nil {
+		return nil, nil
+	}
+	s.a.event(func(_ time.Duration, c *core.Core) (out core.Effects) {
+		out, err = c.Configure(compiled)
+		return out
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &controlv1.Ack{Nonce: m.GetNonce()}, nil
+}

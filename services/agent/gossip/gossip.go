@@ -1,0 +1,164 @@
+package gossip
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+	"github.com/titrate/titrate/control/exchange"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/gossip/schedule"
+)
+
+const (
+	// inboxFrames is how many frames of 1.4 KB wait to be read: more are dropped.
+	inboxFrames = 4096
+	// maxName bounds an agent's name, in bytes.
+	maxName = 256
+	// label keeps other users of memberlist out.
+	label = "titrate"
+)
+
+// State is what the agents gossip, and what this one knows of the others; package core has
+// it. Its methods must not block, and must not call the Node.
+type State interface {
+	// PeerAlive notes that memberlist knows a peer as alive, see [schedule.Peers.Alive].
+	PeerAlive(name, address string, newLife, usable bool)
+	// PeerFailed notes that a peer has failed or left, see [schedule.Peers.Failed].
+	PeerFailed(name string) (inOrder bool)
+	// Round returns what to send at a tick, or soon after a fresh claim; false: nothing.
+	Round(soon bool) (schedule.Round, bool)
+	// LastRound returns what to send when the agent stops in order.
+	LastRound() schedule.Round
+	// Headers returns the headers of a round, see [schedule.Peers.Headers].
+	Headers(r schedule.Round, parts int) (headers []schedule.Header, forgotten []string)
+	// ReceivePacket takes a packet of the agent that it names.
+	ReceivePacket(p *gossipv1.Packet, sealed bool) schedule.Drop
+	// PeerAddresses are where to find peers, see [schedule.Peers.Addresses].
+	PeerAddresses() (missing, heard []string)
+}
+
+// Options of a Node.
+type Options struct {
+	Name      string        // unique in the cluster
+	Bind      string        // IP:port, UDP and TCP; port 0 takes a free one
+	Advertise string        // host:port that others reach it at; "" = as bound
+	Join      []string      // host:port of any others; may name itself
+	Key       []byte        // of AES: 16, 24 or 32 bytes; none = no encryption
+	Period    time.Duration // P; default 50 ms
+	Log       *slog.Logger
+
+	newest uint8 // version of the gossip; default current. For tests.
+}
+
+// Node is this agent's end of the gossip. Safe for concurrent use.
+type Node struct {
+	o     Options
+	state State
+	wire  *transport
+	list  *memberlist.Memberlist
+	self  identity
+	soon  chan struct{}
+	inbox chan []byte // frames
+
+	mu       sync.Mutex
+	contacts map[string]*contact
+	senders  map[sender]*contact // those with a session
+
+	dropped [schedule.Drops]atomic.Uint64
+}
+
+// contact is how to reach another agent.
+type contact struct {
+	node    memberlist.Node
+	alive   bool     // according to memberlist
+	version uint8    // of the gossip; 0: none in common
+	session *session // nil in version 1
+}
+
+// Open opens the port. Run starts the work.
+func Open(o Options, state State) (*Node, error) {
+	o.Period = cmp.Or(o.Period, exchange.DefaultPeriod)
+	ip, port, err := resolve(o.Bind)
+	if err != nil {
+		return nil, fmt.Errorf("gossip: --gossip: %w", err)
+	}
+	m := &Node{o: o, state: state, soon: make(chan struct{}, 1), inbox: make(chan []byte, inboxFrames),
+		contacts: map[string]*contact{}, senders: map[sender]*contact{}}
+	if m.self, err = newIdentity(o.Key, cmp.Or(o.newest, current)); err != nil {
+		return nil, err
+	}
+	wire, err := newTransport(ip, port)
+	if err != nil {
+		return nil, err
+	}
+	m.wire = wire
+	wire.serve(m.enqueue)
+	c, err := m.config(logAdapter(o.Log))
+	if err == nil {
+		m.list, err = memberlist.Create(c)
+	}
+	if err != nil {
+		_ = wire.Shutdown() // it never served
+		return nil, fmt.Errorf("gossip: %w", err)
+	}
+	return m, nil
+}
+
+// Address is where the node listens, with the port that the system gave.
+func (m *Node) Address() string {
+	n := m.list.LocalNode()
+	return net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port)))
+}
+
+// SendSoon sends the state now and not with the next tick, though not more often than
+// twice a period.
+func (m *Node) SendSoon() {
+	select {
+	case m.soon <- struct{}{}:
+	default:
+	}
+}
+
+// Partition cuts the agent off from all others, or ends that. For tests and
+// demonstrations.
+func (m *Node) Partition(on bool) { m.wire.cut.Store(on) }
+
+// resolve turns host:port into an IP and a port; an empty host is all of IPv4.
+func resolve(address string) (net.IP, int, error) {
+	a, err := net.ResolveUDPAddr("udp", address)
+	if err != nil {
+		return nil, 0, fmt.Errorf("address %q: want host:port: %w", address, err)
+	}
+	if a.IP == nil {
+		a.IP = net.IPv4zero
+	}
+	if v4 := a.IP.To4(); v4 != nil {
+		a.IP = v4
+	}
+	return a.IP, a.Port, nil
+}
+
+// Stats are cumulative counters of datagrams, memberlist's own among them, in
+// bytes as they are on the wire without IP and UDP headers.
+type Stats struct {
+	BytesIn, BytesOut     uint64
+	PacketsIn, PacketsOut uint64
+	Dropped               [schedule.Drops]uint64
+}
+
+// Stats returns the counters.
+func (m *Node) Stats() Stats {
+	s := Stats{BytesIn: m.wire.bytesIn.Load(), BytesOut: m.wire.bytesOut.Load(),
+		PacketsIn: m.wire.in.Load(), PacketsOut: m.wire.out.Load()}
+	for i := range s.Dropped {
+		s.Dropped[i] = m.dropped[i].Load()
+	}
+	return s
+}

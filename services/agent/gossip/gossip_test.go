@@ -1,0 +1,392 @@
+package gossip
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/proto/link"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/core"
+	"github.com/titrate/titrate/services/agent/gossip/schedule"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+)
+
+// A probe that is under way when memberlist stops ends by its own timeout.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
+}
+
+// node is an agent without link server and coordinator: gossip and a core.
+type node struct {
+	t           *testing.T
+	name        string
+	incarnation uint64
+	gossip      *Node
+	core        *state
+	last        *exchange.Sums
+	stop        func()
+}
+
+var start = time.Now()
+
+func now() time.Duration { return time.Since(start) }
+
+// gatewayLink is the link of a node's only gateway.
+const gatewayLink = core.Link(1)
+
+// state is a core behind a lock.
+type state struct {
+	mu sync.Mutex
+	c  *core.Core
+}
+
+func newState(name string, incarnation uint64) *state {
+	return &state{c: core.New(core.Options{Name: name, Incarnation: incarnation, Period: 50 * time.Millisecond, T1: time.Second, T2: 2 * time.Second})}
+}
+
+// do calls f with the core.
+func (s *state) do(f func(c *core.Core)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(s.c)
+}
+
+func (s *state) PeerAlive(name, address string, newLife, usable bool) {
+	s.do(func(c *core.Core) { c.PeerAlive(now(), name, address, newLife, usable) })
+}
+
+func (s *state) PeerFailed(name string) (inOrder bool) {
+	s.do(func(c *core.Core) { inOrder = c.PeerFailed(now(), name) })
+	return inOrder
+}
+
+func (s *state) Round(soon bool) (r schedule.Round, send bool) {
+	s.do(func(c *core.Core) { r, send = c.Round(now(), soon) })
+	return r, send
+}
+
+func (s *state) LastRound() (r schedule.Round) {
+	s.do(func(c *core.Core) { r = c.LastRound(now()) })
+	return r
+}
+
+func (s *state) Headers(r schedule.Round, parts int) (headers []schedule.Header, forgotten []string) {
+	s.do(func(c *core.Core) { headers, forgotten = c.Headers(now(), r, parts) })
+	return headers, forgotten
+}
+
+func (s *state) ReceivePacket(p *gossipv1.Packet, sealed bool) (drop schedule.Drop) {
+	s.do(func(c *core.Core) { drop = c.ReceivePacket(now(), p, sealed) })
+	return drop
+}
+
+func (s *state) PeerAddresses() (missing, heard []string) {
+	s.do(func(c *core.Core) { missing, heard = c.PeerAddresses(now()) })
+	return missing, heard
+}
+
+func (s *state) status() (out core.Status) {
+	s.do(func(c *core.Core) { out = c.Status(now()) })
+	return out
+}
+
+func open(t *testing.T, name string, key []byte, join ...string) *node {
+	t.Helper()
+	return run(t, name, uint64(time.Now().UnixNano()), Options{Join: join, Key: key})
+}
+
+// openOld opens an agent that knows version 1 only.
+func openOld(t *testing.T, name string, join ...string) *node {
+	t.Helper()
+	return run(t, name, uint64(time.Now().UnixNano()), Options{Join: join, newest: 1})
+}
+
+func openAt(t *testing.T, name string, incarnation uint64, key []byte, join ...string) *node {
+	t.Helper()
+	return run(t, name, incarnation, Options{Join: join, Key: key})
+}
+
+func run(t *testing.T, name string, incarnation uint64, o Options) *node {
+	t.Helper()
+	o.Bind = cmp.Or(o.Bind, "127.0.0.1:0")
+	o.Name, o.Log = "agent-"+name, slog.New(slog.DiscardHandler)
+	n := &node{t: t, name: name, incarnation: incarnation, core: newState(o.Name, incarnation), last: &exchange.Sums{}}
+	var err error
+	if n.gossip, err = Open(o, n.core); err != nil {
+		t.Fatal(err)
+	}
+	n.core.do(func(c *core.Core) {
+		c.Connected(now(), gatewayLink, link.Hello{Version: link.Version, Replica: name, Generation: incarnation, Weight: 1}, 0)
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := n.gossip.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	n.stop = func() { cancel(); <-done }
+	t.Cleanup(func() { n.stop(); n.gossip.Close() })
+	return n
+}
+
+func trio(t *testing.T, key []byte) (a, b, c *node) {
+	a = open(t, "a", key)
+	b = open(t, "b", key, a.gossip.Address())
+	c = open(t, "c", key, a.gossip.Address())
+	for _, n := range []*node{a, b, c} {
+		n.eventually("all three are members", func() bool {
+			return n.sums().Replicas == 3 && n.sums().Isolation == exchange.Connected
+		})
+	}
+	return a, b, c
+}
+
+// sums are what the node's gateway was sent last.
+func (n *node) sums() *exchange.Sums {
+	n.core.do(func(c *core.Core) {
+		for _, f := range c.Tick(now()).Frames {
+			if s, ok := f.Message.(*exchange.Sums); ok {
+				n.last = s
+			}
+		}
+	})
+	return n.last
+}
+
+// claim announces as a filter does: again and again, through c.
+func (n *node) claim(admitted float64, active float64) {
+	n.core.do(func(c *core.Core) {
+		c.Received(now(), gatewayLink, &exchange.Claims{Keys: []exchange.KeyClaim{
+			{Key: 7, Claim: admitted, Active: active, Admitted: admitted, Spent: admitted}}})
+	})
+	n.gossip.SendSoon()
+}
+
+func (n *node) eventually(what string, f func() bool) {
+	n.t.Helper()
+	for end := time.Now().Add(15 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if f() {
+			return
+		}
+		if time.Now().After(end) {
+			n.t.Fatalf("%s: never %s: sums %+v, status %+v", n.name, what, n.sums(), n.core.status())
+		}
+	}
+}
+
+func (n *node) claims() float64 {
+	for _, k := range n.sums().Keys {
+		if k.Key == 7 {
+			return k.Claims
+		}
+	}
+	return 0
+}
+
+func TestThreeAgents(t *testing.T) {
+	t.Parallel()
+	a, b, c := trio(t, bytes.Repeat([]byte{1}, 32))
+	a.claim(1, 1)
+	b.claim(2, 1)
+	c.claim(4, 1)
+	for n, want := range map[*node]float64{a: 6, b: 5, c: 3} {
+		n.eventually("sums the others", func() bool { return n.claims() == want })
+		n.eventually("knows the delay", func() bool { return n.core.status().GossipDelay > 0 })
+	}
+	if p := a.core.status().Peers; len(p) != 2 || !p[0].Alive || p[0].Name != "agent-b" || p[0].Age < 0 {
+		t.Errorf("peers %+v", p)
+	}
+	if s := a.gossip.Stats(); s.BytesIn == 0 || s.BytesOut == 0 || s.Dropped[schedule.Malformed] != 0 || s.Dropped[schedule.Forged] != 0 {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+func TestPartitionAndHeal(t *testing.T) {
+	t.Parallel()
+	a, b, c := trio(t, nil)
+	a.claim(1, 1)
+	b.claim(2, 1)
+	c.claim(4, 1)
+	a.eventually("hears all", func() bool { return a.claims() == 6 })
+	a.gossip.Partition(true)
+	a.eventually("freezes", func() bool { return a.sums().Isolation == exchange.Frozen })
+	if got := a.sums(); got.Replicas != 3 {
+		t.Errorf("isolated, yet %d replicas", got.Replicas)
+	}
+	a.eventually("splits", func() bool { return a.sums().Isolation == exchange.Split })
+	b.eventually("drops the silent one at T2", func() bool {
+		s := b.sums()
+		return b.claims() == 4 && s.Replicas == 2 && s.Isolation == exchange.Connected
+	})
+	a.gossip.Partition(false)
+	a.eventually("is back", func() bool { return a.sums().Isolation == exchange.Connected && a.sums().Replicas == 3 })
+	b.eventually("counts it again", func() bool { return b.sums().Replicas == 3 })
+	a.claim(8, 1)
+	c.eventually("hears its claim", func() bool { return c.claims() == 10 })
+	for _, n := range []*node{a, b, c} {
+		n.eventually("memberlist is whole", func() bool {
+			return !slices.ContainsFunc(n.core.status().Peers, func(p schedule.PeerStatus) bool { return !p.Alive })
+		})
+	}
+}
+
+func TestCrashAndLeave(t *testing.T) {
+	t.Parallel()
+	a, b, c := trio(t, nil)
+	a.claim(1, 1)
+	b.claim(2, 1)
+	c.claim(4, 1)
+	a.eventually("hears all", func() bool { return a.claims() == 6 })
+
+	c.core.do(func(k *core.Core) { // its gateway is gone
+		k.Disconnected(now(), gatewayLink)
+		k.Exited(now(), core.Process{Gateway: "c", Generation: c.incarnation})
+	})
+	c.stop()
+	if err := c.gossip.Leave(time.Second); err != nil {
+		t.Fatal(err)
+	}
+	a.eventually("forgets who left", func() bool { return a.claims() == 2 && a.sums().Replicas == 2 })
+
+	crashed := now()
+	b.stop()
+	b.gossip.Close()
+	a.eventually("forgets who crashed", func() bool { return a.claims() == 0 })
+	if held := now() - crashed; held < 1900*time.Millisecond {
+		t.Errorf("the claim of a crashed replica was held for %v, want T2 = 2s", held)
+	}
+}
+
+// A restarted agent comes back under its name with another port.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	a, b, _ := trio(t, nil)
+	b.stop()
+	b.gossip.Close()
+	again := open(t, "b", nil, a.gossip.Address())
+	again.claim(5, 1)
+	a.eventually("hears the new life", func() bool { return a.claims() == 5 })
+	a.claim(3, 1)
+	again.eventually("is spoken to", func() bool { return again.claims() == 3 })
+}
+
+func TestOtherKeyIsNotHeard(t *testing.T) {
+	t.Parallel()
+	a := open(t, "a", bytes.Repeat([]byte{1}, 16))
+	b := open(t, "b", bytes.Repeat([]byte{2}, 16), a.gossip.Address())
+	if n, err := b.gossip.list.Join([]string{a.gossip.Address()}); err == nil {
+		t.Errorf("joined %d with another key", n)
+	}
+	if got := a.sums().Replicas; got != 1 {
+		t.Errorf("%d replicas", got)
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	for _, bad := range []Options{
+		{Name: "x", Bind: "127.0.0.1", Log: log},
+		{Name: "x", Bind: "127.0.0.1:99999", Log: log},
+		{Name: "x", Bind: "127.0.0.1:0", Advertise: "nowhere", Log: log},
+		{Name: "x", Bind: "127.0.0.1:0", Key: []byte("short"), Log: log},
+	} {
+		if m, err := Open(bad, newState("x", 1)); err == nil {
+			m.Close()
+			t.Errorf("%+v: no error", bad)
+		}
+	}
+}
+
+// Every claim is in exactly one packet, and none is too long.
+func TestSplit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var in []*gossipv1.Replica
+		for i := range rapid.IntRange(0, 3).Draw(t, "replicas") {
+			r := &gossipv1.Replica{Name: fmt.Sprint("gateway-", i), Generation: 1 << 60, Seq: 1 << 60, Weight: 2, Drained: i == 1}
+			for k := range rapid.IntRange(0, 120).Draw(t, "keys") {
+				r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: uint64(k), Claim: 1, Active: 1, Admitted: 1, Spent: 1})
+			}
+			for k := range rapid.IntRange(0, 120).Draw(t, "flows") {
+				r.Flows = append(r.Flows, &gossipv1.FlowClaim{Key: uint64(k), Claim: 1})
+			}
+			in = append(in, r)
+		}
+		back := map[string]*gossipv1.Replica{}
+		for _, body := range split(in, MaxPacket-overhead) {
+			if len(body) > MaxPacket-overhead {
+				t.Fatalf("%d bytes", len(body))
+			}
+			p := &gossipv1.Packet{}
+			if err := proto.Unmarshal(body, p); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range p.Replicas {
+				if have := back[r.Name]; have != nil {
+					have.Keys, have.Flows = append(have.Keys, r.Keys...), append(have.Flows, r.Flows...)
+				} else {
+					back[r.Name] = r
+				}
+			}
+		}
+		for _, r := range in {
+			if !proto.Equal(r, back[r.Name]) {
+				t.Fatalf("got %v, want %v", back[r.Name], r)
+			}
+		}
+	})
+}
+
+func TestHeaderFits(t *testing.T) {
+	name := string(bytes.Repeat([]byte{'n'}, 256))
+	c := core.New(core.Options{Name: name, Incarnation: 1<<64 - 1, Period: time.Second})
+	c.PeerAlive(0, "peer", "", true, true)
+	c.ReceivePacket(0, &gossipv1.Packet{Agent: "peer", Incarnation: 1<<64 - 1, Seq: 1<<64 - 1}, true)
+	headers, _ := c.Headers(1<<62, c.LastRound(1<<62), 1)
+	headers[0].Packet.Seq, headers[0].Packet.PromiseMs = 1<<64-1, 60_000
+	if n := proto.Size(headers[0].Packet); n > overhead+len(name) {
+		t.Errorf("a header of %d bytes, budget %d", n, overhead+len(name))
+	}
+}
+
+// FuzzReceive: no packet panics, or makes the core send what nobody can mean.
+func FuzzReceive(f *testing.F) {
+	seed, err := proto.Marshal(&gossipv1.Packet{Agent: "x", Incarnation: 1, Seq: 1, PromiseMs: 50, Ack: &gossipv1.Ack{Incarnation: 9, Seq: 3},
+		Replicas: []*gossipv1.Replica{{Name: "r", Generation: 1, Seq: 1, Weight: 1, Keys: []*gossipv1.KeyClaim{{Key: 7, Claim: 1, Admitted: 2}}}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Add([]byte{})
+	f.Add([]byte{0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		n := &node{core: newState("me", 9)}
+		n.core.do(func(c *core.Core) {
+			c.Connected(now(), gatewayLink, link.Hello{Replica: "a", Weight: 1}, 0)
+			c.PeerAlive(now(), "x", "", true, true)
+		})
+		m := &Node{o: Options{Name: "me"}, state: n.core, contacts: map[string]*contact{"x": {version: 1}}}
+		m.receiveOpen(b)
+		m.receiveSealed(b)
+		s := n.sums()
+		if !(s.TotalWeight > 0) || s.Replicas < 1 {
+			t.Fatalf("%+v", s)
+		}
+		for _, k := range s.Keys {
+			if !(k.Claims >= 0) || !(k.Admitted >= 0) {
+				t.Fatalf("%+v", k)
+			}
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package gossip
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	"github.com/titrate/titrate/services/agent/core"
+)
+
+// freeAddress is one that nobody listens at.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// Two halves that have forgotten each other find together again, by --join or by the
+// addresses of the coordinator, although neither is alone.
+func TestHalvesFindTogether(t *testing.T) {
+	for name, named := range map[string]func(n *node, address string) *node{
+		"join": func(n *node, address string) *node { return open(t, "d", nil, n.gossip.Address(), address) },
+		"coordinator": func(n *node, address string) *node {
+			n.core.do(func(c *core.Core) {
+				if _, err := c.Leases(now(), &controlv1.Leases{Epoch: 1, Seq: 1, Members: []*controlv1.Replica{{Name: "a", Gossip: address}}}); err != nil {
+					t.Error(err)
+				}
+			})
+			return open(t, "d", nil, n.gossip.Address())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			there := freeAddress(t)
+			c := open(t, "c", nil)
+			d := named(c, there)
+			for _, n := range []*node{c, d} {
+				n.eventually("the half is whole", func() bool { return n.sums().Replicas == 2 })
+			}
+			a := run(t, "a", 1, Options{Bind: there})
+			b := open(t, "b", nil, there)
+			for _, n := range []*node{a, b, c, d} {
+				n.eventually("all four are members", func() bool { return n.sums().Replicas == 4 })
+			}
+		})
+	}
+}
+
+// Attempts at one address become rarer, to one in joinMost; few are made at a time, and
+// all get their turn.
+func TestAttemptsAreBounded(t *testing.T) {
+	var dead []string
+	for i := range 20 {
+		dead = append(dead, fmt.Sprintf("127.0.0.1:%d", 1000+i))
+	}
+	attempts, made := map[string]attempt{}, map[string]int{}
+	for now := time.Duration(0); now < time.Minute; now += joinEvery {
+		due := pick(now, attempts, slices.Clone(dead), nil)
+		if len(due) > joinAtOnce {
+			t.Fatalf("%d addresses at a time", len(due))
+		}
+		for _, a := range due {
+			made[a]++
+		}
+	}
+	for _, a := range dead {
+		if made[a] < 6 || made[a] > 20 {
+			t.Errorf("%s tried %d times in a minute, want 6 to 20", a, made[a])
+		}
+	}
+}

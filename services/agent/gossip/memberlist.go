@@ -1,0 +1,177 @@
+package gossip
+
+import (
+	"bytes"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// config is memberlist for a fast LAN: a dead agent is suspected after 0.7 s
+// and given up after about 2 s in a small cluster.
+func (m *Node) config(logger *log.Logger) (*memberlist.Config, error) {
+	c := memberlist.DefaultLANConfig()
+	c.Name = m.o.Name
+	c.Transport = m.wire
+	c.Label = label
+	c.Logger = logger
+	c.SecretKey = m.o.Key
+	c.ProbeInterval = 500 * time.Millisecond
+	c.ProbeTimeout = 200 * time.Millisecond
+	c.SuspicionMult = 3
+	c.GossipInterval = 100 * time.Millisecond
+	c.PushPullInterval = 15 * time.Second
+	c.TCPTimeout = 2 * time.Second
+	c.GossipToTheDeadTime = time.Minute
+	c.DeadNodeReclaimTime = 2 * time.Second // a restarted agent may come with a new address
+	c.EnableCompression = false             // costs CPU per packet; claims are mostly random bits
+	c.HandoffQueueDepth = 8192
+	c.Delegate = delegate{m}
+	c.Events = events{m}
+	c.Conflict = conflicts{m}
+	if m.o.Advertise != "" {
+		ip, port, err := resolve(m.o.Advertise)
+		if err != nil {
+			return nil, fmt.Errorf("--gossip-advertise: %w", err)
+		}
+		c.AdvertiseAddr, c.AdvertisePort = ip.String(), port
+	}
+	return c, nil
+}
+
+// delegate receives the packets of agents of version 1. Our data is not in memberlist's
+// broadcasts and state exchanges.
+type delegate struct{ m *Node }
+
+// NodeMeta is the versions that this agent understands, and its public key.
+func (d delegate) NodeMeta(int) []byte { return d.m.self.meta() }
+
+// NotifyMsg brings one packet.
+func (d delegate) NotifyMsg(b []byte) { d.m.receiveOpen(b) }
+
+// GetBroadcasts has none.
+func (delegate) GetBroadcasts(int, int) [][]byte { return nil }
+
+// LocalState is empty.
+func (delegate) LocalState(bool) []byte { return nil }
+
+// MergeRemoteState has nothing to merge.
+func (delegate) MergeRemoteState([]byte, bool) {}
+
+// events keeps the peers' addresses and whether memberlist knows them as alive.
+type events struct{ m *Node }
+
+// NotifyJoin notes a peer that is alive.
+func (e events) NotifyJoin(n *memberlist.Node) { e.m.updatePeer(n, true) }
+
+// NotifyUpdate notes a peer's new address.
+func (e events) NotifyUpdate(n *memberlist.Node) { e.m.updatePeer(n, true) }
+
+// NotifyLeave notes a peer that left or failed; its own packets say which.
+func (e events) NotifyLeave(n *memberlist.Node) { e.m.updatePeer(n, false) }
+
+// updatePeer notes what memberlist says of a peer.
+func (m *Node) updatePeer(n *memberlist.Node, alive bool) {
+	if n.Name == m.o.Name || len(n.Name) > maxName {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.contacts[n.Name]
+	if c == nil {
+		c = &contact{}
+		m.contacts[n.Name] = c
+	}
+	changed := c.alive != alive
+	c.node, c.alive = *n, alive
+	inOrder := false
+	if alive {
+		newLife := m.updateSession(c)
+		m.state.PeerAlive(n.Name, n.Address(), newLife, c.version > 0)
+	} else {
+		inOrder = m.state.PeerFailed(n.Name)
+	}
+	if changed {
+		word := map[bool]string{true: "alive", false: "gone"}[alive]
+		m.o.Log.Info("agent is "+word, "agent", n.Name, "address", n.Address(), "in_order", inOrder)
+	}
+}
+
+// updateSession makes the session with a peer. It returns true if that is a new one, and
+// the peer's process with it.
+func (m *Node) updateSession(c *contact) (newLife bool) {
+	version, public := m.self.agree(c.node.Meta)
+	if version == c.version && (c.session == nil || bytes.Equal(public, c.session.public)) {
+		return false
+	}
+	m.dropSession(c)
+	c.version, c.session = version, nil
+	if public != nil {
+		var err error
+		if c.session, err = m.self.with(version, public); err != nil {
+			c.version = 0
+			m.o.Log.Error("agent has an unusable public key: its claims are not heard", "agent", c.node.Name, "error", err)
+			return false
+		}
+		m.senders[senderOf(public)] = c
+	}
+	if version == 0 {
+		m.o.Log.Error("agent speaks no version of the gossip that this one knows: upgrade one step at a time",
+			"agent", c.node.Name, "oldest", oldest, "newest", m.self.newest)
+	}
+	return true
+}
+
+// dropSession makes frames of a peer's session unknown.
+func (m *Node) dropSession(c *contact) {
+	if c.session != nil {
+		delete(m.senders, senderOf(c.session.public))
+	}
+}
+
+// dropContact forgets a peer.
+func (m *Node) dropContact(name string) {
+	if c := m.contacts[name]; c != nil && !c.alive {
+		m.dropSession(c)
+		delete(m.contacts, name)
+	}
+}
+
+// conflicts reports two agents of one name.
+type conflicts struct{ m *Node }
+
+// NotifyConflict logs both addresses.
+func (c conflicts) NotifyConflict(existing, other *memberlist.Node) {
+	c.m.o.Log.Error("two agents have one name: give each its own --name",
+		"agent", existing.Name, "address", existing.Address(), "other", net.JoinHostPort(other.Addr.String(), fmt.Sprint(other.Port)))
+}
+
+// logAdapter passes memberlist's lines to slog: errors of unreachable peers are
+// its daily work, so they are no louder than debug.
+func logAdapter(l *slog.Logger) *log.Logger { return log.New(lines{l}, "", 0) }
+
+type lines struct{ log *slog.Logger }
+
+// Write logs one line.
+func (l lines) Write(b []byte) (int, error) {
+	text := strings.TrimSpace(string(b))
+	level, rest, ok := strings.Cut(strings.TrimPrefix(text, "["), "] ")
+	if !ok {
+		level, rest = "", text
+	}
+	rest = strings.TrimPrefix(rest, "memberlist: ")
+	switch level {
+	case "WARN":
+		l.log.Debug(rest, "from", "memberlist", "severity", "warning")
+	case "ERR", "ERROR":
+		l.log.Debug(rest, "from", "memberlist", "severity", "error")
+	default:
+		l.log.Debug(rest, "from", "memberlist")
+	}
+	return len(b), nil
+}

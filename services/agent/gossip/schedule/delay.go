@@ -1,0 +1,79 @@
+package schedule
+
+import "time"
+
+// Delay estimates the one-way delay to one peer: half a round trip, and what was
+// lost on the way, each as a peak with slow decay. The zero value knows nothing.
+//
+// A process that stands still for seconds (SIGSTOP, a starved machine) makes a few
+// measurements of seconds though the network is as quick as ever. So a measurement
+// raises the estimate to its double at most, or to [leap]; what is really slower
+// follows within a few packets, and one pause is forgotten within a second.
+type Delay struct {
+	sent  [64]stamp // by sequence
+	delay time.Duration
+	known bool
+	lost  time.Duration
+}
+
+const (
+	// Longest bounds the estimate: a network that is slower counts as broken.
+	Longest = time.Second
+	// leap is how far one measurement may raise a small estimate.
+	leap = 50 * time.Millisecond
+	// maxMissed bounds what lost packets add, in periods: after so many in a row a
+	// peer counts as silent, and its claims are taken to go on.
+	maxMissed = 5
+)
+
+type stamp struct {
+	seq uint64
+	at  time.Duration
+}
+
+// Sent notes that the packet seq ≥ 1 left.
+func (d *Delay) Sent(seq uint64, now time.Duration) {
+	d.sent[seq%uint64(len(d.sent))] = stamp{seq, now}
+}
+
+// Acknowledged measures the round trip of packet seq, which the peer held for so long
+// before its answer left. Each packet counts once. Unknown packets do not count, nor
+// packets sent before resumed, the end of this process's last pause: they have waited for
+// this process.
+func (d *Delay) Acknowledged(seq uint64, held, now, resumed time.Duration) {
+	s := &d.sent[seq%uint64(len(d.sent))]
+	if s.seq != seq || seq == 0 {
+		return
+	}
+	s.seq = 0
+	if s.at >= resumed {
+		d.Sample(max(now-s.at-held, 0) / 2)
+	}
+}
+
+// Sample takes in one measurement.
+func (d *Delay) Sample(sample time.Duration) {
+	sample = min(sample, Longest)
+	if d.known {
+		sample = min(sample, max(2*d.delay, leap))
+	}
+	if sample >= d.delay || !d.known {
+		d.delay, d.known = sample, true
+		return
+	}
+	d.delay -= (d.delay - sample) / 16
+}
+
+// Missed notes that so many packets before the one just received did not arrive. Their
+// state is known so many periods later. Loss is assumed symmetric: only the peer sees the
+// other direction. A packet overtaken by a later one counts as lost.
+func (d *Delay) Missed(packets uint64, period time.Duration) {
+	late := time.Duration(min(packets, maxMissed)) * period
+	d.lost = max(late, d.lost-d.lost/64)
+	if d.lost < period/2 {
+		d.lost = 0
+	}
+}
+
+// Value is the delay in force, 0 while nothing is known.
+func (d *Delay) Value() time.Duration { return d.delay + d.lost }

@@ -1,0 +1,169 @@
+package gossip
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/ecdh"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Versions of the gossip. Every agent announces the oldest and the newest that it
+// understands; two agents speak the newest that both do.
+//
+//	1  a user message of memberlist; nothing binds it to its sender
+//	2  a datagram sealed for one addressee, see [identity]
+const (
+	oldest  = 1
+	current = 2
+)
+
+// A frame is a sealed packet. The first byte tells it from memberlist's own
+// datagrams, which begin with 0 to 13, or with 244.
+//
+//	offset  size  what
+//	0       1     0x54
+//	1       1     version
+//	2       8     the sender: the first bytes of the SHA-256 of its public key
+//	10      8     number of the frame to this addressee, big-endian; never twice
+//	18      …     the packet under AES-256-GCM, with a tag of 16 bytes
+const (
+	frameMark  = 0x54
+	frameHead  = 18
+	frameExtra = frameHead + 16
+	keyBytes   = 32
+)
+
+// errVersion tells of a frame of a version that this build does not understand.
+var errVersion = errors.New("unknown version of the gossip")
+
+// sender names a public key in frames.
+type sender [8]byte
+
+// identity is what binds an agent's packets to its name: a key pair that lives as
+// long as the process. memberlist tells all agents the public key with the name.
+// The key of a frame follows from both agents' key pairs and the gossip key, so
+// that only these two agents can have made it.
+type identity struct {
+	private    *ecdh.PrivateKey
+	clusterKey []byte
+	newest     uint8 // version that this agent speaks: current, but in tests
+}
+
+func newIdentity(clusterKey []byte, newest uint8) (identity, error) {
+	private, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		return identity{}, fmt.Errorf("gossip: make a key pair: %w", err)
+	}
+	return identity{private, clusterKey, newest}, nil
+}
+
+// meta is what memberlist tells the others of this agent.
+func (i identity) meta() []byte {
+	if i.newest == 1 {
+		return nil
+	}
+	return append([]byte{oldest, i.newest}, i.private.PublicKey().Bytes()...)
+}
+
+// agree reads a peer's meta: the version to speak with it, 0 if there is none
+// in common, and its public key. No meta is an agent of version 1.
+func (i identity) agree(meta []byte) (version uint8, public []byte) {
+	if len(meta) < 2 {
+		return 1, nil
+	}
+	version = min(i.newest, meta[1])
+	switch {
+	case version < max(oldest, meta[0]):
+		return 0, nil
+	case version > 1 && len(meta) < 2+keyBytes:
+		return 0, nil
+	case version > 1:
+		public = meta[2 : 2+keyBytes]
+	}
+	return version, public
+}
+
+func senderOf(public []byte) sender {
+	sum := sha256.Sum256(public)
+	return sender(sum[:len(sender{})])
+}
+
+// session seals and opens the frames between this agent and one life of another.
+type session struct {
+	version  uint8
+	own      sender
+	public   []byte // the peer's
+	out, in  cipher.AEAD
+	numbered uint64 // frames sealed
+}
+
+// with makes the session with the owner of a public key, in a version of the gossip.
+func (i identity) with(version uint8, public []byte) (*session, error) {
+	theirs, err := ecdh.X25519().NewPublicKey(public)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := i.private.ECDH(theirs)
+	if err != nil {
+		return nil, err
+	}
+	own := i.private.PublicKey().Bytes()
+	s := &session{version: version, own: senderOf(own), public: bytes.Clone(public)}
+	if s.out, err = i.cipher(secret, own, public); err != nil {
+		return nil, err
+	}
+	s.in, err = i.cipher(secret, public, own)
+	return s, err
+}
+
+// cipher is that of one direction.
+func (i identity) cipher(secret, from, to []byte) (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, secret, i.clusterKey, "titrate gossip "+string(from)+string(to), keyBytes)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
+}
+
+// seal makes the frame of a packet.
+func (s *session) seal(packet []byte) []byte {
+	s.numbered++
+	b := make([]byte, 0, len(packet)+frameExtra)
+	b = append(b, frameMark, s.version)
+	b = append(b, s.own[:]...)
+	b = binary.BigEndian.AppendUint64(b, s.numbered)
+	return s.out.Seal(b, nonce(b), packet, b[:frameHead])
+}
+
+// open returns the packet of a frame whose head is whole.
+func (s *session) open(frame []byte) ([]byte, error) {
+	return s.in.Open(nil, nonce(frame), frame[frameHead:], frame[:frameHead])
+}
+
+// nonce is a frame's number, in 12 bytes.
+func nonce(frame []byte) []byte {
+	n := make([]byte, 12)
+	copy(n[4:], frame[10:frameHead])
+	return n
+}
+
+// frameFrom says whose key a frame claims to be sealed with.
+func frameFrom(frame []byte) (from sender, err error) {
+	if len(frame) < frameExtra {
+		return from, fmt.Errorf("a frame of %d bytes, want at least %d", len(frame), frameExtra)
+	}
+	if v := frame[1]; v <= 1 || v > current {
+		return from, fmt.Errorf("%w: %d, this build knows %d to %d", errVersion, v, oldest, current)
+	}
+	return sender(frame[2:10]), nil
+}

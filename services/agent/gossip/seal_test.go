@@ -1,0 +1,149 @@
+package gossip
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/gossip/schedule"
+	"google.golang.org/protobuf/proto"
+)
+
+func identityFor(t *testing.T, cluster string) identity {
+	t.Helper()
+	i, err := newIdentity([]byte(cluster), current)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+func (i identity) meet(t *testing.T, other identity) *session {
+	t.Helper()
+	version, public := i.agree(other.meta())
+	s, err := i.with(version, public)
+	if err != nil || version != current {
+		t.Fatalf("version %d: %v", version, err)
+	}
+	return s
+}
+
+// Only the two agents of a session, in the one cluster, make and read its frames.
+func TestSeal(t *testing.T) {
+	a, b, c := identityFor(t, "cluster"), identityFor(t, "cluster"), identityFor(t, "cluster")
+	text := []byte("state")
+	frame := a.meet(t, b).seal(text)
+	if got, err := b.meet(t, a).open(frame); err != nil || !bytes.Equal(got, text) {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if from, err := frameFrom(frame); err != nil || from != senderOf(a.private.PublicKey().Bytes()) {
+		t.Errorf("the sender is %x, %v", from, err)
+	}
+	stranger := identity{a.private, []byte("another cluster"), current}
+	for name, open := range map[string]*session{
+		"a third agent":          c.meet(t, a),
+		"of another sender":      b.meet(t, c),
+		"its own maker":          a.meet(t, b),
+		"with another's cluster": identity{b.private, []byte("another cluster"), current}.meet(t, stranger),
+	} {
+		if got, err := open.open(frame); err == nil {
+			t.Errorf("%s reads %q", name, got)
+		}
+	}
+	for i := range frame {
+		changed := bytes.Clone(frame)
+		changed[i] ^= 1
+		if got, err := b.meet(t, a).open(changed); err == nil {
+			t.Errorf("byte %d changed: reads %q", i, got)
+		}
+	}
+}
+
+func TestVersions(t *testing.T) {
+	key := bytes.Repeat([]byte{1}, keyBytes)
+	key[0] = 9
+	i := identityFor(t, "")
+	for name, c := range map[string]struct {
+		meta   []byte
+		want   uint8
+		public bool
+	}{
+		"of version 1":         {nil, 1, false},
+		"this build":           {append([]byte{oldest, current}, key...), current, true},
+		"the next one":         {append([]byte{current, current + 1}, key...), current, true},
+		"two versions later":   {append([]byte{current + 1, current + 2}, key...), 0, false},
+		"no key":               {[]byte{oldest, current}, 0, false},
+		"none at all":          {[]byte{0, 0}, 0, false},
+		"an extension of ours": {append(append([]byte{oldest, current}, key...), 7, 7), current, true},
+	} {
+		if v, public := i.agree(c.meta); v != c.want || (public != nil) != c.public {
+			t.Errorf("%s: version %d, key %v, want %d, %v", name, v, public != nil, c.want, c.public)
+		}
+	}
+	frame := make([]byte, frameExtra)
+	frame[0], frame[1] = frameMark, current+1
+	if _, err := frameFrom(frame); dropOf(err) != schedule.UnknownVersion {
+		t.Errorf("a frame of a later version: %v", err)
+	}
+}
+
+// A packet that names another agent than the one that sealed it changes nothing, nor
+// does one that nobody sealed; both are counted.
+func TestForged(t *testing.T) {
+	t.Parallel()
+	a, b, c := trio(t, nil)
+	b.claim(2, 1)
+	a.eventually("hears b", func() bool { return a.claims() == 2 })
+	forged, err := proto.Marshal(&gossipv1.Packet{Agent: "agent-b", Incarnation: 1<<64 - 1, Seq: 1 << 62, PromiseMs: 1 << 31,
+		Replicas: []*gossipv1.Replica{{Name: "b", Generation: 1<<64 - 1, Seq: 1 << 62, Weight: 1e308,
+			Keys: []*gossipv1.KeyClaim{{Key: 7, Claim: 1e12, Admitted: 1e12}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.gossip.mu.Lock()
+	to := c.gossip.contacts["agent-a"]
+	sealed := datagram{to.node, to.session.seal(forged), true}
+	c.gossip.mu.Unlock()
+	for _, l := range []datagram{sealed, {to.node, forged, false}} {
+		before := a.gossip.Stats().Dropped[schedule.Forged]
+		if err := c.gossip.sendDatagram(&l); err != nil {
+			t.Fatal(err)
+		}
+		a.eventually("counts it", func() bool { return a.gossip.Stats().Dropped[schedule.Forged] == before+1 })
+	}
+	b.claim(5, 1)
+	a.eventually("hears b as before", func() bool { return a.claims() == 5 })
+	if s := a.sums(); s.TotalWeight != 3 || s.Replicas != 3 {
+		t.Errorf("membership %+v", s)
+	}
+}
+
+// An agent of version 1 and this one hear each other.
+func TestVersionBefore(t *testing.T) {
+	t.Parallel()
+	a := open(t, "a", nil)
+	old := openOld(t, "old", a.gossip.Address())
+	for _, n := range []*node{a, old} {
+		n.eventually("both are members", func() bool { return n.sums().Replicas == 2 && n.sums().Isolation == exchange.Connected })
+	}
+	a.claim(3, 1)
+	old.claim(4, 1)
+	a.eventually("hears the old one", func() bool { return a.claims() == 4 })
+	old.eventually("hears the new one", func() bool { return old.claims() == 3 })
+}
+
+// An agent that starts again after its clock stepped back is heard, by its new life.
+func TestClockSteppedBack(t *testing.T) {
+	t.Parallel()
+	a, b, _ := trio(t, nil)
+	b.claim(2, 1)
+	a.eventually("hears b", func() bool { return a.claims() == 2 })
+	incarnation := b.incarnation
+	b.stop()
+	b.gossip.Close()
+	again := openAt(t, "b", incarnation-uint64(time.Hour), nil, a.gossip.Address())
+	again.claim(5, 1)
+	a.eventually("hears the new life", func() bool { return a.claims() == 5 })
+}

@@ -1,0 +1,219 @@
+package gossip
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-sockaddr"
+	"github.com/hashicorp/memberlist"
+)
+
+const (
+	// longestDatagram is the most that is read of one, in bytes: memberlist packs up
+	// to 1400 bytes, a frame has up to MaxPacket + frameExtra.
+	longestDatagram = 2048
+	// kernelBuffer is the size of the socket's receive buffer, in bytes: what comes
+	// while this process does not run is lost beyond it. The system may give less.
+	kernelBuffer = 2 << 20
+	// errorPause is how long to wait after an accept or a read that failed.
+	errorPause = 50 * time.Millisecond
+)
+
+// errCut is what sending fails with while the transport is cut.
+var errCut = errors.New("gossip: cut off by fault injection")
+
+// transport is the one port of the node, UDP and TCP, for memberlist and for frames.
+// Datagrams are read into one buffer and copied at their length: memberlist's own
+// transport makes a new buffer of 64 KiB for each, and what waits in a queue keeps
+// all of it.
+type transport struct {
+	ip      net.IP
+	udp     *net.UDPConn
+	tcp     *net.TCPListener
+	packets chan *memberlist.Packet
+	streams chan net.Conn
+	frames  func(frame []byte) // must not block nor keep the frame
+	stop    context.Context
+	cancel  context.CancelFunc
+	once    sync.Once
+	readers sync.WaitGroup
+
+	cut               atomic.Bool
+	bytesIn, bytesOut atomic.Uint64 // of datagrams
+	in, out           atomic.Uint64 // datagrams
+}
+
+// newTransport opens the port; serve begins to read.
+func newTransport(ip net.IP, port int) (*transport, error) {
+	failed := func(err error) error {
+		return fmt.Errorf("gossip: open --gossip %s: %w", net.JoinHostPort(ip.String(), strconv.Itoa(port)), err)
+	}
+	tcp, err := net.ListenTCP("tcp", &net.TCPAddr{IP: ip, Port: port})
+	if err != nil {
+		return nil, failed(err)
+	}
+	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: ip, Port: tcp.Addr().(*net.TCPAddr).Port})
+	if err != nil {
+		tcp.Close()
+		return nil, failed(err)
+	}
+	_ = udp.SetReadBuffer(kernelBuffer) // a smaller one works as well
+	t := &transport{ip: ip, udp: udp, tcp: tcp, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn)}
+	t.stop, t.cancel = context.WithCancel(context.Background())
+	return t, nil
+}
+
+// serve reads until Shutdown; frames go to f.
+func (t *transport) serve(f func(frame []byte)) {
+	t.frames = f
+	t.readers.Go(t.readPackets)
+	t.readers.Go(t.accept)
+}
+
+func (t *transport) readPackets() {
+	buf := make([]byte, longestDatagram)
+	for {
+		n, from, err := t.udp.ReadFromUDP(buf)
+		switch {
+		case t.stop.Err() != nil:
+			return
+		case err != nil:
+			t.pause()
+			continue
+		case n == 0 || t.cut.Load():
+			continue
+		}
+		t.in.Add(1)
+		t.bytesIn.Add(uint64(n))
+		if buf[0] == frameMark {
+			t.frames(buf[:n])
+			continue
+		}
+		select {
+		case t.packets <- &memberlist.Packet{Buf: bytes.Clone(buf[:n]), From: from, Timestamp: time.Now()}:
+		case <-t.stop.Done():
+		}
+	}
+}
+
+func (t *transport) accept() {
+	for {
+		c, err := t.tcp.AcceptTCP()
+		switch {
+		case t.stop.Err() != nil:
+			if err == nil {
+				c.Close()
+			}
+			return
+		case err != nil: // no descriptors left, say
+			t.pause()
+			continue
+		case t.cut.Load():
+			c.Close()
+			continue
+		}
+		select {
+		case t.streams <- c:
+		case <-t.stop.Done():
+			c.Close()
+		}
+	}
+}
+
+// pause waits a little after an error that may not last.
+func (t *transport) pause() {
+	select {
+	case <-time.After(errorPause):
+	case <-t.stop.Done():
+	}
+}
+
+// port is where the transport listens.
+func (t *transport) port() int { return t.tcp.Addr().(*net.TCPAddr).Port }
+
+// FinalAdvertiseAddr is where others reach this agent: as told, as bound, or by the
+// private address of the machine when bound to all.
+func (t *transport) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
+	if ip != "" {
+		told := net.ParseIP(ip)
+		if told == nil {
+			return nil, 0, fmt.Errorf("gossip: %q is not an IP address", ip)
+		}
+		if v4 := told.To4(); v4 != nil {
+			told = v4
+		}
+		return told, port, nil
+	}
+	if !t.ip.IsUnspecified() {
+		return t.ip, t.port(), nil
+	}
+	private, err := sockaddr.GetPrivateIP()
+	if err == nil && private == "" {
+		err = errors.New("the machine has no private address")
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("gossip: bound to all addresses: give --gossip-advertise: %w", err)
+	}
+	return net.ParseIP(private), t.port(), nil
+}
+
+// PacketCh is where memberlist reads datagrams.
+func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
+
+// StreamCh is where memberlist takes connections.
+func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
+
+// WriteTo sends a datagram, or drops it silently while cut, as a network does.
+func (t *transport) WriteTo(b []byte, addr string) (time.Time, error) {
+	to, err := net.ResolveUDPAddr("udp", addr)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return time.Now(), t.send(b, to)
+}
+
+// WriteToAddress is WriteTo with the peer's name.
+func (t *transport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	return t.WriteTo(b, a.Addr)
+}
+
+func (t *transport) send(b []byte, to *net.UDPAddr) error {
+	if t.cut.Load() {
+		return nil
+	}
+	t.out.Add(1)
+	t.bytesOut.Add(uint64(len(b)))
+	_, err := t.udp.WriteToUDP(b, to)
+	return err
+}
+
+// DialTimeout connects, or fails while cut.
+func (t *transport) DialTimeout(addr string, d time.Duration) (net.Conn, error) {
+	if t.cut.Load() {
+		return nil, errCut
+	}
+	return (&net.Dialer{Timeout: d}).DialContext(t.stop, "tcp", addr)
+}
+
+// DialAddressTimeout is DialTimeout with the peer's name.
+func (t *transport) DialAddressTimeout(a memberlist.Address, d time.Duration) (net.Conn, error) {
+	return t.DialTimeout(a.Addr, d)
+}
+
+// Shutdown closes the port and ends the readers. Further calls do nothing.
+func (t *transport) Shutdown() error {
+	var err error
+	t.once.Do(func() {
+		t.cancel()
+		err = errors.Join(t.udp.Close(), t.tcp.Close())
+		t.readers.Wait()
+	})
+	return err
+}

@@ -1,0 +1,107 @@
+package linkserver
+
+import (
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/proto/link"
+)
+
+// checkUser refuses users other than root and the agent's own.
+func checkUser(uid, own uint32) error {
+	if uid != 0 && uid != own {
+		return fmt.Errorf("linkserver: the peer runs as user %d: only user %d and root may connect", uid, own)
+	}
+	return nil
+}
+
+// Conn is a connection to a filter process whose Hellos are exchanged.
+type Conn struct {
+	// Number is the connection's own: none comes twice.
+	Number uint64
+	// Hello is the filter's; its Version is the version of the link that both sides
+	// understand.
+	Hello link.Hello
+	// PID of the process as the kernel knows it; 0 if it is in another PID namespace or
+	// the system cannot tell.
+	PID int
+
+	conn *net.UnixConn
+	box  mailbox
+}
+
+// Send puts a *Spent, *Config, *Shares, *Sums or *Heartbeat in the mailbox, in the place
+// of an older one of its kind. It never blocks. The message belongs to the connection
+// from then on: it must not be changed, nor be sent to another one (but for a *Config,
+// which is only read).
+func (c *Conn) Send(m link.Message) { c.box.put(m) }
+
+// Close ends the connection; the handler's Disconnected follows.
+func (c *Conn) Close() { c.conn.Close() }
+
+// mailbox keeps the latest message of each kind until it is written.
+type mailbox struct {
+	mu    sync.Mutex
+	slots [slots]link.Message
+	wake  chan struct{}
+}
+
+// The slots, in the order in which they are written: what clients have spent before the
+// configuration, with which a filter begins to serve; shares mean nothing without the
+// configuration that names their flows.
+const (
+	slotSpent = iota
+	slotConfig
+	slotShares
+	slotSums
+	slotHeartbeat
+	slots
+)
+
+func (b *mailbox) put(m link.Message) {
+	slot := slotHeartbeat
+	switch m.(type) {
+	case *exchange.Spent:
+		slot = slotSpent
+	case *config.Config:
+		slot = slotConfig
+	case *exchange.Shares:
+		slot = slotShares
+	case *exchange.Sums:
+		slot = slotSums
+	}
+	b.mu.Lock()
+	b.slots[slot] = m
+	b.mu.Unlock()
+	select {
+	case b.wake <- struct{}{}:
+	default: // the writer is awake already
+	}
+}
+
+// next returns the first message that waits, by slot; nil if none does.
+func (b *mailbox) next() link.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, m := range b.slots {
+		if m != nil {
+			b.slots[i] = nil
+			return m
+		}
+	}
+	return nil
+}
+
+// deadlineWriter fails if the filter does not read for DeadAfter.
+type deadlineWriter struct{ conn *net.UnixConn }
+
+func (p deadlineWriter) Write(b []byte) (int, error) {
+	if err := p.conn.SetWriteDeadline(time.Now().Add(link.DeadAfter)); err != nil {
+		return 0, err
+	}
+	return p.conn.Write(b)
+}

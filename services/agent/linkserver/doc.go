@@ -1,0 +1,20 @@
+// Package linkserver is the agent's end of the link: a server on a Unix socket for the
+// filters inside the Envoys of this host or pod.
+//
+// # Model
+//
+// Each connection is one filter process, a [Conn]. After both Hellos its messages go to a
+// [Handler] in order. Messages to the filter go through a mailbox with one slot per kind: a
+// newer message replaces one that was not sent yet. So Send never blocks, and a filter that
+// does not read costs one message of each kind; after [link.DeadAfter] without progress its
+// connection is closed. What the messages mean is the handler's business.
+//
+// # Invariants
+//
+//   - Only processes of the agent's own user, or root, are served, whatever the mode of the
+//     socket became (SO_PEERCRED where the system has it).
+//   - The socket is created with mode 0600. A socket file that a dead agent left is
+//     replaced; one that an agent listens on is never taken over.
+//   - Malformed bytes close the connection that they came on, nothing else.
+//   - When Serve has returned, no goroutine and no socket file is left.
+package linkserver

@@ -1,0 +1,288 @@
+package linkserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/proto/link"
+	"golang.org/x/time/rate"
+)
+
+// maxGateways bounds the connections at once: a host runs a few Envoys, two
+// processes each during a hot restart.
+const maxGateways = 128
+
+// Handler takes the events of connections. For one connection the calls come in order
+// from one goroutine: Connected, any number of Received, Disconnected; ConfigSent comes
+// from another one.
+type Handler interface {
+	// Connected: the Hellos are exchanged, Send works.
+	Connected(c *Conn)
+	// Received brings *Claims, *Report, *Refused, *Names, *Spent or *Heartbeat.
+	Received(c *Conn, m link.Message)
+	// ConfigSent: a configuration was written, or could not be encoded.
+	ConfigSent(c *Conn, revision int64, err error)
+	// Disconnected: the connection is gone, for whatever reason.
+	Disconnected(c *Conn)
+}
+
+// Options of a Server.
+type Options struct {
+	Path       string // of the Unix socket
+	Agent      string // name, told to filters
+	Generation uint64 // of the agent's process
+	Log        *slog.Logger
+}
+
+// Stats are cumulative counters but for Open.
+type Stats struct {
+	Open      int    // connections now
+	Accepted  uint64 // connections that exchanged Hellos
+	Refused   uint64 // credentials, versions, missing Hellos, too many
+	Malformed uint64 // connections closed for malformed bytes
+}
+
+// Server serves the link.
+type Server struct {
+	o        Options
+	h        Handler
+	listener *net.UnixListener
+	logLimit rate.Sometimes // a client in a loop must not flood the log
+
+	mu   sync.Mutex
+	open map[uint64]*Conn // by Number
+
+	numbers, accepted, refused, malformed atomic.Uint64
+}
+
+// Listen opens the socket. Errors say what is in the way.
+func Listen(o Options, h Handler) (*Server, error) {
+	l, err := listen(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{o: o, h: h, listener: l, open: map[uint64]*Conn{},
+		logLimit: rate.Sometimes{First: 5, Interval: 10 * time.Second}}, nil
+}
+
+// Close closes a server that Serve was not called on.
+func (s *Server) Close() error { return s.listener.Close() }
+
+// Serve accepts gateways until ctx ends, then closes all and waits for their
+// handlers. It returns an error only if the socket failed before.
+func (s *Server) Serve(ctx context.Context) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { s.listener.Close() })
+	defer stop()
+	slots := make(chan struct{}, maxGateways)
+	for {
+		conn, err := s.listener.AcceptUnix()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			if !transient(ctx, err) {
+				return fmt.Errorf("linkserver: accept on %s: %w", s.o.Path, err)
+			}
+			continue
+		}
+		select {
+		case slots <- struct{}{}:
+			all.Go(func() {
+				defer func() { <-slots }()
+				s.serve(ctx, conn)
+			})
+		default:
+			s.refuse(conn, fmt.Errorf("linkserver: %d connections are open, no more are taken", maxGateways))
+			conn.Close()
+		}
+	}
+}
+
+// transient waits a little after an accept that may work later (no descriptors
+// left), and tells a closed socket from it.
+func transient(ctx context.Context, err error) bool {
+	if errors.Is(err, net.ErrClosed) {
+		return false
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(50 * time.Millisecond):
+	}
+	return true
+}
+
+func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	r := link.NewReader(link.Alive(conn, link.DeadAfter))
+	c, err := s.greet(conn, r)
+	if err != nil {
+		s.refuse(conn, err)
+		return
+	}
+	w := link.NewWriter(deadlineWriter{conn})
+	hello := &link.Hello{Version: link.Version, Replica: s.o.Agent, Generation: s.o.Generation, PID: os.Getpid(), Weight: 1}
+	if err := w.Write(hello); err != nil {
+		s.refuse(conn, err)
+		return
+	}
+	w.SetVersion(c.Hello.Version)
+	s.run(ctx, c, r, w)
+}
+
+// greet checks who connects and reads its Hello.
+func (s *Server) greet(conn *net.UnixConn, r *link.Reader) (*Conn, error) {
+	pid, err := authenticate(conn)
+	if err != nil {
+		return nil, err
+	}
+	late := time.AfterFunc(link.HelloTimeout, func() { conn.Close() })
+	defer late.Stop()
+	m, err := r.Next()
+	if err != nil {
+		return nil, err
+	}
+	hello, ok := m.(*link.Hello)
+	if !ok {
+		return nil, fmt.Errorf("linkserver: the first message is a %T, want a Hello", m)
+	}
+	c := &Conn{Number: s.numbers.Add(1), Hello: *hello, PID: pid, conn: conn}
+	c.box.wake = make(chan struct{}, 1)
+	c.Hello.Version, err = link.Negotiate(hello.Version)
+	return c, err
+}
+
+// run serves a connection from its Hellos to its end.
+func (s *Server) run(ctx context.Context, c *Conn, r *link.Reader, w *link.Writer) {
+	log := s.o.Log.With("gateway", c.Hello.Replica, "generation", c.Hello.Generation)
+	s.mu.Lock()
+	s.open[c.Number] = c
+	s.mu.Unlock()
+	s.accepted.Add(1)
+	log.Info("gateway connected", "pid", c.PID, "envoy", c.Hello.Envoy)
+	s.h.Connected(c)
+	ctx, cancel := context.WithCancel(ctx)
+	var writer sync.WaitGroup
+	writer.Go(func() { s.write(ctx, c, w) })
+	err := s.read(c, r)
+	cancel()
+	c.conn.Close()
+	writer.Wait()
+	s.mu.Lock()
+	delete(s.open, c.Number)
+	s.mu.Unlock()
+	s.h.Disconnected(c)
+	if malformed := new(link.FormatError); errors.As(err, &malformed) {
+		s.malformed.Add(1)
+		s.logLimit.Do(func() { log.Warn("gateway closed: it sent malformed bytes", "error", err) })
+		return
+	}
+	log.Info("gateway disconnected", "reason", err)
+}
+
+func (s *Server) read(c *Conn, r *link.Reader) error {
+	for {
+		m, err := r.Next()
+		if err != nil {
+			return err
+		}
+		switch m.(type) {
+		case *link.Heartbeat, *link.Refused, *exchange.Names, *exchange.Claims, *exchange.Report, *exchange.Spent:
+			s.h.Received(c, m)
+		default:
+			return &link.FormatError{Message: fmt.Sprintf("%T", m), Reason: "a filter does not send this after its Hello"}
+		}
+	}
+}
+
+// write empties the mailbox until ctx ends. A message that cannot be encoded is skipped; a
+// failure of the stream closes it, which ends read.
+func (s *Server) write(ctx context.Context, c *Conn, w *link.Writer) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.box.wake:
+		}
+		for m := c.box.next(); m != nil; m = c.box.next() {
+			err := s.writeOne(c, w, m)
+			if err == nil {
+				continue
+			}
+			s.o.Log.Warn("writing to a gateway failed", "gateway", c.Hello.Replica, "message", fmt.Sprintf("%T", m), "error", err)
+			if broken := new(net.OpError); errors.As(err, &broken) {
+				c.conn.Close()
+				return
+			}
+		}
+	}
+}
+
+// writeOne writes one message, a configuration in the form that the filter's version has.
+func (s *Server) writeOne(c *Conn, w *link.Writer, m link.Message) error {
+	whole, ok := m.(*config.Config)
+	if !ok {
+		return w.Write(m)
+	}
+	if c.Hello.Version < 2 {
+		whole = whole.Inherited()
+	}
+	err := w.Write(whole)
+	s.h.ConfigSent(c, whole.Revision, err)
+	return err
+}
+
+func (s *Server) refuse(conn net.Conn, err error) {
+	if errors.Is(err, io.EOF) {
+		return // somebody looked whether the socket is in use
+	}
+	s.refused.Add(1)
+	if malformed := new(link.FormatError); errors.As(err, &malformed) {
+		s.malformed.Add(1)
+	}
+	s.logLimit.Do(func() { s.o.Log.Warn("connection refused", "socket", s.o.Path, "error", err) })
+	conn.Close()
+}
+
+// Send sends a message to the connection of that number, if it is open, see [Conn.Send].
+func (s *Server) Send(number uint64, m link.Message) {
+	if c := s.conn(number); c != nil {
+		c.Send(m)
+	}
+}
+
+// CloseConn closes the connection of that number, if it is open.
+func (s *Server) CloseConn(number uint64) {
+	if c := s.conn(number); c != nil {
+		c.Close()
+	}
+}
+
+func (s *Server) conn(number uint64) *Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open[number]
+}
+
+// Stats returns the counters.
+func (s *Server) Stats() Stats {
+	s.mu.Lock()
+	open := len(s.open)
+	s.mu.Unlock()
+	return Stats{Open: open, Accepted: s.accepted.Load(), Refused: s.refused.Load(), Malformed: s.malformed.Load()}
+}

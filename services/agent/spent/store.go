@@ -1,0 +1,136 @@
+package spent
+
+import (
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+)
+
+// MaxKeys is the most keys that are held, over all gateways.
+const MaxKeys = 1 << 18
+
+// samples is how many keys per gateway are compared when one must be dropped.
+const samples = 8
+
+// Store is what is remembered. Not safe for concurrent use. The zero Store is empty.
+type Store struct {
+	gateways map[string]*gateway
+	held     int
+	most     int // 0: MaxKeys
+	lost     uint64
+}
+
+type gateway struct {
+	newest uint64 // generation
+	keys   map[uint64]level
+}
+
+type level struct {
+	until time.Duration
+	named bool
+}
+
+// Add takes in what a process of a gateway says.
+func (b *Store) Add(now time.Duration, name string, generation uint64, m *exchange.Spent) {
+	g := b.gateways[name]
+	if g == nil {
+		if b.gateways == nil {
+			b.gateways = map[string]*gateway{}
+		}
+		g = &gateway{keys: map[uint64]level{}}
+		b.gateways[name] = g
+	}
+	g.newest = max(g.newest, generation)
+	for _, k := range m.Keys {
+		b.put(now, g, generation, k)
+	}
+}
+
+func (b *Store) put(now time.Duration, g *gateway, generation uint64, k exchange.KeySpent) {
+	was, known := g.keys[k.Key]
+	l := level{now + k.Ahead, k.Named}
+	switch {
+	case generation < g.newest && l.until <= was.until:
+	case k.Ahead <= 0 || l.until < now: // the sum may not fit
+		if known {
+			b.drop(g, k.Key)
+		}
+	case known:
+		g.keys[k.Key] = l
+	case b.held < b.room() || b.makeRoom(l.until):
+		g.keys[k.Key] = l
+		b.held++
+	default:
+		b.lost++
+	}
+}
+
+func (b *Store) drop(g *gateway, key uint64) {
+	delete(g.keys, key)
+	b.held--
+}
+
+func (b *Store) room() int {
+	if b.most > 0 {
+		return b.most
+	}
+	return MaxKeys
+}
+
+// makeRoom drops the key that needs the least time out of a few, if that is less
+// than until.
+func (b *Store) makeRoom(until time.Duration) bool {
+	var from *gateway
+	var least uint64
+	looked := 0
+	for _, g := range b.gateways {
+		for key, l := range g.keys {
+			if l.until < until {
+				until, from, least = l.until, g, key
+			}
+			if looked++; looked%samples == 0 {
+				break
+			}
+		}
+	}
+	if from == nil {
+		return false
+	}
+	b.drop(from, least)
+	b.lost++
+	return true
+}
+
+// For returns what the clients of a gateway have not won back yet; nil if nothing.
+func (b *Store) For(now time.Duration, name string) *exchange.Spent {
+	g := b.gateways[name]
+	if g == nil || len(g.keys) == 0 {
+		return nil
+	}
+	out := &exchange.Spent{Keys: make([]exchange.KeySpent, 0, len(g.keys))}
+	for key, l := range g.keys {
+		if l.until > now {
+			out.Keys = append(out.Keys, exchange.KeySpent{Key: key, Ahead: l.until - now, Named: l.named})
+		}
+	}
+	return out
+}
+
+// Sweep forgets keys that have won their bursts back.
+func (b *Store) Sweep(now time.Duration) {
+	for name, g := range b.gateways {
+		for key, l := range g.keys {
+			if l.until <= now {
+				b.drop(g, key)
+			}
+		}
+		if len(g.keys) == 0 {
+			delete(b.gateways, name)
+		}
+	}
+}
+
+// Status is the number of keys held, and of those that were lost to the bound.
+func (b *Store) Status() (held int, lost uint64) {
+	return b.held, b.lost
+}
