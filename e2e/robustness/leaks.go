@@ -19,8 +19,9 @@ type usage struct {
 
 // Bounds of what a process may have more at the end than when it was young. A
 // coordinator that becomes the leader has 5 goroutines for each agent, of which there
-// are up to 6 while gateways join and leave. Heaps double between collections. A stall of the machine or a fault lets clients open up
-// to 64 connections to each gateway, which stay, as do those to the upstream.
+// are up to 6 while gateways join and leave. Heaps double between collections. A stall
+// of the machine or a fault lets clients open up to 64 connections to each gateway,
+// which stay, as do those to the upstream.
 const (
 	moreGoroutines = 40
 	moreFiles      = 200
