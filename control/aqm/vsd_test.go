@@ -51,7 +51,8 @@ func TestVSDIsItsEquations(t *testing.T) {
 			case u < slow.p:
 				want = aqm.Mark
 			}
-			if got := law.Arrive(aqm.Arrival{Now: now, Cost: offered, Queued: queued, Rand: u}); got != want && math.Abs(u-slow.p) > 1e-9 {
+			if got := law.Arrive(aqm.Arrival{Now: now, Cost: offered, Queued: queued, Rand: u}); got != want &&
+				math.Abs(u-slow.p) > 1e-9 {
 				t.Fatalf("q=%v of %v, rand %v at p=%v: %v, want %v", queued, c0*dT, u, slow.p, got, want)
 			} else if got != aqm.Drop {
 				enqueued = offered

@@ -36,7 +36,8 @@ func follow(d, rounds int, start float64, mu func(k int) float64, demand float64
 		server.mu = mu(k)
 		given := math.Min(pending[0], demand)
 		served := server.round(given)
-		pending = append(pending[1:], loop.Step(capacity.Observation{Served: served, Queued: server.queue, Binding: pending[0] < demand}, 0))
+		pending = append(pending[1:], loop.Step(capacity.Observation{Served: served, Queued: server.queue,
+			Binding: pending[0] < demand}, 0))
 		use, queue = append(use, served/(server.mu*period)), append(queue, server.queue)
 	}
 	return use, queue
@@ -117,10 +118,12 @@ func TestMeasuredInvariants(t *testing.T) {
 		return rapid.Float64Range(0, 1e4).Draw(t, label)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		ms := capacity.Measured{Period: any(t, "T"), Delay: rapid.IntRange(-1, 4).Draw(t, "d"), Max: 1000, Gain: any(t, "gain")}
+		ms := capacity.Measured{Period: any(t, "T"), Delay: rapid.IntRange(-1, 4).Draw(t, "d"), Max: 1000,
+			Gain: any(t, "gain")}
 		ms.Start(any(t, "start"))
 		for range rapid.IntRange(1, 50).Draw(t, "steps") {
-			o := capacity.Observation{Served: any(t, "served"), Queued: any(t, "queued"), Binding: rapid.Bool().Draw(t, "binding")}
+			o := capacity.Observation{Served: any(t, "served"), Queued: any(t, "queued"),
+				Binding: rapid.Bool().Draw(t, "binding")}
 			floor := math.Min(any(t, "floor"), 1000)
 			low := math.Max(floor, 0)
 			if math.IsNaN(floor) {
@@ -176,7 +179,8 @@ func (s *slowMS) step(served, q float64, binding bool, T, r float64, d int, floo
 func TestMeasuredIsItsEquations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := math.Pow(10, rapid.Float64Range(0, 7).Draw(t, "log max"))
-		d, r, T := rapid.IntRange(0, 4).Draw(t, "d"), rapid.Float64Range(.05, 1).Draw(t, "r"), rapid.Float64Range(.01, 1).Draw(t, "T")
+		d, r, T := rapid.IntRange(0, 4).Draw(t, "d"), rapid.Float64Range(.05, 1).Draw(t, "r"),
+			rapid.Float64Range(.01, 1).Draw(t, "T")
 		ms, slow := capacity.Measured{Period: T, Delay: d, Max: most, Gain: r}, slowMS{est: .5 * most}
 		ms.Start(.5 * most)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {

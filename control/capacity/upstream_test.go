@@ -165,8 +165,10 @@ func findAndFollow(t *testing.T, name string, workers int, stay float64, time fu
 	for k := falls; k < returns && got.capacity[k] > 1.15*half; k++ {
 		settled = k + 1 - falls
 	}
-	t.Logf("%-14s from %.1f·μ: use %.3f wait %3.0f ms; half: after %d rounds, use %.3f wait %3.0f ms, peak %4.0f; again: use %.3f wait %3.0f ms",
-		name, start, use(200, falls, mu), 1e3*wait(200, falls), settled, use(falls+40, returns, half), 1e3*wait(falls+40, returns),
+	t.Logf("%-14s from %.1f·μ: use %.3f wait %3.0f ms; half: after %d rounds, "+
+		"use %.3f wait %3.0f ms, peak %4.0f; again: use %.3f wait %3.0f ms",
+		name, start, use(200, falls, mu), 1e3*wait(200, falls), settled, use(falls+40, returns, half),
+		1e3*wait(falls+40, returns),
 		peak(got.waiting[falls:returns]), use(returns+100, end, mu), 1e3*wait(returns+100, end))
 	if least := min(use(200, falls, mu), use(falls+40, returns, half), use(returns+100, end, mu)); least < .84 {
 		t.Errorf("%s from %v: use of %.3f only", name, start, least)
@@ -175,7 +177,8 @@ func findAndFollow(t *testing.T, name string, workers int, stay float64, time fu
 		t.Errorf("%s from %v: a standing wait of %.0f ms", name, start, 1e3*longest)
 	}
 	if settled > 25 || wait(falls+40, returns) > 1 {
-		t.Errorf("%s from %v: the fall takes %d rounds, and leaves waits of %.0f ms", name, start, settled, 1e3*wait(falls+40, returns))
+		t.Errorf("%s from %v: the fall takes %d rounds, and leaves waits of %.0f ms", name, start, settled,
+			1e3*wait(falls+40, returns))
 	}
 }
 
@@ -226,7 +229,8 @@ func TestUpstreamsOfAllKinds(t *testing.T) {
 		u.Start(start * mu)
 		got := drive(s, u, 800, 1e9, func(int) int { return workers })
 		use, wait := mean(got.completed[400:])/mu, mean(got.waiting[400:])/mean(got.completed[400:])
-		t.Logf("%2d workers of %3.0f ms, a stall every %v s, from %.1f·μ: use %.3f, wait %3.0f ms", workers, 1e3*stay, s.stalls, start, use, 1e3*wait)
+		t.Logf("%2d workers of %3.0f ms, a stall every %v s, from %.1f·μ: use %.3f, wait %3.0f ms", workers, 1e3*stay,
+			s.stalls, start, use, 1e3*wait)
 		if use < .7 || wait > .6 {
 			t.Errorf("%d workers of %.0f ms: use %.3f, wait %.0f ms", workers, 1e3*stay, use, 1e3*wait)
 		}
@@ -272,7 +276,8 @@ func TestUpstreamKeepsItsBounds(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		least := rapid.Float64Range(1e-3, 1e3).Draw(t, "min")
-		u := &capacity.Upstream{Min: least, Max: least * rapid.Float64Range(1, 1e3).Draw(t, "max"), Delay: rapid.IntRange(-1, 4).Draw(t, "d"), Window: number(t, "window")}
+		u := &capacity.Upstream{Min: least, Max: least * rapid.Float64Range(1, 1e3).Draw(t, "max"),
+			Delay: rapid.IntRange(-1, 4).Draw(t, "d"), Window: number(t, "window")}
 		u.Start(number(t, "start"))
 		for range rapid.IntRange(1, 60).Draw(t, "rounds") {
 			c := u.Step(capacity.Answers{

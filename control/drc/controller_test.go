@@ -77,7 +77,8 @@ func swarm(weights, loads []float64, vmax, phi, tau, span float64) (total, each 
 		}
 		step := 0.0
 		for i := range cs {
-			o := Sums{Claims: sum.Claim - heard[i].Claim, Active: sum.Active - heard[i].Active, Unsaturated: sum.Unsaturated - heard[i].Unsaturated}
+			o := Sums{Claims: sum.Claim - heard[i].Claim, Active: sum.Active - heard[i].Active,
+				Unsaturated: sum.Unsaturated - heard[i].Unsaturated}
 			out := cs[i].Step(h, loads[i]*h, o)
 			cs[i].Remove(max(0, cs[i].Backlog()-loads[i]*0.1)) // clients give up
 			step += out
@@ -162,7 +163,8 @@ func TestSwarmSpread(t *testing.T) {
 		for _, vmax := range []float64{300, 5000} {
 			total, each := swarm(repeat(1, 3), []float64{1.2 * vmax, .6 * vmax, .2 * vmax}, vmax, DefaultGuarantee, tau, 10)
 			sum := each[0] + each[1] + each[2]
-			t.Logf("tau=%v v_max=%v: total %.4f v_max, split %.0f, max sliding 1 s %.4f v_max", tau, vmax, sum/vmax, each, sliding(total)/vmax)
+			t.Logf("tau=%v v_max=%v: total %.4f v_max, split %.0f, max sliding 1 s %.4f v_max", tau, vmax, sum/vmax, each,
+				sliding(total)/vmax)
 			if math.Abs(sum/vmax-1) > 0.01 || sliding(total) > 1.06*vmax {
 				t.Errorf("tau=%v v_max=%v: total %v, sliding %v", tau, vmax, sum, sliding(total))
 			}
@@ -236,7 +238,8 @@ func TestIsolation(t *testing.T) {
 func TestBadNumbers(t *testing.T) {
 	bad := []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, 1e-300, 1e300}
 	for _, v := range bad {
-		c := New(Params{Rate: v, Weight: v, TotalWeight: v, Guarantee: v, Lag: v, Period: v, Bucket: v, MinBucket: v, MaxBacklog: v})
+		c := New(Params{Rate: v, Weight: v, TotalWeight: v, Guarantee: v, Lag: v, Period: v, Bucket: v, MinBucket: v,
+			MaxBacklog: v})
 		l := NewLedger(LedgerParams{Rate: v, Burst: v, Replicas: v, Lag: v}, 0)
 		for _, u := range bad {
 			n := c.Step(u, u, Sums{u, u, u, u})
@@ -245,7 +248,8 @@ func TestBadNumbers(t *testing.T) {
 			l.Hear(u, LedgerSums{Admitted: u, Claims: u, Active: u, Unsaturated: u, Spent: u, Absent: u})
 			l.Refund(u)
 			w, k := l.Wait(u, u), l.Publish(u)
-			for i, x := range []float64{n, c.Free(), c.Backlog(), c.Rate(), c.Want(), c.Publish().Claim, l.d, l.admitted, l.dem, k.Claim, l.fair, l.escrow, w} {
+			for i, x := range []float64{n, c.Free(), c.Backlog(), c.Rate(), c.Want(), c.Publish().Claim, l.d, l.admitted, l.dem,
+				k.Claim, l.fair, l.escrow, w} {
 				if math.IsNaN(x) || x < 0 || math.IsInf(x, 0) && i != 12 {
 					t.Fatalf("params %v, input %v: value %d is %v", v, u, i, x)
 				}

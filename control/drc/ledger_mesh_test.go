@@ -209,7 +209,8 @@ func TestS16(t *testing.T) {
 			want, lo, hi = 1, 0.9, 1.05
 		}
 		if during < want-0.05 || during > want+0.05 || after < lo || after > hi || late < 0.97 || late > 1.02 {
-			t.Errorf("hold=%v: during %.3f r want %v; after %.3f r want [%v,%v]; late %.3f r want 1", hold, during, want, after, lo, hi, late)
+			t.Errorf("hold=%v: during %.3f r want %v; after %.3f r want [%v,%v]; late %.3f r want 1", hold, during, want, after,
+				lo, hi, late)
 		}
 	}
 }

@@ -153,7 +153,8 @@ func drive(t *rapid.T, l *Ledger, scale float64, check func(admitted bool, befor
 		case 0:
 			heard += float64(rng.IntN(3)) - 0.3
 			heard = max(0, heard)
-			l.Hear(now, LedgerSums{Admitted: heard, Claims: .6 / scale * rng.Float64(), Active: float64(rng.IntN(3)), Unsaturated: .3 / scale * rng.Float64()})
+			l.Hear(now, LedgerSums{Admitted: heard, Claims: .6 / scale * rng.Float64(), Active: float64(rng.IntN(3)),
+				Unsaturated: .3 / scale * rng.Float64()})
 		case 1:
 			l.Publish(now)
 		default:

@@ -42,7 +42,8 @@ func TestEnzymeMatchesBisection(t *testing.T) {
 			a := rate * h * rapid.Float64Range(0, 3).Draw(t, "load")
 			e, es, s, n := slowEnzyme(z.e, z.es, z.s, bucket, h, a, rate)
 			got := z.Step(h, a, rate)
-			if !near(got, n, 1e-6*bucket) || !near(z.s, s, 1e-6*bucket) || !near(z.e, e, 1e-6*bucket) || !near(z.es, es, 1e-6*bucket) {
+			if !near(got, n, 1e-6*bucket) || !near(z.s, s, 1e-6*bucket) || !near(z.e, e, 1e-6*bucket) ||
+				!near(z.es, es, 1e-6*bucket) {
 				t.Fatalf("B=%v h=%v a=%v rate=%v: released %v E %v ES %v S %v, bisection %v %v %v %v",
 					bucket, h, a, rate, got, z.e, z.es, z.s, n, e, es, s)
 			}
@@ -167,8 +168,10 @@ func TestControllerMatchesTheTick(t *testing.T) {
 			}
 			n := c.Step(h, a, o)
 			want := slow.tick(h, a, o, p.Weight, p.TotalWeight, p.Rate, p.Guarantee, p.Lag, p.Period, p.Bucket, p.Police)
-			if !near(n, want, 1e-6) || !near(c.Rate(), slow.use, 1e-9) || !near(c.claim, slow.claim, 1e-6) || !near(c.Backlog(), slow.s, 1e-6) {
-				t.Fatalf("step %d: released %v rate %v claim %v S %v; tick %v %v %v %v", i, n, c.Rate(), c.claim, c.Backlog(), want, slow.use, slow.claim, slow.s)
+			if !near(n, want, 1e-6) || !near(c.Rate(), slow.use, 1e-9) || !near(c.claim, slow.claim, 1e-6) ||
+				!near(c.Backlog(), slow.s, 1e-6) {
+				t.Fatalf("step %d: released %v rate %v claim %v S %v; tick %v %v %v %v", i, n, c.Rate(), c.claim, c.Backlog(), want,
+					slow.use, slow.claim, slow.s)
 			}
 			if c.Rate() > min(p.Rate, c.Fair()) {
 				t.Fatalf("rate in force %v above min(v_max, f) = %v", c.Rate(), min(p.Rate, c.Fair()))

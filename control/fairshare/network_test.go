@@ -49,7 +49,8 @@ func TestNetworkVectors(t *testing.T) {
 		n.Solve(in.Mu, ds, fairshare.Additive, nil, &out)
 		for i := range ds {
 			if !near(out.Shares[i], want.X[i], v.Tol) || out.Bottleneck[i] != want.Bottleneck[i] {
-				t.Errorf("%s: tenant %d got %v by %d, want %v by %d", v.ID, i, out.Shares[i], out.Bottleneck[i], want.X[i], want.Bottleneck[i])
+				t.Errorf("%s: tenant %d got %v by %d, want %v by %d", v.ID, i, out.Shares[i], out.Bottleneck[i], want.X[i],
+					want.Bottleneck[i])
 			}
 		}
 		for r, f := range want.F {
@@ -127,7 +128,8 @@ func TestNetworkAgreesWithOracle(t *testing.T) {
 		}
 		ds := make([]fairshare.Demand, n)
 		for i := range ds {
-			ds[i] = fairshare.Demand{Weight: float64(rapid.IntRange(0, 4).Draw(t, "w")), Guaranteed: rapid.Float64Range(0, 0.9).Draw(t, "m"), Cap: rapid.Float64Range(0.5, 60).Draw(t, "cap")}
+			ds[i] = fairshare.Demand{Weight: float64(rapid.IntRange(0, 4).Draw(t, "w")),
+				Guaranteed: rapid.Float64Range(0, 0.9).Draw(t, "m"), Cap: rapid.Float64Range(0.5, 60).Draw(t, "cap")}
 		}
 		g := rapid.SampledFrom(guarantees).Draw(t, "guarantee")
 		net, err := fairshare.NewNetwork(pools, n, dense(a))
@@ -165,7 +167,8 @@ func TestNetworkScalesGuarantees(t *testing.T) {
 		t.Fatal(err)
 	}
 	inf := math.Inf(1)
-	ds := []fairshare.Demand{{Weight: 1, Guaranteed: 30, Cap: inf}, {Weight: 1, Guaranteed: 10, Cap: inf}, {Weight: 1, Cap: inf}}
+	ds := []fairshare.Demand{{Weight: 1, Guaranteed: 30, Cap: inf}, {Weight: 1, Guaranteed: 10, Cap: inf},
+		{Weight: 1, Cap: inf}}
 	var out fairshare.Allocation
 	n.Solve([]float64{20, 100}, ds, fairshare.Minimum, nil, &out)
 	for i, want := range []float64{15, 5, 95} {
@@ -199,7 +202,8 @@ func TestNetworkBadNumbers(t *testing.T) {
 	}
 	var out fairshare.Allocation
 	for range 20000 {
-		mu, ds := []float64{pick(), pick()}, []fairshare.Demand{{pick(), pick(), pick()}, {pick(), pick(), pick()}, {pick(), pick(), pick()}}
+		mu, ds := []float64{pick(), pick()}, []fairshare.Demand{{pick(), pick(), pick()}, {pick(), pick(), pick()},
+			{pick(), pick(), pick()}}
 		n.Solve(mu, ds, guarantees[rng.IntN(2)], []float64{pick(), pick()}, &out)
 		for i, x := range out.Shares {
 			if math.IsNaN(x) || x < 0 {

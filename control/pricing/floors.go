@@ -12,7 +12,8 @@ import (
 //
 // This one rule, and what [fairshare.Fill] and [fairshare.Network] make of the
 // same numbers, is what a guarantee means wherever α-fairness is used.
-func (m *Market) reset(capacity []float64, demands []fairshare.Demand, g fairshare.Guarantee, prices []float64) fairshare.Status {
+func (m *Market) reset(capacity []float64, demands []fairshare.Demand, g fairshare.Guarantee,
+	prices []float64) fairshare.Status {
 	for i, d := range demands {
 		t := bidder{weight: min(sane(d.Weight), fairshare.MaxWeight), lo: sane(d.Guaranteed), hi: sane(d.Cap)}
 		t.lo = min(t.lo, t.hi)

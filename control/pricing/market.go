@@ -117,8 +117,10 @@ func NewMarket(pools, tenants int, uses []fairshare.Use) (*Market, error) {
 // +Inf for a pool of which nothing is for sale because guarantees fill it or it
 // has no capacity; shares receives the shares, one per tenant. It panics if a
 // length does not match.
-func (m *Market) Solve(capacity []float64, demands []fairshare.Demand, g fairshare.Guarantee, alpha float64, prices, shares []float64) (o Outcome) {
-	if len(capacity) != len(m.pools) || len(prices) != len(m.pools) || len(demands) != len(m.tenants) || len(shares) != len(m.tenants) {
+func (m *Market) Solve(capacity []float64, demands []fairshare.Demand, g fairshare.Guarantee, alpha float64,
+	prices, shares []float64) (o Outcome) {
+	if len(capacity) != len(m.pools) || len(prices) != len(m.pools) || len(demands) != len(m.tenants) ||
+		len(shares) != len(m.tenants) {
 		panic(fmt.Sprintf("pricing: Solve got %d capacities, %d prices, %d demands, %d shares for %d pools, %d tenants",
 			len(capacity), len(prices), len(demands), len(shares), len(m.pools), len(m.tenants)))
 	}

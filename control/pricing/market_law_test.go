@@ -45,7 +45,8 @@ func wild(t *rapid.T) *trade {
 		return math.Pow(10, rapid.Float64Range(lo, hi).Draw(t, label))
 	}
 	pools, tenants := rapid.IntRange(1, 5).Draw(t, "pools"), rapid.IntRange(1, 8).Draw(t, "tenants")
-	x := &trade{alpha: log(-1, 1, "alpha"), guarantee: rapid.SampledFrom([]fairshare.Guarantee{fairshare.Minimum, fairshare.Additive}).Draw(t, "guarantee")}
+	x := &trade{alpha: log(-1, 1, "alpha"), guarantee: rapid.SampledFrom([]fairshare.Guarantee{fairshare.Minimum,
+		fairshare.Additive}).Draw(t, "guarantee")}
 	for range pools {
 		x.mu = append(x.mu, log(-3.5, 3.5, "mu"))
 	}
@@ -249,11 +250,14 @@ func TestMarketEdges(t *testing.T) {
 		prices, share []float64
 		status        fairshare.Status
 	}{
-		"guarantees fill it": {[]float64{10}, []fairshare.Demand{{Weight: 1, Guaranteed: 4, Cap: inf}, {Weight: 9, Guaranteed: 6, Cap: inf}}, 0,
+		"guarantees fill it": {[]float64{10}, []fairshare.Demand{{Weight: 1, Guaranteed: 4, Cap: inf},
+			{Weight: 9, Guaranteed: 6, Cap: inf}}, 0,
 			fairshare.Minimum, []float64{inf}, []float64{4, 6}, fairshare.OK},
-		"and suffice": {[]float64{10}, []fairshare.Demand{{Weight: 1, Guaranteed: 4, Cap: 4}, {Weight: 9, Guaranteed: 6, Cap: 6}}, 3,
+		"and suffice": {[]float64{10}, []fairshare.Demand{{Weight: 1, Guaranteed: 4, Cap: 4},
+			{Weight: 9, Guaranteed: 6, Cap: 6}}, 3,
 			fairshare.Additive, []float64{0}, []float64{4, 6}, fairshare.OK},
-		"they do not fit": {[]float64{10}, []fairshare.Demand{{Weight: 1, Guaranteed: 5, Cap: inf}, {Weight: 9, Guaranteed: 15, Cap: inf}}, 0,
+		"they do not fit": {[]float64{10}, []fairshare.Demand{{Weight: 1, Guaranteed: 5, Cap: inf},
+			{Weight: 9, Guaranteed: 15, Cap: inf}}, 0,
 			fairshare.Additive, []float64{inf}, []float64{2.5, 7.5}, fairshare.Infeasible},
 		"without bound": {[]float64{inf}, []fairshare.Demand{{Weight: 1, Cap: 5}, {Weight: 1, Cap: 7}}, 3,
 			fairshare.Minimum, []float64{0}, []float64{5, 7}, fairshare.OK},
@@ -261,7 +265,8 @@ func TestMarketEdges(t *testing.T) {
 			fairshare.Minimum, []float64{0}, []float64{3, 3}, fairshare.OK},
 		"weight 0 has its guarantee": {[]float64{10}, []fairshare.Demand{{Guaranteed: 2, Cap: inf}, {Weight: 1, Cap: inf}}, 0,
 			fairshare.Additive, []float64{1. / 8}, []float64{2, 8}, fairshare.OK},
-		"a base and a floor": {[]float64{10, 1}, []fairshare.Demand{{Weight: 1, Guaranteed: 4, Cap: inf}, {Weight: 1, Cap: inf}}, inf,
+		"a base and a floor": {[]float64{10, 1}, []fairshare.Demand{{Weight: 1, Guaranteed: 4, Cap: inf},
+			{Weight: 1, Cap: inf}}, inf,
 			fairshare.Additive, []float64{1. / 3, 0}, []float64{7, 3}, fairshare.OK}, // and a pool that nobody uses
 	} {
 		m, err := pricing.NewMarket(len(c.mu), 2, one)

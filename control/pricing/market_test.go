@@ -102,7 +102,8 @@ func draw(t *rapid.T, maxPools int) (p problem) {
 	}
 	for range n {
 		p.ds = append(p.ds, fairshare.Demand{
-			Weight: rapid.Float64Range(0.1, 10).Draw(t, "w"), Guaranteed: rapid.Float64Range(0, 0.9).Draw(t, "m"), Cap: rapid.Float64Range(1, 80).Draw(t, "cap")})
+			Weight: rapid.Float64Range(0.1, 10).Draw(t, "w"), Guaranteed: rapid.Float64Range(0, 0.9).Draw(t, "m"),
+			Cap: rapid.Float64Range(1, 80).Draw(t, "cap")})
 	}
 	return p
 }

@@ -47,7 +47,8 @@ func MaxMin(f float64) float64 {
 // weights to scratch (same length, overwritten; may be nil when α = 1); warm is the last
 // round's FairRate. The result's Price is f^(−α), in utility per unit of rate; its FairRate
 // is f.
-func Pool(capacity float64, tenants []fairshare.Demand, g fairshare.Guarantee, alpha, warm float64, scratch []fairshare.Demand, shares []float64) fairshare.Result {
+func Pool(capacity float64, tenants []fairshare.Demand, g fairshare.Guarantee, alpha, warm float64,
+	scratch []fairshare.Demand, shares []float64) fairshare.Result {
 	alpha = Exponent(alpha)
 	weighted := tenants
 	if alpha != 1 {

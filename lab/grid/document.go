@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/titrate/titrate/lab/swarm"
+	"github.com/titrate/titrate/papers/markdown"
 )
 
 // writer is whose part of docs/measurements.md this is.
@@ -32,9 +33,9 @@ func (g grid) document(results []swarm.Result) string {
 		}
 		b.WriteString("\n")
 	}
-	b.WriteString("| rate (1/s) | N | delay (ms) | use, even | use, lone | use, skewed | use, critical | over, φ = 0 (%) " +
-		"| over, φ = 0.25 (%) | settling (lags) | refused, calm (%) | refused, below its share (%) " +
-		"| refused, without a queue (%) |\n|" + strings.Repeat("---|", 13) + "\n")
+	b.WriteString("| rate (1/s) | N | delay (ms) | use, even | use, lone | use, skewed | use, critical " +
+		"| over, φ = 0 (%) | over, φ = 0.25 (%) | settling (lags) | refused, calm (%) " +
+		"| refused, below its share (%) | refused, without a queue (%) |\n|" + strings.Repeat("---|", 13) + "\n")
 	for _, c := range listed {
 		for _, r := range results {
 			if r.Cell == c {
@@ -45,10 +46,10 @@ func (g grid) document(results []swarm.Result) string {
 	return b.String() + "\n" + refusals(results)
 }
 
-// refusals are those of who stays below his share, over all delays, by the rate of a replica.
+// refusals is the table of what was refused of gateways that ask for less than their share,
+// over all delays, by the rate per replica.
 func refusals(results []swarm.Result) string {
-	text := "| rate per replica (1/s) | cells | refused below a share, median (%) | worst (%) | without a queue, median (%) " +
-		"| worst (%) |\n|---|---|---|---|---|---|\n"
+	var rows [][]string
 	for _, span := range [][2]float64{{1, 10}, {10, 100}, {100, 300}, {300, 1e6}} {
 		var queued, none []float64
 		for _, r := range results {
@@ -62,10 +63,14 @@ func refusals(results []swarm.Result) string {
 		slices.Sort(queued)
 		slices.Sort(none)
 		middle, last := len(queued)/2, len(queued)-1
-		text += fmt.Sprintf("| %g to %g | %d | %.1f | %.1f | %.1f | %.1f |\n", span[0], span[1], len(queued),
-			percent(queued[middle]), percent(queued[last]), percent(none[middle]), percent(none[last]))
+		row := []string{fmt.Sprintf("%g to %g", span[0], span[1]), fmt.Sprint(len(queued))}
+		for _, part := range []float64{queued[middle], queued[last], none[middle], none[last]} {
+			row = append(row, fmt.Sprintf("%.1f", percent(part)))
+		}
+		rows = append(rows, row)
 	}
-	return text
+	return markdown.Table([]string{"rate per replica (1/s)", "cells", "refused below a share, median (%)", "worst (%)",
+		"without a queue, median (%)", "worst (%)"}, rows)
 }
 
 // heading of the map of a delay.

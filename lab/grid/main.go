@@ -113,7 +113,8 @@ func table(out io.Writer, results []swarm.Result) error {
 		"over_strict", "over_quarter", "settling_lags", "refused_calm", "refused_below", "refused_police", "missed"}}
 	for _, r := range results {
 		row := []string{}
-		for _, v := range []float64{r.Rate, float64(r.Replicas), r.Delay, r.Lag, r.UseEven, r.UseLone, r.UseSkewed, r.UseCritical,
+		for _, v := range []float64{r.Rate, float64(r.Replicas), r.Delay, r.Lag, r.UseEven, r.UseLone, r.UseSkewed,
+			r.UseCritical,
 			r.OverStrict, r.OverQuarter, r.Settling, r.RefusedCalm, r.RefusedBelow, r.RefusedPolice} {
 			if !math.IsInf(v, 0) {
 				v = math.Round(v*1e5) / 1e5

@@ -56,7 +56,8 @@ type letter struct {
 // New makes a swarm at rest, without load.
 func New(p Params) *Swarm {
 	n := p.Replicas
-	s := &Swarm{p: p, h: p.Tick(), rng: rand.New(rand.NewPCG(p.Seed, uint64(n))), nodes: make([]gateway, n), loads: make([]float64, n),
+	s := &Swarm{p: p, h: p.Tick(), rng: rand.New(rand.NewPCG(p.Seed, uint64(n))), nodes: make([]gateway, n),
+		loads:  make([]float64, n),
 		Passed: make([]float64, n), Refused: make([]float64, n), Offered: make([]float64, n)}
 	s.late, s.every = int(math.Round(p.Delay/s.h)), max(1, int(math.Round(Period/s.h)))
 	params := drc.Params{Rate: p.Rate, Weight: 1, TotalWeight: float64(n), Replicas: float64(n), Guarantee: p.Guarantee,
@@ -84,7 +85,8 @@ func (s *Swarm) Step() (passed float64) {
 	for i := range s.nodes {
 		g := &s.nodes[i]
 		n := poisson(s.rng, s.loads[i]*s.h)
-		others := drc.Sums{Claims: max(0, s.total.Claim-g.heard.Claim), Active: max(0, s.total.Active-g.heard.Active), Unsaturated: max(0, s.total.Unsaturated-g.heard.Unsaturated)}
+		others := drc.Sums{Claims: max(0, s.total.Claim-g.heard.Claim), Active: max(0, s.total.Active-g.heard.Active),
+			Unsaturated: max(0, s.total.Unsaturated-g.heard.Unsaturated)}
 		ok, no := g.step(now, s.h, n, others)
 		s.Offered[i], s.Passed[i], s.Refused[i] = s.Offered[i]+n, s.Passed[i]+ok, s.Refused[i]+no
 		passed += ok
@@ -111,7 +113,8 @@ func (s *Swarm) deliver() {
 		s.total = drc.Claim{}
 		for i := range s.nodes {
 			h := s.nodes[i].heard
-			s.total.Claim, s.total.Active, s.total.Unsaturated = s.total.Claim+h.Claim, s.total.Active+h.Active, s.total.Unsaturated+h.Unsaturated
+			s.total.Claim, s.total.Active, s.total.Unsaturated = s.total.Claim+h.Claim, s.total.Active+h.Active,
+				s.total.Unsaturated+h.Unsaturated
 		}
 	}
 }

@@ -13,8 +13,9 @@ import (
 // the same run.
 func TestSwarmCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := swarm.Params{Rate: math.Pow(10, rapid.Float64Range(0, 5).Draw(t, "log rate")), Replicas: rapid.IntRange(1, 12).Draw(t, "N"),
-			Delay: rapid.Float64Range(0, 2).Draw(t, "delay"), Guarantee: rapid.Float64Range(0, 1).Draw(t, "phi"),
+		p := swarm.Params{Rate: math.Pow(10, rapid.Float64Range(0, 5).Draw(t, "log rate")),
+			Replicas: rapid.IntRange(1, 12).Draw(t, "N"),
+			Delay:    rapid.Float64Range(0, 2).Draw(t, "delay"), Guarantee: rapid.Float64Range(0, 1).Draw(t, "phi"),
 			Police: rapid.Bool().Draw(t, "police"), Seed: rapid.Uint64().Draw(t, "seed")}
 		load := make([]float64, p.Replicas)
 		for i := range load {
@@ -59,7 +60,8 @@ func TestTargetsAtHome(t *testing.T) {
 // hardly anything is refused below the shares, and what some leave others use. With
 // demand measured over fewer requests a tenth was refused.
 func TestChanceIsNotOverload(t *testing.T) {
-	r := swarm.Measure(swarm.Cell{Rate: 3000, Replicas: 30, Delay: .25}, swarm.Effort{Requests: 3000, Lags: 15, Seconds: 30})
+	r := swarm.Measure(swarm.Cell{Rate: 3000, Replicas: 30, Delay: .25}, swarm.Effort{Requests: 3000, Lags: 15,
+		Seconds: 30})
 	t.Logf("%+v", r)
 	if r.RefusedCalm > .002 || r.RefusedBelow > .02 || r.UseSkewed < .98 {
 		t.Errorf("refused %v and %v, use %v", r.RefusedCalm, r.RefusedBelow, r.UseSkewed)

@@ -43,7 +43,8 @@ func TestControllerFig6a(t *testing.T) {
 	for _, v := range []struct {
 		id        string
 		got, want float64
-	}{{"P1 out", f, 500}, {"P1 S", s, 2.5641}, {"P1 E", e, 195}, {"P1 T", ext, 0.6}, {"P1 ET", et, 800}, {"P1 ES", es, 5}} {
+	}{{"P1 out", f, 500}, {"P1 S", s, 2.5641}, {"P1 E", e, 195}, {"P1 T", ext, 0.6}, {"P1 ET", et, 800},
+		{"P1 ES", es, 5}} {
 		wantWithin(t, v.id, v.got, v.want, 1e-3*v.want)
 	}
 	out, _, _ := hold(&c, 550, 300, 30)
@@ -168,7 +169,8 @@ func TestElevenControllers(t *testing.T) {
 func TestControllerInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(label string) float64 { return math.Pow(10, rapid.Float64Range(-3.5, 3.5).Draw(t, label)) }
-		p := reaction.Constants{Enzyme: draw("E0"), K1: draw("k1"), K2: draw("k2"), K3: draw("k3"), K4: draw("k4"), K5: draw("k5"), KF: draw("kF")}
+		p := reaction.Constants{Enzyme: draw("E0"), K1: draw("k1"), K2: draw("k2"), K3: draw("k3"), K4: draw("k4"),
+			K5: draw("k5"), KF: draw("kF")}
 		c, in, out := chemical.NewController(p), 0.0, 0.0
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			h, v := draw("h"), draw("v_int")

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"strings"
 
 	"github.com/titrate/titrate/control/drc"
 	"github.com/titrate/titrate/papers/chemical"
+	"github.com/titrate/titrate/papers/markdown"
 	"github.com/titrate/titrate/papers/reaction"
 )
 
@@ -313,33 +313,32 @@ func Limits() string {
 			outcomes[who.name+c.name] = play(who.make(), c)
 		}
 	}
-	text := "| what | "
+	head, rows := []string{"what"}, [][]string(nil)
 	for _, c := range scenarios {
-		text += c.name + " | "
+		head = append(head, c.name)
 	}
-	text += "\n|---|"
-	for range scenarios {
-		text += "---|"
-	}
-	text += "\n"
 	for _, metric := range []string{"used", "highest second", "refused"} {
 		for _, who := range contenders {
-			text += fmt.Sprintf("| %s: %s | ", metric, who.name)
+			row := []string{metric + ": " + who.name}
 			for _, c := range scenarios {
-				o := outcomes[who.name+c.name]
-				switch {
-				case metric == "used":
-					text += fmt.Sprintf("%.1f %% | ", o.use)
-				case metric == "highest second":
-					text += fmt.Sprintf("%+.0f %% | ", o.over)
-				case c.name == "even, 0.8×" || c.name == "moves each 5 s, 0.9×":
-					text += fmt.Sprintf("%.1f %% | ", o.refused)
-				default:
-					text += "– | "
-				}
+				row = append(row, outcomes[who.name+c.name].cell(metric, c.name))
 			}
-			text += "\n"
+			rows = append(rows, row)
 		}
 	}
-	return strings.ReplaceAll(text, " | \n", " |\n")
+	return markdown.Table(head, rows)
+}
+
+// cell is one metric of an outcome. What was refused counts only where less than the limit
+// was offered.
+func (o outcome) cell(metric, scenario string) string {
+	switch {
+	case metric == "used":
+		return fmt.Sprintf("%.1f %%", o.use)
+	case metric == "highest second":
+		return fmt.Sprintf("%+.0f %%", o.over)
+	case scenario == "even, 0.8×" || scenario == "moves each 5 s, 0.9×":
+		return fmt.Sprintf("%.1f %%", o.refused)
+	}
+	return "–"
 }

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/titrate/titrate/control/aqm"
+	"github.com/titrate/titrate/papers/markdown"
 	"github.com/titrate/titrate/papers/marking"
 )
 
@@ -153,8 +154,7 @@ func serve(law aqm.Law, who clients) (o seen) {
 
 // Queues is the table of laws by how clients behave.
 func Queues() string {
-	text := "| clients | law | wait, mean (ms) | wait, p99 (ms) | goodput | refused | marked " +
-		"|\n|---|---|---|---|---|---|---|\n"
+	var rows [][]string
 	for who, name := range []string{"obey", "ignore", "retry"} {
 		for _, m := range managers {
 			mode := aqm.DropMode
@@ -162,9 +162,10 @@ func Queues() string {
 				mode = aqm.Cooperative
 			}
 			o := serve(m.make(mode), clients(who))
-			text += fmt.Sprintf("| %s | %s | %.0f | %.0f | %.2f | %.1f %% | %.1f %% |\n", name, m.name, o.wait, o.p99,
-				o.goodput, o.refused, o.marked)
+			rows = append(rows, []string{name, m.name, fmt.Sprintf("%.0f", o.wait), fmt.Sprintf("%.0f", o.p99),
+				fmt.Sprintf("%.2f", o.goodput), fmt.Sprintf("%.1f %%", o.refused), fmt.Sprintf("%.1f %%", o.marked)})
 		}
 	}
-	return text
+	return markdown.Table([]string{"clients", "law", "wait, mean (ms)", "wait, p99 (ms)", "goodput", "refused", "marked"},
+		rows)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/titrate/titrate/control/aqm"
+	"github.com/titrate/titrate/papers/markdown"
 	"github.com/titrate/titrate/papers/marking"
 	"github.com/titrate/titrate/papers/packets"
 )
@@ -25,7 +26,7 @@ var routers = []struct {
 
 // TCP is the table of laws for TCP Reno with ECN, from 20 to 60 s.
 func TCP() string {
-	text := "| law | sources | queue, mean (packets) | use | lost |\n|---|---|---|---|---|\n"
+	var rows [][]string
 	for _, r := range routers {
 		for _, m := range []int{50, 150, 250} {
 			n := packets.New(uint64(m))
@@ -40,9 +41,10 @@ func TCP() string {
 			sent, offered, lost, sum, count := l.Sent, l.Offered, l.Lost, 0., 0.
 			n.Repeat(20, .01, func() { sum, count = sum+float64(l.Queued()), count+1 })
 			n.Run(60)
-			text += fmt.Sprintf("| %s | %d | %.0f | %.3f | %.1f %% |\n", r.name, m, sum/count,
-				float64(l.Sent-sent)/40/1250, 100*float64(l.Lost-lost)/float64(l.Offered-offered))
+			rows = append(rows, []string{r.name, fmt.Sprint(m), fmt.Sprintf("%.0f", sum/count),
+				fmt.Sprintf("%.3f", float64(l.Sent-sent)/40/1250),
+				fmt.Sprintf("%.1f %%", 100*float64(l.Lost-lost)/float64(l.Offered-offered))})
 		}
 	}
-	return text
+	return markdown.Table([]string{"law", "sources", "queue, mean (packets)", "use", "lost"}, rows)
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/titrate/titrate/papers/markdown"
 )
 
 // Save writes the result's charts into dir.
@@ -83,38 +85,32 @@ func (c *cached) there(dir string) bool {
 
 // Rows are a paper's lines of docs/reproduction.md; findings has them by experiment.
 func (p Paper) Rows(findings map[string][]*Finding) string {
-	var b, reasons strings.Builder
-	fmt.Fprintf(&b, "## %s\n\nCode: %s.\n\n", p.Citation, p.Package)
-	b.WriteString("| figure | quantity | paper | here | tolerance | verdict | `titrate lab run` " +
-		"|\n|---|---|---|---|---|---|---|\n")
+	var reasons strings.Builder
+	var rows [][]string
 	for _, e := range p.Experiments {
 		if e.Run == nil {
-			fmt.Fprintf(&b, "| %s | %s | – | – | – | cannot | – |\n", e.Figure, e.Title)
+			rows = append(rows, []string{e.Figure, e.Title, "–", "–", "–", "cannot", "–"})
 			fmt.Fprintf(&reasons, "- %s: %s.\n", e.Figure, e.Cannot)
 			continue
 		}
 		for _, f := range findings[e.Name] {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", e.Figure, cell(f.What), cell(f.Paper), cell(f.Here),
-				f.Tolerance, f.Verdict, e.Name)
+			rows = append(rows, []string{e.Figure, f.What, f.Paper, f.Here, f.Tolerance, string(f.Verdict), e.Name})
 			if f.Why != "" {
 				fmt.Fprintf(&reasons, "- %s, %s: %s\n", e.Figure, f.What, f.Why)
 			}
 		}
 	}
+	text := fmt.Sprintf("## %s\n\nCode: %s.\n\n", p.Citation, p.Package) + markdown.Table([]string{"figure", "quantity",
+		"paper", "here", "tolerance", "verdict", "`titrate lab run`"}, rows)
 	if reasons.Len() > 0 {
-		fmt.Fprintf(&b, "\nWhy:\n\n%s", reasons.String())
+		text += "\nWhy:\n\n" + reasons.String()
 	}
-	return b.String()
+	return text
 }
-
-// cell is text in a cell of a Markdown table: a bar would begin the next one.
-func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
 // Count says how many figures and tables came out how.
 func Count(papers []Paper, findings map[string][]*Finding) string {
-	var b strings.Builder
-	b.WriteString("| paper | figures and tables | drawings and what cannot be computed | reproduced | differ " +
-		"|\n|---|---|---|---|---|\n")
+	var rows [][]string
 	var all, computed, good int
 	for _, p := range papers {
 		n, no, ok, bad := 0, 0, 0, 0
@@ -132,10 +128,11 @@ func Count(papers []Paper, findings map[string][]*Finding) string {
 			}
 		}
 		name, _, _ := strings.Cut(p.Citation, ",")
-		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d |\n", name, n, no, ok, bad)
+		rows = append(rows, []string{name, fmt.Sprint(n), fmt.Sprint(no), fmt.Sprint(ok), fmt.Sprint(bad)})
 		all, computed, good = all+n, computed+ok+bad, good+ok
 	}
-	fmt.Fprintf(&b, "\n%d rows for figures and tables; of the %d that can be computed and compared %d are "+
+	table := markdown.Table([]string{"paper", "figures and tables", "drawings and what cannot be computed", "reproduced",
+		"differ"}, rows)
+	return table + fmt.Sprintf("\n%d rows for figures and tables; of the %d that can be computed and compared %d are "+
 		"reproduced: %.0f %%.\n", all, computed, good, 100*float64(good)/float64(max(1, computed)))
-	return b.String()
 }

@@ -17,7 +17,8 @@ func wantWithin(t *testing.T, what string, got, want, tol float64) {
 
 // Floyd and Jacobson, section 4 and the gentle extension: pb by the average.
 func TestREDProbability(t *testing.T) {
-	for q, want := range map[float64]float64{0: 0, 4: 0, 5: 0, 10: 0.05, 14.999999: 0.1, 15: 0.1, 22.5: 0.55, 30: 1, 90: 1} {
+	for q, want := range map[float64]float64{0: 0, 4: 0, 5: 0, 10: 0.05, 14.999999: 0.1, 15: 0.1, 22.5: 0.55, 30: 1,
+		90: 1} {
 		red := marking.RED{Min: 5, Max: 15, MaxP: 0.1, Weight: 1, Buffer: 100}
 		red.Arrive(aqm.Arrival{Cost: 1, Queued: q, Rand: 1})
 		wantWithin(t, "pb", red.Probability(), want, 1e-6)

@@ -27,7 +27,8 @@ func (u *upstream) round(rate float64) float64 {
 // service finds it with less backlog and sooner than the PI law about the old rate.
 func TestMeasuredBeatsPIWhereTheRateIsUnknown(t *testing.T) {
 	const d, fall = 1, 40
-	ms, pi := capacity.Measured{Period: period, Delay: d, Max: 1000}, maxmin.CapacityPI{Period: period, Delay: d, Nominal: 1000, Target: 20}
+	ms, pi := capacity.Measured{Period: period, Delay: d, Max: 1000}, maxmin.CapacityPI{Period: period, Delay: d,
+		Nominal: 1000, Target: 20}
 	ms.Start(1000)
 	run := func(law func(served, queued float64) float64) (backlog float64, settled int) {
 		server, pending := upstream{}, []float64{1000, 1000}

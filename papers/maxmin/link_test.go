@@ -159,7 +159,8 @@ func TestTable2(t *testing.T) {
 				t.Errorf("at %v s: AF%d %v, want %v", at, i+1, got, want[k])
 			}
 		}
-		t.Logf("at %v s: |Q|w %.2f of %v, queue %.3f Mbit, AF1 %.3f (exact %.3f)", at, n.links[0].Count(), weights, n.queue[0], n.flows[0].Rate(), want[0])
+		t.Logf("at %v s: |Q|w %.2f of %v, queue %.3f Mbit, AF1 %.3f (exact %.3f)", at, n.links[0].Count(), weights,
+			n.queue[0], n.flows[0].Rate(), want[0])
 		if !near(n.links[0].Count()/weights, 1, 0.05) || !near(n.queue[0]/2.097, 1, 0.03) {
 			t.Errorf("at %v s: |Q|w %v, want %v; queue %v, want 2.097", at, n.links[0].Count(), weights, n.queue[0])
 		}
@@ -209,7 +210,8 @@ func TestIdleLinkDoesNotWindUp(t *testing.T) {
 	over := func(idle float64) float64 {
 		n := network{links: []maxmin.Link{newLink(100, 0.07)}, mu: []float64{100}}
 		for range 2 {
-			n.flows = append(n.flows, flow{Source: maxmin.Source{Weight: 1, Peak: 1000}, path: []int{0}, delay: []float64{0.035}, back: 0.035, arrive: idle, depart: 1e9})
+			n.flows = append(n.flows, flow{Source: maxmin.Source{Weight: 1, Peak: 1000}, path: []int{0}, delay: []float64{0.035},
+				back: 0.035, arrive: idle, depart: 1e9})
 		}
 		n.start()
 		n.run(idle + 20)

@@ -100,7 +100,8 @@ func TestPIDoesNotWindUp(t *testing.T) {
 func TestPIBadNumbers(t *testing.T) {
 	bad := rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, 1, 1e-7, 1e7, math.MaxFloat64})
 	rapid.Check(t, func(t *rapid.T) {
-		law := maxmin.PI{Tuning: maxmin.Tuning{A: bad.Draw(t, "A"), B: bad.Draw(t, "B")}, Min: bad.Draw(t, "min"), Max: bad.Draw(t, "max")}
+		law := maxmin.PI{Tuning: maxmin.Tuning{A: bad.Draw(t, "A"), B: bad.Draw(t, "B")}, Min: bad.Draw(t, "min"),
+			Max: bad.Draw(t, "max")}
 		for range 20 {
 			u := law.Step(bad.Draw(t, "e"))
 			if math.IsNaN(u) || law.Max != 0 && u > law.Max || u < law.Min && !(law.Min > law.Max) && law.Min != 0 {
@@ -112,7 +113,8 @@ func TestPIBadNumbers(t *testing.T) {
 				t.Fatalf("Tune(%d) = %+v", d, g)
 			}
 		}
-		for _, v := range []float64{maxmin.StableV(bad.Draw(t, "U")), maxmin.StableDelay(bad.Draw(t, "a"), bad.Draw(t, "b"))} {
+		for _, v := range []float64{maxmin.StableV(bad.Draw(t, "U")), maxmin.StableDelay(bad.Draw(t, "a"),
+			bad.Draw(t, "b"))} {
 			if math.IsNaN(v) || v < 0 {
 				t.Fatalf("a bound of %v", v)
 			}

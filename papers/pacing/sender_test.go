@@ -65,7 +65,8 @@ func TestGain(t *testing.T) {
 		for range 2000 {
 			s.Step(ts, rate, 1)
 		}
-		if lag, want := s.Mismatch(), rate*ts*(1/k-1); math.Abs(lag-want) > 2/(1-math.Abs(1-k)) { // rounding to whole packets, through the pole
+		if lag, want := s.Mismatch(),
+			rate*ts*(1/k-1); math.Abs(lag-want) > 2/(1-math.Abs(1-k)) { // rounding to whole packets, through the pole
 			t.Errorf("k_r=%v: lag %v, want %v", k, lag, want)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/titrate/titrate/control/pacing"
+	"github.com/titrate/titrate/papers/markdown"
 )
 
 // credit is the product's loop: a pacer that is asked every 5 ms.
@@ -28,16 +29,17 @@ func (c *credit) Wake(now, rate, size float64) (sent, sleep float64) {
 // the commanded one, and how much goes at one wake-up.
 func Table() string {
 	all := append([]named{{"credit with its remainder (ours)", newCredit}}, loops...)
-	text := "| loop | kernel | error at 10 Mbit/s (%) | error at 500 Mbit/s (%) | most at once at 500 Mbit/s (packets) |\n" +
-		"|---|---|---|---|---|\n"
+	var rows [][]string
 	for _, n := range all {
 		for _, k := range []kernel{old, now} {
 			slow, _ := judge(n, k, 10)
 			fast, most := judge(n, k, 500)
-			text += fmt.Sprintf("| %s | %s | %.2f | %.2f | %.0f |\n", n.name, k.name, slow, fast, most)
+			rows = append(rows, []string{n.name, k.name, fmt.Sprintf("%.2f", slow), fmt.Sprintf("%.2f", fast),
+				fmt.Sprintf("%.0f", most)})
 		}
 	}
-	return text
+	return markdown.Table([]string{"loop", "kernel", "error at 10 Mbit/s (%)", "error at 500 Mbit/s (%)",
+		"most at once at 500 Mbit/s (packets)"}, rows)
 }
 
 // judge runs a loop for a minute at a rate in Mbit/s.

@@ -84,7 +84,8 @@ func TestBucketIsTheInnerLoopOfTheController(t *testing.T) {
 				t.Fatal(err)
 			}
 			z := ctl.Enzyme()
-			worst = max(worst, math.Abs(v.Amount(bucket.S)-z.Backlog()), math.Abs(v.Amount(bucket.E)-z.Free()), math.Abs(v.Amount(bucket.ES)-z.Bound()))
+			worst = max(worst, math.Abs(v.Amount(bucket.S)-z.Backlog()), math.Abs(v.Amount(bucket.E)-z.Free()),
+				math.Abs(v.Amount(bucket.ES)-z.Bound()))
 			scale = max(scale, depth+z.Backlog())
 		}
 		t.Logf("police=%v: largest difference %.2g of %.4g", police, worst, scale)

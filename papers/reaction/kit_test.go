@@ -20,7 +20,10 @@ func soup(t *rapid.T) (*reaction.Vessel, int) {
 	for i := range n {
 		k.Species(fmt.Sprint("X", i))
 	}
-	pick := rapid.Custom(func(t *rapid.T) reaction.Species { return reaction.Species(rapid.IntRange(0, n-1).Draw(t, "s")) })
+	pick := rapid.Custom(func(t *rapid.T) reaction.Species {
+		return reaction.Species(rapid.IntRange(0, n-1).Draw(t,
+			"s"))
+	})
 	for r := range rapid.IntRange(1, 6).Draw(t, "reactions") {
 		order := rapid.IntRange(1, 3).Draw(t, "order")
 		in, out := rapid.SliceOfN(pick, order, order).Draw(t, "in"), rapid.SliceOfN(pick, order, order).Draw(t, "out")
@@ -224,11 +227,14 @@ func TestKitRefusesNonsense(t *testing.T) {
 		make func(*reaction.Kit)
 		want string
 	}{
-		"empty":       {func(*reaction.Kit) {}, "at least one species"},
-		"NaN":         {func(k *reaction.Kit) { x := []reaction.Species{k.Species("X")}; k.React("r", math.NaN(), x, x) }, "rate constant NaN"},
-		"negative":    {func(k *reaction.Kit) { x := []reaction.Species{k.Species("X")}; k.React("r", -1, x, x) }, "rate constant -1"},
-		"unknown":     {func(k *reaction.Kit) { k.Species("X"); k.Input("in", 3) }, "species 3"},
-		"no reactant": {func(k *reaction.Kit) { x := []reaction.Species{k.Species("X")}; k.React("r", 1, nil, x) }, "no reactants"},
+		"empty": {func(*reaction.Kit) {}, "at least one species"},
+		"NaN": {func(k *reaction.Kit) { x := []reaction.Species{k.Species("X")}; k.React("r", math.NaN(), x, x) },
+			"rate constant NaN"},
+		"negative": {func(k *reaction.Kit) { x := []reaction.Species{k.Species("X")}; k.React("r", -1, x, x) },
+			"rate constant -1"},
+		"unknown": {func(k *reaction.Kit) { k.Species("X"); k.Input("in", 3) }, "species 3"},
+		"no reactant": {func(k *reaction.Kit) { x := []reaction.Species{k.Species("X")}; k.React("r", 1, nil, x) },
+			"no reactants"},
 	} {
 		var k reaction.Kit
 		c.make(&k)

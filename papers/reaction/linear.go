@@ -108,9 +108,12 @@ func Rational(num, den []float64) (Transfer, error) {
 	n := len(den) - 1
 	switch {
 	case n < 1 || den[0] == 0:
-		return Transfer{}, errors.New("reaction: the denominator must have degree 1 or more and a leading coefficient other than 0")
+		return Transfer{},
+			errors.New("reaction: the denominator must have degree 1 or more and a leading coefficient other than 0")
 	case len(num) > n:
-		return Transfer{}, fmt.Errorf("reaction: numerator of degree %d over degree %d: only strictly proper functions have a state", len(num)-1, n)
+		return Transfer{},
+			fmt.Errorf("reaction: numerator of degree %d over degree %d: only strictly proper functions have a state",
+				len(num)-1, n)
 	}
 	for _, v := range append(append([]float64(nil), num...), den...) {
 		if math.IsNaN(v) || math.IsInf(v, 0) {

@@ -123,7 +123,8 @@ type Adaptive struct {
 // NewAdaptive builds the network with the given constants.
 func NewAdaptive(c Constants) (Adaptive, error) {
 	var k Kit
-	a := Adaptive{S: k.Species("S"), E: k.Species("E"), ES: k.Species("ES"), ET: k.Species("ET"), T: k.Species("T"), F: k.Species("F")}
+	a := Adaptive{S: k.Species("S"), E: k.Species("E"), ES: k.Species("ES"), ET: k.Species("ET"), T: k.Species("T"),
+		F: k.Species("F")}
 	a.Bind = k.React("r1", c.K1, []Species{a.S, a.E}, []Species{a.ES})
 	a.Release = k.React("r2", c.K2, []Species{a.ES}, []Species{a.ET, a.F})
 	a.Yield = k.React("r3", c.K3, []Species{a.S, a.T, a.E}, []Species{a.S, a.ET})

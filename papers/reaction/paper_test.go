@@ -227,7 +227,8 @@ func TestPoles(t *testing.T) {
 func operating(t *testing.T, rng *rand.Rand) (reaction.Constants, reaction.Adaptive, *reaction.Vessel) {
 	t.Helper()
 	decade := func(lo, hi float64) float64 { return math.Pow(10, lo+(hi-lo)*rng.Float64()) }
-	p := reaction.Constants{Enzyme: decade(1, 3), K1: decade(-1, 1), K2: decade(0, 2), K3: decade(-1, 1), K4: decade(-1, 1), KF: decade(-1, 1)}
+	p := reaction.Constants{Enzyme: decade(1, 3), K1: decade(-1, 1), K2: decade(0, 2), K3: decade(-1, 1),
+		K4: decade(-1, 1), KF: decade(-1, 1)}
 	a, v := adaptive(t, p)
 	ext := p.K4 * p.Enzyme * (0.05 + 0.85*rng.Float64())
 	in := (p.K4*p.Enzyme - ext) / (1 + p.K4/p.K2) * (0.05 + 0.9*rng.Float64()) // (5)

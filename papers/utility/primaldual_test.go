@@ -43,7 +43,8 @@ func TestPrimalDualStabilityRegion(t *testing.T) {
 	}{
 		{"Fig 6", 1e5, 5e11, true, 32, 55}, {"Fig 7", 1e5, 1.5e11, false, 0, 0}, {"Fig 8", 1e5, 1e12, true, 26, 40},
 		{"Fig 9", 2e4, 5e11, true, 131, 256}, {"Fig 10", 1.5e5, 5e11, true, 20, 33},
-		{"R above the bound", 1e5, 2.0e11, true, 0, 0}, {"R below it", 1e5, 1.9e11, false, 0, 0}, {"k above its bound", 5.2e5, 5e11, false, 0, 0},
+		{"R above the bound", 1e5, 2.0e11, true, 0, 0}, {"R below it", 1e5, 1.9e11, false, 0, 0},
+		{"k above its bound", 5.2e5, 5e11, false, 0, 0},
 	} {
 		n2, n1 := rounds(c.k, c.r, 0.02), rounds(c.k, c.r, 0.001)
 		t.Logf("%s: 2 %% after %d rounds, .1 %% after %d", c.name, n2, n1)
@@ -73,7 +74,8 @@ func TestPrimalDualStabilityPlane(t *testing.T) {
 			return // too near the edge to tell in time
 		}
 		total := weight * float64(n)
-		law := utility.PrimalDual{K: kappa * capacity / total, R: capacity * capacity / (gamma * total), Weight: weight, Capacity: capacity, Rates: make([]float64, n)}
+		law := utility.PrimalDual{K: kappa * capacity / total, R: capacity * capacity / (gamma * total), Weight: weight,
+			Capacity: capacity, Rates: make([]float64, n)}
 		if k, g := law.Normalised(); math.Abs(k-kappa) > 1e-9*kappa || math.Abs(g-gamma) > 1e-9*gamma {
 			t.Fatalf("normalised gains %v and %v, want %v and %v", k, g, kappa, gamma)
 		}

@@ -183,7 +183,8 @@ func TestScaleFreeFindsTheOptimum(t *testing.T) {
 func TestScaleFreeOnALine(t *testing.T) {
 	a, mu := [][]float64{{1, 1, 0}, {1, 0, 1}}, []float64{1, 1}
 	ds := []fairshare.Demand{{Weight: 1, Cap: 10}, {Weight: 1, Cap: 10}, {Weight: 1, Cap: 10}}
-	for alpha, want := range map[float64][]float64{1: {1. / 3, 2. / 3, 1.5}, 2: {math.Sqrt2 - 1, 2 - math.Sqrt2, 2.914213562}} {
+	for alpha, want := range map[float64][]float64{1: {1. / 3, 2. / 3, 1.5},
+		2: {math.Sqrt2 - 1, 2 - math.Sqrt2, 2.914213562}} {
 		for delay := range 4 {
 			e := open(a, mu, ds, alpha, utility.BestGain(delay), delay)
 			for range 1000 {
