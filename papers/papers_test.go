@@ -60,7 +60,7 @@ func admitted(t *testing.T, e experiment.Experiment, f *experiment.Finding) bool
 	return false
 }
 
-// Names are told apart, and every figure that is not computed says why.
+// Names are unique, and every figure that is not computed says why.
 func TestCatalogue(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range All() {

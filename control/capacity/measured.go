@@ -67,7 +67,7 @@ type Observation struct {
 	Binding bool    // shares, not demand, limited the load
 }
 
-// Step takes one period's observation and returns the capacity to share in the
+// Step adds one period's observation and returns the capacity to share in the
 // next, at least floor (Σ of the guarantees, units/s) and at most 1.2·Max.
 func (m *Measured) Step(o Observation, floor float64) float64 {
 	if m.estimate == 0 {

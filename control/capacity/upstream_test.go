@@ -289,8 +289,8 @@ func TestUpstreamKeepsItsBounds(t *testing.T) {
 					t.Fatalf("%v outside [%v, %v]", v, u.Min, u.Max)
 				}
 			}
-			if !(u.Backlog() >= 0) || !(u.Stay() >= 0) || math.IsInf(u.Stay(), 0) {
-				t.Fatalf("backlog %v, stay %v", u.Backlog(), u.Stay())
+			if !(u.Backlog() >= 0) || !(u.BaseLatency() >= 0) || math.IsInf(u.BaseLatency(), 0) {
+				t.Fatalf("backlog %v, stay %v", u.Backlog(), u.BaseLatency())
 			}
 		}
 	})

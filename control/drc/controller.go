@@ -79,7 +79,7 @@ type Controller struct {
 	claim     float64
 	rate      float64
 	dropped   float64
-	held      float64 // the claim surely heard before isolation
+	frozen    float64 // the claim surely heard before isolation
 	active    bool
 	isolation Isolation
 }
@@ -135,8 +135,8 @@ func (c *Controller) Step(h, arrived float64, others Sums) (released float64) {
 	return released
 }
 
-// reserve returns the sums in range, and takes the absent to claim their part by
-// weight, v_max·w/W, which is what they fall to when they are cut off.
+// reserve returns the sums in range. Members that are absent count as claiming their part
+// by weight, v_max·w/W, to which they fall back when they are cut off.
 func (c *Controller) reserve(o Sums) Sums {
 	kept := c.p.Rate * min(1, clean(o.Absent, maxQuantity)/c.p.TotalWeight)
 	return Sums{
@@ -160,46 +160,47 @@ func (c *Controller) measure(h, arrived float64, o Sums) {
 	c.claim = min(c.want, ct)
 }
 
-// window is Td, the seconds over which demand is measured: about fifty requests of its
-// own, or of its static share where it asks for less. Fifty of what it might have, ct,
-// are a handful of its own while others leave much unused: the claim would follow
-// every bunch of arrivals, and its announced minimum the emptiest window.
+// window is Td, the seconds over which demand is measured: the time of about fifty
+// requests of this replica, or of its static share where it asks for less. The time of
+// fifty requests at ct, the rate it might have, would be too short while others leave much
+// unused: the claim would follow every bunch of arrivals, and its announced minimum the
+// window with the fewest.
 func (c *Controller) window(ct float64) float64 {
 	share := c.p.Rate * c.p.Weight / c.p.TotalWeight
 	return clamp(50/min(ct, max(c.dem, share)), max(0.05, c.p.Period), 1)
 }
 
-// swing is how far the chance of single arrivals takes a measured demand of lm, at
-// three standard deviations: the measure is a mean over Td of requests that come one by
-// one, so its variance is lm/(2·Td). The announced minimum is the lowest of such means
-// in two lags; held to it, and half as much again, a replica that asks for 50/s of a
-// share of 100/s while the others are saturated has 2 to 4 % refused. What it takes
-// above its claim for a moment it leaves at another: the claim is its mean.
-func (c *Controller) swing(lm float64) float64 {
+// deviation is three standard deviations of a measured demand of lm: the measurement is a
+// mean over Td of requests that arrive one by one, so its variance is lm/(2·Td). The
+// announced minimum is the lowest of such means in two lags. Limited to 1.5 times that
+// minimum, a replica that asks for 50/s of a share of 100/s while the others are
+// saturated has 2 to 4 % refused. On average the replica does not exceed its claim, which
+// is its mean demand.
+func (c *Controller) deviation(lm float64) float64 {
 	if c.td == 0 {
 		return 0
 	}
 	return 3 * math.Sqrt(lm/(2*c.td))
 }
 
-// inForce returns u: announce before use, with exceptions that act unannounced: the
-// unclaimed rest, half as much again and what chance may ask for on top, the
-// guaranteed share.
+// inForce returns u, the rate in force: what was announced before (lm), and what needs no
+// announcement: this replica's part of the unclaimed rest, 1.5 times lm with three
+// standard deviations of the measurement, or the guaranteed share.
 func (c *Controller) inForce(claims float64) float64 {
 	ct := min(c.p.Rate, c.fair)
 	share := c.p.Rate * c.p.Weight / c.p.TotalWeight
 	least := c.p.Guarantee * share
 	switch c.isolation {
 	case Frozen:
-		return min(ct, max(c.held, least))
+		return min(ct, max(c.frozen, least))
 	case Split:
-		return min(ct, share, max(c.held, least))
+		return min(ct, share, max(c.frozen, least))
 	case Alone:
 		return min(ct, share)
 	}
 	lm := c.heard.least()
 	rest := max(0, c.p.Rate-claims-c.heard.pub) * c.p.Weight / c.p.TotalWeight
-	return min(ct, max(lm+rest, 1.5*lm+c.swing(lm), least))
+	return min(ct, max(lm+rest, 1.5*lm+c.deviation(lm), least))
 }
 
 // police drains the virtual backlog of a controller without a queue and
@@ -216,7 +217,7 @@ func (c *Controller) police(h float64) {
 	c.dropped += c.z.Remove(drop)
 }
 
-// Publish returns the claim to gossip now and takes it as announced; call it
+// Publish returns the claim to gossip now; it counts as announced from then on. Call it
 // every Period.
 func (c *Controller) Publish() Claim {
 	c.heard.publish(c.claim)
@@ -226,21 +227,20 @@ func (c *Controller) Publish() Claim {
 	return Claim{Claim: c.claim, Unsaturated: c.claim}
 }
 
-// Isolate sets the partition mode. heard is the last own claim that the others
-// surely have (acknowledged, or published more than a lag before they fell
-// silent); a negative or NaN value takes the announced minimum of now, and for an
-// unsaturated replica half as much again: its claim is a mean, and a rate held to
-// the mean of a random demand would turn much of it away. So the others may see
-// half of such claims more than they count. It matters on the way from Connected
-// only: a longer isolation keeps it.
+// Isolate sets the partition mode. heard is the last own claim that the others surely
+// have: acknowledged, or published more than a lag before they fell silent. If it is
+// negative or NaN, it is the announced minimum of now, and 1.5 times that for an
+// unsaturated replica: its claim is a mean, and a rate limited to the mean of a random
+// demand would refuse much of it. So such a replica may use half as much again as the
+// others count. heard matters on the way from Connected only; a longer isolation keeps it.
 func (c *Controller) Isolate(mode Isolation, heard float64) {
 	if c.isolation == Connected && mode != Connected {
-		c.held = c.heard.least()
+		c.frozen = c.heard.least()
 		if !c.active {
-			c.held *= 1.5 // a need fluctuates about its claim; as when connected
+			c.frozen *= 1.5 // a need fluctuates about its claim; as when connected
 		}
 		if heard >= 0 {
-			c.held = min(heard, maxQuantity)
+			c.frozen = min(heard, maxQuantity)
 		}
 	}
 	c.isolation = mode
@@ -252,8 +252,9 @@ func (c *Controller) Free() float64 { return c.z.e }
 // Backlog returns S, the cost that waits (virtually, when policing).
 func (c *Controller) Backlog() float64 { return c.z.s }
 
-// Remove takes cost that will not be served (abort, deadline, AQM drop) out of
-// the backlog and returns what was really taken, never more than the backlog.
+// Remove removes cost that will not be served (abort, deadline, AQM drop) from the
+// backlog and returns what it removed, never more than the backlog. Otherwise the
+// controller would release credit for work that no longer exists.
 func (c *Controller) Remove(cost float64) float64 {
 	r := c.z.Remove(cost)
 	c.dropped += r

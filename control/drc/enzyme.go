@@ -7,10 +7,10 @@ const (
 	kappa1  = 1e5  // κ1 = k1·B, 1/s: affinity, independent of volume
 )
 
-// Enzyme is the fixed-rate enzymatic token bucket: it releases at most the
-// given rate, and up to its bucket at once after idling. The zero value has an
-// empty backlog and must be given a bucket with Resize before use; NewEnzyme
-// does both.
+// Enzyme is a token bucket as a chemical reaction: it releases at most the given rate,
+// and up to its bucket at once after idling. The rate may change at any time without
+// moving tokens. The zero value has an empty backlog and needs a bucket by Resize before
+// use; NewEnzyme does both.
 //
 //	symbol   identifier
 //	E, ES    e, es         ET = B − E − ES is not stored
@@ -98,8 +98,8 @@ func (z *Enzyme) Bucket() float64 { return z.bucket }
 // Backlog returns S, the cost that arrived and was neither released nor removed.
 func (z *Enzyme) Backlog() float64 { return z.s }
 
-// Remove takes cost out of the backlog (an abort, a deadline, an AQM drop) and
-// returns what was really taken: never more than the backlog.
+// Remove removes cost from the backlog (an abort, a deadline, an AQM drop) and returns
+// what it removed: never more than the backlog.
 func (z *Enzyme) Remove(cost float64) float64 {
 	r := min(z.s, clean(cost, maxQuantity))
 	z.s -= r

@@ -2,8 +2,8 @@ package drc
 
 import "math"
 
-// tolerance is the rounding error, relative to the burst, that an admission
-// forgives: a client exactly at its limit must not fail on the last bit.
+// tolerance is the rounding error, relative to the burst, that does not refuse a
+// request: a client exactly at its limit must not fail on the last bit.
 const tolerance = 1e-9
 
 // LedgerParams configures a Ledger.
@@ -11,7 +11,7 @@ type LedgerParams struct {
 	Rate     float64 // r, cost units/s, of the limit that all replicas hold together; 0 admits nothing
 	Burst    float64 // b, cost units; below 1 is raised to 1
 	Replicas float64 // N, live replicas with this one; below 1 is raised to 1
-	Lag      float64 // δ = τ_max + 5P/2 and what is lost, seconds: after it everybody has heard what one admitted
+	Lag      float64 // δ = τ_max + 5P/2, more where packets are lost, seconds: by then all have heard what one admitted
 	Strict   bool    // escrow even when no other use is known; false: OPTIMISTIC
 }
 
@@ -21,11 +21,11 @@ type LedgerSums struct {
 	Claims      float64 // R, cost units/s
 	Active      float64 // Aw, number of saturated others
 	Unsaturated float64 // U, cost units/s
-	Spent       float64 // the largest Spent that another replica announced; read on a new Epoch only
-	Age         float64 // seconds for which Spent has not changed: more than a lag, and who said it is gone
+	Spent       float64 // the largest Spent that another replica announced; used on a new Epoch only
+	Age         float64 // seconds since Spent last changed; above a lag, the replica that announced it is gone
 	Absent      float64 // replicas cut off for longer than T2 and still members: r/N is kept for each
-	Epoch       uint32  // a change says that Admitted starts a new count (the table forgot the key)
-	Contended   bool    // others are known to use the key although the sums do not show it: escrow
+	Epoch       uint32  // a new one: Admitted counts from the start again (the table had dropped the key)
+	Contended   bool    // others use the key although the sums do not show it yet: escrow
 }
 
 // LedgerClaim is what a replica announces for one key.
@@ -37,27 +37,29 @@ type LedgerClaim struct {
 	Spent       float64 // see Ledger.Spent
 }
 
-// Ledger holds a limit with a burst over N replicas: a shadow of the one global
-// bucket, from which this replica may take what is escrowed for it by announced
-// share, and near empty what a one-token enzyme paces. One per contended key
-// and replica; a value without pointers. Times are seconds from any origin.
+// Ledger is a token bucket (rate r, burst b) that N replicas enforce together. Each
+// replica has a copy of the one global bucket. From its copy it may spend the part
+// that is reserved for it (escrow) by its announced share; when the bucket is nearly
+// empty, a pacer that releases one token at a time decides. One per contended key and
+// replica; a value without pointers. Times are seconds from any origin.
 //
-// The room above b (up to Lc) exists so that the pacing law has a pool to work
-// on; it is never spent as burst. This type counts d from the top of that room,
-// so that an idle key has d = 0 whatever N and δ:
+// The copy has some room above b, up to Lc, in which the pacer works; it is never
+// spent as burst. d counts what is spent from the top of that room, so that an idle
+// key has d = 0 whatever N and the lag δ are:
 //
 //	symbol       identifier
 //	D            d + b − Lc          L = b − D = Lc − d
-//	L − (Lc−b)   b − d               what may go as burst
-//	x            x                   progress of the pacing enzyme, ≤ 1
+//	L − (Lc−b)   b − d               what may pass as burst
+//	x            x                   the pacer's token: ready at 1
 //	h, p, Lc     room, order, top
 //	u0, u1       recent, before      own admissions not yet surely heard
-//	W            lost                refill that the full pool turned away within the last δ
+//	W            overflow            refill of the last δ that did not fit into the full pool
 //	f, s, sx     fair, escrow, pace
 //
-// A client that keeps to the limit is not refused in OPTIMISTIC, however it moves,
-// while news is no older than Lag: what is heard late is charged less W, what it
-// would have been refilled by. docs/control.md has the grid that this is from.
+// OPTIMISTIC refuses nothing of a client that keeps to the limit, however it moves
+// between replicas, as long as messages are no older than Lag. For that, an admission
+// that is heard late is charged less W: had it been heard at once, W would have refilled
+// it. docs/control.md has the grid of limits over which this was found.
 //
 // Costs other than 1: an admission needs L ≥ cost, spends cost of d, and spends
 // cost of x, for which a single token (or the cost, if less) must be ready.
@@ -69,7 +71,7 @@ type Ledger struct {
 	d        float64 // spent, ≥ 0
 	x        float64
 	at       float64 // time of d and x
-	lost     float64 // W as of full, cost units
+	overflow float64 // W as of full, cost units
 	full     float64 // when the pool was last full
 	block    float64 // start of the running block of δ
 	recent   float64
@@ -77,7 +79,7 @@ type Ledger struct {
 	admitted float64 // A
 	dem      float64 // demand at demAt, cost units/s
 	demAt    float64
-	hungry   float64 // until then a refusal counts as recent
+	scarce   float64 // until then a refusal counts as recent
 	others   LedgerSums
 	fair     float64 // f, part of r in (0,1]
 	escrow   float64 // s, in (0,f]
@@ -91,13 +93,13 @@ func NewLedger(p LedgerParams, now float64) Ledger {
 	now = clamp(now, -maxSeconds, maxSeconds)
 	l := Ledger{x: 1, at: now, block: now, demAt: now, pubAt: now, full: now}
 	l.install(p)
-	l.lost = l.p.Rate * l.p.Lag
+	l.overflow = l.p.Rate * l.p.Lag
 	return l
 }
 
 // FromSpent returns the ledger of a key that this replica has used alone, in
-// its compact form, with the given D (see SpentAt). Its pool is taken to have been
-// full until now: the compact form does not tell since when the key is in use.
+// its compact form, with the given D (see SpentAt). The pool counts as full until now:
+// the compact form does not record since when the key is in use.
 func FromSpent(p LedgerParams, now, spent float64) Ledger {
 	l := NewLedger(p, now)
 	l.d = clean(spent, maxQuantity)
@@ -147,25 +149,25 @@ func (l *Ledger) Advance(now float64) {
 	}
 	atTop := dt - gain/r // seconds at the cap
 	if l.d == 0 {
-		l.lost = min(l.late(now-atTop)+r*atTop, r*l.p.Lag)
+		l.overflow = min(l.overflowAt(now-atTop)+r*atTop, r*l.p.Lag)
 		l.full = now
 	}
 	work := l.work(free1-1) - l.work(free0-1) + l.speed(l.top)*atTop*r
 	l.x = min(1, l.x+l.pace*max(0, work)) // the difference may round below 0
 }
 
-// late returns W at the given time: of the refill that the full pool turned away,
-// what is so young that an admission elsewhere may have come before it unheard.
-// STRICT counts none: it would rather refuse than admit too much.
-func (l *Ledger) late(now float64) float64 {
+// overflowAt returns W at the given time: the refill that did not fit into the full pool
+// and is younger than a lag, so that an admission at another replica may have preceded it
+// and is not heard yet. For STRICT it is 0, which refuses more and never admits too much.
+func (l *Ledger) overflowAt(now float64) float64 {
 	if l.p.Strict {
 		return 0
 	}
-	return min(l.lost, l.refill()*max(0, l.p.Lag-(now-l.full)))
+	return min(l.overflow, l.refill()*max(0, l.p.Lag-(now-l.full)))
 }
 
-// refill is the rate at which the shadow pool refills: r, less what is kept
-// for members that are cut off and spend their static share unheard.
+// refill is the rate at which the pool refills: r, less what is kept for members that
+// are cut off and spend their static share unheard.
 func (l *Ledger) refill() float64 { return l.p.Rate * (1 - l.kept()) }
 
 // kept is the part of r that STRICT keeps for members that are cut off. OPTIMISTIC
@@ -177,8 +179,8 @@ func (l *Ledger) kept() float64 {
 	return min(1, l.others.Absent/l.p.Replicas)
 }
 
-// roll moves own admissions through the two blocks of δ. A thing admitted in
-// the block before may still be unheard; an older one is not.
+// roll moves own admissions through two blocks of length δ. What was admitted in the
+// block before may still be unheard; what is older has been heard.
 func (l *Ledger) roll(now float64) {
 	if l.p.Lag == 0 {
 		l.recent, l.before, l.block = 0, 0, now
@@ -204,7 +206,7 @@ func (l *Ledger) Take(now, cost, dither float64) bool {
 	l.dem = l.demand() + cost/l.window()
 	l.demAt = l.at
 	if l.p.Rate == 0 || !l.passes(cost) {
-		l.hungry = l.at + l.p.Lag
+		l.scarce = l.at + l.p.Lag
 		return false
 	}
 	l.admitted += cost
@@ -216,9 +218,9 @@ func (l *Ledger) Take(now, cost, dither float64) bool {
 	return true
 }
 
-// passes decides: the pool must hold the cost, and either a token of the pacing
-// enzyme is ready, or the cost fits into what anybody may take, or into this
-// replica's part of the pool.
+// passes decides. The pool must have the cost, and one of three must hold: the pacer has
+// a token ready, or the cost fits into what any replica may spend (open), or it fits into
+// the part that is reserved for this replica.
 // The escrow rule s·(b−d+u) ≥ u+cost is written so that s = 1 leaves b−d ≥ cost.
 func (l *Ledger) passes(cost float64) bool {
 	slack := tolerance * max(1, l.p.Burst)
@@ -235,10 +237,9 @@ func (l *Ledger) passes(cost float64) bool {
 	return l.escrow*(l.p.Burst-l.d) >= (1-l.escrow)*u+cost-slack
 }
 
-// Owe charges cost that cannot be refused any more, such as the part of a
-// request's cost that was known only from its answer. d rises to deepest at
-// most; Owe returns what it charged. What is beyond the burst is debt: nothing
-// passes until it is refilled.
+// Owe charges cost that can no longer be refused, such as the part of a request's cost
+// that is known only from its answer. d rises to deepest at most; Owe returns what it
+// charged. Cost beyond the burst is debt: nothing passes until it is refilled.
 func (l *Ledger) Owe(now, cost, deepest float64) float64 {
 	l.Advance(now)
 	cost = min(clean(cost, maxQuantity), max(0, deepest-l.d))
@@ -259,22 +260,23 @@ func (l *Ledger) Refund(cost float64) {
 	l.x = min(1, l.x+cost)
 }
 
-// Hear takes in the latest sums over the other replicas. The others' cumulative
-// count may step down as well as up: an estimate was replaced by the truth. On
-// a new Epoch the count has no predecessor. The first one charges what it holds, as
-// far as the others still see it as spent; a later one, of an agent that began
-// anew, tells of replicas whose admissions are in this ledger already: the emptier
-// of the two pools is right.
+// Hear installs the latest sums over the other replicas and charges what they admitted
+// since the last ones. The change may be negative, when an estimate was too high.
+//
+// With a new Epoch there is nothing to compare with. On the first Epoch the others'
+// count is charged as far as they still see it as spent. On a later one (the agent has
+// restarted) most of the count is charged here already, so the emptier of the two pools,
+// this one and the others', is installed.
 func (l *Ledger) Hear(now float64, s LedgerSums) {
 	l.Advance(now)
 	s = s.normal()
 	delta := s.Admitted - l.others.Admitted
 	switch {
 	case s.Epoch == l.others.Epoch:
-		delta -= l.redeem(delta)
+		delta -= l.fromOverflow(delta)
 	case l.others.Epoch == 0:
 		delta = min(s.Admitted, s.Spent)
-		delta -= l.redeem(delta)
+		delta -= l.fromOverflow(delta)
 	default:
 		delta = max(0, s.Spent-l.p.Rate*s.Age-l.d)
 	}
@@ -283,31 +285,34 @@ func (l *Ledger) Hear(now float64, s LedgerSums) {
 	l.share()
 }
 
-// most bounds what news of the others can make of D: each of them has spent its whole
-// pool at once, and the rate besides for as long as a replica that is cut off is believed
-// to go on. Whatever a replica tells, the key is silent no longer than this takes to
-// refill.
-func (l *Ledger) most() float64 { return l.p.Replicas * (l.top + believed*l.p.Rate) }
+// most bounds D after sums were heard: each replica has spent its whole pool at once, and
+// the rate for the time in which a replica that is cut off still counts. So whatever a
+// replica announces, the key refuses everything for no longer than that takes to refill.
+func (l *Ledger) most() float64 { return l.p.Replicas * (l.top + silent*l.p.Rate) }
 
-// believed is that time, in seconds.
-const believed = 15
+// silent is how long a replica that is not heard counts as going on, in seconds.
+const silent = 15
 
-// redeem takes from W what an admission elsewhere, heard late, would have been
-// refilled by meanwhile.
-func (l *Ledger) redeem(delta float64) float64 {
-	l.lost, l.full = l.late(l.at), l.at
-	used := clamp(delta, 0, l.lost)
-	l.lost -= used
+// fromOverflow returns what of an admission of cost delta, heard late, W would have
+// refilled meanwhile, and takes it out of W.
+func (l *Ledger) fromOverflow(delta float64) float64 {
+	l.overflow, l.full = l.overflowAt(l.at), l.at
+	used := clamp(delta, 0, l.overflow)
+	l.overflow -= used
 	return used
 }
 
-// FirstContact takes in the sums that were heard before this ledger began, of
-// which it knows nothing but what was admitted here. What the others admitted and
-// still see as spent is added to that, and no pool is fuller than they say. All of
-// it is up to a lag old and has been refilled since (STRICT: only what is known). The caller will add own to
-// each Admitted from now on: what of this ledger's cost it counts there. The others
-// have heard of known, another part of this ledger's cost: what they admitted is
-// partly in it, and all of it is in what they see as spent.
+// FirstContact installs the sums that were heard before this ledger began; so far it
+// knows only what was admitted here.
+//
+//   - What the others admitted and still see as spent is added to d, and the pool gets no
+//     fuller than theirs.
+//   - All of that is up to a lag old and has been refilled since. For STRICT only the
+//     time that is known (Age) counts.
+//   - own is the part of this ledger's cost that the caller will add to each Admitted from
+//     now on.
+//   - known is the part of this ledger's cost that the others have heard of: it is in what
+//     they see as spent, and partly in what they admitted.
 func (l *Ledger) FirstContact(now float64, s LedgerSums, own, known float64) {
 	l.Advance(now)
 	s = s.normal()
@@ -318,7 +323,7 @@ func (l *Ledger) FirstContact(now float64, s LedgerSums, own, known float64) {
 	late := min(s.Spent, l.p.Rate*old)
 	theirs := max(0, min(s.Admitted, s.Spent)-late-min(known, l.d))
 	l.d = min(max(l.d+theirs, s.Spent-late), max(l.d, l.most()))
-	l.lost, l.full = max(0, l.lost-late), now
+	l.overflow, l.full = max(0, l.overflow-late), now
 	l.others = s
 	l.others.Admitted += clean(own, maxQuantity)
 	l.share()
@@ -335,8 +340,8 @@ func (s LedgerSums) normal() LedgerSums {
 	return s
 }
 
-// Publish returns what to gossip now and takes the claim as announced; call it
-// every P while Active or since the last Take, and once more when that ends.
+// Publish returns what to gossip now; its claim counts as announced from then on. Call
+// it every P while Active or since the last Take, and once more when that ends.
 func (l *Ledger) Publish(now float64) LedgerClaim {
 	l.Advance(now)
 	l.heard.advance(l.at-l.pubAt, l.p.Lag)
@@ -346,7 +351,7 @@ func (l *Ledger) Publish(now float64) LedgerClaim {
 	want, mine := l.demand(), l.fair*l.p.Rate
 	c := LedgerClaim{Admitted: l.admitted, Spent: l.d}
 	switch {
-	case want >= mine && want > 0 && (l.p.Strict || l.at < l.hungry):
+	case want >= mine && want > 0 && (l.p.Strict || l.at < l.scarce):
 		c.Claim, c.Active = mine, 1
 	case want >= mine && want > 0:
 		c.Claim, c.Unsaturated = mine, mine
@@ -358,17 +363,16 @@ func (l *Ledger) Publish(now float64) LedgerClaim {
 	return c
 }
 
-// Spent returns d: how much of the pool, with its room above the burst, is
-// gone. 0 is idle; above Burst it is debt being repaid. It means the same to
-// every replica and converts to a TAT as it is (see TATFor).
+// Spent returns d: how much of the pool, with its room above the burst, is spent. 0 is
+// idle; above Burst it is a debt that is being refilled. It means the same to every
+// replica and converts to a TAT as it is (see TATFor).
 func (l *Ledger) Spent() float64 { return l.d }
 
 // Admitted returns A, the cost admitted here in this ledger's life.
 func (l *Ledger) Admitted() float64 { return l.admitted }
 
-// Idle reports whether the ledger holds nothing that a fresh one would not: its
-// pool is full and nothing was admitted within the last two lags. Only then may
-// the key be evicted.
+// Idle reports whether the ledger is like a fresh one: its pool is full and nothing was
+// admitted within the last two lags. Only then may the key be evicted.
 func (l *Ledger) Idle(now float64) bool {
 	l.Advance(now)
 	return l.d == 0 && l.at-l.demAt >= 2*l.p.Lag && l.recent == 0 && l.before == 0

@@ -112,7 +112,7 @@ func TestEnzymeHoldsItsRate(t *testing.T) {
 	}
 }
 
-// slowTick is one tick of Controller, written line by line: the oracle. Window and swing are
+// slowTick is one tick of Controller, written line by line: the oracle. Window and deviation are
 // those that the grid over rate, replicas and delay (lab/grid) showed to be needed.
 type slowTick struct {
 	e, es, s, dem, use, tm, m0, m1, pub, claim, drop float64

@@ -104,11 +104,11 @@ func (l *Ledger) share() {
 	}
 }
 
-// open returns up to which d any replica may spend, without regard to shares.
-// OPTIMISTIC: all of the burst while no other replica goes short, for then there
-// is nothing to share. With A that do, the pacing law holds the pool around the
-// middle of its room h; what lies above the part A/(A+1) of it is not in demand,
-// and when all A+1 take it within one lag they take h together. STRICT: nothing.
+// open returns the d up to which any replica may spend, without regard to shares.
+// OPTIMISTIC: all of the burst while no other replica wants more than it gets, for then
+// nothing has to be shared. With A that do, the pacer keeps the pool around the middle of
+// its room h; what lies above the part A/(A+1) of it is not in demand, and when all A+1
+// spend it within one lag they spend h together. STRICT: nothing.
 func (l *Ledger) open() float64 {
 	active := l.others.Active
 	if l.others.Contended {
@@ -154,7 +154,7 @@ func (l *Ledger) waitToken(cost, r float64) float64 {
 	return l.d/r + (goal-l.work(l.top-1))/(l.speed(l.top)*r)
 }
 
-// openAt is the time until what anybody may take holds the cost.
+// openAt is the time until any replica may spend the cost.
 func (l *Ledger) openAt(cost, r float64) float64 {
 	open := l.open()
 	if cost > open+tolerance*l.p.Burst {
@@ -163,9 +163,9 @@ func (l *Ledger) openAt(cost, r float64) float64 {
 	return max(0, l.d+cost-open) / r
 }
 
-// waitEscrow is the time until the cost fits into what anybody may take or into
-// the escrowed part of the pool, tried with what is unheard now, after this block,
-// and after the next.
+// waitEscrow is the time until the cost fits into what any replica may spend or into the
+// part reserved for this one: the least of three, with what is unheard now, after this
+// block and after the next.
 func (l *Ledger) waitEscrow(cost, r float64) float64 {
 	if l.p.Burst == l.open() {
 		return l.openAt(cost, r)

@@ -20,16 +20,17 @@ type Result struct {
 	// the edge of saturation).
 	UseEven, UseLone, UseSkewed, UseCritical float64
 	// Over is by how much the highest window after a join exceeded the limit: half of
-	// the replicas are saturated, then the other half too. A window is a second, or
-	// what a hundred requests take, as far as the effort goes. Strict has φ = 0, Quarter φ = .25, the product's.
+	// the replicas are saturated, then the other half too. A window is a second, or the
+	// time of a hundred requests if that is longer and the effort allows it. Strict has
+	// φ = 0, Quarter φ = .25, the product's.
 	OverStrict, OverQuarter float64
 	// Settling is how long after that the rates in force of both halves need to stay
 	// within 5 % of half of the limit each, in lags; φ = .25. +Inf: never.
 	Settling float64
-	// Refused is which part is refused where nobody should be. Calm: all together ask
-	// for 80 % of the limit, evenly. Below: one asks for half of its share, all others
-	// are saturated. Police: the worse of the two without a queue, where a bunch of
-	// arrivals above the bucket cannot wait.
+	// Refused is the part refused of requests that should all pass. Calm: all together
+	// ask for 80 % of the limit, evenly. Below: one asks for half of its share, all
+	// others are saturated. Police: the worse of the two without a queue, where arrivals
+	// beyond the bucket cannot wait.
 	RefusedCalm, RefusedBelow, RefusedPolice float64
 }
 
@@ -66,7 +67,7 @@ const (
 	overload = 2.0  // demand over limit where all are saturated
 )
 
-// Effort bounds the work of a cell: how many requests and lags the means are taken over.
+// Effort bounds the work of a cell: how many requests and lags a mean covers.
 type Effort struct {
 	Requests float64 // of the whole swarm, at least
 	Lags     float64
@@ -79,12 +80,12 @@ var (
 	Quick = Effort{Requests: 500, Lags: 10, Seconds: 20}
 )
 
-// span is how long a mean is taken over, in seconds.
+// span is the time that a mean covers, in seconds.
 func (e Effort) span(c Cell, lag float64) float64 {
 	return max(e.Lags*lag, 5, min(e.Requests/c.Rate, e.most(c.Replicas)))
 }
 
-// most is Seconds, less where many replicas make a second dear.
+// most is Seconds, and less for more than 200 replicas, whose steps take longer.
 func (e Effort) most(replicas int) float64 { return e.Seconds * min(1, 200/float64(replicas)) }
 
 // Measure runs a cell.

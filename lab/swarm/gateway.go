@@ -13,9 +13,9 @@ type gateway struct {
 	ctl     drc.Controller
 	pacer   pacing.Pacer
 	police  bool
-	brim    float64 // so much credit is as full as it gets
+	full    float64 // credit from which on the bucket counts as full
 	credit  float64 // what may pass at once, as last offered
-	pending float64 // arrived, and not yet told to the controller
+	pending float64 // arrived since the controller was stepped
 	queue   line
 	heard   drc.Claim // what the others have heard of this one
 }
@@ -23,7 +23,7 @@ type gateway struct {
 const (
 	delayTarget = 0.05 // seconds: of the limiter's default queue
 	maxWait     = 1.0
-	fading      = 5.0 // 1/s: how fast the backlog of a gateway that polices goes
+	decay       = 5.0 // 1/s: of the virtual backlog of a gateway that polices
 )
 
 // bucket is B of a flow: the limiter's rule.
@@ -34,11 +34,11 @@ func bucket(rate, replicas float64) float64 {
 
 func newGateway(p drc.Params, police bool) gateway {
 	g := gateway{ctl: drc.New(p), police: police}
-	full := g.ctl.Params().Bucket
+	most := g.ctl.Params().Bucket
 	if police {
-		full = min(full, g.pacer.Cap())
+		most = min(most, g.pacer.Cap())
 	}
-	g.brim = 0.9 * full
+	g.full = 0.9 * most
 	g.credit = g.ctl.Free()
 	return g
 }
@@ -54,7 +54,7 @@ func (g *gateway) step(now, h, n float64, others drc.Sums) (passed, refused floa
 		room := max(0, g.room()-g.queue.len)
 		wait := min(rest, room)
 		refused = rest - wait + g.queue.expire(now-maxWait)
-		g.phantom(rest-wait, others)
+		g.countRefused(rest-wait, others)
 		g.queue.push(now, wait)
 		g.pending += wait
 	}
@@ -63,7 +63,7 @@ func (g *gateway) step(now, h, n float64, others drc.Sums) (passed, refused floa
 	g.pending = 0
 	g.pacer.Advance(0, g.ctl.Rate())
 	g.pacer.Add(released)
-	g.fade(h)
+	g.decayVirtual(h)
 	g.reconcile()
 	if g.queue.len > 0 {
 		passed += g.release()
@@ -75,14 +75,14 @@ func (g *gateway) step(now, h, n float64, others drc.Sums) (passed, refused floa
 	return passed, refused
 }
 
-// admit takes what the credit covers of n requests.
+// admit lets as many of n requests pass as the credit covers.
 func (g *gateway) admit(n float64) float64 {
 	if g.queue.len > 0 || n == 0 {
 		return 0
 	}
 	passed := min(n, math.Floor(g.credit))
 	g.credit -= passed
-	if passed < n && g.credit > 0 && g.credit >= g.brim {
+	if passed < n && g.credit > 0 && g.credit >= g.full {
 		passed, g.credit = passed+1, g.credit-1
 	}
 	return passed
@@ -98,16 +98,16 @@ func (g *gateway) room() float64 {
 	return math.Floor(3 * target)
 }
 
-// phantom counts demand that was refused.
-func (g *gateway) phantom(cost float64, others drc.Sums) {
+// countRefused lets the controller see demand that was refused.
+func (g *gateway) countRefused(cost float64, others drc.Sums) {
 	if cost > 0 {
 		g.ctl.Step(0, cost, others)
 		g.ctl.Remove(cost)
 	}
 }
 
-// release sends what waits: paid from what the controller has released, or ahead of it
-// from enzyme that is free.
+// release sends waiting requests for what the controller has released, and ahead of it for
+// what is free in its bucket.
 func (g *gateway) release() float64 {
 	sent := g.queue.pop(math.Floor(max(0, g.pacer.Credit(), g.pacer.Credit()+g.ctl.Free()) + 1e-9))
 	g.pacer.Charge(sent)
@@ -119,13 +119,13 @@ func (g *gateway) release() float64 {
 	return sent
 }
 
-// fade lets the virtual backlog of a gateway that polices go.
-func (g *gateway) fade(h float64) {
+// decayVirtual lets h seconds of decay pass for the virtual backlog of a gateway that polices.
+func (g *gateway) decayVirtual(h float64) {
 	if !g.police {
 		return
 	}
 	if virtual := g.ctl.Backlog() - max(0, -g.pacer.Credit()); virtual > 0 {
-		g.ctl.Remove(virtual * h * fading / (1 + h*fading))
+		g.ctl.Remove(virtual * h * decay / (1 + h*decay))
 	}
 }
 
@@ -159,7 +159,7 @@ func (l *line) push(now, n float64) {
 	}
 }
 
-// pop takes up to n from the front and returns how many.
+// pop removes up to n from the front and returns how many.
 func (l *line) pop(n float64) (taken float64) {
 	for len(l.rows) > 0 && taken < n {
 		k := min(n-taken, l.rows[0].n)

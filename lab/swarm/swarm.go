@@ -37,7 +37,7 @@ type Swarm struct {
 	step  int
 	nodes []gateway
 	total drc.Claim // sum of what was heard
-	mail  []letter  // published and not yet heard, oldest first
+	news  []claim   // published and not yet heard, oldest first
 	late  int       // τ in steps
 	every int       // P in steps
 	rng   *rand.Rand
@@ -47,10 +47,10 @@ type Swarm struct {
 	Passed, Refused, Offered []float64
 }
 
-// letter is a claim on its way.
-type letter struct {
+// claim is a claim on its way.
+type claim struct {
 	due, from int
-	claim     drc.Claim
+	drc.Claim
 }
 
 // New makes a swarm at rest, without load.
@@ -91,7 +91,7 @@ func (s *Swarm) Step() (passed float64) {
 		s.Offered[i], s.Passed[i], s.Refused[i] = s.Offered[i]+n, s.Passed[i]+ok, s.Refused[i]+no
 		passed += ok
 		if (s.step+i)%s.every == 0 {
-			s.mail = append(s.mail, letter{s.step + s.late, i, g.ctl.Publish()})
+			s.news = append(s.news, claim{s.step + s.late, i, g.ctl.Publish()})
 		}
 	}
 	return passed
@@ -100,14 +100,14 @@ func (s *Swarm) Step() (passed float64) {
 // deliver lets all hear what was published τ ago. The sums are formed afresh now and
 // then, so that rounding does not pile up.
 func (s *Swarm) deliver() {
-	for len(s.mail) > 0 && s.mail[0].due <= s.step {
-		m := s.mail[0]
-		s.mail = s.mail[1:]
+	for len(s.news) > 0 && s.news[0].due <= s.step {
+		m := s.news[0]
+		s.news = s.news[1:]
 		was := &s.nodes[m.from].heard
-		s.total.Claim += m.claim.Claim - was.Claim
-		s.total.Active += m.claim.Active - was.Active
-		s.total.Unsaturated += m.claim.Unsaturated - was.Unsaturated
-		*was = m.claim
+		s.total.Claim += m.Claim.Claim - was.Claim
+		s.total.Active += m.Active - was.Active
+		s.total.Unsaturated += m.Unsaturated - was.Unsaturated
+		*was = m.Claim
 	}
 	if s.step%1000 == 0 {
 		s.total = drc.Claim{}

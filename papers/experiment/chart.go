@@ -78,7 +78,7 @@ func (l *Line) Len() int { return len(l.points) }
 // At is the i-th point.
 func (l *Line) At(i int) (x, y float64) { return l.points[i].X, l.points[i].Y }
 
-// colours are told apart by most eyes (Okabe and Ito).
+// colours are those that most people can distinguish (Okabe and Ito).
 var colours = []color.Color{
 	color.RGBA{0, 114, 178, 255}, color.RGBA{213, 94, 0, 255}, color.RGBA{0, 158, 115, 255},
 	color.RGBA{204, 121, 167, 255}, color.RGBA{230, 159, 0, 255}, color.RGBA{86, 180, 233, 255},

@@ -25,7 +25,7 @@ func (r *Result) Save(dir string) error {
 	return errors.Join(errs...)
 }
 
-// Print tells the findings.
+// Print writes the findings as a table.
 func (r *Result) Print(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "VERDICT\tQUANTITY\tPAPER\tHERE\tTOLERANCE")
@@ -47,8 +47,9 @@ type cached struct {
 	Charts   []string   `json:"charts"`
 }
 
-// Cached runs an experiment in full and saves its charts, or takes both from an earlier run
-// with the same input: the state of the program. It reports whether it did the latter.
+// Cached runs an experiment in full and saves its charts, or reuses those of an
+// earlier run with the same input, which is the state of the program. hit reports whether it
+// reused them.
 func (e Experiment) Cached(dir, input string) (findings []*Finding, hit bool, err error) {
 	path := filepath.Join(dir, ".cache", e.Name+".json")
 	var old cached

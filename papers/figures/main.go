@@ -3,7 +3,7 @@
 //
 //	go run ./figures [-o DIR] [-only NAME,…] [-doc FILE]      in papers/; make figures
 //
-// What was computed by the same program before is taken from DIR/.cache.
+// What the same program computed before is read from DIR/.cache.
 package main
 
 import (
@@ -85,7 +85,7 @@ func all(dir, doc string, out io.Writer) error {
 	return markdown.Update(doc, writer, papers.Rows(findings))
 }
 
-// compute runs the experiments, two at a time, and tells how far it is.
+// compute runs the experiments, two at a time, and prints a line for each.
 func compute(dir, input string, todo []experiment.Experiment, out io.Writer) (map[string][]*experiment.Finding, error) {
 	findings, done, errs := map[string][]*experiment.Finding{}, 0, []error(nil)
 	var lock sync.Mutex

@@ -32,7 +32,7 @@ type aggregate struct {
 	Source
 	edge  *packets.Link
 	flows []*packets.Flow
-	sent  int // packets told to the source
+	sent  int // packets reported to the source law
 	on    bool
 }
 

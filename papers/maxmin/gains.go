@@ -13,9 +13,10 @@ import "math"
 //
 //	U = (2√2 − 2)·e^(√2−2) = .4612,  V = (10√2 − 14)·e^(√2−2) = .0791
 //
-// The paper's (.5, .1), read off a plot, is 8 % slower for one delay, and the faster for
-// a mix of shorter ones: at its 20 to 70 ms it decays by 4.8/s, these by 4.3/s. Both are made
-// for the longest delay; gains for the delays as they are (MixGains) decay by 11.8/s.
+// The paper's (.5, .1), read off a plot, decays 8 % more slowly for one delay. For the
+// paper's mix of 20 to 70 ms it is the faster one: disturbances decay by 4.8/s, with the
+// gains above by 4.3/s. Both use the longest delay only. Gains for all delays of the mix
+// (MixGains) decay by 11.8/s.
 
 // bestRoot is s·τ at the triple root.
 var bestRoot = math.Sqrt2 - 2
@@ -39,8 +40,8 @@ type Delay struct {
 	Weight  float64 // sum of the weights of the sources with this delay, > 0
 }
 
-// mixMargin is by how much MixGains may be wrong about the longest delay: the gains stay
-// stable if all sources are so many times as late as the latest.
+// mixMargin is the safety margin of MixGains: the gains are stable even if all sources have
+// mixMargin times the longest delay.
 const mixMargin = 1.25
 
 // MixGains are A (1/s) and B (1/s²) for sources with several delays: BestGains for what they

@@ -56,7 +56,7 @@ type Link struct {
 	started      bool
 }
 
-// Step takes the queue (cost units) every Period and returns the fair rate f.
+// Step is called every Period with the queue (cost units) and returns the fair rate f.
 func (l *Link) Step(queued float64) float64 {
 	e := min(sane(queued), largest) - min(sane(l.Target), largest)
 	if !l.started {
@@ -90,7 +90,7 @@ func (l *Link) estimate() {
 	l.elapsed, l.bound, l.all, l.least = 0, 0, 0, 0
 }
 
-// Count is |Q|w, the estimated sum of the weights that are held by this link.
+// Count is |Q|w, the estimated sum of the weights of the flows that this link limits.
 // Before anything is known it is 1.
 func (l *Link) Count() float64 {
 	if l.count > 0 {
@@ -124,7 +124,7 @@ func (l *Link) Pass(p *Packet) {
 	}
 }
 
-// smallest and largest bound what rates, weights and queues are taken as.
+// smallest and largest bound rates, weights and queues.
 const smallest, largest = 1e-15, 1e15
 
 // sane maps NaN and negative numbers to 0.

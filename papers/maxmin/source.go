@@ -50,6 +50,6 @@ func (s *Source) Tick(now float64) (p Packet, due bool) {
 	return p, true
 }
 
-// Hear takes over the fair rate of a packet that came back. One that passed no
-// link leaves only the peak.
+// Hear adopts the fair rate of a control packet that came back. After a packet that
+// passed no link only the peak limits the source.
 func (s *Source) Hear(p Packet) { s.fair = sane(p.Fair) }

@@ -97,7 +97,7 @@ func mean(bins []float64, a, b int) (sum float64) {
 	return sum
 }
 
-// rateFigure is figures 8 to 10: a loop that is told 500 Mbit/s, on both kernels, and the
+// rateFigure is figures 8 to 10: a loop commanded to send 500 Mbit/s, on both kernels, and the
 // rates that the paper reports.
 func rateFigure(i int, name, title string, find func(r *experiment.Result, a, b []float64),
 	paper ...float64) func(bool) *experiment.Result {

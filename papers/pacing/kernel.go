@@ -16,7 +16,7 @@ import (
 
 const (
 	packet  = 1500. // bytes
-	granule = 1e-3  // s, t_g that the loops are told
+	granule = 1e-3  // s, t_g that the loops are configured with
 )
 
 // kernel is a model of when a sleeping process runs again.

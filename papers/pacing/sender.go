@@ -14,7 +14,7 @@ import "math"
 // rates is the caller's: bytes, or requests.
 //
 // Step serves an endless queue of packets of one size; for a queue of packets of
-// many sizes ask Allow once per iteration and tell Sent what went.
+// many sizes call Allow once per iteration, and Sent with what went.
 //
 // Bad numbers: a time, rate, gain or size that is NaN or negative counts as 0; a rate or
 // size below 1e-15 counts as 0, and anything above 1e15 as 1e15. The mismatch is held
@@ -30,8 +30,8 @@ type Sender struct {
 const (
 	// mostOwed bounds the mismatch, in units: a gain above 2 diverges.
 	mostOwed = 1e30
-	// tiny and huge bound what sizes, gains and times are taken as; a size or rate
-	// below tiny counts as 0.
+	// tiny and huge bound sizes, gains, rates and times; a size or rate below tiny
+	// counts as 0.
 	tiny, huge = 1e-15, 1e15
 	// slack absorbs the rounding of many small additions, in packets.
 	slack = 1e-9

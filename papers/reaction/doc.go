@@ -47,9 +47,9 @@
 // kept in the positive orthant. Order 1: the local error is h²/2·c″, the
 // global one O(h); a steady state is exact at any h. The solution keeps every
 // conserved sum to rounding (some 1e-16 of the sum per step) and no amount is
-// ever negative. Advance chooses h by step doubling. Where Newton's method fails
-// the reactions are taken one by one, which keeps all that but its exactness at
-// a steady state.
+// ever negative. Advance chooses h by step doubling. Where Newton's method fails,
+// the reactions are advanced one by one: amounts stay positive and sums conserved, but a
+// steady state is no longer exact.
 //
 // # Invariants
 //

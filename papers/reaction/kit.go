@@ -82,7 +82,7 @@ type Network struct {
 	pivots  []int     // the species that each law determines
 }
 
-// Build makes the network, or tells everything that is wrong with the kit.
+// Build makes the network, or returns all that is wrong with the kit as one error.
 func (k *Kit) Build() (*Network, error) {
 	if len(k.species) == 0 {
 		return nil, errors.New("reaction: a network needs at least one species")

@@ -2,8 +2,8 @@ package reaction
 
 import "math"
 
-// split takes h with each reaction on its own, in turn, after the inputs: the
-// extent n of reaction r solves its own backward Euler step
+// split advances by h with each reaction on its own, one after the other, after the
+// inputs: the extent n of reaction r, how often it happens, solves
 //
 //	n = h·k_r·Π (c_i + Ψ_ir·n)^α_ir
 //

@@ -8,12 +8,12 @@ import (
 const (
 	maxNewton   = 30 // iterations before another start is tried
 	maxLeads    = 12 // other starts before a step is halved
-	maxHalvings = 4  // halvings before the reactions are taken one by one
+	maxHalvings = 4  // halvings before the reactions are advanced one by one
 )
 
 // Step advances the vessel by h seconds with one backward Euler step. If
 // Newton's method does not find its positive solution the step is halved, up to
-// four times, and at last taken reaction by reaction. A reaction that uses up
+// four times, and in the end made reaction by reaction. A reaction that uses up
 // nothing and makes more of what it needs (X → 2X) may explode within h: Step
 // then leaves the vessel as it was and says so.
 func (v *Vessel) Step(h float64) error {
@@ -28,7 +28,7 @@ func (v *Vessel) Step(h float64) error {
 	return nil
 }
 
-// halve takes h in one step, or in two steps of half the length.
+// halve advances by h in one step, or in two steps of half the length.
 func (v *Vessel) halve(h float64, depth int) bool {
 	if v.euler(h) {
 		return true
@@ -40,9 +40,9 @@ func (v *Vessel) halve(h float64, depth int) bool {
 	return first && v.halve(h/2, depth+1)
 }
 
-// euler solves F(x) = x − c − h·Ψ·v(x) = 0 for x ≥ 0 and takes x for c; it
-// reports whether it could. When Newton's method fails it is led there: the
-// solutions for shorter h start the search for longer ones.
+// euler solves F(x) = x − c − h·Ψ·v(x) = 0 for x ≥ 0, sets c to x and reports whether
+// it could. Where Newton's method fails for h, it is applied to shorter steps first:
+// the solution for each starts the search for the next longer one.
 func (v *Vessel) euler(h float64) bool {
 	w := &v.work
 	copy(w.c0, v.c)
@@ -68,8 +68,8 @@ func (v *Vessel) euler(h float64) bool {
 	return true
 }
 
-// repair takes what rounding added to a conserved sum off the largest amount in
-// it: flows may be many orders larger than the amounts they leave behind.
+// repair subtracts what rounding added to each conserved sum from the largest amount
+// in the sum: flows may be many orders larger than the amounts that remain.
 func (v *Vessel) repair(before []float64) {
 	n := len(v.c)
 	for range 2 { // sums that share a species disturb each other
@@ -198,9 +198,9 @@ func unit(v float64) float64 {
 	return 1
 }
 
-// correct takes the Newton step −f, but no amount below a tenth of itself, and
-// returns the largest correction relative to its amount; +Inf if one was held.
-// What is lost in the rounding of the flows through an amount does not count.
+// correct applies the Newton step −f, but lets no amount fall below a tenth of itself,
+// and returns the largest correction relative to its amount: +Inf if an amount was
+// limited. Rounding of the flows through an amount does not count.
 func (w *workspace) correct() (worst float64) {
 	for i, d := range w.f {
 		lost := max(1e-15*w.gross[i], 1e-200)

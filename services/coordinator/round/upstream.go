@@ -97,6 +97,6 @@ func (r *Round) tell(out *PoolShare) {
 	if u := r.upstreams[out.Pool]; u != nil {
 		u.binding = out.FairRate > 0
 		out.Adaptive, out.Estimate = true, u.law.Estimate()
-		out.InFlight, out.Backlog, out.Stay = u.inFlight, u.law.Backlog(), u.law.Stay()
+		out.InFlight, out.Backlog, out.Stay = u.inFlight, u.law.Backlog(), u.law.BaseLatency()
 	}
 }

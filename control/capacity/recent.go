@@ -1,0 +1,51 @@
+package capacity
+
+// recent is what the upstream has served of late. It corrects two things that do not
+// occur on paper, but at an upstream on a busy machine:
+//
+//   - The rate of a round is the median of three rounds. In a round in which everything
+//     stood still for a while (a collection, a starved processor) little was served,
+//     which says nothing about the capacity.
+//   - A rate that was served lately can be served again. The way back up to nine tenths
+//     of it is faster than the probing of Measured.
+type recent struct {
+	last [3]float64 // rates of the last rounds, units/s, in turn
+	next int
+	best float64 // highest rate of late, units/s
+}
+
+const (
+	// regain is by how much an estimate grows a round on the way back. More is sooner
+	// back and, where the capacity has really fallen, overshoots by as much.
+	regain = 1.12
+	// known is the part of the best rate up to which the estimate grows that fast.
+	known = .9
+	// forget is the part of the best rate that a round with a backlog leaves, and fade
+	// the part that a second takes away: a capacity that has fallen is soon no longer
+	// expected back.
+	forget = .8
+	fade   = 1. / 60
+)
+
+// median adds one round's rate and returns the middle one of the last three.
+func (r *recent) median(rate float64) float64 {
+	r.last[r.next] = rate
+	r.next = (r.next + 1) % len(r.last)
+	a, b, c := r.last[0], r.last[1], r.last[2]
+	return max(min(a, b), min(max(a, b), c))
+}
+
+// recover returns the estimate to go on with: the given one, or a higher one where
+// there is no backlog and more was served lately.
+func (r *recent) recover(estimate, rate, backlog float64, a Answers) float64 {
+	r.best *= max(0, 1-fade*a.Span)
+	switch {
+	case backlog > 0:
+		r.best = max(rate, forget*r.best)
+	case a.Binding && estimate < known*r.best:
+		return min(regain*estimate, known*r.best)
+	default:
+		r.best = max(r.best, rate)
+	}
+	return estimate
+}
