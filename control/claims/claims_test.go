@@ -14,7 +14,8 @@ func record(generation, seq uint64, k exchange.KeyClaim) Record {
 }
 
 func drawRecord(t *rapid.T, gens uint64) Record {
-	r := record(rapid.Uint64Range(1, gens).Draw(t, "gen"), rapid.Uint64Range(0, 4).Draw(t, "seq"), exchange.KeyClaim{Key: 1})
+	generation, seq := rapid.Uint64Range(1, gens).Draw(t, "gen"), rapid.Uint64Range(0, 4).Draw(t, "seq")
+	r := record(generation, seq, exchange.KeyClaim{Key: 1})
 	r.Admitted, r.Claim = float64(rapid.IntRange(0, 5).Draw(t, "A")), float64(rapid.IntRange(0, 3).Draw(t, "R"))
 	r.Spent = float64(rapid.IntRange(0, 3).Draw(t, "D"))
 	return r
@@ -67,7 +68,8 @@ func TestTotalNeverStepsDown(t *testing.T) {
 			count = 0
 		}
 		count += float64(i % 3)
-		if _, err := tb.Apply(7, float64(i)*.05, record(1+i/7, i%7, exchange.KeyClaim{Key: 1, Admitted: count})); err != nil {
+		r := record(1+i/7, i%7, exchange.KeyClaim{Key: 1, Admitted: count})
+		if _, err := tb.Apply(7, float64(i)*.05, r); err != nil {
 			t.Fatal(err)
 		}
 		if s := tb.Sums(1, 0, float64(i)*.05).Admitted; s < last {

@@ -1,6 +1,6 @@
-// Package config is what an administrator has configured, as gateways have it: pools,
-// tenants, quotas and limits. Agent, link, filter, engine and simulator all use these
-// types; there are no others of the same facts.
+// Package config has the configuration that gateways put in force: pools, tenants, quotas
+// and limits. Agent, link, filter, engine and simulator all use these types; there are no
+// others of the same facts.
 //
 // # Model
 //
@@ -21,15 +21,15 @@
 // releases. A name that is left out is the first of its kind; a Max that is left out is
 // unbounded.
 //
-// A reader notes limits, quotas and pools that say something which it does not know
-// ([Limit.Unknown]). They are not valid: a field may narrow what a limit means. Unknown
-// fields elsewhere are ignored. So whatever narrows a limit is a new field of Limit or
-// Quota, and never of Tenant or Pool.
+// A reader notes limits and quotas with a field or a name that it does not know, and pools
+// with such a name ([Limit.Unknown]). They are not valid, since the field may narrow what
+// the limit means. Unknown fields of other types are ignored. So a field that narrows a
+// limit must be a field of Limit or Quota, never of Tenant or Pool.
 //
 // # Invariants
 //
-//   - After [Config.LeaveOut], which takes out what is not valid of tenants, Validate
-//     finds at most a pool.
+//   - [Config.LeaveOut] takes out the tenants, limits and quotas that are not valid. After
+//     it, Validate can only find a fault in a pool.
 //   - A configuration that Validate accepts comes back from JSON as it was.
 //
 // Everything is linear in the size of the configuration.

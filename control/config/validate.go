@@ -39,6 +39,12 @@ const (
 	MaxRate = 1e12
 	// MaxWeight bounds a tenant's weight.
 	MaxWeight = 1e9
+	// MinWait is the least that a Queue's DelayTarget and MaxWait may be, if not 0.
+	MinWait = time.Millisecond
+	// MaxDelayTarget bounds Queue.DelayTarget.
+	MaxDelayTarget = 10 * time.Second
+	// MaxMaxWait bounds Queue.MaxWait.
+	MaxMaxWait = time.Minute
 	// MaxQueueRequests bounds Queue.MaxRequests.
 	MaxQueueRequests = 1_000_000
 )
@@ -65,9 +71,9 @@ type LeftOut struct {
 	Reason string `json:"reason"` // names the field, and what would be right
 }
 
-// LeaveOut takes out of the configuration the limits, quotas and tenants that are
-// not valid, and returns what it took. The lists are copied before they change.
-// Pools are left as they are, for Validate to refuse.
+// LeaveOut removes the limits, quotas and tenants that are not valid, and returns what it
+// removed. The lists are copied before they change. Pools stay as they are: Validate
+// refuses a configuration with a bad one.
 func (c *Config) LeaveOut() (out []LeftOut) {
 	pools := make(map[string]bool, len(c.Pools))
 	for i := range c.Pools {
@@ -230,10 +236,10 @@ func (q *Queue) validate(path string) error {
 	if err := laws.check(path, uint8(q.Law)); err != nil {
 		return err
 	}
-	if q.DelayTarget != 0 && (q.DelayTarget < time.Millisecond || q.DelayTarget > 10*time.Second) {
+	if q.DelayTarget != 0 && (q.DelayTarget < MinWait || q.DelayTarget > MaxDelayTarget) {
 		return &FieldError{join(path, "queue.delay_target"), q.DelayTarget, "0 (default) or 1ms to 10s"}
 	}
-	if q.MaxWait != 0 && (q.MaxWait < time.Millisecond || q.MaxWait > time.Minute) {
+	if q.MaxWait != 0 && (q.MaxWait < MinWait || q.MaxWait > MaxMaxWait) {
 		return &FieldError{join(path, "queue.max_wait"), q.MaxWait, "0 (default) or 1ms to 60s"}
 	}
 	if q.MaxRequests < 0 || q.MaxRequests > MaxQueueRequests {
@@ -334,7 +340,8 @@ func (q *Quota) validate(path string) error {
 		return &FieldError{join(path, "guaranteed"), q.Guaranteed, "a rate from 0 to 1e12"}
 	}
 	if math.IsNaN(q.Max) || q.Max < q.Guaranteed {
-		return &FieldError{join(path, "max"), q.Max, fmt.Sprintf("at least guaranteed, which is %v; +Inf for none", q.Guaranteed)}
+		want := fmt.Sprintf("at least guaranteed, which is %v; +Inf for none", q.Guaranteed)
+		return &FieldError{join(path, "max"), q.Max, want}
 	}
 	return modes.check(path, uint8(q.Mode))
 }

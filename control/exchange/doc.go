@@ -1,6 +1,6 @@
-// Package exchange is what gateways, agents and the coordinator tell each other while
-// they run: shares from the coordinator, sums of the other replicas' claims from the
-// agent, claims and reports of the gateway. Engine, link, filter, agent and simulator all
+// Package exchange has the types of the messages between a gateway and its agent while
+// both run: shares, which come from the coordinator, sums of the other replicas' claims,
+// and the gateway's own claims and reports. Engine, link, filter, agent and simulator all
 // use these types; there are no others of the same facts.
 //
 // # Model
@@ -10,9 +10,8 @@
 //	      ◄──────────────────────────────────
 //	              Claims, Report, Names, Spent
 //
-// Each message is state: it replaces what the last one of its kind said, so that either
-// side may die and come back. Only a [Report] and a [Spent] say what is new since the
-// last one.
+// Each message is state: it replaces the last one of its kind, so that either side may
+// stop and come back. Only a [Report] and a [Spent] hold what is new since the last one.
 //
 // # Terms
 //
@@ -20,7 +19,7 @@
 //	key    one client's use of a limit, or the tenant's of a limit per tenant; contended
 //	       when more than one replica uses it
 //	claim  the rate that a replica takes of a flow or a key, cost units/s
-//	active the replica's weight while it wants more than it has; 0 otherwise
+//	active weight of the replicas that want more than they have
 //
 // Keys are hashes of names, seeded by the configuration (control/limiter/internal/hash).
 // All rates are in cost units/s, all amounts in cost units.

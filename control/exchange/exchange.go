@@ -2,17 +2,17 @@ package exchange
 
 import "time"
 
-// Shares are the leases of flows: the totals that all replicas share. A Shares
-// replaces the one before as a whole.
+// Shares are the leases that the coordinator grants to flows: totals, which all replicas
+// divide among themselves. A Shares replaces the one before as a whole.
 type Shares struct {
-	Epoch    int64 // of the leader that granted them; older ones are refused
-	Revision int64 // of the configuration they were computed for
-	Stale    bool  // past their soft expiry: frozen, see OnLoss
+	Epoch    int64 // of the leader that granted them; a lower one than before is refused
+	Revision int64 // of the configuration that they were computed from
+	Stale    bool  // past their soft expiry: they stay in force, see config.OnLoss
 	Flows    []Share
 	Pools    []PoolShare
 }
 
-// Share is the total of one flow, v_max, in cost units/s.
+// Share is the total of one flow, v_max, in cost units/s; +Inf: unbounded.
 type Share struct {
 	Tenant, Pool string
 	Share        float64
@@ -21,14 +21,15 @@ type Share struct {
 // PoolShare is what holds for a pool as a whole.
 type PoolShare struct {
 	Pool      string
-	Price     float64 // 0 while the pool is slack
+	Price     float64 // of one cost unit; 0 while the pool is slack
 	IdleShare float64 // v_max of a flow that has no share of its own, cost units/s
 }
 
-// Isolation tells that this replica no longer hears a majority of the weights.
+// Isolation is how far a replica is cut off from the others: it is when it hears no
+// majority of the weights.
 type Isolation uint8
 
-// The states of isolation.
+// The states of isolation, in the order in which a replica goes through them.
 const (
 	Connected Isolation = iota // normal operation
 	Frozen                     // cut off for less than T1: rates stay at what the others surely heard
@@ -46,8 +47,8 @@ func (i Isolation) String() string {
 	return "unknown"
 }
 
-// Sums is what the other live replicas claim. A Sums replaces the one before: a
-// key that it leaves out is claimed by nobody else.
+// Sums is what the other live replicas claim. A Sums replaces the one before: no other
+// replica claims a key that is not in it.
 type Sums struct {
 	Replicas    int           // N, live replicas with this one; below 1 is 1
 	TotalWeight float64       // W, with this one
@@ -59,42 +60,49 @@ type Sums struct {
 	Keys        []KeySum
 }
 
-// FlowSum sums the claims for one flow over the others, cost units/s.
+// FlowSum sums the claims of the others for one flow.
 type FlowSum struct {
-	Key                         uint64 // of a flow
-	Claims, Active, Unsaturated float64
+	Key         uint64  // of a flow
+	Claims      float64 // cost units/s
+	Active      float64 // weight of those that want more than they have
+	Unsaturated float64 // claims of those that do not, cost units/s
 }
 
 // KeySum sums what the others do with one key of a limit.
 type KeySum struct {
 	Key         uint64  // of a limit's key
-	Admitted    float64 // cumulative over the others; signed steps
-	Claims      float64 // cost units/s
+	Admitted    float64 // cumulative over the others, cost units; a step may be negative
+	Claims      float64 // as in FlowSum, and so the next two
 	Active      float64
 	Unsaturated float64
-	Spent       float64 // the largest, cost units
+	Spent       float64 // the largest spent part of the bucket that one of them knows, cost units
 	Epoch       uint32  // changes when Admitted starts a new count
 }
 
-// Claims is what this replica announces, contended keys only.
+// Claims is what a replica announces of contended flows and keys. What it does not
+// mention stands as it was announced before.
 type Claims struct {
 	Flows     []FlowClaim
 	Keys      []KeyClaim
-	Withdrawn []uint64 // keys announced before and no longer
+	Withdrawn []uint64 // keys that are contended no longer
 }
 
-// FlowClaim is the claim for one flow, cost units/s.
+// FlowClaim is what a replica claims of one flow.
 type FlowClaim struct {
-	Key                        uint64
-	Claim, Active, Unsaturated float64
+	Key         uint64  // of a flow
+	Claim       float64 // cost units/s
+	Active      float64 // the replica's weight while it wants more than it has, else 0
+	Unsaturated float64 // the claim while it does not, else 0
 }
 
-// KeyClaim is the claim for one key of a limit.
+// KeyClaim is what a replica claims of one key of a limit.
 type KeyClaim struct {
-	Key                        uint64
-	Claim, Active, Unsaturated float64
-	Admitted                   float64 // cumulative in this process's life, cost units
-	Spent                      float64 // cost units
+	Key         uint64  // of a limit's key
+	Claim       float64 // as in FlowClaim, and so the next two
+	Active      float64
+	Unsaturated float64
+	Admitted    float64 // cumulative since the process began, cost units
+	Spent       float64 // spent part of the bucket, cost units
 }
 
 // Reset empties c and keeps its memory.
@@ -102,10 +110,10 @@ func (c *Claims) Reset() {
 	c.Flows, c.Keys, c.Withdrawn = c.Flows[:0], c.Keys[:0], c.Withdrawn[:0]
 }
 
-// Report is what flows did since the last one: input of the coordinator.
+// Report is what flows did since the report before: input of the coordinator.
 type Report struct {
-	Interval time.Duration // since the last report; 0 in the first
-	Flows    []FlowReport  // those with anything to tell
+	Interval time.Duration // since the report before; 0 in the first
+	Flows    []FlowReport  // those that did or hold anything
 }
 
 // FlowReport is one flow's part of a Report, in cost units.
@@ -121,23 +129,23 @@ type FlowReport struct {
 	// Limited: the tenant stage queued beyond the delay target, marked or
 	// rejected. A short pacing wait does not count.
 	Limited bool
-	// Of an adaptive pool, see Flight: what the upstream has finished, the
-	// cost·seconds that this took, what it turned away, and what it has now.
+	// Of an adaptive pool: what the upstream has finished, the cost·seconds that this
+	// took, what it has turned away, and what is there now (no delta, like Waiting).
 	Completed, Residence, Shed, InFlight float64
 }
 
-// Names are the identities and classes that a filter's settings name, for the limits
-// that ask for one which no gateway knows.
+// Names are the identities and classes that a filter's settings name. A limit may ask for
+// one that no gateway knows; the coordinator then warns.
 type Names struct{ Identities, Classes []string }
 
-// Spent is what keys of limits have yet to win back: what a filter leaves to the process
-// that takes its place, so that nobody's burst is there twice. What comes later of a key
-// replaces what came before.
+// Spent are the keys of limits whose bursts are not whole. The agent keeps them for the
+// process that takes a filter's place, so that no client gets its burst twice. A later
+// Spent replaces what an earlier one has of the same key.
 type Spent struct{ Keys []KeySpent }
 
-// KeySpent is what one key of one limit has yet to win back.
+// KeySpent is a key of a limit whose burst is not whole.
 type KeySpent struct {
-	Key   uint64        // of a limit's key; depends on the configuration's seed and the names alone
-	Ahead time.Duration // the time that the key takes to win its burst back; ≤ 0: none
+	Key   uint64        // of a limit's key
+	Ahead time.Duration // the time until the burst is whole again; ≤ 0: it is
 	Named bool          // the configuration names the client: it has a slot of its own
 }

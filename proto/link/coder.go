@@ -12,10 +12,10 @@ const maxRecord = 1<<16 - 1
 
 var errRecord = errors.New("a record is longer than 64 KiB; its strings are too long")
 
-// coder writes or reads the binary payloads. One description of a message
-// serves both directions, so they cannot drift apart: each method appends its
-// value when writing and sets it when reading. Writing leaves the message alone:
-// several writers may encode one message at a time.
+// coder writes or reads the binary payloads. One description of a message serves both
+// directions, so that they cannot differ: each method appends its value when writing and
+// sets it when reading. Writing does not change the message: several writers may encode
+// one message at a time.
 type coder struct {
 	buf     []byte
 	reading bool
@@ -147,9 +147,9 @@ func (c *coder) str(field string, v *string) {
 	*v = string(c.take(field, n))
 }
 
-// record frames what f codes with a 16-bit length. When reading, bytes that f
-// leaves are skipped: a newer writer has appended fields. A record shorter than
-// the first version of its layout (least) is malformed.
+// record frames what f codes with a 16-bit length. When reading, bytes that f does not
+// read are skipped: a newer writer has appended fields. A record shorter than the first
+// version of its layout (least) is malformed.
 func (c *coder) record(field string, least int, f func()) {
 	if c.err != nil {
 		return

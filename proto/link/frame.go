@@ -61,8 +61,8 @@ func maxMessage(k kind) int {
 	return 0
 }
 
-// FormatError tells what is wrong with the bytes that came in. The stream is
-// out of step after it: close the connection.
+// FormatError is the reason why bytes that came in cannot be read. Close the connection
+// after it: nothing that follows can be read either.
 type FormatError struct {
 	// Message is the kind of message, "frame" for the header.
 	Message string

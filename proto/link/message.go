@@ -10,7 +10,7 @@ import (
 const (
 	// HelloTimeout bounds the time from accepting a connection to its Hello.
 	HelloTimeout = 2 * time.Second
-	// HeartbeatEvery is how often each side says something at least.
+	// HeartbeatEvery is the longest time between two messages of one side.
 	HeartbeatEvery = time.Second
 	// DeadAfter is the silence after which the other side counts as dead.
 	DeadAfter = 3 * time.Second
@@ -55,46 +55,47 @@ type Hello struct {
 	// Replica names the filter process, or the agent in the agent's Hello.
 	// A parent and a child of a hot restart share one name.
 	Replica string `json:"replica"`
-	// Generation tells one life of a replica from the next: cumulative counts
-	// start over with it. Nanoseconds since 1970 at the process's start do.
+	// Generation distinguishes the processes that a replica has been: cumulative
+	// counts start over with a new one. It is the time of the process's start in
+	// nanoseconds since 1970.
 	Generation uint64 `json:"generation"`
-	// PID is the sender's process, to be compared with the socket's peer
-	// credentials by who wants to.
+	// PID is the sender's process ID. A receiver may compare it with the socket's peer
+	// credentials.
 	PID int `json:"pid"`
-	// Envoy is Envoy's version where it is known, for people.
+	// Envoy is Envoy's version, to be shown to people; "" where it is not known.
 	Envoy string `json:"envoy,omitempty"`
 	// Restart is 1 + the number of hot restarts before this process (Envoy's
-	// --restart-epoch); 0: not known. It tells the child in a hot restart from
-	// another Envoy that was given the same name.
+	// --restart-epoch); 0: not known. By it the agent sees whether a second process of
+	// one name is the child of a hot restart, or an Envoy with the wrong name.
 	Restart int `json:"restart,omitempty"`
 	// Weight of this replica in the split of a share, > 0; 1 if absent.
 	Weight float64 `json:"weight,omitempty"`
 }
 
-// Heartbeat says that its sender lives, and what it has in force.
+// Heartbeat shows that its sender lives, and which configuration it has in force.
 type Heartbeat struct {
 	// Sequence counts the sender's heartbeats on this connection.
 	Sequence uint64
 	// Revision is the configuration in force at the sender; 0 = none yet.
 	Revision int64
-	// Refused is the revision that the sender last refused, with Reason; the
-	// older one stays in force. 0 = none.
+	// Refused is the revision that the sender refused last, 0 = none; the older
+	// configuration stays in force.
 	Refused int64
-	// Reason says why Refused was refused, at most 1 KiB.
+	// Reason is why Refused was refused, at most 1 KiB.
 	Reason string
-	// Parted counts what came for keys beyond the filter's budget of full state, which
-	// are held to their part of the limit, since the filter's start. 0 of an agent, and
-	// of a filter that does not tell.
+	// Parted counts the requests, since the filter's start, for contended keys beyond its
+	// budget: each replica limits such a key to its own part. 0 from an agent and from a
+	// filter that does not count them.
 	Parted uint64
 }
 
 // MaxRefused bounds the limits that one [Refused] names.
 const MaxRefused = 256
 
-// Refused lists what a filter leaves out of the configuration that it has in
-// force: it cannot read that part, or the part is not valid. The rest of the
-// configuration holds. A filter sends Refused after each configuration that it
-// takes, with an empty list when it has left out nothing. Since version 2.
+// Refused lists the limits of the configuration in force that a filter does not enforce,
+// because it cannot read them or they are not valid. It enforces the rest. A filter sends
+// Refused after each configuration that it has put in force, also when the list is empty.
+// Since version 2.
 type Refused struct {
 	// Revision of the configuration.
 	Revision int64

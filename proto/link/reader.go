@@ -86,7 +86,7 @@ func (r *Reader) body(h header) error {
 	return nil
 }
 
-// shrink lets go of a buffer that one long message has blown up.
+// shrink frees a buffer that one long message has made large.
 func (r *Reader) shrink() {
 	if cap(r.payload) > 2*MaxPayload {
 		r.payload = nil

@@ -10,7 +10,7 @@ const (
 	Oldest uint8 = max(Version-1, 1)
 )
 
-// VersionError tells that two builds are too far apart to talk.
+// VersionError is the error of two builds whose versions are too far apart.
 type VersionError struct {
 	// Ours and Theirs are the newest versions of the two sides.
 	Ours, Theirs uint8

@@ -47,7 +47,8 @@ func compiled(t *testing.T, resources ...*quotav1.Resource) *config.Config {
 
 func TestConfig(t *testing.T) {
 	police := config.Queue{Law: config.Police}
-	usual := config.Queue{Law: config.VariableStructure, DelayTarget: 50 * time.Millisecond, MaxWait: time.Second, MaxRequests: 1024}
+	usual := config.Queue{Law: config.VariableStructure,
+		DelayTarget: 50 * time.Millisecond, MaxWait: time.Second, MaxRequests: 1024}
 	got := compiled(t,
 		limitOf(&quotav1.Limit{Name: "tenants/-/limits/all", Rate: "10/s"}),
 		limitOf(&quotav1.Limit{Name: "tenants/-/limits/small", Rate: "6/min"}),
@@ -59,7 +60,8 @@ func TestConfig(t *testing.T) {
 		quota(&quotav1.Quota{Name: "tenants/b/quotas/api"}),
 		tenant(&quotav1.Tenant{Name: "tenants/a", Weight: 2}),
 		pool(&quotav1.Pool{Name: "pools/api", Capacity: 100}),
-		pool(&quotav1.Pool{Name: "pools/db", Capacity: 5, OnLoss: quotav1.OnLoss_SAFE_RATE, HardExpiry: durationpb.New(time.Minute),
+		pool(&quotav1.Pool{Name: "pools/db", Capacity: 5,
+			OnLoss: quotav1.OnLoss_SAFE_RATE, HardExpiry: durationpb.New(time.Minute),
 			Queue: &quotav1.Queue{DelayTarget: durationpb.New(time.Millisecond), MaxRequests: 3}}),
 	)
 	all := config.Limit{Name: "all", Rate: 10, Burst: 10, Queue: police, Mode: config.Enforce}
@@ -70,12 +72,14 @@ func TestConfig(t *testing.T) {
 		Pools: []config.Pool{
 			{Name: "api", Capacity: 100, Queue: usual, OnLoss: config.Freeze},
 			{Name: "db", Capacity: 5, OnLoss: config.SafeRate, HardExpiry: time.Minute,
-				Queue: config.Queue{Law: config.VariableStructure, DelayTarget: time.Millisecond, MaxWait: time.Second, MaxRequests: 3}},
+				Queue: config.Queue{Law: config.VariableStructure,
+					DelayTarget: time.Millisecond, MaxWait: time.Second, MaxRequests: 3}},
 		},
 		Tenants: []config.Tenant{
 			{Name: "-", Weight: 1, Limits: []config.Limit{all, small}},
 			{Name: "a", Weight: 2, Limits: []config.Limit{
-				{Name: "all", PerTenant: true, Rate: 99, Burst: 5, Pools: []string{"api"}, Queue: droptail, Mode: config.Shadow, Strict: true,
+				{Name: "all", PerTenant: true, Rate: 99, Burst: 5, Pools: []string{"api"}, Queue: droptail,
+					Mode: config.Shadow, Strict: true,
 					Overrides: map[string]config.RateBurst{"c": {Rate: 1, Burst: 1}}}, small},
 				Quotas: []config.Quota{{Pool: "api", Guaranteed: 3, Max: 8, Mode: config.Off}}},
 			{Name: "b", Weight: 1, Limits: []config.Limit{all, small},
@@ -100,12 +104,16 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 		{"pools/x: queue.aqm", pool(&quotav1.Pool{Name: "pools/x", Capacity: 1, Queue: &quotav1.Queue{Aqm: 99}})},
 		{`"pool/x" is not a name`, pool(&quotav1.Pool{Name: "pool/x", Capacity: 1})},
 		{"tenants/x: weight", tenant(&quotav1.Tenant{Name: "tenants/x", Weight: -1})},
-		{`"tenants/x" is the name of a tenant, want that of a limit`, limitOf(&quotav1.Limit{Name: "tenants/x", Rate: "1/s"})},
+		{`"tenants/x" is the name of a tenant, want that of a limit`,
+			limitOf(&quotav1.Limit{Name: "tenants/x", Rate: "1/s"})},
 		{"tenants/x/limits/y: rate", limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1"})},
 		{"tenants/x/limits/y: burst", limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1/s", Burst: math.Inf(1)})},
-		{`client "c": rate`, limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1/s", Overrides: []*quotav1.Override{{Client: "c"}}})},
-		{"is there twice", limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1/s", Overrides: []*quotav1.Override{{Client: "c", Rate: "1/s"}, {Client: "c", Rate: "1/s"}}})},
-		{"max is 2, want at least guaranteed, which is 3", quota(&quotav1.Quota{Name: "tenants/x/quotas/ok", Guaranteed: 3, Max: proto.Float64(2)})},
+		{`client "c": rate`, limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1/s",
+			Overrides: []*quotav1.Override{{Client: "c"}}})},
+		{"is there twice", limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1/s",
+			Overrides: []*quotav1.Override{{Client: "c", Rate: "1/s"}, {Client: "c", Rate: "1/s"}}})},
+		{"max is 2, want at least guaranteed, which is 3",
+			quota(&quotav1.Quota{Name: "tenants/x/quotas/ok", Guaranteed: 3, Max: proto.Float64(2)})},
 		{"kind that this build does not know", &quotav1.Resource{}},
 	} {
 		var b Book
@@ -171,7 +179,8 @@ func TestManyTenantsWithDefaultsFit(t *testing.T) {
 	for i := range overrides {
 		overrides[i] = &quotav1.Override{Client: fmt.Sprintf("client-with-a-rather-long-name-%d", i), Rate: "100/s", Burst: 7}
 	}
-	resources := []*quotav1.Resource{limitOf(&quotav1.Limit{Name: "tenants/-/limits/each", Rate: "1/s", Overrides: overrides})}
+	resources := []*quotav1.Resource{
+		limitOf(&quotav1.Limit{Name: "tenants/-/limits/each", Rate: "1/s", Overrides: overrides})}
 	for i := range 100_000 {
 		resources = append(resources, tenant(&quotav1.Tenant{Name: fmt.Sprint("tenants/t", i), Weight: 1}))
 	}

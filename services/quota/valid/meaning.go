@@ -47,10 +47,13 @@ func refusal(err error) Violation {
 func pool(p *quotav1.Pool) []Violation {
 	found := queue(p.Queue)
 	if p.OnLoss == quotav1.OnLoss_SAFE_RATE && p.HardExpiry.AsDuration() <= 0 {
-		found = append(found, Violation{"hard_expiry", "must be above 0 with on_loss SAFE_RATE: it says when to fall to the safe rate"})
+		found = append(found, Violation{"hard_expiry",
+			"must be above 0 with on_loss SAFE_RATE: it says when to fall to the safe rate"})
 	}
 	if a := p.Adaptive; a != nil && (p.Capacity < a.Min || p.Capacity > a.Max) {
-		found = append(found, Violation{"capacity", fmt.Sprintf("%g must lie within adaptive.min and adaptive.max, %g to %g: the estimate begins there", p.Capacity, a.Min, a.Max)})
+		found = append(found, Violation{"capacity", fmt.Sprintf(
+			"%g must lie within adaptive.min and adaptive.max, %g to %g: the estimate begins there",
+			p.Capacity, a.Min, a.Max)})
 	}
 	return found
 }

@@ -52,8 +52,12 @@ func TestResource(t *testing.T) {
 		{"wait out of range", pool(func(p *quotav1.Pool) {
 			p.Queue = &quotav1.Queue{MaxWait: durationpb.New(time.Hour)}
 		}), "queue.max_wait", "60s"},
-		{"safe rate without expiry", pool(func(p *quotav1.Pool) { p.OnLoss = quotav1.OnLoss_SAFE_RATE }), "hard_expiry", "above 0"},
-		{"max below guarantee", quota(func(q *quotav1.Quota) { q.Guaranteed, q.Max = 5, proto.Float64(4) }), "", "at least guaranteed"},
+		{"safe rate without expiry", pool(func(p *quotav1.Pool) {
+			p.OnLoss = quotav1.OnLoss_SAFE_RATE
+		}), "hard_expiry", "above 0"},
+		{"max below guarantee", quota(func(q *quotav1.Quota) {
+			q.Guaranteed, q.Max = 5, proto.Float64(4)
+		}), "", "at least guaranteed"},
 		{"max 0", quota(func(q *quotav1.Quota) { q.Max = proto.Float64(0) }), "", ""},
 		{"a limit", limit(func(*quotav1.Limit) {}), "", ""},
 		{"rate without unit", limit(func(l *quotav1.Limit) { l.Rate = "5" }), "rate", "no unit"},
@@ -74,7 +78,9 @@ func TestResource(t *testing.T) {
 		{"override of a limit on all", limit(func(l *quotav1.Limit) {
 			l.Key, l.Overrides = quotav1.Key_TENANT, []*quotav1.Override{{Client: "vip", Rate: "1/s"}}
 		}), "overrides", "together"},
-		{"identity of a limit on all", limit(func(l *quotav1.Limit) { l.Key, l.Identity = quotav1.Key_TENANT, "ip" }), "identity", "together"},
+		{"identity of a limit on all", limit(func(l *quotav1.Limit) {
+			l.Key, l.Identity = quotav1.Key_TENANT, "ip"
+		}), "identity", "together"},
 		{"identity and classes", limit(func(l *quotav1.Limit) { l.Identity, l.Classes = "ip", []string{"writes"} }), "", ""},
 		{"default tenant", &quotav1.Tenant{Name: "tenants/-"}, "", ""},
 	} {

@@ -16,7 +16,8 @@ import (
 )
 
 func (p *parser) pool(n *yaml.Node, path string) {
-	f := p.fields(n, path, "name", "capacity", "sharing", "alpha", "guarantee", "queue", "onLoss", "hardExpiry", "adaptive")
+	f := p.fields(n, path,
+		"name", "capacity", "sharing", "alpha", "guarantee", "queue", "onLoss", "hardExpiry", "adaptive")
 	pool := scenario.Pool{
 		Name:       p.Text(f["name"], n.Line, path+".name"),
 		Capacity:   p.needed(f["capacity"], n.Line, path+".capacity", "the pool's rate in cost units per second"),
@@ -71,13 +72,14 @@ func (p *parser) queue(n *yaml.Node, path string, absent config.Law) config.Queu
 		return config.Queue{Law: absent}
 	}
 	f := p.fields(n, path, "aqm", "delayTarget", "maxWait", "maxRequests")
-	q := config.Queue{
-		Law:         choose(p, f["aqm"], path+".aqm", config.Laws()...),
-		DelayTarget: p.Duration(f["delayTarget"], path+".delayTarget", config.DefaultDelayTarget, time.Millisecond, 10*time.Second),
-		MaxWait:     p.Duration(f["maxWait"], path+".maxWait", config.DefaultMaxWait, time.Millisecond, time.Minute),
+	return config.Queue{
+		Law: choose(p, f["aqm"], path+".aqm", config.Laws()...),
+		DelayTarget: p.Duration(f["delayTarget"], path+".delayTarget",
+			config.DefaultDelayTarget, config.MinWait, config.MaxDelayTarget),
+		MaxWait: p.Duration(f["maxWait"], path+".maxWait", config.DefaultMaxWait, config.MinWait, config.MaxMaxWait),
+		MaxRequests: p.Count(f["maxRequests"], path+".maxRequests",
+			config.DefaultMaxRequests, 1, config.MaxQueueRequests),
 	}
-	q.MaxRequests = p.Count(f["maxRequests"], path+".maxRequests", config.DefaultMaxRequests, 1, config.MaxQueueRequests)
-	return q
 }
 
 func (p *parser) tenant(n *yaml.Node, path string) {

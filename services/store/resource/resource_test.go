@@ -27,8 +27,8 @@ func TestParse(t *testing.T) {
 			t.Errorf("Parse(%q) = %+v (%v), want %+v", name, got, err, want)
 		}
 	}
-	for _, name := range []string{"", "api", "pools/", "pools/-", "pools/A", "pools/a/b", "pool/a", "tenants/", "tenants//quotas/a",
-		"tenants/a/quotas", "tenants/a/quotas/", "tenants/a/quotas/-", "tenants/a/pools/b", "tenants/-a", "pools/a-", "/pools/a",
+	for _, name := range []string{"", "api", "pools/", "pools/-", "pools/A", "pools/a/b", "pool/a", "tenants/",
+		"tenants//quotas/a", "tenants/a/quotas", "tenants/a/quotas/", "tenants/a/quotas/-", "tenants/a/pools/b", "tenants/-a", "pools/a-", "/pools/a",
 		"pools/" + strings.Repeat("a", 64), "pools/a\n"} {
 		if got, err := Parse(name); err == nil {
 			t.Errorf("Parse(%q) = %+v", name, got)
@@ -46,12 +46,14 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestParseRate(t *testing.T) {
-	for s, want := range map[string]float64{"100/s": 100, "30/min": 0.5, "30/minute": 0.5, "7200/h": 2, "86400/d": 1, "0.5/sec": 0.5, "1/day": 1. / 86400, "0": 0, "0/min": 0} {
+	for s, want := range map[string]float64{"100/s": 100, "30/min": 0.5, "30/minute": 0.5, "7200/h": 2, "86400/d": 1,
+		"0.5/sec": 0.5, "1/day": 1. / 86400, "0": 0, "0/min": 0} {
 		if got, err := ParseRate(s); err != nil || math.Abs(got-want) > 1e-12 {
 			t.Errorf("ParseRate(%q) = %g (%v), want %g", s, got, err, want)
 		}
 	}
-	for _, s := range []string{"", "5", "/s", "5/", "5/w", "-1/s", "-0.1/s", "00", "NaN/s", "Inf/s", "1e999/s", "2e9/s", "0x10p0/s", "1_0/s", "5 /s"} {
+	for _, s := range []string{"", "5", "/s", "5/", "5/w", "-1/s", "-0.1/s", "00", "NaN/s", "Inf/s", "1e999/s", "2e9/s",
+		"0x10p0/s", "1_0/s", "5 /s"} {
 		if got, err := ParseRate(s); err == nil {
 			t.Errorf("ParseRate(%q) = %g", s, got)
 		}
@@ -116,7 +118,8 @@ func TestFillDefaultsIsIdempotentAndKeepsWhatIsSet(t *testing.T) {
 		p := &quotav1.Pool{Name: "pools/a", Capacity: 1, Sharing: quotav1.Sharing(rapid.IntRange(0, 2).Draw(t, "sharing")),
 			OnLoss: quotav1.OnLoss(rapid.IntRange(0, 3).Draw(t, "loss"))}
 		if rapid.Bool().Draw(t, "queue") {
-			p.Queue = &quotav1.Queue{Aqm: quotav1.Aqm(rapid.IntRange(0, 3).Draw(t, "aqm")), MaxRequests: rapid.Uint32Range(0, 9).Draw(t, "max")}
+			p.Queue = &quotav1.Queue{Aqm: quotav1.Aqm(rapid.IntRange(0, 3).Draw(t, "aqm")),
+				MaxRequests: rapid.Uint32Range(0, 9).Draw(t, "max")}
 		}
 		once := proto.Clone(p).(*quotav1.Pool)
 		FillDefaults(once)
@@ -125,7 +128,8 @@ func TestFillDefaultsIsIdempotentAndKeepsWhatIsSet(t *testing.T) {
 		if !proto.Equal(once, twice) {
 			t.Fatalf("%v became %v", once, twice)
 		}
-		if p.Sharing != 0 && once.Sharing != p.Sharing || p.Queue.GetMaxRequests() != 0 && once.Queue.MaxRequests != p.Queue.MaxRequests {
+		if p.Sharing != 0 && once.Sharing != p.Sharing ||
+			p.Queue.GetMaxRequests() != 0 && once.Queue.MaxRequests != p.Queue.MaxRequests {
 			t.Fatalf("%v lost something: %v", p, once)
 		}
 	})
