@@ -10,13 +10,13 @@ import (
 	"github.com/titrate/titrate/proto/link"
 )
 
-// agent is a stand-in for `titrate agent`: it says what the test wants and
-// keeps what the filter says.
+// agent plays `titrate agent`: it sends what the test wants and records what the filter
+// sends.
 type agent struct {
 	t        *testing.T
 	listener net.Listener
 	mu       sync.Mutex
-	state    []link.Message // said on every new connection
+	state    []link.Message // sent on every new connection
 	conns    []net.Conn
 	writers  []*link.Writer
 	hellos   []*link.Hello
@@ -96,8 +96,8 @@ func (a *agent) keep(m link.Message) {
 	}
 }
 
-// say replaces what new connections hear and tells the latest one.
-func (a *agent) say(state ...link.Message) {
+// send sends messages on the latest connection, and on all new ones.
+func (a *agent) send(state ...link.Message) {
 	a.t.Helper()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -109,8 +109,8 @@ func (a *agent) say(state ...link.Message) {
 	}
 }
 
-// garble writes bytes that are no frame on the latest connection.
-func (a *agent) garble(b []byte) {
+// sendGarbage writes bytes that are no frame on the latest connection.
+func (a *agent) sendGarbage(b []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.conns[len(a.conns)-1].Write(b)
@@ -122,8 +122,8 @@ func (a *agent) sessions() int {
 	return len(a.hellos)
 }
 
-// beat is the filter's latest heartbeat.
-func (a *agent) beat() link.Heartbeat {
+// lastHeartbeat is the filter's latest heartbeat.
+func (a *agent) lastHeartbeat() link.Heartbeat {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.beats) == 0 {
@@ -157,8 +157,8 @@ func (a *agent) kill() {
 	}
 }
 
-// remembers is what the filter has told of its keys.
-func (a *agent) remembers() *exchange.Spent {
+// spentKeys is what the filter has sent of its keys, as the agent keeps it.
+func (a *agent) spentKeys() *exchange.Spent {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m := &exchange.Spent{}
@@ -168,14 +168,14 @@ func (a *agent) remembers() *exchange.Spent {
 	return m
 }
 
-// keepSaying replaces what new connections hear.
-func (a *agent) keepSaying(state ...link.Message) {
+// setState sets what is sent on new connections.
+func (a *agent) setState(state ...link.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.state = state
 }
 
-// until polls for what needs no living Envoy.
+// until polls until done, without an Envoy; it fails after a while.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {

@@ -18,21 +18,21 @@ import (
 	"github.com/titrate/titrate/control/config"
 )
 
-// said is what must be said of a step: pairs of a header (or "body") and a
+// reply is a step with what its response must have: pairs of a header (or "body") and a
 // regular expression; "" is absent.
-type said struct {
+type reply struct {
 	step
 	pairs []string
 }
 
-// telling starts an example's Envoy with one limit per client.
-func telling(t *testing.T, file string, burst float64) *envoy {
+// startLimited starts an example's Envoy with one limit per client.
+func startLimited(t *testing.T, file string, burst float64) *envoy {
 	t.Helper()
 	e, _ := launch{example: file, concurrency: 1}.linked(t, world(1, config.Queue{}, limited("acme", 0.01, burst)))
 	return e
 }
 
-func (e *envoy) follow(steps []said) {
+func (e *envoy) expect(steps []reply) {
 	e.t.Helper()
 	for i, s := range steps {
 		header := s.header
@@ -56,14 +56,14 @@ func (e *envoy) follow(steps []said) {
 	e.alive()
 }
 
-func ask(what, path string, status int, header []string, pairs ...string) said {
-	return said{step{what, path, header, status, ""}, pairs}
+func ask(what, path string, status int, header []string, pairs ...string) reply {
+	return reply{step{what, path, header, status, ""}, pairs}
 }
 
 func TestAnswersRateLimitHeaders(t *testing.T) {
 	t.Parallel()
 	const policy = `"per-client";q=2;w=200`
-	telling(t, "answers-ratelimit-headers.yaml", 2).follow([]said{
+	startLimited(t, "answers-ratelimit-headers.yaml", 2).expect([]reply{
 		ask("the first", "/", 200, nil, "ratelimit-policy", policy, "ratelimit", `"per-client";r=1;t=100`, "retry-after", ""),
 		ask("the last", "/", 200, nil, "ratelimit", `"per-client";r=0;t=100`, "x-titrate-reason", ""),
 		ask("one too many", "/", 429, nil, "ratelimit-policy", policy, "ratelimit", `"per-client";r=0;t=100`, "retry-after",
@@ -82,17 +82,17 @@ func TestAnswersRateLimitHeaders(t *testing.T) {
 	})
 }
 
-// What the client says of congestion does not reach the upstream where Titrate does.
+// A congestion header of the client does not reach the upstream if Titrate sets marks.
 func TestForgedMark(t *testing.T) {
 	t.Parallel()
-	e := telling(t, "answers-ratelimit-headers.yaml", 100)
+	e := startLimited(t, "answers-ratelimit-headers.yaml", 100)
 	e.upstream.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "mark %q", r.Header.Get("x-titrate-congestion"))
 	})
-	e.follow([]said{ask("forged", "/", 200, headers("x-titrate-congestion", "1"), "body", `mark ""`)})
+	e.expect([]reply{ask("forged", "/", 200, headers("x-titrate-congestion", "1"), "body", `mark ""`)})
 }
 
-// Marks reach the client and the upstream together.
+// The client and the upstream get the same marks.
 func TestMarkUpstream(t *testing.T) {
 	t.Parallel()
 	e, _ := launch{example: "answers-ratelimit-headers.yaml", concurrency: 2}.linked(t, world(1,
@@ -119,8 +119,8 @@ func TestMarkUpstream(t *testing.T) {
 
 func TestShadow(t *testing.T) {
 	t.Parallel()
-	e := telling(t, "shadow.yaml", 2)
-	e.follow([]said{
+	e := startLimited(t, "shadow.yaml", 2)
+	e.expect([]reply{
 		ask("not decided", "/static/1", 200, nil), ask("not decided", "/static/2", 200, nil),
 		ask("not decided", "/static/3", 200, nil),
 		ask("within the limit", "/1", 200, nil), ask("enforced, within", "/checkout/2", 200, nil),
@@ -155,10 +155,10 @@ func (e *envoy) lines(prefix string) string {
 
 func TestPeek(t *testing.T) {
 	t.Parallel()
-	e := telling(t, "peek.yaml", 2)
+	e := startLimited(t, "peek.yaml", 2)
 	peek := headers("x-titrate-peek", "1")
 	full := `"per-client";r=2`
-	e.follow([]said{
+	e.expect([]reply{
 		ask("unused", "/", 200, peek, "ratelimit", full, "ratelimit-policy", ".+", "body",
 			`\{"verdict":"admit","limit":"per-client",.*"remaining":2,.*\n`),
 		ask("a look changes nothing", "/", 200, peek, "ratelimit", full),
@@ -175,9 +175,9 @@ func TestPeek(t *testing.T) {
 	}
 }
 
-// teller is an upstream that tells the cost that the request asks for, in the
-// way that its path names.
-func teller(w http.ResponseWriter, r *http.Request) {
+// costUpstream sends the cost that the request has in x-tell, in the place that the path
+// names.
+func costUpstream(w http.ResponseWriter, r *http.Request) {
 	tell := r.Header.Get("x-tell")
 	switch {
 	case r.URL.Path == "/hang":
@@ -218,18 +218,18 @@ func TestResponseCost(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			e := telling(t, "response-cost.yaml", 1000)
-			e.upstream.Config.Handler = http.HandlerFunc(teller)
-			e.follow([]said{ask("a request", c.path, 200, headers("x-tell", c.tell))})
+			e := startLimited(t, "response-cost.yaml", 1000)
+			e.upstream.Config.Handler = http.HandlerFunc(costUpstream)
+			e.expect([]reply{ask("a request", c.path, 200, headers("x-tell", c.tell))})
 			want := e.left(c.cost)
 			e.eventually("what is left", func() bool { return want("/", 1000) })
 		})
 	}
 }
 
-// left says whether so much of a burst is left once cost is gone: a request of
-// what is left passes, as the header says it, and one more unit does not. It
-// must ask without charging: refused requests do not.
+// left returns a check that a burst less cost is left: a request that costs one unit more
+// is refused, one that costs what is left passes. Refused requests charge nothing, so the
+// check can be repeated.
 func (e *envoy) left(cost string) func(path string, burst float64) bool {
 	return func(path string, burst float64) bool {
 		var gone float64
@@ -243,13 +243,13 @@ func (e *envoy) left(cost string) func(path string, burst float64) bool {
 	}
 }
 
-// Debt silences, but not for ever; an abort leaves the estimate; a refusal costs
-// nothing, whatever its answer says.
+// A client in debt is refused, but not for ever. After an abort the estimate stands. A
+// refusal costs nothing, whatever cost the response has.
 func TestResponseCostDebtAndAborts(t *testing.T) {
 	t.Parallel()
 	e, _ := launch{example: "response-cost.yaml", concurrency: 1}.linked(t,
 		world(1, config.Queue{}, limited("acme", 1000, 1000), limited("other", 1000, 1000)))
-	e.upstream.Config.Handler = http.HandlerFunc(teller)
+	e.upstream.Config.Handler = http.HandlerFunc(costUpstream)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(e.front, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -257,7 +257,7 @@ func TestResponseCostDebtAndAborts(t *testing.T) {
 	fmt.Fprint(conn, "GET /hang HTTP/1.1\r\nhost: x\r\nx-tenant: acme\r\nx-client: gone\r\n\r\n")
 	e.eventually("the request upstream", func() bool { return e.metric(outcome("api", "admitted")) == 1 })
 	conn.Close()
-	e.follow([]said{
+	e.expect([]reply{
 		ask("a wrong number", "/", 200, headers("x-tell", "1e9")),
 		ask("in debt", "/", 429, headers("x-tell", "1e9"), "retry-after", "2"),
 		ask("another tenant", "/", 200, headers("x-tenant", "other", "x-tell", "1")),
@@ -266,8 +266,8 @@ func TestResponseCostDebtAndAborts(t *testing.T) {
 	e.alive()
 }
 
-// One request, one settlement, however often Envoy tries and whereto it is
-// redirected; a mirrored one is none.
+// A charge is corrected once per request, however often Envoy retries and wherever the
+// request is redirected. A mirrored request is not charged.
 func TestResponseCostOncePerRequest(t *testing.T) {
 	t.Parallel()
 	routes := edit{"              - match: { prefix: / }\n                route: { cluster: api }\n", `              - match: { prefix: / }
@@ -284,7 +284,7 @@ func TestResponseCostOncePerRequest(t *testing.T) {
 			t.Parallel()
 			e, _ := launch{example: "response-cost.yaml", concurrency: 1, edits: []edit{routes}}.linked(t,
 				world(1, config.Queue{}, limited("acme", 0.01, 1000)))
-			e.upstream.Config.Handler = wayward()
+			e.upstream.Config.Handler = failingUpstream()
 			e.get(c.path, "x-tenant", "acme")
 			want := e.left(c.cost)
 			e.eventually("what is left", func() bool { return want("/", 1000) })
@@ -293,10 +293,9 @@ func TestResponseCostOncePerRequest(t *testing.T) {
 	}
 }
 
-// wayward is an upstream that fails twice, or always, or sends elsewhere, and
-// tells a cost each time. It knows mirrored requests by their host and ignores
-// them.
-func wayward() http.HandlerFunc {
+// failingUpstream fails twice, or always, or redirects, and has a cost in each response.
+// It ignores mirrored requests, which it finds by their host.
+func failingUpstream() http.HandlerFunc {
 	var tried atomic.Int32
 	return func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.Host, "-shadow") {

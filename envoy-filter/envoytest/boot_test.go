@@ -11,7 +11,7 @@ import (
 	"github.com/titrate/titrate/proto/link"
 )
 
-// at starts an Envoy beside an agent's socket and waits for nothing.
+// at starts an Envoy beside an agent's socket, without waiting for it.
 func at(t *testing.T, socket, bootWait string) *envoy {
 	t.Helper()
 	return launch{example: quickstart, concurrency: 2, bootWait: bootWait,
@@ -43,7 +43,7 @@ func TestNoTrafficBeforeTheConfiguration(t *testing.T) {
 	lonely := at(t, filepath.Join(t.TempDir(), "nobody.sock"), "300ms")
 	lonely.serve()
 	if !strings.Contains(lonely.log.String(), "no configuration within boot_wait") {
-		t.Errorf("nothing is said of the missing configuration:\n%s", lonely.log)
+		t.Errorf("the missing configuration is not logged:\n%s", lonely.log)
 	}
 	if a := lonely.get("/", "x-tenant", "acme"); a.status != http.StatusOK {
 		t.Errorf("boot_policy OPEN: %d", a.status)
@@ -51,8 +51,8 @@ func TestNoTrafficBeforeTheConfiguration(t *testing.T) {
 }
 
 // A client that has spent its burst gets nothing more of an Envoy that is started
-// again beside a living agent, whether the one before it was told to end or was
-// killed. Nobody else uses the key, and no other gateway is there.
+// again beside a running agent, whether the Envoy before it was stopped or killed. No
+// other gateway is there that could know what the client has spent.
 func TestPlainRestart(t *testing.T) {
 	t.Parallel()
 	needEnvoy(t)
@@ -71,12 +71,12 @@ func TestPlainRestart(t *testing.T) {
 				t.Logf("life %d: %d admitted", life+1, n)
 				admitted += n
 				if signal == syscall.SIGKILL {
-					e.eventually("word of the key", func() bool { return len(a.remembers().Keys) > 0 })
+					e.eventually("word of the key", func() bool { return len(a.spentKeys().Keys) > 0 })
 				}
 				e.cmd.Process.Signal(signal)
 				<-e.exited
-				until(t, "word of the key", func() bool { return len(a.remembers().Keys) > 0 })
-				a.keepSaying(append([]link.Message{a.remembers()}, state...)...)
+				until(t, "word of the key", func() bool { return len(a.spentKeys().Keys) > 0 })
+				a.setState(append([]link.Message{a.spentKeys()}, state...)...)
 			}
 			if admitted != burst {
 				t.Errorf("%d admitted over three lives at a burst of %d", admitted, burst)

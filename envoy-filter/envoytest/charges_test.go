@@ -36,13 +36,13 @@ func (s *seen) of(what string) int {
 	return s.count[what]
 }
 
-// routed gives the example's last route and the one of /search a policy.
-func routed(policy string) edit {
+// withRoutePolicy gives the example's last route and the one of /search a policy.
+func withRoutePolicy(policy string) edit {
 	return edit{"route: { cluster: api }", "route: { cluster: api, " + policy + " }"}
 }
 
-// What Envoy makes of one request costs its client one: retries, the copy to a
-// mirror, the request that follows a redirect. The client has three.
+// One request of a client is charged once, whatever Envoy makes of it: retries, the copy
+// to a mirror, the request that follows a redirect. The client has a burst of three.
 func TestChargedOnce(t *testing.T) {
 	t.Parallel()
 	const burst = 3
@@ -69,7 +69,7 @@ func TestChargedOnce(t *testing.T) {
 	for what, c := range cases {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			e, a := linked(t, world(1, config.Queue{}, limited("acme", 0.001, burst)), routed(c.policy))
+			e, a := linked(t, world(1, config.Queue{}, limited("acme", 0.001, burst)), withRoutePolicy(c.policy))
 			var s seen
 			e.upstream.Config.Handler = s.handler(c.answer)
 			for i := range burst + 2 {
@@ -96,26 +96,26 @@ func TestChargedOnce(t *testing.T) {
 	}
 }
 
-// A request that waits is followed to where it is redirected without another wait.
+// A request that has waited is redirected without another wait.
 func TestHeldThenRedirected(t *testing.T) {
 	t.Parallel()
-	b := brake(t, func(w http.ResponseWriter, r *http.Request) {
+	b := startBacklog(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
 			w.Header().Set("location", "http://"+r.Host+"/there")
 			w.WriteHeader(http.StatusFound)
 		}
-	}, routed("internal_redirect_policy: { max_internal_redirects: 1 }"))
+	}, withRoutePolicy("internal_redirect_policy: { max_internal_redirects: 1 }"))
 	done := make(chan answer, 1)
 	go func() {
 		a, _ := b.do(context.Background(), http.MethodGet, "/", nil, "x-tenant", "acme")
 		done <- a
 	}()
-	b.holds(1)
+	b.waitHeld(1)
 	b.release()
 	if a := <-done; a.status != http.StatusOK {
 		t.Errorf("the redirected request: %d", a.status)
 	}
-	b.settled(2)
+	b.checkDrained(2)
 }
 
 // second is a Titrate filter behind the example's, which takes its tenant from
@@ -149,7 +149,7 @@ func TestRedirectedThroughTwoFilters(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			e, a := linked(t, world(1, config.Queue{}, limited("acme", 0.001, c.burst), limited("group", 0.001, c.burst)),
-				routed("internal_redirect_policy: { max_internal_redirects: 1 }"), second)
+				withRoutePolicy("internal_redirect_policy: { max_internal_redirects: 1 }"), second)
 			e.upstream.Config.Handler = http.HandlerFunc(moves)
 			for i, want := range []int{200, 200, 200, 429} {
 				got := e.get("/", "x-tenant", "acme", "x-group", c.group, "x-client", "alice")
@@ -165,15 +165,15 @@ func TestRedirectedThroughTwoFilters(t *testing.T) {
 	}
 }
 
-// What a redirected request leaves to a filter that its second route has disabled is
-// not for another client, though it writes the header of a redirect.
-func TestNoLegacyOfOthers(t *testing.T) {
+// If the second route of a redirected request has the filter disabled, the outcome that
+// was kept for it is not used for another client, even one that forges the header.
+func TestNoOutcomeOfAnotherStream(t *testing.T) {
 	t.Parallel()
 	one := launch{example: quickstart, concurrency: 1, edits: []edit{
 		// Loopback may write x-envoy-… headers.
 		{"stat_prefix: ingress", "stat_prefix: ingress\n          use_remote_address: true\n" +
 			"          internal_address_config: { cidr_ranges: [{ address_prefix: 127.0.0.0, prefix_len: 8 }] }"},
-		routed("internal_redirect_policy: { max_internal_redirects: 1 }"), {"      - match: { prefix: / }\n", `      - match: { path: /there }
+		withRoutePolicy("internal_redirect_policy: { max_internal_redirects: 1 }"), {"      - match: { prefix: / }\n", `      - match: { path: /there }
                 route: { cluster: api }
                 typed_per_filter_config:
                   titrate:
@@ -201,8 +201,7 @@ func TestNoLegacyOfOthers(t *testing.T) {
 	}
 }
 
-// Nobody is followed who only says so: the header that Envoy leaves behind on a
-// redirect is worth nothing by itself.
+// A client that forges the header of a redirect is charged as usual.
 func TestNoRedirectByHeader(t *testing.T) {
 	t.Parallel()
 	e, _ := linked(t, world(1, config.Queue{}, limited("acme", 0.001, 1)))

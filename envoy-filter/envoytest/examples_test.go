@@ -10,8 +10,8 @@ import (
 	"github.com/titrate/titrate/control/config"
 )
 
-// step is one request of an example's story and what becomes of it. Limits of the
-// stories hardly refill, so that a burst of n admits n.
+// step is one request of a scenario and the status of its response. The limits of
+// scenarios hardly refill, so a burst of n admits n.
 type step struct {
 	what   string
 	ask    string   // "GET /path" or "/path"
@@ -20,8 +20,8 @@ type step struct {
 	from   string // who asks: the address that it dials from, unless via says otherwise
 }
 
-// story tells an example: limits, then steps in their order.
-type story struct {
+// scenario runs an example's configuration: limits, then steps in their order.
+type scenario struct {
 	example string
 	tenants []config.Tenant
 	edits   []edit
@@ -40,8 +40,8 @@ func by(identity string, burst float64, classes ...string) config.Limit {
 		Identity: identity, Classes: classes}
 }
 
-// tell runs the story against an Envoy.
-func (s *story) tell(t *testing.T, concurrency int) {
+// run runs the scenario in an Envoy.
+func (s *scenario) run(t *testing.T, concurrency int) {
 	t.Helper()
 	if s.via == nil {
 		s.via = (*envoy).dialling
@@ -71,7 +71,7 @@ func headers(pairs ...string) []string { return pairs }
 func TestIdentityCookie(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 5000)
-	s := story{
+	s := scenario{
 		example: "identity-cookie.yaml",
 		tenants: []config.Tenant{
 			tenant("acme", by("", 1)), tenant("keys", by("api-key", 1)), tenant("sessions", by("session", 1)),
@@ -121,12 +121,12 @@ func TestIdentityCookie(t *testing.T) {
 		two.client.Transport.(*http.Transport).Protocols.SetUnencryptedHTTP2(true)
 		return &two
 	}
-	s.tell(t, 1)
+	s.run(t, 1)
 }
 
 func TestClasses(t *testing.T) {
 	t.Parallel()
-	s := story{
+	s := scenario{
 		example: "classes.yaml",
 		tenants: []config.Tenant{
 			tenant("acme", by("", 9), by("", 1, "writes"), by("", 1, "search", "export")),
@@ -149,13 +149,13 @@ func TestClasses(t *testing.T) {
 	for i := range s.steps {
 		s.steps[i].header = append(s.steps[i].header, "x-tenant", "acme", "x-client", "alice")
 	}
-	s.tell(t, 2)
+	s.run(t, 2)
 }
 
 func TestOverrides(t *testing.T) {
 	t.Parallel()
 	at := func(host string, more ...string) []string { return append(more, "host", host) }
-	s := story{
+	s := scenario{
 		example: "overrides.yaml",
 		tenants: []config.Tenant{
 			tenant("shop", by("", 13), by("user", 2, "writes")), tenant("acme", by("place", 1)),
@@ -177,5 +177,5 @@ func TestOverrides(t *testing.T) {
 			{"never limited", "/healthz", at("shop.example"), 200, ""},
 		},
 	}
-	s.tell(t, 2)
+	s.run(t, 2)
 }

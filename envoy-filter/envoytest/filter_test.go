@@ -176,8 +176,7 @@ func TestHeldThenReleased(t *testing.T) {
 	e.alive()
 }
 
-// Clients that wait for each answer are told of congestion before anyone is
-// refused for long.
+// Clients that wait for each answer get congestion marks; few requests are refused.
 func TestMark(t *testing.T) {
 	t.Parallel()
 	e, _ := linked(t, world(1, config.Queue{Law: config.VariableStructure, DelayTarget: 50 * time.Millisecond},
@@ -198,7 +197,7 @@ func TestMark(t *testing.T) {
 	e.alive()
 }
 
-// A request that waits for too long is refused from the ticker's side.
+// A request that waits for too long is refused by the ticker.
 func TestHeldThenRefused(t *testing.T) {
 	t.Parallel()
 	queue := patient

@@ -14,7 +14,7 @@ import (
 
 var insight = launch{example: "insight.yaml", concurrency: 2}
 
-// What was refused and held is seen in the stats, on the page and in the access log.
+// Refused and held requests are shown in the stats, on the page and in the access log.
 func TestInsight(t *testing.T) {
 	t.Parallel()
 	e, _ := insight.linked(t, adaptive(world(7, patient, capped("acme", 40), limited("globex", 0.01, 3))))
@@ -70,7 +70,7 @@ func TestInsight(t *testing.T) {
 	}
 }
 
-// term tells Envoy to end and does something until it has.
+// term sends SIGTERM and calls meanwhile until Envoy has ended.
 func (e *envoy) term(t *testing.T, meanwhile func()) {
 	t.Helper()
 	if err := e.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -99,7 +99,7 @@ func (e *envoy) page(t *testing.T, rest string, status int) string {
 	return body
 }
 
-// The page is read while requests come and go, and is gone in good order.
+// The page can be read under load, also while Envoy ends.
 func TestPageUnderLoad(t *testing.T) {
 	t.Parallel()
 	e, _ := insight.linked(t, world(1, patient, capped("acme", 400), limited("globex", 10, 10)))
@@ -120,7 +120,7 @@ func TestPageUnderLoad(t *testing.T) {
 	e.term(t, func() { e.tryAdmin("/titrate") })
 }
 
-// An Envoy without an admin port has no page, and says so.
+// An Envoy without an admin port has no page, and logs this.
 func TestNoAdminPort(t *testing.T) {
 	t.Parallel()
 	e := launch{example: insight.example, concurrency: 1,

@@ -68,8 +68,7 @@ func TestReloadNames(t *testing.T) {
 }
 
 // Requests that wait for a limit keep the identities that they came with, after
-// Envoy has gone on to others, and keep nobody waiting whom the limit does not
-// hold.
+// Envoy has gone on to others, and do not delay requests that are below the limit.
 func TestHeldByIdentity(t *testing.T) {
 	t.Parallel()
 	waiting := config.Limit{Name: "key", Rate: 20, Burst: 1, Identity: "api-key",

@@ -9,8 +9,8 @@ import (
 	"github.com/titrate/titrate/control/config"
 )
 
-// A decision that panics is answered by the pool's policy for lost shares, or by
-// the boot policy where that says nothing; Envoy and everybody else go on.
+// If a decision panics, the pool's policy for lost shares decides, or else the boot
+// policy. Envoy and other requests go on.
 func TestPanicObeysThePolicy(t *testing.T) {
 	t.Parallel()
 	needEnvoy(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/titrate/titrate/control/config"
 )
 
-// A configuration that is wrong ends Envoy's start with the field named.
+// With a wrong configuration Envoy does not start, and logs the field.
 func TestBadConfigurationRefused(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -129,8 +129,8 @@ func TestReload(t *testing.T) {
 	e.alive()
 }
 
-// The link: what the agent says is in force, what it says wrongly is not, and
-// without it the filter goes on.
+// What the agent sends is in force, except what is not valid; without the agent the filter
+// goes on.
 func TestAgentLink(t *testing.T) {
 	t.Parallel()
 	e, a := linked(t, world(1, config.Queue{}, limited("acme", 0.01, 3)))
@@ -148,20 +148,20 @@ func TestAgentLink(t *testing.T) {
 	if n := spend("one"); n != 3 {
 		t.Errorf("%d admitted at a burst of 3", n)
 	}
-	a.say(world(2, config.Queue{}, limited("acme", 0.01, 5))...)
-	e.eventually("revision 2", func() bool { return a.beat().Revision == 2 })
+	a.send(world(2, config.Queue{}, limited("acme", 0.01, 5))...)
+	e.eventually("revision 2", func() bool { return a.lastHeartbeat().Revision == 2 })
 	if n := spend("two"); n != 5 {
 		t.Errorf("%d admitted at a burst of 5", n)
 	}
-	a.say(&config.Config{Revision: 3, Pools: []config.Pool{{Name: "api", Capacity: -1}}})
-	e.eventually("the refusal of revision 3", func() bool { return a.beat().Refused == 3 })
-	if b := a.beat(); b.Revision != 2 || b.Reason == "" {
+	a.send(&config.Config{Revision: 3, Pools: []config.Pool{{Name: "api", Capacity: -1}}})
+	e.eventually("the refusal of revision 3", func() bool { return a.lastHeartbeat().Refused == 3 })
+	if b := a.lastHeartbeat(); b.Revision != 2 || b.Reason == "" {
 		t.Errorf("after a wrong configuration: %+v", b)
 	}
-	a.say(world(4, config.Queue{}, limited("acme", 0.01, 2))...)
+	a.send(world(4, config.Queue{}, limited("acme", 0.01, 2))...)
 	sessions := a.sessions()
-	a.garble(bytes.Repeat([]byte{0xff}, 64))
-	e.eventually("a new link", func() bool { return a.sessions() > sessions && a.beat().Revision == 4 })
+	a.sendGarbage(bytes.Repeat([]byte{0xff}, 64))
+	e.eventually("a new link", func() bool { return a.sessions() > sessions && a.lastHeartbeat().Revision == 4 })
 	e.eventually("the counters", func() bool {
 		return e.metric("titrate_link_malformed_total{}") == 1 && e.metric("titrate_config_refused_total{}") == 1
 	})

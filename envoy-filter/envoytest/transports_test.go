@@ -48,20 +48,20 @@ func eachProtocol(t *testing.T, test func(t *testing.T, of func(*envoy) *envoy))
 func TestHeldTransports(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, of func(*envoy) *envoy) {
 		const n = 3
-		b := brake(t, echo, anyProtocol...)
+		b := startBacklog(t, echo, anyProtocol...)
 		client := of(b.envoy)
 		answers := make(chan error, n)
 		for i := range n {
 			go func() { answers <- client.trailed(fmt.Sprintf("body %d", i), fmt.Sprintf("after %d", i)) }()
 		}
-		b.holds(n)
+		b.waitHeld(n)
 		b.release()
 		for range n {
 			if err := <-answers; err != nil {
 				t.Error(err)
 			}
 		}
-		b.settled(n)
+		b.checkDrained(n)
 	})
 }
 
@@ -113,7 +113,7 @@ func TestLargeBodyWhileHeld(t *testing.T) {
 	_, _ = io.Copy(whole, &upload{left: size})
 	want := hex.EncodeToString(whole.Sum(nil))
 	eachProtocol(t, func(t *testing.T, of func(*envoy) *envoy) {
-		b := brake(t, func(w http.ResponseWriter, r *http.Request) {
+		b := startBacklog(t, func(w http.ResponseWriter, r *http.Request) {
 			sum := sha256.New()
 			_, _ = io.Copy(sum, r.Body)
 			fmt.Fprint(w, hex.EncodeToString(sum.Sum(nil)))
@@ -125,7 +125,7 @@ func TestLargeBodyWhileHeld(t *testing.T) {
 			a, _ := client.do(context.Background(), http.MethodPost, "/", body, "x-tenant", "acme")
 			done <- a
 		}()
-		b.holds(1)
+		b.waitHeld(1)
 		b.eventually("Envoy to stop reading", func() bool {
 			return b.metric(`envoy_http_downstream_flow_control_paused_reading_total{envoy_http_conn_manager_prefix="ingress"}`) > 0
 		})
@@ -138,15 +138,15 @@ func TestLargeBodyWhileHeld(t *testing.T) {
 		if a := <-done; a.status != http.StatusOK || a.body != want {
 			t.Errorf("the upload: %d %q, want %q", a.status, a.body, want)
 		}
-		b.settled(1)
+		b.checkDrained(1)
 	})
 }
 
 // A stream of gRPC is held before its first message and charged once, however
-// long it talks; its trailers pass.
+// long it lasts; its trailers pass.
 func TestGRPCStream(t *testing.T) {
 	t.Parallel()
-	b := brake(t, func(w http.ResponseWriter, r *http.Request) {
+	b := startBacklog(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("content-type", "application/grpc")
 		w.Header().Set("Trailer", "grpc-status")
 		in := bufio.NewReader(r.Body)
@@ -176,7 +176,7 @@ func TestGRPCStream(t *testing.T) {
 		}
 		began <- resp
 	}()
-	b.holds(1)
+	b.waitHeld(1)
 	b.release()
 	var back *bufio.Reader
 	var resp *http.Response
@@ -200,7 +200,7 @@ func TestGRPCStream(t *testing.T) {
 	if _, err := io.Copy(io.Discard, back); err != nil || resp.Trailer.Get("grpc-status") != "0" {
 		t.Errorf("the stream's end: %v, trailers %v", err, resp.Trailer)
 	}
-	b.settled(1)
+	b.checkDrained(1)
 }
 
 // message reads one length-prefixed message with its prefix.
@@ -214,10 +214,10 @@ func message(r *bufio.Reader) ([]byte, error) {
 	return append(head, body...), err
 }
 
-// A WebSocket's upgrade is held like any request; then both sides talk freely.
+// A WebSocket's upgrade is held like any request; then both sides send freely.
 func TestWebSocket(t *testing.T) {
 	t.Parallel()
-	b := brake(t, func(w http.ResponseWriter, r *http.Request) {
+	b := startBacklog(t, func(w http.ResponseWriter, r *http.Request) {
 		conn, rw, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Error(err)
@@ -234,7 +234,7 @@ func TestWebSocket(t *testing.T) {
 	}
 	defer conn.Close()
 	fmt.Fprint(conn, "GET /socket HTTP/1.1\r\nhost: x\r\nx-tenant: acme\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\r\n")
-	b.holds(1)
+	b.waitHeld(1)
 	b.release()
 	in := bufio.NewReader(conn)
 	resp, err := http.ReadResponse(in, nil)
@@ -242,12 +242,12 @@ func TestWebSocket(t *testing.T) {
 		t.Fatalf("the upgrade: %+v, %v", resp, err)
 	}
 	for i := range 20 {
-		said := fmt.Sprintf("message %d\n", i)
-		fmt.Fprint(conn, said)
-		if heard, err := in.ReadString('\n'); err != nil || heard != said {
-			t.Fatalf("said %q, heard %q, %v", said, heard, err)
+		sent := fmt.Sprintf("message %d\n", i)
+		fmt.Fprint(conn, sent)
+		if received, err := in.ReadString('\n'); err != nil || received != sent {
+			t.Fatalf("sent %q, received %q, %v", sent, received, err)
 		}
 	}
 	conn.Close()
-	b.settled(1)
+	b.checkDrained(1)
 }

@@ -27,7 +27,7 @@ func TestIdentityAddress(t *testing.T) {
 	who := func(tenant, forwarded string) []string {
 		return headers("x-tenant", tenant, "x-user", "u", "x-forwarded-for", forwarded)
 	}
-	s := story{
+	s := scenario{
 		example: "identity-address.yaml",
 		edits:   []edit{{"tenant: { literal: acme }", "tenant: { header: x-tenant }"}},
 		tenants: []config.Tenant{
@@ -63,7 +63,7 @@ func TestIdentityAddress(t *testing.T) {
 			{"while the address has one for others", "/", headers("x-tenant", "both", "x-user", "v"), 200, abroad},
 		},
 	}
-	s.tell(t, 2)
+	s.run(t, 2)
 }
 
 // Peers by IPv6, on a listener for both.
@@ -74,7 +74,7 @@ func TestIdentityAddressIPv6(t *testing.T) {
 	} else {
 		l.Close()
 	}
-	s := story{
+	s := scenario{
 		example: "identity-address.yaml",
 		edits: []edit{{"tenant: { literal: acme }", "tenant: { header: x-tenant }"},
 			{"- name: ingress\n    address:\n      socket_address: { address: 127.0.0.1, port_value: 0 }",
@@ -98,14 +98,14 @@ func TestIdentityAddressIPv6(t *testing.T) {
 			{"which has the prefix of IPv4", "/", headers("x-tenant", "network"), 200, "127.0.1.1"},
 		},
 	}
-	s.tell(t, 1)
+	s.run(t, 1)
 }
 
-// A connection manager that believes everybody: the peer's address is still that,
-// and `from: ENVOY` is what the example warns of.
-func TestAddressAtAGullibleEnvoy(t *testing.T) {
+// A client can forge its address if the connection manager has its defaults and the source
+// is `from: ENVOY`, as the example warns; the peer's address it cannot.
+func TestForgedAddress(t *testing.T) {
 	t.Parallel()
-	s := story{
+	s := scenario{
 		example: "identity-address.yaml",
 		edits: []edit{{"use_remote_address: true", "use_remote_address: false"},
 			{"tenant: { literal: acme }", "tenant: { header: x-tenant }"}},
@@ -117,7 +117,7 @@ func TestAddressAtAGullibleEnvoy(t *testing.T) {
 			{"another claim", "/", headers("x-tenant", "envoy", "x-forwarded-for", "192.0.2.2"), 200, "127.0.0.1"},
 		},
 	}
-	s.tell(t, 1)
+	s.run(t, 1)
 }
 
 // issuer signs tokens with ES256.
@@ -173,7 +173,7 @@ func TestIdentityJWT(t *testing.T) {
 	who := func(sub, org string) []string {
 		return us.token(map[string]any{"sub": sub, "org": map[string]any{"name": org}})
 	}
-	s := story{
+	s := scenario{
 		example: "identity-jwt.yaml",
 		edits:   us.keys(),
 		tenants: []config.Tenant{tenant("acme", by("", 1)), tenant("lanes", by("lane", 2)), tenant("-", by("", 1))},
@@ -191,16 +191,16 @@ func TestIdentityJWT(t *testing.T) {
 			{"all of those are one", "/", us.token(map[string]any{}), 429, ""},
 		},
 	}
-	s.tell(t, 2)
+	s.run(t, 2)
 }
 
-// With a cookie for those without a token, nobody can choose a name that a token
-// gives; and who has a token cannot choose one that a cookie gives.
+// With a token as the first source and a cookie as the second, a cookie cannot have the
+// name of a token's client, and a token not that of a cookie's.
 func TestACookieIsNoToken(t *testing.T) {
 	t.Parallel()
 	us := issuer{t, newKey(t)}
 	alice := us.token(map[string]any{"sub": "alice", "org": map[string]any{"name": "acme"}})
-	s := story{
+	s := scenario{
 		example: "identity-jwt.yaml",
 		edits: append(us.keys(),
 			edit{"requires: { provider_name: issuer }",
@@ -222,7 +222,7 @@ func TestACookieIsNoToken(t *testing.T) {
 			{"and no more", "/", headers("cookie", "session=guest"), 429, ""},
 		},
 	}
-	s.tell(t, 2)
+	s.run(t, 2)
 }
 
 func TestIdentityMTLS(t *testing.T) {
@@ -253,7 +253,7 @@ func TestIdentityMTLS(t *testing.T) {
 		"digest two": certificate("b", "digests"),
 	}
 	own, key := ca.Issue(t, "gateway.example")
-	s := story{
+	s := scenario{
 		example: "identity-mtls.yaml",
 		edits: []edit{
 			{"/etc/envoy/server.pem", own},
@@ -283,5 +283,5 @@ func TestIdentityMTLS(t *testing.T) {
 			{"another one of the same subject", "/", nil, 200, "digest two"},
 		},
 	}
-	s.tell(t, 1)
+	s.run(t, 1)
 }

@@ -26,8 +26,8 @@ func adaptive(state []link.Message) []link.Message {
 	return state
 }
 
-// flights sums what was reported of upstreams, and says what is in flight now.
-func (a *agent) flights(tenant string) (sum exchange.FlowReport) {
+// inFlight sums what was reported of upstreams, and has what is in flight now.
+func (a *agent) inFlight(tenant string) (sum exchange.FlowReport) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, r := range a.reports {
@@ -46,10 +46,10 @@ func (a *agent) flights(tenant string) (sum exchange.FlowReport) {
 	return sum
 }
 
-// moody is an upstream that does what the path says: /wait holds the answer for
+// mixedUpstream is an upstream that does what the path says: /wait holds the answer for
 // 50 ms, /busy turns away, /broken fails, /drop hangs up, /long never answers, /events
 // never ends its answer, /tokens has cost 50.
-func moody(w http.ResponseWriter, r *http.Request) {
+func mixedUpstream(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/wait":
 		time.Sleep(50 * time.Millisecond)
@@ -75,16 +75,16 @@ func moody(w http.ResponseWriter, r *http.Request) {
 
 // What is at the upstream is counted from release to the stream's end, each
 // request once, whatever becomes of it.
-func TestFlightsOfAnAdaptivePool(t *testing.T) {
+func TestInFlightOfAnAdaptivePool(t *testing.T) {
 	t.Parallel()
 	e, a := linked(t, adaptive(world(1, config.Queue{}, limited("acme", 1000, 1000), limited("tight", 0.01, 1))))
-	e.upstream.Config.Handler = http.HandlerFunc(moody)
+	e.upstream.Config.Handler = http.HandlerFunc(mixedUpstream)
 	want := exchange.FlowReport{}
 	settled := func(what string) {
 		t.Helper()
 		e.eventually(fmt.Sprintf("%s: completed %v, shed %v, in flight %v", what, want.Completed, want.Shed, want.InFlight),
 			func() bool {
-				got := a.flights("acme")
+				got := a.inFlight("acme")
 				return got.Completed == want.Completed && got.Shed == want.Shed && got.InFlight == want.InFlight
 			})
 	}
@@ -99,7 +99,7 @@ func TestFlightsOfAnAdaptivePool(t *testing.T) {
 	}
 	want.Completed = 5
 	settled("answers")
-	if stay := a.flights("acme").Residence / 5; stay < .05 || stay > 1 {
+	if stay := a.inFlight("acme").Residence / 5; stay < .05 || stay > 1 {
 		t.Errorf("answers of 50 ms stayed %v s on average", stay)
 	}
 	ask("/search", 200) // costs 10
@@ -132,24 +132,24 @@ func TestFlightsOfAnAdaptivePool(t *testing.T) {
 	for range 3 {
 		e.get("/", "x-tenant", "tight")
 	}
-	e.eventually("the refused", func() bool { return a.flights("tight").Completed == 1 })
-	if got := a.flights("tight"); got.Shed != 0 || got.InFlight != 0 {
+	e.eventually("the refused", func() bool { return a.inFlight("tight").Completed == 1 })
+	if got := a.inFlight("tight"); got.Shed != 0 || got.InFlight != 0 {
 		t.Errorf("refused requests count as %+v", got)
 	}
 	e.alive()
 }
 
 // Requests that waited are counted from their release on.
-func TestFlightsOfHeldRequests(t *testing.T) {
+func TestInFlightOfHeldRequests(t *testing.T) {
 	t.Parallel()
 	e, a := linked(t, adaptive(world(1, patient, capped("acme", 40))))
 	for range many(t.Context(), e, 30, "x-tenant", "acme") {
 	}
 	e.eventually("30 completed", func() bool {
-		got := a.flights("acme")
+		got := a.inFlight("acme")
 		return got.Completed == 30 && got.InFlight == 0 && got.Shed == 0
 	})
-	if r := a.flights("acme").Residence; r > 3 || math.IsNaN(r) {
+	if r := a.inFlight("acme").Residence; r > 3 || math.IsNaN(r) {
 		t.Errorf("30 requests stayed %v s together: their wait in the queue was counted", r)
 	}
 	e.alive()
@@ -157,10 +157,10 @@ func TestFlightsOfHeldRequests(t *testing.T) {
 
 // A request that Envoy redirects lands once, where it was redirected to, with what
 // it was charged.
-func TestFlightsOfARedirect(t *testing.T) {
+func TestInFlightOfARedirect(t *testing.T) {
 	t.Parallel()
 	e, a := linked(t, adaptive(world(1, config.Queue{}, limited("acme", 1000, 1000))),
-		routed("internal_redirect_policy: { max_internal_redirects: 1 }"))
+		withRoutePolicy("internal_redirect_policy: { max_internal_redirects: 1 }"))
 	e.upstream.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
 			w.Header().Set("location", "http://"+r.Host+"/there")
@@ -174,38 +174,38 @@ func TestFlightsOfARedirect(t *testing.T) {
 	}
 	e.get("/there", "x-tenant", "acme")
 	e.eventually("3 redirected and another one completed", func() bool {
-		got := a.flights("acme")
+		got := a.inFlight("acme")
 		return got.Completed == 4 && got.Shed == 0 && got.InFlight == 0
 	})
 	e.alive()
 }
 
 // Where the answer tells the true cost, a request lands with that.
-func TestFlightsLandWithTheTrueCost(t *testing.T) {
+func TestInFlightCompletesWithTheTrueCost(t *testing.T) {
 	t.Parallel()
 	e, a := linked(t, adaptive(world(1, config.Queue{}, limited("acme", 1e6, 1e6))),
 		edit{"cost: { literal: 1 }", "cost: { literal: 1 }\n                  response_cost: { header: x-tokens }"})
-	e.upstream.Config.Handler = http.HandlerFunc(moody)
+	e.upstream.Config.Handler = http.HandlerFunc(mixedUpstream)
 	for range 4 {
 		e.get("/tokens", "x-tenant", "acme")
 	}
 	e.get("/", "x-tenant", "acme")
 	e.eventually("four answers of 50 and one of 1", func() bool {
-		got := a.flights("acme")
+		got := a.inFlight("acme")
 		return got.Completed == 201 && got.InFlight == 0
 	})
 	e.alive()
 }
 
 // Flows of a fixed pool are not counted at all.
-func TestNoFlightsOfAFixedPool(t *testing.T) {
+func TestFixedPoolsAreNotCounted(t *testing.T) {
 	t.Parallel()
 	e, a := linked(t, world(1, config.Queue{}, limited("acme", 1000, 1000)))
 	for range 5 {
 		e.get("/", "x-tenant", "acme")
 	}
 	e.eventually("the report", func() bool { return a.reported("acme").Served == 5 })
-	if got := a.flights("acme"); got.Completed != 0 || got.Residence != 0 {
+	if got := a.inFlight("acme"); got.Completed != 0 || got.Residence != 0 {
 		t.Errorf("a fixed pool reports %+v", got)
 	}
 }

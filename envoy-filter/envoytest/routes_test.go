@@ -106,7 +106,7 @@ func TestRoutesReplacedUnderLoad(t *testing.T) {
 // What is held while the listeners drain is answered.
 func TestDrainWhileHeld(t *testing.T) {
 	t.Parallel()
-	b := brake(t, echo)
+	b := startBacklog(t, echo)
 	const n = 3
 	done := make(chan int, n)
 	for range n {
@@ -115,7 +115,7 @@ func TestDrainWhileHeld(t *testing.T) {
 			done <- a.status
 		}()
 	}
-	b.holds(n)
+	b.waitHeld(n)
 	resp, err := http.Post(b.admin+"/drain_listeners", "", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestDrainWhileHeld(t *testing.T) {
 			t.Errorf("a request held over a drain: %d", status)
 		}
 	}
-	b.settled(n)
+	b.checkDrained(n)
 }
 
 // An upstream that hangs up, before the answer or within it, leaves nothing behind.

@@ -31,8 +31,7 @@ func TestHeadersFewAndMany(t *testing.T) {
 	}
 }
 
-// The slack that Go's monitor thread has been given is not left with Envoy's own
-// threads.
+// Envoy's own threads do not keep the timer slack of Go's monitor thread.
 func TestOnlyTheRuntimeWakesLate(t *testing.T) {
 	t.Parallel()
 	e, _ := linked(t, world(1, config.Queue{}, limited("acme", 10, 10)))

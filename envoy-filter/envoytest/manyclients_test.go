@@ -14,9 +14,8 @@ import (
 	"github.com/titrate/titrate/control/config"
 )
 
-// An attacker invents clients against a table of 1,024 keys: it gets as much as
-// the table has room for, a client that is known stays limited, and the counters
-// say what happens.
+// A client invents names against a table of 1,024 keys: it gets as much as the table has
+// room for. A client that is limited stays limited, and the counters show the overflow.
 func TestInventedClients(t *testing.T) {
 	t.Parallel()
 	const invented, room = 5000, 1208 // the budget over the part of the slots that is used at it
