@@ -4,17 +4,17 @@
 //
 // # Model
 //
-// parse.c and its headers are links to the filter's: the go command sees a change
-// only of files in a package's own folder.
+// parse.c and its headers are links to those of the shim: the go command rebuilds a
+// package only when files in its own folder change.
 //
-// Each function here copies its argument to the very end of a page that an
-// inaccessible one follows, and calls the parser on that: a read beyond the view
-// ends the process. A result must be a view of the argument or of the room that
-// the parser was given, else it is a panic.
+// Each function copies its argument to the end of a page of memory, before a page that
+// cannot be read, and calls the parser on the copy: a read beyond the argument ends the
+// process. A result must be a view of the argument or of the room that the parser was
+// given; otherwise the function panics.
 //
 // # Oracles
 //
-// The tests hold the parsers against net/http's cookies, net/url's queries and
-// net/netip's addresses, where those are as lenient, and otherwise against the
-// same said in Go.
+// The tests compare the parsers with net/http's cookies, net/url's queries and
+// net/netip's addresses where those accept the same, and otherwise with the same parser
+// written in Go.
 package parsetest
