@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/titrate/titrate/services/document/tree"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 // The values of boundBy that are not a pool's name. No pool may have them as name.
@@ -46,7 +47,7 @@ func Parse(file string, in io.Reader) (*Problem, error) {
 func (p *parser) top(n *yaml.Node) {
 	f := p.Fields(n, "", "sharing", "alpha", "guarantee", "pools", "tenants")
 	p.problem.Sharing = Sharing(p.Choice(f["sharing"], "sharing", string(MaxMin), string(Proportional)))
-	p.problem.Alpha = p.Number(f["alpha"], "alpha", 1, tree.Span{Least: MinAlpha, Most: MaxAlpha})
+	p.problem.Alpha = p.Number(f["alpha"], "alpha", resource.DefaultAlpha, tree.Span{Least: MinAlpha, Most: MaxAlpha})
 	p.problem.Guarantee = Guarantee(p.Choice(f["guarantee"], "guarantee", string(Minimum), string(Additive)))
 	for i, item := range p.List(f["pools"], n.Line, "pools") {
 		p.pool(item, i)

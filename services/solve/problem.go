@@ -48,7 +48,11 @@
 // tens for coupled pools.
 package solve
 
-import "math"
+import (
+	"math"
+
+	"github.com/titrate/titrate/services/store/resource"
+)
 
 // Sharing is the law that divides a pool.
 type Sharing string
@@ -103,8 +107,8 @@ type Use struct {
 // The ranges of numbers. Outside of them a number is a mistake, or would drown the
 // others in rounding.
 const (
-	MinAlpha = .1
-	MaxAlpha = 10
+	MinAlpha = resource.MinAlpha
+	MaxAlpha = resource.MaxAlpha
 	// MaxRate bounds capacities, guarantees, maxima and demands, units/s.
 	MaxRate = 1e18
 	// MinPositive and MaxFactor bound capacities from below, and weights and costs

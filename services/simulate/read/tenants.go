@@ -13,7 +13,10 @@ import (
 	"github.com/titrate/titrate/services/coordinator/round"
 	"github.com/titrate/titrate/services/document/tree"
 	"github.com/titrate/titrate/services/simulate/scenario"
+	"github.com/titrate/titrate/services/store/resource"
 )
+
+var alphas = tree.Span{Least: resource.MinAlpha, Most: resource.MaxAlpha}
 
 func (p *parser) pool(n *yaml.Node, path string) {
 	f := p.fields(n, path,
@@ -21,7 +24,7 @@ func (p *parser) pool(n *yaml.Node, path string) {
 	pool := scenario.Pool{
 		Name:       p.Text(f["name"], n.Line, path+".name"),
 		Capacity:   p.needed(f["capacity"], n.Line, path+".capacity", "the pool's rate in cost units per second"),
-		Alpha:      p.Number(f["alpha"], path+".alpha", 1, tree.Span{Least: .1, Most: 10}),
+		Alpha:      p.Number(f["alpha"], path+".alpha", resource.DefaultAlpha, alphas),
 		Queue:      p.queue(f["queue"], path+".queue", config.VariableStructure),
 		HardExpiry: p.Duration(f["hardExpiry"], path+".hardExpiry", 0, 0, scenario.MaxDuration),
 	}
@@ -86,7 +89,7 @@ func (p *parser) tenant(n *yaml.Node, path string) {
 	f := p.fields(n, path, "name", "weight", "quotas", "limits")
 	t := scenario.Tenant{
 		Name:   p.Text(f["name"], n.Line, path+".name"),
-		Weight: p.Number(f["weight"], path+".weight", 1, tree.Span{Least: 1e-9, Most: 1e9}),
+		Weight: p.Number(f["weight"], path+".weight", config.DefaultWeight, tree.Span{Least: 1e-9, Most: config.MaxWeight}),
 	}
 	for i, item := range p.Items(f["quotas"], path+".quotas") {
 		t.Quotas = append(t.Quotas, p.quota(item, fmt.Sprintf("%s.quotas[%d]", path, i)))
@@ -103,7 +106,7 @@ func (p *parser) quota(n *yaml.Node, path string) scenario.Quota {
 		Pool:       p.poolOf(f["pool"], n.Line, path+".pool"),
 		Guaranteed: p.upTo(f["guaranteed"], path+".guaranteed", 0, 0),
 		Max:        p.upTo(f["max"], path+".max", unbounded, 0),
-		Weight:     p.Number(f["weight"], path+".weight", math.NaN(), tree.Span{Most: 1e9}),
+		Weight:     p.Number(f["weight"], path+".weight", math.NaN(), tree.Span{Most: config.MaxWeight}),
 	}
 }
 

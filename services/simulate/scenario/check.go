@@ -140,7 +140,7 @@ func (c *checker) pool(i int) {
 		c.span(path+".adaptive.takes", u.Takes, 0, 10*time.Second)
 	}
 	if p.Sharing == round.Proportional {
-		c.number(path+".alpha", p.Alpha, .1, 10)
+		c.number(path+".alpha", p.Alpha, resource.MinAlpha, resource.MaxAlpha)
 	}
 	c.span(path+".hardExpiry", p.HardExpiry, 0, MaxDuration)
 }
@@ -150,7 +150,7 @@ func (c *checker) tenant(i int) {
 	if c.fresh(path+".name", t.Name, c.tenants[t.Name] != nil) {
 		c.tenants[t.Name] = t
 	}
-	c.number(path+".weight", t.Weight, 1e-9, 1e9)
+	c.number(path+".weight", t.Weight, 1e-9, config.MaxWeight)
 	seen := map[string]bool{}
 	for j := range t.Quotas {
 		q, path := &t.Quotas[j], fmt.Sprintf("%s.quotas[%d]", path, j)
@@ -163,7 +163,7 @@ func (c *checker) tenant(i int) {
 			c.wrong(path+".max", "want at least the guaranteed %g, found %g", q.Guaranteed, q.Max)
 		}
 		if !math.IsNaN(q.Weight) {
-			c.number(path+".weight", q.Weight, 0, 1e9)
+			c.number(path+".weight", q.Weight, 0, config.MaxWeight)
 		}
 	}
 	seen = map[string]bool{}

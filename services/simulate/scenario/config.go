@@ -80,7 +80,8 @@ func (s *Scenario) Change(e *Event) bool {
 		for i := range s.Tenants {
 			for j := range s.Tenants[i].Limits {
 				if l := &s.Tenants[i].Limits[j]; s.Tenants[i].Name == e.Tenant && l.Name == e.Limit {
-					l.Rate, l.Burst = e.Rate, BurstOf(e.Rate, e.Burst)
+					rb := config.RateBurst{Rate: e.Rate, Burst: e.Burst}.WithDefaults()
+					l.Rate, l.Burst = rb.Rate, rb.Burst
 				}
 			}
 		}

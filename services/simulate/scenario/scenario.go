@@ -2,13 +2,11 @@ package scenario
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/fairshare"
-
 	"github.com/titrate/titrate/services/coordinator/round"
 )
 
@@ -214,13 +212,4 @@ func (e *Event) String() string {
 		return fmt.Sprintf("partition %v", e.Groups)
 	}
 	return name
-}
-
-// BurstOf is a limit's burst: one second's worth if the scenario has none, at least
-// 1. A scenario that was read from a file always has one.
-func BurstOf(rate, burst float64) float64 {
-	if burst == 0 {
-		burst = rate
-	}
-	return math.Max(1, burst)
 }

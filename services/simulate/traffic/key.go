@@ -91,17 +91,20 @@ func limits(s *scenario.Scenario, c *Client) (keys []Key) {
 	for i := range s.Tenants {
 		for j := range s.Tenants[i].Limits {
 			l := &s.Tenants[i].Limits[j]
-			if s.Tenants[i].Name != c.Tenant || l.Mode != config.Enforce || len(l.Pools) > 0 && !slices.Contains(l.Pools, c.Pool) {
+			if s.Tenants[i].Name != c.Tenant || l.Mode != config.Enforce ||
+				len(l.Pools) > 0 && !slices.Contains(l.Pools, c.Pool) {
 				continue
 			}
-			k := Key{Tenant: c.Tenant, Limit: l.Name, Client: c.Name, Rate: l.Rate, Burst: scenario.BurstOf(l.Rate, l.Burst),
-				Queued: l.Queue.Law != config.Police && (l.Queue.MaxRequests > 0 || l.Queue.MaxWait > 0)}
-			if l.PerTenant {
-				k.Client = ""
+			k := Key{Tenant: c.Tenant, Limit: l.Name, Queued: l.Queued()}
+			rb := config.RateBurst{Rate: l.Rate, Burst: l.Burst}
+			if !l.PerTenant {
+				k.Client = c.Name
+				if o, ok := l.Overrides[c.Name]; ok {
+					rb = o
+				}
 			}
-			if o, ok := l.Overrides[c.Name]; ok && !l.PerTenant {
-				k.Rate, k.Burst = o.Rate, scenario.BurstOf(o.Rate, o.Burst)
-			}
+			rb = rb.WithDefaults()
+			k.Rate, k.Burst = rb.Rate, rb.Burst
 			keys = append(keys, k)
 		}
 	}

@@ -7,9 +7,12 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 )
 
-// DefaultAlpha is the alpha of alpha-fairness. The other defaults are those of
-// control/config.
-const DefaultAlpha = 1.0
+// The alpha of alpha-fairness. The other defaults are those of control/config.
+const (
+	DefaultAlpha = 1.0
+	MinAlpha     = .1
+	MaxAlpha     = 10
+)
 
 // FillDefaults writes the defaults of the API into the fields of m that are
 // unset, so that what is stored and shown is what is in force (a limit's burst:
