@@ -142,8 +142,8 @@ func TestWrongQueries(t *testing.T) {
 	ask(t, s, "/titrate/", 200)
 }
 
-// Whatever is asked: a page, or an error that says why; JSON is JSON; and asking
-// changes no decision.
+// Every request gets a page, or an error with its reason. JSON pages are valid JSON. A
+// request for the page changes no decision.
 func FuzzAnswer(f *testing.F) {
 	for _, path := range []string{"/titrate", "/titrate?tenant=acme&client=alice&format=json",
 		"/titrate?tenant=acme&cost=1e300&pool=api",

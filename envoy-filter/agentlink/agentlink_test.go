@@ -48,10 +48,10 @@ func fixtureOf(t *testing.T, engine *limiter.Engine) *fixture {
 		Now: func() int64 { return int64(time.Since(began)) },
 		RecoverPanic: func(string) {
 			if p := recover(); p != nil {
-				b.say("panic")
+				b.write("panic")
 			}
 		},
-		Log: b.say,
+		Log: b.write,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -60,7 +60,7 @@ func fixtureOf(t *testing.T, engine *limiter.Engine) *fixture {
 	return b
 }
 
-func (b *fixture) say(text string) {
+func (b *fixture) write(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.log.WriteString(text + "\n")
@@ -87,22 +87,22 @@ func (b *fixture) accept(hello link.Message) *session {
 	if err != nil || !ok || h.Replica != "gw" || h.Generation != 5 || h.Weight != 2 || h.Version != link.Version {
 		b.t.Fatalf("the filter begins with %+v, %v", m, err)
 	}
-	s.say(hello)
+	s.send(hello)
 	return s
 }
 
 var hello = &link.Hello{Version: link.Version, Replica: "agent", Weight: 1}
 
-func (s *session) say(m link.Message) {
+func (s *session) send(m link.Message) {
 	s.t.Helper()
 	if err := s.w.Write(m); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// sayNewer sends a configuration in which name has another name, which only a newer
+// sendNewer sends a configuration in which name has another name, which only a newer
 // agent knows.
-func (s *session) sayNewer(c *config.Config, name, other string) {
+func (s *session) sendNewer(c *config.Config, name, other string) {
 	s.t.Helper()
 	payload, err := json.Marshal(c)
 	if err != nil {
@@ -116,8 +116,8 @@ func (s *session) sayNewer(c *config.Config, name, other string) {
 	}
 }
 
-// hear reads until a message satisfies f.
-func hear[M link.Message](s *session, f func(M) bool) M {
+// await reads until a message satisfies f.
+func await[M link.Message](s *session, f func(M) bool) M {
 	s.t.Helper()
 	for {
 		m, err := s.r.Next()
@@ -138,22 +138,22 @@ var configuration = &config.Config{
 func TestStateInAndOut(t *testing.T) {
 	b := newFixture(t)
 	s := b.accept(hello)
-	s.say(configuration)
-	s.say(&exchange.Shares{Epoch: 2, Flows: []exchange.Share{{Tenant: "acme", Pool: "api", Share: 50}}})
-	s.say(&exchange.Sums{Replicas: 2, TotalWeight: 2, Weight: 1, Lag: 100 * time.Millisecond})
-	hear(s, func(h *link.Heartbeat) bool { return h.Revision == 3 })
+	s.send(configuration)
+	s.send(&exchange.Shares{Epoch: 2, Flows: []exchange.Share{{Tenant: "acme", Pool: "api", Share: 50}}})
+	s.send(&exchange.Sums{Replicas: 2, TotalWeight: 2, Weight: 1, Lag: 100 * time.Millisecond})
+	await(s, func(h *link.Heartbeat) bool { return h.Revision == 3 })
 	b.engine.Decide(b.client.o.Now(), &limiter.Request{Tenant: "acme", Client: "a", Pool: "api", Cost: 1})
-	hear(s, func(r *exchange.Report) bool {
+	await(s, func(r *exchange.Report) bool {
 		return len(r.Flows) == 1 && r.Flows[0].Tenant == "acme" && r.Flows[0].Served == 1
 	})
-	s.sayNewer(&config.Config{Revision: 4, Pools: []config.Pool{{Name: "api", Capacity: 1, OnLoss: config.Open}}},
+	s.sendNewer(&config.Config{Revision: 4, Pools: []config.Pool{{Name: "api", Capacity: 1, OnLoss: config.Open}}},
 		"OPEN", "WISHFUL")
-	h := hear(s, func(h *link.Heartbeat) bool { return h.Refused == 4 })
+	h := await(s, func(h *link.Heartbeat) bool { return h.Refused == 4 })
 	if h.Revision != 3 || !strings.Contains(h.Reason, `pools[api].on_loss is "WISHFUL"`) {
 		t.Errorf("after a wrong configuration: %+v", h)
 	}
-	s.say(configuration)
-	hear(s, func(h *link.Heartbeat) bool { return h.Refused == 0 && h.Reason == "" })
+	s.send(configuration)
+	await(s, func(h *link.Heartbeat) bool { return h.Refused == 0 && h.Reason == "" })
 }
 
 // A part of a configuration that this filter cannot read, or that is not valid, is
@@ -184,9 +184,9 @@ func TestLeftOutIsReported(t *testing.T) {
 			}
 		}
 	}
-	s.sayNewer(&c, "SHADOW", "LOUD")
-	check(hear(s, func(r *link.Refused) bool { return r.Revision == 7 }))
-	if h := hear(s, func(h *link.Heartbeat) bool { return h.Sequence > 0 }); h.Revision != 7 || h.Refused != 0 {
+	s.sendNewer(&c, "SHADOW", "LOUD")
+	check(await(s, func(r *link.Refused) bool { return r.Revision == 7 }))
+	if h := await(s, func(h *link.Heartbeat) bool { return h.Sequence > 0 }); h.Revision != 7 || h.Refused != 0 {
 		t.Errorf("in force: %+v", h)
 	}
 	now := b.client.o.Now()
@@ -198,9 +198,9 @@ func TestLeftOutIsReported(t *testing.T) {
 	}
 	s.conn.Close()
 	s = b.accept(hello)
-	check(hear(s, func(*link.Refused) bool { return true }))
-	s.say(configuration)
-	if r := hear(s, func(r *link.Refused) bool { return r.Revision == configuration.Revision }); r.Total != 0 {
+	check(await(s, func(*link.Refused) bool { return true }))
+	s.send(configuration)
+	if r := await(s, func(r *link.Refused) bool { return r.Revision == configuration.Revision }); r.Total != 0 {
 		t.Errorf("after a whole configuration: %+v", r)
 	}
 	s.conn.Close()
@@ -220,12 +220,12 @@ func TestNamesAreSent(t *testing.T) {
 	b.engine.Name(limiter.Names{Identities: [limiter.MaxIdentities]string{1: "ip"},
 		Classes: [limiter.MaxClasses]string{0: "writes"}})
 	s := b.accept(hello)
-	if n := hear(s, func(*exchange.Names) bool { return true }); !slices.Equal(n.Identities, []string{"ip"}) ||
+	if n := await(s, func(*exchange.Names) bool { return true }); !slices.Equal(n.Identities, []string{"ip"}) ||
 		!slices.Equal(n.Classes, []string{"writes"}) {
 		t.Errorf("sent %+v", n)
 	}
 	b.engine.Name(limiter.Names{})
-	if n := hear(s, func(*exchange.Names) bool { return true }); len(n.Identities)+len(n.Classes) != 0 {
+	if n := await(s, func(*exchange.Names) bool { return true }); len(n.Identities)+len(n.Classes) != 0 {
 		t.Errorf("sent %+v after they were gone", n)
 	}
 }
@@ -237,12 +237,12 @@ func TestBadAgents(t *testing.T) {
 		func() { b.accept(hello).conn.Close() },
 		func() { b.accept(&link.Heartbeat{}) },
 		func() { b.accept(&link.Hello{Version: link.Version + 2, Replica: "agent"}) },
-		func() { b.accept(hello).say(&exchange.Claims{}) },
+		func() { b.accept(hello).send(&exchange.Claims{}) },
 		func() { b.accept(hello).conn.Write(make([]byte, 100)) },
 	} {
 		misbehave()
 		s := b.accept(hello)
-		hear(s, func(*link.Heartbeat) bool { return true })
+		await(s, func(*link.Heartbeat) bool { return true })
 		s.conn.Close()
 	}
 	if n := b.client.Malformed.Load(); n != 1 {

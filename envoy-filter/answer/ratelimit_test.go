@@ -49,8 +49,8 @@ func TestPushback(t *testing.T) {
 	}
 }
 
-// Whatever a limit is called and says, both fields parse, and fit where C has
-// room for them.
+// Whatever name and numbers a limit has, both fields parse, and fit into the memory that C
+// has for them.
 func FuzzRateLimitFields(f *testing.F) {
 	f.Add("per-client", 100.0, 10.0, 3.5, int64(1))
 	f.Add(strings.Repeat("\"", 200), math.NaN(), math.Inf(1), -1.0, int64(math.MaxInt64))
@@ -163,7 +163,7 @@ func agree(t *rapid.T, e *limiter.Engine, now int64, r *limiter.Request, out lim
 	}
 }
 
-// Waiting does not help everybody; who it helps is always told for how long.
+// A refusal has Retry-After if and only if waiting helps.
 func TestRetryAfterOnlyWhereWaitingHelps(t *testing.T) {
 	for want, out := range map[string]limiter.Outcome{
 		"":  {Verdict: limiter.Reject, Reason: limiter.ClientLimit},

@@ -32,6 +32,12 @@ func (r *recorder) write(_ Level, text string) {
 	r.log.WriteString(text + "\n")
 }
 
+func (r *recorder) written() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.log.String()
+}
+
 func newProcess(t *testing.T, wait time.Duration) (*Process, *recorder) {
 	t.Helper()
 	r := &recorder{gauges: map[stats.Metric]uint64{}}
@@ -73,7 +79,7 @@ func TestProcessWithoutAnAgent(t *testing.T) {
 	p.End()
 	p.End()
 	if n := p.Enforcer.Panics(); n != 0 {
-		t.Errorf("%d panics; log:\n%s", n, &r.log)
+		t.Errorf("%d panics; log:\n%s", n, r.written())
 	}
 }
 
@@ -81,8 +87,8 @@ func TestReadyAfterBootWait(t *testing.T) {
 	p, r := newProcess(t, time.Nanosecond)
 	p.Start()
 	defer func() { p.Stop(); p.End() }()
-	if !p.Ready() || !strings.Contains(r.log.String(), "no configuration within boot_wait") {
-		t.Errorf("not ready after boot_wait, or nothing logged:\n%s", &r.log)
+	if !p.Ready() || !strings.Contains(r.written(), "no configuration within boot_wait") {
+		t.Errorf("not ready after boot_wait, or nothing logged:\n%s", r.written())
 	}
 }
 

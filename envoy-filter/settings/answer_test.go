@@ -25,11 +25,11 @@ func TestParseAnswers(t *testing.T) {
 	}
 	completed := want
 	if completed.SetDefaults(); !reflect.DeepEqual(completed, want) {
-		t.Errorf("defaults overwrite what was said: %+v", completed)
+		t.Errorf("defaults replace what was set: %+v", completed)
 	}
 }
 
-// A route says nothing by default, a filter all.
+// By default all answers of a route are unset; those of a filter have defaults.
 func TestAnswersDefaults(t *testing.T) {
 	f, err := ParseRoute([]byte(`{}`))
 	if err != nil || !reflect.DeepEqual(f.Answers, Answers{}) {

@@ -11,7 +11,7 @@ import (
 )
 
 // prefixesOf are the prefixes of one source of each kind, and of those with a name
-// that somebody chooses.
+// that an operator chooses.
 func prefixesOf(t testing.TB, name string) []string {
 	t.Helper()
 	text, _ := json.Marshal(name)
