@@ -8,68 +8,24 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 )
 
-// A replica whose agent is silent does what an agent does that has lost the others
-// (exchange.Isolation), after the agent's default times.
-const (
-	// silentAfter: an agent that sends nothing for this long is silent, if its last sums
-	// were not empty; otherwise it sends sums every period.
-	silentAfter = 10 * claimsEvery
-	// splitAfter: from then on this replica keeps to its part by weight.
-	splitAfter = exchange.DefaultSplitAfter
-	// aloneAfter: by then the other replicas have left it that part as a whole.
-	aloneAfter = exchange.DefaultForgetAfter
-)
-
-// estimator replaces the agent's Sums while the agent is silent. It assumes that the
-// other replicas go on as they last claimed: each key's Admitted grows by Claims·dt. So
-// the engine keeps charging shared limits for the others. The agent's next Sums replace
-// the estimate.
+// estimator is an exchange.Estimator behind a lock.
 type estimator struct {
-	mu        sync.Mutex
-	last      *exchange.Sums // received, or estimated since
-	received  int64          // ns
-	estimated int64          // ns, the time for which last is right
+	mu   sync.Mutex
+	sums exchange.Estimator
 }
 
 // set records Sums of the agent.
 func (e *estimator) set(now int64, s *exchange.Sums) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.last, e.received, e.estimated = s, now, now
+	e.sums.Set(now, s)
 }
 
-// estimate returns an estimate for now; nil if the agent is not silent, or there are no
-// other replicas.
+// estimate returns an estimate for now, nil if none is needed.
 func (e *estimator) estimate(now int64, linked bool) *exchange.Sums {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	silent := time.Duration(now - e.received)
-	if e.last == nil || e.last.Replicas <= 1 {
-		return nil
-	}
-	if linked && (silent < silentAfter || len(e.last.Keys)+len(e.last.Flows) == 0) {
-		return nil
-	}
-	next := *e.last
-	next.Keys = make([]exchange.KeySum, len(e.last.Keys))
-	copy(next.Keys, e.last.Keys)
-	for i := range next.Keys {
-		next.Keys[i].Admitted += next.Keys[i].Claims * time.Duration(now-e.estimated).Seconds()
-	}
-	next.Isolation = max(next.Isolation, isolation(silent))
-	e.last, e.estimated = &next, now
-	return &next
-}
-
-func isolation(silent time.Duration) exchange.Isolation {
-	switch {
-	case silent >= aloneAfter:
-		return exchange.Alone
-	case silent >= splitAfter:
-		return exchange.Split
-	default:
-		return exchange.Frozen
-	}
+	return e.sums.Estimate(now, linked)
 }
 
 // estimateWhileSilent gives the engine estimates while the agent is silent, until the

@@ -53,8 +53,10 @@ func eventful() *scenario.Scenario {
 	at(8, scenario.Event{Kind: scenario.Join, Replica: "gw-4"})
 	at(10, scenario.Event{Kind: scenario.Crash, Replica: "gw-2"})
 	at(12, scenario.Event{Kind: scenario.Restart, Replica: "gw-3"})
+	at(13, scenario.Event{Kind: scenario.AgentLost, Replica: "gw-3"})
 	at(14, scenario.Event{Kind: scenario.CoordinatorLost})
 	at(16, scenario.Event{Kind: scenario.CoordinatorBack})
+	at(17, scenario.Event{Kind: scenario.AgentBack, Replica: "gw-3"})
 	at(18, scenario.Event{Kind: scenario.ChangeLimit, Tenant: "mid", Limit: "all", Rate: 60, Burst: 10})
 	at(20, scenario.Event{Kind: scenario.ChangeCapacity, Pool: "api", Rate: 200})
 	at(22, scenario.Event{Kind: scenario.Leave, Replica: "gw-1"})
@@ -128,7 +130,7 @@ func TestSameSeedSameBytes(t *testing.T) {
 // All that can happen happens, and every request has its fate.
 func TestEventful(t *testing.T) {
 	x := run(t, eventful(), Options{}).Systems[0]
-	if x.Requests.Abandoned == 0 || x.Requests.Lost == 0 || x.Requests.Rejected == 0 || len(x.Settling) != 10 {
+	if x.Requests.Abandoned == 0 || x.Requests.Lost == 0 || x.Requests.Rejected == 0 || len(x.Settling) != 12 {
 		t.Errorf("%+v, %d events", x.Requests, len(x.Settling))
 	}
 }
@@ -221,6 +223,20 @@ func TestLeave(t *testing.T) {
 
 func TestRestart(t *testing.T) {
 	settles(t, shared(3, 24*time.Second), 3, scenario.Event{At: 10 * time.Second, Kind: scenario.Restart, Replica: "gw-2"})
+}
+
+// A limit stays shared by a gateway whose agent is dead: its filter charges the others as
+// they last claimed. Without that it would admit all of the limit by itself, 10/s more.
+func TestAgentLost(t *testing.T) {
+	s := limited(3, 40*time.Second, 10, 10, scenario.Poisson(90), scenario.Route{})
+	s.Events = []scenario.Event{
+		{At: 10 * time.Second, Kind: scenario.AgentLost, Replica: "gw-1"},
+		{At: 30 * time.Second, Kind: scenario.AgentBack, Replica: "gw-1"},
+	}
+	x := run(t, s, Options{}).Systems[0]
+	if k := x.Keys[0]; k.AboveMean/k.AboveCentral-1 > .03 || k.AboveMean/k.AboveCentral < .8 {
+		t.Errorf("%+v", k)
+	}
 }
 
 func TestCoordinatorLost(t *testing.T) {

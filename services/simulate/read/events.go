@@ -9,11 +9,12 @@ import (
 )
 
 // kinds are the kinds of events, of which there is one beside at.
-var kinds = []string{"partition", "heal", "join", "leave", "crash", "restart", "coordinator", "limit", "pool"}
+var kinds = []string{"partition", "heal", "join", "leave", "crash", "restart", "agentLost", "agentBack", "coordinator", "limit", "pool"}
 
 // ofReplica are those that name a gateway.
 var ofReplica = map[string]scenario.EventKind{
 	"join": scenario.Join, "leave": scenario.Leave, "crash": scenario.Crash, "restart": scenario.Restart,
+	"agentLost": scenario.AgentLost, "agentBack": scenario.AgentBack,
 }
 
 func (p *parser) event(n *yaml.Node, path string) {

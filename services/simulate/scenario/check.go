@@ -37,6 +37,7 @@ type checker struct {
 	replicas map[string]bool // named anywhere
 	pools    map[string]bool
 	tenants  map[string]*Tenant
+	noAgent  map[string]bool // gateways whose agent is lost
 }
 
 func (c *checker) wrong(field, format string, args ...any) {
@@ -71,7 +72,7 @@ func (c *checker) fresh(field, name string, taken bool) bool {
 
 // Check returns all that is wrong with a scenario, nil if it can be simulated.
 func (s *Scenario) Check() []*FieldError {
-	c := &checker{s: s, replicas: map[string]bool{}, pools: map[string]bool{}, tenants: map[string]*Tenant{}}
+	c := &checker{s: s, replicas: map[string]bool{}, pools: map[string]bool{}, tenants: map[string]*Tenant{}, noAgent: map[string]bool{}}
 	c.times()
 	c.network()
 	for i := range s.Pools {

@@ -130,7 +130,20 @@ func (c *checker) event(path string, e *Event, up map[string]bool) {
 			if len(up) == 0 {
 				c.wrong(field, "no replica is left")
 			}
+			if e.Kind != Crash && c.noAgent[e.Replica] {
+				c.wrong(field, "%q has lost its agent: want agentBack before", e.Replica)
+			}
+			delete(c.noAgent, e.Replica)
 		}
+	case AgentLost, AgentBack:
+		field := path + "." + eventNames[e.Kind]
+		if !c.known(field, e.Replica, up, "replica that is up then") {
+			return
+		}
+		if lost := e.Kind == AgentLost; lost == c.noAgent[e.Replica] {
+			c.wrong(field, "%q: want agentLost and agentBack in turn", e.Replica)
+		}
+		c.noAgent[e.Replica] = e.Kind == AgentLost
 	case ChangeLimit:
 		c.number(path+".limit.rate", e.Rate, 0, MaxRate)
 		c.number(path+".limit.burst", e.Burst, 0, MaxRate)

@@ -173,6 +173,8 @@ const (
 	Leave                             // Replica drains in order
 	Crash                             // Replica and its agent die
 	Restart                           // Replica's process is replaced, its agent lives on
+	AgentLost                         // Replica's agent dies, its process lives on
+	AgentBack                         // a new agent beside Replica
 	CoordinatorLost                   // no rounds, no leases
 	CoordinatorBack                   // a new leader, with nothing known
 	ChangeLimit                       // Tenant's Limit gets Rate and Burst
@@ -180,7 +182,7 @@ const (
 	numberEventKinds                  // keep last
 )
 
-var eventNames = [numberEventKinds]string{"partition", "heal", "join", "leave", "crash", "restart", "coordinator lost", "coordinator back", "limit", "pool"}
+var eventNames = [numberEventKinds]string{"partition", "heal", "join", "leave", "crash", "restart", "agentLost", "agentBack", "coordinator lost", "coordinator back", "limit", "pool"}
 
 // Event is something that happens at a time.
 type Event struct {
@@ -202,7 +204,7 @@ func (e *Event) String() string {
 		name = eventNames[e.Kind]
 	}
 	switch e.Kind {
-	case Join, Leave, Crash, Restart:
+	case Join, Leave, Crash, Restart, AgentLost, AgentBack:
 		return name + " " + e.Replica
 	case ChangeLimit:
 		return fmt.Sprintf("limit %s/%s = %g/s", e.Tenant, e.Limit, e.Rate)

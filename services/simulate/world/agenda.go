@@ -8,6 +8,7 @@ type task uint8
 const (
 	tickGateway  task = iota // who: gateway
 	tellAgent                // who: gateway; its messages to the agent
+	linkGateway              // who: gateway
 	tickAgent                // who: agent
 	gossip                   // who: agent
 	hearPacket               // who: agent; load: *letter

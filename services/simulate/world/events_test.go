@@ -133,3 +133,28 @@ func TestChangeWhileCutOff(t *testing.T) {
 		t.Errorf("after healing: revision %d", w.gateways[0].config.Revision)
 	}
 }
+
+// Without its agent a gateway does what an agent does that has lost the others; with a
+// new one it hears them again.
+func TestAgentLost(t *testing.T) {
+	w := three(t)
+	w.happen(time.Second, scenario.Event{Kind: scenario.AgentLost, Replica: "gw-1"}, time.Second)
+	for _, c := range []struct {
+		at   time.Duration
+		want exchange.Isolation
+	}{{2 * time.Second, exchange.Frozen}, {12 * time.Second, exchange.Split}, {17 * time.Second, exchange.Alone}} {
+		w.Advance(c.at)
+		if s := w.gateways[0].sums; s.Isolation != c.want || s.Replicas != 3 {
+			t.Errorf("at %v: %v among %d replicas, want %v", c.at, s.Isolation, s.Replicas, c.want)
+		}
+	}
+	if s := w.gateways[1].sums; s.Isolation != exchange.Connected {
+		t.Errorf("the others: %v among %d replicas", s.Isolation, s.Replicas)
+	}
+	w.happen(18*time.Second, scenario.Event{Kind: scenario.AgentBack, Replica: "gw-1"}, 3*time.Second)
+	for i := range w.gateways {
+		if s := w.gateways[i].sums; s.Replicas != 3 || s.Isolation != exchange.Connected {
+			t.Errorf("gateway %d with a new agent: %v among %d replicas", i, s.Isolation, s.Replicas)
+		}
+	}
+}

@@ -1,6 +1,10 @@
 package world
 
-import "github.com/titrate/titrate/services/agent/aggregation"
+import (
+	"time"
+
+	"github.com/titrate/titrate/services/agent/aggregation"
+)
 
 // join starts an agent and its gateway, with nothing known of the others.
 func (w *World) join(place int) {
@@ -29,13 +33,32 @@ func (w *World) endAgent(a *agent) {
 // exited lets an agent see that its gateway's process is gone.
 func (w *World) exited(a *agent, g *gateway) {
 	a.core.Disconnected(a.time(w), g.link)
+	g.link = 0
 	w.perform(a, a.core.Exited(a.time(w), g.process(w)))
 }
 
 // crash ends a gateway and its agent without a word.
 func (w *World) crash(place int) {
 	w.stop(&w.gateways[place])
-	w.stopAgent(&w.agents[place])
+	w.loseAgent(place)
+}
+
+// loseAgent ends an agent without a word.
+func (w *World) loseAgent(place int) {
+	w.gateways[place].link = 0
+	if a := &w.agents[place]; a.core != nil {
+		w.stopAgent(a)
+	}
+}
+
+// relinkWithin is how long a filter takes at most to find a new agent.
+const relinkWithin = time.Second
+
+// backAgent starts a new agent beside a gateway's process.
+func (w *World) backAgent(place int) {
+	w.startAgent(&w.agents[place])
+	g := &w.gateways[place]
+	w.plan(w.phase(relinkWithin), linkGateway, g.place, g.life, nil)
 }
 
 // restart replaces a gateway's process; the agent sees that the old one is gone.

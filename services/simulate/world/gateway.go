@@ -35,7 +35,7 @@ type gateway struct {
 	place      int32
 	life       uint32 // counts processes
 	generation uint64
-	link       core.Link       // to its agent
+	link       core.Link       // to its agent; 0: none
 	engine     *limiter.Engine // nil: there is none
 	config     *config.Config  // in force
 	sums       *exchange.Sums  // received last
@@ -50,6 +50,9 @@ type gateway struct {
 	spent  exchange.Spent
 	walk   limiter.SpentCursor
 	named  *limiter.Names // that the agent was told
+
+	others    exchange.Estimator // while the agent is silent
+	withdrawn []uint64           // keys, meanwhile
 }
 
 // process names the process to the agent.
@@ -74,18 +77,27 @@ func (w *World) time() int64 { return int64(w.now) }
 func (w *World) start(g *gateway) {
 	p, name := g.place, w.stage.Cast.Gateways[g.place]
 	g.life++
-	w.links++
-	g.link = w.links
 	g.generation = uint64(w.now) + uint64(g.life) // as production: a time; no two are the same
 	g.engine = limiter.New(limiter.Options{Keys: w.keys(), Replica: name, Start: w.time()})
-	g.held, g.tells, g.silent, g.named = map[int]*held{}, 0, false, nil
-	g.walk = limiter.SpentCursor{Least: spentLeast}
+	g.held, g.tells = map[int]*held{}, 0
+	g.others, g.withdrawn = exchange.Estimator{}, nil
 	g.tickAt = w.now + w.phase(busyTick)
 	w.plan(g.tickAt-w.now, tickGateway, p, g.life, nil)
 	w.plan(w.phase(tellEvery), tellAgent, p, g.life, nil)
-	a := &w.agents[p]
-	w.perform(a, a.core.Connected(a.time(w), g.link, link.Hello{Version: link.Version, Replica: name,
-		Generation: g.generation, Weight: w.stage.Cast.Weights[p]}, 0))
+	w.linkGateway(g)
+}
+
+// linkGateway connects a process to its agent.
+func (w *World) linkGateway(g *gateway) {
+	a := &w.agents[g.place]
+	if g.engine == nil || g.link != 0 || a.core == nil {
+		return
+	}
+	w.links++
+	g.link, g.silent, g.named = w.links, false, nil
+	g.walk = limiter.SpentCursor{Least: spentLeast}
+	w.perform(a, a.core.Connected(a.time(w), g.link, link.Hello{Version: link.Version, Replica: a.name,
+		Generation: g.generation, Weight: w.stage.Cast.Weights[g.place]}, 0))
 }
 
 // receive takes a message of the agent, as the filter's link does.
@@ -99,8 +111,8 @@ func (w *World) receive(g *gateway, m link.Message) {
 	case *exchange.Shares:
 		g.engine.SetShares(m)
 	case *exchange.Sums:
-		g.sums = m
-		g.engine.SetSums(w.time(), m)
+		g.others.Set(w.time(), m)
+		w.setSums(g, m)
 	case *exchange.Spent:
 		for _, k := range m.Keys {
 			g.engine.RestoreSpent(w.time(), k)
@@ -184,8 +196,24 @@ func (w *World) deliver(g *gateway) {
 	}
 }
 
-// tell is what the filter tells its agent each period.
+func (w *World) setSums(g *gateway, s *exchange.Sums) {
+	g.sums = s
+	g.engine.SetSums(w.time(), s)
+}
+
+// tell is what the filter tells its agent each period; without a link it takes the
+// engine's claims, and keeps those that are withdrawn.
 func (w *World) tell(g *gateway) {
+	w.plan(tellEvery, tellAgent, g.place, g.life, nil)
+	if s := g.others.Estimate(w.time(), g.link != 0); s != nil {
+		w.setSums(g, s)
+	}
+	if g.link == 0 {
+		g.claims.Reset()
+		g.engine.Claims(w.time(), &g.claims)
+		g.withdrawn = append(g.withdrawn, g.claims.Withdrawn...)
+		return
+	}
 	if g.tells%beatTicks == 0 {
 		w.say(g, &link.Heartbeat{Sequence: uint64(g.tells), Revision: g.config.Revision})
 	}
@@ -195,6 +223,8 @@ func (w *World) tell(g *gateway) {
 	}
 	g.claims.Reset()
 	g.engine.Claims(w.time(), &g.claims)
+	g.claims.Withdrawn = append(g.claims.Withdrawn, g.withdrawn...)
+	g.withdrawn = nil
 	empty := len(g.claims.Flows)+len(g.claims.Keys)+len(g.claims.Withdrawn) == 0
 	if !empty || !g.silent {
 		w.say(g, &g.claims)
@@ -212,7 +242,6 @@ func (w *World) tell(g *gateway) {
 		w.say(g, &g.report)
 	}
 	g.tells++
-	w.plan(tellEvery, tellAgent, g.place, g.life, nil)
 }
 
 // say gives the agent a message of its gateway.

@@ -89,7 +89,7 @@ func (w *World) until(end time.Duration) {
 // do does one item, unless it is void.
 func (w *World) do(i *item) {
 	switch i.task {
-	case tickGateway, tellAgent:
+	case tickGateway, tellAgent, linkGateway:
 		if g := &w.gateways[i.who]; g.life == i.life && g.engine != nil {
 			w.doGateway(g, i)
 		}
@@ -109,9 +109,12 @@ func (w *World) do(i *item) {
 }
 
 func (w *World) doGateway(g *gateway, i *item) {
-	if i.task == tellAgent {
+	switch {
+	case i.task == tellAgent:
 		w.tell(g)
-	} else if i.at == g.tickAt {
+	case i.task == linkGateway:
+		w.linkGateway(g)
+	case i.at == g.tickAt:
 		w.tick(g)
 	}
 }
@@ -168,6 +171,10 @@ func (w *World) Happen(e *scenario.Event) {
 		w.crash(w.place(e.Replica))
 	case scenario.Restart:
 		w.restart(w.place(e.Replica))
+	case scenario.AgentLost:
+		w.loseAgent(w.place(e.Replica))
+	case scenario.AgentBack:
+		w.backAgent(w.place(e.Replica))
 	case scenario.CoordinatorLost:
 		w.lose()
 	case scenario.CoordinatorBack:
