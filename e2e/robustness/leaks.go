@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/titrate/titrate/e2e/bench/rig"
 	"github.com/titrate/titrate/e2e/robustness/check"
 )
@@ -100,7 +102,7 @@ func median(of []usage, value func(usage) float64) float64 {
 		all = append(all, value(u))
 	}
 	slices.Sort(all)
-	return all[len(all)/2]
+	return stat.Quantile(.5, stat.Empirical, all, nil)
 }
 
 // emptyWithin is how long gateways may hold requests when clients have gone.

@@ -43,6 +43,6 @@ func Allocators() string {
 		market.Solve(capacity, demands, fairshare.Minimum, alpha, prices, shares)
 		rows = append(rows, row(fmt.Sprintf("proportional, α = %g", alpha), shares))
 	}
-	return markdown.Table([]string{"sharing", "tenant of all three pools, /s", "tenant of one, /s", "sum, /s", "least, /s"},
-		append(rows, row("static quota, a half each", []float64{50, 50, 50, 50})))
+	head := []string{"sharing", "tenant of all three pools, /s", "tenant of one, /s", "sum, /s", "least, /s"}
+	return markdown.Table(head, append(rows, row("static quota, a half each", []float64{50, 50, 50, 50})))
 }

@@ -11,6 +11,7 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/dev/scenario"
 	"github.com/titrate/titrate/services/dev/trace"
+	"github.com/titrate/titrate/services/dev/verdict"
 	"github.com/titrate/titrate/services/dev/view"
 )
 
@@ -160,7 +161,7 @@ func (l *live) rates(seconds float64) *view.Sample {
 		out.Pool.Wants += c.wants
 		out.Pool.Gets += c.gets
 		out.Tenants = append(out.Tenants, view.Tenant{Name: t.Name, Weight: t.Weight,
-			Wants: c.wants, Gets: c.gets, Rejects: c.rejects, Marks: c.marks, WaitMs: p99(c.waits)})
+			Wants: c.wants, Gets: c.gets, Rejects: c.rejects, Marks: c.marks, WaitMs: verdict.Quantile(c.waits, .99)})
 		for _, k := range t.Clients {
 			if k.Limit != nil {
 				c := l.clients[k.Name].per(seconds)
@@ -181,14 +182,6 @@ func (c *counts) per(seconds float64) counts {
 		return counts{}
 	}
 	return counts{c.wants / seconds, c.gets / seconds, c.rejects / seconds, c.marks / seconds, c.waits}
-}
-
-func p99(waits []float64) float64 {
-	if len(waits) == 0 {
-		return 0
-	}
-	slices.Sort(waits)
-	return waits[min(len(waits)-1, int(.99*float64(len(waits))))]
 }
 
 // describe adds what is not a rate.

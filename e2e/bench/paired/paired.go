@@ -23,6 +23,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/stat"
 )
 
 // Sample is the figures of one measurement, by name.
@@ -64,7 +66,7 @@ func Quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0
 	}
-	return sorted[min(max(int(math.Ceil(q*float64(len(sorted))))-1, 0), len(sorted)-1)]
+	return stat.Quantile(q, stat.Empirical, sorted, nil)
 }
 
 // Median of values in any order.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/titrate/titrate/control/fairshare"
 	"github.com/titrate/titrate/services/dev/scenario"
 	"github.com/titrate/titrate/services/dev/trace"
@@ -129,7 +131,7 @@ func (j *judge) load() Load {
 		}
 		late = append(late, j.sent[i].Late*1e3)
 	}
-	l.LateP99Ms, l.LateMaxMs = quantile(late, .99), quantile(late, 1)
+	l.LateP99Ms, l.LateMaxMs = Quantile(late, .99), Quantile(late, 1)
 	return l
 }
 
@@ -147,13 +149,14 @@ func voidReasons(l Load) []string {
 	return why
 }
 
-// quantile q of the values, by the nearest rank; 0 of none. It sorts them.
-func quantile(values []float64, q float64) float64 {
+// Quantile is the smallest of the values that at least the part q of them do not exceed;
+// 0 if there are none. It sorts the values.
+func Quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return 0
 	}
 	slices.Sort(values)
-	return values[min(len(values)-1, int(q*float64(len(values))))]
+	return stat.Quantile(q, stat.Empirical, values, nil)
 }
 
 // fill sets the fair shares of a phase's tenants from their demands and the

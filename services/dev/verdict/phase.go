@@ -107,9 +107,9 @@ func (t *tally) tenant(of *scenario.Tenant, seconds float64) Tenant {
 		Admitted:  t.admitted / seconds,
 		Rejected:  t.rejected / seconds,
 		Marked:    t.marked / seconds,
-		WaitP99Ms: quantile(t.waits, .99),
+		WaitP99Ms: Quantile(t.waits, .99),
 
-		WaitP99LeastMs: quantile(t.waits, .99-2*math.Sqrt(.99*.01/max(1, float64(len(t.waits))))),
+		WaitP99LeastMs: Quantile(t.waits, .99-2*math.Sqrt(.99*.01/max(1, float64(len(t.waits))))),
 	}
 }
 

@@ -100,8 +100,8 @@ func TestQuantile(t *testing.T) {
 		{[]float64{5, 1, 3}, .5, 3},
 		{[]float64{5, 1, 3}, 1, 5},
 	} {
-		if got := quantile(c.values, c.q); got != c.want {
-			t.Errorf("quantile(%v, %v) = %v, want %v", c.values, c.q, got, c.want)
+		if got := Quantile(c.values, c.q); got != c.want {
+			t.Errorf("Quantile(%v, %v) = %v, want %v", c.values, c.q, got, c.want)
 		}
 	}
 }
