@@ -9,9 +9,9 @@ import "math"
 //	next hit = last hit + interval/√count          while it stays
 //	back within 16 intervals → go on at the count where it was left
 //
-// It looks at the wait of each request that leaves, so that it needs neither
-// rate nor queue length; Step does nothing. It raises the pressure with time
-// and not with the excess: an open-loop overload takes it minutes.
+// It uses the wait of each request that leaves, and needs neither rate nor queue length;
+// Step does nothing. It hits more often the longer the wait lasts, and not the larger the
+// excess is: against clients that never slow down it needs minutes.
 //
 //	source            here          source         here
 //	target, interval  Delay, Window first_above    above

@@ -18,7 +18,7 @@ type DropTail struct {
 	c0 float64
 }
 
-// Step takes over the service rate c0 (units/s).
+// Step sets the service rate c0 (units/s).
 func (d *DropTail) Step(_, _, c0, _ float64) { d.c0 = sane(c0) }
 
 // Limit is K, the most cost that may wait.

@@ -7,7 +7,7 @@ import (
 )
 
 // A queue is served at 200 requests/s and may delay them by 50 ms. Clients send 240/s and do
-// not heed marks: a sixth of what they send must be dropped.
+// not slow down when marked: a sixth of what they send must be dropped.
 func ExampleVSD() {
 	const rate = 200.
 	law := aqm.VSD{Delay: .05, Mode: aqm.DropMode}

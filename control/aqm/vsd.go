@@ -13,11 +13,12 @@ const (
 	DropMode
 )
 
-// VSD is the delay form of the variable-structure law (Yan, Gao and Özbay
-// with p kept within [0, 1] and the bar on M restored in (9)): the sliding surface is
-// written in units of delay instead of packets, so that one set of gains serves every
-// rate, and the sign function is a boundary layer with an integral term, so
-// that it settles at the target instead of chattering about an offset.
+// VSD marks so that the wait in a queue stays near a target. It is the variable-structure
+// law of Yan, Gao and Özbay with three changes. The sliding surface S is written in units
+// of delay instead of packets, so that one set of gains serves every rate. The sign of S is
+// replaced by a boundary layer with an integral term, so that the queue comes to rest at
+// the target instead of oscillating beside it. p is kept within [0, 1]. Numbers in
+// parentheses are the paper's equations.
 //
 //	rr += w_f·(enq/Ts − rr)                      enqueued rate, smoothed
 //	S   = kS·(q/C0 − dT) + (rr − C0)/C0          surface, (7) in delay form
@@ -29,15 +30,16 @@ const (
 //	Cooperative 0.5/τ_eff   0.3  1    0.3·kS     τ_eff = max(τ_client, M/C0) + dT
 //	DropMode    0.5/dT      0.5  0.5  0.3·kS
 //
-// r must be the rate that was *enqueued*: with the offered rate the queue sits
-// off its target. On arrival: q ≥ 3·C0·dT → Drop; Rand < p → Mark, or Drop in
-// DropMode and for a greedy client. When C0·dT < 5 there is no queue to speak
-// of and the law is [DropTail].
+// The rate must be the one that was *enqueued*: with the offered rate the queue rests off
+// its target. On arrival: q ≥ 3·C0·dT → Drop; Rand < p → Mark, or Drop in DropMode and for
+// a greedy client. Below C0·dT = 5, where the target is a queue of fewer than five requests,
+// the law is [DropTail].
 //
 //	symbol          here
-//	q, C0, M        queued, c0, clients (arguments of Step)
+//	q, C0, M        queued, c0, clients (arguments of Step): queue, service rate, clients
 //	dT, τ_client    Delay, ClientDelay
-//	rr, z, p        rate, z, p
+//	rr, z, p        rate, z, p; w_f is smoothing, kS, δ and φ are gains
+//	enq, Ts         cost enqueued since the last step, seconds since then
 type VSD struct {
 	// Delay is the target d_T in seconds, range > 0 (product default 0.05).
 	// Larger keeps the share busier under bursty load; everybody waits longer.
@@ -45,7 +47,7 @@ type VSD struct {
 	// ClientDelay is τ_client in seconds: how long clients take to react to a
 	// mark (round trip and think time). Too small makes the law oscillate.
 	ClientDelay float64
-	// Mode says whether clients heed marks.
+	// Mode says whether clients slow down when marked.
 	Mode Mode
 	// Deadline discards a request at departure that waited longer, in
 	// seconds; 0 keeps all. It is what keeps goodput when clients retry.
@@ -57,7 +59,7 @@ type VSD struct {
 }
 
 // Step updates the marking probability. A call that does not advance time
-// only takes over c0.
+// only sets c0.
 func (v *VSD) Step(now, queued, c0, clients float64) {
 	first := !v.enqueued.started
 	v.c0 = sane(c0)

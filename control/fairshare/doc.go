@@ -12,7 +12,7 @@
 //
 // with m' = min(m, p); f is where the shares use up the capacity μ. [Fill]
 // finds it in one pool, [Network] in many pools with a cost per tenant and
-// pool, where each tenant is held by its tightest pool. Correction to the
+// pool, where each tenant is limited by its tightest pool. Correction to the
 // paper's (2): a = min(m + w·max(f, 0), p).
 //
 // The paper's own, distributed way to f is for study and outside of control/, in
@@ -29,7 +29,7 @@
 //
 // # Invariants
 //
-//   - Σx ≤ μ(1+1e-12); = μ if any tenant is held by the pool. 0 ≤ x ≤ p.
+//   - Σx ≤ μ(1+1e-12); = μ if the pool limits any tenant. 0 ≤ x ≤ p.
 //   - x ≥ m' unless Infeasible.
 //   - Scaling μ, m and p by k scales x by k; permuting tenants permutes x.
 //   - More capacity never gives a tenant less (one pool only; through several

@@ -24,7 +24,7 @@ type Demand struct {
 	Cap        float64 // min(maximum, demand) ≥ 0; +Inf = unbounded
 }
 
-// Status tells whether the guarantees fit the capacity.
+// Status says whether the guarantees fit the capacity.
 type Status int
 
 const (
@@ -34,11 +34,11 @@ const (
 	Infeasible
 )
 
-// Bound is what holds a tenant's share where it is.
+// Bound is what limits a tenant's share.
 type Bound int
 
 const (
-	// BoundPool: the pool's fair rate holds the share.
+	// BoundPool: the pool's fair rate limits the share.
 	BoundPool Bound = iota
 	// BoundCap: the tenant has all of its Cap (its demand or maximum).
 	BoundCap

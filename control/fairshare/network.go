@@ -12,7 +12,7 @@ type Use struct {
 	Cost         float64 // in [MinWeight, MaxWeight]
 }
 
-// Who holds a tenant when no pool does, see [Allocation.Bottleneck].
+// What limits a tenant when no pool does, see [Allocation.Bottleneck].
 const (
 	ByCap       = -1 // its demand or maximum
 	ByGuarantee = -2 // its guarantee is all it gets
@@ -22,7 +22,7 @@ const (
 // and are reused if long enough.
 type Allocation struct {
 	Shares     []float64 // per tenant, units/s of the tenant's own unit
-	Bottleneck []int     // per tenant: the pool that holds it, ByCap or ByGuarantee
+	Bottleneck []int     // per tenant: the pool that limits it, ByCap or ByGuarantee
 	FairRate   []float64 // per pool: f_r, +Inf where it does not bind
 	Used       []float64 // per pool: Σ cost·share
 	Status     Status    // Infeasible if guarantees had to be scaled somewhere
@@ -39,13 +39,13 @@ type Allocation struct {
 //	                  else freeze its tenants at their share at f_r
 //	                       and mark their other pools dirty
 //
-// f_r never decreases: a tenant is frozen at the smallest f of its pools, so
-// it leaves to the others at least what they reckoned with. Each pool freezes
-// once; refills are lazy, so the work is O(Σ uses · passes) for a pool that is
-// met once, and a few times that in practice.
+// f_r never decreases: a tenant is frozen at the smallest f of its pools, so its other
+// pools have at least what they counted on for the rest. Each pool freezes once, and is
+// filled again only when it comes first in the heap: the work is O(Σ uses · passes) where
+// no pool is filled twice, and a few times that in practice.
 //
-// A pool whose guarantees do not fit scales them by μ_r/Σc·m'; a tenant takes
-// the smallest factor of its pools.
+// A pool whose guarantees do not fit scales them by μ_r/Σc·m'; a tenant's guarantee is
+// scaled by the smallest factor of its pools.
 type Network struct {
 	pools []pool
 	// Per tenant, in compressed rows: the pools it uses.
@@ -62,7 +62,7 @@ type Network struct {
 type pool struct {
 	index, liveIndex []int32 // its tenants; those not frozen yet
 	cost, liveCost   []float64
-	left             float64 // capacity not taken by frozen tenants
+	left             float64 // capacity that frozen tenants do not use
 	f                float64
 	dirty, done      bool
 }
@@ -209,7 +209,7 @@ func (n *Network) fill(r int, g Guarantee, warm float64) float64 {
 	return s.solve(warm).FairRate
 }
 
-// shed takes what frozen tenants use out of a dirty pool.
+// shed subtracts what frozen tenants use from a dirty pool.
 func (n *Network) shed(p *pool) {
 	kept := 0
 	for k, i := range p.liveIndex {
@@ -226,7 +226,7 @@ func (n *Network) shed(p *pool) {
 	p.left, p.dirty = max(0, p.left), false
 }
 
-// freeze settles the live tenants of pool r at its fair rate.
+// freeze fixes the shares of the live tenants of pool r at its fair rate.
 func (n *Network) freeze(r int, g Guarantee, out *Allocation) {
 	p := &n.pools[r]
 	p.done = true
@@ -246,7 +246,7 @@ func (n *Network) freeze(r int, g Guarantee, out *Allocation) {
 	}
 }
 
-// finish settles tenants that use no pool and writes the pools' figures.
+// finish fixes the shares of tenants that use no pool and writes the pools' figures.
 func (n *Network) finish(capacity []float64, g Guarantee, out *Allocation) {
 	for i := range n.demands {
 		if n.first[i] == n.first[i+1] {
@@ -264,7 +264,7 @@ func (n *Network) finish(capacity []float64, g Guarantee, out *Allocation) {
 	}
 }
 
-// byFairRate orders the pools for package heap: settled ones last, then by
+// byFairRate orders the pools for container/heap: frozen ones last, then by
 // fair rate, then by number. Only Init and Fix are used.
 type byFairRate Network
 

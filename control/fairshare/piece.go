@@ -11,7 +11,7 @@ const unbounded = 1e100
 type piece struct{ slope, off, lo, hi float64 }
 
 // shape is the piece of a tenant under guarantee g in a pool of the given
-// capacity. It is the inner loop: ordinary numbers take the inlined path.
+// capacity. It is the inner loop: ordinary numbers use the inlined path.
 func (g Guarantee) shape(t *Demand, capacity float64) piece {
 	if t.Weight < MinWeight || t.Weight > MaxWeight || t.Guaranteed > t.Cap || t.Guaranteed > unbounded ||
 		t.Weight+t.Guaranteed+t.Cap != t.Weight+t.Guaranteed+t.Cap || t.Guaranteed < 0 {
@@ -57,7 +57,7 @@ func (p *piece) at(f float64) float64 {
 	return v
 }
 
-// bound is what holds the piece at fair rate f.
+// bound is what limits the share at fair rate f.
 func (p *piece) bound(f float64) Bound {
 	v := p.off + p.slope*f
 	switch {

@@ -6,16 +6,16 @@ import "math"
 //
 //	F(f) = Σ c·clip(off + w·f, lo, hi) = μ
 //
-// F is continuous, piecewise linear and non-decreasing. The step is Newton's:
-// on the linear piece that holds f, with A the tenants that move there,
+// F is continuous, piecewise linear and non-decreasing. The step is Newton's: on the
+// linear piece that contains f, with A the tenants whose share changes with f there,
 //
 //	f' = (μ − Σ_{∉A} c·x − Σ_A c·off) / Σ_A c·w
 //
-// which on the last piece is the exact root and reproduces itself, bit for
-// bit, on the next pass: that is the stop. ADDITIVE pieces are concave, so
-// Newton climbs from the left and never overshoots. MINIMUM pieces are neither
-// convex nor concave: a bracket catches a step that leaves it. Where F is flat
-// at μ the largest such f is taken, so that f is continuous in μ from above.
+// On the last piece f' is the exact root, and the next pass gives the same f' bit for
+// bit: the iteration stops. ADDITIVE pieces are concave, so the iteration rises from the
+// left and never overshoots. MINIMUM pieces are neither convex nor concave: a step that
+// leaves the bracket is replaced by one that halves it. Where F is flat at μ, f is the
+// largest such value, so that f is continuous in μ from above.
 //
 //	symbol  here
 //	mu      capacity          base   lo (MINIMUM), lo = off (ADDITIVE)

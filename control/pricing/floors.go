@@ -6,7 +6,7 @@ import (
 	"github.com/titrate/titrate/control/fairshare"
 )
 
-// reset takes over the problem: bounds, guarantees that fit, and what they leave.
+// reset installs the problem: the bounds, guarantees that fit, and what they leave.
 //
 //	φ_r = min(1, C_r / Σ_i a_ri·m_i)      m_i *= min over its pools of φ_r
 //
@@ -42,13 +42,13 @@ func (m *Market) reset(capacity []float64, demands []fairshare.Demand, g fairsha
 		}
 	}
 	if g == fairshare.Additive {
-		m.lay()
+		m.subtractBases()
 	}
 	return status
 }
 
-// scale makes the guarantees fit every pool: a tenant takes the smallest factor of
-// its pools.
+// scale makes the guarantees fit every pool: a tenant's guarantee is scaled by the
+// smallest factor of its pools.
 func (m *Market) scale() (status fairshare.Status) {
 	for i := range m.tenants {
 		m.tenants[i].want = 1 // the factor, for now
@@ -71,7 +71,7 @@ func (m *Market) scale() (status fairshare.Status) {
 	return status
 }
 
-// floor is what the guarantees take of a pool.
+// floor is the part of a pool's capacity that the guarantees use.
 func (m *Market) floor(p *offer) (sum float64) {
 	for k, i := range p.index {
 		sum += p.cost[k] * m.tenants[i].lo
@@ -79,9 +79,9 @@ func (m *Market) floor(p *offer) (sum float64) {
 	return sum
 }
 
-// shut ends the trade in pools that guarantees fill, and in those without bound or
-// tenants. The tenants of a full one have nothing to bid for: without them no price
-// runs to infinity.
+// shut excludes pools that guarantees fill, unbounded ones and those without tenants. A
+// tenant of a full pool gets its guarantee and does not bid anywhere: otherwise the price
+// of that pool would rise without bound.
 func (m *Market) shut() {
 	for r := range m.pools {
 		p := &m.pools[r]
@@ -106,8 +106,8 @@ func (m *Market) shut() {
 	}
 }
 
-// lay turns the guarantees into bases and takes them off the capacities.
-func (m *Market) lay() {
+// subtractBases turns the guarantees into bases and subtracts them from the capacities.
+func (m *Market) subtractBases() {
 	for r := range m.pools {
 		p := &m.pools[r]
 		p.capacity = max(0, p.capacity-m.floor(p))

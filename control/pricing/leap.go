@@ -3,14 +3,14 @@ package pricing
 import "math"
 
 const (
-	// mostLeaping is how many priced pools a leap takes on: its work grows with the
-	// cube, its memory with the square.
+	// mostLeaping is the most priced pools for which leaps are made: the work grows with
+	// the cube of their number, the memory with the square.
 	mostLeaping = 400
-	// damping keeps the equations of a leap solvable where pools are nearly alike; it
-	// bends the step by as little.
+	// damping keeps the equations of a leap solvable where pools have nearly the same
+	// tenants; it changes the step by about that part.
 	damping = 1e-10
-	// overshoot is how much of the slope at the start may be left, with the other
-	// sign, where a leap ends.
+	// overshoot is the part of the slope at the start that may remain where a leap ends,
+	// with either sign.
 	overshoot = 0.1
 	// mostTrials bounds the search for a leap's length.
 	mostTrials = 30
@@ -35,10 +35,10 @@ func (n *newton) size(pools int) {
 //
 //	H·d = load − C,   H_rs = −∂load_r/∂p_s = Σ_i a_ri·a_si·x_i/(α·q_i)
 //
-// over the tenants that are between their bounds. H is the Hessian of the convex
-// dual and d a direction of descent; the leap ends where the slope along d,
-// Σ d·(C − load), has nearly vanished or would turn, and at the latest where a price
-// reaches 0. It tells whether it moved anything.
+// over the tenants that are between their bounds. H is the Hessian of the convex dual
+// problem and d a direction of descent. The leap ends where the slope along d,
+// Σ d·(C − load), is nearly 0, and at the latest where a price reaches 0. It reports
+// whether any price changed.
 func (m *Market) leap(alpha float64) bool {
 	n := &m.newton
 	if !m.gather() {
@@ -127,7 +127,7 @@ func (m *Market) hessian(alpha float64) {
 	}
 }
 
-// walk sets the prices to what they are after a part of the step.
+// walk sets the prices to those after a part of the step.
 func (m *Market) walk(length float64) {
 	n := &m.newton
 	for j, r := range n.priced {
@@ -161,7 +161,7 @@ func (m *Market) slopeAlong(alpha float64) (sum float64) {
 
 // cholesky solves h·d = y for the symmetric h, given by the rows of its lower half,
 // overwriting both; y becomes d. A row that is 0, of a pool without a tenant that
-// moves, gets d = 0. It tells whether d is finite.
+// moves, gets d = 0. It reports whether d is finite.
 func cholesky(h, y []float64) bool {
 	n := len(y)
 	for k := range n {

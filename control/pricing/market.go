@@ -18,13 +18,15 @@ import (
 // where they are bases ([fairshare.Additive]): the market then shares what the
 // guarantees leave, by the utility of what comes on top of them.
 //
-// Two moves take turns, both descents of the convex dual. A cycle gives each
-// pool in turn the price at which its load meets its capacity, the other prices
-// fixed: Newton's method in the logarithms of load and price, in which a pool
-// alone is a straight line, within a bracket. That never fails, and is slow
-// where the price of one pool can stand for another's, or a heavy tenant at a
-// small α ties two together. A leap moves all prices by Newton's step for all
-// loads at once, which is what such pools need: see leap.
+// Two kinds of steps alternate; both descend the convex dual problem.
+//
+//   - A cycle sets the price of each pool in turn so that its load equals its capacity,
+//     the other prices fixed: Newton's method in the logarithms of load and price, in
+//     which a pool alone is a straight line, within a bracket. A cycle never fails. Cycles
+//     converge slowly where two pools have nearly the same tenants, or a heavy tenant with
+//     a small α uses both.
+//   - A leap changes all prices by Newton's step for all loads at once, which converges
+//     fast for such pools: see leap.
 //
 // A cycle costs O(uses · steps), about 4 steps; a leap O(Σ_i (uses of i)² +
 // pools³). Separate pools take one cycle and no leap, coupled ones 3 to 20 of
@@ -42,10 +44,10 @@ type Market struct {
 type offer struct {
 	index    []int32
 	cost     []float64
-	capacity float64 // less what guarantees that are bases take
+	capacity float64 // less the guarantees that are bases
 	price    float64
-	shut     bool // nobody can trade here: guarantees fill it, or it is without bound
-	wanted   bool // it is shut, and somebody would have more of it
+	shut     bool // it has no price to find: guarantees fill it, or it is unbounded
+	wanted   bool // it is shut, and a tenant wants more of it
 }
 
 // bidder is one tenant's utility, bounds and the price of its path. Bounds and
@@ -58,15 +60,15 @@ type use struct {
 	cost float64
 }
 
-// Outcome tells how a Solve went.
+// Outcome is how a Solve went.
 type Outcome struct {
 	Cycles, Leaps int
 	// Converged: every pool is within Tolerance of its capacity, or below it at
-	// price 0, and the shares are at rest.
+	// price 0, and the shares no longer change.
 	Converged bool
-	// Excess is how far the worst pool's load is from that, relative to its capacity.
-	// The shares are always what the prices say: the optimum of capacities that are
-	// off by so much.
+	// Excess is the largest distance of a pool's load from its capacity, relative to the
+	// capacity. The shares always follow from the prices: they are the optimum for
+	// capacities that differ by that much.
 	Excess float64
 	Status fairshare.Status // Infeasible if guarantees were scaled
 }
@@ -138,10 +140,10 @@ func (m *Market) Solve(capacity []float64, demands []fairshare.Demand, g fairsha
 	return o
 }
 
-// trade moves the prices until the pools clear and the shares are at rest.
-// Loads alone do not tell: those of pools that are nearly alike are right long
-// before the shares are. Rest is where another leap and cycle no longer halve
-// what moves.
+// trade changes the prices until every pool's load fits and the shares no longer change.
+// The loads alone are not enough: those of pools with nearly the same tenants are right
+// long before the shares are. The shares are final when another leap and cycle no longer
+// halve their change.
 func (m *Market) trade(alpha float64, o *Outcome) {
 	last := math.Inf(1)
 	for o.Cycles < MaxCycles {
@@ -164,8 +166,8 @@ func (m *Market) trade(alpha float64, o *Outcome) {
 	}
 }
 
-// reprice sums every tenant's path price afresh, so that rounding does not
-// pile up.
+// reprice sums every tenant's path price anew, so that rounding errors do not
+// accumulate.
 func (m *Market) reprice() {
 	for i := range m.tenants {
 		m.tenants[i].path = m.path(i)
@@ -183,8 +185,8 @@ func (m *Market) path(i int) (q float64) {
 // row is what tenant i uses.
 func (m *Market) row(i int) []use { return m.uses[m.first[i]:m.first[i+1]] }
 
-// bid lets every tenant say what it wants at the present prices, and returns
-// how far the worst has moved, relative to its share.
+// bid computes what every tenant wants at the present prices, and returns the largest
+// change, relative to the tenant's share.
 func (m *Market) bid(alpha float64) (moved float64) {
 	m.reprice()
 	for i := range m.tenants {
@@ -197,8 +199,8 @@ func (m *Market) bid(alpha float64) (moved float64) {
 	return moved
 }
 
-// excess is how far the worst pool is from what its price asks for: load equal to
-// the capacity, or below it at price 0.
+// excess is the largest distance of a pool from its condition: load equal to the capacity,
+// or below it at price 0.
 func (m *Market) excess() (worst float64) {
 	for r := range m.pools {
 		p, load := &m.pools[r], 0.0

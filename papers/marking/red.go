@@ -54,7 +54,7 @@ func DefaultRED(buffer float64) RED {
 	return RED{Min: b / 6, Max: b / 2, MaxP: 0.1, Weight: 0.002, Buffer: b}
 }
 
-// Step takes over the service rate and notes when the queue has run empty.
+// Step sets the service rate and records since when the queue is empty.
 func (r *RED) Step(now, queued, c0, _ float64) {
 	r.c0 = sane(c0)
 	r.watch(now, sane(queued))
