@@ -90,7 +90,7 @@ tidy: check-go ## go mod tidy everywhere
 
 bench: check-go ## time per step of every law, fills cold and warm, the limiter: benchstat's medians of six runs; some minutes
 	@set -o pipefail; for m in control papers; do (cd $$m && go test -run '^$$' -bench . -benchmem -benchtime 50ms -count 6 ./...) || exit 1; done \
-	  | (cd tools/benchstat && GOWORK=off go tool benchstat -)
+	  | (cd tools/benchstat && GOWORK=off go tool benchstat now=-)
 
 figures: check-go ## every figure and table of the papers: charts in figures/, rows in docs/reproduction.md
 	@cd papers && go run ./figures -o ../figures -doc ../docs/reproduction.md $(ARGS)
