@@ -15,12 +15,12 @@ import (
 
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/services/access"
-	"github.com/titrate/titrate/services/coordinator/catalog"
+	"github.com/titrate/titrate/services/coordinator/allocation"
+	"github.com/titrate/titrate/services/coordinator/config"
 	"github.com/titrate/titrate/services/coordinator/election"
 	"github.com/titrate/titrate/services/coordinator/fleet"
-	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/coordinator/leadership"
 	"github.com/titrate/titrate/services/coordinator/stream"
-	"github.com/titrate/titrate/services/coordinator/term"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/telemetry"
 )
@@ -68,8 +68,8 @@ type Config struct {
 	// Settle is how long a new leader hears reports before its first leases.
 	// Default 2 s. Longer gives slow agents time to find it.
 	Settle time.Duration
-	// Allocation are the numbers of the loop. Default: each as in round.Defaults.
-	Allocation round.Params
+	// Allocation are the numbers of the loop. Default: each as in allocation.Defaults.
+	Allocation allocation.Params
 	// Streams bound how many control streams are open at a time.
 	Streams stream.Limits
 	// TopTenants bounds the metrics per tenant: so many per pool, by demand.
@@ -97,21 +97,21 @@ type Config struct {
 
 // Coordinator is one process of the coordinator, its ports open.
 type Coordinator struct {
-	config  Config
-	log     *slog.Logger
-	client  *clientv3.Client
-	store   *store.Store
-	elector *election.Elector
-	catalog *catalog.Catalog
-	fleet   fleet.Fleet
-	streams *stream.Server
-	loop    *term.Loop
-	metrics *telemetry.Metrics
-	admin   *telemetry.Admin
-	server  *grpc.Server
-	agents  *grpc.Server // for the control stream: server, or one of its own
-	guard   *access.Guard
-	health  *health.Server
+	config        Config
+	log           *slog.Logger
+	client        *clientv3.Client
+	store         *store.Store
+	elector       *election.Elector
+	configuration *config.Cache
+	fleet         fleet.Fleet
+	streams       *stream.Server
+	loop          *leadership.Loop
+	metrics       *telemetry.Metrics
+	admin         *telemetry.Admin
+	server        *grpc.Server
+	agents        *grpc.Server // for the control stream: server, or one of its own
+	guard         *access.Guard
+	health        *health.Server
 
 	instruments *instruments
 	accused     time.Time // when the log last named an agent that reports what cannot be
@@ -141,7 +141,7 @@ func (c *Config) fill() error {
 	or(&c.GossipPeriod, exchange.DefaultPeriod)
 	or(&c.SoftExpiry, 10*time.Second)
 	or(&c.Settle, 2*time.Second)
-	allocation := round.Defaults()
+	allocation := allocation.Defaults()
 	or(&c.Allocation.Membership, allocation.Membership)
 	or(&c.Allocation.Headroom, allocation.Headroom)
 	or(&c.Allocation.Room, allocation.Room)
@@ -177,8 +177,8 @@ func (c *Config) check() error {
 	if len(c.EtcdEndpoints) == 0 {
 		bad("--etcd-endpoints: give at least one, such as 127.0.0.1:2379")
 	}
-	if c.Round < minRound || c.Round > term.MaxRound {
-		bad("--round %s: want %s to %s; agents take a coordinator that is silent for 5s for dead", c.Round, minRound, term.MaxRound)
+	if c.Round < minRound || c.Round > leadership.MaxRound {
+		bad("--round %s: want %s to %s; agents take a coordinator that is silent for 5s for dead", c.Round, minRound, leadership.MaxRound)
 	}
 	if c.SoftExpiry <= 2*c.Round {
 		bad("--soft-expiry %s: want more than two rounds (%s), or shares go stale between two", c.SoftExpiry, 2*c.Round)
@@ -210,7 +210,7 @@ func (c Config) Complete(ctx context.Context) (*Coordinator, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	o := &Coordinator{config: c, log: c.Log, catalog: catalog.New()}
+	o := &Coordinator{config: c, log: c.Log, configuration: config.New()}
 	ok := false
 	defer func() {
 		if !ok {

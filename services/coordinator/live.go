@@ -10,18 +10,19 @@ import (
 	"google.golang.org/grpc/status"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/coordinator/election"
-	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/coordinator/leadership"
 	"github.com/titrate/titrate/services/coordinator/stream"
-	"github.com/titrate/titrate/services/coordinator/term"
 	"github.com/titrate/titrate/services/quota"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// live answers the admin API's questions about the present from the last round.
+// live answers the admin API's questions about the present from the outcome of the last
+// round.
 type live struct{ coordinator *Coordinator }
 
-func (l *live) view() term.View { return l.coordinator.loop.View(time.Now()) }
+func (l *live) view() leadership.View { return l.coordinator.loop.View(time.Now()) }
 
 // PoolStatus is the state of pools/x, nil when this coordinator does not know it.
 func (l *live) PoolStatus(name string) *quotav1.PoolStatus {
@@ -38,8 +39,8 @@ func (l *live) PoolStatus(name string) *quotav1.PoolStatus {
 }
 
 // overpromised tells whether all guarantees together exceed a pool, asked for or not.
-func (l *live) overpromised(p *round.PoolShare) bool {
-	config, _, _ := l.coordinator.catalog.Config()
+func (l *live) overpromised(p *allocation.PoolShare) bool {
+	config, _, _ := l.coordinator.configuration.Allocation()
 	total := 0.0
 	for f, q := range config.Quotas {
 		if f.Pool == p.Pool {
@@ -60,9 +61,9 @@ func (l *live) QuotaStatus(name string) *quotav1.QuotaStatus {
 	if p == nil {
 		return nil
 	}
-	f := l.flow(&v, p, round.Flow{Tenant: ref.Tenant, Pool: ref.ID})
+	f := l.flow(&v, p, allocation.Flow{Tenant: ref.Tenant, Pool: ref.ID})
 	return &quotav1.QuotaStatus{
-		Demand: f.Demand, Share: f.Share, Admitted: f.Admitted, BoundBy: term.Bounds[f.Bound], Price: p.Price, Stale: v.Stale,
+		Demand: f.Demand, Share: f.Share, Admitted: f.Admitted, BoundBy: leadership.Bounds[f.Bound], Price: p.Price, Stale: v.Stale,
 	}
 }
 
@@ -79,14 +80,14 @@ func (l *live) Explain(_ context.Context, tenant, pool string) ([]*quotav1.Expla
 		return nil, errSettling
 	}
 	tenant, pool = strings.TrimPrefix(tenant, "tenants/"), strings.TrimPrefix(pool, "pools/")
-	config, _, _ := l.coordinator.catalog.Config()
-	if _, known := config.Tenants[tenant]; !known && tenant != round.Unknown {
+	config, _, _ := l.coordinator.configuration.Allocation()
+	if _, known := config.Tenants[tenant]; !known && tenant != allocation.Unknown {
 		return nil, nil
 	}
 	var out []*quotav1.Explanation
 	for i := range v.Outcome.Pools {
 		p := &v.Outcome.Pools[i]
-		key := round.Flow{Tenant: tenant, Pool: p.Pool}
+		key := allocation.Flow{Tenant: tenant, Pool: p.Pool}
 		if _, quota := config.Quotas[key]; p.Pool == pool || pool == "" && (quota || v.Flow(key) != nil) {
 			out = append(out, l.explain(&v, p, key))
 		}
@@ -112,12 +113,12 @@ func (l *live) Doubts(m resource.Message) (doubts []quota.Doubt, known bool) {
 	return doubts, known
 }
 
-func (l *live) explain(v *term.View, p *round.PoolShare, key round.Flow) *quotav1.Explanation {
+func (l *live) explain(v *leadership.View, p *allocation.PoolShare, key allocation.Flow) *quotav1.Explanation {
 	f := l.flow(v, p, key)
 	e := &quotav1.Explanation{
 		Tenant: "tenants/" + key.Tenant, Pool: "pools/" + key.Pool,
 		Capacity: p.Capacity, Demand: f.Demand, Limited: f.Limited, Weight: f.Weight, Guaranteed: f.Guaranteed,
-		FairRate: p.FairRate, Share: f.Share, BoundBy: term.Bounds[f.Bound], Price: p.Price,
+		FairRate: p.FairRate, Share: f.Share, BoundBy: leadership.Bounds[f.Bound], Price: p.Price,
 		Stale: v.Stale, Epoch: v.Epoch, Admitted: f.Admitted,
 	}
 	if !math.IsInf(f.Max, 1) {
@@ -130,10 +131,10 @@ func (l *live) explain(v *term.View, p *round.PoolShare, key round.Flow) *quotav
 }
 
 // flow is what a flow has: its own lease, or the pool's idle share.
-func (l *live) flow(v *term.View, p *round.PoolShare, key round.Flow) round.FlowShare {
+func (l *live) flow(v *leadership.View, p *allocation.PoolShare, key allocation.Flow) allocation.FlowShare {
 	if f := v.Flow(key); f != nil {
 		return *f
 	}
-	config, _, _ := l.coordinator.catalog.Config()
+	config, _, _ := l.coordinator.configuration.Allocation()
 	return config.Idle(key, p.IdleShare)
 }

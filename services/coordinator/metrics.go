@@ -10,11 +10,11 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/coordinator/election"
-	"github.com/titrate/titrate/services/coordinator/round"
 )
 
-// errSettling is the answer to questions before the first shares of a term.
+// errSettling is the answer to questions before the first shares of a leadership.
 var errSettling = errors.New("this coordinator has just been elected and hears the agents' reports first")
 
 // instruments are the coordinator's metrics. Per tenant there are at most
@@ -48,7 +48,7 @@ func newInstruments(o *Coordinator) (*instruments, error) {
 	m.failed(err)
 	m.streams = m.whole("titrate_control_streams", "Agents connected.")
 	m.members = m.whole("titrate_members", "Gateways of agents heard lately.")
-	m.epoch = m.whole("titrate_epoch", "Epoch of this coordinator's term; 0 while it follows.")
+	m.epoch = m.whole("titrate_epoch", "Epoch of this coordinator's leadership; 0 while another leads.")
 	m.leader = m.whole("titrate_leading", "1 while this coordinator leads.")
 	m.revision = m.whole("titrate_configuration_revision", "Revision of the configuration that is known.")
 	m.leftOut = m.whole("titrate_limits_not_enforced", "Limits and quotas of the configuration that are not enforced, at the agent or gateway with the most.")
@@ -111,7 +111,7 @@ func (m *instruments) round(took time.Duration) {
 
 func (m *instruments) observe(_ context.Context, to metric.Observer) error {
 	v := m.o.loop.View(time.Now())
-	config, _, _ := m.o.catalog.Config()
+	config, _, _ := m.o.configuration.Allocation()
 	state, _ := m.o.elector.State()
 	to.ObserveInt64(m.streams, int64(len(m.o.streams.Agents())))
 	said := m.o.fleet.Summary(m.o.streams.Agents())
@@ -121,7 +121,7 @@ func (m *instruments) observe(_ context.Context, to metric.Observer) error {
 	to.ObserveInt64(m.epoch, v.Epoch)
 	to.ObserveInt64(m.leader, int64(indicator(state.Role == election.Leading)))
 	to.ObserveInt64(m.revision, config.Revision)
-	trouble := m.o.catalog.Trouble()
+	trouble := m.o.configuration.Trouble()
 	to.ObserveInt64(m.held, int64(indicator(trouble.Held != "")))
 	to.ObserveInt64(m.unreadable, int64(len(trouble.Unreadable)))
 	to.ObserveInt64(m.lost, int64(trouble.Lost))
@@ -146,7 +146,7 @@ func (m *instruments) observe(_ context.Context, to metric.Observer) error {
 	return nil
 }
 
-func (m *instruments) pool(to metric.Observer, p *round.PoolShare) {
+func (m *instruments) pool(to metric.Observer, p *allocation.PoolShare) {
 	in := metric.WithAttributes(attribute.String("pool", p.Pool))
 	to.ObserveFloat64(m.capacity, p.Capacity, in)
 	to.ObserveFloat64(m.demand, p.Demand, in)
@@ -171,15 +171,15 @@ func indicator(is bool) float64 {
 }
 
 // top are the n flows of the highest demand in each pool. flows are sorted by pool.
-func top(flows []round.FlowShare, n int) []round.FlowShare {
-	var out []round.FlowShare
+func top(flows []allocation.FlowShare, n int) []allocation.FlowShare {
+	var out []allocation.FlowShare
 	for len(flows) > 0 {
-		end := slices.IndexFunc(flows, func(f round.FlowShare) bool { return f.Pool != flows[0].Pool })
+		end := slices.IndexFunc(flows, func(f allocation.FlowShare) bool { return f.Pool != flows[0].Pool })
 		if end < 0 {
 			end = len(flows)
 		}
 		pool := slices.Clone(flows[:end])
-		slices.SortFunc(pool, func(a, b round.FlowShare) int {
+		slices.SortFunc(pool, func(a, b allocation.FlowShare) int {
 			return cmp.Or(cmp.Compare(b.Demand, a.Demand), cmp.Compare(a.Tenant, b.Tenant))
 		})
 		out = append(out, pool[:min(len(pool), max(n, 0))]...)

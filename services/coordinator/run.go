@@ -20,10 +20,10 @@ import (
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/access"
+	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/coordinator/election"
-	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/coordinator/leadership"
 	"github.com/titrate/titrate/services/coordinator/stream"
-	"github.com/titrate/titrate/services/coordinator/term"
 	"github.com/titrate/titrate/services/quota"
 	"github.com/titrate/titrate/services/store"
 )
@@ -48,11 +48,11 @@ func (o *Coordinator) wire(context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.loop = term.New(term.Options{
+	o.loop = leadership.New(leadership.Options{
 		Params: o.config.Allocation, Settle: o.config.Settle, Expiry: o.config.SoftExpiry, Log: o.log,
 		Nacked: instruments.nacked, Withdraw: func() { o.streams.Withdraw() },
 	})
-	o.streams = stream.New(clocked{o.loop, o}, o.catalog, o.config.Streams, o.log)
+	o.streams = stream.New(clocked{o.loop, o}, o.configuration, o.config.Streams, o.log)
 	if err := instruments.register(); err != nil {
 		return err
 	}
@@ -105,10 +105,10 @@ func (o *Coordinator) serve() error {
 
 // configured is nil while the configuration in etcd is known and followed.
 func (o *Coordinator) configured() error {
-	if trouble := o.catalog.Trouble(); trouble.Held != "" {
+	if trouble := o.configuration.Trouble(); trouble.Held != "" {
 		return fmt.Errorf("held: %s; see titrate recover --help", trouble.Held)
 	}
-	if _, known, _ := o.catalog.Config(); !known {
+	if _, known, _ := o.configuration.Allocation(); !known {
 		return fmt.Errorf("not read from etcd yet")
 	}
 	return nil
@@ -123,13 +123,13 @@ func (o *Coordinator) take(b store.Batch) {
 		o.log.Error("the configuration is held; what gateways have stays in force until titrate recover", "reason", b.Held, "revision", b.Revision)
 	}
 	sayOldBursts(o.log, b)
-	o.catalog.Apply(b)
+	o.configuration.Apply(b)
 	o.streams.Announce()
 }
 
 // clocked is the loop with the time of day, as the streams call it.
 type clocked struct {
-	loop *term.Loop
+	loop *leadership.Loop
 	o    *Coordinator
 }
 
@@ -155,7 +155,7 @@ func (c clocked) Ahead(h *controlv1.Hello) {
 	c.o.log.Warn("an agent knows more than etcd: etcd was restored from a backup or replaced",
 		"agent", h.GetAgent(), "epoch", h.GetEpoch(), "revision", h.GetRevision())
 	c.o.elector.Heard(h.GetEpoch())
-	if revision := h.GetRevision(); c.o.catalog.Before(revision) && election.Plausible(revision) {
+	if revision := h.GetRevision(); c.o.configuration.Before(revision) && election.Plausible(revision) {
 		go func() { // etcd may be away; the agent comes again
 			if err := c.o.store.Raise(context.Background(), revision); err != nil {
 				c.o.log.Warn("the revision is not raised", "error", err)
@@ -209,7 +209,7 @@ func (o *Coordinator) work(ctx context.Context) {
 		}
 		return nil
 	})
-	group.Go(func() error { o.terms(ctx); return nil })
+	group.Go(func() error { o.lead(ctx); return nil })
 	_ = group.Wait() // each loop ends with ctx and without an error
 }
 
@@ -243,21 +243,22 @@ func (o *Coordinator) nag(ctx context.Context) {
 			return
 		case <-time.After(wait):
 		}
-		if _, known, _ := o.catalog.Config(); known {
+		if _, known, _ := o.configuration.Allocation(); known {
 			return
 		}
 		o.log.Warn("waiting for etcd: no configuration yet, nothing is granted", "endpoints", o.config.EtcdEndpoints)
 	}
 }
 
-// terms follows the election and runs rounds until ctx ends.
-func (o *Coordinator) terms(ctx context.Context) {
+// lead follows the election, and runs rounds while this coordinator leads, until ctx
+// ends.
+func (o *Coordinator) lead(ctx context.Context) {
 	var before election.State
 	ticker := time.NewTimer(0)
 	defer ticker.Stop()
 	for {
 		state, elected := o.elector.State()
-		config, known, configured := o.catalog.Config()
+		config, known, configured := o.configuration.Allocation()
 		if known {
 			o.loop.Configure(config)
 		}
@@ -299,7 +300,7 @@ func (o *Coordinator) accuse(now time.Time) {
 		return
 	}
 	o.accused = now
-	worst := slices.MaxFunc(v.Outcome.Suspects, func(a, b round.Suspect) int {
+	worst := slices.MaxFunc(v.Outcome.Suspects, func(a, b allocation.Suspect) int {
 		return cmp.Compare(a.Bounded+a.Unknown, b.Bounded+b.Unknown)
 	})
 	o.log.Warn("an agent reports what cannot be: numbers are bounded, unknown pools do not count",
@@ -314,7 +315,7 @@ func serving(r election.Role) grpc_health_v1.HealthCheckResponse_ServingStatus {
 }
 
 // turn acts on a change of the election. It reports false if it has to be tried
-// again: a term cannot begin without the seed.
+// again: a leadership cannot begin without the seed.
 func (o *Coordinator) turn(ctx context.Context, before, now election.State) bool {
 	switch now.Role {
 	case election.Leading:

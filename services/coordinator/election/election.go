@@ -137,7 +137,7 @@ func (e *Elector) Run(ctx context.Context) {
 	backoff := minBackoff
 	for ctx.Err() == nil {
 		started := time.Now()
-		err := e.term(ctx)
+		err := e.campaign(ctx)
 		e.lost(ctx, err)
 		if time.Since(started) > maxBackoff {
 			backoff = minBackoff
@@ -177,8 +177,8 @@ func (e *Elector) set(s State) {
 	e.changed = make(chan struct{})
 }
 
-// term holds one session: campaigns, leads, and returns why the session ended.
-func (e *Elector) term(ctx context.Context) (err error) {
+// campaign holds one session: it campaigns, leads, and returns why the session ended.
+func (e *Elector) campaign(ctx context.Context) (err error) {
 	session, err := e.session(ctx)
 	if err != nil {
 		return err

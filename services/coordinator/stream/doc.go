@@ -4,7 +4,7 @@
 // # Model
 //
 //	agent ──Hello, Report, Ack──►  receiver goroutine ──► Loop (the rounds)
-//	agent ◄─Configuration, Leases─ sender goroutine   ◄── latest leases, catalog
+//	agent ◄─Configuration, Leases─ sender goroutine   ◄── latest leases, configuration
 //
 // The sender has no queue. It is told that something is new, and then sends what
 // is newest: first the configuration that the agent lacks (everything to begin

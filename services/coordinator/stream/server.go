@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
-	"github.com/titrate/titrate/services/coordinator/catalog"
+	"github.com/titrate/titrate/services/coordinator/config"
 	"github.com/titrate/titrate/services/coordinator/election"
 )
 
@@ -26,7 +26,7 @@ type Loop interface {
 	// Nack says that an agent refused a configuration.
 	Nack(agent string, revision int64, reason string)
 	// Ahead says that an agent has obeyed a higher epoch than this coordinator's, or
-	// holds a revision that the catalog does not reach: etcd has lost something.
+	// has a higher revision of the configuration: etcd has lost something.
 	Ahead(h *controlv1.Hello)
 }
 
@@ -36,9 +36,9 @@ const helloTimeout = 5 * time.Second
 // Server is the control service. Safe for concurrent use.
 type Server struct {
 	controlv1.UnimplementedControlServiceServer
-	loop    Loop
-	catalog *catalog.Catalog
-	log     *slog.Logger
+	loop          Loop
+	configuration *config.Cache
+	log           *slog.Logger
 
 	mu       sync.Mutex
 	gate     error // nil = open
@@ -50,8 +50,8 @@ type Server struct {
 }
 
 // New makes a server whose gate is closed.
-func New(loop Loop, c *catalog.Catalog, limits Limits, log *slog.Logger) *Server {
-	return &Server{loop: loop, catalog: c, log: log, gate: NotLeader(""), sessions: map[string]*session{}, doors: newDoors(limits)}
+func New(loop Loop, c *config.Cache, limits Limits, log *slog.Logger) *Server {
+	return &Server{loop: loop, configuration: c, log: log, gate: NotLeader(""), sessions: map[string]*session{}, doors: newDoors(limits)}
 }
 
 // Register adds the service to a gRPC server.
@@ -92,14 +92,14 @@ func (s *Server) Withdraw() {
 	s.leases = nil
 }
 
-// Announce tells the agents that the catalog has changed.
+// Announce sends agents what has changed of the configuration.
 func (s *Server) Announce() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.notify()
 }
 
-// Epoch is that of the term.
+// Epoch is that of the leadership.
 func (s *Server) Epoch() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,17 +119,17 @@ func (s *Server) Agents() []string {
 	return slices.Sorted(maps.Keys(s.sessions))
 }
 
-// term is what a leader sends with all that it says.
-type term struct {
+// leadership is what a leader sends with each message.
+type leadership struct {
 	epoch int64
 	seed  uint64
 }
 
-// latest is what is newest: leases (nil before the first) and the term.
-func (s *Server) latest() (*controlv1.Leases, term) {
+// latest is what is newest: leases (nil before the first) and the leadership.
+func (s *Server) latest() (*controlv1.Leases, leadership) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.leases, term{s.epoch, s.seed}
+	return s.leases, leadership{s.epoch, s.seed}
 }
 
 // Connect is one agent's stream.
@@ -167,7 +167,7 @@ func (s *Server) serve(ctx context.Context, one *session, h *controlv1.Hello) er
 		s.log.Error("an agent says that it holds a revision that cannot be: it is not believed", "agent", one.agent, "revision", one.floor)
 		one.floor = 0
 	}
-	if s.catalog.Before(one.floor) {
+	if s.configuration.Before(one.floor) {
 		s.loop.Ahead(h)
 	}
 	if err := s.join(one, h); err != nil {

@@ -14,7 +14,7 @@ import (
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
-	"github.com/titrate/titrate/services/coordinator/catalog"
+	"github.com/titrate/titrate/services/coordinator/config"
 )
 
 // chunkBytes is about how large one Configuration message gets, well below gRPC's
@@ -121,13 +121,13 @@ func (s *session) send(ctx context.Context) error {
 			continue
 		}
 		quiet.Reset(quietFor)
-		// Leases first, catalog second: the configuration that is sent is then never
-		// older than the one that the leases were computed from.
-		leases, term := s.server.latest()
-		change, lacks := s.server.catalog.Since(s.sent)
+		// The leases are read before the configuration: the configuration that is sent
+		// is then never older than the one that the leases were computed from.
+		leases, in := s.server.latest()
+		change, lacks := s.server.configuration.Since(s.sent)
 		older := lacks && change.Revision < s.floor
 		if lacks && !older {
-			if err := s.configure(change, term); err != nil {
+			if err := s.configure(change, in); err != nil {
 				return err
 			}
 		}
@@ -142,7 +142,7 @@ func (s *session) send(ctx context.Context) error {
 }
 
 // configure sends a change in chunks.
-func (s *session) configure(change catalog.Change, in term) error {
+func (s *session) configure(change config.Change, in leadership) error {
 	rest, deleted, full := change.Resources, change.Deleted, change.Full
 	for {
 		chunk, left := cut(rest)

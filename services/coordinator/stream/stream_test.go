@@ -18,7 +18,7 @@ import (
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
-	"github.com/titrate/titrate/services/coordinator/catalog"
+	"github.com/titrate/titrate/services/coordinator/config"
 	"github.com/titrate/titrate/services/coordinator/stream"
 	"github.com/titrate/titrate/services/store"
 )
@@ -44,16 +44,16 @@ func (r *recorder) Nack(agent string, revision int64, reason string) {
 
 // bench is a server over memory.
 type bench struct {
-	t       *testing.T
-	server  *stream.Server
-	catalog *catalog.Catalog
-	loop    *recorder
-	client  controlv1.ControlServiceClient
+	t             *testing.T
+	server        *stream.Server
+	configuration *config.Cache
+	loop          *recorder
+	client        controlv1.ControlServiceClient
 }
 
 func newBench(t *testing.T) *bench {
-	b := &bench{t: t, catalog: catalog.New(), loop: &recorder{make(chan string, 64), make(chan string, 64), make(chan string, 64), make(chan string, 64)}}
-	b.server = stream.New(b.loop, b.catalog, stream.Limits{Streams: 3}, slog.New(slog.DiscardHandler))
+	b := &bench{t: t, configuration: config.New(), loop: &recorder{make(chan string, 64), make(chan string, 64), make(chan string, 64), make(chan string, 64)}}
+	b.server = stream.New(b.loop, b.configuration, stream.Limits{Streams: 3}, slog.New(slog.DiscardHandler))
 	g := grpc.NewServer()
 	b.server.Register(g)
 	listener := bufconn.Listen(64 << 10)
@@ -119,7 +119,7 @@ func batch(revision int64, reset bool, names ...string) store.Batch {
 
 func TestConfigurationComesBeforeItsLeases(t *testing.T) {
 	b := newBench(t)
-	b.catalog.Apply(batch(3, true, "a", "b"))
+	b.configuration.Apply(batch(3, true, "a", "b"))
 	b.server.Open(7, 42)
 	b.server.Publish(&controlv1.Leases{Epoch: 7, Seq: 1, Revision: 3})
 	s := b.dial("x", 0)
@@ -132,7 +132,7 @@ func TestConfigurationComesBeforeItsLeases(t *testing.T) {
 	}
 	next := batch(5, false, "b")
 	next.Deleted = []string{"pools/a"}
-	b.catalog.Apply(next)
+	b.configuration.Apply(next)
 	b.server.Publish(&controlv1.Leases{Epoch: 7, Seq: 2, Revision: 5})
 	if c := hear(t, s).GetConfiguration(); c.GetFull() || c.GetRevision() != 5 || len(c.GetResources()) != 1 || !slices.Equal(c.GetDeleted(), []string{"pools/a"}) {
 		t.Errorf("difference: %v", c)
@@ -144,7 +144,7 @@ func TestConfigurationComesBeforeItsLeases(t *testing.T) {
 
 func TestReportsAndRefusalsReachTheLoop(t *testing.T) {
 	b := newBench(t)
-	b.catalog.Apply(batch(3, true, "a"))
+	b.configuration.Apply(batch(3, true, "a"))
 	b.server.Open(7, 42)
 	s := b.dial("x", 0)
 	c := hear(t, s).GetConfiguration()
@@ -169,7 +169,7 @@ func TestLargeConfigurationComesInChunks(t *testing.T) {
 		long.Resources = append(long.Resources, &quotav1.Resource{Kind: &quotav1.Resource_Tenant{
 			Tenant: &quotav1.Tenant{Name: fmt.Sprintf("tenants/t%d", i), DisplayName: strings.Repeat("x", 500)}}})
 	}
-	b.catalog.Apply(long)
+	b.configuration.Apply(long)
 	b.server.Open(1, 1)
 	s := b.dial("x", 0)
 	for chunks, resources := 1, 0; ; chunks++ {
@@ -190,7 +190,7 @@ func TestLargeConfigurationComesInChunks(t *testing.T) {
 // An agent that does not read must not keep anything from another.
 func TestSlowAgentDelaysNobody(t *testing.T) {
 	b := newBench(t)
-	b.catalog.Apply(batch(1, true, "a"))
+	b.configuration.Apply(batch(1, true, "a"))
 	b.server.Open(1, 1)
 	b.dial("slow", 0)
 	quick := b.dial("quick", 0)
@@ -272,7 +272,7 @@ func TestLeasesOfAnOlderEpochAreNotSent(t *testing.T) {
 // has a higher revision: an empty store must not take every limit away.
 func TestAnOlderRevisionIsNotSent(t *testing.T) {
 	b := newBench(t)
-	b.catalog.Apply(batch(0, true))
+	b.configuration.Apply(batch(0, true))
 	b.server.Open(7, 42)
 	b.server.Publish(&controlv1.Leases{Epoch: 7, Seq: 1})
 	fresh := b.hello(&controlv1.Hello{Agent: "fresh"})
@@ -283,7 +283,7 @@ func TestAnOlderRevisionIsNotSent(t *testing.T) {
 	if got := <-b.loop.ahead; got != "x 0 9" {
 		t.Errorf("ahead: %q", got)
 	}
-	b.catalog.Apply(batch(10, true, "a"))
+	b.configuration.Apply(batch(10, true, "a"))
 	b.server.Announce()
 	if c := hear(t, s).GetConfiguration(); c.GetRevision() != 10 {
 		t.Errorf("the first that it hears is %v", c)
@@ -302,7 +302,7 @@ func TestAnOlderRevisionIsNotSent(t *testing.T) {
 
 func TestStreamsAreBounded(t *testing.T) {
 	b := newBench(t)
-	b.catalog.Apply(batch(1, true))
+	b.configuration.Apply(batch(1, true))
 	b.server.Open(1, 1)
 	var open []agent
 	for i := range 3 {

@@ -33,7 +33,7 @@ const (
 	// round is the coordinator's period, s.
 	round = .25
 	// follow is the time in which the coordinator follows a change of demand that
-	// it cannot tell from noise at once (package coordinator/round), s.
+	// it cannot tell from noise at once (package coordinator/allocation), s.
 	follow = 1.5
 )
 

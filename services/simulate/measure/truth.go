@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/fairshare"
-	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/simulate/scenario"
 	"github.com/titrate/titrate/services/simulate/traffic"
 )
@@ -244,7 +244,7 @@ func (t *Truth) Finish() {
 func (t *Truth) fill(pool, phase int) {
 	p := &t.s.Pools[pool]
 	guarantee := p.Guarantee
-	if p.Sharing == round.Proportional {
+	if p.Sharing == allocation.Proportional {
 		guarantee = fairshare.Minimum
 	}
 	var members []int
@@ -256,7 +256,7 @@ func (t *Truth) fill(pool, phase int) {
 		f := &t.flows[i]
 		q := t.quota(f)
 		w := q.Weight
-		if p.Sharing == round.Proportional && w > 0 {
+		if p.Sharing == allocation.Proportional && w > 0 {
 			w = math.Pow(w, 1/p.Alpha)
 		}
 		members = append(members, i)

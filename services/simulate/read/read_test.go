@@ -12,7 +12,7 @@ import (
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/fairshare"
 
-	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/document/tree"
 	"github.com/titrate/titrate/services/simulate/read"
 	"github.com/titrate/titrate/services/simulate/scenario"
@@ -186,7 +186,7 @@ func TestEveryField(t *testing.T) {
 		Gossip:   scenario.Gossip{Period: 100 * ms, Delay: 20 * ms, Jitter: 5 * ms, Loss: .01, SplitAfter: 4 * time.Second, ForgetAfter: 6 * time.Second},
 		Control:  scenario.Control{Round: 500 * ms, Delay: ms, SoftExpiry: 5 * time.Second, Settle: time.Second},
 		Pools: []scenario.Pool{
-			{Name: "api", Capacity: 300, Sharing: round.Proportional, Alpha: 2, Queue: config.Queue{Law: config.DropTail, DelayTarget: 20 * ms, MaxWait: 3 * time.Second, MaxRequests: 9}, OnLoss: config.SafeRate, HardExpiry: 30 * time.Second},
+			{Name: "api", Capacity: 300, Sharing: allocation.Proportional, Alpha: 2, Queue: config.Queue{Law: config.DropTail, DelayTarget: 20 * ms, MaxWait: 3 * time.Second, MaxRequests: 9}, OnLoss: config.SafeRate, HardExpiry: 30 * time.Second},
 			{Name: "db", Capacity: 1000, Alpha: 1, Guarantee: fairshare.Additive},
 		},
 		Tenants: []scenario.Tenant{{

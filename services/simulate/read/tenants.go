@@ -10,7 +10,7 @@ import (
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/fairshare"
 
-	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/document/tree"
 	"github.com/titrate/titrate/services/simulate/scenario"
 	"github.com/titrate/titrate/services/store/resource"
@@ -29,7 +29,7 @@ func (p *parser) pool(n *yaml.Node, path string) {
 		HardExpiry: p.Duration(f["hardExpiry"], path+".hardExpiry", 0, 0, scenario.MaxDuration),
 	}
 	if p.Choice(f["sharing"], path+".sharing", "MAX_MIN", "PROPORTIONAL") == "PROPORTIONAL" {
-		pool.Sharing = round.Proportional
+		pool.Sharing = allocation.Proportional
 	}
 	if p.Choice(f["guarantee"], path+".guarantee", "MINIMUM", "ADDITIVE") == "ADDITIVE" {
 		pool.Guarantee = fairshare.Additive

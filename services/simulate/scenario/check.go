@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/config"
-	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
@@ -140,7 +140,7 @@ func (c *checker) pool(i int) {
 		c.number(path+".adaptive.start", u.Start, u.Min, u.Max)
 		c.span(path+".adaptive.takes", u.Takes, 0, 10*time.Second)
 	}
-	if p.Sharing == round.Proportional {
+	if p.Sharing == allocation.Proportional {
 		c.number(path+".alpha", p.Alpha, resource.MinAlpha, resource.MaxAlpha)
 	}
 	c.span(path+".hardExpiry", p.HardExpiry, 0, MaxDuration)

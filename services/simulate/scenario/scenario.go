@@ -7,7 +7,7 @@ import (
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/fairshare"
-	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/coordinator/allocation"
 )
 
 // Coordinator is the name of the coordinator in a partition.
@@ -77,7 +77,7 @@ type Pool struct {
 	Name       string
 	Capacity   float64 // cost units/s that it serves
 	Upstream   Upstream
-	Sharing    round.Sharing
+	Sharing    allocation.Sharing
 	Alpha      float64 // of Proportional
 	Guarantee  fairshare.Guarantee
 	Queue      config.Queue

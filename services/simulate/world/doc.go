@@ -9,7 +9,7 @@
 //	          agent      core.Core, all of it: the events and effects of the process
 //	            │ ▲      ◄─ packets: delay, jitter, loss, partitions ─► other agents
 //	            ▼ │
-//	       coordinator   term.Loop and round.Round; leases, epochs, settling
+//	       coordinator   leadership.Loop; leases, epochs, settling
 //
 // What is modelled, not run: the network, memberlist (which agents it reports as alive, by
 // its usual times), gRPC (a stream that is cut comes back within a second), the Unix
@@ -27,7 +27,7 @@
 //   - Restart: the gateway's process is replaced at once, its agent lives on; requests
 //     that wait are lost. The new process gets from the agent what clients have spent.
 //   - Partition: nothing passes between groups; the coordinator may be in one.
-//   - Coordinator lost: no rounds; shares freeze. Back: a new term without any state; the
+//   - Coordinator lost: no rounds; shares freeze. Back: a new leadership without any state; the
 //     agents find it within a second and report what adaptive pools were found to serve.
 //
 // # Invariants

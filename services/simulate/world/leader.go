@@ -5,8 +5,8 @@ import (
 
 	"github.com/titrate/titrate/control/config"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
-	"github.com/titrate/titrate/services/coordinator/round"
-	"github.com/titrate/titrate/services/coordinator/term"
+	"github.com/titrate/titrate/services/coordinator/allocation"
+	"github.com/titrate/titrate/services/coordinator/leadership"
 )
 
 // reconnectWithin is how long an agent takes at most to find the coordinator again.
@@ -17,7 +17,7 @@ const coordinatorPlace = -1
 
 // leader is the coordinator.
 type leader struct {
-	loop     *term.Loop // nil: there is none
+	loop     *leadership.Loop // nil: there is none
 	epoch    int64
 	beat     uint32            // rounds of earlier beats are void
 	config   *config.Config    // newest
@@ -31,12 +31,12 @@ func (w *World) date() time.Time { return time.Unix(1_000_000_000, 0).Add(w.now)
 // way is the one-way time between coordinator and agents.
 func (w *World) way() time.Duration { return max(w.stage.Scenario.Control.Delay, time.Millisecond) }
 
-// begin starts a term with nothing known.
+// begin starts a leadership without knowledge of demand.
 func (w *World) begin(epoch int64) {
 	c := &w.stage.Scenario.Control
 	l := &w.lead
 	l.epoch, l.leases = epoch, nil
-	l.loop = term.New(term.Options{Params: round.Defaults(), Settle: c.Settle, Expiry: c.SoftExpiry,
+	l.loop = leadership.New(leadership.Options{Params: allocation.Defaults(), Settle: c.Settle, Expiry: c.SoftExpiry,
 		Withdraw: func() { l.leases = nil }})
 	l.loop.Configure(w.stage.Scenario.Allocation(w.revision()))
 	l.loop.Begin(w.date(), epoch, false)
@@ -46,7 +46,7 @@ func (w *World) begin(epoch int64) {
 
 func (w *World) revision() int64 { return 1 + w.lead.revision }
 
-// lose ends the term; no other begins.
+// lose ends the leadership; no other begins.
 func (w *World) lose() {
 	w.lead.loop = nil
 	w.lead.beat++

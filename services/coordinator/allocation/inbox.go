@@ -1,4 +1,4 @@
-package round
+package allocation
 
 import (
 	"slices"
@@ -77,13 +77,13 @@ type entry struct {
 	inFlight                    float64
 }
 
-// relink is how long an agent's gateways have to come back to it after its stream began:
+// reconnectTime is how long an agent's gateways have to come back to it after its stream began:
 // they dial it every second at least, and an agent that has just started names none yet.
-const relink = 5 * time.Second
+const reconnectTime = 5 * time.Second
 
-// meet begins a stream of the agent.
-func (a *agent) meet(now time.Time, replicas []Replica) {
-	a.awaited, a.until = append(a.replicas, a.awaited...), now.Add(relink)
+// connect begins a stream of the agent.
+func (a *agent) connect(now time.Time, replicas []Replica) {
+	a.awaited, a.until = append(a.replicas, a.awaited...), now.Add(reconnectTime)
 	a.awaited = a.awaited[:min(len(a.awaited), maxReplicas)]
 	a.heard = now
 	a.name(replicas)
@@ -105,9 +105,9 @@ func (a *agent) wait(now time.Time) {
 	}
 }
 
-// take adds a report to what was heard since the last round. most has the capacity of
+// addReport adds a report to what was heard since the last round. most has the capacity of
 // each configured pool.
-func (a *agent) take(now time.Time, r *Report, resolve func(Flow) Flow, most map[string]float64) {
+func (a *agent) addReport(now time.Time, r *Report, resolve func(Flow) Flow, most map[string]float64) {
 	span := min(max(r.Interval, minInterval), maxInterval)
 	a.heard, a.delay = now, min(max(r.GossipDelay, 0), maxDelay)
 	a.name(a.usable(r.Replicas))

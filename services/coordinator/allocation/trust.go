@@ -1,4 +1,4 @@
-package round
+package allocation
 
 import (
 	"cmp"
@@ -70,7 +70,7 @@ func (a *agent) usable(replicas []Replica) []Replica {
 
 // weigh bounds the weights of all replicas by their median, and returns the sum of
 // each agent's and of all.
-func (r *Round) weigh() (each map[string]float64, total float64) {
+func (r *Allocator) weigh() (each map[string]float64, total float64) {
 	var weights []float64
 	for _, a := range r.agents {
 		for _, replica := range a.replicas {
@@ -99,7 +99,7 @@ func (r *Round) weigh() (each map[string]float64, total float64) {
 
 // restrain scales what an agent says that OFF flows were served, if together they are
 // beyond what it may take from a pool.
-func (r *Round) restrain(a *agent, part float64) {
+func (r *Allocator) restrain(a *agent, part float64) {
 	served := map[string]float64{}
 	for _, e := range a.order {
 		if r.config.terms(r.config.resolve(e.key)).off {
@@ -116,7 +116,7 @@ func (r *Round) restrain(a *agent, part float64) {
 }
 
 // suspects are the agents that reported what cannot be, in order.
-func (r *Round) suspects() []Suspect {
+func (r *Allocator) suspects() []Suspect {
 	var out []Suspect
 	for name, a := range r.agents {
 		if a.bounded+a.unknown > 0 {
@@ -130,7 +130,7 @@ func (r *Round) suspects() []Suspect {
 // delay is the gossip delay that rounds wait for: the median over agents, each
 // weighing as much as its replicas. The longest would let one agent that was stopped
 // for some seconds, and measures that as delay, slow the rounds of all.
-func (r *Round) delay() time.Duration {
+func (r *Allocator) delay() time.Duration {
 	type one struct {
 		delay  time.Duration
 		weight int

@@ -1,41 +1,41 @@
-package round_test
+package allocation_test
 
 import (
 	"math"
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/coordinator/allocation"
 )
 
 func TestSaturatedTenantsGetTheirFairShare(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		pool    round.Pool
+		pool    allocation.Pool
 		within  float64 // of a saturated tenant's fair share
 		served  float64 // part of what an unsaturated tenant offers
 		sources []*source
 	}{
-		{"one greedy, three within", round.Pool{Name: "api", Capacity: 500}, .05, .98, []*source{
+		{"one greedy, three within", allocation.Pool{Name: "api", Capacity: 500}, .05, .98, []*source{
 			{tenant: "greedy", weight: 1, rate: flat(2000)}, {tenant: "b", weight: 1, rate: flat(80)},
 			{tenant: "c", weight: 2, rate: flat(120)}, {tenant: "d", weight: 1, rate: flat(40)}}},
-		{"two saturated by weight", round.Pool{Name: "api", Capacity: 500}, .05, .98, []*source{
+		{"two saturated by weight", allocation.Pool{Name: "api", Capacity: 500}, .05, .98, []*source{
 			{tenant: "a", weight: 1, rate: flat(900)}, {tenant: "b", weight: 3, rate: flat(700)},
 			{tenant: "c", weight: 2, rate: flat(60)}}},
-		{"a guarantee above the fair share", round.Pool{Name: "api", Capacity: 1000}, .01, .98, []*source{
+		{"a guarantee above the fair share", allocation.Pool{Name: "api", Capacity: 1000}, .01, .98, []*source{
 			{tenant: "a", weight: 1, guaranteed: 600, rate: flat(900)}, {tenant: "b", weight: 1, rate: flat(700)},
 			{tenant: "c", weight: 1, rate: flat(700), max: 150}}},
-		{"just below fair", round.Pool{Name: "api", Capacity: 400}, .05, .98, []*source{
+		{"just below fair", allocation.Pool{Name: "api", Capacity: 400}, .05, .98, []*source{
 			{tenant: "greedy", weight: 1, rate: flat(900)}, {tenant: "b", weight: 1, rate: flat(125)},
 			{tenant: "c", weight: 1, rate: flat(125)}}},
-		{"large", round.Pool{Name: "api", Capacity: 20000}, .01, .99, []*source{
+		{"large", allocation.Pool{Name: "api", Capacity: 20000}, .01, .99, []*source{
 			{tenant: "greedy", weight: 1, rate: flat(30000)}, {tenant: "b", weight: 1, rate: flat(5000)},
 			{tenant: "c", weight: 1, rate: flat(3000)}}},
 		// A queue of three requests at 2 % headroom loses what queueing theory says.
-		{"a few requests a second", round.Pool{Name: "api", Capacity: 60}, .08, .85, []*source{
+		{"a few requests a second", allocation.Pool{Name: "api", Capacity: 60}, .08, .85, []*source{
 			{tenant: "greedy", weight: 1, rate: flat(200)}, {tenant: "b", weight: 1, rate: flat(8)},
 			{tenant: "c", weight: 1, rate: flat(12)}}},
-		{"α-fair", round.Pool{Name: "api", Capacity: 500, Sharing: round.Proportional, Alpha: 1}, .05, .98, []*source{
+		{"α-fair", allocation.Pool{Name: "api", Capacity: 500, Sharing: allocation.Proportional, Alpha: 1}, .05, .98, []*source{
 			{tenant: "a", weight: 1, rate: flat(900)}, {tenant: "b", weight: 3, rate: flat(700)},
 			{tenant: "c", weight: 2, rate: flat(60)}}},
 	} {
@@ -68,16 +68,16 @@ func TestSaturatedTenantsGetTheirFairShare(t *testing.T) {
 
 // Evenly spaced arrivals carry no noise: the loop must then rest.
 func TestSharesRestWhenDemandIsConstant(t *testing.T) {
-	loop := round.New(round.Defaults())
-	loop.Configure(&round.Config{Pools: []round.Pool{{Name: "api", Capacity: 100}}, Tenants: map[string]float64{"a": 1, "b": 1}})
-	var before, after *round.Outcome
+	loop := allocation.New(allocation.Defaults())
+	loop.Configure(&allocation.Config{Pools: []allocation.Pool{{Name: "api", Capacity: 100}}, Tenants: map[string]float64{"a": 1, "b": 1}})
+	var before, after *allocation.Outcome
 	share := map[string]float64{}
 	for i := range 200 {
-		r := &round.Report{Interval: every, Replicas: []round.Replica{{Name: "gw"}}}
+		r := &allocation.Report{Interval: every, Replicas: []allocation.Replica{{Name: "gw"}}}
 		for tenant, rate := range map[string]float64{"a": 400, "b": 20} {
 			got := math.Min(rate, share[tenant])
-			r.Flows = append(r.Flows, round.FlowReport{
-				Flow: round.Flow{Tenant: tenant, Pool: "api"}, Gateway: "gw", Demand: rate, Served: got, Limited: got < rate})
+			r.Flows = append(r.Flows, allocation.FlowReport{
+				Flow: allocation.Flow{Tenant: tenant, Pool: "api"}, Gateway: "gw", Demand: rate, Served: got, Limited: got < rate})
 		}
 		now := epoch.Add(time.Duration(i) * every)
 		loop.Observe(now, "agent", r)
@@ -103,7 +103,7 @@ func TestSlackPoolIsLeasedOut(t *testing.T) {
 	sources := []*source{
 		{tenant: "a", weight: 1, rate: flat(100)}, {tenant: "b", weight: 3, rate: flat(50)},
 		{tenant: "c", weight: 1, rate: flat(20), max: 30}, {tenant: "idle", weight: 1, rate: flat(0)}}
-	w := newWorld(t, round.Pool{Name: "api", Capacity: 500}, 1, sources...)
+	w := newWorld(t, allocation.Pool{Name: "api", Capacity: 500}, 1, sources...)
 	w.run(5 * time.Second)
 	w.mark()
 	w.run(10 * time.Second)
@@ -131,7 +131,7 @@ func TestSlackPoolIsLeasedOut(t *testing.T) {
 // must then tell the loop that there is more.
 func TestClosedLoopTenantFindsItsShare(t *testing.T) {
 	closed := &source{tenant: "closed", weight: 1, rate: flat(1e6), clients: 60}
-	w := newWorld(t, round.Pool{Name: "api", Capacity: 500}, 1, closed, &source{tenant: "greedy", weight: 1, rate: flat(2000)})
+	w := newWorld(t, allocation.Pool{Name: "api", Capacity: 500}, 1, closed, &source{tenant: "greedy", weight: 1, rate: flat(2000)})
 	w.run(10 * time.Second)
 	w.mark()
 	w.run(20 * time.Second)
@@ -147,7 +147,7 @@ func TestClosedLoopTenantFindsItsShare(t *testing.T) {
 // must not starve.
 func TestCooperativeTenantDoesNotStarve(t *testing.T) {
 	polite := &source{tenant: "polite", weight: 1, rate: flat(1000), obeys: true, want: 250}
-	w := newWorld(t, round.Pool{Name: "api", Capacity: 500}, 1, polite, &source{tenant: "greedy", weight: 1, rate: flat(2000)})
+	w := newWorld(t, allocation.Pool{Name: "api", Capacity: 500}, 1, polite, &source{tenant: "greedy", weight: 1, rate: flat(2000)})
 	w.run(22 * time.Second)
 	w.mark()
 	w.run(20 * time.Second)
@@ -167,7 +167,7 @@ func TestGreedActsWithinASecond(t *testing.T) {
 		return 100
 	}}
 	quiet := &source{tenant: "quiet", weight: 1, rate: flat(150)}
-	w := newWorld(t, round.Pool{Name: "api", Capacity: 500}, 1, greedy, quiet)
+	w := newWorld(t, allocation.Pool{Name: "api", Capacity: 500}, 1, greedy, quiet)
 	w.run(jump)
 	w.mark()
 	w.run(time.Second)
@@ -188,7 +188,7 @@ func TestUnusedShareReturnsWithinTwoRounds(t *testing.T) {
 		return 800
 	}}
 	b := &source{tenant: "b", weight: 1, rate: flat(800)}
-	w := newWorld(t, round.Pool{Name: "api", Capacity: 500}, 1, a, b)
+	w := newWorld(t, allocation.Pool{Name: "api", Capacity: 500}, 1, a, b)
 	w.run(stop)
 	w.run(4 * every) // its queue goes out in the first, two rounds notice
 	if b.share < 470 {
@@ -203,7 +203,7 @@ func TestUnusedShareReturnsWithinTwoRounds(t *testing.T) {
 func TestSilentAgentKeepsItsShare(t *testing.T) {
 	a := &source{tenant: "a", weight: 1, rate: flat(200)}
 	b := &source{tenant: "b", weight: 1, rate: flat(2000)}
-	w := newWorld(t, round.Pool{Name: "api", Capacity: 600}, 1, a, b)
+	w := newWorld(t, allocation.Pool{Name: "api", Capacity: 600}, 1, a, b)
 	w.run(10 * time.Second)
 	w.silent["agent-1"] = true
 	w.run(20 * time.Second)

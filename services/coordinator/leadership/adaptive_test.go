@@ -1,4 +1,4 @@
-package term
+package leadership
 
 import (
 	"math"
@@ -8,17 +8,17 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
-	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/coordinator/allocation"
 )
 
 // A leader's estimate of an adaptive pool goes out with its leases, and a new leader
 // begins with what agents echo of them.
 func TestEstimateOutlivesItsLeader(t *testing.T) {
-	config := &round.Config{Revision: 1, Tenants: map[string]float64{"a": 1}, Pools: []round.Pool{
-		{Name: "api", Capacity: 100, Adaptive: round.Range{Min: 10, Max: 1000}}, {Name: "fixed", Capacity: 70}}}
+	config := &allocation.Config{Revision: 1, Tenants: map[string]float64{"a": 1}, Pools: []allocation.Pool{
+		{Name: "api", Capacity: 100, Adaptive: allocation.Range{Min: 10, Max: 1000}}, {Name: "fixed", Capacity: 70}}}
 	now := time.Unix(1_700_000_000, 0)
 	lead := func(epoch int64, hello *controlv1.Hello) *Loop {
-		l := New(Options{Params: round.Defaults(), Expiry: time.Second})
+		l := New(Options{Params: allocation.Defaults(), Expiry: time.Second})
 		l.Configure(config)
 		l.Begin(now, epoch, false)
 		l.Hello(now, hello)

@@ -1,4 +1,4 @@
-package round
+package allocation
 
 import (
 	"math"
@@ -21,7 +21,7 @@ type upstream struct {
 
 // adapt keeps the upstreams of the pools that are adaptive. An estimate begins
 // with the configured capacity, and again when that changes.
-func (r *Round) adapt(pools []Pool) {
+func (r *Allocator) adapt(pools []Pool) {
 	kept := map[string]*upstream{}
 	for i := range pools {
 		p := &pools[i]
@@ -44,7 +44,7 @@ func (r *Round) adapt(pools []Pool) {
 
 // Resume takes what an agent knows of an adaptive pool's estimate from the leases of
 // a leader before, until something is known here. Of several the newest counts.
-func (r *Round) Resume(epoch int64, pool string, estimate float64) {
+func (r *Allocator) Resume(epoch int64, pool string, estimate float64) {
 	u := r.upstreams[pool]
 	if u == nil || u.stepped || epoch <= u.epoch || !(estimate > 0) {
 		return
@@ -66,7 +66,7 @@ func (u *upstream) add(e *entry) {
 const shortest, longest = .05, 2
 
 // follow steps the estimates after reports over span were gathered.
-func (r *Round) follow(span time.Duration) {
+func (r *Allocator) follow(span time.Duration) {
 	for _, u := range r.upstreams {
 		a := u.answers
 		u.answers = capacity.Answers{}
@@ -83,7 +83,7 @@ func (r *Round) follow(span time.Duration) {
 }
 
 // present is a pool as it is to be shared now.
-func (r *Round) present(p *Pool) Pool {
+func (r *Allocator) present(p *Pool) Pool {
 	now := *p
 	if u := r.upstreams[p.Name]; u != nil {
 		now.Capacity = u.law.Capacity()
@@ -92,7 +92,7 @@ func (r *Round) present(p *Pool) Pool {
 }
 
 // tell notes what a round made of an adaptive pool, and says what is known of it.
-func (r *Round) tell(out *PoolShare) {
+func (r *Allocator) tell(out *PoolShare) {
 	out.Estimate = out.Capacity
 	if u := r.upstreams[out.Pool]; u != nil {
 		u.binding = out.FairRate > 0

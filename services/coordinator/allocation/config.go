@@ -1,4 +1,4 @@
-package round
+package allocation
 
 import (
 	"math"
@@ -24,7 +24,7 @@ const (
 	Proportional                // α-fair, see Pool.Alpha
 )
 
-// Config is a whole configuration. A Round only reads it: do not change it after
+// Config is a whole configuration. An Allocator only reads it: do not change it after
 // Configure.
 type Config struct {
 	Revision int64

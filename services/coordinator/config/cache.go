@@ -1,21 +1,21 @@
-// Package catalog is the configuration in memory: what the store's watch has
-// delivered, for the round (compiled) and for the streams (whole, or what has
-// changed since a revision).
+// Package config keeps the configuration in memory, as the store's watch delivers it.
+// The allocator gets it compiled ([Cache.Allocation]); agents get the whole
+// configuration or what has changed since a revision ([Cache.Since]).
 //
 // # Model
 //
-// The catalog applies batches of the store in order. It keeps the resources by
-// name and the last batches, so that an agent that is a few revisions behind gets
-// the difference and one that is further behind gets everything.
+// A Cache applies the batches of the store in order. It keeps the resources by name
+// and the last 128 batches: an agent that is a few revisions behind gets the
+// difference, an agent that is further behind gets everything.
 //
 // # Invariants
 //
-//   - Revision never goes back, but for a reset that says so.
+//   - The revision rises, except by a reset.
 //   - Applying Since(r) to the configuration of revision r gives the present one.
-//   - While the configuration is held, and for what cannot be read, what was known
-//     stays in force.
-//   - Resources are shared, never changed: whoever gets one must not write to it.
-package catalog
+//   - While the configuration is held, nothing changes. A resource whose stored value
+//     cannot be read stays as it was.
+//   - Resources are shared and never changed: a caller must not write to them.
+package config
 
 import (
 	"maps"
@@ -23,13 +23,13 @@ import (
 	"sync"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
-	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// history is how many batches are kept for agents that lag. More serves longer
-// lags with differences, at that much memory.
+// history is how many batches are kept for agents that are behind. More memory serves
+// agents that are further behind with differences.
 const history = 128
 
 // Change is a configuration, or the difference to an older one.
@@ -38,38 +38,38 @@ type Change struct {
 	Full      bool // replaces everything
 	Resources []*quotav1.Resource
 	Deleted   []string
-	// Unreadable names, with Full: the catalog does not know what is stored there, and
-	// a holder keeps what it has of them.
+	// Unreadable, with Full, names resources whose stored value cannot be read: the
+	// receiver keeps what it has of them.
 	Unreadable []string
 }
 
 // Trouble is what is wrong with the configuration in etcd.
 type Trouble struct {
-	Held       string   // why nothing new is delivered, "" = it is
+	Held       string   // why nothing new is delivered, "" if it is
 	Unreadable []string // names of stored values that cannot be read, sorted
-	Lost       uint64   // how often etcd's history was found to be another one
+	Lost       uint64   // how often etcd was found restored from a backup or replaced
 }
 
-// Catalog is safe for concurrent use.
-type Catalog struct {
+// Cache is safe for concurrent use.
+type Cache struct {
 	mu        sync.Mutex
 	known     bool
 	revision  int64
 	resources map[string]*quotav1.Resource
 	recent    []store.Batch // oldest first, none of them a reset
 	floor     int64         // revision before recent[0]
-	config    *round.Config
+	config    *allocation.Config
 	changed   chan struct{}
 	trouble   Trouble
 }
 
-// New makes a catalog that knows nothing yet.
-func New() *Catalog {
-	return &Catalog{resources: map[string]*quotav1.Resource{}, changed: make(chan struct{}), config: &round.Config{}}
+// New makes an empty cache: no configuration is known yet.
+func New() *Cache {
+	return &Cache{resources: map[string]*quotav1.Resource{}, changed: make(chan struct{}), config: &allocation.Config{}}
 }
 
 // Apply takes one batch.
-func (c *Catalog) Apply(b store.Batch) {
+func (c *Cache) Apply(b store.Batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.note(b)
@@ -93,14 +93,14 @@ func (c *Catalog) Apply(b store.Batch) {
 	c.changed = make(chan struct{})
 }
 
-// reset forgets all but what the batch cannot tell.
-func (c *Catalog) reset(b store.Batch) {
+// reset removes all resources except those whose stored value cannot be read.
+func (c *Cache) reset(b store.Batch) {
 	maps.DeleteFunc(c.resources, func(name string, _ *quotav1.Resource) bool { return !slices.Contains(b.Unreadable, name) })
 	c.recent, c.floor = nil, b.Revision
 }
 
-// note keeps what a batch says of the trouble with etcd.
-func (c *Catalog) note(b store.Batch) {
+// note keeps what a batch says is wrong with etcd.
+func (c *Cache) note(b store.Batch) {
 	t := &c.trouble
 	t.Held = b.Held
 	if b.Lost != "" {
@@ -127,13 +127,13 @@ func (c *Catalog) note(b store.Batch) {
 }
 
 // Trouble is what is wrong now.
-func (c *Catalog) Trouble() Trouble {
+func (c *Cache) Trouble() Trouble {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.trouble
 }
 
-func (c *Catalog) remember(b store.Batch) {
+func (c *Cache) remember(b store.Batch) {
 	c.recent = append(c.recent, b)
 	if len(c.recent) > history {
 		c.floor = c.recent[0].Revision
@@ -141,18 +141,18 @@ func (c *Catalog) remember(b store.Batch) {
 	}
 }
 
-// Config is the configuration as the round wants it, and whether any is known; the
-// channel closes when it changes.
-func (c *Catalog) Config() (config *round.Config, known bool, changed <-chan struct{}) {
+// Allocation is the configuration compiled for the allocator. known is false before the
+// first batch. The channel closes when the configuration changes.
+func (c *Cache) Allocation() (config *allocation.Config, known bool, changed <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.config, c.known, c.changed
 }
 
-// Since is what a holder of the given revision lacks: nothing (ok false) if it is
-// up to date or the catalog knows nothing, a difference, or everything. A holder
-// of nothing asks with -1.
-func (c *Catalog) Since(revision int64) (change Change, ok bool) {
+// Since returns what a receiver with the given revision lacks: the difference, or
+// everything. ok is false if the receiver is up to date or no configuration is known.
+// A receiver without a configuration asks with −1.
+func (c *Cache) Since(revision int64) (change Change, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -165,14 +165,14 @@ func (c *Catalog) Since(revision int64) (change Change, ok bool) {
 	}
 }
 
-// Before tells whether the catalog is known and older than a revision.
-func (c *Catalog) Before(revision int64) bool {
+// Before reports whether a configuration is known and older than the revision.
+func (c *Cache) Before(revision int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.known && c.revision < revision
 }
 
-func (c *Catalog) full() Change {
+func (c *Cache) full() Change {
 	change := Change{Revision: c.revision, Full: true, Resources: make([]*quotav1.Resource, 0, len(c.resources))}
 	for _, name := range slices.Sorted(maps.Keys(c.resources)) {
 		change.Resources = append(change.Resources, c.resources[name])
@@ -185,8 +185,9 @@ func (c *Catalog) full() Change {
 	return change
 }
 
-// difference folds the batches after revision: of several changes the last counts.
-func (c *Catalog) difference(revision int64) Change {
+// difference combines the batches after the revision: of several changes of a resource
+// the last counts.
+func (c *Cache) difference(revision int64) Change {
 	touched := map[string]bool{}
 	for _, b := range c.recent {
 		if b.Revision <= revision {

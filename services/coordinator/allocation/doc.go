@@ -9,8 +9,8 @@
 //	        ─► headroom, slack and standing guarantees ─► leases
 //
 // A flow is a tenant's use of a pool. Its demand is the cost that passed the
-// client stage, admitted or not. [Round.Observe] takes reports
-// at any time, [Round.Step] computes the shares: pure functions of their inputs
+// client stage, admitted or not. [Allocator.Observe] takes reports
+// at any time, [Allocator.Step] computes the shares: pure functions of their inputs
 // and of the time that they are told.
 //
 // # Demand
@@ -56,7 +56,7 @@
 // μ of a pool with a Range is found: each round steps capacity.Upstream with what
 // all agents report of its upstream's answers, and what comes out is shared. It
 // begins with the configured capacity, or with what agents echo of the leases of a
-// leader before, see [Round.Resume].
+// leader before, see [Allocator.Resume].
 //
 // # Invariants
 //
@@ -74,4 +74,4 @@
 // # Complexity
 //
 // A step is O(flows reported + quotas), with at most three fills of each pool.
-package round
+package allocation

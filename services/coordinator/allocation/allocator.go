@@ -1,4 +1,4 @@
-package round
+package allocation
 
 import (
 	"cmp"
@@ -32,8 +32,8 @@ type Outcome struct {
 	Suspects []Suspect     // agents that reported what cannot be
 }
 
-// Round is the state of the loop. It is not safe for concurrent use.
-type Round struct {
+// Allocator is the state of the loop. It is not safe for concurrent use.
+type Allocator struct {
 	params    Params
 	config    *Config
 	agents    map[string]*agent
@@ -49,8 +49,8 @@ type Round struct {
 }
 
 // New makes a loop without configuration: it grants nothing until Configure.
-func New(p Params) *Round {
-	return &Round{
+func New(p Params) *Allocator {
+	return &Allocator{
 		params: p, config: &Config{}, agents: map[string]*agent{},
 		flows: map[Flow]*flow{}, trims: map[string]*trim{},
 	}
@@ -58,7 +58,7 @@ func New(p Params) *Round {
 
 // Configure puts another configuration in force from the next round on. What is
 // known of demands is kept.
-func (r *Round) Configure(c *Config) {
+func (r *Allocator) Configure(c *Config) {
 	r.config, r.quotas = c, c.quotasByPool()
 	r.most = make(map[string]float64, len(c.Pools))
 	for _, p := range c.Pools {
@@ -75,28 +75,29 @@ func (r *Round) Configure(c *Config) {
 }
 
 // Observe takes an agent's report, heard now.
-func (r *Round) Observe(now time.Time, name string, report *Report) {
+func (r *Allocator) Observe(now time.Time, name string, report *Report) {
 	a := r.agents[name]
 	if a == nil {
 		a = &agent{flows: map[Flow]*entry{}}
 		r.agents[name] = a
 	}
-	a.take(now, report, r.config.resolve, r.most)
+	a.addReport(now, report, r.config.resolve, r.most)
 }
 
-// Meet takes an agent's gateways before its first report. Those that it had before and
-// does not name now stay members for a while: the agent has started anew, and they live on.
-func (r *Round) Meet(now time.Time, name string, replicas []Replica) {
+// Connect takes the gateways of an agent that has connected, before its first report.
+// Gateways that the agent had before and does not name now stay members for reconnectTime:
+// the agent was restarted, and its gateways still run.
+func (r *Allocator) Connect(now time.Time, name string, replicas []Replica) {
 	a := r.agents[name]
 	if a == nil {
 		a = &agent{flows: map[Flow]*entry{}}
 		r.agents[name] = a
 	}
-	a.meet(now, a.usable(replicas))
+	a.connect(now, a.usable(replicas))
 }
 
 // Step computes the shares as of now.
-func (r *Round) Step(now time.Time) *Outcome {
+func (r *Allocator) Step(now time.Time) *Outcome {
 	span := r.gather(now)
 	r.span = span
 	r.follow(span)
@@ -122,7 +123,7 @@ func (r *Round) Step(now time.Time) *Outcome {
 
 // gather closes the windows of all agents and sums them per flow. It returns the
 // longest window, 0 if nobody reported since the last round.
-func (r *Round) gather(now time.Time) (span time.Duration) {
+func (r *Allocator) gather(now time.Time) (span time.Duration) {
 	for _, f := range r.order {
 		f.sample, f.out, f.queued, f.held = 0, 0, 0, false
 	}
@@ -150,7 +151,7 @@ func (r *Round) gather(now time.Time) (span time.Duration) {
 }
 
 // flow finds the state of a flow, made on its first arrivals.
-func (r *Round) flow(now time.Time, key Flow) *flow {
+func (r *Allocator) flow(now time.Time, key Flow) *flow {
 	f := r.flows[key]
 	if f == nil {
 		f = &flow{key: key, arrived: now}
@@ -168,7 +169,7 @@ func (f *flow) add(e *entry) {
 }
 
 // share fills every pool and collects the outcome.
-func (r *Round) share() *Outcome {
+func (r *Allocator) share() *Outcome {
 	out := &Outcome{Revision: r.config.Revision}
 	byPool := make(map[string][]*flow, len(r.config.Pools))
 	for _, f := range r.order {
@@ -196,7 +197,7 @@ func (r *Round) share() *Outcome {
 
 // pool shares one pool among its active flows and adds the leases of idle flows
 // that the pool's idle share does not fit.
-func (r *Round) pool(p *Pool, flows []*flow, quotas []Flow, out *Outcome) PoolShare {
+func (r *Allocator) pool(p *Pool, flows []*flow, quotas []Flow, out *Outcome) PoolShare {
 	s := &r.solver
 	s.params, s.pool, s.free, s.flows = &r.params, p, p.Capacity, s.flows[:0]
 	demand, admitted := 0.0, 0.0
@@ -235,7 +236,7 @@ func (r *Round) pool(p *Pool, flows []*flow, quotas []Flow, out *Outcome) PoolSh
 }
 
 // feasible is the factor that makes all guarantees of a pool together fit it.
-func (r *Round) feasible(p *Pool, quotas []Flow) float64 {
+func (r *Allocator) feasible(p *Pool, quotas []Flow) float64 {
 	total := 0.0
 	for _, key := range quotas {
 		total += r.config.Quotas[key].Guaranteed
@@ -261,7 +262,7 @@ func (f *flow) stand(scale float64) float64 {
 
 // idle leases to a flow without arrivals what the pool's idle share does not say:
 // its guarantee, or its maximum if that is smaller.
-func (r *Round) idle(key Flow, scale float64, pool *PoolShare, out *Outcome) {
+func (r *Allocator) idle(key Flow, scale float64, pool *PoolShare, out *Outcome) {
 	t := r.config.terms(key)
 	share := math.Max(t.guaranteed*scale, math.Min(pool.IdleShare, t.max))
 	if share == pool.IdleShare || t.off {
@@ -286,7 +287,7 @@ func (f *flow) outcome() FlowShare {
 }
 
 // Parts are what each gateway contributed to a flow in its last report.
-func (r *Round) Parts(key Flow) []Part {
+func (r *Allocator) Parts(key Flow) []Part {
 	var parts []Part
 	for _, a := range r.agents {
 		if e := a.flows[key]; e != nil {
@@ -298,7 +299,7 @@ func (r *Round) Parts(key Flow) []Part {
 }
 
 // Agents is how many agents were heard within Params.Membership.
-func (r *Round) Agents() int { return len(r.agents) }
+func (r *Allocator) Agents() int { return len(r.agents) }
 
 // Pool is the outcome for one pool, nil if it is not configured.
 func (o *Outcome) Pool(name string) *PoolShare {

@@ -1,11 +1,11 @@
-package round_test
+package allocation_test
 
 import (
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/coordinator/allocation"
 )
 
 // An agent that starts anew names no gateway until its gateways have found it. They live
@@ -25,11 +25,11 @@ func TestAnAgentThatStartsAnewKeepsItsGateways(t *testing.T) {
 			t.Errorf("%s: members %v, want %v", what, got, want)
 		}
 	}
-	empty := &round.Report{Interval: 250 * time.Millisecond}
+	empty := &allocation.Report{Interval: 250 * time.Millisecond}
 	r.Observe(now, "agent-0", honest(0))
 	r.Observe(now, "agent-1", honest(1))
 	expect("before", "gw-0", "gw-1")
-	r.Meet(now, "agent-1", nil)
+	r.Connect(now, "agent-1", nil)
 	expect("started anew", "gw-0", "gw-1")
 	now = now.Add(time.Second)
 	r.Observe(now, "agent-1", empty)
@@ -39,7 +39,7 @@ func TestAnAgentThatStartsAnewKeepsItsGateways(t *testing.T) {
 	r.Observe(now, "agent-1", empty)
 	expect("and has gone", "gw-0")
 	r.Observe(now, "agent-1", honest(1))
-	r.Meet(now, "agent-1", nil)
+	r.Connect(now, "agent-1", nil)
 	now = now.Add(6 * time.Second)
 	r.Observe(now, "agent-1", empty)
 	expect("it never came back", "gw-0")

@@ -1,4 +1,4 @@
-package round_test
+package allocation_test
 
 import (
 	"math"
@@ -8,10 +8,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/titrate/titrate/control/fairshare"
-	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/coordinator/allocation"
 )
 
-func flowOf(tenant string) round.Flow { return round.Flow{Tenant: tenant, Pool: "api"} }
+func flowOf(tenant string) allocation.Flow { return allocation.Flow{Tenant: tenant, Pool: "api"} }
 
 // number draws a rate, now and then one that no gateway should send.
 func number(t *rapid.T, label string) float64 {
@@ -21,24 +21,24 @@ func number(t *rapid.T, label string) float64 {
 	return rapid.Float64Range(0, 2000).Draw(t, label)
 }
 
-func config(t *rapid.T, tenants []string) *round.Config {
-	c := &round.Config{
+func config(t *rapid.T, tenants []string) *allocation.Config {
+	c := &allocation.Config{
 		Revision: 7,
-		Pools: []round.Pool{{
+		Pools: []allocation.Pool{{
 			Name: "api", Capacity: rapid.Float64Range(1, 1000).Draw(t, "capacity"),
-			Sharing:   rapid.SampledFrom([]round.Sharing{round.MaxMin, round.Proportional}).Draw(t, "sharing"),
+			Sharing:   rapid.SampledFrom([]allocation.Sharing{allocation.MaxMin, allocation.Proportional}).Draw(t, "sharing"),
 			Alpha:     rapid.SampledFrom([]float64{.5, 1, 2}).Draw(t, "alpha"),
 			Guarantee: rapid.SampledFrom([]fairshare.Guarantee{fairshare.Minimum, fairshare.Additive}).Draw(t, "guarantee"),
 		}},
-		Tenants: map[string]float64{}, Quotas: map[round.Flow]round.Quota{},
+		Tenants: map[string]float64{}, Quotas: map[allocation.Flow]allocation.Quota{},
 	}
 	if rapid.Bool().Draw(t, "adaptive") {
 		p := &c.Pools[0]
-		p.Adaptive = round.Range{Min: p.Capacity * rapid.Float64Range(.01, 1).Draw(t, "min"), Max: p.Capacity * rapid.Float64Range(1, 100).Draw(t, "most")}
+		p.Adaptive = allocation.Range{Min: p.Capacity * rapid.Float64Range(.01, 1).Draw(t, "min"), Max: p.Capacity * rapid.Float64Range(1, 100).Draw(t, "most")}
 	}
 	for _, name := range tenants {
 		c.Tenants[name] = rapid.Float64Range(.1, 10).Draw(t, "weight")
-		q := round.Quota{Max: math.Inf(1), Weight: math.NaN()}
+		q := allocation.Quota{Max: math.Inf(1), Weight: math.NaN()}
 		if rapid.Bool().Draw(t, "guaranteed") {
 			q.Guaranteed = rapid.Float64Range(0, 400).Draw(t, "m")
 		}
@@ -58,16 +58,16 @@ func TestSharesKeepTheirBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tenants := []string{"a", "b", "c", "d"}
 		c := config(t, tenants)
-		loop := round.New(round.Defaults())
+		loop := allocation.New(allocation.Defaults())
 		loop.Configure(c)
 		now := epoch
 		for range rapid.IntRange(1, 12).Draw(t, "rounds") {
 			now = now.Add(time.Duration(rapid.IntRange(1, 4000).Draw(t, "ms")) * time.Millisecond)
 			for _, agent := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"x", "y"}), rapid.ID).Draw(t, "agents") {
-				r := &round.Report{Interval: time.Duration(rapid.IntRange(-1, 2000).Draw(t, "interval")) * time.Millisecond,
-					Replicas: []round.Replica{{Name: "gw-" + agent, Weight: number(t, "w")}}}
+				r := &allocation.Report{Interval: time.Duration(rapid.IntRange(-1, 2000).Draw(t, "interval")) * time.Millisecond,
+					Replicas: []allocation.Replica{{Name: "gw-" + agent, Weight: number(t, "w")}}}
 				for _, tenant := range append(tenants, "stranger") {
-					r.Flows = append(r.Flows, round.FlowReport{
+					r.Flows = append(r.Flows, allocation.FlowReport{
 						Flow: flowOf(tenant), Gateway: "gw-" + agent, Demand: number(t, "demand"), Served: number(t, "served"),
 						Waiting: number(t, "waiting"), Limited: rapid.Bool().Draw(t, "limited"),
 						Completed: number(t, "completed"), Residence: number(t, "residence"), Shed: number(t, "shed"), InFlight: number(t, "in flight")})
@@ -79,7 +79,7 @@ func TestSharesKeepTheirBounds(t *testing.T) {
 	})
 }
 
-func check(t *rapid.T, c *round.Config, out *round.Outcome) {
+func check(t *rapid.T, c *allocation.Config, out *allocation.Outcome) {
 	pool, sum, promised := out.Pools[0], 0.0, 0.0
 	for _, q := range c.Quotas {
 		promised += q.Guaranteed
@@ -114,26 +114,26 @@ func check(t *rapid.T, c *round.Config, out *round.Outcome) {
 }
 
 // report is one flow of one gateway with demand met.
-func report(tenant string, demand float64) *round.Report {
-	return &round.Report{Interval: every, Replicas: []round.Replica{{Name: "gw"}},
-		Flows: []round.FlowReport{{Flow: flowOf(tenant), Gateway: "gw", Demand: demand, Served: demand}}}
+func report(tenant string, demand float64) *allocation.Report {
+	return &allocation.Report{Interval: every, Replicas: []allocation.Replica{{Name: "gw"}},
+		Flows: []allocation.FlowReport{{Flow: flowOf(tenant), Gateway: "gw", Demand: demand, Served: demand}}}
 }
 
-func shareOf(out *round.Outcome, tenant string) (round.FlowShare, bool) {
+func shareOf(out *allocation.Outcome, tenant string) (allocation.FlowShare, bool) {
 	for _, f := range out.Flows {
 		if f.Tenant == tenant {
 			return f, true
 		}
 	}
-	return round.FlowShare{}, false
+	return allocation.FlowShare{}, false
 }
 
 func TestIdleTenantsHaveTheirGuaranteeAtOnce(t *testing.T) {
-	loop := round.New(round.Defaults())
-	loop.Configure(&round.Config{
-		Pools:   []round.Pool{{Name: "api", Capacity: 100}},
+	loop := allocation.New(allocation.Defaults())
+	loop.Configure(&allocation.Config{
+		Pools:   []allocation.Pool{{Name: "api", Capacity: 100}},
 		Tenants: map[string]float64{"busy": 1, "promised": 1, "capped": 1, "plain": 1},
-		Quotas: map[round.Flow]round.Quota{
+		Quotas: map[allocation.Flow]allocation.Quota{
 			flowOf("promised"): {Guaranteed: 30, Max: math.Inf(1), Weight: math.NaN()},
 			flowOf("capped"):   {Max: .1, Weight: math.NaN()},
 			flowOf("plain"):    {Max: math.Inf(1), Weight: math.NaN()},
@@ -141,16 +141,16 @@ func TestIdleTenantsHaveTheirGuaranteeAtOnce(t *testing.T) {
 	})
 	loop.Observe(epoch, "agent", report("busy", 500))
 	out := loop.Step(epoch)
-	if f, _ := shareOf(out, "promised"); f.Share != 30 || f.Bound != round.ByGuarantee {
+	if f, _ := shareOf(out, "promised"); f.Share != 30 || f.Bound != allocation.ByGuarantee {
 		t.Errorf("promised: %+v", f)
 	}
-	if f, _ := shareOf(out, "capped"); f.Share != .1 || f.Bound != round.ByMax {
+	if f, _ := shareOf(out, "capped"); f.Share != .1 || f.Bound != allocation.ByMax {
 		t.Errorf("capped: %+v", f)
 	}
 	if f, ok := shareOf(out, "plain"); ok {
 		t.Errorf("plain has a lease of its own: %+v", f)
 	}
-	if f, _ := shareOf(out, "busy"); f.Share < 100 || f.Bound != round.ByPool {
+	if f, _ := shareOf(out, "busy"); f.Share < 100 || f.Bound != allocation.ByPool {
 		t.Errorf("busy: %+v", f)
 	}
 	if p := out.Pools[0]; !(p.IdleShare > 0) || p.IdleShare > 2 || p.Price == 0 || math.Abs(p.Standing-(30-p.IdleShare)) > 1e-9 {
@@ -159,11 +159,11 @@ func TestIdleTenantsHaveTheirGuaranteeAtOnce(t *testing.T) {
 }
 
 func TestUnlimitedFlowsAreLoadThatComesFirst(t *testing.T) {
-	loop := round.New(round.Defaults())
-	loop.Configure(&round.Config{
-		Pools:   []round.Pool{{Name: "api", Capacity: 100}},
+	loop := allocation.New(allocation.Defaults())
+	loop.Configure(&allocation.Config{
+		Pools:   []allocation.Pool{{Name: "api", Capacity: 100}},
 		Tenants: map[string]float64{"off": 1, "a": 1},
-		Quotas:  map[round.Flow]round.Quota{flowOf("off"): {Max: math.Inf(1), Weight: math.NaN(), Off: true}},
+		Quotas:  map[allocation.Flow]allocation.Quota{flowOf("off"): {Max: math.Inf(1), Weight: math.NaN(), Off: true}},
 	})
 	loop.Observe(epoch, "x", report("off", 60))
 	loop.Observe(epoch, "y", report("a", 500))
@@ -173,21 +173,21 @@ func TestUnlimitedFlowsAreLoadThatComesFirst(t *testing.T) {
 }
 
 func TestStrangersShareOneFlow(t *testing.T) {
-	loop := round.New(round.Defaults())
-	c := &round.Config{Pools: []round.Pool{{Name: "api", Capacity: 100}}, Tenants: map[string]float64{"a": 1}}
+	loop := allocation.New(allocation.Defaults())
+	c := &allocation.Config{Pools: []allocation.Pool{{Name: "api", Capacity: 100}}, Tenants: map[string]float64{"a": 1}}
 	loop.Configure(c)
 	r := report("who", 500)
 	r.Flows = append(r.Flows, report("else", 500).Flows[0], report("a", 500).Flows[0])
 	loop.Observe(epoch, "x", r)
 	out := loop.Step(epoch)
 	a, _ := shareOf(out, "a")
-	if f, ok := shareOf(out, round.Unknown); !ok || math.Abs(f.Share-a.Share) > 1e-9 || f.Demand != 1000 {
+	if f, ok := shareOf(out, allocation.Unknown); !ok || math.Abs(f.Share-a.Share) > 1e-9 || f.Demand != 1000 {
 		t.Errorf("strangers: %+v, a: %+v", f, a)
 	}
-	if parts := loop.Parts(flowOf(round.Unknown)); len(parts) != 2 {
+	if parts := loop.Parts(flowOf(allocation.Unknown)); len(parts) != 2 {
 		t.Errorf("parts: %+v", parts)
 	}
-	c = &round.Config{Revision: 2, Pools: c.Pools, Tenants: map[string]float64{"who": 1}}
+	c = &allocation.Config{Revision: 2, Pools: c.Pools, Tenants: map[string]float64{"who": 1}}
 	loop.Configure(c)
 	out = loop.Step(epoch.Add(every))
 	if _, ok := shareOf(out, "a"); ok || out.Revision != 2 {
@@ -196,8 +196,8 @@ func TestStrangersShareOneFlow(t *testing.T) {
 }
 
 func TestReportsBetweenRoundsAreAveraged(t *testing.T) {
-	loop := round.New(round.Defaults())
-	loop.Configure(&round.Config{Pools: []round.Pool{{Name: "api", Capacity: 1000}}, Tenants: map[string]float64{"a": 1}})
+	loop := allocation.New(allocation.Defaults())
+	loop.Configure(&allocation.Config{Pools: []allocation.Pool{{Name: "api", Capacity: 1000}}, Tenants: map[string]float64{"a": 1}})
 	loop.Observe(epoch, "x", report("a", 100))
 	loop.Observe(epoch.Add(every), "x", report("a", 300))
 	if f, _ := shareOf(loop.Step(epoch.Add(every)), "a"); math.Abs(f.Demand-200) > 1e-9 {
@@ -210,13 +210,13 @@ func TestReportsBetweenRoundsAreAveraged(t *testing.T) {
 
 func BenchmarkStep(b *testing.B) {
 	const tenants = 10000
-	loop := round.New(round.Defaults())
-	c := &round.Config{Pools: []round.Pool{{Name: "api", Capacity: 50000}}, Tenants: map[string]float64{}}
-	r := &round.Report{Interval: every, Replicas: []round.Replica{{Name: "gw"}}}
+	loop := allocation.New(allocation.Defaults())
+	c := &allocation.Config{Pools: []allocation.Pool{{Name: "api", Capacity: 50000}}, Tenants: map[string]float64{}}
+	r := &allocation.Report{Interval: every, Replicas: []allocation.Replica{{Name: "gw"}}}
 	for i := range tenants {
 		name := "t" + time.Duration(i).String()
 		c.Tenants[name] = 1
-		r.Flows = append(r.Flows, round.FlowReport{Flow: flowOf(name), Gateway: "gw", Demand: float64(i % 20), Served: float64(i % 20)})
+		r.Flows = append(r.Flows, allocation.FlowReport{Flow: flowOf(name), Gateway: "gw", Demand: float64(i % 20), Served: float64(i % 20)})
 	}
 	loop.Configure(c)
 	now := epoch

@@ -1,4 +1,4 @@
-package round_test
+package allocation_test
 
 import (
 	"math"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/fairshare"
-	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/coordinator/allocation"
 )
 
 // epoch is an arbitrary start of virtual time.
@@ -35,13 +35,13 @@ type source struct {
 type world struct {
 	t       *testing.T
 	rng     *rand.Rand
-	loop    *round.Round
+	loop    *allocation.Allocator
 	sources []*source
-	pool    round.Pool
+	pool    allocation.Pool
 	now     time.Duration
 	pending []pendingShares
 	silent  map[string]bool
-	last    *round.Outcome
+	last    *allocation.Outcome
 	peak    float64 // highest Σ(share) − standing over capacity
 	behind  *behind // the upstream of an adaptive pool
 }
@@ -61,21 +61,21 @@ const (
 
 var split = map[string]float64{"agent-1": .6, "agent-2": .3, "agent-3": .1}
 
-func newWorld(t *testing.T, pool round.Pool, seed uint64, sources ...*source) *world {
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), loop: round.New(round.Defaults()), pool: pool, sources: sources, silent: map[string]bool{}}
+func newWorld(t *testing.T, pool allocation.Pool, seed uint64, sources ...*source) *world {
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), loop: allocation.New(allocation.Defaults()), pool: pool, sources: sources, silent: map[string]bool{}}
 	w.configure()
 	return w
 }
 
 func (w *world) configure() {
-	c := &round.Config{Revision: 1, Pools: []round.Pool{w.pool}, Tenants: map[string]float64{}, Quotas: map[round.Flow]round.Quota{}}
+	c := &allocation.Config{Revision: 1, Pools: []allocation.Pool{w.pool}, Tenants: map[string]float64{}, Quotas: map[allocation.Flow]allocation.Quota{}}
 	for _, s := range w.sources {
 		c.Tenants[s.tenant] = s.weight
-		q := round.Quota{Guaranteed: s.guaranteed, Max: math.Inf(1), Weight: math.NaN()}
+		q := allocation.Quota{Guaranteed: s.guaranteed, Max: math.Inf(1), Weight: math.NaN()}
 		if s.max > 0 {
 			q.Max = s.max
 		}
-		c.Quotas[round.Flow{Tenant: s.tenant, Pool: w.pool.Name}] = q
+		c.Quotas[allocation.Flow{Tenant: s.tenant, Pool: w.pool.Name}] = q
 	}
 	w.loop.Configure(c)
 }
@@ -154,10 +154,10 @@ func (w *world) report() {
 		if w.silent[name] {
 			continue
 		}
-		r := &round.Report{Interval: every, Replicas: []round.Replica{{Name: "gw-" + name, Weight: 1}}}
+		r := &allocation.Report{Interval: every, Replicas: []allocation.Replica{{Name: "gw-" + name, Weight: 1}}}
 		for _, s := range w.sources {
-			r.Flows = append(r.Flows, round.FlowReport{
-				Flow: round.Flow{Tenant: s.tenant, Pool: w.pool.Name}, Gateway: "gw-" + name,
+			r.Flows = append(r.Flows, allocation.FlowReport{
+				Flow: allocation.Flow{Tenant: s.tenant, Pool: w.pool.Name}, Gateway: "gw-" + name,
 				Demand: part * s.arrived / every.Seconds(), Served: part * s.served / every.Seconds(),
 				Waiting: part * s.queue, Limited: s.limited,
 			})

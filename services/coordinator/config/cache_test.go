@@ -1,4 +1,4 @@
-package catalog_test
+package config_test
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
-	"github.com/titrate/titrate/services/coordinator/catalog"
-	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/coordinator/allocation"
+	"github.com/titrate/titrate/services/coordinator/config"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/store/resource"
 )
@@ -24,9 +24,9 @@ func tenant(i int, weight float64) *quotav1.Resource {
 // Whatever a holder missed, Since brings it to the present.
 func TestSinceBringsAnyHolderUpToDate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := catalog.New()
+		c := config.New()
 		if _, ok := c.Since(-1); ok {
-			t.Fatal("an empty catalog has something to say")
+			t.Fatal("an empty cache returns a change")
 		}
 		held := map[string]*quotav1.Resource{}
 		have, revision := int64(-1), int64(0)
@@ -48,17 +48,17 @@ func TestSinceBringsAnyHolderUpToDate(t *testing.T) {
 		catchUp(c, have, held)
 		all, _ := c.Since(-1)
 		if len(all.Resources) != len(held) || !all.Full {
-			t.Fatalf("holder has %v, catalog %v", slices.Sorted(maps.Keys(held)), all)
+			t.Fatalf("holder has %v, cache %v", slices.Sorted(maps.Keys(held)), all)
 		}
 		for _, r := range all.Resources {
 			if !proto.Equal(held[resource.Name(r)], r) {
-				t.Fatalf("%s: holder has %v, catalog %v", resource.Name(r), held[resource.Name(r)], r)
+				t.Fatalf("%s: holder has %v, cache %v", resource.Name(r), held[resource.Name(r)], r)
 			}
 		}
 	})
 }
 
-func catchUp(c *catalog.Catalog, have int64, held map[string]*quotav1.Resource) int64 {
+func catchUp(c *config.Cache, have int64, held map[string]*quotav1.Resource) int64 {
 	change, ok := c.Since(have)
 	if !ok {
 		return have
@@ -76,8 +76,8 @@ func catchUp(c *catalog.Catalog, have int64, held map[string]*quotav1.Resource) 
 }
 
 func TestConfigIsWhatWasConfigured(t *testing.T) {
-	c := catalog.New()
-	if _, known, _ := c.Config(); known {
+	c := config.New()
+	if _, known, _ := c.Allocation(); known {
 		t.Error("known before anything was applied")
 	}
 	top, none := 50.0, 0.0
@@ -89,17 +89,17 @@ func TestConfigIsWhatWasConfigured(t *testing.T) {
 		{Kind: &quotav1.Resource_Quota{Quota: &quotav1.Quota{Name: "tenants/t2/quotas/a", Weight: &none}}},
 		{Kind: &quotav1.Resource_Limit{Limit: &quotav1.Limit{Name: "tenants/t2/limits/l", Rate: "1/s"}}},
 	}})
-	config, known, _ := c.Config()
+	config, known, _ := c.Allocation()
 	if !known || config.Revision != 9 || len(config.Pools) != 2 || config.Pools[0].Name != "a" {
 		t.Fatalf("%+v", config)
 	}
-	if a := config.Pools[0]; a.Sharing != round.Proportional || a.Alpha != 2 || a.Capacity != 20 {
+	if a := config.Pools[0]; a.Sharing != allocation.Proportional || a.Alpha != 2 || a.Capacity != 20 {
 		t.Errorf("%+v", a)
 	}
 	if w := config.Tenants; w["t1"] != 1 || w["t2"] != 3 {
 		t.Errorf("%v", w)
 	}
-	one, two := config.Quotas[round.Flow{Tenant: "t1", Pool: "a"}], config.Quotas[round.Flow{Tenant: "t2", Pool: "a"}]
+	one, two := config.Quotas[allocation.Flow{Tenant: "t1", Pool: "a"}], config.Quotas[allocation.Flow{Tenant: "t2", Pool: "a"}]
 	if one.Guaranteed != 5 || one.Max != 50 || !one.Off || !math.IsNaN(one.Weight) {
 		t.Errorf("%+v", one)
 	}
@@ -111,7 +111,7 @@ func TestConfigIsWhatWasConfigured(t *testing.T) {
 // What cannot be read stays as it was known; a holder is told to keep what it has
 // where nothing is known.
 func TestUnreadable(t *testing.T) {
-	c := catalog.New()
+	c := config.New()
 	c.Apply(store.Batch{Revision: 1, Reset: true, Resources: []*quotav1.Resource{tenant(1, 1)}, Unreadable: []string{"tenants/t2"}})
 	all, _ := c.Since(-1)
 	if len(all.Resources) != 1 || !slices.Equal(all.Unreadable, []string{"tenants/t2"}) {
@@ -130,7 +130,7 @@ func TestUnreadable(t *testing.T) {
 }
 
 func TestHeldChangesNothing(t *testing.T) {
-	c := catalog.New()
+	c := config.New()
 	c.Apply(store.Batch{Revision: 1, Reset: true, Resources: []*quotav1.Resource{tenant(1, 1)}})
 	c.Apply(store.Batch{Revision: 1, Held: "gone", Lost: "restored"})
 	if _, news := c.Since(1); news || c.Trouble().Held != "gone" || c.Trouble().Lost != 1 {

@@ -1,4 +1,4 @@
-package round_test
+package allocation_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/titrate/titrate/control/fairshare"
-	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/solve"
 )
 
@@ -20,23 +20,23 @@ func TestRoundGrantsWhatSolveSays(t *testing.T) {
 		sharing := rapid.SampledFrom([]solve.Sharing{solve.MaxMin, solve.Proportional}).Draw(t, "sharing")
 		meaning := rapid.SampledFrom([]solve.Guarantee{solve.Minimum, solve.Additive}).Draw(t, "guarantee")
 		alpha := rapid.SampledFrom([]float64{.5, 1, 2}).Draw(t, "alpha")
-		pool := round.Pool{Name: "api", Capacity: rapid.Float64Range(50, 500).Draw(t, "capacity"), Alpha: alpha}
+		pool := allocation.Pool{Name: "api", Capacity: rapid.Float64Range(50, 500).Draw(t, "capacity"), Alpha: alpha}
 		if sharing == solve.Proportional {
-			pool.Sharing = round.Proportional
+			pool.Sharing = allocation.Proportional
 		}
 		if meaning == solve.Additive {
 			pool.Guarantee = fairshare.Additive
 		}
-		c := &round.Config{Pools: []round.Pool{pool}, Tenants: map[string]float64{}, Quotas: map[round.Flow]round.Quota{}}
+		c := &allocation.Config{Pools: []allocation.Pool{pool}, Tenants: map[string]float64{}, Quotas: map[allocation.Flow]allocation.Quota{}}
 		var text strings.Builder
 		fmt.Fprintf(&text, "sharing: %s\nalpha: %v\nguarantee: %s\npools: [{name: api, capacity: %v}]\ntenants:\n", sharing, alpha, meaning, pool.Capacity)
-		loop := round.New(round.Defaults())
+		loop := allocation.New(allocation.Defaults())
 		names := []string{"a", "b", "c"}
 		for _, name := range names {
 			weight, m := rapid.Float64Range(.1, 10).Draw(t, "weight"), rapid.Float64Range(0, 16).Draw(t, "m")
 			most := m + rapid.Float64Range(1, 400).Draw(t, "max")
 			c.Tenants[name] = weight
-			c.Quotas[flowOf(name)] = round.Quota{Guaranteed: m, Max: most, Weight: math.NaN()}
+			c.Quotas[flowOf(name)] = allocation.Quota{Guaranteed: m, Max: most, Weight: math.NaN()}
 			fmt.Fprintf(&text, "  - {name: %s, weight: %v, guaranteed: %v, max: %v, uses: {api: 1}}\n", name, weight, m, most)
 		}
 		loop.Configure(c)

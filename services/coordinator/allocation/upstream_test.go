@@ -1,11 +1,11 @@
-package round_test
+package allocation_test
 
 import (
 	"math"
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/services/coordinator/round"
+	"github.com/titrate/titrate/services/coordinator/allocation"
 )
 
 // behind is an upstream with workers that serve one request each for stay, the
@@ -40,7 +40,7 @@ func (b *behind) serve(now time.Duration) {
 }
 
 // report is what one agent sees of it.
-func (b *behind) report(f *round.FlowReport, part float64) {
+func (b *behind) report(f *allocation.FlowReport, part float64) {
 	f.Completed, f.Residence = part*b.done/every.Seconds(), part*b.stayed/every.Seconds()
 	f.InFlight = part * float64(len(b.arrived))
 }
@@ -52,7 +52,7 @@ func TestSharesFollowAnUpstream(t *testing.T) {
 		return []*source{{tenant: "a", weight: 1, rate: flat(2000)}, {tenant: "b", weight: 3, rate: flat(2000)}}
 	}
 	for _, start := range []float64{200, 500, 1500} {
-		pool := round.Pool{Name: "api", Capacity: start, Adaptive: round.Range{Min: 50, Max: 2000}}
+		pool := allocation.Pool{Name: "api", Capacity: start, Adaptive: allocation.Range{Min: 50, Max: 2000}}
 		w := newWorld(t, pool, 1, sources()...)
 		w.behind = &behind{workers: 25, stay: 50 * time.Millisecond} // 500/s
 		phase := func(name string, workers int, settling time.Duration) {
@@ -91,7 +91,7 @@ func TestSharesFollowAnUpstream(t *testing.T) {
 // Demand below the capacity is not held back, and leaves the estimate alone.
 func TestAnAdaptivePoolThatIsNotFull(t *testing.T) {
 	s := &source{tenant: "a", weight: 1, rate: flat(150)}
-	w := newWorld(t, round.Pool{Name: "api", Capacity: 500, Adaptive: round.Range{Min: 50, Max: 2000}}, 1, s)
+	w := newWorld(t, allocation.Pool{Name: "api", Capacity: 500, Adaptive: allocation.Range{Min: 50, Max: 2000}}, 1, s)
 	w.behind = &behind{workers: 25, stay: 50 * time.Millisecond}
 	w.run(5 * time.Second)
 	w.mark()
@@ -108,9 +108,11 @@ func TestAnAdaptivePoolThatIsNotFull(t *testing.T) {
 // A new leader goes on from what agents echo, of the newest epoch, and a changed
 // configuration begins anew.
 func TestEstimateBeginsWhereItShould(t *testing.T) {
-	loop := round.New(round.Defaults())
-	pool := round.Pool{Name: "api", Capacity: 500, Adaptive: round.Range{Min: 50, Max: 2000}}
-	configure := func() { loop.Configure(&round.Config{Pools: []round.Pool{pool}, Tenants: map[string]float64{"a": 1}}) }
+	loop := allocation.New(allocation.Defaults())
+	pool := allocation.Pool{Name: "api", Capacity: 500, Adaptive: allocation.Range{Min: 50, Max: 2000}}
+	configure := func() {
+		loop.Configure(&allocation.Config{Pools: []allocation.Pool{pool}, Tenants: map[string]float64{"a": 1}})
+	}
 	capacity := func(want float64) {
 		t.Helper()
 		if got := loop.Step(epoch).Pools[0].Capacity; got != want {
@@ -132,13 +134,13 @@ func TestEstimateBeginsWhereItShould(t *testing.T) {
 	pool.Capacity = 600
 	configure()
 	capacity(600)
-	loop.Observe(epoch, "agent", &round.Report{Interval: every, Flows: []round.FlowReport{{Flow: flowOf("a"), Demand: 1, Served: 1}}})
+	loop.Observe(epoch, "agent", &allocation.Report{Interval: every, Flows: []allocation.FlowReport{{Flow: flowOf("a"), Demand: 1, Served: 1}}})
 	loop.Step(epoch)
 	loop.Resume(9, "api", 90)
 	if got := loop.Step(epoch).Pools[0].Capacity; got < 500 {
 		t.Errorf("capacity %v: what was seen here counts more than what an agent remembers", got)
 	}
-	pool.Adaptive = round.Range{}
+	pool.Adaptive = allocation.Range{}
 	configure()
 	capacity(600)
 }

@@ -1,0 +1,301 @@
+// Package leadership is the coordinator's loop while it leads: reports come in,
+// leases go out, each lease with the epoch of the leadership.
+//
+// # Model
+//
+//	Hello, Report ──► allocation.Allocator ──Step──► leases (epoch, sequence, soft expiry)
+//
+// A leadership is the time from an election until another coordinator leads. It
+// begins without knowledge of demand, unless this process was the last leader too.
+// Agents that obeyed an earlier leader get no leases until they had time to report
+// (Options.Settle): shares that were computed from half of the demand would starve
+// the other half. A leader that has lost etcd is frozen: it renews the last shares
+// and computes no new ones.
+//
+// # Invariants
+//
+//   - Sequence numbers rise within an epoch. All leases of an epoch come from one
+//     leadership.
+//   - There are no leases without an agent to give them to, and none without a
+//     configuration.
+//   - No I/O and no clock: the caller passes the time, which must not go back.
+//
+// The simulator runs this loop on virtual time.
+package leadership
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/coordinator/allocation"
+)
+
+// MaxRound bounds the time between two rounds. Agents take a coordinator for dead
+// after 5 s of silence, and shares follow demand no sooner than a round.
+const MaxRound = 2 * time.Second
+
+// Bounds are the allocator's bounds as the API names them.
+var Bounds = map[allocation.Bound]quotav1.Bound{
+	allocation.ByDemand: quotav1.Bound_DEMAND, allocation.ByGuarantee: quotav1.Bound_GUARANTEED,
+	allocation.ByMax: quotav1.Bound_MAX, allocation.ByPool: quotav1.Bound_POOL,
+}
+
+// Options of a Loop. All but Log are needed; Withdraw and Nacked may be nil.
+type Options struct {
+	Params allocation.Params
+	Settle time.Duration // how long a new leader collects reports before its first leases
+	Expiry time.Duration // soft expiry of leases
+	Log    *slog.Logger  // nil: silent
+	Nacked func()        // an agent refused a configuration
+	// Withdraw takes back leases that were published, for agents yet to come.
+	Withdraw func()
+}
+
+// Loop holds the allocator of the present leadership and its last outcome. Safe for
+// concurrent use.
+type Loop struct {
+	o Options
+
+	mu        sync.Mutex
+	allocator *allocation.Allocator
+	config    *allocation.Config
+	epoch     int64 // 0 = this coordinator does not lead
+	seq       uint64
+	frozen    bool      // shares are renewed and not computed
+	began     time.Time // zero when this process was the last leader too
+	collects  time.Time // since when reports of agents of an earlier epoch are collected
+	outcome   *allocation.Outcome
+	leases    *controlv1.Leases
+	renewed   time.Time // when shares were last computed
+}
+
+// New returns the loop of a coordinator that does not lead.
+func New(o Options) *Loop {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Nacked == nil {
+		o.Nacked = func() {}
+	}
+	if o.Withdraw == nil {
+		o.Withdraw = func() {}
+	}
+	return &Loop{o: o}
+}
+
+// Begin starts a leadership. With goOn it keeps what is known of demand: this process
+// was the last leader too.
+func (l *Loop) Begin(now time.Time, epoch int64, goOn bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.epoch, l.seq, l.frozen, l.began = epoch, 0, false, time.Time{}
+	if !goOn || l.allocator == nil {
+		l.allocator = allocation.New(l.o.Params)
+		l.outcome, l.leases, l.began, l.collects = nil, nil, now, time.Time{}
+	}
+	if l.config != nil {
+		l.allocator.Configure(l.config)
+	}
+}
+
+// Freeze renews the last shares from now on and computes no new ones.
+func (l *Loop) Freeze() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.frozen = true
+}
+
+// Stop ends the leadership and forgets what is known of demand: another coordinator
+// leads.
+func (l *Loop) Stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.epoch, l.allocator, l.outcome, l.leases, l.frozen = 0, nil, nil, nil, false
+}
+
+// Configure puts a configuration in force from the next step on.
+func (l *Loop) Configure(c *allocation.Config) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.config = c
+	if l.allocator != nil && !l.frozen {
+		l.allocator.Configure(c)
+	}
+}
+
+// Hello takes the gateways of an agent that has connected. If the agent has obeyed an
+// earlier leader, the first leases wait until Settle has passed.
+func (l *Loop) Hello(now time.Time, h *controlv1.Hello) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.allocator == nil {
+		return
+	}
+	l.allocator.Connect(now, h.GetAgent(), replicas(h.GetReplicas()))
+	for _, p := range h.GetPools() {
+		l.allocator.Resume(h.GetEpoch(), p.GetPool(), p.GetCapacity())
+	}
+	older := h.GetEpoch() > 0 && h.GetEpoch() < l.epoch
+	if older && l.collects.IsZero() && now.Sub(l.began) < lateAgents*l.o.Settle {
+		l.collects, l.leases = now, nil
+		l.o.Withdraw()
+	}
+}
+
+// lateAgents times Settle after the beginning of a leadership, an agent of an earlier
+// leader does not delay the leases any more.
+const lateAgents = 5
+
+// Report takes what an agent's gateways saw.
+func (l *Loop) Report(now time.Time, agent string, r *controlv1.Report) {
+	report := &allocation.Report{
+		Interval: r.GetInterval().AsDuration(), GossipDelay: r.GetGossipDelay().AsDuration(),
+		Replicas: replicas(r.GetReplicas()), Flows: make([]allocation.FlowReport, len(r.GetFlows())),
+	}
+	for i, f := range r.GetFlows() {
+		report.Flows[i] = allocation.FlowReport{
+			Flow: allocation.Flow{Tenant: f.GetTenant(), Pool: f.GetPool()}, Gateway: f.GetGateway(),
+			Demand: f.GetDemand(), Served: f.GetServed(), Waiting: f.GetWaiting(), Limited: f.GetLimited(),
+			Completed: f.GetCompleted(), Residence: f.GetResidence(), Shed: f.GetShed(), InFlight: f.GetInFlight(),
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.allocator != nil {
+		l.allocator.Observe(now, agent, report)
+	}
+}
+
+// Nack notes that an agent refused a configuration.
+func (l *Loop) Nack(agent string, revision int64, reason string) {
+	l.o.Log.Error("an agent refuses the configuration; the one before stays in force there",
+		"agent", agent, "revision", revision, "reason", reason)
+	l.o.Nacked()
+}
+
+func replicas(in []*controlv1.Replica) []allocation.Replica {
+	out := make([]allocation.Replica, len(in))
+	for i, r := range in {
+		out[i] = allocation.Replica{Name: r.GetName(), Weight: r.GetWeight(), Gossip: r.GetGossip()}
+	}
+	return out
+}
+
+// Step computes the shares as of now, or renews the last ones, and returns the
+// leases to publish: nil while there are none to give.
+func (l *Loop) Step(now time.Time) *controlv1.Leases {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.allocator == nil || l.config == nil {
+		return nil
+	}
+	outcome := l.allocator.Step(now)
+	if l.frozen { // the step keeps demand current for a leadership that goes on from here
+		return l.renew()
+	}
+	if l.allocator.Agents() == 0 || now.Sub(l.collects) < l.o.Settle {
+		return nil // no agent to give leases to, or not all agents have reported yet
+	}
+	l.outcome, l.renewed = outcome, now
+	l.seq++
+	l.leases = l.message(outcome)
+	return l.leases
+}
+
+// renew is the last leases again, with the next sequence number.
+func (l *Loop) renew() *controlv1.Leases {
+	if l.leases == nil {
+		return nil
+	}
+	l.seq++
+	last := l.leases
+	l.leases = &controlv1.Leases{
+		Epoch: last.Epoch, Seq: l.seq, Revision: last.Revision, SoftExpiry: last.SoftExpiry,
+		Leases: last.Leases, Pools: last.Pools, Members: last.Members,
+	}
+	return l.leases
+}
+
+func (l *Loop) message(o *allocation.Outcome) *controlv1.Leases {
+	m := &controlv1.Leases{
+		Epoch: l.epoch, Seq: l.seq, Revision: o.Revision, SoftExpiry: durationpb.New(l.o.Expiry),
+		Leases:  make([]*controlv1.Lease, len(o.Flows)),
+		Pools:   make([]*controlv1.PoolLease, len(o.Pools)),
+		Members: make([]*controlv1.Replica, len(o.Members)),
+	}
+	for i := range o.Flows {
+		f := &o.Flows[i]
+		m.Leases[i] = &controlv1.Lease{Tenant: f.Tenant, Pool: f.Pool, Share: f.Share, BoundBy: Bounds[f.Bound]}
+	}
+	for i := range o.Pools {
+		p := &o.Pools[i]
+		m.Pools[i] = &controlv1.PoolLease{
+			Pool: p.Pool, Price: p.Price, FairRate: p.FairRate, IdleShare: p.IdleShare, Capacity: p.Estimate,
+		}
+	}
+	for i, r := range o.Members {
+		m.Members[i] = &controlv1.Replica{Name: r.Name, Weight: r.Weight, Gossip: r.Gossip}
+	}
+	return m
+}
+
+// Every is the time between rounds: T_c = max(least, 2.5·(τ+P)), at most MaxRound. τ is
+// the median of what agents report.
+func (l *Loop) Every(least, period time.Duration) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.outcome == nil {
+		return least
+	}
+	return min(max(least, (l.outcome.Delay+period)*5/2), MaxRound)
+}
+
+// View is what the loop knows now; Outcome is nil before the first shares.
+type View struct {
+	Outcome *allocation.Outcome
+	Epoch   int64
+	Stale   bool // the soft expiry of the shares has passed
+	Members int
+}
+
+// View returns what is known at now.
+func (l *Loop) View(now time.Time) View {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v := View{Outcome: l.outcome, Epoch: l.epoch}
+	if l.outcome != nil {
+		v.Stale, v.Members = now.Sub(l.renewed) > l.o.Expiry, len(l.outcome.Members)
+	}
+	return v
+}
+
+// Parts are a flow's use per gateway.
+func (l *Loop) Parts(f allocation.Flow) []allocation.Part {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.allocator == nil {
+		return nil
+	}
+	return l.allocator.Parts(f)
+}
+
+// Pool finds a pool by its ID, nil if there is none.
+func (v *View) Pool(id string) *allocation.PoolShare {
+	if v.Outcome == nil {
+		return nil
+	}
+	return v.Outcome.Pool(id)
+}
+
+// Flow is a flow's lease, nil if it has none of its own.
+func (v *View) Flow(key allocation.Flow) *allocation.FlowShare {
+	if v.Outcome == nil {
+		return nil
+	}
+	return v.Outcome.Flow(key)
+}
