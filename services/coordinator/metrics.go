@@ -27,13 +27,13 @@ type instruments struct {
 	duration metric.Float64Histogram
 	nacks    metric.Int64Counter
 
-	streams, members, epoch, leader, revision                     metric.Int64ObservableGauge
-	leftOut, refusing                                             metric.Int64ObservableGauge
-	held, unreadable, lost, refused                               metric.Int64ObservableGauge
-	capacity, demand, admitted, price, fair, infeasible, standing metric.Float64ObservableGauge
-	bounded, unknown                                              metric.Int64ObservableGauge
-	estimate, inFlight, backlog, stay                             metric.Float64ObservableGauge
-	flowDemand, flowShare, flowAdmitted                           metric.Float64ObservableGauge
+	streams, members, epoch, leader, revision                       metric.Int64ObservableGauge
+	leftOut, refusing                                               metric.Int64ObservableGauge
+	held, unreadable, lost, refused                                 metric.Int64ObservableGauge
+	capacity, demand, admitted, price, fair, infeasible, overcommit metric.Float64ObservableGauge
+	bounded, unknown                                                metric.Int64ObservableGauge
+	estimate, inFlight, backlog, stay                               metric.Float64ObservableGauge
+	flowDemand, flowShare, flowAdmitted                             metric.Float64ObservableGauge
 }
 
 func newInstruments(o *Coordinator) (*instruments, error) {
@@ -69,7 +69,7 @@ func newInstruments(o *Coordinator) (*instruments, error) {
 	m.price = m.rate("titrate_pool_price", "Price; 0 while the pool is slack.")
 	m.fair = m.rate("titrate_pool_fair_rate", "Share of weight 1, cost units per second; 0 while slack.")
 	m.infeasible = m.rate("titrate_pool_infeasible", "1 while the guarantees asked for exceed the capacity.")
-	m.standing = m.rate("titrate_pool_standing", "Leased beyond the capacity for guarantees that are not used.")
+	m.overcommit = m.rate("titrate_pool_standing", "Leased beyond the capacity: the margin, and guarantees that are not used.")
 	m.flowDemand = m.rate("titrate_flow_demand", "Measured demand of a tenant, cost units per second.")
 	m.flowShare = m.rate("titrate_flow_share", "Share of a tenant, cost units per second.")
 	m.flowAdmitted = m.rate("titrate_flow_admitted", "Admitted of a tenant, cost units per second.")
@@ -98,7 +98,7 @@ func (m *instruments) rate(name, description string) metric.Float64ObservableGau
 func (m *instruments) register() error {
 	_, err := m.meter.RegisterCallback(m.observe, m.streams, m.members, m.epoch, m.leader, m.revision,
 		m.leftOut, m.refusing, m.held, m.unreadable, m.lost, m.refused, m.bounded, m.unknown,
-		m.estimate, m.inFlight, m.backlog, m.stay, m.capacity, m.demand, m.admitted, m.price, m.fair, m.infeasible, m.standing,
+		m.estimate, m.inFlight, m.backlog, m.stay, m.capacity, m.demand, m.admitted, m.price, m.fair, m.infeasible, m.overcommit,
 		m.flowDemand, m.flowShare, m.flowAdmitted)
 	return err
 }
@@ -154,7 +154,7 @@ func (m *instruments) pool(to metric.Observer, p *allocation.PoolShare) {
 	to.ObserveFloat64(m.price, p.Price, in)
 	to.ObserveFloat64(m.fair, p.FairRate, in)
 	to.ObserveFloat64(m.infeasible, indicator(p.Infeasible), in)
-	to.ObserveFloat64(m.standing, p.Standing, in)
+	to.ObserveFloat64(m.overcommit, p.Overcommit, in)
 	if p.Adaptive {
 		to.ObserveFloat64(m.estimate, p.Estimate, in)
 		to.ObserveFloat64(m.inFlight, p.InFlight, in)

@@ -63,7 +63,7 @@ func spare(e *quotav1.Explanation, g quotav1.Guarantee) string {
 // demand is the measured demand, and a warning where the measure is a lower bound.
 func demand(e *quotav1.Explanation) string {
 	if e.GetLimited() && e.GetDemand() <= e.GetShare() {
-		return rate(e.GetDemand()) + " (limited in the last round, so it counts as more)"
+		return rate(e.GetDemand()) + " (limited in the last round, so it may want more)"
 	}
 	return rate(e.GetDemand())
 }

@@ -24,7 +24,7 @@ func TestSentence(t *testing.T) {
 		{"pool", full(func(*quotav1.Explanation) {}), quotav1.Guarantee_MINIMUM,
 			"acme gets 75.0/s of pool api: its demand 120.0/s is above the fair share 25.0/s × weight 3 = 75.0/s; the pool's capacity of 300.0/s is used up (price 0.25)."},
 		{"pool, demand cut short", full(func(e *quotav1.Explanation) { e.Demand, e.Limited = 74, true }), quotav1.Guarantee_MINIMUM,
-			"acme gets 75.0/s of pool api: its demand 74.0/s (limited in the last round, so it counts as more) is above the fair share 25.0/s × weight 3 = 75.0/s; the pool's capacity of 300.0/s is used up (price 0.25)."},
+			"acme gets 75.0/s of pool api: its demand 74.0/s (limited in the last round, so it may want more) is above the fair share 25.0/s × weight 3 = 75.0/s; the pool's capacity of 300.0/s is used up (price 0.25)."},
 		{"additive", full(func(e *quotav1.Explanation) { e.Guaranteed, e.Share = 10, 85 }), quotav1.Guarantee_ADDITIVE,
 			"acme gets 85.0/s of pool api: its demand 120.0/s is above its guarantee 10.0/s + the fair share 25.0/s × weight 3 = 85.0/s; the pool's capacity of 300.0/s is used up (price 0.25)."},
 		{"guarantee", full(func(e *quotav1.Explanation) { e.Guaranteed, e.Share, e.BoundBy = 90, 90, quotav1.Bound_GUARANTEED }), quotav1.Guarantee_MINIMUM,

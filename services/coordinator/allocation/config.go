@@ -9,7 +9,7 @@ import (
 	"github.com/titrate/titrate/control/fairshare"
 )
 
-// Unknown is the tenant that stands for all that are not configured.
+// Unknown is the tenant that stands for all tenants that are not configured.
 const Unknown = "-"
 
 // Flow names a tenant's use of a pool, both without prefix.
@@ -39,8 +39,8 @@ type Pool struct {
 	Capacity float64
 	Sharing  Sharing
 	Alpha    float64 // of Proportional
-	// Adaptive bounds a capacity that is found from what the upstream serves, and
-	// begins at Capacity; zero: it is fixed.
+	// Adaptive bounds a capacity that is found from what the upstream serves and that
+	// begins at Capacity. Zero: the capacity is fixed.
 	Adaptive  Range
 	Guarantee fairshare.Guarantee // a floor under the fair share, or a base below it
 }
@@ -53,35 +53,45 @@ type Quota struct {
 	Guaranteed float64
 	Max        float64 // +Inf = unbounded
 	Weight     float64 // NaN = the tenant's
-	// Off: the flow is measured but not limited, so it is load that comes first.
+	// Off: the flow is measured and not limited. Its load comes off the capacity before
+	// the others share the rest.
 	Off bool
 }
 
-// terms are the numbers that hold for one flow.
-type terms struct {
+// settings are the numbers in force for one flow.
+type settings struct {
 	weight, guaranteed, max float64
 	off                     bool
 }
 
-// terms looks up what holds for a flow.
-func (c *Config) terms(f Flow) terms {
-	t := terms{weight: 1, max: math.Inf(1)}
+// settings returns the numbers in force for a flow: of its quota and of its tenant.
+func (c *Config) settings(f Flow) settings {
+	s := settings{weight: 1, max: math.Inf(1)}
 	if w, ok := c.Tenants[f.Tenant]; ok {
-		t.weight = w
+		s.weight = w
 	}
 	if q, ok := c.Quotas[f]; ok {
-		t.guaranteed, t.max, t.off = q.Guaranteed, q.Max, q.Off
+		s.guaranteed, s.max, s.off = q.Guaranteed, q.Max, q.Off
 		if !math.IsNaN(q.Weight) {
-			t.weight = q.Weight
+			s.weight = q.Weight
 		}
 	}
-	if t.weight == 0 { // such a flow has its guarantee and no more, slack or not
-		t.max = math.Min(t.max, t.guaranteed)
+	if s.weight == 0 { // such a flow has its guarantee and no more, also in a pool that is not full
+		s.max = math.Min(s.max, s.guaranteed)
 	}
-	return t
+	return s
 }
 
-// quotasByPool groups the flows that have a quota, each group in order.
+// Idle is what a flow without a lease of its own has, given its pool's idle share.
+func (c *Config) Idle(f Flow, idleShare float64) FlowShare {
+	s := c.settings(f)
+	return FlowShare{
+		Flow: f, Share: math.Min(idleShare, s.max), Bound: ByDemand,
+		Weight: s.weight, Guaranteed: s.guaranteed, Max: s.max,
+	}
+}
+
+// quotasByPool groups the flows that have a quota by pool, each group in order.
 func (c *Config) quotasByPool() map[string][]Flow {
 	grouped := make(map[string][]Flow, len(c.Pools))
 	for key := range c.Quotas {
@@ -93,8 +103,8 @@ func (c *Config) quotasByPool() map[string][]Flow {
 	return grouped
 }
 
-// resolve is the flow that a report counts for: tenants that are not configured
-// are one together.
+// resolve is the flow that a report counts for: all tenants that are not configured
+// count as one.
 func (c *Config) resolve(f Flow) Flow {
 	if _, ok := c.Tenants[f.Tenant]; !ok {
 		f.Tenant = Unknown
@@ -102,39 +112,31 @@ func (c *Config) resolve(f Flow) Flow {
 	return f
 }
 
-// Params are the numbers of the loop. Start from [Defaults].
+// Params are the numbers of the allocator. Start from [Defaults].
 type Params struct {
-	// Headroom given on top of measured demands, part of a pool's capacity.
-	// Larger lets unsaturated tenants wait less and overloads the upstream more.
-	Headroom float64
-	// Room to swing about their mean demand, up to their fair share, for flows
-	// that get all they ask for; part of a pool's capacity that may be leased
-	// beyond it. Default .1. 0 to 1: larger spares those flows queues on their
-	// own noise, and lets the pool be over-committed by as much for one round.
-	Room float64
-	// Smoothing is the time constant of demand. Longer is steadier between
-	// significant changes, which act at once in any case.
+	// Margin is ρ of the package comment: how much may at most be leased beyond a pool's
+	// capacity, as a part of it, to flows that get all they ask for. Default 0.2, range 0
+	// to 1. Larger: fewer requests of those flows wait or are refused when their demand
+	// rises or is noisy, and the pool may admit as much beyond its capacity until the
+	// next rounds.
+	Margin float64
+	// Smoothing is the time constant of demand between significant changes, which act
+	// at once. Default 1.5 s. Longer is steadier.
 	Smoothing time.Duration
-	// Drain is the time in which what waits is to be served.
+	// Drain is the time in which the margin serves what waits. Default 1 s.
 	Drain time.Duration
-	// Idle is how long without arrivals a flow stays in the fill.
+	// Idle is how long a flow without arrivals stays in the fill. Default 3 s.
 	Idle time.Duration
-	// Membership is how long a silent agent keeps its demand and its gateways: longer
-	// than T2, or a gateway that is only cut off would have its part given away while it
-	// may still live on it. A crashed one's part lies idle for as long.
+	// Membership is how long a silent agent keeps its demand and its gateways. Default
+	// 20 s. It must be longer than T₂ (15 s): a gateway that is only cut off uses its
+	// part until then. The part of a gateway that has crashed is unused for as long.
 	Membership time.Duration
 }
 
-// Defaults are what the coordinator uses unless its options say otherwise.
+// Defaults are the numbers that the coordinator uses unless its options say otherwise.
 func Defaults() Params {
 	return Params{
-		Headroom: .02, Room: .1, Smoothing: 1500 * time.Millisecond, Drain: time.Second,
+		Margin: .2, Smoothing: 1500 * time.Millisecond, Drain: time.Second,
 		Idle: 3 * time.Second, Membership: 20 * time.Second,
 	}
-}
-
-// Idle is what a flow without a lease of its own has, given its pool's idle share.
-func (c *Config) Idle(f Flow, share float64) FlowShare {
-	t := c.terms(f)
-	return FlowShare{Flow: f, Share: math.Min(share, t.max), Bound: ByDemand, Weight: t.weight, Guaranteed: t.guaranteed, Max: t.max}
 }

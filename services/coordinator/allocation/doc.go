@@ -1,77 +1,90 @@
-// Package round turns what gateways report into shares: one round of the
-// coordination loop, without I/O.
+// Package allocation turns what gateways report into shares of pools, without I/O.
 //
-// # Model
+//	reports ─► latest of each agent ─► demand of each flow ─► shares of each pool ─► leases
 //
-//	reports ─► inbox (latest per agent, held while it is silent)
-//	        ─► demand of each flow (smoothed, noise-aware, probed when it may be hidden)
-//	        ─► fill of each pool: weighted max-min or α-fair, exact
-//	        ─► headroom, slack and standing guarantees ─► leases
+// A flow is a tenant's use of a pool. [Allocator.Observe] takes reports at any time. Each
+// round, [Allocator.Step] computes the shares. Both are pure functions of their inputs,
+// the time included.
 //
-// A flow is a tenant's use of a pool. Its demand is the cost that passed the
-// client stage, admitted or not. [Allocator.Observe] takes reports
-// at any time, [Allocator.Step] computes the shares: pure functions of their inputs
-// and of the time that they are told.
+// # The law
 //
-// # Demand
+// For one pool, once a round. Rates are in cost units per second.
 //
-// The mean is unbiased: a share above what a flow uses is taken from the others.
-// It follows a significant change (4σ of a window, or 2.5σ twice) at once and
-// noise slowly (τ = 1.5 s): see estimate. What waits is added as waiting/T.
+//	μ          capacity of the pool
+//	C          capacity for limited flows: (1 + κ)·(μ less what OFF flows are served)
+//	κ          loss: dκ/dt = (1 − admitted/μ)/10 s while the pool is full, 0 ≤ κ ≤ 0.04
+//	d, q       measured demand of a flow; its queue, divided by Params.Drain (1 s)
+//	σ          standard deviation of its arrivals in one second: √(D·d), D the dispersion
+//	w, g, M    its weight, guarantee and maximum
+//	x, y, z    its share after the steps 1, 2 and 3; z is leased
+//	f          fair rate: the fair share F of a flow is w·f by max-min sharing, at most M
+//	ρ          Params.Margin, 0.2
 //
-// Clients that obey marks hide their demand. A flow that the tenant stage limited
-// while it used its share may want more than is measured. If the pool held it, it
-// counts as wanting its maximum. If its own demand held it, the answer is probed, a
-// quarter more first and without bound in the end, as long as the flow takes what
-// it is offered; a probe that is not used ends and the next waits twice as long:
-// see probe. If every such flow were taken as unbounded at once, shares would flap: an
-// open-loop tenant below its fair share queues now and then, would be given its whole
-// fair share and leave it unused, and the saturated tenants would pay for it.
+// Three steps:
 //
-// Weakness: clients that back off below their share on every mark (AIMD) beside a
-// tenant that does not are measured as wanting what they send, and get a quarter
-// of their fair share or more, not all of it. Clients that wait in the queue, as
-// the default policy makes them, get all: what waits is demand.
+//	(1) fill     x = min(max(g, w·f), d, M)      with the f for which Σx = C; f = ∞ if Σ min(d, M) ≤ C
+//	(2) margin   y = x + e for flows with x = d  0 ≤ e ≤ F − x,  Σe ≤ 7/8·B
+//	             B = max(C − Σx, min(ρ·C, ρ/4·C + 3·√Σσ²)), the last sum over flows with x = d
+//	(3) floor    z = max(y, s·g)                 s = min(1, μ/Σg) over all quotas of the pool
 //
-// # Shares
+// The loss is what gateways leave unused of a full pool, because they split a small share
+// or wait for whole requests. It is granted again: in the mean the pool admits μ.
 //
-// The fill gives shares that add up to the capacity μ. On top of them:
+// The fill divides the capacity by what is known: package fairshare, or package pricing
+// for a pool with sharing PROPORTIONAL; g + w·f where guarantees are ADDITIVE. It comes
+// first, so that the other steps take nothing from anybody.
 //
-//   - Headroom, together at most 2 % of μ, for flows that get all they ask for:
-//     first against what waits, then in proportion to demand.
-//   - Trim: what a full pool grants and nobody uses is granted again, out of the
-//     headroom: see trim.
-//   - Slack: what a pool that is not full has left goes out too, half in
-//     proportion to demand and half to weight, so that nobody waits for a round.
-//   - Room to swing, up to the fair share and together at most 10 % of μ beyond the
-//     capacity, for flows that get all they ask for: see sway. 2 % of headroom is
-//     less than the noise of a small flow's arrivals.
-//   - Standing guarantees: no flow's lease is below its guarantee, used or not. A
-//     guarantee that had to be asked for a round ahead would be none. What a flow
-//     leaves unused of it is shared among the others meanwhile, so that a pool can
-//     be over-committed by [PoolShare.Standing] until the round that notices.
+// The margin is for what is not known: the noise of arrivals, queues, demand that rises
+// before the next round, and demand that clients hide because they slow down when they are
+// marked or refused. A flow that is held by its own demand gets e: first what serves its
+// queue, then a part in proportion to σ/Σσ + w/Σw, up to its fair share. What it uses of e
+// is measured, and is demand in the next round. A pool that is not full has its unused
+// capacity as margin. A full pool has as much beyond its capacity as the noise of those
+// flows needs: more, in proportion, where they are small. B/8 is set aside for flows
+// without a lease, which have it as their share.
 //
-// # Adaptive pools
-//
-// μ of a pool with a Range is found: each round steps capacity.Upstream with what
-// all agents report of its upstream's answers, and what comes out is shared. It
-// begins with the configured capacity, or with what agents echo of the leases of a
-// leader before, see [Allocator.Resume].
+// The floor makes a guarantee hold before it is asked for, used or not.
 //
 // # Invariants
 //
-//   - The capacity of an adaptive pool stays within its Range; guarantees beyond it
-//     are scaled, as beyond a configured one.
-//   - Σ shares − standing ≤ 1.02·μ; = μ at least, where somebody could use it.
-//   - share ≥ guarantee, unless the guarantees exceed μ: then they are scaled.
-//   - share ≤ max. A flow without arrivals takes nothing from the fill.
-//   - An agent that falls silent keeps its demand and membership until
-//     [Params.Membership] has passed.
-//   - Reports with NaN, negative or absurd numbers count as 0 or as the bound, and
-//     flows of pools that are not configured do not count: see [Suspect]. One agent
-//     takes at most the part of a pool for OFF flows that twice its weight is.
+//	Σy ≤ (1 + ρ)·C − B/8    and    Σz ≤ Σy + Σ max(s·g − y, 0) ≤ (1 + ρ)·C + μ
+//	s·g ≤ z ≤ M             and    x = d, or Σx = C, or x = M
+//
+// What is leased beyond μ is [PoolShare.Overcommit]. That much is leased
+// all the time and may be used beyond the capacity until the use is measured: in the next
+// round if it is significant (4σ of a window), in the second at 2.5σ, with a time constant
+// of Params.Smoothing (1.5 s) below that. Once demands rest, Σ min(z, demand) ≤ C, and κ sinks until
+// what is admitted is μ. Exceptions: k flows without a lease that begin to send in
+// one round may use (k − 1)·B/8 more, for that round. While shares are frozen (no etcd, no
+// coordinator) nothing is measured, and the margin can be used for as long. Where the
+// guarantees that are asked for exceed C ([PoolShare.Infeasible]), the pool admits up to
+// s·Σg ≤ μ more. TestLaw holds all of this for random pools.
+//
+// The shares of one pool do not depend on another pool. An adaptive pool's μ stays within
+// its Range: each round steps capacity.Upstream with what agents report of the upstream's
+// answers. It begins with the configured capacity, or with the estimate of the leader
+// before, see [Allocator.Resume].
+//
+// # Demand
+//
+// Demand is the cost that passed the client stage, admitted or not. Its mean has no bias: a
+// share above what a flow uses is taken from the others. It follows a significant change at
+// once and noise slowly, see estimate. An agent that falls silent keeps its demand and its
+// gateways until Params.Membership has passed. A flow without arrivals for Params.Idle
+// leaves the fill.
+//
+// Clients that slow down when they are marked, beside clients that do not, get less than
+// their fair share: what they offer sinks before the margin has risen to it. They
+// get 0.9 of their fair share beside one tenant that does not slow down, as simulated.
+// Clients that wait in the queue, as the default policy makes them, get all of it.
+//
+// # Bounds on reports
+//
+// Reports with NaN, negative or impossible numbers count as 0 or as the bound, flows of
+// pools that are not configured do not count: see [Suspect]. One agent takes at most the
+// part of a pool for OFF flows that twice its weight is.
 //
 // # Complexity
 //
-// A step is O(flows reported + quotas), with at most three fills of each pool.
+// A step is O(flows reported + quotas), with two fills of each pool.
 package allocation

@@ -7,13 +7,13 @@ import (
 
 // estimate is an unbiased mean of a rate that is sampled in windows.
 //
-//	σ² = D·mean/h    of a window of length h: a Poisson stream's, times dispersion
-//	mean jumps to the sample when it is beyond 4σ, or twice running beyond 2.5σ
+//	σ² = D·mean/h    of a window of h seconds: that of a Poisson stream times the dispersion D
+//	mean jumps to the sample that differs by more than 4σ, or twice in a row by more than 2.5σ
 //	otherwise mean += g·(sample − mean), g = max(1/n, 1 − e^(−dt/τ))
 //	D += .05·(min((sample − mean)²/σ², 16)·D − D), D ≥ 1
 //
-// n counts samples since the last jump. A mean that leaned to one side, rising
-// fast and falling slowly, would reserve capacity that nobody uses.
+// n counts samples since the last jump. The mean has no bias: a mean that rises fast and
+// falls slowly would reserve capacity that nobody uses.
 type estimate struct {
 	mean       float64 // units/s
 	dispersion float64
@@ -23,14 +23,14 @@ type estimate struct {
 }
 
 const (
-	jumpSigma   = 4
-	streakSigma = 2.5
-	spreadGain  = .05
+	jumpSigma      = 4
+	streakSigma    = 2.5
+	dispersionGain = .05
 )
 
-// observe takes a sample, the mean rate of a window of length span; dt is the
-// time since the last sample. It reports whether the mean jumped.
-func (e *estimate) observe(sample float64, span, dt, tau time.Duration) bool {
+// observe adds a sample, the mean rate of a window of length span; dt is the time since
+// the last sample. It reports whether the mean jumped.
+func (e *estimate) observe(sample float64, span, dt, tau time.Duration) (jumped bool) {
 	if e.samples == 0 {
 		*e = estimate{mean: sample, dispersion: 1, samples: 1}
 		return sample > 0
@@ -38,18 +38,18 @@ func (e *estimate) observe(sample float64, span, dt, tau time.Duration) bool {
 	h := span.Seconds()
 	sigma := math.Sqrt(e.dispersion * math.Max(e.mean, 1/h) / h)
 	gap := (sample - e.mean) / sigma
-	e.dispersion = math.Max(1, e.dispersion*(1+spreadGain*(math.Min(gap*gap, jumpSigma*jumpSigma)-1)))
-	if e.significant(gap, sample) {
+	e.dispersion = math.Max(1, e.dispersion*(1+dispersionGain*(math.Min(gap*gap, jumpSigma*jumpSigma)-1)))
+	if e.jumps(gap, sample) {
 		return true
 	}
 	e.samples++
-	gain := math.Max(1/float64(e.samples), -math.Expm1(-dt.Seconds()/tau.Seconds()))
-	e.mean += gain * (sample - e.mean)
+	e.mean += math.Max(1/float64(e.samples), gain(dt, tau)) * (sample - e.mean)
 	return false
 }
 
-// significant tells whether the mean changed, and moves it if so.
-func (e *estimate) significant(gap, sample float64) bool {
+// jumps reports whether the sample shows that the rate has changed, and then moves the
+// mean.
+func (e *estimate) jumps(gap, sample float64) bool {
 	if gap > jumpSigma {
 		e.jump(sample)
 		return true
@@ -66,9 +66,9 @@ func (e *estimate) significant(gap, sample float64) bool {
 	return false
 }
 
+// variance is that of what arrives in one second, (units/s)².
+func (e *estimate) variance() float64 { return e.dispersion * e.mean }
+
 func (e *estimate) jump(to float64) {
 	e.mean, e.samples, e.streak = to, 1, 0
 }
-
-// deviation is the standard deviation of what arrives in one second, units/s.
-func (e *estimate) deviation() float64 { return math.Sqrt(math.Max(e.dispersion, 1) * e.mean) }

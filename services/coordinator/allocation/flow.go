@@ -10,49 +10,62 @@ type Bound uint8
 
 // The bounds.
 const (
-	ByDemand    Bound = iota + 1 // it has all that it asks for
-	ByGuarantee                  // it has its guarantee and no more
-	ByMax                        // it has its maximum
-	ByPool                       // the pool is full: its fair share
+	ByDemand    Bound = iota + 1 // the flow has all that it asks for
+	ByGuarantee                  // the flow has its guarantee and no more
+	ByMax                        // the flow has its maximum
+	ByPool                       // the pool is full: the flow has its fair share
 )
 
-// flow is what the loop remembers of one flow.
+// flow is what the allocator remembers of one flow.
 type flow struct {
 	key      Flow
+	settings settings
 	demand   estimate
-	admitted float64 // smoothed over admittedSmoothing, units/s
-	waiting  float64 // units
-	limited  bool    // in the last windows
-	arrived  time.Time
-	probe    probe
-	terms    terms
+	admitted float64   // smoothed over admittedSmoothing, units/s
+	waiting  float64   // units
+	limited  bool      // in the last windows
+	arrived  time.Time // last arrival
 
-	share float64 // leased in the last round, units/s
+	share float64 // in this round, units/s
 	bound Bound
 
-	// Sums over agents while a round is gathered.
-	sample, out, queued float64
-	held                bool
+	reported usageNow
 }
 
-// admittedSmoothing is short: it tells whether a share just given is used.
+// usageNow is what all agents reported of a flow for this round, units/s and units.
+type usageNow struct {
+	demand, served, waiting float64
+	limited                 bool
+}
+
+// admittedSmoothing is the time constant of what OFF flows are served, which comes off
+// the capacity.
 const admittedSmoothing = 500 * time.Millisecond
 
-// update takes the windows that were gathered: span long, dt after the last.
-func (f *flow) update(now time.Time, span, dt time.Duration, p *Params) {
-	if f.sample > 0 || f.queued > 0 {
-		f.arrived = now
-	}
-	f.waiting, f.limited = f.queued, f.held
-	jumped := f.demand.observe(f.sample, span, dt, p.Smoothing)
-	gain := -math.Expm1(-dt.Seconds() / admittedSmoothing.Seconds())
-	if jumped {
-		gain = 1
-		f.probe = probe{}
-	}
-	f.admitted += gain * (f.out - f.admitted)
-	f.probe.step(f.admitted, f.share, f.limited, f.bound == ByPool || f.bound == ByGuarantee)
+// add takes what one agent reported.
+func (f *flow) add(e *entry) {
+	f.reported.demand += e.rate.demand
+	f.reported.served += e.rate.served
+	f.reported.waiting += e.waiting
+	f.reported.limited = f.reported.limited || e.rate.limited
 }
 
-// drain is what is to be served on top of demand so that the queue goes, units/s.
-func (f *flow) drain(p *Params) float64 { return f.waiting / p.Drain.Seconds() }
+// update takes the sums over windows of length span, dt after the last update.
+func (f *flow) update(now time.Time, span, dt time.Duration, p *Params) {
+	in := &f.reported
+	if in.demand > 0 || in.waiting > 0 {
+		f.arrived = now
+	}
+	f.waiting, f.limited = in.waiting, in.limited
+	g := gain(dt, admittedSmoothing)
+	if f.demand.observe(in.demand, span, dt, p.Smoothing) {
+		g = 1
+	}
+	f.admitted += g * (in.served - f.admitted)
+}
+
+// queueRate is what serves the flow's queue within the drain time, units/s.
+func (f *flow) queueRate(p *Params) float64 { return f.waiting / p.Drain.Seconds() }
+
+// gain is the weight of a new sample in an exponential mean with time constant tau.
+func gain(dt, tau time.Duration) float64 { return -math.Expm1(-dt.Seconds() / tau.Seconds()) }

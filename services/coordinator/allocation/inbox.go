@@ -18,7 +18,7 @@ type Report struct {
 type Replica struct {
 	Name   string
 	Weight float64
-	Gossip string // host:port of its agent's gossip, "" if it does not say
+	Gossip string // host:port of its agent's gossip, "" if unknown
 }
 
 // FlowReport is a flow's use at one gateway, in cost units and cost units/s.
@@ -28,8 +28,8 @@ type FlowReport struct {
 	Demand, Served float64 // per second
 	Waiting        float64 // now
 	Limited        bool    // the tenant stage queued beyond its target, marked or rejected
-	// Of an adaptive pool, per second: what its upstream has finished, the
-	// cost·seconds that it took, and what it turned away; and what is there now.
+	// Of an adaptive pool, per second: what its upstream has completed, the cost·seconds
+	// that this took, and what the upstream refused; and what is there now.
 	Completed, Residence, Shed, InFlight float64
 }
 
@@ -42,7 +42,11 @@ type Part struct {
 const (
 	minInterval = 10 * time.Millisecond
 	maxInterval = time.Minute
-	maxRate     = 1e12 // the largest weight before the others' are known
+	// reconnectTime is how long the gateways of an agent that was restarted may take to
+	// connect to it. They try every second at least; a new agent names none at first.
+	reconnectTime = 5 * time.Second
+	// silentReports is after how many reports without a flow the flow is forgotten.
+	silentReports = 64
 )
 
 // agent is the latest that is known from one agent.
@@ -50,11 +54,11 @@ type agent struct {
 	heard    time.Time
 	delay    time.Duration
 	replicas []Replica
-	awaited  []Replica // that it had before its stream began, and has not named since
-	until    time.Time // they are waited for
+	awaited  []Replica // it had them before it reconnected and has not named them since
+	until    time.Time // end of the wait for them
 	flows    map[Flow]*entry
 	order    []*entry      // of flows, as they came: sums are the same in each run
-	seq      uint64        // reports taken
+	seq      uint64        // reports so far
 	span     time.Duration // of the reports since the last round
 
 	bounded, unknown uint64 // see Suspect
@@ -62,60 +66,62 @@ type agent struct {
 
 // entry is one flow at one agent.
 type entry struct {
-	key          Flow
-	seq          uint64  // report that last named it
-	cost, served float64 // units since the last round
-	limited      bool    // since the last round
-	waiting      float64 // units, in the last report
-	rate, out    float64 // demand and served of the last windows, units/s
-	held         bool    // limited in the last windows
-	parts        []Part
-	// Of an adaptive pool: units, cost·seconds and units since the last round; the
-	// same per second of the last windows; units now.
-	done, stayed, turned        float64
-	answered, residing, refused float64
-	inFlight                    float64
+	key     Flow
+	seq     uint64  // last report that named the flow
+	waiting float64 // units, in the last report
+	// inFlight is the cost at the upstream of an adaptive pool, in the last report.
+	inFlight float64
+	sum      usage // units since the last round
+	rate     usage // units/s in the windows of the last round
+	parts    []Part
 }
 
-// reconnectTime is how long an agent's gateways have to come back to it after its stream began:
-// they dial it every second at least, and an agent that has just started names none yet.
-const reconnectTime = 5 * time.Second
+// usage is what a flow did in some windows. The last three are of an adaptive pool.
+type usage struct {
+	demand, served             float64
+	limited                    bool
+	completed, residence, shed float64
+}
+
+// per is the usage per second of windows that lasted h seconds.
+func (u usage) per(h float64) usage {
+	return usage{u.demand / h, u.served / h, u.limited, u.completed / h, u.residence / h, u.shed / h}
+}
 
 // connect begins a stream of the agent.
 func (a *agent) connect(now time.Time, replicas []Replica) {
 	a.awaited, a.until = append(a.replicas, a.awaited...), now.Add(reconnectTime)
 	a.awaited = a.awaited[:min(len(a.awaited), maxReplicas)]
 	a.heard = now
-	a.name(replicas)
+	a.setReplicas(replicas)
 }
 
-// name takes the replicas that the agent names: others that it named before have gone, but
-// for those that are awaited.
-func (a *agent) name(replicas []Replica) {
+// setReplicas replaces the agent's replicas. Awaited ones that it names have arrived.
+func (a *agent) setReplicas(replicas []Replica) {
 	a.replicas = replicas
 	a.awaited = slices.DeleteFunc(a.awaited, func(w Replica) bool {
 		return slices.ContainsFunc(replicas, func(r Replica) bool { return r.Name == w.Name })
 	})
 }
 
-// wait gives up the replicas that have not come back in time.
-func (a *agent) wait(now time.Time) {
+// expireAwaited forgets the replicas that have not come back in time.
+func (a *agent) expireAwaited(now time.Time) {
 	if now.After(a.until) {
 		a.awaited = nil
 	}
 }
 
-// addReport adds a report to what was heard since the last round. most has the capacity of
-// each configured pool.
-func (a *agent) addReport(now time.Time, r *Report, resolve func(Flow) Flow, most map[string]float64) {
+// addReport adds a report to what was heard since the last round. capacities has the
+// highest capacity of each configured pool.
+func (a *agent) addReport(now time.Time, r *Report, resolve func(Flow) Flow, capacities map[string]float64) {
 	span := min(max(r.Interval, minInterval), maxInterval)
 	a.heard, a.delay = now, min(max(r.GossipDelay, 0), maxDelay)
-	a.name(a.usable(r.Replicas))
+	a.setReplicas(a.usable(r.Replicas))
 	a.seq++
 	a.span += span
 	for i := range r.Flows {
 		f := &r.Flows[i]
-		capacity, known := most[f.Pool]
+		capacity, known := capacities[f.Pool]
 		if !known {
 			a.unknown++
 			continue
@@ -129,29 +135,28 @@ func (a *agent) addReport(now time.Time, r *Report, resolve func(Flow) Flow, mos
 		if e.seq != a.seq {
 			e.seq, e.waiting, e.inFlight, e.parts = a.seq, 0, 0, e.parts[:0]
 		}
-		a.add(e, f, span.Seconds(), capacity)
+		a.addFlow(e, f, span.Seconds(), capacity)
 	}
 }
 
-// add takes a flow's numbers over h seconds, in a pool of a capacity.
-func (a *agent) add(e *entry, f *FlowReport, h, capacity float64) {
+// addFlow adds a flow's numbers over h seconds, in a pool of the given capacity.
+func (a *agent) addFlow(e *entry, f *FlowReport, h, capacity float64) {
 	demand, served := a.bound(f.Demand, maxDemand*capacity), a.bound(f.Served, maxServed*capacity)
-	e.cost += demand * h
-	e.served += served * h
-	e.waiting += a.bound(f.Waiting, maxHeld*capacity)
-	e.limited = e.limited || f.Limited
-	e.done += a.bound(f.Completed, maxDemand*capacity) * h
-	e.stayed += a.bound(f.Residence, maxHeld*maxDemand*capacity) * h
-	e.turned += a.bound(f.Shed, maxDemand*capacity) * h
-	e.inFlight += a.bound(f.InFlight, maxHeld*capacity)
+	e.sum.demand += demand * h
+	e.sum.served += served * h
+	e.sum.limited = e.sum.limited || f.Limited
+	e.sum.completed += a.bound(f.Completed, maxDemand*capacity) * h
+	e.sum.residence += a.bound(f.Residence, maxQueue*maxDemand*capacity) * h
+	e.sum.shed += a.bound(f.Shed, maxDemand*capacity) * h
+	e.waiting += a.bound(f.Waiting, maxQueue*capacity)
+	e.inFlight += a.bound(f.InFlight, maxQueue*capacity)
 	if len(e.parts) < maxReplicas {
 		e.parts = append(e.parts, Part{f.Gateway, demand, served})
 	}
 }
 
-// turn closes the windows of the reports since the last round.
-func (a *agent) turn() {
-	h := a.span.Seconds()
+// closeWindows turns the sums of the reports since the last round into rates.
+func (a *agent) closeWindows() {
 	a.order = slices.DeleteFunc(a.order, func(e *entry) bool {
 		gone := e.seq+silentReports < a.seq
 		if gone {
@@ -163,13 +168,7 @@ func (a *agent) turn() {
 		if e.seq != a.seq {
 			e.waiting, e.inFlight, e.parts = 0, 0, e.parts[:0]
 		}
-		e.answered, e.residing, e.refused = e.done/h, e.stayed/h, e.turned/h
-		e.done, e.stayed, e.turned = 0, 0, 0
-		e.rate, e.out, e.held = e.cost/h, e.served/h, e.limited
-		e.cost, e.served, e.limited = 0, 0, false
+		e.rate, e.sum = e.sum.per(a.span.Seconds()), usage{}
 	}
 	a.span = 0
 }
-
-// silentReports is after how many reports without it a flow is forgotten.
-const silentReports = 64

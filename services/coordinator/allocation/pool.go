@@ -8,234 +8,160 @@ import (
 	"github.com/titrate/titrate/control/pricing"
 )
 
-// PoolShare is the outcome of a round for one pool, units/s.
-type PoolShare struct {
-	Pool      string
-	Capacity  float64 // shared now
-	Demand    float64 // measured, of all flows
-	Admitted  float64
-	Price     float64 // 0 while slack, +Inf when guarantees alone use it up
-	FairRate  float64 // share of weight 1; 0 while slack
-	IdleShare float64 // of a flow without a lease of its own
-	Standing  float64 // leased beyond the capacity: guarantees not used, room to swing
-	// Infeasible: the guarantees that are asked for exceed the capacity.
-	Infeasible bool
-	// Of an adaptive pool: what it is believed to serve (Capacity where it is
-	// fixed), the cost at its upstream now and of it what waits there, and the mean
-	// stay of a request without a backlog, seconds.
-	Adaptive                          bool
-	Estimate, InFlight, Backlog, Stay float64
+const (
+	// idleFlows divides the margin for flows without a lease: each may use B/idleFlows. One
+	// of them is set aside; with more that begin to send in one round, B is exceeded by as
+	// much each. Larger gives each of them less.
+	idleFlows = 8
+	// marginSigma is how many standard deviations of the arrivals in one second the margin
+	// of a full pool has. Larger: fewer refusals by noise, more overcommitment.
+	marginSigma = 3
+	// leastMargin is the part of ρ that a full pool has as margin without any noise.
+	leastMargin = .25
+)
+
+// sharePool shares one pool among its active flows and adds the leases of idle flows that
+// the pool's idle share does not fit. It is the law of the package comment.
+func (al *Allocator) sharePool(p *Pool, flows []*flow, out *Outcome) PoolShare {
+	s := &al.solver
+	s.params, s.pool, s.free, s.flows = &al.params, p, p.Capacity, s.flows[:0]
+	demand, admitted := 0.0, 0.0
+	for _, f := range flows {
+		demand += f.demand.mean
+		admitted += f.admitted
+		if f.settings.off {
+			f.share, f.bound = f.demand.mean, ByDemand
+			s.free -= f.admitted
+			continue
+		}
+		s.flows = append(s.flows, f)
+	}
+	state := al.pools[p.Name]
+	if state == nil {
+		state = &poolState{}
+		al.pools[p.Name] = state
+	}
+	s.free = math.Max(s.free, 0)
+	s.target = s.free * (1 + state.loss)
+	share := s.solve(state.fairRate)
+	share.Demand, share.Admitted = demand, admitted
+	state.fairRate = share.FairRate
+	state.stepLoss(al.span, 1-admitted/p.Capacity)
+	scale := al.guaranteeScale(p)
+	for _, f := range flows {
+		share.Overcommit += f.raiseToGuarantee(scale)
+		out.Flows = append(out.Flows, f.outcome())
+	}
+	for _, key := range al.quotas[p.Name] {
+		if al.flows[key] == nil {
+			al.addIdle(key, scale, &share, out)
+		}
+	}
+	return share
 }
 
-// wakers is how many idle flows may wake within one round before a pool that has
-// room for them is over-committed.
-const wakers = 4
-
-// idlePart of the headroom of a full pool is for flows that have just woken.
-const idlePart = .25
-
-// trim is what a full pool is filled beyond its capacity because part of what is
-// granted stays unused: probes, queues that were served out of a burst, a split
-// among gateways that lags. It integrates the capacity not admitted,
-//
-//	spill += dt/trimTime·(1 − admitted/μ),  0 ≤ spill ≤ headroom·(1 − idlePart)
-//
-// and comes out of the headroom, so that the sum of shares stays below 1.02·μ.
-// Without it saturated tenants pay 3–5 % of their share for the others' noise.
-type trim struct {
-	warm  float64 // fair rate of the last round
-	spill float64 // part of the capacity
+// poolState is what the allocator remembers of one pool.
+type poolState struct {
+	fairRate float64 // of the last round
+	loss     float64 // κ: part of a full pool's capacity that is leased and stays unused
 }
 
 const (
-	trimTime = 10 * time.Second
-	// transient is the unused part above which a change is under way, or an outage:
-	// nothing to be made good.
-	transient = .1
+	lossTime = 10 * time.Second // time constant of the loss
+	maxLoss  = .04              // larger uses small pools better and may overload large ones
+	// maxUnused is the unused part of a full pool above which its demand is changing, or
+	// gateways are lost: the loss then falls back to 0.
+	maxUnused = .1
 )
 
-// step moves the trim after a round over reports of length dt.
-func (t *trim) step(dt time.Duration, full bool, unused, most float64) {
-	gain := math.Min(dt.Seconds()/trimTime.Seconds(), 1)
-	if !full || unused > transient {
-		unused = -t.spill
+// stepLoss integrates the unused part of a full pool, after reports over span.
+func (p *poolState) stepLoss(span time.Duration, unused float64) {
+	if p.fairRate == 0 || !(unused <= maxUnused) {
+		unused = -p.loss
 	}
-	t.spill = math.Min(math.Max(t.spill+gain*unused, 0), most)
+	p.loss = min(max(p.loss+min(span.Seconds()/lossTime.Seconds(), 1)*unused, 0), maxLoss)
 }
 
-// solver computes one pool's shares. Its slices are reused from round to round.
+// solver computes steps 1 and 2 of the law. Its slices are reused from round to round.
 type solver struct {
 	params  *Params
 	pool    *Pool
-	free    float64 // capacity that is left for limited flows
-	target  float64 // what a full pool is filled to
+	free    float64 // μ less what OFF flows are served
+	target  float64 // C
 	flows   []*flow // active and limited
-	caps    []fairshare.Demand
+	demands []fairshare.Demand
 	scratch []fairshare.Demand
 	shares  []float64
-
-	standing float64 // leased beyond the capacity for flows to swing into
 }
 
-// solve fills the pool and writes share and bound into its flows. It keeps the
-// fair rate in t.
-func (s *solver) solve(t *trim) PoolShare {
-	out := PoolShare{Pool: s.pool.Name, Capacity: s.pool.Capacity}
-	wants := 0.0
-	s.standing = 0
+// solve sets share and bound of the flows. warm is the fair rate of the last round.
+func (s *solver) solve(warm float64) PoolShare {
 	s.resize()
+	filled := s.fill(warm)
+	used, variance := 0.0, 0.0
 	for i, f := range s.flows {
-		want := f.probe.want(f.demand.mean) + f.drain(s.params)
-		s.caps[i] = fairshare.Demand{
-			Weight: f.terms.weight, Guaranteed: f.terms.guaranteed, Cap: math.Min(want, f.terms.max),
+		f.share, f.bound = s.shares[i], s.bound(filled, i)
+		used += f.share
+		if f.bound == ByDemand {
+			variance += f.demand.variance()
 		}
-		wants += s.caps[i].Cap
 	}
-	headroom := s.params.Headroom * s.free
-	if wants <= s.free {
-		out.IdleShare = s.spread(math.Max(s.free-wants, headroom))
-		return out
+	most := s.params.Margin * s.target
+	margin := math.Max(s.target-used, math.Min(most, leastMargin*most+marginSigma*math.Sqrt(variance)))
+	out := PoolShare{
+		Pool: s.pool.Name, Capacity: s.pool.Capacity, Infeasible: filled.Status == fairshare.Infeasible,
+		IdleShare: s.addMargin(filled, margin),
 	}
-	r := s.full(t, headroom)
-	t.warm = r.FairRate
-	out.Standing = s.standing
-	out.Price, out.Infeasible = r.Price, r.Status == fairshare.Infeasible
-	out.FairRate = r.FairRate
-	if math.IsInf(r.FairRate, 1) { // the caps without their queues fit after all
-		out.FairRate, out.Price = 0, 0
+	if !math.IsInf(filled.FairRate, 1) {
+		out.FairRate, out.Price = filled.FairRate, filled.Price
 	}
-	out.IdleShare = idlePart * headroom
 	if out.FairRate > 0 {
 		out.IdleShare = math.Min(out.IdleShare, out.FairRate)
 	}
+	leased := 0.0
+	for _, f := range s.flows {
+		leased += f.share
+	}
+	out.Overcommit = math.Max(leased-s.free, 0)
 	return out
 }
 
 func (s *solver) resize() {
-	if n := len(s.flows); cap(s.caps) < n {
-		s.caps, s.scratch, s.shares = make([]fairshare.Demand, n, 2*n), make([]fairshare.Demand, n, 2*n), make([]float64, n, 2*n)
-	} else {
-		s.caps, s.scratch, s.shares = s.caps[:n], s.scratch[:n], s.shares[:n]
+	n := len(s.flows)
+	if cap(s.demands) < n {
+		s.demands, s.scratch = make([]fairshare.Demand, n, 2*n), make([]fairshare.Demand, n, 2*n)
+		s.shares = make([]float64, n, 2*n)
 	}
+	s.demands, s.scratch, s.shares = s.demands[:n], s.scratch[:n], s.shares[:n]
 }
 
-// full shares a pool in which not everybody gets what he asks for. What waits is
-// not a demand that lasts: it is served out of the headroom as far as that goes,
-// and only the rest is filled as demand, or saturated tenants would pay for the
-// queues of the others.
-func (s *solver) full(t *trim, headroom float64) fairshare.Result {
-	s.target = s.free * (1 + t.spill)
-	headroom = headroom*(1-idlePart) - s.free*t.spill
-	for i, f := range s.flows {
-		s.caps[i].Cap = math.Min(f.probe.want(f.demand.mean), f.terms.max)
-	}
-	r := s.fill(t.warm)
-	queued, asked := 0.0, 0.0
-	for i, f := range s.flows {
-		if s.satisfied(r, i) {
-			queued += f.drain(s.params)
-		}
-	}
-	if excess := queued - headroom; excess > 0 {
-		for i, f := range s.flows {
-			if s.satisfied(r, i) {
-				s.caps[i].Cap = math.Min(s.caps[i].Cap+f.drain(s.params)*excess/queued, f.terms.max)
-			}
-		}
-		r = s.fill(r.FairRate)
-		queued -= excess
-	}
-	for i := range s.flows {
-		if s.satisfied(r, i) {
-			asked += s.shares[i]
-		}
-	}
-	s.reserve(r, headroom, queued, asked)
-	s.sway(r)
-	return r
-}
-
-// roomSigma is how far above its mean, in standard deviations of one second, a
-// flow may swing without waiting for a round.
-const roomSigma = 3
-
-// sway gives satisfied flows room to swing about their mean: up to their fair
-// share, together at most Params.Room of the capacity. Nobody pays for it unless
-// it is used, and what is used for longer than a round is demand, and filled as
-// such. Without it a flow below its fair share queues on the noise of its own
-// arrivals, and its clients are rejected for what the tenant never overused.
-func (s *solver) sway(r fairshare.Result) {
-	total := 0.0
-	room := func(i int) float64 {
-		f := s.flows[i]
-		if f.bound != ByDemand || math.IsInf(r.FairRate, 1) {
-			return 0
-		}
-		d := s.filled(i)
-		d.Cap = f.terms.max
-		return math.Max(math.Min(roomSigma*f.demand.deviation(), r.Share(d)-f.share), 0)
-	}
-	for i := range s.flows {
-		total += room(i)
-	}
-	scale := math.Min(1, s.params.Room*s.free/math.Max(total, 1e-9))
-	for i, f := range s.flows {
-		f.share += scale * room(i)
-	}
-	s.standing = scale * total
-}
-
-// reserve gives the headroom to satisfied flows: first against what waits (queued
-// in sum), then in proportion to what they asked for. It sets all shares.
-func (s *solver) reserve(r fairshare.Result, headroom, queued, asked float64) {
-	drained := 0.0
-	for i := range s.flows {
-		if s.satisfied(r, i) {
-			drained += s.flows[i].drain(s.params)
-		}
-	}
-	rest := math.Max(headroom-queued, 0)
-	for i, f := range s.flows {
-		share := s.shares[i]
-		bound := s.bound(r, i)
-		if bound == ByDemand {
-			if drained > 0 {
-				share += queued * f.drain(s.params) / drained
-			}
-			if asked > 0 {
-				share += rest * s.shares[i] / asked
-			}
-			share = math.Min(share, f.terms.max)
-		}
-		f.share, f.bound = share, bound
-	}
-}
-
-// fill runs the pool's law over caps.
+// fill is step 1: it shares C by the law of the pool among measured demands.
 func (s *solver) fill(warm float64) fairshare.Result {
-	if s.pool.Sharing == Proportional {
-		return pricing.Pool(s.target, s.caps, s.pool.Guarantee, s.pool.Alpha, warm, s.scratch, s.shares)
+	for i, f := range s.flows {
+		s.demands[i] = fairshare.Demand{
+			Weight: f.settings.weight, Guaranteed: f.settings.guaranteed, Cap: math.Min(f.demand.mean, f.settings.max),
+		}
 	}
-	return fairshare.Fill(s.target, s.caps, s.pool.Guarantee, warm, s.shares)
+	if s.pool.Sharing == Proportional {
+		return pricing.Pool(s.target, s.demands, s.pool.Guarantee, s.pool.Alpha, warm, s.scratch, s.shares)
+	}
+	return fairshare.Fill(s.target, s.demands, s.pool.Guarantee, warm, s.shares)
 }
-
-// satisfied tells whether flow i got all that it asked for and could have more.
-func (s *solver) satisfied(r fairshare.Result, i int) bool { return s.bound(r, i) == ByDemand }
 
 // filled is flow i as it was filled: with the effective weight of the pool's law.
 func (s *solver) filled(i int) fairshare.Demand {
 	if s.pool.Sharing == Proportional && pricing.Exponent(s.pool.Alpha) != 1 {
 		return s.scratch[i]
 	}
-	return s.caps[i]
+	return s.demands[i]
 }
 
-// bound is what holds the share of flow i.
+// bound is what bounds the share of flow i after step 1.
 func (s *solver) bound(r fairshare.Result, i int) Bound {
 	d := s.filled(i)
 	switch r.Bound(d) {
 	case fairshare.BoundCap:
-		if d.Cap >= s.flows[i].terms.max {
+		if d.Cap >= s.flows[i].settings.max {
 			return ByMax
 		}
 		return ByDemand
@@ -246,35 +172,79 @@ func (s *solver) bound(r fairshare.Result, i int) Bound {
 	}
 }
 
-// spread shares a pool that has room for all: every flow gets what it asks for
-// (caps) and a part of extra, half by demand and half by weight, up to its
-// maximum. A flow that would wake counts as one of weight 1; its part is returned.
-func (s *solver) spread(extra float64) (idle float64) {
-	weights, demands := 1.0, 0.0
-	for _, d := range s.caps {
-		weights += d.Weight
-		demands += d.Cap
-	}
-	byWeight, byDemand := extra/weights, 0.0
-	if demands > 0 {
-		byWeight, byDemand = byWeight/2, extra/2/demands
-	}
-	base := 0.0
-	for i := range s.caps {
-		d := &s.caps[i]
-		base += d.Cap
-		d.Guaranteed, d.Weight = d.Cap, byWeight*d.Weight+byDemand*d.Cap
-		d.Cap = s.flows[i].terms.max
-	}
-	r := fairshare.Fill(base+extra-byWeight, s.caps, fairshare.Additive, 1, s.shares)
-	for i, f := range s.flows {
-		f.share, f.bound = s.shares[i], ByDemand
-		if f.share >= f.terms.max && s.caps[i].Guaranteed >= f.terms.max {
-			f.bound = ByMax
+// addMargin is step 2: it shares the margin among the flows that have all that they ask
+// for, each up to its fair share. It returns the share of a flow without a lease.
+func (s *solver) addMargin(filled fairshare.Result, margin float64) (idle float64) {
+	idle = margin / idleFlows
+	margin -= idle
+	noise, weights, queues := least, least, least
+	for _, f := range s.flows {
+		if f.bound == ByDemand {
+			noise, weights, queues = noise+math.Sqrt(f.demand.variance()), weights+f.settings.weight, queues+f.queueRate(s.params)
 		}
 	}
-	if r.FairRate > 1 && !math.IsInf(r.FairRate, 1) {
-		byWeight *= r.FairRate
+	served := math.Min(1, margin/queues)
+	for i, f := range s.flows {
+		fair := s.filled(i)
+		s.demands[i] = fairshare.Demand{}
+		if f.bound == ByDemand {
+			fair.Cap = f.settings.max
+			s.demands[i] = fairshare.Demand{
+				Guaranteed: served * f.queueRate(s.params),
+				Weight:     math.Sqrt(f.demand.variance())/noise + f.settings.weight/weights,
+				Cap:        math.Max(filled.Share(fair)-f.share, 0),
+			}
+		}
 	}
-	return math.Min(byWeight, extra/wakers)
+	fairshare.Fill(margin, s.demands, fairshare.Additive, margin/2, s.shares)
+	for i, f := range s.flows {
+		f.share += s.shares[i]
+	}
+	return idle
+}
+
+// least keeps quotients of sums that may be 0 finite.
+const least = 1e-9
+
+// guaranteeScale is the factor that makes all guarantees of a pool together fit it.
+func (al *Allocator) guaranteeScale(p *Pool) float64 {
+	total := 0.0
+	for _, key := range al.quotas[p.Name] {
+		total += al.config.Quotas[key].Guaranteed
+	}
+	if total <= p.Capacity {
+		return 1
+	}
+	return p.Capacity / total
+}
+
+// raiseToGuarantee is step 3 for an active flow. It returns by how much the share rises.
+func (f *flow) raiseToGuarantee(scale float64) float64 {
+	if f.settings.off {
+		return 0
+	}
+	if f.settings.weight == 0 && f.bound == ByMax {
+		f.bound = ByGuarantee
+	}
+	rise := math.Max(f.settings.guaranteed*scale-f.share, 0)
+	f.share += rise
+	return rise
+}
+
+// addIdle is step 3 for a flow without arrivals. It leases what the pool's idle share does
+// not say: the guarantee, or the maximum if that is smaller.
+func (al *Allocator) addIdle(key Flow, scale float64, pool *PoolShare, out *Outcome) {
+	q := al.config.settings(key)
+	share := math.Max(q.guaranteed*scale, math.Min(pool.IdleShare, q.max))
+	if share == pool.IdleShare || q.off {
+		return
+	}
+	pool.Overcommit += math.Max(share-pool.IdleShare, 0)
+	bound := ByGuarantee
+	if share < pool.IdleShare {
+		bound = ByMax
+	}
+	out.Flows = append(out.Flows, FlowShare{
+		Flow: key, Share: share, Bound: bound, Weight: q.weight, Guaranteed: q.guaranteed, Max: q.max,
+	})
 }

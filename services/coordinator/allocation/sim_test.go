@@ -190,7 +190,7 @@ func (w *world) step() {
 	}
 	pool := w.last.Pools[0]
 	p.idle = pool.IdleShare
-	w.peak = math.Max(w.peak, (sum-pool.Standing)/pool.Capacity)
+	w.peak = math.Max(w.peak, (sum-pool.Overcommit)/pool.Capacity)
 	for _, s := range w.sources {
 		s.shares = append(s.shares, p.shares[s.tenant])
 	}

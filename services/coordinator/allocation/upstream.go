@@ -7,28 +7,28 @@ import (
 	"github.com/titrate/titrate/control/capacity"
 )
 
-// upstream is what the loop knows of an adaptive pool: its capacity is found from
-// what gateways see of its answers, see capacity.Upstream.
+// upstream is what is known of the upstream of an adaptive pool. Its capacity is estimated
+// from what gateways see of its answers, see capacity.Upstream.
 type upstream struct {
 	law      capacity.Upstream
 	began    float64 // configured capacity that the estimate began with
-	epoch    int64   // of the leader whose estimate it goes on from
+	epoch    int64   // of the leader whose estimate this one continues
 	stepped  bool
-	binding  bool // the pool was full in the last round
+	full     bool // the pool was full in the last round
 	answers  capacity.Answers
 	inFlight float64
 }
 
-// adapt keeps the upstreams of the pools that are adaptive. An estimate begins
-// with the configured capacity, and again when that changes.
-func (r *Allocator) adapt(pools []Pool) {
+// configureUpstreams keeps an upstream for each adaptive pool. Its estimate begins with
+// the configured capacity, and begins anew when that changes.
+func (al *Allocator) configureUpstreams(pools []Pool) {
 	kept := map[string]*upstream{}
 	for i := range pools {
 		p := &pools[i]
 		if p.Adaptive == (Range{}) {
 			continue
 		}
-		u := r.upstreams[p.Name]
+		u := al.upstreams[p.Name]
 		if u == nil {
 			u = &upstream{law: capacity.Upstream{Delay: 1}}
 		}
@@ -39,13 +39,14 @@ func (r *Allocator) adapt(pools []Pool) {
 		}
 		kept[p.Name] = u
 	}
-	r.upstreams = kept
+	al.upstreams = kept
 }
 
-// Resume takes what an agent knows of an adaptive pool's estimate from the leases of
-// a leader before, until something is known here. Of several the newest counts.
-func (r *Allocator) Resume(epoch int64, pool string, estimate float64) {
-	u := r.upstreams[pool]
+// Resume begins an adaptive pool with the estimate of an earlier leader, which an agent
+// knows from that leader's leases. Of several the one of the highest epoch counts. After
+// the first step it does nothing.
+func (al *Allocator) Resume(epoch int64, pool string, estimate float64) {
+	u := al.upstreams[pool]
 	if u == nil || u.stepped || epoch <= u.epoch || !(estimate > 0) {
 		return
 	}
@@ -53,49 +54,50 @@ func (r *Allocator) Resume(epoch int64, pool string, estimate float64) {
 	u.law.Start(estimate)
 }
 
-// add gathers what one agent saw of a flow, over span.
+// add adds what one agent saw of a flow.
 func (u *upstream) add(e *entry) {
-	u.answers.Completed += e.answered
-	u.answers.Residence += e.residing
-	u.answers.Shed += e.refused
+	u.answers.Completed += e.rate.completed
+	u.answers.Residence += e.rate.residence
+	u.answers.Shed += e.rate.shed
 	u.answers.InFlight += e.inFlight
 }
 
-// A round is taken to be so long, seconds: the rates that are known are those of
-// its windows, however long they were.
-const shortest, longest = .05, 2
+// shortestSpan and longestSpan bound the length of a round that the estimates are stepped
+// by, seconds.
+const shortestSpan, longestSpan = .05, 2
 
-// follow steps the estimates after reports over span were gathered.
-func (r *Allocator) follow(span time.Duration) {
-	for _, u := range r.upstreams {
+// stepUpstreams steps the estimates with what was reported over span.
+func (al *Allocator) stepUpstreams(span time.Duration) {
+	for _, u := range al.upstreams {
 		a := u.answers
 		u.answers = capacity.Answers{}
 		u.inFlight = a.InFlight
 		if span == 0 {
 			continue
 		}
-		h := math.Min(math.Max(span.Seconds(), shortest), longest)
-		a.Span, a.Binding = h, u.binding
+		h := math.Min(math.Max(span.Seconds(), shortestSpan), longestSpan)
+		a.Span, a.Binding = h, u.full
 		a.Completed, a.Residence, a.Shed = a.Completed*h, a.Residence*h, a.Shed*h
 		u.law.Step(a)
 		u.stepped = true
 	}
 }
 
-// present is a pool as it is to be shared now.
-func (r *Allocator) present(p *Pool) Pool {
+// atPresentCapacity is the pool with the capacity to share now.
+func (al *Allocator) atPresentCapacity(p *Pool) Pool {
 	now := *p
-	if u := r.upstreams[p.Name]; u != nil {
+	if u := al.upstreams[p.Name]; u != nil {
 		now.Capacity = u.law.Capacity()
 	}
 	return now
 }
 
-// tell notes what a round made of an adaptive pool, and says what is known of it.
-func (r *Allocator) tell(out *PoolShare) {
+// addUpstream adds what is known of an adaptive pool to its outcome, and notes whether
+// the pool is full.
+func (al *Allocator) addUpstream(out *PoolShare) {
 	out.Estimate = out.Capacity
-	if u := r.upstreams[out.Pool]; u != nil {
-		u.binding = out.FairRate > 0
+	if u := al.upstreams[out.Pool]; u != nil {
+		u.full = out.FairRate > 0
 		out.Adaptive, out.Estimate = true, u.law.Estimate()
 		out.InFlight, out.Backlog, out.Stay = u.inFlight, u.law.Backlog(), u.law.BaseLatency()
 	}

@@ -48,8 +48,8 @@ func buckets(s *scenario.Scenario) float64 {
 }
 
 // overdraft is what tenants may use beyond the capacity in a window of a phase,
-// requests: the room to swing, .1·μ, for the two rounds in which the others still
-// keep their shares; and the jumps of guarantees, which a tenant may use at once,
+// requests: of the margin (package coordinator/allocation) .1·μ, for the two rounds in
+// which the others still keep their shares; and the jumps of guarantees, which a tenant may use at once,
 // until the coordinator has followed them.
 func overdraft(s *scenario.Scenario, phase int, window float64) float64 {
 	total := .1 * s.Pool.Capacity * 2 * round

@@ -1,0 +1,126 @@
+package allocation
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// FlowShare is the outcome of a round for one flow. Rates in cost units/s.
+type FlowShare struct {
+	Flow
+	Share    float64 // total over all gateways
+	Bound    Bound
+	Demand   float64
+	Admitted float64
+	Waiting  float64 // cost units
+	Limited  bool    // the tenant stage acted in the last windows
+	Weight   float64
+	// Guaranteed and Max as configured; Max is +Inf where there is none.
+	Guaranteed, Max float64
+}
+
+// PoolShare is the outcome of a round for one pool. Rates in cost units/s.
+type PoolShare struct {
+	Pool      string
+	Capacity  float64 // that was shared in this round
+	Demand    float64 // measured, of all flows
+	Admitted  float64
+	Price     float64 // 0 while the pool is not full, +Inf when guarantees alone use it up
+	FairRate  float64 // share of weight 1; 0 while the pool is not full
+	IdleShare float64 // of a flow without a lease of its own
+	// Overcommit is what is leased beyond the capacity: as margin, and as guarantees of
+	// flows that ask for less.
+	Overcommit float64
+	// Infeasible: the guarantees that are asked for exceed the capacity.
+	Infeasible bool
+	// Of an adaptive pool: what its upstream is believed to serve (Capacity where it is
+	// fixed), the cost at the upstream now and of that what waits there, and the mean
+	// time that a request stays there without a backlog, seconds.
+	Adaptive                          bool
+	Estimate, InFlight, Backlog, Stay float64
+}
+
+// Outcome is what a round decided. It is not changed afterwards.
+type Outcome struct {
+	Revision int64 // of the configuration
+	Flows    []FlowShare
+	Pools    []PoolShare
+	Members  []Replica     // of all agents heard within Params.Membership
+	Delay    time.Duration // gossip delay reported: the median
+	Suspects []Suspect     // agents that reported impossible numbers
+}
+
+// Pool is the outcome for one pool, nil if the pool is not configured.
+func (o *Outcome) Pool(name string) *PoolShare {
+	i := slices.IndexFunc(o.Pools, func(p PoolShare) bool { return p.Pool == name })
+	if i < 0 {
+		return nil
+	}
+	return &o.Pools[i]
+}
+
+// Flow is the lease of one flow, nil if the flow has none of its own.
+func (o *Outcome) Flow(key Flow) *FlowShare {
+	i, found := slices.BinarySearchFunc(o.Flows, key, func(f FlowShare, key Flow) int {
+		return cmp.Or(cmp.Compare(f.Pool, key.Pool), cmp.Compare(f.Tenant, key.Tenant))
+	})
+	if !found {
+		return nil
+	}
+	return &o.Flows[i]
+}
+
+// outcome shares every pool and collects the results.
+func (al *Allocator) outcome() *Outcome {
+	out := &Outcome{Revision: al.config.Revision, Delay: al.delay(), Suspects: al.suspects(), Members: al.members()}
+	byPool := make(map[string][]*flow, len(al.config.Pools))
+	for _, f := range al.order {
+		f.settings = al.config.settings(f.key)
+		byPool[f.key.Pool] = append(byPool[f.key.Pool], f)
+	}
+	for i := range al.config.Pools {
+		p := al.atPresentCapacity(&al.config.Pools[i])
+		share := al.sharePool(&p, byPool[p.Name], out)
+		al.addUpstream(&share)
+		out.Pools = append(out.Pools, share)
+	}
+	slices.SortFunc(out.Flows, func(a, b FlowShare) int {
+		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Tenant, b.Tenant))
+	})
+	return out
+}
+
+// members are the replicas of all agents, those that are awaited included, in order.
+func (al *Allocator) members() (all []Replica) {
+	for _, name := range slices.Sorted(maps.Keys(al.agents)) {
+		all = append(append(all, al.agents[name].replicas...), al.agents[name].awaited...)
+	}
+	slices.SortStableFunc(all, func(a, b Replica) int { return strings.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(all, func(a, b Replica) bool { return a.Name == b.Name })
+}
+
+func (f *flow) outcome() FlowShare {
+	return FlowShare{
+		Flow: f.key, Share: f.share, Bound: f.bound, Demand: f.demand.mean, Admitted: f.admitted,
+		Waiting: f.waiting, Limited: f.limited,
+		Weight: f.settings.weight, Guaranteed: f.settings.guaranteed, Max: f.settings.max,
+	}
+}
+
+// Parts are what each gateway contributed to a flow in its last report.
+func (al *Allocator) Parts(key Flow) []Part {
+	var parts []Part
+	for _, a := range al.agents {
+		if e := a.flows[key]; e != nil {
+			parts = append(parts, e.parts...)
+		}
+	}
+	slices.SortFunc(parts, func(a, b Part) int { return cmp.Compare(a.Gateway, b.Gateway) })
+	return parts
+}
+
+// Agents is how many agents were heard within Params.Membership.
+func (al *Allocator) Agents() int { return len(al.agents) }
