@@ -60,7 +60,7 @@ func peak(xs []float64) float64 {
 }
 
 // An unknown capacity is found from above and from below, its fall is followed
-// with a bounded backlog, its rise by probing.
+// with a bounded backlog, its rise by growing 3 % a round.
 func TestMeasuredFollowsTheServer(t *testing.T) {
 	for d := range 3 {
 		for _, start := range []float64{300, 1000, 3000} {

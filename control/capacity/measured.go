@@ -33,7 +33,7 @@ import "math"
 //	S   = served/T;  qT = max(.02·ĉ, 3);  aP = .7·sin(π/(2(2d+1)))
 //	q > .25·qT and q' > .25·qT : ĉ += r·(S − ĉ)    the pool is busy: S is its rate
 //	else q > qT                : ĉ  = min(ĉ, S)     a queue has just formed
-//	else binding               : ĉ  = min(1.03·ĉ, μmax)   limited by us: probe
+//	else binding               : ĉ  = min(1.03·ĉ, μmax)   limited by us: grow
 //	c = clip(ĉ − aP/T·max(q − qT, −qT), Σm, 1.2·μmax);  q' = q
 //
 //	symbol   here                 symbol  here
@@ -91,7 +91,7 @@ func (m *Measured) Step(o Observation, floor float64) float64 {
 }
 
 // bound brings an estimate into (0, Max]: a pool that has served nothing keeps
-// a thousandth of Max, or it could never be probed again.
+// a thousandth of Max, or its estimate could never grow again.
 func (m *Measured) bound(estimate float64) float64 {
 	most := sane(m.Max)
 	return min(max(sane(estimate), 1e-3*most), most)

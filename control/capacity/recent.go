@@ -7,7 +7,7 @@ package capacity
 //     stood still for a while (a collection, a starved processor) little was served,
 //     which says nothing about the capacity.
 //   - A rate that was served lately can be served again. The way back up to nine tenths
-//     of it is faster than the probing of Measured.
+//     of it is faster than the 3 % a round of Measured.
 type recent struct {
 	last [3]float64 // rates of the last rounds, units/s, in turn
 	next int
