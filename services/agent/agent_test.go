@@ -175,7 +175,8 @@ func (f *filter) say(m link.Message) {
 }
 
 func (f *filter) claim(claim, admitted float64) {
-	f.say(&exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: claim, Active: 1, Admitted: admitted, Spent: admitted}},
+	f.say(&exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: claim, Active: 1, Admitted: admitted,
+		Spent: admitted}},
 		Flows: []exchange.FlowClaim{{Key: 9, Claim: claim, Unsaturated: claim}}})
 }
 
@@ -243,8 +244,9 @@ func (c *coordinator) Connect(s controlv1.ControlService_ConnectServer) error {
 	for seq := uint64(1); ; seq++ {
 		c.mu.Lock()
 		config := c.config
-		leases := &controlv1.Leases{Epoch: c.epoch, Seq: seq, Revision: config.GetRevision(), SoftExpiry: durationpb.New(400 * time.Millisecond),
-			Leases: []*controlv1.Lease{{Tenant: "acme", Pool: "api", Share: c.share}}}
+		leases := &controlv1.Leases{Epoch: c.epoch, Seq: seq, Revision: config.GetRevision(),
+			SoftExpiry: durationpb.New(400 * time.Millisecond),
+			Leases:     []*controlv1.Lease{{Tenant: "acme", Pool: "api", Share: c.share}}}
 		for _, name := range c.members {
 			leases.Members = append(leases.Members, &controlv1.Replica{Name: name, Weight: 1})
 		}
@@ -307,10 +309,11 @@ func (c *coordinator) eventually(t *testing.T, what string, ok func() bool) {
 }
 
 func pools(revision int64, full bool, capacity float64) *controlv1.Configuration {
-	return &controlv1.Configuration{Nonce: uint64(revision), Revision: revision, Full: full, Last: true, Seed: 11, Resources: []*quotav1.Resource{
-		{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/api", Capacity: capacity}}},
-		{Kind: &quotav1.Resource_Limit{Limit: &quotav1.Limit{Name: "tenants/-/limits/l", Rate: "600/min"}}},
-	}}
+	return &controlv1.Configuration{Nonce: uint64(revision), Revision: revision, Full: full, Last: true, Seed: 11,
+		Resources: []*quotav1.Resource{
+			{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/api", Capacity: capacity}}},
+			{Kind: &quotav1.Resource_Limit{Limit: &quotav1.Limit{Name: "tenants/-/limits/l", Rate: "600/min"}}},
+		}}
 }
 
 // The whole way: configuration and shares down, reports up, a bad change
@@ -324,7 +327,8 @@ func TestUnderACoordinator(t *testing.T) {
 		return f.config != nil && f.config.Revision == 3 && f.config.Inherited().Tenants[0].Limits[0].Rate == 10 &&
 			f.shares != nil && !f.shares.Stale && f.shares.Flows[0].Share == 40 && f.sums != nil
 	})
-	f.say(&exchange.Report{Interval: 500 * time.Millisecond, Flows: []exchange.FlowReport{{Tenant: "acme", Pool: "api", Demand: 10, Served: 5, Waiting: 2, Limited: true}}})
+	f.say(&exchange.Report{Interval: 500 * time.Millisecond, Flows: []exchange.FlowReport{{Tenant: "acme", Pool: "api",
+		Demand: 10, Served: 5, Waiting: 2, Limited: true}}})
 	c.eventually(t, "got the report", func() bool {
 		for _, r := range c.reports {
 			if len(r.Flows) == 1 && r.Flows[0].Demand == 20 && r.Flows[0].Served == 10 && r.Flows[0].Waiting == 2 &&
@@ -365,7 +369,8 @@ func TestKeysBeyondTheBudgetAreAnAlarm(t *testing.T) {
 	f.say(&link.Heartbeat{Sequence: 9, Revision: 3, Parted: 7})
 	a.eventually("tells", func(Status) bool {
 		code, body := a.http("GET", "/readyz")
-		return code == http.StatusOK && strings.Contains(body, "alarm: keys: gateway gw-1") && strings.Contains(body, "(7 ")
+		return code == http.StatusOK && strings.Contains(body, "alarm: keys: gateway gw-1") && strings.Contains(body,
+			"(7 ")
 	})
 }
 
@@ -379,23 +384,30 @@ func TestStateGoesUp(t *testing.T) {
 	c := lead(t, pushed, 5, 40)
 	a := run(t, Config{Name: "agent-1", Coordinators: []string{c.address}})
 	f := connect(a, "gw-1", 1)
-	f.eventually("has the rest", func() bool { return f.config != nil && f.config.Revision == 3 && len(f.config.Defaults) == 1 })
+	f.eventually("has the rest", func() bool {
+		return f.config != nil && f.config.Revision == 3 &&
+			len(f.config.Defaults) == 1
+	})
 	f.say(&exchange.Names{Identities: []string{"ip"}})
-	f.say(&link.Refused{Revision: 3, Total: 1, Limits: []config.LeftOut{{Tenant: "bolt", Limit: "new", Reason: "is new"}}})
+	f.say(&link.Refused{Revision: 3, Total: 1, Limits: []config.LeftOut{{Tenant: "bolt", Limit: "new",
+		Reason: "is new"}}})
 	c.eventually(t, "got the state", func() bool {
 		for _, r := range c.reports {
 			s := r.GetState()
-			if left := s.GetLeftOut(); len(left) != 1 || left[0].Tenant != "acme" || left[0].Limit != "huge" || left[0].Reason == "" {
+			if left := s.GetLeftOut(); len(left) != 1 || left[0].Tenant != "acme" || left[0].Limit != "huge" ||
+				left[0].Reason == "" {
 				continue
 			}
-			if g := s.GetGateways(); len(g) == 1 && g[0].Name == "gw-1" && g[0].NamesKnown && len(g[0].Identities) == 1 &&
+			if g := s.GetGateways(); len(g) == 1 && g[0].Name == "gw-1" && g[0].NamesKnown &&
+				len(g[0].Identities) == 1 &&
 				g[0].LeftOutTotal == 1 && g[0].LeftOut[0].Tenant == "bolt" {
 				return true
 			}
 		}
 		return false
 	})
-	if code, body := a.http("GET", "/readyz"); code != http.StatusOK || !strings.Contains(body, `the first is "huge" of tenant "acme"`) {
+	if code, body := a.http("GET", "/readyz"); code != http.StatusOK || !strings.Contains(body,
+		`the first is "huge" of tenant "acme"`) {
 		t.Errorf("readyz: %d %s", code, body)
 	}
 }
@@ -407,7 +419,10 @@ func TestStaleLeaderIsRefused(t *testing.T) {
 	f := connect(a, "gw-1", 1)
 	f.eventually("has its orders", func() bool { return f.shares != nil && f.shares.Epoch == 5 })
 	now.stop()
-	a.eventually("meets the old leader", func(s Status) bool { return strings.Contains(s.Stream.Error, "epoch 4 refused") })
+	a.eventually("meets the old leader", func(s Status) bool {
+		return strings.Contains(s.Stream.Error,
+			"epoch 4 refused")
+	})
 	old.eventually(t, "was told the epoch", func() bool { return old.hellos[0].Epoch == 5 })
 	f.eventually("keeps its share", func() bool { return f.shares.Epoch == 5 && f.shares.Flows[0].Share == 40 })
 }
@@ -418,16 +433,23 @@ func TestSnapshotServesWithoutCoordinator(t *testing.T) {
 	c := lead(t, pools(3, true, 100), 5, 40)
 	c.set(func() { c.members = []string{"gw-1", "gw-2"} })
 	a := run(t, Config{Name: "agent-1", Coordinators: []string{c.address}, SnapshotDir: dir})
-	a.eventually("has its orders", func(s Status) bool { return s.ConfigRevision == 3 && s.Leases == 1 && len(s.UnheardMembers) == 2 })
+	a.eventually("has its orders", func(s Status) bool {
+		return s.ConfigRevision == 3 && s.Leases == 1 &&
+			len(s.UnheardMembers) == 2
+	})
 	a.stop()
 	c.stop()
 
 	again := run(t, Config{Name: "agent-1", Coordinators: []string{c.address}, SnapshotDir: dir})
 	f := connect(again, "gw-1", 1)
 	f.eventually("has the old orders", func() bool {
-		return f.config != nil && f.config.Revision == 3 && f.shares != nil && f.shares.Stale && f.shares.Flows[0].Share == 40
+		return f.config != nil && f.config.Revision == 3 && f.shares != nil && f.shares.Stale &&
+			f.shares.Flows[0].Share == 40
 	})
-	f.eventually("is cut off from the other", func() bool { return f.sums.Replicas == 2 && f.sums.Isolation == exchange.Split })
+	f.eventually("is cut off from the other", func() bool {
+		return f.sums.Replicas == 2 &&
+			f.sums.Isolation == exchange.Split
+	})
 	if s := again.Status(); s.Epoch != 5 {
 		t.Errorf("epoch %d, want 5", s.Epoch)
 	}
@@ -437,7 +459,8 @@ func TestSnapshotServesWithoutCoordinator(t *testing.T) {
 		t.Fatal(err)
 	}
 	empty := run(t, Config{Name: "agent-1", SnapshotDir: dir})
-	if code, body := empty.http("GET", "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "configuration") {
+	if code, body := empty.http("GET", "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body,
+		"configuration") {
 		t.Errorf("ready without a configuration: %d %s", code, body)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "last-good.damaged")); err != nil {
@@ -455,13 +478,19 @@ func TestMesh(t *testing.T) {
 	fa, fa2, fb, fc := connect(a, "a", 1), connect(a, "a2", 1), connect(b, "b", 1), connect(c, "c", 1)
 	all := []*filter{fa, fa2, fb, fc}
 	for _, f := range all {
-		f.eventually("knows all four", func() bool { return f.sums != nil && f.sums.Replicas == 4 && f.sums.TotalWeight == 4 })
+		f.eventually("knows all four", func() bool {
+			return f.sums != nil && f.sums.Replicas == 4 &&
+				f.sums.TotalWeight == 4
+		})
 	}
 	for i, f := range all {
 		f.claim(float64(int(1)<<i), 1)
 	}
 	for i, f := range all {
-		f.eventually("hears the others", func() bool { return f.others() == float64(15-int(1)<<i) && len(f.sums.Flows) == 1 })
+		f.eventually("hears the others", func() bool {
+			return f.others() == float64(15-int(1)<<i) &&
+				len(f.sums.Flows) == 1
+		})
 	}
 	if code, body := a.http("POST", "/fault/partition?on=maybe"); code != http.StatusBadRequest {
 		t.Errorf("%d %s", code, body)
@@ -478,12 +507,15 @@ func TestMesh(t *testing.T) {
 
 	fa2.conn.Close() // the process, this test, lives on
 	fb.eventually("forgets the lost gateway at T2", func() bool { return fb.sums.Replicas == 3 })
-	if code, body := a.http("GET", "/status"); code != http.StatusOK || !strings.Contains(body, `"isolation": "CONNECTED"`) {
+	if code, body := a.http("GET", "/status"); code != http.StatusOK || !strings.Contains(body,
+		`"isolation": "CONNECTED"`) {
 		t.Errorf("%d %s", code, body)
 	}
 	_, metrics := a.http("GET", "/metrics")
-	for _, want := range []string{"titrate_agent_gateways", "titrate_agent_peers", `titrate_agent_gossip_bytes_total{direction="out"}`,
-		"titrate_agent_gossip_delay_seconds", "titrate_agent_contended_keys", "titrate_agent_epoch", "titrate_agent_config_revision",
+	for _, want := range []string{"titrate_agent_gateways", "titrate_agent_peers",
+		`titrate_agent_gossip_bytes_total{direction="out"}`,
+		"titrate_agent_gossip_delay_seconds", "titrate_agent_contended_keys", "titrate_agent_epoch",
+		"titrate_agent_config_revision",
 		`titrate_agent_malformed_total{source="link"}`, "titrate_agent_isolation", "titrate_agent_shares_age_seconds"} {
 		if !strings.Contains(metrics, "\n"+want) {
 			t.Errorf("no metric %s in\n%s", want, metrics)

@@ -104,13 +104,15 @@ func (c Config) check() error {
 		bad("--name %.40q: want at most 256 bytes of UTF-8", c.Name)
 	}
 	if len(c.Socket) > longestSocket {
-		bad("--socket %s: %d bytes, the system takes %d at most: give a shorter path", c.Socket, len(c.Socket), longestSocket)
+		bad("--socket %s: %d bytes, the system takes %d at most: give a shorter path", c.Socket, len(c.Socket),
+			longestSocket)
 	}
 	if c.Period < 10*time.Millisecond || c.Period > time.Second {
 		bad("--period %v: want 10ms to 1s", c.Period)
 	}
 	if c.T1 < 10*c.Period || c.T2 <= c.T1 {
-		bad("--isolation-split-after %v and --claims-forget-after %v: want at least 10 periods for the first, and more than the first for the second", c.T1, c.T2)
+		bad("--isolation-split-after %v and --claims-forget-after %v: want at least 10 periods for the first, and "+
+			"more than the first for the second", c.T1, c.T2)
 	}
 	for flag, list := range map[string][]string{"--coordinator": c.Coordinators, "--join": c.Join} {
 		for _, a := range list {
@@ -133,7 +135,8 @@ func (c Config) guardGossip() error {
 			return fmt.Errorf("%s %q: want host:port, such as 127.0.0.1:7500: %w", flag, a, err)
 		}
 		if c.GossipKeyFile == "" && !c.Security.Insecure && !telemetry.Loopback(host) {
-			return fmt.Errorf("%s %s: not a loopback address; give --gossip-key-file (openssl rand -base64 32 makes one), or --insecure to gossip in the clear", flag, a)
+			return fmt.Errorf("%s %s: not a loopback address; give --gossip-key-file (openssl rand -base64 32 makes "+
+				"one), or --insecure to gossip in the clear", flag, a)
 		}
 	}
 	return nil
@@ -153,7 +156,8 @@ func (c Config) key() ([]byte, error) {
 		return nil, fmt.Errorf("--gossip-key-file %s: not base64: %w", c.GossipKeyFile, err)
 	}
 	if n := len(key); n != 16 && n != 24 && n != 32 {
-		return nil, fmt.Errorf("--gossip-key-file %s: %d bytes, want 16, 24 or 32 in base64 (openssl rand -base64 32)", c.GossipKeyFile, n)
+		return nil, fmt.Errorf("--gossip-key-file %s: %d bytes, want 16, 24 or 32 in base64 (openssl rand -base64 32)",
+			c.GossipKeyFile, n)
 	}
 	return key, nil
 }

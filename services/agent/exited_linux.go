@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// exited tells that a process is gone, or is only a zombie that its parent has
-// not reaped. In doubt it is not.
+// exited reports whether a process is gone, or is a zombie that its parent has not
+// reaped. In doubt it returns false.
 func exited(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -75,40 +75,97 @@ func (m measurements) leftOut() float64 {
 
 // instruments are all metrics of the agent.
 var instruments = []instrument{
-	{name: "titrate.agent.gateways", help: "Filters linked now.", read: one(func(m measurements) float64 { return float64(len(m.s.Gateways)) })},
-	{name: "titrate.agent.limits.left.out", help: "Limits and quotas of the configuration that are not enforced, because they are not valid or cannot be read: by the agent, and by the filter with the most.", read: one(measurements.leftOut)},
+	{name: "titrate.agent.gateways",
+		help: "Filters linked now.",
+		read: one(func(m measurements) float64 { return float64(len(m.s.Gateways)) })},
+	{name: "titrate.agent.limits.left.out",
+		help: "Limits and quotas of the configuration that are not enforced, because they are not valid or " +
+			"cannot be read: by the agent, and by the filter with the most.",
+		read: one(measurements.leftOut)},
 	{name: "titrate.agent.peers", help: "Other agents that are alive.", read: one(measurements.peersAlive)},
-	{name: "titrate.agent.peers.missing", help: "Other agents that failed or fell silent without a word; above 0 the cluster is not whole.", read: one(func(m measurements) float64 { return float64(len(m.s.MissingPeers)) })},
-	{name: "titrate.agent.members.unheard", help: "Gateways of the membership whose claims are not heard; above 0 limits are split without them.", read: one(func(m measurements) float64 { return float64(len(m.s.UnheardMembers)) })},
-	{name: "titrate.agent.gossip.delay", unit: "s", help: "Largest one-way gossip delay in force.", read: one(func(m measurements) float64 { return m.s.GossipDelayMs / 1000 })},
-	{name: "titrate.agent.lag", unit: "s", help: "Time until all have heard a claim, at most.", read: one(func(m measurements) float64 { return m.s.LagMs / 1000 })},
-	{name: "titrate.agent.contended.keys", help: "Keys claimed by any replica lately.", read: one(func(m measurements) float64 { return float64(m.s.ContendedKeys) })},
-	{name: "titrate.agent.double.replicas", help: "Replica names that several living Envoys have now.", read: one(func(m measurements) float64 { return float64(len(m.s.DoubleReplicas)) })},
-	{name: "titrate.agent.spent.keys", help: "Keys whose use is remembered for a gateway that starts anew.", read: one(func(m measurements) float64 { return float64(m.s.SpentKeys) })},
-	{name: "titrate.agent.spent.lost", counter: true, help: "Keys that are not remembered, since too many have spent something.", read: one(func(m measurements) float64 { return float64(m.s.SpentKeysLost) })},
-	{name: "titrate.agent.isolation", help: "0 a majority of the members' agents is heard, 1 frozen, 2 split.", read: one(func(m measurements) float64 { return level(m.s.Isolation) })},
-	{name: "titrate.agent.stream.connected", help: "1 while the coordinator is heard.", read: one(func(m measurements) float64 { return truth(m.s.Stream.Connected) })},
-	{name: "titrate.agent.epoch", help: "Highest leader epoch obeyed.", read: one(func(m measurements) float64 { return float64(m.s.Epoch) })},
-	{name: "titrate.agent.config.revision", help: "Configuration in force.", read: one(func(m measurements) float64 { return float64(m.s.ConfigRevision) })},
-	{name: "titrate.agent.shares.age", unit: "s", help: "Time since the shares were renewed, -1 never.", read: one(func(m measurements) float64 { return m.s.SharesAgeSeconds })},
-	{name: "titrate.agent.shares.stale", help: "1 while the shares are past their soft expiry.", read: one(func(m measurements) float64 { return truth(m.s.SharesStale) })},
-	{name: "titrate.agent.gossip.bytes", counter: true, unit: "By", help: "Datagram bytes on the wire, without IP and UDP headers.", read: two(func(m measurements) uint64 { return m.gossip.BytesIn }, func(m measurements) uint64 { return m.gossip.BytesOut })},
-	{name: "titrate.agent.gossip.packets", counter: true, help: "Datagrams.", read: two(func(m measurements) uint64 { return m.gossip.PacketsIn }, func(m measurements) uint64 { return m.gossip.PacketsOut })},
-	{name: "titrate.agent.malformed", counter: true, help: "Messages that did not decode.", read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
-		put(float64(m.link.Malformed), attribute.String("source", "link"))
-		put(float64(m.gossip.Dropped[schedule.Malformed]), attribute.String("source", "gossip"))
-	}},
-	{name: "titrate.agent.gossip.dropped", counter: true, help: "Packets of other agents that were not taken in, by reason.", read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
-		for why, n := range m.gossip.Dropped {
-			put(float64(n), attribute.String("reason", schedule.Drop(why).String()))
-		}
-	}},
-	{name: "titrate.agent.link.accepted", counter: true, help: "Links opened.", read: one(func(m measurements) float64 { return float64(m.link.Accepted) })},
-	{name: "titrate.agent.link.refused", counter: true, help: "Links refused.", read: one(func(m measurements) float64 { return float64(m.link.Refused) })},
-	{name: "titrate.agent.claims.refused", counter: true, help: "Claims with unusable numbers, or beyond a budget of keys or names.", read: one(func(m measurements) float64 { return float64(m.core.Aggregation.Refused) })},
-	{name: "titrate.agent.conflicts", counter: true, help: "States of a gateway that another agent speaks for: two gateways have one name, or an agent claims what is not its own.", read: one(func(m measurements) float64 { return float64(m.core.Aggregation.Conflicts) })},
-	{name: "titrate.agent.streams", counter: true, help: "Control streams that ended after they brought something.", read: one(func(m measurements) float64 { return float64(m.stream.Streams) })},
-	{name: "titrate.agent.stream.failures", counter: true, help: "Control streams that brought nothing.", read: one(func(m measurements) float64 { return float64(m.stream.Failures) })},
+	{name: "titrate.agent.peers.missing",
+		help: "Other agents that failed or fell silent without leaving; above 0 claims of some gateways are " +
+			"missing.",
+		read: one(func(m measurements) float64 { return float64(len(m.s.MissingPeers)) })},
+	{name: "titrate.agent.members.unheard",
+		help: "Gateways of the membership whose claims are not heard; above 0 limits are split without them.",
+		read: one(func(m measurements) float64 { return float64(len(m.s.UnheardMembers)) })},
+	{name: "titrate.agent.gossip.delay", unit: "s",
+		help: "Largest one-way gossip delay in force.",
+		read: one(func(m measurements) float64 { return m.s.GossipDelayMs / 1000 })},
+	{name: "titrate.agent.lag", unit: "s",
+		help: "Time until all have heard a claim, at most.",
+		read: one(func(m measurements) float64 { return m.s.LagMs / 1000 })},
+	{name: "titrate.agent.contended.keys",
+		help: "Keys claimed by any replica lately.",
+		read: one(func(m measurements) float64 { return float64(m.s.ContendedKeys) })},
+	{name: "titrate.agent.double.replicas",
+		help: "Replica names that several living Envoys have now.",
+		read: one(func(m measurements) float64 { return float64(len(m.s.DoubleReplicas)) })},
+	{name: "titrate.agent.spent.keys",
+		help: "Keys whose use is remembered for a gateway that starts anew.",
+		read: one(func(m measurements) float64 { return float64(m.s.SpentKeys) })},
+	{name: "titrate.agent.spent.lost", counter: true,
+		help: "Keys that are not remembered, since too many have spent something.",
+		read: one(func(m measurements) float64 { return float64(m.s.SpentKeysLost) })},
+	{name: "titrate.agent.isolation",
+		help: "0 a majority of the members' agents is heard, 1 frozen, 2 split.",
+		read: one(func(m measurements) float64 { return level(m.s.Isolation) })},
+	{name: "titrate.agent.stream.connected",
+		help: "1 while the coordinator is heard.",
+		read: one(func(m measurements) float64 { return truth(m.s.Stream.Connected) })},
+	{name: "titrate.agent.epoch",
+		help: "Highest leader epoch applied.",
+		read: one(func(m measurements) float64 { return float64(m.s.Epoch) })},
+	{name: "titrate.agent.config.revision",
+		help: "Configuration in force.",
+		read: one(func(m measurements) float64 { return float64(m.s.ConfigRevision) })},
+	{name: "titrate.agent.shares.age", unit: "s",
+		help: "Time since the shares were renewed, -1 never.",
+		read: one(func(m measurements) float64 { return m.s.SharesAgeSeconds })},
+	{name: "titrate.agent.shares.stale",
+		help: "1 while the shares are past their soft expiry.",
+		read: one(func(m measurements) float64 { return truth(m.s.SharesStale) })},
+	{name: "titrate.agent.gossip.bytes", counter: true, unit: "By",
+		help: "Datagram bytes on the wire, without IP and UDP headers.",
+		read: two(func(m measurements) uint64 { return m.gossip.BytesIn },
+			func(m measurements) uint64 { return m.gossip.BytesOut })},
+	{name: "titrate.agent.gossip.packets", counter: true,
+		help: "Datagrams.",
+		read: two(func(m measurements) uint64 { return m.gossip.PacketsIn },
+			func(m measurements) uint64 { return m.gossip.PacketsOut })},
+	{name: "titrate.agent.malformed", counter: true,
+		help: "Messages that did not decode.",
+		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
+			put(float64(m.link.Malformed), attribute.String("source", "link"))
+			put(float64(m.gossip.Dropped[schedule.Malformed]), attribute.String("source", "gossip"))
+		}},
+	{name: "titrate.agent.gossip.dropped", counter: true,
+		help: "Packets of other agents that were dropped, by reason.",
+		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
+			for why, n := range m.gossip.Dropped {
+				put(float64(n), attribute.String("reason", schedule.Drop(why).String()))
+			}
+		}},
+	{name: "titrate.agent.link.accepted", counter: true,
+		help: "Links opened.",
+		read: one(func(m measurements) float64 { return float64(m.link.Accepted) })},
+	{name: "titrate.agent.link.refused", counter: true,
+		help: "Links refused.",
+		read: one(func(m measurements) float64 { return float64(m.link.Refused) })},
+	{name: "titrate.agent.claims.refused", counter: true,
+		help: "Claims with unusable numbers, or beyond a budget of keys or names.",
+		read: one(func(m measurements) float64 { return float64(m.core.Aggregation.Refused) })},
+	{name: "titrate.agent.conflicts", counter: true,
+		help: "States of a gateway that another agent speaks for: two gateways have one name, or an agent " +
+			"claims what is not its own.",
+		read: one(func(m measurements) float64 { return float64(m.core.Aggregation.Conflicts) })},
+	{name: "titrate.agent.streams", counter: true,
+		help: "Control streams that ended after they brought something.",
+		read: one(func(m measurements) float64 { return float64(m.stream.Streams) })},
+	{name: "titrate.agent.stream.failures", counter: true,
+		help: "Control streams that brought nothing.",
+		read: one(func(m measurements) float64 { return float64(m.stream.Failures) })},
 }
 
 // registerMetrics registers the metrics.
@@ -119,7 +176,8 @@ func (a *Agent) registerMetrics() error {
 	for i, m := range instruments {
 		var err error
 		if m.counter {
-			all[i], err = meter.Float64ObservableCounter(m.name, metric.WithDescription(m.help), metric.WithUnit(m.unit))
+			all[i], err = meter.Float64ObservableCounter(m.name, metric.WithDescription(m.help),
+				metric.WithUnit(m.unit))
 		} else {
 			all[i], err = meter.Float64ObservableGauge(m.name, metric.WithDescription(m.help), metric.WithUnit(m.unit))
 		}

@@ -40,7 +40,8 @@ func (a *Agent) restore() error {
 	}
 	if s != nil {
 		status := a.core.Status(0).Applied
-		a.log.Info("last good snapshot in force", "revision", status.Revision, "resources", status.Resources, "epoch", status.Epoch, "leases", status.Leases)
+		a.log.Info("last good snapshot in force", "revision", status.Revision, "resources", status.Resources, "epoch",
+			status.Epoch, "leases", status.Leases)
 	}
 	return nil
 }
@@ -95,7 +96,8 @@ func (a *Agent) save() {
 	if err := lastgood.Save(a.c.SnapshotDir, *s); err != nil {
 		a.unsaved.Store(true)
 		if a.saveFailures.Add(1) == 1 {
-			a.log.Error("the last good snapshot cannot be written; a restart without the coordinator would use an older one", "error", err)
+			a.log.Error("the last good snapshot cannot be written; a restart without the coordinator would use an "+
+				"older one", "error", err)
 		}
 		return
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/titrate/titrate/services/agent/core"
 )
 
-// Status is what /status tells: the agent as it is now. Ages and delays are in
+// Status is what /status returns: the agent as it is now. Ages and delays are in
 // the unit of their name; an age of something that never was is −1.
 type Status struct {
 	Name          string  `json:"name"`
@@ -44,7 +44,7 @@ type Status struct {
 	SpentKeysLost uint64  `json:"spentKeysLost"`
 	TotalWeight   float64 `json:"totalWeight"`
 
-	// MissingPeers are agents that failed or fell silent without a word, and
+	// MissingPeers are agents that failed or fell silent without leaving, and
 	// UnheardMembers gateways of the membership whose claims are not heard. Both are
 	// empty while the cluster is whole.
 	MissingPeers   []string `json:"missingPeers"`
@@ -134,7 +134,8 @@ func (a *Agent) status(k core.Status) Status {
 		s.Peers = append(s.Peers, PeerStatus{p.Name, p.Address, p.Alive, age, ms(p.Delay)})
 	}
 	for _, r := range t.Replicas {
-		s.Replicas = append(s.Replicas, ReplicaStatus{r.Name, cmp.Or(r.Agent, a.c.Name), r.Generation, r.Weight, ms(r.Age), r.Heard, r.Member, r.Drained})
+		s.Replicas = append(s.Replicas, ReplicaStatus{r.Name, cmp.Or(r.Agent, a.c.Name), r.Generation, r.Weight,
+			ms(r.Age), r.Heard, r.Member, r.Drained})
 	}
 	return s
 }

@@ -34,11 +34,11 @@ type Options struct {
 	Period time.Duration // P, between two announcements; default 50 ms
 	T1     time.Duration // unheard by a majority for so long: Split; default 10 s
 	T2     time.Duration // a silent replica's claims count for so long; default 15 s, at least T1
-	// Incarnation differs with each start of the agent: a filter tells by it that
+	// Incarnation differs with each start of the agent: with it a filter knows that
 	// counts begin anew. Sequences start from it, for peers of gossip version 1, which
 	// take a new life for newer if it rises.
 	Incarnation uint64
-	MaxKeys     int // most keys held; default 65536
+	MaxKeys     int // most keys kept; default 65536
 }
 
 func (o Options) withDefaults() Options {
@@ -88,7 +88,7 @@ type process struct {
 type key struct {
 	flow    bool
 	touched time.Duration // a record came last
-	until   time.Duration // it is told each period: claimed, or changed lately
+	until   time.Duration // it is sent each period: claimed, or changed lately
 }
 
 // New returns an empty aggregator at now = 0.

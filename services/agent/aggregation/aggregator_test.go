@@ -98,13 +98,15 @@ func TestSumsLeaveOutTheAskingReplica(t *testing.T) {
 // What one aggregator gossips, another adds up the same way.
 func TestOutgoingIsHeard(t *testing.T) {
 	w := newWorld()
-	w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 1, Claim: 2.5, Active: 1, Admitted: 8, Spent: 4}},
+	w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 1, Claim: 2.5, Active: 1, Admitted: 8,
+		Spent: 4}},
 		Flows: []exchange.FlowClaim{{Key: 2, Claim: 3, Unsaturated: 3}}})
 	there := New(Options{Incarnation: 5})
 	there.Connect(0, "z", 1, 1)
 	there.Receive(0, "agent", 1, promise, w.Outgoing(w.now))
 	s := there.Sums(0, "z")
-	if len(s.Keys) != 1 || s.Keys[0].Claims != 2.5 || s.Keys[0].Active != 1 || s.Keys[0].Admitted != 4 || s.Keys[0].Spent != 4 {
+	if len(s.Keys) != 1 || s.Keys[0].Claims != 2.5 || s.Keys[0].Active != 1 || s.Keys[0].Admitted != 4 ||
+		s.Keys[0].Spent != 4 {
 		t.Errorf("keys %+v: of what was admitted before, only what is still spent counts", s.Keys)
 	}
 	if len(s.Flows) != 1 || s.Flows[0] != (exchange.FlowSum{Key: 2, Claims: 3, Unsaturated: 3}) {
@@ -210,7 +212,8 @@ func TestANewLeaderKnowsNotAll(t *testing.T) {
 func TestRestarts(t *testing.T) {
 	w := newWorld()
 	say := func(a float64) {
-		w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 1, Active: 1, Admitted: a, Spent: a}}})
+		w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 1, Active: 1, Admitted: a,
+			Spent: a}}})
 	}
 	admitted := func() float64 { return w.Outgoing(w.now)[0].Keys[0].Admitted }
 	say(10)
@@ -228,7 +231,8 @@ func TestRestarts(t *testing.T) {
 	if s, _ := w.sum(7); s.Claims != 0 || s.Admitted != 5 {
 		t.Errorf("restarted peer: %+v, want its count and no claim", s)
 	}
-	w.hear(&gossipv1.Replica{Name: "b", Generation: 2, Seq: 1, Weight: 1, Keys: []*gossipv1.KeyClaim{{Key: 7, Claim: 3, Admitted: 1}}})
+	w.hear(&gossipv1.Replica{Name: "b", Generation: 2, Seq: 1, Weight: 1, Keys: []*gossipv1.KeyClaim{{Key: 7, Claim: 3,
+		Admitted: 1}}})
 	if s, _ := w.sum(7); s.Claims != 3 || s.Admitted != 6 {
 		t.Errorf("restarted peer: %+v, want claim 3 and 6 admitted", s)
 	}
@@ -307,7 +311,8 @@ func TestSumsConverge(t *testing.T) {
 		newest := map[string]*gossipv1.Replica{}
 		for seq := range uint64(rapid.IntRange(1, 12).Draw(t, "states")) {
 			name := rapid.SampledFrom([]string{"b", "c"}).Draw(t, "name")
-			r := stateOf(name, seq+1, &gossipv1.KeyClaim{Key: 7, Claim: float32(rapid.IntRange(0, 9).Draw(t, "claim")), Active: 1,
+			r := stateOf(name, seq+1, &gossipv1.KeyClaim{Key: 7, Claim: float32(rapid.IntRange(0, 9).Draw(t, "claim")),
+				Active:   1,
 				Admitted: float64(rapid.IntRange(0, 99).Draw(t, "admitted"))})
 			if rapid.Bool().Draw(t, "heard at once") {
 				w.hear(r)
@@ -370,10 +375,12 @@ func TestFilterClockSteppedBack(t *testing.T) {
 	w := newWorld()
 	w.now += gather
 	w.Connect(w.now, "b", 1000, 1)
-	w.Announce(w.now, "b", 1000, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 4, Active: 1, Admitted: 10, Spent: 10}}})
+	w.Announce(w.now, "b", 1000, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 4, Active: 1, Admitted: 10,
+		Spent: 10}}})
 	w.Exit(w.now, "b", 1000)
 	w.Connect(w.now, "b", 400, 1)
-	w.Announce(w.now, "b", 400, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 5, Active: 1, Admitted: 1, Spent: 1}}})
+	w.Announce(w.now, "b", 400, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 5, Active: 1, Admitted: 1,
+		Spent: 1}}})
 	w.wants(t, "here", 5, 11)
 	there := newWorld()
 	there.as("agent", 1, w.Outgoing(w.now)...)
@@ -448,7 +455,8 @@ func TestSleepingKeysAreToldInTurn(t *testing.T) {
 		w.now += promise
 		out, sums := w.Outgoing(w.now)[0].Keys, w.Aggregator.Sums(w.now, "a").Keys
 		if len(out) != keys/refresh || len(sums) != 2*keys/refresh {
-			t.Fatalf("%d gossiped and %d told in one period, want %d and %d", len(out), len(sums), keys/refresh, 2*keys/refresh)
+			t.Fatalf("%d gossiped and %d told in one period, want %d and %d", len(out), len(sums), keys/refresh,
+				2*keys/refresh)
 		}
 		for _, k := range out {
 			gossiped[k.Key] = true
@@ -460,7 +468,8 @@ func TestSleepingKeysAreToldInTurn(t *testing.T) {
 	if len(gossiped) != keys || len(told) != 2*keys {
 		t.Errorf("%d gossiped and %d told within %d periods, want all", len(gossiped), len(told), refresh)
 	}
-	w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 1, Claim: 1, Active: 1, Admitted: 2, Spent: 2}}})
+	w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 1, Claim: 1, Active: 1, Admitted: 2,
+		Spent: 2}}})
 	for range 3 {
 		w.now += promise
 		if n := len(w.Outgoing(w.now)[0].Keys); n < keys/refresh || n > keys/refresh+1 {

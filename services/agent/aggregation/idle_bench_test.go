@@ -17,7 +17,8 @@ func BenchmarkPeriodIdleKeys(b *testing.B) {
 			t := New(Options{Incarnation: 1})
 			t.Connect(0, "a", 1, 1)
 			own := &exchange.Claims{}
-			others := []*gossipv1.Replica{{Name: "r1", Generation: 1, Weight: 1}, {Name: "r2", Generation: 1, Weight: 1}}
+			others := []*gossipv1.Replica{{Name: "r1", Generation: 1, Weight: 1}, {Name: "r2", Generation: 1,
+				Weight: 1}}
 			for k := range keys {
 				if k%3 == 0 {
 					own.Keys = append(own.Keys, exchange.KeyClaim{Key: uint64(k + 1), Admitted: 1, Spent: 1})

@@ -73,8 +73,8 @@ func (t *Aggregator) newLocal(now time.Duration, id process) *local {
 		at, _ = of.find(agentLife{}, id.generation, of.order+1)
 	}
 	t.voidEarlier(now, of.id, at.generation)
-	return &local{process: id, of: of, tableGeneration: at.generation, order: order, seq: max(t.o.Incarnation+uint64(now), at.top+1),
-		keys: newOrdered[*announced]()}
+	return &local{process: id, of: of, tableGeneration: at.generation, order: order,
+		seq: max(t.o.Incarnation+uint64(now), at.top+1), keys: newOrdered[*announced]()}
 }
 
 // voidEarlier makes the claims of earlier generations void once a later one speaks.
@@ -107,7 +107,7 @@ func (t *Aggregator) setPresence(now time.Duration, name string, generation uint
 	}
 }
 
-// Announce takes in what a gateway claims. A key that a message leaves out
+// Announce takes the claims of a gateway. A key that a message leaves out
 // stands until it is withdrawn, or not listed for long.
 func (t *Aggregator) Announce(now time.Duration, name string, generation uint64, c *exchange.Claims) {
 	o := t.locals[process{name, generation}]

@@ -12,7 +12,7 @@ import (
 // as unheard.
 const silences = 3
 
-// SetMembers takes in the membership of a lease, which holds until its soft
+// SetMembers sets the membership of a lease, which holds until its soft
 // expiry at until. A member that was never heard has T2 from now on to speak.
 func (t *Aggregator) SetMembers(now time.Duration, members []Member, until time.Duration) {
 	t.leased = slices.Clone(members)
@@ -155,7 +155,8 @@ func (t *Aggregator) withLocal(members []Member) []Member {
 	return out
 }
 
-// isHeard reports whether a replica is connected here or kept its promise to speak.
+// isHeard reports whether a replica is connected here, or its agent sent packets as
+// promised.
 func (t *Aggregator) isHeard(now time.Duration, name string) bool {
 	if t.isLocal(name) {
 		return true

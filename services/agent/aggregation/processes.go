@@ -14,7 +14,7 @@ import "github.com/titrate/titrate/control/claims"
 //	local generation   2, 4, 6 … in the order of arrival; one less for a late parent
 //	local sequence     begins above the highest one, with each life of an agent
 
-// lives is how many processes of one replica are told apart: a parent and a child, and
+// lives is how many processes of one replica are kept apart: a parent and a child, and
 // as many from before.
 const lives = 4
 

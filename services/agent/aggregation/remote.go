@@ -35,7 +35,9 @@ type remote struct {
 
 // Receive takes the state of another agent's replicas. count is the number of that agent's
 // life; the agent will speak again within promise. The caller has authenticated the agent.
-func (t *Aggregator) Receive(now time.Duration, agent string, count uint64, promise time.Duration, replicas []*gossipv1.Replica) {
+func (t *Aggregator) Receive(
+	now time.Duration, agent string, count uint64, promise time.Duration, replicas []*gossipv1.Replica,
+) {
 	for _, r := range replicas {
 		if r.GetName() == "" || len(r.GetName()) > maxName {
 			t.refused++

@@ -27,7 +27,7 @@ type ReplicaStatus struct {
 	Generation uint64
 	Weight     float64
 	Age        time.Duration // since it was last heard
-	Heard      bool          // it kept its promise to speak
+	Heard      bool          // it sent its packets in time
 	Member     bool
 	Drained    bool
 }
@@ -35,8 +35,9 @@ type ReplicaStatus struct {
 // Status returns a copy of what is known.
 func (t *Aggregator) Status(now time.Duration) Status {
 	t.updateMembers(now)
-	s := Status{Isolation: t.isolation(now), Lag: t.Lag(), Keys: t.keys.len(), Refused: t.refused, Conflicts: t.conflicts,
-		Unheard: []string{}}
+	s := Status{Isolation: t.isolation(now), Lag: t.Lag(), Keys: t.keys.len(), Refused: t.refused,
+		Conflicts: t.conflicts,
+		Unheard:   []string{}}
 	for _, m := range t.members {
 		s.TotalWeight += m.Weight
 		if !t.isHeard(now, m.Name) {
@@ -49,7 +50,8 @@ func (t *Aggregator) Status(now time.Duration) Status {
 	}
 	for _, p := range t.remotes {
 		s.Replicas = append(s.Replicas, ReplicaStatus{Name: p.name, Agent: p.agent, Generation: p.of.process(),
-			Weight: p.weight, Age: now - p.heard, Heard: t.isHeard(now, p.name), Member: contains(t.members, p.name), Drained: p.drained})
+			Weight: p.weight, Age: now - p.heard, Heard: t.isHeard(now, p.name), Member: contains(t.members, p.name),
+			Drained: p.drained})
 	}
 	slices.SortFunc(s.Replicas, func(a, b ReplicaStatus) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Generation, b.Generation))

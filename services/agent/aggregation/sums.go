@@ -27,7 +27,8 @@ func (t *Aggregator) Sums(now time.Duration, name string) *exchange.Sums {
 			continue
 		}
 		if info.flow {
-			s.Flows = append(s.Flows, exchange.FlowSum{Key: k, Claims: sum.Claims, Active: sum.Active, Unsaturated: sum.Unsaturated})
+			s.Flows = append(s.Flows, exchange.FlowSum{Key: k, Claims: sum.Claims, Active: sum.Active,
+				Unsaturated: sum.Unsaturated})
 			continue
 		}
 		sum.Epoch = t.epoch(sum.Epoch)

@@ -23,7 +23,8 @@ type Offer struct {
 // configuration, or an error that says why it is refused; before, nil and nil.
 func (o *Offer) Add(c *controlv1.Configuration) (*Configuration, error) {
 	if p := o.pending; p == nil || p.GetRevision() != c.GetRevision() || c.GetFull() && !p.GetFull() {
-		o.pending = &controlv1.Configuration{Revision: c.GetRevision(), Full: c.GetFull(), Seed: c.GetSeed(), Epoch: c.GetEpoch()}
+		o.pending = &controlv1.Configuration{Revision: c.GetRevision(), Full: c.GetFull(), Seed: c.GetSeed(),
+			Epoch: c.GetEpoch()}
 	}
 	o.pending.Resources = append(o.pending.Resources, c.GetResources()...)
 	o.pending.Deleted = append(o.pending.Deleted, c.GetDeleted()...)
@@ -42,11 +43,13 @@ func (o *Offer) change(c *controlv1.Configuration) (*Configuration, error) {
 		o.resources.Replace(append(o.kept(c.GetUnreadable()), c.GetResources()...))
 		o.whole = true
 	case !o.whole:
-		return nil, fmt.Errorf("configuration %d is a change, and this agent has nothing to change: send it whole", c.GetRevision())
+		return nil, fmt.Errorf("configuration %d is a change, and this agent has nothing to change: send it whole",
+			c.GetRevision())
 	default:
 		o.resources.Change(c.GetResources(), c.GetDeleted())
 	}
-	compiled, err := o.compile(&controlv1.Configuration{Revision: c.GetRevision(), Full: true, Last: true, Seed: c.GetSeed(),
+	compiled, err := o.compile(&controlv1.Configuration{Revision: c.GetRevision(), Full: true, Last: true,
+		Seed:  c.GetSeed(),
 		Epoch: c.GetEpoch(), Resources: o.resources.Resources()})
 	if err != nil {
 		return nil, fmt.Errorf("configuration %d refused: %w", c.GetRevision(), err)

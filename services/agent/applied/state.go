@@ -22,7 +22,8 @@ type StaleEpochError struct{ Got, Applied int64 }
 
 // Error names both epochs.
 func (e *StaleEpochError) Error() string {
-	return fmt.Sprintf("epoch %d refused: epoch %d was applied already; a coordinator takes a higher epoch when it becomes the leader", e.Got, e.Applied)
+	return fmt.Sprintf("epoch %d refused: epoch %d was applied already; a coordinator takes a higher epoch when it "+
+		"becomes the leader", e.Got, e.Applied)
 }
 
 // errOlder is the result for leases that newer ones have overtaken.
@@ -107,15 +108,18 @@ func (o *State) sharesOf(l *controlv1.Leases) (*exchange.Shares, error) {
 	s := &exchange.Shares{Epoch: l.GetEpoch(), Revision: l.GetRevision()}
 	for _, x := range l.GetLeases() {
 		if !usable(x.GetShare()) {
-			return nil, fmt.Errorf("leases of epoch %d: share of tenant %q in pool %q is %v, want >= 0", l.GetEpoch(), x.GetTenant(), x.GetPool(), x.GetShare())
+			return nil, fmt.Errorf("leases of epoch %d: share of tenant %q in pool %q is %v, want >= 0", l.GetEpoch(),
+				x.GetTenant(), x.GetPool(), x.GetShare())
 		}
 		s.Flows = append(s.Flows, exchange.Share{Tenant: x.GetTenant(), Pool: x.GetPool(), Share: x.GetShare()})
 	}
 	for _, p := range l.GetPools() {
 		if !usable(p.GetPrice()) || !usable(p.GetIdleShare()) {
-			return nil, fmt.Errorf("leases of epoch %d: pool %q has price %v and idle share %v, want both >= 0", l.GetEpoch(), p.GetPool(), p.GetPrice(), p.GetIdleShare())
+			return nil, fmt.Errorf("leases of epoch %d: pool %q has price %v and idle share %v, want both >= 0",
+				l.GetEpoch(), p.GetPool(), p.GetPrice(), p.GetIdleShare())
 		}
-		s.Pools = append(s.Pools, exchange.PoolShare{Pool: p.GetPool(), Price: p.GetPrice(), IdleShare: p.GetIdleShare()})
+		s.Pools = append(s.Pools, exchange.PoolShare{Pool: p.GetPool(), Price: p.GetPrice(),
+			IdleShare: p.GetIdleShare()})
 	}
 	return s, nil
 }

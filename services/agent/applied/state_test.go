@@ -49,7 +49,8 @@ func (b *both) Restore(s *lastgood.Snapshot) error {
 }
 
 func pool(name string, capacity float64) *quotav1.Resource {
-	return &quotav1.Resource{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/" + name, Capacity: capacity}}}
+	return &quotav1.Resource{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/" + name,
+		Capacity: capacity}}}
 }
 
 func full(revision int64, nonce uint64, r ...*quotav1.Resource) *controlv1.Configuration {
@@ -92,11 +93,13 @@ func TestConfigurationInChunks(t *testing.T) {
 
 func TestBadConfigurationKeepsTheOld(t *testing.T) {
 	var o both
-	if c, ack, _ := o.Configuration(&controlv1.Configuration{Revision: 1, Last: true, Nonce: 8}); c != nil || !strings.Contains(ack.GetError(), "send it whole") {
+	if c, ack, _ := o.Configuration(&controlv1.Configuration{Revision: 1, Last: true, Nonce: 8}); c != nil ||
+		!strings.Contains(ack.GetError(), "send it whole") {
 		t.Fatalf("a change of nothing: %v, %v", c, ack)
 	}
 	o.Configuration(full(1, 1, pool("a", 1)))
-	c, ack, _ := o.Configuration(&controlv1.Configuration{Revision: 2, Last: true, Nonce: 9, Resources: []*quotav1.Resource{pool("b", -1)}})
+	c, ack, _ := o.Configuration(&controlv1.Configuration{Revision: 2, Last: true, Nonce: 9,
+		Resources: []*quotav1.Resource{pool("b", -1)}})
 	if c != nil || ack.GetNonce() != 9 || !strings.Contains(ack.GetError(), "pools/b: capacity") {
 		t.Fatalf("%+v, %v", c, ack)
 	}
@@ -104,7 +107,8 @@ func TestBadConfigurationKeepsTheOld(t *testing.T) {
 		t.Fatalf("in force: %+v", in)
 	}
 	// The repair comes as a change of what was refused.
-	c, ack, _ = o.Configuration(&controlv1.Configuration{Revision: 3, Last: true, Resources: []*quotav1.Resource{pool("b", 1)}})
+	c, ack, _ = o.Configuration(&controlv1.Configuration{Revision: 3, Last: true,
+		Resources: []*quotav1.Resource{pool("b", 1)}})
 	if ack.GetError() != "" || len(c.Pools) != 2 {
 		t.Fatalf("%+v, %v", c, ack)
 	}
@@ -113,7 +117,8 @@ func TestBadConfigurationKeepsTheOld(t *testing.T) {
 func TestLeasesInOrder(t *testing.T) {
 	var o both
 	g, err := o.Leases(time.Second, leases(2, 5, 10))
-	if err != nil || g.Until != 2*time.Second || g.Shares.Flows[0].Share != 10 || g.Shares.Pools[0].IdleShare != 2 || len(g.Members) != 1 {
+	if err != nil || g.Until != 2*time.Second || g.Shares.Flows[0].Share != 10 || g.Shares.Pools[0].IdleShare != 2 ||
+		len(g.Members) != 1 {
 		t.Fatalf("%+v, %v", g, err)
 	}
 	for _, c := range []struct {
@@ -186,7 +191,8 @@ func TestSnapshotRoundTrip(t *testing.T) {
 		t.Error("a snapshot of nothing")
 	}
 	o.Configuration(full(3, 1, pool("a", 1)))
-	o.Configuration(&controlv1.Configuration{Revision: 4, Last: true, Seed: 5, Resources: []*quotav1.Resource{pool("b", 1)}})
+	o.Configuration(&controlv1.Configuration{Revision: 4, Last: true, Seed: 5, Resources: []*quotav1.Resource{pool("b",
+		1)}})
 	if _, err := o.Leases(time.Second, leases(7, 3, 10)); err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +253,8 @@ func TestConfigurationOfAStaleEpoch(t *testing.T) {
 // What the coordinator cannot read stays in force here.
 func TestUnreadableResourcesAreKept(t *testing.T) {
 	var o both
-	o.Configuration(&controlv1.Configuration{Revision: 1, Full: true, Last: true, Seed: 5, Resources: []*quotav1.Resource{pool("a", 1), pool("b", 1)}})
+	o.Configuration(&controlv1.Configuration{Revision: 1, Full: true, Last: true, Seed: 5,
+		Resources: []*quotav1.Resource{pool("a", 1), pool("b", 1)}})
 	c, _, _ := o.Configuration(&controlv1.Configuration{Revision: 2, Full: true, Last: true, Seed: 5,
 		Resources: []*quotav1.Resource{pool("c", 1)}, Unreadable: []string{"pools/b", "pools/none"}})
 	var names []string

@@ -24,10 +24,12 @@ func (c *Core) Configure(config *applied.Configuration) (Effects, error) {
 	}
 	c.out.Save = true
 	in := config.Config
-	c.log(slog.LevelInfo, "configuration in force", "revision", in.Revision, "pools", len(in.Pools), "tenants", len(in.Tenants))
+	c.log(slog.LevelInfo, "configuration in force", "revision", in.Revision, "pools", len(in.Pools),
+		"tenants", len(in.Tenants))
 	if left := config.LeftOut; len(left) > 0 {
 		c.log(slog.LevelError, "some limits of the configuration are not valid and not enforced; the rest is in force",
-			"revision", in.Revision, "limits", len(left), "tenant", left[0].Tenant, "limit", left[0].Limit, "reason", left[0].Reason)
+			"revision", in.Revision, "limits", len(left), "tenant", left[0].Tenant, "limit", left[0].Limit,
+			"reason", left[0].Reason)
 	}
 	c.sendState()
 	return c.take(), nil

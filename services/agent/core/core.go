@@ -47,10 +47,11 @@ type Core struct {
 // New returns a core that knows nothing.
 func New(o Options) *Core {
 	return &Core{o: o,
-		aggregator: aggregation.New(aggregation.Options{Period: o.Period, T1: o.T1, T2: o.T2, Incarnation: o.Incarnation}),
-		reports:    reports.New(),
-		peers:      schedule.NewPeers(o.Name, o.Incarnation, o.Period),
-		gateways:   map[Process]*gateway{}, links: map[Link]*gateway{},
+		aggregator: aggregation.New(aggregation.Options{Period: o.Period, T1: o.T1, T2: o.T2,
+			Incarnation: o.Incarnation}),
+		reports:  reports.New(),
+		peers:    schedule.NewPeers(o.Name, o.Incarnation, o.Period),
+		gateways: map[Process]*gateway{}, links: map[Link]*gateway{},
 	}
 }
 
@@ -117,7 +118,9 @@ const sweepSpentEvery = 10
 // get sums while something is contended, and heartbeats. Call it each period.
 func (c *Core) Tick(now time.Duration) Effects {
 	if stale := c.applied.Expire(now); stale != nil {
-		c.log(slog.LevelWarn, "leases are stale: the coordinator was not heard for their soft expiry; shares are frozen", "epoch", stale.Epoch)
+		c.log(slog.LevelWarn,
+			"leases are stale: the coordinator was not heard for their soft expiry; shares are frozen",
+			"epoch", stale.Epoch)
 		c.sendState()
 	}
 	c.forgetGateways(now)

@@ -39,8 +39,9 @@ func messages(e Effects, to Link) (out []link.Message) {
 func compiled(t *testing.T, revision int64) *applied.Configuration {
 	t.Helper()
 	var o applied.Offer
-	c, err := o.Add(&controlv1.Configuration{Revision: revision, Full: true, Last: true, Seed: 5, Resources: []*quotav1.Resource{
-		{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/api", Capacity: 100}}}}})
+	c, err := o.Add(&controlv1.Configuration{Revision: revision, Full: true, Last: true, Seed: 5,
+		Resources: []*quotav1.Resource{
+			{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/api", Capacity: 100}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +131,8 @@ func TestGatewayLife(t *testing.T) {
 	if len(c.Received(0, 1, &exchange.Claims{}).Frames) != 0 || len(c.connected()) != 1 {
 		t.Error("the end of the older link ends the newer one")
 	}
-	if out := c.Received(0, 2, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 1, Active: 1}}}); !out.GossipSoon {
+	if out := c.Received(0, 2, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 1,
+		Active: 1}}}); !out.GossipSoon {
 		t.Error("claims are not gossiped soon")
 	}
 	c.Disconnected(time.Second, 2)
@@ -164,7 +166,8 @@ func TestGatewayLife(t *testing.T) {
 // Two processes of one name are a hot restart if one follows the other.
 func TestDoubles(t *testing.T) {
 	process := func(name string, generation uint64, restart int) *gateway {
-		return &gateway{Process: Process{Gateway: name, Generation: generation}, facts: facts{hello: link.Hello{Restart: restart}}}
+		return &gateway{Process: Process{Gateway: name, Generation: generation},
+			facts: facts{hello: link.Hello{Restart: restart}}}
 	}
 	one := process("gw", 1, 1)
 	for _, c := range []struct {
@@ -181,7 +184,8 @@ func TestDoubles(t *testing.T) {
 	c := newCore()
 	c.Connected(0, 1, hello("gw", 1, 1), 0)
 	c.Connected(0, 2, hello("gw", 2, 1), 0)
-	if out := c.Tick(time.Second); len(out.Log) != 1 || !strings.Contains(out.Log[0].Text, "two Envoys have one replica name") {
+	if out := c.Tick(time.Second); len(out.Log) != 1 || !strings.Contains(out.Log[0].Text,
+		"two Envoys have one replica name") {
 		t.Errorf("%+v", out.Log)
 	}
 	if out := c.Tick(2 * time.Second); len(out.Log) != 0 {
@@ -199,7 +203,8 @@ func TestUnsendableConfigurationIsARefusal(t *testing.T) {
 	c.Received(0, 1, &link.Heartbeat{Revision: 4})
 	c.ConfigSent(1, 5, errors.New("link: encode Config"))
 	in := c.Status(0).Gateways[0].InForce
-	if in.Revision != 4 || in.Refused != 5 || !strings.Contains(in.Reason, "the agent cannot send it: link: encode Config") {
+	if in.Revision != 4 || in.Refused != 5 || !strings.Contains(in.Reason,
+		"the agent cannot send it: link: encode Config") {
 		t.Errorf("in force %+v", in)
 	}
 	if err := c.NotEnforced(0); err == nil || !strings.Contains(err.Error(), "gateway gw refuses configuration 5") {
@@ -230,7 +235,8 @@ func TestHelloAndReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := c.Hello(0)
-	if h.Agent != "agent" || h.Epoch != 1 || len(h.Pools) != 1 || h.Pools[0].Capacity != 80 || h.Replicas[0].Gossip != "10.0.0.1:7500" {
+	if h.Agent != "agent" || h.Epoch != 1 || len(h.Pools) != 1 || h.Pools[0].Capacity != 80 ||
+		h.Replicas[0].Gossip != "10.0.0.1:7500" {
 		t.Errorf("%v", h)
 	}
 	if r := c.Report(0); r.State == nil || len(r.State.Gateways) != 1 || r.State.Gateways[0].NamesKnown {

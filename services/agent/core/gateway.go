@@ -43,7 +43,7 @@ type facts struct {
 	hello     link.Hello
 	heartbeat link.Heartbeat
 	unsent    link.Heartbeat  // a configuration that could not be sent, as a refusal
-	names     *exchange.Names // nil: not told, or link version 1
+	names     *exchange.Names // nil: not received, or link version 1
 	leftOut   link.Refused
 
 	overBudget   uint64        // requests for keys beyond the filter's budget, and
@@ -123,9 +123,10 @@ func (c *Core) logLeftOut(g *gateway) {
 		return
 	}
 	first := g.leftOut.Limits[0]
-	c.log(slog.LevelError, "a gateway does not enforce some limits: it is older than they are, or refuses them; upgrade it",
-		"gateway", g.Gateway, "revision", g.leftOut.Revision, "limits", g.leftOut.Total, "tenant", first.Tenant, "limit", first.Limit,
-		"reason", first.Reason)
+	c.log(slog.LevelError,
+		"a gateway does not enforce some limits: it is older than they are, or refuses them; upgrade it",
+		"gateway", g.Gateway, "revision", g.leftOut.Revision, "limits", g.leftOut.Total,
+		"tenant", first.Tenant, "limit", first.Limit, "reason", first.Reason)
 }
 
 // ConfigSent notes that a configuration was sent to a gateway, or why it could not be
@@ -247,7 +248,8 @@ func (c *Core) findDoubles() {
 			now[a.Gateway] = true
 			if !c.doubled[a.Gateway] {
 				c.doubles++
-				c.log(slog.LevelError, "two Envoys have one replica name: each counts as a hot restart of the other, and their limits are not added up; give each Envoy its own replica",
+				c.log(slog.LevelError, "two Envoys have one replica name: each counts as a hot restart of the "+
+					"other, and their limits are not added up; give each Envoy its own replica",
 					"gateway", a.Gateway, "pids", []int{a.pid, b.pid})
 			}
 		}

@@ -26,8 +26,8 @@ func (c *Core) Hello(now time.Duration) *controlv1.Hello {
 // Report is what the gateways reported, and the state of the configuration if it changed
 // since the report before on this stream.
 func (c *Core) Report(now time.Duration) *controlv1.Report {
-	r := &controlv1.Report{Interval: durationpb.New(exchange.ReportEvery), Flows: c.reports.Rates(now), Replicas: c.replicas(),
-		GossipDelay: durationpb.New(c.peers.TypicalDelay(now))}
+	r := &controlv1.Report{Interval: durationpb.New(exchange.ReportEvery), Flows: c.reports.Rates(now),
+		Replicas: c.replicas(), GossipDelay: durationpb.New(c.peers.TypicalDelay(now))}
 	if s := c.state(now); !proto.Equal(s, c.lastState) {
 		c.lastState, r.State = s, s
 	}

@@ -2,7 +2,7 @@
 //
 // # Model
 //
-// memberlist gives membership and failure detection, and tells each agent's versions
+// memberlist gives membership and failure detection, and each agent's versions
 // and public key. The claims themselves are datagrams of our own at the same port
 // ([transport]), one unicast packet per peer and period P, with the latest state of
 // all keys that are contended here, split over as many datagrams of at most
@@ -32,7 +32,7 @@
 // long that was held. The round trip is measured with the sender's clock alone:
 // τ = (now − sent − held)/2. Per peer a peak with slow decay is kept, which one
 // measurement cannot raise far (package schedule). The largest of them is the delay in
-// force; the coordinator is told the median.
+// force; the median is reported to the coordinator.
 //
 // # Failures
 //

@@ -51,7 +51,8 @@ type state struct {
 }
 
 func newState(name string, incarnation uint64) *state {
-	return &state{c: core.New(core.Options{Name: name, Incarnation: incarnation, Period: 50 * time.Millisecond, T1: time.Second, T2: 2 * time.Second})}
+	return &state{c: core.New(core.Options{Name: name, Incarnation: incarnation, Period: 50 * time.Millisecond,
+		T1: time.Second, T2: 2 * time.Second})}
 }
 
 // do calls f with the core.
@@ -126,7 +127,8 @@ func run(t *testing.T, name string, incarnation uint64, o Options) *node {
 		t.Fatal(err)
 	}
 	n.core.do(func(c *core.Core) {
-		c.Connected(now(), gatewayLink, link.Hello{Version: link.Version, Replica: name, Generation: incarnation, Weight: 1}, 0)
+		c.Connected(now(), gatewayLink, link.Hello{Version: link.Version, Replica: name, Generation: incarnation,
+			Weight: 1}, 0)
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -208,7 +210,8 @@ func TestThreeAgents(t *testing.T) {
 	if p := a.core.status().Peers; len(p) != 2 || !p[0].Alive || p[0].Name != "agent-b" || p[0].Age < 0 {
 		t.Errorf("peers %+v", p)
 	}
-	if s := a.gossip.Stats(); s.BytesIn == 0 || s.BytesOut == 0 || s.Dropped[schedule.Malformed] != 0 || s.Dropped[schedule.Forged] != 0 {
+	if s := a.gossip.Stats(); s.BytesIn == 0 || s.BytesOut == 0 || s.Dropped[schedule.Malformed] != 0 ||
+		s.Dropped[schedule.Forged] != 0 {
 		t.Errorf("stats %+v", s)
 	}
 }
@@ -314,7 +317,8 @@ func TestSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var in []*gossipv1.Replica
 		for i := range rapid.IntRange(0, 3).Draw(t, "replicas") {
-			r := &gossipv1.Replica{Name: fmt.Sprint("gateway-", i), Generation: 1 << 60, Seq: 1 << 60, Weight: 2, Drained: i == 1}
+			r := &gossipv1.Replica{Name: fmt.Sprint("gateway-", i), Generation: 1 << 60, Seq: 1 << 60, Weight: 2,
+				Drained: i == 1}
 			for k := range rapid.IntRange(0, 120).Draw(t, "keys") {
 				r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: uint64(k), Claim: 1, Active: 1, Admitted: 1, Spent: 1})
 			}
@@ -362,8 +366,10 @@ func TestHeaderFits(t *testing.T) {
 
 // FuzzReceive: no packet panics, or makes the core send what nobody can mean.
 func FuzzReceive(f *testing.F) {
-	seed, err := proto.Marshal(&gossipv1.Packet{Agent: "x", Incarnation: 1, Seq: 1, PromiseMs: 50, Ack: &gossipv1.Ack{Incarnation: 9, Seq: 3},
-		Replicas: []*gossipv1.Replica{{Name: "r", Generation: 1, Seq: 1, Weight: 1, Keys: []*gossipv1.KeyClaim{{Key: 7, Claim: 1, Admitted: 2}}}}})
+	seed, err := proto.Marshal(&gossipv1.Packet{Agent: "x", Incarnation: 1, Seq: 1, PromiseMs: 50,
+		Ack: &gossipv1.Ack{Incarnation: 9, Seq: 3},
+		Replicas: []*gossipv1.Replica{{Name: "r", Generation: 1, Seq: 1, Weight: 1, Keys: []*gossipv1.KeyClaim{{Key: 7,
+			Claim: 1, Admitted: 2}}}}})
 	if err != nil {
 		f.Fatal(err)
 	}

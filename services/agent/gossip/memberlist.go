@@ -115,7 +115,8 @@ func (m *Node) updateSession(c *contact) (newLife bool) {
 		var err error
 		if c.session, err = m.self.with(version, public); err != nil {
 			c.version = 0
-			m.o.Log.Error("agent has an unusable public key: its claims are not heard", "agent", c.node.Name, "error", err)
+			m.o.Log.Error("agent has an unusable public key: its claims are not heard",
+				"agent", c.node.Name, "error", err)
 			return false
 		}
 		m.senders[senderOf(public)] = c
@@ -148,7 +149,8 @@ type conflicts struct{ m *Node }
 // NotifyConflict logs both addresses.
 func (c conflicts) NotifyConflict(existing, other *memberlist.Node) {
 	c.m.o.Log.Error("two agents have one name: give each its own --name",
-		"agent", existing.Name, "address", existing.Address(), "other", net.JoinHostPort(other.Addr.String(), fmt.Sprint(other.Port)))
+		"agent", existing.Name, "address", existing.Address(),
+		"other", net.JoinHostPort(other.Addr.String(), fmt.Sprint(other.Port)))
 }
 
 // logAdapter passes memberlist's lines to slog: errors of unreachable peers are

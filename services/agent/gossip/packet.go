@@ -39,7 +39,8 @@ type splitter struct {
 func (s *splitter) add(r *gossipv1.Replica) {
 	var head *gossipv1.Replica
 	begin := func() {
-		head = &gossipv1.Replica{Name: r.Name, Generation: r.Generation, Seq: r.Seq, Weight: r.Weight, Drained: r.Drained}
+		head = &gossipv1.Replica{Name: r.Name, Generation: r.Generation, Seq: r.Seq, Weight: r.Weight,
+			Drained: r.Drained}
 		n := proto.Size(head) + nested
 		if s.size > 0 && s.size+n > s.budget {
 			s.flush()

@@ -23,7 +23,7 @@ const (
 	current = 2
 )
 
-// A frame is a sealed packet. The first byte tells it from memberlist's own
+// A frame is a sealed packet. The first byte distinguishes it from memberlist's own
 // datagrams, which begin with 0 to 13, or with 244.
 //
 //	offset  size  what
@@ -39,14 +39,14 @@ const (
 	keyBytes   = 32
 )
 
-// errVersion tells of a frame of a version that this build does not understand.
+// errVersion is a frame of a version that this build does not understand.
 var errVersion = errors.New("unknown version of the gossip")
 
 // sender names a public key in frames.
 type sender [8]byte
 
 // identity is what binds an agent's packets to its name: a key pair that lives as
-// long as the process. memberlist tells all agents the public key with the name.
+// long as the process. memberlist gives all agents the public key with the name.
 // The key of a frame follows from both agents' key pairs and the gossip key, so
 // that only these two agents can have made it.
 type identity struct {
@@ -63,7 +63,7 @@ func newIdentity(clusterKey []byte, newest uint8) (identity, error) {
 	return identity{private, clusterKey, newest}, nil
 }
 
-// meta is what memberlist tells the others of this agent.
+// meta is what memberlist gives the others of this agent.
 func (i identity) meta() []byte {
 	if i.newest == 1 {
 		return nil

@@ -96,7 +96,8 @@ func TestForged(t *testing.T) {
 	a, b, c := trio(t, nil)
 	b.claim(2, 1)
 	a.eventually("hears b", func() bool { return a.claims() == 2 })
-	forged, err := proto.Marshal(&gossipv1.Packet{Agent: "agent-b", Incarnation: 1<<64 - 1, Seq: 1 << 62, PromiseMs: 1 << 31,
+	forged, err := proto.Marshal(&gossipv1.Packet{Agent: "agent-b", Incarnation: 1<<64 - 1, Seq: 1 << 62,
+		PromiseMs: 1 << 31,
 		Replicas: []*gossipv1.Replica{{Name: "b", Generation: 1<<64 - 1, Seq: 1 << 62, Weight: 1e308,
 			Keys: []*gossipv1.KeyClaim{{Key: 7, Claim: 1e12, Admitted: 1e12}}}}})
 	if err != nil {
@@ -126,7 +127,10 @@ func TestVersionBefore(t *testing.T) {
 	a := open(t, "a", nil)
 	old := openOld(t, "old", a.gossip.Address())
 	for _, n := range []*node{a, old} {
-		n.eventually("both are members", func() bool { return n.sums().Replicas == 2 && n.sums().Isolation == exchange.Connected })
+		n.eventually("both are members", func() bool {
+			return n.sums().Replicas == 2 &&
+				n.sums().Isolation == exchange.Connected
+		})
 	}
 	a.claim(3, 1)
 	old.claim(4, 1)

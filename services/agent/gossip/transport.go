@@ -138,18 +138,18 @@ func (t *transport) pause() {
 // port is where the transport listens.
 func (t *transport) port() int { return t.tcp.Addr().(*net.TCPAddr).Port }
 
-// FinalAdvertiseAddr is where others reach this agent: as told, as bound, or by the
+// FinalAdvertiseAddr is where others reach this agent: as set, as bound, or by the
 // private address of the machine when bound to all.
 func (t *transport) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
 	if ip != "" {
-		told := net.ParseIP(ip)
-		if told == nil {
+		set := net.ParseIP(ip)
+		if set == nil {
 			return nil, 0, fmt.Errorf("gossip: %q is not an IP address", ip)
 		}
-		if v4 := told.To4(); v4 != nil {
-			told = v4
+		if v4 := set.To4(); v4 != nil {
+			set = v4
 		}
-		return told, port, nil
+		return set, port, nil
 	}
 	if !t.ip.IsUnspecified() {
 		return t.ip, t.port(), nil

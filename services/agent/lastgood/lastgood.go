@@ -1,4 +1,4 @@
-// Package lastgood keeps what an agent last obeyed on disk, so that its gateways
+// Package lastgood keeps what an agent last applied on disk, so that its gateways
 // are served before the coordinator is reached, whatever became of it.
 //
 // # Model
@@ -48,7 +48,7 @@ type Snapshot struct {
 	Leases        *controlv1.Leases        // nil = none yet
 }
 
-// DamagedError tells that a snapshot could not be used and where it was moved.
+// DamagedError says why a snapshot could not be used, and where it was moved.
 type DamagedError struct {
 	Path   string // of the damaged file, now
 	Reason error
@@ -56,7 +56,8 @@ type DamagedError struct {
 
 // Error says what is wrong and what happens now.
 func (e *DamagedError) Error() string {
-	return fmt.Sprintf("last good snapshot refused: %v; moved to %s, starting without it until the coordinator is reached", e.Reason, e.Path)
+	return fmt.Sprintf("last good snapshot refused: %v; moved to %s, starting without it until the coordinator is "+
+		"reached", e.Reason, e.Path)
 }
 
 // Unwrap is the reason.
@@ -74,7 +75,7 @@ func Save(dir string, s Snapshot) error {
 	return nil
 }
 
-// Writable tells early, and not at the first Save, that dir cannot hold a snapshot.
+// Writable returns an error if dir cannot hold a snapshot, before the first Save.
 func Writable(dir string) error {
 	f, err := os.CreateTemp(dir, name+".*")
 	if err != nil {

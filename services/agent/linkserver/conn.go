@@ -27,7 +27,7 @@ type Conn struct {
 	// understand.
 	Hello link.Hello
 	// PID of the process as the kernel knows it; 0 if it is in another PID namespace or
-	// the system cannot tell.
+	// the system does not know.
 	PID int
 
 	conn *net.UnixConn

@@ -19,7 +19,8 @@ const longestPath = 107
 // left behind.
 func listen(path string) (*net.UnixListener, error) {
 	if n := len(path); n == 0 || n > longestPath {
-		return nil, fmt.Errorf("linkserver: the socket's path %q has %d bytes, 1 to %d are possible: give a shorter --socket, such as /run/titrate/agent.sock", path, n, longestPath)
+		return nil, fmt.Errorf("linkserver: the socket's path %q has %d bytes, 1 to %d are possible: give a shorter "+
+			"--socket, such as /run/titrate/agent.sock", path, n, longestPath)
 	}
 	if err := clearStale(path); err != nil {
 		return nil, err
@@ -28,7 +29,8 @@ func listen(path string) (*net.UnixListener, error) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	syscall.Umask(before)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("linkserver: no directory %s for the socket: make it, or give another --socket", filepath.Dir(path))
+		return nil, fmt.Errorf("linkserver: no directory %s for the socket: make it, or give another --socket",
+			filepath.Dir(path))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("linkserver: listen on %s: %w", path, err)
@@ -47,7 +49,8 @@ func clearStale(path string) error {
 		return fmt.Errorf("linkserver: look at %s: %w", path, err)
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("linkserver: %s is there and is not a socket (%s): give another --socket, or remove it", path, info.Mode())
+		return fmt.Errorf("linkserver: %s is there and is not a socket (%s): give another --socket, or remove it",
+			path, info.Mode())
 	}
 	conn, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {

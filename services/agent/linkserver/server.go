@@ -39,7 +39,7 @@ type Handler interface {
 // Options of a Server.
 type Options struct {
 	Path       string // of the Unix socket
-	Agent      string // name, told to filters
+	Agent      string // name, for the Hello to filters
 	Generation uint64 // of the agent's process
 	Log        *slog.Logger
 }
@@ -113,7 +113,7 @@ func (s *Server) Serve(ctx context.Context) error {
 }
 
 // transient waits a little after an accept that may work later (no descriptors
-// left), and tells a closed socket from it.
+// left), and returns false for a closed socket.
 func transient(ctx context.Context, err error) bool {
 	if errors.Is(err, net.ErrClosed) {
 		return false
@@ -136,7 +136,8 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 		return
 	}
 	w := link.NewWriter(deadlineWriter{conn})
-	hello := &link.Hello{Version: link.Version, Replica: s.o.Agent, Generation: s.o.Generation, PID: os.Getpid(), Weight: 1}
+	hello := &link.Hello{Version: link.Version, Replica: s.o.Agent, Generation: s.o.Generation, PID: os.Getpid(),
+		Weight: 1}
 	if err := w.Write(hello); err != nil {
 		s.refuse(conn, err)
 		return
@@ -205,7 +206,8 @@ func (s *Server) read(c *Conn, r *link.Reader) error {
 		case *link.Heartbeat, *link.Refused, *exchange.Names, *exchange.Claims, *exchange.Report, *exchange.Spent:
 			s.h.Received(c, m)
 		default:
-			return &link.FormatError{Message: fmt.Sprintf("%T", m), Reason: "a filter does not send this after its Hello"}
+			return &link.FormatError{Message: fmt.Sprintf("%T", m),
+				Reason: "a filter does not send this after its Hello"}
 		}
 	}
 }
@@ -224,7 +226,8 @@ func (s *Server) write(ctx context.Context, c *Conn, w *link.Writer) {
 			if err == nil {
 				continue
 			}
-			s.o.Log.Warn("writing to a gateway failed", "gateway", c.Hello.Replica, "message", fmt.Sprintf("%T", m), "error", err)
+			s.o.Log.Warn("writing to a gateway failed", "gateway", c.Hello.Replica, "message", fmt.Sprintf("%T", m),
+				"error", err)
 			if broken := new(net.OpError); errors.As(err, &broken) {
 				c.conn.Close()
 				return

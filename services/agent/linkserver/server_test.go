@@ -129,7 +129,8 @@ func TestUnsendableConfigurationIsReported(t *testing.T) {
 	f.hello("gw", 1)
 	c := h.next(t, "connected").c
 	c.Send(&config.Config{Revision: 5, Pools: []config.Pool{{Name: "api", Capacity: math.Inf(1)}}})
-	if e := h.next(t, "config sent"); e.m.(*config.Config).Revision != 5 || !strings.Contains(fmt.Sprint(e.err), "link: encode Config") {
+	if e := h.next(t, "config sent"); e.m.(*config.Config).Revision != 5 || !strings.Contains(fmt.Sprint(e.err),
+		"link: encode Config") {
 		t.Errorf("of one that cannot be sent: %+v", e)
 	}
 	s.Send(c.Number, &config.Config{Revision: 6})
@@ -142,7 +143,8 @@ func TestUnsendableConfigurationIsReported(t *testing.T) {
 // A filter of version 1 gets the defaults copied into each tenant.
 func TestOldFilterGetsCopiesOfDefaults(t *testing.T) {
 	s, h := start(t)
-	c := &config.Config{Revision: 5, Defaults: []config.Limit{{Name: "d", Rate: 1}}, Tenants: []config.Tenant{{Name: "a", Weight: 1}}}
+	c := &config.Config{Revision: 5, Defaults: []config.Limit{{Name: "d", Rate: 1}},
+		Tenants: []config.Tenant{{Name: "a", Weight: 1}}}
 	for version, copied := range map[uint8]int{1: 1, 2: 0} {
 		f := dial(t, s)
 		f.say(&link.Hello{Version: version, Replica: fmt.Sprint("gw", version), Weight: 1})
@@ -296,17 +298,20 @@ func TestCloseConn(t *testing.T) {
 func TestSocketInTheWay(t *testing.T) {
 	s, _ := start(t)
 	log := slog.New(slog.DiscardHandler)
-	if _, err := Listen(Options{Path: s.o.Path, Log: log}, nil); err == nil || !strings.Contains(err.Error(), "another agent") {
+	if _, err := Listen(Options{Path: s.o.Path, Log: log}, nil); err == nil || !strings.Contains(err.Error(),
+		"another agent") {
 		t.Errorf("living socket: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Listen(Options{Path: file, Log: log}, nil); err == nil || !strings.Contains(err.Error(), "not a socket") {
+	if _, err := Listen(Options{Path: file, Log: log}, nil); err == nil || !strings.Contains(err.Error(),
+		"not a socket") {
 		t.Errorf("plain file: %v", err)
 	}
-	if _, err := Listen(Options{Path: filepath.Join(t.TempDir(), "no", "dir"), Log: log}, nil); err == nil || !strings.Contains(err.Error(), "make it") {
+	if _, err := Listen(Options{Path: filepath.Join(t.TempDir(), "no", "dir"), Log: log}, nil); err == nil ||
+		!strings.Contains(err.Error(), "make it") {
 		t.Errorf("missing directory: %v", err)
 	}
 	stale := filepath.Join(t.TempDir(), "stale")
@@ -337,7 +342,8 @@ func TestPermit(t *testing.T) {
 // A path that no Unix socket can have is said to be too long, not "invalid".
 func TestSocketPathTooLong(t *testing.T) {
 	path := "/" + strings.Repeat("a", longestPath)
-	if _, err := listen(path); err == nil || !strings.Contains(err.Error(), "108 bytes") || !strings.Contains(err.Error(), "--socket") {
+	if _, err := listen(path); err == nil || !strings.Contains(err.Error(), "108 bytes") ||
+		!strings.Contains(err.Error(), "--socket") {
 		t.Errorf("%v", err)
 	}
 	if _, err := listen(""); err == nil {

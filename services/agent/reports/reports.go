@@ -55,7 +55,7 @@ type flow struct{ tenant, pool string }
 // New returns reports of nobody.
 func New() *Reports { return &Reports{from: map[Process]*reporter{}} }
 
-// Add takes in a filter's report. One that covers no time (a filter's first)
+// Add takes a filter's report. One that covers no time (a filter's first)
 // has nothing to divide by and is left out.
 func (r *Reports) Add(now time.Duration, p Process, m *exchange.Report) {
 	from := r.from[p]

@@ -10,7 +10,8 @@ import (
 func TestReports(t *testing.T) {
 	r := New()
 	add := func(now time.Duration, p Process, interval time.Duration, demand float64) {
-		r.Add(now, p, &exchange.Report{Interval: interval, Flows: []exchange.FlowReport{{Tenant: "t", Pool: "p", Demand: demand, Waiting: demand}}})
+		r.Add(now, p, &exchange.Report{Interval: interval, Flows: []exchange.FlowReport{{Tenant: "t", Pool: "p",
+			Demand: demand, Waiting: demand}}})
 	}
 	parent, child := Process{"gw", 1}, Process{"gw", 2}
 	add(0, parent, 0, 99) // covers no time

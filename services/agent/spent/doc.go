@@ -1,21 +1,21 @@
-// Package spent remembers what the clients of each gateway have yet to win back, so
-// that an Envoy that is started anew beside a living agent does not give every
-// client its burst again.
+// Package spent keeps what the clients of each gateway have spent and not won back yet, so
+// that an Envoy that restarts beside a living agent does not give every client its burst
+// again.
 //
 // # Model
 //
-// A filter reports the keys whose use has changed (exchange.Spent). The store holds, by
-// the gateway's name, when each of them will have won its burst back, and forgets it
-// then. What it holds is given to the next process of that name when it connects. It
-// does no I/O and reads no clock: now is the monotonic time since the agent's start.
+// A filter reports the keys whose use has changed (exchange.Spent). The store has, by the
+// gateway's name, when each of these keys will have won its burst back, and forgets the key
+// then. The next process of that name gets the keys when it connects. The store does no I/O
+// and reads no clock: now is the monotonic time since the agent's start.
 //
 // # Invariants
 //
-//   - At most MaxKeys are held over all gateways, 40 bytes each (10 MiB). Beyond
-//     that a key takes the place of one that needs less time, out of a few that
-//     are looked at; keys that found no place are counted.
-//   - The newest process of a name has the last word on a key. What an older one
-//     says, the parent in a hot restart, can only add.
+//   - At most MaxKeys keys are kept over all gateways, 40 bytes each (10 MiB). Beyond that a
+//     key replaces one of a few samples that needs less time; keys that find no room are
+//     counted.
+//   - The newest process of a name replaces what older ones reported. An older process, the
+//     parent in a hot restart, can only raise a key.
 //
-// Add is O(keys of the message), Of and Sweep O(keys held).
+// Add is O(keys of the message), For and Sweep O(keys kept).
 package spent

@@ -6,7 +6,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 )
 
-// MaxKeys is the most keys that are held, over all gateways.
+// MaxKeys is the most keys that are kept, over all gateways.
 const MaxKeys = 1 << 18
 
 // samples is how many keys per gateway are compared when one must be dropped.
@@ -15,7 +15,7 @@ const samples = 8
 // Store is what is remembered. Not safe for concurrent use. The zero Store is empty.
 type Store struct {
 	gateways map[string]*gateway
-	held     int
+	kept     int
 	most     int // 0: MaxKeys
 	lost     uint64
 }
@@ -30,7 +30,7 @@ type level struct {
 	named bool
 }
 
-// Add takes in what a process of a gateway says.
+// Add takes the message of a process of a gateway.
 func (b *Store) Add(now time.Duration, name string, generation uint64, m *exchange.Spent) {
 	g := b.gateways[name]
 	if g == nil {
@@ -57,9 +57,9 @@ func (b *Store) put(now time.Duration, g *gateway, generation uint64, k exchange
 		}
 	case known:
 		g.keys[k.Key] = l
-	case b.held < b.room() || b.makeRoom(l.until):
+	case b.kept < b.room() || b.makeRoom(l.until):
 		g.keys[k.Key] = l
-		b.held++
+		b.kept++
 	default:
 		b.lost++
 	}
@@ -67,7 +67,7 @@ func (b *Store) put(now time.Duration, g *gateway, generation uint64, k exchange
 
 func (b *Store) drop(g *gateway, key uint64) {
 	delete(g.keys, key)
-	b.held--
+	b.kept--
 }
 
 func (b *Store) room() int {
@@ -130,7 +130,7 @@ func (b *Store) Sweep(now time.Duration) {
 	}
 }
 
-// Status is the number of keys held, and of those that were lost to the bound.
-func (b *Store) Status() (held int, lost uint64) {
-	return b.held, b.lost
+// Status is the number of keys kept, and of those dropped beyond MaxKeys.
+func (b *Store) Status() (kept int, lost uint64) {
+	return b.kept, b.lost
 }

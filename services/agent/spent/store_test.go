@@ -23,8 +23,10 @@ func of(b *Store, now time.Duration, name string) map[uint64]exchange.KeySpent {
 // name can only add.
 func TestLatestWins(t *testing.T) {
 	var b Store
-	b.Add(0, "gw", 5, say(exchange.KeySpent{Key: 1, Ahead: 10 * time.Second, Named: true}, exchange.KeySpent{Key: 2, Ahead: 3 * time.Second}))
-	if got := of(&b, 4*time.Second, "gw"); len(got) != 1 || got[1] != (exchange.KeySpent{Key: 1, Ahead: 6 * time.Second, Named: true}) {
+	b.Add(0, "gw", 5, say(exchange.KeySpent{Key: 1, Ahead: 10 * time.Second, Named: true}, exchange.KeySpent{Key: 2,
+		Ahead: 3 * time.Second}))
+	if got := of(&b, 4*time.Second, "gw"); len(got) != 1 || got[1] != (exchange.KeySpent{Key: 1,
+		Ahead: 6 * time.Second, Named: true}) {
 		t.Fatalf("after 4 s: %v", got)
 	}
 	if got := of(&b, 0, "other"); len(got) != 0 {
@@ -35,12 +37,14 @@ func TestLatestWins(t *testing.T) {
 		t.Errorf("after something was given back: %v", got)
 	}
 	b.Add(4*time.Second, "gw", 6, say(exchange.KeySpent{Key: 1, Ahead: 5 * time.Second}))
-	b.Add(4*time.Second, "gw", 5, say(exchange.KeySpent{Key: 1, Ahead: 2 * time.Second}, exchange.KeySpent{Key: 3, Ahead: time.Second}))
+	b.Add(4*time.Second, "gw", 5, say(exchange.KeySpent{Key: 1, Ahead: 2 * time.Second}, exchange.KeySpent{Key: 3,
+		Ahead: time.Second}))
 	b.Add(4*time.Second, "gw", 5, say(exchange.KeySpent{Key: 3, Ahead: 0}))
 	if got := of(&b, 4*time.Second, "gw"); got[1].Ahead != 5*time.Second || got[3].Ahead != time.Second {
 		t.Errorf("after the parent's words: %v", got)
 	}
-	b.Add(4*time.Second, "gw", 6, say(exchange.KeySpent{Key: 1, Ahead: -1}, exchange.KeySpent{Key: 9, Ahead: 1<<63 - 1}))
+	b.Add(4*time.Second, "gw", 6, say(exchange.KeySpent{Key: 1, Ahead: -1}, exchange.KeySpent{Key: 9,
+		Ahead: 1<<63 - 1}))
 	if got := of(&b, 4*time.Second, "gw"); len(got) != 1 {
 		t.Errorf("after all was given back: %v", got)
 	}

@@ -34,7 +34,7 @@ const (
 type Agent interface {
 	// Hello opens a stream.
 	Hello() *controlv1.Hello
-	// Report tells what happened since the last call; seq is set here.
+	// Report is what happened since the last call; seq is set here.
 	Report() *controlv1.Report
 	// Receive takes a message and returns what to answer, nil for nothing. An
 	// error ends the stream.
@@ -113,7 +113,7 @@ var (
 // opens no other: Run returns when the coordinator has ended the stream.
 func (c *Client) Leave() { c.leave.Do(func() { close(c.leaving) }) }
 
-// left tells whether Leave was called.
+// left reports whether Leave was called.
 func (c *Client) left() bool {
 	select {
 	case <-c.leaving:
@@ -139,13 +139,13 @@ func (c *Client) Run(ctx context.Context) error {
 			address = c.o.Addresses[turn%len(c.o.Addresses)]
 			turn++
 		}
-		lived, err := c.attempt(ctx, address)
+		gotAny, err := c.attempt(ctx, address)
 		if ctx.Err() != nil || c.left() {
 			return nil
 		}
 		leader := leaderOf(err)
-		c.ended(address, lived, err)
-		if lived {
+		c.ended(address, gotAny, err)
+		if gotAny {
 			pause = firstPause
 		}
 		if leader != "" && leader != address && hint == "" {
@@ -188,21 +188,22 @@ func leaderOf(err error) string {
 
 // ended notes and logs the end of an attempt: the first failure of a kind is
 // worth a line, its repetition is not.
-func (c *Client) ended(address string, lived bool, err error) {
-	if lived {
+func (c *Client) ended(address string, gotAny bool, err error) {
+	if gotAny {
 		c.streams.Add(1)
 	} else {
 		c.failures.Add(1)
 	}
 	c.mu.Lock()
-	again := !lived && !c.state.Connected && c.state.Error != ""
+	again := !gotAny && !c.state.Connected && c.state.Error != ""
 	c.state = Status{Address: address, Error: fmt.Sprint(err)}
 	c.mu.Unlock()
 	level := slog.LevelWarn
 	if again || errors.Is(err, errBlocked) {
 		level = slog.LevelDebug
 	}
-	c.o.Log.Log(context.Background(), level, "no stream to the coordinator; what it last said stays in force", "address", address, "error", err)
+	c.o.Log.Log(context.Background(), level, "no stream to the coordinator; what it last said stays in force",
+		"address", address, "error", err)
 }
 
 func (c *Client) received(address string) {
@@ -226,16 +227,17 @@ func (c *Client) begin(ctx context.Context) (context.Context, context.CancelCaus
 	return ctx, cancel, nil
 }
 
-// attempt runs one stream to its end, which always has an error. lived tells
-// that it brought something.
-func (c *Client) attempt(ctx context.Context, address string) (lived bool, err error) {
+// attempt runs one stream to its end, which always has an error. gotAny is true
+// if a message came.
+func (c *Client) attempt(ctx context.Context, address string) (gotAny bool, err error) {
 	ctx, cancel, err := c.begin(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer cancel(nil)
 	dial := append([]grpc.DialOption{
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: firstPause, Multiplier: 2, Jitter: .2, MaxDelay: maxPause}, MinConnectTimeout: connectTimeout}),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: firstPause, Multiplier: 2,
+			Jitter: .2, MaxDelay: maxPause}, MinConnectTimeout: connectTimeout}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithDisableServiceConfig(), // its DNS question hangs on networks that are cut off from the world
 	}, c.o.Dial...)
@@ -252,5 +254,5 @@ func (c *Client) attempt(ctx context.Context, address string) (lived bool, err e
 	if cause := context.Cause(ctx); errors.Is(cause, errBlocked) || errors.Is(cause, errSilent) {
 		err = cause
 	}
-	return s.lived, err
+	return s.gotAny, err
 }

@@ -119,7 +119,8 @@ func grant(epoch int64) *controlv1.ConnectResponse {
 func TestFollowsTheLeader(t *testing.T) {
 	f := fleet{}
 	requests := make(chan *controlv1.ConnectRequest, 256)
-	f.add(t, "standby", func(s controlv1.ControlService_ConnectServer) error { return notLeader("passthrough:///leader") })
+	f.add(t, "standby",
+		func(s controlv1.ControlService_ConnectServer) error { return notLeader("passthrough:///leader") })
 	f.add(t, "leader", func(s controlv1.ControlService_ConnectServer) error {
 		conf := &controlv1.ConnectResponse{Message: &controlv1.ConnectResponse_Configuration{Configuration: &controlv1.Configuration{Nonce: 6}}}
 		if err := s.Send(conf); err != nil {
@@ -215,7 +216,8 @@ func TestSilentCoordinatorIsLeft(t *testing.T) {
 		}
 		return nil
 	})
-	c := start(t, f, &agent{}, Options{Addresses: []string{"passthrough:///mute", "passthrough:///talks"}, Silence: 300 * time.Millisecond})
+	c := start(t, f, &agent{}, Options{Addresses: []string{"passthrough:///mute", "passthrough:///talks"},
+		Silence: 300 * time.Millisecond})
 	eventually(t, "with the one that talks", func() bool {
 		s := c.Status()
 		return s.Connected && s.Address == "passthrough:///talks"

@@ -18,7 +18,7 @@ type session struct {
 	address string
 	alive   func() // something was received
 	acks    chan *controlv1.Ack
-	lived   bool
+	gotAny  bool
 }
 
 // wire is the client's end of the generated stream.
@@ -48,7 +48,7 @@ func (s *session) run(ctx context.Context, client controlv1.ControlServiceClient
 	return s.read(ctx, stream)
 }
 
-// broken finds the reason of a failed Send, which only Recv tells.
+// broken finds the reason of a failed Send, which only Recv returns.
 func broken(stream wire, err error) error {
 	if !errors.Is(err, io.EOF) {
 		return err
@@ -69,7 +69,7 @@ func (s *session) read(ctx context.Context, stream wire) error {
 			return err
 		}
 		s.alive()
-		s.lived = true
+		s.gotAny = true
 		s.c.received(s.address)
 		ack, err := s.c.agent.Receive(m)
 		if err != nil {

@@ -7,7 +7,7 @@ type task uint8
 
 const (
 	tickGateway  task = iota // who: gateway
-	tellAgent                // who: gateway; its messages to the agent
+	sendClaims               // who: gateway; its messages to the agent
 	linkGateway              // who: gateway
 	tickAgent                // who: agent
 	gossip                   // who: agent
@@ -19,7 +19,7 @@ const (
 	connect                  // who: agent; its stream to the coordinator
 	endAgent                 // who: agent
 	runRound                 // of the coordinator
-	losePatience             // load: *held
+	losePatience             // load: *waiting
 	landFlight               // load: *flying
 )
 
@@ -55,7 +55,7 @@ func (a *agenda) add(i item) {
 	}
 }
 
-// due tells that there is something to do until now, that included.
+// due reports whether there is something to do until now, that included.
 func (a *agenda) due(now time.Duration) bool { return len(a.items) > 0 && a.items[0].at <= now }
 
 // next takes the first item; there must be one.

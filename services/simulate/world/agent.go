@@ -57,7 +57,7 @@ func (w *World) startAgent(a *agent) {
 	w.plan(0, connect, who, a.life, nil)
 }
 
-// stopAgent ends an agent without a word.
+// stopAgent ends an agent without leaving.
 func (w *World) stopAgent(a *agent) {
 	a.core, a.connected, a.end = nil, false, w.now
 	a.life++
@@ -78,7 +78,8 @@ func (w *World) perform(a *agent, e core.Effects) {
 
 // configure gives an agent a configuration.
 func (w *World) configure(a *agent, c *config.Config) {
-	out, err := a.core.Configure(&applied.Configuration{Config: c, Source: &controlv1.Configuration{Revision: c.Revision}})
+	out, err := a.core.Configure(&applied.Configuration{Config: c,
+		Source: &controlv1.Configuration{Revision: c.Revision}})
 	if err == nil {
 		w.perform(a, out)
 	}

@@ -16,7 +16,8 @@ func three(t *testing.T) *World {
 	t.Helper()
 	s := scenario.New(time.Minute, 3)
 	s.Pools = []scenario.Pool{{Name: "api", Capacity: 100}}
-	s.Tenants = []scenario.Tenant{{Name: "acme", Weight: 1, Limits: []config.Limit{{Name: "each", Rate: 50, Burst: 50}}}}
+	s.Tenants = []scenario.Tenant{{Name: "acme", Weight: 1, Limits: []config.Limit{{Name: "each", Rate: 50,
+		Burst: 50}}}}
 	s.Clients = []scenario.Client{{Name: "app", Tenant: "acme", Pool: "api", Cost: 1, Demand: scenario.Poisson(20)}}
 	cast := traffic.NewCast(s)
 	w, err := New(system.Stage{Scenario: s, Cast: cast, Up: []bool{true, true, true}, Answer: func(system.Answer) {}})
@@ -41,7 +42,8 @@ func TestTheyMeet(t *testing.T) {
 		a := &w.agents[i]
 		in := a.core.Status(a.time(w)).Applied
 		if sums := w.gateways[i].sums; sums.Replicas != 3 || !a.connected || in.Stale {
-			t.Errorf("%s after the quiet time: %d replicas, connected %v, in force %+v", a.name, sums.Replicas, a.connected, in)
+			t.Errorf("%s after the quiet time: %d replicas, connected %v, in force %+v", a.name, sums.Replicas,
+				a.connected, in)
 		}
 	}
 }
@@ -52,7 +54,8 @@ func TestIsolation(t *testing.T) {
 	isolation := func(i int) exchange.Isolation { return w.gateways[i].sums.Isolation }
 	groups := [][]string{{"gw-1"}, {"gw-2", "gw-3", scenario.Coordinator}}
 	w.happen(time.Second, scenario.Event{Kind: scenario.Partition, Groups: groups}, 3*time.Second)
-	if isolation(0) != exchange.Frozen || isolation(1) != exchange.Connected || w.agents[0].connected || !w.agents[1].connected {
+	if isolation(0) != exchange.Frozen || isolation(1) != exchange.Connected || w.agents[0].connected ||
+		!w.agents[1].connected {
 		t.Errorf("cut off: %v, the others %v", isolation(0), isolation(1))
 	}
 	w.Advance(13 * time.Second)
@@ -121,11 +124,13 @@ func TestChangeWhileCutOff(t *testing.T) {
 	w := three(t)
 	w.happen(time.Second, scenario.Event{Kind: scenario.Partition, Groups: [][]string{{"gw-1"}}}, time.Second)
 	w.stage.Scenario.Tenants[0].Limits[0].Rate = 7
-	w.happen(3*time.Second, scenario.Event{Kind: scenario.ChangeLimit, Tenant: "acme", Limit: "each", Rate: 7}, time.Second)
+	w.happen(3*time.Second, scenario.Event{Kind: scenario.ChangeLimit, Tenant: "acme", Limit: "each", Rate: 7},
+		time.Second)
 	if w.gateways[0].config.Tenants[0].Limits[0].Rate != 50 {
 		t.Error("an older configuration changed")
 	}
-	if w.gateways[0].config.Revision != 1 || w.gateways[1].config.Revision != 2 || w.gateways[1].config.Tenants[0].Limits[0].Rate != 7 {
+	if w.gateways[0].config.Revision != 1 || w.gateways[1].config.Revision != 2 ||
+		w.gateways[1].config.Tenants[0].Limits[0].Rate != 7 {
 		t.Errorf("revisions %d, %d", w.gateways[0].config.Revision, w.gateways[1].config.Revision)
 	}
 	w.happen(5*time.Second, scenario.Event{Kind: scenario.Heal}, 2*time.Second)

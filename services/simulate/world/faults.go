@@ -37,13 +37,13 @@ func (w *World) exited(a *agent, g *gateway) {
 	w.perform(a, a.core.Exited(a.time(w), g.process(w)))
 }
 
-// crash ends a gateway and its agent without a word.
+// crash ends a gateway and its agent without leaving.
 func (w *World) crash(place int) {
 	w.stop(&w.gateways[place])
 	w.loseAgent(place)
 }
 
-// loseAgent ends an agent without a word.
+// loseAgent ends an agent without leaving.
 func (w *World) loseAgent(place int) {
 	w.gateways[place].link = 0
 	if a := &w.agents[place]; a.core != nil {

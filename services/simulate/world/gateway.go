@@ -19,10 +19,10 @@ import (
 const (
 	busyTick    = enforcer.BusyTick
 	idleTick    = enforcer.IdleTick
-	tellEvery   = exchange.DefaultPeriod
-	reportTicks = int(exchange.ReportEvery / tellEvery) // a report with every so many claims
-	beatTicks   = int(link.HeartbeatEvery / tellEvery)  // a heartbeat
-	// What the agent is told of keys that have spent something: keys that take at least
+	sendEvery   = exchange.DefaultPeriod
+	reportTicks = int(exchange.ReportEvery / sendEvery) // a report with every so many claims
+	beatTicks   = int(link.HeartbeatEvery / sendEvery)  // a heartbeat
+	// Which keys that have spent something are sent: keys that take at least
 	// spentLeast to win the burst back, of a spentParts-th of the table with the claims, at
 	// most spentMost.
 	spentLeast = 250 * time.Millisecond
@@ -40,16 +40,16 @@ type gateway struct {
 	config     *config.Config  // in force
 	sums       *exchange.Sums  // received last
 	tickAt     time.Duration   // of the next tick; other ticks are void
-	tells      int
+	sends      int
 	silent     bool
-	held       map[int]*held
+	waiting    map[int]*waiting
 
-	events []limiter.Event // memory for the next
-	claims exchange.Claims
-	report exchange.Report
-	spent  exchange.Spent
-	walk   limiter.SpentCursor
-	named  *limiter.Names // that the agent was told
+	events    []limiter.Event // memory for the next
+	claims    exchange.Claims
+	report    exchange.Report
+	spent     exchange.Spent
+	walk      limiter.SpentCursor
+	sentNames *limiter.Names
 
 	others    exchange.Estimator // while the agent is silent
 	withdrawn []uint64           // keys, meanwhile
@@ -60,8 +60,8 @@ func (g *gateway) process(w *World) core.Process {
 	return core.Process{Gateway: w.stage.Cast.Gateways[g.place], Generation: g.generation}
 }
 
-// held is a request that waits.
-type held struct {
+// waiting is a request that waits.
+type waiting struct {
 	id      int
 	gateway int32
 	life    uint32
@@ -79,11 +79,11 @@ func (w *World) start(g *gateway) {
 	g.life++
 	g.generation = uint64(w.now) + uint64(g.life) // as production: a time; no two are the same
 	g.engine = limiter.New(limiter.Options{Keys: w.keys(), Replica: name, Start: w.time()})
-	g.held, g.tells = map[int]*held{}, 0
+	g.waiting, g.sends = map[int]*waiting{}, 0
 	g.others, g.withdrawn = exchange.Estimator{}, nil
 	g.tickAt = w.now + w.phase(busyTick)
 	w.plan(g.tickAt-w.now, tickGateway, p, g.life, nil)
-	w.plan(w.phase(tellEvery), tellAgent, p, g.life, nil)
+	w.plan(w.phase(sendEvery), sendClaims, p, g.life, nil)
 	w.linkGateway(g)
 }
 
@@ -94,7 +94,7 @@ func (w *World) linkGateway(g *gateway) {
 		return
 	}
 	w.links++
-	g.link, g.silent, g.named = w.links, false, nil
+	g.link, g.silent, g.sentNames = w.links, false, nil
 	g.walk = limiter.SpentCursor{Least: spentLeast}
 	w.perform(a, a.core.Connected(a.time(w), g.link, link.Hello{Version: link.Version, Replica: a.name,
 		Generation: g.generation, Weight: w.stage.Cast.Weights[g.place]}, 0))
@@ -134,14 +134,14 @@ func (w *World) ask(g *gateway, id int, c *traffic.Client, cost float64) {
 	if out.Verdict == limiter.Wait {
 		var handle limiter.Handle
 		if out, handle = g.engine.Enqueue(w.time(), &r, uint64(id)+1); out.Verdict == limiter.Wait {
-			w.hold(g, c, &held{id: id, handle: handle, request: r, flight: out.Flight})
+			w.hold(g, c, &waiting{id: id, handle: handle, request: r, flight: out.Flight})
 			return
 		}
 	}
 	w.decided(id, out, &r, out.Flight)
 }
 
-// decided tells what became of a request, and sends it on.
+// decided answers a request, and sends it on if it was admitted.
 func (w *World) decided(id int, out limiter.Outcome, r *limiter.Request, f *limiter.Flight) {
 	fate := system.Admitted
 	if out.Verdict == limiter.Reject {
@@ -153,9 +153,9 @@ func (w *World) decided(id int, out limiter.Outcome, r *limiter.Request, f *limi
 }
 
 // hold keeps a request until its event, its client's patience or the gateway ends.
-func (w *World) hold(g *gateway, c *traffic.Client, h *held) {
+func (w *World) hold(g *gateway, c *traffic.Client, h *waiting) {
 	h.gateway, h.life = g.place, g.life
-	g.held[h.id] = h
+	g.waiting[h.id] = h
 	if c.Patience > 0 {
 		w.agenda.add(item{at: w.now + c.Patience, task: losePatience, load: h})
 	}
@@ -166,12 +166,12 @@ func (w *World) hold(g *gateway, c *traffic.Client, h *held) {
 }
 
 // abandon takes back a request whose client has lost patience.
-func (w *World) abandon(h *held) {
+func (w *World) abandon(h *waiting) {
 	g := &w.gateways[h.gateway]
-	if g.life != h.life || g.held[h.id] != h || !g.engine.Cancel(w.time(), h.handle) {
+	if g.life != h.life || g.waiting[h.id] != h || !g.engine.Cancel(w.time(), h.handle) {
 		return
 	}
-	delete(g.held, h.id)
+	delete(g.waiting, h.id)
 	w.answer(h.id, system.Abandoned, limiter.None, false)
 }
 
@@ -190,8 +190,8 @@ func (w *World) tick(g *gateway) {
 func (w *World) deliver(g *gateway) {
 	for _, e := range g.events {
 		id := int(e.Ticket) - 1
-		h := g.held[id]
-		delete(g.held, id)
+		h := g.waiting[id]
+		delete(g.waiting, id)
 		w.decided(id, e.Outcome, &h.request, h.flight)
 	}
 }
@@ -201,10 +201,10 @@ func (w *World) setSums(g *gateway, s *exchange.Sums) {
 	g.engine.SetSums(w.time(), s)
 }
 
-// tell is what the filter tells its agent each period; without a link it takes the
-// engine's claims, and keeps those that are withdrawn.
-func (w *World) tell(g *gateway) {
-	w.plan(tellEvery, tellAgent, g.place, g.life, nil)
+// sendToAgent sends what the filter sends its agent each period. Without a link it takes
+// the engine's claims, and keeps the keys that they withdraw.
+func (w *World) sendToAgent(g *gateway) {
+	w.plan(sendEvery, sendClaims, g.place, g.life, nil)
 	if s := g.others.Estimate(w.time(), g.link != 0); s != nil {
 		w.setSums(g, s)
 	}
@@ -214,12 +214,12 @@ func (w *World) tell(g *gateway) {
 		g.withdrawn = append(g.withdrawn, g.claims.Withdrawn...)
 		return
 	}
-	if g.tells%beatTicks == 0 {
-		w.say(g, &link.Heartbeat{Sequence: uint64(g.tells), Revision: g.config.Revision})
+	if g.sends%beatTicks == 0 {
+		w.deliverToAgent(g, &link.Heartbeat{Sequence: uint64(g.sends), Revision: g.config.Revision})
 	}
-	if n := g.engine.Named(); n != g.named {
-		g.named = n
-		w.say(g, n.Known())
+	if n := g.engine.Named(); n != g.sentNames {
+		g.sentNames = n
+		w.deliverToAgent(g, n.Known())
 	}
 	g.claims.Reset()
 	g.engine.Claims(w.time(), &g.claims)
@@ -227,7 +227,7 @@ func (w *World) tell(g *gateway) {
 	g.withdrawn = nil
 	empty := len(g.claims.Flows)+len(g.claims.Keys)+len(g.claims.Withdrawn) == 0
 	if !empty || !g.silent {
-		w.say(g, &g.claims)
+		w.deliverToAgent(g, &g.claims)
 	}
 	g.silent = empty
 	g.spent.Keys = g.spent.Keys[:0]
@@ -235,27 +235,27 @@ func (w *World) tell(g *gateway) {
 		g.spent.Keys = append(g.spent.Keys, s)
 	})
 	if len(g.spent.Keys) > 0 {
-		w.say(g, &g.spent)
+		w.deliverToAgent(g, &g.spent)
 	}
-	if g.tells%reportTicks == 0 {
+	if g.sends%reportTicks == 0 {
 		g.engine.Report(w.time(), &g.report)
-		w.say(g, &g.report)
+		w.deliverToAgent(g, &g.report)
 	}
-	g.tells++
+	g.sends++
 }
 
-// say gives the agent a message of its gateway.
-func (w *World) say(g *gateway, m link.Message) {
+// deliverToAgent gives the agent a message of its gateway.
+func (w *World) deliverToAgent(g *gateway, m link.Message) {
 	a := &w.agents[g.place]
 	w.perform(a, a.core.Received(a.time(w), g.link, m))
 }
 
 // stop ends the process; what waits is lost.
 func (w *World) stop(g *gateway) {
-	for _, id := range slices.Sorted(maps.Keys(g.held)) {
+	for _, id := range slices.Sorted(maps.Keys(g.waiting)) {
 		w.answer(id, system.Lost, limiter.None, false)
 	}
-	g.engine, g.held = nil, nil
+	g.engine, g.waiting = nil, nil
 	g.life++
 }
 

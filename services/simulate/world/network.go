@@ -51,7 +51,7 @@ func (n *network) heal(now time.Duration) {
 	n.whole, n.since = true, now
 }
 
-// passes tells that two places are not cut off; −1 is the coordinator.
+// passes reports whether packets pass between two places; −1 is the coordinator.
 func (n *network) passes(a, b int32) bool { return n.group(a) == n.group(b) }
 
 func (n *network) group(place int32) int {
@@ -61,7 +61,7 @@ func (n *network) group(place int32) int {
 	return n.groups[place]
 }
 
-// believes tells that an agent thinks that another is alive.
+// believes reports whether an agent's memberlist knows another agent as alive.
 func (n *network) believes(a, b *agent, now time.Duration) bool {
 	switch {
 	case now < max(a.start, b.start)+meetAfter:

@@ -89,14 +89,14 @@ func (w *World) until(end time.Duration) {
 // do does one item, unless it is void.
 func (w *World) do(i *item) {
 	switch i.task {
-	case tickGateway, tellAgent, linkGateway:
+	case tickGateway, sendClaims, linkGateway:
 		if g := &w.gateways[i.who]; g.life == i.life && g.engine != nil {
 			w.doGateway(g, i)
 		}
 	case runRound:
 		w.round(i.life)
 	case losePatience:
-		w.abandon(i.load.(*held))
+		w.abandon(i.load.(*waiting))
 	case landFlight:
 		i.load.(*flying).land(w.now)
 	case takeReport:
@@ -110,8 +110,8 @@ func (w *World) do(i *item) {
 
 func (w *World) doGateway(g *gateway, i *item) {
 	switch {
-	case i.task == tellAgent:
-		w.tell(g)
+	case i.task == sendClaims:
+		w.sendToAgent(g)
 	case i.task == linkGateway:
 		w.linkGateway(g)
 	case i.at == g.tickAt:
@@ -148,7 +148,7 @@ func (w *World) Offer(id int, r *traffic.Request) {
 	w.ask(&w.gateways[r.Gateway], id, c, r.Cost)
 }
 
-// answer tells what became of a request, now.
+// answer answers a request, now.
 func (w *World) answer(id int, fate system.Fate, reason limiter.Reason, mark bool) {
 	w.stage.Answer(system.Answer{ID: id, At: w.clock(), Fate: fate, Reason: reason, Mark: mark})
 }

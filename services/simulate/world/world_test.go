@@ -39,7 +39,8 @@ func TestAgenda(t *testing.T) {
 
 func TestNetwork(t *testing.T) {
 	names := []string{"a", "b", "c"}
-	n := newNetwork(&scenario.Gossip{Delay: 20 * time.Millisecond, Jitter: 5 * time.Millisecond}, rand.New(rand.NewPCG(1, 1)), len(names))
+	n := newNetwork(&scenario.Gossip{Delay: 20 * time.Millisecond, Jitter: 5 * time.Millisecond},
+		rand.New(rand.NewPCG(1, 1)), len(names))
 	a, b, c := &agent{place: 0}, &agent{place: 1}, &agent{place: 2}
 	const start = 10 * time.Second
 	if !n.passes(0, 2) || !n.passes(1, coordinatorPlace) || !n.believes(a, b, start) {

@@ -134,7 +134,8 @@ func (p *Peers) Round(now time.Duration, replicas []*gossipv1.Replica, all, leav
 
 // hasClaims reports whether replicas claim anything.
 func hasClaims(replicas []*gossipv1.Replica) bool {
-	return slices.ContainsFunc(replicas, func(r *gossipv1.Replica) bool { return len(r.GetFlows())+len(r.GetKeys()) > 0 })
+	return slices.ContainsFunc(replicas,
+		func(r *gossipv1.Replica) bool { return len(r.GetFlows())+len(r.GetKeys()) > 0 })
 }
 
 // Header is a packet without its replicas.
@@ -200,7 +201,8 @@ func (p *Peers) forget(now time.Duration) (names []string) {
 // Receive notes a packet's sender and measures the delay. sealed says that the packet
 // was authenticated (version 2). It returns the sender's life and the time within which
 // it promises its next packet, or why the packet is dropped.
-func (p *Peers) Receive(now time.Duration, m *gossipv1.Packet, sealed bool) (life uint64, promise time.Duration, drop Drop) {
+func (p *Peers) Receive(now time.Duration, m *gossipv1.Packet, sealed bool) (life uint64, promise time.Duration,
+	drop Drop) {
 	from := p.by[m.GetAgent()]
 	switch {
 	case from == nil:
@@ -287,7 +289,8 @@ func (p *Peers) Missing(now time.Duration) []string {
 		switch {
 		case at.left:
 		case at.alive && (at.heard == 0 || p.isHeard(now, at)):
-		case !at.alive && now-at.failed > sendFailed && len(p.addresses) > 0 && !slices.Contains(p.addresses, at.address):
+		case !at.alive && now-at.failed > sendFailed && len(p.addresses) > 0 && !slices.Contains(p.addresses,
+			at.address):
 		default:
 			out = append(out, name)
 		}

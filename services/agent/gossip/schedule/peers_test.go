@@ -24,7 +24,8 @@ func TestFailedPeersAreKept(t *testing.T) {
 	if len(p.by) != 2 {
 		t.Errorf("%d peers after 23 h, want both", len(p.by))
 	}
-	if gone := p.forget(keepFailed + time.Millisecond); len(gone) != 1 || p.by["peer-0"] != nil || p.by["peer-1"] == nil {
+	if gone := p.forget(keepFailed + time.Millisecond); len(gone) != 1 || p.by["peer-0"] != nil ||
+		p.by["peer-1"] == nil {
 		t.Error("a day after it failed a peer is still kept, or too few are")
 	}
 	p = failing(keepMost + 2)
