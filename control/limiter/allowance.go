@@ -43,7 +43,7 @@ func (e *Engine) Allowance(now int64, r *Request, why Reason) Allowance {
 	if !ok {
 		return Allowance{}
 	}
-	c := call{now: now, cost: r.cost(), route: rt, subject: r.subject()}
+	c := newCall(now, r, rt)
 	least, by := e.leastAllowance(&c)
 	switch {
 	case rt.flow == nil || why == None || why == ClientLimit:
@@ -63,7 +63,7 @@ func (e *Engine) Peek(now int64, r *Request) (Outcome, Allowance) {
 	if !ok {
 		return e.withoutRoute(), Allowance{}
 	}
-	c := call{now: now, cost: r.cost(), route: rt, subject: r.subject()}
+	c := newCall(now, r, rt)
 	least, by := e.leastAllowance(&c)
 	f := rt.flow
 	switch {

@@ -10,42 +10,41 @@ import (
 // Decide decides a request at now. Wait means that it would have to be held: nothing was
 // charged and nothing waits; call Enqueue if its caller can be woken later, and reject it
 // otherwise.
-func (e *Engine) Decide(now int64, r *Request) Outcome {
+func (e *Engine) Decide(now int64, r *Request) (out Outcome) {
+	var c call // newCall would copy it
 	for {
-		c, out, done := e.begin(now, r)
-		if done {
+		rt := e.begin(now, r, &out)
+		if rt == nil {
 			return out
 		}
-		out, ok := c.route.flow.decide(e, &c)
-		switch {
-		case !ok:
-			e.unroute(c.route.flow) // it has just been freed
-			continue
-		case out.Verdict != Wait:
-			e.wake(c.route.flow)
+		c.now, c.cost, c.route = now, r.cost(), rt
+		c.client, c.ids, c.classes = r.Client, r.Identities, uint64(r.Classes)|every
+		if rt.flow.decide(e, &c, &out) {
+			return out
 		}
-		return out
+		e.unroute(rt.flow) // it has just been freed
 	}
 }
 
-// begin finds the route of a request, and answers at once what needs no tenant stage:
-// then it is done.
-func (e *Engine) begin(now int64, r *Request) (c call, out Outcome, done bool) {
+// begin returns the route of a request. It returns nil when it has answered the request:
+// there is no route, or the tenant stage is not needed.
+func (e *Engine) begin(now int64, r *Request, out *Outcome) *route {
 	if r.Mode != config.Enforce {
-		return c, e.observe(now, r), true
+		*out = e.observe(now, r)
+		return nil
 	}
 	rt, ok := e.findRoute(r)
-	if !ok {
-		return c, e.countWithoutRoute(), true
-	}
-	c = call{now: now, cost: r.cost(), route: rt, subject: r.subject()}
 	switch {
+	case !ok:
+		*out = e.countWithoutRoute()
 	case rt.flow == nil:
-		return c, e.decideByLimits(&c), true
+		*out = e.decideByLimits(now, r, rt)
 	case rt.blocked:
-		return c, e.refuseBlocked(&c), true
+		*out = e.refuseBlocked(rt.flow, r.cost())
+	default:
+		return rt
 	}
-	return c, out, false
+	return nil
 }
 
 // countWithoutRoute answers a request that has no route and counts it.
@@ -91,14 +90,16 @@ func (e *Engine) withoutRoute() Outcome {
 
 // decideByLimits decides a request to an unknown pool: it has no share and no queue, but
 // its client's limits hold.
-func (e *Engine) decideByLimits(c *call) Outcome {
-	ref := e.charge(c, decisive)
+func (e *Engine) decideByLimits(now int64, r *Request, rt *route) (out Outcome) {
+	c := newCall(now, r, rt)
+	ref := e.charge(&c, decisive)
 	if ref.by != nil {
 		e.stats.rejected[ClientLimit].Add(1)
 		return Outcome{Verdict: Reject, Reason: ClientLimit, RetryAfter: retryAfter(ref.wait), Limit: ref.by.name}
 	}
 	e.stats.unknownPool.Add(1)
-	return shadowOf(ref.shadow)
+	ref.shadow.setShadow(&out)
+	return out
 }
 
 // observe decides a request whose own mode is not Enforce: whoever asks may ask for less
@@ -115,7 +116,7 @@ func (e *Engine) observe(now int64, r *Request) Outcome {
 		}
 		return Outcome{Reason: out.Reason, Shadow: true}
 	}
-	c := call{now: now, cost: r.cost(), route: rt, subject: r.subject()}
+	c := newCall(now, r, rt)
 	var out Outcome
 	if r.Mode == config.Shadow {
 		out = e.chargeWatched(&c)
@@ -126,7 +127,7 @@ func (e *Engine) observe(now int64, r *Request) Outcome {
 		return out
 	}
 	p := f.pass(e, &c, max(r.Mode, rt.mode), rt.queue.Law, int(f.credit.waiting.Load()))
-	out = f.admitted(&c, p, out)
+	f.admit(&c, p, &out)
 	e.wake(f)
 	return out
 }
@@ -136,9 +137,8 @@ func (e *Engine) observe(now int64, r *Request) Outcome {
 var blocked = Outcome{Verdict: Reject, Reason: TenantShare, Limit: ShareName}
 
 // refuseBlocked refuses a request of such a tenant and counts it as demand.
-func (e *Engine) refuseBlocked(c *call) Outcome {
-	f := c.route.flow
-	f.credit.turned.Add(c.cost)
+func (e *Engine) refuseBlocked(f *flow, cost int64) Outcome {
+	f.credit.turned.Add(cost)
 	f.counts.rejected[TenantShare].Add(1)
 	e.wake(f)
 	return blocked

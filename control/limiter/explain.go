@@ -87,7 +87,7 @@ func (e *Engine) Explain(now int64, r *Request) Explanation {
 	}
 	x.Tenant = rt.tenant.name
 	x.Outcome, _ = e.Peek(now, r)
-	c := call{now: now, cost: r.cost(), route: rt, subject: r.subject()}
+	c := newCall(now, r, rt)
 	for _, l := range rt.limits {
 		if l.classes&c.classes != 0 {
 			x.Limits = append(x.Limits, e.limitState(l, &c))

@@ -115,10 +115,6 @@ type subject struct {
 	classes uint64 // with every
 }
 
-func (r *Request) subject() subject {
-	return subject{r.Client, r.Identities, uint64(r.Classes) | every}
-}
-
 // under returns the name by which a limit knows the subject.
 func (w *subject) under(l *limit) string {
 	if l.identity == 0 {

@@ -223,14 +223,14 @@ func TestCountsAfterTheFlowIsGone(t *testing.T) {
 	if out := e.Decide(now, r); out.Verdict != Admit || e.live()[0] == f {
 		t.Errorf("by the route to a flow that is gone: %+v", out)
 	}
-	c := call{now: now, cost: unit, route: rt, subject: r.subject()}
+	c := newCall(now, r, rt)
 	if _, _, ok := e.enqueue(&c, 1); ok {
 		t.Error("a flow that is gone holds a request")
 	}
 	f.credit.bypassed.Add(3 * unit)
 	f.counts.admitted.Add(3)
 	e.wake(f)
-	e.refuseBlocked(&c)
+	e.refuseBlocked(rt.flow, unit)
 	now = idle(e, now, time.Second, served)
 	stats := Stats{Keys: -1}
 	if e.Stats(now, &stats); stats.Pools[0].Admitted != 5 || stats.Pools[0].Rejected[TenantShare] != 1 {

@@ -29,6 +29,10 @@ type call struct {
 	subject
 }
 
+func newCall(now int64, r *Request, rt *route) call {
+	return call{now, r.cost(), rt, subject{r.Client, r.Identities, uint64(r.Classes) | every}}
+}
+
 // refusal is the answer of the client stage.
 type refusal struct {
 	by     *limit // nil: all limits admit
@@ -115,7 +119,7 @@ func (e *Engine) chargeWatched(c *call) (out Outcome) {
 		}
 		wait, _, ok := e.keys.Take(&l.keys, c.under(l), c.now, c.cost, false)
 		if !ok && !out.Shadow {
-			out = shadowOf(l)
+			l.setShadow(&out)
 			out.RetryAfter = retryAfter(wait)
 		}
 	}
@@ -134,20 +138,10 @@ func (e *Engine) countDemand(c *call, l *limit) {
 // holdsFor reports whether the limit counts requests of such classes.
 func (l *limit) holdsFor(classes uint64) bool { return l.mode != config.Off && l.classes&classes != 0 }
 
-// shadowOf is the outcome of a request that all limits admit; l is the SHADOW one that
+// setShadow sets the outcome of a request that all limits admit; l is the SHADOW one that
 // would have refused it, nil if there is none.
-func shadowOf(l *limit) Outcome {
-	if l == nil {
-		return Outcome{}
+func (l *limit) setShadow(out *Outcome) {
+	if l != nil {
+		out.Reason, out.Shadow, out.Limit = ClientLimit, true, l.name
 	}
-	return Outcome{Reason: ClientLimit, Shadow: true, Limit: l.name}
-}
-
-// shareShadow is the outcome of a request that SHADOW let pass the tenant stage: what a
-// limit has said comes first.
-func shareShadow(limits Outcome) Outcome {
-	if limits.Shadow {
-		return limits
-	}
-	return Outcome{Reason: TenantShare, Shadow: true, Limit: ShareName}
 }

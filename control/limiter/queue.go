@@ -45,16 +45,17 @@ type ruling struct {
 // wait: then the verdict is Wait, the handle names it, and one Event with the ticket will
 // come from Tick or Drain unless Cancel takes it back. After Admit and Reject the handle
 // is 0 and no event comes. Keep ticking at 5 ms once something waits.
-func (e *Engine) Enqueue(now int64, r *Request, ticket uint64) (Outcome, Handle) {
+func (e *Engine) Enqueue(now int64, r *Request, ticket uint64) (out Outcome, h Handle) {
 	for {
-		c, out, done := e.begin(now, r)
-		if done {
+		rt := e.begin(now, r, &out)
+		if rt == nil {
 			return out, 0
 		}
+		c := newCall(now, r, rt)
 		if out, h, ok := e.enqueue(&c, ticket); ok {
 			return out, h
 		}
-		e.unroute(c.route.flow) // it has just been freed
+		e.unroute(rt.flow) // it has just been freed
 	}
 }
 
@@ -79,7 +80,7 @@ func (e *Engine) enqueue(c *call, ticket uint64) (out Outcome, h Handle, ok bool
 }
 
 // admitOrHold is the client stage of a request that may wait.
-func (e *Engine) admitOrHold(f *flow, c *call, ticket uint64) (Outcome, Handle) {
+func (e *Engine) admitOrHold(f *flow, c *call, ticket uint64) (out Outcome, h Handle) {
 	q, key := f.obtainQueue(), f.lineKey(c)
 	entry := queue.Entry[waiting]{Since: c.now, Cost: c.cost}
 	entry.Request = waiting{ticket: ticket, route: c.route, classes: c.classes}
@@ -108,7 +109,9 @@ func (e *Engine) admitOrHold(f *flow, c *call, ticket uint64) (Outcome, Handle) 
 		e.refund(c, ref.charged)
 		return f.rejected(r.reason, c.cost, q.EligibleCost()), 0
 	}
-	return f.admitted(c, r.passage, shadowOf(ref.shadow)), 0
+	ref.shadow.setShadow(&out)
+	f.admit(c, r.passage, &out)
+	return out, 0
 }
 
 // waitBehind estimates when the limit lets cost pass behind what its client has held. It

@@ -40,7 +40,8 @@ func (e *Engine) Settle(now int64, r *Request, actual float64) (forgiven float64
 	if extra == 0 {
 		return 0
 	}
-	c := call{now: now, cost: extra, route: rt, subject: r.subject()}
+	c := newCall(now, r, rt)
+	c.cost = extra
 	if r.Mode != config.Off {
 		forgiven = e.correctLimits(&c)
 	}

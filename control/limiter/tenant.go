@@ -14,34 +14,48 @@ import (
 
 // decide takes a request through both stages without a lock. Not ok: the flow has just
 // been freed, and nothing was charged.
-func (f *flow) decide(e *Engine, c *call) (out Outcome, ok bool) {
+func (f *flow) decide(e *Engine, c *call, out *Outcome) (ok bool) {
 	rt := c.route
 	if f.held.any(f, c) {
-		return Outcome{Verdict: Wait}, true
+		out.Verdict = Wait
+		return true
 	}
 	if rt.queues() && !f.credit.open.Load() && !f.credit.covers(c.cost) && e.limitsAdmit(c) {
-		return waitForShare, !f.gone() // it would be charged and refunded
+		if f.gone() {
+			return false
+		}
+		*out = waitForShare // it would be charged and refunded
+		return true
 	}
 	ref := e.charge(c, first)
-	if ref.by != nil && ref.isFinal() {
-		return f.refusedBy(ref, c.cost), true
-	}
 	if ref.by != nil {
-		return Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(ref.wait), Limit: ref.by.name}, true
+		if !ref.isFinal() {
+			*out = Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(ref.wait), Limit: ref.by.name}
+			return true
+		}
+		*out = f.refusedBy(ref, c.cost)
+		e.wake(f)
+		return true
 	}
 	p := f.pass(e, c, rt.mode, rt.queue.Law, int(f.credit.waiting.Load()))
-	if p < mustWait {
-		return f.admitted(c, p, shadowOf(ref.shadow)), true
-	}
-	e.refund(c, ref.charged)
 	switch {
+	case p < mustWait:
+		ref.shadow.setShadow(out)
+		f.admit(c, p, out)
 	case f.gone():
-		return out, false
+		e.refund(c, ref.charged)
+		return false
 	case p == mustWait:
-		return waitForShare, true
+		e.refund(c, ref.charged)
+		*out = waitForShare
+		return true
+	default:
+		e.refund(c, ref.charged)
+		f.credit.turned.Add(c.cost)
+		*out = f.rejected(TenantShare, c.cost, 0)
 	}
-	f.credit.turned.Add(c.cost)
-	return f.rejected(TenantShare, c.cost, 0), true
+	e.wake(f)
+	return true
 }
 
 // passage says how the tenant stage lets a request pass, or why it does not.
@@ -127,16 +141,14 @@ func (f *flow) borrow(c *call) bool {
 	return false
 }
 
-// admitted counts a request that passed the tenant stage and returns its outcome;
-// limits is that of the client stage.
-func (f *flow) admitted(c *call, p passage, limits Outcome) Outcome {
-	out := limits
-	if p == inShadow {
-		out = shareShadow(limits)
+// admit counts a request that passed the tenant stage, and adds that to its outcome by the
+// client stage: what a limit in SHADOW has said stays.
+func (f *flow) admit(c *call, p passage, out *Outcome) {
+	if p == inShadow && !out.Shadow {
+		*out = Outcome{Reason: TenantShare, Shadow: true, Limit: ShareName}
 	}
 	f.countAdmitted(out.Shadow, c.cost)
 	out.Flight = c.route.flight
-	return out
 }
 
 func (f *flow) countAdmitted(shadow bool, cost int64) {

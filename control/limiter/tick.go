@@ -232,7 +232,9 @@ func (e *Engine) promote(f *flow, i int32, c *call, ref refusal, out []Event) []
 		e.refund(c, ref.charged)
 		return e.finishHeld(f, i, c.now, f.rejected(r.reason, en.Cost, q.EligibleCost()), out)
 	}
-	o := f.admitted(c, r.passage, shadowOf(ref.shadow))
+	var o Outcome
+	ref.shadow.setShadow(&o)
+	f.admit(c, r.passage, &o)
 	o.Flight = nil // it was given when the request began to wait
 	return e.finishHeld(f, i, c.now, o, out)
 }
@@ -339,8 +341,8 @@ func (f *flow) released(i int32, now int64) Event {
 		f.report.sum.marked += en.Cost
 		f.report.limited = true
 	}
-	o := shadowOf(w.shadow)
-	o.Mark, o.Waited = w.mark, time.Duration(now-en.Since)
+	o := Outcome{Mark: w.mark, Waited: time.Duration(now - en.Since)}
+	w.shadow.setShadow(&o)
 	f.countAdmitted(o.Shadow, en.Cost)
 	return f.event(i, o)
 }

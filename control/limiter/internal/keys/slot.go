@@ -43,52 +43,48 @@ type counter struct {
 // swap changes the TAT that counts; false when it has changed meanwhile.
 func (c *counter) swap(to int64) bool { return c.slot.tat().CompareAndSwap(c.tat, to) }
 
-// obtain returns what counts a client, and gives the client a slot if it has none: its
-// own, or the one that clients share when the table is full. A state that is returned
-// may not count yet, see startLedger.
-func (s *Store) obtain(g *Group, client string, now int64) counter {
+// obtain sets c to what counts a client, and gives the client a slot if it has none: its
+// own, or the one that clients share when the table is full. A state that it finds may not
+// count yet, see startLedger.
+func (s *Store) obtain(c *counter, g *Group, client string, now int64) {
 	for {
-		key, at, shared := s.obtainSlot(g, client, now)
-		if c, ok := s.counterAt(key, at); ok {
-			c.shared = shared
-			return c
+		c.key, c.slot, c.shared = s.obtainSlot(g, client, now)
+		if c.look(s) {
+			return
 		}
 		runtime.Gosched()
 	}
 }
 
-// find is obtain for a key that is not given a slot. A state that is returned counts.
-func (s *Store) find(g *Group, client string, shared bool) counter {
+// find is obtain for a key that is not given a slot. A state that it finds counts.
+func (s *Store) find(c *counter, g *Group, client string, shared bool) {
 	for {
-		key, at := s.findSlot(g, client, shared)
-		if at.b == nil {
-			return counter{}
+		c.key, c.slot = s.findSlot(g, client, shared)
+		if c.slot.b == nil {
+			return
 		}
-		c, ok := s.counterAt(key, at)
+		ok := c.look(s)
 		if ok && c.state != nil && !c.state.counting {
-			c.tat = at.tat().Load()
+			c.tat = c.slot.tat().Load()
 			c.state.mu.Unlock()
 			c.state, ok = nil, c.tat > moved
 		}
 		if ok {
-			return c
+			return
 		}
 		runtime.Gosched()
 	}
 }
 
-// counterAt returns what counts a key whose slot is known. Not ok: a change is under way,
-// or the slot is another key's. Then look again.
-func (s *Store) counterAt(key uint64, at slot) (c counter, ok bool) {
-	tat := at.tat().Load() // before the hash, see table.go
-	switch {
-	case at.state() != 0:
-		st := s.lockState(at, key)
-		return counter{slot: at, key: key, state: st}, st != nil
-	case tat == locked || tat == moved || at.hash() != key:
-		return c, false
+// look finds what counts the key of a slot. False: a change is under way, or the slot is
+// another key's. Then look again.
+func (c *counter) look(s *Store) bool {
+	c.tat, c.state = c.slot.tat().Load(), nil // before the hash, see table.go
+	if c.slot.state() != 0 {
+		c.state = s.lockState(c.slot, c.key)
+		return c.state != nil
 	}
-	return counter{slot: at, key: key, tat: tat}, true
+	return c.tat != locked && c.tat != moved && c.slot.hash() == c.key
 }
 
 // lockState returns the state of a key's slot with its mutex locked; nil if there is none.

@@ -58,8 +58,9 @@ func (s *Store) uniform(generator *uint64) float64 {
 func (s *Store) Take(g *Group, client string, now, cost int64, probe bool) (wait int64, shared, ok bool) {
 	m := s.view.Load()
 	n := g.Numbers(client).Local(m)
+	var c counter
 	for {
-		c := s.obtain(g, client, now)
+		s.obtain(&c, g, client, now)
 		if c.state != nil {
 			wait, ok := s.takeContended(&c, n, m, now, cost, probe)
 			return wait, c.shared, ok
@@ -139,8 +140,9 @@ func (s *Store) promoteIfBusy(at slot, key uint64, n Numbers, m *members.View, n
 func (s *Store) Refund(g *Group, client string, now, cost int64, shared bool) {
 	m := s.view.Load()
 	n := g.Numbers(client).Local(m)
+	var c counter
 	for {
-		c := s.find(g, client, shared)
+		s.find(&c, g, client, shared)
 		switch {
 		case c.state != nil:
 			defer c.state.mu.Unlock()
@@ -161,8 +163,9 @@ func (s *Store) Owe(g *Group, client string, now, cost int64) (forgiven float64)
 	if !(n.Rate > 0) {
 		return fixed.Units(cost)
 	}
+	var c counter
 	for {
-		c := s.obtain(g, client, now)
+		s.obtain(&c, g, client, now)
 		if c.state != nil {
 			return s.oweContended(&c, n, m, now, fixed.Units(cost))
 		}
@@ -195,7 +198,8 @@ func (s *Store) oweContended(c *counter, n Numbers, m *members.View, now int64, 
 func (s *Store) WouldTake(g *Group, client string, now, cost int64) bool {
 	m := s.view.Load()
 	n := g.Numbers(client).Local(m)
-	c := s.find(g, client, false)
+	var c counter
+	s.find(&c, g, client, false)
 	if st := c.state; st != nil {
 		defer st.mu.Unlock()
 		seconds := s.seconds(now)
@@ -229,7 +233,8 @@ func (s *Store) Usage(g *Group, client string, now, cost int64) Usage {
 	m := s.view.Load()
 	u := Usage{Limit: g.Numbers(client)}
 	u.Local = u.Limit.Local(m)
-	c := s.find(g, client, false)
+	var c counter
+	s.find(&c, g, client, false)
 	if st := c.state; st != nil {
 		defer st.mu.Unlock()
 		seconds := s.seconds(now)
@@ -257,7 +262,8 @@ func (s *Store) Delay(g *Group, client string, cost int64) int64 {
 }
 
 func (s *Store) fairPart(g *Group, client string) float64 {
-	c := s.find(g, client, false)
+	var c counter
+	s.find(&c, g, client, false)
 	if c.state == nil {
 		return 1
 	}

@@ -101,14 +101,24 @@ func (t *table) markUsed(key uint64) {
 // find returns a key's slot.
 func (t *table) find(key uint64) (slot, bool) {
 	first, second := t.homes(key)
-	for _, b := range [2]*bucket{&t.buckets[first], &t.buckets[second]} {
-		for i := range b.hash {
-			if b.hash[i].Load() == key {
-				return slot{b, i}, true
-			}
+	b := &t.buckets[first]
+	i := b.index(key)
+	if i < 0 {
+		b = &t.buckets[second]
+		if i = b.index(key); i < 0 {
+			return slot{}, false
 		}
 	}
-	return slot{}, false
+	return slot{b, i}, true
+}
+
+func (b *bucket) index(key uint64) int {
+	for i := range b.hash {
+		if b.hash[i].Load() == key {
+			return i
+		}
+	}
+	return -1
 }
 
 // obtain returns a key's slot, and gives it one if it has none. It fails when both
