@@ -42,17 +42,9 @@ func (r Record) Validate() error {
 	return nil
 }
 
-// Merge returns the newer of two records of one peer and key. It is
-// commutative, associative and idempotent; records that claim the same place
-// but differ (a faulty peer) are ordered by their numbers, so that all who hear
-// both agree.
-func Merge(a, b Record) Record {
-	if compare(a, b) >= 0 {
-		return a
-	}
-	return b
-}
-
+// compare orders records of one peer and key by age. Records with the same generation and
+// sequence that differ, which only a faulty peer sends, are ordered by their numbers, so
+// that all peers that hear both agree.
 func compare(a, b Record) int {
 	return cmp.Or(
 		cmp.Compare(a.Generation, b.Generation),

@@ -41,7 +41,6 @@ type Table struct {
 	recent  int32 // peer asked for last
 	peers   []peer
 	epoch   uint32
-	refused uint64
 }
 
 type slot struct {
@@ -155,7 +154,6 @@ func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
 	pi := t.peerIndex(id, now)
 	ei, fresh, ok := t.find(pi, r.Key, now)
 	if !ok {
-		t.refused++
 		return Refused, nil
 	}
 	p := &t.peers[pi]
@@ -294,9 +292,3 @@ func (t *Table) Has(id Peer, key uint64) bool {
 	}
 	return false
 }
-
-// Refused returns how many records were refused because the table was full.
-func (t *Table) Refused() uint64 { return t.refused }
-
-// Len returns the number of keys held.
-func (t *Table) Len() int { return len(t.keys) }
