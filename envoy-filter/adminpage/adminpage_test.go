@@ -94,7 +94,8 @@ func TestOverview(t *testing.T) {
 func TestOneClientExplained(t *testing.T) {
 	s := source(t)
 	body := ask(t, s, "/titrate?tenant=acme&client=alice", 200)
-	wants(t, body, `pool "api": refused by limit "per-client": 0 free of a burst of 4, refilled at 2/s over all gateways; 1 passes in 500ms`,
+	wants(t, body, `pool "api": refused by limit "per-client": 0 free of a burst of 4, `+
+		`refilled at 2/s over all gateways; 1 passes in 500ms`,
 		`pool "other": admitted`, "SHARE/s", "PASSES")
 	if strings.Contains(body, "per-user") {
 		t.Errorf("a limit of a class that was not asked for:\n%s", body)

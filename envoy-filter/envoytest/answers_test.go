@@ -270,7 +270,8 @@ func TestResponseCostDebtAndAborts(t *testing.T) {
 // request is redirected. A mirrored request is not charged.
 func TestResponseCostOncePerRequest(t *testing.T) {
 	t.Parallel()
-	routes := edit{"              - match: { prefix: / }\n                route: { cluster: api }\n", `              - match: { prefix: / }
+	last := "              - match: { prefix: / }\n                route: { cluster: api }\n"
+	routes := edit{last, `              - match: { prefix: / }
                 route:
                   cluster: api
                   retry_policy: { retry_on: 5xx, num_retries: 3 }
@@ -365,7 +366,8 @@ func TestAccessLog(t *testing.T) {
 func TestPipelining(t *testing.T) {
 	t.Parallel()
 	direct := edit{"              - match: { prefix: /partner }\n                route: { cluster: api }\n",
-		"              - match: { prefix: /direct }\n                direct_response: { status: 429 }\n              - match: { prefix: /partner }\n                route: { cluster: api }\n"}
+		"              - match: { prefix: /direct }\n                direct_response: { status: 429 }\n" +
+			"              - match: { prefix: /partner }\n                route: { cluster: api }\n"}
 	e, _ := launch{example: "answers-ratelimit-headers.yaml", concurrency: 1, edits: []edit{direct}}.linked(t,
 		world(1, config.Queue{}, limited("acme", 0.001, 1), limited("free", 1000, 1000)))
 	answered := map[string]int{}

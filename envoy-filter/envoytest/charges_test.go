@@ -173,7 +173,8 @@ func TestNoOutcomeOfAnotherStream(t *testing.T) {
 		// Loopback may write x-envoy-… headers.
 		{"stat_prefix: ingress", "stat_prefix: ingress\n          use_remote_address: true\n" +
 			"          internal_address_config: { cidr_ranges: [{ address_prefix: 127.0.0.0, prefix_len: 8 }] }"},
-		withRoutePolicy("internal_redirect_policy: { max_internal_redirects: 1 }"), {"      - match: { prefix: / }\n", `      - match: { path: /there }
+		withRoutePolicy("internal_redirect_policy: { max_internal_redirects: 1 }"),
+		{"      - match: { prefix: / }\n", `      - match: { path: /there }
                 route: { cluster: api }
                 typed_per_filter_config:
                   titrate:

@@ -95,7 +95,8 @@ func reloadable(t *testing.T) (e *envoy, resource string, put func(text string))
 	put(resource)
 	inline := strings.ReplaceAll(listeners[0], "port_value: 10000", "port_value: 0")
 	e = launch{example: quickstart, concurrency: 2, edits: []edit{{inline, "\n  clusters:"}, {"static_resources:",
-		"node: { id: test, cluster: test }\ndynamic_resources:\n  lds_config: { path_config_source: { path: " + file + " } }\nstatic_resources:"}}}.spawn(t)
+		"node: { id: test, cluster: test }\ndynamic_resources:\n  lds_config: { path_config_source: { path: " + file +
+			" } }\nstatic_resources:"}}}.spawn(t)
 	e.serve()
 	return e, resource, put
 }

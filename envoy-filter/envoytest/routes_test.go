@@ -58,7 +58,8 @@ func (r *routes) watched() []edit {
 		r.t.Fatal("the example's routes are not where they were")
 	}
 	return []edit{
-		{found, "          rds: { route_config_name: all, config_source: { path_config_source: { path: " + r.file + " } } }\n          http_filters:"},
+		{found, "          rds: { route_config_name: all, config_source: { path_config_source: { path: " + r.file +
+			" } } }\n          http_filters:"},
 		{"static_resources:", "node: { id: test, cluster: test }\nstatic_resources:"},
 	}
 }

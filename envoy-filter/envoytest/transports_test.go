@@ -127,7 +127,8 @@ func TestLargeBodyWhileHeld(t *testing.T) {
 		}()
 		b.waitHeld(1)
 		b.eventually("Envoy to stop reading", func() bool {
-			return b.metric(`envoy_http_downstream_flow_control_paused_reading_total{envoy_http_conn_manager_prefix="ingress"}`) > 0
+			const paused = "envoy_http_downstream_flow_control_paused_reading_total"
+			return b.metric(paused+`{envoy_http_conn_manager_prefix="ingress"}`) > 0
 		})
 		if n := b.metric(`envoy_http_downstream_cx_rx_bytes_total{envoy_http_conn_manager_prefix="ingress"}`); n > buffers {
 			t.Errorf("Envoy has read %v bytes of a held request with buffers of 64 KiB", n)
@@ -233,7 +234,8 @@ func TestWebSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprint(conn, "GET /socket HTTP/1.1\r\nhost: x\r\nx-tenant: acme\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\r\n")
+	fmt.Fprint(conn, "GET /socket HTTP/1.1\r\nhost: x\r\nx-tenant: acme\r\n"+
+		"connection: Upgrade\r\nupgrade: websocket\r\n\r\n")
 	b.waitHeld(1)
 	b.release()
 	in := bufio.NewReader(conn)

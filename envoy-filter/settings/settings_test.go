@@ -176,7 +176,8 @@ func TestParseIdentitiesAndClasses(t *testing.T) {
 
 func TestParseBootstrap(t *testing.T) {
 	b, err := ParseBootstrap([]byte(`{"agent_socket":"/run/titrate/agent.sock","replica":"gw-1","weight":2,
-		"unknown_tenant":"REJECT","unknown_tenant_status":404,"boot_policy":"CLOSED","boot_wait":"1.5s","keys":1e6,"concurrency":2}`))
+		"unknown_tenant":"REJECT","unknown_tenant_status":404,"boot_policy":"CLOSED","boot_wait":"1.5s",
+		"keys":1e6,"concurrency":2}`))
 	want := &Bootstrap{AgentSocket: "/run/titrate/agent.sock", Replica: "gw-1", Weight: 2,
 		Unknown: limiter.UnknownReject, UnknownStatus: 404, Boot: limiter.BootClosed, BootWait: 1500 * time.Millisecond,
 		Keys: 1_000_000, Concurrency: 2}
@@ -222,10 +223,13 @@ func TestBootstrapErrorsNameTheField(t *testing.T) {
 // Whatever Envoy hands over: a configuration or a FieldError, never a panic.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"tenant":[{"header":"x-tenant"},{"route":true}],"pool":{"literal":"a"},"cost":{"literal":1}}`))
-	f.Add([]byte(`{"enabled":false,"mode":"SHADOW","reject_status":503,"reject_body":"TEXT","peek":{"header":"p"},"response_cost":{"metadata":{"namespace":"n","key":"k"}},"access_log":false,"reason_header":""}`))
+	f.Add([]byte(`{"enabled":false,"mode":"SHADOW","reject_status":503,"reject_body":"TEXT",
+		"peek":{"header":"p"},"response_cost":{"metadata":{"namespace":"n","key":"k"}},"access_log":false,"reason_header":""}`))
 	f.Add([]byte(`{"agent_socket":"/a","weight":2,"keys":1e6}`))
-	f.Add([]byte(`{"enabled":false,"identities":{"a":{"source_address":{"trusted_hops":2}},"b":[{"mtls":"subject"},{"metadata":{"namespace":"n","key":"k"}}]}}`))
-	f.Add([]byte(`{"enabled":false,"classes":[{"name":"a","match":[{"methods":"GET","path":["/"]},{"headers":[{"name":"h","exact":"","invert":true}]}]}]}`))
+	f.Add([]byte(`{"enabled":false,"identities":{"a":{"source_address":{"trusted_hops":2}},
+		"b":[{"mtls":"subject"},{"metadata":{"namespace":"n","key":"k"}}]}}`))
+	f.Add([]byte(`{"enabled":false,"classes":[{"name":"a","match":[{"methods":"GET","path":["/"]},
+		{"headers":[{"name":"h","exact":"","invert":true}]}]}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var field *FieldError
 		parsed, err := ParseFilter(raw)
