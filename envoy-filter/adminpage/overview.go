@@ -173,7 +173,7 @@ func (o *Overview) text(w *writer) {
 		o.Held, o.Contended, o.Overflow, o.Panics)
 	if o.Parted > 0 {
 		w.line("ALARM          %d requests of keys beyond the budget of contended keys: "+
-			"each is held to its part of the limit here", o.Parted)
+			"this gateway limits each to its part of the limit", o.Parted)
 	}
 	o.tables(w)
 }

@@ -51,8 +51,8 @@ func (a *alarm) check(parted uint64, now int64) string {
 	}
 	added := parted - a.parted
 	a.parted, a.at = parted, now
-	return fmt.Sprintf("titrate: %d requests more of keys beyond the budget of contended keys; each gateway holds "+
-		"such a key to its part of its limit (rate/N, burst/N). Either clients invent names, or this gateway has "+
+	return fmt.Sprintf("titrate: %d requests more of keys beyond the budget of contended keys; each gateway limits "+
+		"such a key to its part of the limit (rate/N, burst/N). Either clients invent names, or this gateway has "+
 		"more busy clients than keys/16", added)
 }
 
