@@ -53,7 +53,7 @@ func writePeek(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *limi
 	defer theProcess.Load().Enforcer.RecoverPanic("the answer to a peek")
 	a.body_length = 0 // what remains after a panic below
 	writeFields(a, allowance)
-	a.body_length = C.size_t(len(answer.AppendPeek(bytesOf(a.body[:])[:0], out, allowance)))
+	a.body_length = length(a.body[:], answer.AppendPeek(empty(a.body[:]), out, allowance))
 }
 
 // writeVerdict writes what each answer has.
@@ -82,9 +82,9 @@ func writeRefusal(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *l
 	if q.hash {
 		titrateHash(q.client, &a.hash[0])
 	}
-	a.retry_after_length = C.size_t(len(answer.AppendRetryAfter(bytesOf(a.retry_after[:])[:0], out)))
-	a.pushback_length = C.size_t(len(answer.AppendPushback(bytesOf(a.pushback[:])[:0], out)))
-	a.body_length = C.size_t(len(answer.AppendBody(bytesOf(a.body[:])[:0], text(q.tenant), out.Reason)))
+	a.retry_after_length = length(a.retry_after[:], answer.AppendRetryAfter(empty(a.retry_after[:]), out))
+	a.pushback_length = length(a.pushback[:], answer.AppendPushback(empty(a.pushback[:]), out))
+	a.body_length = length(a.body[:], answer.AppendBody(empty(a.body[:]), text(q.tenant), out.Reason))
 	if q.fields || out.Limit == "" {
 		allowance := e.Allowance(r, out.Reason)
 		if out.Limit == "" { // the request was held: its event has no limit
@@ -101,8 +101,8 @@ func writeFields(a *C.struct_titrate_answer, allowance limiter.Allowance) {
 	if allowance.Limit == "" {
 		return
 	}
-	a.policy_length = C.size_t(len(answer.AppendPolicy(bytesOf(a.policy[:])[:0], allowance)))
-	a.rate_limit_length = C.size_t(len(answer.AppendRateLimit(bytesOf(a.rate_limit[:])[:0], allowance)))
+	a.policy_length = length(a.policy[:], answer.AppendPolicy(empty(a.policy[:]), allowance))
+	a.rate_limit_length = length(a.rate_limit[:], answer.AppendRateLimit(empty(a.rate_limit[:]), allowance))
 }
 
 // titrateHash writes 16 hexadecimal digits that stand for a client in logs.
@@ -113,12 +113,19 @@ func titrateHash(client C.abi_bytes, to *C.char) {
 	hex.Encode(unsafe.Slice((*byte)(unsafe.Pointer(to)), 16), sum[:8])
 }
 
-// bytesOf views a C array as bytes; appending to it within its capacity writes
-// in place.
-func bytesOf(c []C.char) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(&c[0])), len(c))
+// bytesOf views a C array as bytes.
+func bytesOf(c []C.char) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(&c[0])), len(c)) }
+
+// empty is a C array as an empty slice: what is appended to it is written in place.
+func empty(c []C.char) []byte { return bytesOf(c)[:0] }
+
+// length of a text that was appended to an empty C array; 0 if the text did not fit and is
+// elsewhere.
+func length(c []C.char, text []byte) C.size_t {
+	if len(text) > len(c) {
+		return 0
+	}
+	return C.size_t(len(text))
 }
 
-func put(to []C.char, length *C.size_t, s string) {
-	*length = C.size_t(copy(bytesOf(to), s))
-}
+func put(to []C.char, length *C.size_t, s string) { *length = C.size_t(copy(bytesOf(to), s)) }

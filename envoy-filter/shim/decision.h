@@ -28,6 +28,8 @@ enum titrate_verdict { TITRATE_ADMIT = 0, TITRATE_WAIT = 1, TITRATE_REJECT = 2 }
 
 struct titrate_flight; // inflight.h
 
+enum { TITRATE_FIELD_SIZE = 192 }; // of a RateLimit field, bytes
+
 // What Go has decided. It need not be initialized.
 struct titrate_answer {
   // Always written.
@@ -45,14 +47,15 @@ struct titrate_answer {
   size_t summary_length, details_length, retry_after_length, pushback_length, body_length;
   // The texts are last: most requests have none.
   char limit[72];
-  char policy[192], rate_limit[192]; // RateLimit-Policy and RateLimit
-  char summary[16];                  // in a few words
+  char policy[TITRATE_FIELD_SIZE];     // RateLimit-Policy
+  char rate_limit[TITRATE_FIELD_SIZE]; // RateLimit
+  char summary[16];                    // in a few words
   char reason_name[24];
-  char details[40];     // of the response code
-  char retry_after[16]; // whole seconds, decimal
-  char pushback[16];    // milliseconds, decimal
-  char hash[16];        // of the client, if it was asked for
-  char body[1024];      // JSON
+  char details[40];                    // of the response code
+  char retry_after[16];                // whole seconds, decimal
+  char pushback[16];                   // milliseconds, decimal
+  char hash[16];                       // of the client, if it was asked for
+  char body[1024];                     // JSON
 };
 
 // The answer to a request of which nothing more is to be said.

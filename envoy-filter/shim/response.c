@@ -60,7 +60,7 @@ static struct titrate_charge* charge_new(const struct titrate_question* q) {
 
 struct titrate_fields {
   size_t policy_length, rate_limit_length;
-  char policy[192], rate_limit[192];
+  char policy[TITRATE_FIELD_SIZE], rate_limit[TITRATE_FIELD_SIZE];
 };
 
 static struct titrate_fields* fields_new(const struct titrate_answer* a) {
