@@ -6,11 +6,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/fairshare"
 )
 
 // Unknown is the tenant that stands for all tenants that are not configured.
-const Unknown = "-"
+const Unknown = config.DefaultTenant
 
 // Flow names a tenant's use of a pool, both without prefix.
 type Flow struct{ Tenant, Pool string }
