@@ -106,7 +106,7 @@ func TestInterruptLeavesNothing(t *testing.T) {
 }
 
 func TestAMissingPartIsExplained(t *testing.T) {
-	there := script(t, "there", "")
+	there, output := script(t, "there", ""), filepath.Join(t.TempDir(), "x")
 	t.Setenv("ENVOY_BIN", "")
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	for want, c := range map[string]Config{
@@ -116,7 +116,7 @@ func TestAMissingPartIsExplained(t *testing.T) {
 		"too short":          {Titrate: there, Module: there, Envoy: there, Duration: time.Second},
 		"10 gateways":        {Titrate: there, Module: there, Envoy: there, Gateways: 10},
 		"--trace":            {Titrate: there, Module: there, Envoy: there, Trace: "/nowhere/trace.ndjson"},
-		"the same file":      {Titrate: there, Module: there, Envoy: there, Trace: "x", JSON: "x"},
+		"the same file":      {Titrate: there, Module: there, Envoy: there, Trace: output, JSON: output},
 		"--base-port 65535:": {Titrate: there, Module: there, Envoy: there, BasePort: 65535},
 	} {
 		if _, err := c.Complete(); err == nil || !strings.Contains(err.Error(), want) {
