@@ -138,7 +138,8 @@ func BenchmarkContendedKey(b *testing.B) {
 	e := New(Options{Keys: 1 << 14})
 	mustApply(b, e, simple(1e12, config.Queue{}, config.Limit{Name: "l", Rate: 1e6, Burst: 1e6}))
 	r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 1}
-	e.SetSums(0, &exchange.Sums{Replicas: 3, Lag: 100e6, Keys: []exchange.KeySum{{Key: hash.Limit(7, "a", "l", "x"), Claims: 1000, Unsaturated: 1000, Spent: 1, Admitted: 1}}})
+	e.SetSums(0, &exchange.Sums{Replicas: 3, Lag: 100e6, Keys: []exchange.KeySum{{Key: hash.Limit(7, "a", "l", "x"),
+		Claims: 1000, Unsaturated: 1000, Spent: 1, Admitted: 1}}})
 	now := sec
 	b.ReportAllocs()
 	for b.Loop() {
@@ -185,7 +186,8 @@ func BenchmarkTick(b *testing.B) {
 	for _, held := range []bool{false, true} {
 		b.Run(fmt.Sprintf("flows=1000/held=%v", held), func(b *testing.B) {
 			e := New(Options{Keys: 1 << 14})
-			c := &config.Config{Pools: []config.Pool{{Name: "api", Capacity: 1000, Queue: config.Queue{Law: config.DropTail, DelayTarget: 10e9, MaxWait: 60e9}}}}
+			c := &config.Config{Pools: []config.Pool{{Name: "api", Capacity: 1000,
+				Queue: config.Queue{Law: config.DropTail, DelayTarget: 10e9, MaxWait: 60e9}}}}
 			for i := range 1000 {
 				c.Tenants = append(c.Tenants, config.Tenant{Name: fmt.Sprint(i)})
 			}

@@ -41,7 +41,8 @@ func TestBlockedIsRefusedAtOnce(t *testing.T) {
 // What waits when its tenant is blocked is refused at the next tick.
 func TestBlockingRefusesWhatWaits(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	c := simple(2, config.Queue{MaxWait: 10 * time.Second}, config.Limit{Name: "l", Rate: 1, Burst: 3, Queue: config.Queue{MaxRequests: 9, MaxWait: 9 * time.Second}})
+	c := simple(2, config.Queue{MaxWait: 10 * time.Second}, config.Limit{Name: "l", Rate: 1, Burst: 3,
+		Queue: config.Queue{MaxRequests: 9, MaxWait: 9 * time.Second}})
 	mustApply(t, e, c)
 	held := 0
 	for i := range 8 {
@@ -71,7 +72,8 @@ func TestBlockingRefusesWhatWaits(t *testing.T) {
 func TestRetryAfterCountsFromTheAnswer(t *testing.T) {
 	e := New(Options{Keys: 1024})
 	mustApply(t, e, simple(1e6, config.Queue{}, config.Limit{
-		Name: "all", PerTenant: true, Rate: 10, Burst: 1, Queue: config.Queue{MaxRequests: 10, MaxWait: 300 * time.Millisecond},
+		Name: "all", PerTenant: true, Rate: 10, Burst: 1, Queue: config.Queue{MaxRequests: 10,
+			MaxWait: 300 * time.Millisecond},
 	}))
 	patient := &Request{Tenant: "a", Client: "patient", Pool: "api"}
 	e.Decide(sec, patient)

@@ -34,7 +34,8 @@ func simple(capacity float64, q config.Queue, limits ...config.Limit) *config.Co
 
 func TestBeforeAndBesideTheConfiguration(t *testing.T) {
 	known := &config.Config{Pools: []config.Pool{{Name: "api", Capacity: 10}}, Tenants: []config.Tenant{{Name: "a"}}}
-	withDefault := &config.Config{Pools: known.Pools, Tenants: []config.Tenant{{Name: "a"}, {Name: "-", Limits: []config.Limit{{Name: "l", Rate: 0}}}}}
+	withDefault := &config.Config{Pools: known.Pools, Tenants: []config.Tenant{{Name: "a"},
+		{Name: "-", Limits: []config.Limit{{Name: "l", Rate: 0}}}}}
 	for _, tc := range []struct {
 		name string
 		o    Options
@@ -43,14 +44,19 @@ func TestBeforeAndBesideTheConfiguration(t *testing.T) {
 		want Outcome
 	}{
 		{"open before", Options{}, nil, Request{Tenant: "a", Pool: "api"}, Outcome{}},
-		{"closed before", Options{Boot: BootClosed}, nil, Request{Tenant: "a", Pool: "api"}, Outcome{Verdict: Reject, Reason: NotConfigured}},
+		{"closed before", Options{Boot: BootClosed}, nil, Request{Tenant: "a", Pool: "api"},
+			Outcome{Verdict: Reject, Reason: NotConfigured}},
 		{"known", Options{}, known, Request{Tenant: "a", Pool: "api"}, Outcome{}},
-		{"unknown, no default", Options{}, known, Request{Tenant: "x", Pool: "api"}, Outcome{Verdict: Reject, Reason: UnknownTenant}},
-		{"unknown, default", Options{}, withDefault, Request{Tenant: "x", Pool: "api"}, Outcome{Verdict: Reject, Reason: ClientLimit, Limit: "l"}},
-		{"unknown, refused", Options{Unknown: UnknownReject}, withDefault, Request{Tenant: "x", Pool: "api"}, Outcome{Verdict: Reject, Reason: UnknownTenant}},
+		{"unknown, no default", Options{}, known, Request{Tenant: "x", Pool: "api"},
+			Outcome{Verdict: Reject, Reason: UnknownTenant}},
+		{"unknown, default", Options{}, withDefault, Request{Tenant: "x", Pool: "api"},
+			Outcome{Verdict: Reject, Reason: ClientLimit, Limit: "l"}},
+		{"unknown, refused", Options{Unknown: UnknownReject}, withDefault, Request{Tenant: "x", Pool: "api"},
+			Outcome{Verdict: Reject, Reason: UnknownTenant}},
 		{"unknown, bypassed", Options{Unknown: UnknownBypass}, withDefault, Request{Tenant: "x", Pool: "api"}, Outcome{}},
 		{"unknown pool", Options{}, known, Request{Tenant: "a", Pool: "elsewhere"}, Outcome{}},
-		{"unknown pool, limited", Options{}, withDefault, Request{Tenant: "-", Pool: "elsewhere"}, Outcome{Verdict: Reject, Reason: ClientLimit, Limit: "l"}},
+		{"unknown pool, limited", Options{}, withDefault, Request{Tenant: "-", Pool: "elsewhere"},
+			Outcome{Verdict: Reject, Reason: ClientLimit, Limit: "l"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.o.Keys = 1024
@@ -159,8 +165,14 @@ func TestApplyNamesTheField(t *testing.T) {
 		},
 		"tenants[a].limits[l].queue.max_wait": func(c *config.Config) { c.Tenants[0].Limits[0].Queue.MaxWait = 1 },
 		"tenants[a].quotas[nil].pool":         func(c *config.Config) { c.Tenants[0].Quotas = []config.Quota{{Pool: "nil"}} },
-		"tenants[a].quotas[api].max":          func(c *config.Config) { c.Tenants[0].Quotas = []config.Quota{{Pool: "api", Guaranteed: 2, Max: 1}} },
-		"tenants[a].quotas[api].guaranteed":   func(c *config.Config) { c.Tenants[0].Quotas = []config.Quota{{Pool: "api", Guaranteed: -2}} },
+		"tenants[a].quotas[api].max": func(c *config.Config) {
+			c.Tenants[0].Quotas = []config.Quota{{Pool: "api",
+				Guaranteed: 2, Max: 1}}
+		},
+		"tenants[a].quotas[api].guaranteed": func(c *config.Config) {
+			c.Tenants[0].Quotas = []config.Quota{{Pool: "api",
+				Guaranteed: -2}}
+		},
 	} {
 		e := New(Options{Keys: 1024})
 		mustApply(t, e, good)
@@ -182,7 +194,8 @@ func TestApplyNamesTheField(t *testing.T) {
 // among its limits.
 func TestDefaultsAreInherited(t *testing.T) {
 	c := simple(10, config.Queue{}, config.Limit{Name: "b", Rate: 1, Burst: 7})
-	c.Defaults = []config.Limit{{Name: "a", Rate: 2, Overrides: map[string]config.RateBurst{"vip": {Rate: 9}}}, {Name: "b", Rate: 3}, {Name: "c", Rate: 4}}
+	c.Defaults = []config.Limit{{Name: "a", Rate: 2, Overrides: map[string]config.RateBurst{"vip": {Rate: 9}}},
+		{Name: "b", Rate: 3}, {Name: "c", Rate: 4}}
 	c.Tenants = append(c.Tenants, config.Tenant{Name: "other"})
 	e := New(Options{Keys: 1024})
 	if err := e.Apply(c); err != nil {
@@ -206,7 +219,8 @@ func TestDefaultsAreInherited(t *testing.T) {
 	}
 	c.Tenants[0].Limits = append(c.Tenants[0].Limits, config.Limit{Name: "last", Rate: 1})
 	c.Defaults = append(c.Defaults, config.Limit{Name: "minus", Rate: -1})
-	if left := c.LeaveOut(); len(left) != 3 || left[0].Tenant != config.DefaultTenant || left[0].Limit != "minus" || left[2].Limit != "last" {
+	if left := c.LeaveOut(); len(left) != 3 || left[0].Tenant != config.DefaultTenant || left[0].Limit != "minus" ||
+		left[2].Limit != "last" {
 		t.Errorf("left out %v", left)
 	}
 	if err := c.Validate(); err != nil || len(c.Defaults) != 3 {
@@ -219,10 +233,12 @@ func TestDefaultsAreInherited(t *testing.T) {
 func FuzzApply(f *testing.F) {
 	f.Add(10.0, 1.0, 1.0, 5.0, 100.0, int64(0), 0, uint8(0), uint8(0), "c")
 	f.Add(math.NaN(), math.Inf(1), -1.0, 0.0, 1e300, int64(-5), 1<<30, uint8(7), uint8(3), "")
-	f.Fuzz(func(t *testing.T, capacity, weight, rate, burst, quotaMax float64, wait int64, most int, law, mode uint8, client string) {
+	f.Fuzz(func(t *testing.T, capacity, weight, rate, burst, quotaMax float64, wait int64, most int, law, mode uint8,
+		client string) {
 		e := New(Options{Keys: 1024})
 		c := simple(capacity, config.Queue{Law: config.Law(law), MaxWait: time.Duration(wait), MaxRequests: most},
-			config.Limit{Name: "l", Rate: rate, Burst: burst, Mode: config.Mode(mode), Queue: config.Queue{Law: config.Law(law), MaxWait: time.Duration(wait)}})
+			config.Limit{Name: "l", Rate: rate, Burst: burst, Mode: config.Mode(mode),
+				Queue: config.Queue{Law: config.Law(law), MaxWait: time.Duration(wait)}})
 		c.Tenants[0].Weight = weight
 		c.Tenants[0].Quotas = []config.Quota{{Pool: "api", Max: quotaMax, Mode: config.Mode(mode)}}
 		if err := e.Apply(c); err != nil {
@@ -353,7 +369,8 @@ func TestConcurrentUse(t *testing.T) {
 		e.Claims(now, &c)
 		s := &exchange.Sums{Replicas: 1 + int(now>>20)%3, TotalWeight: 3, Lag: 100 * time.Millisecond}
 		for i := range 40 {
-			s.Keys = append(s.Keys, exchange.KeySum{Key: hash.Limit(7, "a", "c", fmt.Sprint(i)), Admitted: float64(now / 1e7), Claims: 5, Active: 1, Spent: 2, Epoch: 1})
+			s.Keys = append(s.Keys, exchange.KeySum{Key: hash.Limit(7, "a", "c", fmt.Sprint(i)), Admitted: float64(now / 1e7),
+				Claims: 5, Active: 1, Spent: 2, Epoch: 1})
 		}
 		e.SetSums(now, s)
 		var r exchange.Report
@@ -363,7 +380,8 @@ func TestConcurrentUse(t *testing.T) {
 		if err := e.Apply(conf); err != nil {
 			t.Error(err)
 		}
-		e.SetShares(&exchange.Shares{Epoch: 1, Flows: []exchange.Share{{Tenant: "a", Pool: "api", Share: 1000 + float64(now%1000)}}})
+		e.SetShares(&exchange.Shares{Epoch: 1, Flows: []exchange.Share{{Tenant: "a", Pool: "api",
+			Share: 1000 + float64(now%1000)}}})
 		s := Stats{}
 		e.Stats(now, &s)
 	})
@@ -390,7 +408,9 @@ func TestConcurrentUse(t *testing.T) {
 func TestAdmitAndRejectDoNotAllocate(t *testing.T) {
 	for _, replicas := range []int{1, 3} {
 		e := New(Options{Keys: 4096})
-		mustApply(t, e, simple(1e9, config.Queue{}, config.Limit{Name: "l", Rate: 1e6, Burst: 1e6}, config.Limit{Name: "none", Rate: 1e-3, Burst: 1, Overrides: map[string]config.RateBurst{"good": {Rate: 1e9, Burst: 1e9}}}))
+		mustApply(t, e, simple(1e9, config.Queue{}, config.Limit{Name: "l", Rate: 1e6, Burst: 1e6},
+			config.Limit{Name: "none", Rate: 1e-3, Burst: 1, Overrides: map[string]config.RateBurst{"good": {Rate: 1e9,
+				Burst: 1e9}}}))
 		e.SetSums(0, &exchange.Sums{Replicas: replicas, Lag: time.Second})
 		now := sec
 		for _, client := range []string{"good", "bad"} {

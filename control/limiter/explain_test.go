@@ -17,11 +17,12 @@ import (
 func explained() *config.Config {
 	return &config.Config{
 		Revision: 3, Pools: []config.Pool{{Name: "api", Capacity: 1000}},
-		Tenants: []config.Tenant{{Name: "acme", Quotas: []config.Quota{{Pool: "api", Max: config.Unbounded}}, Limits: []config.Limit{
-			{Name: "per-client", Rate: 2, Burst: 10, Overrides: map[string]config.RateBurst{"vip": {Rate: 50, Burst: 100}}},
-			{Name: "all", PerTenant: true, Rate: 100, Burst: 100, Mode: config.Shadow},
-			{Name: "other-pool", Rate: 1, Burst: 1, Pools: []string{"api2"}},
-		}}},
+		Tenants: []config.Tenant{{Name: "acme", Quotas: []config.Quota{{Pool: "api", Max: config.Unbounded}},
+			Limits: []config.Limit{
+				{Name: "per-client", Rate: 2, Burst: 10, Overrides: map[string]config.RateBurst{"vip": {Rate: 50, Burst: 100}}},
+				{Name: "all", PerTenant: true, Rate: 100, Burst: 100, Mode: config.Shadow},
+				{Name: "other-pool", Rate: 1, Burst: 1, Pools: []string{"api2"}},
+			}}},
 	}
 }
 
@@ -50,23 +51,28 @@ func TestExplainSaysWhatBinds(t *testing.T) {
 		}
 	}
 	x := e.Explain(now, r)
-	if x.Tenant != "acme" || x.Revision != 3 || x.Outcome.Verdict != Reject || x.Outcome.Limit != "per-client" || len(x.Limits) != 2 {
+	if x.Tenant != "acme" || x.Revision != 3 || x.Outcome.Verdict != Reject || x.Outcome.Limit != "per-client" ||
+		len(x.Limits) != 2 {
 		t.Fatalf("%+v", x)
 	}
 	l := x.Limits[0]
-	if l.Client != "alice" || l.Rate != 2 || l.Burst != 10 || l.Free < 1.99 || l.Free > 2.01 || l.Passes || l.Wait.Round(time.Millisecond) != time.Second {
+	if l.Client != "alice" || l.Rate != 2 || l.Burst != 10 || l.Free < 1.99 || l.Free > 2.01 || l.Passes ||
+		l.Wait.Round(time.Millisecond) != time.Second {
 		t.Errorf("2 of 10 are left at 2/s: %+v", l)
 	}
 	if l := x.Limits[1]; l.Client != "" || l.Mode != config.Shadow || !l.Passes || l.Free > 92.01 {
 		t.Errorf("the tenant's limit: %+v", l)
 	}
-	if x.Flow.Tenant != "acme" || x.Flow.Pool != "api" || x.Flow.Share != 1000 || x.Flow.Admitted != 2 || x.Flow.Rejected != 0 || x.Flow.Claimed.Fair != 1 {
+	if x.Flow.Tenant != "acme" || x.Flow.Pool != "api" || x.Flow.Share != 1000 || x.Flow.Admitted != 2 ||
+		x.Flow.Rejected != 0 || x.Flow.Claimed.Fair != 1 {
 		t.Errorf("%+v", x.Flow)
 	}
-	if l := e.Explain(now, &Request{Tenant: "acme", Client: "vip", Pool: "api"}).Limits[0]; l.Rate != 50 || l.Free != 100 || !l.Passes {
+	if l := e.Explain(now, &Request{Tenant: "acme", Client: "vip", Pool: "api"}).Limits[0]; l.Rate != 50 ||
+		l.Free != 100 || !l.Passes {
 		t.Errorf("an override: %+v", l)
 	}
-	if x := e.Explain(now, &Request{Tenant: "acme", Client: "alice", Pool: "unknown"}); x.Flow.Pool != "" || len(x.Limits) != 2 {
+	if x := e.Explain(now, &Request{Tenant: "acme", Client: "alice", Pool: "unknown"}); x.Flow.Pool != "" ||
+		len(x.Limits) != 2 {
 		t.Errorf("an unknown pool: %+v", x)
 	}
 	if got := e.Flows(9); len(got) != 1 || got[0].Tenant != "acme" || len(e.Flows(-1)) != 0 {
@@ -83,10 +89,12 @@ func TestExplainContended(t *testing.T) {
 	r := &Request{Tenant: "acme", Client: "alice", Pool: "api"}
 	e.Decide(1e9, r)
 	l := e.Explain(1e9, r).Limits[0]
-	if l.Claimed == nil || l.Claimed.Others != 1.5 || l.Claimed.Active != 1 || !(l.Claimed.Fair > 0 && l.Claimed.Fair < 1) || l.Free > 4 {
+	if l.Claimed == nil || l.Claimed.Others != 1.5 || l.Claimed.Active != 1 ||
+		!(l.Claimed.Fair > 0 && l.Claimed.Fair < 1) || l.Free > 4 {
 		t.Errorf("%+v, claimed %+v", l, l.Claimed)
 	}
-	if s := e.Standing(); s.Replicas != 3 || s.TotalWeight != 3 || s.Lag != 100*time.Millisecond || s.Isolation != exchange.Connected || s.Revision != 3 {
+	if s := e.Standing(); s.Replicas != 3 || s.TotalWeight != 3 || s.Lag != 100*time.Millisecond ||
+		s.Isolation != exchange.Connected || s.Revision != 3 {
 		t.Errorf("%+v", s)
 	}
 }

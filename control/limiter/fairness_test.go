@@ -86,7 +86,8 @@ func TestLightClientsAreNotRefused(t *testing.T) {
 // name and asks for little: it gets what it would get if all were refused alike, or
 // more. So also when they are too many to be told apart.
 func TestInventedNamesWinNothing(t *testing.T) {
-	for i, law := range []config.Law{config.VariableStructure, config.DropTail, config.CoDel, config.Police, config.VariableStructure} {
+	for i, law := range []config.Law{config.VariableStructure, config.DropTail, config.CoDel, config.Police,
+		config.VariableStructure} {
 		names := 2000 + i*1000
 		c := newCluster(t, 1, &config.Config{
 			Pools:   []config.Pool{{Name: "api", Capacity: 100, Queue: config.Queue{Law: law}}},
@@ -102,7 +103,8 @@ func TestInventedNamesWinNothing(t *testing.T) {
 		all := c.tally(start, c.now, func(answer) bool { return true })
 		alike := float64(all.admitted) / float64(all.offered)
 		part := float64(got.admitted) / float64(got.offered)
-		t.Logf("%v, %d names: %.2f of the honest client's requests admitted, %.2f of all; %.1f/s used", law, names, part, alike, all.rate)
+		t.Logf("%v, %d names: %.2f of the honest client's requests admitted, %.2f of all; %.1f/s used", law, names, part,
+			alike, all.rate)
 		if part < 0.7*alike {
 			t.Errorf("%v: %.2f of the honest client's requests are admitted, want about %.2f as of all", law, part, alike)
 		}

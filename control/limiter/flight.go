@@ -33,7 +33,7 @@ func (f *Flight) Depart(micros int64) { f.InFlight.Add(micros) }
 
 // Land counts a request that departed with an estimate and that the upstream has
 // answered to the end, stay after its release: with its true cost where the answer
-// told it, see [Engine.Settle], else the same. Both in millionths.
+// says it, see [Engine.Settle], else the same. Both in millionths.
 func (f *Flight) Land(estimate, actual int64, stay time.Duration) {
 	f.InFlight.Add(-estimate)
 	f.Booked.Add(estimate)

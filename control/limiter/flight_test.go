@@ -11,7 +11,8 @@ import (
 )
 
 func adaptive(on bool) *config.Config {
-	return &config.Config{Pools: []config.Pool{{Name: "api", Capacity: 100, Adaptive: on}}, Tenants: []config.Tenant{{Name: "acme"}}}
+	return &config.Config{Pools: []config.Pool{{Name: "api", Capacity: 100, Adaptive: on}},
+		Tenants: []config.Tenant{{Name: "acme"}}}
 }
 
 // Only flows of adaptive pools are counted; a pool that becomes one counts from
@@ -134,7 +135,8 @@ func TestFlightAddsUp(t *testing.T) {
 			sum += micros
 		}
 		if f.InFlight.Load() != sum || reported != landed || turned != shed {
-			t.Fatalf("in flight %d of %d, landed %d of %d, shed %d of %d", f.InFlight.Load(), sum, reported, landed, turned, shed)
+			t.Fatalf("in flight %d of %d, landed %d of %d, shed %d of %d", f.InFlight.Load(), sum, reported, landed, turned,
+				shed)
 		}
 	})
 }

@@ -38,7 +38,8 @@ func named(t testing.TB, o Options, c *config.Config) *Engine {
 
 // from is a request with identities.
 func from(client, ip, user string, classes uint32) *Request {
-	return &Request{Tenant: "a", Client: client, Pool: "api", Cost: 1, Identities: &Identities{ipAt: ip, userAt: user}, Classes: classes}
+	return &Request{Tenant: "a", Client: client, Pool: "api", Cost: 1, Identities: &Identities{ipAt: ip, userAt: user},
+		Classes: classes}
 }
 
 func TestIdentityTellsClientsApart(t *testing.T) {
@@ -54,14 +55,23 @@ func TestIdentityTellsClientsApart(t *testing.T) {
 		{"another ip", one(config.Limit{Identity: "ip"}), from("x", "1", "", 0), from("x", "2", "", 0), Admit},
 		{"both without a user", one(config.Limit{Identity: "user"}), from("x", "1", "", 0), from("y", "2", "", 0), Reject},
 		{"one without a user", one(config.Limit{Identity: "user"}), from("x", "1", "", 0), from("x", "1", "u", 0), Admit},
-		{"no identities at all", one(config.Limit{Identity: "user"}), &Request{Tenant: "a", Client: "x", Pool: "api"}, from("y", "2", "", 0), Reject},
-		{"a name without a place", one(config.Limit{Identity: "org"}), from("x", "1", "u", 0), from("y", "2", "v", 0), Reject},
-		{"per tenant", one(config.Limit{Identity: "ip", PerTenant: true}), from("x", "1", "", 0), from("y", "2", "", 0), Reject},
-		{"in no class", one(config.Limit{Classes: []string{"writes"}}), from("x", "1", "", writes), from("x", "1", "", 0), Admit},
-		{"in another class", one(config.Limit{Classes: []string{"writes"}}), from("x", "1", "", writes), from("x", "1", "", searches), Admit},
-		{"in one of the classes", one(config.Limit{Classes: []string{"writes", "searches"}}), from("x", "1", "", writes), from("x", "1", "", searches|writes), Reject},
-		{"a class without a place", one(config.Limit{Classes: []string{"uploads"}}), from("x", "1", "", ^uint32(0)), from("x", "1", "", ^uint32(0)), Admit},
-		{"an override by identity", one(config.Limit{Identity: "ip", Overrides: map[string]config.RateBurst{"1": {Rate: 1e-3, Burst: 2}}}), from("x", "1", "", 0), from("y", "1", "", 0), Admit},
+		{"no identities at all", one(config.Limit{Identity: "user"}), &Request{Tenant: "a", Client: "x", Pool: "api"},
+			from("y", "2", "", 0), Reject},
+		{"a name without a place", one(config.Limit{Identity: "org"}), from("x", "1", "u", 0), from("y", "2", "v", 0),
+			Reject},
+		{"per tenant", one(config.Limit{Identity: "ip", PerTenant: true}), from("x", "1", "", 0), from("y", "2", "", 0),
+			Reject},
+		{"in no class", one(config.Limit{Classes: []string{"writes"}}), from("x", "1", "", writes), from("x", "1", "", 0),
+			Admit},
+		{"in another class", one(config.Limit{Classes: []string{"writes"}}), from("x", "1", "", writes),
+			from("x", "1", "", searches), Admit},
+		{"in one of the classes", one(config.Limit{Classes: []string{"writes", "searches"}}), from("x", "1", "", writes),
+			from("x", "1", "", searches|writes), Reject},
+		{"a class without a place", one(config.Limit{Classes: []string{"uploads"}}), from("x", "1", "", ^uint32(0)),
+			from("x", "1", "", ^uint32(0)), Admit},
+		{"an override by identity", one(config.Limit{Identity: "ip",
+			Overrides: map[string]config.RateBurst{"1": {Rate: 1e-3, Burst: 2}}}), from("x", "1", "", 0),
+			from("y", "1", "", 0), Admit},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			e := named(t, Options{Keys: 1024}, simple(1e6, config.Queue{}, tc.limit))
@@ -88,13 +98,15 @@ func TestWants(t *testing.T) {
 	}
 	mustApply(t, e, simple(1e6, config.Queue{}, config.Limit{Name: "plain", Rate: 1}))
 	last(Wanted{})
-	mustApply(t, e, simple(1e6, config.Queue{}, config.Limit{Name: "l", Rate: 0, Burst: 1, Identity: "ip"}, config.Limit{Name: "off", Identity: "user", Mode: config.Off}))
+	mustApply(t, e, simple(1e6, config.Queue{}, config.Limit{Name: "l", Rate: 0, Burst: 1, Identity: "ip"},
+		config.Limit{Name: "off", Identity: "user", Mode: config.Off}))
 	last(Wanted{}) // nobody knows the name yet
 	e.Name(testNames())
 	last(Wanted{Identities: 1 << ipAt})
 	e.Decide(sec, from("x", "1", "", 0))
 	told = nil
-	mustApply(t, e, simple(1e6, config.Queue{}, config.Limit{Name: "l", Rate: 0, Burst: 1, Identity: "user", Classes: []string{"searches"}}))
+	mustApply(t, e, simple(1e6, config.Queue{}, config.Limit{Name: "l", Rate: 0, Burst: 1, Identity: "user",
+		Classes: []string{"searches"}}))
 	if told[0] != (Wanted{1<<ipAt | 1<<userAt, searches}) {
 		t.Fatalf("at the change %+v is asked", told[0])
 	}
@@ -143,11 +155,13 @@ func TestHeldByAnIdentityOrClass(t *testing.T) {
 // is what they were charged.
 func shop() *config.Config {
 	const refillless = 1e-6
-	return simple(200, config.Queue{Law: config.DropTail, MaxRequests: 20, MaxWait: 200 * time.Millisecond, DelayTarget: 100 * time.Millisecond},
+	return simple(200, config.Queue{Law: config.DropTail, MaxRequests: 20, MaxWait: 200 * time.Millisecond,
+		DelayTarget: 100 * time.Millisecond},
 		config.Limit{Name: "all", PerTenant: true, Rate: refillless, Burst: 1e5},
 		config.Limit{Name: "by-ip", Identity: "ip", Rate: refillless, Burst: 25},
 		config.Limit{Name: "by-user", Identity: "user", Rate: refillless, Burst: 35, Classes: []string{"writes"}},
-		config.Limit{Name: "queued", Identity: "user", Rate: 30, Burst: 3, Queue: config.Queue{Law: config.DropTail, MaxRequests: 20, MaxWait: 300 * time.Millisecond}},
+		config.Limit{Name: "queued", Identity: "user", Rate: 30, Burst: 3,
+			Queue: config.Queue{Law: config.DropTail, MaxRequests: 20, MaxWait: 300 * time.Millisecond}},
 		config.Limit{Name: "searches", Rate: 20, Burst: 2, Classes: []string{"searches"}})
 }
 
@@ -323,7 +337,8 @@ func inventKeys(t *testing.T, tenantRate float64) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	e.Stats(61*sec, &stats)
-	t.Logf("admitted %d of %d invented and %d of the known one; %d decisions by the shared key", invented, keys, known, stats.Overflow)
+	t.Logf("admitted %d of %d invented and %d of the known one; %d decisions by the shared key", invented, keys, known,
+		stats.Overflow)
 	if most := (room + 1) * (rate*seconds + burst); float64(invented) > most {
 		t.Errorf("%d invented clients admitted, a full table of honest ones gets %.0f", invented, most)
 	}

@@ -124,7 +124,8 @@ func (c *trio) bounded(t *testing.T, each int) {
 		var s Stats
 		e.Stats(c.now, &s)
 		if s.Contended > 3000 || e.keys.Stats().Own > 2250 {
-			t.Errorf("gateway %d: %d states, %d of them by its own use, want 3000 and 2250 at most", i, s.Contended, e.keys.Stats().Own)
+			t.Errorf("gateway %d: %d states, %d of them by its own use, want 3000 and 2250 at most", i, s.Contended,
+				e.keys.Stats().Own)
 		}
 		if (s.Unpromoted > 0) != (each > 0) {
 			t.Errorf("gateway %d: %d requests beyond the states counted", i, s.Unpromoted)
@@ -193,7 +194,8 @@ func (e *Engine) key(client string) (spent float64, contended bool) {
 // The limit of a tenant as a whole has a state, whatever clients have spent.
 func TestATenantsLimitHasAState(t *testing.T) {
 	e := New(Options{Keys: 4096, Contended: 30})
-	mustApply(t, e, simple(1e12, config.Queue{}, config.Limit{Name: "l", Rate: 5. / 3600, Burst: 5}, config.Limit{Name: "all", PerTenant: true, Rate: 1000, Burst: 1000}))
+	mustApply(t, e, simple(1e12, config.Queue{}, config.Limit{Name: "l", Rate: 5. / 3600, Burst: 5},
+		config.Limit{Name: "all", PerTenant: true, Rate: 1000, Burst: 1000}))
 	e.SetSums(sec, &exchange.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 125 * time.Millisecond})
 	for i := range 1000 {
 		e.Decide(sec, &Request{Tenant: "a", Client: fmt.Sprint("spends-all-", i/5), Pool: "api", Cost: 1})

@@ -32,7 +32,8 @@ func within(t *testing.T, patience time.Duration, do func()) {
 }
 
 func sumsOf(replicas int, keys ...exchange.KeySum) *exchange.Sums {
-	return &exchange.Sums{Replicas: replicas, Weight: 1, TotalWeight: float64(replicas), Lag: 100 * time.Millisecond, Keys: keys}
+	return &exchange.Sums{Replicas: replicas, Weight: 1, TotalWeight: float64(replicas), Lag: 100 * time.Millisecond,
+		Keys: keys}
 }
 
 // checkKeys holds every slot against the table of the slot protocol.
@@ -47,7 +48,8 @@ func checkKeys(t *testing.T, e *Engine) {
 // gateway and three. No key may end in a form that is none.
 func TestKeysSurviveFlippingMembership(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	mustApply(t, e, simple(1e9, config.Queue{}, config.Limit{Name: "l", Rate: 1e5, Burst: 10}, config.Limit{Name: "all", PerTenant: true, Rate: 1e6, Burst: 100}))
+	mustApply(t, e, simple(1e9, config.Queue{}, config.Limit{Name: "l", Rate: 1e5, Burst: 10},
+		config.Limit{Name: "all", PerTenant: true, Rate: 1e6, Burst: 100}))
 	const workers, keys = 6, 3
 	flips := 3000
 	if raceEnabled {
@@ -72,7 +74,8 @@ func TestKeysSurviveFlippingMembership(t *testing.T) {
 		var c exchange.Claims
 		for i := range flips {
 			n := 1 + 2*(i%2)
-			e.SetSums(clock.Load(), sumsOf(n, exchange.KeySum{Key: hash.Limit(7, "a", "l", fmt.Sprint(i%keys)), Claims: 1, Active: 1}))
+			e.SetSums(clock.Load(), sumsOf(n, exchange.KeySum{Key: hash.Limit(7, "a", "l", fmt.Sprint(i%keys)), Claims: 1,
+				Active: 1}))
 			c.Reset()
 			e.Claims(clock.Add(int64(100*time.Microsecond)), &c)
 			runtime.Gosched()

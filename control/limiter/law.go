@@ -106,7 +106,7 @@ func (f *flow) applyLaw(e *Engine, c *call, line *queue.Line[holding]) ruling {
 }
 
 // expectedDelay reports whether a request that begins to wait now would wait for longer
-// than the delay target (long: a client that obeys marks is told so), and for longer than
+// than the delay target (long: a client that obeys marks gets one), and for longer than
 // it may (late). Ahead of it is what waits in front. At the back turns are fair: by its
 // turn each client will have been served as much as its own client, of what waits or will
 // come, from what the front leaves of the rate. A request with nothing ahead may wait.
@@ -161,8 +161,8 @@ func (f *flow) patience() float64 {
 	return shortPatience
 }
 
-// isCooperative reports whether clients are told by marks to send less, and do so as far
-// as is known.
+// isCooperative reports whether marks ask clients to send less, and clients do so as far as
+// is known.
 func (f *flow) isCooperative() bool {
 	return f.terms.queueing.Law != config.DropTail && f.law.vsd.Mode == aqm.Cooperative
 }

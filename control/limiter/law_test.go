@@ -17,7 +17,8 @@ func TestSaturatedTenantsWaitForTheirTarget(t *testing.T) {
 		if law == config.CoDel { // it acts on what has waited already
 			most = target * 8 / 5
 		}
-		conf := &config.Config{Pools: []config.Pool{{Name: "api", Capacity: 300, Queue: config.Queue{Law: law, DelayTarget: target}}}}
+		conf := &config.Config{Pools: []config.Pool{{Name: "api", Capacity: 300,
+			Queue: config.Queue{Law: law, DelayTarget: target}}}}
 		tenants := []struct {
 			name           string
 			clients        int
@@ -37,9 +38,11 @@ func TestSaturatedTenantsWaitForTheirTarget(t *testing.T) {
 		c.run(63 * time.Second)
 		for _, x := range tenants {
 			got := c.tally(start+3*sec, c.now, tenantIs(x.name))
-			t.Logf("%v %s: %.1f/s of %.1f, wait mean %v p99 %v, marked %d, %v", law, x.name, got.rate, x.share, got.waitMean, got.wait99, got.marked, got.reasons)
+			t.Logf("%v %s: %.1f/s of %.1f, wait mean %v p99 %v, marked %d, %v", law, x.name, got.rate, x.share, got.waitMean,
+				got.wait99, got.marked, got.reasons)
 			if got.wait99 > most {
-				t.Errorf("%v, %s: waits %v at the 99th percentile, want at most %v for a target of %v", law, x.name, got.wait99, most, target)
+				t.Errorf("%v, %s: waits %v at the 99th percentile, want at most %v for a target of %v", law, x.name, got.wait99,
+					most, target)
 			}
 			if got.rate < 0.95*x.share {
 				t.Errorf("%v, %s: gets %.1f/s of %.1f", law, x.name, got.rate, x.share)
@@ -53,7 +56,8 @@ func TestSaturatedTenantsWaitForTheirTarget(t *testing.T) {
 func TestNewDemandIsLetWait(t *testing.T) {
 	for _, law := range []config.Law{config.VariableStructure, config.DropTail, config.CoDel} {
 		c := newCluster(t, 2, &config.Config{Pools: []config.Pool{{Name: "api", Capacity: 400,
-			Queue: config.Queue{Law: law, DelayTarget: 10 * time.Second, MaxWait: 30 * time.Second}}}, Tenants: []config.Tenant{{Name: "acme"}}}, Options{})
+			Queue: config.Queue{Law: law, DelayTarget: 10 * time.Second, MaxWait: 30 * time.Second}}},
+			Tenants: []config.Tenant{{Name: "acme"}}}, Options{})
 		c.share("acme", "api", 50)
 		first := c.source("acme", "client", "api", constant(0), pinned(0))
 		then := c.source("acme", "client", "api", constant(0), pinned(1))

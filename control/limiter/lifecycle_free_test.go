@@ -15,7 +15,8 @@ import (
 
 // tenants is a configuration of so many tenants, named from a number on.
 func tenants(from, n int) *config.Config {
-	c := &config.Config{Seed: 7, Revision: int64(from + 1), Pools: []config.Pool{{Name: "api", Capacity: 1e9, Adaptive: true}}}
+	c := &config.Config{Seed: 7, Revision: int64(from + 1), Pools: []config.Pool{{Name: "api", Capacity: 1e9,
+		Adaptive: true}}}
 	for i := range n {
 		c.Tenants = append(c.Tenants, config.Tenant{Name: fmt.Sprintf("tenant-%07d", from+i), Limits: []config.Limit{
 			{Name: "all", PerTenant: true, Rate: 1000, Burst: 1000},
@@ -246,7 +247,8 @@ func TestCountsAfterTheFlowIsGone(t *testing.T) {
 func TestSlotsOfTenantsAreFreed(t *testing.T) {
 	e := New(Options{Keys: 1024})
 	mustApply(t, e, simple(1e9, config.Queue{},
-		config.Limit{Name: "fast", PerTenant: true, Rate: 10, Burst: 10}, config.Limit{Name: "slow", PerTenant: true, Rate: 0.01, Burst: 10}))
+		config.Limit{Name: "fast", PerTenant: true, Rate: 10, Burst: 10},
+		config.Limit{Name: "slow", PerTenant: true, Rate: 0.01, Burst: 10}))
 	r := &Request{Tenant: "a", Pool: "api", Cost: 10}
 	if out := e.Decide(sec, r); out.Verdict != Admit {
 		t.Fatalf("%+v", out)

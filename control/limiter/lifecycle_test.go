@@ -138,7 +138,8 @@ func TestAbortsWhileHeldLeaveNothing(t *testing.T) {
 			}
 			e.Cancel(now, h)
 		}
-		if f := e.live()[0]; f.queue.Len() != 0 || f.pace.controller.Backlog()+f.pace.pending > 1e-6 && f.pace.pacer.Credit() >= 0 {
+		if f := e.live()[0]; f.queue.Len() != 0 || f.pace.controller.Backlog()+f.pace.pending > 1e-6 &&
+			f.pace.pacer.Credit() >= 0 {
 			t.Fatalf("round %d: %d wait, S = %g, want nothing", round, f.queue.Len(), f.pace.controller.Backlog()+f.pace.pending)
 		}
 	}
@@ -166,7 +167,8 @@ func TestShadowOffAndReport(t *testing.T) {
 			got := c.tally(0, c.now, of(s))
 			t.Logf("%+v", f)
 			if f.Demand != float64(got.offered) || f.Served != float64(got.admitted) || f.Rejected != float64(got.rejected) {
-				t.Errorf("report says demand %g served %g rejected %g; want %d %d %d", f.Demand, f.Served, f.Rejected, got.offered, got.admitted, got.rejected)
+				t.Errorf("report says demand %g served %g rejected %g; want %d %d %d", f.Demand, f.Served, f.Rejected,
+					got.offered, got.admitted, got.rejected)
 			}
 			if enforced := mode == config.Enforce; (got.rejected > 0) != enforced || f.Limited != enforced {
 				t.Errorf("%d rejected, limited %v in mode %v", got.rejected, f.Limited, mode)
@@ -208,7 +210,8 @@ func TestOnLoss(t *testing.T) {
 			c.share("a", "api", 100)
 			c.run(5 * time.Second)
 			for _, e := range c.engines {
-				e.SetShares(&exchange.Shares{Epoch: c.epoch, Stale: true, Flows: []exchange.Share{{Tenant: "a", Pool: "api", Share: 100}}})
+				e.SetShares(&exchange.Shares{Epoch: c.epoch, Stale: true,
+					Flows: []exchange.Share{{Tenant: "a", Pool: "api", Share: 100}}})
 			}
 			c.run(5 * time.Second)
 			got := c.tally(c.now-2*sec, c.now, of(s))
@@ -315,7 +318,8 @@ func TestDrainEndsAllWaiting(t *testing.T) {
 	for _, boot := range []BootPolicy{BootOpen, BootClosed} {
 		e := New(Options{Keys: 1024, Boot: boot})
 		mustApply(t, e, simple(100, config.Queue{Law: config.DropTail, DelayTarget: 10 * time.Second},
-			config.Limit{Name: "l", Rate: 1, Burst: 1, Overrides: map[string]config.RateBurst{"free": {Rate: 1000, Burst: 1000}}, Queue: config.Queue{MaxRequests: 10, MaxWait: 10 * time.Second}}))
+			config.Limit{Name: "l", Rate: 1, Burst: 1, Overrides: map[string]config.RateBurst{"free": {Rate: 1000,
+				Burst: 1000}}, Queue: config.Queue{MaxRequests: 10, MaxWait: 10 * time.Second}}))
 		held := 0
 		for i := range 30 {
 			client := "free"
@@ -345,7 +349,8 @@ func TestDrainEndsAllWaiting(t *testing.T) {
 // Cut off for long, a gateway falls to its static part, for limits and shares.
 func TestSplitFallsToTheStaticPart(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	mustApply(t, e, simple(300, config.Queue{Law: config.Police}, config.Limit{Name: "l", Rate: 90, Burst: 9, Overrides: map[string]config.RateBurst{"free": {Rate: 1e6, Burst: 1e6}}}))
+	mustApply(t, e, simple(300, config.Queue{Law: config.Police},
+		config.Limit{Name: "l", Rate: 90, Burst: 9, Overrides: map[string]config.RateBurst{"free": {Rate: 1e6, Burst: 1e6}}}))
 	cut := func(i exchange.Isolation) {
 		e.SetSums(sec, &exchange.Sums{Replicas: 3, Weight: 1, TotalWeight: 3, Lag: 100 * time.Millisecond, Isolation: i})
 	}

@@ -19,10 +19,12 @@ func TestNoLockOnTheAdmitPath(t *testing.T) {
 	}
 	const workers, each, ticks = 8, 20_000, 50
 	e := New(Options{Keys: 1 << 14})
-	mustApply(t, e, simple(1e12, config.Queue{Law: config.DropTail, DelayTarget: 1e9}, config.Limit{Name: "l", Rate: 1e6, Burst: 1e9}))
+	mustApply(t, e, simple(1e12, config.Queue{Law: config.DropTail, DelayTarget: 1e9},
+		config.Limit{Name: "l", Rate: 1e6, Burst: 1e9}))
 	rs := make([]Request, 1000)
 	for i := range rs {
-		rs[i] = Request{Tenant: "a", Client: "client-" + string(rune('a'+i%26)) + string(rune('a'+i/26)), Pool: "api", Cost: 1}
+		rs[i] = Request{Tenant: "a", Client: "client-" + string(rune('a'+i%26)) + string(rune('a'+i/26)), Pool: "api",
+			Cost: 1}
 		e.Decide(sec, &rs[i]) // the first request of a flow makes it
 	}
 	defer runtime.SetMutexProfileFraction(runtime.SetMutexProfileFraction(1))

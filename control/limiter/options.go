@@ -24,10 +24,10 @@ type Options struct {
 	// Keys is the budget of client keys, default 1,000,000, range 1,024 to
 	// 100,000,000; 40 B each. More keys than that share one key per limit.
 	Keys int
-	// Contended is the budget of keys with full state, default Keys/16 within
+	// Contended is the budget of contended keys, default Keys/16 within
 	// 1,024 and 65,536; about 500 B each, allocated as needed. Once three quarters of it
 	// are in use, each of N replicas uses 1/N of it for keys of its own; the rest is for
-	// what it hears. Keys beyond it are held to rate/N and burst/N, see budget.go.
+	// what it hears. Keys beyond it are held to rate/N and burst/N, see internal/keys/budget.go.
 	Contended int
 	Unknown   UnknownPolicy
 	Boot      BootPolicy
@@ -42,7 +42,7 @@ type Options struct {
 	// Replica is this replica's name: part of the default random seeds, so that
 	// replicas do not act in step.
 	Replica string
-	// Wants is told what the limits in force ask of requests, on each change:
+	// Wants is called with what the limits in force ask of requests, on each change:
 	// whoever makes requests need not find out more than that. It is called while
 	// Apply or Name runs, and must call neither. Default: nobody asks.
 	Wants func(Wanted)

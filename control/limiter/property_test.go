@@ -41,13 +41,17 @@ const (
 
 func newModel(t *rapid.T) *model {
 	e := New(Options{Keys: 1024})
-	law := rapid.SampledFrom([]config.Law{config.VariableStructure, config.DropTail, config.Police, config.CoDel}).Draw(t, "law")
+	law := rapid.SampledFrom([]config.Law{config.VariableStructure, config.DropTail, config.Police,
+		config.CoDel}).Draw(t, "law")
 	conf := simple(rapid.Float64Range(20, 2000).Draw(t, "capacity"),
-		config.Queue{Law: law, MaxRequests: rapid.IntRange(1, 60).Draw(t, "most"), MaxWait: 300 * time.Millisecond, DelayTarget: 100 * time.Millisecond},
+		config.Queue{Law: law, MaxRequests: rapid.IntRange(1, 60).Draw(t, "most"), MaxWait: 300 * time.Millisecond,
+			DelayTarget: 100 * time.Millisecond},
 		config.Limit{Name: "all", PerTenant: true, Rate: ledgerRate, Burst: ledgerBurst},
-		config.Limit{Name: "client", Rate: 40, Burst: 5, Queue: config.Queue{MaxRequests: 20, MaxWait: 400 * time.Millisecond}},
+		config.Limit{Name: "client", Rate: 40, Burst: 5, Queue: config.Queue{MaxRequests: 20,
+			MaxWait: 400 * time.Millisecond}},
 		config.Limit{Name: "police", Rate: 200, Burst: 30})
-	conf.Tenants[0].Quotas = []config.Quota{{Pool: "api", Max: config.Unbounded, Mode: rapid.SampledFrom([]config.Mode{config.Enforce, config.Enforce, config.Shadow}).Draw(t, "mode")}}
+	conf.Tenants[0].Quotas = []config.Quota{{Pool: "api", Max: config.Unbounded,
+		Mode: rapid.SampledFrom([]config.Mode{config.Enforce, config.Enforce, config.Shadow}).Draw(t, "mode")}}
 	if err := e.Apply(conf); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +164,8 @@ func (m *model) forget(ticket uint64) {
 // check compares the engine with the model.
 func (m *model) check(t *rapid.T) {
 	if sum := m.admitted + m.rejected + m.cancelled + len(m.waiting); sum != m.asked {
-		t.Fatalf("admitted %d + rejected %d + cancelled %d + waiting %d ≠ asked %d", m.admitted, m.rejected, m.cancelled, len(m.waiting), m.asked)
+		t.Fatalf("admitted %d + rejected %d + cancelled %d + waiting %d ≠ asked %d", m.admitted, m.rejected, m.cancelled,
+			len(m.waiting), m.asked)
 	}
 	if int(m.e.waiting.Load()) != len(m.waiting) {
 		t.Fatalf("the engine holds %d, want %d", m.e.waiting.Load(), len(m.waiting))
@@ -203,7 +208,8 @@ func spentOf(e *Engine, now int64, key uint64, rate float64) (spent float64) {
 
 // backlog checks S = waiting − paid, when nothing is on its way to the controller.
 func (m *model) backlog(t *rapid.T, f *flow, waiting float64) {
-	if f.terms.policing() || f.pace.pending != 0 || f.credit.amount.Load() != f.pace.published || f.credit.turned.Load() != 0 || f.credit.bypassed.Load() != 0 {
+	if f.terms.policing() || f.pace.pending != 0 || f.credit.amount.Load() != f.pace.published ||
+		f.credit.turned.Load() != 0 || f.credit.bypassed.Load() != 0 {
 		return
 	}
 	want := max(0, waiting-f.pace.pacer.Credit())

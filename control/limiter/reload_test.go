@@ -11,7 +11,8 @@ import (
 // lock. Its new route, with the counters of an adaptive pool, must not need that lock.
 func TestReloadWhileHeldAtAnAdaptivePool(t *testing.T) {
 	conf := func() *config.Config {
-		c := simple(100, config.Queue{}, config.Limit{Name: "l", Rate: 10, Burst: 1, Queue: config.Queue{MaxWait: 10 * time.Second}})
+		c := simple(100, config.Queue{}, config.Limit{Name: "l", Rate: 10, Burst: 1,
+			Queue: config.Queue{MaxWait: 10 * time.Second}})
 		c.Pools[0].Adaptive = true
 		return c
 	}

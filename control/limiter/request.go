@@ -108,7 +108,7 @@ type Outcome struct {
 	Limit string
 }
 
-// Event tells what became of a held request. Its Outcome's verdict is Admit or
+// Event is what became of a held request. Its Outcome's verdict is Admit or
 // Reject.
 type Event struct {
 	Ticket  uint64 // as given to Enqueue

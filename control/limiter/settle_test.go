@@ -32,7 +32,8 @@ func TestSettleTable(t *testing.T) {
 		for _, replicas := range []int{1, 3} {
 			e := New(Options{Keys: 1024})
 			mustApply(t, e, simple(1e9, config.Queue{}, config.Limit{Name: "l", Rate: 1, Burst: 10}))
-			e.SetSums(sec, &exchange.Sums{Replicas: replicas, TotalWeight: float64(replicas), Weight: 1, Lag: 50 * time.Millisecond})
+			e.SetSums(sec, &exchange.Sums{Replicas: replicas, TotalWeight: float64(replicas), Weight: 1,
+				Lag: 50 * time.Millisecond})
 			r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: tc.estimate}
 			if out := e.Decide(sec, r); out.Verdict != Admit {
 				t.Fatalf("%s: %+v", what, out)
@@ -42,7 +43,8 @@ func TestSettleTable(t *testing.T) {
 			out, a := e.Peek(sec, one)
 			wait := time.Duration(max(0, (1-tc.left)*1e9))
 			if math.Abs(a.Remaining-max(0, tc.left)) > 1e-6 || math.Abs(forgiven-tc.forgiven) > 1e-6 {
-				t.Errorf("%s, %d replicas: %v left and %v forgiven, want %v and %v", what, replicas, a.Remaining, forgiven, tc.left, tc.forgiven)
+				t.Errorf("%s, %d replicas: %v left and %v forgiven, want %v and %v", what, replicas, a.Remaining, forgiven,
+					tc.left, tc.forgiven)
 			}
 			if replicas == 1 && (out.RetryAfter-wait).Abs() > time.Microsecond {
 				t.Errorf("%s: the next one waits %v, want %v", what, out.RetryAfter, wait)
@@ -181,7 +183,8 @@ func TestSettleConcurrently(t *testing.T) {
 	}
 	wg.Go(func() {
 		for i := range 20 {
-			e.SetSums(sec, &exchange.Sums{Replicas: 1 + i%2, TotalWeight: 1 + float64(i%2), Weight: 1, Lag: 50 * time.Millisecond})
+			e.SetSums(sec, &exchange.Sums{Replicas: 1 + i%2, TotalWeight: 1 + float64(i%2), Weight: 1,
+				Lag: 50 * time.Millisecond})
 			e.Tick(sec+int64(i), nil)
 			e.Claims(sec+int64(i), &exchange.Claims{})
 		}

@@ -77,7 +77,7 @@ func compile(c *config.Config, names *Names) *snapshot {
 	return s
 }
 
-// ruled is a limit with its overrides, which all tenants that inherit it share.
+// ruled is a limit with its overrides, which all tenants that have it share.
 type ruled struct {
 	*config.Limit
 	overrides map[string]keys.Numbers

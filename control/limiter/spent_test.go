@@ -15,7 +15,8 @@ import (
 // successors are an engine and the one that takes its place.
 func successors(t *testing.T, replicas int) (parent, child *Engine) {
 	t.Helper()
-	config := simple(1e9, config.Queue{}, config.Limit{Name: "l", Rate: 1, Burst: 10, Overrides: map[string]config.RateBurst{"named": {Rate: 1, Burst: 20}}})
+	config := simple(1e9, config.Queue{}, config.Limit{Name: "l", Rate: 1, Burst: 10,
+		Overrides: map[string]config.RateBurst{"named": {Rate: 1, Burst: 20}}})
 	for _, e := range []**Engine{&parent, &child} {
 		*e = New(Options{Keys: 4096})
 		mustApply(t, *e, config)
@@ -91,7 +92,8 @@ func TestRestoredUseIsNotAnnouncedAgain(t *testing.T) {
 		now := 100 * sec
 		key := hash.Limit(7, "a", "l", client)
 		child.RestoreSpent(now, exchange.KeySpent{Key: key, Ahead: 6e9})
-		child.SetSums(now, sumsOf(3, exchange.KeySum{Key: key, Claims: 0.1, Active: 0, Unsaturated: 0.1, Admitted: 4, Spent: 6, Epoch: 1}))
+		child.SetSums(now, sumsOf(3, exchange.KeySum{Key: key, Claims: 0.1, Active: 0, Unsaturated: 0.1, Admitted: 4,
+			Spent: 6, Epoch: 1}))
 		r := &Request{Tenant: "a", Client: client, Pool: "api"}
 		if out := child.Decide(now, r); out.Verdict != Admit {
 			t.Fatalf("%s has 6 spent: %+v", client, out)
@@ -102,7 +104,8 @@ func TestRestoredUseIsNotAnnouncedAgain(t *testing.T) {
 			t.Errorf("%s: %+v is announced, want one request admitted", client, c.Keys)
 		}
 		if x := child.Explain(now, r); math.Abs(x.Limits[0].Burst-x.Limits[0].Free-7) > 1e-6 {
-			t.Errorf("%s: %v of %v are left, want 7 spent: 6 before, and one request", client, x.Limits[0].Free, x.Limits[0].Burst)
+			t.Errorf("%s: %v of %v are left, want 7 spent: 6 before, and one request", client, x.Limits[0].Free,
+				x.Limits[0].Burst)
 		}
 	}
 }

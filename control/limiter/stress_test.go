@@ -65,15 +65,17 @@ func stack() string {
 func (s *stress) config(i int) *config.Config {
 	q := config.Queue{MaxRequests: 20, MaxWait: 50 * time.Millisecond}
 	c := &config.Config{Revision: int64(i), Seed: 7, Pools: []config.Pool{
-		{Name: "api", Capacity: 2000, Adaptive: i%2 == 0, Queue: config.Queue{Law: config.Law(i % 4), MaxWait: 100 * time.Millisecond}},
+		{Name: "api", Capacity: 2000, Adaptive: i%2 == 0, Queue: config.Queue{Law: config.Law(i % 4),
+			MaxWait: 100 * time.Millisecond}},
 		{Name: "db", Capacity: 500 * float64(1+i%3)},
 	}}
 	for k := range 3 + i%3 {
-		c.Tenants = append(c.Tenants, config.Tenant{Name: fmt.Sprint("t", k), Weight: float64(1 + i%2), Limits: []config.Limit{
-			{Name: "user", Rate: 50, Burst: 5, Queue: q},
-			{Name: "all", PerTenant: true, Rate: 1000, Burst: 100, Mode: config.Mode(i % 3)},
-			{Name: "hard", Rate: 200, Burst: 20, Identity: "key"},
-		}})
+		c.Tenants = append(c.Tenants, config.Tenant{Name: fmt.Sprint("t", k), Weight: float64(1 + i%2),
+			Limits: []config.Limit{
+				{Name: "user", Rate: 50, Burst: 5, Queue: q},
+				{Name: "all", PerTenant: true, Rate: 1000, Burst: 100, Mode: config.Mode(i % 3)},
+				{Name: "hard", Rate: 200, Burst: 20, Identity: "key"},
+			}})
 	}
 	return c
 }
@@ -131,9 +133,11 @@ func (s *stress) tick(now int64) {
 
 // sums are what the others would say: one gateway or three, some with our keys.
 func (s *stress) sums(now int64) {
-	sums := sumsOf(1+2*rand.IntN(2), exchange.KeySum{Key: hash.TenantLimit(7, "t1", "all"), Claims: 5, Active: 1, Spent: 3, Admitted: units(now), Epoch: 1})
+	sums := sumsOf(1+2*rand.IntN(2), exchange.KeySum{Key: hash.TenantLimit(7, "t1", "all"), Claims: 5, Active: 1,
+		Spent: 3, Admitted: units(now), Epoch: 1})
 	for i := range rand.IntN(8) {
-		sums.Keys = append(sums.Keys, exchange.KeySum{Key: hash.Limit(7, "t0", "user", fmt.Sprint(i)), Claims: 1, Spent: 1, Epoch: 1})
+		sums.Keys = append(sums.Keys, exchange.KeySum{Key: hash.Limit(7, "t0", "user", fmt.Sprint(i)), Claims: 1, Spent: 1,
+			Epoch: 1})
 	}
 	sums.Isolation = exchange.Isolation(rand.IntN(4))
 	sums.Flows = []exchange.FlowSum{{Key: hash.Flow(7, "t0", "api"), Claims: 10, Active: 1}}
@@ -142,7 +146,8 @@ func (s *stress) sums(now int64) {
 
 func (s *stress) shares(now int64) {
 	s.e.SetShares(&exchange.Shares{
-		Epoch: 1, Stale: rand.IntN(3) == 0, Flows: []exchange.Share{{Tenant: "t0", Pool: "api", Share: 300}, {Tenant: "t1", Pool: "api", Share: 100}},
+		Epoch: 1, Stale: rand.IntN(3) == 0, Flows: []exchange.Share{{Tenant: "t0", Pool: "api", Share: 300},
+			{Tenant: "t1", Pool: "api", Share: 100}},
 		Pools: []exchange.PoolShare{{Pool: "db", IdleShare: 50}},
 	})
 }

@@ -28,31 +28,38 @@ func (f *flow) decide(e *Engine, c *call, out *Outcome) (ok bool) {
 		return true
 	}
 	ref := e.charge(c, first)
-	if ref.by != nil {
-		if !ref.isFinal() {
-			*out = Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(ref.wait), Limit: ref.by.name}
-			return true
-		}
+	switch {
+	case ref.by == nil:
+		return f.decideByShare(e, c, &ref, out)
+	case ref.isFinal():
 		*out = f.refusedBy(ref, c.cost)
 		e.wake(f)
-		return true
+	default:
+		*out = Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(ref.wait), Limit: ref.by.name}
 	}
-	p := f.pass(e, c, rt.mode, rt.queue.Law, int(f.credit.waiting.Load()))
-	switch {
-	case p < mustWait:
-		ref.shadow.setShadow(out)
-		f.admit(c, p, out)
-	case f.gone():
+	return true
+}
+
+// decideByShare takes a request that all limits admit through the tenant stage. One that
+// does not pass is not charged.
+func (f *flow) decideByShare(e *Engine, c *call, ref *refusal, out *Outcome) (ok bool) {
+	p := f.pass(e, c, c.route.mode, c.route.queue.Law, int(f.credit.waiting.Load()))
+	if p >= mustWait {
 		e.refund(c, ref.charged)
-		return false
-	case p == mustWait:
-		e.refund(c, ref.charged)
+		if f.gone() {
+			return false
+		}
+	}
+	switch p {
+	case mustWait:
 		*out = waitForShare
 		return true
-	default:
-		e.refund(c, ref.charged)
+	case refused:
 		f.credit.turned.Add(c.cost)
 		*out = f.rejected(TenantShare, c.cost, 0)
+	default:
+		ref.shadow.setShadow(out)
+		f.admit(c, p, out)
 	}
 	e.wake(f)
 	return true
@@ -175,8 +182,8 @@ func (f *flow) rejected(why Reason, cost, queued int64) Outcome {
 	return Outcome{Verdict: Reject, Reason: why, RetryAfter: retryAfter(f.credit.wait(cost, queued)), Limit: ShareName}
 }
 
-// correctClient tells the meter that a client's requests have cost so much more than it
-// was told, or less.
+// correctClient corrects the meter: a client's requests have cost so much more than it
+// was charged, or less.
 func (f *flow) correctClient(client string, extra int64) {
 	m := f.meter.Load()
 	switch {

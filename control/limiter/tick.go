@@ -287,7 +287,7 @@ func (e *Engine) release(f *flow, now int64, out []Event) (events []Event, more 
 		}
 		i := q.Next(credit, step)
 		if i == queue.Nobody || n == batch {
-			f.announceSaving()
+			f.setSaving()
 			f.reconcile()
 			return out, i != queue.Nobody
 		}
@@ -315,9 +315,9 @@ func (f *flow) spendable() int64 {
 	return int64(math.Round((f.pace.pacer.Credit()+f.pace.controller.Free())*unit)) - f.queue.Saved()
 }
 
-// announceSaving tells the pacer what the queue saves for: what lines have, and what the
-// next head is short of.
-func (f *flow) announceSaving() {
+// setSaving sets what the pacer saves for: what lines have, and what the next head is short
+// of.
+func (f *flow) setSaving() {
 	i := f.queue.Head()
 	if i == queue.Nobody {
 		f.pace.pacer.Idle()

@@ -14,7 +14,8 @@ import (
 func TestDearRequestLeavesTheTurnsAlone(t *testing.T) {
 	play := func(dear float64) (during, after tally) {
 		c := newCluster(t, 1, &config.Config{
-			Pools:   []config.Pool{{Name: "api", Capacity: 100, Queue: config.Queue{DelayTarget: 2 * time.Second, MaxWait: 20 * time.Second}}},
+			Pools: []config.Pool{{Name: "api", Capacity: 100, Queue: config.Queue{DelayTarget: 2 * time.Second,
+				MaxWait: 20 * time.Second}}},
 			Tenants: []config.Tenant{{Name: "acme"}},
 		}, Options{})
 		light := c.source("acme", "light", "api", constant(10), pinned(0))
@@ -32,10 +33,12 @@ func TestDearRequestLeavesTheTurnsAlone(t *testing.T) {
 	}
 	plain, _ := play(0)
 	during, after := play(100)
-	t.Logf("a light client waits %v at the median, %v at the 99th percentile; beside a request of cost 100 %v and %v, afterwards %v and %v",
+	t.Logf("a light client waits %v at the median, %v at the 99th percentile; "+
+		"beside a request of cost 100 %v and %v, afterwards %v and %v",
 		plain.wait50, plain.wait99, during.wait50, during.wait99, after.wait50, after.wait99)
 	if during.wait50 > plain.wait50+20*time.Millisecond || during.wait99 > plain.wait99+40*time.Millisecond {
-		t.Errorf("beside a dear request %v and %v, want about %v and %v", during.wait50, during.wait99, plain.wait50, plain.wait99)
+		t.Errorf("beside a dear request %v and %v, want about %v and %v", during.wait50, during.wait99, plain.wait50,
+			plain.wait99)
 	}
 	if after.wait50 > plain.wait50+20*time.Millisecond || after.wait99 > plain.wait99+40*time.Millisecond {
 		t.Errorf("afterwards %v and %v, want about %v and %v", after.wait50, after.wait99, plain.wait50, plain.wait99)

@@ -19,8 +19,8 @@
 //	table.go · dedicated.go   state.go · budget.go
 //
 // slot.go is the only file that knows the protocol between a slot and its state: who
-// wants to read or to change a key asks obtain or find, and is told which of the slot
-// and the state counts it.
+// wants to read or to change a key asks obtain or find, and gets what counts it: the slot
+// or the state.
 //
 // # What replicas exchange
 //
