@@ -12,6 +12,7 @@ import (
 	"github.com/titrate/titrate/e2e/robustness/check"
 	"github.com/titrate/titrate/e2e/robustness/load"
 	"github.com/titrate/titrate/e2e/robustness/world"
+	"github.com/titrate/titrate/services/judge"
 )
 
 // Result of a run.
@@ -163,7 +164,7 @@ func (r *Result) count(records []load.Record) {
 }
 
 // admitted judges each limit and the pool over all gateways, at all times.
-func (r *Result) admitted(records []load.Record, stalls []check.Span, delay float64) {
+func (r *Result) admitted(records []load.Record, stalls []check.Span, delay time.Duration) {
 	most := world.Gateways
 	longest := time.Duration(0)
 	for i := range r.Faults {
@@ -172,10 +173,10 @@ func (r *Result) admitted(records []load.Record, stalls []check.Span, delay floa
 			most = world.Gateways + 1
 		}
 	}
-	delay += longest.Seconds()
+	lag := judge.Lag(delay+longest, false)
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		l := limits[name]
-		slack, cold := check.Slack(l.rate, l.burst, most, delay, l.strict)
+		slack, cold := judge.Limit{Rate: l.rate, Burst: l.burst, Strict: l.strict}.Slack(most, lag)
 		x := check.Admitted(arrivals(records, func(c *load.Client) bool { return c.Name == name }),
 			check.Bound{Rate: l.rate, Burst: l.burst, Slack: slack, Cold: cold}, r.Faults, stalls)
 		r.excess("limit, excess", name, x)
@@ -193,14 +194,13 @@ func (r *Result) excess(name, subject string, x check.Excess) {
 	}
 }
 
-// poolBound is what the demo's verdict allows a pool (services/dev/verdict): a mean
-// 2 % above the capacity, what tenants may have saved up at gateways, a tenth for
-// two rounds, and .12 s of the capacity where everything starts cold; and the floor
-// φ = 1/4 of the part of a gateway that has joined, until it is in the shares.
+// poolBound is what the demo's verdict allows a pool as well, and the floor φ = 1/4 of
+// the part of a gateway that has joined, until it is in the shares.
 func poolBound() check.Bound {
-	saved := min(.25*capacity, 10*float64(len(tenants)*world.Gateways))
+	pool := judge.Pool{Capacity: capacity}
+	saved := pool.Saved(len(tenants) * world.Gateways)
 	floor := .25 * capacity / world.Gateways * joins.Seconds()
-	return check.Bound{Rate: 1.02 * capacity, Burst: saved, Slack: .1*capacity*2*.25 + .12*capacity + floor, Cold: saved}
+	return check.Bound{Rate: pool.Mean(), Burst: saved, Slack: pool.Swing() + pool.ColdStart() + floor, Cold: saved}
 }
 
 // joins is how long a gateway is not in the shares after it has joined: a new

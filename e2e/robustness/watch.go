@@ -26,15 +26,12 @@ type watcher struct {
 	usages   map[string][]usage // by process
 }
 
-// delay of the gossip, s, as an agent measures it.
-type delay struct {
-	at    time.Duration
-	value float64
-}
+// delay of the gossip as an agent measures it.
+type delay struct{ at, value time.Duration }
 
-// delay is the longest of the gossip while nothing was broken, s: an agent that
+// delay is the longest of the gossip while nothing was broken: an agent that
 // was frozen for seconds has heard that late, which excuses nothing.
-func (w *watcher) delay(faults []check.Fault) (longest float64) {
+func (w *watcher) delay(faults []check.Fault) (longest time.Duration) {
 	for _, d := range w.delays {
 		if !check.During(d.at, faults) {
 			longest = max(longest, d.value)
@@ -118,7 +115,7 @@ func (w *watcher) look(ctx context.Context) {
 			w.compare(g, p.PID(), stats)
 		}
 		if st, err := agentStatus(ctx, g); err == nil {
-			w.delays = append(w.delays, delay{w.s.load.Now(), st.GossipDelayMs / 1000})
+			w.delays = append(w.delays, delay{w.s.load.Now(), time.Duration(st.GossipDelayMs * 1e6)})
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/dev/scenario"
 	"github.com/titrate/titrate/services/dev/trace"
-	"github.com/titrate/titrate/services/dev/verdict"
 	"github.com/titrate/titrate/services/dev/view"
+	"github.com/titrate/titrate/services/judge"
 )
 
 // live gathers what the view shows: counts of the load's records over the last
@@ -161,7 +161,7 @@ func (l *live) rates(seconds float64) *view.Sample {
 		out.Pool.Wants += c.wants
 		out.Pool.Gets += c.gets
 		out.Tenants = append(out.Tenants, view.Tenant{Name: t.Name, Weight: t.Weight,
-			Wants: c.wants, Gets: c.gets, Rejects: c.rejects, Marks: c.marks, WaitMs: verdict.Quantile(c.waits, .99)})
+			Wants: c.wants, Gets: c.gets, Rejects: c.rejects, Marks: c.marks, WaitMs: judge.Quantile(c.waits, .99)})
 		for _, k := range t.Clients {
 			if k.Limit != nil {
 				c := l.clients[k.Name].per(seconds)

@@ -1,10 +1,15 @@
 package exactness
 
-import "math"
+import (
+	"math"
+	"time"
 
-// arrival is a request at its gateway, in seconds of the run.
+	"github.com/titrate/titrate/services/judge"
+)
+
+// arrival is a request at its gateway, since the start of the run.
 type arrival struct {
-	t        float64
+	t        time.Duration
 	admitted bool
 }
 
@@ -14,40 +19,37 @@ type limit struct{ rate, burst float64 }
 // regime is the limit over a run: another one from changed on.
 type regime struct {
 	before, after limit
-	changed       float64 // s; +Inf: never
+	changed       time.Duration // never: no other one
 }
 
-// settling is how long after a change nothing is judged, in seconds.
-const settling = 1
+// never changes a limit: after all runs.
+const never = time.Duration(math.MaxInt64 - settling)
 
-func (r regime) at(t float64) limit {
-	if t < r.changed {
-		return r.before
-	}
-	return r.after
-}
+// settling is how long after a change nothing is judged.
+const settling = time.Second
 
 // settled tells whether a time is judged.
-func (r regime) settled(t float64) bool { return t < r.changed || t >= r.changed+settling }
+func (r regime) settled(t time.Duration) bool { return t < r.changed || t >= r.changed+settling }
 
-// ideal is one token bucket for all gateways.
-type ideal struct {
+// bucket is one token bucket for all gateways that follows the change; room is what
+// it has beyond the burst.
+type bucket struct {
+	judge.Bucket
 	regime
-	room        float64 // that it has beyond the burst
-	spent, last float64
+	room float64
 }
 
-// take tells whether a request at time t conforms, and then charges it. Times
-// must not decrease.
-func (b *ideal) take(t float64) bool {
-	l := b.at(t)
-	b.spent = min(max(0, b.spent-l.rate*(t-b.last)), l.burst+b.room)
-	b.last = t
-	if b.spent+1 > l.burst+b.room+1e-6 {
-		return false
+func (r regime) bucket(room float64) *bucket {
+	return &bucket{judge.Bucket{Rate: r.before.rate, Burst: r.before.burst + room}, r, room}
+}
+
+// take tells whether a request at time t conforms, and then charges it.
+func (b *bucket) take(t time.Duration) bool {
+	if t >= b.changed {
+		b.Set(b.changed, b.after.rate, b.after.burst+b.room)
+		b.changed = never
 	}
-	b.spent++
-	return true
+	return b.Take(t, 1)
 }
 
 // Figures are what is judged of a cell.
@@ -61,7 +63,7 @@ type Figures struct {
 
 // above judges the client that asks for too much; arrivals are in order of time.
 func (f *Figures) above(r regime, arrivals []arrival) {
-	bucket := ideal{regime: r, room: 1}
+	bucket := r.bucket(1)
 	var admitted, should float64
 	for _, a := range arrivals {
 		if bucket.take(a.t) {
@@ -78,7 +80,7 @@ func (f *Figures) above(r regime, arrivals []arrival) {
 
 // below judges the client that asks for little enough.
 func (f *Figures) below(r regime, arrivals []arrival) {
-	bucket := ideal{regime: r}
+	bucket := r.bucket(0)
 	var refused float64
 	for _, a := range arrivals {
 		if bucket.take(a.t) && !a.admitted && r.settled(a.t) {
@@ -89,38 +91,29 @@ func (f *Figures) below(r regime, arrivals []arrival) {
 	f.worst(r, arrivals)
 }
 
-// worst follows the worst excess of all windows with one number, the level of a
-// bucket without a rim: level ← max(0, level − rate·dt) + 1; excess = level − burst.
+// worst follows the worst excess of all windows. They do not span a change.
 func (f *Figures) worst(r regime, arrivals []arrival) {
-	level, last := 0.0, math.Inf(-1)
+	level := judge.Level{Rate: r.before.rate, Burst: r.before.burst}
+	changed := false
 	for _, a := range arrivals {
 		if !a.admitted || !r.settled(a.t) {
 			continue
 		}
-		l := r.at(a.t)
-		if last < r.changed && a.t >= r.changed {
-			level = 0 // windows do not span a change
+		if !changed && a.t >= r.changed {
+			level, changed = judge.Level{Rate: r.after.rate, Burst: r.after.burst}, true
 		}
-		level = max(0, level-l.rate*(a.t-last)) + 1
-		last = a.t
-		f.Excess = max(f.Excess, level-l.burst)
+		f.Excess = max(f.Excess, level.Admit(a.t, 1))
 	}
 }
 
 // sliding is the most that was admitted in a second, before a change, over the
 // rate.
-func sliding(r regime, arrivals []arrival) float64 {
-	var times []float64
-	best, first := 0, 0
+func sliding(r regime, arrivals []arrival) (most float64) {
+	second := judge.Window{Width: time.Second}
 	for _, a := range arrivals {
-		if !a.admitted || a.t >= r.changed {
-			continue
+		if a.admitted && a.t < r.changed {
+			most = max(most, second.Admit(a.t, 1)/r.before.rate)
 		}
-		times = append(times, a.t)
-		for times[first] <= a.t-1 {
-			first++
-		}
-		best = max(best, len(times)-first)
 	}
-	return float64(best) / r.before.rate
+	return most
 }

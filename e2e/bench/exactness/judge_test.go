@@ -4,11 +4,10 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
-
-var never = math.Inf(1)
 
 func constant(rate, burst float64) regime {
 	l := limit{rate, burst}
@@ -18,9 +17,9 @@ func constant(rate, burst float64) regime {
 // drawArrivals draws times in order and who was admitted.
 func drawArrivals(t *rapid.T) []arrival {
 	var all []arrival
-	now := 0.0
+	now := time.Duration(0)
 	for range rapid.IntRange(1, 60).Draw(t, "n") {
-		now += rapid.Float64Range(0, .5).Draw(t, "gap")
+		now += time.Duration(1e9 * rapid.Float64Range(0, .5).Draw(t, "gap"))
 		all = append(all, arrival{now, rapid.Bool().Draw(t, "admitted")})
 	}
 	return all
@@ -40,7 +39,7 @@ func TestExcessIsTheWorstWindow(t *testing.T) {
 				if all[j].admitted {
 					n++
 				}
-				want = max(want, n-r.before.rate*(all[j].t-all[i].t)-r.before.burst)
+				want = max(want, n-r.before.rate*(all[j].t-all[i].t).Seconds()-r.before.burst)
 			}
 		}
 		if math.Abs(f.Excess-want) > 1e-9 {
@@ -55,7 +54,7 @@ func TestTheIdealIsPerfect(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := constant(rapid.Float64Range(.5, 20).Draw(t, "rate"), rapid.Float64Range(1, 20).Draw(t, "burst"))
 		all := drawArrivals(t)
-		bucket := ideal{regime: r}
+		bucket := r.bucket(0)
 		for i := range all {
 			all[i].admitted = bucket.take(all[i].t)
 		}
@@ -69,7 +68,8 @@ func TestTheIdealIsPerfect(t *testing.T) {
 }
 
 func TestSlidingSecondSeesTheEdge(t *testing.T) {
-	all := []arrival{{.95, true}, {.96, true}, {1.02, true}, {1.03, true}, {1.955, true}}
+	const ms = time.Millisecond
+	all := []arrival{{950 * ms, true}, {960 * ms, true}, {1020 * ms, true}, {1030 * ms, true}, {1955 * ms, true}}
 	if got := sliding(constant(2, 2), all); got != 2 {
 		t.Errorf("%v, want 4 in a second of 2", got)
 	}
@@ -77,8 +77,10 @@ func TestSlidingSecondSeesTheEdge(t *testing.T) {
 
 // What a change's second holds is not judged, and windows do not span it.
 func TestAChangeIsJudgedOnBothSides(t *testing.T) {
-	r := regime{limit{10, 1}, limit{1, 1}, 5}
-	all := []arrival{{4.9, true}, {5.1, true}, {5.2, true}, {5.3, true}, {6.1, true}, {6.2, true}}
+	const ms = time.Millisecond
+	r := regime{limit{10, 1}, limit{1, 1}, 5000 * ms}
+	all := []arrival{{4900 * ms, true}, {5100 * ms, true}, {5200 * ms, true}, {5300 * ms, true}, {6100 * ms, true},
+		{6200 * ms, true}}
 	var f Figures
 	f.worst(r, all)
 	if math.Abs(f.Excess-.9) > 1e-9 {

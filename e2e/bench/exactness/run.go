@@ -1,9 +1,9 @@
 package exactness
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -121,7 +121,7 @@ func run(ctx context.Context, r *rig.Rig, s system, batch []*Cell) error {
 	p := plan(batch, d)
 	// Two seconds for the generator to open its connections; a whole second, for the edges.
 	start := time.Now().Add(2 * time.Second).Truncate(time.Second)
-	changed := make(chan float64, 1)
+	changed := make(chan time.Duration, 1)
 	events, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	go func() {
@@ -146,8 +146,9 @@ func run(ctx context.Context, r *rig.Rig, s system, batch []*Cell) error {
 
 // halfway does what the batch wants to happen in the middle of it, and returns
 // when a limit was changed.
-func halfway(ctx context.Context, s system, batch []*Cell, start time.Time, d time.Duration) (changed float64, err error) {
-	changed = math.Inf(1)
+func halfway(ctx context.Context, s system, batch []*Cell, start time.Time,
+	d time.Duration) (changed time.Duration, err error) {
+	changed = never
 	sleep := func(until time.Time) {
 		select {
 		case <-time.After(time.Until(until)):
@@ -165,7 +166,7 @@ func halfway(ctx context.Context, s system, batch []*Cell, start time.Time, d ti
 	}
 	if has(changing) {
 		sleep(start.Add(d / 2))
-		at := time.Since(start).Seconds()
+		at := time.Since(start)
 		done, err := s.change(ctx, .5)
 		if err != nil || !done {
 			return changed, err
@@ -202,7 +203,7 @@ func plan(batch []*Cell, d time.Duration) *planned {
 }
 
 // judge fills in the cells' figures.
-func (p *planned) judge(results []openloop.Result, start time.Time, changed float64) {
+func (p *planned) judge(results []openloop.Result, start time.Time, changed time.Duration) {
 	arrivals := make([][]arrival, len(p.clients))
 	for i := range results {
 		r := &results[i]
@@ -211,12 +212,12 @@ func (p *planned) judge(results []openloop.Result, start time.Time, changed floa
 			continue
 		}
 		arrivals[r.Request] = append(arrivals[r.Request], arrival{
-			t: float64(r.Stamp-start.UnixMicro()) / 1e6, admitted: r.Status == 200})
+			t: time.Duration(r.Stamp-start.UnixMicro()) * time.Microsecond, admitted: r.Status == 200})
 	}
 	for i, c := range p.clients {
-		slices.SortStableFunc(arrivals[i], func(a, b arrival) int { return int(math.Copysign(1, a.t-b.t)) })
+		slices.SortStableFunc(arrivals[i], func(a, b arrival) int { return cmp.Compare(a.t, b.t) })
 		rate := float64(c.cell.Limit)
-		r := regime{before: limit{rate, rate}, after: limit{rate, rate}, changed: math.Inf(1)}
+		r := regime{before: limit{rate, rate}, after: limit{rate, rate}, changed: never}
 		if c.cell.Load == changing {
 			r.changed, r.after = changed, limit{rate / 2, max(rate/2, 1)}
 		}

@@ -30,13 +30,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/openloop"
 	"github.com/titrate/titrate/e2e/bench/paired"
 	"github.com/titrate/titrate/e2e/bench/rig"
 	"github.com/titrate/titrate/e2e/bench/table"
+	"github.com/titrate/titrate/services/judge"
 )
 
 // Target is one that is asked.
@@ -102,10 +102,9 @@ func ask(ctx context.Context, t Target, requests [][]byte, shots []openloop.Shot
 		}
 		latencies[i] = float64((res.Done - res.Due).Nanoseconds()) / 1e3
 	}
-	slices.Sort(latencies)
 	s := paired.Sample{}
 	for _, f := range figures {
-		s[f.name] = paired.Quantile(latencies, f.quantile)
+		s[f.name] = judge.Quantile(latencies, f.quantile)
 	}
 	return s, nil
 }

@@ -23,8 +23,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/stat"
 )
 
 // Sample is the figures of one measurement, by name.
@@ -58,15 +56,6 @@ func (r Rounds) combine(variant, base, figure string, f func(a, b float64) float
 		out = append(out, f(s[figure], r[base][i][figure]))
 	}
 	return out
-}
-
-// Quantile of sorted values, 0 ≤ q ≤ 1: the smallest value with at least q of
-// all at or below it. 0 of none.
-func Quantile(sorted []float64, q float64) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return stat.Quantile(q, stat.Empirical, sorted, nil)
 }
 
 // Median of values in any order.

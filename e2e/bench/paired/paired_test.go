@@ -37,10 +37,6 @@ func TestMedianLiesInItsInterval(t *testing.T) {
 		if m := Median(v); m < low || m > high {
 			t.Fatalf("median %v outside [%v, %v]", m, low, high)
 		}
-		s := slices.Sorted(slices.Values(v))
-		if Quantile(s, 0) != s[0] || Quantile(s, 1) != s[len(s)-1] {
-			t.Fatal("the extreme quantiles are not the extremes")
-		}
 	})
 }
 

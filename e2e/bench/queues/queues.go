@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/titrate/titrate/e2e/bench/paired"
 	"github.com/titrate/titrate/e2e/bench/rig"
 	"github.com/titrate/titrate/e2e/bench/table"
+	"github.com/titrate/titrate/services/judge"
 )
 
 const (
@@ -131,11 +130,10 @@ func (c *cell) take() Figures {
 	c.seen, c.waits = Figures{}, nil
 	c.mu.Unlock()
 	f.Law, f.Kind = c.law, c.kind
-	slices.Sort(waits)
 	for _, w := range waits {
 		f.MeanMs += w / float64(len(waits))
 	}
-	f.P99Ms = paired.Quantile(waits, .99)
+	f.P99Ms = judge.Quantile(waits, .99)
 	return f
 }
 

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/titrate/titrate/services/judge"
 )
 
 // Bound is what may be admitted in a window of length t: Rate·t + Burst + Slack,
@@ -33,7 +35,7 @@ const late = 500 * time.Millisecond
 // before or while the machine stood still arrives after it: the rate's worth of the
 // stall in addition, once.
 func Admitted(arrivals []time.Duration, b Bound, faults []Fault, stalls []Span) Excess {
-	m := meter{Bound: b, worst: Excess{Beyond: math.Inf(-1)}}
+	m := meter{level: judge.Level{Rate: b.Rate}, worst: Excess{Beyond: math.Inf(-1)}}
 	m.amounts = append(m.amounts, amount{0, coldUntil, b.Cold})
 	for i := range faults {
 		f := &faults[i]
@@ -49,7 +51,7 @@ func Admitted(arrivals []time.Duration, b Bound, faults []Fault, stalls []Span) 
 	}
 	slices.SortFunc(m.amounts, func(a, b amount) int { return cmp.Compare(a.to, b.to) })
 	for _, at := range arrivals {
-		m.arrive(at)
+		m.arrive(at, b.Burst+b.Slack)
 	}
 	return m.worst
 }
@@ -61,65 +63,40 @@ type amount struct {
 }
 
 type meter struct {
-	Bound
 	amounts, rates []amount
-	level          float64
+	level          judge.Level
 	last           time.Duration
 	worst          Excess
 }
 
-func (m *meter) arrive(at time.Duration) {
+func (m *meter) arrive(at time.Duration, bound float64) {
 	for len(m.amounts) > 0 && m.amounts[0].to <= at { // over: drained
-		m.drain(m.amounts[0].to)
-		m.level = max(0, m.level-m.amounts[0].value)
+		m.advance(m.amounts[0].to)
+		m.level.Repay(m.amounts[0].value)
 		m.amounts = m.amounts[1:]
 	}
-	m.drain(at)
-	m.level++
-	most := m.Burst + m.Slack
+	m.advance(at)
+	level, most := m.level.Admit(at, 1), bound
 	for _, a := range m.amounts {
 		if a.from <= at {
 			most += a.value
 		}
 	}
-	if beyond := m.level - most; beyond > m.worst.Beyond {
-		m.worst = Excess{Beyond: beyond, Level: m.level, Most: most, At: at}
+	if beyond := level - most; beyond > m.worst.Beyond {
+		m.worst = Excess{Beyond: beyond, Level: level, Most: most, At: at}
 	}
 }
 
-// drain lets time pass.
-func (m *meter) drain(to time.Duration) {
+// advance lets time pass, with the rates that faults excuse in addition.
+func (m *meter) advance(to time.Duration) {
 	if to <= m.last {
 		return
 	}
-	drained := m.Rate * (to - m.last).Seconds()
+	m.level.Advance(to)
 	for _, r := range m.rates {
 		if lasted := min(to, r.to) - max(m.last, r.from); lasted > 0 {
-			drained += r.value * lasted.Seconds()
+			m.level.Repay(r.value * lasted.Seconds())
 		}
 	}
-	m.level = max(0, m.level-drained)
 	m.last = to
-}
-
-// Slack is what gateways may admit beyond rate·t + burst of a limit, and what they
-// may admit once if they begin cold (docs/guarantees.md). The gossip takes the given
-// delay, in seconds; a period is 50 ms.
-func Slack(rate, burst float64, gateways int, delay float64, strict bool) (slack, cold float64) {
-	const period = .05
-	rd := rate * (delay + 2.5*period)
-	order := 1.
-	switch {
-	case rd <= .25:
-		order = 3
-	case rd <= 1:
-		order = 2
-	}
-	most := math.Max(burst, 3+rd) // Lc
-	others := float64(gateways - 1)
-	slack = most - burst + others + math.Exp2(order)*rd
-	if strict {
-		return slack, 0
-	}
-	return slack + rd, others * most
 }

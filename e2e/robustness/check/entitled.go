@@ -1,10 +1,10 @@
 package check
 
 import (
-	"cmp"
-	"slices"
+	"math"
 
 	"github.com/titrate/titrate/e2e/robustness/load"
+	"github.com/titrate/titrate/services/judge"
 )
 
 // Tenant is one that a pool is shared with.
@@ -73,26 +73,18 @@ func counts(records []load.Record, in func(*load.Record) bool) map[*load.Client]
 	return n
 }
 
-// shares is the weighted max-min fair division of a capacity: those who ask for
-// least per weight are satisfied first.
+// shares is what is due to each tenant.
 func shares(capacity float64, tenants []Tenant, demand map[string]float64) map[string]float64 {
-	asks := func(t Tenant) float64 {
-		if d := demand[t.Name]; t.Most == 0 || d < t.Most {
-			return d
+	all := make([]judge.Tenant, len(tenants))
+	for i, t := range tenants {
+		all[i] = judge.Tenant{Weight: t.Weight, Max: math.Inf(1), Demand: demand[t.Name]}
+		if t.Most > 0 {
+			all[i].Max = t.Most
 		}
-		return t.Most
-	}
-	order := slices.Clone(tenants)
-	slices.SortFunc(order, func(a, b Tenant) int { return cmp.Compare(asks(a)/a.Weight, asks(b)/b.Weight) })
-	weights := 0.
-	for _, t := range order {
-		weights += t.Weight
 	}
 	due := map[string]float64{}
-	for _, t := range order {
-		due[t.Name] = min(asks(t), capacity*t.Weight/weights)
-		capacity -= due[t.Name]
-		weights -= t.Weight
+	for i, e := range (judge.Pool{Capacity: capacity}).Entitle(all) {
+		due[tenants[i].Name] = e.Share
 	}
 	return due
 }

@@ -3,18 +3,18 @@ package verdict
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
+	"time"
 
-	"gonum.org/v1/gonum/stat"
-
-	"github.com/titrate/titrate/control/fairshare"
 	"github.com/titrate/titrate/services/dev/scenario"
 	"github.com/titrate/titrate/services/dev/trace"
+	"github.com/titrate/titrate/services/judge"
 )
 
 // Judge computes the verdict. It neither keeps nor changes the records.
 func Judge(s *scenario.Scenario, records []trace.Record) *Verdict {
-	j := newJudge(s, records)
+	j := newEvidence(s, records)
 	v := &Verdict{Load: j.load()}
 	for i := range s.Phases {
 		v.Phases = append(v.Phases, j.phase(i))
@@ -29,8 +29,8 @@ func Judge(s *scenario.Scenario, records []trace.Record) *Verdict {
 	return v
 }
 
-// judge holds the records in the orders that the figures need.
-type judge struct {
+// evidence is the records in the orders that the figures need.
+type evidence struct {
 	s          *scenario.Scenario
 	sent       []trace.Record // by time of sending
 	conforming []bool         // of sent: an ideal client limit lets it pass
@@ -44,8 +44,8 @@ type clientSummary struct {
 	wrongful    []int
 }
 
-func newJudge(s *scenario.Scenario, records []trace.Record) *judge {
-	j := &judge{s: s, sent: slices.Clone(records), clients: map[string]*clientSummary{}}
+func newEvidence(s *scenario.Scenario, records []trace.Record) *evidence {
+	j := &evidence{s: s, sent: slices.Clone(records), clients: map[string]*clientSummary{}}
 	slices.SortStableFunc(j.sent, func(a, b trace.Record) int { return cmp.Compare(a.Sent(), b.Sent()) })
 	for i := range j.sent {
 		if j.sent[i].Admitted() {
@@ -68,52 +68,36 @@ func newJudge(s *scenario.Scenario, records []trace.Record) *judge {
 }
 
 // summarise runs the ideal bucket and the excess over one client's requests.
-func (j *judge) summarise(name string, l *scenario.Limit) *clientSummary {
+func (j *evidence) summarise(name string, l *scenario.Limit) *clientSummary {
 	sum := &clientSummary{
 		worstExcess: make([]float64, len(j.s.Phases)),
 		wrongful:    make([]int, len(j.s.Phases)),
 	}
-	ideal := bucket{rate: l.Rate, burst: l.Burst}
-	var admitted, over []float64 // times: of its admissions, of what the ideal bucket turns away
-	var suspects []*trace.Record // its 429s that the ideal bucket admits
+	central := judge.Central{Bucket: judge.Bucket{Rate: l.Rate, Burst: l.Burst}}
+	var admitted []float64 // times
 	for i := range j.sent {
 		r := &j.sent[i]
 		if r.Client != name {
 			continue
 		}
-		j.conforming[i] = ideal.take(r.Sent())
-		switch {
-		case !j.conforming[i]:
-			over = append(over, r.Sent())
-		case r.Status == 429:
-			suspects = append(suspects, r)
-		}
+		j.conforming[i] = central.Offer(at(r.Sent()), 1, r.Status == 429)
 		if r.Admitted() {
 			admitted = append(admitted, r.AdmittedAt())
 		}
 	}
-	clear := grace(l, len(j.s.Gateways))
-	for _, r := range suspects {
-		if below(r.Sent(), over, clear) {
-			sum.wrongful[j.s.PhaseAt(r.T)]++
-		}
+	for _, sent := range central.Wrongful(grace(l, len(j.s.Gateways))) {
+		sum.wrongful[j.s.PhaseAt(sent.Seconds())]++
 	}
 	sum.follow(j.s, l, admitted)
 	return sum
 }
 
-// below reports whether no time in over, which is sorted, lies within clear of t.
-func below(t float64, over []float64, clear float64) bool {
-	i, _ := slices.BinarySearch(over, t-clear)
-	return i == len(over) || over[i] > t+clear
-}
-
 // follow fills in the worst excess of each phase.
 func (c *clientSummary) follow(s *scenario.Scenario, l *scenario.Limit, admitted []float64) {
 	slices.Sort(admitted)
-	e := excess{rate: l.Rate, burst: l.Burst}
+	level := judge.Level{Rate: l.Rate, Burst: l.Burst}
 	for i, t := range admitted {
-		x, p := e.admit(t), s.PhaseAt(t)
+		x, p := level.Admit(at(t), 1), s.PhaseAt(t)
 		if i == 0 || p != s.PhaseAt(admitted[i-1]) {
 			c.worstExcess[p] = x
 		}
@@ -121,7 +105,7 @@ func (c *clientSummary) follow(s *scenario.Scenario, l *scenario.Limit, admitted
 	}
 }
 
-func (j *judge) load() Load {
+func (j *evidence) load() Load {
 	l := Load{Planned: j.s.Planned, Recorded: len(j.sent)}
 	late := make([]float64, 0, len(j.sent))
 	for i := range j.sent {
@@ -131,7 +115,7 @@ func (j *judge) load() Load {
 		}
 		late = append(late, j.sent[i].Late*1e3)
 	}
-	l.LateP99Ms, l.LateMaxMs = Quantile(late, .99), Quantile(late, 1)
+	l.LateP99Ms, l.LateMaxMs = judge.Quantile(late, .99), judge.Quantile(late, 1)
 	return l
 }
 
@@ -149,27 +133,17 @@ func voidReasons(l Load) []string {
 	return why
 }
 
-// Quantile is the smallest of the values that at least the part q of them do not exceed;
-// 0 if there are none. It sorts the values.
-func Quantile(values []float64, q float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	slices.Sort(values)
-	return stat.Quantile(q, stat.Empirical, values, nil)
-}
-
 // fill sets the fair shares of a phase's tenants from their demands and the
 // scenario's guarantees, in the same order.
 func fill(capacity float64, tenants []Tenant, of []scenario.Tenant) {
-	demands := make([]fairshare.Demand, len(tenants))
+	claims := make([]judge.Tenant, len(tenants))
 	for i, t := range tenants {
-		demands[i] = fairshare.Demand{Weight: t.Weight, Guaranteed: of[i].Guaranteed, Cap: t.Demand}
+		claims[i] = judge.Tenant{Weight: t.Weight, Guaranteed: of[i].Guaranteed, Max: math.Inf(1), Demand: t.Demand}
 	}
-	shares := make([]float64, len(tenants))
-	result := fairshare.Fill(capacity, demands, fairshare.Minimum, 0, shares)
-	for i := range tenants {
-		tenants[i].FairShare = shares[i]
-		tenants[i].Saturated = result.Bound(demands[i]) != fairshare.BoundCap
+	for i, e := range (judge.Pool{Capacity: capacity}).Entitle(claims) {
+		tenants[i].FairShare, tenants[i].Saturated = e.Share, e.Held
 	}
 }
+
+// at is a time of the trace.
+func at(seconds float64) time.Duration { return time.Duration(math.Round(seconds * 1e9)) }

@@ -1,9 +1,12 @@
 package verdict
 
 import (
+	"math"
+	"time"
+
 	"github.com/titrate/titrate/services/dev/scenario"
 	"github.com/titrate/titrate/services/dev/trace"
-	"math"
+	"github.com/titrate/titrate/services/judge"
 )
 
 // tally counts one tenant or client over a phase's measured window.
@@ -13,7 +16,7 @@ type tally struct {
 }
 
 // phase computes the figures of phase i.
-func (j *judge) phase(i int) Phase {
+func (j *evidence) phase(i int) Phase {
 	p := &j.s.Phases[i]
 	out := Phase{Name: p.Name, Start: p.Start, End: p.End, MeasuredFrom: p.Start + p.Settle}
 	tenants, clients := j.count(i, out.MeasuredFrom, p.End)
@@ -33,7 +36,7 @@ func (j *judge) phase(i int) Phase {
 		out.Pool.Demand += t.Demand
 		out.Pool.Admitted += t.Admitted
 	}
-	out.Pool.MaxSliding1s = float64(slidingMax(j.admissions, 1, p.Start, j.until(i)))
+	out.Pool.MaxSliding1s = highestSecond(j.admissions, p.Start, j.until(i))
 	for k := range j.sent {
 		if j.s.PhaseAt(j.sent[k].T) == i && j.sent[k].Failed() && j.sent[k].Error != trace.Dropped {
 			out.Failed++
@@ -44,16 +47,28 @@ func (j *judge) phase(i int) Phase {
 
 // until is the end of phase i for what leaves nothing out: the last phase takes
 // what ends after the run.
-func (j *judge) until(i int) float64 {
+func (j *evidence) until(i int) float64 {
 	if i == len(j.s.Phases)-1 {
 		return 1e18
 	}
 	return j.s.Phases[i].End
 }
 
+// highestSecond is the most that was admitted in any second that ends in [from, to).
+// Times are sorted, s.
+func highestSecond(times []float64, from, to float64) (most float64) {
+	second := judge.Window{Width: time.Second}
+	for _, t := range times {
+		if n := second.Admit(at(t), 1); t >= from && t < to {
+			most = max(most, n)
+		}
+	}
+	return most
+}
+
 // count tallies per tenant and per client what was offered in [from, to), by
 // its intended time, and admitted in it, by its time of admission.
-func (j *judge) count(phase int, from, to float64) (tenants, clients map[string]*tally) {
+func (j *evidence) count(phase int, from, to float64) (tenants, clients map[string]*tally) {
 	tenants, clients = map[string]*tally{}, map[string]*tally{}
 	for _, t := range j.s.Tenants {
 		tenants[t.Name] = &tally{}
@@ -107,13 +122,13 @@ func (t *tally) tenant(of *scenario.Tenant, seconds float64) Tenant {
 		Admitted:  t.admitted / seconds,
 		Rejected:  t.rejected / seconds,
 		Marked:    t.marked / seconds,
-		WaitP99Ms: Quantile(t.waits, .99),
+		WaitP99Ms: judge.Quantile(t.waits, .99),
 
-		WaitP99LeastMs: Quantile(t.waits, .99-2*math.Sqrt(.99*.01/max(1, float64(len(t.waits))))),
+		WaitP99LeastMs: judge.Quantile(t.waits, .99-2*math.Sqrt(.99*.01/max(1, float64(len(t.waits))))),
 	}
 }
 
-func (j *judge) client(of *scenario.Client, phase int, t *tally, seconds float64) Client {
+func (j *evidence) client(of *scenario.Client, phase int, t *tally, seconds float64) Client {
 	sum := j.clients[of.Name]
 	return Client{
 		Name:        of.Name,

@@ -14,6 +14,7 @@ import (
 	"github.com/titrate/titrate/services/dev/load"
 	"github.com/titrate/titrate/services/dev/scenario"
 	"github.com/titrate/titrate/services/dev/trace"
+	"github.com/titrate/titrate/services/judge"
 )
 
 // ideal answers a scenario's plan as a perfect central limiter would: limited
@@ -24,13 +25,13 @@ func ideal(t *testing.T, s *scenario.Scenario) []trace.Record {
 	t.Helper()
 	plan := load.NewPlan(s)
 	fairRates := []float64{39.7, 37.2, 37.2, 38.8} // per phase: a little over (300 − core's demand)/6
-	pool := &bucket{rate: s.Pool.Capacity, burst: 25}
-	tenants, clients := map[string]*bucket{}, map[string]*bucket{}
+	pool := &judge.Bucket{Rate: s.Pool.Capacity, Burst: 25}
+	tenants, clients := map[string]*judge.Bucket{}, map[string]*judge.Bucket{}
 	for _, tenant := range s.Tenants {
-		tenants[tenant.Name] = &bucket{burst: 5}
+		tenants[tenant.Name] = &judge.Bucket{Burst: 5}
 		for _, c := range tenant.Clients {
 			if c.Limit != nil {
-				clients[c.Name] = &bucket{rate: c.Limit.Rate, burst: c.Limit.Burst}
+				clients[c.Name] = &judge.Bucket{Rate: c.Limit.Rate, Burst: c.Limit.Burst}
 			}
 		}
 	}
@@ -40,16 +41,16 @@ func ideal(t *testing.T, s *scenario.Scenario) []trace.Record {
 		r := trace.Record{T: shot.T, Gateway: s.Gateways[shot.Gateway].Name, Tenant: tenant.Name,
 			Client: tenant.Clients[shot.Client].Name, Latency: .01, Status: 429}
 		share := tenants[r.Tenant]
-		share.rate = tenant.Weight * fairRates[s.PhaseAt(r.T)]
+		share.Rate = tenant.Weight * fairRates[s.PhaseAt(r.T)]
 		core := r.Tenant == "core"
 		switch b := clients[r.Client]; {
-		case b != nil && !b.take(r.T):
+		case b != nil && !b.Take(at(r.T), 1):
 			r.Reason = "client_limit"
-		case !core && !(share.take(r.T) && pool.take(r.T)):
+		case !core && !(share.Take(at(r.T), 1) && pool.Take(at(r.T), 1)):
 			r.Reason = "queue_full"
 		default:
-			if core && !pool.take(r.T) {
-				pool.spent++ // the others pay for it
+			if core && !pool.Take(at(r.T), 1) {
+				pool.Charge(1) // the others pay for it
 			}
 			r.Status, r.At = 200, r.T+.001
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/services/judge"
 	"github.com/titrate/titrate/services/simulate/scenario"
 	"github.com/titrate/titrate/services/simulate/system"
 	"github.com/titrate/titrate/services/simulate/traffic"
@@ -18,7 +19,7 @@ type central struct {
 	agenda  *agenda
 	delay   time.Duration
 	every   time.Duration
-	buckets []traffic.Bucket // keys, then flows; or pools, if whole
+	buckets []judge.Bucket   // keys, then flows; or pools, if whole
 	whole   bool             // one bucket per pool: tenants are not told apart
 	pools   []int            // by flow, its pool's place in the scenario
 	arrived []float64        // by flow, since the last turn
@@ -49,7 +50,7 @@ func newCentral(stage system.Stage, whole bool) *central {
 	c := &central{
 		stage: stage, agenda: newAgenda(s, len(stage.Cast.Gateways)),
 		delay: max(time.Millisecond, s.Gossip.Delay), every: s.Control.Round,
-		buckets: make([]traffic.Bucket, len(stage.Cast.Keys)+max(len(flows), len(s.Pools))),
+		buckets: make([]judge.Bucket, len(stage.Cast.Keys)+max(len(flows), len(s.Pools))),
 		whole:   whole, pools: make([]int, len(flows)),
 		arrived: make([]float64, len(flows)), demand: make([]float64, len(flows)), asked: map[int]question{},
 	}

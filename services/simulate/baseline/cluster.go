@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/services/judge"
 	"github.com/titrate/titrate/services/simulate/scenario"
 	"github.com/titrate/titrate/services/simulate/system"
 	"github.com/titrate/titrate/services/simulate/traffic"
@@ -35,9 +36,9 @@ type cluster struct {
 
 // gateway is what one of them knows.
 type gateway struct {
-	buckets          []traffic.Bucket // by unit
-	wanted, admitted []float64        // by unit: cost since the last turn
-	demand           []float64        // by unit: smoothed, units/s
+	buckets          []judge.Bucket // by unit
+	wanted, admitted []float64      // by unit: cost since the last turn
+	demand           []float64      // by unit: smoothed, units/s
 }
 
 // law divides the totals among gateways.
@@ -65,7 +66,7 @@ func newCluster(stage system.Stage, every time.Duration, l law) (system.System, 
 		if c.up[g] {
 			c.weights[g] = stage.Cast.Weights[g]
 		}
-		c.gateways[g] = gateway{make([]traffic.Bucket, units), make([]float64, units), make([]float64, units), make([]float64, units)}
+		c.gateways[g] = gateway{make([]judge.Bucket, units), make([]float64, units), make([]float64, units), make([]float64, units)}
 	}
 	start := -stage.Scenario.Lead
 	c.refresh(start)
@@ -193,7 +194,7 @@ func (c *cluster) Happen(e *scenario.Event) {
 		c.weights[g] = c.stage.Cast.Weights[g]
 		clear(c.gateways[g].demand)
 		for u := range c.gateways[g].buckets {
-			c.gateways[g].buckets[u] = traffic.Bucket{}
+			c.gateways[g].buckets[u] = judge.Bucket{}
 		}
 	case scenario.Leave:
 		c.up[g], c.weights[g] = false, 0

@@ -49,7 +49,7 @@ func (t *tally) requests() Requests {
 
 func (p *Tape) pool(i int) Pool {
 	truth, tape := &p.t.pools[i], &p.pools[i]
-	out := Pool{Pool: truth.name, HighestSecond: tape.second.highest, WorstExcess: max(0, tape.level.worst)}
+	out := Pool{Pool: truth.name, HighestSecond: tape.worst.highest, WorstExcess: max(0, tape.worst.excess)}
 	var seconds, capacity, wanted, wantedCapacity float64
 	for at, ph := range p.t.phases {
 		if !ph.judged {
@@ -138,12 +138,9 @@ func (p *Tape) key(i int) Key {
 	truth, tape, k := &p.t.keys[i], &p.keys[i], &p.cast.Keys[i]
 	out := Key{Tenant: k.Tenant, Limit: k.Limit, Client: k.Client, Rate: k.Rate, Burst: k.Burst,
 		Offered: truth.offered, Admitted: tape.admitted, Central: truth.central, Rejected: tape.rejected,
-		WorstExcess: -k.Burst, HighestSecond: tape.second.highest,
+		WorstExcess: max(-k.Burst, tape.worst.excess), HighestSecond: tape.worst.highest,
 		AboveSeconds: truth.aboveSeconds, AboveMean: ratio(tape.above, truth.aboveSeconds),
 		AboveCentral: ratio(truth.aboveCentral, truth.aboveSeconds),
 		Within:       truth.within, Wrongful: tape.wrongful, WrongfulShare: ratio(float64(tape.wrongful), float64(truth.within))}
-	if tape.level.any {
-		out.WorstExcess = tape.level.worst
-	}
 	return out
 }

@@ -43,14 +43,12 @@ type flowTape struct {
 }
 
 type poolTape struct {
-	level  level
-	second second
+	worst  worst
 	served []float64 // cost by phase
 }
 
 type keyTape struct {
-	level                        level
-	second                       second
+	worst                        worst
 	admitted, rejected, wrongful int
 	above                        float64 // cost admitted in phases above the rate
 }
@@ -59,6 +57,12 @@ type keyTape struct {
 func (t *Truth) Record(cast *traffic.Cast) *Tape {
 	p := &Tape{t: t, cast: cast, waiting: map[int]traffic.Request{}, flows: make([]flowTape, len(t.flows)),
 		pools: make([]poolTape, len(t.pools)), keys: make([]keyTape, len(t.keys))}
+	for i := range p.pools {
+		p.pools[i].worst = newWorst()
+	}
+	for i := range p.keys {
+		p.keys[i].worst = newWorst()
+	}
 	for i := range p.flows {
 		p.flows[i].served = make([]float64, t.bins)
 	}
@@ -79,13 +83,13 @@ func (t *Truth) Record(cast *traffic.Cast) *Tape {
 func (p *Tape) Changed(now time.Duration) {
 	for i := range p.keys {
 		k := &p.cast.Keys[i]
-		if l := &p.keys[i].level; l.rate != k.Rate || l.burst != k.Burst {
-			l.set(now, k.Rate, k.Burst)
+		if l := &p.keys[i].worst.level; l.Rate != k.Rate || l.Burst != k.Burst {
+			l.Set(now, k.Rate, k.Burst)
 		}
 	}
 	at := p.t.phaseOf(now)
 	for i := range p.pools {
-		p.pools[i].level.set(now, p.t.pools[i].capacity[at], 0)
+		p.pools[i].worst.level.Set(now, p.t.pools[i].capacity[at], 0)
 	}
 }
 
@@ -149,15 +153,13 @@ func (p *Tape) admitted(now time.Duration, r *traffic.Request, c *traffic.Client
 	p.gates[r.Gateway][bin] += r.Cost
 	p.flows[flow].served[bin] += r.Cost
 	if i := p.t.poolOf[flow]; i >= 0 {
-		p.pools[i].level.admit(now, r.Cost)
-		p.pools[i].second.admit(now, r.Cost)
+		p.pools[i].worst.admit(now, r.Cost)
 		p.pools[i].served[phase] += r.Cost
 	}
 	for _, k := range c.Keys {
 		key := &p.keys[k]
 		key.admitted++
-		key.level.admit(now, r.Cost)
-		key.second.admit(now, r.Cost)
+		key.worst.admit(now, r.Cost)
 		p.limit[p.t.limitOf[k]][bin] += r.Cost
 		if p.t.keys[k].isAbove(phase) {
 			key.above += r.Cost

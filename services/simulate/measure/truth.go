@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/titrate/titrate/control/fairshare"
 	"github.com/titrate/titrate/services/coordinator/allocation"
+	"github.com/titrate/titrate/services/judge"
 	"github.com/titrate/titrate/services/simulate/scenario"
 	"github.com/titrate/titrate/services/simulate/traffic"
 )
@@ -243,32 +243,26 @@ func (t *Truth) Finish() {
 // fill gives each flow of a pool its entitlement in a phase.
 func (t *Truth) fill(pool, phase int) {
 	p := &t.s.Pools[pool]
-	guarantee := p.Guarantee
+	shared := judge.Pool{Capacity: t.pools[pool].capacity[phase], Guarantee: p.Guarantee}
 	if p.Sharing == allocation.Proportional {
-		guarantee = fairshare.Minimum
+		shared.Alpha = p.Alpha
 	}
 	var members []int
-	var demands []fairshare.Demand
+	var tenants []judge.Tenant
 	for i := range t.flows {
 		if t.poolOf[i] != pool {
 			continue
 		}
 		f := &t.flows[i]
 		q := t.quota(f)
-		w := q.Weight
-		if p.Sharing == allocation.Proportional && w > 0 {
-			w = math.Pow(w, 1/p.Alpha)
-		}
-		members = append(members, i)
-		demands = append(demands, fairshare.Demand{Weight: w, Guaranteed: q.Guaranteed, Cap: min(q.Max, f.rates[phase])})
-		t.pools[pool].demand[phase] += min(q.Max, f.rates[phase])
+		tenant := judge.Tenant{Weight: q.Weight, Guaranteed: q.Guaranteed, Max: q.Max, Demand: f.rates[phase]}
+		members, tenants = append(members, i), append(tenants, tenant)
+		t.pools[pool].demand[phase] += tenant.Asks()
 	}
-	shares := make([]float64, len(demands))
-	fairshare.Fill(t.pools[pool].capacity[phase], demands, guarantee, 0, shares)
-	for j, i := range members {
-		f := &t.flows[i]
-		f.fair[phase] = shares[j]
-		f.saturated[phase] = f.rates[phase] > shares[j]*(1+margin) && shares[j] > 0
+	for j, e := range shared.Entitle(tenants) {
+		f := &t.flows[members[j]]
+		f.fair[phase] = e.Share
+		f.saturated[phase] = f.rates[phase] > e.Share*(1+margin) && e.Share > 0
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/titrate/titrate/services/judge"
 	"github.com/titrate/titrate/services/simulate/scenario"
 )
 
@@ -19,7 +20,7 @@ type Request struct {
 	Cost    float64
 	Central bool // one central bucket per key would have admitted it
 	// Within says that, besides, all that its client wanted stays within rate and
-	// burst: to reject it for a limit is wrongful. See Bucket.Count.
+	// burst: to reject it for a limit is wrongful. See judge.Bucket.Count.
 	Within bool
 }
 
@@ -29,8 +30,8 @@ type Source struct {
 	end     float64
 	streams streams
 	up      []bool
-	central []Bucket // by key: what is admitted
-	wanted  []Bucket // by key: all that is asked for
+	central []judge.Bucket // by key: what is admitted
+	wanted  []judge.Bucket // by key: all that is asked for
 }
 
 // stream is one client's requests to come.
@@ -48,7 +49,7 @@ type stream struct {
 // NewSource starts the clients of a checked scenario; up says which gateways are
 // there at first.
 func NewSource(s *scenario.Scenario, c *Cast, up []bool) *Source {
-	src := &Source{cast: c, end: s.Duration.Seconds(), up: slices.Clone(up), central: make([]Bucket, len(c.Keys)), wanted: make([]Bucket, len(c.Keys))}
+	src := &Source{cast: c, end: s.Duration.Seconds(), up: slices.Clone(up), central: make([]judge.Bucket, len(c.Keys)), wanted: make([]judge.Bucket, len(c.Keys))}
 	src.Refresh(0)
 	for i := range c.Clients {
 		group := &s.Clients[c.origin[i]]

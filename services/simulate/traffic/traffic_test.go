@@ -8,7 +8,6 @@ import (
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/services/simulate/scenario"
-	"pgregory.net/rapid"
 )
 
 func up(c *Cast) []bool {
@@ -157,46 +156,6 @@ func TestCentral(t *testing.T) {
 		if !r.Within {
 			t.Fatal("9/s at 10/s is not within")
 		}
-	}
-}
-
-// The bucket against the definition: no window holds more than rate·t + burst, and
-// what it refuses would have been too much.
-func TestBucketOracle(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		b := Bucket{Rate: rapid.Float64Range(.1, 100).Draw(t, "rate"), Burst: rapid.Float64Range(1, 50).Draw(t, "burst")}
-		var at []float64
-		now := 0.0
-		// worst is the fullest window that ends now with one more admission.
-		worst := func() float64 {
-			most := 1.0
-			for i, from := range at {
-				most = max(most, float64(len(at)-i+1)-b.Rate*(now-from))
-			}
-			return most
-		}
-		for range 60 {
-			now += rapid.Float64Range(0, .5).Draw(t, "gap")
-			now = time.Duration(now * 1e9).Seconds()
-			d := time.Duration(math.Round(now * 1e9))
-			fits, w := b.Fits(d, 1), worst()
-			if math.Abs(w-b.Burst) > 1e-6 && fits != (w < b.Burst) {
-				t.Fatalf("fits %v, the fullest window holds %v of %v", fits, w, b.Burst)
-			}
-			if fits {
-				b.Charge(1)
-				at = append(at, now)
-			}
-		}
-	})
-}
-
-func TestBucketSetForgives(t *testing.T) {
-	b := Bucket{Rate: 1, Burst: 100}
-	b.Charge(100)
-	b.Set(0, 1, 10)
-	if b.Free() != 0 || !b.Fits(time.Second, 1) {
-		t.Errorf("free %v", b.Free())
 	}
 }
 

@@ -1,0 +1,29 @@
+// Package judge has the definitions by which Titrate is judged, once for all that
+// judge it: the demo's verdict, the simulator, the benchmarks and the robustness runs.
+// It has no clock and no I/O; it does not know where the figures come from.
+//
+// # What an exact system would do
+//
+//   - [Bucket] is one token bucket for all gateways. A 429 is wrongful if this bucket
+//     admits the request and its client is below its limit. Three ways to tell the
+//     latter: the client asks for less by construction (the benchmarks); all that it
+//     wanted so far fits ([Bucket.Count], the simulator); the bucket turns none of its
+//     requests away for some time before and after ([Central], the demo, whose requests
+//     arrive in another order than they were sent in).
+//   - [Pool.Entitle] is what each tenant should get of a pool: the weighted max-min fair
+//     share of its demand within limits and quota.
+//
+// # What was seen
+//
+//   - [Level] follows the excess of what was admitted over rate·t + burst, in all windows.
+//   - [Window] sums what was admitted in a window that slides.
+//   - [Quantile] is the nearest-rank quantile.
+//
+// # What is allowed
+//
+//   - [Limit.Slack] is the bound on a limit's excess, as docs/guarantees.md states it.
+//   - [Pool.Mean], [Pool.Saved], [Pool.Swing] and [Pool.ColdStart] make the bound of a pool.
+//
+// Times are since the start of a run and must not run back. Amounts are cost units (a
+// request is one unless it says otherwise), rates cost units per second.
+package judge

@@ -1,0 +1,53 @@
+package judge
+
+import (
+	"math"
+	"time"
+)
+
+// Limit is what one key may use over all gateways together.
+type Limit struct {
+	Rate, Burst float64 // cost units/s, cost units
+	Strict      bool    // STRICT; otherwise OPTIMISTIC, the default
+}
+
+// Period of the gossip.
+const Period = 50 * time.Millisecond
+
+// Lag is δ, the time in which a gateway's claim is known to all others: the gossip's
+// delay and two and a half periods, and five more while packets are lost.
+func Lag(delay time.Duration, losses bool) time.Duration {
+	lag := delay + 5*Period/2
+	if losses {
+		lag += 5 * Period
+	}
+	return lag
+}
+
+// Slack is what k gateways may admit beyond rate·t + burst in any window while claims
+// take the given lag, and what they may admit in addition once, to be repaid, if all
+// begin cold within one lag (docs/guarantees.md). With r the rate and b the burst:
+//
+//	STRICT      (Lc − b) + (k − 1) + 2^p·r·δ      Lc = max(b, 3 + r·δ)
+//	OPTIMISTIC  the same + r·δ, cold (k − 1)·Lc   p = 3 if r·δ ≤ 1/4, 2 if ≤ 1, else 1
+//
+// One gateway is a token bucket and has no slack.
+func (l Limit) Slack(k int, lag time.Duration) (slack, cold float64) {
+	if k <= 1 {
+		return 0, 0
+	}
+	perLag := l.Rate * lag.Seconds()
+	order := 1.0
+	switch {
+	case perLag <= .25:
+		order = 3
+	case perLag <= 1:
+		order = 2
+	}
+	most, others := math.Max(l.Burst, 3+perLag), float64(k-1)
+	slack = most - l.Burst + others + math.Exp2(order)*perLag
+	if l.Strict {
+		return slack, 0
+	}
+	return slack + perLag, others * most
+}
