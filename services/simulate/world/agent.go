@@ -118,7 +118,7 @@ func (w *World) sendRound(a *agent, r schedule.Round) {
 // hear gives an agent a packet. It is sealed for the sender's life that memberlist has
 // reported: of another one it does not open.
 func (w *World) hear(a *agent, l *letter) {
-	w.updatePeers(a)
+	w.updatePeer(a, &w.agents[l.from])
 	if a.peers[l.from].life == l.life {
 		a.core.ReceivePacket(a.time(w), l.packet, true)
 	}
@@ -127,22 +127,25 @@ func (w *World) hear(a *agent, l *letter) {
 // updatePeers gives an agent what the modelled memberlist reports of the others.
 func (w *World) updatePeers(a *agent) {
 	for i := range w.agents {
-		b := &w.agents[i]
-		if b == a || b.life == 0 {
-			continue
-		}
-		p, life, alive := &a.peers[i], b.life, b.core != nil && w.net.believes(a, b, w.now)
-		if b.core == nil { // its end takes a while to be noticed
-			life, alive = b.life-1, p.alive && w.now-b.end < giveUpAfter
-		}
-		switch newLife := p.life != life; {
-		case alive && (newLife || !p.alive):
-			a.core.PeerAlive(a.time(w), b.name, "", newLife, true)
-			p.life, p.alive = life, true
-		case !alive && p.alive:
-			a.core.PeerFailed(a.time(w), b.name)
-			p.alive = false
-		}
+		w.updatePeer(a, &w.agents[i])
+	}
+}
+
+func (w *World) updatePeer(a, b *agent) {
+	if b == a || b.life == 0 {
+		return
+	}
+	p, life, alive := &a.peers[b.place], b.life, b.core != nil && w.net.believes(a, b, w.now)
+	if b.core == nil { // its end takes a while to be noticed
+		life, alive = b.life-1, p.alive && w.now-b.end < giveUpAfter
+	}
+	switch newLife := p.life != life; {
+	case alive && (newLife || !p.alive):
+		a.core.PeerAlive(a.time(w), b.name, "", newLife, true)
+		p.life, p.alive = life, true
+	case !alive && p.alive:
+		a.core.PeerFailed(a.time(w), b.name)
+		p.alive = false
 	}
 }
 
