@@ -13,9 +13,9 @@ import (
 	"github.com/titrate/titrate/services/telemetry"
 )
 
-// guarded makes the guard of all calls where callers show certificates. Without them
-// there is none: whoever may connect may do everything.
-func (o *Coordinator) guarded() error {
+// openGuard makes the guard of all calls if callers show certificates. Without
+// certificates there is no guard: every caller may do everything.
+func (o *Coordinator) openGuard() error {
 	c := &o.config
 	if c.Security.CA == "" {
 		if c.AccessPolicy != "" || len(c.AccessAdmins) > 0 {
@@ -28,7 +28,8 @@ func (o *Coordinator) guarded() error {
 	if err != nil {
 		return err
 	}
-	o.guard, err = access.Open(access.Settings{Policy: c.AccessPolicy, Admins: c.AccessAdmins, Clients: clients, Log: o.log})
+	o.guard, err = access.Open(access.Settings{Policy: c.AccessPolicy, Admins: c.AccessAdmins, Clients: clients,
+		Log: o.log})
 	if err != nil {
 		return fmt.Errorf("%w: --access-policy: %w", ErrSettings, err)
 	}
@@ -44,13 +45,13 @@ func (o *Coordinator) interceptors() []grpc.ServerOption {
 	return append(options, grpc.ChainUnaryInterceptor(o.guard.Unary), grpc.ChainStreamInterceptor(o.guard.Stream))
 }
 
-// known refuses a gRPC port beyond loopback whose callers stay unknown: they could do
-// everything.
-func (o *Coordinator) known(flag, address string) error {
+// checkCallersKnown refuses a gRPC port beyond loopback whose callers show no
+// certificate: they could do everything.
+func (o *Coordinator) checkCallersKnown(flag, address string) error {
 	s := o.config.Security
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || s.CA != "" || s.Insecure || telemetry.Loopback(host) {
-		return nil // Listen words a bad address
+		return nil // Listen reports a bad address
 	}
 	return fmt.Errorf("%w: %s %s: not a loopback address, and without --tls-ca callers show no certificate, so that anyone may do "+
 		"everything: give --tls-ca, or --insecure if that is meant", ErrSettings, flag, address)

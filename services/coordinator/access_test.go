@@ -42,10 +42,12 @@ type guarded struct {
 
 func startGuarded(t *testing.T) *guarded {
 	t.Helper()
-	g := &guarded{t: t, ca: certtest.New(t), policy: filepath.Join(t.TempDir(), "policy.yaml"), audit: filepath.Join(t.TempDir(), "audit")}
+	g := &guarded{t: t, ca: certtest.New(t), policy: filepath.Join(t.TempDir(), "policy.yaml"),
+		audit: filepath.Join(t.TempDir(), "audit")}
 	g.trust = certtest.Bundle(t, g.ca)
 	g.grant(grants)
-	g.running = startWith(t, storetest.Shared(t).Endpoint, storetest.Prefix(t), "one", g.credentials(g.ca, "ops.example.org"),
+	g.running = startWith(t, storetest.Shared(t).Endpoint, storetest.Prefix(t), "one",
+		g.credentials(g.ca, "ops.example.org"),
 		func(c *coordinator.Config) {
 			c.Security.Cert, c.Security.Key = g.ca.Issue(t, "coordinator")
 			c.Security.CA, c.AccessPolicy, c.AuditLog = g.trust, g.policy, g.audit
@@ -100,7 +102,8 @@ func (g *guarded) connected(conn *grpc.ClientConn, name string) (controlv1.Contr
 		return nil, err
 	}
 	hello := &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Hello{Hello: &controlv1.Hello{Agent: name}}}
-	if err := s.Send(hello); err != nil && !errors.Is(err, io.EOF) { // EOF: Recv has the status of a stream that was refused
+	if err := s.Send(hello); err != nil && !errors.Is(err,
+		io.EOF) { // EOF: Recv has the status of a stream that was refused
 		return nil, err
 	}
 	_, err = s.Recv()
@@ -117,7 +120,8 @@ func ended(s controlv1.ControlService_ConnectClient) error {
 }
 
 func limit(tenant string) *quotav1.Resource {
-	return &quotav1.Resource{Kind: &quotav1.Resource_Limit{Limit: &quotav1.Limit{Name: "tenants/" + tenant + "/limits/l", Rate: "10/s"}}}
+	return &quotav1.Resource{Kind: &quotav1.Resource_Limit{Limit: &quotav1.Limit{Name: "tenants/" + tenant +
+		"/limits/l", Rate: "10/s"}}}
 }
 
 // By real certificates over real TLS: each role does what is its own and no more, on
@@ -132,7 +136,8 @@ func TestRolesOverTLS(t *testing.T) {
 		api := quotav1.NewQuotaServiceClient(g.dial(g.c.Address(), g.credentials(g.ca, c.id)))
 		_, err := api.ListPools(t.Context(), &quotav1.ListPoolsRequest{})
 		got := map[string]error{"get": err}
-		for what, r := range map[string]*quotav1.Resource{"acme": limit("acme"), "bolt": limit("bolt"), "pool": pool("api", 200)} {
+		for what, r := range map[string]*quotav1.Resource{"acme": limit("acme"), "bolt": limit("bolt"),
+			"pool": pool("api", 200)} {
 			_, got[what] = api.Apply(t.Context(), &quotav1.ApplyRequest{Resources: []*quotav1.Resource{r}})
 		}
 		for what, err := range got {
@@ -256,7 +261,8 @@ func TestOpenStreamsEndWithWhatAllowedThem(t *testing.T) {
 // nobody else is anything.
 func TestWithoutAPolicyOnlyTheNamedAreAdmins(t *testing.T) {
 	g := &guarded{t: t, ca: certtest.New(t)}
-	g.running = startWith(t, storetest.Shared(t).Endpoint, storetest.Prefix(t), "one", g.credentials(g.ca, "ops.example.org"),
+	g.running = startWith(t, storetest.Shared(t).Endpoint, storetest.Prefix(t), "one",
+		g.credentials(g.ca, "ops.example.org"),
 		func(c *coordinator.Config) {
 			c.Security.Cert, c.Security.Key = g.ca.Issue(t, "coordinator")
 			c.Security.CA, c.AccessAdmins = certtest.Bundle(t, g.ca), []string{"ops.example.org"}
@@ -280,7 +286,8 @@ func TestCallersBeyondLoopbackAreKnown(t *testing.T) {
 		func(c *coordinator.Config) { c.Listen = "0.0.0.0:0" },
 		func(c *coordinator.Config) { c.ListenAgents = "0.0.0.0:0" },
 	} {
-		c := coordinator.Config{EtcdEndpoints: []string{"127.0.0.1:1"}, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Advertise: "x:1"}
+		c := coordinator.Config{EtcdEndpoints: []string{"127.0.0.1:1"}, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0",
+			Advertise: "x:1"}
 		c.Security.Cert, c.Security.Key = cert, key
 		set(&c)
 		if _, err := c.Complete(t.Context()); err == nil || !strings.Contains(err.Error(), "--tls-ca") {

@@ -113,8 +113,8 @@ type Coordinator struct {
 	guard         *access.Guard
 	health        *health.Server
 
-	instruments *instruments
-	accused     time.Time // when the log last named an agent that reports what cannot be
+	instruments   *instruments
+	suspectLogged time.Time // when the log last named a suspect agent
 
 	grpcListener, adminListener net.Listener
 	agentListener               net.Listener // nil where agents have none of their own
@@ -177,7 +177,8 @@ func (c *Config) check() error {
 		bad("--etcd-endpoints: give at least one, such as 127.0.0.1:2379")
 	}
 	if c.Round < minRound || c.Round > leadership.MaxRound {
-		bad("--round %s: want %s to %s; agents take a coordinator that is silent for 5s for dead", c.Round, minRound, leadership.MaxRound)
+		bad("--round %s: want %s to %s; agents take a coordinator that is silent for 5s for dead", c.Round, minRound,
+			leadership.MaxRound)
 	}
 	if c.SoftExpiry <= 2*c.Round {
 		bad("--soft-expiry %s: want more than two rounds (%s), or shares go stale between two", c.SoftExpiry, 2*c.Round)
@@ -246,7 +247,8 @@ func (o *Coordinator) open(ctx context.Context) (err error) {
 	}
 	address := agents.Addr().(*net.TCPAddr)
 	if address.IP.IsUnspecified() {
-		return fmt.Errorf("%s opens every interface: say with --advertise host:port how agents reach this coordinator", flag)
+		return fmt.Errorf("%s opens every interface: say with --advertise host:port how agents reach this coordinator",
+			flag)
 	}
 	c.Advertise = address.String()
 	return nil
@@ -254,7 +256,7 @@ func (o *Coordinator) open(ctx context.Context) (err error) {
 
 // listen opens a gRPC port.
 func (o *Coordinator) listen(ctx context.Context, flag, address string) (net.Listener, error) {
-	if err := o.known(flag, address); err != nil {
+	if err := o.checkCallersKnown(flag, address); err != nil {
 		return nil, err
 	}
 	return o.config.Security.Listen(ctx, flag, address)
@@ -271,7 +273,8 @@ func (o *Coordinator) connect(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrSettings, err)
 	}
-	o.client, err = store.Dial(store.Access{Endpoints: c.EtcdEndpoints, TLS: secure, User: c.EtcdUser, Password: password})
+	o.client, err = store.Dial(store.Access{Endpoints: c.EtcdEndpoints, TLS: secure, User: c.EtcdUser,
+		Password: password})
 	if err != nil {
 		return fmt.Errorf("--etcd-endpoints: %w", err)
 	}

@@ -47,7 +47,8 @@ func start(t *testing.T, endpoint, prefix, name string) *running {
 }
 
 // startWith starts a coordinator with other settings; caller is who asks it.
-func startWith(t *testing.T, endpoint, prefix, name string, caller credentials.TransportCredentials, set func(*coordinator.Config)) *running {
+func startWith(t *testing.T, endpoint, prefix, name string, caller credentials.TransportCredentials,
+	set func(*coordinator.Config)) *running {
 	t.Helper()
 	config := coordinator.Config{
 		Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Name: name, EtcdEndpoints: []string{endpoint}, Prefix: prefix,
@@ -110,17 +111,20 @@ func (r *running) apply(resources ...*quotav1.Resource) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), deadline)
 	defer cancel()
-	if _, err := r.quota().Apply(ctx, &quotav1.ApplyRequest{Resources: resources}, grpc.WaitForReady(true)); err != nil {
+	if _, err := r.quota().Apply(ctx, &quotav1.ApplyRequest{Resources: resources},
+		grpc.WaitForReady(true)); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
 func pool(name string, capacity float64) *quotav1.Resource {
-	return &quotav1.Resource{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/" + name, Capacity: capacity}}}
+	return &quotav1.Resource{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/" + name,
+		Capacity: capacity}}}
 }
 
 func tenant(name string, weight float64) *quotav1.Resource {
-	return &quotav1.Resource{Kind: &quotav1.Resource_Tenant{Tenant: &quotav1.Tenant{Name: "tenants/" + name, Weight: weight}}}
+	return &quotav1.Resource{Kind: &quotav1.Resource_Tenant{Tenant: &quotav1.Tenant{Name: "tenants/" + name,
+		Weight: weight}}}
 }
 
 func quota(tenant, pool string, guaranteed float64) *quotav1.Resource {
@@ -238,7 +242,8 @@ func (a *agent) session(ctx context.Context, address string) error {
 		return err
 	}
 	a.mu.Lock()
-	hello := &controlv1.Hello{Agent: a.name, Epoch: max(a.leases.GetEpoch(), a.obeyed), Revision: a.revision, Replicas: []*controlv1.Replica{{Name: "gw-" + a.name, Weight: 1}}}
+	hello := &controlv1.Hello{Agent: a.name, Epoch: max(a.leases.GetEpoch(), a.obeyed), Revision: a.revision,
+		Replicas: []*controlv1.Replica{{Name: "gw-" + a.name, Weight: 1}}}
 	a.mu.Unlock()
 	if err := s.Send(&controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Hello{Hello: hello}}); err != nil {
 		return err
@@ -253,13 +258,16 @@ func (a *agent) session(ctx context.Context, address string) error {
 	}
 }
 
-func (a *agent) report(ctx context.Context, s grpc.BidiStreamingClient[controlv1.ConnectRequest, controlv1.ConnectResponse]) {
+func (a *agent) report(ctx context.Context,
+	s grpc.BidiStreamingClient[controlv1.ConnectRequest, controlv1.ConnectResponse]) {
 	const every = 50 * time.Millisecond
 	for seq := uint64(1); ; seq++ {
-		r := &controlv1.Report{Seq: seq, Interval: durationpb.New(every), Replicas: []*controlv1.Replica{{Name: "gw-" + a.name, Weight: 1}}}
+		r := &controlv1.Report{Seq: seq, Interval: durationpb.New(every),
+			Replicas: []*controlv1.Replica{{Name: "gw-" + a.name, Weight: 1}}}
 		a.mu.Lock()
 		for tenant, demand := range a.demand {
-			r.Flows = append(r.Flows, &controlv1.FlowReport{Tenant: tenant, Pool: "api", Gateway: "gw-" + a.name, Demand: demand, Served: demand / 2, Limited: true})
+			r.Flows = append(r.Flows, &controlv1.FlowReport{Tenant: tenant, Pool: "api", Gateway: "gw-" + a.name,
+				Demand: demand, Served: demand / 2, Limited: true})
 		}
 		a.mu.Unlock()
 		if s.Send(&controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Report{Report: r}}) != nil {
@@ -299,15 +307,18 @@ func (a *agent) take(m *controlv1.ConnectResponse) {
 	if l := m.GetLeases(); l != nil {
 		before := a.leases
 		if l.GetEpoch() < before.GetEpoch() || l.GetEpoch() == before.GetEpoch() && l.GetSeq() <= before.GetSeq() {
-			a.wrong = append(a.wrong, fmt.Sprintf("leases %d/%d after %d/%d", l.GetEpoch(), l.GetSeq(), before.GetEpoch(), before.GetSeq()))
+			a.wrong = append(a.wrong, fmt.Sprintf("leases %d/%d after %d/%d", l.GetEpoch(), l.GetSeq(),
+				before.GetEpoch(), before.GetSeq()))
 		}
 		if l.GetRevision() > a.revision {
-			a.wrong = append(a.wrong, fmt.Sprintf("leases of revision %d, configuration %d", l.GetRevision(), a.revision))
+			a.wrong = append(a.wrong, fmt.Sprintf("leases of revision %d, configuration %d", l.GetRevision(),
+				a.revision))
 		}
 		a.leases = l
 		for tenant, floor := range a.floor {
 			if got := a.share(tenant); got < floor {
-				a.wrong = append(a.wrong, fmt.Sprintf("the share of %s fell to %v at %d/%d", tenant, got, l.GetEpoch(), l.GetSeq()))
+				a.wrong = append(a.wrong, fmt.Sprintf("the share of %s fell to %v at %d/%d", tenant, got, l.GetEpoch(),
+					l.GetSeq()))
 			}
 		}
 	}
@@ -344,8 +355,10 @@ func TestConfigurationToLeasesAndBack(t *testing.T) {
 		t.Fatalf("why: %v %v", why, err)
 	}
 	e := why.GetExplanations()[0]
-	if e.GetBoundBy() != quotav1.Bound_GUARANTEED || !near(e.GetShare(), 180) || len(e.GetGateways()) != 1 || e.GetGateways()[0].GetGateway() != "gw-x" ||
-		e.GetPool() != "pools/api" || e.GetTenant() != "tenants/a" || e.GetCapacity() != 300 || !near(e.GetDemand(), 600) || !e.GetLimited() || e.GetEpoch() == 0 {
+	if e.GetBoundBy() != quotav1.Bound_GUARANTEED || !near(e.GetShare(), 180) || len(e.GetGateways()) != 1 ||
+		e.GetGateways()[0].GetGateway() != "gw-x" ||
+		e.GetPool() != "pools/api" || e.GetTenant() != "tenants/a" || e.GetCapacity() != 300 ||
+		!near(e.GetDemand(), 600) || !e.GetLimited() || e.GetEpoch() == 0 {
 		t.Errorf("why: %v", e)
 	}
 	p, err := r.quota().GetPool(ctx, &quotav1.GetPoolRequest{Name: "pools/api"})
@@ -392,7 +405,8 @@ func TestFailover(t *testing.T) {
 	y := join(t, "y", map[string]float64{"b": 600}, two.c.Address())
 	y.until(t, "is sent to the leader", func() bool { return y.redirect == one.c.Address() && near(y.share("b"), 200) })
 	x.until(t, "hears of both", func() bool { return near(x.share("a"), 100) && len(x.leases.GetMembers()) == 2 })
-	if _, err := two.quota().Why(t.Context(), &quotav1.WhyRequest{Tenant: "tenants/a"}); err == nil || !strings.Contains(err.Error(), one.c.Address()) {
+	if _, err := two.quota().Why(t.Context(), &quotav1.WhyRequest{Tenant: "tenants/a"}); err == nil ||
+		!strings.Contains(err.Error(), one.c.Address()) {
 		t.Errorf("why on a follower: %v", err)
 	}
 	two.apply(tenant("c", 1)) // a follower serves the admin API
@@ -459,7 +473,8 @@ func TestEtcdStoppedAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Kill()
-	a.until(t, "has what b left, under a new epoch", func() bool { return a.share("a") > 250 && a.leases.GetEpoch() > before })
+	a.until(t, "has what b left, under a new epoch",
+		func() bool { return a.share("a") > 250 && a.leases.GetEpoch() > before })
 	r.apply(tenant("c", 1))
 	a.until(t, "knows c", func() bool { return a.config["tenants/c"] != nil })
 }

@@ -33,13 +33,14 @@ func (l *live) PoolStatus(name string) *quotav1.PoolStatus {
 	}
 	return &quotav1.PoolStatus{
 		Demand: p.Demand, Admitted: p.Admitted, Price: p.Price, FairRate: p.FairRate,
-		InfeasibleGuarantees: p.Infeasible || l.overpromised(p), Epoch: v.Epoch,
+		InfeasibleGuarantees: p.Infeasible || l.guaranteesExceed(p), Epoch: v.Epoch,
 		Capacity: p.Capacity, InFlight: p.InFlight,
 	}
 }
 
-// overpromised tells whether all guarantees together exceed a pool, asked for or not.
-func (l *live) overpromised(p *allocation.PoolShare) bool {
+// guaranteesExceed reports whether the sum of all guarantees, asked for or not, exceeds the
+// capacity of a pool.
+func (l *live) guaranteesExceed(p *allocation.PoolShare) bool {
 	config, _, _ := l.coordinator.configuration.Allocation()
 	total := 0.0
 	for f, q := range config.Quotas {
@@ -63,7 +64,8 @@ func (l *live) QuotaStatus(name string) *quotav1.QuotaStatus {
 	}
 	f := l.flow(&v, p, allocation.Flow{Tenant: ref.Tenant, Pool: ref.ID})
 	return &quotav1.QuotaStatus{
-		Demand: f.Demand, Share: f.Share, Admitted: f.Admitted, BoundBy: leadership.Bounds[f.Bound], Price: p.Price, Stale: v.Stale,
+		Demand: f.Demand, Share: f.Share, Admitted: f.Admitted,
+		BoundBy: leadership.Bounds[f.Bound], Price: p.Price, Stale: v.Stale,
 	}
 }
 
@@ -75,7 +77,7 @@ func (l *live) Explain(_ context.Context, tenant, pool string) ([]*quotav1.Expla
 	if v.Outcome == nil {
 		state, _ := l.coordinator.elector.State()
 		if state.Role == election.Following {
-			return nil, l.elsewhere(state.Leader)
+			return nil, l.askLeader(state.Leader)
 		}
 		return nil, errSettling
 	}
@@ -95,16 +97,17 @@ func (l *live) Explain(_ context.Context, tenant, pool string) ([]*quotav1.Expla
 	return out, nil
 }
 
-// elsewhere is the status for a question that only the leader can answer. Where agents
+// askLeader is the status for a question that only the leader can answer. Where agents
 // have a port of their own, its address is of no use to whoever asks.
-func (l *live) elsewhere(leader string) error {
+func (l *live) askLeader(leader string) error {
 	if l.coordinator.agentListener == nil || leader == "" {
 		return stream.NotLeader(leader)
 	}
-	return status.Errorf(codes.FailedPrecondition, "this coordinator does not lead; the one that does serves agents at %s: ask its --listen", leader)
+	return status.Errorf(codes.FailedPrecondition,
+		"this coordinator does not lead; the one that does serves agents at %s: ask its --listen", leader)
 }
 
-// Doubts is what the gateways of connected agents make of a resource.
+// Doubts is why a resource may not do what it says at the gateways of connected agents.
 func (l *live) Doubts(m resource.Message) (doubts []quota.Doubt, known bool) {
 	found, known := l.coordinator.fleet.Doubts(l.coordinator.streams.Agents(), m)
 	for _, d := range found {
@@ -125,7 +128,8 @@ func (l *live) explain(v *leadership.View, p *allocation.PoolShare, key allocati
 		e.Max = &f.Max
 	}
 	for _, part := range l.coordinator.loop.Parts(key) {
-		e.Gateways = append(e.Gateways, &quotav1.GatewayPart{Gateway: part.Gateway, Demand: part.Demand, Admitted: part.Admitted})
+		e.Gateways = append(e.Gateways, &quotav1.GatewayPart{Gateway: part.Gateway, Demand: part.Demand,
+			Admitted: part.Admitted})
 	}
 	return e
 }

@@ -51,25 +51,34 @@ func newInstruments(o *Coordinator) (*instruments, error) {
 	m.epoch = m.whole("titrate_epoch", "Epoch of this coordinator's leadership; 0 while another leads.")
 	m.leader = m.whole("titrate_leading", "1 while this coordinator leads.")
 	m.revision = m.whole("titrate_configuration_revision", "Revision of the configuration that is known.")
-	m.leftOut = m.whole("titrate_limits_not_enforced", "Limits and quotas of the configuration that are not enforced, at the agent or gateway with the most.")
+	m.leftOut = m.whole("titrate_limits_not_enforced",
+		"Limits and quotas of the configuration that are not enforced, at the agent or gateway with the most.")
 	m.refusing = m.whole("titrate_gateways_refusing", "Gateways that refuse a configuration and keep an older one.")
-	m.held = m.whole("titrate_configuration_held", "1 while the configuration in etcd is gone or incomplete: what gateways have stays in force until titrate recover.")
-	m.unreadable = m.whole("titrate_configuration_unreadable", "Stored resources that cannot be read; what gateways have of them stays in force.")
-	m.lost = m.whole("titrate_etcd_history_lost", "How often etcd was found restored from a backup or replaced since this process started.")
-	m.refused = m.whole("titrate_control_streams_refused", "Streams turned away since the start because too many were open.")
-	m.bounded = m.whole("titrate_report_bounded", "Numbers in an agent's reports that were beyond what can be, and were bounded.")
-	m.unknown = m.whole("titrate_report_unknown_pools", "Flows in an agent's reports of pools that are not configured; they do not count.")
+	m.held = m.whole("titrate_configuration_held",
+		"1 while the configuration in etcd is gone or incomplete: what gateways have stays in force until titrate recover.")
+	m.unreadable = m.whole("titrate_configuration_unreadable",
+		"Stored resources that cannot be read; what gateways have of them stays in force.")
+	m.lost = m.whole("titrate_etcd_history_lost",
+		"How often etcd was found restored from a backup or replaced since this process started.")
+	m.refused = m.whole("titrate_control_streams_refused",
+		"Streams turned away since the start because too many were open.")
+	m.bounded = m.whole("titrate_report_bounded", "Impossible numbers in an agent's reports, which were bounded.")
+	m.unknown = m.whole("titrate_report_unknown_pools",
+		"Flows in an agent's reports of pools that are not configured; they do not count.")
 	m.capacity = m.rate("titrate_pool_capacity", "Capacity that is shared now, cost units per second.")
 	m.estimate = m.rate("titrate_pool_estimate", "What an adaptive pool is believed to serve, cost units per second.")
 	m.inFlight = m.rate("titrate_pool_in_flight", "Cost at the upstream of an adaptive pool.")
-	m.backlog = m.rate("titrate_pool_backlog", "Cost that waits at the upstream of an adaptive pool, or was turned away by it in the last round.")
-	m.stay = m.rate("titrate_pool_stay_seconds", "Mean stay at the upstream of an adaptive pool when nothing waits there.")
+	m.backlog = m.rate("titrate_pool_backlog",
+		"Cost that waits at the upstream of an adaptive pool, or was turned away by it in the last round.")
+	m.stay = m.rate("titrate_pool_stay_seconds",
+		"Mean stay at the upstream of an adaptive pool when nothing waits there.")
 	m.demand = m.rate("titrate_pool_demand", "Measured demand, cost units per second.")
 	m.admitted = m.rate("titrate_pool_admitted", "Admitted, cost units per second.")
 	m.price = m.rate("titrate_pool_price", "Price; 0 while the pool is slack.")
 	m.fair = m.rate("titrate_pool_fair_rate", "Share of weight 1, cost units per second; 0 while slack.")
 	m.infeasible = m.rate("titrate_pool_infeasible", "1 while the guarantees asked for exceed the capacity.")
-	m.overcommit = m.rate("titrate_pool_standing", "Leased beyond the capacity: the margin, and guarantees that are not used.")
+	m.overcommit = m.rate("titrate_pool_standing",
+		"Leased beyond the capacity: the margin, and guarantees that are not used.")
 	m.flowDemand = m.rate("titrate_flow_demand", "Measured demand of a tenant, cost units per second.")
 	m.flowShare = m.rate("titrate_flow_share", "Share of a tenant, cost units per second.")
 	m.flowAdmitted = m.rate("titrate_flow_admitted", "Admitted of a tenant, cost units per second.")
@@ -98,7 +107,8 @@ func (m *instruments) rate(name, description string) metric.Float64ObservableGau
 func (m *instruments) register() error {
 	_, err := m.meter.RegisterCallback(m.observe, m.streams, m.members, m.epoch, m.leader, m.revision,
 		m.leftOut, m.refusing, m.held, m.unreadable, m.lost, m.refused, m.bounded, m.unknown,
-		m.estimate, m.inFlight, m.backlog, m.stay, m.capacity, m.demand, m.admitted, m.price, m.fair, m.infeasible, m.overcommit,
+		m.estimate, m.inFlight, m.backlog, m.stay,
+		m.capacity, m.demand, m.admitted, m.price, m.fair, m.infeasible, m.overcommit,
 		m.flowDemand, m.flowShare, m.flowAdmitted)
 	return err
 }

@@ -52,9 +52,15 @@ func TestEtcdRestoredUnderACoordinator(t *testing.T) {
 
 	etcd.Kill()
 	etcdAt(t, older, etcd.Endpoint)
-	a.until(t, "has the older configuration", func() bool { return a.config["tenants/lost"] == nil && a.revision > revision })
+	a.until(t, "has the older configuration", func() bool {
+		return a.config["tenants/lost"] == nil &&
+			a.revision > revision
+	})
 	r.apply(tenant("new", 1))
-	a.until(t, "knows what is new", func() bool { return a.config["tenants/new"] != nil && a.leases.GetRevision() > revision })
+	a.until(t, "knows what is new", func() bool {
+		return a.config["tenants/new"] != nil &&
+			a.leases.GetRevision() > revision
+	})
 	if epoch(a) < obeyed {
 		t.Errorf("epoch %d after %d", epoch(a), obeyed)
 	}
@@ -94,7 +100,10 @@ func TestAgentsRememberWhatEtcdLost(t *testing.T) {
 	a := join(t, "x", map[string]float64{"a": 600})
 	a.note(func() { a.obeyed, a.revision = future, future })
 	a.visit(t, r.c.Address())
-	a.until(t, "is led by a higher epoch", func() bool { return a.leases.GetEpoch() > future && a.revision > future && a.share("a") > 250 })
+	a.until(t, "is led by a higher epoch", func() bool {
+		return a.leases.GetEpoch() > future && a.revision > future &&
+			a.share("a") > 250
+	})
 }
 
 // The whole of etcd is gone and so are the coordinators that knew: agents keep what
@@ -114,7 +123,8 @@ func TestEmptyEtcdTakesNoLimitsAway(t *testing.T) {
 	two := start(t, second.Endpoint, "/t", "two")
 	a.visit(t, two.c.Address())
 	ready(t, two, 503, "titrate recover")
-	if _, err := two.quota().Apply(t.Context(), &quotav1.ApplyRequest{Resources: []*quotav1.Resource{tenant("b", 1)}}); err == nil ||
+	if _, err := two.quota().Apply(t.Context(),
+		&quotav1.ApplyRequest{Resources: []*quotav1.Resource{tenant("b", 1)}}); err == nil ||
 		!strings.Contains(err.Error(), "titrate recover") {
 		t.Errorf("apply: %v", err)
 	}
@@ -125,7 +135,10 @@ func TestEmptyEtcdTakesNoLimitsAway(t *testing.T) {
 	if _, err := s.Replace(t.Context(), []*quotav1.Resource{pool("api", 200), tenant("a", 1)}, 0); err != nil {
 		t.Fatal(err)
 	}
-	a.until(t, "is led again", func() bool { return a.revision > revision && a.leases.GetEpoch() > obeyed && near(a.share("a"), 200) })
+	a.until(t, "is led again", func() bool {
+		return a.revision > revision && a.leases.GetEpoch() > obeyed &&
+			near(a.share("a"), 200)
+	})
 	ready(t, two, 200, "")
 }
 
@@ -142,7 +155,8 @@ func TestADeletedPrefixTakesNoLimitsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	ready(t, r, 503, "titrate recover")
-	a.until(t, "is led on, by a higher epoch", func() bool { return a.leases.GetEpoch() > obeyed && a.share("a") > 250 })
+	a.until(t, "is led on, by a higher epoch",
+		func() bool { return a.leases.GetEpoch() > obeyed && a.share("a") > 250 })
 	if _, err := store.Open(client, prefix+"/v1alpha1/").Accept(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}

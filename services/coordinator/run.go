@@ -34,12 +34,12 @@ const (
 	keepaliveTimeout = 3 * time.Second
 	// maxReport bounds one message of an agent: a report of 10⁵ flows has room.
 	maxReport = 16 << 20
-	// patience is how long etcd may take at start before the log says so.
-	patience = time.Second
-	// accuseEvery is how often the log names an agent that reports what cannot be.
-	accuseEvery = time.Minute
-	// nagging is how often the log repeats it.
-	nagging = 10 * time.Second
+	// etcdWait is how long etcd may take at start before the log says so.
+	etcdWait = time.Second
+	// suspectEvery is how often the log names an agent that reports impossible numbers.
+	suspectEvery = time.Minute
+	// warnEvery is how often that warning is repeated.
+	warnEvery = 10 * time.Second
 )
 
 // wire connects the parts and registers the services.
@@ -52,11 +52,11 @@ func (o *Coordinator) wire(context.Context) error {
 		Params: o.config.Allocation, Settle: o.config.Settle, Expiry: o.config.SoftExpiry, Log: o.log,
 		Nacked: instruments.nacked, Withdraw: func() { o.streams.Withdraw() },
 	})
-	o.streams = stream.New(clocked{o.loop, o}, o.configuration, o.config.Streams, o.log)
+	o.streams = stream.New(timedLoop{o.loop, o}, o.configuration, o.config.Streams, o.log)
 	if err := instruments.register(); err != nil {
 		return err
 	}
-	if err := o.guarded(); err != nil {
+	if err := o.openGuard(); err != nil {
 		return err
 	}
 	if err := o.serve(); err != nil {
@@ -85,7 +85,8 @@ func (o *Coordinator) serve() error {
 			grpc.Creds(credentials),
 			grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithMeterProvider(o.metrics.Provider()))),
 			grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
-			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
+			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second,
+				PermitWithoutStream: true}),
 			grpc.MaxRecvMsgSize(maxReport),
 		)...)
 		grpc_health_v1.RegisterHealthServer(s, o.health)
@@ -114,44 +115,45 @@ func (o *Coordinator) configured() error {
 	return nil
 }
 
-// take puts a step of the configuration in force.
-func (o *Coordinator) take(b store.Batch) {
+// applyBatch puts a batch of the configuration in force.
+func (o *Coordinator) applyBatch(b store.Batch) {
 	if b.Lost != "" {
 		o.log.Error("etcd has another history than before", "reason", b.Lost, "revision", b.Revision)
 	}
 	if b.Held != "" {
-		o.log.Error("the configuration is held; what gateways have stays in force until titrate recover", "reason", b.Held, "revision", b.Revision)
+		o.log.Error("the configuration is held; what gateways have stays in force until titrate recover", "reason",
+			b.Held, "revision", b.Revision)
 	}
-	sayOldBursts(o.log, b)
+	warnOldBursts(o.log, b)
 	o.configuration.Apply(b)
 	o.streams.Announce()
 }
 
-// clocked is the loop with the time of day, as the streams call it.
-type clocked struct {
+// timedLoop passes the streams' calls to the loop with the time of day.
+type timedLoop struct {
 	loop *leadership.Loop
 	o    *Coordinator
 }
 
 // Hello is an agent's arrival.
-func (c clocked) Hello(h *controlv1.Hello) {
+func (c timedLoop) Hello(h *controlv1.Hello) {
 	c.o.fleet.Hello(h.GetAgent(), c.o.streams.Agents)
 	c.loop.Hello(time.Now(), h)
 }
 
 // Report is what its gateways saw.
-func (c clocked) Report(agent string, r *controlv1.Report) {
+func (c timedLoop) Report(agent string, r *controlv1.Report) {
 	c.o.fleet.Report(agent, r.GetState())
 	c.loop.Report(time.Now(), agent, r)
 }
 
 // Nack says that an agent refused a configuration.
-func (c clocked) Nack(agent string, revision int64, reason string) {
+func (c timedLoop) Nack(agent string, revision int64, reason string) {
 	c.loop.Nack(agent, revision, reason)
 }
 
 // Ahead raises the epoch and the revision above what an agent knows.
-func (c clocked) Ahead(h *controlv1.Hello) {
+func (c timedLoop) Ahead(h *controlv1.Hello) {
 	c.o.log.Warn("an agent knows more than etcd: etcd was restored from a backup or replaced",
 		"agent", h.GetAgent(), "epoch", h.GetEpoch(), "revision", h.GetRevision())
 	c.o.elector.Heard(h.GetEpoch())
@@ -168,7 +170,8 @@ func (c clocked) Ahead(h *controlv1.Hello) {
 // stop, otherwise what broke.
 func (o *Coordinator) Run(ctx context.Context) error {
 	defer o.release()
-	o.log.Info("coordinator starts", "name", o.config.Name, "grpc", o.Address(), "agents", o.AgentAddress(), "advertise", o.config.Advertise,
+	o.log.Info("coordinator starts", "name", o.config.Name, "grpc", o.Address(), "agents", o.AgentAddress(),
+		"advertise", o.config.Advertise,
 		"admin", o.AdminAddress(), "etcd", o.config.EtcdEndpoints)
 	// The servers outlive ctx until the stop is done.
 	serving, down := context.WithCancel(context.WithoutCancel(ctx))
@@ -199,13 +202,13 @@ func serveOn(s *grpc.Server, at net.Listener) error {
 func (o *Coordinator) work(ctx context.Context) {
 	var group errgroup.Group
 	group.Go(func() error { o.elector.Run(ctx); return nil })
-	group.Go(func() error { o.nag(ctx); return nil })
+	group.Go(func() error { o.warnWithoutEtcd(ctx); return nil })
 	if o.guard != nil {
 		group.Go(func() error { o.guard.Run(ctx); return nil })
 	}
 	group.Go(func() error {
 		for batch := range o.store.Watch(ctx, store.Snapshot{}) {
-			o.take(batch)
+			o.applyBatch(batch)
 		}
 		return nil
 	})
@@ -235,9 +238,9 @@ func (o *Coordinator) stop() {
 	o.log.Info("coordinator stopped")
 }
 
-// nag tells in the log that etcd is being waited for at start.
-func (o *Coordinator) nag(ctx context.Context) {
-	for wait := patience; ; wait = nagging {
+// warnWithoutEtcd logs while there is no configuration from etcd after the start.
+func (o *Coordinator) warnWithoutEtcd(ctx context.Context) {
+	for wait := etcdWait; ; wait = warnEvery {
 		select {
 		case <-ctx.Done():
 			return
@@ -263,7 +266,7 @@ func (o *Coordinator) lead(ctx context.Context) {
 			o.loop.Configure(config)
 		}
 		if state != before {
-			if o.turn(ctx, before, state) {
+			if o.changeRole(ctx, before, state) {
 				before = state
 			}
 			o.health.SetServingStatus(controlv1.ControlService_ServiceDesc.ServiceName, serving(state.Role))
@@ -290,20 +293,20 @@ func (o *Coordinator) round() {
 		o.streams.Publish(leases)
 	}
 	o.instruments.round(time.Since(started))
-	o.accuse(started)
+	o.logSuspect(started)
 }
 
-// accuse names an agent that reports what cannot be, each suspicion once in a while.
-func (o *Coordinator) accuse(now time.Time) {
+// logSuspect names the agent with the most impossible numbers, once every suspectEvery.
+func (o *Coordinator) logSuspect(now time.Time) {
 	v := o.loop.View(now)
-	if v.Outcome == nil || len(v.Outcome.Suspects) == 0 || now.Sub(o.accused) < accuseEvery {
+	if v.Outcome == nil || len(v.Outcome.Suspects) == 0 || now.Sub(o.suspectLogged) < suspectEvery {
 		return
 	}
-	o.accused = now
+	o.suspectLogged = now
 	worst := slices.MaxFunc(v.Outcome.Suspects, func(a, b allocation.Suspect) int {
 		return cmp.Compare(a.Bounded+a.Unknown, b.Bounded+b.Unknown)
 	})
-	o.log.Warn("an agent reports what cannot be: numbers are bounded, unknown pools do not count",
+	o.log.Warn("an agent reports impossible numbers or unknown pools: numbers are bounded, unknown pools do not count",
 		"agent", worst.Agent, "numbers", worst.Bounded, "unknown", worst.Unknown, "agents", len(v.Outcome.Suspects))
 }
 
@@ -314,9 +317,9 @@ func serving(r election.Role) grpc_health_v1.HealthCheckResponse_ServingStatus {
 	return grpc_health_v1.HealthCheckResponse_SERVING
 }
 
-// turn acts on a change of the election. It reports false if it has to be tried
+// changeRole acts on a change of the election. It reports false if it has to be tried
 // again: a leadership cannot begin without the seed.
-func (o *Coordinator) turn(ctx context.Context, before, now election.State) bool {
+func (o *Coordinator) changeRole(ctx context.Context, before, now election.State) bool {
 	switch now.Role {
 	case election.Leading:
 		seed, err := o.store.Seed(ctx)

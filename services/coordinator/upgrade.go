@@ -10,10 +10,10 @@ import (
 // named is how many names one line of the log lists.
 const named = 5
 
-// sayOldBursts tells, once per snapshot of the store, which limits were stored
-// without a burst: by a version that gave these one second's worth of their rate,
+// warnOldBursts logs, once per snapshot of the store, which limits were stored without a
+// burst. An older version stored them and gave them one second's worth of their rate,
 // which they keep.
-func sayOldBursts(log *slog.Logger, b store.Batch) {
+func warnOldBursts(log *slog.Logger, b store.Batch) {
 	var names []string
 	count := 0
 	for _, r := range b.Resources {

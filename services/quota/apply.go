@@ -25,7 +25,7 @@ func (s *Server) Apply(ctx context.Context, r *quotav1.ApplyRequest) (*quotav1.A
 	if err := valid.Apply(r); err != nil {
 		return nil, status(err)
 	}
-	warnings, err := s.doubted(r)
+	warnings, err := s.unknownNames(r)
 	if err != nil {
 		return nil, status(err)
 	}
@@ -48,9 +48,9 @@ func (s *Server) Apply(ctx context.Context, r *quotav1.ApplyRequest) (*quotav1.A
 	return response, nil
 }
 
-// doubted returns what the gateways do not know of the names in a request; with
-// strict that is an error, and so is a name that nobody can judge.
-func (s *Server) doubted(r *quotav1.ApplyRequest) (warnings []*quotav1.Warning, err error) {
+// unknownNames returns a warning for each name in a request that gateways do not know. With
+// strict an unknown name is an error, and so is a name that no gateway can judge.
+func (s *Server) unknownNames(r *quotav1.ApplyRequest) (warnings []*quotav1.Warning, err error) {
 	if s.live == nil {
 		return nil, nil
 	}
@@ -59,8 +59,9 @@ func (s *Server) doubted(r *quotav1.ApplyRequest) (warnings []*quotav1.Warning, 
 		m := resource.Unwrap(envelope)
 		doubts, known := s.live.Doubts(m)
 		if !known && r.GetStrict() {
-			return nil, grpcstatus.Errorf(codes.FailedPrecondition, "%s: whether its names are known cannot be told: "+
-				"no gateway has told its own to this coordinator; is it the one that leads?", m.GetName())
+			return nil, grpcstatus.Errorf(codes.FailedPrecondition,
+				"%s: it is not known whether gateways know its names: "+
+					"no gateway has reported its identities and classes to this coordinator; is it the leader?", m.GetName())
 		}
 		for _, d := range doubts {
 			if d.Field == "" {

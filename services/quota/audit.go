@@ -51,7 +51,8 @@ func changed(c store.Change) string {
 }
 
 // record writes the lines of changes that were made.
-func (s *Server) record(ctx context.Context, changes []store.Change, before map[string]resource.Message, r store.Result) {
+func (s *Server) record(ctx context.Context, changes []store.Change, before map[string]resource.Message,
+	r store.Result) {
 	if s.audit == nil {
 		return
 	}
@@ -59,7 +60,8 @@ func (s *Server) record(ctx context.Context, changes []store.Change, before map[
 		if r.Outcomes[i] == store.Unchanged {
 			continue
 		}
-		line := []any{"who", s.who(ctx), "outcome", outcomeNames[r.Outcomes[i]], "resource", changed(c), "revision", r.Revision}
+		line := []any{"who", s.who(ctx), "outcome", outcomeNames[r.Outcomes[i]], "resource", changed(c), "revision",
+			r.Revision}
 		if old := before[changed(c)]; old != nil {
 			line = append(line, "before", spec(old))
 		}
@@ -69,11 +71,13 @@ func (s *Server) record(ctx context.Context, changes []store.Change, before map[
 		s.audit.Info("audit", line...)
 	}
 	for _, name := range r.Removed {
-		s.audit.Info("audit", "who", s.who(ctx), "outcome", "deleted with what it belongs to", "resource", name, "revision", r.Revision)
+		s.audit.Info("audit", "who", s.who(ctx), "outcome", "deleted with what it belongs to", "resource", name,
+			"revision", r.Revision)
 	}
 }
 
-var outcomeNames = map[store.Outcome]string{store.Created: "created", store.Updated: "updated", store.Deleted: "deleted"}
+var outcomeNames = map[store.Outcome]string{store.Created: "created", store.Updated: "updated",
+	store.Deleted: "deleted"}
 
 // spec is a resource as JSON, without what only the server writes.
 func spec(m proto.Message) string {

@@ -24,12 +24,13 @@ import (
 // silent is a client of an etcd that takes connections and says nothing.
 func silent(t *testing.T) *clientv3.Client {
 	t.Helper()
-	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"etcd:2379"}, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{
-		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
-			here, there := net.Pipe()
-			go func() { _, _ = io.Copy(io.Discard, there) }()
-			return here, nil
-		})}})
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"etcd:2379"}, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{
+			grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+				here, there := net.Pipe()
+				go func() { _, _ = io.Copy(io.Discard, there) }()
+				return here, nil
+			})}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,10 @@ func TestWithoutEtcdTheAnswerComesInTime(t *testing.T) {
 				Audit(slog.New(slog.DiscardHandler), func(context.Context) string { return "" }).Register(server)
 			go func() { _ = server.Serve(listener) }()
 			conn, err := grpc.NewClient("passthrough:bufconn", grpc.WithTransportCredentials(insecure.NewCredentials()),
-				grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+				grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
+					error) {
+					return listener.DialContext(ctx)
+				}))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -86,7 +86,10 @@ func behind(t *testing.T, prefix string) (quotav1.QuotaServiceClient, *wire) {
 	quota.New(store.Open(etcd, prefix), nil).Register(server)
 	go func() { _ = server.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:bufconn", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
+			error) {
+			return listener.DialContext(ctx)
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +151,8 @@ func document(value float64, etag string, large bool) *quotav1.ApplyRequest {
 	}
 	for i := range 140 {
 		if large {
-			r.Resources = append(r.Resources, envelope(&quotav1.Tenant{Name: fmt.Sprintf("tenants/t%d", i), Weight: value}))
+			r.Resources = append(r.Resources, envelope(&quotav1.Tenant{Name: fmt.Sprintf("tenants/t%d", i),
+				Weight: value}))
 		}
 	}
 	return r
@@ -192,7 +196,8 @@ func (c *client) do(in call, large bool) {
 		c.unknown++
 		out, ended = answer{unknown: true}, math.MaxInt64
 	}
-	c.history = append(c.history, porcupine.Operation{ClientId: c.id, Input: in, Call: began, Output: out, Return: ended})
+	c.history = append(c.history, porcupine.Operation{ClientId: c.id, Input: in, Call: began, Output: out,
+		Return: ended})
 }
 
 func (c *client) ask(in call, large bool) (answer, error) {
@@ -231,7 +236,8 @@ func TestTheAPIIsLinearizable(t *testing.T) {
 	since := time.Now()
 	for id := range clients {
 		api, wire := behind(t, prefix)
-		all = append(all, &client{t: t, id: id, api: api, wire: wire, since: since, random: rand.New(rand.NewPCG(seed, uint64(id)))})
+		all = append(all, &client{t: t, id: id, api: api, wire: wire, since: since,
+			random: rand.New(rand.NewPCG(seed, uint64(id)))})
 	}
 	all[0].do(call{value: 0.5}, true)
 	for _, c := range all {

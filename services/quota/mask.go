@@ -38,13 +38,13 @@ func merged(old, m resource.Message, paths []string) resource.Message {
 	for _, path := range paths {
 		steps := strings.Split(path, ".")
 		if !slices.Contains(outputOnly, steps[0]) {
-			take(out.ProtoReflect(), m.ProtoReflect(), steps)
+			copyPath(out.ProtoReflect(), m.ProtoReflect(), steps)
 		}
 	}
 	return out
 }
 
-func take(dst, src protoreflect.Message, steps []string) {
+func copyPath(dst, src protoreflect.Message, steps []string) {
 	field := dst.Descriptor().Fields().ByName(protoreflect.Name(steps[0]))
 	switch {
 	case len(steps) == 1 && src.Has(field):
@@ -52,6 +52,6 @@ func take(dst, src protoreflect.Message, steps []string) {
 	case len(steps) == 1:
 		dst.Clear(field)
 	case src.Has(field) || dst.Has(field):
-		take(dst.Mutable(field).Message(), src.Get(field).Message(), steps[1:])
+		copyPath(dst.Mutable(field).Message(), src.Get(field).Message(), steps[1:])
 	}
 }

@@ -19,9 +19,11 @@ func sentence(e *quotav1.Explanation, g quotav1.Guarantee) string {
 		fmt.Fprintf(&b, "%s is blocked from %s: the max of its quota is 0, so all that it asks for, %s, is refused at once",
 			who, where, rate(e.GetDemand()))
 	case e.GetBoundBy() != quotav1.Bound_BOUND_UNSPECIFIED && e.GetDemand() == 0:
-		fmt.Fprintf(&b, "%s asks for nothing of %s now; its share stands at %s%s", who, where, rate(e.GetShare()), standing[e.GetBoundBy()])
+		fmt.Fprintf(&b, "%s asks for nothing of %s now; its share stands at %s%s", who, where, rate(e.GetShare()),
+			idleBound[e.GetBoundBy()])
 	case e.GetBoundBy() == quotav1.Bound_DEMAND && e.GetShare() > e.GetDemand():
-		fmt.Fprintf(&b, "%s gets all that it asks for of %s and may take %s: %s", who, where, rate(e.GetShare()), spare(e, g))
+		fmt.Fprintf(&b, "%s gets all that it asks for of %s and may take %s: %s", who, where, rate(e.GetShare()),
+			spare(e, g))
 	case e.GetBoundBy() == quotav1.Bound_DEMAND:
 		fmt.Fprintf(&b, "%s gets %s of %s, all that it asks for: %s", who, rate(e.GetShare()), where, spare(e, g))
 	case e.GetBoundBy() == quotav1.Bound_GUARANTEED:
@@ -37,13 +39,14 @@ func sentence(e *quotav1.Explanation, g quotav1.Guarantee) string {
 		fmt.Fprintf(&b, "%s has no share of %s yet: no round has counted it", who, where)
 	}
 	if e.GetStale() {
-		fmt.Fprintf(&b, "; the share is stale: it was granted in epoch %d, has not been renewed, and stays as it is", e.GetEpoch())
+		fmt.Fprintf(&b, "; the share is stale: it was granted in epoch %d, has not been renewed, and stays as it is",
+			e.GetEpoch())
 	}
 	return b.String() + "."
 }
 
-// standing says what holds the share of a tenant that asks for nothing.
-var standing = map[quotav1.Bound]string{
+// idleBound says what holds the share of a tenant that asks for nothing.
+var idleBound = map[quotav1.Bound]string{
 	quotav1.Bound_GUARANTEED: ", its guarantee",
 	quotav1.Bound_MAX:        ", the max of its quota",
 	quotav1.Bound_POOL:       ", its fair share",
@@ -53,7 +56,8 @@ var standing = map[quotav1.Bound]string{
 func spare(e *quotav1.Explanation, g quotav1.Guarantee) string {
 	switch {
 	case e.GetFairRate() == 0:
-		return fmt.Sprintf("its demand is %s, and the pool's capacity of %s is not used up", demand(e), rate(e.GetCapacity()))
+		return fmt.Sprintf("its demand is %s, and the pool's capacity of %s is not used up", demand(e),
+			rate(e.GetCapacity()))
 	case e.GetGuaranteed() >= e.GetDemand() && e.GetWeight()*e.GetFairRate() < e.GetDemand():
 		return fmt.Sprintf("its demand %s is within its guarantee of %s", demand(e), rate(e.GetGuaranteed()))
 	}

@@ -51,11 +51,11 @@ type Live interface {
 	QuotaStatus(quota string) *quotav1.QuotaStatus
 	// Explain says why a tenant has its share of a pool, or of every pool that it
 	// uses when pool is "". Sentence is left empty: the server writes it. An error
-	// says why this coordinator cannot tell, such as that another one leads.
+	// says why this coordinator does not know, such as that another one leads.
 	Explain(ctx context.Context, tenant, pool string) ([]*quotav1.Explanation, error)
 	// Doubts returns why a resource may not do what it says: names that gateways do
-	// not know, gateways that do not enforce it. known is false if it asks for names
-	// and no gateway has told its own.
+	// not know, gateways that do not enforce it. known is false if it names an identity
+	// or a class and no gateway has reported which ones it knows.
 	Doubts(m resource.Message) (doubts []Doubt, known bool)
 }
 

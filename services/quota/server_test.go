@@ -57,7 +57,10 @@ func serve(t *testing.T, live quota.Live) quotav1.QuotaServiceClient {
 	go func() { _ = server.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:bufconn",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
+			error) {
+			return listener.DialContext(ctx)
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,16 +140,20 @@ func TestStandardMethods(t *testing.T) {
 	wantCode(t, err, codes.NotFound, "pools/none")
 	_, err = c.GetPool(ctx, &quotav1.GetPoolRequest{Name: "tenants/acme"})
 	wantCode(t, err, codes.InvalidArgument, "Tenant, want a Pool")
-	if _, err := c.CreateTenant(ctx, &quotav1.CreateTenantRequest{TenantId: "acme", Tenant: &quotav1.Tenant{}}); err != nil {
+	if _, err := c.CreateTenant(ctx, &quotav1.CreateTenantRequest{TenantId: "acme",
+		Tenant: &quotav1.Tenant{}}); err != nil {
 		t.Fatal(err)
 	}
-	q, err := c.CreateQuota(ctx, &quotav1.CreateQuotaRequest{Parent: "tenants/acme", QuotaId: "api", Quota: &quotav1.Quota{Guaranteed: 5}})
+	q, err := c.CreateQuota(ctx, &quotav1.CreateQuotaRequest{Parent: "tenants/acme", QuotaId: "api",
+		Quota: &quotav1.Quota{Guaranteed: 5}})
 	if err != nil || q.Name != "tenants/acme/quotas/api" {
 		t.Fatalf("quota %v (%v)", q, err)
 	}
-	_, err = c.CreateLimit(ctx, &quotav1.CreateLimitRequest{Parent: "tenants/other", Limit: &quotav1.Limit{Name: "tenants/acme/limits/x", Rate: "1/s"}})
+	_, err = c.CreateLimit(ctx, &quotav1.CreateLimitRequest{Parent: "tenants/other",
+		Limit: &quotav1.Limit{Name: "tenants/acme/limits/x", Rate: "1/s"}})
 	wantCode(t, err, codes.InvalidArgument, "not of parent")
-	_, err = c.CreateLimit(ctx, &quotav1.CreateLimitRequest{Parent: "tenants/other", LimitId: "x", Limit: &quotav1.Limit{Rate: "1/s"}})
+	_, err = c.CreateLimit(ctx, &quotav1.CreateLimitRequest{Parent: "tenants/other", LimitId: "x",
+		Limit: &quotav1.Limit{Rate: "1/s"}})
 	wantCode(t, err, codes.FailedPrecondition, "tenants/other")
 	_, err = c.DeletePool(ctx, &quotav1.DeletePoolRequest{Name: "pools/api"})
 	wantCode(t, err, codes.FailedPrecondition, "tenants/acme/quotas/api")
@@ -179,7 +186,8 @@ func TestUpdate(t *testing.T) {
 	}
 	_, err = c.UpdateTenant(ctx, &quotav1.UpdateTenantRequest{Tenant: first})
 	wantCode(t, err, codes.Aborted, first.Etag)
-	_, err = c.UpdateTenant(ctx, &quotav1.UpdateTenantRequest{Tenant: first, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"weight"}}})
+	_, err = c.UpdateTenant(ctx, &quotav1.UpdateTenantRequest{Tenant: first,
+		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"weight"}}})
 	wantCode(t, err, codes.Aborted, first.Etag)
 	third, err := c.UpdateTenant(ctx, &quotav1.UpdateTenantRequest{Tenant: &quotav1.Tenant{Name: "tenants/acme"}})
 	if err != nil || third.Weight != 1 || third.DisplayName != "" {
@@ -190,7 +198,8 @@ func TestUpdate(t *testing.T) {
 		if path == "*" {
 			paths = []string{"*", "weight"}
 		}
-		_, err = c.UpdateTenant(ctx, &quotav1.UpdateTenantRequest{Tenant: acme, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}})
+		_, err = c.UpdateTenant(ctx, &quotav1.UpdateTenantRequest{Tenant: acme,
+			UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}})
 		wantCode(t, err, codes.InvalidArgument, text)
 		if f := fields(err); !slices.Equal(f, []string{"update_mask"}) {
 			t.Errorf("mask %q blames %v", path, f)
@@ -202,7 +211,8 @@ func TestUpdateOfANestedField(t *testing.T) {
 	c, ctx := serve(t, nil), t.Context()
 	apply(t, c, api)
 	got, err := c.UpdatePool(ctx, &quotav1.UpdatePoolRequest{
-		Pool:       &quotav1.Pool{Name: "pools/api", Queue: &quotav1.Queue{MaxWait: durationpb.New(2e9), MaxRequests: 7}},
+		Pool: &quotav1.Pool{Name: "pools/api",
+			Queue: &quotav1.Queue{MaxWait: durationpb.New(2e9), MaxRequests: 7}},
 		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"queue.max_wait", "status"}}})
 	if err != nil || got.Capacity != 100 || got.Queue.MaxWait.AsDuration() != 2e9 || got.Queue.MaxRequests != 1024 {
 		t.Errorf("%v (%v)", got, err)
@@ -216,9 +226,12 @@ func TestConcurrentMaskedUpdatesAllLand(t *testing.T) {
 	c, ctx := serve(t, nil), t.Context()
 	apply(t, c, api)
 	updates := []*quotav1.UpdatePoolRequest{
-		{Pool: &quotav1.Pool{Name: "pools/api", Capacity: 7}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"capacity"}}},
-		{Pool: &quotav1.Pool{Name: "pools/api", OnLoss: quotav1.OnLoss_OPEN}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"on_loss"}}},
-		{Pool: &quotav1.Pool{Name: "pools/api", Queue: &quotav1.Queue{MaxRequests: 9}}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"queue.max_requests"}}},
+		{Pool: &quotav1.Pool{Name: "pools/api", Capacity: 7},
+			UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"capacity"}}},
+		{Pool: &quotav1.Pool{Name: "pools/api", OnLoss: quotav1.OnLoss_OPEN},
+			UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"on_loss"}}},
+		{Pool: &quotav1.Pool{Name: "pools/api", Queue: &quotav1.Queue{MaxRequests: 9}},
+			UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"queue.max_requests"}}},
 	}
 	errs := make(chan error)
 	for _, u := range updates {
@@ -240,7 +253,8 @@ func TestValidateOnlyWritesNothing(t *testing.T) {
 	if _, err := c.CreatePool(ctx, &quotav1.CreatePoolRequest{Pool: api, ValidateOnly: true}); err != nil {
 		t.Fatal(err)
 	}
-	got, err := c.Apply(ctx, &quotav1.ApplyRequest{ValidateOnly: true, Resources: []*quotav1.Resource{envelope(api), envelope(acme)}})
+	got, err := c.Apply(ctx, &quotav1.ApplyRequest{ValidateOnly: true,
+		Resources: []*quotav1.Resource{envelope(api), envelope(acme)}})
 	if err != nil || got.Outcomes[0] != quotav1.ApplyResponse_CREATED {
 		t.Fatalf("%v (%v)", got, err)
 	}
@@ -345,13 +359,15 @@ func TestWhy(t *testing.T) {
 func TestApplyIsAllOrNothing(t *testing.T) {
 	c, ctx := serve(t, nil), t.Context()
 	bad := &quotav1.Limit{Name: "tenants/acme/limits/x", Rate: "5/s", Burst: 0.5}
-	_, err := c.Apply(ctx, &quotav1.ApplyRequest{Resources: []*quotav1.Resource{envelope(api), envelope(acme), envelope(bad)}})
+	_, err := c.Apply(ctx, &quotav1.ApplyRequest{Resources: []*quotav1.Resource{envelope(api), envelope(acme),
+		envelope(bad)}})
 	wantCode(t, err, codes.InvalidArgument, "at least 1")
 	if f := fields(err); !slices.Equal(f, []string{"resources[2].limit.burst"}) {
 		t.Errorf("blames %v", f)
 	}
 	orphan := &quotav1.Quota{Name: "tenants/acme/quotas/nowhere"}
-	_, err = c.Apply(ctx, &quotav1.ApplyRequest{Resources: []*quotav1.Resource{envelope(api), envelope(acme), envelope(orphan)}})
+	_, err = c.Apply(ctx, &quotav1.ApplyRequest{Resources: []*quotav1.Resource{envelope(api), envelope(acme),
+		envelope(orphan)}})
 	wantCode(t, err, codes.FailedPrecondition, "pools/nowhere")
 	info := status.Convert(err).Details()[0].(*errdetails.ResourceInfo)
 	if info.ResourceName != orphan.Name {
@@ -378,7 +394,8 @@ func TestUnknownNames(t *testing.T) {
 	c := serve(t, live)
 	l := &quotav1.Limit{Name: "tenants/-/limits/l", Rate: "1/s", Identity: "usr"}
 	got := apply(t, c, l)
-	if len(got.Warnings) != 1 || got.Warnings[0].Field != "resources[0].limit.identity" || got.Warnings[0].Resource != l.Name {
+	if len(got.Warnings) != 1 || got.Warnings[0].Field != "resources[0].limit.identity" ||
+		got.Warnings[0].Resource != l.Name {
 		t.Errorf("warnings %v", got.Warnings)
 	}
 	shown, err := c.GetLimit(t.Context(), &quotav1.GetLimitRequest{Name: l.Name})
@@ -387,11 +404,13 @@ func TestUnknownNames(t *testing.T) {
 	}
 	strict := &quotav1.ApplyRequest{Resources: []*quotav1.Resource{envelope(l)}, Strict: true}
 	_, err = c.Apply(t.Context(), strict)
-	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "resources[0].limit.identity: is not known") {
+	if status.Code(err) != codes.InvalidArgument ||
+		!strings.Contains(err.Error(), "resources[0].limit.identity: is not known") {
 		t.Errorf("strict: %v", err)
 	}
 	live.doubts, live.deaf = nil, true
-	if _, err = c.Apply(t.Context(), strict); status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "no gateway has told") {
+	if _, err = c.Apply(t.Context(), strict); status.Code(err) != codes.FailedPrecondition ||
+		!strings.Contains(err.Error(), "no gateway has reported") {
 		t.Errorf("strict without gateways: %v", err)
 	}
 }
@@ -410,11 +429,13 @@ func TestTooManyLimits(t *testing.T) {
 	apply(t, c, ms...)
 	for _, one := range []proto.Message{limit("acme", 64), limit("-", 64)} {
 		_, err := c.Apply(t.Context(), &quotav1.ApplyRequest{Resources: []*quotav1.Resource{envelope(one)}})
-		if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "tenants/acme would have 65") {
+		if status.Code(err) != codes.FailedPrecondition ||
+			!strings.Contains(err.Error(), "tenants/acme would have 65") {
 			t.Errorf("%v: %v", one, err)
 		}
 	}
-	_, err := c.CreateLimit(t.Context(), &quotav1.CreateLimitRequest{Parent: "tenants/acme", Limit: limit("acme", 64).(*quotav1.Limit)})
+	_, err := c.CreateLimit(t.Context(), &quotav1.CreateLimitRequest{Parent: "tenants/acme",
+		Limit: limit("acme", 64).(*quotav1.Limit)})
 	if status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("created: %v", err)
 	}
@@ -425,9 +446,11 @@ func TestTooManyLimits(t *testing.T) {
 // leaves none.
 func TestAudit(t *testing.T) {
 	var lines bytes.Buffer
-	s := quota.New(storetest.Open(t), nil).Audit(slog.New(slog.NewJSONHandler(&lines, nil)), func(context.Context) string { return "spiffe://x/alice" })
+	s := quota.New(storetest.Open(t), nil).Audit(slog.New(slog.NewJSONHandler(&lines, nil)),
+		func(context.Context) string { return "spiffe://x/alice" })
 	apply := func(weight float64, only bool) {
-		r := &quotav1.ApplyRequest{Resources: []*quotav1.Resource{envelope(&quotav1.Tenant{Name: "tenants/acme", Weight: weight})}, ValidateOnly: only}
+		r := &quotav1.ApplyRequest{Resources: []*quotav1.Resource{envelope(&quotav1.Tenant{Name: "tenants/acme",
+			Weight: weight})}, ValidateOnly: only}
 		if _, err := s.Apply(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,9 @@ const (
 	maxMerges = 16
 )
 
-func (s *Server) get(ctx context.Context, kind resource.Kind, request proto.Message, name string) (resource.Message, error) {
+func (s *Server) get(
+	ctx context.Context, kind resource.Kind, request proto.Message, name string,
+) (resource.Message, error) {
 	if err := named(request, "name", name, kind); err != nil {
 		return nil, err
 	}
@@ -61,7 +63,9 @@ type listing interface {
 
 // list returns a page and the token of the next. parent is "" for a kind that has
 // none, tenants/* for all tenants.
-func (s *Server) list(ctx context.Context, kind resource.Kind, r listing, parent string) ([]resource.Message, string, error) {
+func (s *Server) list(
+	ctx context.Context, kind resource.Kind, r listing, parent string,
+) ([]resource.Message, string, error) {
 	if err := valid.Message(r); err != nil {
 		return nil, "", status(err)
 	}
@@ -81,7 +85,8 @@ func (s *Server) list(ctx context.Context, kind resource.Kind, r listing, parent
 		after, err := base64.RawURLEncoding.DecodeString(token)
 		rest, ok := strings.CutPrefix(string(after), scope)
 		if err != nil || !ok {
-			return nil, "", status(valid.Wrong("page_token", "is not of this list: give the next_page_token of the same request"))
+			return nil, "", status(valid.Wrong("page_token",
+				"is not of this list: give the next_page_token of the same request"))
 		}
 		q.After = rest
 	}
@@ -113,13 +118,15 @@ type creating interface {
 	GetValidateOnly() bool
 }
 
-func (s *Server) create(ctx context.Context, r creating, m resource.Message, parent, id string) (resource.Message, error) {
+func (s *Server) create(
+	ctx context.Context, r creating, m resource.Message, parent, id string,
+) (resource.Message, error) {
 	kind, field := resource.KindOf(m), fieldOf(m)
 	if !m.ProtoReflect().IsValid() {
 		return nil, valid.Message(r) // says that the field is required
 	}
 	m = proto.Clone(m).(resource.Message)
-	if err := nameIt(m, kind, parent, id); err != nil {
+	if err := setName(m, kind, parent, id); err != nil {
 		return nil, err
 	}
 	if err := valid.Request(replaced(r, field, m), field, m); err != nil {
@@ -128,9 +135,9 @@ func (s *Server) create(ctx context.Context, r creating, m resource.Message, par
 	return s.write(ctx, store.Change{Op: store.Create, Resource: m}, r.GetValidateOnly())
 }
 
-// nameIt gives a resource the name that parent and ID make; a name that it has
+// setName gives a resource the name that parent and ID make; a name that it has
 // already must be the same.
-func nameIt(m resource.Message, kind resource.Kind, parent, id string) error {
+func setName(m resource.Message, kind resource.Kind, parent, id string) error {
 	field := fieldOf(m)
 	if id == "" {
 		if m.GetName() == "" {
@@ -186,7 +193,9 @@ func (s *Server) update(ctx context.Context, r updating, m resource.Message) (re
 }
 
 // mergeOnce reads, merges and writes if nobody wrote in between.
-func (s *Server) mergeOnce(ctx context.Context, r updating, m resource.Message, paths []string) (resource.Message, error) {
+func (s *Server) mergeOnce(
+	ctx context.Context, r updating, m resource.Message, paths []string,
+) (resource.Message, error) {
 	old, err := s.store.Get(ctx, m.GetName())
 	if errors.Is(err, store.ErrNotFound) && r.GetAllowMissing() {
 		return s.replace(ctx, r, m, m.GetEtag())
@@ -230,7 +239,8 @@ func (s *Server) remove(ctx context.Context, kind resource.Kind, r deleting, for
 	if err := named(r, "name", r.GetName(), kind); err != nil {
 		return nil, status(err)
 	}
-	change := store.Change{Op: store.Delete, Name: r.GetName(), Etag: r.GetEtag(), AllowMissing: r.GetAllowMissing(), Force: force}
+	change := store.Change{Op: store.Delete, Name: r.GetName(), Etag: r.GetEtag(), AllowMissing: r.GetAllowMissing(),
+		Force: force}
 	if _, err := s.commit(ctx, []store.Change{change}, r.GetValidateOnly()); err != nil {
 		return nil, status(err)
 	}
@@ -249,7 +259,7 @@ func (s *Server) write(ctx context.Context, c store.Change, validateOnly bool) (
 }
 
 func (s *Server) commit(ctx context.Context, changes []store.Change, validateOnly bool) (store.Result, error) {
-	if err := s.fit(ctx, changes); err != nil {
+	if err := s.checkLimitCount(ctx, changes); err != nil {
 		return store.Result{}, err
 	}
 	if validateOnly {

@@ -59,7 +59,8 @@ func status(err error) error {
 func badRequest(e *valid.Error) *errdetails.BadRequest {
 	b := &errdetails.BadRequest{}
 	for _, v := range e.Violations {
-		b.FieldViolations = append(b.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: v.Field, Description: v.Message})
+		b.FieldViolations = append(b.FieldViolations,
+			&errdetails.BadRequest_FieldViolation{Field: v.Field, Description: v.Message})
 	}
 	return b
 }

@@ -28,10 +28,10 @@ func (s *Server) Why(ctx context.Context, r *quotav1.WhyRequest) (*quotav1.WhyRe
 	}
 	explanations, err := s.live.Explain(ctx, r.GetTenant(), r.GetPool())
 	if err != nil {
-		return nil, unknownPresent(err)
+		return nil, explainStatus(err)
 	}
 	if len(explanations) == 0 {
-		return &quotav1.WhyResponse{}, status(s.exist(ctx, r.GetTenant(), r.GetPool()))
+		return &quotav1.WhyResponse{}, status(s.checkStored(ctx, r.GetTenant(), r.GetPool()))
 	}
 	for _, e := range explanations {
 		e.Sentence = sentence(e, s.guaranteeOf(ctx, e.GetPool()))
@@ -39,8 +39,8 @@ func (s *Server) Why(ctx context.Context, r *quotav1.WhyRequest) (*quotav1.WhyRe
 	return &quotav1.WhyResponse{Explanations: explanations}, nil
 }
 
-// unknownPresent is the status of a coordinator that cannot tell.
-func unknownPresent(err error) error {
+// explainStatus is the status of a coordinator that does not know the shares.
+func explainStatus(err error) error {
 	if _, is := grpcstatus.FromError(err); is {
 		return err
 	}
@@ -50,8 +50,8 @@ func unknownPresent(err error) error {
 	return grpcstatus.Errorf(codes.Unavailable, "shares are not known here: %v", err)
 }
 
-// exist returns an error naming the first name that is not stored.
-func (s *Server) exist(ctx context.Context, names ...string) error {
+// checkStored returns an error for the first name that is not stored.
+func (s *Server) checkStored(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		if name == "" || name == "tenants/"+resource.AnyTenant {
 			continue

@@ -32,15 +32,15 @@ type Change struct {
 	Name     string           // with Delete only: what to delete
 	// Etag that the stored resource must have; "" = any.
 	Etag string
-	// Declared makes a Put or Update of what is stored already Unchanged, whatever its
-	// etag: for texts that say how things shall be. Without it two callers who read,
-	// count up and write the same number are told apart.
+	// Declared makes a Put or Update of what is stored already Unchanged, whatever the
+	// etag: for documents that declare a state. Without it the etag must match: of two
+	// callers that read a number, add one and write the same result, one is refused.
 	Declared bool
 	// AllowMissing makes the Delete of what does not exist a success.
 	AllowMissing bool
-	// Force makes a Delete take with it what needs the resource: quotas and limits
-	// of a tenant; quotas of a pool, limits on that pool alone, and its mention in
-	// limits on several pools. Without it such a Delete is ErrInUse.
+	// Force makes a Delete also delete what needs the resource: quotas and limits of a
+	// tenant; quotas of a pool, and limits on that pool alone. Limits on several pools
+	// lose that pool. Without Force such a Delete fails with ErrInUse.
 	Force bool
 }
 
@@ -121,10 +121,10 @@ func (s *Store) apply(ctx context.Context, changes []Change, write bool) (Result
 	}
 }
 
-// attempt decides on what is stored now, and writes if it is asked to. errRaced
-// means that it has to be decided again.
+// attempt decides on the basis of what is stored now, and writes if write is set.
+// errRaced means that another writer was first: the caller tries again.
 func (s *Store) attempt(ctx context.Context, changes []Change, write bool) (Result, error) {
-	h, err := s.settled(ctx)
+	h, err := s.headAfterStage(ctx)
 	if err != nil {
 		return Result{}, err
 	}
@@ -146,7 +146,7 @@ func (s *Store) attempt(ctx context.Context, changes []Change, write bool) (Resu
 	next := h
 	next.Revision, next.Prev = h.after(0, now), h.Revision
 	set := p.set(next.Revision, timestamppb.New(now))
-	if err := fits(set); err != nil {
+	if err := checkSize(set); err != nil {
 		return Result{}, err
 	}
 	if !write {
@@ -182,9 +182,8 @@ func (s *Store) write(ctx context.Context, h, next head, set changeSet) error {
 		}
 		return err
 	}
-	// The changes are in force now. Carrying them out may fail: who reads or writes
-	// next goes on with it.
-	if _, err := s.settled(ctx); err != nil {
+	// The changes are in force now. If carrying them out fails, the next writer does it.
+	if _, err := s.headAfterStage(ctx); err != nil {
 		slog.WarnContext(ctx, "a change is in force and not yet carried out; the next change will", "error", err)
 	}
 	return nil
@@ -223,8 +222,8 @@ func wellFormed(changes []Change) error {
 	return nil
 }
 
-// fits refuses what is too large for etcd.
-func fits(set changeSet) error {
+// checkSize refuses what is too large for etcd.
+func checkSize(set changeSet) error {
 	total := 0
 	for _, r := range set.Resources {
 		n := proto.Size(r)
@@ -288,7 +287,7 @@ func (s *Store) load(ctx context.Context, changes []Change) (view, error) {
 func (s *Store) loadDependants(ctx context.Context, name string, v view) error {
 	to, start, end := s.dependants(name)
 	return s.scan(ctx, start, end, 0, func(kv *mvccpb.KeyValue) (bool, error) {
-		s.see(kv, func(m resource.Message) {
+		s.decodeKnown(kv, func(m resource.Message) {
 			if refers(m, to) {
 				v[m.GetName()] = m
 			}
@@ -340,16 +339,16 @@ func (s *Store) loadOps(ctx context.Context, ops []clientv3.Op, v view) error {
 	}
 	for _, r := range got.Responses {
 		for _, kv := range r.GetResponseRange().Kvs {
-			s.see(kv, func(m resource.Message) { v[m.GetName()] = m })
+			s.decodeKnown(kv, func(m resource.Message) { v[m.GetName()] = m })
 		}
 	}
 	return nil
 }
 
-// see decodes a value and passes it on, if it is of a kind that this version
-// knows. One that cannot be read counts as an empty one of its name: it can be
-// replaced and deleted, and what refers to it still does.
-func (s *Store) see(kv *mvccpb.KeyValue, visit func(resource.Message)) {
+// decodeKnown decodes a value and passes it to visit, if this version knows its kind. A
+// value that cannot be read counts as an empty resource of its name: it can be replaced
+// and deleted, and references to it stay valid.
+func (s *Store) decodeKnown(kv *mvccpb.KeyValue, visit func(resource.Message)) {
 	ref, err := resource.Parse(s.nameOf(kv.Key))
 	if err != nil {
 		return

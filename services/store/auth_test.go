@@ -46,7 +46,8 @@ func TestEtcdWithAUser(t *testing.T) {
 	if b := next(t, batches); len(b.Resources) != 201 {
 		t.Errorf("%d resources", len(b.Resources))
 	}
-	for who, bad := range map[string]*store.Store{"a wrong password": open("titrate", "wrong"), "no user": open("", "")} {
+	for who, bad := range map[string]*store.Store{"a wrong password": open("titrate", "wrong"),
+		"no user": open("", "")} {
 		if _, err := bad.Get(ctx, "pools/api"); err == nil || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", who, err)
 		}

@@ -50,7 +50,8 @@ func Password(user, file string) (string, error) {
 		if p := os.Getenv(PasswordEnv); p != "" {
 			return p, nil
 		}
-		return "", fmt.Errorf("--etcd-user %s needs a password: --etcd-password-file, or %s in the environment", user, PasswordEnv)
+		return "", fmt.Errorf("--etcd-user %s needs a password: --etcd-password-file, or %s in the environment", user,
+			PasswordEnv)
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -74,7 +75,8 @@ func Dial(a Access) (*clientv3.Client, error) {
 		MaxCallRecvMsgSize:   maxAnswer,
 		Logger:               zap.NewNop(), // errors reach the caller; the client would say them again
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: reconnectMax},
+			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+				MaxDelay: reconnectMax},
 			MinConnectTimeout: time.Second,
 		})},
 	}

@@ -24,7 +24,7 @@ const (
 // CrashingApply stages new resources as Apply does with many, and stops where a
 // crash would have stopped it.
 func (s *Store) CrashingApply(ctx context.Context, resources []*quotav1.Resource, at CrashAt) error {
-	h, err := s.settled(ctx)
+	h, err := s.headAfterStage(ctx)
 	if err != nil {
 		return err
 	}

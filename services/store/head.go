@@ -17,14 +17,14 @@ import (
 type head struct {
 	// Revision of the configuration.
 	Revision int64 `json:"revision"`
-	// Prev is the revision that this one was decided on: a reader that has another
-	// has missed something.
+	// Prev is the revision before this one. A reader with another revision has missed
+	// changes.
 	Prev int64 `json:"prev,omitempty"`
-	// Base is the least revision from which a reader may follow by differences: one
-	// that has an older revision starts over with the whole configuration.
+	// Base is the lowest revision from which differences are enough: a reader with an
+	// older one must read the whole configuration.
 	Base int64 `json:"base,omitempty"`
-	// Count of stored resources, −1 when it is not known. Fewer than that in etcd
-	// means that something else than a Store has deleted some.
+	// Count of stored resources, −1 if unknown. If etcd has fewer, some were deleted
+	// without a Store.
 	Count int `json:"count"`
 	// Staged names the change set that is part of this revision and is not yet in
 	// the resources' own keys; Chunks is how many keys it has.
@@ -39,8 +39,8 @@ type head struct {
 
 func (s *Store) headKey() string { return s.prefix + "head" }
 
-// parseHead reads a stored head. One of an older version of Titrate is a time: its
-// revision is etcd's. One that cannot be read holds the configuration.
+// parseHead reads a stored head. An older version of Titrate stored a time: the revision
+// is then etcd's. A head that cannot be read holds the configuration.
 func parseHead(kv *mvccpb.KeyValue) head {
 	h := head{Revision: kv.ModRevision, Count: -1, raw: string(kv.Value), mod: kv.ModRevision}
 	if _, err := time.Parse(time.RFC3339Nano, h.raw); err == nil {
@@ -121,18 +121,18 @@ func (s *Store) rewrite(ctx context.Context, change func(*head) (bool, error)) e
 	}
 }
 
-// after is the revision that follows h: the time of day in milliseconds, or one
-// more than the last if the clock is behind it. So revisions rise although etcd was
-// restored from a backup or replaced, as long as clocks are about right; and where
-// they are not, Raise is told what readers have seen.
+// after is the revision that follows h: the time of day in milliseconds, or the highest of
+// h and floor plus one if the clock is behind. So revisions also rise after etcd was
+// restored from a backup or replaced, if clocks are about right. If they are not, Raise
+// corrects the revision to what readers have seen.
 func (h *head) after(floor int64, now time.Time) int64 {
 	return max(h.Revision+1, floor+1, now.UnixMilli())
 }
 
-// Raise makes the revision of the stored configuration higher than seen, if it is
-// lower: a revision that a reader has of a history that etcd has lost, and makes all readers start over
-// with the whole configuration. Without a configuration it is held instead, see
-// Hold. Errors: ErrUnavailable.
+// Raise makes the revision of the stored configuration higher than seen, if it is lower.
+// seen is a revision that a reader has, of a history that etcd has lost. All readers then
+// read the whole configuration. If there is no configuration, it is held instead. Errors:
+// ErrUnavailable.
 func (s *Store) Raise(ctx context.Context, seen int64) error {
 	return s.rewrite(ctx, func(h *head) (bool, error) {
 		if h.raw == "" {
@@ -148,12 +148,11 @@ func (s *Store) Raise(ctx context.Context, seen int64) error {
 	})
 }
 
-// Gone is the reason to hold when there is no configuration in etcd where there was
-// one.
+// Gone is why the configuration is held when etcd had one and has none now.
 const Gone = "the configuration in etcd is gone: the keys were deleted, or etcd was replaced by an empty one"
 
-// hold marks the configuration as not to be trusted, for the reason given: Apply
-// refuses and Watch delivers nothing until Recover.
+// hold marks the configuration as not to be trusted, for the reason given: Apply refuses
+// and Watch delivers nothing until Accept or Replace.
 func (s *Store) hold(ctx context.Context, revision int64, reason string) error {
 	return s.rewrite(ctx, func(h *head) (bool, error) {
 		if h.Held != "" {
@@ -176,8 +175,8 @@ func (h *head) held() error {
 		ErrHeld, h.Held, h.Revision)
 }
 
-// History notices that etcd is not the one that it was: another cluster, or one
-// that was restored from a backup. The zero value has seen nothing.
+// History notices that etcd is another cluster, or was restored from a backup. The zero
+// value has seen nothing.
 type History struct {
 	cluster  uint64
 	revision int64
@@ -194,7 +193,8 @@ func (o *History) Observe(cluster uint64, revision int64) error {
 	case was.cluster != cluster:
 		return fmt.Errorf("etcd is another cluster: ID %x instead of %x", cluster, was.cluster)
 	case revision < was.revision:
-		return fmt.Errorf("etcd went back from its revision %d to %d: it was restored from a backup", was.revision, revision)
+		return fmt.Errorf("etcd went back from its revision %d to %d: it was restored from a backup", was.revision,
+			revision)
 	}
 	return nil
 }

@@ -34,8 +34,10 @@ func TestRefusals(t *testing.T) {
 		{"delete of nothing", store.ErrNotFound, 0, []store.Change{del("pools/none")}},
 		{"create of what exists", store.ErrExists, 0, []store.Change{{Op: store.Create, Resource: pool("api", 1)}}},
 		{"update of nothing", store.ErrNotFound, 0, []store.Change{{Op: store.Update, Resource: pool("none", 1)}}},
-		{"stale etag", store.ErrEtag, 1, []store.Change{{Resource: tenant("x")}, {Resource: pool("api", 1), Etag: "1"}}},
-		{"stale etag of a delete", store.ErrEtag, 0, []store.Change{{Op: store.Delete, Name: "tenants/acme", Etag: "1", Force: true}}},
+		{"stale etag", store.ErrEtag, 1, []store.Change{{Resource: tenant("x")},
+			{Resource: pool("api", 1), Etag: "1"}}},
+		{"stale etag of a delete", store.ErrEtag, 0,
+			[]store.Change{{Op: store.Delete, Name: "tenants/acme", Etag: "1", Force: true}}},
 		{"etag of nothing", store.ErrEtag, 0, []store.Change{{Resource: pool("none", 1), Etag: etag}}},
 		{"named twice", store.ErrBadChange, 1, puts(pool("b", 1), pool("b", 2))},
 		{"no name", store.ErrBadChange, 0, puts(&quotav1.Pool{})},
@@ -59,7 +61,8 @@ func TestAnOldEtagOfAnEqualTextIsUnchanged(t *testing.T) {
 	if r.Outcomes[0] != store.Unchanged || r.Revision != now || r.Resources[0].GetEtag() != store.Etag(now) {
 		t.Errorf("%+v, want unchanged at revision %d", r, now)
 	}
-	r = apply(t, s, again, store.Change{Op: store.Update, Resource: tenant("a"), Etag: "1", Declared: true}, puts(tenant("b"))[0])
+	r = apply(t, s, again, store.Change{Op: store.Update, Resource: tenant("a"), Etag: "1", Declared: true},
+		puts(tenant("b"))[0])
 	if !slices.Equal(r.Outcomes, []store.Outcome{store.Unchanged, store.Unchanged, store.Created}) {
 		t.Errorf("outcomes %v", r.Outcomes)
 	}
@@ -82,7 +85,8 @@ func TestForce(t *testing.T) {
 	apply(t, s, puts(pool("api", 1), pool("db", 1), tenant("a"), tenant("a-b"), quota("a", "api"), quota("a", "db"),
 		quota("a-b", "api"), limit("a", "one", "api"), limit("a", "two", "api", "db"), limit("a-b", "any"))...)
 	r := apply(t, s, store.Change{Op: store.Delete, Name: "pools/api", Force: true})
-	if want := []string{"tenants/a-b/quotas/api", "tenants/a/limits/one", "tenants/a/quotas/api"}; !slices.Equal(r.Removed, want) {
+	if want := []string{"tenants/a-b/quotas/api", "tenants/a/limits/one",
+		"tenants/a/quotas/api"}; !slices.Equal(r.Removed, want) {
 		t.Errorf("removed %v, want %v", r.Removed, want)
 	}
 	two, err := s.Get(t.Context(), "tenants/a/limits/two")
@@ -90,7 +94,8 @@ func TestForce(t *testing.T) {
 		t.Errorf("the limit on two pools became %v (%v)", two, err)
 	}
 	apply(t, s, store.Change{Op: store.Delete, Name: "tenants/a", Force: true})
-	if got, want := names(t, s), []string{"pools/db", "tenants/a-b", "tenants/a-b/limits/any"}; !slices.Equal(got, want) {
+	if got, want := names(t, s), []string{"pools/db", "tenants/a-b", "tenants/a-b/limits/any"}; !slices.Equal(got,
+		want) {
 		t.Errorf("left %v, want %v", got, want)
 	}
 }
@@ -119,7 +124,8 @@ func TestTooLarge(t *testing.T) {
 
 	big := &quotav1.Limit{Name: "tenants/-/limits/big", Rate: "1/s"}
 	for i := range 5000 {
-		big.Overrides = append(big.Overrides, &quotav1.Override{Client: fmt.Sprintf("%d-%s", i, strings.Repeat("x", 240)), Rate: "1/s"})
+		big.Overrides = append(big.Overrides, &quotav1.Override{Client: fmt.Sprintf("%d-%s", i,
+			strings.Repeat("x", 240)), Rate: "1/s"})
 	}
 	refused(t, s, store.ErrTooLarge, 0, store.Change{Resource: big})
 	if _, err := s.Check(t.Context(), puts(big)); err == nil {

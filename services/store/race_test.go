@@ -55,7 +55,8 @@ func disturb(ctx context.Context, s *store.Store, random *rand.Rand) error {
 	choices := [][]store.Change{
 		puts(pool(id, 1)), puts(tenant(id)), puts(quota(id, id)), puts(limit(id, "l", "0", "1")),
 		{{Op: store.Delete, Name: "pools/" + id}}, {{Op: store.Delete, Name: "tenants/" + id}},
-		{{Op: store.Delete, Name: "pools/" + id, Force: true}}, {{Op: store.Delete, Name: "tenants/" + id, Force: true}},
+		{{Op: store.Delete, Name: "pools/" + id, Force: true}}, {{Op: store.Delete, Name: "tenants/" + id,
+			Force: true}},
 		append(puts(pool(id, 2), tenant(id)), puts(quota(id, id))...),
 	}
 	_, err := s.Apply(ctx, choices[random.IntN(len(choices))])

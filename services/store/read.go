@@ -29,7 +29,7 @@ type Query struct {
 // ErrUnavailable.
 func (s *Store) List(ctx context.Context, q Query) (page []resource.Message, next string, err error) {
 	start, end := s.bounds(q)
-	h, rev, err := s.present(ctx)
+	h, rev, err := s.currentHead(ctx)
 	if err == nil {
 		err = h.held()
 	}
@@ -73,8 +73,8 @@ func (s *Store) bounds(q Query) (start, end string) {
 	return start, end
 }
 
-// present reads the head, and etcd's revision at which it was read.
-func (s *Store) present(ctx context.Context) (h head, rev int64, err error) {
+// currentHead reads the head, and etcd's revision at which it was read.
+func (s *Store) currentHead(ctx context.Context) (h head, rev int64, err error) {
 	got, err := s.get(ctx, s.headKey())
 	if err != nil {
 		return head{}, 0, err
@@ -131,7 +131,8 @@ func (s *Store) each(ctx context.Context, h head, rev int64, start, end string,
 
 // scan calls visit for the keys in [start, end) in order, page by page at one
 // revision (0 = now), until it returns false or an error.
-func (s *Store) scan(ctx context.Context, start, end string, rev int64, visit func(*mvccpb.KeyValue) (bool, error)) error {
+func (s *Store) scan(ctx context.Context, start, end string, rev int64,
+	visit func(*mvccpb.KeyValue) (bool, error)) error {
 	for start < end {
 		got, err := s.get(ctx, start, clientv3.WithRange(end), clientv3.WithRev(rev), clientv3.WithLimit(pageKeys))
 		if err != nil {

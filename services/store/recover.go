@@ -76,7 +76,9 @@ func (s *Store) replace(ctx context.Context, resources []*quotav1.Resource, seen
 }
 
 // replacement is the change set from what is stored to the resources given.
-func replacement(snap Snapshot, resources []*quotav1.Resource, revision int64, now *timestamppb.Timestamp) (changeSet, error) {
+func replacement(
+	snap Snapshot, resources []*quotav1.Resource, revision int64, now *timestamppb.Timestamp,
+) (changeSet, error) {
 	var set changeSet
 	given := make(map[string]bool, len(resources))
 	for _, r := range resources {
@@ -106,7 +108,7 @@ func replacement(snap Snapshot, resources []*quotav1.Resource, revision int64, n
 			set.Deleted = append(set.Deleted, name)
 		}
 	}
-	return set, fits(set)
+	return set, checkSize(set)
 }
 
 // dropLost takes a change set out of the head whose chunks are gone, and carries one
@@ -116,7 +118,7 @@ func (s *Store) dropLost(ctx context.Context) error {
 		if h.Staged == "" {
 			return false, nil
 		}
-		err := s.finish(ctx, *h)
+		err := s.carryOut(ctx, *h)
 		if !errors.Is(err, ErrCorrupt) {
 			return false, err
 		}

@@ -146,7 +146,8 @@ func held(t *testing.T, s *store.Store, batches <-chan store.Batch, old store.Sn
 		t.Fatalf("%+v, want it held because of %q at revision %d", b, why, old.Revision)
 	}
 	for name, err := range map[string]error{
-		"Apply": second(s.Apply(t.Context(), puts(pool("x", 1)))), "Check": second(s.Check(t.Context(), puts(pool("x", 1)))),
+		"Apply": second(s.Apply(t.Context(), puts(pool("x", 1)))), "Check": second(s.Check(t.Context(),
+			puts(pool("x", 1)))),
 		"Get": second(s.Get(t.Context(), "pools/api")),
 	} {
 		if !errors.Is(err, store.ErrHeld) || !strings.Contains(err.Error(), "titrate recover") {

@@ -70,7 +70,8 @@ func chunked(c changeSet) []*controlv1.Configuration {
 	var out []*controlv1.Configuration
 	size := 0
 	open := func(add int) *controlv1.Configuration {
-		if n := len(out); n > 0 && size+add <= chunkBytes && len(out[n-1].Resources)+len(out[n-1].Deleted) < chunkChanges {
+		if n := len(out); n > 0 && size+add <= chunkBytes &&
+			len(out[n-1].Resources)+len(out[n-1].Deleted) < chunkChanges {
 			size += add
 			return out[n-1]
 		}
@@ -114,10 +115,10 @@ func (s *Store) chunks(ctx context.Context, h head, rev int64) ([]*controlv1.Con
 	return out, nil
 }
 
-// finish carries out what a head has staged: writes the resources' own keys, then
+// carryOut carries out the change set of a head: it writes the resources' own keys, then
 // removes the change set. Any process may do it, several at once too: each step
 // holds only while the head is unchanged.
-func (s *Store) finish(ctx context.Context, h head) error {
+func (s *Store) carryOut(ctx context.Context, h head) error {
 	chunks, err := s.chunks(ctx, h, 0)
 	if errors.Is(err, ErrCorrupt) {
 		if now, again := s.readHead(ctx); again == nil && now.raw != h.raw {
@@ -133,16 +134,16 @@ func (s *Store) finish(ctx context.Context, h head) error {
 			return err
 		}
 		if err := s.commit(ctx, h, ops); err != nil {
-			return finished(err)
+			return ignoreRaced(err)
 		}
 	}
 	done := h
 	done.Staged, done.Chunks = "", 0
-	return finished(s.commit(ctx, h, []clientv3.Op{s.putHead(done), s.dropStage(h.Staged)}))
+	return ignoreRaced(s.commit(ctx, h, []clientv3.Op{s.putHead(done), s.dropStage(h.Staged)}))
 }
 
-// finished takes a moved head for what it means: another process has finished.
-func finished(err error) error {
+// ignoreRaced returns nil for errRaced: another process has carried out the change set.
+func ignoreRaced(err error) error {
 	if errors.Is(err, errRaced) {
 		return nil
 	}
@@ -153,8 +154,8 @@ func (s *Store) dropStage(id string) clientv3.Op {
 	return clientv3.OpDelete(s.stagePrefix()+id+"/", clientv3.WithPrefix())
 }
 
-// sweep removes change sets that were never committed and are too old to be still
-// in the making.
+// sweep removes change sets that were never committed and that are too old to be
+// written still.
 func (s *Store) sweep(ctx context.Context, current string) error {
 	var left []string
 	got, err := s.get(ctx, s.stagePrefix(), clientv3.WithPrefix(), clientv3.WithKeysOnly())
@@ -188,21 +189,21 @@ func stageAge(id string) time.Duration {
 // Tidy finishes a change that a process committed and did not carry out, and
 // removes what crashed writers left. Errors: ErrUnavailable, ErrCorrupt.
 func (s *Store) Tidy(ctx context.Context) error {
-	h, err := s.settled(ctx)
+	h, err := s.headAfterStage(ctx)
 	if err != nil {
 		return err
 	}
 	return s.sweep(ctx, h.Staged)
 }
 
-// settled returns the head once nothing is staged under it.
-func (s *Store) settled(ctx context.Context) (head, error) {
+// headAfterStage carries out what is staged, and returns the head after it.
+func (s *Store) headAfterStage(ctx context.Context) (head, error) {
 	for attempt := 0; ; attempt++ {
 		h, err := s.readHead(ctx)
 		if err != nil || h.Staged == "" || h.Held != "" {
 			return h, err
 		}
-		if err := s.finish(ctx, h); err != nil {
+		if err := s.carryOut(ctx, h); err != nil {
 			return h, err
 		}
 		backOff(ctx, attempt)

@@ -54,13 +54,15 @@ func TestThousandsInOneStep(t *testing.T) {
 	r := apply(t, s, herd(3000, 1)...)
 	t.Logf("6001 resources took %s", time.Since(began).Round(time.Millisecond))
 	if b := next(t, batches); b.Revision != r.Revision || b.Reset || len(b.Resources) != 6001 {
-		t.Fatalf("a batch of %d at revision %d (reset %t), want 6001 at %d", len(b.Resources), b.Revision, b.Reset, r.Revision)
+		t.Fatalf("a batch of %d at revision %d (reset %t), want 6001 at %d", len(b.Resources), b.Revision, b.Reset,
+			r.Revision)
 	}
 	snap := snapshot(t, s)
 	if snap.Revision != r.Revision || len(snap.Resources) != 6001 || snap.Missing != 0 {
 		t.Errorf("%d resources at revision %d, %d missing", len(snap.Resources), snap.Revision, snap.Missing)
 	}
-	if got, err := s.Get(t.Context(), "tenants/t02999"); err != nil || got.GetEtag() != store.Etag(r.Revision) || got.GetEtag() != r.Resources[5999].GetEtag() {
+	if got, err := s.Get(t.Context(), "tenants/t02999"); err != nil || got.GetEtag() != store.Etag(r.Revision) ||
+		got.GetEtag() != r.Resources[5999].GetEtag() {
 		t.Errorf("etag %q of a staged resource, revision %x (%v)", got.GetEtag(), r.Revision, err)
 	}
 	if n := staged(t, client, prefix); n != 0 {
@@ -81,7 +83,8 @@ func TestThousandsInOneStep(t *testing.T) {
 // Whoever reads sees all of a large change or nothing of it, wherever its writer
 // died, and whoever comes next cleans up.
 func TestCrashWhileStaging(t *testing.T) {
-	for at, visible := range map[store.CrashAt]bool{store.BeforeSwap: false, store.AfterSwap: true, store.Midway: true} {
+	for at, visible := range map[store.CrashAt]bool{store.BeforeSwap: false, store.AfterSwap: true,
+		store.Midway: true} {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			client, prefix := storetest.Shared(t).Client(t), storetest.Prefix(t)
 			s := store.Open(client, prefix)

@@ -8,27 +8,25 @@
 // head, JSON: the Revision of the configuration and how many resources it has.
 // Every change rewrites the head, and what the head says is in force.
 //
-// Apply reads the head first, then what it needs to decide, decides (package-
-// private plan, free of I/O), and commits with one comparison: the head is still
-// the one that was read. Whoever writes through a Store moves the head, so that
-// this one comparison guards every key that was read, absent ones too; a loser
-// reads again and decides again. Writers of one process queue on a lock instead
-// of racing.
+// Apply reads the head first and then the keys that the changes depend on. It decides
+// (type plan, without I/O) and commits in a transaction with one comparison: the head is
+// still the one that was read. Every write through a Store changes the head, so this one
+// comparison guards all keys that were read, missing ones too. If the head has changed,
+// Apply reads and decides again. Writers of one process wait for a lock instead of racing.
 //
 // A change that fits one transaction of etcd (128 operations, 1.5 MiB) is one. A
 // larger one is written beside the configuration first, under prefix + "changes/",
-// in chunks. Then the head names it: from then on it is in force, and readers lay
-// it over the resources' own keys. Then whoever comes first, as a rule the writer,
-// carries it out: writes the keys, one transaction a chunk, each on the condition
-// that the head still names the change set, and takes the name out of the head. A
-// writer that crashes before the head is swapped leaves chunks that nobody reads;
-// they are removed later (Tidy). One that crashes after it leaves work that the next
-// reader or writer does.
+// in chunks: a change set. Then the head names the change set. From then on it is in
+// force: readers prefer its values to the resources' own keys. Then the writer carries it
+// out: it writes the keys, one transaction a chunk, each on the condition that the head
+// still names the change set, and removes the name from the head. A writer that crashes
+// before the head names the change set leaves chunks that nobody reads; Tidy removes them.
+// A writer that crashes later leaves work that the next writer, or Tidy, does.
 //
 // # Revisions
 //
-// A revision is the time of day in milliseconds, or one more than the last where the
-// clock is behind. It does not depend on etcd's own revisions: they start again when
+// A revision is the time of day in milliseconds, or the last revision plus one where the
+// clock is behind it. It does not depend on etcd's own revisions: they start again when
 // etcd is restored from a backup or replaced. The etag of a resource is the revision
 // that last changed it, in hexadecimal. Where a reader has seen a revision that etcd
 // no longer knows, Raise makes the stored one higher.
@@ -38,8 +36,8 @@
 // Watch notices an etcd that went back or that is another cluster, and delivers what
 // is stored there now as a whole, under a revision above all that it delivered
 // before. A configuration that is gone, or of which resources are missing that nobody
-// deleted through a Store, is not delivered: it is held (ErrHeld) until Recover, so
-// that no limit disappears without a word. A stored value that cannot be read is
+// deleted through a Store, is not delivered: it is held (ErrHeld) until Accept or Replace
+// (titrate recover), so that no limit disappears unnoticed. A stored value that cannot be read is
 // named in Batch.Unreadable and stops nothing else.
 //
 // # Invariants
@@ -50,8 +48,8 @@
 //   - Watch delivers whole revisions, in order; after a compaction or a lost
 //     history it delivers the full state instead and says so.
 //   - Revisions rise, also over a restored or replaced etcd.
-//   - No call outlasts its context, and a call that waits for etcd gives up
-//     after Timeout with ErrUnavailable. Apply waits so for each of its requests.
+//   - Calls end with their context. A request to etcd fails after Timeout with
+//     ErrUnavailable; Apply makes several.
 //
 // # Cost
 //
@@ -78,21 +76,21 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// Prefix is where Titrate keeps its resources unless told otherwise.
+// Prefix is where Titrate keeps its resources by default.
 const Prefix = "/titrate/v1alpha1/"
 
 const (
-	// Timeout is how long one request to etcd may take. Longer rides out a slow
-	// election; shorter tells the caller sooner. A request of the API may wait for several.
+	// Timeout is how long one request to etcd may take. Longer survives a slow election of
+	// etcd's leader; shorter answers the caller sooner. One API call may make several requests.
 	Timeout = 2 * time.Second
-	// MaxChanges is the most changes in one Apply, MaxStaged the most bytes that they
-	// may add up to: it is held in memory, and lies in etcd twice for a moment.
+	// MaxChanges is the most changes in one Apply, MaxStaged the most bytes of all of them:
+	// they are in memory, and for a moment twice in etcd.
 	MaxChanges = 200_000
 	MaxStaged  = 64 << 20
 	// MaxValue is the largest resource, bytes.
 	MaxValue = 1 << 20
-	// MaxBytes is the most that the keys and values of one transaction may add up to;
-	// a larger change is staged.
+	// MaxBytes is the most bytes of keys and values in one transaction; a larger change is
+	// staged.
 	MaxBytes = 1 << 20
 
 	// maxOps is etcd's own default limit of operations in a transaction.
@@ -125,9 +123,8 @@ type Store struct {
 	seed   atomic.Uint64 // of key hashes, 0 = not read yet
 }
 
-// Open returns the store under the prefix, Prefix if it is empty. It does not
-// contact etcd: a store that is away shows in the first call, not at start. The
-// caller keeps the client and closes it.
+// Open returns the store under the prefix, Prefix if it is empty. It does not contact
+// etcd: the first call fails if etcd is away. The caller closes the client.
 func Open(client *clientv3.Client, prefix string) *Store {
 	if prefix == "" {
 		prefix = Prefix
@@ -218,8 +215,8 @@ func (s *Store) decode(kv *mvccpb.KeyValue) (resource.Message, error) {
 // Etag returns the etag of a resource that was last changed at the revision.
 func Etag(revision int64) string { return strconv.FormatInt(revision, 16) }
 
-// failed says what a failed request to etcd means. A caller who went away gets
-// that back; anything else that is not about size is the store's absence.
+// failed turns an error of a request to etcd into one of the store's errors. The error of a
+// cancelled caller stays; all others that are not about size mean that etcd is away.
 func failed(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled) && errors.Is(context.Cause(ctx), context.Canceled):

@@ -96,14 +96,17 @@ func TestApplyStoresAndGetReturns(t *testing.T) {
 		t.Errorf("Get %v, Apply returned %v", got, r.Resources[0])
 	}
 	if got.GetEtag() != store.Etag(r.Revision) || got.GetUpdateTime() == nil {
-		t.Errorf("etag %q and time %v of a resource written at revision %d", got.GetEtag(), got.GetUpdateTime(), r.Revision)
+		t.Errorf("etag %q and time %v of a resource written at revision %d", got.GetEtag(), got.GetUpdateTime(),
+			r.Revision)
 	}
 	again := apply(t, s, puts(pool("api", 100))...)
-	if again.Outcomes[0] != store.Unchanged || again.Revision != r.Revision || again.Resources[0].GetEtag() != got.GetEtag() {
+	if again.Outcomes[0] != store.Unchanged || again.Revision != r.Revision ||
+		again.Resources[0].GetEtag() != got.GetEtag() {
 		t.Errorf("applying the same again: %+v", again)
 	}
 	changed := apply(t, s, puts(pool("api", 200), tenant("acme"))...)
-	if changed.Outcomes[0] != store.Updated || changed.Outcomes[1] != store.Unchanged || changed.Revision <= r.Revision {
+	if changed.Outcomes[0] != store.Updated || changed.Outcomes[1] != store.Unchanged ||
+		changed.Revision <= r.Revision {
 		t.Errorf("changing one of two: %+v", changed)
 	}
 	if _, err := s.Get(t.Context(), "pools/none"); !errors.Is(err, store.ErrNotFound) {

@@ -18,7 +18,8 @@ import (
 // secured puts TLS in front of etcd and returns its address.
 func secured(t *testing.T, etcd string, pair tls.Certificate) string {
 	t.Helper()
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2"}})
+	l, err := tls.Listen("tcp", "127.0.0.1:0",
+		&tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,8 +57,10 @@ func TestEtcdOverTLS(t *testing.T) {
 	roots.AppendCertsFromPEM(text)
 	plain := storetest.Shared(t).Endpoint
 	tlsAt := secured(t, plain, pair)
-	for endpoint, fine := range map[string]bool{tlsAt: true, "https://" + tlsAt: true, "http://" + plain: true, "http://" + tlsAt: false} {
-		client, err := store.Dial(store.Access{Endpoints: []string{endpoint}, TLS: credentials.NewTLS(&tls.Config{RootCAs: roots})})
+	for endpoint, fine := range map[string]bool{tlsAt: true, "https://" + tlsAt: true, "http://" + plain: true,
+		"http://" + tlsAt: false} {
+		client, err := store.Dial(store.Access{Endpoints: []string{endpoint},
+			TLS: credentials.NewTLS(&tls.Config{RootCAs: roots})})
 		if err != nil {
 			t.Fatal(err)
 		}

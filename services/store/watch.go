@@ -19,32 +19,32 @@ import (
 type Batch struct {
 	// Revision of the configuration after the step.
 	Revision int64
-	// Reset says that Resources is the whole configuration: forget the rest, but for
-	// what is Unreadable.
+	// Reset says that Resources is the whole configuration: the receiver forgets all
+	// others except those that are Unreadable.
 	Reset bool
 	// Resources that are new or changed.
 	Resources []*quotav1.Resource
 	// Deleted names.
 	Deleted []string
-	// Unreadable names: what is stored there cannot be read. What was in force of
+	// Unreadable names resources whose stored value cannot be read. What was in force of
 	// them stays in force.
 	Unreadable []string
-	// Held says why nothing is delivered until somebody recovers the configuration;
-	// what was in force stays in force. The other fields are empty but for Revision,
-	// which is that of the last batch, 0 if there was none.
+	// Held says why nothing is delivered until the configuration is recovered. What was
+	// in force stays in force. Of the other fields only Revision is set, to that of the
+	// last batch, 0 if there was none.
 	Held string
-	// Lost says that etcd's history is not the one of the batches before, and why. The
-	// batch is a Reset, or Held.
+	// Lost says why etcd's history is not that of the last batches, "" if it is. The batch
+	// is then a Reset, or Held.
 	Lost string
 }
 
 const (
-	// rewatchDelay keeps a watch that breaks at once from spinning.
+	// rewatchDelay is the pause before a broken watch is opened again.
 	rewatchDelay = 100 * time.Millisecond
-	// lookEvery is how often the head is read beside the watch, which finds an etcd
-	// that was restored or replaced, and a watch that has gone deaf. Shorter finds it
+	// checkEvery is how often the head is read beside the watch, which finds an etcd
+	// that was restored or replaced, and a watch that delivers nothing any more. Shorter finds it
 	// sooner, at one read each.
-	lookEvery = time.Second
+	checkEvery = time.Second
 )
 
 // Watch delivers every change after the snapshot from; the zero Snapshot starts with
@@ -55,7 +55,7 @@ const (
 // The channel is unbuffered and closes when ctx ends, never before.
 func (s *Store) Watch(ctx context.Context, from Snapshot) <-chan Batch {
 	out := make(chan Batch)
-	w := &watcher{store: s, out: out, revision: from.Revision, next: from.seen + 1, told: from.seen > 0,
+	w := &watcher{store: s, out: out, revision: from.Revision, next: from.seen + 1, delivered: from.seen > 0,
 		history: History{from.cluster, from.seen}}
 	go func() {
 		defer close(out)
@@ -65,19 +65,19 @@ func (s *Store) Watch(ctx context.Context, from Snapshot) <-chan Batch {
 }
 
 type watcher struct {
-	store    *Store
-	out      chan<- Batch
-	revision int64 // of the configuration that the receiver has
-	told     bool  // it has one
-	held     string
-	next     int64 // etcd revision to watch from
-	history  History
-	lost     string // why what follows is of another history
-	late     int64  // etcd revision of a head that the watch had not brought at the last look
+	store       *Store
+	out         chan<- Batch
+	revision    int64 // of the configuration that the receiver has
+	delivered   bool  // the receiver has a configuration
+	held        string
+	next        int64 // etcd revision to watch from
+	history     History
+	lost        string // why what follows is of another history
+	undelivered int64  // etcd revision of a head that the watch had not delivered at the last check
 }
 
 func (w *watcher) run(ctx context.Context) {
-	reset := !w.told
+	reset := !w.delivered
 	for ctx.Err() == nil {
 		if reset {
 			if err := w.reset(ctx); err != nil && ctx.Err() == nil {
@@ -97,9 +97,9 @@ func (w *watcher) reset(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.look(snap.cluster, snap.seen)
-	w.next, w.late = snap.seen+1, 0
-	if reason := w.doubt(snap); reason != "" {
+	w.checkHistory(snap.cluster, snap.seen)
+	w.next, w.undelivered = snap.seen+1, 0
+	if reason := w.reasonToHold(snap); reason != "" {
 		return w.hold(ctx, snap, reason)
 	}
 	if snap.Revision < w.revision {
@@ -109,19 +109,20 @@ func (w *watcher) reset(ctx context.Context) error {
 		}
 		return w.reset(ctx)
 	}
-	if w.told && w.held == "" && snap.Revision == w.revision {
+	if w.delivered && w.held == "" && snap.Revision == w.revision {
 		return nil
 	}
 	unreadable := slices.Sorted(maps.Keys(snap.Unreadable))
 	for _, name := range unreadable {
-		slog.ErrorContext(ctx, "stored resource cannot be read; what gateways have of it stays in force", "error", snap.Unreadable[name])
+		slog.ErrorContext(ctx, "stored resource cannot be read; what gateways have of it stays in force", "error",
+			snap.Unreadable[name])
 	}
 	w.send(ctx, Batch{Revision: snap.Revision, Reset: true, Resources: snap.Resources, Unreadable: unreadable})
 	return nil
 }
 
-// doubt says why a snapshot is not to be delivered, "" if it is.
-func (w *watcher) doubt(snap Snapshot) string {
+// reasonToHold says why a snapshot must not be delivered, "" if it may.
+func (w *watcher) reasonToHold(snap Snapshot) string {
 	switch {
 	case snap.Held != "":
 		return snap.Held
@@ -151,14 +152,14 @@ func (w *watcher) send(ctx context.Context, b Batch) {
 	select {
 	case w.out <- b:
 		w.revision, w.held, w.lost = b.Revision, b.Held, ""
-		w.told = w.told || b.Held == ""
+		w.delivered = w.delivered || b.Held == ""
 	case <-ctx.Done():
 	}
 }
 
-// look takes the header of an answer of etcd; true means that etcd's history is not
-// the one before.
-func (w *watcher) look(cluster uint64, revision int64) bool {
+// checkHistory takes the header of an answer of etcd. It reports whether etcd's history has
+// changed.
+func (w *watcher) checkHistory(cluster uint64, revision int64) bool {
 	err := w.history.Observe(cluster, revision)
 	if err != nil {
 		w.lost = err.Error()
@@ -175,47 +176,47 @@ func (w *watcher) follow(ctx context.Context) (lost bool) {
 	defer cancel()
 	events := w.store.client.Watch(ctx, w.store.headKey(), clientv3.WithRange(w.store.last()),
 		clientv3.WithRev(w.next), clientv3.WithCreatedNotify(), clientv3.WithProgressNotify())
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
+	check := time.NewTicker(checkEvery)
+	defer check.Stop()
 	for {
 		select {
 		case response, open := <-events:
 			if !open {
 				return false
 			}
-			if done, lost := w.take(ctx, &response); done {
+			if done, lost := w.handle(ctx, &response); done {
 				return lost
 			}
-		case <-look.C:
-			if w.stray(ctx) {
+		case <-check.C:
+			if w.missesHead(ctx) {
 				return true
 			}
 		}
 	}
 }
 
-// stray reads the head beside the watch. It tells whether the watch will not bring
+// missesHead reads the head beside the watch. It reports whether the watch will not deliver
 // what is stored now.
-func (w *watcher) stray(ctx context.Context) bool {
+func (w *watcher) missesHead(ctx context.Context) bool {
 	got, err := w.store.get(ctx, w.store.headKey())
 	if err != nil {
 		return false // away: the watch goes on when etcd is back
 	}
-	if w.look(got.Header.ClusterId, got.Header.Revision) {
+	if w.checkHistory(got.Header.ClusterId, got.Header.Revision) {
 		return true
 	}
 	h := headOf(got)
-	deaf := h.mod >= w.next && h.mod == w.late
-	w.late = 0
+	silent := h.mod >= w.next && h.mod == w.undelivered
+	w.undelivered = 0
 	if h.mod >= w.next {
-		w.late = h.mod
+		w.undelivered = h.mod
 	}
-	return deaf || h.raw == "" && w.revision > 0 && w.held == ""
+	return silent || h.raw == "" && w.revision > 0 && w.held == ""
 }
 
-// take delivers a response of the watch. done means that the watch is over, lost that
-// the history is.
-func (w *watcher) take(ctx context.Context, r *clientv3.WatchResponse) (done, lost bool) {
+// handle delivers a response of the watch. done means that the watch has ended, lost that
+// its history is gone.
+func (w *watcher) handle(ctx context.Context, r *clientv3.WatchResponse) (done, lost bool) {
 	if r.Err() != nil {
 		return true, r.CompactRevision > 0
 	}
@@ -223,7 +224,7 @@ func (w *watcher) take(ctx context.Context, r *clientv3.WatchResponse) (done, lo
 		return true, true
 	}
 	if r.IsProgressNotify() {
-		w.passed(r.Header.Revision)
+		w.advance(r.Header.Revision)
 	}
 	// While etcd replays history the header is ahead of the events: they count.
 	for events := r.Events; len(events) > 0; {
@@ -235,14 +236,14 @@ func (w *watcher) take(ctx context.Context, r *clientv3.WatchResponse) (done, lo
 		if w.step(ctx, events[:n]) {
 			return true, true
 		}
-		w.passed(rev)
+		w.advance(rev)
 		events = events[n:]
 	}
 	return false, false
 }
 
-// passed notes that everything up to an etcd revision was taken.
-func (w *watcher) passed(rev int64) {
+// advance notes that everything up to an etcd revision was handled.
+func (w *watcher) advance(rev int64) {
 	w.next = max(w.next, rev+1)
 	w.history.revision = max(w.history.revision, rev)
 }

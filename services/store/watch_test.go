@@ -195,7 +195,8 @@ func TestChangesByHandDoNotCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := apply(t, s, puts(pool("new", 1))...)
-	if b := next(t, batches); b.Revision != after.Revision || len(b.Deleted) != 0 || !slices.Equal(batchNames(b), []string{"pools/new"}) {
+	if b := next(t, batches); b.Revision != after.Revision || len(b.Deleted) != 0 ||
+		!slices.Equal(batchNames(b), []string{"pools/new"}) {
 		t.Errorf("%+v", b)
 	}
 }
@@ -266,7 +267,8 @@ func TestACallerWhoLeavesIsNotAnOutage(t *testing.T) {
 
 func TestListPages(t *testing.T) {
 	s := storetest.Open(t)
-	apply(t, s, puts(pool("p", 1), tenant("a"), tenant("a-b"), tenant("b"), quota("a", "p"), limit("a", "l1"), limit("a", "l2"), limit("a-b", "l3"))...)
+	apply(t, s, puts(pool("p", 1), tenant("a"), tenant("a-b"), tenant("b"), quota("a", "p"), limit("a", "l1"),
+		limit("a", "l2"), limit("a-b", "l3"))...)
 	for _, c := range []struct {
 		q    store.Query
 		want []string
@@ -276,8 +278,10 @@ func TestListPages(t *testing.T) {
 		{store.Query{Kind: resource.Tenant, Limit: 3}, []string{"tenants/a", "tenants/a-b", "tenants/b"}, ""},
 		{store.Query{Kind: resource.Tenant, Limit: 2}, []string{"tenants/a", "tenants/a-b"}, "tenants/a-b"},
 		{store.Query{Kind: resource.Tenant, Limit: 2, After: "tenants/a-b"}, []string{"tenants/b"}, ""},
-		{store.Query{Kind: resource.Limit, Parent: "tenants/a"}, []string{"tenants/a/limits/l1", "tenants/a/limits/l2"}, ""},
-		{store.Query{Kind: resource.Limit}, []string{"tenants/a-b/limits/l3", "tenants/a/limits/l1", "tenants/a/limits/l2"}, ""},
+		{store.Query{Kind: resource.Limit, Parent: "tenants/a"}, []string{"tenants/a/limits/l1", "tenants/a/limits/l2"},
+			""},
+		{store.Query{Kind: resource.Limit}, []string{"tenants/a-b/limits/l3", "tenants/a/limits/l1",
+			"tenants/a/limits/l2"}, ""},
 		{store.Query{Kind: resource.Quota, Parent: "tenants/b"}, nil, ""},
 		{store.Query{Kind: resource.Pool, After: "pools/z"}, nil, ""},
 	} {

@@ -27,9 +27,11 @@ func TestRoundGrantsWhatSolveSays(t *testing.T) {
 		if meaning == solve.Additive {
 			pool.Guarantee = fairshare.Additive
 		}
-		c := &allocation.Config{Pools: []allocation.Pool{pool}, Tenants: map[string]float64{}, Quotas: map[allocation.Flow]allocation.Quota{}}
+		c := &allocation.Config{Pools: []allocation.Pool{pool}, Tenants: map[string]float64{},
+			Quotas: map[allocation.Flow]allocation.Quota{}}
 		var text strings.Builder
-		fmt.Fprintf(&text, "sharing: %s\nalpha: %v\nguarantee: %s\npools: [{name: api, capacity: %v}]\ntenants:\n", sharing, alpha, meaning, pool.Capacity)
+		fmt.Fprintf(&text, "sharing: %s\nalpha: %v\nguarantee: %s\npools: [{name: api, capacity: %v}]\ntenants:\n",
+			sharing, alpha, meaning, pool.Capacity)
 		loop := allocation.New(allocation.Defaults())
 		names := []string{"a", "b", "c"}
 		for _, name := range names {
@@ -37,7 +39,8 @@ func TestRoundGrantsWhatSolveSays(t *testing.T) {
 			most := m + rapid.Float64Range(1, 400).Draw(t, "max")
 			c.Tenants[name] = weight
 			c.Quotas[flowOf(name)] = allocation.Quota{Guaranteed: m, Max: most, Weight: math.NaN()}
-			fmt.Fprintf(&text, "  - {name: %s, weight: %v, guaranteed: %v, max: %v, uses: {api: 1}}\n", name, weight, m, most)
+			fmt.Fprintf(&text, "  - {name: %s, weight: %v, guaranteed: %v, max: %v, uses: {api: 1}}\n", name, weight, m,
+				most)
 		}
 		loop.Configure(c)
 		p, err := solve.Parse("agree", strings.NewReader(text.String()))
@@ -53,8 +56,10 @@ func TestRoundGrantsWhatSolveSays(t *testing.T) {
 		}
 		out := loop.Step(epoch)
 		for i, name := range names {
-			if got, _ := shareOf(out, name); want.Pools[0].FairRate != nil && math.Abs(got.Share-want.Tenants[i].Share) > 1e-6*got.Share {
-				t.Fatalf("%s: the round grants %v, solve says %v\n%s", name, got.Share, want.Tenants[i].Share, text.String())
+			if got, _ := shareOf(out, name); want.Pools[0].FairRate != nil &&
+				math.Abs(got.Share-want.Tenants[i].Share) > 1e-6*got.Share {
+				t.Fatalf("%s: the round grants %v, solve says %v\n%s", name, got.Share, want.Tenants[i].Share,
+					text.String())
 			}
 		}
 	})

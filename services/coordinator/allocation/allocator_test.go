@@ -50,7 +50,8 @@ func TestIdleTenantsHaveTheirGuaranteeAtOnce(t *testing.T) {
 	if f, _ := shareOf(out, "busy"); f.Share < 100 || f.Bound != allocation.ByPool {
 		t.Errorf("busy: %+v", f)
 	}
-	if p := out.Pools[0]; !(p.IdleShare > 0) || p.IdleShare > 2 || p.Price == 0 || math.Abs(p.Overcommit-(30-p.IdleShare)) > 1e-9 {
+	if p := out.Pools[0]; !(p.IdleShare > 0) || p.IdleShare > 2 || p.Price == 0 ||
+		math.Abs(p.Overcommit-(30-p.IdleShare)) > 1e-9 {
 		t.Errorf("pool: %+v", p)
 	}
 }
@@ -94,7 +95,8 @@ func TestStrangersShareOneFlow(t *testing.T) {
 
 func TestReportsBetweenRoundsAreAveraged(t *testing.T) {
 	loop := allocation.New(allocation.Defaults())
-	loop.Configure(&allocation.Config{Pools: []allocation.Pool{{Name: "api", Capacity: 1000}}, Tenants: map[string]float64{"a": 1}})
+	loop.Configure(&allocation.Config{Pools: []allocation.Pool{{Name: "api", Capacity: 1000}},
+		Tenants: map[string]float64{"a": 1}})
 	loop.Observe(epoch, "x", report("a", 100))
 	loop.Observe(epoch.Add(every), "x", report("a", 300))
 	if f, _ := shareOf(loop.Step(epoch.Add(every)), "a"); math.Abs(f.Demand-200) > 1e-9 {
@@ -113,7 +115,8 @@ func BenchmarkStep(b *testing.B) {
 	for i := range tenants {
 		name := "t" + time.Duration(i).String()
 		c.Tenants[name] = 1
-		r.Flows = append(r.Flows, allocation.FlowReport{Flow: flowOf(name), Gateway: "gw", Demand: float64(i % 20), Served: float64(i % 20)})
+		r.Flows = append(r.Flows, allocation.FlowReport{Flow: flowOf(name), Gateway: "gw", Demand: float64(i % 20),
+			Served: float64(i % 20)})
 	}
 	loop.Configure(c)
 	now := epoch

@@ -47,12 +47,15 @@ func (w *lawWorld) wild() {
 	for range rapid.IntRange(1, 12).Draw(t, "rounds") {
 		w.now = w.now.Add(time.Duration(rapid.IntRange(1, 4000).Draw(t, "ms")) * time.Millisecond)
 		for _, agent := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"x", "y"}), rapid.ID).Draw(t, "agents") {
-			r := &allocation.Report{Interval: time.Duration(rapid.IntRange(-1, 2000).Draw(t, "interval")) * time.Millisecond,
+			r := &allocation.Report{Interval: time.Duration(rapid.IntRange(-1, 2000).Draw(t,
+				"interval")) * time.Millisecond,
 				Replicas: []allocation.Replica{{Name: "gw-" + agent, Weight: number(t, "w")}}}
 			for _, tenant := range w.flows {
 				r.Flows = append(r.Flows, allocation.FlowReport{
-					Flow: flowOf(tenant), Gateway: "gw-" + agent, Demand: number(t, "demand"), Served: number(t, "served"),
-					Waiting: number(t, "waiting"), Limited: rapid.Bool().Draw(t, "limited"), Completed: number(t, "completed"),
+					Flow: flowOf(tenant), Gateway: "gw-" +
+						agent, Demand: number(t, "demand"), Served: number(t, "served"),
+					Waiting: number(t, "waiting"), Limited: rapid.Bool().Draw(t, "limited"), Completed: number(t,
+						"completed"),
 					Residence: number(t, "residence"), Shed: number(t, "shed"), InFlight: number(t, "in flight")})
 			}
 			w.loop.Observe(w.now, agent, r)
@@ -148,7 +151,8 @@ func (w *lawWorld) check(out *allocation.Outcome) {
 		t.Fatalf("shares %v less overcommitment %v exceed %v: %+v", sum, pool.Overcommit, free, out)
 	}
 	if beyond := (1+maxLoss)*(1+margin) - 1; pool.Overcommit > (beyond*free+guaranteed)*(1+1e-9) {
-		t.Fatalf("overcommitment %v exceeds %v × %v and the guarantees, %v: %+v", pool.Overcommit, beyond, free, guaranteed, out)
+		t.Fatalf("overcommitment %v exceeds %v × %v and the guarantees, %v: %+v", pool.Overcommit, beyond, free,
+			guaranteed, out)
 	}
 	if math.IsNaN(pool.Price) || pool.Price < 0 || !(pool.IdleShare >= 0) || pool.IdleShare > free {
 		t.Fatalf("%+v", pool)
@@ -199,7 +203,8 @@ func number(t *rapid.T, label string) float64 {
 func config(t *rapid.T, tenants []string) *allocation.Config {
 	p := allocation.Pool{
 		Name: "api", Capacity: rapid.Float64Range(1, 1000).Draw(t, "capacity"),
-		Sharing:   rapid.SampledFrom([]allocation.Sharing{allocation.MaxMin, allocation.Proportional}).Draw(t, "sharing"),
+		Sharing: rapid.SampledFrom([]allocation.Sharing{allocation.MaxMin, allocation.Proportional}).Draw(t,
+			"sharing"),
 		Alpha:     rapid.SampledFrom([]float64{.5, 1, 2}).Draw(t, "alpha"),
 		Guarantee: rapid.SampledFrom([]fairshare.Guarantee{fairshare.Minimum, fairshare.Additive}).Draw(t, "guarantee"),
 	}
@@ -207,7 +212,8 @@ func config(t *rapid.T, tenants []string) *allocation.Config {
 		p.Adaptive = allocation.Range{Min: p.Capacity * rapid.Float64Range(.01, 1).Draw(t, "min"),
 			Max: p.Capacity * rapid.Float64Range(1, 100).Draw(t, "most")}
 	}
-	c := &allocation.Config{Revision: 7, Pools: []allocation.Pool{p}, Tenants: map[string]float64{}, Quotas: map[allocation.Flow]allocation.Quota{}}
+	c := &allocation.Config{Revision: 7, Pools: []allocation.Pool{p}, Tenants: map[string]float64{},
+		Quotas: map[allocation.Flow]allocation.Quota{}}
 	for _, name := range tenants {
 		c.Tenants[name] = rapid.Float64Range(.1, 10).Draw(t, "weight")
 		q := allocation.Quota{Max: math.Inf(1), Weight: math.NaN(), Off: rapid.IntRange(0, 5).Draw(t, "off") == 0}

@@ -35,9 +35,10 @@ func TestSaturatedTenantsGetTheirFairShare(t *testing.T) {
 		{"a few requests a second", allocation.Pool{Name: "api", Capacity: 60}, .08, .85, []*source{
 			{tenant: "greedy", weight: 1, rate: flat(200)}, {tenant: "b", weight: 1, rate: flat(8)},
 			{tenant: "c", weight: 1, rate: flat(12)}}},
-		{"α-fair", allocation.Pool{Name: "api", Capacity: 500, Sharing: allocation.Proportional, Alpha: 1}, .05, .98, []*source{
-			{tenant: "a", weight: 1, rate: flat(900)}, {tenant: "b", weight: 3, rate: flat(700)},
-			{tenant: "c", weight: 2, rate: flat(60)}}},
+		{"α-fair", allocation.Pool{Name: "api", Capacity: 500, Sharing: allocation.Proportional, Alpha: 1}, .05, .98,
+			[]*source{
+				{tenant: "a", weight: 1, rate: flat(900)}, {tenant: "b", weight: 3, rate: flat(700)},
+				{tenant: "c", weight: 2, rate: flat(60)}}},
 	} {
 		worst, least := 0.0, 1.0
 		for seed := range uint64(3) {
@@ -61,7 +62,8 @@ func TestSaturatedTenantsGetTheirFairShare(t *testing.T) {
 		}
 		t.Logf("%-34s worst saturated %.2f %% from fair, unsaturated served ≥ %.2f %%", c.name, 100*worst, 100*least)
 		if worst > c.within || least < c.served {
-			t.Errorf("%s: saturated %.4f from fair (bound %v), served %.4f (bound %v)", c.name, worst, c.within, least, c.served)
+			t.Errorf("%s: saturated %.4f from fair (bound %v), served %.4f (bound %v)", c.name, worst, c.within, least,
+				c.served)
 		}
 	}
 }
@@ -69,7 +71,8 @@ func TestSaturatedTenantsGetTheirFairShare(t *testing.T) {
 // Evenly spaced arrivals carry no noise: the loop must then rest.
 func TestSharesRestWhenDemandIsConstant(t *testing.T) {
 	loop := allocation.New(allocation.Defaults())
-	loop.Configure(&allocation.Config{Pools: []allocation.Pool{{Name: "api", Capacity: 100}}, Tenants: map[string]float64{"a": 1, "b": 1}})
+	loop.Configure(&allocation.Config{Pools: []allocation.Pool{{Name: "api", Capacity: 100}},
+		Tenants: map[string]float64{"a": 1, "b": 1}})
 	var before, after *allocation.Outcome
 	share := map[string]float64{}
 	for i := range 200 {
@@ -131,7 +134,8 @@ func TestSlackPoolIsLeasedOut(t *testing.T) {
 // must then tell the loop that there is more.
 func TestClosedLoopTenantFindsItsShare(t *testing.T) {
 	closed := &source{tenant: "closed", weight: 1, rate: flat(1e6), clients: 60}
-	w := newWorld(t, allocation.Pool{Name: "api", Capacity: 500}, 1, closed, &source{tenant: "greedy", weight: 1, rate: flat(2000)})
+	w := newWorld(t, allocation.Pool{Name: "api", Capacity: 500}, 1, closed,
+		&source{tenant: "greedy", weight: 1, rate: flat(2000)})
 	w.run(10 * time.Second)
 	w.mark()
 	w.run(20 * time.Second)
@@ -147,7 +151,8 @@ func TestClosedLoopTenantFindsItsShare(t *testing.T) {
 // must not starve.
 func TestCooperativeTenantDoesNotStarve(t *testing.T) {
 	polite := &source{tenant: "polite", weight: 1, rate: flat(1000), obeys: true, want: 250}
-	w := newWorld(t, allocation.Pool{Name: "api", Capacity: 500}, 1, polite, &source{tenant: "greedy", weight: 1, rate: flat(2000)})
+	w := newWorld(t, allocation.Pool{Name: "api", Capacity: 500}, 1, polite,
+		&source{tenant: "greedy", weight: 1, rate: flat(2000)})
 	w.run(22 * time.Second)
 	w.mark()
 	w.run(20 * time.Second)

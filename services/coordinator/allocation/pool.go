@@ -180,7 +180,9 @@ func (s *solver) addMargin(filled fairshare.Result, margin float64) (idle float6
 	noise, weights, queues := least, least, least
 	for _, f := range s.flows {
 		if f.bound == ByDemand {
-			noise, weights, queues = noise+math.Sqrt(f.demand.variance()), weights+f.settings.weight, queues+f.queueRate(s.params)
+			noise += math.Sqrt(f.demand.variance())
+			weights += f.settings.weight
+			queues += f.queueRate(s.params)
 		}
 	}
 	served := math.Min(1, margin/queues)

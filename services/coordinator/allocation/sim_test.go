@@ -62,13 +62,15 @@ const (
 var split = map[string]float64{"agent-1": .6, "agent-2": .3, "agent-3": .1}
 
 func newWorld(t *testing.T, pool allocation.Pool, seed uint64, sources ...*source) *world {
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), loop: allocation.New(allocation.Defaults()), pool: pool, sources: sources, silent: map[string]bool{}}
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), loop: allocation.New(allocation.Defaults()), pool: pool,
+		sources: sources, silent: map[string]bool{}}
 	w.configure()
 	return w
 }
 
 func (w *world) configure() {
-	c := &allocation.Config{Revision: 1, Pools: []allocation.Pool{w.pool}, Tenants: map[string]float64{}, Quotas: map[allocation.Flow]allocation.Quota{}}
+	c := &allocation.Config{Revision: 1, Pools: []allocation.Pool{w.pool}, Tenants: map[string]float64{},
+		Quotas: map[allocation.Flow]allocation.Quota{}}
 	for _, s := range w.sources {
 		c.Tenants[s.tenant] = s.weight
 		q := allocation.Quota{Guaranteed: s.guaranteed, Max: math.Inf(1), Weight: math.NaN()}

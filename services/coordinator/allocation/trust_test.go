@@ -16,7 +16,8 @@ func fleet() *allocation.Allocator {
 	r.Configure(&allocation.Config{
 		Revision: 1, Pools: []allocation.Pool{{Name: "api", Capacity: 300}},
 		Tenants: map[string]float64{"a": 1, "b": 1, "free": 1},
-		Quotas:  map[allocation.Flow]allocation.Quota{flowOf("free"): {Max: math.Inf(1), Weight: math.NaN(), Off: true}},
+		Quotas: map[allocation.Flow]allocation.Quota{flowOf("free"): {Max: math.Inf(1), Weight: math.NaN(),
+			Off: true}},
 	})
 	return r
 }
@@ -56,7 +57,8 @@ func play(r *allocation.Allocator, spoil func(*allocation.Report)) *allocation.O
 func TestOneAgentCannotStarveAPool(t *testing.T) {
 	for _, served := range []float64{1e12, 1e308, math.Inf(1), math.NaN(), -1e12} {
 		out := play(fleet(), func(r *allocation.Report) {
-			r.Flows = append(r.Flows, allocation.FlowReport{Flow: flowOf("free"), Gateway: "gw-2", Demand: served, Served: served})
+			r.Flows = append(r.Flows, allocation.FlowReport{Flow: flowOf("free"), Gateway: "gw-2", Demand: served,
+				Served: served})
 		})
 		if a := out.Flow(flowOf("a")).Share; a < 49 {
 			t.Errorf("served %g of an OFF tenant: a has %v of 300, want 50 at least", served, a)
@@ -66,7 +68,8 @@ func TestOneAgentCannotStarveAPool(t *testing.T) {
 		}
 	}
 	out := play(fleet(), func(r *allocation.Report) {
-		r.Flows = append(r.Flows, allocation.FlowReport{Flow: flowOf("free"), Gateway: "gw-2", Demand: 100, Served: 100})
+		r.Flows = append(r.Flows, allocation.FlowReport{Flow: flowOf("free"), Gateway: "gw-2", Demand: 100,
+			Served: 100})
 	})
 	if a := out.Flow(flowOf("a")).Share; math.Abs(a-100) > 5 || len(out.Suspects) != 0 {
 		t.Errorf("100 of an OFF tenant leave a %v of 300, suspects %+v", a, out.Suspects)
@@ -88,7 +91,8 @@ func TestWeightsAreBounded(t *testing.T) {
 func TestFlowsOfUnknownPoolsDoNotCount(t *testing.T) {
 	out := play(fleet(), func(r *allocation.Report) {
 		for i := range 100 {
-			r.Flows = append(r.Flows, allocation.FlowReport{Flow: allocation.Flow{Tenant: "a", Pool: fmt.Sprint("made-up-", i)}, Demand: 1})
+			r.Flows = append(r.Flows, allocation.FlowReport{Flow: allocation.Flow{Tenant: "a",
+				Pool: fmt.Sprint("made-up-", i)}, Demand: 1})
 		}
 	})
 	if len(out.Suspects) != 1 || out.Suspects[0].Unknown != 4000 || len(out.Flows) != 2 {

@@ -76,7 +76,8 @@ func TestSharesFollowAnUpstream(t *testing.T) {
 			t.Logf("from %4.0f, %-6s: within 15 %% after %2d rounds, backlog's peak %3.0f, then %2.0f on average; use %.3f, b/a %.3f",
 				start, name, rounds, peak, w.behind.sum/w.behind.n, (a+b)/mu, b/a)
 			if rounds > 45 || (a+b)/mu < .9 || w.behind.sum/w.behind.n > .25*mu {
-				t.Errorf("from %v, %s: settled after %d rounds, use %.3f, backlog %.0f", start, name, rounds, (a+b)/mu, w.behind.sum/w.behind.n)
+				t.Errorf("from %v, %s: settled after %d rounds, use %.3f, backlog %.0f", start, name, rounds, (a+b)/mu,
+					w.behind.sum/w.behind.n)
 			}
 			if math.Abs(b/a/3-1) > .05 {
 				t.Errorf("from %v, %s: b has %.2f times of a, fair is 3", start, name, b/a)
@@ -97,7 +98,8 @@ func TestAnAdaptivePoolThatIsNotFull(t *testing.T) {
 	w.mark()
 	w.run(85 * time.Second)
 	p := w.last.Pools[0]
-	if p.Capacity < 500 || p.Capacity > 520 || p.Estimate != 500 || !p.Adaptive || p.InFlight < 1 || p.InFlight > 25 || s.totalRejected > 0 {
+	if p.Capacity < 500 || p.Capacity > 520 || p.Estimate != 500 || !p.Adaptive || p.InFlight < 1 || p.InFlight > 25 ||
+		s.totalRejected > 0 {
 		t.Errorf("%v rejected, %+v", s.totalRejected, p)
 	}
 	if math.Abs(p.Stay-.05) > .01 {
@@ -134,7 +136,8 @@ func TestEstimateBeginsWhereItShould(t *testing.T) {
 	pool.Capacity = 600
 	configure()
 	capacity(600)
-	loop.Observe(epoch, "agent", &allocation.Report{Interval: every, Flows: []allocation.FlowReport{{Flow: flowOf("a"), Demand: 1, Served: 1}}})
+	loop.Observe(epoch, "agent", &allocation.Report{Interval: every,
+		Flows: []allocation.FlowReport{{Flow: flowOf("a"), Demand: 1, Served: 1}}})
 	loop.Step(epoch)
 	loop.Resume(9, "api", 90)
 	if got := loop.Step(epoch).Pools[0].Capacity; got < 500 {

@@ -95,7 +95,10 @@ func (c *Cache) Apply(b store.Batch) {
 
 // reset removes all resources except those whose stored value cannot be read.
 func (c *Cache) reset(b store.Batch) {
-	maps.DeleteFunc(c.resources, func(name string, _ *quotav1.Resource) bool { return !slices.Contains(b.Unreadable, name) })
+	maps.DeleteFunc(c.resources, func(name string,
+		_ *quotav1.Resource) bool {
+		return !slices.Contains(b.Unreadable, name)
+	})
 	c.recent, c.floor = nil, b.Revision
 }
 

@@ -18,7 +18,8 @@ import (
 )
 
 func tenant(i int, weight float64) *quotav1.Resource {
-	return &quotav1.Resource{Kind: &quotav1.Resource_Tenant{Tenant: &quotav1.Tenant{Name: fmt.Sprintf("tenants/t%d", i), Weight: weight}}}
+	return &quotav1.Resource{Kind: &quotav1.Resource_Tenant{Tenant: &quotav1.Tenant{Name: fmt.Sprintf("tenants/t%d", i),
+		Weight: weight}}}
 }
 
 // Whatever a holder missed, Since brings it to the present.
@@ -82,10 +83,13 @@ func TestConfigIsWhatWasConfigured(t *testing.T) {
 	}
 	top, none := 50.0, 0.0
 	c.Apply(store.Batch{Revision: 9, Reset: true, Resources: []*quotav1.Resource{
-		{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/b", Capacity: 10, Guarantee: quotav1.Guarantee_ADDITIVE}}},
-		{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/a", Capacity: 20, Sharing: quotav1.Sharing_PROPORTIONAL, Alpha: 2}}},
+		{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/b", Capacity: 10,
+			Guarantee: quotav1.Guarantee_ADDITIVE}}},
+		{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/a", Capacity: 20,
+			Sharing: quotav1.Sharing_PROPORTIONAL, Alpha: 2}}},
 		tenant(1, 0), tenant(2, 3),
-		{Kind: &quotav1.Resource_Quota{Quota: &quotav1.Quota{Name: "tenants/t1/quotas/a", Guaranteed: 5, Max: &top, Mode: quotav1.Mode_OFF}}},
+		{Kind: &quotav1.Resource_Quota{Quota: &quotav1.Quota{Name: "tenants/t1/quotas/a", Guaranteed: 5, Max: &top,
+			Mode: quotav1.Mode_OFF}}},
 		{Kind: &quotav1.Resource_Quota{Quota: &quotav1.Quota{Name: "tenants/t2/quotas/a", Weight: &none}}},
 		{Kind: &quotav1.Resource_Limit{Limit: &quotav1.Limit{Name: "tenants/t2/limits/l", Rate: "1/s"}}},
 	}})
@@ -99,7 +103,8 @@ func TestConfigIsWhatWasConfigured(t *testing.T) {
 	if w := config.Tenants; w["t1"] != 1 || w["t2"] != 3 {
 		t.Errorf("%v", w)
 	}
-	one, two := config.Quotas[allocation.Flow{Tenant: "t1", Pool: "a"}], config.Quotas[allocation.Flow{Tenant: "t2", Pool: "a"}]
+	one, two := config.Quotas[allocation.Flow{Tenant: "t1", Pool: "a"}], config.Quotas[allocation.Flow{Tenant: "t2",
+		Pool: "a"}]
 	if one.Guaranteed != 5 || one.Max != 50 || !one.Off || !math.IsNaN(one.Weight) {
 		t.Errorf("%+v", one)
 	}
@@ -112,7 +117,8 @@ func TestConfigIsWhatWasConfigured(t *testing.T) {
 // where nothing is known.
 func TestUnreadable(t *testing.T) {
 	c := config.New()
-	c.Apply(store.Batch{Revision: 1, Reset: true, Resources: []*quotav1.Resource{tenant(1, 1)}, Unreadable: []string{"tenants/t2"}})
+	c.Apply(store.Batch{Revision: 1, Reset: true, Resources: []*quotav1.Resource{tenant(1, 1)},
+		Unreadable: []string{"tenants/t2"}})
 	all, _ := c.Since(-1)
 	if len(all.Resources) != 1 || !slices.Equal(all.Unreadable, []string{"tenants/t2"}) {
 		t.Errorf("%+v", all)
@@ -120,7 +126,8 @@ func TestUnreadable(t *testing.T) {
 	c.Apply(store.Batch{Revision: 2, Unreadable: []string{"tenants/t1"}})
 	c.Apply(store.Batch{Revision: 3, Reset: true, Unreadable: []string{"tenants/t1", "tenants/t2"}})
 	all, _ = c.Since(-1)
-	if len(all.Resources) != 1 || !slices.Equal(all.Unreadable, []string{"tenants/t2"}) || len(c.Trouble().Unreadable) != 2 {
+	if len(all.Resources) != 1 || !slices.Equal(all.Unreadable, []string{"tenants/t2"}) ||
+		len(c.Trouble().Unreadable) != 2 {
 		t.Errorf("%+v", all)
 	}
 	c.Apply(store.Batch{Revision: 4, Resources: []*quotav1.Resource{tenant(2, 1)}, Deleted: []string{"tenants/t1"}})

@@ -16,7 +16,8 @@ import (
 // gateways enforce without shares. The API has validated the stored resources; one that
 // it would have refused (a pool without capacity) is granted nothing.
 func compile(revision int64, resources map[string]*quotav1.Resource) *allocation.Config {
-	c := &allocation.Config{Revision: revision, Tenants: map[string]float64{}, Quotas: map[allocation.Flow]allocation.Quota{}}
+	c := &allocation.Config{Revision: revision, Tenants: map[string]float64{},
+		Quotas: map[allocation.Flow]allocation.Quota{}}
 	for name, r := range resources {
 		ref, err := resource.Parse(name)
 		if err != nil {

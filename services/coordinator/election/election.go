@@ -2,20 +2,20 @@
 //
 // # Model
 //
-// Each candidate holds an etcd session (a lease that it keeps alive) and a key
-// under one prefix with its address as the value; the oldest key leads. A leader
-// takes an epoch, which fences: agents refuse what is of an epoch below the highest
-// that they have obeyed. It is the time of day in milliseconds, or one more than the
-// last if the clock is behind that, and lies in etcd beside the candidates' keys. So
-// it rises although etcd was restored from a backup or replaced. Where it did not,
-// agents tell the leader a higher one (Heard), and the leader takes one above it.
+// Each candidate has an etcd session (a lease that it keeps alive) and a key under one
+// prefix, with its address as the value. The candidate with the oldest key leads. A leader
+// has an epoch, which fences older leaders: agents refuse leases of an epoch below the
+// highest that they have obeyed. The epoch is the time of day in milliseconds, or the last
+// epoch plus one if the clock is behind that. It is stored in etcd beside the candidates'
+// keys. So it also rises after etcd was restored from a backup or replaced. If it did not
+// rise, agents report a higher epoch (Heard), and the leader takes one above that.
 //
 //	Following ──elected──► Leading ──session lost──► Orphaned ──elected──► Leading
 //	    ▲                                                │      (higher epoch)
 //	    └───────────── another leads ────────────────────┘
 //
-// An orphan has led and cannot tell whether anybody does now: etcd is away, or its
-// session ended. It may renew what it has granted, unchanged, and nothing else. It
+// An orphaned candidate has led and does not know whether another leads now: etcd is away,
+// or the session has ended. It may renew its last leases unchanged and nothing else. It
 // follows as soon as it sees another leader, and leads again if it is elected.
 //
 // # Invariants
@@ -25,10 +25,10 @@
 //     than that by more than the delay of one message. The epoch fences that gap.
 //   - Epochs rise: within one history of etcd always, beyond it by the clock and by
 //     what agents have heard.
-//   - A session ends when etcd went back or is another cluster: what the candidate
-//     waits for there may never come.
-//   - Run never returns because etcd is away: it tries again, and a leader that
-//     stops gives its key back first.
+//   - A session ends when etcd was restored from a backup or is another cluster: the
+//     events that the candidate waits for may never come.
+//   - The absence of etcd does not end Run: it tries again. A leader that stops deletes
+//     its key first.
 package election
 
 import (
@@ -92,7 +92,7 @@ type Elector struct {
 
 	heard int64 // highest epoch that an agent has obeyed
 
-	left clientv3.LeaseID // of a session that could not be revoked; Run's own
+	unrevoked clientv3.LeaseID // of a session that could not be revoked; Run's own
 }
 
 const (
@@ -138,7 +138,7 @@ func (e *Elector) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		started := time.Now()
 		err := e.campaign(ctx)
-		e.lost(ctx, err)
+		e.sessionEnded(ctx, err)
 		if time.Since(started) > maxBackoff {
 			backoff = minBackoff
 		}
@@ -147,8 +147,8 @@ func (e *Elector) Run(ctx context.Context) {
 	}
 }
 
-// lost notes the end of a session.
-func (e *Elector) lost(ctx context.Context, err error) {
+// sessionEnded notes the end of a session.
+func (e *Elector) sessionEnded(ctx context.Context, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.etcd = err
@@ -191,20 +191,20 @@ func (e *Elector) campaign(ctx context.Context) (err error) {
 	defer e.close(ctx, session)
 	// Before the session is revoked, which an absent etcd draws out: from here on
 	// nothing new may be granted.
-	defer func() { e.lost(ctx, err) }()
+	defer func() { e.sessionEnded(ctx, err) }()
 	e.mu.Lock()
 	e.etcd = nil
 	e.mu.Unlock()
 	contest := concurrency.NewElection(session, e.config.Prefix)
 	own := fmt.Sprintf("%s/%x", e.config.Prefix, session.Lease())
-	patrol := make(chan struct{})
+	checked := make(chan struct{})
 	go func() {
-		defer close(patrol)
-		cancel(e.patrol(under, own))
+		defer close(checked)
+		cancel(e.checkSession(under, own))
 	}()
 	defer func() {
 		cancel(nil)
-		<-patrol
+		<-checked
 		if why := context.Cause(under); !errors.Is(why, context.Canceled) {
 			err = why
 		}
@@ -218,15 +218,15 @@ func (e *Elector) campaign(ctx context.Context) (err error) {
 	if err = contest.Campaign(under, e.config.Address); err != nil {
 		return fmt.Errorf("campaign: %w", err)
 	}
-	if err = e.lead(under, contest); err != nil {
+	if err = e.becomeLeader(under, contest); err != nil {
 		return err
 	}
-	return e.hold(under, contest)
+	return e.leadUntilLost(under, contest)
 }
 
-// lead takes an epoch above all that are known, and leads under it.
-func (e *Elector) lead(under context.Context, contest *concurrency.Election) error {
-	epoch, err := e.claim(under, contest)
+// becomeLeader stores an epoch above all that are known, and leads under it.
+func (e *Elector) becomeLeader(under context.Context, contest *concurrency.Election) error {
+	epoch, err := e.nextEpoch(under, contest)
 	if err != nil {
 		return fmt.Errorf("elected, but no epoch can be had: %w", err)
 	}
@@ -246,9 +246,10 @@ func (e *Elector) session(ctx context.Context) (*concurrency.Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("etcd does not grant a session: %w", err)
 	}
-	if e.left != 0 { // its key would keep this candidate waiting for itself
-		if _, err := e.config.Client.Revoke(asking, e.left); err == nil || errors.Is(err, rpctypes.ErrLeaseNotFound) {
-			e.left = 0
+	if e.unrevoked != 0 { // or this candidate would wait for its own old key
+		if _, err := e.config.Client.Revoke(asking, e.unrevoked); err == nil ||
+			errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			e.unrevoked = 0
 		}
 	}
 	session, err := concurrency.NewSession(e.config.Client,
@@ -268,17 +269,18 @@ func (e *Elector) close(ctx context.Context, session *concurrency.Session) {
 	session.Orphan()
 	revoking, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
-	if _, err := e.config.Client.Revoke(revoking, session.Lease()); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		e.left = session.Lease()
+	if _, err := e.config.Client.Revoke(revoking, session.Lease()); err != nil &&
+		!errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		e.unrevoked = session.Lease()
 		e.config.Log.Debug("session not revoked; its lease runs out", "error", err)
 	}
 }
 
-// hold leads until the session ends or the key is gone.
-func (e *Elector) hold(under context.Context, contest *concurrency.Election) error {
+// leadUntilLost leads until the session ends or the key is gone.
+func (e *Elector) leadUntilLost(under context.Context, contest *concurrency.Election) error {
 	events := e.config.Client.Watch(under, contest.Key(), clientv3.WithRev(contest.Rev()+1))
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
+	check := time.NewTicker(checkEvery)
+	defer check.Stop()
 	for {
 		select {
 		case r, open := <-events:
@@ -289,10 +291,10 @@ func (e *Elector) hold(under context.Context, contest *concurrency.Election) err
 			if slices.ContainsFunc(r.Events, func(v *clientv3.Event) bool { return v.Type == mvccpb.Event_DELETE }) {
 				return errors.New("the leader's key was deleted")
 			}
-		case <-look.C:
-			if e.outdated() {
-				e.config.Log.Warn("an agent has obeyed a higher epoch: etcd was restored or replaced; a higher one is taken")
-				if err := e.lead(under, contest); err != nil {
+		case <-check.C:
+			if e.epochTooLow() {
+				e.config.Log.Warn("an agent has obeyed a higher epoch, so etcd was restored or replaced: taking a higher one")
+				if err := e.becomeLeader(under, contest); err != nil {
 					return err
 				}
 			}

@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// lookEvery is how often a candidate looks whether etcd is still the one that it
-	// was, and a leader whether its epoch is high enough.
-	lookEvery = time.Second
-	// ahead is how far beyond the time of day an epoch or a revision may be that an
-	// agent claims to have obeyed. A larger one is a mistake, or is made up.
-	ahead = 30 * 24 * time.Hour
+	// checkEvery is how often a candidate checks that etcd has not been restored or
+	// replaced, and a leader that its epoch is high enough.
+	checkEvery = time.Second
+	// maxAhead is how far beyond the time of day an epoch or a revision of an agent may
+	// be. A larger one is a mistake, or invented.
+	maxAhead = 30 * 24 * time.Hour
 )
 
-// Plausible tells whether an agent may have obeyed an epoch, or hold a revision.
-func Plausible(epoch int64) bool { return epoch <= time.Now().Add(ahead).UnixMilli() }
+// Plausible reports whether an agent can have obeyed the epoch, or have the revision.
+func Plausible(epoch int64) bool { return epoch <= time.Now().Add(maxAhead).UnixMilli() }
 
 func (e *Elector) epochKey() string { return e.config.Prefix + "-epoch" }
 
-// claim stores the next epoch, while this candidate has the leader's key.
-func (e *Elector) claim(under context.Context, contest *concurrency.Election) (int64, error) {
+// nextEpoch stores the next epoch, while this candidate has the leader's key.
+func (e *Elector) nextEpoch(under context.Context, contest *concurrency.Election) (int64, error) {
 	for {
 		stored, unchanged, err := e.storedEpoch(under)
 		if err != nil {
@@ -65,13 +65,13 @@ func (e *Elector) storedEpoch(under context.Context) (epoch int64, unchanged cli
 		return 0, clientv3.Compare(clientv3.CreateRevision(e.epochKey()), "=", 0), nil
 	}
 	kv := got.Kvs[0]
-	// One that cannot be read counts as none: the clock and the agents know better.
+	// A value that cannot be read counts as 0: the clock and the agents' epochs are higher.
 	epoch, _ = strconv.ParseInt(string(kv.Value), 10, 64)
 	return epoch, clientv3.Compare(clientv3.ModRevision(e.epochKey()), "=", kv.ModRevision), nil
 }
 
 // Heard notes the epoch that an agent has obeyed. A leader with a lower one takes one
-// above it within lookEvery.
+// above it within checkEvery.
 func (e *Elector) Heard(epoch int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -80,18 +80,18 @@ func (e *Elector) Heard(epoch int64) {
 	}
 }
 
-func (e *Elector) outdated() bool {
+func (e *Elector) epochTooLow() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.heard > e.state.Epoch
 }
 
-// patrol returns when this session is of no use any more, with the reason, or when
-// ctx ends. etcd may have gone back; then it may never bring the events that the
-// campaign or the lead waits for.
-func (e *Elector) patrol(ctx context.Context, own string) error {
+// checkSession returns when the session has become useless, with the reason, or when ctx
+// ends. After etcd was restored from a backup, the events that the campaign and the leader
+// wait for may never come.
+func (e *Elector) checkSession(ctx context.Context, own string) error {
 	var seen store.History
-	for wrong := 0; ctx.Err() == nil; wait(ctx, lookEvery) {
+	for wrong := 0; ctx.Err() == nil; wait(ctx, checkEvery) {
 		asking, cancel := context.WithTimeout(ctx, requestTimeout)
 		got, err := e.config.Client.Get(asking, e.config.Prefix+"/", clientv3.WithFirstCreate()...)
 		cancel()
@@ -104,13 +104,13 @@ func (e *Elector) patrol(ctx context.Context, own string) error {
 		state, _ := e.State()
 		if first := len(got.Kvs) > 0 && string(got.Kvs[0].Key) == own; first == (state.Role == Leading) {
 			wrong = 0
-		} else if wrong++; wrong == misses {
-			return errors.New("etcd does not tell this candidate of its turn, or that it is over")
+		} else if wrong++; wrong == maxWrong {
+			return errors.New("etcd's keys contradict this candidate's role, and no event explains it")
 		}
 	}
 	return nil
 }
 
-// misses is how many looks in a row must contradict what a candidate believes: an
-// event may be on its way.
-const misses = 3
+// maxWrong is how many checks in a row must contradict a candidate's role: an event may
+// still be on its way.
+const maxWrong = 3

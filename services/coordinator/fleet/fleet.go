@@ -1,10 +1,11 @@
-// Package fleet is what agents and gateways have made of the configuration: which
-// names their filters know, what they leave out, what they refuse.
+// Package fleet knows what agents and gateways report about the configuration: which
+// identities and classes their filters know, which limits they do not enforce, which
+// configurations they refuse.
 //
 // # Model
 //
-// Each agent's last [controlv1.State] by agent, from its Hello on. A question names
-// the agents that are connected; what others told before does not count.
+// A Fleet has the last [controlv1.State] of each agent since its Hello. Callers name the
+// agents that are connected; reports of other agents do not count.
 package fleet
 
 import (
@@ -28,7 +29,7 @@ type Fleet struct {
 	states map[string]*controlv1.State
 }
 
-// Report takes in an agent's state; nil means that it is as told before.
+// Report stores an agent's state; nil means that the state has not changed.
 func (f *Fleet) Report(agent string, s *controlv1.State) {
 	if s == nil {
 		return
@@ -41,10 +42,10 @@ func (f *Fleet) Report(agent string, s *controlv1.State) {
 	f.states[agent] = s
 }
 
-// Hello notes that an agent begins anew: what it told before, and what agents told
-// that are not connected any more, is forgotten.
+// Hello forgets the agent's state, and the states of agents that are not connected any
+// more: the agent has opened a new stream.
 func (f *Fleet) Hello(agent string, connected func() []string) {
-	f.mu.Lock() // before connected: who joins afterwards cannot report until this is done
+	f.mu.Lock() // before connected: an agent that connects now cannot report until this is done
 	defer f.mu.Unlock()
 	here := map[string]bool{}
 	for _, name := range connected() {
@@ -59,8 +60,9 @@ type Doubt struct {
 	Message string
 }
 
-// Doubts returns what the connected agents' gateways make of a resource. known is
-// false if it asks for names, and no gateway has told which it knows.
+// Doubts returns why a resource may not do what it says at the connected agents' gateways.
+// known is false if the resource names an identity or a class and no gateway has reported
+// which ones it knows.
 func (f *Fleet) Doubts(connected []string, m resource.Message) (doubts []Doubt, known bool) {
 	states := f.of(connected)
 	known = true
@@ -84,9 +86,9 @@ func (f *Fleet) of(connected []string) map[string]*controlv1.State {
 	return out
 }
 
-// names are which gateways know which identity and which class.
+// names says which gateways know which identity and which class.
 type names struct {
-	gateways            []string // that have told
+	gateways            []string // that have reported their names
 	identities, classes map[string]map[string]bool
 }
 
@@ -132,7 +134,7 @@ func (n *names) doubts(l *quotav1.Limit) (doubts []Doubt) {
 	return doubts
 }
 
-// doubt is "" if all gateways that have told know the name.
+// doubt is "" if all gateways that have reported their names know this one.
 func (n *names) doubt(kind, name, effect string, known map[string]map[string]bool) string {
 	var without []string
 	for _, g := range n.gateways {
@@ -202,10 +204,10 @@ func few(names []string) string {
 type Summary struct {
 	LeftOut  int   // limits and quotas that are not enforced, at the agent or gateway with the most
 	Refusing int   // gateways that refuse a configuration
-	First    error // what is wrong first, nil if nothing is
+	First    error // one of the problems, nil if there is none
 }
 
-// Summary sums up what the connected agents have told.
+// Summary sums up what the connected agents have reported.
 func (f *Fleet) Summary(connected []string) (out Summary) {
 	states := f.of(connected)
 	note := func(who string, total int32, list []*controlv1.LeftOut) {
@@ -213,7 +215,8 @@ func (f *Fleet) Summary(connected []string) (out Summary) {
 			out.LeftOut = n
 			out.First = fmt.Errorf("%d limits are not enforced by %s", n, who)
 			if len(list) > 0 {
-				out.First = fmt.Errorf("%w; the first is %q of tenant %q: %s", out.First, list[0].GetLimit(), list[0].GetTenant(), list[0].GetReason())
+				out.First = fmt.Errorf("%w; the first is %q of tenant %q: %s", out.First, list[0].GetLimit(),
+					list[0].GetTenant(), list[0].GetReason())
 			}
 		}
 	}
@@ -226,7 +229,8 @@ func (f *Fleet) Summary(connected []string) (out Summary) {
 			note("gateway "+g.GetName(), g.GetLeftOutTotal(), g.GetLeftOut())
 			if g.GetRefused() != 0 {
 				out.Refusing++
-				refusal = fmt.Errorf("gateway %s refuses configuration %d: %s", g.GetName(), g.GetRefused(), g.GetReason())
+				refusal = fmt.Errorf("gateway %s refuses configuration %d: %s", g.GetName(), g.GetRefused(),
+					g.GetReason())
 			}
 		}
 	}

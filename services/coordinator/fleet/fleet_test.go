@@ -12,12 +12,15 @@ func fleet() *Fleet {
 	f := &Fleet{}
 	f.Report("a", &controlv1.State{Gateways: []*controlv1.GatewayState{
 		{Name: "gw-1", NamesKnown: true, Identities: []string{"ip", "user"}, Classes: []string{"writes"}},
-		{Name: "gw-2", NamesKnown: true, Identities: []string{"ip"}, LeftOutTotal: 3, LeftOut: []*controlv1.LeftOut{{Tenant: "acme", Limit: "new", Reason: "is newer"}}},
+		{Name: "gw-2", NamesKnown: true, Identities: []string{"ip"}, LeftOutTotal: 3,
+			LeftOut: []*controlv1.LeftOut{{Tenant: "acme", Limit: "new", Reason: "is newer"}}},
 		{Name: "gw-3"},
 	}})
-	f.Report("b", &controlv1.State{LeftOutTotal: 1, LeftOut: []*controlv1.LeftOut{{Tenant: "acme", Limit: "quotas/api", Reason: "is wrong"}},
+	f.Report("b", &controlv1.State{LeftOutTotal: 1,
+		LeftOut:  []*controlv1.LeftOut{{Tenant: "acme", Limit: "quotas/api", Reason: "is wrong"}},
 		Gateways: []*controlv1.GatewayState{{Name: "gw-4", Refused: 9, Reason: "too large"}}})
-	f.Report("gone", &controlv1.State{Gateways: []*controlv1.GatewayState{{Name: "gw-9", NamesKnown: true, Identities: []string{"usr"}}}})
+	f.Report("gone", &controlv1.State{Gateways: []*controlv1.GatewayState{{Name: "gw-9", NamesKnown: true,
+		Identities: []string{"usr"}}}})
 	return f
 }
 
@@ -29,8 +32,10 @@ func TestDoubts(t *testing.T) {
 		words []string
 	}{
 		{&quotav1.Limit{Name: "tenants/acme/limits/a", Identity: "usr"}, "identity", []string{`"usr" is not known to 2 of 2 gateways (gw-1, gw-2)`, "all clients are one", "known are ip, user"}},
-		{&quotav1.Limit{Name: "tenants/acme/limits/a", Identity: "user"}, "identity", []string{"1 of 2 gateways (gw-2)"}},
-		{&quotav1.Limit{Name: "tenants/acme/limits/a", Identity: "ip", Classes: []string{"writes"}}, "classes[0]", []string{"1 of 2", "no request is in it"}},
+		{&quotav1.Limit{Name: "tenants/acme/limits/a", Identity: "user"}, "identity",
+			[]string{"1 of 2 gateways (gw-2)"}},
+		{&quotav1.Limit{Name: "tenants/acme/limits/a", Identity: "ip", Classes: []string{"writes"}}, "classes[0]",
+			[]string{"1 of 2", "no request is in it"}},
 		{&quotav1.Limit{Name: "tenants/acme/limits/a", Identity: "ip"}, "", nil},
 		{&quotav1.Limit{Name: "tenants/acme/limits/new"}, "", []string{"not enforced by gateway gw-2: is newer"}},
 	} {
@@ -45,7 +50,8 @@ func TestDoubts(t *testing.T) {
 			}
 		}
 	}
-	if doubts, _ := f.Doubts([]string{"a", "b"}, &quotav1.Quota{Name: "tenants/acme/quotas/api"}); len(doubts) != 1 || doubts[0].Message != "not enforced by agent b: is wrong" {
+	if doubts, _ := f.Doubts([]string{"a", "b"}, &quotav1.Quota{Name: "tenants/acme/quotas/api"}); len(doubts) != 1 ||
+		doubts[0].Message != "not enforced by agent b: is wrong" {
 		t.Errorf("quota: %v", doubts)
 	}
 	if _, known := f.Doubts(nil, &quotav1.Limit{Identity: "ip"}); known {
@@ -56,7 +62,8 @@ func TestDoubts(t *testing.T) {
 func TestSummary(t *testing.T) {
 	f := fleet()
 	s := f.Summary([]string{"a", "b"})
-	if s.LeftOut != 3 || s.Refusing != 1 || s.First == nil || !strings.Contains(s.First.Error(), "gw-4 refuses configuration 9: too large") {
+	if s.LeftOut != 3 || s.Refusing != 1 || s.First == nil ||
+		!strings.Contains(s.First.Error(), "gw-4 refuses configuration 9: too large") {
 		t.Errorf("%+v", s)
 	}
 	if s := f.Summary([]string{"a"}); s.Refusing != 0 || !strings.Contains(s.First.Error(), `3 limits are not enforced by gateway gw-2; the first is "new"`) {

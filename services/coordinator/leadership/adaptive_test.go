@@ -33,9 +33,10 @@ func TestEstimateOutlivesItsLeader(t *testing.T) {
 		if leases != nil {
 			served = leases.Pools[0].Capacity
 		}
-		first.Report(now, "gw", &controlv1.Report{Interval: durationpb.New(250 * time.Millisecond), Flows: []*controlv1.FlowReport{{
-			Tenant: "a", Pool: "api", Gateway: "gw", Demand: 5000, Served: served, Limited: true,
-			Completed: served, Residence: .05 * served, InFlight: .05 * served}}})
+		first.Report(now, "gw", &controlv1.Report{Interval: durationpb.New(250 * time.Millisecond),
+			Flows: []*controlv1.FlowReport{{
+				Tenant: "a", Pool: "api", Gateway: "gw", Demand: 5000, Served: served, Limited: true,
+				Completed: served, Residence: .05 * served, InFlight: .05 * served}}})
 		leases = first.Step(now)
 	}
 	found := leases.Pools[0].Capacity

@@ -6,22 +6,22 @@
 //	agent ──Hello, Report, Ack──►  receiver goroutine ──► Loop (the rounds)
 //	agent ◄─Configuration, Leases─ sender goroutine   ◄── latest leases, configuration
 //
-// The sender has no queue. It is told that something is new, and then sends what
-// is newest: first the configuration that the agent lacks (everything to begin
-// with, differences later, in chunks), then the leases. So an agent that is slow
-// misses rounds, gets the latest when it can, and delays nobody.
+// The sender has no queue. When something is new it sends the latest: first the
+// configuration that the agent lacks (everything at first, differences later, in chunks),
+// then the leases. So a slow agent misses rounds, gets the latest leases when it can
+// receive them, and delays no other agent.
 //
 // # Invariants
 //
 //   - Leases are sent after the configuration that they were computed from.
-//   - The epochs sent on a stream never fall; an agent that has obeyed a higher
-//     one than this coordinator's is turned away.
-//   - An agent is sent no configuration of a lower revision than the one that it came
-//     with, and no leases until it has one: what etcd lost stays in force there until
-//     the coordinator has a higher revision.
+//   - The epochs on a stream never fall. An agent that has obeyed a higher epoch than
+//     this coordinator's is refused.
+//   - An agent gets no configuration of a lower revision than the one in its Hello, and
+//     no leases until it has a configuration: what etcd has lost stays in force there
+//     until the coordinator has a higher revision.
 //   - A stream is never silent for longer than quietFor.
 //   - A name has one stream: a newer one ends the older.
-//   - When the gate closes (another coordinator leads, shutdown), every stream
+//   - When the server is closed (another coordinator leads, shutdown), every stream
 //     ends with the status that says why.
 //
 // # Errors

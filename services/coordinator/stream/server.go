@@ -41,17 +41,18 @@ type Server struct {
 	log           *slog.Logger
 
 	mu       sync.Mutex
-	gate     error // nil = open
+	closed   error // why streams are refused, nil = they are accepted
 	epoch    int64
 	seed     uint64
 	leases   *controlv1.Leases
 	sessions map[string]*session
-	doors    doors
+	counter  streamCounter
 }
 
-// New makes a server whose gate is closed.
+// New makes a server that is closed: it refuses streams.
 func New(loop Loop, c *config.Cache, limits Limits, log *slog.Logger) *Server {
-	return &Server{loop: loop, configuration: c, log: log, gate: NotLeader(""), sessions: map[string]*session{}, doors: newDoors(limits)}
+	return &Server{loop: loop, configuration: c, log: log, closed: NotLeader(""), sessions: map[string]*session{},
+		counter: newStreamCounter(limits)}
 }
 
 // Register adds the service to a gRPC server.
@@ -61,14 +62,14 @@ func (s *Server) Register(r grpc.ServiceRegistrar) { controlv1.RegisterControlSe
 func (s *Server) Open(epoch int64, seed uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gate, s.epoch, s.seed = nil, epoch, seed
+	s.closed, s.epoch, s.seed = nil, epoch, seed
 }
 
 // Shut ends all streams with the status why, and answers new ones with it.
 func (s *Server) Shut(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gate, s.leases = why, nil
+	s.closed, s.leases = why, nil
 	for _, one := range s.sessions {
 		one.end(why)
 	}
@@ -78,7 +79,7 @@ func (s *Server) Shut(why error) {
 func (s *Server) Publish(l *controlv1.Leases) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.gate != nil || l.GetEpoch() < s.epoch {
+	if s.closed != nil || l.GetEpoch() < s.epoch {
 		return
 	}
 	s.leases = l
@@ -134,29 +135,30 @@ func (s *Server) latest() (*controlv1.Leases, leadership) {
 
 // Connect is one agent's stream.
 func (s *Server) Connect(stream grpc.BidiStreamingServer[controlv1.ConnectRequest, controlv1.ConnectResponse]) error {
-	if err := s.open(); err != nil {
+	if err := s.accepts(); err != nil {
 		return err
 	}
-	leave, err := s.doors.enter(stream.Context())
+	remove, err := s.counter.add(stream.Context())
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer remove()
 	ctx, end := context.WithCancelCause(stream.Context())
 	defer end(nil)
-	one := &session{server: s, stream: stream, end: end, joined: make(chan struct{}), news: make(chan struct{}, 1), sent: -1, refusals: map[uint64]int64{}}
-	greeting := time.AfterFunc(helloTimeout, func() {
+	one := &session{server: s, stream: stream, end: end, joined: make(chan struct{}), news: make(chan struct{}, 1),
+		sent: -1, refusals: map[uint64]int64{}}
+	helloTimer := time.AfterFunc(helloTimeout, func() {
 		end(status.Errorf(codes.InvalidArgument, "no Hello within %s", helloTimeout))
 	})
-	defer greeting.Stop()
+	defer helloTimer.Stop()
 	hello := make(chan *controlv1.Hello, 1)
 	go one.receive(hello)
 	select {
 	case h := <-hello:
-		greeting.Stop()
+		helloTimer.Stop()
 		return s.serve(ctx, one, h)
 	case <-ctx.Done():
-		return ended(ctx)
+		return endStatus(ctx)
 	}
 }
 
@@ -164,20 +166,22 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[controlv1.ConnectReques
 func (s *Server) serve(ctx context.Context, one *session, h *controlv1.Hello) error {
 	one.agent, one.floor = h.GetAgent(), h.GetRevision()
 	if !election.Plausible(one.floor) {
-		s.log.Error("an agent says that it holds a revision that cannot be: it is not believed", "agent", one.agent, "revision", one.floor)
+		s.log.Error("an agent says that it holds a revision that cannot be: it is not believed", "agent", one.agent,
+			"revision", one.floor)
 		one.floor = 0
 	}
 	if s.configuration.Before(one.floor) {
 		s.loop.Ahead(h)
 	}
-	if err := s.join(one, h); err != nil {
+	if err := s.addSession(one, h); err != nil {
 		if h.GetEpoch() > s.Epoch() {
 			s.loop.Ahead(h)
 		}
 		return err
 	}
-	defer s.leave(one)
-	s.log.Info("agent connected", "agent", one.agent, "version", h.GetVersion(), "revision", h.GetRevision(), "epoch", h.GetEpoch())
+	defer s.removeSession(one)
+	s.log.Info("agent connected", "agent", one.agent, "version", h.GetVersion(), "revision", h.GetRevision(), "epoch",
+		h.GetEpoch())
 	s.loop.Hello(h)
 	close(one.joined)
 	one.wake()
@@ -186,19 +190,19 @@ func (s *Server) serve(ctx context.Context, one *session, h *controlv1.Hello) er
 	return err
 }
 
-func (s *Server) open() error {
+func (s *Server) accepts() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.gate
+	return s.closed
 }
 
-// join enters a stream under its agent's name and ends an older one.
-func (s *Server) join(one *session, h *controlv1.Hello) error {
+// addSession registers a stream under its agent's name and ends an older one.
+func (s *Server) addSession(one *session, h *controlv1.Hello) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.gate != nil:
-		return s.gate
+	case s.closed != nil:
+		return s.closed
 	case h.GetEpoch() > s.epoch:
 		return stale(h.GetEpoch(), s.epoch)
 	}
@@ -209,7 +213,7 @@ func (s *Server) join(one *session, h *controlv1.Hello) error {
 	return nil
 }
 
-func (s *Server) leave(one *session) {
+func (s *Server) removeSession(one *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sessions[one.agent] == one {
@@ -217,8 +221,8 @@ func (s *Server) leave(one *session) {
 	}
 }
 
-// ended is the status of a stream whose context has ended.
-func ended(ctx context.Context) error {
+// endStatus is the status of a stream whose context has ended.
+func endStatus(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if _, is := status.FromError(cause); is {
 		return cause

@@ -21,8 +21,8 @@ import (
 // default limit of 4 MiB.
 const chunkBytes = 512 << 10
 
-// quietFor is how long a stream may say nothing: an agent takes a coordinator for dead
-// after 5 s of silence. Shorter costs messages.
+// quietFor is how long a stream may be silent. Default 1.5 s: an agent takes a coordinator
+// for dead after 5 s of silence. Shorter costs messages.
 const quietFor = 1500 * time.Millisecond
 
 // session is one agent's stream.
@@ -49,7 +49,7 @@ func (s *session) receive(hello chan<- *controlv1.Hello) {
 		err = status.Error(codes.InvalidArgument, "the first message must be a Hello with the agent's name")
 	}
 	if err != nil {
-		s.end(gone(err))
+		s.end(endedByAgent(err))
 		return
 	}
 	hello <- first.GetHello()
@@ -61,7 +61,7 @@ func (s *session) receive(hello chan<- *controlv1.Hello) {
 	for {
 		m, err := s.stream.Recv()
 		if err != nil {
-			s.end(gone(err))
+			s.end(endedByAgent(err))
 			return
 		}
 		switch {
@@ -76,8 +76,8 @@ func (s *session) receive(hello chan<- *controlv1.Hello) {
 	}
 }
 
-// gone is the status after the agent's side has ended.
-func gone(err error) error {
+// endedByAgent is the status after the agent's side has ended.
+func endedByAgent(err error) error {
 	if errors.Is(err, io.EOF) {
 		return status.Error(codes.Canceled, "the agent has closed its side")
 	}
@@ -95,7 +95,7 @@ func (s *session) ack(a *controlv1.Ack) {
 	}
 }
 
-// wake tells the sender that there is news; it never blocks.
+// wake makes the sender send what is new; it never blocks.
 func (s *session) wake() {
 	select {
 	case s.news <- struct{}{}:
@@ -111,10 +111,10 @@ func (s *session) send(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return ended(ctx)
+			return endStatus(ctx)
 		case <-s.news:
 		case <-quiet.C:
-			// Nothing in it: it tells that this coordinator lives.
+			// An empty message shows that this coordinator is alive.
 			if err := s.stream.Send(&controlv1.ConnectResponse{}); err != nil {
 				return err
 			}
@@ -134,7 +134,8 @@ func (s *session) send(ctx context.Context) error {
 		if leases == nil || leases == last || older {
 			continue
 		}
-		if err := s.stream.Send(&controlv1.ConnectResponse{Message: &controlv1.ConnectResponse_Leases{Leases: leases}}); err != nil {
+		m := &controlv1.ConnectResponse{Message: &controlv1.ConnectResponse_Leases{Leases: leases}}
+		if err := s.stream.Send(m); err != nil {
 			return err
 		}
 		last = leases
@@ -145,16 +146,17 @@ func (s *session) send(ctx context.Context) error {
 func (s *session) configure(change config.Change, in leadership) error {
 	rest, deleted, full := change.Resources, change.Deleted, change.Full
 	for {
-		chunk, left := cut(rest)
+		chunk, left := nextChunk(rest)
 		last := len(left) == 0
 		m := &controlv1.Configuration{
-			Nonce: s.expect(change.Revision), Revision: change.Revision, Full: full, Last: last, Resources: chunk,
+			Nonce: s.newNonce(change.Revision), Revision: change.Revision, Full: full, Last: last, Resources: chunk,
 			Seed: in.seed, Epoch: in.epoch,
 		}
 		if last {
 			m.Deleted, m.Unreadable = deleted, change.Unreadable
 		}
-		if err := s.stream.Send(&controlv1.ConnectResponse{Message: &controlv1.ConnectResponse_Configuration{Configuration: m}}); err != nil {
+		response := &controlv1.ConnectResponse{Message: &controlv1.ConnectResponse_Configuration{Configuration: m}}
+		if err := s.stream.Send(response); err != nil {
 			return err
 		}
 		if last {
@@ -165,8 +167,8 @@ func (s *session) configure(change config.Change, in leadership) error {
 	}
 }
 
-// expect makes the nonce of a chunk.
-func (s *session) expect(revision int64) uint64 {
+// newNonce makes the nonce of a chunk.
+func (s *session) newNonce(revision int64) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.nonce++
@@ -180,8 +182,8 @@ func (s *session) expect(revision int64) uint64 {
 // maxUnanswered bounds what is remembered of an agent that never answers.
 const maxUnanswered = 1024
 
-// cut takes resources for one chunk.
-func cut(resources []*quotav1.Resource) (chunk, rest []*quotav1.Resource) {
+// nextChunk returns the resources of one chunk, and the rest.
+func nextChunk(resources []*quotav1.Resource) (chunk, rest []*quotav1.Resource) {
 	size := 0
 	for i, r := range resources {
 		if size += proto.Size(r); size > chunkBytes && i > 0 {

@@ -46,7 +46,8 @@ func stale(obeyed, ours int64) error {
 }
 
 func informed(code codes.Code, text, reason string, metadata map[string]string) error {
-	s, err := status.New(code, text).WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: Domain, Metadata: metadata})
+	s, err := status.New(code, text).WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: Domain,
+		Metadata: metadata})
 	if err != nil {
 		return status.Error(code, text)
 	}

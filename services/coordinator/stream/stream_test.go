@@ -52,14 +52,18 @@ type bench struct {
 }
 
 func newBench(t *testing.T) *bench {
-	b := &bench{t: t, configuration: config.New(), loop: &recorder{make(chan string, 64), make(chan string, 64), make(chan string, 64), make(chan string, 64)}}
+	b := &bench{t: t, configuration: config.New(),
+		loop: &recorder{make(chan string, 64), make(chan string, 64), make(chan string, 64), make(chan string, 64)}}
 	b.server = stream.New(b.loop, b.configuration, stream.Limits{Streams: 3}, slog.New(slog.DiscardHandler))
 	g := grpc.NewServer()
 	b.server.Register(g)
 	listener := bufconn.Listen(64 << 10)
 	go g.Serve(listener)
 	conn, err := grpc.NewClient("passthrough:///memory", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
+			error) {
+			return listener.DialContext(ctx)
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +138,8 @@ func TestConfigurationComesBeforeItsLeases(t *testing.T) {
 	next.Deleted = []string{"pools/a"}
 	b.configuration.Apply(next)
 	b.server.Publish(&controlv1.Leases{Epoch: 7, Seq: 2, Revision: 5})
-	if c := hear(t, s).GetConfiguration(); c.GetFull() || c.GetRevision() != 5 || len(c.GetResources()) != 1 || !slices.Equal(c.GetDeleted(), []string{"pools/a"}) {
+	if c := hear(t, s).GetConfiguration(); c.GetFull() || c.GetRevision() != 5 || len(c.GetResources()) != 1 ||
+		!slices.Equal(c.GetDeleted(), []string{"pools/a"}) {
 		t.Errorf("difference: %v", c)
 	}
 	if l := hear(t, s).GetLeases(); l.GetSeq() != 2 {
@@ -149,8 +154,10 @@ func TestReportsAndRefusalsReachTheLoop(t *testing.T) {
 	s := b.dial("x", 0)
 	c := hear(t, s).GetConfiguration()
 	say(t, s, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Report{Report: &controlv1.Report{Seq: 9}}})
-	say(t, s, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Ack{Ack: &controlv1.Ack{Nonce: 999, Error: "never sent"}}})
-	say(t, s, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Ack{Ack: &controlv1.Ack{Nonce: c.GetNonce(), Error: "no such law"}}})
+	say(t, s, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Ack{Ack: &controlv1.Ack{Nonce: 999,
+		Error: "never sent"}}})
+	say(t, s, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Ack{Ack: &controlv1.Ack{Nonce: c.GetNonce(),
+		Error: "no such law"}}})
 	if got := <-b.loop.hellos; got != "x" {
 		t.Errorf("hello from %q", got)
 	}
@@ -309,7 +316,8 @@ func TestStreamsAreBounded(t *testing.T) {
 		open = append(open, b.dial(fmt.Sprint(i), 0))
 		hear(t, open[i])
 	}
-	if _, err := b.dial("more", 0).Recv(); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "--max-streams") {
+	if _, err := b.dial("more", 0).Recv(); status.Code(err) != codes.ResourceExhausted ||
+		!strings.Contains(err.Error(), "--max-streams") {
 		t.Errorf("the fourth of three: %v", err)
 	}
 	if b.server.Refused() != 1 {

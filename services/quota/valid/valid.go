@@ -1,5 +1,5 @@
-// Package valid says what is wrong with a resource or a request before anything
-// is stored: field by field, so that a person can mend it.
+// Package valid checks a resource or a request before anything is stored. It names each
+// field that is wrong, so that a person can correct it.
 //
 // # Model
 //
@@ -95,7 +95,7 @@ func check(whole proto.Message, parts ...part) error {
 	}
 	var found []Violation
 	for _, p := range parts {
-		for _, v := range meaning(p.m) {
+		for _, v := range semantic(p.m) {
 			found = append(found, Violation{Field: p.prefix + v.Field, Message: v.Message})
 		}
 	}
@@ -121,14 +121,14 @@ func declared(m proto.Message) error {
 	for _, one := range invalid.Violations {
 		e.Violations = append(e.Violations, Violation{
 			Field:   protovalidate.FieldPathString(one.Proto.GetField()),
-			Message: worded(one),
+			Message: message(one),
 		})
 	}
 	return e
 }
 
-// worded puts a rule into words that help: a pattern is no help to most.
-func worded(v *protovalidate.Violation) string {
+// message is the text of a violation. A pattern is replaced by what is expected.
+func message(v *protovalidate.Violation) string {
 	if v.Proto.GetRuleId() != "string.pattern" {
 		return strings.TrimPrefix(v.Proto.GetMessage(), "value ")
 	}

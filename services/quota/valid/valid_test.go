@@ -44,7 +44,8 @@ func TestResource(t *testing.T) {
 		{"undefined enum", pool(func(p *quotav1.Pool) { p.Sharing = 9 }), "sharing", "defined"},
 		{"alpha kept for later", pool(func(p *quotav1.Pool) { p.Alpha = 2 }), "", ""},
 		{"wait below a given target", pool(func(p *quotav1.Pool) {
-			p.Queue = &quotav1.Queue{DelayTarget: durationpb.New(3 * time.Second), MaxWait: durationpb.New(2 * time.Second)}
+			p.Queue = &quotav1.Queue{DelayTarget: durationpb.New(3 * time.Second),
+				MaxWait: durationpb.New(2 * time.Second)}
 		}), "queue.delay_target", "3s"},
 		{"wait below the default", pool(func(p *quotav1.Pool) {
 			p.Queue = &quotav1.Queue{DelayTarget: durationpb.New(3 * time.Second)}
@@ -66,7 +67,8 @@ func TestResource(t *testing.T) {
 		{"rate 0 without unit", limit(func(l *quotav1.Limit) { l.Rate = "0" }), "", ""},
 		{"rate too high", limit(func(l *quotav1.Limit) { l.Rate = "9999999999/s" }), "rate", "at most"},
 		{"burst below 1", limit(func(l *quotav1.Limit) { l.Burst = 0.5 }), "burst", "at least 1"},
-		{"pool with prefix", limit(func(l *quotav1.Limit) { l.Pools = []string{"pools/api"} }), "pools[0]", "without pools/"},
+		{"pool with prefix", limit(func(l *quotav1.Limit) { l.Pools = []string{"pools/api"} }), "pools[0]",
+			"without pools/"},
 		{"pool twice", limit(func(l *quotav1.Limit) { l.Pools = []string{"a", "a"} }), "pools[1]", "twice"},
 		{"pool with a bad ID", limit(func(l *quotav1.Limit) { l.Pools = []string{"A b"} }), "pools[0]", "A b"},
 		{"override without rate", limit(func(l *quotav1.Limit) {
@@ -81,7 +83,8 @@ func TestResource(t *testing.T) {
 		{"identity of a limit on all", limit(func(l *quotav1.Limit) {
 			l.Key, l.Identity = quotav1.Key_TENANT, "ip"
 		}), "identity", "together"},
-		{"identity and classes", limit(func(l *quotav1.Limit) { l.Identity, l.Classes = "ip", []string{"writes"} }), "", ""},
+		{"identity and classes", limit(func(l *quotav1.Limit) { l.Identity, l.Classes = "ip", []string{"writes"} }), "",
+			""},
 		{"default tenant", &quotav1.Tenant{Name: "tenants/-"}, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

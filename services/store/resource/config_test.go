@@ -79,7 +79,8 @@ func each(d protoreflect.MessageDescriptor, prefix string, visit func(string, fu
 	for i := range d.Fields().Len() {
 		f := d.Fields().Get(i)
 		name := prefix + string(f.Name())
-		if below := f.Message(); below != nil && !f.IsList() && strings.HasPrefix(string(below.FullName()), "titrate.") &&
+		if below := f.Message(); below != nil && !f.IsList() &&
+			strings.HasPrefix(string(below.FullName()), "titrate.") &&
 			!strings.HasSuffix(string(below.Name()), "Status") {
 			each(below, name+".", func(name string, set func(protoreflect.Message)) {
 				visit(name, func(m protoreflect.Message) { set(m.Mutable(f).Message()) })

@@ -87,7 +87,8 @@ func TestDefaultBurstIsTheAmountOfTheWindow(t *testing.T) {
 	for rate, want := range map[string]float64{
 		"100/min": 100, "10/s": 10, "1000/h": 1000, "0.5/s": 1, "0": 1, "0/s": 1, "86400000000/d": 1e9,
 	} {
-		l := &quotav1.Limit{Name: "tenants/a/limits/l", Rate: rate, Overrides: []*quotav1.Override{{Client: "c", Rate: rate}}}
+		l := &quotav1.Limit{Name: "tenants/a/limits/l", Rate: rate,
+			Overrides: []*quotav1.Override{{Client: "c", Rate: rate}}}
 		FillDefaults(l)
 		if l.Burst != want || l.Overrides[0].Burst != want {
 			t.Errorf("%s gets a burst of %g and %g, want %g", rate, l.Burst, l.Overrides[0].Burst, want)
@@ -115,8 +116,9 @@ func TestStoredWithoutBurstKeepsItsBurst(t *testing.T) {
 
 func TestFillDefaultsIsIdempotentAndKeepsWhatIsSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := &quotav1.Pool{Name: "pools/a", Capacity: 1, Sharing: quotav1.Sharing(rapid.IntRange(0, 2).Draw(t, "sharing")),
-			OnLoss: quotav1.OnLoss(rapid.IntRange(0, 3).Draw(t, "loss"))}
+		p := &quotav1.Pool{Name: "pools/a", Capacity: 1,
+			Sharing: quotav1.Sharing(rapid.IntRange(0, 2).Draw(t, "sharing")),
+			OnLoss:  quotav1.OnLoss(rapid.IntRange(0, 3).Draw(t, "loss"))}
 		if rapid.Bool().Draw(t, "queue") {
 			p.Queue = &quotav1.Queue{Aqm: quotav1.Aqm(rapid.IntRange(0, 3).Draw(t, "aqm")),
 				MaxRequests: rapid.Uint32Range(0, 9).Draw(t, "max")}
@@ -143,7 +145,8 @@ func TestReferences(t *testing.T) {
 		{&quotav1.Pool{Name: "pools/a"}, nil},
 		{&quotav1.Quota{Name: "tenants/a/quotas/p"}, []string{"tenants/a", "pools/p"}},
 		{&quotav1.Quota{Name: "tenants/-/quotas/p"}, []string{"pools/p"}},
-		{&quotav1.Limit{Name: "tenants/a/limits/l", Pools: []string{"p", "q"}}, []string{"tenants/a", "pools/p", "pools/q"}},
+		{&quotav1.Limit{Name: "tenants/a/limits/l", Pools: []string{"p", "q"}},
+			[]string{"tenants/a", "pools/p", "pools/q"}},
 	} {
 		if got := References(c.m); !slices.Equal(got, c.want) {
 			t.Errorf("%s refers to %v, want %v", c.m.GetName(), got, c.want)

@@ -12,8 +12,8 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// meaning returns what is wrong with a resource beyond its declared rules.
-func meaning(m resource.Message) []Violation {
+// semantic returns the violations of a resource that the .proto cannot declare.
+func semantic(m resource.Message) []Violation {
 	m = proto.Clone(m).(resource.Message)
 	resource.FillDefaults(m)
 	var found []Violation
@@ -64,7 +64,8 @@ func queue(q *quotav1.Queue) []Violation {
 	}
 	target, wait := q.DelayTarget.AsDuration(), q.MaxWait.AsDuration()
 	if target > wait {
-		return []Violation{{"queue.delay_target", fmt.Sprintf("%s must not be above max_wait, which is %s", target, wait)}}
+		return []Violation{{"queue.delay_target",
+			fmt.Sprintf("%s must not be above max_wait, which is %s", target, wait)}}
 	}
 	return nil
 }
@@ -91,7 +92,8 @@ func numbers(prefix, rate string, burst float64) []Violation {
 	}
 	if burst > 0 && burst < 1 {
 		found = append(found, Violation{prefix + "burst",
-			fmt.Sprintf("%g must be at least 1, or no request ever passes; left out it is the amount of the rate", burst)})
+			fmt.Sprintf("%g must be at least 1, or no request ever passes; left out it is the amount of the rate",
+				burst)})
 	}
 	return found
 }

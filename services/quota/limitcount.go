@@ -10,17 +10,18 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// errTooMany is a tenant with more limits than a gateway takes.
+// errTooMany: a tenant would have more limits than a gateway accepts.
 var errTooMany = errors.New("too many limits")
 
-// fewTenants is up to how many tenants' limits are read one by one; beyond it one
-// pass over all is quicker.
+// fewTenants is the number of tenants up to which limits are read tenant by tenant; with
+// more, one pass over all limits is quicker.
 const fewTenants = 16
 
-// fit refuses changes that give a tenant more limits than config.MaxLimits, those of
-// tenants/- that it inherits included. What is stored with more already may change.
-// Of two changes at once both may pass: the gateways then leave out what is too much.
-func (s *Server) fit(ctx context.Context, changes []store.Change) error {
+// checkLimitCount refuses changes that give a tenant more than config.MaxLimits limits,
+// those of tenants/- that it inherits included. A tenant that has more already may change
+// them. Two changes at the same time may pass together: the gateways then leave out the
+// limits beyond the number.
+func (s *Server) checkLimitCount(ctx context.Context, changes []store.Change) error {
 	added := map[string][]int{} // the limits put, by tenant
 	for i, c := range changes {
 		if c.Resource == nil {
@@ -49,11 +50,11 @@ func (s *Server) fit(ctx context.Context, changes []store.Change) error {
 			}
 		}
 	}
-	return crowded(stored, more, changes)
+	return tooManyLimits(stored, more, changes)
 }
 
-// crowded returns an error for a tenant that has got more limits than it may have.
-func crowded(limits map[string]map[string]bool, more map[string]int, changes []store.Change) error {
+// tooManyLimits returns an error for a tenant that has got more limits than it may have.
+func tooManyLimits(limits map[string]map[string]bool, more map[string]int, changes []store.Change) error {
 	defaults := limits[resource.AnyTenant]
 	byDefault, shared := more[resource.AnyTenant]
 	for tenant, own := range limits {

@@ -22,8 +22,8 @@ type Limits struct {
 	PerIdentity int
 }
 
-// doors count the streams that are open.
-type doors struct {
+// streamCounter counts the open streams and refuses those beyond the limits.
+type streamCounter struct {
 	limits Limits
 
 	mu      sync.Mutex
@@ -32,31 +32,33 @@ type doors struct {
 	refused uint64
 }
 
-func newDoors(l Limits) doors {
+func newStreamCounter(l Limits) streamCounter {
 	l.Streams, l.PerIdentity = cmp.Or(l.Streams, 4096), cmp.Or(l.PerIdentity, 512)
-	return doors{limits: l, each: map[string]int{}}
+	return streamCounter{limits: l, each: map[string]int{}}
 }
 
-// enter counts a stream until leave is called, or says which bound is reached.
-func (d *doors) enter(ctx context.Context) (leave func(), err error) {
+// add counts a stream until remove is called. The error names the limit that is reached.
+func (d *streamCounter) add(ctx context.Context) (remove func(), err error) {
 	who := identity(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
 	case d.total >= d.limits.Streams:
 		d.refused++
-		return nil, status.Errorf(codes.ResourceExhausted, "%d control streams are open, as many as --max-streams allows", d.total)
+		return nil, status.Errorf(codes.ResourceExhausted,
+			"%d control streams are open, as many as --max-streams allows", d.total)
 	case who != "" && d.each[who] >= d.limits.PerIdentity:
 		d.refused++
-		return nil, status.Errorf(codes.ResourceExhausted, "%d control streams are open with the certificate of %s, as many as "+
-			"--max-streams-per-identity allows", d.each[who], who)
+		return nil, status.Errorf(codes.ResourceExhausted,
+			"%d control streams are open with the certificate of %s, as many as "+
+				"--max-streams-per-identity allows", d.each[who], who)
 	}
 	d.total++
 	d.each[who]++
-	return func() { d.leave(who) }, nil
+	return func() { d.remove(who) }, nil
 }
 
-func (d *doors) leave(who string) {
+func (d *streamCounter) remove(who string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.total--
@@ -67,9 +69,9 @@ func (d *doors) leave(who string) {
 
 // Refused is how many streams were turned away because too many were open.
 func (s *Server) Refused() uint64 {
-	s.doors.mu.Lock()
-	defer s.doors.mu.Unlock()
-	return s.doors.refused
+	s.counter.mu.Lock()
+	defer s.counter.mu.Unlock()
+	return s.counter.refused
 }
 
 // identity is whom the client's certificate names, "" without one.
