@@ -24,7 +24,8 @@
 // A request goes down through the rooms and comes back once. Each room knows those below
 // it only.
 //
-//	engine      decide.go queue.go tick.go  the way of a request: Decide, Enqueue, Tick
+//	engine      decide.go queue.go tick.go release.go
+//	                                        the way of a request: Decide, Enqueue, Tick
 //	            engine.go apply.go snapshot.go shares.go
 //	                                        configuration, routes and shares
 //	            lifecycle.go report.go claims.go allowance.go explain.go settle.go

@@ -7,7 +7,7 @@ import (
 )
 
 // Requests that wait: how they join the queue of their flow (Enqueue), and how they
-// leave it before their turn (Cancel). tick.go has the others.
+// leave it before their turn (Cancel). tick.go and release.go have the others.
 
 // maxHeld bounds the requests of one flow that wait for their clients' limits, over all
 // clients; those that wait for the share have Queue.MaxRequests.
