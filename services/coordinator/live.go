@@ -109,11 +109,7 @@ func (l *live) askLeader(leader string) error {
 
 // Doubts is why a resource may not do what it says at the gateways of connected agents.
 func (l *live) Doubts(m resource.Message) (doubts []quota.Doubt, known bool) {
-	found, known := l.coordinator.fleet.Doubts(l.coordinator.streams.Agents(), m)
-	for _, d := range found {
-		doubts = append(doubts, quota.Doubt(d))
-	}
-	return doubts, known
+	return l.coordinator.fleet.Doubts(l.coordinator.streams.Agents(), m)
 }
 
 func (l *live) explain(v *leadership.View, p *allocation.PoolShare, key allocation.Flow) *quotav1.Explanation {

@@ -17,6 +17,7 @@ import (
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/quota"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
@@ -54,16 +55,10 @@ func (f *Fleet) Hello(agent string, connected func() []string) {
 	maps.DeleteFunc(f.states, func(name string, _ *controlv1.State) bool { return !here[name] })
 }
 
-// Doubt is a reason to think that a resource does not do what it says.
-type Doubt struct {
-	Field   string // such as identity or classes[1]; "" = it is not enforced somewhere
-	Message string
-}
-
 // Doubts returns why a resource may not do what it says at the connected agents' gateways.
 // known is false if the resource names an identity or a class and no gateway has reported
 // which ones it knows.
-func (f *Fleet) Doubts(connected []string, m resource.Message) (doubts []Doubt, known bool) {
+func (f *Fleet) Doubts(connected []string, m resource.Message) (doubts []quota.Doubt, known bool) {
 	states := f.of(connected)
 	known = true
 	if l, ok := m.(*quotav1.Limit); ok && (l.GetIdentity() != "" || len(l.GetClasses()) > 0) {
@@ -119,10 +114,10 @@ func newNames(states map[string]*controlv1.State) *names {
 	return n
 }
 
-func (n *names) doubts(l *quotav1.Limit) (doubts []Doubt) {
+func (n *names) doubts(l *quotav1.Limit) (doubts []quota.Doubt) {
 	ask := func(field, kind, name, effect string, known map[string]map[string]bool) {
 		if text := n.doubt(kind, name, effect, known); text != "" {
-			doubts = append(doubts, Doubt{field, text})
+			doubts = append(doubts, quota.Doubt{Field: field, Message: text})
 		}
 	}
 	if id := l.GetIdentity(); id != "" {
@@ -159,7 +154,7 @@ func (n *names) doubt(kind, name, effect string, known map[string]map[string]boo
 }
 
 // leftOut says who does not enforce the named tenant, quota or limit.
-func leftOut(states map[string]*controlv1.State, name string) (doubts []Doubt) {
+func leftOut(states map[string]*controlv1.State, name string) (doubts []quota.Doubt) {
 	ref, err := resource.Parse(name)
 	if err != nil || ref.Kind == resource.Pool {
 		return nil
@@ -187,9 +182,9 @@ func leftOut(states map[string]*controlv1.State, name string) (doubts []Doubt) {
 	}
 	for reason, who := range by {
 		slices.Sort(who)
-		doubts = append(doubts, Doubt{"", fmt.Sprintf("not enforced by %s: %s", few(who), reason)})
+		doubts = append(doubts, quota.Doubt{Message: fmt.Sprintf("not enforced by %s: %s", few(who), reason)})
 	}
-	slices.SortFunc(doubts, func(a, b Doubt) int { return strings.Compare(a.Message, b.Message) })
+	slices.SortFunc(doubts, func(a, b quota.Doubt) int { return strings.Compare(a.Message, b.Message) })
 	return doubts
 }
 
