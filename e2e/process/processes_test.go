@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -144,29 +142,4 @@ func (s *scene) empty() {
 	if err != nil || len(left) > 0 {
 		s.t.Errorf("left behind in the temporary directory: %v, %v", left, err)
 	}
-}
-
-// freePorts are ports of loopback that nobody has, for TCP and UDP. They lie below those that the
-// kernel gives to outgoing connections, so that a killed server finds its own again.
-func freePorts(t *testing.T, n int) []int {
-	t.Helper()
-	var ports []int
-	for tries := 0; len(ports) < n; tries++ {
-		if tries > 1000 {
-			t.Fatal("no free ports between 10000 and 30000")
-		}
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(10000+rand.IntN(20000)))
-		tcp, err := net.Listen("tcp", address)
-		if err != nil {
-			continue
-		}
-		defer tcp.Close() // held until all are found, so that none is given twice
-		udp, err := net.ListenPacket("udp", address)
-		if err != nil {
-			continue
-		}
-		defer udp.Close()
-		ports = append(ports, tcp.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
 }

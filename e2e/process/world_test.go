@@ -2,7 +2,6 @@ package process
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -13,11 +12,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"text/template"
 	"time"
 
 	"github.com/titrate/titrate/services/dev/child"
-	"github.com/titrate/titrate/services/dev/load"
+	"github.com/titrate/titrate/services/dev/local"
 )
 
 // documents are the world's configuration. Requests wait long, and ten seconds of them, so that a test
@@ -72,11 +70,14 @@ func newWorld(t *testing.T) *world {
 	w := &world{bin: need(t), scene: newScene(t)}
 	w.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: patience}
 	t.Cleanup(w.client.CloseIdleConnections)
-	ports := freePorts(t, 5+4*gateways)
+	free, err := local.Addresses(5 + 4*gateways)
+	if err != nil {
+		t.Fatal(err)
+	}
 	next := func() string {
-		port := ports[0]
-		ports = ports[1:]
-		return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		address := free[0]
+		free = free[1:]
+		return address
 	}
 	etcd, web, upstream := next(), next(), next()
 	w.api = next()
@@ -117,60 +118,39 @@ func (w *world) gateway(name string, gossip []string, i int, front, admin, web, 
 		"--snapshot-dir", filepath.Join(w.dir, "snapshot-"+name))
 	a.spec.Name, a.spec.Log = "agent "+name, filepath.Join(w.dir, "agent-"+name+".log")
 	config := filepath.Join(w.dir, name+".yaml")
-	w.bootstrap(config, map[string]any{"Name": name, "Socket": socket, "Pool": "api",
-		"Port": port(front), "Admin": port(admin), "Upstream": port(upstream),
-		"TenantHeader": load.TenantHeader, "ClientHeader": load.ClientHeader})
+	w.bootstrap(config, local.Gateway{Name: name, Socket: socket, Pool: "api",
+		Port: port(front), Admin: port(admin), Upstream: port(upstream)})
+	modules, err := local.Modules(w.dir, w.bin.module)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	e := &server{ready: "http://" + admin + "/ready", spec: child.Spec{
 		Name: "envoy " + name, Path: w.bin.envoy, Log: filepath.Join(w.dir, "envoy-"+name+".log"),
 		Args: []string{"-c", config, "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning", "--drain-time-s", "1"},
-		Env:  []string{"ENVOY_DYNAMIC_MODULES_SEARCH_PATH=" + w.modules()}}}
+		Env:  []string{modules}}}
 	w.agents, w.envoys = append(w.agents, a), append(w.envoys, e)
 	w.fronts, w.admins = append(w.fronts, "http://"+front+"/"), append(w.admins, "http://"+admin)
 	w.sockets, w.agentWeb = append(w.sockets, socket), append(w.agentWeb, "http://"+web)
 }
 
-func port(address string) string {
-	_, p, _ := net.SplitHostPort(address)
+func port(address string) int {
+	_, text, _ := net.SplitHostPort(address)
+	p, _ := strconv.Atoi(text)
 	return p
 }
 
-// modules is a directory in which Envoy finds the filter by name, whatever its file is called.
-func (w *world) modules() string {
-	dir := filepath.Join(w.dir, "modules")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := os.Symlink(w.bin.module, filepath.Join(dir, "libtitrate.so")); err != nil && !os.IsExist(err) {
-		w.t.Fatal(err)
-	}
-	return dir
-}
-
-// bootstrap writes the demo's Envoy configuration, filled in and added to.
-func (w *world) bootstrap(path string, values map[string]any) {
+// bootstrap writes the demo's Envoy configuration, added to.
+func (w *world) bootstrap(path string, g local.Gateway) {
 	w.t.Helper()
-	const source = "../../services/dev/gateway.yaml.tmpl"
-	quote := func(s string) (string, error) {
-		b, err := json.Marshal(s)
-		return string(b), err
-	}
-	text, err := os.ReadFile(source)
+	text, err := g.Bootstrap()
 	if err != nil {
-		w.t.Fatal(err)
-	}
-	form, err := template.New(source).Funcs(template.FuncMap{"json": quote}).Option("missingkey=error").Parse(string(text))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	var filled strings.Builder
-	if err := form.Execute(&filled, values); err != nil {
 		w.t.Fatal(err)
 	}
 	const last = `pool: {literal: "api"}`
-	if !strings.Contains(filled.String(), last) {
-		w.t.Fatalf("%s has no %s", source, last)
+	if !strings.Contains(text, last) {
+		w.t.Fatalf("the demo's bootstrap has no %s", last)
 	}
-	if err := os.WriteFile(path, []byte(strings.Replace(filled.String(), last, last+whose, 1)), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Replace(text, last, last+whose, 1)), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
 }

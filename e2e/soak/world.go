@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/services/dev/local"
 )
 
 const (
@@ -127,7 +128,7 @@ func (w *world) page(ctx context.Context, url string) (string, error) {
 var number = regexp.MustCompile(`(?m)^(?:dynamicmodulescustom\.)?(\S+): (\d+)$`)
 
 func (w *world) statistics(ctx context.Context, g *rig.Gateway) (map[string]float64, error) {
-	page, err := w.page(ctx, fmt.Sprintf("http://%s/stats?filter=%s", rig.Address(g.Admin), "titrate_|downstream_rq_active|rds.all"))
+	page, err := w.page(ctx, fmt.Sprintf("http://%s/stats?filter=%s", local.Address(g.Admin), "titrate_|downstream_rq_active|rds.all"))
 	if err != nil {
 		return nil, fmt.Errorf("statistics of %s: %w", g.Name, err)
 	}

@@ -3,11 +3,12 @@ package cli
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/titrate/titrate/services/dev/local"
 )
 
 // out is a writer that hands on what is written.
@@ -69,25 +70,13 @@ func TestCoordinatorRefusesAnOpenPort(t *testing.T) {
 	}
 }
 
-// freePorts are loopback addresses that nobody listens on now.
-func freePorts(t *testing.T, n int) []string {
-	t.Helper()
-	var addresses []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		addresses = append(addresses, l.Addr().String())
-	}
-	return addresses
-}
-
 // The two commands as dev starts them: the coordinator becomes ready on the etcd.
 func TestCoordinatorOnEtcd(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	ports := freePorts(t, 4)
+	ports, err := local.Addresses(4)
+	if err != nil {
+		t.Fatal(err)
+	}
 	done := make(chan error, 2)
 	etcd, coordinator := newEtcd(), newCoordinator()
 	etcd.SetArgs([]string{"--data-dir", t.TempDir(), "--listen", ports[0], "--listen-peer", ports[1]})

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/dev/local"
 	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/store/resource"
 )
@@ -37,7 +38,7 @@ func demoResources() ([]*quotav1.Resource, error) {
 
 // dial opens a connection to the coordinator.
 func (w *World) dial() (*grpc.ClientConn, error) {
-	return grpc.NewClient(loopback(w.ports.coordinator), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	return grpc.NewClient(local.Address(w.ports.coordinator), grpc.WithTransportCredentials(insecure.NewCredentials()))
 }
 
 // configure applies the demo's documents as `titrate apply` does.
@@ -80,7 +81,7 @@ func (w *World) awaitEnforcement(ctx context.Context) error {
 
 // stats are the filter's gauges and counters without labels, by name.
 func (w *World) stats(ctx context.Context, gateway int) (map[string]int64, error) {
-	url := "http://" + loopback(w.ports.envoyAdmin[gateway]) + "/stats?filter=titrate_"
+	url := "http://" + local.Address(w.ports.envoyAdmin[gateway]) + "/stats?filter=titrate_"
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err

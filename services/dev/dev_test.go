@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/titrate/titrate/control/config"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/dev/local"
 	"github.com/titrate/titrate/services/dev/scenario"
 	"github.com/titrate/titrate/services/dev/verdict"
 	"github.com/titrate/titrate/services/store/resource"
@@ -146,7 +146,7 @@ func TestFreePortsAreDifferentAndFree(t *testing.T) {
 	}
 	seen := map[int]bool{}
 	for _, s := range p.slots() {
-		if seen[*s.port] || *s.port < lowestFree || *s.port >= highestFree {
+		if seen[*s.port] || *s.port < local.Lowest || *s.port >= local.Highest {
 			t.Errorf("%s: port %d", s.name, *s.port)
 		}
 		seen[*s.port] = true
@@ -203,34 +203,6 @@ func TestDemoDocumentAgreesWithTheScenario(t *testing.T) {
 				t.Errorf("%s: limit %+v, the scenario has %+v", c.Name, got, c.Limit)
 			}
 		}
-	}
-}
-
-func TestGatewayBootstrapIsYAMLWhateverThePaths(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "gw.yaml")
-	socket := "/tmp/with: \"quotes\" #and more/agent.sock"
-	g := gateway{Name: "gw-1", Socket: socket, Pool: "api", Port: 1, Admin: 2, Upstream: 3}
-	if err := g.write(path); err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var doc struct {
-		Bootstrap []struct {
-			Config struct {
-				Extension struct {
-					Value map[string]any `yaml:"value"`
-				} `yaml:"extension_config"`
-			} `yaml:"typed_config"`
-		} `yaml:"bootstrap_extensions"`
-	}
-	if err := yaml.Unmarshal(data, &doc); err != nil {
-		t.Fatal(err)
-	}
-	if got := doc.Bootstrap[0].Config.Extension.Value["agent_socket"]; got != socket {
-		t.Errorf("agent_socket %q", got)
 	}
 }
 

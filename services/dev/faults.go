@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/titrate/titrate/services/dev/local"
 	"github.com/titrate/titrate/services/dev/scenario"
 )
 
@@ -65,12 +66,8 @@ func (w *World) partition(ctx context.Context, gateway string, on bool) error {
 	if i < 0 {
 		return fmt.Errorf("no gateway %q", gateway)
 	}
-	url := fmt.Sprintf("http://%s/fault/partition?on=%v", loopback(w.ports.agentWeb[i]), on)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
-	if err != nil {
-		return err
-	}
-	if err := w.expect(req); err != nil {
+	url := fmt.Sprintf("http://%s/fault/partition?on=%v", local.Address(w.ports.agentWeb[i]), on)
+	if _, err := local.Ask(ctx, w.client, http.MethodPost, url); err != nil {
 		return err
 	}
 	w.mu.Lock()

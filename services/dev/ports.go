@@ -1,12 +1,9 @@
 package dev
 
 import (
-	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
-	"strconv"
-	"syscall"
+
+	"github.com/titrate/titrate/services/dev/local"
 )
 
 // ports are the run's, all on loopback. With a base port they follow each
@@ -49,14 +46,7 @@ func (p *ports) slots() []slot {
 	return all
 }
 
-// Free ports are looked for below the range that kernels give to outgoing
-// connections (32768 and up on Linux): a killed coordinator must find its own
-// port free when it comes back.
-const (
-	lowestFree  = 10000
-	highestFree = 30000
-	maxPort     = 65535
-)
+const maxPort = 65535
 
 // newPorts fills in the ports from base on, or free ones if base is 0.
 func newPorts(base, gateways int) (*ports, error) {
@@ -79,7 +69,7 @@ func given(slots []slot, base int) error {
 	}
 	for i, s := range slots {
 		*s.port = base + i
-		if err := try(*s.port, s.udp); err != nil {
+		if err := local.Try(*s.port, s.udp); err != nil {
 			return fmt.Errorf("port %d, for the %s, %w: give another --base-port (%d to %d are needed), or none for free ports",
 				*s.port, s.name, err, base, base+len(slots)-1)
 		}
@@ -88,42 +78,12 @@ func given(slots []slot, base int) error {
 }
 
 func free(slots []slot) error {
-	next := lowestFree + rand.IntN(highestFree-lowestFree)
-	tried := 0
-	for _, s := range slots {
-		for {
-			if tried++; tried > highestFree-lowestFree {
-				return errors.New("no free ports between 10000 and 30000 on loopback: give --base-port")
-			}
-			if next++; next >= highestFree {
-				next = lowestFree
-			}
-			if try(next, s.udp) == nil {
-				*s.port = next
-				break
-			}
-		}
+	found, err := local.Ports(len(slots))
+	if err != nil {
+		return fmt.Errorf("%w: give --base-port", err)
+	}
+	for i, s := range slots {
+		*s.port = found[i]
 	}
 	return nil
 }
-
-// try says why a port cannot be had, or nil.
-func try(port int, udp bool) error {
-	addr := loopback(port)
-	l, err := net.Listen("tcp", addr)
-	if err == nil && udp {
-		var u net.PacketConn
-		if u, err = net.ListenPacket("udp", addr); err == nil {
-			u.Close()
-		}
-	}
-	if l != nil {
-		l.Close()
-	}
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return errors.New("is taken")
-	}
-	return err
-}
-
-func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

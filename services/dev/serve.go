@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/services/dev/load"
+	"github.com/titrate/titrate/services/dev/local"
 )
 
 // serve leaves the load to the user until ctx ends or the duration is over.
@@ -36,7 +37,7 @@ func (s *Session) manual(w *World) string {
 	urls := w.URLs()
 	b.WriteString("\nready. The gateways:\n")
 	for i, url := range urls {
-		fmt.Fprintf(&b, "  %s  %s   (Envoy's admin: http://%s)\n", s.scenario.Gateways[i].Name, url, loopback(w.ports.envoyAdmin[i]))
+		fmt.Fprintf(&b, "  %s  %s   (Envoy's admin: http://%s)\n", s.scenario.Gateways[i].Name, url, local.Address(w.ports.envoyAdmin[i]))
 	}
 	fmt.Fprintf(&b, `
 A request says who it is in two headers; tenants are acme, bolt, core and dart:
@@ -51,6 +52,6 @@ See and change the quotas while it runs (services/dev/demo.yaml is what is appli
   titrate why acme
 
 Ctrl-C stops everything and leaves nothing behind.
-`, load.TenantHeader, load.ClientHeader, urls[0], urls[len(urls)-1], loopback(w.ports.coordinator))
+`, load.TenantHeader, load.ClientHeader, urls[0], urls[len(urls)-1], local.Address(w.ports.coordinator))
 	return b.String()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/titrate/titrate/services/dev/child"
+	"github.com/titrate/titrate/services/dev/local"
 	"github.com/titrate/titrate/services/dev/scenario"
 )
 
@@ -102,8 +102,8 @@ func (w *World) titrate(name string, args ...string) child.Spec {
 func (w *World) startEtcd(ctx context.Context) (err error) {
 	w.etcd, err = w.launch(w.titrate("etcd", "etcd",
 		"--data-dir", filepath.Join(w.dir, "etcd"),
-		"--listen", loopback(w.ports.etcd),
-		"--listen-peer", loopback(w.ports.etcdPeer)))
+		"--listen", local.Address(w.ports.etcd),
+		"--listen-peer", local.Address(w.ports.etcdPeer)))
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ const (
 
 func (w *World) upstreamArgs() []string {
 	args := []string{"upstream",
-		"--listen", loopback(w.ports.upstream),
+		"--listen", local.Address(w.ports.upstream),
 		"--capacity", fmt.Sprint(w.scenario.Pool.Capacity * upstreamMargin),
 		"--queue", fmt.Sprint(upstreamQueue)}
 	if w.config.Trace != "" {
@@ -147,9 +147,9 @@ func UpstreamTrace(trace string) string {
 func (w *World) startCoordinator(ctx context.Context) error {
 	p, err := w.launch(w.titrate("coordinator", "coordinator",
 		"--name", "dev",
-		"--listen", loopback(w.ports.coordinator),
-		"--admin", loopback(w.ports.coordinatorWeb),
-		"--etcd-endpoints", "http://"+loopback(w.ports.etcd)))
+		"--listen", local.Address(w.ports.coordinator),
+		"--admin", local.Address(w.ports.coordinatorWeb),
+		"--etcd-endpoints", "http://"+local.Address(w.ports.etcd)))
 	if err != nil {
 		return err
 	}
@@ -162,16 +162,16 @@ func (w *World) startCoordinator(ctx context.Context) error {
 func (w *World) startAgents(ctx context.Context) error {
 	peers := make([]string, len(w.agents))
 	for i := range peers {
-		peers[i] = loopback(w.ports.gossip[i])
+		peers[i] = local.Address(w.ports.gossip[i])
 	}
 	return w.each(ctx, func(ctx context.Context, i int, name string) (err error) {
 		w.agents[i], err = w.launch(w.titrate("agent "+name, "agent",
 			"--name", name,
-			"--coordinator", loopback(w.ports.coordinator),
+			"--coordinator", local.Address(w.ports.coordinator),
 			"--socket", w.socket(name),
-			"--gossip", loopback(w.ports.gossip[i]),
+			"--gossip", local.Address(w.ports.gossip[i]),
 			"--join", strings.Join(peers, ","),
-			"--admin", loopback(w.ports.agentWeb[i]),
+			"--admin", local.Address(w.ports.agentWeb[i]),
 			"--snapshot-dir", filepath.Join(w.dir, "snapshot-"+name),
 			"--fault-injection"))
 		if err != nil {
@@ -182,27 +182,25 @@ func (w *World) startAgents(ctx context.Context) error {
 }
 
 func (w *World) startEnvoys(ctx context.Context) error {
-	modules := filepath.Join(w.dir, "modules")
-	if err := os.Mkdir(modules, 0o700); err != nil {
-		return err
-	}
-	// Envoy looks for lib<name>.so in a directory; --module may be called anything.
-	if err := os.Symlink(w.config.Module, filepath.Join(modules, "libtitrate.so")); err != nil {
+	modules, err := local.Modules(w.dir, w.config.Module)
+	if err != nil {
 		return err
 	}
 	return w.each(ctx, func(ctx context.Context, i int, name string) error {
 		file := filepath.Join(w.dir, name+".yaml")
-		g := gateway{Name: name, Socket: w.socket(name), Pool: w.scenario.Pool.Name,
-			Port: w.ports.gateways[i], Admin: w.ports.envoyAdmin[i], Upstream: w.ports.upstream}
-		err := g.write(file)
+		bootstrap, err := local.Gateway{Name: name, Socket: w.socket(name), Pool: w.scenario.Pool.Name,
+			Port: w.ports.gateways[i], Admin: w.ports.envoyAdmin[i], Upstream: w.ports.upstream}.Bootstrap()
 		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, []byte(bootstrap), 0o600); err != nil {
 			return err
 		}
 		w.envoys[i], err = w.launch(child.Spec{
 			Name: "envoy " + name,
 			Path: w.config.Envoy,
 			Args: []string{"-c", file, "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning", "--drain-time-s", "1"},
-			Env:  []string{"ENVOY_DYNAMIC_MODULES_SEARCH_PATH=" + modules},
+			Env:  []string{modules},
 		})
 		if err != nil {
 			return err
@@ -226,7 +224,7 @@ func (w *World) socket(gateway string) string { return filepath.Join(w.dir, gate
 func (w *World) URLs() []string {
 	urls := make([]string, len(w.ports.gateways))
 	for i, p := range w.ports.gateways {
-		urls[i] = "http://" + loopback(p) + "/"
+		urls[i] = "http://" + local.Address(p) + "/"
 	}
 	return urls
 }
@@ -234,26 +232,9 @@ func (w *World) URLs() []string {
 // probe asks a port for a path and wants a 2xx.
 func (w *World) probe(port int, path string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+loopback(port)+path, nil)
-		if err != nil {
-			return err
-		}
-		return w.expect(req)
-	}
-}
-
-// expect wants a 2xx.
-func (w *World) expect(req *http.Request) error {
-	resp, err := w.client.Do(req)
-	if err != nil {
+		_, err := local.Get(ctx, w.client, "http://"+local.Address(port)+path)
 		return err
 	}
-	defer resp.Body.Close()
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("%s %s: %s: %s", req.Method, req.URL, resp.Status, strings.TrimSpace(string(body)))
-	}
-	return nil
 }
 
 // Stop stops everything in reverse order. What does not stop in time is killed,

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/services/dev/local"
 )
 
 // ours is Titrate.
@@ -38,10 +39,11 @@ func startTitrate(ctx context.Context, r *rig.Rig) (system, func(), error) {
 		s.ends = append(s.ends, g.Stop)
 		s.all = append(s.all, g.Address())
 	}
-	if s.port, err = rig.Port(); err != nil {
+	free, err := local.Ports(1)
+	if err != nil {
 		return nil, stop, err
 	}
-	s.all = append(s.all, rig.Address(s.port))
+	s.port, s.all = free[0], append(s.all, local.Address(free[0]))
 	return s, stop, nil
 }
 

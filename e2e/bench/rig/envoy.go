@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/services/dev/child"
+	"github.com/titrate/titrate/services/dev/local"
 )
 
 // Filter is what an Envoy has before its router.
@@ -89,7 +90,7 @@ var bootstrap = template.Must(template.New("envoy.yaml").Parse(envoyTemplate))
 
 // Envoy starts an Envoy with one worker and waits until it serves.
 func (r *Rig) Envoy(ctx context.Context, s Spec) (*Envoy, error) {
-	found, err := ports(2)
+	found, err := local.Ports(2)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +109,7 @@ func (r *Rig) Envoy(ctx context.Context, s Spec) (*Envoy, error) {
 		"--log-level", "warning", "--drain-time-s", "1", "--parent-shutdown-time-s", "3")
 	e.Process, err = r.Start(ctx, child.Spec{
 		Name: "envoy " + s.Name, Path: command[0], Args: append(command[1:], e.generation(0)...),
-		Env:  append([]string{"ENVOY_DYNAMIC_MODULES_SEARCH_PATH=" + r.File("modules")}, s.Env...),
+		Env:  append([]string{r.modules}, s.Env...),
 		Born: s.Born,
 	}, e.ReadyURL())
 	return e, err

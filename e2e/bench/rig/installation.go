@@ -11,6 +11,7 @@ import (
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/dev/child"
+	"github.com/titrate/titrate/services/dev/local"
 	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/store/resource"
 )
@@ -26,18 +27,18 @@ type Installation struct {
 
 // Installation starts etcd and a coordinator, and applies the documents.
 func (r *Rig) Installation(ctx context.Context, name, documents string) (*Installation, error) {
-	p, err := ports(4)
+	p, err := local.Ports(4)
 	if err != nil {
 		return nil, err
 	}
-	in := &Installation{rig: r, api: loopback(p[2]), web: "http://" + loopback(p[3])}
-	etcd, err := r.titrate(ctx, "etcd "+name, "http://"+loopback(p[0])+"/health", "etcd",
-		"--data-dir", r.File("etcd-"+name), "--listen", loopback(p[0]), "--listen-peer", loopback(p[1]))
+	in := &Installation{rig: r, api: local.Address(p[2]), web: "http://" + local.Address(p[3])}
+	etcd, err := r.titrate(ctx, "etcd "+name, "http://"+local.Address(p[0])+"/health", "etcd",
+		"--data-dir", r.File("etcd-"+name), "--listen", local.Address(p[0]), "--listen-peer", local.Address(p[1]))
 	if err != nil {
 		return nil, err
 	}
-	coordinator, err := r.titrate(ctx, "coordinator "+name, "http://"+loopback(p[3])+"/readyz", "coordinator",
-		"--name", "bench", "--listen", in.api, "--admin", loopback(p[3]), "--etcd-endpoints", "http://"+loopback(p[0]))
+	coordinator, err := r.titrate(ctx, "coordinator "+name, "http://"+local.Address(p[3])+"/readyz", "coordinator",
+		"--name", "bench", "--listen", in.api, "--admin", local.Address(p[3]), "--etcd-endpoints", "http://"+local.Address(p[0]))
 	if err != nil {
 		return nil, err
 	}
@@ -90,20 +91,20 @@ type Gateway struct {
 // Gateway starts an agent, which joins those that there are, and an Envoy with
 // Titrate's filter. It returns when the filter enforces what was applied.
 func (in *Installation) Gateway(ctx context.Context, s Spec) (*Gateway, error) {
-	p, err := ports(2)
+	p, err := local.Ports(2)
 	if err != nil {
 		return nil, err
 	}
 	in.gossip = append(in.gossip, p[0])
 	var peers []string
 	for _, port := range in.gossip {
-		peers = append(peers, loopback(port))
+		peers = append(peers, local.Address(port))
 	}
 	s.Filter, s.Socket = Titrate, in.rig.File(s.Name+".sock")
-	g := &Gateway{in: in, agentWeb: "http://" + loopback(p[1])}
-	g.agent, err = in.rig.titrate(ctx, "agent "+s.Name, "http://"+loopback(p[1])+"/readyz", "agent", "--name", s.Name,
-		"--coordinator", in.api, "--socket", s.Socket, "--gossip", loopback(p[0]), "--join", strings.Join(peers, ","),
-		"--admin", loopback(p[1]), "--snapshot-dir", in.rig.File("snapshot-"+s.Name))
+	g := &Gateway{in: in, agentWeb: "http://" + local.Address(p[1])}
+	g.agent, err = in.rig.titrate(ctx, "agent "+s.Name, "http://"+local.Address(p[1])+"/readyz", "agent", "--name", s.Name,
+		"--coordinator", in.api, "--socket", s.Socket, "--gossip", local.Address(p[0]), "--join", strings.Join(peers, ","),
+		"--admin", local.Address(p[1]), "--snapshot-dir", in.rig.File("snapshot-"+s.Name))
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/titrate/titrate/services/dev/child"
+	"github.com/titrate/titrate/services/dev/local"
 )
 
 // RateLimit is envoyproxy/ratelimit with its Redis.
@@ -26,7 +27,7 @@ func (r *Rig) RateLimit(ctx context.Context, limits []Limit) (*RateLimit, error)
 	if err != nil {
 		return nil, fmt.Errorf("%w: Debian package redis-server", err)
 	}
-	p, err := ports(4)
+	p, err := local.Ports(4)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +41,7 @@ func (r *Rig) RateLimit(ctx context.Context, limits []Limit) (*RateLimit, error)
 		return nil, err
 	}
 	err = l.redis.Ready(ctx, func(ctx context.Context) error {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", loopback(p[0]))
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", local.Address(p[0]))
 		if err == nil {
 			conn.Close()
 		}
@@ -52,9 +53,9 @@ func (r *Rig) RateLimit(ctx context.Context, limits []Limit) (*RateLimit, error)
 	l.service, err = r.Start(ctx, child.Spec{Name: "ratelimit", Path: r.o.RateLimit, Env: []string{
 		"HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1",
 		fmt.Sprintf("GRPC_PORT=%d", p[1]), fmt.Sprintf("PORT=%d", p[2]), fmt.Sprintf("DEBUG_PORT=%d", p[3]),
-		"USE_STATSD=false", "LOG_LEVEL=error", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + loopback(p[0]),
+		"USE_STATSD=false", "LOG_LEVEL=error", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + local.Address(p[0]),
 		"RUNTIME_ROOT=" + root, "RUNTIME_SUBDIRECTORY=bench", "RUNTIME_WATCH_ROOT=false",
-	}}, "http://"+loopback(p[2])+"/healthcheck")
+	}}, "http://"+local.Address(p[2])+"/healthcheck")
 	return l, err
 }
 

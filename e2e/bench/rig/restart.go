@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/titrate/titrate/services/dev/child"
+	"github.com/titrate/titrate/services/dev/local"
 )
 
 // again kills a process and starts it once more, and waits until it serves.
@@ -34,11 +35,11 @@ func (in *Installation) Coordinator() (p *child.Process, url string) { return in
 
 // Upstream starts an HTTP server that is never the bottleneck, and returns its port.
 func (r *Rig) Upstream(ctx context.Context) (int, error) {
-	p, err := ports(1)
+	p, err := local.Ports(1)
 	if err != nil {
 		return 0, err
 	}
-	_, err = r.titrate(ctx, "upstream", "http://"+loopback(p[0])+"/healthz", "upstream", "--listen", loopback(p[0]),
+	_, err = r.titrate(ctx, "upstream", "http://"+local.Address(p[0])+"/healthz", "upstream", "--listen", local.Address(p[0]),
 		"--capacity", "100000", "--service-time", "1ms", "--queue", "10000")
 	return p[0], err
 }

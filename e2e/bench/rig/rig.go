@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +12,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/services/dev/child"
+	"github.com/titrate/titrate/services/dev/local"
 )
 
 // Options name the programs under test.
@@ -33,10 +32,11 @@ type Options struct {
 
 // Rig is the place where processes run. Close ends them all.
 type Rig struct {
-	o      Options
-	dir    string
-	group  *child.Group
-	client *http.Client
+	o       Options
+	dir     string
+	modules string // of an Envoy's environment
+	group   *child.Group
+	client  *http.Client
 }
 
 // New checks that the files are there and makes the place.
@@ -48,11 +48,11 @@ func New(o Options) (*Rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	modules := filepath.Join(dir, "modules")
-	if err := errors.Join(os.Mkdir(modules, 0o700), os.Symlink(o.Module, filepath.Join(modules, "libtitrate.so"))); err != nil {
+	modules, err := local.Modules(dir, o.Module)
+	if err != nil {
 		return nil, err
 	}
-	return &Rig{o: o, dir: dir, group: child.NewGroupOn(o.Enter), client: &http.Client{Timeout: 2 * time.Second}}, nil
+	return &Rig{o: o, dir: dir, modules: modules, group: child.NewGroupOn(o.Enter), client: &http.Client{Timeout: 2 * time.Second}}, nil
 }
 
 // find makes the paths absolute and checks that there are files.
@@ -133,50 +133,5 @@ func (r *Rig) Start(ctx context.Context, s child.Spec, ready string) (*child.Pro
 
 // Get fetches a URL and wants a 2xx.
 func (r *Rig) Get(ctx context.Context, url string) (body string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := r.client.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err == nil && resp.StatusCode/100 != 2 {
-		err = fmt.Errorf("%s: %s: %.200s", url, resp.Status, text)
-	}
-	return string(text), err
+	return local.Get(ctx, r.client, url)
 }
-
-// ports finds n free TCP ports on loopback. They lie below those that the kernel
-// gives to outgoing connections, so that a killed server finds its own again.
-func ports(n int) ([]int, error) {
-	var found []int
-	for tries := 0; len(found) < n; tries++ {
-		if tries > 1000 {
-			return nil, errors.New("no free ports between 10000 and 30000")
-		}
-		l, err := net.Listen("tcp", loopback(10000+rand.IntN(20000)))
-		if err != nil {
-			continue
-		}
-		defer l.Close() // held until all are found, so that none is given twice
-		found = append(found, l.Addr().(*net.TCPAddr).Port)
-	}
-	return found, nil
-}
-
-// Port finds a free port for later.
-func Port() (int, error) {
-	p, err := ports(1)
-	if err != nil {
-		return 0, err
-	}
-	return p[0], nil
-}
-
-// Address is a port's on loopback.
-func Address(port int) string { return loopback(port) }
-
-func loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }

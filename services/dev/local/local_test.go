@@ -1,0 +1,92 @@
+package local
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func TestPortsAreDifferentAndFree(t *testing.T) {
+	all, err := Ports(50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[int]bool{}
+	for _, p := range all {
+		if seen[p] || p < Lowest || p >= Highest {
+			t.Errorf("port %d", p)
+		}
+		seen[p] = true
+	}
+}
+
+func TestTryTellsTCPFromUDP(t *testing.T) {
+	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packets.Close()
+	port := packets.LocalAddr().(*net.UDPAddr).Port
+	if err := Try(port, true); err == nil || err.Error() != "is taken" {
+		t.Errorf("UDP: %v", err)
+	}
+}
+
+func TestModulesTwice(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 {
+		if env, err := Modules(dir, "/a/module.so"); err != nil || !strings.HasSuffix(env, dir+"/modules") {
+			t.Fatal(env, err)
+		}
+	}
+	if to, err := os.Readlink(filepath.Join(dir, "modules/libtitrate.so")); err != nil || to != "/a/module.so" {
+		t.Error(to, err)
+	}
+}
+
+func TestGatewayBootstrapIsYAMLWhateverThePaths(t *testing.T) {
+	socket := "/tmp/with: \"quotes\" #and more/agent.sock"
+	text, err := Gateway{Name: "gw-1", Socket: socket, Pool: "api", Port: 1, Admin: 2, Upstream: 3}.Bootstrap()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Bootstrap []struct {
+			Config struct {
+				Extension struct {
+					Value map[string]any `yaml:"value"`
+				} `yaml:"extension_config"`
+			} `yaml:"typed_config"`
+		} `yaml:"bootstrap_extensions"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if got := doc.Bootstrap[0].Config.Extension.Value["agent_socket"]; got != socket {
+		t.Errorf("agent_socket %q", got)
+	}
+}
+
+func TestGetWantsSuccess(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/good" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = w.Write([]byte("because"))
+	}))
+	defer s.Close()
+	if body, err := Get(context.Background(), s.Client(), s.URL+"/good"); body != "because" || err != nil {
+		t.Error(body, err)
+	}
+	_, err := Get(context.Background(), s.Client(), s.URL+"/bad")
+	if err == nil || !strings.Contains(err.Error(), "503") || !strings.Contains(err.Error(), "because") {
+		t.Error(err)
+	}
+}
