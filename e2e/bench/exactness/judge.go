@@ -23,7 +23,7 @@ type regime struct {
 }
 
 // never changes a limit: after all runs.
-const never = time.Duration(math.MaxInt64 - settling)
+const never = math.MaxInt64 - settling
 
 // settling is how long after a change nothing is judged.
 const settling = time.Second
