@@ -26,7 +26,7 @@ func (c *Client) Unary() grpc.UnaryClientInterceptor {
 			var header, trailer metadata.MD
 			sent := time.Now()
 			err := invoke(ctx, method, req, reply, cc, append(opts[:len(opts):len(opts)], grpc.Header(&header), grpc.Trailer(&trailer))...)
-			a, never := heed(err, header, trailer)
+			a, never := signsOf(err, header, trailer)
 			w.release(sent, a)
 			if !a.refused || never || attempt >= c.o.Retries {
 				return err
@@ -47,7 +47,7 @@ func (c *Client) Stream() grpc.StreamClientInterceptor {
 		sent := time.Now()
 		s, err := open(ctx, desc, cc, method, opts...)
 		if err != nil {
-			a, _ := heed(err, nil, nil)
+			a, _ := signsOf(err, nil, nil)
 			w.release(sent, a)
 			return nil, err
 		}
@@ -79,13 +79,13 @@ func (s *stream) RecvMsg(m any) error {
 	if errors.Is(err, io.EOF) {
 		end = nil
 	}
-	a, _ := heed(end, header, trailer)
+	a, _ := signsOf(end, header, trailer)
 	s.begun(a)
 	return err
 }
 
-// heed takes the signs out of a call's end. never: the call must not be sent again.
-func heed(err error, header, trailer metadata.MD) (a answer, never bool) {
+// signsOf takes the signs out of a call's end. never: the call must not be sent again.
+func signsOf(err error, header, trailer metadata.MD) (a answer, never bool) {
 	pause, never := pushback(append(trailer.Get("grpc-retry-pushback-ms"), header.Get("grpc-retry-pushback-ms")...))
 	code := status.Code(err)
 	a = answer{

@@ -28,7 +28,7 @@
 //
 // Guarantees that do not fit are scaled: in pool r by C_r/Σ a_ri·m_i, a tenant by
 // the smallest factor of its pools; the status says so. A pool that guarantees fill
-// to the brim has fair rate 0 and no price: no finite one buys anything.
+// to the last unit has fair rate 0 and no price: no finite one buys anything.
 //
 // The fair rate of a pool is what a tenant of weight 1 and cost 1 that uses only
 // this pool would get: f_r, or p_r^(−1/α). The price is 1/f_r for MAX_MIN and the

@@ -19,7 +19,7 @@ const coordinatorPlace = -1
 type leader struct {
 	loop     *leadership.Loop // nil: there is none
 	epoch    int64
-	beat     uint32            // rounds of earlier beats are void
+	series   uint32            // number of the present series of rounds; those of earlier series are void
 	config   *config.Config    // newest
 	revision int64             // of changes
 	leases   *controlv1.Leases // published last
@@ -40,8 +40,8 @@ func (w *World) begin(epoch int64) {
 		Withdraw: func() { l.leases = nil }})
 	l.loop.Configure(w.stage.Scenario.Allocation(w.revision()))
 	l.loop.Begin(w.date(), epoch, false)
-	l.beat++
-	w.plan(0, runRound, 0, l.beat, nil)
+	l.series++
+	w.plan(0, runRound, 0, l.series, nil)
 }
 
 func (w *World) revision() int64 { return 1 + w.lead.revision }
@@ -49,7 +49,7 @@ func (w *World) revision() int64 { return 1 + w.lead.revision }
 // lose ends the leadership; no other begins.
 func (w *World) lose() {
 	w.lead.loop = nil
-	w.lead.beat++
+	w.lead.series++
 	w.sever()
 }
 
@@ -97,9 +97,9 @@ func (w *World) takeReport(a *agent, r *controlv1.Report) {
 }
 
 // round computes shares and publishes them.
-func (w *World) round(beat uint32) {
+func (w *World) round(series uint32) {
 	l := &w.lead
-	if l.loop == nil || beat != l.beat {
+	if l.loop == nil || series != l.series {
 		return
 	}
 	if leases := l.loop.Step(w.date()); leases != nil {
@@ -111,7 +111,7 @@ func (w *World) round(beat uint32) {
 		}
 	}
 	s := w.stage.Scenario
-	w.plan(l.loop.Every(s.Control.Round, s.Gossip.Period), runRound, 0, l.beat, nil)
+	w.plan(l.loop.Every(s.Control.Round, s.Gossip.Period), runRound, 0, l.series, nil)
 }
 
 // change puts the scenario's new numbers in force: at the coordinator now, at
@@ -129,6 +129,6 @@ func (w *World) change() {
 			w.plan(w.way(), takeConfig, int32(i), a.life, l.config)
 		}
 	}
-	l.beat++
-	w.round(l.beat)
+	l.series++
+	w.round(l.series)
 }
