@@ -129,7 +129,8 @@ func TestDropModeHoldsTheTarget(t *testing.T) {
 		for _, rho := range []float64{1.2, 1.5, 2, 3} {
 			law := &aqm.VSD{Delay: 0.05, Mode: aqm.DropMode}
 			o := run(law, c0, 60, steady{rho * c0}, 1)
-			t.Logf("C0=%v ρ=%v: wait %.1f ms (peak %.0f), p %.3f (1−1/ρ = %.3f), use %.3f", c0, rho, 1e3*o.delay, 1e3*o.peakWait,
+			t.Logf("C0=%v ρ=%v: wait %.1f ms (peak %.0f), p %.3f (1−1/ρ = %.3f), use %.3f", c0, rho, 1e3*o.delay,
+				1e3*o.peakWait,
 				o.p, 1-1/rho, o.served)
 			if math.Abs(o.delay-0.05) > 0.015 || math.Abs(o.p-(1-1/rho)) > 0.05 || o.served < 0.98 {
 				t.Errorf("C0=%v ρ=%v: %+v", c0, rho, o)
@@ -148,7 +149,8 @@ func TestCooperativeClientsAreNotRefused(t *testing.T) {
 		law := &aqm.VSD{Delay: 0.1, ClientDelay: 0.1}
 		load := &aimd{m: m, gain: 5, reaction: 0.1, each: 1}
 		o := run(law, 500, 120, load, 2)
-		t.Logf("M=%v: wait %.1f ms (peak %.0f), p %.3f, use %.3f, marks %.3f, drops %.4f", m, 1e3*o.delay, 1e3*o.peakWait,
+		t.Logf("M=%v: wait %.1f ms (peak %.0f), p %.3f, use %.3f, marks %.3f, drops %.4f", m, 1e3*o.delay,
+			1e3*o.peakWait,
 			o.p, o.served, o.marks/o.offered, o.drops/o.offered)
 		if o.drops/o.offered > 1e-3 || o.served < use || o.delay > 0.15 {
 			t.Errorf("M=%v: %+v", m, o)

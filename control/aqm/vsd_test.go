@@ -84,7 +84,8 @@ func TestLawsSurviveBadParameters(t *testing.T) {
 				law.Step(now, float64(k), 100, 3)
 				law.Arrive(aqm.Arrival{Now: now, Cost: 1, Queued: float64(k), Rand: .5})
 				law.Depart(now, float64(k), .1)
-				if p, ok := law.(interface{ Probability() float64 }); ok && !(p.Probability() >= 0 && p.Probability() <= 1) {
+				if p, ok := law.(interface{ Probability() float64 }); ok &&
+					!(p.Probability() >= 0 && p.Probability() <= 1) {
 					t.Fatalf("%s with %v %v %v: probability %v", name, a, b, c, p.Probability())
 				}
 			}

@@ -71,7 +71,8 @@ func TestMeasuredFollowsTheServer(t *testing.T) {
 				return 1000
 			}, 1e5)
 			t.Logf("d=%d from %v: use %.3f, queue %.0f; after the fall: use %.3f, peak %.0f; after the rise: use %.3f",
-				d, start, mean(use[100:200]), peak(queue[100:200]), mean(use[220:300]), peak(queue[200:300]), mean(use[350:]))
+				d, start, mean(use[100:200]), peak(queue[100:200]), mean(use[220:300]), peak(queue[200:300]),
+				mean(use[350:]))
 			if mean(use[100:200]) < 0.98 || mean(use[220:300]) < 0.98 || mean(use[350:]) < 0.98 {
 				t.Errorf("d=%d from %v: the server is not kept busy", d, start)
 			}

@@ -218,7 +218,8 @@ func TestUpstreamsOfAllKinds(t *testing.T) {
 	for seed := range uint64(12) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		workers, stay := 3+rng.IntN(40), .01+.4*rng.Float64()*rng.Float64()
-		s := &service{rng: rng, queue: 1 << 20, time: []func(*rand.Rand) float64{fixed(stay), exponential(stay)}[seed%2]}
+		s := &service{rng: rng, queue: 1 << 20, time: []func(*rand.Rand) float64{fixed(stay),
+			exponential(stay)}[seed%2]}
 		mu := float64(workers) / stay
 		if seed%3 == 0 {
 			s.stalls = 2

@@ -42,7 +42,8 @@ func TestNewerIsASemilattice(t *testing.T) {
 // it is what a slow look at all records says.
 func TestLineageIgnoresOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		recs := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Record { return drawRecord(t, 2) }), 1, 12).Draw(t, "records")
+		recs := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Record { return drawRecord(t, 2) }), 1, 12).Draw(t,
+			"records")
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		newest := map[uint64]Record{}
 		var a, b Lineage

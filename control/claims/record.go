@@ -36,7 +36,8 @@ func (r Record) Validate() error {
 		{"unsaturated", r.Unsaturated, MaxRate}, {"spent", r.Spent, MaxRate},
 	} {
 		if !(f.v >= 0 && f.v <= f.most) {
-			return fmt.Errorf("claims: record of key %#x: %s is %v, want a number from 0 to %g", r.Key, f.name, f.v, f.most)
+			return fmt.Errorf("claims: record of key %#x: %s is %v, want a number from 0 to %g", r.Key, f.name, f.v,
+				f.most)
 		}
 	}
 	return nil

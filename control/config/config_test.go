@@ -120,7 +120,8 @@ func TestUnknownIsLeftOut(t *testing.T) {
 			t.Errorf("left out %+v, want %v", l, w)
 		}
 	}
-	if a := c.Tenants[0]; len(a.Limits) != 1 || a.Limits[0].Name != "kept" || len(a.Quotas) != 0 || c.Validate() != nil {
+	if a := c.Tenants[0]; len(a.Limits) != 1 || a.Limits[0].Name != "kept" || len(a.Quotas) != 0 ||
+		c.Validate() != nil {
 		t.Errorf("left %+v: %v", a, c.Validate())
 	}
 }

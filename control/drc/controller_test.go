@@ -161,9 +161,11 @@ func TestQ22Q23Q24(t *testing.T) {
 func TestSwarmSpread(t *testing.T) {
 	for _, tau := range []float64{0.05, 0.1, 0.15} {
 		for _, vmax := range []float64{300, 5000} {
-			total, each := swarm(repeat(1, 3), []float64{1.2 * vmax, .6 * vmax, .2 * vmax}, vmax, DefaultGuarantee, tau, 10)
+			total, each := swarm(repeat(1, 3), []float64{1.2 * vmax, .6 * vmax, .2 * vmax}, vmax, DefaultGuarantee, tau,
+				10)
 			sum := each[0] + each[1] + each[2]
-			t.Logf("tau=%v v_max=%v: total %.4f v_max, split %.0f, max sliding 1 s %.4f v_max", tau, vmax, sum/vmax, each,
+			t.Logf("tau=%v v_max=%v: total %.4f v_max, split %.0f, max sliding 1 s %.4f v_max", tau, vmax, sum/vmax,
+				each,
 				sliding(total)/vmax)
 			if math.Abs(sum/vmax-1) > 0.01 || sliding(total) > 1.06*vmax {
 				t.Errorf("tau=%v v_max=%v: total %v, sliding %v", tau, vmax, sum, sliding(total))
@@ -248,7 +250,8 @@ func TestBadNumbers(t *testing.T) {
 			l.Hear(u, LedgerSums{Admitted: u, Claims: u, Active: u, Unsaturated: u, Spent: u, Absent: u})
 			l.Refund(u)
 			w, k := l.Wait(u, u), l.Publish(u)
-			for i, x := range []float64{n, c.Free(), c.Backlog(), c.Rate(), c.Want(), c.Publish().Claim, l.d, l.admitted, l.dem,
+			for i, x := range []float64{n, c.Free(), c.Backlog(), c.Rate(), c.Want(), c.Publish().Claim, l.d,
+				l.admitted, l.dem,
 				k.Claim, l.fair, l.escrow, w} {
 				if math.IsNaN(x) || x < 0 || math.IsInf(x, 0) && i != 12 {
 					t.Fatalf("params %v, input %v: value %d is %v", v, u, i, x)

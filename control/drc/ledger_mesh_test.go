@@ -74,7 +74,8 @@ func TestS12S14(t *testing.T) {
 		ex := m.excess(c.r, c.b, 0, m.now)
 		t.Logf("%s: %d at once, %d within %v s, excess %.2f", c.id, once, later, c.by, ex)
 		if once < c.once || once > c.once+1 && c.strict || later < c.laterGE || ex > 1 {
-			t.Errorf("%s: %d at once want %d; %d later want >= %d; excess %.2f", c.id, once, c.once, later, c.laterGE, ex)
+			t.Errorf("%s: %d at once want %d; %d later want >= %d; excess %.2f", c.id, once, c.once, later, c.laterGE,
+				ex)
 		}
 	}
 }
@@ -209,7 +210,8 @@ func TestS16(t *testing.T) {
 			want, lo, hi = 1, 0.9, 1.05
 		}
 		if during < want-0.05 || during > want+0.05 || after < lo || after > hi || late < 0.97 || late > 1.02 {
-			t.Errorf("hold=%v: during %.3f r want %v; after %.3f r want [%v,%v]; late %.3f r want 1", hold, during, want, after,
+			t.Errorf("hold=%v: during %.3f r want %v; after %.3f r want [%v,%v]; late %.3f r want 1", hold, during,
+				want, after,
 				lo, hi, late)
 		}
 	}

@@ -29,7 +29,8 @@ func TestS2toS5(t *testing.T) {
 	}{
 		{"S2", 1, 1, 1, 0.5}, {"S3", 2, 1, 1, 1.5}, {"S4", 1, 1, 2, 1. / 3}, {"S5", 2.5, 1, 1, 1.875},
 	} {
-		l := Ledger{p: LedgerParams{Rate: 1, Burst: 1, Replicas: 2, Lag: 1}, room: 2, top: 3, order: c.order, pace: 1, x: -10}
+		l := Ledger{p: LedgerParams{Rate: 1, Burst: 1, Replicas: 2, Lag: 1}, room: 2, top: 3, order: c.order, pace: 1,
+			x: -10}
 		l.d = l.top - c.free
 		l.Advance(c.dt)
 		if got := l.x + 10; math.Abs(got-c.want) > 1e-9 {
@@ -60,7 +61,8 @@ func TestS7(t *testing.T) {
 func TestAdvanceIsAdditive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := NewLedger(LedgerParams{
-			Rate: math.Pow(10, rapid.Float64Range(-1, 3).Draw(t, "logr")), Burst: rapid.Float64Range(1, 50).Draw(t, "b"),
+			Rate:     math.Pow(10, rapid.Float64Range(-1, 3).Draw(t, "logr")),
+			Burst:    rapid.Float64Range(1, 50).Draw(t, "b"),
 			Replicas: 5, Lag: rapid.Float64Range(0.01, 1).Draw(t, "lag"),
 		}, 0)
 		l.Hear(0, LedgerSums{Admitted: rapid.Float64Range(0, 80).Draw(t, "d"), Active: 4})
@@ -112,7 +114,8 @@ func TestOneReplicaIsGCRA(t *testing.T) {
 				continue
 			}
 			if got := l.Take(float64(now)*1e-9, cost, 0.3); got != ok {
-				t.Fatalf("now %d cost %v: ledger %v (d=%v), GCRA %v (D=%v)", now, cost, got, l.d, ok, SpentAt(tat, now, r))
+				t.Fatalf("now %d cost %v: ledger %v (d=%v), GCRA %v (D=%v)", now, cost, got, l.d, ok,
+					SpentAt(tat, now, r))
 			}
 			tat = next
 			if math.Abs(l.d-SpentAt(tat, now, r)) > slack {
@@ -169,7 +172,8 @@ func drive(t *rapid.T, l *Ledger, scale float64, check func(admitted bool, befor
 func TestLedgerInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := NewLedger(LedgerParams{
-			Rate: math.Pow(10, rapid.Float64Range(-2, 3).Draw(t, "logr")), Burst: rapid.Float64Range(1, 40).Draw(t, "b"),
+			Rate:     math.Pow(10, rapid.Float64Range(-2, 3).Draw(t, "logr")),
+			Burst:    rapid.Float64Range(1, 40).Draw(t, "b"),
 			Replicas: float64(rapid.IntRange(1, 20).Draw(t, "n")), Lag: .15, Strict: rapid.Bool().Draw(t, "strict"),
 		}, 0)
 		count := 0.0
@@ -197,7 +201,8 @@ func TestLedgerInvariants(t *testing.T) {
 func TestWaitIsSound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := NewLedger(LedgerParams{
-			Rate: math.Pow(10, rapid.Float64Range(-1, 3).Draw(t, "logr")), Burst: rapid.Float64Range(1, 40).Draw(t, "b"),
+			Rate:     math.Pow(10, rapid.Float64Range(-1, 3).Draw(t, "logr")),
+			Burst:    rapid.Float64Range(1, 40).Draw(t, "b"),
 			Replicas: float64(rapid.IntRange(1, 8).Draw(t, "n")), Lag: .15, Strict: rapid.Bool().Draw(t, "strict"),
 		}, 0)
 		drive(t, &l, 1, func(bool, float64) {})
@@ -293,7 +298,8 @@ func TestHearEpochAndFirstContact(t *testing.T) {
 		l = FromSpent(p, 0, tc.spent)
 		l.FirstContact(0, LedgerSums{Admitted: 1e6, Spent: 7, Epoch: 1}, max(0, tc.spent-tc.known), tc.known)
 		if math.Abs(l.Spent()-tc.want) > 1e-9 {
-			t.Errorf("%v spent, %v of it known to those who see 7: %v in all, want %v", tc.spent, tc.known, l.Spent(), tc.want)
+			t.Errorf("%v spent, %v of it known to those who see 7: %v in all, want %v", tc.spent, tc.known, l.Spent(),
+				tc.want)
 		}
 	}
 }

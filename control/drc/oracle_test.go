@@ -153,8 +153,9 @@ func (c *slowTick) tick(h, a float64, o Sums, w, bigW, vmax, phi, lag, period, b
 func TestControllerMatchesTheTick(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Params{
-			Rate: 1000, Weight: rapid.Float64Range(.5, 4).Draw(t, "w"), Guarantee: rapid.Float64Range(0, 1).Draw(t, "phi"),
-			Lag: .375, Period: .125, Bucket: 20, Police: rapid.Bool().Draw(t, "police"),
+			Rate: 1000, Weight: rapid.Float64Range(.5, 4).Draw(t, "w"),
+			Guarantee: rapid.Float64Range(0, 1).Draw(t, "phi"),
+			Lag:       .375, Period: .125, Bucket: 20, Police: rapid.Bool().Draw(t, "police"),
 		}
 		p.TotalWeight = p.Weight + rapid.Float64Range(0, 10).Draw(t, "W")
 		c, slow := New(p), slowTick{e: 20}
@@ -164,13 +165,16 @@ func TestControllerMatchesTheTick(t *testing.T) {
 			a := h * rapid.Float64Range(0, 2000).Draw(t, "a")
 			o := Sums{
 				Claims: rapid.Float64Range(0, 1200).Draw(t, "R"), Active: rapid.Float64Range(0, 9).Draw(t, "A"),
-				Unsaturated: rapid.Float64Range(0, 900).Draw(t, "U"), Absent: rapid.Float64Range(0, 5).Draw(t, "absent"),
+				Unsaturated: rapid.Float64Range(0, 900).Draw(t, "U"),
+				Absent:      rapid.Float64Range(0, 5).Draw(t, "absent"),
 			}
 			n := c.Step(h, a, o)
-			want := slow.tick(h, a, o, p.Weight, p.TotalWeight, p.Rate, p.Guarantee, p.Lag, p.Period, p.Bucket, p.Police)
+			want := slow.tick(h, a, o, p.Weight, p.TotalWeight, p.Rate, p.Guarantee, p.Lag, p.Period, p.Bucket,
+				p.Police)
 			if !near(n, want, 1e-6) || !near(c.Rate(), slow.use, 1e-9) || !near(c.claim, slow.claim, 1e-6) ||
 				!near(c.Backlog(), slow.s, 1e-6) {
-				t.Fatalf("step %d: released %v rate %v claim %v S %v; tick %v %v %v %v", i, n, c.Rate(), c.claim, c.Backlog(), want,
+				t.Fatalf("step %d: released %v rate %v claim %v S %v; tick %v %v %v %v", i, n, c.Rate(), c.claim,
+					c.Backlog(), want,
 					slow.use, slow.claim, slow.s)
 			}
 			if c.Rate() > min(p.Rate, c.Fair()) {

@@ -164,7 +164,8 @@ func TestFillScalesPermutesAndGrows(t *testing.T) {
 }
 
 func TestFillBadNumbers(t *testing.T) {
-	bad := []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, math.MaxFloat64, math.SmallestNonzeroFloat64, 1e-7, 1e7}
+	bad := []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, math.MaxFloat64, math.SmallestNonzeroFloat64, 1e-7,
+		1e7}
 	rng := rand.New(rand.NewPCG(1, 2))
 	pick := func() float64 { return bad[rng.IntN(len(bad))] }
 	for range 20000 {

@@ -75,11 +75,13 @@ func NewNetwork(pools, tenants int, uses []Use) (*Network, error) {
 		demands: make([]Demand, tenants), frozen: make([]bool, tenants), shares: make([]float64, tenants)}
 	for i, u := range uses {
 		if u.Tenant < 0 || u.Tenant >= tenants || u.Pool < 0 || u.Pool >= pools {
-			return nil, fmt.Errorf("fairshare: use %d: tenant %d of %d, pool %d of %d: no such tenant or pool", i, u.Tenant,
+			return nil, fmt.Errorf("fairshare: use %d: tenant %d of %d, pool %d of %d: no such tenant or pool", i,
+				u.Tenant,
 				tenants, u.Pool, pools)
 		}
 		if !(u.Cost >= MinWeight && u.Cost <= MaxWeight) {
-			return nil, fmt.Errorf("fairshare: use %d (tenant %d, pool %d): cost %v, want %g to %g", i, u.Tenant, u.Pool, u.Cost,
+			return nil, fmt.Errorf("fairshare: use %d (tenant %d, pool %d): cost %v, want %g to %g", i, u.Tenant,
+				u.Pool, u.Cost,
 				MinWeight, MaxWeight)
 		}
 		n.first[u.Tenant+1]++

@@ -49,7 +49,8 @@ func TestNetworkVectors(t *testing.T) {
 		n.Solve(in.Mu, ds, fairshare.Additive, nil, &out)
 		for i := range ds {
 			if !near(out.Shares[i], want.X[i], v.Tol) || out.Bottleneck[i] != want.Bottleneck[i] {
-				t.Errorf("%s: tenant %d got %v by %d, want %v by %d", v.ID, i, out.Shares[i], out.Bottleneck[i], want.X[i],
+				t.Errorf("%s: tenant %d got %v by %d, want %v by %d", v.ID, i, out.Shares[i], out.Bottleneck[i],
+					want.X[i],
 					want.Bottleneck[i])
 			}
 		}
@@ -184,7 +185,8 @@ func TestNetworkScalesGuarantees(t *testing.T) {
 func TestNetworkRefusesBadUses(t *testing.T) {
 	for name, uses := range map[string][]fairshare.Use{
 		"tenant": {{Tenant: 2, Pool: 0, Cost: 1}}, "pool": {{Tenant: 0, Pool: -1, Cost: 1}},
-		"zero": {{Cost: 0}}, "NaN": {{Cost: math.NaN()}}, "infinite": {{Cost: math.Inf(1)}}, "twice": {{Cost: 1}, {Cost: 2}},
+		"zero": {{Cost: 0}}, "NaN": {{Cost: math.NaN()}}, "infinite": {{Cost: math.Inf(1)}},
+		"twice": {{Cost: 1}, {Cost: 2}},
 	} {
 		if _, err := fairshare.NewNetwork(1, 1, uses); err == nil {
 			t.Errorf("%s: accepted", name)

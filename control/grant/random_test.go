@@ -109,7 +109,8 @@ func TestPropertyFaults(t *testing.T) {
 		}
 		w.run(12 * second)
 		w.ended(t)
-		bound := (1+8*s.p.Rate*float64(s.way)/second)*float64(1+faults) + float64(faults*max(1, s.n))*float64(w.p.Burst)/Token +
+		bound := (1+8*s.p.Rate*float64(s.way)/second)*float64(1+faults) + float64(faults*max(1,
+			s.n))*float64(w.p.Burst)/Token +
 			s.p.Rate*float64(faults)*3*float64(s.n)
 		if over := excess(s.p, w.admitted); over > bound {
 			t.Fatalf("%+v: %.2f over, bound %.2f", s, over, bound)

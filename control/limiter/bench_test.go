@@ -151,7 +151,8 @@ func BenchmarkContendedKey(b *testing.B) {
 // BenchmarkQueue is a request through the queue: decided, held, released.
 func BenchmarkQueue(b *testing.B) {
 	e := New(Options{Keys: 1 << 14})
-	mustApply(b, e, simple(1e6, config.Queue{Law: config.DropTail, DelayTarget: 1e9, MaxWait: 10e9, MaxRequests: 100_000}))
+	mustApply(b, e, simple(1e6, config.Queue{Law: config.DropTail, DelayTarget: 1e9, MaxWait: 10e9,
+		MaxRequests: 100_000}))
 	rs := make([]Request, 64)
 	for i := range rs {
 		rs[i] = Request{Tenant: "a", Client: fmt.Sprint(i), Pool: "api", Cost: 1}

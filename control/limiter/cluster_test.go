@@ -287,14 +287,16 @@ func (c *cluster) deliver() {
 func (c *cluster) sendSums(i int) {
 	n := len(c.engines)
 	ag := c.agents[i]
-	s := &exchange.Sums{Replicas: n, TotalWeight: float64(n), Weight: 1, Lag: time.Duration(c.delay) + 70*time.Millisecond}
+	s := &exchange.Sums{Replicas: n, TotalWeight: float64(n), Weight: 1,
+		Lag: time.Duration(c.delay) + 70*time.Millisecond}
 	at := float64(c.now) / 1e9
 	for k := range ag.known {
 		s.Keys = append(s.Keys, ag.keys.Sums(k, claims.Peer(i), at))
 	}
 	for k := range ag.knownF {
 		x := ag.flows.Sums(k, claims.Peer(i), at)
-		s.Flows = append(s.Flows, exchange.FlowSum{Key: k, Claims: x.Claims, Active: x.Active, Unsaturated: x.Unsaturated})
+		s.Flows = append(s.Flows, exchange.FlowSum{Key: k, Claims: x.Claims, Active: x.Active,
+			Unsaturated: x.Unsaturated})
 	}
 	slices.SortFunc(s.Keys, func(a, b exchange.KeySum) int { return int(a.Key>>33) - int(b.Key>>33) })
 	c.engines[i].SetSums(c.now, s)

@@ -53,7 +53,8 @@ func TestBeforeAndBesideTheConfiguration(t *testing.T) {
 			Outcome{Verdict: Reject, Reason: ClientLimit, Limit: "l"}},
 		{"unknown, refused", Options{Unknown: UnknownReject}, withDefault, Request{Tenant: "x", Pool: "api"},
 			Outcome{Verdict: Reject, Reason: UnknownTenant}},
-		{"unknown, bypassed", Options{Unknown: UnknownBypass}, withDefault, Request{Tenant: "x", Pool: "api"}, Outcome{}},
+		{"unknown, bypassed", Options{Unknown: UnknownBypass}, withDefault, Request{Tenant: "x", Pool: "api"},
+			Outcome{}},
 		{"unknown pool", Options{}, known, Request{Tenant: "a", Pool: "elsewhere"}, Outcome{}},
 		{"unknown pool, limited", Options{}, withDefault, Request{Tenant: "-", Pool: "elsewhere"},
 			Outcome{Verdict: Reject, Reason: ClientLimit, Limit: "l"}},
@@ -310,7 +311,8 @@ func TestInventedKeysWinNothing(t *testing.T) {
 func TestConcurrentUse(t *testing.T) {
 	e := New(Options{Keys: 1024, Contended: 64})
 	conf := simple(2000, config.Queue{},
-		config.Limit{Name: "c", Rate: 50, Burst: 20, Queue: config.Queue{MaxRequests: 50, MaxWait: 200 * time.Millisecond}},
+		config.Limit{Name: "c", Rate: 50, Burst: 20, Queue: config.Queue{MaxRequests: 50,
+			MaxWait: 200 * time.Millisecond}},
 		config.Limit{Name: "t", PerTenant: true, Rate: 1500, Burst: 100})
 	mustApply(t, e, conf)
 	var clock, asked, admitted, rejected, cancelled, events atomic.Int64
@@ -369,8 +371,9 @@ func TestConcurrentUse(t *testing.T) {
 		e.Claims(now, &c)
 		s := &exchange.Sums{Replicas: 1 + int(now>>20)%3, TotalWeight: 3, Lag: 100 * time.Millisecond}
 		for i := range 40 {
-			s.Keys = append(s.Keys, exchange.KeySum{Key: hash.Limit(7, "a", "c", fmt.Sprint(i)), Admitted: float64(now / 1e7),
-				Claims: 5, Active: 1, Spent: 2, Epoch: 1})
+			s.Keys = append(s.Keys, exchange.KeySum{Key: hash.Limit(7, "a", "c", fmt.Sprint(i)),
+				Admitted: float64(now / 1e7),
+				Claims:   5, Active: 1, Spent: 2, Epoch: 1})
 		}
 		e.SetSums(now, s)
 		var r exchange.Report
@@ -424,7 +427,8 @@ func TestAdmitAndRejectDoNotAllocate(t *testing.T) {
 	e := New(Options{Keys: 4096})
 	mustApply(t, e, simple(10, config.Queue{Law: config.Police}))
 	now := sec
-	if n := testing.AllocsPerRun(1000, func() { now += 1000; e.Decide(now, &Request{Tenant: "a", Pool: "api"}) }); n != 0 {
+	if n := testing.AllocsPerRun(1000,
+		func() { now += 1000; e.Decide(now, &Request{Tenant: "a", Pool: "api"}) }); n != 0 {
 		t.Errorf("police: %v allocations per decision, want 0", n)
 	}
 }

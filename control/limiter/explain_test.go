@@ -19,7 +19,8 @@ func explained() *config.Config {
 		Revision: 3, Pools: []config.Pool{{Name: "api", Capacity: 1000}},
 		Tenants: []config.Tenant{{Name: "acme", Quotas: []config.Quota{{Pool: "api", Max: config.Unbounded}},
 			Limits: []config.Limit{
-				{Name: "per-client", Rate: 2, Burst: 10, Overrides: map[string]config.RateBurst{"vip": {Rate: 50, Burst: 100}}},
+				{Name: "per-client", Rate: 2, Burst: 10,
+					Overrides: map[string]config.RateBurst{"vip": {Rate: 50, Burst: 100}}},
 				{Name: "all", PerTenant: true, Rate: 100, Burst: 100, Mode: config.Shadow},
 				{Name: "other-pool", Rate: 1, Burst: 1, Pools: []string{"api2"}},
 			}}},
@@ -107,7 +108,8 @@ func TestExplainDisturbsNothing(t *testing.T) {
 		now := int64(1)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now += rapid.Int64Range(0, 5e8).Draw(t, "dt")
-			r := &Request{Tenant: "acme", Client: rapid.SampledFrom([]string{"alice", "vip", ""}).Draw(t, "client"), Pool: "api",
+			r := &Request{Tenant: "acme", Client: rapid.SampledFrom([]string{"alice", "vip", ""}).Draw(t, "client"),
+				Pool: "api",
 				Cost: rapid.Float64Range(.1, 12).Draw(t, "cost")}
 			x := asked.Explain(now, r)
 			asked.Explain(now, &Request{Tenant: "acme", Client: rapid.String().Draw(t, "stranger"), Pool: "api"})

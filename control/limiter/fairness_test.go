@@ -70,10 +70,12 @@ func TestLightClientsAreNotRefused(t *testing.T) {
 			light, greedy, worst := m.run(t, law, 60*time.Second)
 			refused := float64(light.rejected) / float64(light.offered)
 			used := (light.rate + greedy.rate) / m.share
-			t.Logf("%-18v %-60v refused %.2f %% (worst %.1f %%) wait p99 %v mean %v; others wait p99 %v; %.3f of the share used",
+			t.Logf("%-18v %-60v refused %.2f %% (worst %.1f %%) wait p99 %v mean %v; others wait p99 %v; %.3f of the "+
+				"share used",
 				law, m, 100*refused, 100*worst, light.wait99, light.waitMean, greedy.wait99, used)
 			if refused > 0.01 && light.rejected > 1 {
-				t.Errorf("%v, %v: %.1f %% refused of those below their equal part, want at most 1 %%", law, m, 100*refused)
+				t.Errorf("%v, %v: %.1f %% refused of those below their equal part, want at most 1 %%", law, m,
+					100*refused)
 			}
 			if used < 0.9 || used > 1.05 {
 				t.Errorf("%v, %v: %.3f of the share is used, want 0.90 to 1.05", law, m, used)
@@ -103,10 +105,12 @@ func TestInventedNamesWinNothing(t *testing.T) {
 		all := c.tally(start, c.now, func(answer) bool { return true })
 		alike := float64(all.admitted) / float64(all.offered)
 		part := float64(got.admitted) / float64(got.offered)
-		t.Logf("%v, %d names: %.2f of the honest client's requests admitted, %.2f of all; %.1f/s used", law, names, part,
+		t.Logf("%v, %d names: %.2f of the honest client's requests admitted, %.2f of all; %.1f/s used", law, names,
+			part,
 			alike, all.rate)
 		if part < 0.7*alike {
-			t.Errorf("%v: %.2f of the honest client's requests are admitted, want about %.2f as of all", law, part, alike)
+			t.Errorf("%v: %.2f of the honest client's requests are admitted, want about %.2f as of all", law, part,
+				alike)
 		}
 		if all.rate < 90 || all.rate > 105 {
 			t.Errorf("%v: %.1f/s admitted, want 90 to 105", law, all.rate)

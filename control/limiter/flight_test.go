@@ -135,7 +135,8 @@ func TestFlightAddsUp(t *testing.T) {
 			sum += micros
 		}
 		if f.InFlight.Load() != sum || reported != landed || turned != shed {
-			t.Fatalf("in flight %d of %d, landed %d of %d, shed %d of %d", f.InFlight.Load(), sum, reported, landed, turned,
+			t.Fatalf("in flight %d of %d, landed %d of %d, shed %d of %d", f.InFlight.Load(), sum, reported, landed,
+				turned,
 				shed)
 		}
 	})

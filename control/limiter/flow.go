@@ -341,5 +341,6 @@ func bucketOf(m *members.View, rate float64) float64 {
 
 // isolations are the controller's names of the states of isolation.
 var isolations = [...]drc.Isolation{
-	exchange.Connected: drc.Connected, exchange.Frozen: drc.Frozen, exchange.Split: drc.Split, exchange.Alone: drc.Alone,
+	exchange.Connected: drc.Connected, exchange.Frozen: drc.Frozen, exchange.Split: drc.Split,
+	exchange.Alone: drc.Alone,
 }

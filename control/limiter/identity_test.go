@@ -53,19 +53,23 @@ func TestIdentityTellsClientsApart(t *testing.T) {
 		{"client", one(config.Limit{}), from("x", "1", "", 0), from("y", "1", "", 0), Admit},
 		{"the same ip", one(config.Limit{Identity: "ip"}), from("x", "1", "", 0), from("y", "1", "", 0), Reject},
 		{"another ip", one(config.Limit{Identity: "ip"}), from("x", "1", "", 0), from("x", "2", "", 0), Admit},
-		{"both without a user", one(config.Limit{Identity: "user"}), from("x", "1", "", 0), from("y", "2", "", 0), Reject},
-		{"one without a user", one(config.Limit{Identity: "user"}), from("x", "1", "", 0), from("x", "1", "u", 0), Admit},
+		{"both without a user", one(config.Limit{Identity: "user"}), from("x", "1", "", 0), from("y", "2", "", 0),
+			Reject},
+		{"one without a user", one(config.Limit{Identity: "user"}), from("x", "1", "", 0), from("x", "1", "u", 0),
+			Admit},
 		{"no identities at all", one(config.Limit{Identity: "user"}), &Request{Tenant: "a", Client: "x", Pool: "api"},
 			from("y", "2", "", 0), Reject},
 		{"a name without a place", one(config.Limit{Identity: "org"}), from("x", "1", "u", 0), from("y", "2", "v", 0),
 			Reject},
 		{"per tenant", one(config.Limit{Identity: "ip", PerTenant: true}), from("x", "1", "", 0), from("y", "2", "", 0),
 			Reject},
-		{"in no class", one(config.Limit{Classes: []string{"writes"}}), from("x", "1", "", writes), from("x", "1", "", 0),
+		{"in no class", one(config.Limit{Classes: []string{"writes"}}), from("x", "1", "", writes),
+			from("x", "1", "", 0),
 			Admit},
 		{"in another class", one(config.Limit{Classes: []string{"writes"}}), from("x", "1", "", writes),
 			from("x", "1", "", searches), Admit},
-		{"in one of the classes", one(config.Limit{Classes: []string{"writes", "searches"}}), from("x", "1", "", writes),
+		{"in one of the classes", one(config.Limit{Classes: []string{"writes", "searches"}}),
+			from("x", "1", "", writes),
 			from("x", "1", "", searches|writes), Reject},
 		{"a class without a place", one(config.Limit{Classes: []string{"uploads"}}), from("x", "1", "", ^uint32(0)),
 			from("x", "1", "", ^uint32(0)), Admit},
@@ -127,7 +131,8 @@ func TestHeldByAnIdentityOrClass(t *testing.T) {
 		first, second *Request
 	}{
 		{"another user", config.Limit{Identity: "user"}, from("", "1", "u", 0), from("", "1", "v", 0)},
-		{"another class", config.Limit{Classes: []string{"writes"}}, from("x", "1", "u", writes), from("x", "1", "u", 0)},
+		{"another class", config.Limit{Classes: []string{"writes"}}, from("x", "1", "u", writes),
+			from("x", "1", "u", 0)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.limit.Name, tc.limit.Rate, tc.limit.Burst, tc.limit.Queue = "l", 10, 1, wait
@@ -327,7 +332,8 @@ func inventKeys(t *testing.T, tenantRate float64) {
 		if i%100 == 0 && e.Decide(now, client).Verdict == Admit {
 			known++
 		}
-		if e.Decide(now, &Request{Tenant: "a", Client: fmt.Sprint("invented-", i), Pool: "api", Cost: 1}).Verdict == Admit {
+		if e.Decide(now, &Request{Tenant: "a", Client: fmt.Sprint("invented-", i), Pool: "api",
+			Cost: 1}).Verdict == Admit {
 			invented++
 		}
 		if i%5000 == 0 {

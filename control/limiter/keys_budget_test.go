@@ -30,7 +30,8 @@ func newTrio(t testing.TB, o Options, l config.Limit) *trio {
 
 // ask is one request; it tells whether it was admitted.
 func (c *trio) ask(gateway int, client string) bool {
-	return c.engines[gateway].Decide(c.now, &Request{Tenant: "a", Client: client, Pool: "api", Cost: 1}).Verdict == Admit
+	return c.engines[gateway].Decide(c.now, &Request{Tenant: "a", Client: client, Pool: "api",
+		Cost: 1}).Verdict == Admit
 }
 
 // pass lets time pass, in periods; each is called in each of them.
@@ -61,7 +62,8 @@ func (c *trio) exchange() {
 			sum := exchange.KeySum{Key: k, Epoch: 1}
 			for j := range c.engines {
 				if x := c.latest[j][k]; j != i {
-					sum.Admitted, sum.Claims, sum.Active = sum.Admitted+x.Admitted, sum.Claims+x.Claim, sum.Active+x.Active
+					sum.Admitted, sum.Claims, sum.Active = sum.Admitted+x.Admitted, sum.Claims+x.Claim,
+						sum.Active+x.Active
 					sum.Unsaturated, sum.Spent = sum.Unsaturated+x.Unsaturated, max(sum.Spent, x.Spent)
 				}
 			}

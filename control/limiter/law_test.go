@@ -31,17 +31,20 @@ func TestSaturatedTenantsWaitForTheirTarget(t *testing.T) {
 		for _, x := range tenants {
 			c.share(x.name, "api", x.share)
 			for i := range x.clients {
-				c.source(x.name, fmt.Sprint(x.name, i), "api", constant(x.offered/float64(x.clients)), c.weighted(6, 3, 1))
+				c.source(x.name, fmt.Sprint(x.name, i), "api", constant(x.offered/float64(x.clients)),
+					c.weighted(6, 3, 1))
 			}
 		}
 		start := c.now
 		c.run(63 * time.Second)
 		for _, x := range tenants {
 			got := c.tally(start+3*sec, c.now, tenantIs(x.name))
-			t.Logf("%v %s: %.1f/s of %.1f, wait mean %v p99 %v, marked %d, %v", law, x.name, got.rate, x.share, got.waitMean,
+			t.Logf("%v %s: %.1f/s of %.1f, wait mean %v p99 %v, marked %d, %v", law, x.name, got.rate, x.share,
+				got.waitMean,
 				got.wait99, got.marked, got.reasons)
 			if got.wait99 > most {
-				t.Errorf("%v, %s: waits %v at the 99th percentile, want at most %v for a target of %v", law, x.name, got.wait99,
+				t.Errorf("%v, %s: waits %v at the 99th percentile, want at most %v for a target of %v", law, x.name,
+					got.wait99,
 					most, target)
 			}
 			if got.rate < 0.95*x.share {

@@ -97,7 +97,8 @@ func TestAbortedBurstsLeaveRoom(t *testing.T) {
 				now += 5 * ms
 				e.Tick(now, nil)
 			}
-			if out, h := e.Enqueue(now, &Request{Tenant: "a", Client: "one", Pool: "api"}, uint64(i)); out.Verdict == Wait {
+			if out, h := e.Enqueue(now, &Request{Tenant: "a", Client: "one", Pool: "api"},
+				uint64(i)); out.Verdict == Wait {
 				handles = append(handles, h)
 			}
 		}
@@ -140,7 +141,8 @@ func TestAbortsWhileHeldLeaveNothing(t *testing.T) {
 		}
 		if f := e.live()[0]; f.queue.Len() != 0 || f.pace.controller.Backlog()+f.pace.pending > 1e-6 &&
 			f.pace.pacer.Credit() >= 0 {
-			t.Fatalf("round %d: %d wait, S = %g, want nothing", round, f.queue.Len(), f.pace.controller.Backlog()+f.pace.pending)
+			t.Fatalf("round %d: %d wait, S = %g, want nothing", round, f.queue.Len(),
+				f.pace.controller.Backlog()+f.pace.pending)
 		}
 	}
 	m := &model{e: e, now: now}
@@ -166,7 +168,8 @@ func TestShadowOffAndReport(t *testing.T) {
 			f := r.Flows[0]
 			got := c.tally(0, c.now, of(s))
 			t.Logf("%+v", f)
-			if f.Demand != float64(got.offered) || f.Served != float64(got.admitted) || f.Rejected != float64(got.rejected) {
+			if f.Demand != float64(got.offered) || f.Served != float64(got.admitted) ||
+				f.Rejected != float64(got.rejected) {
 				t.Errorf("report says demand %g served %g rejected %g; want %d %d %d", f.Demand, f.Served, f.Rejected,
 					got.offered, got.admitted, got.rejected)
 			}
@@ -326,7 +329,8 @@ func TestDrainEndsAllWaiting(t *testing.T) {
 			if i%3 == 0 {
 				client = "x"
 			}
-			if out, _ := e.Enqueue(sec, &Request{Tenant: "a", Client: client, Pool: "api"}, uint64(i)); out.Verdict == Wait {
+			if out, _ := e.Enqueue(sec, &Request{Tenant: "a", Client: client, Pool: "api"},
+				uint64(i)); out.Verdict == Wait {
 				held++
 			}
 		}
@@ -350,9 +354,11 @@ func TestDrainEndsAllWaiting(t *testing.T) {
 func TestSplitFallsToTheStaticPart(t *testing.T) {
 	e := New(Options{Keys: 1024})
 	mustApply(t, e, simple(300, config.Queue{Law: config.Police},
-		config.Limit{Name: "l", Rate: 90, Burst: 9, Overrides: map[string]config.RateBurst{"free": {Rate: 1e6, Burst: 1e6}}}))
+		config.Limit{Name: "l", Rate: 90, Burst: 9,
+			Overrides: map[string]config.RateBurst{"free": {Rate: 1e6, Burst: 1e6}}}))
 	cut := func(i exchange.Isolation) {
-		e.SetSums(sec, &exchange.Sums{Replicas: 3, Weight: 1, TotalWeight: 3, Lag: 100 * time.Millisecond, Isolation: i})
+		e.SetSums(sec, &exchange.Sums{Replicas: 3, Weight: 1, TotalWeight: 3, Lag: 100 * time.Millisecond,
+			Isolation: i})
 	}
 	cut(exchange.Connected)
 	cut(exchange.Split)

@@ -18,7 +18,8 @@ func TestGlobalLimitOverThreeGateways(t *testing.T) {
 	}{
 		{name: "300/s police", rate: 300, burst: 300},
 		{name: "300/s strict", rate: 300, burst: 300, strict: true},
-		{name: "300/s queue", rate: 300, burst: 30, queue: config.Queue{MaxRequests: 100, MaxWait: 300 * time.Millisecond}},
+		{name: "300/s queue", rate: 300, burst: 30, queue: config.Queue{MaxRequests: 100,
+			MaxWait: 300 * time.Millisecond}},
 		{name: "50/s police", rate: 50, burst: 50},
 		{name: "5/s burst 10", rate: 5, burst: 10},
 		{name: "5/s queue", rate: 5, burst: 10, queue: config.Queue{MaxRequests: 10, MaxWait: 3 * time.Second}},
@@ -110,13 +111,15 @@ func TestTenantShares(t *testing.T) {
 				if want == 0 {
 					want = float64(got.offered) / 15
 				}
-				t.Logf("%-6s %.1f/s of %.0f, %v marked %d, wait mean %v p99 %v", name, got.rate, want, got.reasons, got.marked,
+				t.Logf("%-6s %.1f/s of %.0f, %v marked %d, wait mean %v p99 %v", name, got.rate, want, got.reasons,
+					got.marked,
 					got.waitMean, got.wait99)
 				if dev := math.Abs(got.rate/want - 1); dev > 0.05 {
 					t.Errorf("%s gets %.1f/s, want %.0f within 5 %%", name, got.rate, want)
 				}
 				if name == "small" && (got.rejected*200 > got.offered || got.waitMean > time.Millisecond) {
-					t.Errorf("small: %d rejects, mean wait %v, want at most 0.5 %% and below 1 ms", got.rejected, got.waitMean)
+					t.Errorf("small: %d rejects, mean wait %v, want at most 0.5 %% and below 1 ms", got.rejected,
+						got.waitMean)
 				}
 			}
 		})

@@ -43,7 +43,8 @@ func TestSettleTable(t *testing.T) {
 			out, a := e.Peek(sec, one)
 			wait := time.Duration(max(0, (1-tc.left)*1e9))
 			if math.Abs(a.Remaining-max(0, tc.left)) > 1e-6 || math.Abs(forgiven-tc.forgiven) > 1e-6 {
-				t.Errorf("%s, %d replicas: %v left and %v forgiven, want %v and %v", what, replicas, a.Remaining, forgiven,
+				t.Errorf("%s, %d replicas: %v left and %v forgiven, want %v and %v", what, replicas, a.Remaining,
+					forgiven,
 					tc.left, tc.forgiven)
 			}
 			if replicas == 1 && (out.RetryAfter-wait).Abs() > time.Microsecond {
@@ -94,7 +95,8 @@ func TestSettledShareHolds(t *testing.T) {
 	} {
 		e := New(Options{Keys: 1024})
 		const share = 200.0
-		mustApply(t, e, simple(share, config.Queue{Law: config.DropTail, DelayTarget: time.Second, MaxWait: time.Second}))
+		mustApply(t, e, simple(share, config.Queue{Law: config.DropTail, DelayTarget: time.Second,
+			MaxWait: time.Second}))
 		e.SetShares(&exchange.Shares{Epoch: 1, Flows: []exchange.Share{{Tenant: "a", Pool: "api", Share: share}}})
 		r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: tc.estimate}
 		served := 0.0
@@ -163,7 +165,8 @@ func TestRefundsInReports(t *testing.T) {
 // what was charged in the end is what was admitted, in true cost.
 func TestSettleConcurrently(t *testing.T) {
 	e := New(Options{Keys: 1024})
-	conf := simple(1e9, config.Queue{}, config.Limit{Name: "all", PerTenant: true, Rate: ledgerRate, Burst: ledgerBurst})
+	conf := simple(1e9, config.Queue{}, config.Limit{Name: "all", PerTenant: true, Rate: ledgerRate,
+		Burst: ledgerBurst})
 	conf.Tenants[0].Quotas = []config.Quota{{Pool: "api", Max: config.Unbounded, Mode: config.Off}}
 	mustApply(t, e, conf)
 	var wg sync.WaitGroup

@@ -48,7 +48,8 @@ func TestSpentChanges(t *testing.T) {
 			}
 			want, got := admitted(parent, now, client), admitted(child, now, client)
 			if got > want+slack {
-				t.Errorf("%d replicas: %s gets %d more from the child, %d more from its parent", replicas, client, got, want)
+				t.Errorf("%d replicas: %s gets %d more from the child, %d more from its parent", replicas, client, got,
+					want)
 			}
 		}
 		if news := changes(parent, now, c); len(news) != 5 && replicas == 1 {

@@ -55,7 +55,8 @@ func TestRestoreSpent(t *testing.T) {
 			client := fmt.Sprint("client-", i)
 			want, got := admitted(parent, later, client), admitted(child, later+sec/2, client)
 			if got > want {
-				t.Errorf("%d replicas: %s gets %d more from the child, %d more from its parent", replicas, client, got, want)
+				t.Errorf("%d replicas: %s gets %d more from the child, %d more from its parent", replicas, client, got,
+					want)
 			}
 			if least := 10 - max(0, i-2); replicas == 1 && got < least {
 				t.Errorf("%s spent %d two seconds ago and gets %d from the child, %d are due", client, i, got, least)

@@ -136,7 +136,8 @@ func (s *stress) sums(now int64) {
 	sums := sumsOf(1+2*rand.IntN(2), exchange.KeySum{Key: hash.TenantLimit(7, "t1", "all"), Claims: 5, Active: 1,
 		Spent: 3, Admitted: units(now), Epoch: 1})
 	for i := range rand.IntN(8) {
-		sums.Keys = append(sums.Keys, exchange.KeySum{Key: hash.Limit(7, "t0", "user", fmt.Sprint(i)), Claims: 1, Spent: 1,
+		sums.Keys = append(sums.Keys, exchange.KeySum{Key: hash.Limit(7, "t0", "user", fmt.Sprint(i)), Claims: 1,
+			Spent: 1,
 			Epoch: 1})
 	}
 	sums.Isolation = exchange.Isolation(rand.IntN(4))

@@ -132,7 +132,8 @@ func TestMarketScalesAndPermutes(t *testing.T) {
 			y.ds = append(y.ds, fairshare.Demand{Weight: d.Weight, Guaranteed: k * d.Guaranteed, Cap: k * d.Cap})
 		}
 		for _, u := range x.uses {
-			y.uses = append(y.uses, fairshare.Use{Tenant: len(x.ds) - 1 - u.Tenant, Pool: len(x.mu) - 1 - u.Pool, Cost: u.Cost})
+			y.uses = append(y.uses, fairshare.Use{Tenant: len(x.ds) - 1 - u.Tenant, Pool: len(x.mu) - 1 - u.Pool,
+				Cost: u.Cost})
 		}
 		slices.Reverse(y.uses)
 		y.solve(t)
@@ -263,7 +264,8 @@ func TestMarketEdges(t *testing.T) {
 			fairshare.Minimum, []float64{0}, []float64{5, 7}, fairshare.OK},
 		"room for all": {[]float64{10}, []fairshare.Demand{{Weight: 1, Cap: 3}, {Weight: 1, Cap: 3}}, 3,
 			fairshare.Minimum, []float64{0}, []float64{3, 3}, fairshare.OK},
-		"weight 0 has its guarantee": {[]float64{10}, []fairshare.Demand{{Guaranteed: 2, Cap: inf}, {Weight: 1, Cap: inf}}, 0,
+		"weight 0 has its guarantee": {[]float64{10}, []fairshare.Demand{{Guaranteed: 2, Cap: inf},
+			{Weight: 1, Cap: inf}}, 0,
 			fairshare.Additive, []float64{1. / 8}, []float64{2, 8}, fairshare.OK},
 		"a base and a floor": {[]float64{10, 1}, []fairshare.Demand{{Weight: 1, Guaranteed: 4, Cap: inf},
 			{Weight: 1, Cap: inf}}, inf,

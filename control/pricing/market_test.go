@@ -144,7 +144,8 @@ func TestMarketMeetsOptimalityConditions(t *testing.T) {
 			for i, c := range row {
 				load += c * shares[i]
 			}
-			if prices[r] < 0 || load > p.mu[r]*(1+1e-9) || prices[r]*(p.mu[r]-load) > 1e-6*math.Max(1, prices[r]*p.mu[r]) {
+			if prices[r] < 0 || load > p.mu[r]*(1+1e-9) ||
+				prices[r]*(p.mu[r]-load) > 1e-6*math.Max(1, prices[r]*p.mu[r]) {
 				t.Fatalf("pool %d: price %v, load %v of %v", r, prices[r], load, p.mu[r])
 			}
 		}

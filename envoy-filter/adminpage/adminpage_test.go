@@ -102,7 +102,8 @@ func TestOneClientExplained(t *testing.T) {
 	}
 	var a Explanation
 	if err := json.Unmarshal([]byte(ask(t, s,
-		"/titrate?tenant=acme&client=alice&pool=api&cost=2&class=write&identity.user=u1&format=json", 200)), &a); err != nil {
+		"/titrate?tenant=acme&client=alice&pool=api&cost=2&class=write&identity.user=u1&format=json", 200)),
+		&a); err != nil {
 		t.Fatal(err)
 	}
 	p := a.Pools[0]

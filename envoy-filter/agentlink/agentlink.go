@@ -145,7 +145,8 @@ func (c *Client) Run(ctx context.Context) {
 			return
 		}
 		if greeted || !quiet {
-			c.o.Log(fmt.Sprintf("titrate: no link to the agent at %s, going on with what is known: %v", c.o.Socket, err))
+			c.o.Log(fmt.Sprintf("titrate: no link to the agent at %s, going on with what is known: %v", c.o.Socket,
+				err))
 		}
 		if quiet = true; greeted {
 			backoff = minBackoff

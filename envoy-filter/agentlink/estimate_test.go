@@ -14,11 +14,12 @@ func TestPanicEndsOneEstimateOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		panics := 0
-		c := New(Options{Socket: socket, Now: func() int64 { return 0 }, Log: func(string) {}, RecoverPanic: func(string) {
-			if recover() != nil {
-				panics++
-			}
-		}})
+		c := New(Options{Socket: socket, Now: func() int64 { return 0 }, Log: func(string) {},
+			RecoverPanic: func(string) {
+				if recover() != nil {
+					panics++
+				}
+			}})
 		done := make(chan struct{})
 		go func() { defer close(done); c.estimateWhileSilent(ctx) }()
 		time.Sleep(10*claimsEvery + claimsEvery/2)

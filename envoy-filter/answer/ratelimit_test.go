@@ -24,7 +24,8 @@ func TestRateLimitFields(t *testing.T) {
 			`"per-client";q=100;w=1`, `"per-client";r=41;t=1`},
 		{limiter.Allowance{Limit: "a", Rate: 10.0 / 60, Burst: 10, Remaining: 2.9999999, Next: 6 * time.Second},
 			`"a";q=10;w=60`, `"a";r=3;t=6`},
-		{limiter.Allowance{Limit: "a", Rate: 100, Burst: 1, Next: 10 * time.Millisecond}, `"a";q=100;w=1`, `"a";r=0;t=1`},
+		{limiter.Allowance{Limit: "a", Rate: 100, Burst: 1, Next: 10 * time.Millisecond}, `"a";q=100;w=1`,
+			`"a";r=0;t=1`},
 		{limiter.Allowance{Limit: "a", Rate: 3, Burst: 10, Remaining: 10}, `"a";q=12;w=4`, `"a";r=10`},
 		{limiter.Allowance{Limit: "none", Rate: 0, Burst: 1}, `"none";q=0`, `"none";r=0`},
 		{limiter.Allowance{Limit: "a\"b\\é", Rate: 1e30, Burst: 1e30, Remaining: math.Inf(1)},
@@ -92,8 +93,9 @@ func TestPeekBody(t *testing.T) {
 func TestRateLimitFieldsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := config.Limit{
-			Name:  "l",
-			Rate:  rapid.SampledFrom([]float64{0, 1.0 / 3600, 10.0 / 60, 0.45, 1, 1.5, 7, 100, 12345.6}).Draw(t, "rate"),
+			Name: "l",
+			Rate: rapid.SampledFrom([]float64{0, 1.0 / 3600, 10.0 / 60, 0.45, 1, 1.5, 7, 100, 12345.6}).Draw(t,
+				"rate"),
 			Burst: rapid.SampledFrom([]float64{0, 1, 2.5, 10, 333}).Draw(t, "burst"),
 		}
 		e := limiter.New(limiter.Options{Keys: 1024})

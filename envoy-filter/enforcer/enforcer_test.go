@@ -235,7 +235,8 @@ func TestPoolPolicyComesFirst(t *testing.T) {
 		{config.Open, limiter.BootClosed, limiter.Admit}, {config.SafeRate, limiter.BootOpen, limiter.Reject},
 	} {
 		e := limiter.New(limiter.Options{Keys: 1024, Start: Now()})
-		if err := e.Apply(&config.Config{Pools: []config.Pool{{Name: "api", Capacity: 1, OnLoss: c.loss}}}); err != nil {
+		if err := e.Apply(&config.Config{Pools: []config.Pool{{Name: "api", Capacity: 1,
+			OnLoss: c.loss}}}); err != nil {
 			t.Fatal(err)
 		}
 		enf := New(Options{Engine: e, FailurePolicy: c.boot})

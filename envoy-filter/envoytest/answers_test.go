@@ -64,11 +64,14 @@ func TestAnswersRateLimitHeaders(t *testing.T) {
 	t.Parallel()
 	const policy = `"per-client";q=2;w=200`
 	startLimited(t, "answers-ratelimit-headers.yaml", 2).expect([]reply{
-		ask("the first", "/", 200, nil, "ratelimit-policy", policy, "ratelimit", `"per-client";r=1;t=100`, "retry-after", ""),
+		ask("the first", "/", 200, nil, "ratelimit-policy", policy, "ratelimit", `"per-client";r=1;t=100`,
+			"retry-after", ""),
 		ask("the last", "/", 200, nil, "ratelimit", `"per-client";r=0;t=100`, "x-titrate-reason", ""),
-		ask("one too many", "/", 429, nil, "ratelimit-policy", policy, "ratelimit", `"per-client";r=0;t=100`, "retry-after",
+		ask("one too many", "/", 429, nil, "ratelimit-policy", policy, "ratelimit", `"per-client";r=0;t=100`,
+			"retry-after",
 			"100",
-			"x-titrate-reason", "client_limit", "content-type", "application/json", "body", `\{.*"reason":"client_limit".*\}\n`),
+			"x-titrate-reason", "client_limit", "content-type", "application/json", "body",
+			`\{.*"reason":"client_limit".*\}\n`),
 		ask("by who wants text", "/", 429, headers("accept", "text/plain, */*"), "content-type", "text/plain", "body",
 			"rate limited: client_limit\n"),
 		ask("by who would take JSON", "/", 429, headers("accept", "application/json, text/plain"), "content-type",
@@ -165,7 +168,8 @@ func TestPeek(t *testing.T) {
 		ask("a request", "/", 200, nil, "body", "upstream 0", "ratelimit", ""),
 		ask("one left", "/", 200, peek, "ratelimit", `"per-client";r=1;t=100`),
 		ask("a request", "/", 200, nil),
-		ask("none left", "/", 429, peek, "ratelimit", `"per-client";r=0;t=100`, "retry-after", "100", "x-titrate-reason",
+		ask("none left", "/", 429, peek, "ratelimit", `"per-client";r=0;t=100`, "retry-after", "100",
+			"x-titrate-reason",
 			"client_limit"),
 		ask("another client", "/", 200, headers("x-titrate-peek", "1", "x-client", "bob"), "ratelimit", full),
 	})
@@ -347,7 +351,8 @@ func TestAccessLog(t *testing.T) {
 		"/1": {"outcome": "admitted", "tenant": "acme", "client": alice},
 		"/3": {"outcome": "rejected", "reason": "client_limit", "limit": "per-client", "client": nil, "status": 429.0,
 			"details": "titrate_client_limit"},
-		"/4": {"outcome": "rejected", "reason": "unknown_tenant", "tenant": "????", "details": "titrate_unknown_tenant"},
+		"/4": {"outcome": "rejected", "reason": "unknown_tenant", "tenant": "????",
+			"details": "titrate_unknown_tenant"},
 	} {
 		for key, value := range want {
 			if got := entries[path][key]; got != value {

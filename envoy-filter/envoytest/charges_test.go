@@ -148,7 +148,8 @@ func TestRedirectedThroughTwoFilters(t *testing.T) {
 	}{"of two tenants": {"group", 3}, "of one tenant": {"acme", 6}} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			e, a := linked(t, world(1, config.Queue{}, limited("acme", 0.001, c.burst), limited("group", 0.001, c.burst)),
+			e, a := linked(t, world(1, config.Queue{}, limited("acme", 0.001, c.burst),
+				limited("group", 0.001, c.burst)),
 				withRoutePolicy("internal_redirect_policy: { max_internal_redirects: 1 }"), second)
 			e.upstream.Config.Handler = http.HandlerFunc(moves)
 			for i, want := range []int{200, 200, 200, 429} {
@@ -158,7 +159,8 @@ func TestRedirectedThroughTwoFilters(t *testing.T) {
 				}
 			}
 			e.eventually("the reports", func() bool {
-				return a.reported("acme").Served == c.burst && (c.group == "acme" || a.reported(c.group).Served == c.burst)
+				return a.reported("acme").Served == c.burst &&
+					(c.group == "acme" || a.reported(c.group).Served == c.burst)
 			})
 			e.alive()
 		})

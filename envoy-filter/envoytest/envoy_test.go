@@ -317,7 +317,8 @@ func protocols(one, two bool) *http.Protocols {
 // http2 is the same Envoy, asked by HTTP/2 over one connection.
 func (e *envoy) http2() *envoy {
 	other := *e
-	other.client = &http.Client{Transport: &http.Transport{Protocols: protocols(false, true)}, Timeout: 20 * time.Second}
+	other.client = &http.Client{Transport: &http.Transport{Protocols: protocols(false, true)},
+		Timeout: 20 * time.Second}
 	e.t.Cleanup(other.client.CloseIdleConnections)
 	return &other
 }

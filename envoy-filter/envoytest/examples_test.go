@@ -58,7 +58,8 @@ func (s *scenario) run(t *testing.T, concurrency int) {
 			t.Fatalf("step %d, %s: %v", i, step.what, err)
 		}
 		if a.status != step.status {
-			t.Errorf("step %d, %s: %s %v: status %d, want %d\n%s", i, step.what, step.ask, step.header, a.status, step.status,
+			t.Errorf("step %d, %s: %s %v: status %d, want %d\n%s", i, step.what, step.ask, step.header, a.status,
+				step.status,
 				a.body)
 		}
 	}
@@ -80,8 +81,10 @@ func TestIdentityCookie(t *testing.T) {
 		steps: []step{
 			{"a cookie", "/", headers("cookie", "session=alice"), 200, ""},
 			{"the same among others", "/", headers("cookie", `theme=dark; session="alice"; session=bob`), 429, ""},
-			{"the same on a line of its own", "/", headers("cookie", "theme=dark", "+cookie", "session=alice"), 429, ""},
-			{"the same in crumbs of HTTP/2", "/", headers("cookie", "theme=dark; session=alice; lang=en"), 429, "HTTP/2"},
+			{"the same on a line of its own", "/", headers("cookie", "theme=dark", "+cookie", "session=alice"), 429,
+				""},
+			{"the same in crumbs of HTTP/2", "/", headers("cookie", "theme=dark; session=alice; lang=en"), 429,
+				"HTTP/2"},
 			{"another", "/", headers("cookie", "session=bob", "x-client", "alice"), 200, ""},
 			{"another in HTTP/2", "/", headers("cookie", "theme=dark; session=dave"), 200, "HTTP/2"},
 			{"the header, where there is no cookie", "/", headers("x-client", "carol"), 200, ""},
@@ -90,7 +93,8 @@ func TestIdentityCookie(t *testing.T) {
 			{"an empty cookie is none", "/", headers("cookie", "session="), 429, ""},
 			{"a header with the cookie's value is another client", "/", headers("x-client", "alice"), 200, ""},
 			{"a cookie with the default's value too", "/", headers("cookie", "session=anonymous"), 200, ""},
-			{"and one with a name of a header's value", "/", headers("cookie", "session=header.x-client:carol"), 200, ""},
+			{"and one with a name of a header's value", "/", headers("cookie", "session=header.x-client:carol"), 200,
+				""},
 			{"a long value", "/", headers("x-client", long), 200, ""},
 			{"the same long value", "/", headers("x-client", long), 429, ""},
 			{"one that differs at its end", "/", headers("x-client", long+"y"), 200, ""},
@@ -105,10 +109,13 @@ func TestIdentityCookie(t *testing.T) {
 			{"nobody in particular again", "/", headers("x-tenant", "sessions", "x-client", "x"), 429, ""},
 			{"two limits: the first client", "/?api_key=k", headers("x-tenant", "both", "x-client", "a"), 200, ""},
 			{"its second", "/?api_key=k", headers("x-tenant", "both", "x-client", "a"), 200, ""},
-			{"its third, refused and charged to neither", "/?api_key=k", headers("x-tenant", "both", "x-client", "a"), 429, ""},
-			{"so the key has one left for another client", "/?api_key=k", headers("x-tenant", "both", "x-client", "b"), 200, ""},
+			{"its third, refused and charged to neither", "/?api_key=k", headers("x-tenant", "both", "x-client", "a"),
+				429, ""},
+			{"so the key has one left for another client", "/?api_key=k", headers("x-tenant", "both", "x-client", "b"),
+				200, ""},
 			{"and then none", "/?api_key=k", headers("x-tenant", "both", "x-client", "b"), 429, ""},
-			{"but the client has, with another key", "/?api_key=l", headers("x-tenant", "both", "x-client", "b"), 200, ""},
+			{"but the client has, with another key", "/?api_key=l", headers("x-tenant", "both", "x-client", "b"), 200,
+				""},
 		},
 	}
 	s.via = func(e *envoy, from string) *envoy {
@@ -140,7 +147,8 @@ func TestClasses(t *testing.T) {
 			{"an export, of the same limit", "/v1/export", nil, 429, ""},
 			{"no export, by its path", "/v1/exports", nil, 200, ""},
 			{"an export by what it accepts", "/", headers("accept", "text/html, text/csv"), 429, ""},
-			{"the same on a line of its own", "/", headers("x-other", "1", "accept", "text/html", "+accept", "text/csv"), 429,
+			{"the same on a line of its own", "/", headers("x-other", "1", "accept", "text/html", "+accept",
+				"text/csv"), 429,
 				""},
 			{"not one from inside", "/", headers("accept", "text/csv", "x-internal", "1"), 200, ""},
 			{"a search in disguise", "/x/../search", nil, 429, ""},
@@ -163,14 +171,16 @@ func TestOverrides(t *testing.T) {
 		steps: []step{
 			{"the filter's tenant and pool", "/", at("x.example", "x-tenant", "acme"), 200, ""},
 			{"by its route's name", "/", at("x.example", "x-tenant", "acme"), 429, ""},
-			{"another cluster is another pool, unknown, but the limits hold", "/batch", at("x.example", "x-tenant", "acme"),
+			{"another cluster is another pool, unknown, but the limits hold", "/batch",
+				at("x.example", "x-tenant", "acme"),
 				200, ""},
 			{"by that route's name", "/batch", at("x.example", "x-tenant", "acme"), 429, ""},
 			{"the virtual host's tenant", "/", at("shop.example", "x-tenant", "acme"), 200, ""},
 			{"the route's cost, of 13 there are 12 left", "/search", at("shop.example"), 200, ""},
 			{"10 more are too many", "/search", at("shop.example", "x-cost", "1"), 429, ""},
 			{"the filter's class and identity", "POST /", at("shop.example", "x-user", "u"), 200, ""},
-			{"the route's: GET writes, the user is in the query", "/legacy?user=u", at("shop.example", "x-user", "v"), 200, ""},
+			{"the route's: GET writes, the user is in the query", "/legacy?user=u", at("shop.example", "x-user", "v"),
+				200, ""},
 			{"all used up", "/legacy", at("shop.example"), 429, ""},
 			{"and yet another client has all", "/legacy?user=u", at("shop.example", "x-client", "c"), 429, ""},
 			{"of another user", "/legacy?user=w", at("shop.example", "x-client", "c"), 200, ""},

@@ -103,7 +103,8 @@ func TestClientLimit(t *testing.T) {
 	}
 	seconds, err := strconv.Atoi(refused.header.Get("retry-after"))
 	if refused.status != 429 || err != nil || seconds < 1 || seconds > 60 ||
-		refused.header.Get("content-type") != "application/json" || refused.header.Get("x-titrate-reason") != "client_limit" {
+		refused.header.Get("content-type") != "application/json" ||
+		refused.header.Get("x-titrate-reason") != "client_limit" {
 		t.Errorf("the refusal: %+v", refused)
 	}
 	if a := e.get("/", "x-tenant", "acme", "x-client", "bob"); a.status != 200 {

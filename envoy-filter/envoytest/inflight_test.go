@@ -82,7 +82,8 @@ func TestInFlightOfAnAdaptivePool(t *testing.T) {
 	want := exchange.FlowReport{}
 	settled := func(what string) {
 		t.Helper()
-		e.eventually(fmt.Sprintf("%s: completed %v, shed %v, in flight %v", what, want.Completed, want.Shed, want.InFlight),
+		e.eventually(fmt.Sprintf("%s: completed %v, shed %v, in flight %v", what, want.Completed, want.Shed,
+			want.InFlight),
 			func() bool {
 				got := a.inFlight("acme")
 				return got.Completed == want.Completed && got.Shed == want.Shed && got.InFlight == want.InFlight

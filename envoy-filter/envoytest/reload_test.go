@@ -28,7 +28,8 @@ func TestBadConfigurationRefused(t *testing.T) {
 			"field cost.literal is -10"},
 		"unknown bootstrap": {edit{"weight: 1", "wight: 1"}, "field wight is unknown"},
 		"bad policy":        {edit{"boot_policy: OPEN", "boot_policy: AJAR"}, `field boot_policy is "AJAR"`},
-		"other extension":   {edit{"extension_name: titrate", "extension_name: tritate"}, `extension_name is "tritate"`},
+		"other extension": {edit{"extension_name: titrate", "extension_name: tritate"},
+			`extension_name is "tritate"`},
 		"wrong filter name": {edit{"filter_name: titrate\n              filter_config",
 			"filter_name: titrat\n              filter_config"}, `filter_name is "titrat"`},
 	}

@@ -22,8 +22,9 @@ func generation(t *testing.T, epoch, base, port int, socket string) *envoy {
 	if socket != "" {
 		edits = append(edits, edit{"agent_socket: ", "agent_socket: " + socket + " # instead of "})
 	}
-	return launch{example: quickstart, concurrency: 2, edits: edits, arguments: []string{"--base-id", strconv.Itoa(base),
-		"--restart-epoch", strconv.Itoa(epoch), "--drain-time-s", "2", "--parent-shutdown-time-s", "5"}}.spawn(t)
+	return launch{example: quickstart, concurrency: 2, edits: edits,
+		arguments: []string{"--base-id", strconv.Itoa(base),
+			"--restart-epoch", strconv.Itoa(epoch), "--drain-time-s", "2", "--parent-shutdown-time-s", "5"}}.spawn(t)
 }
 
 // hammer asks for a tenant over n connections until it is stopped, and returns how

@@ -122,7 +122,8 @@ func TestDrainWhileHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	b.eventually("the listener to stop", func() bool { return b.metric("envoy_listener_manager_listener_stopped{}") >= 1 })
+	b.eventually("the listener to stop",
+		func() bool { return b.metric("envoy_listener_manager_listener_stopped{}") >= 1 })
 	b.release()
 	for range n {
 		if status := <-done; status != http.StatusOK {
@@ -148,7 +149,8 @@ func TestUpstreamResets(t *testing.T) {
 	const n = 100
 	for i := range n {
 		go func() {
-			a, _ := e.do(context.Background(), http.MethodGet, []string{"/before", "/within"}[i%2], nil, "x-tenant", "acme")
+			a, _ := e.do(context.Background(), http.MethodGet, []string{"/before", "/within"}[i%2], nil, "x-tenant",
+				"acme")
 			done <- a
 		}()
 	}

@@ -67,7 +67,8 @@ func TestHeldTransports(t *testing.T) {
 
 // trailed posts a body and a trailer and wants both back.
 func (e *envoy) trailed(body, trailer string) error {
-	req, err := http.NewRequest(http.MethodPost, e.front+"/", io.MultiReader(strings.NewReader(body))) // of unknown length
+	// of unknown length
+	req, err := http.NewRequest(http.MethodPost, e.front+"/", io.MultiReader(strings.NewReader(body)))
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,8 @@ func (e *envoy) trailed(body, trailer string) error {
 	defer resp.Body.Close()
 	got, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK || string(got) != body || resp.Trailer.Get("x-after") != trailer {
-		return fmt.Errorf("status %d, body %q, trailer %v, %v; sent %q, %q", resp.StatusCode, got, resp.Trailer, err, body,
+		return fmt.Errorf("status %d, body %q, trailer %v, %v; sent %q, %q", resp.StatusCode, got, resp.Trailer, err,
+			body,
 			trailer)
 	}
 	return nil

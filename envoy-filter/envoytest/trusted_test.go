@@ -78,7 +78,8 @@ func TestIdentityAddressIPv6(t *testing.T) {
 		example: "identity-address.yaml",
 		edits: []edit{{"tenant: { literal: acme }", "tenant: { header: x-tenant }"},
 			{"- name: ingress\n    address:\n      socket_address: { address: 127.0.0.1, port_value: 0 }",
-				"- name: ingress\n    address:\n      socket_address: { address: '::', ipv4_compat: true, port_value: 0 }"}},
+				"- name: ingress\n    address:\n      socket_address: { address: '::', ipv4_compat: true, " +
+					"port_value: 0 }"}},
 		tenants: []config.Tenant{tenant("peer", by("address", 1)), tenant("network", by("network", 1))},
 		via: func(e *envoy, from string) *envoy {
 			if from != "::1" {
@@ -206,13 +207,16 @@ func TestACookieIsNoToken(t *testing.T) {
 			edit{"requires: { provider_name: issuer }",
 				"requires: { requires_any: { requirements: [{ provider_name: issuer }, { allow_missing: {} }] } }"},
 			edit{"tenant: { filter_state: titrate.org }", "tenant: { literal: acme }"},
-			edit{"client: { filter_state: titrate.sub }", "client: [{ filter_state: titrate.sub }, { cookie: session }]"}),
-		tenants: []config.Tenant{{Name: "acme", Weight: 1, Limits: []config.Limit{{Name: "per-client", Rate: 0.001, Burst: 1,
-			Overrides: map[string]config.RateBurst{"cookie.session:guest": {Rate: 0.001, Burst: 2}}}}}},
+			edit{"client: { filter_state: titrate.sub }",
+				"client: [{ filter_state: titrate.sub }, { cookie: session }]"}),
+		tenants: []config.Tenant{{Name: "acme", Weight: 1,
+			Limits: []config.Limit{{Name: "per-client", Rate: 0.001, Burst: 1,
+				Overrides: map[string]config.RateBurst{"cookie.session:guest": {Rate: 0.001, Burst: 2}}}}}},
 		steps: []step{
 			{"a cookie with Alice's name", "/", headers("cookie", "session=alice"), 200, ""},
 			{"again", "/", headers("cookie", "session=alice"), 429, ""},
-			{"and one that names its prefix", "/", headers("cookie", "session=filter_state.titrate.sub:alice"), 200, ""},
+			{"and one that names its prefix", "/", headers("cookie", "session=filter_state.titrate.sub:alice"), 200,
+				""},
 			{"Alice has all of hers", "/", alice, 200, ""},
 			{"and then none", "/", alice, 429, ""},
 			{"a subject like a cookie's name", "/", us.token(map[string]any{"sub": "cookie.session:bob"}), 200, ""},

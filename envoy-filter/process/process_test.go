@@ -66,7 +66,8 @@ func TestProcessWithoutAnAgent(t *testing.T) {
 	if out := p.Enforcer.Decide(&limiter.Request{Tenant: "acme", Pool: "api", Cost: 1}); out.Verdict != limiter.Admit {
 		t.Errorf("before the first configuration: %+v", out)
 	}
-	if status, body := p.Page("/titrate"); status != http.StatusOK || !strings.Contains(string(body), `gateway "gw-1"`) {
+	if status, body := p.Page("/titrate"); status != http.StatusOK ||
+		!strings.Contains(string(body), `gateway "gw-1"`) {
 		t.Errorf("the page: %d %s", status, body)
 	}
 	p.Publish()

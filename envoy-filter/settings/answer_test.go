@@ -18,7 +18,8 @@ func TestParseAnswers(t *testing.T) {
 	shadow, yes := config.Shadow, true
 	want := Answers{Mode: &shadow, Status: 503, Body: BodyText, RateLimit: WhenAlways, Reason: name("x-why"),
 		Wait:       name(""),
-		Congestion: name("x-slow"), MarkUpstream: &yes, Peek: name("x-peek"), CostFrom: CostMetadata, CostName: "tokens",
+		Congestion: name("x-slow"), MarkUpstream: &yes, Peek: name("x-peek"), CostFrom: CostMetadata,
+		CostName:  "tokens",
 		CostSpace: "llm", Log: WhenAlways, LogClient: LogClientName}
 	if err != nil || !reflect.DeepEqual(f.Answers, want) {
 		t.Fatalf("%+v, %v", f, err)
@@ -37,8 +38,9 @@ func TestAnswersDefaults(t *testing.T) {
 	}
 	f, err = ParseFilter([]byte(`{"tenant":{"literal":"a"},"pool":{"literal":"b"}}`))
 	enforce, no := config.Enforce, false
-	want := Answers{Mode: &enforce, Status: 429, Body: BodyAuto, RateLimit: WhenEvents, Reason: name("x-titrate-reason"),
-		Wait: name("x-titrate-wait-ms"), Congestion: name("x-titrate-congestion"), MarkUpstream: &no, Peek: name(""),
+	want := Answers{Mode: &enforce, Status: 429, Body: BodyAuto, RateLimit: WhenEvents,
+		Reason: name("x-titrate-reason"),
+		Wait:   name("x-titrate-wait-ms"), Congestion: name("x-titrate-congestion"), MarkUpstream: &no, Peek: name(""),
 		CostFrom: CostNowhere, Log: WhenEvents, LogClient: LogClientHash}
 	if err != nil || !reflect.DeepEqual(f.Answers, want) {
 		t.Fatalf("%+v, %v", f, err)

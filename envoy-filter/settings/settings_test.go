@@ -154,7 +154,8 @@ func TestParseIdentitiesAndClasses(t *testing.T) {
 			{"peer", address(Address{IPv4Prefix: 32, IPv6Prefix: 64})},
 			{"seen", address(Address{Envoys: true, IPv4Prefix: 32, IPv6Prefix: 64})},
 			{"state", []Source{{Kind: FilterState, Text: "s"}}},
-			{"user", []Source{{Kind: Cookie, Text: "session"}, {Kind: Query, Text: "api key", Prefix: "query.api%20key:"},
+			{"user", []Source{{Kind: Cookie, Text: "session"},
+				{Kind: Query, Text: "api key", Prefix: "query.api%20key:"},
 				{Kind: Literal, Text: "nobody", Prefix: "literal:"}}},
 			{"where", []Source{{Kind: Route}, {Kind: VirtualHost, Prefix: "virtual_host:"},
 				{Kind: Cluster, Prefix: "cluster:"}}},
@@ -165,7 +166,8 @@ func TestParseIdentitiesAndClasses(t *testing.T) {
 			{"a", []Match{{Methods: []string{"GET"}, Paths: []string{"/x"}, PathPrefixes: []string{"/y", "/z"}}}},
 			{"b", []Match{
 				{Headers: []HeaderMatch{{"x-a", Present, "", true}, {"b", Exact, "", false}}},
-				{Headers: []HeaderMatch{{"c", Prefix, "1", false}, {"d", Suffix, "2", false}, {"e", Contains, "3", false}}},
+				{Headers: []HeaderMatch{{"c", Prefix, "1", false}, {"d", Suffix, "2", false},
+					{"e", Contains, "3", false}}},
 			}},
 		},
 	}
@@ -185,7 +187,8 @@ func TestParseBootstrap(t *testing.T) {
 		t.Fatalf("%+v, %v", b, err)
 	}
 	b, err = ParseBootstrap([]byte(`{"agent_socket":"/a"}`))
-	if err != nil || b.Replica == "" || b.Weight != 1 || b.Unknown != limiter.UnknownDefault || b.UnknownStatus != 403 ||
+	if err != nil || b.Replica == "" || b.Weight != 1 || b.Unknown != limiter.UnknownDefault ||
+		b.UnknownStatus != 403 ||
 		b.BootWait != 5*time.Second || b.Boot != limiter.BootOpen {
 		t.Fatalf("defaults: %+v, %v", b, err)
 	}

@@ -65,7 +65,8 @@ func comeAndGo(t *testing.T, random *rand.Rand) {
 		for _, c := range live {
 			for i, at := range c.slots.Identities {
 				if known.Identities[at] != c.names[i] || c.slots.IdentityBits>>at&1 == 0 {
-					t.Fatalf("slot %d is published as %q, a configuration calls it %q", at, known.Identities[at], c.names[i])
+					t.Fatalf("slot %d is published as %q, a configuration calls it %q", at, known.Identities[at],
+						c.names[i])
 				}
 			}
 		}

@@ -76,7 +76,8 @@ func TestPublish(t *testing.T) {
 			t.Errorf("%s is %d, want %d", series, f.counts[series], n)
 		}
 	}
-	if f.gauges[ConfigRevision] != 4 || f.gauges[SharesEpoch] != 9 || f.gauges[LinkConnected] != 1 || f.gauges[Keys] != 1 {
+	if f.gauges[ConfigRevision] != 4 || f.gauges[SharesEpoch] != 9 || f.gauges[LinkConnected] != 1 ||
+		f.gauges[Keys] != 1 {
 		t.Errorf("gauges %v", f.gauges)
 	}
 	calls := f.calls

@@ -18,7 +18,8 @@ var mapped = []float64{.025, 1}
 
 // listed are the cells whose figures the document has.
 var listed = []swarm.Cell{
-	{Rate: 1e3, Replicas: 2, Delay: .025}, {Rate: 1e3, Replicas: 10, Delay: .025}, {Rate: 1e3, Replicas: 10, Delay: .25},
+	{Rate: 1e3, Replicas: 2, Delay: .025}, {Rate: 1e3, Replicas: 10, Delay: .025},
+	{Rate: 1e3, Replicas: 10, Delay: .25},
 	{Rate: 1e3, Replicas: 10, Delay: 1}, {Rate: 1e3, Replicas: 100, Delay: .25}, {Rate: 1e4, Replicas: 100, Delay: .25},
 	{Rate: 1e6, Replicas: 100, Delay: .25}, {Rate: 1e6, Replicas: 100, Delay: 1},
 }
@@ -102,7 +103,8 @@ func (g grid) mapRow(results []swarm.Result, rate, delay float64) string {
 
 // figures is the row of a cell.
 func figures(r swarm.Result) string {
-	return fmt.Sprintf("| %.0f | %d | %g | %.3f | %.3f | %.3f | %.3f | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f |", r.Rate,
+	return fmt.Sprintf("| %.0f | %d | %g | %.3f | %.3f | %.3f | %.3f | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f |",
+		r.Rate,
 		r.Replicas, r.Delay*1e3, r.UseEven, r.UseLone, r.UseSkewed, r.UseCritical, percent(r.OverStrict),
 		percent(r.OverQuarter), r.Settling, percent(r.RefusedCalm), percent(r.RefusedBelow), percent(r.RefusedPolice))
 }

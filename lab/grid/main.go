@@ -109,7 +109,8 @@ func chart(out io.Writer, delay float64, replicas []int, results []swarm.Result)
 // table writes every figure.
 func table(out io.Writer, results []swarm.Result) error {
 	w := csv.NewWriter(out)
-	rows := [][]string{{"rate_per_s", "replicas", "delay_s", "lag_s", "use_even", "use_lone", "use_skewed", "use_critical",
+	rows := [][]string{{"rate_per_s", "replicas", "delay_s", "lag_s", "use_even", "use_lone", "use_skewed",
+		"use_critical",
 		"over_strict", "over_quarter", "settling_lags", "refused_calm", "refused_below", "refused_police", "missed"}}
 	for _, r := range results {
 		row := []string{}

@@ -38,7 +38,8 @@ func TestSwarmCounts(t *testing.T) {
 				t.Fatalf("gateway %d: offered %v, passed %v, refused %v", i, s.Offered[i], s.Passed[i], s.Refused[i])
 			}
 			if s.InForce(i) > p.Rate || s.Passed[i] != again.Passed[i] {
-				t.Fatalf("gateway %d: %v in force of %v, passed %v and %v", i, s.InForce(i), p.Rate, s.Passed[i], again.Passed[i])
+				t.Fatalf("gateway %d: %v in force of %v, passed %v and %v", i, s.InForce(i), p.Rate, s.Passed[i],
+					again.Passed[i])
 			}
 		}
 	})

@@ -122,7 +122,8 @@ func fig8(bool) *experiment.Result {
 	end := c.jain(span, 1000, func(*host) float64 { j++; return got[j] / count })
 	r.Within("Jain index of the last 100 s against max-min shares", "fair: each converges to its share", end, .99, 1)
 	r.Note("Jain index 20 s after the last join", experiment.Number(at220))
-	fair := r.Chart("chem-fig8-fairness", "Fig 8: Jain index of eleven greedy hosts over time", "time (s)", "Jain index")
+	fair := r.Chart("chem-fig8-fairness", "Fig 8: Jain index of eleven greedy hosts over time", "time (s)",
+		"Jain index")
 	fair.Level("paper: fair", 0, span, 1)
 	for _, apart := range []float64{0, 20} {
 		curve, constant := fairness(apart, 700, k5)

@@ -99,7 +99,8 @@ func announced(r *experiment.Result, name string, apart float64) (settling, high
 			for i := range cs {
 				if i != j {
 					heard := said[i][(k+1)%(late+1)]
-					o.Claims, o.Active, o.Unsaturated = o.Claims+heard.Claim, o.Active+heard.Active, o.Unsaturated+heard.Unsaturated
+					o.Claims, o.Active, o.Unsaturated = o.Claims+heard.Claim, o.Active+heard.Active,
+						o.Unsaturated+heard.Unsaturated
 				}
 			}
 			out := cs[j].Step(h, offered*h, o) / h * packet

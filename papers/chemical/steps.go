@@ -180,7 +180,8 @@ func fig6b(bool) *experiment.Result {
 	r.Within("change after v_int rose, packets/s", "zero", change, 0, .5)
 	r.Near("output after v_ext rose, by (8), packets/s", 346.53, out[24999], .5)
 	r.Within("single packets, mean from 5 to 15 s, packets/s", "396", mean(chance, .25, 5, 15), 376, 416)
-	r.Note("peak of the start, packets/s (at s)", experiment.Number(peak)+" ("+experiment.Number(float64(when)*step)+")")
+	r.Note("peak of the start, packets/s (at s)",
+		experiment.Number(peak)+" ("+experiment.Number(float64(when)*step)+")")
 	return r
 }
 
@@ -243,7 +244,8 @@ func reset(bool) *experiment.Result {
 	s, _, es, et, t, f := law.State()
 	r.Within("molecules of S, ES, ET, T and F 170 s after a load of 30 s", "resets to the vanilla state", s+es+et+t+f,
 		0, 1)
-	r.Note("seconds until a host that idled for 100 s beside others sends again, k5 = 0.1/s", experiment.Number(back[0]))
+	r.Note("seconds until a host that idled for 100 s beside others sends again, k5 = 0.1/s",
+		experiment.Number(back[0]))
 	r.Note("the same without r5 (k5 = 0)", experiment.Number(back[1])).
 		Because("r5 is essential, and its constant is not in Table 1. T collects what is sensed; without r5 a host " +
 			"must first use up all that it sensed while it idled.")

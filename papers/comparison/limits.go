@@ -257,7 +257,8 @@ func (s *announced) step(arrived []float64, heard [][3]float64) []float64 {
 		var o drc.Sums
 		for j := range heard {
 			if j != i {
-				o.Claims, o.Active, o.Unsaturated = o.Claims+heard[j][0], o.Active+heard[j][1], o.Unsaturated+heard[j][2]
+				o.Claims, o.Active, o.Unsaturated = o.Claims+heard[j][0], o.Active+heard[j][1],
+					o.Unsaturated+heard[j][2]
 			}
 		}
 		out[i] = s.laws[i].Step(tick, arrived[i], o)

@@ -166,6 +166,7 @@ func Queues() string {
 				fmt.Sprintf("%.2f", o.goodput), fmt.Sprintf("%.1f %%", o.refused), fmt.Sprintf("%.1f %%", o.marked)})
 		}
 	}
-	return markdown.Table([]string{"clients", "law", "wait, mean (ms)", "wait, p99 (ms)", "goodput", "refused", "marked"},
+	return markdown.Table([]string{"clients", "law", "wait, mean (ms)", "wait, p99 (ms)", "goodput", "refused",
+		"marked"},
 		rows)
 }

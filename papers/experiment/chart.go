@@ -206,7 +206,8 @@ func (c *Chart) table(path string) error {
 	rows := [][]string{{"line", c.X, c.Y}}
 	for _, l := range c.Lines {
 		for _, p := range l.points {
-			rows = append(rows, []string{l.Name, strconv.FormatFloat(p.X, 'g', 8, 64), strconv.FormatFloat(p.Y, 'g', 8, 64)})
+			rows = append(rows, []string{l.Name, strconv.FormatFloat(p.X, 'g', 8, 64),
+				strconv.FormatFloat(p.Y, 'g', 8, 64)})
 		}
 	}
 	return errors.Join(csv.NewWriter(file).WriteAll(rows), file.Close())

@@ -132,7 +132,8 @@ func Count(papers []Paper, findings map[string][]*Finding) string {
 		rows = append(rows, []string{name, fmt.Sprint(n), fmt.Sprint(no), fmt.Sprint(ok), fmt.Sprint(bad)})
 		all, computed, good = all+n, computed+ok+bad, good+ok
 	}
-	table := markdown.Table([]string{"paper", "figures and tables", "drawings and what cannot be computed", "reproduced",
+	table := markdown.Table([]string{"paper", "figures and tables", "drawings and what cannot be computed",
+		"reproduced",
 		"differ"}, rows)
 	return table + fmt.Sprintf("\n%d rows for figures and tables; of the %d that can be computed and compared %d are "+
 		"reproduced: %.0f %%.\n", all, computed, good, 100*float64(good)/float64(max(1, computed)))

@@ -29,7 +29,8 @@ type prober interface {
 // anything is an ordinary number or a bad one.
 func anything(t *rapid.T, label string) float64 {
 	if rapid.Bool().Draw(t, label+" bad") {
-		return rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, math.MaxFloat64}).Draw(t, label)
+		return rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, math.MaxFloat64}).Draw(t,
+			label)
 	}
 	return rapid.Float64Range(0, 1e4).Draw(t, label)
 }

@@ -197,7 +197,8 @@ func fig7(short bool) *experiment.Result {
 func fig8(short bool) *experiment.Result {
 	r, out := &experiment.Result{}, byLoad(short)
 	of := func(o outcome) float64 { return o.use }
-	c := loadChart(r, "aqm-fig8", "Fig 8: use of the link from 20 to 100 s by number of sources", "use of the link", out,
+	c := loadChart(r, "aqm-fig8", "Fig 8: use of the link from 20 to 100 s by number of sources", "use of the link",
+		out,
 		of)
 	c.Level("paper: VS and PI highest", 50, 250, 1)
 	text, low, _ := series(out[laws[0].name], "%.4f", of)

@@ -54,7 +54,8 @@ func checkLaw(t *testing.T, input, expect json.RawMessage, tol float64) {
 	}
 	decode(t, input, &in)
 	decode(t, expect, &want)
-	law := marking.VS{Sessions: in.Mbar, Delay: in.Taubar, MaxDelay: in.T1, Slope: in.KS, Alpha: in.Alpha, Delta: in.Delta,
+	law := marking.VS{Sessions: in.Mbar, Delay: in.Taubar, MaxDelay: in.T1, Slope: in.KS, Alpha: in.Alpha,
+		Delta:  in.Delta,
 		Target: in.Qd, Buffer: 1e9}
 	for _, w := range want {
 		if got := law.Marking(w.Q, w.R, in.C0); math.Abs(got-w.Raw) > math.Max(tol, 5e-10) {

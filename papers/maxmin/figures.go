@@ -208,7 +208,8 @@ func tab1(short bool) *experiment.Result {
 	}
 	c.Level("paper: full use", 1, 4, 1)
 	r.Within("use of the link with Table 1's parameters, least of the periods", "fully utilized", low, .99, 1.01)
-	r.Note("seconds from the arrival of AF3 until AF1 (mean of 0.5 s) stays within 5 %", experiment.Number(rec.settling)).
+	r.Note("seconds from the arrival of AF3 until AF1 (mean of 0.5 s) stays within 5 %",
+		experiment.Number(rec.settling)).
 		Because("The paper gives no time. Thirty TCP flows that start at once overfill the edge of AF3, which " +
 			"falls silent until their timeouts 3 s later.")
 	r.Note("the same with edges that lose nothing", experiment.Number(play(short, false, true).settling))
@@ -239,7 +240,8 @@ func fig4b(r *experiment.Result, rec *record) {
 	for p := range printed {
 		c.Level(fmt.Sprintf("paper: %g", printed[p][0]), float64(p)*rec.phase, float64(p+1)*rec.phase, printed[p][0])
 		from, to := int((float64(p)+.75)*rec.phase*10), int(float64(p+1)*rec.phase*10)-1
-		r.Near(fmt.Sprintf("f in period %d, Mbit/s", p+1), printed[p][0], mean(rec.fairRate[from:to]), .03*printed[p][0])
+		r.Near(fmt.Sprintf("f in period %d, Mbit/s", p+1), printed[p][0], mean(rec.fairRate[from:to]),
+			.03*printed[p][0])
 	}
 }
 

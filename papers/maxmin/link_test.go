@@ -210,8 +210,9 @@ func TestIdleLinkDoesNotWindUp(t *testing.T) {
 	over := func(idle float64) float64 {
 		n := network{links: []maxmin.Link{newLink(100, 0.07)}, mu: []float64{100}}
 		for range 2 {
-			n.flows = append(n.flows, flow{Source: maxmin.Source{Weight: 1, Peak: 1000}, path: []int{0}, delay: []float64{0.035},
-				back: 0.035, arrive: idle, depart: 1e9})
+			n.flows = append(n.flows, flow{Source: maxmin.Source{Weight: 1, Peak: 1000}, path: []int{0},
+				delay: []float64{0.035},
+				back:  0.035, arrive: idle, depart: 1e9})
 		}
 		n.start()
 		n.run(idle + 20)

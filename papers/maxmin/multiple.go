@@ -156,7 +156,8 @@ func Paper() experiment.Paper {
 		Key: "agg", Package: "papers/maxmin, papers/packets, control/fairshare",
 		Citation: "Ryu, Cho & Chong, Stabilized Edge-to-Edge Aggregate Flow Control (2004)",
 		Experiments: []experiment.Experiment{
-			{Figure: "Fig 1, 2, 5", Name: "agg-fig1", Title: "network model, block diagram, topology", Cannot: "drawings"},
+			{Figure: "Fig 1, 2, 5", Name: "agg-fig1", Title: "network model, block diagram, topology",
+				Cannot: "drawings"},
 			{Figure: "Fig 3a", Name: "agg-fig3a", Title: "the stable region of the gains", Run: fig3a},
 			{Figure: "Fig 3b", Name: "agg-fig3b", Title: "how fast the loop decays by its gains", Run: fig3b},
 			{Figure: "Theorem 3", Name: "agg-theorem3", Title: "mixes of delays are stable where the longest one is",

@@ -119,7 +119,8 @@ func fig3a(short bool) *experiment.Result {
 
 func fig3b(short bool) *experiment.Result {
 	r := &experiment.Result{}
-	c := r.Chart("agg-fig3b", "Fig 3b: decay of the slowest mode by gains, one delay", "U = A·τ", "decay per delay, α·τ")
+	c := r.Chart("agg-fig3b", "Fig 3b: decay of the slowest mode by gains, one delay", "U = A·τ",
+		"decay per delay, α·τ")
 	grid := .02
 	if short {
 		grid = .04

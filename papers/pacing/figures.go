@@ -178,7 +178,8 @@ func transients(name, title string, mbit, from, final float64) func(*experiment.
 			}
 		}
 		c.Level("paper: as commanded", from, from+.8, final)
-		slow, dead, ring := settling(.2, mbit, from, final), settling(1, mbit, from, final), settling(1.8, mbit, from, final)
+		slow, dead, ring := settling(.2, mbit, from, final), settling(1, mbit, from, final),
+			settling(1.8, mbit, from, final)
 		r.Holds(fmt.Sprintf("%g Mbit/s: settling with k_r = 0.2, 1, 1.8, s", mbit),
 			"faster with larger k_r, slower and oscillating above 1",
 			fmt.Sprintf("%.2f, %.2f, %.2f", slow, dead, ring), "least at 1", dead < slow && dead < ring)
@@ -317,10 +318,12 @@ func Paper() experiment.Paper {
 			{Figure: "Fig 8", Name: "rmc-fig8", Title: "effective rate of the RMC",
 				Run: rateFigure(2, "rmc-fig8", "Fig 8: RMC at 500 Mbit/s, load from 20 to 40 s", fig8, 500)},
 			{Figure: "Fig 9", Name: "rmc-fig9", Title: "effective rate without bursts",
-				Run: rateFigure(0, "rmc-fig9", "Fig 9: RFC 3448 (no bursts) at 500 Mbit/s, load from 20 to 40 s", fig9, 105, 70,
+				Run: rateFigure(0, "rmc-fig9", "Fig 9: RFC 3448 (no bursts) at 500 Mbit/s, load from 20 to 40 s", fig9,
+					105, 70,
 					1)},
 			{Figure: "Fig 10", Name: "rmc-fig10", Title: "effective rate with bursts",
-				Run: rateFigure(1, "rmc-fig10", "Fig 10: RFC 3448 (bursts) at 500 Mbit/s, load from 20 to 40 s", fig10, 492, 25)},
+				Run: rateFigure(1, "rmc-fig10", "Fig 10: RFC 3448 (bursts) at 500 Mbit/s, load from 20 to 40 s", fig10,
+					492, 25)},
 			{Figure: "Fig 11", Name: "rmc-fig11", Title: "a sudden decrease, by gain", Run: fig11},
 			{Figure: "Fig 12", Name: "rmc-fig12", Title: "a sudden increase, by gain", Run: fig12},
 			{Figure: "Fig 13", Name: "rmc-fig13", Title: "settling time by gain", Run: fig13},

@@ -117,7 +117,8 @@ func measured(short bool) *experiment.Result {
 	c.Level("paper: RMC below 0.06 %", 10, 500, .06)
 	release, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	r.Note("kernel, CPUs, load average of the last minute before and after; five busy processes are this program's",
-		fmt.Sprintf("%s, %d CPUs, %s and %s", strings.TrimSpace(string(release)), runtime.NumCPU(), before, loadAverage()))
+		fmt.Sprintf("%s, %d CPUs, %s and %s", strings.TrimSpace(string(release)), runtime.NumCPU(), before,
+			loadAverage()))
 	return r
 }
 

@@ -54,7 +54,8 @@ func TestBucketIsTheEnzyme(t *testing.T) {
 // drains within a step.
 func TestBucketIsTheInnerLoopOfTheController(t *testing.T) {
 	for _, police := range []bool{false, true} {
-		p := drc.Params{Rate: 1000, Weight: 1, TotalWeight: 10, Guarantee: 0.25, Lag: 0.15, Period: 0.05, Police: police}
+		p := drc.Params{Rate: 1000, Weight: 1, TotalWeight: 10, Guarantee: 0.25, Lag: 0.15, Period: 0.05,
+			Police: police}
 		ctl, bucket := drc.New(p), reaction.NewBucket()
 		v, depth := reaction.NewVessel(bucket.Network), ctl.Params().Bucket
 		bucket.Fill(v, depth)

@@ -66,7 +66,8 @@ func (k *Kit) Input(name string, into Species) Input {
 func (k *Kit) known(name string, list []Species) []Species {
 	for _, s := range list {
 		if s < 0 || int(s) >= len(k.species) {
-			k.errs = append(k.errs, fmt.Errorf("%q names species %d, of which the kit has only %d", name, s, len(k.species)))
+			k.errs = append(k.errs, fmt.Errorf("%q names species %d, of which the kit has only %d", name, s,
+				len(k.species)))
 		}
 	}
 	return append([]Species(nil), list...)

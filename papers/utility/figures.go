@@ -148,7 +148,8 @@ func convergence(i int) func(bool) *experiment.Result {
 			at := settles(g.k, g.r, .1, 2000)
 			r.Near("round from which the rates stay within 10 %", 20, float64(at), 5)
 		case "7":
-			r.Holds("settles", "does not converge", map[bool]string{true: "never", false: "yes"}[two < 0], "never", two < 0)
+			r.Holds("settles", "does not converge", map[bool]string{true: "never", false: "yes"}[two < 0], "never",
+				two < 0)
 			return r
 		case "8":
 			r.Holds("round of the first return to the capacity: here, Fig 6", "reacts slowly",
@@ -158,7 +159,8 @@ func convergence(i int) func(bool) *experiment.Result {
 				fmt.Sprintf("%d, %d", two, settles(1e5, 5e11, .02, 2000)), "later", two > settles(1e5, 5e11, .02, 2000))
 		case "10":
 			r.Holds("round within 2 %: here, Fig 6", "shorter with larger k",
-				fmt.Sprintf("%d, %d", two, settles(1e5, 5e11, .02, 2000)), "earlier", two < settles(1e5, 5e11, .02, 2000))
+				fmt.Sprintf("%d, %d", two, settles(1e5, 5e11, .02, 2000)), "earlier",
+				two < settles(1e5, 5e11, .02, 2000))
 		}
 		r.Note("rounds until within 2 % and 0.1 % for good", fmt.Sprintf("%d, %d", two, tenth))
 		return r
@@ -285,7 +287,8 @@ func fig12(bool) *experiment.Result {
 	r.Near("with control: sent at 2.8 million offered, packets/s", 700e3, with, 10e3)
 	r.Near("less traffic in the internal network, %", 75, 100*(1-saved/plain), 3)
 	r.Note("more sent with control than without, %", experiment.Number(100*(with/without-1))).
-		Because("The paper has nearly 90 %. The cost of receiving a packet, 0.212 µs, is fitted to that; all else follows.")
+		Because("The paper has nearly 90 %. The cost of receiving a packet, 0.212 µs, is fitted to that; all else " +
+			"follows.")
 	return r
 }
 
@@ -329,7 +332,8 @@ func fig14(bool) *experiment.Result {
 		rest.Add(load, (700e3-load/3)/2)
 	}
 	_, _, _, _, equal = router(newLaw(1e5, 5e11), [sources]float64{6e5, 6e5, 6e5}, 600)
-	r.Near("equal loads: least over greatest injection", 1, math.Min(equal[0], equal[2])/math.Max(equal[0], equal[2]), .01)
+	r.Near("equal loads: least over greatest injection", 1, math.Min(equal[0], equal[2])/math.Max(equal[0], equal[2]),
+		.01)
 	r.Near("node offered 200000: part injected", 1, last[2]/200e3, .01)
 	r.Near("the two overloaded nodes: ratio", 1, last[0]/last[1], .01)
 	return r
@@ -372,11 +376,13 @@ func Paper() experiment.Paper {
 		},
 	}
 	for i, g := range gains {
-		p.Experiments = append(p.Experiments, experiment.Experiment{Figure: "Fig " + g.figure, Name: "price-fig" + g.figure,
+		p.Experiments = append(p.Experiments, experiment.Experiment{Figure: "Fig " + g.figure,
+			Name:  "price-fig" + g.figure,
 			Title: fmt.Sprintf("convergence with k = %g, R = %g", g.k, g.r), Run: convergence(i)})
 	}
 	p.Experiments = append(p.Experiments,
-		experiment.Experiment{Figure: "Fig 11", Name: "price-fig11", Title: "fairness with different offers", Run: fig11},
+		experiment.Experiment{Figure: "Fig 11", Name: "price-fig11", Title: "fairness with different offers",
+			Run: fig11},
 		experiment.Experiment{Figure: "Fig 12", Name: "price-fig12",
 			Title: "congestion collapse with and without control, on a model", Run: fig12},
 		experiment.Experiment{Figure: "Fig 13", Name: "price-fig13",

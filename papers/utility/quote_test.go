@@ -94,7 +94,8 @@ func TestScaleFreeStability(t *testing.T) {
 				}
 				bound := utility.StableGain(delay)
 				if below, above := off(0.97*bound), off(1.03*bound); below > 1e-3 || above < 0.02 {
-					t.Errorf("D=%d α=%v C=%v: off by %v below and %v above γ = %v", delay, alpha, mu, below, above, bound)
+					t.Errorf("D=%d α=%v C=%v: off by %v below and %v above γ = %v", delay, alpha, mu, below, above,
+						bound)
 				}
 			}
 		}
@@ -105,7 +106,8 @@ func TestScaleFreeStability(t *testing.T) {
 // 13 rounds at a delay of 0 to 3, whatever the scale.
 func TestScaleFreeSettles(t *testing.T) {
 	for delay := range 4 {
-		ds := []fairshare.Demand{{Weight: 1, Cap: math.Inf(1)}, {Weight: 7, Cap: math.Inf(1)}, {Weight: 2, Cap: math.Inf(1)}}
+		ds := []fairshare.Demand{{Weight: 1, Cap: math.Inf(1)}, {Weight: 7, Cap: math.Inf(1)},
+			{Weight: 2, Cap: math.Inf(1)}}
 		settled := map[float64]int{}
 		for _, mu := range []float64{1e-2, 1, 1e6} {
 			e := open([][]float64{{1, 1, 1}}, []float64{mu}, ds, 1, utility.BestGain(delay), delay)
@@ -202,7 +204,8 @@ func TestScaleFreeOnALine(t *testing.T) {
 
 func TestGains(t *testing.T) {
 	for d, want := range [][2]float64{{2, 1}, {1, 0.25}, {0.6180339887, 4. / 27}, {0.4450418679, 27. / 256}} {
-		if s, b := utility.StableGain(d), utility.BestGain(d); math.Abs(s-want[0]) > 1e-9 || math.Abs(b-want[1]) > 1e-12 {
+		if s, b := utility.StableGain(d), utility.BestGain(d); math.Abs(s-want[0]) > 1e-9 ||
+			math.Abs(b-want[1]) > 1e-12 {
 			t.Errorf("D=%d: bound %v, best %v, want %v", d, s, b, want)
 		}
 	}
@@ -235,7 +238,8 @@ func TestQuoteEdges(t *testing.T) {
 			if p := z.Price(); !(p > 0) || math.IsInf(p, 1) {
 				t.Errorf("%v, %v: price %v", bad, other, p)
 			}
-			if x := utility.Buy(fairshare.Demand{Weight: bad, Guaranteed: other, Cap: 7}, bad, bad); !(x >= 0 && x <= 7) {
+			if x := utility.Buy(fairshare.Demand{Weight: bad, Guaranteed: other, Cap: 7}, bad, bad); !(x >= 0 &&
+				x <= 7) {
 				t.Errorf("%v, %v: buys %v", bad, other, x)
 			}
 		}

@@ -28,7 +28,8 @@ type coder struct {
 
 func (c *coder) fail(field, format string, args ...any) {
 	if c.err == nil {
-		c.err = &FormatError{Message: c.message.String(), Field: field, Offset: c.at, Reason: fmt.Sprintf(format, args...)}
+		c.err = &FormatError{Message: c.message.String(), Field: field, Offset: c.at,
+			Reason: fmt.Sprintf(format, args...)}
 	}
 }
 

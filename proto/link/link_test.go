@@ -207,9 +207,10 @@ func TestMalformed(t *testing.T) {
 		"bad JSON":            {raw(kindConfig, 0, '{'), "Config"},
 		"wrong type":          {raw(kindConfig, 0, []byte(`{"pools":3}`)...), "pools"},
 		"nameless hello":      {raw(kindHello, 0, []byte(`{"version":1}`)...), "Hello.replica"},
-		"negative weight":     {raw(kindHello, 0, []byte(`{"version":1,"replica":"a","weight":-1}`)...), "Hello.weight"},
-		"versionless hello":   {raw(kindHello, 0, []byte(`{"replica":"a"}`)...), "Hello.version"},
-		"long hello":          {raw(kindHello, 0, make([]byte, 5000)...), "longer than 4096"},
+		"negative weight": {raw(kindHello, 0, []byte(`{"version":1,"replica":"a","weight":-1}`)...),
+			"Hello.weight"},
+		"versionless hello": {raw(kindHello, 0, []byte(`{"replica":"a"}`)...), "Hello.version"},
+		"long hello":        {raw(kindHello, 0, make([]byte, 5000)...), "longer than 4096"},
 	}
 	for what, c := range cases {
 		_, err := NewReader(bytes.NewReader(c.in)).Next()
@@ -338,7 +339,8 @@ func TestRefusedMessages(t *testing.T) {
 	refused := []Message{
 		&config.Config{Pools: []config.Pool{{Capacity: math.NaN()}}},
 		&exchange.Shares{Flows: []exchange.Share{{Tenant: strings.Repeat("x", 1<<16)}}},
-		&exchange.Shares{Flows: []exchange.Share{{Tenant: strings.Repeat("x", 40000), Pool: strings.Repeat("x", 40000)}}},
+		&exchange.Shares{Flows: []exchange.Share{{Tenant: strings.Repeat("x", 40000),
+			Pool: strings.Repeat("x", 40000)}}},
 		&Heartbeat{Reason: strings.Repeat("x", 5000)},
 		config.Config{}, nil,
 		&exchange.Claims{Keys: make([]exchange.KeyClaim, 400000)},

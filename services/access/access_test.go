@@ -68,8 +68,10 @@ func TestEveryMethodHasARule(t *testing.T) {
 	controlv1.RegisterControlServiceServer(s, controlv1.UnimplementedControlServiceServer{})
 	grpc_health_v1.RegisterHealthServer(s, grpc_health_v1.UnimplementedHealthServer{})
 	reflection.Register(s)
-	callers := map[string]string{"": "", "agent": "spiffe://x/agent/a1", "viewer": "spiffe://x/viewer", "editor": "spiffe://x/acme", "admin": "ops.example.com"}
-	may := map[Role]string{anyone: " agent viewer editor admin", Agent: "agent", Viewer: "viewer editor admin", Editor: "editor admin"}
+	callers := map[string]string{"": "", "agent": "spiffe://x/agent/a1", "viewer": "spiffe://x/viewer",
+		"editor": "spiffe://x/acme", "admin": "ops.example.com"}
+	may := map[Role]string{anyone: " agent viewer editor admin", Agent: "agent", Viewer: "viewer editor admin",
+		Editor: "editor admin"}
 	for service, info := range s.GetServiceInfo() {
 		for _, m := range info.Methods {
 			method := "/" + service + "/" + m.Name
@@ -102,11 +104,14 @@ func TestEditor(t *testing.T) {
 		may    bool
 	}{
 		{"Apply", &quotav1.ApplyRequest{Resources: []*quotav1.Resource{limit("tenants/acme/limits/l")}}, true},
-		{"Apply", &quotav1.ApplyRequest{Resources: []*quotav1.Resource{limit("tenants/acme/limits/l"), limit("tenants/bolt/limits/l")}}, false},
+		{"Apply", &quotav1.ApplyRequest{Resources: []*quotav1.Resource{limit("tenants/acme/limits/l"),
+			limit("tenants/bolt/limits/l")}}, false},
 		{"Apply", &quotav1.ApplyRequest{Resources: []*quotav1.Resource{limit("tenants/-/limits/l")}}, false},
 		{"Apply", &quotav1.ApplyRequest{Resources: []*quotav1.Resource{{}}}, false},
-		{"CreateLimit", &quotav1.CreateLimitRequest{Parent: "tenants/acme", LimitId: "l", Limit: &quotav1.Limit{}}, true},
-		{"CreateLimit", &quotav1.CreateLimitRequest{Parent: "tenants/acme", Limit: &quotav1.Limit{Name: "tenants/bolt/limits/l"}}, false},
+		{"CreateLimit", &quotav1.CreateLimitRequest{Parent: "tenants/acme", LimitId: "l", Limit: &quotav1.Limit{}},
+			true},
+		{"CreateLimit", &quotav1.CreateLimitRequest{Parent: "tenants/acme",
+			Limit: &quotav1.Limit{Name: "tenants/bolt/limits/l"}}, false},
 		{"UpdateTenant", &quotav1.UpdateTenantRequest{Tenant: &quotav1.Tenant{Name: "tenants/acme"}}, true},
 		{"CreateTenant", &quotav1.CreateTenantRequest{TenantId: "bolt", Tenant: &quotav1.Tenant{}}, false},
 		{"CreatePool", &quotav1.CreatePoolRequest{PoolId: "acme", Pool: &quotav1.Pool{}}, false},
@@ -147,9 +152,10 @@ func TestAnAgentIsItself(t *testing.T) {
 		{"spiffe://x/agent/a1", "a1", true}, {"spiffe://x/agent/a1", "a2", false}, {"spiffe://x/agent/a1", "", false},
 		{"spiffe://x/viewer", "viewer", false}, {"ops.example.com", "ops", false}, {"", "a1", false},
 	} {
-		err := g.Stream(nil, &incoming{ctx: caller(c.id), agent: c.agent}, info, func(_ any, s grpc.ServerStream) error {
-			return s.RecvMsg(&controlv1.ConnectRequest{})
-		})
+		err := g.Stream(nil, &incoming{ctx: caller(c.id), agent: c.agent}, info,
+			func(_ any, s grpc.ServerStream) error {
+				return s.RecvMsg(&controlv1.ConnectRequest{})
+			})
 		if (err == nil) != c.may {
 			t.Errorf("%s as %s: %v", c.id, c.agent, err)
 		}
@@ -157,7 +163,8 @@ func TestAnAgentIsItself(t *testing.T) {
 	if g.streams.all() != nil {
 		t.Error("a stream that has ended is still held")
 	}
-	if !ownName("gw-7.titrate.svc", "gw-7") || !ownName("gw-7.titrate.svc", "gw-7.titrate.svc") || ownName("gw-7.titrate.svc", "gw-77") {
+	if !ownName("gw-7.titrate.svc", "gw-7") || !ownName("gw-7.titrate.svc", "gw-7.titrate.svc") ||
+		ownName("gw-7.titrate.svc", "gw-77") {
 		t.Error("DNS names")
 	}
 }
@@ -179,7 +186,8 @@ func TestPolicyIsReadAgain(t *testing.T) {
 	if g.check(caller("spiffe://x/viewer"), method, nil) == nil {
 		t.Error("a grant that was taken back holds")
 	}
-	for _, wrong := range []string{"grants: [{role: admin}]", "grants: [{id: a, role: editor}]", "grants: [{id: a, role: admin, tenants: [b]}]",
+	for _, wrong := range []string{"grants: [{role: admin}]", "grants: [{id: a, role: editor}]",
+		"grants: [{id: a, role: admin, tenants: [b]}]",
 		"grants: [{id: a, role: admin, names: [b]}]", "rules: []"} {
 		write(wrong)
 		if _, err := Read(path); err == nil {
@@ -194,10 +202,12 @@ func TestIDs(t *testing.T) {
 		pattern, id string
 		fits        bool
 	}{
-		{"a.b", "a.b", true}, {"a.b", "a.bc", false}, {"a.*", "a.b", true}, {"*", "spiffe://x/y", true}, {"*", "a", true},
+		{"a.b", "a.b", true}, {"a.b", "a.bc", false}, {"a.*", "a.b", true}, {"*", "spiffe://x/y", true},
+		{"*", "a", true},
 		{"spiffe://*/agent/*", "spiffe://x/y/agent/z", true}, {"spiffe://*/agent/*", "spiffe://x/agents/z", false},
 		{"*.agent.*", "gw-1.agent.example.org", true}, {"*.agent.*", "gw-1.agents.org", false},
-		{"*.agent.*", "spiffe://x.agent.org/alice", false}, {"spiffe://*", "x", false}, {"*a*a", "a", false}, {"*a*a", "aa", true},
+		{"*.agent.*", "spiffe://x.agent.org/alice", false}, {"spiffe://*", "x", false}, {"*a*a", "a", false},
+		{"*a*a", "aa", true},
 	} {
 		if g := (&Grant{ID: c.pattern}); g.matches(c.id) != c.fits {
 			t.Errorf("%s and %s: want %v", c.pattern, c.id, c.fits)
@@ -226,17 +236,20 @@ func TestWithoutAPolicy(t *testing.T) {
 		id  string
 		may string
 	}{
-		{"spiffe://x/titrate/agent/a1", connect}, {"a1.agent.example.com", connect}, {"a1.example.com", ""}, {"spiffe://x/ops", ""},
+		{"spiffe://x/titrate/agent/a1", connect}, {"a1.agent.example.com", connect}, {"a1.example.com", ""},
+		{"spiffe://x/ops", ""},
 		{"ops.example.com", get + apply}, {"", ""},
 	} {
 		for _, method := range []string{connect, get, apply} {
 			err := g.check(caller(c.id), method, []string{"tenants/acme"})
-			if (err == nil) != strings.Contains(c.may, method) || err != nil && !strings.Contains(err.Error(), "--access-admin") {
+			if (err == nil) != strings.Contains(c.may, method) || err != nil &&
+				!strings.Contains(err.Error(), "--access-admin") {
 				t.Errorf("%s by %q: %v", method, c.id, err)
 			}
 		}
 	}
-	if !g.current().mayBe([]string{"spiffe://x/titrate/agent/a1"}, "a1") || g.current().mayBe([]string{"a1.agent.example.com"}, "a2") {
+	if !g.current().mayBe([]string{"spiffe://x/titrate/agent/a1"}, "a1") ||
+		g.current().mayBe([]string{"a1.agent.example.com"}, "a2") {
 		t.Error("names of agents")
 	}
 }

@@ -157,6 +157,7 @@ func (b *bound) RecvMsg(m any) error {
 		return nil
 	}
 	b.g.of.Log.Warn("an agent's name is not that of its certificate", "who", Who(b.ctx), "agent", name)
-	return status.Errorf(codes.PermissionDenied, "%s is not the certificate of agent %q: want a URI that ends with /%[2]s, "+
-		"its DNS name, or a grant with names that allow it", Who(b.ctx), name)
+	return status.Errorf(codes.PermissionDenied,
+		"%s is not the certificate of agent %q: want a URI that ends with /%[2]s, "+
+			"its DNS name, or a grant with names that allow it", Who(b.ctx), name)
 }

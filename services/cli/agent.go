@@ -82,16 +82,24 @@ func newAgent() *cobra.Command {
 func agentFlags(cmd *cobra.Command, config *agent.Config) {
 	f := cmd.Flags()
 	f.StringVar(&config.Name, "name", "", "name of this agent, unique among the agents (default the host name)")
-	f.StringSliceVar(&config.Coordinators, "coordinator", nil, "host:port of the coordinators, any of them; the leader is found")
-	f.StringVar(&config.Socket, "socket", "/run/titrate/agent.sock", "Unix socket for the filters; only this user and root may connect")
+	f.StringSliceVar(&config.Coordinators, "coordinator", nil,
+		"host:port of the coordinators, any of them; the leader is found")
+	f.StringVar(&config.Socket, "socket", "/run/titrate/agent.sock",
+		"Unix socket for the filters; only this user and root may connect")
 	f.StringVar(&config.Gossip, "gossip", "127.0.0.1:7500", "IP:port for the other agents, UDP and TCP")
-	f.StringVar(&config.GossipAdvertise, "gossip-advertise", "", "host:port that the others reach --gossip at (default as bound)")
+	f.StringVar(&config.GossipAdvertise, "gossip-advertise", "",
+		"host:port that the others reach --gossip at (default as bound)")
 	f.StringSliceVar(&config.Join, "join", nil, "host:port of other agents' --gossip; a name may stand for many")
 	f.StringVar(&config.GossipKeyFile, "gossip-key-file", "", "file with the gossip key: 16, 24 or 32 bytes in base64")
 	f.StringVar(&config.Admin, "admin", "127.0.0.1:7501", "address of the HTTP server for metrics, health and status")
-	f.StringVar(&config.SnapshotDir, "snapshot-dir", "", "directory that keeps the last good configuration and shares (default none)")
-	f.DurationVar(&config.Period, "period", exchange.DefaultPeriod, "time between two announcements, the same for all agents, 10ms to 1s; longer is cheaper and slower to settle")
-	f.DurationVar(&config.T1, "isolation-split-after", exchange.DefaultSplitAfter, "a cut-off agent falls to its part by weight after this")
-	f.DurationVar(&config.T2, "claims-forget-after", exchange.DefaultForgetAfter, "a silent replica's last claim counts for this long; more than --isolation-split-after")
-	f.BoolVar(&config.FaultInjection, "fault-injection", false, "serve POST /fault/partition; for tests and demonstrations")
+	f.StringVar(&config.SnapshotDir, "snapshot-dir", "",
+		"directory that keeps the last good configuration and shares (default none)")
+	f.DurationVar(&config.Period, "period", exchange.DefaultPeriod,
+		"time between two announcements, the same for all agents, 10ms to 1s; longer is cheaper and slower to settle")
+	f.DurationVar(&config.T1, "isolation-split-after", exchange.DefaultSplitAfter,
+		"a cut-off agent falls to its part by weight after this")
+	f.DurationVar(&config.T2, "claims-forget-after", exchange.DefaultForgetAfter,
+		"a silent replica's last claim counts for this long; more than --isolation-split-after")
+	f.BoolVar(&config.FaultInjection, "fault-injection", false,
+		"serve POST /fault/partition; for tests and demonstrations")
 }

@@ -96,8 +96,10 @@ func newApply() *cobra.Command {
 	fileFlag(cmd, &files, "file or directory of documents, - for standard input; may be repeated")
 	_ = cmd.MarkFlagRequired("file")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "ask the coordinator what would happen, and change nothing")
-	cmd.Flags().BoolVar(&strict, "strict", false, "refuse an identity or a class that some gateway does not know, instead of warning")
-	cmd.Flags().BoolVar(&force, "overwrite", false, "apply also what somebody else changed since the documents were read: their etags do not count")
+	cmd.Flags().BoolVar(&strict, "strict", false,
+		"refuse an identity or a class that some gateway does not know, instead of warning")
+	cmd.Flags().BoolVar(&force, "overwrite", false,
+		"apply also what somebody else changed since the documents were read: their etags do not count")
 	return cmd
 }
 
@@ -120,9 +122,11 @@ const maxApply = 100_000
 // maxApplyBytes is how large a request may be, below what a coordinator receives.
 const maxApplyBytes = 15 << 20
 
-func runApply(cmd *cobra.Command, c *connection, output format, documents []*document.Document, request *quotav1.ApplyRequest) error {
+func runApply(cmd *cobra.Command, c *connection, output format, documents []*document.Document,
+	request *quotav1.ApplyRequest) error {
 	if n := len(documents); n > maxApply {
-		return fmt.Errorf("nothing was applied: %d documents, but one transaction takes %d at most; apply them in parts, pools and tenants first", n, maxApply)
+		return fmt.Errorf("nothing was applied: %d documents, but one transaction takes %d at most; apply them in "+
+			"parts, pools and tenants first", n, maxApply)
 	}
 	client, err := c.dial()
 	if err != nil {
@@ -133,7 +137,8 @@ func runApply(cmd *cobra.Command, c *connection, output format, documents []*doc
 		request.Resources = append(request.Resources, resource.Of(d.Resource))
 	}
 	if n := proto.Size(request); n > maxApplyBytes {
-		return fmt.Errorf("nothing was applied: the documents take %d bytes, one step takes %d; apply them in parts, pools and tenants first", n, maxApplyBytes)
+		return fmt.Errorf("nothing was applied: the documents take %d bytes, one step takes %d; apply them in parts, "+
+			"pools and tenants first", n, maxApplyBytes)
 	}
 	response, err := client.Apply(cmd.Context(), request)
 	if err != nil {
@@ -177,7 +182,8 @@ func meant(given, stored resource.Message) string {
 		if blocked(given.GetRate()) {
 			said = append(said, "blocks: every request is refused at once")
 		} else if given.GetBurst() == 0 && l != nil {
-			said = append(said, fmt.Sprintf("burst %s, the amount of %s, since none is given", number(l.GetBurst()), l.GetRate()))
+			said = append(said, fmt.Sprintf("burst %s, the amount of %s, since none is given", number(l.GetBurst()),
+				l.GetRate()))
 		}
 	case *quotav1.Quota:
 		if given.Max != nil && given.GetMax() == 0 {
@@ -216,7 +222,8 @@ func applyError(err error, documents []*document.Document) error {
 		case *errdetails.ResourceInfo:
 			for _, doc := range documents {
 				if doc.Name() == d.GetResourceName() {
-					places = append(places, &document.Error{File: doc.File, Line: doc.Line, Message: doc.Name() + ": " + d.GetDescription()})
+					places = append(places, &document.Error{File: doc.File, Line: doc.Line,
+						Message: doc.Name() + ": " + d.GetDescription()})
 				}
 			}
 		}

@@ -39,12 +39,14 @@ func (present) QuotaStatus(name string) *quotav1.QuotaStatus {
 	if name != "tenants/acme/quotas/api" {
 		return nil
 	}
-	return &quotav1.QuotaStatus{Demand: 320, Share: 187.5, Admitted: 187.2, BoundBy: quotav1.Bound_POOL, Price: 0.3333, Stale: true}
+	return &quotav1.QuotaStatus{Demand: 320, Share: 187.5, Admitted: 187.2, BoundBy: quotav1.Bound_POOL, Price: 0.3333,
+		Stale: true}
 }
 
 func (present) Doubts(m resource.Message) (doubts []quota.Doubt, known bool) {
 	if l, ok := m.(*quotav1.Limit); ok && l.Identity == "usr" {
-		doubts = append(doubts, quota.Doubt{Field: "identity", Message: `identity "usr" is not known to 2 of 2 gateways`})
+		doubts = append(doubts, quota.Doubt{Field: "identity",
+			Message: `identity "usr" is not known to 2 of 2 gateways`})
 	}
 	return doubts, true
 }
@@ -56,7 +58,8 @@ func (present) Explain(_ context.Context, tenant, pool string) ([]*quotav1.Expla
 	return []*quotav1.Explanation{{
 		Tenant: tenant, Pool: "pools/api", Capacity: 300, Demand: 320, Limited: true, Weight: 3, Guaranteed: 20,
 		FairRate: 62.5, Share: 187.5, BoundBy: quotav1.Bound_POOL, Price: 0.3333, Epoch: 3, Admitted: 187.2,
-		Gateways: []*quotav1.GatewayPart{{Gateway: "gw-1", Demand: 200, Admitted: 112.34}, {Gateway: "gw-2", Demand: 120, Admitted: 74.86}},
+		Gateways: []*quotav1.GatewayPart{{Gateway: "gw-1", Demand: 200, Admitted: 112.34},
+			{Gateway: "gw-2", Demand: 120, Admitted: 74.86}},
 	}}, nil
 }
 
@@ -200,7 +203,8 @@ func TestBursts(t *testing.T) {
 	stored := storetest.Open(t)
 	server := serve(t, stored)
 	const one = head + "kind: Limit\nname: tenants/-/limits/new\nspec: {rate: 100/min}\n"
-	if got := must(t, server, one, "apply", "-f", "-"); !strings.Contains(got, "created: burst 100, the amount of 100/min") {
+	if got := must(t, server, one, "apply", "-f", "-"); !strings.Contains(got,
+		"created: burst 100, the amount of 100/min") {
 		t.Errorf("apply: %s", got)
 	}
 	if got := must(t, server, "", "get", "limits"); !strings.Contains(got, "100/min    100") {
@@ -214,7 +218,8 @@ func TestBursts(t *testing.T) {
 		!strings.Contains(errs, "one second's worth of the rate: tenants/-/limits/old.") {
 		t.Errorf("get: %s%s", out, errs)
 	}
-	if got := must(t, server, strings.Replace(one, "/new", "/old", 1), "apply", "-f", "-"); !strings.Contains(got, "updated: burst 100") {
+	if got := must(t, server, strings.Replace(one, "/new", "/old", 1), "apply", "-f", "-"); !strings.Contains(got,
+		"updated: burst 100") {
 		t.Errorf("apply over an old one: %s", got)
 	}
 }
@@ -224,12 +229,15 @@ func TestBursts(t *testing.T) {
 func TestUnknownNamesAreSaid(t *testing.T) {
 	server := serveAPI(t)
 	const text = head + "kind: Limit\nname: tenants/-/limits/l\nspec:\n  rate: 1/s\n  identity: usr\n"
-	fails(t, server, exitFailed, text, []string{"nothing was applied", "<stdin>:6: spec.identity", "not known to 2 of 2"}, "apply", "--strict", "-f", "-")
+	fails(t, server, exitFailed, text, []string{"nothing was applied", "<stdin>:6: spec.identity",
+		"not known to 2 of 2"}, "apply", "--strict", "-f", "-")
 	code, out, errs := titrate(t, server, text, "apply", "-f", "-")
-	if code != exitOK || !strings.Contains(out, "created") || !strings.Contains(errs, "warning: <stdin>:6: spec.identity") {
+	if code != exitOK || !strings.Contains(out, "created") ||
+		!strings.Contains(errs, "warning: <stdin>:6: spec.identity") {
 		t.Errorf("apply: %d %s%s", code, out, errs)
 	}
-	if got := must(t, server, "", "get", "limits"); !strings.Contains(got, "WARNINGS\ntenants/-/limits/l: identity \"usr\"") {
+	if got := must(t, server, "", "get", "limits"); !strings.Contains(got,
+		"WARNINGS\ntenants/-/limits/l: identity \"usr\"") {
 		t.Errorf("get: %s", got)
 	}
 }
@@ -265,7 +273,8 @@ func TestApplyOfAnOlderTextIsAConflict(t *testing.T) {
 		theirs := strings.Replace(read, "600/min", "700/min", 1)
 		mine := strings.Replace(read, "600/min", "800/min", 1)
 		must(t, server, theirs, "apply", "-f", "-")
-		fails(t, server, exitFailed, mine, []string{"nothing was applied", "<stdin>:1", "etag does not match", "titrate get NAME", "--overwrite"},
+		fails(t, server, exitFailed, mine, []string{"nothing was applied", "<stdin>:1", "etag does not match",
+			"titrate get NAME", "--overwrite"},
 			"apply", "-f", "-")
 		if got := must(t, server, mine, "apply", "--overwrite", "-f", "-"); !strings.Contains(got, "updated") {
 			t.Errorf("--overwrite: %s", got)
@@ -286,10 +295,15 @@ func TestApplyNothingOfABadFile(t *testing.T) {
 		name, bad string
 		words     []string
 	}{
-		{"unknown field", head + "kind: Pool\nname: pools/b\nspec: {capactiy: 2}\n", []string{"nothing was applied", "<stdin>:9: spec.capactiy: unknown field"}},
-		{"value", head + "kind: Pool\nname: pools/b\nspec:\n  capacity: -2\n", []string{"<stdin>:10: spec.capacity: must be greater than 0"}},
-		{"reference", head + "kind: Quota\nname: tenants/acme/quotas/api\n", []string{"nothing was applied", "<stdin>:6: tenants/acme/quotas/api: names something that does not exist: tenants/acme"}},
-		{"etag", head + "kind: Pool\nname: pools/b\netag: \"1\"\nspec: {capacity: 1}\n", []string{"<stdin>:6: pools/b: etag does not match"}},
+		{"unknown field", head + "kind: Pool\nname: pools/b\nspec: {capactiy: 2}\n",
+			[]string{"nothing was applied", "<stdin>:9: spec.capactiy: unknown field"}},
+		{"value", head + "kind: Pool\nname: pools/b\nspec:\n  capacity: -2\n",
+			[]string{"<stdin>:10: spec.capacity: must be greater than 0"}},
+		{"reference", head + "kind: Quota\nname: tenants/acme/quotas/api\n",
+			[]string{"nothing was applied",
+				"<stdin>:6: tenants/acme/quotas/api: names something that does not exist: tenants/acme"}},
+		{"etag", head + "kind: Pool\nname: pools/b\netag: \"1\"\nspec: {capacity: 1}\n",
+			[]string{"<stdin>:6: pools/b: etag does not match"}},
 		{"twice", good, []string{"<stdin>:8: name: pools/api stands at <stdin>:1 already"}},
 		{"syntax", "kind: [\n", []string{"nothing was applied", "<stdin>:"}},
 	} {
@@ -315,16 +329,19 @@ func TestApplyNothingOfABadFile(t *testing.T) {
 func TestDelete(t *testing.T) {
 	server := serveAPI(t)
 	must(t, server, "", "apply", "-f", "testdata/demo.yaml")
-	fails(t, server, exitFailed, "", []string{"still in use", "tenants/acme/quotas/api", "force"}, "delete", "tenants/acme")
+	fails(t, server, exitFailed, "", []string{"still in use", "tenants/acme/quotas/api", "force"}, "delete",
+		"tenants/acme")
 	if got := must(t, server, "", "delete", "tenants/acme", "--force"); got != "tenants/acme deleted\n" {
 		t.Errorf("%q", got)
 	}
 	fails(t, server, exitFailed, "", []string{"tenants/acme", "not found"}, "delete", "tenants/acme")
 	got := must(t, server, "", "delete", "-f", "testdata/demo.yaml", "--allow-missing")
-	if strings.Count(got, " deleted\n") != 7 || !strings.HasPrefix(got, "tenants/") || !strings.HasSuffix(got, "pools/batch deleted\n") {
+	if strings.Count(got, " deleted\n") != 7 || !strings.HasPrefix(got, "tenants/") ||
+		!strings.HasSuffix(got, "pools/batch deleted\n") {
 		t.Errorf("%s", got)
 	}
-	if status, out, errs := titrate(t, server, "", "get"); status != exitOK || out != "" || !strings.Contains(errs, "titrate apply") {
+	if status, out, errs := titrate(t, server, "", "get"); status != exitOK || out != "" ||
+		!strings.Contains(errs, "titrate apply") {
 		t.Errorf("an empty get: status %d, %q, %q", status, out, errs)
 	}
 }
@@ -352,7 +369,8 @@ func TestUsage(t *testing.T) {
 		{[]string{"why"}, []string{"accepts between 1 and 2"}},
 		{[]string{"why", "pools/api"}, []string{"names a Pool, want a Tenant"}},
 	} {
-		t.Run(strings.Join(c.args, " "), func(t *testing.T) { fails(t, "127.0.0.1:1", exitUsage, "", c.words, c.args...) })
+		t.Run(strings.Join(c.args, " "),
+			func(t *testing.T) { fails(t, "127.0.0.1:1", exitUsage, "", c.words, c.args...) })
 	}
 	if status, out, _ := titrate(t, "127.0.0.1:1", ""); status != exitOK || !strings.Contains(out, "titrate why acme") {
 		t.Errorf("titrate alone: status %d\n%s", status, out)
@@ -366,7 +384,8 @@ func TestUsage(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	server := serveAPI(t)
 	must(t, server, "", "apply", "-f", "testdata/demo.yaml")
-	for line, want := range map[string]string{"get pools/": "pools/api\n", "why te": "tenants/acme\n", "why acme po": "pools/batch\n"} {
+	for line, want := range map[string]string{"get pools/": "pools/api\n", "why te": "tenants/acme\n",
+		"why acme po": "pools/batch\n"} {
 		status, out, _ := titrate(t, server, "", append([]string{"__complete"}, strings.Fields(line)...)...)
 		if status != exitOK || !strings.Contains(out, want) {
 			t.Errorf("completing %q gave %q", line, out)

@@ -48,7 +48,8 @@ func (c *connection) flags(cmd *cobra.Command) {
 	f.StringVar(&c.server, "server", server, "coordinator to ask, host:port; "+serverEnv+" sets the default")
 	f.Lookup("server").DefValue = defaultServer
 	f.DurationVar(&c.timeout, "timeout", defaultTimeout, "longest wait for an answer")
-	f.StringVar(&c.security.CA, "tls-ca", "", "PEM file with the CA that signed the coordinator's certificate (default the system's)")
+	f.StringVar(&c.security.CA, "tls-ca", "",
+		"PEM file with the CA that signed the coordinator's certificate (default the system's)")
 	f.StringVar(&c.security.Cert, "tls-cert", "", "PEM file with the certificate to show to the coordinator")
 	f.StringVar(&c.security.Key, "tls-key", "", "PEM file with the key of --tls-cert")
 	f.BoolVar(&c.security.Insecure, "insecure", false, "speak without TLS to a coordinator that is not on this machine")
@@ -76,8 +77,10 @@ func (c *connection) dial() (*client, error) {
 	}
 	out := &client{server: c.server, limit: c.timeout}
 	out.conn, err = grpc.NewClient(c.server, grpc.WithTransportCredentials(security),
-		grpc.WithDisableServiceConfig(),                                       // its DNS question hangs on networks that are cut off from the world
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(4*maxApplyBytes)), // an answer to apply echoes all with their status
+		// its DNS question hangs on networks that are cut off from the world
+		grpc.WithDisableServiceConfig(),
+		// an answer to apply echoes all with their status
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(4*maxApplyBytes)),
 		grpc.WithUnaryInterceptor(out.bound))
 	if err != nil {
 		return nil, fmt.Errorf("--server %s: %w", c.server, err)
@@ -108,7 +111,8 @@ func (c *connection) credentials() (credentials.TransportCredentials, error) {
 func (c *client) close() { _ = c.conn.Close() }
 
 // bound gives each request its time, and its failure words.
-func (c *client) bound(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func (c *client) bound(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn,
+	invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	limited, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
 	err := invoke(limited, method, request, reply, conn, opts...)
@@ -136,13 +140,15 @@ func (e *unreachable) advice() string {
 	case strings.Contains(e.why, "first record does not look like a TLS handshake"):
 		return "It speaks without TLS: leave the --tls flags out, or say --insecure if it is not on this machine."
 	case strings.Contains(e.why, "frame too large"):
-		return "What answers there speaks no gRPC in the clear: name the coordinator's --listen port, not its --admin; or give --tls-ca if it wants TLS."
+		return "What answers there speaks no gRPC in the clear: name the coordinator's --listen port, not its " +
+			"--admin; or give --tls-ca if it wants TLS."
 	case strings.Contains(e.why, "server preface"):
 		return "It may want TLS: give --tls-ca with the CA that signed its certificate."
 	case strings.Contains(e.why, "certificate") || strings.Contains(e.why, "x509"):
 		return "Give --tls-ca with the CA that signed its certificate, and --tls-cert and --tls-key if it wants yours."
 	}
-	return "Is it running? Start one with `titrate dev --no-load` or `titrate coordinator`, or name another with --server or " + serverEnv + "."
+	return "Is it running? Start one with `titrate dev --no-load` or `titrate coordinator`, or name another with " +
+		"--server or " + serverEnv + "."
 }
 
 var lastCause = regexp.MustCompile(`desc = "?(?:transport: )?(?:[Ee]rror while dialing: )?` +

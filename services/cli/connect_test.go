@@ -23,7 +23,8 @@ func TestNobodyListens(t *testing.T) {
 	}
 	address := listener.Addr().String()
 	_ = listener.Close()
-	for _, args := range [][]string{{"get"}, {"why", "acme"}, {"delete", "pools/api"}, {"apply", "-f", "testdata/demo.yaml"}} {
+	for _, args := range [][]string{{"get"}, {"why", "acme"}, {"delete", "pools/api"},
+		{"apply", "-f", "testdata/demo.yaml"}} {
 		fails(t, address, exitFailed, "", []string{address, "connection refused", "titrate dev", "--server"}, args...)
 	}
 }

@@ -69,22 +69,38 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 	f := cmd.Flags()
 	etcdFlags(f, &c.EtcdEndpoints, &c.EtcdSecurity, &c.EtcdUser, &c.EtcdPasswordFile, &c.Prefix)
 	f.StringVar(&c.Listen, "listen", "127.0.0.1:7400", "gRPC address: admin API, control stream, health, reflection")
-	f.StringVar(&c.ListenAgents, "listen-agents", "", "gRPC address for agents alone: control stream, health, reflection; --listen then has no control stream (default: agents use --listen)")
+	f.StringVar(&c.ListenAgents, "listen-agents", "",
+		"gRPC address for agents alone: control stream, health, reflection; --listen then has no control stream "+
+			"(default: agents use --listen)")
 	f.StringVar(&c.Admin, "admin", "127.0.0.1:7401", "HTTP address: metrics and health")
-	f.StringVar(&c.Advertise, "advertise", "", "host:port at which agents reach --listen-agents or --listen (default: its address)")
+	f.StringVar(&c.Advertise, "advertise", "",
+		"host:port at which agents reach --listen-agents or --listen (default: its address)")
 	f.StringVar(&c.Name, "name", "", "unique name of this coordinator (default: the host's name)")
-	f.DurationVar(&c.Round, "round", 250*time.Millisecond, "least time between rounds, 50ms to 2s: shorter follows demand sooner, at more messages")
-	f.DurationVar(&c.GossipPeriod, "gossip-period", exchange.DefaultPeriod, "the agents' --period; rounds are at least 2.5 times as long as it and the gossip delay together")
-	f.DurationVar(&c.SoftExpiry, "soft-expiry", 10*time.Second, "age at which agents flag shares as stale; enforcement goes on")
-	f.DurationVar(&c.SessionTTL, "session-ttl", 5*time.Second, "how long a dead leader keeps the lead: shorter replaces it sooner, but a slow etcd costs the lead")
-	f.DurationVar(&c.Settle, "settle", 2*time.Second, "how long a new leader hears agents before its first shares, when they had others before")
-	f.DurationVar(&c.Allocation.Membership, "membership", 20*time.Second, "how long an agent that is silent keeps its demand and its gateways")
+	f.DurationVar(&c.Round, "round", 250*time.Millisecond,
+		"least time between rounds, 50ms to 2s: shorter follows demand sooner, at more messages")
+	f.DurationVar(&c.GossipPeriod, "gossip-period", exchange.DefaultPeriod,
+		"the agents' --period; rounds are at least 2.5 times as long as it and the gossip delay together")
+	f.DurationVar(&c.SoftExpiry, "soft-expiry", 10*time.Second,
+		"age at which agents flag shares as stale; enforcement goes on")
+	f.DurationVar(&c.SessionTTL, "session-ttl", 5*time.Second,
+		"how long a dead leader keeps the lead: shorter replaces it sooner, but a slow etcd costs the lead")
+	f.DurationVar(&c.Settle, "settle", 2*time.Second,
+		"how long a new leader hears agents before its first shares, when they had others before")
+	f.DurationVar(&c.Allocation.Membership, "membership", 20*time.Second,
+		"how long an agent that is silent keeps its demand and its gateways")
 	f.IntVar(&c.Streams.Streams, "max-streams", 4096, "control streams open at a time; more agents are turned away")
-	f.IntVar(&c.Streams.PerIdentity, "max-streams-per-identity", 512, "control streams open at a time with one client certificate")
-	f.StringVar(&c.AccessPolicy, "access-policy", "", "YAML file that grants roles to client certificates, read again when it changes; needs --tls-ca (default: certificates of agents alone, by their form .../agent/NAME or NAME.agent....)")
-	f.StringSliceVar(&c.AccessAdmins, "access-admin", nil, "URI or DNS name of the certificates that may do everything, whatever the policy says; a star stands for anything")
-	f.StringVar(&c.AuditLog, "audit-log", "", "file that a JSON line is appended to for each resource that is changed (default: the log)")
-	f.IntVar(&c.TopTenants, "metrics-tenants", 100, "tenants with metrics of their own per pool, by demand; negative = none")
+	f.IntVar(&c.Streams.PerIdentity, "max-streams-per-identity", 512,
+		"control streams open at a time with one client certificate")
+	f.StringVar(&c.AccessPolicy, "access-policy", "",
+		"YAML file that grants roles to client certificates, read again when it changes; needs --tls-ca (default: "+
+			"certificates of agents alone, by their form .../agent/NAME or NAME.agent....)")
+	f.StringSliceVar(&c.AccessAdmins, "access-admin", nil,
+		"URI or DNS name of the certificates that may do everything, whatever the policy says; a star stands for "+
+			"anything")
+	f.StringVar(&c.AuditLog, "audit-log", "",
+		"file that a JSON line is appended to for each resource that is changed (default: the log)")
+	f.IntVar(&c.TopTenants, "metrics-tenants", 100,
+		"tenants with metrics of their own per pool, by demand; negative = none")
 	f.DurationVar(&c.ShutdownTimeout, "shutdown-timeout", 5*time.Second, "longest wait for calls under way at shutdown")
 	c.Security.Flags(f)
 	c.Meters.Flags(f)
@@ -92,13 +108,16 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 
 // etcdFlags say how to reach etcd.
 func etcdFlags(f *pflag.FlagSet, endpoints *[]string, security *telemetry.Security, user, password, prefix *string) {
-	f.StringSliceVar(endpoints, "etcd-endpoints", []string{"127.0.0.1:2379"}, "etcd's members, host:port or URL, comma-separated")
+	f.StringSliceVar(endpoints, "etcd-endpoints", []string{"127.0.0.1:2379"},
+		"etcd's members, host:port or URL, comma-separated")
 	f.StringVar(&security.CA, "etcd-ca", "", "PEM file with the CA of etcd's certificates; makes the connection TLS")
 	f.StringVar(&security.Cert, "etcd-cert", "", "PEM file with the certificate shown to etcd")
 	f.StringVar(&security.Key, "etcd-key", "", "PEM file with the key of --etcd-cert")
 	f.StringVar(user, "etcd-user", "", "user of an etcd with authentication; it needs read and write on --etcd-prefix")
-	f.StringVar(password, "etcd-password-file", "", "file with the password of --etcd-user (default: "+store.PasswordEnv+" in the environment)")
-	f.StringVar(prefix, "etcd-prefix", "/titrate", "prefix of all keys in etcd; the same for all coordinators of a cluster")
+	f.StringVar(password, "etcd-password-file", "",
+		"file with the password of --etcd-user (default: "+store.PasswordEnv+" in the environment)")
+	f.StringVar(prefix, "etcd-prefix", "/titrate",
+		"prefix of all keys in etcd; the same for all coordinators of a cluster")
 }
 
 // runCoordinator serves until SIGTERM or SIGINT; a second one kills.

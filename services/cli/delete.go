@@ -53,7 +53,8 @@ func newDelete() *cobra.Command {
 		},
 	}
 	c.flags(cmd)
-	fileFlag(cmd, &files, "file or directory of documents that name what to delete, - for standard input; may be repeated")
+	fileFlag(cmd, &files, "file or directory of documents that name what to delete, - for standard input; may be "+
+		"repeated")
 	cmd.Flags().BoolVar(&force, "force", false, "delete what needs a pool or tenant too")
 	cmd.Flags().BoolVar(&allowMissing, "allow-missing", false, "what does not exist is no failure")
 	cmd.ValidArgsFunction = completeNames(&c, resource.Kinds)

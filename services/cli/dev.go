@@ -61,17 +61,22 @@ func newDev() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.DurationVar(&config.Duration, "duration", 0, "length of the load, at least 20s (default 1m; with --no-load: until Ctrl-C)")
+	f.DurationVar(&config.Duration, "duration", 0,
+		"length of the load, at least 20s (default 1m; with --no-load: until Ctrl-C)")
 	f.BoolVar(&config.NoLoad, "no-load", false, "start everything but the load, and say how to use it")
 	f.IntVar(&config.Gateways, "gateways", 3, "number of Envoys, 1 to 9")
 	f.Uint64Var(&config.Seed, "seed", 1, "seed of the load's schedule")
 	f.StringVar(&config.JSON, "json", "", "file to get the verdict as JSON")
-	f.StringVar(&config.Trace, "trace", "", "file to get one NDJSON line per request; the upstream's own goes beside it as *.upstream.ndjson")
-	f.StringVar(&config.Film, "film", "", "file to get the live table as an animated SVG, four times as fast as the run")
+	f.StringVar(&config.Trace, "trace", "",
+		"file to get one NDJSON line per request; the upstream's own goes beside it as *.upstream.ndjson")
+	f.StringVar(&config.Film, "film", "",
+		"file to get the live table as an animated SVG, four times as fast as the run")
 	f.StringVar(&recompute, "recompute", "", "judge the trace of an earlier run again, without running anything")
-	f.StringVar(&config.Envoy, "envoy", "", "Envoy "+dev.EnvoyVersion+" binary (default $ENVOY_BIN, then the one that \"make envoy\" fetched)")
+	f.StringVar(&config.Envoy, "envoy", "",
+		"Envoy "+dev.EnvoyVersion+" binary (default $ENVOY_BIN, then the one that \"make envoy\" fetched)")
 	f.StringVar(&config.Module, "module", "", "the filter (default libtitrate.so beside this program)")
-	f.IntVar(&config.BasePort, "base-port", 0, "first of the consecutive ports to use, gateways first (default any free ports)")
+	f.IntVar(&config.BasePort, "base-port", 0,
+		"first of the consecutive ports to use, gateways first (default any free ports)")
 	f.BoolVar(&config.Keep, "keep", false, "keep the run's directory (logs, configurations) even after a pass")
 	return cmd
 }

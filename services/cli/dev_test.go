@@ -24,7 +24,8 @@ func writeTrace(t *testing.T, change func(*trace.Record)) string {
 	var records []trace.Record
 	for _, shot := range load.NewPlan(s) {
 		tenant := s.Tenants[shot.Tenant]
-		r := trace.Record{T: shot.T, Gateway: "gw-1", Tenant: tenant.Name, Client: tenant.Clients[shot.Client].Name, Status: 503}
+		r := trace.Record{T: shot.T, Gateway: "gw-1", Tenant: tenant.Name, Client: tenant.Clients[shot.Client].Name,
+			Status: 503}
 		change(&r)
 		records = append(records, r)
 	}
@@ -74,7 +75,8 @@ func TestDevRefusesWithTheRightStatus(t *testing.T) {
 		{[]string{"load", "--gateways", "http://127.0.0.1:1", "--tenant", "acme"}, exitUsage, "acme=200"},
 	} {
 		var out, errs bytes.Buffer
-		if got := Run(context.Background(), c.args, nil, &out, &errs); got != c.want || !strings.Contains(errs.String(), c.says) {
+		if got := Run(context.Background(), c.args, nil, &out, &errs); got != c.want ||
+			!strings.Contains(errs.String(), c.says) {
 			t.Errorf("%v: exit %d, want %d, with %q in %q", c.args, got, c.want, c.says, errs.String())
 		}
 	}

@@ -45,7 +45,8 @@ func newEtcd() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&dir, "data-dir", "", "directory of the data; made if it does not exist (required)")
 	f.StringVar(&client, "listen", "127.0.0.1:2379", "loopback host:port or URL for clients (also --client-url)")
-	f.StringVar(&peer, "listen-peer", "127.0.0.1:2380", "loopback host:port or URL for peers, of which there are none (also --peer-url)")
+	f.StringVar(&peer, "listen-peer", "127.0.0.1:2380",
+		"loopback host:port or URL for peers, of which there are none (also --peer-url)")
 	f.StringVar(&level, "log-level", "error", "least level that is logged: debug, info, warn or error")
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		switch name {

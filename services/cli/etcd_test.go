@@ -22,7 +22,8 @@ func (o out) Write(b []byte) (int, error) {
 func TestEtcdServesUntilItIsStopped(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	cmd, said, done := newEtcd(), make(out, 16), make(chan error, 1)
-	cmd.SetArgs([]string{"--data-dir", t.TempDir(), "--client-url", "http://127.0.0.1:0", "--listen-peer", "127.0.0.1:0"})
+	cmd.SetArgs([]string{"--data-dir", t.TempDir(), "--client-url", "http://127.0.0.1:0", "--listen-peer",
+		"127.0.0.1:0"})
 	cmd.SetOut(said)
 	cmd.SetErr(io.Discard)
 	go func() { done <- cmd.ExecuteContext(ctx) }()
@@ -80,7 +81,8 @@ func TestCoordinatorOnEtcd(t *testing.T) {
 	done := make(chan error, 2)
 	etcd, coordinator := newEtcd(), newCoordinator()
 	etcd.SetArgs([]string{"--data-dir", t.TempDir(), "--listen", ports[0], "--listen-peer", ports[1]})
-	coordinator.SetArgs([]string{"--name", "one", "--listen", ports[2], "--admin", ports[3], "--etcd-endpoints", "http://" + ports[0], "--log-level", "error"})
+	coordinator.SetArgs([]string{"--name", "one", "--listen", ports[2], "--admin", ports[3], "--etcd-endpoints",
+		"http://" + ports[0], "--log-level", "error"})
 	etcd.SetOut(io.Discard)
 	go func() { done <- etcd.ExecuteContext(ctx) }()
 	go func() { done <- coordinator.ExecuteContext(ctx) }()

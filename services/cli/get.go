@@ -76,7 +76,8 @@ func runGet(cmd *cobra.Command, c *connection, output format, args []string) err
 		return worded(err)
 	}
 	if len(ms) == 0 && output == asTable {
-		fmt.Fprintln(cmd.ErrOrStderr(), "Nothing is configured there. titrate apply -f FILE configures; titrate apply --help has an example.")
+		fmt.Fprintln(cmd.ErrOrStderr(),
+			"Nothing is configured there. titrate apply -f FILE configures; titrate apply --help has an example.")
 		return nil
 	}
 	if output == asTable {
@@ -95,7 +96,8 @@ func oldBursts(w io.Writer, ms []resource.Message) {
 		}
 	}
 	if len(names) > 0 {
-		fmt.Fprintf(w, "note: stored without burst by an older version, and kept at one second's worth of the rate: %s. "+
+		fmt.Fprintf(w, "note: stored without burst by an older version, and kept at one second's worth of the rate: "+
+			"%s. "+
 			"Applied anew without burst, the limit gets the amount of its rate (100/min: 100).\n", shortList(names, 5))
 	}
 }

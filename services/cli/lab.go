@@ -22,7 +22,8 @@ docs/reproduction.md has the findings of all.`
 
 // newLab runs the papers' experiments.
 func newLab() *cobra.Command {
-	cmd := &cobra.Command{Use: "lab", Short: "Reproduce a figure or a table of the papers (no server needed)", Long: labLong, Args: noArgs}
+	cmd := &cobra.Command{Use: "lab", Short: "Reproduce a figure or a table of the papers (no server needed)",
+		Long: labLong, Args: noArgs}
 	cmd.AddCommand(newLabList(), newLabRun())
 	return cmd
 }
@@ -114,7 +115,8 @@ func runLab(cmd *cobra.Command, names []string, dir, output string, short bool) 
 			fmt.Fprintf(out, "%s, %s: %s\n\n", e.Name, e.Figure, e.Title)
 			r.Print(out)
 			if len(l.Charts) > 0 {
-				fmt.Fprintf(out, "\nCharts in %s%c: %s\n", strings.TrimSuffix(dir, "/"), os.PathSeparator, strings.Join(l.Charts, ", "))
+				fmt.Fprintf(out, "\nCharts in %s%c: %s\n", strings.TrimSuffix(dir, "/"), os.PathSeparator,
+					strings.Join(l.Charts, ", "))
 			}
 			fmt.Fprintln(out)
 		}

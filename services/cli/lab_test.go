@@ -30,7 +30,8 @@ func TestLabRun(t *testing.T) {
 	}
 	var results []labResult
 	status, out, errs = runTitrate(t, "lab", "run", "chem-fig6a", "--short", "-o", "json")
-	if err := json.Unmarshal([]byte(out), &results); status != exitOK || err != nil || len(results) != 1 || len(results[0].Findings) == 0 {
+	if err := json.Unmarshal([]byte(out), &results); status != exitOK || err != nil || len(results) != 1 ||
+		len(results[0].Findings) == 0 {
 		t.Errorf("status %d, %v: %s%s", status, err, out, errs)
 	}
 }

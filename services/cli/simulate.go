@@ -86,11 +86,13 @@ func newSimulate() *cobra.Command {
 	o.output.flag(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&o.file, "file", "f", "", "scenario in YAML or JSON, - for standard input")
-	f.StringSliceVar(&o.baselines, "baseline", nil, "play these beside Titrate: "+strings.Join(simulate.Baselines(), ", ")+" or all")
+	f.StringSliceVar(&o.baselines, "baseline", nil, "play these beside Titrate: "+strings.Join(simulate.Baselines(),
+		", ")+" or all")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of all randomness (default: the scenario's)")
 	f.DurationVar(&o.duration, "duration", 0, "play so long; later events are left out (default: the scenario's)")
 	f.StringVar(&o.plot, "plot", "", "draw rates over time into this file, .svg or .png")
-	f.StringSliceVar(&o.panels, "panels", nil, "kinds of rows to draw: "+strings.Join(plot.Kinds(), ", ")+" (default all)")
+	f.StringSliceVar(&o.panels, "panels", nil, "kinds of rows to draw: "+strings.Join(plot.Kinds(),
+		", ")+" (default all)")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 	_ = cmd.MarkFlagFilename("plot", "svg", "png")
 	_ = cmd.MarkFlagRequired("file")
@@ -110,11 +112,13 @@ func (o *simulation) run(cmd *cobra.Command) error {
 		return usage(fmt.Errorf("%s: %w", o.file, err))
 	}
 	progress := &progressLine{out: cmd.ErrOrStderr(), started: time.Now()}
-	result, err := simulate.Run(cmd.Context(), s, simulate.Options{Baselines: o.baselines, Series: o.plot != "", Progress: progress.tell})
+	result, err := simulate.Run(cmd.Context(), s, simulate.Options{Baselines: o.baselines, Series: o.plot != "",
+		Progress: progress.tell})
 	progress.end()
 	switch {
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("interrupted at %.0f %% of the way; figures are worked out at the end: a shorter --duration comes there sooner", 100*progress.done)
+		return fmt.Errorf("interrupted at %.0f %% of the way; figures are worked out at the end: a shorter "+
+			"--duration comes there sooner", 100*progress.done)
 	case err != nil:
 		return fmt.Errorf("%s: %w", o.file, err)
 	}
@@ -244,7 +248,8 @@ func (p *progressLine) tell(done float64) {
 	p.done = done
 	f, ok := p.out.(*os.File)
 	now := time.Now()
-	if !ok || now.Sub(p.started) < time.Second || now.Sub(p.last) < 200*time.Millisecond || !term.IsTerminal(int(f.Fd())) {
+	if !ok || now.Sub(p.started) < time.Second || now.Sub(p.last) < 200*time.Millisecond ||
+		!term.IsTerminal(int(f.Fd())) {
 		return
 	}
 	p.last, p.shown = now, true

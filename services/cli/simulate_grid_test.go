@@ -20,7 +20,8 @@ func TestSimulateGrid(t *testing.T) {
 		t.Errorf("systems %s, %d losses", got, len(r.Losses))
 	}
 	for output, want := range map[string]string{"table": "OPTIMISTIC", "markdown": "| limit | burst | N |"} {
-		if status, out, errs := runSimulate(t, t.Context(), "", "grid", "small-limits", "--quick", "-o", output); status != exitOK || !strings.Contains(out, want) {
+		if status, out, errs := runSimulate(t, t.Context(), "", "grid", "small-limits", "--quick", "-o",
+			output); status != exitOK || !strings.Contains(out, want) {
 			t.Errorf("-o %s: status %d, %s%s", output, status, out, errs)
 		}
 	}

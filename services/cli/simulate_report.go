@@ -47,13 +47,15 @@ func (t *simulationTable) headline() {
 		for _, part := range []struct {
 			n    int
 			what string
-		}{{q.Marked, "of them marked"}, {q.Rejected, "rejected"}, {q.Abandoned, "given up by the client"}, {q.Lost, "lost with their gateway"}, {q.Waiting, "still waiting"}} {
+		}{{q.Marked, "of them marked"}, {q.Rejected, "rejected"}, {q.Abandoned, "given up by the client"},
+			{q.Lost, "lost with their gateway"}, {q.Waiting, "still waiting"}} {
 			if part.n > 0 {
 				fmt.Fprintf(&t.b, ", %d %s", part.n, part.what)
 			}
 		}
 		if s.Waits.MaxMs > 0 {
-			fmt.Fprintf(&t.b, "; wait p50 %s, p99 %s, longest %s", ms(s.Waits.P50Ms), ms(s.Waits.P99Ms), ms(s.Waits.MaxMs))
+			fmt.Fprintf(&t.b, "; wait p50 %s, p99 %s, longest %s", ms(s.Waits.P50Ms), ms(s.Waits.P99Ms),
+				ms(s.Waits.MaxMs))
 		}
 		t.b.WriteString("\n")
 	}
@@ -86,26 +88,30 @@ func (t *simulationTable) section(columns []column, count int, row func(s *measu
 }
 
 func (t *simulationTable) pools() {
-	columns := []column{{"POOL", false}, {"CAPACITY", true}, {"WANTED", true}, {"ADMITTED", true}, {"USE WHEN FULL", true}, {"HIGHEST SECOND", true}, {"WORST EXCESS", true}}
+	columns := []column{{"POOL", false}, {"CAPACITY", true}, {"WANTED", true}, {"ADMITTED", true},
+		{"USE WHEN FULL", true}, {"HIGHEST SECOND", true}, {"WORST EXCESS", true}}
 	t.section(columns, len(t.r.Systems[0].Pools), func(s *measure.System, i int) ([]string, bool) {
 		p := &s.Pools[i]
 		use := none
 		if p.WantedSeconds > 0 {
 			use = percent(p.WantedUse)
 		}
-		return []string{p.Pool, perSecond(p.Capacity), perSecond(p.Demand), perSecond(p.Admitted), use, number(p.HighestSecond), number(p.WorstExcess)}, true
+		return []string{p.Pool, perSecond(p.Capacity), perSecond(p.Demand), perSecond(p.Admitted), use,
+			number(p.HighestSecond), number(p.WorstExcess)}, true
 	})
 }
 
 func (t *simulationTable) flows() {
-	columns := []column{{"TENANT", false}, {"POOL", false}, {"WEIGHT", true}, {"WANTED", true}, {"FAIR", true}, {"SERVED", true}, {"WORST OFF", true}, {"WRONGFUL", true}, {"WAIT P99", true}}
+	columns := []column{{"TENANT", false}, {"POOL", false}, {"WEIGHT", true}, {"WANTED", true}, {"FAIR", true},
+		{"SERVED", true}, {"WORST OFF", true}, {"WRONGFUL", true}, {"WAIT P99", true}}
 	t.section(columns, len(t.r.Systems[0].Flows), func(s *measure.System, i int) ([]string, bool) {
 		f := &s.Flows[i]
 		off := none
 		if f.SaturatedSeconds > 0 {
 			off = percent(f.WorstDeviation)
 		}
-		return []string{f.Tenant, f.Pool, number(f.Weight), perSecond(f.Demand), perSecond(f.Entitlement), perSecond(f.Served), off, strconv.Itoa(f.Wrongful), ms(f.Waits.P99Ms)}, f.Pool != ""
+		return []string{f.Tenant, f.Pool, number(f.Weight), perSecond(f.Demand), perSecond(f.Entitlement),
+			perSecond(f.Served), off, strconv.Itoa(f.Wrongful), ms(f.Waits.P99Ms)}, f.Pool != ""
 	})
 }
 
@@ -141,7 +147,8 @@ func (t *simulationTable) groups() (groups []group) {
 }
 
 func (t *simulationTable) limits() {
-	columns := []column{{"LIMIT", false}, {"OF", false}, {"RATE", true}, {"BURST", true}, {"OFFERED", true}, {"ADMITTED", true}, {"CENTRAL", true}, {"WORST EXCESS", true}, {"WRONGFUL", true}, {"ABOVE THE RATE", true}}
+	columns := []column{{"LIMIT", false}, {"OF", false}, {"RATE", true}, {"BURST", true}, {"OFFERED", true},
+		{"ADMITTED", true}, {"CENTRAL", true}, {"WORST EXCESS", true}, {"WRONGFUL", true}, {"ABOVE THE RATE", true}}
 	groups := t.groups()
 	t.section(columns, len(groups), func(s *measure.System, i int) ([]string, bool) {
 		k := together(s, groups[i].keys)
@@ -157,7 +164,8 @@ func (t *simulationTable) limits() {
 		if k.Wrongful > 0 {
 			wrongful += fmt.Sprintf(" of %d", k.Within)
 		}
-		return []string{groups[i].name, of, perSecond(k.Rate), number(k.Burst), strconv.Itoa(k.Offered), strconv.Itoa(k.Admitted), strconv.Itoa(k.Central), excess(k.WorstExcess), wrongful, mean}, true
+		return []string{groups[i].name, of, perSecond(k.Rate), number(k.Burst), strconv.Itoa(k.Offered),
+			strconv.Itoa(k.Admitted), strconv.Itoa(k.Central), excess(k.WorstExcess), wrongful, mean}, true
 	})
 }
 
@@ -198,11 +206,14 @@ func (t *simulationTable) legend() {
 	lines := []string{""}
 	first := &t.r.Systems[0]
 	if len(first.Pools) > 0 {
-		lines = append(lines, "USE WHEN FULL: admitted of the capacity while more was wanted. WORST OFF: |served/fair - 1| of a tenant that wants more than its fair share.")
+		lines = append(lines, "USE WHEN FULL: admitted of the capacity while more was wanted. WORST OFF: "+
+			"|served/fair - 1| of a tenant that wants more than its fair share.")
 	}
 	if len(first.Keys) > 0 {
-		lines = append(lines, "CENTRAL: what one exact bucket for all gateways would have admitted. WORST EXCESS: over rate·t + burst, in any window.",
-			"WRONGFUL: refused though the client kept within rate and burst. ABOVE THE RATE: admitted of what CENTRAL admits, while more was wanted.")
+		lines = append(lines, "CENTRAL: what one exact bucket for all gateways would have admitted. WORST EXCESS: "+
+			"over rate·t + burst, in any window.",
+			"WRONGFUL: refused though the client kept within rate and burst. ABOVE THE RATE: admitted of what "+
+				"CENTRAL admits, while more was wanted.")
 	}
 	if len(lines) > 1 {
 		t.b.WriteString(strings.Join(lines, "\n") + "\n")

@@ -51,13 +51,15 @@ func TestSimulateFromStdin(t *testing.T) {
 	if a.Requests.Admitted != b.Requests.Admitted || a.Flows[0].Served != b.Flows[0].Served {
 		t.Error("a second run gave something else")
 	}
-	_, out, _ := runSimulate(t, t.Context(), helpScenario(t), "-f", "-", "-o", "yaml", "--duration", "12s", "--seed", "9")
+	_, out, _ := runSimulate(t, t.Context(), helpScenario(t), "-f", "-", "-o", "yaml", "--duration", "12s", "--seed",
+		"9")
 	var short struct {
 		Seed            int
 		DurationSeconds float64 `yaml:"durationSeconds"`
 		Events          []any
 	}
-	if err := yaml.Unmarshal([]byte(out), &short); err != nil || short.Seed != 9 || short.DurationSeconds != 12 || len(short.Events) != 1 {
+	if err := yaml.Unmarshal([]byte(out), &short); err != nil || short.Seed != 9 || short.DurationSeconds != 12 ||
+		len(short.Events) != 1 {
 		t.Errorf("%+v (%v), want seed 9, 12 s and one event left", short, err)
 	}
 	drawing := filepath.Join(t.TempDir(), "out.svg")
@@ -97,7 +99,8 @@ func TestSimulateRefusesWithPlaceAndStatus2(t *testing.T) {
 		{"", "-f - --baseline magic", "--baseline magic: want "},
 		{helpScenario(t), "-f - --duration 1ms", "duration: want 1s to 24h0m0s, found 1ms"},
 	} {
-		if status, _, errs := runSimulate(t, t.Context(), c.stdin, strings.Fields(c.args)...); status != exitUsage || !strings.Contains(errs, c.want) {
+		if status, _, errs := runSimulate(t, t.Context(), c.stdin, strings.Fields(c.args)...); status != exitUsage ||
+			!strings.Contains(errs, c.want) {
 			t.Errorf("%s: status %d: %s", c.args, status, errs)
 		}
 	}
@@ -116,8 +119,10 @@ func TestSimulateInterrupted(t *testing.T) {
 func TestSimulateTrace(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "scenario.yaml")
-	scenario := "duration: 5s\nreplicas: 1\ntenants: [{name: a, limits: [{name: each, rate: 1/s}]}]\nclients: [{name: x, demand: {trace: r.csv}}]\n"
-	for path, text := range map[string]string{file: scenario, filepath.Join(dir, "r.csv"): "t,client,cost\n1,alice,1\n1.1,alice,1\n1.2,bob,1\n"} {
+	scenario := "duration: 5s\nreplicas: 1\ntenants: [{name: a, limits: [{name: each, rate: 1/s}]}]\nclients: " +
+		"[{name: x, demand: {trace: r.csv}}]\n"
+	for path, text := range map[string]string{file: scenario,
+		filepath.Join(dir, "r.csv"): "t,client,cost\n1,alice,1\n1.1,alice,1\n1.2,bob,1\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

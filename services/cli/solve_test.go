@@ -93,14 +93,16 @@ func TestSolveRunsEveryExample(t *testing.T) {
 
 func TestSolveRefusesWithPlaceAndStatus2(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "problem.yaml")
-	if err := os.WriteFile(file, []byte("pools:\n  - {name: api, capacity: 0}\ntenants:\n  - {name: a, weight: -1, uses: {db: 1}}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("pools:\n  - {name: api, capacity: 0}\ntenants:\n  - {name: a, weight: -1, "+
+		"uses: {db: 1}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	status, out, errs := runSolve(t, "", "-f", file)
 	if status != exitUsage || out != "" {
 		t.Errorf("status %d, output %q", status, out)
 	}
-	for _, want := range []string{file + ":2: pools[0].capacity: ", file + ":4: tenants[0].weight: ", file + ":4: tenants[0].uses.db: "} {
+	for _, want := range []string{file + ":2: pools[0].capacity: ", file + ":4: tenants[0].weight: ",
+		file + ":4: tenants[0].uses.db: "} {
 		if !strings.Contains(errs, want) {
 			t.Errorf("no %q in\n%s", want, errs)
 		}
@@ -112,7 +114,8 @@ func TestSolveRefusesWithPlaceAndStatus2(t *testing.T) {
 		{"", "-f - extra", "extra"},
 		{"", "-f - -o xml", "table, json or yaml"},
 	} {
-		if status, _, errs := runSolve(t, c.stdin, strings.Fields(c.args)...); status != exitUsage || !strings.Contains(errs, c.want) {
+		if status, _, errs := runSolve(t, c.stdin, strings.Fields(c.args)...); status != exitUsage ||
+			!strings.Contains(errs, c.want) {
 			t.Errorf("%s: status %d: %s", c.args, status, errs)
 		}
 	}

@@ -113,7 +113,8 @@ func limitRow(l *quotav1.Limit) []string {
 	if l.Strict {
 		mode += " (strict)"
 	}
-	return []string{l.Name, l.Rate + blocks(blocked(l.Rate)), burst, l.Key.String(), pools, strconv.Itoa(len(l.Overrides)), l.Queue.GetAqm().String(), mode}
+	return []string{l.Name, l.Rate + blocks(blocked(l.Rate)), burst, l.Key.String(), pools,
+		strconv.Itoa(len(l.Overrides)), l.Queue.GetAqm().String(), mode}
 }
 
 // blocks marks a 0 that refuses everything.

@@ -29,7 +29,8 @@ func newUpstream() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			workers := math.Round(capacity * service.Seconds())
 			if !(workers >= 1 && workers <= 1e6) {
-				return usagef("--capacity %g with --service-time %v makes %g workers, must be 1 to 1000000", capacity, service, workers)
+				return usagef("--capacity %g with --service-time %v makes %g workers, must be 1 to 1000000", capacity,
+					service, workers)
 			}
 			config := upstream.Config{Workers: int(workers), ServiceTime: service, Queue: queue}
 			return serveUpstream(cmd, config, listen, tracePath, grace)
@@ -45,7 +46,8 @@ func newUpstream() *cobra.Command {
 	return cmd
 }
 
-func serveUpstream(cmd *cobra.Command, config upstream.Config, listen, tracePath string, grace time.Duration) (err error) {
+func serveUpstream(cmd *cobra.Command, config upstream.Config, listen, tracePath string,
+	grace time.Duration) (err error) {
 	if tracePath != "" {
 		f, err := os.Create(tracePath)
 		if err != nil {

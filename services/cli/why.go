@@ -46,8 +46,10 @@ func newWhy() *cobra.Command {
 	}
 	c.flags(cmd)
 	output.flag(cmd)
-	tenants, pools := completeNames(&c, []resource.Kind{resource.Tenant}), completeNames(&c, []resource.Kind{resource.Pool})
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	tenants, pools := completeNames(&c, []resource.Kind{resource.Tenant}),
+		completeNames(&c, []resource.Kind{resource.Pool})
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion,
+		cobra.ShellCompDirective) {
 		switch len(args) {
 		case 0:
 			return tenants(cmd, args, word)

@@ -17,19 +17,22 @@ func TestSigns(t *testing.T) {
 		header http.Header
 		want   answer
 	}{
-		"plain":             {200, http.Header{}, answer{}},
-		"marked":            {200, http.Header{"X-Titrate-Congestion": {"1"}}, answer{marked: true}},
-		"refused, seconds":  {429, http.Header{"Retry-After": {"7"}}, answer{refused: true, pause: 7 * time.Second}},
-		"refused, date":     {429, http.Header{"Retry-After": {"Sat, 21 Nov 2026 12:00:30 GMT"}}, answer{refused: true, pause: 30 * time.Second}},
-		"refused, past":     {429, http.Header{"Retry-After": {"Sat, 21 Nov 2026 11:00:30 GMT"}}, answer{refused: true}},
+		"plain":            {200, http.Header{}, answer{}},
+		"marked":           {200, http.Header{"X-Titrate-Congestion": {"1"}}, answer{marked: true}},
+		"refused, seconds": {429, http.Header{"Retry-After": {"7"}}, answer{refused: true, pause: 7 * time.Second}},
+		"refused, date": {429, http.Header{"Retry-After": {"Sat, 21 Nov 2026 12:00:30 GMT"}},
+			answer{refused: true, pause: 30 * time.Second}},
+		"refused, past": {429, http.Header{"Retry-After": {"Sat, 21 Nov 2026 11:00:30 GMT"}},
+			answer{refused: true}},
 		"refused, nonsense": {429, http.Header{"Retry-After": {"-3"}}, answer{refused: true}},
 		"overloaded":        {503, http.Header{"Retry-After": {"1"}}, answer{refused: true, pause: time.Second}},
 		"broken":            {503, http.Header{}, answer{}},
 		"redirect later":    {301, http.Header{"Retry-After": {"9"}}, answer{}},
 		"some left":         {200, http.Header{"Ratelimit": {`"default";r=5;t=3`}}, answer{}},
-		"nothing left":      {200, http.Header{"Ratelimit": {`"a";r=0;t=3, "b";r=0;t=9`, `"c";r=2;t=60`}}, answer{pause: 9 * time.Second}},
-		"malformed":         {200, http.Header{"Ratelimit": {`"a";r=0;t=3,,`}}, answer{}},
-		"wrong types":       {200, http.Header{"Ratelimit": {`"a";r="0";t=3, "b";r=0;t=-3, ("c");r=0;t=3`}}, answer{}},
+		"nothing left": {200, http.Header{"Ratelimit": {`"a";r=0;t=3, "b";r=0;t=9`, `"c";r=2;t=60`}},
+			answer{pause: 9 * time.Second}},
+		"malformed":   {200, http.Header{"Ratelimit": {`"a";r=0;t=3,,`}}, answer{}},
+		"wrong types": {200, http.Header{"Ratelimit": {`"a";r="0";t=3, "b";r=0;t=-3, ("c");r=0;t=3`}}, answer{}},
 	} {
 		if got := read(&http.Response{StatusCode: c.status, Header: c.header}, now); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)

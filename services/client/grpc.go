@@ -17,7 +17,8 @@ import (
 // call again that was refused with RESOURCE_EXHAUSTED, unless the gateway's
 // pushback forbids it.
 func (c *Client) Unary() grpc.UnaryClientInterceptor {
-	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption) error {
 		w := c.window(cc.Target())
 		for attempt := 0; ; attempt++ {
 			if err := w.acquire(ctx, cc.Target()); err != nil {
@@ -25,7 +26,8 @@ func (c *Client) Unary() grpc.UnaryClientInterceptor {
 			}
 			var header, trailer metadata.MD
 			sent := time.Now()
-			err := invoke(ctx, method, req, reply, cc, append(opts[:len(opts):len(opts)], grpc.Header(&header), grpc.Trailer(&trailer))...)
+			err := invoke(ctx, method, req, reply, cc, append(opts[:len(opts):len(opts)], grpc.Header(&header),
+				grpc.Trailer(&trailer))...)
 			a, never := signsOf(err, header, trailer)
 			w.release(sent, a)
 			if !a.refused || never || attempt >= c.o.Retries {
@@ -39,7 +41,8 @@ func (c *Client) Unary() grpc.UnaryClientInterceptor {
 // until its first message has come, or its end: what follows is not the gateway's to
 // decide. Streams are not sent again.
 func (c *Client) Stream() grpc.StreamClientInterceptor {
-	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
+		opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		w := c.window(cc.Target())
 		if err := w.acquire(ctx, cc.Target()); err != nil {
 			return nil, refusal(err)

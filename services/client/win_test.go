@@ -36,7 +36,8 @@ func newGateway(t *testing.T) *gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.engine.SetShares(&exchange.Shares{Epoch: 1, Revision: 1, Flows: []exchange.Share{{Tenant: "acme", Pool: "api", Share: share}}})
+	g.engine.SetShares(&exchange.Shares{Epoch: 1, Revision: 1,
+		Flows: []exchange.Share{{Tenant: "acme", Pool: "api", Share: share}}})
 	return g
 }
 
@@ -164,8 +165,10 @@ func TestWhatItWins(t *testing.T) {
 		}
 		return sum
 	}
-	t.Logf("without: %5.1f/s served, %4.1f %% refused, mean %v, p99 %v", float64(rude.ok)/60, 100*float64(rude.refused)/float64(rude.attempts), mean(rude).Round(time.Millisecond), p99(rude))
-	t.Logf("with:    %5.1f/s served, %4.1f %% refused, mean %v, p99 %v", float64(kind.ok)/60, 100*float64(kind.refused)/float64(kind.attempts), mean(kind).Round(time.Millisecond), p99(kind))
+	t.Logf("without: %5.1f/s served, %4.1f %% refused, mean %v, p99 %v", float64(rude.ok)/60,
+		100*float64(rude.refused)/float64(rude.attempts), mean(rude).Round(time.Millisecond), p99(rude))
+	t.Logf("with:    %5.1f/s served, %4.1f %% refused, mean %v, p99 %v", float64(kind.ok)/60,
+		100*float64(kind.refused)/float64(kind.attempts), mean(kind).Round(time.Millisecond), p99(kind))
 	if float64(kind.ok) < .95*60*share {
 		t.Errorf("%d served in 60 s, want 95 %% of the share", kind.ok)
 	}
@@ -186,7 +189,8 @@ func TestRefusedComesAgain(t *testing.T) {
 		server := roundTripper(func(r *http.Request) *http.Response {
 			body, _ := io.ReadAll(r.Body)
 			bodies, times = append(bodies, string(body)), append(times, time.Since(began))
-			response := &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("no"))}
+			response := &http.Response{StatusCode: 200, Header: http.Header{},
+				Body: io.NopCloser(strings.NewReader("no"))}
 			if len(bodies) < 3 {
 				response.StatusCode = 429
 				response.Header.Set("Retry-After", "2")

@@ -31,7 +31,8 @@ type window struct {
 }
 
 func newWindow(o Options) *window {
-	return &window{most: float64(o.MaxInFlight), maxPause: o.MaxPause, size: float64(o.Start), slow: true, used: time.Now()}
+	return &window{most: float64(o.MaxInFlight), maxPause: o.MaxPause, size: float64(o.Start), slow: true,
+		used: time.Now()}
 }
 
 // acquire waits until a request may leave. It fails with the context's error, or

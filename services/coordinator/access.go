@@ -53,7 +53,8 @@ func (o *Coordinator) checkCallersKnown(flag, address string) error {
 	if err != nil || s.CA != "" || s.Insecure || telemetry.Loopback(host) {
 		return nil // Listen reports a bad address
 	}
-	return fmt.Errorf("%w: %s %s: not a loopback address, and without --tls-ca callers show no certificate, so that anyone may do "+
+	return fmt.Errorf("%w: %s %s: not a loopback address, and without --tls-ca callers show no certificate, so that "+
+		"anyone may do "+
 		"everything: give --tls-ca, or --insecure if that is meant", ErrSettings, flag, address)
 }
 

@@ -345,7 +345,8 @@ func TestConfigurationToLeasesAndBack(t *testing.T) {
 
 	changed := time.Now()
 	r.apply(quota("a", "api", 180))
-	a.until(t, "has its new quota", func() bool { return a.config["tenants/a/quotas/api"].GetQuota().GetGuaranteed() == 180 })
+	a.until(t, "has its new quota",
+		func() bool { return a.config["tenants/a/quotas/api"].GetQuota().GetGuaranteed() == 180 })
 	t.Logf("a change reached the agent %s after it was asked for", time.Since(changed).Round(time.Millisecond))
 	a.until(t, "has its guarantee", func() bool { return near(a.share("a"), 180) && near(a.share("b"), 120) })
 
@@ -373,7 +374,8 @@ func TestConfigurationToLeasesAndBack(t *testing.T) {
 		t.Errorf("readyz: %d %s", code, body)
 	}
 	_, metrics := r.get("/metrics")
-	for _, want := range []string{`titrate_pool_capacity{pool="api"} 300`, `titrate_flow_share{pool="api",tenant="b"}`, "titrate_leading 1",
+	for _, want := range []string{`titrate_pool_capacity{pool="api"} 300`, `titrate_flow_share{pool="api",tenant="b"}`,
+		"titrate_leading 1",
 		"titrate_control_streams 1", "titrate_round_duration_seconds_count", "titrate_members 1"} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("metrics lack %s", want)

@@ -55,7 +55,8 @@ func newInstruments(o *Coordinator) (*instruments, error) {
 		"Limits and quotas of the configuration that are not enforced, at the agent or gateway with the most.")
 	m.refusing = m.whole("titrate_gateways_refusing", "Gateways that refuse a configuration and keep an older one.")
 	m.held = m.whole("titrate_configuration_held",
-		"1 while the configuration in etcd is gone or incomplete: what gateways have stays in force until titrate recover.")
+		"1 while the configuration in etcd is gone or incomplete: what gateways have stays in force until titrate "+
+			"recover.")
 	m.unreadable = m.whole("titrate_configuration_unreadable",
 		"Stored resources that cannot be read; what gateways have of them stays in force.")
 	m.lost = m.whole("titrate_etcd_history_lost",

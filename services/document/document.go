@@ -167,7 +167,8 @@ func Unique(documents []*Document) error {
 	var errs []error
 	for _, d := range documents {
 		if before, ok := first[d.Name()]; ok {
-			errs = append(errs, d.Wrong("name", fmt.Sprintf("%s stands at %s:%d already", d.Name(), before.File, before.Line)))
+			errs = append(errs, d.Wrong("name", fmt.Sprintf("%s stands at %s:%d already", d.Name(), before.File,
+				before.Line)))
 			continue
 		}
 		first[d.Name()] = d

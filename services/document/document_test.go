@@ -29,14 +29,17 @@ func TestParseReadsEveryField(t *testing.T) {
 	}
 	want := []resource.Message{
 		&quotav1.Pool{Name: "pools/api", Capacity: 300, Sharing: quotav1.Sharing_PROPORTIONAL, Alpha: 2,
-			Guarantee: quotav1.Guarantee_ADDITIVE, OnLoss: quotav1.OnLoss_SAFE_RATE, HardExpiry: durationpb.New(5 * time.Minute),
-			Adaptive: &quotav1.Adaptive{Min: 100, Max: 900},
+			Guarantee: quotav1.Guarantee_ADDITIVE, OnLoss: quotav1.OnLoss_SAFE_RATE,
+			HardExpiry: durationpb.New(5 * time.Minute),
+			Adaptive:   &quotav1.Adaptive{Min: 100, Max: 900},
 			Queue: &quotav1.Queue{Aqm: quotav1.Aqm_DROP_TAIL, DelayTarget: durationpb.New(50 * time.Millisecond),
 				MaxWait: durationpb.New(1500 * time.Millisecond), MaxRequests: 64}},
 		&quotav1.Tenant{Name: "tenants/acme", Etag: "1f", DisplayName: "Acme & Söhne", Weight: 3},
-		&quotav1.Quota{Name: "tenants/acme/quotas/api", Guaranteed: 10.5, Max: proto.Float64(20), Weight: proto.Float64(2), Mode: quotav1.Mode_OFF},
+		&quotav1.Quota{Name: "tenants/acme/quotas/api", Guaranteed: 10.5, Max: proto.Float64(20),
+			Weight: proto.Float64(2), Mode: quotav1.Mode_OFF},
 		&quotav1.Limit{Name: "tenants/-/limits/per-client", Key: quotav1.Key_CLIENT, Rate: "10/min", Burst: 20,
-			Pools: []string{"api", "search.v2"}, Strict: true, Identity: "ip", Classes: []string{"writes", "search.v2"}, Mode: quotav1.Mode_SHADOW,
+			Pools: []string{"api", "search.v2"}, Strict: true, Identity: "ip", Classes: []string{"writes", "search.v2"},
+			Mode:      quotav1.Mode_SHADOW,
 			Queue:     &quotav1.Queue{Aqm: quotav1.Aqm_POLICE},
 			Overrides: []*quotav1.Override{{Client: "42", Rate: "100/s", Burst: 200}, {Client: "batch", Rate: "1/h"}}},
 	}
@@ -63,34 +66,58 @@ const head = "apiVersion: titrate.dev/v1alpha1\n"
 
 func TestErrorsNameTheirPlace(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
-		{"unknown field", head + "kind: Pool\nname: pools/api\nspec:\n  capactiy: 3\n", "f.yaml:5: spec.capactiy: unknown field; known are capacity, sharing"},
-		{"unknown nested field", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: 1\n  queue:\n    maxwait: 1s\n", "f.yaml:7: spec.queue.maxwait: unknown field"},
+		{"unknown field", head + "kind: Pool\nname: pools/api\nspec:\n  capactiy: 3\n",
+			"f.yaml:5: spec.capactiy: unknown field; known are capacity, sharing"},
+		{"unknown nested field", head +
+			"kind: Pool\nname: pools/api\nspec:\n  capacity: 1\n  queue:\n    maxwait: 1s\n",
+			"f.yaml:7: spec.queue.maxwait: unknown field"},
 		{"unknown part", head + "kind: Pool\nname: pools/api\nspecs: {}\n", "f.yaml:4: specs: unknown field"},
-		{"metadata", head + "kind: Pool\nmetadata: {name: api}\n", "f.yaml:3: metadata: unknown field; name stands at the top"},
+		{"metadata", head + "kind: Pool\nmetadata: {name: api}\n",
+			"f.yaml:3: metadata: unknown field; name stands at the top"},
 		{"name in spec", head + "kind: Pool\nname: pools/api\nspec: {name: x}\n", "f.yaml:4: spec.name: unknown field"},
-		{"twice", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: 1\n  capacity: 2\n", "f.yaml:6: spec.capacity: given twice"},
-		{"twice in two spellings", head + "kind: Pool\nname: pools/api\nspec: {capacity: 1, onLoss: OPEN, on_loss: OPEN}\n", "f.yaml:4: spec.on_loss: given twice"},
-		{"text for a number", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: \"3\"\n", `f.yaml:5: spec.capacity: want a number, found "3"`},
-		{"infinite", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: .inf\n", `f.yaml:5: spec.capacity: want a number`},
-		{"number for text", head + "kind: Limit\nname: tenants/a/limits/b\nspec:\n  rate: 1/s\n  overrides:\n  - rate: 1/s\n    client: 42\n", `f.yaml:8: spec.overrides[0].client: want text, in quotes`},
-		{"enum", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: 1\n  sharing: max_min\n", `f.yaml:6: spec.sharing: want one of MAX_MIN, PROPORTIONAL, found "max_min"`},
-		{"duration", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: 1\n  hardExpiry: 5\n", `f.yaml:6: spec.hardExpiry: want a duration with its unit`},
-		{"negative count", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: 1\n  queue: {maxRequests: -1}\n", `f.yaml:6: spec.queue.maxRequests: want a whole number`},
-		{"bool", head + "kind: Limit\nname: tenants/a/limits/b\nspec:\n  rate: 1/s\n  strict: yes\n", `f.yaml:6: spec.strict: want true or false`},
-		{"list", head + "kind: Limit\nname: tenants/a/limits/b\nspec:\n  rate: 1/s\n  pools: api\n", `f.yaml:6: spec.pools: want a list`},
-		{"mapping", head + "kind: Pool\nname: pools/api\nspec: [1]\n", `f.yaml:4: spec: want a mapping of fields, found a list`},
-		{"kind", head + "kind: pool\nname: pools/api\n", `f.yaml:2: kind: "pool" should be one of Pool, Tenant, Quota, Limit`},
-		{"kind and name", head + "kind: Pool\nname: tenants/api\n", `f.yaml:3: name: "tenants/api" names a Tenant, but kind is Pool`},
+		{"twice", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: 1\n  capacity: 2\n",
+			"f.yaml:6: spec.capacity: given twice"},
+		{"twice in two spellings", head +
+			"kind: Pool\nname: pools/api\nspec: {capacity: 1, onLoss: OPEN, on_loss: OPEN}\n",
+			"f.yaml:4: spec.on_loss: given twice"},
+		{"text for a number", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: \"3\"\n",
+			`f.yaml:5: spec.capacity: want a number, found "3"`},
+		{"infinite", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: .inf\n",
+			`f.yaml:5: spec.capacity: want a number`},
+		{"number for text", head + "kind: Limit\nname: tenants/a/limits/b\nspec:\n  rate: 1/s\n  overrides:\n  - " +
+			"rate: 1/s\n    client: 42\n", `f.yaml:8: spec.overrides[0].client: want text, in quotes`},
+		{"enum", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: 1\n  sharing: max_min\n",
+			`f.yaml:6: spec.sharing: want one of MAX_MIN, PROPORTIONAL, found "max_min"`},
+		{"duration", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: 1\n  hardExpiry: 5\n",
+			`f.yaml:6: spec.hardExpiry: want a duration with its unit`},
+		{"negative count", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: 1\n  queue: {maxRequests: -1}\n",
+			`f.yaml:6: spec.queue.maxRequests: want a whole number`},
+		{"bool", head + "kind: Limit\nname: tenants/a/limits/b\nspec:\n  rate: 1/s\n  strict: yes\n",
+			`f.yaml:6: spec.strict: want true or false`},
+		{"list", head + "kind: Limit\nname: tenants/a/limits/b\nspec:\n  rate: 1/s\n  pools: api\n",
+			`f.yaml:6: spec.pools: want a list`},
+		{"mapping", head + "kind: Pool\nname: pools/api\nspec: [1]\n",
+			`f.yaml:4: spec: want a mapping of fields, found a list`},
+		{"kind", head + "kind: pool\nname: pools/api\n",
+			`f.yaml:2: kind: "pool" should be one of Pool, Tenant, Quota, Limit`},
+		{"kind and name", head + "kind: Pool\nname: tenants/api\n",
+			`f.yaml:3: name: "tenants/api" names a Tenant, but kind is Pool`},
 		{"bare name", head + "kind: Pool\nname: api\n", `f.yaml:3: name: "api" is not a name: want pools/POOL`},
 		{"no name", head + "kind: Pool\nspec: {capacity: 1}\n", `f.yaml:1: name: missing`},
-		{"version", "apiVersion: v1\nkind: Pool\nname: pools/api\nspec: {capacity: 1}\n", `f.yaml:1: apiVersion: "v1" should be "titrate.dev/v1alpha1"`},
-		{"value", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: -1\n", `f.yaml:5: spec.capacity: must be greater than 0`},
-		{"missing value", head + "kind: Pool\nname: pools/api\nspec: {}\n", `f.yaml:4: spec.capacity: must be greater than 0`},
-		{"value in a list", head + "kind: Limit\nname: tenants/a/limits/b\nspec:\n  rate: 1/s\n  overrides:\n  - client: x\n    rate: 5\n", `f.yaml:8: spec.overrides[0].rate: want text`},
-		{"meaning in a list", head + "kind: Limit\nname: tenants/a/limits/b\nspec:\n  rate: 1/s\n  overrides:\n  - client: x\n    rate: 5/fortnight\n", `f.yaml:8: spec.overrides[0].rate: rate "5/fortnight": unknown unit`},
+		{"version", "apiVersion: v1\nkind: Pool\nname: pools/api\nspec: {capacity: 1}\n",
+			`f.yaml:1: apiVersion: "v1" should be "titrate.dev/v1alpha1"`},
+		{"value", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: -1\n",
+			`f.yaml:5: spec.capacity: must be greater than 0`},
+		{"missing value", head + "kind: Pool\nname: pools/api\nspec: {}\n",
+			`f.yaml:4: spec.capacity: must be greater than 0`},
+		{"value in a list", head + "kind: Limit\nname: tenants/a/limits/b\nspec:\n  rate: 1/s\n  overrides:\n  - " +
+			"client: x\n    rate: 5\n", `f.yaml:8: spec.overrides[0].rate: want text`},
+		{"meaning in a list", head + "kind: Limit\nname: tenants/a/limits/b\nspec:\n  rate: 1/s\n  overrides:\n  - " +
+			"client: x\n    rate: 5/fortnight\n", `f.yaml:8: spec.overrides[0].rate: rate "5/fortnight": unknown unit`},
 		{"alias", head + "kind: Pool\nname: &n pools/api\nspec: {capacity: *n}\n", `alias`},
 		{"syntax", head + "kind: [Pool\nname: x\n", `f.yaml:1: did not find expected`},
-		{"second document", head + "kind: Pool\nname: pools/api\nspec: {capacity: 1}\n---\n" + head + "kind: Pool\nname: pools/b\nspec:\n  capacity: x\n", `f.yaml:10: spec.capacity`},
+		{"second document", head + "kind: Pool\nname: pools/api\nspec: {capacity: 1}\n---\n" + head +
+			"kind: Pool\nname: pools/b\nspec:\n  capacity: x\n", `f.yaml:10: spec.capacity`},
 		{"scalar", "hello\n", `f.yaml:1: want a document`},
 		{"etag", head + "kind: Pool\nname: pools/api\netag: 12\nspec: {capacity: 1}\n", `f.yaml:4: etag: want text`},
 	} {
@@ -107,7 +134,8 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 }
 
 func TestAllMistakesAreReportedAtOnce(t *testing.T) {
-	_, err := Parse("f.yaml", []byte(head+"kind: Pool\nname: pools/api\nspec:\n  capacity: x\n  colour: red\n---\n"+head+"kind: Poll\nname: pools/b\n"))
+	_, err := Parse("f.yaml", []byte(head+"kind: Pool\nname: pools/api\nspec:\n  capacity: x\n  colour: red\n---\n"+
+		head+"kind: Poll\nname: pools/b\n"))
 	if n := strings.Count(err.Error(), "f.yaml:"); n != 3 {
 		t.Errorf("%d mistakes, want 3:\n%v", n, err)
 	}
@@ -117,7 +145,9 @@ func TestEmptyAndListed(t *testing.T) {
 	if docs, err := Parse("f", []byte("# nothing\n---\n\n---\n")); err != nil || len(docs) != 0 {
 		t.Errorf("%v (%v)", docs, err)
 	}
-	docs, err := Parse("f.json", []byte("[\n\t{\"apiVersion\": \"titrate.dev/v1alpha1\", \"kind\": \"Tenant\", \"name\": \"tenants/a\",\n\t\t\"spec\": {\"displayName\": \"\\ud83d\\ude00 \\\\ud83d\"}, \"status\": {\"any\": 1}}\n]\n"))
+	docs, err := Parse("f.json", []byte("[\n\t{\"apiVersion\": \"titrate.dev/v1alpha1\", \"kind\": \"Tenant\", "+
+		"\"name\": \"tenants/a\",\n\t\t\"spec\": {\"displayName\": \"\\ud83d\\ude00 \\\\ud83d\"}, \"status\": "+
+		"{\"any\": 1}}\n]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,17 +255,22 @@ func roundTrip(t interface{ Fatalf(string, ...any) }, ms []resource.Message) {
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		positive := rapid.Float64Range(1, 1e9)
-		limit := &quotav1.Limit{Name: "tenants/-/limits/x", Rate: rapid.SampledFrom([]string{"1/s", "0.5/min", "1000/d"}).Draw(t, "rate"),
+		limit := &quotav1.Limit{Name: "tenants/-/limits/x",
+			Rate:  rapid.SampledFrom([]string{"1/s", "0.5/min", "1000/d"}).Draw(t, "rate"),
 			Burst: positive.Draw(t, "burst"), Strict: rapid.Bool().Draw(t, "strict"),
-			Mode:  quotav1.Mode(rapid.IntRange(0, 3).Draw(t, "mode")),
-			Pools: rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?`), 0, 3, rapid.ID).Draw(t, "pools")}
+			Mode: quotav1.Mode(rapid.IntRange(0, 3).Draw(t, "mode")),
+			Pools: rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?`), 0, 3,
+				rapid.ID).Draw(t, "pools")}
 		for _, client := range rapid.SliceOfNDistinct(rapid.StringN(1, 64, 256), 0, 3, rapid.ID).Draw(t, "clients") {
 			limit.Overrides = append(limit.Overrides, &quotav1.Override{Client: client, Rate: "3/s"})
 		}
 		pool := &quotav1.Pool{Name: "pools/api", Capacity: positive.Draw(t, "capacity"),
-			Queue: &quotav1.Queue{DelayTarget: durationpb.New(time.Duration(rapid.Int64Range(1e6, 1e9).Draw(t, "target")))}}
-		tenant := &quotav1.Tenant{Name: "tenants/a", DisplayName: rapid.StringN(0, 60, 256).Draw(t, "display"), Weight: positive.Draw(t, "weight") / 1e3}
-		quota := &quotav1.Quota{Name: "tenants/a/quotas/api", Weight: proto.Float64(rapid.Float64Range(0, 1e6).Draw(t, "w")),
+			Queue: &quotav1.Queue{DelayTarget: durationpb.New(time.Duration(rapid.Int64Range(1e6, 1e9).Draw(t,
+				"target")))}}
+		tenant := &quotav1.Tenant{Name: "tenants/a", DisplayName: rapid.StringN(0, 60, 256).Draw(t, "display"),
+			Weight: positive.Draw(t, "weight") / 1e3}
+		quota := &quotav1.Quota{Name: "tenants/a/quotas/api",
+			Weight: proto.Float64(rapid.Float64Range(0, 1e6).Draw(t, "w")),
 			Status: &quotav1.QuotaStatus{Demand: positive.Draw(t, "demand")}}
 		roundTrip(t, []resource.Message{pool, tenant, quota, limit})
 	})

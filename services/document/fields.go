@@ -74,7 +74,8 @@ func (f *fields) field(n *yaml.Node, m protoreflect.Message, d protoreflect.Fiel
 }
 
 // value reads one value of a field; fresh is an empty one of its type.
-func (f *fields) value(n *yaml.Node, d protoreflect.FieldDescriptor, path, shown string, fresh protoreflect.Value) (protoreflect.Value, bool) {
+func (f *fields) value(n *yaml.Node, d protoreflect.FieldDescriptor, path, shown string,
+	fresh protoreflect.Value) (protoreflect.Value, bool) {
 	if d.Kind() == protoreflect.MessageKind && d.Message().FullName() != durationName {
 		f.message(n, fresh.Message(), path, shown)
 		return fresh, true

@@ -65,7 +65,8 @@ func (p *parser) document(n *yaml.Node) {
 		case "metadata":
 			p.Wrong(e.Key.Line, "metadata", "unknown field; name stands at the top, beside kind")
 		default:
-			p.Wrong(e.Key.Line, e.Key.Value, "unknown field; a document has apiVersion, kind, name, spec and, if wanted, etag")
+			p.Wrong(e.Key.Line, e.Key.Value,
+				"unknown field; a document has apiVersion, kind, name, spec and, if wanted, etag")
 		}
 	}
 	version, kind, name := p.heading(n, parts)

@@ -61,7 +61,8 @@ func (s *Server) unknownNames(r *quotav1.ApplyRequest) (warnings []*quotav1.Warn
 		if !known && r.GetStrict() {
 			return nil, grpcstatus.Errorf(codes.FailedPrecondition,
 				"%s: it is not known whether gateways know its names: "+
-					"no gateway has reported its identities and classes to this coordinator; is it the leader?", m.GetName())
+					"no gateway has reported its identities and classes to this coordinator; is it the leader?",
+				m.GetName())
 		}
 		for _, d := range doubts {
 			if d.Field == "" {

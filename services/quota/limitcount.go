@@ -73,7 +73,8 @@ func tooManyLimits(limits map[string]map[string]bool, more map[string]int, chang
 		}
 		if total > config.MaxLimits {
 			return &store.ChangeError{Index: last, Name: changes[last].Resource.GetName(), Err: fmt.Errorf(
-				"%w: tenants/%s would have %d, those of tenants/- included, and a gateway takes %d", errTooMany, tenant, total, config.MaxLimits)}
+				"%w: tenants/%s would have %d, those of tenants/- included, and a gateway takes %d", errTooMany, tenant,
+				total, config.MaxLimits)}
 		}
 	}
 	return nil

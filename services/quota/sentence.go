@@ -16,7 +16,8 @@ func sentence(e *quotav1.Explanation, g quotav1.Guarantee) string {
 	var b strings.Builder
 	switch {
 	case e.Max != nil && e.GetMax() == 0:
-		fmt.Fprintf(&b, "%s is blocked from %s: the max of its quota is 0, so all that it asks for, %s, is refused at once",
+		fmt.Fprintf(&b, "%s is blocked from %s: the max of its quota is 0, so all that it asks for, %s, is refused "+
+			"at once",
 			who, where, rate(e.GetDemand()))
 	case e.GetBoundBy() != quotav1.Bound_BOUND_UNSPECIFIED && e.GetDemand() == 0:
 		fmt.Fprintf(&b, "%s asks for nothing of %s now; its share stands at %s%s", who, where, rate(e.GetShare()),

@@ -22,28 +22,36 @@ func TestSentence(t *testing.T) {
 		want string
 	}{
 		{"pool", full(func(*quotav1.Explanation) {}), quotav1.Guarantee_MINIMUM,
-			"acme gets 75.0/s of pool api: its demand 120.0/s is above the fair share 25.0/s × weight 3 = 75.0/s; the pool's capacity of 300.0/s is used up (price 0.25)."},
+			"acme gets 75.0/s of pool api: its demand 120.0/s is above the fair share 25.0/s × weight 3 = 75.0/s; " +
+				"the pool's capacity of 300.0/s is used up (price 0.25)."},
 		{"pool, demand cut short", full(func(e *quotav1.Explanation) { e.Demand, e.Limited = 74, true }),
 			quotav1.Guarantee_MINIMUM,
-			"acme gets 75.0/s of pool api: its demand 74.0/s (limited in the last round, so it may want more) is above the fair share 25.0/s × weight 3 = 75.0/s; the pool's capacity of 300.0/s is used up (price 0.25)."},
+			"acme gets 75.0/s of pool api: its demand 74.0/s (limited in the last round, so it may want more) is " +
+				"above the fair share 25.0/s × weight 3 = 75.0/s; the pool's capacity of 300.0/s is used up (price " +
+				"0.25)."},
 		{"additive", full(func(e *quotav1.Explanation) { e.Guaranteed, e.Share = 10, 85 }), quotav1.Guarantee_ADDITIVE,
-			"acme gets 85.0/s of pool api: its demand 120.0/s is above its guarantee 10.0/s + the fair share 25.0/s × weight 3 = 85.0/s; the pool's capacity of 300.0/s is used up (price 0.25)."},
+			"acme gets 85.0/s of pool api: its demand 120.0/s is above its guarantee 10.0/s + the fair share 25.0/s " +
+				"× weight 3 = 85.0/s; the pool's capacity of 300.0/s is used up (price 0.25)."},
 		{"guarantee", full(func(e *quotav1.Explanation) {
 			e.Guaranteed, e.Share, e.BoundBy = 90, 90,
 				quotav1.Bound_GUARANTEED
 		}), quotav1.Guarantee_MINIMUM,
-			"acme gets its guarantee of 90.0/s of pool api: its demand 120.0/s is above it, and the fair share 25.0/s × weight 3 = 75.0/s is no more; the pool's capacity of 300.0/s is used up (price 0.25)."},
+			"acme gets its guarantee of 90.0/s of pool api: its demand 120.0/s is above it, and the fair share " +
+				"25.0/s × weight 3 = 75.0/s is no more; the pool's capacity of 300.0/s is used up (price 0.25)."},
 		{"max", full(func(e *quotav1.Explanation) { e.Share, e.BoundBy = 50, quotav1.Bound_MAX }),
 			quotav1.Guarantee_MINIMUM,
-			"acme gets 50.0/s of pool api, the max of its quota: its demand 120.0/s is above it, and so is the fair share 25.0/s × weight 3 = 75.0/s."},
+			"acme gets 50.0/s of pool api, the max of its quota: its demand 120.0/s is above it, and so is the fair " +
+				"share 25.0/s × weight 3 = 75.0/s."},
 		{"max in a slack pool", full(func(e *quotav1.Explanation) {
 			e.Share, e.FairRate, e.BoundBy = 50, 0,
 				quotav1.Bound_MAX
 		}), quotav1.Guarantee_MINIMUM,
-			"acme gets 50.0/s of pool api, the max of its quota: its demand 120.0/s is above it, and the pool's capacity of 300.0/s is not used up."},
+			"acme gets 50.0/s of pool api, the max of its quota: its demand 120.0/s is above it, and the pool's " +
+				"capacity of 300.0/s is not used up."},
 		{"demand", full(func(e *quotav1.Explanation) { e.Demand, e.Share, e.BoundBy = 40, 40, quotav1.Bound_DEMAND }),
 			quotav1.Guarantee_MINIMUM,
-			"acme gets 40.0/s of pool api, all that it asks for: its demand 40.0/s is within the fair share 25.0/s × weight 3 = 75.0/s."},
+			"acme gets 40.0/s of pool api, all that it asks for: its demand 40.0/s is within the fair share 25.0/s × " +
+				"weight 3 = 75.0/s."},
 		{"demand within the guarantee", full(func(e *quotav1.Explanation) {
 			e.Demand, e.Share, e.Guaranteed, e.BoundBy = 80, 80, 90, quotav1.Bound_DEMAND
 		}), quotav1.Guarantee_MINIMUM,
@@ -51,15 +59,18 @@ func TestSentence(t *testing.T) {
 		{"demand in a slack pool", full(func(e *quotav1.Explanation) {
 			e.Demand, e.Share, e.FairRate, e.BoundBy = 40, 40, 0, quotav1.Bound_DEMAND
 		}), quotav1.Guarantee_MINIMUM,
-			"acme gets 40.0/s of pool api, all that it asks for: its demand is 40.0/s, and the pool's capacity of 300.0/s is not used up."},
+			"acme gets 40.0/s of pool api, all that it asks for: its demand is 40.0/s, and the pool's capacity of " +
+				"300.0/s is not used up."},
 		{"room beyond the demand", full(func(e *quotav1.Explanation) {
 			e.Demand, e.Share, e.FairRate, e.BoundBy = 8.1, 227, 0, quotav1.Bound_DEMAND
 		}), quotav1.Guarantee_MINIMUM,
-			"acme gets all that it asks for of pool api and may take 227.0/s: its demand is 8.1/s, and the pool's capacity of 300.0/s is not used up."},
+			"acme gets all that it asks for of pool api and may take 227.0/s: its demand is 8.1/s, and the pool's " +
+				"capacity of 300.0/s is not used up."},
 		{"stale", full(func(e *quotav1.Explanation) {
 			e.Demand, e.Share, e.BoundBy, e.Stale, e.Epoch = 0, 0.01, quotav1.Bound_DEMAND, true, 7
 		}), quotav1.Guarantee_MINIMUM,
-			"acme asks for nothing of pool api now; its share stands at 0.01/s; the share is stale: it was granted in epoch 7, has not been renewed, and stays as it is."},
+			"acme asks for nothing of pool api now; its share stands at 0.01/s; the share is stale: it was granted " +
+				"in epoch 7, has not been renewed, and stays as it is."},
 		{"idle at its max", full(func(e *quotav1.Explanation) {
 			e.Demand, e.Share, e.BoundBy = 0, 20,
 				quotav1.Bound_MAX
@@ -74,7 +85,8 @@ func TestSentence(t *testing.T) {
 			e.Max, e.Share, e.BoundBy = new(float64), 0,
 				quotav1.Bound_MAX
 		}), quotav1.Guarantee_MINIMUM,
-			"acme is blocked from pool api: the max of its quota is 0, so all that it asks for, 120.0/s, is refused at once."},
+			"acme is blocked from pool api: the max of its quota is 0, so all that it asks for, 120.0/s, is refused " +
+				"at once."},
 		{"nothing", &quotav1.Explanation{Tenant: "tenants/acme", Pool: "pools/api"}, quotav1.Guarantee_MINIMUM,
 			"acme has no share of pool api yet: no round has counted it."},
 	} {

@@ -466,7 +466,8 @@ func TestAudit(t *testing.T) {
 	if len(got) != 3 {
 		t.Fatalf("lines:\n%s", lines.String())
 	}
-	for i, words := range [][]string{{"created", `"after"`, "2}"}, {"updated", `"before"`, "2}", `"after"`, "3}"}, {"deleted", `"before"`, "3}"}} {
+	for i, words := range [][]string{{"created", `"after"`, "2}"}, {"updated", `"before"`, "2}", `"after"`, "3}"},
+		{"deleted", `"before"`, "3}"}} {
 		for _, w := range append(words, `"msg":"audit"`, "spiffe://x/alice", "tenants/acme") {
 			if !strings.Contains(got[i], w) {
 				t.Errorf("%q is not in %s", w, got[i])

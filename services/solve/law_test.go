@@ -23,12 +23,14 @@ func draw(t *rapid.T, sharing string) *solve.Problem {
 	number := func(name string, least, most float64) float64 {
 		return math.Exp(rapid.Float64Range(math.Log(least), math.Log(most)).Draw(t, name))
 	}
-	problem := map[string]any{"sharing": sharing, "alpha": rapid.SampledFrom([]float64{.1, .5, 1, 2, 10}).Draw(t, "alpha"),
+	problem := map[string]any{"sharing": sharing, "alpha": rapid.SampledFrom([]float64{.1, .5, 1, 2, 10}).Draw(t,
+		"alpha"),
 		"guarantee": rapid.SampledFrom([]string{"MINIMUM", "ADDITIVE"}).Draw(t, "guarantee")}
 	var pools, tenants []any
 	n := rapid.IntRange(1, 4).Draw(t, "pools")
 	for r := range n {
-		pools = append(pools, map[string]any{"name": fmt.Sprint("p", r), "capacity": rapid.SampledFrom([]float64{10, 100, number("capacity", 5, 500)}).Draw(t, "c")})
+		pools = append(pools, map[string]any{"name": fmt.Sprint("p", r),
+			"capacity": rapid.SampledFrom([]float64{10, 100, number("capacity", 5, 500)}).Draw(t, "c")})
 	}
 	for i := range rapid.IntRange(1, 7).Draw(t, "tenants") {
 		uses := map[string]float64{fmt.Sprint("p", rapid.IntRange(0, n-1).Draw(t, "pool")): 1}
@@ -106,7 +108,8 @@ func truthful(t failer, p *solve.Problem, r *solve.Result) {
 		case solve.ByMax:
 			held = close(got.Share, tenant.Max) && tenant.Max < tenant.Demand
 		case solve.ByGuarantee:
-			held = got.Share <= tenant.Guaranteed*(1+slack) && (tenant.Weight == 0 || slices.ContainsFunc(tenant.Uses, full(p, r)))
+			held = got.Share <= tenant.Guaranteed*(1+slack) &&
+				(tenant.Weight == 0 || slices.ContainsFunc(tenant.Uses, full(p, r)))
 		default:
 			held = slices.ContainsFunc(tenant.Uses, func(u solve.Use) bool {
 				return p.Pools[u.Pool].Name == got.BoundBy && full(p, r)(u)
@@ -183,7 +186,8 @@ func TestMaxMin(t *testing.T) {
 				}
 			}
 			if want := place(p, i, floor, fair); !close(r.Tenants[i].Share, want) {
-				t.Fatalf("%s has %v, want %v of fair %v\n%+v\n%+v", p.Tenants[i].Name, r.Tenants[i].Share, want, fair, p, r)
+				t.Fatalf("%s has %v, want %v of fair %v\n%+v\n%+v", p.Tenants[i].Name, r.Tenants[i].Share, want, fair,
+					p, r)
 			}
 		}
 	})
@@ -226,8 +230,9 @@ func TestPoolsThatAreNearlyAlike(t *testing.T) {
 			p := &solve.Problem{Sharing: solve.Proportional, Alpha: alpha, Guarantee: solve.Minimum,
 				Pools: []solve.Pool{{Name: "p", Capacity: 100}, {Name: "q", Capacity: 100}}}
 			for i := range 3 {
-				p.Tenants = append(p.Tenants, solve.Tenant{Name: fmt.Sprint(i), Weight: 1, Max: math.Inf(1), Demand: math.Inf(1),
-					Uses: []solve.Use{{Pool: 0, Cost: 1}, {Pool: 1, Cost: 1 + apart*float64(i)}}})
+				p.Tenants = append(p.Tenants, solve.Tenant{Name: fmt.Sprint(i), Weight: 1, Max: math.Inf(1),
+					Demand: math.Inf(1),
+					Uses:   []solve.Use{{Pool: 0, Cost: 1}, {Pool: 1, Cost: 1 + apart*float64(i)}}})
 			}
 			r, err := p.Solve()
 			if err != nil {
@@ -253,7 +258,8 @@ func TestStatusIsThatOfTheLaw(t *testing.T) {
 			capacity = append(capacity, pool.Capacity)
 		}
 		for i, tenant := range p.Tenants {
-			demands = append(demands, fairshare.Demand{Weight: tenant.Weight, Guaranteed: tenant.Guaranteed, Cap: math.Min(tenant.Max, tenant.Demand)})
+			demands = append(demands, fairshare.Demand{Weight: tenant.Weight, Guaranteed: tenant.Guaranteed,
+				Cap: math.Min(tenant.Max, tenant.Demand)})
 			for _, u := range tenant.Uses {
 				uses = append(uses, fairshare.Use{Tenant: i, Pool: u.Pool, Cost: u.Cost})
 			}

@@ -35,7 +35,8 @@ const MaxBytes = 64 << 20
 // are reported at once (up to 20), each a *document.Error with line and field.
 func Parse(file string, in io.Reader) (*Problem, error) {
 	p := &parser{Reader: tree.New(file), pools: map[string]int{}, tenants: map[string]int{}}
-	if n := p.Root(in, tree.Input{MaxBytes: MaxBytes, Want: "a problem with pools and tenants", First: "pools"}); n != nil {
+	if n := p.Root(in, tree.Input{MaxBytes: MaxBytes, Want: "a problem with pools and tenants",
+		First: "pools"}); n != nil {
 		p.top(n)
 	}
 	if err := p.Err(); err != nil {
@@ -65,7 +66,8 @@ func (p *parser) pool(n *yaml.Node, i int) {
 	}
 	pool := Pool{Name: p.name(f["name"], n.Line, path+".name", p.pools)}
 	if slices.Contains([]string{ByDemand, ByMax, ByGuarantee}, pool.Name) {
-		p.Wrong(f["name"].Line, path+".name", "%s is what boundBy says of tenants that no pool holds; want another name", pool.Name)
+		p.Wrong(f["name"].Line, path+".name",
+			"%s is what boundBy says of tenants that no pool holds; want another name", pool.Name)
 	}
 	if pool.Name != "" {
 		p.pools[pool.Name] = i
@@ -89,8 +91,9 @@ func (p *parser) tenant(n *yaml.Node, i int) {
 	const unbounded = ", or no such field for unbounded"
 	before := p.Mistakes()
 	t := Tenant{
-		Name:       p.name(f["name"], n.Line, path+".name", p.tenants),
-		Weight:     p.Number(f["weight"], path+".weight", 1, tree.Span{Least: MinPositive, Most: MaxFactor, Zero: true}),
+		Name: p.name(f["name"], n.Line, path+".name", p.tenants),
+		Weight: p.Number(f["weight"], path+".weight", 1,
+			tree.Span{Least: MinPositive, Most: MaxFactor, Zero: true}),
 		Guaranteed: rate("guaranteed", 0, ""),
 		Max:        rate("max", math.Inf(1), unbounded),
 		Demand:     rate("demand", math.Inf(1), unbounded),
@@ -102,7 +105,8 @@ func (p *parser) tenant(n *yaml.Node, i int) {
 		t.Uses = p.uses(uses, path+".uses")
 	}
 	if p.Mistakes() == before && len(t.Uses) == 0 && t.Weight > 0 && math.IsInf(t.limit(), 1) {
-		p.Wrong(n.Line, path+".uses", "a tenant that uses no pool and has neither max nor demand has no bound; want uses: {pool: cost}")
+		p.Wrong(n.Line, path+".uses", "a tenant that uses no pool and has neither max nor demand has no bound; want "+
+			"uses: {pool: cost}")
 	}
 	p.problem.Tenants = append(p.problem.Tenants, t)
 }

@@ -45,7 +45,8 @@ func (p *Problem) unsettled(o *outcome, got pricing.Outcome) error {
 			worst, by = r, off
 		}
 	}
-	return fmt.Errorf("solve: prices did not settle in %d cycles: pool %s would carry %g of %g; its tenants are coupled too tightly to another pool at alpha %g: try an alpha nearer 1, or MAX_MIN",
+	return fmt.Errorf("solve: prices did not settle in %d cycles: pool %s would carry %g of %g; its tenants are "+
+		"coupled too tightly to another pool at alpha %g: try an alpha nearer 1, or MAX_MIN",
 		got.Cycles, p.Pools[worst].Name, load[worst], p.Pools[worst].Capacity, p.Alpha)
 }
 

@@ -91,7 +91,8 @@ func (t *table) bar(part float64) string {
 		colour = "3"
 	}
 	cells := min(max(int(math.Round(part*barWidth)), 0), barWidth)
-	return t.paint(strings.Repeat(full, cells), colour) + strings.Repeat(empty, barWidth-cells) + fmt.Sprintf(" %3.0f%%", 100*part)
+	return t.paint(strings.Repeat(full, cells), colour) + strings.Repeat(empty,
+		barWidth-cells) + fmt.Sprintf(" %3.0f%%", 100*part)
 }
 
 // paint colours a text by an ANSI colour's number, if rich.

@@ -82,7 +82,8 @@ func (a *Admin) Files(name string, s Security) error {
 		return nil
 	}
 	a.Alarm(name, s.Trouble)
-	meter, in := a.metrics.Meter("github.com/titrate/titrate/services/telemetry"), metric.WithAttributes(attribute.String("files", name))
+	meter, in := a.metrics.Meter("github.com/titrate/titrate/services/telemetry"),
+		metric.WithAttributes(attribute.String("files", name))
 	_, err := meter.Int64ObservableGauge("titrate_tls_trouble", metric.WithInt64Callback(
 		func(_ context.Context, to metric.Int64Observer) error {
 			trouble := int64(0)
@@ -91,7 +92,8 @@ func (a *Admin) Files(name string, s Security) error {
 			}
 			to.Observe(trouble, in)
 			return nil
-		}), metric.WithDescription("1 while the TLS files cannot be read, do not fit each other or have expired; what was read before stays in use"))
+		}), metric.WithDescription("1 while the TLS files cannot be read, do not fit each other or have expired; "+
+		"what was read before stays in use"))
 	return err
 }
 

@@ -18,7 +18,8 @@ func (s Security) Listen(ctx context.Context, what, address string) (net.Listene
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("%s %s: another process already listens there; stop it or give another address", what, address)
+		return nil, fmt.Errorf("%s %s: another process already listens there; stop it or give another address", what,
+			address)
 	case err != nil:
 		return nil, fmt.Errorf("%s %s: %w", what, address, err)
 	}
@@ -35,7 +36,8 @@ func (s Security) Guard(what, address string) error {
 	if s.Cert != "" || s.Insecure || Loopback(host) {
 		return nil
 	}
-	return fmt.Errorf("%s %s: not a loopback address; give --tls-cert and --tls-key, or --insecure to open it without protection", what, address)
+	return fmt.Errorf("%s %s: not a loopback address; give --tls-cert and --tls-key, or --insecure to open it "+
+		"without protection", what, address)
 }
 
 // Loopback reports whether host (a name or an IP, without a port) stays on this

@@ -37,7 +37,8 @@ type Meters struct {
 // Flags adds --otlp-endpoint.
 func (m *Meters) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&m.Endpoint, "otlp-endpoint", "",
-		"URL of an OTLP gRPC receiver that metrics are pushed to, such as http://127.0.0.1:4317 (default: $OTEL_EXPORTER_OTLP_ENDPOINT, or no push)")
+		"URL of an OTLP gRPC receiver that metrics are pushed to, such as http://127.0.0.1:4317 (default: "+
+			"$OTEL_EXPORTER_OTLP_ENDPOINT, or no push)")
 }
 
 // Metrics is a process's meter provider. Safe for concurrent use.
@@ -50,7 +51,8 @@ type Metrics struct {
 // costs log lines of the exporter, never a start.
 func (m Meters) Open(ctx context.Context) (*Metrics, error) {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	exporter, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithoutScopeInfo())
 	if err != nil {
 		return nil, fmt.Errorf("prometheus exporter: %w", err)

@@ -82,7 +82,8 @@ func (f *files) current() (*tls.Certificate, *x509.CertPool) {
 // server is the configuration for one handshake of a server.
 func (f *files) server() *tls.Config {
 	pair, roots := f.current()
-	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, Certificates: []tls.Certificate{*pair}}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+		Certificates: []tls.Certificate{*pair}}
 	if roots != nil {
 		config.ClientCAs, config.ClientAuth = roots, tls.RequireAndVerifyClientCert
 		// A resumed session would not be held to a CA that was changed meanwhile.
@@ -112,7 +113,8 @@ func newClientCredentials(f *files) credentials.TransportCredentials {
 }
 
 // ClientHandshake is that of credentials.TransportCredentials.
-func (c *clientCredentials) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (c *clientCredentials) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn,
+	credentials.AuthInfo, error) {
 	return credentials.NewTLS(c.client()).ClientHandshake(ctx, authority, conn)
 }
 

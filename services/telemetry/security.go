@@ -32,7 +32,9 @@ func (s *Security) Flags(fs *pflag.FlagSet) {
 func (s *Security) ClientFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&s.Cert, "tls-cert", "", "PEM file with this process's certificate")
 	fs.StringVar(&s.Key, "tls-key", "", "PEM file with the key of --tls-cert")
-	fs.StringVar(&s.CA, "tls-ca", "", "PEM file with the CA that the other side's certificate must be signed by; on a server it demands client certificates")
+	fs.StringVar(&s.CA, "tls-ca", "",
+		"PEM file with the CA that the other side's certificate must be signed by; on a server it demands client "+
+			"certificates")
 }
 
 // check refuses half a pair and a server CA without a certificate.

@@ -142,7 +142,8 @@ func TestForwarded(t *testing.T) {
 	} {
 		got, left, ok := Forwarded(c.header, c.hops)
 		if got != c.want || ok != (c.left == 0) || left != c.left {
-			t.Errorf("entry %d of %q is %q, %v with %d left, want %q with %d", c.hops, c.header, got, ok, left, c.want, c.left)
+			t.Errorf("entry %d of %q is %q, %v with %d left, want %q with %d", c.hops, c.header, got, ok, left, c.want,
+				c.left)
 		}
 	}
 }
@@ -172,7 +173,8 @@ func TestCompare(t *testing.T) {
 		{Exact, "a", "a", true}, {Exact, "", "", true}, {Exact, "ab", "a", false},
 		{Prefix, "ab", "a", true}, {Prefix, "ab", "b", false}, {Prefix, "a", "ab", false},
 		{Suffix, "ab", "b", true}, {Suffix, "ab", "a", false}, {Suffix, "b", "ab", false},
-		{Contains, "abc", "b", true}, {Contains, "abc", "d", false}, {Contains, "", "b", false}, {Contains, "", "", true},
+		{Contains, "abc", "b", true}, {Contains, "abc", "d", false}, {Contains, "", "b", false},
+		{Contains, "", "", true},
 	} {
 		if got := Compare(c.how, c.text, c.want); got != c.yes {
 			t.Errorf("comparison %d of %q and %q is %v", c.how, c.text, c.want, got)

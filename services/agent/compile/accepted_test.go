@@ -34,11 +34,13 @@ func of[T any](a anything, what string, good, bad []T) T {
 
 func (a anything) number(what string) float64 {
 	return of(a, what, []float64{1, 1.5, 100, 1e6},
-		[]float64{0, math.SmallestNonzeroFloat64, 0.1, 0.5, 1e9, 1e9 + 1, 1e12, 1e13, 1e308, -1, math.Inf(1), math.NaN()})
+		[]float64{0, math.SmallestNonzeroFloat64, 0.1, 0.5, 1e9, 1e9 + 1, 1e12, 1e13, 1e308, -1, math.Inf(1),
+			math.NaN()})
 }
 
 func (a anything) id(what string) string {
-	return of(a, what, []string{"a", "api", "a.b_c-d", "x23456789012345678901234567890123456789012345678901234567890123"},
+	return of(a, what, []string{"a", "api", "a.b_c-d",
+		"x23456789012345678901234567890123456789012345678901234567890123"},
 		[]string{"-", "", "A", "*"})
 }
 
@@ -101,7 +103,8 @@ func (a anything) resource() resource.Message {
 		Pools:    of(a, "pools", [][]string{nil, {"api", "gone"}}, [][]string{{""}, {"a", "a"}}),
 	}
 	for range rapid.IntRange(0, 2).Draw(a.t, "overrides") {
-		l.Overrides = append(l.Overrides, &quotav1.Override{Client: a.id("client"), Rate: a.rate(), Burst: a.number("burst")})
+		l.Overrides = append(l.Overrides, &quotav1.Override{Client: a.id("client"), Rate: a.rate(),
+			Burst: a.number("burst")})
 	}
 	return l
 }

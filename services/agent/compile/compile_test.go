@@ -52,10 +52,12 @@ func TestConfig(t *testing.T) {
 	got := compiled(t,
 		limitOf(&quotav1.Limit{Name: "tenants/-/limits/all", Rate: "10/s"}),
 		limitOf(&quotav1.Limit{Name: "tenants/-/limits/small", Rate: "6/min"}),
-		limitOf(&quotav1.Limit{Name: "tenants/a/limits/all", Rate: "99/s", Burst: 5, Key: quotav1.Key_TENANT, Strict: true,
-			Pools: []string{"api"}, Mode: quotav1.Mode_SHADOW, Queue: &quotav1.Queue{Aqm: quotav1.Aqm_DROP_TAIL},
+		limitOf(&quotav1.Limit{Name: "tenants/a/limits/all", Rate: "99/s", Burst: 5, Key: quotav1.Key_TENANT,
+			Strict: true,
+			Pools:  []string{"api"}, Mode: quotav1.Mode_SHADOW, Queue: &quotav1.Queue{Aqm: quotav1.Aqm_DROP_TAIL},
 			Overrides: []*quotav1.Override{{Client: "c", Rate: "60/min"}}}),
-		quota(&quotav1.Quota{Name: "tenants/a/quotas/api", Guaranteed: 3, Max: proto.Float64(8), Mode: quotav1.Mode_OFF}),
+		quota(&quotav1.Quota{Name: "tenants/a/quotas/api", Guaranteed: 3, Max: proto.Float64(8),
+			Mode: quotav1.Mode_OFF}),
 		quota(&quotav1.Quota{Name: "tenants/a/quotas/gone", Guaranteed: 3}),
 		quota(&quotav1.Quota{Name: "tenants/b/quotas/api"}),
 		tenant(&quotav1.Tenant{Name: "tenants/a", Weight: 2}),
@@ -107,7 +109,8 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 		{`"tenants/x" is the name of a tenant, want that of a limit`,
 			limitOf(&quotav1.Limit{Name: "tenants/x", Rate: "1/s"})},
 		{"tenants/x/limits/y: rate", limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1"})},
-		{"tenants/x/limits/y: burst", limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1/s", Burst: math.Inf(1)})},
+		{"tenants/x/limits/y: burst", limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1/s",
+			Burst: math.Inf(1)})},
 		{`client "c": rate`, limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1/s",
 			Overrides: []*quotav1.Override{{Client: "c"}}})},
 		{"is there twice", limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1/s",
@@ -142,7 +145,8 @@ func TestOnlyWhatIsWrongIsLeftOut(t *testing.T) {
 		quota(&quotav1.Quota{Name: "tenants/huge/quotas/ok", Guaranteed: 1e13}),
 	}
 	for i := range config.MaxLimits {
-		resources = append(resources, limitOf(&quotav1.Limit{Name: fmt.Sprintf("tenants/many/limits/l%02d", i), Rate: "1/s"}))
+		resources = append(resources, limitOf(&quotav1.Limit{Name: fmt.Sprintf("tenants/many/limits/l%02d", i),
+			Rate: "1/s"}))
 	}
 	var b Book
 	b.Replace(resources)
@@ -177,7 +181,8 @@ func TestOnlyWhatIsWrongIsLeftOut(t *testing.T) {
 func TestManyTenantsWithDefaultsFit(t *testing.T) {
 	overrides := make([]*quotav1.Override, 1000)
 	for i := range overrides {
-		overrides[i] = &quotav1.Override{Client: fmt.Sprintf("client-with-a-rather-long-name-%d", i), Rate: "100/s", Burst: 7}
+		overrides[i] = &quotav1.Override{Client: fmt.Sprintf("client-with-a-rather-long-name-%d", i), Rate: "100/s",
+			Burst: 7}
 	}
 	resources := []*quotav1.Resource{
 		limitOf(&quotav1.Limit{Name: "tenants/-/limits/each", Rate: "1/s", Overrides: overrides})}
@@ -202,10 +207,12 @@ func TestManyTenantsWithDefaultsFit(t *testing.T) {
 func TestTooLargeIsAnError(t *testing.T) {
 	overrides := make([]*quotav1.Override, 500_000)
 	for i := range overrides {
-		overrides[i] = &quotav1.Override{Client: fmt.Sprintf("%s-%d", strings.Repeat("x", 120), i), Rate: "1/s", Burst: 1}
+		overrides[i] = &quotav1.Override{Client: fmt.Sprintf("%s-%d", strings.Repeat("x", 120), i), Rate: "1/s",
+			Burst: 1}
 	}
 	var b Book
-	b.Replace([]*quotav1.Resource{limitOf(&quotav1.Limit{Name: "tenants/a/limits/l", Rate: "1/s", Overrides: overrides})})
+	b.Replace([]*quotav1.Resource{limitOf(&quotav1.Limit{Name: "tenants/a/limits/l", Rate: "1/s",
+		Overrides: overrides})})
 	if _, _, err := b.Config(1, 1); err == nil || !strings.Contains(err.Error(), "too many tenants") {
 		t.Errorf("error %v", err)
 	}

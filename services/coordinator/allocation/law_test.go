@@ -86,7 +86,8 @@ func (w *lawWorld) steady() {
 					served = demands[tenant]
 				}
 				r.Flows = append(r.Flows, allocation.FlowReport{Flow: flowOf(tenant), Gateway: "gw-" + agent,
-					Demand: demands[tenant] / 2, Served: served / 2, Waiting: waiting[tenant] / 2, Limited: served < demands[tenant],
+					Demand: demands[tenant] / 2, Served: served / 2, Waiting: waiting[tenant] / 2,
+					Limited:   served < demands[tenant],
 					Completed: served / 2, Residence: served / 20, InFlight: served / 20})
 			}
 			w.loop.Observe(w.now, agent, r)

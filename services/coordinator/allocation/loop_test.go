@@ -80,7 +80,8 @@ func TestSharesRestWhenDemandIsConstant(t *testing.T) {
 		for tenant, rate := range map[string]float64{"a": 400, "b": 20} {
 			got := math.Min(rate, share[tenant])
 			r.Flows = append(r.Flows, allocation.FlowReport{
-				Flow: allocation.Flow{Tenant: tenant, Pool: "api"}, Gateway: "gw", Demand: rate, Served: got, Limited: got < rate})
+				Flow: allocation.Flow{Tenant: tenant, Pool: "api"}, Gateway: "gw", Demand: rate, Served: got,
+				Limited: got < rate})
 		}
 		now := epoch.Add(time.Duration(i) * every)
 		loop.Observe(now, "agent", r)

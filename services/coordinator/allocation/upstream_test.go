@@ -73,7 +73,8 @@ func TestSharesFollowAnUpstream(t *testing.T) {
 			const d = 50 * time.Second
 			w.run(d)
 			a, b := w.sources[0].totalServed/d.Seconds(), w.sources[1].totalServed/d.Seconds()
-			t.Logf("from %4.0f, %-6s: within 15 %% after %2d rounds, backlog's peak %3.0f, then %2.0f on average; use %.3f, b/a %.3f",
+			t.Logf("from %4.0f, %-6s: within 15 %% after %2d rounds, backlog's peak %3.0f, then %2.0f on average; "+
+				"use %.3f, b/a %.3f",
 				start, name, rounds, peak, w.behind.sum/w.behind.n, (a+b)/mu, b/a)
 			if rounds > 45 || (a+b)/mu < .9 || w.behind.sum/w.behind.n > .25*mu {
 				t.Errorf("from %v, %s: settled after %d rounds, use %.3f, backlog %.0f", start, name, rounds, (a+b)/mu,

@@ -293,7 +293,8 @@ func (e *Elector) leadUntilLost(under context.Context, contest *concurrency.Elec
 			}
 		case <-check.C:
 			if e.epochTooLow() {
-				e.config.Log.Warn("an agent has obeyed a higher epoch, so etcd was restored or replaced: taking a higher one")
+				e.config.Log.Warn("an agent has obeyed a higher epoch, so etcd was restored or replaced: taking a " +
+					"higher one")
 				if err := e.becomeLeader(under, contest); err != nil {
 					return err
 				}

@@ -31,7 +31,9 @@ func TestDoubts(t *testing.T) {
 		field string
 		words []string
 	}{
-		{&quotav1.Limit{Name: "tenants/acme/limits/a", Identity: "usr"}, "identity", []string{`"usr" is not known to 2 of 2 gateways (gw-1, gw-2)`, "all clients are one", "known are ip, user"}},
+		{&quotav1.Limit{Name: "tenants/acme/limits/a", Identity: "usr"}, "identity",
+			[]string{`"usr" is not known to 2 of 2 gateways (gw-1, gw-2)`, "all clients are one",
+				"known are ip, user"}},
 		{&quotav1.Limit{Name: "tenants/acme/limits/a", Identity: "user"}, "identity",
 			[]string{"1 of 2 gateways (gw-2)"}},
 		{&quotav1.Limit{Name: "tenants/acme/limits/a", Identity: "ip", Classes: []string{"writes"}}, "classes[0]",
@@ -66,7 +68,8 @@ func TestSummary(t *testing.T) {
 		!strings.Contains(s.First.Error(), "gw-4 refuses configuration 9: too large") {
 		t.Errorf("%+v", s)
 	}
-	if s := f.Summary([]string{"a"}); s.Refusing != 0 || !strings.Contains(s.First.Error(), `3 limits are not enforced by gateway gw-2; the first is "new"`) {
+	if s := f.Summary([]string{"a"}); s.Refusing != 0 ||
+		!strings.Contains(s.First.Error(), `3 limits are not enforced by gateway gw-2; the first is "new"`) {
 		t.Errorf("%+v", s)
 	}
 	f.Hello("a", func() []string { return []string{"a", "b"} })

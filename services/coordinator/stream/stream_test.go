@@ -119,7 +119,8 @@ func hear(t *testing.T, s agent) *controlv1.ConnectResponse {
 func batch(revision int64, reset bool, names ...string) store.Batch {
 	b := store.Batch{Revision: revision, Reset: reset}
 	for _, name := range names {
-		b.Resources = append(b.Resources, &quotav1.Resource{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/" + name, Capacity: 1}}})
+		b.Resources = append(b.Resources,
+			&quotav1.Resource{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/" + name, Capacity: 1}}})
 	}
 	return b
 }

@@ -54,13 +54,15 @@ func TestDurations(t *testing.T) {
 }
 
 func TestNumbersCountsAndFlags(t *testing.T) {
-	for text, want := range map[string]float64{"x: 3": 3, "x: 1e1": 10, "x: -0": 0, "x:": 2, "x: .5": 2, "x: 0x10": 2, "x: 1_0": 2, "x: 11": 2, "x: .inf": 2} {
+	for text, want := range map[string]float64{"x: 3": 3, "x: 1e1": 10, "x: -0": 0, "x:": 2, "x: .5": 2, "x: 0x10": 2,
+		"x: 1_0": 2, "x: 11": 2, "x: .inf": 2} {
 		r, n := one(t, text)
 		got := r.Count(n, "x", 2, 0, 10)
 		if float64(got) != want || math.Signbit(float64(got)) {
 			t.Errorf("%s: %d, want %g", text, got, want)
 		}
-		if wrong := strings.Contains(".5 0x10 1_0 11 .inf", strings.TrimPrefix(text, "x: ")); wrong != r.IsWrong("x") && text != "x:" {
+		if wrong := strings.Contains(".5 0x10 1_0 11 .inf", strings.TrimPrefix(text, "x: ")); wrong != r.IsWrong("x") &&
+			text != "x:" {
 			t.Errorf("%s: %v", text, r.Err())
 		}
 	}

@@ -28,7 +28,8 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "api", "pools/", "pools/-", "pools/A", "pools/a/b", "pool/a", "tenants/",
-		"tenants//quotas/a", "tenants/a/quotas", "tenants/a/quotas/", "tenants/a/quotas/-", "tenants/a/pools/b", "tenants/-a", "pools/a-", "/pools/a",
+		"tenants//quotas/a", "tenants/a/quotas", "tenants/a/quotas/", "tenants/a/quotas/-", "tenants/a/pools/b",
+		"tenants/-a", "pools/a-", "/pools/a",
 		"pools/" + strings.Repeat("a", 64), "pools/a\n"} {
 		if got, err := Parse(name); err == nil {
 			t.Errorf("Parse(%q) = %+v", name, got)

@@ -228,7 +228,8 @@ func (q *Queue[R, L]) obtainLine(key uint64, client string) int32 {
 	}
 	// The client's name outlives the request whose strings it aliases.
 	q.lines[i] = Line[L]{
-		Client: strings.Clone(client), Key: key, head: Nobody, tail: Nobody, firstHeld: Nobody, ring: link{Nobody, Nobody},
+		Client: strings.Clone(client), Key: key, head: Nobody, tail: Nobody, firstHeld: Nobody,
+		ring: link{Nobody, Nobody},
 	}
 	q.byKey[key] = i
 	return i
