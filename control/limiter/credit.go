@@ -18,13 +18,11 @@ func units(micros int64) float64 { return fixed.Units(micros) }
 // credit is the part of a flow that requests use without a lock: the cost that may pass
 // at once. The flow publishes it under its lock, see flow.publish. Costs in fixed point.
 type credit struct {
-	amount   atomic.Int64  // may be overdrawn by one large request; void: the flow is freed
-	whole    atomic.Int64  // a full bucket: a larger request needs no more than this
-	waiting  atomic.Int32  // requests that wait for the share: no other passes them
-	open     atomic.Bool   // shares lost, OnLoss Open: everything passes
-	turned   atomic.Int64  // cost turned away without the lock: demand, not backlog
-	bypassed atomic.Int64  // cost that passed without credit: OFF, SHADOW, OPEN
-	rate     atomic.Uint64 // in force, cost units/s, as the bits of a float64
+	amount  atomic.Int64  // may be overdrawn by one large request; void: the flow is freed
+	whole   atomic.Int64  // a full bucket: a larger request needs no more than this
+	waiting atomic.Int32  // requests that wait for the share: no other passes them
+	open    atomic.Bool   // shares lost, OnLoss Open: everything passes
+	rate    atomic.Uint64 // in force, cost units/s, as the bits of a float64
 }
 
 // void is the credit of a flow that is freed.

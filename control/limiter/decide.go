@@ -138,7 +138,7 @@ var blocked = Outcome{Verdict: Reject, Reason: TenantShare, Limit: ShareName}
 
 // refuseBlocked refuses a request of such a tenant and counts it as demand.
 func (e *Engine) refuseBlocked(f *flow, cost int64) Outcome {
-	f.credit.turned.Add(cost)
+	f.counts.turned.Add(cost)
 	f.counts.rejected[TenantShare].Add(1)
 	e.wake(f)
 	return blocked

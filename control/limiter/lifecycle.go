@@ -190,7 +190,7 @@ func (e *Engine) free(f *flow, now int64) bool {
 
 // isNeeded reports whether the flow holds what a new one would not.
 func (f *flow) isNeeded(m *members.View) bool {
-	return f.hasNewsLocked() || !f.isQuiet(m) || f.credit.turned.Load() != 0 || f.credit.bypassed.Load() != 0 ||
+	return f.hasNewsLocked() || !f.isQuiet(m) || f.counts.turned.Load() != 0 || f.counts.bypassed.Load() != 0 ||
 		f.pace.pacer.Credit() < -1.0/unit && f.terms.vmax > 0
 }
 
@@ -259,7 +259,7 @@ func (r *registry) foldLate(f *flow) {
 
 // takeLate takes what came without credit after the flow was freed into its totals.
 func (f *flow) takeLate() {
-	turned, bypassed := f.credit.turned.Swap(0), f.credit.bypassed.Swap(0)
+	turned, bypassed := f.counts.turned.Swap(0), f.counts.bypassed.Swap(0)
 	f.report.sum.demand += turned + bypassed
 	f.report.sum.rejected += turned
 	f.report.sum.served += bypassed

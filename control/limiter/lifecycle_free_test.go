@@ -228,7 +228,7 @@ func TestCountsAfterTheFlowIsGone(t *testing.T) {
 	if _, _, ok := e.enqueue(&c, 1); ok {
 		t.Error("a flow that is gone holds a request")
 	}
-	f.credit.bypassed.Add(3 * unit)
+	f.counts.bypassed.Add(3 * unit)
 	f.counts.admitted.Add(3)
 	e.wake(f)
 	e.refuseBlocked(rt.flow, unit)

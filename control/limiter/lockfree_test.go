@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"github.com/titrate/titrate/control/config"
 )
@@ -65,4 +66,13 @@ func waits(t *testing.T) string {
 		}
 	}
 	return strings.Join(found, "\n\n")
+}
+
+// What each request changes is in one line of the cache.
+func TestHotFieldsAreInOneLine(t *testing.T) {
+	var f flow
+	const line = 64
+	if end := unsafe.Offsetof(f.counts) + unsafe.Offsetof(f.counts.admitted) + unsafe.Sizeof(f.counts.admitted); end > line {
+		t.Errorf("credit, held, active and the count of admissions take %d bytes, more than a line of %d", end, line)
+	}
 }

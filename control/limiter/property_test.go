@@ -210,7 +210,7 @@ func spentOf(e *Engine, now int64, key uint64, rate float64) (spent float64) {
 // backlog checks S = waiting − paid, when nothing is on its way to the controller.
 func (m *model) backlog(t *rapid.T, f *flow, waiting float64) {
 	if f.terms.policing() || f.pace.pending != 0 || f.credit.amount.Load() != f.pace.published ||
-		f.credit.turned.Load() != 0 || f.credit.bypassed.Load() != 0 {
+		f.counts.turned.Load() != 0 || f.counts.bypassed.Load() != 0 {
 		return
 	}
 	want := max(0, waiting-f.pace.pacer.Credit())

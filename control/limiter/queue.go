@@ -171,7 +171,7 @@ func (e *Engine) admitOrQueue(f *flow, c *call, line *queue.Line[holding]) rulin
 	p := f.pass(e, c, f.terms.mode, f.terms.queueing.Law, q.Eligible())
 	switch {
 	case p == unmeasured || p == inShadow:
-		f.countBypassed(f.credit.bypassed.Swap(0))
+		f.countBypassed(f.counts.bypassed.Swap(0))
 	case p == refused:
 		return f.turnAway(TenantShare, c.cost)
 	case p == mustWait && (q.Eligible() >= f.terms.queueing.MaxRequests || q.Len() >= queue.MaxPlaces):

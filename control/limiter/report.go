@@ -10,9 +10,12 @@ import (
 
 // counters count the requests of one flow, and the cost of some.
 type counters struct {
-	admitted, waited, marked, shadowed, cancelled atomic.Uint64
-	rejected                                      [Reasons]atomic.Uint64
-	clientRejected, shadowedCost                  atomic.Int64
+	admitted                            atomic.Uint64
+	turned                              atomic.Int64 // cost turned away without the lock: demand, not backlog
+	bypassed                            atomic.Int64 // cost that passed without credit: OFF, SHADOW, OPEN
+	waited, marked, shadowed, cancelled atomic.Uint64
+	rejected                            [Reasons]atomic.Uint64
+	clientRejected, shadowedCost        atomic.Int64
 }
 
 // reporting is what the coordinator hears of one flow. The flow's lock guards it.

@@ -55,7 +55,7 @@ func (f *flow) decideByShare(e *Engine, c *call, ref *refusal, out *Outcome) (ok
 		*out = waitForShare
 		return true
 	case refused:
-		f.credit.turned.Add(c.cost)
+		f.counts.turned.Add(c.cost)
 		*out = f.rejected(TenantShare, c.cost, 0)
 	default:
 		ref.shadow.setShadow(out)
@@ -104,7 +104,7 @@ func (f *flow) pass(e *Engine, c *call, mode config.Mode, law config.Law, waitin
 	}
 	switch p {
 	case unmeasured, inShadow:
-		f.credit.bypassed.Add(c.cost)
+		f.counts.bypassed.Add(c.cost)
 	case byCredit:
 		if m := f.meter.Load(); m != nil {
 			m.Charge(hash.Client(f.salt, c.client), c.cost)

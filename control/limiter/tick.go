@@ -114,8 +114,8 @@ func (e *Engine) tickBatch(f *flow, m *members.View, now int64, out []Event) ([]
 // deactivate takes a quiet flow off the ticker's list, unless something came meanwhile.
 func (f *flow) deactivate() bool {
 	f.active.Store(false)
-	c := &f.credit
-	untouched := c.amount.Load() == f.pace.published && c.turned.Load() == 0 && c.bypassed.Load() == 0
+	untouched := f.credit.amount.Load() == f.pace.published &&
+		f.counts.turned.Load() == 0 && f.counts.bypassed.Load() == 0
 	return untouched || !f.active.CompareAndSwap(false, true)
 }
 
