@@ -27,7 +27,8 @@ var module = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-o", filepath.Join(dir, "libtitrate.so"), ".")
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-o", filepath.Join(dir, "libtitrate.so"),
+		".")
 	cmd.Dir, cmd.Env = "../../envoy-filter", append(os.Environ(), "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return dir, fmt.Errorf("build the filter: %w\n%s", err, out)
@@ -98,7 +99,8 @@ func gateway(t *testing.T, upstream string, state []link.Message, edits ...strin
 		t.Fatal(err)
 	}
 	out := &log{}
-	cmd := exec.Command(bin, "-c", config, "--admin-address-path", admin, "--concurrency", "1", "--log-level", "warn", "--use-dynamic-base-id")
+	cmd := exec.Command(bin, "-c", config, "--admin-address-path", admin, "--concurrency", "1", "--log-level", "warn",
+		"--use-dynamic-base-id")
 	cmd.Env = append(os.Environ(), "ENVOY_DYNAMIC_MODULES_SEARCH_PATH="+modules)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -137,9 +139,11 @@ func front(t *testing.T, admin string, applied <-chan struct{}) string {
 			if resp, err := http.Get("http://" + string(address) + "/listeners?format=json"); err == nil {
 				b, _ := io.ReadAll(resp.Body)
 				resp.Body.Close()
-				if json.Unmarshal(b, &found) == nil && len(found.Statuses) == 1 && found.Statuses[0].Address.Socket.Port > 0 {
+				if json.Unmarshal(b, &found) == nil && len(found.Statuses) == 1 &&
+					found.Statuses[0].Address.Socket.Port > 0 {
 					address := fmt.Sprintf("127.0.0.1:%d", found.Statuses[0].Address.Socket.Port)
-					if conn, err := net.Dial("tcp", address); err == nil { // it takes no traffic before its configuration
+					// it takes no traffic before its configuration
+					if conn, err := net.Dial("tcp", address); err == nil {
 						conn.Close()
 						return address
 					}
@@ -169,7 +173,8 @@ func agent(t *testing.T, socket string, state []link.Message) (applied <-chan st
 		}
 		defer conn.Close()
 		w := link.NewWriter(conn)
-		for _, m := range append([]link.Message{&link.Hello{Version: link.Version, Replica: "agent", Generation: 1, Weight: 1}}, state...) {
+		for _, m := range append([]link.Message{&link.Hello{Version: link.Version, Replica: "agent", Generation: 1,
+			Weight: 1}}, state...) {
 			if err := w.Write(m); err != nil {
 				return
 			}

@@ -34,7 +34,8 @@ type (
 // echo answers each message with one; unary calls tell a cost in their trailer.
 var echo = grpc.ServiceDesc{
 	ServiceName: "titrate.test.Echo", HandlerType: (*any)(nil),
-	Methods: []grpc.MethodDesc{{MethodName: "Unary", Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	Methods: []grpc.MethodDesc{{MethodName: "Unary", Handler: func(_ any, ctx context.Context, decode func(any) error,
+		_ grpc.UnaryServerInterceptor) (any, error) {
 		in := &request{}
 		if err := decode(in); err != nil {
 			return nil, err
@@ -48,19 +49,20 @@ var echo = grpc.ServiceDesc{
 		}
 		return &response{}, nil
 	}}},
-	Streams: []grpc.StreamDesc{{StreamName: "Stream", ServerStreams: true, ClientStreams: true, Handler: func(_ any, s grpc.ServerStream) error {
-		for {
-			if err := s.RecvMsg(&request{}); errors.Is(err, io.EOF) {
-				s.SetTrailer(metadata.Pairs("x-tokens", "2"))
-				return nil
-			} else if err != nil {
-				return err
+	Streams: []grpc.StreamDesc{{StreamName: "Stream", ServerStreams: true, ClientStreams: true,
+		Handler: func(_ any, s grpc.ServerStream) error {
+			for {
+				if err := s.RecvMsg(&request{}); errors.Is(err, io.EOF) {
+					s.SetTrailer(metadata.Pairs("x-tokens", "2"))
+					return nil
+				} else if err != nil {
+					return err
+				}
+				if err := s.SendMsg(&response{}); err != nil {
+					return err
+				}
 			}
-			if err := s.SendMsg(&response{}); err != nil {
-				return err
-			}
-		}
-	}}},
+		}}},
 }
 
 // call is a client of the echo through a gateway with these limits.

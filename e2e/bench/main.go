@@ -111,7 +111,8 @@ func choose(only string) ([]part, error) {
 		all := parts()
 		i := slices.IndexFunc(all, func(p part) bool { return p.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("-only %s: there is no part %q, there are %s", only, name, strings.Join(names(), ", "))
+			return nil, fmt.Errorf("-only %s: there is no part %q, there are %s", only, name,
+				strings.Join(names(), ", "))
 		}
 		chosen = append(chosen, all[i])
 	}

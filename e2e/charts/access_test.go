@@ -25,7 +25,8 @@ type rendered struct {
 
 func renderAll(t *testing.T, args ...string) rendered {
 	t.Helper()
-	r := rendered{map[string]*corev1.Secret{}, map[string]*corev1.ConfigMap{}, map[string]corev1.PodSpec{}, map[string][]corev1.ServicePort{}}
+	r := rendered{map[string]*corev1.Secret{}, map[string]*corev1.ConfigMap{}, map[string]corev1.PodSpec{},
+		map[string][]corev1.ServicePort{}}
 	for _, object := range decode(t, render(t, args...)) {
 		switch o := object.(type) {
 		case *corev1.Secret:
@@ -81,12 +82,14 @@ func TestCertificatesHaveTheirRoles(t *testing.T) {
 			t.Errorf("agents may be called %v", g.Names)
 		}
 	}
-	for secret, want := range map[string]access.Role{"demo-tls": "", "demo-agent-tls": access.Agent, "demo-admin-tls": access.Admin} {
+	for secret, want := range map[string]access.Role{"demo-tls": "", "demo-agent-tls": access.Agent,
+		"demo-admin-tls": access.Admin} {
 		data := r.secrets[secret].Data
 		roots := x509.NewCertPool()
 		roots.AddCert(certificate(t, r.secrets["demo-tls"].Data["ca.crt"]))
 		leaf := certificate(t, data["tls.crt"])
-		if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+		if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots,
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 			t.Errorf("%s: %v", secret, err)
 		}
 		got := access.Role("")
@@ -104,13 +107,15 @@ func TestAccessValues(t *testing.T) {
 	r := renderAll(t, "--values", abs(t, chart+"/ci/external-values.yaml"))
 	coordinator, gateway := r.pods["demo-coordinator"], r.pods["demo-gateway"]
 	for _, arg := range []string{"--etcd-user=titrate", "--listen-agents=0.0.0.0:7402",
-		"--advertise=$(POD_NAME).demo-coordinator.titrate.svc:7402", "--access-policy=/etc/titrate/access/policy.yaml"} {
+		"--advertise=$(POD_NAME).demo-coordinator.titrate.svc:7402",
+		"--access-policy=/etc/titrate/access/policy.yaml"} {
 		if !slices.Contains(coordinator.Containers[0].Args, arg) {
 			t.Errorf("the coordinator has no %s: %v", arg, coordinator.Containers[0].Args)
 		}
 	}
 	password := slices.IndexFunc(coordinator.Containers[0].Env, func(e corev1.EnvVar) bool {
-		return e.Name == "TITRATE_ETCD_PASSWORD" && e.ValueFrom.SecretKeyRef.Name == "etcd-password" && e.ValueFrom.SecretKeyRef.Key == "password"
+		return e.Name == "TITRATE_ETCD_PASSWORD" && e.ValueFrom.SecretKeyRef.Name == "etcd-password" &&
+			e.ValueFrom.SecretKeyRef.Key == "password"
 	})
 	if password < 0 {
 		t.Errorf("no password: %v", coordinator.Containers[0].Env)
@@ -118,15 +123,20 @@ func TestAccessValues(t *testing.T) {
 	if !slices.Contains(gateway.Containers[1].Args, "--coordinator=demo-coordinator:7402") {
 		t.Errorf("agents: %v", gateway.Containers[1].Args)
 	}
-	for pod, want := range map[string]string{"demo-coordinator": "titrate-certs", "demo-gateway": "titrate-agent-certs"} {
-		if !slices.ContainsFunc(r.pods[pod].Volumes, func(v corev1.Volume) bool { return v.Secret != nil && v.Secret.SecretName == want }) {
+	for pod, want := range map[string]string{"demo-coordinator": "titrate-certs",
+		"demo-gateway": "titrate-agent-certs"} {
+		if !slices.ContainsFunc(r.pods[pod].Volumes, func(v corev1.Volume) bool {
+			return v.Secret != nil &&
+				v.Secret.SecretName == want
+		}) {
 			t.Errorf("%s does not mount %s", pod, want)
 		}
 	}
 	if len(r.ports["demo-coordinator"]) != 2 || len(renderAll(t).ports["demo-coordinator"]) != 1 {
 		t.Error("ports of the coordinators' service")
 	}
-	if p := r.policy(t); len(p.Grants) != 2 || p.Grants[1].ID != "spiffe://example.org/ops" || r.secrets["demo-agent-tls"] != nil {
+	if p := r.policy(t); len(p.Grants) != 2 || p.Grants[1].ID != "spiffe://example.org/ops" ||
+		r.secrets["demo-agent-tls"] != nil {
 		t.Errorf("grants %+v", p.Grants)
 	}
 }

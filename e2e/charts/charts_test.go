@@ -36,7 +36,8 @@ func helm(t *testing.T, args ...string) (string, error) {
 
 func render(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := helm(t, append([]string{"template", "demo", "--namespace", "titrate", "--kube-version", "1.31.0"}, args...)...)
+	out, err := helm(t, append([]string{"template", "demo", "--namespace", "titrate", "--kube-version", "1.31.0"},
+		args...)...)
 	if err != nil {
 		t.Fatalf("helm template %v: %v\n%s", args, err, out)
 	}
@@ -129,7 +130,8 @@ func checkPods(t *testing.T, object runtime.Object) {
 				t.Errorf("container %s mounts volume %s, which the pod has not", c.Name, m.Name)
 			}
 		}
-		if c.SecurityContext == nil || c.SecurityContext.ReadOnlyRootFilesystem == nil || !*c.SecurityContext.ReadOnlyRootFilesystem {
+		if c.SecurityContext == nil || c.SecurityContext.ReadOnlyRootFilesystem == nil ||
+			!*c.SecurityContext.ReadOnlyRootFilesystem {
 			t.Errorf("container %s may write to its image", c.Name)
 		}
 	}
@@ -139,7 +141,8 @@ func checkPods(t *testing.T, object runtime.Object) {
 }
 
 func TestBadValuesAreRefused(t *testing.T) {
-	for _, set := range []string{"gateway.replicas=0", "gateway.upstream.pool=NOT OK", "gateway.bootPolicy=MAYBE", "gatway.replicas=1"} {
+	for _, set := range []string{"gateway.replicas=0", "gateway.upstream.pool=NOT OK", "gateway.bootPolicy=MAYBE",
+		"gatway.replicas=1"} {
 		out, err := helm(t, "template", "demo", "--kube-version", "1.31.0", "--set", set)
 		field := strings.Split(strings.Split(set, "=")[0], ".")
 		if err == nil || !strings.Contains(out, field[len(field)-1]) && !strings.Contains(out, field[0]) {

@@ -47,8 +47,9 @@ func startCluster(t *testing.T, capacity float64, gateways int) *cluster {
 	requireEngine(t)
 	c := &cluster{mesh: newNetwork(t, network.WithInternal()), edge: newNetwork(t)}
 	mesh, both := []*testcontainers.DockerNetwork{c.mesh}, []*testcontainers.DockerNetwork{c.edge, c.mesh}
-	start(t, member{name: "etcd", image: etcdImage, networks: mesh, ready: wait.ForLog("ready to serve client requests"),
-		args: []string{"--listen-client-urls=http://0.0.0.0:2379", "--advertise-client-urls=http://etcd:2379"}})
+	start(t, member{name: "etcd", image: etcdImage, networks: mesh,
+		ready: wait.ForLog("ready to serve client requests"),
+		args:  []string{"--listen-client-urls=http://0.0.0.0:2379", "--advertise-client-urls=http://etcd:2379"}})
 	start(t, member{name: "upstream", image: titrateImage, networks: []*testcontainers.DockerNetwork{c.edge},
 		args: []string{"upstream", "--listen=0.0.0.0:9000", fmt.Sprintf("--capacity=%g", capacity)}})
 	coordinator := start(t, member{name: "coordinator", image: titrateImage, networks: both, port: "7400/tcp",
@@ -76,7 +77,8 @@ func (c *cluster) startGateway(t *testing.T, n, peers string) {
 	envoy := start(t, member{name: "gateway-" + n, image: gatewayImage,
 		networks: []*testcontainers.DockerNetwork{c.edge}, run: run, port: "8000/tcp",
 		ready: wait.ForListeningPort("8000/tcp").SkipInternalCheck(),
-		args:  []string{"-c", "/etc/envoy/envoy.yaml", "--concurrency", "1", "--log-level", "warn", "--drain-time-s", "2"}})
+		args: []string{"-c", "/etc/envoy/envoy.yaml", "--concurrency", "1", "--log-level", "warn", "--drain-time-s",
+			"2"}})
 	c.gateways = append(c.gateways, endpoint(t, envoy, "8000/tcp"))
 }
 
@@ -176,7 +178,8 @@ func engine(t *testing.T) *testcontainers.DockerClient {
 // requireEngine skips the test where there is no engine or image, unless it must run.
 func requireEngine(t *testing.T) {
 	t.Helper()
-	for name, value := range map[string]string{"TESTCONTAINERS_RYUK_DISABLED": "true", "TESTCONTAINERS_HOST_OVERRIDE": "127.0.0.1"} {
+	for name, value := range map[string]string{"TESTCONTAINERS_RYUK_DISABLED": "true",
+		"TESTCONTAINERS_HOST_OVERRIDE": "127.0.0.1"} {
 		t.Setenv(name, value)
 	}
 	give := t.Skipf

@@ -71,8 +71,10 @@ func partitionScenario() *scenario.Scenario {
 		Phases: []scenario.Phase{
 			{Name: "warm", Start: 0, End: 5, Settle: 2},
 			{Name: "whole", Start: 5, End: 11},
-			{Name: "cut", Start: 11, End: 17, Events: []scenario.Event{{At: 11.5, Fault: scenario.CutAgent, Target: "gateway-2"}}},
-			{Name: "healed", Start: 17, End: 25, Events: []scenario.Event{{At: 17, Fault: scenario.HealAgent, Target: "gateway-2"}}},
+			{Name: "cut", Start: 11, End: 17,
+				Events: []scenario.Event{{At: 11.5, Fault: scenario.CutAgent, Target: "gateway-2"}}},
+			{Name: "healed", Start: 17, End: 25,
+				Events: []scenario.Event{{At: 17, Fault: scenario.HealAgent, Target: "gateway-2"}}},
 		},
 	}
 }
@@ -108,7 +110,8 @@ func configure(t *testing.T, address string) {
 		{Kind: &quotav1.Resource_Tenant{Tenant: &quotav1.Tenant{Name: "tenants/acme", Weight: 1}}},
 		{Kind: &quotav1.Resource_Tenant{Tenant: &quotav1.Tenant{Name: "tenants/bolt", Weight: 1}}},
 		{Kind: &quotav1.Resource_Tenant{Tenant: &quotav1.Tenant{Name: "tenants/core", Weight: 1}}},
-		{Kind: &quotav1.Resource_Limit{Limit: &quotav1.Limit{Name: "tenants/acme/limits/each", Rate: "40/s", Burst: limitBurst}}},
+		{Kind: &quotav1.Resource_Limit{Limit: &quotav1.Limit{Name: "tenants/acme/limits/each", Rate: "40/s",
+			Burst: limitBurst}}},
 	}}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

@@ -36,7 +36,8 @@ func (w *world) upstreamOfUnknownCapacity(t *testing.T) {
 		w.inForce(t, patience)
 		// A flow that wakes beside demand that has just gone has a small share at first.
 		eventually(t, "the coordinator forgets the load", patience, func() string {
-			if _, out, _ := w.bin.run(t, "", "get", "pools/api", "--server", w.api, "-o", "yaml"); strings.Contains(out, "demand:") {
+			if _, out, _ := w.bin.run(t, "", "get", "pools/api", "--server", w.api, "-o", "yaml"); strings.Contains(out,
+				"demand:") {
 				return out
 			}
 			return ""
@@ -121,7 +122,8 @@ func (w *world) capacity(t *testing.T) float64 {
 func (w *world) offer(t *testing.T, a string, rateA float64, b string, rateB float64) *traffic {
 	t.Helper()
 	one := func(name string, rate float64) scenario.Tenant {
-		return scenario.Tenant{Name: name, Weight: 1, Clients: []scenario.Client{{Name: name, Process: scenario.Constant, Rates: []float64{rate}}}}
+		return scenario.Tenant{Name: name, Weight: 1,
+			Clients: []scenario.Client{{Name: name, Process: scenario.Constant, Rates: []float64{rate}}}}
 	}
 	s := stage()
 	s.Tenants = []scenario.Tenant{one(a, rateA), one(b, rateB)}

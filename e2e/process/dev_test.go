@@ -54,7 +54,8 @@ func TestDemo(t *testing.T) {
 func (b binaries) demo(t *testing.T) bool {
 	t.Helper()
 	files, s := t.TempDir(), newScene(t)
-	verdict, lines, again := filepath.Join(files, "verdict.json"), filepath.Join(files, "trace.ndjson"), filepath.Join(files, "again.json")
+	verdict, lines, again := filepath.Join(files, "verdict.json"), filepath.Join(files, "trace.ndjson"),
+		filepath.Join(files, "again.json")
 	log := filepath.Join(files, "log")
 	p := b.dev(s, log, "--duration", "30s", "--json", verdict, "--trace", lines)
 	status := exited(t, p, 3*time.Minute)
@@ -68,7 +69,8 @@ func (b binaries) demo(t *testing.T) bool {
 		return false
 	}
 	if status != passed || v["pass"] != true || v["void"] != false {
-		t.Errorf("exit status %d, pass %v, void %v, broken: %v; the last lines:\n%s", status, v["pass"], v["void"], broken(v), child.Tail(log, 3))
+		t.Errorf("exit status %d, pass %v, void %v, broken: %v; the last lines:\n%s", status, v["pass"], v["void"],
+			broken(v), child.Tail(log, 3))
 	}
 	complete(t, v)
 	status2, _, complaint := b.run(t, "", "dev", "--recompute", lines, "--json", again)
@@ -142,7 +144,8 @@ func broken(v map[string]any) []string {
 	checks, _ := v["checks"].([]any)
 	for _, c := range checks {
 		if c, _ := c.(map[string]any); c["pass"] != true {
-			out = append(out, fmt.Sprintf("%v of %v %v: %v, bound %v", c["name"], c["phase"], c["subject"], c["value"], c["bound"]))
+			out = append(out, fmt.Sprintf("%v of %v %v: %v, bound %v", c["name"], c["phase"], c["subject"], c["value"],
+				c["bound"]))
 		}
 	}
 	return out
@@ -186,7 +189,8 @@ func TestInterrupt(t *testing.T) {
 	var fronts [][]string
 	eventually(t, "dev is ready", 2*patience, func() string {
 		text, _ := os.ReadFile(log)
-		if fronts = urls.FindAllStringSubmatch(string(text), -1); strings.Contains(string(text), "Ctrl-C") && len(fronts) == 2 {
+		if fronts = urls.FindAllStringSubmatch(string(text), -1); strings.Contains(string(text), "Ctrl-C") &&
+			len(fronts) == 2 {
 			return ""
 		}
 		select {
@@ -231,7 +235,8 @@ func TestTakenPort(t *testing.T) {
 	p := b.dev(s, log, "--no-load", "--base-port", strconv.Itoa(port-1))
 	status := exited(t, p, patience)
 	said := child.Tail(log, 10)
-	if want := fmt.Sprintf("port %d", port); status != failed || !strings.Contains(said, want) || !strings.Contains(said, "taken") {
+	if want := fmt.Sprintf("port %d", port); status != failed || !strings.Contains(said, want) ||
+		!strings.Contains(said, "taken") {
 		t.Errorf("exit status %d, want %d and a complaint that %s is taken:\n%s", status, failed, want, said)
 	}
 	s.empty()

@@ -50,18 +50,31 @@ var badDocuments = []struct{ name, text, names string }{
 	{"not YAML", "kind: [", "<stdin>"},
 	{"an unknown kind", "{apiVersion: titrate.dev/v1alpha1, kind: Poool, name: pools/x, spec: {capacity: 1}}", "kind"},
 	{"another version", "{apiVersion: titrate.dev/v9, kind: Pool, name: pools/x, spec: {capacity: 1}}", "apiVersion"},
-	{"an unknown field", "{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/x, spec: {capacity: 1, capcity: 2}}", "capcity"},
-	{"a wrong type", "{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/x, spec: {capacity: many}}", "capacity"},
-	{"a negative capacity", "{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/x, spec: {capacity: -1}}", "capacity"},
-	{"not a number", "{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/x, spec: {capacity: .nan}}", "capacity"},
-	{"a bad name", "{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/UPPER CASE, spec: {weight: 1}}", "name"},
-	{"a wait beyond the range", "{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/x, spec: {capacity: 1, queue: {maxWait: 2h}}}", "maxWait"},
-	{"a quota of a pool that is not there", "{apiVersion: titrate.dev/v1alpha1, kind: Quota, name: tenants/fed/quotas/nowhere, spec: {max: 1}}", "nowhere"},
-	{"a limit of a tenant that is not there", "{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/ghost/limits/x, spec: {rate: 1/s, burst: 1}}", "ghost"},
-	{"a guarantee beyond the max", "{apiVersion: titrate.dev/v1alpha1, kind: Quota, name: tenants/fed/quotas/api, spec: {guaranteed: 9, max: 3}}", "guaranteed"},
-	{"a rate without a time", "{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/fed/limits/x, spec: {rate: soon, burst: 1}}", "rate"},
+	{"an unknown field", "{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/x, spec: {capacity: 1, capcity: " +
+		"2}}", "capcity"},
+	{"a wrong type", "{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/x, spec: {capacity: many}}",
+		"capacity"},
+	{"a negative capacity", "{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/x, spec: {capacity: -1}}",
+		"capacity"},
+	{"not a number", "{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/x, spec: {capacity: .nan}}",
+		"capacity"},
+	{"a bad name", "{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/UPPER CASE, spec: {weight: 1}}",
+		"name"},
+	{"a wait beyond the range", "{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/x, spec: {capacity: 1, " +
+		"queue: {maxWait: 2h}}}", "maxWait"},
+	{"a quota of a pool that is not there",
+		"{apiVersion: titrate.dev/v1alpha1, kind: Quota, name: tenants/fed/quotas/nowhere, spec: {max: 1}}", "nowhere"},
+	{"a limit of a tenant that is not there",
+		"{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/ghost/limits/x, spec: {rate: 1/s, burst: 1}}",
+		"ghost"},
+	{"a guarantee beyond the max",
+		"{apiVersion: titrate.dev/v1alpha1, kind: Quota, name: tenants/fed/quotas/api, spec: {guaranteed: 9, max: 3}}",
+		"guaranteed"},
+	{"a rate without a time", "{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/fed/limits/x, spec: " +
+		"{rate: soon, burst: 1}}", "rate"},
 	{"the same resource twice", tenant("twice", 1) + "---\n" + tenant("twice", 2), "twice"},
-	{"an etag that is not the present one", "{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/fed, spec: {weight: 9}, etag: '1'}", "fed"},
+	{"an etag that is not the present one",
+		"{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/fed, spec: {weight: 9}, etag: '1'}", "fed"},
 }
 
 // documentsRefused: a mistake in one document applies none of them.
@@ -70,8 +83,10 @@ func (w *world) documentsRefused(t *testing.T) {
 	for _, bad := range badDocuments {
 		text := tenant("innocent", 1) + "---\n" + bad.text
 		status, out, complaint := w.bin.run(t, text, "apply", "--server", w.api, "-f", "-")
-		if status != 1 && status != 2 || !strings.Contains(complaint, bad.names) || !strings.Contains(complaint, "nothing was applied") {
-			t.Errorf("%s: exit status %d, want 1 and a complaint that names %q and says that nothing was applied:\n%s%s", bad.name, status, bad.names, out, complaint)
+		if status != 1 && status != 2 || !strings.Contains(complaint, bad.names) ||
+			!strings.Contains(complaint, "nothing was applied") {
+			t.Errorf("%s: exit status %d, want 1 and a complaint that names %q and says that nothing was applied:\n"+
+				"%s%s", bad.name, status, bad.names, out, complaint)
 		}
 	}
 	if after := w.resources(t); after != before {
@@ -117,7 +132,8 @@ func (w *world) quotaMoves(t *testing.T) {
 		w.apply(quota("moved", 8))
 		w.linked(t, patience, 0)
 	}
-	t.Logf("from apply's return, s: until the last of %d waiting requests had its answer after a raise %.3f; until the first request waited after a cut %.3f", 2*waiting, raised, cut)
+	t.Logf("from apply's return, s: until the last of %d waiting requests had its answer after a raise %.3f; until "+
+		"the first request waited after a cut %.3f", 2*waiting, raised, cut)
 	if slowest := slices.Max(append(raised, cut...)); slowest > movedLater.Seconds() {
 		t.Errorf("a change took %.2f s, want at most %v", slowest, movedLater)
 	}
@@ -159,7 +175,8 @@ func (w *world) heldAgain(t *testing.T) (waiting []<-chan answer, sent time.Time
 }
 
 func quota(tenant string, max float64) string {
-	return fmt.Sprintf("{apiVersion: titrate.dev/v1alpha1, kind: Quota, name: tenants/%s/quotas/api, spec: {max: %v}}\n", tenant, max)
+	return fmt.Sprintf("{apiVersion: titrate.dev/v1alpha1, kind: Quota, name: tenants/%s/quotas/api, spec: {max: "+
+		"%v}}\n", tenant, max)
 }
 
 // unmoved is what a reload or a lost link would change.
@@ -169,7 +186,8 @@ func (w *world) unmoved() string {
 		stats := w.admins[i] + "/stats/prometheus"
 		all = append(all, fmt.Sprintf("gateway %d: pid %d, %v listeners made, %v modified, %v links",
 			i+1, w.envoys[i].PID(), w.metric(stats, "envoy_listener_manager_listener_create_success", ""),
-			w.metric(stats, "envoy_listener_manager_listener_modified", ""), w.filter(i, "titrate_link_sessions_total")))
+			w.metric(stats, "envoy_listener_manager_listener_modified", ""),
+			w.filter(i, "titrate_link_sessions_total")))
 	}
 	return strings.Join(all, "; ")
 }

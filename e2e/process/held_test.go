@@ -122,7 +122,8 @@ func (w *world) abortWhileHeld(t *testing.T) {
 	}
 	over := excess(times, heldMax, 0)
 	took := times[len(times)-1] - times[0]
-	t.Logf("%v cancelled while held; then %d requests took %.2f s at %d/s, %.1f over max·t in the worst window", cancelled, len(times), took, heldMax, over)
+	t.Logf("%v cancelled while held; then %d requests took %.2f s at %d/s, %.1f over max·t in the worst window",
+		cancelled, len(times), took, heldMax, over)
 	if due := float64(len(times)) / heldMax; took > 3*due {
 		t.Errorf("%d requests took %.2f s, at %d/s they take %.2f s", len(times), took, heldMax, due)
 	}
@@ -161,7 +162,8 @@ func (w *world) termWhileHeld(t *testing.T) {
 	if closed > flood/10 {
 		t.Errorf("%d of %d requests were closed without an answer; %v", closed, flood, w.envoys[0].Obituary())
 	}
-	t.Logf("Envoy ended %.2f s after SIGTERM with status 0; of %d requests: answered %v, closed %d", took.Seconds(), flood, statuses, closed)
+	t.Logf("Envoy ended %.2f s after SIGTERM with status 0; of %d requests: answered %v, closed %d", took.Seconds(),
+		flood, statuses, closed)
 	w.start(w.envoys[0])
 	w.linked(t, patience, 0)
 	if a := ask(t.Context(), w.client, w.fronts[0], "fed"); a.err != nil || a.status != http.StatusOK {

@@ -80,5 +80,6 @@ func (w *world) identitiesTravel(t *testing.T) {
 	if !admitted(1, http.MethodGet, "alice") || !admitted(1, http.MethodPost, "carol") {
 		t.Error("there a read of the same user, or a write of another one, is refused")
 	}
-	t.Logf("%d of one user's writes admitted at one gateway, %d more at the other; the burst is %d", first, second, writesBurst)
+	t.Logf("%d of one user's writes admitted at one gateway, %d more at the other; the burst is %d", first, second,
+		writesBurst)
 }

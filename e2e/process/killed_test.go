@@ -50,7 +50,8 @@ func (w *world) coordinatorKilled(t *testing.T) {
 	back := time.Now()
 	w.start(w.coordinator)
 	w.linked(t, patience, epoch)
-	t.Logf("shares of epoch %v after %v, %.2f s after the coordinator's start", w.filter(0, "titrate_shares_epoch"), epoch, time.Since(back).Seconds())
+	t.Logf("shares of epoch %v after %v, %.2f s after the coordinator's start", w.filter(0, "titrate_shares_epoch"),
+		epoch, time.Since(back).Seconds())
 	load.pass(t, 1)
 	load.end(t, allowance{})
 }
@@ -81,14 +82,16 @@ func (w *world) etcdStopped(t *testing.T) {
 	})
 	applied := time.Now()
 	w.inForce(t, inForceWithin)
-	t.Logf("a change was taken %.2f s after etcd's return, and was in force %.2f s later", applied.Sub(back).Seconds(), time.Since(applied).Seconds())
+	t.Logf("a change was taken %.2f s after etcd's return, and was in force %.2f s later", applied.Sub(back).Seconds(),
+		time.Since(applied).Seconds())
 	w.linked(t, patience, 0)
 	load.end(t, allowance{})
 }
 
 // tenant is a document of a tenant.
 func tenant(name string, weight int) string {
-	return fmt.Sprintf("{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/%s, spec: {weight: %d}}\n", name, weight)
+	return fmt.Sprintf("{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/%s, spec: {weight: %d}}\n", name,
+		weight)
 }
 
 // unless is what eventually wants to hear.

@@ -48,7 +48,8 @@ type stranger struct {
 // strangers sends nothing that a filter could be: a Hello names a gateway of no
 // weight to speak of, so that the ones that get this far change no share.
 func strangers(t *testing.T) []stranger {
-	const malformed, refused, ofLink = "titrate_agent_malformed_total", "titrate_agent_link_refused_total", `source="link"`
+	const malformed, refused, ofLink = "titrate_agent_malformed_total", "titrate_agent_link_refused_total",
+		`source="link"`
 	me := &link.Hello{Version: link.Version, Replica: "stranger", Generation: 1, Weight: 1e-6}
 	hello := encoded(t, me)
 	random := make([]byte, 64<<10)
@@ -74,8 +75,10 @@ func strangers(t *testing.T) []stranger {
 		{"half a Hello, then silence", hello[:len(hello)/2], true, refused, ""},
 		{"half a header, then silence", hello[:3], true, refused, ""},
 		{"a Hello, then random bytes", slices.Concat(hello, random), true, malformed, ofLink},
-		{"a Hello, then half a frame", slices.Concat(hello, claims[:len(claims)-5]), false, "titrate_agent_link_accepted_total", ""},
-		{"a Hello, then what only agents say", slices.Concat(hello, encoded(t, &config.Config{Revision: 1 << 40})), true, malformed, ofLink},
+		{"a Hello, then half a frame", slices.Concat(hello, claims[:len(claims)-5]), false,
+			"titrate_agent_link_accepted_total", ""},
+		{"a Hello, then what only agents say", slices.Concat(hello, encoded(t, &config.Config{Revision: 1 << 40})),
+			true, malformed, ofLink},
 	}
 }
 

@@ -48,7 +48,8 @@ func (w *world) restarted(t *testing.T) {
 		}
 		admitted, took := load.end(), time.Since(began).Seconds()
 		most := restartedBurst + restartedRate*took + restartedSlack
-		t.Logf("%s: %d admitted in %.1f s with %d restarts, at most %.1f are due", client, admitted, took, restarts, most)
+		t.Logf("%s: %d admitted in %.1f s with %d restarts, at most %.1f are due", client, admitted, took, restarts,
+			most)
 		if float64(admitted) > most || admitted < restartedBurst {
 			t.Errorf("%s got %d requests, want %d to %.1f", client, admitted, restartedBurst, most)
 		}
@@ -104,5 +105,6 @@ func (a *asking) end() int64 {
 }
 
 func (a *asking) String() string {
-	return fmt.Sprintf("%d admitted, %d refused, %d answered otherwise", a.admitted.Load(), a.refused.Load(), a.others.Load())
+	return fmt.Sprintf("%d admitted, %d refused, %d answered otherwise", a.admitted.Load(), a.refused.Load(),
+		a.others.Load())
 }

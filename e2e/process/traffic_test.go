@@ -123,7 +123,8 @@ func (r *traffic) end(t *testing.T, a allowance) {
 	f.fed, f.thirty = fedAdmitted/fed, len(admitted["thirty"])
 	f.thirtyExcess = excess(admitted["thirty"], thirtyRate, thirtyBurst)
 	f.cappedExcess = excess(admitted["any"], cappedMax, 0)
-	t.Logf("%.1f s, %d requests: %d failed, unlimited client %.3f admitted, limited client %d admitted, %.2f over its rate·t + burst; capped tenant %d admitted, %.2f over max·t",
+	t.Logf("%.1f s, %d requests: %d failed, unlimited client %.3f admitted, limited client %d admitted, %.2f over "+
+		"its rate·t + burst; capped tenant %d admitted, %.2f over max·t",
 		f.seconds, f.requests, f.failed, f.fed, f.thirty, f.thirtyExcess, len(admitted["any"]), f.cappedExcess)
 	f.judge(t, a)
 }
@@ -147,13 +148,15 @@ func (f *figures) judge(t *testing.T, a allowance) {
 		t.Errorf("%.4f of the requests were admitted of a client that nothing limits, want all", f.fed)
 	}
 	if slack := thirtySlack + a.more; f.thirtyExcess > slack {
-		t.Errorf("a client with a limit of its own got %.2f over rate·t + burst, at most %.2f may be", f.thirtyExcess, slack)
+		t.Errorf("a client with a limit of its own got %.2f over rate·t + burst, at most %.2f may be", f.thirtyExcess,
+			slack)
 	}
 	if f.cappedExcess > cappedSlack {
 		t.Errorf("a tenant with a max got %.2f over max·t, at most %.2f may be", f.cappedExcess, cappedSlack)
 	}
 	if least := .9*thirtyRate*f.seconds - 2 - a.less; float64(f.thirty) < least {
-		t.Errorf("a client at twice its limit got %d requests in %.1f s, at least %.0f are due", f.thirty, f.seconds, least)
+		t.Errorf("a client at twice its limit got %d requests in %.1f s, at least %.0f are due", f.thirty, f.seconds,
+			least)
 	}
 }
 

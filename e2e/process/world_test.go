@@ -126,8 +126,9 @@ func (w *world) gateway(name string, gossip []string, i int, front, admin, web, 
 	}
 	e := &server{ready: "http://" + admin + "/ready", spec: child.Spec{
 		Name: "envoy " + name, Path: w.bin.envoy, Log: filepath.Join(w.dir, "envoy-"+name+".log"),
-		Args: []string{"-c", config, "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning", "--drain-time-s", "1"},
-		Env:  []string{modules}}}
+		Args: []string{"-c", config, "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning",
+			"--drain-time-s", "1"},
+		Env: []string{modules}}}
 	w.agents, w.envoys = append(w.agents, a), append(w.envoys, e)
 	w.fronts, w.admins = append(w.fronts, "http://"+front+"/"), append(w.admins, "http://"+admin)
 	w.sockets, w.agentWeb = append(w.sockets, socket), append(w.agentWeb, "http://"+web)
@@ -218,7 +219,8 @@ func (w *world) get(url string) (status int, body string) {
 func (w *world) metric(url, name, labels string) float64 {
 	_, body := w.get(url)
 	sum := 0.0
-	for _, found := range regexp.MustCompile(`(?m)^(?:envoy_dynamicmodulescustom_)?`+name+`(\{.*\})? (\S+)$`).FindAllStringSubmatch(body, -1) {
+	for _, found := range regexp.MustCompile(`(?m)^(?:envoy_dynamicmodulescustom_)?`+name+
+		`(\{.*\})? (\S+)$`).FindAllStringSubmatch(body, -1) {
 		if v, err := strconv.ParseFloat(found[2], 64); err == nil && strings.Contains(found[1], labels) {
 			sum += v
 		}
@@ -251,9 +253,11 @@ func (w *world) linked(t *testing.T, within time.Duration, beyond float64) {
 	w.inForce(t, within)
 	eventually(t, "every gateway has its agent and shares", within, func() string {
 		for i := range w.admins {
-			connected, epoch, stale := w.filter(i, "titrate_link_connected"), w.filter(i, "titrate_shares_epoch"), w.filter(i, "titrate_shares_stale")
+			connected, epoch, stale := w.filter(i, "titrate_link_connected"), w.filter(i, "titrate_shares_epoch"),
+				w.filter(i, "titrate_shares_stale")
 			if connected != 1 || epoch <= beyond || stale != 0 {
-				return fmt.Sprintf("gateway %d: connected %v, epoch %v beyond %v, stale %v", i+1, connected, epoch, beyond, stale)
+				return fmt.Sprintf("gateway %d: connected %v, epoch %v beyond %v, stale %v", i+1, connected, epoch,
+					beyond, stale)
 			}
 		}
 		return ""

@@ -29,7 +29,8 @@ func TestVersionsAgree(t *testing.T) {
 		if found == nil {
 			t.Fatalf("%s names no version of %s", source.file, what)
 		}
-		for _, file := range []string{"docker-compose.yml", "charts/titrate/values.yaml", "deploy/gateway.Dockerfile", "e2e/containers/cluster_test.go"} {
+		for _, file := range []string{"docker-compose.yml", "charts/titrate/values.yaml", "deploy/gateway.Dockerfile",
+			"e2e/containers/cluster_test.go"} {
 			for _, use := range uses[what].FindAllStringSubmatch(read(file), -1) {
 				if use[1] != found[1] {
 					t.Errorf("%s runs %s %s, %s has %s", file, what, use[1], source.file, found[1])

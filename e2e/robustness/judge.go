@@ -137,7 +137,8 @@ func (r *Result) answered(records []load.Record, stalls []check.Span) {
 func (r *Result) asNew(again recovery) {
 	r.atMost("as new after the last fault", "", again.Took.Seconds(), asNewWithin.Seconds(), "s")
 	if again.Missing != "" {
-		r.Findings = append(r.Findings, check.Finding{Check: "as new", At: again.From + again.Took, What: again.Missing})
+		r.Findings = append(r.Findings, check.Finding{Check: "as new", At: again.From + again.Took,
+			What: again.Missing})
 	}
 }
 
@@ -181,7 +182,8 @@ func (r *Result) admitted(records []load.Record, stalls []check.Span, delay time
 			check.Bound{Rate: l.rate, Burst: l.burst, Slack: slack, Cold: cold}, r.Faults, stalls)
 		r.excess("limit, excess", name, x)
 	}
-	x := check.Admitted(arrivals(records, func(c *load.Client) bool { return c.Pool == "" }), poolBound(), r.Faults, stalls)
+	x := check.Admitted(arrivals(records, func(c *load.Client) bool { return c.Pool == "" }), poolBound(), r.Faults,
+		stalls)
 	r.excess("pool, excess", "api", x)
 }
 
@@ -233,14 +235,16 @@ func (r *Result) entitled(records []load.Record, quiet, stalls []check.Span) {
 		}
 		c, found := least[e.Tenant]
 		if !found {
-			c = Check{Name: "entitled, least of any span", Subject: e.Tenant, Figure: part, Bound: check.Least, Pass: true}
+			c = Check{Name: "entitled, least of any span", Subject: e.Tenant, Figure: part, Bound: check.Least,
+				Pass: true}
 		}
 		c.Figure = min(c.Figure, part)
 		c.Pass = c.Pass && e.Pass
 		least[e.Tenant] = c
 		if !e.Pass {
 			r.Findings = append(r.Findings, check.Finding{Check: c.Name, At: e.Span.From, What: fmt.Sprintf(
-				"%s has got %.1f/s of %.1f/s that are due to it, for %.1f s", e.Tenant, e.Admitted, e.Due, e.Span.Length().Seconds())})
+				"%s has got %.1f/s of %.1f/s that are due to it, for %.1f s", e.Tenant, e.Admitted, e.Due,
+				e.Span.Length().Seconds())})
 		}
 	}
 	for _, t := range tenants {

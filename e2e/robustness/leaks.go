@@ -110,7 +110,8 @@ const emptyWithin = 10 * time.Second
 
 // held is what the gateways hold when the load has gone, after a while.
 func (s *scene) held(ctx context.Context) (held float64) {
-	for deadline := time.Now().Add(emptyWithin); time.Now().Before(deadline) && ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(emptyWithin); time.Now().Before(deadline) &&
+		ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
 		held = 0
 		for _, g := range s.world.Gateways() {
 			stats, err := g.Statistics(ctx)

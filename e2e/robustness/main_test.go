@@ -13,7 +13,8 @@ import (
 )
 
 func TestParseSeeds(t *testing.T) {
-	for text, want := range map[string][]uint64{"": {9}, "3": {3}, "1-3": {1, 2, 3}, "5,1-2": {5, 1, 2}, "3-1": nil, "x": nil, "1-": nil} {
+	for text, want := range map[string][]uint64{"": {9}, "3": {3}, "1-3": {1, 2, 3}, "5,1-2": {5, 1, 2}, "3-1": nil,
+		"x": nil, "1-": nil} {
 		got, err := parseSeeds(text, 9)
 		if !reflect.DeepEqual(got, want) || (err == nil) != (want != nil) {
 			t.Errorf("%q: %v, %v", text, got, err)
@@ -48,7 +49,8 @@ func TestTenantsAreThoseOfTheDocuments(t *testing.T) {
 	}
 	for name := range limits {
 		i := slices.IndexFunc(clients, func(c load.Client) bool { return c.Name == name })
-		if i < 0 || !strings.Contains(documents, "client: "+name+",") && !strings.Contains(documents, "tenants/"+clients[i].Tenant+"/limits/") {
+		if i < 0 || !strings.Contains(documents, "client: "+name+",") &&
+			!strings.Contains(documents, "tenants/"+clients[i].Tenant+"/limits/") {
 			t.Errorf("no client, or no limit, of %s", name)
 		}
 	}

@@ -60,7 +60,8 @@ func runs(to io.Writer, all []*Result) {
 	slices.SortFunc(order, func(a, b group) int {
 		return cmp.Or(cmp.Compare(a.seconds, b.seconds), cmp.Compare(a.only, b.only), cmp.Compare(a.commit, b.commit))
 	})
-	fmt.Fprintln(to, "| version | faults of | length, min | passed, seeds | failed, seeds | void, seeds | hours | faults done | requests |")
+	fmt.Fprintln(to, "| version | faults of | length, min | passed, seeds | failed, seeds | void, seeds | hours | "+
+		"faults done | requests |")
 	fmt.Fprintln(to, "|---|---|---|---|---|---|---|---|---|")
 	for _, g := range order {
 		var passed, failed, void []uint64
@@ -79,7 +80,8 @@ func runs(to io.Writer, all []*Result) {
 			faults += len(r.Faults)
 			requests += r.Requests.Sent
 		}
-		fmt.Fprintf(to, "| %s | %s | %g | %s | %s | %s | %.2f | %d | %d |\n", g.commit, cmp.Or(g.only, "all"), g.seconds/60,
+		fmt.Fprintf(to, "| %s | %s | %g | %s | %s | %s | %.2f | %d | %d |\n", g.commit, cmp.Or(g.only, "all"),
+			g.seconds/60,
 			ranges(passed), ranges(failed), ranges(void), hours, faults, requests)
 	}
 }

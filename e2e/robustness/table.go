@@ -44,7 +44,8 @@ func (o *options) replay(seed uint64) string {
 func (r *Result) table(to io.Writer) {
 	fmt.Fprintf(to, "\nseed %d: %d requests, %d admitted, %d refused, %d failed with an excuse; "+
 		"%d of %d changes acknowledged, the slowest after %.1f s; %d faults; %.0f s quiet; "+
-		"%.1f s the machine stood still; %.2f cores\n", r.Seed, r.Requests.Sent, r.Requests.Admitted, r.Requests.Refused,
+		"%.1f s the machine stood still; %.2f cores\n", r.Seed, r.Requests.Sent, r.Requests.Admitted,
+		r.Requests.Refused,
 		r.Requests.Excused, r.Changes.Acknowledged, r.Changes.Tried, r.Changes.Slowest.Seconds(),
 		len(r.Faults), r.Quiet, r.Stalled, r.Cores)
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)

@@ -100,7 +100,8 @@ func (l *load) stop() {
 }
 
 func (l *load) tally() tally {
-	t := tally{Answered: l.answered.Load(), Limited: l.limited.Load(), Left: l.left.Load(), Invented: l.invented.Load(), Failed: l.failed.Load()}
+	t := tally{Answered: l.answered.Load(), Limited: l.limited.Load(), Left: l.left.Load(), Invented: l.invented.Load(),
+		Failed: l.failed.Load()}
 	if f := l.first.Load(); f != nil {
 		t.Failure = *f
 	}
@@ -142,7 +143,8 @@ func (l *load) converse(ctx context.Context, target string, k *kind, tickets <-c
 		if err := conn.SetDeadline(time.Now().Add(longest)); err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nhost: soak\r\nx-tenant: %s\r\nx-client: %s\r\n\r\n", k.path, k.name, k.client(n)); err != nil {
+		if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nhost: soak\r\nx-tenant: %s\r\nx-client: %s\r\n\r\n", k.path,
+			k.name, k.client(n)); err != nil {
 			return err
 		}
 		if k.leaves {

@@ -62,8 +62,10 @@ func judge(all []sample, t tally, f faults, l left, warm time.Duration) verdict 
 		if p.grown > warm && judged[len(judged)-1].at-judged[0].at < least {
 			continue
 		}
-		v.growth(p.name+": memory", "MiB", p.most, judged, func(s *sample) float64 { return s.processes[i].bytes / mib })
-		v.growth(p.name+": goroutines", "", mostGoroutines, judged, func(s *sample) float64 { return s.processes[i].goroutines })
+		v.growth(p.name+": memory", "MiB", p.most, judged,
+			func(s *sample) float64 { return s.processes[i].bytes / mib })
+		v.growth(p.name+": goroutines", "", mostGoroutines, judged,
+			func(s *sample) float64 { return s.processes[i].goroutines })
 	}
 	last := all[len(all)-1]
 	v.atMost("failed requests", float64(t.Failed), 0)
@@ -121,8 +123,10 @@ func (v *verdict) write(to io.Writer, output string) error {
 		e.SetIndent("", "  ")
 		return e.Encode(v)
 	}
-	fmt.Fprintf(to, "\n%d answered (%d limited), %d clients invented, %d left before their answer; %d reloads, %d agents and %d coordinators killed; %.0f s judged\n\n",
-		v.Load.Answered, v.Load.Limited, v.Load.Invented, v.Load.Left, v.Faults.Reloads, v.Faults.Agents, v.Faults.Coordinators, v.Seconds)
+	fmt.Fprintf(to, "\n%d answered (%d limited), %d clients invented, %d left before their answer; %d reloads, %d "+
+		"agents and %d coordinators killed; %.0f s judged\n\n",
+		v.Load.Answered, v.Load.Limited, v.Load.Invented, v.Load.Left, v.Faults.Reloads, v.Faults.Agents,
+		v.Faults.Coordinators, v.Seconds)
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "check\tfigure\tat most\tper minute\tmean\t")
 	for _, c := range v.Checks {

@@ -16,7 +16,8 @@ func series(mibPerMinute, goroutinesPerMinute float64) (all []sample) {
 		at := time.Duration(i) * time.Second
 		grown := min(at.Seconds(), 30) + math.Sin(float64(i))*2
 		all = append(all, sample{at: at, processes: []process{{
-			name: "envoy", most: mostEnvoy, bytes: (50 + grown + mibPerMinute*at.Minutes()) * mib, goroutines: 9 + goroutinesPerMinute*at.Minutes(),
+			name: "envoy", most: mostEnvoy, bytes: (50 + grown + mibPerMinute*at.Minutes()) * mib,
+			goroutines: 9 + goroutinesPerMinute*at.Minutes(),
 		}}})
 	}
 	return all
@@ -38,7 +39,8 @@ func TestVerdict(t *testing.T) {
 		"a failed request": {samples: series(0, 0), tally: tally{Answered: 10, Failed: 1}, fails: "failed requests"},
 		"a panic":          {samples: series(0, 0), tally: good, panics: 1, fails: "panics recovered"},
 		"held":             {samples: series(0, 0), tally: good, left: left{Held: 1}, fails: "held after the load"},
-		"in flight":        {samples: series(0, 0), tally: good, left: left{Active: 1}, fails: "in flight after the load"},
+		"in flight": {samples: series(0, 0), tally: good, left: left{Active: 1},
+			fails: "in flight after the load"},
 	} {
 		c.samples[len(c.samples)-1].panics = c.panics
 		v := judge(c.samples, c.tally, faults{}, c.left, 40*time.Second)
@@ -65,7 +67,8 @@ func TestVerdict(t *testing.T) {
 }
 
 func TestWrite(t *testing.T) {
-	v := judge(series(20, 0), tally{Answered: 10, Failed: 1, Failure: "status 503"}, faults{Reloads: 3}, left{}, 40*time.Second)
+	v := judge(series(20, 0), tally{Answered: 10, Failed: 1, Failure: "status 503"}, faults{Reloads: 3}, left{},
+		40*time.Second)
 	var table, doc bytes.Buffer
 	if err := v.write(&table, "table"); err != nil {
 		t.Fatal(err)
@@ -76,7 +79,8 @@ func TestWrite(t *testing.T) {
 		}
 	}
 	var back verdict
-	if err := v.write(&doc, "json"); err != nil || json.Unmarshal(doc.Bytes(), &back) != nil || back.Load != v.Load || len(back.Checks) != len(v.Checks) {
+	if err := v.write(&doc, "json"); err != nil || json.Unmarshal(doc.Bytes(), &back) != nil || back.Load != v.Load ||
+		len(back.Checks) != len(v.Checks) {
 		t.Errorf("%v: %s", err, doc.String())
 	}
 }

@@ -78,7 +78,8 @@ func (w *world) sample(ctx context.Context) (s sample, err error) {
 	agent, url := w.gateways[gateways-1].Agent()
 	goroutines, err := w.goroutines(ctx, url)
 	if err == nil {
-		err = s.add(process{name: "agent of " + w.gateways[gateways-1].Name, most: mostAgent, grown: agentGrown}, agent, goroutines)
+		err = s.add(process{name: "agent of " + w.gateways[gateways-1].Name, most: mostAgent, grown: agentGrown}, agent,
+			goroutines)
 	}
 	return s, err
 }

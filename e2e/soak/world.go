@@ -25,7 +25,8 @@ const (
 
 // documents are the tenants of the load.
 const documents = `
-{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/api, spec: {capacity: 10000000, queue: {aqm: DROP_TAIL, delayTarget: 2s, maxWait: 5s}}}
+{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/api,
+  spec: {capacity: 10000000, queue: {aqm: DROP_TAIL, delayTarget: 2s, maxWait: 5s}}}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/steady, spec: {weight: 1}}
 ---
@@ -72,7 +73,8 @@ func newWorld(ctx context.Context, r *rig.Rig) (*world, error) {
 		return nil, err
 	}
 	for i := range gateways {
-		g, err := w.in.Gateway(ctx, rig.Spec{Name: fmt.Sprintf("soak-%d", i+1), Upstream: upstream, Routes: w.routes, Keys: keys})
+		g, err := w.in.Gateway(ctx, rig.Spec{Name: fmt.Sprintf("soak-%d", i+1), Upstream: upstream, Routes: w.routes,
+			Keys: keys})
 		if err != nil {
 			return nil, err
 		}
@@ -98,7 +100,8 @@ resources:
             direct_response: {status: 200, body: {inline_string: ok}}
             typed_per_filter_config:
               titrate:
-                "@type": type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilterPerRoute
+                "@type": >-
+                  type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilterPerRoute
                 dynamic_module_config: {name: titrate, do_not_close: true}
                 filter_name: titrate
                 filter_config: {"@type": type.googleapis.com/google.protobuf.Struct, value: {cost: {literal: %d}}}
@@ -128,7 +131,8 @@ func (w *world) page(ctx context.Context, url string) (string, error) {
 var number = regexp.MustCompile(`(?m)^(?:dynamicmodulescustom\.)?(\S+): (\d+)$`)
 
 func (w *world) statistics(ctx context.Context, g *rig.Gateway) (map[string]float64, error) {
-	page, err := w.page(ctx, fmt.Sprintf("http://%s/stats?filter=%s", local.Address(g.Admin), "titrate_|downstream_rq_active|rds.all"))
+	page, err := w.page(ctx, fmt.Sprintf("http://%s/stats?filter=%s", local.Address(g.Admin),
+		"titrate_|downstream_rq_active|rds.all"))
 	if err != nil {
 		return nil, fmt.Errorf("statistics of %s: %w", g.Name, err)
 	}

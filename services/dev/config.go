@@ -108,9 +108,11 @@ func (c *Config) findEnvoy() error {
 	info, err := os.Stat(c.Envoy)
 	switch {
 	case err != nil:
-		return fmt.Errorf("no Envoy at %s (from %s): run `make envoy` to fetch it, or give --envoy or ENVOY_BIN", c.Envoy, from)
+		return fmt.Errorf("no Envoy at %s (from %s): run `make envoy` to fetch it, or give --envoy or ENVOY_BIN",
+			c.Envoy, from)
 	case info.IsDir() || info.Mode()&0o111 == 0:
-		return fmt.Errorf("%s (from %s) is not a program: --envoy and ENVOY_BIN want the Envoy binary itself", c.Envoy, from)
+		return fmt.Errorf("%s (from %s) is not a program: --envoy and ENVOY_BIN want the Envoy binary itself", c.Envoy,
+			from)
 	}
 	return absolute(&c.Envoy)
 }

@@ -52,7 +52,8 @@ func (w *World) configure(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	applied, err := quotav1.NewQuotaServiceClient(conn).Apply(ctx, &quotav1.ApplyRequest{Resources: resources}, grpc.WaitForReady(true))
+	applied, err := quotav1.NewQuotaServiceClient(conn).Apply(ctx, &quotav1.ApplyRequest{Resources: resources},
+		grpc.WaitForReady(true))
 	if err != nil {
 		return fmt.Errorf("apply demo.yaml: %w", err)
 	}
@@ -71,7 +72,8 @@ func (w *World) awaitEnforcement(ctx context.Context) error {
 			}
 			revision, epoch := stats["titrate_config_revision"], stats["titrate_shares_epoch"]
 			if revision < w.revision || epoch == 0 {
-				return fmt.Errorf("the filter has revision %d of the configuration, want %d, and shares of epoch %d, want above 0",
+				return fmt.Errorf("the filter has revision %d of the configuration, want %d, and shares of epoch %d, "+
+					"want above 0",
 					revision, w.revision, epoch)
 			}
 			return nil

@@ -223,7 +223,8 @@ func TestPlannedSharesFillThePool(t *testing.T) {
 }
 
 func TestReportSaysHowItEnded(t *testing.T) {
-	phase := verdict.Phase{Name: "steady", Pool: verdict.Pool{Capacity: 300}, Clients: []verdict.Client{{Name: "small"}}}
+	phase := verdict.Phase{Name: "steady", Pool: verdict.Pool{Capacity: 300},
+		Clients: []verdict.Client{{Name: "small"}}}
 	check := verdict.Check{Name: verdict.CheckFailed, Phase: "steady", Value: 1, Bound: 0}
 	for want, v := range map[string]struct {
 		verdict verdict.Verdict

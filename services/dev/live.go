@@ -121,7 +121,8 @@ func (l *live) poll(ctx context.Context) {
 }
 
 // ask is nil, nil when the coordinator does not answer at once.
-func (l *live) ask(ctx context.Context, c quotav1.QuotaServiceClient) (*quotav1.PoolStatus, map[string]*quotav1.Explanation) {
+func (l *live) ask(ctx context.Context, c quotav1.QuotaServiceClient) (*quotav1.PoolStatus,
+	map[string]*quotav1.Explanation) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	s := l.world.scenario
@@ -172,7 +173,8 @@ func (l *live) rates(seconds float64) *view.Sample {
 	}
 	for _, g := range l.world.scenario.Gateways {
 		c := l.gateways[g.Name].per(seconds)
-		out.Gateways = append(out.Gateways, view.Gateway{Name: g.Name, Wants: c.wants, Gets: c.gets, Rejects: c.rejects})
+		out.Gateways = append(out.Gateways, view.Gateway{Name: g.Name, Wants: c.wants, Gets: c.gets,
+			Rejects: c.rejects})
 	}
 	return out
 }

@@ -65,12 +65,14 @@ func newPorts(base, gateways int) (*ports, error) {
 
 func given(slots []slot, base int) error {
 	if base < 1 || base+len(slots)-1 > maxPort {
-		return fmt.Errorf("--base-port %d: %d ports from there on are needed, so 1 to %d", base, len(slots), maxPort-len(slots)+1)
+		return fmt.Errorf("--base-port %d: %d ports from there on are needed, so 1 to %d", base, len(slots),
+			maxPort-len(slots)+1)
 	}
 	for i, s := range slots {
 		*s.port = base + i
 		if err := local.Try(*s.port, s.udp); err != nil {
-			return fmt.Errorf("port %d, for the %s, %w: give another --base-port (%d to %d are needed), or none for free ports",
+			return fmt.Errorf("port %d, for the %s, %w: give another --base-port (%d to %d are needed), or none for "+
+				"free ports",
 				*s.port, s.name, err, base, base+len(slots)-1)
 		}
 	}

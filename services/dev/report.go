@@ -25,7 +25,8 @@ func Report(out io.Writer, path string, v *verdict.Verdict) (Outcome, error) {
 		v.Load.Recorded, v.Load.Planned, v.Load.Dropped, v.Load.LateP99Ms, v.Load.LateMaxMs)
 	switch {
 	case v.Void:
-		fmt.Fprintf(out, "VOID: this machine could not keep the load's schedule: %s\n", strings.Join(v.VoidReasons, "; "))
+		fmt.Fprintf(out, "VOID: this machine could not keep the load's schedule: %s\n",
+			strings.Join(v.VoidReasons, "; "))
 		return Void, nil
 	case v.Pass:
 		fmt.Fprintln(out, "PASS")
@@ -79,7 +80,8 @@ func reportChecks(out io.Writer, checks []verdict.Check) {
 		if c.AtLeast {
 			relation = "≥"
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s %s\n", mark, c.Phase, wording[c.Name], c.Subject, figure(c.Value), relation, figure(c.Bound))
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s %s\n", mark, c.Phase, wording[c.Name], c.Subject, figure(c.Value),
+			relation, figure(c.Bound))
 	}
 	t.Flush()
 }

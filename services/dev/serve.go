@@ -37,7 +37,8 @@ func (s *Session) manual(w *World) string {
 	urls := w.URLs()
 	b.WriteString("\nready. The gateways:\n")
 	for i, url := range urls {
-		fmt.Fprintf(&b, "  %s  %s   (Envoy's admin: http://%s)\n", s.scenario.Gateways[i].Name, url, local.Address(w.ports.envoyAdmin[i]))
+		fmt.Fprintf(&b, "  %s  %s   (Envoy's admin: http://%s)\n", s.scenario.Gateways[i].Name, url,
+			local.Address(w.ports.envoyAdmin[i]))
 	}
 	fmt.Fprintf(&b, `
 A request says who it is in two headers; tenants are acme, bolt, core and dart:

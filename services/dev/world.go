@@ -199,8 +199,9 @@ func (w *World) startEnvoys(ctx context.Context) error {
 		w.envoys[i], err = w.launch(child.Spec{
 			Name: "envoy " + name,
 			Path: w.config.Envoy,
-			Args: []string{"-c", file, "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning", "--drain-time-s", "1"},
-			Env:  []string{modules},
+			Args: []string{"-c", file, "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning",
+				"--drain-time-s", "1"},
+			Env: []string{modules},
 		})
 		if err != nil {
 			return err

@@ -12,7 +12,8 @@ import (
 // what it refuses would have been too much.
 func TestBucketOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := Bucket{Rate: rapid.Float64Range(.1, 100).Draw(t, "rate"), Burst: rapid.Float64Range(1, 50).Draw(t, "burst")}
+		b := Bucket{Rate: rapid.Float64Range(.1, 100).Draw(t, "rate"),
+			Burst: rapid.Float64Range(1, 50).Draw(t, "burst")}
 		var at []float64
 		now := 0.0
 		// worst is the fullest window that ends now with one more admission.
@@ -94,7 +95,8 @@ func TestLevelAndWindowOracle(t *testing.T) {
 		var all []admission
 		now := time.Duration(0)
 		for range rapid.IntRange(1, 80).Draw(t, "n") {
-			now += time.Duration(rapid.SampledFrom([]int{0, 0, 1, 100, 250, 400, 1000, 3000}).Draw(t, "ms")) * time.Millisecond
+			now += time.Duration(rapid.SampledFrom([]int{0, 0, 1, 100, 250, 400, 1000, 3000}).Draw(t,
+				"ms")) * time.Millisecond
 			cost := float64(rapid.IntRange(1, 3).Draw(t, "cost"))
 			all = append(all, admission{now, cost})
 			excess, most := math.Inf(-1), 0.0

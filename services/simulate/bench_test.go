@@ -38,7 +38,8 @@ func BenchmarkLarge(b *testing.B) {
 // BenchmarkSmall is one cell of a grid: ten seconds, three replicas, one key.
 func BenchmarkSmall(b *testing.B) {
 	s := scenario.New(10*time.Second, 3)
-	s.Tenants = []scenario.Tenant{{Name: "acme", Weight: 1, Limits: []config.Limit{{Name: "each", Rate: 10, Burst: 10}}}}
+	s.Tenants = []scenario.Tenant{{Name: "acme", Weight: 1,
+		Limits: []config.Limit{{Name: "each", Rate: 10, Burst: 10}}}}
 	s.Clients = []scenario.Client{{Name: "app", Tenant: "acme", Cost: 1, Demand: scenario.Poisson(20)}}
 	for b.Loop() {
 		if _, err := Run(context.Background(), s, Options{}); err != nil {

@@ -83,7 +83,8 @@ func TestConformance(t *testing.T) {
 			}
 			conserved(t, &x)
 			if x.Requests.Waiting != len(w.offered) || w.answered == 0 {
-				t.Errorf("%d requests wait, the result says %d; %d answers", len(w.offered), x.Requests.Waiting, w.answered)
+				t.Errorf("%d requests wait, the result says %d; %d answers", len(w.offered), x.Requests.Waiting,
+					w.answered)
 			}
 		})
 	}

@@ -109,7 +109,8 @@ func (c *claim) settles(event string, least, most float64) {
 	c.t.Helper()
 	for _, e := range c.played.Settling {
 		if e.What == event {
-			c.that(fmt.Sprintf("%s settles in %g to %g s: %+v", event, least, most, e), e.Seconds != nil && *e.Seconds >= least && *e.Seconds <= most)
+			c.that(fmt.Sprintf("%s settles in %g to %g s: %+v", event, least, most, e), e.Seconds != nil &&
+				*e.Seconds >= least && *e.Seconds <= most)
 			return
 		}
 	}

@@ -74,7 +74,8 @@ func TestFiguresOfOpen(t *testing.T) {
 // The central bucket is the truth: nothing is wrong with it.
 func TestFiguresOfCentral(t *testing.T) {
 	s := limited(3, 20*time.Second, 100, 50, scenario.Poisson(150), scenario.Route{})
-	s.Events = []scenario.Event{{At: 10 * time.Second, Kind: scenario.ChangeLimit, Tenant: "acme", Limit: "each", Rate: 30, Burst: 5}}
+	s.Events = []scenario.Event{{At: 10 * time.Second, Kind: scenario.ChangeLimit, Tenant: "acme", Limit: "each",
+		Rate: 30, Burst: 5}}
 	x := ruled(t, s, central)
 	k := x.Keys[0]
 	if k.Admitted != k.Central || k.WorstExcess > 1e-6 || k.Wrongful != 0 || k.AboveMean != k.AboveCentral {
@@ -119,7 +120,8 @@ func TestFiguresOfShares(t *testing.T) {
 	x := ruled(t, s, fair)
 	for i, want := range []float64{168, 112, 20} {
 		f := x.Flows[i]
-		if !near(f.Entitlement, want, .5) || !near(f.Served, want, .5) || f.WorstDeviation > .005 || f.LeastServed < .99 || f.Wrongful != 0 {
+		if !near(f.Entitlement, want, .5) || !near(f.Served, want, .5) || f.WorstDeviation > .005 ||
+			f.LeastServed < .99 || f.Wrongful != 0 {
 			t.Errorf("%+v", f)
 		}
 	}

@@ -99,7 +99,8 @@ func rehearse(ctx context.Context, s *scenario.Scenario, report *progress) (*mea
 }
 
 // perform plays a system.
-func perform(ctx context.Context, s *scenario.Scenario, c contender, truth *measure.Truth, series bool, report *progress) (measure.System, error) {
+func perform(ctx context.Context, s *scenario.Scenario, c contender, truth *measure.Truth, series bool,
+	report *progress) (measure.System, error) {
 	p := newPass(s, report)
 	tape := truth.Record(p.cast)
 	played, err := c.make(system.Stage{Scenario: p.s, Cast: p.cast, Up: slices.Clone(p.up), Answer: tape.Answer})

@@ -16,9 +16,11 @@ import (
 )
 
 // limited is a scenario of one client with one limit and no pool.
-func limited(n int, d time.Duration, rate, burst float64, demand scenario.Demand, route scenario.Route) *scenario.Scenario {
+func limited(n int, d time.Duration, rate, burst float64, demand scenario.Demand,
+	route scenario.Route) *scenario.Scenario {
 	s := scenario.New(d, n)
-	s.Tenants = []scenario.Tenant{{Name: "acme", Weight: 1, Limits: []config.Limit{{Name: "each", Rate: rate, Burst: burst}}}}
+	s.Tenants = []scenario.Tenant{{Name: "acme", Weight: 1,
+		Limits: []config.Limit{{Name: "each", Rate: rate, Burst: burst}}}}
 	s.Clients = []scenario.Client{{Name: "app", Tenant: "acme", Cost: 1, Demand: demand, Route: route}}
 	return s
 }
@@ -31,7 +33,8 @@ func shared(n int, d time.Duration) *scenario.Scenario {
 	for i, name := range []string{"big", "mid", "low"} {
 		s.Tenants = append(s.Tenants, scenario.Tenant{Name: name, Weight: float64(3 - i)})
 		rate := []float64{300, 200, 20}[i]
-		s.Clients = append(s.Clients, scenario.Client{Name: "c-" + name, Tenant: name, Pool: "api", Cost: 1, Demand: scenario.Poisson(rate)})
+		s.Clients = append(s.Clients, scenario.Client{Name: "c-" + name, Tenant: name, Pool: "api", Cost: 1,
+			Demand: scenario.Poisson(rate)})
 	}
 	return s
 }
@@ -41,14 +44,16 @@ func eventful() *scenario.Scenario {
 	s := shared(3, 24*time.Second)
 	s.Seed = 7
 	s.Gossip.Jitter, s.Gossip.Loss = 5*time.Millisecond, .1
-	s.Tenants[0].Limits = []config.Limit{{Name: "each", Rate: 40, Burst: 20, Queue: config.Queue{MaxWait: 500 * time.Millisecond}}}
+	s.Tenants[0].Limits = []config.Limit{{Name: "each", Rate: 40, Burst: 20,
+		Queue: config.Queue{MaxWait: 500 * time.Millisecond}}}
 	s.Tenants[1].Limits = []config.Limit{{Name: "all", PerTenant: true, Rate: 150, Burst: 50}}
 	s.Clients[0].Count, s.Clients[0].Demand, s.Clients[0].Patience = 5, scenario.Poisson(60), 200*time.Millisecond
 	at := func(seconds float64, e scenario.Event) {
 		e.At = time.Duration(seconds * 1e9)
 		s.Events = append(s.Events, e)
 	}
-	at(3, scenario.Event{Kind: scenario.Partition, Groups: [][]string{{"gw-1"}, {"gw-2", "gw-3", scenario.Coordinator}}})
+	at(3, scenario.Event{Kind: scenario.Partition, Groups: [][]string{{"gw-1"},
+		{"gw-2", "gw-3", scenario.Coordinator}}})
 	at(6, scenario.Event{Kind: scenario.Heal})
 	at(8, scenario.Event{Kind: scenario.Join, Replica: "gw-4"})
 	at(10, scenario.Event{Kind: scenario.Crash, Replica: "gw-2"})
@@ -137,7 +142,8 @@ func TestEventful(t *testing.T) {
 
 // One replica is an exact GCRA: it agrees with the central bucket on every request.
 func TestOneReplicaIsExact(t *testing.T) {
-	for _, demand := range []scenario.Demand{scenario.Poisson(15), scenario.Constant(30), scenario.OnOff(60, time.Second, 3*time.Second)} {
+	for _, demand := range []scenario.Demand{scenario.Poisson(15), scenario.Constant(30),
+		scenario.OnOff(60, time.Second, 3*time.Second)} {
 		k := run(t, limited(1, 30*time.Second, 10, 10, demand, scenario.Route{}), Options{}).Systems[0].Keys[0]
 		if k.Admitted != k.Central || k.WorstExcess > 1e-6 || k.Wrongful != 0 {
 			t.Errorf("%+v", k)
@@ -194,7 +200,8 @@ func settles(t *testing.T, s *scenario.Scenario, within float64, events ...scena
 		}
 		for _, f := range x.Flows {
 			if f.WorstDeviation > .05 || f.LeastServed < .85 {
-				t.Errorf("seed %d: %s: off by %.3f at %g s, least served %.3f", s.Seed, f.Tenant, f.WorstDeviation, f.WorstAtSeconds, f.LeastServed)
+				t.Errorf("seed %d: %s: off by %.3f at %g s, least served %.3f", s.Seed, f.Tenant, f.WorstDeviation,
+					f.WorstAtSeconds, f.LeastServed)
 			}
 		}
 		s.Seed++
@@ -209,7 +216,8 @@ func settles(t *testing.T, s *scenario.Scenario, within float64, events ...scena
 
 func TestPartitionAndHeal(t *testing.T) {
 	settles(t, shared(3, 30*time.Second), 3,
-		scenario.Event{At: 10 * time.Second, Kind: scenario.Partition, Groups: [][]string{{"gw-1"}, {"gw-2", "gw-3", scenario.Coordinator}}},
+		scenario.Event{At: 10 * time.Second, Kind: scenario.Partition,
+			Groups: [][]string{{"gw-1"}, {"gw-2", "gw-3", scenario.Coordinator}}},
 		scenario.Event{At: 18 * time.Second, Kind: scenario.Heal})
 }
 
@@ -218,11 +226,13 @@ func TestJoin(t *testing.T) {
 }
 
 func TestLeave(t *testing.T) {
-	settles(t, shared(4, 24*time.Second), 3, scenario.Event{At: 10 * time.Second, Kind: scenario.Leave, Replica: "gw-4"})
+	settles(t, shared(4, 24*time.Second), 3, scenario.Event{At: 10 * time.Second, Kind: scenario.Leave,
+		Replica: "gw-4"})
 }
 
 func TestRestart(t *testing.T) {
-	settles(t, shared(3, 24*time.Second), 3, scenario.Event{At: 10 * time.Second, Kind: scenario.Restart, Replica: "gw-2"})
+	settles(t, shared(3, 24*time.Second), 3, scenario.Event{At: 10 * time.Second, Kind: scenario.Restart,
+		Replica: "gw-2"})
 }
 
 // A limit stays shared by a gateway whose agent is dead: its filter charges the others as
@@ -246,7 +256,8 @@ func TestCoordinatorLost(t *testing.T) {
 }
 
 func TestCapacityChange(t *testing.T) {
-	settles(t, shared(3, 24*time.Second), 3, scenario.Event{At: 10 * time.Second, Kind: scenario.ChangeCapacity, Pool: "api", Rate: 150})
+	settles(t, shared(3, 24*time.Second), 3, scenario.Event{At: 10 * time.Second, Kind: scenario.ChangeCapacity,
+		Pool: "api", Rate: 150})
 }
 
 // A limit that changes is in force within two seconds, in both directions.
@@ -292,7 +303,8 @@ func TestCrash(t *testing.T) {
 func TestProgressAndCancel(t *testing.T) {
 	s := limited(2, 10*time.Second, 10, 10, scenario.Poisson(5), scenario.Route{})
 	var told []float64
-	if _, err := Run(context.Background(), s, Options{Progress: func(f float64) { told = append(told, f) }}); err != nil {
+	if _, err := Run(context.Background(), s,
+		Options{Progress: func(f float64) { told = append(told, f) }}); err != nil {
 		t.Fatal(err)
 	}
 	if len(told) < 50 || told[len(told)-1] != 1 || !slices.IsSorted(told) {
@@ -311,12 +323,14 @@ func TestProgressAndCancel(t *testing.T) {
 
 func TestMistakes(t *testing.T) {
 	s := limited(1, 2*time.Second, 1, 1, scenario.Constant(1), scenario.Route{})
-	if _, err := Run(context.Background(), s, Options{Baselines: []string{"magic"}}); err == nil || !bytes.Contains([]byte(err.Error()), []byte(`"magic"`)) {
+	if _, err := Run(context.Background(), s, Options{Baselines: []string{"magic"}}); err == nil ||
+		!bytes.Contains([]byte(err.Error()), []byte(`"magic"`)) {
 		t.Errorf("%v", err)
 	}
 	s.Clients[0].Tenant = "nobody"
 	field := new(scenario.FieldError)
-	if _, err := Run(context.Background(), s, Options{}); !errors.As(err, &field) || field.Field != "clients[0].tenant" {
+	if _, err := Run(context.Background(), s, Options{}); !errors.As(err, &field) ||
+		field.Field != "clients[0].tenant" {
 		t.Errorf("%v", err)
 	}
 }

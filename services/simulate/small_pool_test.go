@@ -55,7 +55,8 @@ func TestSmallPoolIsShared(t *testing.T) {
 			wrongful := 0
 			for _, f := range r.Systems[0].Flows {
 				wrongful += f.Wrongful
-				if got := f.Served / f.Entitlement; (f.Tenant == "heavy" || f.Tenant == "greedy") && (got < c.least || got > 1.06) {
+				if got := f.Served / f.Entitlement; (f.Tenant == "heavy" || f.Tenant == "greedy") &&
+					(got < c.least || got > 1.06) {
 					t.Errorf("%s, seed %d: %s gets %.3f of its fair share", c.name, seed+1, f.Tenant, got)
 				}
 			}

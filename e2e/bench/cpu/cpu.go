@@ -71,7 +71,8 @@ const (
 	connections = 32
 	queuedShare = 8000 // requests/s
 	documents   = `
-{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/api, spec: {capacity: 10000000, queue: {delayTarget: 200ms, maxWait: 5s}}}
+{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/api,
+  spec: {capacity: 10000000, queue: {delayTarget: 200ms, maxWait: 5s}}}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/admit, spec: {weight: 1}}
 ---
@@ -183,7 +184,8 @@ func (v *variant) sound(s paired.Sample) error {
 		want = 1
 	}
 	if got := s["refused"]; got < want-.01 || got > want+.0001 {
-		return fmt.Errorf("%.2f %% of the requests were refused, %.0f %% should be; the run proves nothing", 100*got, 100*want)
+		return fmt.Errorf("%.2f %% of the requests were refused, %.0f %% should be; the run proves nothing", 100*got,
+			100*want)
 	}
 	if s["broken"] > 0 {
 		return errors.New("connections broke; the run proves nothing")
@@ -194,12 +196,16 @@ func (v *variant) sound(s paired.Sample) error {
 func tabulate(variants []variant, rounds paired.Rounds) table.Table {
 	t := table.Table{
 		Title: "CPU per request",
-		Head:  []string{"variant", "base", "CPU, all processes", "CPU, Envoy alone", "requests/s", "µs, all", "µs, Envoy"},
-		Notes: []string{fmt.Sprintf("Medians of %d interleaved rounds with their 95 %% intervals; ratios within a round.", len(rounds[plain]))},
+		Head: []string{"variant", "base", "CPU, all processes", "CPU, Envoy alone", "requests/s", "µs, all",
+			"µs, Envoy"},
+		Notes: []string{fmt.Sprintf("Medians of %d interleaved rounds with their 95 %% intervals; ratios within a "+
+			"round.", len(rounds[plain]))},
 	}
 	for _, v := range variants {
-		t.Add(v.name, v.base, paired.Spread(rounds.Ratios(v.name, v.base, total), 3), paired.Spread(rounds.Ratios(v.name, v.base, envoy), 3),
-			paired.Spread(rounds.Ratios(v.name, v.base, rate), 2), paired.Spread(rounds.Values(v.name, total), 1), paired.Spread(rounds.Values(v.name, envoy), 1))
+		t.Add(v.name, v.base, paired.Spread(rounds.Ratios(v.name, v.base, total), 3),
+			paired.Spread(rounds.Ratios(v.name, v.base, envoy), 3),
+			paired.Spread(rounds.Ratios(v.name, v.base, rate), 2), paired.Spread(rounds.Values(v.name, total), 1),
+			paired.Spread(rounds.Values(v.name, envoy), 1))
 	}
 	return t
 }

@@ -64,7 +64,8 @@ func start(ctx context.Context, r *rig.Rig, o Options) (*stage, error) {
 	r.Say("cpu: starting an Envoy per variant, etcd, coordinator, agents, ratelimit, Redis")
 	upstream := s.envoy(rig.Spec{Name: "upstream", Filter: rig.Plain})
 	s.add(variant{name: plain, base: plain, envoy: s.envoy(rig.Spec{Name: "none", Filter: rig.Plain})}, nil)
-	s.add(variant{name: "local_ratelimit", base: plain, envoy: s.envoy(rig.Spec{Name: "local", Filter: rig.Local})}, nil)
+	s.add(variant{name: "local_ratelimit", base: plain, envoy: s.envoy(rig.Spec{Name: "local", Filter: rig.Local})},
+		nil)
 	s.add(variant{name: "local_ratelimit, dynamic", base: plain,
 		envoy: s.envoy(rig.Spec{Name: "dynamic", Filter: rig.Dynamic, Limits: plenty})}, nil)
 	if s.err != nil {
@@ -98,7 +99,8 @@ func (s *stage) redis(upstream int) {
 	}
 	s.ends = append(s.ends, service.Stop)
 	s.add(variant{name: "ratelimit + Redis, proxied", base: proxied,
-		envoy: s.envoy(rig.Spec{Name: "remote", Filter: rig.Remote, RateLimit: service.Port, Upstream: upstream})}, service.Processes())
+		envoy: s.envoy(rig.Spec{Name: "remote", Filter: rig.Remote, RateLimit: service.Port, Upstream: upstream})},
+		service.Processes())
 }
 
 // titrate adds our variants. Clients that are refused are news to every gateway

@@ -192,7 +192,8 @@ func plan(batch []*Cell, d time.Duration) *planned {
 				name = c.Load + "-above"
 			}
 			for _, a := range cl.asks {
-				p.shots = append(p.shots, openloop.Shot{Due: time.Duration(a.t * 1e9), Target: int32(a.gateway), Request: int32(len(p.clients))})
+				p.shots = append(p.shots, openloop.Shot{Due: time.Duration(a.t * 1e9), Target: int32(a.gateway),
+					Request: int32(len(p.clients))})
 			}
 			p.clients = append(p.clients, cl)
 			p.requests = append(p.requests, openloop.Request(c.tenant(), name))

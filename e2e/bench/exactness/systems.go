@@ -51,8 +51,10 @@ func startTitrate(ctx context.Context, r *rig.Rig) (system, func(), error) {
 func documents(factor float64, changedOnly bool) string {
 	var b strings.Builder
 	write := func(tenant string, perMinute float64) {
-		fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/%s, spec: {weight: 1}}\n", tenant)
-		fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/%s/limits/each, spec: {rate: %.0f/min, burst: %.0f}}\n",
+		fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/%s, spec: {weight: 1}}\n",
+			tenant)
+		fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/%s/limits/each, spec: "+
+			"{rate: %.0f/min, burst: %.0f}}\n",
 			tenant, perMinute, max(perMinute/60, 1))
 	}
 	if !changedOnly {
@@ -73,7 +75,8 @@ func (s *ours) targets() []string { return s.all }
 
 func (s *ours) join(ctx context.Context) (err error) {
 	s.joins++
-	s.joined, err = s.in.Gateway(ctx, rig.Spec{Name: fmt.Sprintf("exact-joined-%d", s.joins), Stamp: true, Port: s.port})
+	s.joined, err = s.in.Gateway(ctx, rig.Spec{Name: fmt.Sprintf("exact-joined-%d", s.joins), Stamp: true,
+		Port: s.port})
 	return err
 }
 
@@ -109,7 +112,8 @@ func (s *theirs) change(context.Context, float64) (bool, error) { return false, 
 // native are the limits as the native filters have them.
 func native() (all []rig.Limit) {
 	for _, l := range limits {
-		all = append(all, rig.Limit{Tenant: fmt.Sprintf("r%d", l), Rate: l}, rig.Limit{Tenant: fmt.Sprintf("c%d", l), Rate: l})
+		all = append(all, rig.Limit{Tenant: fmt.Sprintf("r%d", l), Rate: l},
+			rig.Limit{Tenant: fmt.Sprintf("c%d", l), Rate: l})
 	}
 	return all
 }
@@ -130,7 +134,8 @@ func startRedis(ctx context.Context, r *rig.Rig) (system, func(), error) {
 	if err != nil {
 		return s, func() { _ = upstream.Stop() }, err
 	}
-	stop, err := s.start(ctx, r, rig.Spec{Name: "remote-exact", Filter: rig.Remote, RateLimit: service.Port, Upstream: upstream.Port})
+	stop, err := s.start(ctx, r, rig.Spec{Name: "remote-exact", Filter: rig.Remote, RateLimit: service.Port,
+		Upstream: upstream.Port})
 	return s, func() {
 		stop()
 		_, _ = service.Stop(), upstream.Stop() // what does not end, the rig kills

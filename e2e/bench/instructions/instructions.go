@@ -65,7 +65,8 @@ type Count struct {
 func Run(ctx context.Context, r *rig.Rig, d time.Duration) ([]Count, []table.Table, error) {
 	valgrind, err := exec.LookPath("valgrind")
 	if err != nil {
-		return nil, []table.Table{{Title: "Instructions per request", Notes: []string{"Not counted: no valgrind here (Debian package valgrind)."}}}, nil
+		return nil, []table.Table{{Title: "Instructions per request",
+			Notes: []string{"Not counted: no valgrind here (Debian package valgrind)."}}}, nil
 	}
 	in, err := r.Installation(ctx, "callgrind", documents)
 	if err != nil {
@@ -85,7 +86,8 @@ func Run(ctx context.Context, r *rig.Rig, d time.Duration) ([]Count, []table.Tab
 		{"titrate, reject", "reject", rig.Spec{Filter: rig.Titrate}},
 	} {
 		v.spec.Name = fmt.Sprintf("callgrind-%d", len(counts))
-		c, err := count(ctx, r, in, valgrind, v.spec, rig.Closed{Tenant: v.tenant, Keys: 1000, Connections: 1, Duration: d})
+		c, err := count(ctx, r, in, valgrind, v.spec, rig.Closed{Tenant: v.tenant, Keys: 1000, Connections: 1,
+			Duration: d})
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", v.name, err)
 		}
@@ -97,18 +99,22 @@ func Run(ctx context.Context, r *rig.Rig, d time.Duration) ([]Count, []table.Tab
 }
 
 func tabulate(counts []Count) table.Table {
-	t := table.Table{Title: "Instructions per request, Envoy's worker", Head: []string{"variant", "instructions", "over no filter"},
+	t := table.Table{Title: "Instructions per request, Envoy's worker",
+		Head:  []string{"variant", "instructions", "over no filter"},
 		Notes: []string{"callgrind; the worker's thread only (kernel and background threads are not in it)."}}
 	for _, c := range counts {
-		t.Add(c.Variant, fmt.Sprintf("%.0f", c.PerRequest), fmt.Sprintf("%+.1f %%", 100*(c.PerRequest/counts[0].PerRequest-1)))
+		t.Add(c.Variant, fmt.Sprintf("%.0f", c.PerRequest),
+			fmt.Sprintf("%+.1f %%", 100*(c.PerRequest/counts[0].PerRequest-1)))
 	}
 	return t
 }
 
 // count measures one variant.
-func count(ctx context.Context, r *rig.Rig, in *rig.Installation, valgrind string, s rig.Spec, load rig.Closed) (Count, error) {
+func count(ctx context.Context, r *rig.Rig, in *rig.Installation, valgrind string, s rig.Spec, load rig.Closed) (Count,
+	error) {
 	out := r.File(s.Name + ".out")
-	s.Wrap = []string{valgrind, "--tool=callgrind", "--separate-threads=yes", "--instr-atstart=no", "--callgrind-out-file=" + out}
+	s.Wrap = []string{valgrind, "--tool=callgrind", "--separate-threads=yes", "--instr-atstart=no",
+		"--callgrind-out-file=" + out}
 	s.Env = []string{"GODEBUG=asyncpreemptoff=1"}
 	e, err := start(ctx, r, in, s)
 	if err != nil {

@@ -60,7 +60,8 @@ var figures = []struct {
 
 // Highest is the rate that an Envoy answers to a closed load, per second.
 func Highest(ctx context.Context, r *rig.Rig, t Target) (float64, error) {
-	a, err := r.Wrk(ctx, t.Envoy.URL(), rig.Closed{Tenant: t.Tenant, Keys: t.Clients, Connections: 32, Duration: 2 * time.Second})
+	a, err := r.Wrk(ctx, t.Envoy.URL(), rig.Closed{Tenant: t.Tenant, Keys: t.Clients, Connections: 32,
+		Duration: 2 * time.Second})
 	return a.Rate, err
 }
 
@@ -112,8 +113,10 @@ func ask(ctx context.Context, t Target, requests [][]byte, shots []openloop.Shot
 // Tabulate shows what each target adds to the base's latency.
 func Tabulate(title string, targets []Target, rounds paired.Rounds) table.Table {
 	base := targets[0].Name
-	t := table.Table{Title: title, Head: []string{"variant", "p50, µs", "p99, µs", "p999, µs", "p50 added", "p99 added", "p999 added"},
-		Notes: []string{fmt.Sprintf("Medians of %d rounds of %v; added: median of the paired differences with its 95 %% interval, µs.", len(rounds[base]), window)}}
+	t := table.Table{Title: title, Head: []string{"variant", "p50, µs", "p99, µs", "p999, µs", "p50 added", "p99 added",
+		"p999 added"},
+		Notes: []string{fmt.Sprintf("Medians of %d rounds of %v; added: median of the paired differences with its 95 "+
+			"%% interval, µs.", len(rounds[base]), window)}}
 	for _, target := range targets {
 		row := []any{target.Name}
 		for _, f := range figures {

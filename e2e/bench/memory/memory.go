@@ -97,14 +97,16 @@ func Run(ctx context.Context, r *rig.Rig, rounds int) (*Figures, []table.Table, 
 		return nil, nil, err
 	}
 	err = f.collect(ctx, r, in, gateways[1])
-	return f, []table.Table{f.tabulate(), latency.Tabulate(fmt.Sprintf("Latency with 10⁶ clients, %.0f/s", f.Rate), targets, f.Latency)}, err
+	return f, []table.Table{f.tabulate(), latency.Tabulate(fmt.Sprintf("Latency with 10⁶ clients, %.0f/s", f.Rate),
+		targets, f.Latency)}, err
 }
 
 // fill has every client ask one gateway once, and weighs it against the other.
 func (f *Figures) fill(ctx context.Context, r *rig.Rig, few, g *rig.Gateway) error {
 	const rate = 20_000 // requests/s, which any machine bears
 	r.Say("memory: %d clients ask once, %d a second", keys, rate)
-	loop := openloop.Generator{Targets: []string{g.Address()}, Requests: openloop.Requests("kept", keys), Connections: 32}
+	loop := openloop.Generator{Targets: []string{g.Address()}, Requests: openloop.Requests("kept", keys),
+		Connections: 32}
 	results, err := loop.Run(ctx, openloop.Steady(rate, keys/rate*1e9, keys, 0))
 	if err != nil {
 		return err
@@ -131,7 +133,8 @@ func (f *Figures) count(ctx context.Context, r *rig.Rig, g *rig.Gateway) error {
 	return g.Ready(ctx, func(ctx context.Context) (err error) {
 		f.Keys, err = r.Metric(ctx, g.Envoy, "titrate_keys")
 		if err == nil && f.Keys < .99*keys {
-			err = fmt.Errorf("the filter counts %.0f keys of %d: the table gave some away, and the run proves nothing", f.Keys, keys)
+			err = fmt.Errorf("the filter counts %.0f keys of %d: the table gave some away, and the run proves nothing",
+				f.Keys, keys)
 		}
 		return err
 	})
@@ -187,8 +190,10 @@ func (f *Figures) collect(ctx context.Context, r *rig.Rig, in *rig.Installation,
 func others(burst int) string {
 	var b strings.Builder
 	for i := range 45 {
-		fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/other-%d, spec: {weight: 1}}\n", i)
-		fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/other-%d/limits/each, spec: {rate: 1000/s, burst: %d}}\n", i, burst)
+		fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/other-%d, spec: "+
+			"{weight: 1}}\n", i)
+		fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/other-%d/limits/each, "+
+			"spec: {rate: 1000/s, burst: %d}}\n", i, burst)
 	}
 	return b.String()
 }
@@ -225,6 +230,7 @@ func (f *Figures) tabulate() table.Table {
 		return t
 	}
 	t.Add(fmt.Sprintf("stop-the-world, both pauses, %d collections", f.Collections),
-		fmt.Sprintf("median %.2f ms, p99 %.2f ms, worst %.2f ms", paired.Median(f.PausesMs), judge.Quantile(f.PausesMs, .99), f.PausesMs[f.Collections-1]), "≤ 1 ms")
+		fmt.Sprintf("median %.2f ms, p99 %.2f ms, worst %.2f ms", paired.Median(f.PausesMs),
+			judge.Quantile(f.PausesMs, .99), f.PausesMs[f.Collections-1]), "≤ 1 ms")
 	return t
 }

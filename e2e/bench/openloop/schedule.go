@@ -30,7 +30,8 @@ func Steady(perSecond float64, d time.Duration, n, first int) []Shot {
 
 // Request is a request as it goes over the wire.
 func Request(tenant, client string) []byte {
-	return fmt.Appendf(nil, "GET / HTTP/1.1\r\nhost: bench\r\n%s: %s\r\n%s: %s\r\n\r\n", TenantHeader, tenant, ClientHeader, client)
+	return fmt.Appendf(nil, "GET / HTTP/1.1\r\nhost: bench\r\n%s: %s\r\n%s: %s\r\n\r\n", TenantHeader, tenant,
+		ClientHeader, client)
 }
 
 // Requests are those of n clients of a tenant: client-1, client-2, …

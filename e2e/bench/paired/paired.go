@@ -88,7 +88,8 @@ func Interval(values []float64) (low, high float64) {
 func Spread(values []float64, digits int) string {
 	low, high := Interval(values)
 	if math.IsInf(low, 0) && len(values) > 0 { // too few rounds: the range, said so
-		return fmt.Sprintf("%.*f (range %.*f–%.*f)", digits, Median(values), digits, slices.Min(values), digits, slices.Max(values))
+		return fmt.Sprintf("%.*f (range %.*f–%.*f)", digits, Median(values), digits, slices.Min(values), digits,
+			slices.Max(values))
 	}
 	return fmt.Sprintf("%.*f (%.*f–%.*f)", digits, Median(values), digits, low, digits, high)
 }

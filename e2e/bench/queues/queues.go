@@ -68,9 +68,11 @@ func plan() (cells []*cell, documents string) {
 			if l.queue != "" {
 				delay = l.queue
 			}
-			fmt.Fprintf(&b, "{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/%s, spec: {capacity: %g, queue: {aqm: %s, delayTarget: %s, maxWait: %v}}}\n---\n",
+			fmt.Fprintf(&b, "{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/%s, spec: {capacity: %g, "+
+				"queue: {aqm: %s, delayTarget: %s, maxWait: %v}}}\n---\n",
 				c.tenant(), capacity, l.aqm, delay, longest)
-			fmt.Fprintf(&b, "{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/%s, spec: {weight: 1}}\n---\n", c.tenant())
+			fmt.Fprintf(&b, "{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/%s, spec: {weight: 1}}\n"+
+				"---\n", c.tenant())
 		}
 	}
 	return cells, strings.TrimSuffix(b.String(), "---\n")
@@ -139,8 +141,9 @@ func (c *cell) take() Figures {
 
 func tabulate(figures []Figures, duration time.Duration) table.Table {
 	t := table.Table{
-		Title: fmt.Sprintf("Queues: delay target %v, longest wait %v, useful time %v, %.0f/s each", target, longest, useful, capacity),
-		Head:  []string{"clients", "law", "wait mean", "wait p99", "goodput", "refused", "marked", "given up"},
+		Title: fmt.Sprintf("Queues: delay target %v, longest wait %v, useful time %v, %.0f/s each", target, longest,
+			useful, capacity),
+		Head: []string{"clients", "law", "wait mean", "wait p99", "goodput", "refused", "marked", "given up"},
 	}
 	for _, kind := range []string{cooperative, openLoop, retrying} {
 		for _, f := range figures {
@@ -149,7 +152,8 @@ func tabulate(figures []Figures, duration time.Duration) table.Table {
 			}
 			part := func(n int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(max(1, f.Asked))) }
 			t.Add(kind, f.Law, fmt.Sprintf("%.0f ms", f.MeanMs), fmt.Sprintf("%.0f ms", f.P99Ms),
-				fmt.Sprintf("%.2f", float64(f.Good)/duration.Seconds()/capacity), part(f.Refused), part(f.Marked), part(f.Failed))
+				fmt.Sprintf("%.2f", float64(f.Good)/duration.Seconds()/capacity), part(f.Refused), part(f.Marked),
+				part(f.Failed))
 		}
 	}
 	return t

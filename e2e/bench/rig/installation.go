@@ -38,7 +38,8 @@ func (r *Rig) Installation(ctx context.Context, name, documents string) (*Instal
 		return nil, err
 	}
 	coordinator, err := r.titrate(ctx, "coordinator "+name, "http://"+local.Address(p[3])+"/readyz", "coordinator",
-		"--name", "bench", "--listen", in.api, "--admin", local.Address(p[3]), "--etcd-endpoints", "http://"+local.Address(p[0]))
+		"--name", "bench", "--listen", in.api, "--admin", local.Address(p[3]), "--etcd-endpoints",
+		"http://"+local.Address(p[0]))
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +73,8 @@ func (in *Installation) Apply(ctx context.Context, documents string) error {
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	applied, err := quotav1.NewQuotaServiceClient(conn).Apply(ctx, &quotav1.ApplyRequest{Resources: all}, grpc.WaitForReady(true))
+	applied, err := quotav1.NewQuotaServiceClient(conn).Apply(ctx, &quotav1.ApplyRequest{Resources: all},
+		grpc.WaitForReady(true))
 	if err != nil {
 		return fmt.Errorf("apply: %w", err)
 	}
@@ -102,8 +104,10 @@ func (in *Installation) Gateway(ctx context.Context, s Spec) (*Gateway, error) {
 	}
 	s.Filter, s.Socket = Titrate, in.rig.File(s.Name+".sock")
 	g := &Gateway{in: in, agentWeb: "http://" + local.Address(p[1])}
-	g.agent, err = in.rig.titrate(ctx, "agent "+s.Name, "http://"+local.Address(p[1])+"/readyz", "agent", "--name", s.Name,
-		"--coordinator", in.api, "--socket", s.Socket, "--gossip", local.Address(p[0]), "--join", strings.Join(peers, ","),
+	g.agent, err = in.rig.titrate(ctx, "agent "+s.Name, "http://"+local.Address(p[1])+"/readyz", "agent", "--name",
+		s.Name,
+		"--coordinator", in.api, "--socket", s.Socket, "--gossip", local.Address(p[0]), "--join",
+		strings.Join(peers, ","),
 		"--admin", local.Address(p[1]), "--snapshot-dir", in.rig.File("snapshot-"+s.Name))
 	if err != nil {
 		return nil, err

@@ -37,7 +37,8 @@ func (r *Rig) RateLimit(ctx context.Context, limits []Limit) (*RateLimit, error)
 	}
 	l := &RateLimit{Port: p[1]}
 	if l.redis, err = r.Start(ctx, child.Spec{Name: "redis", Path: redis,
-		Args: []string{"--port", fmt.Sprint(p[0]), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", r.dir}}, ""); err != nil {
+		Args: []string{"--port", fmt.Sprint(p[0]), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir",
+			r.dir}}, ""); err != nil {
 		return nil, err
 	}
 	err = l.redis.Ready(ctx, func(ctx context.Context) error {
@@ -64,7 +65,8 @@ func writeLimits(root string, limits []Limit) error {
 	var b strings.Builder
 	b.WriteString("domain: bench\ndescriptors:\n")
 	for _, l := range limits {
-		fmt.Fprintf(&b, "  - key: tenant\n    value: %s\n    descriptors:\n      - key: client\n        rate_limit: {unit: second, requests_per_unit: %d}\n", l.Tenant, l.Rate)
+		fmt.Fprintf(&b, "  - key: tenant\n    value: %s\n    descriptors:\n      - key: client\n        rate_limit: "+
+			"{unit: second, requests_per_unit: %d}\n", l.Tenant, l.Rate)
 	}
 	dir := filepath.Join(root, "bench", "config")
 	if err := os.MkdirAll(dir, 0o700); err != nil {

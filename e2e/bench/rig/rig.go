@@ -52,7 +52,8 @@ func New(o Options) (*Rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Rig{o: o, dir: dir, modules: modules, group: child.NewGroupOn(o.Enter), client: &http.Client{Timeout: 2 * time.Second}}, nil
+	return &Rig{o: o, dir: dir, modules: modules, group: child.NewGroupOn(o.Enter),
+		client: &http.Client{Timeout: 2 * time.Second}}, nil
 }
 
 // find makes the paths absolute and checks that there are files.

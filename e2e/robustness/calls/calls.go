@@ -102,7 +102,8 @@ func (a *API) call(ctx context.Context, do func(context.Context, quotav1.QuotaSe
 		last = do(within, a.all[(first+i)%len(a.all)])
 		cancel()
 		switch status.Code(last) {
-		case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.Unknown, codes.ResourceExhausted:
+		case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.Unknown,
+			codes.ResourceExhausted:
 			continue
 		}
 		return last
@@ -161,7 +162,8 @@ func (a *API) Count(ctx context.Context, every time.Duration) {
 		}
 		began := time.Now()
 		err := a.Apply(ctx, fmt.Sprintf(
-			`{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: %s, spec: {rate: %d/s, burst: 1000000}}`, counterName, value))
+			`{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: %s, spec: {rate: %d/s, burst: 1000000}}`,
+			counterName, value))
 		if ctx.Err() != nil {
 			return
 		}

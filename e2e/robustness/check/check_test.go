@@ -26,11 +26,12 @@ func TestAdmitted(t *testing.T) {
 		faults   []Fault
 		pass     bool
 	}{
-		"at the rate":                    {every(0, 2, 100), limit, nil, true},
-		"burst and slack":                {every(0, 1e6, 5), limit, nil, true},
-		"one more":                       {every(0, 1e6, 6), limit, nil, false},
-		"one more, but cold":             {every(0, 1e6, 6), Bound{2, 4, 1, 1}, nil, true},
-		"one more, warm again":           {append(every(0, 1e6, 5), every(60*second, 1e6, 6)...), Bound{2, 4, 1, 1}, nil, false},
+		"at the rate":        {every(0, 2, 100), limit, nil, true},
+		"burst and slack":    {every(0, 1e6, 5), limit, nil, true},
+		"one more":           {every(0, 1e6, 6), limit, nil, false},
+		"one more, but cold": {every(0, 1e6, 6), Bound{2, 4, 1, 1}, nil, true},
+		"one more, warm again": {append(every(0, 1e6, 5), every(60*second, 1e6, 6)...), Bound{2, 4, 1, 1},
+			nil, false},
 		"half as much again":             {every(0, 3, 100), limit, nil, false},
 		"half as much again, partition":  {every(20*second, 3, 60), limit, cut, true},
 		"the same, after its grace":      {every(41*second, 3, 60), limit, cut, false},
@@ -80,12 +81,13 @@ func TestRequests(t *testing.T) {
 		record          load.Record
 		failed, blocked bool
 	}{
-		"fine":             {load.Record{Gateway: "gw1", Sent: second, Status: 200}, false, false},
-		"under way":        {load.Record{Gateway: "gw1", Sent: 9 * second, Took: second, Err: "EOF"}, false, false},
-		"before":           {load.Record{Gateway: "gw1", Sent: 8 * second, Took: second, Err: "EOF"}, true, false},
-		"at another":       {load.Record{Gateway: "gw2", Sent: 9 * second, Took: 5 * second, Err: "EOF"}, true, true},
-		"slow":             {load.Record{Gateway: "gw1", Sent: 2 * second, Took: 5 * second, Status: 200}, false, true},
-		"slow in the span": {load.Record{Gateway: "gw1", Sent: 9 * second, Took: 5 * second, Status: 200}, false, false},
+		"fine":       {load.Record{Gateway: "gw1", Sent: second, Status: 200}, false, false},
+		"under way":  {load.Record{Gateway: "gw1", Sent: 9 * second, Took: second, Err: "EOF"}, false, false},
+		"before":     {load.Record{Gateway: "gw1", Sent: 8 * second, Took: second, Err: "EOF"}, true, false},
+		"at another": {load.Record{Gateway: "gw2", Sent: 9 * second, Took: 5 * second, Err: "EOF"}, true, true},
+		"slow":       {load.Record{Gateway: "gw1", Sent: 2 * second, Took: 5 * second, Status: 200}, false, true},
+		"slow in the span": {load.Record{Gateway: "gw1", Sent: 9 * second, Took: 5 * second, Status: 200}, false,
+			false},
 	} {
 		r.record.Client = c
 		all := []load.Record{r.record}
@@ -112,12 +114,14 @@ func TestEntitled(t *testing.T) {
 	}
 	add(heavy, 40, 20) // of 30 that are due to it
 	add(light, 10, 10)
-	got := Entitled(records, []Span{{0, 10 * second}}, nil, 40, []Tenant{{Name: "heavy", Weight: 1, Most: 0}, {Name: "light", Weight: 1, Most: 0}},
+	got := Entitled(records, []Span{{0, 10 * second}}, nil, 40,
+		[]Tenant{{Name: "heavy", Weight: 1, Most: 0}, {Name: "light", Weight: 1, Most: 0}},
 		func(*load.Client) float64 { return 0 })
 	if got[0].Due != 30 || got[0].Pass || got[1].Due != 10 || !got[1].Pass {
 		t.Errorf("%+v", got)
 	}
-	if due := shares(40, []Tenant{{Name: "heavy", Weight: 1, Most: 15}, {Name: "light", Weight: 1, Most: 0}}, map[string]float64{"heavy": 40, "light": 100}); due["heavy"] != 15 || due["light"] != 25 {
+	if due := shares(40, []Tenant{{Name: "heavy", Weight: 1, Most: 15}, {Name: "light", Weight: 1, Most: 0}},
+		map[string]float64{"heavy": 40, "light": 100}); due["heavy"] != 15 || due["light"] != 25 {
 		t.Errorf("%v", due)
 	}
 }

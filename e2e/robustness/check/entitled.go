@@ -46,7 +46,10 @@ func Entitled(records []load.Record, quiet, stalls []Span, capacity float64, ten
 			}
 			demand[c.Tenant] += rate
 		}
-		for c, n := range counts(records, func(r *load.Record) bool { return r.Arrived > 0 && r.Arrived >= s.From && r.Arrived < s.To }) {
+		for c, n := range counts(records, func(r *load.Record) bool {
+			return r.Arrived > 0 && r.Arrived >= s.From &&
+				r.Arrived < s.To
+		}) {
 			admitted[c.Tenant] += n / s.Length().Seconds()
 		}
 		due := shares(capacity, tenants, demand)

@@ -37,8 +37,9 @@ func Blocked(records []load.Record, faults []Fault, stalls []Span, bound time.Du
 			excused(r, faults, func(g *Grace) bool { return g.Blocks || g.Fails }) {
 			continue
 		}
-		found = append(found, Finding{"blocked", r.Sent, fmt.Sprintf("%s/%s at %s for %.2f s, at most %.2f s are allowed",
-			r.Client.Tenant, r.Client.Name, r.Gateway, r.Took.Seconds(), bound.Seconds())})
+		found = append(found, Finding{"blocked", r.Sent,
+			fmt.Sprintf("%s/%s at %s for %.2f s, at most %.2f s are allowed",
+				r.Client.Tenant, r.Client.Name, r.Gateway, r.Took.Seconds(), bound.Seconds())})
 	}
 	return found
 }
@@ -65,8 +66,9 @@ func Wrongful(records []load.Record, quiet []Span, below func(*load.Client) bool
 		}
 		of++
 		if r.Status == 429 {
-			refused = append(refused, Finding{"refused though below", r.Sent, fmt.Sprintf("%s/%s at %s after %.2f s: %s",
-				r.Client.Tenant, r.Client.Name, r.Gateway, r.Took.Seconds(), r.Reason)})
+			refused = append(refused, Finding{"refused though below", r.Sent,
+				fmt.Sprintf("%s/%s at %s after %.2f s: %s",
+					r.Client.Tenant, r.Client.Name, r.Gateway, r.Took.Seconds(), r.Reason)})
 		}
 	}
 	return refused, of

@@ -40,7 +40,8 @@ func TestStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := g.Start(child.Spec{Name: "told", Path: os.Args[0], Log: log, Input: in, Env: []string{"CLOCK_TEST_CHILD=1"},
+	p, err := g.Start(child.Spec{Name: "told", Path: os.Args[0], Log: log, Input: in,
+		Env: []string{"CLOCK_TEST_CHILD=1"},
 		Born: func(pid int) (err error) {
 			if c, err = Bend(pid); err == nil {
 				err = c.Step(-time.Hour)

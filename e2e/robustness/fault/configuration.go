@@ -25,7 +25,8 @@ var invalidConfiguration = Kind{
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		bad := one(r, invalid)
 		return &simple{"apply " + bad, "", func(ctx context.Context) error {
-			const blocks = `{apiVersion: titrate.dev/v1alpha1, kind: Quota, name: tenants/steady/quotas/api, spec: {max: 1}}`
+			const blocks = `{apiVersion: titrate.dev/v1alpha1, kind: Quota, ` +
+				`name: tenants/steady/quotas/api, spec: {max: 1}}`
 			if s.Configure(ctx, blocks+"\n---\n"+bad) == nil {
 				return fmt.Errorf("%w: %s", ErrAccepted, bad)
 			}

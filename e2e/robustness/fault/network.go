@@ -33,9 +33,10 @@ var partitionMesh = Kind{
 	Touches: "network", Shortest: 2 * second, Longest: 25 * second, Grace: cutOff,
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		g := anyGateway(r, s)
-		return disturb(s, "cut the gossip of "+g.Name, wire.Fault{Cut: true}, func(from, to *wire.Host, p wire.Packet) bool {
-			return (from == g.Host || to == g.Host) && (p.From == world.GossipPort || p.To == world.GossipPort)
-		})
+		return disturb(s, "cut the gossip of "+g.Name, wire.Fault{Cut: true},
+			func(from, to *wire.Host, p wire.Packet) bool {
+				return (from == g.Host || to == g.Host) && (p.From == world.GossipPort || p.To == world.GossipPort)
+			})
 	},
 }
 

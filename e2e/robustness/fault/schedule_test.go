@@ -27,7 +27,8 @@ func TestSchedule(t *testing.T) {
 		for touched, end := range until {
 			together := touched == e.Kind.Touches || touched == Everything || e.Kind.Touches == Everything
 			if together && e.At < end {
-				t.Errorf("%s begins at %v, while another that touches %s lasts until %v", e.Kind.Name, e.At, touched, end)
+				t.Errorf("%s begins at %v, while another that touches %s lasts until %v", e.Kind.Name, e.At, touched,
+					end)
 			}
 		}
 		until[e.Kind.Touches] = e.At + e.Last

@@ -123,7 +123,8 @@ func (l *Load) ask(c *Client, t Target) {
 	number := strconv.FormatInt(l.next, 10)
 	client := l.clients[t.Address]
 	if client == nil {
-		client = &http.Client{Timeout: Timeout, Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
+		client = &http.Client{Timeout: Timeout, Transport: &http.Transport{MaxIdleConnsPerHost: 64,
+			DisableCompression: true}}
 		l.clients[t.Address] = client
 	}
 	l.mu.Unlock()

@@ -97,8 +97,9 @@ func (w *World) Restore(ctx context.Context, file string) error {
 	for _, e := range w.Etcd {
 		dir := e.rig.File(fmt.Sprintf("data-%d", n))
 		err := snapshot.NewV3(zap.NewNop()).Restore(snapshot.RestoreConfig{
-			SnapshotPath: file, Name: e.Host.Name, OutputDataDir: dir, OutputWALDir: filepath.Join(dir, "member", "wal"),
-			PeerURLs: []string{member.Peer(e.Host.Address.String())}, InitialCluster: cluster(hosts),
+			SnapshotPath: file, Name: e.Host.Name, OutputDataDir: dir,
+			OutputWALDir: filepath.Join(dir, "member", "wal"),
+			PeerURLs:     []string{member.Peer(e.Host.Address.String())}, InitialCluster: cluster(hosts),
 			InitialClusterToken: fmt.Sprintf("restored-%d", n)})
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", e.Name, err)

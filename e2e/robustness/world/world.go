@@ -168,9 +168,10 @@ func (w *World) startCoordinators(ctx context.Context) error {
 			return err
 		}
 		web := address(h, coordinatorWebPort)
-		s := w.server("coordinator "+h.Name, h, r, "http://"+web+"/readyz", child.Spec{Path: w.o.Titrate, Args: []string{
-			"coordinator", "--name", h.Name, "--insecure", "--listen", address(h, apiPort), "--admin", web,
-			"--etcd-endpoints", strings.Join(w.endpoints(), ",")}})
+		s := w.server("coordinator "+h.Name, h, r, "http://"+web+"/readyz",
+			child.Spec{Path: w.o.Titrate, Args: []string{
+				"coordinator", "--name", h.Name, "--insecure", "--listen", address(h, apiPort), "--admin", web,
+				"--etcd-endpoints", strings.Join(w.endpoints(), ",")}})
 		s.metrics = "http://" + web + "/metrics"
 		w.Coordinators = append(w.Coordinators, s)
 		if err := s.Start(ctx, false); err != nil {

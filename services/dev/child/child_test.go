@@ -39,7 +39,8 @@ func start(t *testing.T, script string) (*Group, *Process) {
 	t.Helper()
 	g := NewGroup()
 	t.Cleanup(g.Close)
-	p, err := g.Start(Spec{Name: "fake", Path: "/bin/sh", Args: []string{"-c", script}, Log: filepath.Join(t.TempDir(), "log")})
+	p, err := g.Start(Spec{Name: "fake", Path: "/bin/sh", Args: []string{"-c", script},
+		Log: filepath.Join(t.TempDir(), "log")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +113,8 @@ func TestReadyTellsWhyNot(t *testing.T) {
 	_, slow := start(t, "exec sleep 600")
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
 	defer cancel()
-	if err := slow.Ready(ctx, never); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "connection refused") {
+	if err := slow.Ready(ctx, never); !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("a slow child: %v", err)
 	}
 }

@@ -44,7 +44,8 @@ const (
 // and one below.
 func Demo(duration time.Duration, gateways int, seed uint64) (*Scenario, error) {
 	if duration < MinDuration {
-		return nil, fmt.Errorf("a demo of %v is too short to show its four phases, the least is %v", duration, MinDuration)
+		return nil, fmt.Errorf("a demo of %v is too short to show its four phases, the least is %v", duration,
+			MinDuration)
 	}
 	if gateways < 1 || gateways > MaxGateways {
 		return nil, fmt.Errorf("%d gateways: must be 1 to %d", gateways, MaxGateways)

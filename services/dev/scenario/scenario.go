@@ -169,7 +169,8 @@ func (s *Scenario) Validate() error {
 	at := 0.0
 	for _, p := range s.Phases {
 		if p.Start != at || !(p.End > p.Start) || p.Settle < 0 || p.Settle >= p.End-p.Start {
-			return fmt.Errorf("scenario: phase %q: [%v, %v) settling %v, must start at %v and last longer than it settles",
+			return fmt.Errorf("scenario: phase %q: [%v, %v) settling %v, must start at %v and last longer than it "+
+				"settles",
 				p.Name, p.Start, p.End, p.Settle, at)
 		}
 		at = p.End
@@ -212,7 +213,8 @@ func (c *Client) validate(phases int) error {
 		return fmt.Errorf("client %q: process %q, must be %q or %q", c.Name, c.Process, Poisson, Constant)
 	}
 	if c.Limit != nil && (!positive(c.Limit.Rate) || !(c.Limit.Burst >= 1)) {
-		return fmt.Errorf("client %q: limit %v/s burst %v, must be above 0 and at least 1", c.Name, c.Limit.Rate, c.Limit.Burst)
+		return fmt.Errorf("client %q: limit %v/s burst %v, must be above 0 and at least 1", c.Name, c.Limit.Rate,
+			c.Limit.Burst)
 	}
 	return nil
 }

@@ -17,7 +17,8 @@ func sample(t testing.TB) (*scenario.Scenario, []Record) {
 		t.Fatal(err)
 	}
 	return s, []Record{
-		{T: 1.5, Gateway: "gw-1", Tenant: "acme", Client: "acme-1", Status: 200, WaitMs: 3.25, Late: 1e-4, Latency: .07, At: 1.51, Mark: true},
+		{T: 1.5, Gateway: "gw-1", Tenant: "acme", Client: "acme-1", Status: 200, WaitMs: 3.25, Late: 1e-4, Latency: .07,
+			At: 1.51, Mark: true},
 		{T: 2, Gateway: "gw-2", Tenant: "core", Client: "small", Status: 429, Reason: "client_limit"},
 		{T: 3, Gateway: "gw-3", Tenant: "dart", Client: "dart-1", Error: Dropped},
 	}

@@ -53,7 +53,8 @@ func TestOverloadedIsSlowThenFails(t *testing.T) {
 			}
 			at[times[i]]++
 		}
-		want := map[time.Duration]int{0: 3, 50 * time.Millisecond: 4, 100 * time.Millisecond: 4, 150 * time.Millisecond: 4}
+		want := map[time.Duration]int{0: 3, 50 * time.Millisecond: 4, 100 * time.Millisecond: 4,
+			150 * time.Millisecond: 4}
 		for d, n := range want {
 			if at[d] != n {
 				t.Errorf("%d answers after %v, want %d", at[d], d, n)

@@ -106,5 +106,6 @@ func atMost(name, phase, subject string, value, bound float64) Check {
 }
 
 func atLeast(name, phase, subject string, value, bound float64) Check {
-	return Check{Name: name, Phase: phase, Subject: subject, Value: value, Bound: bound, AtLeast: true, Pass: value >= bound-1e-9}
+	return Check{Name: name, Phase: phase, Subject: subject, Value: value, Bound: bound, AtLeast: true,
+		Pass: value >= bound-1e-9}
 }

@@ -125,10 +125,12 @@ func voidReasons(l Load) []string {
 		why = append(why, fmt.Sprintf("%d requests recorded of %d planned", l.Recorded, l.Planned))
 	}
 	if d := float64(l.Dropped); d > maxDropped*float64(l.Planned) {
-		why = append(why, fmt.Sprintf("%d of %d starts dropped, at most %.1f %% may be", l.Dropped, l.Planned, 100*maxDropped))
+		why = append(why, fmt.Sprintf("%d of %d starts dropped, at most %.1f %% may be", l.Dropped, l.Planned,
+			100*maxDropped))
 	}
 	if l.LateP99Ms > maxLateP99Ms {
-		why = append(why, fmt.Sprintf("1 %% of the starts were %.0f ms late or more, at most %d ms may be", l.LateP99Ms, maxLateP99Ms))
+		why = append(why, fmt.Sprintf("1 %% of the starts were %.0f ms late or more, at most %d ms may be", l.LateP99Ms,
+			maxLateP99Ms))
 	}
 	return why
 }

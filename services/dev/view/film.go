@@ -62,7 +62,8 @@ func (f *Film) WriteSVG(w io.Writer) error {
 	width, height := columns*charWidth+2*filmBorder, rows*lineHeight+2*filmBorder
 	n := max(len(f.frames), 1)
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" role="img">
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" role="img"
+  viewBox="0 0 %d %d" width="%[1]d" height="%[2]d">
 <title>the live table of titrate dev</title>
 <style>
 text{font:13px ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#d0d4da;white-space:pre}
@@ -87,7 +88,8 @@ text{font:13px ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#d0
 	for i, lines := range f.frames {
 		for j, line := range lines {
 			if id, there := ids[line]; there {
-				fmt.Fprintf(&b, "<use href=\"#l%d\" x=\"%d\" y=\"%d\"/>\n", id, i*width+filmBorder, filmBorder+lineHeight*(j+1)-4)
+				fmt.Fprintf(&b, "<use href=\"#l%d\" x=\"%d\" y=\"%d\"/>\n", id, i*width+filmBorder,
+					filmBorder+lineHeight*(j+1)-4)
 			}
 		}
 	}

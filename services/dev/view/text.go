@@ -95,7 +95,8 @@ func tenants(s *Sample) string {
 			fmt.Sprintf("%.0f ms", r.WaitMs), num(r.Marks), num(r.Rejects), r.State)
 	}
 	for _, c := range s.Clients {
-		t.Row("  "+c.Name, "", num(c.Wants), num(c.Gets), "≤ "+num(c.Rate), "", "", "", num(c.Rejects), "limit "+num(c.Rate)+"/s")
+		t.Row("  "+c.Name, "", num(c.Wants), num(c.Gets), "≤ "+num(c.Rate), "", "", "", num(c.Rejects),
+			"limit "+num(c.Rate)+"/s")
 	}
 	return t.Render()
 }

@@ -30,7 +30,8 @@ func TestTableShowsEverything(t *testing.T) {
 	text := Table(sample())
 	for _, want := range []string{"greed", "0:10 left", "299 of 300/s", "2 failed", "0.0254",
 		"tenant", "weight", "wants", "gets", "fair share", "price", "wait p99", "marks", "rejects", "state",
-		"dart", "51 ms", "260", "held at its fair share", "small", "limit 5/s", "gw-2", "agent cut off", "coordinator killed"} {
+		"dart", "51 ms", "260", "held at its fair share", "small", "limit 5/s", "gw-2", "agent cut off",
+		"coordinator killed"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
@@ -45,7 +46,8 @@ func TestTableOfNothingYet(t *testing.T) {
 
 func TestLineIsOneLine(t *testing.T) {
 	line := Line(sample())
-	if strings.Contains(line, "\n") || !strings.Contains(line, "dart 39 of 300 (fair 40)") || !strings.Contains(line, "failed 2") {
+	if strings.Contains(line, "\n") || !strings.Contains(line, "dart 39 of 300 (fair 40)") ||
+		!strings.Contains(line, "failed 2") {
 		t.Errorf("%q", line)
 	}
 }

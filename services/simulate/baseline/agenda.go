@@ -33,7 +33,8 @@ type agenda struct {
 }
 
 func newAgenda(s *scenario.Scenario, gateways int) *agenda {
-	return &agenda{gossip: &s.Gossip, random: rand.New(rand.NewPCG(s.Seed, 0x626173656c696e65)), groups: make([]int, gateways+1)}
+	return &agenda{gossip: &s.Gossip, random: rand.New(rand.NewPCG(s.Seed, 0x626173656c696e65)),
+		groups: make([]int, gateways+1)}
 }
 
 // put notes what is due.

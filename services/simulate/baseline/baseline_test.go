@@ -21,7 +21,8 @@ func play(t rapid.TB, name, text string) *measure.System {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := simulate.Run(context.Background(), s, simulate.Options{Alone: true, Baselines: []string{name}, Series: true})
+	r, err := simulate.Run(context.Background(), s, simulate.Options{Alone: true, Baselines: []string{name},
+		Series: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,8 @@ events: [{at: 20s, join: c}, {at: 40s, leave: a}]
 	for _, c := range []struct {
 		gateway        int
 		from, to, want float64
-	}{{0, 5, 20, 15}, {1, 5, 20, 5}, {0, 25, 40, 12}, {1, 25, 40, 4}, {2, 25, 40, 4}, {0, 41, 60, 0}, {1, 45, 60, 10}, {2, 45, 60, 10}} {
+	}{{0, 5, 20, 15}, {1, 5, 20, 5}, {0, 25, 40, 12}, {1, 25, 40, 4}, {2, 25, 40, 4}, {0, 41, 60, 0}, {1, 45, 60, 10},
+		{2, 45, 60, 10}} {
 		near(t, fmt.Sprint(c), admitted(s, c.gateway, c.from, c.to), c.want, .2)
 	}
 }
@@ -112,7 +114,8 @@ replicas: %d
 seed: %d
 tenants: [{name: t, limits: [{name: each, rate: %d/s, burst: %d}]}]
 clients: [{name: x, count: 2, demand: {poisson: %d/s}}]
-`, n, rapid.IntRange(0, 1000).Draw(t, "seed"), rapid.IntRange(1, 50).Draw(t, "rate"), rapid.IntRange(1, 50).Draw(t, "burst"), rapid.IntRange(1, 200).Draw(t, "demand")))
+`, n, rapid.IntRange(0, 1000).Draw(t, "seed"), rapid.IntRange(1, 50).Draw(t, "rate"),
+			rapid.IntRange(1, 50).Draw(t, "burst"), rapid.IntRange(1, 200).Draw(t, "demand")))
 		for _, k := range s.Keys {
 			if k.WorstExcess > float64(n)+1e-6 {
 				t.Fatalf("%+v", k)
@@ -130,9 +133,11 @@ seed: %d
 gossip: {delay: 30ms}
 tenants: [{name: t, limits: [{name: each, rate: %d/s, burst: %d}, {name: all, key: TENANT, rate: 60/s, burst: 20}]}]
 clients: [{name: x, count: 3, demand: {onOff: {rate: %d/s, on: 1s, off: 500ms}, arrivals: POISSON}}]
-`, rapid.IntRange(0, 1000).Draw(t, "seed"), rapid.IntRange(1, 50).Draw(t, "rate"), rapid.IntRange(1, 50).Draw(t, "burst"), rapid.IntRange(1, 100).Draw(t, "demand")))
+`, rapid.IntRange(0, 1000).Draw(t, "seed"), rapid.IntRange(1, 50).Draw(t, "rate"),
+			rapid.IntRange(1, 50).Draw(t, "burst"), rapid.IntRange(1, 100).Draw(t, "demand")))
 		for _, k := range s.Keys {
-			if k.Wrongful > 0 || k.WorstExcess > 1e-6 || k.Admitted > k.Central || k.Admitted < k.Central-s.Requests.Waiting {
+			if k.Wrongful > 0 || k.WorstExcess > 1e-6 || k.Admitted > k.Central ||
+				k.Admitted < k.Central-s.Requests.Waiting {
 				t.Fatalf("%+v, %d waiting", k, s.Requests.Waiting)
 			}
 		}
@@ -169,11 +174,13 @@ clients:
   - {name: hasty, patience: 100ms, demand: {constant: 5/s}, route: {pinned: gw-2}}
 events: [{at: 5s, crash: gw-1}]
 `)
-	if q := s.Requests; q.Lost != 2 || q.Abandoned < 49 || q.Offered != q.Admitted+q.Rejected+q.Abandoned+q.Lost+q.Waiting {
+	if q := s.Requests; q.Lost != 2 || q.Abandoned < 49 ||
+		q.Offered != q.Admitted+q.Rejected+q.Abandoned+q.Lost+q.Waiting {
 		t.Errorf("%+v, want two lost: 0.4 s of 5/s", q)
 	}
 	// Cut off from the service, everything passes.
-	s = play(t, "central", strings.Replace(uneven, "clients:", "events: [{at: 10s, coordinator: LOST}, {at: 20s, coordinator: BACK}]\nclients:", 1))
+	s = play(t, "central", strings.Replace(uneven, "clients:",
+		"events: [{at: 10s, coordinator: LOST}, {at: 20s, coordinator: BACK}]\nclients:", 1))
 	near(t, "without the service", admitted(s, 0, 11, 20), 60, .2)
 }
 
@@ -184,7 +191,8 @@ func TestFPSFollowsArrivals(t *testing.T) {
 		near(t, fmt.Sprint("gateway ", g), admitted(s, g, 10, 40), want, .05*want)
 	}
 	// Who does not hear of the others for a second takes all: 50, and 30 + 10.
-	s = play(t, "fps", strings.Replace(uneven, "clients:", "events: [{at: 20s, partition: [[gw-1], [gw-2, gw-3]]}]\nclients:", 1))
+	s = play(t, "fps", strings.Replace(uneven, "clients:",
+		"events: [{at: 20s, partition: [[gw-1], [gw-2, gw-3]]}]\nclients:", 1))
 	near(t, "alone", admitted(s, 0, 25, 40), 50, 1)
 	near(t, "the others", admitted(s, 1, 25, 40)+admitted(s, 2, 25, 40), 40, 1)
 }
@@ -217,7 +225,8 @@ func TestWaterfillIsMaxMin(t *testing.T) {
 }
 
 func TestTooManyBucketsAreRefused(t *testing.T) {
-	s, err := read.Parse("f", strings.NewReader("duration: 1s\nwarmup: 0\nreplicas: 1000\ntenants: [{name: t, limits: [{name: l, rate: 1/s}]}]\nclients: [{name: c, count: 5000, demand: {constant: 1/h}}]\n"), nil)
+	s, err := read.Parse("f", strings.NewReader("duration: 1s\nwarmup: 0\nreplicas: 1000\ntenants: [{name: t, "+
+		"limits: [{name: l, rate: 1/s}]}]\nclients: [{name: c, count: 5000, demand: {constant: 1/h}}]\n"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,8 @@ import (
 // controller, without the ledger that Titrate holds limits with.
 func Claims(stage system.Stage) (system.System, error) {
 	n := len(stage.Cast.Gateways)
-	return newCluster(stage, stage.Scenario.Gossip.Period, &claims{heard: newHearsay(n, nil), own: make([][]drc.Controller, n)})
+	return newCluster(stage, stage.Scenario.Gossip.Period,
+		&claims{heard: newHearsay(n, nil), own: make([][]drc.Controller, n)})
 }
 
 // claims is the law of Claims. What is told are three figures per unit: the claim,
@@ -63,7 +64,8 @@ func (l *claims) turn(c *cluster, now time.Duration) {
 		others := l.heard.sums(g, now, forgetAfter, make([]float64, len(told)))
 		for u := range l.own[g] {
 			own := &l.own[g][u]
-			own.Step(c.every.Seconds(), c.gateways[g].wanted[u], drc.Sums{Claims: others[3*u], Active: others[3*u+1], Unsaturated: others[3*u+2]})
+			own.Step(c.every.Seconds(), c.gateways[g].wanted[u],
+				drc.Sums{Claims: others[3*u], Active: others[3*u+1], Unsaturated: others[3*u+2]})
 			c.set(g, u, own.Rate(), now)
 			claim := own.Publish()
 			told[3*u], told[3*u+1], told[3*u+2] = claim.Claim, claim.Active, claim.Unsaturated

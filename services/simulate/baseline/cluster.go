@@ -57,7 +57,8 @@ const tick = 1
 func newCluster(stage system.Stage, every time.Duration, l law) (system.System, error) {
 	units, n := len(stage.Cast.Keys)+len(stage.Cast.Flows), len(stage.Cast.Gateways)
 	if units*n > MaxBuckets {
-		return nil, fmt.Errorf("%d limited clients and flows on %d gateways; a baseline takes %d buckets at most", units, n, MaxBuckets)
+		return nil, fmt.Errorf("%d limited clients and flows on %d gateways; a baseline takes %d buckets at most",
+			units, n, MaxBuckets)
 	}
 	c := &cluster{stage: stage, law: l, agenda: newAgenda(stage.Scenario, n), every: every,
 		total: make([]float64, units), burst: make([]float64, units),
@@ -66,7 +67,8 @@ func newCluster(stage system.Stage, every time.Duration, l law) (system.System, 
 		if c.up[g] {
 			c.weights[g] = stage.Cast.Weights[g]
 		}
-		c.gateways[g] = gateway{make([]judge.Bucket, units), make([]float64, units), make([]float64, units), make([]float64, units)}
+		c.gateways[g] = gateway{make([]judge.Bucket, units), make([]float64, units), make([]float64, units),
+			make([]float64, units)}
 	}
 	start := -stage.Scenario.Lead
 	c.refresh(start)

@@ -43,7 +43,8 @@ func shares(s *scenario.Scenario, c *traffic.Cast, demand func(flow int) float64
 				continue
 			}
 			q := s.Quota(&s.Tenants[at], pool.Name)
-			demands = append(demands, fairshare.Demand{Weight: q.Weight, Guaranteed: q.Guaranteed, Cap: min(q.Max, demand(f))})
+			demands = append(demands, fairshare.Demand{Weight: q.Weight, Guaranteed: q.Guaranteed,
+				Cap: min(q.Max, demand(f))})
 			places = append(places, f)
 			weights += q.Weight
 		}

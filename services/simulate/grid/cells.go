@@ -27,7 +27,8 @@ func limits(quick bool) []limit {
 	for _, r := range []struct {
 		name        string
 		rate, worth float64
-	}{{"1/s", 1, 1}, {"5/s", 5, 5}, {"10/s", 10, 10}, {"100/s", 100, 100}, {"100/min", 100. / 60, 100}, {"1000/h", 1000. / 3600, 1000}} {
+	}{{"1/s", 1, 1}, {"5/s", 5, 5}, {"10/s", 10, 10}, {"100/s", 100, 100}, {"100/min", 100. / 60, 100},
+		{"1000/h", 1000. / 3600, 1000}} {
 		bursts := []float64{1, 5, 20, r.worth}
 		slices.Sort(bursts)
 		for _, b := range slices.Compact(bursts) {

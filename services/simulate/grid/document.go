@@ -22,7 +22,8 @@ func (r *Result) Document() string {
 	var b strings.Builder
 	b.WriteString(r.refusals())
 	b.WriteString("\n\n" + r.markdown("N", calm, func(row *Row) string { return fmt.Sprint(row.Replicas) }))
-	b.WriteString("\nN = 3 at 100 ms, and something happens after a third of the time: a gateway joins, crashes, restarts,\n" +
+	b.WriteString("\nN = 3 at 100 ms, and something happens after a third of the time: a gateway joins, crashes, " +
+		"restarts,\n" +
 		"is cut off for 6 s or (partition) for 20 of 60 s.\n\n")
 	b.WriteString(r.markdown("event", func(row *Row) bool { return !calm(row) },
 		func(row *Row) string { return row.Events }))
@@ -42,7 +43,8 @@ func (r *Result) refusals() string {
 	for _, s := range r.Systems() {
 		parts = append(parts, fmt.Sprintf("%s %d", titles[s], refused[s]))
 	}
-	return fmt.Sprintf("Of all %d requests of clients below their limit, nothing having gone wrong but loss, refused were: %s.",
+	return fmt.Sprintf("Of all %d requests of clients below their limit, nothing having gone wrong but loss, refused "+
+		"were: %s.",
 		within[Optimistic], strings.Join(parts, ", "))
 }
 

@@ -18,13 +18,17 @@ func TestQuick(t *testing.T) {
 		if row.System != Optimistic && row.System != Strict {
 			continue
 		}
-		t.Logf("%-8s b=%-3g N=%-3d %-10s wrongful %.4f (%s) mean %.3f (%s) over %.3f excess %.1f spared %.2f (%s)", row.Limit, row.Burst, row.Replicas, row.System,
-			row.Wrongful.Value, row.Wrongful.Where, row.Mean.Value, row.Mean.Where, row.Over.Value, row.Excess.Value, row.Spared.Value, row.Spared.Where)
+		t.Logf("%-8s b=%-3g N=%-3d %-10s wrongful %.4f (%s) mean %.3f (%s) over %.3f excess %.1f spared %.2f (%s)",
+			row.Limit, row.Burst, row.Replicas, row.System,
+			row.Wrongful.Value, row.Wrongful.Where, row.Mean.Value, row.Mean.Where, row.Over.Value, row.Excess.Value,
+			row.Spared.Value, row.Spared.Where)
 		if row.Spared.Value > 1 {
-			t.Errorf("%s burst %g, %s: %.1f over rate·t + burst, %.2f of the bound: %s", row.Limit, row.Burst, row.System, row.Excess.Value, row.Spared.Value, row.Spared.Where)
+			t.Errorf("%s burst %g, %s: %.1f over rate·t + burst, %.2f of the bound: %s", row.Limit, row.Burst,
+				row.System, row.Excess.Value, row.Spared.Value, row.Spared.Where)
 		}
 		if row.System == Optimistic && row.Events == "" && row.Wrongful.Value > .01 {
-			t.Errorf("%s burst %g: %.2f %% refused of a client below its limit: %s", row.Limit, row.Burst, 100*row.Wrongful.Value, row.Wrongful.Where)
+			t.Errorf("%s burst %g: %.2f %% refused of a client below its limit: %s", row.Limit, row.Burst,
+				100*row.Wrongful.Value, row.Wrongful.Where)
 		}
 	}
 }

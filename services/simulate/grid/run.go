@@ -85,7 +85,8 @@ func (j *job) scenario() *scenario.Scenario {
 			s.Tenants = append(s.Tenants, scenario.Tenant{Name: name, Weight: 1,
 				Limits: []config.Limit{{Name: "each", Rate: l.rate, Burst: l.burst, Strict: j.strict}}})
 			demand, route := j.loads[k].make(l, j.span)
-			s.Clients = append(s.Clients, scenario.Client{Name: name, Tenant: name, Cost: 1, Demand: demand, Route: route})
+			s.Clients = append(s.Clients, scenario.Client{Name: name, Tenant: name, Cost: 1, Demand: demand,
+				Route: route})
 		}
 	}
 	return s
@@ -140,7 +141,8 @@ func (j *job) add(r *Result, system string, keys []measure.Key) error {
 		for k, load := range j.loads {
 			key := byTenant[tenant(i, k)]
 			if key == nil {
-				return fmt.Errorf("grid: %v: the simulation tells nothing of %s under %s, burst %g", j.cell, load.name, l.name, l.burst)
+				return fmt.Errorf("grid: %v: the simulation tells nothing of %s under %s, burst %g", j.cell, load.name,
+					l.name, l.burst)
 			}
 			row.add(j.cell, load, key)
 		}

@@ -34,7 +34,8 @@ func (r *Result) Table() (titles []string, lines [][]string) {
 	for _, row := range r.Rows {
 		if last == nil || !row.like(last) {
 			line := make([]string, len(titles))
-			line[0], line[1], line[2], line[3] = row.Limit, fmt.Sprintf("%g", row.Burst), fmt.Sprint(row.Replicas), row.Events
+			line[0], line[1], line[2], line[3] = row.Limit, fmt.Sprintf("%g", row.Burst), fmt.Sprint(row.Replicas),
+				row.Events
 			lines = append(lines, line)
 			last = row
 		}
@@ -58,7 +59,8 @@ func (r *Result) LossTable() (titles []string, lines [][]string) {
 		case "excess":
 			format = "%+.1f"
 		}
-		lines = append(lines, []string{l.Limit, fmt.Sprintf("%g", l.Burst), fmt.Sprint(l.Replicas), l.Events, l.What, l.Rival,
+		lines = append(lines, []string{l.Limit, fmt.Sprintf("%g", l.Burst), fmt.Sprint(l.Replicas), l.Events, l.What,
+			l.Rival,
 			fmt.Sprintf(format, theirs), fmt.Sprintf(format, ours), l.Ours.Where})
 	}
 	return titles, lines

@@ -33,7 +33,8 @@ func (p *Tape) Finish(name string, series bool) System {
 }
 
 func (t *tally) requests() Requests {
-	r := Requests{Offered: t.offer, Admitted: t.counts[system.Admitted], Marked: t.marked, Rejected: t.counts[system.Rejected],
+	r := Requests{Offered: t.offer, Admitted: t.counts[system.Admitted], Marked: t.marked,
+		Rejected:  t.counts[system.Rejected],
 		Abandoned: t.counts[system.Abandoned], Lost: t.counts[system.Lost]}
 	r.Waiting = r.Offered - r.Admitted - r.Rejected - r.Abandoned - r.Lost
 	for i, n := range t.reason {
@@ -81,7 +82,8 @@ func ratio(a, b float64) float64 {
 
 func (p *Tape) flow(i int) Flow {
 	truth, tape := &p.t.flows[i], &p.flows[i]
-	out := Flow{Tenant: truth.tenant, Pool: truth.pool, Weight: p.t.quota(truth).Weight, Requests: tape.requests(), Waits: tape.waits.result(),
+	out := Flow{Tenant: truth.tenant, Pool: truth.pool, Weight: p.t.quota(truth).Weight, Requests: tape.requests(),
+		Waits:    tape.waits.result(),
 		Wrongful: tape.wrongful, LeastServed: 1}
 	var seconds float64
 	for at, ph := range p.t.phases {
@@ -101,7 +103,8 @@ func (p *Tape) flow(i int) Flow {
 			p.judge(&out, truth.fair[at], tape.served, ph)
 		}
 	}
-	out.Wanted, out.Demand, out.Entitlement, out.Served = truth.wanted/seconds, out.Demand/seconds, out.Entitlement/seconds, out.Served/seconds
+	out.Wanted, out.Demand, out.Entitlement, out.Served = truth.wanted/seconds, out.Demand/seconds,
+		out.Entitlement/seconds, out.Served/seconds
 	return out
 }
 
@@ -141,6 +144,7 @@ func (p *Tape) key(i int) Key {
 		WorstExcess: max(-k.Burst, tape.worst.excess), HighestSecond: tape.worst.highest,
 		AboveSeconds: truth.aboveSeconds, AboveMean: ratio(tape.above, truth.aboveSeconds),
 		AboveCentral: ratio(truth.aboveCentral, truth.aboveSeconds),
-		Within:       truth.within, Wrongful: tape.wrongful, WrongfulShare: ratio(float64(tape.wrongful), float64(truth.within))}
+		Within:       truth.within, Wrongful: tape.wrongful,
+		WrongfulShare: ratio(float64(tape.wrongful), float64(truth.within))}
 	return out
 }

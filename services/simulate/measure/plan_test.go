@@ -15,13 +15,15 @@ func TestPhases(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := scenario.New(time.Duration(rapid.IntRange(2, 100).Draw(t, "seconds"))*time.Second, 1)
 		ms := func(label string) time.Duration {
-			return time.Duration(rapid.Int64Range(0, int64(s.Duration/time.Millisecond)-1).Draw(t, label)) * time.Millisecond
+			return time.Duration(rapid.Int64Range(0, int64(s.Duration/time.Millisecond)-1).Draw(t,
+				label)) * time.Millisecond
 		}
 		for range rapid.IntRange(0, 5).Draw(t, "events") {
 			s.Events = append(s.Events, scenario.Event{At: ms("at"), Kind: scenario.Heal})
 		}
 		for range rapid.IntRange(0, 5).Draw(t, "clients") {
-			s.Clients = append(s.Clients, scenario.Client{Demand: scenario.OnOff(1, ms("on")+1, ms("off")+100*time.Millisecond)})
+			s.Clients = append(s.Clients, scenario.Client{Demand: scenario.OnOff(1, ms("on")+1,
+				ms("off")+100*time.Millisecond)})
 		}
 		p := newPlan(s, rapid.IntRange(0, 1000).Draw(t, "rows"))
 		at := time.Duration(0)
@@ -52,7 +54,8 @@ func TestSumOfBins(t *testing.T) {
 	for _, c := range []struct {
 		from, to time.Duration
 		want     float64
-	}{{0, time.Second, 55}, {100 * time.Millisecond, 300 * time.Millisecond, 5}, {150 * time.Millisecond, 250 * time.Millisecond, 2.5}, {0, 0, 0}} {
+	}{{0, time.Second, 55}, {100 * time.Millisecond, 300 * time.Millisecond, 5},
+		{150 * time.Millisecond, 250 * time.Millisecond, 2.5}, {0, 0, 0}} {
 		if got := truth.sum(bins, c.from, c.to); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%v to %v: %v, want %v", c.from, c.to, got, c.want)
 		}

@@ -29,7 +29,8 @@ func (p *Tape) series() *Series {
 			return byPhase[t.phaseOf(from)] * min(t.bin, t.end-from).Seconds()
 		})
 	}
-	s := &Series{StepSeconds: (time.Duration(each) * t.bin).Seconds(), Pools: []PoolSeries{}, Flows: []FlowSeries{}, Limits: []LimitSeries{}, Gateways: []GatewaySeries{}}
+	s := &Series{StepSeconds: (time.Duration(each) * t.bin).Seconds(), Pools: []PoolSeries{}, Flows: []FlowSeries{},
+		Limits: []LimitSeries{}, Gateways: []GatewaySeries{}}
 	for i := range t.pools {
 		demand, served := make([]float64, t.bins), make([]float64, t.bins)
 		for j := range t.flows {
@@ -41,7 +42,8 @@ func (p *Tape) series() *Series {
 		s.Pools = append(s.Pools, PoolSeries{t.pools[i].name, rate(t.pools[i].capacity), cost(demand), cost(served)})
 	}
 	for i := range t.flows {
-		f := FlowSeries{Tenant: t.flows[i].tenant, Pool: t.flows[i].pool, Demand: cost(t.flows[i].demand), Fair: []float64{}, Admitted: cost(p.flows[i].served)}
+		f := FlowSeries{Tenant: t.flows[i].tenant, Pool: t.flows[i].pool, Demand: cost(t.flows[i].demand),
+			Fair: []float64{}, Admitted: cost(p.flows[i].served)}
 		if t.poolOf[i] >= 0 {
 			f.Fair = rate(t.flows[i].fair)
 		}
@@ -49,7 +51,8 @@ func (p *Tape) series() *Series {
 	}
 	for i := range t.limits {
 		l := &t.limits[i]
-		s.Limits = append(s.Limits, LimitSeries{l.tenant, l.limit, rate(l.rate), cost(l.offered), cost(l.central), cost(p.limit[i])})
+		s.Limits = append(s.Limits, LimitSeries{l.tenant, l.limit, rate(l.rate), cost(l.offered), cost(l.central),
+			cost(p.limit[i])})
 	}
 	for i, name := range t.cast.Gateways {
 		s.Gateways = append(s.Gateways, GatewaySeries{name, cost(t.gates[i]), cost(p.gates[i])})

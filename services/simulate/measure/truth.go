@@ -88,7 +88,8 @@ func NewTruth(s *scenario.Scenario, cast *traffic.Cast) *Truth {
 		l.rate, l.above = make([]float64, len(t.phases)), make([]bool, len(t.phases))
 	}
 	for i := range s.Pools {
-		t.pools = append(t.pools, poolTruth{name: s.Pools[i].Name, capacity: make([]float64, len(t.phases)), demand: make([]float64, len(t.phases))})
+		t.pools = append(t.pools, poolTruth{name: s.Pools[i].Name, capacity: make([]float64, len(t.phases)),
+			demand: make([]float64, len(t.phases))})
 	}
 	t.addFlows()
 	t.placeClients()

@@ -49,7 +49,8 @@ func (w *waits) quantile(q float64) time.Duration {
 }
 
 func (w *waits) result() Waits {
-	r := Waits{P50Ms: milliseconds(w.quantile(.5)), P99Ms: milliseconds(w.quantile(.99)), MaxMs: milliseconds(w.longest)}
+	r := Waits{P50Ms: milliseconds(w.quantile(.5)), P99Ms: milliseconds(w.quantile(.99)),
+		MaxMs: milliseconds(w.longest)}
 	if w.count > 0 {
 		r.MeanMs = milliseconds(w.sum) / float64(w.count)
 	}

@@ -22,8 +22,10 @@ const mostLines = 8
 
 // colours are told apart by most eyes (Okabe and Ito).
 var colours = []color.Color{
-	color.RGBA{0, 114, 178, 255}, color.RGBA{213, 94, 0, 255}, color.RGBA{0, 158, 115, 255}, color.RGBA{204, 121, 167, 255},
-	color.RGBA{230, 159, 0, 255}, color.RGBA{86, 180, 233, 255}, color.RGBA{120, 94, 20, 255}, color.RGBA{90, 90, 90, 255},
+	color.RGBA{0, 114, 178, 255}, color.RGBA{213, 94, 0, 255}, color.RGBA{0, 158, 115, 255},
+	color.RGBA{204, 121, 167, 255},
+	color.RGBA{230, 159, 0, 255}, color.RGBA{86, 180, 233, 255}, color.RGBA{120, 94, 20, 255},
+	color.RGBA{90, 90, 90, 255},
 }
 
 var (
@@ -120,7 +122,8 @@ func rows(s *measure.Series) (out []row) {
 	}
 	for i := range s.Limits {
 		l := &s.Limits[i]
-		out = append(out, row{"limits", "limit " + l.Tenant + "/" + l.Limit, func(s *measure.Series) []line { return limitLines(&s.Limits[i]) }})
+		out = append(out, row{"limits", "limit " + l.Tenant + "/" + l.Limit,
+			func(s *measure.Series) []line { return limitLines(&s.Limits[i]) }})
 	}
 	gateways := row{"gateways", "gateways", gatewayLines}
 	if len(out) >= mostPanels {

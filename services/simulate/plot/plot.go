@@ -99,7 +99,8 @@ func Draw(w io.Writer, r *measure.Result, format string, kinds []string) error {
 	whole := draw.New(canvas)
 	whole.SetColor(color.White)
 	whole.Fill(whole.Rectangle.Path())
-	tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: margin, PadY: margin, PadTop: margin, PadBottom: margin, PadLeft: margin, PadRight: margin}
+	tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: margin, PadY: margin, PadTop: margin, PadBottom: margin,
+		PadLeft: margin, PadRight: margin}
 	for i, row := range plot.Align(grid, tiles, whole) {
 		for j, at := range row {
 			grid[i][j].Draw(at)

@@ -18,18 +18,25 @@ import (
 
 // result has two systems, a pool, gateways and, if many, a lot of everything.
 func result(many bool) *measure.Result {
-	r := &measure.Result{DurationSeconds: 10, Events: []measure.Event{{AtSeconds: 3, What: "crash gw-2 in a name that is far too long for it"}, {AtSeconds: 6, What: "heal"}}}
+	r := &measure.Result{DurationSeconds: 10,
+		Events: []measure.Event{{AtSeconds: 3, What: "crash gw-2 in a name that is far too long for it"},
+			{AtSeconds: 6, What: "heal"}}}
 	values := []float64{0, 100, 1000, 50}
 	n := 1
 	if many {
 		n = 20
 	}
 	for _, name := range []string{"titrate", "static"} {
-		s := &measure.Series{StepSeconds: 2.5, Pools: []measure.PoolSeries{{Pool: "api", Capacity: []float64{90, 90, 90, 90}, Demand: values, Admitted: []float64{0, 80, 90, 50}}}}
+		s := &measure.Series{StepSeconds: 2.5,
+			Pools: []measure.PoolSeries{{Pool: "api", Capacity: []float64{90, 90, 90, 90}, Demand: values,
+				Admitted: []float64{0, 80, 90, 50}}}}
 		for i := range n {
-			s.Flows = append(s.Flows, measure.FlowSeries{Tenant: fmt.Sprint("t", i), Pool: "api", Demand: values, Fair: values, Admitted: values})
-			s.Limits = append(s.Limits, measure.LimitSeries{Tenant: "t", Limit: fmt.Sprint("l", i), Rate: values, Offered: values, Central: values, Admitted: values})
-			s.Gateways = append(s.Gateways, measure.GatewaySeries{Gateway: fmt.Sprint("gw-", i), Offered: values, Admitted: values})
+			s.Flows = append(s.Flows, measure.FlowSeries{Tenant: fmt.Sprint("t", i), Pool: "api", Demand: values,
+				Fair: values, Admitted: values})
+			s.Limits = append(s.Limits, measure.LimitSeries{Tenant: "t", Limit: fmt.Sprint("l", i), Rate: values,
+				Offered: values, Central: values, Admitted: values})
+			s.Gateways = append(s.Gateways, measure.GatewaySeries{Gateway: fmt.Sprint("gw-", i), Offered: values,
+				Admitted: values})
 		}
 		r.Systems = append(r.Systems, measure.System{Name: name, Series: s})
 	}
@@ -39,7 +46,8 @@ func result(many bool) *measure.Result {
 func TestSVGIsWellFormedAndNamesEverything(t *testing.T) {
 	for _, many := range []bool{false, true} {
 		var out, again bytes.Buffer
-		if err := errors.Join(plot.Draw(&out, result(many), "svg", nil), plot.Draw(&again, result(many), "svg", nil)); err != nil {
+		if err := errors.Join(plot.Draw(&out, result(many), "svg", nil),
+			plot.Draw(&again, result(many), "svg", nil)); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(out.Bytes(), again.Bytes()) {
@@ -53,7 +61,8 @@ func TestSVGIsWellFormedAndNamesEverything(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, want := range []string{"titrate: pool api", "static: tenants of api", "limit t/l0", "gateways", "capacity", "crash gw-2", "heal"} {
+		for _, want := range []string{"titrate: pool api", "static: tenants of api", "limit t/l0", "gateways",
+			"capacity", "crash gw-2", "heal"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("many=%v: no %q in the drawing", many, want)
 			}
@@ -69,7 +78,8 @@ func TestOnlyRowsOfSomeKinds(t *testing.T) {
 	if text := out.String(); !strings.Contains(text, "tenants of api") || strings.Contains(text, "gateways") {
 		t.Error("want tenants and no gateways")
 	}
-	if err := plot.Draw(&out, result(false), "svg", []string{}); err == nil || !strings.Contains(err.Error(), "none of") {
+	if err := plot.Draw(&out, result(false), "svg", []string{}); err == nil ||
+		!strings.Contains(err.Error(), "none of") {
 		t.Errorf("%v, want an error: there is nothing to draw", err)
 	}
 }
@@ -98,7 +108,8 @@ func TestWriteIsAllOrNothing(t *testing.T) {
 		{"b.svg", "no system", &measure.Result{}},
 		{"no/where.svg", "no such file", result(false)},
 	} {
-		if err := plot.Write(filepath.Join(dir, c.path), c.r, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := plot.Write(filepath.Join(dir, c.path), c.r, nil); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.path, err, c.want)
 		}
 	}

@@ -136,7 +136,8 @@ func (p *parser) points(n *yaml.Node, path, demand string) (d scenario.Demand) {
 		if before := len(d.Points); !p.IsWrong(shown+".at") && (before == 0 || d.Points[before-1].At < point.At) {
 			d.Points = append(d.Points, point)
 		} else if !p.IsWrong(shown + ".at") {
-			p.Wrong(f["at"].Line, shown+".at", "want times that rise: more than %v, found %v", d.Points[before-1].At, point.At)
+			p.Wrong(f["at"].Line, shown+".at", "want times that rise: more than %v, found %v", d.Points[before-1].At,
+				point.At)
 		}
 	}
 	if len(d.Points) == 0 {

@@ -9,7 +9,8 @@ import (
 )
 
 // kinds are the kinds of events, of which there is one beside at.
-var kinds = []string{"partition", "heal", "join", "leave", "crash", "restart", "agentLost", "agentBack", "coordinator", "limit", "pool"}
+var kinds = []string{"partition", "heal", "join", "leave", "crash", "restart", "agentLost", "agentBack", "coordinator",
+	"limit", "pool"}
 
 // ofReplica are those that name a gateway.
 var ofReplica = map[string]scenario.EventKind{

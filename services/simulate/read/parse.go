@@ -39,7 +39,8 @@ type parser struct {
 // tree.MostErrors.
 func Parse(file string, in io.Reader, open Open) (*scenario.Scenario, error) {
 	p := &parser{Reader: tree.New(file), open: open, places: map[string]place{}}
-	if n := p.Root(in, tree.Input{MaxBytes: MaxBytes, Want: "a scenario with duration, replicas, tenants and clients", First: "duration"}); n != nil {
+	if n := p.Root(in, tree.Input{MaxBytes: MaxBytes, Want: "a scenario with duration, replicas, tenants and clients",
+		First: "duration"}); n != nil {
 		p.top(n)
 		for _, e := range p.s.Check() {
 			p.tell(e)
@@ -91,7 +92,8 @@ func (p *parser) fields(n *yaml.Node, path string, known ...string) map[string]*
 }
 
 func (p *parser) top(n *yaml.Node) {
-	f := p.fields(n, "", "name", "duration", "warmup", "lead", "seed", "replicas", "gossip", "coordinator", "pools", "tenants", "clients", "events")
+	f := p.fields(n, "", "name", "duration", "warmup", "lead", "seed", "replicas", "gossip", "coordinator", "pools",
+		"tenants", "clients", "events")
 	p.s = scenario.New(0, 0)
 	s := p.s
 	if f["name"] != nil {

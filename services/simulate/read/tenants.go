@@ -88,8 +88,9 @@ func (p *parser) queue(n *yaml.Node, path string, absent config.Law) config.Queu
 func (p *parser) tenant(n *yaml.Node, path string) {
 	f := p.fields(n, path, "name", "weight", "quotas", "limits")
 	t := scenario.Tenant{
-		Name:   p.Text(f["name"], n.Line, path+".name"),
-		Weight: p.Number(f["weight"], path+".weight", config.DefaultWeight, tree.Span{Least: 1e-9, Most: config.MaxWeight}),
+		Name: p.Text(f["name"], n.Line, path+".name"),
+		Weight: p.Number(f["weight"], path+".weight", config.DefaultWeight,
+			tree.Span{Least: 1e-9, Most: config.MaxWeight}),
 	}
 	for i, item := range p.Items(f["quotas"], path+".quotas") {
 		t.Quotas = append(t.Quotas, p.quota(item, fmt.Sprintf("%s.quotas[%d]", path, i)))

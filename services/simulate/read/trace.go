@@ -57,7 +57,10 @@ func Trace(in io.Reader) ([]scenario.Arrival, error) {
 	for lines.Scan() {
 		number++
 		text, _, _ := strings.Cut(lines.Text(), "#")
-		parts := strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' || c == '\t' || c == '\r' || c == ';' })
+		parts := strings.FieldsFunc(text, func(c rune) bool {
+			return c == ',' || c == ' ' || c == '\t' || c == '\r' ||
+				c == ';'
+		})
 		if len(parts) == 0 || len(out) == 0 && parts[0] == "t" {
 			continue
 		}
@@ -66,7 +69,8 @@ func Trace(in io.Reader) ([]scenario.Arrival, error) {
 		case err != nil:
 			return nil, fmt.Errorf("%d: %w", number, err)
 		case len(out) > 0 && a.At < out[len(out)-1].At:
-			return nil, fmt.Errorf("%d: time %s is before the line above; want times that do not run back", number, parts[0])
+			return nil, fmt.Errorf("%d: time %s is before the line above; want times that do not run back", number,
+				parts[0])
 		case len(out) == mostRequests:
 			return nil, fmt.Errorf("%d: more than %d requests", number, mostRequests)
 		}

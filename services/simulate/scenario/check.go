@@ -72,7 +72,8 @@ func (c *checker) fresh(field, name string, taken bool) bool {
 
 // Check returns all that is wrong with a scenario, nil if it can be simulated.
 func (s *Scenario) Check() []*FieldError {
-	c := &checker{s: s, replicas: map[string]bool{}, pools: map[string]bool{}, tenants: map[string]*Tenant{}, noAgent: map[string]bool{}}
+	c := &checker{s: s, replicas: map[string]bool{}, pools: map[string]bool{}, tenants: map[string]*Tenant{},
+		noAgent: map[string]bool{}}
 	c.times()
 	c.network()
 	for i := range s.Pools {
@@ -120,7 +121,8 @@ func (c *checker) network() {
 	c.number("gossip.loss", g.Loss, 0, 1)
 	c.span("gossip.splitAfter", g.SplitAfter, 10*g.Period, time.Hour)
 	if g.ForgetAfter <= g.SplitAfter || g.ForgetAfter > 2*time.Hour {
-		c.wrong("gossip.forgetAfter", "want more than splitAfter (%v), at most 2h, found %v", g.SplitAfter, g.ForgetAfter)
+		c.wrong("gossip.forgetAfter", "want more than splitAfter (%v), at most 2h, found %v", g.SplitAfter,
+			g.ForgetAfter)
 	}
 	c.span("coordinator.round", s.Control.Round, 10*time.Millisecond, 2*time.Second)
 	c.span("coordinator.delay", s.Control.Delay, 0, 10*time.Second)

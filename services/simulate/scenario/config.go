@@ -36,15 +36,18 @@ func (p *Pool) configured() float64 {
 
 // Allocation is the scenario's configuration as the coordinator has it.
 func (s *Scenario) Allocation(revision int64) *allocation.Config {
-	c := &allocation.Config{Revision: revision, Tenants: map[string]float64{}, Quotas: map[allocation.Flow]allocation.Quota{}}
+	c := &allocation.Config{Revision: revision, Tenants: map[string]float64{},
+		Quotas: map[allocation.Flow]allocation.Quota{}}
 	for _, p := range s.Pools {
-		c.Pools = append(c.Pools, allocation.Pool{Name: p.Name, Capacity: p.configured(), Adaptive: allocation.Range{Min: p.Upstream.Min, Max: p.Upstream.Max},
-			Sharing: p.Sharing, Alpha: p.Alpha, Guarantee: p.Guarantee})
+		c.Pools = append(c.Pools, allocation.Pool{Name: p.Name, Capacity: p.configured(),
+			Adaptive: allocation.Range{Min: p.Upstream.Min, Max: p.Upstream.Max},
+			Sharing:  p.Sharing, Alpha: p.Alpha, Guarantee: p.Guarantee})
 	}
 	for _, t := range s.Tenants {
 		c.Tenants[t.Name] = t.Weight
 		for _, q := range t.Quotas {
-			c.Quotas[allocation.Flow{Tenant: t.Name, Pool: q.Pool}] = allocation.Quota{Guaranteed: q.Guaranteed, Max: q.Max, Weight: q.Weight}
+			c.Quotas[allocation.Flow{Tenant: t.Name, Pool: q.Pool}] = allocation.Quota{Guaranteed: q.Guaranteed,
+				Max: q.Max, Weight: q.Weight}
 		}
 	}
 	return c

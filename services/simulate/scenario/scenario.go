@@ -182,7 +182,8 @@ const (
 	numberEventKinds                  // keep last
 )
 
-var eventNames = [numberEventKinds]string{"partition", "heal", "join", "leave", "crash", "restart", "agentLost", "agentBack", "coordinator lost", "coordinator back", "limit", "pool"}
+var eventNames = [numberEventKinds]string{"partition", "heal", "join", "leave", "crash", "restart", "agentLost",
+	"agentBack", "coordinator lost", "coordinator back", "limit", "pool"}
 
 // Event is something that happens at a time.
 type Event struct {

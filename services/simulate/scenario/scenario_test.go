@@ -137,7 +137,8 @@ func TestChanges(t *testing.T) {
 func TestCloneAndChange(t *testing.T) {
 	s := sound()
 	c := s.Clone()
-	if !c.Change(&Event{Kind: ChangeLimit, Tenant: "acme", Limit: "each", Rate: 3}) || !c.Change(&Event{Kind: ChangeCapacity, Pool: "api", Rate: 7}) {
+	if !c.Change(&Event{Kind: ChangeLimit, Tenant: "acme", Limit: "each", Rate: 3}) ||
+		!c.Change(&Event{Kind: ChangeCapacity, Pool: "api", Rate: 7}) {
 		t.Fatal("no change")
 	}
 	if l := c.Tenants[0].Limits[0]; l.Rate != 3 || l.Burst != 3 || c.Pools[0].Capacity != 7 {

@@ -49,11 +49,13 @@ type stream struct {
 // NewSource starts the clients of a checked scenario; up says which gateways are
 // there at first.
 func NewSource(s *scenario.Scenario, c *Cast, up []bool) *Source {
-	src := &Source{cast: c, end: s.Duration.Seconds(), up: slices.Clone(up), central: make([]judge.Bucket, len(c.Keys)), wanted: make([]judge.Bucket, len(c.Keys))}
+	src := &Source{cast: c, end: s.Duration.Seconds(), up: slices.Clone(up), central: make([]judge.Bucket, len(c.Keys)),
+		wanted: make([]judge.Bucket, len(c.Keys))}
 	src.Refresh(0)
 	for i := range c.Clients {
 		group := &s.Clients[c.origin[i]]
-		st := &stream{client: int32(i), cost: group.Cost, demand: &group.Demand, route: &group.Route, random: randomOf(s.Seed, &c.Clients[i], group.Name)}
+		st := &stream{client: int32(i), cost: group.Cost, demand: &group.Demand, route: &group.Route,
+			random: randomOf(s.Seed, &c.Clients[i], group.Name)}
 		st.turn = st.random.IntN(max(1, len(c.Gateways)))
 		for _, a := range group.Demand.Trace {
 			if a.Client == c.Clients[i].Name {

@@ -44,9 +44,12 @@ func TestArrivals(t *testing.T) {
 		"even":    {scenario.Constant(7), 140, 140},
 		"poisson": {scenario.Poisson(50), 900, 1100},
 		"on, off": {scenario.OnOff(10, time.Second, 3*time.Second), 50, 50},
-		"ramp":    {scenario.Demand{Points: []scenario.Point{{At: 0, Rate: 0}, {At: 10 * time.Second, Rate: 20}}, Ramp: true}, 299, 301},
-		"step":    {scenario.Demand{Points: []scenario.Point{{At: 5 * time.Second, Rate: 4}, {At: 10 * time.Second, Rate: 0}}}, 20, 20},
-		"trace":   {scenario.Demand{Trace: []scenario.Arrival{{At: 0, Client: "a", Cost: 2}, {At: time.Second, Client: "b", Cost: 1}, {At: time.Second, Client: "a", Cost: 3}}}, 3, 3},
+		"ramp": {scenario.Demand{Points: []scenario.Point{{At: 0, Rate: 0}, {At: 10 * time.Second, Rate: 20}},
+			Ramp: true}, 299, 301},
+		"step": {scenario.Demand{Points: []scenario.Point{{At: 5 * time.Second, Rate: 4},
+			{At: 10 * time.Second, Rate: 0}}}, 20, 20},
+		"trace": {scenario.Demand{Trace: []scenario.Arrival{{At: 0, Client: "a", Cost: 2},
+			{At: time.Second, Client: "b", Cost: 1}, {At: time.Second, Client: "a", Cost: 3}}}, 3, 3},
 		"nothing": {scenario.Constant(0), 0, 0},
 	} {
 		got, _ := all(one(c.demand, scenario.Route{}), 100*time.Millisecond)
@@ -103,7 +106,8 @@ func TestRoutes(t *testing.T) {
 	if n, _ := count(scenario.Route{Kind: scenario.Pinned, Replica: "gw-2"}); n != [3]int{0, 2000, 0} {
 		t.Errorf("pinned: %v", n)
 	}
-	if n, moves := count(scenario.Route{Kind: scenario.Moving, Every: 2 * time.Second}); moves != 9 || slices.Min(n[:]) < 500 {
+	if n, moves := count(scenario.Route{Kind: scenario.Moving, Every: 2 * time.Second}); moves != 9 ||
+		slices.Min(n[:]) < 500 {
 		t.Errorf("moving each 2 s: %v, %d moves in 20 s", n, moves)
 	}
 	if n, moves := count(scenario.Route{Kind: scenario.RoundRobin}); moves != 1999 || slices.Min(n[:]) < 666 {
@@ -119,7 +123,8 @@ func TestRoutes(t *testing.T) {
 
 // A gateway that is down gets nothing.
 func TestDown(t *testing.T) {
-	for _, r := range []scenario.Route{{}, {Kind: scenario.Pinned, Replica: "gw-2"}, {Kind: scenario.Moving, Every: time.Second},
+	for _, r := range []scenario.Route{{}, {Kind: scenario.Pinned, Replica: "gw-2"},
+		{Kind: scenario.Moving, Every: time.Second},
 		{Kind: scenario.RoundRobin}, {Weights: map[string]float64{"gw-2": 1}}} {
 		s := one(scenario.Constant(100), r)
 		c := NewCast(s)
