@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/services/dev/child"
+	"github.com/titrate/titrate/services/dev/local"
 	"github.com/titrate/titrate/services/dev/trace"
 )
 
@@ -224,12 +225,18 @@ func TestInterrupt(t *testing.T) {
 // TestTakenPort: the port in the way is named before anything is started.
 func TestTakenPort(t *testing.T) {
 	b, s := need(t), newScene(t)
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	// Below the range that kernels give to outgoing connections, since the port before it
+	// must be free.
+	ports, err := local.Ports(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := ports[0]
+	taken, err := net.Listen("tcp", local.Address(port))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	port := taken.Addr().(*net.TCPAddr).Port
 	log := filepath.Join(t.TempDir(), "log")
 	// The second of the ports is the one that is taken.
 	p := b.dev(s, log, "--no-load", "--base-port", strconv.Itoa(port-1))
