@@ -6,9 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/titrate/titrate/control/aqm"
+	"github.com/titrate/titrate/control/aqm/aqmtest"
 )
 
 // laws are the implementations that the conformance tests run over.
@@ -28,56 +27,7 @@ func wantWithin(t *testing.T, what string, got, want, tol float64) {
 	}
 }
 
-// anything is an ordinary number or a bad one.
-func anything(t *rapid.T, label string) float64 {
-	if rapid.Bool().Draw(t, label+" bad") {
-		return rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, math.MaxFloat64}).Draw(t,
-			label)
-	}
-	return rapid.Float64Range(0, 1e4).Draw(t, label)
-}
-
-// Whatever the input, the probability stays in [0,1], and good input afterwards
-// brings the law back to work.
-func TestLawsSurviveBadNumbers(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		for name, law := range laws() {
-			for range rapid.IntRange(1, 20).Draw(t, "steps") {
-				law.Step(anything(t, "now"), anything(t, "queued"), anything(t, "c0"), anything(t, "clients"))
-				law.Arrive(aqm.Arrival{Now: 1, Cost: anything(t, "cost"), Queued: anything(t, "q"), Rand: 0.5})
-				law.Depart(anything(t, "now"), 1, anything(t, "sojourn"))
-				p, ok := law.(interface{ Probability() float64 })
-				if ok && !(p.Probability() >= 0 && p.Probability() <= 1) {
-					t.Fatalf("%s: probability %v", name, p.Probability())
-				}
-			}
-			// Good input afterwards brings the law back.
-			now := 1e6
-			for range 2000 {
-				law.Step(now, 0, 100, 1)
-				now += 0.05
-			}
-			if v := law.Arrive(aqm.Arrival{Now: now, Cost: 1, Rand: 0.999}); v != aqm.Accept {
-				t.Fatalf("%s: %v on an idle queue after bad input", name, v)
-			}
-		}
-	})
-}
-
-func TestLawsAllocateNothing(t *testing.T) {
-	for name, law := range laws() {
-		now := 0.0
-		n := testing.AllocsPerRun(100, func() {
-			now += 0.01
-			law.Step(now, 20, 500, 10)
-			law.Arrive(aqm.Arrival{Now: now, Cost: 1, Queued: 20, Rand: 0.5})
-			law.Depart(now, 19, 0.04)
-		})
-		if n != 0 {
-			t.Errorf("%s: %v allocations per step", name, n)
-		}
-	}
-}
+func TestLawsConform(t *testing.T) { aqmtest.Conform(t, laws) }
 
 func TestDropTail(t *testing.T) {
 	for _, c := range []struct {

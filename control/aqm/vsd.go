@@ -55,7 +55,7 @@ type VSD struct {
 
 	rate, z, p float64
 	c0         float64
-	enqueued   meter
+	enqueued   Meter
 }
 
 // Step updates the marking probability. A call that does not advance time
@@ -63,14 +63,14 @@ type VSD struct {
 func (v *VSD) Step(now, queued, c0, clients float64) {
 	first := !v.enqueued.started
 	v.c0 = sane(c0)
-	ts := v.enqueued.lap(now)
+	ts := v.enqueued.Lap(now)
 	if ts == 0 {
 		if first {
 			v.rate = v.c0
 		}
 		return
 	}
-	v.rate += v.smoothing(ts) * (v.enqueued.rate(ts) - v.rate)
+	v.rate += v.smoothing(ts) * (v.enqueued.Rate(ts) - v.rate)
 	if v.tailed() {
 		v.z, v.p = 0, 0
 		return
@@ -90,7 +90,7 @@ func (v *VSD) Probability() float64 { return v.p }
 func (v *VSD) Arrive(a Arrival) Verdict {
 	verdict := v.judge(a)
 	if verdict != Drop {
-		v.enqueued.count(a.Cost)
+		v.enqueued.Count(a.Cost)
 	}
 	return verdict
 }

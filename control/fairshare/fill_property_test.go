@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/titrate/titrate/control/fairshare"
+	"github.com/titrate/titrate/control/vectortest"
 )
 
 // oracle is the slow, obvious fill: the definition of a share, and bisection
@@ -196,11 +197,11 @@ func TestMinimumAndAdditiveDiffer(t *testing.T) {
 	}
 	xs := make([]float64, len(ds))
 	fairshare.Fill(100, ds, fairshare.Additive, 0, xs)
-	if !near(xs[3], 25.909090909, 1e-9) {
+	if !vectortest.Near(xs[3], 25.909090909, 1e-9) {
 		t.Errorf("additive AF4 = %v, want 25.91", xs[3])
 	}
 	r := fairshare.Fill(100, ds, fairshare.Minimum, 0, xs)
-	if !near(xs[3], 21.25, 1e-9) {
+	if !vectortest.Near(xs[3], 21.25, 1e-9) {
 		t.Errorf("floor AF4 = %v, want 21.25", xs[3])
 	}
 	if b := r.Bound(ds[5]); b != fairshare.BoundGuarantee {

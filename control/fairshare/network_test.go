@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/titrate/titrate/control/fairshare"
+	"github.com/titrate/titrate/control/vectortest"
 )
 
 // dense turns a cost matrix A[pool][tenant] into uses.
@@ -25,7 +26,7 @@ func dense(a [][]float64) (uses []fairshare.Use) {
 }
 
 func TestNetworkVectors(t *testing.T) {
-	for _, v := range vectors(t, "multi-maxmin") {
+	for _, v := range vectortest.Read(t, "../testdata/allocation.json", "multi-maxmin") {
 		var in struct {
 			Mu, W, M, Cap []float64
 			A             [][]float64
@@ -35,8 +36,8 @@ func TestNetworkVectors(t *testing.T) {
 			X          []float64
 			Bottleneck []int
 		}
-		decode(t, v.Input, &in)
-		decode(t, v.Expect, &want)
+		vectortest.Decode(t, v.Input, &in)
+		vectortest.Decode(t, v.Expect, &want)
 		ds := make([]fairshare.Demand, len(in.W))
 		for i := range ds {
 			ds[i] = fairshare.Demand{Weight: in.W[i], Guaranteed: in.M[i], Cap: in.Cap[i]}
@@ -48,14 +49,14 @@ func TestNetworkVectors(t *testing.T) {
 		var out fairshare.Allocation
 		n.Solve(in.Mu, ds, fairshare.Additive, nil, &out)
 		for i := range ds {
-			if !near(out.Shares[i], want.X[i], v.Tol) || out.Bottleneck[i] != want.Bottleneck[i] {
+			if !vectortest.Near(out.Shares[i], want.X[i], v.Tol) || out.Bottleneck[i] != want.Bottleneck[i] {
 				t.Errorf("%s: tenant %d got %v by %d, want %v by %d", v.ID, i, out.Shares[i], out.Bottleneck[i],
 					want.X[i],
 					want.Bottleneck[i])
 			}
 		}
 		for r, f := range want.F {
-			if f == nil && !math.IsInf(out.FairRate[r], 1) || f != nil && !near(out.FairRate[r], *f, v.Tol) {
+			if f == nil && !math.IsInf(out.FairRate[r], 1) || f != nil && !vectortest.Near(out.FairRate[r], *f, v.Tol) {
 				t.Errorf("%s: f[%d] = %v, want %v", v.ID, r, out.FairRate[r], f)
 			}
 		}
@@ -173,7 +174,7 @@ func TestNetworkScalesGuarantees(t *testing.T) {
 	var out fairshare.Allocation
 	n.Solve([]float64{20, 100}, ds, fairshare.Minimum, nil, &out)
 	for i, want := range []float64{15, 5, 95} {
-		if !near(out.Shares[i], want, 1e-9) {
+		if !vectortest.Near(out.Shares[i], want, 1e-9) {
 			t.Errorf("tenant %d got %v, want %v", i, out.Shares[i], want)
 		}
 	}

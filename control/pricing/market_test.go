@@ -1,15 +1,14 @@
 package pricing_test
 
 import (
-	"encoding/json"
 	"math"
-	"os"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/titrate/titrate/control/fairshare"
 	"github.com/titrate/titrate/control/pricing"
+	"github.com/titrate/titrate/control/vectortest"
 )
 
 // dense turns a cost matrix A[pool][tenant] into uses.
@@ -25,23 +24,8 @@ func dense(a [][]float64) (uses []fairshare.Use) {
 }
 
 func TestAlphaFairVectors(t *testing.T) {
-	raw, err := os.ReadFile("../testdata/allocation.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var vectors []struct {
-		ID, Kind      string
-		Input, Expect json.RawMessage
-		Tol           float64
-	}
-	if err := json.Unmarshal(raw, &vectors); err != nil {
-		t.Fatal(err)
-	}
 	seen := 0
-	for _, v := range vectors {
-		if v.Kind != "alpha-fair" {
-			continue
-		}
+	for _, v := range vectortest.Read(t, "../testdata/allocation.json", "alpha-fair") {
 		seen++
 		var in struct {
 			Mu, W, M, Cap []float64
@@ -49,12 +33,8 @@ func TestAlphaFairVectors(t *testing.T) {
 			Alpha         float64
 		}
 		var want struct{ Price, X, Load []float64 }
-		if err := json.Unmarshal(v.Input, &in); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(v.Expect, &want); err != nil {
-			t.Fatal(err)
-		}
+		vectortest.Decode(t, v.Input, &in)
+		vectortest.Decode(t, v.Expect, &want)
 		ds := make([]fairshare.Demand, len(in.W))
 		for i := range ds {
 			ds[i] = fairshare.Demand{Weight: in.W[i], Guaranteed: in.M[i], Cap: in.Cap[i]}

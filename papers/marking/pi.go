@@ -35,7 +35,7 @@ type PI struct {
 	Mode aqm.Mode
 
 	p, queued float64
-	clock     meter
+	clock     aqm.Meter
 }
 
 // HollotPI has the source's gains, at 160 Hz.
@@ -57,7 +57,7 @@ func TunePI(c0, clients, rtt, frequency float64) (a, b float64) {
 // Step updates p by the queue.
 func (l *PI) Step(now, queued, _, _ float64) {
 	q := min(sane(queued), sane(l.Buffer))
-	if ts := l.clock.lap(now); ts > 0 {
+	if ts := l.clock.Lap(now); ts > 0 {
 		a, b := sane(l.A), sane(l.B)
 		l.p = clip(l.p+b*(q-l.queued)+(a-b)*(q-sane(l.Target))*sane(l.Frequency)*min(ts, 1), 0, 1)
 	}

@@ -34,7 +34,7 @@ type PIE struct {
 	p, delay  float64
 	allowance float64
 	started   bool
-	clock     meter
+	clock     aqm.Meter
 }
 
 const (
@@ -51,7 +51,7 @@ func (l *PIE) Step(now, queued, c0, _ float64) {
 	if !l.started {
 		l.started, l.allowance = true, sane(l.Burst)
 	}
-	ts := l.clock.lap(now)
+	ts := l.clock.Lap(now)
 	if ts == 0 {
 		return
 	}

@@ -43,7 +43,7 @@ type REM struct {
 	Mode aqm.Mode
 
 	price    float64
-	enqueued meter
+	enqueued aqm.Meter
 }
 
 // DefaultREM has the source's parameters, every 10 ms, for a target queue.
@@ -53,11 +53,11 @@ func DefaultREM(target, buffer float64) REM {
 
 // Step moves the price by the mismatch of queue and rate.
 func (r *REM) Step(now, queued, c0, _ float64) {
-	ts := r.enqueued.lap(now)
+	ts := r.enqueued.Lap(now)
 	if ts == 0 {
 		return
 	}
-	mismatch := (r.enqueued.rate(ts) - sane(c0)) * ts
+	mismatch := (r.enqueued.Rate(ts) - sane(c0)) * ts
 	if t := sane(r.Period); t > 0 {
 		mismatch += sane(r.Alpha) * (sane(queued) - sane(r.Target)) * min(ts, 1) / t
 	}
@@ -87,7 +87,7 @@ func (r *REM) Probability() float64 {
 func (r *REM) Arrive(a aqm.Arrival) aqm.Verdict {
 	verdict := chosen(r.Mode, a, r.Buffer, r.Probability())
 	if verdict != aqm.Drop {
-		r.enqueued.count(a.Cost)
+		r.enqueued.Count(a.Cost)
 	}
 	return verdict
 }

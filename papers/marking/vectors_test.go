@@ -3,28 +3,16 @@ package marking_test
 import (
 	"encoding/json"
 	"math"
-	"os"
 	"testing"
 
 	"github.com/titrate/titrate/control/aqm"
+	"github.com/titrate/titrate/control/vectortest"
 	"github.com/titrate/titrate/papers/marking"
 )
 
 func TestPublishedLawVectors(t *testing.T) {
-	raw, err := os.ReadFile("../testdata/gains-and-marking.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var vectors []struct {
-		ID, Kind      string
-		Input, Expect json.RawMessage
-		Tol           float64
-	}
-	if err := json.Unmarshal(raw, &vectors); err != nil {
-		t.Fatal(err)
-	}
 	seen := 0
-	for _, v := range vectors {
+	for _, v := range vectortest.Read(t, "../testdata/gains-and-marking.json", "") {
 		switch v.Kind {
 		case "vs-law":
 			seen++
@@ -33,8 +21,8 @@ func TestPublishedLawVectors(t *testing.T) {
 			seen++
 			var in struct{ M, Tau []float64 }
 			var want struct{ Gamma float64 }
-			decode(t, v.Input, &in)
-			decode(t, v.Expect, &want)
+			vectortest.Decode(t, v.Input, &in)
+			vectortest.Decode(t, v.Expect, &want)
 			if got := marking.Gamma(in.M[0], in.M[1], in.Tau[0], in.Tau[1]); math.Abs(got-want.Gamma) > 5e-4 {
 				t.Errorf("%s: gamma %v, want %v", v.ID, got, want.Gamma)
 			}
@@ -52,8 +40,8 @@ func checkLaw(t *testing.T, input, expect json.RawMessage, tol float64) {
 		Q, R, P float64
 		Raw     float64 `json:"p_raw"`
 	}
-	decode(t, input, &in)
-	decode(t, expect, &want)
+	vectortest.Decode(t, input, &in)
+	vectortest.Decode(t, expect, &want)
 	law := marking.VS{Sessions: in.Mbar, Delay: in.Taubar, MaxDelay: in.T1, Slope: in.KS, Alpha: in.Alpha,
 		Delta:  in.Delta,
 		Target: in.Qd, Buffer: 1e9}
@@ -68,12 +56,5 @@ func checkLaw(t *testing.T, input, expect json.RawMessage, tol float64) {
 		if got := stepped.Probability(); math.Abs(got-w.P) > math.Max(tol, 5e-10) {
 			t.Errorf("q=%v r=%v: saturated %v, want %v", w.Q, w.R, got, w.P)
 		}
-	}
-}
-
-func decode(t *testing.T, raw json.RawMessage, v any) {
-	t.Helper()
-	if err := json.Unmarshal(raw, v); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -35,7 +35,7 @@ type VS struct {
 	Buffer   float64 // most that may wait, cost units; beyond it arrivals drop
 
 	p       float64
-	offered meter
+	offered aqm.Meter
 }
 
 // PaperVS is the law with the parameters of the paper's section 3.1.
@@ -45,8 +45,8 @@ func PaperVS() VS {
 
 // Step measures the offered rate since the last step and updates p.
 func (v *VS) Step(now, queued, c0, _ float64) {
-	if ts := v.offered.lap(now); ts > 0 {
-		v.p = clip(v.Marking(sane(queued), v.offered.rate(ts), sane(c0)), 0, 1)
+	if ts := v.offered.Lap(now); ts > 0 {
+		v.p = clip(v.Marking(sane(queued), v.offered.Rate(ts), sane(c0)), 0, 1)
 	}
 }
 
@@ -77,7 +77,7 @@ func (v *VS) Probability() float64 { return v.p }
 
 // Arrive marks with probability p and drops what overflows the buffer.
 func (v *VS) Arrive(a aqm.Arrival) aqm.Verdict {
-	v.offered.count(a.Cost)
+	v.offered.Count(a.Cost)
 	a.Greedy = false // the paper knows one kind of source
 	return chosen(aqm.Cooperative, a, v.Buffer, v.p)
 }

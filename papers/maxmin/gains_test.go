@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/titrate/titrate/control/vectortest"
 	"github.com/titrate/titrate/papers/maxmin"
 )
 
@@ -67,7 +68,7 @@ func TestMixGains(t *testing.T) {
 func TestMixGainsKeepsTheMargin(t *testing.T) {
 	delays := []maxmin.Delay{{Seconds: .001, Weight: 100}, {Seconds: .2, Weight: 1}}
 	a, b := maxmin.MixGains(delays)
-	if tau := maxmin.StableDelay(a, b); !near(tau, 1.25*.2, 1e-6) {
+	if tau := maxmin.StableDelay(a, b); !vectortest.Near(tau, 1.25*.2, 1e-6) {
 		t.Errorf("stable up to %v s, want 0.25", tau)
 	}
 }
@@ -77,7 +78,7 @@ func TestMixGainsEdges(t *testing.T) {
 	for _, s := range []float64{1e-6, .07, 30} {
 		a, b := maxmin.MixGains(one(s))
 		wantA, wantB := maxmin.BestGains(s)
-		if !near(a/wantA, 1, 1e-6) || !near(b/wantB, 1, 1e-6) {
+		if !vectortest.Near(a/wantA, 1, 1e-6) || !vectortest.Near(b/wantB, 1, 1e-6) {
 			t.Errorf("one delay of %v s: %v, %v, want %v, %v", s, a, b, wantA, wantB)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/titrate/titrate/control/fairshare"
+	"github.com/titrate/titrate/control/vectortest"
 	"github.com/titrate/titrate/papers/maxmin"
 )
 
@@ -155,13 +156,13 @@ func TestTable2(t *testing.T) {
 		want := make([]float64, len(on))
 		fairshare.Fill(100, demands, fairshare.Additive, 0, want)
 		for k, i := range on {
-			if got := n.flows[i].Rate(); !near(got/want[k], 1, 0.01) {
+			if got := n.flows[i].Rate(); !vectortest.Near(got/want[k], 1, 0.01) {
 				t.Errorf("at %v s: AF%d %v, want %v", at, i+1, got, want[k])
 			}
 		}
 		t.Logf("at %v s: |Q|w %.2f of %v, queue %.3f Mbit, AF1 %.3f (exact %.3f)", at, n.links[0].Count(), weights,
 			n.queue[0], n.flows[0].Rate(), want[0])
-		if !near(n.links[0].Count()/weights, 1, 0.05) || !near(n.queue[0]/2.097, 1, 0.03) {
+		if !vectortest.Near(n.links[0].Count()/weights, 1, 0.05) || !vectortest.Near(n.queue[0]/2.097, 1, 0.03) {
 			t.Errorf("at %v s: |Q|w %v, want %v; queue %v, want 2.097", at, n.links[0].Count(), weights, n.queue[0])
 		}
 	}
@@ -187,13 +188,13 @@ func TestTable3(t *testing.T) {
 	n.start()
 	n.run(60)
 	for i := range want {
-		if got := n.flows[i].Rate(); !near(got/want[i], 1, 0.01) {
+		if got := n.flows[i].Rate(); !vectortest.Near(got/want[i], 1, 0.01) {
 			t.Errorf("AF%d %v, want %v", i+1, got, want[i])
 		}
 	}
 	for l, count := range map[int]float64{2: 12, 3: 3} {
 		t.Logf("L%d: |Q|w %.2f, queue %.3f, f %.3f", l+1, n.links[l].Count(), n.queue[l], n.links[l].Fair())
-		if !near(n.links[l].Count()/count, 1, 0.05) || !near(n.queue[l]/2.097, 1, 0.03) {
+		if !vectortest.Near(n.links[l].Count()/count, 1, 0.05) || !vectortest.Near(n.queue[l]/2.097, 1, 0.03) {
 			t.Errorf("L%d: |Q|w %v, want %v; queue %v", l+1, n.links[l].Count(), count, n.queue[l])
 		}
 	}
@@ -229,7 +230,7 @@ func TestIdleLinkDoesNotWindUp(t *testing.T) {
 func TestStabilityRegion(t *testing.T) {
 	for u := 0.05; u < math.Pi/2; u += 0.05 {
 		edge := maxmin.StableV(u)
-		if tau := maxmin.StableDelay(u, edge); !near(tau, 1, 1e-6) {
+		if tau := maxmin.StableDelay(u, edge); !vectortest.Near(tau, 1, 1e-6) {
 			t.Errorf("U=%v V=%v: τᵘ = %v, want 1", u, edge, tau)
 		}
 		if in, out := maxmin.StableDelay(u, 0.9*edge), maxmin.StableDelay(u, 1.1*edge); in <= 1 || out >= 1 {
@@ -240,11 +241,11 @@ func TestStabilityRegion(t *testing.T) {
 		t.Error("outside 0 < U < π/2 nothing is stable")
 	}
 	u, v := maxmin.BestGains(1)
-	if !near(u, 0.4612, 1e-4) || !near(v, 0.0791, 1e-4) || v > maxmin.StableV(u) || maxmin.StableV(0.5) < 0.1 {
+	if !vectortest.Near(u, 0.4612, 1e-4) || !vectortest.Near(v, 0.0791, 1e-4) || v > maxmin.StableV(u) || maxmin.StableV(0.5) < 0.1 {
 		t.Errorf("optimum (%v, %v)", u, v)
 	}
 	a, b := maxmin.BestGains(0.07)
-	if !near(a, u/0.07, 1e-9) || !near(b, v/0.0049, 1e-9) {
+	if !vectortest.Near(a, u/0.07, 1e-9) || !vectortest.Near(b, v/0.0049, 1e-9) {
 		t.Errorf("gains %v, %v do not scale", a, b)
 	}
 }
@@ -281,7 +282,7 @@ func TestOptimumDecaysFastest(t *testing.T) {
 			t.Errorf("(%v, %v) decays at %v, the optimum at %v", other[0], other[1], d, best)
 		}
 	}
-	if paper := dies(0.5, 0.1); !near(paper/best, 0.92, 0.01) {
+	if paper := dies(0.5, 0.1); !vectortest.Near(paper/best, 0.92, 0.01) {
 		t.Errorf("the paper's point decays at %v, want 8 %% slower than %v", paper, best)
 	}
 	if d := dies(1, maxmin.StableV(1)); math.Abs(d) > 1e-6 {

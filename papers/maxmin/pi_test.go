@@ -6,37 +6,38 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/titrate/titrate/control/vectortest"
 	"github.com/titrate/titrate/papers/maxmin"
 )
 
 func TestTuneVectors(t *testing.T) {
-	for _, v := range vectors(t, "pi-tune") {
+	for _, v := range vectortest.Read(t, "../testdata/gains-and-marking.json", "pi-tune") {
 		var in struct{ D int }
 		var want struct{ A, B, Radius float64 }
-		decode(t, v.Input, &in)
-		decode(t, v.Expect, &want)
+		vectortest.Decode(t, v.Input, &in)
+		vectortest.Decode(t, v.Expect, &want)
 		got := maxmin.Tune(in.D)
-		if !near(got.A, want.A, v.Tol) || !near(got.B, want.B, v.Tol) || !near(got.Radius, want.Radius, v.Tol) {
+		if !vectortest.Near(got.A, want.A, v.Tol) || !vectortest.Near(got.B, want.B, v.Tol) || !vectortest.Near(got.Radius, want.Radius, v.Tol) {
 			t.Errorf("%s: %+v, want %+v", v.ID, got, want)
 		}
 	}
 }
 
 func TestTrajectoryVectors(t *testing.T) {
-	for _, v := range vectors(t, "pi-trajectory") {
+	for _, v := range vectortest.Read(t, "../testdata/gains-and-marking.json", "pi-trajectory") {
 		var in struct {
 			D  int
 			E0 float64
 		}
 		var want struct{ E []float64 }
-		decode(t, v.Input, &in)
-		decode(t, v.Expect, &want)
+		vectortest.Decode(t, v.Input, &in)
+		vectortest.Decode(t, v.Expect, &want)
 		law, e, pending := maxmin.PI{Tuning: maxmin.Tune(in.D)}, in.E0, make([]float64, in.D)
 		for k, w := range want.E {
 			pending = append(pending, law.Step(e))
 			e += pending[0]
 			pending = pending[1:]
-			if !near(e, w, v.Tol) {
+			if !vectortest.Near(e, w, v.Tol) {
 				t.Errorf("%s: e[%d] = %v, want %v", v.ID, k+1, e, w)
 			}
 		}

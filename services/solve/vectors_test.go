@@ -4,24 +4,22 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"testing"
 
+	"github.com/titrate/titrate/control/vectortest"
 	"github.com/titrate/titrate/services/solve"
 )
 
 // vector is a case of control/testdata, where 1e18 stands for unbounded.
 type vector struct {
-	ID, Kind string
-	Input    struct {
+	vectortest.Vector
+	in struct {
 		Mu        any // a number, or a list of them
 		W, M, Cap []float64
 		A         [][]float64
 		Alpha     float64
 	}
-	Expect json.RawMessage
-	Tol    float64
 }
 
 // expectation is what a vector of sharing expects; f and price are single numbers
@@ -37,12 +35,12 @@ type expectation struct {
 func (v *vector) document(t *testing.T) string {
 	t.Helper()
 	problem := map[string]any{}
-	mu, many := v.Input.Mu.([]any)
+	mu, many := v.in.Mu.([]any)
 	if !many {
-		mu = []any{v.Input.Mu}
+		mu = []any{v.in.Mu}
 	}
 	if v.Kind == "alpha-fair" {
-		problem["sharing"], problem["alpha"] = "PROPORTIONAL", v.Input.Alpha
+		problem["sharing"], problem["alpha"] = "PROPORTIONAL", v.in.Alpha
 	} else {
 		problem["guarantee"] = "ADDITIVE"
 	}
@@ -50,14 +48,14 @@ func (v *vector) document(t *testing.T) string {
 	for r, c := range mu {
 		pools = append(pools, map[string]any{"name": fmt.Sprintf("r%d", r), "capacity": c})
 	}
-	for i, w := range v.Input.W {
+	for i, w := range v.in.W {
 		uses := map[string]float64{"r0": 1}
-		for r, row := range v.Input.A {
+		for r, row := range v.in.A {
 			uses[fmt.Sprintf("r%d", r)] = row[i]
 		}
-		tenant := map[string]any{"name": fmt.Sprintf("t%d", i), "weight": w, "guaranteed": v.Input.M[i], "uses": uses}
-		if v.Input.Cap[i] < 1e18 {
-			tenant["demand"] = v.Input.Cap[i]
+		tenant := map[string]any{"name": fmt.Sprintf("t%d", i), "weight": w, "guaranteed": v.in.M[i], "uses": uses}
+		if v.in.Cap[i] < 1e18 {
+			tenant["demand"] = v.in.Cap[i]
 		}
 		tenants = append(tenants, tenant)
 	}
@@ -70,29 +68,15 @@ func (v *vector) document(t *testing.T) string {
 }
 
 func TestVectors(t *testing.T) {
-	raw, err := os.ReadFile("../../control/testdata/allocation.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []json.RawMessage
-	if err := json.Unmarshal(raw, &all); err != nil {
-		t.Fatal(err)
-	}
 	seen := map[string]int{}
-	for _, one := range all {
-		var v vector
-		var kind struct{ Kind string }
-		if err := json.Unmarshal(one, &kind); err != nil {
-			t.Fatal(err)
-		}
-		switch kind.Kind {
+	for _, one := range vectortest.Read(t, "../../control/testdata/allocation.json", "") {
+		v := vector{Vector: one}
+		switch v.Kind {
 		case "single-additive", "multi-maxmin", "alpha-fair":
 		default:
 			continue // laws that solve does not run
 		}
-		if err := json.Unmarshal(one, &v); err != nil {
-			t.Fatal(err)
-		}
+		vectortest.Decode(t, one.Input, &v.in)
 		seen[v.Kind]++
 		t.Run(v.ID, func(t *testing.T) { v.check(t) })
 	}
@@ -103,9 +87,7 @@ func TestVectors(t *testing.T) {
 
 func (v *vector) check(t *testing.T) {
 	var want expectation
-	if err := json.Unmarshal(v.Expect, &want); err != nil {
-		t.Fatal(err)
-	}
+	vectortest.Decode(t, v.Expect, &want)
 	p, err := solve.Parse(v.ID, strings.NewReader(v.document(t)))
 	if err != nil {
 		t.Fatal(err)
