@@ -12,8 +12,8 @@ import (
 )
 
 // Film keeps the live table as it was at equal steps of time, and writes it as an
-// animated SVG: it plays in a browser and in a README, without a script. Equal lines
-// are stored once.
+// animated SVG: it plays in a browser and in a README, without a script, and stands still at its
+// last frame for those who want no motion. Equal lines are stored once.
 type Film struct {
 	frames [][]string // lines of each frame
 }
@@ -70,10 +70,11 @@ text{font:13px ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#d0
 .b{font-weight:bold;fill:#fff}.f{fill:#6b7480}.g{fill:#5fb878}.r{fill:#e5655e}.y{fill:#e0b34c}
 #film{animation:play %[3]gs steps(%[4]d) infinite}
 @keyframes play{to{transform:translateX(-%[5]dpx)}}
+@media(prefers-reduced-motion:reduce){#film{animation:none;transform:translateX(-%[6]dpx)}}
 </style>
 <rect width="100%%" height="100%%" rx="8" fill="#16191d"/>
 <defs>
-`, width, height, (time.Duration(n) * filmShown).Seconds(), n, n*width)
+`, width, height, (time.Duration(n) * filmShown).Seconds(), n, n*width, (n-1)*width)
 	ids := map[string]int{}
 	for _, lines := range f.frames {
 		for _, line := range lines {

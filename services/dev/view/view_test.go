@@ -82,7 +82,8 @@ func TestFilm(t *testing.T) {
 	if seen["use"] != 3*lines || seen["text"] >= 2*lines || !strings.Contains(out.String(), "steps(3)") {
 		t.Errorf("%v of frames with %d lines", seen, lines)
 	}
-	for _, want := range []string{"&lt;dart&gt;", `class="r">2 failed<`, `class="b">titrate dev<`, `class="g">█`} {
+	for _, want := range []string{"&lt;dart&gt;", `class="r">2 failed<`, `class="b">titrate dev<`, `class="g">█`,
+		"@media(prefers-reduced-motion:reduce){#film{animation:none;"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q", want)
 		}
