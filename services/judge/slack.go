@@ -3,6 +3,8 @@ package judge
 import (
 	"math"
 	"time"
+
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // Limit is what one key may use over all gateways together.
@@ -11,15 +13,12 @@ type Limit struct {
 	Strict      bool    // STRICT; otherwise OPTIMISTIC, the default
 }
 
-// Period of the gossip.
-const Period = 50 * time.Millisecond
-
 // Lag is δ, the time in which a gateway's claim is known to all others: the gossip's
 // delay and two and a half periods, and five more while packets are lost.
 func Lag(delay time.Duration, losses bool) time.Duration {
-	lag := delay + 5*Period/2
+	lag := delay + 5*exchange.DefaultPeriod/2
 	if losses {
-		lag += 5 * Period
+		lag += 5 * exchange.DefaultPeriod
 	}
 	return lag
 }
