@@ -81,8 +81,7 @@ func runs(to io.Writer, all []*Result) {
 			requests += r.Requests.Sent
 		}
 		fmt.Fprintf(to, "| %s | %s | %g | %s | %s | %s | %.2f | %d | %d |\n", g.commit, cmp.Or(g.only, "all"),
-			g.seconds/60,
-			ranges(passed), ranges(failed), ranges(void), hours, faults, requests)
+			g.seconds/60, ranges(passed), ranges(failed), ranges(void), hours, faults, requests)
 	}
 }
 

@@ -74,8 +74,8 @@ func main() {
 }
 
 func run(ctx context.Context, o options) (v verdict, err error) {
-	if o.duration < 15*time.Second || o.every < time.Second || o.invented < 1 || o.output != "table" &&
-		o.output != "json" {
+	if o.duration < 15*time.Second || o.every < time.Second || o.invented < 1 ||
+		o.output != "table" && o.output != "json" {
 		return v, errors.New("needs -duration ≥ 15s, -every ≥ 1s, -invented ≥ 1, -o table or json")
 	}
 	r, err := rig.New(o.rig)

@@ -104,8 +104,7 @@ func (g grid) mapRow(results []swarm.Result, rate, delay float64) string {
 // figures is the row of a cell.
 func figures(r swarm.Result) string {
 	return fmt.Sprintf("| %.0f | %d | %g | %.3f | %.3f | %.3f | %.3f | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f |",
-		r.Rate,
-		r.Replicas, r.Delay*1e3, r.UseEven, r.UseLone, r.UseSkewed, r.UseCritical, percent(r.OverStrict),
+		r.Rate, r.Replicas, r.Delay*1e3, r.UseEven, r.UseLone, r.UseSkewed, r.UseCritical, percent(r.OverStrict),
 		percent(r.OverQuarter), r.Settling, percent(r.RefusedCalm), percent(r.RefusedBelow), percent(r.RefusedPolice))
 }
 

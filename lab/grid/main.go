@@ -110,13 +110,12 @@ func chart(out io.Writer, delay float64, replicas []int, results []swarm.Result)
 func table(out io.Writer, results []swarm.Result) error {
 	w := csv.NewWriter(out)
 	rows := [][]string{{"rate_per_s", "replicas", "delay_s", "lag_s", "use_even", "use_lone", "use_skewed",
-		"use_critical",
-		"over_strict", "over_quarter", "settling_lags", "refused_calm", "refused_below", "refused_police", "missed"}}
+		"use_critical", "over_strict", "over_quarter", "settling_lags",
+		"refused_calm", "refused_below", "refused_police", "missed"}}
 	for _, r := range results {
 		row := []string{}
 		for _, v := range []float64{r.Rate, float64(r.Replicas), r.Delay, r.Lag, r.UseEven, r.UseLone, r.UseSkewed,
-			r.UseCritical,
-			r.OverStrict, r.OverQuarter, r.Settling, r.RefusedCalm, r.RefusedBelow, r.RefusedPolice} {
+			r.UseCritical, r.OverStrict, r.OverQuarter, r.Settling, r.RefusedCalm, r.RefusedBelow, r.RefusedPolice} {
 			if !math.IsInf(v, 0) {
 				v = math.Round(v*1e5) / 1e5
 			}

@@ -181,8 +181,8 @@ func allowed(grants []Grant, need Role, names []string) bool {
 			}
 		}
 	}
-	return need == Editor && len(names) > 0 && !slices.ContainsFunc(names,
-		func(name string) bool { return !edits(grants, name) })
+	return need == Editor && len(names) > 0 &&
+		!slices.ContainsFunc(names, func(name string) bool { return !edits(grants, name) })
 }
 
 // edits reports whether an editor's grant covers a resource.

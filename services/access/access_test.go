@@ -242,8 +242,8 @@ func TestWithoutAPolicy(t *testing.T) {
 	} {
 		for _, method := range []string{connect, get, apply} {
 			err := g.check(caller(c.id), method, []string{"tenants/acme"})
-			if (err == nil) != strings.Contains(c.may, method) || err != nil &&
-				!strings.Contains(err.Error(), "--access-admin") {
+			if (err == nil) != strings.Contains(c.may, method) ||
+				err != nil && !strings.Contains(err.Error(), "--access-admin") {
 				t.Errorf("%s by %q: %v", method, c.id, err)
 			}
 		}

@@ -84,9 +84,8 @@ func Open(of Settings) (*Guard, error) {
 			g.stamp, g.size = info.ModTime(), info.Size()
 		}
 	} else if len(of.Admins) == 0 {
-		of.Log.Warn("there is neither --access-policy nor --access-admin: agents are served, and nobody may read or " +
-			"change " +
-			"the configuration; name an admin, or give a policy")
+		of.Log.Warn("there is neither --access-policy nor --access-admin: agents are served, and nobody may " +
+			"read or change the configuration; name an admin, or give a policy")
 	}
 	g.policy = g.complete(g.policy)
 	return g, nil
@@ -173,9 +172,8 @@ func (g *Guard) missing() string {
 	if g.of.Policy != "" {
 		return "no grant in the coordinator's access policy allows it"
 	}
-	return "the coordinator has no --access-policy, and then only agents (URI .../agent/NAME or DNS name " +
-		"NAME.agent....) " +
-		"and the identities of --access-admin may call it"
+	return "the coordinator has no --access-policy, and then only agents (URI .../agent/NAME or " +
+		"DNS name NAME.agent....) and the identities of --access-admin may call it"
 }
 
 // certified returns a status for a certificate that is no longer good: the connection

@@ -25,8 +25,8 @@ func read(r *http.Response, now time.Time) answer {
 	pause := retryAfter(r.Header.Get("Retry-After"), now)
 	a := answer{
 		marked: r.Header.Get(markField) != "",
-		refused: r.StatusCode == http.StatusTooManyRequests || r.StatusCode == http.StatusServiceUnavailable &&
-			pause > 0,
+		refused: r.StatusCode == http.StatusTooManyRequests ||
+			r.StatusCode == http.StatusServiceUnavailable && pause > 0,
 	}
 	if a.refused {
 		a.pause = pause

@@ -23,8 +23,8 @@ func draw(t *rapid.T, sharing string) *solve.Problem {
 	number := func(name string, least, most float64) float64 {
 		return math.Exp(rapid.Float64Range(math.Log(least), math.Log(most)).Draw(t, name))
 	}
-	problem := map[string]any{"sharing": sharing, "alpha": rapid.SampledFrom([]float64{.1, .5, 1, 2, 10}).Draw(t,
-		"alpha"),
+	problem := map[string]any{"sharing": sharing,
+		"alpha":     rapid.SampledFrom([]float64{.1, .5, 1, 2, 10}).Draw(t, "alpha"),
 		"guarantee": rapid.SampledFrom([]string{"MINIMUM", "ADDITIVE"}).Draw(t, "guarantee")}
 	var pools, tenants []any
 	n := rapid.IntRange(1, 4).Draw(t, "pools")

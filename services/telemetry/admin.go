@@ -82,8 +82,8 @@ func (a *Admin) Files(name string, s Security) error {
 		return nil
 	}
 	a.Alarm(name, s.Trouble)
-	meter, in := a.metrics.Meter("github.com/titrate/titrate/services/telemetry"),
-		metric.WithAttributes(attribute.String("files", name))
+	meter := a.metrics.Meter("github.com/titrate/titrate/services/telemetry")
+	in := metric.WithAttributes(attribute.String("files", name))
 	_, err := meter.Int64ObservableGauge("titrate_tls_trouble", metric.WithInt64Callback(
 		func(_ context.Context, to metric.Int64Observer) error {
 			trouble := int64(0)

@@ -113,8 +113,8 @@ func newClientCredentials(f *files) credentials.TransportCredentials {
 }
 
 // ClientHandshake is that of credentials.TransportCredentials.
-func (c *clientCredentials) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn,
-	credentials.AuthInfo, error) {
+func (c *clientCredentials) ClientHandshake(ctx context.Context, authority string,
+	conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return credentials.NewTLS(c.client()).ClientHandshake(ctx, authority, conn)
 }
 

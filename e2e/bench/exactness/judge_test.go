@@ -103,8 +103,8 @@ func TestLoadsAskWhatTheySay(t *testing.T) {
 				t.Errorf("%s is not in order of time", l.name)
 			}
 			for _, a := range asks {
-				if a.t < 0 || a.t > 12 || a.gateway < 0 || a.gateway > gateways || a.gateway == gateways &&
-					(l.name != joining || a.t < 6) {
+				if a.t < 0 || a.t > 12 || a.gateway < 0 || a.gateway > gateways ||
+					a.gateway == gateways && (l.name != joining || a.t < 6) {
 					t.Fatalf("%s asks gateway %d at %v", l.name, a.gateway, a.t)
 				}
 			}

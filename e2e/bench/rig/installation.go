@@ -104,10 +104,9 @@ func (in *Installation) Gateway(ctx context.Context, s Spec) (*Gateway, error) {
 	}
 	s.Filter, s.Socket = Titrate, in.rig.File(s.Name+".sock")
 	g := &Gateway{in: in, agentWeb: "http://" + local.Address(p[1])}
-	g.agent, err = in.rig.titrate(ctx, "agent "+s.Name, "http://"+local.Address(p[1])+"/readyz", "agent", "--name",
-		s.Name,
-		"--coordinator", in.api, "--socket", s.Socket, "--gossip", local.Address(p[0]), "--join",
-		strings.Join(peers, ","),
+	g.agent, err = in.rig.titrate(ctx, "agent "+s.Name, g.agentWeb+"/readyz", "agent",
+		"--name", s.Name, "--coordinator", in.api, "--socket", s.Socket,
+		"--gossip", local.Address(p[0]), "--join", strings.Join(peers, ","),
 		"--admin", local.Address(p[1]), "--snapshot-dir", in.rig.File("snapshot-"+s.Name))
 	if err != nil {
 		return nil, err

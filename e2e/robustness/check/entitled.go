@@ -46,10 +46,8 @@ func Entitled(records []load.Record, quiet, stalls []Span, capacity float64, ten
 			}
 			demand[c.Tenant] += rate
 		}
-		for c, n := range counts(records, func(r *load.Record) bool {
-			return r.Arrived > 0 && r.Arrived >= s.From &&
-				r.Arrived < s.To
-		}) {
+		arrived := func(r *load.Record) bool { return r.Arrived > 0 && r.Arrived >= s.From && r.Arrived < s.To }
+		for c, n := range counts(records, arrived) {
 			admitted[c.Tenant] += n / s.Length().Seconds()
 		}
 		due := shares(capacity, tenants, demand)

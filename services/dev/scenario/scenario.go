@@ -169,9 +169,8 @@ func (s *Scenario) Validate() error {
 	at := 0.0
 	for _, p := range s.Phases {
 		if p.Start != at || !(p.End > p.Start) || p.Settle < 0 || p.Settle >= p.End-p.Start {
-			return fmt.Errorf("scenario: phase %q: [%v, %v) settling %v, must start at %v and last longer than it "+
-				"settles",
-				p.Name, p.Start, p.End, p.Settle, at)
+			return fmt.Errorf("scenario: phase %q: [%v, %v) settling %v, must start at %v and last longer "+
+				"than it settles", p.Name, p.Start, p.End, p.Settle, at)
 		}
 		at = p.End
 	}
