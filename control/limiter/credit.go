@@ -73,20 +73,24 @@ func (c *credit) wait(cost, queued int64) int64 {
 const heldBits = 64
 
 // heldCounts counts the held requests of a flow, so that a later request of a client
-// finds without a lock that an earlier one of the same line may be held.
+// finds without a lock that an earlier one of the same line may be held. Nil counts none.
 type heldCounts struct {
-	requests atomic.Int32                           // as published
-	byLine   atomic.Pointer[[heldBits]atomic.Int32] // by hash of the line, once there was a queue
+	requests atomic.Int32           // as published
+	byLine   [heldBits]atomic.Int32 // by hash of the line
+}
+
+// count is the number of held requests, as published.
+func (h *heldCounts) count() int {
+	if h == nil {
+		return 0
+	}
+	return int(h.requests.Load())
 }
 
 // any reports whether an earlier request of the same line may be held: later ones must
 // queue behind it. It may be wrong in saying so.
 func (h *heldCounts) any(f *flow, c *call) bool {
-	if h.requests.Load() == 0 {
-		return false
-	}
-	w := h.byLine.Load()
-	return w != nil && w[f.lineKey(c)%heldBits].Load() > 0
+	return h.count() > 0 && h.byLine[f.lineKey(c)%heldBits].Load() > 0
 }
 
-func (h *heldCounts) add(line uint64, n int32) { h.byLine.Load()[line%heldBits].Add(n) }
+func (h *heldCounts) add(line uint64, n int32) { h.byLine[line%heldBits].Add(n) }

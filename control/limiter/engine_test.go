@@ -400,8 +400,8 @@ func TestConcurrentUse(t *testing.T) {
 		t.Errorf("%d still held", e.waiting.Load())
 	}
 	for _, f := range e.live() {
-		for i := range f.held.byLine.Load() {
-			if n := f.held.byLine.Load()[i].Load(); n != 0 {
+		for i := range f.held.Load().byLine {
+			if n := f.held.Load().byLine[i].Load(); n != 0 {
 				t.Errorf("waiter count %d is %d", i, n)
 			}
 		}

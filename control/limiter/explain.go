@@ -138,7 +138,7 @@ func (f *flow) state(e *Engine) FlowState {
 	out := FlowState{
 		Tenant: f.tenant, Pool: f.pool, Mode: t.mode, Law: t.queueing.Law, Share: t.vmax,
 		Rate: c.Rate(), Demand: c.Want(), Credit: units(f.credit.amount.Load()),
-		Waiting: int(f.credit.waiting.Load()), Held: int(f.held.requests.Load()), Admitted: f.counts.admitted.Load(),
+		Waiting: int(f.credit.waiting.Load()), Held: f.held.Load().count(), Admitted: f.counts.admitted.Load(),
 		Lost: t.expired || f.credit.open.Load(), Flight: f.flight.Load(),
 		Claimed: Claimed{Others: t.sums.Claims, Active: t.sums.Active, Unsaturated: t.sums.Unsaturated, Fair: 1},
 	}

@@ -128,7 +128,7 @@ func (f *flow) isFull() bool { return f.queue.Held() >= maxHeld || f.queue.Len()
 // hold lets a request wait for a limit.
 func (e *Engine) hold(f *flow, c *call, key uint64, entry queue.Entry[waiting], by holding) (Outcome, Handle) {
 	entry.Deadline = c.now + int64(by.by.queue.MaxWait)
-	f.held.add(key, 1)
+	f.held.Load().add(key, 1)
 	i, h := e.push(f, c, key, entry)
 	if l := f.queue.LineOf(i); l.Held == 1 {
 		l.Hold = by
@@ -240,7 +240,7 @@ func (e *Engine) withdraw(f *flow, i int32, now int64) {
 
 // removeHeld takes a request that waits for a limit out of the queue.
 func (e *Engine) removeHeld(f *flow, i int32) {
-	f.held.add(f.queue.LineOf(i).Key, -1)
+	f.held.Load().add(f.queue.LineOf(i).Key, -1)
 	f.queue.Remove(i)
 	e.waiting.Add(-1)
 }

@@ -195,7 +195,7 @@ func (r *registry) poolStats(pools []PoolStats) ([]PoolStats, int) {
 		pools, p = poolOf(pools, f.pool)
 		now := r.statsOf(f)
 		p.add(&PoolStats{}, &now)
-		p.Held += int64(f.credit.waiting.Load()) + int64(f.held.requests.Load())
+		p.Held += int64(f.credit.waiting.Load()) + int64(f.held.Load().count())
 		if flight := f.flight.Load(); flight != nil {
 			p.InFlight += units(flight.InFlight.Load())
 		}

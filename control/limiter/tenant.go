@@ -16,7 +16,7 @@ import (
 // been freed, and nothing was charged.
 func (f *flow) decide(e *Engine, c *call, out *Outcome) (ok bool) {
 	rt := c.route
-	if f.held.any(f, c) {
+	if f.held.Load().any(f, c) {
 		out.Verdict = Wait
 		return true
 	}

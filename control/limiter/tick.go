@@ -221,7 +221,7 @@ func (e *Engine) promote(f *flow, i int32, c *call, ref refusal, out []Event) []
 		w.route, w.charged, w.shadow, w.mark, en.Class = c.route, ref.charged, ref.shadow, r.mark, r.class
 		q.Extend(i, c.now+int64(f.terms.queueing.MaxWait))
 		f.countArrival(en.Cost)
-		f.held.add(line.Key, -1)
+		f.held.Load().add(line.Key, -1)
 		q.Promote(i)
 		return out
 	case refused:
