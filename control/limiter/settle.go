@@ -36,7 +36,7 @@ func (e *Engine) Settle(now int64, r *Request, actual float64) (forgiven float64
 	if !ok {
 		return 0
 	}
-	extra := int64(min(actual, MaxCost)*unit+0.5) - r.cost()
+	extra := Micros(actual) - r.cost()
 	if extra == 0 {
 		return 0
 	}

@@ -75,9 +75,7 @@ func (n Numbers) fraction(m *members.View) Numbers {
 	if m.Static() {
 		return n // it is a part already, see Local
 	}
-	n.Rate /= m.Replicas
-	n.Burst = max(min(n.Burst, 1), n.Burst/m.Replicas)
-	return n
+	return n.part(1 / m.Replicas)
 }
 
 // ledger returns the parameters of a contended key.

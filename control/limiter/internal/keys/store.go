@@ -89,8 +89,9 @@ func (s *Store) Take(g *Group, client string, now, cost int64, probe bool) (wait
 }
 
 // takeContended charges a key with a state, and unlocks the state.
-func (s *Store) takeContended(c *counter, n Numbers, m *members.View, now, cost int64, probe bool) (wait int64,
-	ok bool) {
+func (s *Store) takeContended(
+	c *counter, n Numbers, m *members.View, now, cost int64, probe bool,
+) (wait int64, ok bool) {
 	st, seconds := c.state, s.seconds(now)
 	defer st.mu.Unlock()
 	s.count(st, c.slot, n, m, now, seconds)
