@@ -59,9 +59,8 @@ func TestPeekForetellsDecide(t *testing.T) {
 			if rapid.Bool().Draw(t, "tick") {
 				m.tick(t)
 			}
-			r := &Request{Tenant: "a", Pool: "api", Client: rapid.SampledFrom([]string{"x", "y", "w"}).Draw(t,
-				"client"),
-				Cost: 1}
+			client := rapid.SampledFrom([]string{"x", "y", "w"}).Draw(t, "client")
+			r := &Request{Tenant: "a", Pool: "api", Client: client, Cost: 1}
 			spent := m.spent()
 			var before, after Stats
 			m.e.Stats(m.now, &before)

@@ -234,8 +234,10 @@ func TestDefaultsAreInherited(t *testing.T) {
 func FuzzApply(f *testing.F) {
 	f.Add(10.0, 1.0, 1.0, 5.0, 100.0, int64(0), 0, uint8(0), uint8(0), "c")
 	f.Add(math.NaN(), math.Inf(1), -1.0, 0.0, 1e300, int64(-5), 1<<30, uint8(7), uint8(3), "")
-	f.Fuzz(func(t *testing.T, capacity, weight, rate, burst, quotaMax float64, wait int64, most int, law, mode uint8,
-		client string) {
+	f.Fuzz(func(
+		t *testing.T, capacity, weight, rate, burst, quotaMax float64,
+		wait int64, most int, law, mode uint8, client string,
+	) {
 		e := New(Options{Keys: 1024})
 		c := simple(capacity, config.Queue{Law: config.Law(law), MaxWait: time.Duration(wait), MaxRequests: most},
 			config.Limit{Name: "l", Rate: rate, Burst: burst, Mode: config.Mode(mode),
@@ -372,8 +374,7 @@ func TestConcurrentUse(t *testing.T) {
 		s := &exchange.Sums{Replicas: 1 + int(now>>20)%3, TotalWeight: 3, Lag: 100 * time.Millisecond}
 		for i := range 40 {
 			s.Keys = append(s.Keys, exchange.KeySum{Key: hash.Limit(7, "a", "c", fmt.Sprint(i)),
-				Admitted: float64(now / 1e7),
-				Claims:   5, Active: 1, Spent: 2, Epoch: 1})
+				Admitted: float64(now / 1e7), Claims: 5, Active: 1, Spent: 2, Epoch: 1})
 		}
 		e.SetSums(now, s)
 		var r exchange.Report

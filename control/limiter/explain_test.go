@@ -109,8 +109,7 @@ func TestExplainDisturbsNothing(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now += rapid.Int64Range(0, 5e8).Draw(t, "dt")
 			r := &Request{Tenant: "acme", Client: rapid.SampledFrom([]string{"alice", "vip", ""}).Draw(t, "client"),
-				Pool: "api",
-				Cost: rapid.Float64Range(.1, 12).Draw(t, "cost")}
+				Pool: "api", Cost: rapid.Float64Range(.1, 12).Draw(t, "cost")}
 			x := asked.Explain(now, r)
 			asked.Explain(now, &Request{Tenant: "acme", Client: rapid.String().Draw(t, "stranger"), Pool: "api"})
 			asked.Flows(10)

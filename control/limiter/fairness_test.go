@@ -106,8 +106,7 @@ func TestInventedNamesWinNothing(t *testing.T) {
 		alike := float64(all.admitted) / float64(all.offered)
 		part := float64(got.admitted) / float64(got.offered)
 		t.Logf("%v, %d names: %.2f of the honest client's requests admitted, %.2f of all; %.1f/s used", law, names,
-			part,
-			alike, all.rate)
+			part, alike, all.rate)
 		if part < 0.7*alike {
 			t.Errorf("%v: %.2f of the honest client's requests are admitted, want about %.2f as of all", law, part,
 				alike)

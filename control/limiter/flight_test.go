@@ -136,8 +136,7 @@ func TestFlightAddsUp(t *testing.T) {
 		}
 		if f.InFlight.Load() != sum || reported != landed || turned != shed {
 			t.Fatalf("in flight %d of %d, landed %d of %d, shed %d of %d", f.InFlight.Load(), sum, reported, landed,
-				turned,
-				shed)
+				turned, shed)
 		}
 	})
 }

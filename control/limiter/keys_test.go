@@ -75,8 +75,7 @@ func TestKeysSurviveFlippingMembership(t *testing.T) {
 		for i := range flips {
 			n := 1 + 2*(i%2)
 			e.SetSums(clock.Load(), sumsOf(n, exchange.KeySum{Key: hash.Limit(7, "a", "l", fmt.Sprint(i%keys)),
-				Claims: 1,
-				Active: 1}))
+				Claims: 1, Active: 1}))
 			c.Reset()
 			e.Claims(clock.Add(int64(100*time.Microsecond)), &c)
 			runtime.Gosched()

@@ -40,12 +40,10 @@ func TestSaturatedTenantsWaitForTheirTarget(t *testing.T) {
 		for _, x := range tenants {
 			got := c.tally(start+3*sec, c.now, tenantIs(x.name))
 			t.Logf("%v %s: %.1f/s of %.1f, wait mean %v p99 %v, marked %d, %v", law, x.name, got.rate, x.share,
-				got.waitMean,
-				got.wait99, got.marked, got.reasons)
+				got.waitMean, got.wait99, got.marked, got.reasons)
 			if got.wait99 > most {
 				t.Errorf("%v, %s: waits %v at the 99th percentile, want at most %v for a target of %v", law, x.name,
-					got.wait99,
-					most, target)
+					got.wait99, most, target)
 			}
 			if got.rate < 0.95*x.share {
 				t.Errorf("%v, %s: gets %.1f/s of %.1f", law, x.name, got.rate, x.share)

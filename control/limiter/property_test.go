@@ -164,9 +164,8 @@ func (m *model) forget(ticket uint64) {
 // check compares the engine with the model.
 func (m *model) check(t *rapid.T) {
 	if sum := m.admitted + m.rejected + m.cancelled + len(m.waiting); sum != m.asked {
-		t.Fatalf("admitted %d + rejected %d + cancelled %d + waiting %d ≠ asked %d", m.admitted, m.rejected,
-			m.cancelled,
-			len(m.waiting), m.asked)
+		t.Fatalf("admitted %d + rejected %d + cancelled %d + waiting %d ≠ asked %d",
+			m.admitted, m.rejected, m.cancelled, len(m.waiting), m.asked)
 	}
 	if int(m.e.waiting.Load()) != len(m.waiting) {
 		t.Fatalf("the engine holds %d, want %d", m.e.waiting.Load(), len(m.waiting))

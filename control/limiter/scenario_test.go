@@ -112,8 +112,7 @@ func TestTenantShares(t *testing.T) {
 					want = float64(got.offered) / 15
 				}
 				t.Logf("%-6s %.1f/s of %.0f, %v marked %d, wait mean %v p99 %v", name, got.rate, want, got.reasons,
-					got.marked,
-					got.waitMean, got.wait99)
+					got.marked, got.waitMean, got.wait99)
 				if dev := math.Abs(got.rate/want - 1); dev > 0.05 {
 					t.Errorf("%s gets %.1f/s, want %.0f within 5 %%", name, got.rate, want)
 				}

@@ -44,8 +44,7 @@ func TestSettleTable(t *testing.T) {
 			wait := time.Duration(max(0, (1-tc.left)*1e9))
 			if math.Abs(a.Remaining-max(0, tc.left)) > 1e-6 || math.Abs(forgiven-tc.forgiven) > 1e-6 {
 				t.Errorf("%s, %d replicas: %v left and %v forgiven, want %v and %v", what, replicas, a.Remaining,
-					forgiven,
-					tc.left, tc.forgiven)
+					forgiven, tc.left, tc.forgiven)
 			}
 			if replicas == 1 && (out.RetryAfter-wait).Abs() > time.Microsecond {
 				t.Errorf("%s: the next one waits %v, want %v", what, out.RetryAfter, wait)

@@ -137,8 +137,7 @@ func (s *stress) sums(now int64) {
 		Spent: 3, Admitted: units(now), Epoch: 1})
 	for i := range rand.IntN(8) {
 		sums.Keys = append(sums.Keys, exchange.KeySum{Key: hash.Limit(7, "t0", "user", fmt.Sprint(i)), Claims: 1,
-			Spent: 1,
-			Epoch: 1})
+			Spent: 1, Epoch: 1})
 	}
 	sums.Isolation = exchange.Isolation(rand.IntN(4))
 	sums.Flows = []exchange.FlowSum{{Key: hash.Flow(7, "t0", "api"), Claims: 10, Active: 1}}

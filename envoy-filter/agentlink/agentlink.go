@@ -145,8 +145,8 @@ func (c *Client) Run(ctx context.Context) {
 			return
 		}
 		if greeted || !quiet {
-			c.o.Log(fmt.Sprintf("titrate: no link to the agent at %s, going on with what is known: %v", c.o.Socket,
-				err))
+			const text = "titrate: no link to the agent at %s, going on with what is known: %v"
+			c.o.Log(fmt.Sprintf(text, c.o.Socket, err))
 		}
 		if quiet = true; greeted {
 			backoff = minBackoff
@@ -290,8 +290,7 @@ func (c *Client) setLeftOut(revision int64, left []config.LeftOut) {
 	if len(left) > 0 {
 		const text = "titrate: %d limits of configuration revision %d are not enforced; " +
 			"the first is %q of tenant %q: %v"
-		c.o.Log(fmt.Sprintf(text,
-			len(left), revision, left[0].Limit, left[0].Tenant, left[0].Reason))
+		c.o.Log(fmt.Sprintf(text, len(left), revision, left[0].Limit, left[0].Tenant, left[0].Reason))
 	}
 }
 

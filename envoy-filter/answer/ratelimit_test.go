@@ -93,9 +93,8 @@ func TestPeekBody(t *testing.T) {
 func TestRateLimitFieldsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := config.Limit{
-			Name: "l",
-			Rate: rapid.SampledFrom([]float64{0, 1.0 / 3600, 10.0 / 60, 0.45, 1, 1.5, 7, 100, 12345.6}).Draw(t,
-				"rate"),
+			Name:  "l",
+			Rate:  rapid.SampledFrom([]float64{0, 1. / 3600, 10. / 60, 0.45, 1, 1.5, 7, 100, 12345.6}).Draw(t, "rate"),
 			Burst: rapid.SampledFrom([]float64{0, 1, 2.5, 10, 333}).Draw(t, "burst"),
 		}
 		e := limiter.New(limiter.Options{Keys: 1024})

@@ -68,9 +68,7 @@ func TestAnswersRateLimitHeaders(t *testing.T) {
 			"retry-after", ""),
 		ask("the last", "/", 200, nil, "ratelimit", `"per-client";r=0;t=100`, "x-titrate-reason", ""),
 		ask("one too many", "/", 429, nil, "ratelimit-policy", policy, "ratelimit", `"per-client";r=0;t=100`,
-			"retry-after",
-			"100",
-			"x-titrate-reason", "client_limit", "content-type", "application/json", "body",
+			"retry-after", "100", "x-titrate-reason", "client_limit", "content-type", "application/json", "body",
 			`\{.*"reason":"client_limit".*\}\n`),
 		ask("by who wants text", "/", 429, headers("accept", "text/plain, */*"), "content-type", "text/plain", "body",
 			"rate limited: client_limit\n"),
@@ -169,8 +167,7 @@ func TestPeek(t *testing.T) {
 		ask("one left", "/", 200, peek, "ratelimit", `"per-client";r=1;t=100`),
 		ask("a request", "/", 200, nil),
 		ask("none left", "/", 429, peek, "ratelimit", `"per-client";r=0;t=100`, "retry-after", "100",
-			"x-titrate-reason",
-			"client_limit"),
+			"x-titrate-reason", "client_limit"),
 		ask("another client", "/", 200, headers("x-titrate-peek", "1", "x-client", "bob"), "ratelimit", full),
 	})
 	e.eventually("the counters", func() bool { return e.metric(outcome("api", "admitted")) == 2 })

@@ -59,8 +59,7 @@ func (s *scenario) run(t *testing.T, concurrency int) {
 		}
 		if a.status != step.status {
 			t.Errorf("step %d, %s: %s %v: status %d, want %d\n%s", i, step.what, step.ask, step.header, a.status,
-				step.status,
-				a.body)
+				step.status, a.body)
 		}
 	}
 	e.alive()
@@ -81,10 +80,10 @@ func TestIdentityCookie(t *testing.T) {
 		steps: []step{
 			{"a cookie", "/", headers("cookie", "session=alice"), 200, ""},
 			{"the same among others", "/", headers("cookie", `theme=dark; session="alice"; session=bob`), 429, ""},
-			{"the same on a line of its own", "/", headers("cookie", "theme=dark", "+cookie", "session=alice"), 429,
-				""},
-			{"the same in crumbs of HTTP/2", "/", headers("cookie", "theme=dark; session=alice; lang=en"), 429,
-				"HTTP/2"},
+			{"the same on a line of its own", "/",
+				headers("cookie", "theme=dark", "+cookie", "session=alice"), 429, ""},
+			{"the same in crumbs of HTTP/2", "/",
+				headers("cookie", "theme=dark; session=alice; lang=en"), 429, "HTTP/2"},
 			{"another", "/", headers("cookie", "session=bob", "x-client", "alice"), 200, ""},
 			{"another in HTTP/2", "/", headers("cookie", "theme=dark; session=dave"), 200, "HTTP/2"},
 			{"the header, where there is no cookie", "/", headers("x-client", "carol"), 200, ""},
@@ -93,8 +92,8 @@ func TestIdentityCookie(t *testing.T) {
 			{"an empty cookie is none", "/", headers("cookie", "session="), 429, ""},
 			{"a header with the cookie's value is another client", "/", headers("x-client", "alice"), 200, ""},
 			{"a cookie with the default's value too", "/", headers("cookie", "session=anonymous"), 200, ""},
-			{"and one with a name of a header's value", "/", headers("cookie", "session=header.x-client:carol"), 200,
-				""},
+			{"and one with a name of a header's value", "/",
+				headers("cookie", "session=header.x-client:carol"), 200, ""},
 			{"a long value", "/", headers("x-client", long), 200, ""},
 			{"the same long value", "/", headers("x-client", long), 429, ""},
 			{"one that differs at its end", "/", headers("x-client", long+"y"), 200, ""},
@@ -109,13 +108,13 @@ func TestIdentityCookie(t *testing.T) {
 			{"nobody in particular again", "/", headers("x-tenant", "sessions", "x-client", "x"), 429, ""},
 			{"two limits: the first client", "/?api_key=k", headers("x-tenant", "both", "x-client", "a"), 200, ""},
 			{"its second", "/?api_key=k", headers("x-tenant", "both", "x-client", "a"), 200, ""},
-			{"its third, refused and charged to neither", "/?api_key=k", headers("x-tenant", "both", "x-client", "a"),
-				429, ""},
-			{"so the key has one left for another client", "/?api_key=k", headers("x-tenant", "both", "x-client", "b"),
-				200, ""},
+			{"its third, refused and charged to neither", "/?api_key=k",
+				headers("x-tenant", "both", "x-client", "a"), 429, ""},
+			{"so the key has one left for another client", "/?api_key=k",
+				headers("x-tenant", "both", "x-client", "b"), 200, ""},
 			{"and then none", "/?api_key=k", headers("x-tenant", "both", "x-client", "b"), 429, ""},
-			{"but the client has, with another key", "/?api_key=l", headers("x-tenant", "both", "x-client", "b"), 200,
-				""},
+			{"but the client has, with another key", "/?api_key=l",
+				headers("x-tenant", "both", "x-client", "b"), 200, ""},
 		},
 	}
 	s.via = func(e *envoy, from string) *envoy {
@@ -148,8 +147,7 @@ func TestClasses(t *testing.T) {
 			{"no export, by its path", "/v1/exports", nil, 200, ""},
 			{"an export by what it accepts", "/", headers("accept", "text/html, text/csv"), 429, ""},
 			{"the same on a line of its own", "/", headers("x-other", "1", "accept", "text/html", "+accept",
-				"text/csv"), 429,
-				""},
+				"text/csv"), 429, ""},
 			{"not one from inside", "/", headers("accept", "text/csv", "x-internal", "1"), 200, ""},
 			{"a search in disguise", "/x/../search", nil, 429, ""},
 		},

@@ -149,8 +149,8 @@ func TestUpstreamResets(t *testing.T) {
 	const n = 100
 	for i := range n {
 		go func() {
-			a, _ := e.do(context.Background(), http.MethodGet, []string{"/before", "/within"}[i%2], nil, "x-tenant",
-				"acme")
+			path := []string{"/before", "/within"}[i%2]
+			a, _ := e.do(context.Background(), http.MethodGet, path, nil, "x-tenant", "acme")
 			done <- a
 		}()
 	}

@@ -82,8 +82,7 @@ func (e *envoy) trailed(body, trailer string) error {
 	got, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK || string(got) != body || resp.Trailer.Get("x-after") != trailer {
 		return fmt.Errorf("status %d, body %q, trailer %v, %v; sent %q, %q", resp.StatusCode, got, resp.Trailer, err,
-			body,
-			trailer)
+			body, trailer)
 	}
 	return nil
 }

@@ -78,8 +78,8 @@ func TestIdentityAddressIPv6(t *testing.T) {
 		example: "identity-address.yaml",
 		edits: []edit{{"tenant: { literal: acme }", "tenant: { header: x-tenant }"},
 			{"- name: ingress\n    address:\n      socket_address: { address: 127.0.0.1, port_value: 0 }",
-				"- name: ingress\n    address:\n      socket_address: { address: '::', ipv4_compat: true, " +
-					"port_value: 0 }"}},
+				"- name: ingress\n    address:\n" +
+					"      socket_address: { address: '::', ipv4_compat: true, port_value: 0 }"}},
 		tenants: []config.Tenant{tenant("peer", by("address", 1)), tenant("network", by("network", 1))},
 		via: func(e *envoy, from string) *envoy {
 			if from != "::1" {

@@ -16,11 +16,11 @@ func TestParseAnswers(t *testing.T) {
 		"reason_header":"X-Why","wait_header":"","congestion_header":"x-slow","mark_upstream":true,"peek":{"header":"X-Peek"},
 		"response_cost":{"metadata":{"namespace":"llm","key":"tokens"}},"access_log":"ALWAYS","access_log_client":"NAME"}`))
 	shadow, yes := config.Shadow, true
-	want := Answers{Mode: &shadow, Status: 503, Body: BodyText, RateLimit: WhenAlways, Reason: name("x-why"),
-		Wait:       name(""),
-		Congestion: name("x-slow"), MarkUpstream: &yes, Peek: name("x-peek"), CostFrom: CostMetadata,
-		CostName:  "tokens",
-		CostSpace: "llm", Log: WhenAlways, LogClient: LogClientName}
+	want := Answers{
+		Mode: &shadow, Status: 503, Body: BodyText, RateLimit: WhenAlways, Reason: name("x-why"), Wait: name(""),
+		Congestion: name("x-slow"), MarkUpstream: &yes, Peek: name("x-peek"),
+		CostFrom: CostMetadata, CostName: "tokens", CostSpace: "llm", Log: WhenAlways, LogClient: LogClientName,
+	}
 	if err != nil || !reflect.DeepEqual(f.Answers, want) {
 		t.Fatalf("%+v, %v", f, err)
 	}

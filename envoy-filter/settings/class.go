@@ -118,8 +118,8 @@ func classes(field string, raw []byte) ([]Class, error) {
 			return nil, err
 		}
 		if seen[c.Name] {
-			return nil, wrong(join(at, "name"), "is %q, which an earlier class has; give one class several matches",
-				c.Name)
+			const text = "is %q, which an earlier class has; give one class several matches"
+			return nil, wrong(join(at, "name"), text, c.Name)
 		}
 		seen[c.Name] = true
 		if c.Matches, err = matches(join(at, "match"), m["match"]); err != nil {
@@ -207,8 +207,8 @@ func texts(field string, raw []byte, what string, valid func(string) bool) ([]st
 			return nil, err
 		}
 		if len(out[i]) > maxText || !valid(out[i]) {
-			return nil, wrong(fields(i), "is %s, %s of at most %d bytes is needed", brief([]byte(out[i])), what,
-				maxText)
+			const text = "is %s, %s of at most %d bytes is needed"
+			return nil, wrong(fields(i), text, brief([]byte(out[i])), what, maxText)
 		}
 	}
 	return out, nil
