@@ -15,6 +15,8 @@ var written = []string{".go", ".md", ".sh", ".yaml", ".yml", ".proto", "Makefile
 var (
 	// document is a Markdown file that a sentence names; of an address it is a part.
 	document = regexp.MustCompile(`[\w./:-]*\w\.md\b`)
+	// source is a file of the repository that a document names, from the top on.
+	source = regexp.MustCompile("`([a-z][\\w-]*/[\\w./-]+\\.(?:go|c|h|proto|sh|yaml|json))`")
 	// elsewhere are things that a reader of this repository cannot look up.
 	elsewhere = regexp.MustCompile(`(?i)\b(control|design)` + ` notes\b|\bthe notes` + ` (have|give|say)\b|` +
 		`\bissue` + ` #?\d|\bof the issue` + `\b|\.\./sha` + `red\b|[^\w.]/wo` + `rk/`)
@@ -34,6 +36,18 @@ func TestCitationsAreHere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A file that a document names from the top on is there, also after it was renamed.
+func TestNamedSourcesAreHere(t *testing.T) {
+	top := root(t)
+	files(t, ".md", func(path string, content []byte) {
+		for _, found := range source.FindAllStringSubmatch(string(content), -1) {
+			if !here(top, filepath.Dir(path), found[1]) {
+				t.Errorf("%s names %s, which is not in the repository", path, found[1])
+			}
+		}
+	})
 }
 
 // here reports whether a file exists that is named relative to the top, to the file that
