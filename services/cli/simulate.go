@@ -86,13 +86,13 @@ func newSimulate() *cobra.Command {
 	o.output.flag(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&o.file, "file", "f", "", "scenario in YAML or JSON, - for standard input")
-	f.StringSliceVar(&o.baselines, "baseline", nil, "play these beside Titrate: "+strings.Join(simulate.Baselines(),
-		", ")+" or all")
+	f.StringSliceVar(&o.baselines, "baseline", nil,
+		"play these beside Titrate: "+strings.Join(simulate.Baselines(), ", ")+" or all")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of all randomness (default: the scenario's)")
 	f.DurationVar(&o.duration, "duration", 0, "play so long; later events are left out (default: the scenario's)")
 	f.StringVar(&o.plot, "plot", "", "draw rates over time into this file, .svg or .png")
-	f.StringSliceVar(&o.panels, "panels", nil, "kinds of rows to draw: "+strings.Join(plot.Kinds(),
-		", ")+" (default all)")
+	f.StringSliceVar(&o.panels, "panels", nil,
+		"kinds of rows to draw: "+strings.Join(plot.Kinds(), ", ")+" (default all)")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 	_ = cmd.MarkFlagFilename("plot", "svg", "png")
 	_ = cmd.MarkFlagRequired("file")

@@ -71,9 +71,8 @@ func given(slots []slot, base int) error {
 	for i, s := range slots {
 		*s.port = base + i
 		if err := local.Try(*s.port, s.udp); err != nil {
-			return fmt.Errorf("port %d, for the %s, %w: give another --base-port (%d to %d are needed), or none for "+
-				"free ports",
-				*s.port, s.name, err, base, base+len(slots)-1)
+			return fmt.Errorf("port %d, for the %s, %w: give another --base-port (%d to %d are needed), "+
+				"or none for free ports", *s.port, s.name, err, base, base+len(slots)-1)
 		}
 	}
 	return nil
