@@ -264,7 +264,8 @@ func TestTableMatchesSlowOracle(t *testing.T) {
 						claims += l.Latest.Claim
 					}
 				}
-				if got := tb.Sums(key, 0, 0); math.Abs(got.Admitted-admitted) > 1e-9 || got.Claims != claims {
+				if got := tb.Sums(key, 0, 0); math.Abs(got.Admitted-admitted) > 1e-9 || got.Claims != claims ||
+					tb.Claimed(key, 0) != (claims > 0) {
 					t.Fatalf("key %d: %+v, oracle admitted %v claims %v", key, got, admitted, claims)
 				}
 			}

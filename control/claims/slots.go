@@ -115,16 +115,7 @@ func (t *Table) evictIdle(now float64) bool {
 
 // idle reports whether no peer claims the key and none spoke of it for Stale.
 func (t *Table) idle(s *slot, now float64) bool {
-	if now-s.touched < t.p.Stale {
-		return false
-	}
-	for i := s.head; i != none; i = t.entries[i].next {
-		e := &t.entries[i]
-		if e.lineage.Latest.Claim > 0 && t.claims(e, &t.peers[e.peer], now) {
-			return false
-		}
-	}
-	return true
+	return now-s.touched >= t.p.Stale && !t.claimed(s, now)
 }
 
 // Evict forgets a key with all its counts.

@@ -278,6 +278,22 @@ func (t *Table) Holds(key uint64) bool {
 	return ok
 }
 
+// Claimed reports whether any live peer claims a key. It stops at the first that does.
+func (t *Table) Claimed(key uint64, now float64) bool {
+	si, ok := t.keys[key]
+	return ok && t.claimed(&t.slots[si], now)
+}
+
+func (t *Table) claimed(s *slot, now float64) bool {
+	for i := s.head; i != none; i = t.entries[i].next {
+		e := &t.entries[i]
+		if r := &e.lineage.Latest; (r.Claim > 0 || r.Active > 0) && t.claims(e, &t.peers[e.peer], now) {
+			return true
+		}
+	}
+	return false
+}
+
 // Has reports whether a key has a record of a peer. O(peers of the key).
 func (t *Table) Has(id Peer, key uint64) bool {
 	pi, known := t.index[id]

@@ -155,7 +155,7 @@ func (t *Aggregator) apply(id claims.Peer, now time.Duration, flow bool, r claim
 		k.until = now + t.o.T2 + Linger
 	case changes:
 		k.until = now + Linger
-		if s := t.table.Sums(r.Key, 0, now.Seconds()); s.Claims > 0 || s.Active > 0 {
+		if t.table.Claimed(r.Key, now.Seconds()) {
 			k.until += t.o.T2
 		}
 	}
@@ -203,11 +203,10 @@ func (t *Aggregator) Sweep(now time.Duration) {
 	t.swept = now
 	t.dropRemotes(now)
 	t.keys.prune(func(k uint64, v *key) bool {
-		s := t.table.Sums(k, 0, now.Seconds())
 		switch {
-		case s.Epoch == 0: // the table made room
+		case !t.table.Holds(k): // the table made room
 			return true
-		case now-v.touched >= forgetKey && s.Claims == 0 && s.Active == 0:
+		case now-v.touched >= forgetKey && !t.table.Claimed(k, now.Seconds()):
 			t.table.Evict(k)
 			return true
 		}
