@@ -79,7 +79,7 @@ func newInstruments(o *Coordinator) (*instruments, error) {
 	m.fair = m.rate("titrate_pool_fair_rate", "Share of weight 1, cost units per second; 0 while slack.")
 	m.infeasible = m.rate("titrate_pool_infeasible", "1 while the guarantees asked for exceed the capacity.")
 	m.overcommit = m.rate("titrate_pool_standing",
-		"Leased beyond the capacity: the margin, and guarantees that are not used.")
+		"Leased beyond the capacity, cost units per second: the margin, and guarantees that are not used.")
 	m.flowDemand = m.rate("titrate_flow_demand", "Measured demand of a tenant, cost units per second.")
 	m.flowShare = m.rate("titrate_flow_share", "Share of a tenant, cost units per second.")
 	m.flowAdmitted = m.rate("titrate_flow_admitted", "Admitted of a tenant, cost units per second.")

@@ -14,7 +14,7 @@ import (
 )
 
 // What `titrate solve` says is what the coordinator grants, for either law and either
-// meaning of a guarantee: with demands above every share, so that no headroom is given.
+// meaning of a guarantee: with demands above every share, so that no margin is given.
 func TestRoundGrantsWhatSolveSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sharing := rapid.SampledFrom([]solve.Sharing{solve.MaxMin, solve.Proportional}).Draw(t, "sharing")
@@ -39,8 +39,8 @@ func TestRoundGrantsWhatSolveSays(t *testing.T) {
 			most := m + rapid.Float64Range(1, 400).Draw(t, "max")
 			c.Tenants[name] = weight
 			c.Quotas[flowOf(name)] = allocation.Quota{Guaranteed: m, Max: most, Weight: math.NaN()}
-			fmt.Fprintf(&text, "  - {name: %s, weight: %v, guaranteed: %v, max: %v, uses: {api: 1}}\n", name, weight, m,
-				most)
+			fmt.Fprintf(&text, "  - {name: %s, weight: %v, guaranteed: %v, max: %v, uses: {api: 1}}\n",
+				name, weight, m, most)
 		}
 		loop.Configure(c)
 		p, err := solve.Parse("agree", strings.NewReader(text.String()))

@@ -12,7 +12,8 @@
 //
 //	μ          capacity of the pool
 //	C          capacity for limited flows: (1 + κ)·(μ less what OFF flows are served)
-//	κ          loss: dκ/dt = (1 − admitted/μ)/10 s while the pool is full, 0 ≤ κ ≤ 0.04
+//	κ          loss: dκ/dt = (1 − admitted/μ)/10 s while the pool is full, 0 ≤ κ ≤ 0.04;
+//	           dκ/dt = −κ/10 s while it is not, or leaves more than 10 % unused
 //	d, q       measured demand of a flow; its queue, divided by Params.Drain (1 s)
 //	σ          standard deviation of its arrivals in one second: √(D·d), D the dispersion
 //	w, g, M    its weight, guarantee and maximum
@@ -40,8 +41,8 @@
 // queue, then a part in proportion to σ/Σσ + w/Σw, up to its fair share. What it uses of e
 // is measured, and is demand in the next round. A pool that is not full has its unused
 // capacity as margin. A full pool has as much beyond its capacity as the noise of those
-// flows needs: more, in proportion, where they are small. B/8 is set aside for flows
-// without a lease, which have it as their share.
+// flows needs: more, in proportion, where they are small. B/8, but at most f, is set
+// aside for flows without a lease, which have it as their share.
 //
 // The floor makes a guarantee hold before it is asked for, used or not.
 //

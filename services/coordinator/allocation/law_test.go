@@ -47,16 +47,17 @@ func (w *lawWorld) wild() {
 	for range rapid.IntRange(1, 12).Draw(t, "rounds") {
 		w.now = w.now.Add(time.Duration(rapid.IntRange(1, 4000).Draw(t, "ms")) * time.Millisecond)
 		for _, agent := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"x", "y"}), rapid.ID).Draw(t, "agents") {
-			r := &allocation.Report{Interval: time.Duration(rapid.IntRange(-1, 2000).Draw(t,
-				"interval")) * time.Millisecond,
-				Replicas: []allocation.Replica{{Name: "gw-" + agent, Weight: number(t, "w")}}}
+			r := &allocation.Report{
+				Interval: time.Duration(rapid.IntRange(-1, 2000).Draw(t, "interval")) * time.Millisecond,
+				Replicas: []allocation.Replica{{Name: "gw-" + agent, Weight: number(t, "w")}},
+			}
 			for _, tenant := range w.flows {
 				r.Flows = append(r.Flows, allocation.FlowReport{
-					Flow: flowOf(tenant), Gateway: "gw-" +
-						agent, Demand: number(t, "demand"), Served: number(t, "served"),
-					Waiting: number(t, "waiting"), Limited: rapid.Bool().Draw(t, "limited"), Completed: number(t,
-						"completed"),
-					Residence: number(t, "residence"), Shed: number(t, "shed"), InFlight: number(t, "in flight")})
+					Flow: flowOf(tenant), Gateway: "gw-" + agent,
+					Demand: number(t, "demand"), Served: number(t, "served"), Waiting: number(t, "waiting"),
+					Limited: rapid.Bool().Draw(t, "limited"), Completed: number(t, "completed"),
+					Residence: number(t, "residence"), Shed: number(t, "shed"), InFlight: number(t, "in flight"),
+				})
 			}
 			w.loop.Observe(w.now, agent, r)
 		}
@@ -204,10 +205,11 @@ func number(t *rapid.T, label string) float64 {
 func config(t *rapid.T, tenants []string) *allocation.Config {
 	p := allocation.Pool{
 		Name: "api", Capacity: rapid.Float64Range(1, 1000).Draw(t, "capacity"),
-		Sharing: rapid.SampledFrom([]allocation.Sharing{allocation.MaxMin, allocation.Proportional}).Draw(t,
-			"sharing"),
 		Alpha:     rapid.SampledFrom([]float64{.5, 1, 2}).Draw(t, "alpha"),
 		Guarantee: rapid.SampledFrom([]fairshare.Guarantee{fairshare.Minimum, fairshare.Additive}).Draw(t, "guarantee"),
+	}
+	if rapid.Bool().Draw(t, "proportional") {
+		p.Sharing = allocation.Proportional
 	}
 	if rapid.Bool().Draw(t, "adaptive") {
 		p.Adaptive = allocation.Range{Min: p.Capacity * rapid.Float64Range(.01, 1).Draw(t, "min"),

@@ -31,7 +31,7 @@ func TestSaturatedTenantsGetTheirFairShare(t *testing.T) {
 		{"large", allocation.Pool{Name: "api", Capacity: 20000}, .01, .99, []*source{
 			{tenant: "greedy", weight: 1, rate: flat(30000)}, {tenant: "b", weight: 1, rate: flat(5000)},
 			{tenant: "c", weight: 1, rate: flat(3000)}}},
-		// A queue of three requests at 2 % headroom loses what queueing theory says.
+		// A queue of three requests loses some of a demand that is noisy.
 		{"a few requests a second", allocation.Pool{Name: "api", Capacity: 60}, .08, .85, []*source{
 			{tenant: "greedy", weight: 1, rate: flat(200)}, {tenant: "b", weight: 1, rate: flat(8)},
 			{tenant: "c", weight: 1, rate: flat(12)}}},
@@ -56,8 +56,8 @@ func TestSaturatedTenantsGetTheirFairShare(t *testing.T) {
 					least = math.Min(least, got/offered)
 				}
 			}
-			if w.peak > 1.02*(1+1e-9) {
-				t.Errorf("%s: shares reached %.4f of the capacity", c.name, w.peak)
+			if most := (1 + maxLoss) * (1 + allocation.Defaults().Margin); w.peak > most*(1+1e-9) {
+				t.Errorf("%s: shares reached %.4f of the capacity, at most %.4f is allowed", c.name, w.peak, most)
 			}
 		}
 		t.Logf("%-34s worst saturated %.2f %% from fair, unsaturated served ≥ %.2f %%", c.name, 100*worst, 100*least)
@@ -149,8 +149,8 @@ func TestClosedLoopTenantFindsItsShare(t *testing.T) {
 
 // Clients that back off on a 429 (AIMD, ×.85 and +4/s per report) hide demand, and
 // a measured demand follows them down: the weakness that the package states. They
-// must not starve.
-func TestCooperativeTenantDoesNotStarve(t *testing.T) {
+// get most of their fair share all the same.
+func TestCooperativeTenantGetsMostOfItsShare(t *testing.T) {
 	polite := &source{tenant: "polite", weight: 1, rate: flat(1000), obeys: true, want: 250}
 	w := newWorld(t, allocation.Pool{Name: "api", Capacity: 500}, 1, polite,
 		&source{tenant: "greedy", weight: 1, rate: flat(2000)})
@@ -159,7 +159,7 @@ func TestCooperativeTenantDoesNotStarve(t *testing.T) {
 	w.run(20 * time.Second)
 	got := polite.totalServed / 20
 	t.Logf("polite tenant got %.1f of 250", got)
-	if got < .2*250 {
+	if got < .85*250 {
 		t.Errorf("polite tenant got %.1f of 250", got)
 	}
 }
@@ -223,7 +223,7 @@ func TestSilentAgentKeepsItsShare(t *testing.T) {
 	if n := len(w.last.Members); n != 2 || w.loop.Agents() != 2 {
 		t.Errorf("%d members after the membership time, want 2", n)
 	}
-	if a.share > 150 { // 80 measured, and room to swing
+	if a.share > 150 { // 80 measured, and its part of the margin
 		t.Errorf("the silent agent's demand still counts: a has %.1f", a.share)
 	}
 }

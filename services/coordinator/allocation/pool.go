@@ -70,7 +70,7 @@ const (
 	lossTime = 10 * time.Second // time constant of the loss
 	maxLoss  = .04              // larger uses small pools better and may overload large ones
 	// maxUnused is the unused part of a full pool above which its demand is changing, or
-	// gateways are lost: the loss then falls back to 0.
+	// gateways are lost: the loss then sinks towards 0.
 	maxUnused = .1
 )
 

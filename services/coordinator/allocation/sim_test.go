@@ -42,7 +42,7 @@ type world struct {
 	pending []pendingShares
 	silent  map[string]bool
 	last    *allocation.Outcome
-	peak    float64 // highest Σ(share) − standing over capacity
+	peak    float64 // highest Σ(share) over capacity
 	behind  *behind // the upstream of an adaptive pool
 }
 
@@ -192,7 +192,7 @@ func (w *world) step() {
 	}
 	pool := w.last.Pools[0]
 	p.idle = pool.IdleShare
-	w.peak = math.Max(w.peak, (sum-pool.Overcommit)/pool.Capacity)
+	w.peak = math.Max(w.peak, sum/pool.Capacity)
 	for _, s := range w.sources {
 		s.shares = append(s.shares, p.shares[s.tenant])
 	}
