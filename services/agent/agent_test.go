@@ -369,8 +369,8 @@ func TestKeysBeyondTheBudgetAreAnAlarm(t *testing.T) {
 	f.say(&link.Heartbeat{Sequence: 9, Revision: 3, Parted: 7})
 	a.eventually("tells", func(Status) bool {
 		code, body := a.http("GET", "/readyz")
-		return code == http.StatusOK && strings.Contains(body, "alarm: keys: gateway gw-1") && strings.Contains(body,
-			"(7 ")
+		return code == http.StatusOK && strings.Contains(body, "alarm: keys: gateway gw-1") &&
+			strings.Contains(body, "(7 ")
 	})
 }
 
@@ -406,8 +406,8 @@ func TestStateGoesUp(t *testing.T) {
 		}
 		return false
 	})
-	if code, body := a.http("GET", "/readyz"); code != http.StatusOK || !strings.Contains(body,
-		`the first is "huge" of tenant "acme"`) {
+	if code, body := a.http("GET", "/readyz"); code != http.StatusOK ||
+		!strings.Contains(body, `the first is "huge" of tenant "acme"`) {
 		t.Errorf("readyz: %d %s", code, body)
 	}
 }
@@ -459,8 +459,8 @@ func TestSnapshotServesWithoutCoordinator(t *testing.T) {
 		t.Fatal(err)
 	}
 	empty := run(t, Config{Name: "agent-1", SnapshotDir: dir})
-	if code, body := empty.http("GET", "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body,
-		"configuration") {
+	if code, body := empty.http("GET", "/readyz"); code != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "configuration") {
 		t.Errorf("ready without a configuration: %d %s", code, body)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "last-good.damaged")); err != nil {
@@ -507,8 +507,8 @@ func TestMesh(t *testing.T) {
 
 	fa2.conn.Close() // the process, this test, lives on
 	fb.eventually("forgets the lost gateway at T2", func() bool { return fb.sums.Replicas == 3 })
-	if code, body := a.http("GET", "/status"); code != http.StatusOK || !strings.Contains(body,
-		`"isolation": "CONNECTED"`) {
+	if code, body := a.http("GET", "/status"); code != http.StatusOK ||
+		!strings.Contains(body, `"isolation": "CONNECTED"`) {
 		t.Errorf("%d %s", code, body)
 	}
 	_, metrics := a.http("GET", "/metrics")

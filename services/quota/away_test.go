@@ -48,8 +48,7 @@ func TestWithoutEtcdTheAnswerComesInTime(t *testing.T) {
 				Audit(slog.New(slog.DiscardHandler), func(context.Context) string { return "" }).Register(server)
 			go func() { _ = server.Serve(listener) }()
 			conn, err := grpc.NewClient("passthrough:bufconn", grpc.WithTransportCredentials(insecure.NewCredentials()),
-				grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
-					error) {
+				grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 					return listener.DialContext(ctx)
 				}))
 			if err != nil {

@@ -86,8 +86,7 @@ func behind(t *testing.T, prefix string) (quotav1.QuotaServiceClient, *wire) {
 	quota.New(store.Open(etcd, prefix), nil).Register(server)
 	go func() { _ = server.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:bufconn", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
-			error) {
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return listener.DialContext(ctx)
 		}))
 	if err != nil {

@@ -33,8 +33,7 @@ func TestSentence(t *testing.T) {
 			"acme gets 85.0/s of pool api: its demand 120.0/s is above its guarantee 10.0/s + the fair share 25.0/s " +
 				"× weight 3 = 85.0/s; the pool's capacity of 300.0/s is used up (price 0.25)."},
 		{"guarantee", full(func(e *quotav1.Explanation) {
-			e.Guaranteed, e.Share, e.BoundBy = 90, 90,
-				quotav1.Bound_GUARANTEED
+			e.Guaranteed, e.Share, e.BoundBy = 90, 90, quotav1.Bound_GUARANTEED
 		}), quotav1.Guarantee_MINIMUM,
 			"acme gets its guarantee of 90.0/s of pool api: its demand 120.0/s is above it, and the fair share " +
 				"25.0/s × weight 3 = 75.0/s is no more; the pool's capacity of 300.0/s is used up (price 0.25)."},
@@ -43,8 +42,7 @@ func TestSentence(t *testing.T) {
 			"acme gets 50.0/s of pool api, the max of its quota: its demand 120.0/s is above it, and so is the fair " +
 				"share 25.0/s × weight 3 = 75.0/s."},
 		{"max in a slack pool", full(func(e *quotav1.Explanation) {
-			e.Share, e.FairRate, e.BoundBy = 50, 0,
-				quotav1.Bound_MAX
+			e.Share, e.FairRate, e.BoundBy = 50, 0, quotav1.Bound_MAX
 		}), quotav1.Guarantee_MINIMUM,
 			"acme gets 50.0/s of pool api, the max of its quota: its demand 120.0/s is above it, and the pool's " +
 				"capacity of 300.0/s is not used up."},

@@ -57,8 +57,7 @@ func serve(t *testing.T, live quota.Live) quotav1.QuotaServiceClient {
 	go func() { _ = server.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:bufconn",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
-			error) {
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return listener.DialContext(ctx)
 		}))
 	if err != nil {

@@ -131,8 +131,8 @@ func TestGatewayLife(t *testing.T) {
 	if len(c.Received(0, 1, &exchange.Claims{}).Frames) != 0 || len(c.connected()) != 1 {
 		t.Error("the end of the older link ends the newer one")
 	}
-	if out := c.Received(0, 2, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 1,
-		Active: 1}}}); !out.GossipSoon {
+	claims := &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 1, Active: 1}}}
+	if out := c.Received(0, 2, claims); !out.GossipSoon {
 		t.Error("claims are not gossiped soon")
 	}
 	c.Disconnected(time.Second, 2)
@@ -184,8 +184,8 @@ func TestDoubles(t *testing.T) {
 	c := newCore()
 	c.Connected(0, 1, hello("gw", 1, 1), 0)
 	c.Connected(0, 2, hello("gw", 2, 1), 0)
-	if out := c.Tick(time.Second); len(out.Log) != 1 || !strings.Contains(out.Log[0].Text,
-		"two Envoys have one replica name") {
+	if out := c.Tick(time.Second); len(out.Log) != 1 ||
+		!strings.Contains(out.Log[0].Text, "two Envoys have one replica name") {
 		t.Errorf("%+v", out.Log)
 	}
 	if out := c.Tick(2 * time.Second); len(out.Log) != 0 {
@@ -203,8 +203,8 @@ func TestUnsendableConfigurationIsARefusal(t *testing.T) {
 	c.Received(0, 1, &link.Heartbeat{Revision: 4})
 	c.ConfigSent(1, 5, errors.New("link: encode Config"))
 	in := c.Status(0).Gateways[0].InForce
-	if in.Revision != 4 || in.Refused != 5 || !strings.Contains(in.Reason,
-		"the agent cannot send it: link: encode Config") {
+	if in.Revision != 4 || in.Refused != 5 ||
+		!strings.Contains(in.Reason, "the agent cannot send it: link: encode Config") {
 		t.Errorf("in force %+v", in)
 	}
 	if err := c.NotEnforced(0); err == nil || !strings.Contains(err.Error(), "gateway gw refuses configuration 5") {

@@ -129,8 +129,8 @@ func TestUnsendableConfigurationIsReported(t *testing.T) {
 	f.hello("gw", 1)
 	c := h.next(t, "connected").c
 	c.Send(&config.Config{Revision: 5, Pools: []config.Pool{{Name: "api", Capacity: math.Inf(1)}}})
-	if e := h.next(t, "config sent"); e.m.(*config.Config).Revision != 5 || !strings.Contains(fmt.Sprint(e.err),
-		"link: encode Config") {
+	if e := h.next(t, "config sent"); e.m.(*config.Config).Revision != 5 ||
+		!strings.Contains(fmt.Sprint(e.err), "link: encode Config") {
 		t.Errorf("of one that cannot be sent: %+v", e)
 	}
 	s.Send(c.Number, &config.Config{Revision: 6})
@@ -298,16 +298,16 @@ func TestCloseConn(t *testing.T) {
 func TestSocketInTheWay(t *testing.T) {
 	s, _ := start(t)
 	log := slog.New(slog.DiscardHandler)
-	if _, err := Listen(Options{Path: s.o.Path, Log: log}, nil); err == nil || !strings.Contains(err.Error(),
-		"another agent") {
+	if _, err := Listen(Options{Path: s.o.Path, Log: log}, nil); err == nil ||
+		!strings.Contains(err.Error(), "another agent") {
 		t.Errorf("living socket: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Listen(Options{Path: file, Log: log}, nil); err == nil || !strings.Contains(err.Error(),
-		"not a socket") {
+	if _, err := Listen(Options{Path: file, Log: log}, nil); err == nil ||
+		!strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("plain file: %v", err)
 	}
 	if _, err := Listen(Options{Path: filepath.Join(t.TempDir(), "no", "dir"), Log: log}, nil); err == nil ||

@@ -62,8 +62,7 @@ func newBench(t *testing.T) *bench {
 	listener := bufconn.Listen(64 << 10)
 	go g.Serve(listener)
 	conn, err := grpc.NewClient("passthrough:///memory", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
-			error) {
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return listener.DialContext(ctx)
 		}))
 	if err != nil {

@@ -289,8 +289,8 @@ func (p *Peers) Missing(now time.Duration) []string {
 		switch {
 		case at.left:
 		case at.alive && (at.heard == 0 || p.isHeard(now, at)):
-		case !at.alive && now-at.failed > sendFailed && len(p.addresses) > 0 && !slices.Contains(p.addresses,
-			at.address):
+		case !at.alive && now-at.failed > sendFailed &&
+			len(p.addresses) > 0 && !slices.Contains(p.addresses, at.address):
 		default:
 			out = append(out, name)
 		}
