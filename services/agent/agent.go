@@ -124,9 +124,7 @@ func (a *Agent) AdminAddress() string { return a.adminAt.Addr().String() }
 func (a *Agent) Run(ctx context.Context) error {
 	a.log.Info("agent serves", "name", a.c.Name, "version", a.c.Version, "socket", a.c.Socket,
 		"gossip", a.GossipAddress(), "admin", a.AdminAddress(), "coordinators", a.c.Coordinators)
-	serving, stop := context.WithCancel(ctx)
-	defer stop()
-	group, serving := errgroup.WithContext(serving)
+	group, serving := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.server.Serve(serving) })
 	group.Go(func() error { return a.gossip.Run(serving) })
 	group.Go(func() error { return a.admin.Serve(serving, a.adminAt) })

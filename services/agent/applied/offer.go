@@ -49,8 +49,7 @@ func (o *Offer) change(c *controlv1.Configuration) (*Configuration, error) {
 		o.resources.Change(c.GetResources(), c.GetDeleted())
 	}
 	compiled, err := o.compile(&controlv1.Configuration{Revision: c.GetRevision(), Full: true, Last: true,
-		Seed:  c.GetSeed(),
-		Epoch: c.GetEpoch(), Resources: o.resources.Resources()})
+		Seed: c.GetSeed(), Epoch: c.GetEpoch(), Resources: o.resources.Resources()})
 	if err != nil {
 		return nil, fmt.Errorf("configuration %d refused: %w", c.GetRevision(), err)
 	}
