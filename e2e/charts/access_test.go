@@ -125,10 +125,8 @@ func TestAccessValues(t *testing.T) {
 	}
 	for pod, want := range map[string]string{"demo-coordinator": "titrate-certs",
 		"demo-gateway": "titrate-agent-certs"} {
-		if !slices.ContainsFunc(r.pods[pod].Volumes, func(v corev1.Volume) bool {
-			return v.Secret != nil &&
-				v.Secret.SecretName == want
-		}) {
+		mounts := func(v corev1.Volume) bool { return v.Secret != nil && v.Secret.SecretName == want }
+		if !slices.ContainsFunc(r.pods[pod].Volumes, mounts) {
 			t.Errorf("%s does not mount %s", pod, want)
 		}
 	}

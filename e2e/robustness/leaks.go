@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"time"
-
-	"gonum.org/v1/gonum/stat"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
 	"github.com/titrate/titrate/e2e/robustness/check"
+	"github.com/titrate/titrate/services/judge"
 )
 
 // usage is what a process has at a time.
@@ -101,8 +99,7 @@ func median(of []usage, value func(usage) float64) float64 {
 	for _, u := range of {
 		all = append(all, value(u))
 	}
-	slices.Sort(all)
-	return stat.Quantile(.5, stat.Empirical, all, nil)
+	return judge.Quantile(all, .5)
 }
 
 // emptyWithin is how long gateways may hold requests when clients have gone.
@@ -110,8 +107,8 @@ const emptyWithin = 10 * time.Second
 
 // held is what the gateways hold when the load has gone, after a while.
 func (s *scene) held(ctx context.Context) (held float64) {
-	for deadline := time.Now().Add(emptyWithin); time.Now().Before(deadline) &&
-		ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
+	deadline := time.Now().Add(emptyWithin)
+	for ; time.Now().Before(deadline) && ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
 		held = 0
 		for _, g := range s.world.Gateways() {
 			stats, err := g.Statistics(ctx)

@@ -33,8 +33,8 @@ func (l *limited) meet(ctx context.Context) error {
 	return nil
 }
 
-func (l *limited) Check(ctx context.Context, _ *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse,
-	error) {
+func (l *limited) Check(ctx context.Context,
+	_ *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
 	return &grpc_health_v1.HealthCheckResponse{}, l.meet(ctx)
 }
 

@@ -121,8 +121,8 @@ func (l *live) poll(ctx context.Context) {
 }
 
 // ask is nil, nil when the coordinator does not answer at once.
-func (l *live) ask(ctx context.Context, c quotav1.QuotaServiceClient) (*quotav1.PoolStatus,
-	map[string]*quotav1.Explanation) {
+func (l *live) ask(ctx context.Context,
+	c quotav1.QuotaServiceClient) (*quotav1.PoolStatus, map[string]*quotav1.Explanation) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	s := l.world.scenario

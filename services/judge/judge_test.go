@@ -95,8 +95,8 @@ func TestLevelAndWindowOracle(t *testing.T) {
 		var all []admission
 		now := time.Duration(0)
 		for range rapid.IntRange(1, 80).Draw(t, "n") {
-			now += time.Duration(rapid.SampledFrom([]int{0, 0, 1, 100, 250, 400, 1000, 3000}).Draw(t,
-				"ms")) * time.Millisecond
+			ms := rapid.SampledFrom([]int{0, 0, 1, 100, 250, 400, 1000, 3000}).Draw(t, "ms")
+			now += time.Duration(ms) * time.Millisecond
 			cost := float64(rapid.IntRange(1, 3).Draw(t, "cost"))
 			all = append(all, admission{now, cost})
 			excess, most := math.Inf(-1), 0.0

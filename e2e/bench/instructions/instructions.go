@@ -110,8 +110,8 @@ func tabulate(counts []Count) table.Table {
 }
 
 // count measures one variant.
-func count(ctx context.Context, r *rig.Rig, in *rig.Installation, valgrind string, s rig.Spec, load rig.Closed) (Count,
-	error) {
+func count(ctx context.Context, r *rig.Rig, in *rig.Installation, valgrind string, s rig.Spec,
+	load rig.Closed) (Count, error) {
 	out := r.File(s.Name + ".out")
 	s.Wrap = []string{valgrind, "--tool=callgrind", "--separate-threads=yes", "--instr-atstart=no",
 		"--callgrind-out-file=" + out}

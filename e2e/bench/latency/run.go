@@ -72,8 +72,8 @@ func (f *Figures) half(ctx context.Context, r *rig.Rig, in *rig.Installation, ro
 }
 
 // low measures proxied requests at 1000/s.
-func (f *Figures) low(ctx context.Context, r *rig.Rig, in *rig.Installation, upstream, rounds int) (t table.Table,
-	err error) {
+func (f *Figures) low(ctx context.Context, r *rig.Rig, in *rig.Installation,
+	upstream, rounds int) (t table.Table, err error) {
 	specs := []rig.Spec{{Filter: rig.Plain}, {Filter: rig.Local}, {Filter: rig.Titrate}}
 	if r.HasRateLimit() {
 		service, err := r.RateLimit(ctx, []rig.Limit{{Tenant: "admit", Rate: 1_000_000}})
@@ -103,8 +103,8 @@ var names = map[rig.Filter]string{
 }
 
 // start starts the Envoys and warms them up. stop is never nil.
-func start(ctx context.Context, r *rig.Rig, in *rig.Installation, group string, specs []rig.Spec) (targets []Target,
-	stop func(), err error) {
+func start(ctx context.Context, r *rig.Rig, in *rig.Installation, group string,
+	specs []rig.Spec) (targets []Target, stop func(), err error) {
 	stop = func() {
 		for _, t := range targets {
 			_ = t.Envoy.Stop() // what does not end, the rig kills

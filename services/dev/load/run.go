@@ -44,8 +44,8 @@ type Generator struct {
 // Run sends the plan from start on and returns one record per shot, in the
 // order of their ends. When ctx ends before the plan, it sends no more, gives
 // up what is in flight, and returns the context's error.
-func (g *Generator) Run(ctx context.Context, s *scenario.Scenario, plan []Shot, start time.Time) ([]trace.Record,
-	error) {
+func (g *Generator) Run(ctx context.Context, s *scenario.Scenario, plan []Shot,
+	start time.Time) ([]trace.Record, error) {
 	if len(g.URLs) != len(s.Gateways) {
 		return nil, fmt.Errorf("load: %d URLs for %d gateways", len(g.URLs), len(s.Gateways))
 	}
