@@ -18,7 +18,7 @@ func TestNoLockOnTheAdmitPath(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector makes unlocking slow")
 	}
-	const workers, each, ticks = 8, 20_000, 50
+	const workers, each, ticks = 8, 100_000, 250
 	e := New(Options{Keys: 1 << 14})
 	mustApply(t, e, simple(1e12, config.Queue{Law: config.DropTail, DelayTarget: 1e9},
 		config.Limit{Name: "l", Rate: 1e6, Burst: 1e9}))
@@ -28,6 +28,7 @@ func TestNoLockOnTheAdmitPath(t *testing.T) {
 			Cost: 1}
 		e.Decide(sec, &rs[i]) // the first request of a flow makes it
 	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(workers))
 	defer runtime.SetMutexProfileFraction(runtime.SetMutexProfileFraction(1))
 	before := waits(t)
 	var all sync.WaitGroup
