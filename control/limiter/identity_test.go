@@ -330,8 +330,8 @@ func inventKeys(t *testing.T, tenantRate float64) {
 		if i%100 == 0 && e.Decide(now, client).Verdict == Admit {
 			known++
 		}
-		if e.Decide(now, &Request{Tenant: "a", Client: fmt.Sprint("invented-", i), Pool: "api",
-			Cost: 1}).Verdict == Admit {
+		r := &Request{Tenant: "a", Client: fmt.Sprint("invented-", i), Pool: "api", Cost: 1}
+		if e.Decide(now, r).Verdict == Admit {
 			invented++
 		}
 		if i%5000 == 0 {

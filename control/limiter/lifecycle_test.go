@@ -97,8 +97,8 @@ func TestAbortedBurstsLeaveRoom(t *testing.T) {
 				now += 5 * ms
 				e.Tick(now, nil)
 			}
-			if out, h := e.Enqueue(now, &Request{Tenant: "a", Client: "one", Pool: "api"},
-				uint64(i)); out.Verdict == Wait {
+			r := &Request{Tenant: "a", Client: "one", Pool: "api"}
+			if out, h := e.Enqueue(now, r, uint64(i)); out.Verdict == Wait {
 				handles = append(handles, h)
 			}
 		}
@@ -329,8 +329,8 @@ func TestDrainEndsAllWaiting(t *testing.T) {
 			if i%3 == 0 {
 				client = "x"
 			}
-			if out, _ := e.Enqueue(sec, &Request{Tenant: "a", Client: client, Pool: "api"},
-				uint64(i)); out.Verdict == Wait {
+			r := &Request{Tenant: "a", Client: client, Pool: "api"}
+			if out, _ := e.Enqueue(sec, r, uint64(i)); out.Verdict == Wait {
 				held++
 			}
 		}

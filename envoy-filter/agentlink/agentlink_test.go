@@ -191,8 +191,8 @@ func TestLeftOutIsReported(t *testing.T) {
 	}
 	now := b.client.o.Now()
 	for i, want := range []limiter.Verdict{limiter.Admit, limiter.Admit, limiter.Reject} {
-		if out := b.engine.Decide(now, &limiter.Request{Tenant: "acme", Client: "a", Pool: "api",
-			Cost: 1}); out.Verdict != want {
+		r := &limiter.Request{Tenant: "acme", Client: "a", Pool: "api", Cost: 1}
+		if out := b.engine.Decide(now, r); out.Verdict != want {
 			t.Errorf("request %d of another tenant: %v, want %v", i, out.Verdict, want)
 		}
 	}

@@ -235,8 +235,8 @@ func TestPoolPolicyComesFirst(t *testing.T) {
 		{config.Open, limiter.BootClosed, limiter.Admit}, {config.SafeRate, limiter.BootOpen, limiter.Reject},
 	} {
 		e := limiter.New(limiter.Options{Keys: 1024, Start: Now()})
-		if err := e.Apply(&config.Config{Pools: []config.Pool{{Name: "api", Capacity: 1,
-			OnLoss: c.loss}}}); err != nil {
+		pools := []config.Pool{{Name: "api", Capacity: 1, OnLoss: c.loss}}
+		if err := e.Apply(&config.Config{Pools: pools}); err != nil {
 			t.Fatal(err)
 		}
 		enf := New(Options{Engine: e, FailurePolicy: c.boot})

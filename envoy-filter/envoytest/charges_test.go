@@ -198,8 +198,8 @@ func TestNoOutcomeOfAnotherStream(t *testing.T) {
 	if a := e.get("/", "x-tenant", "acme", "x-client", "alice"); a.status != 200 {
 		t.Fatalf("the redirected request: %d", a.status)
 	}
-	if a := mallory.get("/", "x-tenant", "acme", "x-client", "mallory", "x-envoy-original-url",
-		"http://x/"); a.status != 429 {
+	forged := headers("x-tenant", "acme", "x-client", "mallory", "x-envoy-original-url", "http://x/")
+	if a := mallory.get("/", forged...); a.status != 429 {
 		t.Errorf("a request that says it was redirected: %d, want 429", a.status)
 	}
 }

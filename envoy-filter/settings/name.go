@@ -28,8 +28,8 @@ func readNaming(field string, m map[string]json.RawMessage, first bool, s *Sourc
 	qualified := !first
 	if raw, ok := m["names"]; ok {
 		at := join(field, "names")
-		if err := choice(map[string]json.RawMessage{at: raw}, at, "PLAIN or QUALIFIED", naming,
-			&qualified); err != nil {
+		fields := map[string]json.RawMessage{at: raw}
+		if err := choice(fields, at, "PLAIN or QUALIFIED", naming, &qualified); err != nil {
 			return err
 		}
 	}
