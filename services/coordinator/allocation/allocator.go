@@ -109,9 +109,13 @@ func (al *Allocator) gather(now time.Time) (span time.Duration) {
 	weights, total := al.boundWeights()
 	for _, name := range slices.Sorted(maps.Keys(al.agents)) {
 		a := al.agents[name]
-		if span = max(span, a.span); a.span > 0 {
+		if window := a.span; window > 0 {
+			span = max(span, window)
 			a.closeWindows()
 			al.boundOff(a, weights[name]/total)
+			a.followMeans(window, al.params.Smoothing)
+		} else {
+			a.useMeans()
 		}
 		for _, e := range a.order {
 			if u := al.upstreams[e.key.Pool]; u != nil {

@@ -70,8 +70,8 @@
 //
 // Demand is the cost that passed the client stage, admitted or not. Its mean has no bias: a
 // share above what a flow uses is taken from the others. It follows a significant change at
-// once and noise slowly, see estimate. An agent that falls silent keeps its demand and its
-// gateways until Params.Membership has passed. A flow without arrivals for Params.Idle
+// once and noise slowly, see estimate. An agent that falls silent keeps its gateways and its
+// mean demand over Params.Smoothing until Params.Membership has passed. A flow without arrivals for Params.Idle
 // leaves the fill.
 //
 // Clients that slow down when they are marked, beside clients that do not, get less than

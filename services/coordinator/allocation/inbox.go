@@ -72,7 +72,9 @@ type entry struct {
 	// inFlight is the cost at the upstream of an adaptive pool, in the last report.
 	inFlight float64
 	sum      usage // units since the last round
-	rate     usage // units/s in the windows of the last round
+	rate     usage // units/s in the windows of the last round; in a round without a report: mean
+	mean     usage // units/s over Params.Smoothing
+	windows  int   // that the mean has
 	parts    []Part
 }
 
@@ -86,6 +88,13 @@ type usage struct {
 // per is the usage per second of windows that lasted h seconds.
 func (u usage) per(h float64) usage {
 	return usage{u.demand / h, u.served / h, u.limited, u.completed / h, u.residence / h, u.shed / h}
+}
+
+// towards moves a mean over past windows by the part g to the usage of the latest.
+func (u usage) towards(latest usage, g float64) usage {
+	step := func(mean, sample float64) float64 { return mean + g*(sample-mean) }
+	return usage{step(u.demand, latest.demand), step(u.served, latest.served), latest.limited,
+		step(u.completed, latest.completed), step(u.residence, latest.residence), step(u.shed, latest.shed)}
 }
 
 // connect begins a stream of the agent.
@@ -171,4 +180,22 @@ func (a *agent) closeWindows() {
 		e.rate, e.sum = e.sum.per(a.span.Seconds()), usage{}
 	}
 	a.span = 0
+}
+
+// followMeans moves the means to the rates of windows of length span, with the time
+// constant smoothing.
+func (a *agent) followMeans(span, smoothing time.Duration) {
+	for _, e := range a.order {
+		e.windows++
+		e.mean = e.mean.towards(e.rate, max(1/float64(e.windows), gain(span, smoothing)))
+	}
+}
+
+// useMeans puts the means in the place of the last window's rates, for a round without a
+// report: one window of some requests says little, and would stand for as long as the
+// agent is silent.
+func (a *agent) useMeans() {
+	for _, e := range a.order {
+		e.rate = e.mean
+	}
 }

@@ -1,0 +1,43 @@
+package allocation_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/services/coordinator/allocation"
+)
+
+// An agent that falls silent counts with its mean demand, and not with what its last window
+// of 250 ms has happened to show: the others would take or leave the difference for as long.
+func TestSilentAgentKeepsItsMeanDemand(t *testing.T) {
+	const mean = 4. // requests/s of the light tenant: one in each window, in every second one two or none
+	for name, last := range map[string]int{"nothing in the last window": 0, "two in the last window": 2} {
+		loop := allocation.New(allocation.Defaults())
+		loop.Configure(&allocation.Config{
+			Pools:   []allocation.Pool{{Name: "api", Capacity: 60}},
+			Tenants: map[string]float64{"light": 1, "greedy": 1},
+		})
+		now := epoch
+		step := func(agents ...string) (greedy float64) {
+			now = now.Add(every)
+			for _, agent := range agents {
+				loop.Observe(now, agent, report("greedy", 100))
+			}
+			out := loop.Step(now)
+			f, _ := shareOf(out, "greedy")
+			return f.Share
+		}
+		for i := range 40 {
+			requests := 2 * ((i + last/2 + 1) % 2)
+			loop.Observe(now.Add(every), "silent", report("light", float64(requests)/every.Seconds()))
+			step("heard")
+		}
+		for now.Before(epoch.Add(20 * time.Second)) {
+			step("heard")
+		}
+		if greedy := step("heard"); math.Abs(60-mean-greedy) > mean/2 {
+			t.Errorf("%s: greedy has %.1f/s beside one of %.1f/s in a pool of 60/s", name, greedy, mean)
+		}
+	}
+}
