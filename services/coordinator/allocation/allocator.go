@@ -111,7 +111,7 @@ func (al *Allocator) gather(now time.Time) (span time.Duration) {
 		a := al.agents[name]
 		if window := a.span; window > 0 {
 			span = max(span, window)
-			a.closeWindows()
+			a.closeWindows(now)
 			al.boundOff(a, weights[name]/total)
 			a.followMeans(window, al.params.Smoothing)
 		} else {

@@ -56,6 +56,7 @@ type agent struct {
 	replicas []Replica
 	awaited  []Replica // it had them before it reconnected and has not named them since
 	until    time.Time // end of the wait for them
+	resumed  bool      // a report since it connected has named a flow
 	flows    map[Flow]*entry
 	order    []*entry      // of flows, as they came: sums are the same in each run
 	seq      uint64        // reports so far
@@ -101,7 +102,7 @@ func (u usage) towards(latest usage, g float64) usage {
 func (a *agent) connect(now time.Time, replicas []Replica) {
 	a.awaited, a.until = append(a.replicas, a.awaited...), now.Add(reconnectTime)
 	a.awaited = a.awaited[:min(len(a.awaited), maxReplicas)]
-	a.heard = now
+	a.heard, a.resumed = now, false
 	a.setReplicas(replicas)
 }
 
@@ -128,6 +129,7 @@ func (a *agent) addReport(now time.Time, r *Report, resolve func(Flow) Flow, cap
 	a.setReplicas(a.usable(r.Replicas))
 	a.seq++
 	a.span += span
+	a.resumed = a.resumed || len(r.Flows) > 0
 	for i := range r.Flows {
 		f := &r.Flows[i]
 		capacity, known := capacities[f.Pool]
@@ -164,8 +166,9 @@ func (a *agent) addFlow(e *entry, f *FlowReport, h, capacity float64) {
 	}
 }
 
-// closeWindows turns the sums of the reports since the last round into rates.
-func (a *agent) closeWindows() {
+// closeWindows turns the sums of the reports since the last round into rates. What an
+// agent does not name while its gateways come back to it goes on at its mean.
+func (a *agent) closeWindows(now time.Time) {
 	a.order = slices.DeleteFunc(a.order, func(e *entry) bool {
 		gone := e.seq+silentReports < a.seq
 		if gone {
@@ -175,6 +178,10 @@ func (a *agent) closeWindows() {
 	})
 	for _, e := range a.order {
 		if e.seq != a.seq {
+			if !a.resumed && now.Before(a.until) {
+				e.rate = e.mean
+				continue
+			}
 			e.waiting, e.inFlight, e.parts = 0, 0, e.parts[:0]
 		}
 		e.rate, e.sum = e.sum.per(a.span.Seconds()), usage{}

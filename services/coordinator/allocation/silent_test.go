@@ -36,8 +36,18 @@ func TestSilentAgentKeepsItsMeanDemand(t *testing.T) {
 		for now.Before(epoch.Add(20 * time.Second)) {
 			step("heard")
 		}
-		if greedy := step("heard"); math.Abs(60-mean-greedy) > mean/2 {
-			t.Errorf("%s: greedy has %.1f/s beside one of %.1f/s in a pool of 60/s", name, greedy, mean)
+		check := func(when string) {
+			t.Helper()
+			if greedy := step("heard"); math.Abs(60-mean-greedy) > mean/2 {
+				t.Errorf("%s, %s: greedy has %.1f/s beside one of %.1f/s in a pool of 60/s", name, when, greedy, mean)
+			}
+		}
+		check("silent")
+		// It is started again. Its gateway takes a second to connect and to report.
+		loop.Connect(now, "silent", nil)
+		for range 4 {
+			loop.Observe(now.Add(every), "silent", &allocation.Report{Interval: every})
+			check("started again")
 		}
 	}
 }
