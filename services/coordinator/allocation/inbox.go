@@ -190,9 +190,14 @@ func (a *agent) closeWindows(now time.Time) {
 }
 
 // followMeans moves the means to the rates of windows of length span, with the time
-// constant smoothing.
+// constant smoothing. Gateways that have left leave nothing behind.
 func (a *agent) followMeans(span, smoothing time.Duration) {
+	left := len(a.replicas)+len(a.awaited) == 0
 	for _, e := range a.order {
+		if left {
+			e.mean = e.rate
+			continue
+		}
 		e.windows++
 		e.mean = e.mean.towards(e.rate, max(1/float64(e.windows), gain(span, smoothing)))
 	}

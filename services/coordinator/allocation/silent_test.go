@@ -49,5 +49,14 @@ func TestSilentAgentKeepsItsMeanDemand(t *testing.T) {
 			loop.Observe(now.Add(every), "silent", &allocation.Report{Interval: every})
 			check("started again")
 		}
+		// Its gateway leaves, and it ends with a last report.
+		loop.Observe(now.Add(every), "silent", report("light", 0))
+		loop.Observe(now.Add(every), "silent", &allocation.Report{Interval: every})
+		for end := now.Add(10 * time.Second); now.Before(end); {
+			step("heard")
+		}
+		if greedy := step("heard"); greedy < 59 {
+			t.Errorf("%s: greedy has %.1f of 60/s, and the other tenant's gateway has left", name, greedy)
+		}
 	}
 }
