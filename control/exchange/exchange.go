@@ -47,6 +47,10 @@ func (i Isolation) String() string {
 	return "unknown"
 }
 
+// MaxWeight is the largest weight of a replica. Agents take a larger one of another agent
+// for 1, so a replica that had one would count for more here than there.
+const MaxWeight = 1e6
+
 // Sums is what the other live replicas claim. A Sums replaces the one before: no other
 // replica claims a key that is not in it.
 type Sums struct {

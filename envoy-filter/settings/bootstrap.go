@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter"
 )
 
@@ -20,7 +21,7 @@ type Bootstrap struct {
 	// Replica is this Envoy's name for the agents: the same in parent and child of
 	// a hot restart, different in every other Envoy. Default: the host's name.
 	Replica string
-	// Weight of this Envoy in the split of a share, > 0, default 1.
+	// Weight of this Envoy in the split of a share, above 0, at most exchange.MaxWeight, default 1.
 	Weight float64
 	// Unknown decides requests of unknown tenants, default DEFAULT.
 	Unknown limiter.UnknownPolicy
@@ -103,8 +104,8 @@ func (b *Bootstrap) check() error {
 		return wrong("agent_socket", "is %q; an absolute path is needed", b.AgentSocket)
 	case len(b.Replica) > maxReplica:
 		return wrong("replica", "has %d bytes, at most %d are allowed", len(b.Replica), maxReplica)
-	case !(b.Weight > 0) || math.IsInf(b.Weight, 0):
-		return wrong("weight", "is %v, a number above 0 is needed", b.Weight)
+	case !(b.Weight > 0 && b.Weight <= exchange.MaxWeight):
+		return wrong("weight", "is %v, a number above 0 and at most %v is needed", b.Weight, exchange.MaxWeight)
 	}
 	return nil
 }

@@ -202,6 +202,7 @@ func TestBootstrapErrorsNameTheField(t *testing.T) {
 		`{"agent_socket":"/` + strings.Repeat("a", 200) + `"}`:               "agent_socket",
 		`{"agent_socket":"/a","weight":0}`:                                   "weight",
 		`{"agent_socket":"/a","weight":-1}`:                                  "weight",
+		`{"agent_socket":"/a","weight":2e6}`:                                 "weight",
 		`{"agent_socket":"/a","keys":10}`:                                    "keys",
 		`{"agent_socket":"/a","keys":1500.5}`:                                "keys",
 		`{"agent_socket":"/a","concurrency":0}`:                              "concurrency",

@@ -3,6 +3,7 @@ package link
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
@@ -209,6 +210,8 @@ func (h *Hello) check() error {
 		return bad("replica", "is missing: the process needs a name")
 	case h.Weight < 0:
 		return bad("weight", "is %v, must be above 0", h.Weight)
+	case h.Generation > math.MaxInt64:
+		return bad("generation", "is %d, nanoseconds since 1970 are at most %d", h.Generation, math.MaxInt64)
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func drawMessage(t *rapid.T) Message {
 	filled(t, reflect.ValueOf(m).Elem())
 	switch m := m.(type) {
 	case *Hello:
-		m.Version, m.Replica, m.Weight = Version, "r"+m.Replica, 1.5
+		m.Version, m.Replica, m.Weight, m.Generation = Version, "r"+m.Replica, 1.5, m.Generation>>1
 	case *config.Config:
 		finite(m)
 	case *Refused:
@@ -209,6 +209,8 @@ func TestMalformed(t *testing.T) {
 		"nameless hello":      {raw(kindHello, 0, []byte(`{"version":1}`)...), "Hello.replica"},
 		"negative weight": {raw(kindHello, 0, []byte(`{"version":1,"replica":"a","weight":-1}`)...),
 			"Hello.weight"},
+		"generation beyond all times": {raw(kindHello, 0,
+			[]byte(`{"version":1,"replica":"a","generation":18446744073709551615}`)...), "Hello.generation"},
 		"versionless hello": {raw(kindHello, 0, []byte(`{"replica":"a"}`)...), "Hello.version"},
 		"long hello":        {raw(kindHello, 0, make([]byte, 5000)...), "longer than 4096"},
 	}

@@ -406,7 +406,7 @@ func TestOneBadAgent(t *testing.T) {
 	}
 	var many []*gossipv1.Replica
 	for i := range 1000 {
-		many = append(many, &gossipv1.Replica{Name: fmt.Sprint("invented-", i), Generation: 1, Weight: maxWeight})
+		many = append(many, &gossipv1.Replica{Name: fmt.Sprint("invented-", i), Generation: 1, Weight: exchange.MaxWeight})
 	}
 	w.as("bad", 1, many...)
 	if n := len(w.Status(w.now).Replicas); n > maxOfAgent+2 {
@@ -494,5 +494,20 @@ func TestGivenUpKeysMakeRoom(t *testing.T) {
 	}
 	if s := w.Status(w.now); s.Refused > 0 || s.Keys > 5<<14 {
 		t.Errorf("%d claims refused, %d keys held, want none and at most %d", s.Refused, s.Keys, 5<<14)
+	}
+}
+
+// A gateway's weight is the same number at its own agent as at the others, which take one
+// above the bound for 1.
+func TestALocalWeightBeyondTheBoundIsTheOthersToo(t *testing.T) {
+	w := newWorld()
+	w.hear(&gossipv1.Replica{Name: "b", Generation: 1, Weight: 1})
+	w.Connect(w.now, "a", 1, 2*exchange.MaxWeight)
+	w.Outgoing(w.now)
+	if s := w.Aggregator.Sums(w.now, "a"); s.Weight != 1 || s.TotalWeight != 2 {
+		t.Errorf("weight %v of %v, want 1 of 2", s.Weight, s.TotalWeight)
+	}
+	if out := w.Outgoing(w.now); len(out) != 1 || out[0].GetWeight() != 1 {
+		t.Errorf("gossiped: %v", out)
 	}
 }

@@ -44,17 +44,17 @@ type announced struct {
 }
 
 // Connect adds a replica whose link is up now.
-func (t *Aggregator) Connect(now time.Duration, name string, generation uint64, weight float64) {
+func (t *Aggregator) Connect(now time.Duration, name string, generation uint64, w float64) {
 	id := process{name, generation}
 	o := t.locals[id]
 	if o == nil {
 		o = t.newLocal(now, id)
 		t.locals[id] = o
 	}
-	o.weight, o.presence = weight, connected
+	o.weight, o.presence = weight(w), connected
 	delete(t.remotes, name)
 	t.table.Heard(o.of.id, now.Seconds())
-	t.table.SetWeight(o.of.id, weight, now.Seconds())
+	t.table.SetWeight(o.of.id, o.weight, now.Seconds())
 }
 
 // gather is how long after the agent's start the processes that connect count as

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/claims"
+	"github.com/titrate/titrate/control/exchange"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 )
 
@@ -18,8 +19,6 @@ const (
 	maxOfAgent = 256
 	// maxRemotes bounds the replicas of all others.
 	maxRemotes = 1 << 14
-	// maxWeight bounds a weight from outside.
-	maxWeight = 1e6
 )
 
 // remote is a replica of another agent.
@@ -154,7 +153,7 @@ func record(c claims.Record, k uint64, claim, active float32) claims.Record {
 
 // weight makes a weight from outside usable.
 func weight(w float64) float64 {
-	if !(w > 0 && w <= maxWeight) {
+	if !(w > 0 && w <= exchange.MaxWeight) {
 		return 1
 	}
 	return w
