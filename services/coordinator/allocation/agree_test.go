@@ -1,9 +1,7 @@
 package allocation_test
 
 import (
-	"fmt"
 	"math"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -29,9 +27,8 @@ func TestRoundGrantsWhatSolveSays(t *testing.T) {
 		}
 		c := &allocation.Config{Pools: []allocation.Pool{pool}, Tenants: map[string]float64{},
 			Quotas: map[allocation.Flow]allocation.Quota{}}
-		var text strings.Builder
-		fmt.Fprintf(&text, "sharing: %s\nalpha: %v\nguarantee: %s\npools: [{name: api, capacity: %v}]\ntenants:\n",
-			sharing, alpha, meaning, pool.Capacity)
+		p := &solve.Problem{Sharing: sharing, Alpha: alpha, Guarantee: meaning,
+			Pools: []solve.Pool{{Name: "api", Capacity: pool.Capacity}}}
 		loop := allocation.New(allocation.Defaults())
 		names := []string{"a", "b", "c"}
 		for _, name := range names {
@@ -39,14 +36,10 @@ func TestRoundGrantsWhatSolveSays(t *testing.T) {
 			most := m + rapid.Float64Range(1, 400).Draw(t, "max")
 			c.Tenants[name] = weight
 			c.Quotas[flowOf(name)] = allocation.Quota{Guaranteed: m, Max: most, Weight: math.NaN()}
-			fmt.Fprintf(&text, "  - {name: %s, weight: %v, guaranteed: %v, max: %v, uses: {api: 1}}\n",
-				name, weight, m, most)
+			p.Tenants = append(p.Tenants, solve.Tenant{Name: name, Weight: weight, Guaranteed: m, Max: most,
+				Demand: math.Inf(1), Uses: []solve.Use{{Pool: 0, Cost: 1}}})
 		}
 		loop.Configure(c)
-		p, err := solve.Parse("agree", strings.NewReader(text.String()))
-		if err != nil {
-			t.Fatal(err)
-		}
 		want, err := p.Solve()
 		if err != nil {
 			t.Fatal(err)
@@ -58,8 +51,7 @@ func TestRoundGrantsWhatSolveSays(t *testing.T) {
 		for i, name := range names {
 			if got, _ := shareOf(out, name); want.Pools[0].FairRate != nil &&
 				math.Abs(got.Share-want.Tenants[i].Share) > 1e-6*got.Share {
-				t.Fatalf("%s: the round grants %v, solve says %v\n%s", name, got.Share, want.Tenants[i].Share,
-					text.String())
+				t.Fatalf("%s: the round grants %v, solve says %v\n%+v", name, got.Share, want.Tenants[i].Share, p)
 			}
 		}
 	})

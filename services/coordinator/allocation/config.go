@@ -65,18 +65,25 @@ type settings struct {
 	off                     bool
 }
 
-// settings returns the numbers in force for a flow: of its quota and of its tenant.
-func (c *Config) settings(f Flow) settings {
-	s := settings{weight: 1, max: math.Inf(1)}
-	if w, ok := c.Tenants[f.Tenant]; ok {
-		s.weight = w
+// Quota returns what holds for a flow: its quota, with its tenant's weight if that has none.
+func (c *Config) Quota(f Flow) Quota {
+	q, ok := c.Quotas[f]
+	if !ok {
+		q = Quota{Max: math.Inf(1), Weight: math.NaN()}
 	}
-	if q, ok := c.Quotas[f]; ok {
-		s.guaranteed, s.max, s.off = q.Guaranteed, q.Max, q.Off
-		if !math.IsNaN(q.Weight) {
-			s.weight = q.Weight
+	if math.IsNaN(q.Weight) {
+		q.Weight = config.DefaultWeight
+		if w, ok := c.Tenants[f.Tenant]; ok {
+			q.Weight = w
 		}
 	}
+	return q
+}
+
+// settings returns the numbers in force for a flow.
+func (c *Config) settings(f Flow) settings {
+	q := c.Quota(f)
+	s := settings{weight: q.Weight, guaranteed: q.Guaranteed, max: q.Max, off: q.Off}
 	if s.weight == 0 { // such a flow has its guarantee and no more, also in a pool that is not full
 		s.max = math.Min(s.max, s.guaranteed)
 	}

@@ -88,7 +88,7 @@ func (c *Cache) Apply(b store.Batch) {
 		delete(c.resources, name)
 	}
 	c.known, c.revision = true, b.Revision
-	c.config = compile(b.Revision, c.resources)
+	c.config = Compile(b.Revision, c.resources)
 	close(c.changed)
 	c.changed = make(chan struct{})
 }

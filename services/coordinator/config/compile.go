@@ -12,10 +12,10 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// compile turns resources into the allocator's configuration. It ignores limits, which
+// Compile turns resources into the allocator's configuration. It ignores limits, which
 // gateways enforce without shares. The API has validated the stored resources; one that
 // it would have refused (a pool without capacity) is granted nothing.
-func compile(revision int64, resources map[string]*quotav1.Resource) *allocation.Config {
+func Compile(revision int64, resources map[string]*quotav1.Resource) *allocation.Config {
 	c := &allocation.Config{Revision: revision, Tenants: map[string]float64{},
 		Quotas: map[allocation.Flow]allocation.Quota{}}
 	for name, r := range resources {
