@@ -148,14 +148,14 @@ func permitted(path string, may []string) bool {
 var wires = map[string][]string{
 	"agent":       {"cli", "simulate"},
 	"cli":         {"cmd"},
-	"coordinator": {"cli", "simulate"},
+	"coordinator": {"cli", "simulate", "solve"},
 	"dev":         {"cli"},
 	"simulate":    {"cli"},
 	"solve":       {"cli"},
 }
 
-// TestServicesAreSiblings: inside services only cli wires programs together, and simulate
-// those that it plays. Agent and coordinator meet over the wire only.
+// TestServicesAreSiblings: inside services only cli wires programs together; simulate and
+// solve run parts of those that they play. Agent and coordinator meet over the wire only.
 func TestServicesAreSiblings(t *testing.T) {
 	for _, p := range packages(t, "services") {
 		path, _, _ := strings.Cut(strings.TrimPrefix(p.ImportPath, prefix+"services/"), "/")

@@ -55,7 +55,8 @@ What a document leaves out has its default. A limit without burst gets the amoun
 its rate: 100/min admits 100 at once, 10/s admits 10; never less than 1. A rate of 0
 (of a limit) or a max of 0 (of a quota) blocks: every request is refused at once.
 
-What no document mentions stays as it is: apply deletes nothing.
+What no document mentions stays as it is: apply deletes nothing. A Scenario or a Demand
+beside the resources, for titrate simulate and titrate solve, is passed over.
 
 What get -o yaml wrote has an etag in its status: it is applied only if nobody changed
 the resource since it was read, or if it asks for what is stored already. A text without

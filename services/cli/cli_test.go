@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"net"
@@ -324,6 +325,35 @@ func TestApplyNothingOfABadFile(t *testing.T) {
 	if got := must(t, server, many.String(), "apply", "-f", "-"); strings.Count(got, " created\n") != 300 {
 		t.Errorf("of 300 documents in one step: %.200s", got)
 	}
+}
+
+// The same documents can be applied, played and worked out: a Scenario and a Demand are
+// passed over by who does not want them, and what get prints is read by all.
+func TestOneGrammar(t *testing.T) {
+	server := serveAPI(t)
+	const scenario = "../../lab/examples/simulate-4-partition.yaml"
+	if got := must(t, server, "", "apply", "-f", scenario); strings.Count(got, " created") != 4 {
+		t.Errorf("%s", got)
+	}
+	if got := must(t, server, "", "solve", "-f", scenario); !strings.Contains(got, "bolt") {
+		t.Errorf("%s", got)
+	}
+	stored := must(t, server, "", "get", "-o", "yaml")
+	var answer struct{ Tenants []struct{ Share float64 } }
+	if err := json.Unmarshal([]byte(must(t, server, stored, "solve", "-f", "-", "-o", "json")), &answer); err != nil ||
+		len(answer.Tenants) != 2 || answer.Tenants[0].Share != 100 {
+		t.Errorf("%+v (%v)", answer, err)
+	}
+	played := filepath.Join(t.TempDir(), "scenario.yaml")
+	text := head + "kind: Scenario\nspec: {duration: 2s, replicas: 1, clients: [{name: x, tenant: acme, demand: " +
+		"{constant: 40/s}}]}\n"
+	if err := os.WriteFile(played, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := must(t, server, stored, "simulate", "-f", "-", "-f", played); !strings.Contains(got, "acme/each") {
+		t.Errorf("%s", got)
+	}
+	fails(t, server, exitFailed, "", []string{"no document of a resource in " + played}, "apply", "-f", played)
 }
 
 func TestDelete(t *testing.T) {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,42 +21,53 @@ func filesByFlag(_ *cobra.Command, args []string) error {
 	return fmt.Errorf("%q is too much here: a file is given as -f FILE", args[0])
 }
 
-// readDocuments reads the documents of files, of directories (their .yaml, .yml
-// and .json files by name, not what lies deeper) and of standard input ("-"). All
-// mistakes of all files come back joined; then there are no documents.
-func readDocuments(stdin io.Reader, paths []string) ([]*document.Document, error) {
-	files, err := expand(paths)
+// openFiles reads the documents of files, of directories (their .yaml, .yml and .json
+// files by name, not what lies deeper) and of standard input ("-"). What is wrong in them
+// the files know. There is one file at least.
+func openFiles(stdin io.Reader, paths []string) ([]*document.File, error) {
+	expanded, err := expand(paths)
 	if err != nil {
 		return nil, err
 	}
-	var (
-		all  []*document.Document
-		errs []error
-	)
-	for _, path := range files {
-		found, err := readFile(stdin, path)
-		all = append(all, found...)
-		errs = append(errs, err)
+	files := make([]*document.File, len(expanded))
+	for i, path := range expanded {
+		if files[i], err = openFile(stdin, path); err != nil {
+			return nil, err
+		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("no document in %s", strings.Join(paths, ", "))
-	}
-	return all, document.Unique(all)
+	return files, nil
 }
 
-func readFile(stdin io.Reader, path string) ([]*document.Document, error) {
+func openFile(stdin io.Reader, path string) (*document.File, error) {
 	if path == "-" {
-		return document.Read("<stdin>", stdin)
+		return document.Open("<stdin>", stdin), nil
 	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	return document.Read(path, f)
+	return document.Open(path, f), nil
+}
+
+// readDocuments reads the resources of files. All mistakes of all files come back
+// joined; then there are no documents.
+func readDocuments(stdin io.Reader, paths []string) ([]*document.Document, error) {
+	files, err := openFiles(stdin, paths)
+	if err != nil {
+		return nil, err
+	}
+	if err := document.Mistakes(files); err != nil {
+		return nil, err
+	}
+	var all []*document.Document
+	for _, f := range files {
+		all = append(all, f.Documents...)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no document of a resource in %s", strings.Join(paths, ", "))
+	}
+	return all, document.Unique(all)
 }
 
 // expand replaces directories by the files in them.

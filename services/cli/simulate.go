@@ -27,26 +27,29 @@ tenants and clients, and what goes wrong. What decides in it is what ships: the
 limiter, the gossip and the allocator. It needs no server, and the same scenario gives
 the same result each time.
 
-A scenario reads like this:
+It reads the resources that titrate apply takes, and what is played with them: one
+document of the kind Scenario, in one of the files or in one of its own.
 
-  duration: 30s
-  replicas: 3                                    # gw-1, gw-2, gw-3
-  gossip: {delay: 20ms, jitter: 5ms, loss: 0.01} # between any two of them
-  pools:
-    - {name: api, capacity: 300}
-  tenants:
-    - {name: acme, weight: 2}
-    - {name: bolt, limits: [{name: each, rate: 10/s}]}
-  clients:
-    - {name: shop, tenant: acme, demand: {poisson: 400/s}}
-    - {name: cron, tenant: bolt, count: 20, demand: {onOff: {rate: 30/s, on: 1s, off: 2s}}, route: {pinned: gw-1}}
-  events:
-    - {at: 10s, partition: [[gw-1], [gw-2, gw-3, coordinator]]}
-    - {at: 20s, heal: true}
+  - {apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/api, spec: {capacity: 300}}
+  - {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/acme, spec: {weight: 2}}
+  - {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/bolt}
+  - {apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/bolt/limits/each, spec: {rate: 10/s}}
+  - apiVersion: titrate.dev/v1alpha1
+    kind: Scenario
+    spec:
+      duration: 30s
+      replicas: 3                                    # gw-1, gw-2, gw-3
+      gossip: {delay: 20ms, jitter: 5ms, loss: 0.01} # between any two of them
+      clients:
+        - {name: shop, tenant: acme, demand: {poisson: 400/s}}
+        - {name: cron, tenant: bolt, count: 20, demand: {onOff: {rate: 30/s, on: 1s, off: 2s}}, route: {pinned: gw-1}}
+      events:
+        - {at: 10s, partition: [[gw-1], [gw-2, gw-3, coordinator]]}
+        - {at: 20s, heal: true}
 
 demand is constant, poisson, onOff, step, ramp or a trace; a route is spread, pinned,
 moving or roundRobin; an event is partition, heal, join, leave, crash, restart,
-coordinator, limit or pool. docs/simulate.md has every field.
+agentLost, agentBack, coordinator, apply or upstream. docs/simulate.md has every field.
 
 The answer: how far each pool was used, what each tenant got beside its fair share,
 how far each limit was exceeded over rate·t + burst and how many requests it refused
@@ -54,17 +57,18 @@ although one central bucket would have let them pass, how long each event took t
 settle, and how long requests waited. --baseline plays other ways to limit rates on
 the same requests: %s.
 
-Exit status: 0 played, 1 failed or interrupted, 2 wrong usage or a mistake in the
-scenario, shown with file, line and field.`
+Exit status: 0 played, 1 failed or interrupted, 2 wrong usage or a mistake in a
+document, shown with file, line and field.`
 
 const simulateExample = `  titrate simulate -f lab/examples/simulate-1-one-client.yaml
   titrate simulate -f scenario.yaml --baseline static,central --plot out.svg
+  titrate get -o yaml | titrate simulate -f - -f scenario.yaml
   titrate simulate -f scenario.yaml --seed 7 --duration 5m -o json | jq '.systems[0].keys'`
 
 // simulation is what the flags of simulate say.
 type simulation struct {
 	output    format
-	file      string
+	files     []string
 	plot      string
 	panels    []string
 	baselines []string
@@ -76,7 +80,7 @@ type simulation struct {
 func newSimulate() *cobra.Command {
 	var o simulation
 	cmd := &cobra.Command{
-		Use:     "simulate -f FILE|-",
+		Use:     "simulate -f FILE|DIR|-",
 		Short:   "Play gateways, clients and faults on virtual time (no server needed)",
 		Long:    fmt.Sprintf(simulateLong, strings.Join(simulate.Baselines(), ", ")),
 		Example: simulateExample,
@@ -85,7 +89,7 @@ func newSimulate() *cobra.Command {
 	}
 	o.output.flag(cmd)
 	f := cmd.Flags()
-	f.StringVarP(&o.file, "file", "f", "", "scenario in YAML or JSON, - for standard input")
+	fileFlag(cmd, &o.files, "file or directory of documents, - for standard input; may be repeated")
 	f.StringSliceVar(&o.baselines, "baseline", nil,
 		"play these beside Titrate: "+strings.Join(simulate.Baselines(), ", ")+" or all")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of all randomness (default: the scenario's)")
@@ -93,7 +97,6 @@ func newSimulate() *cobra.Command {
 	f.StringVar(&o.plot, "plot", "", "draw rates over time into this file, .svg or .png")
 	f.StringSliceVar(&o.panels, "panels", nil,
 		"kinds of rows to draw: "+strings.Join(plot.Kinds(), ", ")+" (default all)")
-	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 	_ = cmd.MarkFlagFilename("plot", "svg", "png")
 	_ = cmd.MarkFlagRequired("file")
 	cmd.AddCommand(newSimulateGrid())
@@ -104,12 +107,12 @@ func (o *simulation) run(cmd *cobra.Command) error {
 	if err := o.check(); err != nil {
 		return usage(err)
 	}
-	s, err := readScenario(cmd.InOrStdin(), o.file)
+	s, err := readScenario(cmd.InOrStdin(), o.files)
 	if err != nil {
 		return usage(err)
 	}
 	if err := o.change(cmd, s); err != nil {
-		return usage(fmt.Errorf("%s: %w", o.file, err))
+		return usage(err)
 	}
 	progress := &progressLine{out: cmd.ErrOrStderr(), started: time.Now()}
 	result, err := simulate.Run(cmd.Context(), s, simulate.Options{Baselines: o.baselines, Series: o.plot != "",
@@ -120,7 +123,7 @@ func (o *simulation) run(cmd *cobra.Command) error {
 		return fmt.Errorf("interrupted at %.0f %% of the way; figures are worked out at the end: a shorter "+
 			"--duration comes there sooner", 100*progress.done)
 	case err != nil:
-		return fmt.Errorf("%s: %w", o.file, err)
+		return err
 	}
 	if o.plot != "" {
 		if err := plot.Write(o.plot, result, o.panels); err != nil {
@@ -164,22 +167,17 @@ func (o *simulation) check() error {
 }
 
 // readScenario reads a scenario; traces that it names lie beside it.
-func readScenario(stdin io.Reader, path string) (*scenario.Scenario, error) {
-	beside := func(name string) (io.ReadCloser, error) {
-		if !filepath.IsAbs(name) && path != "-" {
-			name = filepath.Join(filepath.Dir(path), name)
-		}
-		return os.Open(name)
-	}
-	if path == "-" {
-		return read.Parse("<stdin>", stdin, beside)
-	}
-	f, err := os.Open(path)
+func readScenario(stdin io.Reader, paths []string) (*scenario.Scenario, error) {
+	files, err := openFiles(stdin, paths)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }()
-	return read.Parse(path, f, beside)
+	return read.Parse(files, func(file, name string) (io.ReadCloser, error) {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(filepath.Dir(file), name)
+		}
+		return os.Open(name)
+	})
 }
 
 // change puts --seed and --duration in force.

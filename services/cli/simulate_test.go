@@ -17,12 +17,12 @@ import (
 // helpScenario is the scenario that the help text shows.
 func helpScenario(t *testing.T) string {
 	t.Helper()
-	_, rest, _ := strings.Cut(simulateLong, "  duration: ")
+	_, rest, _ := strings.Cut(simulateLong, "\n\n  - ")
 	scenario, _, found := strings.Cut(rest, "\n\n")
 	if !found {
 		t.Fatal("the help text shows no scenario")
 	}
-	return "  duration: " + scenario
+	return "  - " + scenario
 }
 
 func runSimulate(t *testing.T, ctx context.Context, stdin string, args ...string) (status int, stdout, stderr string) {
@@ -76,7 +76,7 @@ func TestSimulateFromStdin(t *testing.T) {
 
 func TestSimulateRefusesWithPlaceAndStatus2(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "scenario.yaml")
-	text := strings.Replace(helpScenario(t), "capacity: 300", "capacity: .nan", 1) + "\n  gosip: {}\n"
+	text := strings.Replace(helpScenario(t), "capacity: 300", "capacity: .nan", 1) + "\n      gosip: {}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -84,13 +84,13 @@ func TestSimulateRefusesWithPlaceAndStatus2(t *testing.T) {
 	if status != exitUsage || out != "" {
 		t.Errorf("status %d, output %q", status, out)
 	}
-	for _, want := range []string{file + ":5: pools[0].capacity: ", ": gosip: unknown field"} {
+	for _, want := range []string{file + ":1: spec.capacity: ", ": spec.gosip: unknown field"} {
 		if !strings.Contains(errs, want) {
 			t.Errorf("no %q in\n%s", want, errs)
 		}
 	}
 	for _, c := range []struct{ stdin, args, want string }{
-		{"", "-f -", "<stdin>:1: duration: the file is empty"},
+		{"", "-f -", "<stdin>: no document of kind Scenario"},
 		{"", "-f nowhere.yaml", "nowhere.yaml"},
 		{"", "", `"file" not set`},
 		{"", "-f - --plot out.jpg", "--plot: out.jpg: cannot draw .jpg: want .svg or .png"},
@@ -119,8 +119,9 @@ func TestSimulateInterrupted(t *testing.T) {
 func TestSimulateTrace(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "scenario.yaml")
-	scenario := "duration: 5s\nreplicas: 1\ntenants: [{name: a, limits: [{name: each, rate: 1/s}]}]\nclients: " +
-		"[{name: x, demand: {trace: r.csv}}]\n"
+	const head = "- {apiVersion: titrate.dev/v1alpha1, kind: "
+	scenario := head + "Tenant, name: tenants/a}\n" + head + "Limit, name: tenants/a/limits/each, spec: {rate: 1/s}}\n" +
+		head + "Scenario, spec: {duration: 5s, replicas: 1, clients: [{name: x, demand: {trace: r.csv}}]}}\n"
 	for path, text := range map[string]string{file: scenario,
 		filepath.Join(dir, "r.csv"): "t,client,cost\n1,alice,1\n1.1,alice,1\n1.2,bob,1\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"os"
 
@@ -14,22 +13,25 @@ import (
 const solveLong = `solve is a calculator for what-if questions: it works out who would get how much of
 which pool, by the laws that the coordinator runs. It needs no server.
 
-A problem lists pools with a capacity, and tenants with what they want and what a
-unit of it costs in each pool:
+It reads the pools, tenants and quotas that titrate apply takes, and what is asked of
+them: one document of the kind Demand, in one of the files or in one of its own.
 
-  sharing: MAX_MIN            # weighted max-min, or PROPORTIONAL (alpha-fair)
-  alpha: 1                    # of PROPORTIONAL: 0.1 (the total counts) to 10 (nearly max-min)
-  guarantee: MINIMUM          # a floor, max(m, w·f); or ADDITIVE, a base, m + w·f
-  pools:
-    - {name: api, capacity: 300}
-    - {name: db, capacity: 200}
-  tenants:
-    - {name: acme, weight: 2, guaranteed: 50, uses: {api: 1, db: 2}}
-    - {name: globex, demand: 60, uses: {api: 1}}
-    - {name: batch, max: 250, uses: {api: 1}}
+  - {apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/api, spec: {capacity: 300}}
+  - {apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/db, spec: {capacity: 200}}
+  - {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/acme, spec: {weight: 2}}
+  - {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/globex}
+  - {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/batch}
+  - {apiVersion: titrate.dev/v1alpha1, kind: Quota, name: tenants/batch/quotas/api, spec: {max: 250}}
+  - apiVersion: titrate.dev/v1alpha1
+    kind: Demand
+    spec:
+      flows:
+        - {tenant: acme, uses: {api: 1, db: 2}}     # each unit takes 1 of api and 2 of db
+        - {tenant: globex, pool: api, demand: 60}
+        - {tenant: batch, pool: api}                # no demand: all that it can get
 
-Only pools and tenants must be there. No max or demand: unbounded. No cost: the pool
-is not used. No weight: 1; weight 0 has its guarantee and nothing more.
+Without a Demand each tenant asks for all that it can get of each pool. A flow through
+several pools has the smallest of the tenant's guarantees and maxima there.
 
 The answer: acme gets 100 (held by db), globex 60 (DEMAND: all it asks for), batch
 140 (held by api). A pool's fair rate is what a tenant of weight 1 and cost 1 would
@@ -38,62 +40,65 @@ it is: 0 where it does not bind, absent where guarantees fill it and nothing is 
 Guarantees that do not fit are scaled down and flagged INFEASIBLE_GUARANTEES.
 
 Exit status: 0 solved (infeasible guarantees too), 1 failed, 2 wrong usage or a
-mistake in the problem, shown with file, line and field.`
+mistake in a document, shown with file, line and field.`
 
 const solveExample = `  titrate solve -f lab/examples/solve-1-equal.yaml
-  titrate solve -f problem.yaml -o json | jq '.tenants[] | {name, share}'
-  generate-problem | titrate solve -f -`
+  titrate get -o yaml | titrate solve -f - -f demand.yaml -o json | jq '.tenants[] | {name, share}'`
 
 // newSolve is the what-if calculator.
 func newSolve() *cobra.Command {
 	var (
 		output format
-		file   string
+		files  []string
 	)
 	cmd := &cobra.Command{
-		Use:     "solve -f FILE|-",
+		Use:     "solve -f FILE|DIR|-",
 		Short:   "Work out who would get how much, and what holds whom (no server needed)",
 		Long:    solveLong,
 		Example: solveExample,
 		Args:    filesByFlag,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			problem, err := readProblem(cmd.InOrStdin(), file)
+			opened, err := openFiles(cmd.InOrStdin(), files)
 			if err != nil {
 				return usage(err)
 			}
-			result, err := problem.Solve()
+			problems, err := solve.Parse(opened)
 			if err != nil {
-				return fmt.Errorf("%s: %w", file, err)
+				return usage(err)
 			}
-			return writeResult(cmd.OutOrStdout(), output, problem, result)
+			results := make([]*solve.Result, len(problems))
+			for i, p := range problems {
+				if results[i], err = p.Solve(); err != nil {
+					return err
+				}
+			}
+			return writeResults(cmd.OutOrStdout(), output, problems, results)
 		},
 	}
 	output.flag(cmd)
-	cmd.Flags().StringVarP(&file, "file", "f", "", "problem in YAML or JSON, - for standard input")
-	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+	fileFlag(cmd, &files, "file or directory of documents, - for standard input; may be repeated")
 	_ = cmd.MarkFlagRequired("file")
 	return cmd
 }
 
-func readProblem(stdin io.Reader, path string) (*solve.Problem, error) {
-	if path == "-" {
-		return solve.Parse("<stdin>", stdin)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	return solve.Parse(path, f)
-}
-
-func writeResult(w io.Writer, as format, p *solve.Problem, r *solve.Result) error {
+func writeResults(w io.Writer, as format, problems []*solve.Problem, results []*solve.Result) error {
 	switch as {
 	case asJSON:
-		return r.WriteJSON(w)
+		return solve.Together(results).WriteJSON(w)
 	case asYAML:
-		return r.WriteYAML(w)
+		return solve.Together(results).WriteYAML(w)
 	}
 	f, ok := w.(*os.File)
-	return r.WriteTable(w, p, ok && term.IsTerminal(int(f.Fd())))
+	rich := ok && term.IsTerminal(int(f.Fd()))
+	for i, r := range results {
+		if i > 0 {
+			if _, err := io.WriteString(w, "\n"); err != nil {
+				return err
+			}
+		}
+		if err := r.WriteTable(w, problems[i], rich); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -14,12 +14,12 @@ import (
 // helpProblem is the problem that the help text shows.
 func helpProblem(t *testing.T) string {
 	t.Helper()
-	_, rest, _ := strings.Cut(solveLong, "  sharing: ")
+	_, rest, _ := strings.Cut(solveLong, "\n\n  - ")
 	problem, _, found := strings.Cut(rest, "\n\n")
 	if !found {
 		t.Fatal("the help text shows no problem")
 	}
-	return "  sharing: " + problem
+	return "  - " + problem
 }
 
 func runSolve(t *testing.T, stdin string, args ...string) (status int, stdout, stderr string) {
@@ -93,22 +93,23 @@ func TestSolveRunsEveryExample(t *testing.T) {
 
 func TestSolveRefusesWithPlaceAndStatus2(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "problem.yaml")
-	if err := os.WriteFile(file, []byte("pools:\n  - {name: api, capacity: 0}\ntenants:\n  - {name: a, weight: -1, "+
-		"uses: {db: 1}}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("- {apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/api, spec: "+
+		"{capacity: 0}}\n- {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/a, spec: {weight: -1}}\n"+
+		"- {apiVersion: titrate.dev/v1alpha1, kind: Demand, spec: {flows: [{uses: {db: 1}}]}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	status, out, errs := runSolve(t, "", "-f", file)
 	if status != exitUsage || out != "" {
 		t.Errorf("status %d, output %q", status, out)
 	}
-	for _, want := range []string{file + ":2: pools[0].capacity: ", file + ":4: tenants[0].weight: ",
-		file + ":4: tenants[0].uses.db: "} {
+	for _, want := range []string{file + ":1: spec.capacity: ", file + ":2: spec.weight: ",
+		file + ":3: spec.flows[0].uses.db: "} {
 		if !strings.Contains(errs, want) {
 			t.Errorf("no %q in\n%s", want, errs)
 		}
 	}
 	for _, c := range []struct{ stdin, args, want string }{
-		{"", "-f -", "<stdin>:1: pools: the file is empty"},
+		{"", "-f -", "<stdin>: 0 documents of kind Pool"},
 		{"", "-f nowhere.yaml", "nowhere.yaml"},
 		{"", "", `"file" not set`},
 		{"", "-f - extra", "extra"},

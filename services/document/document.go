@@ -18,6 +18,11 @@
 // written out has a status beside spec; on reading, status is passed over, so that
 // what get prints can be edited and applied.
 //
+// Documents of two more kinds may stand beside resources: a Scenario says what is played
+// with them (titrate simulate), a Demand what is asked of them (titrate solve). [Open]
+// returns them unread, as an [Extra]; [Read] and [Parse], which only want resources, pass
+// them over.
+//
 // # Strictness
 //
 // What is not understood is refused, never passed over: unknown fields, fields
@@ -33,10 +38,13 @@
 package document
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/titrate/titrate/services/document/tree"
 	"github.com/titrate/titrate/services/quota/valid"
@@ -49,6 +57,27 @@ const APIVersion = "titrate.dev/v1alpha1"
 // MaxBytes is the longest file that is read.
 const MaxBytes = 4 << 20
 
+// The kinds of documents that are no resources.
+const (
+	Scenario = "Scenario"
+	Demand   = "Demand"
+)
+
+// Extra is a document that is no resource.
+type Extra struct {
+	*tree.Reader // of its file: takes the mistakes in Spec
+	Kind, Name   string
+	Line         int
+	Spec         *yaml.Node // nil: absent
+}
+
+// File is what a file holds. Its reader takes what is wrong with it, also later.
+type File struct {
+	*tree.Reader
+	Documents []*Document
+	Extras    []*Extra
+}
+
 // Error is something wrong at a place in a file.
 type Error = tree.Error
 
@@ -58,6 +87,9 @@ type Document struct {
 	File     string
 	Line     int
 
+	reader *tree.Reader
+	wrong  bool             // a mistake in it has been noted
+	prefix string           // where the document stands in another, "" for one of its own
 	places map[string]place // by path in proto spelling, below the resource
 }
 
@@ -73,7 +105,7 @@ func (d *Document) Name() string { return d.Resource.GetName() }
 // spelling such as queue.max_wait; at the nearest field above if that one is not
 // in the file.
 func (d *Document) Wrong(field, message string) *Error {
-	e := &Error{File: d.File, Line: d.Line, Field: shown(field), Message: message}
+	e := &Error{File: d.File, Line: d.Line, Field: tree.Join(d.prefix, shown(field)), Message: message}
 	if p, ok := d.places[field]; ok {
 		e.Line, e.Field = p.line, p.shown
 		return e
@@ -86,6 +118,20 @@ func (d *Document) Wrong(field, message string) *Error {
 		}
 	}
 	return e
+}
+
+// Note notes a mistake at a field of the resource, as Wrong says it, in its file. Of a
+// document that could not be read, or is not valid by itself, it is not noted: what is
+// wrong has been said.
+func (d *Document) Note(field, message string) {
+	if !d.wrong {
+		d.note(field, message)
+	}
+}
+
+func (d *Document) note(field, message string) {
+	e := d.Wrong(field, message)
+	d.reader.Wrong(e.Line, e.Field, "%s", e.Message)
 }
 
 // above returns the path of what holds a field, "" for the resource itself.
@@ -115,50 +161,85 @@ func shown(field string) string {
 	return "spec." + b.String()
 }
 
-// Read parses what a reader holds; file names it in errors.
-func Read(file string, r io.Reader) ([]*Document, error) {
-	data, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+// Open reads all documents that a reader holds and checks each resource by itself; file
+// names it in errors. Whether anything is wrong, the file's Err says.
+func Open(file string, in io.Reader) *File {
+	f := &File{Reader: tree.New(file)}
+	data, err := io.ReadAll(io.LimitReader(in, MaxBytes+1))
+	switch {
+	case err != nil:
+		f.Wrong(0, "", "cannot read: %v", err)
+	case len(data) > MaxBytes:
+		f.Wrong(0, "", "longer than %d bytes", MaxBytes)
+	default:
+		p := &parser{f}
+		for _, n := range f.Roots(data) {
+			p.top(n)
+		}
+		p.check(f.Documents)
 	}
-	return Parse(file, data)
+	return f
 }
 
-// Parse reads documents and checks each by itself. On error, which joins one
-// *Error per mistake, no document is returned.
-func Parse(file string, data []byte) ([]*Document, error) {
-	if len(data) > MaxBytes {
-		return nil, &Error{File: file, Message: fmt.Sprintf("longer than %d bytes", MaxBytes)}
-	}
-	p := &parser{Reader: tree.New(file), file: file}
-	p.stream(data)
-	if err := p.Err(); err != nil {
+// Read reads the resources that a reader holds. On error, which joins one *Error per
+// mistake, no document is returned.
+func Read(file string, in io.Reader) ([]*Document, error) {
+	f := Open(file, in)
+	if err := f.Err(); err != nil {
 		return nil, err
 	}
-	var errs []error
-	for _, d := range p.documents {
-		errs = append(errs, check(d)...)
-	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
-	}
-	return p.documents, nil
+	return f.Documents, nil
 }
 
-func check(d *Document) []error {
+// Parse is Read of bytes.
+func Parse(file string, data []byte) ([]*Document, error) { return Read(file, bytes.NewReader(data)) }
+
+// check checks each document by itself, unless it could not be read anyway.
+func (p *parser) check(documents []*Document) {
+	if p.Mistakes() > 0 {
+		return
+	}
+	for _, d := range documents {
+		check(d)
+	}
+}
+
+func check(d *Document) {
 	err := valid.Resource(d.Resource)
-	var invalid *valid.Error
-	if !errors.As(err, &invalid) {
-		if err != nil {
-			return []error{d.Wrong("", err.Error())}
-		}
-		return nil
+	invalid := new(valid.Error)
+	if err != nil && !errors.As(err, &invalid) {
+		d.note("", err.Error())
 	}
-	var errs []error
 	for _, v := range invalid.Violations {
-		errs = append(errs, d.Wrong(v.Field, v.Message))
+		d.note(v.Field, v.Message)
 	}
-	return errs
+	d.wrong = err != nil
+}
+
+// Mistakes are those of all files, nil without any.
+func Mistakes(files []*File) error {
+	errs := make([]error, len(files))
+	for i, f := range files {
+		errs[i] = f.Err()
+	}
+	return errors.Join(errs...)
+}
+
+// TheOnly returns the document of a kind that is no resource, nil without one. A second
+// one is a mistake.
+func TheOnly(files []*File, kind string) (only *Extra) {
+	for _, f := range files {
+		for _, e := range f.Extras {
+			switch {
+			case e.Kind != kind:
+			case only == nil:
+				only = e
+			default:
+				f.Wrong(e.Line, "kind", "a second %s; want one", kind)
+			}
+		}
+	}
+	return only
 }
 
 // Unique refuses two documents of one name, naming both places.

@@ -156,6 +156,31 @@ func TestEmptyAndListed(t *testing.T) {
 	}
 }
 
+// Documents of other kinds are kept unread, for those who want them.
+func TestExtras(t *testing.T) {
+	text := head + "kind: Tenant\nname: tenants/a\n---\n" + head + "kind: Scenario\nname: two words\nspec: {x: 1}\n---\n" +
+		head + "kind: Demand\n"
+	f := Open("f", strings.NewReader(text))
+	if len(f.Documents) != 1 || len(f.Extras) != 2 || f.Err() != nil {
+		t.Fatalf("%+v: %v", f, f.Err())
+	}
+	if e := f.Extras[0]; e.Kind != Scenario || e.Name != "two words" || e.Spec == nil || e.Line != 5 {
+		t.Errorf("%+v", e)
+	}
+	if e := TheOnly([]*File{f}, Demand); e != f.Extras[1] || e.Spec != nil {
+		t.Errorf("%+v", e)
+	}
+	if docs, err := Parse("f", []byte(text)); err != nil || len(docs) != 1 {
+		t.Errorf("%v (%v)", docs, err)
+	}
+	if TheOnly([]*File{f, Open("g", strings.NewReader(text))}, Demand) == nil || f.Err() != nil {
+		t.Errorf("two files: %v", f.Err())
+	}
+	if _, err := Parse("f", []byte(head+"kind: Scenario\nspce: {}\n")); err == nil {
+		t.Error("a Scenario with an unknown field is read")
+	}
+}
+
 func TestUnique(t *testing.T) {
 	one := head + "kind: Tenant\nname: tenants/a\n"
 	a, err := Parse("a.yaml", []byte(one))

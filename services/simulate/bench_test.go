@@ -5,18 +5,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/control/config"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/simulate/scenario"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 // large is a minute of 20 replicas and 100 keys at moderate rates: every client
 // reaches all replicas, a third of them want more than their limit.
 func large() *scenario.Scenario {
 	s := scenario.New(time.Minute, 20)
-	s.Pools = []scenario.Pool{{Name: "api", Capacity: 1200}}
-	s.Tenants = []scenario.Tenant{
-		{Name: "acme", Weight: 2, Limits: []config.Limit{{Name: "each", Rate: 20, Burst: 20}}},
-		{Name: "beta", Weight: 1, Limits: []config.Limit{{Name: "each", Rate: 20, Burst: 20}}},
+	s.Resources = []resource.Message{
+		&quotav1.Pool{Name: "pools/api", Capacity: 1200},
+		&quotav1.Tenant{Name: "tenants/acme", Weight: 2}, &quotav1.Tenant{Name: "tenants/beta"},
+		&quotav1.Limit{Name: "tenants/-/limits/each", Rate: "20/s", Burst: 20},
 	}
 	s.Clients = []scenario.Client{
 		{Name: "calm", Count: 34, Tenant: "acme", Pool: "api", Cost: 1, Demand: scenario.Poisson(8)},
@@ -38,8 +39,8 @@ func BenchmarkLarge(b *testing.B) {
 // BenchmarkSmall is one cell of a grid: ten seconds, three replicas, one key.
 func BenchmarkSmall(b *testing.B) {
 	s := scenario.New(10*time.Second, 3)
-	s.Tenants = []scenario.Tenant{{Name: "acme", Weight: 1,
-		Limits: []config.Limit{{Name: "each", Rate: 10, Burst: 10}}}}
+	s.Resources = []resource.Message{&quotav1.Tenant{Name: "tenants/acme"},
+		&quotav1.Limit{Name: "tenants/acme/limits/each", Rate: "10/s", Burst: 10}}
 	s.Clients = []scenario.Client{{Name: "app", Tenant: "acme", Cost: 1, Demand: scenario.Poisson(20)}}
 	for b.Loop() {
 		if _, err := Run(context.Background(), s, Options{}); err != nil {

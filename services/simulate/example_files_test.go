@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/simulate"
 	"github.com/titrate/titrate/services/simulate/measure"
 	"github.com/titrate/titrate/services/simulate/read"
@@ -141,7 +142,7 @@ func TestExamplesTeachWhatIsSo(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer in.Close()
-			s, err := read.Parse(file, in, nil)
+			s, err := read.Parse([]*document.File{document.Open(file, in)}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

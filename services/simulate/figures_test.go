@@ -74,8 +74,7 @@ func TestFiguresOfOpen(t *testing.T) {
 // The central bucket is the truth: nothing is wrong with it.
 func TestFiguresOfCentral(t *testing.T) {
 	s := limited(3, 20*time.Second, 100, 50, scenario.Poisson(150), scenario.Route{})
-	s.Events = []scenario.Event{{At: 10 * time.Second, Kind: scenario.ChangeLimit, Tenant: "acme", Limit: "each",
-		Rate: 30, Burst: 5}}
+	s.Events = []scenario.Event{applied(10*time.Second, limit("acme", "each", 30, 5))}
 	x := ruled(t, s, central)
 	k := x.Keys[0]
 	if k.Admitted != k.Central || k.WorstExcess > 1e-6 || k.Wrongful != 0 || k.AboveMean != k.AboveCentral {

@@ -77,7 +77,8 @@ func (o *Options) contenders() ([]contender, error) {
 // outline is a result without systems.
 func outline(s *scenario.Scenario) *Result {
 	r := &Result{Name: s.Name, Seed: s.Seed, DurationSeconds: s.Duration.Seconds(), WarmupSeconds: s.Warmup.Seconds(),
-		Gateways: traffic.NewCast(s).Gateways, Events: []measure.Event{}, Systems: []measure.System{}}
+		Events: []measure.Event{}, Systems: []measure.System{}}
+	r.Gateways, _ = traffic.Gateways(s)
 	for _, i := range s.Order() {
 		e := &s.Events[i]
 		r.Events = append(r.Events, measure.Event{AtSeconds: e.At.Seconds(), What: e.String()})

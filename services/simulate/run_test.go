@@ -5,33 +5,46 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/control/config"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/simulate/measure"
 	"github.com/titrate/titrate/services/simulate/scenario"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 // limited is a scenario of one client with one limit and no pool.
 func limited(n int, d time.Duration, rate, burst float64, demand scenario.Demand,
 	route scenario.Route) *scenario.Scenario {
 	s := scenario.New(d, n)
-	s.Tenants = []scenario.Tenant{{Name: "acme", Weight: 1,
-		Limits: []config.Limit{{Name: "each", Rate: rate, Burst: burst}}}}
+	s.Resources = []resource.Message{&quotav1.Tenant{Name: "tenants/acme"}, limit("acme", "each", rate, burst)}
 	s.Clients = []scenario.Client{{Name: "app", Tenant: "acme", Cost: 1, Demand: demand, Route: route}}
 	return s
+}
+
+// limit is a limit of a tenant.
+func limit(tenant, name string, rate, burst float64) *quotav1.Limit {
+	return &quotav1.Limit{Name: "tenants/" + tenant + "/limits/" + name, Rate: fmt.Sprint(rate, "/s"), Burst: burst}
+}
+
+// applied is an event that puts a resource in force.
+func applied(at time.Duration, m resource.Message) scenario.Event {
+	return scenario.Event{At: at, Kind: scenario.Apply, Resource: m}
 }
 
 // shared is a pool of 300 that three tenants of weights 3, 2 and 1 want: two more
 // than there is, the last far less than its share.
 func shared(n int, d time.Duration) *scenario.Scenario {
 	s := scenario.New(d, n)
-	s.Pools = []scenario.Pool{{Name: "api", Capacity: 300}}
+	s.Resources = []resource.Message{&quotav1.Pool{Name: "pools/api", Capacity: 300}}
 	for i, name := range []string{"big", "mid", "low"} {
-		s.Tenants = append(s.Tenants, scenario.Tenant{Name: name, Weight: float64(3 - i)})
+		s.Resources = append(s.Resources, &quotav1.Tenant{Name: "tenants/" + name, Weight: float64(3 - i)})
 		rate := []float64{300, 200, 20}[i]
 		s.Clients = append(s.Clients, scenario.Client{Name: "c-" + name, Tenant: name, Pool: "api", Cost: 1,
 			Demand: scenario.Poisson(rate)})
@@ -44,9 +57,10 @@ func eventful() *scenario.Scenario {
 	s := shared(3, 24*time.Second)
 	s.Seed = 7
 	s.Gossip.Jitter, s.Gossip.Loss = 5*time.Millisecond, .1
-	s.Tenants[0].Limits = []config.Limit{{Name: "each", Rate: 40, Burst: 20,
-		Queue: config.Queue{MaxWait: 500 * time.Millisecond}}}
-	s.Tenants[1].Limits = []config.Limit{{Name: "all", PerTenant: true, Rate: 150, Burst: 50}}
+	each, all := limit("big", "each", 40, 20), limit("mid", "all", 150, 50)
+	each.Queue = &quotav1.Queue{MaxWait: durationpb.New(500 * time.Millisecond)}
+	all.Key = quotav1.Key_TENANT
+	s.Resources = append(s.Resources, each, all)
 	s.Clients[0].Count, s.Clients[0].Demand, s.Clients[0].Patience = 5, scenario.Poisson(60), 200*time.Millisecond
 	at := func(seconds float64, e scenario.Event) {
 		e.At = time.Duration(seconds * 1e9)
@@ -62,8 +76,10 @@ func eventful() *scenario.Scenario {
 	at(14, scenario.Event{Kind: scenario.CoordinatorLost})
 	at(16, scenario.Event{Kind: scenario.CoordinatorBack})
 	at(17, scenario.Event{Kind: scenario.AgentBack, Replica: "gw-3"})
-	at(18, scenario.Event{Kind: scenario.ChangeLimit, Tenant: "mid", Limit: "all", Rate: 60, Burst: 10})
-	at(20, scenario.Event{Kind: scenario.ChangeCapacity, Pool: "api", Rate: 200})
+	slower := limit("mid", "all", 60, 10)
+	slower.Key = quotav1.Key_TENANT
+	at(18, applied(0, slower))
+	at(20, applied(0, &quotav1.Pool{Name: "pools/api", Capacity: 200}))
 	at(22, scenario.Event{Kind: scenario.Leave, Replica: "gw-1"})
 	return s
 }
@@ -256,16 +272,15 @@ func TestCoordinatorLost(t *testing.T) {
 }
 
 func TestCapacityChange(t *testing.T) {
-	settles(t, shared(3, 24*time.Second), 3, scenario.Event{At: 10 * time.Second, Kind: scenario.ChangeCapacity,
-		Pool: "api", Rate: 150})
+	settles(t, shared(3, 24*time.Second), 3, applied(10*time.Second, &quotav1.Pool{Name: "pools/api", Capacity: 150}))
 }
 
 // A limit that changes is in force within two seconds, in both directions.
 func TestLimitChange(t *testing.T) {
 	s := limited(3, 30*time.Second, 200, 50, scenario.Poisson(600), scenario.Route{})
 	s.Events = []scenario.Event{
-		{At: 10 * time.Second, Kind: scenario.ChangeLimit, Tenant: "acme", Limit: "each", Rate: 400, Burst: 50},
-		{At: 20 * time.Second, Kind: scenario.ChangeLimit, Tenant: "acme", Limit: "each", Rate: 100, Burst: 50},
+		applied(10*time.Second, limit("acme", "each", 400, 50)),
+		applied(20*time.Second, limit("acme", "each", 100, 50)),
 	}
 	x := run(t, s, Options{Series: true}).Systems[0]
 	if k := x.Keys[0]; k.Rate != 100 || math.Abs(k.AboveMean/k.AboveCentral-1) > .03 {

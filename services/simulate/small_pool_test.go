@@ -4,7 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/simulate/scenario"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 // smallPool is a pool of 60/s behind three gateways: three tenants want less than their
@@ -13,7 +17,8 @@ func smallPool(seed uint64, demand func(rate float64) scenario.Demand) *scenario
 	s := scenario.New(2*time.Minute, 3)
 	s.Seed, s.Warmup = seed, 10*time.Second
 	s.Gossip.Delay, s.Gossip.Jitter = 2*time.Millisecond, time.Millisecond
-	s.Pools = []scenario.Pool{{Name: "api", Capacity: 60}}
+	s.Resources = []resource.Message{&quotav1.Pool{Name: "pools/api", Capacity: 60},
+		&quotav1.Quota{Name: "tenants/capped/quotas/api", Max: proto.Float64(6)}}
 	for _, t := range []struct {
 		name   string
 		weight float64
@@ -22,11 +27,7 @@ func smallPool(seed uint64, demand func(rate float64) scenario.Demand) *scenario
 		{"steady", 3, []float64{8, 7}}, {"heavy", 2, []float64{20, 13}}, {"greedy", 1, []float64{33}},
 		{"capped", 2, []float64{12}}, {"limited", 3, []float64{9}}, {"exact", 2, []float64{6}},
 	} {
-		tenant := scenario.Tenant{Name: t.name, Weight: t.weight}
-		if t.name == "capped" {
-			tenant.Quotas = []scenario.Quota{{Pool: "api", Max: 6, Weight: t.weight}}
-		}
-		s.Tenants = append(s.Tenants, tenant)
+		s.Resources = append(s.Resources, &quotav1.Tenant{Name: "tenants/" + t.name, Weight: t.weight})
 		for i, rate := range t.rates {
 			s.Clients = append(s.Clients, scenario.Client{
 				Name: t.name + string(rune('1'+i)), Tenant: t.name, Pool: "api", Cost: 1, Demand: demand(rate)})

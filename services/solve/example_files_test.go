@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/solve"
 )
 
@@ -54,15 +55,15 @@ func solveFile(t *testing.T, file string) (*solve.Problem, *solve.Result) {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	p, err := solve.Parse(file, in)
+	problems, err := solve.Parse([]*document.File{document.Open(file, in)})
+	if err != nil || len(problems) != 1 {
+		t.Fatal(len(problems), err)
+	}
+	r, err := problems[0].Solve()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := p.Solve()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p, r
+	return problems[0], r
 }
 
 func golden(t *testing.T, name string, got []byte) {

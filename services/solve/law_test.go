@@ -1,60 +1,52 @@
 package solve_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/titrate/titrate/control/fairshare"
 	"github.com/titrate/titrate/services/solve"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 // slack is the relative error that the figures of a result may carry: the 1e-7 of
 // prices that settle slowly, and rounding.
 const slack = 2e-7
 
-// draw is a random problem, through its public format.
-func draw(t *rapid.T, sharing string) *solve.Problem {
+// draw is a random problem.
+func draw(t *rapid.T, sharing solve.Sharing) *solve.Problem {
 	number := func(name string, least, most float64) float64 {
 		return math.Exp(rapid.Float64Range(math.Log(least), math.Log(most)).Draw(t, name))
 	}
-	problem := map[string]any{"sharing": sharing,
-		"alpha":     rapid.SampledFrom([]float64{.1, .5, 1, 2, 10}).Draw(t, "alpha"),
-		"guarantee": rapid.SampledFrom([]string{"MINIMUM", "ADDITIVE"}).Draw(t, "guarantee")}
-	var pools, tenants []any
+	p := &solve.Problem{Sharing: sharing, Alpha: rapid.SampledFrom([]float64{.1, .5, 1, 2, 10}).Draw(t, "alpha"),
+		Guarantee: rapid.SampledFrom([]solve.Guarantee{solve.Minimum, solve.Additive}).Draw(t, "guarantee")}
 	n := rapid.IntRange(1, 4).Draw(t, "pools")
 	for r := range n {
-		pools = append(pools, map[string]any{"name": fmt.Sprint("p", r),
-			"capacity": rapid.SampledFrom([]float64{10, 100, number("capacity", 5, 500)}).Draw(t, "c")})
+		p.Pools = append(p.Pools, solve.Pool{Name: fmt.Sprint("p", r),
+			Capacity: rapid.SampledFrom([]float64{10, 100, number("capacity", 5, 500)}).Draw(t, "c")})
 	}
 	for i := range rapid.IntRange(1, 7).Draw(t, "tenants") {
-		uses := map[string]float64{fmt.Sprint("p", rapid.IntRange(0, n-1).Draw(t, "pool")): 1}
+		tenant := solve.Tenant{Name: fmt.Sprint("t", i), Weight: 1, Max: math.Inf(1), Demand: math.Inf(1)}
+		one := rapid.IntRange(0, n-1).Draw(t, "pool")
 		for r := range n {
+			cost := 1.0
 			if rapid.Bool().Draw(t, "use") {
-				uses[fmt.Sprint("p", r)] = rapid.SampledFrom([]float64{1, number("cost", .2, 5)}).Draw(t, "a")
+				cost = rapid.SampledFrom([]float64{1, number("cost", .2, 5)}).Draw(t, "a")
+			} else if r != one {
+				continue
+			}
+			tenant.Uses = append(tenant.Uses, solve.Use{Pool: r, Cost: cost})
+		}
+		for _, field := range []*float64{&tenant.Weight, &tenant.Guaranteed, &tenant.Max, &tenant.Demand} {
+			if rapid.Bool().Draw(t, "given") {
+				*field = rapid.SampledFrom([]float64{0, 1, 5, number("value", .5, 50)}).Draw(t, "value")
 			}
 		}
-		tenant := map[string]any{"name": fmt.Sprint("t", i), "uses": uses}
-		for _, field := range []string{"weight", "guaranteed", "max", "demand"} {
-			if rapid.Bool().Draw(t, field) {
-				tenant[field] = rapid.SampledFrom([]float64{0, 1, 5, number("value", .5, 50)}).Draw(t, "value")
-			}
-		}
-		tenants = append(tenants, tenant)
-	}
-	problem["pools"], problem["tenants"] = pools, tenants
-	text, err := json.Marshal(problem)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := solve.Parse("drawn", strings.NewReader(string(text)))
-	if err != nil {
-		t.Fatal(err)
+		p.Tenants = append(p.Tenants, tenant)
 	}
 	return p
 }
@@ -176,7 +168,7 @@ func mustSolve(t *rapid.T, p *solve.Problem) *solve.Result {
 // and truthful bounds that is weighted max-min fairness.
 func TestMaxMin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := draw(t, "MAX_MIN")
+		p := draw(t, solve.MaxMin)
 		r := mustSolve(t, p)
 		for i, floor := range floors(p) {
 			fair := math.Inf(1)
@@ -198,7 +190,7 @@ func TestMaxMin(t *testing.T) {
 func TestProportional(t *testing.T) {
 	const tolerance = 1e-6 // (w/q)^(1/α) raises the last digits of q to the tenth power
 	rapid.Check(t, func(t *rapid.T) {
-		p := draw(t, "PROPORTIONAL")
+		p := draw(t, solve.Proportional)
 		r := mustSolve(t, p)
 		for k, pool := range r.Pools {
 			if (pool.Price == nil || *pool.Price > 0) && !full(p, r)(solve.Use{Pool: k}) {
@@ -225,7 +217,7 @@ func TestProportional(t *testing.T) {
 // Pools that are nearly alike can stand for each other, which is where prices found
 // one at a time take longest.
 func TestPoolsThatAreNearlyAlike(t *testing.T) {
-	for _, alpha := range []float64{solve.MinAlpha, 1, solve.MaxAlpha} {
+	for _, alpha := range []float64{resource.MinAlpha, 1, resource.MaxAlpha} {
 		for _, apart := range []float64{0, 1e-3, 1e-6, 1e-8, 1e-12} {
 			p := &solve.Problem{Sharing: solve.Proportional, Alpha: alpha, Guarantee: solve.Minimum,
 				Pools: []solve.Pool{{Name: "p", Capacity: 100}, {Name: "q", Capacity: 100}}}
@@ -250,7 +242,7 @@ func TestPoolsThatAreNearlyAlike(t *testing.T) {
 // The status is the laws' own.
 func TestStatusIsThatOfTheLaw(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := draw(t, "MAX_MIN")
+		p := draw(t, solve.MaxMin)
 		var uses []fairshare.Use
 		var capacity []float64
 		var demands []fairshare.Demand
@@ -279,7 +271,7 @@ func TestStatusIsThatOfTheLaw(t *testing.T) {
 // Units and the order of tenants do not matter.
 func TestScalingAndOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := draw(t, rapid.SampledFrom([]string{"MAX_MIN", "PROPORTIONAL"}).Draw(t, "sharing"))
+		p := draw(t, rapid.SampledFrom([]solve.Sharing{solve.MaxMin, solve.Proportional}).Draw(t, "sharing"))
 		r := mustSolve(t, p)
 		const k = 1024
 		other := *p

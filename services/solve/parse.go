@@ -2,157 +2,273 @@ package solve
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/titrate/titrate/control/fairshare"
+	"github.com/titrate/titrate/control/limiter"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/coordinator/allocation"
+	coordinator "github.com/titrate/titrate/services/coordinator/config"
+	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/document/tree"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// The values of boundBy that are not a pool's name. No pool may have them as name.
-const (
-	ByDemand    = "DEMAND"    // it has all that it asks for
-	ByMax       = "MAX"       // it has its maximum
-	ByGuarantee = "GUARANTEE" // it has its guarantee, scaled perhaps, and no more
-)
+// mostFlows bounds what is asked when no Demand says so: all tenants times all pools.
+const mostFlows = 1_000_000
 
-// parser reads a problem; names lead to places in its lists.
+// place is where a pool stands among the problems.
+type place struct{ problem, pool int }
+
+// parser reads problems.
 type parser struct {
-	*tree.Reader
-	problem Problem
-	pools   map[string]int
-	tenants map[string]int
+	*tree.Reader // of the Demand's spec
+	config       *allocation.Config
+	tenants      []string // in the order of the documents, as pools
+	pools        []string
+	places       map[string]place // by pool
+	problems     []*Problem
+	taken        map[string]int          // flows by name
+	asked        map[allocation.Flow]int // flows by what they are of
 }
 
-// MaxBytes is the longest problem that is read.
-const MaxBytes = 64 << 20
-
-// Parse reads a problem in YAML or JSON. file is what errors call it. All mistakes
-// are reported at once (up to 20), each a *document.Error with line and field.
-func Parse(file string, in io.Reader) (*Problem, error) {
-	p := &parser{Reader: tree.New(file), pools: map[string]int{}, tenants: map[string]int{}}
-	if n := p.Root(in, tree.Input{MaxBytes: MaxBytes, Want: "a problem with pools and tenants",
-		First: "pools"}); n != nil {
-		p.top(n)
+// Parse reads what some files ask: pools, tenants and quotas, and at most one Demand.
+// Pools of one law make one problem. All mistakes are reported at once (up to 20 of each
+// file), each a *document.Error with line and field.
+func Parse(files []*document.File) ([]*Problem, error) {
+	p := &parser{places: map[string]place{}, taken: map[string]int{}, asked: map[allocation.Flow]int{}}
+	p.resources(files)
+	demand := document.TheOnly(files, document.Demand)
+	switch none := len(p.tenants) == 0 || len(p.pools) == 0; {
+	case none && document.Mistakes(files) == nil:
+		files[0].Wrong(0, "", "%d documents of kind Pool and %d of kind Tenant; want one of each at least",
+			len(p.pools), len(p.tenants))
+	case none:
+	case demand == nil && len(p.tenants)*len(p.pools) > mostFlows:
+		files[0].Wrong(0, "", "%d tenants and %d pools are too many for all to ask for everything; want a Demand "+
+			"that says what is asked", len(p.tenants), len(p.pools))
+	case demand == nil:
+		p.everything()
+	default:
+		p.demand(demand)
 	}
-	if err := p.Err(); err != nil {
+	if err := document.Mistakes(files); err != nil {
 		return nil, err
 	}
-	return &p.problem, nil
+	return p.problems, nil
 }
 
-func (p *parser) top(n *yaml.Node) {
-	f := p.Fields(n, "", "sharing", "alpha", "guarantee", "pools", "tenants")
-	p.problem.Sharing = Sharing(p.Choice(f["sharing"], "sharing", string(MaxMin), string(Proportional)))
-	p.problem.Alpha = p.Number(f["alpha"], "alpha", resource.DefaultAlpha, tree.Span{Least: MinAlpha, Most: MaxAlpha})
-	p.problem.Guarantee = Guarantee(p.Choice(f["guarantee"], "guarantee", string(Minimum), string(Additive)))
-	for i, item := range p.List(f["pools"], n.Line, "pools") {
-		p.pool(item, i)
+// resources takes in the documents, and notes what they refer to without a document.
+func (p *parser) resources(files []*document.File) {
+	byName := map[string]*quotav1.Resource{}
+	var all []*document.Document
+	for _, f := range files {
+		for _, d := range f.Documents {
+			if byName[d.Name()] != nil {
+				d.Note("name", fmt.Sprintf("%q is taken; want another name", d.Name()))
+			}
+			byName[d.Name()] = resource.Of(d.Resource)
+			all = append(all, d)
+		}
 	}
-	for i, item := range p.List(f["tenants"], n.Line, "tenants") {
-		p.tenant(item, i)
+	p.config = coordinator.Compile(0, byName)
+	for _, d := range all {
+		for _, name := range resource.References(d.Resource) {
+			if byName[name] == nil {
+				d.Note("name", fmt.Sprintf("it needs %s, of which there is no document", name))
+			}
+		}
+		ref, err := resource.Parse(d.Name())
+		switch m := d.Resource.(type) {
+		case *quotav1.Pool:
+			p.pools = append(p.pools, ref.ID)
+		case *quotav1.Tenant:
+			p.tenants = append(p.tenants, ref.ID)
+		case *quotav1.Quota:
+			if err == nil && m.GetMode() == quotav1.Mode_OFF {
+				d.Note("mode", "a quota that is OFF limits nothing, so no share can be worked out; want ENFORCE or "+
+					"SHADOW")
+			}
+		}
+	}
+	for _, name := range p.pools {
+		p.addPool(name)
 	}
 }
 
-func (p *parser) pool(n *yaml.Node, i int) {
-	path := fmt.Sprintf("pools[%d]", i)
-	f := p.Fields(n, path, "name", "capacity")
+// addPool puts a pool into the problem of its law.
+func (p *parser) addPool(name string) {
+	pool := p.config.Pools[slices.IndexFunc(p.config.Pools, func(p allocation.Pool) bool { return p.Name == name })]
+	law := Problem{Sharing: MaxMin, Alpha: resource.DefaultAlpha, Guarantee: Minimum}
+	if pool.Sharing == allocation.Proportional {
+		law.Sharing, law.Alpha = Proportional, pool.Alpha
+	}
+	if pool.Guarantee == fairshare.Additive {
+		law.Guarantee = Additive
+	}
+	at := slices.IndexFunc(p.problems, func(q *Problem) bool {
+		return q.Sharing == law.Sharing && q.Alpha == law.Alpha && q.Guarantee == law.Guarantee
+	})
+	if at < 0 {
+		at = len(p.problems)
+		p.problems = append(p.problems, &law)
+	}
+	q := p.problems[at]
+	p.places[name] = place{at, len(q.Pools)}
+	q.Pools = append(q.Pools, Pool{Name: name, Capacity: pool.Capacity})
+}
+
+// everything asks for all of each pool, for each tenant.
+func (p *parser) everything() {
+	for _, tenant := range p.tenants {
+		for _, pool := range p.pools {
+			name := tenant
+			if len(p.pools) > 1 {
+				name += "/" + pool
+			}
+			at, t := p.places[pool], Tenant{Name: name, Max: math.Inf(1), Guaranteed: math.Inf(1), Demand: math.Inf(1)}
+			t.use(p.config.Quota(allocation.Flow{Tenant: tenant, Pool: pool}), Use{at.pool, 1})
+			p.problems[at.problem].Tenants = append(p.problems[at.problem].Tenants, t)
+		}
+	}
+}
+
+// use adds a pool to what the tenant uses, with the quota that it has there.
+func (t *Tenant) use(q allocation.Quota, u Use) {
+	t.Weight = q.Weight
+	t.Max, t.Guaranteed = min(t.Max, q.Max/u.Cost), min(t.Guaranteed, q.Guaranteed/u.Cost)
+	t.Uses = append(t.Uses, u)
+}
+
+func (p *parser) demand(e *document.Extra) {
+	p.Reader = e.Reader.Below("spec")
+	if e.Spec == nil {
+		p.Wrong(e.Line, "", "missing; want such as {flows: [{tenant: acme, pool: api, demand: 50}]}")
+		return
+	}
+	f := p.Fields(e.Spec, "", "flows")
+	for i, item := range p.List(f["flows"], e.Spec.Line, "flows") {
+		p.flow(item, i)
+	}
+}
+
+// flow reads what is asked for a tenant of one pool or of several.
+func (p *parser) flow(n *yaml.Node, i int) {
+	path := fmt.Sprintf("flows[%d]", i)
+	f := p.Fields(n, path, "name", "tenant", "pool", "uses", "demand")
 	if n.Kind != yaml.MappingNode {
 		return
 	}
-	pool := Pool{Name: p.name(f["name"], n.Line, path+".name", p.pools)}
-	if slices.Contains([]string{ByDemand, ByMax, ByGuarantee}, pool.Name) {
-		p.Wrong(f["name"].Line, path+".name",
-			"%s is what boundBy says of tenants that no pool holds; want another name", pool.Name)
-	}
-	if pool.Name != "" {
-		p.pools[pool.Name] = i
-	}
-	if f["capacity"] == nil {
-		p.Wrong(n.Line, path+".capacity", "missing; want the pool's rate in cost units per second")
-	}
-	pool.Capacity = p.Number(f["capacity"], path+".capacity", 1, tree.Span{Least: MinPositive, Most: MaxRate})
-	p.problem.Pools = append(p.problem.Pools, pool)
-}
-
-func (p *parser) tenant(n *yaml.Node, i int) {
-	path := fmt.Sprintf("tenants[%d]", i)
-	f := p.Fields(n, path, "name", "weight", "guaranteed", "max", "demand", "uses")
-	if n.Kind != yaml.MappingNode {
+	t := Tenant{Max: math.Inf(1), Guaranteed: math.Inf(1)}
+	t.Demand = p.Number(f["demand"], path+".demand", math.Inf(1),
+		tree.Span{Most: resource.MaxRate, Or: ", or no such field for unbounded"})
+	tenant := p.known(f["tenant"], n.Line, path+".tenant", "tenant", p.tenants)
+	costs := p.costs(f, n.Line, path)
+	if tenant == "" || len(costs) == 0 {
 		return
 	}
-	rate := func(field string, absent float64, or string) float64 {
-		return p.Number(f[field], path+"."+field, absent, tree.Span{Most: MaxRate, Or: or})
+	at := p.places[costs[0].pool].problem
+	for k, c := range costs {
+		where, q := p.places[c.pool], p.config.Quota(allocation.Flow{Tenant: tenant, Pool: c.pool})
+		switch first, twice := p.asked[allocation.Flow{Tenant: tenant, Pool: c.pool}]; {
+		case twice:
+			p.Wrong(n.Line, path, "tenant %s asks for pool %s in number %d of the list; want one flow for both", tenant,
+				c.pool, first)
+		case where.problem != at:
+			p.Wrong(n.Line, path, "pools %s and %s divide by different laws; want one sharing, alpha and guarantee "+
+				"for pools that a flow uses together", costs[0].pool, c.pool)
+		case k > 0 && q.Weight != t.Weight:
+			p.Wrong(n.Line, path, "tenant %s has weight %g in pool %s and %g in %s; want one weight for pools that a "+
+				"flow uses together", tenant, t.Weight, costs[k-1].pool, q.Weight, c.pool)
+		}
+		p.asked[allocation.Flow{Tenant: tenant, Pool: c.pool}] = i
+		t.use(q, Use{where.pool, c.cost})
 	}
-	const unbounded = ", or no such field for unbounded"
-	before := p.Mistakes()
-	t := Tenant{
-		Name: p.name(f["name"], n.Line, path+".name", p.tenants),
-		Weight: p.Number(f["weight"], path+".weight", 1,
-			tree.Span{Least: MinPositive, Most: MaxFactor, Zero: true}),
-		Guaranteed: rate("guaranteed", 0, ""),
-		Max:        rate("max", math.Inf(1), unbounded),
-		Demand:     rate("demand", math.Inf(1), unbounded),
-	}
-	if t.Name != "" {
-		p.tenants[t.Name] = i
-	}
-	if uses := f["uses"]; uses != nil {
-		t.Uses = p.uses(uses, path+".uses")
-	}
-	if p.Mistakes() == before && len(t.Uses) == 0 && t.Weight > 0 && math.IsInf(t.limit(), 1) {
-		p.Wrong(n.Line, path+".uses", "a tenant that uses no pool and has neither max nor demand has no bound; want "+
-			"uses: {pool: cost}")
-	}
-	p.problem.Tenants = append(p.problem.Tenants, t)
+	t.Name = p.name(f["name"], n.Line, path, tenant, costs)
+	p.taken[t.Name] = i
+	p.problems[at].Tenants = append(p.problems[at].Tenants, t)
 }
 
-// name reads a name that must be there and may not repeat; "" if it is wrong. taken
-// maps the names so far to their places in the list.
-func (p *parser) name(n *yaml.Node, line int, path string, taken map[string]int) string {
-	name := p.Text(n, line, path)
-	if first, twice := taken[name]; twice {
-		p.Wrong(n.Line, path, "%q is taken by number %d of the list; want another name", name, first)
-		return ""
+// name reads the name of a flow, which may not repeat. Without one it is the tenant's;
+// where that is taken, with the pools.
+func (p *parser) name(n *yaml.Node, line int, path, tenant string, costs []cost) string {
+	name := tenant
+	if n != nil {
+		line, name = n.Line, p.Text(n, line, path+".name")
+	} else if _, taken := p.taken[name]; taken {
+		for k, c := range costs {
+			name += []string{"/", "+"}[min(k, 1)] + c.pool
+		}
+	}
+	if first, twice := p.taken[name]; twice {
+		p.Wrong(line, path+".name", "%q is taken by number %d of the list; want another name", name, first)
 	}
 	return name
 }
 
-// uses reads what a unit of a share costs of each pool; cost 0 is no use.
-func (p *parser) uses(n *yaml.Node, path string) (uses []Use) {
-	for _, e := range p.Entries(n, path) {
-		field := path + "." + e.Key.Value
-		pool, known := p.pools[e.Key.Value]
-		if !known {
-			p.Wrong(e.Key.Line, field, "no pool has this name; %s", p.poolNames())
+// cost is what a unit of a flow takes of a pool.
+type cost struct {
+	pool string
+	cost float64
+}
+
+// costs reads which pools a flow uses: one at cost 1, the only one if none is named; or
+// several, each at its cost. Cost 0 is no use.
+func (p *parser) costs(f map[string]*yaml.Node, line int, path string) (costs []cost) {
+	uses := f["uses"]
+	if uses == nil {
+		if pool := p.known(f["pool"], line, path+".pool", "pool", p.pools); pool != "" {
+			return []cost{{pool, 1}}
+		}
+		return nil
+	}
+	if f["pool"] != nil {
+		p.Wrong(f["pool"].Line, path+".pool", "want pool or uses, found both")
+	}
+	before := p.Mistakes()
+	for _, e := range p.Entries(uses, path+".uses") {
+		field := path + ".uses." + e.Key.Value
+		if !slices.Contains(p.pools, e.Key.Value) {
+			p.Wrong(e.Key.Line, field, "no pool has this name; %s", list("pool", p.pools))
 			continue
 		}
 		if tree.IsNull(e.Value) {
 			continue
 		}
-		if cost := p.Number(e.Value, field, 0, tree.Span{Least: MinPositive, Most: MaxFactor, Zero: true}); cost > 0 {
-			uses = append(uses, Use{Pool: pool, Cost: cost})
+		v := p.Number(e.Value, field, 0, tree.Span{Least: 1e-6, Most: limiter.MaxCost, Zero: true})
+		if v > 0 {
+			costs = append(costs, cost{e.Key.Value, v})
 		}
 	}
-	return uses
+	if len(costs) == 0 && p.Mistakes() == before {
+		p.Wrong(uses.Line, path+".uses", "no pool is used; want one at least at a cost above 0")
+	}
+	return costs
 }
 
-// poolNames lists the first pools, for an error.
-func (p *parser) poolNames() string {
+// known reads the name of one of the resources; the only one need not be named.
+func (p *parser) known(n *yaml.Node, line int, path, what string, names []string) string {
+	if n == nil && len(names) == 1 {
+		return names[0]
+	}
+	name := p.Text(n, line, path)
+	if name != "" && !slices.Contains(names, name) {
+		p.Wrong(n.Line, path, "no %s has the name %q; %s", what, name, list(what, names))
+		return ""
+	}
+	return name
+}
+
+// list names the first of some, for an error.
+func list(what string, names []string) string {
 	const most = 8
-	names := make([]string, 0, most)
-	for _, pool := range p.problem.Pools[:min(most, len(p.problem.Pools))] {
-		if pool.Name != "" {
-			names = append(names, pool.Name)
-		}
-	}
 	more := ""
-	if len(p.problem.Pools) > most {
-		more = ", …"
+	if len(names) > most {
+		names, more = names[:most], ", …"
 	}
-	return fmt.Sprintf("pools are %s%s", strings.Join(names, ", "), more)
+	return fmt.Sprintf("%ss are %s%s", what, strings.Join(names, ", "), more)
 }

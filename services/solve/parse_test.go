@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,100 +17,84 @@ import (
 	"github.com/titrate/titrate/services/solve"
 )
 
+// head begins each document.
+const head = "- {apiVersion: titrate.dev/v1alpha1, "
+
 // good is a problem that mistakes are put into, a line at a time.
-const good = `pools:
-  - {name: api, capacity: 100}
-tenants:
-  - {name: a, uses: {api: 1}}
+const good = head + `kind: Pool, name: pools/api, spec: {capacity: 100}}
+` + head + `kind: Tenant, name: tenants/a}
+- apiVersion: titrate.dev/v1alpha1
+  kind: Demand
+  spec:
+    flows:
+      - {tenant: a, pool: api, demand: 5}
 `
 
+// parse reads the text of one file.
+func parse(text string) ([]*solve.Problem, error) {
+	return solve.Parse([]*document.File{document.Open("f", strings.NewReader(text))})
+}
+
 func TestMistakesHaveFileLineAndField(t *testing.T) {
-	withPool := func(pool string) string { return strings.Replace(good, "{name: api, capacity: 100}", pool, 1) }
-	withTenant := func(tenant string) string { return strings.Replace(good, "{name: a, uses: {api: 1}}", tenant, 1) }
-	cases := []struct{ name, text, want string }{
-		{"empty", "", "f:1: pools: the file is empty"},
-		{"comments only", "# nothing\n---\n", "f:1: pools: the file is empty"},
-		{"two documents", good + "---\n" + good, "f:5: a second document"},
-		{"list", "- 1", "f:1: pools: want a problem with pools and tenants, found a list"},
-		{"syntax", good + "  x: [", "f:"},
-		{"no pools", "tenants: [{name: a, demand: 1}]", "f:1: pools: missing"},
-		{"no tenants", "pools: [{name: a, capacity: 1}]", "f:1: tenants: missing"},
-		{"pools empty", "pools: []\ntenants: [{name: a, demand: 1}]", "f:1: pools: want one at least"},
-		{"pools scalar", "pools: 3\ntenants: [{name: a, demand: 1}]", `f:1: pools: want a list, found 3`},
-		{"unknown field", good + "shares: 1\n", "f:5: shares: unknown field; known are sharing, alpha"},
-		{"unknown field without value", good + "shares:\n", "f:5: shares: unknown field"},
-		{"unknown in pool", withPool("{name: api, capacity: 1, weight: 2}"),
-			"f:2: pools[0].weight: unknown field; known are name, capacity"},
-		{"unknown in tenant", withTenant("{name: a, wieght: 2, uses: {api: 1}}"),
-			"f:4: tenants[0].wieght: unknown field"},
-		{"field twice", withTenant("{name: a, weight: 2, weight: 3, uses: {api: 1}}"),
-			"f:4: tenants[0].weight: given twice"},
-		{"sharing", good + "sharing: max_min\n", `f:5: sharing: want MAX_MIN or PROPORTIONAL, found "max_min"`},
-		{"guarantee", good + "guarantee: FLOOR\n", `f:5: guarantee: want MINIMUM or ADDITIVE, found "FLOOR"`},
-		{"alpha 0", good + "alpha: 0\n", "f:5: alpha: want 0.1 to 10, found 0"},
-		{"alpha NaN", good + "alpha: .nan\n", "f:5: alpha: want a finite decimal number, found .nan"},
-		{"zero capacity", withPool("{name: api, capacity: 0}"), "f:2: pools[0].capacity: want 1e-15 to 1e+18, found 0"},
-		{"negative capacity", withPool("{name: api, capacity: -5}"),
-			"f:2: pools[0].capacity: want 1e-15 to 1e+18, found -5"},
-		{"no capacity", withPool("{name: api}"), "f:2: pools[0].capacity: missing"},
-		{"capacity null", withPool("{name: api, capacity: null}"), "f:2: pools[0].capacity: missing"},
-		{"infinite capacity", withPool("{name: api, capacity: .inf}"),
-			"f:2: pools[0].capacity: want a finite decimal number, found .inf"},
-		{"capacity 1e999", withPool("{name: api, capacity: 1e999}"),
-			`f:2: pools[0].capacity: want a number, found "1e999"`},
-		{"capacity text", withPool(`{name: api, capacity: "100"}`),
-			`f:2: pools[0].capacity: want a number, found "100"`},
-		{"capacity octal", withPool("{name: api, capacity: 0100}"),
-			"f:2: pools[0].capacity: want a finite decimal number, found 0100"},
-		{"pool nameless", withPool("{capacity: 1}"), "f:2: pools[0].name: missing"},
-		{"pool number", withPool("{name: 7, capacity: 1}"),
-			"f:2: pools[0].name: want text, in quotes if it looks like a number, found 7"},
-		{"pool name empty", withPool(`{name: "", capacity: 1}`),
-			"f:2: pools[0].name: want a name of printable characters"},
-		{"pool name escape", withPool(`{name: "a\e[31m", capacity: 1}`),
-			"f:2: pools[0].name: want a name of printable characters"},
-		{"pool reserved", withPool(`{name: DEMAND, capacity: 1}`), "f:2: pools[0].name: DEMAND is what boundBy says"},
-		{"pool twice", withPool("{name: api, capacity: 100}\n  - {name: api, capacity: 1}"),
-			`f:3: pools[1].name: "api" is taken by number 0`},
-		{"pool scalar", withPool("api"), `f:2: pools[0]: want a mapping of fields, found "api"`},
-		{"tenant twice", good + "  - {name: a, uses: {api: 1}}\n", `f:5: tenants[1].name: "a" is taken by number 0`},
-		{"negative weight", withTenant("{name: a, weight: -1, uses: {api: 1}}"),
-			"f:4: tenants[0].weight: want 0 or 1e-15 to 1e+15, found -1"},
-		{"weight NaN", withTenant("{name: a, weight: .NaN, uses: {api: 1}}"),
-			"f:4: tenants[0].weight: want a finite decimal number, found .NaN"},
-		{"weight bare NaN", withTenant("{name: a, weight: NaN, uses: {api: 1}}"),
-			`f:4: tenants[0].weight: want a number, found "NaN"`},
-		{"weight list", withTenant("{name: a, weight: [1], uses: {api: 1}}"),
-			"f:4: tenants[0].weight: want a number, found a list"},
-		{"weight bool", withTenant("{name: a, weight: true, uses: {api: 1}}"),
-			`f:4: tenants[0].weight: want a number, found "true"`},
-		{"demand negative", withTenant("{name: a, demand: -1, uses: {api: 1}}"),
-			"f:4: tenants[0].demand: want 0 to 1e+18, or no such field for unbounded, found -1"},
-		{"max infinite", withTenant("{name: a, max: .inf, uses: {api: 1}}"),
-			"f:4: tenants[0].max: want a finite decimal number, or no such field for unbounded, found .inf"},
-		{"guaranteed negative", withTenant("{name: a, guaranteed: -.5, uses: {api: 1}}"),
-			"f:4: tenants[0].guaranteed: want 0 to 1e+18, found -.5"},
-		{"unknown pool", withTenant("{name: a, uses: {db: 1}}"),
-			"f:4: tenants[0].uses.db: no pool has this name; pools are api"},
-		{"unknown pool at nothing", withTenant("{name: a, uses: {api: 1, db: }}"),
-			"f:4: tenants[0].uses.db: no pool has this name"},
-		{"negative cost", withTenant("{name: a, uses: {api: -2}}"),
-			"f:4: tenants[0].uses.api: want 0 or 1e-15 to 1e+15, found -2"},
-		{"use twice", withTenant("{name: a, uses: {api: 1, api: 2}}"), "f:4: tenants[0].uses.api: given twice"},
-		{"uses a list", withTenant("{name: a, uses: [api]}"),
-			"f:4: tenants[0].uses: want a mapping of fields, found a list"},
-		{"no bound", withTenant("{name: a}"),
-			"f:4: tenants[0].uses: a tenant that uses no pool and has neither max nor demand"},
-		{"alias", "a: &x 1\n" + good, "f:1: a: unknown field"},
-		{"alias as value", withTenant("{name: a, weight: &w 1, demand: *w}"),
-			"f:4: tenants[0].demand: want a number, found an alias"},
-		{"merge", withTenant("{<<: {name: a}, demand: 1}"), "f:4: tenants[0]: want a field's name"},
-		{"JSON NaN", `{"pools": [{"name": "p", "capacity": NaN}], "tenants": [{"name": "a", "demand": 1}]}`,
-			`f:1: pools[0].capacity: want a number, found "NaN"`},
+	put := func(old, with string) string { return strings.Replace(good, old, with, 1) }
+	before := func(documents ...string) string { // in lines 1, 2, …
+		return head + strings.Join(documents, "}\n"+head) + "}\n" + good
 	}
-	for _, c := range cases {
+	flow := func(f string) string { return put("{tenant: a, pool: api, demand: 5}", f) }
+	for _, c := range []struct{ name, text, want string }{
+		{"empty", "", "f: 0 documents of kind Pool and 0 of kind Tenant; want one of each at least"},
+		{"comments only", "# nothing\n---\n", "f: 0 documents of kind Pool"},
+		{"no tenant", head + "kind: Pool, name: pools/a, spec: {capacity: 1}}", "f: 1 documents of kind Pool and 0 of kind"},
+		{"two demands", good + good[strings.Index(good, "- apiVersion"):], "f:8: kind: a second Demand; want one"},
+		{"list of numbers", "- 1", "f:1: want a document with apiVersion"},
+		{"syntax", good + "  x: [", "f:"},
+		{"no spec", good[:strings.Index(good, "  spec:\n")], "f:3: spec: missing; want such as {flows: "},
+		{"no flows", good[:strings.Index(good, "    flows:\n")] + "    {}", "f:6: spec.flows: missing"},
+		{"flows empty", good[:strings.Index(good, "    flows:\n")] + "    flows: []", "f:6: spec.flows: want one at least"},
+		{"unknown field", good + "    shares: 1\n", "f:8: spec.shares: unknown field; known are flows"},
+		{"unknown in flow", flow("{tenant: a, wieght: 2}"), "f:7: spec.flows[0].wieght: unknown field; known are name"},
+		{"field twice", flow("{tenant: a, demand: 2, demand: 3}"), "f:7: spec.flows[0].demand: given twice"},
+		{"flow scalar", flow("api"), `f:7: spec.flows[0]: want a mapping of fields, found "api"`},
+		{"mistake in a resource", put("capacity: 100", "capacity: 0"), "f:1: spec.capacity: must be greater than 0"},
+		{"alpha", put("capacity: 100", "capacity: 100, alpha: 11"), "f:1: spec.alpha: must be"},
+		{"pool twice", before("kind: Pool, name: pools/api, spec: {capacity: 1}"), `f:2: name: "pools/api" is taken`},
+		{"quota of no pool", before("kind: Quota, name: tenants/a/quotas/db"),
+			"f:1: name: it needs pools/db, of which there is no document"},
+		{"quota that is off", before(`kind: Quota, name: tenants/a/quotas/api, spec: {mode: "OFF"}`),
+			"f:1: spec.mode: a quota that is OFF limits nothing"},
+		{"demand negative", flow("{demand: -1}"),
+			"f:7: spec.flows[0].demand: want 0 to 1e+09, or no such field for unbounded, found -1"},
+		{"demand infinite", flow("{demand: .inf}"),
+			"f:7: spec.flows[0].demand: want a finite decimal number, or no such field for unbounded, found .inf"},
+		{"demand 1e999", flow("{demand: 1e999}"), `f:7: spec.flows[0].demand: want a number, found "1e999"`},
+		{"demand octal", flow("{demand: 0100}"), "f:7: spec.flows[0].demand: want a finite decimal number"},
+		{"demand text", flow(`{demand: "5"}`), `f:7: spec.flows[0].demand: want a number, found "5"`},
+		{"tenant number", flow("{tenant: 7}"), "f:7: spec.flows[0].tenant: want text, in quotes if it looks like a number"},
+		{"unknown tenant", flow("{tenant: b}"), `f:7: spec.flows[0].tenant: no tenant has the name "b"; tenants are a`},
+		{"tenant of two", strings.Replace(before("kind: Tenant, name: tenants/b"), "tenant: a, ", "", 1),
+			"f:8: spec.flows[0].tenant: missing; want text"},
+		{"unknown pool", flow("{pool: db}"), `f:7: spec.flows[0].pool: no pool has the name "db"; pools are api`},
+		{"unknown use", flow("{uses: {api: 1, db: }}"),
+			"f:7: spec.flows[0].uses.db: no pool has this name; pools are api"},
+		{"pool and uses", flow("{pool: api, uses: {api: 1}}"), "f:7: spec.flows[0].pool: want pool or uses, found both"},
+		{"negative cost", flow("{uses: {api: -2}}"), "f:7: spec.flows[0].uses.api: want 0 or 1e-06 to 1e+06, found -2"},
+		{"use twice", flow("{uses: {api: 1, api: 2}}"), "f:7: spec.flows[0].uses.api: given twice"},
+		{"uses a list", flow("{uses: [api]}"), "f:7: spec.flows[0].uses: want a mapping of fields, found a list"},
+		{"no use", flow("{uses: {api: 0}}"), "f:7: spec.flows[0].uses: no pool is used; want one at least"},
+		{"flow twice", good + "      - {demand: 6}\n",
+			"f:8: spec.flows[1]: tenant a asks for pool api in number 0 of the list; want one flow for both"},
+		{"name twice", before("kind: Tenant, name: tenants/b") + "      - {name: a, tenant: b}\n",
+			`f:9: spec.flows[1].name: "a" is taken by number 0`},
+		{"two laws", strings.Replace(before("kind: Pool, name: pools/db, spec: {capacity: 9, guarantee: ADDITIVE}"),
+			"pool: api", "uses: {api: 1, db: 1}", 1), "f:8: spec.flows[0]: pools api and db divide by different laws"},
+		{"two weights", strings.Replace(before("kind: Pool, name: pools/db, spec: {capacity: 9}",
+			"kind: Quota, name: tenants/a/quotas/db, spec: {weight: 3}"), "pool: api", "uses: {api: 1, db: 1}", 1),
+			"f:9: spec.flows[0]: tenant a has weight 1 in pool api and 3 in db; want one weight"},
+		{"alias as value", flow("{demand: *w}"), "f:"},
+		{"merge", flow("{<<: {demand: 1}}"), "f:7: spec.flows[0]: want a field's name"},
+	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := solve.Parse("f", strings.NewReader(c.text))
+			_, err := parse(c.text)
 			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 				t.Fatalf("error %v\nwant  %s…", err, c.want)
 			}
@@ -115,48 +102,80 @@ func TestMistakesHaveFileLineAndField(t *testing.T) {
 			if !errors.As(err, &place) || place.File != "f" {
 				t.Errorf("%T has no place", err)
 			}
+			if lines := strings.Count(err.Error(), "\n"); lines > 0 {
+				t.Errorf("one mistake, told %d times:\n%v", lines+1, err)
+			}
 		})
 	}
 }
 
 func TestAllMistakesAtOnceUpToTwenty(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("pools: [{name: api, capacity: 1}]\ntenants:\n")
-	for range 30 {
-		b.WriteString("  - {weight: 1, demand: 1}\n")
-	}
-	_, err := solve.Parse("f", strings.NewReader(b.String()))
-	if lines := strings.Split(err.Error(), "\n"); len(lines) != 21 || lines[20] != "f: and 10 more mistakes" {
+	_, err := parse(good + strings.Repeat("      - {demand: -1}\n", 30))
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != 21 ||
+		!strings.HasPrefix(lines[20], "f: and ") {
 		t.Errorf("%d lines, the last %q", len(lines), lines[len(lines)-1])
 	}
 }
 
-func TestAbsentFieldsAndJSON(t *testing.T) {
-	// Tabs between the tokens of JSON, a null as absent, cost 0 as no use.
-	text := "{\n\t\"pools\": [\n\t\t{\"name\": \"p\", \"capacity\": 10}, {\"name\": \"q\", \"capacity\": 1}],\n" +
-		"\t\"tenants\": [{\"name\": \"a\", \"max\": null, \"uses\": {\"p\": 1, \"q\": 0}}, {\"name\": \"b\", " +
-		"\"demand\": 3}]}"
-	p, err := solve.Parse("f", strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
+// Quotas count in units of the flow, in each pool that it uses: the smallest holds.
+func TestFlowsThroughSeveralPools(t *testing.T) {
+	problems, err := parse(head + `kind: Pool, name: pools/p, spec: {capacity: 10}}
+` + head + `kind: Pool, name: pools/q, spec: {capacity: 100}}
+` + head + `kind: Tenant, name: tenants/a, spec: {weight: 2}}
+` + head + `kind: Quota, name: tenants/a/quotas/p, spec: {guaranteed: 1, max: 8}}
+` + head + `kind: Quota, name: tenants/a/quotas/q, spec: {guaranteed: 20, max: 30}}
+` + head + `kind: Tenant, name: tenants/b}
+- apiVersion: titrate.dev/v1alpha1
+  kind: Demand
+  spec:
+    flows:
+      - {name: both, tenant: a, uses: {p: 1, q: 10}}
+      - {tenant: b, uses: {p: 1, q: 0}}
+      - {tenant: b, pool: q, demand: 3}
+`)
+	if err != nil || len(problems) != 1 {
+		t.Fatal(len(problems), err)
 	}
-	if p.Sharing != solve.MaxMin || p.Guarantee != solve.Minimum || p.Alpha != 1 || p.Tenants[0].Weight != 1 ||
-		len(p.Tenants[0].Uses) != 1 {
-		t.Errorf("defaults: %+v", p)
+	p := problems[0]
+	want := []solve.Tenant{
+		{Name: "both", Weight: 2, Guaranteed: 1, Max: 3, Demand: math.Inf(1), Uses: []solve.Use{{0, 1}, {1, 10}}},
+		{Name: "b", Weight: 1, Max: math.Inf(1), Demand: math.Inf(1), Uses: []solve.Use{{0, 1}}},
+		{Name: "b/q", Weight: 1, Max: math.Inf(1), Demand: 3, Uses: []solve.Use{{1, 1}}},
 	}
-	r, err := p.Solve()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a, b := r.Tenants[0], r.Tenants[1]; a.Share != 10 || a.BoundBy != "p" || b.Share != 3 ||
-		b.BoundBy != solve.ByDemand {
-		t.Errorf("%+v", r.Tenants)
+	if p.Sharing != solve.MaxMin || p.Guarantee != solve.Minimum || p.Alpha != 1 || !reflect.DeepEqual(p.Tenants, want) {
+		t.Errorf("%+v\nwant %+v", p, want)
 	}
 }
 
-func TestLongAndBrokenInput(t *testing.T) {
-	if _, err := solve.Parse("f", io.MultiReader(strings.NewReader(good), &failing{})); err == nil ||
-		err.Error() != "f: cannot read: torn" {
+// Resources alone are solved too: all want all they can get. Pools of another law are a
+// problem of their own, and the results come together.
+func TestWithoutADemand(t *testing.T) {
+	problems, err := parse("[{\"apiVersion\": \"titrate.dev/v1alpha1\",\n\t\"kind\": \"Pool\", \"name\": \"pools/p\", " +
+		"\"spec\": {\"capacity\": 30}},\n\t" + strings.TrimPrefix(head, "- ") +
+		"kind: Pool, name: pools/q, spec: {capacity: 90, sharing: PROPORTIONAL}}, " + strings.TrimPrefix(head, "- ") +
+		"kind: Tenant, name: tenants/a, spec: {weight: 2}}, " + strings.TrimPrefix(head, "- ") +
+		"kind: Tenant, name: tenants/b}]")
+	if err != nil || len(problems) != 2 {
+		t.Fatal(len(problems), err)
+	}
+	var results []*solve.Result
+	for _, p := range problems {
+		r, err := p.Solve()
+		if err != nil {
+			t.Fatal(err)
+		}
+		results = append(results, r)
+	}
+	r := solve.Together(results)
+	want := []solve.TenantResult{{"a/p", 20, "p"}, {"b/p", 10, "p"}, {"a/q", 60, "q"}, {"b/q", 30, "q"}}
+	if !slices.Equal(r.Tenants, want) || len(r.Pools) != 2 || r.Status != solve.OK {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestBrokenInput(t *testing.T) {
+	f := document.Open("f", io.MultiReader(strings.NewReader(good), &failing{}))
+	if _, err := solve.Parse([]*document.File{f}); err == nil || err.Error() != "f: cannot read: torn" {
 		t.Errorf("%v", err)
 	}
 }
@@ -167,32 +186,38 @@ func (*failing) Read([]byte) (int, error) { return 0, errors.New("torn") }
 
 // Whatever bytes come in: no panic, and what is read can be solved and written.
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(good))
-	f.Add([]byte(`{"sharing": "PROPORTIONAL", "alpha": 2, "pools": [{"name": "p", "capacity": 1e-3}], "tenants": [{"name": "t", "guaranteed": 9, "uses": {"p": 1e9}}]}`))
-	f.Add([]byte("guarantee: ADDITIVE\n" + good +
-		"  - {name: b, weight: 0, guaranteed: 3, max: 2, demand: 1, uses: {api: .5}}\n"))
-	f.Add([]byte("pools: [&a {name: *a}]\ntenants: {? [] : {}}"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := solve.Parse("f", bytes.NewReader(data))
+	f.Add(good)
+	f.Add(head + "kind: Pool, name: pools/p, spec: {capacity: 1e-3, sharing: PROPORTIONAL, alpha: 2}}\n" + head +
+		"kind: Tenant, name: tenants/t}\n" + head + "kind: Quota, name: tenants/t/quotas/p, spec: {guaranteed: 9, weight: 0}}")
+	f.Add(head + "kind: Pool, name: pools/p}\n" + head + "kind: Demand, spec: {flows: [&a {tenant: *a}, {? [] : {}}]}}")
+	f.Fuzz(func(t *testing.T, text string) {
+		problems, err := parse(text)
 		if err != nil {
 			return
 		}
-		r, err := p.Solve()
-		if err != nil {
-			if p.Sharing != solve.Proportional {
-				t.Fatal(err)
-			}
-			return
+		for _, p := range problems {
+			solvable(t, p)
 		}
-		var asJSON, asYAML, table bytes.Buffer
-		if err := errors.Join(r.WriteJSON(&asJSON), r.WriteYAML(&asYAML), r.WriteTable(&table, p, false)); err != nil {
-			t.Fatal(err)
-		}
-		var back, again solve.Result
-		if err := errors.Join(json.Unmarshal(asJSON.Bytes(), &back),
-			yaml.Unmarshal(asYAML.Bytes(), &again)); err != nil {
-			t.Fatal(err)
-		}
-		feasible(t, p, r)
 	})
+}
+
+// solvable solves a problem and writes the result in all formats.
+func solvable(t *testing.T, p *solve.Problem) {
+	r, err := p.Solve()
+	if err != nil {
+		if p.Sharing != solve.Proportional {
+			t.Fatal(err)
+		}
+		return
+	}
+	var asJSON, asYAML, table bytes.Buffer
+	if err := errors.Join(r.WriteJSON(&asJSON), r.WriteYAML(&asYAML), r.WriteTable(&table, p, false)); err != nil {
+		t.Fatal(err)
+	}
+	var back, again solve.Result
+	if err := errors.Join(json.Unmarshal(asJSON.Bytes(), &back),
+		yaml.Unmarshal(asYAML.Bytes(), &again)); err != nil {
+		t.Fatal(err)
+	}
+	feasible(t, p, r)
 }

@@ -4,19 +4,22 @@
 //
 // # Format
 //
-// A problem is one YAML or JSON document. Only pools and tenants must be there:
+// What is shared are the documents that `titrate apply` takes: pools, tenants, quotas. What
+// is asked of them is one document of the kind Demand:
 //
-//	sharing: MAX_MIN          # or PROPORTIONAL: α-fair
-//	alpha: 1                  # of PROPORTIONAL, 0.1 to 10
-//	guarantee: MINIMUM        # a floor: max(m, w·f); or ADDITIVE, a base: m + w·f
-//	pools:
-//	  - {name: api, capacity: 100}
-//	tenants:
-//	  - {name: acme, weight: 2, guaranteed: 10, max: 80, demand: 50, uses: {api: 1}}
+//	apiVersion: titrate.dev/v1alpha1
+//	kind: Demand
+//	spec:
+//	  flows:
+//	    - {tenant: web, pool: api, demand: 50}
+//	    - {tenant: acme, uses: {api: 1, db: 2}}
 //
-// Rates are in the tenant's own unit per second; a unit of tenant i's share takes
-// cost a_ri (uses) of pool r. Absent max or demand means unbounded, absent cost not
-// used, absent weight 1; weight 0 has its guarantee and nothing more.
+// A flow is what a tenant asks of a pool, or of several pools at once. Its rates are in a
+// unit of its own per second; a unit takes cost a_ri (uses; 1 with pool) of pool r. Absent
+// demand means unbounded. Without a Demand each tenant asks for all that it can get of
+// each pool. A flow through several pools has the smallest guarantee and max that the
+// tenant has in them, as units of the flow, and no guarantee if one of them has none.
+// Weight 0 (of a quota) has its guarantee and nothing more.
 //
 // # Model
 //
@@ -48,10 +51,13 @@
 // tens for coupled pools.
 package solve
 
-import (
-	"math"
+import "math"
 
-	"github.com/titrate/titrate/services/store/resource"
+// The values of boundBy that are not a pool's name, which has no capitals.
+const (
+	ByDemand    = "DEMAND"    // it has all that it asks for
+	ByMax       = "MAX"       // it has its maximum
+	ByGuarantee = "GUARANTEE" // it has its guarantee, scaled perhaps, and no more
 )
 
 // Sharing is the law that divides a pool.
@@ -72,11 +78,11 @@ const (
 	Additive Guarantee = "ADDITIVE" // a base below it
 )
 
-// Problem is what is to be shared. Parse gives one that is valid; Solve relies on
-// that.
+// Problem is what is to be shared by one law. Parse gives problems that are valid; Solve
+// relies on that.
 type Problem struct {
 	Sharing   Sharing
-	Alpha     float64 // α of Proportional, MinAlpha to MaxAlpha
+	Alpha     float64 // α of Proportional, resource.MinAlpha to resource.MaxAlpha
 	Guarantee Guarantee
 	Pools     []Pool
 	Tenants   []Tenant
@@ -88,7 +94,7 @@ type Pool struct {
 	Capacity float64 // cost units/s, > 0
 }
 
-// Tenant is someone who wants a share.
+// Tenant is someone who wants a share: a flow.
 type Tenant struct {
 	Name       string
 	Weight     float64 // ≥ 0; 0 = only the guarantee
@@ -103,19 +109,6 @@ type Use struct {
 	Pool int
 	Cost float64 // > 0
 }
-
-// The ranges of numbers. Outside of them a number is a mistake, or would drown the
-// others in rounding.
-const (
-	MinAlpha = resource.MinAlpha
-	MaxAlpha = resource.MaxAlpha
-	// MaxRate bounds capacities, guarantees, maxima and demands, units/s.
-	MaxRate = 1e18
-	// MinPositive and MaxFactor bound capacities from below, and weights and costs
-	// that are not 0.
-	MinPositive = 1e-15
-	MaxFactor   = 1e15
-)
 
 // limit is the most that the tenant can use: the smaller of max and demand.
 func (t *Tenant) limit() float64 { return math.Min(t.Max, t.Demand) }

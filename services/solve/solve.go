@@ -91,6 +91,18 @@ func (p *Problem) Solve() (*Result, error) {
 	return r, nil
 }
 
+// Together is the results of several problems as one.
+func Together(results []*Result) *Result {
+	all := &Result{Status: OK, Pools: []PoolResult{}, Tenants: []TenantResult{}}
+	for _, r := range results {
+		if r.Status != OK {
+			all.Status = r.Status
+		}
+		all.Pools, all.Tenants = append(all.Pools, r.Pools...), append(all.Tenants, r.Tenants...)
+	}
+	return all
+}
+
 // tell is the share of tenant i and what holds it.
 func (p *Problem) tell(t *Tenant, s *standing, o *outcome, i int) (share float64, boundBy string) {
 	share, holder := o.shares[i], o.holder[i]

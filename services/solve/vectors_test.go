@@ -1,10 +1,8 @@
 package solve_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/titrate/titrate/control/vectortest"
@@ -31,40 +29,32 @@ type expectation struct {
 	Bottleneck []int
 }
 
-// document writes a vector in the public format.
-func (v *vector) document(t *testing.T) string {
-	t.Helper()
-	problem := map[string]any{}
-	mu, many := v.in.Mu.([]any)
-	if !many {
-		mu = []any{v.in.Mu}
-	}
+// problem is a vector as a problem.
+func (v *vector) problem() *solve.Problem {
+	p := &solve.Problem{Sharing: solve.MaxMin, Alpha: 1, Guarantee: solve.Additive}
 	if v.Kind == "alpha-fair" {
-		problem["sharing"], problem["alpha"] = "PROPORTIONAL", v.in.Alpha
-	} else {
-		problem["guarantee"] = "ADDITIVE"
+		p.Sharing, p.Alpha, p.Guarantee = solve.Proportional, v.in.Alpha, solve.Minimum
 	}
-	var pools, tenants []any
-	for r, c := range mu {
-		pools = append(pools, map[string]any{"name": fmt.Sprintf("r%d", r), "capacity": c})
+	for r, c := range listOf(v.in.Mu) {
+		p.Pools = append(p.Pools, solve.Pool{Name: fmt.Sprintf("r%d", r), Capacity: c.(float64)})
 	}
 	for i, w := range v.in.W {
-		uses := map[string]float64{"r0": 1}
+		t := solve.Tenant{Name: fmt.Sprintf("t%d", i), Weight: w, Guaranteed: v.in.M[i], Max: math.Inf(1),
+			Demand: v.in.Cap[i]}
+		if t.Demand >= 1e18 {
+			t.Demand = math.Inf(1)
+		}
+		if v.in.A == nil {
+			t.Uses = []solve.Use{{Pool: 0, Cost: 1}}
+		}
 		for r, row := range v.in.A {
-			uses[fmt.Sprintf("r%d", r)] = row[i]
+			if row[i] > 0 {
+				t.Uses = append(t.Uses, solve.Use{Pool: r, Cost: row[i]})
+			}
 		}
-		tenant := map[string]any{"name": fmt.Sprintf("t%d", i), "weight": w, "guaranteed": v.in.M[i], "uses": uses}
-		if v.in.Cap[i] < 1e18 {
-			tenant["demand"] = v.in.Cap[i]
-		}
-		tenants = append(tenants, tenant)
+		p.Tenants = append(p.Tenants, t)
 	}
-	problem["pools"], problem["tenants"] = pools, tenants
-	text, err := json.Marshal(problem)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return p
 }
 
 func TestVectors(t *testing.T) {
@@ -88,11 +78,7 @@ func TestVectors(t *testing.T) {
 func (v *vector) check(t *testing.T) {
 	var want expectation
 	vectortest.Decode(t, v.Expect, &want)
-	p, err := solve.Parse(v.ID, strings.NewReader(v.document(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := p.Solve()
+	r, err := v.problem().Solve()
 	if err != nil {
 		t.Fatal(err)
 	}

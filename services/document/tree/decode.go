@@ -3,7 +3,9 @@ package tree
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strconv"
 	"unicode/utf16"
@@ -11,8 +13,24 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Decoder reads YAML, and JSON where YAML by itself would not.
-func Decoder(data []byte) *yaml.Decoder { return yaml.NewDecoder(bytes.NewReader(asYAML(data))) }
+// Roots reads YAML, and JSON where YAML by itself would not: what stands between two
+// --- lines each, as far as the syntax is right.
+func (r *Reader) Roots(data []byte) (all []*yaml.Node) {
+	decoder := yaml.NewDecoder(bytes.NewReader(asYAML(data)))
+	for {
+		root := new(yaml.Node)
+		err := decoder.Decode(root)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			line, message := syntax(err)
+			r.Wrong(line, "", "%s", message)
+			return all
+		}
+		all = append(all, root.Content...)
+	}
+}
 
 var escaped = regexp.MustCompile(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
 

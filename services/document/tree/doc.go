@@ -1,13 +1,13 @@
 // Package tree takes YAML and JSON from people apart, and says what is wrong with
-// it and where. All that Titrate reads from files goes through it: documents
-// (package document), problems (package solve), scenarios (package scenario).
+// it and where. The documents that people write go through it: resources (package
+// document), demands (package solve), scenarios (package simulate/read).
 //
 // # Model
 //
 // A [Reader] is given a file's name and asked for one value after the other:
 //
 //	r := tree.New("problem.yaml")
-//	if n := r.Root(in, tree.Input{MaxBytes: 1 << 20, Want: "a problem with pools", First: "pools"}); n != nil {
+//	for _, n := range r.Roots(data) {
 //		f := r.Fields(n, "", "name", "capacity")
 //		capacity := r.Number(f["capacity"], "capacity", 1, tree.Span{Least: 0, Most: 1e9})
 //	}
@@ -19,9 +19,8 @@
 // # Strictness
 //
 // What is not understood is refused, never passed over: unknown fields, fields
-// given twice, a number where text belongs, two documents where one is wanted,
-// NaN, infinities, numbers in other bases, anchors and aliases (a file of a hundred
-// lines must not stand for a million).
+// given twice, a number where text belongs, NaN, infinities, numbers in other bases,
+// anchors and aliases (a file of a hundred lines must not stand for a million).
 //
 // # Invariants
 //

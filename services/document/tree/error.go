@@ -36,6 +36,7 @@ func (e *Error) Error() string {
 
 // Wrong notes a mistake.
 func (r *Reader) Wrong(line int, field, format string, args ...any) {
+	field = Join(r.path, field)
 	r.wrong[field] = true
 	r.count++
 	if r.count <= MostErrors {
@@ -47,7 +48,7 @@ func (r *Reader) Wrong(line int, field, format string, args ...any) {
 func (r *Reader) Mistakes() int { return r.count }
 
 // IsWrong reports whether a mistake has been noted at a field.
-func (r *Reader) IsWrong(field string) bool { return r.wrong[field] }
+func (r *Reader) IsWrong(field string) bool { return r.wrong[Join(r.path, field)] }
 
 // Err is all that was wrong, nil if nothing was.
 func (r *Reader) Err() error {
@@ -87,18 +88,18 @@ func isNumber(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && (n.ShortTag() == "!!int" || n.ShortTag() == "!!float")
 }
 
-// Join is the path of a field below a path.
+// Join is the path of a field below a path; either may be "".
 func Join(path, field string) string {
-	if path == "" {
-		return field
+	if path == "" || field == "" {
+		return path + field
 	}
 	return path + "." + field
 }
 
 var syntaxLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(?s:(.*))$`)
 
-// Syntax takes the line out of what the YAML reader says.
-func Syntax(err error) (line int, message string) {
+// syntax takes the line out of what the YAML reader says.
+func syntax(err error) (line int, message string) {
 	found := syntaxLine.FindStringSubmatch(err.Error())
 	if found == nil {
 		return 0, err.Error()

@@ -1,8 +1,6 @@
 package tree
 
 import (
-	"errors"
-	"io"
 	"slices"
 	"strings"
 
@@ -11,6 +9,12 @@ import (
 
 // Reader takes one file's tree apart and collects what is wrong with it.
 type Reader struct {
+	*mistakes
+	path string // what all fields are below
+}
+
+// mistakes are those of a file.
+type mistakes struct {
 	file  string
 	errs  []error
 	count int
@@ -18,48 +22,15 @@ type Reader struct {
 }
 
 // New returns a reader; file is what errors call the input.
-func New(file string) *Reader { return &Reader{file: file, wrong: map[string]bool{}} }
-
-// Input is what Root is to find.
-type Input struct {
-	MaxBytes int    // the longest that is read
-	Want     string // what a file holds, such as "a problem with pools and tenants"
-	First    string // the field that an empty file lacks first
+func New(file string) *Reader {
+	return &Reader{mistakes: &mistakes{file: file, wrong: map[string]bool{}}}
 }
 
-// Root reads the only document of the input, which must be a mapping; nil if there
-// is none to be had.
-func (r *Reader) Root(in io.Reader, of Input) *yaml.Node {
-	data, err := io.ReadAll(io.LimitReader(in, int64(of.MaxBytes)+1))
-	switch {
-	case err != nil:
-		r.Wrong(0, "", "cannot read: %v", err)
-		return nil
-	case len(data) > of.MaxBytes:
-		r.Wrong(0, "", "longer than %d MiB", of.MaxBytes>>20)
-		return nil
-	}
-	decoder := Decoder(data)
-	var first, second yaml.Node
-	err = decoder.Decode(&first)
-	if err == nil {
-		err = decoder.Decode(&second)
-	}
-	switch {
-	case err == nil:
-		r.Wrong(second.Line, "", "a second document; one file holds %s", of.Want)
-	case !errors.Is(err, io.EOF):
-		line, message := Syntax(err)
-		r.Wrong(line, "", "%s", message)
-	case len(first.Content) != 1 || IsNull(first.Content[0]):
-		r.Wrong(1, of.First, "the file is empty; want %s", of.Want)
-	case first.Content[0].Kind != yaml.MappingNode:
-		r.Wrong(first.Content[0].Line, of.First, "want %s, found %s", of.Want, What(first.Content[0]))
-	default:
-		return first.Content[0]
-	}
-	return nil
-}
+// Below returns a reader of the same file for which all fields stand below a path.
+func (r *Reader) Below(path string) *Reader { return &Reader{r.mistakes, Join(r.path, path)} }
+
+// File is what errors call the input.
+func (r *Reader) File() string { return r.file }
 
 // Entry is a field of a mapping.
 type Entry struct{ Key, Value *yaml.Node }

@@ -15,11 +15,11 @@ import (
 func one(t *testing.T, text string) (*tree.Reader, *yaml.Node) {
 	t.Helper()
 	r := tree.New("f")
-	n := r.Root(strings.NewReader(text), tree.Input{MaxBytes: 1 << 20, Want: "an x", First: "x"})
-	if n == nil {
-		t.Fatal(r.Err())
+	all := r.Roots([]byte(text))
+	if len(all) != 1 {
+		t.Fatal(len(all), r.Err())
 	}
-	return r, r.Fields(n, "", "x")["x"]
+	return r, r.Fields(all[0], "", "x")["x"]
 }
 
 func TestDurations(t *testing.T) {
@@ -101,18 +101,16 @@ func FuzzReader(f *testing.F) {
 	f.Add("x: &x {<<: *x}")
 	f.Fuzz(func(_ *testing.T, text string) {
 		r := tree.New("f")
-		n := r.Root(strings.NewReader(text), tree.Input{MaxBytes: 1 << 10, Want: "an x", First: "x"})
-		if n == nil {
-			return
-		}
-		for _, e := range r.Entries(n, "") {
-			r.Text(e.Value, 1, "x")
-			r.Choice(e.Value, "x", "a", "b")
-			r.Flag(e.Value, "x")
-			r.Count(e.Value, "x", 1, 0, 5)
-			r.Duration(e.Value, "x", 0, 0, 1)
-			for _, item := range r.List(e.Value, 1, "x") {
-				r.Fields(item, "x[0]", "a")
+		for _, n := range r.Roots([]byte(text)) {
+			for _, e := range r.Entries(n, "") {
+				r.Text(e.Value, 1, "x")
+				r.Choice(e.Value, "x", "a", "b")
+				r.Flag(e.Value, "x")
+				r.Count(e.Value, "x", 1, 0, 5)
+				r.Duration(e.Value, "x", 0, 0, 1)
+				for _, item := range r.List(e.Value, 1, "x") {
+					r.Fields(item, "x[0]", "a")
+				}
 			}
 		}
 		_ = r.Err()

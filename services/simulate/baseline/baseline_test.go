@@ -6,18 +6,23 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/simulate"
 	"github.com/titrate/titrate/services/simulate/measure"
 	"github.com/titrate/titrate/services/simulate/read"
+	"github.com/titrate/titrate/services/simulate/scenario"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 // play plays one baseline alone on a scenario.
 func play(t rapid.TB, name, text string) *measure.System {
 	t.Helper()
-	s, err := read.Parse("scenario", strings.NewReader(text), nil)
+	s, err := read.Parse([]*document.File{document.Open("scenario", strings.NewReader(text))}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,24 +57,32 @@ func near(t *testing.T, what string, got, want, within float64) {
 }
 
 // uneven loads three gateways with 60, 30 and 10/s against a limit of 50/s.
-const uneven = `duration: 40s
-replicas: 3
-gossip: {delay: 20ms, jitter: 5ms}
-tenants: [{name: a, limits: [{name: all, key: TENANT, rate: 50/s, burst: 40}]}]
-clients:
-  - {name: x, demand: {constant: 60/s}, route: {pinned: gw-1}}
-  - {name: y, demand: {constant: 30/s}, route: {pinned: gw-2}}
-  - {name: z, demand: {constant: 10/s}, route: {pinned: gw-3}}
+const uneven = `- {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/a}
+- {apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/a/limits/all, spec: {key: TENANT, rate: 50/s, burst: 40}}
+- apiVersion: titrate.dev/v1alpha1
+  kind: Scenario
+  spec:
+    duration: 40s
+    replicas: 3
+    gossip: {delay: 20ms, jitter: 5ms}
+    clients:
+      - {name: x, demand: {constant: 60/s}, route: {pinned: gw-1}}
+      - {name: y, demand: {constant: 30/s}, route: {pinned: gw-2}}
+      - {name: z, demand: {constant: 10/s}, route: {pinned: gw-3}}
 `
 
 // shared has two tenants who want 300 and 50 of 200/s.
-const shared = `duration: 40s
-replicas: 2
-pools: [{name: api, capacity: 200}]
-tenants: [{name: big}, {name: small}]
-clients:
-  - {name: x, tenant: big, demand: {constant: 300/s}}
-  - {name: y, tenant: small, demand: {constant: 50/s}}
+const shared = `- {apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/api, spec: {capacity: 200}}
+- {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/big}
+- {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/small}
+- apiVersion: titrate.dev/v1alpha1
+  kind: Scenario
+  spec:
+    duration: 40s
+    replicas: 2
+    clients:
+      - {name: x, tenant: big, demand: {constant: 300/s}}
+      - {name: y, tenant: small, demand: {constant: 50/s}}
 `
 
 // Each gateway has min(demand, r·w/W): 16.7, 16.7 and 10; tenants have half each.
@@ -89,11 +102,15 @@ func TestStaticHoldsItsPart(t *testing.T) {
 // Two gateways of weights 3 and 1: 15 and 5 of 20. A third of weight 1 that joins
 // has 4, and when the first leaves the others have 10 each.
 func TestStaticFollowsTheConfiguration(t *testing.T) {
-	s := play(t, "static", `duration: 60s
-replicas: [{name: a, weight: 3}, {name: b}]
-tenants: [{name: t, limits: [{name: all, key: TENANT, rate: 20/s, burst: 4}]}]
-clients: [{name: x, demand: {constant: 300/s}, route: {roundRobin: true}}]
-events: [{at: 20s, join: c}, {at: 40s, leave: a}]
+	s := play(t, "static", `- {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/t}
+- {apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/t/limits/all, spec: {key: TENANT, rate: 20/s, burst: 4}}
+- apiVersion: titrate.dev/v1alpha1
+  kind: Scenario
+  spec:
+    duration: 60s
+    replicas: [{name: a, weight: 3}, {name: b}]
+    clients: [{name: x, demand: {constant: 300/s}, route: {roundRobin: true}}]
+    events: [{at: 20s, join: c}, {at: 40s, leave: a}]
 `)
 	for _, c := range []struct {
 		gateway        int
@@ -109,13 +126,17 @@ events: [{at: 20s, join: c}, {at: 40s, leave: a}]
 func TestStaticNeverExceeds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 6).Draw(t, "n")
-		s := play(t, "static", fmt.Sprintf(`duration: 5s
-replicas: %d
-seed: %d
-tenants: [{name: t, limits: [{name: each, rate: %d/s, burst: %d}]}]
-clients: [{name: x, count: 2, demand: {poisson: %d/s}}]
-`, n, rapid.IntRange(0, 1000).Draw(t, "seed"), rapid.IntRange(1, 50).Draw(t, "rate"),
-			rapid.IntRange(1, 50).Draw(t, "burst"), rapid.IntRange(1, 200).Draw(t, "demand")))
+		s := play(t, "static", fmt.Sprintf(`- {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/t}
+- {apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/t/limits/each, spec: {rate: %d/s, burst: %d}}
+- apiVersion: titrate.dev/v1alpha1
+  kind: Scenario
+  spec:
+    duration: 5s
+    replicas: %d
+    seed: %d
+    clients: [{name: x, count: 2, demand: {poisson: %d/s}}]
+`, rapid.IntRange(1, 50).Draw(t, "rate"), rapid.IntRange(1, 50).Draw(t, "burst"), n,
+			rapid.IntRange(0, 1000).Draw(t, "seed"), rapid.IntRange(1, 200).Draw(t, "demand")))
 		for _, k := range s.Keys {
 			if k.WorstExcess > float64(n)+1e-6 {
 				t.Fatalf("%+v", k)
@@ -127,14 +148,19 @@ clients: [{name: x, count: 2, demand: {poisson: %d/s}}]
 // Central is the truth, a round trip later.
 func TestCentralIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := play(t, "central", fmt.Sprintf(`duration: 6s
-replicas: 3
-seed: %d
-gossip: {delay: 30ms}
-tenants: [{name: t, limits: [{name: each, rate: %d/s, burst: %d}, {name: all, key: TENANT, rate: 60/s, burst: 20}]}]
-clients: [{name: x, count: 3, demand: {onOff: {rate: %d/s, on: 1s, off: 500ms}, arrivals: POISSON}}]
-`, rapid.IntRange(0, 1000).Draw(t, "seed"), rapid.IntRange(1, 50).Draw(t, "rate"),
-			rapid.IntRange(1, 50).Draw(t, "burst"), rapid.IntRange(1, 100).Draw(t, "demand")))
+		s := play(t, "central", fmt.Sprintf(`- {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/t}
+- {apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/t/limits/each, spec: {rate: %d/s, burst: %d}}
+- {apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/t/limits/all, spec: {key: TENANT, rate: 60/s, burst: 20}}
+- apiVersion: titrate.dev/v1alpha1
+  kind: Scenario
+  spec:
+    duration: 6s
+    replicas: 3
+    seed: %d
+    gossip: {delay: 30ms}
+    clients: [{name: x, count: 3, demand: {onOff: {rate: %d/s, on: 1s, off: 500ms}, arrivals: POISSON}}]
+`, rapid.IntRange(1, 50).Draw(t, "rate"), rapid.IntRange(1, 50).Draw(t, "burst"),
+			rapid.IntRange(0, 1000).Draw(t, "seed"), rapid.IntRange(1, 100).Draw(t, "demand")))
 		for _, k := range s.Keys {
 			if k.Wrongful > 0 || k.WorstExcess > 1e-6 || k.Admitted > k.Central ||
 				k.Admitted < k.Central-s.Requests.Waiting {
@@ -165,14 +191,18 @@ func TestSharedDoesNotTellTenantsApart(t *testing.T) {
 }
 
 func TestCentralLosesAndAbandons(t *testing.T) {
-	s := play(t, "central", `duration: 10s
-replicas: 2
-gossip: {delay: 200ms}
-tenants: [{name: t, limits: [{name: each, rate: 10/s}]}]
-clients:
-  - {name: patient, demand: {constant: 5/s}, route: {pinned: gw-1}}
-  - {name: hasty, patience: 100ms, demand: {constant: 5/s}, route: {pinned: gw-2}}
-events: [{at: 5s, crash: gw-1}]
+	s := play(t, "central", `- {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/t}
+- {apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/t/limits/each, spec: {rate: 10/s}}
+- apiVersion: titrate.dev/v1alpha1
+  kind: Scenario
+  spec:
+    duration: 10s
+    replicas: 2
+    gossip: {delay: 200ms}
+    clients:
+      - {name: patient, demand: {constant: 5/s}, route: {pinned: gw-1}}
+      - {name: hasty, patience: 100ms, demand: {constant: 5/s}, route: {pinned: gw-2}}
+    events: [{at: 5s, crash: gw-1}]
 `)
 	if q := s.Requests; q.Lost != 2 || q.Abandoned < 49 ||
 		q.Offered != q.Admitted+q.Rejected+q.Abandoned+q.Lost+q.Waiting {
@@ -180,7 +210,7 @@ events: [{at: 5s, crash: gw-1}]
 	}
 	// Cut off from the service, everything passes.
 	s = play(t, "central", strings.Replace(uneven, "clients:",
-		"events: [{at: 10s, coordinator: LOST}, {at: 20s, coordinator: BACK}]\nclients:", 1))
+		"events: [{at: 10s, coordinator: LOST}, {at: 20s, coordinator: BACK}]\n    clients:", 1))
 	near(t, "without the service", admitted(s, 0, 11, 20), 60, .2)
 }
 
@@ -192,7 +222,7 @@ func TestFPSFollowsArrivals(t *testing.T) {
 	}
 	// Who does not hear of the others for a second takes all: 50, and 30 + 10.
 	s = play(t, "fps", strings.Replace(uneven, "clients:",
-		"events: [{at: 20s, partition: [[gw-1], [gw-2, gw-3]]}]\nclients:", 1))
+		"events: [{at: 20s, partition: [[gw-1], [gw-2, gw-3]]}]\n    clients:", 1))
 	near(t, "alone", admitted(s, 0, 25, 40), 50, 1)
 	near(t, "the others", admitted(s, 1, 25, 40)+admitted(s, 2, 25, 40), 40, 1)
 }
@@ -220,17 +250,17 @@ func TestWaterfillIsMaxMin(t *testing.T) {
 		t.Errorf("%+v", s.Keys[0])
 	}
 	// Without a coordinator the last parts hold.
-	s = play(t, "waterfill", strings.Replace(uneven, "clients:", "events: [{at: 10s, coordinator: LOST}]\nclients:", 1))
+	s = play(t, "waterfill", strings.Replace(uneven, "clients:", "events: [{at: 10s, coordinator: LOST}]\n    clients:", 1))
 	near(t, "frozen", admitted(s, 1, 15, 40), 19.5, .3)
 }
 
 func TestTooManyBucketsAreRefused(t *testing.T) {
-	s, err := read.Parse("f", strings.NewReader("duration: 1s\nwarmup: 0\nreplicas: 1000\ntenants: [{name: t, "+
-		"limits: [{name: l, rate: 1/s}]}]\nclients: [{name: c, count: 5000, demand: {constant: 1/h}}]\n"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = simulate.Run(t.Context(), s, simulate.Options{Alone: true, Baselines: []string{"fps"}})
+	s := scenario.New(time.Second, 1000)
+	s.Warmup = 0
+	s.Resources = []resource.Message{&quotav1.Tenant{Name: "tenants/t"},
+		&quotav1.Limit{Name: "tenants/t/limits/l", Rate: "1/s"}}
+	s.Clients = []scenario.Client{{Name: "c", Tenant: "t", Count: 5000, Cost: 1, Demand: scenario.Constant(1. / 3600)}}
+	_, err := simulate.Run(t.Context(), s, simulate.Options{Alone: true, Baselines: []string{"fps"}})
 	if err == nil || !strings.Contains(err.Error(), "5000 limited clients and flows on 1000 gateways") {
 		t.Error(err)
 	}

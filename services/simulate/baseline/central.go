@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/judge"
 	"github.com/titrate/titrate/services/simulate/scenario"
 	"github.com/titrate/titrate/services/simulate/system"
@@ -50,12 +51,13 @@ func newCentral(stage system.Stage, whole bool) *central {
 	c := &central{
 		stage: stage, agenda: newAgenda(s, len(stage.Cast.Gateways)),
 		delay: max(time.Millisecond, s.Gossip.Delay), every: s.Control.Round,
-		buckets: make([]judge.Bucket, len(stage.Cast.Keys)+max(len(flows), len(s.Pools))),
+		buckets: make([]judge.Bucket, len(stage.Cast.Keys)+max(len(flows), len(s.InForce.Allocation.Pools))),
 		whole:   whole, pools: make([]int, len(flows)),
 		arrived: make([]float64, len(flows)), demand: make([]float64, len(flows)), asked: map[int]question{},
 	}
 	for f := range flows {
-		c.pools[f] = slices.IndexFunc(s.Pools, func(p scenario.Pool) bool { return p.Name == flows[f].Pool })
+		c.pools[f] = slices.IndexFunc(s.InForce.Allocation.Pools,
+			func(p allocation.Pool) bool { return p.Name == flows[f].Pool })
 	}
 	c.refresh(-s.Lead, unbounded)
 	c.agenda.put(message{at: -s.Lead + c.every, kind: tick})
@@ -69,8 +71,8 @@ func (c *central) refresh(now time.Duration, demand func(int) float64) {
 	}
 	var rates []float64
 	if c.whole {
-		for _, p := range c.stage.Scenario.Pools {
-			rates = append(rates, p.Capacity)
+		for _, p := range c.stage.Scenario.InForce.Allocation.Pools {
+			rates = append(rates, c.stage.Scenario.Serves(p))
 		}
 	} else {
 		rates = shares(c.stage.Scenario, c.stage.Cast, demand, true)
@@ -183,7 +185,7 @@ func (c *central) Happen(e *scenario.Event) {
 				c.stage.Answer(system.Answer{ID: id, At: e.At, Fate: system.Lost})
 			}
 		}
-	case scenario.ChangeLimit, scenario.ChangeCapacity:
+	case scenario.Apply, scenario.Serve:
 		c.refresh(e.At, c.known)
 	}
 }

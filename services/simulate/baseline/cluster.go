@@ -203,7 +203,7 @@ func (c *cluster) Happen(e *scenario.Event) {
 	case scenario.Crash:
 		c.up[g] = false
 		return
-	case scenario.ChangeLimit, scenario.ChangeCapacity:
+	case scenario.Apply, scenario.Serve:
 	default:
 		return
 	}

@@ -2,7 +2,6 @@ package baseline
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/titrate/titrate/control/fairshare"
@@ -32,25 +31,24 @@ func unbounded(int) float64 { return math.Inf(1) }
 // weight if spread.
 func shares(s *scenario.Scenario, c *traffic.Cast, demand func(flow int) float64, spread bool) []float64 {
 	out := make([]float64, len(c.Flows))
-	for i := range s.Pools {
-		pool := &s.Pools[i]
+	for _, pool := range s.InForce.Allocation.Pools {
 		var demands []fairshare.Demand
 		var places []int
 		weights := 0.0
 		for f, flow := range c.Flows {
-			at := slices.IndexFunc(s.Tenants, func(t scenario.Tenant) bool { return t.Name == flow.Tenant })
-			if flow.Pool != pool.Name || at < 0 {
+			if flow.Pool != pool.Name {
 				continue
 			}
-			q := s.Quota(&s.Tenants[at], pool.Name)
+			q := s.InForce.Quota(flow.Tenant, pool.Name)
 			demands = append(demands, fairshare.Demand{Weight: q.Weight, Guaranteed: q.Guaranteed,
 				Cap: min(q.Max, demand(f))})
 			places = append(places, f)
 			weights += q.Weight
 		}
 		got := make([]float64, len(demands))
-		fairshare.Fill(pool.Capacity, demands, pool.Guarantee, 0, got)
-		left := pool.Capacity
+		capacity := s.Serves(pool)
+		fairshare.Fill(capacity, demands, pool.Guarantee, 0, got)
+		left := capacity
 		for _, v := range got {
 			left -= v
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/titrate/titrate/control/config"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/simulate"
 	"github.com/titrate/titrate/services/simulate/measure"
 	"github.com/titrate/titrate/services/simulate/scenario"
@@ -82,8 +82,8 @@ func (j *job) scenario() *scenario.Scenario {
 	for i, l := range j.limits {
 		for k := range j.loads {
 			name := tenant(i, k)
-			s.Tenants = append(s.Tenants, scenario.Tenant{Name: name, Weight: 1,
-				Limits: []config.Limit{{Name: "each", Rate: l.rate, Burst: l.burst, Strict: j.strict}}})
+			s.Resources = append(s.Resources, &quotav1.Tenant{Name: "tenants/" + name}, &quotav1.Limit{
+				Name: "tenants/" + name + "/limits/each", Rate: l.name, Burst: l.burst, Strict: j.strict})
 			demand, route := j.loads[k].make(l, j.span)
 			s.Clients = append(s.Clients, scenario.Client{Name: name, Tenant: name, Cost: 1, Demand: demand,
 				Route: route})

@@ -82,9 +82,8 @@ func ratio(a, b float64) float64 {
 
 func (p *Tape) flow(i int) Flow {
 	truth, tape := &p.t.flows[i], &p.flows[i]
-	out := Flow{Tenant: truth.tenant, Pool: truth.pool, Weight: p.t.quota(truth).Weight, Requests: tape.requests(),
-		Waits:    tape.waits.result(),
-		Wrongful: tape.wrongful, LeastServed: 1}
+	out := Flow{Tenant: truth.tenant, Pool: truth.pool, Requests: tape.requests(), Waits: tape.waits.result(),
+		Weight: p.t.s.InForce.Quota(truth.tenant, truth.pool).Weight, Wrongful: tape.wrongful, LeastServed: 1}
 	var seconds float64
 	for at, ph := range p.t.phases {
 		if !ph.judged {

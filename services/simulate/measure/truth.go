@@ -1,7 +1,8 @@
 package measure
 
 import (
-	"math"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/titrate/titrate/services/coordinator/allocation"
@@ -80,15 +81,15 @@ func NewTruth(s *scenario.Scenario, cast *traffic.Cast) *Truth {
 		}
 		t.limitOf = append(t.limitOf, at)
 	}
-	t.plan = newPlan(s, 2*len(cast.Flows)+4*len(t.limits)+2*len(cast.Gateways)+len(s.Pools))
+	t.plan = newPlan(s, 2*len(cast.Flows)+4*len(t.limits)+2*len(cast.Gateways)+len(s.InForce.Allocation.Pools))
 	t.keys = make([]keyTruth, len(cast.Keys))
 	for i := range t.limits {
 		l := &t.limits[i]
 		l.offered, l.central = make([]float64, t.bins), make([]float64, t.bins)
 		l.rate, l.above = make([]float64, len(t.phases)), make([]bool, len(t.phases))
 	}
-	for i := range s.Pools {
-		t.pools = append(t.pools, poolTruth{name: s.Pools[i].Name, capacity: make([]float64, len(t.phases)),
+	for _, p := range s.InForce.Allocation.Pools {
+		t.pools = append(t.pools, poolTruth{name: p.Name, capacity: make([]float64, len(t.phases)),
 			demand: make([]float64, len(t.phases))})
 	}
 	t.addFlows()
@@ -103,8 +104,8 @@ func NewTruth(s *scenario.Scenario, cast *traffic.Cast) *Truth {
 func (t *Truth) addFlows() {
 	flows := t.cast.Flows
 	if len(t.pools) == 0 { // without pools a tenant is a flow of its own
-		for _, tenant := range t.s.Tenants {
-			flows = append(flows, traffic.Flow{Tenant: tenant.Name})
+		for _, tenant := range slices.Sorted(maps.Keys(t.s.InForce.Allocation.Tenants)) {
+			flows = append(flows, traffic.Flow{Tenant: tenant})
 		}
 	}
 	for _, f := range flows {
@@ -137,7 +138,7 @@ func (t *Truth) placeClients() {
 // note takes down what is configured in the phase that begins.
 func (t *Truth) note() {
 	for i := range t.pools {
-		t.pools[i].capacity[t.at] = t.s.Pools[i].Capacity
+		t.pools[i].capacity[t.at] = t.s.Serves(t.s.InForce.Allocation.Pools[i])
 	}
 	for i := range t.limits {
 		t.limits[i].rate[t.at] = 0
@@ -243,7 +244,7 @@ func (t *Truth) Finish() {
 
 // fill gives each flow of a pool its entitlement in a phase.
 func (t *Truth) fill(pool, phase int) {
-	p := &t.s.Pools[pool]
+	p := &t.s.InForce.Allocation.Pools[pool]
 	shared := judge.Pool{Capacity: t.pools[pool].capacity[phase], Guarantee: p.Guarantee}
 	if p.Sharing == allocation.Proportional {
 		shared.Alpha = p.Alpha
@@ -255,7 +256,7 @@ func (t *Truth) fill(pool, phase int) {
 			continue
 		}
 		f := &t.flows[i]
-		q := t.quota(f)
+		q := t.s.InForce.Quota(f.tenant, f.pool)
 		tenant := judge.Tenant{Weight: q.Weight, Guaranteed: q.Guaranteed, Max: q.Max, Demand: f.rates[phase]}
 		members, tenants = append(members, i), append(tenants, tenant)
 		t.pools[pool].demand[phase] += tenant.Asks()
@@ -265,13 +266,4 @@ func (t *Truth) fill(pool, phase int) {
 		f.fair[phase] = e.Share
 		f.saturated[phase] = f.rates[phase] > e.Share*(1+margin) && e.Share > 0
 	}
-}
-
-func (t *Truth) quota(f *flowTruth) scenario.Quota {
-	for i := range t.s.Tenants {
-		if t.s.Tenants[i].Name == f.tenant {
-			return t.s.Quota(&t.s.Tenants[i], f.pool)
-		}
-	}
-	return scenario.Quota{Weight: 1, Max: math.Inf(1)}
 }

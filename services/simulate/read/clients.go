@@ -13,18 +13,15 @@ import (
 )
 
 func (p *parser) client(n *yaml.Node, path string) {
-	f := p.fields(n, path, "name", "count", "tenant", "pool", "cost", "demand", "route", "patience")
+	f := p.fields(n, path, "name", "count", "tenant", "pool", "cost", "demand", "route", "patience",
+		"identities", "classes")
 	c := scenario.Client{
 		Name:     p.Text(f["name"], n.Line, path+".name"),
 		Count:    p.Count(f["count"], path+".count", 1, 1, scenario.MaxClients),
+		Tenant:   p.tenantOf(f["tenant"], n.Line, path+".tenant"),
 		Pool:     p.poolOf(f["pool"], n.Line, path+".pool"),
 		Cost:     p.Number(f["cost"], path+".cost", 1, tree.Span{Least: 1e-6, Most: 1e6}),
 		Patience: p.Duration(f["patience"], path+".patience", 0, 0, time.Hour),
-	}
-	if f["tenant"] == nil && len(p.s.Tenants) == 1 {
-		c.Tenant = p.s.Tenants[0].Name
-	} else {
-		c.Tenant = p.Text(f["tenant"], n.Line, path+".tenant")
 	}
 	if f["demand"] == nil {
 		p.Wrong(n.Line, path+".demand", "missing; want such as {constant: 50/s}")
@@ -34,6 +31,15 @@ func (p *parser) client(n *yaml.Node, path string) {
 	}
 	if f["route"] != nil {
 		c.Route = p.route(f["route"], path+".route")
+	}
+	if n := f["identities"]; n != nil {
+		c.Identities = map[string]string{}
+		for _, e := range p.Entries(n, path+".identities") {
+			c.Identities[e.Key.Value] = p.Text(e.Value, e.Key.Line, path+".identities."+e.Key.Value)
+		}
+	}
+	for i, item := range p.Items(f["classes"], path+".classes") {
+		c.Classes = append(c.Classes, p.Text(item, item.Line, fmt.Sprintf("%s.classes[%d]", path, i)))
 	}
 	p.s.Clients = append(p.s.Clients, c)
 }
@@ -80,9 +86,9 @@ func (p *parser) demand(n *yaml.Node, path string) (d scenario.Demand) {
 	d = scenario.Constant(0) // of what is wrong
 	switch shape {
 	case "constant":
-		d = scenario.Constant(p.demandRate(v, n.Line, field))
+		d = scenario.Constant(p.rate(v, n.Line, field))
 	case "poisson":
-		d = scenario.Poisson(p.demandRate(v, n.Line, field))
+		d = scenario.Poisson(p.rate(v, n.Line, field))
 	case "onOff":
 		d = p.onOff(v, field)
 	case "step", "ramp":
@@ -115,7 +121,7 @@ func (p *parser) onOff(n *yaml.Node, path string) scenario.Demand {
 	if n.Kind != yaml.MappingNode {
 		return scenario.Constant(0)
 	}
-	return scenario.OnOff(p.demandRate(f["rate"], n.Line, path+".rate"), span("on"), span("off"))
+	return scenario.OnOff(p.rate(f["rate"], n.Line, path+".rate"), span("on"), span("off"))
 }
 
 // points reads a list of rates from times on.
@@ -128,7 +134,7 @@ func (p *parser) points(n *yaml.Node, path, demand string) (d scenario.Demand) {
 		}
 		point := scenario.Point{
 			At:   p.Duration(f["at"], shown+".at", 0, 0, scenario.MaxDuration),
-			Rate: p.demandRate(f["rate"], item.Line, shown+".rate"),
+			Rate: p.rate(f["rate"], item.Line, shown+".rate"),
 		}
 		if f["at"] == nil {
 			p.Wrong(item.Line, shown+".at", "missing; want a time such as 2s")

@@ -10,7 +10,7 @@ import (
 
 // kinds are the kinds of events, of which there is one beside at.
 var kinds = []string{"partition", "heal", "join", "leave", "crash", "restart", "agentLost", "agentBack", "coordinator",
-	"limit", "pool"}
+	"apply", "upstream"}
 
 // ofReplica are those that name a gateway.
 var ofReplica = map[string]scenario.EventKind{
@@ -37,12 +37,15 @@ func (p *parser) event(n *yaml.Node, path string) {
 		if p.Choice(v, field, "LOST", "BACK") == "LOST" {
 			e.Kind = scenario.CoordinatorLost
 		}
-	case "limit":
-		e.Kind = scenario.ChangeLimit
-		p.limitChange(v, field, &e)
-	case "pool":
-		e.Kind = scenario.ChangeCapacity
-		p.poolChange(v, field, &e)
+	case "apply":
+		p.resources[field] = p.extra.Embedded(v, field)
+		if d := p.resources[field]; d != nil {
+			e.Kind, e.Resource = scenario.Apply, d.Resource
+		}
+	case "upstream":
+		f := p.fields(v, field, "pool", "capacity")
+		e.Kind, e.Pool = scenario.Serve, p.poolOf(f["pool"], v.Line, field+".pool")
+		e.Capacity = p.capacity(f["capacity"], v.Line, field+".capacity")
 	default:
 		e.Kind, e.Replica = ofReplica[kind], p.Text(v, n.Line, field)
 	}
@@ -60,22 +63,4 @@ func (p *parser) groups(n *yaml.Node, path string) (groups [][]string) {
 		groups = append(groups, group)
 	}
 	return groups
-}
-
-func (p *parser) limitChange(n *yaml.Node, path string, e *scenario.Event) {
-	f := p.fields(n, path, "tenant", "name", "rate", "burst")
-	if f["tenant"] == nil && len(p.s.Tenants) == 1 {
-		e.Tenant = p.s.Tenants[0].Name
-	} else {
-		e.Tenant = p.Text(f["tenant"], n.Line, path+".tenant")
-	}
-	e.Limit = p.Text(f["name"], n.Line, path+".name")
-	e.Rate = p.limitRate(f["rate"], n.Line, path+".rate")
-	e.Burst = p.limitBurst(f, path)
-}
-
-func (p *parser) poolChange(n *yaml.Node, path string, e *scenario.Event) {
-	f := p.fields(n, path, "name", "capacity")
-	e.Pool = p.poolOf(f["name"], n.Line, path+".name")
-	e.Rate = p.needed(f["capacity"], n.Line, path+".capacity", "the pool's new rate in cost units per second")
 }

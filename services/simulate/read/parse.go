@@ -3,22 +3,19 @@ package read
 import (
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/document/tree"
 	"github.com/titrate/titrate/services/simulate/scenario"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// MaxBytes is the longest scenario that is read.
-const MaxBytes = 16 << 20
-
-// Open opens a trace file by the name that the scenario has for it.
-type Open func(name string) (io.ReadCloser, error)
+// Open opens a trace by the name that the scenario in a file has for it.
+type Open func(file, name string) (io.ReadCloser, error)
 
 // place is where a field of the scenario stood, and what the file calls it.
 type place struct {
@@ -28,35 +25,72 @@ type place struct {
 
 // parser reads one scenario.
 type parser struct {
-	*tree.Reader
-	s      *scenario.Scenario
-	open   Open
-	places map[string]place // by the field's path in the scenario
+	*tree.Reader // of the Scenario's spec
+	extra        *document.Extra
+	s            *scenario.Scenario
+	open         Open
+	places       map[string]place              // by the field's path in the scenario
+	resources    map[string]*document.Document // by their path in the scenario
+
+	pools, tenants []string // the last part of their names
 }
 
-// Parse reads a scenario in YAML or JSON; file is what errors call it, open opens
-// the traces that it names, nil refuses them. All mistakes come at once, up to
-// tree.MostErrors.
-func Parse(file string, in io.Reader, open Open) (*scenario.Scenario, error) {
-	p := &parser{Reader: tree.New(file), open: open, places: map[string]place{}}
-	if n := p.Root(in, tree.Input{MaxBytes: MaxBytes, Want: "a scenario with duration, replicas, tenants and clients",
-		First: "duration"}); n != nil {
-		p.top(n)
-		for _, e := range p.s.Check() {
-			p.tell(e)
+// Parse reads the one Scenario of some files, with their resources; open opens the traces
+// that it names, nil refuses them. All mistakes come at once, up to tree.MostErrors of
+// each file.
+func Parse(files []*document.File, open Open) (*scenario.Scenario, error) {
+	e := document.TheOnly(files, document.Scenario)
+	if e == nil {
+		if document.Mistakes(files) == nil {
+			files[0].Wrong(0, "", "no document of kind Scenario; want one, whose spec has duration, replicas and "+
+				"clients")
+		}
+		return nil, document.Mistakes(files)
+	}
+	p := &parser{Reader: e.Reader.Below("spec"), extra: e, s: scenario.New(0, 0), open: open,
+		places: map[string]place{}, resources: map[string]*document.Document{}}
+	p.s.Name = e.Name
+	for _, f := range files {
+		for _, d := range f.Documents {
+			p.add(d)
 		}
 	}
-	if err := p.Err(); err != nil {
+	if e.Spec == nil {
+		p.Wrong(e.Line, "", "missing; want such as {duration: 60s, replicas: 3, clients: [...]}")
+	} else {
+		p.spec(e.Spec)
+		for _, wrong := range p.s.Check() {
+			p.tell(wrong)
+		}
+	}
+	if err := document.Mistakes(files); err != nil {
 		return nil, err
 	}
 	return p.s, nil
 }
 
-// tell notes a mistake that the scenario found in itself, at the nearest place that
-// the file has; not if the field could not be read anyway.
+// add takes in a resource.
+func (p *parser) add(d *document.Document) {
+	p.resources[fmt.Sprintf("resources[%d]", len(p.s.Resources))] = d
+	p.s.Resources = append(p.s.Resources, d.Resource)
+	ref, _ := resource.Parse(d.Name()) // what has no name is no document
+	switch ref.Kind {
+	case resource.Pool:
+		p.pools = append(p.pools, ref.ID)
+	case resource.Tenant:
+		p.tenants = append(p.tenants, ref.ID)
+	}
+}
+
+// tell notes a mistake that the scenario found in itself: at the resource, or at the
+// nearest place that the file has. A field that could not be read is told once.
 func (p *parser) tell(e *scenario.FieldError) {
 	shown := e.Field
 	for up := e.Field; ; up = up[:max(0, strings.LastIndexAny(up, ".["))] {
+		if d := p.resources[up]; d != nil {
+			d.Note(strings.TrimPrefix(e.Field[len(up):], "."), e.Message)
+			return
+		}
 		at, ok := p.places[up]
 		if !ok && up != "" {
 			continue
@@ -91,14 +125,10 @@ func (p *parser) fields(n *yaml.Node, path string, known ...string) map[string]*
 	return f
 }
 
-func (p *parser) top(n *yaml.Node) {
-	f := p.fields(n, "", "name", "duration", "warmup", "lead", "seed", "replicas", "gossip", "coordinator", "pools",
-		"tenants", "clients", "events")
-	p.s = scenario.New(0, 0)
+func (p *parser) spec(n *yaml.Node) {
+	f := p.fields(n, "", "duration", "warmup", "lead", "seed", "replicas", "gossip", "coordinator", "upstreams",
+		"clients", "events")
 	s := p.s
-	if f["name"] != nil {
-		s.Name = p.Text(f["name"], n.Line, "name")
-	}
 	if f["duration"] == nil {
 		p.Wrong(n.Line, "duration", "missing; want how long the scenario is, such as 60s")
 	}
@@ -109,11 +139,8 @@ func (p *parser) top(n *yaml.Node) {
 	p.replicas(f["replicas"], n.Line)
 	p.gossip(f["gossip"])
 	p.coordinator(f["coordinator"])
-	for i, item := range p.Items(f["pools"], "pools") {
-		p.pool(item, fmt.Sprintf("pools[%d]", i))
-	}
-	for i, item := range p.List(f["tenants"], n.Line, "tenants") {
-		p.tenant(item, fmt.Sprintf("tenants[%d]", i))
+	for i, item := range p.Items(f["upstreams"], "upstreams") {
+		p.upstream(item, fmt.Sprintf("upstreams[%d]", i))
 	}
 	for i, item := range p.List(f["clients"], n.Line, "clients") {
 		p.client(item, fmt.Sprintf("clients[%d]", i))
@@ -169,8 +196,41 @@ func (p *parser) coordinator(n *yaml.Node) {
 	c.Settle = p.Duration(f["settle"], "coordinator.settle", c.Settle, 0, time.Minute)
 }
 
-// limitRate reads a rate above 0 with its unit, as cost units/s.
-func (p *parser) limitRate(n *yaml.Node, line int, path string) float64 {
+// upstream reads what is said of what answers in an adaptive pool.
+func (p *parser) upstream(n *yaml.Node, path string) {
+	f := p.fields(n, path, "pool", "capacity", "takes")
+	p.s.Upstreams = append(p.s.Upstreams, scenario.Upstream{
+		Pool: p.poolOf(f["pool"], n.Line, path+".pool"), Capacity: p.capacity(f["capacity"], n.Line, path+".capacity"),
+		Takes: p.Duration(f["takes"], path+".takes", scenario.DefaultTakes, 0, 10*time.Second),
+	})
+}
+
+// capacity reads what an upstream serves.
+func (p *parser) capacity(n *yaml.Node, line int, path string) float64 {
+	if n == nil {
+		p.Wrong(line, path, "missing; want what the upstream serves, in cost units per second")
+	}
+	return p.Number(n, path, 1, tree.Span{Least: 1e-6, Most: scenario.MaxRate})
+}
+
+// poolOf reads the name of a pool; the only one need not be named.
+func (p *parser) poolOf(n *yaml.Node, line int, path string) string {
+	if n == nil && len(p.pools) <= 1 {
+		return strings.Join(p.pools, "")
+	}
+	return p.Text(n, line, path)
+}
+
+// tenantOf reads the name of a tenant; the only one need not be named.
+func (p *parser) tenantOf(n *yaml.Node, line int, path string) string {
+	if n == nil && len(p.tenants) == 1 {
+		return p.tenants[0]
+	}
+	return p.Text(n, line, path)
+}
+
+// rate reads a rate of requests with its unit, which may be 0.
+func (p *parser) rate(n *yaml.Node, line int, path string) float64 {
 	switch {
 	case n == nil:
 		p.Wrong(line, path, "missing; want a rate with its unit, such as 100/s or 10/min")
@@ -178,55 +238,10 @@ func (p *parser) limitRate(n *yaml.Node, line int, path string) float64 {
 		p.Wrong(n.Line, path, "want a rate with its unit, such as 100/s or 10/min, found %s", tree.What(n))
 	default:
 		v, err := resource.ParseRate(n.Value)
-		switch {
-		case err != nil:
-			p.Wrong(n.Line, path, "%v", err)
-		case v == 0:
-			p.Wrong(n.Line, path, "rate %q must be above 0", n.Value)
-		default:
+		if err == nil {
 			return v
 		}
+		p.Wrong(n.Line, path, "%v", err)
 	}
 	return 1
 }
-
-// limitBurst reads a burst; left out it is what the API makes of the rate.
-func (p *parser) limitBurst(f map[string]*yaml.Node, path string) float64 {
-	b := p.upTo(f["burst"], path+".burst", 0, 0)
-	if rate := f["rate"]; b == 0 && rate != nil && rate.Kind == yaml.ScalarNode {
-		b = resource.DefaultBurst(rate.Value)
-	}
-	return b
-}
-
-// demandRate reads a rate of requests, which may be 0.
-func (p *parser) demandRate(n *yaml.Node, line int, path string) float64 {
-	if n != nil && n.Kind == yaml.ScalarNode {
-		number, unit, _ := strings.Cut(n.Value, "/")
-		if number == "0" && (unit == "" && n.Value == "0" || resourceUnit(unit)) {
-			return 0
-		}
-	}
-	return p.limitRate(n, line, path)
-}
-
-// resourceUnit reports whether a rate may have the unit.
-func resourceUnit(unit string) bool {
-	_, err := resource.ParseRate("1/" + unit)
-	return err == nil
-}
-
-// upTo reads a number of at least least and at most scenario.MaxRate.
-func (p *parser) upTo(n *yaml.Node, path string, fallback, least float64) float64 {
-	return p.Number(n, path, fallback, tree.Span{Least: least, Most: scenario.MaxRate})
-}
-
-// needed reads such a number that must be there.
-func (p *parser) needed(n *yaml.Node, line int, path, want string) float64 {
-	if n == nil {
-		p.Wrong(line, path, "missing; want %s", want)
-	}
-	return p.upTo(n, path, 1, 1e-6)
-}
-
-var unbounded = math.Inf(1)

@@ -32,7 +32,7 @@ func (p *parser) trace(n *yaml.Node, path string) []scenario.Arrival {
 		p.Wrong(n.Line, path, "no other file can be read here; want another shape of demand")
 		return nil
 	}
-	in, err := p.open(name)
+	in, err := p.open(p.File(), name)
 	if err != nil {
 		p.Wrong(n.Line, path, "cannot read the trace: %v", err)
 		return nil

@@ -3,12 +3,11 @@ package scenario
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
-	"github.com/titrate/titrate/control/config"
-	"github.com/titrate/titrate/services/coordinator/allocation"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/quota/valid"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
@@ -36,7 +35,8 @@ type checker struct {
 	errs     []*FieldError
 	replicas map[string]bool // named anywhere
 	pools    map[string]bool
-	tenants  map[string]*Tenant
+	adaptive map[string]bool // pools
+	tenants  map[string]bool
 	noAgent  map[string]bool // gateways whose agent is lost
 }
 
@@ -72,23 +72,16 @@ func (c *checker) fresh(field, name string, taken bool) bool {
 
 // Check returns all that is wrong with a scenario, nil if it can be simulated.
 func (s *Scenario) Check() []*FieldError {
-	c := &checker{s: s, replicas: map[string]bool{}, pools: map[string]bool{}, tenants: map[string]*Tenant{},
+	c := &checker{s: s, replicas: map[string]bool{}, pools: map[string]bool{}, tenants: map[string]bool{},
 		noAgent: map[string]bool{}}
 	c.times()
 	c.network()
-	for i := range s.Pools {
-		c.pool(i)
-	}
-	for i := range s.Tenants {
-		c.tenant(i)
-	}
-	if len(s.Tenants) == 0 {
-		c.wrong("tenants", "want one at least, found none")
-	}
+	c.resources()
+	c.upstreams()
 	c.clients()
 	c.events()
 	if len(c.errs) == 0 {
-		c.engine()
+		c.configuration()
 	}
 	return c.errs
 }
@@ -130,55 +123,65 @@ func (c *checker) network() {
 	c.span("coordinator.settle", s.Control.Settle, 0, time.Minute)
 }
 
-func (c *checker) pool(i int) {
-	p, path := &c.s.Pools[i], fmt.Sprintf("pools[%d]", i)
-	if c.fresh(path+".name", p.Name, c.pools[p.Name]) {
-		c.pools[p.Name] = true
+// resources checks each resource as the API does, and that what it refers to is there.
+func (c *checker) resources() {
+	names := map[string]bool{}
+	for _, m := range c.s.Resources {
+		names[m.GetName()] = true
 	}
-	c.number(path+".capacity", p.Capacity, 1e-6, MaxRate)
-	if u := p.Upstream; u != (Upstream{}) {
-		c.number(path+".adaptive.min", u.Min, 1e-6, MaxRate)
-		c.number(path+".adaptive.max", u.Max, u.Min, MaxRate)
-		c.number(path+".adaptive.start", u.Start, u.Min, u.Max)
-		c.span(path+".adaptive.takes", u.Takes, 0, 10*time.Second)
+	seen := map[string]bool{}
+	for i, m := range c.s.Resources {
+		path := fmt.Sprintf("resources[%d]", i)
+		if c.fresh(path+".name", m.GetName(), seen[m.GetName()]) {
+			seen[m.GetName()] = true
+		}
+		c.resource(path, m, names)
+		switch name := short(m); resource.KindOf(m) {
+		case resource.Pool:
+			c.pools[name] = true
+		case resource.Tenant:
+			c.tenants[name] = true
+		}
 	}
-	if p.Sharing == allocation.Proportional {
-		c.number(path+".alpha", p.Alpha, resource.MinAlpha, resource.MaxAlpha)
+	if len(c.tenants) == 0 {
+		c.wrong("resources", "want one Tenant at least, found none")
 	}
-	c.span(path+".hardExpiry", p.HardExpiry, 0, MaxDuration)
 }
 
-func (c *checker) tenant(i int) {
-	t, path := &c.s.Tenants[i], fmt.Sprintf("tenants[%d]", i)
-	if c.fresh(path+".name", t.Name, c.tenants[t.Name] != nil) {
-		c.tenants[t.Name] = t
+func (c *checker) resource(path string, m resource.Message, names map[string]bool) {
+	if invalid := new(valid.Error); errors.As(valid.Resource(m), &invalid) {
+		for _, v := range invalid.Violations {
+			c.wrong(path+"."+v.Field, "%s", v.Message)
+		}
+		return
 	}
-	c.number(path+".weight", t.Weight, 1e-9, config.MaxWeight)
+	for _, name := range resource.References(m) {
+		if !names[name] {
+			c.wrong(path+".name", "it needs %s, of which there is no document", name)
+		}
+	}
+	if q, ok := m.(*quotav1.Quota); ok && q.GetMode() == quotav1.Mode_OFF {
+		c.wrong(path+".mode", "a quota that is OFF is not played; want ENFORCE or SHADOW")
+	}
+}
+
+// upstreams checks what serves the adaptive pools.
+func (c *checker) upstreams() {
+	c.adaptive = map[string]bool{}
+	for _, m := range c.s.Resources {
+		if p, ok := m.(*quotav1.Pool); ok && p.GetAdaptive() != nil {
+			c.adaptive[short(p)] = true
+		}
+	}
 	seen := map[string]bool{}
-	for j := range t.Quotas {
-		q, path := &t.Quotas[j], fmt.Sprintf("%s.quotas[%d]", path, j)
-		if c.known(path+".pool", q.Pool, c.pools, "pool") && seen[q.Pool] {
-			c.wrong(path+".pool", "%q has a quota already", q.Pool)
+	for i, u := range c.s.Upstreams {
+		path := fmt.Sprintf("upstreams[%d]", i)
+		if c.known(path+".pool", u.Pool, c.adaptive, "adaptive pool") {
+			c.fresh(path+".pool", u.Pool, seen[u.Pool])
 		}
-		seen[q.Pool] = true
-		c.number(path+".guaranteed", q.Guaranteed, 0, MaxRate)
-		if !(q.Max >= q.Guaranteed) {
-			c.wrong(path+".max", "want at least the guaranteed %g, found %g", q.Guaranteed, q.Max)
-		}
-		if !math.IsNaN(q.Weight) {
-			c.number(path+".weight", q.Weight, 0, config.MaxWeight)
-		}
-	}
-	seen = map[string]bool{}
-	for j := range t.Limits {
-		l, path := &t.Limits[j], fmt.Sprintf("%s.limits[%d]", path, j)
-		c.fresh(path+".name", l.Name, seen[l.Name])
-		seen[l.Name] = true
-		c.number(path+".rate", l.Rate, 0, MaxRate)
-		c.number(path+".burst", l.Burst, 0, MaxRate)
-		for k, p := range l.Pools {
-			c.known(fmt.Sprintf("%s.pools[%d]", path, k), p, c.pools, "pool")
-		}
+		seen[u.Pool] = true
+		c.number(path+".capacity", u.Capacity, 1e-6, MaxRate)
+		c.span(path+".takes", u.Takes, 0, 10*time.Second)
 	}
 }
 
@@ -209,13 +212,20 @@ func list(names map[string]bool) string {
 	return strings.Join(sorted, ", ") + more
 }
 
-// engine asks the limiter whether it would take the configuration.
-func (c *checker) engine() {
-	if err := c.s.Config(1).Validate(); err != nil {
-		field := "tenants"
-		if fe := new(config.FieldError); errors.As(err, &fe) && strings.HasPrefix(fe.Field, "pools") {
-			field = "pools"
+// configuration asks those who compile resources whether they take them together, also
+// after each event.
+func (c *checker) configuration() {
+	resources := c.s.Resources
+	if _, err := compiled(resources, 1, 1); err != nil {
+		c.wrong("resources", "%v", err)
+		return
+	}
+	for _, i := range c.s.Order() {
+		if e := &c.s.Events[i]; e.Kind == Apply {
+			resources = applied(resources, e.Resource)
+			if _, err := compiled(resources, 1, 1); err != nil {
+				c.wrong(fmt.Sprintf("events[%d].apply", i), "%v", err)
+			}
 		}
-		c.wrong(field, "%v", err)
 	}
 }

@@ -5,6 +5,10 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/titrate/titrate/control/limiter"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 func sortedNames(names map[string]bool) []string { return slices.Sorted(maps.Keys(names)) }
@@ -15,10 +19,6 @@ func (c *checker) clients() {
 		if e.Kind == Join && e.Replica != "" {
 			c.replicas[e.Replica] = true
 		}
-	}
-	tenants := map[string]bool{}
-	for name := range c.tenants {
-		tenants[name] = true
 	}
 	seen := map[string]bool{}
 	total := 0
@@ -34,8 +34,8 @@ func (c *checker) clients() {
 			continue
 		}
 		total += max(cl.Count, 1)
-		c.known(path+".tenant", cl.Tenant, tenants, "tenant")
-		if cl.Pool != "" || len(c.s.Pools) > 0 {
+		c.known(path+".tenant", cl.Tenant, c.tenants, "tenant")
+		if cl.Pool != "" || len(c.pools) > 0 {
 			c.known(path+".pool", cl.Pool, c.pools, "pool")
 		}
 		c.number(path+".cost", cl.Cost, 1e-6, 1e6)
@@ -46,6 +46,24 @@ func (c *checker) clients() {
 	if total > MaxClients {
 		c.wrong("clients", "want %d at most together, found %d", MaxClients, total)
 	}
+	identities, classes := c.s.Named()
+	if n := len(identities); n > limiter.MaxIdentities {
+		c.wrong("clients", "want %d names of identities at most, found %d", limiter.MaxIdentities, n)
+	}
+	if n := len(classes); n > limiter.MaxClasses {
+		c.wrong("clients", "want %d classes at most, found %d", limiter.MaxClasses, n)
+	}
+}
+
+// Named are the names of all identities and classes that clients have, sorted.
+func (s *Scenario) Named() (identities, classes []string) {
+	for i := range s.Clients {
+		identities = slices.AppendSeq(identities, maps.Keys(s.Clients[i].Identities))
+		classes = append(classes, s.Clients[i].Classes...)
+	}
+	slices.Sort(identities)
+	slices.Sort(classes)
+	return slices.Compact(identities), slices.Compact(classes)
 }
 
 func (c *checker) demand(path string, d *Demand) {
@@ -145,23 +163,42 @@ func (c *checker) event(path string, e *Event, up map[string]bool) {
 			c.wrong(field, "%q: want agentLost and agentBack in turn", e.Replica)
 		}
 		c.noAgent[e.Replica] = e.Kind == AgentLost
-	case ChangeLimit:
-		c.number(path+".limit.rate", e.Rate, 0, MaxRate)
-		c.number(path+".limit.burst", e.Burst, 0, MaxRate)
-		t := c.tenants[e.Tenant]
-		if t == nil {
-			c.wrong(path+".limit.tenant", "no tenant has the name %q", e.Tenant)
-			return
-		}
-		names := map[string]bool{}
-		for _, l := range t.Limits {
-			names[l.Name] = true
-		}
-		c.known(path+".limit.name", e.Limit, names, "limit of tenant "+e.Tenant)
-	case ChangeCapacity:
-		c.known(path+".pool.name", e.Pool, c.pools, "pool")
-		c.number(path+".pool.capacity", e.Rate, 1e-6, MaxRate)
+	case Apply:
+		c.apply(path+".apply", e.Resource)
+	case Serve:
+		c.known(path+".upstream.pool", e.Pool, c.adaptive, "adaptive pool")
+		c.number(path+".upstream.capacity", e.Capacity, 1e-6, MaxRate)
 	}
+}
+
+// apply checks a resource that an event replaces. What is measured is fixed at the start:
+// so there are no new pools, tenants and limits, and a limit goes on to count the same.
+func (c *checker) apply(path string, m resource.Message) {
+	names := map[string]bool{}
+	for _, m := range c.s.Resources {
+		names[m.GetName()] = true
+	}
+	c.resource(path, m, names)
+	if resource.KindOf(m) != resource.Quota && !c.known(path+".name", m.GetName(), names, "resource") {
+		return
+	}
+	switch m := m.(type) {
+	case *quotav1.Pool:
+		if (m.GetAdaptive() != nil) != c.adaptive[short(m)] {
+			c.wrong(path, "a pool stays adaptive, or fixed, as it is; want other numbers only")
+		}
+	case *quotav1.Limit:
+		was := c.s.Resources[at(c.s.Resources, m.GetName())].(*quotav1.Limit)
+		if (m.GetKey() == quotav1.Key_TENANT) != (was.GetKey() == quotav1.Key_TENANT) ||
+			enforced(m) != enforced(was) || m.GetIdentity() != was.GetIdentity() ||
+			!slices.Equal(m.GetPools(), was.GetPools()) || !slices.Equal(m.GetClasses(), was.GetClasses()) {
+			c.wrong(path, "what a limit counts, and its mode, stay as they are; want other numbers only")
+		}
+	}
+}
+
+func enforced(l *quotav1.Limit) bool {
+	return l.GetMode() == quotav1.Mode_MODE_UNSPECIFIED || l.GetMode() == quotav1.Mode_ENFORCE
 }
 
 func (c *checker) groups(path string, groups [][]string) {

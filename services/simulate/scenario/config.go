@@ -1,101 +1,132 @@
 package scenario
 
 import (
-	"math"
+	"fmt"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/titrate/titrate/control/config"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/agent/compile"
 	"github.com/titrate/titrate/services/coordinator/allocation"
+	coordinator "github.com/titrate/titrate/services/coordinator/config"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
-// Config is the configuration as gateways have it, a copy of its own: later events
-// do not change it.
-func (s *Scenario) Config(revision int64) *config.Config {
-	c := &config.Config{Revision: revision, Seed: s.Seed*0x9e3779b97f4a7c15 | 1}
-	for _, p := range s.Pools {
-		c.Pools = append(c.Pools, config.Pool{Name: p.Name, Capacity: p.configured(), Adaptive: p.Upstream.Start > 0,
-			Queue: p.Queue, OnLoss: p.OnLoss, HardExpiry: p.HardExpiry})
-	}
-	for _, t := range s.Tenants {
-		to := config.Tenant{Name: t.Name, Weight: t.Weight, Limits: slices.Clone(t.Limits)}
-		for _, q := range t.Quotas {
-			to.Quotas = append(to.Quotas, config.Quota{Pool: q.Pool, Guaranteed: q.Guaranteed, Max: q.Max})
-		}
-		c.Tenants = append(c.Tenants, to)
-	}
-	return c
+// Configuration is what resources come to, compiled by the code that agents and the
+// coordinator run. It does not change: an event makes a new one, of the next revision.
+type Configuration struct {
+	Gateways   *config.Config
+	Allocation *allocation.Config
+	Limits     map[string][]config.Limit // by tenant, those that it inherits included
 }
 
-// configured is the capacity that the configuration says.
-func (p *Pool) configured() float64 {
-	if p.Upstream.Start > 0 {
-		return p.Upstream.Start
+// compiled compiles resources with the defaults that the API fills in.
+func compiled(resources []resource.Message, revision int64, seed uint64) (*Configuration, error) {
+	all := make([]*quotav1.Resource, len(resources))
+	byName := make(map[string]*quotav1.Resource, len(resources))
+	for i, m := range resources {
+		m = proto.Clone(m).(resource.Message)
+		resource.FillDefaults(m)
+		all[i] = resource.Of(m)
+		byName[m.GetName()] = all[i]
 	}
-	return p.Capacity
-}
-
-// Allocation is the scenario's configuration as the coordinator has it.
-func (s *Scenario) Allocation(revision int64) *allocation.Config {
-	c := &allocation.Config{Revision: revision, Tenants: map[string]float64{},
-		Quotas: map[allocation.Flow]allocation.Quota{}}
-	for _, p := range s.Pools {
-		c.Pools = append(c.Pools, allocation.Pool{Name: p.Name, Capacity: p.configured(),
-			Adaptive: allocation.Range{Min: p.Upstream.Min, Max: p.Upstream.Max},
-			Sharing:  p.Sharing, Alpha: p.Alpha, Guarantee: p.Guarantee})
+	var book compile.Book
+	book.Replace(all)
+	gateways, left, err := book.Config(revision, seed*0x9e3779b97f4a7c15|1)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(left) > 0:
+		return nil, fmt.Errorf("tenants/%s: %s: %s", left[0].Tenant, left[0].Limit, left[0].Reason)
 	}
-	for _, t := range s.Tenants {
-		c.Tenants[t.Name] = t.Weight
-		for _, q := range t.Quotas {
-			c.Quotas[allocation.Flow{Tenant: t.Name, Pool: q.Pool}] = allocation.Quota{Guaranteed: q.Guaranteed,
-				Max: q.Max, Weight: q.Weight}
-		}
+	c := &Configuration{Gateways: gateways, Allocation: coordinator.Compile(revision, byName),
+		Limits: map[string][]config.Limit{}}
+	for _, t := range gateways.Inherited().Tenants {
+		c.Limits[t.Name] = t.Limits
 	}
-	return c
+	return c, nil
 }
 
 // Quota is what holds for a tenant in a pool.
-func (s *Scenario) Quota(t *Tenant, pool string) Quota {
-	q := Quota{Pool: pool, Max: math.Inf(1), Weight: t.Weight}
-	if i := slices.IndexFunc(t.Quotas, func(q Quota) bool { return q.Pool == pool }); i >= 0 {
-		q = t.Quotas[i]
-		if math.IsNaN(q.Weight) {
-			q.Weight = t.Weight
-		}
-	}
-	return q
+func (c *Configuration) Quota(tenant, pool string) allocation.Quota {
+	return c.Allocation.Quota(allocation.Flow{Tenant: tenant, Pool: pool})
 }
 
-// Clone copies what events change.
+// Serves is what the upstream of a pool serves, cost units/s.
+func (s *Scenario) Serves(pool allocation.Pool) float64 {
+	for i := range s.Upstreams {
+		if s.Upstreams[i].Pool == pool.Name {
+			return s.Upstreams[i].Capacity
+		}
+	}
+	return pool.Capacity
+}
+
+// Clone is a scenario of its own, which events may change, with its configuration in
+// force and an upstream for each adaptive pool. s must have passed Check.
 func (s *Scenario) Clone() *Scenario {
 	c := *s
-	c.Pools = slices.Clone(s.Pools)
-	c.Tenants = slices.Clone(s.Tenants)
-	for i := range c.Tenants {
-		c.Tenants[i].Limits = slices.Clone(c.Tenants[i].Limits)
+	c.Resources, c.Upstreams = slices.Clone(s.Resources), slices.Clone(s.Upstreams)
+	for _, m := range s.Resources {
+		p, ok := m.(*quotav1.Pool)
+		if !ok || p.GetAdaptive() == nil {
+			continue
+		}
+		name := short(p)
+		if !slices.ContainsFunc(s.Upstreams, func(u Upstream) bool { return u.Pool == name }) {
+			c.Upstreams = append(c.Upstreams, Upstream{name, p.GetCapacity(), DefaultTakes})
+		}
 	}
+	c.putInForce(1)
 	return &c
 }
 
-// Change puts a change of a limit or a pool in force; false if e is none.
+// putInForce compiles the resources anew.
+func (s *Scenario) putInForce(revision int64) {
+	c, err := compiled(s.Resources, revision, s.Seed)
+	if err != nil {
+		panic("scenario: resources that were checked do not compile: " + err.Error())
+	}
+	s.InForce = c
+}
+
+// Change puts a change of a resource or an upstream in force; false if e is none.
 func (s *Scenario) Change(e *Event) bool {
 	switch e.Kind {
-	case ChangeLimit:
-		for i := range s.Tenants {
-			for j := range s.Tenants[i].Limits {
-				if l := &s.Tenants[i].Limits[j]; s.Tenants[i].Name == e.Tenant && l.Name == e.Limit {
-					rb := config.RateBurst{Rate: e.Rate, Burst: e.Burst}.WithDefaults()
-					l.Rate, l.Burst = rb.Rate, rb.Burst
-				}
-			}
-		}
-	case ChangeCapacity:
-		for i := range s.Pools {
-			if s.Pools[i].Name == e.Pool {
-				s.Pools[i].Capacity = e.Rate
+	case Apply:
+		s.Resources = applied(s.Resources, e.Resource)
+		s.putInForce(s.InForce.Gateways.Revision + 1)
+	case Serve:
+		for i := range s.Upstreams {
+			if s.Upstreams[i].Pool == e.Pool {
+				s.Upstreams[i].Capacity = e.Capacity
 			}
 		}
 	default:
 		return false
 	}
 	return true
+}
+
+// applied is a copy of resources with one replaced or added.
+func applied(resources []resource.Message, m resource.Message) []resource.Message {
+	out := slices.Clone(resources)
+	if i := at(out, m.GetName()); i >= 0 {
+		out[i] = m
+		return out
+	}
+	return append(out, m)
+}
+
+// at is the place of a resource, −1 without it.
+func at(resources []resource.Message, name string) int {
+	return slices.IndexFunc(resources, func(m resource.Message) bool { return m.GetName() == name })
+}
+
+// short is the last part of a resource's name.
+func short(m resource.Message) string {
+	ref, _ := resource.Parse(m.GetName()) // a name that is wrong is found by Check
+	return ref.ID
 }

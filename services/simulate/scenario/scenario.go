@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
-	"github.com/titrate/titrate/control/fairshare"
-	"github.com/titrate/titrate/services/coordinator/allocation"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 // Coordinator is the name of the coordinator in a partition.
@@ -24,10 +22,15 @@ type Scenario struct {
 	Replicas []Replica // there from the start
 	Gossip   Gossip
 	Control  Control
-	Pools    []Pool // may be none: then only limits are played
-	Tenants  []Tenant
-	Clients  []Client
-	Events   []Event // in any order
+	// Resources are pools, tenants, quotas and limits as titrate apply takes them. Without
+	// pools only limits are played.
+	Resources []resource.Message
+	Upstreams []Upstream // of adaptive pools; a pool that is not named has the defaults
+	Clients   []Client
+	Events    []Event // in any order
+
+	// InForce is what Resources come to. It is nil but of a clone, whose events change it.
+	InForce *Configuration
 }
 
 // New is an empty scenario with the defaults of the format and gateways gw-1 to
@@ -72,42 +75,17 @@ type Control struct {
 	Settle     time.Duration // what a new leader waits before its first leases
 }
 
-// Pool is an upstream.
-type Pool struct {
-	Name       string
-	Capacity   float64 // cost units/s that it serves
-	Upstream   Upstream
-	Sharing    allocation.Sharing
-	Alpha      float64 // of Proportional
-	Guarantee  fairshare.Guarantee
-	Queue      config.Queue
-	OnLoss     config.OnLoss
-	HardExpiry time.Duration
-}
-
 // Upstream is what answers in a pool whose capacity Titrate is not told: one server
-// without end of patience, that takes Capacity cost units/s in the order of arrival.
-// The zero Upstream is one whose capacity is known, and that answers at once.
+// without end of patience, that takes requests in the order of arrival. The upstream of
+// any other pool serves what is configured, and answers at once.
 type Upstream struct {
-	Start    float64       // cost units/s that the configuration says, > 0: the pool is adaptive
-	Min, Max float64       // bounds of the estimate, cost units/s
+	Pool     string
+	Capacity float64       // cost units/s that it serves
 	Takes    time.Duration // of an answer beside the wait for the server
 }
 
-// Tenant is who shares pools.
-type Tenant struct {
-	Name   string
-	Weight float64 // > 0
-	Quotas []Quota
-	Limits []config.Limit
-}
-
-// Quota is what a tenant may have of a pool, cost units/s.
-type Quota struct {
-	Pool            string
-	Guaranteed, Max float64 // Max +Inf: unbounded
-	Weight          float64 // NaN: the tenant's
-}
+// DefaultTakes is what an upstream takes if nothing is said of it.
+const DefaultTakes = 10 * time.Millisecond
 
 // Client sends requests. Count > 1 makes as many, named Name-1, Name-2, …; 0 is 1.
 type Client struct {
@@ -118,6 +96,9 @@ type Client struct {
 	Demand       Demand
 	Route        Route
 	Patience     time.Duration // gives up waiting after this; 0: never
+	// Identities and Classes are those of all its requests, for limits that ask for them.
+	Identities map[string]string
+	Classes    []string
 }
 
 // Names are the clients that it stands for; of a trace, those in it.
@@ -177,25 +158,23 @@ const (
 	AgentBack                         // a new agent beside Replica
 	CoordinatorLost                   // no rounds, no leases
 	CoordinatorBack                   // a new leader, with nothing known
-	ChangeLimit                       // Tenant's Limit gets Rate and Burst
-	ChangeCapacity                    // Pool gets Rate
+	Apply                             // Resource replaces the one of its name
+	Serve                             // the Upstream of an adaptive pool serves Capacity
 	numberEventKinds                  // keep last
 )
 
 var eventNames = [numberEventKinds]string{"partition", "heal", "join", "leave", "crash", "restart", "agentLost",
-	"agentBack", "coordinator lost", "coordinator back", "limit", "pool"}
+	"agentBack", "coordinator lost", "coordinator back", "apply", "upstream"}
 
 // Event is something that happens at a time.
 type Event struct {
-	At      time.Duration
-	Kind    EventKind
-	Groups  [][]string // of Partition; gateways not named are a group together
-	Replica string
-	Tenant  string
-	Limit   string
-	Pool    string
-	Rate    float64 // cost units/s
-	Burst   float64 // 0: one second's worth
+	At       time.Duration
+	Kind     EventKind
+	Groups   [][]string // of Partition; gateways not named are a group together
+	Replica  string
+	Resource resource.Message // of Apply
+	Pool     string           // of Serve
+	Capacity float64          // of Serve, cost units/s
 }
 
 // String says what happens.
@@ -207,10 +186,10 @@ func (e *Event) String() string {
 	switch e.Kind {
 	case Join, Leave, Crash, Restart, AgentLost, AgentBack:
 		return name + " " + e.Replica
-	case ChangeLimit:
-		return fmt.Sprintf("limit %s/%s = %g/s", e.Tenant, e.Limit, e.Rate)
-	case ChangeCapacity:
-		return fmt.Sprintf("pool %s = %g/s", e.Pool, e.Rate)
+	case Apply:
+		return name + " " + e.Resource.GetName()
+	case Serve:
+		return fmt.Sprintf("%s %s = %g/s", name, e.Pool, e.Capacity)
 	case Partition:
 		return fmt.Sprintf("partition %v", e.Groups)
 	}

@@ -1,23 +1,40 @@
 package scenario
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/control/config"
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 // sound is a scenario without a mistake.
 func sound() *Scenario {
 	s := New(10*time.Second, 2)
-	s.Pools = []Pool{{Name: "api", Capacity: 100}}
-	s.Tenants = []Tenant{{Name: "acme", Weight: 1, Quotas: []Quota{{Pool: "api", Max: math.Inf(1), Weight: math.NaN()}},
-		Limits: []config.Limit{{Name: "each", Rate: 10, Burst: 10}}}}
+	s.Resources = []resource.Message{
+		&quotav1.Pool{Name: "pools/api", Capacity: 100},
+		&quotav1.Tenant{Name: "tenants/acme"},
+		&quotav1.Quota{Name: "tenants/acme/quotas/api", Guaranteed: 5},
+		&quotav1.Limit{Name: "tenants/acme/limits/each", Rate: "10/s"},
+		&quotav1.Pool{Name: "pools/found", Capacity: 10, Adaptive: &quotav1.Adaptive{Min: 1, Max: 100}},
+	}
 	s.Clients = []Client{{Name: "app", Tenant: "acme", Pool: "api", Cost: 1, Demand: Constant(5)}}
 	return s
+}
+
+// numbered are so many identities.
+func numbered(n int) map[string]string {
+	out := map[string]string{}
+	for i := range n {
+		out[fmt.Sprint("id-", i)] = "x"
+	}
+	return out
 }
 
 func TestCheck(t *testing.T) {
@@ -27,45 +44,57 @@ func TestCheck(t *testing.T) {
 	event := func(e Event) func(*Scenario) {
 		return func(s *Scenario) { e.At = time.Second; s.Events = append(s.Events, e) }
 	}
+	apply := func(m resource.Message) func(*Scenario) { return event(Event{Kind: Apply, Resource: m}) }
+	upstream := func(u Upstream) func(*Scenario) { return func(s *Scenario) { s.Upstreams = []Upstream{u} } }
+	each := func(l *quotav1.Limit) *quotav1.Limit { l.Name = "tenants/acme/limits/each"; return l }
 	for field, spoil := range map[string]func(*Scenario){
-		"duration":                  func(s *Scenario) { s.Duration = 0 },
-		"warmup":                    func(s *Scenario) { s.Warmup = s.Duration },
-		"lead":                      func(s *Scenario) { s.Lead = -1 },
-		"replicas":                  func(s *Scenario) { s.Replicas = nil },
-		"replicas[1].name":          func(s *Scenario) { s.Replicas[1].Name = "gw-1" },
-		"replicas[0].weight":        func(s *Scenario) { s.Replicas[0].Weight = math.NaN() },
-		"gossip.period":             func(s *Scenario) { s.Gossip.Period = 0 },
-		"gossip.loss":               func(s *Scenario) { s.Gossip.Loss = 1.5 },
-		"gossip.forgetAfter":        func(s *Scenario) { s.Gossip.ForgetAfter = s.Gossip.SplitAfter },
-		"coordinator.round":         func(s *Scenario) { s.Control.Round = time.Hour },
-		"pools[0].capacity":         func(s *Scenario) { s.Pools[0].Capacity = 0 },
-		"tenants":                   func(s *Scenario) { s.Tenants, s.Clients = nil, nil },
-		"tenants[0].weight":         func(s *Scenario) { s.Tenants[0].Weight = -1 },
-		"tenants[0].quotas[0].pool": func(s *Scenario) { s.Tenants[0].Quotas[0].Pool = "x" },
-		"tenants[0].quotas[0].max":  func(s *Scenario) { s.Tenants[0].Quotas[0].Max = math.NaN() },
-		"tenants[0].limits[0].rate": func(s *Scenario) { s.Tenants[0].Limits[0].Rate = math.Inf(1) },
-		"clients":                   func(s *Scenario) { s.Clients = nil },
-		"clients[0].tenant":         func(s *Scenario) { s.Clients[0].Tenant = "x" },
-		"clients[0].pool":           func(s *Scenario) { s.Clients[0].Pool = "" },
-		"clients[0].count":          func(s *Scenario) { s.Clients[0].Count = MaxClients + 1 },
-		"clients[0].cost":           func(s *Scenario) { s.Clients[0].Cost = 0 },
-		"clients[0].demand":         func(s *Scenario) { s.Clients[0].Demand = Demand{} },
-		"clients[0].route.pinned":   func(s *Scenario) { s.Clients[0].Route = Route{Kind: Pinned, Replica: "x"} },
-		"clients[0].route.spread":   func(s *Scenario) { s.Clients[0].Route = Route{Weights: map[string]float64{"gw-1": 0}} },
-		"events[0].partition":       event(Event{Kind: Partition}),
-		"events[0].join":            event(Event{Kind: Join, Replica: "gw-1"}),
-		"events[0].crash":           event(Event{Kind: Crash, Replica: "gw-7"}),
-		"events[0].limit.tenant":    event(Event{Kind: ChangeLimit, Tenant: "x"}),
-		"events[0].limit.name":      event(Event{Kind: ChangeLimit, Tenant: "acme", Limit: "x"}),
-		"events[0].pool.capacity":   event(Event{Kind: ChangeCapacity, Pool: "api"}),
-		"events[0].at":              func(s *Scenario) { s.Events = []Event{{At: s.Duration, Kind: Heal}} },
+		"duration":                    func(s *Scenario) { s.Duration = 0 },
+		"warmup":                      func(s *Scenario) { s.Warmup = s.Duration },
+		"lead":                        func(s *Scenario) { s.Lead = -1 },
+		"replicas":                    func(s *Scenario) { s.Replicas = nil },
+		"replicas[1].name":            func(s *Scenario) { s.Replicas[1].Name = "gw-1" },
+		"replicas[0].weight":          func(s *Scenario) { s.Replicas[0].Weight = math.NaN() },
+		"gossip.period":               func(s *Scenario) { s.Gossip.Period = 0 },
+		"gossip.loss":                 func(s *Scenario) { s.Gossip.Loss = 1.5 },
+		"gossip.forgetAfter":          func(s *Scenario) { s.Gossip.ForgetAfter = s.Gossip.SplitAfter },
+		"coordinator.round":           func(s *Scenario) { s.Control.Round = time.Hour },
+		"resources[0].capacity":       func(s *Scenario) { s.Resources[0].(*quotav1.Pool).Capacity = 0 },
+		"resources":                   func(s *Scenario) { s.Resources, s.Clients = nil, nil },
+		"resources[1].weight":         func(s *Scenario) { s.Resources[1].(*quotav1.Tenant).Weight = -1 },
+		"resources[1].name":           func(s *Scenario) { s.Resources[1] = s.Resources[0] },
+		"resources[2].name":           func(s *Scenario) { s.Resources[2].(*quotav1.Quota).Name = "tenants/acme/quotas/x" },
+		"resources[2].max":            func(s *Scenario) { s.Resources[2].(*quotav1.Quota).Max = proto.Float64(math.NaN()) },
+		"resources[2].mode":           func(s *Scenario) { s.Resources[2].(*quotav1.Quota).Mode = quotav1.Mode_OFF },
+		"resources[3].rate":           func(s *Scenario) { s.Resources[3].(*quotav1.Limit).Rate = "1e99/s" },
+		"clients:":                    func(s *Scenario) { s.Clients[0].Identities = numbered(9) },
+		"upstreams[0].pool":           upstream(Upstream{Pool: "api", Capacity: 1}),
+		"upstreams[0].capacity":       upstream(Upstream{Pool: "found"}),
+		"upstreams[0].takes":          upstream(Upstream{Pool: "found", Capacity: 1, Takes: -1}),
+		"clients":                     func(s *Scenario) { s.Clients = nil },
+		"clients[0].tenant":           func(s *Scenario) { s.Clients[0].Tenant = "x" },
+		"clients[0].pool":             func(s *Scenario) { s.Clients[0].Pool = "" },
+		"clients[0].count":            func(s *Scenario) { s.Clients[0].Count = MaxClients + 1 },
+		"clients[0].cost":             func(s *Scenario) { s.Clients[0].Cost = 0 },
+		"clients[0].demand":           func(s *Scenario) { s.Clients[0].Demand = Demand{} },
+		"clients[0].route.pinned":     func(s *Scenario) { s.Clients[0].Route = Route{Kind: Pinned, Replica: "x"} },
+		"clients[0].route.spread":     func(s *Scenario) { s.Clients[0].Route = Route{Weights: map[string]float64{"gw-1": 0}} },
+		"events[0].partition":         event(Event{Kind: Partition}),
+		"events[0].join":              event(Event{Kind: Join, Replica: "gw-1"}),
+		"events[0].crash":             event(Event{Kind: Crash, Replica: "gw-7"}),
+		"events[0].apply.name":        apply(&quotav1.Limit{Name: "tenants/acme/limits/x", Rate: "1/s"}),
+		"events[0].apply.rate":        apply(each(&quotav1.Limit{Rate: "1"})),
+		"events[0].apply":             apply(each(&quotav1.Limit{Rate: "1/s", Key: quotav1.Key_TENANT})),
+		"events[0].apply.capacity":    apply(&quotav1.Pool{Name: "pools/api"}),
+		"events[0].upstream.pool":     event(Event{Kind: Serve, Pool: "api", Capacity: 1}),
+		"events[0].upstream.capacity": event(Event{Kind: Serve, Pool: "found"}),
+		"events[0].at":                func(s *Scenario) { s.Events = []Event{{At: s.Duration, Kind: Heal}} },
 	} {
 		s := sound()
 		spoil(s)
 		errs := s.Check()
 		found := false
 		for _, e := range errs {
-			found = found || strings.HasPrefix(e.Field, field)
+			found = found || strings.HasPrefix(e.Error(), field)
 		}
 		if !found {
 			t.Errorf("%s: found only %v", field, errs)
@@ -137,14 +166,17 @@ func TestChanges(t *testing.T) {
 func TestCloneAndChange(t *testing.T) {
 	s := sound()
 	c := s.Clone()
-	if !c.Change(&Event{Kind: ChangeLimit, Tenant: "acme", Limit: "each", Rate: 3}) ||
-		!c.Change(&Event{Kind: ChangeCapacity, Pool: "api", Rate: 7}) {
+	if !c.Change(&Event{Kind: Apply, Resource: &quotav1.Limit{Name: "tenants/acme/limits/each", Rate: "3/s"}}) ||
+		!c.Change(&Event{Kind: Apply, Resource: &quotav1.Pool{Name: "pools/api", Capacity: 7}}) ||
+		!c.Change(&Event{Kind: Serve, Pool: "found", Capacity: 9}) {
 		t.Fatal("no change")
 	}
-	if l := c.Tenants[0].Limits[0]; l.Rate != 3 || l.Burst != 3 || c.Pools[0].Capacity != 7 {
-		t.Errorf("%+v", c)
+	now := c.InForce
+	if l := now.Limits["acme"][0]; l.Rate != 3 || l.Burst != 3 || now.Gateways.Revision != 3 ||
+		c.Serves(now.Allocation.Pools[0]) != 7 || c.Serves(now.Allocation.Pools[1]) != 9 {
+		t.Errorf("%+v", now)
 	}
-	if s.Tenants[0].Limits[0].Rate != 10 || s.Pools[0].Capacity != 100 {
+	if now = s.Clone().InForce; now.Limits["acme"][0].Rate != 10 || now.Allocation.Pools[0].Capacity != 100 {
 		t.Error("the original changed")
 	}
 	if c.Change(&Event{Kind: Heal}) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/services/simulate/scenario"
 )
 
@@ -12,6 +13,8 @@ import (
 type Client struct {
 	Name, Tenant, Pool string
 	Patience           time.Duration
+	Identities         *limiter.Identities
+	Classes            uint32
 	Keys               []int // places in Keys that limit it
 	Flow               int   // place in Flows, -1 without a pool
 }
@@ -34,21 +37,31 @@ type Cast struct {
 	Clients  []Client
 	Keys     []Key
 	Flows    []Flow
+	Names    limiter.Names // of the clients' identities and classes
 
 	origin []int // of Clients: place in the scenario's
 }
 
-// NewCast lists who acts in a checked scenario.
-func NewCast(s *scenario.Scenario) *Cast {
-	c := &Cast{}
+// Gateways are all that are ever there in a scenario, and what they weigh.
+func Gateways(s *scenario.Scenario) (names []string, weights []float64) {
 	for _, r := range s.Replicas {
-		c.Gateways, c.Weights = append(c.Gateways, r.Name), append(c.Weights, r.Weight)
+		names, weights = append(names, r.Name), append(weights, r.Weight)
 	}
 	for _, i := range s.Order() {
-		if e := &s.Events[i]; e.Kind == scenario.Join && !slices.Contains(c.Gateways, e.Replica) {
-			c.Gateways, c.Weights = append(c.Gateways, e.Replica), append(c.Weights, 1)
+		if e := &s.Events[i]; e.Kind == scenario.Join && !slices.Contains(names, e.Replica) {
+			names, weights = append(names, e.Replica), append(weights, 1)
 		}
 	}
+	return names, weights
+}
+
+// NewCast lists who acts in a clone of a checked scenario.
+func NewCast(s *scenario.Scenario) *Cast {
+	c := &Cast{}
+	c.Gateways, c.Weights = Gateways(s)
+	identities, classes := s.Named()
+	copy(c.Names.Identities[:], identities)
+	copy(c.Names.Classes[:], classes)
 	keys := map[Key]int{}
 	flows := map[Flow]int{}
 	for i := range s.Clients {
@@ -71,8 +84,9 @@ func (c *Cast) add(s *scenario.Scenario, origin int, keys map[Key]int, flows map
 		flow = at
 	}
 	for _, name := range group.Names() {
-		client := Client{Name: name, Tenant: group.Tenant, Pool: group.Pool, Patience: group.Patience, Flow: flow}
-		for _, k := range limits(s, &client) {
+		client := Client{Name: name, Tenant: group.Tenant, Pool: group.Pool, Patience: group.Patience, Flow: flow,
+			Identities: c.identities(group), Classes: c.classes(group)}
+		for _, k := range limits(s, &client, group) {
 			id := Key{Tenant: k.Tenant, Limit: k.Limit, Client: k.Client}
 			at, ok := keys[id]
 			if !ok {
@@ -86,27 +100,52 @@ func (c *Cast) add(s *scenario.Scenario, origin int, keys map[Key]int, flows map
 	}
 }
 
-// limits are the keys of the limits that a client meets.
-func limits(s *scenario.Scenario, c *Client) (keys []Key) {
-	for i := range s.Tenants {
-		for j := range s.Tenants[i].Limits {
-			l := &s.Tenants[i].Limits[j]
-			if s.Tenants[i].Name != c.Tenant || l.Mode != config.Enforce ||
-				len(l.Pools) > 0 && !slices.Contains(l.Pools, c.Pool) {
-				continue
-			}
-			k := Key{Tenant: c.Tenant, Limit: l.Name, Queued: l.Queued()}
-			rb := config.RateBurst{Rate: l.Rate, Burst: l.Burst}
-			if !l.PerTenant {
-				k.Client = c.Name
-				if o, ok := l.Overrides[c.Name]; ok {
-					rb = o
-				}
-			}
-			rb = rb.WithDefaults()
-			k.Rate, k.Burst = rb.Rate, rb.Burst
-			keys = append(keys, k)
+// identities are a client's as requests carry them, nil without any.
+func (c *Cast) identities(of *scenario.Client) *limiter.Identities {
+	if len(of.Identities) == 0 {
+		return nil
+	}
+	out := new(limiter.Identities)
+	for i, name := range c.Names.Identities {
+		out[i] = of.Identities[name]
+	}
+	return out
+}
+
+// classes are a client's as requests carry them.
+func (c *Cast) classes(of *scenario.Client) (mask uint32) {
+	for i, name := range c.Names.Classes {
+		if name != "" && slices.Contains(of.Classes, name) {
+			mask |= 1 << i
 		}
+	}
+	return mask
+}
+
+// applies tells whether a limit is enforced on a client's requests.
+func applies(l *config.Limit, c *scenario.Client) bool {
+	in := func(class string) bool { return slices.Contains(c.Classes, class) }
+	return l.Mode == config.Enforce && (len(l.Pools) == 0 || slices.Contains(l.Pools, c.Pool)) &&
+		(len(l.Classes) == 0 || slices.ContainsFunc(l.Classes, in))
+}
+
+// limits are the keys of the limits that a client of a group meets.
+func limits(s *scenario.Scenario, c *Client, group *scenario.Client) (keys []Key) {
+	for _, l := range s.InForce.Limits[c.Tenant] {
+		if !applies(&l, group) {
+			continue
+		}
+		k := Key{Tenant: c.Tenant, Limit: l.Name, Queued: l.Queued(), Rate: l.Rate, Burst: l.Burst}
+		if !l.PerTenant {
+			k.Client = c.Name
+			if l.Identity != "" {
+				k.Client = group.Identities[l.Identity]
+			}
+			if o, ok := l.Overrides[k.Client]; ok {
+				k.Rate, k.Burst = o.Rate, o.Burst
+			}
+		}
+		keys = append(keys, k)
 	}
 	return keys
 }
@@ -114,7 +153,7 @@ func limits(s *scenario.Scenario, c *Client) (keys []Key) {
 // Refresh takes over the limits' numbers from a scenario that has changed.
 func (c *Cast) Refresh(s *scenario.Scenario) {
 	for i := range c.Clients {
-		for j, k := range limits(s, &c.Clients[i]) {
+		for j, k := range limits(s, &c.Clients[i], &s.Clients[c.origin[i]]) {
 			c.Keys[c.Clients[i].Keys[j]] = k
 		}
 	}

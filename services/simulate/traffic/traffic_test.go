@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/control/config"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/simulate/scenario"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 func up(c *Cast) []bool {
@@ -20,6 +21,7 @@ func up(c *Cast) []bool {
 
 // all are a scenario's requests, asked for in steps.
 func all(s *scenario.Scenario, step time.Duration) ([]Request, *Cast) {
+	s = s.Clone()
 	c := NewCast(s)
 	src := NewSource(s, c, up(c))
 	var out []Request
@@ -31,7 +33,8 @@ func all(s *scenario.Scenario, step time.Duration) ([]Request, *Cast) {
 
 func one(demand scenario.Demand, route scenario.Route) *scenario.Scenario {
 	s := scenario.New(20*time.Second, 3)
-	s.Tenants = []scenario.Tenant{{Name: "t", Weight: 1, Limits: []config.Limit{{Name: "l", Rate: 10, Burst: 5}}}}
+	s.Resources = []resource.Message{&quotav1.Tenant{Name: "tenants/t"},
+		&quotav1.Limit{Name: "tenants/t/limits/l", Rate: "10/s", Burst: 5}}
 	s.Clients = []scenario.Client{{Name: "c", Tenant: "t", Cost: 1, Demand: demand, Route: route}}
 	return s
 }
@@ -126,7 +129,7 @@ func TestDown(t *testing.T) {
 	for _, r := range []scenario.Route{{}, {Kind: scenario.Pinned, Replica: "gw-2"},
 		{Kind: scenario.Moving, Every: time.Second},
 		{Kind: scenario.RoundRobin}, {Weights: map[string]float64{"gw-2": 1}}} {
-		s := one(scenario.Constant(100), r)
+		s := one(scenario.Constant(100), r).Clone()
 		c := NewCast(s)
 		src := NewSource(s, c, up(c))
 		src.SetUp(1, false)
@@ -164,30 +167,56 @@ func TestCentral(t *testing.T) {
 	}
 }
 
+// A limit counts what it tells requests apart by, and only requests of its classes.
+func TestIdentitiesAndClasses(t *testing.T) {
+	s := one(scenario.Constant(1), scenario.Route{})
+	s.Resources = []resource.Message{&quotav1.Tenant{Name: "tenants/t"},
+		&quotav1.Limit{Name: "tenants/t/limits/ip", Rate: "1/s", Identity: "ip",
+			Overrides: []*quotav1.Override{{Client: "office", Rate: "9/s"}}},
+		&quotav1.Limit{Name: "tenants/t/limits/writes", Rate: "2/s", Classes: []string{"writes", "deletes"}}}
+	s.Clients[0].Count, s.Clients[0].Identities = 2, map[string]string{"ip": "office"}
+	s.Clients = append(s.Clients, scenario.Client{Name: "w", Tenant: "t", Cost: 1, Demand: scenario.Constant(1),
+		Classes: []string{"writes"}})
+	c := NewCast(s.Clone())
+	want := []Key{{Tenant: "t", Limit: "ip", Client: "office", Rate: 9, Burst: 9},
+		{Tenant: "t", Limit: "ip", Rate: 1, Burst: 1}, {Tenant: "t", Limit: "writes", Client: "w", Rate: 2, Burst: 2}}
+	if !slices.Equal(c.Keys, want) {
+		t.Errorf("%+v\nwant %+v", c.Keys, want)
+	}
+	if a, w := c.Clients[0], c.Clients[2]; a.Identities[0] != "office" || a.Classes != 0 || w.Identities != nil ||
+		w.Classes != 1 {
+		t.Errorf("%+v, %+v", a, w)
+	}
+}
+
 func TestCast(t *testing.T) {
 	s := one(scenario.Constant(1), scenario.Route{})
-	s.Pools = []scenario.Pool{{Name: "p", Capacity: 1}, {Name: "q", Capacity: 1}}
-	s.Tenants[0].Limits = []config.Limit{
-		{Name: "each", Rate: 1, Overrides: map[string]config.RateBurst{"c-2": {Rate: 7}}},
-		{Name: "all", PerTenant: true, Rate: 5},
-		{Name: "q only", Rate: 3, Pools: []string{"q"}},
-		{Name: "shadow", Rate: 3, Mode: config.Shadow},
+	all := &quotav1.Limit{Name: "tenants/-/limits/all", Key: quotav1.Key_TENANT, Rate: "5/s"}
+	s.Resources = []resource.Message{
+		&quotav1.Pool{Name: "pools/p", Capacity: 1}, &quotav1.Pool{Name: "pools/q", Capacity: 1},
+		&quotav1.Tenant{Name: "tenants/t"}, all,
+		&quotav1.Limit{Name: "tenants/t/limits/each", Rate: "1/s",
+			Overrides: []*quotav1.Override{{Client: "c-2", Rate: "7/s"}}},
+		&quotav1.Limit{Name: "tenants/t/limits/q-only", Rate: "3/s", Pools: []string{"q"}},
+		&quotav1.Limit{Name: "tenants/t/limits/shadow", Rate: "3/s", Mode: quotav1.Mode_SHADOW},
 	}
 	s.Clients[0].Pool, s.Clients[0].Count = "p", 3
 	s.Events = []scenario.Event{{At: time.Second, Kind: scenario.Join, Replica: "gw-9"}}
+	s = s.Clone()
 	c := NewCast(s)
 	if len(c.Gateways) != 4 || c.Weights[3] != 1 || len(c.Clients) != 3 || len(c.Keys) != 4 || len(c.Flows) != 1 {
 		t.Fatalf("%+v", c)
 	}
-	if k := c.Keys[c.Clients[1].Keys[0]]; k.Rate != 7 || k.Burst != 7 || k.Client != "c-2" {
+	if k := c.Keys[c.Clients[1].Keys[1]]; k.Rate != 7 || k.Burst != 7 || k.Client != "c-2" {
 		t.Errorf("override: %+v", k)
 	}
-	if c.Clients[0].Keys[1] != c.Clients[2].Keys[1] {
+	if c.Clients[0].Keys[0] != c.Clients[2].Keys[0] {
 		t.Error("a tenant's key is one")
 	}
-	s.Tenants[0].Limits[1].Rate = 50
+	s.Change(&scenario.Event{Kind: scenario.Apply,
+		Resource: &quotav1.Limit{Name: all.Name, Key: quotav1.Key_TENANT, Rate: "50/s"}})
 	c.Refresh(s)
-	if k := c.Keys[c.Clients[0].Keys[1]]; k.Rate != 50 {
+	if k := c.Keys[c.Clients[0].Keys[0]]; k.Rate != 50 {
 		t.Errorf("after a change: %+v", k)
 	}
 }

@@ -49,7 +49,7 @@ func (w *World) startAgent(a *agent) {
 	a.core = core.New(core.Options{Name: a.name, Incarnation: uint64(w.now), Period: s.Gossip.Period,
 		T1: s.Gossip.SplitAfter, T2: s.Gossip.ForgetAfter})
 	a.peers, a.connected = make([]peer, len(w.agents)), false
-	w.configure(a, w.lead.config)
+	w.configure(a, w.configuration().Gateways)
 	who := a.place
 	w.plan(w.phase(s.Gossip.Period), tickAgent, who, a.life, nil)
 	w.plan(w.phase(s.Gossip.Period), gossip, who, a.life, nil)

@@ -1,30 +1,38 @@
 package world
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/simulate/scenario"
 	"github.com/titrate/titrate/services/simulate/system"
 	"github.com/titrate/titrate/services/simulate/traffic"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 // three is a world of three gateways with a pool and a limit.
 func three(t *testing.T) *World {
 	t.Helper()
 	s := scenario.New(time.Minute, 3)
-	s.Pools = []scenario.Pool{{Name: "api", Capacity: 100}}
-	s.Tenants = []scenario.Tenant{{Name: "acme", Weight: 1, Limits: []config.Limit{{Name: "each", Rate: 50,
-		Burst: 50}}}}
+	s.Resources = []resource.Message{&quotav1.Pool{Name: "pools/api", Capacity: 100},
+		&quotav1.Tenant{Name: "tenants/acme"}, &quotav1.Limit{Name: "tenants/acme/limits/each", Rate: "50/s"}}
 	s.Clients = []scenario.Client{{Name: "app", Tenant: "acme", Pool: "api", Cost: 1, Demand: scenario.Poisson(20)}}
+	s = s.Clone()
 	cast := traffic.NewCast(s)
 	w, err := New(system.Stage{Scenario: s, Cast: cast, Up: []bool{true, true, true}, Answer: func(system.Answer) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return w.(*World)
+}
+
+// limitOf is the first limit of a tenant.
+func limitOf(c *config.Config, tenant string) config.Limit {
+	return c.Tenants[slices.IndexFunc(c.Tenants, func(t config.Tenant) bool { return t.Name == tenant })].Limits[0]
 }
 
 // happen lets an event happen and some time pass.
@@ -123,14 +131,15 @@ func TestRestart(t *testing.T) {
 func TestChangeWhileCutOff(t *testing.T) {
 	w := three(t)
 	w.happen(time.Second, scenario.Event{Kind: scenario.Partition, Groups: [][]string{{"gw-1"}}}, time.Second)
-	w.stage.Scenario.Tenants[0].Limits[0].Rate = 7
-	w.happen(3*time.Second, scenario.Event{Kind: scenario.ChangeLimit, Tenant: "acme", Limit: "each", Rate: 7},
-		time.Second)
-	if w.gateways[0].config.Tenants[0].Limits[0].Rate != 50 {
+	e := scenario.Event{Kind: scenario.Apply, Resource: &quotav1.Limit{Name: "tenants/acme/limits/each", Rate: "7/s"}}
+	w.stage.Scenario.Change(&e)
+	w.happen(3*time.Second, e, time.Second)
+	rate := func(gateway int) float64 { return limitOf(w.gateways[gateway].config, "acme").Rate }
+	if rate(0) != 50 {
 		t.Error("an older configuration changed")
 	}
 	if w.gateways[0].config.Revision != 1 || w.gateways[1].config.Revision != 2 ||
-		w.gateways[1].config.Tenants[0].Limits[0].Rate != 7 {
+		rate(1) != 7 {
 		t.Errorf("revisions %d, %d", w.gateways[0].config.Revision, w.gateways[1].config.Revision)
 	}
 	w.happen(5*time.Second, scenario.Event{Kind: scenario.Heal}, 2*time.Second)

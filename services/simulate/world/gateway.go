@@ -79,6 +79,7 @@ func (w *World) start(g *gateway) {
 	g.life++
 	g.generation = uint64(w.now) + uint64(g.life) // as production: a time; no two are the same
 	g.engine = limiter.New(limiter.Options{Keys: w.keys(), Replica: name, Start: w.time()})
+	g.engine.Name(w.stage.Cast.Names)
 	g.waiting, g.sends = map[int]*waiting{}, 0
 	g.others, g.withdrawn = exchange.Estimator{}, nil
 	g.tickAt = w.now + w.phase(busyTick)
@@ -129,7 +130,8 @@ func (w *World) ask(g *gateway, id int, c *traffic.Client, cost float64) {
 		w.answer(id, system.Lost, limiter.None, false)
 		return
 	}
-	r := limiter.Request{Tenant: c.Tenant, Client: c.Name, Pool: c.Pool, Cost: cost}
+	r := limiter.Request{Tenant: c.Tenant, Client: c.Name, Pool: c.Pool, Cost: cost, Identities: c.Identities,
+		Classes: c.Classes}
 	out := g.engine.Decide(w.time(), &r)
 	if out.Verdict == limiter.Wait {
 		var handle limiter.Handle

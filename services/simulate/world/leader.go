@@ -3,10 +3,10 @@ package world
 import (
 	"time"
 
-	"github.com/titrate/titrate/control/config"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/coordinator/leadership"
+	"github.com/titrate/titrate/services/simulate/scenario"
 )
 
 // reconnectWithin is how long an agent takes at most to find the coordinator again.
@@ -17,12 +17,10 @@ const coordinatorPlace = -1
 
 // leader is the coordinator.
 type leader struct {
-	loop     *leadership.Loop // nil: there is none
-	epoch    int64
-	series   uint32            // number of the present series of rounds; those of earlier series are void
-	config   *config.Config    // newest
-	revision int64             // of changes
-	leases   *controlv1.Leases // published last
+	loop   *leadership.Loop // nil: there is none
+	epoch  int64
+	series uint32            // number of the present series of rounds; those of earlier series are void
+	leases *controlv1.Leases // published last
 }
 
 // date is now as the coordinator counts.
@@ -38,13 +36,14 @@ func (w *World) begin(epoch int64) {
 	l.epoch, l.leases = epoch, nil
 	l.loop = leadership.New(leadership.Options{Params: allocation.Defaults(), Settle: c.Settle, Expiry: c.SoftExpiry,
 		Withdraw: func() { l.leases = nil }})
-	l.loop.Configure(w.stage.Scenario.Allocation(w.revision()))
+	l.loop.Configure(w.configuration().Allocation)
 	l.loop.Begin(w.date(), epoch, false)
 	l.series++
 	w.plan(0, runRound, 0, l.series, nil)
 }
 
-func (w *World) revision() int64 { return 1 + w.lead.revision }
+// configuration is the newest.
+func (w *World) configuration() *scenario.Configuration { return w.stage.Scenario.InForce }
 
 // lose ends the leadership; no other begins.
 func (w *World) lose() {
@@ -82,8 +81,8 @@ func (w *World) connect(a *agent) {
 	a.connected = true
 	hello := a.core.Hello(a.time(w))
 	w.lead.loop.Hello(w.date(), hello)
-	if hello.GetRevision() != w.lead.config.Revision {
-		w.plan(w.way(), takeConfig, a.place, a.life, w.lead.config)
+	if newest := w.configuration().Gateways; hello.GetRevision() != newest.Revision {
+		w.plan(w.way(), takeConfig, a.place, a.life, newest)
 	}
 	if w.lead.leases != nil {
 		w.plan(w.way(), takeLeases, a.place, a.life, w.lead.leases)
@@ -114,19 +113,17 @@ func (w *World) round(series uint32) {
 	w.plan(l.loop.Every(s.Control.Round, s.Gossip.Period), runRound, 0, l.series, nil)
 }
 
-// change puts the scenario's new numbers in force: at the coordinator now, at
+// change puts the scenario's new configuration in force: at the coordinator now, at
 // agents with the next message, at those that are cut off when they are back.
 func (w *World) change() {
 	l := &w.lead
-	l.revision++
-	l.config = w.stage.Scenario.Config(w.revision())
 	if l.loop == nil {
 		return
 	}
-	l.loop.Configure(w.stage.Scenario.Allocation(w.revision()))
+	l.loop.Configure(w.configuration().Allocation)
 	for i := range w.agents {
 		if a := &w.agents[i]; a.connected {
-			w.plan(w.way(), takeConfig, int32(i), a.life, l.config)
+			w.plan(w.way(), takeConfig, int32(i), a.life, w.configuration().Gateways)
 		}
 	}
 	l.series++

@@ -18,13 +18,12 @@ type flying struct {
 // depart sends a released request to its pool's upstream: one server that takes
 // requests in order, at the capacity that the scenario has now.
 func (w *World) depart(r *limiter.Request, f *limiter.Flight) {
-	pools := w.stage.Scenario.Pools
-	at := slices.IndexFunc(pools, func(p scenario.Pool) bool { return p.Name == r.Pool })
-	p := &pools[at]
-	work := time.Duration(float64(r.Micros()) * 1e-6 / p.Capacity * float64(time.Second))
+	upstreams := w.stage.Scenario.Upstreams
+	at := slices.IndexFunc(upstreams, func(u scenario.Upstream) bool { return u.Pool == r.Pool })
+	work := time.Duration(float64(r.Micros()) * 1e-6 / upstreams[at].Capacity * float64(time.Second))
 	w.servers[at] = max(w.servers[at], w.now) + work
 	f.Depart(r.Micros())
-	w.agenda.add(item{at: w.servers[at] + p.Upstream.Takes, task: landFlight,
+	w.agenda.add(item{at: w.servers[at] + upstreams[at].Takes, task: landFlight,
 		load: &flying{flight: f, micros: r.Micros(), since: w.now}})
 }
 

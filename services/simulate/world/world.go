@@ -29,7 +29,7 @@ type World struct {
 	links    core.Link // given to gateways
 	net      network
 	lead     leader
-	servers  []time.Duration // by pool: when its upstream has done all that it was sent
+	servers  []time.Duration // by upstream: when it has done all that it was sent
 }
 
 // New makes a world at −Scenario.Lead. It is a system.Maker.
@@ -38,16 +38,11 @@ func New(stage system.Stage) (system.System, error) {
 	w := &World{
 		stage: stage, random: rand.New(rand.NewPCG(s.Seed, 0x7469747261746521)),
 		now: origin, zero: origin + s.Lead,
-		servers:  make([]time.Duration, len(s.Pools)),
+		servers:  make([]time.Duration, len(s.Upstreams)),
 		places:   map[string]int{},
 		gateways: make([]gateway, len(stage.Cast.Gateways)), agents: make([]agent, len(stage.Cast.Gateways)),
 	}
-	config := s.Config(1)
-	if err := config.Validate(); err != nil {
-		return nil, err
-	}
 	w.net = newNetwork(&s.Gossip, w.random, len(w.agents))
-	w.lead.config = config
 	w.begin(1)
 	for i, name := range stage.Cast.Gateways {
 		w.places[name] = i
@@ -180,7 +175,7 @@ func (w *World) Happen(e *scenario.Event) {
 	case scenario.CoordinatorBack:
 		w.begin(w.lead.epoch + 1)
 		w.reconnect()
-	case scenario.ChangeLimit, scenario.ChangeCapacity:
+	case scenario.Apply:
 		w.change()
 	}
 }
