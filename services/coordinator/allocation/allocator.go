@@ -19,7 +19,6 @@ type Allocator struct {
 	quotas     map[string][]Flow    // the flows that have one, by pool, in order
 	capacities map[string]float64   // highest capacity of each configured pool
 	span       time.Duration        // of the reports of this round, 0 = none
-	last       time.Time            // last round that had new reports
 	solver     solver
 }
 
@@ -77,13 +76,8 @@ func (al *Allocator) Step(now time.Time) *Outcome {
 	al.span = span
 	al.stepUpstreams(span)
 	if span > 0 {
-		dt := span
-		if !al.last.IsZero() {
-			dt = now.Sub(al.last)
-		}
-		al.last = now
 		for _, f := range al.order {
-			f.update(now, span, max(dt, minInterval), &al.params)
+			f.update(now, span, &al.params)
 		}
 	}
 	al.order = slices.DeleteFunc(al.order, func(f *flow) bool {

@@ -9,10 +9,12 @@ import (
 //
 //	σ² = D·mean/h    of a window of h seconds: that of a Poisson stream times the dispersion D
 //	mean jumps to the sample that differs by more than 4σ, or twice in a row by more than 2.5σ
-//	otherwise mean += g·(sample − mean), g = max(1/n, 1 − e^(−dt/τ))
+//	otherwise mean += g·(sample − mean), g = max(1/n, 1 − e^(−h/τ))
 //	D += .05·(min((sample − mean)²/σ², 16)·D − D), D ≥ 1
 //
-// n counts samples since the last jump. The mean has no bias: a mean that rises fast and
+// n counts samples since the last jump. The gain is by the length of the window and not by
+// the time since the last one: a coordinator that stood still for seconds has one short
+// window then, which says little. The mean has no bias: a mean that rises fast and
 // falls slowly would reserve capacity that nobody uses.
 type estimate struct {
 	mean       float64 // units/s
@@ -28,9 +30,9 @@ const (
 	dispersionGain = .05
 )
 
-// observe adds a sample, the mean rate of a window of length span; dt is the time since
-// the last sample. It reports whether the mean jumped.
-func (e *estimate) observe(sample float64, span, dt, tau time.Duration) (jumped bool) {
+// observe adds a sample, the mean rate of a window of length span. It reports whether the
+// mean jumped.
+func (e *estimate) observe(sample float64, span, tau time.Duration) (jumped bool) {
 	if e.samples == 0 {
 		*e = estimate{mean: sample, dispersion: 1, samples: 1}
 		return sample > 0
@@ -43,7 +45,7 @@ func (e *estimate) observe(sample float64, span, dt, tau time.Duration) (jumped 
 		return true
 	}
 	e.samples++
-	e.mean += math.Max(1/float64(e.samples), gain(dt, tau)) * (sample - e.mean)
+	e.mean += math.Max(1/float64(e.samples), gain(span, tau)) * (sample - e.mean)
 	return false
 }
 

@@ -50,15 +50,15 @@ func (f *flow) add(e *entry) {
 	f.reported.limited = f.reported.limited || e.rate.limited
 }
 
-// update takes the sums over windows of length span, dt after the last update.
-func (f *flow) update(now time.Time, span, dt time.Duration, p *Params) {
+// update takes the sums over windows of length span.
+func (f *flow) update(now time.Time, span time.Duration, p *Params) {
 	in := &f.reported
 	if in.demand > 0 || in.waiting > 0 {
 		f.arrived = now
 	}
 	f.waiting, f.limited = in.waiting, in.limited
-	g := gain(dt, admittedSmoothing)
-	if f.demand.observe(in.demand, span, dt, p.Smoothing) {
+	g := gain(span, admittedSmoothing)
+	if f.demand.observe(in.demand, span, p.Smoothing) {
 		g = 1
 	}
 	f.admitted += g * (in.served - f.admitted)

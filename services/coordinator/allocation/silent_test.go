@@ -60,3 +60,28 @@ func TestSilentAgentKeepsItsMeanDemand(t *testing.T) {
 		}
 	}
 }
+
+// A coordinator that stood still has one short window of reports when it goes on. It says
+// little: the shares stay about where they were.
+func TestOneWindowAfterAPauseSaysLittle(t *testing.T) {
+	loop := allocation.New(allocation.Defaults())
+	loop.Configure(&allocation.Config{
+		Pools:   []allocation.Pool{{Name: "api", Capacity: 60}},
+		Tenants: map[string]float64{"light": 1, "greedy": 1},
+	})
+	now := epoch
+	step := func(light float64) float64 {
+		loop.Observe(now, "one", report("light", light))
+		loop.Observe(now, "other", report("greedy", 100))
+		f, _ := shareOf(loop.Step(now), "greedy")
+		return f.Share
+	}
+	for range 40 {
+		now = now.Add(every)
+		step(16)
+	}
+	now = now.Add(7 * time.Second)
+	if greedy := step(4); math.Abs(60-16-greedy) > 4 {
+		t.Errorf("greedy has %.1f of 60/s beside one of 16/s of which one window saw 4/s", greedy)
+	}
+}
