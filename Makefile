@@ -5,6 +5,10 @@ SHELL    := /usr/bin/env bash
 DURATION ?= 60s
 CACHE    ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/titrate
 ENVOY    := 1.40.0
+# Older ones that the module loads in, too (docs/compatibility.md).
+OLDER_ENVOYS := 1.38.3 1.39.3
+# What of envoytest depends on Envoy the most: symbols, attributes, settings, held and ended streams, metrics.
+CORE     := Symbols|Older|EnvoysAddress|Overrides|PerRoute|Classes|ClientLimit|HeldThen|ResponseCost|ValidateMode
 export ENVOY_BIN ?= $(CACHE)/envoy-$(ENVOY)/envoy
 export GOFLAGS ?= -buildvcs=false
 
@@ -17,7 +21,7 @@ MODULES := control lab papers proto envoy-filter services e2e
 GO_SRC  := $(shell find control papers proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo pictures dev test verify race lint generate check-generated tidy bench bench-envoy figures grid soak robustness containers images envoy check-go standalone clean
+.PHONY: help build demo pictures dev test verify race lint generate check-generated tidy bench bench-envoy figures grid soak robustness containers images envoy older-envoys check-go standalone clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,8 +41,11 @@ check-go:
 
 envoy: $(ENVOY_BIN) ## fetch Envoy into the cache (ENVOY_BIN=… uses your own)
 
-$(CACHE)/envoy-$(ENVOY)/envoy:
-	@tools/sh/envoy.sh $(ENVOY) $@
+$(CACHE)/envoy-%/envoy:
+	@tools/sh/envoy.sh $* $@
+
+older-envoys: $(OLDER_ENVOYS:%=$(CACHE)/envoy-%/envoy) check-go ## the filter's tests in older Envoys; ARGS='-run Held'
+	@for v in $(OLDER_ENVOYS); do (cd envoy-filter && ENVOY_BIN=$(CACHE)/envoy-$$v/envoy go test -count=1 $(ARGS) ./envoytest) || exit 1; done
 
 demo: build envoy ## three real Envoys hold one limit and share one upstream; DURATION=60s JSON=file TRACE=file
 	@bin/titrate dev --duration $(DURATION) $(if $(JSON),--json $(JSON)) $(if $(TRACE),--trace $(TRACE)) $(ARGS)
@@ -56,6 +63,7 @@ test: build envoy images ## all tests: laws, services, real Envoy, containers
 	@cd papers && go test ./...
 	@cd proto && go test ./link/...
 	@cd envoy-filter && go test ./...
+	@$(MAKE) --no-print-directory older-envoys ARGS="-run '$(CORE)'"
 	@cd services && go test -p 1 ./...
 	@cd e2e && TITRATE_E2E=1 TITRATE_CONTAINERS=1 go test -count=1 -p 1 -timeout 20m ./...
 
@@ -66,7 +74,8 @@ race: build envoy ## the tests that have no C boundary, under the race detector
 	@cd envoy-filter && go test -race $$(go list ./... | grep -vE '/(shim|envoytest)|envoy-filter$$')
 	@cd services && go test -race ./...
 
-verify: test race ## test, race, and the long suites: fuzzing, compose, short soak and robustness, a full demo
+verify: test race ## test, race, and the long suites: older Envoys, fuzzing, compose, short soak and robustness, a full demo
+	@$(MAKE) --no-print-directory older-envoys
 	@tools/sh/fuzz.sh 10s
 	@tools/sh/compose.sh
 	@$(MAKE) --no-print-directory soak DURATION=30s

@@ -80,7 +80,7 @@ func gateway(t *testing.T, upstream string, state []link.Message, edits ...strin
 	t.Helper()
 	bin := os.Getenv("ENVOY_BIN")
 	if bin == "" {
-		t.Skip("ENVOY_BIN is not set to an Envoy 1.40 binary")
+		t.Skip("ENVOY_BIN is not set to an Envoy binary (1.38, 1.39 or 1.40)")
 	}
 	modules, err := module()
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -37,5 +39,31 @@ func TestVersionsAgree(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The Envoys that tests run are those that the page of compatible versions names.
+func TestCompatibleEnvoys(t *testing.T) {
+	read := func(file string) string {
+		raw, err := os.ReadFile(filepath.Join(root(t), file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	lines := regexp.MustCompile(`(?m)^(?:OLDER_)?ENVOYS? +:= ([0-9. ]+)$`).FindAllStringSubmatch(read("Makefile"), -1)
+	var tested []string
+	for _, line := range lines {
+		tested = append(tested, strings.Fields(line[1])...)
+	}
+	var named []string
+	for _, row := range regexp.MustCompile(`(?m)^\| Envoy (\d+\.\d+\.\d+) \|`).FindAllStringSubmatch(
+		read("docs/compatibility.md"), -1) {
+		named = append(named, row[1])
+	}
+	slices.Sort(tested)
+	slices.Sort(named)
+	if len(tested) < 2 || !slices.Equal(tested, named) {
+		t.Errorf("docs/compatibility.md names Envoy %v, the Makefile tests %v", named, tested)
 	}
 }

@@ -284,6 +284,9 @@ func TestResponseCostOncePerRequest(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
+			if what == "redirected" {
+				needRedirects(t)
+			}
 			e, _ := launch{example: "response-cost.yaml", concurrency: 1, edits: []edit{routes}}.linked(t,
 				world(1, config.Queue{}, limited("acme", 0.01, 1000)))
 			e.upstream.Config.Handler = failingUpstream()

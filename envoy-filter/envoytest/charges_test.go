@@ -69,6 +69,9 @@ func TestChargedOnce(t *testing.T) {
 	for what, c := range cases {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
+			if what == "redirects" {
+				needRedirects(t)
+			}
 			e, a := linked(t, world(1, config.Queue{}, limited("acme", 0.001, burst)), withRoutePolicy(c.policy))
 			var s seen
 			e.upstream.Config.Handler = s.handler(c.answer)
@@ -136,6 +139,7 @@ var second = edit{`                  cost: { literal: 1 }
 // are of one tenant or of two. Each tenant's client has as much as three requests take.
 func TestRedirectedThroughTwoFilters(t *testing.T) {
 	t.Parallel()
+	needRedirects(t)
 	moves := func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
 			w.Header().Set("location", "http://"+r.Host+"/there")

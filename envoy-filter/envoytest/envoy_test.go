@@ -27,7 +27,7 @@ var module string
 
 func TestMain(m *testing.M) {
 	if os.Getenv("ENVOY_BIN") == "" {
-		fmt.Println("envoytest: skipped: ENVOY_BIN is not set to an Envoy 1.40 binary")
+		fmt.Println("envoytest: skipped: ENVOY_BIN is not set to an Envoy binary (1.38, 1.39 or 1.40)")
 		os.Exit(m.Run())
 	}
 	dir, err := os.MkdirTemp("", "titrate-envoytest")
@@ -59,7 +59,7 @@ func needEnvoy(t *testing.T) string {
 	t.Helper()
 	bin := os.Getenv("ENVOY_BIN")
 	if bin == "" {
-		t.Skip("ENVOY_BIN is not set to an Envoy 1.40 binary")
+		t.Skip("ENVOY_BIN is not set to an Envoy binary (1.38, 1.39 or 1.40)")
 	}
 	return bin
 }

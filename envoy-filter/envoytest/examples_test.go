@@ -163,6 +163,7 @@ func TestOverrides(t *testing.T) {
 	at := func(host string, more ...string) []string { return append(more, "host", host) }
 	s := scenario{
 		example: "overrides.yaml",
+		edits:   withoutVirtualHost(t),
 		tenants: []config.Tenant{
 			tenant("shop", by("", 13), by("user", 2, "writes")), tenant("acme", by("place", 1)),
 		},

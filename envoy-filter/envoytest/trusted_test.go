@@ -23,6 +23,7 @@ import (
 
 func TestIdentityAddress(t *testing.T) {
 	t.Parallel()
+	needPeer(t)
 	const home, neighbour, abroad = "127.0.0.1", "127.0.0.2", "127.0.1.1"
 	who := func(tenant, forwarded string) []string {
 		return headers("x-tenant", tenant, "x-user", "u", "x-forwarded-for", forwarded)
@@ -69,6 +70,7 @@ func TestIdentityAddress(t *testing.T) {
 // Peers by IPv6, on a listener for both.
 func TestIdentityAddressIPv6(t *testing.T) {
 	t.Parallel()
+	needPeer(t)
 	if l, err := net.Listen("tcp", "[::1]:0"); err != nil {
 		t.Skip("this machine has no IPv6: ", err)
 	} else {
@@ -106,6 +108,7 @@ func TestIdentityAddressIPv6(t *testing.T) {
 // is `from: ENVOY`, as the example warns; the peer's address it cannot.
 func TestForgedAddress(t *testing.T) {
 	t.Parallel()
+	needPeer(t)
 	s := scenario{
 		example: "identity-address.yaml",
 		edits: []edit{{"use_remote_address: true", "use_remote_address: false"},

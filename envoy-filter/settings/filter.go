@@ -48,9 +48,10 @@ func ParseFilter(raw []byte) (*Filter, error) {
 	return f, nil
 }
 
-// ParseRoute reads a per-route override, in which everything is optional.
+// ParseRoute reads a per-route override, in which everything is optional. Raw is JSON or
+// a serialized google.protobuf.Struct.
 func ParseRoute(raw []byte) (*Filter, error) {
-	m, err := object("", raw, FilterFields...)
+	m, err := object("", toJSON(raw), FilterFields...)
 	if err != nil {
 		return nil, err
 	}
@@ -92,4 +93,31 @@ func (f *Filter) names(m map[string]json.RawMessage) (err error) {
 		f.Classes, err = classes("classes", raw)
 	}
 	return err
+}
+
+// CheckBefore140 returns an error that names the first field that Envoys before 1.40 cannot
+// serve: they tell modules neither a connection's other end nor a virtual host's name.
+func (f *Filter) CheckBefore140() error {
+	lists := []Identity{{"tenant", f.Tenant}, {"client", f.Client}, {"pool", f.Pool}}
+	for _, identity := range f.Identities {
+		lists = append(lists, Identity{join("identities", identity.Name), identity.Sources})
+	}
+	for _, list := range lists {
+		for i, s := range list.Sources {
+			field := list.Name
+			if len(list.Sources) > 1 {
+				field = index(field, i)
+			}
+			switch {
+			case s.Kind == SourceAddress && !s.Address.Envoys:
+				return wrong(join(field, "source_address"), "has from: PEER, the default, which needs Envoy 1.40; "+
+					"this one is older. Write from: ENVOY, and use_remote_address: true in the connection manager, "+
+					"or clients can forge their addresses")
+			case s.Kind == VirtualHost:
+				return wrong(join(field, "virtual_host"), "needs Envoy 1.40; this one is older. Write a literal in an "+
+					"override of each virtual host")
+			}
+		}
+	}
+	return nil
 }

@@ -224,6 +224,28 @@ func TestBootstrapErrorsNameTheField(t *testing.T) {
 	}
 }
 
+// The first field that needs Envoy 1.40 is named.
+func TestCheckBefore140(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"client":{"source_address":{}}}`:                                                   "client.source_address",
+		`{"tenant":{"virtual_host":true}}`:                                                   "tenant.virtual_host",
+		`{"client":{"source_address":{"trusted_hops":1}}}`:                                   "client.source_address",
+		`{"tenant":[{"header":"a"},{"source_address":{"from":"PEER"}}]}`:                     "tenant[1].source_address",
+		`{"identities":{"a":{"source_address":{"from":"ENVOY"}},"b":{"source_address":{}}}}`: "identities.b.source_address",
+		`{"client":{"source_address":{"from":"ENVOY"}},"pool":{"route":true}}`:               "",
+	} {
+		f, err := ParseRoute([]byte(in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = f.CheckBefore140()
+		var field *FieldError
+		if want == "" && err != nil || want != "" && (!errors.As(err, &field) || field.Field != want) {
+			t.Errorf("%s: %v, want an error of field %q", in, err, want)
+		}
+	}
+}
+
 // Whatever Envoy hands over: a configuration or a FieldError, never a panic.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"tenant":[{"header":"x-tenant"},{"route":true}],"pool":{"literal":"a"},"cost":{"literal":1}}`))

@@ -3,11 +3,19 @@
 // Envoy only warns of a module of another ABI version, so a function whose
 // signature has changed would be called with wrong arguments. Hence this header
 // declares only what is called, as weak symbols: a function that this Envoy does not
-// have is null, and titrate_missing_symbol finds it before the first request.
-// envoytest checks each name against the real binary. The declarations were written
-// after the ABI v0.1.0 of Envoy 1.38, and are unchanged in v0.2.0 of Envoy 1.40, with
-// one exception: http_get_downstream_direct_remote_address is new in 1.40, and its
-// arguments are those of the binary's code ("address:port", as one text).
+// have is null. One object serves Envoy 1.38, 1.39 and 1.40:
+//
+//   TITRATE_ABI           functions that all of them have. If one is null, the module
+//                         refuses to be loaded (titrate_missing_symbol).
+//   TITRATE_ABI_OPTIONAL  functions that came with 1.40. If one is null, configurations
+//                         that need it are refused (titrate_before_1_40), as are those
+//                         that need an attribute which only 1.40 knows, the name of the
+//                         virtual host.
+//
+// envoytest checks each name against the real binaries. The declarations were written
+// after the ABI v0.1.0 of Envoy 1.38, and are unchanged in v0.2.0 of Envoy 1.40. The
+// arguments of http_get_downstream_direct_remote_address, new in 1.40, are those of that
+// binary's code ("address:port", as one text).
 #pragma once
 
 #include <stdbool.h>
@@ -15,7 +23,7 @@
 #include <stdint.h>
 #include <string.h>
 
-// Version that the module reports; Envoy 1.40 has v0.2.0.
+// Version that the module reports; Envoy 1.40 has v0.2.0. An older Envoy logs a warning.
 #define TITRATE_ABI_VERSION "v0.2.0"
 
 #define TITRATE_WEAK __attribute__((weak))
@@ -69,7 +77,7 @@ enum abi_attribute {
 enum abi_metadata_source { ABI_METADATA_DYNAMIC = 0 };
 enum abi_log_level { ABI_LOG_DEBUG = 1, ABI_LOG_INFO = 2, ABI_LOG_WARN = 3, ABI_LOG_ERROR = 4 };
 
-// Each function: X(result, name, arguments). One list serves the declarations
+// Each function: X(result, name, arguments). The lists serve the declarations
 // and the check at start-up.
 #define TITRATE_ABI(X)                                                                             \
   X(void, log, (int level, abi_bytes message))                                                     \
@@ -89,7 +97,6 @@ enum abi_log_level { ABI_LOG_DEBUG = 1, ABI_LOG_INFO = 2, ABI_LOG_WARN = 3, ABI_
     (abi_http_filter, int source, abi_bytes space, abi_bytes key, abi_bytes* value))               \
   X(bool, http_get_filter_state_bytes, (abi_http_filter, abi_bytes key, abi_bytes* value))         \
   X(bool, http_get_cluster_name, (abi_http_filter, abi_bytes* name))                               \
-  X(bool, http_get_downstream_direct_remote_address, (abi_http_filter, abi_bytes* address))        \
   X(void, http_set_dynamic_metadata_string,                                                        \
     (abi_http_filter, abi_bytes space, abi_bytes key, abi_bytes value))                            \
   X(void, http_set_dynamic_metadata_number,                                                        \
@@ -124,9 +131,14 @@ enum abi_log_level { ABI_LOG_DEBUG = 1, ABI_LOG_INFO = 2, ABI_LOG_WARN = 3, ABI_
   X(bool, bootstrap_extension_remove_admin_handler, (abi_bootstrap, abi_bytes path))               \
   X(void, bootstrap_extension_admin_set_response, (abi_bootstrap, abi_bytes body))
 
+// Since Envoy 1.40.
+#define TITRATE_ABI_OPTIONAL(X)                                                                    \
+  X(bool, http_get_downstream_direct_remote_address, (abi_http_filter, abi_bytes* address))
+
 #define TITRATE_DECLARE(result, name, arguments)                                                   \
   extern TITRATE_WEAK result envoy_dynamic_module_callback_##name arguments;
 TITRATE_ABI(TITRATE_DECLARE)
+TITRATE_ABI_OPTIONAL(TITRATE_DECLARE)
 #undef TITRATE_DECLARE
 
 // The name of one of them.

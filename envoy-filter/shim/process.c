@@ -23,6 +23,10 @@ const char* titrate_missing_symbol(void) {
   return NULL;
 }
 
+bool titrate_before_1_40(void) {
+  return ENVOY(http_get_downstream_direct_remote_address) == NULL;
+}
+
 // --- another Go runtime ---
 
 // Go's linker leaves a note named "Go" with its build id in each object; an

@@ -41,7 +41,8 @@ var names = slots.New(func(n limiter.Names) {
 func titrateInit() C.bool {
 	if missing := C.titrate_missing_symbol(); missing != nil {
 		// Envoy's log function may be what is missing.
-		fmt.Fprintf(os.Stderr, "titrate: this Envoy has no %s; libtitrate.so needs Envoy 1.40\n", C.GoString(missing))
+		fmt.Fprintf(os.Stderr, "titrate: this Envoy has no %s; libtitrate.so needs Envoy 1.38, 1.39 or 1.40\n",
+			C.GoString(missing))
 		return false
 	}
 	if other := C.titrate_other_go_runtime(); other != nil {
@@ -174,10 +175,15 @@ func filter(name, config string, route bool) (*settings.Filter, error) {
 		return nil, fmt.Errorf("titrate: an HTTP filter without the bootstrap extension; "+
 			"add envoy.bootstrap.dynamic_modules with extension_name %s", moduleName)
 	}
+	parse := settings.ParseFilter
 	if route {
-		return settings.ParseRoute([]byte(config))
+		parse = settings.ParseRoute
 	}
-	return settings.ParseFilter([]byte(config))
+	f, err := parse([]byte(config))
+	if err == nil && bool(C.titrate_before_1_40()) {
+		err = f.CheckBefore140()
+	}
+	return f, err
 }
 
 // titrateReleaseSlots releases the slots of rules that are destroyed.

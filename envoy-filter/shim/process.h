@@ -6,8 +6,10 @@
 // How long Envoy's shutdown waits for requests that have waited, ms.
 enum { TITRATE_LINGER_MS = 500 };
 
-// Name of the first ABI function that this Envoy lacks, or NULL.
+// Name of the first function of TITRATE_ABI that this Envoy lacks, or NULL.
 const char* titrate_missing_symbol(void);
+// Whether this Envoy is older than 1.40, and so lacks TITRATE_ABI_OPTIONAL.
+bool titrate_before_1_40(void);
 // Path of another shared object that carries a Go runtime, or NULL. The result
 // is valid until the next call, which must come from the same thread.
 const char* titrate_other_go_runtime(void);
