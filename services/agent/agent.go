@@ -65,8 +65,8 @@ func (a *Agent) open(ctx context.Context) error {
 	if a.metrics, err = meters.Open(ctx); err != nil {
 		return err
 	}
-	if a.server, err = linkserver.Listen(linkserver.Options{Path: a.c.Socket, Agent: a.c.Name,
-		Generation: a.incarnation(), Log: a.log}, linked{a}); err != nil {
+	if a.server, err = linkserver.Listen(linkserver.Options{Path: a.c.Socket, Group: a.c.SocketGroup,
+		Agent: a.c.Name, Generation: a.incarnation(), Log: a.log}, linked{a}); err != nil {
 		return err
 	}
 	if a.gossip, err = gossip.Open(gossip.Options{Name: a.c.Name, Bind: a.c.Gossip, Advertise: a.c.GossipAdvertise,

@@ -31,6 +31,9 @@ type Config struct {
 	// Socket is the path of the Unix socket for the filters. Default
 	// /run/titrate/agent.sock.
 	Socket string
+	// SocketGroup is the name or number of a group whose processes may connect to Socket,
+	// too: the group of the Envoys, where they run as another user. Default: none.
+	SocketGroup string
 	// Gossip is IP:port for the other agents, UDP and TCP. Default 127.0.0.1:7500.
 	Gossip string
 	// GossipAdvertise is the host:port that the others reach Gossip at. Default:

@@ -85,7 +85,10 @@ func agentFlags(cmd *cobra.Command, config *agent.Config) {
 	f.StringSliceVar(&config.Coordinators, "coordinator", nil,
 		"host:port of the coordinators, any of them; the leader is found")
 	f.StringVar(&config.Socket, "socket", "/run/titrate/agent.sock",
-		"Unix socket for the filters; only this user and root may connect")
+		"Unix socket for the filters; only this user and root may connect, and --socket-group")
+	f.StringVar(&config.SocketGroup, "socket-group", "",
+		"name or number of a group that may connect to --socket, too: that of Envoys of another user; this user must "+
+			"be in it (default none)")
 	f.StringVar(&config.Gossip, "gossip", "127.0.0.1:7500", "IP:port for the other agents, UDP and TCP")
 	f.StringVar(&config.GossipAdvertise, "gossip-advertise", "",
 		"host:port that the others reach --gossip at (default as bound)")

@@ -12,9 +12,10 @@ import (
 )
 
 // checkUser refuses users other than root and the agent's own.
-func checkUser(uid, own uint32) error {
+func checkUser(uid, own int) error {
 	if uid != 0 && uid != own {
-		return fmt.Errorf("linkserver: the peer runs as user %d: only user %d and root may connect", uid, own)
+		return fmt.Errorf("linkserver: the peer runs as user %d: only user %d and root may connect; --socket-group "+
+			"admits a group", uid, own)
 	}
 	return nil
 }

@@ -11,10 +11,13 @@
 //
 // # Invariants
 //
-//   - Only processes of the agent's own user, or root, are served, whatever the mode of the
-//     socket became (SO_PEERCRED where the system has it).
-//   - The socket is created with mode 0600. A socket file that a dead agent left is
-//     replaced; one that an agent listens on is never taken over.
+//   - Without a group only processes of the agent's own user, or root, are served, whatever
+//     the mode of the socket became (SO_PEERCRED where the system has it). With a group the
+//     mode decides, 0660, which the kernel checks: the peer's credentials do not tell all the
+//     groups that it is in.
+//   - The socket is created with mode 0600, so there is no moment in which others could
+//     connect. A socket file that a dead agent left is replaced; one that an agent listens on
+//     is never taken over.
 //   - Malformed bytes close the connection that they came on, nothing else.
 //   - When Serve has returned, no goroutine and no socket file is left.
 package linkserver

@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -15,9 +17,9 @@ import (
 // bytes, less the zero at its end.
 const longestPath = 107
 
-// listen opens the socket with mode 0600, in the place of one that a dead agent
-// left behind.
-func listen(path string) (*net.UnixListener, error) {
+// listen opens the socket, in the place of one that a dead agent left behind. Its mode is
+// 0600, or 0660 for the group, if there is one.
+func listen(path, group string) (*net.UnixListener, error) {
 	if n := len(path); n == 0 || n > longestPath {
 		return nil, fmt.Errorf("linkserver: the socket's path %q has %d bytes, 1 to %d are possible: give a shorter "+
 			"--socket, such as /run/titrate/agent.sock", path, n, longestPath)
@@ -35,7 +37,38 @@ func listen(path string) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("linkserver: listen on %s: %w", path, err)
 	}
+	if err := admit(path, group); err != nil {
+		l.Close()
+		return nil, err
+	}
 	return l, nil
+}
+
+// admit lets processes of the group connect to the socket. The group is a name or a
+// number; "" is none.
+func admit(path, group string) error {
+	if group == "" {
+		return nil
+	}
+	gid, err := strconv.ParseUint(group, 10, 31)
+	if err != nil {
+		known, err := user.LookupGroup(group)
+		if err != nil {
+			return fmt.Errorf("linkserver: --socket-group %s is no group here (%w): give one of /etc/group, "+
+				"or a number", group, err)
+		}
+		if gid, err = strconv.ParseUint(known.Gid, 10, 31); err != nil {
+			return fmt.Errorf("linkserver: --socket-group %s: its number is %q: %w", group, known.Gid, err)
+		}
+	}
+	if err := os.Chown(path, -1, int(gid)); err != nil {
+		return fmt.Errorf("linkserver: --socket-group %s: %w: the agent's user must be a member of the group, or root",
+			group, err)
+	}
+	if err := os.Chmod(path, 0o660); err != nil {
+		return fmt.Errorf("linkserver: --socket-group %s: %w", group, err)
+	}
+	return nil
 }
 
 // clearStale removes a socket that nobody listens on. Anything else in its

@@ -2,8 +2,11 @@
 
 package linkserver
 
-import "net"
+import (
+	"net"
+	"os"
+)
 
-// authenticate trusts the mode of the socket where the system has no
-// SO_PEERCRED; the process is not known (0).
-func authenticate(*net.UnixConn) (pid int, err error) { return 0, nil }
+// credentials trusts the mode of the socket where the system has no SO_PEERCRED; the
+// process is not known (0).
+func credentials(*net.UnixConn) (pid, uid int, err error) { return 0, os.Getuid(), nil }

@@ -39,6 +39,7 @@ type Handler interface {
 // Options of a Server.
 type Options struct {
 	Path       string // of the Unix socket
+	Group      string // name or number of a group whose processes may connect, too; "": none
 	Agent      string // name, for the Hello to filters
 	Generation uint64 // of the agent's process
 	Log        *slog.Logger
@@ -67,7 +68,7 @@ type Server struct {
 
 // Listen opens the socket. Errors say what is in the way.
 func Listen(o Options, h Handler) (*Server, error) {
-	l, err := listen(o.Path)
+	l, err := listen(o.Path, o.Group)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +149,10 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 
 // greet checks who connects and reads its Hello.
 func (s *Server) greet(conn *net.UnixConn, r *link.Reader) (*Conn, error) {
-	pid, err := authenticate(conn)
+	pid, uid, err := credentials(conn)
+	if err == nil && s.o.Group == "" {
+		err = checkUser(uid, os.Getuid())
+	}
 	if err != nil {
 		return nil, err
 	}

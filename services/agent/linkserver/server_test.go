@@ -56,9 +56,14 @@ func (r recorder) next(t *testing.T, what string) event {
 
 func start(t *testing.T) (*Server, recorder) {
 	t.Helper()
+	return startAt(t, Options{Path: filepath.Join(t.TempDir(), "a.sock")})
+}
+
+func startAt(t *testing.T, o Options) (*Server, recorder) {
+	t.Helper()
 	h := make(recorder, 64)
-	s, err := Listen(Options{Path: filepath.Join(t.TempDir(), "a.sock"), Agent: "agent-1", Generation: 9,
-		Log: slog.New(slog.DiscardHandler)}, h)
+	o.Agent, o.Generation, o.Log = "agent-1", 9, slog.New(slog.DiscardHandler)
+	s, err := Listen(o, h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +335,7 @@ func TestSocketInTheWay(t *testing.T) {
 
 func TestPermit(t *testing.T) {
 	for _, c := range []struct {
-		uid, own uint32
+		uid, own int
 		ok       bool
 	}{{0, 1000, true}, {1000, 1000, true}, {1001, 1000, false}, {1, 0, false}} {
 		if err := checkUser(c.uid, c.own); (err == nil) != c.ok {
@@ -342,11 +347,11 @@ func TestPermit(t *testing.T) {
 // A path that no Unix socket can have is said to be too long, not "invalid".
 func TestSocketPathTooLong(t *testing.T) {
 	path := "/" + strings.Repeat("a", longestPath)
-	if _, err := listen(path); err == nil || !strings.Contains(err.Error(), "108 bytes") ||
+	if _, err := listen(path, ""); err == nil || !strings.Contains(err.Error(), "108 bytes") ||
 		!strings.Contains(err.Error(), "--socket") {
 		t.Errorf("%v", err)
 	}
-	if _, err := listen(""); err == nil {
+	if _, err := listen("", ""); err == nil {
 		t.Error("no path at all")
 	}
 }
