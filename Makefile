@@ -36,6 +36,9 @@ bin/libtitrate.so: $(GO_SRC) | check-go
 	@echo "building bin/libtitrate.so"
 	@cd envoy-filter && CGO_ENABLED=1 go build -trimpath -ldflags='-s -w' -buildmode=c-shared -o ../$@ . && rm -f ../bin/libtitrate.h
 
+bin/install: envoy-filter/install/main.go | check-go
+	@cd envoy-filter && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o ../$@ ./install
+
 check-go:
 	@tools/sh/need.sh go gcc
 
@@ -127,8 +130,8 @@ $(RATELIMIT):
 containers: ## a container engine and the base images, installed and started if missing
 	@tools/sh/containers.sh $(ENVOY)
 
-images: build containers ## titrate and gateway images
-	@for i in titrate gateway; do docker build -q -t titrate/$$i:dev -f deploy/$$i.Dockerfile . >/dev/null 2>&1 || docker build -t titrate/$$i:dev -f deploy/$$i.Dockerfile . || exit 1; done
+images: build bin/install containers ## titrate, gateway and module images
+	@for i in titrate gateway module; do docker build -q -t titrate/$$i:dev -f deploy/$$i.Dockerfile . >/dev/null 2>&1 || docker build -t titrate/$$i:dev -f deploy/$$i.Dockerfile . || exit 1; done
 
 clean: ## remove bin/
 	rm -rf bin
