@@ -15,7 +15,7 @@ type Config struct {
 	Seed  uint64 `json:"seed"`
 	Pools []Pool `json:"pools,omitempty"`
 	// Defaults are limits of every tenant that has none of the same name, DefaultTenant
-	// included. An older gateway does not know them: see [Config.Inherited].
+	// included.
 	Defaults []Limit  `json:"defaults,omitempty"`
 	Tenants  []Tenant `json:"tenants,omitempty"`
 }
@@ -146,9 +146,8 @@ func (l *Limit) Queued() bool {
 	return l.Queue.Law != Police && (l.Queue.MaxRequests > 0 || l.Queue.MaxWait > 0)
 }
 
-// Inherited is the configuration with the defaults copied into each tenant, for
-// gateways that do not know Defaults. It is as large as tenants times defaults. c stays
-// as it is.
+// Inherited is the configuration with the defaults copied into each tenant: what holds for it,
+// to be looked at. It is as large as tenants times defaults. c stays as it is.
 func (c *Config) Inherited() *Config {
 	if len(c.Defaults) == 0 {
 		return c

@@ -6,7 +6,8 @@
 //
 // A [Config] is made by the agent from the resources of the API, travels over the link
 // to the filter as JSON, and is put in force by the engine (control/limiter). It is data:
-// nobody changes it once it is made.
+// nobody changes it once it is made. Where it is large a change of it travels as a [Delta]
+// instead; a [Set] is a configuration that deltas keep current.
 //
 // Here, and nowhere else, are
 //
@@ -31,6 +32,8 @@
 //   - [Config.LeaveOut] takes out the tenants, limits and quotas that are not valid. After
 //     it, Validate can only find a fault in a pool.
 //   - A configuration that Validate accepts comes back from JSON as it was.
+//   - Deltas that are applied one after the other, or taken together by [Delta.Then], lead to
+//     the configuration that they were made from.
 //
-// Everything is linear in the size of the configuration.
+// Everything is linear in the size of the configuration, or of the delta.
 package config

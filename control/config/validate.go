@@ -74,13 +74,14 @@ type LeftOut struct {
 // LeaveOut removes the limits, quotas and tenants that are not valid, and returns what it
 // removed. The lists are copied before they change. Pools stay as they are: Validate
 // refuses a configuration with a bad one.
-func (c *Config) LeaveOut() (out []LeftOut) {
-	pools := make(map[string]bool, len(c.Pools))
-	for i := range c.Pools {
-		pools[c.Pools[i].Name] = true
-	}
+func (c *Config) LeaveOut() []LeftOut {
+	return c.leaveOut(func(found func(place, error) bool) { c.faults(c.poolNames(), found) })
+}
+
+// leaveOut removes the parts that faults finds, and returns what it removed.
+func (c *Config) leaveOut(faults func(found func(place, error) bool)) (out []LeftOut) {
 	bad := map[place]bool{}
-	c.faults(pools, func(at place, why error) (goOn bool) {
+	faults(func(at place, why error) (goOn bool) {
 		bad[at] = true
 		out = append(out, c.leftOut(at, why))
 		return true
@@ -138,6 +139,14 @@ func (c *Config) remove(bad map[place]bool) {
 	}
 }
 
+func (c *Config) poolNames() map[string]bool {
+	names := make(map[string]bool, len(c.Pools))
+	for i := range c.Pools {
+		names[c.Pools[i].Name] = true
+	}
+	return names
+}
+
 func (c *Config) validatePools() (names map[string]bool, err error) {
 	names = make(map[string]bool, len(c.Pools))
 	for i := range c.Pools {
@@ -153,8 +162,8 @@ func (c *Config) validatePools() (names map[string]bool, err error) {
 	return names, nil
 }
 
-// faults calls found with each part of the tenants that is not valid, until found
-// says to stop.
+// faults calls found with each part of the defaults and the tenants that is not valid, until
+// found says to stop.
 func (c *Config) faults(pools map[string]bool, found func(at place, why error) (goOn bool)) {
 	inherited := make(map[string]bool, len(c.Defaults))
 	if !limitFaults("defaults", c.Defaults, inherited, nil, func(j int, why error) bool {
@@ -162,6 +171,11 @@ func (c *Config) faults(pools map[string]bool, found func(at place, why error) (
 	}) {
 		return
 	}
+	c.tenantFaults(pools, inherited, found)
+}
+
+// tenantFaults is faults for the tenants, which inherit limits of the given names.
+func (c *Config) tenantFaults(pools, inherited map[string]bool, found func(at place, why error) (goOn bool)) {
 	names := make(map[string]bool, len(c.Tenants))
 	for i := range c.Tenants {
 		t := &c.Tenants[i]

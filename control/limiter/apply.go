@@ -1,19 +1,19 @@
 package limiter
 
 import (
+	"errors"
 	"sync/atomic"
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/limiter/internal/lock"
 )
 
-// applied is the configuration in force and the names that go with it.
+// applied is what configurations are put in force with.
 type applied struct {
 	names  atomic.Pointer[Names]   // by Name
-	mu     lock.Mutex[lock.Naming] // one Apply or Name at a time; guards what follows
+	mu     lock.Mutex[lock.Naming] // one Apply, Change or Name at a time; guards what follows
 	known  Names
-	config *config.Config // in force
-	wanted Wanted         // by it
+	wanted Wanted // by the configuration in force
 	wants  func(Wanted)
 }
 
@@ -26,7 +26,41 @@ func (e *Engine) Apply(c *config.Config) error {
 	}
 	e.applied.mu.Lock()
 	defer e.applied.mu.Unlock()
-	e.install(c)
+	e.install(compile(c, &e.applied.known), func(string) bool { return true })
+	return nil
+}
+
+var errShared = errors.New("limiter: pools or defaults change: apply the whole configuration")
+
+// Change installs a change of the configuration in force. Tenants that it does not name are
+// not touched: it costs O(change), and a copy of the table of tenants. A change of pools or
+// defaults is an error, since all tenants have these. A *config.BaseError or a
+// *config.FieldError leaves the configuration before whole. The caller must not change d any
+// more.
+func (e *Engine) Change(d *config.Delta) error {
+	e.applied.mu.Lock()
+	defer e.applied.mu.Unlock()
+	s := e.snap.Load()
+	switch {
+	case s == nil:
+		return &config.BaseError{Base: d.Base}
+	case s.revision != d.Base:
+		return &config.BaseError{Base: d.Base, InForce: s.revision}
+	case d.Shared != nil:
+		return errShared
+	}
+	part := config.Config{Pools: s.list, Defaults: s.defaults, Tenants: d.Tenants}
+	if err := part.Validate(); err != nil {
+		return err
+	}
+	touched := make(map[string]bool, len(d.Tenants)+len(d.Removed))
+	for i := range d.Tenants {
+		touched[d.Tenants[i].Name] = true
+	}
+	for _, name := range d.Removed {
+		touched[name] = true
+	}
+	e.install(s.with(d, &e.applied.known), func(tenant string) bool { return touched[tenant] })
 	return nil
 }
 
@@ -39,29 +73,36 @@ func (e *Engine) Name(n Names) {
 	defer a.mu.Unlock()
 	a.known = n
 	a.names.Store(&n)
-	if a.config != nil && e.snap.Load().named {
-		e.install(a.config)
+	if s := e.snap.Load(); s != nil && s.asks.names > 0 {
+		e.install(compile(s.source(), &n), func(string) bool { return true })
 	}
 }
 
 // Named returns what Name said last, nil before. It never waits.
 func (e *Engine) Named() *Names { return e.applied.names.Load() }
 
-// install compiles a validated configuration and puts it in force. What either
-// configuration asks of requests is asked while both may be in use. applied is locked.
-func (e *Engine) install(c *config.Config) {
-	a := &e.applied
-	s := compile(c, &a.known)
+// install puts a snapshot in force, which differs from the one before in the tenants that
+// touched names. What either of them asks of requests is asked while both may be in use.
+// applied is locked.
+func (e *Engine) install(s *snapshot, touched func(tenant string) bool) {
+	a, wanted := &e.applied, s.asks.wanted()
 	if a.wants != nil {
-		a.wants(a.wanted.or(s.wanted))
-		defer a.wants(s.wanted)
+		a.wants(a.wanted.or(wanted))
+		defer a.wants(wanted)
 	}
-	a.wanted, a.config = s.wanted, c
+	a.wanted = wanted
 	e.admin.Lock()
 	defer e.admin.Unlock()
-	e.snap.Store(s)
-	e.refreshAll()
+	before := e.snap.Swap(s)
+	// A flow without a lease has a part of its pool by the weight of all tenants.
+	reweighted := before == nil || before.weight != s.weight
 	for _, f := range e.live() {
-		f.askAllAgain()
+		is := touched(f.tenant)
+		if is || reweighted {
+			e.refresh(f)
+		}
+		if is {
+			f.askAllAgain()
+		}
 	}
 }

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -11,21 +12,24 @@ import (
 )
 
 // snapshot is a configuration compiled for the data path. It is immutable but for the
-// routes, which are made when they are first used.
+// routes, which are made when they are first used. Snapshots share the tenants that are the
+// same in both.
 type snapshot struct {
-	revision int64
-	seed     uint64
-	pools    map[string]int
-	list     []config.Pool // by index, defaults filled in
-	weights  []float64     // of all tenants, by pool
-	tenants  map[string]*tenant
-	named    bool   // some limit names an identity or a class
-	wanted   Wanted // of requests
+	revision  int64
+	seed      uint64
+	pools     map[string]int
+	list      []config.Pool // by index, defaults of their queues filled in
+	defaults  []config.Limit
+	inherited []ruled // the defaults
+	weight    float64 // of all tenants
+	tenants   map[string]*tenant
+	asks     asks // by the limits of all tenants
 }
 
 // tenant is a config.Tenant compiled.
 type tenant struct {
 	name   string
+	source *config.Tenant
 	weight float64
 	limits []*limit
 	quotas map[string]config.Quota
@@ -54,27 +58,64 @@ func (l *limit) isIn(pool string) bool { return len(l.pools) == 0 || slices.Cont
 func compile(c *config.Config, names *Names) *snapshot {
 	s := &snapshot{
 		revision: c.Revision, seed: c.Seed,
-		pools:   make(map[string]int, len(c.Pools)),
-		list:    slices.Clone(c.Pools),
-		weights: make([]float64, len(c.Pools)),
-		tenants: make(map[string]*tenant, len(c.Tenants)),
+		pools:     make(map[string]int, len(c.Pools)),
+		list:      slices.Clone(c.Pools),
+		defaults:  c.Defaults,
+		inherited: make([]ruled, len(c.Defaults)),
+		tenants:   make(map[string]*tenant, len(c.Tenants)),
 	}
 	for i := range s.list {
 		s.list[i].Queue = s.list[i].Queue.WithDefaults()
 		s.pools[s.list[i].Name] = i
 	}
-	inherited := make([]ruled, len(c.Defaults))
 	for i := range c.Defaults {
-		inherited[i] = ruled{&c.Defaults[i], exceptions(&c.Defaults[i])}
+		s.inherited[i] = ruled{&c.Defaults[i], exceptions(&c.Defaults[i])}
 	}
 	for i := range c.Tenants {
-		t := s.newTenant(c.Seed, &c.Tenants[i], inherited, names)
-		s.tenants[t.name] = t
-		for p := range s.weights {
-			s.weights[p] += t.weight
-		}
+		s.add(s.newTenant(&c.Tenants[i], names))
 	}
 	return s
+}
+
+// with is the snapshot after a validated change of tenants.
+func (s *snapshot) with(d *config.Delta, names *Names) *snapshot {
+	next := *s
+	next.revision, next.tenants = d.Revision, maps.Clone(s.tenants)
+	for _, name := range d.Removed {
+		next.remove(name)
+	}
+	for i := range d.Tenants {
+		next.remove(d.Tenants[i].Name)
+		next.add(next.newTenant(&d.Tenants[i], names))
+	}
+	return &next
+}
+
+// source is the configuration that the snapshot was compiled from, its tenants in any order.
+func (s *snapshot) source() *config.Config {
+	c := &config.Config{Revision: s.revision, Seed: s.seed, Pools: s.list, Defaults: s.defaults,
+		Tenants: make([]config.Tenant, 0, len(s.tenants))}
+	for _, t := range s.tenants {
+		c.Tenants = append(c.Tenants, *t.source)
+	}
+	return c
+}
+
+// add adds a tenant to a snapshot that is being made, and remove removes one.
+func (s *snapshot) add(t *tenant) {
+	s.tenants[t.name] = t
+	s.weight += t.weight
+	s.asks.count(t.limits, 1)
+}
+
+func (s *snapshot) remove(name string) {
+	t := s.tenants[name]
+	if t == nil {
+		return
+	}
+	delete(s.tenants, name)
+	s.weight -= t.weight
+	s.asks.count(t.limits, -1)
 }
 
 // ruled is a limit with its overrides, which all tenants that have it share.
@@ -83,44 +124,74 @@ type ruled struct {
 	overrides map[string]keys.Numbers
 }
 
-func (s *snapshot) newTenant(seed uint64, c *config.Tenant, inherited []ruled, names *Names) *tenant {
-	t := &tenant{name: c.Name, weight: c.Weight, quotas: make(map[string]config.Quota, len(c.Quotas))}
+func (s *snapshot) newTenant(c *config.Tenant, names *Names) *tenant {
+	t := &tenant{name: c.Name, source: c, weight: c.Weight}
 	if t.weight == 0 {
 		t.weight = 1
+	}
+	if len(c.Quotas) > 0 {
+		t.quotas = make(map[string]config.Quota, len(c.Quotas))
 	}
 	for _, q := range c.Quotas {
 		t.quotas[q.Pool] = q
 	}
-	add := func(r ruled) {
-		l := newLimit(seed, c.Name, r, names)
-		t.limits = append(t.limits, l)
-		s.noteWanted(l, r.Limit)
-	}
 	for i := range c.Limits {
-		add(ruled{&c.Limits[i], exceptions(&c.Limits[i])})
+		r := ruled{&c.Limits[i], exceptions(&c.Limits[i])}
+		t.limits = append(t.limits, newLimit(s.seed, c.Name, r, names))
 	}
-	if len(inherited) == 0 {
+	if len(s.inherited) == 0 {
 		return t
 	}
-	for _, r := range inherited {
+	for _, r := range s.inherited {
 		if !slices.ContainsFunc(c.Limits, func(l config.Limit) bool { return l.Name == r.Name }) {
-			add(r)
+			t.limits = append(t.limits, newLimit(s.seed, c.Name, r, names))
 		}
 	}
 	slices.SortFunc(t.limits, func(a, b *limit) int { return strings.Compare(a.name, b.name) })
 	return t
 }
 
-// noteWanted notes what a limit needs to know of requests.
-func (s *snapshot) noteWanted(l *limit, c *config.Limit) {
-	s.named = s.named || c.Identity != "" || len(c.Classes) > 0
-	if l.mode == config.Off {
-		return
+// asks counts the limits that ask something of requests.
+type asks struct {
+	names      int // limits with an identity or a class
+	identities [MaxIdentities]int
+	classes    [MaxClasses]int
+}
+
+// count adds the limits of a tenant (step 1), or takes them away (−1). A limit that is off
+// asks nothing, but its names count: they may get an index.
+func (a *asks) count(limits []*limit, step int) {
+	for _, l := range limits {
+		if l.identity != 0 || l.classes != every {
+			a.names += step
+		}
+		if l.mode == config.Off {
+			continue
+		}
+		if l.identity != 0 && l.identity != unnamed {
+			a.identities[l.identity-1] += step
+		}
+		for i := range a.classes {
+			if l.classes>>i&1 != 0 {
+				a.classes[i] += step
+			}
+		}
 	}
-	if l.identity != 0 && l.identity != unnamed {
-		s.wanted.Identities |= 1 << (l.identity - 1)
+}
+
+// wanted is what requests have to tell.
+func (a *asks) wanted() (w Wanted) {
+	for i, n := range a.identities {
+		if n > 0 {
+			w.Identities |= 1 << i
+		}
 	}
-	s.wanted.Classes |= uint32(l.classes &^ every)
+	for i, n := range a.classes {
+		if n > 0 {
+			w.Classes |= 1 << i
+		}
+	}
+	return w
 }
 
 func newLimit(seed uint64, tenant string, c ruled, names *Names) *limit {
@@ -210,7 +281,7 @@ func (s *snapshot) initialShare(t *tenant, pool int) float64 {
 	if q := t.quotas[s.list[pool].Name]; q.Guaranteed > 0 {
 		return q.Guaranteed
 	}
-	return s.list[pool].Capacity * t.weight / s.weights[pool]
+	return s.list[pool].Capacity * t.weight / s.weight
 }
 
 // blocked reports whether a quota admits nothing.

@@ -18,8 +18,8 @@
 //     [link.DeadAfter].
 //   - Without the agent the engine goes on with the last state, and with an estimate of
 //     what the other replicas use: see estimate.go.
-//   - A configuration that the engine refuses leaves the old one in force; the
-//     heartbeat tells the agent which revision was refused, and why.
+//   - A configuration, or a change of it, that the engine refuses leaves the old one in
+//     force; the heartbeat tells the agent which revision was refused, and why.
 //   - Malformed bytes end the connection, nothing else.
 package agentlink
 
@@ -98,6 +98,7 @@ type Client struct {
 
 	ready     chan struct{} // closed when a configuration and sums have arrived
 	readyOnce sync.Once
+	inForce   inForce
 	// Of receive. What clients spent before this process started is restored once,
 	// and not after the first configuration.
 	restored, configured, summed bool
@@ -242,6 +243,8 @@ func (c *Client) receive(r *link.Reader) error {
 		switch m := m.(type) {
 		case *config.Config:
 			c.apply(m)
+		case *config.Delta:
+			c.change(m)
 		case *exchange.Shares:
 			c.o.Engine.SetShares(m) // which refuses an older epoch
 		case *exchange.Sums:
@@ -258,47 +261,6 @@ func (c *Client) receive(r *link.Reader) error {
 		}
 	}
 }
-
-func (c *Client) apply(m *config.Config) {
-	left := m.LeaveOut()
-	if err := c.o.Engine.Apply(m); err != nil {
-		c.Refused.Add(1)
-		c.refusal.Store(&refusal{m.Revision, truncate(err.Error(), longestReason)})
-		c.o.Log(fmt.Sprintf("titrate: configuration revision %d refused, revision %d stays in force: %v",
-			m.Revision, c.Revision.Load(), err))
-		return
-	}
-	c.refusal.Store(nil)
-	c.restored, c.configured = true, true
-	defer c.checkReady()
-	c.Revision.Store(m.Revision)
-	c.setLeftOut(m.Revision, left)
-}
-
-// setLeftOut records what of the configuration in force is not enforced.
-func (c *Client) setLeftOut(revision int64, left []config.LeftOut) {
-	r := &link.Refused{Revision: revision, Total: len(left)}
-	for _, l := range left[:min(len(left), link.MaxRefused)] {
-		r.Limits = append(r.Limits, config.LeftOut{
-			Tenant: truncate(l.Tenant, longestLimitText),
-			Limit:  truncate(l.Limit, longestLimitText),
-			Reason: truncate(l.Reason, longestLimitText),
-		})
-	}
-	c.LeftOut.Store(int64(len(left)))
-	c.leftOut.Store(r)
-	if len(left) > 0 {
-		const text = "titrate: %d limits of configuration revision %d are not enforced; " +
-			"the first is %q of tenant %q: %v"
-		c.o.Log(fmt.Sprintf(text, len(left), revision, left[0].Limit, left[0].Tenant, left[0].Reason))
-	}
-}
-
-// LeftOutLimits lists what of the configuration in force is not enforced, nil
-// before the first configuration.
-func (c *Client) LeftOutLimits() *link.Refused { return c.leftOut.Load() }
-
-func truncate(s string, most int) string { return s[:min(len(s), most)] }
 
 // Ready is closed once the first configuration is in force and the agent has sent what
 // it knows of clients and of other replicas.

@@ -203,15 +203,68 @@ func TestLeftOutIsReported(t *testing.T) {
 	if r := await(s, func(r *link.Refused) bool { return r.Revision == configuration.Revision }); r.Total != 0 {
 		t.Errorf("after a whole configuration: %+v", r)
 	}
-	s.conn.Close()
-	old := b.accept(&link.Hello{Version: 1, Replica: "agent", Weight: 1})
-	for range 3 { // an agent of version 1 would close the link
-		if m, err := old.r.Next(); err != nil {
-			t.Fatal(err)
-		} else if r, ok := m.(*link.Refused); ok {
-			t.Fatalf("an agent of version 1 was sent %+v", r)
+}
+
+// A change touches what it names; a change of another revision is refused, and the whole
+// configuration repairs that. What is left out of other tenants stays reported.
+func TestChanges(t *testing.T) {
+	b := newFixture(t)
+	s := b.accept(hello)
+	limit := func(name string, rate float64) []config.Limit {
+		return []config.Limit{{Name: name, Rate: rate, Burst: rate}}
+	}
+	c := *configuration
+	c.Defaults = limit("minus", -1)
+	c.Tenants = append(c.Tenants, config.Tenant{Name: "bad", Limits: limit("minus", -1)},
+		config.Tenant{Name: "worse", Limits: limit("minus", -1)}, config.Tenant{Name: config.DefaultTenant})
+	s.send(&c)
+	reported := func(revision int64, tenants ...string) {
+		t.Helper()
+		r := await(s, func(r *link.Refused) bool { return r.Revision == revision })
+		var got []string
+		for _, l := range r.Limits {
+			got = append(got, l.Tenant)
+		}
+		if !slices.Equal(got, tenants) {
+			t.Errorf("revision %d leaves out limits of %q, want %q", revision, got, tenants)
 		}
 	}
+	admitted := func(tenant string, want int) {
+		t.Helper()
+		n := 0
+		for range 20 {
+			r := &limiter.Request{Tenant: tenant, Client: "a", Pool: "api", Cost: 1}
+			if b.engine.Decide(b.client.o.Now(), r).Verdict == limiter.Admit {
+				n++
+			}
+		}
+		if n != want {
+			t.Errorf("%s: %d of 20 requests pass, want %d", tenant, n, want)
+		}
+	}
+	reported(3, "-", "bad", "worse")
+	s.send(&config.Delta{Base: 3, Revision: 4, Removed: []string{"worse"}, Tenants: []config.Tenant{
+		{Name: "bad", Limits: limit("plus", 5)}, {Name: "new", Limits: limit("minus", -1)},
+		{Name: config.DefaultTenant, Weight: 2}}})
+	reported(4, "-", "new")
+	admitted("bad", 5)
+	admitted("acme", 2)
+	s.send(&config.Delta{Base: 3, Revision: 9, Removed: []string{"acme"}})
+	h := await(s, func(h *link.Heartbeat) bool { return h.Refused == 9 })
+	if h.Revision != 4 || !strings.Contains(h.Reason, "a change of revision 3, but revision 4 is in force") {
+		t.Errorf("after a change of another revision: %+v", h)
+	}
+	s.send(&config.Delta{Base: 4, Revision: 10, Shared: &config.Shared{Pools: c.Pools, Defaults: limit("each", 3)}})
+	reported(10, "new")
+	admitted("new", 3)
+	s.send(&config.Delta{Base: 10, Revision: 11, Shared: &config.Shared{Pools: []config.Pool{{Name: "api"}}}})
+	await(s, func(h *link.Heartbeat) bool { return h.Refused == 11 && h.Revision == 10 })
+	s.send(&config.Delta{Base: 10, Revision: 12, Removed: []string{"new"}})
+	reported(12)
+	whole := *configuration
+	whole.Revision = 13
+	s.send(&whole)
+	await(s, func(h *link.Heartbeat) bool { return h.Revision == 13 && h.Refused == 0 })
 }
 
 // The names in the filter's settings are sent once, and when they change.

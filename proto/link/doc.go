@@ -5,7 +5,9 @@
 //
 // The link carries state, not events: each message replaces the last one of its kind
 // ("latest wins"). So either side may die and reconnect: after one message of each kind
-// both are right again. Only a Report and a Spent hold what is new since the last one.
+// both are right again. Only a Report and a Spent hold what is new since the last one, and a
+// Delta what has changed since the configuration of one revision. A filter that has another
+// one in force refuses it, and is sent the whole configuration.
 // Their sender collects that until a message can be sent, so that a dead link delays a
 // report and loses at most the one that was being written.
 //
@@ -14,9 +16,10 @@
 //	                   ◄─────────────   Hello
 //	                   ◄─────────────   Spent                  (to a new process)
 //	                   ◄─────────────   Config, Shares, Sums   (then on change)
+//	                   ◄─────────────   Delta                  (a change of the Config)
 //	  Claims, 50 ms    ─────────────►   (while there are any, then once empty)
 //	  Report, 250 ms   ─────────────►
-//	  Refused          ─────────────►   (after each Config)
+//	  Refused          ─────────────►   (after each Config or Delta)
 //	  Names            ─────────────►   (then on change)
 //	  Spent            ─────────────►   (keys whose use has changed)
 //	  Heartbeat, 1 s   ◄────────────►   Heartbeat, 1 s
@@ -40,7 +43,7 @@
 //	8       …     payload
 //
 // A message longer than one frame is cut into consecutive frames of one kind and one
-// version. Hello and Config are JSON: they are rare, and a person can read them while
+// version. Hello, Config and Delta are JSON: they are rare, and a person can read them while
 // debugging. The others are binary: a record of scalars, then lists of records. A record
 // is a 16-bit length and its fields in order. A reader skips the end of a record that it
 // does not know, and sets to zero the fields that an older writer did not send. So fields
@@ -48,7 +51,7 @@
 //
 // # Newer configurations
 //
-// A reader of Config notes the limits and quotas that have a field or a name which it does
+// A reader of Config or Delta notes the limits and quotas that have a field or a name which it does
 // not know (config.Limit.Unknown). The filter does not enforce them and lists them in
 // Refused. Unknown fields elsewhere are ignored.
 //
@@ -57,7 +60,8 @@
 // A build speaks version N and understands N and N−1. Hello is written in the oldest
 // version that the build understands, and carries N. [Negotiate] picks the lower of both
 // sides' N; all later messages carry that version ([Writer.SetVersion]). Version 2 added
-// Refused, Names, Spent and Config.Defaults; they are sent only to a peer that speaks it.
+// Refused, Names, Spent and Config.Defaults. Version 3 added Delta, which is sent only to a
+// peer that speaks it.
 //
 // # Invariants
 //

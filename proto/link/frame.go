@@ -27,10 +27,11 @@ const (
 	kindRefused // since version 2
 	kindNames   // since version 2
 	kindSpent   // since version 2
+	kindDelta   // since version 3
 )
 
 var kindStrings = [...]string{"frame", "Hello", "Config", "Shares", "Sums", "Claims", "Report", "Heartbeat", "Refused",
-	"Names", "Spent"}
+	"Names", "Spent", "Delta"}
 
 func (k kind) String() string {
 	if int(k) < len(kindStrings) {
@@ -40,7 +41,7 @@ func (k kind) String() string {
 }
 
 // MaxMessage bounds one whole message in bytes, over all its frames: 64 MiB
-// for a Config (10⁵ tenants with three quotas each take about 40), 4 KiB for
+// for a Config or a Delta (10⁵ tenants with three quotas each take about 40), 4 KiB for
 // Hello and Heartbeat, 16 KiB for Names, 256 KiB for Refused, 16 MiB for the others (3·10⁵
 // contended keys).
 func MaxMessage(m Message) int { return maxMessage(kindOf(m)) }
@@ -53,7 +54,7 @@ func maxMessage(k kind) int {
 		return 16 << 10
 	case kindRefused:
 		return 256 << 10
-	case kindConfig:
+	case kindConfig, kindDelta:
 		return 64 << 20
 	case kindShares, kindSums, kindClaims, kindReport, kindSpent:
 		return 16 << 20

@@ -145,7 +145,7 @@ func codeRefused(c *coder, m *Refused) {
 // decode reads one whole payload.
 func decode(k kind, b []byte) (Message, error) {
 	m := blank(k)
-	if k == kindHello || k == kindConfig {
+	if k == kindHello || k == kindConfig || k == kindDelta {
 		return decodeJSON(k, b, m)
 	}
 	c := coder{buf: b, reading: true, message: k}
@@ -165,6 +165,8 @@ func blank(k kind) Message {
 		return &Hello{}
 	case kindConfig:
 		return &config.Config{}
+	case kindDelta:
+		return &config.Delta{}
 	case kindShares:
 		return &exchange.Shares{}
 	case kindSums:

@@ -89,13 +89,21 @@ func finite(c *config.Config) {
 }
 
 func drawMessage(t *rapid.T) Message {
-	m := blank(kind(rapid.IntRange(int(kindHello), int(kindSpent)).Draw(t, "kind")))
+	m := blank(kind(rapid.IntRange(int(kindHello), int(kindDelta)).Draw(t, "kind")))
 	filled(t, reflect.ValueOf(m).Elem())
 	switch m := m.(type) {
 	case *Hello:
 		m.Version, m.Replica, m.Weight, m.Generation = Version, "r"+m.Replica, 1.5, m.Generation>>1
 	case *config.Config:
 		finite(m)
+	case *config.Delta:
+		c := config.Config{Tenants: m.Tenants}
+		if rapid.Bool().Draw(t, "shared") {
+			m.Shared = &config.Shared{}
+			filled(t, reflect.ValueOf(m.Shared).Elem())
+			c.Pools, c.Defaults = m.Shared.Pools, m.Shared.Defaults
+		}
+		finite(&c)
 	case *Refused:
 		m.Total = len(m.Limits) + int(uint8(m.Total))
 	}
@@ -413,7 +421,7 @@ func TestAliveNoticesSilence(t *testing.T) {
 // means the same.
 func FuzzReader(f *testing.F) {
 	for _, m := range []Message{
-		&Hello{Version: 1, Replica: "gw-1", Weight: 1},
+		&Hello{Version: 2, Replica: "gw-1", Weight: 1},
 		&config.Config{Revision: 3, Pools: []config.Pool{{Name: "api", Capacity: 100}}},
 		&exchange.Shares{Epoch: 2, Flows: []exchange.Share{{Tenant: "a", Pool: "api", Share: 3}},
 			Pools: []exchange.PoolShare{{Pool: "api", Price: .1, IdleShare: 2}}},
@@ -423,6 +431,8 @@ func FuzzReader(f *testing.F) {
 		&Heartbeat{Reason: "x"},
 		&exchange.Names{Identities: []string{"ip"}, Classes: []string{"writes"}},
 		&exchange.Spent{Keys: []exchange.KeySpent{{Key: 1, Ahead: 2, Named: true}}},
+		&config.Delta{Base: 3, Revision: 4, Shared: &config.Shared{}, Removed: []string{"b"},
+			Tenants: []config.Tenant{{Name: "a", Limits: []config.Limit{{Name: "l", Rate: 1}}}}},
 		&Refused{Revision: 3, Total: 2, Limits: []config.LeftOut{{Tenant: "a", Limit: "l", Reason: "unknown field"}}},
 	} {
 		var wire bytes.Buffer

@@ -16,7 +16,7 @@ const (
 	DeadAfter = 3 * time.Second
 )
 
-// Message is one of *Hello, *config.Config, *exchange.Shares, *exchange.Sums,
+// Message is one of *Hello, *config.Config, *config.Delta, *exchange.Shares, *exchange.Sums,
 // *exchange.Claims, *exchange.Report, *Refused, *exchange.Names, *exchange.Spent and
 // *Heartbeat. A [Writer] refuses anything else.
 type Message any
@@ -28,6 +28,8 @@ func kindOf(m Message) kind {
 		return kindHello
 	case *config.Config:
 		return kindConfig
+	case *config.Delta:
+		return kindDelta
 	case *exchange.Shares:
 		return kindShares
 	case *exchange.Sums:

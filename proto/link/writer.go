@@ -55,25 +55,41 @@ func (w *Writer) Write(m Message) error {
 	return err
 }
 
-// Fits returns an error if a configuration cannot be sent: it cannot be encoded, or
-// takes more than MaxMessage. It costs as much as sending it.
-func Fits(c *config.Config) error {
-	b, err := json.Marshal(c)
-	if err != nil {
-		return fmt.Errorf("link: encode Config: %w", err)
-	}
-	if most := maxMessage(kindConfig); len(b) > most {
+// Fits returns an error if a configuration of so many bytes cannot be sent: it takes more than
+// MaxMessage.
+func Fits(size int) error {
+	if most := maxMessage(kindConfig); size > most {
 		return fmt.Errorf("link: the configuration takes %d bytes, gateways take at most %d: "+
-			"it has too many tenants, quotas, limits or overrides", len(b), most)
+			"it has too many tenants, quotas, limits or overrides", size, most)
 	}
 	return nil
 }
 
+// ConfigSize is how many bytes a configuration takes, whatever its revision and seed. It costs
+// as much as sending it.
+func ConfigSize(c *config.Config) (int, error) {
+	const numbers = 2*len("18446744073709551615") + len(`,"tenants":[]`)
+	size, err := jsonSize(c)
+	return size + numbers, err
+}
+
+// TenantSize is how many bytes a tenant takes in a configuration.
+func TenantSize(t *config.Tenant) (int, error) {
+	size, err := jsonSize(t)
+	return size + len(","), err
+}
+
+func jsonSize(v any) (int, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return 0, fmt.Errorf("link: encode Config: %w", err)
+	}
+	return len(b), nil
+}
+
 func encode(b []byte, m Message) ([]byte, error) {
-	switch m := m.(type) {
-	case *Hello:
-		return appendJSON(b, m)
-	case *config.Config:
+	switch m.(type) {
+	case *Hello, *config.Config, *config.Delta:
 		return appendJSON(b, m)
 	}
 	c := coder{buf: b}

@@ -25,9 +25,12 @@ type Agent struct {
 	log   *slog.Logger
 	start time.Time
 
-	mu    sync.Mutex // guards core
-	core  *core.Core
-	offer applied.Offer // of the coordinator; before Run, then the stream's goroutine's
+	mu   sync.Mutex // guards core
+	core *core.Core
+
+	offering sync.Mutex // guards offer and unsaved; never locked while mu is
+	offer    applied.Offer
+	unsaved  unsaved
 
 	server *linkserver.Server
 	gossip *gossip.Node
@@ -37,7 +40,6 @@ type Agent struct {
 	admin        *telemetry.Admin
 	adminAt      net.Listener
 	cut          atomic.Bool  // by fault injection
-	unsaved      atomic.Bool  // the snapshot has changed since it was written
 	saved        atomic.Int64 // snapshots written
 	saveFailures atomic.Int64 // since one was written
 }

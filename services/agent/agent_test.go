@@ -137,6 +137,10 @@ func (f *filter) listen(r *link.Reader) {
 		switch m := m.(type) {
 		case *config.Config:
 			f.config = m
+		case *config.Delta:
+			if f.config, err = f.config.With(m); err != nil {
+				f.t.Error(err)
+			}
 		case *exchange.Shares:
 			f.shares = m
 		case *exchange.Sums:
@@ -324,8 +328,8 @@ func TestUnderACoordinator(t *testing.T) {
 	a := run(t, Config{Name: "agent-1", Coordinators: []string{c.address}})
 	f := connect(a, "gw-1", 1)
 	f.eventually("has its orders", func() bool {
-		return f.config != nil && f.config.Revision == 3 && f.config.Inherited().Tenants[0].Limits[0].Rate == 10 &&
-			f.shares != nil && !f.shares.Stale && f.shares.Flows[0].Share == 40 && f.sums != nil
+		return f.config != nil && f.config.Revision == 3 &&
+			f.config.Inherited().Tenants[0].Limits[0].Rate == 10 && f.shares != nil && !f.shares.Stale && f.shares.Flows[0].Share == 40 && f.sums != nil
 	})
 	f.say(&exchange.Report{Interval: 500 * time.Millisecond, Flows: []exchange.FlowReport{{Tenant: "acme", Pool: "api",
 		Demand: 10, Served: 5, Waiting: 2, Limited: true}}})

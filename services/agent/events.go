@@ -7,6 +7,7 @@ import (
 	"github.com/titrate/titrate/proto/link"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/applied"
 	"github.com/titrate/titrate/services/agent/core"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
 	"github.com/titrate/titrate/services/agent/linkserver"
@@ -28,7 +29,7 @@ func (a *Agent) event(f func(now time.Duration, c *core.Core) core.Effects) {
 		a.gossip.SendSoon()
 	}
 	if out.Save {
-		a.unsaved.Store(true)
+		a.unsaved.any.Store(true)
 	}
 	for _, e := range out.Log {
 		a.log.Log(context.Background(), e.Level, e.Text, e.Details...)
@@ -159,7 +160,9 @@ type controlled struct{ a *Agent }
 
 // Hello opens a stream.
 func (s controlled) Hello() *controlv1.Hello {
+	s.a.offering.Lock()
 	s.a.offer.Reset()
+	s.a.offering.Unlock()
 	return ask(s.a, func(now time.Duration, c *core.Core) *controlv1.Hello { return c.Hello(now) })
 }
 
@@ -184,13 +187,19 @@ func (s controlled) Receive(m *controlv1.ConnectResponse) (*controlv1.Ack, error
 	return nil, nil // of a newer build: it means nothing here
 }
 
+func (s controlled) offer(m *controlv1.Configuration) (*applied.Configuration, error) {
+	s.a.offering.Lock()
+	defer s.a.offering.Unlock()
+	return s.a.offer.Add(m)
+}
+
 // configure takes a part of a configuration. It compiles without the lock: that may take a
 // second, in which claims and packets go on.
 func (s controlled) configure(m *controlv1.Configuration) (*controlv1.Ack, error) {
 	if err := ask(s.a, func(_ time.Duration, c *core.Core) error { return c.CheckEpoch(m.GetEpoch()) }); err != nil {
 		return nil, err
 	}
-	compiled, err := s.a.offer.Add(m)
+	compiled, err := s.offer(m)
 	if err != nil {
 		s.a.log.Error("the coordinator's configuration is refused; the older one stays in force", "error", err)
 		return &controlv1.Ack{Nonce: m.GetNonce(), Error: err.Error()}, nil
@@ -205,5 +214,8 @@ func (s controlled) configure(m *controlv1.Configuration) (*controlv1.Ack, error
 	if err != nil {
 		return nil, err
 	}
+	s.a.offering.Lock()
+	defer s.a.offering.Unlock()
+	s.a.unsaved.note(compiled.Source)
 	return &controlv1.Ack{Nonce: m.GetNonce()}, nil
 }

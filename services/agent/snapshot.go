@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/agent/core"
 	"github.com/titrate/titrate/services/agent/lastgood"
 )
@@ -28,6 +30,10 @@ func (a *Agent) restore() error {
 		return fmt.Errorf("--snapshot-dir: %w; name a directory that this user may write, or leave it out", err)
 	}
 	s, err := lastgood.Load(dir)
+	if damaged := new(lastgood.DamagedError); errors.As(err, &damaged) {
+		a.log.Error(err.Error())
+		err = nil
+	}
 	if err == nil && s != nil {
 		err = a.apply(s)
 	}
@@ -58,49 +64,101 @@ func (a *Agent) apply(s *lastgood.Snapshot) error {
 	return nil
 }
 
-// keepSnapshot writes the snapshot when it has changed. The disk may be slow: only this
-// goroutine waits for it.
+// unsaved is what has changed since the snapshot was written.
+type unsaved struct {
+	any     atomic.Bool                // also leases
+	whole   bool                       // the configuration was replaced, or could not be written
+	changes []*controlv1.Configuration // of the configuration, in order
+}
+
+// note notes that a configuration, or a change of it, is in force.
+func (u *unsaved) note(c *controlv1.Configuration) {
+	u.changes = append(u.changes, c)
+	if u.whole = u.whole || c.GetFull(); u.whole {
+		u.changes = nil
+	}
+	u.any.Store(true)
+}
+
+// keepSnapshot writes the snapshot when it has changed: the configuration within a second,
+// leases alone each saveEvery. The disk may be slow: only this goroutine waits for it.
 func (a *Agent) keepSnapshot(ctx context.Context) {
 	if a.c.SnapshotDir == "" {
 		return
 	}
+	k := keeper{a: a, Keeper: lastgood.NewKeeper(a.c.SnapshotDir)}
+	defer k.Close()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	var revision int64
 	var last time.Duration
 	for {
 		select {
 		case <-ctx.Done():
-			a.save()
+			k.save()
 			return
 		case <-tick.C:
 		}
-		s := ask(a, func(_ time.Duration, c *core.Core) *lastgood.Snapshot { return c.Snapshot() })
-		if s == nil {
-			continue
-		}
-		if r := s.Configuration.GetRevision(); r != revision || a.now()-last >= saveEvery {
-			revision, last = r, a.now()
-			a.save()
+		if k.due() || a.now()-last >= saveEvery {
+			last = a.now()
+			k.save()
 		}
 	}
 }
 
-// save writes what is in force if it changed. The first of consecutive failures is
-// logged.
-func (a *Agent) save() {
-	s := ask(a, func(_ time.Duration, c *core.Core) *lastgood.Snapshot { return c.Snapshot() })
-	if s == nil || !a.unsaved.Swap(false) {
+// keeper writes the snapshot of an agent.
+type keeper struct {
+	a *Agent
+	*lastgood.Keeper
+	leases *controlv1.Leases // written last
+}
+
+// due reports that the configuration has changed.
+func (k *keeper) due() bool {
+	k.a.offering.Lock()
+	defer k.a.offering.Unlock()
+	return k.a.unsaved.whole || len(k.a.unsaved.changes) > 0
+}
+
+// save writes what has changed. The first of consecutive failures is logged.
+func (k *keeper) save() {
+	a := k.a
+	if !a.unsaved.any.Swap(false) {
 		return
 	}
-	if err := lastgood.Save(a.c.SnapshotDir, *s); err != nil {
-		a.unsaved.Store(true)
+	leases := ask(a, func(_ time.Duration, c *core.Core) *controlv1.Leases { return c.LastLeases() })
+	if err := k.write(leases); err != nil {
+		a.offering.Lock()
+		a.unsaved.whole = true
+		a.offering.Unlock()
+		a.unsaved.any.Store(true)
 		if a.saveFailures.Add(1) == 1 {
 			a.log.Error("the last good snapshot cannot be written; a restart without the coordinator would use an "+
 				"older one", "error", err)
 		}
 		return
 	}
+	k.leases = leases
 	a.saveFailures.Store(0)
 	a.saved.Add(1)
+}
+
+// write writes the changes, or the whole where that is less.
+func (k *keeper) write(leases *controlv1.Leases) error {
+	u := &k.a.unsaved
+	k.a.offering.Lock()
+	whole, changes, source := u.whole || k.Full(), u.changes, (*controlv1.Configuration)(nil)
+	if whole {
+		source = k.a.offer.Source()
+	}
+	u.whole, u.changes = false, nil
+	k.a.offering.Unlock()
+	switch {
+	case whole && source == nil: // there is no configuration yet
+		return nil
+	case whole:
+		return k.Save(lastgood.Snapshot{Configuration: source, Leases: leases})
+	case leases == k.leases:
+		leases = nil
+	}
+	return k.Add(changes, leases)
 }

@@ -42,7 +42,7 @@ func TestRecover(t *testing.T) {
 	dir := t.TempDir()
 	kept := lastgood.Snapshot{Configuration: &controlv1.Configuration{Revision: held, Full: true, Last: true,
 		Resources: []*quotav1.Resource{{Kind: &quotav1.Resource_Pool{Pool: api}}}}}
-	if err := lastgood.Save(dir, kept); err != nil {
+	if err := lastgood.NewKeeper(dir).Save(kept); err != nil {
 		t.Fatal(err)
 	}
 	flags := []string{"--etcd-endpoints", etcd.Endpoint, "--etcd-prefix", prefix}

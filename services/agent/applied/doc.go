@@ -4,10 +4,10 @@
 //
 // # Model
 //
-// Two sets of resources are kept. The offered set follows the coordinator, change by
-// change; the set in force is the newest offered set that compiled. So a bad change is
-// refused (NACK) as a whole, the older configuration stays in force, and a later change
-// builds on what the coordinator assumes that the agent has.
+// [Offer] compiles what the coordinator sends, a whole configuration or a change of it, to a
+// [Configuration]; [State] has the one in force. A bad change is refused (NACK) as a whole, and
+// the older configuration stays in force. The coordinator assumes that the agent has the
+// change, so it is tried again together with the next one, which may repair it.
 //
 // Leases are applied in the order of (epoch, seq). A lower epoch is refused, of leases and
 // of configurations: it comes from a coordinator that was replaced and does not know it.
@@ -17,6 +17,7 @@
 // # Invariants
 //
 //   - Only numbers that a filter can compute with are accepted.
-//   - What is in force can always be written to disk and read back ([State.Snapshot],
+//   - What is in force can always be written to disk and read back ([Offer.Source],
 //     [State.Restore]); restored leases are stale until they are renewed.
+//   - A change costs O(change), unless it changes what all tenants share, see package compile.
 package applied

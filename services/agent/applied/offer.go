@@ -5,87 +5,123 @@ import (
 	"slices"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
-	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/agent/compile"
 	"github.com/titrate/titrate/services/agent/lastgood"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// Offer is the set of resources that the coordinator sends, change by change. To compile
-// it can take a second, so it is apart from [State]. Not safe for concurrent use.
+// Offer is the set of resources that the coordinator sends, change by change. To compile a
+// whole set can take seconds, so it is apart from [State]. Not safe for concurrent use.
 type Offer struct {
-	resources compile.Book
-	whole     bool // resources began with a full configuration
-	pending   *controlv1.Configuration
+	book    compile.Book
+	in      *controlv1.Configuration // in force, without resources; nil: none yet
+	pending *controlv1.Configuration // chunks of a configuration that is not complete
+	// refused is a change that did not compile. The coordinator assumes that this agent has
+	// it, so it is tried again together with the next change, which may repair it.
+	refused *controlv1.Configuration
 }
 
 // Add takes a chunk of a configuration. After the last chunk it returns the compiled
 // configuration, or an error that says why it is refused; before, nil and nil.
 func (o *Offer) Add(c *controlv1.Configuration) (*Configuration, error) {
 	if p := o.pending; p == nil || p.GetRevision() != c.GetRevision() || c.GetFull() && !p.GetFull() {
-		o.pending = &controlv1.Configuration{Revision: c.GetRevision(), Full: c.GetFull(), Seed: c.GetSeed(),
-			Epoch: c.GetEpoch()}
+		o.pending = header(c)
 	}
-	o.pending.Resources = append(o.pending.Resources, c.GetResources()...)
-	o.pending.Deleted = append(o.pending.Deleted, c.GetDeleted()...)
-	o.pending.Unreadable = append(o.pending.Unreadable, c.GetUnreadable()...)
+	add(o.pending, c)
 	if !c.GetLast() {
 		return nil, nil
 	}
 	p := o.pending
 	o.pending = nil
-	return o.change(p)
-}
-
-func (o *Offer) change(c *controlv1.Configuration) (*Configuration, error) {
 	switch {
-	case c.GetFull():
-		o.resources.Replace(append(o.kept(c.GetUnreadable()), c.GetResources()...))
-		o.whole = true
-	case !o.whole:
+	case p.GetFull():
+	case o.refused != nil:
+		p = then(o.refused, p)
+	case o.in == nil:
 		return nil, fmt.Errorf("configuration %d is a change, and this agent has nothing to change: send it whole",
 			c.GetRevision())
-	default:
-		o.resources.Change(c.GetResources(), c.GetDeleted())
 	}
-	compiled, err := o.compile(&controlv1.Configuration{Revision: c.GetRevision(), Full: true, Last: true,
-		Seed: c.GetSeed(), Epoch: c.GetEpoch(), Resources: o.resources.Resources()})
-	if err != nil {
+	compiled, err := o.change(p)
+	if o.refused = nil; err != nil {
+		o.refused = p
 		return nil, fmt.Errorf("configuration %d refused: %w", c.GetRevision(), err)
 	}
 	return compiled, nil
 }
 
-func (o *Offer) compile(source *controlv1.Configuration) (*Configuration, error) {
-	config, left, err := o.resources.Config(source.GetRevision(), source.GetSeed())
-	if err != nil {
-		return nil, err
-	}
-	return &Configuration{Config: config, LeftOut: left, Source: source}, nil
+// header is a configuration without its resources.
+func header(c *controlv1.Configuration) *controlv1.Configuration {
+	return &controlv1.Configuration{Revision: c.GetRevision(), Full: c.GetFull(), Last: true, Seed: c.GetSeed(),
+		Epoch: c.GetEpoch()}
 }
 
-// kept returns the resources that this agent has and the coordinator cannot read.
-func (o *Offer) kept(names []string) []*quotav1.Resource {
-	var out []*quotav1.Resource
-	for _, r := range o.resources.Resources() {
-		if slices.Contains(names, resource.Name(r)) {
-			out = append(out, r)
-		}
+// add adds the resources of c.
+func add(to, c *controlv1.Configuration) {
+	to.Resources = append(to.Resources, c.GetResources()...)
+	to.Deleted = append(to.Deleted, c.GetDeleted()...)
+	to.Unreadable = append(to.Unreadable, c.GetUnreadable()...)
+}
+
+// then is what two changes make together, or a whole configuration and a change of it.
+func then(before, c *controlv1.Configuration) *controlv1.Configuration {
+	out := header(c)
+	out.Full = before.GetFull()
+	again := make(map[string]bool, len(c.GetResources()))
+	for _, r := range c.GetResources() {
+		again[resource.Name(r)] = true
 	}
+	add(out, before)
+	out.Deleted = slices.DeleteFunc(out.Deleted, func(name string) bool { return again[name] })
+	add(out, c)
 	return out
+}
+
+// change compiles a change or a whole configuration.
+func (o *Offer) change(c *controlv1.Configuration) (*Configuration, error) {
+	out := &Configuration{Revision: c.GetRevision(), Epoch: c.GetEpoch(), Source: c}
+	if c.GetFull() {
+		var fresh compile.Book
+		if _, err := fresh.Change(append(o.book.Named(c.GetUnreadable()), c.GetResources()...),
+			c.GetDeleted()); err != nil {
+			return nil, err
+		}
+		o.book = fresh
+	} else {
+		d, err := o.book.Change(c.GetResources(), c.GetDeleted())
+		if err != nil {
+			return nil, err
+		}
+		d.Base, d.Revision = o.in.GetRevision(), c.GetRevision()
+		out.Delta = d
+	}
+	if out.Delta == nil || c.GetSeed() != o.in.GetSeed() {
+		out.Delta, out.Config = nil, o.book.Config()
+		out.Config.Revision, out.Config.Seed = c.GetRevision(), c.GetSeed()
+	}
+	out.LeftOut, out.Resources = o.book.LeftOut(), o.book.Len()
+	o.in = header(c)
+	return out, nil
 }
 
 // Reset forgets a configuration of which a stream that broke has sent a part.
 func (o *Offer) Reset() { o.pending = nil }
 
-// Restore takes the resources of a snapshot, and compiles them.
-func (o *Offer) Restore(s *lastgood.Snapshot) (*Configuration, error) {
-	restored := Offer{whole: true}
-	restored.resources.Replace(s.Configuration.GetResources())
-	c, err := restored.compile(s.Configuration)
-	if err != nil {
-		return nil, err
+// Source is the configuration in force as the coordinator has sent it, whole; nil: none yet.
+func (o *Offer) Source() *controlv1.Configuration {
+	if o.in == nil {
+		return nil
 	}
-	*o = restored
-	return c, nil
+	c := header(o.in)
+	c.Full, c.Resources = true, o.book.Resources()
+	return c
+}
+
+// Restore takes the configuration of a snapshot, and compiles it.
+func (o *Offer) Restore(s *lastgood.Snapshot) (*Configuration, error) {
+	var restored Offer
+	c, err := restored.change(s.Configuration)
+	if err == nil {
+		*o = restored
+	}
+	return c, err
 }

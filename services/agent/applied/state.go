@@ -31,14 +31,19 @@ var errOlder = errors.New("leases are older than those in force")
 
 // Configuration is a configuration that compiled.
 type Configuration struct {
+	Revision, Epoch int64
+	Resources       int // how many it has
+	// Config is the whole; nil: Delta is what has changed.
 	Config  *config.Config
-	LeftOut []config.LeftOut         // what of it is not valid, and not in Config
-	Source  *controlv1.Configuration // full
+	Delta   *config.Delta
+	LeftOut []config.LeftOut         // what of it is not valid, and not in force
+	Source  *controlv1.Configuration // as the coordinator has sent it: a change, or full
 }
 
 // State is what is in force. Not safe for concurrent use.
 type State struct {
-	config  *Configuration
+	config  config.Set
+	latest  *Configuration // of which that has become; nil: none yet
 	leases  *controlv1.Leases
 	shares  *exchange.Shares
 	renewed time.Duration
@@ -55,16 +60,28 @@ func (o *State) CheckEpoch(epoch int64) error {
 	return nil
 }
 
-// Configure puts a configuration in force, unless its epoch is stale.
+// Configure puts a configuration in force, or a change of the one that is. Errors: a
+// *StaleEpochError, or a *config.BaseError for a change of another one.
 func (o *State) Configure(c *Configuration) error {
-	epoch := c.Source.GetEpoch()
-	if err := o.CheckEpoch(epoch); err != nil {
+	if err := o.CheckEpoch(c.Epoch); err != nil {
 		return err
 	}
-	o.config = c
-	if epoch > o.epoch {
-		o.epoch, o.seq = epoch, 0
+	if err := o.take(c); err != nil {
+		return err
 	}
+	if c.Epoch > o.epoch {
+		o.epoch, o.seq = c.Epoch, 0
+	}
+	return nil
+}
+
+func (o *State) take(c *Configuration) error {
+	if c.Config != nil {
+		o.config.Replace(c.Config)
+	} else if err := o.config.Change(c.Delta); err != nil {
+		return err
+	}
+	o.latest = c
 	return nil
 }
 
@@ -149,13 +166,25 @@ func (o *State) freeze() {
 	o.shares = &stale
 }
 
-// InForce returns what gateways are to enforce now; nil is nothing yet.
-func (o *State) InForce() (*config.Config, *exchange.Shares) {
-	if o.config == nil {
-		return nil, o.shares
+// Configuration returns what gateways are to enforce now; nil is nothing yet.
+func (o *State) Configuration() *config.Set {
+	if o.latest == nil {
+		return nil
 	}
-	return o.config.Config, o.shares
+	return &o.config
 }
+
+// Delta is what the configuration in force has changed of the one before, nil if it came
+// whole.
+func (o *State) Delta() *config.Delta {
+	if o.latest == nil {
+		return nil
+	}
+	return o.latest.Delta
+}
+
+// Shares returns the shares in force; nil is none yet.
+func (o *State) Shares() *exchange.Shares { return o.shares }
 
 // Status is what is in force, in brief.
 type Status struct {
@@ -174,8 +203,8 @@ type Status struct {
 func (o *State) Status(now time.Duration) Status {
 	s := Status{Epoch: o.epoch, Leases: len(o.leases.GetLeases()), Members: len(o.leases.GetMembers()),
 		Pools: o.leases.GetPools(), Stale: o.shares == nil || o.shares.Stale, Age: -1}
-	if c := o.config; c != nil {
-		s.Revision, s.Resources, s.LeftOut = c.Source.GetRevision(), len(c.Source.GetResources()), c.LeftOut
+	if c := o.latest; c != nil {
+		s.Revision, s.Resources, s.LeftOut = c.Revision, c.Resources, c.LeftOut
 	}
 	if o.renewed > 0 {
 		s.Age = now - o.renewed
@@ -183,13 +212,8 @@ func (o *State) Status(now time.Duration) Status {
 	return s
 }
 
-// Snapshot returns what to keep on disk, nil before the first configuration.
-func (o *State) Snapshot() *lastgood.Snapshot {
-	if o.config == nil {
-		return nil
-	}
-	return &lastgood.Snapshot{Configuration: o.config.Source, Leases: o.leases}
-}
+// LastLeases are the leases in force, nil before the first.
+func (o *State) LastLeases() *controlv1.Leases { return o.leases }
 
 // Restore puts a snapshot in force, whose configuration compiled to c; its leases are
 // stale. An error says why it cannot be used; nothing has changed then.
@@ -201,7 +225,10 @@ func (o *State) Restore(s *lastgood.Snapshot, c *Configuration) error {
 			return err
 		}
 	}
-	o.config, o.epoch = c, c.Source.GetEpoch()
+	if err := o.take(c); err != nil {
+		return err
+	}
+	o.epoch = c.Epoch
 	if shares != nil {
 		o.leases, o.shares = s.Leases, shares
 		if s.Leases.GetEpoch() >= o.epoch {

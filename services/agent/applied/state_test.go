@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/agent/lastgood"
@@ -36,7 +37,20 @@ func (b *both) Configuration(m *controlv1.Configuration) (*config.Config, *contr
 	if err := b.Configure(c); err != nil {
 		return nil, nil, err
 	}
-	return c.Config, &controlv1.Ack{Nonce: m.GetNonce()}, nil
+	return b.State.Configuration().Config(), &controlv1.Ack{Nonce: m.GetNonce()}, nil
+}
+
+// InForce is what gateways have.
+func (b *both) InForce() (*config.Config, *exchange.Shares) {
+	return b.State.Configuration().Config(), b.Shares()
+}
+
+// Snapshot is what is kept on disk, nil before the first configuration.
+func (b *both) Snapshot() *lastgood.Snapshot {
+	if b.Source() == nil {
+		return nil
+	}
+	return &lastgood.Snapshot{Configuration: b.Source(), Leases: b.LastLeases()}
 }
 
 // Restore puts a snapshot in force.
@@ -137,7 +151,7 @@ func TestLeasesInOrder(t *testing.T) {
 		if stale := new(StaleEpochError); errors.As(err, &stale) != c.stale {
 			t.Errorf("epoch %d seq %d: %v", c.l.Epoch, c.l.Seq, err)
 		}
-		if _, s := o.InForce(); s.Flows[0].Share != c.share {
+		if s := o.Shares(); s.Flows[0].Share != c.share {
 			t.Errorf("epoch %d seq %d: share %v, want %v", c.l.Epoch, c.l.Seq, s.Flows[0].Share, c.share)
 		}
 	}
@@ -264,4 +278,48 @@ func TestUnreadableResourcesAreKept(t *testing.T) {
 	if !slices.Equal(names, []string{"b", "c"}) {
 		t.Errorf("in force: %v", names)
 	}
+}
+
+// A change leads from one configuration to the next; a refused one is part of the change
+// that repairs it, and one with another seed is a whole configuration.
+func TestChangesFollowEachOther(t *testing.T) {
+	var o Offer
+	add := func(c *controlv1.Configuration) *Configuration {
+		t.Helper()
+		c.Last = true
+		out, err := o.Add(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	if c := add(full(1, 0, pool("a", 1), tenant("x", 1), tenant("y", 1))); c.Delta != nil || len(c.Config.Tenants) != 3 {
+		t.Errorf("the first one: %+v", c)
+	}
+	c := add(&controlv1.Configuration{Revision: 2, Seed: 5, Resources: []*quotav1.Resource{tenant("x", 2)}})
+	if d := c.Delta; c.Config != nil || d.Base != 1 || d.Revision != 2 || d.Shared != nil || len(d.Tenants) != 1 ||
+		d.Tenants[0].Weight != 2 || c.Resources != 3 {
+		t.Errorf("a change: %+v, %+v", c, c.Delta)
+	}
+	if _, err := o.Add(&controlv1.Configuration{Revision: 3, Last: true, Seed: 5, Deleted: []string{"tenants/x"},
+		Resources: []*quotav1.Resource{pool("b", -1), tenant("y", 3)}}); err == nil {
+		t.Error("a bad change is taken")
+	}
+	c = add(&controlv1.Configuration{Revision: 4, Seed: 5, Resources: []*quotav1.Resource{pool("b", 1)}})
+	if d := c.Delta; d.Base != 2 || d.Shared == nil || len(d.Tenants) != 1 || d.Tenants[0].Name != "y" ||
+		!slices.Equal(d.Removed, []string{"x"}) || len(c.Source.GetResources()) != 3 {
+		t.Errorf("the repair: %+v of %+v", c.Delta, c.Source)
+	}
+	c = add(&controlv1.Configuration{Revision: 5, Seed: 6, Resources: []*quotav1.Resource{tenant("x", 7)}})
+	if c.Delta != nil || c.Config.Seed != 6 || len(c.Config.Tenants) != 3 {
+		t.Errorf("with another seed: %+v", c)
+	}
+	if s := o.Source(); s.GetRevision() != 5 || s.GetSeed() != 6 || len(s.GetResources()) != 4 || !s.GetFull() {
+		t.Errorf("in force: %+v", s)
+	}
+}
+
+func tenant(name string, weight float64) *quotav1.Resource {
+	return &quotav1.Resource{Kind: &quotav1.Resource_Tenant{Tenant: &quotav1.Tenant{Name: "tenants/" + name,
+		Weight: weight}}}
 }

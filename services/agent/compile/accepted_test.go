@@ -136,9 +136,7 @@ func gateway(t interface {
 	Fatalf(string, ...any)
 }, resources []*quotav1.Resource) *limiter.Engine {
 	t.Helper()
-	var b Book
-	b.Replace(resources)
-	compiled, left, err := b.Config(7, 42)
+	compiled, left, err := whole(resources)
 	if err != nil || len(left) > 0 {
 		t.Fatalf("refused: %v, left out: %+v", err, left)
 	}

@@ -3,46 +3,134 @@ package compile
 import (
 	"maps"
 	"slices"
+	"strings"
 
+	"github.com/titrate/titrate/control/config"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// Book is the set of resources that a coordinator streams, by resource name.
-// The zero value is empty and ready. Not safe for concurrent use.
+// Book is the set of resources that a coordinator streams, by resource name, and what they
+// compile to. The zero value is empty and ready. Not safe for concurrent use.
 type Book struct {
-	resources map[string]*quotav1.Resource
+	pools  map[string]*quotav1.Resource // by resource name
+	groups map[string]group             // by tenant
+	count  int                          // of resources
+
+	shared  config.Shared
+	names   map[string]bool             // of the pools
+	tenants map[string]*config.Tenant   // nil before the first Change
+	left    map[string][]config.LeftOut // by tenant
+	sizes   map[string]int              // of the tenants on the link, bytes
+	size    int                         // of all of them
+	head    int                         // of what they share
 }
 
-// Replace puts a full snapshot in the place of all that was there.
-func (b *Book) Replace(resources []*quotav1.Resource) {
-	b.resources = make(map[string]*quotav1.Resource, len(resources))
-	b.Change(resources, nil)
-}
-
-// Change takes in changed resources and forgets the deleted ones, by name. A
-// deleted name that is not there is no error: the state is as wanted.
-func (b *Book) Change(resources []*quotav1.Resource, deleted []string) {
-	if b.resources == nil {
-		b.resources = make(map[string]*quotav1.Resource, len(resources))
-	}
+// Change takes in changed resources, forgets the deleted ones, by name, and returns what that
+// makes of the configuration; revisions are left 0. A deleted name that is not there is no
+// error: the state is as wanted. What of a tenant is not valid is left out, see LeftOut. An
+// error, of a pool or of the configuration's size, refuses the whole change; the book is then
+// as before.
+func (b *Book) Change(resources []*quotav1.Resource, deleted []string) (*config.Delta, error) {
+	d := &draft{book: b, groups: map[string]group{}, count: b.count}
 	for _, r := range resources {
-		b.resources[resource.Name(r)] = r
+		d.put(resource.Name(r), r)
 	}
 	for _, name := range deleted {
-		delete(b.resources, name)
+		d.put(name, nil)
 	}
+	if b.tenants == nil {
+		d.touch(config.DefaultTenant)
+	}
+	if err := d.compile(); err != nil {
+		return nil, err
+	}
+	d.commit()
+	return &d.out, nil
+}
+
+// Config is the whole configuration, its tenants by name; its revision and seed are left 0.
+func (b *Book) Config() *config.Config {
+	c := &config.Config{Pools: b.shared.Pools, Defaults: b.shared.Defaults,
+		Tenants: make([]config.Tenant, 0, len(b.tenants))}
+	for _, name := range slices.Sorted(maps.Keys(b.tenants)) {
+		c.Tenants = append(c.Tenants, *b.tenants[name])
+	}
+	return c
 }
 
 // Len is the number of resources.
-func (b *Book) Len() int { return len(b.resources) }
+func (b *Book) Len() int { return b.count }
 
 // Resources returns all resources ordered by name. They are shared: don't
 // change them.
 func (b *Book) Resources() []*quotav1.Resource {
-	out := make([]*quotav1.Resource, 0, len(b.resources))
-	for _, name := range slices.Sorted(maps.Keys(b.resources)) {
-		out = append(out, b.resources[name])
+	out := slices.AppendSeq(make([]*quotav1.Resource, 0, b.count), maps.Values(b.pools))
+	for _, g := range b.groups {
+		out = append(out, g...)
+	}
+	slices.SortFunc(out, func(a, b *quotav1.Resource) int { return strings.Compare(resource.Name(a), resource.Name(b)) })
+	return out
+}
+
+// Named returns the resources of these names that are there.
+func (b *Book) Named(names []string) (out []*quotav1.Resource) {
+	for _, name := range names {
+		if r := b.pools[name]; r != nil {
+			out = append(out, r)
+			continue
+		}
+		g := b.groups[tenantOf(name)]
+		if i, found := g.find(name); found {
+			out = append(out, g[i])
+		}
 	}
 	return out
+}
+
+// LeftOut is what is not valid and not in the configuration, by tenant, with a reason that
+// names the field.
+func (b *Book) LeftOut() (out []config.LeftOut) {
+	for _, tenant := range slices.Sorted(maps.Keys(b.left)) {
+		out = append(out, b.left[tenant]...)
+	}
+	return out
+}
+
+// group is the resources of one tenant, by name. Those whose name says no tenant are the
+// group of the tenant "".
+type group []*quotav1.Resource
+
+// tenantOf is the tenant that a resource belongs to, "" if its name does not say.
+func tenantOf(name string) string {
+	ref, err := resource.Parse(name)
+	switch {
+	case err != nil:
+		return ""
+	case ref.Kind == resource.Tenant:
+		return ref.ID
+	}
+	return ref.Tenant
+}
+
+func (g group) find(name string) (int, bool) {
+	return slices.BinarySearchFunc(g, name, func(r *quotav1.Resource, name string) int {
+		return strings.Compare(resource.Name(r), name)
+	})
+}
+
+// with returns the group with a resource, and without the one of that name if r is nil. It
+// may write into g.
+func (g group) with(name string, r *quotav1.Resource) group {
+	i, found := g.find(name)
+	switch {
+	case r == nil && found:
+		return slices.Delete(g, i, i+1)
+	case r == nil:
+		return g
+	case found:
+		g[i] = r
+		return g
+	}
+	return slices.Insert(g, i, r)
 }

@@ -3,6 +3,7 @@ package compile
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -36,13 +37,22 @@ func limitOf(l *quotav1.Limit) *quotav1.Resource {
 
 func compiled(t *testing.T, resources ...*quotav1.Resource) *config.Config {
 	t.Helper()
-	var b Book
-	b.Replace(resources)
-	c, left, err := b.Config(7, 42)
+	c, left, err := whole(resources)
 	if err != nil || left != nil {
 		t.Fatal(err, left)
 	}
 	return c
+}
+
+// whole is what resources compile to.
+func whole(resources []*quotav1.Resource) (*config.Config, []config.LeftOut, error) {
+	var b Book
+	if _, err := b.Change(resources, nil); err != nil {
+		return nil, nil, err
+	}
+	c := b.Config()
+	c.Revision, c.Seed = 7, 42
+	return c, b.LeftOut(), nil
 }
 
 func TestConfig(t *testing.T) {
@@ -119,9 +129,7 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 			quota(&quotav1.Quota{Name: "tenants/x/quotas/ok", Guaranteed: 3, Max: proto.Float64(2)})},
 		{"kind that this build does not know", &quotav1.Resource{}},
 	} {
-		var b Book
-		b.Replace([]*quotav1.Resource{pool(&quotav1.Pool{Name: "pools/ok", Capacity: 1}), c.r})
-		_, left, err := b.Config(1, 1)
+		_, left, err := whole([]*quotav1.Resource{pool(&quotav1.Pool{Name: "pools/ok", Capacity: 1}), c.r})
 		if len(left) == 1 { // the rest is in force
 			err = errors.New(left[0].Reason)
 		}
@@ -148,9 +156,7 @@ func TestOnlyWhatIsWrongIsLeftOut(t *testing.T) {
 		resources = append(resources, limitOf(&quotav1.Limit{Name: fmt.Sprintf("tenants/many/limits/l%02d", i),
 			Rate: "1/s"}))
 	}
-	var b Book
-	b.Replace(resources)
-	c, left, err := b.Config(1, 1)
+	c, left, err := whole(resources)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +204,11 @@ func TestManyTenantsWithDefaultsFit(t *testing.T) {
 		t.Errorf("%d bytes", wire)
 	}
 	c.Tenants = c.Tenants[:2000]
-	if err := link.Fits(c.Inherited()); err == nil || !strings.Contains(err.Error(), "gateways take at most") {
+	size, err := link.ConfigSize(c.Inherited())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := link.Fits(size); err == nil || !strings.Contains(err.Error(), "gateways take at most") {
 		t.Errorf("copies of the defaults fit: %v", err)
 	}
 }
@@ -210,10 +220,8 @@ func TestTooLargeIsAnError(t *testing.T) {
 		overrides[i] = &quotav1.Override{Client: fmt.Sprintf("%s-%d", strings.Repeat("x", 120), i), Rate: "1/s",
 			Burst: 1}
 	}
-	var b Book
-	b.Replace([]*quotav1.Resource{limitOf(&quotav1.Limit{Name: "tenants/a/limits/l", Rate: "1/s",
-		Overrides: overrides})})
-	if _, _, err := b.Config(1, 1); err == nil || !strings.Contains(err.Error(), "too many tenants") {
+	if _, _, err := whole([]*quotav1.Resource{limitOf(&quotav1.Limit{Name: "tenants/a/limits/l", Rate: "1/s",
+		Overrides: overrides})}); err == nil || !strings.Contains(err.Error(), "too many tenants") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -226,36 +234,112 @@ func (c *counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A book kept by changes equals one that was replaced, in any order.
+// A book kept by changes equals one that was made anew, in any order, and so does a set that
+// is kept by what the changes make. What is refused changes neither.
 func TestBookChangesEqualSnapshot(t *testing.T) {
-	names := []string{"tenants/a", "tenants/b", "tenants/c", "tenants/-"}
+	names := []string{"tenants/a", "tenants/b", "tenants/a/limits/l", "tenants/b/limits/l", "tenants/-/limits/l",
+		"tenants/-/limits/m", "tenants/a/quotas/p", "tenants/b/quotas/q", "pools/p", "pools/q", "tenants/-", "odd"}
 	rapid.Check(t, func(t *rapid.T) {
 		var changed Book
+		var set config.Set
 		state := map[string]*quotav1.Resource{}
-		for range rapid.IntRange(0, 12).Draw(t, "changes") {
-			name := rapid.SampledFrom(names).Draw(t, "name")
-			if rapid.Bool().Draw(t, "delete") {
-				changed.Change(nil, []string{name})
-				delete(state, name)
-				continue
+		for i := range int64(rapid.IntRange(0, 12).Draw(t, "changes")) {
+			before := maps.Clone(state)
+			var resources []*quotav1.Resource
+			var deleted []string
+			for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, 4, rapid.ID).Draw(t, "names") {
+				if rapid.Bool().Draw(t, "delete") {
+					deleted = append(deleted, name)
+					delete(state, name)
+					continue
+				}
+				state[name] = draw(t, name)
+				resources = append(resources, state[name])
 			}
-			r := tenant(&quotav1.Tenant{Name: name, Weight: rapid.Float64Range(.1, 9).Draw(t, "w")})
-			changed.Change([]*quotav1.Resource{r}, nil)
-			state[name] = r
+			d, err := changed.Change(resources, deleted)
+			if err != nil {
+				state = before
+				d = &config.Delta{}
+			}
+			d.Base, d.Revision = i, i+1
+			if err := set.Change(d); err != nil {
+				t.Fatal(err)
+			}
 		}
-		var whole Book
-		var list []*quotav1.Resource
-		for _, r := range state {
-			list = append(list, r)
+		want, left, err := whole(slices.Collect(maps.Values(state)))
+		if err != nil {
+			t.Fatal(err)
 		}
-		whole.Replace(list)
-		a, _, err := changed.Config(1, 1)
-		b, _, err2 := whole.Config(1, 1)
-		if err != nil || err2 != nil || !reflect.DeepEqual(a, b) || changed.Len() != len(state) {
-			t.Fatalf("%v %v: %+v, want %+v", err, err2, a, b)
+		want.Revision, want.Seed = 0, 0
+		if a := changed.Config(); !reflect.DeepEqual(a, want) && len(state) > 0 || changed.Len() != len(state) {
+			t.Fatalf("%+v, want %+v", a, want)
 		}
-		if !slices.IsSortedFunc(a.Tenants, func(x, y config.Tenant) int { return strings.Compare(x.Name, y.Name) }) {
-			t.Fatalf("not sorted: %+v", a.Tenants)
+		if !reflect.DeepEqual(changed.LeftOut(), left) {
+			t.Fatalf("left out %+v, want %+v", changed.LeftOut(), left)
+		}
+		in := set.Config()
+		if in.Revision = 0; !reflect.DeepEqual(in, changed.Config()) && changed.tenants != nil {
+			t.Fatalf("by the changes %+v, want %+v", in, changed.Config())
+		}
+		if !slices.IsSortedFunc(in.Tenants, func(x, y config.Tenant) int { return strings.Compare(x.Name, y.Name) }) {
+			t.Fatalf("not sorted: %+v", in.Tenants)
+		}
+		if size := changed.head + changed.size; changed.tenants != nil {
+			if all, err := link.ConfigSize(in); err != nil || size < all-64 || size > all+64 {
+				t.Fatalf("%d bytes, but %d on the link, %v", size, all, err)
+			}
 		}
 	})
+}
+
+// draw is a resource of the name, one time in four one that is not valid.
+func draw(t *rapid.T, name string) *quotav1.Resource {
+	bad := rapid.IntRange(0, 3).Draw(t, "bad") == 0
+	weight := float64(rapid.IntRange(1, 3).Draw(t, "number"))
+	if bad {
+		weight = -weight
+	}
+	switch {
+	case strings.HasPrefix(name, "pools/"):
+		return pool(&quotav1.Pool{Name: name, Capacity: weight})
+	case strings.Contains(name, "/quotas/"):
+		return quota(&quotav1.Quota{Name: name, Guaranteed: weight})
+	case strings.Contains(name, "/limits/"):
+		return limitOf(&quotav1.Limit{Name: name, Rate: fmt.Sprintf("%v/s", weight)})
+	}
+	return tenant(&quotav1.Tenant{Name: name, Weight: weight})
+}
+
+// One change of 10⁵ tenants, and the whole of them.
+func BenchmarkChange(b *testing.B) {
+	for _, tenants := range []int{1e3, 1e4, 1e5} {
+		resources := []*quotav1.Resource{pool(&quotav1.Pool{Name: "pools/api", Capacity: 1e6})}
+		for i := range tenants {
+			name := fmt.Sprintf("tenants/t%06d", i)
+			resources = append(resources, tenant(&quotav1.Tenant{Name: name, Weight: 1}),
+				limitOf(&quotav1.Limit{Name: name + "/limits/each", Rate: "10/s", Burst: 5}),
+				quota(&quotav1.Quota{Name: name + "/quotas/api", Guaranteed: 1}))
+		}
+		b.Run(fmt.Sprintf("whole/tenants=%d", tenants), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := new(Book).Change(resources, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("one/tenants=%d", tenants), func(b *testing.B) {
+			var book Book
+			if _, err := book.Change(resources, nil); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				l := limitOf(&quotav1.Limit{Name: "tenants/t000007/limits/each", Rate: fmt.Sprintf("%d/s", i+1), Burst: 5})
+				if d, err := book.Change([]*quotav1.Resource{l}, nil); err != nil || len(d.Tenants) != 1 {
+					b.Fatal(d, err)
+				}
+			}
+		})
+	}
 }

@@ -3,13 +3,14 @@
 //
 // # Model
 //
-// A [Book] is the set of resources by name, kept current by full snapshots and
-// changes. [Book.Config] compiles it: pure and deterministic (sorted by name). What
+// A [Book] is the set of resources by name, kept current by changes; a full snapshot is a
+// change of an empty book. [Book.Change] compiles the tenants that a change names, and returns
+// what that makes of the configuration: pure and deterministic (sorted by name). What
 // of a tenant is not valid is left out by itself and named, so that one tenant's
-// mistake does not hold up the others; a bad pool refuses the whole, and the older
-// configuration stays in force. Reading and check of a resource are those of the API
+// mistake does not hold up the others; a bad pool refuses the change, and the book stays
+// as it was. Reading and check of a resource are those of the API
 // (resource.LimitConfig and its likes), the check of the whole is the gateways' own
-// (config.Config.LeaveOut).
+// (config.Delta.LeaveOut).
 //
 //	resource                    becomes
 //	pools/p                     Pool, with the default queue where none is given
@@ -29,5 +30,6 @@
 // is VARIABLE_STRUCTURE with 50 ms delay target, 1 s longest wait, 1024 requests; a limit
 // without a queue is POLICE.
 //
-// Compiling is O(resources).
+// A change costs O(its tenants' resources), and O(all resources) if pools come or go or if
+// defaults change: every tenant may then mean something else.
 package compile

@@ -16,22 +16,24 @@ import (
 // that was replaced: the stream must be closed.
 func (c *Core) CheckEpoch(epoch int64) error { return c.applied.CheckEpoch(epoch) }
 
-// Configure puts a configuration in force. An error means that its coordinator was
-// replaced: the stream must be closed.
+// Configure puts a configuration in force, or a change of the one that is. An error means that
+// its coordinator was replaced: the stream must be closed.
 func (c *Core) Configure(config *applied.Configuration) (Effects, error) {
 	if err := c.applied.Configure(config); err != nil {
 		return Effects{}, err
 	}
-	c.out.Save = true
-	in := config.Config
-	c.log(slog.LevelInfo, "configuration in force", "revision", in.Revision, "pools", len(in.Pools),
-		"tenants", len(in.Tenants))
+	c.out.Save, c.whole = true, config.Config
+	in := c.applied.Configuration()
+	c.log(slog.LevelInfo, "configuration in force", "revision", in.Revision(), "pools", len(in.Shared().Pools),
+		"tenants", in.Tenants())
 	if left := config.LeftOut; len(left) > 0 {
 		c.log(slog.LevelError, "some limits of the configuration are not valid and not enforced; the rest is in force",
-			"revision", in.Revision, "limits", len(left), "tenant", left[0].Tenant, "limit", left[0].Limit,
+			"revision", in.Revision(), "limits", len(left), "tenant", left[0].Tenant, "limit", left[0].Limit,
 			"reason", left[0].Reason)
 	}
-	c.sendState()
+	for _, g := range c.connected() {
+		c.sendConfigurationTo(g)
+	}
 	return c.take(), nil
 }
 
@@ -39,7 +41,7 @@ func (c *Core) Configure(config *applied.Configuration) (Effects, error) {
 // stream must be closed. Leases that are not usable are logged; the older ones stay in
 // force.
 func (c *Core) Leases(now time.Duration, l *controlv1.Leases) (Effects, error) {
-	_, before := c.applied.InForce()
+	before := c.applied.Shares()
 	grant, err := c.applied.Leases(now, l)
 	if stale := new(applied.StaleEpochError); errors.As(err, &stale) {
 		return Effects{}, err
@@ -74,18 +76,47 @@ func (c *Core) sendState() {
 	}
 }
 
-// sendStateTo sends a gateway the shares, and the configuration if it was not sent yet.
+// sendStateTo sends a gateway the shares, and what it lacks of the configuration.
 func (c *Core) sendStateTo(g *gateway) {
-	config, shares := c.applied.InForce()
-	if config != nil && !(g.hasRevision && g.sentRevision == config.Revision) {
-		g.sentRevision, g.hasRevision = config.Revision, true
-		c.send(g, config)
-	}
-	if shares != nil {
+	c.sendConfigurationTo(g)
+	if shares := c.applied.Shares(); shares != nil {
 		own := *shares
 		own.Flows, own.Pools = slices.Clone(shares.Flows), slices.Clone(shares.Pools)
 		c.send(g, &own)
 	}
+}
+
+// sendConfigurationTo sends a gateway what has changed since the configuration that it was
+// sent, or the whole.
+func (c *Core) sendConfigurationTo(g *gateway) {
+	in := c.applied.Configuration()
+	if in == nil || g.sent.any && g.sent.revision == in.Revision() {
+		return
+	}
+	d := c.applied.Delta()
+	change := d != nil && g.sent.any && g.sent.revision == d.Base && g.hello.Version >= 3
+	g.sent = sent{revision: in.Revision(), any: true, change: change}
+	if change {
+		c.send(g, d)
+		return
+	}
+	if c.whole == nil {
+		c.whole = in.Config()
+	}
+	c.send(g, c.whole)
+}
+
+// resend sends a gateway the whole configuration if it has refused a change: it has another
+// one in force than the change is for.
+func (c *Core) resend(g *gateway, refused int64) {
+	if !g.sent.change || g.sent.revision != refused {
+		return
+	}
+	c.resent++
+	c.log(slog.LevelWarn, "a gateway refused a change of the configuration and is sent the whole", "gateway", g.Gateway,
+		"revision", refused, "reason", g.heartbeat.Reason)
+	g.sent = sent{}
+	c.sendConfigurationTo(g)
 }
 
 // members are the replicas of leases as the aggregator has them.

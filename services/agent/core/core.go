@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/proto/link"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/agent/aggregation"
@@ -40,6 +41,8 @@ type Core struct {
 	beat      time.Duration     // last heartbeat
 	beats     uint64
 	lastState *controlv1.State // in the report before
+	whole     *config.Config   // the configuration in force; nil: not needed yet
+	resent    uint64           // changes that a gateway refused
 
 	out Effects // of the event
 }
@@ -67,8 +70,8 @@ type Effects struct {
 	Log        []Entry
 }
 
-// Frame is a message to a gateway. It is that gateway's own, but for a *config.Config, which
-// is only read.
+// Frame is a message to a gateway. It is that gateway's own, but for a *config.Config and a
+// *config.Delta, which are only read.
 type Frame struct {
 	To      Link
 	Message link.Message
@@ -108,8 +111,8 @@ func (c *Core) Restore(now time.Duration, s *lastgood.Snapshot, config *applied.
 	return nil
 }
 
-// Snapshot returns what to keep on disk, nil before the first configuration.
-func (c *Core) Snapshot() *lastgood.Snapshot { return c.applied.Snapshot() }
+// LastLeases are the leases in force, nil before the first.
+func (c *Core) LastLeases() *controlv1.Leases { return c.applied.LastLeases() }
 
 // sweepSpentEvery is how many heartbeats pass between two sweeps of what clients have spent.
 const sweepSpentEvery = 10
@@ -140,10 +143,9 @@ func (c *Core) Tick(now time.Duration) Effects {
 }
 
 func (c *Core) sendHeartbeats() {
-	config, _ := c.applied.InForce()
 	beat := link.Heartbeat{Sequence: c.beats}
-	if config != nil {
-		beat.Revision = config.Revision
+	if in := c.applied.Configuration(); in != nil {
+		beat.Revision = in.Revision()
 	}
 	for _, g := range c.connected() {
 		own := beat

@@ -119,6 +119,66 @@ func TestStateIsSentOnChange(t *testing.T) {
 	}
 }
 
+// Gateways are sent what has changed; an older one, one that refuses a change and one that has
+// connected meanwhile are sent the whole.
+func TestChangesAreSent(t *testing.T) {
+	c := newCore()
+	var o applied.Offer
+	configure := func(m *controlv1.Configuration) Effects {
+		t.Helper()
+		m.Last, m.Seed = true, 5
+		in, err := o.Add(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := c.Configure(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	pool := func(capacity float64) []*quotav1.Resource {
+		return []*quotav1.Resource{{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/api",
+			Capacity: capacity}}}}
+	}
+	newer := hello("gw", 1, 1)
+	newer.Version = 3
+	c.Connected(0, 1, newer, 0)
+	c.Connected(0, 2, hello("old", 1, 1), 0)
+	whole := func(m link.Message, revision int64) bool {
+		in, ok := m.(*config.Config)
+		return ok && in.Revision == revision && len(in.Pools) == 1
+	}
+	out := configure(&controlv1.Configuration{Revision: 4, Full: true, Resources: pool(1)})
+	if a, b := messages(out, 1), messages(out, 2); len(a) != 1 || len(b) != 1 || !whole(a[0], 4) || !whole(b[0], 4) {
+		t.Fatalf("the first configuration: %+v, %+v", a, b)
+	}
+	out = configure(&controlv1.Configuration{Revision: 5, Resources: pool(2)})
+	a, b := messages(out, 1), messages(out, 2)
+	if d, ok := a[0].(*config.Delta); !ok || d.Base != 4 || d.Revision != 5 || len(a) != 1 {
+		t.Errorf("a change: %+v", a)
+	}
+	if len(b) != 1 || !whole(b[0], 5) || b[0].(*config.Config).Pools[0].Capacity != 2 {
+		t.Errorf("to an older gateway: %+v", b)
+	}
+	newer.Replica = "late"
+	if got := messages(c.Connected(0, 3, newer, 0), 3); len(got) == 0 || !whole(got[0], 5) {
+		t.Errorf("to one that connects: %+v", got)
+	}
+	refusal := &link.Heartbeat{Revision: 3, Refused: 5, Reason: "a change of revision 4"}
+	if got := messages(c.Received(0, 1, refusal), 1); len(got) != 1 || !whole(got[0], 5) {
+		t.Errorf("after a refused change: %+v", got)
+	}
+	if got := messages(c.Received(0, 1, refusal), 1); len(got) != 0 || c.Status(0).Resent != 1 {
+		t.Errorf("the whole is sent again: %+v, %d", got, c.Status(0).Resent)
+	}
+	c.ConfigSent(1, 5, errors.New("link: encode Config"))
+	out = configure(&controlv1.Configuration{Revision: 6, Resources: pool(3)})
+	if got := messages(out, 1); len(got) != 1 || !whole(got[0], 6) {
+		t.Errorf("after one that could not be sent: %+v", got)
+	}
+}
+
 // The life of a gateway: connected twice, disconnected, exited, forgotten.
 func TestGatewayLife(t *testing.T) {
 	c := newCore()

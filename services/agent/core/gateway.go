@@ -50,9 +50,15 @@ type facts struct {
 	overBudgetAt time.Duration // when that rose last
 
 	sentSums      exchange.Sums // without flows and keys
-	sentRevision  int64         // of the configuration
-	hasRevision   bool          // one was sent
+	sent          sent          // of the configuration
 	loggedRefusal int64         // configuration whose refusal was logged
+}
+
+// sent is the configuration that a gateway was sent last.
+type sent struct {
+	revision int64
+	any      bool // one was sent
+	change   bool // it was sent as a change of the one before
 }
 
 // Connected notes a gateway whose Hellos are exchanged. hello.Version is the version of
@@ -116,6 +122,7 @@ func (c *Core) receiveHeartbeat(now time.Duration, g *gateway, m *link.Heartbeat
 			"gateway", g.Gateway, "revision", m.Refused, "in_force", m.Revision, "reason", m.Reason)
 	}
 	g.loggedRefusal = m.Refused
+	c.resend(g, m.Refused)
 }
 
 func (c *Core) logLeftOut(g *gateway) {
@@ -139,6 +146,7 @@ func (c *Core) ConfigSent(to Link, revision int64, err error) {
 		g.unsent = link.Heartbeat{}
 	default:
 		g.unsent = link.Heartbeat{Refused: revision, Reason: "the agent cannot send it: " + err.Error()}
+		g.sent.any = g.sent.revision != revision // the next one is sent whole
 	}
 }
 

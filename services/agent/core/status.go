@@ -27,6 +27,9 @@ type Status struct {
 	// of a hot restart; Doubles counts the names that ever were.
 	DoubleNames []string
 	Doubles     uint64
+	// Resent counts the changes of the configuration that a gateway refused and was then sent
+	// the whole.
+	Resent uint64
 	// SpentKeys are remembered for gateways that restart; SpentKeysLost found no room.
 	SpentKeys     int
 	SpentKeysLost uint64
@@ -46,7 +49,7 @@ type GatewayStatus struct {
 func (c *Core) Status(now time.Duration) Status {
 	s := Status{Applied: c.applied.Status(now), Aggregation: c.aggregator.Status(now), Peers: c.peers.Status(now),
 		MissingPeers: c.peers.Missing(now), GossipDelay: c.peers.Delay(now),
-		DoubleNames: slices.Sorted(maps.Keys(c.doubled)), Doubles: c.doubles}
+		DoubleNames: slices.Sorted(maps.Keys(c.doubled)), Doubles: c.doubles, Resent: c.resent}
 	s.SpentKeys, s.SpentKeysLost = c.spent.Status()
 	for _, g := range c.connected() {
 		s.Gateways = append(s.Gateways, GatewayStatus{g.Process, g.hello, g.pid, now - g.since, g.inForce(), g.leftOut})
@@ -56,7 +59,7 @@ func (c *Core) Status(now time.Duration) Status {
 
 // Ready returns an error while no configuration is in force.
 func (c *Core) Ready() error {
-	if config, _ := c.applied.InForce(); config == nil {
+	if c.applied.Configuration() == nil {
 		return errors.New("none yet: neither a coordinator nor a last good snapshot gave one")
 	}
 	return nil

@@ -3,8 +3,8 @@
 //
 // # Model
 //
-// One file holds the whole configuration and the last leases, as they came on
-// the control stream:
+// One file, last-good.bin, holds a whole configuration and the leases of that time, as they
+// came on the control stream:
 //
 //	offset  size  what
 //	0       8     "TITRATE1": magic and format
@@ -13,12 +13,25 @@
 //	48      n     titrate.control.v1alpha1.Configuration, full
 //	48+n    …     titrate.control.v1alpha1.Leases; none when empty
 //
+// What has changed since then is added to a second file, last-good.changes, so that a change
+// costs what it is large and not what the configuration is large:
+//
+//	offset  size  what
+//	0       8     "TITRATEC": magic and format
+//	8       32    the SHA-256 in the first file; the changes of another one do not count
+//	40      …     records: length and CRC-32C of the message, 4 bytes each, little-endian, and
+//	              titrate.control.v1alpha1.ConnectResponse, a Configuration or Leases
+//
+// When the second file has become larger than the first one, a new first one is written and
+// the second begins anew: a byte that changes is written twice on average.
+//
 // # Invariants
 //
 //   - A crash at any point leaves the older file or the newer one, whole: it is
-//     written beside, synced, renamed, and the directory synced.
+//     written beside, synced, renamed, and the directory synced. A record of which a crash
+//     has written a part does not count, nor do those after it.
 //   - A damaged file is never used and never lost: it is moved aside.
-//   - The file is readable by its owner alone.
+//   - The files are readable by their owner alone.
 package lastgood
 
 import (
@@ -63,18 +76,6 @@ func (e *DamagedError) Error() string {
 // Unwrap is the reason.
 func (e *DamagedError) Unwrap() error { return e.Reason }
 
-// Save puts s in dir, in the place of an older one. dir must exist.
-func Save(dir string, s Snapshot) error {
-	b, err := encode(s)
-	if err != nil {
-		return fmt.Errorf("lastgood: encode: %w", err)
-	}
-	if err := replace(dir, b); err != nil {
-		return fmt.Errorf("lastgood: save in %s: %w", dir, err)
-	}
-	return nil
-}
-
 // Writable returns an error if dir cannot hold a snapshot, before the first Save.
 func Writable(dir string) error {
 	f, err := os.CreateTemp(dir, name+".*")
@@ -98,6 +99,11 @@ func replace(dir string, b []byte) error {
 	if err := os.Rename(f.Name(), filepath.Join(dir, name)); err != nil {
 		return err
 	}
+	return syncDir(dir)
+}
+
+// syncDir makes the names in a directory last.
+func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
@@ -105,8 +111,9 @@ func replace(dir string, b []byte) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Load returns the snapshot in dir, nil if there is none. A damaged one is moved
-// aside and gives a *DamagedError.
+// Load returns the snapshot in dir, nil if there is none. What is damaged is moved aside and
+// gives a *DamagedError: if that is the file with changes, the snapshot without them, or with
+// those before the damage, is returned as well.
 func Load(dir string) (*Snapshot, error) {
 	path := filepath.Join(dir, name)
 	b, err := os.ReadFile(path)
@@ -117,14 +124,23 @@ func Load(dir string) (*Snapshot, error) {
 		return nil, fmt.Errorf("lastgood: %w", err)
 	}
 	s, err := decode(b)
-	if err == nil {
-		return s, nil
+	if err != nil {
+		return nil, moveAside(dir, name, damage, err)
 	}
-	aside := filepath.Join(dir, damage)
-	if move := os.Rename(path, aside); move != nil {
-		return nil, fmt.Errorf("lastgood: %s is damaged (%w) and cannot be moved aside: %w", path, err, move)
+	changed, err := loadChanges(dir, sum(b), s)
+	if err != nil {
+		return changed, moveAside(dir, changesName, changesDamage, err)
 	}
-	return nil, &DamagedError{Path: aside, Reason: err}
+	return changed, nil
+}
+
+// moveAside moves a damaged file aside and says so.
+func moveAside(dir, name, damage string, reason error) error {
+	path, aside := filepath.Join(dir, name), filepath.Join(dir, damage)
+	if err := os.Rename(path, aside); err != nil {
+		return fmt.Errorf("lastgood: %s is damaged (%w) and cannot be moved aside: %w", path, reason, err)
+	}
+	return &DamagedError{Path: aside, Reason: reason}
 }
 
 // Reject moves a snapshot aside that reads well but cannot be used for reason.
@@ -154,6 +170,9 @@ func encode(s Snapshot) ([]byte, error) {
 	return b, nil
 }
 
+// sum is the checksum in a file.
+func sum(b []byte) []byte { return b[len(magic):head] }
+
 func decode(b []byte) (*Snapshot, error) {
 	if len(b) < head+8 {
 		return nil, fmt.Errorf("%d bytes, want at least %d", len(b), head+8)
@@ -161,8 +180,8 @@ func decode(b []byte) (*Snapshot, error) {
 	if string(b[:len(magic)]) != magic {
 		return nil, fmt.Errorf("begins with %q, want %q", b[:len(magic)], magic)
 	}
-	sum, body := b[len(magic):head], b[head:]
-	if have := sha256.Sum256(body); !bytes.Equal(sum, have[:]) {
+	body := b[head:]
+	if have := sha256.Sum256(body); !bytes.Equal(sum(b), have[:]) {
 		return nil, errors.New("checksum does not match")
 	}
 	n := binary.LittleEndian.Uint64(body)

@@ -35,10 +35,11 @@ type Conn struct {
 	box  mailbox
 }
 
-// Send puts a *Spent, *Config, *Shares, *Sums or *Heartbeat in the mailbox, in the place
-// of an older one of its kind. It never blocks. The message belongs to the connection
-// from then on: it must not be changed, nor be sent to another one (but for a *Config,
-// which is only read).
+// Send puts a *Spent, *Config, *Delta, *Shares, *Sums or *Heartbeat in the mailbox, in the
+// place of an older one of its kind; a *Delta is added to the configuration or the delta
+// before it that was not sent yet. It never blocks. The message belongs to the connection
+// from then on: it must not be changed, nor be sent to another one (but for a *Config and a
+// *Delta, which are only read).
 func (c *Conn) Send(m link.Message) { c.box.put(m) }
 
 // Close ends the connection; the handler's Disconnected follows.
@@ -65,11 +66,14 @@ const (
 
 func (b *mailbox) put(m link.Message) {
 	slot := slotHeartbeat
-	switch m.(type) {
+	switch m := m.(type) {
 	case *exchange.Spent:
 		slot = slotSpent
 	case *config.Config:
 		slot = slotConfig
+	case *config.Delta:
+		b.putDelta(m)
+		return
 	case *exchange.Shares:
 		slot = slotShares
 	case *exchange.Sums:
@@ -78,6 +82,28 @@ func (b *mailbox) put(m link.Message) {
 	b.mu.Lock()
 	b.slots[slot] = m
 	b.mu.Unlock()
+	b.wakeWriter()
+}
+
+// putDelta puts a change in the mailbox, together with what it changes if that was not
+// written yet.
+func (b *mailbox) putDelta(d *config.Delta) {
+	b.mu.Lock()
+	var m link.Message = d
+	switch before := b.slots[slotConfig].(type) {
+	case *config.Config:
+		if whole, err := before.With(d); err == nil { // else the filter asks for the whole
+			m = whole
+		}
+	case *config.Delta:
+		m = before.Then(d)
+	}
+	b.slots[slotConfig] = m
+	b.mu.Unlock()
+	b.wakeWriter()
+}
+
+func (b *mailbox) wakeWriter() {
 	select {
 	case b.wake <- struct{}{}:
 	default: // the writer is awake already

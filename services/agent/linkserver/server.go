@@ -30,7 +30,7 @@ type Handler interface {
 	Connected(c *Conn)
 	// Received brings *Claims, *Report, *Refused, *Names, *Spent or *Heartbeat.
 	Received(c *Conn, m link.Message)
-	// ConfigSent: a configuration was written, or could not be encoded.
+	// ConfigSent: a configuration or a change was written, or could not be encoded.
 	ConfigSent(c *Conn, revision int64, err error)
 	// Disconnected: the connection is gone, for whatever reason.
 	Disconnected(c *Conn)
@@ -240,17 +240,15 @@ func (s *Server) write(ctx context.Context, c *Conn, w *link.Writer) {
 	}
 }
 
-// writeOne writes one message, a configuration in the form that the filter's version has.
+// writeOne writes one message, and tells the handler about a configuration.
 func (s *Server) writeOne(c *Conn, w *link.Writer, m link.Message) error {
-	whole, ok := m.(*config.Config)
-	if !ok {
-		return w.Write(m)
+	err := w.Write(m)
+	switch m := m.(type) {
+	case *config.Config:
+		s.h.ConfigSent(c, m.Revision, err)
+	case *config.Delta:
+		s.h.ConfigSent(c, m.Revision, err)
 	}
-	if c.Hello.Version < 2 {
-		whole = whole.Inherited()
-	}
-	err := w.Write(whole)
-	s.h.ConfigSent(c, whole.Revision, err)
 	return err
 }
 

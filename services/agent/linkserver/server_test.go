@@ -143,25 +143,37 @@ func TestUnsendableConfigurationIsReported(t *testing.T) {
 	if e := h.next(t, "config sent"); e.m.(*config.Config).Revision != 6 || e.err != nil {
 		t.Errorf("of one that can be sent: %+v", e)
 	}
+	s.Send(c.Number, &config.Delta{Base: 6, Revision: 7})
+	if d, ok := f.hear().(*config.Delta); !ok || d.Base != 6 {
+		t.Errorf("a change arrives as %+v", d)
+	}
+	if e := h.next(t, "config sent"); e.m.(*config.Config).Revision != 7 || e.err != nil {
+		t.Errorf("of a change: %+v", e)
+	}
 }
 
-// A filter of version 1 gets the defaults copied into each tenant.
-func TestOldFilterGetsCopiesOfDefaults(t *testing.T) {
-	s, h := start(t)
-	c := &config.Config{Revision: 5, Defaults: []config.Limit{{Name: "d", Rate: 1}},
-		Tenants: []config.Tenant{{Name: "a", Weight: 1}}}
-	for version, copied := range map[uint8]int{1: 1, 2: 0} {
-		f := dial(t, s)
-		f.say(&link.Hello{Version: version, Replica: fmt.Sprint("gw", version), Weight: 1})
-		f.hear()
-		h.next(t, "connected").c.Send(c)
-		got, ok := f.hear().(*config.Config)
-		if !ok || len(got.Tenants[0].Limits) != copied || len(got.Defaults) != 1-copied {
-			t.Errorf("version %d got %+v", version, got)
-		}
-		h.next(t, "config sent")
-		f.Close()
-		h.next(t, "disconnected")
+// A change that is not written yet is written together with what it changes.
+func TestMailboxAddsChangesUp(t *testing.T) {
+	tenant := func(name string, weight float64) []config.Tenant {
+		return []config.Tenant{{Name: name, Weight: weight}}
+	}
+	b := mailbox{wake: make(chan struct{}, 1)}
+	b.put(&config.Delta{Base: 1, Revision: 2, Tenants: tenant("a", 2)})
+	b.put(&config.Delta{Base: 2, Revision: 3, Tenants: tenant("b", 3), Removed: []string{"a"}})
+	want := &config.Delta{Base: 1, Revision: 3, Tenants: tenant("b", 3), Removed: []string{"a"}}
+	if got := b.next(); !reflect.DeepEqual(got, want) {
+		t.Errorf("two changes are %+v, want %+v", got, want)
+	}
+	b.put(&config.Config{Revision: 3, Seed: 9, Tenants: tenant("b", 3)})
+	b.put(&config.Delta{Base: 3, Revision: 4, Tenants: tenant("a", 4)})
+	whole := &config.Config{Revision: 4, Seed: 9, Tenants: append(tenant("a", 4), tenant("b", 3)...)}
+	if got := b.next(); !reflect.DeepEqual(got, whole) {
+		t.Errorf("a configuration and a change are %+v, want %+v", got, whole)
+	}
+	b.put(&config.Config{Revision: 3})
+	b.put(&config.Delta{Base: 7, Revision: 8})
+	if d, ok := b.next().(*config.Delta); !ok || d.Base != 7 || b.next() != nil {
+		t.Errorf("a change of something else: %+v", d)
 	}
 }
 

@@ -33,14 +33,14 @@ func compiled(resources []resource.Message, revision int64, seed uint64) (*Confi
 		byName[m.GetName()] = all[i]
 	}
 	var book compile.Book
-	book.Replace(all)
-	gateways, left, err := book.Config(revision, seed*0x9e3779b97f4a7c15|1)
-	switch {
-	case err != nil:
+	if _, err := book.Change(all, nil); err != nil {
 		return nil, err
-	case len(left) > 0:
+	}
+	if left := book.LeftOut(); len(left) > 0 {
 		return nil, fmt.Errorf("tenants/%s: %s: %s", left[0].Tenant, left[0].Limit, left[0].Reason)
 	}
+	gateways := book.Config()
+	gateways.Revision, gateways.Seed = revision, seed*0x9e3779b97f4a7c15|1
 	c := &Configuration{Gateways: gateways, Allocation: coordinator.Compile(revision, byName),
 		Limits: map[string][]config.Limit{}}
 	for _, t := range gateways.Inherited().Tenants {

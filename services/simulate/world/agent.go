@@ -78,8 +78,7 @@ func (w *World) perform(a *agent, e core.Effects) {
 
 // configure gives an agent a configuration.
 func (w *World) configure(a *agent, c *config.Config) {
-	out, err := a.core.Configure(&applied.Configuration{Config: c,
-		Source: &controlv1.Configuration{Revision: c.Revision}})
+	out, err := a.core.Configure(&applied.Configuration{Revision: c.Revision, Config: c})
 	if err == nil {
 		w.perform(a, out)
 	}

@@ -1,0 +1,150 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Delta turns the configuration of one revision into that of a later one.
+type Delta struct {
+	// Base is the revision that it changes; it fits no other one.
+	Base int64 `json:"base"`
+	// Revision of the configuration after it.
+	Revision int64 `json:"revision"`
+	// Shared replaces all pools and all defaults; nil: they stay as they are.
+	Shared *Shared `json:"shared,omitempty"`
+	// Tenants are new or changed, each one whole.
+	Tenants []Tenant `json:"tenants,omitempty"`
+	// Removed are the names of tenants that are gone.
+	Removed []string `json:"removed,omitempty"`
+}
+
+// Shared is what all tenants have in common, as in [Config].
+type Shared struct {
+	Pools    []Pool  `json:"pools,omitempty"`
+	Defaults []Limit `json:"defaults,omitempty"`
+}
+
+// A BaseError says that a Delta is for another configuration than the one in force.
+type BaseError struct {
+	Base, InForce int64 // revisions
+}
+
+func (e *BaseError) Error() string {
+	return fmt.Sprintf("a change of revision %d, but revision %d is in force: the whole configuration is needed",
+		e.Base, e.InForce)
+}
+
+// Then is the change that d and after it next make together.
+func (d *Delta) Then(next *Delta) *Delta {
+	tenants := make(map[string]*Tenant, len(d.Tenants)+len(next.Tenants)) // nil: removed
+	for _, one := range []*Delta{d, next} {
+		for i := range one.Tenants {
+			tenants[one.Tenants[i].Name] = &one.Tenants[i]
+		}
+		for _, name := range one.Removed {
+			tenants[name] = nil
+		}
+	}
+	out := &Delta{Base: d.Base, Revision: next.Revision, Shared: cmp.Or(next.Shared, d.Shared)}
+	for _, name := range slices.Sorted(maps.Keys(tenants)) {
+		if t := tenants[name]; t != nil {
+			out.Tenants = append(out.Tenants, *t)
+		} else {
+			out.Removed = append(out.Removed, name)
+		}
+	}
+	return out
+}
+
+// With is the configuration that a delta makes of c, which stays as it is. The error is a
+// *BaseError. O(tenants·log tenants).
+func (c *Config) With(d *Delta) (*Config, error) {
+	var s Set
+	s.Replace(c)
+	if err := s.Change(d); err != nil {
+		return nil, err
+	}
+	return s.Config(), nil
+}
+
+// LeaveOut removes the limits, quotas and tenants that are not valid in a configuration with
+// the given pools and defaults, and returns what it removed. A tenant that is removed is one
+// of Removed. The lists are copied before they change.
+func (d *Delta) LeaveOut(in Shared) []LeftOut {
+	c := &Config{Tenants: d.Tenants}
+	inherited := make(map[string]bool, len(in.Defaults))
+	for i := range in.Defaults {
+		inherited[in.Defaults[i].Name] = true
+	}
+	out := c.leaveOut(func(found func(place, error) bool) {
+		c.tenantFaults((&Config{Pools: in.Pools}).poolNames(), inherited, found)
+	})
+	for _, l := range out {
+		if l.Limit == "" {
+			d.Removed = append(slices.Clip(d.Removed), l.Tenant)
+		}
+	}
+	d.Tenants = c.Tenants
+	return out
+}
+
+// Set is a configuration that deltas keep current. The zero value is empty, of revision 0. It
+// shares what it is given: nobody may change that any more.
+type Set struct {
+	head    Config // without tenants
+	tenants map[string]*Tenant
+}
+
+// Replace puts a whole configuration in the place of what there was. O(tenants).
+func (s *Set) Replace(c *Config) {
+	s.head, s.tenants = *c, make(map[string]*Tenant, len(c.Tenants))
+	s.head.Tenants = nil
+	for i := range c.Tenants {
+		s.tenants[c.Tenants[i].Name] = &c.Tenants[i]
+	}
+}
+
+// Change applies a delta. The error is a *BaseError; nothing has changed then. O(delta).
+func (s *Set) Change(d *Delta) error {
+	if d.Base != s.head.Revision {
+		return &BaseError{Base: d.Base, InForce: s.head.Revision}
+	}
+	s.head.Revision = d.Revision
+	if d.Shared != nil {
+		s.head.Pools, s.head.Defaults = d.Shared.Pools, d.Shared.Defaults
+	}
+	if s.tenants == nil {
+		s.tenants = make(map[string]*Tenant, len(d.Tenants))
+	}
+	for i := range d.Tenants {
+		s.tenants[d.Tenants[i].Name] = &d.Tenants[i]
+	}
+	for _, name := range d.Removed {
+		delete(s.tenants, name)
+	}
+	return nil
+}
+
+// Revision of the configuration.
+func (s *Set) Revision() int64 { return s.head.Revision }
+
+// Shared is what all tenants have in common.
+func (s *Set) Shared() Shared { return Shared{s.head.Pools, s.head.Defaults} }
+
+// Tenants is the number of tenants.
+func (s *Set) Tenants() int { return len(s.tenants) }
+
+// Config is the whole configuration, its tenants by name. O(tenants·log tenants).
+func (s *Set) Config() *Config {
+	c := s.head
+	if len(s.tenants) > 0 {
+		c.Tenants = make([]Tenant, 0, len(s.tenants))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.tenants)) {
+		c.Tenants = append(c.Tenants, *s.tenants[name])
+	}
+	return &c
+}

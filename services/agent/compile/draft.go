@@ -1,0 +1,201 @@
+package compile
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/proto/link"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+)
+
+// draft is a change of a book while it is compiled. The book is as before until commit.
+type draft struct {
+	book   *Book
+	pools  map[string]*quotav1.Resource // nil: as in the book
+	groups map[string]group             // of the tenants that are compiled
+	count  int
+
+	out    config.Delta
+	shared config.Shared
+	names  map[string]bool // of the pools
+	left   map[string][]config.LeftOut
+	sizes  map[string]int
+	size   int
+	head   int
+}
+
+// put takes a resource into the draft; nil deletes the one of that name.
+func (d *draft) put(name string, r *quotav1.Resource) {
+	pools := d.pools
+	if pools == nil {
+		pools = d.book.pools
+	}
+	if _, is := pools[name]; is || r.GetPool() != nil {
+		d.putPool(name, r)
+		return
+	}
+	tenant := tenantOf(name)
+	d.touch(tenant)
+	g := d.groups[tenant]
+	d.groups[tenant] = g.with(name, r)
+	d.count += len(d.groups[tenant]) - len(g)
+}
+
+func (d *draft) putPool(name string, r *quotav1.Resource) {
+	if d.pools == nil {
+		d.pools = make(map[string]*quotav1.Resource, len(d.book.pools)+1)
+		maps.Copy(d.pools, d.book.pools)
+	}
+	before := len(d.pools)
+	if d.pools[name] = r; r == nil {
+		delete(d.pools, name)
+	}
+	d.count += len(d.pools) - before
+}
+
+// touch has a tenant compiled.
+func (d *draft) touch(tenant string) {
+	if _, is := d.groups[tenant]; !is {
+		d.groups[tenant] = slices.Clone(d.book.groups[tenant])
+	}
+}
+
+// compile finds what the change makes of the configuration.
+func (d *draft) compile() error {
+	d.left = make(map[string][]config.LeftOut, len(d.groups))
+	if err := d.compileShared(); err != nil {
+		return err
+	}
+	for name, g := range d.groups {
+		t, left := compileTenant(name, g, d.names)
+		d.left[name] = append(d.left[name], left...)
+		if t == nil {
+			d.out.Removed = append(d.out.Removed, name)
+			continue
+		}
+		if name == config.DefaultTenant {
+			t.Limits = nil // which are the defaults
+		}
+		d.out.Tenants = append(d.out.Tenants, *t)
+	}
+	// Each part is valid by itself. An older gateway, which refuses a configuration that
+	// is not valid as a whole, must see none of what is too much together.
+	for _, l := range d.out.LeaveOut(d.shared) {
+		d.left[l.Tenant] = append(d.left[l.Tenant], l)
+	}
+	d.dropUnchanged()
+	return d.weigh()
+}
+
+// compileShared compiles what all tenants share. If tenants may mean something else with it,
+// all are compiled: quotas of pools that come or go, limits beside those that are inherited.
+func (d *draft) compileShared() error {
+	b := d.book
+	d.shared, d.names = b.shared, b.names
+	if d.pools != nil || b.tenants == nil {
+		if err := d.compilePools(); err != nil {
+			return err
+		}
+		if !maps.Equal(d.names, b.names) {
+			d.touchAll()
+		}
+	}
+	if g, is := d.groups[config.DefaultTenant]; is {
+		t, _ := compileTenant(config.DefaultTenant, g, d.names)
+		defaults := config.Config{Defaults: t.Limits}
+		d.left[config.DefaultTenant] = defaults.LeaveOut()
+		if d.shared.Defaults = defaults.Defaults; !reflect.DeepEqual(d.shared.Defaults, b.shared.Defaults) {
+			d.touchAll()
+		}
+	}
+	if b.tenants == nil || !reflect.DeepEqual(d.shared, b.shared) {
+		d.out.Shared = &d.shared
+	}
+	return nil
+}
+
+func (d *draft) touchAll() {
+	for tenant := range d.book.groups {
+		d.touch(tenant)
+	}
+}
+
+func (d *draft) compilePools() error {
+	d.shared.Pools, d.names = nil, make(map[string]bool, len(d.pools))
+	for _, name := range slices.Sorted(maps.Keys(d.pools)) {
+		p, err := compilePool(d.pools[name].GetPool())
+		if err != nil {
+			return err
+		}
+		d.shared.Pools = append(d.shared.Pools, p)
+		d.names[p.Name] = true
+	}
+	return (&config.Config{Pools: d.shared.Pools}).Validate()
+}
+
+// dropUnchanged takes out of the result what is so already, and sorts the rest.
+func (d *draft) dropUnchanged() {
+	now := d.book.tenants
+	d.out.Tenants = slices.DeleteFunc(d.out.Tenants, func(t config.Tenant) bool {
+		before := now[t.Name]
+		return before != nil && reflect.DeepEqual(*before, t)
+	})
+	d.out.Removed = slices.DeleteFunc(d.out.Removed, func(name string) bool { return now[name] == nil })
+	slices.SortFunc(d.out.Tenants, func(a, b config.Tenant) int { return cmp.Compare(a.Name, b.Name) })
+	slices.Sort(d.out.Removed)
+}
+
+// weigh returns an error if the configuration is too large for the link.
+func (d *draft) weigh() (err error) {
+	b := d.book
+	d.sizes, d.size, d.head = make(map[string]int, len(d.out.Tenants)), b.size, b.head
+	if s := d.out.Shared; s != nil {
+		if d.head, err = link.ConfigSize(&config.Config{Pools: s.Pools, Defaults: s.Defaults}); err != nil {
+			return err
+		}
+	}
+	for _, name := range d.out.Removed {
+		d.size -= b.sizes[name]
+	}
+	for i := range d.out.Tenants {
+		t := &d.out.Tenants[i]
+		if d.sizes[t.Name], err = link.TenantSize(t); err != nil {
+			return err
+		}
+		d.size += d.sizes[t.Name] - b.sizes[t.Name]
+	}
+	return link.Fits(d.head + d.size)
+}
+
+// commit puts the draft in the book.
+func (d *draft) commit() {
+	b := d.book
+	if b.tenants == nil {
+		n := len(d.out.Tenants)
+		b.groups, b.left = make(map[string]group, len(d.groups)), map[string][]config.LeftOut{}
+		b.tenants, b.sizes = make(map[string]*config.Tenant, n), make(map[string]int, n)
+	}
+	if d.pools != nil {
+		b.pools = d.pools
+	}
+	b.shared, b.names, b.count, b.size, b.head = d.shared, d.names, d.count, d.size, d.head
+	for name, g := range d.groups {
+		if b.groups[name] = g; len(g) == 0 {
+			delete(b.groups, name)
+		}
+		if b.left[name] = d.left[name]; len(d.left[name]) == 0 {
+			delete(b.left, name)
+		}
+	}
+	for i := range d.out.Tenants {
+		t := &d.out.Tenants[i]
+		b.tenants[t.Name], b.sizes[t.Name] = t, d.sizes[t.Name]
+	}
+	for _, name := range d.out.Removed {
+		delete(b.tenants, name)
+		delete(b.sizes, name)
+	}
+}
