@@ -6,7 +6,8 @@
 //
 // A Cache applies the batches of the store in order. It keeps the resources by name
 // and the last 128 batches: an agent that is a few revisions behind gets the
-// difference, an agent that is further behind gets everything.
+// difference, an agent that is further behind gets everything. A batch costs what it is large,
+// and a copy of the table of tenants, or of quotas, if it changes one of these.
 //
 // # Invariants
 //
@@ -14,7 +15,8 @@
 //   - Applying Since(r) to the configuration of revision r gives the present one.
 //   - While the configuration is held, nothing changes. A resource whose stored value
 //     cannot be read stays as it was.
-//   - Resources are shared and never changed: a caller must not write to them.
+//   - Resources, configurations and what Since returns are shared and never changed: a caller
+//     must not write to them.
 package config
 
 import (
@@ -58,6 +60,7 @@ type Cache struct {
 	resources map[string]*quotav1.Resource
 	recent    []store.Batch // oldest first, none of them a reset
 	floor     int64         // revision before recent[0]
+	whole     *Change       // everything; nil: not asked for since the last batch
 	config    *allocation.Config
 	changed   chan struct{}
 	trouble   Trouble
@@ -65,7 +68,7 @@ type Cache struct {
 
 // New makes an empty cache: no configuration is known yet.
 func New() *Cache {
-	return &Cache{resources: map[string]*quotav1.Resource{}, changed: make(chan struct{}), config: &allocation.Config{}}
+	return &Cache{resources: map[string]*quotav1.Resource{}, changed: make(chan struct{}), config: Compile(0, nil)}
 }
 
 // Apply takes one batch.
@@ -87,8 +90,12 @@ func (c *Cache) Apply(b store.Batch) {
 	for _, name := range b.Deleted {
 		delete(c.resources, name)
 	}
-	c.known, c.revision = true, b.Revision
-	c.config = Compile(b.Revision, c.resources)
+	c.known, c.revision, c.whole = true, b.Revision, nil
+	if b.Reset {
+		c.config = Compile(b.Revision, c.resources)
+	} else {
+		c.config = change(c.config, b)
+	}
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
@@ -176,6 +183,9 @@ func (c *Cache) Before(revision int64) bool {
 }
 
 func (c *Cache) full() Change {
+	if c.whole != nil {
+		return *c.whole
+	}
 	change := Change{Revision: c.revision, Full: true, Resources: make([]*quotav1.Resource, 0, len(c.resources))}
 	for _, name := range slices.Sorted(maps.Keys(c.resources)) {
 		change.Resources = append(change.Resources, c.resources[name])
@@ -185,6 +195,7 @@ func (c *Cache) full() Change {
 			change.Unreadable = append(change.Unreadable, name)
 		}
 	}
+	c.whole = &change
 	return change
 }
 

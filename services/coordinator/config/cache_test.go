@@ -113,6 +113,82 @@ func TestConfigIsWhatWasConfigured(t *testing.T) {
 	}
 }
 
+// Kept by changes, the allocator's configuration is that of the whole, and those that were
+// given out before stay as they were.
+func TestAllocationIsThatOfTheWhole(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		names := []string{"pools/a", "pools/b", "tenants/t", "tenants/u", "tenants/t/quotas/a", "tenants/u/quotas/b",
+			"tenants/t/limits/l"}
+		c, state := config.New(), map[string]*quotav1.Resource{}
+		for revision := range int64(rapid.IntRange(1, 10).Draw(t, "batches")) {
+			b := store.Batch{Revision: revision + 1, Reset: revision == 0}
+			for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 3, rapid.ID).Draw(t, "names") {
+				if rapid.Bool().Draw(t, "delete") && !b.Reset {
+					b.Deleted = append(b.Deleted, name)
+					delete(state, name)
+					continue
+				}
+				state[name] = drawn(t, name)
+				b.Resources = append(b.Resources, state[name])
+			}
+			before, _, _ := c.Allocation()
+			was := fmt.Sprintf("%+v", *before)
+			c.Apply(b)
+			if is := fmt.Sprintf("%+v", *before); is != was {
+				t.Fatalf("what was given out has become %s, was %s", is, was)
+			}
+		}
+		fresh := config.New()
+		now, _, _ := c.Allocation()
+		fresh.Apply(store.Batch{Revision: now.Revision, Reset: true, Resources: slices.Collect(maps.Values(state))})
+		want, _, _ := fresh.Allocation()
+		if fmt.Sprintf("%+v", *now) != fmt.Sprintf("%+v", *want) {
+			t.Fatalf("%+v, want %+v", *now, *want)
+		}
+	})
+}
+
+func drawn(t *rapid.T, name string) *quotav1.Resource {
+	number := float64(rapid.IntRange(1, 5).Draw(t, "number"))
+	ref, err := resource.Parse(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := ref.Kind.New()
+	resource.SetName(m, name)
+	switch m := m.(type) {
+	case *quotav1.Pool:
+		m.Capacity = number
+	case *quotav1.Tenant:
+		m.Weight = number
+	case *quotav1.Quota:
+		m.Guaranteed = number
+	}
+	return resource.Of(m)
+}
+
+// A batch of one change, of a limit and of a quota, beside so many tenants.
+func BenchmarkApply(b *testing.B) {
+	for _, tenants := range []int{1e3, 1e4, 1e5} {
+		all := store.Batch{Revision: 1, Reset: true}
+		for i := range tenants {
+			name := fmt.Sprintf("tenants/t%d", i)
+			all.Resources = append(all.Resources, tenant(i, 1),
+				&quotav1.Resource{Kind: &quotav1.Resource_Limit{Limit: &quotav1.Limit{Name: name + "/limits/l", Rate: "1/s"}}},
+				&quotav1.Resource{Kind: &quotav1.Resource_Quota{Quota: &quotav1.Quota{Name: name + "/quotas/a"}}})
+		}
+		c := config.New()
+		c.Apply(all)
+		for i, what := range []string{"tenant", "limit", "quota"} {
+			b.Run(fmt.Sprintf("%s/tenants=%d", what, tenants), func(b *testing.B) {
+				for revision := int64(2); b.Loop(); revision++ {
+					c.Apply(store.Batch{Revision: revision, Resources: all.Resources[i : i+1]})
+				}
+			})
+		}
+	}
+}
+
 // What cannot be read stays as it was known; a holder is told to keep what it has
 // where nothing is known.
 func TestUnreadable(t *testing.T) {
