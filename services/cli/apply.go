@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -57,6 +59,8 @@ its rate: 100/min admits 100 at once, 10/s admits 10; never less than 1. A rate 
 
 What no document mentions stays as it is: apply deletes nothing. A Scenario or a Demand
 beside the resources, for titrate simulate and titrate solve, is passed over.
+One apply takes 500,000 documents and 60 MiB of them; with 10,000 and more it says that it is at
+work, and waits longer.
 
 What get -o yaml wrote has an etag in its status: it is applied only if nobody changed
 the resource since it was read, or if it asks for what is stored already. A text without
@@ -118,16 +122,26 @@ func fileFlag(cmd *cobra.Command, files *[]string, help string) {
 }
 
 // maxApply is how many resources the API takes at once.
-const maxApply = 100_000
+const maxApply = 500_000
 
 // maxApplyBytes is how large a request may be, below what a coordinator receives.
-const maxApplyBytes = 15 << 20
+const maxApplyBytes = 60 << 20
+
+// manyDocuments is the number from which on an apply says how far it is, and has as much more
+// time as perDocument of each, unless --timeout is given.
+const (
+	manyDocuments = 10_000
+	perDocument   = time.Millisecond
+)
 
 func runApply(cmd *cobra.Command, c *connection, output format, documents []*document.Document,
 	request *quotav1.ApplyRequest) error {
 	if n := len(documents); n > maxApply {
 		return fmt.Errorf("nothing was applied: %d documents, but one transaction takes %d at most; apply them in "+
 			"parts, pools and tenants first", n, maxApply)
+	}
+	if n := len(documents); n >= manyDocuments && !cmd.Flags().Changed("timeout") {
+		c.timeout += time.Duration(n) * perDocument
 	}
 	client, err := c.dial()
 	if err != nil {
@@ -141,7 +155,11 @@ func runApply(cmd *cobra.Command, c *connection, output format, documents []*doc
 		return fmt.Errorf("nothing was applied: the documents take %d bytes, one step takes %d; apply them in parts, "+
 			"pools and tenants first", n, maxApplyBytes)
 	}
-	response, err := client.Apply(cmd.Context(), request)
+	var response *quotav1.ApplyResponse
+	err = during(cmd.ErrOrStderr(), len(documents), func() (err error) {
+		response, err = client.Apply(cmd.Context(), request)
+		return err
+	})
 	if err != nil {
 		return applyError(err, documents)
 	}
@@ -157,6 +175,34 @@ func runApply(cmd *cobra.Command, c *connection, output format, documents []*doc
 	}
 	return writeResources(cmd.OutOrStdout(), output, ms)
 }
+
+// during does something that takes a while with many documents, and says so meanwhile.
+func during(w io.Writer, documents int, do func() error) error {
+	if documents < manyDocuments {
+		return do()
+	}
+	began, done := time.Now(), make(chan struct{})
+	var progress sync.WaitGroup
+	progress.Go(func() {
+		tick := time.NewTicker(progressEvery)
+		defer tick.Stop()
+		for {
+			fmt.Fprintf(w, "applying %d documents in one step: %.0f s\n", documents, time.Since(began).Seconds())
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	err := do()
+	close(done)
+	progress.Wait()
+	return err
+}
+
+// progressEvery is the time between two lines about an apply of many documents.
+const progressEvery = 5 * time.Second
 
 func writeOutcomes(w io.Writer, documents []*document.Document, response *quotav1.ApplyResponse, dryRun bool) error {
 	suffix := ""

@@ -32,8 +32,8 @@ const (
 	// A dead agent is noticed after these two; a NAT keeps the connection open.
 	keepaliveTime    = 5 * time.Second
 	keepaliveTimeout = 3 * time.Second
-	// maxReport bounds one message of an agent: a report of 10⁵ flows has room.
-	maxReport = 16 << 20
+	// maxMessage bounds one message to the coordinator: an apply of 500,000 documents has room.
+	maxMessage = 64 << 20
 	// etcdWait is how long etcd may take at start before the log says so.
 	etcdWait = time.Second
 	// suspectEvery is how often the log names an agent that reports impossible numbers.
@@ -87,7 +87,7 @@ func (o *Coordinator) serve() error {
 			grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second,
 				PermitWithoutStream: true}),
-			grpc.MaxRecvMsgSize(maxReport),
+			grpc.MaxRecvMsgSize(maxMessage),
 		)...)
 		grpc_health_v1.RegisterHealthServer(s, o.health)
 		return s

@@ -54,8 +54,8 @@ import (
 // APIVersion is the only version of documents so far.
 const APIVersion = "titrate.dev/v1alpha1"
 
-// MaxBytes is the longest file that is read.
-const MaxBytes = 4 << 20
+// MaxBytes is the longest file that is read: 500,000 documents of 250 bytes.
+const MaxBytes = 128 << 20
 
 // The kinds of documents that are no resources.
 const (

@@ -2,7 +2,6 @@ package quota
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -12,35 +11,11 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// maxBefore is in how many changes at once the audit reads what was stored before;
-// of more the lines have no before.
-const maxBefore = 1000
-
 // Audit makes the server write a line for each resource that a request changes: who,
 // what, before and after. who names the caller.
 func (s *Server) Audit(log *slog.Logger, who func(context.Context) string) *Server {
 	s.audit, s.who = log, who
 	return s
-}
-
-// before reads what the changes are about to replace. It is nil without an audit; a
-// resource that cannot be read is absent. Without etcd it fails at once: what follows
-// could not be done either.
-func (s *Server) before(ctx context.Context, changes []store.Change) (map[string]resource.Message, error) {
-	if s.audit == nil || len(changes) > maxBefore {
-		return nil, nil
-	}
-	out := make(map[string]resource.Message, len(changes))
-	for _, c := range changes {
-		m, err := s.store.Get(ctx, changed(c))
-		if errors.Is(err, store.ErrUnavailable) {
-			return nil, err
-		}
-		if err == nil {
-			out[changed(c)] = m
-		}
-	}
-	return out, nil
 }
 
 func changed(c store.Change) string {
@@ -51,8 +26,7 @@ func changed(c store.Change) string {
 }
 
 // record writes the lines of changes that were made.
-func (s *Server) record(ctx context.Context, changes []store.Change, before map[string]resource.Message,
-	r store.Result) {
+func (s *Server) record(ctx context.Context, changes []store.Change, r store.Result) {
 	if s.audit == nil {
 		return
 	}
@@ -62,7 +36,7 @@ func (s *Server) record(ctx context.Context, changes []store.Change, before map[
 		}
 		line := []any{"who", s.who(ctx), "outcome", outcomeNames[r.Outcomes[i]], "resource", changed(c), "revision",
 			r.Revision}
-		if old := before[changed(c)]; old != nil {
+		if old := r.Before[i]; old != nil {
 			line = append(line, "before", spec(old))
 		}
 		if m := r.Resources[i]; m != nil {

@@ -265,13 +265,9 @@ func (s *Server) commit(ctx context.Context, changes []store.Change, validateOnl
 	if validateOnly {
 		return s.store.Check(ctx, changes)
 	}
-	before, err := s.before(ctx, changes)
-	if err != nil {
-		return store.Result{}, err
-	}
 	result, err := s.store.Apply(ctx, changes)
 	if err == nil {
-		s.record(ctx, changes, before, result)
+		s.record(ctx, changes, result)
 	}
 	return result, err
 }

@@ -70,6 +70,9 @@ type Result struct {
 	// stored, with etag and update time; nil for a Delete.
 	Outcomes  []Outcome
 	Resources []resource.Message
+	// Before is what was stored under the names of the changes, in their order; nil where
+	// nothing was. It must not be changed.
+	Before []resource.Message
 	// Removed are names that a forced Delete took along.
 	Removed []string
 }
@@ -131,7 +134,7 @@ func (s *Store) attempt(ctx context.Context, changes []Change, write bool) (Resu
 	if err := h.held(); err != nil {
 		return Result{}, err
 	}
-	stored, err := s.load(ctx, changes)
+	stored, err := s.load(ctx, h, changes)
 	if err != nil {
 		return Result{}, err
 	}
@@ -267,9 +270,14 @@ func (s *Store) operations(set changeSet) ([]clientv3.Op, error) {
 
 // load reads all that the changes need: what they name, what that refers to and, for
 // deletions, what may refer to it. The head, read before, guards it.
-func (s *Store) load(ctx context.Context, changes []Change) (view, error) {
+func (s *Store) load(ctx context.Context, h head, changes []Change) (view, error) {
 	v := make(view)
-	if err := s.loadKeys(ctx, wanted(changes), v); err != nil {
+	names := wanted(changes)
+	load := s.loadKeys
+	if len(names) > maxOps && h.Count >= 0 && h.Count <= manyKeys*len(names) {
+		load = s.loadAll
+	}
+	if err := load(ctx, names, v); err != nil {
 		return nil, err
 	}
 	for _, c := range changes {
@@ -314,6 +322,24 @@ func wanted(changes []Change) []string {
 		}
 	}
 	return names
+}
+
+// manyKeys: all resources are read instead of those that are needed, when there are at most so
+// many times as many. A ranged read returns pageKeys at a time, one by name maxOps.
+const manyKeys = pageKeys / maxOps
+
+// loadAll reads all that is stored, and keeps what the names are.
+func (s *Store) loadAll(ctx context.Context, names []string, v view) error {
+	wanted := make(map[string]bool, len(names))
+	for _, name := range names {
+		wanted[name] = true
+	}
+	return s.scan(ctx, s.first(), s.last(), 0, func(kv *mvccpb.KeyValue) (bool, error) {
+		if wanted[s.nameOf(kv.Key)] {
+			s.decodeKnown(kv, func(m resource.Message) { v[m.GetName()] = m })
+		}
+		return true, nil
+	})
 }
 
 // loadKeys reads the names, as many in one request as etcd allows.

@@ -225,6 +225,7 @@ func (p *plan) result(revision int64, now *timestamppb.Timestamp) Result {
 	r := Result{Revision: revision, Outcomes: p.outcomes, Removed: p.removed}
 	for _, c := range p.changes {
 		r.Resources = append(r.Resources, p.stored(c, revision, now))
+		r.Before = append(r.Before, p.before[c.name()])
 	}
 	return r
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
@@ -29,6 +30,9 @@ const (
 	// removed. Longer leaves what a crash left behind in etcd for longer; shorter may
 	// take a slow writer's away, which then starts over.
 	staleStage = 10 * time.Minute
+	// inFlight is how many chunks are written or read at a time. Default 8: more take no
+	// less time, since etcd writes what comes together to its disk together.
+	inFlight = 8
 )
 
 // changeSet is what one revision writes: resources as stored, and deleted names.
@@ -50,19 +54,27 @@ func (s *Store) stage(ctx context.Context, next head, c changeSet) (head, error)
 		return next, err
 	}
 	next.Staged = fmt.Sprintf("%016x-%08x", time.Now().UnixMilli(), rand.Uint32())
-	next.Chunks = 0
-	for _, chunk := range chunked(c) {
+	chunks := chunked(c)
+	next.Chunks = len(chunks)
+	return next, eachChunk(ctx, chunks, func(ctx context.Context, i int, chunk *controlv1.Configuration) error {
 		chunk.Revision = next.Revision
 		b, err := proto.Marshal(chunk)
 		if err != nil {
-			return next, fmt.Errorf("%w: %w", ErrBadChange, err)
+			return fmt.Errorf("%w: %w", ErrBadChange, err)
 		}
-		if err := s.put(ctx, s.chunkKey(next.Staged, next.Chunks), string(b)); err != nil {
-			return next, err
-		}
-		next.Chunks++
+		return s.put(ctx, s.chunkKey(next.Staged, i), string(b))
+	})
+}
+
+// eachChunk does something with all chunks, some at a time, until one fails.
+func eachChunk(ctx context.Context, chunks []*controlv1.Configuration,
+	do func(context.Context, int, *controlv1.Configuration) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(inFlight)
+	for i, chunk := range chunks {
+		group.Go(func() error { return do(ctx, i, chunk) })
 	}
-	return next, nil
+	return group.Wait()
 }
 
 // chunked cuts a change set into messages that each fit one transaction.
@@ -99,20 +111,20 @@ func (s *Store) staged(h head) clientv3.Cmp {
 // chunks reads the change set of a head, at an etcd revision (0 = now).
 func (s *Store) chunks(ctx context.Context, h head, rev int64) ([]*controlv1.Configuration, error) {
 	out := make([]*controlv1.Configuration, h.Chunks)
-	for i := range out {
+	return out, eachChunk(ctx, out, func(ctx context.Context, i int, _ *controlv1.Configuration) error {
 		got, err := s.get(ctx, s.chunkKey(h.Staged, i), clientv3.WithRev(rev))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if len(got.Kvs) == 0 {
-			return nil, fmt.Errorf("change set %s: %w: part %d of %d is missing", h.Staged, ErrCorrupt, i, h.Chunks)
+			return fmt.Errorf("change set %s: %w: part %d of %d is missing", h.Staged, ErrCorrupt, i, h.Chunks)
 		}
 		out[i] = &controlv1.Configuration{}
 		if err := proto.Unmarshal(got.Kvs[0].Value, out[i]); err != nil {
-			return nil, fmt.Errorf("change set %s: %w: part %d: %w", h.Staged, ErrCorrupt, i, err)
+			return fmt.Errorf("change set %s: %w: part %d: %w", h.Staged, ErrCorrupt, i, err)
 		}
-	}
-	return out, nil
+		return nil
+	})
 }
 
 // carryOut carries out the change set of a head: it writes the resources' own keys, then
@@ -128,14 +140,14 @@ func (s *Store) carryOut(ctx context.Context, h head) error {
 	if err != nil {
 		return err
 	}
-	for _, chunk := range chunks {
+	if err := eachChunk(ctx, chunks, func(ctx context.Context, _ int, chunk *controlv1.Configuration) error {
 		ops, err := s.operations(changeSet{chunk.GetResources(), chunk.GetDeleted()})
 		if err != nil {
 			return err
 		}
-		if err := s.commit(ctx, h, ops); err != nil {
-			return ignoreRaced(err)
-		}
+		return s.commit(ctx, h, ops)
+	}); err != nil {
+		return ignoreRaced(err)
 	}
 	done := h
 	done.Staged, done.Chunks = "", 0

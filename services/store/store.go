@@ -85,8 +85,8 @@ const (
 	Timeout = 2 * time.Second
 	// MaxChanges is the most changes in one Apply, MaxStaged the most bytes of all of them:
 	// they are in memory, and for a moment twice in etcd.
-	MaxChanges = 200_000
-	MaxStaged  = 64 << 20
+	MaxChanges = 500_000
+	MaxStaged  = 96 << 20
 	// MaxValue is the largest resource, bytes.
 	MaxValue = 1 << 20
 	// MaxBytes is the most bytes of keys and values in one transaction; a larger change is

@@ -1640,7 +1640,7 @@ func (*Resource_Limit) isResource_Kind() {}
 
 type ApplyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 100,000 at once, and 16 MiB; they are put in force in one step.
+	// At most 500,000 at once, and 64 MiB; they are put in force in one step.
 	Resources    []*Resource `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
 	ValidateOnly bool        `protobuf:"varint,2,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	// Refuse what there would be a warning about.
@@ -2279,7 +2279,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x05limit\x18\x04 \x01(\v2\x1d.titrate.quota.v1alpha1.LimitH\x00R\x05limitB\r\n" +
 	"\x04kind\x12\x05\xbaH\x02\b\x01\"\x99\x01\n" +
 	"\fApplyRequest\x12L\n" +
-	"\tresources\x18\x01 \x03(\v2 .titrate.quota.v1alpha1.ResourceB\f\xbaH\t\x92\x01\x06\b\x01\x10\xa0\x8d\x06R\tresources\x12#\n" +
+	"\tresources\x18\x01 \x03(\v2 .titrate.quota.v1alpha1.ResourceB\f\xbaH\t\x92\x01\x06\b\x01\x10\xa0\xc2\x1eR\tresources\x12#\n" +
 	"\rvalidate_only\x18\x02 \x01(\bR\fvalidateOnly\x12\x16\n" +
 	"\x06strict\x18\x03 \x01(\bR\x06strict\"\xc0\x02\n" +
 	"\rApplyResponse\x12>\n" +
