@@ -9,6 +9,7 @@
 //	memory        a million clients in one Envoy               package memory
 //	exactness     limits over three gateways                   package exactness
 //	queues        three kinds of clients under four laws       package queues
+//	configuration many tenants: load, and one change           package configuration
 //
 // Each package says how it measures. All of them compare variants in one run, in
 // interleaved rounds: absolute figures of a shared machine mean little. Progress
@@ -22,6 +23,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/titrate/titrate/e2e/bench/configuration"
 	"github.com/titrate/titrate/e2e/bench/cpu"
 	"github.com/titrate/titrate/e2e/bench/exactness"
 	"github.com/titrate/titrate/e2e/bench/instructions"
@@ -52,6 +54,9 @@ func parts() []part {
 		}},
 		{"queues", func(ctx context.Context, r *rig.Rig, _ effort) (any, []table.Table, error) {
 			return queues.Run(ctx, r, 20*time.Second)
+		}},
+		{"configuration", func(ctx context.Context, r *rig.Rig, e effort) (any, []table.Table, error) {
+			return configuration.Run(ctx, r, []int{1e3, 1e4, 1e5}, e.rounds)
 		}},
 	}
 }

@@ -37,6 +37,20 @@ func processTime(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), err
 }
 
+// ReadBytes is how many bytes a process has read so far, from files and sockets alike.
+func ReadBytes(p *child.Process) (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", p.PID()))
+	if err != nil {
+		return 0, err
+	}
+	rest, ok := strings.CutPrefix(string(text), "rchar: ")
+	if !ok {
+		return 0, fmt.Errorf("/proc/%d/io does not begin with rchar", p.PID())
+	}
+	number, _, _ := strings.Cut(rest, "\n")
+	return strconv.ParseInt(number, 10, 64)
+}
+
 // AnonymousBytes is the memory of a process that no file backs: heaps, stacks,
 // tables.
 func AnonymousBytes(p *child.Process) (int64, error) {

@@ -2,7 +2,9 @@ package rig
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -22,6 +24,7 @@ type Installation struct {
 	centre   []*child.Process
 	api, web string // the coordinator's address, URL of its admin page
 	gossip   []int  // ports of the agents so far
+	first    string // the documents that it began with
 	revision int64
 }
 
@@ -31,7 +34,7 @@ func (r *Rig) Installation(ctx context.Context, name, documents string) (*Instal
 	if err != nil {
 		return nil, err
 	}
-	in := &Installation{rig: r, api: local.Address(p[2]), web: "http://" + local.Address(p[3])}
+	in := &Installation{rig: r, first: documents, api: local.Address(p[2]), web: "http://" + local.Address(p[3])}
 	etcd, err := r.titrate(ctx, "etcd "+name, "http://"+local.Address(p[0])+"/health", "etcd",
 		"--data-dir", r.File("etcd-"+name), "--listen", local.Address(p[0]), "--listen-peer", local.Address(p[1]))
 	if err != nil {
@@ -80,6 +83,15 @@ func (in *Installation) Apply(ctx context.Context, documents string) error {
 	}
 	in.revision = applied.GetRevision()
 	return nil
+}
+
+// ApplyFile runs `titrate apply -f`.
+func (in *Installation) ApplyFile(ctx context.Context, file string) error {
+	cmd := exec.CommandContext(ctx, in.rig.o.Titrate, "apply", "--server", in.api, "--timeout", "10m", "-f", file)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("titrate apply: %w: %.2000s", err, out)
+	}
+	return in.Apply(ctx, in.first) // what is stored already: it tells the revision
 }
 
 // Gateway is an agent and its Envoy.
@@ -132,6 +144,33 @@ func (g *Gateway) Enforces(ctx context.Context) error {
 		}
 		return err
 	})
+}
+
+// Heard waits until the agent has heard of the filter that it enforces what was applied last,
+// and asks the agent so often.
+func (g *Gateway) Heard(ctx context.Context, every time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %v", patience))
+	defer cancel()
+	for {
+		text, err := g.in.rig.Get(ctx, g.agentWeb+"/status")
+		if err != nil {
+			return err
+		}
+		var status struct {
+			Gateways []struct{ ConfigRevision int64 }
+		}
+		if err := json.Unmarshal([]byte(text), &status); err != nil {
+			return err
+		}
+		if len(status.Gateways) == 1 && status.Gateways[0].ConfigRevision >= g.in.revision {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(every):
+		}
+	}
 }
 
 // Processes are all that a request through the gateway makes work: its Envoy,

@@ -1,0 +1,236 @@
+// Package configuration measures what many tenants cost where nothing is asked: to load them,
+// and to change one of them.
+//
+// # Method
+//
+// An installation of its own for each number of tenants: etcd, a coordinator, an agent and an
+// Envoy with the filter, without traffic. Each tenant has a limit, so there are twice as many
+// documents, and a pool.
+//
+//   - Load: one `titrate apply -f FILE` of all of them, from its start to its return, and to
+//     the moment when the filter has them in force. Memory is the anonymous memory of each
+//     process a few seconds later.
+//   - One change: another rate of one tenant's limit, by the API. Until it is in force: from
+//     the call to the moment when the agent has heard it of the filter, which says so within
+//     50 ms; asked each 5 ms. Then the same number of changes again, one each second, without
+//     asking: the CPU time of each process over that time, less what it takes in the same time
+//     without changes, per change. Likewise the bytes that the Envoy's process has read.
+package configuration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/e2e/bench/table"
+	"github.com/titrate/titrate/services/judge"
+)
+
+// processes are those of a gateway's installation, in the order of rig.Gateway.Processes.
+var processes = []string{"envoy", "agent", "etcd", "coordinator"}
+
+// Figures are those of one number of tenants.
+type Figures struct {
+	Tenants   int        `json:"tenants"`
+	FileMB    float64    `json:"fileMB"`
+	ApplyS    float64    `json:"applyS"`   // until titrate apply returns
+	InForceS  float64    `json:"inForceS"` // until the filter has it, both from the start
+	MemoryMB  [4]float64 `json:"memoryMB"`
+	ChangesMs []float64  `json:"changesMs"` // each until in force, sorted
+	CPUMs     [4]float64 `json:"cpuMs"`     // per change
+	Bytes     float64    `json:"bytes"`     // per change, read by the Envoy
+}
+
+// Run measures, with so many changes for each number of tenants.
+func Run(ctx context.Context, r *rig.Rig, sizes []int, changes int) ([]Figures, []table.Table, error) {
+	var all []Figures
+	for _, tenants := range sizes {
+		f, err := run(ctx, r, tenants, changes)
+		if err != nil {
+			return all, nil, fmt.Errorf("%d tenants: %w", tenants, err)
+		}
+		all = append(all, *f)
+	}
+	return all, tabulate(all), nil
+}
+
+// pool is applied first, so that the Envoy has a configuration to begin with.
+const pool = `{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/api, spec: {capacity: 1000000}}
+`
+
+func run(ctx context.Context, r *rig.Rig, tenants, changes int) (*Figures, error) {
+	name := fmt.Sprintf("configuration-%d", tenants)
+	in, err := r.Installation(ctx, name, pool)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = in.Stop() }() // what does not end, the rig kills
+	g, err := in.Gateway(ctx, rig.Spec{Name: name})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = g.Stop() }()
+	f := &Figures{Tenants: tenants}
+	if err := f.load(ctx, r, in, g); err != nil {
+		return nil, err
+	}
+	for i := range changes {
+		took, err := change(ctx, in, g, i)
+		if err != nil {
+			return nil, err
+		}
+		f.ChangesMs = append(f.ChangesMs, took.Seconds()*1000)
+	}
+	slices.Sort(f.ChangesMs)
+	return f, f.cost(ctx, r, in, g, changes)
+}
+
+// load applies all documents and waits until they are in force.
+func (f *Figures) load(ctx context.Context, r *rig.Rig, in *rig.Installation, g *rig.Gateway) error {
+	file := r.File(fmt.Sprintf("tenants-%d.yaml", f.Tenants))
+	text := documents(f.Tenants)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return err
+	}
+	f.FileMB = float64(len(text)) / 1e6
+	r.Say("configuration: %d tenants, a file of %.0f MB", f.Tenants, f.FileMB)
+	began := time.Now()
+	if err := in.ApplyFile(ctx, file); err != nil {
+		return err
+	}
+	f.ApplyS = time.Since(began).Seconds()
+	if err := g.Enforces(ctx); err != nil {
+		return err
+	}
+	f.InForceS = time.Since(began).Seconds()
+	const quiet = 5 * time.Second // snapshots are written, collectors have run
+	if err := sleep(ctx, quiet); err != nil {
+		return err
+	}
+	for i, p := range g.Processes() {
+		bytes, err := rig.AnonymousBytes(p)
+		if err != nil {
+			return err
+		}
+		f.MemoryMB[i] = float64(bytes) / 1e6
+	}
+	return nil
+}
+
+func documents(tenants int) string {
+	var b strings.Builder
+	for i := range tenants {
+		fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/t%06d, spec: {weight: %d}}\n",
+			i, 1+i%3)
+		b.WriteString("---\n" + limit(i, 600))
+	}
+	return b.String()
+}
+
+func limit(tenant, rate int) string {
+	return fmt.Sprintf("{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/t%06d/limits/per-client, "+
+		"spec: {rate: %d/min, burst: 30}}\n", tenant, rate)
+}
+
+// change changes one limit and waits until that is in force.
+func change(ctx context.Context, in *rig.Installation, g *rig.Gateway, i int) (time.Duration, error) {
+	began := time.Now()
+	if err := in.Apply(ctx, limit(i, 700+i)); err != nil {
+		return 0, err
+	}
+	err := g.Heard(ctx, 5*time.Millisecond)
+	return time.Since(began), err
+}
+
+// cost measures what changes cost beyond what the time without them costs.
+func (f *Figures) cost(ctx context.Context, r *rig.Rig, in *rig.Installation, g *rig.Gateway, changes int) error {
+	idle, err := f.used(ctx, g, changes, nil)
+	if err != nil {
+		return err
+	}
+	busy, err := f.used(ctx, g, changes, func(i int) error { return in.Apply(ctx, limit(i, 800+i)) })
+	if err != nil {
+		return err
+	}
+	for i := range processes {
+		f.CPUMs[i] = max(0, busy.cpu[i]-idle.cpu[i]) / float64(changes)
+	}
+	f.Bytes = max(0, busy.bytes-idle.bytes) / float64(changes)
+	r.Say("configuration: %+v", *f)
+	return nil
+}
+
+// use is what was used in a while: CPU in ms by process, and bytes read by the Envoy.
+type use struct {
+	cpu   [4]float64
+	bytes float64
+}
+
+// used measures the use while step is called once a second, nil for nothing, and for a second
+// more.
+func (f *Figures) used(ctx context.Context, g *rig.Gateway, steps int, step func(i int) error) (use, error) {
+	before, err := read(g)
+	if err != nil {
+		return use{}, err
+	}
+	for i := range steps + 1 {
+		if step != nil && i < steps {
+			if err := step(i); err != nil {
+				return use{}, err
+			}
+		}
+		if err := sleep(ctx, time.Second); err != nil {
+			return use{}, err
+		}
+	}
+	after, err := read(g)
+	for i := range after.cpu {
+		after.cpu[i] -= before.cpu[i]
+	}
+	after.bytes -= before.bytes
+	return after, err
+}
+
+func read(g *rig.Gateway) (u use, err error) {
+	all := g.Processes()
+	for i := range all {
+		t, err := all[i : i+1].Of()
+		if err != nil {
+			return u, err
+		}
+		u.cpu[i] = t.Seconds() * 1000
+	}
+	bytes, err := rig.ReadBytes(all[0])
+	u.bytes = float64(bytes)
+	return u, err
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+func tabulate(all []Figures) []table.Table {
+	load := table.Table{Title: "Many tenants: load", Head: []string{"tenants", "file, MB", "titrate apply, s",
+		"in force in Envoy, s", "etcd, MB", "coordinator, MB", "agent, MB", "Envoy, MB"}}
+	one := table.Table{Title: "Many tenants: one change", Head: []string{"tenants", "in force, median ms", "worst ms",
+		"coordinator, ms CPU", "etcd, ms CPU", "agent, ms CPU", "Envoy, ms CPU", "to Envoy, bytes"}}
+	for _, f := range all {
+		m, c := f.MemoryMB, f.CPUMs
+		load.Add(f.Tenants, round(f.FileMB), round(f.ApplyS), round(f.InForceS), round(m[2]), round(m[3]), round(m[1]),
+			round(m[0]))
+		one.Add(f.Tenants, round(judge.Quantile(f.ChangesMs, .5)), round(judge.Quantile(f.ChangesMs, 1)), round(c[3]),
+			round(c[2]), round(c[1]), round(c[0]), fmt.Sprintf("%.0f", f.Bytes))
+	}
+	return []table.Table{load, one}
+}
+
+func round(x float64) string { return fmt.Sprintf("%.1f", x) }
