@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/titrate/titrate/papers/markdown"
 	"github.com/titrate/titrate/services/simulate/grid"
 )
 
@@ -91,7 +92,7 @@ func writeGrid(w io.Writer, r *grid.Result, output gridFormat) error {
 		return err
 	case asMarkdown:
 		_, err := fmt.Fprintf(w, "%s\n\n%s\nWhere a rival does better:\n\n%s",
-			grid.Legend, r.Document(), markdown(r.LossTable()))
+			grid.Legend, r.Document(), markdown.Table(r.LossTable()))
 		return err
 	}
 	if err := aligned(w, r.Table); err != nil {
@@ -114,14 +115,4 @@ func aligned(w io.Writer, of func() ([]string, [][]string)) error {
 		t.add(line...)
 	}
 	return t.write(w)
-}
-
-// markdown is a table in Markdown.
-func markdown(titles []string, lines [][]string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(titles, " | "), strings.Repeat("---|", len(titles)))
-	for _, line := range lines {
-		fmt.Fprintf(&b, "| %s |\n", strings.Join(line, " | "))
-	}
-	return b.String()
 }
