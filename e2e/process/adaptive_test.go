@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -95,9 +94,9 @@ func (w *world) upstreamOfUnknownCapacity(t *testing.T) {
 func (w *world) swapUpstream(args ...string) {
 	w.t.Helper()
 	w.kill(w.upstream)
-	listen := slices.Index(w.upstream.spec.Args, "--listen")
-	w.upstream.spec.Args = slices.Concat(w.upstream.spec.Args[:1], w.upstream.spec.Args[listen:listen+2], args)
-	w.upstream.spec.Log = filepath.Join(w.dir, "upstream-"+args[1]+".log")
+	listen := slices.Index(w.upstream.of.Args, "--listen")
+	w.upstream.of.Args = slices.Concat(w.upstream.of.Args[:1], w.upstream.of.Args[listen:listen+2], args)
+	w.upstream.of.Name = "upstream " + args[1]
 	w.start(w.upstream)
 }
 

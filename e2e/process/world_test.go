@@ -6,8 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -45,8 +43,7 @@ spec: {rate: 1000/s, burst: 1000, overrides: [{client: thirty, rate: 30/s, burst
 
 // server is a process of the world that can be started again after its end.
 type server struct {
-	spec  child.Spec
-	ready string // URL that answers 2xx once it serves
+	of local.Server
 	*child.Process
 }
 
@@ -56,6 +53,7 @@ type world struct {
 	bin                         binaries
 	client                      *http.Client
 	etcd, upstream, coordinator *server
+	rig                         *local.Rig
 	api                         string // the coordinator's gRPC address
 	agents, envoys              []*server
 	fronts, admins, sockets     []string // by gateway: URL for requests, URL of Envoy's admin, the agent's socket
@@ -70,6 +68,13 @@ func newWorld(t *testing.T) *world {
 	w := &world{bin: need(t), scene: newScene(t)}
 	w.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: patience}
 	t.Cleanup(w.client.CloseIdleConnections)
+	var err error
+	w.rig, err = local.NewRig(local.Programs{Titrate: w.bin.titrate, Module: w.bin.module, Envoy: w.bin.envoy}, w.dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.rig.Env = []string{"TMPDIR=" + w.dir}
+	t.Cleanup(w.rig.Close)
 	free, err := local.Addresses(5 + 4*gateways)
 	if err != nil {
 		t.Fatal(err)
@@ -81,19 +86,17 @@ func newWorld(t *testing.T) *world {
 	}
 	etcd, web, upstream := next(), next(), next()
 	w.api = next()
-	w.etcd = w.titrate("etcd", "http://"+etcd+"/health",
-		"--data-dir", filepath.Join(w.dir, "data"), "--listen", etcd, "--listen-peer", next())
-	w.coordinator = w.titrate("coordinator", "http://"+web+"/readyz", "--name", "e2e", "--listen", w.api,
-		"--admin", web, "--etcd-endpoints", etcd, "--session-ttl", "2s")
+	w.etcd = &server{of: w.rig.Etcd("etcd", etcd, next())}
+	w.coordinator = &server{of: w.rig.Coordinator("coordinator", w.api, web, etcd, "--session-ttl", "2s")}
 	// Never the bottleneck: what is held, a gateway holds.
-	w.upstream = w.titrate("upstream", "http://"+upstream+"/healthz", "--listen", upstream,
-		"--capacity", "2000", "--service-time", "5ms", "--queue", "2000")
+	w.upstream = &server{of: w.rig.Upstream(upstream, "--capacity", "2000", "--service-time", "5ms", "--queue",
+		"2000")}
 	var gossip []string
 	for range gateways {
 		gossip = append(gossip, next())
 	}
 	for i := range gateways {
-		w.gateway(fmt.Sprintf("gw-%d", i+1), gossip, i, next(), next(), next(), upstream)
+		w.gateway(fmt.Sprintf("gw-%d", i+1), append(gossip[i:], gossip[:i]...), next(), next(), next(), upstream)
 	}
 	for _, s := range append([]*server{w.etcd, w.upstream, w.coordinator}, append(w.agents, w.envoys...)...) {
 		w.start(s)
@@ -103,35 +106,18 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// titrate is a server that runs the binary's command of the same name.
-func (w *world) titrate(command, ready string, args ...string) *server {
-	return &server{ready: ready, spec: child.Spec{Name: command, Path: w.bin.titrate,
-		Args: append([]string{command}, args...), Log: filepath.Join(w.dir, command+".log")}}
-}
-
-// gateway is an agent and an Envoy, on the demo's own bootstrap.
-func (w *world) gateway(name string, gossip []string, i int, front, admin, web, upstream string) {
+// gateway is an agent and an Envoy; peers are the gossip addresses, its own first.
+func (w *world) gateway(name string, peers []string, front, admin, web, upstream string) {
 	w.t.Helper()
-	socket := filepath.Join(w.dir, name+".sock")
-	a := w.titrate("agent", "http://"+web+"/readyz", "--name", name, "--coordinator", w.api, "--socket", socket,
-		"--gossip", gossip[i], "--join", strings.Join(gossip, ","), "--admin", web,
-		"--snapshot-dir", filepath.Join(w.dir, "snapshot-"+name))
-	a.spec.Name, a.spec.Log = "agent "+name, filepath.Join(w.dir, "agent-"+name+".log")
-	config := filepath.Join(w.dir, name+".yaml")
-	w.bootstrap(config, local.Gateway{Name: name, Socket: socket, Pool: "api",
-		Port: port(front), Admin: port(admin), Upstream: port(upstream)})
-	modules, err := local.Modules(w.dir, w.bin.module)
+	a := w.rig.Agent(name, w.api, web, peers)
+	e, err := w.rig.Envoy(local.Envoy{Name: name, Filter: local.Titrate, Port: port(front), Admin: port(admin),
+		Upstream: port(upstream), AnyProtocol: true, Also: whose})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	e := &server{ready: "http://" + admin + "/ready", spec: child.Spec{
-		Name: "envoy " + name, Path: w.bin.envoy, Log: filepath.Join(w.dir, "envoy-"+name+".log"),
-		Args: []string{"-c", config, "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning",
-			"--drain-time-s", "1"},
-		Env: []string{modules}}}
-	w.agents, w.envoys = append(w.agents, a), append(w.envoys, e)
+	w.agents, w.envoys = append(w.agents, &server{of: a}), append(w.envoys, &server{of: e})
 	w.fronts, w.admins = append(w.fronts, "http://"+front+"/"), append(w.admins, "http://"+admin)
-	w.sockets, w.agentWeb = append(w.sockets, socket), append(w.agentWeb, "http://"+web)
+	w.sockets, w.agentWeb = append(w.sockets, w.rig.Socket(name)), append(w.agentWeb, "http://"+web)
 }
 
 func port(address string) int {
@@ -140,36 +126,16 @@ func port(address string) int {
 	return p
 }
 
-// bootstrap writes the demo's Envoy configuration, added to.
-func (w *world) bootstrap(path string, g local.Gateway) {
-	w.t.Helper()
-	text, err := g.Bootstrap()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	const last = `pool: {literal: "api"}`
-	if !strings.Contains(text, last) {
-		w.t.Fatalf("the demo's bootstrap has no %s", last)
-	}
-	if err := os.WriteFile(path, []byte(strings.Replace(text, last, last+whose, 1)), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 // start starts a server and waits until it serves.
 func (w *world) start(s *server) {
 	w.t.Helper()
-	s.Process = w.launch(s.spec)
+	var err error
+	if s.Process, err = w.rig.Launch(s.of.Spec); err != nil {
+		w.t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
-	err := s.Ready(ctx, func(context.Context) error {
-		status, body := w.get(s.ready)
-		if status/100 != 2 {
-			return fmt.Errorf("%s: status %d: %s", s.ready, status, body)
-		}
-		return nil
-	})
-	if err != nil {
+	if err := w.rig.Serving(ctx, s.Process, s.of.URL); err != nil {
 		w.t.Fatal(err)
 	}
 }

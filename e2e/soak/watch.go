@@ -70,7 +70,7 @@ func (w *world) sample(ctx context.Context) (s sample, err error) {
 		}
 		s.held += found["titrate_held"]
 		s.panics += found["titrate_panics_total"]
-		s.refused += found["http.bench.rds.all.update_rejected"]
+		s.refused += found["http.http.rds.all.update_rejected"]
 		if err := s.add(process{name: g.Name, most: mostEnvoy}, g.Process, found["titrate_goroutines"]); err != nil {
 			return s, err
 		}

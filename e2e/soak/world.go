@@ -197,7 +197,7 @@ func (w *world) left(ctx context.Context) (l left, err error) {
 				return l, err
 			}
 			l.Held += s["titrate_held"]
-			l.Active += s["http.bench.downstream_rq_active"]
+			l.Active += s["http.http.downstream_rq_active"]
 		}
 		if l == (left{}) {
 			break

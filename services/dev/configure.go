@@ -1,11 +1,9 @@
 package dev
 
 import (
-	"bufio"
 	"context"
 	_ "embed"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -83,22 +81,13 @@ func (w *World) awaitEnforcement(ctx context.Context) error {
 
 // stats are the filter's gauges and counters without labels, by name.
 func (w *World) stats(ctx context.Context, gateway int) (map[string]int64, error) {
-	url := "http://" + local.Address(w.ports.envoyAdmin[gateway]) + "/stats?filter=titrate_"
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := w.client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
+	page, err := w.rig.Get(ctx, "http://"+local.Address(w.ports.envoyAdmin[gateway])+"/stats?filter=titrate_")
 	stats := map[string]int64{}
-	for in := bufio.NewScanner(resp.Body); in.Scan(); {
-		name, text, _ := strings.Cut(in.Text(), ": ")
+	for line := range strings.Lines(page) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		if value, err := strconv.ParseInt(text, 10, 64); err == nil {
 			stats[name[strings.Index(name, ".")+1:]] = value
 		}
 	}
-	return stats, nil
+	return stats, err
 }

@@ -67,7 +67,7 @@ func (w *World) partition(ctx context.Context, gateway string, on bool) error {
 		return fmt.Errorf("no gateway %q", gateway)
 	}
 	url := fmt.Sprintf("http://%s/fault/partition?on=%v", local.Address(w.ports.agentWeb[i]), on)
-	if _, err := local.Ask(ctx, w.client, http.MethodPost, url); err != nil {
+	if _, err := w.rig.Ask(ctx, http.MethodPost, url); err != nil {
 		return err
 	}
 	w.mu.Lock()

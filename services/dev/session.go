@@ -46,7 +46,10 @@ func (s *Session) Run(parent context.Context) (outcome Outcome, err error) {
 	}
 	ctx, fail := context.WithCancelCause(parent)
 	defer fail(nil)
-	w := newWorld(&s.config, s.scenario, s.ports, dir, fail)
+	w, err := newWorld(&s.config, s.scenario, s.ports, dir, fail)
+	if err != nil {
+		return Failed, err
+	}
 	defer func() {
 		err = errors.Join(err, w.Stop())
 		if err != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -29,10 +27,8 @@ type World struct {
 	config   *Config
 	scenario *scenario.Scenario
 	ports    *ports
-	dir      string
-	group    *child.Group
+	rig      *local.Rig
 	fail     context.CancelCauseFunc
-	client   *http.Client
 	revision int64 // of the configuration that was applied
 
 	mu          sync.Mutex
@@ -48,16 +44,13 @@ type World struct {
 
 // newWorld prepares a world in a directory. fail is called when a child ends
 // unasked.
-func newWorld(c *Config, s *scenario.Scenario, p *ports, dir string, fail context.CancelCauseFunc) *World {
+func newWorld(c *Config, s *scenario.Scenario, p *ports, dir string, fail context.CancelCauseFunc) (*World, error) {
+	rig, err := local.NewRig(local.Programs{Titrate: c.Titrate, Module: c.Module, Envoy: c.Envoy}, dir, nil)
 	n := len(s.Gateways)
 	return &World{
-		config: c, scenario: s, ports: p, dir: dir, fail: fail,
-		group:  child.NewGroup(),
-		client: &http.Client{Timeout: time.Second},
-		asked:  map[*child.Process]bool{},
-		agents: make([]*child.Process, n), envoys: make([]*child.Process, n),
-		cut: map[string]bool{},
-	}
+		config: c, scenario: s, ports: p, rig: rig, fail: fail, asked: map[*child.Process]bool{},
+		agents: make([]*child.Process, n), envoys: make([]*child.Process, n), cut: map[string]bool{},
+	}, err
 }
 
 // Start starts everything in the order of who needs whom, and returns when
@@ -66,7 +59,7 @@ func (w *World) Start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startDeadline, fmt.Errorf("not within %v", startDeadline))
 	defer cancel()
 	for _, step := range []func(context.Context) error{
-		w.startEtcd, w.startCentre, w.configure, w.startAgents, w.startEnvoys, w.awaitEnforcement,
+		w.startEtcd, w.startUpstream, w.startCoordinator, w.configure, w.startAgents, w.startEnvoys, w.awaitEnforcement,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -75,13 +68,15 @@ func (w *World) Start(ctx context.Context) error {
 	return nil
 }
 
-// launch starts a child and watches over it.
-func (w *World) launch(spec child.Spec) (*child.Process, error) {
-	spec.Log = filepath.Join(w.dir, strings.ReplaceAll(spec.Name, " ", "-")+".log")
-	p, err := w.group.Start(spec)
+// start starts a server, watches over it, and waits until it serves.
+func (w *World) start(ctx context.Context, s local.Server, into **child.Process) error {
+	p, err := w.rig.Launch(s.Spec)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	w.mu.Lock()
+	*into = p
+	w.mu.Unlock()
 	go func() {
 		<-p.Exited()
 		w.mu.Lock()
@@ -91,34 +86,11 @@ func (w *World) launch(spec child.Spec) (*child.Process, error) {
 			w.fail(p.Obituary())
 		}
 	}()
-	return p, nil
+	return w.rig.Serving(ctx, p, s.URL)
 }
 
-// titrate is a child that runs this program.
-func (w *World) titrate(name string, args ...string) child.Spec {
-	return child.Spec{Name: name, Path: w.config.Titrate, Args: args}
-}
-
-func (w *World) startEtcd(ctx context.Context) (err error) {
-	w.etcd, err = w.launch(w.titrate("etcd", "etcd",
-		"--data-dir", filepath.Join(w.dir, "etcd"),
-		"--listen", local.Address(w.ports.etcd),
-		"--listen-peer", local.Address(w.ports.etcdPeer)))
-	if err != nil {
-		return err
-	}
-	return w.etcd.Ready(ctx, w.probe(w.ports.etcd, "/health"))
-}
-
-// startCentre starts the coordinator and the upstream.
-func (w *World) startCentre(ctx context.Context) (err error) {
-	if w.upstream, err = w.launch(w.titrate("upstream", w.upstreamArgs()...)); err != nil {
-		return err
-	}
-	if err := w.startCoordinator(ctx); err != nil {
-		return err
-	}
-	return w.upstream.Ready(ctx, w.probe(w.ports.upstream, "/healthz"))
+func (w *World) startEtcd(ctx context.Context) error {
+	return w.start(ctx, w.rig.Etcd("etcd", local.Address(w.ports.etcd), local.Address(w.ports.etcdPeer)), &w.etcd)
 }
 
 // The upstream has a tenth more than its pool's capacity, as an operator would
@@ -128,15 +100,13 @@ const (
 	upstreamQueue  = 100
 )
 
-func (w *World) upstreamArgs() []string {
-	args := []string{"upstream",
-		"--listen", local.Address(w.ports.upstream),
-		"--capacity", fmt.Sprint(w.scenario.Pool.Capacity * upstreamMargin),
+func (w *World) startUpstream(ctx context.Context) error {
+	args := []string{"--capacity", fmt.Sprint(w.scenario.Pool.Capacity * upstreamMargin),
 		"--queue", fmt.Sprint(upstreamQueue)}
 	if w.config.Trace != "" {
 		args = append(args, "--trace", UpstreamTrace(w.config.Trace))
 	}
-	return args
+	return w.start(ctx, w.rig.Upstream(local.Address(w.ports.upstream), args...), &w.upstream)
 }
 
 // UpstreamTrace is where the upstream's own trace lies, beside the run's.
@@ -145,68 +115,29 @@ func UpstreamTrace(trace string) string {
 }
 
 func (w *World) startCoordinator(ctx context.Context) error {
-	p, err := w.launch(w.titrate("coordinator", "coordinator",
-		"--name", "dev",
-		"--listen", local.Address(w.ports.coordinator),
-		"--admin", local.Address(w.ports.coordinatorWeb),
-		"--etcd-endpoints", "http://"+local.Address(w.ports.etcd)))
-	if err != nil {
-		return err
-	}
-	w.mu.Lock()
-	w.coordinator = p
-	w.mu.Unlock()
-	return p.Ready(ctx, w.probe(w.ports.coordinatorWeb, "/readyz"))
+	return w.start(ctx, w.rig.Coordinator("coordinator", local.Address(w.ports.coordinator),
+		local.Address(w.ports.coordinatorWeb), local.Address(w.ports.etcd)), &w.coordinator)
 }
 
 func (w *World) startAgents(ctx context.Context) error {
-	peers := make([]string, len(w.agents))
-	for i := range peers {
-		peers[i] = local.Address(w.ports.gossip[i])
-	}
-	return w.each(ctx, func(ctx context.Context, i int, name string) (err error) {
-		w.agents[i], err = w.launch(w.titrate("agent "+name, "agent",
-			"--name", name,
-			"--coordinator", local.Address(w.ports.coordinator),
-			"--socket", w.socket(name),
-			"--gossip", local.Address(w.ports.gossip[i]),
-			"--join", strings.Join(peers, ","),
-			"--admin", local.Address(w.ports.agentWeb[i]),
-			"--snapshot-dir", filepath.Join(w.dir, "snapshot-"+name),
-			"--fault-injection"))
-		if err != nil {
-			return err
+	return w.each(ctx, func(ctx context.Context, i int, name string) error {
+		peers := []string{local.Address(w.ports.gossip[i])}
+		for _, port := range w.ports.gossip {
+			peers = append(peers, local.Address(port))
 		}
-		return w.agents[i].Ready(ctx, w.probe(w.ports.agentWeb[i], "/readyz"))
+		return w.start(ctx, w.rig.Agent(name, local.Address(w.ports.coordinator), local.Address(w.ports.agentWeb[i]),
+			peers, "--fault-injection"), &w.agents[i])
 	})
 }
 
 func (w *World) startEnvoys(ctx context.Context) error {
-	modules, err := local.Modules(w.dir, w.config.Module)
-	if err != nil {
-		return err
-	}
 	return w.each(ctx, func(ctx context.Context, i int, name string) error {
-		file := filepath.Join(w.dir, name+".yaml")
-		bootstrap, err := local.Gateway{Name: name, Socket: w.socket(name), Pool: w.scenario.Pool.Name,
-			Port: w.ports.gateways[i], Admin: w.ports.envoyAdmin[i], Upstream: w.ports.upstream}.Bootstrap()
+		envoy, err := w.rig.Envoy(local.Envoy{Name: name, Filter: local.Titrate, Port: w.ports.gateways[i],
+			Admin: w.ports.envoyAdmin[i], Upstream: w.ports.upstream, AnyProtocol: true, Sign: true})
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(file, []byte(bootstrap), 0o600); err != nil {
-			return err
-		}
-		w.envoys[i], err = w.launch(child.Spec{
-			Name: "envoy " + name,
-			Path: w.config.Envoy,
-			Args: []string{"-c", file, "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning",
-				"--drain-time-s", "1"},
-			Env: []string{modules},
-		})
-		if err != nil {
-			return err
-		}
-		return w.envoys[i].Ready(ctx, w.probe(w.ports.envoyAdmin[i], "/ready"))
+		return w.start(ctx, envoy, &w.envoys[i])
 	})
 }
 
@@ -219,8 +150,6 @@ func (w *World) each(ctx context.Context, do func(context.Context, int, string) 
 	return g.Wait()
 }
 
-func (w *World) socket(gateway string) string { return filepath.Join(w.dir, gateway+".sock") }
-
 // URLs of the gateways.
 func (w *World) URLs() []string {
 	urls := make([]string, len(w.ports.gateways))
@@ -228,14 +157,6 @@ func (w *World) URLs() []string {
 		urls[i] = "http://" + local.Address(p) + "/"
 	}
 	return urls
-}
-
-// probe asks a port for a path and wants a 2xx.
-func (w *World) probe(port int, path string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		_, err := local.Get(ctx, w.client, "http://"+local.Address(port)+path)
-		return err
-	}
 }
 
 // Stop stops everything in reverse order. What does not stop in time is killed,
@@ -250,7 +171,6 @@ func (w *World) Stop() error {
 		child.Stop(stopGrace, w.agents...),
 		child.Stop(stopGrace, coordinator, w.upstream),
 		child.Stop(stopGrace, w.etcd))
-	w.group.Close()
-	w.client.CloseIdleConnections()
+	w.rig.Close()
 	return err
 }

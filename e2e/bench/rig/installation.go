@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -22,9 +21,9 @@ import (
 type Installation struct {
 	rig      *Rig
 	centre   []*child.Process
-	api, web string // the coordinator's address, URL of its admin page
-	gossip   []int  // ports of the agents so far
-	first    string // the documents that it began with
+	api, web string   // the coordinator's address, URL of its admin page
+	gossip   []string // addresses of the agents so far, the newest first
+	first    string   // the documents that it began with
 	revision int64
 }
 
@@ -35,28 +34,22 @@ func (r *Rig) Installation(ctx context.Context, name, documents string) (*Instal
 		return nil, err
 	}
 	in := &Installation{rig: r, first: documents, api: local.Address(p[2]), web: "http://" + local.Address(p[3])}
-	etcd, err := r.titrate(ctx, "etcd "+name, "http://"+local.Address(p[0])+"/health", "etcd",
-		"--data-dir", r.File("etcd-"+name), "--listen", local.Address(p[0]), "--listen-peer", local.Address(p[1]))
-	if err != nil {
-		return nil, err
+	for _, s := range []local.Server{
+		r.Etcd("etcd "+name, local.Address(p[0]), local.Address(p[1])),
+		r.Coordinator("coordinator-"+name, in.api, local.Address(p[3]), local.Address(p[0])),
+	} {
+		started, err := r.Serve(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		in.centre = append(in.centre, started)
 	}
-	coordinator, err := r.titrate(ctx, "coordinator "+name, "http://"+local.Address(p[3])+"/readyz", "coordinator",
-		"--name", "bench", "--listen", in.api, "--admin", local.Address(p[3]), "--etcd-endpoints",
-		"http://"+local.Address(p[0]))
-	if err != nil {
-		return nil, err
-	}
-	in.centre = []*child.Process{etcd, coordinator}
 	return in, in.Apply(ctx, documents)
 }
 
 // Stop ends etcd and the coordinator.
 func (in *Installation) Stop() error {
 	return child.Stop(stopGrace, in.centre...)
-}
-
-func (r *Rig) titrate(ctx context.Context, name, ready string, args ...string) (*child.Process, error) {
-	return r.Start(ctx, child.Spec{Name: name, Path: r.o.Titrate, Args: args}, ready)
 }
 
 // Apply applies YAML documents as `titrate apply` does.
@@ -109,17 +102,10 @@ func (in *Installation) Gateway(ctx context.Context, s Spec) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.gossip = append(in.gossip, p[0])
-	var peers []string
-	for _, port := range in.gossip {
-		peers = append(peers, local.Address(port))
-	}
-	s.Filter, s.Socket = Titrate, in.rig.File(s.Name+".sock")
+	in.gossip = append([]string{local.Address(p[0])}, in.gossip...)
+	s.Filter = Titrate
 	g := &Gateway{in: in, agentWeb: "http://" + local.Address(p[1])}
-	g.agent, err = in.rig.titrate(ctx, "agent "+s.Name, g.agentWeb+"/readyz", "agent",
-		"--name", s.Name, "--coordinator", in.api, "--socket", s.Socket,
-		"--gossip", local.Address(p[0]), "--join", strings.Join(peers, ","),
-		"--admin", local.Address(p[1]), "--snapshot-dir", in.rig.File("snapshot-"+s.Name))
+	g.agent, err = in.rig.Serve(ctx, in.rig.Agent(s.Name, in.api, local.Address(p[1]), in.gossip))
 	if err != nil {
 		return nil, err
 	}

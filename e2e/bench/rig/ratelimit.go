@@ -38,7 +38,7 @@ func (r *Rig) RateLimit(ctx context.Context, limits []Limit) (*RateLimit, error)
 	l := &RateLimit{Port: p[1]}
 	if l.redis, err = r.Start(ctx, child.Spec{Name: "redis", Path: redis,
 		Args: []string{"--port", fmt.Sprint(p[0]), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir",
-			r.dir}}, ""); err != nil {
+			r.Dir}}, ""); err != nil {
 		return nil, err
 	}
 	err = l.redis.Ready(ctx, func(ctx context.Context) error {

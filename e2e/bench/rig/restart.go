@@ -39,7 +39,7 @@ func (r *Rig) Upstream(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, err = r.titrate(ctx, "upstream", "http://"+local.Address(p[0])+"/healthz", "upstream",
-		"--listen", local.Address(p[0]), "--capacity", "100000", "--service-time", "1ms", "--queue", "10000")
+	_, err = r.Serve(ctx, r.Rig.Upstream(local.Address(p[0]), "--capacity", "100000", "--service-time", "1ms",
+		"--queue", "10000"))
 	return p[0], err
 }

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/titrate/titrate/services/dev/child"
@@ -17,8 +15,7 @@ import (
 
 // Options name the programs under test.
 type Options struct {
-	// Titrate, Module and Envoy are the files of `make build` and `make envoy`.
-	Titrate, Module, Envoy string
+	local.Programs
 	// RateLimit is envoyproxy/ratelimit's binary (tools/ratelimit), "" without.
 	RateLimit string
 	// Progress gets one line per step.
@@ -32,11 +29,8 @@ type Options struct {
 
 // Rig is the place where processes run. Close ends them all.
 type Rig struct {
-	o       Options
-	dir     string
-	modules string // of an Envoy's environment
-	group   *child.Group
-	client  *http.Client
+	*local.Rig
+	o Options
 }
 
 // New checks that the files are there and makes the place.
@@ -48,12 +42,8 @@ func New(o Options) (*Rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	modules, err := local.Modules(dir, o.Module)
-	if err != nil {
-		return nil, err
-	}
-	return &Rig{o: o, dir: dir, modules: modules, group: child.NewGroupOn(o.Enter),
-		client: &http.Client{Timeout: 2 * time.Second}}, nil
+	r, err := local.NewRig(o.Programs, dir, o.Enter)
+	return &Rig{r, o}, err
 }
 
 // find makes the paths absolute and checks that there are files.
@@ -91,20 +81,16 @@ func (o *Options) find() error {
 // Close kills every process and removes the place. What is to be kept of its
 // directory is saved before.
 func (r *Rig) Close(save ...func(dir string) error) error {
-	r.group.Close()
-	r.client.CloseIdleConnections()
+	r.Rig.Close()
 	var errs []error
 	for _, s := range save {
-		errs = append(errs, s(r.dir))
+		errs = append(errs, s(r.Dir))
 	}
-	return errors.Join(append(errs, os.RemoveAll(r.dir))...)
+	return errors.Join(append(errs, os.RemoveAll(r.Dir))...)
 }
 
 // Say writes a line of progress.
 func (r *Rig) Say(format string, args ...any) { fmt.Fprintf(r.o.Progress, format+"\n", args...) }
-
-// File is a path in the rig's directory.
-func (r *Rig) File(name string) string { return filepath.Join(r.dir, name) }
 
 // HasRateLimit tells whether envoyproxy/ratelimit can be started.
 func (r *Rig) HasRateLimit() bool { return r.o.RateLimit != "" }
@@ -113,26 +99,21 @@ func (r *Rig) HasRateLimit() bool { return r.o.RateLimit != "" }
 // takes 5 s.
 const patience = 60 * time.Second
 
+// Serve starts a server and waits until it serves.
+func (r *Rig) Serve(ctx context.Context, s local.Server) (*child.Process, error) {
+	return r.Start(ctx, s.Spec, s.URL)
+}
+
 // Start starts a process and waits until the URL answers 2xx; "" does not wait.
 func (r *Rig) Start(ctx context.Context, s child.Spec, ready string) (*child.Process, error) {
-	s.Log = r.File(strings.ReplaceAll(s.Name, " ", "-") + ".log")
-	p, err := r.group.Start(s)
+	p, err := r.Launch(s)
 	if err != nil || ready == "" {
 		return p, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %v", patience))
 	defer cancel()
-	err = p.Ready(ctx, func(ctx context.Context) error {
-		_, err := r.Get(ctx, ready)
-		return err
-	})
-	if err != nil {
+	if err = r.Serving(ctx, p, ready); err != nil {
 		p.Kill()
 	}
 	return p, err
-}
-
-// Get fetches a URL and wants a 2xx.
-func (r *Rig) Get(ctx context.Context, url string) (body string, err error) {
-	return local.Get(ctx, r.client, url)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/titrate/titrate/e2e/bench/rig"
 	"github.com/titrate/titrate/e2e/robustness/wire"
 	"github.com/titrate/titrate/services/dev/child"
+	"github.com/titrate/titrate/services/dev/local"
 )
 
 // Gateway is a host with an agent and an Envoy.
@@ -51,18 +52,14 @@ func (w *World) AddGateway(ctx context.Context) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{Name: name, Host: h, world: w, away: true}
-	socket := r.File("agent.sock")
 	web := address(h, agentPort)
-	g.Agent = w.server("agent "+name, h, r, "http://"+web+"/readyz", child.Spec{Path: w.o.Titrate, Args: []string{
-		"agent", "--name", name, "--insecure", "--coordinator", w.coordinatorAddresses(), "--socket", socket,
-		"--gossip", address(h, GossipPort), "--join", w.seeds(g), "--admin", web,
-		"--snapshot-dir", r.File("snapshot")}})
+	g.Agent = w.server(h, r, r.Agent(name, w.coordinatorAddresses(), web, w.seeds(g), "--insecure"))
 	g.Agent.metrics = "http://" + web + "/metrics"
 	if err := g.Agent.Start(ctx, true); err != nil {
 		return nil, err
 	}
 	if err := g.prepare(ctx, r, rig.Spec{Name: name, Filter: rig.Titrate, Port: frontPort, Upstream: UpstreamPort,
-		UpstreamHost: w.Own.Address.String(), Socket: socket, Base: w.base + n, PoolHeader: true}); err != nil {
+		UpstreamHost: w.Own.Address.String(), Base: w.base + n, PoolHeader: true}); err != nil {
 		return nil, err
 	}
 	w.mu.Lock()
@@ -73,12 +70,12 @@ func (w *World) AddGateway(ctx context.Context) (*Gateway, error) {
 
 // prepare starts the gateway's Envoy.
 func (g *Gateway) prepare(ctx context.Context, r *rig.Rig, s rig.Spec) (err error) {
-	g.Envoy = g.world.server("envoy "+g.Name, g.Host, r, "", child.Spec{})
+	g.Envoy = g.world.server(g.Host, r, local.Server{Spec: child.Spec{Name: "envoy " + g.Name}})
 	s.Born = g.Envoy.Born
 	if g.envoy, err = r.Envoy(ctx, s); err != nil {
 		return err
 	}
-	g.Envoy.metrics = "http://" + address(g.Host, g.envoy.Admin) + "/stats?filter=titrate_goroutines"
+	g.Envoy.metrics = g.envoy.AdminURL() + "/stats?filter=titrate_goroutines"
 	g.Envoy.ready, g.Envoy.spec = g.envoy.ReadyURL(), g.envoy.Process.Spec
 	g.Envoy.adopt(g.envoy.Process)
 	return nil
@@ -139,7 +136,7 @@ func (g *Gateway) AgentURL() string { return "http://" + address(g.Host, agentPo
 
 // Statistics are the filter's gauges and counters without labels, by name.
 func (g *Gateway) Statistics(ctx context.Context) (map[string]float64, error) {
-	page, err := g.Envoy.rig.Get(ctx, "http://"+address(g.Host, g.envoy.Admin)+"/stats?filter=titrate_")
+	page, err := g.Envoy.rig.Get(ctx, g.envoy.AdminURL()+"/stats?filter=titrate_")
 	if err != nil {
 		return nil, err
 	}

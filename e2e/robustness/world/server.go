@@ -12,6 +12,7 @@ import (
 	"github.com/titrate/titrate/e2e/robustness/clock"
 	"github.com/titrate/titrate/e2e/robustness/wire"
 	"github.com/titrate/titrate/services/dev/child"
+	"github.com/titrate/titrate/services/dev/local"
 )
 
 // Server is a process at a host that can be ended, frozen and started again.
@@ -32,9 +33,9 @@ type Server struct {
 	asked   map[*child.Process]bool
 }
 
-func (w *World) server(name string, h *wire.Host, r *rig.Rig, ready string, spec child.Spec) *Server {
-	spec.Name = name
-	s := &Server{Name: name, Host: h, rig: r, world: w, ready: ready, spec: spec, asked: map[*child.Process]bool{}}
+func (w *World) server(h *wire.Host, r *rig.Rig, of local.Server) *Server {
+	s := &Server{Name: of.Name, Host: h, rig: r, world: w, ready: of.URL, spec: of.Spec,
+		asked: map[*child.Process]bool{}}
 	w.mu.Lock()
 	w.servers = append(w.servers, s)
 	w.mu.Unlock()

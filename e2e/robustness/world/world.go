@@ -27,6 +27,7 @@ import (
 	"github.com/titrate/titrate/e2e/robustness/member"
 	"github.com/titrate/titrate/e2e/robustness/wire"
 	"github.com/titrate/titrate/services/dev/child"
+	"github.com/titrate/titrate/services/dev/local"
 )
 
 // Members of etcd and coordinators, and the gateways to begin with.
@@ -51,8 +52,8 @@ const UpstreamPort = 9000
 
 // Options name the programs.
 type Options struct {
-	Titrate, Module, Envoy string
-	Progress               io.Writer
+	local.Programs
+	Progress io.Writer
 }
 
 // World is described at the package.
@@ -122,8 +123,8 @@ func (w *World) host(name string, n int) (*wire.Host, *rig.Rig, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := rig.New(rig.Options{Titrate: w.o.Titrate, Module: w.o.Module, Envoy: w.o.Envoy, Progress: w.o.Progress,
-		Host: h.Address.String(), Enter: h.Enter})
+	r, err := rig.New(rig.Options{Programs: w.o.Programs, Progress: w.o.Progress, Host: h.Address.String(),
+		Enter: h.Enter})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -145,8 +146,9 @@ func (w *World) startEtcd(ctx context.Context) error {
 		hosts, rigs = append(hosts, h), append(rigs, r)
 	}
 	for i, h := range hosts {
-		s := w.server(h.Name, h, rigs[i], "http://"+address(h, member.ClientPort)+"/health", child.Spec{
-			Path: w.self, Args: member.Args(h.Name, rigs[i].File("data"), h.Address.String(), cluster(hosts))})
+		s := w.server(h, rigs[i], local.Server{URL: "http://" + address(h, member.ClientPort) + "/health",
+			Spec: child.Spec{Name: h.Name, Path: w.self,
+				Args: member.Args(h.Name, rigs[i].File("data"), h.Address.String(), cluster(hosts))}})
 		w.Etcd = append(w.Etcd, s)
 		if err := s.Start(ctx, false); err != nil {
 			return err
@@ -168,10 +170,9 @@ func (w *World) startCoordinators(ctx context.Context) error {
 			return err
 		}
 		web := address(h, coordinatorWebPort)
-		s := w.server("coordinator "+h.Name, h, r, "http://"+web+"/readyz",
-			child.Spec{Path: w.o.Titrate, Args: []string{
-				"coordinator", "--name", h.Name, "--insecure", "--listen", address(h, apiPort), "--admin", web,
-				"--etcd-endpoints", strings.Join(w.endpoints(), ",")}})
+		c := r.Coordinator(h.Name, address(h, apiPort), web, strings.Join(w.endpoints(), ","), "--insecure")
+		c.Name = "coordinator " + h.Name
+		s := w.server(h, r, c)
 		s.metrics = "http://" + web + "/metrics"
 		w.Coordinators = append(w.Coordinators, s)
 		if err := s.Start(ctx, false); err != nil {
@@ -223,13 +224,13 @@ func CoordinatorURL(coordinator *Server) string {
 	return "http://" + address(coordinator.Host, coordinatorWebPort)
 }
 
-// seeds are the agents that a new one joins: those that there are, and itself.
-func (w *World) seeds(g *Gateway) string {
+// seeds are the agents that a new one joins: itself, and those that there are.
+func (w *World) seeds(g *Gateway) []string {
 	all := []string{address(g.Host, GossipPort)}
 	for _, other := range w.Gateways() {
 		all = append(all, address(other.Host, GossipPort))
 	}
-	return strings.Join(all, ",")
+	return all
 }
 
 // Gateways are those that there are.

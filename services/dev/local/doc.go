@@ -1,5 +1,12 @@
-// Package local is what all that start the system's processes on one machine need, the
-// demo, the tests of processes and the benchmarks: free ports, a gateway's Envoy
-// configuration, the directory in which Envoy finds the filter, and asking a server
-// whether it serves. Package child starts the processes.
+// Package local starts the system's processes on one machine: for the demo, the tests of
+// processes, the benchmarks, the soak and the robustness runs.
+//
+// # Model
+//
+//	Rig ── a directory with logs, configurations and sockets, and a child.Group
+//	    ── Etcd, Coordinator, Agent, Upstream, Envoy: a Server each, as it is started
+//
+// A [Server] says how a process is started and which URL answers once it serves. Who
+// starts it, starts it again or kills it is the caller's. An [Envoy] has one worker, one
+// listener and one filter: Titrate's, one of Envoy's own to compare with, or none.
 package local

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,21 +40,25 @@ func TestTryTellsTCPFromUDP(t *testing.T) {
 	}
 }
 
-func TestModulesTwice(t *testing.T) {
+func TestEnvoyFindsTheFilter(t *testing.T) {
 	dir := t.TempDir()
-	for range 2 {
-		if env, err := Modules(dir, "/a/module.so"); err != nil || !strings.HasSuffix(env, dir+"/modules") {
-			t.Fatal(env, err)
-		}
+	r, err := NewRig(Programs{Module: "/a/module.so"}, dir, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer r.Close()
 	if to, err := os.Readlink(filepath.Join(dir, "modules/libtitrate.so")); err != nil || to != "/a/module.so" {
 		t.Error(to, err)
 	}
+	s, err := r.Envoy(Envoy{Name: "gw-1", Filter: Titrate})
+	if err != nil || !slices.Contains(s.Env, "ENVOY_DYNAMIC_MODULES_SEARCH_PATH="+dir+"/modules") {
+		t.Error(s, err)
+	}
 }
 
-func TestGatewayBootstrapIsYAMLWhateverThePaths(t *testing.T) {
+func TestBootstrapIsYAMLWhateverThePaths(t *testing.T) {
 	socket := "/tmp/with: \"quotes\" #and more/agent.sock"
-	text, err := Gateway{Name: "gw-1", Socket: socket, Pool: "api", Port: 1, Admin: 2, Upstream: 3}.Bootstrap()
+	text, err := Envoy{Name: "gw-1", Filter: Titrate, Socket: socket, Port: 1, Admin: 2, Upstream: 3}.Bootstrap()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +76,24 @@ func TestGatewayBootstrapIsYAMLWhateverThePaths(t *testing.T) {
 	}
 	if got := doc.Bootstrap[0].Config.Extension.Value["agent_socket"]; got != socket {
 		t.Errorf("agent_socket %q", got)
+	}
+}
+
+// Each filter, and each thing that may be added, leaves a document that can be read.
+func TestEveryBootstrapIsYAML(t *testing.T) {
+	for _, filter := range []Filter{Plain, Local, Dynamic, Remote, Titrate} {
+		for _, e := range []Envoy{{}, {Upstream: 1, Sign: true}, {Stamp: true, Keys: 5, PoolHeader: true}, {Routes: "/a b"},
+			{Limits: []Limit{{"a", 1}}, RateLimit: 7, AnyProtocol: true}} {
+			e.Name, e.Filter = "gw-1", filter
+			text, err := e.Bootstrap()
+			var doc map[string]any
+			if err == nil {
+				err = yaml.Unmarshal([]byte(text), &doc)
+			}
+			if err != nil {
+				t.Errorf("%+v: %v\n%s", e, err, text)
+			}
+		}
 	}
 }
 
