@@ -32,7 +32,7 @@ func TestVersionsAgree(t *testing.T) {
 			t.Fatalf("%s names no version of %s", source.file, what)
 		}
 		for _, file := range []string{"docker-compose.yml", "charts/titrate/values.yaml", "deploy/gateway.Dockerfile",
-			"e2e/containers/cluster_test.go"} {
+			"e2e/containers/cluster_test.go", "docs/your-own-envoy.md"} {
 			for _, use := range uses[what].FindAllStringSubmatch(read(file), -1) {
 				if use[1] != found[1] {
 					t.Errorf("%s runs %s %s, %s has %s", file, what, use[1], source.file, found[1])
