@@ -11,7 +11,8 @@
 //	              Claims, Report, Names, Spent
 //
 // Each message is state: it replaces the last one of its kind, so that either side may
-// stop and come back. Only a [Report] and a [Spent] hold what is new since the last one.
+// stop and come back. [Sums] and [Claims] hold what has changed since the last one, and all
+// of it on a new connection; a [Report] and a [Spent] what is new since the last one.
 //
 // # Terms
 //

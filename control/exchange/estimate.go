@@ -3,43 +3,34 @@ package exchange
 import "time"
 
 // SilentAfter is when an agent counts as silent that is linked and sends nothing, although
-// its last sums had keys or flows: with those it sends sums every period.
+// others claim something: then it sends sums every period.
 const SilentAfter = 10 * DefaultPeriod
 
-// Estimator replaces the agent's Sums in a gateway while the agent is silent. It assumes
-// that the other replicas go on as they last claimed: each key's Admitted grows by
-// Claims·dt, so the engine keeps charging shared limits for the others. The gateway does
-// what an agent does that has lost the others (see [Isolation]), after the default times.
-// The agent's next Sums replace the estimate. The zero Estimator has no sums. Not safe for
-// concurrent use.
+// Estimator says when a gateway has to go on without its agent, which is silent. The
+// gateway then assumes that the other replicas go on as they last claimed (see
+// limiter.Engine.GoOn), and does what an agent does that has lost the others (see
+// [Isolation]), after the default times. The agent's next Sums end that. The zero Estimator
+// has no sums. Not safe for concurrent use.
 type Estimator struct {
-	last      *Sums // received, or estimated since
+	replicas  int
+	isolation Isolation
 	received  int64 // ns
-	estimated int64 // ns, the time for which last is right
 }
 
 // Set records Sums of the agent.
-func (e *Estimator) Set(now int64, s *Sums) { e.last, e.received, e.estimated = s, now, now }
+func (e *Estimator) Set(now int64, s *Sums) {
+	e.replicas, e.isolation, e.received = s.Replicas, s.Isolation, now
+}
 
-// Estimate returns an estimate for now; nil if the agent is not silent, or there are no
-// other replicas. linked says that the link to the agent is up.
-func (e *Estimator) Estimate(now int64, linked bool) *Sums {
-	silent := time.Duration(now - e.received)
-	if e.last == nil || e.last.Replicas <= 1 {
-		return nil
+// Silent reports whether the agent is silent although there are other replicas; then it
+// returns when the agent was last heard and how isolated the gateway is now. linked says
+// that the link to the agent is up, claimed that other replicas claim something.
+func (e *Estimator) Silent(now int64, linked, claimed bool) (since int64, isolation Isolation, silent bool) {
+	silence := time.Duration(now - e.received)
+	if e.replicas <= 1 || linked && (silence < SilentAfter || !claimed) {
+		return 0, Connected, false
 	}
-	if linked && (silent < SilentAfter || len(e.last.Keys)+len(e.last.Flows) == 0) {
-		return nil
-	}
-	next := *e.last
-	next.Keys = make([]KeySum, len(e.last.Keys))
-	copy(next.Keys, e.last.Keys)
-	for i := range next.Keys {
-		next.Keys[i].Admitted += next.Keys[i].Claims * time.Duration(now-e.estimated).Seconds()
-	}
-	next.Isolation = max(next.Isolation, isolationAfter(silent))
-	e.last, e.estimated = &next, now
-	return &next
+	return e.received, max(e.isolation, isolationAfter(silence)), true
 }
 
 func isolationAfter(silent time.Duration) Isolation {

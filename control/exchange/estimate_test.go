@@ -7,15 +7,18 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 )
 
-func TestEstimateAssumesTheOthersGoOn(t *testing.T) {
+func TestSilentAgents(t *testing.T) {
 	var e exchange.Estimator
 	second := int64(time.Second)
-	if e.Estimate(second, false) != nil {
-		t.Fatal("estimates replicas without any sums")
+	if _, _, silent := e.Silent(second, false, true); silent {
+		t.Fatal("goes on with replicas that no sums have named")
 	}
-	e.Set(second, &exchange.Sums{Replicas: 3, Keys: []exchange.KeySum{{Key: 7, Admitted: 100, Claims: 20}}})
-	if e.Estimate(second+int64(exchange.SilentAfter)/2, true) != nil {
-		t.Error("estimates although the agent sends sums")
+	e.Set(second, &exchange.Sums{Replicas: 3})
+	if _, _, silent := e.Silent(second+int64(exchange.SilentAfter)/2, true, true); silent {
+		t.Error("silent although the agent sends sums")
+	}
+	if _, _, silent := e.Silent(20*second, true, false); silent {
+		t.Error("silent although the agent has nothing to say")
 	}
 	for _, c := range []struct {
 		after     time.Duration
@@ -27,17 +30,14 @@ func TestEstimateAssumesTheOthersGoOn(t *testing.T) {
 		{exchange.DefaultSplitAfter, false, exchange.Split},
 		{exchange.DefaultForgetAfter, false, exchange.Alone},
 	} {
-		s := e.Estimate(second+int64(c.after), c.linked)
-		if s == nil {
-			t.Fatalf("nothing estimated %v after the agent's last sums", c.after)
-		}
-		got, want := s.Keys[0].Admitted, 100+20*c.after.Seconds()
-		if got < want-1e-6 || got > want+1e-6 || s.Isolation != c.isolation {
-			t.Errorf("after %v: admitted %v, isolation %v, want %v, %v", c.after, got, s.Isolation, want, c.isolation)
+		since, isolation, silent := e.Silent(second+int64(c.after), c.linked, true)
+		if !silent || since != second || isolation != c.isolation {
+			t.Errorf("%v after the agent's last sums: since %v, %v, %v, want %v", c.after, since, isolation, silent,
+				c.isolation)
 		}
 	}
 	e.Set(20*second, &exchange.Sums{Replicas: 1})
-	if e.Estimate(30*second, false) != nil {
-		t.Error("estimates other replicas where there are none")
+	if _, _, silent := e.Silent(30*second, false, true); silent {
+		t.Error("goes on with other replicas where there are none")
 	}
 }

@@ -51,9 +51,19 @@ func (i Isolation) String() string {
 // for 1, so a replica that had one would count for more here than there.
 const MaxWeight = 1e6
 
-// Sums is what the other live replicas claim. A Sums replaces the one before: no other
-// replica claims a key that is not in it.
+// Sums is what the other live replicas claim. A Full one replaces all sums before: of a
+// flow or a key that is not in it no other replica claims anything. Any other one is a
+// change: the flows and keys that it does not name stand as they are.
+//
+// An agent sends a Full one when a gateway connects, whenever the Sums before had Replicas
+// of 1 or less, and always to a gateway that does not know changes. While others claim
+// anything it sends a Sums each period, if nothing has changed one without flows and keys:
+// the gateway sees by it that the agent lives (see [Estimator]).
 type Sums struct {
+	Full bool
+	// More says that the rest of a Full state follows, in the next Sums. What these do not
+	// name goes when the last of them has come.
+	More        bool
 	Replicas    int           // N, live replicas with this one; below 1 is 1
 	TotalWeight float64       // W, with this one
 	Weight      float64       // w of this one; not positive: 1
@@ -62,6 +72,7 @@ type Sums struct {
 	Isolation   Isolation
 	Flows       []FlowSum
 	Keys        []KeySum
+	Gone        []uint64 // flows and keys of which no other replica claims or has spent anything any more
 }
 
 // FlowSum sums the claims of the others for one flow.
@@ -83,8 +94,10 @@ type KeySum struct {
 	Epoch       uint32  // changes when Admitted starts a new count
 }
 
-// Claims is what a replica announces of contended flows and keys. What it does not
-// mention stands as it was announced before.
+// Claims is what a replica announces of contended flows and keys, as a change: what it
+// does not mention stands as it was announced before, until it is withdrawn. On a new
+// connection everything that stands is announced again, within 64 periods: what is not was
+// withdrawn meanwhile.
 type Claims struct {
 	Flows     []FlowClaim
 	Keys      []KeyClaim

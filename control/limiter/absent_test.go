@@ -21,7 +21,7 @@ func TestAbsentKeepTheirPart(t *testing.T) {
 		e := New(Options{Keys: 1024})
 		mustApply(t, e, simple(300, config.Queue{Law: config.Police}))
 		e.SetShares(&exchange.Shares{Epoch: 1, Flows: []exchange.Share{{Tenant: "a", Pool: "api", Share: 300}}})
-		e.SetSums(1, &exchange.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Absent: 1, Lag: 50 * time.Millisecond,
+		e.SetSums(1, &exchange.Sums{Full: true, Replicas: 3, TotalWeight: 3, Weight: 1, Absent: 1, Lag: 50 * time.Millisecond,
 			Flows: sums})
 		admitted := 0.0
 		var claims exchange.Claims

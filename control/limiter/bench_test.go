@@ -18,7 +18,7 @@ func benchEngine(b *testing.B, keys, replicas int) (*Engine, []Request) {
 	e := New(Options{Keys: max(keys, 1<<14) * 5 / 4})
 	mustApply(b, e, simple(1e12, config.Queue{}, config.Limit{Name: "l", Rate: 1000, Burst: 1e6}))
 	if replicas > 1 {
-		e.SetSums(0, &exchange.Sums{Replicas: replicas, Lag: 100e6})
+		e.SetSums(0, &exchange.Sums{Full: true, Replicas: replicas, Lag: 100e6})
 	}
 	rs := make([]Request, keys)
 	for i := range rs {
@@ -138,8 +138,8 @@ func BenchmarkContendedKey(b *testing.B) {
 	e := New(Options{Keys: 1 << 14})
 	mustApply(b, e, simple(1e12, config.Queue{}, config.Limit{Name: "l", Rate: 1e6, Burst: 1e6}))
 	r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 1}
-	e.SetSums(0, &exchange.Sums{Replicas: 3, Lag: 100e6, Keys: []exchange.KeySum{{Key: hash.Limit(7, "a", "l", "x"),
-		Claims: 1000, Unsaturated: 1000, Spent: 1, Admitted: 1}}})
+	e.SetSums(0, &exchange.Sums{Full: true, Replicas: 3, Lag: 100e6, Keys: []exchange.KeySum{
+		{Key: hash.Limit(7, "a", "l", "x"), Claims: 1000, Unsaturated: 1000, Spent: 1, Admitted: 1}}})
 	now := sec
 	b.ReportAllocs()
 	for b.Loop() {

@@ -1,9 +1,6 @@
 package limiter
 
 import (
-	"maps"
-
-	"github.com/titrate/titrate/control/drc"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter/internal/keys"
 	"github.com/titrate/titrate/control/limiter/internal/members"
@@ -13,54 +10,66 @@ import (
 func (e *Engine) SetSums(now int64, s *exchange.Sums) {
 	e.admin.Lock()
 	defer e.admin.Unlock()
+	m := e.setView(members.New(s, 0))
+	e.heard.set(s, m)
+	e.keys.SetSums(now, s)
+}
+
+// setView puts a view in force, with a new version if it differs from the one before.
+func (e *Engine) setView(m *members.View) *members.View {
 	old := e.member.Load()
-	m := members.New(s, old.Version+1)
 	if m.Same(old) {
-		m = old
+		return old
 	}
+	m.Version = old.Version + 1
 	e.member.Store(m)
-	e.setFlowSums(s.Flows, m)
-	e.keys.SetSums(now, s.Keys, m.Isolation == exchange.Connected)
+	return m
 }
 
-// heardFlows is what the others claim of flows, by their keys. Each flow looks it up when
-// it is next stepped.
-type heardFlows struct {
-	version uint64
-	flows   map[uint64]drc.Sums
+// GoOn has the engine go on without its agent, which is silent since a time, until the next
+// sums come: the other replicas are assumed to go on as they last claimed, and this one
+// counts as isolated so far. See exchange.Estimator.
+func (e *Engine) GoOn(since int64, isolation exchange.Isolation) {
+	e.admin.Lock()
+	defer e.admin.Unlock()
+	m := *e.member.Load()
+	m.Isolation = isolation
+	e.setView(&m)
+	e.keys.GoOn(since)
 }
 
-// setFlowSums keeps the sums for the flows; a flow left out is claimed by nobody else,
-// unless this replica hears too little to know.
-func (e *Engine) setFlowSums(sums []exchange.FlowSum, m *members.View) {
-	old := e.heard.Load()
-	heard := make(map[uint64]drc.Sums, len(sums))
-	if m.Isolation != exchange.Connected {
-		maps.Copy(heard, old.flows)
-	}
-	if m.Replicas > 1 {
-		for _, s := range sums {
-			heard[s.Key] = drc.Sums{Claims: s.Claims, Active: s.Active, Unsaturated: s.Unsaturated}
-		}
-	}
-	e.heard.Store(&heardFlows{old.version + 1, heard})
+// ClaimedByOthers reports whether other replicas claim any flow or key.
+func (e *Engine) ClaimedByOthers() bool { return e.heard.any() || e.keys.ClaimedByOthers() }
+
+// RepeatClaims has Claims announce everything that stands once more, within the next 64
+// calls: an agent that has just connected does not know it.
+func (e *Engine) RepeatClaims() {
+	e.repeat.Store(true)
+	e.keys.Repeat()
 }
 
-// Claims appends to c what this replica announces now; call it every period P, also while
-// nobody listens: what was announced a lag ago is what may be used.
+// Claims appends to c what this replica announces now: what has changed since the last
+// call. Call it every period P, also while nobody listens: what was announced a lag ago is
+// what may be used.
 func (e *Engine) Claims(now int64, c *exchange.Claims) {
-	e.work.Lock()
-	defer e.work.Unlock()
-	e.takeAwakened()
-	m := e.member.Load()
-	for _, f := range e.running {
-		f.claim(e, m, now, c)
-	}
+	e.flowClaims(now, c)
+	e.claiming.Lock()
+	defer e.claiming.Unlock()
 	e.keys.Claims(now, c)
 }
 
-// claim announces a flow's claim, or its end.
-func (f *flow) claim(e *Engine, m *members.View, now int64, c *exchange.Claims) {
+func (e *Engine) flowClaims(now int64, c *exchange.Claims) {
+	e.work.Lock()
+	defer e.work.Unlock()
+	e.takeAwakened()
+	m, repeat := e.member.Load(), e.repeat.Swap(false)
+	for _, f := range e.running {
+		f.claim(e, m, now, repeat, c)
+	}
+}
+
+// claim announces a flow's claim if it has changed or is to be repeated, or its end.
+func (f *flow) claim(e *Engine, m *members.View, now int64, repeat bool, c *exchange.Claims) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.advance(e, now)
@@ -70,15 +79,18 @@ func (f *flow) claim(e *Engine, m *members.View, now int64, c *exchange.Claims) 
 	defer f.publish()
 	claim, t := f.pace.controller.Publish(), &f.terms
 	if m.Replicas > 1 && (claim.Active > 0 || claim.Claim > t.trace()) {
-		t.announced = true
-		c.Flows = append(c.Flows, exchange.FlowClaim{
+		is := exchange.FlowClaim{
 			Key: t.key, Claim: claim.Claim, Active: claim.Active, Unsaturated: claim.Unsaturated,
-		})
+		}
+		if is != t.told || repeat {
+			t.told = is
+			c.Flows = append(c.Flows, is)
+		}
 		return
 	}
-	if t.announced {
-		t.announced = false
-		c.Withdrawn = append(c.Withdrawn, t.key)
+	if t.announced() {
+		c.Withdrawn = append(c.Withdrawn, t.told.Key)
+		t.told = exchange.FlowClaim{}
 	}
 }
 

@@ -287,7 +287,7 @@ func (c *cluster) deliver() {
 func (c *cluster) sendSums(i int) {
 	n := len(c.engines)
 	ag := c.agents[i]
-	s := &exchange.Sums{Replicas: n, TotalWeight: float64(n), Weight: 1,
+	s := &exchange.Sums{Full: true, Replicas: n, TotalWeight: float64(n), Weight: 1,
 		Lag: time.Duration(c.delay) + 70*time.Millisecond}
 	at := float64(c.now) / 1e9
 	for k := range ag.known {

@@ -28,7 +28,7 @@
 //	                                        the way of a request: Decide, Enqueue, Tick
 //	            engine.go apply.go snapshot.go shares.go
 //	                                        configuration, routes and shares
-//	            lifecycle.go report.go claims.go allowance.go explain.go settle.go
+//	            lifecycle.go report.go claims.go heard.go allowance.go explain.go settle.go
 //	                                        flows that come and go, and what others ask
 //	flow        limits.go                   client stage: all limits are charged, or none
 //	            tenant.go                   tenant stage, written once: passageOf, pass
@@ -94,9 +94,10 @@
 // Decide is O(limits of the tenant) and allocates nothing. Admitting takes no lock unless
 // the key is contended (that key's own), a key is new (its bucket's) or a request is held
 // (its flow's). Tick is O(active flows + clients with held requests + released). Claims is
-// O(active flows + contended keys that change + 1/64 of the others). Memory: 40 B per key
-// of the budget, about 500 B per contended key (and 96 B to remember it by), about 2 KiB
-// per flow in use and 8 KiB more while its clients compete, about 140 B and copies of its
+// O(active flows + contended keys in use): a contended key that nobody asks for costs
+// nothing until it has something to announce (internal/keys/wakes.go). Memory: 40 B per key
+// of the budget, about 600 B per contended key while it is one (and 50 B for two minutes
+// after), about 2 KiB per flow in use and 8 KiB more while its clients compete, about 140 B and copies of its
 // identities per waiting request.
 //
 // # Time and numbers

@@ -21,7 +21,8 @@ type Engine struct {
 	snap   atomic.Pointer[snapshot]
 	member atomic.Pointer[members.View]
 	shares atomic.Pointer[shares]
-	heard  atomic.Pointer[heardFlows]
+	heard  heardFlows
+	repeat atomic.Bool // the next Claims announces all flows
 	stats  engineCounts
 
 	unknown UnknownPolicy
@@ -41,6 +42,8 @@ type Engine struct {
 	resting  []*flow // those that are not running, see lifecycle.go
 	unsent   []*flow // of these, those with something to report
 	reportAt int64
+
+	claiming lock.Mutex[lock.Claiming] // one Claims of keys at a time
 
 	admin lock.Mutex[lock.Admin] // one change of snapshot, shares or sums at a time
 
@@ -65,7 +68,7 @@ func New(o Options) *Engine {
 	e.registry.flows, e.registry.newFlight = map[flowName]*flow{}, o.Flight
 	e.member.Store(members.Alone())
 	e.shares.Store(&shares{})
-	e.heard.Store(&heardFlows{version: 1})
+	e.heard.version.Store(1)
 	e.keys.Init(keys.Options{Keys: o.Keys, Contended: o.Contended, View: &e.member, Rand: o.Rand, Start: o.Start})
 	return e
 }

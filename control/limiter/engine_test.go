@@ -371,7 +371,7 @@ func TestConcurrentUse(t *testing.T) {
 	background(func(now int64) {
 		var c exchange.Claims
 		e.Claims(now, &c)
-		s := &exchange.Sums{Replicas: 1 + int(now>>20)%3, TotalWeight: 3, Lag: 100 * time.Millisecond}
+		s := &exchange.Sums{Full: true, Replicas: 1 + int(now>>20)%3, TotalWeight: 3, Lag: 100 * time.Millisecond}
 		for i := range 40 {
 			s.Keys = append(s.Keys, exchange.KeySum{Key: hash.Limit(7, "a", "c", fmt.Sprint(i)),
 				Admitted: float64(now / 1e7), Claims: 5, Active: 1, Spent: 2, Epoch: 1})
@@ -415,7 +415,7 @@ func TestAdmitAndRejectDoNotAllocate(t *testing.T) {
 		mustApply(t, e, simple(1e9, config.Queue{}, config.Limit{Name: "l", Rate: 1e6, Burst: 1e6},
 			config.Limit{Name: "none", Rate: 1e-3, Burst: 1, Overrides: map[string]config.RateBurst{"good": {Rate: 1e9,
 				Burst: 1e9}}}))
-		e.SetSums(0, &exchange.Sums{Replicas: replicas, Lag: time.Second})
+		e.SetSums(0, &exchange.Sums{Full: true, Replicas: replicas, Lag: time.Second})
 		now := sec
 		for _, client := range []string{"good", "bad"} {
 			r := &Request{Tenant: "a", Client: client, Pool: "api"}

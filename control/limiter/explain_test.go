@@ -85,7 +85,7 @@ func TestExplainSaysWhatBinds(t *testing.T) {
 func TestExplainContended(t *testing.T) {
 	e := engineOf(t, explained())
 	key := hash.Limit(0, "acme", "per-client", "alice")
-	e.SetSums(1e9, &exchange.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 100 * time.Millisecond,
+	e.SetSums(1e9, &exchange.Sums{Full: true, Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 100 * time.Millisecond,
 		Keys: []exchange.KeySum{{Key: key, Admitted: 6, Claims: 1.5, Active: 1, Spent: 6}}})
 	r := &Request{Tenant: "acme", Client: "alice", Pool: "api"}
 	e.Decide(1e9, r)

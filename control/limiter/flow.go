@@ -50,18 +50,18 @@ type flow struct {
 
 // terms are what configuration, shares and the other replicas say of a flow.
 type terms struct {
-	key       uint64  // its name in claims and sums
-	vmax      float64 // the share of all replicas together, cost units/s
-	mode      config.Mode
-	blocked   bool // nothing may pass: the quota's max is 0
-	queueing  config.Queue
-	expired   bool // SafeRate in force
-	isolated  drc.Isolation
-	members   uint32 // version of the view that the controller is configured for
-	absent    float64
-	sums      drc.Sums
-	sumsAt    uint64 // version of the sums
-	announced bool   // claimed, so the end must be announced
+	key      uint64  // its name in claims and sums
+	vmax     float64 // the share of all replicas together, cost units/s
+	mode     config.Mode
+	blocked  bool // nothing may pass: the quota's max is 0
+	queueing config.Queue
+	expired  bool // SafeRate in force
+	isolated drc.Isolation
+	members  uint32 // version of the view that the controller is configured for
+	absent   float64
+	sums     drc.Sums
+	sumsAt   uint64             // version of the sums
+	told     exchange.FlowClaim // announced last; key 0: nothing
 }
 
 // pace is the controller and what it has to know of the time since its last step.
@@ -303,8 +303,8 @@ func (f *flow) isolate(m *members.View) {
 
 // lookUpSums takes in what the others claimed last of the flow.
 func (f *flow) lookUpSums(e *Engine) {
-	if h := e.heard.Load(); h.version != f.terms.sumsAt {
-		f.terms.sumsAt, f.terms.sums = h.version, h.flows[f.terms.key]
+	if version := e.heard.version.Load(); version != f.terms.sumsAt {
+		f.terms.sumsAt, f.terms.sums = version, e.heard.get(f.terms.key)
 	}
 }
 
@@ -315,12 +315,15 @@ func (f *flow) isQuiet(m *members.View) bool {
 		return true
 	}
 	p := &f.pace
-	if f.waits() > 0 || f.terms.announced || p.pending != 0 || p.at-p.lastSeen <= 1+2*m.Lag {
+	if f.waits() > 0 || f.terms.announced() || p.pending != 0 || p.at-p.lastSeen <= 1+2*m.Lag {
 		return false
 	}
 	return f.terms.vmax <= 0 ||
 		p.controller.Want() < f.terms.trace() && p.controller.Free() > 0.98*p.controller.Params().Bucket
 }
+
+// announced reports whether the flow is claimed, so that the end must be announced.
+func (t *terms) announced() bool { return t.told.Key != 0 }
 
 // trace is the claim that is not worth announcing, cost units/s.
 func (t *terms) trace() float64 { return min(0.02, 0.001*t.vmax) }

@@ -22,7 +22,7 @@ func newTrio(t testing.TB, o Options, l config.Limit) *trio {
 		o.Replica = fmt.Sprint("gateway-", i)
 		e := New(o)
 		mustApply(t, e, simple(1e12, config.Queue{}, l))
-		e.SetSums(c.now, &exchange.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 125 * time.Millisecond})
+		e.SetSums(c.now, &exchange.Sums{Full: true, Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 125 * time.Millisecond})
 		c.engines, c.latest = append(c.engines, e), append(c.latest, map[uint64]exchange.KeyClaim{})
 	}
 	return c
@@ -57,7 +57,7 @@ func (c *trio) exchange() {
 		}
 	}
 	for i, e := range c.engines {
-		s := &exchange.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 125 * time.Millisecond}
+		s := &exchange.Sums{Full: true, Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 125 * time.Millisecond}
 		for k := range changed {
 			sum := exchange.KeySum{Key: k, Epoch: 1}
 			for j := range c.engines {
@@ -136,7 +136,7 @@ func (c *trio) bounded(t *testing.T, each int) {
 		for range 20 { // the last one who asked falls asleep
 			c.now += 50 * ms
 			cl.Reset()
-			e.SetSums(c.now, &exchange.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 125 * time.Millisecond})
+			e.SetSums(c.now, &exchange.Sums{Full: true, Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 125 * time.Millisecond})
 			e.Claims(c.now, &cl)
 		}
 		if n := len(cl.Keys); n > 3000/64+20 {
@@ -198,7 +198,7 @@ func TestATenantsLimitHasAState(t *testing.T) {
 	e := New(Options{Keys: 4096, Contended: 30})
 	mustApply(t, e, simple(1e12, config.Queue{}, config.Limit{Name: "l", Rate: 5. / 3600, Burst: 5},
 		config.Limit{Name: "all", PerTenant: true, Rate: 1000, Burst: 1000}))
-	e.SetSums(sec, &exchange.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 125 * time.Millisecond})
+	e.SetSums(sec, &exchange.Sums{Full: true, Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 125 * time.Millisecond})
 	for i := range 1000 {
 		e.Decide(sec, &Request{Tenant: "a", Client: fmt.Sprint("spends-all-", i/5), Pool: "api", Cost: 1})
 	}

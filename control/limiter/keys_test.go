@@ -32,8 +32,8 @@ func within(t *testing.T, patience time.Duration, do func()) {
 }
 
 func sumsOf(replicas int, keys ...exchange.KeySum) *exchange.Sums {
-	return &exchange.Sums{Replicas: replicas, Weight: 1, TotalWeight: float64(replicas), Lag: 100 * time.Millisecond,
-		Keys: keys}
+	return &exchange.Sums{Full: true, Replicas: replicas, Weight: 1, TotalWeight: float64(replicas),
+		Lag: 100 * time.Millisecond, Keys: keys}
 }
 
 // checkKeys holds every slot against the table of the slot protocol.

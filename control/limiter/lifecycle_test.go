@@ -357,7 +357,7 @@ func TestSplitFallsToTheStaticPart(t *testing.T) {
 		config.Limit{Name: "l", Rate: 90, Burst: 9,
 			Overrides: map[string]config.RateBurst{"free": {Rate: 1e6, Burst: 1e6}}}))
 	cut := func(i exchange.Isolation) {
-		e.SetSums(sec, &exchange.Sums{Replicas: 3, Weight: 1, TotalWeight: 3, Lag: 100 * time.Millisecond,
+		e.SetSums(sec, &exchange.Sums{Full: true, Replicas: 3, Weight: 1, TotalWeight: 3, Lag: 100 * time.Millisecond,
 			Isolation: i})
 	}
 	cut(exchange.Connected)

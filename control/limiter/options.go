@@ -1,5 +1,7 @@
 package limiter
 
+import "github.com/titrate/titrate/control/limiter/internal/keys"
+
 // UnknownPolicy says what becomes of a request of an unknown tenant.
 type UnknownPolicy uint8
 
@@ -24,10 +26,11 @@ type Options struct {
 	// Keys is the budget of client keys, default 1,000,000, range 1,024 to
 	// 100,000,000; 40 B each. More keys than that share one key per limit.
 	Keys int
-	// Contended is the budget of contended keys, default Keys/16 within
-	// 1,024 and 65,536; about 500 B each, allocated as needed. Once three quarters of it
+	// Contended is the budget of contended keys, default 1,048,576, at most 16,777,216;
+	// about 600 B each while they are contended, else nothing. Once three quarters of it
 	// are in use, each of N replicas uses 1/N of it for keys of its own; the rest is for
-	// what it hears. Keys beyond it are held to rate/N and burst/N, see internal/keys/budget.go.
+	// what it hears. Keys beyond it are held to rate/N and burst/N, see
+	// internal/keys/budget.go.
 	Contended int
 	Unknown   UnknownPolicy
 	Boot      BootPolicy
@@ -53,9 +56,11 @@ type Options struct {
 
 // Bounds of Options.
 const (
-	DefaultKeys = 1_000_000
-	minKeys     = 1 << 10
-	maxKeys     = 100_000_000
+	DefaultKeys      = 1_000_000
+	DefaultContended = 1 << 20
+	MaxContended     = keys.MaxContended
+	minKeys          = 1 << 10
+	maxKeys          = 100_000_000
 )
 
 func (o Options) withDefaults() Options {
@@ -67,7 +72,7 @@ func (o Options) withDefaults() Options {
 		o.Flight = func() *Flight { return new(Flight) }
 	}
 	if o.Contended <= 0 {
-		o.Contended = min(max(o.Keys/16, 1024), 65536)
+		o.Contended = DefaultContended
 	}
 	return o
 }

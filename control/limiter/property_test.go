@@ -56,7 +56,7 @@ func newModel(t *rapid.T) *model {
 		t.Fatal(err)
 	}
 	if rapid.Bool().Draw(t, "contended") {
-		e.SetSums(sec, &exchange.Sums{Replicas: 2, TotalWeight: 2, Lag: 100 * time.Millisecond})
+		e.SetSums(sec, &exchange.Sums{Full: true, Replicas: 2, TotalWeight: 2, Lag: 100 * time.Millisecond})
 	}
 	return &model{e: e, now: sec, waiting: map[uint64]*waiter{}, order: map[string][]uint64{}}
 }

@@ -135,12 +135,16 @@ type Stats struct {
 	Keys      int             // keys with something to remember, when asked for
 	Capacity  int             // keys that the table has room for
 	Contended int             // keys with a state
+	Budget    int             // the most of them, see Options.Contended
 	// Unpromoted counts requests and news of keys for which there was no state: such a
 	// key is held to its part of the limit. Displaced counts keys that made room.
 	Unpromoted, Displaced uint64
-	Held                  int64 // requests waiting
-	Flows                 int   // in use, see lifecycle.go
-	Shares                SharesStats
+	// Delayed counts claims of keys that had to wait for a later Claims: with more than
+	// 131,072 keys in use at a time they take turns.
+	Delayed uint64
+	Held    int64 // requests waiting
+	Flows   int   // in use, see lifecycle.go
+	Shares  SharesStats
 }
 
 // SharesStats says which leases are in force.
@@ -171,7 +175,8 @@ func (e *Engine) Stats(now int64, s *Stats) {
 	*s = Stats{
 		Booted: e.stats.booted.Load(), Bypassed: e.stats.bypassed.Load(), Unpooled: e.stats.unknownPool.Load(),
 		Overflow: k.Overflow, Keys: s.Keys, Capacity: k.Capacity, Contended: k.Contended,
-		Unpromoted: k.Unpromoted, Displaced: k.Displaced, Held: e.waiting.Load(), Shares: e.shares.Load().stats(),
+		Budget: k.Budget, Unpromoted: k.Unpromoted, Displaced: k.Displaced, Delayed: k.Delayed,
+		Held: e.waiting.Load(), Shares: e.shares.Load().stats(),
 	}
 	if s.Keys >= 0 {
 		s.Keys = e.keys.Live(now)

@@ -32,7 +32,7 @@ func TestSettleTable(t *testing.T) {
 		for _, replicas := range []int{1, 3} {
 			e := New(Options{Keys: 1024})
 			mustApply(t, e, simple(1e9, config.Queue{}, config.Limit{Name: "l", Rate: 1, Burst: 10}))
-			e.SetSums(sec, &exchange.Sums{Replicas: replicas, TotalWeight: float64(replicas), Weight: 1,
+			e.SetSums(sec, &exchange.Sums{Full: true, Replicas: replicas, TotalWeight: float64(replicas), Weight: 1,
 				Lag: 50 * time.Millisecond})
 			r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: tc.estimate}
 			if out := e.Decide(sec, r); out.Verdict != Admit {
@@ -185,7 +185,7 @@ func TestSettleConcurrently(t *testing.T) {
 	}
 	wg.Go(func() {
 		for i := range 20 {
-			e.SetSums(sec, &exchange.Sums{Replicas: 1 + i%2, TotalWeight: 1 + float64(i%2), Weight: 1,
+			e.SetSums(sec, &exchange.Sums{Full: true, Replicas: 1 + i%2, TotalWeight: 1 + float64(i%2), Weight: 1,
 				Lag: 50 * time.Millisecond})
 			e.Tick(sec+int64(i), nil)
 			e.Claims(sec+int64(i), &exchange.Claims{})

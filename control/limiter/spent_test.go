@@ -20,7 +20,7 @@ func successors(t *testing.T, replicas int) (parent, child *Engine) {
 	for _, e := range []**Engine{&parent, &child} {
 		*e = New(Options{Keys: 4096})
 		mustApply(t, *e, config)
-		(*e).SetSums(0, &exchange.Sums{Replicas: replicas, Lag: 100e6})
+		(*e).SetSums(0, &exchange.Sums{Full: true, Replicas: replicas, Lag: 100e6})
 	}
 	return parent, child
 }

@@ -52,7 +52,7 @@ func limits(list ...config.Limit) []link.Message {
 		&config.Config{Revision: 1, Seed: 7, Pools: []config.Pool{{Name: "api", Capacity: 1e5}},
 			Tenants: []config.Tenant{{Name: "acme", Weight: 1, Limits: list}}},
 		&exchange.Shares{Epoch: 1, Revision: 1, Flows: []exchange.Share{{Tenant: "acme", Pool: "api", Share: 1e4}}},
-		&exchange.Sums{Replicas: 1, TotalWeight: 1, Weight: 1},
+		&exchange.Sums{Full: true, Replicas: 1, TotalWeight: 1, Weight: 1},
 	}
 }
 

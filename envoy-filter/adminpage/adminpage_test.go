@@ -85,7 +85,7 @@ func TestOverview(t *testing.T) {
 			LimitsLeftOut: 1, LeftOut: []string{`tenant "acme", limit "daily": field "days" is unknown`}}
 	}
 	s.Engine.SetShares(&exchange.Shares{Epoch: 3, Stale: true})
-	s.Engine.SetSums(2e9, &exchange.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Isolation: exchange.Split,
+	s.Engine.SetSums(2e9, &exchange.Sums{Full: true, Replicas: 3, TotalWeight: 3, Weight: 1, Isolation: exchange.Split,
 		Lag: 80 * time.Millisecond})
 	wants(t, ask(t, s, "/titrate", 200), "NOT LINKED", "REFUSED configuration revision 8", "capacity is -1",
 		"epoch 3, STALE", "3 gateways", "split", "80 ms")

@@ -19,6 +19,7 @@ type Overview struct {
 	Shares    Shares    `json:"shares"`
 	Held      int64     `json:"held"`      // requests waiting
 	Contended int       `json:"contended"` // keys that several gateways share
+	Budget    int       `json:"budget"`    // the most of them
 	Parted    uint64    `json:"parted"`    // requests of keys beyond the budget of contended keys
 	Overflow  uint64    `json:"overflow"`  // decisions by a key that new clients share, since the table is full
 	Pools     []Pool    `json:"pools"`
@@ -95,8 +96,8 @@ func (s *Source) overview(q *query) *Overview {
 			Absent: number(at.Absent), LagMs: at.Lag.Milliseconds(), Isolation: at.Isolation.String(),
 		},
 		Shares: Shares{at.Shares.Known, at.Shares.Epoch, at.Shares.Stale},
-		Held:   stats.Held, Contended: stats.Contended, Parted: stats.Unpromoted, Overflow: stats.Overflow,
-		Pools: []Pool{}, Leases: []Lease{},
+		Held:   stats.Held, Contended: stats.Contended, Budget: stats.Budget, Parted: stats.Unpromoted,
+		Overflow: stats.Overflow, Pools: []Pool{}, Leases: []Lease{},
 		Refused: counted(s.Refused.Top(now, q.rows)), HeldMost: counted(s.Held.Top(now, q.rows)),
 	}
 	for i := range stats.Pools {
@@ -169,8 +170,8 @@ func (o *Overview) text(w *writer) {
 	default:
 		w.line("shares         epoch %d", o.Shares.Epoch)
 	}
-	w.line("held           %d requests; %d contended keys, %d decisions by overflow keys, %d panics",
-		o.Held, o.Contended, o.Overflow, o.Panics)
+	w.line("held           %d requests; %d contended keys of %d, %d decisions by overflow keys, %d panics",
+		o.Held, o.Contended, o.Budget, o.Overflow, o.Panics)
 	if o.Parted > 0 {
 		w.line("ALARM          %d requests of keys beyond the budget of contended keys: "+
 			"this gateway limits each to its part of the limit", o.Parted)

@@ -7,8 +7,9 @@
 // version. Then one goroutine passes what the agent sends to the engine (configuration,
 // shares, sums), and another sends what the engine has: claims every 50 ms if there are
 // any, a report every 250 ms, a heartbeat every second and whenever a configuration was
-// accepted or refused. Each message has the latest state, except reports, which the
-// engine accumulates until one is sent. So a lost connection loses at most the report
+// accepted or refused. Claims have what has changed since the last ones, and on a new
+// connection all within 3.2 s; reports what the engine has accumulated since the last one;
+// the other messages have the latest state. So a lost connection loses at most the report
 // that was being written.
 //
 // # Invariants
@@ -251,7 +252,7 @@ func (c *Client) receive(r *link.Reader) error {
 			now := c.o.Now()
 			c.others.set(now, m)
 			c.o.Engine.SetSums(now, m)
-			c.summed = true
+			c.summed = c.summed || !m.More
 			c.checkReady()
 		case *exchange.Spent:
 			c.restore(m)

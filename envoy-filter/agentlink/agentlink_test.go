@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ type fixture struct {
 	client   *Client
 	engine   *limiter.Engine
 	listener net.Listener
+	ahead    atomic.Int64 // of the engine's clock, nanoseconds
 	mu       sync.Mutex
 	log      strings.Builder
 }
@@ -45,7 +47,7 @@ func fixtureOf(t *testing.T, engine *limiter.Engine) *fixture {
 	began := time.Now()
 	b.client = New(Options{
 		Socket: socket, Engine: b.engine, Hello: link.Hello{Replica: "gw", Generation: 5, Weight: 2},
-		Now: func() int64 { return int64(time.Since(began)) },
+		Now: func() int64 { return int64(time.Since(began)) + b.ahead.Load() },
 		RecoverPanic: func(string) {
 			if p := recover(); p != nil {
 				b.write("panic")
@@ -140,7 +142,7 @@ func TestStateInAndOut(t *testing.T) {
 	s := b.accept(hello)
 	s.send(configuration)
 	s.send(&exchange.Shares{Epoch: 2, Flows: []exchange.Share{{Tenant: "acme", Pool: "api", Share: 50}}})
-	s.send(&exchange.Sums{Replicas: 2, TotalWeight: 2, Weight: 1, Lag: 100 * time.Millisecond})
+	s.send(&exchange.Sums{Full: true, Replicas: 2, TotalWeight: 2, Weight: 1, Lag: 100 * time.Millisecond})
 	await(s, func(h *link.Heartbeat) bool { return h.Revision == 3 })
 	b.engine.Decide(b.client.o.Now(), &limiter.Request{Tenant: "acme", Client: "a", Pool: "api", Cost: 1})
 	await(s, func(r *exchange.Report) bool {
@@ -202,6 +204,29 @@ func TestLeftOutIsReported(t *testing.T) {
 	s.send(configuration)
 	if r := await(s, func(r *link.Refused) bool { return r.Revision == configuration.Revision }); r.Total != 0 {
 		t.Errorf("after a whole configuration: %+v", r)
+	}
+}
+
+// An agent that has just connected is told what stands, also what sleeps.
+func TestClaimsOnANewLink(t *testing.T) {
+	b := newFixture(t)
+	s := b.accept(hello)
+	slow := *configuration
+	slow.Tenants = []config.Tenant{{Name: "acme", Weight: 1, Limits: []config.Limit{{Name: "l", Rate: 1e-3, Burst: 2}}}}
+	s.send(&slow)
+	s.send(&exchange.Sums{Full: true, Replicas: 2, TotalWeight: 2, Weight: 1, Lag: 50 * time.Millisecond})
+	await(s, func(h *link.Heartbeat) bool { return h.Revision == 3 })
+	for range 2 {
+		b.engine.Decide(b.client.o.Now(), &limiter.Request{Tenant: "acme", Client: "a", Pool: "api", Cost: 1})
+	}
+	claimed := func(c *exchange.Claims) bool { return len(c.Keys) == 1 && c.Keys[0].Claim > 0 }
+	first := await(s, claimed).Keys[0]
+	b.ahead.Store(int64(10 * time.Second)) // the client has gone
+	await(s, func(c *exchange.Claims) bool { return len(c.Keys) == 1 && c.Keys[0].Claim == 0 })
+	s.conn.Close()
+	again := await(b.accept(hello), func(c *exchange.Claims) bool { return len(c.Keys) == 1 }).Keys[0]
+	if again.Key != first.Key || again.Admitted != 2 || again.Claim != 0 {
+		t.Errorf("on a new link %+v is announced, before %+v", again, first)
 	}
 }
 

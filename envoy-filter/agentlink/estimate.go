@@ -21,14 +21,14 @@ func (e *estimator) set(now int64, s *exchange.Sums) {
 	e.sums.Set(now, s)
 }
 
-// estimate returns an estimate for now, nil if none is needed.
-func (e *estimator) estimate(now int64, linked bool) *exchange.Sums {
+// silent reports whether the agent is silent, see [exchange.Estimator.Silent].
+func (e *estimator) silent(now int64, linked, claimed bool) (since int64, isolation exchange.Isolation, silent bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.sums.Estimate(now, linked)
+	return e.sums.Silent(now, linked, claimed)
 }
 
-// estimateWhileSilent gives the engine estimates while the agent is silent, until the
+// estimateWhileSilent has the engine go on without the agent while it is silent, until the
 // context ends. It also keeps taking the engine's claims: otherwise the engine would
 // have to announce its rate again, and wait for the lag, when the agent is back. The
 // keys that those claims withdraw are sent then.
@@ -50,8 +50,9 @@ func (c *Client) estimateWhileSilent(ctx context.Context) {
 func (c *Client) estimateOnce(unsent *exchange.Claims) {
 	defer c.o.RecoverPanic("the estimate of other replicas")
 	now, linked := c.o.Now(), c.Connected.Load()
-	if s := c.others.estimate(now, linked); s != nil {
-		c.o.Engine.SetSums(now, s)
+	claimed := c.o.Engine.ClaimedByOthers()
+	if since, isolation, silent := c.others.silent(now, linked, claimed); silent {
+		c.o.Engine.GoOn(since, isolation)
 	}
 	if !linked {
 		unsent.Reset()

@@ -19,6 +19,10 @@ const (
 	// spentMost bounds the keys of a tick, 19 B each: 1.6 MB/s. If more keys have
 	// changed, a walk over all keys takes longer.
 	spentMost = 4096
+	// repeatEvery is the number of ticks after which everything that this process claims
+	// is announced once more to an agent of link version 2: 3.2 s. It forgets what it has
+	// not heard for 15 s.
+	repeatEvery = 64
 )
 
 // sender sends the state of this process on one connection.
@@ -41,6 +45,7 @@ type sender struct {
 // send sends until the link ends, a write fails or the process ends.
 func (c *Client) send(w *link.Writer, version uint8, ended <-chan struct{}) {
 	s := &sender{Client: c, w: w, version: version, walk: limiter.SpentCursor{Least: spentLeast}}
+	c.o.Engine.RepeatClaims()
 	ticker := time.NewTicker(claimsEvery)
 	defer ticker.Stop()
 	for tick := 0; ; tick++ {
@@ -60,7 +65,8 @@ func (c *Client) send(w *link.Writer, version uint8, ended <-chan struct{}) {
 
 func (s *sender) tick(tick int) error {
 	steps := []func() error{
-		func() error { return s.sendHeartbeat(tick) }, s.sendLeftOut, s.sendNames, s.sendClaims,
+		func() error { return s.sendHeartbeat(tick) }, s.sendLeftOut, s.sendNames,
+		func() error { return s.sendClaims(tick) },
 		func() error { _, err := s.sendSpent(spentParts, spentMost); return err },
 	}
 	if tick%int(reportEvery/claimsEvery) == 0 {
@@ -94,7 +100,7 @@ func (s *sender) sendHeartbeat(tick int) error {
 
 func (s *sender) sendLeftOut() error {
 	r := s.leftOut.Load()
-	if r == s.lastRefused || s.version < 2 {
+	if r == s.lastRefused {
 		return nil
 	}
 	s.lastRefused = r
@@ -103,14 +109,18 @@ func (s *sender) sendLeftOut() error {
 
 func (s *sender) sendNames() error {
 	n := s.o.Engine.Named()
-	if n == s.lastNames || s.version < 2 {
+	if n == s.lastNames {
 		return nil
 	}
 	s.lastNames = n
 	return s.w.Write(n.Known())
 }
 
-func (s *sender) sendClaims() error {
+// sendClaims sends what has changed since the last tick.
+func (s *sender) sendClaims(tick int) error {
+	if s.version < 3 && tick%repeatEvery == 0 {
+		s.o.Engine.RepeatClaims()
+	}
 	s.claims.Reset()
 	s.o.Engine.Claims(s.o.Now(), &s.claims)
 	s.claims.Withdrawn = append(s.claims.Withdrawn, s.takeWithdrawn()...)
@@ -119,7 +129,12 @@ func (s *sender) sendClaims() error {
 		return nil
 	}
 	s.noClaims = empty
-	return s.w.Write(&s.claims)
+	for _, part := range s.claims.Parts(link.MaxRecords) {
+		if err := s.w.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *sender) sendReport() error {
@@ -130,9 +145,6 @@ func (s *sender) sendReport() error {
 // sendSpent sends keys that have spent something since they were sent last: from 1/part
 // of the table, at most most keys. end: the walk has come to the end of the table.
 func (s *sender) sendSpent(part, most int) (end bool, err error) {
-	if s.version < 2 {
-		return true, nil
-	}
 	s.spent.Keys = s.spent.Keys[:0]
 	end = s.o.Engine.SpentChanges(s.o.Now(), &s.walk, part, most, func(k exchange.KeySpent) {
 		s.spent.Keys = append(s.spent.Keys, k)

@@ -29,7 +29,7 @@ func world(revision int64, queue config.Queue, tenants ...config.Tenant) []link.
 		c.Tenants = append(c.Tenants, t)
 		shares.Flows = append(shares.Flows, exchange.Share{Tenant: t.Name, Pool: "api", Share: share})
 	}
-	return []link.Message{c, shares, &exchange.Sums{Replicas: 1, TotalWeight: 1, Weight: 1}}
+	return []link.Message{c, shares, &exchange.Sums{Full: true, Replicas: 1, TotalWeight: 1, Weight: 1}}
 }
 
 // limited is a tenant whose clients have a limit.

@@ -53,7 +53,7 @@ func (a *alarm) check(parted uint64, now int64) string {
 	a.parted, a.at = parted, now
 	return fmt.Sprintf("titrate: %d requests more of keys beyond the budget of contended keys; each gateway limits "+
 		"such a key to its part of the limit (rate/N, burst/N). Either clients invent names, or this gateway has "+
-		"more busy clients than keys/16", added)
+		"more busy clients than contended_keys of its bootstrap configuration", added)
 }
 
 // Page answers a request for the admin page: an HTTP status and a body.

@@ -98,8 +98,8 @@ func New(o Options) *Process {
 	p := &Process{o: o, linkDone: make(chan struct{}), socket: hotrestart.SocketName(b.Replica, b.AgentSocket)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.engine = limiter.New(limiter.Options{
-		Keys: b.Keys, Unknown: b.Unknown, Boot: b.Boot, Replica: b.Replica, Start: enforcer.Now(),
-		Flight: o.NewFlight, Wants: o.OnWanted,
+		Keys: b.Keys, Contended: b.Contended, Unknown: b.Unknown, Boot: b.Boot, Replica: b.Replica,
+		Start: enforcer.Now(), Flight: o.NewFlight, Wants: o.OnWanted,
 	})
 	p.NameSlots(o.Slots.Names())
 	p.stats = stats.New(p.engine, o.Sink, enforcer.Now)

@@ -36,6 +36,8 @@ type Bootstrap struct {
 	BootWait time.Duration
 	// Keys is the budget of client keys; 0 = the engine's default.
 	Keys int
+	// Contended is the budget of contended keys; 0 = the engine's default.
+	Contended int
 	// Concurrency is Envoy's number of workers; 0 = ask Envoy.
 	Concurrency int
 }
@@ -46,6 +48,7 @@ const (
 	maxReplica     = 253
 	minKeys        = 1 << 10
 	maxKeys        = 100_000_000
+	minContended   = 1 << 10
 	maxConcurrency = 1024
 
 	defaultBootWait = 5 * time.Second
@@ -61,7 +64,7 @@ var bootPolicies = map[string]limiter.BootPolicy{"OPEN": limiter.BootOpen, "CLOS
 // ParseBootstrap reads the bootstrap extension's configuration.
 func ParseBootstrap(raw []byte) (*Bootstrap, error) {
 	m, err := object("", raw, "agent_socket", "replica", "weight", "unknown_tenant", "unknown_tenant_status",
-		"boot_policy", "boot_wait", "keys", "concurrency")
+		"boot_policy", "boot_wait", "keys", "contended_keys", "concurrency")
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +74,7 @@ func ParseBootstrap(raw []byte) (*Bootstrap, error) {
 		func() error { return value(m, "", "replica", "a name", &b.Replica) },
 		func() error { return value(m, "", "weight", "a number", &b.Weight) },
 		func() error { return whole(m, "keys", minKeys, maxKeys, &b.Keys) },
+		func() error { return whole(m, "contended_keys", minContended, limiter.MaxContended, &b.Contended) },
 		func() error { return whole(m, "concurrency", 1, maxConcurrency, &b.Concurrency) },
 		func() error {
 			return choice(m, "unknown_tenant", "DEFAULT, REJECT or BYPASS", unknownPolicies, &b.Unknown)

@@ -39,6 +39,7 @@ func defaults(t *testing.T) map[string]string {
 		"boot_policy":           choiceName(t, bootPolicies, b.Boot),
 		"boot_wait":             b.BootWait.String(),
 		"keys":                  strconv.Itoa(limiter.DefaultKeys),
+		"contended_keys":        strconv.Itoa(limiter.DefaultContended),
 		"enabled":               strconv.FormatBool(f.On()),
 		"from":                  map[bool]string{false: "PEER", true: "ENVOY"}[address.Envoys],
 		"trusted_hops":          strconv.Itoa(address.TrustedHops),

@@ -179,10 +179,10 @@ func TestParseIdentitiesAndClasses(t *testing.T) {
 func TestParseBootstrap(t *testing.T) {
 	b, err := ParseBootstrap([]byte(`{"agent_socket":"/run/titrate/agent.sock","replica":"gw-1","weight":2,
 		"unknown_tenant":"REJECT","unknown_tenant_status":404,"boot_policy":"CLOSED","boot_wait":"1.5s",
-		"keys":1e6,"concurrency":2}`))
+		"keys":1e6,"contended_keys":250000,"concurrency":2}`))
 	want := &Bootstrap{AgentSocket: "/run/titrate/agent.sock", Replica: "gw-1", Weight: 2,
 		Unknown: limiter.UnknownReject, UnknownStatus: 404, Boot: limiter.BootClosed, BootWait: 1500 * time.Millisecond,
-		Keys: 1_000_000, Concurrency: 2}
+		Keys: 1_000_000, Contended: 250_000, Concurrency: 2}
 	if err != nil || !reflect.DeepEqual(b, want) {
 		t.Fatalf("%+v, %v", b, err)
 	}

@@ -38,6 +38,8 @@ const (
 	Flows
 	KeysParted
 	KeysDisplaced
+	KeysBudget
+	ClaimsDelayed
 	LinkConnected
 	ConfigRevision
 	SharesEpoch
@@ -85,6 +87,8 @@ var Table = [metrics]Definition{
 	Flows:          {"titrate_flows", nil, Gauge},
 	KeysParted:     {"titrate_keys_parted_total", nil, Counter},
 	KeysDisplaced:  {"titrate_keys_displaced_total", nil, Counter},
+	KeysBudget:     {"titrate_keys_contended_budget", nil, Gauge},
+	ClaimsDelayed:  {"titrate_claims_delayed_total", nil, Counter},
 	LinkConnected:  {"titrate_link_connected", nil, Gauge},
 	ConfigRevision: {"titrate_config_revision", nil, Gauge},
 	SharesEpoch:    {"titrate_shares_epoch", nil, Gauge},
@@ -172,6 +176,7 @@ func (p *Publisher) Publish(process Process) {
 	p.count(Overflow, s.Overflow)
 	p.count(KeysParted, s.Unpromoted)
 	p.count(KeysDisplaced, s.Displaced)
+	p.count(ClaimsDelayed, s.Delayed)
 	p.count(Panics, process.Panics)
 	p.count(LinkSessions, process.LinkSessions)
 	p.count(LinkMalformed, process.LinkMalformed)
@@ -206,6 +211,7 @@ func (p *Publisher) setGauges(process Process, keys bool) {
 	}
 	p.sink.Set(Held, uint64(max(s.Held, 0))) // Envoy's gauges wrap below zero
 	p.sink.Set(KeysContended, uint64(s.Contended))
+	p.sink.Set(KeysBudget, uint64(s.Budget))
 	p.sink.Set(Flows, uint64(s.Flows))
 	p.sink.Set(ConfigRevision, uint64(max(s.Revision, 0)))
 	p.sink.Set(LimitsLeftOut, uint64(max(process.LimitsLeftOut, 0)))

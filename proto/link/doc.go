@@ -5,19 +5,21 @@
 //
 // The link carries state, not events: each message replaces the last one of its kind
 // ("latest wins"). So either side may die and reconnect: after one message of each kind
-// both are right again. Only a Report and a Spent hold what is new since the last one, and a
-// Delta what has changed since the configuration of one revision. A filter that has another
-// one in force refuses it, and is sent the whole configuration.
-// Their sender collects that until a message can be sent, so that a dead link delays a
-// report and loses at most the one that was being written.
+// both are right again. Sums and Claims hold what has changed since the last one, and on a
+// new connection all of it, so that contended keys that nobody uses cost nothing. A Delta
+// holds what has changed since the configuration of one revision; a filter that has another
+// one in force refuses it, and is sent the whole configuration. A Report and a Spent hold
+// what is new since the last one. Their sender collects that until a message can be sent, so
+// that a dead link delays a report and loses at most the one that was being written.
 //
 //	filter (client)                     agent (server)
 //	  Hello            ─────────────►
 //	                   ◄─────────────   Hello
 //	                   ◄─────────────   Spent                  (to a new process)
-//	                   ◄─────────────   Config, Shares, Sums   (then on change)
+//	                   ◄─────────────   Config, Shares         (then on change)
 //	                   ◄─────────────   Delta                  (a change of the Config)
-//	  Claims, 50 ms    ─────────────►   (while there are any, then once empty)
+//	                   ◄─────────────   Sums, Full             (then what changes)
+//	  Claims, 50 ms    ─────────────►   (all within 3.2 s, then what changes, once empty)
 //	  Report, 250 ms   ─────────────►
 //	  Refused          ─────────────►   (after each Config or Delta)
 //	  Names            ─────────────►   (then on change)
@@ -59,9 +61,10 @@
 //
 // A build speaks version N and understands N and N−1. Hello is written in the oldest
 // version that the build understands, and carries N. [Negotiate] picks the lower of both
-// sides' N; all later messages carry that version ([Writer.SetVersion]). Version 2 added
-// Refused, Names, Spent and Config.Defaults. Version 3 added Delta, which is sent only to a
-// peer that speaks it.
+// sides' N; all later messages carry that version ([Writer.SetVersion]). Version 3 added
+// Delta, which is sent only to a peer that speaks it, and Sums that are only what has
+// changed. An agent of version 2 sends Full ones (they are read so) and expects to hear of
+// each contended key again within 15 s; a filter of version 2 is sent Full ones.
 //
 // # Invariants
 //

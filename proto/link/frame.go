@@ -24,10 +24,10 @@ const (
 	kindClaims
 	kindReport
 	kindHeartbeat
-	kindRefused // since version 2
-	kindNames   // since version 2
-	kindSpent   // since version 2
-	kindDelta   // since version 3
+	kindRefused
+	kindNames
+	kindSpent
+	kindDelta // since version 3
 )
 
 var kindStrings = [...]string{"frame", "Hello", "Config", "Shares", "Sums", "Claims", "Report", "Heartbeat", "Refused",
@@ -43,8 +43,12 @@ func (k kind) String() string {
 // MaxMessage bounds one whole message in bytes, over all its frames: 64 MiB
 // for a Config or a Delta (10⁵ tenants with three quotas each take about 40), 4 KiB for
 // Hello and Heartbeat, 16 KiB for Names, 256 KiB for Refused, 16 MiB for the others (3·10⁵
-// contended keys).
+// contended keys: more of them go in several messages, see MaxRecords).
 func MaxMessage(m Message) int { return maxMessage(kindOf(m)) }
+
+// MaxRecords is the most flows and keys of one Sums or Claims, about 5 MB: whoever sends more
+// cuts them (exchange.Sums.Parts, exchange.Claims.Parts).
+const MaxRecords = 100_000
 
 func maxMessage(k kind) int {
 	switch k {

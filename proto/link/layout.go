@@ -2,12 +2,15 @@ package link
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 )
+
+var errChanges = errors.New("a peer of version 2 cannot be sent what has changed, only Full sums")
 
 // Sizes of the records in version 1, without their strings' bytes: a record
 // that is shorter is malformed. They never change; appended fields are
@@ -23,7 +26,7 @@ const (
 	sizeKeyClaim   = 6 * 8
 	sizeReport     = 8
 	sizeFlowReport = 2*2 + 7*8 + 1
-	sizeWithdrawn  = 8
+	sizeKey        = 8
 	sizeRefused    = 2 * 8
 	sizeRefusal    = 3 * 2
 	sizeName       = 2
@@ -40,7 +43,7 @@ func code(c *coder, m Message) {
 	case *exchange.Claims:
 		list(c, "flows", sizeFlow, &m.Flows, codeFlowClaim)
 		list(c, "keys", sizeKeyClaim, &m.Keys, codeKeyClaim)
-		list(c, "withdrawn", sizeWithdrawn, &m.Withdrawn, func(c *coder, k *uint64) { c.u64("withdrawn", k) })
+		list(c, "withdrawn", sizeKey, &m.Withdrawn, func(c *coder, k *uint64) { c.u64("withdrawn", k) })
 	case *exchange.Report:
 		c.record("report", sizeReport, func() { integer(c, "interval", &m.Interval) })
 		list(c, "flows", sizeFlowReport, &m.Flows, codeFlowReport)
@@ -96,6 +99,8 @@ func codeSums(c *coder, m *exchange.Sums) {
 		if m.Isolation > exchange.Split {
 			c.fail("isolation", "%d is unknown", m.Isolation)
 		}
+		c.boolean("full", &m.Full)
+		c.boolean("more", &m.More)
 	})
 	list(c, "flows", sizeFlow, &m.Flows, func(c *coder, s *exchange.FlowSum) {
 		c.u64("flows.key", &s.Key)
@@ -106,6 +111,14 @@ func codeSums(c *coder, m *exchange.Sums) {
 		c.f64s("keys", &s.Admitted, &s.Claims, &s.Active, &s.Unsaturated, &s.Spent)
 		c.u32("keys.epoch", &s.Epoch)
 	})
+	switch {
+	case c.version >= 3:
+		list(c, "gone", sizeKey, &m.Gone, func(c *coder, k *uint64) { c.u64("gone", k) })
+	case c.reading: // an older agent has sent all that it knows
+		m.Full, m.More = true, false
+	case !m.Full || m.More || len(m.Gone) > 0:
+		c.err = errChanges
+	}
 }
 
 func codeFlowClaim(c *coder, f *exchange.FlowClaim) {
@@ -142,13 +155,13 @@ func codeRefused(c *coder, m *Refused) {
 	}
 }
 
-// decode reads one whole payload.
-func decode(k kind, b []byte) (Message, error) {
+// decode reads one whole payload, which is written in a version.
+func decode(k kind, b []byte, version uint8) (Message, error) {
 	m := blank(k)
 	if k == kindHello || k == kindConfig || k == kindDelta {
 		return decodeJSON(k, b, m)
 	}
-	c := coder{buf: b, reading: true, message: k}
+	c := coder{buf: b, reading: true, version: version, message: k}
 	code(&c, m)
 	if c.err == nil && c.at != len(b) {
 		c.fail("", "%d bytes too many", len(b)-c.at)

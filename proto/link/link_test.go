@@ -88,6 +88,13 @@ func finite(c *config.Config) {
 	}
 }
 
+// newestWriter writes in the version that two builds of today agree on.
+func newestWriter(to io.Writer) *Writer {
+	w := NewWriter(to)
+	w.SetVersion(Version)
+	return w
+}
+
 func drawMessage(t *rapid.T) Message {
 	m := blank(kind(rapid.IntRange(int(kindHello), int(kindDelta)).Draw(t, "kind")))
 	filled(t, reflect.ValueOf(m).Elem())
@@ -115,7 +122,7 @@ func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sent := rapid.SliceOfN(rapid.Custom(drawMessage), 1, 6).Draw(t, "messages")
 		var wire bytes.Buffer
-		w := NewWriter(&wire)
+		w := newestWriter(&wire)
 		for _, m := range sent {
 			if err := w.Write(m); err != nil {
 				t.Fatalf("write %T: %v", m, err)
@@ -153,7 +160,7 @@ func TestChunks(t *testing.T) {
 		s.Keys[i] = exchange.KeySum{Key: uint64(i), Admitted: -float64(i)}
 	}
 	var wire bytes.Buffer
-	w := NewWriter(&wire)
+	w := newestWriter(&wire)
 	for _, m := range []Message{c, s} {
 		if err := w.Write(m); err != nil {
 			t.Fatal(err)
@@ -179,13 +186,13 @@ func raw(k kind, flags byte, payload ...byte) []byte {
 
 func TestMalformed(t *testing.T) {
 	heartbeat := func(edit func([]byte) []byte) []byte {
-		b, err := encode(nil, &Heartbeat{Reason: "why"})
+		b, err := encode(nil, &Heartbeat{Reason: "why"}, Version)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return raw(kindHeartbeat, 0, edit(b)...)
 	}
-	nan, err := encode(nil, &exchange.Sums{TotalWeight: math.NaN()})
+	nan, err := encode(nil, &exchange.Sums{TotalWeight: math.NaN()}, Version)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +241,7 @@ func TestMalformed(t *testing.T) {
 // A stream that ends inside a message is not a clean end.
 func TestTruncated(t *testing.T) {
 	var wire bytes.Buffer
-	if err := NewWriter(&wire).Write(&exchange.Sums{Replicas: 2, Flows: []exchange.FlowSum{{Key: 1}}}); err != nil {
+	if err := newestWriter(&wire).Write(&exchange.Sums{Replicas: 2, Flows: []exchange.FlowSum{{Key: 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	whole := wire.Bytes()
@@ -285,7 +292,7 @@ func (r *repeat) Read(b []byte) (int, error) {
 // send is zero.
 func TestAppendedFields(t *testing.T) {
 	newer := []byte{10, 0, 1, 0, 0, 0, 0, 0, 0, 0, 77, 77, 0, 0, 0, 0}
-	m, err := decode(kindReport, newer)
+	m, err := decode(kindReport, newer, Version)
 	if err != nil || m.(*exchange.Report).Interval != 1 {
 		t.Fatalf("a record with two more bytes: %+v, %v", m, err)
 	}
@@ -342,6 +349,39 @@ func TestNeighbouringVersions(t *testing.T) {
 	}
 }
 
+// An agent of version 2 sends all that it knows; a filter of version 2 can be sent that.
+func TestSumsOfTheVersionBefore(t *testing.T) {
+	var wire bytes.Buffer
+	w := NewWriter(&wire)
+	w.SetVersion(2)
+	want := &exchange.Sums{Full: true, Replicas: 3, Keys: []exchange.KeySum{{Key: 1, Admitted: 2}}}
+	if err := w.Write(want); err != nil {
+		t.Fatal(err)
+	}
+	// as a build of version 2 wrote it: the record has neither full nor more
+	b := wire.Bytes()
+	old := append(append(append([]byte{}, b[:headerSize]...), sizeSums, 0), b[headerSize+2:headerSize+2+sizeSums]...)
+	old = append(old, b[headerSize+2+sizeSums+2:]...)
+	binary.LittleEndian.PutUint32(old, uint32(len(old)-headerSize))
+	for what, in := range map[string][]byte{"of this build": b, "of an older one": old} {
+		if got, err := NewReader(bytes.NewReader(in)).Next(); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("Sums in version 2 %s: %+v, %v, want %+v", what, got, err, want)
+		}
+	}
+}
+
+// MaxRecords of the longest records fit into a message.
+func TestLongestPartsFit(t *testing.T) {
+	for _, m := range []Message{
+		&exchange.Sums{Keys: make([]exchange.KeySum, MaxRecords)},
+		&exchange.Claims{Keys: make([]exchange.KeyClaim, MaxRecords)},
+	} {
+		if err := newestWriter(io.Discard).Write(m); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A message that cannot be sent is refused before a byte of it is out.
 func TestRefusedMessages(t *testing.T) {
 	var wire bytes.Buffer
@@ -354,6 +394,8 @@ func TestRefusedMessages(t *testing.T) {
 		&Heartbeat{Reason: strings.Repeat("x", 5000)},
 		config.Config{}, nil,
 		&exchange.Claims{Keys: make([]exchange.KeyClaim, 400000)},
+		&exchange.Sums{Replicas: 2}, // version 2 takes it for all that the others claim
+		&exchange.Sums{Replicas: 2, Full: true, More: true},
 	}
 	for _, m := range refused {
 		if err := w.Write(m); err == nil || wire.Len() > 0 {
@@ -367,7 +409,7 @@ func TestRefusedMessages(t *testing.T) {
 
 func TestQuotaWithoutMax(t *testing.T) {
 	b, err := encode(nil, &config.Config{Tenants: []config.Tenant{
-		{Name: "a", Quotas: []config.Quota{{Pool: "p", Max: math.Inf(1)}}}}})
+		{Name: "a", Quotas: []config.Quota{{Pool: "p", Max: math.Inf(1)}}}}}, Version)
 	if err != nil || bytes.Contains(b, []byte("max\"")) {
 		t.Fatalf("%s, %v", b, err)
 	}
@@ -380,7 +422,7 @@ func TestUnknownFields(t *testing.T) {
 		{"name":"known","rate":1},{"name":"new","rate":2,"days":["monday"]},
 		{"name":"deep","queue":{"law":"CODEL","ecn":true}}],
 		"quotas":[{"pool":"api","max":3},{"pool":"db","mean":4}]}]}`
-	m, err := decode(kindConfig, []byte(in))
+	m, err := decode(kindConfig, []byte(in), Version)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -425,7 +467,8 @@ func FuzzReader(f *testing.F) {
 		&config.Config{Revision: 3, Pools: []config.Pool{{Name: "api", Capacity: 100}}},
 		&exchange.Shares{Epoch: 2, Flows: []exchange.Share{{Tenant: "a", Pool: "api", Share: 3}},
 			Pools: []exchange.PoolShare{{Pool: "api", Price: .1, IdleShare: 2}}},
-		&exchange.Sums{Replicas: 2, Keys: []exchange.KeySum{{Key: 1}}, Flows: []exchange.FlowSum{{Key: 2}}},
+		&exchange.Sums{Replicas: 2, Keys: []exchange.KeySum{{Key: 1}}, Flows: []exchange.FlowSum{{Key: 2}},
+			Gone: []uint64{3}},
 		&exchange.Claims{Flows: []exchange.FlowClaim{{Key: 1}}, Withdrawn: []uint64{4}},
 		&exchange.Report{Flows: []exchange.FlowReport{{Tenant: "a", Pool: "api"}}},
 		&Heartbeat{Reason: "x"},
@@ -436,7 +479,7 @@ func FuzzReader(f *testing.F) {
 		&Refused{Revision: 3, Total: 2, Limits: []config.LeftOut{{Tenant: "a", Limit: "l", Reason: "unknown field"}}},
 	} {
 		var wire bytes.Buffer
-		if err := NewWriter(&wire).Write(m); err != nil {
+		if err := newestWriter(&wire).Write(m); err != nil {
 			f.Fatal(err)
 		}
 		f.Add(wire.Bytes())
@@ -449,7 +492,7 @@ func FuzzReader(f *testing.F) {
 				return
 			}
 			var wire bytes.Buffer
-			if err := NewWriter(&wire).Write(m); err != nil {
+			if err := newestWriter(&wire).Write(m); err != nil {
 				t.Fatalf("%T was read but cannot be written: %v", m, err)
 			}
 			sent := bytes.Clone(wire.Bytes())
@@ -457,7 +500,7 @@ func FuzzReader(f *testing.F) {
 			if err != nil {
 				t.Fatalf("%+v was read and written, but not read again: %v", m, err)
 			}
-			if err := NewWriter(&wire).Write(again); err != nil || !bytes.Equal(wire.Bytes(), sent) {
+			if err := newestWriter(&wire).Write(again); err != nil || !bytes.Equal(wire.Bytes(), sent) {
 				t.Fatalf("read %+v, then %+v, %v", m, again, err)
 			}
 		}
@@ -467,7 +510,7 @@ func FuzzReader(f *testing.F) {
 func BenchmarkSums(b *testing.B) {
 	m := &exchange.Sums{Keys: make([]exchange.KeySum, 1000)}
 	var wire bytes.Buffer
-	w := NewWriter(&wire)
+	w := newestWriter(&wire)
 	b.ReportAllocs()
 	for b.Loop() {
 		wire.Reset()

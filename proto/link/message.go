@@ -97,7 +97,6 @@ const MaxRefused = 256
 // Refused lists the limits of the configuration in force that a filter does not enforce,
 // because it cannot read them or they are not valid. It enforces the rest. A filter sends
 // Refused after each configuration that it has put in force, also when the list is empty.
-// Since version 2.
 type Refused struct {
 	// Revision of the configuration.
 	Revision int64

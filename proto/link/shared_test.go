@@ -10,7 +10,7 @@ import (
 
 // One message may be on its way to several peers at once.
 func TestWritersShareAMessage(t *testing.T) {
-	sums := &exchange.Sums{Replicas: 3, TotalWeight: 3,
+	sums := &exchange.Sums{Full: true, Replicas: 3, TotalWeight: 3,
 		Flows: []exchange.FlowSum{{Key: 1, Claims: 2}}, Keys: []exchange.KeySum{{Key: 7, Spent: 1}}}
 	shares := &exchange.Shares{Stale: true, Flows: []exchange.Share{{Tenant: "a", Pool: "p", Share: 3}}}
 	var writers sync.WaitGroup

@@ -16,8 +16,9 @@ const (
 	forgetKey = 30 * time.Second
 	// forgetLocal is the same for the local replicas' own counts.
 	forgetLocal = 90 * time.Second
-	// unlisted is how long a claim stands that a living filter no longer lists. It
-	// reminds of a sleeping key every 3.2 s, and so do agents each other.
+	// unlisted is how long a claim stands that a filter does not list again on a new link,
+	// where it lists all within 3.2 s; and what is spent of a key of which no agent reminds:
+	// agents remind each other of sleeping keys every 3.2 s.
 	unlisted = 15 * time.Second
 	// refresh is the number of periods within which every key without changes is sent
 	// again; keys that change are sent each period.

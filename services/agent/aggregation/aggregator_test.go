@@ -62,6 +62,14 @@ func (w *world) sum(k uint64) (exchange.KeySum, bool) {
 	return exchange.KeySum{}, false
 }
 
+// sumWithin asks for so many sums until one names a key.
+func (w *world) sumWithin(k uint64, calls int) (s exchange.KeySum, ok bool) {
+	for n := 0; n < calls && !ok; n++ {
+		s, ok = w.sum(k)
+	}
+	return s, ok
+}
+
 func (w *world) expect(t *testing.T, what string, replicas int, isolation exchange.Isolation) {
 	t.Helper()
 	s := w.Aggregator.Sums(w.now, "a")
@@ -260,10 +268,21 @@ func TestLostGatewayIsHeldDrainedIsNot(t *testing.T) {
 	}
 }
 
+// A claim stands until it is withdrawn, however long nothing is said of it; on a new link
+// the filter lists all that stands.
 func TestUnlistedClaimIsWithdrawn(t *testing.T) {
 	w := newWorld()
 	w.Connect(w.now, "sibling", 1, 1)
-	w.Announce(w.now, "sibling", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 4, Active: 1}}})
+	claims := &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 4, Active: 1}, {Key: 8, Spent: 2}}}
+	w.Announce(w.now, "sibling", 1, claims)
+	w.keep(10 * unlisted)
+	if s, ok := w.sum(7); !ok || s.Claims != 4 {
+		t.Errorf("%+v, want the claim of a filter that says nothing", s)
+	}
+	if s, ok := w.sumWithin(8, refresh); !ok || s.Spent != 2 {
+		t.Errorf("%+v, want what is spent", s)
+	}
+	w.Connect(w.now, "sibling", 1, 1)
 	w.keep(unlisted + 2*time.Second)
 	if s, ok := w.sum(7); ok {
 		t.Errorf("%+v, want no claim", s)

@@ -27,6 +27,7 @@ type local struct {
 	order           uint64 // generation as it is gossiped
 	weight          float64
 	presence        presence
+	linked          time.Duration // when its link came up
 	seq             uint64
 	turn            int           // of the gossip
 	pruned          time.Duration // when room was made
@@ -51,7 +52,7 @@ func (t *Aggregator) Connect(now time.Duration, name string, generation uint64, 
 		o = t.newLocal(now, id)
 		t.locals[id] = o
 	}
-	o.weight, o.presence = weight(w), connected
+	o.weight, o.presence, o.linked = weight(w), connected, now
 	delete(t.remotes, name)
 	t.table.Heard(o.of.id, now.Seconds())
 	t.table.SetWeight(o.of.id, o.weight, now.Seconds())
@@ -107,8 +108,8 @@ func (t *Aggregator) setPresence(now time.Duration, name string, generation uint
 	}
 }
 
-// Announce takes the claims of a gateway. A key that a message leaves out
-// stands until it is withdrawn, or not listed for long.
+// Announce takes the claims of a gateway. A key that a message leaves out stands until it
+// is withdrawn, or is not listed again on a new link.
 func (t *Aggregator) Announce(now time.Duration, name string, generation uint64, c *exchange.Claims) {
 	o := t.locals[process{name, generation}]
 	if o == nil || o.presence == exited {
@@ -185,17 +186,33 @@ func unsaturated(claim, active float64) float64 {
 	return 0
 }
 
-// sweep withdraws keys that a connected filter has stopped listing, and forgets keys
-// that were withdrawn long ago.
+// sweep withdraws keys that a filter has not listed again since its link came up, and
+// forgets keys that were withdrawn long ago. The other keys of a connected filter stand.
 func (t *Aggregator) sweep(now time.Duration, o *local) {
 	o.seq++
 	o.of.noteSequence(o.generation, o.seq)
 	o.keys.prune(func(k uint64, a *announced) bool {
-		if !a.withdrawn && o.presence == connected && now-a.at > unlisted {
+		switch {
+		case a.withdrawn || o.presence != connected:
+		case a.at >= o.linked:
+			t.stands(now, k, a)
+		case now-o.linked > unlisted:
 			t.withdraw(now, o, k)
 		}
 		return a.withdrawn && now-a.at > forgetLocal
 	})
+}
+
+// stands notes that a claim is in force that its filter has not changed.
+func (t *Aggregator) stands(now time.Duration, key uint64, a *announced) {
+	k := t.keys.get(key)
+	if k == nil {
+		return
+	}
+	k.touched = now
+	if a.Claim > 0 || a.Active > 0 {
+		k.until = max(k.until, now+t.o.T2+Linger)
+	}
 }
 
 // Forget drops a replica that no other agent needs to hear of any more: T2 after it was

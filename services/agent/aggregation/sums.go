@@ -71,7 +71,7 @@ func (t *Aggregator) epoch(e uint32) uint32 {
 }
 
 func (t *Aggregator) header(now time.Duration, name string) *exchange.Sums {
-	s := &exchange.Sums{Replicas: len(t.members), Lag: t.Lag(), Weight: 1}
+	s := &exchange.Sums{Full: true, Replicas: len(t.members), Lag: t.Lag(), Weight: 1}
 	for _, m := range t.members {
 		s.TotalWeight += m.Weight
 		if m.Name == name {

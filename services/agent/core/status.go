@@ -112,7 +112,7 @@ func (c *Core) OverBudget(now time.Duration) error {
 		if g.overBudget > 0 && now-g.overBudgetAt < overBudgetFor {
 			all = append(all, fmt.Errorf("gateway %s has more busy keys than full state for them: "+
 				"each one beyond is held to rate/N and burst/N (%d requests since its start); "+
-				"either names are invented, or its `keys` should be larger", g.Gateway, g.overBudget))
+				"either names are invented, or its `contended_keys` should be larger", g.Gateway, g.overBudget))
 		}
 	}
 	return errors.Join(all...)

@@ -37,9 +37,9 @@ type Conn struct {
 
 // Send puts a *Spent, *Config, *Delta, *Shares, *Sums or *Heartbeat in the mailbox, in the
 // place of an older one of its kind; a *Delta is added to the configuration or the delta
-// before it that was not sent yet. It never blocks. The message belongs to the connection
-// from then on: it must not be changed, nor be sent to another one (but for a *Config and a
-// *Delta, which are only read).
+// before it that was not sent yet, and Sums that are only what has changed to the Sums. It
+// never blocks. The message belongs to the connection from then on: it must not be changed,
+// nor be sent to another one (but for a *Config and a *Delta, which are only read).
 func (c *Conn) Send(m link.Message) { c.box.put(m) }
 
 // Close ends the connection; the handler's Disconnected follows.
@@ -79,9 +79,7 @@ func (b *mailbox) put(m link.Message) {
 	case *exchange.Sums:
 		slot = slotSums
 	}
-	b.mu.Lock()
-	b.slots[slot] = m
-	b.mu.Unlock()
+	b.set(slot, m)
 	b.wakeWriter()
 }
 
@@ -108,6 +106,16 @@ func (b *mailbox) wakeWriter() {
 	case b.wake <- struct{}{}:
 	default: // the writer is awake already
 	}
+}
+
+func (b *mailbox) set(slot int, m link.Message) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if waits, ok := b.slots[slot].(*exchange.Sums); ok {
+		waits.Add(m.(*exchange.Sums))
+		return
+	}
+	b.slots[slot] = m
 }
 
 // next returns the first message that waits, by slot; nil if none does.

@@ -242,6 +242,9 @@ func (s *Server) write(ctx context.Context, c *Conn, w *link.Writer) {
 
 // writeOne writes one message, and tells the handler about a configuration.
 func (s *Server) writeOne(c *Conn, w *link.Writer, m link.Message) error {
+	if sums, ok := m.(*exchange.Sums); ok {
+		return writeSums(c, w, sums)
+	}
 	err := w.Write(m)
 	switch m := m.(type) {
 	case *config.Config:
@@ -250,6 +253,19 @@ func (s *Server) writeOne(c *Conn, w *link.Writer, m link.Message) error {
 		s.h.ConfigSent(c, m.Revision, err)
 	}
 	return err
+}
+
+// writeSums writes long Sums in several messages, to a filter that knows that.
+func writeSums(c *Conn, w *link.Writer, sums *exchange.Sums) error {
+	if c.Hello.Version < 3 {
+		return w.Write(sums)
+	}
+	for _, part := range sums.Parts(link.MaxRecords) {
+		if err := w.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Server) refuse(conn net.Conn, err error) {

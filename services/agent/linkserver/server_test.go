@@ -215,10 +215,10 @@ func TestConversation(t *testing.T) {
 
 func TestMailboxKeepsTheLatestInOrder(t *testing.T) {
 	b := mailbox{wake: make(chan struct{}, 1)}
-	b.put(&exchange.Sums{Replicas: 1})
+	b.put(&exchange.Sums{Full: true, Replicas: 1})
 	b.put(&exchange.Shares{Epoch: 1})
 	b.put(&config.Config{Revision: 1})
-	b.put(&exchange.Sums{Replicas: 2})
+	b.put(&exchange.Sums{Full: true, Replicas: 2})
 	if c, ok := b.next().(*config.Config); !ok || c.Revision != 1 {
 		t.Fatal("the configuration comes first")
 	}
@@ -230,6 +230,34 @@ func TestMailboxKeepsTheLatestInOrder(t *testing.T) {
 	}
 	if b.next() != nil {
 		t.Fatal("nothing is left")
+	}
+}
+
+// Sums that are only what has changed do not replace those that are not sent yet.
+func TestMailboxAddsUpChanges(t *testing.T) {
+	b := mailbox{wake: make(chan struct{}, 1)}
+	b.put(&exchange.Sums{Full: true, Replicas: 2, Keys: []exchange.KeySum{{Key: 1}, {Key: 2}, {Key: 3}}})
+	b.put(&exchange.Sums{Replicas: 2, Keys: []exchange.KeySum{{Key: 2, Claims: 5}}, Gone: []uint64{3}})
+	b.put(&exchange.Sums{Replicas: 3, Keys: []exchange.KeySum{{Key: 3, Claims: 6}}})
+	want := &exchange.Sums{Full: true, Replicas: 3, Keys: []exchange.KeySum{{Key: 1}, {Key: 2, Claims: 5},
+		{Key: 3, Claims: 6}}, Gone: []uint64{}}
+	if got := b.next(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v waits, want %+v", got, want)
+	}
+}
+
+// More keys than fit into a message travel in several.
+func TestLongSumsAreCut(t *testing.T) {
+	s, h := start(t)
+	f := dial(t, s)
+	f.hello("gw", 1)
+	long := &exchange.Sums{Full: true, Replicas: 2, Keys: make([]exchange.KeySum, 4*link.MaxRecords)}
+	h.next(t, "connected").c.Send(long)
+	for n := range 4 {
+		m, ok := f.hear().(*exchange.Sums)
+		if !ok || len(m.Keys) != link.MaxRecords || m.Full != (n == 0) || m.More != (n < 3) {
+			t.Fatalf("part %d has %d keys, full %v, more %v", n, len(m.Keys), m.Full, m.More)
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ type gateway struct {
 	link       core.Link       // to its agent; 0: none
 	engine     *limiter.Engine // nil: there is none
 	config     *config.Config  // in force
-	sums       *exchange.Sums  // received last
+	sums       *exchange.Sums  // received last, with the isolation that holds
 	tickAt     time.Duration   // of the next tick; other ticks are void
 	sends      int
 	silent     bool
@@ -78,7 +78,7 @@ func (w *World) start(g *gateway) {
 	p, name := g.place, w.stage.Cast.Gateways[g.place]
 	g.life++
 	g.generation = uint64(w.now) + uint64(g.life) // as production: a time; no two are the same
-	g.engine = limiter.New(limiter.Options{Keys: w.keys(), Replica: name, Start: w.time()})
+	g.engine = limiter.New(limiter.Options{Keys: w.keys(), Contended: w.keys(), Replica: name, Start: w.time()})
 	g.engine.Name(w.stage.Cast.Names)
 	g.waiting, g.sends = map[int]*waiting{}, 0
 	g.others, g.withdrawn = exchange.Estimator{}, nil
@@ -97,6 +97,7 @@ func (w *World) linkGateway(g *gateway) {
 	w.links++
 	g.link, g.silent, g.sentNames = w.links, false, nil
 	g.walk = limiter.SpentCursor{Least: spentLeast}
+	g.engine.RepeatClaims()
 	w.perform(a, a.core.Connected(a.time(w), g.link, link.Hello{Version: link.Version, Replica: a.name,
 		Generation: g.generation, Weight: w.stage.Cast.Weights[g.place]}, 0))
 }
@@ -113,7 +114,8 @@ func (w *World) receive(g *gateway, m link.Message) {
 		g.engine.SetShares(m)
 	case *exchange.Sums:
 		g.others.Set(w.time(), m)
-		w.setSums(g, m)
+		g.sums = m
+		g.engine.SetSums(w.time(), m)
 	case *exchange.Spent:
 		for _, k := range m.Keys {
 			g.engine.RestoreSpent(w.time(), k)
@@ -198,18 +200,21 @@ func (w *World) deliver(g *gateway) {
 	}
 }
 
-func (w *World) setSums(g *gateway, s *exchange.Sums) {
-	g.sums = s
-	g.engine.SetSums(w.time(), s)
+// goOn has a process go on without its agent while that is silent, as the filter does.
+func (w *World) goOn(g *gateway) {
+	since, isolation, silent := g.others.Silent(w.time(), g.link != 0, g.engine.ClaimedByOthers())
+	if silent {
+		sums := *g.sums
+		sums.Isolation, g.sums = isolation, &sums
+		g.engine.GoOn(since, isolation)
+	}
 }
 
 // sendToAgent sends what the filter sends its agent each period. Without a link it takes
 // the engine's claims, and keeps the keys that they withdraw.
 func (w *World) sendToAgent(g *gateway) {
 	w.plan(sendEvery, sendClaims, g.place, g.life, nil)
-	if s := g.others.Estimate(w.time(), g.link != 0); s != nil {
-		w.setSums(g, s)
-	}
+	w.goOn(g)
 	if g.link == 0 {
 		g.claims.Reset()
 		g.engine.Claims(w.time(), &g.claims)

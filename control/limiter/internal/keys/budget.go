@@ -3,7 +3,6 @@ package keys
 import (
 	"github.com/titrate/titrate/control/drc"
 	"github.com/titrate/titrate/control/limiter/internal/hash"
-	"github.com/titrate/titrate/control/limiter/internal/lock"
 	"github.com/titrate/titrate/control/limiter/internal/members"
 )
 
@@ -21,83 +20,17 @@ import (
 // A key that has spent more than twice as much of its burst as the least spent of a few
 // others takes the state of that one. So inventing names takes no state from clients
 // that are near their limits.
-//
-// Periods. Claims visits a state each period while it changes: while there are requests,
-// while others claim it, and shortly after. Then the state sleeps, if its limit is so
-// slow that what is refilled until the others hear of it again does not matter: what
-// they know of it may be three rounds old, one of this replica, one of its agent, one of
-// theirs. Claims visits sleeping states in turn, all of them within refreshPeriods. That
-// repeats to the others what is spent and finds the states that can go.
 
 const (
-	// refreshPeriods is the number of periods within which every sleeping key is
-	// announced again and looked at: 3.2 s.
-	refreshPeriods = 64
-	// lately is the time, in nanoseconds, for which a key that has changed is visited
-	// each period: the gossip repeats it meanwhile, so lost packets do no harm.
+	// lately is the time, in nanoseconds, in which a thread that has just attached a state
+	// surely uses it.
 	lately = int64(1e9)
-	// keepHeard is the time, in nanoseconds, for which a key that only others have spent
-	// is kept without a reminder: some refreshes may be lost on the way.
-	keepHeard = int64(30e9)
-	// sleepy is the fastest limit whose keys sleep, in cost units/s, 36 per hour: a tenth
-	// of a request is refilled in three rounds.
-	sleepy = 0.01
 	// sampled is the number of states that are compared to find one that makes room.
 	sampled = 16
 	// ratio is by how much more of its burst a key must have spent than the one that
 	// makes room for it: clients that have spent alike do not displace each other.
 	ratio = 2
 )
-
-// wakes lists the states that Claims visits each period.
-type wakes struct {
-	mu       lock.Mutex[lock.Leaf]
-	list     []uint32
-	next     uint32  // of the refresh; Claims alone uses it
-	replicas float64 // at the last refresh
-}
-
-// touch has Claims visit a state, which is locked, each period for a while.
-func (p *states) touch(st *state, now int64) {
-	st.changed = now
-	if st.awake {
-		return
-	}
-	st.awake = true
-	p.wakes.mu.Lock()
-	defer p.wakes.mu.Unlock()
-	p.wakes.list = append(p.wakes.list, st.index)
-}
-
-// takeAwake takes the list of states to visit; keepAwake must follow.
-func (p *states) takeAwake() []uint32 {
-	p.wakes.mu.Lock()
-	defer p.wakes.mu.Unlock()
-	list := p.wakes.list
-	p.wakes.list = nil
-	return list
-}
-
-// keepAwake puts those back that are to be visited again.
-func (p *states) keepAwake(list []uint32) {
-	p.wakes.mu.Lock()
-	defer p.wakes.mu.Unlock()
-	p.wakes.list = append(list, p.wakes.list...)
-}
-
-// refreshRange returns the range of states, modulo those in use, to look at in this
-// period: all of them when the number of replicas has changed.
-func (p *states) refreshRange(m *members.View) (from, n uint32) {
-	used := uint32(p.used.Load())
-	if m.Replicas != p.wakes.replicas {
-		p.wakes.replicas = m.Replicas
-		return 0, used
-	}
-	n = min(used, used/refreshPeriods+1)
-	from = p.wakes.next
-	p.wakes.next += n
-	return from, n
-}
 
 // ownBudget is the number of keys to which this replica may give a state by its own use.
 func (p *states) ownBudget(m *members.View) int32 {
@@ -122,13 +55,13 @@ func (s *Store) grantState(m *members.View, now int64, part float64, own bool) (
 // displace releases the state of the key that has spent the least of a few; false if
 // each has spent too much to make room.
 func (s *Store) displace(now int64, part float64, own bool) bool {
-	used := uint64(s.states.used.Load())
-	if used == 0 {
+	end := uint64(s.states.end())
+	if end == 0 {
 		return false
 	}
 	least, at := part/ratio, int64(-1)
-	for range min(sampled, used) {
-		index := uint32(s.states.seed.Add(1) * hash.MulA >> 20 % used)
+	for range min(sampled, end) {
+		index := uint32(s.states.seed.Add(1) * hash.MulA >> 20 % end)
 		if spent, ok := s.spentPart(index, now, own); ok && spent < least {
 			least, at = spent, int64(index)
 		}
@@ -140,7 +73,7 @@ func (s *Store) displace(now int64, part float64, own bool) bool {
 // the key cannot make room: a thread uses it now, or it is not of those that count.
 func (s *Store) spentPart(index uint32, now int64, own bool) (part float64, ok bool) {
 	st := s.states.at(index)
-	if !st.mu.TryLock() {
+	if st == nil || !st.mu.TryLock() {
 		return 0, false
 	}
 	defer st.mu.Unlock()
@@ -152,7 +85,7 @@ func (st *state) spentPart(seconds float64, now int64, own bool) (part float64, 
 	case st.hash == 0 || own && !st.own:
 		return 0, false
 	case !st.counting: // how large its burst is this replica does not know
-		return 0, now-st.heard > lately
+		return 0, now-st.heard > lately && !st.claimedByOthers()
 	}
 	st.ledger.Advance(seconds)
 	return st.ledger.Spent() / max(1, st.limit.Burst), true
@@ -161,6 +94,9 @@ func (st *state) spentPart(seconds float64, now int64, own bool) (part float64, 
 // makeRoom releases a state, unless it has become another key's meanwhile.
 func (s *Store) makeRoom(index uint32, now int64, own bool) bool {
 	st := s.states.at(index)
+	if st == nil {
+		return false
+	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if _, ok := st.spentPart(s.seconds(now), now, own); !ok {
@@ -172,22 +108,6 @@ func (s *Store) makeRoom(index uint32, now int64, own bool) bool {
 	}
 	s.demote(st, index, now, s.seconds(now))
 	return true
-}
-
-// withdraw has the next Claims say that a key is announced no longer.
-func (p *states) withdraw(key uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.withdrawn = append(p.withdrawn, key)
-}
-
-// withdrawals appends the keys that made room since the last Claims.
-func (p *states) withdrawals(to []uint64) []uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	to = append(to, p.withdrawn...)
-	p.withdrawn = p.withdrawn[:0]
-	return to
 }
 
 // useFraction has a compact slot count by 1/N of the limit from now on. What it has

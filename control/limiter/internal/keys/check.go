@@ -42,7 +42,9 @@ func (s *Store) checkSlot(at slot) error {
 	case ref == 0 && tat == moved:
 		return fmt.Errorf("key %x: a state counts it, and it has none", at.hash())
 	case ref != 0:
-		if st := s.states.at(ref - 1); st.hash != at.hash() || st.counting != (tat == moved) {
+		if st := s.states.at(ref - 1); st == nil {
+			return fmt.Errorf("key %x has the state %d, which was given back", at.hash(), ref-1)
+		} else if st.hash != at.hash() || st.counting != (tat == moved) {
 			return fmt.Errorf("key %x has the state of %x, counting %v, and the TAT %d",
 				at.hash(), st.hash, st.counting, tat)
 		}
@@ -65,8 +67,10 @@ func (s *Store) checkLocks() (err error) {
 	try("the pool of states", &s.states.mu)
 	try("the list of awake states", &s.states.wakes.mu)
 	try("the slots outside the table", &s.dedicated.mu)
-	for i := range uint32(s.states.used.Load()) {
-		try("a state", &s.states.at(i).mu)
+	for i := range s.states.end() {
+		if st := s.states.at(i); st != nil {
+			try("a state", &st.mu)
+		}
 	}
 	for i := range s.table.buckets {
 		try("a bucket", &s.table.buckets[i].insert)

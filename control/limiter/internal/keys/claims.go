@@ -1,141 +1,239 @@
 package keys
 
 import (
-	"github.com/titrate/titrate/control/drc"
+	"slices"
+
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter/internal/members"
 )
 
-// SetSums takes in what the other replicas do with keys. A key that they use gets a
-// state here, too, even one that this replica has not seen. When complete, a key that is
-// not named from here on is claimed by nobody else.
-func (s *Store) SetSums(now int64, sums []exchange.KeySum, complete bool) {
-	m := s.view.Load()
-	if complete {
-		s.round.Add(1)
-	}
-	if m.Replicas <= 1 {
-		return
-	}
-	for i := range sums {
-		s.hear(&sums[i], m, now)
-	}
+// What this replica announces of contended keys: a claim when it differs from what was
+// announced last, a withdrawal when the key loses its state.
+//
+// A claim falls each period while the key is in use, and is announced as often. Of a key
+// that sleeps only the spent part changes, by what is refilled. It is announced again when
+// it has fallen by 1/spentSteps of the burst: the others go on from what they have heard
+// (drc.LedgerSums.Age). Who hears of the key first may take it for that much emptier.
+
+const (
+	spentSteps = 16
+	// mostVisits bounds the states of the list that one Claims visits: about 25 ms of work.
+	// With more of them they take turns.
+	mostVisits = 1 << 17
+	// walkPeriods is the number of calls of Claims in which it walks over all states:
+	// 3.2 s; of fewer than leastWalk states a call.
+	walkPeriods, leastWalk = 64, 1024
+	// keepHeard is the time, in nanoseconds, for which a key that only others have spent
+	// is kept if the sums are Full ones and do not name it again.
+	keepHeard = int64(30e9)
+)
+
+// walk is where Claims is on its way over all states.
+type walk struct {
+	next, end uint32
+	repeat    bool    // everything is announced once more
+	replicas  float64 // at the last walk
 }
 
-func (s *Store) hear(k *exchange.KeySum, m *members.View, now int64) {
-	sums := drc.LedgerSums{
-		Admitted: k.Admitted, Claims: k.Claims, Active: k.Active, Unsaturated: k.Unsaturated,
-		Spent: k.Spent, Absent: m.Absent, Epoch: k.Epoch,
-	}
-	at, ok := s.locate(k.Key)
-	inUse := k.Claims > 0 || k.Active > 0 || k.Spent > 0
-	if !ok && inUse {
-		at, ok = s.table.obtain(k.Key, now)
-	}
-	if !ok || at.state() == 0 && !inUse {
-		return
-	}
-	st := s.attach(at, k.Key, m, now, 1, false)
-	if st == nil {
-		return
-	}
-	defer st.mu.Unlock()
-	st.round, st.heard = s.round.Load(), now
-	if k.Claims > 0 || k.Active > 0 || k.Admitted != st.sums.Admitted || k.Epoch != st.sums.Epoch {
-		s.states.touch(st, now)
-	}
-	if sums.Spent != st.sums.Spent {
-		st.spentAt = now
-	}
-	sums.Age = float64(now-st.spentAt) * 1e-9
-	st.hear(s.seconds(now), sums)
+// period is what one call of Claims works with.
+type period struct {
+	*exchange.Claims
+	m       *members.View
+	now     int64
+	seconds float64
+	repeat  bool
 }
 
-// Claims appends to c the keys that change, and a part of those that sleep.
+// Repeat has the next Claims announce all contended keys once more, within walkPeriods
+// calls.
+func (s *Store) Repeat() { s.repeat.Store(true) }
+
+// Claims appends to c what has changed since the last call.
 func (s *Store) Claims(now int64, c *exchange.Claims) {
-	m := s.view.Load()
+	v := &period{Claims: c, m: s.view.Load(), now: now, seconds: s.seconds(now)}
 	c.Withdrawn = s.states.withdrawals(c.Withdrawn)
-	round := s.round.Load()
-	awake := s.states.takeAwake()
-	stay, next := awake[:0], 0
-	defer func() { s.states.keepAwake(append(stay, awake[next:]...)) }() // also after a panic
-	for _, i := range awake {
-		next++
-		if s.claim(i, m, now, round, true, c) {
+	s.visitListed(v)
+	s.walkOn(v)
+	s.states.sweepRetired(now)
+	s.states.giveBack()
+}
+
+// visitListed visits the states that are awake, and those that slept until now.
+func (s *Store) visitListed(v *period) {
+	list := s.states.takeDue(v.now)
+	stay, next, done := list[:0], 0, true
+	defer func() { // also after a panic
+		if !done {
+			s.putOff(list[next-1], v.now)
+		}
+		if rest := list[next:]; len(rest) == 0 {
+			s.states.keep(stay)
+		} else { // first the next time
+			s.states.keep(slices.Concat(rest, stay))
+		}
+	}()
+	for _, i := range list[:min(len(list), mostVisits)] {
+		next, done = next+1, false
+		if s.visit(v, i, true) {
 			stay = append(stay, i)
 		}
+		done = true
 	}
-	from, n := s.states.refreshRange(m)
-	used := uint32(s.states.used.Load()) // not 0 if n is not
-	for i := range n {
-		s.claim((from+i)%used, m, now, round, false, c)
-	}
+	s.stats.delayed.Add(uint64(len(list) - next))
 }
 
-// claim announces one contended key, or releases its state when neither this replica nor
-// another has a use for it. It skips a state that is not awake as asked for, and reports
-// whether an awake one stays awake.
-func (s *Store) claim(index uint32, m *members.View, now int64, round uint32, awake bool, c *exchange.Claims) bool {
+// putOff has Claims visit a state of the list a second later, whose visit has failed.
+func (s *Store) putOff(index uint32, now int64) {
 	st := s.states.at(index)
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.awake != awake {
-		return false
-	}
-	st.awake = false
-	if st.hash == 0 {
-		return false
-	}
-	seconds := s.seconds(now)
-	if st.round != round {
-		st.hearNothing(seconds)
-	}
-	if st.idle(m, now, seconds) {
-		if st.announced {
-			c.Withdrawn = append(c.Withdrawn, st.hash)
-		}
-		s.demote(st, index, now, seconds)
-		return false
-	}
-	if st.counting && m.Replicas > 1 {
-		c.Keys = append(c.Keys, st.claim(m, seconds))
-	}
-	st.awake = awake && !st.calm(now)
-	return st.awake
+	s.states.rest(st, index, true, now+lately)
 }
 
-// claim returns what to announce of a key that a ledger counts.
-func (st *state) claim(m *members.View, seconds float64) exchange.KeyClaim {
-	st.configure(st.limit, m, seconds)
-	st.announced = true
-	l := st.ledger.Publish(seconds)
-	st.claims = l.Claim > 0 || l.Active > 0
-	return exchange.KeyClaim{
-		Key: st.hash, Claim: l.Claim, Active: l.Active, Unsaturated: l.Unsaturated,
-		Admitted: st.base + l.Admitted, Spent: l.Spent,
+// walkOn visits some of all states, when another number of replicas or Repeat asks for it.
+func (s *Store) walkOn(v *period) {
+	w := &s.walk
+	if repeat := s.repeat.Swap(false); repeat || v.m.Replicas != w.replicas {
+		*w = walk{end: s.states.end(), replicas: v.m.Replicas, repeat: repeat || w.repeat && w.next < w.end}
+	}
+	v.repeat = w.repeat
+	to := min(w.end, w.next+max(w.end/walkPeriods+1, leastWalk))
+	for ; w.next < to; w.next++ {
+		s.visit(v, w.next, false)
 	}
 }
 
-// calm reports whether nothing happens to the key: no replica claims it, nobody has asked
-// for it lately, and it refills slowly.
-func (st *state) calm(now int64) bool {
-	return !st.claims && st.limit.Rate <= sleepy && !st.claimedByOthers() && now-st.changed > lately
-}
-
-// idle reports whether the state holds nothing that its slot cannot. A replica that is
-// alone again keeps no states at all.
-func (st *state) idle(m *members.View, now int64, seconds float64) bool {
-	if m.Replicas <= 1 {
-		return true
-	}
-	if st.sums.Claims > 0 || st.sums.Active > 0 || st.sums.Unsaturated > 0 {
+// visit tends a state, unless it is free or another visit is due to it. It reports whether
+// a state of the list stays there.
+func (s *Store) visit(v *period, index uint32, listed bool) (stays bool) {
+	st := s.states.at(index)
+	if st == nil {
 		return false
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if v.repeat && !listed {
+		st.told = nothingTold
 	}
 	switch {
-	case !st.counting && st.sums.Spent > 0:
-		return now-st.heard >= keepHeard
-	case !st.counting: // a second, for a thread that is just attaching it
-		return float64(now-st.heard)*1e-9 >= max(1, 2*m.Lag)
+	case !listed && (st.awake || st.hash == 0):
+		return false
+	case st.hash != 0:
+		stays = s.tend(v, st, index)
 	}
-	return st.ledger.Idle(seconds)
+	switch {
+	case !stays:
+		s.states.rest(st, index, listed, s.due(v, st))
+	case listed:
+		st.awake = true
+	default:
+		s.states.touch(st)
+	}
+	return stays && listed
+}
+
+// tend announces a key if there is something new, and releases its state when neither this
+// replica nor another has a use for it. It reports whether Claims visits the state in the
+// next period, too.
+func (s *Store) tend(v *period, st *state, index uint32) (busy bool) {
+	s.goOn(st, v.now)
+	if v.m.Isolation == exchange.Connected && s.hearing.isStale(st) {
+		s.hearNothing(st, v.seconds)
+	}
+	if s.isIdle(st, v) {
+		if st.announced {
+			v.Withdrawn = append(v.Withdrawn, st.hash)
+		}
+		s.demote(st, index, v.now, v.seconds)
+		return false
+	}
+	if st.counting && v.m.Replicas > 1 {
+		st.announce(v)
+	}
+	return s.isBusy(st, v.m)
+}
+
+// announce appends the claim of a key that a ledger counts, if it has changed.
+func (st *state) announce(v *period) {
+	st.configure(st.limit, v.m, v.seconds)
+	l := st.ledger.Publish(v.seconds)
+	is := told{admitted: st.base + l.Admitted, claim: l.Claim, spent: l.Spent, active: l.Active > 0}
+	was := st.told
+	if was.admitted == is.admitted && was.claim == is.claim && was.active == is.active &&
+		is.spent > was.spent-st.spentStep() && is.spent < was.spent+st.spentStep() {
+		return
+	}
+	st.told, st.announced = is, true
+	v.Keys = append(v.Keys, exchange.KeyClaim{
+		Key: st.hash, Claim: l.Claim, Active: l.Active, Unsaturated: l.Unsaturated,
+		Admitted: is.admitted, Spent: l.Spent,
+	})
+}
+
+// spentStep is by how much the spent part changes before it is announced for itself.
+func (st *state) spentStep() float64 { return st.limit.Burst / spentSteps }
+
+// isBusy reports whether Claims visits the state in the next period, too: this replica
+// claims something; or others do, and only the next sums tell that they do not any more.
+func (s *Store) isBusy(st *state, m *members.View) bool {
+	if st.told.claim > 0 || st.told.active {
+		return true
+	}
+	if s.hearing.changes.Load() && m.Isolation == exchange.Connected {
+		return false
+	}
+	return st.claimedByOthers() || st.gone && st.sums.Spent > 0
+}
+
+// isIdle reports whether the state holds nothing that its slot cannot. A replica that is
+// alone again keeps no states at all.
+func (s *Store) isIdle(st *state, v *period) bool {
+	switch {
+	case v.m.Replicas <= 1:
+		return true
+	case st.claimedByOthers():
+		return false
+	case st.counting:
+		return st.ledger.Idle(v.seconds)
+	}
+	end := s.keepUntil(st, v.m)
+	return end != never && v.now >= end
+}
+
+// keepUntil is the time until which a state that does not count is kept.
+func (s *Store) keepUntil(st *state, m *members.View) int64 {
+	switch {
+	case st.sums.Spent == 0: // a thread may be just attaching it
+		return st.heard + max(lately, int64(2*m.Lag*1e9))
+	case s.hearing.changes.Load():
+		return never
+	}
+	return st.heard + keepHeard
+}
+
+// due is when a state that sleeps is to be visited: when it has something to announce, or
+// may be idle. To that an eighth is added at most, so that keys that were used at one
+// instant are not visited at one.
+func (s *Store) due(v *period, st *state) int64 {
+	switch {
+	case st.hash == 0:
+		return never
+	case !st.counting && st.claimedByOthers():
+		return never
+	case !st.counting:
+		return s.keepUntil(st, v.m)
+	}
+	spent := st.ledger.Spent()
+	switch {
+	case spent == 0 && st.claimedByOthers(), spent > 0 && !(st.limit.Rate > 0):
+		return never
+	case spent == 0:
+		return v.now + int64(2*v.m.Lag*1e9)
+	}
+	more := spent - st.told.spent + st.spentStep()
+	if !(more > 0) {
+		more = spent
+	}
+	wait := min(refill(min(spent, more), st.limit.Rate), 1<<50)
+	return v.now + wait + wait/8*int64(st.hash>>56)>>8
 }

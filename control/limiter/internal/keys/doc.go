@@ -16,7 +16,7 @@
 //	obtain · find                                 slot.go    who counts: the slot or the state
 //	   │ the slot                │ the state, locked
 //	   ▼                         ▼
-//	table.go · dedicated.go   state.go · budget.go
+//	table.go · dedicated.go   state.go · pool.go · budget.go
 //
 // slot.go is the only file that knows the protocol between a slot and its state: who
 // wants to read or to change a key asks obtain or find, and gets what counts it: the slot
@@ -24,9 +24,10 @@
 //
 // # What replicas exchange
 //
-// Claims announces the contended keys and SetSums takes in what the others announce
-// (claims.go). VisitSpent, SpentChanges and Restore carry what keys have spent to the
-// process that takes this one's place (spent.go, changes.go).
+// Claims announces the contended keys (claims.go, wakes.go) and SetSums takes in what the
+// others announce (sums.go); either only what has changed. VisitSpent, SpentChanges and
+// Restore carry what keys have spent to the process that takes this one's place (spent.go,
+// changes.go).
 //
 // # Invariants
 //
@@ -34,6 +35,8 @@
 //     key loses its slot before its bucket is full again.
 //   - A key beyond the budget of states is held to its part of the limit, rate/N.
 //   - At most one of a slot and its state counts a key at any time.
+//   - A contended key that nobody uses costs nothing per period; the memory of states is
+//     given back.
 //
 // Reading and charging a key that is not contended takes no lock; a contended key takes
 // its own. Nothing here allocates per request.

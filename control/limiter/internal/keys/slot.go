@@ -95,13 +95,16 @@ func (s *Store) lockState(at slot, key uint64) *state {
 			return nil
 		}
 		st := s.states.at(ref - 1)
+		if st == nil {
+			continue
+		}
 		st.mu.Lock()
-		if at.state() == ref && st.hash == key {
+		same := at.state() == ref && s.states.at(ref-1) == st
+		if same && st.hash == key {
 			return st
 		}
-		other := at.state() == ref
 		st.mu.Unlock()
-		if other { // the slot is another key's
+		if same { // the slot is another key's
 			return nil
 		}
 	}
@@ -146,10 +149,11 @@ func (s *Store) attach(at slot, key uint64, m *members.View, now int64, part flo
 			st.clear(key)
 			st.index, st.own, st.heard, st.spentAt = index, own, now, now
 			st.base, st.counted = base, counted
+			s.states.touch(st)
 			return st
 		}
 		st.mu.Unlock()
-		s.states.release(index, own, 0, 0, 0)
+		s.states.release(index, own)
 		runtime.Gosched()
 	}
 }
@@ -178,6 +182,7 @@ func (st *state) startLedger(at slot, n Numbers, m *members.View, now int64, sec
 	defer func() { at.unlock(to) }()
 	by := countedBy(m, at, n)
 	spent := drc.SpentAt(min(tat, now+refill(at.deepest(by), by.Rate)), now, by.Rate)
+	st.sums.Age = float64(max(0, now-st.spentAt)) * 1e-9
 	st.start(n, m, seconds, spent, max(0, spent-drc.SpentAt(st.counted, now, n.Rate)))
 	at.useWhole()
 	to = moved
@@ -201,8 +206,10 @@ func (s *Store) demote(st *state, index uint32, now int64, seconds float64) {
 		at.unlock(tat)
 	}
 	own := st.own
+	s.countClaimed(st.claimedByOthers(), false)
 	st.clear(0)
-	s.states.release(index, own, key, admitted, tat)
+	s.states.remember(key, retired{admitted, tat, now})
+	s.states.release(index, own)
 }
 
 // lock makes a structural change exclusive and returns the TAT to store when it is done.

@@ -39,7 +39,7 @@ func (s *Store) Restore(now int64, spent exchange.KeySpent) {
 		return
 	}
 	tat := now + int64(spent.Ahead)
-	s.states.restore(spent.Key, tat)
+	s.states.restore(now, spent.Key, tat)
 	if spent.Named {
 		for {
 			var at atomic.Pointer[bucket]

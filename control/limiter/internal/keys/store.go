@@ -18,17 +18,19 @@ type Store struct {
 	states    states
 	stats     counts
 	view      *atomic.Pointer[members.View]
-	round     atomic.Uint32 // of SetSums
+	hearing   hearing
+	repeat    atomic.Bool
+	walk      walk // Claims alone uses it
 	rand      func() float64
 	start     int64
 }
 
-type counts struct{ overflow, unpromoted, displaced atomic.Uint64 }
+type counts struct{ overflow, unpromoted, displaced, delayed atomic.Uint64 }
 
 // Options are fixed for a store's life.
 type Options struct {
 	Keys      int                           // keys that the table has room for
-	Contended int                           // states
+	Contended int                           // states, at most MaxContended
 	View      *atomic.Pointer[members.View] // of the other replicas, never nil
 	Rand      func() float64                // uniform in [0,1); nil: a generator per key
 	Start     int64                         // nanoseconds, not after the first time given
@@ -37,7 +39,8 @@ type Options struct {
 // Init allocates the table of a store.
 func (s *Store) Init(o Options) {
 	s.table = newTable(o.Keys)
-	s.states.budget = int32(min(o.Contended, chunkStates*maxChunks))
+	s.states.init(o.Contended)
+	s.states.wakes.start = o.Start
 	s.view, s.rand, s.start = o.View, o.Rand, o.Start
 }
 
@@ -110,7 +113,8 @@ func (s *Store) takeContended(
 func (s *Store) count(st *state, at slot, n Numbers, m *members.View, now int64, seconds float64) {
 	st.startLedger(at, n, m, now, seconds)
 	st.configure(n, m, seconds)
-	s.states.touch(st, now)
+	s.goOn(st, now)
+	s.states.touch(st)
 }
 
 // promoteIfBusy gives a key a state when its use is worth announcing: many gateways that
@@ -131,7 +135,7 @@ func (s *Store) promoteIfBusy(at slot, key uint64, n Numbers, m *members.View, n
 	if st := s.attach(at, key, m, now, share, true); st != nil {
 		defer st.mu.Unlock()
 		st.startLedger(at, n, m, now, s.seconds(now))
-		s.states.touch(st, now)
+		s.states.touch(st)
 		return
 	}
 	at.useFraction(key, n, m, now)
@@ -149,7 +153,7 @@ func (s *Store) Refund(g *Group, client string, now, cost int64, shared bool) {
 		case c.state != nil:
 			defer c.state.mu.Unlock()
 			c.state.refund(s.seconds(now), fixed.Units(cost))
-			s.states.touch(c.state, now)
+			s.states.touch(c.state)
 			return
 		case c.slot.b == nil || c.swap(drc.Return(c.tat, now, countedBy(m, c.slot, n).Rate, fixed.Units(cost))):
 			return
@@ -206,6 +210,7 @@ func (s *Store) WouldTake(g *Group, client string, now, cost int64) bool {
 		defer st.mu.Unlock()
 		seconds := s.seconds(now)
 		st.configure(n, m, seconds)
+		s.goOn(st, now)
 		return st.ledger.Wait(seconds, fixed.Units(cost)) == 0
 	}
 	if c.slot.b == nil {
@@ -241,6 +246,7 @@ func (s *Store) Usage(g *Group, client string, now, cost int64) Usage {
 		defer st.mu.Unlock()
 		seconds := s.seconds(now)
 		st.configure(u.Local, m, seconds)
+		s.goOn(st, now)
 		st.ledger.Advance(seconds)
 		u.Spent, u.Wait = st.ledger.Spent(), nanoseconds(st.ledger.Wait(seconds, fixed.Units(cost)))
 		return u
@@ -297,18 +303,21 @@ func (s *Store) Others(g *Group, client string) (sums drc.LedgerSums, fair float
 type Stats struct {
 	Capacity  int    // keys that the table has room for
 	Contended int    // keys with a state
+	Budget    int    // the most of them
 	Own       int    // of them by this replica's own use
 	Dedicated int    // keys with a slot outside the table
 	Overflow  uint64 // requests counted by a key that clients beyond the budget share
 	// Unpromoted counts requests and news of keys for which there was no state, and
 	// Displaced keys that made room for another one.
 	Unpromoted, Displaced uint64
+	Delayed               uint64 // visits of keys that had to wait for a later Claims, see mostVisits
 }
 
 // Stats returns the counters.
 func (s *Store) Stats() Stats {
 	return Stats{
 		Capacity: len(s.table.buckets) * slotsPerBucket, Contended: int(s.states.inUse.Load()),
+		Budget: int(s.states.budget), Delayed: s.stats.delayed.Load(),
 		Own: int(s.states.own.Load()), Dedicated: s.dedicated.len(),
 		Overflow: s.stats.overflow.Load(), Unpromoted: s.stats.unpromoted.Load(), Displaced: s.stats.displaced.Load(),
 	}

@@ -5,10 +5,12 @@
 //	1     Naming  the names of identities and classes; one Apply or Name at a time
 //	2     Work    the slow callers: Tick, Drain, Claims, Report
 //	3     Admin   one change of configuration, shares or sums at a time
-//	4     Flow    one flow, its queue and its controllers
-//	5     State   one contended key
-//	6     States  the pool of states
-//	7     Leaf    flows by name, the ticker's new flows, slots outside the table, a bucket's new keys
+//	4     Claiming  one Claims of keys at a time
+//	5     Flow    one flow, its queue and its controllers
+//	6     State   one contended key
+//	7     States  the pool of states
+//	8     Leaf    flows by name, the ticker's new flows, the others' claims of flows, slots outside
+//	              the table, a bucket's new keys, when states are visited
 //
 // With the build tag lockrank each Lock is checked against this table; without the tag
 // a Mutex is a sync.Mutex.
@@ -19,19 +21,21 @@ type Rank interface{ rank() int }
 
 // The ranks.
 type (
-	Naming struct{}
-	Work   struct{}
-	Admin  struct{}
-	Flow   struct{}
-	State  struct{}
-	States struct{}
-	Leaf   struct{}
+	Naming   struct{}
+	Work     struct{}
+	Admin    struct{}
+	Claiming struct{}
+	Flow     struct{}
+	State    struct{}
+	States   struct{}
+	Leaf     struct{}
 )
 
-func (Naming) rank() int { return 1 }
-func (Work) rank() int   { return 2 }
-func (Admin) rank() int  { return 3 }
-func (Flow) rank() int   { return 4 }
-func (State) rank() int  { return 5 }
-func (States) rank() int { return 6 }
-func (Leaf) rank() int   { return 7 }
+func (Naming) rank() int   { return 1 }
+func (Work) rank() int     { return 2 }
+func (Admin) rank() int    { return 3 }
+func (Claiming) rank() int { return 4 }
+func (Flow) rank() int     { return 5 }
+func (State) rank() int    { return 6 }
+func (States) rank() int   { return 7 }
+func (Leaf) rank() int     { return 8 }
