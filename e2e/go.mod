@@ -4,6 +4,8 @@ go 1.26.0
 
 require github.com/titrate/titrate/control v0.0.0
 
+require github.com/titrate/titrate/papers v0.0.0
+
 require github.com/titrate/titrate/proto v0.0.0
 
 require (

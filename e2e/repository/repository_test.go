@@ -25,7 +25,7 @@ var allowed = map[string][]string{
 	"lab":          {"lab/", "control/", "papers/"},
 	"papers":       {"papers/", "control/"},
 	"services":     {"services/", "papers/", "control/", "proto/", "envoy-filter/enforcer"},
-	"e2e":          {"e2e/", "services/", "control/", "proto/"},
+	"e2e":          {"e2e/", "services/", "papers/markdown", "control/", "proto/"},
 }
 
 // stdlibOnly are the modules that may import nothing but the standard library and our own.

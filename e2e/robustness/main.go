@@ -30,6 +30,7 @@ import (
 	"github.com/titrate/titrate/e2e/robustness/fault"
 	"github.com/titrate/titrate/e2e/robustness/member"
 	"github.com/titrate/titrate/e2e/robustness/world"
+	"github.com/titrate/titrate/papers/markdown"
 )
 
 type options struct {
@@ -76,7 +77,7 @@ func parse(args []string) (o options, err error) {
 	var seed uint64
 	var seeds string
 	var list bool
-	var summary string
+	var summary, document string
 	f.StringVar(&o.world.Envoy, "envoy", os.Getenv("ENVOY_BIN"), "Envoy `binary` (ENVOY_BIN)")
 	f.StringVar(&o.world.Module, "module", "../bin/libtitrate.so", "the filter's `file`")
 	f.StringVar(&o.world.Titrate, "titrate", "../bin/titrate", "titrate's `binary`")
@@ -91,15 +92,17 @@ func parse(args []string) (o options, err error) {
 	f.BoolVar(&o.keep, "keep", false, "keep the logs also of runs that passed")
 	f.BoolVar(&list, "list", false, "list the kinds of faults and end")
 	f.StringVar(&summary, "summary", "",
-		"write Markdown tables of the kinds and of the results in a `directory` of -results, and end")
+		"write Markdown tables of the results in a `directory` of -results, and end")
+	f.StringVar(&document, "document", "",
+		"write the table of the kinds of faults into a `file` such as docs/robustness.md, between its two lines, and end")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
 	switch {
 	case summary != "":
-		kindsTable(os.Stdout)
-		fmt.Fprintln(os.Stdout)
 		exit(summarize(os.Stdout, summary))
+	case document != "":
+		exit(markdown.Update(document, writer, kindsTable()))
 	case list:
 		listKinds(os.Stdout)
 		exit(nil)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/titrate/titrate/e2e/robustness/check"
 	"github.com/titrate/titrate/e2e/robustness/load"
+	"github.com/titrate/titrate/papers/markdown"
 )
 
 func TestParseSeeds(t *testing.T) {
@@ -38,6 +40,18 @@ func TestAFailingSeedTellsHowToReplayIt(t *testing.T) {
 	}
 	if r.why() != "failed requests" {
 		t.Errorf("why: %q", r.why())
+	}
+}
+
+// docs/robustness.md has the faults and graces that there are.
+func TestTheDocumentHasTheFaults(t *testing.T) {
+	raw, err := os.ReadFile("../../docs/robustness.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if part, err := markdown.Part(string(raw), writer); err != nil || strings.TrimSpace(part) !=
+		strings.TrimSpace(kindsTable()) {
+		t.Errorf("another table in docs/robustness.md (%v): bin/robustness -document docs/robustness.md writes it", err)
 	}
 }
 

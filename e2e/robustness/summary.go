@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/titrate/titrate/papers/markdown"
 )
 
 // summarize writes the tables of docs/robustness.md from results: what was run, and
@@ -34,10 +37,8 @@ func summarize(to io.Writer, dir string) error {
 		}
 		all = append(all, r)
 	}
-	runs(to, all)
-	fmt.Fprintln(to)
-	kinds(to, all)
-	return nil
+	_, err = fmt.Fprintf(to, "%s\n%s", runs(all), kinds(all))
+	return err
 }
 
 // group is the runs of one kind.
@@ -47,7 +48,8 @@ type group struct {
 	commit  string
 }
 
-func runs(to io.Writer, all []*Result) {
+// runs is the table of what was run.
+func runs(all []*Result) string {
 	groups := map[group][]*Result{}
 	for _, r := range all {
 		g := group{r.Only, r.Seconds, r.Version}
@@ -60,9 +62,7 @@ func runs(to io.Writer, all []*Result) {
 	slices.SortFunc(order, func(a, b group) int {
 		return cmp.Or(cmp.Compare(a.seconds, b.seconds), cmp.Compare(a.only, b.only), cmp.Compare(a.commit, b.commit))
 	})
-	fmt.Fprintln(to, "| version | faults of | length, min | passed, seeds | failed, seeds | void, seeds | hours | "+
-		"faults done | requests |")
-	fmt.Fprintln(to, "|---|---|---|---|---|---|---|---|---|")
+	var rows [][]string
 	for _, g := range order {
 		var passed, failed, void []uint64
 		var hours float64
@@ -80,28 +80,26 @@ func runs(to io.Writer, all []*Result) {
 			faults += len(r.Faults)
 			requests += r.Requests.Sent
 		}
-		fmt.Fprintf(to, "| %s | %s | %g | %s | %s | %s | %.2f | %d | %d |\n", g.commit, cmp.Or(g.only, "all"),
-			g.seconds/60, ranges(passed), ranges(failed), ranges(void), hours, faults, requests)
+		rows = append(rows, []string{g.commit, cmp.Or(g.only, "all"), fmt.Sprintf("%g", g.seconds/60), ranges(passed),
+			ranges(failed), ranges(void), fmt.Sprintf("%.2f", hours), fmt.Sprint(faults), fmt.Sprint(requests)})
 	}
+	return markdown.Table([]string{"version", "faults of", "length, min", "passed, seeds", "failed, seeds", "void, seeds",
+		"hours", "faults done", "requests"}, rows)
 }
 
-func kinds(to io.Writer, all []*Result) {
+// kinds is the table of how often each kind of faults was done.
+func kinds(all []*Result) string {
 	done := map[string]int{}
 	for _, r := range all {
 		for _, f := range r.Faults {
 			done[f.Kind]++
 		}
 	}
-	names := make([]string, 0, len(done))
-	for n := range done {
-		names = append(names, n)
+	var rows [][]string
+	for _, name := range slices.Sorted(maps.Keys(done)) {
+		rows = append(rows, []string{name, fmt.Sprint(done[name])})
 	}
-	slices.Sort(names)
-	fmt.Fprintln(to, "| fault | times done |")
-	fmt.Fprintln(to, "|---|---|")
-	for _, n := range names {
-		fmt.Fprintf(to, "| %s | %d |\n", n, done[n])
-	}
+	return markdown.Table([]string{"fault", "times done"}, rows)
 }
 
 // ranges writes seeds as 1-3, 5; – for none.
@@ -124,11 +122,15 @@ func ranges(seeds []uint64) string {
 	return cmp.Or(strings.Join(parts, ", "), "–")
 }
 
-// kindsTable writes the table of faults and graces of docs/robustness.md.
-func kindsTable(to io.Writer) {
-	fmt.Fprintln(to, "| fault | what it does | lasts, s | grace after it, s | besides |")
-	fmt.Fprintln(to, "|---|---|---|---|---|")
+// writer is whose part of docs/robustness.md the table of faults and graces is.
+const writer = "robustness -document"
+
+// kindsTable is the table of faults and graces.
+func kindsTable() string {
+	var rows [][]string
 	for _, row := range kindRows() {
-		fmt.Fprintf(to, "| `%s` | %s | %s | %s | %s |\n", row[0], row[1], row[2], row[3], row[4])
+		row[0] = "`" + row[0] + "`"
+		rows = append(rows, row[:])
 	}
+	return markdown.Table([]string{"fault", "what it does", "lasts, s", "grace after it, s", "besides"}, rows)
 }
