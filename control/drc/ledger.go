@@ -81,6 +81,7 @@ type Ledger struct {
 	demAt    float64
 	scarce   float64 // until then a refusal counts as recent
 	others   LedgerSums
+	met      bool    // another replica has used the key in this ledger's life
 	fair     float64 // f, part of r in (0,1]
 	escrow   float64 // s, in (0,f]
 	pace     float64 // sx
@@ -227,7 +228,7 @@ func (l *Ledger) passes(cost float64) bool {
 	if l.top-l.d < cost-slack {
 		return false
 	}
-	if l.room > 0 && l.x >= min(1, cost)-tolerance {
+	if l.paced() && l.x >= min(1, cost)-tolerance {
 		return true
 	}
 	if l.open()-l.d >= cost-slack {
@@ -235,6 +236,13 @@ func (l *Ledger) passes(cost float64) bool {
 	}
 	u := l.recent + l.before
 	return l.escrow*(l.p.Burst-l.d) >= (1-l.escrow)*u+cost-slack
+}
+
+// paced reports whether the pacer may let pass what does not fit into the burst. While no
+// other replica has used the key, an OPTIMISTIC ledger hears of nothing late and shares
+// nothing: it is the token bucket, and the room above the burst stays unused.
+func (l *Ledger) paced() bool {
+	return l.room > 0 && (l.p.Strict || l.met)
 }
 
 // Owe charges cost that can no longer be refused, such as the part of a request's cost
@@ -271,6 +279,7 @@ func (l *Ledger) Hear(now float64, s LedgerSums) {
 	l.Advance(now)
 	s = s.normal()
 	delta := s.Admitted - l.others.Admitted
+	l.met = l.met || delta > 0 || s.inUse()
 	switch {
 	case s.Epoch == l.others.Epoch:
 		delta -= l.fromOverflow(delta)
@@ -324,10 +333,13 @@ func (l *Ledger) FirstContact(now float64, s LedgerSums, own, known float64) {
 	theirs := max(0, min(s.Admitted, s.Spent)-late-min(known, l.d))
 	l.d = min(max(l.d+theirs, s.Spent-late), max(l.d, l.most()))
 	l.overflow, l.full = max(0, l.overflow-late), now
-	l.others = s
+	l.others, l.met = s, s.Admitted > 0 || s.inUse()
 	l.others.Admitted += clean(own, maxQuantity)
 	l.share()
 }
+
+// inUse reports that another replica uses the key now.
+func (s LedgerSums) inUse() bool { return s.Claims > 0 || s.Active > 0 || s.Contended }
 
 func (s LedgerSums) normal() LedgerSums {
 	s.Admitted = clean(s.Admitted, maxQuantity)

@@ -343,3 +343,31 @@ func TestLedgerBelievesABoundedAmount(t *testing.T) {
 		t.Errorf("at first contact: %v spent, want 510 at most", l.Spent())
 	}
 }
+
+// A key that one of three replicas uses is a token bucket, also once it has a ledger:
+// what passes of a client that asks all the time is r·t + b, and the wait that the
+// ledger tells is when the next request passes.
+func TestOneReplicaOfThreeIsATokenBucket(t *testing.T) {
+	for _, p := range []LedgerParams{
+		{Rate: 1. / 3600, Burst: 1}, {Rate: 0.5, Burst: 1}, {Rate: 10, Burst: 1}, {Rate: 10, Burst: 3},
+		{Rate: 100, Burst: 2},
+	} {
+		p.Replicas, p.Lag = 3, 0.127
+		l, passed := FromSpent(p, 0, 1), 1.0 // its slot has admitted one
+		for i := range 5000 {
+			now := float64(i) / 100
+			if wait := l.Wait(now, 1); l.Take(now, 1, 0.3) {
+				passed++
+			} else if wait <= 0 || wait > 1/p.Rate {
+				t.Fatalf("%+v: refused at %v s, wait %v s", p, now, wait)
+			}
+			if most := p.Rate*now + p.Burst; passed > most+1e-6 {
+				t.Fatalf("%+v: %v passed in %v s, at most %v may", p, passed, now, most)
+			}
+			l.Publish(now)
+		}
+		if l.Wait(50, p.Burst+1) != math.Inf(1) {
+			t.Errorf("%+v: a cost above the burst is told to wait", p)
+		}
+	}
+}

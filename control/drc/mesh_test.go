@@ -134,12 +134,12 @@ func (m *mesh) poisson(at int, rate, start float64) {
 
 // periodic offers unit requests at equal distances, at replica pick(i).
 func (m *mesh) periodic(rate, start float64, pick func(i int) int) {
-	i := 0
+	i, begin := 0, m.now+start
 	var next func()
 	next = func() {
 		m.offer(pick(i), 1)
 		i++
-		m.after(1/rate, next)
+		m.after(begin+float64(i)/rate-m.now, next) // errors of rounding must not add up
 	}
 	m.after(start, next)
 }

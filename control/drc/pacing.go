@@ -144,7 +144,7 @@ func (l *Ledger) Wait(now, cost float64) float64 {
 
 // waitToken is the time until the pacing enzyme is ready.
 func (l *Ledger) waitToken(cost, r float64) float64 {
-	if l.room == 0 {
+	if !l.paced() {
 		return math.Inf(1)
 	}
 	goal := l.work(l.top-l.d-1) + max(0, min(1, cost)-l.x)/l.pace

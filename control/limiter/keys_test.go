@@ -156,3 +156,38 @@ func TestVisitSpentBesideClaims(t *testing.T) {
 		}
 	})
 }
+
+// A client that uses one of three gateways gets rate·t + burst there and no more, also
+// when its key is contended, which means that it was used enough to be announced.
+func TestAClientOfOneGatewayHasOneBucket(t *testing.T) {
+	for _, l := range []config.Limit{
+		{Name: "l", Rate: 1. / 3600, Burst: 1}, {Name: "l", Rate: 0.5, Burst: 1}, {Name: "l", Rate: 10, Burst: 1},
+		{Name: "l", Rate: 100, Burst: 2},
+	} {
+		e := New(Options{Keys: 1024})
+		mustApply(t, e, simple(1e6, config.Queue{}, l))
+		var claims exchange.Claims
+		passed := 0.0
+		for i := range 2000 {
+			now := sec + int64(i)*10*ms
+			if i%5 == 0 {
+				e.SetSums(now, &exchange.Sums{Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 125 * time.Millisecond})
+				claims.Reset()
+				e.Claims(now, &claims)
+			}
+			if e.Decide(now, &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 1}).Verdict == Admit {
+				passed++
+			}
+			if most := l.Rate*float64(i)/100 + l.Burst; passed > most+1e-6 {
+				t.Fatalf("%v/s, burst %v: %v passed in %v s, at most %v may", l.Rate, l.Burst, passed, float64(i)/100, most)
+			}
+		}
+		if passed < l.Rate*19.99+l.Burst-1 {
+			t.Errorf("%v/s, burst %v: only %v passed", l.Rate, l.Burst, passed)
+		}
+		var stats Stats
+		if e.Stats(21*sec, &stats); stats.Contended != 1 {
+			t.Errorf("%v/s: %d contended keys, want 1", l.Rate, stats.Contended)
+		}
+	}
+}
