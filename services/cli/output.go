@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -49,7 +50,21 @@ type column struct {
 	right bool // numbers
 }
 
-func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+// add adds a row. What a terminal would obey instead of show, such as an escape sequence in
+// the display name of a tenant, is replaced.
+func (t *table) add(cells ...string) {
+	for i, cell := range cells {
+		cells[i] = strings.Map(printable, cell)
+	}
+	t.rows = append(t.rows, cells)
+}
+
+func printable(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return unicode.ReplacementChar
+}
 
 // write writes the titles and the rows, columns two spaces apart; nothing if there
 // is no row.
