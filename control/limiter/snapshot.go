@@ -23,7 +23,7 @@ type snapshot struct {
 	inherited []ruled // the defaults
 	weight    float64 // of all tenants
 	tenants   map[string]*tenant
-	asks     asks // by the limits of all tenants
+	asks      asks // by the limits of all tenants
 }
 
 // tenant is a config.Tenant compiled.

@@ -69,7 +69,9 @@ func (b *Book) Resources() []*quotav1.Resource {
 	for _, g := range b.groups {
 		out = append(out, g...)
 	}
-	slices.SortFunc(out, func(a, b *quotav1.Resource) int { return strings.Compare(resource.Name(a), resource.Name(b)) })
+	slices.SortFunc(out, func(a, b *quotav1.Resource) int {
+		return strings.Compare(resource.Name(a), resource.Name(b))
+	})
 	return out
 }
 
