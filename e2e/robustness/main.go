@@ -94,7 +94,7 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&summary, "summary", "",
 		"write Markdown tables of the results in a `directory` of -results, and end")
 	f.StringVar(&document, "document", "",
-		"write the table of the kinds of faults into a `file` such as docs/robustness.md, between its two lines, and end")
+		"write the table of the kinds of faults into a `file`, such as docs/robustness.md, and end")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}

@@ -83,8 +83,8 @@ func runs(all []*Result) string {
 		rows = append(rows, []string{g.commit, cmp.Or(g.only, "all"), fmt.Sprintf("%g", g.seconds/60), ranges(passed),
 			ranges(failed), ranges(void), fmt.Sprintf("%.2f", hours), fmt.Sprint(faults), fmt.Sprint(requests)})
 	}
-	return markdown.Table([]string{"version", "faults of", "length, min", "passed, seeds", "failed, seeds", "void, seeds",
-		"hours", "faults done", "requests"}, rows)
+	return markdown.Table([]string{"version", "faults of", "length, min", "passed, seeds", "failed, seeds",
+		"void, seeds", "hours", "faults done", "requests"}, rows)
 }
 
 // kinds is the table of how often each kind of faults was done.
