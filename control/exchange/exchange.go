@@ -23,6 +23,9 @@ type PoolShare struct {
 	Pool      string
 	Price     float64 // of one cost unit; 0 while the pool is slack
 	IdleShare float64 // v_max of a flow that has no share of its own, cost units/s
+	// GuaranteeScale is the part of each guarantee that fits the pool: a flow without a share
+	// of its own has at least so much of its guarantee. 0: each guarantee has a share.
+	GuaranteeScale float64
 }
 
 // Isolation is how far a replica is cut off from the others: it is when it hears no

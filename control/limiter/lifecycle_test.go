@@ -241,6 +241,26 @@ func TestOldEpochIsRefused(t *testing.T) {
 	}
 }
 
+// A flow without a share of its own has the pool's idle share, or what fits of its guarantee if
+// that is more, and never more than its max.
+func TestFlowWithoutAShare(t *testing.T) {
+	for _, c := range []struct{ guaranteed, most, scale, want float64 }{
+		{0, config.Unbounded, 1, 5}, {20, config.Unbounded, 1, 20}, {20, config.Unbounded, .5, 10},
+		{20, config.Unbounded, 0, 5}, {2, 3, 1, 3},
+	} {
+		e := New(Options{Keys: 1024})
+		conf := simple(100, config.Queue{})
+		conf.Tenants[0].Quotas = []config.Quota{{Pool: "api", Guaranteed: c.guaranteed, Max: c.most}}
+		mustApply(t, e, conf)
+		e.SetShares(&exchange.Shares{Epoch: 1,
+			Pools: []exchange.PoolShare{{Pool: "api", IdleShare: 5, GuaranteeScale: c.scale}}})
+		e.Decide(sec, &Request{Tenant: "a", Pool: "api"})
+		if got := e.live()[0].terms.vmax; got != c.want {
+			t.Errorf("%+v: the flow has %v", c, got)
+		}
+	}
+}
+
 // A request that costs more than the bucket holds passes, and is paid for.
 func TestRequestLargerThanTheBucket(t *testing.T) {
 	for _, law := range []config.Law{config.DropTail, config.Police} {

@@ -15,7 +15,7 @@ type shares struct {
 	stale      bool
 	staleSince int64 // nanoseconds; 0: not seen by a tick yet
 	flows      map[flowName]float64
-	idle       map[string]float64       // by pool
+	pools      map[string]exchange.PoolShare
 	lost       map[string]config.OnLoss // pools past their hard expiry
 }
 
@@ -31,13 +31,13 @@ func (e *Engine) SetShares(s *exchange.Shares) {
 	sh := &shares{
 		epoch: s.Epoch, known: true, stale: s.Stale,
 		flows: make(map[flowName]float64, len(s.Flows)),
-		idle:  make(map[string]float64, len(s.Pools)),
+		pools: make(map[string]exchange.PoolShare, len(s.Pools)),
 	}
 	for _, f := range s.Flows {
 		sh.flows[flowName{f.Tenant, f.Pool}] = f.Share
 	}
 	for _, p := range s.Pools {
-		sh.idle[p.Pool] = p.IdleShare
+		sh.pools[p.Pool] = p
 	}
 	if s.Stale {
 		sh.staleSince, sh.lost = old.staleSince, old.lost
@@ -49,12 +49,15 @@ func (e *Engine) SetShares(s *exchange.Shares) {
 }
 
 // of is v_max of a flow: its lease, else the pool's share for flows that have
-// none, else what the configuration gives it. At most the quota's max.
+// none or what fits of its guarantee, else what the configuration gives it. At most the
+// quota's max.
 func (sh *shares) of(s *snapshot, t *tenant, pool int) float64 {
 	name := s.list[pool].Name
 	share, ok := sh.flows[flowName{t.name, name}]
 	if !ok {
-		share, ok = sh.idle[name]
+		var p exchange.PoolShare
+		p, ok = sh.pools[name]
+		share = max(p.IdleShare, t.quotas[name].Guaranteed*p.GuaranteeScale)
 	}
 	if !ok || !(share >= 0) || math.IsInf(share, 1) {
 		share = s.initialShare(t, pool)

@@ -85,6 +85,7 @@ func codeShares(c *coder, m *exchange.Shares) {
 		c.str("pool", &s.Pool)
 		c.f64("price", &s.Price)
 		c.f64("idle_share", &s.IdleShare)
+		c.f64("guarantee_scale", &s.GuaranteeScale)
 	})
 }
 

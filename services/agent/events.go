@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/titrate/titrate/proto/link"
@@ -182,6 +183,10 @@ func (s controlled) Receive(m *controlv1.ConnectResponse) (*controlv1.Ack, error
 			out, err = c.Leases(now, m.Leases)
 			return out
 		})
+		if missed := new(applied.MissedError); errors.As(err, &missed) {
+			s.a.log.Warn("leases are missing; all of them are asked for", "reason", missed)
+			return &controlv1.Ack{Error: missed.Error()}, nil
+		}
 		return nil, err
 	}
 	return nil, nil // of a newer build: it means nothing here

@@ -11,6 +11,7 @@ import (
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/allocation"
+	"github.com/titrate/titrate/services/coordinator/delivery"
 	"github.com/titrate/titrate/services/coordinator/election"
 	"github.com/titrate/titrate/services/coordinator/leadership"
 	"github.com/titrate/titrate/services/coordinator/stream"
@@ -65,7 +66,7 @@ func (l *live) QuotaStatus(name string) *quotav1.QuotaStatus {
 	f := l.flow(&v, p, allocation.Flow{Tenant: ref.Tenant, Pool: ref.ID})
 	return &quotav1.QuotaStatus{
 		Demand: f.Demand, Share: f.Share, Admitted: f.Admitted,
-		BoundBy: leadership.Bounds[f.Bound], Price: p.Price, Stale: v.Stale,
+		BoundBy: delivery.Bounds[f.Bound], Price: p.Price, Stale: v.Stale,
 	}
 }
 
@@ -117,7 +118,7 @@ func (l *live) explain(v *leadership.View, p *allocation.PoolShare, key allocati
 	e := &quotav1.Explanation{
 		Tenant: "tenants/" + key.Tenant, Pool: "pools/" + key.Pool,
 		Capacity: p.Capacity, Demand: f.Demand, Limited: f.Limited, Weight: f.Weight, Guaranteed: f.Guaranteed,
-		FairRate: p.FairRate, Share: f.Share, BoundBy: leadership.Bounds[f.Bound], Price: p.Price,
+		FairRate: p.FairRate, Share: f.Share, BoundBy: delivery.Bounds[f.Bound], Price: p.Price,
 		Stale: v.Stale, Epoch: v.Epoch, Admitted: f.Admitted,
 	}
 	if !math.IsInf(f.Max, 1) {

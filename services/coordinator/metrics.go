@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/titrate/titrate/services/coordinator/allocation"
+	"github.com/titrate/titrate/services/coordinator/delivery"
 	"github.com/titrate/titrate/services/coordinator/election"
 )
 
@@ -30,6 +31,8 @@ type instruments struct {
 	streams, members, epoch, leader, revision                       metric.Int64ObservableGauge
 	leftOut, refusing                                               metric.Int64ObservableGauge
 	held, unreadable, lost, refused                                 metric.Int64ObservableGauge
+	leases, deferred, whole, again                                  metric.Int64ObservableGauge
+	selected, step                                                  metric.Float64ObservableGauge
 	capacity, demand, admitted, price, fair, infeasible, overcommit metric.Float64ObservableGauge
 	bounded, unknown                                                metric.Int64ObservableGauge
 	estimate, inFlight, backlog, stay                               metric.Float64ObservableGauge
@@ -46,25 +49,35 @@ func newInstruments(o *Coordinator) (*instruments, error) {
 	m.nacks, err = m.meter.Int64Counter("titrate_configuration_refusals",
 		metric.WithDescription("Configurations that agents refused."))
 	m.failed(err)
-	m.streams = m.whole("titrate_control_streams", "Agents connected.")
-	m.members = m.whole("titrate_members", "Gateways of agents heard lately.")
-	m.epoch = m.whole("titrate_epoch", "Epoch of this coordinator's leadership; 0 while another leads.")
-	m.leader = m.whole("titrate_leading", "1 while this coordinator leads.")
-	m.revision = m.whole("titrate_configuration_revision", "Revision of the configuration that is known.")
-	m.leftOut = m.whole("titrate_limits_not_enforced",
+	m.streams = m.count("titrate_control_streams", "Agents connected.")
+	m.members = m.count("titrate_members", "Gateways of agents heard lately.")
+	m.epoch = m.count("titrate_epoch", "Epoch of this coordinator's leadership; 0 while another leads.")
+	m.leader = m.count("titrate_leading", "1 while this coordinator leads.")
+	m.revision = m.count("titrate_configuration_revision", "Revision of the configuration that is known.")
+	m.leftOut = m.count("titrate_limits_not_enforced",
 		"Limits and quotas of the configuration that are not enforced, at the agent or gateway with the most.")
-	m.refusing = m.whole("titrate_gateways_refusing", "Gateways that refuse a configuration and keep an older one.")
-	m.held = m.whole("titrate_configuration_held",
+	m.refusing = m.count("titrate_gateways_refusing", "Gateways that refuse a configuration and keep an older one.")
+	m.held = m.count("titrate_configuration_held",
 		"1 while the configuration in etcd is gone or incomplete: what gateways have stays in force until titrate "+
 			"recover.")
-	m.unreadable = m.whole("titrate_configuration_unreadable",
+	m.unreadable = m.count("titrate_configuration_unreadable",
 		"Stored resources that cannot be read; what gateways have of them stays in force.")
-	m.lost = m.whole("titrate_etcd_history_lost",
+	m.lost = m.count("titrate_etcd_history_lost",
 		"How often etcd was found restored from a backup or replaced since this process started.")
-	m.refused = m.whole("titrate_control_streams_refused",
+	m.refused = m.count("titrate_control_streams_refused",
 		"Streams turned away since the start because too many were open.")
-	m.bounded = m.whole("titrate_report_bounded", "Impossible numbers in an agent's reports, which were bounded.")
-	m.unknown = m.whole("titrate_report_unknown_pools",
+	m.leases = m.count("titrate_leases_sent", "Leases sent since the start, over all agents.")
+	m.deferred = m.count("titrate_leases_deferred",
+		"Moves of a share by 2 % or more since the start that waited for a later round: too many moved at once.")
+	m.whole = m.count("titrate_leases_whole", "Complete sets of leases sent since the start, one to each new stream.")
+	m.again = m.count("titrate_leases_missed",
+		"Complete sets of leases sent since the start because an agent had missed some.")
+	m.selected = m.rate("titrate_leases_selected",
+		"1 while an agent is sent the leases of the flows that it uses; 0 while it is sent all.")
+	m.step = m.rate("titrate_lease_step",
+		"Relative move of a share that agents are told at once; 0 while they are told every move.")
+	m.bounded = m.count("titrate_report_bounded", "Impossible numbers in an agent's reports, which were bounded.")
+	m.unknown = m.count("titrate_report_unknown_pools",
 		"Flows in an agent's reports of pools that are not configured; they do not count.")
 	m.capacity = m.rate("titrate_pool_capacity", "Capacity that is shared now, cost units per second.")
 	m.estimate = m.rate("titrate_pool_estimate", "What an adaptive pool is believed to serve, cost units per second.")
@@ -92,7 +105,7 @@ func (m *instruments) failed(err error) {
 	}
 }
 
-func (m *instruments) whole(name, description string) metric.Int64ObservableGauge {
+func (m *instruments) count(name, description string) metric.Int64ObservableGauge {
 	g, err := m.meter.Int64ObservableGauge(name, metric.WithDescription(description))
 	m.failed(err)
 	return g
@@ -107,6 +120,7 @@ func (m *instruments) rate(name, description string) metric.Float64ObservableGau
 // register starts the observations; the coordinator's parts must be there.
 func (m *instruments) register() error {
 	_, err := m.meter.RegisterCallback(m.observe, m.streams, m.members, m.epoch, m.leader, m.revision,
+		m.leases, m.deferred, m.whole, m.again, m.selected, m.step,
 		m.leftOut, m.refusing, m.held, m.unreadable, m.lost, m.refused, m.bounded, m.unknown,
 		m.estimate, m.inFlight, m.backlog, m.stay,
 		m.capacity, m.demand, m.admitted, m.price, m.fair, m.infeasible, m.overcommit,
@@ -137,6 +151,7 @@ func (m *instruments) observe(_ context.Context, to metric.Observer) error {
 	to.ObserveInt64(m.unreadable, int64(len(trouble.Unreadable)))
 	to.ObserveInt64(m.lost, int64(trouble.Lost))
 	to.ObserveInt64(m.refused, int64(m.o.streams.Refused()))
+	m.delivery(to, m.o.loop.Delivery())
 	if v.Outcome == nil {
 		return nil
 	}
@@ -155,6 +170,15 @@ func (m *instruments) observe(_ context.Context, to metric.Observer) error {
 		to.ObserveFloat64(m.flowAdmitted, f.Admitted, in)
 	}
 	return nil
+}
+
+func (m *instruments) delivery(to metric.Observer, s delivery.Stats) {
+	to.ObserveInt64(m.leases, int64(s.Leases))
+	to.ObserveInt64(m.deferred, int64(s.Deferred))
+	to.ObserveInt64(m.whole, int64(s.Whole))
+	to.ObserveInt64(m.again, int64(s.Again))
+	to.ObserveFloat64(m.selected, indicator(s.Selected))
+	to.ObserveFloat64(m.step, s.Step)
 }
 
 func (m *instruments) pool(to metric.Observer, p *allocation.PoolShare) {
@@ -181,7 +205,7 @@ func indicator(is bool) float64 {
 	return 0
 }
 
-// top are the n flows of the highest demand in each pool. flows are sorted by pool.
+// top are the n flows of the highest demand in each pool. flows are by pool.
 func top(flows []allocation.FlowShare, n int) []allocation.FlowShare {
 	var out []allocation.FlowShare
 	for len(flows) > 0 {

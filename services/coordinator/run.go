@@ -21,6 +21,7 @@ import (
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/access"
 	"github.com/titrate/titrate/services/coordinator/allocation"
+	"github.com/titrate/titrate/services/coordinator/delivery"
 	"github.com/titrate/titrate/services/coordinator/election"
 	"github.com/titrate/titrate/services/coordinator/leadership"
 	"github.com/titrate/titrate/services/coordinator/stream"
@@ -50,7 +51,7 @@ func (o *Coordinator) wire(context.Context) error {
 	}
 	o.loop = leadership.New(leadership.Options{
 		Params: o.config.Allocation, Settle: o.config.Settle, Expiry: o.config.SoftExpiry, Log: o.log,
-		Nacked: instruments.nacked, Withdraw: func() { o.streams.Withdraw() },
+		Nacked: instruments.nacked,
 	})
 	o.streams = stream.New(timedLoop{o.loop, o}, o.configuration, o.config.Streams, o.log)
 	if err := instruments.register(); err != nil {
@@ -136,16 +137,22 @@ type timedLoop struct {
 }
 
 // Hello is an agent's arrival.
-func (c timedLoop) Hello(h *controlv1.Hello) {
+func (c timedLoop) Hello(h *controlv1.Hello) *delivery.Desk {
 	c.o.fleet.Hello(h.GetAgent(), c.o.streams.Agents)
-	c.loop.Hello(time.Now(), h)
+	return c.loop.Hello(time.Now(), h)
 }
 
 // Report is what its gateways saw.
-func (c timedLoop) Report(agent string, r *controlv1.Report) {
+func (c timedLoop) Report(agent string, r *controlv1.Report) (news bool) {
 	c.o.fleet.Report(agent, r.GetState())
-	c.loop.Report(time.Now(), agent, r)
+	return c.loop.Report(time.Now(), agent, r)
 }
+
+// Next is what an agent is to be told of leases.
+func (c timedLoop) Next(d *delivery.Desk) []delivery.Message { return c.loop.Next(time.Now(), d) }
+
+// Again says that an agent has missed leases.
+func (c timedLoop) Again(d *delivery.Desk, reason string) { c.loop.Again(d, reason) }
 
 // Nack says that an agent refused a configuration.
 func (c timedLoop) Nack(agent string, revision int64, reason string) {
@@ -289,8 +296,8 @@ func (o *Coordinator) lead(ctx context.Context) {
 // round computes shares, or renews them, and publishes them.
 func (o *Coordinator) round() {
 	started := time.Now()
-	if leases := o.loop.Step(started); leases != nil {
-		o.streams.Publish(leases)
+	if o.loop.Step(started) {
+		o.streams.Announce()
 	}
 	o.instruments.round(time.Since(started))
 	o.logSuspect(started)

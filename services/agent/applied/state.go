@@ -1,10 +1,7 @@
 package applied
 
 import (
-	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"time"
 
 	"github.com/titrate/titrate/control/config"
@@ -26,9 +23,6 @@ func (e *StaleEpochError) Error() string {
 		"becomes the leader", e.Got, e.Applied)
 }
 
-// errOlder is the result for leases that newer ones have overtaken.
-var errOlder = errors.New("leases are older than those in force")
-
 // Configuration is a configuration that compiled.
 type Configuration struct {
 	Revision, Epoch int64
@@ -43,12 +37,13 @@ type Configuration struct {
 // State is what is in force. Not safe for concurrent use.
 type State struct {
 	config  config.Set
-	latest  *Configuration // of which that has become; nil: none yet
-	leases  *controlv1.Leases
+	latest  *Configuration    // of which that has become; nil: none yet
+	leases  *controlv1.Leases // complete, whatever the coordinator sent last
 	shares  *exchange.Shares
 	renewed time.Duration
 	epoch   int64
 	seq     uint64
+	stream  leaseStream
 }
 
 // CheckEpoch returns a *StaleEpochError if a configuration comes from a coordinator that
@@ -83,71 +78,6 @@ func (o *State) take(c *Configuration) error {
 	}
 	o.latest = c
 	return nil
-}
-
-// Grant is what leases that are in force now say.
-type Grant struct {
-	Shares  *exchange.Shares
-	Members []*controlv1.Replica
-	Changed bool          // Members are not those of the leases before
-	Until   time.Duration // soft expiry
-}
-
-// Leases puts leases in force. It returns nil if they are older than those in force. A
-// *StaleEpochError means that their coordinator was replaced; other errors mean that these
-// leases are not usable and the older ones stay in force.
-func (o *State) Leases(now time.Duration, l *controlv1.Leases) (*Grant, error) {
-	if l.GetEpoch() < o.epoch {
-		return nil, &StaleEpochError{Got: l.GetEpoch(), Applied: o.epoch}
-	}
-	shares, err := o.sharesOf(l)
-	if errors.Is(err, errOlder) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	g := &Grant{Shares: shares, Members: l.GetMembers(), Until: now + softExpiry(l),
-		Changed: !slices.EqualFunc(l.GetMembers(), o.leases.GetMembers(), sameReplica)}
-	o.leases, o.shares, o.renewed = l, shares, now
-	o.epoch, o.seq = l.GetEpoch(), l.GetSeq()
-	return g, nil
-}
-
-func sameReplica(a, b *controlv1.Replica) bool {
-	return a.GetName() == b.GetName() && a.GetWeight() == b.GetWeight()
-}
-
-func (o *State) sharesOf(l *controlv1.Leases) (*exchange.Shares, error) {
-	if l.GetEpoch() == o.epoch && l.GetSeq() <= o.seq && o.seq > 0 {
-		return nil, errOlder
-	}
-	s := &exchange.Shares{Epoch: l.GetEpoch(), Revision: l.GetRevision()}
-	for _, x := range l.GetLeases() {
-		if !usable(x.GetShare()) {
-			return nil, fmt.Errorf("leases of epoch %d: share of tenant %q in pool %q is %v, want >= 0", l.GetEpoch(),
-				x.GetTenant(), x.GetPool(), x.GetShare())
-		}
-		s.Flows = append(s.Flows, exchange.Share{Tenant: x.GetTenant(), Pool: x.GetPool(), Share: x.GetShare()})
-	}
-	for _, p := range l.GetPools() {
-		if !usable(p.GetPrice()) || !usable(p.GetIdleShare()) {
-			return nil, fmt.Errorf("leases of epoch %d: pool %q has price %v and idle share %v, want both >= 0",
-				l.GetEpoch(), p.GetPool(), p.GetPrice(), p.GetIdleShare())
-		}
-		s.Pools = append(s.Pools, exchange.PoolShare{Pool: p.GetPool(), Price: p.GetPrice(),
-			IdleShare: p.GetIdleShare()})
-	}
-	return s, nil
-}
-
-func usable(v float64) bool { return v >= 0 && !math.IsNaN(v) }
-
-func softExpiry(l *controlv1.Leases) time.Duration {
-	if d := l.GetSoftExpiry().AsDuration(); d > 0 {
-		return d
-	}
-	return defaultSoftExpiry
 }
 
 // Expire returns the shares, marked as stale, when they have just become stale; nil
@@ -194,6 +124,7 @@ type Status struct {
 	Epoch     int64                  // highest applied
 	Leases    int                    // flows with a share
 	Members   int                    // of the last leases
+	Version   uint64                 // of the list of members, 0 = it has none
 	Pools     []*controlv1.PoolLease // of the last leases
 	Stale     bool                   // leases are past their soft expiry, or there are none
 	Age       time.Duration          // since they were renewed; negative = never in this life
@@ -202,7 +133,8 @@ type Status struct {
 // Status returns what is in force.
 func (o *State) Status(now time.Duration) Status {
 	s := Status{Epoch: o.epoch, Leases: len(o.leases.GetLeases()), Members: len(o.leases.GetMembers()),
-		Pools: o.leases.GetPools(), Stale: o.shares == nil || o.shares.Stale, Age: -1}
+		Version: o.leases.GetMembersVersion(), Pools: o.leases.GetPools(),
+		Stale: o.shares == nil || o.shares.Stale, Age: -1}
 	if c := o.latest; c != nil {
 		s.Revision, s.Resources, s.LeftOut = c.Revision, c.Resources, c.LeftOut
 	}
@@ -221,7 +153,8 @@ func (o *State) Restore(s *lastgood.Snapshot, c *Configuration) error {
 	var shares *exchange.Shares
 	if s.Leases != nil {
 		var err error
-		if shares, err = o.sharesOf(s.Leases); err != nil {
+		sortLeases(s.Leases.GetLeases())
+		if shares, err = sharesOf(s.Leases); err != nil {
 			return err
 		}
 	}

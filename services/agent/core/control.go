@@ -37,13 +37,14 @@ func (c *Core) Configure(config *applied.Configuration) (Effects, error) {
 	return c.take(), nil
 }
 
-// Leases puts leases in force. An error means that their coordinator was replaced: the
-// stream must be closed. Leases that are not usable are logged; the older ones stay in
-// force.
+// Leases puts leases in force. A *applied.StaleEpochError means that their coordinator was
+// replaced: the stream must be closed; a *applied.MissedError must be told to it. Leases
+// that are not usable are logged; the older ones stay in force.
 func (c *Core) Leases(now time.Duration, l *controlv1.Leases) (Effects, error) {
 	before := c.applied.Shares()
 	grant, err := c.applied.Leases(now, l)
-	if stale := new(applied.StaleEpochError); errors.As(err, &stale) {
+	stale, missed := new(applied.StaleEpochError), new(applied.MissedError)
+	if errors.As(err, &stale) || errors.As(err, &missed) {
 		return Effects{}, err
 	}
 	if err != nil {
@@ -130,6 +131,6 @@ func members(replicas []*controlv1.Replica) []aggregation.Member {
 
 // sameShares reports that a renewal changes nothing for a filter.
 func sameShares(a, b *exchange.Shares) bool {
-	return a != nil && b != nil && a.Epoch == b.Epoch && a.Revision == b.Revision && a.Stale == b.Stale &&
+	return a == b || a != nil && b != nil && a.Epoch == b.Epoch && a.Revision == b.Revision && a.Stale == b.Stale &&
 		slices.Equal(a.Flows, b.Flows) && slices.Equal(a.Pools, b.Pools)
 }

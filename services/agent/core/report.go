@@ -18,16 +18,19 @@ const maxLeftOut = 64
 // Hello opens a stream to the coordinator: who this is, and what it applied last.
 func (c *Core) Hello(now time.Duration) *controlv1.Hello {
 	c.lastState = nil
+	c.teller.Reset()
+	c.applied.BeginStream()
 	s := c.applied.Status(now)
 	return &controlv1.Hello{Agent: c.o.Name, Version: c.o.Version, Epoch: s.Epoch, Revision: s.Revision,
-		Replicas: c.replicas(), Pools: s.Pools}
+		Replicas: c.replicas(), Pools: s.Pools, Changes: true, Members: s.Version, Leases: c.applied.LastLeases().GetLeases()}
 }
 
 // Report is what the gateways reported, and the state of the configuration if it changed
 // since the report before on this stream.
 func (c *Core) Report(now time.Duration) *controlv1.Report {
-	r := &controlv1.Report{Interval: durationpb.New(exchange.ReportEvery), Flows: c.reports.Rates(now),
+	r := &controlv1.Report{Interval: durationpb.New(exchange.ReportEvery),
 		Replicas: c.replicas(), GossipDelay: durationpb.New(c.peers.TypicalDelay(now))}
+	r.Flows, r.Changes = c.teller.Tell(c.reports.Rates(now), exchange.ReportEvery, c.applied.ReportsChanges())
 	if s := c.state(now); !proto.Equal(s, c.lastState) {
 		c.lastState, r.State = s, s
 	}

@@ -100,10 +100,6 @@ func merge(a, b exchange.FlowReport) exchange.FlowReport {
 // Rates returns the rates of all gateways that reported lately, by tenant, pool
 // and gateway. A parent and a child of a hot restart are one gateway.
 func (r *Reports) Rates(now time.Duration) []*controlv1.FlowReport {
-	type place struct {
-		flow
-		gateway string
-	}
 	sum := map[place]*controlv1.FlowReport{}
 	for _, p := range slices.SortedFunc(maps.Keys(r.from), Process.compare) {
 		from := r.from[p]

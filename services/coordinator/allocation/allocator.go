@@ -13,12 +13,15 @@ type Allocator struct {
 	config     *Config
 	agents     map[string]*agent
 	flows      map[Flow]*flow
-	order      []*flow // flows in the order in which they appeared
+	order      []*flow         // flows in the order in which they appeared
+	idle       map[Flow]*Lease // of flows without arrivals that have one
 	pools      map[string]*poolState
 	upstreams  map[string]*upstream // of adaptive pools
 	quotas     map[string][]Flow    // the flows that have one, by pool, in order
+	off        bool                 // some quota is OFF
 	capacities map[string]float64   // highest capacity of each configured pool
 	span       time.Duration        // of the reports of this round, 0 = none
+	counted    bool                 // a round has had reports
 	solver     solver
 }
 
@@ -26,7 +29,7 @@ type Allocator struct {
 func New(p Params) *Allocator {
 	return &Allocator{
 		params: p, config: &Config{}, agents: map[string]*agent{},
-		flows: map[Flow]*flow{}, pools: map[string]*poolState{},
+		flows: map[Flow]*flow{}, idle: map[Flow]*Lease{}, pools: map[string]*poolState{},
 	}
 }
 
@@ -39,18 +42,33 @@ func (al *Allocator) Configure(c *Config) {
 		al.capacities[p.Name] = math.Max(p.Capacity, p.Adaptive.Max)
 	}
 	al.configureUpstreams(c.Pools)
-	for key, f := range al.flows {
-		if c.resolve(key) != key {
-			delete(al.flows, key)
-			f.arrived = time.Time{}
+	al.order = slices.DeleteFunc(al.order, func(f *flow) bool {
+		if f.gone = c.resolve(f.key) != f.key; f.gone {
+			delete(al.flows, f.key)
 		}
+		f.settings = c.settings(f.key)
+		return f.gone
+	})
+	maps.DeleteFunc(al.idle, func(key Flow, _ *Lease) bool { _, has := c.Quotas[key]; return !has })
+	al.off = false
+	for _, q := range c.Quotas {
+		al.off = al.off || q.Off
 	}
-	al.order = slices.DeleteFunc(al.order, func(f *flow) bool { return al.flows[f.key] != f })
 }
 
-// Observe adds an agent's report that arrived now.
-func (al *Allocator) Observe(now time.Time, name string, report *Report) {
-	al.agent(name).addReport(now, report, al.config.resolve, al.capacities)
+// Observe adds an agent's report that arrived now. It reports whether the agent has begun to
+// use a flow that has a share already.
+func (al *Allocator) Observe(now time.Time, name string, report *Report) (news bool) {
+	a := al.agent(name)
+	before := len(a.order)
+	if !a.addReport(now, report, al.capacities) {
+		return false
+	}
+	for _, e := range a.order[before:] {
+		e.flow = al.flows[al.config.resolve(e.key)]
+		news = news || e.flow != nil
+	}
+	return news
 }
 
 // Connect takes the gateways of an agent that has connected, before its first report.
@@ -76,16 +94,16 @@ func (al *Allocator) Step(now time.Time) *Outcome {
 	al.span = span
 	al.stepUpstreams(span)
 	if span > 0 {
+		al.counted = true
 		for _, f := range al.order {
 			f.update(now, span, &al.params)
 		}
 	}
 	al.order = slices.DeleteFunc(al.order, func(f *flow) bool {
-		gone := now.Sub(f.arrived) >= al.params.Idle
-		if gone {
+		if f.gone = now.Sub(f.arrived) >= al.params.Idle; f.gone {
 			delete(al.flows, f.key)
 		}
-		return gone
+		return f.gone
 	})
 	return al.outcome()
 }
@@ -94,7 +112,7 @@ func (al *Allocator) Step(now time.Time) *Outcome {
 // longest window, 0 if no agent reported since the last round.
 func (al *Allocator) gather(now time.Time) (span time.Duration) {
 	for _, f := range al.order {
-		f.reported = usageNow{}
+		f.reported, f.agents = usageNow{}, 0
 	}
 	maps.DeleteFunc(al.agents, func(_ string, a *agent) bool { return now.Sub(a.heard) > al.params.Membership })
 	for _, a := range al.agents {
@@ -103,33 +121,68 @@ func (al *Allocator) gather(now time.Time) (span time.Duration) {
 	weights, total := al.boundWeights()
 	for _, name := range slices.Sorted(maps.Keys(al.agents)) {
 		a := al.agents[name]
-		if window := a.span; window > 0 {
-			span = max(span, window)
+		window := a.span
+		if span = max(span, window); window > 0 {
 			a.closeWindows(now)
-			al.boundOff(a, weights[name]/total)
-			a.followMeans(window, al.params.Smoothing)
 		} else {
 			a.useMeans()
+		}
+		for _, e := range a.order {
+			e.flow = al.flowOf(now, e)
+		}
+		if window > 0 {
+			if al.off {
+				al.boundOff(a, weights[name]/total)
+			}
+			a.followMeans(window, al.params.Smoothing)
 		}
 		for _, e := range a.order {
 			if u := al.upstreams[e.key.Pool]; u != nil {
 				u.add(e)
 			}
-			if key := al.config.resolve(e.key); e.rate.demand > 0 || e.waiting > 0 || al.flows[key] != nil {
-				al.flow(now, key).add(e)
+			if e.flow != nil {
+				e.flow.add(e)
 			}
 		}
 	}
 	return span
 }
 
-// flow finds the state of a flow, made on its first arrivals.
-func (al *Allocator) flow(now time.Time, key Flow) *flow {
+// flowOf is the flow that an entry counts for, made on its first arrivals; nil before.
+func (al *Allocator) flowOf(now time.Time, e *entry) *flow {
+	if e.flow != nil && !e.flow.gone {
+		return e.flow
+	}
+	key := al.config.resolve(e.key)
+	f := al.flows[key]
+	if f == nil && (e.rate.demand > 0 || e.waiting > 0) {
+		f = al.newFlow(now, key)
+	}
+	return f
+}
+
+// newFlow makes the state of a flow. One that is there is kept, if only for its place.
+func (al *Allocator) newFlow(now time.Time, key Flow) *flow {
 	f := al.flows[key]
 	if f == nil {
-		f = &flow{key: key, arrived: now}
+		f = &flow{key: key}
 		al.flows[key] = f
 		al.order = append(al.order, f)
 	}
+	*f = flow{key: key, arrived: now, settings: al.config.settings(key), lease: Lease{Flow: key}}
 	return f
+}
+
+// Used calls yield with the lease of each flow that the agent has reported lately, of some
+// more than once.
+func (al *Allocator) Used(name string, yield func(*Lease)) {
+	a := al.agents[name]
+	if a == nil {
+		return
+	}
+	for _, e := range a.order {
+		if e.flow != nil && !e.flow.gone {
+			yield(&e.flow.lease)
+		}
+	}
 }

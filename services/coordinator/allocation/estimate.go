@@ -20,6 +20,7 @@ type estimate struct {
 	mean       float64 // units/s
 	dispersion float64
 	samples    int
+	resumed    bool    // from an earlier leader, and nothing was added since
 	streak     int     // significant samples in a row, signed by their side
 	pending    float64 // the first sample of the streak
 }
@@ -45,7 +46,11 @@ func (e *estimate) observe(sample float64, span, tau time.Duration) (jumped bool
 		return true
 	}
 	e.samples++
-	e.mean += math.Max(1/float64(e.samples), gain(span, tau)) * (sample - e.mean)
+	g := gain(span, tau)
+	if e.resumed { // the first window of a leader is long, but one beside the samples before it
+		g, e.resumed = 0, false
+	}
+	e.mean += math.Max(1/float64(e.samples), g) * (sample - e.mean)
 	return false
 }
 

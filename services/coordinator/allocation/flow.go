@@ -16,6 +16,16 @@ const (
 	ByPool                       // the pool is full: the flow has its fair share
 )
 
+// Lease is what agents have been told of a flow's share. Whoever tells them keeps it.
+type Lease struct {
+	Flow
+	Share  float64
+	Demand float64 // measured then
+	Bound  Bound
+	Told   time.Duration // when, on the clock of who tells
+	Round  uint64        // in which Share changed last; 0: it was not told yet
+}
+
 // flow is what the allocator remembers of one flow.
 type flow struct {
 	key      Flow
@@ -25,6 +35,10 @@ type flow struct {
 	waiting  float64   // units
 	limited  bool      // in the last windows
 	arrived  time.Time // last arrival
+	gone     bool      // the allocator has forgotten it
+	epoch    int64     // of the leader whose estimate this one continues
+	agents   int       // that have reported it lately
+	lease    Lease
 
 	share float64 // in this round, units/s
 	bound Bound
@@ -44,6 +58,7 @@ const admittedSmoothing = 500 * time.Millisecond
 
 // add takes what one agent reported.
 func (f *flow) add(e *entry) {
+	f.agents++
 	f.reported.demand += e.rate.demand
 	f.reported.served += e.rate.served
 	f.reported.waiting += e.waiting

@@ -5,9 +5,12 @@ import (
 	"time"
 )
 
-// Report is what one agent's gateways saw in an interval. It is complete: a flow
-// that it leaves out had no arrivals.
+// Report is what one agent's gateways saw in an interval. A flow that it leaves out had no
+// arrivals, unless an earlier report with Changes named it without Once: then it goes on as
+// there, until a report without Changes. A flow is named with all the agent's gateways that
+// use it.
 type Report struct {
+	Changes     bool
 	Interval    time.Duration
 	GossipDelay time.Duration // τ in force
 	Replicas    []Replica
@@ -27,6 +30,7 @@ type FlowReport struct {
 	Gateway        string
 	Demand, Served float64 // per second
 	Waiting        float64 // now
+	Once           bool    // in this interval only
 	Limited        bool    // the tenant stage queued beyond its target, marked or rejected
 	// Of an adaptive pool, per second: what its upstream has completed, the cost·seconds
 	// that this took, and what the upstream refused; and what is there now.
@@ -45,8 +49,10 @@ const (
 	// reconnectTime is how long the gateways of an agent that was restarted may take to
 	// connect to it. They try every second at least; a new agent names none at first.
 	reconnectTime = 5 * time.Second
-	// silentReports is after how many reports without a flow the flow is forgotten.
+	// silentReports is after how many reports without use of a flow the flow is forgotten.
 	silentReports = 64
+	// maxFlows bounds the flows of one agent. Each costs some 300 bytes.
+	maxFlows = 1 << 18
 )
 
 // agent is the latest that is known from one agent.
@@ -60,6 +66,7 @@ type agent struct {
 	flows    map[Flow]*entry
 	order    []*entry      // of flows, as they came: sums are the same in each run
 	seq      uint64        // reports so far
+	complete uint64        // the last one of them without Changes
 	span     time.Duration // of the reports since the last round
 
 	bounded, unknown uint64 // see Suspect
@@ -67,16 +74,20 @@ type agent struct {
 
 // entry is one flow at one agent.
 type entry struct {
-	key     Flow
-	seq     uint64  // last report that named the flow
-	waiting float64 // units, in the last report
-	// inFlight is the cost at the upstream of an adaptive pool, in the last report.
-	inFlight float64
-	sum      usage // units since the last round
-	rate     usage // units/s in the windows of the last round; in a round without a report: mean
-	mean     usage // units/s over Params.Smoothing
-	windows  int   // that the mean has
-	parts    []Part
+	key  Flow
+	flow *flow  // that it counts for; nil or gone: none yet
+	seq  uint64 // last report that named the flow
+	told usage  // units/s, in that report
+	once bool   // they do not go on after it
+	// waiting and inFlight are of that report too: units that wait, and that are at the
+	// upstream of an adaptive pool.
+	waiting, inFlight float64
+	span              time.Duration // of the reports since the last round that named the flow
+	sum               usage         // units in these
+	rate              usage         // units/s in the windows of the last round; in one without a report: mean
+	mean              usage         // units/s over Params.Smoothing
+	windows           int           // that the mean has
+	parts             []Part
 }
 
 // usage is what a flow did in some windows. The last three are of an adaptive pool.
@@ -97,6 +108,20 @@ func (u usage) towards(latest usage, g float64) usage {
 	return usage{step(u.demand, latest.demand), step(u.served, latest.served), latest.limited,
 		step(u.completed, latest.completed), step(u.residence, latest.residence), step(u.shed, latest.shed)}
 }
+
+// plus is the usage of both.
+func (u usage) plus(v usage, times float64) usage {
+	return usage{u.demand + v.demand*times, u.served + v.served*times, u.limited || v.limited && times > 0,
+		u.completed + v.completed*times, u.residence + v.residence*times, u.shed + v.shed*times}
+}
+
+// forget makes the entry one of a flow that is not used.
+func (e *entry) forget() {
+	e.told, e.waiting, e.inFlight, e.parts = usage{}, 0, 0, e.parts[:0]
+}
+
+// idle reports that nothing of the flow was told last.
+func (e *entry) idle() bool { return e.told == usage{} && e.waiting == 0 && e.inFlight == 0 }
 
 // connect begins a stream of the agent.
 func (a *agent) connect(now time.Time, replicas []Replica) {
@@ -121,85 +146,110 @@ func (a *agent) expireAwaited(now time.Time) {
 	}
 }
 
-// addReport adds a report to what was heard since the last round. capacities has the
-// highest capacity of each configured pool.
-func (a *agent) addReport(now time.Time, r *Report, resolve func(Flow) Flow, capacities map[string]float64) {
+// addReport adds a report to what was heard since the last round. It reports whether it
+// names a flow that the agent had not named lately. capacities has the highest capacity of each
+// configured pool.
+func (a *agent) addReport(now time.Time, r *Report, capacities map[string]float64) (news bool) {
 	span := min(max(r.Interval, minInterval), maxInterval)
 	a.heard, a.delay = now, min(max(r.GossipDelay, 0), maxDelay)
 	a.setReplicas(a.usable(r.Replicas))
 	a.seq++
 	a.span += span
 	a.resumed = a.resumed || len(r.Flows) > 0
+	if !r.Changes {
+		a.complete = a.seq
+	}
 	for i := range r.Flows {
 		f := &r.Flows[i]
 		capacity, known := capacities[f.Pool]
-		if !known {
+		before := len(a.order)
+		var e *entry
+		if known {
+			e = a.entry(f.Flow)
+		}
+		if e == nil {
 			a.unknown++
 			continue
 		}
-		key := resolve(f.Flow)
-		e := a.flows[key]
-		if e == nil {
-			e = &entry{key: key}
-			a.flows[key], a.order = e, append(a.order, e)
-		}
+		news = news || len(a.order) > before
 		if e.seq != a.seq {
-			e.seq, e.waiting, e.inFlight, e.parts = a.seq, 0, 0, e.parts[:0]
+			e.seq = a.seq
+			e.span += span
+			e.once = !r.Changes
+			e.forget()
 		}
+		e.once = e.once || f.Once
 		a.addFlow(e, f, span.Seconds(), capacity)
 	}
+	return news
+}
+
+// entry is what is known of a flow at the agent; nil if the agent has too many.
+func (a *agent) entry(key Flow) *entry {
+	e := a.flows[key]
+	if e == nil && len(a.flows) < maxFlows {
+		e = &entry{key: key, once: true}
+		a.flows[key], a.order = e, append(a.order, e)
+	}
+	return e
 }
 
 // addFlow adds a flow's numbers over h seconds, in a pool of the given capacity.
 func (a *agent) addFlow(e *entry, f *FlowReport, h, capacity float64) {
-	demand, served := a.bound(f.Demand, maxDemand*capacity), a.bound(f.Served, maxServed*capacity)
-	e.sum.demand += demand * h
-	e.sum.served += served * h
-	e.sum.limited = e.sum.limited || f.Limited
-	e.sum.completed += a.bound(f.Completed, maxDemand*capacity) * h
-	e.sum.residence += a.bound(f.Residence, maxQueue*maxDemand*capacity) * h
-	e.sum.shed += a.bound(f.Shed, maxDemand*capacity) * h
+	most := maxDemand * capacity
+	u := usage{
+		demand: a.bound(f.Demand, most), served: a.bound(f.Served, maxServed*capacity), limited: f.Limited,
+		completed: a.bound(f.Completed, most), residence: a.bound(f.Residence, maxQueue*most),
+		shed: a.bound(f.Shed, most),
+	}
+	e.told, e.sum = e.told.plus(u, 1), e.sum.plus(u, h)
 	e.waiting += a.bound(f.Waiting, maxQueue*capacity)
 	e.inFlight += a.bound(f.InFlight, maxQueue*capacity)
 	if len(e.parts) < maxReplicas {
-		e.parts = append(e.parts, Part{f.Gateway, demand, served})
+		e.parts = append(e.parts, Part{f.Gateway, u.demand, u.served})
 	}
 }
 
-// closeWindows turns the sums of the reports since the last round into rates. What an
-// agent does not name while its gateways come back to it goes on at its mean.
+// closeWindows turns the reports since the last round into rates. What an agent does not name
+// while its gateways come back to it goes on at its mean.
 func (a *agent) closeWindows(now time.Time) {
+	span := a.span.Seconds()
+	for _, e := range a.order {
+		silent := e.seq < a.complete || e.once && e.seq < a.seq
+		if silent && !a.resumed && now.Before(a.until) {
+			e.rate, e.sum, e.span = e.mean, usage{}, 0
+			continue
+		}
+		if silent {
+			e.forget()
+		}
+		if !e.once {
+			e.sum = e.sum.plus(e.told, (a.span - e.span).Seconds())
+		}
+		e.rate = e.sum.per(span)
+		e.sum, e.span = usage{}, 0
+	}
+	a.span = 0
 	a.order = slices.DeleteFunc(a.order, func(e *entry) bool {
-		gone := e.seq+silentReports < a.seq
+		gone := e.idle() && e.seq+silentReports < a.seq
 		if gone {
 			delete(a.flows, e.key)
 		}
 		return gone
 	})
-	for _, e := range a.order {
-		if e.seq != a.seq {
-			if !a.resumed && now.Before(a.until) {
-				e.rate = e.mean
-				continue
-			}
-			e.waiting, e.inFlight, e.parts = 0, 0, e.parts[:0]
-		}
-		e.rate, e.sum = e.sum.per(a.span.Seconds()), usage{}
-	}
-	a.span = 0
 }
 
 // followMeans moves the means to the rates of windows of length span, with the time
 // constant smoothing. Gateways that have left leave nothing behind.
 func (a *agent) followMeans(span, smoothing time.Duration) {
-	left := len(a.replicas)+len(a.awaited) == 0
+	left, g := len(a.replicas)+len(a.awaited) == 0, gain(span, smoothing)
 	for _, e := range a.order {
 		if left {
 			e.mean = e.rate
 			continue
 		}
 		e.windows++
-		e.mean = e.mean.towards(e.rate, max(1/float64(e.windows), gain(span, smoothing)))
+		e.mean = e.mean.towards(e.rate, max(1/float64(e.windows), g))
 	}
 }
 

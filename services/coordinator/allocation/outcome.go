@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -16,6 +17,8 @@ type FlowShare struct {
 	Demand   float64
 	Admitted float64
 	Waiting  float64 // cost units
+	Agents   int     // that have reported it lately
+	Lease    *Lease  // what agents have been told of it
 	Limited  bool    // the tenant stage acted in the last windows
 	Weight   float64
 	// Guaranteed and Max as configured; Max is +Inf where there is none.
@@ -31,6 +34,10 @@ type PoolShare struct {
 	Price     float64 // 0 while the pool is not full, +Inf when guarantees alone use it up
 	FairRate  float64 // share of weight 1; 0 while the pool is not full
 	IdleShare float64 // of a flow without a lease of its own
+	// GuaranteeScale is the part of each guarantee that fits the pool, in [0, 1].
+	GuaranteeScale float64
+	// Loss is κ: the part of a full pool's capacity that is leased beyond it and stays unused.
+	Loss float64
 	// Overcommit is what is leased beyond the capacity: as margin, and as guarantees of
 	// flows that ask for less.
 	Overcommit float64
@@ -45,12 +52,15 @@ type PoolShare struct {
 
 // Outcome is what a round decided. It is not changed afterwards.
 type Outcome struct {
-	Revision int64 // of the configuration
-	Flows    []FlowShare
+	Revision int64       // of the configuration
+	Flows    []FlowShare // by pool
 	Pools    []PoolShare
 	Members  []Replica     // of all agents heard within Params.Membership
 	Delay    time.Duration // gossip delay reported: the median
 	Suspects []Suspect     // agents that reported impossible numbers
+
+	index map[Flow]int // of Flows, made when it is first asked for
+	once  sync.Once
 }
 
 // Pool is the outcome for one pool, nil if the pool is not configured.
@@ -64,9 +74,13 @@ func (o *Outcome) Pool(name string) *PoolShare {
 
 // Flow is the lease of one flow, nil if the flow has none of its own.
 func (o *Outcome) Flow(key Flow) *FlowShare {
-	i, found := slices.BinarySearchFunc(o.Flows, key, func(f FlowShare, key Flow) int {
-		return cmp.Or(cmp.Compare(f.Pool, key.Pool), cmp.Compare(f.Tenant, key.Tenant))
+	o.once.Do(func() {
+		o.index = make(map[Flow]int, len(o.Flows))
+		for i := range o.Flows {
+			o.index[o.Flows[i].Flow] = i
+		}
 	})
+	i, found := o.index[key]
 	if !found {
 		return nil
 	}
@@ -76,9 +90,9 @@ func (o *Outcome) Flow(key Flow) *FlowShare {
 // outcome shares every pool and collects the results.
 func (al *Allocator) outcome() *Outcome {
 	out := &Outcome{Revision: al.config.Revision, Delay: al.delay(), Suspects: al.suspects(), Members: al.members()}
+	out.Flows = make([]FlowShare, 0, len(al.order))
 	byPool := make(map[string][]*flow, len(al.config.Pools))
 	for _, f := range al.order {
-		f.settings = al.config.settings(f.key)
 		byPool[f.key.Pool] = append(byPool[f.key.Pool], f)
 	}
 	for i := range al.config.Pools {
@@ -87,9 +101,6 @@ func (al *Allocator) outcome() *Outcome {
 		al.addUpstream(&share)
 		out.Pools = append(out.Pools, share)
 	}
-	slices.SortFunc(out.Flows, func(a, b FlowShare) int {
-		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Tenant, b.Tenant))
-	})
 	return out
 }
 
@@ -105,7 +116,7 @@ func (al *Allocator) members() (all []Replica) {
 func (f *flow) outcome() FlowShare {
 	return FlowShare{
 		Flow: f.key, Share: f.share, Bound: f.bound, Demand: f.demand.mean, Admitted: f.admitted,
-		Waiting: f.waiting, Limited: f.limited,
+		Waiting: f.waiting, Limited: f.limited, Agents: f.agents, Lease: &f.lease,
 		Weight: f.settings.weight, Guaranteed: f.settings.guaranteed, Max: f.settings.max,
 	}
 }
@@ -114,8 +125,10 @@ func (f *flow) outcome() FlowShare {
 func (al *Allocator) Parts(key Flow) []Part {
 	var parts []Part
 	for _, a := range al.agents {
-		if e := a.flows[key]; e != nil {
-			parts = append(parts, e.parts...)
+		for _, e := range a.order {
+			if e.flow != nil && e.flow.key == key {
+				parts = append(parts, e.parts...)
+			}
 		}
 	}
 	slices.SortFunc(parts, func(a, b Part) int { return cmp.Compare(a.Gateway, b.Gateway) })

@@ -47,7 +47,9 @@ func (al *Allocator) sharePool(p *Pool, flows []*flow, out *Outcome) PoolShare {
 	share.Demand, share.Admitted = demand, admitted
 	state.fairRate = share.FairRate
 	state.stepLoss(al.span, 1-admitted/p.Capacity)
+	share.Loss = state.loss
 	scale := al.guaranteeScale(p)
+	share.GuaranteeScale = scale
 	for _, f := range flows {
 		share.Overcommit += f.raiseToGuarantee(scale)
 		out.Flows = append(out.Flows, f.outcome())
@@ -55,6 +57,8 @@ func (al *Allocator) sharePool(p *Pool, flows []*flow, out *Outcome) PoolShare {
 	for _, key := range al.quotas[p.Name] {
 		if al.flows[key] == nil {
 			al.addIdle(key, scale, &share, out)
+		} else {
+			delete(al.idle, key)
 		}
 	}
 	return share
@@ -62,6 +66,7 @@ func (al *Allocator) sharePool(p *Pool, flows []*flow, out *Outcome) PoolShare {
 
 // poolState is what the allocator remembers of one pool.
 type poolState struct {
+	epoch    int64   // of the leader whose loss this one continues
 	fairRate float64 // of the last round
 	loss     float64 // κ: part of a full pool's capacity that is leased and stays unused
 }
@@ -239,7 +244,13 @@ func (al *Allocator) addIdle(key Flow, scale float64, pool *PoolShare, out *Outc
 	q := al.config.settings(key)
 	share := math.Max(q.guaranteed*scale, math.Min(pool.IdleShare, q.max))
 	if share == pool.IdleShare || q.off {
+		delete(al.idle, key)
 		return
+	}
+	lease := al.idle[key]
+	if lease == nil {
+		lease = &Lease{Flow: key}
+		al.idle[key] = lease
 	}
 	pool.Overcommit += math.Max(share-pool.IdleShare, 0)
 	bound := ByGuarantee
@@ -247,6 +258,6 @@ func (al *Allocator) addIdle(key Flow, scale float64, pool *PoolShare, out *Outc
 		bound = ByMax
 	}
 	out.Flows = append(out.Flows, FlowShare{
-		Flow: key, Share: share, Bound: bound, Weight: q.weight, Guaranteed: q.guaranteed, Max: q.max,
+		Flow: key, Share: share, Bound: bound, Weight: q.weight, Guaranteed: q.guaranteed, Max: q.max, Lease: lease,
 	})
 }

@@ -104,13 +104,13 @@ func (al *Allocator) boundWeights() (each map[string]float64, total float64) {
 func (al *Allocator) boundOff(a *agent, part float64) {
 	served := map[string]float64{}
 	for _, e := range a.order {
-		if al.config.settings(al.config.resolve(e.key)).off {
+		if e.flow != nil && e.flow.settings.off {
 			served[e.key.Pool] += e.rate.served
 		}
 	}
 	for _, e := range a.order {
 		most := al.capacities[e.key.Pool] * math.Min(1, 2*part)
-		if sum := served[e.key.Pool]; sum > most && al.config.settings(al.config.resolve(e.key)).off {
+		if sum := served[e.key.Pool]; sum > most && e.flow != nil && e.flow.settings.off {
 			e.rate.served *= most / sum
 			a.bounded++
 		}

@@ -42,11 +42,8 @@ func (al *Allocator) configureUpstreams(pools []Pool) {
 	al.upstreams = kept
 }
 
-// Resume begins an adaptive pool with the estimate of an earlier leader, which an agent
-// knows from that leader's leases. Of several the one of the highest epoch counts. After
-// the first step it does nothing.
-func (al *Allocator) Resume(epoch int64, pool string, estimate float64) {
-	u := al.upstreams[pool]
+// resume begins with the estimate of an earlier leader.
+func (u *upstream) resume(epoch int64, estimate float64) {
 	if u == nil || u.stepped || epoch <= u.epoch || !(estimate > 0) {
 		return
 	}

@@ -122,12 +122,16 @@ func TestEstimateBeginsWhereItShould(t *testing.T) {
 			t.Fatalf("capacity %v, want %v", got, want)
 		}
 	}
+	resume := func(of int64, pool string, estimate float64) {
+		loop.Resume(epoch, "agent", &allocation.Held{Epoch: of,
+			Pools: []allocation.HeldPool{{Pool: pool, Estimate: estimate}}})
+	}
 	configure()
 	capacity(500)
-	loop.Resume(3, "api", 800)
-	loop.Resume(2, "api", 300)
-	loop.Resume(4, "api", math.NaN())
-	loop.Resume(4, "elsewhere", 300)
+	resume(3, "api", 800)
+	resume(2, "api", 300)
+	resume(4, "api", math.NaN())
+	resume(4, "elsewhere", 300)
 	capacity(800)
 	configure()
 	capacity(800)
@@ -140,7 +144,7 @@ func TestEstimateBeginsWhereItShould(t *testing.T) {
 	loop.Observe(epoch, "agent", &allocation.Report{Interval: every,
 		Flows: []allocation.FlowReport{{Flow: flowOf("a"), Demand: 1, Served: 1}}})
 	loop.Step(epoch)
-	loop.Resume(9, "api", 90)
+	resume(9, "api", 90)
 	if got := loop.Step(epoch).Pools[0].Capacity; got < 500 {
 		t.Errorf("capacity %v: what was seen here counts more than what an agent remembers", got)
 	}

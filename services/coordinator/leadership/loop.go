@@ -3,7 +3,7 @@
 //
 // # Model
 //
-//	Hello, Report ──► allocation.Allocator ──Step──► leases (epoch, sequence, soft expiry)
+//	Hello, Report ──► allocation.Allocator ──Step──► delivery.Board ──Next──► one agent's leases
 //
 // A leadership is the time from an election until another coordinator leads. It
 // begins without knowledge of demand, unless this process was the last leader too.
@@ -28,32 +28,22 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
-
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
-	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/allocation"
+	"github.com/titrate/titrate/services/coordinator/delivery"
 )
 
 // MaxRound bounds the time between two rounds. Agents take a coordinator for dead
 // after 5 s of silence, and shares follow demand no sooner than a round.
 const MaxRound = 2 * time.Second
 
-// Bounds are the allocator's bounds as the API names them.
-var Bounds = map[allocation.Bound]quotav1.Bound{
-	allocation.ByDemand: quotav1.Bound_DEMAND, allocation.ByGuarantee: quotav1.Bound_GUARANTEED,
-	allocation.ByMax: quotav1.Bound_MAX, allocation.ByPool: quotav1.Bound_POOL,
-}
-
-// Options of a Loop. All but Log are needed; Withdraw and Nacked may be nil.
+// Options of a Loop. All but Log are needed; Nacked may be nil.
 type Options struct {
 	Params allocation.Params
 	Settle time.Duration // how long a new leader collects reports before its first leases
 	Expiry time.Duration // soft expiry of leases
 	Log    *slog.Logger  // nil: silent
 	Nacked func()        // an agent refused a configuration
-	// Withdraw takes back leases that were published, for agents yet to come.
-	Withdraw func()
 }
 
 // Loop holds the allocator of the present leadership and its last outcome. Safe for
@@ -64,13 +54,13 @@ type Loop struct {
 	mu        sync.Mutex
 	allocator *allocation.Allocator
 	config    *allocation.Config
-	epoch     int64 // 0 = this coordinator does not lead
-	seq       uint64
+	board     *delivery.Board
+	zero      time.Time // when the board's clock stood at 0
+	epoch     int64     // 0 = this coordinator does not lead
 	frozen    bool      // shares are renewed and not computed
 	began     time.Time // zero when this process was the last leader too
 	collects  time.Time // since when reports of agents of an earlier epoch are collected
 	outcome   *allocation.Outcome
-	leases    *controlv1.Leases
 	renewed   time.Time // when shares were last computed
 }
 
@@ -82,10 +72,7 @@ func New(o Options) *Loop {
 	if o.Nacked == nil {
 		o.Nacked = func() {}
 	}
-	if o.Withdraw == nil {
-		o.Withdraw = func() {}
-	}
-	return &Loop{o: o}
+	return &Loop{o: o, board: delivery.New(o.Expiry)}
 }
 
 // Begin starts a leadership. With goOn it keeps what is known of demand: this process
@@ -93,10 +80,14 @@ func New(o Options) *Loop {
 func (l *Loop) Begin(now time.Time, epoch int64, goOn bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.epoch, l.seq, l.frozen, l.began = epoch, 0, false, time.Time{}
+	l.epoch, l.frozen, l.began = epoch, false, time.Time{}
+	l.board.Begin(epoch)
+	if l.zero.IsZero() {
+		l.zero = now
+	}
 	if !goOn || l.allocator == nil {
 		l.allocator = allocation.New(l.o.Params)
-		l.outcome, l.leases, l.began, l.collects = nil, nil, now, time.Time{}
+		l.outcome, l.began, l.collects = nil, now, time.Time{}
 	}
 	if l.config != nil {
 		l.allocator.Configure(l.config)
@@ -115,7 +106,8 @@ func (l *Loop) Freeze() {
 func (l *Loop) Stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.epoch, l.allocator, l.outcome, l.leases, l.frozen = 0, nil, nil, nil, false
+	l.epoch, l.allocator, l.outcome, l.frozen = 0, nil, nil, false
+	l.board.Withdraw()
 }
 
 // Configure puts a configuration in force from the next step on.
@@ -130,45 +122,45 @@ func (l *Loop) Configure(c *allocation.Config) {
 
 // Hello takes the gateways of an agent that has connected. If the agent has obeyed an
 // earlier leader, the first leases wait until Settle has passed.
-func (l *Loop) Hello(now time.Time, h *controlv1.Hello) {
+func (l *Loop) Hello(now time.Time, h *controlv1.Hello) *delivery.Desk {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	desk := delivery.NewDesk(h)
 	if l.allocator == nil {
-		return
+		return desk
 	}
 	l.allocator.Connect(now, h.GetAgent(), replicas(h.GetReplicas()))
-	for _, p := range h.GetPools() {
-		l.allocator.Resume(h.GetEpoch(), p.GetPool(), p.GetCapacity())
-	}
+	l.allocator.Resume(now, h.GetAgent(), held(h))
 	older := h.GetEpoch() > 0 && h.GetEpoch() < l.epoch
 	if older && l.collects.IsZero() && now.Sub(l.began) < lateAgents*l.o.Settle {
-		l.collects, l.leases = now, nil
-		l.o.Withdraw()
+		l.collects = now
+		l.board.Withdraw()
 	}
+	return desk
 }
 
 // lateAgents times Settle after the beginning of a leadership, an agent of an earlier
 // leader does not delay the leases any more.
 const lateAgents = 5
 
-// Report takes what an agent's gateways saw.
-func (l *Loop) Report(now time.Time, agent string, r *controlv1.Report) {
+// Report takes what an agent's gateways saw. It reports whether the agent uses a flow that
+// it has no lease of yet: call Next.
+func (l *Loop) Report(now time.Time, agent string, r *controlv1.Report) (news bool) {
 	report := &allocation.Report{
-		Interval: r.GetInterval().AsDuration(), GossipDelay: r.GetGossipDelay().AsDuration(),
+		Changes: r.GetChanges(), Interval: r.GetInterval().AsDuration(), GossipDelay: r.GetGossipDelay().AsDuration(),
 		Replicas: replicas(r.GetReplicas()), Flows: make([]allocation.FlowReport, len(r.GetFlows())),
 	}
 	for i, f := range r.GetFlows() {
 		report.Flows[i] = allocation.FlowReport{
 			Flow: allocation.Flow{Tenant: f.GetTenant(), Pool: f.GetPool()}, Gateway: f.GetGateway(),
 			Demand: f.GetDemand(), Served: f.GetServed(), Waiting: f.GetWaiting(), Limited: f.GetLimited(),
+			Once:      f.GetOnce(),
 			Completed: f.GetCompleted(), Residence: f.GetResidence(), Shed: f.GetShed(), InFlight: f.GetInFlight(),
 		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.allocator != nil {
-		l.allocator.Observe(now, agent, report)
-	}
+	return l.allocator != nil && l.allocator.Observe(now, agent, report)
 }
 
 // Nack notes that an agent refused a configuration.
@@ -176,6 +168,21 @@ func (l *Loop) Nack(agent string, revision int64, reason string) {
 	l.o.Log.Error("an agent refuses the configuration; the one before stays in force there",
 		"agent", agent, "revision", revision, "reason", reason)
 	l.o.Nacked()
+}
+
+// held is what an agent knows of an earlier leader's leases.
+func held(h *controlv1.Hello) *allocation.Held {
+	out := &allocation.Held{Epoch: h.GetEpoch()}
+	for _, p := range h.GetPools() {
+		out.Pools = append(out.Pools, allocation.HeldPool{Pool: p.GetPool(), Estimate: p.GetCapacity(),
+			Loss: float64(p.GetLoss())})
+	}
+	for _, f := range h.GetLeases() {
+		key := allocation.Flow{Tenant: f.GetTenant(), Pool: f.GetPool()}
+		out.Flows = append(out.Flows, allocation.HeldFlow{Flow: key,
+			Share: f.GetShare(), Demand: float64(f.GetDemand())})
+	}
+	return out
 }
 
 func replicas(in []*controlv1.Replica) []allocation.Replica {
@@ -186,62 +193,52 @@ func replicas(in []*controlv1.Replica) []allocation.Replica {
 	return out
 }
 
-// Step computes the shares as of now, or renews the last ones, and returns the
-// leases to publish: nil while there are none to give.
-func (l *Loop) Step(now time.Time) *controlv1.Leases {
+// Step computes the shares as of now, or renews the last ones. It reports whether there is
+// something to tell agents: call Next for each.
+func (l *Loop) Step(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.allocator == nil || l.config == nil {
-		return nil
+		return false
+	}
+	if !l.frozen && now.Sub(l.collects) < l.o.Settle {
+		return false // not all agents have reported yet: demands are counted when they have
 	}
 	outcome := l.allocator.Step(now)
 	if l.frozen { // the step keeps demand current for a leadership that goes on from here
-		return l.renew()
+		return l.board.Renew()
 	}
-	if l.allocator.Agents() == 0 || now.Sub(l.collects) < l.o.Settle {
-		return nil // no agent to give leases to, or not all agents have reported yet
+	if l.allocator.Agents() == 0 {
+		return false // no agent to give leases to
 	}
 	l.outcome, l.renewed = outcome, now
-	l.seq++
-	l.leases = l.message(outcome)
-	return l.leases
+	l.board.Publish(now.Sub(l.zero), outcome, l.allocator.Agents())
+	return true
 }
 
-// renew is the last leases again, with the next sequence number.
-func (l *Loop) renew() *controlv1.Leases {
-	if l.leases == nil {
+// Next returns what an agent is to be sent now, nil if it has everything.
+func (l *Loop) Next(now time.Time, d *delivery.Desk) []delivery.Message {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.allocator == nil {
 		return nil
 	}
-	l.seq++
-	last := l.leases
-	l.leases = &controlv1.Leases{
-		Epoch: last.Epoch, Seq: l.seq, Revision: last.Revision, SoftExpiry: last.SoftExpiry,
-		Leases: last.Leases, Pools: last.Pools, Members: last.Members,
-	}
-	return l.leases
+	return l.board.Next(now.Sub(l.zero), d, func(yield func(*allocation.Lease)) { l.allocator.Used(d.Agent(), yield) })
 }
 
-func (l *Loop) message(o *allocation.Outcome) *controlv1.Leases {
-	m := &controlv1.Leases{
-		Epoch: l.epoch, Seq: l.seq, Revision: o.Revision, SoftExpiry: durationpb.New(l.o.Expiry),
-		Leases:  make([]*controlv1.Lease, len(o.Flows)),
-		Pools:   make([]*controlv1.PoolLease, len(o.Pools)),
-		Members: make([]*controlv1.Replica, len(o.Members)),
-	}
-	for i := range o.Flows {
-		f := &o.Flows[i]
-		m.Leases[i] = &controlv1.Lease{Tenant: f.Tenant, Pool: f.Pool, Share: f.Share, BoundBy: Bounds[f.Bound]}
-	}
-	for i := range o.Pools {
-		p := &o.Pools[i]
-		m.Pools[i] = &controlv1.PoolLease{
-			Pool: p.Pool, Price: p.Price, FairRate: p.FairRate, IdleShare: p.IdleShare, Capacity: p.Estimate,
-		}
-	}
-	for i, r := range o.Members {
-		m.Members[i] = &controlv1.Replica{Name: r.Name, Weight: r.Weight, Gossip: r.Gossip}
-	}
-	return m
+// Again makes the next leases of an agent complete: it says that it has missed some.
+func (l *Loop) Again(d *delivery.Desk, reason string) {
+	l.o.Log.Warn("an agent has missed leases and is sent all of its own again", "agent", d.Agent(), "reason", reason)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.board.Again(d)
+}
+
+// Delivery are the counts of what agents are sent.
+func (l *Loop) Delivery() delivery.Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.board.Stats()
 }
 
 // Every is the time between rounds: T_c = max(least, 2.5·(τ+P)), at most MaxRound. τ is

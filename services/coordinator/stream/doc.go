@@ -4,12 +4,12 @@
 // # Model
 //
 //	agent ──Hello, Report, Ack──►  receiver goroutine ──► Loop (the rounds)
-//	agent ◄─Configuration, Leases─ sender goroutine   ◄── latest leases, configuration
+//	agent ◄─Configuration, Leases─ sender goroutine   ◄── Loop.Next, configuration
 //
 // The sender has no queue. When something is new it sends the latest: first the
 // configuration that the agent lacks (everything at first, differences later, in chunks),
-// then the leases. So a slow agent misses rounds, gets the latest leases when it can
-// receive them, and delays no other agent.
+// then what it lacks of the leases (package delivery). So a slow agent misses rounds, gets
+// the latest leases when it can receive them, and delays no other agent.
 //
 // # Invariants
 //

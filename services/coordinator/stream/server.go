@@ -14,15 +14,20 @@ import (
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/config"
+	"github.com/titrate/titrate/services/coordinator/delivery"
 	"github.com/titrate/titrate/services/coordinator/election"
 )
 
 // Loop is who the reports are for. Calls come from many goroutines.
 type Loop interface {
 	// Hello is an agent's arrival.
-	Hello(h *controlv1.Hello)
-	// Report is what its gateways saw.
-	Report(agent string, r *controlv1.Report)
+	Hello(h *controlv1.Hello) *delivery.Desk
+	// Report is what its gateways saw. With news there is something to tell it at once.
+	Report(agent string, r *controlv1.Report) (news bool)
+	// Next is what an agent is to be told now of leases.
+	Next(d *delivery.Desk) []delivery.Message
+	// Again says that an agent has missed leases.
+	Again(d *delivery.Desk, reason string)
 	// Nack says that an agent refused a configuration.
 	Nack(agent string, revision int64, reason string)
 	// Ahead says that an agent has obeyed a higher epoch than this coordinator's, or
@@ -44,7 +49,6 @@ type Server struct {
 	closed   error // why streams are refused, nil = they are accepted
 	epoch    int64
 	seed     uint64
-	leases   *controlv1.Leases
 	sessions map[string]*session
 	counter  streamCounter
 }
@@ -69,35 +73,19 @@ func (s *Server) Open(epoch int64, seed uint64) {
 func (s *Server) Shut(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed, s.leases = why, nil
+	s.closed = why
 	for _, one := range s.sessions {
 		one.end(why)
 	}
 }
 
-// Publish sends leases to all agents. The message must not be changed afterwards.
-func (s *Server) Publish(l *controlv1.Leases) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed != nil || l.GetEpoch() < s.epoch {
-		return
-	}
-	s.leases = l
-	s.notify()
-}
-
-// Withdraw forgets the leases published last: agents that come get the next.
-func (s *Server) Withdraw() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.leases = nil
-}
-
-// Announce sends agents what has changed of the configuration.
+// Announce sends agents what is new: leases of a round, or of the configuration.
 func (s *Server) Announce() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.notify()
+	for _, one := range s.sessions {
+		one.wake()
+	}
 }
 
 // Epoch is that of the leadership.
@@ -105,12 +93,6 @@ func (s *Server) Epoch() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.epoch
-}
-
-func (s *Server) notify() {
-	for _, one := range s.sessions {
-		one.wake()
-	}
 }
 
 // Agents are the names of the agents that are connected.
@@ -126,11 +108,11 @@ type leadership struct {
 	seed  uint64
 }
 
-// latest is what is newest: leases (nil before the first) and the leadership.
-func (s *Server) latest() (*controlv1.Leases, leadership) {
+// leads is the present leadership.
+func (s *Server) leads() leadership {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.leases, leadership{s.epoch, s.seed}
+	return leadership{s.epoch, s.seed}
 }
 
 // Connect is one agent's stream.
@@ -182,7 +164,7 @@ func (s *Server) serve(ctx context.Context, one *session, h *controlv1.Hello) er
 	defer s.removeSession(one)
 	s.log.Info("agent connected", "agent", one.agent, "version", h.GetVersion(), "revision", h.GetRevision(), "epoch",
 		h.GetEpoch())
-	s.loop.Hello(h)
+	one.desk = s.loop.Hello(h)
 	close(one.joined)
 	one.wake()
 	err := one.send(ctx)

@@ -15,6 +15,7 @@ import (
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/config"
+	"github.com/titrate/titrate/services/coordinator/delivery"
 )
 
 // chunkBytes is about how large one Configuration message gets, well below gRPC's
@@ -30,6 +31,7 @@ type session struct {
 	server *Server
 	stream grpc.BidiStreamingServer[controlv1.ConnectRequest, controlv1.ConnectResponse]
 	agent  string                  // set before joined closes
+	desk   *delivery.Desk          // set before joined closes
 	joined chan struct{}           // closes when reports may be passed on
 	end    context.CancelCauseFunc // ends the stream with a status
 	news   chan struct{}           // one token: something is newer than what was sent
@@ -66,7 +68,9 @@ func (s *session) receive(hello chan<- *controlv1.Hello) {
 		}
 		switch {
 		case m.GetReport() != nil:
-			s.server.loop.Report(s.agent, m.GetReport())
+			if s.server.loop.Report(s.agent, m.GetReport()) {
+				s.wake()
+			}
 		case m.GetAck() != nil:
 			s.ack(m.GetAck())
 		case m.GetHello() != nil:
@@ -84,8 +88,13 @@ func endedByAgent(err error) error {
 	return err
 }
 
-// ack takes the answer to one chunk.
+// ack takes the answer to one chunk, or word that leases were missed.
 func (s *session) ack(a *controlv1.Ack) {
+	if a.GetNonce() == 0 {
+		s.server.loop.Again(s.desk, a.GetError())
+		s.wake()
+		return
+	}
 	s.mu.Lock()
 	revision, asked := s.refusals[a.GetNonce()]
 	delete(s.refusals, a.GetNonce())
@@ -105,41 +114,64 @@ func (s *session) wake() {
 
 // send sends what is newest whenever there is news, until the stream ends.
 func (s *session) send(ctx context.Context) error {
-	var last *controlv1.Leases
 	quiet := time.NewTicker(quietFor)
 	defer quiet.Stop()
 	for {
+		sent, err := true, error(nil)
 		select {
 		case <-ctx.Done():
 			return endStatus(ctx)
 		case <-s.news:
+			sent, err = s.sendNews()
 		case <-quiet.C:
 			// An empty message shows that this coordinator is alive.
-			if err := s.stream.Send(&controlv1.ConnectResponse{}); err != nil {
-				return err
-			}
-			continue
+			err = s.stream.Send(&controlv1.ConnectResponse{})
 		}
-		quiet.Reset(quietFor)
-		// The leases are read before the configuration: the configuration that is sent
-		// is then never older than the one that the leases were computed from.
-		leases, in := s.server.latest()
-		change, lacks := s.server.configuration.Since(s.sent)
-		older := lacks && change.Revision < s.floor
-		if lacks && !older {
-			if err := s.configure(change, in); err != nil {
-				return err
-			}
-		}
-		if leases == nil || leases == last || older {
-			continue
-		}
-		m := &controlv1.ConnectResponse{Message: &controlv1.ConnectResponse_Leases{Leases: leases}}
-		if err := s.stream.Send(m); err != nil {
+		if err != nil {
 			return err
 		}
-		last = leases
+		if sent {
+			quiet.Reset(quietFor)
+		}
 	}
+}
+
+// sendNews sends what the agent lacks, if it lacks anything.
+func (s *session) sendNews() (sent bool, err error) {
+	if s.server.configuration.Before(s.floor) {
+		return false, nil
+	}
+	// The leases are read before the configuration: the configuration that is sent
+	// is then never older than the one that the leases were computed from.
+	leases := s.server.loop.Next(s.desk)
+	if change, lacks := s.server.configuration.Since(s.sent); lacks {
+		if err := s.configure(change, s.server.leads()); err != nil {
+			return true, err
+		}
+		sent = true
+	}
+	for _, m := range leases {
+		if err := s.sendLeases(m); err != nil {
+			return true, err
+		}
+	}
+	return sent || len(leases) > 0, nil
+}
+
+// sendLeases sends one message. What is the same for several agents is encoded already:
+// its bytes follow those of the agent's own, and whoever reads them merges both.
+func (s *session) sendLeases(m delivery.Message) error {
+	r := &controlv1.ConnectResponse{}
+	if m.Own != nil {
+		r.Message = &controlv1.ConnectResponse_Leases{Leases: m.Own}
+	}
+	if m.Common != nil {
+		if m.Common.Err != nil {
+			return status.Errorf(codes.Internal, "leases cannot be encoded: %v", m.Common.Err)
+		}
+		r.ProtoReflect().SetUnknown(m.Common.Encoded)
+	}
+	return s.stream.Send(r)
 }
 
 // configure sends a change in chunks.

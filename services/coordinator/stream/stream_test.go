@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,28 +18,52 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/config"
+	"github.com/titrate/titrate/services/coordinator/delivery"
 	"github.com/titrate/titrate/services/coordinator/stream"
 	"github.com/titrate/titrate/services/store"
 )
 
-// recorder is the loop's end.
+// recorder is the loop's end. Its leases are those published last, for every agent.
 type recorder struct {
 	hellos  chan string
 	reports chan string
 	nacks   chan string
 	ahead   chan string
+	again   chan string
+
+	mu     sync.Mutex
+	leases *controlv1.Leases
+	sent   map[*delivery.Desk]*controlv1.Leases
 }
 
-func (r *recorder) Hello(h *controlv1.Hello) { r.hellos <- h.GetAgent() }
+func (r *recorder) Hello(h *controlv1.Hello) *delivery.Desk {
+	r.hellos <- h.GetAgent()
+	return delivery.NewDesk(h)
+}
+func (r *recorder) Next(d *delivery.Desk) []delivery.Message {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.leases == nil || r.sent[d] == r.leases {
+		return nil
+	}
+	r.sent[d] = r.leases
+	all := &controlv1.Leases{Epoch: r.leases.Epoch, Seq: r.leases.Seq, Revision: r.leases.Revision}
+	encoded, err := proto.Marshal(&controlv1.ConnectResponse{Message: &controlv1.ConnectResponse_Leases{Leases: all}})
+	return []delivery.Message{{Own: &controlv1.Leases{Leases: r.leases.Leases},
+		Common: &delivery.Common{Leases: all, Encoded: encoded, Err: err}}}
+}
+func (r *recorder) Again(d *delivery.Desk, reason string) { r.again <- d.Agent() + " " + reason }
 func (r *recorder) Ahead(h *controlv1.Hello) {
 	r.ahead <- fmt.Sprintf("%s %d %d", h.GetAgent(), h.GetEpoch(), h.GetRevision())
 }
-func (r *recorder) Report(agent string, m *controlv1.Report) {
+func (r *recorder) Report(agent string, m *controlv1.Report) (news bool) {
 	r.reports <- fmt.Sprintf("%s %d", agent, m.GetSeq())
+	return false
 }
 func (r *recorder) Nack(agent string, revision int64, reason string) {
 	r.nacks <- fmt.Sprintf("%s %d %s", agent, revision, reason)
@@ -55,7 +80,8 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	b := &bench{t: t, configuration: config.New(),
-		loop: &recorder{make(chan string, 64), make(chan string, 64), make(chan string, 64), make(chan string, 64)}}
+		loop: &recorder{hellos: make(chan string, 64), reports: make(chan string, 64), nacks: make(chan string, 64),
+			ahead: make(chan string, 64), again: make(chan string, 64), sent: map[*delivery.Desk]*controlv1.Leases{}}}
 	b.server = stream.New(b.loop, b.configuration, stream.Limits{Streams: 3}, slog.New(slog.DiscardHandler))
 	g := grpc.NewServer()
 	b.server.Register(g)
@@ -71,6 +97,14 @@ func newBench(t *testing.T) *bench {
 	t.Cleanup(func() { conn.Close(); g.Stop() })
 	b.client = controlv1.NewControlServiceClient(conn)
 	return b
+}
+
+// publish gives every agent leases.
+func (b *bench) publish(l *controlv1.Leases) {
+	b.loop.mu.Lock()
+	b.loop.leases = l
+	b.loop.mu.Unlock()
+	b.server.Announce()
 }
 
 type agent = grpc.BidiStreamingClient[controlv1.ConnectRequest, controlv1.ConnectResponse]
@@ -128,7 +162,7 @@ func TestConfigurationComesBeforeItsLeases(t *testing.T) {
 	b := newBench(t)
 	b.configuration.Apply(batch(3, true, "a", "b"))
 	b.server.Open(7, 42)
-	b.server.Publish(&controlv1.Leases{Epoch: 7, Seq: 1, Revision: 3})
+	b.publish(&controlv1.Leases{Epoch: 7, Seq: 1, Revision: 3})
 	s := b.dial("x", 0)
 	c := hear(t, s).GetConfiguration()
 	if !c.GetFull() || !c.GetLast() || c.GetRevision() != 3 || c.GetSeed() != 42 || len(c.GetResources()) != 2 {
@@ -140,7 +174,7 @@ func TestConfigurationComesBeforeItsLeases(t *testing.T) {
 	next := batch(5, false, "b")
 	next.Deleted = []string{"pools/a"}
 	b.configuration.Apply(next)
-	b.server.Publish(&controlv1.Leases{Epoch: 7, Seq: 2, Revision: 5})
+	b.publish(&controlv1.Leases{Epoch: 7, Seq: 2, Revision: 5})
 	if c := hear(t, s).GetConfiguration(); c.GetFull() || c.GetRevision() != 5 || len(c.GetResources()) != 1 ||
 		!slices.Equal(c.GetDeleted(), []string{"pools/a"}) {
 		t.Errorf("difference: %v", c)
@@ -161,6 +195,7 @@ func TestReportsAndRefusalsReachTheLoop(t *testing.T) {
 		Error: "never sent"}}})
 	say(t, s, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Ack{Ack: &controlv1.Ack{Nonce: c.GetNonce(),
 		Error: "no such law"}}})
+	say(t, s, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Ack{Ack: &controlv1.Ack{Error: "a gap"}}})
 	if got := <-b.loop.hellos; got != "x" {
 		t.Errorf("hello from %q", got)
 	}
@@ -169,6 +204,9 @@ func TestReportsAndRefusalsReachTheLoop(t *testing.T) {
 	}
 	if got := <-b.loop.nacks; got != "x 3 no such law" {
 		t.Errorf("nack %q", got)
+	}
+	if got := <-b.loop.again; got != "x a gap" {
+		t.Errorf("missed leases: %q", got)
 	}
 }
 
@@ -214,14 +252,14 @@ func TestSlowAgentDelaysNobody(t *testing.T) {
 	}
 	const last = 50
 	for seq := range uint64(last) {
-		b.server.Publish(&controlv1.Leases{Epoch: 1, Seq: seq + 1, Leases: bulk})
+		b.publish(&controlv1.Leases{Epoch: 1, Seq: seq + 1, Leases: bulk})
 	}
 	for before := uint64(0); before < last; {
-		seq := hear(t, quick).GetLeases().GetSeq()
-		if seq <= before {
-			t.Fatalf("seq %d after %d", seq, before)
+		l := hear(t, quick).GetLeases()
+		if l.GetSeq() <= before || len(l.GetLeases()) != len(bulk) {
+			t.Fatalf("seq %d with %d leases after %d", l.GetSeq(), len(l.GetLeases()), before)
 		}
-		before = seq
+		before = l.GetSeq()
 	}
 }
 
@@ -266,25 +304,13 @@ func TestStreamsEndWithTheReason(t *testing.T) {
 	}
 }
 
-func TestLeasesOfAnOlderEpochAreNotSent(t *testing.T) {
-	b := newBench(t)
-	b.server.Open(5, 1)
-	s := b.dial("x", 0)
-	<-b.loop.hellos
-	b.server.Publish(&controlv1.Leases{Epoch: 4, Seq: 100})
-	b.server.Publish(&controlv1.Leases{Epoch: 5, Seq: 1})
-	if l := hear(t, s).GetLeases(); l.GetEpoch() != 5 {
-		t.Errorf("%v", l)
-	}
-}
-
 // What etcd has lost stays in force at the agents that have it, until the coordinator
 // has a higher revision: an empty store must not take every limit away.
 func TestAnOlderRevisionIsNotSent(t *testing.T) {
 	b := newBench(t)
 	b.configuration.Apply(batch(0, true))
 	b.server.Open(7, 42)
-	b.server.Publish(&controlv1.Leases{Epoch: 7, Seq: 1})
+	b.publish(&controlv1.Leases{Epoch: 7, Seq: 1})
 	fresh := b.hello(&controlv1.Hello{Agent: "fresh"})
 	if c := hear(t, fresh).GetConfiguration(); !c.GetFull() || c.GetEpoch() != 7 {
 		t.Errorf("an agent without anything hears %v", c)

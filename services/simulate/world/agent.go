@@ -1,6 +1,7 @@
 package world
 
 import (
+	"errors"
 	"time"
 
 	"github.com/titrate/titrate/control/config"
@@ -10,6 +11,7 @@ import (
 	"github.com/titrate/titrate/services/agent/applied"
 	"github.com/titrate/titrate/services/agent/core"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
+	"github.com/titrate/titrate/services/coordinator/delivery"
 )
 
 // agent is the process beside a gateway, or the place where one was or will be.
@@ -22,6 +24,7 @@ type agent struct {
 	core      *core.Core // nil: there is no agent
 	peers     []peer     // by place
 	connected bool       // to the coordinator
+	desk      *delivery.Desk
 }
 
 // peer is what the modelled memberlist has reported of another agent.
@@ -161,7 +164,11 @@ func (w *World) takeLeases(a *agent, l *controlv1.Leases) {
 	if !a.connected {
 		return
 	}
-	if out, err := a.core.Leases(a.time(w), l); err == nil { // else of a leader that was replaced
+	out, err := a.core.Leases(a.time(w), l)
+	if missed := new(applied.MissedError); errors.As(err, &missed) {
+		w.lead.loop.Again(a.desk, err.Error())
+	}
+	if err == nil { // else of a leader that was replaced, or leases before these are missing
 		w.perform(a, out)
 	}
 }

@@ -19,8 +19,7 @@ const coordinatorPlace = -1
 type leader struct {
 	loop   *leadership.Loop // nil: there is none
 	epoch  int64
-	series uint32            // number of the present series of rounds; those of earlier series are void
-	leases *controlv1.Leases // published last
+	series uint32 // number of the present series of rounds; those of earlier series are void
 }
 
 // date is now as the coordinator counts.
@@ -33,9 +32,8 @@ func (w *World) way() time.Duration { return max(w.stage.Scenario.Control.Delay,
 func (w *World) begin(epoch int64) {
 	c := &w.stage.Scenario.Control
 	l := &w.lead
-	l.epoch, l.leases = epoch, nil
-	l.loop = leadership.New(leadership.Options{Params: allocation.Defaults(), Settle: c.Settle, Expiry: c.SoftExpiry,
-		Withdraw: func() { l.leases = nil }})
+	l.epoch = epoch
+	l.loop = leadership.New(leadership.Options{Params: allocation.Defaults(), Settle: c.Settle, Expiry: c.SoftExpiry})
 	l.loop.Configure(w.configuration().Allocation)
 	l.loop.Begin(w.date(), epoch, false)
 	l.series++
@@ -80,18 +78,23 @@ func (w *World) connect(a *agent) {
 	}
 	a.connected = true
 	hello := a.core.Hello(a.time(w))
-	w.lead.loop.Hello(w.date(), hello)
+	a.desk = w.lead.loop.Hello(w.date(), hello)
 	if newest := w.configuration().Gateways; hello.GetRevision() != newest.Revision {
 		w.plan(w.way(), takeConfig, a.place, a.life, newest)
 	}
-	if w.lead.leases != nil {
-		w.plan(w.way(), takeLeases, a.place, a.life, w.lead.leases)
+	w.sendLeases(a)
+}
+
+// sendLeases sends an agent what is new of its leases.
+func (w *World) sendLeases(a *agent) {
+	for _, m := range w.lead.loop.Next(w.date(), a.desk) {
+		w.plan(w.way(), takeLeases, a.place, a.life, m.Leases())
 	}
 }
 
 func (w *World) takeReport(a *agent, r *controlv1.Report) {
-	if w.reaches(a) {
-		w.lead.loop.Report(w.date(), w.stage.Cast.Gateways[a.place], r)
+	if w.reaches(a) && w.lead.loop.Report(w.date(), w.stage.Cast.Gateways[a.place], r) && a.connected {
+		w.sendLeases(a)
 	}
 }
 
@@ -101,11 +104,10 @@ func (w *World) round(series uint32) {
 	if l.loop == nil || series != l.series {
 		return
 	}
-	if leases := l.loop.Step(w.date()); leases != nil {
-		l.leases = leases
+	if l.loop.Step(w.date()) {
 		for i := range w.agents {
 			if a := &w.agents[i]; a.connected {
-				w.plan(w.way(), takeLeases, int32(i), a.life, leases)
+				w.sendLeases(a)
 			}
 		}
 	}

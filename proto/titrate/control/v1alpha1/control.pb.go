@@ -213,7 +213,10 @@ type Hello struct {
 	Epoch         int64                  `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`       // the highest epoch it has obeyed
 	Revision      int64                  `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"` // the configuration that it holds
 	Replicas      []*Replica             `protobuf:"bytes,5,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	Pools         []*PoolLease           `protobuf:"bytes,6,rep,name=pools,proto3" json:"pools,omitempty"` // of the last leases that it obeyed: where a new leader's estimates begin
+	Pools         []*PoolLease           `protobuf:"bytes,6,rep,name=pools,proto3" json:"pools,omitempty"`      // of the last leases that it obeyed: where a new leader's estimates begin
+	Changes       bool                   `protobuf:"varint,7,opt,name=changes,proto3" json:"changes,omitempty"` // it understands Leases with a base
+	Members       uint64                 `protobuf:"varint,8,opt,name=members,proto3" json:"members,omitempty"` // version of the members that it holds, 0 = none
+	Leases        []*Lease               `protobuf:"bytes,9,rep,name=leases,proto3" json:"leases,omitempty"`    // that it holds: a new leader goes on from their shares and demands
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -290,6 +293,27 @@ func (x *Hello) GetPools() []*PoolLease {
 	return nil
 }
 
+func (x *Hello) GetChanges() bool {
+	if x != nil {
+		return x.Changes
+	}
+	return false
+}
+
+func (x *Hello) GetMembers() uint64 {
+	if x != nil {
+		return x.Members
+	}
+	return 0
+}
+
+func (x *Hello) GetLeases() []*Lease {
+	if x != nil {
+		return x.Leases
+	}
+	return nil
+}
+
 // One filter process behind an agent.
 type Replica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -351,15 +375,20 @@ func (x *Replica) GetGossip() string {
 	return ""
 }
 
-// What an agent's gateways saw since its last report. Latest wins; seq rises.
+// What an agent's gateways saw since its last report. Latest wins; seq rises. The first report of
+// a stream is complete.
 type Report struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	Interval      *durationpb.Duration   `protobuf:"bytes,2,opt,name=interval,proto3" json:"interval,omitempty"`
-	Flows         []*FlowReport          `protobuf:"bytes,3,rep,name=flows,proto3" json:"flows,omitempty"`
-	Replicas      []*Replica             `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	GossipDelay   *durationpb.Duration   `protobuf:"bytes,5,opt,name=gossip_delay,json=gossipDelay,proto3" json:"gossip_delay,omitempty"` // tau in force
-	State         *State                 `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`                                // absent = as told last on this stream
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Seq         uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Interval    *durationpb.Duration   `protobuf:"bytes,2,opt,name=interval,proto3" json:"interval,omitempty"`
+	Flows       []*FlowReport          `protobuf:"bytes,3,rep,name=flows,proto3" json:"flows,omitempty"`
+	Replicas    []*Replica             `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	GossipDelay *durationpb.Duration   `protobuf:"bytes,5,opt,name=gossip_delay,json=gossipDelay,proto3" json:"gossip_delay,omitempty"` // tau in force
+	State       *State                 `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`                                // absent = as told last on this stream
+	// False: a flow that is not named had no arrivals. True: a flow that is named goes on like that
+	// until it is named again, unless it says once. It is named with all its gateways here. Only
+	// after Leases with report_changes.
+	Changes       bool `protobuf:"varint,7,opt,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -434,6 +463,13 @@ func (x *Report) GetState() *State {
 		return x.State
 	}
 	return nil
+}
+
+func (x *Report) GetChanges() bool {
+	if x != nil {
+		return x.Changes
+	}
+	return false
 }
 
 // What the agent and its gateways have made of the configuration. Complete: it replaces what was
@@ -686,6 +722,7 @@ type FlowReport struct {
 	InFlight       float64                `protobuf:"fixed64,12,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`                   // cost at the upstream now, of an adaptive pool
 	Residence      float64                `protobuf:"fixed64,13,opt,name=residence,proto3" json:"residence,omitempty"`                                 // cost·seconds per second that the completed spent at the upstream
 	Shed           float64                `protobuf:"fixed64,14,opt,name=shed,proto3" json:"shed,omitempty"`                                           // cost per second that the upstream turned away (429, 502, 503, 504), not in completed
+	Once           bool                   `protobuf:"varint,15,opt,name=once,proto3" json:"once,omitempty"`                                            // in a report of changes: only in this interval; the flow has no arrivals after it
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -818,10 +855,17 @@ func (x *FlowReport) GetShed() float64 {
 	return 0
 }
 
+func (x *FlowReport) GetOnce() bool {
+	if x != nil {
+		return x.Once
+	}
+	return false
+}
+
 type Ack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nonce         uint64                 `protobuf:"varint,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"` // empty = applied
+	Nonce         uint64                 `protobuf:"varint,1,opt,name=nonce,proto3" json:"nonce,omitempty"` // of the Configuration; 0 = leases: they are sent whole again
+	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`  // empty = applied
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -984,20 +1028,36 @@ func (x *Configuration) GetUnreadable() []string {
 	return nil
 }
 
-// The shares in force. Complete: a flow that is absent has the pool's idle share. Sent each round
-// (unchanged ones too: that renews them), always after the configuration that they were computed
-// from. Order is by epoch, then seq; an agent ignores what is older than what it has obeyed.
+// The shares in force, always sent after the configuration that they were computed from. Order is
+// by epoch, then seq; an agent ignores what is older than what it has obeyed. Each message renews
+// all leases of the agent.
+//
+// Without a base the message is complete: a flow that is absent has the pool's idle share, see
+// PoolLease. With one it changes the leases of that seq, in this order: flows in removed have no
+// lease any more, leases and pools replace those of the same names. An agent that does not hold
+// the base, or does not end with total leases, answers with an Ack of nonce 0 and is sent
+// everything. An agent whose Hello does not say changes gets complete messages.
 type Leases struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Epoch         int64                  `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`           // rises by one each round of an epoch
-	Revision      int64                  `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"` // configuration that they were computed from
-	SoftExpiry    *durationpb.Duration   `protobuf:"bytes,4,opt,name=soft_expiry,json=softExpiry,proto3" json:"soft_expiry,omitempty"`
-	Leases        []*Lease               `protobuf:"bytes,5,rep,name=leases,proto3" json:"leases,omitempty"`
-	Pools         []*PoolLease           `protobuf:"bytes,6,rep,name=pools,proto3" json:"pools,omitempty"`
-	Members       []*Replica             `protobuf:"bytes,7,rep,name=members,proto3" json:"members,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Epoch      int64                  `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Seq        uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`           // rises by one each round of an epoch
+	Revision   int64                  `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"` // configuration that they were computed from
+	SoftExpiry *durationpb.Duration   `protobuf:"bytes,4,opt,name=soft_expiry,json=softExpiry,proto3" json:"soft_expiry,omitempty"`
+	Leases     []*Lease               `protobuf:"bytes,5,rep,name=leases,proto3" json:"leases,omitempty"`
+	Pools      []*PoolLease           `protobuf:"bytes,6,rep,name=pools,proto3" json:"pools,omitempty"`
+	Members    []*Replica             `protobuf:"bytes,7,rep,name=members,proto3" json:"members,omitempty"`
+	Base       uint64                 `protobuf:"varint,8,opt,name=base,proto3" json:"base,omitempty"` // seq of the same epoch that this message changes; 0 = it is complete
+	Removed    []*FlowName            `protobuf:"bytes,9,rep,name=removed,proto3" json:"removed,omitempty"`
+	More       bool                   `protobuf:"varint,10,opt,name=more,proto3" json:"more,omitempty"`   // the rest of this message follows in another: both together are one
+	Total      uint32                 `protobuf:"varint,11,opt,name=total,proto3" json:"total,omitempty"` // leases that the agent has then; 0 = not said
+	// Names the list of members; equal lists have equal versions, whoever leads. If it is the version
+	// that the agent holds, the message says no more of members. 0 = none: members is the list.
+	MembersVersion uint64   `protobuf:"varint,12,opt,name=members_version,json=membersVersion,proto3" json:"members_version,omitempty"`
+	MembersBase    uint64   `protobuf:"varint,13,opt,name=members_base,json=membersBase,proto3" json:"members_base,omitempty"` // version that members and members_removed change; 0 = members is the list
+	MembersRemoved []string `protobuf:"bytes,14,rep,name=members_removed,json=membersRemoved,proto3" json:"members_removed,omitempty"`
+	ReportChanges  bool     `protobuf:"varint,15,opt,name=report_changes,json=reportChanges,proto3" json:"report_changes,omitempty"` // the coordinator understands Report.changes
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Leases) Reset() {
@@ -1079,6 +1139,114 @@ func (x *Leases) GetMembers() []*Replica {
 	return nil
 }
 
+func (x *Leases) GetBase() uint64 {
+	if x != nil {
+		return x.Base
+	}
+	return 0
+}
+
+func (x *Leases) GetRemoved() []*FlowName {
+	if x != nil {
+		return x.Removed
+	}
+	return nil
+}
+
+func (x *Leases) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *Leases) GetTotal() uint32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *Leases) GetMembersVersion() uint64 {
+	if x != nil {
+		return x.MembersVersion
+	}
+	return 0
+}
+
+func (x *Leases) GetMembersBase() uint64 {
+	if x != nil {
+		return x.MembersBase
+	}
+	return 0
+}
+
+func (x *Leases) GetMembersRemoved() []string {
+	if x != nil {
+		return x.MembersRemoved
+	}
+	return nil
+}
+
+func (x *Leases) GetReportChanges() bool {
+	if x != nil {
+		return x.ReportChanges
+	}
+	return false
+}
+
+type FlowName struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Pool          string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FlowName) Reset() {
+	*x = FlowName{}
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FlowName) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FlowName) ProtoMessage() {}
+
+func (x *FlowName) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FlowName.ProtoReflect.Descriptor instead.
+func (*FlowName) Descriptor() ([]byte, []int) {
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *FlowName) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *FlowName) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
 // The total share of one flow over all gateways.
 type Lease struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1086,13 +1254,14 @@ type Lease struct {
 	Pool          string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
 	Share         float64                `protobuf:"fixed64,3,opt,name=share,proto3" json:"share,omitempty"` // cost units per second
 	BoundBy       v1alpha1.Bound         `protobuf:"varint,4,opt,name=bound_by,json=boundBy,proto3,enum=titrate.quota.v1alpha1.Bound" json:"bound_by,omitempty"`
+	Demand        float32                `protobuf:"fixed32,5,opt,name=demand,proto3" json:"demand,omitempty"` // measured, over all gateways, when the share was told; cost units per second
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1273,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1286,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{12}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Lease) GetTenant() string {
@@ -1148,20 +1317,31 @@ func (x *Lease) GetBoundBy() v1alpha1.Bound {
 	return v1alpha1.Bound(0)
 }
 
+func (x *Lease) GetDemand() float32 {
+	if x != nil {
+		return x.Demand
+	}
+	return 0
+}
+
 type PoolLease struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Pool          string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
-	Price         float64                `protobuf:"fixed64,2,opt,name=price,proto3" json:"price,omitempty"`
-	FairRate      float64                `protobuf:"fixed64,3,opt,name=fair_rate,json=fairRate,proto3" json:"fair_rate,omitempty"`
-	IdleShare     float64                `protobuf:"fixed64,4,opt,name=idle_share,json=idleShare,proto3" json:"idle_share,omitempty"` // for a flow without a lease of its own
-	Capacity      float64                `protobuf:"fixed64,5,opt,name=capacity,proto3" json:"capacity,omitempty"`                    // cost units per second; the estimate of an adaptive pool
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Pool      string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	Price     float64                `protobuf:"fixed64,2,opt,name=price,proto3" json:"price,omitempty"`
+	FairRate  float64                `protobuf:"fixed64,3,opt,name=fair_rate,json=fairRate,proto3" json:"fair_rate,omitempty"`
+	IdleShare float64                `protobuf:"fixed64,4,opt,name=idle_share,json=idleShare,proto3" json:"idle_share,omitempty"` // for a flow without a lease of its own
+	Capacity  float64                `protobuf:"fixed64,5,opt,name=capacity,proto3" json:"capacity,omitempty"`                    // cost units per second; the estimate of an adaptive pool
+	// The part of each guarantee that fits the pool, 0 to 1. A flow without a lease has at least so
+	// much of its guarantee. 0 = not said: each guarantee above the idle share has a lease.
+	GuaranteeScale float64 `protobuf:"fixed64,6,opt,name=guarantee_scale,json=guaranteeScale,proto3" json:"guarantee_scale,omitempty"`
+	Loss           float32 `protobuf:"fixed32,7,opt,name=loss,proto3" json:"loss,omitempty"` // part of a full pool's capacity that is leased beyond it and stays unused
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *PoolLease) Reset() {
 	*x = PoolLease{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1173,7 +1353,7 @@ func (x *PoolLease) String() string {
 func (*PoolLease) ProtoMessage() {}
 
 func (x *PoolLease) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1186,7 +1366,7 @@ func (x *PoolLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolLease.ProtoReflect.Descriptor instead.
 func (*PoolLease) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{13}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PoolLease) GetPool() string {
@@ -1224,6 +1404,20 @@ func (x *PoolLease) GetCapacity() float64 {
 	return 0
 }
 
+func (x *PoolLease) GetGuaranteeScale() float64 {
+	if x != nil {
+		return x.GuaranteeScale
+	}
+	return 0
+}
+
+func (x *PoolLease) GetLoss() float32 {
+	if x != nil {
+		return x.Loss
+	}
+	return 0
+}
+
 var File_titrate_control_v1alpha1_control_proto protoreflect.FileDescriptor
 
 const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
@@ -1237,25 +1431,29 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x0fConnectResponse\x12O\n" +
 	"\rconfiguration\x18\x01 \x01(\v2'.titrate.control.v1alpha1.ConfigurationH\x00R\rconfiguration\x12:\n" +
 	"\x06leases\x18\x02 \x01(\v2 .titrate.control.v1alpha1.LeasesH\x00R\x06leasesB\t\n" +
-	"\amessage\"\xe3\x01\n" +
+	"\amessage\"\xd0\x02\n" +
 	"\x05Hello\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x03R\x05epoch\x12\x1a\n" +
 	"\brevision\x18\x04 \x01(\x03R\brevision\x12=\n" +
 	"\breplicas\x18\x05 \x03(\v2!.titrate.control.v1alpha1.ReplicaR\breplicas\x129\n" +
-	"\x05pools\x18\x06 \x03(\v2#.titrate.control.v1alpha1.PoolLeaseR\x05pools\"M\n" +
+	"\x05pools\x18\x06 \x03(\v2#.titrate.control.v1alpha1.PoolLeaseR\x05pools\x12\x18\n" +
+	"\achanges\x18\a \x01(\bR\achanges\x12\x18\n" +
+	"\amembers\x18\b \x01(\x04R\amembers\x127\n" +
+	"\x06leases\x18\t \x03(\v2\x1f.titrate.control.v1alpha1.LeaseR\x06leases\"M\n" +
 	"\aReplica\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x01R\x06weight\x12\x16\n" +
-	"\x06gossip\x18\x03 \x01(\tR\x06gossip\"\xc1\x02\n" +
+	"\x06gossip\x18\x03 \x01(\tR\x06gossip\"\xdb\x02\n" +
 	"\x06Report\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x125\n" +
 	"\binterval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\binterval\x12:\n" +
 	"\x05flows\x18\x03 \x03(\v2$.titrate.control.v1alpha1.FlowReportR\x05flows\x12=\n" +
 	"\breplicas\x18\x04 \x03(\v2!.titrate.control.v1alpha1.ReplicaR\breplicas\x12<\n" +
 	"\fgossip_delay\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vgossipDelay\x125\n" +
-	"\x05state\x18\x06 \x01(\v2\x1f.titrate.control.v1alpha1.StateR\x05state\"\xaf\x01\n" +
+	"\x05state\x18\x06 \x01(\v2\x1f.titrate.control.v1alpha1.StateR\x05state\x12\x18\n" +
+	"\achanges\x18\a \x01(\bR\achanges\"\xaf\x01\n" +
 	"\x05State\x12B\n" +
 	"\bgateways\x18\x01 \x03(\v2&.titrate.control.v1alpha1.GatewayStateR\bgateways\x12<\n" +
 	"\bleft_out\x18\x02 \x03(\v2!.titrate.control.v1alpha1.LeftOutR\aleftOut\x12$\n" +
@@ -1276,7 +1474,7 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\aLeftOut\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\tR\x05limit\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x80\x03\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x94\x03\n" +
 	"\n" +
 	"FlowReport\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
@@ -1293,7 +1491,8 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\tcompleted\x18\v \x01(\x01R\tcompleted\x12\x1b\n" +
 	"\tin_flight\x18\f \x01(\x01R\binFlight\x12\x1c\n" +
 	"\tresidence\x18\r \x01(\x01R\tresidence\x12\x12\n" +
-	"\x04shed\x18\x0e \x01(\x01R\x04shed\"1\n" +
+	"\x04shed\x18\x0e \x01(\x01R\x04shed\x12\x12\n" +
+	"\x04once\x18\x0f \x01(\bR\x04once\"1\n" +
 	"\x03Ack\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\"\x8d\x02\n" +
@@ -1308,7 +1507,7 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x05epoch\x18\b \x01(\x03R\x05epoch\x12\x1e\n" +
 	"\n" +
 	"unreadable\x18\t \x03(\tR\n" +
-	"unreadable\"\xb9\x02\n" +
+	"unreadable\"\xd1\x04\n" +
 	"\x06Leases\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x1a\n" +
@@ -1317,19 +1516,34 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"softExpiry\x127\n" +
 	"\x06leases\x18\x05 \x03(\v2\x1f.titrate.control.v1alpha1.LeaseR\x06leases\x129\n" +
 	"\x05pools\x18\x06 \x03(\v2#.titrate.control.v1alpha1.PoolLeaseR\x05pools\x12;\n" +
-	"\amembers\x18\a \x03(\v2!.titrate.control.v1alpha1.ReplicaR\amembers\"\x83\x01\n" +
+	"\amembers\x18\a \x03(\v2!.titrate.control.v1alpha1.ReplicaR\amembers\x12\x12\n" +
+	"\x04base\x18\b \x01(\x04R\x04base\x12<\n" +
+	"\aremoved\x18\t \x03(\v2\".titrate.control.v1alpha1.FlowNameR\aremoved\x12\x12\n" +
+	"\x04more\x18\n" +
+	" \x01(\bR\x04more\x12\x14\n" +
+	"\x05total\x18\v \x01(\rR\x05total\x12'\n" +
+	"\x0fmembers_version\x18\f \x01(\x04R\x0emembersVersion\x12!\n" +
+	"\fmembers_base\x18\r \x01(\x04R\vmembersBase\x12'\n" +
+	"\x0fmembers_removed\x18\x0e \x03(\tR\x0emembersRemoved\x12%\n" +
+	"\x0ereport_changes\x18\x0f \x01(\bR\rreportChanges\"6\n" +
+	"\bFlowName\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\"\x9b\x01\n" +
 	"\x05Lease\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x14\n" +
 	"\x05share\x18\x03 \x01(\x01R\x05share\x128\n" +
-	"\bbound_by\x18\x04 \x01(\x0e2\x1d.titrate.quota.v1alpha1.BoundR\aboundBy\"\x8d\x01\n" +
+	"\bbound_by\x18\x04 \x01(\x0e2\x1d.titrate.quota.v1alpha1.BoundR\aboundBy\x12\x16\n" +
+	"\x06demand\x18\x05 \x01(\x02R\x06demand\"\xca\x01\n" +
 	"\tPoolLease\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
 	"\x05price\x18\x02 \x01(\x01R\x05price\x12\x1b\n" +
 	"\tfair_rate\x18\x03 \x01(\x01R\bfairRate\x12\x1d\n" +
 	"\n" +
 	"idle_share\x18\x04 \x01(\x01R\tidleShare\x12\x1a\n" +
-	"\bcapacity\x18\x05 \x01(\x01R\bcapacity2t\n" +
+	"\bcapacity\x18\x05 \x01(\x01R\bcapacity\x12'\n" +
+	"\x0fguarantee_scale\x18\x06 \x01(\x01R\x0eguaranteeScale\x12\x12\n" +
+	"\x04loss\x18\a \x01(\x02R\x04loss2t\n" +
 	"\x0eControlService\x12b\n" +
 	"\aConnect\x12(.titrate.control.v1alpha1.ConnectRequest\x1a).titrate.control.v1alpha1.ConnectResponse(\x010\x01B\xf9\x01\n" +
 	"\x1ccom.titrate.control.v1alpha1B\fControlProtoP\x01ZIgithub.com/titrate/titrate/proto/titrate/control/v1alpha1;controlv1alpha1\xa2\x02\x03TCX\xaa\x02\x18Titrate.Control.V1alpha1\xca\x02\x18Titrate\\Control\\V1alpha1\xe2\x02$Titrate\\Control\\V1alpha1\\GPBMetadata\xea\x02\x1aTitrate::Control::V1alpha1b\x06proto3"
@@ -1346,7 +1560,7 @@ func file_titrate_control_v1alpha1_control_proto_rawDescGZIP() []byte {
 	return file_titrate_control_v1alpha1_control_proto_rawDescData
 }
 
-var file_titrate_control_v1alpha1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_titrate_control_v1alpha1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_titrate_control_v1alpha1_control_proto_goTypes = []any{
 	(*ConnectRequest)(nil),      // 0: titrate.control.v1alpha1.ConnectRequest
 	(*ConnectResponse)(nil),     // 1: titrate.control.v1alpha1.ConnectResponse
@@ -1360,11 +1574,12 @@ var file_titrate_control_v1alpha1_control_proto_goTypes = []any{
 	(*Ack)(nil),                 // 9: titrate.control.v1alpha1.Ack
 	(*Configuration)(nil),       // 10: titrate.control.v1alpha1.Configuration
 	(*Leases)(nil),              // 11: titrate.control.v1alpha1.Leases
-	(*Lease)(nil),               // 12: titrate.control.v1alpha1.Lease
-	(*PoolLease)(nil),           // 13: titrate.control.v1alpha1.PoolLease
-	(*durationpb.Duration)(nil), // 14: google.protobuf.Duration
-	(*v1alpha1.Resource)(nil),   // 15: titrate.quota.v1alpha1.Resource
-	(v1alpha1.Bound)(0),         // 16: titrate.quota.v1alpha1.Bound
+	(*FlowName)(nil),            // 12: titrate.control.v1alpha1.FlowName
+	(*Lease)(nil),               // 13: titrate.control.v1alpha1.Lease
+	(*PoolLease)(nil),           // 14: titrate.control.v1alpha1.PoolLease
+	(*durationpb.Duration)(nil), // 15: google.protobuf.Duration
+	(*v1alpha1.Resource)(nil),   // 16: titrate.quota.v1alpha1.Resource
+	(v1alpha1.Bound)(0),         // 17: titrate.quota.v1alpha1.Bound
 }
 var file_titrate_control_v1alpha1_control_proto_depIdxs = []int32{
 	2,  // 0: titrate.control.v1alpha1.ConnectRequest.hello:type_name -> titrate.control.v1alpha1.Hello
@@ -1373,28 +1588,30 @@ var file_titrate_control_v1alpha1_control_proto_depIdxs = []int32{
 	10, // 3: titrate.control.v1alpha1.ConnectResponse.configuration:type_name -> titrate.control.v1alpha1.Configuration
 	11, // 4: titrate.control.v1alpha1.ConnectResponse.leases:type_name -> titrate.control.v1alpha1.Leases
 	3,  // 5: titrate.control.v1alpha1.Hello.replicas:type_name -> titrate.control.v1alpha1.Replica
-	13, // 6: titrate.control.v1alpha1.Hello.pools:type_name -> titrate.control.v1alpha1.PoolLease
-	14, // 7: titrate.control.v1alpha1.Report.interval:type_name -> google.protobuf.Duration
-	8,  // 8: titrate.control.v1alpha1.Report.flows:type_name -> titrate.control.v1alpha1.FlowReport
-	3,  // 9: titrate.control.v1alpha1.Report.replicas:type_name -> titrate.control.v1alpha1.Replica
-	14, // 10: titrate.control.v1alpha1.Report.gossip_delay:type_name -> google.protobuf.Duration
-	5,  // 11: titrate.control.v1alpha1.Report.state:type_name -> titrate.control.v1alpha1.State
-	6,  // 12: titrate.control.v1alpha1.State.gateways:type_name -> titrate.control.v1alpha1.GatewayState
-	7,  // 13: titrate.control.v1alpha1.State.left_out:type_name -> titrate.control.v1alpha1.LeftOut
-	7,  // 14: titrate.control.v1alpha1.GatewayState.left_out:type_name -> titrate.control.v1alpha1.LeftOut
-	15, // 15: titrate.control.v1alpha1.Configuration.resources:type_name -> titrate.quota.v1alpha1.Resource
-	14, // 16: titrate.control.v1alpha1.Leases.soft_expiry:type_name -> google.protobuf.Duration
-	12, // 17: titrate.control.v1alpha1.Leases.leases:type_name -> titrate.control.v1alpha1.Lease
-	13, // 18: titrate.control.v1alpha1.Leases.pools:type_name -> titrate.control.v1alpha1.PoolLease
-	3,  // 19: titrate.control.v1alpha1.Leases.members:type_name -> titrate.control.v1alpha1.Replica
-	16, // 20: titrate.control.v1alpha1.Lease.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	0,  // 21: titrate.control.v1alpha1.ControlService.Connect:input_type -> titrate.control.v1alpha1.ConnectRequest
-	1,  // 22: titrate.control.v1alpha1.ControlService.Connect:output_type -> titrate.control.v1alpha1.ConnectResponse
-	22, // [22:23] is the sub-list for method output_type
-	21, // [21:22] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	14, // 6: titrate.control.v1alpha1.Hello.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	13, // 7: titrate.control.v1alpha1.Hello.leases:type_name -> titrate.control.v1alpha1.Lease
+	15, // 8: titrate.control.v1alpha1.Report.interval:type_name -> google.protobuf.Duration
+	8,  // 9: titrate.control.v1alpha1.Report.flows:type_name -> titrate.control.v1alpha1.FlowReport
+	3,  // 10: titrate.control.v1alpha1.Report.replicas:type_name -> titrate.control.v1alpha1.Replica
+	15, // 11: titrate.control.v1alpha1.Report.gossip_delay:type_name -> google.protobuf.Duration
+	5,  // 12: titrate.control.v1alpha1.Report.state:type_name -> titrate.control.v1alpha1.State
+	6,  // 13: titrate.control.v1alpha1.State.gateways:type_name -> titrate.control.v1alpha1.GatewayState
+	7,  // 14: titrate.control.v1alpha1.State.left_out:type_name -> titrate.control.v1alpha1.LeftOut
+	7,  // 15: titrate.control.v1alpha1.GatewayState.left_out:type_name -> titrate.control.v1alpha1.LeftOut
+	16, // 16: titrate.control.v1alpha1.Configuration.resources:type_name -> titrate.quota.v1alpha1.Resource
+	15, // 17: titrate.control.v1alpha1.Leases.soft_expiry:type_name -> google.protobuf.Duration
+	13, // 18: titrate.control.v1alpha1.Leases.leases:type_name -> titrate.control.v1alpha1.Lease
+	14, // 19: titrate.control.v1alpha1.Leases.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	3,  // 20: titrate.control.v1alpha1.Leases.members:type_name -> titrate.control.v1alpha1.Replica
+	12, // 21: titrate.control.v1alpha1.Leases.removed:type_name -> titrate.control.v1alpha1.FlowName
+	17, // 22: titrate.control.v1alpha1.Lease.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	0,  // 23: titrate.control.v1alpha1.ControlService.Connect:input_type -> titrate.control.v1alpha1.ConnectRequest
+	1,  // 24: titrate.control.v1alpha1.ControlService.Connect:output_type -> titrate.control.v1alpha1.ConnectResponse
+	24, // [24:25] is the sub-list for method output_type
+	23, // [23:24] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_titrate_control_v1alpha1_control_proto_init() }
@@ -1417,7 +1634,7 @@ func file_titrate_control_v1alpha1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_control_v1alpha1_control_proto_rawDesc), len(file_titrate_control_v1alpha1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,218 @@
+package delivery
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/coordinator/allocation"
+)
+
+const (
+	// Step is the relative move of a share that is told at once. Gateways cannot tell two
+	// shares apart that differ by less: a share is held to within 5 %. Smaller: shares are
+	// followed more closely, at more bytes.
+	Step = .02
+	// Refresh is after how long a smaller move is told. Longer saves bytes.
+	Refresh = 5 * time.Second
+	// Everywhere is how many leases may be told in a round to tell every agent every change,
+	// flows × agents: at 250 ms and 40 bytes each 3.2 MB/s. Larger costs bytes.
+	Everywhere = 20_000
+	// Budget is how many leases are told in a round beyond that, over all agents, but for
+	// those of new flows: at 250 ms and 40 bytes each 6.4 MB/s.
+	Budget = 40_000
+	// classes is how often Step can be doubled, and one more.
+	classes = 20
+)
+
+// Bounds are the allocator's bounds as the API names them.
+var Bounds = map[allocation.Bound]quotav1.Bound{
+	allocation.ByDemand: quotav1.Bound_DEMAND, allocation.ByGuarantee: quotav1.Bound_GUARANTEED,
+	allocation.ByMax: quotav1.Bound_MAX, allocation.ByPool: quotav1.Bound_POOL,
+}
+
+// Board is what agents are told. Not safe for concurrent use.
+type Board struct {
+	expiry   time.Duration
+	epoch    int64
+	seq      uint64 // of the last round in this epoch
+	round    uint64 // rounds in all epochs
+	whole    uint64 // desks that were last served before this round are sent everything
+	outcome  *allocation.Outcome
+	selected bool // agents are sent the leases of the flows that they use
+	renewed  bool // the last round changed nothing: what flows are used counts no more
+	pools    []pool
+	members  membership
+	past     []membership // the lists before, newest last
+	common   map[from]*Common
+	stats    Stats
+}
+
+// pool is what agents are told of one pool.
+type pool struct {
+	lease *controlv1.PoolLease
+	told  time.Duration
+	round uint64 // in which it changed last
+}
+
+// Stats are counts since the board was made, and what holds now.
+type Stats struct {
+	Selected bool    // agents are sent the leases of the flows that they use, and no others
+	Step     float64 // relative move of a share that is told at once; 0: each move
+	Leases   uint64  // told, over all agents
+	Deferred uint64  // moves by Step or more that waited for a later round, by flow
+	Whole    uint64  // complete states sent
+	Again    uint64  // of these because an agent had missed something
+}
+
+// New returns a board without leases. expiry is the soft expiry of what it tells.
+func New(expiry time.Duration) *Board { return &Board{expiry: expiry} }
+
+// Stats returns the counts.
+func (b *Board) Stats() Stats { return b.stats }
+
+// Begin begins an epoch: every agent is sent everything, once something is published.
+func (b *Board) Begin(epoch int64) {
+	b.epoch, b.seq = epoch, 0
+	b.Withdraw()
+}
+
+// Withdraw takes back what was published last: agents are told nothing until the next round.
+func (b *Board) Withdraw() { b.outcome, b.common = nil, nil }
+
+// Publish puts the outcome of a round on the board, for so many agents. now does not run back.
+func (b *Board) Publish(now time.Duration, o *allocation.Outcome, agents int) {
+	b.turn()
+	b.outcome, b.renewed = o, false
+	b.choose(len(o.Flows) * agents)
+	step := b.step(o)
+	for i := range o.Flows {
+		f := &o.Flows[i]
+		switch l := f.Lease; {
+		case l.Round == 0:
+			l.Told = now - Refresh*time.Duration(i%refreshSlots)/refreshSlots
+			l.Share, l.Demand, l.Bound, l.Round = f.Share, f.Demand, f.Bound, b.round
+		case moved(l.Share, f.Share) >= step && f.Share != l.Share,
+			step <= Step && f.Share != l.Share && now-l.Told >= Refresh:
+			l.Share, l.Demand, l.Bound, l.Told, l.Round = f.Share, f.Demand, f.Bound, now, b.round
+		}
+	}
+	b.tellPools(now, o.Pools)
+	b.tellMembers(o.Members)
+}
+
+// refreshSlots spreads the refreshing of leases that were all told first in one round.
+const refreshSlots = 20
+
+// Renew puts the last outcome on the board once more, unchanged. It reports whether there is
+// one. An agent that comes now is sent all leases: which flows it uses is not looked at.
+func (b *Board) Renew() bool {
+	if b.outcome == nil {
+		return false
+	}
+	b.turn()
+	b.renewed = true
+	return true
+}
+
+// turn begins a round.
+func (b *Board) turn() {
+	b.round++
+	b.seq++
+	b.common = map[from]*Common{}
+}
+
+// choose switches between all leases to all agents and to those that need them. Between the
+// two bounds it stays as it is: a switch sends everything to everybody.
+func (b *Board) choose(pairs int) {
+	selected := pairs > Everywhere || b.selected && 2*pairs > Everywhere
+	if selected != b.selected {
+		b.selected, b.whole = selected, b.round
+	}
+	b.stats.Selected = selected
+}
+
+// moved is how far a share has moved from the one that was told, relatively, at most farthest.
+func moved(told, share float64) float64 {
+	switch {
+	case told == share:
+		return 0
+	case !(told > 0) || math.IsInf(told, 1):
+		return farthest
+	}
+	return math.Min(math.Abs(share-told)/told, farthest)
+}
+
+// farthest is more than Budget ever puts off.
+const farthest = Step * (1 << (classes - 1))
+
+// step is the move that is told in this round: Step doubled until it takes at most Budget
+// leases.
+func (b *Board) step(o *allocation.Outcome) float64 {
+	b.stats.Step = 0
+	if !b.selected {
+		return 0
+	}
+	var leases, flows [classes]int // by how often the move doubles Step
+	total := 0
+	for i := range o.Flows {
+		f := &o.Flows[i]
+		if m := moved(f.Lease.Share, f.Share); m >= Step && f.Lease.Round > 0 {
+			class := min(int(math.Log2(m/Step)), len(leases)-1)
+			leases[class] += f.Agents
+			flows[class]++
+			total += f.Agents
+		}
+	}
+	step := Step
+	for class := 0; total > Budget && class < len(leases)-1; class++ {
+		total -= leases[class]
+		b.stats.Deferred += uint64(flows[class])
+		step *= 2
+	}
+	b.stats.Step = step
+	return step
+}
+
+// tellPools takes what moved of the pools. If there are other pools than before, everybody
+// is sent everything.
+func (b *Board) tellPools(now time.Duration, shares []allocation.PoolShare) {
+	same := func(p pool, s allocation.PoolShare) bool { return p.lease.GetPool() == s.Pool }
+	if !slices.EqualFunc(b.pools, shares, same) {
+		b.pools, b.whole = make([]pool, len(shares)), b.round
+	}
+	for i := range shares {
+		s, p := &shares[i], &b.pools[i]
+		least := 0.0
+		if b.selected && now-p.told < Refresh {
+			least = Step
+		}
+		if p.lease != nil && !poolMoved(p.lease, s, least) {
+			continue
+		}
+		*p = pool{told: now, round: b.round, lease: &controlv1.PoolLease{Pool: s.Pool, Price: s.Price,
+			FairRate: s.FairRate, IdleShare: s.IdleShare, Capacity: s.Estimate, GuaranteeScale: s.GuaranteeScale,
+			Loss: float32(s.Loss)}}
+	}
+}
+
+// poolMoved reports whether something that a gateway uses has moved by more than least.
+func poolMoved(l *controlv1.PoolLease, s *allocation.PoolShare, least float64) bool {
+	for _, v := range [...][2]float64{{l.GetIdleShare(), s.IdleShare}, {l.GetPrice(), s.Price},
+		{l.GetFairRate(), s.FairRate}, {l.GetCapacity(), s.Estimate}, {l.GetGuaranteeScale(), s.GuaranteeScale}} {
+		if moved(v[0], v[1]) > least {
+			return true
+		}
+	}
+	return false
+}
+
+// header is a message that says nothing yet.
+func (b *Board) header() *controlv1.Leases {
+	return &controlv1.Leases{Epoch: b.epoch, Seq: b.seq, Revision: b.outcome.Revision,
+		SoftExpiry: durationpb.New(b.expiry)}
+}

@@ -1,0 +1,231 @@
+package delivery
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	"github.com/titrate/titrate/services/coordinator/allocation"
+)
+
+const (
+	// Renew is after how long an agent is told that its leases hold, if none has changed.
+	// Well below the 5 s after which it takes a silent coordinator for dead.
+	Renew = time.Second
+	// ChunkBytes is about how large the own part of one message gets, well below gRPC's
+	// default limit of 4 MiB.
+	ChunkBytes = 1 << 20
+	// maxRemoved is how many leases are taken back one by one; beyond, everything is sent.
+	maxRemoved = 10_000
+)
+
+// Desk is what one agent's stream has been sent.
+type Desk struct {
+	agent   string
+	changes bool // the agent understands changes
+	epoch   int64
+	seq     uint64 // of the last message; 0 = everything is to be sent
+	round   uint64
+	at      time.Duration
+	members uint64                       // version of the list that it holds
+	has     map[*allocation.Lease]uint64 // leases that it holds; the number is the message's
+	message uint64
+}
+
+// NewDesk is the desk of an agent that has said hello.
+func NewDesk(h *controlv1.Hello) *Desk {
+	return &Desk{agent: h.GetAgent(), changes: h.GetChanges(), members: h.GetMembers(),
+		has: map[*allocation.Lease]uint64{}}
+}
+
+// Agent is its name.
+func (d *Desk) Agent() string { return d.agent }
+
+// Again makes the next message complete: the agent has missed something.
+func (b *Board) Again(d *Desk) {
+	d.seq, d.members = 0, 0
+	b.stats.Again++
+}
+
+// Message is one message to an agent: its own leases, and what others are told as well.
+// One of them may be nil.
+type Message struct {
+	Own    *controlv1.Leases
+	Common *Common
+}
+
+// Common is the part of a message that several agents are sent.
+type Common struct {
+	Leases  *controlv1.Leases
+	Encoded []byte // a ConnectResponse
+	Err     error  // why it cannot be encoded
+}
+
+// Leases is the message as whoever reads both parts has it. The pools and members in it are
+// shared.
+func (m Message) Leases() *controlv1.Leases {
+	if m.Common == nil {
+		return m.Own
+	}
+	c := m.Common.Leases
+	return &controlv1.Leases{
+		Epoch: c.Epoch, Seq: c.Seq, Revision: c.Revision, SoftExpiry: c.SoftExpiry, Base: c.Base, Pools: c.Pools,
+		Members: c.Members, MembersVersion: c.MembersVersion, MembersBase: c.MembersBase,
+		MembersRemoved: c.MembersRemoved, ReportChanges: c.ReportChanges,
+		Leases: m.Own.GetLeases(), Removed: m.Own.GetRemoved(), Total: m.Own.GetTotal(),
+	}
+}
+
+// from is what agents have been sent that are sent the same common part.
+type from struct {
+	changes bool
+	seq     uint64 // 0: everything is sent
+	round   uint64
+	members uint64
+}
+
+// Next returns what the agent is to be sent now, nil if it has everything. used calls its
+// argument with the leases of the flows that the agent uses.
+func (b *Board) Next(now time.Duration, d *Desk, used func(yield func(*allocation.Lease))) []Message {
+	if b.outcome == nil || !d.changes && d.epoch == b.epoch && d.seq == b.seq {
+		return nil
+	}
+	whole := !d.changes || d.seq == 0 || d.epoch != b.epoch || d.round < b.whole
+	own := b.own(d, whole, used)
+	if len(own.Removed) > maxRemoved {
+		whole, own = true, b.own(d, true, used)
+	}
+	common := b.commonFor(d, whole)
+	news := whole || len(own.Leases) > 0 || len(own.Removed) > 0
+	if !news && (d.seq == b.seq || !common.news() && now-d.at < Renew) {
+		return nil
+	}
+	b.stats.Leases += uint64(len(own.Leases))
+	if whole && d.changes {
+		b.stats.Whole++
+	}
+	d.epoch, d.seq, d.round, d.at = b.epoch, b.seq, b.round, now
+	if d.changes {
+		d.members = b.members.version
+	}
+	if !news {
+		return []Message{{Common: common}}
+	}
+	return cut(own, common)
+}
+
+// own is what concerns this agent alone.
+func (b *Board) own(d *Desk, whole bool, used func(yield func(*allocation.Lease))) *controlv1.Leases {
+	m := &controlv1.Leases{}
+	if b.renewed && !whole {
+		return m
+	}
+	d.message++
+	held := 0
+	b.wanted(used, func(l *allocation.Lease) {
+		if l.Round == 0 {
+			return // not told to anybody yet
+		}
+		at, has := d.has[l]
+		if at == d.message {
+			return
+		}
+		d.has[l] = d.message
+		held++
+		if whole || !has || l.Round > d.round {
+			m.Leases = append(m.Leases, &controlv1.Lease{Tenant: l.Tenant, Pool: l.Pool, Share: l.Share,
+				BoundBy: Bounds[l.Bound], Demand: float32(l.Demand)})
+		}
+	})
+	if held < len(d.has) {
+		for l, at := range d.has {
+			if at != d.message {
+				delete(d.has, l)
+				m.Removed = append(m.Removed, &controlv1.FlowName{Tenant: l.Tenant, Pool: l.Pool})
+			}
+		}
+	}
+	if whole {
+		m.Removed = nil
+	}
+	if d.changes {
+		m.Total = uint32(held)
+	}
+	return m
+}
+
+// wanted calls yield with the leases that an agent should have.
+func (b *Board) wanted(used func(yield func(*allocation.Lease)), yield func(*allocation.Lease)) {
+	if b.selected && !b.renewed {
+		used(yield)
+		return
+	}
+	for i := range b.outcome.Flows {
+		yield(b.outcome.Flows[i].Lease)
+	}
+}
+
+// commonFor returns the common part for a desk. It is made once for all desks that have been sent the
+// same.
+func (b *Board) commonFor(d *Desk, whole bool) *Common {
+	key := from{changes: d.changes}
+	if d.changes {
+		key.members = d.members
+	}
+	if !whole {
+		key.seq, key.round = d.seq, d.round
+	}
+	if c := b.common[key]; c != nil {
+		return c
+	}
+	m := b.header()
+	m.Base, m.ReportChanges = key.seq, true
+	for _, p := range b.pools {
+		if p.round > key.round {
+			m.Pools = append(m.Pools, p.lease)
+		}
+	}
+	if d.changes {
+		b.addMembers(m, key.members)
+	} else {
+		m.Members = replicas(b.members.list)
+	}
+	c := &Common{Leases: m}
+	c.Encoded, c.Err = proto.Marshal(&controlv1.ConnectResponse{Message: &controlv1.ConnectResponse_Leases{Leases: m}})
+	b.common[key] = c
+	return c
+}
+
+// news reports that the common part says more than that the leases hold.
+func (c *Common) news() bool {
+	return len(c.Leases.GetPools())+len(c.Leases.GetMembers())+len(c.Leases.GetMembersRemoved()) > 0
+}
+
+// cut cuts the own part into messages of at most about ChunkBytes.
+func cut(own *controlv1.Leases, common *Common) []Message {
+	var out []Message
+	for {
+		n := chunk(own.GetLeases())
+		if n == len(own.GetLeases()) {
+			return append(out, Message{own, common})
+		}
+		out = append(out, Message{Own: &controlv1.Leases{Epoch: common.Leases.GetEpoch(), Seq: common.Leases.GetSeq(),
+			Leases: own.Leases[:n], More: true}})
+		own.Leases = own.Leases[n:]
+	}
+}
+
+// chunk is how many of the leases go into one message.
+func chunk(leases []*controlv1.Lease) int {
+	size := 0
+	for i, l := range leases {
+		if size += len(l.GetTenant()) + len(l.GetPool()) + leaseBytes; size > ChunkBytes && i > 0 {
+			return i
+		}
+	}
+	return len(leases)
+}
+
+// leaseBytes is what a lease takes on the wire beside its names.
+const leaseBytes = 24

@@ -1,0 +1,36 @@
+// Package delivery decides which leases each agent is sent: those that it needs, when they
+// have changed. It does no I/O and reads no clock.
+//
+// # Model
+//
+//	allocation.Outcome ──Publish──► Board ──Next──► messages of one agent
+//	                                          ▲
+//	                                        Desk: what this agent has been sent
+//
+// A [Board] holds what all agents are told of the last round. A lease follows its flow's
+// share in steps: it is told when the share has moved by [Step] since it was told last,
+// and after [Refresh] in any case if it has moved at all. When that would be more than
+// [Budget] leases in a round, the step is doubled until it is not, and the rest waits.
+//
+// An agent gets the leases of the flows that it has reported lately; a flow that it begins
+// to use gets its lease at once. Where flows × agents is at most [Everywhere], each agent
+// gets each lease at each change: a flow that comes to another gateway then has its share
+// there already, and no share is up to a step behind.
+//
+// # Messages
+//
+// A message has two parts: the agent's own leases, and what is the same for all agents that
+// were sent the same before (pools, members, epoch, expiry). The second part is made and
+// encoded once. Own leases beyond [ChunkBytes] are cut into several messages.
+//
+// # Invariants
+//
+//   - An agent that has received all messages holds, of each flow that it uses, the
+//     board's lease, and no lease of a flow that has none.
+//   - The messages of one Desk follow each other: each names the one before as its base,
+//     or is complete. Every epoch begins with a complete one.
+//   - An agent that has received a message is told something again within [Renew] of the
+//     next round, changed or not.
+//
+// A round is O(flows + leases of the agents), a message O(leases of its agent).
+package delivery
