@@ -27,7 +27,7 @@ type Options struct {
 	// 100,000,000; 40 B each. More keys than that share one key per limit.
 	Keys int
 	// Contended is the budget of contended keys, default 1,048,576, at most 16,777,216;
-	// about 600 B each while they are contended, else nothing. Once three quarters of it
+	// about 650 B each while they are contended, else nothing. Once three quarters of it
 	// are in use, each of N replicas uses 1/N of it for keys of its own; the rest is for
 	// what it hears. Keys beyond it are held to rate/N and burst/N, see
 	// internal/keys/budget.go.
