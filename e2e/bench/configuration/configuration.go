@@ -124,8 +124,8 @@ func (f *Figures) load(ctx context.Context, r *rig.Rig, in *rig.Installation, g 
 func documents(tenants int) string {
 	var b strings.Builder
 	for i := range tenants {
-		fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/t%06d, spec: {weight: %d}}\n",
-			i, 1+i%3)
+		fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/t%06d, "+
+			"spec: {weight: %d}}\n", i, 1+i%3)
 		b.WriteString("---\n" + limit(i, 600))
 	}
 	return b.String()
