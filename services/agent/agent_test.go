@@ -378,6 +378,33 @@ func TestKeysBeyondTheBudgetAreAnAlarm(t *testing.T) {
 	})
 }
 
+// A snapshot that cannot be written is an alarm of the agent, which stays ready, until it
+// was written.
+func TestAnUnwrittenSnapshotIsAnAlarm(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "state")
+	c := lead(t, pools(3, true, 100), 5, 40)
+	a := run(t, Config{Name: "agent-1", Coordinators: []string{c.address}, SnapshotDir: dir})
+	a.eventually("saves", func(s Status) bool { return s.SnapshotsSaved > 0 })
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	a.offering.Lock()
+	a.unsaved.whole = true
+	a.offering.Unlock()
+	a.unsaved.any.Store(true)
+	a.eventually("tells", func(s Status) bool {
+		code, body := a.http("GET", "/readyz")
+		_, metrics := a.http("GET", "/metrics")
+		return s.SnapshotFailures > 0 && code == http.StatusOK && strings.Contains(body, "alarm: snapshot: ") &&
+			!strings.Contains(metrics, "titrate_agent_snapshot_unwritten 0")
+	})
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	a.eventually("saves again", func(s Status) bool { return s.SnapshotFailures == 0 })
+}
+
 // What the agent and its gateways leave out of a configuration, and the names that
 // gateways know, go up with a report, again on each stream; the rest is in force.
 func TestStateGoesUp(t *testing.T) {

@@ -142,6 +142,16 @@ func (k *keeper) save() {
 	a.saved.Add(1)
 }
 
+// unwritten is an error while the snapshot cannot be written, each second anew.
+func (a *Agent) unwritten() error {
+	n := a.saveFailures.Load()
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf("the last good snapshot could not be written to --snapshot-dir %s, tried %d times (the log has the "+
+		"reason): a restart without the coordinator would use an older one", a.c.SnapshotDir, n)
+}
+
 // write writes the changes, or the whole where that is less.
 func (k *keeper) write(leases *controlv1.Leases) error {
 	u := &k.a.unsaved

@@ -29,6 +29,7 @@ type Status struct {
 	SharesAgeSeconds float64 `json:"sharesAgeSeconds"`
 	SharesStale      bool    `json:"sharesStale"`
 	SnapshotsSaved   int64   `json:"snapshotsSaved"`
+	SnapshotFailures int64   `json:"snapshotFailures,omitempty"` // since one was written
 
 	Isolation     string  `json:"isolation"` // CONNECTED, FROZEN or SPLIT
 	LagMs         float64 `json:"lagMs"`
@@ -117,7 +118,8 @@ func (a *Agent) status(k core.Status) Status {
 		ConfigRevision: o.Revision, Resources: o.Resources,
 		LimitsLeftOut: len(o.LeftOut), LeftOut: o.LeftOut[:min(len(o.LeftOut), maxLeftOut)],
 		Epoch: o.Epoch, Leases: o.Leases, SharesAgeSeconds: -1, SharesStale: o.Stale, SnapshotsSaved: a.saved.Load(),
-		Isolation: isolation(t.Isolation), LagMs: ms(t.Lag), GossipDelayMs: ms(k.GossipDelay),
+		SnapshotFailures: a.saveFailures.Load(),
+		Isolation:        isolation(t.Isolation), LagMs: ms(t.Lag), GossipDelayMs: ms(k.GossipDelay),
 		ContendedKeys: t.Keys, DoubleReplicas: k.DoubleNames, DoubleReplicasTotal: k.Doubles,
 		SpentKeys: k.SpentKeys, SpentKeysLost: k.SpentKeysLost, TotalWeight: t.TotalWeight,
 		MissingPeers: k.MissingPeers, UnheardMembers: t.Unheard,
