@@ -148,8 +148,8 @@ func (a *Agent) unwritten() error {
 	if n == 0 {
 		return nil
 	}
-	return fmt.Errorf("the last good snapshot could not be written to --snapshot-dir %s, tried %d times (the log has the "+
-		"reason): a restart without the coordinator would use an older one", a.c.SnapshotDir, n)
+	return fmt.Errorf("the last good snapshot could not be written to --snapshot-dir %s, tried %d times (the log "+
+		"has the reason): a restart without the coordinator would use an older one", a.c.SnapshotDir, n)
 }
 
 // write writes the changes, or the whole where that is less.
