@@ -50,7 +50,8 @@ func Root() *cobra.Command {
 		},
 	}
 	root.AddGroup(&cobra.Group{ID: groupAPI, Title: "Configure and ask:"}, &cobra.Group{ID: groupRun, Title: "Run:"})
-	in(root, groupAPI, newGet(), newApply(), newDelete(), newWhy(), newRecover(), newSolve(), newSimulate(), newLab())
+	in(root, groupAPI, newGet(), newApply(), newDelete(), newWhy(), newRecover(), newImport(), newSolve(),
+		newSimulate(), newLab())
 	in(root, groupRun,
 		newDev(),
 		newCoordinator(),

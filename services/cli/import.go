@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/titrate/titrate/services/document"
+	"github.com/titrate/titrate/services/rls/ratelimitconfig"
+	"github.com/titrate/titrate/services/rls/translate"
+)
+
+const importLong = `import turns the configuration of another rate limiter into documents for apply. It
+needs no server, and changes nothing.`
+
+const importRatelimitLong = `ratelimit reads the YAML of envoyproxy/ratelimit and writes documents for apply, for
+gateways that have the filter. (Envoys without the filter need no import: an agent with
+--rls and --rls-config serves these files as they are.)
+
+  ratelimit                         documents
+  domain: shop                      Tenant tenants/shop
+  a descriptor with a rate_limit    Limit tenants/shop/limits/DESCRIPTOR
+    600 per minute                  rate: 600/min (a bucket of 600, not a fixed window)
+    key without value               key: CLIENT, identity: KEY
+    key with value, or value*       classes: [KEY-VALUE]; without another key: key: TENANT
+    value beside the bare key       an override of that key's limit
+    shadow_mode                     mode: SHADOW
+
+Where in a request an identity or a class is, Envoy's rate limit actions say for
+descriptors and the filter's settings for Titrate: stderr lists the names to define there.
+Then it lists, with file and line, what has no counterpart: it is left out or comes close.
+--strict makes that an error.
+
+ratelimit knows no capacity of an upstream. With --pool and --capacity the pool is written
+too, and the limits apply to it only.`
+
+const importRatelimitExample = `  titrate import ratelimit config/*.yaml > limits.yaml
+  titrate import ratelimit config/ --pool api --capacity 300 | titrate apply -f -
+  titrate import ratelimit shop.yaml -o json --strict`
+
+// newImport has a command for each rate limiter whose configuration can be read.
+func newImport() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "import",
+		Short: "Turn another rate limiter's configuration into documents (no server needed)",
+		Long:  importLong,
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newImportRatelimit())
+	return cmd
+}
+
+func newImportRatelimit() *cobra.Command {
+	var (
+		output  format
+		options translate.Options
+		read    ratelimitconfig.Options
+		strict  bool
+	)
+	cmd := &cobra.Command{
+		Use:     "ratelimit FILE|DIR...",
+		Short:   "Turn the YAML of envoyproxy/ratelimit into documents",
+		Long:    importRatelimitLong,
+		Example: importRatelimitExample,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage(fmt.Errorf("which files? give the YAML files of ratelimit, or their directory"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, files []string) error {
+			if (options.Pool == "") != (options.Capacity == 0) || options.Capacity < 0 {
+				return usage(fmt.Errorf("--pool and --capacity belong together: " +
+					"a pool's ID, and its requests per second"))
+			}
+			if output == asTable {
+				return usage(fmt.Errorf("-o table: documents are written as yaml or json"))
+			}
+			files, err := ratelimitFiles(files)
+			if err != nil {
+				return err
+			}
+			c, err := ratelimitconfig.ReadFiles(files, read)
+			if err != nil {
+				return fmt.Errorf("nothing was written:\n%w", err)
+			}
+			result := translate.Resources(c, options)
+			report(cmd.ErrOrStderr(), result)
+			if strict && len(result.Notes) > 0 {
+				return fmt.Errorf("nothing was written: %d things have no counterpart", len(result.Notes))
+			}
+			if output == asJSON {
+				return document.WriteJSON(cmd.OutOrStdout(), result.Resources...)
+			}
+			return document.WriteYAML(cmd.OutOrStdout(), result.Resources...)
+		},
+	}
+	output.flag(cmd)
+	output = asYAML
+	f := cmd.Flags()
+	f.StringVar(&options.Pool, "pool", "", "ID of a pool that the limits apply to (default all pools)")
+	f.Float64Var(&options.Capacity, "capacity", 0, "capacity of --pool, in requests per second")
+	f.BoolVar(&read.MergeDomains, "merge-domains", false, "let several files have one domain")
+	f.BoolVar(&strict, "strict", false, "write nothing if something has no counterpart")
+	return cmd
+}
+
+// ratelimitFiles replaces directories by the configuration files in them.
+func ratelimitFiles(paths []string) (files []string, err error) {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() {
+			files = append(files, path)
+			continue
+		}
+		inside, err := os.ReadDir(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range inside {
+			if ratelimitconfig.IsConfig(e.Name()) {
+				files = append(files, filepath.Join(path, e.Name()))
+			}
+		}
+	}
+	return files, nil
+}
+
+// report says what the filter must define, and what has no counterpart.
+func report(w io.Writer, r *translate.Result) {
+	for _, n := range r.Identities {
+		fmt.Fprintf(w, "define in the filter: identity %s: %s\n", n.Name, n.Of)
+	}
+	for _, n := range r.Classes {
+		fmt.Fprintf(w, "define in the filter: class %s: %s\n", n.Name, n.Of)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(w, "no counterpart: %s\n", n)
+	}
+}

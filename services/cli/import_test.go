@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/titrate/titrate/services/document"
+)
+
+func runImport(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = Run(t.Context(), append([]string{"import", "ratelimit"}, args...), strings.NewReader(""), &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+// What import writes is what apply reads.
+func TestImportRatelimit(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "shop.yaml")
+	const text = `domain: shop
+descriptors:
+  - {key: user, rate_limit: {unit: minute, requests_per_unit: 600}}
+  - {key: path, value: /search, quota_mode: true, rate_limit: {unit: second, requests_per_unit: 5}}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{file}, {dir}, {dir, "-o", "json"}, {file, "--pool", "api", "--capacity", "300"}} {
+		status, out, errs := runImport(t, args...)
+		documents, err := document.Parse("out", []byte(out))
+		if status != exitOK || err != nil || len(documents) < 3 {
+			t.Errorf("%v: %d, %s%v, %d documents of\n%s", args, status, errs, err, len(documents), out)
+		}
+		for _, want := range []string{"identity user", "class path-search", "shop.yaml:4: shop.path_/search has quota_mode"} {
+			if !strings.Contains(errs, want) {
+				t.Errorf("%v: not told: %s, in\n%s", args, want, errs)
+			}
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+		code int
+	}{
+		{nil, "which files?", exitUsage},
+		{[]string{file, "--pool", "api"}, "--capacity belong together", exitUsage},
+		{[]string{file, "--strict"}, "1 things have no counterpart", exitFailed},
+		{[]string{file, file}, `"shop" has a file already`, exitFailed},
+		{[]string{file, "-o", "table"}, "yaml or json", exitUsage},
+		{[]string{filepath.Join(dir, "absent")}, "no such file", exitFailed},
+	} {
+		if status, out, errs := runImport(t, c.args...); status != c.code || out != "" || !strings.Contains(errs, c.want) {
+			t.Errorf("%v: %d, %q, %s; want %d and %s", c.args, status, out, errs, c.code, c.want)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package ratelimitconfig
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/titrate/titrate/services/document/tree"
+)
+
+const (
+	// MaxBytes is the longest file that is read.
+	MaxBytes = 4 << 20
+	// maxDepth is the most levels of descriptors.
+	maxDepth = 32
+)
+
+// Options of reading.
+type Options struct {
+	// MergeDomains lets several files have one domain. Otherwise the second is an error.
+	MergeDomains bool
+}
+
+// ReadDir reads the files of a directory whose names end in .yaml or .yml and do not begin
+// with a dot, in the order of their names, as envoyproxy/ratelimit does. On an error, which
+// has all mistakes of all files, there is no configuration.
+func ReadDir(dir string, o Options) (*Config, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		if IsConfig(e.Name()) {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
+	}
+	return ReadFiles(files, o)
+}
+
+// IsConfig reports whether a file of that name is read from a directory.
+func IsConfig(name string) bool {
+	ext := filepath.Ext(name)
+	return !strings.HasPrefix(name, ".") && (ext == ".yaml" || ext == ".yml")
+}
+
+// ReadFiles reads files. On an error, which has all mistakes of all files, there is no
+// configuration.
+func ReadFiles(files []string, o Options) (*Config, error) {
+	c := &Config{}
+	var errs []error
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err == nil {
+			err = c.Add(name, f, o)
+			_ = f.Close()
+		}
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Add reads one more file; its name is for errors. After an error the configuration must
+// not be used.
+func (c *Config) Add(name string, in io.Reader, o Options) error {
+	r := &reader{Reader: tree.New(name), file: name}
+	if n := r.root(in); n != nil {
+		r.domain(c, n, o)
+	}
+	return r.Err()
+}
+
+type reader struct {
+	*tree.Reader
+	file string
+}
+
+// root returns the only document of a file, a mapping; nil if there is none to be had.
+func (r *reader) root(in io.Reader) *yaml.Node {
+	const want = "want one mapping with domain and descriptors"
+	data, err := io.ReadAll(io.LimitReader(in, MaxBytes+1))
+	if err != nil || len(data) > MaxBytes {
+		r.Wrong(0, "", "cannot be read, or longer than %d MiB: %v", MaxBytes>>20, err)
+		return nil
+	}
+	switch all := r.Roots(data); {
+	case r.Mistakes() > 0: // Roots has told them
+	case len(all) == 0 || len(all) == 1 && tree.IsNull(all[0]):
+		r.Wrong(1, "domain", "the file is empty; %s", want)
+	case len(all) > 1:
+		r.Wrong(all[1].Line, "", "a second document; %s", want)
+	case all[0].Kind != yaml.MappingNode:
+		r.Wrong(all[0].Line, "", "%s, found %s", want, tree.What(all[0]))
+	default:
+		return all[0]
+	}
+	return nil
+}
+
+func (r *reader) domain(c *Config, n *yaml.Node, o Options) {
+	f := r.Fields(n, "", "domain", "descriptors")
+	name := r.word(f["domain"], "domain")
+	if name == "" && !r.IsWrong("domain") {
+		r.Wrong(n.Line, "domain", "missing; want the domain that Envoy's rate limit filter names")
+	}
+	d := c.domains[name]
+	if d != nil && !o.MergeDomains {
+		r.Wrong(f["domain"].Line, "domain", "%q has a file already, %s: put its descriptors there, or allow several "+
+			"files to have one domain", name, d.File)
+		return
+	}
+	if d == nil {
+		d = &Node{Key: name, File: r.file, Line: n.Line}
+	}
+	at := place{domain: name, path: name, id: strconv.Quote(name), single: true}
+	r.descriptors(d, f["descriptors"], "descriptors", at)
+	if c.domains == nil {
+		c.domains = map[string]*Node{}
+	}
+	c.domains[name] = d
+}
+
+// place is where in the tree a list of descriptors is.
+type place struct {
+	domain, path, id string
+	single           bool // every node above is for one value
+	depth            int
+}
+
+func (r *reader) descriptors(parent *Node, list *yaml.Node, field string, at place) {
+	if at.depth++; at.depth > maxDepth {
+		r.Wrong(list.Line, field, "want at most %d levels of descriptors", maxDepth)
+		return
+	}
+	for i, item := range r.Items(list, field) {
+		r.descriptor(parent, item, fmt.Sprintf("%s[%d]", field, i), at)
+	}
+}
+
+func (r *reader) descriptor(parent *Node, n *yaml.Node, field string, at place) {
+	f := r.Fields(n, field, "key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode",
+		"detailed_metric", "value_to_metric", "share_threshold")
+	if n.Kind != yaml.MappingNode {
+		return
+	}
+	node := &Node{
+		Key: r.word(f["key"], field+".key"), Value: r.word(f["value"], field+".value"),
+		Share:         r.Flag(f["share_threshold"], field+".share_threshold"),
+		ValueToMetric: r.Flag(f["value_to_metric"], field+".value_to_metric"),
+		File:          r.file, Line: n.Line,
+	}
+	at.path, at.id = at.path+"."+node.name(), at.id+"/"+strconv.Quote(node.name())
+	at.single = at.single && node.Value != "" && !node.IsPattern()
+	switch {
+	case node.Key == "":
+		r.Wrong(n.Line, field+".key", "missing; want the key of a descriptor's entry")
+		return
+	case node.Share && !strings.HasSuffix(node.Value, wildcard):
+		r.Wrong(f["share_threshold"].Line, field+".share_threshold", "want a value that ends in *, found %q",
+			node.Value)
+	case !parent.add(node):
+		r.Wrong(n.Line, field, "%s is there already, at %s:%d", at.path, parent.byName[node.name()].File,
+			parent.byName[node.name()].Line)
+		return
+	}
+	shadow, quota := r.Flag(f["shadow_mode"], field+".shadow_mode"), r.Flag(f["quota_mode"], field+".quota_mode")
+	detailed := r.Flag(f["detailed_metric"], field+".detailed_metric")
+	if l := r.limit(f["rate_limit"], field+".rate_limit"); l != nil {
+		l.Domain, l.Path, l.ID, l.File, l.Line = at.domain, at.path, at.id, r.file, n.Line
+		l.Shadow, l.Quota, l.Detailed, l.Single = shadow, quota, detailed, at.single
+		node.Limit = l
+	}
+	if f["descriptors"] != nil {
+		r.descriptors(node, f["descriptors"], field+".descriptors", at)
+	}
+}
+
+// limit reads a rate_limit, nil if there is none.
+func (r *reader) limit(n *yaml.Node, field string) *Limit {
+	if n == nil {
+		return nil
+	}
+	f := r.Fields(n, field, "unit", "requests_per_unit", "unlimited", "name", "replaces")
+	l := &Limit{
+		Requests:  r.requests(f["requests_per_unit"], field+".requests_per_unit"),
+		Unlimited: r.Flag(f["unlimited"], field+".unlimited"), Name: r.word(f["name"], field+".name"),
+	}
+	l.Unit = r.unit(f["unit"], n.Line, field+".unit", l.Unlimited)
+	for i, item := range r.Items(f["replaces"], field+".replaces") {
+		at := fmt.Sprintf("%s.replaces[%d]", field, i)
+		switch name := r.word(r.Fields(item, at, "name")["name"], at+".name"); name {
+		case "":
+			r.Wrong(item.Line, at, "want {name: NAME} of another limit")
+		case l.Name:
+			r.Wrong(item.Line, at, "%q is this limit itself; want the name of another one", name)
+		default:
+			l.Replaces = append(l.Replaces, name)
+		}
+	}
+	return l
+}
+
+func (r *reader) unit(n *yaml.Node, line int, field string, unlimited bool) Unit {
+	if n == nil {
+		if !unlimited {
+			r.Wrong(line, field, "missing; want second, minute, hour, day, week, month or year")
+		}
+		return NoUnit
+	}
+	word := strings.ToLower(r.word(n, field))
+	for _, u := range Units() {
+		switch {
+		case word != u.String():
+		case unlimited:
+			r.Wrong(n.Line, field, "want no unit where unlimited is true, found %s", word)
+			return NoUnit
+		default:
+			return u
+		}
+	}
+	if !unlimited {
+		r.Wrong(n.Line, field, "want second, minute, hour, day, week, month or year, found %s", tree.What(n))
+	}
+	return NoUnit
+}
+
+// requests reads a whole number of 32 bits.
+func (r *reader) requests(n *yaml.Node, field string) uint32 {
+	if n == nil {
+		return 0
+	}
+	v, err := strconv.ParseUint(n.Value, 10, 32)
+	if n.Kind != yaml.ScalarNode || err != nil {
+		r.Wrong(n.Line, field, "want a whole number from 0 to 4294967295, found %s", tree.What(n))
+	}
+	return uint32(v)
+}
+
+// word reads a text. A number or a truth value is its spelling, as in value: 404.
+func (r *reader) word(n *yaml.Node, field string) string {
+	if n == nil {
+		return ""
+	}
+	if n.Kind != yaml.ScalarNode {
+		r.Wrong(n.Line, field, "want text, found %s", tree.What(n))
+		return ""
+	}
+	return n.Value
+}

@@ -1,0 +1,149 @@
+package ratelimitconfig_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/titrate/titrate/services/rls/ratelimitconfig"
+)
+
+func read(t *testing.T, text string) (*ratelimitconfig.Config, error) {
+	t.Helper()
+	c := &ratelimitconfig.Config{}
+	return c, c.Add("f.yaml", strings.NewReader(text), ratelimitconfig.Options{})
+}
+
+func TestReadEveryField(t *testing.T) {
+	c, err := read(t, `
+domain: shop
+descriptors:
+  - key: tenant
+    value: 404
+    shadow_mode: true
+    quota_mode: true
+    detailed_metric: true
+    value_to_metric: true
+    rate_limit:
+      unit: MINUTE
+      requests_per_unit: 5
+      name: a
+      replaces: [{name: b}, {name: c}]
+  - key: path
+    value: /search*
+    share_threshold: true
+    rate_limit: {unlimited: true}
+  - key: empty
+    rate_limit:
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := c.Limits()
+	if len(all) != 2 {
+		t.Fatalf("%d limits", len(all))
+	}
+	l := *all[0]
+	replaces := strings.Join(l.Replaces, " ")
+	l.Replaces = nil
+	want := ratelimitconfig.Limit{Domain: "shop", Path: "shop.tenant_404", Requests: 5, Unit: ratelimitconfig.Minute,
+		Name: "a", Shadow: true, Quota: true, Detailed: true, Single: true, File: "f.yaml", Line: 4}
+	if replaces != "b c" || !equal(l, want) {
+		t.Errorf("%+v, replaces %s; want %+v", l, replaces, want)
+	}
+	if l := all[1]; !l.Unlimited || l.Single || l.Path != "shop.path_/search*" {
+		t.Errorf("%+v", l)
+	}
+}
+
+func equal(a, b ratelimitconfig.Limit) bool {
+	return a.Domain == b.Domain && a.Path == b.Path && a.Requests == b.Requests && a.Unit == b.Unit &&
+		a.Name == b.Name && a.Shadow == b.Shadow && a.Quota == b.Quota && a.Detailed == b.Detailed &&
+		a.Single == b.Single && a.File == b.File && a.Line == b.Line
+}
+
+func TestMistakes(t *testing.T) {
+	const head = "domain: d\ndescriptors:\n"
+	for text, want := range map[string]string{
+		"":                    "f.yaml:1: domain: the file is empty; want one mapping with domain and descriptors",
+		"descriptors: []":     "f.yaml:1: domain: missing; want the domain that Envoy's rate limit filter names",
+		"[]":                  "f.yaml:1: want one mapping with domain and descriptors, found a list",
+		"a: 1\n---\nb: 2":     "f.yaml:3: a second document; want one mapping with domain and descriptors",
+		"domain: d\nx: 1":     "f.yaml:2: x: unknown field; known are domain, descriptors",
+		head + "  - value: v": "f.yaml:3: descriptors[0].key: missing; want the key of a descriptor's entry",
+		head + "  - key: k\n    rate_limit: {requests_per_unit: 1}": "f.yaml:4: descriptors[0].rate_limit.unit: missing; " +
+			"want second, minute, hour, day, week, month or year",
+		head + "  - key: k\n    rate_limit: {unit: fortnight, requests_per_unit: 1}": "f.yaml:4: " +
+			"descriptors[0].rate_limit.unit: want second, minute, hour, day, week, month or year, found \"fortnight\"",
+		head + "  - key: k\n    rate_limit: {unit: day, unlimited: true}": "f.yaml:4: descriptors[0].rate_limit.unit: " +
+			"want no unit where unlimited is true, found day",
+		head + "  - key: k\n    rate_limit: {unit: day, requests_per_unit: -1}": "f.yaml:4: " +
+			"descriptors[0].rate_limit.requests_per_unit: want a whole number from 0 to 4294967295, found -1",
+		head + "  - key: k\n    value: v\n  - {key: k, value: v}": "f.yaml:5: descriptors[1]: d.k_v is there already, " +
+			"at f.yaml:3",
+		head + "  - key: k\n    value: v*w\n    share_threshold: true": "f.yaml:5: descriptors[0].share_threshold: " +
+			"want a value that ends in *, found \"v*w\"",
+		head + "  - key: k\n    rate_limit: {unit: day, name: a, replaces: [{name: a}, {}]}": "f.yaml:4: " +
+			"descriptors[0].rate_limit.replaces[0]: \"a\" is this limit itself; want the name of another one\n" +
+			"f.yaml:4: descriptors[0].rate_limit.replaces[1]: want {name: NAME} of another limit",
+		head + strings.Repeat("[", 3): "f.yaml:3: ",
+	} {
+		_, err := read(t, text)
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+func TestReadDir(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a.yaml", "domain: d\ndescriptors: [{key: a}]")
+	write("b.yml", "domain: d\ndescriptors: [{key: b}]")
+	write(".hidden.yaml", "not: read")
+	write("notes.txt", "not: read")
+	if _, err := ratelimitconfig.ReadDir(dir, ratelimitconfig.Options{}); err == nil ||
+		!strings.Contains(err.Error(), `b.yml:1: domain: "d" has a file already, `) {
+		t.Errorf("two files of one domain: %v", err)
+	}
+	c, err := ratelimitconfig.ReadDir(dir, ratelimitconfig.Options{MergeDomains: true})
+	if err != nil || len(c.Domains()) != 1 || len(c.Domains()[0].Children) != 2 {
+		t.Errorf("merged: %+v, %v", c, err)
+	}
+	write("b.yml", "domain: d\ndescriptors: [{key: a}]")
+	if _, err := ratelimitconfig.ReadDir(dir, ratelimitconfig.Options{MergeDomains: true}); err == nil ||
+		!strings.Contains(err.Error(), "b.yml:2: descriptors[0]: d.a is there already, at ") {
+		t.Errorf("merged, twice one key: %v", err)
+	}
+	if _, err := ratelimitconfig.ReadDir(filepath.Join(dir, "absent"), ratelimitconfig.Options{}); err == nil {
+		t.Error("a directory that is not there is read")
+	}
+}
+
+func FuzzAdd(f *testing.F) {
+	f.Add("domain: d\ndescriptors: [{key: a, value: b*c, rate_limit: {unit: day, requests_per_unit: 3}}]", "a", "bxc")
+	f.Add("domain: d\ndescriptors: [{key: a, descriptors: [{key: '*'}]}]", "a", "")
+	f.Fuzz(func(t *testing.T, text, key, value string) {
+		c := &ratelimitconfig.Config{}
+		if c.Add("f", strings.NewReader(text), ratelimitconfig.Options{MergeDomains: true}) != nil {
+			return
+		}
+		for _, d := range c.Domains() {
+			m := ratelimitconfig.Find(c, d.Key, []entry{{key, value}})
+			if m.Limit != nil && m.Single != (m.Client == "") {
+				t.Errorf("single %v, client %q", m.Single, m.Client)
+			}
+		}
+		for _, l := range c.Limits() {
+			if !l.Unlimited && l.Unit.Length() <= 0 {
+				t.Errorf("%s has no unit", l.Path)
+			}
+		}
+	})
+}

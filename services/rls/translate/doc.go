@@ -1,0 +1,26 @@
+// Package translate turns the configuration of envoyproxy/ratelimit into resources of
+// Titrate, for gateways that have the filter.
+//
+// # Model
+//
+//	ratelimit                            Titrate
+//	domain shop                          tenants/shop
+//	a node with a limit                  tenants/shop/limits/NODE
+//	  600 per minute                     rate 600/min, burst 600
+//	  a key without a value              the limit counts by the identity KEY
+//	  a value, or a pattern              the limit applies to the class KEY-VALUE
+//	  neither but values                 key TENANT: all requests of the class together
+//	  a value beside the key without one an override of that key's limit
+//	  shadow_mode                        mode SHADOW
+//
+// Identities and classes are names: the filter's settings say where in a request they are,
+// as Envoy's rate limit actions say it for descriptors. Result lists those that are needed.
+//
+// # What has no counterpart
+//
+// It is left out or comes close, and is noted with its file and line: limits by several
+// keys at once, quota_mode, replaces, rates that are too large. Where several limits apply
+// to a request, Titrate holds all of them and ratelimit the most specific one. A request
+// whose descriptor has more entries than a node is none of this node's in ratelimit; here
+// its class and identity decide.
+package translate
