@@ -24,8 +24,9 @@ var allowed = map[string][]string{
 	"envoy-filter": {"envoy-filter/", "control/", "proto/link"},
 	"lab":          {"lab/", "control/", "papers/"},
 	"papers":       {"papers/", "control/"},
-	"services":     {"services/", "papers/", "control/", "proto/", "envoy-filter/enforcer"},
-	"e2e":          {"e2e/", "services/", "papers/markdown", "control/", "proto/"},
+	"services": {"services/", "papers/", "control/", "proto/", "envoy-filter/enforcer",
+		"envoy-filter/agentlink"},
+	"e2e": {"e2e/", "services/", "papers/markdown", "control/", "proto/"},
 }
 
 // stdlibOnly are the modules that may import nothing but the standard library and our own.

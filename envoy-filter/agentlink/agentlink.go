@@ -63,6 +63,9 @@ type Options struct {
 	Hello link.Hello
 	// Engine receives what the agent sends, and has what is sent to the agent.
 	Engine *limiter.Engine
+	// Apply puts a configuration in force, Change a change of it. Default: those of Engine.
+	Apply  func(*config.Config) error
+	Change func(*config.Delta) error
 	// Now is the engine's clock, in nanoseconds.
 	Now func() int64
 	// RecoverPanic is deferred by each goroutine.
@@ -129,6 +132,9 @@ func (c *Client) Refusal() (revision int64, reason string) {
 // New returns a client that has not dialled yet.
 func New(o Options) *Client {
 	o.Hello.Version = link.Version
+	if o.Apply == nil {
+		o.Apply, o.Change = o.Engine.Apply, o.Engine.Change
+	}
 	return &Client{
 		o: o, ready: make(chan struct{}), finishing: make(chan struct{}), finished: make(chan struct{}),
 	}

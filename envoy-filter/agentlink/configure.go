@@ -18,7 +18,7 @@ type inForce struct {
 func (c *Client) apply(m *config.Config) {
 	valid := *m
 	left := valid.LeaveOut()
-	if err := c.o.Engine.Apply(&valid); err != nil {
+	if err := c.o.Apply(&valid); err != nil {
 		c.refuse(m.Revision, err)
 		return
 	}
@@ -43,7 +43,7 @@ func (c *Client) change(d *config.Delta) {
 	}
 	valid := *d
 	left := valid.LeaveOut(now.given.Shared())
-	if err := c.o.Engine.Change(&valid); err != nil {
+	if err := c.o.Change(&valid); err != nil {
 		c.refuse(d.Revision, err)
 		return
 	}

@@ -23,7 +23,12 @@ func (a *Agent) openAdmin(ctx context.Context) error {
 	alarm := func(f func(now time.Duration, c *core.Core) error) func() error {
 		return func() error { return ask(a, f) }
 	}
-	a.admin.Check("configuration", alarm(func(_ time.Duration, c *core.Core) error { return c.Ready() }))
+	if !a.standsAlone() {
+		a.admin.Check("configuration", alarm(func(_ time.Duration, c *core.Core) error { return c.Ready() }))
+	}
+	if a.rls != nil {
+		a.admin.Alarm("rls", a.filesInForce)
+	}
 	a.admin.Alarm("gossip", alarm(func(now time.Duration, c *core.Core) error { return c.Unheard(now) }))
 	a.admin.Alarm("configuration", alarm(func(now time.Duration, c *core.Core) error { return c.NotEnforced(now) }))
 	a.admin.Alarm("keys", alarm(func(now time.Duration, c *core.Core) error { return c.OverBudget(now) }))

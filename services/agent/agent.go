@@ -14,6 +14,7 @@ import (
 	"github.com/titrate/titrate/services/agent/gossip"
 	"github.com/titrate/titrate/services/agent/linkserver"
 	"github.com/titrate/titrate/services/agent/stream"
+	"github.com/titrate/titrate/services/rls"
 	"github.com/titrate/titrate/services/telemetry"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
@@ -35,11 +36,14 @@ type Agent struct {
 	server *linkserver.Server
 	gossip *gossip.Node
 	stream *stream.Client
+	rls    *rls.Server  // nil: there is none
+	rlsAt  net.Listener // of rls
 
 	metrics      *telemetry.Metrics
 	admin        *telemetry.Admin
 	adminAt      net.Listener
 	cut          atomic.Bool  // by fault injection
+	stopped      atomic.Bool  // the gateway of this process has ended
 	saved        atomic.Int64 // snapshots written
 	saveFailures atomic.Int64 // since one was written
 }
@@ -84,6 +88,9 @@ func (a *Agent) open(ctx context.Context) error {
 	}
 	a.stream = stream.New(stream.Options{Addresses: a.c.Coordinators, Log: a.log,
 		Dial: []grpc.DialOption{grpc.WithTransportCredentials(credentials)}}, controlled{a})
+	if err := a.openRLS(ctx, key); err != nil {
+		return err
+	}
 	return a.openAdmin(ctx)
 }
 
@@ -95,8 +102,10 @@ func (a *Agent) close() {
 	if a.gossip != nil {
 		a.gossip.Close()
 	}
-	if a.adminAt != nil {
-		a.adminAt.Close()
+	for _, at := range []net.Listener{a.rlsAt, a.adminAt} {
+		if at != nil {
+			at.Close()
+		}
 	}
 	if a.metrics != nil {
 		a.closeMetrics()
@@ -125,17 +134,22 @@ func (a *Agent) AdminAddress() string { return a.adminAt.Addr().String() }
 // means that a port failed.
 func (a *Agent) Run(ctx context.Context) error {
 	a.log.Info("agent serves", "name", a.c.Name, "version", a.c.Version, "socket", a.c.Socket,
-		"gossip", a.GossipAddress(), "admin", a.AdminAddress(), "coordinators", a.c.Coordinators)
+		"gossip", a.GossipAddress(), "admin", a.AdminAddress(), "rls", a.RLSAddress(),
+		"coordinators", a.c.Coordinators)
 	group, serving := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.server.Serve(serving) })
 	group.Go(func() error { return a.gossip.Run(serving) })
 	group.Go(func() error { return a.admin.Serve(serving, a.adminAt) })
+	if a.rls != nil {
+		group.Go(func() error { return a.rls.Serve(serving, a.rlsAt) })
+	}
 	group.Go(func() error { a.tick(serving); return nil })
 	group.Go(func() error { a.keepSnapshot(serving); return nil })
 	streaming, stopStream := context.WithCancel(context.WithoutCancel(ctx))
 	streamed := make(chan error, 1)
 	go func() { streamed <- a.stream.Run(streaming) }()
 	err := group.Wait()
+	a.stopped.Store(true)
 	a.findExited()
 	err = errors.Join(err, a.closeStream(streamed, stopStream))
 	if leave := a.gossip.Leave(time.Second); leave != nil {

@@ -59,6 +59,8 @@ type Config struct {
 	// T2 is how long a silent replica's last claim counts. Default 15 s; it must
 	// exceed T1 by the skew of clocks' rates.
 	T2 time.Duration
+	// RLS is the service for Envoys without the filter.
+	RLS RLS
 	// FaultInjection adds POST /fault/partition to the admin server.
 	FaultInjection bool
 

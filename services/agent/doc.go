@@ -25,6 +25,9 @@
 //	stream       client of the coordinator's stream
 //	lastgood     the snapshot on disk
 //
+// With [Config.RLS] the process also serves Envoy's rate limit API (package services/rls).
+// That service is a gateway of this agent like any filter: it links to the agent's socket.
+//
 // # When something fails
 //
 //	coordinator   leases are stale after their soft expiry: shares are frozen, flagged, and

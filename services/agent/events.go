@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"github.com/titrate/titrate/proto/link"
@@ -63,7 +64,7 @@ func (a *Agent) tick(ctx context.Context) {
 // until T2: a filter goes on without its agent.
 func (a *Agent) findExited() {
 	for p, pid := range ask(a, func(_ time.Duration, c *core.Core) map[core.Process]int { return c.MayHaveExited() }) {
-		if exited(pid) {
+		if exited(pid) || pid == os.Getpid() && a.stopped.Load() {
 			a.event(func(now time.Duration, c *core.Core) core.Effects { return c.Exited(now, p) })
 		}
 	}

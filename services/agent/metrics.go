@@ -10,6 +10,7 @@ import (
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
 	"github.com/titrate/titrate/services/agent/linkserver"
 	"github.com/titrate/titrate/services/agent/stream"
+	"github.com/titrate/titrate/services/rls"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 )
@@ -21,6 +22,7 @@ type measurements struct {
 	gossip gossip.Stats
 	link   linkserver.Stats
 	stream stream.Status
+	rls    *rls.Stats // nil: there is no such service
 }
 
 // instrument is one metric. Prometheus adds titrate's unit and _total.
@@ -177,6 +179,7 @@ var instruments = []instrument{
 // registerMetrics registers the metrics.
 func (a *Agent) registerMetrics() error {
 	meter := a.metrics.Meter("github.com/titrate/titrate/services/agent")
+	instruments := slices.Concat(instruments, rlsInstruments)
 	all := make([]metric.Float64Observable, len(instruments))
 	observables := make([]metric.Observable, len(instruments))
 	for i, m := range instruments {
@@ -194,7 +197,11 @@ func (a *Agent) registerMetrics() error {
 	}
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		k := a.coreStatus()
-		now := measurements{a.status(k), k, a.gossip.Stats(), a.server.Stats(), a.stream.Status()}
+		now := measurements{a.status(k), k, a.gossip.Stats(), a.server.Stats(), a.stream.Status(), nil}
+		if a.rls != nil {
+			s := a.rls.Stats()
+			now.rls = &s
+		}
 		for i, m := range instruments {
 			m.read(now, func(v float64, attrs ...attribute.KeyValue) {
 				o.ObserveFloat64(all[i], v, metric.WithAttributes(attrs...))

@@ -7,8 +7,10 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/services/agent"
 	"github.com/titrate/titrate/services/telemetry"
 )
@@ -26,8 +28,14 @@ itself gone, the filters go on with what they last knew.
 What it last obeyed is kept in --snapshot-dir, so that a restart needs neither
 the coordinator nor etcd.
 
+With --rls it also serves envoy.service.ratelimit.v3, the API of Envoy's own rate limit
+filter: for Envoys that do not load the module. --rls-config is a directory with the YAML
+of envoyproxy/ratelimit, as it is; a change is in force within two seconds, and files that
+cannot be read leave those before in force. The domain "titrate" asks the limits and shares
+of Titrate's own tenants. docs/rls.md says what differs.
+
 Ports are opened on loopback unless they are protected: --gossip by
---gossip-key-file, --admin by --tls-cert, or neither by --insecure.
+--gossip-key-file, --admin and --rls by --tls-cert, or none by --insecure.
 
   GET  /metrics, /healthz, /readyz    on --admin
   GET  /status                        who is linked, heard, a member; what is in force
@@ -42,6 +50,7 @@ const agentExample = `  titrate agent --coordinator 127.0.0.1:7400 --socket /tmp
   titrate agent --coordinator c1:7400,c2:7400 --tls-ca ca.pem \
       --gossip 10.0.0.7:7500 --join agents.titrate.svc:7500 --gossip-key-file key
   openssl rand -base64 32 > key                   a gossip key
+  titrate agent --socket /tmp/agent.sock --rls 127.0.0.1:8081 --rls-config config/
   curl -s 127.0.0.1:7501/status                   what it knows`
 
 // newAgent is the process beside the Envoys.
@@ -103,6 +112,25 @@ func agentFlags(cmd *cobra.Command, config *agent.Config) {
 		"a cut-off agent falls to its part by weight after this")
 	f.DurationVar(&config.T2, "claims-forget-after", exchange.DefaultForgetAfter,
 		"a silent replica's last claim counts for this long; more than --isolation-split-after")
+	rlsFlags(f, &config.RLS)
 	f.BoolVar(&config.FaultInjection, "fault-injection", false,
 		"serve POST /fault/partition; for tests and demonstrations")
+}
+
+func rlsFlags(f *pflag.FlagSet, r *agent.RLS) {
+	f.StringVar(&r.Address, "rls", "",
+		"address to serve Envoy's rate limit API at, such as 127.0.0.1:8081 (default none)")
+	f.StringVar(&r.Dir, "rls-config", "",
+		"directory with the YAML files of envoyproxy/ratelimit, watched (default none)")
+	f.IntVar(&r.Keys, "rls-keys", limiter.DefaultKeys,
+		"clients with counters of their own, 40 B each; those beyond share one per limit")
+	f.BoolVar(&r.Read.MergeDomains, "rls-merge-domains", false, "let several files have one domain")
+	f.BoolVar(&r.Shadow, "rls-shadow", false, "answer OK to every request, and count what would be over its limit")
+	f.BoolVar(&r.Quota, "rls-quota", false, "treat every limit of the files as one with quota_mode")
+	f.BoolVar(&r.Headers, "rls-headers", false,
+		"add RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset of the tightest limit to responses")
+	f.BoolVar(&r.Metadata, "rls-metadata", false,
+		"add dynamic metadata to responses: what was asked, which quotas are exceeded, the reasons of refusals")
+	f.BoolVar(&r.StopOverLimit, "rls-stop-over-limit", false,
+		"charge nothing for a refused descriptor; by default one with several hits uses up what was left")
 }

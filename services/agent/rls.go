@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+
+	"github.com/titrate/titrate/services/rls"
+	"go.opentelemetry.io/otel/attribute"
+)
+
+// RLS is the service of Envoy's rate limit API beside the filters' link.
+type RLS struct {
+	// Address is host:port of the gRPC server; "": there is none.
+	Address string
+	// Options are the operator's; the agent fills in the rest.
+	rls.Options
+}
+
+// suffixRLS makes the name of the service's gateway of the agent's.
+const suffixRLS = "-rls"
+
+// openRLS makes the service and opens its port, if it is configured. key is that of the
+// gossip.
+func (a *Agent) openRLS(ctx context.Context, key []byte) error {
+	o := a.c.RLS.Options
+	if a.c.RLS.Address == "" {
+		if o.Dir != "" {
+			return errors.New("--rls-config is given and --rls is not: give --rls host:port to serve these limits")
+		}
+		return nil
+	}
+	var err error
+	if o.Credentials, err = a.c.Security.ServerCredentials(); err != nil {
+		return err
+	}
+	o.Socket, o.Name, o.Log, o.Alone = a.c.Socket, a.c.Name+suffixRLS, a.log, len(a.c.Coordinators) == 0
+	o.Seed = seedOf(key)
+	if a.rls, err = rls.New(o); err != nil {
+		return err
+	}
+	a.rlsAt, err = a.c.Security.Listen(ctx, "--rls (gRPC)", a.c.RLS.Address)
+	return err
+}
+
+// seedOf is a seed that all agents with one gossip key have, and that nobody can guess
+// who does not know the key; 0 without a key.
+func seedOf(key []byte) uint64 {
+	if len(key) == 0 {
+		return 0
+	}
+	sum := sha256.Sum256(append([]byte("titrate rls seed\x00"), key...))
+	return binary.LittleEndian.Uint64(sum[:])
+}
+
+// RLSAddress is where the rate limit service listens, "" without one.
+func (a *Agent) RLSAddress() string {
+	if a.rlsAt == nil {
+		return ""
+	}
+	return a.rlsAt.Addr().String()
+}
+
+// standsAlone reports that no coordinator's configuration is expected: the service serves
+// the limits of its files.
+func (a *Agent) standsAlone() bool { return a.rls != nil && len(a.c.Coordinators) == 0 }
+
+// filesInForce is an alarm: what is in the directory is not what is in force.
+func (a *Agent) filesInForce() error {
+	if why := a.rls.Stats().FilesTrouble; why != "" {
+		return errors.New("--rls-config: the files before stay in force: " + why)
+	}
+	return nil
+}
+
+// ofRLS reads a number of the service, if there is one.
+func ofRLS(read func(rls.Stats) float64) func(measurements, func(float64, ...attribute.KeyValue)) {
+	return func(m measurements, put func(float64, ...attribute.KeyValue)) {
+		if m.rls != nil {
+			put(read(*m.rls))
+		}
+	}
+}
+
+// rlsInstruments are the metrics of the rate limit service.
+var rlsInstruments = []instrument{
+	{name: "titrate.rls.requests", counter: true,
+		help: "Requests to the rate limit service that were answered without an error.",
+		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Requests) })},
+	{name: "titrate.rls.duration", counter: true, unit: "s",
+		help: "Time that those requests took together in the agent.",
+		read: ofRLS(func(s rls.Stats) float64 { return s.Seconds })},
+	{name: "titrate.rls.hits", counter: true,
+		help: "Hits by limit and outcome: within, near (admitted beyond 80 % of the limit), over, and over a limit " +
+			"with shadow_mode or quota_mode.",
+		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
+			if m.rls == nil {
+				return
+			}
+			for _, h := range m.rls.Hits {
+				for i, n := range h.By {
+					if n > 0 {
+						put(float64(n), attribute.String("limit", h.Limit),
+							attribute.String("outcome", rls.OutcomeNames[i]))
+					}
+				}
+			}
+		}},
+	{name: "titrate.rls.hits.unnamed", counter: true,
+		help: "Decisions counted under the limit \"other\", because there are too many names.",
+		read: ofRLS(func(s rls.Stats) float64 { return float64(s.MetricsRefused) })},
+	{name: "titrate.rls.invalid", counter: true,
+		help: "Requests that were answered with an error: no domain, no descriptors, an unknown unit.",
+		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Invalid) })},
+	{name: "titrate.rls.unknown.domain", counter: true,
+		help: "Requests to a domain that no file has: answered OK.",
+		read: ofRLS(func(s rls.Stats) float64 { return float64(s.UnknownDomain) })},
+	{name: "titrate.rls.undecided", counter: true,
+		help: "Descriptors answered OK because the engine could not decide them.",
+		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Undecided) })},
+	{name: "titrate.rls.overrides.refused", counter: true,
+		help: "Descriptors answered OK because too many different limits came with descriptors.",
+		read: ofRLS(func(s rls.Stats) float64 { return float64(s.OverridesRefused) })},
+	{name: "titrate.rls.hits.capped", counter: true,
+		help: "Descriptors with more than a million hits, charged as a million.",
+		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Capped) })},
+	{name: "titrate.rls.shadowed", counter: true,
+		help: "Requests over a limit that --rls-shadow let pass.",
+		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Shadowed) })},
+	{name: "titrate.rls.limits",
+		help: "Limits of the files in force.",
+		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Limits) })},
+	{name: "titrate.rls.files.refused", counter: true,
+		help: "Changes of the files that were refused; those before stayed in force.",
+		read: ofRLS(func(s rls.Stats) float64 { return float64(s.FilesRefused) })},
+	{name: "titrate.rls.files.trouble",
+		help: "1 while the files in the directory are not those in force.",
+		read: ofRLS(func(s rls.Stats) float64 { return truth(s.FilesTrouble != "") })},
+	{name: "titrate.rls.names.unused",
+		help: "Identities and classes of limits that the service has no place for: their limits count all as one " +
+			"client, or no request.",
+		read: ofRLS(func(s rls.Stats) float64 { return float64(s.NamesUnused) })},
+	{name: "titrate.rls.panics", counter: true,
+		help: "Panics recovered in the service's engine.",
+		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Panics) })},
+}

@@ -1,0 +1,183 @@
+package agent
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	api "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/titrate/titrate/envoy-filter/certtest"
+	"github.com/titrate/titrate/services/rls"
+	"github.com/titrate/titrate/services/telemetry"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+const perDay = `
+domain: shop
+descriptors:
+  - key: client
+    rate_limit: {unit: day, requests_per_unit: 60}
+`
+
+// withRLS is an agent that serves the rate limit API, without a coordinator.
+func withRLS(t *testing.T, name string, join ...string) (*instance, api.RateLimitServiceClient, *grpc.ClientConn) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "shop.yaml"), []byte(perDay), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i := run(t, Config{Name: name, Join: join, RLS: RLS{Address: "127.0.0.1:0", Options: rls.Options{Dir: dir}}})
+	conn, err := grpc.NewClient(i.RLSAddress(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return i, api.NewRateLimitServiceClient(conn), conn
+}
+
+// call asks for a client; hits 0 charges nothing.
+func call(t *testing.T, c api.RateLimitServiceClient, client string, hits uint64) *api.RateLimitResponse {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	d := &ratelimitv3.RateLimitDescriptor{HitsAddend: wrapperspb.UInt64(hits),
+		Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: "client", Value: client}}}
+	r, err := c.ShouldRateLimit(ctx, &api.RateLimitRequest{Domain: "shop",
+		Descriptors: []*ratelimitv3.RateLimitDescriptor{d}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// admitted is how many of n requests of a client pass.
+func admitted(t *testing.T, c api.RateLimitServiceClient, client string, n int) (passed int) {
+	t.Helper()
+	for range n {
+		if call(t, c, client, 1).GetOverallCode() == api.RateLimitResponse_OK {
+			passed++
+		}
+	}
+	return passed
+}
+
+func TestRLSOfOneAgent(t *testing.T) {
+	i, client, conn := withRLS(t, "a")
+	if n := admitted(t, client, "bob", 70); n != 60 {
+		t.Errorf("%d of 70 admitted, 60 per day", n)
+	}
+	health, err := healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{})
+	if err != nil || health.GetStatus() != healthv1.HealthCheckResponse_SERVING {
+		t.Errorf("health %v, %v", health, err)
+	}
+	if code, text := i.http(http.MethodGet, "/readyz"); code != http.StatusOK {
+		t.Errorf("not ready without a coordinator: %s", text)
+	}
+	_, metrics := i.http(http.MethodGet, "/metrics")
+	for _, want := range []string{`titrate_rls_hits_total{limit="shop.client",outcome="over"} 10`,
+		`titrate_rls_hits_total{limit="shop.client",outcome="near"} 12`, `titrate_rls_requests_total 70`,
+		`titrate_rls_limits 1`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("metrics without %s", want)
+		}
+	}
+	i.eventually("links its own gateway", func(s Status) bool {
+		return len(s.Gateways) == 1 && s.Gateways[0].Name == "a-rls"
+	})
+}
+
+// One limit holds over the services of two agents.
+func TestRLSOfTwoAgents(t *testing.T) {
+	a, first, _ := withRLS(t, "a")
+	b, second, _ := withRLS(t, "b", a.GossipAddress())
+	for _, i := range []*instance{a, b} {
+		i.eventually("hears the other's gateway", func(s Status) bool {
+			n := 0
+			for _, r := range s.Replicas {
+				if r.Heard && r.Member {
+					n++
+				}
+			}
+			return n == 2
+		})
+	}
+	left := func(c api.RateLimitServiceClient) int {
+		return int(call(t, c, "bob", 0).GetStatuses()[0].GetLimitRemaining())
+	}
+	total, unheard := admitted(t, first, "bob", 30), 0
+	b.eventually("hears what the first has admitted", func(Status) bool {
+		total += admitted(t, first, "bob", 1)
+		unheard += admitted(t, second, "bob", 1)
+		return left(second) <= left(first)+3
+	})
+	total += unheard
+	for range 20 {
+		total += admitted(t, second, "bob", 5) + admitted(t, first, "bob", 5)
+	}
+	if total < 55 || total > 60+unheard+10 {
+		t.Errorf("%d admitted over both, 60 per day; %d before the second had heard of the first", total, unheard)
+	}
+	b.stop()
+	a.eventually("hears that the other has left", func(s Status) bool {
+		for _, r := range s.Replicas {
+			if r.Name == "b-rls" && !r.Drained {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func TestRLSSettings(t *testing.T) {
+	c := Config{Socket: filepath.Join(t.TempDir(), "s"), Gossip: "127.0.0.1:0", Admin: "127.0.0.1:0",
+		RLS: RLS{Options: rls.Options{Dir: t.TempDir()}}}
+	if _, err := c.Complete(t.Context()); err == nil || !strings.Contains(err.Error(), "--rls is not") {
+		t.Errorf("--rls-config without --rls: %v", err)
+	}
+	c.RLS.Address = "0.0.0.0:0"
+	if _, err := c.Complete(t.Context()); err == nil || !strings.Contains(err.Error(), "--tls-cert") {
+		t.Errorf("--rls beyond loopback without TLS: %v", err)
+	}
+	if seedOf(nil) != 0 || seedOf([]byte("a")) == seedOf([]byte("b")) {
+		t.Error("seeds do not follow the gossip key")
+	}
+}
+
+// With TLS files the service takes callers with a certificate of the CA, and no others.
+func TestRLSWithCertificates(t *testing.T) {
+	ca, stranger := certtest.New(t), certtest.New(t)
+	security := telemetry.Security{CA: certtest.Bundle(t, ca)}
+	security.Cert, security.Key = ca.Issue(t, "agent")
+	i := run(t, Config{Name: "a", Security: security, RLS: RLS{Address: "127.0.0.1:0"}})
+	for _, c := range []struct {
+		of   *certtest.Authority
+		want codes.Code
+	}{{ca, codes.OK}, {stranger, codes.Unavailable}} {
+		own := telemetry.Security{CA: security.CA}
+		own.Cert, own.Key = c.of.Issue(t, "envoy")
+		credentials, err := own.ClientCredentials()
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := grpc.NewClient(i.RLSAddress(), grpc.WithTransportCredentials(credentials))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_, err = api.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &api.RateLimitRequest{Domain: "shop",
+			Descriptors: []*ratelimitv3.RateLimitDescriptor{{}}})
+		if status.Code(err) != c.want {
+			t.Errorf("%v, want %v", err, c.want)
+		}
+	}
+}

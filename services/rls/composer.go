@@ -1,0 +1,160 @@
+package rls
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/services/rls/ratelimitconfig"
+)
+
+// maxOverrides bounds the different limits that descriptors bring along, about 1 KiB each.
+const maxOverrides = 4096
+
+// tenantWeight keeps the tenants of the files out of the shares that the engine assumes
+// until the coordinator grants some: they use no pool.
+const tenantWeight = 1e-9
+
+// composer gives the engine its configuration: the coordinator's and that of the files.
+type composer struct {
+	engine *limiter.Engine
+	files  atomic.Pointer[ratelimitconfig.Config] // in force
+	names  atomic.Pointer[limiter.Names]          // of identities and classes
+	unused atomic.Int64                           // names beyond the engine's bounds
+
+	mu        sync.Mutex
+	given     *config.Config // the coordinator's
+	base      *config.Config // given, with the defaults copied into its tenants
+	overrides map[string]config.Tenant
+}
+
+func newComposer(e *limiter.Engine, seed uint64) *composer {
+	none := &config.Config{Seed: seed}
+	c := &composer{engine: e, given: none, base: none, overrides: map[string]config.Tenant{}}
+	c.files.Store(&ratelimitconfig.Config{})
+	c.names.Store(&limiter.Names{})
+	return c
+}
+
+// configure takes the coordinator's configuration.
+func (c *composer) configure(given *config.Config) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.setBase(given)
+}
+
+// change takes a change of the coordinator's configuration. The engine gets all anew: the
+// tenants that change may inherit defaults, which the engine does not know as such.
+func (c *composer) change(d *config.Delta) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	given, err := c.given.With(d)
+	if err != nil {
+		return err
+	}
+	return c.setBase(given)
+}
+
+// setBase puts a configuration of the coordinator in force. c is locked.
+func (c *composer) setBase(given *config.Config) error {
+	before := c.base
+	c.base = given.Inherited() // its defaults are not for the tenants of the files
+	if err := c.apply(c.files.Load()); err != nil {
+		c.base = before
+		return err
+	}
+	c.given = given
+	names, unused := namesOf(c.base)
+	c.names.Store(&names)
+	c.unused.Store(int64(unused))
+	c.engine.Name(names)
+	return nil
+}
+
+// load puts the configuration of the files in force.
+func (c *composer) load(files *ratelimitconfig.Config) error {
+	if files.HasDomain(Domain) {
+		return fmt.Errorf("a file has the domain %q, by which Titrate's own tenants are asked: give it another name",
+			Domain)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.apply(files); err != nil {
+		return err
+	}
+	c.files.Store(files) // only now: the engine knows its limits
+	return nil
+}
+
+// override makes the engine know a limit that a descriptor has brought along, and returns
+// the tenant for it; false: there are too many.
+func (c *composer) override(requests uint32, unit ratelimitconfig.Unit) (string, bool) {
+	name := fmt.Sprintf("override/%d/%s", requests, unit)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, known := c.overrides[name]; known {
+		return name, true
+	}
+	if len(c.overrides) >= maxOverrides {
+		return "", false
+	}
+	c.overrides[name] = tenant(name, requests, unit, false)
+	if c.apply(c.files.Load()) != nil {
+		delete(c.overrides, name)
+		return "", false
+	}
+	return name, true
+}
+
+// apply gives the engine everything together. c is locked.
+func (c *composer) apply(files *ratelimitconfig.Config) error {
+	out := *c.base
+	out.Tenants = slices.Clone(c.base.Tenants)
+	for _, l := range files.Limits() {
+		if !l.Unlimited {
+			out.Tenants = append(out.Tenants, tenant(tenantOf(l), l.Requests, l.Unit, l.Single))
+		}
+	}
+	for _, t := range c.overrides {
+		out.Tenants = append(out.Tenants, t)
+	}
+	return c.engine.Apply(&out)
+}
+
+// tenantOf is the engine's tenant for a limit of the files.
+func tenantOf(l *ratelimitconfig.Limit) string { return "files/" + l.ID }
+
+// tenant has one limit, which counts each of its clients, or all together.
+func tenant(name string, requests uint32, unit ratelimitconfig.Unit, single bool) config.Tenant {
+	n := float64(requests)
+	return config.Tenant{Name: name, Weight: tenantWeight, Limits: []config.Limit{{
+		Name: "rls", PerTenant: single, Rate: n / unit.Length().Seconds(), Burst: n}}}
+}
+
+// namesOf gives the names of identities and classes that limits use their places; unused
+// is how many there was no place for.
+func namesOf(c *config.Config) (out limiter.Names, unused int) {
+	var identities, classes []string
+	for i := range c.Tenants {
+		for j := range c.Tenants[i].Limits {
+			l := &c.Tenants[i].Limits[j]
+			if l.Identity != "" {
+				identities = append(identities, l.Identity)
+			}
+			classes = append(classes, l.Classes...)
+		}
+	}
+	unused += place(out.Identities[:], identities)
+	unused += place(out.Classes[:], classes)
+	return out, unused
+}
+
+// place puts different names in places, in their order, and returns how many found none.
+func place(places, names []string) int {
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return len(names) - copy(places, names)
+}

@@ -1,0 +1,65 @@
+package rls
+
+import (
+	"math"
+	"time"
+
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/services/rls/ratelimitconfig"
+)
+
+// answer is the decision about one descriptor.
+type answer struct {
+	over      bool
+	reason    limiter.Reason
+	limit     string // name of the limit that refused, of those of the domain "titrate"
+	numbers   numbers
+	remaining uint32
+	reset     time.Duration // until the limit is whole again; of a refusal, until it may pass
+}
+
+// numbers are what a limit allows, as the API says it.
+type numbers struct {
+	name     string
+	requests uint32
+	unit     ratelimitconfig.Unit // NoUnit: no limit applies
+}
+
+// decide decides a descriptor of a tenant that has one limit of requests per unit. hits 0
+// asks whether one more request would pass, and charges nothing.
+func (s *Server) decide(tenant, client string, requests uint32, hits uint64) answer {
+	r := limiter.Request{Tenant: tenant, Client: client, Cost: float64(max(1, min(hits, limiter.MaxCost)))}
+	if hits == 0 {
+		out, left := s.enforcer.Peek(&r)
+		return asAnswer(out, left, requests)
+	}
+	out := neverPasses
+	if hits <= uint64(requests) {
+		out = s.enforcer.Decide(&r)
+	}
+	left := s.enforcer.Allowance(&r, out.Reason)
+	if rest := math.Floor(left.Remaining + rounding); out.Verdict == limiter.Reject && rest >= 1 && !s.o.StopOverLimit {
+		r.Cost = rest
+		s.enforcer.Decide(&r)
+	}
+	if hits > limiter.MaxCost && out.Verdict == limiter.Admit {
+		s.counts.capped.Add(1)
+	}
+	return asAnswer(out, left, requests)
+}
+
+// neverPasses is the answer to more hits than the limit has in its unit.
+var neverPasses = limiter.Outcome{Verdict: limiter.Reject, Reason: limiter.ClientLimit}
+
+// rounding is what may be missing of a whole unit.
+const rounding = 1e-6
+
+func asAnswer(out limiter.Outcome, left limiter.Allowance, requests uint32) answer {
+	a := answer{over: out.Verdict != limiter.Admit, reason: out.Reason, limit: out.Limit, reset: left.Reset}
+	if !a.over {
+		a.remaining = uint32(min(math.Floor(left.Remaining+rounding), float64(requests)))
+	} else if out.RetryAfter > 0 {
+		a.reset = out.RetryAfter
+	}
+	return a
+}

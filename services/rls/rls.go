@@ -1,0 +1,138 @@
+package rls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	api "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/envoy-filter/agentlink"
+	"github.com/titrate/titrate/envoy-filter/enforcer"
+	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/services/rls/ratelimitconfig"
+)
+
+const (
+	// maxRequestBytes bounds a request.
+	maxRequestBytes = 256 << 10
+	// maxAge closes a connection after a while, so that clients spread anew.
+	maxAge = time.Hour
+	// configurationWait is how long the server waits at its start for the coordinator's
+	// configuration before it serves without.
+	configurationWait = 5 * time.Second
+	// stopWait is how long requests under way may take when the server stops.
+	stopWait = time.Second
+)
+
+// Options are fixed for a server's life.
+type Options struct {
+	// Dir has the files of envoyproxy/ratelimit; "": there are none.
+	Dir  string
+	Read ratelimitconfig.Options
+	// Shadow answers OK whatever the limits say. Quota treats every limit of the files as
+	// one with quota_mode.
+	Shadow, Quota bool
+	// Headers adds RateLimit-Limit, -Remaining and -Reset of the tightest limit to the
+	// responses; Metadata adds what was asked, and exceeded quotas, as dynamic metadata.
+	Headers, Metadata bool
+	// StopOverLimit charges nothing for a descriptor that is refused. Default: it takes
+	// what is left.
+	StopOverLimit bool
+
+	// Keys is the budget of client keys, 40 B each; 0: limiter.DefaultKeys.
+	Keys int
+
+	// Socket of the agent, and the gateway's name there.
+	Socket, Name string
+	// Seed of the keys' hashes until the coordinator's configuration brings one; the same
+	// in all agents.
+	Seed uint64
+	// Alone: no coordinator's configuration will come.
+	Alone       bool
+	Credentials credentials.TransportCredentials
+	Log         *slog.Logger
+}
+
+// New makes a server and reads the files.
+func New(o Options) (*Server, error) {
+	engine := limiter.New(limiter.Options{Keys: o.Keys, Replica: o.Name, Start: enforcer.Now()})
+	s := &Server{o: o, composer: newComposer(engine, o.Seed)}
+	say := func(text string) { o.Log.Info(text) }
+	s.enforcer = enforcer.New(enforcer.Options{Engine: engine, FailurePolicy: limiter.BootOpen, Deliver: s.held.deliver,
+		Log: func(text string) { o.Log.Error(text) }})
+	s.link = agentlink.New(agentlink.Options{Socket: o.Socket, Engine: engine, Apply: s.composer.configure,
+		Change: s.composer.change,
+		Now:    enforcer.Now, RecoverPanic: s.enforcer.RecoverPanic, Log: say,
+		Hello: link.Hello{Replica: o.Name, Weight: 1, PID: os.Getpid(), Generation: uint64(time.Now().UnixNano()),
+			Envoy: "none: rate limit service"}})
+	s.watch = &watcher{dir: o.Dir, read: o.Read, load: s.composer.load, log: o.Log}
+	return s, s.watch.start()
+}
+
+// Serve answers on the listener until ctx ends.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	s.enforcer.Start()
+	var parts sync.WaitGroup
+	parts.Go(func() { s.link.Run(ctx) })
+	parts.Go(func() { s.watch.run(ctx) })
+	defer parts.Wait()
+	defer s.enforcer.Stop()
+	s.awaitConfiguration(ctx)
+	server, live := s.grpc()
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		live.Shutdown()
+		s.enforcer.Stop() // ends what waits
+		force := time.AfterFunc(stopWait, server.Stop)
+		defer force.Stop()
+		server.GracefulStop()
+	})
+	err := server.Serve(listener)
+	if !stop() {
+		<-stopped
+	}
+	if err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("rate limit service on %s: %w", listener.Addr(), err)
+	}
+	return nil
+}
+
+// awaitConfiguration waits for the coordinator's configuration: the seed of its keys, and
+// its tenants. Callers wait in the listener's queue meanwhile.
+func (s *Server) awaitConfiguration(ctx context.Context) {
+	if s.o.Alone {
+		return
+	}
+	select {
+	case <-s.link.Ready():
+	case <-ctx.Done():
+	case <-time.After(configurationWait):
+		s.o.Log.Warn("rate limit service: no configuration of the coordinator yet; serving the files' limits without")
+	}
+}
+
+func (s *Server) grpc() (*grpc.Server, *health.Server) {
+	server := grpc.NewServer(grpc.Creds(s.o.Credentials), grpc.MaxRecvMsgSize(maxRequestBytes),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: maxAge, MaxConnectionAgeGrace: maxAge}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}))
+	api.RegisterRateLimitServiceServer(server, s)
+	live := health.NewServer()
+	live.SetServingStatus(api.RateLimitService_ServiceDesc.ServiceName, healthv1.HealthCheckResponse_SERVING)
+	healthv1.RegisterHealthServer(server, live)
+	reflection.Register(server)
+	return server, live
+}

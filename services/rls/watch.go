@@ -1,0 +1,123 @@
+package rls
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/titrate/titrate/services/rls/ratelimitconfig"
+)
+
+// watchEvery is how often the directory is looked at. A change is in force within twice
+// that; more often costs a system call per file.
+const watchEvery = time.Second
+
+// watcher follows the directory with the files.
+type watcher struct {
+	dir  string
+	read ratelimitconfig.Options
+	load func(*ratelimitconfig.Config) error
+	log  *slog.Logger
+
+	seen string // signature of what was read last
+
+	mu      sync.Mutex
+	refused uint64
+	why     string
+}
+
+// start reads the directory for the first time. Then everything must be right.
+func (w *watcher) start() error {
+	if w.dir == "" {
+		return nil
+	}
+	if err := w.readFiles(); err != nil {
+		return fmt.Errorf("--rls-config %s:\n%w", w.dir, err)
+	}
+	return nil
+}
+
+// run follows the directory until ctx ends.
+func (w *watcher) run(ctx context.Context) {
+	if w.dir == "" {
+		return
+	}
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			w.look()
+		}
+	}
+}
+
+// look reads the files again if one has changed.
+func (w *watcher) look() {
+	now, err := w.signature()
+	if err == nil && now == w.seen {
+		return
+	}
+	err = w.readFiles()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil {
+		w.why = ""
+		w.log.Info("rate limits of the files in force", "dir", w.dir)
+		return
+	}
+	if err.Error() != w.why {
+		w.refused++
+		w.log.Error("rate limits of the files refused; those before stay in force", "dir", w.dir, "error", err)
+	}
+	w.why = err.Error()
+}
+
+// readFiles puts the files in force. What is read may be newer than the signature; then
+// the next look reads it once more.
+func (w *watcher) readFiles() error {
+	var err error
+	if w.seen, err = w.signature(); err != nil { // then seen is "", and all is read once it works
+		return err
+	}
+	c, err := ratelimitconfig.ReadDir(w.dir, w.read)
+	if err != nil {
+		return err
+	}
+	return w.load(c)
+}
+
+// signature tells contents of the directory apart, by names, sizes and times. It follows
+// symbolic links, as those of a mounted ConfigMap.
+func (w *watcher) signature() (string, error) {
+	entries, err := os.ReadDir(w.dir)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, e := range entries {
+		if !ratelimitconfig.IsConfig(e.Name()) {
+			continue
+		}
+		info, err := os.Stat(filepath.Join(w.dir, e.Name()))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "%q %d %d\n", e.Name(), info.Size(), info.ModTime().UnixNano())
+	}
+	return b.String(), nil
+}
+
+// trouble is how many changes were refused, and why the last one was; "" if it was not.
+func (w *watcher) trouble() (refused uint64, why string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.refused, w.why
+}
