@@ -22,7 +22,8 @@ func (c *Core) Hello(now time.Duration) *controlv1.Hello {
 	c.applied.BeginStream()
 	s := c.applied.Status(now)
 	return &controlv1.Hello{Agent: c.o.Name, Version: c.o.Version, Epoch: s.Epoch, Revision: s.Revision,
-		Replicas: c.replicas(), Pools: s.Pools, Changes: true, Members: s.Version, Leases: c.applied.LastLeases().GetLeases()}
+		Replicas: c.replicas(), Pools: s.Pools, Changes: true, Members: s.Version,
+		Leases: c.applied.LastLeases().GetLeases()}
 }
 
 // Report is what the gateways reported, and the state of the configuration if it changed
