@@ -101,7 +101,7 @@ func (c *composer) override(requests uint32, unit ratelimitconfig.Unit) (string,
 	if len(c.overrides) >= maxOverrides {
 		return "", false
 	}
-	c.overrides[name] = tenant(name, requests, unit, false)
+	c.overrides[name] = tenant(name, requests, unit)
 	if c.apply(c.files.Load()) != nil {
 		delete(c.overrides, name)
 		return "", false
@@ -115,7 +115,7 @@ func (c *composer) apply(files *ratelimitconfig.Config) error {
 	out.Tenants = slices.Clone(c.base.Tenants)
 	for _, l := range files.Limits() {
 		if !l.Unlimited {
-			out.Tenants = append(out.Tenants, tenant(tenantOf(l), l.Requests, l.Unit, l.Single))
+			out.Tenants = append(out.Tenants, tenant(tenantOf(l), l.Requests, l.Unit))
 		}
 	}
 	for _, t := range c.overrides {
@@ -127,11 +127,11 @@ func (c *composer) apply(files *ratelimitconfig.Config) error {
 // tenantOf is the engine's tenant for a limit of the files.
 func tenantOf(l *ratelimitconfig.Limit) string { return "files/" + l.ID }
 
-// tenant has one limit, which counts each of its clients, or all together.
-func tenant(name string, requests uint32, unit ratelimitconfig.Unit, single bool) config.Tenant {
+// tenant has one limit, which counts each of its clients.
+func tenant(name string, requests uint32, unit ratelimitconfig.Unit) config.Tenant {
 	n := float64(requests)
 	return config.Tenant{Name: name, Weight: tenantWeight, Limits: []config.Limit{{
-		Name: "rls", PerTenant: single, Rate: n / unit.Length().Seconds(), Burst: n}}}
+		Name: "rls", Rate: n / unit.Length().Seconds(), Burst: n}}}
 }
 
 // namesOf gives the names of identities and classes that limits use their places; unused

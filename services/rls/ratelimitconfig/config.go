@@ -71,8 +71,6 @@ type Limit struct {
 	Quota     bool     // refuses nothing, and says in the metadata that it would have
 	// Detailed: each value that requests have has its own metrics.
 	Detailed bool
-	// Single: all requests are counted together, since no entry's value can differ.
-	Single bool
 	// File and Line are where the limit's descriptor stands.
 	File string
 	Line int

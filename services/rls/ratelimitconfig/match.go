@@ -18,7 +18,7 @@ type Entry interface {
 type Match struct {
 	*Limit // nil: the descriptor has none
 	// Client is what the limit counts together: requests with equal Clients. It is not
-	// text. "" if all requests of the limit are counted together.
+	// text. A node for one value may have several: an entry a_b finds a node of key a and value b.
 	Client string
 	// Metric is the name that the descriptor is counted by.
 	Metric string
@@ -44,11 +44,7 @@ func Find[E Entry](c *Config, domain string, entries []E) Match {
 	if l == nil {
 		return Match{}
 	}
-	m := Match{Limit: l, Metric: metric(l, path, entries)}
-	if !l.Single {
-		m.Client = client(path, entries)
-	}
-	return m
+	return Match{Limit: l, Client: client(path, entries), Metric: metric(l, path, entries)}
 }
 
 // child is the node that an entry leads to, nil if there is none.

@@ -121,7 +121,7 @@ func (r *reader) domain(c *Config, n *yaml.Node, o Options) {
 	if d == nil {
 		d = &Node{Key: name, File: r.file, Line: n.Line}
 	}
-	at := place{domain: name, path: name, id: strconv.Quote(name), single: true}
+	at := place{domain: name, path: name, id: strconv.Quote(name)}
 	r.descriptors(d, f["descriptors"], "descriptors", at)
 	if c.domains == nil {
 		c.domains = map[string]*Node{}
@@ -132,7 +132,6 @@ func (r *reader) domain(c *Config, n *yaml.Node, o Options) {
 // place is where in the tree a list of descriptors is.
 type place struct {
 	domain, path, id string
-	single           bool // every node above is for one value
 	depth            int
 }
 
@@ -159,7 +158,6 @@ func (r *reader) descriptor(parent *Node, n *yaml.Node, field string, at place) 
 		File:          r.file, Line: n.Line,
 	}
 	at.path, at.id = at.path+"."+node.name(), at.id+"/"+strconv.Quote(node.name())
-	at.single = at.single && node.Value != "" && !node.IsPattern()
 	switch {
 	case node.Key == "":
 		r.Wrong(n.Line, field+".key", "missing; want the key of a descriptor's entry")
@@ -176,7 +174,7 @@ func (r *reader) descriptor(parent *Node, n *yaml.Node, field string, at place) 
 	detailed := r.Flag(f["detailed_metric"], field+".detailed_metric")
 	if l := r.limit(f["rate_limit"], field+".rate_limit"); l != nil {
 		l.Domain, l.Path, l.ID, l.File, l.Line = at.domain, at.path, at.id, r.file, n.Line
-		l.Shadow, l.Quota, l.Detailed, l.Single = shadow, quota, detailed, at.single
+		l.Shadow, l.Quota, l.Detailed = shadow, quota, detailed
 		node.Limit = l
 	}
 	if f["descriptors"] != nil {

@@ -48,11 +48,11 @@ descriptors:
 	replaces := strings.Join(l.Replaces, " ")
 	l.Replaces = nil
 	want := ratelimitconfig.Limit{Domain: "shop", Path: "shop.tenant_404", Requests: 5, Unit: ratelimitconfig.Minute,
-		Name: "a", Shadow: true, Quota: true, Detailed: true, Single: true, File: "f.yaml", Line: 4}
+		Name: "a", Shadow: true, Quota: true, Detailed: true, File: "f.yaml", Line: 4}
 	if replaces != "b c" || !equal(l, want) {
 		t.Errorf("%+v, replaces %s; want %+v", l, replaces, want)
 	}
-	if l := all[1]; !l.Unlimited || l.Single || l.Path != "shop.path_/search*" {
+	if l := all[1]; !l.Unlimited || l.Path != "shop.path_/search*" {
 		t.Errorf("%+v", l)
 	}
 }
@@ -60,7 +60,7 @@ descriptors:
 func equal(a, b ratelimitconfig.Limit) bool {
 	return a.Domain == b.Domain && a.Path == b.Path && a.Requests == b.Requests && a.Unit == b.Unit &&
 		a.Name == b.Name && a.Shadow == b.Shadow && a.Quota == b.Quota && a.Detailed == b.Detailed &&
-		a.Single == b.Single && a.File == b.File && a.Line == b.Line
+		a.File == b.File && a.Line == b.Line
 }
 
 func TestMistakes(t *testing.T) {
@@ -135,9 +135,8 @@ func FuzzAdd(f *testing.F) {
 			return
 		}
 		for _, d := range c.Domains() {
-			m := ratelimitconfig.Find(c, d.Key, []entry{{key, value}})
-			if m.Limit != nil && m.Single != (m.Client == "") {
-				t.Errorf("single %v, client %q", m.Single, m.Client)
+			if m := ratelimitconfig.Find(c, d.Key, []entry{{key, value}}); m.Limit != nil && m.Client == "" {
+				t.Errorf("%s counts %s=%s by nothing", m.Path, key, value)
 			}
 		}
 		for _, l := range c.Limits() {
