@@ -12,7 +12,7 @@ CORE     := Symbols|Older|EnvoysAddress|Overrides|PerRoute|Classes|ClientLimit|H
 export ENVOY_BIN ?= $(CACHE)/envoy-$(ENVOY)/envoy
 export GOFLAGS ?= -buildvcs=false
 
-# envoyproxy/ratelimit, which benchmarks compare with.
+# envoyproxy/ratelimit, which tests and benchmarks compare with.
 RATELIMIT := $(CACHE)/ratelimit-$(shell sed -n 's,^\tgithub.com/envoyproxy/ratelimit \(v[^ ]*\).*,\1,p' tools/ratelimit/go.mod)/ratelimit
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
@@ -60,7 +60,7 @@ pictures: build envoy ## the pictures of the README: docs/demo.svg from a real r
 dev: build envoy ## the same without load: drive it yourself (README, "Drive it yourself")
 	@bin/titrate dev --no-load $(ARGS)
 
-test: build envoy images ## all tests: laws, services, real Envoy, containers
+test: build envoy images $(RATELIMIT) ## all tests: laws, services, real Envoy, containers
 	@cd control && go test ./...
 	@cd lab && go test ./...
 	@cd papers && go test ./...
@@ -68,7 +68,8 @@ test: build envoy images ## all tests: laws, services, real Envoy, containers
 	@cd envoy-filter && go test ./...
 	@$(MAKE) --no-print-directory older-envoys ARGS="-run '$(CORE)'"
 	@cd services && go test -p 1 ./...
-	@cd e2e && TITRATE_E2E=1 TITRATE_CONTAINERS=1 go test -count=1 -p 1 -timeout 20m ./...
+	@tools/sh/need.sh redis-server
+	@cd e2e && RATELIMIT_BIN=$(RATELIMIT) TITRATE_E2E=1 TITRATE_CONTAINERS=1 go test -count=1 -p 1 -timeout 20m ./...
 
 race: build envoy ## the tests that have no C boundary, under the race detector
 	@cd control && go test -race ./...

@@ -1,0 +1,92 @@
+// Package ratelimit starts envoyproxy/ratelimit with a Redis of its own, for comparison: in
+// benchmarks, and in tests of our service with the same API.
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/titrate/titrate/services/dev/child"
+	"github.com/titrate/titrate/services/dev/local"
+)
+
+// Options of a service.
+type Options struct {
+	Binary string            // of envoyproxy/ratelimit, see tools/sh/ratelimit.sh
+	Dir    string            // for its files and logs
+	Files  map[string]string // its configuration: YAML by file name
+	Env    []string          // more settings, such as SHADOW_MODE=true
+}
+
+// Service is a running service.
+type Service struct {
+	// Port takes gRPC.
+	Port           int
+	Redis, Service *child.Process
+}
+
+// Start starts a Redis that keeps nothing on disk, and the service.
+func Start(ctx context.Context, g *child.Group, o Options) (*Service, error) {
+	redis, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, fmt.Errorf("%w: Debian package redis-server", err)
+	}
+	p, err := local.Ports(4)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.write(); err != nil {
+		return nil, err
+	}
+	s := &Service{Port: p[1]}
+	if s.Redis, err = g.Start(child.Spec{Name: "redis", Path: redis, Log: filepath.Join(o.Dir, "redis.log"),
+		Args: []string{"--port", fmt.Sprint(p[0]), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+			"--dir", o.Dir}}); err != nil {
+		return nil, err
+	}
+	if err := s.Redis.Ready(ctx, func(ctx context.Context) error { return connect(ctx, p[0]) }); err != nil {
+		return nil, err
+	}
+	if s.Service, err = g.Start(child.Spec{Name: "ratelimit", Path: o.Binary,
+		Log: filepath.Join(o.Dir, "ratelimit.log"), Env: append([]string{
+			"HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1",
+			fmt.Sprintf("GRPC_PORT=%d", p[1]), fmt.Sprintf("PORT=%d", p[2]), fmt.Sprintf("DEBUG_PORT=%d", p[3]),
+			"USE_STATSD=false", "LOG_LEVEL=error", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + local.Address(p[0]),
+			"RUNTIME_ROOT=" + o.Dir, "RUNTIME_SUBDIRECTORY=" + subdirectory, "RUNTIME_WATCH_ROOT=false",
+		}, o.Env...)}); err != nil {
+		return nil, err
+	}
+	return s, s.Service.Ready(ctx, func(ctx context.Context) error {
+		_, err := local.Get(ctx, http.DefaultClient, "http://"+local.Address(p[2])+"/healthcheck")
+		return err
+	})
+}
+
+// subdirectory is where below its root the service looks for its configuration, in config.
+const subdirectory = "limits"
+
+func (o Options) write() error {
+	dir := filepath.Join(o.Dir, subdirectory, "config")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for name, text := range o.Files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func connect(ctx context.Context, port int) error {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", local.Address(port))
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}

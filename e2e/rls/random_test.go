@@ -1,0 +1,115 @@
+package rls
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	api "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// What is drawn: few keys and values, so that descriptors often match. A key holds the
+// separator of key and value.
+var (
+	someKeys     = []string{"a", "b", "a_b"}
+	someValues   = []string{"", "x", "b", "bx", "xyz"}
+	somePatterns = []string{"*", "x*", "b*", "xy*"}
+	someUnits    = []string{"day", "WEEK", "Month", "year"}
+	someNames    = []string{"one", "two", "three"}
+)
+
+func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
+
+// chance is true one time in n.
+func chance(r *rand.Rand, n int) bool { return r.IntN(n) == 0 }
+
+// domainFile draws the file of a domain.
+func domainFile(r *rand.Rand, name string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "domain: %s\ndescriptors:\n", name)
+	writeDescriptors(r, &b, "  ", 0)
+	return b.String()
+}
+
+func writeDescriptors(r *rand.Rand, b *strings.Builder, indent string, depth int) {
+	taken := map[string]bool{}
+	for range 1 + r.IntN(5) {
+		key, value := pick(r, someKeys), pick(r, someValues)
+		if chance(r, 3) {
+			value = pick(r, somePatterns)
+		}
+		name := strings.TrimSuffix(key+"_"+value, "_")
+		if taken[name] {
+			continue
+		}
+		taken[name] = true
+		fmt.Fprintf(b, "%s- key: %s\n", indent, key)
+		if value != "" {
+			fmt.Fprintf(b, "%s  value: %q\n", indent, value)
+		}
+		if strings.HasSuffix(value, "*") && chance(r, 2) {
+			fmt.Fprintf(b, "%s  share_threshold: true\n", indent)
+		}
+		for _, flag := range []string{"shadow_mode", "quota_mode", "detailed_metric", "value_to_metric"} {
+			if chance(r, 6) {
+				fmt.Fprintf(b, "%s  %s: true\n", indent, flag)
+			}
+		}
+		if !chance(r, 4) {
+			fmt.Fprintf(b, "%s  rate_limit: %s\n", indent, rateLimit(r))
+		}
+		if depth < 2 && chance(r, 2) {
+			fmt.Fprintf(b, "%s  descriptors:\n", indent)
+			writeDescriptors(r, b, indent+"    ", depth+1)
+		}
+	}
+}
+
+func rateLimit(r *rand.Rand) string {
+	var parts []string
+	if chance(r, 8) {
+		parts = append(parts, "unlimited: true")
+	} else {
+		parts = append(parts, "unit: "+pick(r, someUnits), fmt.Sprintf("requests_per_unit: %d", r.IntN(12)))
+	}
+	names := slices.Clone(someNames)
+	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	if chance(r, 2) {
+		parts = append(parts, "name: "+names[0])
+	}
+	if chance(r, 4) {
+		parts = append(parts, "replaces: [{name: "+names[1]+"}]")
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// request draws a request to a domain.
+func request(r *rand.Rand, domain string) *api.RateLimitRequest {
+	out := &api.RateLimitRequest{Domain: domain}
+	if chance(r, 4) {
+		out.HitsAddend = uint32(r.IntN(4))
+	}
+	for range 1 + r.IntN(3) {
+		d := &ratelimitv3.RateLimitDescriptor{}
+		for range 1 + r.IntN(3) {
+			d.Entries = append(d.Entries, &ratelimitv3.RateLimitDescriptor_Entry{Key: pick(r, someKeys),
+				Value: pick(r, someValues)})
+		}
+		if chance(r, 4) {
+			d.HitsAddend = wrapperspb.UInt64(uint64(r.IntN(5)))
+		}
+		if chance(r, 12) {
+			// A counter of its own: there, a descriptor's limit and that of the file share one.
+			n := 1 + r.IntN(3)
+			d.Entries = []*ratelimitv3.RateLimitDescriptor_Entry{{Key: "own", Value: fmt.Sprint(n)}}
+			d.Limit = &ratelimitv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: uint32(n),
+				Unit: typev3.RateLimitUnit_DAY}
+		}
+		out.Descriptors = append(out.Descriptors, d)
+	}
+	return out
+}
