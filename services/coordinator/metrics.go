@@ -24,6 +24,7 @@ type instruments struct {
 	o        *Coordinator
 	meter    metric.Meter
 	failures []error
+	gauges   []metric.Observable // those below
 
 	duration metric.Float64Histogram
 	nacks    metric.Int64Counter
@@ -108,23 +109,20 @@ func (m *instruments) failed(err error) {
 func (m *instruments) count(name, description string) metric.Int64ObservableGauge {
 	g, err := m.meter.Int64ObservableGauge(name, metric.WithDescription(description))
 	m.failed(err)
+	m.gauges = append(m.gauges, g)
 	return g
 }
 
 func (m *instruments) rate(name, description string) metric.Float64ObservableGauge {
 	g, err := m.meter.Float64ObservableGauge(name, metric.WithDescription(description))
 	m.failed(err)
+	m.gauges = append(m.gauges, g)
 	return g
 }
 
 // register starts the observations; the coordinator's parts must be there.
 func (m *instruments) register() error {
-	_, err := m.meter.RegisterCallback(m.observe, m.streams, m.members, m.epoch, m.leader, m.revision,
-		m.leases, m.deferred, m.whole, m.again, m.selected, m.step,
-		m.leftOut, m.refusing, m.held, m.unreadable, m.lost, m.refused, m.bounded, m.unknown,
-		m.estimate, m.inFlight, m.backlog, m.stay,
-		m.capacity, m.demand, m.admitted, m.price, m.fair, m.infeasible, m.overcommit,
-		m.flowDemand, m.flowShare, m.flowAdmitted)
+	_, err := m.meter.RegisterCallback(m.observe, m.gauges...)
 	return err
 }
 

@@ -110,10 +110,14 @@ func (l *Loop) Stop() {
 	l.board.Withdraw()
 }
 
-// Configure puts a configuration in force from the next step on.
+// Configure puts a configuration in force from the next step on. The one that is in force
+// already costs nothing: call it each round.
 func (l *Loop) Configure(c *allocation.Config) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if c == l.config { // the allocator has it, or gets it with Begin
+		return
+	}
 	l.config = c
 	if l.allocator != nil && !l.frozen {
 		l.allocator.Configure(c)
