@@ -54,8 +54,7 @@ func (o *Coordinator) checkCallersKnown(flag, address string) error {
 		return nil // Listen reports a bad address
 	}
 	return fmt.Errorf("%w: %s %s: not a loopback address, and without --tls-ca callers show no certificate, so that "+
-		"anyone may do "+
-		"everything: give --tls-ca, or --insecure if that is meant", ErrSettings, flag, address)
+		"anyone may do everything: give --tls-ca, or --insecure if that is meant", ErrSettings, flag, address)
 }
 
 // audit is where changes are recorded. The file stays open until the process ends.

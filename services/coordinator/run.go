@@ -137,7 +137,7 @@ type timedLoop struct {
 }
 
 // Hello is an agent's arrival.
-func (c timedLoop) Hello(h *controlv1.Hello) *delivery.Desk {
+func (c timedLoop) Hello(h *controlv1.Hello) *delivery.Receiver {
 	c.o.fleet.Hello(h.GetAgent(), c.o.streams.Agents)
 	return c.loop.Hello(time.Now(), h)
 }
@@ -149,10 +149,10 @@ func (c timedLoop) Report(agent string, r *controlv1.Report) (news bool) {
 }
 
 // Next is what an agent is to be told of leases.
-func (c timedLoop) Next(d *delivery.Desk) []delivery.Message { return c.loop.Next(time.Now(), d) }
+func (c timedLoop) Next(r *delivery.Receiver) []delivery.Message { return c.loop.Next(time.Now(), r) }
 
 // Again says that an agent has missed leases.
-func (c timedLoop) Again(d *delivery.Desk, reason string) { c.loop.Again(d, reason) }
+func (c timedLoop) Again(r *delivery.Receiver, reason string) { c.loop.Again(r, reason) }
 
 // Nack says that an agent refused a configuration.
 func (c timedLoop) Nack(agent string, revision int64, reason string) {

@@ -25,7 +25,7 @@ func warnOldBursts(log *slog.Logger, b store.Batch) {
 	}
 	if count > 0 {
 		log.Warn("limits were stored without a burst by an older version: they keep one second's worth of their rate; "+
-			"applied anew without burst they get the amount of the rate (100/min: 100)", "limits", count, "first",
-			names)
+			"applied anew without burst they get the amount of the rate (100/min: 100)",
+			"limits", count, "first", names)
 	}
 }

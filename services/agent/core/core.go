@@ -31,7 +31,7 @@ type Core struct {
 	aggregator    *aggregation.Aggregator
 	applied       applied.State
 	reports       *reports.Reports
-	teller        reports.Teller // of the stream to the coordinator
+	selector      reports.Selector // of the stream to the coordinator
 	spent         spent.Store
 	peers         *schedule.Peers
 

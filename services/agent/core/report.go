@@ -18,7 +18,7 @@ const maxLeftOut = 64
 // Hello opens a stream to the coordinator: who this is, and what it applied last.
 func (c *Core) Hello(now time.Duration) *controlv1.Hello {
 	c.lastState = nil
-	c.teller.Reset()
+	c.selector.Reset()
 	c.applied.BeginStream()
 	s := c.applied.Status(now)
 	return &controlv1.Hello{Agent: c.o.Name, Version: c.o.Version, Epoch: s.Epoch, Revision: s.Revision,
@@ -31,7 +31,7 @@ func (c *Core) Hello(now time.Duration) *controlv1.Hello {
 func (c *Core) Report(now time.Duration) *controlv1.Report {
 	r := &controlv1.Report{Interval: durationpb.New(exchange.ReportEvery),
 		Replicas: c.replicas(), GossipDelay: durationpb.New(c.peers.TypicalDelay(now))}
-	r.Flows, r.Changes = c.teller.Tell(c.reports.Rates(now), exchange.ReportEvery, c.applied.ReportsChanges())
+	r.Flows, r.Changes = c.selector.Select(c.reports.Rates(now), exchange.ReportEvery, c.applied.ReportsChanges())
 	if s := c.state(now); !proto.Equal(s, c.lastState) {
 		c.lastState, r.State = s, s
 	}

@@ -6,8 +6,8 @@
 //
 // A Cache applies the batches of the store in order. It keeps the resources by name
 // and the last 128 batches: an agent that is a few revisions behind gets the
-// difference, an agent that is further behind gets everything. A batch costs what it is large,
-// and a copy of the table of tenants, or of quotas, if it changes one of these.
+// difference, an agent that is further behind gets everything. The cost of a batch
+// is in proportion to its size; one that changes tenants or quotas also copies that table.
 //
 // # Invariants
 //
@@ -102,8 +102,7 @@ func (c *Cache) Apply(b store.Batch) {
 
 // reset removes all resources except those whose stored value cannot be read.
 func (c *Cache) reset(b store.Batch) {
-	maps.DeleteFunc(c.resources, func(name string,
-		_ *quotav1.Resource) bool {
+	maps.DeleteFunc(c.resources, func(name string, _ *quotav1.Resource) bool {
 		return !slices.Contains(b.Unreadable, name)
 	})
 	c.recent, c.floor = nil, b.Revision

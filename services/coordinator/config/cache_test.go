@@ -103,8 +103,8 @@ func TestConfigIsWhatWasConfigured(t *testing.T) {
 	if w := config.Tenants; w["t1"] != 1 || w["t2"] != 3 {
 		t.Errorf("%v", w)
 	}
-	one, two := config.Quotas[allocation.Flow{Tenant: "t1", Pool: "a"}], config.Quotas[allocation.Flow{Tenant: "t2",
-		Pool: "a"}]
+	one := config.Quotas[allocation.Flow{Tenant: "t1", Pool: "a"}]
+	two := config.Quotas[allocation.Flow{Tenant: "t2", Pool: "a"}]
 	if one.Guaranteed != 5 || one.Max != 50 || !one.Off || !math.IsNaN(one.Weight) {
 		t.Errorf("%+v", one)
 	}

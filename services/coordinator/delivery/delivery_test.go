@@ -17,33 +17,33 @@ import (
 
 const round = 250 * time.Millisecond
 
-// fleet is a board, and agents that put together what they are sent, as simply as can be.
+// fleet is a publisher, and agents that put together what they are sent, as simply as can be.
 type fleet struct {
-	board  *delivery.Board
-	now    time.Duration
-	leases map[allocation.Flow]*allocation.Lease
-	shares map[allocation.Flow]float64
-	agents []*agent
-	list   []allocation.Replica
-	idle   float64
+	publisher *delivery.Publisher
+	now       time.Duration
+	leases    map[allocation.Flow]*allocation.Lease
+	shares    map[allocation.Flow]float64
+	agents    []*agent
+	list      []allocation.Replica
+	idle      float64
 }
 
 type agent struct {
-	desk    *delivery.Desk
-	old     bool // it does not understand changes
-	uses    map[allocation.Flow]bool
-	held    map[allocation.Flow]float64
-	idle    float64
-	members map[string]float64
-	version uint64
-	last    *controlv1.Leases
-	at      time.Duration
+	receiver *delivery.Receiver
+	old      bool // it does not understand changes
+	uses     map[allocation.Flow]bool
+	held     map[allocation.Flow]float64
+	idle     float64
+	members  map[string]float64
+	version  uint64
+	last     *controlv1.Leases
+	at       time.Duration
 }
 
 func newFleet(agents int) *fleet {
-	f := &fleet{board: delivery.New(10 * time.Second), leases: map[allocation.Flow]*allocation.Lease{},
+	f := &fleet{publisher: delivery.New(10 * time.Second), leases: map[allocation.Flow]*allocation.Lease{},
 		shares: map[allocation.Flow]float64{}, idle: 1}
-	f.board.Begin(1)
+	f.publisher.Begin(1)
 	for i := range agents {
 		f.list = append(f.list, allocation.Replica{Name: fmt.Sprintf("gw-%04d", i), Weight: 1})
 		f.agents = append(f.agents, &agent{uses: map[allocation.Flow]bool{}})
@@ -54,7 +54,7 @@ func newFleet(agents int) *fleet {
 
 func (f *fleet) connect(i int) {
 	a := f.agents[i]
-	a.desk = delivery.NewDesk(&controlv1.Hello{Agent: fmt.Sprint(i), Changes: !a.old, Members: a.version})
+	a.receiver = delivery.NewReceiver(&controlv1.Hello{Agent: fmt.Sprint(i), Changes: !a.old, Members: a.version})
 	a.last = nil
 }
 
@@ -84,7 +84,7 @@ func (f *fleet) round(t interface{ Fatalf(string, ...any) }) (messages, leases i
 		}
 		o.Flows = append(o.Flows, allocation.FlowShare{Flow: key, Share: share, Lease: f.leases[key], Agents: agents})
 	}
-	f.board.Publish(f.now, o, len(f.agents))
+	f.publisher.Publish(f.now, o, len(f.agents))
 	for i := range f.agents {
 		m, l := f.send(t, i)
 		messages, leases = messages+m, leases+l
@@ -96,7 +96,7 @@ func (f *fleet) round(t interface{ Fatalf(string, ...any) }) (messages, leases i
 func (f *fleet) send(t interface{ Fatalf(string, ...any) }, i int) (messages, leases int) {
 	a := f.agents[i]
 	var parts []*controlv1.Leases
-	for _, m := range f.board.Next(f.now, a.desk, func(yield func(*allocation.Lease)) {
+	for _, m := range f.publisher.Next(f.now, a.receiver, func(yield func(*allocation.Lease)) {
 		for key := range a.uses {
 			if l := f.leases[key]; l != nil {
 				yield(l)
@@ -223,9 +223,9 @@ func TestAgentsHoldTheirLeases(t *testing.T) {
 					f.list = []allocation.Replica{{Name: "b", Weight: 2}, {Name: "c", Weight: 1}, {Name: "d"}}
 				}
 			case 5:
-				f.board.Begin(int64(f.now))
+				f.publisher.Begin(int64(f.now))
 			case 6:
-				f.board.Again(f.agents[i].desk)
+				f.publisher.Again(f.agents[i].receiver)
 				f.agents[i].version = 0
 			default:
 				f.shares[key] = rapid.Float64Range(.5, 1000).Draw(t, "share")
@@ -247,7 +247,7 @@ func TestManyLeasesAreSentWhereTheyAreUsed(t *testing.T) {
 		f.shares[flow(i)] = 100
 		f.agents[i%10].uses[flow(i)] = true
 	}
-	if _, leases := f.round(t); leases != flows || !f.board.Stats().Selected {
+	if _, leases := f.round(t); leases != flows || !f.publisher.Stats().Selected {
 		t.Fatalf("%d leases of %d were sent first", leases, flows)
 	}
 	if messages, leases := f.round(t); messages+leases > 0 {
@@ -289,7 +289,7 @@ func TestTheLargestMovesGoFirst(t *testing.T) {
 		}
 	}
 	_, leases := f.round(t)
-	if s := f.board.Stats(); leases > delivery.Budget || leases < delivery.Budget/4 || s.Deferred == 0 ||
+	if s := f.publisher.Stats(); leases > delivery.Budget || leases < delivery.Budget/4 || s.Deferred == 0 ||
 		s.Step <= delivery.Step {
 		t.Fatalf("%d leases, %+v", leases, s)
 	}
@@ -303,7 +303,7 @@ func TestLeasesOfAnOlderEpochAreNotSent(t *testing.T) {
 	f := newFleet(1)
 	f.shares[flow(1)] = 5
 	f.round(t)
-	f.board.Begin(9)
+	f.publisher.Begin(9)
 	if messages, _ := f.send(t, 0); messages != 0 {
 		t.Error("leases before the first round of an epoch")
 	}
@@ -326,7 +326,7 @@ func TestRenewalChangesNothing(t *testing.T) {
 	}
 	for range 8 {
 		f.now += round
-		if !f.board.Renew() {
+		if !f.publisher.Renew() {
 			t.Fatal("nothing to renew")
 		}
 		for i := range f.agents {

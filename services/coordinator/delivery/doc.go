@@ -3,11 +3,11 @@
 //
 // # Model
 //
-//	allocation.Outcome ──Publish──► Board ──Next──► messages of one agent
-//	                                          ▲
-//	                                        Desk: what this agent has been sent
+//	allocation.Outcome ──Publish──► Publisher ──Next──► messages of one agent
+//	                                            ▲
+//	                                        Receiver: what this agent has been sent
 //
-// A [Board] holds what all agents are told of the last round. A lease follows its flow's
+// A [Publisher] holds what all agents are told of the last round. A lease follows its flow's
 // share in steps: it is told when the share has moved by [Step] since it was told last,
 // and after [Refresh] in any case if it has moved at all. When that would be more than
 // [Budget] leases in a round, the step is doubled until it is not, and the rest waits.
@@ -26,8 +26,8 @@
 // # Invariants
 //
 //   - An agent that has received all messages holds, of each flow that it uses, the
-//     board's lease, and no lease of a flow that has none.
-//   - The messages of one Desk follow each other: each names the one before as its base,
+//     publisher's lease, and no lease of a flow that has none.
+//   - The messages of one Receiver follow each other: each names the one before as its base,
 //     or is complete. Every epoch begins with a complete one.
 //   - An agent that has received a message is told something again within [Renew] of the
 //     next round, changed or not.

@@ -36,30 +36,30 @@ func newMembership(list []allocation.Replica) membership {
 }
 
 // tellMembers takes a list of members.
-func (b *Board) tellMembers(list []allocation.Replica) {
-	if b.members.version != 0 && slices.Equal(list, b.members.list) {
+func (p *Publisher) tellMembers(list []allocation.Replica) {
+	if p.members.version != 0 && slices.Equal(list, p.members.list) {
 		return
 	}
-	if b.members.version != 0 {
-		b.past = append(b.past, b.members)
-		b.past = b.past[max(len(b.past)-keptMembers, 0):]
+	if p.members.version != 0 {
+		p.past = append(p.past, p.members)
+		p.past = p.past[max(len(p.past)-keptMembers, 0):]
 	}
-	b.members = newMembership(list)
+	p.members = newMembership(list)
 }
 
 // addMembers adds to a message what an agent lacks that holds the list of a version.
-func (b *Board) addMembers(m *controlv1.Leases, version uint64) {
-	m.MembersVersion = b.members.version
-	if version == b.members.version {
+func (p *Publisher) addMembers(m *controlv1.Leases, version uint64) {
+	m.MembersVersion = p.members.version
+	if version == p.members.version {
 		return
 	}
-	i := slices.IndexFunc(b.past, func(p membership) bool { return p.version == version })
+	i := slices.IndexFunc(p.past, func(q membership) bool { return q.version == version })
 	if i < 0 {
-		m.Members = replicas(b.members.list)
+		m.Members = replicas(p.members.list)
 		return
 	}
 	m.MembersBase = version
-	old, now := b.past[i].list, b.members.list
+	old, now := p.past[i].list, p.members.list
 	for len(old) > 0 || len(now) > 0 {
 		switch side := compare(old, now); {
 		case side < 0:

@@ -15,13 +15,13 @@ import (
 // leader is a loop with one agent, which does not understand changes.
 type leader struct {
 	*Loop
-	desk *delivery.Desk
+	receiver *delivery.Receiver
 }
 
 // step is a round, and what the agent is sent then: everything.
 func (l *leader) step(now time.Time) *controlv1.Leases {
 	l.Step(now)
-	messages := l.Next(now, l.desk)
+	messages := l.Next(now, l.receiver)
 	return messages[len(messages)-1].Leases()
 }
 

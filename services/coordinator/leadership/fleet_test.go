@@ -23,13 +23,13 @@ import (
 
 // station is a synthetic agent: its gateway's flows, what it tells of them, what it is sent.
 type station struct {
-	name   string
-	flows  []int
-	teller reports.Teller
-	state  applied.State
-	desk   *delivery.Desk
-	seq    uint64
-	report []byte // of this round
+	name     string
+	flows    []int
+	selector reports.Selector
+	state    applied.State
+	receiver *delivery.Receiver
+	seq      uint64
+	report   []byte // of this round
 }
 
 // fleetRun is a leader with synthetic agents on virtual time. Each flow is used by three
@@ -112,10 +112,10 @@ func (r *fleetRun) elect() {
 
 // hello opens an agent's stream.
 func (r *fleetRun) hello(s *station) {
-	s.teller.Reset()
+	s.selector.Reset()
 	s.state.BeginStream()
 	status := s.state.Status(0)
-	s.desk = r.loop.Hello(r.now, &controlv1.Hello{Agent: s.name, Changes: true, Epoch: status.Epoch,
+	s.receiver = r.loop.Hello(r.now, &controlv1.Hello{Agent: s.name, Changes: true, Epoch: status.Epoch,
 		Members: status.Version, Replicas: s.replicas(), Pools: status.Pools, Leases: s.state.LastLeases().GetLeases()})
 }
 
@@ -153,7 +153,7 @@ func (r *fleetRun) write(s *station) {
 	}
 	s.seq++
 	report := &controlv1.Report{Seq: s.seq, Interval: durationpb.New(exchange.ReportEvery), Replicas: s.replicas()}
-	report.Flows, report.Changes = s.teller.Tell(rates, exchange.ReportEvery, s.state.ReportsChanges())
+	report.Flows, report.Changes = s.selector.Select(rates, exchange.ReportEvery, s.state.ReportsChanges())
 	s.report = encode(&controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Report{Report: report}})
 }
 
@@ -200,7 +200,7 @@ func (r *fleetRun) round(b testing.TB) {
 
 // send encodes what an agent is sent, as the stream does.
 func (r *fleetRun) send(s *station) []delivery.Message {
-	messages := r.loop.Next(r.now, s.desk)
+	messages := r.loop.Next(r.now, s.receiver)
 	for _, m := range messages {
 		response := &controlv1.ConnectResponse{}
 		if m.Own != nil {
@@ -301,7 +301,7 @@ func benchFleet(b *testing.B, flows, agents int) {
 	used := heap()
 	r.loop = nil
 	for _, s := range r.stations {
-		s.desk = nil
+		s.receiver = nil
 	}
 	b.ReportMetric(used-heap(), "MB")
 	b.ReportMetric(float64(took.Microseconds())/1000/float64(rounds), "cpu-ms/round")

@@ -3,7 +3,7 @@
 //
 // # Model
 //
-//	Hello, Report ──► allocation.Allocator ──Step──► delivery.Board ──Next──► one agent's leases
+//	Hello, Report ──► allocation.Allocator ──Step──► delivery.Publisher ──Next──► one agent's leases
 //
 // A leadership is the time from an election until another coordinator leads. It
 // begins without knowledge of demand, unless this process was the last leader too.
@@ -54,8 +54,8 @@ type Loop struct {
 	mu        sync.Mutex
 	allocator *allocation.Allocator
 	config    *allocation.Config
-	board     *delivery.Board
-	zero      time.Time // when the board's clock stood at 0
+	publisher *delivery.Publisher
+	zero      time.Time // when its clock stood at 0
 	epoch     int64     // 0 = this coordinator does not lead
 	frozen    bool      // shares are renewed and not computed
 	began     time.Time // zero when this process was the last leader too
@@ -72,7 +72,7 @@ func New(o Options) *Loop {
 	if o.Nacked == nil {
 		o.Nacked = func() {}
 	}
-	return &Loop{o: o, board: delivery.New(o.Expiry)}
+	return &Loop{o: o, publisher: delivery.New(o.Expiry)}
 }
 
 // Begin starts a leadership. With goOn it keeps what is known of demand: this process
@@ -81,7 +81,7 @@ func (l *Loop) Begin(now time.Time, epoch int64, goOn bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.epoch, l.frozen, l.began = epoch, false, time.Time{}
-	l.board.Begin(epoch)
+	l.publisher.Begin(epoch)
 	if l.zero.IsZero() {
 		l.zero = now
 	}
@@ -107,7 +107,7 @@ func (l *Loop) Stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.epoch, l.allocator, l.outcome, l.frozen = 0, nil, nil, false
-	l.board.Withdraw()
+	l.publisher.Withdraw()
 }
 
 // Configure puts a configuration in force from the next step on. The one that is in force
@@ -126,21 +126,21 @@ func (l *Loop) Configure(c *allocation.Config) {
 
 // Hello takes the gateways of an agent that has connected. If the agent has obeyed an
 // earlier leader, the first leases wait until Settle has passed.
-func (l *Loop) Hello(now time.Time, h *controlv1.Hello) *delivery.Desk {
+func (l *Loop) Hello(now time.Time, h *controlv1.Hello) *delivery.Receiver {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	desk := delivery.NewDesk(h)
+	receiver := delivery.NewReceiver(h)
 	if l.allocator == nil {
-		return desk
+		return receiver
 	}
 	l.allocator.Connect(now, h.GetAgent(), replicas(h.GetReplicas()))
 	l.allocator.Resume(now, h.GetAgent(), held(h))
 	older := h.GetEpoch() > 0 && h.GetEpoch() < l.epoch
 	if older && l.collects.IsZero() && now.Sub(l.began) < lateAgents*l.o.Settle {
 		l.collects = now
-		l.board.Withdraw()
+		l.publisher.Withdraw()
 	}
-	return desk
+	return receiver
 }
 
 // lateAgents times Settle after the beginning of a leadership, an agent of an earlier
@@ -158,8 +158,8 @@ func (l *Loop) Report(now time.Time, agent string, r *controlv1.Report) (news bo
 		report.Flows[i] = allocation.FlowReport{
 			Flow: allocation.Flow{Tenant: f.GetTenant(), Pool: f.GetPool()}, Gateway: f.GetGateway(),
 			Demand: f.GetDemand(), Served: f.GetServed(), Waiting: f.GetWaiting(), Limited: f.GetLimited(),
-			Once:      f.GetOnce(),
-			Completed: f.GetCompleted(), Residence: f.GetResidence(), Shed: f.GetShed(), InFlight: f.GetInFlight(),
+			Once: f.GetOnce(), Completed: f.GetCompleted(), Residence: f.GetResidence(), Shed: f.GetShed(),
+			InFlight: f.GetInFlight(),
 		}
 	}
 	l.mu.Lock()
@@ -210,39 +210,40 @@ func (l *Loop) Step(now time.Time) bool {
 	}
 	outcome := l.allocator.Step(now)
 	if l.frozen { // the step keeps demand current for a leadership that goes on from here
-		return l.board.Renew()
+		return l.publisher.Renew()
 	}
 	if l.allocator.Agents() == 0 {
 		return false // no agent to give leases to
 	}
 	l.outcome, l.renewed = outcome, now
-	l.board.Publish(now.Sub(l.zero), outcome, l.allocator.Agents())
+	l.publisher.Publish(now.Sub(l.zero), outcome, l.allocator.Agents())
 	return true
 }
 
 // Next returns what an agent is to be sent now, nil if it has everything.
-func (l *Loop) Next(now time.Time, d *delivery.Desk) []delivery.Message {
+func (l *Loop) Next(now time.Time, r *delivery.Receiver) []delivery.Message {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.allocator == nil {
 		return nil
 	}
-	return l.board.Next(now.Sub(l.zero), d, func(yield func(*allocation.Lease)) { l.allocator.Used(d.Agent(), yield) })
+	used := func(yield func(*allocation.Lease)) { l.allocator.Used(r.Agent(), yield) }
+	return l.publisher.Next(now.Sub(l.zero), r, used)
 }
 
 // Again makes the next leases of an agent complete: it says that it has missed some.
-func (l *Loop) Again(d *delivery.Desk, reason string) {
-	l.o.Log.Warn("an agent has missed leases and is sent all of its own again", "agent", d.Agent(), "reason", reason)
+func (l *Loop) Again(r *delivery.Receiver, reason string) {
+	l.o.Log.Warn("an agent has missed leases and is sent all of its own again", "agent", r.Agent(), "reason", reason)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.board.Again(d)
+	l.publisher.Again(r)
 }
 
 // Delivery are the counts of what agents are sent.
 func (l *Loop) Delivery() delivery.Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.board.Stats()
+	return l.publisher.Stats()
 }
 
 // Every is the time between rounds: T_c = max(least, 2.5·(τ+P)), at most MaxRound. τ is

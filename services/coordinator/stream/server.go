@@ -21,13 +21,13 @@ import (
 // Loop is who the reports are for. Calls come from many goroutines.
 type Loop interface {
 	// Hello is an agent's arrival.
-	Hello(h *controlv1.Hello) *delivery.Desk
+	Hello(h *controlv1.Hello) *delivery.Receiver
 	// Report is what its gateways saw. With news there is something to tell it at once.
 	Report(agent string, r *controlv1.Report) (news bool)
 	// Next is what an agent is to be told now of leases.
-	Next(d *delivery.Desk) []delivery.Message
+	Next(r *delivery.Receiver) []delivery.Message
 	// Again says that an agent has missed leases.
-	Again(d *delivery.Desk, reason string)
+	Again(r *delivery.Receiver, reason string)
 	// Nack says that an agent refused a configuration.
 	Nack(agent string, revision int64, reason string)
 	// Ahead says that an agent has obeyed a higher epoch than this coordinator's, or
@@ -164,7 +164,7 @@ func (s *Server) serve(ctx context.Context, one *session, h *controlv1.Hello) er
 	defer s.removeSession(one)
 	s.log.Info("agent connected", "agent", one.agent, "version", h.GetVersion(), "revision", h.GetRevision(), "epoch",
 		h.GetEpoch())
-	one.desk = s.loop.Hello(h)
+	one.receiver = s.loop.Hello(h)
 	close(one.joined)
 	one.wake()
 	err := one.send(ctx)

@@ -28,13 +28,13 @@ const quietFor = 1500 * time.Millisecond
 
 // session is one agent's stream.
 type session struct {
-	server *Server
-	stream grpc.BidiStreamingServer[controlv1.ConnectRequest, controlv1.ConnectResponse]
-	agent  string                  // set before joined closes
-	desk   *delivery.Desk          // set before joined closes
-	joined chan struct{}           // closes when reports may be passed on
-	end    context.CancelCauseFunc // ends the stream with a status
-	news   chan struct{}           // one token: something is newer than what was sent
+	server   *Server
+	stream   grpc.BidiStreamingServer[controlv1.ConnectRequest, controlv1.ConnectResponse]
+	agent    string                  // set before joined closes
+	receiver *delivery.Receiver      // set before joined closes
+	joined   chan struct{}           // closes when reports may be passed on
+	end      context.CancelCauseFunc // ends the stream with a status
+	news     chan struct{}           // one token: something is newer than what was sent
 
 	sent  int64 // revision that the agent has been sent, -1 = none; the sender's
 	floor int64 // revision that the agent came with: it is sent none below
@@ -91,7 +91,7 @@ func endedByAgent(err error) error {
 // ack takes the answer to one chunk, or word that leases were missed.
 func (s *session) ack(a *controlv1.Ack) {
 	if a.GetNonce() == 0 {
-		s.server.loop.Again(s.desk, a.GetError())
+		s.server.loop.Again(s.receiver, a.GetError())
 		s.wake()
 		return
 	}
@@ -143,7 +143,7 @@ func (s *session) sendNews() (sent bool, err error) {
 	}
 	// The leases are read before the configuration: the configuration that is sent
 	// is then never older than the one that the leases were computed from.
-	leases := s.server.loop.Next(s.desk)
+	leases := s.server.loop.Next(s.receiver)
 	if change, lacks := s.server.configuration.Since(s.sent); lacks {
 		if err := s.configure(change, s.server.leads()); err != nil {
 			return true, err

@@ -38,26 +38,26 @@ type recorder struct {
 
 	mu     sync.Mutex
 	leases *controlv1.Leases
-	sent   map[*delivery.Desk]*controlv1.Leases
+	sent   map[*delivery.Receiver]*controlv1.Leases
 }
 
-func (r *recorder) Hello(h *controlv1.Hello) *delivery.Desk {
+func (r *recorder) Hello(h *controlv1.Hello) *delivery.Receiver {
 	r.hellos <- h.GetAgent()
-	return delivery.NewDesk(h)
+	return delivery.NewReceiver(h)
 }
-func (r *recorder) Next(d *delivery.Desk) []delivery.Message {
+func (r *recorder) Next(to *delivery.Receiver) []delivery.Message {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.leases == nil || r.sent[d] == r.leases {
+	if r.leases == nil || r.sent[to] == r.leases {
 		return nil
 	}
-	r.sent[d] = r.leases
+	r.sent[to] = r.leases
 	all := &controlv1.Leases{Epoch: r.leases.Epoch, Seq: r.leases.Seq, Revision: r.leases.Revision}
 	encoded, err := proto.Marshal(&controlv1.ConnectResponse{Message: &controlv1.ConnectResponse_Leases{Leases: all}})
 	return []delivery.Message{{Own: &controlv1.Leases{Leases: r.leases.Leases},
 		Common: &delivery.Common{Leases: all, Encoded: encoded, Err: err}}}
 }
-func (r *recorder) Again(d *delivery.Desk, reason string) { r.again <- d.Agent() + " " + reason }
+func (r *recorder) Again(to *delivery.Receiver, reason string) { r.again <- to.Agent() + " " + reason }
 func (r *recorder) Ahead(h *controlv1.Hello) {
 	r.ahead <- fmt.Sprintf("%s %d %d", h.GetAgent(), h.GetEpoch(), h.GetRevision())
 }
@@ -81,7 +81,8 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	b := &bench{t: t, configuration: config.New(),
 		loop: &recorder{hellos: make(chan string, 64), reports: make(chan string, 64), nacks: make(chan string, 64),
-			ahead: make(chan string, 64), again: make(chan string, 64), sent: map[*delivery.Desk]*controlv1.Leases{}}}
+			ahead: make(chan string, 64), again: make(chan string, 64),
+			sent: map[*delivery.Receiver]*controlv1.Leases{}}}
 	b.server = stream.New(b.loop, b.configuration, stream.Limits{Streams: 3}, slog.New(slog.DiscardHandler))
 	g := grpc.NewServer()
 	b.server.Register(g)
@@ -119,7 +120,8 @@ func (b *bench) dial(name string, epoch int64) agent {
 		b.t.Fatal(err)
 	}
 	if name != "" {
-		say(b.t, s, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Hello{Hello: &controlv1.Hello{Agent: name, Epoch: epoch}}})
+		hello := &controlv1.Hello{Agent: name, Epoch: epoch}
+		say(b.t, s, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Hello{Hello: hello}})
 	}
 	return s
 }

@@ -24,7 +24,7 @@ type agent struct {
 	core      *core.Core // nil: there is no agent
 	peers     []peer     // by place
 	connected bool       // to the coordinator
-	desk      *delivery.Desk
+	receiver  *delivery.Receiver
 }
 
 // peer is what the modelled memberlist has reported of another agent.
@@ -166,7 +166,7 @@ func (w *World) takeLeases(a *agent, l *controlv1.Leases) {
 	}
 	out, err := a.core.Leases(a.time(w), l)
 	if missed := new(applied.MissedError); errors.As(err, &missed) {
-		w.lead.loop.Again(a.desk, err.Error())
+		w.lead.loop.Again(a.receiver, err.Error())
 	}
 	if err == nil { // else of a leader that was replaced, or leases before these are missing
 		w.perform(a, out)

@@ -78,7 +78,7 @@ func (w *World) connect(a *agent) {
 	}
 	a.connected = true
 	hello := a.core.Hello(a.time(w))
-	a.desk = w.lead.loop.Hello(w.date(), hello)
+	a.receiver = w.lead.loop.Hello(w.date(), hello)
 	if newest := w.configuration().Gateways; hello.GetRevision() != newest.Revision {
 		w.plan(w.way(), takeConfig, a.place, a.life, newest)
 	}
@@ -87,7 +87,7 @@ func (w *World) connect(a *agent) {
 
 // sendLeases sends an agent what is new of its leases.
 func (w *World) sendLeases(a *agent) {
-	for _, m := range w.lead.loop.Next(w.date(), a.desk) {
+	for _, m := range w.lead.loop.Next(w.date(), a.receiver) {
 		w.plan(w.way(), takeLeases, a.place, a.life, m.Leases())
 	}
 }

@@ -9,7 +9,7 @@ import (
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 )
 
-// Teller picks what of the rates the coordinator is told. While there are few flows, it tells
+// Selector picks what of the rates the coordinator is told. While there are few flows, it tells
 // all of them each time. Beyond that a flow is told window by window, when it did anything, as
 // long as it is slow. A flow with a unit or more in a window goes on as told, and is told again
 // when what it did differs from that by more than chance:
@@ -24,8 +24,8 @@ import (
 // After a jump r is the rate of the last window, otherwise the mean A/t. It is told, and so much
 // beside it that what the coordinator has counted too little or too much of the flow is made
 // good within toldEvery: the sums of both are equal in the long run.
-type Teller struct {
-	places map[place]*told
+type Selector struct {
+	places map[place]*flowState
 	turn   uint64
 }
 
@@ -87,8 +87,8 @@ func isFar(v, expected, deviations float64) bool {
 	return math.Abs(v-expected) > deviations*math.Sqrt(math.Max(expected, 1))
 }
 
-// told is what was told of a flow at one gateway, and what it did since.
-type told struct {
+// flowState is what was told of a flow at one gateway, and what it did since.
+type flowState struct {
 	steady bool                  // it goes on as told
 	mean   amounts               // that it is believed to do, if it is steady
 	last   *controlv1.FlowReport // told, if it is steady: mean, and something of what is owed
@@ -100,24 +100,24 @@ type told struct {
 }
 
 // Reset forgets what was told: the stream is a new one.
-func (t *Teller) Reset() { *t = Teller{} }
+func (t *Selector) Reset() { *t = Selector{} }
 
-// Tell returns which of the rates to name in a report, and whether it names only changes.
+// Select returns which of the rates to name in a report, and whether it names only changes.
 // rates, in order, cover the time every. understood: the coordinator understands changes.
-func (t *Teller) Tell(rates []*controlv1.FlowReport, every time.Duration, understood bool) (
+func (t *Selector) Select(rates []*controlv1.FlowReport, every time.Duration, understood bool) (
 	named []*controlv1.FlowReport, changes bool) {
 	if !understood || len(rates) <= tellAll {
 		t.Reset()
 		return rates[:min(len(rates), most)], false
 	}
 	if t.places == nil {
-		t.places = map[place]*told{}
+		t.places = map[place]*flowState{}
 	}
 	t.turn++
 	for _, f := range rates {
 		p := place{flow{f.GetTenant(), f.GetPool()}, f.GetGateway()}
 		if t.places[p] == nil {
-			t.places[p] = &told{}
+			t.places[p] = &flowState{}
 		}
 		t.places[p].now, t.places[p].turn = f, t.turn
 	}
@@ -125,7 +125,7 @@ func (t *Teller) Tell(rates []*controlv1.FlowReport, every time.Duration, unders
 }
 
 // due lets a window pass, and returns the flows that are to be told.
-func (t *Teller) due(every time.Duration) map[flow]bool {
+func (t *Selector) due(every time.Duration) map[flow]bool {
 	due := map[flow]bool{}
 	for p, s := range t.places {
 		if s.turn != t.turn {
@@ -147,7 +147,7 @@ func (t *Teller) due(every time.Duration) map[flow]bool {
 	return due
 }
 
-func (s *told) due(every time.Duration) bool {
+func (s *flowState) due(every time.Duration) bool {
 	if !s.steady {
 		return s.now != nil
 	}
@@ -156,13 +156,13 @@ func (s *told) due(every time.Duration) bool {
 		isFar(s.now.GetWaiting(), s.last.GetWaiting(), drift) || isFar(s.now.GetInFlight(), s.last.GetInFlight(), drift)
 }
 
-func (s *told) jumped(every time.Duration) bool {
+func (s *flowState) jumped(every time.Duration) bool {
 	h := every.Seconds()
 	return amounts{}.plus(amountsOf(s.now), h).far(amounts{}.plus(s.mean, h), jump)
 }
 
 // name returns what to tell of the flows that are due, of each at all its gateways.
-func (t *Teller) name(due map[flow]bool, every time.Duration) []*controlv1.FlowReport {
+func (t *Selector) name(due map[flow]bool, every time.Duration) []*controlv1.FlowReport {
 	var places []place
 	for p := range t.places {
 		if due[p.flow] {
@@ -178,7 +178,7 @@ func (t *Teller) name(due map[flow]bool, every time.Duration) []*controlv1.FlowR
 }
 
 // tell returns what is told of a flow at a gateway, as told from now on.
-func (s *told) tell(p place, every time.Duration) *controlv1.FlowReport {
+func (s *flowState) tell(p place, every time.Duration) *controlv1.FlowReport {
 	h, mean := every.Seconds(), amounts{}.plus(s.sum, 1/s.span.Seconds())
 	pace := max(mean[0], mean[1], mean[2]) * h
 	if s.steady && pace < slow || !s.steady && (pace < fast || s.span < time.Second) {
@@ -194,7 +194,7 @@ func (s *told) tell(p place, every time.Duration) *controlv1.FlowReport {
 }
 
 // count writes rates into what is told, and what they count for beyond what the flow did.
-func (s *told) count(f *controlv1.FlowReport, r amounts, h float64) {
+func (s *flowState) count(f *controlv1.FlowReport, r amounts, h float64) {
 	for i := range r {
 		r[i] = math.Max(r[i], 0)
 	}
@@ -203,7 +203,7 @@ func (s *told) count(f *controlv1.FlowReport, r amounts, h float64) {
 }
 
 // tellWindow returns what the flow did in this window: it does not go on.
-func (s *told) tellWindow(p place, h float64) *controlv1.FlowReport {
+func (s *flowState) tellWindow(p place, h float64) *controlv1.FlowReport {
 	f := s.row(p)
 	f.Once = true
 	s.count(f, amounts{}.plus(s.owed.plus(amountsOf(s.last), h), 1/h), h)
@@ -212,7 +212,7 @@ func (s *told) tellWindow(p place, h float64) *controlv1.FlowReport {
 }
 
 // row is what is told of a flow at a gateway, without rates.
-func (s *told) row(p place) *controlv1.FlowReport {
+func (s *flowState) row(p place) *controlv1.FlowReport {
 	return &controlv1.FlowReport{Tenant: p.tenant, Pool: p.pool, Gateway: p.gateway,
 		Waiting: s.now.GetWaiting(), Limited: s.now.GetLimited(), InFlight: s.now.GetInFlight(),
 		Marked: s.now.GetMarked(), Rejected: s.now.GetRejected(), ClientRejected: s.now.GetClientRejected()}

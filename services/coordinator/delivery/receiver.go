@@ -20,8 +20,8 @@ const (
 	maxRemoved = 10_000
 )
 
-// Desk is what one agent's stream has been sent.
-type Desk struct {
+// Receiver is what one agent's stream has been sent.
+type Receiver struct {
 	agent   string
 	changes bool // the agent understands changes
 	epoch   int64
@@ -33,19 +33,19 @@ type Desk struct {
 	message uint64
 }
 
-// NewDesk is the desk of an agent that has said hello.
-func NewDesk(h *controlv1.Hello) *Desk {
-	return &Desk{agent: h.GetAgent(), changes: h.GetChanges(), members: h.GetMembers(),
+// NewReceiver is that of an agent that has said hello.
+func NewReceiver(h *controlv1.Hello) *Receiver {
+	return &Receiver{agent: h.GetAgent(), changes: h.GetChanges(), members: h.GetMembers(),
 		has: map[*allocation.Lease]uint64{}}
 }
 
 // Agent is its name.
-func (d *Desk) Agent() string { return d.agent }
+func (r *Receiver) Agent() string { return r.agent }
 
 // Again makes the next message complete: the agent has missed something.
-func (b *Board) Again(d *Desk) {
-	d.seq, d.members = 0, 0
-	b.stats.Again++
+func (p *Publisher) Again(r *Receiver) {
+	r.seq, r.members = 0, 0
+	p.stats.Again++
 }
 
 // Message is one message to an agent: its own leases, and what others are told as well.
@@ -87,27 +87,27 @@ type from struct {
 
 // Next returns what the agent is to be sent now, nil if it has everything. used calls its
 // argument with the leases of the flows that the agent uses.
-func (b *Board) Next(now time.Duration, d *Desk, used func(yield func(*allocation.Lease))) []Message {
-	if b.outcome == nil || !d.changes && d.epoch == b.epoch && d.seq == b.seq {
+func (p *Publisher) Next(now time.Duration, r *Receiver, used func(yield func(*allocation.Lease))) []Message {
+	if p.outcome == nil || !r.changes && r.epoch == p.epoch && r.seq == p.seq {
 		return nil
 	}
-	whole := !d.changes || d.seq == 0 || d.epoch != b.epoch || d.round < b.whole
-	own := b.own(d, whole, used)
+	whole := !r.changes || r.seq == 0 || r.epoch != p.epoch || r.round < p.whole
+	own := p.own(r, whole, used)
 	if len(own.Removed) > maxRemoved {
-		whole, own = true, b.own(d, true, used)
+		whole, own = true, p.own(r, true, used)
 	}
-	common := b.commonFor(d, whole)
+	common := p.commonFor(r, whole)
 	news := whole || len(own.Leases) > 0 || len(own.Removed) > 0
-	if !news && (d.seq == b.seq || !common.news() && now-d.at < Renew) {
+	if !news && (r.seq == p.seq || !common.news() && now-r.at < Renew) {
 		return nil
 	}
-	b.stats.Leases += uint64(len(own.Leases))
-	if whole && d.changes {
-		b.stats.Whole++
+	p.stats.Leases += uint64(len(own.Leases))
+	if whole && r.changes {
+		p.stats.Whole++
 	}
-	d.epoch, d.seq, d.round, d.at = b.epoch, b.seq, b.round, now
-	if d.changes {
-		d.members = b.members.version
+	r.epoch, r.seq, r.round, r.at = p.epoch, p.seq, p.round, now
+	if r.changes {
+		r.members = p.members.version
 	}
 	if !news {
 		return []Message{{Common: common}}
@@ -116,32 +116,32 @@ func (b *Board) Next(now time.Duration, d *Desk, used func(yield func(*allocatio
 }
 
 // own is what concerns this agent alone.
-func (b *Board) own(d *Desk, whole bool, used func(yield func(*allocation.Lease))) *controlv1.Leases {
+func (p *Publisher) own(r *Receiver, whole bool, used func(yield func(*allocation.Lease))) *controlv1.Leases {
 	m := &controlv1.Leases{}
-	if b.renewed && !whole {
+	if p.renewed && !whole {
 		return m
 	}
-	d.message++
+	r.message++
 	held := 0
-	b.wanted(used, func(l *allocation.Lease) {
+	p.wanted(used, func(l *allocation.Lease) {
 		if l.Round == 0 {
 			return // not told to anybody yet
 		}
-		at, has := d.has[l]
-		if at == d.message {
+		at, has := r.has[l]
+		if at == r.message {
 			return
 		}
-		d.has[l] = d.message
+		r.has[l] = r.message
 		held++
-		if whole || !has || l.Round > d.round {
+		if whole || !has || l.Round > r.round {
 			m.Leases = append(m.Leases, &controlv1.Lease{Tenant: l.Tenant, Pool: l.Pool, Share: l.Share,
 				BoundBy: Bounds[l.Bound], Demand: float32(l.Demand)})
 		}
 	})
-	if held < len(d.has) {
-		for l, at := range d.has {
-			if at != d.message {
-				delete(d.has, l)
+	if held < len(r.has) {
+		for l, at := range r.has {
+			if at != r.message {
+				delete(r.has, l)
 				m.Removed = append(m.Removed, &controlv1.FlowName{Tenant: l.Tenant, Pool: l.Pool})
 			}
 		}
@@ -149,51 +149,51 @@ func (b *Board) own(d *Desk, whole bool, used func(yield func(*allocation.Lease)
 	if whole {
 		m.Removed = nil
 	}
-	if d.changes {
+	if r.changes {
 		m.Total = uint32(held)
 	}
 	return m
 }
 
 // wanted calls yield with the leases that an agent should have.
-func (b *Board) wanted(used func(yield func(*allocation.Lease)), yield func(*allocation.Lease)) {
-	if b.selected && !b.renewed {
+func (p *Publisher) wanted(used func(yield func(*allocation.Lease)), yield func(*allocation.Lease)) {
+	if p.selected && !p.renewed {
 		used(yield)
 		return
 	}
-	for i := range b.outcome.Flows {
-		yield(b.outcome.Flows[i].Lease)
+	for i := range p.outcome.Flows {
+		yield(p.outcome.Flows[i].Lease)
 	}
 }
 
-// commonFor returns the common part for a desk. It is made once for all desks that have been sent the
-// same.
-func (b *Board) commonFor(d *Desk, whole bool) *Common {
-	key := from{changes: d.changes}
-	if d.changes {
-		key.members = d.members
+// commonFor returns the common part for a receiver. It is made once for all receivers that have
+// been sent the same.
+func (p *Publisher) commonFor(r *Receiver, whole bool) *Common {
+	key := from{changes: r.changes}
+	if r.changes {
+		key.members = r.members
 	}
 	if !whole {
-		key.seq, key.round = d.seq, d.round
+		key.seq, key.round = r.seq, r.round
 	}
-	if c := b.common[key]; c != nil {
+	if c := p.common[key]; c != nil {
 		return c
 	}
-	m := b.header()
+	m := p.header()
 	m.Base, m.ReportChanges = key.seq, true
-	for _, p := range b.pools {
-		if p.round > key.round {
-			m.Pools = append(m.Pools, p.lease)
+	for _, q := range p.pools {
+		if q.round > key.round {
+			m.Pools = append(m.Pools, q.lease)
 		}
 	}
-	if d.changes {
-		b.addMembers(m, key.members)
+	if r.changes {
+		p.addMembers(m, key.members)
 	} else {
-		m.Members = replicas(b.members.list)
+		m.Members = replicas(p.members.list)
 	}
 	c := &Common{Leases: m}
 	c.Encoded, c.Err = proto.Marshal(&controlv1.ConnectResponse{Message: &controlv1.ConnectResponse_Leases{Leases: m}})
-	b.common[key] = c
+	p.common[key] = c
 	return c
 }
 

@@ -55,7 +55,7 @@ func poisson(random *rand.Rand, mean float64) float64 {
 
 // The coordinator counts what flows do, slow or fast, steady or not; and steady fast flows
 // cost little.
-func TestTellerTellsWhatHappened(t *testing.T) {
+func TestSelectorCountsWhatHappened(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		rate      func(flow, second int) float64
@@ -72,7 +72,7 @@ func TestTellerTellsWhatHappened(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			const flows, seconds = 50, 120
 			random := rand.New(rand.NewPCG(1, 2))
-			var teller Teller
+			var selector Selector
 			got := counted{last: map[place]*controlv1.FlowReport{}, units: map[place]float64{}}
 			sums := map[place]float64{}
 			for w := range 4 * seconds {
@@ -91,7 +91,7 @@ func TestTellerTellsWhatHappened(t *testing.T) {
 					rates = append(rates, &controlv1.FlowReport{Tenant: fmt.Sprint("idle", len(rates)), Pool: "api",
 						Gateway: "gw", Waiting: 1})
 				}
-				got.take(teller.Tell(rates, window, true))
+				got.take(selector.Select(rates, window, true))
 			}
 			off, rows := 0.0, 0
 			for p, sum := range sums {
@@ -113,22 +113,22 @@ func TestTellerTellsWhatHappened(t *testing.T) {
 }
 
 // Few flows are told each time, as are all while the coordinator does not understand changes.
-func TestTellerTellsAll(t *testing.T) {
-	var teller Teller
+func TestSelectorNamesAll(t *testing.T) {
+	var selector Selector
 	rates := make([]*controlv1.FlowReport, tellAll+1)
 	for i := range rates {
 		rates[i] = &controlv1.FlowReport{Tenant: fmt.Sprint(i), Pool: "api", Gateway: "gw", Demand: 100}
 	}
 	for range 3 {
-		if named, changes := teller.Tell(rates, window, false); changes || len(named) != len(rates) {
+		if named, changes := selector.Select(rates, window, false); changes || len(named) != len(rates) {
 			t.Errorf("not understood: %d rates, changes %v", len(named), changes)
 		}
-		if named, changes := teller.Tell(rates[:tellAll], window, true); changes || len(named) != tellAll {
+		if named, changes := selector.Select(rates[:tellAll], window, true); changes || len(named) != tellAll {
 			t.Errorf("few: %d rates, changes %v", len(named), changes)
 		}
 	}
 	for i := range 20 {
-		named, changes := teller.Tell(rates, window, true)
+		named, changes := selector.Select(rates, window, true)
 		if !changes || i > 4 && len(named) != 0 {
 			t.Errorf("report %d of the same names %d flows, changes %v", i, len(named), changes)
 		}
@@ -137,11 +137,11 @@ func TestTellerTellsAll(t *testing.T) {
 		}
 	}
 	rates[7].Demand, rates[9].Waiting = 400, 9
-	if named, _ := teller.Tell(rates, window, true); len(named) != 2 || named[0].GetDemand() < 400 ||
+	if named, _ := selector.Select(rates, window, true); len(named) != 2 || named[0].GetDemand() < 400 ||
 		named[0].GetDemand() > 420 || named[1].GetWaiting() != 9 {
 		t.Errorf("a jump and a queue: %v", named)
 	}
-	if named, _ := teller.Tell(rates[:tellAll+1-1], window, true); len(named) != tellAll {
+	if named, _ := selector.Select(rates[:tellAll], window, true); len(named) != tellAll {
 		t.Errorf("few again: %d", len(named))
 	}
 }

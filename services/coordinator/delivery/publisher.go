@@ -35,13 +35,13 @@ var Bounds = map[allocation.Bound]quotav1.Bound{
 	allocation.ByMax: quotav1.Bound_MAX, allocation.ByPool: quotav1.Bound_POOL,
 }
 
-// Board is what agents are told. Not safe for concurrent use.
-type Board struct {
+// Publisher is what agents are told. Not safe for concurrent use.
+type Publisher struct {
 	expiry   time.Duration
 	epoch    int64
 	seq      uint64 // of the last round in this epoch
 	round    uint64 // rounds in all epochs
-	whole    uint64 // desks that were last served before this round are sent everything
+	whole    uint64 // receivers that were last served before this round are sent everything
 	outcome  *allocation.Outcome
 	selected bool // agents are sent the leases of the flows that they use
 	renewed  bool // the last round changed nothing: what flows are used counts no more
@@ -59,7 +59,7 @@ type pool struct {
 	round uint64 // in which it changed last
 }
 
-// Stats are counts since the board was made, and what holds now.
+// Stats are counts since the publisher was made, and what holds now.
 type Stats struct {
 	Selected bool    // agents are sent the leases of the flows that they use, and no others
 	Step     float64 // relative move of a share that is told at once; 0: each move
@@ -69,71 +69,71 @@ type Stats struct {
 	Again    uint64  // of these because an agent had missed something
 }
 
-// New returns a board without leases. expiry is the soft expiry of what it tells.
-func New(expiry time.Duration) *Board { return &Board{expiry: expiry} }
+// New returns a publisher without leases. expiry is the soft expiry of what it tells.
+func New(expiry time.Duration) *Publisher { return &Publisher{expiry: expiry} }
 
 // Stats returns the counts.
-func (b *Board) Stats() Stats { return b.stats }
+func (p *Publisher) Stats() Stats { return p.stats }
 
 // Begin begins an epoch: every agent is sent everything, once something is published.
-func (b *Board) Begin(epoch int64) {
-	b.epoch, b.seq = epoch, 0
-	b.Withdraw()
+func (p *Publisher) Begin(epoch int64) {
+	p.epoch, p.seq = epoch, 0
+	p.Withdraw()
 }
 
 // Withdraw takes back what was published last: agents are told nothing until the next round.
-func (b *Board) Withdraw() { b.outcome, b.common = nil, nil }
+func (p *Publisher) Withdraw() { p.outcome, p.common = nil, nil }
 
-// Publish puts the outcome of a round on the board, for so many agents. now does not run back.
-func (b *Board) Publish(now time.Duration, o *allocation.Outcome, agents int) {
-	b.turn()
-	b.outcome, b.renewed = o, false
-	b.choose(len(o.Flows) * agents)
-	step := b.step(o)
+// Publish takes the outcome of a round, for so many agents. now does not run back.
+func (p *Publisher) Publish(now time.Duration, o *allocation.Outcome, agents int) {
+	p.turn()
+	p.outcome, p.renewed = o, false
+	p.choose(len(o.Flows) * agents)
+	step := p.step(o)
 	for i := range o.Flows {
 		f := &o.Flows[i]
 		switch l := f.Lease; {
 		case l.Round == 0:
 			l.Told = now - Refresh*time.Duration(i%refreshSlots)/refreshSlots
-			l.Share, l.Demand, l.Bound, l.Round = f.Share, f.Demand, f.Bound, b.round
+			l.Share, l.Demand, l.Bound, l.Round = f.Share, f.Demand, f.Bound, p.round
 		case moved(l.Share, f.Share) >= step && f.Share != l.Share,
 			step <= Step && f.Share != l.Share && now-l.Told >= Refresh:
-			l.Share, l.Demand, l.Bound, l.Told, l.Round = f.Share, f.Demand, f.Bound, now, b.round
+			l.Share, l.Demand, l.Bound, l.Told, l.Round = f.Share, f.Demand, f.Bound, now, p.round
 		}
 	}
-	b.tellPools(now, o.Pools)
-	b.tellMembers(o.Members)
+	p.tellPools(now, o.Pools)
+	p.tellMembers(o.Members)
 }
 
 // refreshSlots spreads the refreshing of leases that were all told first in one round.
 const refreshSlots = 20
 
-// Renew puts the last outcome on the board once more, unchanged. It reports whether there is
+// Renew publishes the last outcome once more, unchanged. It reports whether there is
 // one. An agent that comes now is sent all leases: which flows it uses is not looked at.
-func (b *Board) Renew() bool {
-	if b.outcome == nil {
+func (p *Publisher) Renew() bool {
+	if p.outcome == nil {
 		return false
 	}
-	b.turn()
-	b.renewed = true
+	p.turn()
+	p.renewed = true
 	return true
 }
 
 // turn begins a round.
-func (b *Board) turn() {
-	b.round++
-	b.seq++
-	b.common = map[from]*Common{}
+func (p *Publisher) turn() {
+	p.round++
+	p.seq++
+	p.common = map[from]*Common{}
 }
 
 // choose switches between all leases to all agents and to those that need them. Between the
 // two bounds it stays as it is: a switch sends everything to everybody.
-func (b *Board) choose(pairs int) {
-	selected := pairs > Everywhere || b.selected && 2*pairs > Everywhere
-	if selected != b.selected {
-		b.selected, b.whole = selected, b.round
+func (p *Publisher) choose(pairs int) {
+	selected := pairs > Everywhere || p.selected && 2*pairs > Everywhere
+	if selected != p.selected {
+		p.selected, p.whole = selected, p.round
 	}
-	b.stats.Selected = selected
+	p.stats.Selected = selected
 }
 
 // moved is how far a share has moved from the one that was told, relatively, at most farthest.
@@ -152,9 +152,9 @@ const farthest = Step * (1 << (classes - 1))
 
 // step is the move that is told in this round: Step doubled until it takes at most Budget
 // leases.
-func (b *Board) step(o *allocation.Outcome) float64 {
-	b.stats.Step = 0
-	if !b.selected {
+func (p *Publisher) step(o *allocation.Outcome) float64 {
+	p.stats.Step = 0
+	if !p.selected {
 		return 0
 	}
 	var leases, flows [classes]int // by how often the move doubles Step
@@ -171,30 +171,30 @@ func (b *Board) step(o *allocation.Outcome) float64 {
 	step := Step
 	for class := 0; total > Budget && class < len(leases)-1; class++ {
 		total -= leases[class]
-		b.stats.Deferred += uint64(flows[class])
+		p.stats.Deferred += uint64(flows[class])
 		step *= 2
 	}
-	b.stats.Step = step
+	p.stats.Step = step
 	return step
 }
 
 // tellPools takes what moved of the pools. If there are other pools than before, everybody
 // is sent everything.
-func (b *Board) tellPools(now time.Duration, shares []allocation.PoolShare) {
-	same := func(p pool, s allocation.PoolShare) bool { return p.lease.GetPool() == s.Pool }
-	if !slices.EqualFunc(b.pools, shares, same) {
-		b.pools, b.whole = make([]pool, len(shares)), b.round
+func (p *Publisher) tellPools(now time.Duration, shares []allocation.PoolShare) {
+	same := func(q pool, s allocation.PoolShare) bool { return q.lease.GetPool() == s.Pool }
+	if !slices.EqualFunc(p.pools, shares, same) {
+		p.pools, p.whole = make([]pool, len(shares)), p.round
 	}
 	for i := range shares {
-		s, p := &shares[i], &b.pools[i]
+		s, q := &shares[i], &p.pools[i]
 		least := 0.0
-		if b.selected && now-p.told < Refresh {
+		if p.selected && now-q.told < Refresh {
 			least = Step
 		}
-		if p.lease != nil && !poolMoved(p.lease, s, least) {
+		if q.lease != nil && !poolMoved(q.lease, s, least) {
 			continue
 		}
-		*p = pool{told: now, round: b.round, lease: &controlv1.PoolLease{Pool: s.Pool, Price: s.Price,
+		*q = pool{told: now, round: p.round, lease: &controlv1.PoolLease{Pool: s.Pool, Price: s.Price,
 			FairRate: s.FairRate, IdleShare: s.IdleShare, Capacity: s.Estimate, GuaranteeScale: s.GuaranteeScale,
 			Loss: float32(s.Loss)}}
 	}
@@ -212,7 +212,7 @@ func poolMoved(l *controlv1.PoolLease, s *allocation.PoolShare, least float64) b
 }
 
 // header is a message that says nothing yet.
-func (b *Board) header() *controlv1.Leases {
-	return &controlv1.Leases{Epoch: b.epoch, Seq: b.seq, Revision: b.outcome.Revision,
-		SoftExpiry: durationpb.New(b.expiry)}
+func (p *Publisher) header() *controlv1.Leases {
+	return &controlv1.Leases{Epoch: p.epoch, Seq: p.seq, Revision: p.outcome.Revision,
+		SoftExpiry: durationpb.New(p.expiry)}
 }
