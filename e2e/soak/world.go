@@ -18,9 +18,9 @@ import (
 
 const (
 	gateways = 3
-	// keys is the key budget of each Envoy: small, so that its table is full after
-	// seconds and evicts from then on.
-	keys = 20_000
+	// keys and contended are the key budgets of each Envoy: small, so that its tables are
+	// full after seconds and evict from then on.
+	keys, contended = 20_000, 1250
 )
 
 // documents are the tenants of the load.
@@ -74,7 +74,7 @@ func newWorld(ctx context.Context, r *rig.Rig) (*world, error) {
 	}
 	for i := range gateways {
 		g, err := w.in.Gateway(ctx, rig.Spec{Name: fmt.Sprintf("soak-%d", i+1), Upstream: upstream, Routes: w.routes,
-			Keys: keys})
+			Keys: keys, Contended: contended})
 		if err != nil {
 			return nil, err
 		}

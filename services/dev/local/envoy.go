@@ -54,8 +54,8 @@ type Envoy struct {
 	// Stamp adds the header x-at to answers: when the request arrived, in
 	// microseconds of Unix time.
 	Stamp bool
-	// Keys is Titrate's key budget; 0 is its default.
-	Keys int
+	// Keys is Titrate's key budget, Contended that of contended keys; 0 is its default.
+	Keys, Contended int
 	// PoolHeader takes Titrate's pool from the header x-pool; it is api otherwise.
 	PoolHeader bool
 	// Also is added to the configuration of Titrate's filter: YAML, indented as there.
