@@ -66,56 +66,44 @@ const (
 
 func (b *mailbox) put(m link.Message) {
 	slot := slotHeartbeat
-	switch m := m.(type) {
+	switch m.(type) {
 	case *exchange.Spent:
 		slot = slotSpent
-	case *config.Config:
+	case *config.Config, *config.Delta:
 		slot = slotConfig
-	case *config.Delta:
-		b.putDelta(m)
-		return
 	case *exchange.Shares:
 		slot = slotShares
 	case *exchange.Sums:
 		slot = slotSums
 	}
-	b.set(slot, m)
-	b.wakeWriter()
-}
-
-// putDelta puts a change in the mailbox, together with what it changes if that was not
-// written yet.
-func (b *mailbox) putDelta(d *config.Delta) {
 	b.mu.Lock()
-	var m link.Message = d
-	switch before := b.slots[slotConfig].(type) {
-	case *config.Config:
-		if whole, err := before.With(d); err == nil { // else the filter asks for the whole
-			m = whole
-		}
-	case *config.Delta:
-		m = before.Then(d)
-	}
-	b.slots[slotConfig] = m
+	b.slots[slot] = merged(b.slots[slot], m)
 	b.mu.Unlock()
-	b.wakeWriter()
-}
-
-func (b *mailbox) wakeWriter() {
 	select {
 	case b.wake <- struct{}{}:
 	default: // the writer is awake already
 	}
 }
 
-func (b *mailbox) set(slot int, m link.Message) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if waits, ok := b.slots[slot].(*exchange.Sums); ok {
+// merged is what to write for a message and an older one of its slot that was not written yet,
+// nil if there is none.
+func merged(waits, m link.Message) link.Message {
+	switch waits := waits.(type) {
+	case *exchange.Sums:
 		waits.Add(m.(*exchange.Sums))
-		return
+		return waits
+	case *config.Config:
+		if d, ok := m.(*config.Delta); ok {
+			if whole, err := waits.With(d); err == nil { // else the filter asks for the whole
+				return whole
+			}
+		}
+	case *config.Delta:
+		if d, ok := m.(*config.Delta); ok {
+			return waits.Then(d)
+		}
 	}
-	b.slots[slot] = m
+	return m
 }
 
 // next returns the first message that waits, by slot; nil if none does.

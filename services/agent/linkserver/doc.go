@@ -6,9 +6,9 @@
 // Each connection is one filter process, a [Conn]. After both Hellos its messages go to a
 // [Handler] in order. Messages to the filter go through a mailbox with one slot per kind: a
 // newer message replaces one that was not sent yet; sums that are only what has changed are
-// added to it. So Send never blocks, and a filter that does not read costs one message of
-// each kind; after [link.DeadAfter] without progress its
-// connection is closed. What the messages mean is the handler's business.
+// added to it, and a change of the configuration to the one that waits. So Send never blocks,
+// and a filter that does not read costs one message of each kind; after [link.DeadAfter]
+// without progress its connection is closed. What the messages mean is the handler's business.
 //
 // # Invariants
 //
