@@ -134,23 +134,17 @@ func Load(dir string) (*Snapshot, error) {
 	return changed, nil
 }
 
-// moveAside moves a damaged file aside and says so.
+// moveAside moves a file that cannot be used aside and says so.
 func moveAside(dir, name, damage string, reason error) error {
 	path, aside := filepath.Join(dir, name), filepath.Join(dir, damage)
 	if err := os.Rename(path, aside); err != nil {
-		return fmt.Errorf("lastgood: %s is damaged (%w) and cannot be moved aside: %w", path, reason, err)
+		return fmt.Errorf("lastgood: %s cannot be used (%w), nor be moved aside: %w", path, reason, err)
 	}
 	return &DamagedError{Path: aside, Reason: reason}
 }
 
 // Reject moves a snapshot aside that reads well but cannot be used for reason.
-func Reject(dir string, reason error) error {
-	aside := filepath.Join(dir, damage)
-	if err := os.Rename(filepath.Join(dir, name), aside); err != nil {
-		return fmt.Errorf("lastgood: cannot move a bad snapshot (%w) aside: %w", reason, err)
-	}
-	return &DamagedError{Path: aside, Reason: reason}
-}
+func Reject(dir string, reason error) error { return moveAside(dir, name, damage, reason) }
 
 func encode(s Snapshot) ([]byte, error) {
 	configuration, err := proto.Marshal(s.Configuration)
