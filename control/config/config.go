@@ -146,8 +146,8 @@ func (l *Limit) Queued() bool {
 	return l.Queue.Law != Police && (l.Queue.MaxRequests > 0 || l.Queue.MaxWait > 0)
 }
 
-// Inherited is the configuration with the defaults copied into each tenant: what holds for it,
-// to be looked at. It is as large as tenants times defaults. c stays as it is.
+// Inherited is the configuration with the defaults copied into each tenant: all limits that
+// hold for it. It is as large as tenants times defaults. c stays as it is.
 func (c *Config) Inherited() *Config {
 	if len(c.Defaults) == 0 {
 		return c

@@ -37,6 +37,18 @@ func (e *BaseError) Error() string {
 		e.Base, e.InForce)
 }
 
+// Names are the tenants that d puts, replaces or removes.
+func (d *Delta) Names() map[string]bool {
+	names := make(map[string]bool, len(d.Tenants)+len(d.Removed))
+	for i := range d.Tenants {
+		names[d.Tenants[i].Name] = true
+	}
+	for _, name := range d.Removed {
+		names[name] = true
+	}
+	return names
+}
+
 // Then is the change that d and after it next make together.
 func (d *Delta) Then(next *Delta) *Delta {
 	tenants := make(map[string]*Tenant, len(d.Tenants)+len(next.Tenants)) // nil: removed
@@ -133,6 +145,9 @@ func (s *Set) Revision() int64 { return s.head.Revision }
 
 // Shared is what all tenants have in common.
 func (s *Set) Shared() Shared { return Shared{s.head.Pools, s.head.Defaults} }
+
+// Tenant returns the tenant of that name, nil if there is none.
+func (s *Set) Tenant(name string) *Tenant { return s.tenants[name] }
 
 // Tenants is the number of tenants.
 func (s *Set) Tenants() int { return len(s.tenants) }

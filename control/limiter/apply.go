@@ -53,13 +53,7 @@ func (e *Engine) Change(d *config.Delta) error {
 	if err := part.Validate(); err != nil {
 		return err
 	}
-	touched := make(map[string]bool, len(d.Tenants)+len(d.Removed))
-	for i := range d.Tenants {
-		touched[d.Tenants[i].Name] = true
-	}
-	for _, name := range d.Removed {
-		touched[name] = true
-	}
+	touched := d.Names()
 	e.install(s.with(d, &e.applied.known), func(tenant string) bool { return touched[tenant] })
 	return nil
 }

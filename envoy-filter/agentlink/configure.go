@@ -55,14 +55,7 @@ func (c *Client) change(d *config.Delta) {
 // forget forgets what is left out of tenants that a change replaces or removes. What is left
 // out of the defaults, which are the limits of DefaultTenant, stays.
 func (now *inForce) forget(d *config.Delta) {
-	names := make(map[string]bool, len(d.Tenants)+len(d.Removed))
-	for i := range d.Tenants {
-		names[d.Tenants[i].Name] = true
-	}
-	for _, name := range d.Removed {
-		names[name] = true
-	}
-	defaults := now.given.Shared().Defaults
+	names, defaults := d.Names(), now.given.Shared().Defaults
 	now.left = slices.DeleteFunc(now.left, func(l config.LeftOut) bool {
 		return names[l.Tenant] && (l.Tenant != config.DefaultTenant ||
 			!slices.ContainsFunc(defaults, func(own config.Limit) bool { return own.Name == l.Limit }))

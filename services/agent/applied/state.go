@@ -37,7 +37,7 @@ type Configuration struct {
 // State is what is in force. Not safe for concurrent use.
 type State struct {
 	config  config.Set
-	latest  *Configuration    // of which that has become; nil: none yet
+	latest  *Configuration    // that was put in force, whole or a change; nil: none yet
 	leases  *controlv1.Leases // complete, whatever the coordinator sent last
 	shares  *exchange.Shares
 	renewed time.Duration

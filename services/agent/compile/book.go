@@ -17,13 +17,12 @@ type Book struct {
 	groups map[string]group             // by tenant
 	count  int                          // of resources
 
-	shared  config.Shared
-	names   map[string]bool             // of the pools
-	tenants map[string]*config.Tenant   // nil before the first Change
-	left    map[string][]config.LeftOut // by tenant
-	sizes   map[string]int              // of the tenants on the link, bytes
-	size    int                         // of all of them
-	head    int                         // of what they share
+	set   config.Set                  // that the resources compile to, without tenants before the first Change
+	names map[string]bool             // of the pools
+	left  map[string][]config.LeftOut // by tenant
+	sizes map[string]int              // of the tenants on the link, bytes
+	size  int                         // of all of them
+	head  int                         // of what they share
 }
 
 // Change takes in changed resources, forgets the deleted ones, by name, and returns what that
@@ -39,7 +38,7 @@ func (b *Book) Change(resources []*quotav1.Resource, deleted []string) (*config.
 	for _, name := range deleted {
 		d.put(name, nil)
 	}
-	if b.tenants == nil {
+	if b.empty() {
 		d.touch(config.DefaultTenant)
 	}
 	if err := d.compile(); err != nil {
@@ -50,14 +49,10 @@ func (b *Book) Change(resources []*quotav1.Resource, deleted []string) (*config.
 }
 
 // Config is the whole configuration, its tenants by name; its revision and seed are left 0.
-func (b *Book) Config() *config.Config {
-	c := &config.Config{Pools: b.shared.Pools, Defaults: b.shared.Defaults,
-		Tenants: make([]config.Tenant, 0, len(b.tenants))}
-	for _, name := range slices.Sorted(maps.Keys(b.tenants)) {
-		c.Tenants = append(c.Tenants, *b.tenants[name])
-	}
-	return c
-}
+func (b *Book) Config() *config.Config { return b.set.Config() }
+
+// empty reports that there was no Change yet: after it there is the default tenant.
+func (b *Book) empty() bool { return b.set.Tenants() == 0 }
 
 // Len is the number of resources.
 func (b *Book) Len() int { return b.count }

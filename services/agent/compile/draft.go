@@ -94,8 +94,9 @@ func (d *draft) compile() error {
 // all are compiled: quotas of pools that come or go, limits beside those that are inherited.
 func (d *draft) compileShared() error {
 	b := d.book
-	d.shared, d.names = b.shared, b.names
-	if d.pools != nil || b.tenants == nil {
+	before := b.set.Shared()
+	d.shared, d.names = before, b.names
+	if d.pools != nil || b.empty() {
 		if err := d.compilePools(); err != nil {
 			return err
 		}
@@ -107,11 +108,11 @@ func (d *draft) compileShared() error {
 		t, _ := compileTenant(config.DefaultTenant, g, d.names)
 		defaults := config.Config{Defaults: t.Limits}
 		d.left[config.DefaultTenant] = defaults.LeaveOut()
-		if d.shared.Defaults = defaults.Defaults; !reflect.DeepEqual(d.shared.Defaults, b.shared.Defaults) {
+		if d.shared.Defaults = defaults.Defaults; !reflect.DeepEqual(d.shared.Defaults, before.Defaults) {
 			d.touchAll()
 		}
 	}
-	if b.tenants == nil || !reflect.DeepEqual(d.shared, b.shared) {
+	if b.empty() || !reflect.DeepEqual(d.shared, before) {
 		d.out.Shared = &d.shared
 	}
 	return nil
@@ -138,12 +139,12 @@ func (d *draft) compilePools() error {
 
 // dropUnchanged takes out of the result what is so already, and sorts the rest.
 func (d *draft) dropUnchanged() {
-	now := d.book.tenants
+	now := &d.book.set
 	d.out.Tenants = slices.DeleteFunc(d.out.Tenants, func(t config.Tenant) bool {
-		before := now[t.Name]
+		before := now.Tenant(t.Name)
 		return before != nil && reflect.DeepEqual(*before, t)
 	})
-	d.out.Removed = slices.DeleteFunc(d.out.Removed, func(name string) bool { return now[name] == nil })
+	d.out.Removed = slices.DeleteFunc(d.out.Removed, func(name string) bool { return now.Tenant(name) == nil })
 	slices.SortFunc(d.out.Tenants, func(a, b config.Tenant) int { return cmp.Compare(a.Name, b.Name) })
 	slices.Sort(d.out.Removed)
 }
@@ -173,15 +174,15 @@ func (d *draft) weigh() (err error) {
 // commit puts the draft in the book.
 func (d *draft) commit() {
 	b := d.book
-	if b.tenants == nil {
-		n := len(d.out.Tenants)
+	if b.empty() {
 		b.groups, b.left = make(map[string]group, len(d.groups)), map[string][]config.LeftOut{}
-		b.tenants, b.sizes = make(map[string]*config.Tenant, n), make(map[string]int, n)
+		b.sizes = make(map[string]int, len(d.out.Tenants))
 	}
+	_ = b.set.Change(&d.out) // both are of revision 0
 	if d.pools != nil {
 		b.pools = d.pools
 	}
-	b.shared, b.names, b.count, b.size, b.head = d.shared, d.names, d.count, d.size, d.head
+	b.names, b.count, b.size, b.head = d.names, d.count, d.size, d.head
 	for name, g := range d.groups {
 		if b.groups[name] = g; len(g) == 0 {
 			delete(b.groups, name)
@@ -190,12 +191,8 @@ func (d *draft) commit() {
 			delete(b.left, name)
 		}
 	}
-	for i := range d.out.Tenants {
-		t := &d.out.Tenants[i]
-		b.tenants[t.Name], b.sizes[t.Name] = t, d.sizes[t.Name]
-	}
+	maps.Copy(b.sizes, d.sizes)
 	for _, name := range d.out.Removed {
-		delete(b.tenants, name)
 		delete(b.sizes, name)
 	}
 }
