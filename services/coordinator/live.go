@@ -34,22 +34,9 @@ func (l *live) PoolStatus(name string) *quotav1.PoolStatus {
 	}
 	return &quotav1.PoolStatus{
 		Demand: p.Demand, Admitted: p.Admitted, Price: p.Price, FairRate: p.FairRate,
-		InfeasibleGuarantees: p.Infeasible || l.guaranteesExceed(p), Epoch: v.Epoch,
+		InfeasibleGuarantees: p.Infeasible || p.GuaranteeScale < 1, Epoch: v.Epoch,
 		Capacity: p.Capacity, InFlight: p.InFlight,
 	}
-}
-
-// guaranteesExceed reports whether the sum of all guarantees, asked for or not, exceeds the
-// capacity of a pool.
-func (l *live) guaranteesExceed(p *allocation.PoolShare) bool {
-	config, _, _ := l.coordinator.configuration.Allocation()
-	total := 0.0
-	for f, q := range config.Quotas {
-		if f.Pool == p.Pool {
-			total += q.Guaranteed
-		}
-	}
-	return total > p.Capacity
 }
 
 // QuotaStatus is the state of tenants/x/quotas/y, nil when it is not known here.

@@ -3,7 +3,6 @@ package applied
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -172,7 +171,7 @@ func compareFlows[A, B flowName](a A, b B) int {
 }
 
 func sortLeases(l []*controlv1.Lease) {
-	slices.SortFunc(l, compareFlows[*controlv1.Lease, *controlv1.Lease])
+	slices.SortFunc(l, compareFlows)
 }
 
 // change returns the leases of old without those removed, and with news in place of those of
@@ -181,7 +180,7 @@ func change(old []*controlv1.Lease, removed []*controlv1.FlowName, news []*contr
 	if len(removed)+len(news) == 0 {
 		return old
 	}
-	slices.SortFunc(removed, compareFlows[*controlv1.FlowName, *controlv1.FlowName])
+	slices.SortFunc(removed, compareFlows)
 	out := make([]*controlv1.Lease, 0, len(old)+len(news))
 	for _, l := range old {
 		for len(removed) > 0 && compareFlows(removed[0], l) < 0 {
@@ -237,7 +236,7 @@ func sharesOf(l *controlv1.Leases) (*exchange.Shares, error) {
 	return s, nil
 }
 
-func usable(v float64) bool { return v >= 0 && !math.IsNaN(v) }
+func usable(v float64) bool { return v >= 0 } // NaN is not
 
 func softExpiry(l *controlv1.Leases) time.Duration {
 	if d := l.GetSoftExpiry().AsDuration(); d > 0 {
