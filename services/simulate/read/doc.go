@@ -17,6 +17,6 @@
 //   - Parse never panics, refuses what it does not understand and lists all
 //     mistakes, each a *tree.Error with file, line and field.
 //   - What Parse returns has passed Check.
-//   - Time and memory are linear in the input, of which document.MaxBytes are read, and
-//     MaxTrace of each trace.
+//   - Memory is linear in the input, of which document.MaxBytes are read, and MaxTrace of
+//     each trace; time too, but for events that apply a resource: each compiles all of them.
 package read

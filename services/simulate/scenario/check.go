@@ -33,6 +33,7 @@ func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
 type checker struct {
 	s        *Scenario
 	errs     []*FieldError
+	names    map[string]bool // of the resources
 	replicas map[string]bool // named anywhere
 	pools    map[string]bool
 	adaptive map[string]bool // pools
@@ -72,8 +73,8 @@ func (c *checker) fresh(field, name string, taken bool) bool {
 
 // Check returns all that is wrong with a scenario, nil if it can be simulated.
 func (s *Scenario) Check() []*FieldError {
-	c := &checker{s: s, replicas: map[string]bool{}, pools: map[string]bool{}, tenants: map[string]bool{},
-		noAgent: map[string]bool{}}
+	c := &checker{s: s, names: map[string]bool{}, replicas: map[string]bool{}, pools: map[string]bool{},
+		adaptive: map[string]bool{}, tenants: map[string]bool{}, noAgent: map[string]bool{}}
 	c.times()
 	c.network()
 	c.resources()
@@ -125,9 +126,8 @@ func (c *checker) network() {
 
 // resources checks each resource as the API does, and that what it refers to is there.
 func (c *checker) resources() {
-	names := map[string]bool{}
 	for _, m := range c.s.Resources {
-		names[m.GetName()] = true
+		c.names[m.GetName()] = true
 	}
 	seen := map[string]bool{}
 	for i, m := range c.s.Resources {
@@ -135,7 +135,7 @@ func (c *checker) resources() {
 		if c.fresh(path+".name", m.GetName(), seen[m.GetName()]) {
 			seen[m.GetName()] = true
 		}
-		c.resource(path, m, names)
+		c.resource(path, m)
 		switch name := short(m); resource.KindOf(m) {
 		case resource.Pool:
 			c.pools[name] = true
@@ -148,7 +148,7 @@ func (c *checker) resources() {
 	}
 }
 
-func (c *checker) resource(path string, m resource.Message, names map[string]bool) {
+func (c *checker) resource(path string, m resource.Message) {
 	if invalid := new(valid.Error); errors.As(valid.Resource(m), &invalid) {
 		for _, v := range invalid.Violations {
 			c.wrong(path+"."+v.Field, "%s", v.Message)
@@ -156,7 +156,7 @@ func (c *checker) resource(path string, m resource.Message, names map[string]boo
 		return
 	}
 	for _, name := range resource.References(m) {
-		if !names[name] {
+		if !c.names[name] {
 			c.wrong(path+".name", "it needs %s, of which there is no document", name)
 		}
 	}
@@ -167,7 +167,6 @@ func (c *checker) resource(path string, m resource.Message, names map[string]boo
 
 // upstreams checks what serves the adaptive pools.
 func (c *checker) upstreams() {
-	c.adaptive = map[string]bool{}
 	for _, m := range c.s.Resources {
 		if p, ok := m.(*quotav1.Pool); ok && p.GetAdaptive() != nil {
 			c.adaptive[short(p)] = true

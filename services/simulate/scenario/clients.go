@@ -174,12 +174,8 @@ func (c *checker) event(path string, e *Event, up map[string]bool) {
 // apply checks a resource that an event replaces. What is measured is fixed at the start:
 // so there are no new pools, tenants and limits, and a limit goes on to count the same.
 func (c *checker) apply(path string, m resource.Message) {
-	names := map[string]bool{}
-	for _, m := range c.s.Resources {
-		names[m.GetName()] = true
-	}
-	c.resource(path, m, names)
-	if resource.KindOf(m) != resource.Quota && !c.known(path+".name", m.GetName(), names, "resource") {
+	c.resource(path, m)
+	if resource.KindOf(m) != resource.Quota && !c.known(path+".name", m.GetName(), c.names, "resource") {
 		return
 	}
 	switch m := m.(type) {
