@@ -25,8 +25,7 @@ func TestNoTrafficBeforeTheConfiguration(t *testing.T) {
 	needEnvoy(t)
 	socket := filepath.Join(t.TempDir(), "a.sock")
 	e := at(t, socket, "60s")
-	e.eventually("the filter's look for its agent",
-		func() bool { return strings.Contains(e.log.String(), "no link to the agent") })
+	e.logged("no link to the agent")
 	if strings.Contains(e.log.String(), "starting workers") {
 		t.Errorf("workers run without a configuration:\n%s", e.log)
 	}

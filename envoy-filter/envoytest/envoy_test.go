@@ -239,6 +239,12 @@ func (e *envoy) eventually(what string, done func() bool) {
 	}
 }
 
+// logged waits until Envoy's log has a text.
+func (e *envoy) logged(text string) {
+	e.t.Helper()
+	e.eventually(fmt.Sprintf("%q in the log", text), func() bool { return strings.Contains(e.log.String(), text) })
+}
+
 func (e *envoy) tryAdmin(path string) (int, string) {
 	resp, err := e.client.Get(e.admin + path)
 	if err != nil {

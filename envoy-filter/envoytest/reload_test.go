@@ -114,8 +114,7 @@ func TestReload(t *testing.T) {
 	}
 	put(strings.Replace(resource, "pool: { literal: api }", "pool: { litteral: api }", 1))
 	e.eventually("the refusal", func() bool { return e.metric("envoy_listener_manager_lds_update_rejected{}") >= 1 })
-	e.eventually("the field's name in the log",
-		func() bool { return strings.Contains(e.log.String(), "field pool.litteral is unknown") })
+	e.logged("field pool.litteral is unknown")
 	if a := e.get("/", "x-tenant", "acme"); a.status != 429 {
 		t.Errorf("after a refused update: %+v", a)
 	}
