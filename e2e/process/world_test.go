@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -89,14 +90,14 @@ func newWorld(t *testing.T) *world {
 	w.etcd = &server{of: w.rig.Etcd("etcd", etcd, next())}
 	w.coordinator = &server{of: w.rig.Coordinator("coordinator", w.api, web, etcd, "--session-ttl", "2s")}
 	// Never the bottleneck: what is held, a gateway holds.
-	w.upstream = &server{of: w.rig.Upstream(upstream, "--capacity", "2000", "--service-time", "5ms", "--queue",
-		"2000")}
+	w.upstream = &server{of: w.rig.Upstream(upstream, "--capacity", "2000", "--service-time", "5ms",
+		"--queue", "2000")}
 	var gossip []string
 	for range gateways {
 		gossip = append(gossip, next())
 	}
 	for i := range gateways {
-		w.gateway(fmt.Sprintf("gw-%d", i+1), append(gossip[i:], gossip[:i]...), next(), next(), next(), upstream)
+		w.gateway(fmt.Sprintf("gw-%d", i+1), slices.Concat(gossip[i:], gossip[:i]), next(), next(), next(), upstream)
 	}
 	for _, s := range append([]*server{w.etcd, w.upstream, w.coordinator}, append(w.agents, w.envoys...)...) {
 		w.start(s)

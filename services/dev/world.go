@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -120,13 +121,13 @@ func (w *World) startCoordinator(ctx context.Context) error {
 }
 
 func (w *World) startAgents(ctx context.Context) error {
+	var gossip []string
+	for _, port := range w.ports.gossip {
+		gossip = append(gossip, local.Address(port))
+	}
 	return w.each(ctx, func(ctx context.Context, i int, name string) error {
-		peers := []string{local.Address(w.ports.gossip[i])}
-		for _, port := range w.ports.gossip {
-			peers = append(peers, local.Address(port))
-		}
 		return w.start(ctx, w.rig.Agent(name, local.Address(w.ports.coordinator), local.Address(w.ports.agentWeb[i]),
-			peers, "--fault-injection"), &w.agents[i])
+			slices.Concat(gossip[i:], gossip[:i]), "--fault-injection"), &w.agents[i])
 	})
 }
 

@@ -39,9 +39,11 @@ func NewRig(p Programs, dir string, enter func() error) (*Rig, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "modules"), 0o700); err != nil {
 		return nil, err
 	}
-	err := os.Symlink(p.Module, filepath.Join(dir, "modules", "libtitrate.so"))
+	if err := os.Symlink(p.Module, filepath.Join(dir, "modules", "libtitrate.so")); err != nil {
+		return nil, err
+	}
 	return &Rig{Programs: p, Dir: dir, group: child.NewGroupOn(enter),
-		client: &http.Client{Timeout: 2 * time.Second}}, err
+		client: &http.Client{Timeout: 2 * time.Second}}, nil
 }
 
 // Close kills every process.
