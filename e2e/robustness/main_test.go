@@ -49,8 +49,8 @@ func TestTheDocumentHasTheFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if part, err := markdown.Part(string(raw), writer); err != nil || strings.TrimSpace(part) !=
-		strings.TrimSpace(kindsTable()) {
+	part, err := markdown.Part(string(raw), writer)
+	if err != nil || strings.TrimSpace(part) != strings.TrimSpace(kindsTable()) {
 		t.Errorf("another table in docs/robustness.md (%v): bin/robustness -document docs/robustness.md writes it", err)
 	}
 }

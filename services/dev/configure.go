@@ -70,9 +70,8 @@ func (w *World) awaitEnforcement(ctx context.Context) error {
 			}
 			revision, epoch := stats["titrate_config_revision"], stats["titrate_shares_epoch"]
 			if revision < w.revision || epoch == 0 {
-				return fmt.Errorf("the filter has revision %d of the configuration, want %d, and shares of epoch %d, "+
-					"want above 0",
-					revision, w.revision, epoch)
+				return fmt.Errorf("the filter has revision %d of the configuration, want %d, and shares of "+
+					"epoch %d, want above 0", revision, w.revision, epoch)
 			}
 			return nil
 		})

@@ -222,9 +222,9 @@ func TestPoolsThatAreNearlyAlike(t *testing.T) {
 			p := &solve.Problem{Sharing: solve.Proportional, Alpha: alpha, Guarantee: solve.Minimum,
 				Pools: []solve.Pool{{Name: "p", Capacity: 100}, {Name: "q", Capacity: 100}}}
 			for i := range 3 {
-				p.Tenants = append(p.Tenants, solve.Tenant{Name: fmt.Sprint(i), Weight: 1, Max: math.Inf(1),
-					Demand: math.Inf(1),
-					Uses:   []solve.Use{{Pool: 0, Cost: 1}, {Pool: 1, Cost: 1 + apart*float64(i)}}})
+				p.Tenants = append(p.Tenants, solve.Tenant{Name: fmt.Sprint(i), Weight: 1,
+					Max: math.Inf(1), Demand: math.Inf(1),
+					Uses: []solve.Use{{Pool: 0, Cost: 1}, {Pool: 1, Cost: 1 + apart*float64(i)}}})
 			}
 			r, err := p.Solve()
 			if err != nil {

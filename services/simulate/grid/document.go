@@ -43,9 +43,8 @@ func (r *Result) refusals() string {
 	for _, s := range r.Systems() {
 		parts = append(parts, fmt.Sprintf("%s %d", titles[s], refused[s]))
 	}
-	return fmt.Sprintf("Of all %d requests of clients below their limit, nothing having gone wrong but loss, refused "+
-		"were: %s.",
-		within[Optimistic], strings.Join(parts, ", "))
+	return fmt.Sprintf("Of all %d requests of clients below their limit, nothing having gone wrong but loss, "+
+		"refused were: %s.", within[Optimistic], strings.Join(parts, ", "))
 }
 
 // markdown is a table of some rows: a line for each limit and third column, with the figures

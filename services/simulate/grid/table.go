@@ -59,9 +59,8 @@ func (r *Result) LossTable() (titles []string, lines [][]string) {
 		case "excess":
 			format = "%+.1f"
 		}
-		lines = append(lines, []string{l.Limit, fmt.Sprintf("%g", l.Burst), fmt.Sprint(l.Replicas), l.Events, l.What,
-			l.Rival,
-			fmt.Sprintf(format, theirs), fmt.Sprintf(format, ours), l.Ours.Where})
+		lines = append(lines, []string{l.Limit, fmt.Sprintf("%g", l.Burst), fmt.Sprint(l.Replicas), l.Events,
+			l.What, l.Rival, fmt.Sprintf(format, theirs), fmt.Sprintf(format, ours), l.Ours.Where})
 	}
 	return titles, lines
 }

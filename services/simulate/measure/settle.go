@@ -102,17 +102,17 @@ func (p *Tape) quantities() []quantity {
 		if t.poolOf[i] < 0 {
 			continue
 		}
-		out = append(out, quantity{name: "flow " + f.tenant + "/" + f.pool, got: p.flows[i].served, noise: never,
-			largest: f.largest,
-			due:     func(b int) float64 { return f.fair[phases[b]] * step },
-			counts:  func(b int) bool { return f.saturated[phases[b]] }})
+		out = append(out, quantity{name: "flow " + f.tenant + "/" + f.pool, got: p.flows[i].served,
+			noise: never, largest: f.largest,
+			due:    func(b int) float64 { return f.fair[phases[b]] * step },
+			counts: func(b int) bool { return f.saturated[phases[b]] }})
 	}
 	for i := range t.limits {
 		l := &t.limits[i]
-		out = append(out, quantity{name: "limit " + l.tenant + "/" + l.limit, got: p.limit[i], noise: never,
-			largest: l.largest,
-			due:     func(b int) float64 { return l.central[b] },
-			counts:  func(b int) bool { return l.above[phases[b]] && !t.crowded(l.tenant, phases[b]) }})
+		out = append(out, quantity{name: "limit " + l.tenant + "/" + l.limit, got: p.limit[i],
+			noise: never, largest: l.largest,
+			due:    func(b int) float64 { return l.central[b] },
+			counts: func(b int) bool { return l.above[phases[b]] && !t.crowded(l.tenant, phases[b]) }})
 	}
 	return out
 }
