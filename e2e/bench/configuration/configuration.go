@@ -108,7 +108,7 @@ func (f *Figures) load(ctx context.Context, r *rig.Rig, in *rig.Installation, g 
 	}
 	f.InForceS = time.Since(began).Seconds()
 	const quiet = 5 * time.Second // snapshots are written, collectors have run
-	if err := sleep(ctx, quiet); err != nil {
+	if err := rig.Sleep(ctx, quiet); err != nil {
 		return err
 	}
 	for i, p := range g.Processes() {
@@ -148,11 +148,11 @@ func change(ctx context.Context, in *rig.Installation, g *rig.Gateway, i int) (t
 
 // cost measures what changes cost beyond what the time without them costs.
 func (f *Figures) cost(ctx context.Context, r *rig.Rig, in *rig.Installation, g *rig.Gateway, changes int) error {
-	idle, err := f.used(ctx, g, changes, nil)
+	idle, err := used(ctx, g, changes, nil)
 	if err != nil {
 		return err
 	}
-	busy, err := f.used(ctx, g, changes, func(i int) error { return in.Apply(ctx, limit(i, 800+i)) })
+	busy, err := used(ctx, g, changes, func(i int) error { return in.Apply(ctx, limit(i, 800+i)) })
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ type use struct {
 
 // used measures the use while step is called once a second, nil for nothing, and for a second
 // more.
-func (f *Figures) used(ctx context.Context, g *rig.Gateway, steps int, step func(i int) error) (use, error) {
+func used(ctx context.Context, g *rig.Gateway, steps int, step func(i int) error) (use, error) {
 	before, err := read(g)
 	if err != nil {
 		return use{}, err
@@ -183,7 +183,7 @@ func (f *Figures) used(ctx context.Context, g *rig.Gateway, steps int, step func
 				return use{}, err
 			}
 		}
-		if err := sleep(ctx, time.Second); err != nil {
+		if err := rig.Sleep(ctx, time.Second); err != nil {
 			return use{}, err
 		}
 	}
@@ -207,15 +207,6 @@ func read(g *rig.Gateway) (u use, err error) {
 	bytes, err := rig.ReadBytes(all[0])
 	u.bytes = float64(bytes)
 	return u, err
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 func tabulate(all []Figures) []table.Table {

@@ -100,13 +100,13 @@ func play(ctx context.Context, cells []*cell, duration time.Duration) ([]Figures
 	for _, c := range cells {
 		all.Go(func() { c.run(ctx) })
 	}
-	if err := sleep(ctx, warmUp); err != nil {
+	if err := rig.Sleep(ctx, warmUp); err != nil {
 		return nil, err
 	}
 	for _, c := range cells {
 		c.take()
 	}
-	if err := sleep(ctx, duration); err != nil {
+	if err := rig.Sleep(ctx, duration); err != nil {
 		return nil, err
 	}
 	var figures []Figures
@@ -114,15 +114,6 @@ func play(ctx context.Context, cells []*cell, duration time.Duration) ([]Figures
 		figures = append(figures, c.take())
 	}
 	return figures, nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // take returns what was noted since the last call.

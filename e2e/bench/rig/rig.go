@@ -92,6 +92,16 @@ func (r *Rig) Close(save ...func(dir string) error) error {
 // Say writes a line of progress.
 func (r *Rig) Say(format string, args ...any) { fmt.Fprintf(r.o.Progress, format+"\n", args...) }
 
+// Sleep waits for d, or until the context ends, which is its error.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
 // HasRateLimit tells whether envoyproxy/ratelimit can be started.
 func (r *Rig) HasRateLimit() bool { return r.o.RateLimit != "" }
 
