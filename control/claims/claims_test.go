@@ -156,18 +156,20 @@ func TestLifeOfAPeer(t *testing.T) {
 	}
 }
 
+// A member is absent until it is heard, and when it was not heard for T2.
 func TestSilentMemberIsAbsent(t *testing.T) {
 	tb := New(Params{Stale: 1, Forget: 5})
 	tb.SetWeight(3, 2.5, 0)
-	if got := tb.Absent(0, 4); got != 0 {
-		t.Errorf("absent after 4 s: %v", got)
-	}
-	if got := tb.Absent(0, 5); got != 2.5 {
-		t.Errorf("absent after 5 s: %v, want 2.5", got)
+	if got := tb.Absent(0, 0); got != 2.5 {
+		t.Errorf("absent, never heard: %v, want 2.5", got)
 	}
 	tb.Heard(3, 6)
-	if got := tb.Absent(0, 7); got != 0 {
-		t.Errorf("absent when heard: %v", got)
+	tb.SetWeight(3, 2.5, 6)
+	if got := tb.Absent(0, 10); got != 0 {
+		t.Errorf("absent 4 s after it was heard: %v", got)
+	}
+	if got := tb.Absent(0, 11); got != 2.5 {
+		t.Errorf("absent 5 s after it was heard: %v, want 2.5", got)
 	}
 }
 

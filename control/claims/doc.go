@@ -21,6 +21,7 @@
 //
 // # The life of a peer
 //
+//	listed     known by its weight only: Absent
 //	heard      its claims count as they are
 //	stale      unheard for Stale (T1): it is taken to go on admitting at its last
 //	           claim, counted from when it was last heard

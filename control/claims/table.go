@@ -1,6 +1,10 @@
 package claims
 
-import "github.com/titrate/titrate/control/exchange"
+import (
+	"math"
+
+	"github.com/titrate/titrate/control/exchange"
+)
 
 // Peer identifies a replica over its restarts.
 type Peer uint64
@@ -95,13 +99,17 @@ func (t *Table) Heard(id Peer, now float64) {
 	p.heard = max(p.heard, now)
 }
 
-// SetWeight gives a member its weight (1 until told; not positive: 1). A member
-// known by its weight only, never heard, becomes Absent like any other.
+// SetWeight gives a member its weight (1 until then; not positive: 1). A member known by
+// its weight only is Absent until it is heard: nobody knows what it claims.
 func (t *Table) SetWeight(id Peer, weight, now float64) {
 	if !(weight > 0) {
 		weight = 1
 	}
-	t.peers[t.peerIndex(id, now)].weight = weight
+	_, known := t.index[id]
+	p := &t.peers[t.peerIndex(id, now)]
+	if p.weight = weight; !known {
+		p.heard = math.Inf(-1)
+	}
 }
 
 // Drain withdraws all claims of a peer that says goodbye in the given
@@ -252,7 +260,7 @@ func (t *Table) count(e *entry, now float64) float64 {
 	return n + e.lineage.Latest.Claim*min(quiet, t.p.Forget)
 }
 
-// Absent sums the weights of members unheard for longer than Forget.
+// Absent sums the weights of members unheard for longer than Forget, or never heard.
 func (t *Table) Absent(except Peer, now float64) float64 {
 	w := 0.0
 	for i := range t.peers {

@@ -196,13 +196,15 @@ func (r *Result) excess(name, subject string, x check.Excess) {
 	}
 }
 
+var pool = judge.Pool{Capacity: capacity}
+
 // poolBound is what the demo's verdict allows a pool as well, and the floor φ = 1/4 of
 // the part of a gateway that has joined, until it is in the shares.
 func poolBound() check.Bound {
-	pool := judge.Pool{Capacity: capacity}
 	saved := pool.Saved(len(tenants) * world.Gateways)
 	floor := .25 * capacity / world.Gateways * joins.Seconds()
-	return check.Bound{Rate: pool.Mean(), Burst: saved, Slack: pool.Swing() + pool.ColdStart() + floor, Cold: saved}
+	return check.Bound{Rate: pool.Mean(), Burst: saved, Slack: pool.Swing() + pool.ColdStart() + floor, Cold: saved,
+		Frozen: pool.Frozen()}
 }
 
 // joins is how long a gateway is not in the shares after it has joined: a new

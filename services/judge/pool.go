@@ -12,6 +12,11 @@ func (p Pool) Mean() float64 { return 1.02 * p.Capacity }
 // bucket of each at each gateway, max(1, min(10, .25·share/N)).
 func (p Pool) Saved(flows int) float64 { return min(.25*p.Capacity, 10*float64(flows)) }
 
+// Frozen is what a pool may admit beyond Mean while nobody leads, cost units/s: shares of
+// which some was found to be lost at the gateways are granted again, up to 4 % (the loss κ
+// of coordinator/allocation), and while shares are frozen nobody sees that it no longer is.
+func (p Pool) Frozen() float64 { return .04 * p.Capacity }
+
 // Swing is what tenants may use beyond the capacity while it moves from one to another,
 // cost units: a tenth of it for the two rounds in which the others still keep their
 // shares.

@@ -10,9 +10,10 @@ import (
 )
 
 // Bound is what may be admitted in a window of length t: Rate·t + Burst + Slack,
-// and Cold in addition in windows that reach back to the load's start.
+// Cold in addition in windows that reach back to the load's start, and Frozen per second
+// while shares may be frozen.
 type Bound struct {
-	Rate, Burst, Slack, Cold float64
+	Rate, Burst, Slack, Cold, Frozen float64
 }
 
 // coldUntil is when what begins cold has settled.
@@ -44,6 +45,9 @@ func Admitted(arrivals []time.Duration, b Bound, faults []Fault, stalls []Span) 
 		}
 		if f.Grace.More > 0 {
 			m.rates = append(m.rates, amount{f.From, f.over(), f.Grace.More * b.Rate})
+		}
+		if f.Grace.Freezes && b.Frozen > 0 {
+			m.rates = append(m.rates, amount{f.From, f.over(), b.Frozen})
 		}
 	}
 	for _, x := range stalls {

@@ -20,6 +20,8 @@ func every(from time.Duration, rate float64, n int) (all []time.Duration) {
 func TestAdmitted(t *testing.T) {
 	limit := Bound{Rate: 2, Burst: 4, Slack: 1}
 	cut := []Fault{{From: 20 * second, To: 30 * second, Grace: Grace{More: .5, Bursts: 1, Unfair: 10 * second}}}
+	pool := Bound{Rate: 2, Burst: 4, Slack: 1, Frozen: 1}
+	noLeader := []Fault{{From: 20 * second, To: 30 * second, Grace: Grace{Freezes: true, Unfair: 10 * second}}}
 	for name, c := range map[string]struct {
 		arrivals []time.Duration
 		bound    Bound
@@ -29,8 +31,8 @@ func TestAdmitted(t *testing.T) {
 		"at the rate":        {every(0, 2, 100), limit, nil, true},
 		"burst and slack":    {every(0, 1e6, 5), limit, nil, true},
 		"one more":           {every(0, 1e6, 6), limit, nil, false},
-		"one more, but cold": {every(0, 1e6, 6), Bound{2, 4, 1, 1}, nil, true},
-		"one more, warm again": {append(every(0, 1e6, 5), every(60*second, 1e6, 6)...), Bound{2, 4, 1, 1},
+		"one more, but cold": {every(0, 1e6, 6), Bound{2, 4, 1, 1, 0}, nil, true},
+		"one more, warm again": {append(every(0, 1e6, 5), every(60*second, 1e6, 6)...), Bound{2, 4, 1, 1, 0},
 			nil, false},
 		"half as much again":             {every(0, 3, 100), limit, nil, false},
 		"half as much again, partition":  {every(20*second, 3, 60), limit, cut, true},
@@ -39,6 +41,9 @@ func TestAdmitted(t *testing.T) {
 		"a burst more in a partition":    {every(25*second, 1e6, 9), limit, cut, true},
 		"a burst more before it":         {every(15*second, 1e6, 9), limit, cut, false},
 		"two bursts more in a partition": {every(25*second, 1e6, 13), limit, cut, false},
+		"half as much again, frozen":     {every(20*second, 3, 60), pool, noLeader, true},
+		"the same, after it":             {every(41*second, 3, 60), pool, noLeader, false},
+		"the same of a limit":            {every(20*second, 3, 60), limit, noLeader, false},
 	} {
 		if got := Admitted(c.arrivals, c.bound, c.faults, nil); (got.Beyond <= 0) != c.pass {
 			t.Errorf("%s: %+v, want pass %v", name, got, c.pass)

@@ -20,6 +20,9 @@ type Grace struct {
 	// More is the part of a limit's rate and of a pool's capacity that may be
 	// admitted in addition, while the fault lasts and for Unfair after it.
 	More float64
+	// Freezes: there may be no leader, so that shares are frozen and the pool admits
+	// Bound.Frozen more while the fault lasts and for Unfair after it.
+	Freezes bool
 	// Delay is how much longer the gossip may take because of the fault.
 	Delay time.Duration
 	// Bursts is how many times a limit's burst may be admitted in addition, once.

@@ -29,7 +29,7 @@ var freezeEtcd = Kind{
 
 var loseQuorum = Kind{
 	Name: "lose-quorum", Does: "SIGKILL of two or three members of etcd, started again later",
-	Touches: "etcd", Shortest: 2 * second, Longest: 12 * second, Grace: check.Grace{Unfair: 8 * second},
+	Touches: "etcd", Shortest: 2 * second, Longest: 12 * second, Grace: check.Grace{Unfair: 8 * second, Freezes: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		lost := append([]*world.Server(nil), s.World().Etcd...)
 		r.Shuffle(len(lost), func(i, j int) { lost[i], lost[j] = lost[j], lost[i] })
@@ -59,7 +59,7 @@ var restoreEtcd = Kind{
 	Name: "restore-etcd",
 	Does: "etcd is saved, changed for some seconds, lost, and begun anew from what was saved; " +
 		"coordinators live",
-	Touches: "all", Shortest: 2 * second, Longest: 6 * second, Grace: check.Grace{Unfair: 8 * second},
+	Touches: "all", Shortest: 2 * second, Longest: 6 * second, Grace: check.Grace{Unfair: 8 * second, Freezes: true},
 	Draw: func(_ *rand.Rand, s Scene) Fault {
 		var file string
 		forget := func() {}

@@ -43,7 +43,8 @@ var partitionMesh = Kind{
 var partitionCoordinator = Kind{
 	Name:    "partition-coordinator",
 	Does:    "a coordinator, leading or not, is cut off from etcd, the other and the agents",
-	Touches: "network", Shortest: 2 * second, Longest: 12 * second, Grace: check.Grace{Unfair: 5 * second},
+	Touches: "network", Shortest: 2 * second, Longest: 12 * second,
+	Grace: check.Grace{Unfair: 5 * second, Freezes: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		c := one(r, s.World().Coordinators)
 		return disturb(s, "cut off "+c.Name, wire.Fault{Cut: true}, func(from, to *wire.Host, _ wire.Packet) bool {

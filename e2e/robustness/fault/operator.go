@@ -36,7 +36,7 @@ var rollAgents = Kind{
 
 var rollCoordinators = Kind{
 	Name: "roll-coordinators", Does: "SIGTERM of each coordinator in turn, started again at once",
-	Touches: "coordinator", Grace: check.Grace{Unfair: 8 * second},
+	Touches: "coordinator", Grace: check.Grace{Unfair: 8 * second, Freezes: true},
 	Draw: func(_ *rand.Rand, s Scene) Fault {
 		return roll("restart each coordinator in turn", s.World().Coordinators)
 	},

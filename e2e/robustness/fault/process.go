@@ -50,7 +50,7 @@ var killAgent = Kind{
 var killCoordinator = Kind{
 	Name: "kill-coordinator", Does: "SIGKILL of a coordinator, leading or not, started again later",
 	Touches: "coordinator", Shortest: 0, Longest: 10 * second,
-	Grace: check.Grace{Unfair: 5 * second},
+	Grace: check.Grace{Unfair: 5 * second, Freezes: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		c := one(r, s.World().Coordinators)
 		return &simple{"kill -9 the " + c.Name, "", func(context.Context) error {
@@ -114,7 +114,7 @@ var freezeAgent = Kind{
 var freezeCoordinator = Kind{
 	Name: "freeze-coordinator", Does: "SIGSTOP of a coordinator, leading or not, SIGCONT later",
 	Touches: "coordinator", Shortest: second, Longest: 10 * second,
-	Grace: check.Grace{Unfair: 5 * second},
+	Grace: check.Grace{Unfair: 5 * second, Freezes: true},
 	Draw:  func(r *rand.Rand, s Scene) Fault { return freeze(one(r, s.World().Coordinators), nil) },
 }
 

@@ -13,16 +13,28 @@ import (
 const silences = 3
 
 // SetMembers sets the membership of a lease, which holds until its soft
-// expiry at until. A member that was never heard has T2 from now on to speak.
+// expiry at until. A member that was never heard has T2 from now on to speak; as long as it
+// does not, nobody here knows what it claims, and its part by weight is kept for it.
 func (t *Aggregator) SetMembers(now time.Duration, members []Member, until time.Duration) {
 	t.leased = slices.Clone(members)
 	t.leasedUntil = until
+	t.dropUnheard(now)
 	for i, m := range t.leased {
 		t.leased[i].Weight = weight(m.Weight)
 		if t.remotes[m.Name] == nil && !t.isLocal(m.Name) {
 			p := &remote{name: m.Name, of: t.replica(m.Name), weight: weight(m.Weight), heard: now}
 			t.remotes[m.Name] = p
 			t.table.SetWeight(p.of.id, p.weight, now.Seconds())
+		}
+	}
+}
+
+// dropUnheard removes the replicas that were members only because of an earlier lease.
+func (t *Aggregator) dropUnheard(now time.Duration) {
+	for name, p := range t.remotes {
+		if p.agent == "" && !contains(t.leased, name) {
+			delete(t.remotes, name)
+			t.release(now, name)
 		}
 	}
 }

@@ -50,3 +50,30 @@ func TestFirstLeaseKnowsNotAll(t *testing.T) {
 	w.keep(time.Second, "b", "c")
 	w.expect(t, "all are heard", 3, exchange.Connected)
 }
+
+// An agent that starts again while another one is dead does not know what that one's gateway
+// claims, and keeps its part by weight for it. Otherwise its own gateways would take that
+// part as well: the other gateway still runs.
+func TestStartsWhileAnotherIsDead(t *testing.T) {
+	w := newWorld()
+	w.RestoreMembers(w.now, []Member{{"a", 1}, {"b", 1}, {"dead", 2}})
+	absent := func(when string, want float64) {
+		t.Helper()
+		if s := w.Aggregator.Sums(w.now, "a"); s.Absent != want {
+			t.Errorf("%s: the weight of absent members is %v, want %v", when, s.Absent, want)
+		}
+	}
+	absent("nobody heard yet", 3)
+	w.keep(200*ms, "b")
+	absent("b heard", 2)
+	w.SetMembers(w.now, []Member{{"a", 1}, {"b", 1}, {"dead", 2}}, time.Hour)
+	w.keep(time.Second, "b")
+	absent("the coordinator counts it", 2)
+	w.keep(200*ms, "b", "dead")
+	absent("it is back", 0)
+
+	w = newWorld()
+	w.RestoreMembers(w.now, []Member{{"a", 1}, {"dead", 2}})
+	w.SetMembers(w.now, []Member{{"a", 1}}, time.Hour)
+	absent("the coordinator does not count it", 0)
+}
