@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -78,5 +79,47 @@ func TestSummary(t *testing.T) {
 	}
 	if s := f.Summary([]string{"b"}); s.LeftOut != 1 || s.Refusing != 1 {
 		t.Errorf("of an agent that is still there: %+v", s)
+	}
+}
+
+// What was reported counts at once, and so does who is connected.
+func TestDoubtsFollowTheReports(t *testing.T) {
+	f := fleet()
+	limit := &quotav1.Limit{Name: "tenants/acme/limits/a", Identity: "ip"}
+	check := func(when string, want int, connected ...string) {
+		t.Helper()
+		if doubts, _ := f.Doubts(connected, limit); len(doubts) != want {
+			t.Errorf("%s: %v", when, doubts)
+		}
+	}
+	check("all know the identity", 0, "a", "b")
+	check("one that does not has connected", 1, "a", "b", "gone")
+	f.Report("b", &controlv1.State{Gateways: []*controlv1.GatewayState{{Name: "gw-4", NamesKnown: true}},
+		LeftOut: []*controlv1.LeftOut{{Tenant: "acme", Reason: "is wrong"}}})
+	check("one has reported other names, and that it leaves out the tenant", 2, "a", "b")
+	f.Hello("b", func() []string { return []string{"a", "b"} })
+	check("it has begun again", 0, "a", "b")
+}
+
+// A page of resources, of which most are right, beside so many agents that have all left out some.
+func BenchmarkDoubts(b *testing.B) {
+	for _, agents := range []int{10, 100, 1000} {
+		f := &Fleet{}
+		var connected []string
+		for i := range agents {
+			name := fmt.Sprintf("agent-%04d", i)
+			connected = append(connected, name)
+			g := &controlv1.GatewayState{Name: "gw-" + name, NamesKnown: true, Identities: []string{"ip", "user", "org"},
+				Classes: []string{"reads", "writes"}, LeftOutTotal: 3}
+			for k := range 3 {
+				g.LeftOut = append(g.LeftOut, &controlv1.LeftOut{Tenant: fmt.Sprintf("t%d", k), Limit: "a", Reason: "is newer"})
+			}
+			f.Report(name, &controlv1.State{Gateways: []*controlv1.GatewayState{g}})
+		}
+		b.Run(fmt.Sprintf("agents=%d", agents), func(b *testing.B) {
+			for i := 0; b.Loop(); i++ {
+				f.Doubts(connected, &quotav1.Limit{Name: fmt.Sprintf("tenants/t%d/limits/a", i%1000), Identity: "user"})
+			}
+		})
 	}
 }

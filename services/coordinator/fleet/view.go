@@ -1,0 +1,183 @@
+package fleet
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/quota"
+	"github.com/titrate/titrate/services/store/resource"
+)
+
+// shown is how many names a sentence lists.
+const shown = 3
+
+// view is what the connected agents have reported, by what is asked. It does not change.
+type view struct {
+	agents  []string // sorted
+	names   names
+	leftOut map[part]map[string][]string // who does not enforce a part, by reason
+	summary Summary
+	refusal error // of the last gateway that refuses a configuration
+}
+
+// part is a part of the configuration, as controlv1.LeftOut names it.
+type part struct{ tenant, limit string }
+
+func newView(connected []string, states map[string]*controlv1.State) *view {
+	v := &view{agents: slices.Clone(connected), leftOut: map[part]map[string][]string{}, names: newNames()}
+	for _, agent := range connected {
+		s := states[agent]
+		v.note("agent "+agent, s.GetLeftOutTotal(), s.GetLeftOut())
+		for _, g := range s.GetGateways() {
+			v.names.add(g)
+			v.note("gateway "+g.GetName(), g.GetLeftOutTotal(), g.GetLeftOut())
+			v.noteRefusal(g)
+		}
+	}
+	v.names.finish()
+	if v.refusal != nil {
+		v.summary.First = v.refusal
+	}
+	return v
+}
+
+// note takes what an agent or a gateway does not enforce.
+func (v *view) note(who string, total int32, list []*controlv1.LeftOut) {
+	for _, l := range list {
+		p := part{l.GetTenant(), l.GetLimit()}
+		if v.leftOut[p] == nil {
+			v.leftOut[p] = map[string][]string{}
+		}
+		v.leftOut[p][l.GetReason()] = append(v.leftOut[p][l.GetReason()], who)
+	}
+	if s := &v.summary; int(total) > s.LeftOut {
+		s.LeftOut = int(total)
+		s.First = fmt.Errorf("%d limits are not enforced by %s", total, who)
+		if len(list) > 0 {
+			s.First = fmt.Errorf("%w; the first is %q of tenant %q: %s", s.First, list[0].GetLimit(),
+				list[0].GetTenant(), list[0].GetReason())
+		}
+	}
+}
+
+func (v *view) noteRefusal(g *controlv1.GatewayState) {
+	if g.GetRefused() == 0 {
+		return
+	}
+	v.summary.Refusing++
+	v.refusal = fmt.Errorf("gateway %s refuses configuration %d: %s", g.GetName(), g.GetRefused(), g.GetReason())
+}
+
+// notEnforced says who does not enforce the named tenant, quota or limit.
+func (v *view) notEnforced(name string) (doubts []quota.Doubt) {
+	if len(v.leftOut) == 0 {
+		return nil
+	}
+	for reason, who := range v.without(name) {
+		slices.Sort(who)
+		doubts = append(doubts, quota.Doubt{Message: fmt.Sprintf("not enforced by %s: %s", few(who), reason)})
+	}
+	slices.SortFunc(doubts, func(a, b quota.Doubt) int { return strings.Compare(a.Message, b.Message) })
+	return doubts
+}
+
+// without is who does not enforce the named tenant, quota or limit, by reason. A quota or a limit
+// goes with its tenant.
+func (v *view) without(name string) map[string][]string {
+	ref, err := resource.Parse(name)
+	if err != nil || ref.Kind == resource.Pool {
+		return nil
+	}
+	parts := []part{{ref.Tenant, ""}, {ref.Tenant, ref.ID}}
+	switch ref.Kind {
+	case resource.Tenant:
+		parts = []part{{ref.ID, ""}}
+	case resource.Quota:
+		parts[1].limit = "quotas/" + ref.ID
+	}
+	by := map[string][]string{}
+	for _, p := range parts {
+		for reason, who := range v.leftOut[p] {
+			by[reason] = append(by[reason], who...)
+		}
+	}
+	return by
+}
+
+// names says which gateways know which identity and which class.
+type names struct {
+	gateways            []string // that have reported their names, sorted
+	identities, classes map[string]map[string]bool
+}
+
+func newNames() names {
+	return names{identities: map[string]map[string]bool{}, classes: map[string]map[string]bool{}}
+}
+
+// add takes the names of a gateway.
+func (n *names) add(g *controlv1.GatewayState) {
+	if !g.GetNamesKnown() {
+		return
+	}
+	n.gateways = append(n.gateways, g.GetName())
+	put := func(to map[string]map[string]bool, all []string) {
+		for _, name := range all {
+			if to[name] == nil {
+				to[name] = map[string]bool{}
+			}
+			to[name][g.GetName()] = true
+		}
+	}
+	put(n.identities, g.GetIdentities())
+	put(n.classes, g.GetClasses())
+}
+
+func (n *names) finish() {
+	slices.Sort(n.gateways)
+	n.gateways = slices.Compact(n.gateways) // two processes of a hot restart
+}
+
+func (n *names) doubts(l *quotav1.Limit) (doubts []quota.Doubt) {
+	ask := func(field, kind, name, effect string, known map[string]map[string]bool) {
+		if text := n.doubt(kind, name, effect, known); text != "" {
+			doubts = append(doubts, quota.Doubt{Field: field, Message: text})
+		}
+	}
+	if id := l.GetIdentity(); id != "" {
+		ask("identity", "identity", id, "all clients are one there", n.identities)
+	}
+	for i, class := range l.GetClasses() {
+		ask(fmt.Sprintf("classes[%d]", i), "class", class, "no request is in it there", n.classes)
+	}
+	return doubts
+}
+
+// doubt is "" if all gateways that have reported their names know this one.
+func (n *names) doubt(kind, name, effect string, known map[string]map[string]bool) string {
+	if len(known[name]) == len(n.gateways) {
+		return ""
+	}
+	var without []string
+	for _, g := range n.gateways {
+		if !known[name][g] {
+			without = append(without, g)
+		}
+	}
+	hint := "they know none"
+	if len(known) > 0 {
+		hint = "known are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+	}
+	return fmt.Sprintf("%s %q is not known to %d of %d gateways (%s): %s; %s",
+		kind, name, len(without), len(n.gateways), few(without), effect, hint)
+}
+
+func few(names []string) string {
+	if len(names) <= shown {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+}
