@@ -162,10 +162,12 @@ type controlled struct{ a *Agent }
 
 // Hello opens a stream.
 func (s controlled) Hello() *controlv1.Hello {
+	h := ask(s.a, func(now time.Duration, c *core.Core) *controlv1.Hello { return c.Hello(now) })
 	s.a.offering.Lock()
+	defer s.a.offering.Unlock()
 	s.a.offer.Reset()
-	s.a.offering.Unlock()
-	return ask(s.a, func(now time.Duration, c *core.Core) *controlv1.Hello { return c.Hello(now) })
+	h.Digest = uint64(s.a.offer.Digest(h.GetRevision()))
+	return h
 }
 
 // Report is the next report.

@@ -2,28 +2,23 @@ package coordinator_test
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"math"
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator"
-	"github.com/titrate/titrate/services/coordinator/stream"
 	"github.com/titrate/titrate/services/store/storetest"
 )
 
@@ -34,20 +29,20 @@ const deadline = 30 * time.Second
 
 // running is a coordinator under test.
 type running struct {
-	t    *testing.T
+	t    testing.TB
 	c    *coordinator.Coordinator
 	stop context.CancelFunc
 	done chan error
 	conn *grpc.ClientConn
 }
 
-func start(t *testing.T, endpoint, prefix, name string) *running {
+func start(t testing.TB, endpoint, prefix, name string) *running {
 	t.Helper()
 	return startWith(t, endpoint, prefix, name, insecure.NewCredentials(), func(*coordinator.Config) {})
 }
 
 // startWith starts a coordinator with other settings; caller is who asks it.
-func startWith(t *testing.T, endpoint, prefix, name string, caller credentials.TransportCredentials,
+func startWith(t testing.TB, endpoint, prefix, name string, caller credentials.TransportCredentials,
 	set func(*coordinator.Config)) *running {
 	t.Helper()
 	config := coordinator.Config{
@@ -98,7 +93,7 @@ func (r *running) get(path string) (int, string) {
 }
 
 // testLog writes to a test's log while the test runs.
-type testLog struct{ t *testing.T }
+type testLog struct{ t testing.TB }
 
 func (l testLog) Write(b []byte) (int, error) {
 	if l.t.Context().Err() == nil {
@@ -130,208 +125,6 @@ func tenant(name string, weight float64) *quotav1.Resource {
 func quota(tenant, pool string, guaranteed float64) *quotav1.Resource {
 	return &quotav1.Resource{Kind: &quotav1.Resource_Quota{Quota: &quotav1.Quota{
 		Name: "tenants/" + tenant + "/quotas/" + pool, Guaranteed: guaranteed}}}
-}
-
-// agent is an agent of the tests: it looks for the leader among the coordinators,
-// reports demands, and remembers the latest that it was told.
-type agent struct {
-	name string
-
-	mu       sync.Mutex
-	demand   map[string]float64 // of each tenant of pool api
-	config   map[string]*quotav1.Resource
-	revision int64
-	seed     uint64
-	leases   *controlv1.Leases
-	wrong    []string // broken promises of the coordinators
-	changed  chan struct{}
-	redirect string             // the last leader it was sent to
-	obeyed   int64              // an epoch from before this test, 0 = none
-	also     string             // a coordinator that it learnt of later
-	floor    map[string]float64 // least shares that it may see from now on
-}
-
-func join(t *testing.T, name string, demand map[string]float64, addresses ...string) *agent {
-	a := &agent{name: name, demand: demand, config: map[string]*quotav1.Resource{}, changed: make(chan struct{})}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for i := 0; ctx.Err() == nil; i++ {
-			leader, is := stream.Leader(a.session(ctx, a.address(i, addresses)))
-			if is && leader != "" {
-				a.note(func() { a.redirect = leader })
-				a.session(ctx, leader)
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(20 * time.Millisecond):
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		for _, w := range a.wrong {
-			t.Errorf("%s: %s", name, w)
-		}
-	})
-	return a
-}
-
-// address is the one to try next.
-func (a *agent) address(i int, addresses []string) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.also != "" {
-		addresses = append([]string{a.also}, addresses...)
-	}
-	if len(addresses) == 0 {
-		return "127.0.0.1:1"
-	}
-	return addresses[i%len(addresses)]
-}
-
-// visit tells the agent of another coordinator.
-func (a *agent) visit(t *testing.T, address string) {
-	t.Helper()
-	a.note(func() { a.also = address })
-}
-
-// note changes the agent and wakes those who wait for it.
-func (a *agent) note(change func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	change()
-	close(a.changed)
-	a.changed = make(chan struct{})
-}
-
-// until waits until a condition of the agent holds.
-func (a *agent) until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	limit := time.After(deadline)
-	for {
-		a.mu.Lock()
-		ok, changed := holds(), a.changed
-		a.mu.Unlock()
-		if ok {
-			return
-		}
-		select {
-		case <-changed:
-		case <-limit:
-			t.Fatalf("%s: never %s; leases %v", a.name, what, a.leases)
-		}
-	}
-}
-
-// session is one stream; it returns why it ended.
-func (a *agent) session(ctx context.Context, address string) error {
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	s, err := controlv1.NewControlServiceClient(conn).Connect(ctx)
-	if err != nil {
-		return err
-	}
-	a.mu.Lock()
-	hello := &controlv1.Hello{Agent: a.name, Epoch: max(a.leases.GetEpoch(), a.obeyed), Revision: a.revision,
-		Replicas: []*controlv1.Replica{{Name: "gw-" + a.name, Weight: 1}}}
-	a.mu.Unlock()
-	if err := s.Send(&controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Hello{Hello: hello}}); err != nil {
-		return err
-	}
-	go a.report(ctx, s)
-	for {
-		m, err := s.Recv()
-		if err != nil {
-			return err
-		}
-		a.note(func() { a.take(m) })
-	}
-}
-
-func (a *agent) report(ctx context.Context,
-	s grpc.BidiStreamingClient[controlv1.ConnectRequest, controlv1.ConnectResponse]) {
-	const every = 50 * time.Millisecond
-	for seq := uint64(1); ; seq++ {
-		r := &controlv1.Report{Seq: seq, Interval: durationpb.New(every),
-			Replicas: []*controlv1.Replica{{Name: "gw-" + a.name, Weight: 1}}}
-		a.mu.Lock()
-		for tenant, demand := range a.demand {
-			r.Flows = append(r.Flows, &controlv1.FlowReport{Tenant: tenant, Pool: "api", Gateway: "gw-" + a.name,
-				Demand: demand, Served: demand / 2, Limited: true})
-		}
-		a.mu.Unlock()
-		if s.Send(&controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Report{Report: r}}) != nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(every):
-		}
-	}
-}
-
-func (a *agent) take(m *controlv1.ConnectResponse) {
-	if c := m.GetConfiguration(); c != nil {
-		if c.GetFull() {
-			clear(a.config)
-		}
-		for _, r := range c.GetResources() {
-			switch {
-			case r.GetPool() != nil:
-				a.config[r.GetPool().GetName()] = r
-			case r.GetTenant() != nil:
-				a.config[r.GetTenant().GetName()] = r
-			case r.GetQuota() != nil:
-				a.config[r.GetQuota().GetName()] = r
-			}
-		}
-		for _, name := range c.GetDeleted() {
-			delete(a.config, name)
-		}
-		if a.seed != 0 && a.seed != c.GetSeed() {
-			a.wrong = append(a.wrong, "the seed changed")
-		}
-		a.revision, a.seed = c.GetRevision(), c.GetSeed()
-	}
-	if l := m.GetLeases(); l != nil {
-		before := a.leases
-		if l.GetEpoch() < before.GetEpoch() || l.GetEpoch() == before.GetEpoch() && l.GetSeq() <= before.GetSeq() {
-			a.wrong = append(a.wrong, fmt.Sprintf("leases %d/%d after %d/%d", l.GetEpoch(), l.GetSeq(),
-				before.GetEpoch(), before.GetSeq()))
-		}
-		if l.GetRevision() > a.revision {
-			a.wrong = append(a.wrong, fmt.Sprintf("leases of revision %d, configuration %d", l.GetRevision(),
-				a.revision))
-		}
-		a.leases = l
-		for tenant, floor := range a.floor {
-			if got := a.share(tenant); got < floor {
-				a.wrong = append(a.wrong, fmt.Sprintf("the share of %s fell to %v at %d/%d", tenant, got, l.GetEpoch(),
-					l.GetSeq()))
-			}
-		}
-	}
-}
-
-// share is the lease of a tenant, 0 if it has none; the lock is held.
-func (a *agent) share(tenant string) float64 {
-	for _, l := range a.leases.GetLeases() {
-		if l.GetTenant() == tenant && l.GetPool() == "api" {
-			return l.GetShare()
-		}
-	}
-	return 0
 }
 
 func near(x, want float64) bool { return math.Abs(x-want) <= .03*want }
@@ -384,7 +177,7 @@ func TestConfigurationToLeasesAndBack(t *testing.T) {
 }
 
 // kill ends the leader's session as an operator, or a partition, would.
-func kill(t *testing.T, client *clientv3.Client, prefix string) {
+func kill(t testing.TB, client *clientv3.Client, prefix string) {
 	t.Helper()
 	got, err := client.Get(t.Context(), prefix+"/election/", clientv3.WithFirstCreate()...)
 	if err != nil || len(got.Kvs) == 0 {
@@ -431,6 +224,9 @@ func TestFailover(t *testing.T) {
 	x.until(t, "obeys the third epoch", func() bool { return x.leases.GetEpoch() > second })
 	t.Logf("after a stop in order agents had new leases in %s", time.Since(stopped).Round(time.Millisecond))
 	x.until(t, "knows c", func() bool { return x.config["tenants/c"] != nil })
+	for _, a := range []*agent{x, y} { // the next leaders knew what it held
+		a.until(t, "was sent the configuration once", func() bool { return a.whole == 1 })
+	}
 }
 
 func epoch(a *agent) int64 {

@@ -31,7 +31,7 @@ type instruments struct {
 
 	streams, members, epoch, leader, revision                       metric.Int64ObservableGauge
 	leftOut, refusing                                               metric.Int64ObservableGauge
-	held, unreadable, lost, refused                                 metric.Int64ObservableGauge
+	held, unreadable, lost, refused, wholeConfigurations, resumed   metric.Int64ObservableGauge
 	leases, deferred, whole, again                                  metric.Int64ObservableGauge
 	selected, step                                                  metric.Float64ObservableGauge
 	capacity, demand, admitted, price, fair, infeasible, overcommit metric.Float64ObservableGauge
@@ -67,6 +67,10 @@ func newInstruments(o *Coordinator) (*instruments, error) {
 		"How often etcd was found restored from a backup or replaced since this process started.")
 	m.refused = m.count("titrate_control_streams_refused",
 		"Streams turned away since the start because too many were open.")
+	m.wholeConfigurations = m.count("titrate_configurations_whole",
+		"Whole configurations sent since the start: to agents that held none, or one that was not known here.")
+	m.resumed = m.count("titrate_configurations_resumed",
+		"Streams since the start that began with what their agent lacked of the configuration, and not the whole.")
 	m.leases = m.count("titrate_leases_sent", "Leases sent since the start, over all agents.")
 	m.deferred = m.count("titrate_leases_deferred",
 		"Moves of a share by 2 % or more since the start that waited for a later round: too many moved at once.")
@@ -149,6 +153,9 @@ func (m *instruments) observe(_ context.Context, to metric.Observer) error {
 	to.ObserveInt64(m.unreadable, int64(len(trouble.Unreadable)))
 	to.ObserveInt64(m.lost, int64(trouble.Lost))
 	to.ObserveInt64(m.refused, int64(m.o.streams.Refused()))
+	whole, resumed := m.o.streams.Configurations()
+	to.ObserveInt64(m.wholeConfigurations, int64(whole))
+	to.ObserveInt64(m.resumed, int64(resumed))
 	m.delivery(to, m.o.loop.Delivery())
 	if v.Outcome == nil {
 		return nil

@@ -77,7 +77,7 @@ func configured(a *agent) int64 {
 }
 
 // ready waits until readyz answers so.
-func ready(t *testing.T, r *running, code int, text string) {
+func ready(t testing.TB, r *running, code int, text string) {
 	t.Helper()
 	for limit := time.Now().Add(deadline); ; time.Sleep(20 * time.Millisecond) {
 		got, body := r.get("/readyz")
@@ -104,6 +104,40 @@ func TestAgentsRememberWhatEtcdLost(t *testing.T) {
 		return a.leases.GetEpoch() > future && a.revision > future &&
 			a.share("a") > 250
 	})
+}
+
+// etcd and its clock go back, and another change gets the revision that an agent holds. The next
+// leader must not take the agent's configuration for its own.
+func TestOneRevisionOfTwoHistories(t *testing.T) {
+	etcd := etcdAt(t, t.TempDir(), "127.0.0.1:0")
+	one := start(t, etcd.Endpoint, "/t", "one")
+	one.apply(pool("api", 300), tenant("a", 1))
+	a := join(t, "x", map[string]float64{"a": 600}, one.c.Address())
+	a.until(t, "is led", func() bool { return a.share("a") > 250 })
+	future := time.Now().Add(time.Hour).UnixMilli() // from here on the clock is behind
+	if err := store.Open(etcd.Client(t), "/t/v1alpha1/").Raise(t.Context(), future); err != nil {
+		t.Fatal(err)
+	}
+	etcd.Kill()
+	older := backup(t, etcd.Dir)
+	etcd = etcdAt(t, etcd.Dir, etcd.Endpoint)
+	one.apply(tenant("lost", 1))
+	a.until(t, "knows what will be lost", func() bool { return a.config["tenants/lost"] != nil })
+	revision, whole := configured(a), 0
+	a.note(func() { whole = a.whole })
+	one.end()
+	etcd.Kill()
+
+	etcdAt(t, older, etcd.Endpoint)
+	two := start(t, etcd.Endpoint, "/t", "two")
+	two.apply(tenant("new", 1))
+	a.visit(t, two.c.Address())
+	a.until(t, "has the other history", func() bool {
+		return a.config["tenants/new"] != nil && a.config["tenants/lost"] == nil && len(a.config) == 3
+	})
+	if a.until(t, "was sent the whole", func() bool { return a.whole == whole+1 }); configured(a) != revision {
+		t.Errorf("revision %d and %d: this test means them to be equal", revision, configured(a))
+	}
 }
 
 // The whole of etcd is gone and so are the coordinators that knew: agents keep what

@@ -103,8 +103,18 @@ func (o *Offer) change(c *controlv1.Configuration) (*Configuration, error) {
 	return out, nil
 }
 
-// Reset forgets a configuration of which a stream that broke has sent a part.
-func (o *Offer) Reset() { o.pending = nil }
+// Reset forgets what a stream that broke has sent and this agent does not hold: a part of a
+// configuration, and a change that was refused. The next stream begins with what this agent
+// lacks of what it holds.
+func (o *Offer) Reset() { o.pending, o.refused = nil, nil }
+
+// Digest is that of the resources of the configuration of a revision, 0 if another one is held.
+func (o *Offer) Digest(revision int64) resource.Digest {
+	if o.in.GetRevision() != revision {
+		return 0
+	}
+	return o.book.Digest()
+}
 
 // Source is the configuration in force as the coordinator has sent it, whole; nil: none yet.
 func (o *Offer) Source() *controlv1.Configuration {

@@ -13,6 +13,7 @@ import (
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/agent/lastgood"
+	"github.com/titrate/titrate/services/store/resource"
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
@@ -125,6 +126,46 @@ func TestBadConfigurationKeepsTheOld(t *testing.T) {
 		Resources: []*quotav1.Resource{pool("b", 1)}})
 	if ack.GetError() != "" || len(c.Pools) != 2 {
 		t.Fatalf("%+v, %v", c, ack)
+	}
+}
+
+// The digest is that of what is held: not of what was refused, nor of another revision. What was
+// refused is forgotten with its stream: the next one begins with what is lacking of what is held,
+// and etcd may have another history then.
+func TestANewStreamBeginsWithWhatIsHeld(t *testing.T) {
+	var o both
+	o.Configuration(full(1, 1, pool("a", 1), pool("b", 1)))
+	held := o.Offer.Digest(1)
+	if want := resource.Digest(0).Replace(nil, pool("a", 1)).Replace(nil, pool("b", 1)); held != want {
+		t.Fatalf("digest %x, want %x", held, want)
+	}
+	if d := o.Offer.Digest(2); d != 0 {
+		t.Errorf("of a revision that is not held: %x", d)
+	}
+	if _, ack, _ := o.Configuration(&controlv1.Configuration{Revision: 2, Last: true,
+		Resources: []*quotav1.Resource{pool("c", -1)}}); ack.GetError() == "" {
+		t.Fatal("a bad pool is not refused")
+	}
+	if d := o.Offer.Digest(1); d != held {
+		t.Errorf("after a refusal %x, want %x", d, held)
+	}
+	o.Reset()
+	c, ack, _ := o.Configuration(&controlv1.Configuration{Revision: 3, Last: true, Seed: 5,
+		Deleted: []string{"pools/a"}})
+	if ack.GetError() != "" || len(c.Pools) != 1 || c.Pools[0].Name != "b" || c.Revision != 3 {
+		t.Fatalf("%+v, %v", c, ack)
+	}
+	var restored both
+	if err := restored.Restore(o.Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	if d := restored.Offer.Digest(3); d != o.Offer.Digest(3) || d != (resource.Digest(0).Replace(nil, pool("b", 1))) {
+		t.Errorf("after a restart %x, want %x", d, o.Offer.Digest(3))
+	}
+	// The word that nothing is lacking.
+	if c, ack, _ = o.Configuration(&controlv1.Configuration{Revision: 3, Last: true, Seed: 5, Epoch: 9,
+		Nonce: 4}); ack.GetError() != "" || len(c.Pools) != 1 || c.Revision != 3 || o.CheckEpoch(8) == nil {
+		t.Errorf("%+v, %v", c, ack)
 	}
 }
 

@@ -16,6 +16,7 @@ type Book struct {
 	pools  map[string]*quotav1.Resource // by resource name
 	groups map[string]group             // by tenant
 	count  int                          // of resources
+	digest resource.Digest              // of resources
 
 	set   config.Set                  // that the resources compile to, without tenants before the first Change
 	names map[string]bool             // of the pools
@@ -31,7 +32,8 @@ type Book struct {
 // error, of a pool or of the configuration's size, refuses the whole change; the book is then
 // as before.
 func (b *Book) Change(resources []*quotav1.Resource, deleted []string) (*config.Delta, error) {
-	d := &draft{book: b, groups: map[string]group{}, count: b.count}
+	d := &draft{book: b, groups: map[string]group{}, count: b.count,
+		digest: b.digest}
 	for _, r := range resources {
 		d.put(resource.Name(r), r)
 	}
@@ -56,6 +58,9 @@ func (b *Book) empty() bool { return b.set.Tenants() == 0 }
 
 // Len is the number of resources.
 func (b *Book) Len() int { return b.count }
+
+// Digest is that of all resources.
+func (b *Book) Digest() resource.Digest { return b.digest }
 
 // Resources returns all resources ordered by name. They are shared: don't
 // change them.
@@ -116,18 +121,21 @@ func (g group) find(name string) (int, bool) {
 	})
 }
 
-// with returns the group with a resource, and without the one of that name if r is nil. It
-// may write into g.
-func (g group) with(name string, r *quotav1.Resource) group {
+// with returns the group with a resource, and without the one of that name if r is nil; and
+// what was there before. It may write into g.
+func (g group) with(name string, r *quotav1.Resource) (now group, before *quotav1.Resource) {
 	i, found := g.find(name)
+	if found {
+		before = g[i]
+	}
 	switch {
 	case r == nil && found:
-		return slices.Delete(g, i, i+1)
+		return slices.Delete(g, i, i+1), before
 	case r == nil:
-		return g
+		return g, nil
 	case found:
 		g[i] = r
-		return g
+		return g, before
 	}
-	return slices.Insert(g, i, r)
+	return slices.Insert(g, i, r), nil
 }

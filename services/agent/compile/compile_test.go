@@ -14,6 +14,7 @@ import (
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/proto/link"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
@@ -273,6 +274,13 @@ func TestBookChangesEqualSnapshot(t *testing.T) {
 		want.Revision, want.Seed = 0, 0
 		if a := changed.Config(); !reflect.DeepEqual(a, want) && len(state) > 0 || changed.Len() != len(state) {
 			t.Fatalf("%+v, want %+v", a, want)
+		}
+		var digest resource.Digest
+		for _, r := range state {
+			digest = digest.Replace(nil, r)
+		}
+		if changed.Digest() != digest {
+			t.Fatalf("digest %x, want %x", changed.Digest(), digest)
 		}
 		if !reflect.DeepEqual(changed.LeftOut(), left) {
 			t.Fatalf("left out %+v, want %+v", changed.LeftOut(), left)

@@ -9,6 +9,7 @@ import (
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/proto/link"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 // draft is a change of a book while it is compiled. The book is as before until commit.
@@ -17,6 +18,7 @@ type draft struct {
 	pools  map[string]*quotav1.Resource // nil: as in the book
 	groups map[string]group             // of the tenants that are compiled
 	count  int
+	digest resource.Digest
 
 	out    config.Delta
 	shared config.Shared
@@ -39,9 +41,10 @@ func (d *draft) put(name string, r *quotav1.Resource) {
 	}
 	tenant := tenantOf(name)
 	d.touch(tenant)
-	g := d.groups[tenant]
-	d.groups[tenant] = g.with(name, r)
-	d.count += len(d.groups[tenant]) - len(g)
+	g, before := d.groups[tenant].with(name, r)
+	d.count += len(g) - len(d.groups[tenant])
+	d.digest = d.digest.Replace(before, r)
+	d.groups[tenant] = g
 }
 
 func (d *draft) putPool(name string, r *quotav1.Resource) {
@@ -50,6 +53,7 @@ func (d *draft) putPool(name string, r *quotav1.Resource) {
 		maps.Copy(d.pools, d.book.pools)
 	}
 	before := len(d.pools)
+	d.digest = d.digest.Replace(d.pools[name], r)
 	if d.pools[name] = r; r == nil {
 		delete(d.pools, name)
 	}
@@ -182,7 +186,7 @@ func (d *draft) commit() {
 	if d.pools != nil {
 		b.pools = d.pools
 	}
-	b.names, b.count, b.size, b.head = d.names, d.count, d.size, d.head
+	b.names, b.count, b.digest, b.size, b.head = d.names, d.count, d.digest, d.size, d.head
 	for name, g := range d.groups {
 		if b.groups[name] = g; len(g) == 0 {
 			delete(b.groups, name)

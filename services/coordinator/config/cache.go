@@ -1,6 +1,7 @@
 // Package config keeps the configuration in memory, as the store's watch delivers it.
 // The allocator gets it compiled ([Cache.Allocation]); agents get the whole
-// configuration or what has changed since a revision ([Cache.Since]).
+// configuration or what has changed since a revision ([Cache.Since]), or since a
+// configuration that an agent holds from another coordinator ([Cache.Resume]).
 //
 // # Model
 //
@@ -9,14 +10,19 @@
 // difference, an agent that is further behind gets everything. The cost of a batch
 // is in proportion to its size; one that changes tenants or quotas also copies that table.
 //
+// What an agent holds when it comes is known by its digest and not by its revision: etcd
+// may have been restored meanwhile, and its two histories may have used one revision for
+// two configurations.
+//
 // # Invariants
 //
 //   - The revision rises, except by a reset.
-//   - Applying Since(r) to the configuration of revision r gives the present one.
+//   - Applying Since(r) to the configuration of revision r gives the present one, and so
+//     does applying Resume(d) to a configuration with the digest d.
 //   - While the configuration is held, nothing changes. A resource whose stored value
 //     cannot be read stays as it was.
-//   - Resources, configurations and what Since returns are shared and never changed: a caller
-//     must not write to them.
+//   - Resources, configurations and changes are shared and never changed: a caller must not
+//     write to them. A change is made and encoded once for all who lack the same.
 package config
 
 import (
@@ -34,17 +40,6 @@ import (
 // agents that are further behind with differences.
 const history = 128
 
-// Change is a configuration, or the difference to an older one.
-type Change struct {
-	Revision  int64
-	Full      bool // replaces everything
-	Resources []*quotav1.Resource
-	Deleted   []string
-	// Unreadable, with Full, names resources whose stored value cannot be read: the
-	// receiver keeps what it has of them.
-	Unreadable []string
-}
-
 // Trouble is what is wrong with the configuration in etcd.
 type Trouble struct {
 	Held       string   // why nothing new is delivered, "" if it is
@@ -58,17 +53,25 @@ type Cache struct {
 	known     bool
 	revision  int64
 	resources map[string]*quotav1.Resource
-	recent    []store.Batch // oldest first, none of them a reset
-	floor     int64         // revision before recent[0]
-	whole     *Change       // everything; nil: not asked for since the last batch
+	digest    resource.Digest   // of resources
+	recent    []step            // oldest first, none of them a reset
+	floor     int64             // revision before recent[0]
+	asked     map[int64]*Change // since the last batch, by the revision that they begin at; −1: everything
 	config    *allocation.Config
 	changed   chan struct{}
 	trouble   Trouble
 }
 
+// step is a batch, and the digest of the configuration that it changed.
+type step struct {
+	store.Batch
+	before resource.Digest
+}
+
 // New makes an empty cache: no configuration is known yet.
 func New() *Cache {
-	return &Cache{resources: map[string]*quotav1.Resource{}, changed: make(chan struct{}), config: Compile(0, nil)}
+	return &Cache{resources: map[string]*quotav1.Resource{}, asked: map[int64]*Change{},
+		changed: make(chan struct{}), config: Compile(0, nil)}
 }
 
 // Apply takes one batch.
@@ -85,12 +88,16 @@ func (c *Cache) Apply(b store.Batch) {
 		c.remember(b)
 	}
 	for _, r := range b.Resources {
-		c.resources[resource.Name(r)] = r
+		name := resource.Name(r)
+		c.digest = c.digest.Replace(c.resources[name], r)
+		c.resources[name] = r
 	}
 	for _, name := range b.Deleted {
+		c.digest = c.digest.Replace(c.resources[name], nil)
 		delete(c.resources, name)
 	}
-	c.known, c.revision, c.whole = true, b.Revision, nil
+	c.known, c.revision = true, b.Revision
+	clear(c.asked)
 	if b.Reset {
 		c.config = Compile(b.Revision, c.resources)
 	} else {
@@ -105,6 +112,10 @@ func (c *Cache) reset(b store.Batch) {
 	maps.DeleteFunc(c.resources, func(name string, _ *quotav1.Resource) bool {
 		return !slices.Contains(b.Unreadable, name)
 	})
+	c.digest = 0
+	for _, r := range c.resources {
+		c.digest = c.digest.Replace(nil, r)
+	}
 	c.recent, c.floor = nil, b.Revision
 }
 
@@ -143,7 +154,7 @@ func (c *Cache) Trouble() Trouble {
 }
 
 func (c *Cache) remember(b store.Batch) {
-	c.recent = append(c.recent, b)
+	c.recent = append(c.recent, step{b, c.digest})
 	if len(c.recent) > history {
 		c.floor = c.recent[0].Revision
 		c.recent = slices.Delete(c.recent, 0, 1)
@@ -161,17 +172,72 @@ func (c *Cache) Allocation() (config *allocation.Config, known bool, changed <-c
 // Since returns what a receiver with the given revision lacks: the difference, or
 // everything. ok is false if the receiver is up to date or no configuration is known.
 // A receiver without a configuration asks with −1.
-func (c *Cache) Since(revision int64) (change Change, ok bool) {
+func (c *Cache) Since(revision int64) (change *Change, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case !c.known || revision == c.revision:
-		return Change{}, false
+		return nil, false
 	case revision < c.floor || revision > c.revision:
-		return c.full(), true
+		return c.change(everything), true
 	default:
-		return c.difference(revision), true
+		return c.change(revision), true
 	}
+}
+
+// Resume returns what a receiver lacks whose configuration has the digest: the difference, which
+// may be empty, if that was one of the last configurations here, otherwise everything. A receiver
+// without a configuration has the digest 0. ok is false if no configuration is known.
+func (c *Cache) Resume(digest resource.Digest) (change *Change, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.known {
+		return nil, false
+	}
+	return c.change(c.revisionOf(digest)), true
+}
+
+// everything is where a change begins that replaces what a receiver has.
+const everything = -1
+
+// maxAsked is how many changes are kept beside the whole configuration for receivers of the same
+// revision. Each may be as large as the whole.
+const maxAsked = 4
+
+// change is the one from a revision to the present. It is made once for all who ask for it.
+func (c *Cache) change(from int64) *Change {
+	if c.asked[from] != nil {
+		return c.asked[from]
+	}
+	if len(c.asked) > maxAsked {
+		maps.DeleteFunc(c.asked, func(r int64, _ *Change) bool { return r != everything })
+	}
+	if from == everything {
+		c.asked[from] = c.whole()
+	} else {
+		c.asked[from] = c.difference(from)
+	}
+	return c.asked[from]
+}
+
+// revisionOf is the latest revision whose configuration had the digest; everything: none had.
+func (c *Cache) revisionOf(digest resource.Digest) int64 {
+	switch digest {
+	case 0:
+		return everything
+	case c.digest:
+		return c.revision
+	}
+	for i, s := range slices.Backward(c.recent) {
+		switch {
+		case s.before != digest:
+		case i == 0:
+			return c.floor
+		default:
+			return c.recent[i-1].Revision
+		}
+	}
+	return everything
 }
 
 // Before reports whether a configuration is known and older than the revision.
@@ -181,11 +247,8 @@ func (c *Cache) Before(revision int64) bool {
 	return c.known && c.revision < revision
 }
 
-func (c *Cache) full() Change {
-	if c.whole != nil {
-		return *c.whole
-	}
-	change := Change{Revision: c.revision, Full: true, Resources: make([]*quotav1.Resource, 0, len(c.resources))}
+func (c *Cache) whole() *Change {
+	change := &Change{Revision: c.revision, Full: true, Resources: make([]*quotav1.Resource, 0, len(c.resources))}
 	for _, name := range slices.Sorted(maps.Keys(c.resources)) {
 		change.Resources = append(change.Resources, c.resources[name])
 	}
@@ -194,13 +257,12 @@ func (c *Cache) full() Change {
 			change.Unreadable = append(change.Unreadable, name)
 		}
 	}
-	c.whole = &change
 	return change
 }
 
 // difference combines the batches after the revision: of several changes of a resource
 // the last counts.
-func (c *Cache) difference(revision int64) Change {
+func (c *Cache) difference(revision int64) *Change {
 	touched := map[string]bool{}
 	for _, b := range c.recent {
 		if b.Revision <= revision {
@@ -213,7 +275,7 @@ func (c *Cache) difference(revision int64) Change {
 			touched[name] = true
 		}
 	}
-	change := Change{Revision: c.revision}
+	change := &Change{Revision: c.revision}
 	for _, name := range slices.Sorted(maps.Keys(touched)) {
 		if r := c.resources[name]; r != nil {
 			change.Resources = append(change.Resources, r)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/coordinator/config"
@@ -74,6 +75,97 @@ func catchUp(c *config.Cache, have int64, held map[string]*quotav1.Resource) int
 		delete(held, name)
 	}
 	return change.Revision
+}
+
+// Whatever a holder had, Resume brings it to the present: by a change if that was one of the last
+// configurations, whatever revision it was called by; as a whole if it never was one.
+func TestResumeBringsAnyHolderUpToDate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c, state := config.New(), map[string]*quotav1.Resource{}
+		if _, ok := c.Resume(0); ok {
+			t.Fatal("an empty cache returns a change")
+		}
+		var known []map[string]*quotav1.Resource // since the last reset, newest last
+		for revision := range int64(rapid.IntRange(1, 200).Draw(t, "batches")) {
+			b := store.Batch{Revision: revision + 1, Reset: revision == 0 || rapid.IntRange(0, 99).Draw(t, "reset") == 0}
+			for _, k := range rapid.SliceOfNDistinct(rapid.IntRange(0, 9), 0, 3, rapid.ID).Draw(t, "touch") {
+				if r := tenant(k, float64(revision+1)); rapid.Bool().Draw(t, "delete") && !b.Reset {
+					b.Deleted = append(b.Deleted, resource.Name(r))
+				} else {
+					b.Resources = append(b.Resources, r)
+				}
+			}
+			if b.Reset {
+				clear(state)
+				known = nil
+			}
+			take(state, b.Resources, b.Deleted)
+			c.Apply(b)
+			known = append(known, maps.Clone(state))
+		}
+		last := known[max(len(known)-100, 0):]
+		held := maps.Clone(rapid.SampledFrom(last).Draw(t, "holder"))
+		foreign := rapid.IntRange(0, 3).Draw(t, "foreign") == 0
+		if foreign {
+			take(held, []*quotav1.Resource{tenant(99, 1)}, nil)
+		}
+		change, ok := c.Resume(digestOf(held))
+		if whole := foreign || len(held) == 0; !ok || change.Full != whole {
+			t.Fatalf("of %v: %+v, %v; want a whole %v", held, change, ok, whole)
+		}
+		if change.Full {
+			clear(held)
+		}
+		if take(held, change.Resources, change.Deleted); digestOf(held) != digestOf(state) {
+			t.Fatalf("holder has %v, cache %v", held, state)
+		}
+	})
+}
+
+// Receivers of one revision share what they lack, and a bounded number of changes is kept.
+func TestChangesAreMadeOnce(t *testing.T) {
+	c := config.New()
+	c.Apply(store.Batch{Revision: 1, Reset: true, Resources: []*quotav1.Resource{tenant(0, 1)}})
+	for i := range 20 {
+		c.Apply(store.Batch{Revision: int64(i) + 2, Resources: []*quotav1.Resource{tenant(i, 2)}})
+	}
+	whole, _ := c.Since(-1)
+	for revision := range int64(20) {
+		one, _ := c.Since(revision + 1)
+		if two, _ := c.Since(revision + 1); one != two || len(one.Resources) != 20-int(revision) {
+			t.Errorf("since %d: %v and %v", revision+1, one.Resources, two.Resources)
+		}
+		parts, err := one.Parts()
+		m := &controlv1.ConnectResponse{}
+		if err != nil || len(parts) != 1 || proto.Unmarshal(parts[0], m) != nil ||
+			len(m.GetConfiguration().GetResources()) != len(one.Resources) || !m.GetConfiguration().GetLast() {
+			t.Errorf("since %d: %v, %v", revision+1, m, err)
+		}
+	}
+	if again, _ := c.Since(-1); again != whole {
+		t.Error("the whole is made again")
+	}
+	c.Apply(store.Batch{Revision: 22, Deleted: []string{"tenants/t0"}})
+	if now, _ := c.Since(-1); now.Revision != 22 || len(now.Resources) != 19 {
+		t.Errorf("%v", now.Resources)
+	}
+}
+
+// take changes a set of resources.
+func take(set map[string]*quotav1.Resource, resources []*quotav1.Resource, deleted []string) {
+	for _, r := range resources {
+		set[resource.Name(r)] = r
+	}
+	for _, name := range deleted {
+		delete(set, name)
+	}
+}
+
+func digestOf(set map[string]*quotav1.Resource) (d resource.Digest) {
+	for _, r := range set {
+		d = d.Replace(nil, r)
+	}
+	return d
 }
 
 func TestConfigIsWhatWasConfigured(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -16,6 +17,7 @@ import (
 	"github.com/titrate/titrate/services/coordinator/config"
 	"github.com/titrate/titrate/services/coordinator/delivery"
 	"github.com/titrate/titrate/services/coordinator/election"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 // Loop is who the reports are for. Calls come from many goroutines.
@@ -44,12 +46,15 @@ type Server struct {
 	loop          Loop
 	configuration *config.Cache
 	log           *slog.Logger
+	whole         atomic.Uint64 // configurations sent as a whole
+	resumed       atomic.Uint64 // streams that began with a change
 
 	mu       sync.Mutex
 	closed   error // why streams are refused, nil = they are accepted
 	epoch    int64
 	seed     uint64
 	sessions map[string]*session
+	agents   []string // names of the sessions, sorted; nil: they have changed
 	counter  streamCounter
 }
 
@@ -95,12 +100,20 @@ func (s *Server) Epoch() int64 {
 	return s.epoch
 }
 
-// Agents are the names of the agents that are connected.
+// Agents are the names of the agents that are connected, sorted. Callers share them: they must
+// not be changed.
 func (s *Server) Agents() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Sorted(maps.Keys(s.sessions))
+	if s.agents == nil {
+		s.agents = slices.Sorted(maps.Keys(s.sessions))
+	}
+	return s.agents
 }
+
+// Configurations are how many configurations were sent as a whole since the start, and how many
+// streams began with a change of the one that their agent held.
+func (s *Server) Configurations() (whole, resumed uint64) { return s.whole.Load(), s.resumed.Load() }
 
 // leadership is what a leader sends with each message.
 type leadership struct {
@@ -146,7 +159,7 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[controlv1.ConnectReques
 
 // serve runs a stream after its Hello.
 func (s *Server) serve(ctx context.Context, one *session, h *controlv1.Hello) error {
-	one.agent, one.floor = h.GetAgent(), h.GetRevision()
+	one.agent, one.floor, one.holds = h.GetAgent(), h.GetRevision(), resource.Digest(h.GetDigest())
 	if !election.Plausible(one.floor) {
 		s.log.Error("an agent says that it holds a revision that cannot be: it is not believed", "agent", one.agent,
 			"revision", one.floor)
@@ -191,7 +204,7 @@ func (s *Server) addSession(one *session, h *controlv1.Hello) error {
 	if older := s.sessions[one.agent]; older != nil {
 		older.end(status.Errorf(codes.Aborted, "another stream has said Hello as %s", one.agent))
 	}
-	s.sessions[one.agent] = one
+	s.sessions[one.agent], s.agents = one, nil
 	return nil
 }
 
@@ -200,6 +213,7 @@ func (s *Server) removeSession(one *session) {
 	defer s.mu.Unlock()
 	if s.sessions[one.agent] == one {
 		delete(s.sessions, one.agent)
+		s.agents = nil
 	}
 }
 

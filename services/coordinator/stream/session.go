@@ -10,17 +10,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
-	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/config"
 	"github.com/titrate/titrate/services/coordinator/delivery"
+	"github.com/titrate/titrate/services/store/resource"
 )
-
-// chunkBytes is about how large one Configuration message gets, well below gRPC's
-// default limit of 4 MiB.
-const chunkBytes = 512 << 10
 
 // quietFor is how long a stream may be silent. Default 1.5 s: an agent takes a coordinator
 // for dead after 5 s of silence. Shorter costs messages.
@@ -36,8 +31,9 @@ type session struct {
 	end      context.CancelCauseFunc // ends the stream with a status
 	news     chan struct{}           // one token: something is newer than what was sent
 
-	sent  int64 // revision that the agent has been sent, -1 = none; the sender's
-	floor int64 // revision that the agent came with: it is sent none below
+	sent  int64           // revision that the agent has been sent, -1 = none; the sender's
+	floor int64           // revision that the agent came with: it is sent none below
+	holds resource.Digest // of the configuration that the agent came with, 0 = none
 	nonce uint64
 
 	mu       sync.Mutex
@@ -144,7 +140,7 @@ func (s *session) sendNews() (sent bool, err error) {
 	// The leases are read before the configuration: the configuration that is sent
 	// is then never older than the one that the leases were computed from.
 	leases := s.server.loop.Next(s.receiver)
-	if change, lacks := s.server.configuration.Since(s.sent); lacks {
+	if change, lacks := s.lacks(); lacks {
 		if err := s.configure(change, s.server.leads()); err != nil {
 			return true, err
 		}
@@ -158,45 +154,59 @@ func (s *session) sendNews() (sent bool, err error) {
 	return sent || len(leases) > 0, nil
 }
 
-// sendLeases sends one message. What is the same for several agents is encoded already:
-// its bytes follow those of the agent's own, and whoever reads them merges both.
+// lacks is what the agent lacks of the configuration. The first time that is something, if only
+// the word that the agent holds the present one.
+func (s *session) lacks() (change *config.Change, lacks bool) {
+	if s.sent >= 0 {
+		return s.server.configuration.Since(s.sent)
+	}
+	change, lacks = s.server.configuration.Resume(s.holds)
+	if lacks && !change.Full {
+		s.server.resumed.Add(1)
+	}
+	return change, lacks
+}
+
+// sendLeases sends one message. What is the same for several agents is encoded already.
 func (s *session) sendLeases(m delivery.Message) error {
 	r := &controlv1.ConnectResponse{}
 	if m.Own != nil {
 		r.Message = &controlv1.ConnectResponse_Leases{Leases: m.Own}
 	}
-	if m.Common != nil {
-		if m.Common.Err != nil {
-			return status.Errorf(codes.Internal, "leases cannot be encoded: %v", m.Common.Err)
-		}
-		r.ProtoReflect().SetUnknown(m.Common.Encoded)
+	if m.Common == nil {
+		return s.stream.Send(r)
 	}
-	return s.stream.Send(r)
+	if m.Common.Err != nil {
+		return status.Errorf(codes.Internal, "leases cannot be encoded: %v", m.Common.Err)
+	}
+	return s.sendWith(r, m.Common.Encoded)
 }
 
-// configure sends a change in chunks.
-func (s *session) configure(change config.Change, in leadership) error {
-	rest, deleted, full := change.Resources, change.Deleted, change.Full
-	for {
-		chunk, left := nextChunk(rest)
-		last := len(left) == 0
-		m := &controlv1.Configuration{
-			Nonce: s.newNonce(change.Revision), Revision: change.Revision, Full: full, Last: last, Resources: chunk,
-			Seed: in.seed, Epoch: in.epoch,
-		}
-		if last {
-			m.Deleted, m.Unreadable = deleted, change.Unreadable
-		}
-		response := &controlv1.ConnectResponse{Message: &controlv1.ConnectResponse_Configuration{Configuration: m}}
-		if err := s.stream.Send(response); err != nil {
+// configure sends a change in chunks. What is the same for all agents is encoded already.
+func (s *session) configure(change *config.Change, in leadership) error {
+	if change.Full {
+		s.server.whole.Add(1)
+	}
+	parts, err := change.Parts()
+	if err != nil {
+		return status.Errorf(codes.Internal, "configuration %d cannot be encoded: %v", change.Revision, err)
+	}
+	for _, part := range parts {
+		own := &controlv1.Configuration{Nonce: s.newNonce(change.Revision), Seed: in.seed, Epoch: in.epoch}
+		m := &controlv1.ConnectResponse{Message: &controlv1.ConnectResponse_Configuration{Configuration: own}}
+		if err := s.sendWith(m, part); err != nil {
 			return err
 		}
-		if last {
-			s.sent = change.Revision
-			return nil
-		}
-		rest = left
 	}
+	s.sent = change.Revision
+	return nil
+}
+
+// sendWith sends a message with an encoded one of the same kind: the bytes of that follow those of
+// the first, and whoever reads them merges both.
+func (s *session) sendWith(m *controlv1.ConnectResponse, encoded []byte) error {
+	m.ProtoReflect().SetUnknown(encoded)
+	return s.stream.Send(m)
 }
 
 // newNonce makes the nonce of a chunk.
@@ -213,14 +223,3 @@ func (s *session) newNonce(revision int64) uint64 {
 
 // maxUnanswered bounds what is remembered of an agent that never answers.
 const maxUnanswered = 1024
-
-// nextChunk returns the resources of one chunk, and the rest.
-func nextChunk(resources []*quotav1.Resource) (chunk, rest []*quotav1.Resource) {
-	size := 0
-	for i, r := range resources {
-		if size += proto.Size(r); size > chunkBytes && i > 0 {
-			return resources[:i], resources[i:]
-		}
-	}
-	return resources, nil
-}

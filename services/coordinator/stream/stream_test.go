@@ -26,6 +26,7 @@ import (
 	"github.com/titrate/titrate/services/coordinator/delivery"
 	"github.com/titrate/titrate/services/coordinator/stream"
 	"github.com/titrate/titrate/services/store"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 // recorder is the loop's end. Its leases are those published last, for every agent.
@@ -184,6 +185,64 @@ func TestConfigurationComesBeforeItsLeases(t *testing.T) {
 	if l := hear(t, s).GetLeases(); l.GetSeq() != 2 {
 		t.Errorf("leases: %v", l)
 	}
+}
+
+// An agent that holds what this coordinator knows is sent what it lacks. Its revision does not
+// say what it holds: another history of etcd may have used the same one.
+func TestAStreamResumes(t *testing.T) {
+	b := newBench(t)
+	first := batch(3, true, "a", "b")
+	digest := digestOf(first)
+	b.configuration.Apply(first)
+	b.server.Open(7, 42)
+	s := b.hello(&controlv1.Hello{Agent: "x", Revision: 3, Digest: digest})
+	c := hear(t, s).GetConfiguration()
+	if c.GetFull() || !c.GetLast() || c.GetRevision() != 3 || c.GetSeed() != 42 || c.GetEpoch() != 7 ||
+		len(c.GetResources())+len(c.GetDeleted()) != 0 || proto.Size(c) > 40 {
+		t.Errorf("an agent that has everything hears %d bytes: %v", proto.Size(c), c)
+	}
+	next := batch(5, false, "c")
+	next.Deleted = []string{"pools/a"}
+	b.configuration.Apply(next)
+	b.server.Announce()
+	for name, s := range map[string]agent{
+		"that was there":                       s,
+		"that comes with the first":            b.hello(&controlv1.Hello{Agent: "y", Revision: 3, Digest: digest}),
+		"that comes with it by other revision": b.hello(&controlv1.Hello{Agent: "z", Revision: 4, Digest: digest}),
+	} {
+		if c := hear(t, s).GetConfiguration(); c.GetFull() || c.GetRevision() != 5 || len(c.GetResources()) != 1 ||
+			!slices.Equal(c.GetDeleted(), []string{"pools/a"}) {
+			t.Errorf("an agent %s hears %v", name, c)
+		}
+	}
+	if whole, resumed := b.server.Configurations(); whole != 0 || resumed != 3 {
+		t.Errorf("%d whole, %d resumed", whole, resumed)
+	}
+}
+
+// An agent whose configuration of the same revision is another one is sent the whole.
+func TestARevisionAloneDoesNotResume(t *testing.T) {
+	b := newBench(t)
+	b.configuration.Apply(batch(5, true, "a", "b"))
+	b.server.Open(7, 42)
+	for name, digest := range map[string]uint64{"other": digestOf(batch(5, true, "b", "d")), "silent": 0} {
+		s := b.hello(&controlv1.Hello{Agent: name, Revision: 5, Digest: digest})
+		if c := hear(t, s).GetConfiguration(); !c.GetFull() || len(c.GetResources()) != 2 {
+			t.Errorf("an agent that holds digest %x hears %v", digest, c)
+		}
+	}
+	if whole, resumed := b.server.Configurations(); whole != 2 || resumed != 0 {
+		t.Errorf("%d whole, %d resumed", whole, resumed)
+	}
+}
+
+// digestOf is the digest of a whole configuration.
+func digestOf(b store.Batch) uint64 {
+	var d resource.Digest
+	for _, r := range b.Resources {
+		d = d.Replace(nil, r)
+	}
+	return uint64(d)
 }
 
 func TestReportsAndRefusalsReachTheLoop(t *testing.T) {

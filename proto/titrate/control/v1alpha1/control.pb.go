@@ -207,16 +207,21 @@ func (*ConnectResponse_Leases) isConnectResponse_Message() {}
 
 // Who the agent is and what it last knew, so that a new leader rebuilds from one round.
 type Hello struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"` // unique name
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	Epoch         int64                  `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`       // the highest epoch it has obeyed
-	Revision      int64                  `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"` // the configuration that it holds
-	Replicas      []*Replica             `protobuf:"bytes,5,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	Pools         []*PoolLease           `protobuf:"bytes,6,rep,name=pools,proto3" json:"pools,omitempty"`      // of the last leases that it obeyed: where a new leader's estimates begin
-	Changes       bool                   `protobuf:"varint,7,opt,name=changes,proto3" json:"changes,omitempty"` // it understands Leases with a base
-	Members       uint64                 `protobuf:"varint,8,opt,name=members,proto3" json:"members,omitempty"` // version of the members that it holds, 0 = none
-	Leases        []*Lease               `protobuf:"bytes,9,rep,name=leases,proto3" json:"leases,omitempty"`    // that it holds: a new leader goes on from their shares and demands
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Agent    string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"` // unique name
+	Version  string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	Epoch    int64                  `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`       // the highest epoch it has obeyed
+	Revision int64                  `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"` // the configuration that it holds
+	Replicas []*Replica             `protobuf:"bytes,5,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	Pools    []*PoolLease           `protobuf:"bytes,6,rep,name=pools,proto3" json:"pools,omitempty"`      // of the last leases that it obeyed: where a new leader's estimates begin
+	Changes  bool                   `protobuf:"varint,7,opt,name=changes,proto3" json:"changes,omitempty"` // it understands Leases with a base
+	Members  uint64                 `protobuf:"varint,8,opt,name=members,proto3" json:"members,omitempty"` // version of the members that it holds, 0 = none
+	Leases   []*Lease               `protobuf:"bytes,9,rep,name=leases,proto3" json:"leases,omitempty"`    // that it holds: a new leader goes on from their shares and demands
+	// Of the resources of the configuration that it holds, in force or left out: the sum, modulo 2^64,
+	// of the first 8 bytes (little-endian) of the SHA-256 of each one's deterministic encoding. 0 = not
+	// said. A coordinator that knows a configuration with this digest begins with a change of it, which
+	// may be empty; others send everything.
+	Digest        uint64 `protobuf:"fixed64,10,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -312,6 +317,13 @@ func (x *Hello) GetLeases() []*Lease {
 		return x.Leases
 	}
 	return nil
+}
+
+func (x *Hello) GetDigest() uint64 {
+	if x != nil {
+		return x.Digest
+	}
+	return 0
 }
 
 // One filter process behind an agent.
@@ -1431,7 +1443,7 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x0fConnectResponse\x12O\n" +
 	"\rconfiguration\x18\x01 \x01(\v2'.titrate.control.v1alpha1.ConfigurationH\x00R\rconfiguration\x12:\n" +
 	"\x06leases\x18\x02 \x01(\v2 .titrate.control.v1alpha1.LeasesH\x00R\x06leasesB\t\n" +
-	"\amessage\"\xd0\x02\n" +
+	"\amessage\"\xe8\x02\n" +
 	"\x05Hello\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x14\n" +
@@ -1441,7 +1453,9 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x05pools\x18\x06 \x03(\v2#.titrate.control.v1alpha1.PoolLeaseR\x05pools\x12\x18\n" +
 	"\achanges\x18\a \x01(\bR\achanges\x12\x18\n" +
 	"\amembers\x18\b \x01(\x04R\amembers\x127\n" +
-	"\x06leases\x18\t \x03(\v2\x1f.titrate.control.v1alpha1.LeaseR\x06leases\"M\n" +
+	"\x06leases\x18\t \x03(\v2\x1f.titrate.control.v1alpha1.LeaseR\x06leases\x12\x16\n" +
+	"\x06digest\x18\n" +
+	" \x01(\x06R\x06digest\"M\n" +
 	"\aReplica\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x01R\x06weight\x12\x16\n" +

@@ -1,0 +1,98 @@
+package coordinator_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/credentials/insecure"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/coordinator"
+	"github.com/titrate/titrate/services/store"
+	"github.com/titrate/titrate/services/store/storetest"
+)
+
+// The leader's session ends, and the other coordinator leads: what agents are sent of the
+// configuration, when the last of them has its first leases, and by how much a share differs in
+// them from those before. Every tenant has a limit of its own.
+func BenchmarkFailover(b *testing.B) {
+	const agents = 20
+	for _, tenants := range []int{1_000, 100_000} {
+		f := newFailover(b, tenants)
+		for _, forgets := range []bool{true, false} {
+			b.Run(fmt.Sprintf("tenants=%d/agents=%d/whole=%v", tenants, agents, forgets), func(b *testing.B) {
+				f.join(b, agents, forgets)
+				for b.Loop() {
+					f.failOver(b)
+				}
+			})
+		}
+	}
+}
+
+// failover is two coordinators of default settings, and agents.
+type failover struct {
+	prefix    string
+	etcd      *storetest.Etcd
+	addresses []string
+	agents    []*agent
+}
+
+func newFailover(b *testing.B, tenants int) *failover {
+	f := &failover{etcd: storetest.Shared(b), prefix: strings.TrimSuffix(storetest.Prefix(b), "/")}
+	resources := []*quotav1.Resource{pool("api", 300)}
+	for i := range tenants {
+		name := fmt.Sprintf("t%06d", i)
+		resources = append(resources, tenant(name, 1), &quotav1.Resource{Kind: &quotav1.Resource_Limit{
+			Limit: &quotav1.Limit{Name: "tenants/" + name + "/limits/each", Rate: "100/s", Burst: 100}}})
+	}
+	if _, err := store.Open(f.etcd.Client(b), f.prefix+"/v1alpha1/").Replace(b.Context(), resources, 0); err != nil {
+		b.Fatal(err)
+	}
+	for _, name := range []string{"one", "two"} {
+		r := startWith(b, f.etcd.Endpoint, f.prefix, name, insecure.NewCredentials(), func(c *coordinator.Config) {
+			c.SessionTTL, c.Round, c.Settle = 5*time.Second, 250*time.Millisecond, 2*time.Second
+		})
+		ready(b, r, 200, "")
+		f.addresses = append(f.addresses, r.c.Address())
+	}
+	return f
+}
+
+// join connects agents, each with demand of two tenants, and waits for their leases.
+func (f *failover) join(b *testing.B, agents int, forgets bool) {
+	f.agents = nil
+	for i := range agents {
+		a := join(b, fmt.Sprintf("x%02d", i), map[string]float64{"t000001": 20, "t000002": 40}, f.addresses...)
+		a.note(func() { a.lean, a.forgets = true, forgets })
+		f.agents = append(f.agents, a)
+	}
+	for _, a := range f.agents {
+		a.until(b, "has its share", func() bool { return near(a.share("t000001"), 150) && near(a.share("t000002"), 150) })
+	}
+}
+
+func (f *failover) failOver(b *testing.B) {
+	before, shares := epoch(f.agents[0]), make([]float64, len(f.agents))
+	for i, a := range f.agents {
+		a.note(func() { a.bytes, shares[i] = 0, a.share("t000001") })
+	}
+	began := time.Now()
+	kill(b, f.etcd.Client(b), f.prefix)
+	moved, bytes := 0.0, 0
+	for i, a := range f.agents {
+		told := 0
+		a.until(b, "has leases of the next leader", func() bool {
+			told = a.bytes
+			moved = max(moved, math.Abs(a.share("t000001")/shares[i]-1))
+			return a.leases.GetEpoch() > before
+		})
+		bytes += told
+	}
+	b.ReportMetric(time.Since(began).Seconds(), "s/leases")
+	b.ReportMetric(float64(bytes)/1e6, "MB")
+	b.ReportMetric(100*moved, "%moved")
+}
