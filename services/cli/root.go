@@ -50,8 +50,8 @@ func Root() *cobra.Command {
 		},
 	}
 	root.AddGroup(&cobra.Group{ID: groupAPI, Title: "Configure and ask:"}, &cobra.Group{ID: groupRun, Title: "Run:"})
-	in(root, groupAPI, newGet(), newApply(), newDelete(), newWhy(), newRecover(), newImport(), newSolve(),
-		newSimulate(), newLab())
+	in(root, groupAPI, newGet(), newApply(), newDelete(), newWhy(), newRecover(), newBackup(), newImport(),
+		newSolve(), newSimulate(), newLab())
 	in(root, groupRun,
 		newDev(),
 		newCoordinator(),
@@ -59,6 +59,7 @@ func Root() *cobra.Command {
 		newEtcd(),
 		newUpstream(),
 		newLoad(),
+		newSecrets(),
 	)
 	root.AddCommand(newVersion())
 	root.SetVersionTemplate(versionLine()) // --version says what the command says

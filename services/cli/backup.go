@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/titrate/titrate/services/document"
+	"github.com/titrate/titrate/services/store/resource"
+)
+
+const backupLong = `backup asks a coordinator for the whole configuration and writes it into a new file in
+--dir, as documents that titrate apply takes. Of its files there the newest --keep stay. A
+configuration without resources is not written: it would in time displace those that have some.
+
+Read rights are enough (role viewer).`
+
+const backupExample = `  titrate backup --dir /var/backups/titrate --keep 14
+  titrate apply -f /var/backups/titrate/titrate-20260102T030405Z.yaml     bring it back`
+
+// A backup's name sorts by its time, in UTC.
+const (
+	backupName  = "titrate-20060102T150405Z.yaml"
+	backupFiles = "titrate-*Z.yaml"
+)
+
+func newBackup() *cobra.Command {
+	var (
+		c    connection
+		dir  string
+		keep int
+	)
+	cmd := &cobra.Command{
+		Use:     "backup --dir DIR",
+		Short:   "Write the whole configuration into a file, and keep the newest few",
+		Long:    backupLong,
+		Example: backupExample,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if keep < 1 {
+				return usagef("--keep %d must be 1 or more", keep)
+			}
+			return runBackup(cmd, &c, dir, keep)
+		},
+	}
+	c.flags(cmd)
+	cmd.Flags().StringVar(&dir, "dir", "", "directory of the backups")
+	cmd.Flags().IntVar(&keep, "keep", 14, "backups that stay; older ones are deleted")
+	_ = cmd.MarkFlagRequired("dir")
+	return cmd
+}
+
+func runBackup(cmd *cobra.Command, c *connection, dir string, keep int) error {
+	client, err := c.dial()
+	if err != nil {
+		return err
+	}
+	defer client.close()
+	var all []selection
+	for _, kind := range resource.Kinds {
+		all = append(all, selection{kind: kind})
+	}
+	ms, err := client.fetch(cmd.Context(), all)
+	if err != nil {
+		return worded(err)
+	}
+	if len(ms) == 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Nothing is configured: no backup was written.")
+		return nil
+	}
+	path := filepath.Join(dir, time.Now().UTC().Format(backupName))
+	if err := writeBackup(path, ms); err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d resources\n", path, len(ms))
+	return forgetBackups(dir, keep)
+}
+
+// writeBackup writes what apply takes whatever is stored by then: no etag, no status. A file
+// of that name is there whole or not at all.
+func writeBackup(path string, ms []resource.Message) (err error) {
+	for _, m := range ms {
+		r := m.ProtoReflect()
+		for _, name := range []string{"etag", "status", "update_time"} {
+			if field := r.Descriptor().Fields().ByTextName(name); field != nil {
+				r.Clear(field)
+			}
+		}
+	}
+	part, err := os.CreateTemp(filepath.Dir(path), ".titrate-*.part")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(part.Name())
+		}
+	}()
+	err = errors.Join(document.WriteYAML(part, ms...), part.Sync(), part.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(part.Name(), path)
+}
+
+// forgetBackups deletes all but the newest.
+func forgetBackups(dir string, keep int) error {
+	files, err := filepath.Glob(filepath.Join(dir, backupFiles))
+	if err != nil {
+		return err
+	}
+	slices.Sort(files)
+	for _, file := range files[:max(0, len(files)-keep)] {
+		if err := os.Remove(file); err != nil {
+			return fmt.Errorf("old backup: %w", err)
+		}
+	}
+	return nil
+}
