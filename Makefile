@@ -24,7 +24,7 @@ GO_SRC  := $(shell find control papers proto services envoy-filter -name '*.go' 
 .PHONY: help build demo pictures dev test verify race lint generate check-generated tidy bench bench-envoy figures grid soak robustness containers images envoy older-envoys check-go standalone clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: bin/titrate bin/libtitrate.so ## bin/titrate and bin/libtitrate.so
 
@@ -89,11 +89,12 @@ verify: test race ## test, race, and the long suites: older Envoys, fuzzing, com
 lint: check-go ## golangci-lint in every module, shell syntax
 	@tools/sh/lint.sh $(MODULES)
 
-generate: check-go ## Go from the protos, after buf lint
+generate: check-go ## Go from the protos, after buf lint; the chart's schema and README from its values.yaml
 	@bash proto/generate.sh
+	@cd e2e && go run ./charts/reference
 
 check-generated: generate
-	@git diff --exit-code --stat -- proto || { echo 'generated code is out of date: run `make generate` and commit'; exit 1; }
+	@git diff --exit-code --stat -- proto charts || { echo 'generated code is out of date: run `make generate` and commit'; exit 1; }
 
 standalone: check-go # every module builds without the workspace
 	@for m in $(MODULES); do echo "GOWORK=off go build ./$$m"; (cd $$m && GOWORK=off go build ./... && GOWORK=off go vet ./...) || exit 1; done

@@ -1,8 +1,10 @@
 package charts
 
 import (
+	"bytes"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,14 +12,16 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/titrate/titrate/services/access"
+	"github.com/titrate/titrate/services/cli"
 )
 
 // rendered is what a set of values makes, by kind and name.
 type rendered struct {
-	secrets map[string]*corev1.Secret
+	secrets map[string]map[string][]byte // those of the Job
 	maps    map[string]*corev1.ConfigMap
 	pods    map[string]corev1.PodSpec
 	ports   map[string][]corev1.ServicePort
@@ -25,12 +29,14 @@ type rendered struct {
 
 func renderAll(t *testing.T, args ...string) rendered {
 	t.Helper()
-	r := rendered{map[string]*corev1.Secret{}, map[string]*corev1.ConfigMap{}, map[string]corev1.PodSpec{},
+	r := rendered{map[string]map[string][]byte{}, map[string]*corev1.ConfigMap{}, map[string]corev1.PodSpec{},
 		map[string][]corev1.ServicePort{}}
 	for _, object := range decode(t, render(t, args...)) {
 		switch o := object.(type) {
-		case *corev1.Secret:
-			r.secrets[o.Name] = o
+		case *batchv1.Job:
+			if o.Name == "demo-secrets" {
+				r.secrets = secretsOf(t, o)
+			}
 		case *corev1.ConfigMap:
 			r.maps[o.Name] = o
 		case *appsv1.Deployment:
@@ -42,6 +48,34 @@ func renderAll(t *testing.T, args ...string) rendered {
 		}
 	}
 	return r
+}
+
+// secretsOf are what the Job makes: its commands run here, with a directory instead of the cluster.
+func secretsOf(t *testing.T, job *batchv1.Job) map[string]map[string][]byte {
+	t.Helper()
+	dir := t.TempDir()
+	for _, c := range job.Spec.Template.Spec.Containers {
+		args := slices.DeleteFunc(slices.Clone(c.Args), func(a string) bool { return a == "--kubernetes" })
+		var said bytes.Buffer
+		if status := cli.Run(t.Context(), append(args, "--dir", dir), nil, &said, &said); status != 0 {
+			t.Fatalf("titrate %v: status %d\n%s", args, status, said.String())
+		}
+	}
+	files, err := filepath.Glob(dir + "/*/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets := map[string]map[string][]byte{}
+	for _, file := range files {
+		name := filepath.Base(filepath.Dir(file))
+		if secrets[name] == nil {
+			secrets[name] = map[string][]byte{}
+		}
+		if secrets[name][filepath.Base(file)], err = os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return secrets
 }
 
 // policy reads the access policy as a coordinator does.
@@ -83,10 +117,10 @@ func TestCertificatesHaveTheirRoles(t *testing.T) {
 		}
 	}
 	for secret, want := range map[string]access.Role{"demo-tls": "", "demo-agent-tls": access.Agent,
-		"demo-admin-tls": access.Admin} {
-		data := r.secrets[secret].Data
+		"demo-admin-tls": access.Admin, "demo-client-tls": ""} {
+		data := r.secrets[secret]
 		roots := x509.NewCertPool()
-		roots.AddCert(certificate(t, r.secrets["demo-tls"].Data["ca.crt"]))
+		roots.AddCert(certificate(t, r.secrets["demo-tls"]["ca.crt"]))
 		leaf := certificate(t, data["tls.crt"])
 		if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots,
 			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
@@ -96,7 +130,7 @@ func TestCertificatesHaveTheirRoles(t *testing.T) {
 		for _, name := range leaf.DNSNames {
 			got += roles[name]
 		}
-		if got != want || string(data["ca.crt"]) != string(r.secrets["demo-tls"].Data["ca.crt"]) {
+		if got != want || string(data["ca.crt"]) != string(r.secrets["demo-tls"]["ca.crt"]) {
 			t.Errorf("%s: role %q, want %q", secret, got, want)
 		}
 	}
@@ -104,7 +138,7 @@ func TestCertificatesHaveTheirRoles(t *testing.T) {
 
 // Values for etcd's user, the listeners and the certificates reach the processes.
 func TestAccessValues(t *testing.T) {
-	r := renderAll(t, "--values", abs(t, chart+"/ci/external-values.yaml"))
+	r := renderAll(t, "--values", abs(t, chart+"/values/external.yaml"))
 	coordinator, gateway := r.pods["demo-coordinator"], r.pods["demo-gateway"]
 	for _, arg := range []string{"--etcd-user=titrate", "--listen-agents=0.0.0.0:7402",
 		"--advertise=$(POD_NAME).demo-coordinator.titrate.svc:7402",
@@ -120,8 +154,8 @@ func TestAccessValues(t *testing.T) {
 	if password < 0 {
 		t.Errorf("no password: %v", coordinator.Containers[0].Env)
 	}
-	if !slices.Contains(gateway.Containers[1].Args, "--coordinator=demo-coordinator:7402") {
-		t.Errorf("agents: %v", gateway.Containers[1].Args)
+	if !slices.Contains(gateway.InitContainers[1].Args, "--coordinator=demo-coordinator:7402") {
+		t.Errorf("agents: %v", gateway.InitContainers[1].Args)
 	}
 	for pod, want := range map[string]string{"demo-coordinator": "titrate-certs",
 		"demo-gateway": "titrate-agent-certs"} {
@@ -130,7 +164,7 @@ func TestAccessValues(t *testing.T) {
 			t.Errorf("%s does not mount %s", pod, want)
 		}
 	}
-	if len(r.ports["demo-coordinator"]) != 2 || len(renderAll(t).ports["demo-coordinator"]) != 1 {
+	if len(r.ports["demo-coordinator"]) != 3 || len(renderAll(t).ports["demo-coordinator"]) != 2 {
 		t.Error("ports of the coordinators' service")
 	}
 	if p := r.policy(t); len(p.Grants) != 2 || p.Grants[1].ID != "spiffe://example.org/ops" ||
@@ -142,13 +176,45 @@ func TestAccessValues(t *testing.T) {
 // Values that would lock everybody out are refused, and what to do is said.
 func TestAccessValuesThatLackSomething(t *testing.T) {
 	for set, want := range map[string]string{
-		"tls.existingSecret=mine":  "access.grants",
-		"etcd.user=titrate":        "etcd.passwordSecret",
-		"access.grants[0].id=only": "role",
+		"tls.existingSecret=mine":            "access.grants",
+		"etcd.user=titrate":                  "etcd.passwordSecret",
+		"sidecar.enabled=true":               "sidecar.pods",
+		"etcd.endpoints={https://etcd:2379}": "etcd.tlsSecret",
+		"access.grants[0].id=only":           "role",
 	} {
 		out, err := helm(t, "template", "demo", "--kube-version", "1.31.0", "--set", set)
 		if err == nil || !strings.Contains(out, want) {
 			t.Errorf("--set %s: %v: %s", set, err, out)
 		}
+	}
+}
+
+// etcd takes its members and the coordinators, by a CA that no agent has a certificate of.
+func TestEtcdIsForCoordinatorsAlone(t *testing.T) {
+	r := renderAll(t)
+	own := string(r.secrets["demo-etcd-tls"]["ca.crt"])
+	if own == "" || own != string(r.secrets["demo-etcd-client-tls"]["ca.crt"]) ||
+		own == string(r.secrets["demo-tls"]["ca.crt"]) {
+		t.Error("etcd's CA is not one of its own")
+	}
+	member := certificate(t, r.secrets["demo-etcd-tls"]["tls.crt"])
+	args := r.pods["demo-etcd"].Containers[0].Args
+	for i := range 3 {
+		at := fmt.Sprintf("demo-etcd-%d.demo-etcd-members.titrate.svc", i)
+		if err := member.VerifyHostname(at); err != nil {
+			t.Error(err)
+		}
+		if !slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "https://"+at+":2380") }) {
+			t.Errorf("%s is no member: %v", at, args)
+		}
+		if !strings.Contains(strings.Join(r.pods["demo-coordinator"].Containers[0].Args, " "), "https://"+at+":2379") {
+			t.Errorf("coordinators do not know %s", at)
+		}
+	}
+	const peers = "demo-etcd-members"
+	if !slices.Contains(args, "--client-cert-auth") || !slices.Contains(args, "--peer-cert-allowed-hostname="+peers) ||
+		member.VerifyHostname(peers) != nil ||
+		certificate(t, r.secrets["demo-etcd-client-tls"]["tls.crt"]).VerifyHostname(peers) == nil {
+		t.Error("not the members alone are peers")
 	}
 }

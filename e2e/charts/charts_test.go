@@ -5,11 +5,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 )
@@ -54,7 +60,9 @@ func TestLint(t *testing.T) {
 func decode(t *testing.T, rendered string) []runtime.Object {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, corev1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, autoscalingv2.AddToScheme,
+		batchv1.AddToScheme, corev1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme,
+		rbacv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +70,7 @@ func decode(t *testing.T, rendered string) []runtime.Object {
 	strict := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 	var objects []runtime.Object
 	for _, doc := range strings.Split(rendered, "\n---\n") {
-		if body := strings.TrimSpace(withoutComments(doc)); body == "" || body == "---" {
+		if body := strings.TrimSpace(withoutComments(doc)); body == "" || body == "---" || custom.MatchString(body) {
 			continue
 		}
 		object, _, err := strict.Decode([]byte(doc), nil, nil)
@@ -75,6 +83,9 @@ func decode(t *testing.T, rendered string) []runtime.Object {
 	return objects
 }
 
+// custom are resources of others, whose types are not Kubernetes' own.
+var custom = regexp.MustCompile(`(?m)^apiVersion: (cert-manager\.io|monitoring\.coreos\.com)/`)
+
 func withoutComments(doc string) string {
 	var kept []string
 	for line := range strings.Lines(doc) {
@@ -85,64 +96,103 @@ func withoutComments(doc string) string {
 	return strings.Join(kept, "")
 }
 
-func TestRender(t *testing.T) {
-	cases := map[string][]string{
-		"defaults":      nil,
-		"external etcd": {"--values", chart + "/ci/external-values.yaml"},
+// valuesFiles are sets of values that render: those of the chart, and all that can be switched on.
+func valuesFiles(t *testing.T) map[string][]string {
+	t.Helper()
+	cases := map[string][]string{"defaults": nil, "everything": {"--values", abs(t, "testdata/everything.yaml")}}
+	files, err := filepath.Glob(chart + "/values/*.yaml")
+	if err != nil || len(files) < 3 {
+		t.Fatal(files, err)
 	}
-	for name, args := range cases {
+	for _, file := range files {
+		cases[filepath.Base(file)] = []string{"--values", abs(t, file)}
+	}
+	return cases
+}
+
+// Each set of values makes valid objects, safe pods, and the same again the second time.
+func TestRender(t *testing.T) {
+	for name, args := range valuesFiles(t) {
 		t.Run(name, func(t *testing.T) {
-			for i, a := range args {
-				if strings.HasPrefix(a, chart) {
-					args[i], _ = filepath.Abs(a)
-				}
-			}
-			objects := decode(t, render(t, args...))
+			text := render(t, args...)
+			objects := decode(t, text)
 			if len(objects) < 6 {
 				t.Errorf("%d objects rendered", len(objects))
 			}
 			for _, object := range objects {
 				checkPods(t, object)
 			}
+			if render(t, args...) != text {
+				t.Error("rendered twice it is not the same")
+			}
 		})
 	}
 }
 
-// checkPods: what a pod mounts exists in it, and nothing runs as root or may write to its image.
-func checkPods(t *testing.T, object runtime.Object) {
-	t.Helper()
-	var spec corev1.PodSpec
+// podsOf returns the pod that an object makes, nil if it makes none.
+func podsOf(object runtime.Object) *corev1.PodSpec {
 	switch o := object.(type) {
 	case *appsv1.Deployment:
-		spec = o.Spec.Template.Spec
+		return &o.Spec.Template.Spec
 	case *appsv1.StatefulSet:
-		spec = o.Spec.Template.Spec
-	default:
+		spec := o.Spec.Template.Spec
+		for _, claim := range o.Spec.VolumeClaimTemplates {
+			spec.Volumes = append(spec.Volumes, corev1.Volume{Name: claim.Name})
+		}
+		return &spec
+	case *appsv1.DaemonSet:
+		return &o.Spec.Template.Spec
+	case *batchv1.Job:
+		return &o.Spec.Template.Spec
+	case *batchv1.CronJob:
+		return &o.Spec.JobTemplate.Spec.Template.Spec
+	case *corev1.Pod:
+		return &o.Spec
+	}
+	return nil
+}
+
+// checkPods: what a pod mounts exists in it, and it keeps to the Pod Security Standard "restricted".
+// The DaemonSet may run as root, without any capability: its directory is the node's.
+func checkPods(t *testing.T, object runtime.Object) {
+	t.Helper()
+	spec := podsOf(object)
+	if spec == nil {
 		return
 	}
+	_, onNode := object.(*appsv1.DaemonSet)
 	volumes := map[string]bool{}
 	for _, v := range spec.Volumes {
 		volumes[v.Name] = true
+		if v.HostPath != nil && !onNode {
+			t.Errorf("%T mounts %s of its node", object, v.HostPath.Path)
+		}
 	}
-	for _, c := range spec.Containers {
+	for _, c := range append(spec.Containers, spec.InitContainers...) {
 		for _, m := range c.VolumeMounts {
 			if !volumes[m.Name] {
 				t.Errorf("container %s mounts volume %s, which the pod has not", c.Name, m.Name)
 			}
 		}
-		if c.SecurityContext == nil || c.SecurityContext.ReadOnlyRootFilesystem == nil ||
-			!*c.SecurityContext.ReadOnlyRootFilesystem {
+		if s := c.SecurityContext; s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem {
 			t.Errorf("container %s may write to its image", c.Name)
+		} else if s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || s.Capabilities == nil ||
+			len(s.Capabilities.Drop) != 1 || s.Capabilities.Drop[0] != "ALL" {
+			t.Errorf("container %s has capabilities, or may get some", c.Name)
 		}
 	}
-	if spec.SecurityContext == nil || spec.SecurityContext.RunAsNonRoot == nil || !*spec.SecurityContext.RunAsNonRoot {
+	s := spec.SecurityContext
+	if s == nil || !onNode && (s.RunAsNonRoot == nil || !*s.RunAsNonRoot) {
 		t.Errorf("a pod of %T runs as root", object)
+	} else if s.SeccompProfile == nil || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("a pod of %T has no seccomp profile", object)
 	}
 }
 
 func TestBadValuesAreRefused(t *testing.T) {
 	for _, set := range []string{"gateway.replicas=0", "gateway.upstream.pool=NOT OK", "gateway.bootPolicy=MAYBE",
-		"gatway.replicas=1"} {
+		"gatway.replicas=1",
+		"etcd.replicas=2", "backup.keep=0", "gossip.period=fast"} {
 		out, err := helm(t, "template", "demo", "--kube-version", "1.31.0", "--set", set)
 		field := strings.Split(strings.Split(set, "=")[0], ".")
 		if err == nil || !strings.Contains(out, field[len(field)-1]) && !strings.Contains(out, field[0]) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -59,8 +60,10 @@ func named(t *testing.T, objects []runtime.Object) map[string]bool {
 		switch o := object.(type) {
 		case *corev1.Service:
 			names["Service "+o.Name] = true
-		case *corev1.Secret:
-			names["Secret "+o.Name] = true
+		case *batchv1.Job:
+			for secret := range secretsOf(t, o) {
+				names["Secret "+secret] = true
+			}
 		}
 	}
 	return names

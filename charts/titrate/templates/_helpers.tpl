@@ -17,41 +17,90 @@ app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
-{{- define "titrate.tlsSecret" -}}
-{{- .Values.tls.existingSecret | default (printf "%s-tls" (include "titrate.name" .)) -}}
+{{/* image ROOT NAME: a name with a tag or a digest as it is, another one with registry and tag. */}}
+{{- define "titrate.image" -}}
+{{- $root := index . 0 }}{{ $name := index . 1 }}
+{{- if regexMatch "@|:[^/]+$" $name -}}
+{{ $name }}
+{{- else -}}
+{{ $root.Values.images.registry }}{{ $name }}:{{ $root.Values.images.tag | default $root.Chart.AppVersion }}
+{{- end -}}
 {{- end -}}
 
-{{- define "titrate.agentTlsSecret" -}}
-{{- .Values.tls.existingAgentSecret | default .Values.tls.existingSecret | default (printf "%s-agent-tls" (include "titrate.name" .)) -}}
+{{/* pod ROOT: what all pods have in common. */}}
+{{- define "titrate.pod" -}}
+automountServiceAccountToken: false
+{{- with .Values.images.pullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext: {{- include "titrate.podSecurity" . | nindent 2 }}
 {{- end -}}
 
-{{/* The grants of the certificates that the chart makes, then those of the values. */}}
-{{- define "titrate.accessPolicy" -}}
-{{- $name := include "titrate.name" . -}}
-{{- if and .Values.tls.existingSecret (not .Values.access.grants) -}}
-{{- fail "tls.existingSecret: say in access.grants who is an agent and who an admin, such as access.grants=[{id: agents.example.org, role: agent, names: ['*']}, {id: ops.example.org, role: admin}]; a certificate without a grant may do nothing" -}}
+{{/* container ROOT NAME: image and security of a container. */}}
+{{- define "titrate.container" -}}
+image: {{ include "titrate.image" . }}
+imagePullPolicy: {{ (index . 0).Values.images.pullPolicy }}
+securityContext: {{- include "titrate.containerSecurity" . | nindent 2 }}
 {{- end -}}
-{{- $own := list -}}
-{{- if not .Values.tls.existingSecret -}}
-{{- $own = list (dict "id" (printf "agents.%s.titrate" $name) "role" "agent" "names" (list (printf "%s-gateway-*" $name))) (dict "id" (printf "admin.%s.titrate" $name) "role" "admin") -}}
+
+{{- define "titrate.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
 {{- end -}}
-{{- dict "grants" (concat $own .Values.access.grants) | toYaml -}}
+
+{{- define "titrate.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{/* scheduling ROOT COMPONENT VALUES: a node each, and zones evenly. */}}
+{{- define "titrate.scheduling" -}}
+{{- $values := index . 2 -}}
+{{- with $values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+affinity:
+  podAntiAffinity:
+    {{- if eq $values.spread "hard" }}
+    requiredDuringSchedulingIgnoredDuringExecution:
+      - topologyKey: kubernetes.io/hostname
+        labelSelector:
+          matchLabels: {{- include "titrate.selector" . | nindent 12 }}
+    {{- else }}
+    preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        podAffinityTerm:
+          topologyKey: kubernetes.io/hostname
+          labelSelector:
+            matchLabels: {{- include "titrate.selector" . | nindent 14 }}
+    {{- end }}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: topology.kubernetes.io/zone
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels: {{- include "titrate.selector" . | nindent 8 }}
+{{- end -}}
+
+{{/* scrape ROOT PORT: annotations for a Prometheus without the operator. */}}
+{{- define "titrate.scrape" -}}
+{{- if not (index . 0).Values.metrics.monitors -}}
+prometheus.io/scrape: "true"
+prometheus.io/scheme: https
+prometheus.io/port: {{ index . 1 | quote }}
+{{- end -}}
 {{- end -}}
 
 {{- define "titrate.agentPort" -}}
 {{- if .Values.coordinator.separateListeners }}7402{{ else }}7400{{ end -}}
-{{- end -}}
-
-{{- define "titrate.gossipSecret" -}}
-{{- .Values.gossip.existingSecret | default (printf "%s-gossip" (include "titrate.name" .)) -}}
-{{- end -}}
-
-{{- define "titrate.etcdEndpoints" -}}
-{{- if .Values.etcd.endpoints -}}
-{{- join "," .Values.etcd.endpoints -}}
-{{- else -}}
-http://{{ include "titrate.name" . }}-etcd:2379
-{{- end -}}
 {{- end -}}
 
 {{- define "titrate.tlsFlags" -}}
@@ -60,16 +109,25 @@ http://{{ include "titrate.name" . }}-etcd:2379
 - --tls-key=/etc/titrate/tls/tls.key
 {{- end -}}
 
-{{- define "titrate.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-seccompProfile: {type: RuntimeDefault}
+{{- define "titrate.etcdEndpoints" -}}
+{{- if .Values.etcd.endpoints -}}
+{{- join "," .Values.etcd.endpoints -}}
+{{- else -}}
+{{- $name := include "titrate.name" . -}}
+{{- $all := list -}}
+{{- range $i := until (int .Values.etcd.replicas) -}}
+{{- $all = append $all (printf "https://%s-etcd-%d.%s-etcd-members.%s.svc:2379" $name $i $name $.Release.Namespace) -}}
+{{- end -}}
+{{- join "," $all -}}
+{{- end -}}
 {{- end -}}
 
-{{- define "titrate.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: {drop: [ALL]}
+{{/* monitorTLS ROOT SECRET NAME: how a scrape knows the other side. Names in certificates of yours are not known here. */}}
+{{- define "titrate.monitorTLS" -}}
+ca: {secret: {name: {{ index . 1 }}, key: ca.crt}}
+{{- if (index . 0).Values.tls.existingSecret }}
+insecureSkipVerify: true
+{{- else }}
+serverName: {{ index . 2 }}
+{{- end }}
 {{- end -}}
