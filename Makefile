@@ -118,7 +118,7 @@ bench-envoy: build envoy $(RATELIMIT) ## real Envoys: CPU, instructions, latency
 	@cd e2e && go run ./bench -ratelimit $(RATELIMIT) $(if $(JSON),-json $(abspath $(JSON))) $(ARGS)
 
 soak: DURATION = 10m
-soak: build envoy ## full load on three Envoys with aborts, reloads and kills: flat memory, nothing failed; DURATION=10m ARGS='-o json'
+soak: build envoy ## full load on three Envoys with aborts, reloads and kills: flat memory, nothing failed; DURATION=10m ARGS='-o json -pause 100ms'
 	@cd e2e && go run ./soak -duration $(DURATION) $(ARGS)
 
 robustness: DURATION = 5m

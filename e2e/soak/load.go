@@ -45,6 +45,7 @@ var kinds = []kind{
 type load struct {
 	cancel context.CancelFunc
 	all    sync.WaitGroup
+	pause  time.Duration
 	next   atomic.Int64 // request of all
 	tallies
 }
@@ -69,9 +70,9 @@ type tally struct {
 // is too coarse for one at a time.
 const burst = 100
 
-func (w *world) load(ctx context.Context, inventedPerMinute int) *load {
+func (w *world) load(ctx context.Context, inventedPerMinute int, pause time.Duration) *load {
 	ctx, cancel := context.WithCancel(ctx)
-	l := &load{cancel: cancel}
+	l := &load{cancel: cancel, pause: pause}
 	tickets := make(chan struct{}, burst)
 	ticker := time.NewTicker(time.Minute * burst / time.Duration(inventedPerMinute))
 	go func() {
@@ -131,6 +132,9 @@ func (l *load) converse(ctx context.Context, target string, k *kind, tickets <-c
 	defer conn.Close()
 	in := bufio.NewReader(conn)
 	for ctx.Err() == nil {
+		if l.pause > 0 {
+			time.Sleep(rand.N(2 * l.pause))
+		}
 		n := l.next.Add(1)
 		if k.name == "invented" {
 			select {

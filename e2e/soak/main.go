@@ -4,7 +4,7 @@
 // # Model
 //
 //	world    etcd, a coordinator, three agents, three Envoys, an upstream (e2e/bench/rig)
-//	load     closed: each connection asks again as soon as it is answered
+//	load     closed: each connection asks again as soon as it is answered, or after -pause
 //	           invented  a client that was never seen, up to a million a minute
 //	           steady    a client that nothing limits, through to the upstream
 //	           limited   clients beyond their limit
@@ -45,6 +45,7 @@ type options struct {
 	duration time.Duration
 	every    time.Duration
 	invented int
+	pause    time.Duration
 	output   string
 }
 
@@ -56,6 +57,7 @@ func main() {
 	flag.DurationVar(&o.duration, "duration", 10*time.Minute, "time under load, at least 15s")
 	flag.DurationVar(&o.every, "every", 5*time.Second, "time between two lines of progress")
 	flag.IntVar(&o.invented, "invented", 1_000_000, "clients invented per minute, at most")
+	flag.DurationVar(&o.pause, "pause", 0, "mean `time` of a connection between an answer and its next request; 0: full load")
 	flag.StringVar(&o.output, "o", "table", "output: table or json")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -74,9 +76,9 @@ func main() {
 }
 
 func run(ctx context.Context, o options) (v verdict, err error) {
-	if o.duration < 15*time.Second || o.every < time.Second || o.invented < 1 ||
+	if o.duration < 15*time.Second || o.every < time.Second || o.invented < 1 || o.pause < 0 ||
 		o.output != "table" && o.output != "json" {
-		return v, errors.New("needs -duration ≥ 15s, -every ≥ 1s, -invented ≥ 1, -o table or json")
+		return v, errors.New("needs -duration ≥ 15s, -every ≥ 1s, -invented ≥ 1, -pause ≥ 0, -o table or json")
 	}
 	r, err := rig.New(o.rig)
 	if err != nil {
@@ -89,12 +91,12 @@ func run(ctx context.Context, o options) (v verdict, err error) {
 	}
 	r.Say("three Envoys, three agents, a coordinator: up; %v of load, judged from %v on", o.duration,
 		warmUp(o.duration))
-	l := w.load(ctx, o.invented)
+	l := w.load(ctx, o.invented, o.pause)
 	loaded, unload := context.WithTimeout(ctx, o.duration)
 	defer unload()
 	disturbed := make(chan error, 1)
 	go func() { disturbed <- w.disturb(loaded) }()
-	samples, err := w.watch(loaded, o, l)
+	samples, missed, err := w.watch(loaded, o, l)
 	if err != nil {
 		return v, err
 	}
@@ -106,7 +108,7 @@ func run(ctx context.Context, o options) (v verdict, err error) {
 	if err != nil {
 		return v, err
 	}
-	return judge(samples, l.tally(), w.broken.faults(), left, warmUp(o.duration)), ctx.Err()
+	return judge(samples, missed, l.tally(), w.broken.faults(), left, warmUp(o.duration)), ctx.Err()
 }
 
 // warmUp is the part of the time that is not judged.

@@ -26,6 +26,7 @@ const (
 type verdict struct {
 	Pass    bool    `json:"pass"`
 	Seconds float64 `json:"seconds"` // judged
+	Missed  int     `json:"missed"`  // samples
 	Load    tally   `json:"load"`
 	Faults  faults  `json:"faults"`
 	Checks  []check `json:"checks"`
@@ -55,8 +56,8 @@ const least = 15 * time.Second
 
 // judge judges the samples after the warm-up. A process that takes longer to have
 // its size is judged from then on, in a short run not at all.
-func judge(all []sample, t tally, f faults, l left, warm time.Duration) verdict {
-	v := verdict{Load: t, Faults: f, Seconds: (all[len(all)-1].at - warm).Seconds()}
+func judge(all []sample, missed int, t tally, f faults, l left, warm time.Duration) verdict {
+	v := verdict{Load: t, Faults: f, Missed: missed, Seconds: (all[len(all)-1].at - warm).Seconds()}
 	for i, p := range all[0].processes {
 		judged := since(all, max(warm, p.grown))
 		if p.grown > warm && judged[len(judged)-1].at-judged[0].at < least {
@@ -124,9 +125,9 @@ func (v *verdict) write(to io.Writer, output string) error {
 		return e.Encode(v)
 	}
 	fmt.Fprintf(to, "\n%d answered (%d limited), %d clients invented, %d left before their answer; %d reloads, %d "+
-		"agents and %d coordinators killed; %.0f s judged\n\n",
+		"agents and %d coordinators killed; %.0f s judged, %d samples missed\n\n",
 		v.Load.Answered, v.Load.Limited, v.Load.Invented, v.Load.Left, v.Faults.Reloads, v.Faults.Agents,
-		v.Faults.Coordinators, v.Seconds)
+		v.Faults.Coordinators, v.Seconds, v.Missed)
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "check\tfigure\tat most\tper minute\tmean\t")
 	for _, c := range v.Checks {

@@ -43,7 +43,7 @@ func TestVerdict(t *testing.T) {
 			fails: "in flight after the load"},
 	} {
 		c.samples[len(c.samples)-1].panics = c.panics
-		v := judge(c.samples, c.tally, faults{}, c.left, 40*time.Second)
+		v := judge(c.samples, 0, c.tally, faults{}, c.left, 40*time.Second)
 		var failed []string
 		for _, x := range v.Checks {
 			if !x.Pass {
@@ -58,16 +58,16 @@ func TestVerdict(t *testing.T) {
 	for i := range late {
 		late[i].processes[0].grown = 110 * time.Second
 	}
-	if v := judge(late, good, faults{}, left{}, 40*time.Second); !v.Pass || v.Checks[0].Name == "envoy: memory" {
+	if v := judge(late, 0, good, faults{}, left{}, 40*time.Second); !v.Pass || v.Checks[0].Name == "envoy: memory" {
 		t.Errorf("what has its size only at the end is judged: %+v", v)
 	}
-	if judge(series(0, 0), tally{}, faults{}, left{}, 0).Pass {
+	if judge(series(0, 0), 0, tally{}, faults{}, left{}, 0).Pass {
 		t.Error("nothing answered passes")
 	}
 }
 
 func TestWrite(t *testing.T) {
-	v := judge(series(20, 0), tally{Answered: 10, Failed: 1, Failure: "status 503"}, faults{Reloads: 3}, left{},
+	v := judge(series(20, 0), 0, tally{Answered: 10, Failed: 1, Failure: "status 503"}, faults{Reloads: 3}, left{},
 		40*time.Second)
 	var table, doc bytes.Buffer
 	if err := v.write(&table, "table"); err != nil {
