@@ -58,6 +58,11 @@ func (t *simulationTable) headline() {
 				ms(s.Waits.MaxMs))
 		}
 		t.b.WriteString("\n")
+		if g := s.Gossip; g != nil && len(t.r.Gateways) > 1 {
+			fmt.Fprintf(&t.b, "gossip of an agent: %s packets/s, %s bytes/s, %s records/s; of the busiest %s, %s, %s\n",
+				number(g.Packets.Mean), number(g.Bytes.Mean), number(g.Records.Mean), number(g.Packets.Most),
+				number(g.Bytes.Most), number(g.Records.Most))
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package simulate_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,6 +60,14 @@ var claims = map[string]func(c *claim){
 		c.key("hopper", func(k *measure.Key) bool { return k.Rejected == 0 })
 		c.key("cheat", func(k *measure.Key) bool { return k.Admitted < 625 && k.WorstExcess < 10 })
 	},
+	"simulate-11-fleet": func(c *claim) {
+		c.that("no request is refused wrongly", c.sum(func(k *measure.Key) int { return k.Wrongful }) == 0)
+		admitted, central := c.sum(func(k *measure.Key) int { return k.Admitted }),
+			c.sum(func(k *measure.Key) int { return k.Central })
+		c.that(fmt.Sprintf("%d admitted, %d by central buckets", admitted, central),
+			math.Abs(float64(admitted)/float64(central)-1) < .05)
+		c.that(fmt.Sprintf("gossip: %+v", c.played.Gossip), c.played.Gossip.Records.Most > 0)
+	},
 	"simulate-9-baselines": func(c *claim) {
 		c.key("alice", func(k *measure.Key) bool { return k.WrongfulShare < .01 })
 		c.that("the pool is used", c.played.Pools[0].WantedUse > .97)
@@ -93,6 +102,13 @@ func (c *claim) key(client string, holds func(*measure.Key) bool) {
 		}
 	}
 	c.t.Errorf("no key %s", client)
+}
+
+func (c *claim) sum(of func(*measure.Key) int) (sum int) {
+	for i := range c.played.Keys {
+		sum += of(&c.played.Keys[i])
+	}
+	return sum
 }
 
 func (c *claim) flow(tenant string, holds func(*measure.Flow) bool) {

@@ -121,5 +121,9 @@ func perform(ctx context.Context, s *scenario.Scenario, c contender, truth *meas
 	if err != nil {
 		return measure.System{}, err
 	}
-	return tape.Finish(c.name, series), nil
+	result := tape.Finish(c.name, series)
+	if t, ok := played.(system.Talker); ok {
+		result.Gossip = measure.NewGossip(t.Sent())
+	}
+	return result, nil
 }

@@ -25,8 +25,23 @@ type System struct {
 	Pools    []Pool     `json:"pools"`
 	Flows    []Flow     `json:"flows"`
 	Keys     []Key      `json:"keys"`
-	Settling []Settling `json:"settling"` // one per event that asks for it
+	Settling []Settling `json:"settling"`         // one per event that asks for it
+	Gossip   *Gossip    `json:"gossip,omitempty"` // of a system with agents
 	Series   *Series    `json:"series,omitempty"`
+}
+
+// Gossip is what an agent sends to other agents per second while it runs, without the headers
+// of IP and UDP, and without what sealing a packet adds.
+type Gossip struct {
+	Bytes   Figure `json:"bytesPerSecond"`
+	Packets Figure `json:"packetsPerSecond"`
+	Records Figure `json:"recordsPerSecond"` // claims and sums
+}
+
+// Figure is one of all agents.
+type Figure struct {
+	Mean float64 `json:"mean"` // of all agents
+	Most float64 `json:"most"` // of one
 }
 
 // Requests counts requests. Offered = Admitted + Rejected + Abandoned + Lost + Waiting.

@@ -21,6 +21,19 @@ type System interface {
 	Advance(now time.Duration)
 }
 
+// Talker is a System whose agents tell each other what their gateways use.
+type Talker interface {
+	// Sent is what each agent has sent since the scenario's start, by place in
+	// Cast.Gateways.
+	Sent() []Sent
+}
+
+// Sent is what one agent has sent to other agents.
+type Sent struct {
+	Bytes, Packets, Records int           // without the headers of IP and UDP, and the seal
+	Time                    time.Duration // that the agent ran
+}
+
 // Maker makes a system that stands at −Scenario.Lead.
 type Maker func(Stage) (System, error)
 

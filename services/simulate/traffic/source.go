@@ -30,6 +30,7 @@ type Source struct {
 	end     float64
 	streams streams
 	up      []bool
+	there   []int          // places of those that are up
 	central []judge.Bucket // by key: what is admitted
 	wanted  []judge.Bucket // by key: all that is asked for
 }
@@ -43,7 +44,28 @@ type stream struct {
 	route  *scenario.Route
 	random *rand.Rand
 	turn   int
+	home   int // place of the gateway that the client is pinned to
+	shares []share
 	trace  []scenario.Arrival // left
+}
+
+// share is a gateway's weight in a stream's route.
+type share struct {
+	gateway int
+	weight  float64
+}
+
+// sharesOf are the weights of a route, in the order of the gateways.
+func sharesOf(r *scenario.Route, gateways []string) (out []share) {
+	if len(r.Weights) == 0 {
+		return nil
+	}
+	for g, name := range gateways {
+		if w := r.Weights[name]; w > 0 {
+			out = append(out, share{g, w})
+		}
+	}
+	return out
 }
 
 // NewSource starts the clients of a checked scenario; up says which gateways are
@@ -52,10 +74,17 @@ func NewSource(s *scenario.Scenario, c *Cast, up []bool) *Source {
 	src := &Source{cast: c, end: s.Duration.Seconds(), up: slices.Clone(up), central: make([]judge.Bucket, len(c.Keys)),
 		wanted: make([]judge.Bucket, len(c.Keys))}
 	src.Refresh(0)
+	src.list()
+	var shares []share
+	home := -1
 	for i := range c.Clients {
 		group := &s.Clients[c.origin[i]]
 		st := &stream{client: int32(i), cost: group.Cost, demand: &group.Demand, route: &group.Route,
 			random: randomOf(s.Seed, &c.Clients[i], group.Name)}
+		if i == 0 || c.origin[i] != c.origin[i-1] {
+			shares, home = sharesOf(&group.Route, c.Gateways), slices.Index(c.Gateways, group.Route.Replica)
+		}
+		st.shares, st.home = shares, home
 		st.turn = st.random.IntN(max(1, len(c.Gateways)))
 		for _, a := range group.Demand.Trace {
 			if a.Client == c.Clients[i].Name {
@@ -146,7 +175,20 @@ func (s *Source) conforms(c *Client, t time.Duration, cost float64) (central, wi
 }
 
 // SetUp tells that a gateway is up, or no more.
-func (s *Source) SetUp(gateway int, up bool) { s.up[gateway] = up }
+func (s *Source) SetUp(gateway int, up bool) {
+	s.up[gateway] = up
+	s.list()
+}
+
+// list lists the gateways that are up.
+func (s *Source) list() {
+	s.there = s.there[:0]
+	for g, up := range s.up {
+		if up {
+			s.there = append(s.there, g)
+		}
+	}
+}
 
 // Refresh takes over the numbers of the cast's keys at a time.
 func (s *Source) Refresh(now time.Duration) {
@@ -160,7 +202,7 @@ func (s *Source) Refresh(now time.Duration) {
 func (s *Source) pick(st *stream, t time.Duration) int {
 	switch st.route.Kind {
 	case scenario.Pinned:
-		return s.from(slices.Index(s.cast.Gateways, st.route.Replica))
+		return s.from(st.home)
 	case scenario.Moving:
 		return s.nth(st.turn + int(t/st.route.Every))
 	case scenario.RoundRobin:
@@ -182,56 +224,39 @@ func (s *Source) from(gateway int) int {
 
 // nth is the n-th gateway of those that are up, counted round.
 func (s *Source) nth(n int) int {
-	count := 0
-	for _, up := range s.up {
-		if up {
-			count++
-		}
+	if len(s.there) == 0 {
+		return 0
 	}
-	n %= max(count, 1)
-	for g, up := range s.up {
-		if up {
-			if n == 0 {
-				return g
-			}
-			n--
-		}
-	}
-	return 0
+	return s.there[n%len(s.there)]
 }
 
 // draw picks at random by the route's weights; evenly without any, or if all that
 // have one are down.
 func (s *Source) draw(st *stream) int {
 	x := st.random.Float64()
+	if len(st.route.Weights) == 0 {
+		return s.nth(int(x * float64(len(s.there))))
+	}
 	total := 0.0
-	for g := range s.up {
-		total += s.weight(st.route, g)
+	for _, h := range st.shares {
+		if s.up[h.gateway] {
+			total += h.weight
+		}
 	}
 	if total == 0 {
 		return s.nth(int(x * float64(len(s.up))))
 	}
 	last := 0
 	x *= total
-	for g := range s.up {
-		if w := s.weight(st.route, g); w > 0 {
-			last = g
-			if x -= w; x < 0 {
-				return g
+	for _, h := range st.shares {
+		if s.up[h.gateway] {
+			last = h.gateway
+			if x -= h.weight; x < 0 {
+				return h.gateway
 			}
 		}
 	}
 	return last
-}
-
-func (s *Source) weight(r *scenario.Route, g int) float64 {
-	switch {
-	case !s.up[g]:
-		return 0
-	case len(r.Weights) == 0:
-		return 1
-	}
-	return r.Weights[s.cast.Gateways[g]]
 }
 
 // streams is a heap by time, of one time by client.

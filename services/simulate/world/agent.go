@@ -25,6 +25,8 @@ type agent struct {
 	peers     []peer     // by place
 	connected bool       // to the coordinator
 	receiver  *delivery.Receiver
+	looked    time.Duration // at all other agents, last
+	counted   time.Duration // until then it is counted how long it ran
 }
 
 // peer is what the modelled memberlist has reported of another agent.
@@ -48,7 +50,7 @@ func (w *World) startAgent(a *agent) {
 	s := w.stage.Scenario
 	a.name = w.stage.Cast.Gateways[a.place]
 	a.life++
-	a.start = w.now
+	a.start, a.looked, w.net.touched = w.now, 0, w.now
 	a.core = core.New(core.Options{Name: a.name, Incarnation: uint64(w.now), Period: s.Gossip.Period,
 		T1: s.Gossip.SplitAfter, T2: s.Gossip.ForgetAfter})
 	a.peers, a.connected = make([]peer, len(w.agents)), false
@@ -62,7 +64,8 @@ func (w *World) startAgent(a *agent) {
 
 // stopAgent ends an agent without leaving.
 func (w *World) stopAgent(a *agent) {
-	a.core, a.connected, a.end = nil, false, w.now
+	w.ran(a)
+	a.core, a.connected, a.end, w.net.touched = nil, false, w.now, w.now
 	a.life++
 }
 
@@ -103,8 +106,10 @@ func (w *World) sendState(a *agent, soon bool) {
 
 func (w *World) sendRound(a *agent, r schedule.Round) {
 	headers, _ := a.core.Headers(a.time(w), r, 1)
+	body, records := sizeOf(r.Replicas)
 	letters := make([]letter, len(headers))
 	for i, h := range headers {
+		w.send(a, h.Packet, body, records)
 		to := &w.agents[w.place(h.To)]
 		if to.core == nil {
 			continue
@@ -126,8 +131,13 @@ func (w *World) hear(a *agent, l *letter) {
 	}
 }
 
-// updatePeers gives an agent what the modelled memberlist reports of the others.
+// updatePeers gives an agent what the modelled memberlist reports of the others. That
+// changes for a while after something has happened, and not again before the next event.
 func (w *World) updatePeers(a *agent) {
+	if a.looked > w.net.touched+longest {
+		return
+	}
+	a.looked = w.now
 	for i := range w.agents {
 		w.updatePeer(a, &w.agents[i])
 	}

@@ -123,8 +123,15 @@ func (w *World) receive(g *gateway, m link.Message) {
 	}
 }
 
-// keys is a key budget with room to spare: the table is no part of what is asked.
-func (w *World) keys() int { return max(1024, 16*len(w.stage.Cast.Keys)) }
+// mostKeys bounds the key budgets of all gateways together, 32 bytes a key.
+const mostKeys = 1 << 23
+
+// keys is a key budget with room to spare: the table is no part of what is asked. Where there
+// are so many gateways that the budgets together would be too large, each gateway meets a few
+// of the keys.
+func (w *World) keys() int {
+	return max(1024, min(16*len(w.stage.Cast.Keys), mostKeys/len(w.gateways)))
+}
 
 // ask lets a gateway decide a request.
 func (w *World) ask(g *gateway, id int, c *traffic.Client, cost float64) {

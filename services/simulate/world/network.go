@@ -13,6 +13,7 @@ const (
 	meetAfter   = 200 * time.Millisecond // a newcomer is known to all
 	giveUpAfter = 2 * time.Second        // a silent agent is given up
 	rejoinAfter = 500 * time.Millisecond // a lost one is found again
+	longest     = max(meetAfter, giveUpAfter, rejoinAfter)
 )
 
 // network is the way between agents, and to the coordinator.
@@ -22,7 +23,9 @@ type network struct {
 	groups []int // by place; the last is the coordinator
 	whole  bool
 	since  time.Duration // of the groups, or of being whole again
-	before []int         // groups that the last heal ended, if they lasted until somebody was given up
+	// touched is when an agent started or ended, or the groups changed, last.
+	touched time.Duration
+	before  []int // groups that the last heal ended, if they lasted until somebody was given up
 }
 
 func newNetwork(g *scenario.Gossip, random *rand.Rand, agents int) network {
@@ -38,7 +41,7 @@ func (n *network) cut(now time.Duration, names []string, groups [][]string) {
 		}
 		n.groups[i] = slices.IndexFunc(groups, func(g []string) bool { return slices.Contains(g, name) })
 	}
-	n.whole, n.since, n.before = false, now, nil
+	n.whole, n.since, n.touched, n.before = false, now, now, nil
 }
 
 // heal makes it whole.
@@ -48,7 +51,7 @@ func (n *network) heal(now time.Duration) {
 		n.before = slices.Clone(n.groups)
 	}
 	clear(n.groups)
-	n.whole, n.since = true, now
+	n.whole, n.since, n.touched = true, now, now
 }
 
 // passes reports whether packets pass between two places; −1 is the coordinator.

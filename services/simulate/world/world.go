@@ -25,6 +25,7 @@ type World struct {
 	zero     time.Duration // the scenario's time 0, as now counts
 	gateways []gateway     // by place in the cast
 	agents   []agent       // by place in the cast
+	sent     []system.Sent // by place in the cast
 	places   map[string]int
 	links    core.Link // given to gateways
 	net      network
@@ -41,6 +42,7 @@ func New(stage system.Stage) (system.System, error) {
 		servers:  make([]time.Duration, len(s.Upstreams)),
 		places:   map[string]int{},
 		gateways: make([]gateway, len(stage.Cast.Gateways)), agents: make([]agent, len(stage.Cast.Gateways)),
+		sent: make([]system.Sent, len(stage.Cast.Gateways)),
 	}
 	w.net = newNetwork(&s.Gossip, w.random, len(w.agents))
 	w.begin(1)

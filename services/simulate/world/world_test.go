@@ -80,3 +80,30 @@ func TestNetwork(t *testing.T) {
 		t.Errorf("%d of 10000 lost, want 3000", lost)
 	}
 }
+
+// What a memberlist reports of others does not change longer than longest after something
+// has happened to an agent or the network.
+func TestBeliefsSettle(t *testing.T) {
+	names := []string{"a", "b"}
+	n := newNetwork(&scenario.Gossip{}, rand.New(rand.NewPCG(1, 1)), len(names))
+	a, b := &agent{place: 0}, &agent{place: 1, start: time.Second}
+	touched := b.start
+	check := func(what string, believed bool) {
+		t.Helper()
+		for _, after := range []time.Duration{longest, longest + time.Second, time.Hour} {
+			if n.believes(a, b, touched+after) != believed {
+				t.Errorf("%s, %v later: believed to be alive: %v, want %v", what, after, !believed, believed)
+			}
+		}
+	}
+	check("start", true)
+	n.cut(10*time.Second, names, [][]string{{"a"}, {"b"}})
+	touched = n.touched
+	check("cut", false)
+	n.heal(20 * time.Second)
+	touched = n.touched
+	check("heal", true)
+	if touched != 20*time.Second {
+		t.Errorf("touched at %v", touched)
+	}
+}
