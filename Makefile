@@ -21,7 +21,7 @@ MODULES := control lab papers proto envoy-filter services e2e
 GO_SRC  := $(shell find control papers proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo pictures dev test verify race lint generate check-generated tidy bench bench-envoy figures grid soak robustness containers images envoy older-envoys check-go standalone clean
+.PHONY: help build demo pictures dev test verify race lint generate check-generated tidy bench bench-envoy figures grid soak robustness fleet containers images envoy older-envoys check-go standalone clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -125,6 +125,12 @@ robustness: DURATION = 5m
 robustness: SEED ?= 1
 robustness: build envoy ## a whole installation broken at random, under traffic, and judged; DURATION=5m SEED=1 ARGS='-seeds 1-20 -parallel 2', -list
 	@mkdir -p bin && cd e2e && go build -o ../bin/robustness ./robustness && ../bin/robustness -duration $(DURATION) -seed $(SEED) $(ARGS)
+
+fleet: N ?= 16
+fleet: KEYS ?= 1000
+fleet: build envoy ## N real agents on one machine, three real Envoys: cost per agent, agreement, counts; N=64 KEYS=1000 ARGS='-o json'
+	@cd e2e && go build -o ../bin/fleet ./fleet
+	@bin/fleet -n $(N) -keys $(KEYS) $(ARGS)
 
 $(RATELIMIT):
 	@tools/sh/ratelimit.sh $@

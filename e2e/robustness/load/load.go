@@ -33,6 +33,7 @@ type Record struct {
 	Sent    time.Duration
 	Took    time.Duration // until the answer or the error
 	Arrived time.Duration // at the upstream; 0: it did not
+	Met     time.Duration // its gateway, by the header x-at; 0 without
 	Status  int           // 0 without an answer
 	Reason  string        // of a refusal
 	Err     string
@@ -60,6 +61,7 @@ const (
 	clientHeader = "x-client"
 	poolHeader   = "x-pool"
 	numberHeader = "x-number"
+	stampHeader  = "x-at" // µs of Unix time
 	reasonHeader = "x-titrate-reason"
 )
 
@@ -158,6 +160,9 @@ func (l *Load) exchange(client *http.Client, t Target, number string, r *Record)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
 	r.Status, r.Reason = resp.StatusCode, resp.Header.Get(reasonHeader)
+	if at, err := strconv.ParseInt(resp.Header.Get(stampHeader), 10, 64); err == nil {
+		r.Met = time.UnixMicro(at).Sub(l.start)
+	}
 	switch {
 	case err != nil:
 		r.Err = err.Error()

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/e2e/fleet/filter"
+	"github.com/titrate/titrate/e2e/fleet/workload"
+	"github.com/titrate/titrate/services/dev/child"
+	"github.com/titrate/titrate/services/dev/local"
+)
+
+// The pool that the synthetic gateways share. Each tenant wants all of it, so the shares add
+// up to the capacity.
+const (
+	pool     = "fleet"
+	capacity = 1000 // cost units/s
+)
+
+var tenants = []string{"one", "two", "three", "four"}
+
+// documents are the configuration: the pool of the synthetic gateways, and a limit for the
+// clients of the Envoys.
+func documents() string {
+	var b strings.Builder
+	item := func(format string, args ...any) {
+		fmt.Fprintf(&b, "- {apiVersion: titrate.dev/v1alpha1, "+format+"}\n", args...)
+	}
+	item("kind: Pool, name: pools/%s, spec: {capacity: %d}", pool, capacity)
+	for i, name := range tenants {
+		item("kind: Tenant, name: tenants/%s, spec: {weight: %d}", name, i+1)
+	}
+	item("kind: Pool, name: pools/api, spec: {capacity: 100000}")
+	item("kind: Tenant, name: tenants/%s", tenant)
+	item("kind: Limit, name: tenants/%s/limits/each, spec: {rate: %d/s, burst: %d}", tenant, rate, burst)
+	return b.String()
+}
+
+// fleet is a running one.
+type fleet struct {
+	o           options
+	rig         *rig.Rig
+	start       time.Time
+	work        *workload.Fleet
+	api         string // the coordinator's
+	coordinator *child.Process
+	members     []*member // synthetic gateways first, then those with an Envoy
+	traffic     *traffic
+}
+
+// member is an agent with its gateway: synthetic, or an Envoy.
+type member struct {
+	name, gossip, web string
+	agent             *child.Process
+	running           bool
+	gateway           *workload.Gateway // nil: an Envoy
+	filter            *filter.Filter    // nil: an Envoy, or not linked
+	envoy             *rig.Envoy        // nil: synthetic
+}
+
+// url is that of a page of the agent.
+func (m *member) url(path string) string { return "http://" + m.web + path }
+
+// memory is what an agent takes at most here, by experience, and what has to be free.
+const memory = 40 << 20
+
+// newFleet starts everything but the agents that join later.
+func newFleet(ctx context.Context, o options) (f *fleet, err error) {
+	if err := fits(o.agents + o.parts()); err != nil {
+		return nil, err
+	}
+	r, err := rig.New(o.rig)
+	if err != nil {
+		return nil, err
+	}
+	f = &fleet{o: o, rig: r, start: time.Now()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.close())
+		}
+	}()
+	synthetic := o.agents - o.envoys
+	if f.work, err = workload.New(workload.Plan{Gateways: synthetic + o.parts(), Keys: o.keys, Users: o.users,
+		Rate: o.rate, Flows: len(tenants)}); err != nil {
+		return f, err
+	}
+	if err := f.startCentre(ctx); err != nil {
+		return f, err
+	}
+	if err := f.startAgents(ctx, o.agents, synthetic); err != nil {
+		return f, err
+	}
+	if err := f.link(f.members[:synthetic]); err != nil {
+		return f, err
+	}
+	return f, f.startTraffic(ctx, f.members[synthetic:])
+}
+
+// fits tells whether the machine has the memory for so many agents.
+func fits(agents int) error {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return err
+	}
+	_, rest, _ := strings.Cut(string(text), "MemAvailable:")
+	var kib int
+	if _, err := fmt.Sscan(rest, &kib); err != nil {
+		return fmt.Errorf("/proc/meminfo has no MemAvailable: %w", err)
+	}
+	if most := kib << 10 / memory; agents > most {
+		return fmt.Errorf("%d agents need %d MiB each and %d MiB are available: want -n and -part of %d together at "+
+			"most", agents, memory>>20, kib>>10, most)
+	}
+	return nil
+}
+
+// startCentre starts etcd and the coordinator and applies the documents.
+func (f *fleet) startCentre(ctx context.Context) error {
+	p, err := local.Addresses(4)
+	if err != nil {
+		return err
+	}
+	f.api = p[2]
+	if _, err := f.rig.Serve(ctx, f.rig.Etcd("etcd", p[0], p[1])); err != nil {
+		return err
+	}
+	if f.coordinator, err = f.rig.Serve(ctx, f.rig.Coordinator("coordinator", f.api, p[3], p[0],
+		"--membership", f.o.membership().String())); err != nil {
+		return err
+	}
+	file := f.rig.File("fleet.yaml")
+	if err := os.WriteFile(file, []byte(documents()), 0o600); err != nil {
+		return err
+	}
+	apply := exec.CommandContext(ctx, f.rig.Programs.Titrate, "apply", "--server", f.api, "-f", file)
+	if out, err := apply.CombinedOutput(); err != nil {
+		return fmt.Errorf("titrate apply: %w: %.1000s", err, out)
+	}
+	return nil
+}
+
+// membership is how long the coordinator counts a silent agent.
+func (o *options) membership() time.Duration { return o.forget * 4 / 3 }
+
+// split is when a cut-off agent falls to its part by weight.
+func (o *options) split() time.Duration { return o.forget * 2 / 3 }
+
+// atOnce is how many agents start at a time.
+const atOnce = 8
+
+// startAgents adds so many agents and returns when all are ready; the first of them get
+// synthetic gateways.
+func (f *fleet) startAgents(ctx context.Context, n, synthetic int) error {
+	ports, err := local.Addresses(2 * n)
+	if err != nil {
+		return err
+	}
+	known := len(f.members)
+	for i := range n {
+		m := &member{name: fmt.Sprintf("gw-%d", known+i), gossip: ports[2*i], web: ports[2*i+1]}
+		if i < synthetic {
+			m.gateway = f.work.Gateways[f.linked()]
+		}
+		f.members = append(f.members, m)
+	}
+	added := f.members[known:]
+	for len(added) > 0 {
+		some := added[:min(atOnce, len(added))]
+		added = added[len(some):]
+		if err := each(some, func(m *member) error { return f.startAgent(ctx, m) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// linked is how many members have a synthetic gateway.
+func (f *fleet) linked() (n int) {
+	for _, m := range f.members {
+		if m.gateway != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// each does something with members, all at once.
+func each(members []*member, do func(*member) error) error {
+	errs := make([]error, len(members))
+	var all sync.WaitGroup
+	for i, m := range members {
+		all.Go(func() { errs[i] = do(m) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// introduced is how many other agents' addresses an agent is given; gossip finds the rest.
+const introduced = 3
+
+func (f *fleet) startAgent(ctx context.Context, m *member) (err error) {
+	peers := []string{m.gossip}
+	for _, other := range f.members {
+		if other != m && len(peers) <= introduced {
+			peers = append(peers, other.gossip)
+		}
+	}
+	m.agent, err = f.rig.Serve(ctx, f.rig.Agent(m.name, f.api, m.web, peers, "--fault-injection",
+		"--isolation-split-after", f.o.split().String(), "--claims-forget-after", f.o.forget.String()))
+	m.running = err == nil
+	return err
+}
+
+// link connects the gateways of members with their agents.
+func (f *fleet) link(members []*member) error {
+	return each(members, func(m *member) (err error) {
+		m.filter, err = filter.Connect(filter.Options{Socket: f.rig.Socket(m.name), Name: m.name, Pool: pool,
+			Tenants: tenants, Demand: 2 * capacity / float64(f.o.agents), Start: f.start}, m.gateway)
+		return err
+	})
+}
+
+// running are the members whose agents run, with a synthetic gateway only if so said.
+func (f *fleet) running(synthetic bool) (all []*member) {
+	for _, m := range f.members {
+		if m.running && (m.filter != nil || !synthetic) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// sound tells whether nothing has ended by itself.
+func (f *fleet) sound() error {
+	var errs []error
+	processes := []*child.Process{f.coordinator}
+	for _, m := range f.running(false) {
+		processes = append(processes, m.agent)
+		if m.envoy != nil {
+			processes = append(processes, m.envoy.Process)
+		}
+		if m.filter != nil {
+			errs = append(errs, m.filter.Err())
+		}
+	}
+	for _, p := range processes {
+		select {
+		case <-p.Exited():
+			errs = append(errs, p.Obituary())
+		default:
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// close ends everything.
+func (f *fleet) close() error {
+	f.traffic.end()
+	for _, m := range f.members {
+		if m.filter != nil {
+			m.filter.Close()
+		}
+	}
+	return f.rig.Close()
+}

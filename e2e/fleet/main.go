@@ -1,0 +1,207 @@
+// Command fleet runs many real agents and a real coordinator on one machine, and says what
+// an agent costs, how soon all agree after a change, and whether the sums are right
+// (docs/measurements.md).
+//
+// # Model
+//
+//	real       etcd, a coordinator, N agents (bin/titrate), and a few Envoys
+//	synthetic  the gateways of the other agents: all in this process, each on its
+//	           agent's Unix socket, with the protocol of the filter (package filter)
+//	workload   who uses which key, what it claims, and what it must be told of the
+//	           others (package workload)
+//	traffic    clients of the Envoys: one above its limit, one below
+//
+// A run goes through phases. Each begins with an event; then it is measured how long it
+// takes until each synthetic gateway is told the exact sum of what the others claim of each
+// of its keys. After that the counts are watched for a while, and the sum of the shares.
+//
+// The figures of a phase are from its event to its end, per agent. CPU is what the kernel
+// has charged the process, bytes and packets are the agent's own metrics.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/e2e/bench/rig"
+)
+
+// Exit statuses.
+const (
+	exitFailed = 1 // a check failed, or there is no verdict
+	exitUsage  = 2
+)
+
+type options struct {
+	rig      rig.Options
+	agents   int
+	envoys   int
+	keys     int
+	users    int
+	rate     float64
+	part     int
+	steady   time.Duration
+	hold     time.Duration
+	forget   time.Duration
+	within   time.Duration
+	timeout  time.Duration
+	phases   []string
+	output   string
+	sweep    []int
+	pictures string
+	simulate bool
+}
+
+func main() {
+	o, err := parse(os.Args[1:])
+	if err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(os.Stderr, "fleet:", err)
+			os.Exit(exitUsage)
+		}
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := play(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "fleet:", err)
+		os.Exit(exitFailed)
+	}
+}
+
+const helpText = `fleet starts N real agents, a coordinator and etcd on loopback, with synthetic gateways and a
+few Envoys, lets agents join, leave, crash and be cut off, and judges the sums that each
+gateway is told. Run it with make fleet N=64, or bin/fleet -n 64 -keys 1000.
+
+Exit status: 0 all checks passed, 1 a check failed or there is no verdict, 2 wrong usage.
+
+`
+
+func parse(args []string) (o options, err error) {
+	f := flag.NewFlagSet("fleet", flag.ContinueOnError)
+	f.Usage = func() { fmt.Fprint(f.Output(), helpText); f.PrintDefaults() }
+	o.rig.Progress = os.Stderr
+	f.StringVar(&o.rig.Envoy, "envoy", os.Getenv("ENVOY_BIN"), "Envoy `binary` (ENVOY_BIN)")
+	f.StringVar(&o.rig.Module, "module", "bin/libtitrate.so", "the filter's `file`")
+	f.StringVar(&o.rig.Titrate, "titrate", "bin/titrate", "titrate's `binary`")
+	f.IntVar(&o.agents, "n", 16, "agents at the beginning, those of the Envoys included")
+	f.IntVar(&o.envoys, "envoys", 3, "agents that have a real Envoy, with traffic, as their gateway; 0 is none")
+	f.IntVar(&o.keys, "keys", 1000, "contended keys of the synthetic gateways")
+	f.IntVar(&o.users, "users", 3, "synthetic gateways that use a key; 0: all of them")
+	f.Float64Var(&o.rate, "rate", 1, "requests per second of a key, of all its users together")
+	f.IntVar(&o.part, "part", 0, "agents that join, leave, crash and are cut off (default an eighth of -n)")
+	f.DurationVar(&o.steady, "steady", 15*time.Second, "length of the steady phase")
+	f.DurationVar(&o.hold, "hold", 5*time.Second, "time that each other phase goes on after all sums are right")
+	f.DurationVar(&o.forget, "forget", exchange.DefaultForgetAfter,
+		"the agents' --claims-forget-after, at least 2s; --isolation-split-after is two thirds of it, the "+
+			"coordinator's --membership four thirds")
+	f.DurationVar(&o.within, "within", 15*time.Second,
+		"longest time until all sums are right after an event; -forget in addition after a crash or a partition")
+	f.DurationVar(&o.timeout, "timeout", 3*time.Minute, "longest time of a run; then there is no verdict")
+	phases := f.String("phases", strings.Join(phaseNames(), ","), "the `phases` to run, in their order")
+	f.StringVar(&o.output, "o", "table", "output: table, json or csv")
+	sweep := f.String("sweep", "", "run the steady phase alone for each of these `numbers` of agents, such as 4,8,16")
+	f.StringVar(&o.pictures, "pictures", "", "`directory` for charts of -sweep, as SVG, PNG and CSV (default none)")
+	f.BoolVar(&o.simulate, "simulate", false,
+		"with -sweep: play each fleet on virtual time, too, and put what an agent sends there beside it")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	o.phases = strings.Split(*phases, ",")
+	if *sweep != "" {
+		o.phases = []string{steady}
+		for part := range strings.SplitSeq(*sweep, ",") {
+			n, err := strconv.Atoi(part)
+			if err != nil {
+				return o, fmt.Errorf("-sweep %s: %q is no number of agents", *sweep, part)
+			}
+			o.sweep = append(o.sweep, n)
+		}
+	}
+	if o.sweep == nil && (o.simulate || o.pictures != "") {
+		return o, errors.New("-simulate and -pictures go with -sweep")
+	}
+	if f.NArg() > 0 {
+		return o, fmt.Errorf("%q is no flag", f.Arg(0))
+	}
+	return o, o.check()
+}
+
+// check says what is wrong with the options.
+func (o *options) check() error {
+	for _, p := range o.phases {
+		if !slices.Contains(phaseNames(), p) {
+			return fmt.Errorf("-phases: %q: want some of %s", p, strings.Join(phaseNames(), ", "))
+		}
+	}
+	least := o.envoys + 2
+	for _, n := range append([]int{o.agents}, o.sweep...) {
+		if n < least || n > 1000 {
+			return fmt.Errorf("%d agents, %d of them with an Envoy: want %d to 1000, so that two gateways are "+
+				"synthetic", n, o.envoys, least)
+		}
+	}
+	switch {
+	case o.envoys < 0 || o.keys < 1 || o.users < 0 || !(o.rate > 0) || o.part < 0:
+		return errors.New("want -envoys, -users and -part of 0 or more, -keys of 1 or more, and a -rate above 0")
+	case o.steady < time.Second || o.hold < time.Second || o.forget < 2*time.Second || o.within < time.Second:
+		return errors.New("want -steady, -hold and -within of 1s or more, and -forget of 2s or more")
+	case !slices.Contains([]string{"table", "json", "csv"}, o.output):
+		return fmt.Errorf("-o %s: want table, json or csv", o.output)
+	}
+	return nil
+}
+
+// parts is how many agents join, leave, crash and are cut off.
+func (o *options) parts() int {
+	if o.part > 0 {
+		return o.part
+	}
+	return max(1, o.agents/8)
+}
+
+// play runs the fleet, or one fleet after the other, and writes what came of it.
+func play(ctx context.Context, o options) error {
+	sizes := o.sweep
+	if len(sizes) == 0 {
+		sizes = []int{o.agents}
+	}
+	var all []*Result
+	var failed error
+	for _, n := range sizes {
+		o.agents = n
+		r, err := run(ctx, o)
+		if err != nil {
+			failed = fmt.Errorf("%d agents: no verdict: %w", n, err)
+			break // a larger one does not fit either
+		}
+		if o.simulate {
+			if r.Simulated, err = simulated(ctx, o); err != nil {
+				return err
+			}
+		}
+		all = append(all, r)
+	}
+	if err := write(os.Stdout, o, all); err != nil {
+		return err
+	}
+	if o.pictures != "" && len(all) > 1 {
+		if err := draw(o.pictures, all); err != nil {
+			return err
+		}
+	}
+	if failed == nil && slices.ContainsFunc(all, func(r *Result) bool { return !r.Pass }) {
+		failed = errors.New("FAIL")
+	}
+	return failed
+}

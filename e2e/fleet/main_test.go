@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/services/dev/local"
+	"github.com/titrate/titrate/services/document"
+	"github.com/titrate/titrate/services/simulate/measure"
+)
+
+func TestParse(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                               "",
+		"-n 64 -keys 10":                 "",
+		"-sweep 5,8 -o csv":              "",
+		"-n 4":                           "want 5 to 1000",
+		"-sweep 8,4":                     "want 5 to 1000",
+		"-sweep 8,x":                     `"x" is no number`,
+		"-phases steady,fall":            "want some of steady, join",
+		"-o yaml":                        "want table, json or csv",
+		"-rate 0":                        "-rate above 0",
+		"-forget 1s":                     "-forget of 2s",
+		"more":                           "is no flag",
+		"-pictures x":                    "go with -sweep",
+		"-phases join,leave,crash -n 40": "",
+	} {
+		_, err := parse(strings.Fields(args))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", args, err, want)
+		}
+	}
+	if _, err := parse([]string{"-help"}); !errors.Is(err, flag.ErrHelp) {
+		t.Error(err)
+	}
+	o, err := parse([]string{"-n", "40"})
+	if err != nil || o.parts() != 5 || len(o.phases) != len(phases) || o.membership() != 20*time.Second ||
+		o.split() != 10*time.Second {
+		t.Errorf("%+v: %d parts, %v, %v, %v", o, o.parts(), o.membership(), o.split(), err)
+	}
+}
+
+func TestDocumentsCanBeRead(t *testing.T) {
+	all, err := document.Parse("fleet.yaml", []byte(documents()))
+	if err != nil || len(all) != 4+len(tenants) {
+		t.Errorf("%d documents, %v", len(all), err)
+	}
+}
+
+func TestParseMetrics(t *testing.T) {
+	m, err := parseMetrics(`# HELP titrate_agent_gossip_bytes_total Datagram bytes
+titrate_agent_gossip_bytes_total{direction="in",otel_scope_name="a"} 12
+titrate_agent_gossip_bytes_total{direction="out",otel_scope_name="a"} 1.5e+06
+titrate_agent_gossip_delay_seconds 0.25
+go_goroutines 7
+`)
+	if err != nil || m[bytesOut] != 1.5e6 || m[bytesIn] != 12 || m[delay] != .25 || len(m) != 3 {
+		t.Errorf("%v, %v", m, err)
+	}
+	if _, err := parseMetrics("go_goroutines 7\n"); err == nil {
+		t.Error("a page without the agent's metrics is accepted")
+	}
+}
+
+// finished is a result of one phase.
+func finished(claims float64) *Result {
+	r := &Result{Agents: 8, Keys: 10, Users: 3, Rate: 1, Phases: []Phase{{Name: steady, Claims: claims, Bound: 1,
+		BoundMembers: 1, Wrong: "gateway 3 hears 1 of key 7, want 2", Seconds: 5,
+		Use: Use{CPU: Figure{.1, .2}, BytesOut: Figure{1e4, 2e4}, PacketsOut: Figure{10, 20}}}}}
+	r.judgePhase(&r.Phases[0])
+	r.Pass = !slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Pass })
+	return r
+}
+
+func TestOutput(t *testing.T) {
+	for _, c := range []struct {
+		o    options
+		of   *Result
+		want []string
+	}{
+		{options{output: "table"}, finished(.5), []string{"each used by 3", "0.10 (0.20)", "\nPASS\n"}},
+		{options{output: "table"}, finished(2), []string{"gateway 3 hears 1", "\nFAIL\n"}},
+		{options{output: "table", sweep: []int{8}}, finished(.5), []string{"| 8 ", "| 10000 ", "\nPASS\n"}},
+	} {
+		var out bytes.Buffer
+		if err := write(&out, c.o, []*Result{c.of}); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("no %q in\n%s", want, out.String())
+			}
+		}
+	}
+	var doc, list bytes.Buffer
+	var back Result
+	if err := write(&doc, options{output: "json"}, []*Result{finished(2)}); err != nil ||
+		json.Unmarshal(doc.Bytes(), &back) != nil || back.Pass || back.Phases[0].Use.BytesOut.Most != 2e4 {
+		t.Errorf("%v: %s", err, doc.String())
+	}
+	err := write(&list, options{output: "csv"}, []*Result{finished(.5), finished(2)})
+	rows, bad := csv.NewReader(&list).ReadAll()
+	if err != nil || bad != nil || len(rows) != 3 || rows[2][len(rows[2])-1] != "false" {
+		t.Errorf("%v, %v: %v", err, bad, rows)
+	}
+}
+
+func TestDraw(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "pictures")
+	few, many := finished(.5), finished(.5)
+	many.Agents = 32
+	few.Simulated, many.Simulated = &measure.Gossip{}, &measure.Gossip{Bytes: measure.Figure{Mean: 1, Most: 2}}
+	if err := draw(dir, []*Result{few, many}); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "fleet-*"))
+	if err != nil || len(files) != 9 {
+		t.Errorf("%v, %v", files, err)
+	}
+}
+
+// need is a file, or the test is skipped; with TITRATE_E2E=1 it fails.
+func need(t *testing.T, variable, otherwise, remedy string) string {
+	t.Helper()
+	path := os.Getenv(variable)
+	if path == "" {
+		path = otherwise
+	}
+	if _, err := os.Stat(path); err != nil {
+		complain := t.Skipf
+		if os.Getenv("TITRATE_E2E") == "1" {
+			complain = t.Fatalf
+		}
+		complain("%v: run `%s`, or set %s", err, remedy, variable)
+	}
+	return path
+}
+
+// A small fleet, one of its gateways an Envoy, goes through all phases.
+func TestFleet(t *testing.T) {
+	cache, _ := os.UserCacheDir()
+	o, err := parse([]string{"-n", "4", "-envoys", "1", "-keys", "40", "-users", "2", "-part", "1", "-steady", "2s",
+		"-hold", "2s", "-forget", "3s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.rig = rig.Options{Progress: t.Output(), Programs: local.Programs{
+		Titrate: need(t, "TITRATE_BIN", "../../bin/titrate", "make build"),
+		Module:  need(t, "TITRATE_MODULE", "../../bin/libtitrate.so", "make build"),
+		Envoy:   need(t, "ENVOY_BIN", filepath.Join(cache, "titrate", "envoy-1.40.0", "envoy"), "make envoy")}}
+	r, err := run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Pass {
+		var out bytes.Buffer
+		_ = write(&out, o, []*Result{r})
+		t.Error(out.String())
+	}
+	if len(r.Phases) != len(phases) || r.Phases[0].Use.BytesOut.Mean == 0 || r.Phases[0].Use.CPU.Mean == 0 ||
+		r.Traffic == nil || r.Traffic.Mean < .9 {
+		t.Errorf("%+v, traffic %+v", r.Phases, r.Traffic)
+	}
+}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"github.com/titrate/titrate/e2e/bench/table"
+	"github.com/titrate/titrate/papers/experiment"
+	"github.com/titrate/titrate/services/simulate/measure"
+)
+
+// write writes results as they were asked for.
+func write(to io.Writer, o options, all []*Result) error {
+	switch {
+	case len(all) == 0:
+		return nil
+	case o.output == "csv":
+		return writeCSV(to, all)
+	case o.output == "json":
+		e := json.NewEncoder(to)
+		e.SetIndent("", "  ")
+		if len(o.sweep) == 0 {
+			return e.Encode(all[0])
+		}
+		return e.Encode(all)
+	}
+	if len(o.sweep) > 0 {
+		sweepTable(all).Write(to)
+	}
+	for _, r := range all {
+		if len(o.sweep) == 0 {
+			r.phaseTable().Write(to)
+			r.useTable().Write(to)
+		}
+		if len(o.sweep) == 0 || !r.Pass {
+			r.checkTable().Write(to)
+		}
+	}
+	fmt.Fprintf(to, "\n%s\n", word(passed(all)))
+	return nil
+}
+
+func passed(all []*Result) bool {
+	for _, r := range all {
+		if !r.Pass {
+			return false
+		}
+	}
+	return true
+}
+
+func word(pass bool) string {
+	if pass {
+		return "PASS"
+	}
+	return "FAIL"
+}
+
+// what says what was run.
+func (r *Result) what() string {
+	users := "all"
+	if r.Users > 0 {
+		users = strconv.Itoa(r.Users)
+	}
+	return fmt.Sprintf("%d agents, %d of them with an Envoy; %d keys, each used by %s synthetic gateways at %g/s",
+		r.Agents, r.Envoys, r.Keys, users, r.Rate)
+}
+
+func (r *Result) phaseTable() *table.Table {
+	t := &table.Table{Title: r.what(), Head: []string{"phase", "agents at its end", "s", "sums right after, s",
+		"members known after, s", "counts off, requests", "shares off, %", "coordinator, cores"}}
+	for i := range r.Phases {
+		p := &r.Phases[i]
+		t.Add(p.Name, p.Agents, short(p.Seconds), short(p.Claims), short(p.Members), short(p.CountOff),
+			short(100*p.ShareOff), short(p.Coordinator))
+	}
+	t.Notes = []string{fmt.Sprintf("All sums were right %.1f s after the start; the whole took %.0f s.", r.Start,
+		r.Seconds)}
+	if x := r.Traffic; x != nil {
+		t.Notes = append(t.Notes, fmt.Sprintf("Through the Envoys: %d requests, %d failed; the client above its limit "+
+			"got %.1f %% of what the limit allows, at most %.1f requests over rate·t + burst (%.0f are allowed); of "+
+			"the client below its limit %d were refused wrongly.", x.Sent, x.Failed, 100*x.Mean, x.Excess, x.Slack,
+			x.Below))
+	}
+	return t
+}
+
+func (r *Result) useTable() *table.Table {
+	t := &table.Table{Title: "Per agent: mean, and in brackets the most of one", Head: []string{"phase", "cores",
+		"gossip out, B/s", "gossip in, B/s", "packets out/s", "records out/s", "link, B/s", "memory, MiB"}}
+	for i := range r.Phases {
+		u := &r.Phases[i].Use
+		t.Add(r.Phases[i].Name, u.CPU, u.BytesOut, u.BytesIn, u.PacketsOut, u.RecordsOut, u.Link,
+			Figure{u.Memory.Mean / (1 << 20), u.Memory.Most / (1 << 20)})
+	}
+	return t
+}
+
+func (r *Result) checkTable() *table.Table {
+	t := &table.Table{Title: fmt.Sprintf("Checks, %d agents", r.Agents),
+		Head: []string{"check", "phase", "figure", "at most", "unit", ""}}
+	for _, c := range r.Checks {
+		t.Add(c.Name, c.Phase, short(c.Figure), short(c.Most), c.Unit, word(c.Pass))
+		if c.Why != "" {
+			t.Notes = append(t.Notes, c.Name+", "+c.Phase+": "+c.Why)
+		}
+	}
+	return t
+}
+
+// sweepHead are the columns of a sweep, for each number of agents.
+var sweepHead = []string{"agents", "cores per agent", "gossip out per agent, B/s", "packets out per agent, 1/s",
+	"records out per agent, 1/s", "memory per agent, MiB", "coordinator, cores",
+	"simulated: B/s", "simulated: packets/s", "simulated: records/s", "verdict"}
+
+// sweepRow is what a steady fleet costs.
+func (r *Result) sweepRow() []string {
+	p := &r.Phases[0]
+	u := &p.Use
+	row := []string{strconv.Itoa(r.Agents), short(u.CPU.Mean), short(u.BytesOut.Mean), short(u.PacketsOut.Mean),
+		short(u.RecordsOut.Mean), short(u.Memory.Mean / (1 << 20)), short(p.Coordinator)}
+	if s := r.Simulated; s != nil {
+		row = append(row, short(s.Bytes.Mean), short(s.Packets.Mean), short(s.Records.Mean))
+	} else {
+		row = append(row, "–", "–", "–")
+	}
+	return append(row, word(r.Pass))
+}
+
+func sweepTable(all []*Result) *table.Table {
+	t := &table.Table{Title: fmt.Sprintf("A steady fleet; %d keys, each used by %d synthetic gateways (0: all) at %g/s",
+		all[0].Keys, all[0].Users, all[0].Rate), Head: sweepHead}
+	for _, r := range all {
+		t.Rows = append(t.Rows, r.sweepRow())
+	}
+	return t
+}
+
+// writeCSV writes a row for each phase of each result.
+func writeCSV(to io.Writer, all []*Result) error {
+	rows := [][]string{{"agents", "keys", "users", "rate", "phase", "running", "seconds", "claims_seconds",
+		"members_seconds", "cores_mean", "cores_most", "bytes_out_mean", "bytes_out_most", "bytes_in_mean",
+		"packets_out_mean", "packets_in_mean", "records_out_mean", "link_bytes_mean", "memory_bytes_mean",
+		"coordinator_cores", "simulated_bytes_out", "simulated_packets_out", "simulated_records_out", "pass"}}
+	for _, r := range all {
+		for i := range r.Phases {
+			p := &r.Phases[i]
+			u := &p.Use
+			row := []string{strconv.Itoa(r.Agents), strconv.Itoa(r.Keys), strconv.Itoa(r.Users), exact(r.Rate), p.Name,
+				strconv.Itoa(p.Agents)}
+			for _, v := range []float64{p.Seconds, p.Claims, p.Members, u.CPU.Mean, u.CPU.Most, u.BytesOut.Mean,
+				u.BytesOut.Most, u.BytesIn.Mean, u.PacketsOut.Mean, u.PacketsIn.Mean, u.RecordsOut.Mean, u.Link.Mean,
+				u.Memory.Mean, p.Coordinator} {
+				row = append(row, exact(v))
+			}
+			if s := r.Simulated; s != nil {
+				row = append(row, exact(s.Bytes.Mean), exact(s.Packets.Mean), exact(s.Records.Mean))
+			} else {
+				row = append(row, "", "", "")
+			}
+			rows = append(rows, append(row, strconv.FormatBool(r.Pass)))
+		}
+	}
+	return csv.NewWriter(to).WriteAll(rows)
+}
+
+// draw draws what an agent costs against the number of agents.
+func draw(dir string, all []*Result) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range []struct {
+		name, y string
+		of      func(*Use) Figure
+		played  func(*measure.Gossip) measure.Figure // nil: the simulation has none
+	}{
+		{"fleet-cores", "cores", func(u *Use) Figure { return u.CPU }, nil},
+		{"fleet-bytes", "gossip out, B/s", func(u *Use) Figure { return u.BytesOut },
+			func(g *measure.Gossip) measure.Figure { return g.Bytes }},
+		{"fleet-packets", "gossip out, packets/s", func(u *Use) Figure { return u.PacketsOut },
+			func(g *measure.Gossip) measure.Figure { return g.Packets }},
+	} {
+		chart := &experiment.Chart{Name: c.name, Title: "A steady fleet, per agent", X: "agents", Y: c.y, LogX: true}
+		mean, most := chart.Line("mean", experiment.Solid), chart.Line("most", experiment.Dots)
+		for _, r := range all {
+			f := c.of(&r.Phases[0].Use)
+			mean.Add(float64(r.Agents), f.Mean)
+			most.Add(float64(r.Agents), f.Most)
+		}
+		if c.played != nil && all[0].Simulated != nil {
+			line := chart.Line("simulated, mean", experiment.FromPaper)
+			for _, r := range all {
+				line.Add(float64(r.Agents), c.played(r.Simulated).Mean)
+			}
+		}
+		errs = append(errs, chart.Save(dir))
+	}
+	return errors.Join(errs...)
+}
+
+// String is the mean, and the most in brackets.
+func (f Figure) String() string { return short(f.Mean) + " (" + short(f.Most) + ")" }
+
+// short is a number of three digits or so.
+func short(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case v >= .1:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 2, 64)
+}
+
+// exact is a number of six digits.
+func exact(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+
+// amount is a number of bytes.
+func amount(v float64) string {
+	if v >= 1000 {
+		return short(v/1000) + " kB"
+	}
+	return short(v) + " B"
+}

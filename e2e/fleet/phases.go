@@ -1,0 +1,275 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/e2e/fleet/workload"
+	"github.com/titrate/titrate/services/dev/child"
+	"github.com/titrate/titrate/services/judge"
+)
+
+// steady is the phase in which nothing happens.
+const steady = "steady"
+
+// repeat is how long agents take to say again what has not changed, and a little more.
+const repeat = 4 * time.Second
+
+// phase is an event, and what follows from it until the next one.
+type phase struct {
+	name string
+	// event happens to the fleet and returns when it began to act.
+	event func(*fleet, context.Context) (time.Time, error)
+	// silent says that nobody tells the others: they find out after -forget.
+	silent bool
+	// repair is the time after which the counts are right, too, once the claims are.
+	repair time.Duration
+}
+
+// phases in their order.
+var phases = []phase{
+	{name: steady, event: func(*fleet, context.Context) (time.Time, error) { return time.Now(), nil }},
+	{name: "join", event: (*fleet).join},
+	{name: "leave", event: (*fleet).leave},
+	{name: "crash", event: (*fleet).crash, silent: true},
+	{name: "partition", event: (*fleet).partition, silent: true},
+	{name: "heal", event: (*fleet).heal, repair: repeat},
+}
+
+func phaseNames() (names []string) {
+	for _, p := range phases {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// join starts agents with gateways of their own. It acts when these are linked.
+func (f *fleet) join(ctx context.Context) (time.Time, error) {
+	before := len(f.members)
+	if err := f.startAgents(ctx, f.o.parts(), f.o.parts()); err != nil {
+		return time.Time{}, err
+	}
+	err := f.link(f.members[before:])
+	return time.Now(), err
+}
+
+// stopGrace is how long an agent may take to end in order.
+const stopGrace = 10 * time.Second
+
+// some are so many synthetic members that run and are not cut off, from the first on.
+func (f *fleet) some(n int) []*member {
+	var all []*member
+	for _, m := range f.running(true) {
+		if m.gateway.Presence() == workload.Present && len(all) < n {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// drain is how long a gateway that leaves keeps its link after it has withdrawn its claims: an
+// agent tells others only of gateways that are linked, or whose process is gone, and the
+// process of the synthetic gateways lives on.
+const drain = time.Second
+
+// leave has gateways withdraw what they claim, and then stops their agents.
+func (f *fleet) leave(ctx context.Context) (time.Time, error) {
+	began := time.Now()
+	return began, each(f.some(f.o.parts()), func(m *member) error {
+		m.running = false
+		if err := m.filter.Withdraw(); err != nil {
+			return err
+		}
+		if err := rig.Sleep(ctx, drain); err != nil {
+			return err
+		}
+		m.filter.Close()
+		return child.Stop(stopGrace, m.agent)
+	})
+}
+
+// crash kills agents, and with them their gateways.
+func (f *fleet) crash(context.Context) (time.Time, error) {
+	began := time.Now()
+	return began, each(f.some(f.o.parts()), func(m *member) error {
+		m.running = false
+		m.agent.Kill()
+		<-m.agent.Exited()
+		m.filter.Close()
+		return nil
+	})
+}
+
+// partition cuts agents off from each other, from all others and from the coordinator.
+func (f *fleet) partition(ctx context.Context) (time.Time, error) {
+	began := time.Now()
+	return began, each(f.some(f.o.parts()), func(m *member) error { return f.cut(ctx, m, true) })
+}
+
+// heal ends what partition began.
+func (f *fleet) heal(ctx context.Context) (time.Time, error) {
+	var cut []*member
+	for _, m := range f.running(true) {
+		if m.gateway.Presence() == workload.CutOff {
+			cut = append(cut, m)
+		}
+	}
+	return time.Now(), each(cut, func(m *member) error { return f.cut(ctx, m, false) })
+}
+
+func (f *fleet) cut(ctx context.Context, m *member, on bool) error {
+	if _, err := f.rig.Ask(ctx, "POST", m.url(fmt.Sprintf("/fault/partition?on=%v", on))); err != nil {
+		return err
+	}
+	presence := workload.Present
+	if on {
+		presence = workload.CutOff
+	}
+	m.gateway.Set(presence)
+	return nil
+}
+
+// play goes through one phase.
+func (f *fleet) play(ctx context.Context, p phase) (r Phase, err error) {
+	before, err := f.usage(ctx)
+	if err != nil {
+		return r, err
+	}
+	began, err := p.event(f, ctx)
+	if err != nil {
+		return r, err
+	}
+	r = Phase{Name: p.name, Bound: f.o.within.Seconds(), BoundMembers: (f.o.within + f.o.membership()).Seconds()}
+	if p.silent {
+		r.Bound += f.o.forget.Seconds()
+	}
+	if err := f.agree(ctx, began, &r); err != nil {
+		return r, err
+	}
+	if err := rig.Sleep(ctx, p.repair); err != nil {
+		return r, fmt.Errorf("%s: %w", r.Name, context.Cause(ctx))
+	}
+	hold := f.o.hold
+	if p.name == steady {
+		hold = f.o.steady
+	}
+	if err := f.watch(ctx, hold, &r); err != nil {
+		return r, err
+	}
+	after, err := f.usage(ctx)
+	if err != nil {
+		return r, err
+	}
+	r.Seconds, r.Agents = after.at.Sub(before.at).Seconds(), len(f.running(false))
+	r.Present = len(f.some(len(f.members)))
+	r.Use = f.spent(before, after)
+	r.Coordinator = (after.coordinator - before.coordinator).Seconds() / r.Seconds
+	return r, f.sound()
+}
+
+// Looking at all sums takes a time that grows with the keys: pause is at least so much, and
+// idle times as long as a look took.
+const (
+	pause = 10 * time.Millisecond
+	idle  = 10
+)
+
+// agree waits until all sums are right, and all agents count the same members. It notes when,
+// and what was wrong where the time was over.
+func (f *fleet) agree(ctx context.Context, began time.Time, r *Phase) error {
+	last, claims, members, split := 0, false, false, false
+	for {
+		now := time.Now()
+		since := now.Sub(began).Seconds()
+		if !claims {
+			r.Wrong = f.work.Wrong(&last)
+			claims, r.Claims = r.Wrong == "", since
+		}
+		if !members {
+			members, r.Members = f.sameMembers(), since
+		}
+		if !split {
+			split, r.Split = f.cutOffKnow(), since
+		}
+		if claims && members && split {
+			return nil
+		}
+		if since > max(r.Bound, r.BoundMembers) {
+			return nil // judge says what is wrong
+		}
+		if err := f.sound(); err != nil {
+			return err
+		}
+		if err := rig.Sleep(ctx, max(pause, idle*time.Since(now))); err != nil {
+			return fmt.Errorf("%s: %w; what was wrong last: %s", r.Name, context.Cause(ctx), r.Wrong)
+		}
+	}
+}
+
+// sameMembers tells whether every gateway that is there is told of as many replicas as there
+// are.
+func (f *fleet) sameMembers() bool {
+	there := f.some(len(f.members))
+	want := len(there) + f.o.envoys
+	for _, m := range there {
+		if m.gateway.Heard().Replicas != want {
+			return false
+		}
+	}
+	return true
+}
+
+// cutOffKnow tells whether those that are cut off are told so.
+func (f *fleet) cutOffKnow() bool {
+	for _, m := range f.running(true) {
+		if m.gateway.Presence() == workload.CutOff && m.gateway.Heard().Isolation < exchange.Split {
+			return false
+		}
+	}
+	return true
+}
+
+// watch looks at counts and shares each second for a while, in which nobody comes or goes.
+func (f *fleet) watch(ctx context.Context, hold time.Duration, r *Phase) error {
+	f.work.Settle()
+	f.late()
+	for end := time.Now().Add(hold); time.Now().Before(end); {
+		if err := rig.Sleep(ctx, time.Second); err != nil {
+			return fmt.Errorf("%s: %w", r.Name, context.Cause(ctx))
+		}
+		late := f.late()
+		r.Late = max(r.Late, late.Seconds())
+		lag := judge.Lag(0, true) + late
+		off, where := f.work.Audit(time.Since(f.start), lag)
+		if off > r.CountOff {
+			r.CountOff, r.CountWhere = off, where
+		}
+		r.ShareOff = max(r.ShareOff, f.shareOff())
+		if err := f.sound(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// late is how late the synthetic gateways were at most, since it was asked last.
+func (f *fleet) late() (most time.Duration) {
+	for _, m := range f.running(true) {
+		most = max(most, m.filter.Late())
+	}
+	return most
+}
+
+// shareOff is how far the shares that a gateway is told are from the pool's capacity, as a
+// part of it, where that is farthest.
+func (f *fleet) shareOff() (worst float64) {
+	for _, m := range f.some(len(f.members)) {
+		worst = max(worst, abs(m.gateway.Heard().Shares/capacity-1))
+	}
+	return worst
+}
+
+func abs(x float64) float64 { return max(x, -x) }

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/services/simulate/measure"
+)
+
+// Result is the outcome of a run.
+type Result struct {
+	Pass    bool     `json:"pass"`
+	Agents  int      `json:"agents"` // at the beginning
+	Envoys  int      `json:"envoys"`
+	Keys    int      `json:"keys"`
+	Users   int      `json:"users"` // of a key; 0: all synthetic gateways
+	Rate    float64  `json:"rate"`  // requests/s of a key
+	Start   float64  `json:"startSeconds"`
+	Seconds float64  `json:"seconds"`
+	Phases  []Phase  `json:"phases"`
+	Traffic *Traffic `json:"traffic,omitempty"`
+	Checks  []Check  `json:"checks"`
+	// Simulated is what an agent sends in the same fleet on virtual time.
+	Simulated *measure.Gossip `json:"simulated,omitempty"`
+}
+
+// Phase is what was seen from an event to the next one.
+type Phase struct {
+	Name    string  `json:"name"`
+	Agents  int     `json:"agents"`  // that run at the end
+	Present int     `json:"present"` // synthetic gateways that hear each other
+	Seconds float64 `json:"seconds"`
+
+	Claims       float64 `json:"claimsSeconds"`  // from the event until all sums are right
+	Members      float64 `json:"membersSeconds"` // until all count the same members
+	Split        float64 `json:"splitSeconds"`   // until those that are cut off are told so
+	Bound        float64 `json:"boundSeconds"`   // of Claims and Split
+	BoundMembers float64 `json:"boundMembersSeconds"`
+	Wrong        string  `json:"wrong,omitempty"` // sum, when the time was over
+
+	CountOff   float64 `json:"countOff"` // requests that a count is wrong by, at least
+	CountWhere string  `json:"countWhere,omitempty"`
+	ShareOff   float64 `json:"shareOff"`    // |sum of the shares/capacity − 1|, the worst
+	Late       float64 `json:"lateSeconds"` // that this process was behind, the most
+
+	Use         Use     `json:"perAgent"`
+	Coordinator float64 `json:"coordinatorCores"`
+}
+
+// Use is what an agent uses.
+type Use struct {
+	CPU        Figure `json:"cores"`
+	BytesOut   Figure `json:"bytesOutPerSecond"` // gossip, without headers of IP and UDP
+	BytesIn    Figure `json:"bytesInPerSecond"`
+	PacketsOut Figure `json:"packetsOutPerSecond"`
+	PacketsIn  Figure `json:"packetsInPerSecond"`
+	RecordsOut Figure `json:"recordsOutPerSecond"` // 0 from agents that do not count them
+	Link       Figure `json:"linkBytesPerSecond"`  // both directions
+	Memory     Figure `json:"memoryBytes"`         // that no file backs, at the end
+}
+
+// Figure is one of all agents.
+type Figure struct {
+	Mean float64 `json:"mean"`
+	Most float64 `json:"most"`
+}
+
+// Check is a figure beside its bound.
+type Check struct {
+	Name   string  `json:"name"`
+	Phase  string  `json:"phase,omitempty"`
+	Figure float64 `json:"figure"`
+	Most   float64 `json:"most"`
+	Unit   string  `json:"unit"`
+	Pass   bool    `json:"pass"`
+	Why    string  `json:"why,omitempty"` // it did not pass
+}
+
+// Bounds that are no options.
+const (
+	// mostCountOff forgives rounding: counts are whole.
+	mostCountOff = .01
+	// mostShareOff is by how much a share may change before agents are told.
+	mostShareOff = .02
+)
+
+// run starts a fleet, goes through its phases and judges.
+func run(ctx context.Context, o options) (r *Result, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within -timeout %v", o.timeout))
+	defer cancel()
+	began := time.Now()
+	r = &Result{Agents: o.agents, Envoys: o.envoys, Keys: o.keys, Users: o.users, Rate: o.rate}
+	f, err := newFleet(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if end := f.close(); err == nil {
+			err = end
+		}
+	}()
+	first := Phase{Name: "start", Bound: o.timeout.Seconds(), BoundMembers: o.timeout.Seconds()}
+	if err := f.agree(ctx, time.Now(), &first); err != nil {
+		return nil, err
+	}
+	r.Start = time.Since(began).Seconds()
+	f.rig.Say("%d agents, %d of them with an Envoy: up, and all sums are right after %.1f s", o.agents, o.envoys,
+		r.Start)
+	if err := f.playAll(ctx, r); err != nil {
+		return nil, err
+	}
+	if err := f.finish(ctx, r); err != nil {
+		return nil, err
+	}
+	r.Seconds = time.Since(began).Seconds()
+	return r, nil
+}
+
+// playAll goes through the phases that are asked for.
+func (f *fleet) playAll(ctx context.Context, r *Result) error {
+	for _, p := range phases {
+		if !slices.Contains(f.o.phases, p.name) {
+			continue
+		}
+		played, err := f.play(ctx, p)
+		if err != nil {
+			return err
+		}
+		r.Phases = append(r.Phases, played)
+		f.rig.Say("%-9s %3d agents, sums right after %.2f s, members after %.1f s; per agent %.3f cores, %s/s out",
+			p.name, played.Agents, played.Claims, played.Members, played.Use.CPU.Mean, amount(played.Use.BytesOut.Mean))
+	}
+	return nil
+}
+
+// finish ends the traffic, and judges all.
+func (f *fleet) finish(ctx context.Context, r *Result) error {
+	u, err := f.usage(ctx)
+	if err != nil {
+		return err
+	}
+	var broken, slowest float64
+	for m, a := range u.agents {
+		broken += a.metrics[refused] + a.metrics[conflicts]
+		if m.envoy != nil {
+			slowest = max(slowest, a.metrics[delay])
+		}
+	}
+	for i := range r.Phases {
+		r.judgePhase(&r.Phases[i])
+	}
+	r.atMost("claims refused, or in conflict", "", broken, 0, "records", "")
+	if f.traffic != nil {
+		r.Traffic = f.traffic.judge(time.Duration(slowest * float64(time.Second)))
+		r.judgeTraffic()
+	}
+	r.Pass = !slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Pass })
+	return nil
+}
+
+func (r *Result) judgePhase(p *Phase) {
+	r.atMost("all sums of claims are right", p.Name, p.Claims, p.Bound, "s", p.Wrong)
+	r.atMost("all members are known", p.Name, p.Members, p.BoundMembers, "s", "some gateways count others")
+	if p.Name == "partition" {
+		r.atMost("those that are cut off know it", p.Name, p.Split, p.Bound, "s", "some are not told")
+	}
+	r.atMost("a count is wrong by", p.Name, p.CountOff, mostCountOff, "requests", p.CountWhere)
+	r.atMost("the sum of the shares is off by", p.Name, 100*p.ShareOff, 100*mostShareOff, "%", "")
+}
+
+func (r *Result) judgeTraffic() {
+	t := r.Traffic
+	r.atMost("a client above its limit, over rate·t + burst", "", t.Excess, t.Slack, "requests", "")
+	r.atMost("a client below its limit, refused wrongly", "", float64(t.Below), 0, "requests", "")
+	r.atMost("requests that failed", "", float64(t.Failed), 0, "requests", t.First)
+	r.atMost("requests that are missing", "", max(0, 1-float64(t.Sent)), 0, "requests", "none was sent")
+}
+
+func (r *Result) atMost(name, phase string, figure, most float64, unit, why string) {
+	c := Check{Name: name, Phase: phase, Figure: figure, Most: most, Unit: unit, Pass: figure <= most}
+	if !c.Pass {
+		c.Why = why
+	}
+	r.Checks = append(r.Checks, c)
+}

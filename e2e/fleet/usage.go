@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/services/judge"
+)
+
+// usage is what all agents have used so far.
+type usage struct {
+	at          time.Time
+	coordinator time.Duration
+	agents      map[*member]agentUsage
+}
+
+// agentUsage is what one agent has used so far.
+type agentUsage struct {
+	pid     int
+	cpu     time.Duration
+	memory  int64 // bytes, now
+	metrics metrics
+	link    int64 // bytes to the gateway and from it
+}
+
+// metrics of an agent, by name and direction.
+type metrics map[string]float64
+
+// The metrics that are read. Agents that do not count records have none of them.
+const (
+	bytesOut   = "titrate_agent_gossip_bytes_total out"
+	bytesIn    = "titrate_agent_gossip_bytes_total in"
+	packetsOut = "titrate_agent_gossip_packets_total out"
+	packetsIn  = "titrate_agent_gossip_packets_total in"
+	records    = "titrate_agent_gossip_records_total"
+	refused    = "titrate_agent_claims_refused_total"
+	conflicts  = "titrate_agent_conflicts_total"
+	delay      = "titrate_agent_gossip_delay_seconds"
+)
+
+var (
+	sample    = regexp.MustCompile(`(?m)^(titrate_agent_\w+)(?:\{(.*)\})? (\S+)$`)
+	direction = regexp.MustCompile(`direction="(\w+)"`)
+)
+
+// parseMetrics reads a page of Prometheus' text format. Samples that differ in other labels
+// than the direction are added up.
+func parseMetrics(page string) (metrics, error) {
+	m := metrics{}
+	for _, s := range sample.FindAllStringSubmatch(page, -1) {
+		v, err := strconv.ParseFloat(s[3], 64)
+		if err != nil {
+			return nil, fmt.Errorf("metric %s: %w", s[1], err)
+		}
+		name := s[1]
+		if d := direction.FindStringSubmatch(s[2]); d != nil {
+			name += " " + d[1]
+		}
+		m[name] += v
+	}
+	if _, ok := m[bytesOut]; !ok {
+		return nil, fmt.Errorf("the agent has no metric %s", bytesOut)
+	}
+	return m, nil
+}
+
+// usage reads what all agents that run have used.
+func (f *fleet) usage(ctx context.Context) (u usage, err error) {
+	u = usage{at: time.Now(), agents: map[*member]agentUsage{}}
+	if u.coordinator, err = (rig.CPU{f.coordinator}).Of(); err != nil {
+		return u, err
+	}
+	for _, m := range f.running(false) {
+		if u.agents[m], err = f.agentUsage(ctx, m); err != nil {
+			return u, fmt.Errorf("%s: %w", m.name, err)
+		}
+	}
+	return u, nil
+}
+
+func (f *fleet) agentUsage(ctx context.Context, m *member) (a agentUsage, err error) {
+	a.pid = m.agent.PID()
+	if a.cpu, err = (rig.CPU{m.agent}).Of(); err != nil {
+		return a, err
+	}
+	if a.memory, err = rig.AnonymousBytes(m.agent); err != nil {
+		return a, err
+	}
+	page, err := f.rig.Get(ctx, m.url("/metrics"))
+	if err != nil {
+		return a, err
+	}
+	if m.filter != nil {
+		t := m.filter.Traffic()
+		a.link = t.In + t.Out
+	}
+	a.metrics, err = parseMetrics(page)
+	return a, err
+}
+
+// spent is what agents have used between two looks, those that were there at both.
+func (f *fleet) spent(before, after usage) (u Use) {
+	seconds := after.at.Sub(before.at).Seconds()
+	var list figures
+	for m, now := range after.agents {
+		then, ok := before.agents[m]
+		if !ok || then.pid != now.pid {
+			continue
+		}
+		per := func(name string) float64 { return (now.metrics[name] - then.metrics[name]) / seconds }
+		list.add("cpu", (now.cpu-then.cpu).Seconds()/seconds)
+		list.add("out", per(bytesOut))
+		list.add("in", per(bytesIn))
+		list.add("packets out", per(packetsOut))
+		list.add("packets in", per(packetsIn))
+		list.add("records", per(records))
+		list.add("memory", float64(now.memory))
+		if m.filter != nil {
+			list.add("link", float64(now.link-then.link)/seconds)
+		}
+	}
+	return Use{CPU: list.figure("cpu"), BytesOut: list.figure("out"), BytesIn: list.figure("in"),
+		PacketsOut: list.figure("packets out"), PacketsIn: list.figure("packets in"),
+		RecordsOut: list.figure("records"), Link: list.figure("link"), Memory: list.figure("memory")}
+}
+
+// figures are values by name.
+type figures map[string][]float64
+
+func (f *figures) add(name string, v float64) {
+	if *f == nil {
+		*f = figures{}
+	}
+	(*f)[name] = append((*f)[name], v)
+}
+
+// figure is the mean of all agents and the most of one.
+func (f figures) figure(name string) (out Figure) {
+	for _, v := range f[name] {
+		out.Mean += v / float64(len(f[name]))
+	}
+	out.Most = judge.Quantile(f[name], 1)
+	return out
+}

@@ -1,0 +1,228 @@
+package workload
+
+import (
+	"sync"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+)
+
+// Presence is whether a gateway is there, as the others should see it.
+type Presence int
+
+// The presences of a gateway.
+const (
+	Away    Presence = iota // it has not come yet, has left, or has crashed
+	Present                 // it claims what it uses, and the others hear it
+	CutOff                  // it claims what it uses, and nobody hears it
+)
+
+// Gateway is one synthetic gateway. Its methods may be called by several goroutines.
+type Gateway struct {
+	Number    int
+	perSecond float64 // requests
+
+	mu       sync.Mutex
+	presence Presence
+	keys     []use
+	places   map[uint64]int // of keys, in keys
+	flows    []flow
+	next     float64 // requests that are due, the part of the next one included
+	turn     int     // the key of the next request
+	last     time.Duration
+	told     bool // all claims were told on this link
+	heard    Heard
+	complete map[uint64]bool // named by a Full state that is not complete yet; nil: there is none
+}
+
+// Heard is what the agent said last that is not about one key.
+type Heard struct {
+	Any       bool
+	Replicas  int
+	Lag       time.Duration
+	Isolation exchange.Isolation
+	// Shares is the sum of the flows' shares, cost units/s.
+	Shares    float64
+	AnyShares bool
+}
+
+// use is a gateway's use of a key, and what it is told of the others.
+type use struct {
+	id       uint64
+	claim    float64 // requests/s
+	admitted float64 // requests
+	at       time.Duration
+	others   exchange.KeySum
+	offset   offset
+}
+
+type flow struct {
+	exchange.FlowClaim
+	others exchange.FlowSum
+}
+
+func newGateway(p Plan, number int) *Gateway {
+	g := &Gateway{Number: number, places: map[uint64]int{}}
+	for i := range p.Flows {
+		g.flows = append(g.flows, flow{FlowClaim: exchange.FlowClaim{Key: id(firstFlow + uint64(i)),
+			Claim: flowRate + float64(number), Active: 1}})
+	}
+	return g
+}
+
+func (g *Gateway) add(key uint64, claim float64) {
+	g.places[key] = len(g.keys)
+	g.keys = append(g.keys, use{id: key, claim: claim})
+}
+
+// Keys is how many keys the gateway uses.
+func (g *Gateway) Keys() int { return len(g.keys) }
+
+// Set says whether the gateway is there.
+func (g *Gateway) Set(p Presence) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.presence = p
+}
+
+// Presence says whether the gateway is there.
+func (g *Gateway) Presence() Presence {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.presence
+}
+
+// Connected says that the gateway has a new link: all claims are told anew.
+func (g *Gateway) Connected(now time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.told, g.last = false, now
+}
+
+// Claims makes the requests that are due and returns the claims that have changed, nil
+// without any. One key has one request at most each time: more are left out.
+func (g *Gateway) Claims(now time.Duration) *exchange.Claims {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c := &exchange.Claims{}
+	first := g.turn
+	g.next += g.perSecond * (now - g.last).Seconds()
+	g.last = now
+	due := min(int(g.next), len(g.keys))
+	g.next -= float64(int(g.next))
+	for range due {
+		k := &g.keys[g.turn]
+		k.admitted++
+		k.at = now
+		g.turn = (g.turn + 1) % len(g.keys)
+	}
+	if !g.told {
+		g.told = true
+		first, due = 0, len(g.keys)
+		for i := range g.flows {
+			c.Flows = append(c.Flows, g.flows[i].FlowClaim)
+		}
+	}
+	for i := range due {
+		c.Keys = append(c.Keys, g.keys[(first+i)%len(g.keys)].record())
+	}
+	if len(c.Keys)+len(c.Flows) == 0 {
+		return nil
+	}
+	return c
+}
+
+func (u *use) record() exchange.KeyClaim {
+	return exchange.KeyClaim{Key: u.id, Claim: u.claim, Unsaturated: u.claim, Admitted: u.admitted, Spent: 1}
+}
+
+// Withdrawal is what a gateway says that will use nothing any more.
+func (g *Gateway) Withdrawal() *exchange.Claims {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c := &exchange.Claims{}
+	for i := range g.flows {
+		c.Flows = append(c.Flows, exchange.FlowClaim{Key: g.flows[i].Key})
+	}
+	for i := range g.keys {
+		c.Withdrawn = append(c.Withdrawn, g.keys[i].id)
+	}
+	return c
+}
+
+// Hear takes the agent's sums. Those of keys that the gateway does not use are skipped, as a
+// filter does.
+func (g *Gateway) Hear(s *exchange.Sums) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.heard.Any, g.heard.Replicas, g.heard.Lag, g.heard.Isolation = true, s.Replicas, s.Lag, s.Isolation
+	if s.Full {
+		g.complete = map[uint64]bool{}
+	}
+	for _, k := range s.Keys {
+		if at, ok := g.places[k.Key]; ok {
+			g.keys[at].others = k
+		}
+		g.name(k.Key)
+	}
+	for _, f := range s.Flows {
+		g.flow(f.Key, f)
+		g.name(f.Key)
+	}
+	for _, key := range s.Gone {
+		g.gone(key)
+	}
+	if g.complete != nil && !s.More {
+		g.dropUnnamed()
+	}
+}
+
+func (g *Gateway) name(key uint64) {
+	if g.complete != nil {
+		g.complete[key] = true
+	}
+}
+
+func (g *Gateway) flow(key uint64, s exchange.FlowSum) {
+	for i := range g.flows {
+		if g.flows[i].Key == key {
+			g.flows[i].others = s
+		}
+	}
+}
+
+func (g *Gateway) gone(key uint64) {
+	if at, ok := g.places[key]; ok {
+		g.keys[at].others = exchange.KeySum{}
+	}
+	g.flow(key, exchange.FlowSum{})
+}
+
+// dropUnnamed ends a Full state: nobody uses what it did not name.
+func (g *Gateway) dropUnnamed() {
+	for i := range g.keys {
+		if !g.complete[g.keys[i].id] {
+			g.keys[i].others = exchange.KeySum{}
+		}
+	}
+	for i := range g.flows {
+		if !g.complete[g.flows[i].Key] {
+			g.flows[i].others = exchange.FlowSum{}
+		}
+	}
+	g.complete = nil
+}
+
+// HearShares takes the sum of the shares of all flows.
+func (g *Gateway) HearShares(sum float64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.heard.Shares, g.heard.AnyShares = sum, true
+}
+
+// Heard is what the agent said last.
+func (g *Gateway) Heard() Heard {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.heard
+}
