@@ -14,9 +14,9 @@
 //
 //	role     may
 //	agent    open the control stream, under its own name or one of names
-//	viewer   read: get, list, why
+//	viewer   read: get, list, why, history
 //	editor   read, and change the named tenants with their quotas and limits
-//	admin    read and change everything
+//	admin    read and change everything, and roll back
 //
 // A star in an id or a name stands for anything; an id without "://" other than "*" is
 // one of DNS names. An agent's own name is the last path segment of its URI, its DNS

@@ -71,7 +71,7 @@ func TestEveryMethodHasARule(t *testing.T) {
 	callers := map[string]string{"": "", "agent": "spiffe://x/agent/a1", "viewer": "spiffe://x/viewer",
 		"editor": "spiffe://x/acme", "admin": "ops.example.com"}
 	may := map[Role]string{anyone: " agent viewer editor admin", Agent: "agent", Viewer: "viewer editor admin",
-		Editor: "editor admin"}
+		Editor: "editor admin", Admin: "admin"}
 	for service, info := range s.GetServiceInfo() {
 		for _, m := range info.Methods {
 			method := "/" + service + "/" + m.Name
@@ -108,6 +108,11 @@ func TestEditor(t *testing.T) {
 			limit("tenants/bolt/limits/l")}}, false},
 		{"Apply", &quotav1.ApplyRequest{Resources: []*quotav1.Resource{limit("tenants/-/limits/l")}}, false},
 		{"Apply", &quotav1.ApplyRequest{Resources: []*quotav1.Resource{{}}}, false},
+		{"Apply", &quotav1.ApplyRequest{Resources: []*quotav1.Resource{limit("tenants/acme/limits/l")},
+			Deletions: []*quotav1.Deletion{{Name: "tenants/acme/limits/m"}}}, true},
+		{"Apply", &quotav1.ApplyRequest{Resources: []*quotav1.Resource{limit("tenants/acme/limits/l")},
+			Deletions: []*quotav1.Deletion{{Name: "tenants/bolt/limits/m"}}}, false},
+		{"Rollback", &quotav1.RollbackRequest{Revision: 1}, false},
 		{"CreateLimit", &quotav1.CreateLimitRequest{Parent: "tenants/acme", LimitId: "l", Limit: &quotav1.Limit{}},
 			true},
 		{"CreateLimit", &quotav1.CreateLimitRequest{Parent: "tenants/acme",

@@ -41,6 +41,7 @@ func need(method string) Role {
 var quotaRules = map[string]Role{
 	"GetPool": Viewer, "ListPools": Viewer, "GetTenant": Viewer, "ListTenants": Viewer,
 	"GetQuota": Viewer, "ListQuotas": Viewer, "GetLimit": Viewer, "ListLimits": Viewer, "Why": Viewer,
+	"ListRevisions": Viewer, "GetRevision": Viewer, "Rollback": Admin,
 	"CreatePool": Editor, "UpdatePool": Editor, "DeletePool": Editor, "CreateTenant": Editor, "UpdateTenant": Editor,
 	"DeleteTenant": Editor, "CreateQuota": Editor, "UpdateQuota": Editor, "DeleteQuota": Editor,
 	"CreateLimit": Editor, "UpdateLimit": Editor, "DeleteLimit": Editor, "Apply": Editor,
@@ -221,6 +222,10 @@ func targets(m protoreflect.Message) (names []string) {
 		case d.Name() == "resources":
 			for i := range v.List().Len() {
 				names = append(names, resourceNames(v.List().Get(i).Message())...)
+			}
+		case d.Name() == "deletions":
+			for i := range v.List().Len() {
+				names = append(names, nameOf(v.List().Get(i).Message())...)
 			}
 		case d.Message() != nil && !d.IsList() && !d.IsMap():
 			names = append(names, nameOf(v.Message())...)

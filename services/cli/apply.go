@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -57,7 +58,17 @@ What a document leaves out has its default. A limit without burst gets the amoun
 its rate: 100/min admits 100 at once, 10/s admits 10; never less than 1. A rate of 0
 (of a limit) or a max of 0 (of a quota) blocks: every request is refused at once.
 
-What no document mentions stays as it is: apply deletes nothing. A Scenario or a Demand
+What no document mentions stays as it is, but with --prune. Resources that are applied
+with --set NAME belong to the set of that name; --prune deletes what the set owns and no
+document mentions any more. So a directory in git says all that a set has:
+
+  titrate apply -f config/ --set prod --prune -m "commit 1a2b3c"
+
+A resource of another set is refused, unless --overwrite takes it over. Every apply is a
+revision in titrate history, with its author and -m MESSAGE, and titrate rollback undoes it.
+With --if-revision it is refused if anybody has changed anything since.
+
+A Scenario or a Demand
 beside the resources, for titrate simulate and titrate solve, is passed over.
 One apply takes 500,000 documents and 60 MiB of them; with 10,000 and more it says that it is at
 work, and waits longer.
@@ -68,6 +79,7 @@ one, or --overwrite, asks for no such thing. An etag may stand beside spec as we
 
 const applyExample = `  titrate apply -f quotas.yaml
   titrate apply -f pools.yaml -f tenants/ --dry-run
+  titrate apply -f config/ --set prod --prune -m "acme moves to the larger plan"
   titrate get limits -o yaml | sed 's/600/1200/' | titrate apply -f -`
 
 func newApply() *cobra.Command {
@@ -75,9 +87,8 @@ func newApply() *cobra.Command {
 		c      connection
 		output format
 		files  []string
-		dryRun bool
-		force  bool
-		strict bool
+		prune  bool
+		ask    quotav1.ApplyRequest
 	)
 	cmd := &cobra.Command{
 		Use:     "apply -f FILE|DIR|-",
@@ -90,22 +101,34 @@ func newApply() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("nothing was applied:\n%w", err)
 			}
-			if force {
+			if ask.GetTakeOver() {
 				dropEtags(documents)
 			}
-			return runApply(cmd, &c, output, documents, &quotav1.ApplyRequest{ValidateOnly: dryRun, Strict: strict})
+			return runApply(cmd, &c, output, documents, &ask, prune)
 		},
 	}
 	c.flags(cmd)
 	output.flag(cmd)
 	fileFlag(cmd, &files, "file or directory of documents, - for standard input; may be repeated")
 	_ = cmd.MarkFlagRequired("file")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "ask the coordinator what would happen, and change nothing")
-	cmd.Flags().BoolVar(&strict, "strict", false,
+	f := cmd.Flags()
+	f.BoolVar(&ask.ValidateOnly, "dry-run", false, "ask the coordinator what would happen, and change nothing")
+	f.BoolVar(&ask.Strict, "strict", false,
 		"refuse an identity or a class that some gateway does not know, instead of warning")
-	cmd.Flags().BoolVar(&force, "overwrite", false,
-		"apply also what somebody else changed since the documents were read: their etags do not count")
+	f.BoolVar(&ask.TakeOver, "overwrite", false,
+		"apply also what somebody else changed since the documents were read, and what another set owns: etags and "+
+			"owners do not count")
+	f.StringVar(&ask.Set, "set", "", "name of the set that owns the resources from now on")
+	f.BoolVar(&prune, "prune", false, "delete what --set owns and no document mentions, in the same transaction")
+	f.Int64Var(&ask.ExpectedRevision, "if-revision", 0,
+		"apply only if the configuration is at this revision (default any)")
+	messageFlag(f, &ask.Message)
 	return cmd
+}
+
+// messageFlag is -m.
+func messageFlag(f *pflag.FlagSet, message *string) {
+	f.StringVarP(message, "message", "m", "", "why; titrate history shows it")
 }
 
 // dropEtags lets documents be applied whatever is stored.
@@ -135,7 +158,10 @@ const (
 )
 
 func runApply(cmd *cobra.Command, c *connection, output format, documents []*document.Document,
-	request *quotav1.ApplyRequest) error {
+	request *quotav1.ApplyRequest, prune bool) error {
+	if prune && request.GetSet() == "" {
+		return usagef("--prune needs --set NAME: only what a set owns is deleted")
+	}
 	if n := len(documents); n > maxApply {
 		return fmt.Errorf("nothing was applied: %d documents, but one transaction takes %d at most; apply them in "+
 			"parts, pools and tenants first", n, maxApply)
@@ -150,6 +176,11 @@ func runApply(cmd *cobra.Command, c *connection, output format, documents []*doc
 	defer client.close()
 	for _, d := range documents {
 		request.Resources = append(request.Resources, resource.Of(d.Resource))
+	}
+	if prune {
+		if request.Deletions, err = client.left(cmd.Context(), request); err != nil {
+			return worded(err)
+		}
 	}
 	if n := proto.Size(request); n > maxApplyBytes {
 		return fmt.Errorf("nothing was applied: the documents take %d bytes, one step takes %d; apply them in parts, "+
@@ -213,6 +244,11 @@ func writeOutcomes(w io.Writer, documents []*document.Document, response *quotav
 		outcome := strings.ToLower(response.Outcomes[i].String())
 		what := meant(documents[i].Resource, resource.Unwrap(r))
 		if _, err := fmt.Fprintf(w, "%s %s%s%s\n", resource.Name(r), outcome, suffix, what); err != nil {
+			return err
+		}
+	}
+	for _, name := range response.GetDeleted() {
+		if _, err := fmt.Fprintf(w, "%s deleted%s\n", name, suffix); err != nil {
 			return err
 		}
 	}

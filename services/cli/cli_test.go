@@ -212,7 +212,7 @@ func TestBursts(t *testing.T) {
 		t.Errorf("get: %s", got)
 	}
 	old := &quotav1.Limit{Name: "tenants/-/limits/old", Rate: "100/min"}
-	if _, err := stored.Apply(t.Context(), []store.Change{{Op: store.Put, Resource: old}}); err != nil {
+	if _, err := stored.Apply(t.Context(), store.Note{}, []store.Change{{Op: store.Put, Resource: old}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, out, errs := titrate(t, server, "", "get", "limits"); !strings.Contains(out, "1.7 (old default)") ||

@@ -99,6 +99,11 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 			"anything")
 	f.StringVar(&c.AuditLog, "audit-log", "",
 		"file that a JSON line is appended to for each resource that is changed (default: the log)")
+	f.IntVar(&c.HistoryKeep, "history-keep", 200,
+		"revisions of the configuration kept in etcd for titrate history and rollback; negative = none")
+	f.Int64Var(&c.HistoryBytes, "history-bytes", 64<<20,
+		"bytes of etcd that their compressed changes may take, the oldest go first; a change that takes more alone is "+
+			"kept without its diff, and no rollback goes over it")
 	f.IntVar(&c.TopTenants, "metrics-tenants", 100,
 		"tenants with metrics of their own per pool, by demand; negative = none")
 	f.DurationVar(&c.ShutdownTimeout, "shutdown-timeout", 5*time.Second, "longest wait for calls under way at shutdown")

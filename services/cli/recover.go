@@ -128,7 +128,8 @@ func restore(ctx context.Context, s *store.Store, dir string) (store.Snapshot, e
 	if kept == nil {
 		return store.Snapshot{}, fmt.Errorf("--from %s: there is no last-good.bin; give an agent's --snapshot-dir", dir)
 	}
-	return s.Replace(ctx, kept.Configuration.GetResources(), kept.Configuration.GetRevision())
+	note := store.Note{Action: "recover", Message: "from " + dir}
+	return s.Replace(ctx, note, kept.Configuration.GetResources(), kept.Configuration.GetRevision())
 }
 
 func describe(out io.Writer, where string, s store.Snapshot) {

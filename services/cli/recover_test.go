@@ -34,7 +34,7 @@ func TestRecover(t *testing.T) {
 	client := etcd.Client(t)
 	s := store.Open(client, prefix+"/v1alpha1/")
 	api := &quotav1.Pool{Name: "pools/api", Capacity: 5}
-	if _, err := s.Apply(t.Context(), []store.Change{{Resource: api}}); err != nil {
+	if _, err := s.Apply(t.Context(), store.Note{}, []store.Change{{Resource: api}}); err != nil {
 		t.Fatal(err)
 	}
 	batches := s.Watch(t.Context(), store.Snapshot{})

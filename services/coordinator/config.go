@@ -54,6 +54,12 @@ type Config struct {
 	EtcdUser, EtcdPasswordFile string
 	// Prefix of everything that Titrate keeps in etcd. Default /titrate.
 	Prefix string
+	// HistoryKeep is how many revisions of the configuration are kept for history and
+	// rollback. Default 200, negative = none. HistoryBytes is how much of etcd their changes may
+	// take, compressed. Default 64 MiB. The oldest go first; a change that takes more alone is
+	// kept without its diff, and no rollback goes over it.
+	HistoryKeep  int
+	HistoryBytes int64
 	// SessionTTL is how long a dead leader keeps the lead. Default 5 s.
 	SessionTTL time.Duration
 
@@ -148,6 +154,8 @@ func (c *Config) fill() error {
 	or(&c.Allocation.Drain, allocation.Drain)
 	or(&c.Allocation.Idle, allocation.Idle)
 	or(&c.TopTenants, 100)
+	or(&c.HistoryKeep, 200)
+	or(&c.HistoryBytes, 64<<20)
 	or(&c.ShutdownTimeout, 5*time.Second)
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -194,6 +202,9 @@ func (c *Config) check() error {
 	if c.Streams.Streams < 0 || c.Streams.PerIdentity < 0 {
 		bad("--max-streams %d and --max-streams-per-identity %d: want 1 at least, or 0 for the default",
 			c.Streams.Streams, c.Streams.PerIdentity)
+	}
+	if c.HistoryBytes < 0 {
+		bad("--history-bytes %d: want 1 at least", c.HistoryBytes)
 	}
 	if len(wrong) == 0 {
 		return nil
@@ -278,7 +289,8 @@ func (o *Coordinator) connect(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--etcd-endpoints: %w", err)
 	}
-	o.store = store.Open(o.client, c.Prefix+"/v1alpha1/")
+	o.store = store.Open(o.client, c.Prefix+"/v1alpha1/").
+		Retain(store.Retention{Revisions: c.HistoryKeep, Bytes: c.HistoryBytes})
 	o.elector = election.New(election.Config{
 		Client: o.client, Prefix: c.Prefix + "/election", Address: c.Advertise, TTL: c.SessionTTL, Log: o.log,
 	})

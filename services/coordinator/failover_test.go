@@ -49,7 +49,7 @@ func newFailover(b *testing.B, tenants int) *failover {
 		resources = append(resources, tenant(name, 1), &quotav1.Resource{Kind: &quotav1.Resource_Limit{
 			Limit: &quotav1.Limit{Name: "tenants/" + name + "/limits/each", Rate: "100/s", Burst: 100}}})
 	}
-	if _, err := store.Open(f.etcd.Client(b), f.prefix+"/v1alpha1/").Replace(b.Context(), resources, 0); err != nil {
+	if _, err := store.Open(f.etcd.Client(b), f.prefix+"/v1alpha1/").Replace(b.Context(), store.Note{}, resources, 0); err != nil {
 		b.Fatal(err)
 	}
 	for _, name := range []string{"one", "two"} {

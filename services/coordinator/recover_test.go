@@ -166,7 +166,8 @@ func TestEmptyEtcdTakesNoLimitsAway(t *testing.T) {
 		t.Errorf("the agent was given revision %d for %d", got, revision)
 	}
 	s := store.Open(second.Client(t), "/t/v1alpha1/")
-	if _, err := s.Replace(t.Context(), []*quotav1.Resource{pool("api", 200), tenant("a", 1)}, 0); err != nil {
+	put := []*quotav1.Resource{pool("api", 200), tenant("a", 1)}
+	if _, err := s.Replace(t.Context(), store.Note{}, put, 0); err != nil {
 		t.Fatal(err)
 	}
 	a.until(t, "is led again", func() bool {

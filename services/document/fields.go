@@ -23,7 +23,7 @@ type fields struct {
 const durationName = "google.protobuf.Duration"
 
 // beside are fields of a resource that a document keeps out of spec.
-var beside = map[protoreflect.Name]bool{"name": true, "etag": true, "update_time": true, "status": true}
+var beside = map[protoreflect.Name]bool{"name": true, "etag": true, "update_time": true, "status": true, "set": true}
 
 // message reads a mapping. path is in proto spelling, shown as the file has it.
 func (f *fields) message(n *yaml.Node, m protoreflect.Message, path, shown string) {

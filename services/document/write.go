@@ -62,6 +62,9 @@ func asTree(m resource.Message) *yaml.Node {
 	if m.GetEtag() != "" {
 		add(status, "etag", text(m.GetEtag()))
 	}
+	if m.GetSet() != "" {
+		add(status, "set", text(m.GetSet()))
+	}
 	if m.GetUpdateTime() != nil {
 		add(status, "updateTime", valueNode(nil, protoreflect.ValueOfMessage(m.GetUpdateTime().ProtoReflect())))
 	}

@@ -19,7 +19,7 @@ var outcomes = map[store.Outcome]quotav1.ApplyResponse_Outcome{
 	store.Unchanged: quotav1.ApplyResponse_UNCHANGED,
 }
 
-// Apply creates or replaces any number of resources in one step. An etag in a
+// Apply creates, replaces and deletes any number of resources in one step. An etag in a
 // resource must match the stored one, unless what is stored is what is asked for.
 func (s *Server) Apply(ctx context.Context, r *quotav1.ApplyRequest) (*quotav1.ApplyResponse, error) {
 	if err := valid.Apply(r); err != nil {
@@ -29,23 +29,44 @@ func (s *Server) Apply(ctx context.Context, r *quotav1.ApplyRequest) (*quotav1.A
 	if err != nil {
 		return nil, status(err)
 	}
-	changes := make([]store.Change, len(r.GetResources()))
-	for i, envelope := range r.GetResources() {
-		given := resource.Unwrap(envelope)
-		m := resource.Spec(given)
-		resource.FillDefaults(m)
-		changes[i] = store.Change{Op: store.Put, Resource: m, Etag: given.GetEtag(), Declared: true}
-	}
-	result, err := s.commit(ctx, changes, r.GetValidateOnly())
+	note := s.note(ctx, "apply")
+	note.Message, note.Set, note.IfRevision = r.GetMessage(), r.GetSet(), r.GetExpectedRevision()
+	result, err := s.commit(ctx, note, applied(r), r.GetValidateOnly())
 	if err != nil {
 		return nil, status(err)
 	}
 	response := &quotav1.ApplyResponse{Revision: result.Revision, Warnings: warnings}
-	for i, m := range result.Resources {
-		response.Resources = append(response.Resources, resource.Of(s.withStatus(m)))
+	for i := range r.GetResources() {
+		response.Resources = append(response.Resources, resource.Of(s.withStatus(result.Resources[i])))
 		response.Outcomes = append(response.Outcomes, outcomes[result.Outcomes[i]])
 	}
+	for i, d := range r.GetDeletions() {
+		if result.Outcomes[len(r.GetResources())+i] == store.Deleted {
+			response.Deleted = append(response.Deleted, d.GetName())
+		}
+	}
 	return response, nil
+}
+
+// applied are the changes that a request asks for: its resources, then its deletions.
+func applied(r *quotav1.ApplyRequest) []store.Change {
+	var set *string
+	if r.GetSet() != "" {
+		set = &r.Set
+	}
+	changes := make([]store.Change, 0, len(r.GetResources())+len(r.GetDeletions()))
+	for _, envelope := range r.GetResources() {
+		given := resource.Unwrap(envelope)
+		m := resource.Spec(given)
+		resource.FillDefaults(m)
+		changes = append(changes, store.Change{Op: store.Put, Resource: m, Etag: given.GetEtag(), Declared: true,
+			Set: set, TakeOver: r.GetTakeOver()})
+	}
+	for _, d := range r.GetDeletions() {
+		changes = append(changes, store.Change{Op: store.Delete, Name: d.GetName(), Etag: d.GetEtag(),
+			AllowMissing: true})
+	}
+	return changes
 }
 
 // unknownNames returns a warning for each name in a request that gateways do not know. With

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"log/slog"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -25,8 +26,22 @@ func changed(c store.Change) string {
 	return c.Name
 }
 
+// maxAuthor bounds what the history keeps of a caller's name, bytes: a certificate may have
+// any number of identities.
+const maxAuthor = 1024
+
+// note is what the history is to say about a change of the caller.
+func (s *Server) note(ctx context.Context, action string) store.Note {
+	n := store.Note{Action: action}
+	if s.who != nil {
+		n.Author = s.who(ctx)
+		n.Author = strings.ToValidUTF8(n.Author[:min(len(n.Author), maxAuthor)], "")
+	}
+	return n
+}
+
 // record writes the lines of changes that were made.
-func (s *Server) record(ctx context.Context, changes []store.Change, r store.Result) {
+func (s *Server) record(note store.Note, changes []store.Change, r store.Result) {
 	if s.audit == nil {
 		return
 	}
@@ -34,8 +49,11 @@ func (s *Server) record(ctx context.Context, changes []store.Change, r store.Res
 		if r.Outcomes[i] == store.Unchanged {
 			continue
 		}
-		line := []any{"who", s.who(ctx), "outcome", outcomeNames[r.Outcomes[i]], "resource", changed(c), "revision",
-			r.Revision}
+		line := []any{"who", note.Author, "outcome", outcomeNames[r.Outcomes[i]], "resource", changed(c), "revision",
+			r.Revision, "action", note.Action}
+		if note.Message != "" {
+			line = append(line, "message", note.Message)
+		}
 		if old := r.Before[i]; old != nil {
 			line = append(line, "before", spec(old))
 		}
@@ -45,7 +63,7 @@ func (s *Server) record(ctx context.Context, changes []store.Change, r store.Res
 		s.audit.Info("audit", line...)
 	}
 	for _, name := range r.Removed {
-		s.audit.Info("audit", "who", s.who(ctx), "outcome", "deleted with what it belongs to", "resource", name,
+		s.audit.Info("audit", "who", note.Author, "outcome", "deleted with what it belongs to", "resource", name,
 			"revision", r.Revision)
 	}
 }

@@ -38,6 +38,11 @@ func (s *Server) checkLimitCount(ctx context.Context, changes []store.Change) er
 	if err != nil {
 		return err
 	}
+	for _, c := range changes {
+		if ref, err := resource.Parse(c.Name); c.Op == store.Delete && err == nil && ref.Kind == resource.Limit {
+			delete(stored[ref.Tenant], ref.ID)
+		}
+	}
 	more := map[string]int{} // the last new limit, by tenant
 	for tenant, indexes := range added {
 		if stored[tenant] == nil {

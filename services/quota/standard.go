@@ -132,7 +132,7 @@ func (s *Server) create(
 	if err := valid.Request(replaced(r, field, m), field, m); err != nil {
 		return nil, err
 	}
-	return s.write(ctx, store.Change{Op: store.Create, Resource: m}, r.GetValidateOnly())
+	return s.write(ctx, "create", store.Change{Op: store.Create, Resource: m}, r.GetValidateOnly())
 }
 
 // setName gives a resource the name that parent and ID make; a name that it has
@@ -223,7 +223,7 @@ func (s *Server) replace(ctx context.Context, r updating, m resource.Message, et
 	if r.GetAllowMissing() {
 		op = store.Put
 	}
-	return s.write(ctx, store.Change{Op: op, Resource: m, Etag: etag}, r.GetValidateOnly())
+	return s.write(ctx, "update", store.Change{Op: op, Resource: m, Etag: etag}, r.GetValidateOnly())
 }
 
 // deleting is what the four Delete requests have in common.
@@ -241,33 +241,40 @@ func (s *Server) remove(ctx context.Context, kind resource.Kind, r deleting, for
 	}
 	change := store.Change{Op: store.Delete, Name: r.GetName(), Etag: r.GetEtag(), AllowMissing: r.GetAllowMissing(),
 		Force: force}
-	if _, err := s.commit(ctx, []store.Change{change}, r.GetValidateOnly()); err != nil {
+	if _, err := s.commit(ctx, s.note(ctx, "delete"), []store.Change{change}, r.GetValidateOnly()); err != nil {
 		return nil, status(err)
 	}
 	return &emptypb.Empty{}, nil
 }
 
 // write makes one change and returns the resource as stored.
-func (s *Server) write(ctx context.Context, c store.Change, validateOnly bool) (resource.Message, error) {
+func (s *Server) write(ctx context.Context, action string, c store.Change, validateOnly bool) (resource.Message,
+	error) {
 	c.Resource = resource.Spec(c.Resource)
 	resource.FillDefaults(c.Resource)
-	result, err := s.commit(ctx, []store.Change{c}, validateOnly)
+	result, err := s.commit(ctx, s.note(ctx, action), []store.Change{c}, validateOnly)
 	if err != nil {
 		return nil, err
 	}
 	return s.withStatus(result.Resources[0]), nil
 }
 
-func (s *Server) commit(ctx context.Context, changes []store.Change, validateOnly bool) (store.Result, error) {
+func (s *Server) commit(ctx context.Context, note store.Note, changes []store.Change, validateOnly bool) (
+	store.Result, error) {
 	if err := s.checkLimitCount(ctx, changes); err != nil {
 		return store.Result{}, err
 	}
+	return s.apply(ctx, note, changes, validateOnly)
+}
+
+func (s *Server) apply(ctx context.Context, note store.Note, changes []store.Change, validateOnly bool) (
+	store.Result, error) {
 	if validateOnly {
-		return s.store.Check(ctx, changes)
+		return s.store.Check(ctx, note, changes)
 	}
-	result, err := s.store.Apply(ctx, changes)
+	result, err := s.store.Apply(ctx, note, changes)
 	if err == nil {
-		s.record(ctx, changes, result)
+		s.record(note, changes, result)
 	}
 	return result, err
 }

@@ -1,13 +1,13 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -36,6 +36,10 @@ type Change struct {
 	// etag: for documents that declare a state. Without it the etag must match: of two
 	// callers that read a number, add one and write the same result, one is refused.
 	Declared bool
+	// Set owns the resource from then on; nil leaves its owner as it is. A resource of
+	// another set is refused with ErrOwned, unless TakeOver is set.
+	Set      *string
+	TakeOver bool
 	// AllowMissing makes the Delete of what does not exist a success.
 	AllowMissing bool
 	// Force makes a Delete also delete what needs the resource: quotas and limits of a
@@ -92,20 +96,20 @@ func (e *ChangeError) Unwrap() error { return e.Err }
 // left out; if none is left nothing is written and the revision stands. Etag, update
 // time and status within the resources given are ignored.
 //
-// Errors: *ChangeError with ErrNotFound, ErrExists, ErrEtag, ErrReference,
-// ErrInUse or ErrBadChange; ErrTooLarge; ErrHeld; ErrUnavailable. After ErrUnavailable the
+// Errors: *ChangeError with ErrNotFound, ErrExists, ErrEtag, ErrOwned, ErrReference,
+// ErrInUse or ErrBadChange; ErrRevision; ErrTooLarge; ErrHeld; ErrUnavailable. After ErrUnavailable the
 // changes may have been made, if etcd's answer was lost: all of them or none.
-func (s *Store) Apply(ctx context.Context, changes []Change) (Result, error) {
-	return s.apply(ctx, changes, true)
+func (s *Store) Apply(ctx context.Context, note Note, changes []Change) (Result, error) {
+	return s.apply(ctx, note, changes, true)
 }
 
 // Check answers as Apply would, but writes nothing: what would be created has no
 // etag.
-func (s *Store) Check(ctx context.Context, changes []Change) (Result, error) {
-	return s.apply(ctx, changes, false)
+func (s *Store) Check(ctx context.Context, note Note, changes []Change) (Result, error) {
+	return s.apply(ctx, note, changes, false)
 }
 
-func (s *Store) apply(ctx context.Context, changes []Change, write bool) (Result, error) {
+func (s *Store) apply(ctx context.Context, note Note, changes []Change, write bool) (Result, error) {
 	if err := wellFormed(changes); err != nil {
 		return Result{}, err
 	}
@@ -116,7 +120,7 @@ func (s *Store) apply(ctx context.Context, changes []Change, write bool) (Result
 		return Result{}, fmt.Errorf("%w: waited for other writers: %w", ErrUnavailable, ctx.Err())
 	}
 	for attempt := 0; ; attempt++ {
-		r, err := s.attempt(ctx, changes, write)
+		r, err := s.attempt(ctx, note, changes, write)
 		if !errors.Is(err, errRaced) {
 			return r, err
 		}
@@ -126,12 +130,12 @@ func (s *Store) apply(ctx context.Context, changes []Change, write bool) (Result
 
 // attempt decides on the basis of what is stored now, and writes if write is set.
 // errRaced means that another writer was first: the caller tries again.
-func (s *Store) attempt(ctx context.Context, changes []Change, write bool) (Result, error) {
+func (s *Store) attempt(ctx context.Context, note Note, changes []Change, write bool) (Result, error) {
 	h, err := s.headAfterStage(ctx)
 	if err != nil {
 		return Result{}, err
 	}
-	if err := h.held(); err != nil {
+	if err := cmp.Or(h.held(), note.expects(h)); err != nil {
 		return Result{}, err
 	}
 	stored, err := s.load(ctx, h, changes)
@@ -159,29 +163,43 @@ func (s *Store) attempt(ctx context.Context, changes []Change, write bool) (Resu
 		return Result{}, err
 	}
 	next.Count += p.growth()
-	if err := s.write(ctx, h, next, set); err != nil {
+	r, err := newRecord(note, h, next, now, stored, set)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := s.write(ctx, h, next, set, r); err != nil {
 		return Result{}, err
 	}
 	return p.result(next.Revision, timestamppb.New(now)), nil
 }
 
-// write puts the next head and its changes in force: in one transaction where they
-// fit, otherwise by staging them first.
-func (s *Store) write(ctx context.Context, h, next head, set changeSet) error {
-	if size(set) <= MaxBytes && len(set.Resources)+len(set.Deleted) < maxOps {
+// write puts the next head, its changes and their record in force: in one transaction
+// where they fit, otherwise by staging them first.
+func (s *Store) write(ctx context.Context, h, next head, set changeSet, r record) error {
+	history, err := s.retain(ctx, h, &next, &r)
+	if err != nil {
+		return err
+	}
+	keys := len(set.Resources) + len(set.Deleted) + len(r.parts) + len(history)
+	if size(set)+int(r.Bytes) <= MaxBytes && keys < maxOps {
 		ops, err := s.operations(set)
 		if err != nil {
 			return err
 		}
+		ops = append(append(ops, s.putParts(r)...), history...)
 		return s.commit(ctx, h, append(ops, s.putHead(next)))
 	}
-	next, err := s.stage(ctx, next, set)
+	next, err = s.stage(ctx, next, set)
+	if err == nil {
+		err = s.stageParts(ctx, r)
+	}
 	if err != nil {
 		return err
 	}
-	if err := s.commit(ctx, h, []clientv3.Op{s.putHead(next)}, s.staged(next)); err != nil {
+	conditions := append(s.partsThere(r), s.staged(next))
+	if err := s.commit(ctx, h, append(history, s.putHead(next)), conditions...); err != nil {
 		if errors.Is(err, errRaced) { // it was not put in force
-			_ = s.do(ctx, s.dropStage(next.Staged)) // or Tidy will
+			_, _ = s.txn(ctx, s.dropStage(next.Staged), s.dropParts(r.id)) // or Tidy will
 		}
 		return err
 	}
@@ -266,138 +284,4 @@ func (s *Store) operations(set changeSet) ([]clientv3.Op, error) {
 		ops = append(ops, clientv3.OpDelete(s.prefix+name))
 	}
 	return ops, nil
-}
-
-// load reads all that the changes need: what they name, what that refers to and, for
-// deletions, what may refer to it. The head, read before, guards it.
-func (s *Store) load(ctx context.Context, h head, changes []Change) (view, error) {
-	v := make(view)
-	names := wanted(changes)
-	load := s.loadKeys
-	if len(names) > maxOps && h.Count >= 0 && h.Count <= manyKeys*len(names) {
-		load = s.loadAll
-	}
-	if err := load(ctx, names, v); err != nil {
-		return nil, err
-	}
-	for _, c := range changes {
-		if c.Op != Delete {
-			continue
-		}
-		if err := s.loadDependants(ctx, c.Name, v); err != nil {
-			return nil, err
-		}
-	}
-	return v, nil
-}
-
-// loadDependants reads what refers to a name.
-func (s *Store) loadDependants(ctx context.Context, name string, v view) error {
-	to, start, end := s.dependants(name)
-	return s.scan(ctx, start, end, 0, func(kv *mvccpb.KeyValue) (bool, error) {
-		s.decodeKnown(kv, func(m resource.Message) {
-			if refers(m, to) {
-				v[m.GetName()] = m
-			}
-		})
-		return true, nil
-	})
-}
-
-func wanted(changes []Change) []string {
-	var names []string
-	seen := make(map[string]bool)
-	add := func(name string) {
-		if !seen[name] {
-			seen[name] = true
-			names = append(names, name)
-		}
-	}
-	for _, c := range changes {
-		add(c.name())
-		if c.Op != Delete {
-			for _, r := range resource.References(c.Resource) {
-				add(r)
-			}
-		}
-	}
-	return names
-}
-
-// manyKeys: all resources are read instead of those that are needed, when there are at most so
-// many times as many. A ranged read returns pageKeys at a time, one by name maxOps.
-const manyKeys = pageKeys / maxOps
-
-// loadAll reads all that is stored, and keeps what the names are.
-func (s *Store) loadAll(ctx context.Context, names []string, v view) error {
-	wanted := make(map[string]bool, len(names))
-	for _, name := range names {
-		wanted[name] = true
-	}
-	return s.scan(ctx, s.first(), s.last(), 0, func(kv *mvccpb.KeyValue) (bool, error) {
-		if wanted[s.nameOf(kv.Key)] {
-			s.decodeKnown(kv, func(m resource.Message) { v[m.GetName()] = m })
-		}
-		return true, nil
-	})
-}
-
-// loadKeys reads the names, as many in one request as etcd allows.
-func (s *Store) loadKeys(ctx context.Context, names []string, v view) error {
-	for len(names) > 0 {
-		n := min(len(names), maxOps)
-		ops := make([]clientv3.Op, n)
-		for i, name := range names[:n] {
-			ops[i] = clientv3.OpGet(s.prefix + name)
-		}
-		names = names[n:]
-		if err := s.loadOps(ctx, ops, v); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *Store) loadOps(ctx context.Context, ops []clientv3.Op, v view) error {
-	got, err := s.txn(ctx, ops...)
-	if err != nil {
-		return err
-	}
-	for _, r := range got.Responses {
-		for _, kv := range r.GetResponseRange().Kvs {
-			s.decodeKnown(kv, func(m resource.Message) { v[m.GetName()] = m })
-		}
-	}
-	return nil
-}
-
-// decodeKnown decodes a value and passes it to visit, if this version knows its kind. A
-// value that cannot be read counts as an empty resource of its name: it can be replaced
-// and deleted, and references to it stay valid.
-func (s *Store) decodeKnown(kv *mvccpb.KeyValue, visit func(resource.Message)) {
-	ref, err := resource.Parse(s.nameOf(kv.Key))
-	if err != nil {
-		return
-	}
-	m, err := s.decode(kv)
-	if err != nil {
-		m = ref.Kind.New()
-		resource.SetName(m, ref.String())
-		resource.SetOutput(m, Etag(kv.ModRevision), nil)
-	}
-	visit(m)
-}
-
-// dependants returns a name taken apart and the keys that may refer to it.
-func (s *Store) dependants(name string) (ref resource.Ref, start, end string) {
-	ref, err := resource.Parse(name)
-	switch {
-	case err != nil || ref.Kind.Child():
-		return ref, "", ""
-	case ref.Kind == resource.Tenant:
-		start = s.prefix + name + "/"
-	default:
-		start = s.prefix + "tenants/"
-	}
-	return ref, start, clientv3.GetPrefixRangeEnd(start)
 }

@@ -18,7 +18,7 @@ func BenchmarkApply100(b *testing.B) {
 		for i := range changes {
 			changes[i] = store.Change{Resource: pool(fmt.Sprintf("p%03d", i), weight)}
 		}
-		if _, err := s.Apply(b.Context(), changes); err != nil {
+		if _, err := s.Apply(b.Context(), store.Note{}, changes); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -31,7 +31,7 @@ func BenchmarkSnapshot10000(b *testing.B) {
 		for i := range changes {
 			changes[i] = store.Change{Resource: tenant(fmt.Sprintf("t%d-%d", batch, i))}
 		}
-		if _, err := s.Apply(b.Context(), changes); err != nil {
+		if _, err := s.Apply(b.Context(), store.Note{}, changes); err != nil {
 			b.Fatal(err)
 		}
 	}

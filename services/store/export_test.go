@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 // CrashAt says where a writer of CrashingApply dies.
@@ -35,10 +35,27 @@ func (s *Store) CrashingApply(ctx context.Context, resources []*quotav1.Resource
 	if err != nil {
 		return err
 	}
-	if next, err = s.stage(ctx, next, set); err != nil || at == BeforeSwap {
+	before := view{}
+	for _, r := range resources {
+		if m, err := s.Get(ctx, resource.Name(r)); err == nil {
+			before[m.GetName()] = m
+		}
+	}
+	r, err := newRecord(Note{Action: "crash"}, h, next, time.Now(), before, set)
+	if err != nil {
 		return err
 	}
-	if err := s.commit(ctx, h, []clientv3.Op{s.putHead(next)}, s.staged(next)); err != nil || at == AfterSwap {
+	history, err := s.retain(ctx, h, &next, &r)
+	if err != nil {
+		return err
+	}
+	if next, err = s.stage(ctx, next, set); err != nil {
+		return err
+	}
+	if err := s.stageParts(ctx, r); err != nil || at == BeforeSwap {
+		return err
+	}
+	if err := s.commit(ctx, h, append(history, s.putHead(next)), s.staged(next)); err != nil || at == AfterSwap {
 		return err
 	}
 	if next, err = s.readHead(ctx); err != nil {

@@ -30,11 +30,22 @@ type head struct {
 	// the resources' own keys; Chunks is how many keys it has.
 	Staged string `json:"staged,omitempty"`
 	Chunks int    `json:"chunks,omitempty"`
+	// History is the account of the history, nil if it has to be counted.
+	History *account `json:"history,omitempty"`
 	// Held says why nothing is changed and nothing is delivered until Recover.
 	Held string `json:"held,omitempty"`
 
 	raw string // as stored, "" = nothing is stored
 	mod int64  // etcd revision that wrote it
+}
+
+// content is the revision whose change made the configuration what it is. Raise makes the
+// revision higher and changes nothing.
+func (h *head) content() int64 {
+	if h.History != nil && h.History.Last > 0 {
+		return h.History.Last
+	}
+	return h.Revision
 }
 
 func (s *Store) headKey() string { return s.prefix + "head" }

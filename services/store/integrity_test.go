@@ -128,7 +128,7 @@ func TestTooLarge(t *testing.T) {
 			strings.Repeat("x", 240)), Rate: "1/s"})
 	}
 	refused(t, s, store.ErrTooLarge, 0, store.Change{Resource: big})
-	if _, err := s.Check(t.Context(), puts(big)); err == nil {
+	if _, err := s.Check(t.Context(), store.Note{}, puts(big)); err == nil {
 		t.Error("Check accepts what Apply refuses")
 	}
 }
@@ -149,7 +149,7 @@ func TestForceOfMoreThanOneTransaction(t *testing.T) {
 
 func TestCheckWritesNothing(t *testing.T) {
 	s := storetest.Open(t)
-	r, err := s.Check(t.Context(), puts(pool("api", 1)))
+	r, err := s.Check(t.Context(), store.Note{}, puts(pool("api", 1)))
 	if err != nil || r.Outcomes[0] != store.Created || r.Resources[0].GetEtag() != "" {
 		t.Errorf("%+v (%v)", r, err)
 	}

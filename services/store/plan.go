@@ -23,15 +23,19 @@ type plan struct {
 	// order lists the names to write; final holds what they become, nil = deleted.
 	order []string
 	final map[string]resource.Message
+	// owner has the set of a name whose change says one.
+	owner map[string]string
 	// removed are deletions that nobody named.
 	removed []string
+	// usedBy has the names of what refers to a name, made when it is first asked for.
+	usedBy map[string][]string
 }
 
 // decide turns changes into a plan on what is stored, or says why it cannot be.
 // It is pure. The view must hold, of what is stored, the changes' names, what
 // they refer to and what refers to a deleted name.
 func decide(stored view, changes []Change) (*plan, error) {
-	p := &plan{changes: changes, before: stored, final: make(map[string]resource.Message)}
+	p := &plan{changes: changes, before: stored, final: make(map[string]resource.Message), owner: map[string]string{}}
 	for i, c := range changes {
 		outcome, err := p.admit(c)
 		if err != nil {
@@ -63,7 +67,9 @@ func (p *plan) admit(c Change) (Outcome, error) {
 		return 0, ErrExists
 	case c.Op == Update && !exists, c.Op == Delete && !exists && !c.AllowMissing:
 		return 0, ErrNotFound
-	case c.Declared && exists && c.Op != Delete && same(old, c.Resource):
+	case exists && c.foreign(old):
+		return 0, fmt.Errorf("%w: %s", ErrOwned, old.GetSet())
+	case c.Declared && exists && c.Op != Delete && c.same(old):
 		return Unchanged, nil
 	case c.Etag != "" && !exists && c.Op != Delete:
 		return 0, fmt.Errorf("%w: it does not exist, the change expects %s", ErrEtag, c.Etag)
@@ -77,19 +83,41 @@ func (p *plan) admit(c Change) (Outcome, error) {
 		p.write(c.Name, nil)
 		return Deleted, nil
 	}
-	if !exists {
-		p.write(c.name(), c.Resource)
-		return Created, nil
-	}
-	if same(old, c.Resource) {
+	if exists && c.same(old) {
 		return Unchanged, nil
 	}
+	if c.Set != nil {
+		p.owner[c.name()] = *c.Set
+	}
 	p.write(c.name(), c.Resource)
-	return Updated, nil
+	if exists {
+		return Updated, nil
+	}
+	return Created, nil
 }
 
-// same compares what people write of two resources.
-func same(a, b resource.Message) bool { return proto.Equal(resource.Spec(a), resource.Spec(b)) }
+// same reports whether a change leaves what people write of a resource, and its owner, as it is.
+func (c *Change) same(old resource.Message) bool {
+	return (c.Set == nil || *c.Set == old.GetSet()) && proto.Equal(resource.Spec(old), resource.Spec(c.Resource))
+}
+
+// foreign reports whether a change would take a resource from another set without being told to.
+func (c *Change) foreign(old resource.Message) bool {
+	return c.Set != nil && old.GetSet() != "" && old.GetSet() != *c.Set && !c.TakeOver
+}
+
+// stamped is a resource as it is stored: with etag, time and owner.
+func (p *plan) stamped(m resource.Message, etag string, updated *timestamppb.Timestamp) resource.Message {
+	name := m.GetName()
+	owner, said := p.owner[name]
+	if old := p.before[name]; !said && old != nil {
+		owner = old.GetSet()
+	}
+	m = resource.Spec(m)
+	resource.SetOutput(m, etag, updated)
+	resource.SetOwner(m, owner)
+	return m
+}
 
 func (p *plan) write(name string, m resource.Message) {
 	if _, again := p.final[name]; !again {
@@ -162,13 +190,36 @@ func (p *plan) takeAlong(gone resource.Ref, name string) {
 
 // users returns the sorted names of what still refers to a resource.
 func (p *plan) users(ref resource.Ref) []string {
+	if p.usedBy == nil {
+		p.usedBy = usedBy(p.before)
+	}
 	var names []string
-	for name, m := range p.before {
-		if p.after(name) != nil && refers(m, ref) && refers(p.after(name), ref) {
+	for _, name := range p.usedBy[ref.String()] {
+		if m := p.after(name); m != nil && refers(m, ref) {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
+	return names
+}
+
+// usedBy has, for each name, the names of what refers to it.
+func usedBy(v view) map[string][]string {
+	out := map[string][]string{}
+	for name, m := range v {
+		for _, to := range needs(m) {
+			out[to] = append(out[to], name)
+		}
+	}
+	return out
+}
+
+// needs are the names that a resource refers to, and the tenant that it belongs to.
+func needs(m resource.Message) []string {
+	names := resource.References(m)
+	if ref, err := resource.Parse(m.GetName()); err == nil && ref.Tenant == resource.AnyTenant {
+		names = append(names, ref.Parent())
+	}
 	return names
 }
 
@@ -197,9 +248,7 @@ func (p *plan) set(revision int64, now *timestamppb.Timestamp) changeSet {
 			set.Deleted = append(set.Deleted, name)
 			continue
 		}
-		m = resource.Spec(m)
-		resource.SetOutput(m, Etag(revision), now)
-		set.Resources = append(set.Resources, resource.Of(m))
+		set.Resources = append(set.Resources, resource.Of(p.stamped(m, Etag(revision), now)))
 	}
 	return set
 }
@@ -240,13 +289,9 @@ func (p *plan) stored(c Change, revision int64, now *timestamppb.Timestamp) reso
 	case !written:
 		return proto.Clone(old).(resource.Message)
 	case now != nil:
-		m = resource.Spec(m)
-		resource.SetOutput(m, Etag(revision), now)
+		return p.stamped(m, Etag(revision), now)
 	case old != nil:
-		m = resource.Spec(m)
-		resource.SetOutput(m, old.GetEtag(), old.GetUpdateTime())
-	default:
-		m = resource.Spec(m)
+		return p.stamped(m, old.GetEtag(), old.GetUpdateTime())
 	}
-	return m
+	return p.stamped(m, "", nil)
 }

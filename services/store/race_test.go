@@ -59,7 +59,7 @@ func disturb(ctx context.Context, s *store.Store, random *rand.Rand) error {
 			Force: true}},
 		append(puts(pool(id, 2), tenant(id)), puts(quota(id, id))...),
 	}
-	_, err := s.Apply(ctx, choices[random.IntN(len(choices))])
+	_, err := s.Apply(ctx, store.Note{}, choices[random.IntN(len(choices))])
 	for _, refusal := range []error{store.ErrReference, store.ErrInUse, store.ErrNotFound} {
 		if errors.Is(err, refusal) {
 			return nil
@@ -98,7 +98,7 @@ func TestConcurrentIncrementsAllCount(t *testing.T) {
 					return
 				}
 				next := pool("api", m.(*quotav1.Pool).Capacity+1)
-				_, err = s.Apply(t.Context(), []store.Change{{Resource: next, Etag: m.GetEtag()}})
+				_, err = s.Apply(t.Context(), store.Note{}, []store.Change{{Resource: next, Etag: m.GetEtag()}})
 				switch {
 				case err == nil:
 					done++

@@ -28,6 +28,7 @@ func (s *Store) Accept(ctx context.Context, seen int64) (Snapshot, error) {
 	err = s.rewrite(ctx, func(h *head) (bool, error) {
 		h.Revision = h.after(seen, time.Now())
 		h.Base, h.Held, h.Count = h.Revision, "", int(got.Count)
+		h.History = nil // what is accepted is not what the last entry left
 		return true, nil
 	})
 	if err != nil {
@@ -40,12 +41,12 @@ func (s *Store) Accept(ctx context.Context, seen int64) (Snapshot, error) {
 // stored beside them is deleted. They are taken as they are, such as from an agent's
 // last good snapshot, and get new etags. seen is as for Accept. Errors: ErrTooLarge,
 // ErrReference, ErrUnavailable.
-func (s *Store) Replace(ctx context.Context, resources []*quotav1.Resource, seen int64) (Snapshot, error) {
+func (s *Store) Replace(ctx context.Context, note Note, resources []*quotav1.Resource, seen int64) (Snapshot, error) {
 	if err := s.dropLost(ctx); err != nil {
 		return Snapshot{}, err
 	}
 	for attempt := 0; ; attempt++ {
-		err := s.replace(ctx, resources, seen)
+		err := s.replace(ctx, note, resources, seen)
 		if err == nil {
 			return s.Snapshot(ctx)
 		}
@@ -56,7 +57,7 @@ func (s *Store) Replace(ctx context.Context, resources []*quotav1.Resource, seen
 	}
 }
 
-func (s *Store) replace(ctx context.Context, resources []*quotav1.Resource, seen int64) error {
+func (s *Store) replace(ctx context.Context, note Note, resources []*quotav1.Resource, seen int64) error {
 	h, err := s.readHead(ctx)
 	if err != nil {
 		return err
@@ -72,7 +73,16 @@ func (s *Store) replace(ctx context.Context, resources []*quotav1.Resource, seen
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, h, next, set)
+	before := make(view, len(snap.Resources))
+	for _, r := range snap.Resources {
+		before[resource.Name(r)] = resource.Unwrap(r)
+	}
+	r, err := newRecord(note, h, next, now, before, set)
+	if err != nil {
+		return err
+	}
+	r.Previous = -1 // what is replaced may not be what the last entry left
+	return s.write(ctx, h, next, set, r)
 }
 
 // replacement is the change set from what is stored to the resources given.
@@ -94,8 +104,10 @@ func replacement(
 				return set, fmt.Errorf("%s: %w: %s", m.GetName(), ErrReference, name)
 			}
 		}
+		owner := m.GetSet()
 		m = resource.Spec(m)
 		resource.SetOutput(m, Etag(revision), now)
+		resource.SetOwner(m, owner)
 		set.Resources = append(set.Resources, resource.Of(m))
 	}
 	for _, r := range snap.Resources {

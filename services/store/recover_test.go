@@ -109,7 +109,7 @@ func TestRestoredWithoutALostChange(t *testing.T) {
 func eventually(t *testing.T, s *store.Store, changes []store.Change) store.Result {
 	t.Helper()
 	for {
-		r, err := s.Apply(t.Context(), changes)
+		r, err := s.Apply(t.Context(), store.Note{}, changes)
 		if err == nil {
 			return r
 		}
@@ -146,9 +146,9 @@ func held(t *testing.T, s *store.Store, batches <-chan store.Batch, old store.Sn
 		t.Fatalf("%+v, want it held because of %q at revision %d", b, why, old.Revision)
 	}
 	for name, err := range map[string]error{
-		"Apply": second(s.Apply(t.Context(), puts(pool("x", 1)))), "Check": second(s.Check(t.Context(),
-			puts(pool("x", 1)))),
-		"Get": second(s.Get(t.Context(), "pools/api")),
+		"Apply": second(s.Apply(t.Context(), store.Note{}, puts(pool("x", 1)))),
+		"Check": second(s.Check(t.Context(), store.Note{}, puts(pool("x", 1)))),
+		"Get":   second(s.Get(t.Context(), "pools/api")),
 	} {
 		if !errors.Is(err, store.ErrHeld) || !strings.Contains(err.Error(), "titrate recover") {
 			t.Errorf("%s of a held configuration: %v", name, err)
@@ -187,7 +187,9 @@ func TestADeletedPrefixIsHeldAndComesBackFromASnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	held(t, s, batches, old, "gone")
-	b := recovered(t, batches, func() (store.Snapshot, error) { return s.Replace(t.Context(), old.Resources, 0) })
+	b := recovered(t, batches, func() (store.Snapshot, error) {
+		return s.Replace(t.Context(), store.Note{}, old.Resources, 0)
+	})
 	if len(b.Resources) != 401 || b.Revision <= old.Revision {
 		t.Errorf("%d resources at revision %d", len(b.Resources), b.Revision)
 	}

@@ -166,8 +166,8 @@ func (s *Store) dropStage(id string) clientv3.Op {
 	return clientv3.OpDelete(s.stagePrefix()+id+"/", clientv3.WithPrefix())
 }
 
-// sweep removes change sets that were never committed and that are too old to be
-// written still.
+// sweep removes change sets, and changes for the history, that were never committed and that
+// are too old to be written still.
 func (s *Store) sweep(ctx context.Context, current string) error {
 	var left []string
 	got, err := s.get(ctx, s.stagePrefix(), clientv3.WithPrefix(), clientv3.WithKeysOnly())
@@ -186,7 +186,7 @@ func (s *Store) sweep(ctx context.Context, current string) error {
 			return err
 		}
 	}
-	return nil
+	return s.sweepParts(ctx)
 }
 
 func stageAge(id string) time.Duration {

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/store/resource"
@@ -34,16 +32,6 @@ func envelopes(changes []store.Change) []*quotav1.Resource {
 	return out
 }
 
-// staged counts the keys of staged change sets.
-func staged(t *testing.T, client *clientv3.Client, prefix string) int64 {
-	t.Helper()
-	got, err := client.Get(t.Context(), prefix+"changes/", clientv3.WithPrefix(), clientv3.WithCountOnly())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got.Count
-}
-
 func TestThousandsInOneStep(t *testing.T) {
 	client, prefix := storetest.Shared(t).Client(t), storetest.Prefix(t)
 	s := store.Open(client, prefix)
@@ -65,7 +53,7 @@ func TestThousandsInOneStep(t *testing.T) {
 		got.GetEtag() != r.Resources[5999].GetEtag() {
 		t.Errorf("etag %q of a staged resource, revision %x (%v)", got.GetEtag(), r.Revision, err)
 	}
-	if n := staged(t, client, prefix); n != 0 {
+	if n := keys(t, client, prefix+"changes/"); n != 0 {
 		t.Errorf("%d keys are left of the change set", n)
 	}
 	// A small change after it is one small transaction.
@@ -107,7 +95,7 @@ func TestCrashWhileStaging(t *testing.T) {
 				t.Errorf("after the crash a change came as %d resources (reset %t)", len(b.Resources), b.Reset)
 			}
 			readers(t, s, want+1)
-			if n := staged(t, client, prefix); visible && n != 0 || !visible && n == 0 {
+			if n := keys(t, client, prefix+"changes/"); visible && n != 0 || !visible && n == 0 {
 				t.Errorf("%d keys are left of the change set", n)
 			}
 		})
@@ -162,7 +150,7 @@ func TestTidyRemovesOldLeftovers(t *testing.T) {
 	if err := s.Tidy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := staged(t, client, prefix); n != 1 {
+	if n := keys(t, client, prefix+"changes/"); n != 1 {
 		t.Errorf("%d keys are left, want the one that may still be in the making", n)
 	}
 	if err := s.CrashingApply(t.Context(), envelopes(herd(10, 1)), store.AfterSwap); err != nil {
@@ -191,7 +179,7 @@ func TestConcurrentLargeChanges(t *testing.T) {
 		s := store.Open(etcd.Client(t), prefix)
 		wg.Go(func() {
 			for i := range steps {
-				if _, err := s.Apply(ctx, herd(150, float64(1+w*steps+i))); err != nil {
+				if _, err := s.Apply(ctx, store.Note{}, herd(150, float64(1+w*steps+i))); err != nil {
 					t.Errorf("writer %d: %v", w, err)
 				}
 				if err := increment(ctx, s); err != nil {
@@ -260,7 +248,7 @@ func increment(ctx context.Context, s *store.Store) error {
 		} else if !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		_, err = s.Apply(ctx, []store.Change{change})
+		_, err = s.Apply(ctx, store.Note{}, []store.Change{change})
 		if !errors.Is(err, store.ErrEtag) && !errors.Is(err, store.ErrExists) {
 			return err
 		}

@@ -23,6 +23,17 @@
 // before the head names the change set leaves chunks that nobody reads; Tidy removes them.
 // A writer that crashes later leaves work that the next writer, or Tidy, does.
 //
+// # History
+//
+// Each change stores an entry under prefix + "changelog/": who, when, why, how many resources;
+// and what it changed, before and after, compressed, under prefix + "diffs/". Both are in
+// the transaction of the change. Those of a staged change are written before, like its
+// chunks, and the entry is in the transaction that changes the head: what no entry names does
+// not count, and Tidy removes it. The same transaction deletes the entries that Retention no
+// longer keeps; the head has the account of the rest. An entry names the revision that it
+// changed, so that a gap is noticed: Undo goes back from entry to entry, and refuses to go
+// over a change that was not recorded.
+//
 // # Revisions
 //
 // A revision is the time of day in milliseconds, or the last revision plus one where the
@@ -48,15 +59,17 @@
 //   - Watch delivers whole revisions, in order; after a compaction or a lost
 //     history it delivers the full state instead and says so.
 //   - Revisions rise, also over a restored or replaced etcd.
+//   - The history has an entry for each change, or the change was not made.
 //   - Calls end with their context. A request to etcd fails after Timeout with
 //     ErrUnavailable; Apply makes several.
 //
 // # Cost
 //
 // Get is one read. Apply of n changes is one read of the head, reads of the keys
-// that they name, and a transaction of n+1 operations; staged, it writes every value
-// twice. Deleting a pool reads all quotas and limits in pages, for any of them may
-// name it. Watch costs one read of the head a second.
+// that they name, and a transaction of n+3 operations; staged, it writes every value
+// twice, and the compressed history beside. Where the history is full, a change also reads the
+// oldest entries and deletes them in its transaction. Deleting a pool reads all quotas and
+// limits in pages, for any of them may name it. Watch costs one read of the head a second.
 package store
 
 import (
@@ -111,6 +124,9 @@ var (
 	ErrBadChange   = errors.New("malformed change")
 	ErrCorrupt     = errors.New("stored value is corrupt")
 	ErrHeld        = errors.New("the configuration is held")
+	ErrRevision    = errors.New("the configuration has changed")
+	ErrOwned       = errors.New("belongs to another set")
+	ErrNoHistory   = errors.New("the history does not go back there")
 	ErrUnavailable = errors.New("store unavailable")
 )
 
@@ -119,8 +135,9 @@ type Store struct {
 	client *clientv3.Client
 	prefix string
 	// writer holds one token: the right to write, within this process.
-	writer chan struct{}
-	seed   atomic.Uint64 // of key hashes, 0 = not read yet
+	writer    chan struct{}
+	seed      atomic.Uint64 // of key hashes, 0 = not read yet
+	retention Retention
 }
 
 // Open returns the store under the prefix, Prefix if it is empty. It does not contact
@@ -131,6 +148,12 @@ func Open(client *clientv3.Client, prefix string) *Store {
 	}
 	s := &Store{client: client, prefix: prefix, writer: make(chan struct{}, 1)}
 	s.writer <- struct{}{}
+	return s
+}
+
+// Retain bounds the history from the next change on. Without it nothing is dropped.
+func (s *Store) Retain(r Retention) *Store {
+	s.retention = r
 	return s
 }
 

@@ -42,7 +42,7 @@ func puts(ms ...resource.Message) []store.Change {
 
 func apply(t *testing.T, s *store.Store, changes ...store.Change) store.Result {
 	t.Helper()
-	r, err := s.Apply(t.Context(), changes)
+	r, err := s.Apply(t.Context(), store.Note{}, changes)
 	if err != nil {
 		t.Fatalf("Apply: %v", err)
 	}
@@ -55,7 +55,7 @@ func refused(t *testing.T, s *store.Store, want error, index int, changes ...sto
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Apply(t.Context(), changes)
+	_, err = s.Apply(t.Context(), store.Note{}, changes)
 	if !errors.Is(err, want) {
 		t.Fatalf("Apply: %v, want %v", err, want)
 	}

@@ -215,7 +215,7 @@ func TestEtcdKilledAndBack(t *testing.T) {
 	calls := map[string]func() error{
 		"Get":      func() error { _, err := s.Get(t.Context(), "pools/api"); return err },
 		"List":     func() error { _, _, err := s.List(t.Context(), store.Query{Kind: resource.Pool}); return err },
-		"Apply":    func() error { _, err := s.Apply(t.Context(), puts(pool("b", 1))); return err },
+		"Apply":    func() error { _, err := s.Apply(t.Context(), store.Note{}, puts(pool("b", 1))); return err },
 		"Snapshot": func() error { _, err := s.Snapshot(t.Context()); return err },
 		"Seed":     func() error { _, err := s.Seed(t.Context()); return err },
 	}
@@ -244,7 +244,7 @@ func TestEtcdKilledAndBack(t *testing.T) {
 	}
 	defer back.Kill()
 	for {
-		if _, err = s.Apply(t.Context(), puts(pool("back", 1))); !errors.Is(err, store.ErrUnavailable) {
+		if _, err = s.Apply(t.Context(), store.Note{}, puts(pool("back", 1))); !errors.Is(err, store.ErrUnavailable) {
 			break
 		}
 	}

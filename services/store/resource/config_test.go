@@ -41,7 +41,7 @@ func same[T fmt.Stringer](t *testing.T, what string, api map[int32]string, value
 
 // notForGateways are fields that gateways need not know.
 var notForGateways = map[string]bool{
-	"etag": true, "update_time": true, "status": true, "display_name": true,
+	"etag": true, "update_time": true, "status": true, "set": true, "display_name": true,
 	// The coordinator divides pools.
 	"sharing": true, "alpha": true, "guarantee": true, "adaptive.min": true, "adaptive.max": true,
 	"Quota.weight": true,

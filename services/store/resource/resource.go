@@ -27,6 +27,7 @@ package resource
 
 import (
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
@@ -39,6 +40,7 @@ type Message interface {
 	GetName() string
 	GetEtag() string
 	GetUpdateTime() *timestamppb.Timestamp
+	GetSet() string
 }
 
 // Of puts a resource into the envelope. It shares m, it does not copy. It panics
@@ -104,6 +106,12 @@ func SetOutput(m Message, etag string, updated *timestamppb.Timestamp) {
 	}
 }
 
+// SetOwner sets the set that owns a resource, "" = none.
+func SetOwner(m Message, set string) {
+	r := m.ProtoReflect()
+	r.Set(r.Descriptor().Fields().ByName("set"), protoreflect.ValueOfString(set))
+}
+
 // SetName sets a resource's name.
 func SetName(m Message, name string) {
 	switch m := m.(type) {
@@ -119,10 +127,11 @@ func SetName(m Message, name string) {
 }
 
 // Spec returns a copy of m without what only the server writes: etag, update
-// time and status.
+// time, owner and status.
 func Spec(m Message) Message {
 	c := proto.Clone(m).(Message)
 	SetOutput(c, "", nil)
+	SetOwner(c, "")
 	switch c := c.(type) {
 	case *quotav1.Pool:
 		c.Status = nil

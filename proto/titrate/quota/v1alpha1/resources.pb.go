@@ -543,7 +543,9 @@ type Pool struct {
 	// Output only.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Output only.
-	Status        *PoolStatus `protobuf:"bytes,102,opt,name=status,proto3" json:"status,omitempty"`
+	Status *PoolStatus `protobuf:"bytes,102,opt,name=status,proto3" json:"status,omitempty"`
+	// Output only. The set that owns it: see ApplyRequest.set.
+	Set           string `protobuf:"bytes,103,opt,name=set,proto3" json:"set,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -662,6 +664,13 @@ func (x *Pool) GetStatus() *PoolStatus {
 	return nil
 }
 
+func (x *Pool) GetSet() string {
+	if x != nil {
+		return x.Set
+	}
+	return ""
+}
+
 // What the coordinator knows of a pool. Rates in cost units per second.
 type PoolStatus struct {
 	state                protoimpl.MessageState `protogen:"open.v1"`
@@ -774,7 +783,9 @@ type Tenant struct {
 	// Output only.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Output only. Absent when there is nothing to say.
-	Status        *TenantStatus `protobuf:"bytes,102,opt,name=status,proto3" json:"status,omitempty"`
+	Status *TenantStatus `protobuf:"bytes,102,opt,name=status,proto3" json:"status,omitempty"`
+	// Output only. The set that owns it: see ApplyRequest.set.
+	Set           string `protobuf:"bytes,103,opt,name=set,proto3" json:"set,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -851,6 +862,13 @@ func (x *Tenant) GetStatus() *TenantStatus {
 	return nil
 }
 
+func (x *Tenant) GetSet() string {
+	if x != nil {
+		return x.Set
+	}
+	return ""
+}
+
 // What the coordinator knows of a tenant.
 type TenantStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -911,7 +929,9 @@ type Quota struct {
 	// Output only.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Output only.
-	Status        *QuotaStatus `protobuf:"bytes,102,opt,name=status,proto3" json:"status,omitempty"`
+	Status *QuotaStatus `protobuf:"bytes,102,opt,name=status,proto3" json:"status,omitempty"`
+	// Output only. The set that owns it: see ApplyRequest.set.
+	Set           string `protobuf:"bytes,103,opt,name=set,proto3" json:"set,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1000,6 +1020,13 @@ func (x *Quota) GetStatus() *QuotaStatus {
 		return x.Status
 	}
 	return nil
+}
+
+func (x *Quota) GetSet() string {
+	if x != nil {
+		return x.Set
+	}
+	return ""
 }
 
 // What the coordinator grants now, and why. Rates in cost units per second.
@@ -1125,7 +1152,9 @@ type Limit struct {
 	// Output only.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Output only. Absent when there is nothing to say.
-	Status        *LimitStatus `protobuf:"bytes,102,opt,name=status,proto3" json:"status,omitempty"`
+	Status *LimitStatus `protobuf:"bytes,102,opt,name=status,proto3" json:"status,omitempty"`
+	// Output only. The set that owns it: see ApplyRequest.set.
+	Set           string `protobuf:"bytes,103,opt,name=set,proto3" json:"set,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1258,6 +1287,13 @@ func (x *Limit) GetStatus() *LimitStatus {
 	return nil
 }
 
+func (x *Limit) GetSet() string {
+	if x != nil {
+		return x.Set
+	}
+	return ""
+}
+
 // What gateways make of a limit.
 type LimitStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1382,7 +1418,7 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\bAdaptive\x12+\n" +
 	"\x03min\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA!\x00\x00\x00\x00\x00\x00\x00\x00R\x03min\x12+\n" +
 	"\x03max\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA!\x00\x00\x00\x00\x00\x00\x00\x00R\x03max:J\xbaHG\x1aE\n" +
-	"\x13adaptive.max_ge_min\x12\x18max must be at least min\x1a\x14this.max >= this.min\"\xd3\x05\n" +
+	"\x13adaptive.max_ge_min\x12\x18max must be at least min\x1a\x14this.max >= this.min\"\xe5\x05\n" +
 	"\x04Pool\x12G\n" +
 	"\x04name\x18\x01 \x01(\tB3\xbaH0r.2,^pools/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x125\n" +
 	"\bcapacity\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA!\x00\x00\x00\x00\x00\x00\x00\x00R\bcapacity\x12C\n" +
@@ -1397,7 +1433,8 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12:\n" +
-	"\x06status\x18f \x01(\v2\".titrate.quota.v1alpha1.PoolStatusR\x06status\"\xf7\x01\n" +
+	"\x06status\x18f \x01(\v2\".titrate.quota.v1alpha1.PoolStatusR\x06status\x12\x10\n" +
+	"\x03set\x18g \x01(\tR\x03set\"\xf7\x01\n" +
 	"\n" +
 	"PoolStatus\x12\x16\n" +
 	"\x06demand\x18\x01 \x01(\x01R\x06demand\x12\x1a\n" +
@@ -1407,7 +1444,7 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x15infeasible_guarantees\x18\x05 \x01(\bR\x14infeasibleGuarantees\x12\x14\n" +
 	"\x05epoch\x18\x06 \x01(\x03R\x05epoch\x12\x1a\n" +
 	"\bcapacity\x18\a \x01(\x01R\bcapacity\x12\x1b\n" +
-	"\tin_flight\x18\b \x01(\x01R\binFlight\"\xc9\x02\n" +
+	"\tin_flight\x18\b \x01(\x01R\binFlight\"\xdb\x02\n" +
 	"\x06Tenant\x12M\n" +
 	"\x04name\x18\x01 \x01(\tB9\xbaH6r422^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)$R\x04name\x12+\n" +
 	"\fdisplay_name\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\vdisplayName\x124\n" +
@@ -1415,9 +1452,10 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12<\n" +
-	"\x06status\x18f \x01(\v2$.titrate.quota.v1alpha1.TenantStatusR\x06status\"*\n" +
+	"\x06status\x18f \x01(\v2$.titrate.quota.v1alpha1.TenantStatusR\x06status\x12\x10\n" +
+	"\x03set\x18g \x01(\tR\x03set\"*\n" +
 	"\fTenantStatus\x12\x1a\n" +
-	"\bwarnings\x18\x01 \x03(\tR\bwarnings\"\xf4\x04\n" +
+	"\bwarnings\x18\x01 \x03(\tR\bwarnings\"\x86\x05\n" +
 	"\x05Quota\x12y\n" +
 	"\x04name\x18\x01 \x01(\tBe\xbaHbr`2^^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)/quotas/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x129\n" +
 	"\n" +
@@ -1429,7 +1467,8 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12;\n" +
-	"\x06status\x18f \x01(\v2#.titrate.quota.v1alpha1.QuotaStatusR\x06status:n\xbaHk\x1ai\n" +
+	"\x06status\x18f \x01(\v2#.titrate.quota.v1alpha1.QuotaStatusR\x06status\x12\x10\n" +
+	"\x03set\x18g \x01(\tR\x03set:n\xbaHk\x1ai\n" +
 	"\x17quota.max_ge_guaranteed\x12\x1fmax must be at least guaranteed\x1a-!has(this.max) || this.max >= this.guaranteedB\x06\n" +
 	"\x04_maxB\t\n" +
 	"\a_weight\"\xd9\x01\n" +
@@ -1440,7 +1479,7 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\bbound_by\x18\x04 \x01(\x0e2\x1d.titrate.quota.v1alpha1.BoundR\aboundBy\x12\x14\n" +
 	"\x05price\x18\x05 \x01(\x01R\x05price\x12\x14\n" +
 	"\x05stale\x18\x06 \x01(\bR\x05stale\x12\x1a\n" +
-	"\bwarnings\x18\a \x03(\tR\bwarnings\"\xd2\x06\n" +
+	"\bwarnings\x18\a \x03(\tR\bwarnings\"\xe4\x06\n" +
 	"\x05Limit\x12y\n" +
 	"\x04name\x18\x01 \x01(\tBe\xbaHbr`2^^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)/limits/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x127\n" +
 	"\x03key\x18\x02 \x01(\x0e2\x1b.titrate.quota.v1alpha1.KeyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03key\x12Y\n" +
@@ -1457,7 +1496,8 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12;\n" +
-	"\x06status\x18f \x01(\v2#.titrate.quota.v1alpha1.LimitStatusR\x06status\")\n" +
+	"\x06status\x18f \x01(\v2#.titrate.quota.v1alpha1.LimitStatusR\x06status\x12\x10\n" +
+	"\x03set\x18g \x01(\tR\x03set\")\n" +
 	"\vLimitStatus\x12\x1a\n" +
 	"\bwarnings\x18\x01 \x03(\tR\bwarnings\"\xba\x01\n" +
 	"\bOverride\x12\"\n" +

@@ -15,6 +15,7 @@ import (
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	emptypb "google.golang.org/protobuf/types/known/emptypb"
 	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -76,7 +77,7 @@ func (x ApplyResponse_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ApplyResponse_Outcome.Descriptor instead.
 func (ApplyResponse_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{26, 0}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{27, 0}
 }
 
 type GetPoolRequest struct {
@@ -1644,9 +1645,19 @@ type ApplyRequest struct {
 	Resources    []*Resource `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
 	ValidateOnly bool        `protobuf:"varint,2,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	// Refuse what there would be a warning about.
-	Strict        bool `protobuf:"varint,3,opt,name=strict,proto3" json:"strict,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Strict bool `protobuf:"varint,3,opt,name=strict,proto3" json:"strict,omitempty"`
+	// Resources to delete in the same step.
+	Deletions []*Deletion `protobuf:"bytes,4,rep,name=deletions,proto3" json:"deletions,omitempty"`
+	// Why; kept in the history.
+	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	// The set that owns the resources from then on; "" = owners stay as they are.
+	Set string `protobuf:"bytes,6,opt,name=set,proto3" json:"set,omitempty"`
+	// Take resources from another set. Without it they are refused, with FAILED_PRECONDITION.
+	TakeOver bool `protobuf:"varint,7,opt,name=take_over,json=takeOver,proto3" json:"take_over,omitempty"`
+	// The revision that the configuration must have; 0 = any. Another one is ABORTED.
+	ExpectedRevision int64 `protobuf:"varint,8,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *ApplyRequest) Reset() {
@@ -1700,6 +1711,95 @@ func (x *ApplyRequest) GetStrict() bool {
 	return false
 }
 
+func (x *ApplyRequest) GetDeletions() []*Deletion {
+	if x != nil {
+		return x.Deletions
+	}
+	return nil
+}
+
+func (x *ApplyRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *ApplyRequest) GetSet() string {
+	if x != nil {
+		return x.Set
+	}
+	return ""
+}
+
+func (x *ApplyRequest) GetTakeOver() bool {
+	if x != nil {
+		return x.TakeOver
+	}
+	return false
+}
+
+func (x *ApplyRequest) GetExpectedRevision() int64 {
+	if x != nil {
+		return x.ExpectedRevision
+	}
+	return 0
+}
+
+// A resource to delete.
+type Deletion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// That the stored resource must have; "" = any. What does not exist is passed over.
+	Etag          string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Deletion) Reset() {
+	*x = Deletion{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Deletion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Deletion) ProtoMessage() {}
+
+func (x *Deletion) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Deletion.ProtoReflect.Descriptor instead.
+func (*Deletion) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *Deletion) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Deletion) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
 type ApplyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As stored, in the order of the request.
@@ -1709,14 +1809,16 @@ type ApplyResponse struct {
 	// Configuration revision after the change.
 	Revision int64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	// What is accepted and may not be meant, such as a name that no gateway knows.
-	Warnings      []*Warning `protobuf:"bytes,4,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Warnings []*Warning `protobuf:"bytes,4,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// Names of what was deleted.
+	Deleted       []string `protobuf:"bytes,5,rep,name=deleted,proto3" json:"deleted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[26]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1728,7 +1830,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[26]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1741,7 +1843,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{26}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ApplyResponse) GetResources() []*Resource {
@@ -1772,6 +1874,13 @@ func (x *ApplyResponse) GetWarnings() []*Warning {
 	return nil
 }
 
+func (x *ApplyResponse) GetDeleted() []string {
+	if x != nil {
+		return x.Deleted
+	}
+	return nil
+}
+
 // A doubt about a resource that was applied.
 type Warning struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1784,7 +1893,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[27]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1796,7 +1905,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[27]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1809,7 +1918,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{27}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Warning) GetResource() string {
@@ -1844,7 +1953,7 @@ type WhyRequest struct {
 
 func (x *WhyRequest) Reset() {
 	*x = WhyRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[28]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1856,7 +1965,7 @@ func (x *WhyRequest) String() string {
 func (*WhyRequest) ProtoMessage() {}
 
 func (x *WhyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[28]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1869,7 +1978,7 @@ func (x *WhyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyRequest.ProtoReflect.Descriptor instead.
 func (*WhyRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{28}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *WhyRequest) GetTenant() string {
@@ -1895,7 +2004,7 @@ type WhyResponse struct {
 
 func (x *WhyResponse) Reset() {
 	*x = WhyResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[29]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1907,7 +2016,7 @@ func (x *WhyResponse) String() string {
 func (*WhyResponse) ProtoMessage() {}
 
 func (x *WhyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[29]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +2029,7 @@ func (x *WhyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyResponse.ProtoReflect.Descriptor instead.
 func (*WhyResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{29}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WhyResponse) GetExplanations() []*Explanation {
@@ -1958,7 +2067,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[30]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2079,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[30]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2092,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{30}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Explanation) GetTenant() string {
@@ -2116,7 +2225,7 @@ type GatewayPart struct {
 
 func (x *GatewayPart) Reset() {
 	*x = GatewayPart{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[31]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2128,7 +2237,7 @@ func (x *GatewayPart) String() string {
 func (*GatewayPart) ProtoMessage() {}
 
 func (x *GatewayPart) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[31]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2141,7 +2250,7 @@ func (x *GatewayPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GatewayPart.ProtoReflect.Descriptor instead.
 func (*GatewayPart) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{31}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GatewayPart) GetGateway() string {
@@ -2165,11 +2274,545 @@ func (x *GatewayPart) GetAdmitted() float64 {
 	return 0
 }
 
+// One revision of the configuration, as the history has it.
+type Revision struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Revision int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The revision that it changed. If the history does not have it, changes in between are not known.
+	Previous int64                  `protobuf:"varint,2,opt,name=previous,proto3" json:"previous,omitempty"`
+	Time     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	// Identities of the caller's certificate, or what is known of a caller without one.
+	Author string `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
+	// The caller's words.
+	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	// What made it: apply, create, update, delete, rollback to REVISION, recover.
+	Action string `protobuf:"bytes,6,opt,name=action,proto3" json:"action,omitempty"`
+	// ApplyRequest.set.
+	Set     string `protobuf:"bytes,7,opt,name=set,proto3" json:"set,omitempty"`
+	Created int32  `protobuf:"varint,8,opt,name=created,proto3" json:"created,omitempty"`
+	Updated int32  `protobuf:"varint,9,opt,name=updated,proto3" json:"updated,omitempty"`
+	Deleted int32  `protobuf:"varint,10,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	// Bytes that its changes take in etcd. 0 = they are not kept, they are too large.
+	Bytes         int64 `protobuf:"varint,11,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Revision) Reset() {
+	*x = Revision{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Revision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Revision) ProtoMessage() {}
+
+func (x *Revision) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Revision.ProtoReflect.Descriptor instead.
+func (*Revision) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *Revision) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Revision) GetPrevious() int64 {
+	if x != nil {
+		return x.Previous
+	}
+	return 0
+}
+
+func (x *Revision) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *Revision) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *Revision) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Revision) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *Revision) GetSet() string {
+	if x != nil {
+		return x.Set
+	}
+	return ""
+}
+
+func (x *Revision) GetCreated() int32 {
+	if x != nil {
+		return x.Created
+	}
+	return 0
+}
+
+func (x *Revision) GetUpdated() int32 {
+	if x != nil {
+		return x.Updated
+	}
+	return 0
+}
+
+func (x *Revision) GetDeleted() int32 {
+	if x != nil {
+		return x.Deleted
+	}
+	return 0
+}
+
+func (x *Revision) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+// What a revision does to one resource.
+type ResourceChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Before        *Resource              `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"` // absent = it did not exist
+	After         *Resource              `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`   // absent = it is deleted
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceChange) Reset() {
+	*x = ResourceChange{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceChange) ProtoMessage() {}
+
+func (x *ResourceChange) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceChange.ProtoReflect.Descriptor instead.
+func (*ResourceChange) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ResourceChange) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ResourceChange) GetBefore() *Resource {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *ResourceChange) GetAfter() *Resource {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+type ListRevisionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Default 100, at most 1000.
+	PageSize      int32  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRevisionsRequest) Reset() {
+	*x = ListRevisionsRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRevisionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRevisionsRequest) ProtoMessage() {}
+
+func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRevisionsRequest.ProtoReflect.Descriptor instead.
+func (*ListRevisionsRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ListRevisionsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListRevisionsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListRevisionsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Revisions     []*Revision            `protobuf:"bytes,1,rep,name=revisions,proto3" json:"revisions,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRevisionsResponse) Reset() {
+	*x = ListRevisionsResponse{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRevisionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRevisionsResponse) ProtoMessage() {}
+
+func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRevisionsResponse.ProtoReflect.Descriptor instead.
+func (*ListRevisionsResponse) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ListRevisionsResponse) GetRevisions() []*Revision {
+	if x != nil {
+		return x.Revisions
+	}
+	return nil
+}
+
+func (x *ListRevisionsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+type GetRevisionRequest struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Revision int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Most changes to return, default 1000; more are counted.
+	MaxChanges    int32 `protobuf:"varint,2,opt,name=max_changes,json=maxChanges,proto3" json:"max_changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRevisionRequest) Reset() {
+	*x = GetRevisionRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRevisionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRevisionRequest) ProtoMessage() {}
+
+func (x *GetRevisionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRevisionRequest.ProtoReflect.Descriptor instead.
+func (*GetRevisionRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *GetRevisionRequest) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *GetRevisionRequest) GetMaxChanges() int32 {
+	if x != nil {
+		return x.MaxChanges
+	}
+	return 0
+}
+
+type GetRevisionResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Revision *Revision              `protobuf:"bytes,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	Changes  []*ResourceChange      `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
+	// Changes that are not in the answer.
+	More          int64 `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRevisionResponse) Reset() {
+	*x = GetRevisionResponse{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRevisionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRevisionResponse) ProtoMessage() {}
+
+func (x *GetRevisionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRevisionResponse.ProtoReflect.Descriptor instead.
+func (*GetRevisionResponse) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *GetRevisionResponse) GetRevision() *Revision {
+	if x != nil {
+		return x.Revision
+	}
+	return nil
+}
+
+func (x *GetRevisionResponse) GetChanges() []*ResourceChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *GetRevisionResponse) GetMore() int64 {
+	if x != nil {
+		return x.More
+	}
+	return 0
+}
+
+type RollbackRequest struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Revision     int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	ValidateOnly bool                   `protobuf:"varint,2,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// Why; kept in the history.
+	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// As in ApplyRequest.
+	ExpectedRevision int64 `protobuf:"varint,4,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *RollbackRequest) Reset() {
+	*x = RollbackRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RollbackRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RollbackRequest) ProtoMessage() {}
+
+func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
+func (*RollbackRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *RollbackRequest) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *RollbackRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+func (x *RollbackRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *RollbackRequest) GetExpectedRevision() int64 {
+	if x != nil {
+		return x.ExpectedRevision
+	}
+	return 0
+}
+
+type RollbackResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Configuration revision after it; of validate_only, the revision that would be changed.
+	Revision      int64             `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	Changes       []*ResourceChange `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RollbackResponse) Reset() {
+	*x = RollbackResponse{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RollbackResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RollbackResponse) ProtoMessage() {}
+
+func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RollbackResponse.ProtoReflect.Descriptor instead.
+func (*RollbackResponse) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *RollbackResponse) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *RollbackResponse) GetChanges() []*ResourceChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
 var File_titrate_quota_v1alpha1_service_proto protoreflect.FileDescriptor
 
 const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\n" +
-	"$titrate/quota/v1alpha1/service.proto\x12\x16titrate.quota.v1alpha1\x1a\x1bbuf/validate/validate.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a google/protobuf/field_mask.proto\x1a&titrate/quota/v1alpha1/resources.proto\"-\n" +
+	"$titrate/quota/v1alpha1/service.proto\x12\x16titrate.quota.v1alpha1\x1a\x1bbuf/validate/validate.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&titrate/quota/v1alpha1/resources.proto\"-\n" +
 	"\x0eGetPoolRequest\x12\x1b\n" +
 	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\"W\n" +
 	"\x10ListPoolsRequest\x12$\n" +
@@ -2277,16 +2920,26 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x06tenant\x18\x02 \x01(\v2\x1e.titrate.quota.v1alpha1.TenantH\x00R\x06tenant\x125\n" +
 	"\x05quota\x18\x03 \x01(\v2\x1d.titrate.quota.v1alpha1.QuotaH\x00R\x05quota\x125\n" +
 	"\x05limit\x18\x04 \x01(\v2\x1d.titrate.quota.v1alpha1.LimitH\x00R\x05limitB\r\n" +
-	"\x04kind\x12\x05\xbaH\x02\b\x01\"\x99\x01\n" +
+	"\x04kind\x12\x05\xbaH\x02\b\x01\"\xa0\x03\n" +
 	"\fApplyRequest\x12L\n" +
 	"\tresources\x18\x01 \x03(\v2 .titrate.quota.v1alpha1.ResourceB\f\xbaH\t\x92\x01\x06\b\x01\x10\xa0\xc2\x1eR\tresources\x12#\n" +
 	"\rvalidate_only\x18\x02 \x01(\bR\fvalidateOnly\x12\x16\n" +
-	"\x06strict\x18\x03 \x01(\bR\x06strict\"\xc0\x02\n" +
+	"\x06strict\x18\x03 \x01(\bR\x06strict\x12J\n" +
+	"\tdeletions\x18\x04 \x03(\v2 .titrate.quota.v1alpha1.DeletionB\n" +
+	"\xbaH\a\x92\x01\x04\x10\xa0\xc2\x1eR\tdeletions\x12\"\n" +
+	"\amessage\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\amessage\x12B\n" +
+	"\x03set\x18\x06 \x01(\tB0\xbaH-r+2)^([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)?$R\x03set\x12\x1b\n" +
+	"\ttake_over\x18\a \x01(\bR\btakeOver\x124\n" +
+	"\x11expected_revision\x18\b \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x10expectedRevision\";\n" +
+	"\bDeletion\x12\x1b\n" +
+	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\x12\x12\n" +
+	"\x04etag\x18\x02 \x01(\tR\x04etag\"\xda\x02\n" +
 	"\rApplyResponse\x12>\n" +
 	"\tresources\x18\x01 \x03(\v2 .titrate.quota.v1alpha1.ResourceR\tresources\x12I\n" +
 	"\boutcomes\x18\x02 \x03(\x0e2-.titrate.quota.v1alpha1.ApplyResponse.OutcomeR\boutcomes\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x03R\brevision\x12;\n" +
-	"\bwarnings\x18\x04 \x03(\v2\x1f.titrate.quota.v1alpha1.WarningR\bwarnings\"K\n" +
+	"\bwarnings\x18\x04 \x03(\v2\x1f.titrate.quota.v1alpha1.WarningR\bwarnings\x12\x18\n" +
+	"\adeleted\x18\x05 \x03(\tR\adeleted\"K\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aCREATED\x10\x01\x12\v\n" +
@@ -2327,7 +2980,47 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\vGatewayPart\x12\x18\n" +
 	"\agateway\x18\x01 \x01(\tR\agateway\x12\x16\n" +
 	"\x06demand\x18\x02 \x01(\x01R\x06demand\x12\x1a\n" +
-	"\badmitted\x18\x03 \x01(\x01R\badmitted2\xb4\x0f\n" +
+	"\badmitted\x18\x03 \x01(\x01R\badmitted\"\xb2\x02\n" +
+	"\bRevision\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x1a\n" +
+	"\bprevious\x18\x02 \x01(\x03R\bprevious\x12.\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
+	"\x06author\x18\x04 \x01(\tR\x06author\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\x12\x16\n" +
+	"\x06action\x18\x06 \x01(\tR\x06action\x12\x10\n" +
+	"\x03set\x18\a \x01(\tR\x03set\x12\x18\n" +
+	"\acreated\x18\b \x01(\x05R\acreated\x12\x18\n" +
+	"\aupdated\x18\t \x01(\x05R\aupdated\x12\x18\n" +
+	"\adeleted\x18\n" +
+	" \x01(\x05R\adeleted\x12\x14\n" +
+	"\x05bytes\x18\v \x01(\x03R\x05bytes\"\x96\x01\n" +
+	"\x0eResourceChange\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x128\n" +
+	"\x06before\x18\x02 \x01(\v2 .titrate.quota.v1alpha1.ResourceR\x06before\x126\n" +
+	"\x05after\x18\x03 \x01(\v2 .titrate.quota.v1alpha1.ResourceR\x05after\"[\n" +
+	"\x14ListRevisionsRequest\x12$\n" +
+	"\tpage_size\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"\x7f\n" +
+	"\x15ListRevisionsResponse\x12>\n" +
+	"\trevisions\x18\x01 \x03(\v2 .titrate.quota.v1alpha1.RevisionR\trevisions\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"c\n" +
+	"\x12GetRevisionRequest\x12#\n" +
+	"\brevision\x18\x01 \x01(\x03B\a\xbaH\x04\"\x02 \x00R\brevision\x12(\n" +
+	"\vmax_changes\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\n" +
+	"maxChanges\"\xa9\x01\n" +
+	"\x13GetRevisionResponse\x12<\n" +
+	"\brevision\x18\x01 \x01(\v2 .titrate.quota.v1alpha1.RevisionR\brevision\x12@\n" +
+	"\achanges\x18\x02 \x03(\v2&.titrate.quota.v1alpha1.ResourceChangeR\achanges\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\x03R\x04more\"\xb5\x01\n" +
+	"\x0fRollbackRequest\x12#\n" +
+	"\brevision\x18\x01 \x01(\x03B\a\xbaH\x04\"\x02 \x00R\brevision\x12#\n" +
+	"\rvalidate_only\x18\x02 \x01(\bR\fvalidateOnly\x12\"\n" +
+	"\amessage\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\amessage\x124\n" +
+	"\x11expected_revision\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x10expectedRevision\"p\n" +
+	"\x10RollbackResponse\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\x12@\n" +
+	"\achanges\x18\x02 \x03(\v2&.titrate.quota.v1alpha1.ResourceChangeR\achanges2\xe9\x11\n" +
 	"\fQuotaService\x12O\n" +
 	"\aGetPool\x12&.titrate.quota.v1alpha1.GetPoolRequest\x1a\x1c.titrate.quota.v1alpha1.Pool\x12`\n" +
 	"\tListPools\x12(.titrate.quota.v1alpha1.ListPoolsRequest\x1a).titrate.quota.v1alpha1.ListPoolsResponse\x12U\n" +
@@ -2355,7 +3048,10 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\vUpdateLimit\x12*.titrate.quota.v1alpha1.UpdateLimitRequest\x1a\x1d.titrate.quota.v1alpha1.Limit\x12Q\n" +
 	"\vDeleteLimit\x12*.titrate.quota.v1alpha1.DeleteLimitRequest\x1a\x16.google.protobuf.Empty\x12T\n" +
 	"\x05Apply\x12$.titrate.quota.v1alpha1.ApplyRequest\x1a%.titrate.quota.v1alpha1.ApplyResponse\x12N\n" +
-	"\x03Why\x12\".titrate.quota.v1alpha1.WhyRequest\x1a#.titrate.quota.v1alpha1.WhyResponseB\xeb\x01\n" +
+	"\x03Why\x12\".titrate.quota.v1alpha1.WhyRequest\x1a#.titrate.quota.v1alpha1.WhyResponse\x12l\n" +
+	"\rListRevisions\x12,.titrate.quota.v1alpha1.ListRevisionsRequest\x1a-.titrate.quota.v1alpha1.ListRevisionsResponse\x12f\n" +
+	"\vGetRevision\x12*.titrate.quota.v1alpha1.GetRevisionRequest\x1a+.titrate.quota.v1alpha1.GetRevisionResponse\x12]\n" +
+	"\bRollback\x12'.titrate.quota.v1alpha1.RollbackRequest\x1a(.titrate.quota.v1alpha1.RollbackResponseB\xeb\x01\n" +
 	"\x1acom.titrate.quota.v1alpha1B\fServiceProtoP\x01ZEgithub.com/titrate/titrate/proto/titrate/quota/v1alpha1;quotav1alpha1\xa2\x02\x03TQX\xaa\x02\x16Titrate.Quota.V1alpha1\xca\x02\x16Titrate\\Quota\\V1alpha1\xe2\x02\"Titrate\\Quota\\V1alpha1\\GPBMetadata\xea\x02\x18Titrate::Quota::V1alpha1b\x06proto3"
 
 var (
@@ -2371,7 +3067,7 @@ func file_titrate_quota_v1alpha1_service_proto_rawDescGZIP() []byte {
 }
 
 var file_titrate_quota_v1alpha1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_titrate_quota_v1alpha1_service_proto_goTypes = []any{
 	(ApplyResponse_Outcome)(0),    // 0: titrate.quota.v1alpha1.ApplyResponse.Outcome
 	(*GetPoolRequest)(nil),        // 1: titrate.quota.v1alpha1.GetPoolRequest
@@ -2400,97 +3096,121 @@ var file_titrate_quota_v1alpha1_service_proto_goTypes = []any{
 	(*DeleteLimitRequest)(nil),    // 24: titrate.quota.v1alpha1.DeleteLimitRequest
 	(*Resource)(nil),              // 25: titrate.quota.v1alpha1.Resource
 	(*ApplyRequest)(nil),          // 26: titrate.quota.v1alpha1.ApplyRequest
-	(*ApplyResponse)(nil),         // 27: titrate.quota.v1alpha1.ApplyResponse
-	(*Warning)(nil),               // 28: titrate.quota.v1alpha1.Warning
-	(*WhyRequest)(nil),            // 29: titrate.quota.v1alpha1.WhyRequest
-	(*WhyResponse)(nil),           // 30: titrate.quota.v1alpha1.WhyResponse
-	(*Explanation)(nil),           // 31: titrate.quota.v1alpha1.Explanation
-	(*GatewayPart)(nil),           // 32: titrate.quota.v1alpha1.GatewayPart
-	(*Pool)(nil),                  // 33: titrate.quota.v1alpha1.Pool
-	(*fieldmaskpb.FieldMask)(nil), // 34: google.protobuf.FieldMask
-	(*Tenant)(nil),                // 35: titrate.quota.v1alpha1.Tenant
-	(*Quota)(nil),                 // 36: titrate.quota.v1alpha1.Quota
-	(*Limit)(nil),                 // 37: titrate.quota.v1alpha1.Limit
-	(Bound)(0),                    // 38: titrate.quota.v1alpha1.Bound
-	(*emptypb.Empty)(nil),         // 39: google.protobuf.Empty
+	(*Deletion)(nil),              // 27: titrate.quota.v1alpha1.Deletion
+	(*ApplyResponse)(nil),         // 28: titrate.quota.v1alpha1.ApplyResponse
+	(*Warning)(nil),               // 29: titrate.quota.v1alpha1.Warning
+	(*WhyRequest)(nil),            // 30: titrate.quota.v1alpha1.WhyRequest
+	(*WhyResponse)(nil),           // 31: titrate.quota.v1alpha1.WhyResponse
+	(*Explanation)(nil),           // 32: titrate.quota.v1alpha1.Explanation
+	(*GatewayPart)(nil),           // 33: titrate.quota.v1alpha1.GatewayPart
+	(*Revision)(nil),              // 34: titrate.quota.v1alpha1.Revision
+	(*ResourceChange)(nil),        // 35: titrate.quota.v1alpha1.ResourceChange
+	(*ListRevisionsRequest)(nil),  // 36: titrate.quota.v1alpha1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil), // 37: titrate.quota.v1alpha1.ListRevisionsResponse
+	(*GetRevisionRequest)(nil),    // 38: titrate.quota.v1alpha1.GetRevisionRequest
+	(*GetRevisionResponse)(nil),   // 39: titrate.quota.v1alpha1.GetRevisionResponse
+	(*RollbackRequest)(nil),       // 40: titrate.quota.v1alpha1.RollbackRequest
+	(*RollbackResponse)(nil),      // 41: titrate.quota.v1alpha1.RollbackResponse
+	(*Pool)(nil),                  // 42: titrate.quota.v1alpha1.Pool
+	(*fieldmaskpb.FieldMask)(nil), // 43: google.protobuf.FieldMask
+	(*Tenant)(nil),                // 44: titrate.quota.v1alpha1.Tenant
+	(*Quota)(nil),                 // 45: titrate.quota.v1alpha1.Quota
+	(*Limit)(nil),                 // 46: titrate.quota.v1alpha1.Limit
+	(Bound)(0),                    // 47: titrate.quota.v1alpha1.Bound
+	(*timestamppb.Timestamp)(nil), // 48: google.protobuf.Timestamp
+	(*emptypb.Empty)(nil),         // 49: google.protobuf.Empty
 }
 var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
-	33, // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
-	33, // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	33, // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	34, // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
-	35, // 4: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
-	35, // 5: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	35, // 6: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	34, // 7: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
-	36, // 8: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
-	36, // 9: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	36, // 10: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	34, // 11: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
-	37, // 12: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
-	37, // 13: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	37, // 14: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	34, // 15: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
-	33, // 16: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
-	35, // 17: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	36, // 18: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
-	37, // 19: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
+	42, // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
+	42, // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	42, // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	43, // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
+	44, // 4: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
+	44, // 5: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	44, // 6: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	43, // 7: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
+	45, // 8: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
+	45, // 9: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	45, // 10: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	43, // 11: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
+	46, // 12: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
+	46, // 13: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	46, // 14: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	43, // 15: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
+	42, // 16: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
+	44, // 17: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	45, // 18: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
+	46, // 19: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
 	25, // 20: titrate.quota.v1alpha1.ApplyRequest.resources:type_name -> titrate.quota.v1alpha1.Resource
-	25, // 21: titrate.quota.v1alpha1.ApplyResponse.resources:type_name -> titrate.quota.v1alpha1.Resource
-	0,  // 22: titrate.quota.v1alpha1.ApplyResponse.outcomes:type_name -> titrate.quota.v1alpha1.ApplyResponse.Outcome
-	28, // 23: titrate.quota.v1alpha1.ApplyResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
-	31, // 24: titrate.quota.v1alpha1.WhyResponse.explanations:type_name -> titrate.quota.v1alpha1.Explanation
-	38, // 25: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	32, // 26: titrate.quota.v1alpha1.Explanation.gateways:type_name -> titrate.quota.v1alpha1.GatewayPart
-	1,  // 27: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
-	2,  // 28: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
-	4,  // 29: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
-	5,  // 30: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
-	6,  // 31: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
-	7,  // 32: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
-	8,  // 33: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
-	10, // 34: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
-	11, // 35: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
-	12, // 36: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
-	13, // 37: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
-	14, // 38: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
-	16, // 39: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
-	17, // 40: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
-	18, // 41: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
-	19, // 42: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
-	20, // 43: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
-	22, // 44: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
-	23, // 45: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
-	24, // 46: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
-	26, // 47: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
-	29, // 48: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
-	33, // 49: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
-	3,  // 50: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
-	33, // 51: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
-	33, // 52: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
-	39, // 53: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
-	35, // 54: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	9,  // 55: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
-	35, // 56: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	35, // 57: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	39, // 58: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
-	36, // 59: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
-	15, // 60: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
-	36, // 61: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	36, // 62: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	39, // 63: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
-	37, // 64: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
-	21, // 65: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
-	37, // 66: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	37, // 67: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	39, // 68: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
-	27, // 69: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
-	30, // 70: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
-	49, // [49:71] is the sub-list for method output_type
-	27, // [27:49] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	27, // 21: titrate.quota.v1alpha1.ApplyRequest.deletions:type_name -> titrate.quota.v1alpha1.Deletion
+	25, // 22: titrate.quota.v1alpha1.ApplyResponse.resources:type_name -> titrate.quota.v1alpha1.Resource
+	0,  // 23: titrate.quota.v1alpha1.ApplyResponse.outcomes:type_name -> titrate.quota.v1alpha1.ApplyResponse.Outcome
+	29, // 24: titrate.quota.v1alpha1.ApplyResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
+	32, // 25: titrate.quota.v1alpha1.WhyResponse.explanations:type_name -> titrate.quota.v1alpha1.Explanation
+	47, // 26: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	33, // 27: titrate.quota.v1alpha1.Explanation.gateways:type_name -> titrate.quota.v1alpha1.GatewayPart
+	48, // 28: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
+	25, // 29: titrate.quota.v1alpha1.ResourceChange.before:type_name -> titrate.quota.v1alpha1.Resource
+	25, // 30: titrate.quota.v1alpha1.ResourceChange.after:type_name -> titrate.quota.v1alpha1.Resource
+	34, // 31: titrate.quota.v1alpha1.ListRevisionsResponse.revisions:type_name -> titrate.quota.v1alpha1.Revision
+	34, // 32: titrate.quota.v1alpha1.GetRevisionResponse.revision:type_name -> titrate.quota.v1alpha1.Revision
+	35, // 33: titrate.quota.v1alpha1.GetRevisionResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	35, // 34: titrate.quota.v1alpha1.RollbackResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	1,  // 35: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
+	2,  // 36: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
+	4,  // 37: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
+	5,  // 38: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
+	6,  // 39: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
+	7,  // 40: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
+	8,  // 41: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
+	10, // 42: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
+	11, // 43: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
+	12, // 44: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
+	13, // 45: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
+	14, // 46: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
+	16, // 47: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
+	17, // 48: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
+	18, // 49: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
+	19, // 50: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
+	20, // 51: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
+	22, // 52: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
+	23, // 53: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
+	24, // 54: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
+	26, // 55: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
+	30, // 56: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
+	36, // 57: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
+	38, // 58: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
+	40, // 59: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
+	42, // 60: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
+	3,  // 61: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
+	42, // 62: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
+	42, // 63: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
+	49, // 64: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
+	44, // 65: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	9,  // 66: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
+	44, // 67: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	44, // 68: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	49, // 69: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
+	45, // 70: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
+	15, // 71: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
+	45, // 72: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	45, // 73: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	49, // 74: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
+	46, // 75: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
+	21, // 76: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
+	46, // 77: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	46, // 78: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	49, // 79: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
+	28, // 80: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
+	31, // 81: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
+	37, // 82: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
+	39, // 83: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
+	41, // 84: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
+	60, // [60:85] is the sub-list for method output_type
+	35, // [35:60] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_service_proto_init() }
@@ -2505,14 +3225,14 @@ func file_titrate_quota_v1alpha1_service_proto_init() {
 		(*Resource_Quota)(nil),
 		(*Resource_Limit)(nil),
 	}
-	file_titrate_quota_v1alpha1_service_proto_msgTypes[30].OneofWrappers = []any{}
+	file_titrate_quota_v1alpha1_service_proto_msgTypes[31].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_quota_v1alpha1_service_proto_rawDesc), len(file_titrate_quota_v1alpha1_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   32,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

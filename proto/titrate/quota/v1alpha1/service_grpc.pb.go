@@ -23,28 +23,31 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	QuotaService_GetPool_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/GetPool"
-	QuotaService_ListPools_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/ListPools"
-	QuotaService_CreatePool_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/CreatePool"
-	QuotaService_UpdatePool_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/UpdatePool"
-	QuotaService_DeletePool_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/DeletePool"
-	QuotaService_GetTenant_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/GetTenant"
-	QuotaService_ListTenants_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/ListTenants"
-	QuotaService_CreateTenant_FullMethodName = "/titrate.quota.v1alpha1.QuotaService/CreateTenant"
-	QuotaService_UpdateTenant_FullMethodName = "/titrate.quota.v1alpha1.QuotaService/UpdateTenant"
-	QuotaService_DeleteTenant_FullMethodName = "/titrate.quota.v1alpha1.QuotaService/DeleteTenant"
-	QuotaService_GetQuota_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/GetQuota"
-	QuotaService_ListQuotas_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/ListQuotas"
-	QuotaService_CreateQuota_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/CreateQuota"
-	QuotaService_UpdateQuota_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/UpdateQuota"
-	QuotaService_DeleteQuota_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/DeleteQuota"
-	QuotaService_GetLimit_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/GetLimit"
-	QuotaService_ListLimits_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/ListLimits"
-	QuotaService_CreateLimit_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/CreateLimit"
-	QuotaService_UpdateLimit_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/UpdateLimit"
-	QuotaService_DeleteLimit_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/DeleteLimit"
-	QuotaService_Apply_FullMethodName        = "/titrate.quota.v1alpha1.QuotaService/Apply"
-	QuotaService_Why_FullMethodName          = "/titrate.quota.v1alpha1.QuotaService/Why"
+	QuotaService_GetPool_FullMethodName       = "/titrate.quota.v1alpha1.QuotaService/GetPool"
+	QuotaService_ListPools_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/ListPools"
+	QuotaService_CreatePool_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/CreatePool"
+	QuotaService_UpdatePool_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/UpdatePool"
+	QuotaService_DeletePool_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/DeletePool"
+	QuotaService_GetTenant_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/GetTenant"
+	QuotaService_ListTenants_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/ListTenants"
+	QuotaService_CreateTenant_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/CreateTenant"
+	QuotaService_UpdateTenant_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/UpdateTenant"
+	QuotaService_DeleteTenant_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/DeleteTenant"
+	QuotaService_GetQuota_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/GetQuota"
+	QuotaService_ListQuotas_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/ListQuotas"
+	QuotaService_CreateQuota_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/CreateQuota"
+	QuotaService_UpdateQuota_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/UpdateQuota"
+	QuotaService_DeleteQuota_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/DeleteQuota"
+	QuotaService_GetLimit_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/GetLimit"
+	QuotaService_ListLimits_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/ListLimits"
+	QuotaService_CreateLimit_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/CreateLimit"
+	QuotaService_UpdateLimit_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/UpdateLimit"
+	QuotaService_DeleteLimit_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/DeleteLimit"
+	QuotaService_Apply_FullMethodName         = "/titrate.quota.v1alpha1.QuotaService/Apply"
+	QuotaService_Why_FullMethodName           = "/titrate.quota.v1alpha1.QuotaService/Why"
+	QuotaService_ListRevisions_FullMethodName = "/titrate.quota.v1alpha1.QuotaService/ListRevisions"
+	QuotaService_GetRevision_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/GetRevision"
+	QuotaService_Rollback_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/Rollback"
 )
 
 // QuotaServiceClient is the client API for QuotaService service.
@@ -79,6 +82,12 @@ type QuotaServiceClient interface {
 	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error)
 	// Explains why a tenant has the share that it has of a pool.
 	Why(ctx context.Context, in *WhyRequest, opts ...grpc.CallOption) (*WhyResponse, error)
+	// Lists the revisions in the history, the newest first.
+	ListRevisions(ctx context.Context, in *ListRevisionsRequest, opts ...grpc.CallOption) (*ListRevisionsResponse, error)
+	// Returns a revision with what it changed.
+	GetRevision(ctx context.Context, in *GetRevisionRequest, opts ...grpc.CallOption) (*GetRevisionResponse, error)
+	// Makes the configuration what it was after a revision, as a new revision: all or nothing.
+	Rollback(ctx context.Context, in *RollbackRequest, opts ...grpc.CallOption) (*RollbackResponse, error)
 }
 
 type quotaServiceClient struct {
@@ -309,6 +318,36 @@ func (c *quotaServiceClient) Why(ctx context.Context, in *WhyRequest, opts ...gr
 	return out, nil
 }
 
+func (c *quotaServiceClient) ListRevisions(ctx context.Context, in *ListRevisionsRequest, opts ...grpc.CallOption) (*ListRevisionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListRevisionsResponse)
+	err := c.cc.Invoke(ctx, QuotaService_ListRevisions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *quotaServiceClient) GetRevision(ctx context.Context, in *GetRevisionRequest, opts ...grpc.CallOption) (*GetRevisionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetRevisionResponse)
+	err := c.cc.Invoke(ctx, QuotaService_GetRevision_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *quotaServiceClient) Rollback(ctx context.Context, in *RollbackRequest, opts ...grpc.CallOption) (*RollbackResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RollbackResponse)
+	err := c.cc.Invoke(ctx, QuotaService_Rollback_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // QuotaServiceServer is the server API for QuotaService service.
 // All implementations must embed UnimplementedQuotaServiceServer
 // for forward compatibility.
@@ -341,6 +380,12 @@ type QuotaServiceServer interface {
 	Apply(context.Context, *ApplyRequest) (*ApplyResponse, error)
 	// Explains why a tenant has the share that it has of a pool.
 	Why(context.Context, *WhyRequest) (*WhyResponse, error)
+	// Lists the revisions in the history, the newest first.
+	ListRevisions(context.Context, *ListRevisionsRequest) (*ListRevisionsResponse, error)
+	// Returns a revision with what it changed.
+	GetRevision(context.Context, *GetRevisionRequest) (*GetRevisionResponse, error)
+	// Makes the configuration what it was after a revision, as a new revision: all or nothing.
+	Rollback(context.Context, *RollbackRequest) (*RollbackResponse, error)
 	mustEmbedUnimplementedQuotaServiceServer()
 }
 
@@ -416,6 +461,15 @@ func (UnimplementedQuotaServiceServer) Apply(context.Context, *ApplyRequest) (*A
 }
 func (UnimplementedQuotaServiceServer) Why(context.Context, *WhyRequest) (*WhyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Why not implemented")
+}
+func (UnimplementedQuotaServiceServer) ListRevisions(context.Context, *ListRevisionsRequest) (*ListRevisionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListRevisions not implemented")
+}
+func (UnimplementedQuotaServiceServer) GetRevision(context.Context, *GetRevisionRequest) (*GetRevisionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetRevision not implemented")
+}
+func (UnimplementedQuotaServiceServer) Rollback(context.Context, *RollbackRequest) (*RollbackResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Rollback not implemented")
 }
 func (UnimplementedQuotaServiceServer) mustEmbedUnimplementedQuotaServiceServer() {}
 func (UnimplementedQuotaServiceServer) testEmbeddedByValue()                      {}
@@ -834,6 +888,60 @@ func _QuotaService_Why_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _QuotaService_ListRevisions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListRevisionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).ListRevisions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_ListRevisions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).ListRevisions(ctx, req.(*ListRevisionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QuotaService_GetRevision_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetRevisionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).GetRevision(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_GetRevision_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).GetRevision(ctx, req.(*GetRevisionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QuotaService_Rollback_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RollbackRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).Rollback(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_Rollback_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).Rollback(ctx, req.(*RollbackRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // QuotaService_ServiceDesc is the grpc.ServiceDesc for QuotaService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -928,6 +1036,18 @@ var QuotaService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Why",
 			Handler:    _QuotaService_Why_Handler,
+		},
+		{
+			MethodName: "ListRevisions",
+			Handler:    _QuotaService_ListRevisions_Handler,
+		},
+		{
+			MethodName: "GetRevision",
+			Handler:    _QuotaService_GetRevision_Handler,
+		},
+		{
+			MethodName: "Rollback",
+			Handler:    _QuotaService_Rollback_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1,0 +1,16 @@
+package process
+
+import (
+	"testing"
+
+	"github.com/titrate/titrate/e2e/guide"
+)
+
+// The page about changes, from the first apply to the rollback, as it stands.
+func TestGuideChanges(t *testing.T) {
+	b := need(t)
+	said := guide.Run(t, b.clone(t, nil), script(t, "../../docs/changes.md", "To try it", "Apply, with a reason",
+		"Look back", "Go back"))
+	contains(t, said, "tenants/bolt created", "tenants/bolt deleted (dry run)", "nobody uses it yet", "+ tenants/bolt",
+		"Rolled back to ", "tenants/bolt       1  -")
+}

@@ -1,0 +1,144 @@
+package store
+
+import (
+	"context"
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/titrate/titrate/services/store/resource"
+)
+
+// load reads all that the changes need: what they name, what that refers to and, for
+// deletions, what may refer to it. The head, read before, guards it.
+func (s *Store) load(ctx context.Context, h head, changes []Change) (view, error) {
+	v := make(view)
+	names := wanted(changes)
+	load := s.loadKeys
+	if len(names) > maxOps && h.Count >= 0 && h.Count <= manyKeys*len(names) {
+		load = s.loadAll
+	}
+	if err := load(ctx, names, v); err != nil {
+		return nil, err
+	}
+	deleted := map[string]bool{}
+	for _, c := range changes {
+		if ref, err := resource.Parse(c.Name); c.Op == Delete && err == nil && !ref.Kind.Child() {
+			deleted[c.Name] = true
+		}
+	}
+	return v, s.loadDependants(ctx, deleted, v)
+}
+
+// loadDependants reads what refers to deleted pools and tenants: for a few tenants what
+// belongs to each, otherwise all quotas and limits once.
+func (s *Store) loadDependants(ctx context.Context, deleted map[string]bool, v view) error {
+	const few = 16
+	var starts []string
+	for name := range deleted {
+		if ref, _ := resource.Parse(name); ref.Kind != resource.Tenant || len(deleted) > few {
+			starts = []string{s.prefix + "tenants/"}
+			break
+		}
+		starts = append(starts, s.prefix+name+"/")
+	}
+	for _, start := range starts {
+		err := s.scan(ctx, start, clientv3.GetPrefixRangeEnd(start), 0, func(kv *mvccpb.KeyValue) (bool, error) {
+			s.decodeKnown(kv, func(m resource.Message) {
+				if slices.ContainsFunc(needs(m), func(to string) bool { return deleted[to] }) {
+					v[m.GetName()] = m
+				}
+			})
+			return true, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func wanted(changes []Change) []string {
+	var names []string
+	seen := make(map[string]bool)
+	add := func(name string) {
+		if !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	for _, c := range changes {
+		add(c.name())
+		if c.Op != Delete {
+			for _, r := range resource.References(c.Resource) {
+				add(r)
+			}
+		}
+	}
+	return names
+}
+
+// manyKeys: all resources are read instead of those that are needed, when there are at most so
+// many times as many. A ranged read returns pageKeys at a time, one by name maxOps.
+const manyKeys = pageKeys / maxOps
+
+// loadAll reads all that is stored, and keeps what the names are.
+func (s *Store) loadAll(ctx context.Context, names []string, v view) error {
+	wanted := make(map[string]bool, len(names))
+	for _, name := range names {
+		wanted[name] = true
+	}
+	return s.scan(ctx, s.first(), s.last(), 0, func(kv *mvccpb.KeyValue) (bool, error) {
+		if wanted[s.nameOf(kv.Key)] {
+			s.decodeKnown(kv, func(m resource.Message) { v[m.GetName()] = m })
+		}
+		return true, nil
+	})
+}
+
+// loadKeys reads the names, as many in one request as etcd allows.
+func (s *Store) loadKeys(ctx context.Context, names []string, v view) error {
+	for len(names) > 0 {
+		n := min(len(names), maxOps)
+		ops := make([]clientv3.Op, n)
+		for i, name := range names[:n] {
+			ops[i] = clientv3.OpGet(s.prefix + name)
+		}
+		names = names[n:]
+		if err := s.loadOps(ctx, ops, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) loadOps(ctx context.Context, ops []clientv3.Op, v view) error {
+	got, err := s.txn(ctx, ops...)
+	if err != nil {
+		return err
+	}
+	for _, r := range got.Responses {
+		for _, kv := range r.GetResponseRange().Kvs {
+			s.decodeKnown(kv, func(m resource.Message) { v[m.GetName()] = m })
+		}
+	}
+	return nil
+}
+
+// decodeKnown decodes a value and passes it to visit, if this version knows its kind. A
+// value that cannot be read counts as an empty resource of its name: it can be replaced
+// and deleted, and references to it stay valid.
+func (s *Store) decodeKnown(kv *mvccpb.KeyValue, visit func(resource.Message)) {
+	ref, err := resource.Parse(s.nameOf(kv.Key))
+	if err != nil {
+		return
+	}
+	m, err := s.decode(kv)
+	if err != nil {
+		m = ref.Kind.New()
+		resource.SetName(m, ref.String())
+		resource.SetOutput(m, Etag(kv.ModRevision), nil)
+	}
+	visit(m)
+}
