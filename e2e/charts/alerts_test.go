@@ -34,7 +34,8 @@ func TestAlerts(t *testing.T) {
 	}
 	known := metrics(t)
 	for _, r := range a.Groups[0].Rules {
-		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" || r.Labels["severity"] == "" || r.For == "" {
+		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" || r.Labels["severity"] == "" ||
+			r.For == "" {
 			t.Errorf("%s lacks something: %+v", r.Alert, r)
 		}
 		for _, name := range regexp.MustCompile(`titrate_\w+`).FindAllString(r.Expr, -1) {

@@ -64,7 +64,8 @@ func TestSidecarPatch(t *testing.T) {
 	d := patched(t, r.maps["demo-sidecar"].Data["patch.yaml"])
 	checkPods(t, d)
 	pod := d.Spec.Template
-	if pod.Labels["app"] != "edge" || pod.Labels["titrate.dev/agents"] != "demo" || *pod.Spec.SecurityContext.FSGroup != 101 {
+	if pod.Labels["app"] != "edge" || pod.Labels["titrate.dev/agents"] != "demo" ||
+		*pod.Spec.SecurityContext.FSGroup != 101 {
 		t.Errorf("labels %v, security %+v", pod.Labels, pod.Spec.SecurityContext)
 	}
 	envoy := pod.Spec.Containers[0]

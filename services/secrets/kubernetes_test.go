@@ -68,7 +68,8 @@ func TestKubernetes(t *testing.T) {
 	if made, kept, err := secrets.Make(t.Context(), k, wanted); made != nil || len(kept) != 3 || err != nil {
 		t.Errorf("made %v again, kept %v: %v", made, kept, err)
 	}
-	if changes := slices.DeleteFunc(calls, func(c string) bool { return strings.HasPrefix(c, "GET") }); len(changes) > 0 {
+	changes := slices.DeleteFunc(calls, func(c string) bool { return strings.HasPrefix(c, "GET") })
+	if len(changes) > 0 {
 		t.Errorf("the second time it changes something: %v", changes)
 	}
 }

@@ -78,14 +78,16 @@ func TestKeptOrAllAnew(t *testing.T) {
 	}
 	run()
 	before := read(t, dir, "server", "tls.crt")
-	if made, kept := run(); made != nil || len(kept) != 3 || string(read(t, dir, "server", "tls.crt")) != string(before) {
+	if made, kept := run(); made != nil || len(kept) != 3 ||
+		string(read(t, dir, "server", "tls.crt")) != string(before) {
 		t.Errorf("made %v again, kept %v", made, kept)
 	}
 	gossip := read(t, dir, "gossip", "gossip.key")
 	if err := os.Remove(filepath.Join(dir, "client", "tls.key")); err != nil {
 		t.Fatal(err)
 	}
-	if made, kept := run(); !slices.Equal(made, []string{"server", "client"}) || !slices.Equal(kept, []string{"gossip"}) {
+	if made, kept := run(); !slices.Equal(made, []string{"server", "client"}) ||
+		!slices.Equal(kept, []string{"gossip"}) {
 		t.Errorf("made %v, kept %v", made, kept)
 	}
 	_, roots := leaf(t, dir, "client")
