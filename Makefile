@@ -21,7 +21,7 @@ MODULES := control lab papers proto envoy-filter services e2e
 GO_SRC  := $(shell find control papers proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo pictures dev test verify race lint generate check-generated tidy bench bench-envoy figures grid soak robustness fleet containers images envoy older-envoys check-go standalone clean
+.PHONY: help build demo pictures dev test verify race lint generate check-generated tidy bench bench-envoy figures grid soak robustness fleet containers images release envoy older-envoys check-go standalone clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,7 @@ test: build envoy images $(RATELIMIT) ## all tests: laws, services, real Envoy, 
 	@cd envoy-filter && go test ./...
 	@$(MAKE) --no-print-directory older-envoys ARGS="-run '$(CORE)'"
 	@cd services && go test -p 1 ./...
+	@cd tools/release && GOWORK=off go test ./...
 	@tools/sh/need.sh redis-server
 	@cd e2e && RATELIMIT_BIN=$(RATELIMIT) TITRATE_E2E=1 TITRATE_CONTAINERS=1 go test -count=1 -p 1 -timeout 20m ./...
 
@@ -141,5 +142,8 @@ containers: ## a container engine and the base images, installed and started if 
 images: build bin/install containers ## titrate, gateway and module images
 	@for i in titrate gateway module; do docker build -q -t titrate/$$i:dev -f deploy/$$i.Dockerfile . >/dev/null 2>&1 || docker build -t titrate/$$i:dev -f deploy/$$i.Dockerfile . || exit 1; done
 
-clean: ## remove bin/
-	rm -rf bin
+release: check-go ## everything that a release needs, in dist/, without publishing; VERSION=v1.2.3 KEY=private.pem
+	@tools/sh/release.sh $(VERSION) dist $(KEY)
+
+clean: ## remove bin/ and dist/
+	rm -rf bin dist

@@ -3,7 +3,8 @@
 # saying so. go itself is not installed: its version matters.
 set -euo pipefail
 declare -A package=([gcc]=gcc [docker]=docker.io [dockerd]=docker.io [mmdebstrap]=mmdebstrap [unzip]=unzip
-  [wrk]=wrk [hey]=hey [pip]=python3-pip [iptables]=iptables)
+  [wrk]=wrk [hey]=hey [pip]=python3-pip [iptables]=iptables
+  [aarch64-linux-gnu-gcc]='gcc-aarch64-linux-gnu libc6-dev-arm64-cross')
 missing=()
 for c in "$@"; do
   command -v "$c" >/dev/null 2>&1 && continue
@@ -19,4 +20,4 @@ sudo=
 echo "installing Debian packages: ${missing[*]}"
 $sudo apt-get update -qq >/dev/null
 # RUNLEVEL: what a package would start as a service, such as redis-server, stays off.
-$sudo env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+$sudo env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends ${missing[@]} >/dev/null

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# release.sh VERSION DIR [KEY]: everything that a release needs, in DIR, without publishing: programs and
+# modules for amd64 and arm64, images, the chart, SBOMs, checksums, and, with KEY (a PEM file of an EC
+# private key, which is only read), a signature of the checksums.
+set -euo pipefail
+version=$1 dir=$(realpath -m "$2") key=${3:+$(realpath "$3")}
+cd "$(dirname "$0")/../.."
+tools/sh/need.sh go gcc aarch64-linux-gnu-gcc openssl
+[[ $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]] ||
+  { echo "VERSION is $version: want one such as v1.2.3 or v1.2.3-rc.1" >&2; exit 1; }
+revision=$(git rev-parse HEAD)
+time=$(git log -1 --format=%ct)
+[ -z "$(git status --porcelain -uno)" ] || revision+=-dirty
+rm -rf "$dir"
+mkdir -p "$dir"
+
+compiler() { [ "$1" = "$(go env GOHOSTARCH)" ] && echo gcc || echo "$([ "$1" = arm64 ] && echo aarch64 || echo x86_64)-linux-gnu-gcc"; }
+
+for arch in amd64 arm64; do
+  echo "building for $arch"
+  export GOOS=linux GOARCH=$arch
+  (cd services && CGO_ENABLED=0 go build -trimpath \
+    -ldflags="-s -w -X github.com/titrate/titrate/services/cli.Version=$version" -o "$dir/titrate-linux-$arch" ./cmd/titrate)
+  (cd envoy-filter && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o "$dir/install-linux-$arch" ./install)
+  (cd envoy-filter && CGO_ENABLED=1 CC=$(compiler $arch) go build -trimpath -ldflags='-s -w' -buildmode=c-shared \
+    -o "$dir/libtitrate-linux-$arch.so" . && rm -f "$dir/libtitrate-linux-$arch.h")
+done
+unset GOOS GOARCH
+
+(cd tools/release && GOWORK=off go build -o "$dir/.release" .)
+about=(-version "$version" -time "$time" -revision "$revision")
+echo "images and SBOMs"
+"$dir/.release" image -o "$dir/titrate-image.tar" -name titrate/titrate "${about[@]}" -entrypoint /titrate \
+  "amd64=/titrate=$dir/titrate-linux-amd64" "arm64=/titrate=$dir/titrate-linux-arm64"
+"$dir/.release" image -o "$dir/module-image.tar" -name titrate/module "${about[@]}" \
+  -entrypoint "/install /libtitrate.so" -command /titrate \
+  "amd64=/install=$dir/install-linux-amd64" "amd64=/libtitrate.so=$dir/libtitrate-linux-amd64.so" \
+  "arm64=/install=$dir/install-linux-arm64" "arm64=/libtitrate.so=$dir/libtitrate-linux-arm64.so"
+for file in titrate-linux-amd64 titrate-linux-arm64 libtitrate-linux-amd64.so libtitrate-linux-arm64.so; do
+  "$dir/.release" sbom -o "$dir/$file.spdx.json" -name "${file%%-*}" "${about[@]}" "$dir/$file"
+done
+rm "$dir/.release" "$dir"/install-linux-*
+
+echo "chart"
+(cd tools/helm && GOWORK=off go tool helm package ../../charts/titrate --version "${version#v}" --app-version "$version" \
+  --destination "$dir" >/dev/null)
+
+(cd "$dir" && sha256sum -- * >SHA256SUMS)
+if [ -n "$key" ]; then
+  openssl dgst -sha256 -sign "$key" "$dir/SHA256SUMS" | base64 -w0 >"$dir/SHA256SUMS.sig"
+  openssl pkey -in "$key" -pubout >"$dir/titrate.pub"
+  openssl dgst -sha256 -verify "$dir/titrate.pub" -signature <(base64 -d "$dir/SHA256SUMS.sig") "$dir/SHA256SUMS" >/dev/null
+else
+  echo "not signed: no KEY was given"
+fi
+ls -l "$dir"
