@@ -36,16 +36,22 @@ type agent struct {
 	also     string             // a coordinator that it learnt of later
 	floor    map[string]float64 // least shares that it may see from now on
 
-	digest  resource.Digest // of the resources that it holds
-	part    bool            // the rest of a configuration is to come
-	whole   int             // configurations that it was sent as a whole
-	bytes   int             // of all configurations that it was sent
-	lean    bool            // it keeps the digest of the resources, and not the resources
-	forgets bool            // it does not say what it holds, as agents of an older release
+	digest resource.Digest // of the resources that it holds
+	part   bool            // the rest of a configuration is to come
+	whole  int             // configurations that it was sent as a whole
+	bytes  int             // of all configurations that it was sent
+	lean   bool            // it keeps no resources; its digest was given to it
 }
 
 func join(t testing.TB, name string, demand map[string]float64, addresses ...string) *agent {
-	a := &agent{name: name, demand: demand, config: map[string]*quotav1.Resource{}, changed: make(chan struct{})}
+	a := &agent{name: name, demand: demand}
+	a.run(t, addresses)
+	return a
+}
+
+// run connects the agent until the end of the test.
+func (a *agent) run(t testing.TB, addresses []string) {
+	a.config, a.changed = map[string]*quotav1.Resource{}, make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -68,10 +74,9 @@ func join(t testing.TB, name string, demand map[string]float64, addresses ...str
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		for _, w := range a.wrong {
-			t.Errorf("%s: %s", name, w)
+			t.Errorf("%s: %s", a.name, w)
 		}
 	})
-	return a
 }
 
 // address is the one to try next.
@@ -137,10 +142,8 @@ func (a *agent) session(ctx context.Context, address string) error {
 	a.mu.Lock()
 	hello := &controlv1.Hello{Agent: a.name, Epoch: max(a.leases.GetEpoch(), a.obeyed), Revision: a.revision,
 		Replicas: []*controlv1.Replica{{Name: "gw-" + a.name, Weight: 1}},
-		Pools:    a.leases.GetPools(), Leases: a.leases.GetLeases()}
-	if a.part = false; !a.forgets {
-		hello.Digest = uint64(a.digest)
-	}
+		Pools:    a.leases.GetPools(), Leases: a.leases.GetLeases(), Digest: uint64(a.digest)}
+	a.part = false
 	a.mu.Unlock()
 	if err := s.Send(&controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Hello{Hello: hello}}); err != nil {
 		return err
@@ -205,6 +208,17 @@ func (a *agent) take(m *controlv1.ConnectResponse) {
 // configure takes a part of a configuration.
 func (a *agent) configure(c *controlv1.Configuration) {
 	a.bytes += proto.Size(c)
+	if !a.lean {
+		a.keep(c)
+	}
+	if a.seed != 0 && a.seed != c.GetSeed() {
+		a.wrong = append(a.wrong, "the seed changed")
+	}
+	a.revision, a.seed = c.GetRevision(), c.GetSeed()
+}
+
+// keep keeps the resources of a part of a configuration.
+func (a *agent) keep(c *controlv1.Configuration) {
 	if c.GetFull() && !a.part {
 		a.whole++
 		a.digest = 0
@@ -213,18 +227,13 @@ func (a *agent) configure(c *controlv1.Configuration) {
 	a.part = !c.GetLast()
 	for _, r := range c.GetResources() {
 		name := resource.Name(r)
-		if a.digest = a.digest.Replace(a.config[name], r); !a.lean {
-			a.config[name] = r
-		}
+		a.digest = a.digest.Replace(a.config[name], r)
+		a.config[name] = r
 	}
 	for _, name := range c.GetDeleted() {
 		a.digest = a.digest.Replace(a.config[name], nil)
 		delete(a.config, name)
 	}
-	if a.seed != 0 && a.seed != c.GetSeed() {
-		a.wrong = append(a.wrong, "the seed changed")
-	}
-	a.revision, a.seed = c.GetRevision(), c.GetSeed()
 }
 
 // share is the lease of a tenant, 0 if it has none; the lock is held.
