@@ -134,6 +134,11 @@ func (c *Claims) Reset() {
 type Report struct {
 	Interval time.Duration // since the report before; 0 in the first
 	Flows    []FlowReport  // those that did or hold anything
+	Limits   []LimitCounts // those that refused, held or shadowed anything; the rest in later reports
+	// Clients replaces what an earlier report had as the same Part, of Parts in all; 0 Parts:
+	// nothing is said of clients.
+	Part, Parts uint8
+	Clients     []ClientCount
 }
 
 // FlowReport is one flow's part of a Report, in cost units.
@@ -152,6 +157,7 @@ type FlowReport struct {
 	// Of an adaptive pool: what the upstream has finished, the cost·seconds that this
 	// took, what it has turned away, and what is there now (no delta, like Waiting).
 	Completed, Residence, Shed, InFlight float64
+	Counts                               Counts
 }
 
 // Names are the identities and classes that a filter's settings name. A limit may ask for

@@ -95,10 +95,10 @@ func (e *Engine) decideByLimits(now int64, r *Request, rt *route) (out Outcome) 
 	ref := e.charge(&c, decisive)
 	if ref.by != nil {
 		e.stats.rejected[ClientLimit].Add(1)
-		return Outcome{Verdict: Reject, Reason: ClientLimit, RetryAfter: retryAfter(ref.wait), Limit: ref.by.name}
+		return e.refusalBy(ref)
 	}
 	e.stats.unknownPool.Add(1)
-	ref.shadow.setShadow(&out)
+	e.setShadow(ref.shadow, &out)
 	return out
 }
 

@@ -41,6 +41,7 @@ type Engine struct {
 	running  []*flow
 	resting  []*flow // those that are not running, see lifecycle.go
 	unsent   []*flow // of these, those with something to report
+	tallies  tallies
 	reportAt int64
 
 	claiming lock.Mutex[lock.Claiming] // one Claims of keys at a time

@@ -1,6 +1,8 @@
 package limiter
 
 import (
+	"sync/atomic"
+
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/limiter/internal/keys"
 )
@@ -10,6 +12,7 @@ import (
 
 // limit is a config.Limit compiled.
 type limit struct {
+	tenant    string
 	name      string
 	mode      config.Mode
 	strict    bool
@@ -20,6 +23,7 @@ type limit struct {
 	identity  uint8  // where it finds its client
 	classes   uint64 // that it applies to
 	keys      keys.Group
+	tally     atomic.Pointer[limitTally] // once it did not let a request pass at once
 }
 
 // call is one request on its way through the stages.
@@ -119,7 +123,7 @@ func (e *Engine) chargeWatched(c *call) (out Outcome) {
 		}
 		wait, _, ok := e.keys.Take(&l.keys, c.under(l), c.now, c.cost, false)
 		if !ok && !out.Shadow {
-			l.setShadow(&out)
+			e.setShadow(l, &out)
 			out.RetryAfter = retryAfter(wait)
 		}
 	}
@@ -138,10 +142,11 @@ func (e *Engine) countDemand(c *call, l *limit) {
 // holdsFor reports whether the limit counts requests of such classes.
 func (l *limit) holdsFor(classes uint64) bool { return l.mode != config.Off && l.classes&classes != 0 }
 
-// setShadow sets the outcome of a request that all limits admit; l is the SHADOW one that
-// would have refused it, nil if there is none.
-func (l *limit) setShadow(out *Outcome) {
+// setShadow sets the outcome of a request that all limits admit, and counts it; l is the
+// SHADOW one that would have refused it, nil if there is none.
+func (e *Engine) setShadow(l *limit, out *Outcome) {
 	if l != nil {
+		e.count(l, didShadow)
 		out.Reason, out.Shadow, out.Limit = ClientLimit, true, l.name
 	}
 }

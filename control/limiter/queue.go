@@ -89,14 +89,14 @@ func (e *Engine) admitOrHold(f *flow, c *call, ticket uint64) (out Outcome, h Ha
 		e.countDemand(c, by)
 		ref := refusal{by: by, wait: e.waitBehind(c, l)}
 		if ref.isFinal() || l.Held >= by.queue.MaxRequests || f.isFull() {
-			return f.refusedBy(ref, c.cost), 0
+			return f.refusedBy(e, ref, c.cost), 0
 		}
 		return e.hold(f, c, key, entry, l.Hold)
 	}
 	ref := e.charge(c, decisive)
 	if ref.by != nil {
 		if ref.isFinal() || f.isFull() {
-			return f.refusedBy(ref, c.cost), 0
+			return f.refusedBy(e, ref, c.cost), 0
 		}
 		return e.hold(f, c, key, entry, holding{ref.by, c.now + ref.wait})
 	}
@@ -109,7 +109,7 @@ func (e *Engine) admitOrHold(f *flow, c *call, ticket uint64) (out Outcome, h Ha
 		e.refund(c, ref.charged)
 		return f.rejected(r.reason, c.cost, q.EligibleCost()), 0
 	}
-	ref.shadow.setShadow(&out)
+	e.setShadow(ref.shadow, &out)
 	f.admit(c, r.passage, &out)
 	return out, 0
 }
@@ -128,6 +128,8 @@ func (f *flow) isFull() bool { return f.queue.Held() >= maxHeld || f.queue.Len()
 // hold lets a request wait for a limit.
 func (e *Engine) hold(f *flow, c *call, key uint64, entry queue.Entry[waiting], by holding) (Outcome, Handle) {
 	entry.Deadline = c.now + int64(by.by.queue.MaxWait)
+	e.count(by.by, didHold)
+	f.counts.held.Add(1)
 	f.held.Load().add(key, 1)
 	i, h := e.push(f, c, key, entry)
 	if l := f.queue.LineOf(i); l.Held == 1 {

@@ -37,7 +37,7 @@ func (e *Engine) release(f *flow, now int64, out []Event) (events []Event, more 
 			}
 			f.pace.pacer.Charge(units(cost))
 		}
-		out = append(out, f.released(i, now))
+		out = append(out, f.released(e, i, now))
 		q.Serve(i)
 		e.waiting.Add(-1)
 	}
@@ -68,7 +68,7 @@ func (f *flow) event(i int32, o Outcome) Event {
 }
 
 // released counts a released request and returns its event.
-func (f *flow) released(i int32, now int64) Event {
+func (f *flow) released(e *Engine, i int32, now int64) Event {
 	en := f.queue.Entry(i)
 	w := &en.Request
 	f.report.sum.served += en.Cost
@@ -78,8 +78,8 @@ func (f *flow) released(i int32, now int64) Event {
 		f.report.limited = true
 	}
 	o := Outcome{Mark: w.mark, Waited: time.Duration(now - en.Since)}
-	w.shadow.setShadow(&o)
-	f.countAdmitted(o.Shadow, en.Cost)
+	e.setShadow(w.shadow, &o)
+	f.countAdmitted(&o, en.Cost)
 	return f.event(i, o)
 }
 
@@ -107,7 +107,7 @@ func (e *Engine) drainFlow(f *flow, now int64, out []Event) []Event {
 	defer f.publish()
 	f.queue.All(func(i int32) {
 		if e.boot == BootOpen {
-			out = append(out, f.released(i, now))
+			out = append(out, f.released(e, i, now))
 		} else {
 			en := f.queue.Entry(i)
 			f.counts.rejected[QueueTimeout].Add(1)

@@ -16,13 +16,17 @@ type counters struct {
 	waited, marked, shadowed, cancelled atomic.Uint64
 	rejected                            [Reasons]atomic.Uint64
 	clientRejected, shadowedCost        atomic.Int64
+	// Parts of what is counted above that are due to limits: of waited, of
+	// rejected[QueueTimeout] and of shadowed.
+	held, heldLate, limitShadowed atomic.Uint64
 }
 
 // reporting is what the coordinator hears of one flow. The flow's lock guards it.
 type reporting struct {
-	sum     totals // so far; the totals of clientRejected and shadowed are in counters
-	last    totals // as of the last report
-	limited bool   // since the last report
+	sum     totals          // so far; the totals of clientRejected and shadowed are in counters
+	last    totals          // as of the last report
+	limited bool            // since the last report
+	counts  exchange.Counts // as of the last report
 	flight  flown
 }
 
@@ -34,7 +38,7 @@ type totals struct{ demand, served, marked, rejected, clientRejected, shadowed i
 func (e *Engine) Report(now int64, r *exchange.Report) {
 	e.work.Lock()
 	defer e.work.Unlock()
-	r.Flows, r.Interval = r.Flows[:0], 0
+	r.Flows, r.Limits, r.Interval = r.Flows[:0], e.tallies.take(r.Limits[:0]), 0
 	if e.reportAt != 0 {
 		r.Interval = time.Duration(now - e.reportAt)
 	}
@@ -80,8 +84,8 @@ func (f *flow) appendReport(e *Engine, now int64, to *exchange.Report) {
 // takeReport returns what has happened since the last report, and whether anything has.
 func (f *flow) takeReport() (r exchange.FlowReport, any bool) {
 	now, last := f.totals(), f.report.last
-	waiting := units(f.eligibleCost())
-	any = now != last || waiting > 0 || f.report.limited
+	waiting, counts := units(f.eligibleCost()), f.requests()
+	any = now != last || counts != f.report.counts || waiting > 0 || f.report.limited
 	r = exchange.FlowReport{
 		Tenant: f.tenant, Pool: f.pool, Waiting: waiting,
 		Demand:         units(now.demand - last.demand),
@@ -91,8 +95,9 @@ func (f *flow) takeReport() (r exchange.FlowReport, any bool) {
 		ClientRejected: units(now.clientRejected - last.clientRejected),
 		Shadowed:       units(now.shadowed - last.shadowed),
 		Limited:        f.report.limited,
+		Counts:         counts.Since(f.report.counts),
 	}
-	f.report.last, f.report.limited = now, false
+	f.report.last, f.report.counts, f.report.limited = now, counts, false
 	if flight := f.flight.Load(); flight != nil {
 		was := f.report.flight
 		f.report.flight = flight.report(was, &r)
@@ -110,6 +115,19 @@ func (f *flow) totals() totals {
 	return now
 }
 
+// requests are the flow's requests so far. The flow is locked: heldLate is part of what
+// rejected has.
+func (f *flow) requests() exchange.Counts {
+	c := &f.counts
+	late := c.heldLate.Load()
+	return exchange.Counts{
+		Admitted: c.admitted.Load(), Waited: c.waited.Load(), Marked: c.marked.Load(), Shadowed: c.shadowed.Load(),
+		ClientLimit: c.rejected[ClientLimit].Load() + late, TenantShare: c.rejected[TenantShare].Load(),
+		QueueFull: c.rejected[QueueFull].Load(), QueueTimeout: c.rejected[QueueTimeout].Load() - late,
+		LimitWaited: c.held.Load(), LimitShadowed: c.limitShadowed.Load(),
+	}
+}
+
 // hasNews reports whether the flow has something to report.
 func (f *flow) hasNews() bool {
 	f.mu.Lock()
@@ -120,7 +138,8 @@ func (f *flow) hasNews() bool {
 // hasNewsLocked is hasNews of a flow that is locked.
 func (f *flow) hasNewsLocked() bool {
 	flight := f.flight.Load()
-	return f.report.limited || f.totals() != f.report.last || flight != nil && !f.report.flight.isAll(flight)
+	return f.report.limited || f.totals() != f.report.last || f.requests() != f.report.counts ||
+		flight != nil && !f.report.flight.isAll(flight)
 }
 
 // Stats are counters since the start and gauges of now, for metrics.

@@ -196,7 +196,7 @@ func (a *asks) wanted() (w Wanted) {
 
 func newLimit(seed uint64, tenant string, c ruled, names *Names) *limit {
 	l := &limit{
-		name: c.Name, mode: c.Mode, strict: c.Strict, perTenant: c.PerTenant,
+		tenant: tenant, name: c.Name, mode: c.Mode, strict: c.Strict, perTenant: c.PerTenant,
 		queued: c.Queued(), queue: c.Queue.WithDefaults(), pools: c.Pools, classes: names.classes(c.Classes),
 	}
 	if !l.perTenant {

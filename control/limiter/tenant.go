@@ -32,7 +32,7 @@ func (f *flow) decide(e *Engine, c *call, out *Outcome) (ok bool) {
 	case ref.by == nil:
 		return f.decideByShare(e, c, &ref, out)
 	case ref.isFinal():
-		*out = f.refusedBy(ref, c.cost)
+		*out = f.refusedBy(e, ref, c.cost)
 		e.wake(f)
 	default:
 		*out = Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(ref.wait), Limit: ref.by.name}
@@ -58,7 +58,7 @@ func (f *flow) decideByShare(e *Engine, c *call, ref *refusal, out *Outcome) (ok
 		f.counts.turned.Add(c.cost)
 		*out = f.rejected(TenantShare, c.cost, 0)
 	default:
-		ref.shadow.setShadow(out)
+		e.setShadow(ref.shadow, out)
 		f.admit(c, p, out)
 	}
 	e.wake(f)
@@ -154,13 +154,16 @@ func (f *flow) admit(c *call, p passage, out *Outcome) {
 	if p == inShadow && !out.Shadow {
 		*out = Outcome{Reason: TenantShare, Shadow: true, Limit: ShareName}
 	}
-	f.countAdmitted(out.Shadow, c.cost)
+	f.countAdmitted(out, c.cost)
 	out.Flight = c.route.flight
 }
 
-func (f *flow) countAdmitted(shadow bool, cost int64) {
+func (f *flow) countAdmitted(out *Outcome, cost int64) {
 	f.counts.admitted.Add(1)
-	if shadow {
+	if out.Shadow {
+		if out.Reason == ClientLimit {
+			f.counts.limitShadowed.Add(1)
+		}
 		f.counts.shadowed.Add(1)
 		f.counts.shadowedCost.Add(cost)
 	}
@@ -170,9 +173,15 @@ func (f *flow) countAdmitted(shadow bool, cost int64) {
 var waitForShare = Outcome{Verdict: Wait, Reason: TenantShare, Limit: ShareName}
 
 // refusedBy is the answer to a request that a limit has refused.
-func (f *flow) refusedBy(ref refusal, cost int64) Outcome {
+func (f *flow) refusedBy(e *Engine, ref refusal, cost int64) Outcome {
 	f.counts.rejected[ClientLimit].Add(1)
 	f.counts.clientRejected.Add(cost)
+	return e.refusalBy(ref)
+}
+
+// refusalBy is that answer, counted for the limit.
+func (e *Engine) refusalBy(ref refusal) Outcome {
+	e.count(ref.by, didRefuse)
 	return Outcome{Verdict: Reject, Reason: ClientLimit, RetryAfter: retryAfter(ref.wait), Limit: ref.by.name}
 }
 

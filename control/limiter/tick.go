@@ -139,7 +139,7 @@ func (e *Engine) expire(f *flow, now int64, out []Event) (events []Event, more b
 		if n == batch {
 			return out, true
 		}
-		o := f.timedOut(i, now)
+		o := f.timedOut(e, i, now)
 		o.Waited = time.Duration(now - f.queue.Entry(i).Since)
 		f.counts.rejected[o.Reason].Add(1)
 		out = append(out, f.event(i, o))
@@ -150,7 +150,7 @@ func (e *Engine) expire(f *flow, now int64, out []Event) (events []Event, more b
 // timedOut counts a request that waited for too long, for the stage that held it, and
 // returns its answer: when, from now, a retry may succeed. Of a blocked tenant it returns
 // that answer.
-func (f *flow) timedOut(i int32, now int64) Outcome {
+func (f *flow) timedOut(e *Engine, i int32, now int64) Outcome {
 	en := f.queue.Entry(i)
 	if !en.Eligible {
 		f.counts.clientRejected.Add(en.Cost)
@@ -165,7 +165,10 @@ func (f *flow) timedOut(i int32, now int64) Outcome {
 	case en.Eligible:
 		o.RetryAfter = retryAfter(f.credit.wait(0, f.queue.EligibleCost()))
 	default:
-		o.RetryAfter = retryAfter(max(0, f.queue.LineOf(i).Hold.expected-now))
+		by := f.queue.LineOf(i).Hold
+		e.count(by.by, didExpire)
+		f.counts.heldLate.Add(1)
+		o.RetryAfter = retryAfter(max(0, by.expected-now))
 	}
 	return o
 }
@@ -202,7 +205,7 @@ func (e *Engine) askLimit(f *flow, i int32, due, now int64, out []Event) []Event
 		if ref.wait != keys.Never { // it was asked as of a time a little before now
 			ref.wait = max(0, ref.wait-(now-at))
 		}
-		return e.finishHeld(f, i, now, f.refusedBy(ref, en.Cost), out)
+		return e.finishHeld(f, i, now, f.refusedBy(e, ref, en.Cost), out)
 	}
 	f.queue.LineOf(i).Hold = holding{ref.by, at + ref.wait}
 	f.queue.RetryAt(i, at+askAgainAfter(ref.wait))
@@ -229,7 +232,7 @@ func (e *Engine) promote(f *flow, i int32, c *call, ref refusal, out []Event) []
 		return e.finishHeld(f, i, c.now, f.rejected(r.reason, en.Cost, q.EligibleCost()), out)
 	}
 	var o Outcome
-	ref.shadow.setShadow(&o)
+	e.setShadow(ref.shadow, &o)
 	f.admit(c, r.passage, &o)
 	o.Flight = nil // it was given when the request began to wait
 	return e.finishHeld(f, i, c.now, o, out)

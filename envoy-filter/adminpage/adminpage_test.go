@@ -41,10 +41,10 @@ func source(t testing.TB) *Source {
 	for range 6 {
 		r := &limiter.Request{Tenant: "acme", Client: "alice", Pool: "api"}
 		if out := e.Decide(now, r); out.Verdict == limiter.Reject {
-			s.Refused.Add(now, r.Tenant, r.Client, r.Pool, 1)
+			s.Refused.Add(now, heavyhitters.Name{Tenant: r.Tenant, Client: r.Client, Pool: r.Pool, Limit: "per-client"}, 1)
 		}
 	}
-	s.Held.Add(now, "acme", "bob\n<b>", "api", 1.5)
+	s.Held.Add(now, heavyhitters.Name{Tenant: "acme", Client: "bob\n<b>", Pool: "api"}, 1.5)
 	return s
 }
 

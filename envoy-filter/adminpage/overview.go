@@ -79,6 +79,7 @@ type Counted struct {
 	Tenant string `json:"tenant"`
 	Client string `json:"client"`
 	Pool   string `json:"pool"`
+	Limit  string `json:"limit,omitempty"` // that limited it; tenant-share
 	Count  number `json:"count"`
 	Error  number `json:"error"` // Count is too high by this at most
 }
@@ -137,7 +138,7 @@ func lease(f *limiter.FlowState) Lease {
 func counted(entries []heavyhitters.Entry) []Counted {
 	out := make([]Counted, len(entries))
 	for i, e := range entries {
-		out[i] = Counted{e.Tenant, e.Client, e.Pool, number(e.Count), number(e.Error)}
+		out[i] = Counted{e.Tenant, e.Client, e.Pool, e.Limit, number(e.Count), number(e.Error)}
 	}
 	return out
 }
@@ -216,9 +217,10 @@ func (o *Overview) tables(w *writer) {
 }
 
 func countedRows(title, unit string, list []Counted) [][]string {
-	rows := [][]string{{title, "TENANT", "POOL", unit, "ERROR"}}
+	rows := [][]string{{title, "TENANT", "POOL", "LIMIT", unit, "ERROR"}}
 	for _, c := range list {
-		rows = append(rows, []string{quote(c.Client), quote(c.Tenant), quote(c.Pool), show(c.Count), show(c.Error)})
+		rows = append(rows, []string{quote(c.Client), quote(c.Tenant), quote(c.Pool), quote(c.Limit), show(c.Count),
+			show(c.Error)})
 	}
 	return rows
 }

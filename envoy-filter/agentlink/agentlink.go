@@ -70,6 +70,10 @@ type Options struct {
 	Now func() int64
 	// RecoverPanic is deferred by each goroutine.
 	RecoverPanic func(where string)
+	// Clients, if set, adds one of ClientParts parts of the clients that are limited the
+	// most to a report. Each report has the next part.
+	Clients     func(now int64, part int, r *exchange.Report)
+	ClientParts int
 	// Log receives messages for the operator: the link is up or down, a
 	// configuration was refused.
 	Log func(text string)

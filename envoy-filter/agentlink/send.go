@@ -37,6 +37,7 @@ type sender struct {
 	lastNames     *limiter.Names
 	noClaims      bool // the last claims were empty
 
+	part  int // of the clients that are limited the most, that the next report has
 	walk  limiter.SpentCursor
 	spent exchange.Spent // memory for the next message
 	stats limiter.Stats  // likewise
@@ -138,7 +139,12 @@ func (s *sender) sendClaims(tick int) error {
 }
 
 func (s *sender) sendReport() error {
-	s.o.Engine.Report(s.o.Now(), &s.report)
+	now := s.o.Now()
+	s.o.Engine.Report(now, &s.report)
+	if s.o.Clients != nil {
+		s.o.Clients(now, s.part, &s.report)
+		s.part = (s.part + 1) % s.o.ClientParts
+	}
 	return s.w.Write(&s.report)
 }
 

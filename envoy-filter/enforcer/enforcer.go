@@ -64,13 +64,15 @@ type Options struct {
 	OnWake func()
 }
 
-// Observer sees refused requests and the ends of waits. It is never called for a
-// request that is admitted at once. Safe for concurrent use; an observer neither keeps
+// Observer sees refused and shadowed requests, and the ends of waits. It is not called for
+// other requests that are admitted at once. Safe for concurrent use; an observer neither keeps
 // its arguments nor waits.
 type Observer interface {
-	// Refused is called with a request that was refused on arrival. The request's
-	// strings alias memory of Envoy.
-	Refused(now int64, r *limiter.Request)
+	// Refused is called with a request that was refused on arrival, and the limit that
+	// refused it. The request's strings alias memory of Envoy.
+	Refused(now int64, r *limiter.Request, limit string)
+	// Shadowed is called with a request that a SHADOW mode let pass on arrival.
+	Shadowed(now int64, r *limiter.Request, limit string)
 	// Ended is called with the events of one tick.
 	Ended(now int64, events []limiter.Event)
 }
@@ -114,10 +116,20 @@ func (e *Enforcer) Decide(r *limiter.Request) (out limiter.Outcome) {
 	}
 	now := Now()
 	out = e.o.Engine.Decide(now, r)
-	if out.Verdict == limiter.Reject && e.o.Observer != nil {
-		e.o.Observer.Refused(now, r)
+	if out.Verdict == limiter.Reject || out.Shadow {
+		e.observe(now, r, out.Limit, out.Shadow)
 	}
 	return out
+}
+
+func (e *Enforcer) observe(now int64, r *limiter.Request, limit string, shadow bool) {
+	switch {
+	case e.o.Observer == nil:
+	case shadow:
+		e.o.Observer.Shadowed(now, r, limit)
+	default:
+		e.o.Observer.Refused(now, r, limit)
+	}
 }
 
 // HandleUnknown is the handle of a request whose Enqueue panicked. The engine may have
@@ -139,8 +151,8 @@ func (e *Enforcer) Enqueue(r *limiter.Request, ticket uint64) (out limiter.Outco
 	now := Now()
 	h = HandleUnknown
 	out, h = e.o.Engine.Enqueue(now, r, ticket)
-	if out.Verdict == limiter.Reject && e.o.Observer != nil {
-		e.o.Observer.Refused(now, r)
+	if out.Verdict == limiter.Reject || out.Shadow {
+		e.observe(now, r, out.Limit, out.Shadow)
 	}
 	if out.Verdict != limiter.Wait {
 		return out, 0

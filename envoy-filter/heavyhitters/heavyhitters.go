@@ -42,12 +42,18 @@ const (
 	halvingPeriod = 60e9
 )
 
-// Entry is one client's count.
+// Name is whose requests are counted, and the limit that limited them.
+type Name struct{ Tenant, Client, Pool, Limit string }
+
+// Entry is one name's count.
 type Entry struct {
-	Tenant, Client, Pool string
-	Count                float64 // of about the last two minutes; in Add's unit
-	Error                float64 // Count is too high by at most this
+	Name
+	Count float64 // of about the last two minutes; in Add's unit
+	Error float64 // Count is too high by at most this
 }
+
+// Parts is the number of parts in which a sketch can be read.
+const Parts = stripes
 
 // Sketch is safe for concurrent use. Its zero value works.
 type Sketch struct {
@@ -67,17 +73,17 @@ type stripe struct {
 }
 
 // name keeps its parts in memory of its own, which the counter's next name uses again.
-type name struct{ tenant, client, pool []byte }
+type name struct{ tenant, client, pool, limit []byte }
 
-// Add adds a weight to a client's count at now, nanoseconds. The strings may alias
-// memory of Envoy. A weight that is not above 0 is ignored.
-func (s *Sketch) Add(now int64, tenant, client, pool string, weight float64) {
+// Add adds a weight to a name's count at now, nanoseconds. The strings may alias memory of
+// Envoy. A weight that is not above 0 is ignored.
+func (s *Sketch) Add(now int64, n Name, weight float64) {
 	if !(weight > 0) {
 		return
 	}
 	s.once.Do(func() { s.seed = maphash.MakeSeed() })
-	tenant, client, pool = truncate(tenant), truncate(client), truncate(pool)
-	hash := s.hash(tenant, client, pool)
+	n = Name{truncate(n.Tenant), truncate(n.Client), truncate(n.Pool), truncate(n.Limit)}
+	hash := s.hash(n)
 	st := &s.stripes[hash%stripes]
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -86,17 +92,17 @@ func (s *Sketch) Add(now int64, tenant, client, pool string, weight float64) {
 	if !known {
 		st.error[i] = st.count[i]
 		st.hash[i] = hash
-		st.name[i].set(tenant, client, pool)
+		st.name[i].set(n)
 	}
 	st.count[i] += weight
 }
 
 func truncate(s string) string { return s[:min(len(s), NameBytes)] }
 
-func (s *Sketch) hash(parts ...string) uint64 {
+func (s *Sketch) hash(n Name) uint64 {
 	var h maphash.Hash
 	h.SetSeed(s.seed)
-	for _, p := range parts {
+	for _, p := range [...]string{n.Tenant, n.Client, n.Pool, n.Limit} {
 		h.WriteString(p)
 		h.WriteByte(0xff) // in no UTF-8 text; two binary names may share a counter
 	}
@@ -133,10 +139,11 @@ func (st *stripe) halve(now int64) {
 	}
 }
 
-func (n *name) set(tenant, client, pool string) {
-	n.tenant = append(n.tenant[:0], tenant...)
-	n.client = append(n.client[:0], client...)
-	n.pool = append(n.pool[:0], pool...)
+func (n *name) set(to Name) {
+	n.tenant = append(n.tenant[:0], to.Tenant...)
+	n.client = append(n.client[:0], to.Client...)
+	n.pool = append(n.pool[:0], to.Pool...)
+	n.limit = append(n.limit[:0], to.Limit...)
 }
 
 // negligible is the count below which an entry is not listed.
@@ -150,10 +157,13 @@ func (s *Sketch) Top(now int64, n int) []Entry {
 	}
 	slices.SortFunc(all, func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Tenant, b.Tenant),
-			cmp.Compare(a.Client, b.Client), cmp.Compare(a.Pool, b.Pool))
+			cmp.Compare(a.Client, b.Client), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Limit, b.Limit))
 	})
 	return all[:min(len(all), max(n, 0))]
 }
+
+// Part returns the names of one of the Parts, in no order. Each name is in one part.
+func (s *Sketch) Part(now int64, part int) []Entry { return s.stripes[part].list(now, nil) }
 
 func (st *stripe) list(now int64, to []Entry) []Entry {
 	st.mu.Lock()
@@ -161,7 +171,8 @@ func (st *stripe) list(now int64, to []Entry) []Entry {
 	st.halve(now)
 	for i, n := range st.name {
 		if st.hash[i] != 0 && st.count[i] > negligible {
-			to = append(to, Entry{string(n.tenant), string(n.client), string(n.pool), st.count[i], st.error[i]})
+			of := Name{string(n.tenant), string(n.client), string(n.pool), string(n.limit)}
+			to = append(to, Entry{of, st.count[i], st.error[i]})
 		}
 	}
 	return to

@@ -16,9 +16,9 @@ func TestHeavyClientsStandOut(t *testing.T) {
 	for worker := range 4 {
 		all.Go(func() {
 			for i := range 20000 {
-				s.Add(1, "acme", fmt.Sprintf("stranger-%d-%d", worker, i), "api", 1)
+				s.Add(1, Name{"acme", fmt.Sprintf("stranger-%d-%d", worker, i), "api", ""}, 1)
 				if i%20 == 0 {
-					s.Add(1, "acme", fmt.Sprintf("heavy-%d", i/20%3), "api", 1)
+					s.Add(1, Name{"acme", fmt.Sprintf("heavy-%d", i/20%3), "api", ""}, 1)
 				}
 			}
 		})
@@ -39,12 +39,12 @@ func TestCountsHalve(t *testing.T) {
 	var s Sketch
 	const minute = int64(60e9)
 	for range 8 {
-		s.Add(minute, "a", "b", "c", 1)
+		s.Add(minute, Name{"a", "b", "c", ""}, 1)
 	}
 	for m, want := range map[int64]float64{1: 8, 2: 4, 4: 1} {
 		var copied Sketch
 		for range 8 {
-			copied.Add(minute, "a", "b", "c", 1)
+			copied.Add(minute, Name{"a", "b", "c", ""}, 1)
 		}
 		if got := copied.Top(m*minute, 1); len(got) != 1 || got[0].Count != want {
 			t.Errorf("minute %d: %+v, want %v", m, got, want)
@@ -58,13 +58,13 @@ func TestCountsHalve(t *testing.T) {
 func TestNamesAreBoundedAndCopied(t *testing.T) {
 	var s Sketch
 	b := []byte(strings.Repeat("x", 1000))
-	s.Add(1, string(b), string(b), "", 1)
+	s.Add(1, Name{string(b), string(b), "", ""}, 1)
 	got := s.Top(1, 1)
 	if len(got) != 1 || len(got[0].Tenant) != NameBytes || len(got[0].Client) != NameBytes {
 		t.Errorf("%+v", got)
 	}
 	for _, w := range []float64{0, -1} {
-		s.Add(1, "none", "", "", w)
+		s.Add(1, Name{Tenant: "none"}, w)
 	}
 	if len(s.Top(1, 10)) != 1 {
 		t.Error("a weight of 0 counts")
@@ -79,7 +79,7 @@ func TestCountsAreBounded(t *testing.T) {
 		for range rapid.IntRange(1, 2000).Draw(t, "adds") {
 			who := fmt.Sprint(rapid.IntRange(0, 600).Draw(t, "who"))
 			w := float64(rapid.IntRange(1, 5).Draw(t, "weight"))
-			s.Add(1, "t", who, "p", w)
+			s.Add(1, Name{"t", who, "p", "l"}, w)
 			exact[who] += w
 			sum += w
 		}
@@ -106,6 +106,6 @@ func BenchmarkAdd(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		s.Add(1, "acme", names[i%len(names)], "api", 1)
+		s.Add(1, Name{"acme", names[i%len(names)], "api", ""}, 1)
 	}
 }

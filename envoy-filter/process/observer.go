@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/envoy-filter/adminpage"
 	"github.com/titrate/titrate/envoy-filter/enforcer"
@@ -13,17 +14,24 @@ import (
 	"github.com/titrate/titrate/proto/link"
 )
 
-// observer counts the clients that are refused and held the most. It is not called for
-// requests that are admitted at once.
+// observer counts the clients that are refused, held and shadowed the most, by limit.
 type observer struct {
 	waits   *stats.Waits
-	refused heavyhitters.Sketch // requests
-	held    heavyhitters.Sketch // seconds
+	clients [exchange.Effects]heavyhitters.Sketch // Held in seconds, the others in requests
 }
 
 // Refused implements enforcer.Observer.
-func (o *observer) Refused(now int64, r *limiter.Request) {
-	o.refused.Add(now, r.Tenant, r.Client, r.Pool, 1)
+func (o *observer) Refused(now int64, r *limiter.Request, limit string) {
+	o.clients[exchange.Refused].Add(now, nameOf(r, limit), 1)
+}
+
+// Shadowed implements enforcer.Observer.
+func (o *observer) Shadowed(now int64, r *limiter.Request, limit string) {
+	o.clients[exchange.Shadowed].Add(now, nameOf(r, limit), 1)
+}
+
+func nameOf(r *limiter.Request, limit string) heavyhitters.Name {
+	return heavyhitters.Name{Tenant: r.Tenant, Client: r.Client, Pool: r.Pool, Limit: limit}
 }
 
 // Ended implements enforcer.Observer.
@@ -31,10 +39,27 @@ func (o *observer) Ended(now int64, events []limiter.Event) {
 	o.waits.Add(events)
 	for i := range events {
 		e := &events[i]
-		o.held.Add(now, e.Tenant, e.Client, e.Pool, e.Outcome.Waited.Seconds())
-		if e.Outcome.Verdict == limiter.Reject {
-			o.refused.Add(now, e.Tenant, e.Client, e.Pool, 1)
+		name := heavyhitters.Name{Tenant: e.Tenant, Client: e.Client, Pool: e.Pool, Limit: e.Outcome.Limit}
+		o.clients[exchange.Held].Add(now, name, e.Outcome.Waited.Seconds())
+		switch {
+		case e.Outcome.Verdict == limiter.Reject:
+			o.clients[exchange.Refused].Add(now, name, 1)
+		case e.Outcome.Shadow:
+			o.clients[exchange.Shadowed].Add(now, name, 1)
 		}
+	}
+}
+
+// clientParts is the number of parts in which the agent is told of clients.
+const clientParts = int(exchange.Effects) * heavyhitters.Parts
+
+// report adds one part of the clients to a report.
+func (o *observer) report(now int64, part int, r *exchange.Report) {
+	effect := part / heavyhitters.Parts
+	r.Part, r.Parts, r.Clients = uint8(part), uint8(clientParts), nil
+	for _, e := range o.clients[effect].Part(now, part%heavyhitters.Parts) {
+		r.Clients = append(r.Clients, exchange.ClientCount{Tenant: e.Tenant, Pool: e.Pool, Limit: e.Limit,
+			Client: e.Client, Effect: exchange.Effect(effect), Count: e.Count, Error: e.Error})
 	}
 }
 
@@ -65,7 +90,7 @@ func (p *Process) Page(path string) (status int, body []byte) {
 
 func (p *Process) newPage() *adminpage.Source {
 	return &adminpage.Source{
-		Engine: p.engine, Refused: &p.observer.refused, Held: &p.observer.held, Replica: p.o.Settings.Replica,
+		Engine: p.engine, Refused: &p.observer.clients[exchange.Refused], Held: &p.observer.clients[exchange.Held], Replica: p.o.Settings.Replica,
 		Started: time.Now(), Now: enforcer.Now, Names: p.o.Slots.Names, Panics: p.Enforcer.Panics,
 		Link: func() adminpage.Link {
 			s := &p.link.Status

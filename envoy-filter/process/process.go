@@ -114,7 +114,8 @@ func New(o Options) *Process {
 			Replica: b.Replica, Weight: b.Weight, PID: os.Getpid(), Restart: restarts(),
 			Generation: uint64(time.Now().UnixNano()),
 		},
-		Log: func(text string) { o.Log(Info, text) },
+		Log:     func(text string) { o.Log(Info, text) },
+		Clients: p.observer.report, ClientParts: clientParts,
 	})
 	p.page = p.newPage()
 	return p

@@ -95,6 +95,25 @@ func (c *coder) boolean(field string, v *bool) {
 	}
 }
 
+// uvarint codes a number that is small as a rule, in as many bytes as it needs.
+func (c *coder) uvarint(field string, v *uint64) {
+	if !c.reading {
+		c.buf = binary.AppendUvarint(c.buf, *v)
+		return
+	}
+	*v = 0
+	if c.err != nil || c.at == c.end {
+		return // the writer was older
+	}
+	n := 0
+	if *v, n = binary.Uvarint(c.buf[c.at:c.end]); n <= 0 {
+		*v = 0
+		c.fail(field, "is no whole number of at most 64 bits")
+		return
+	}
+	c.at += n
+}
+
 // integer codes any signed 64-bit kind.
 func integer[T ~int | ~int64](c *coder, field string, v *T) {
 	u := uint64(*v)
@@ -204,6 +223,27 @@ func list[T any](c *coder, field string, least int, v *[]T, f func(*coder, *T)) 
 	}
 	for i := range *v {
 		c.record(field, least, func() { f(c, &(*v)[i]) })
+	}
+}
+
+// inline codes a list inside a record, which bounds it: the items follow their number.
+func inline[T any](c *coder, field string, v *[]T, f func(*coder, *T)) {
+	n := uint64(len(*v))
+	c.uvarint(field, &n)
+	if c.reading {
+		if *v = nil; n > uint64(c.end-c.at) { // each takes a byte at least
+			c.fail(field, "announces %d items, %d bytes are left", n, c.end-c.at)
+		}
+		if c.err != nil || n == 0 {
+			return
+		}
+		*v = make([]T, n)
+	}
+	for i := range *v {
+		if c.reading && c.at == c.end {
+			c.fail(field, "has %d items, %d were announced", i, n)
+		}
+		f(c, &(*v)[i])
 	}
 }
 

@@ -9,7 +9,8 @@
 // new connection all of it, so that contended keys that nobody uses cost nothing. A Delta
 // holds what has changed since the configuration of one revision; a filter that has another
 // one in force refuses it, and is sent the whole configuration. A Report and a Spent hold
-// what is new since the last one. Their sender collects that until a message can be sent, so
+// what is new since the last one; of the clients that are limited the most a Report has one
+// part of several, which replaces that part. Their sender collects that until a message can be sent, so
 // that a dead link delays a report and loses at most the one that was being written.
 //
 //	filter (client)                     agent (server)

@@ -45,7 +45,7 @@ func code(c *coder, m Message) {
 		list(c, "keys", sizeKeyClaim, &m.Keys, codeKeyClaim)
 		list(c, "withdrawn", sizeKey, &m.Withdrawn, func(c *coder, k *uint64) { c.u64("withdrawn", k) })
 	case *exchange.Report:
-		c.record("report", sizeReport, func() { integer(c, "interval", &m.Interval) })
+		c.record("report", sizeReport, func() { codeReport(c, m) })
 		list(c, "flows", sizeFlowReport, &m.Flows, codeFlowReport)
 	case *Refused:
 		codeRefused(c, m)
@@ -138,6 +138,37 @@ func codeFlowReport(c *coder, f *exchange.FlowReport) {
 	c.f64s("flows", &f.Demand, &f.Served, &f.Waiting, &f.Marked, &f.Rejected, &f.ClientRejected, &f.Shadowed)
 	c.boolean("flows.limited", &f.Limited)
 	c.f64s("flows", &f.Completed, &f.Residence, &f.Shed, &f.InFlight)
+	codeCounts(c, "flows", &f.Counts)
+}
+
+// codeReport codes what is not of flows. Limits and clients were added to the record: an
+// older reader skips them.
+func codeReport(c *coder, m *exchange.Report) {
+	integer(c, "interval", &m.Interval)
+	inline(c, "limits", &m.Limits, func(c *coder, l *exchange.LimitCounts) {
+		c.str("limits.tenant", &l.Tenant)
+		c.str("limits.limit", &l.Limit)
+		codeCounts(c, "limits", &l.Counts)
+	})
+	c.u8("part", &m.Part)
+	c.u8("parts", &m.Parts)
+	inline(c, "clients", &m.Clients, func(c *coder, x *exchange.ClientCount) {
+		c.str("clients.tenant", &x.Tenant)
+		c.str("clients.pool", &x.Pool)
+		c.str("clients.limit", &x.Limit)
+		c.str("clients.client", &x.Client)
+		c.u8("clients.effect", (*uint8)(&x.Effect))
+		c.f64s("clients", &x.Count, &x.Error)
+		if x.Effect >= exchange.Effects {
+			c.fail("clients.effect", "%d is unknown", x.Effect)
+		}
+	})
+}
+
+func codeCounts(c *coder, field string, counts *exchange.Counts) {
+	for _, n := range counts.Fields() {
+		c.uvarint(field, n)
+	}
 }
 
 func codeRefused(c *coder, m *Refused) {

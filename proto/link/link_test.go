@@ -291,7 +291,7 @@ func (r *repeat) Read(b []byte) (int, error) {
 // What a newer build appends to a record is skipped; what an older one did not
 // send is zero.
 func TestAppendedFields(t *testing.T) {
-	newer := []byte{10, 0, 1, 0, 0, 0, 0, 0, 0, 0, 77, 77, 0, 0, 0, 0}
+	newer := []byte{14, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 77, 77, 0, 0, 0, 0}
 	m, err := decode(kindReport, newer, Version)
 	if err != nil || m.(*exchange.Report).Interval != 1 {
 		t.Fatalf("a record with two more bytes: %+v, %v", m, err)
@@ -471,6 +471,8 @@ func FuzzReader(f *testing.F) {
 			Gone: []uint64{3}},
 		&exchange.Claims{Flows: []exchange.FlowClaim{{Key: 1}}, Withdrawn: []uint64{4}},
 		&exchange.Report{Flows: []exchange.FlowReport{{Tenant: "a", Pool: "api"}}},
+		&exchange.Report{Limits: []exchange.LimitCounts{{Tenant: "a", Limit: "l"}}, Part: 1, Parts: 2,
+			Clients: []exchange.ClientCount{{Tenant: "a", Client: "c", Count: 2}}},
 		&Heartbeat{Reason: "x"},
 		&exchange.Names{Identities: []string{"ip"}, Classes: []string{"writes"}},
 		&exchange.Spent{Keys: []exchange.KeySpent{{Key: 1, Ahead: 2, Named: true}}},

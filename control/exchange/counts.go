@@ -1,0 +1,67 @@
+package exchange
+
+// Counts are requests, not cost, by what became of them.
+type Counts struct {
+	Admitted uint64 // also those that waited, were marked or shadowed
+	Waited   uint64 // held for a limit or for the share, whatever came then
+	Marked   uint64
+	Shadowed uint64 // a SHADOW mode let them pass: enforced, they would have been refused or held
+	// Refused, by reason. Of a flow ClientLimit has what any limit refused, at once or after a
+	// wait; of a limit what it refused at once, and QueueTimeout what waited for it in vain.
+	ClientLimit, TenantShare, QueueFull, QueueTimeout uint64
+	// Of a flow: those of Waited and Shadowed that a limit held, or would not have let pass.
+	LimitWaited, LimitShadowed uint64
+}
+
+// Fields are the counts in the order of their declaration.
+func (c *Counts) Fields() [10]*uint64 {
+	return [...]*uint64{&c.Admitted, &c.Waited, &c.Marked, &c.Shadowed,
+		&c.ClientLimit, &c.TenantShare, &c.QueueFull, &c.QueueTimeout, &c.LimitWaited, &c.LimitShadowed}
+}
+
+// Refused is the number of refused requests.
+func (c *Counts) Refused() uint64 {
+	return c.ClientLimit + c.TenantShare + c.QueueFull + c.QueueTimeout
+}
+
+// Add adds other counts.
+func (c *Counts) Add(other Counts) {
+	of := other.Fields()
+	for i, n := range c.Fields() {
+		*n += *of[i]
+	}
+}
+
+// Since returns what was counted after an earlier reading of the same counts.
+func (c Counts) Since(earlier Counts) Counts {
+	was := earlier.Fields()
+	for i, n := range c.Fields() {
+		*n -= *was[i]
+	}
+	return c
+}
+
+// LimitCounts is what one limit of a tenant did, over all its pools, since the report before.
+type LimitCounts struct {
+	Tenant, Limit string
+	Counts        Counts
+}
+
+// Effect is what happened to requests of a client.
+type Effect uint8
+
+// The effects.
+const (
+	Refused  Effect = iota // counted in requests
+	Held                   // counted in seconds
+	Shadowed               // counted in requests
+	Effects                // their number
+)
+
+// ClientCount is a client to which one of the effects happened, as a sketch has it: about the
+// last two minutes, and too high by at most Error.
+type ClientCount struct {
+	Tenant, Pool, Limit, Client string
+	Effect                      Effect
+	Count, Error                float64
+}

@@ -1,0 +1,109 @@
+package limiter
+
+import (
+	"sync/atomic"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/limiter/internal/lock"
+)
+
+// What single limits do is counted where a limit does not let a request pass at once. A
+// request that is admitted at once touches none of this. A limit that has counted anything
+// since the last report is in a list, so a report costs O(limits in the list).
+//
+// A tally is found by the names of tenant and limit, so a change of the configuration does
+// not begin it anew. When there are maxTallies the table of names begins anew. What the old
+// tallies have counted is still in the list: nothing is lost.
+
+const (
+	// maxTallies bounds the tallies that are found by name, some 150 bytes each.
+	maxTallies = 1 << 16
+	// limitsPerReport bounds the limits that one report names: the message of the link has
+	// room for so many. The others follow in the next reports.
+	limitsPerReport = 128
+	// longestName bounds the names in a tally, in bytes, for the same reason.
+	longestName = 128
+)
+
+type limitName struct{ tenant, limit string }
+
+// did is what a limit did with a request.
+type did uint8
+
+const (
+	didRefuse did = iota // at once, or when the request's turn came
+	didHold
+	didExpire // the request waited for it for too long
+	didShadow
+	dids
+)
+
+// limitTally counts what one limit did since it was reported.
+type limitTally struct {
+	limitName
+	era    uint32
+	counts [dids]atomic.Uint64
+	listed atomic.Bool // in tallies.changed
+}
+
+// tallies are those of all limits. Its zero value is empty.
+type tallies struct {
+	era     atomic.Uint32         // of the table of names
+	mu      lock.Mutex[lock.Leaf] // guards what follows
+	byName  map[limitName]*limitTally
+	changed []*limitTally
+}
+
+// count counts for a limit. It locks a leaf only.
+func (e *Engine) count(l *limit, what did) {
+	t := l.tally.Load()
+	if t == nil || t.era != e.tallies.era.Load() {
+		t = e.tallies.obtain(limitName{clip(l.tenant), clip(l.name)})
+		l.tally.Store(t)
+	}
+	t.counts[what].Add(1)
+	if !t.listed.Load() && t.listed.CompareAndSwap(false, true) {
+		e.tallies.list(t)
+	}
+}
+
+func clip(name string) string { return name[:min(len(name), longestName)] }
+
+func (t *tallies) obtain(name limitName) *limitTally {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if one := t.byName[name]; one != nil {
+		return one
+	}
+	if t.byName == nil || len(t.byName) >= maxTallies {
+		t.byName = map[limitName]*limitTally{}
+		t.era.Add(1)
+	}
+	one := &limitTally{limitName: name, era: t.era.Load()}
+	t.byName[name] = one
+	return one
+}
+
+func (t *tallies) list(one *limitTally) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.changed = append(t.changed, one)
+}
+
+// take appends what was counted since the last call, of at most limitsPerReport limits.
+func (t *tallies) take(to []exchange.LimitCounts) []exchange.LimitCounts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := min(len(t.changed), limitsPerReport)
+	for _, one := range t.changed[:n] {
+		one.listed.Store(false) // before the counts are read: what comes now lists it again
+		to = append(to, exchange.LimitCounts{Tenant: one.tenant, Limit: one.limit, Counts: exchange.Counts{
+			ClientLimit: one.counts[didRefuse].Swap(0), Waited: one.counts[didHold].Swap(0),
+			QueueTimeout: one.counts[didExpire].Swap(0), Shadowed: one.counts[didShadow].Swap(0),
+		}})
+	}
+	left := copy(t.changed, t.changed[n:])
+	clear(t.changed[left:])
+	t.changed = t.changed[:left]
+	return to
+}
