@@ -176,10 +176,14 @@ func (s controlled) Report() *controlv1.Report {
 }
 
 // Receive takes a message of the coordinator. An error ends the stream.
-func (s controlled) Receive(m *controlv1.ConnectResponse) (*controlv1.Ack, error) {
+func (s controlled) Receive(m *controlv1.ConnectResponse) (*controlv1.ConnectRequest, error) {
 	switch m := m.GetMessage().(type) {
 	case *controlv1.ConnectResponse_Configuration:
-		return s.configure(m.Configuration)
+		ack, err := s.configure(m.Configuration)
+		return acknowledged(ack), err
+	case *controlv1.ConnectResponse_Question:
+		answer := ask(s.a, func(now time.Duration, c *core.Core) *controlv1.Answer { return c.Answer(now, m.Question) })
+		return &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Answer{Answer: answer}}, nil
 	case *controlv1.ConnectResponse_Leases:
 		var err error
 		s.a.event(func(now time.Duration, c *core.Core) (out core.Effects) {
@@ -188,11 +192,19 @@ func (s controlled) Receive(m *controlv1.ConnectResponse) (*controlv1.Ack, error
 		})
 		if missed := new(applied.MissedError); errors.As(err, &missed) {
 			s.a.log.Warn("leases are missing; all of them are asked for", "reason", missed)
-			return &controlv1.Ack{Error: missed.Error()}, nil
+			return acknowledged(&controlv1.Ack{Error: missed.Error()}), nil
 		}
 		return nil, err
 	}
 	return nil, nil // of a newer build: it means nothing here
+}
+
+// acknowledged is the message of an Ack, nil for none.
+func acknowledged(a *controlv1.Ack) *controlv1.ConnectRequest {
+	if a == nil {
+		return nil
+	}
+	return &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Ack{Ack: a}}
 }
 
 func (s controlled) offer(m *controlv1.Configuration) (*applied.Configuration, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/titrate/titrate/services/agent/linkserver"
 	"github.com/titrate/titrate/services/agent/stream"
 	"github.com/titrate/titrate/services/rls"
+	"github.com/titrate/titrate/services/telemetry"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 )
@@ -28,6 +29,7 @@ type measurements struct {
 // instrument is one metric. Prometheus adds titrate's unit and _total.
 type instrument struct {
 	name, unit, help string
+	labels           []string
 	counter          bool
 	read             func(measurements, func(float64, ...attribute.KeyValue))
 }
@@ -73,6 +75,27 @@ func (m measurements) leftOut() float64 {
 		most = max(most, g.LimitsLeftOut)
 	}
 	return float64(m.s.LimitsLeftOut + most)
+}
+
+// outcomes puts what became of requests: of limits, or of tenants and pools.
+func (m measurements) outcomes(put func(float64, ...attribute.KeyValue), ofLimits bool) {
+	for _, s := range m.core.Series {
+		if s.OfLimit != ofLimits {
+			continue
+		}
+		by := attribute.String("pool", s.Pool)
+		if ofLimits {
+			by = attribute.String("limit", s.Limit)
+		}
+		names := []string{"admitted", "waited", "marked", "shadowed", "client_limit", "tenant_share", "queue_full",
+			"queue_timeout"}
+		for i, name := range names {
+			if n := *s.Counts.Fields()[i]; n > 0 {
+				put(float64(n), attribute.String("gateway", s.Gateway), attribute.String("tenant", s.Tenant), by,
+					attribute.String("outcome", name))
+			}
+		}
+	}
 }
 
 // instruments are all metrics of the agent.
@@ -134,21 +157,21 @@ var instruments = []instrument{
 	{name: "titrate.agent.shares.stale",
 		help: "1 while the shares are past their soft expiry.",
 		read: one(func(m measurements) float64 { return truth(m.s.SharesStale) })},
-	{name: "titrate.agent.gossip.bytes", counter: true, unit: "By",
+	{name: "titrate.agent.gossip.bytes", counter: true, labels: []string{"direction"}, unit: "By",
 		help: "Datagram bytes on the wire, without IP and UDP headers.",
 		read: two(func(m measurements) uint64 { return m.gossip.BytesIn },
 			func(m measurements) uint64 { return m.gossip.BytesOut })},
-	{name: "titrate.agent.gossip.packets", counter: true,
+	{name: "titrate.agent.gossip.packets", counter: true, labels: []string{"direction"},
 		help: "Datagrams.",
 		read: two(func(m measurements) uint64 { return m.gossip.PacketsIn },
 			func(m measurements) uint64 { return m.gossip.PacketsOut })},
-	{name: "titrate.agent.malformed", counter: true,
+	{name: "titrate.agent.malformed", counter: true, labels: []string{"source"},
 		help: "Messages that did not decode.",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
 			put(float64(m.link.Malformed), attribute.String("source", "link"))
 			put(float64(m.gossip.Dropped[schedule.Malformed]), attribute.String("source", "gossip"))
 		}},
-	{name: "titrate.agent.gossip.dropped", counter: true,
+	{name: "titrate.agent.gossip.dropped", counter: true, labels: []string{"reason"},
 		help: "Packets of other agents that were dropped, by reason.",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
 			for why, n := range m.gossip.Dropped {
@@ -168,12 +191,39 @@ var instruments = []instrument{
 		help: "States of a gateway that another agent speaks for: two gateways have one name, or an agent " +
 			"claims what is not its own.",
 		read: one(func(m measurements) float64 { return float64(m.core.Aggregation.Conflicts) })},
+	{name: "titrate.agent.requests", counter: true, labels: []string{"gateway", "tenant", "pool", "outcome"},
+		help: "Requests by what became of them, by gateway, tenant and pool. The first 100 pairs that were limited " +
+			"have series of their own, all others are tenant _other.",
+		read: func(m measurements, put func(float64, ...attribute.KeyValue)) { m.outcomes(put, false) }},
+	{name: "titrate.agent.limit.requests", counter: true, labels: []string{"gateway", "tenant", "limit", "outcome"},
+		help: "Requests that a limit did not let pass at once, by gateway, tenant and limit, and what became of them. " +
+			"Bounded as titrate_agent_requests_total.",
+		read: func(m measurements, put func(float64, ...attribute.KeyValue)) { m.outcomes(put, true) }},
+	{name: "titrate.agent.activity.rows",
+		help: "Pairs of tenant and pool, and limits, of whose requests the last minute is known; at most 65,536.",
+		read: one(func(m measurements) float64 { return float64(m.core.ActivityRows) })},
+	{name: "titrate.agent.activity.lost", counter: true,
+		help: "Reports about a pair or a limit beyond that bound; top counts them in its last row.",
+		read: one(func(m measurements) float64 { return float64(m.core.ActivityLost) })},
 	{name: "titrate.agent.streams", counter: true,
 		help: "Control streams that ended after they brought something.",
 		read: one(func(m measurements) float64 { return float64(m.stream.Streams) })},
 	{name: "titrate.agent.stream.failures", counter: true,
 		help: "Control streams that brought nothing.",
 		read: one(func(m measurements) float64 { return float64(m.stream.Failures) })},
+}
+
+// Metrics describes the agent's metrics, as Prometheus names them.
+func Metrics() []telemetry.Description {
+	var out []telemetry.Description
+	for _, m := range slices.Concat(instruments, rlsInstruments) {
+		kind := telemetry.Gauge
+		if m.counter {
+			kind = telemetry.Counter
+		}
+		out = append(out, telemetry.Describe(m.name, kind, m.unit, m.help, m.labels...))
+	}
+	return out
 }
 
 // registerMetrics registers the metrics.

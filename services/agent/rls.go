@@ -91,7 +91,7 @@ var rlsInstruments = []instrument{
 	{name: "titrate.rls.duration", counter: true, unit: "s",
 		help: "Time that those requests took together in the agent.",
 		read: ofRLS(func(s rls.Stats) float64 { return s.Seconds })},
-	{name: "titrate.rls.hits", counter: true,
+	{name: "titrate.rls.hits", counter: true, labels: []string{"limit", "outcome"},
 		help: "Hits by limit and outcome: within, near (admitted beyond 80 % of the limit), over, and over a limit " +
 			"with shadow_mode or quota_mode.",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"strings"
@@ -8,7 +9,9 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/coordinator/delivery"
@@ -17,6 +20,7 @@ import (
 	"github.com/titrate/titrate/services/coordinator/stream"
 	"github.com/titrate/titrate/services/quota"
 	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/toplist"
 )
 
 // live answers the admin API's questions about the present from the outcome of the last
@@ -61,12 +65,11 @@ func (l *live) QuotaStatus(name string) *quotav1.QuotaStatus {
 // or has a quota for. A coordinator that does not lead answers with the leader's
 // address.
 func (l *live) Explain(_ context.Context, tenant, pool string) ([]*quotav1.Explanation, error) {
+	if err := l.leads(); err != nil {
+		return nil, err
+	}
 	v := l.view()
-	if v.Outcome == nil {
-		state, _ := l.coordinator.elector.State()
-		if state.Role == election.Following {
-			return nil, l.askLeader(state.Leader)
-		}
+	if v.Outcome == nil { // it has just lost the lead
 		return nil, errSettling
 	}
 	tenant, pool = strings.TrimPrefix(tenant, "tenants/"), strings.TrimPrefix(pool, "pools/")
@@ -83,6 +86,43 @@ func (l *live) Explain(_ context.Context, tenant, pool string) ([]*quotav1.Expla
 		}
 	}
 	return out, nil
+}
+
+// Activity asks all agents what became of requests lately, and sums their answers.
+func (l *live) Activity(ctx context.Context, s *quotav1.Selection, single bool) (*quotav1.TopResponse, error) {
+	if err := l.leads(); err != nil {
+		return nil, err
+	}
+	// An agent tells more rows than are shown: a name may be among the first only in sum.
+	question := &controlv1.Question{Single: single, Selection: proto.CloneOf(s)}
+	question.Selection.Most = min(4*cmp.Or(s.GetMost(), toplist.DefaultMost), maxAgentRows)
+	replies := l.coordinator.streams.Ask(ctx, question)
+	sum, out := toplist.Sum{}, &quotav1.TopResponse{Agents: int32(replies.Asked), Silent: replies.Silent}
+	for _, a := range replies.Answers {
+		for _, row := range a.GetRows() {
+			sum.Add(row)
+		}
+		out.Other = toplist.Plus(out.Other, a.GetOther())
+	}
+	var rest *quotav1.Activity
+	out.Rows, rest = sum.Most(s)
+	out.Other = toplist.Plus(out.Other, rest)
+	return out, nil
+}
+
+// maxAgentRows bounds the rows that one agent tells.
+const maxAgentRows = 2000
+
+// leads is nil if this coordinator has the outcome of a round, otherwise why it has none.
+func (l *live) leads() error {
+	if l.view().Outcome != nil {
+		return nil
+	}
+	state, _ := l.coordinator.elector.State()
+	if state.Role == election.Following {
+		return l.askLeader(state.Leader)
+	}
+	return errSettling
 }
 
 // askLeader is the status for a question that only the leader can answer. Where agents

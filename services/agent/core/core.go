@@ -7,6 +7,7 @@ import (
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/proto/link"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	"github.com/titrate/titrate/services/agent/activity"
 	"github.com/titrate/titrate/services/agent/aggregation"
 	"github.com/titrate/titrate/services/agent/applied"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
@@ -32,6 +33,7 @@ type Core struct {
 	applied       applied.State
 	reports       *reports.Reports
 	selector      reports.Selector // of the stream to the coordinator
+	activity      *activity.Activity
 	spent         spent.Store
 	peers         *schedule.Peers
 
@@ -53,7 +55,7 @@ func New(o Options) *Core {
 	return &Core{o: o,
 		aggregator: aggregation.New(aggregation.Options{Period: o.Period, T1: o.T1, T2: o.T2,
 			Incarnation: o.Incarnation}),
-		reports:  reports.New(),
+		reports: reports.New(), activity: activity.New(),
 		peers:    schedule.NewPeers(o.Name, o.Incarnation, o.Period),
 		gateways: map[Process]*gateway{}, links: map[Link]*gateway{},
 	}
@@ -115,7 +117,8 @@ func (c *Core) Restore(now time.Duration, s *lastgood.Snapshot, config *applied.
 // LastLeases are the leases in force, nil before the first.
 func (c *Core) LastLeases() *controlv1.Leases { return c.applied.LastLeases() }
 
-// sweepSpentEvery is how many heartbeats pass between two sweeps of what clients have spent.
+// sweepSpentEvery is how many heartbeats pass between two sweeps of what clients have spent, and
+// of what became of requests.
 const sweepSpentEvery = 10
 
 // Tick does what time brings: leases expire, gateways and keys are forgotten, gateways
@@ -137,6 +140,7 @@ func (c *Core) Tick(now time.Duration) Effects {
 		c.findDoubles()
 		if c.beats%sweepSpentEvery == 0 {
 			c.spent.Sweep(now)
+			c.activity.Sweep(now)
 		}
 	}
 	c.sendSums(now, second)

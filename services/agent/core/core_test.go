@@ -314,3 +314,23 @@ func TestHelloAndReport(t *testing.T) {
 		t.Error("a new stream has no state")
 	}
 }
+
+// What a gateway reports of its limits is told to who asks, and only then.
+func TestAnswer(t *testing.T) {
+	c := newCore()
+	c.Connected(0, 1, hello("gw", 1, 1), 0)
+	c.Received(0, 1, &exchange.Report{
+		Interval: time.Second,
+		Flows: []exchange.FlowReport{{Tenant: "acme", Pool: "api", Demand: 20, Served: 20,
+			Counts: exchange.Counts{Admitted: 20, ClientLimit: 1180}}},
+		Limits: []exchange.LimitCounts{{Tenant: "acme", Limit: "per-client", Counts: exchange.Counts{ClientLimit: 1180}}},
+		Parts:  1, Clients: []exchange.ClientCount{{Tenant: "acme", Client: "app-7", Limit: "per-client", Count: 1180}},
+	})
+	for by, want := range map[quotav1.Selection_By]uint64{quotav1.Selection_TENANT: 1180, quotav1.Selection_LIMIT: 1180,
+		quotav1.Selection_CLIENT: 1180, quotav1.Selection_GATEWAY: 1180} {
+		a := c.Answer(time.Second, &controlv1.Question{Id: 3, Selection: &quotav1.Selection{By: by}})
+		if a.GetId() != 3 || len(a.GetRows()) == 0 || a.GetRows()[0].GetRefused() != want {
+			t.Errorf("by %v: %v", by, a)
+		}
+	}
+}

@@ -22,7 +22,7 @@ func (c *Core) Hello(now time.Duration) *controlv1.Hello {
 	c.applied.BeginStream()
 	s := c.applied.Status(now)
 	return &controlv1.Hello{Agent: c.o.Name, Version: c.o.Version, Epoch: s.Epoch, Revision: s.Revision,
-		Replicas: c.replicas(), Pools: s.Pools, Changes: true, Members: s.Version,
+		Replicas: c.replicas(), Pools: s.Pools, Changes: true, Answers: true, Members: s.Version,
 		Leases: c.applied.LastLeases().GetLeases()}
 }
 
@@ -36,6 +36,11 @@ func (c *Core) Report(now time.Duration) *controlv1.Report {
 		c.lastState, r.State = s, s
 	}
 	return r
+}
+
+// Answer answers what became of requests lately.
+func (c *Core) Answer(now time.Duration, q *controlv1.Question) *controlv1.Answer {
+	return c.activity.Answer(now, q)
 }
 
 // replicas are the gateways connected here.

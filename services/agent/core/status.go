@@ -10,6 +10,7 @@ import (
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/services/agent/activity"
 	"github.com/titrate/titrate/services/agent/aggregation"
 	"github.com/titrate/titrate/services/agent/applied"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
@@ -33,6 +34,10 @@ type Status struct {
 	// SpentKeys are remembered for gateways that restart; SpentKeysLost found no room.
 	SpentKeys     int
 	SpentKeysLost uint64
+	// Series are what became of requests, and ActivityRows in use; ActivityLost found no row.
+	Series       []activity.Series
+	ActivityRows int
+	ActivityLost uint64
 }
 
 // GatewayStatus is a gateway that is connected.
@@ -51,6 +56,7 @@ func (c *Core) Status(now time.Duration) Status {
 		MissingPeers: c.peers.Missing(now), GossipDelay: c.peers.Delay(now),
 		DoubleNames: slices.Sorted(maps.Keys(c.doubled)), Doubles: c.doubles, Resent: c.resent}
 	s.SpentKeys, s.SpentKeysLost = c.spent.Status()
+	s.Series, s.ActivityRows, s.ActivityLost = c.activity.Series(), c.activity.Rows(), c.activity.Lost()
 	for _, g := range c.connected() {
 		s.Gateways = append(s.Gateways, GatewayStatus{g.Process, g.hello, g.pid, now - g.since, g.inForce(), g.leftOut})
 	}

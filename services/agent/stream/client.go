@@ -38,7 +38,7 @@ type Agent interface {
 	Report() *controlv1.Report
 	// Receive takes a message and returns what to answer, nil for nothing. An
 	// error ends the stream.
-	Receive(*controlv1.ConnectResponse) (*controlv1.Ack, error)
+	Receive(*controlv1.ConnectResponse) (*controlv1.ConnectRequest, error)
 }
 
 // Options of a Client.
@@ -246,7 +246,7 @@ func (c *Client) attempt(ctx context.Context, address string) (gotAny bool, err 
 		return false, fmt.Errorf("coordinator %s: %w", address, err)
 	}
 	defer conn.Close()
-	s := &session{c: c, address: address, acks: make(chan *controlv1.Ack, 16)}
+	s := &session{c: c, address: address, answers: make(chan *controlv1.ConnectRequest, 16)}
 	watchdog := time.AfterFunc(c.o.Silence, func() { cancel(errSilent) })
 	defer watchdog.Stop()
 	s.alive = func() { watchdog.Reset(c.o.Silence) }

@@ -67,12 +67,13 @@ func (a *agent) Hello() *controlv1.Hello {
 }
 func (a *agent) Report() *controlv1.Report { return &controlv1.Report{} }
 
-func (a *agent) Receive(m *controlv1.ConnectResponse) (*controlv1.Ack, error) {
+func (a *agent) Receive(m *controlv1.ConnectResponse) (*controlv1.ConnectRequest, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.received = append(a.received, m)
 	if c := m.GetConfiguration(); c != nil {
-		return &controlv1.Ack{Nonce: c.GetNonce()}, nil
+		return &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Ack{
+			Ack: &controlv1.Ack{Nonce: c.GetNonce()}}}, nil
 	}
 	return nil, a.refuse
 }

@@ -17,7 +17,7 @@ type session struct {
 	c       *Client
 	address string
 	alive   func() // something was received
-	acks    chan *controlv1.Ack
+	answers chan *controlv1.ConnectRequest
 	gotAny  bool
 }
 
@@ -71,15 +71,15 @@ func (s *session) read(ctx context.Context, stream wire) error {
 		s.alive()
 		s.gotAny = true
 		s.c.received(s.address)
-		ack, err := s.c.agent.Receive(m)
+		answer, err := s.c.agent.Receive(m)
 		if err != nil {
 			return err
 		}
-		if ack == nil {
+		if answer == nil {
 			continue
 		}
 		select {
-		case s.acks <- ack:
+		case s.answers <- answer:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -95,7 +95,7 @@ func (s *session) write(ctx context.Context, stream wire) error {
 		return &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Report{Report: r}}
 	}
 	for seq := uint64(1); ; {
-		m := &controlv1.ConnectRequest{}
+		var m *controlv1.ConnectRequest
 		select {
 		case <-ctx.Done():
 			return stream.CloseSend()
@@ -104,8 +104,7 @@ func (s *session) write(ctx context.Context, stream wire) error {
 				return err
 			}
 			return stream.CloseSend()
-		case ack := <-s.acks:
-			m.Message = &controlv1.ConnectRequest_Ack{Ack: ack}
+		case m = <-s.answers:
 		case <-tick.C:
 			m = report(seq)
 			seq++

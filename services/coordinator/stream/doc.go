@@ -6,6 +6,10 @@
 //	agent ──Hello, Report, Ack──►  receiver goroutine ──► Loop (the rounds)
 //	agent ◄─Configuration, Leases─ sender goroutine   ◄── Loop.Next, configuration
 //
+// A person's question goes to all agents that answer questions (Server.Ask). Whoever asks waits
+// for the answers, for a second at most. An agent that has not been sent the four questions
+// before counts as silent, so questions cost a bounded part of a stream.
+//
 // The sender has no queue. When something is new it sends the latest: first the
 // configuration that the agent lacks (differences, in chunks; everything to an agent that
 // holds none or one that is not known here), then what it lacks of the leases (package

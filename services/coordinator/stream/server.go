@@ -56,6 +56,8 @@ type Server struct {
 	sessions map[string]*session
 	agents   []string // names of the sessions, sorted; nil: they have changed
 	counter  streamCounter
+
+	questions questions
 }
 
 // New makes a server that is closed: it refuses streams.
@@ -141,7 +143,7 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[controlv1.ConnectReques
 	ctx, end := context.WithCancelCause(stream.Context())
 	defer end(nil)
 	one := &session{server: s, stream: stream, end: end, joined: make(chan struct{}), news: make(chan struct{}, 1),
-		sent: -1, refusals: map[uint64]int64{}}
+		sent: -1, refusals: map[uint64]int64{}, questions: make(chan *controlv1.Question, mostQuestions)}
 	helloTimer := time.AfterFunc(helloTimeout, func() {
 		end(status.Errorf(codes.InvalidArgument, "no Hello within %s", helloTimeout))
 	})
@@ -160,6 +162,7 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[controlv1.ConnectReques
 // serve runs a stream after its Hello.
 func (s *Server) serve(ctx context.Context, one *session, h *controlv1.Hello) error {
 	one.agent, one.floor, one.holds = h.GetAgent(), h.GetRevision(), resource.Digest(h.GetDigest())
+	one.answers = h.GetAnswers()
 	if !election.Plausible(one.floor) {
 		s.log.Error("an agent says that it holds a revision that cannot be: it is not believed", "agent", one.agent,
 			"revision", one.floor)

@@ -34,6 +34,10 @@ type session struct {
 	sent  int64           // revision that the agent has been sent, -1 = none; the sender's
 	floor int64           // revision that the agent came with: it is sent none below
 	holds resource.Digest // of the configuration that the agent came with, 0 = none
+
+	answers   bool // the agent answers questions; set before addSession
+	questions chan *controlv1.Question
+
 	nonce uint64
 
 	mu       sync.Mutex
@@ -69,6 +73,8 @@ func (s *session) receive(hello chan<- *controlv1.Hello) {
 			}
 		case m.GetAck() != nil:
 			s.ack(m.GetAck())
+		case m.GetAnswer() != nil:
+			s.server.questions.answered(s.agent, m.GetAnswer())
 		case m.GetHello() != nil:
 			s.end(status.Error(codes.InvalidArgument, "a second Hello: open a new stream instead"))
 			return
@@ -119,6 +125,9 @@ func (s *session) send(ctx context.Context) error {
 			return endStatus(ctx)
 		case <-s.news:
 			sent, err = s.sendNews()
+		case q := <-s.questions:
+			err = s.stream.Send(&controlv1.ConnectResponse{
+				Message: &controlv1.ConnectResponse_Question{Question: q}})
 		case <-quiet.C:
 			// An empty message shows that this coordinator is alive.
 			err = s.stream.Send(&controlv1.ConnectResponse{})

@@ -432,3 +432,42 @@ func TestAStreamIsNeverSilent(t *testing.T) {
 		t.Errorf("%v", m)
 	}
 }
+
+// question receives until a question comes.
+func question(t *testing.T, s agent) *controlv1.Question {
+	t.Helper()
+	for {
+		if q := hear(t, s).GetQuestion(); q != nil {
+			return q
+		}
+	}
+}
+
+// Agents are asked over their streams. One that is silent, or too old to answer, is named.
+func TestAsk(t *testing.T) {
+	b := newBench(t)
+	b.server.Open(7, 42)
+	x := b.hello(&controlv1.Hello{Agent: "x", Answers: true})
+	b.hello(&controlv1.Hello{Agent: "old"})
+	<-b.loop.hellos
+	<-b.loop.hellos
+	asking := &controlv1.Question{Selection: &quotav1.Selection{Tenant: "acme"}}
+	go func() {
+		q := question(t, x)
+		row := &quotav1.Activity{Tenant: q.GetSelection().GetTenant(), Refused: 3}
+		for range 2 { // twice: that counts once
+			say(t, x, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Answer{
+				Answer: &controlv1.Answer{Id: q.GetId(), Rows: []*quotav1.Activity{row}}}})
+		}
+	}()
+	r := b.server.Ask(t.Context(), asking)
+	if len(r.Answers) != 1 || r.Answers[0].Rows[0].GetRefused() != 3 || r.Answers[0].Rows[0].Tenant != "acme" ||
+		r.Asked != 2 || !slices.Equal(r.Silent, []string{"old"}) {
+		t.Errorf("x answers: %+v", r)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { question(t, x); cancel() }() // it has been asked, and does not answer
+	if r := b.server.Ask(ctx, asking); len(r.Answers) != 0 || !slices.Equal(r.Silent, []string{"old", "x"}) {
+		t.Errorf("x is silent: %+v", r)
+	}
+}

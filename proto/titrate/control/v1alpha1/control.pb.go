@@ -32,6 +32,7 @@ type ConnectRequest struct {
 	//	*ConnectRequest_Hello
 	//	*ConnectRequest_Report
 	//	*ConnectRequest_Ack
+	//	*ConnectRequest_Answer
 	Message       isConnectRequest_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -101,6 +102,15 @@ func (x *ConnectRequest) GetAck() *Ack {
 	return nil
 }
 
+func (x *ConnectRequest) GetAnswer() *Answer {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectRequest_Answer); ok {
+			return x.Answer
+		}
+	}
+	return nil
+}
+
 type isConnectRequest_Message interface {
 	isConnectRequest_Message()
 }
@@ -117,11 +127,17 @@ type ConnectRequest_Ack struct {
 	Ack *Ack `protobuf:"bytes,3,opt,name=ack,proto3,oneof"`
 }
 
+type ConnectRequest_Answer struct {
+	Answer *Answer `protobuf:"bytes,4,opt,name=answer,proto3,oneof"`
+}
+
 func (*ConnectRequest_Hello) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Report) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Ack) isConnectRequest_Message() {}
+
+func (*ConnectRequest_Answer) isConnectRequest_Message() {}
 
 type ConnectResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -129,6 +145,7 @@ type ConnectResponse struct {
 	//
 	//	*ConnectResponse_Configuration
 	//	*ConnectResponse_Leases
+	//	*ConnectResponse_Question
 	Message       isConnectResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -189,6 +206,15 @@ func (x *ConnectResponse) GetLeases() *Leases {
 	return nil
 }
 
+func (x *ConnectResponse) GetQuestion() *Question {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectResponse_Question); ok {
+			return x.Question
+		}
+	}
+	return nil
+}
+
 type isConnectResponse_Message interface {
 	isConnectResponse_Message()
 }
@@ -201,9 +227,15 @@ type ConnectResponse_Leases struct {
 	Leases *Leases `protobuf:"bytes,2,opt,name=leases,proto3,oneof"`
 }
 
+type ConnectResponse_Question struct {
+	Question *Question `protobuf:"bytes,3,opt,name=question,proto3,oneof"` // only to an agent whose Hello says answers
+}
+
 func (*ConnectResponse_Configuration) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Leases) isConnectResponse_Message() {}
+
+func (*ConnectResponse_Question) isConnectResponse_Message() {}
 
 // Who the agent is and what it last knew, so that a new leader rebuilds from one round.
 type Hello struct {
@@ -222,6 +254,7 @@ type Hello struct {
 	// said. A coordinator that knows a configuration with this digest begins with a change of it, which
 	// may be empty; others send everything.
 	Digest        uint64 `protobuf:"fixed64,10,opt,name=digest,proto3" json:"digest,omitempty"`
+	Answers       bool   `protobuf:"varint,11,opt,name=answers,proto3" json:"answers,omitempty"` // it answers a Question
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -324,6 +357,13 @@ func (x *Hello) GetDigest() uint64 {
 		return x.Digest
 	}
 	return 0
+}
+
+func (x *Hello) GetAnswers() bool {
+	if x != nil {
+		return x.Answers
+	}
+	return false
 }
 
 // One filter process behind an agent.
@@ -874,6 +914,129 @@ func (x *FlowReport) GetOnce() bool {
 	return false
 }
 
+// What the agent's gateways did with requests lately. Somebody has asked: nothing of it is sent
+// unasked, so it costs nothing else.
+type Question struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Id        uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Selection *v1alpha1.Selection    `protobuf:"bytes,2,opt,name=selection,proto3" json:"selection,omitempty"`
+	// Rows of one tenant, pool, limit and gateway each, not summed by selection.by.
+	Single        bool `protobuf:"varint,3,opt,name=single,proto3" json:"single,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Question) Reset() {
+	*x = Question{}
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Question) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Question) ProtoMessage() {}
+
+func (x *Question) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Question.ProtoReflect.Descriptor instead.
+func (*Question) Descriptor() ([]byte, []int) {
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Question) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Question) GetSelection() *v1alpha1.Selection {
+	if x != nil {
+		return x.Selection
+	}
+	return nil
+}
+
+func (x *Question) GetSingle() bool {
+	if x != nil {
+		return x.Single
+	}
+	return false
+}
+
+type Answer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // of the question
+	Rows          []*v1alpha1.Activity   `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
+	Other         *v1alpha1.Activity     `protobuf:"bytes,3,opt,name=other,proto3" json:"other,omitempty"` // all that is in no row; absent if nothing is
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Answer) Reset() {
+	*x = Answer{}
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Answer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Answer) ProtoMessage() {}
+
+func (x *Answer) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Answer.ProtoReflect.Descriptor instead.
+func (*Answer) Descriptor() ([]byte, []int) {
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Answer) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Answer) GetRows() []*v1alpha1.Activity {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+func (x *Answer) GetOther() *v1alpha1.Activity {
+	if x != nil {
+		return x.Other
+	}
+	return nil
+}
+
 type Ack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Nonce         uint64                 `protobuf:"varint,1,opt,name=nonce,proto3" json:"nonce,omitempty"` // of the Configuration; 0 = leases: they are sent whole again
@@ -884,7 +1047,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[9]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -896,7 +1059,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[9]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -909,7 +1072,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{9}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Ack) GetNonce() uint64 {
@@ -949,7 +1112,7 @@ type Configuration struct {
 
 func (x *Configuration) Reset() {
 	*x = Configuration{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[10]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -961,7 +1124,7 @@ func (x *Configuration) String() string {
 func (*Configuration) ProtoMessage() {}
 
 func (x *Configuration) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[10]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -974,7 +1137,7 @@ func (x *Configuration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configuration.ProtoReflect.Descriptor instead.
 func (*Configuration) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{10}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Configuration) GetNonce() uint64 {
@@ -1074,7 +1237,7 @@ type Leases struct {
 
 func (x *Leases) Reset() {
 	*x = Leases{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[11]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1086,7 +1249,7 @@ func (x *Leases) String() string {
 func (*Leases) ProtoMessage() {}
 
 func (x *Leases) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[11]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1099,7 +1262,7 @@ func (x *Leases) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leases.ProtoReflect.Descriptor instead.
 func (*Leases) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{11}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Leases) GetEpoch() int64 {
@@ -1217,7 +1380,7 @@ type FlowName struct {
 
 func (x *FlowName) Reset() {
 	*x = FlowName{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1229,7 +1392,7 @@ func (x *FlowName) String() string {
 func (*FlowName) ProtoMessage() {}
 
 func (x *FlowName) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1242,7 +1405,7 @@ func (x *FlowName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowName.ProtoReflect.Descriptor instead.
 func (*FlowName) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{12}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FlowName) GetTenant() string {
@@ -1273,7 +1436,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1448,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1461,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{13}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Lease) GetTenant() string {
@@ -1353,7 +1516,7 @@ type PoolLease struct {
 
 func (x *PoolLease) Reset() {
 	*x = PoolLease{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[14]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1365,7 +1528,7 @@ func (x *PoolLease) String() string {
 func (*PoolLease) ProtoMessage() {}
 
 func (x *PoolLease) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[14]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1378,7 +1541,7 @@ func (x *PoolLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolLease.ProtoReflect.Descriptor instead.
 func (*PoolLease) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{14}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PoolLease) GetPool() string {
@@ -1434,16 +1597,18 @@ var File_titrate_control_v1alpha1_control_proto protoreflect.FileDescriptor
 
 const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\n" +
-	"&titrate/control/v1alpha1/control.proto\x12\x18titrate.control.v1alpha1\x1a\x1egoogle/protobuf/duration.proto\x1a&titrate/quota/v1alpha1/resources.proto\x1a$titrate/quota/v1alpha1/service.proto\"\xc3\x01\n" +
+	"&titrate/control/v1alpha1/control.proto\x12\x18titrate.control.v1alpha1\x1a\x1egoogle/protobuf/duration.proto\x1a&titrate/quota/v1alpha1/resources.proto\x1a$titrate/quota/v1alpha1/service.proto\"\xff\x01\n" +
 	"\x0eConnectRequest\x127\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1f.titrate.control.v1alpha1.HelloH\x00R\x05hello\x12:\n" +
 	"\x06report\x18\x02 \x01(\v2 .titrate.control.v1alpha1.ReportH\x00R\x06report\x121\n" +
-	"\x03ack\x18\x03 \x01(\v2\x1d.titrate.control.v1alpha1.AckH\x00R\x03ackB\t\n" +
-	"\amessage\"\xa9\x01\n" +
+	"\x03ack\x18\x03 \x01(\v2\x1d.titrate.control.v1alpha1.AckH\x00R\x03ack\x12:\n" +
+	"\x06answer\x18\x04 \x01(\v2 .titrate.control.v1alpha1.AnswerH\x00R\x06answerB\t\n" +
+	"\amessage\"\xeb\x01\n" +
 	"\x0fConnectResponse\x12O\n" +
 	"\rconfiguration\x18\x01 \x01(\v2'.titrate.control.v1alpha1.ConfigurationH\x00R\rconfiguration\x12:\n" +
-	"\x06leases\x18\x02 \x01(\v2 .titrate.control.v1alpha1.LeasesH\x00R\x06leasesB\t\n" +
-	"\amessage\"\xe8\x02\n" +
+	"\x06leases\x18\x02 \x01(\v2 .titrate.control.v1alpha1.LeasesH\x00R\x06leases\x12@\n" +
+	"\bquestion\x18\x03 \x01(\v2\".titrate.control.v1alpha1.QuestionH\x00R\bquestionB\t\n" +
+	"\amessage\"\x82\x03\n" +
 	"\x05Hello\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x14\n" +
@@ -1455,7 +1620,8 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\amembers\x18\b \x01(\x04R\amembers\x127\n" +
 	"\x06leases\x18\t \x03(\v2\x1f.titrate.control.v1alpha1.LeaseR\x06leases\x12\x16\n" +
 	"\x06digest\x18\n" +
-	" \x01(\x06R\x06digest\"M\n" +
+	" \x01(\x06R\x06digest\x12\x18\n" +
+	"\aanswers\x18\v \x01(\bR\aanswers\"M\n" +
 	"\aReplica\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x01R\x06weight\x12\x16\n" +
@@ -1506,7 +1672,15 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\tin_flight\x18\f \x01(\x01R\binFlight\x12\x1c\n" +
 	"\tresidence\x18\r \x01(\x01R\tresidence\x12\x12\n" +
 	"\x04shed\x18\x0e \x01(\x01R\x04shed\x12\x12\n" +
-	"\x04once\x18\x0f \x01(\bR\x04once\"1\n" +
+	"\x04once\x18\x0f \x01(\bR\x04once\"s\n" +
+	"\bQuestion\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12?\n" +
+	"\tselection\x18\x02 \x01(\v2!.titrate.quota.v1alpha1.SelectionR\tselection\x12\x16\n" +
+	"\x06single\x18\x03 \x01(\bR\x06single\"\x86\x01\n" +
+	"\x06Answer\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x124\n" +
+	"\x04rows\x18\x02 \x03(\v2 .titrate.quota.v1alpha1.ActivityR\x04rows\x126\n" +
+	"\x05other\x18\x03 \x01(\v2 .titrate.quota.v1alpha1.ActivityR\x05other\"1\n" +
 	"\x03Ack\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\"\x8d\x02\n" +
@@ -1574,7 +1748,7 @@ func file_titrate_control_v1alpha1_control_proto_rawDescGZIP() []byte {
 	return file_titrate_control_v1alpha1_control_proto_rawDescData
 }
 
-var file_titrate_control_v1alpha1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_titrate_control_v1alpha1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_titrate_control_v1alpha1_control_proto_goTypes = []any{
 	(*ConnectRequest)(nil),      // 0: titrate.control.v1alpha1.ConnectRequest
 	(*ConnectResponse)(nil),     // 1: titrate.control.v1alpha1.ConnectResponse
@@ -1585,47 +1759,56 @@ var file_titrate_control_v1alpha1_control_proto_goTypes = []any{
 	(*GatewayState)(nil),        // 6: titrate.control.v1alpha1.GatewayState
 	(*LeftOut)(nil),             // 7: titrate.control.v1alpha1.LeftOut
 	(*FlowReport)(nil),          // 8: titrate.control.v1alpha1.FlowReport
-	(*Ack)(nil),                 // 9: titrate.control.v1alpha1.Ack
-	(*Configuration)(nil),       // 10: titrate.control.v1alpha1.Configuration
-	(*Leases)(nil),              // 11: titrate.control.v1alpha1.Leases
-	(*FlowName)(nil),            // 12: titrate.control.v1alpha1.FlowName
-	(*Lease)(nil),               // 13: titrate.control.v1alpha1.Lease
-	(*PoolLease)(nil),           // 14: titrate.control.v1alpha1.PoolLease
-	(*durationpb.Duration)(nil), // 15: google.protobuf.Duration
-	(*v1alpha1.Resource)(nil),   // 16: titrate.quota.v1alpha1.Resource
-	(v1alpha1.Bound)(0),         // 17: titrate.quota.v1alpha1.Bound
+	(*Question)(nil),            // 9: titrate.control.v1alpha1.Question
+	(*Answer)(nil),              // 10: titrate.control.v1alpha1.Answer
+	(*Ack)(nil),                 // 11: titrate.control.v1alpha1.Ack
+	(*Configuration)(nil),       // 12: titrate.control.v1alpha1.Configuration
+	(*Leases)(nil),              // 13: titrate.control.v1alpha1.Leases
+	(*FlowName)(nil),            // 14: titrate.control.v1alpha1.FlowName
+	(*Lease)(nil),               // 15: titrate.control.v1alpha1.Lease
+	(*PoolLease)(nil),           // 16: titrate.control.v1alpha1.PoolLease
+	(*durationpb.Duration)(nil), // 17: google.protobuf.Duration
+	(*v1alpha1.Selection)(nil),  // 18: titrate.quota.v1alpha1.Selection
+	(*v1alpha1.Activity)(nil),   // 19: titrate.quota.v1alpha1.Activity
+	(*v1alpha1.Resource)(nil),   // 20: titrate.quota.v1alpha1.Resource
+	(v1alpha1.Bound)(0),         // 21: titrate.quota.v1alpha1.Bound
 }
 var file_titrate_control_v1alpha1_control_proto_depIdxs = []int32{
 	2,  // 0: titrate.control.v1alpha1.ConnectRequest.hello:type_name -> titrate.control.v1alpha1.Hello
 	4,  // 1: titrate.control.v1alpha1.ConnectRequest.report:type_name -> titrate.control.v1alpha1.Report
-	9,  // 2: titrate.control.v1alpha1.ConnectRequest.ack:type_name -> titrate.control.v1alpha1.Ack
-	10, // 3: titrate.control.v1alpha1.ConnectResponse.configuration:type_name -> titrate.control.v1alpha1.Configuration
-	11, // 4: titrate.control.v1alpha1.ConnectResponse.leases:type_name -> titrate.control.v1alpha1.Leases
-	3,  // 5: titrate.control.v1alpha1.Hello.replicas:type_name -> titrate.control.v1alpha1.Replica
-	14, // 6: titrate.control.v1alpha1.Hello.pools:type_name -> titrate.control.v1alpha1.PoolLease
-	13, // 7: titrate.control.v1alpha1.Hello.leases:type_name -> titrate.control.v1alpha1.Lease
-	15, // 8: titrate.control.v1alpha1.Report.interval:type_name -> google.protobuf.Duration
-	8,  // 9: titrate.control.v1alpha1.Report.flows:type_name -> titrate.control.v1alpha1.FlowReport
-	3,  // 10: titrate.control.v1alpha1.Report.replicas:type_name -> titrate.control.v1alpha1.Replica
-	15, // 11: titrate.control.v1alpha1.Report.gossip_delay:type_name -> google.protobuf.Duration
-	5,  // 12: titrate.control.v1alpha1.Report.state:type_name -> titrate.control.v1alpha1.State
-	6,  // 13: titrate.control.v1alpha1.State.gateways:type_name -> titrate.control.v1alpha1.GatewayState
-	7,  // 14: titrate.control.v1alpha1.State.left_out:type_name -> titrate.control.v1alpha1.LeftOut
-	7,  // 15: titrate.control.v1alpha1.GatewayState.left_out:type_name -> titrate.control.v1alpha1.LeftOut
-	16, // 16: titrate.control.v1alpha1.Configuration.resources:type_name -> titrate.quota.v1alpha1.Resource
-	15, // 17: titrate.control.v1alpha1.Leases.soft_expiry:type_name -> google.protobuf.Duration
-	13, // 18: titrate.control.v1alpha1.Leases.leases:type_name -> titrate.control.v1alpha1.Lease
-	14, // 19: titrate.control.v1alpha1.Leases.pools:type_name -> titrate.control.v1alpha1.PoolLease
-	3,  // 20: titrate.control.v1alpha1.Leases.members:type_name -> titrate.control.v1alpha1.Replica
-	12, // 21: titrate.control.v1alpha1.Leases.removed:type_name -> titrate.control.v1alpha1.FlowName
-	17, // 22: titrate.control.v1alpha1.Lease.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	0,  // 23: titrate.control.v1alpha1.ControlService.Connect:input_type -> titrate.control.v1alpha1.ConnectRequest
-	1,  // 24: titrate.control.v1alpha1.ControlService.Connect:output_type -> titrate.control.v1alpha1.ConnectResponse
-	24, // [24:25] is the sub-list for method output_type
-	23, // [23:24] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	11, // 2: titrate.control.v1alpha1.ConnectRequest.ack:type_name -> titrate.control.v1alpha1.Ack
+	10, // 3: titrate.control.v1alpha1.ConnectRequest.answer:type_name -> titrate.control.v1alpha1.Answer
+	12, // 4: titrate.control.v1alpha1.ConnectResponse.configuration:type_name -> titrate.control.v1alpha1.Configuration
+	13, // 5: titrate.control.v1alpha1.ConnectResponse.leases:type_name -> titrate.control.v1alpha1.Leases
+	9,  // 6: titrate.control.v1alpha1.ConnectResponse.question:type_name -> titrate.control.v1alpha1.Question
+	3,  // 7: titrate.control.v1alpha1.Hello.replicas:type_name -> titrate.control.v1alpha1.Replica
+	16, // 8: titrate.control.v1alpha1.Hello.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	15, // 9: titrate.control.v1alpha1.Hello.leases:type_name -> titrate.control.v1alpha1.Lease
+	17, // 10: titrate.control.v1alpha1.Report.interval:type_name -> google.protobuf.Duration
+	8,  // 11: titrate.control.v1alpha1.Report.flows:type_name -> titrate.control.v1alpha1.FlowReport
+	3,  // 12: titrate.control.v1alpha1.Report.replicas:type_name -> titrate.control.v1alpha1.Replica
+	17, // 13: titrate.control.v1alpha1.Report.gossip_delay:type_name -> google.protobuf.Duration
+	5,  // 14: titrate.control.v1alpha1.Report.state:type_name -> titrate.control.v1alpha1.State
+	6,  // 15: titrate.control.v1alpha1.State.gateways:type_name -> titrate.control.v1alpha1.GatewayState
+	7,  // 16: titrate.control.v1alpha1.State.left_out:type_name -> titrate.control.v1alpha1.LeftOut
+	7,  // 17: titrate.control.v1alpha1.GatewayState.left_out:type_name -> titrate.control.v1alpha1.LeftOut
+	18, // 18: titrate.control.v1alpha1.Question.selection:type_name -> titrate.quota.v1alpha1.Selection
+	19, // 19: titrate.control.v1alpha1.Answer.rows:type_name -> titrate.quota.v1alpha1.Activity
+	19, // 20: titrate.control.v1alpha1.Answer.other:type_name -> titrate.quota.v1alpha1.Activity
+	20, // 21: titrate.control.v1alpha1.Configuration.resources:type_name -> titrate.quota.v1alpha1.Resource
+	17, // 22: titrate.control.v1alpha1.Leases.soft_expiry:type_name -> google.protobuf.Duration
+	15, // 23: titrate.control.v1alpha1.Leases.leases:type_name -> titrate.control.v1alpha1.Lease
+	16, // 24: titrate.control.v1alpha1.Leases.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	3,  // 25: titrate.control.v1alpha1.Leases.members:type_name -> titrate.control.v1alpha1.Replica
+	14, // 26: titrate.control.v1alpha1.Leases.removed:type_name -> titrate.control.v1alpha1.FlowName
+	21, // 27: titrate.control.v1alpha1.Lease.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	0,  // 28: titrate.control.v1alpha1.ControlService.Connect:input_type -> titrate.control.v1alpha1.ConnectRequest
+	1,  // 29: titrate.control.v1alpha1.ControlService.Connect:output_type -> titrate.control.v1alpha1.ConnectResponse
+	29, // [29:30] is the sub-list for method output_type
+	28, // [28:29] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_titrate_control_v1alpha1_control_proto_init() }
@@ -1637,10 +1820,12 @@ func file_titrate_control_v1alpha1_control_proto_init() {
 		(*ConnectRequest_Hello)(nil),
 		(*ConnectRequest_Report)(nil),
 		(*ConnectRequest_Ack)(nil),
+		(*ConnectRequest_Answer)(nil),
 	}
 	file_titrate_control_v1alpha1_control_proto_msgTypes[1].OneofWrappers = []any{
 		(*ConnectResponse_Configuration)(nil),
 		(*ConnectResponse_Leases)(nil),
+		(*ConnectResponse_Question)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1648,7 +1833,7 @@ func file_titrate_control_v1alpha1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_control_v1alpha1_control_proto_rawDesc), len(file_titrate_control_v1alpha1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

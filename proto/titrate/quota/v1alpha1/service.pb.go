@@ -13,6 +13,7 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	emptypb "google.golang.org/protobuf/types/known/emptypb"
 	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -78,6 +79,122 @@ func (x ApplyResponse_Outcome) Number() protoreflect.EnumNumber {
 // Deprecated: Use ApplyResponse_Outcome.Descriptor instead.
 func (ApplyResponse_Outcome) EnumDescriptor() ([]byte, []int) {
 	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{27, 0}
+}
+
+type Selection_By int32
+
+const (
+	Selection_BY_UNSPECIFIED Selection_By = 0 // TENANT
+	Selection_TENANT         Selection_By = 1
+	Selection_POOL           Selection_By = 2
+	Selection_LIMIT          Selection_By = 3 // of a tenant; its share of a pool is one of them
+	Selection_CLIENT         Selection_By = 4 // of a tenant: those that were limited the most
+	Selection_GATEWAY        Selection_By = 5
+)
+
+// Enum value maps for Selection_By.
+var (
+	Selection_By_name = map[int32]string{
+		0: "BY_UNSPECIFIED",
+		1: "TENANT",
+		2: "POOL",
+		3: "LIMIT",
+		4: "CLIENT",
+		5: "GATEWAY",
+	}
+	Selection_By_value = map[string]int32{
+		"BY_UNSPECIFIED": 0,
+		"TENANT":         1,
+		"POOL":           2,
+		"LIMIT":          3,
+		"CLIENT":         4,
+		"GATEWAY":        5,
+	}
+)
+
+func (x Selection_By) Enum() *Selection_By {
+	p := new(Selection_By)
+	*p = x
+	return p
+}
+
+func (x Selection_By) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Selection_By) Descriptor() protoreflect.EnumDescriptor {
+	return file_titrate_quota_v1alpha1_service_proto_enumTypes[1].Descriptor()
+}
+
+func (Selection_By) Type() protoreflect.EnumType {
+	return &file_titrate_quota_v1alpha1_service_proto_enumTypes[1]
+}
+
+func (x Selection_By) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Selection_By.Descriptor instead.
+func (Selection_By) EnumDescriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{33, 0}
+}
+
+type Selection_Order int32
+
+const (
+	Selection_ORDER_UNSPECIFIED Selection_Order = 0 // REFUSED
+	Selection_REFUSED           Selection_Order = 1
+	Selection_ADMITTED          Selection_Order = 2
+	Selection_WAITED            Selection_Order = 3
+	Selection_SHADOWED          Selection_Order = 4
+	Selection_MARKED            Selection_Order = 5
+)
+
+// Enum value maps for Selection_Order.
+var (
+	Selection_Order_name = map[int32]string{
+		0: "ORDER_UNSPECIFIED",
+		1: "REFUSED",
+		2: "ADMITTED",
+		3: "WAITED",
+		4: "SHADOWED",
+		5: "MARKED",
+	}
+	Selection_Order_value = map[string]int32{
+		"ORDER_UNSPECIFIED": 0,
+		"REFUSED":           1,
+		"ADMITTED":          2,
+		"WAITED":            3,
+		"SHADOWED":          4,
+		"MARKED":            5,
+	}
+)
+
+func (x Selection_Order) Enum() *Selection_Order {
+	p := new(Selection_Order)
+	*p = x
+	return p
+}
+
+func (x Selection_Order) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Selection_Order) Descriptor() protoreflect.EnumDescriptor {
+	return file_titrate_quota_v1alpha1_service_proto_enumTypes[2].Descriptor()
+}
+
+func (Selection_Order) Type() protoreflect.EnumType {
+	return &file_titrate_quota_v1alpha1_service_proto_enumTypes[2]
+}
+
+func (x Selection_Order) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Selection_Order.Descriptor instead.
+func (Selection_Order) EnumDescriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{33, 1}
 }
 
 type GetPoolRequest struct {
@@ -1946,7 +2063,14 @@ type WhyRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// pools/x; absent = every pool that the tenant uses.
-	Pool          string `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	Pool string `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	// The last part of a limit's name; absent = every limit. With a limit or a client and no pool,
+	// shares are explained only if something happened there.
+	Limit string `protobuf:"bytes,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Absent = the clients that are refused, held or shadowed the most.
+	Client string `protobuf:"bytes,4,opt,name=client,proto3" json:"client,omitempty"`
+	// Says what limits and quotas in SHADOW would do if they were enforced.
+	Shadow        bool `protobuf:"varint,5,opt,name=shadow,proto3" json:"shadow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1995,9 +2119,36 @@ func (x *WhyRequest) GetPool() string {
 	return ""
 }
 
+func (x *WhyRequest) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *WhyRequest) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+func (x *WhyRequest) GetShadow() bool {
+	if x != nil {
+		return x.Shadow
+	}
+	return false
+}
+
 type WhyResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Explanations  []*Explanation         `protobuf:"bytes,1,rep,name=explanations,proto3" json:"explanations,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Explanations []*Explanation         `protobuf:"bytes,1,rep,name=explanations,proto3" json:"explanations,omitempty"`
+	// Limits that refused, held or shadowed requests lately; the one named also if it did not.
+	Limits []*LimitExplanation `protobuf:"bytes,2,rep,name=limits,proto3" json:"limits,omitempty"`
+	// Of the tenant, the most limited first; at most 10.
+	Clients []*Activity `protobuf:"bytes,3,rep,name=clients,proto3" json:"clients,omitempty"`
+	// Sentences about the tenant as a whole, such as that it has sent nothing.
+	Notes         []string `protobuf:"bytes,4,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2039,6 +2190,553 @@ func (x *WhyResponse) GetExplanations() []*Explanation {
 	return nil
 }
 
+func (x *WhyResponse) GetLimits() []*LimitExplanation {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *WhyResponse) GetClients() []*Activity {
+	if x != nil {
+		return x.Clients
+	}
+	return nil
+}
+
+func (x *WhyResponse) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+// What one limit of a tenant did lately, over all gateways.
+type LimitExplanation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limit         string                 `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"` // full name of the resource; tenants/-/limits/x of one that every tenant has
+	Rate          float64                `protobuf:"fixed64,2,opt,name=rate,proto3" json:"rate,omitempty"` // cost units per second; of each client, or of the tenant: see key
+	Burst         float64                `protobuf:"fixed64,3,opt,name=burst,proto3" json:"burst,omitempty"`
+	Key           Key                    `protobuf:"varint,4,opt,name=key,proto3,enum=titrate.quota.v1alpha1.Key" json:"key,omitempty"`
+	Mode          Mode                   `protobuf:"varint,5,opt,name=mode,proto3,enum=titrate.quota.v1alpha1.Mode" json:"mode,omitempty"`
+	Configured    bool                   `protobuf:"varint,6,opt,name=configured,proto3" json:"configured,omitempty"` // false: it was deleted or renamed since
+	Activity      *Activity              `protobuf:"bytes,7,opt,name=activity,proto3" json:"activity,omitempty"`
+	Gateways      []*Activity            `protobuf:"bytes,8,rep,name=gateways,proto3" json:"gateways,omitempty"`
+	Sentence      string                 `protobuf:"bytes,9,opt,name=sentence,proto3" json:"sentence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LimitExplanation) Reset() {
+	*x = LimitExplanation{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LimitExplanation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LimitExplanation) ProtoMessage() {}
+
+func (x *LimitExplanation) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LimitExplanation.ProtoReflect.Descriptor instead.
+func (*LimitExplanation) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *LimitExplanation) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *LimitExplanation) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *LimitExplanation) GetBurst() float64 {
+	if x != nil {
+		return x.Burst
+	}
+	return 0
+}
+
+func (x *LimitExplanation) GetKey() Key {
+	if x != nil {
+		return x.Key
+	}
+	return Key_KEY_UNSPECIFIED
+}
+
+func (x *LimitExplanation) GetMode() Mode {
+	if x != nil {
+		return x.Mode
+	}
+	return Mode_MODE_UNSPECIFIED
+}
+
+func (x *LimitExplanation) GetConfigured() bool {
+	if x != nil {
+		return x.Configured
+	}
+	return false
+}
+
+func (x *LimitExplanation) GetActivity() *Activity {
+	if x != nil {
+		return x.Activity
+	}
+	return nil
+}
+
+func (x *LimitExplanation) GetGateways() []*Activity {
+	if x != nil {
+		return x.Gateways
+	}
+	return nil
+}
+
+func (x *LimitExplanation) GetSentence() string {
+	if x != nil {
+		return x.Sentence
+	}
+	return ""
+}
+
+// Requests by what became of them in a time that ends now.
+type Activity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose: without collection ("acme", not "tenants/acme"); "" = all, or not of one.
+	Tenant   string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Pool     string `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	Limit    string `protobuf:"bytes,3,opt,name=limit,proto3" json:"limit,omitempty"` // "tenant-share" for the share of a pool
+	Client   string `protobuf:"bytes,4,opt,name=client,proto3" json:"client,omitempty"`
+	Gateway  string `protobuf:"bytes,5,opt,name=gateway,proto3" json:"gateway,omitempty"`
+	Admitted uint64 `protobuf:"varint,6,opt,name=admitted,proto3" json:"admitted,omitempty"` // not known of a limit or a client: 0
+	Waited   uint64 `protobuf:"varint,7,opt,name=waited,proto3" json:"waited,omitempty"`
+	Marked   uint64 `protobuf:"varint,8,opt,name=marked,proto3" json:"marked,omitempty"`
+	// Let pass by SHADOW: enforced, they would have been refused or would have waited.
+	Shadowed      uint64               `protobuf:"varint,9,opt,name=shadowed,proto3" json:"shadowed,omitempty"`
+	Refused       uint64               `protobuf:"varint,10,opt,name=refused,proto3" json:"refused,omitempty"` // sum of the four reasons below; of a client, of all reasons together
+	ClientLimit   uint64               `protobuf:"varint,11,opt,name=client_limit,json=clientLimit,proto3" json:"client_limit,omitempty"`
+	TenantShare   uint64               `protobuf:"varint,12,opt,name=tenant_share,json=tenantShare,proto3" json:"tenant_share,omitempty"`
+	QueueFull     uint64               `protobuf:"varint,13,opt,name=queue_full,json=queueFull,proto3" json:"queue_full,omitempty"`
+	QueueTimeout  uint64               `protobuf:"varint,14,opt,name=queue_timeout,json=queueTimeout,proto3" json:"queue_timeout,omitempty"`
+	WaitedSeconds float64              `protobuf:"fixed64,15,opt,name=waited_seconds,json=waitedSeconds,proto3" json:"waited_seconds,omitempty"` // of a client: how long its requests waited, together
+	Error         uint64               `protobuf:"varint,16,opt,name=error,proto3" json:"error,omitempty"`                                       // of a client: each number is too high by at most this
+	Window        *durationpb.Duration `protobuf:"bytes,17,opt,name=window,proto3" json:"window,omitempty"`                                      // that the numbers cover
+	// For so long requests have been refused, held, marked or shadowed, without a pause of a
+	// minute; absent: none in the window.
+	Since *durationpb.Duration `protobuf:"bytes,18,opt,name=since,proto3" json:"since,omitempty"`
+	// Of a tenant, pool or gateway: the part of waited and of shadowed that is due to limits; the
+	// rest is due to the share.
+	LimitWaited   uint64 `protobuf:"varint,19,opt,name=limit_waited,json=limitWaited,proto3" json:"limit_waited,omitempty"`
+	LimitShadowed uint64 `protobuf:"varint,20,opt,name=limit_shadowed,json=limitShadowed,proto3" json:"limit_shadowed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Activity) Reset() {
+	*x = Activity{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Activity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Activity) ProtoMessage() {}
+
+func (x *Activity) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Activity.ProtoReflect.Descriptor instead.
+func (*Activity) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *Activity) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Activity) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *Activity) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *Activity) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+func (x *Activity) GetGateway() string {
+	if x != nil {
+		return x.Gateway
+	}
+	return ""
+}
+
+func (x *Activity) GetAdmitted() uint64 {
+	if x != nil {
+		return x.Admitted
+	}
+	return 0
+}
+
+func (x *Activity) GetWaited() uint64 {
+	if x != nil {
+		return x.Waited
+	}
+	return 0
+}
+
+func (x *Activity) GetMarked() uint64 {
+	if x != nil {
+		return x.Marked
+	}
+	return 0
+}
+
+func (x *Activity) GetShadowed() uint64 {
+	if x != nil {
+		return x.Shadowed
+	}
+	return 0
+}
+
+func (x *Activity) GetRefused() uint64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *Activity) GetClientLimit() uint64 {
+	if x != nil {
+		return x.ClientLimit
+	}
+	return 0
+}
+
+func (x *Activity) GetTenantShare() uint64 {
+	if x != nil {
+		return x.TenantShare
+	}
+	return 0
+}
+
+func (x *Activity) GetQueueFull() uint64 {
+	if x != nil {
+		return x.QueueFull
+	}
+	return 0
+}
+
+func (x *Activity) GetQueueTimeout() uint64 {
+	if x != nil {
+		return x.QueueTimeout
+	}
+	return 0
+}
+
+func (x *Activity) GetWaitedSeconds() float64 {
+	if x != nil {
+		return x.WaitedSeconds
+	}
+	return 0
+}
+
+func (x *Activity) GetError() uint64 {
+	if x != nil {
+		return x.Error
+	}
+	return 0
+}
+
+func (x *Activity) GetWindow() *durationpb.Duration {
+	if x != nil {
+		return x.Window
+	}
+	return nil
+}
+
+func (x *Activity) GetSince() *durationpb.Duration {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Activity) GetLimitWaited() uint64 {
+	if x != nil {
+		return x.LimitWaited
+	}
+	return 0
+}
+
+func (x *Activity) GetLimitShadowed() uint64 {
+	if x != nil {
+		return x.LimitShadowed
+	}
+	return 0
+}
+
+// Which activity is meant, and how it is summed. An empty field means all.
+type Selection struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	By            Selection_By           `protobuf:"varint,1,opt,name=by,proto3,enum=titrate.quota.v1alpha1.Selection_By" json:"by,omitempty"`
+	Order         Selection_Order        `protobuf:"varint,2,opt,name=order,proto3,enum=titrate.quota.v1alpha1.Selection_Order" json:"order,omitempty"`
+	Most          int32                  `protobuf:"varint,3,opt,name=most,proto3" json:"most,omitempty"`    // rows; default 20
+	Tenant        string                 `protobuf:"bytes,4,opt,name=tenant,proto3" json:"tenant,omitempty"` // names without collection, as in Activity
+	Pool          string                 `protobuf:"bytes,5,opt,name=pool,proto3" json:"pool,omitempty"`
+	Limit         string                 `protobuf:"bytes,6,opt,name=limit,proto3" json:"limit,omitempty"`
+	Client        string                 `protobuf:"bytes,7,opt,name=client,proto3" json:"client,omitempty"`
+	Gateway       string                 `protobuf:"bytes,8,opt,name=gateway,proto3" json:"gateway,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Selection) Reset() {
+	*x = Selection{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Selection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Selection) ProtoMessage() {}
+
+func (x *Selection) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Selection.ProtoReflect.Descriptor instead.
+func (*Selection) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *Selection) GetBy() Selection_By {
+	if x != nil {
+		return x.By
+	}
+	return Selection_BY_UNSPECIFIED
+}
+
+func (x *Selection) GetOrder() Selection_Order {
+	if x != nil {
+		return x.Order
+	}
+	return Selection_ORDER_UNSPECIFIED
+}
+
+func (x *Selection) GetMost() int32 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
+func (x *Selection) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Selection) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *Selection) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *Selection) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+func (x *Selection) GetGateway() string {
+	if x != nil {
+		return x.Gateway
+	}
+	return ""
+}
+
+type TopRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Selection     *Selection             `protobuf:"bytes,1,opt,name=selection,proto3" json:"selection,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopRequest) Reset() {
+	*x = TopRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopRequest) ProtoMessage() {}
+
+func (x *TopRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopRequest.ProtoReflect.Descriptor instead.
+func (*TopRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *TopRequest) GetSelection() *Selection {
+	if x != nil {
+		return x.Selection
+	}
+	return nil
+}
+
+type TopResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Rows  []*Activity            `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
+	// All that is in no row; absent if nothing is.
+	Other         *Activity `protobuf:"bytes,2,opt,name=other,proto3" json:"other,omitempty"`
+	Agents        int32     `protobuf:"varint,3,opt,name=agents,proto3" json:"agents,omitempty"` // that were asked
+	Silent        []string  `protobuf:"bytes,4,rep,name=silent,proto3" json:"silent,omitempty"`  // of them, those that did not answer: their gateways are missing
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopResponse) Reset() {
+	*x = TopResponse{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopResponse) ProtoMessage() {}
+
+func (x *TopResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopResponse.ProtoReflect.Descriptor instead.
+func (*TopResponse) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *TopResponse) GetRows() []*Activity {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+func (x *TopResponse) GetOther() *Activity {
+	if x != nil {
+		return x.Other
+	}
+	return nil
+}
+
+func (x *TopResponse) GetAgents() int32 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
+}
+
+func (x *TopResponse) GetSilent() []string {
+	if x != nil {
+		return x.Silent
+	}
+	return nil
+}
+
 // Why one tenant has its share of one pool. Rates in cost units per second.
 type Explanation struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -2060,14 +2758,16 @@ type Explanation struct {
 	// Share and claim per gateway.
 	Gateways []*GatewayPart `protobuf:"bytes,16,rep,name=gateways,proto3" json:"gateways,omitempty"`
 	// The same in one sentence of English.
-	Sentence      string `protobuf:"bytes,17,opt,name=sentence,proto3" json:"sentence,omitempty"`
+	Sentence string `protobuf:"bytes,17,opt,name=sentence,proto3" json:"sentence,omitempty"`
+	// Requests to the pool lately; absent if no agent could say.
+	Activity      *Activity `protobuf:"bytes,18,opt,name=activity,proto3" json:"activity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[31]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2779,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[31]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2792,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{31}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Explanation) GetTenant() string {
@@ -2214,6 +2914,13 @@ func (x *Explanation) GetSentence() string {
 	return ""
 }
 
+func (x *Explanation) GetActivity() *Activity {
+	if x != nil {
+		return x.Activity
+	}
+	return nil
+}
+
 type GatewayPart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Gateway       string                 `protobuf:"bytes,1,opt,name=gateway,proto3" json:"gateway,omitempty"`
@@ -2225,7 +2932,7 @@ type GatewayPart struct {
 
 func (x *GatewayPart) Reset() {
 	*x = GatewayPart{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[32]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2237,7 +2944,7 @@ func (x *GatewayPart) String() string {
 func (*GatewayPart) ProtoMessage() {}
 
 func (x *GatewayPart) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[32]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2250,7 +2957,7 @@ func (x *GatewayPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GatewayPart.ProtoReflect.Descriptor instead.
 func (*GatewayPart) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{32}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GatewayPart) GetGateway() string {
@@ -2300,7 +3007,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[33]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2312,7 +3019,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[33]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2325,7 +3032,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{33}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Revision) GetRevision() int64 {
@@ -2417,7 +3124,7 @@ type ResourceChange struct {
 
 func (x *ResourceChange) Reset() {
 	*x = ResourceChange{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[34]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2429,7 +3136,7 @@ func (x *ResourceChange) String() string {
 func (*ResourceChange) ProtoMessage() {}
 
 func (x *ResourceChange) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[34]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2442,7 +3149,7 @@ func (x *ResourceChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceChange.ProtoReflect.Descriptor instead.
 func (*ResourceChange) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{34}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ResourceChange) GetName() string {
@@ -2477,7 +3184,7 @@ type ListRevisionsRequest struct {
 
 func (x *ListRevisionsRequest) Reset() {
 	*x = ListRevisionsRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[35]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2489,7 +3196,7 @@ func (x *ListRevisionsRequest) String() string {
 func (*ListRevisionsRequest) ProtoMessage() {}
 
 func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[35]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2502,7 +3209,7 @@ func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{35}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListRevisionsRequest) GetPageSize() int32 {
@@ -2529,7 +3236,7 @@ type ListRevisionsResponse struct {
 
 func (x *ListRevisionsResponse) Reset() {
 	*x = ListRevisionsResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[36]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2541,7 +3248,7 @@ func (x *ListRevisionsResponse) String() string {
 func (*ListRevisionsResponse) ProtoMessage() {}
 
 func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[36]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2554,7 +3261,7 @@ func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{36}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListRevisionsResponse) GetRevisions() []*Revision {
@@ -2582,7 +3289,7 @@ type GetRevisionRequest struct {
 
 func (x *GetRevisionRequest) Reset() {
 	*x = GetRevisionRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[37]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2594,7 +3301,7 @@ func (x *GetRevisionRequest) String() string {
 func (*GetRevisionRequest) ProtoMessage() {}
 
 func (x *GetRevisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[37]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2607,7 +3314,7 @@ func (x *GetRevisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRevisionRequest.ProtoReflect.Descriptor instead.
 func (*GetRevisionRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{37}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetRevisionRequest) GetRevision() int64 {
@@ -2636,7 +3343,7 @@ type GetRevisionResponse struct {
 
 func (x *GetRevisionResponse) Reset() {
 	*x = GetRevisionResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[38]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2648,7 +3355,7 @@ func (x *GetRevisionResponse) String() string {
 func (*GetRevisionResponse) ProtoMessage() {}
 
 func (x *GetRevisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[38]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2661,7 +3368,7 @@ func (x *GetRevisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRevisionResponse.ProtoReflect.Descriptor instead.
 func (*GetRevisionResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{38}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetRevisionResponse) GetRevision() *Revision {
@@ -2699,7 +3406,7 @@ type RollbackRequest struct {
 
 func (x *RollbackRequest) Reset() {
 	*x = RollbackRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[39]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2711,7 +3418,7 @@ func (x *RollbackRequest) String() string {
 func (*RollbackRequest) ProtoMessage() {}
 
 func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[39]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2724,7 +3431,7 @@ func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{39}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RollbackRequest) GetRevision() int64 {
@@ -2766,7 +3473,7 @@ type RollbackResponse struct {
 
 func (x *RollbackResponse) Reset() {
 	*x = RollbackResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[40]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2778,7 +3485,7 @@ func (x *RollbackResponse) String() string {
 func (*RollbackResponse) ProtoMessage() {}
 
 func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[40]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2791,7 +3498,7 @@ func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackResponse.ProtoReflect.Descriptor instead.
 func (*RollbackResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{40}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RollbackResponse) GetRevision() int64 {
@@ -2812,7 +3519,7 @@ var File_titrate_quota_v1alpha1_service_proto protoreflect.FileDescriptor
 
 const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\n" +
-	"$titrate/quota/v1alpha1/service.proto\x12\x16titrate.quota.v1alpha1\x1a\x1bbuf/validate/validate.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&titrate/quota/v1alpha1/resources.proto\"-\n" +
+	"$titrate/quota/v1alpha1/service.proto\x12\x16titrate.quota.v1alpha1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&titrate/quota/v1alpha1/resources.proto\"-\n" +
 	"\x0eGetPoolRequest\x12\x1b\n" +
 	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\"W\n" +
 	"\x10ListPoolsRequest\x12$\n" +
@@ -2948,13 +3655,90 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\aWarning\x12\x1a\n" +
 	"\bresource\x18\x01 \x01(\tR\bresource\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"P\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\x96\x01\n" +
 	"\n" +
 	"WhyRequest\x12.\n" +
 	"\x06tenant\x18\x01 \x01(\tB\x16\xbaH\x13r\x112\x0f^tenants/[^/]+$R\x06tenant\x12\x12\n" +
-	"\x04pool\x18\x02 \x01(\tR\x04pool\"V\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\tR\x05limit\x12\x16\n" +
+	"\x06client\x18\x04 \x01(\tR\x06client\x12\x16\n" +
+	"\x06shadow\x18\x05 \x01(\bR\x06shadow\"\xea\x01\n" +
 	"\vWhyResponse\x12G\n" +
-	"\fexplanations\x18\x01 \x03(\v2#.titrate.quota.v1alpha1.ExplanationR\fexplanations\"\x86\x04\n" +
+	"\fexplanations\x18\x01 \x03(\v2#.titrate.quota.v1alpha1.ExplanationR\fexplanations\x12@\n" +
+	"\x06limits\x18\x02 \x03(\v2(.titrate.quota.v1alpha1.LimitExplanationR\x06limits\x12:\n" +
+	"\aclients\x18\x03 \x03(\v2 .titrate.quota.v1alpha1.ActivityR\aclients\x12\x14\n" +
+	"\x05notes\x18\x04 \x03(\tR\x05notes\"\xeb\x02\n" +
+	"\x10LimitExplanation\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\tR\x05limit\x12\x12\n" +
+	"\x04rate\x18\x02 \x01(\x01R\x04rate\x12\x14\n" +
+	"\x05burst\x18\x03 \x01(\x01R\x05burst\x12-\n" +
+	"\x03key\x18\x04 \x01(\x0e2\x1b.titrate.quota.v1alpha1.KeyR\x03key\x120\n" +
+	"\x04mode\x18\x05 \x01(\x0e2\x1c.titrate.quota.v1alpha1.ModeR\x04mode\x12\x1e\n" +
+	"\n" +
+	"configured\x18\x06 \x01(\bR\n" +
+	"configured\x12<\n" +
+	"\bactivity\x18\a \x01(\v2 .titrate.quota.v1alpha1.ActivityR\bactivity\x12<\n" +
+	"\bgateways\x18\b \x03(\v2 .titrate.quota.v1alpha1.ActivityR\bgateways\x12\x1a\n" +
+	"\bsentence\x18\t \x01(\tR\bsentence\"\xf5\x04\n" +
+	"\bActivity\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\tR\x05limit\x12\x16\n" +
+	"\x06client\x18\x04 \x01(\tR\x06client\x12\x18\n" +
+	"\agateway\x18\x05 \x01(\tR\agateway\x12\x1a\n" +
+	"\badmitted\x18\x06 \x01(\x04R\badmitted\x12\x16\n" +
+	"\x06waited\x18\a \x01(\x04R\x06waited\x12\x16\n" +
+	"\x06marked\x18\b \x01(\x04R\x06marked\x12\x1a\n" +
+	"\bshadowed\x18\t \x01(\x04R\bshadowed\x12\x18\n" +
+	"\arefused\x18\n" +
+	" \x01(\x04R\arefused\x12!\n" +
+	"\fclient_limit\x18\v \x01(\x04R\vclientLimit\x12!\n" +
+	"\ftenant_share\x18\f \x01(\x04R\vtenantShare\x12\x1d\n" +
+	"\n" +
+	"queue_full\x18\r \x01(\x04R\tqueueFull\x12#\n" +
+	"\rqueue_timeout\x18\x0e \x01(\x04R\fqueueTimeout\x12%\n" +
+	"\x0ewaited_seconds\x18\x0f \x01(\x01R\rwaitedSeconds\x12\x14\n" +
+	"\x05error\x18\x10 \x01(\x04R\x05error\x121\n" +
+	"\x06window\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\x06window\x12/\n" +
+	"\x05since\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\x05since\x12!\n" +
+	"\flimit_waited\x18\x13 \x01(\x04R\vlimitWaited\x12%\n" +
+	"\x0elimit_shadowed\x18\x14 \x01(\x04R\rlimitShadowed\"\xc9\x03\n" +
+	"\tSelection\x124\n" +
+	"\x02by\x18\x01 \x01(\x0e2$.titrate.quota.v1alpha1.Selection.ByR\x02by\x12=\n" +
+	"\x05order\x18\x02 \x01(\x0e2'.titrate.quota.v1alpha1.Selection.OrderR\x05order\x12\x1e\n" +
+	"\x04most\x18\x03 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\x04most\x12\x16\n" +
+	"\x06tenant\x18\x04 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04pool\x18\x05 \x01(\tR\x04pool\x12\x14\n" +
+	"\x05limit\x18\x06 \x01(\tR\x05limit\x12\x16\n" +
+	"\x06client\x18\a \x01(\tR\x06client\x12\x18\n" +
+	"\agateway\x18\b \x01(\tR\agateway\"R\n" +
+	"\x02By\x12\x12\n" +
+	"\x0eBY_UNSPECIFIED\x10\x00\x12\n" +
+	"\n" +
+	"\x06TENANT\x10\x01\x12\b\n" +
+	"\x04POOL\x10\x02\x12\t\n" +
+	"\x05LIMIT\x10\x03\x12\n" +
+	"\n" +
+	"\x06CLIENT\x10\x04\x12\v\n" +
+	"\aGATEWAY\x10\x05\"_\n" +
+	"\x05Order\x12\x15\n" +
+	"\x11ORDER_UNSPECIFIED\x10\x00\x12\v\n" +
+	"\aREFUSED\x10\x01\x12\f\n" +
+	"\bADMITTED\x10\x02\x12\n" +
+	"\n" +
+	"\x06WAITED\x10\x03\x12\f\n" +
+	"\bSHADOWED\x10\x04\x12\n" +
+	"\n" +
+	"\x06MARKED\x10\x05\"M\n" +
+	"\n" +
+	"TopRequest\x12?\n" +
+	"\tselection\x18\x01 \x01(\v2!.titrate.quota.v1alpha1.SelectionR\tselection\"\xab\x01\n" +
+	"\vTopResponse\x124\n" +
+	"\x04rows\x18\x01 \x03(\v2 .titrate.quota.v1alpha1.ActivityR\x04rows\x126\n" +
+	"\x05other\x18\x02 \x01(\v2 .titrate.quota.v1alpha1.ActivityR\x05other\x12\x16\n" +
+	"\x06agents\x18\x03 \x01(\x05R\x06agents\x12\x16\n" +
+	"\x06silent\x18\x04 \x03(\tR\x06silent\"\xc4\x04\n" +
 	"\vExplanation\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x1a\n" +
@@ -2975,7 +3759,8 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x05epoch\x18\x0e \x01(\x03R\x05epoch\x12\x1a\n" +
 	"\badmitted\x18\x0f \x01(\x01R\badmitted\x12?\n" +
 	"\bgateways\x18\x10 \x03(\v2#.titrate.quota.v1alpha1.GatewayPartR\bgateways\x12\x1a\n" +
-	"\bsentence\x18\x11 \x01(\tR\bsentenceB\x06\n" +
+	"\bsentence\x18\x11 \x01(\tR\bsentence\x12<\n" +
+	"\bactivity\x18\x12 \x01(\v2 .titrate.quota.v1alpha1.ActivityR\bactivityB\x06\n" +
 	"\x04_max\"[\n" +
 	"\vGatewayPart\x12\x18\n" +
 	"\agateway\x18\x01 \x01(\tR\agateway\x12\x16\n" +
@@ -3020,7 +3805,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x11expected_revision\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x10expectedRevision\"p\n" +
 	"\x10RollbackResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12@\n" +
-	"\achanges\x18\x02 \x03(\v2&.titrate.quota.v1alpha1.ResourceChangeR\achanges2\xe9\x11\n" +
+	"\achanges\x18\x02 \x03(\v2&.titrate.quota.v1alpha1.ResourceChangeR\achanges2\xb9\x12\n" +
 	"\fQuotaService\x12O\n" +
 	"\aGetPool\x12&.titrate.quota.v1alpha1.GetPoolRequest\x1a\x1c.titrate.quota.v1alpha1.Pool\x12`\n" +
 	"\tListPools\x12(.titrate.quota.v1alpha1.ListPoolsRequest\x1a).titrate.quota.v1alpha1.ListPoolsResponse\x12U\n" +
@@ -3051,7 +3836,8 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x03Why\x12\".titrate.quota.v1alpha1.WhyRequest\x1a#.titrate.quota.v1alpha1.WhyResponse\x12l\n" +
 	"\rListRevisions\x12,.titrate.quota.v1alpha1.ListRevisionsRequest\x1a-.titrate.quota.v1alpha1.ListRevisionsResponse\x12f\n" +
 	"\vGetRevision\x12*.titrate.quota.v1alpha1.GetRevisionRequest\x1a+.titrate.quota.v1alpha1.GetRevisionResponse\x12]\n" +
-	"\bRollback\x12'.titrate.quota.v1alpha1.RollbackRequest\x1a(.titrate.quota.v1alpha1.RollbackResponseB\xeb\x01\n" +
+	"\bRollback\x12'.titrate.quota.v1alpha1.RollbackRequest\x1a(.titrate.quota.v1alpha1.RollbackResponse\x12N\n" +
+	"\x03Top\x12\".titrate.quota.v1alpha1.TopRequest\x1a#.titrate.quota.v1alpha1.TopResponseB\xeb\x01\n" +
 	"\x1acom.titrate.quota.v1alpha1B\fServiceProtoP\x01ZEgithub.com/titrate/titrate/proto/titrate/quota/v1alpha1;quotav1alpha1\xa2\x02\x03TQX\xaa\x02\x16Titrate.Quota.V1alpha1\xca\x02\x16Titrate\\Quota\\V1alpha1\xe2\x02\"Titrate\\Quota\\V1alpha1\\GPBMetadata\xea\x02\x18Titrate::Quota::V1alpha1b\x06proto3"
 
 var (
@@ -3066,151 +3852,177 @@ func file_titrate_quota_v1alpha1_service_proto_rawDescGZIP() []byte {
 	return file_titrate_quota_v1alpha1_service_proto_rawDescData
 }
 
-var file_titrate_quota_v1alpha1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_titrate_quota_v1alpha1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_titrate_quota_v1alpha1_service_proto_goTypes = []any{
 	(ApplyResponse_Outcome)(0),    // 0: titrate.quota.v1alpha1.ApplyResponse.Outcome
-	(*GetPoolRequest)(nil),        // 1: titrate.quota.v1alpha1.GetPoolRequest
-	(*ListPoolsRequest)(nil),      // 2: titrate.quota.v1alpha1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),     // 3: titrate.quota.v1alpha1.ListPoolsResponse
-	(*CreatePoolRequest)(nil),     // 4: titrate.quota.v1alpha1.CreatePoolRequest
-	(*UpdatePoolRequest)(nil),     // 5: titrate.quota.v1alpha1.UpdatePoolRequest
-	(*DeletePoolRequest)(nil),     // 6: titrate.quota.v1alpha1.DeletePoolRequest
-	(*GetTenantRequest)(nil),      // 7: titrate.quota.v1alpha1.GetTenantRequest
-	(*ListTenantsRequest)(nil),    // 8: titrate.quota.v1alpha1.ListTenantsRequest
-	(*ListTenantsResponse)(nil),   // 9: titrate.quota.v1alpha1.ListTenantsResponse
-	(*CreateTenantRequest)(nil),   // 10: titrate.quota.v1alpha1.CreateTenantRequest
-	(*UpdateTenantRequest)(nil),   // 11: titrate.quota.v1alpha1.UpdateTenantRequest
-	(*DeleteTenantRequest)(nil),   // 12: titrate.quota.v1alpha1.DeleteTenantRequest
-	(*GetQuotaRequest)(nil),       // 13: titrate.quota.v1alpha1.GetQuotaRequest
-	(*ListQuotasRequest)(nil),     // 14: titrate.quota.v1alpha1.ListQuotasRequest
-	(*ListQuotasResponse)(nil),    // 15: titrate.quota.v1alpha1.ListQuotasResponse
-	(*CreateQuotaRequest)(nil),    // 16: titrate.quota.v1alpha1.CreateQuotaRequest
-	(*UpdateQuotaRequest)(nil),    // 17: titrate.quota.v1alpha1.UpdateQuotaRequest
-	(*DeleteQuotaRequest)(nil),    // 18: titrate.quota.v1alpha1.DeleteQuotaRequest
-	(*GetLimitRequest)(nil),       // 19: titrate.quota.v1alpha1.GetLimitRequest
-	(*ListLimitsRequest)(nil),     // 20: titrate.quota.v1alpha1.ListLimitsRequest
-	(*ListLimitsResponse)(nil),    // 21: titrate.quota.v1alpha1.ListLimitsResponse
-	(*CreateLimitRequest)(nil),    // 22: titrate.quota.v1alpha1.CreateLimitRequest
-	(*UpdateLimitRequest)(nil),    // 23: titrate.quota.v1alpha1.UpdateLimitRequest
-	(*DeleteLimitRequest)(nil),    // 24: titrate.quota.v1alpha1.DeleteLimitRequest
-	(*Resource)(nil),              // 25: titrate.quota.v1alpha1.Resource
-	(*ApplyRequest)(nil),          // 26: titrate.quota.v1alpha1.ApplyRequest
-	(*Deletion)(nil),              // 27: titrate.quota.v1alpha1.Deletion
-	(*ApplyResponse)(nil),         // 28: titrate.quota.v1alpha1.ApplyResponse
-	(*Warning)(nil),               // 29: titrate.quota.v1alpha1.Warning
-	(*WhyRequest)(nil),            // 30: titrate.quota.v1alpha1.WhyRequest
-	(*WhyResponse)(nil),           // 31: titrate.quota.v1alpha1.WhyResponse
-	(*Explanation)(nil),           // 32: titrate.quota.v1alpha1.Explanation
-	(*GatewayPart)(nil),           // 33: titrate.quota.v1alpha1.GatewayPart
-	(*Revision)(nil),              // 34: titrate.quota.v1alpha1.Revision
-	(*ResourceChange)(nil),        // 35: titrate.quota.v1alpha1.ResourceChange
-	(*ListRevisionsRequest)(nil),  // 36: titrate.quota.v1alpha1.ListRevisionsRequest
-	(*ListRevisionsResponse)(nil), // 37: titrate.quota.v1alpha1.ListRevisionsResponse
-	(*GetRevisionRequest)(nil),    // 38: titrate.quota.v1alpha1.GetRevisionRequest
-	(*GetRevisionResponse)(nil),   // 39: titrate.quota.v1alpha1.GetRevisionResponse
-	(*RollbackRequest)(nil),       // 40: titrate.quota.v1alpha1.RollbackRequest
-	(*RollbackResponse)(nil),      // 41: titrate.quota.v1alpha1.RollbackResponse
-	(*Pool)(nil),                  // 42: titrate.quota.v1alpha1.Pool
-	(*fieldmaskpb.FieldMask)(nil), // 43: google.protobuf.FieldMask
-	(*Tenant)(nil),                // 44: titrate.quota.v1alpha1.Tenant
-	(*Quota)(nil),                 // 45: titrate.quota.v1alpha1.Quota
-	(*Limit)(nil),                 // 46: titrate.quota.v1alpha1.Limit
-	(Bound)(0),                    // 47: titrate.quota.v1alpha1.Bound
-	(*timestamppb.Timestamp)(nil), // 48: google.protobuf.Timestamp
-	(*emptypb.Empty)(nil),         // 49: google.protobuf.Empty
+	(Selection_By)(0),             // 1: titrate.quota.v1alpha1.Selection.By
+	(Selection_Order)(0),          // 2: titrate.quota.v1alpha1.Selection.Order
+	(*GetPoolRequest)(nil),        // 3: titrate.quota.v1alpha1.GetPoolRequest
+	(*ListPoolsRequest)(nil),      // 4: titrate.quota.v1alpha1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),     // 5: titrate.quota.v1alpha1.ListPoolsResponse
+	(*CreatePoolRequest)(nil),     // 6: titrate.quota.v1alpha1.CreatePoolRequest
+	(*UpdatePoolRequest)(nil),     // 7: titrate.quota.v1alpha1.UpdatePoolRequest
+	(*DeletePoolRequest)(nil),     // 8: titrate.quota.v1alpha1.DeletePoolRequest
+	(*GetTenantRequest)(nil),      // 9: titrate.quota.v1alpha1.GetTenantRequest
+	(*ListTenantsRequest)(nil),    // 10: titrate.quota.v1alpha1.ListTenantsRequest
+	(*ListTenantsResponse)(nil),   // 11: titrate.quota.v1alpha1.ListTenantsResponse
+	(*CreateTenantRequest)(nil),   // 12: titrate.quota.v1alpha1.CreateTenantRequest
+	(*UpdateTenantRequest)(nil),   // 13: titrate.quota.v1alpha1.UpdateTenantRequest
+	(*DeleteTenantRequest)(nil),   // 14: titrate.quota.v1alpha1.DeleteTenantRequest
+	(*GetQuotaRequest)(nil),       // 15: titrate.quota.v1alpha1.GetQuotaRequest
+	(*ListQuotasRequest)(nil),     // 16: titrate.quota.v1alpha1.ListQuotasRequest
+	(*ListQuotasResponse)(nil),    // 17: titrate.quota.v1alpha1.ListQuotasResponse
+	(*CreateQuotaRequest)(nil),    // 18: titrate.quota.v1alpha1.CreateQuotaRequest
+	(*UpdateQuotaRequest)(nil),    // 19: titrate.quota.v1alpha1.UpdateQuotaRequest
+	(*DeleteQuotaRequest)(nil),    // 20: titrate.quota.v1alpha1.DeleteQuotaRequest
+	(*GetLimitRequest)(nil),       // 21: titrate.quota.v1alpha1.GetLimitRequest
+	(*ListLimitsRequest)(nil),     // 22: titrate.quota.v1alpha1.ListLimitsRequest
+	(*ListLimitsResponse)(nil),    // 23: titrate.quota.v1alpha1.ListLimitsResponse
+	(*CreateLimitRequest)(nil),    // 24: titrate.quota.v1alpha1.CreateLimitRequest
+	(*UpdateLimitRequest)(nil),    // 25: titrate.quota.v1alpha1.UpdateLimitRequest
+	(*DeleteLimitRequest)(nil),    // 26: titrate.quota.v1alpha1.DeleteLimitRequest
+	(*Resource)(nil),              // 27: titrate.quota.v1alpha1.Resource
+	(*ApplyRequest)(nil),          // 28: titrate.quota.v1alpha1.ApplyRequest
+	(*Deletion)(nil),              // 29: titrate.quota.v1alpha1.Deletion
+	(*ApplyResponse)(nil),         // 30: titrate.quota.v1alpha1.ApplyResponse
+	(*Warning)(nil),               // 31: titrate.quota.v1alpha1.Warning
+	(*WhyRequest)(nil),            // 32: titrate.quota.v1alpha1.WhyRequest
+	(*WhyResponse)(nil),           // 33: titrate.quota.v1alpha1.WhyResponse
+	(*LimitExplanation)(nil),      // 34: titrate.quota.v1alpha1.LimitExplanation
+	(*Activity)(nil),              // 35: titrate.quota.v1alpha1.Activity
+	(*Selection)(nil),             // 36: titrate.quota.v1alpha1.Selection
+	(*TopRequest)(nil),            // 37: titrate.quota.v1alpha1.TopRequest
+	(*TopResponse)(nil),           // 38: titrate.quota.v1alpha1.TopResponse
+	(*Explanation)(nil),           // 39: titrate.quota.v1alpha1.Explanation
+	(*GatewayPart)(nil),           // 40: titrate.quota.v1alpha1.GatewayPart
+	(*Revision)(nil),              // 41: titrate.quota.v1alpha1.Revision
+	(*ResourceChange)(nil),        // 42: titrate.quota.v1alpha1.ResourceChange
+	(*ListRevisionsRequest)(nil),  // 43: titrate.quota.v1alpha1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil), // 44: titrate.quota.v1alpha1.ListRevisionsResponse
+	(*GetRevisionRequest)(nil),    // 45: titrate.quota.v1alpha1.GetRevisionRequest
+	(*GetRevisionResponse)(nil),   // 46: titrate.quota.v1alpha1.GetRevisionResponse
+	(*RollbackRequest)(nil),       // 47: titrate.quota.v1alpha1.RollbackRequest
+	(*RollbackResponse)(nil),      // 48: titrate.quota.v1alpha1.RollbackResponse
+	(*Pool)(nil),                  // 49: titrate.quota.v1alpha1.Pool
+	(*fieldmaskpb.FieldMask)(nil), // 50: google.protobuf.FieldMask
+	(*Tenant)(nil),                // 51: titrate.quota.v1alpha1.Tenant
+	(*Quota)(nil),                 // 52: titrate.quota.v1alpha1.Quota
+	(*Limit)(nil),                 // 53: titrate.quota.v1alpha1.Limit
+	(Key)(0),                      // 54: titrate.quota.v1alpha1.Key
+	(Mode)(0),                     // 55: titrate.quota.v1alpha1.Mode
+	(*durationpb.Duration)(nil),   // 56: google.protobuf.Duration
+	(Bound)(0),                    // 57: titrate.quota.v1alpha1.Bound
+	(*timestamppb.Timestamp)(nil), // 58: google.protobuf.Timestamp
+	(*emptypb.Empty)(nil),         // 59: google.protobuf.Empty
 }
 var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
-	42, // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
-	42, // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	42, // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	43, // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
-	44, // 4: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
-	44, // 5: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	44, // 6: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	43, // 7: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
-	45, // 8: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
-	45, // 9: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	45, // 10: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	43, // 11: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
-	46, // 12: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
-	46, // 13: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	46, // 14: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	43, // 15: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
-	42, // 16: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
-	44, // 17: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	45, // 18: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
-	46, // 19: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
-	25, // 20: titrate.quota.v1alpha1.ApplyRequest.resources:type_name -> titrate.quota.v1alpha1.Resource
-	27, // 21: titrate.quota.v1alpha1.ApplyRequest.deletions:type_name -> titrate.quota.v1alpha1.Deletion
-	25, // 22: titrate.quota.v1alpha1.ApplyResponse.resources:type_name -> titrate.quota.v1alpha1.Resource
+	49, // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
+	49, // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	49, // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	50, // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
+	51, // 4: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
+	51, // 5: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	51, // 6: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	50, // 7: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
+	52, // 8: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
+	52, // 9: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	52, // 10: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	50, // 11: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
+	53, // 12: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
+	53, // 13: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	53, // 14: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	50, // 15: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
+	49, // 16: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
+	51, // 17: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	52, // 18: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
+	53, // 19: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
+	27, // 20: titrate.quota.v1alpha1.ApplyRequest.resources:type_name -> titrate.quota.v1alpha1.Resource
+	29, // 21: titrate.quota.v1alpha1.ApplyRequest.deletions:type_name -> titrate.quota.v1alpha1.Deletion
+	27, // 22: titrate.quota.v1alpha1.ApplyResponse.resources:type_name -> titrate.quota.v1alpha1.Resource
 	0,  // 23: titrate.quota.v1alpha1.ApplyResponse.outcomes:type_name -> titrate.quota.v1alpha1.ApplyResponse.Outcome
-	29, // 24: titrate.quota.v1alpha1.ApplyResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
-	32, // 25: titrate.quota.v1alpha1.WhyResponse.explanations:type_name -> titrate.quota.v1alpha1.Explanation
-	47, // 26: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	33, // 27: titrate.quota.v1alpha1.Explanation.gateways:type_name -> titrate.quota.v1alpha1.GatewayPart
-	48, // 28: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
-	25, // 29: titrate.quota.v1alpha1.ResourceChange.before:type_name -> titrate.quota.v1alpha1.Resource
-	25, // 30: titrate.quota.v1alpha1.ResourceChange.after:type_name -> titrate.quota.v1alpha1.Resource
-	34, // 31: titrate.quota.v1alpha1.ListRevisionsResponse.revisions:type_name -> titrate.quota.v1alpha1.Revision
-	34, // 32: titrate.quota.v1alpha1.GetRevisionResponse.revision:type_name -> titrate.quota.v1alpha1.Revision
-	35, // 33: titrate.quota.v1alpha1.GetRevisionResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
-	35, // 34: titrate.quota.v1alpha1.RollbackResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
-	1,  // 35: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
-	2,  // 36: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
-	4,  // 37: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
-	5,  // 38: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
-	6,  // 39: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
-	7,  // 40: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
-	8,  // 41: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
-	10, // 42: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
-	11, // 43: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
-	12, // 44: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
-	13, // 45: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
-	14, // 46: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
-	16, // 47: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
-	17, // 48: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
-	18, // 49: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
-	19, // 50: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
-	20, // 51: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
-	22, // 52: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
-	23, // 53: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
-	24, // 54: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
-	26, // 55: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
-	30, // 56: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
-	36, // 57: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
-	38, // 58: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
-	40, // 59: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
-	42, // 60: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
-	3,  // 61: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
-	42, // 62: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
-	42, // 63: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
-	49, // 64: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
-	44, // 65: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	9,  // 66: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
-	44, // 67: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	44, // 68: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	49, // 69: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
-	45, // 70: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
-	15, // 71: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
-	45, // 72: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	45, // 73: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	49, // 74: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
-	46, // 75: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
-	21, // 76: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
-	46, // 77: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	46, // 78: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	49, // 79: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
-	28, // 80: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
-	31, // 81: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
-	37, // 82: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
-	39, // 83: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
-	41, // 84: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
-	60, // [60:85] is the sub-list for method output_type
-	35, // [35:60] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	31, // 24: titrate.quota.v1alpha1.ApplyResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
+	39, // 25: titrate.quota.v1alpha1.WhyResponse.explanations:type_name -> titrate.quota.v1alpha1.Explanation
+	34, // 26: titrate.quota.v1alpha1.WhyResponse.limits:type_name -> titrate.quota.v1alpha1.LimitExplanation
+	35, // 27: titrate.quota.v1alpha1.WhyResponse.clients:type_name -> titrate.quota.v1alpha1.Activity
+	54, // 28: titrate.quota.v1alpha1.LimitExplanation.key:type_name -> titrate.quota.v1alpha1.Key
+	55, // 29: titrate.quota.v1alpha1.LimitExplanation.mode:type_name -> titrate.quota.v1alpha1.Mode
+	35, // 30: titrate.quota.v1alpha1.LimitExplanation.activity:type_name -> titrate.quota.v1alpha1.Activity
+	35, // 31: titrate.quota.v1alpha1.LimitExplanation.gateways:type_name -> titrate.quota.v1alpha1.Activity
+	56, // 32: titrate.quota.v1alpha1.Activity.window:type_name -> google.protobuf.Duration
+	56, // 33: titrate.quota.v1alpha1.Activity.since:type_name -> google.protobuf.Duration
+	1,  // 34: titrate.quota.v1alpha1.Selection.by:type_name -> titrate.quota.v1alpha1.Selection.By
+	2,  // 35: titrate.quota.v1alpha1.Selection.order:type_name -> titrate.quota.v1alpha1.Selection.Order
+	36, // 36: titrate.quota.v1alpha1.TopRequest.selection:type_name -> titrate.quota.v1alpha1.Selection
+	35, // 37: titrate.quota.v1alpha1.TopResponse.rows:type_name -> titrate.quota.v1alpha1.Activity
+	35, // 38: titrate.quota.v1alpha1.TopResponse.other:type_name -> titrate.quota.v1alpha1.Activity
+	57, // 39: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	40, // 40: titrate.quota.v1alpha1.Explanation.gateways:type_name -> titrate.quota.v1alpha1.GatewayPart
+	35, // 41: titrate.quota.v1alpha1.Explanation.activity:type_name -> titrate.quota.v1alpha1.Activity
+	58, // 42: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
+	27, // 43: titrate.quota.v1alpha1.ResourceChange.before:type_name -> titrate.quota.v1alpha1.Resource
+	27, // 44: titrate.quota.v1alpha1.ResourceChange.after:type_name -> titrate.quota.v1alpha1.Resource
+	41, // 45: titrate.quota.v1alpha1.ListRevisionsResponse.revisions:type_name -> titrate.quota.v1alpha1.Revision
+	41, // 46: titrate.quota.v1alpha1.GetRevisionResponse.revision:type_name -> titrate.quota.v1alpha1.Revision
+	42, // 47: titrate.quota.v1alpha1.GetRevisionResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	42, // 48: titrate.quota.v1alpha1.RollbackResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	3,  // 49: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
+	4,  // 50: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
+	6,  // 51: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
+	7,  // 52: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
+	8,  // 53: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
+	9,  // 54: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
+	10, // 55: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
+	12, // 56: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
+	13, // 57: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
+	14, // 58: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
+	15, // 59: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
+	16, // 60: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
+	18, // 61: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
+	19, // 62: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
+	20, // 63: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
+	21, // 64: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
+	22, // 65: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
+	24, // 66: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
+	25, // 67: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
+	26, // 68: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
+	28, // 69: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
+	32, // 70: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
+	43, // 71: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
+	45, // 72: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
+	47, // 73: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
+	37, // 74: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
+	49, // 75: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
+	5,  // 76: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
+	49, // 77: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
+	49, // 78: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
+	59, // 79: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
+	51, // 80: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	11, // 81: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
+	51, // 82: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	51, // 83: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	59, // 84: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
+	52, // 85: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
+	17, // 86: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
+	52, // 87: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	52, // 88: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	59, // 89: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
+	53, // 90: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
+	23, // 91: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
+	53, // 92: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	53, // 93: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	59, // 94: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
+	30, // 95: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
+	33, // 96: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
+	44, // 97: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
+	46, // 98: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
+	48, // 99: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
+	38, // 100: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
+	75, // [75:101] is the sub-list for method output_type
+	49, // [49:75] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_service_proto_init() }
@@ -3225,14 +4037,14 @@ func file_titrate_quota_v1alpha1_service_proto_init() {
 		(*Resource_Quota)(nil),
 		(*Resource_Limit)(nil),
 	}
-	file_titrate_quota_v1alpha1_service_proto_msgTypes[31].OneofWrappers = []any{}
+	file_titrate_quota_v1alpha1_service_proto_msgTypes[36].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_quota_v1alpha1_service_proto_rawDesc), len(file_titrate_quota_v1alpha1_service_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   41,
+			NumEnums:      3,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

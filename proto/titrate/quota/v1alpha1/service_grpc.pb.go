@@ -48,6 +48,7 @@ const (
 	QuotaService_ListRevisions_FullMethodName = "/titrate.quota.v1alpha1.QuotaService/ListRevisions"
 	QuotaService_GetRevision_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/GetRevision"
 	QuotaService_Rollback_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/Rollback"
+	QuotaService_Top_FullMethodName           = "/titrate.quota.v1alpha1.QuotaService/Top"
 )
 
 // QuotaServiceClient is the client API for QuotaService service.
@@ -80,7 +81,7 @@ type QuotaServiceClient interface {
 	DeleteLimit(ctx context.Context, in *DeleteLimitRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// Creates or replaces several resources in one transaction: all or nothing.
 	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error)
-	// Explains why a tenant has the share that it has of a pool.
+	// Explains what limits a tenant: its share of each pool, and its limits.
 	Why(ctx context.Context, in *WhyRequest, opts ...grpc.CallOption) (*WhyResponse, error)
 	// Lists the revisions in the history, the newest first.
 	ListRevisions(ctx context.Context, in *ListRevisionsRequest, opts ...grpc.CallOption) (*ListRevisionsResponse, error)
@@ -88,6 +89,8 @@ type QuotaServiceClient interface {
 	GetRevision(ctx context.Context, in *GetRevisionRequest, opts ...grpc.CallOption) (*GetRevisionResponse, error)
 	// Makes the configuration what it was after a revision, as a new revision: all or nothing.
 	Rollback(ctx context.Context, in *RollbackRequest, opts ...grpc.CallOption) (*RollbackResponse, error)
+	// What became of requests lately at all gateways, summed by tenant, pool, limit, client or gateway.
+	Top(ctx context.Context, in *TopRequest, opts ...grpc.CallOption) (*TopResponse, error)
 }
 
 type quotaServiceClient struct {
@@ -348,6 +351,16 @@ func (c *quotaServiceClient) Rollback(ctx context.Context, in *RollbackRequest, 
 	return out, nil
 }
 
+func (c *quotaServiceClient) Top(ctx context.Context, in *TopRequest, opts ...grpc.CallOption) (*TopResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TopResponse)
+	err := c.cc.Invoke(ctx, QuotaService_Top_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // QuotaServiceServer is the server API for QuotaService service.
 // All implementations must embed UnimplementedQuotaServiceServer
 // for forward compatibility.
@@ -378,7 +391,7 @@ type QuotaServiceServer interface {
 	DeleteLimit(context.Context, *DeleteLimitRequest) (*emptypb.Empty, error)
 	// Creates or replaces several resources in one transaction: all or nothing.
 	Apply(context.Context, *ApplyRequest) (*ApplyResponse, error)
-	// Explains why a tenant has the share that it has of a pool.
+	// Explains what limits a tenant: its share of each pool, and its limits.
 	Why(context.Context, *WhyRequest) (*WhyResponse, error)
 	// Lists the revisions in the history, the newest first.
 	ListRevisions(context.Context, *ListRevisionsRequest) (*ListRevisionsResponse, error)
@@ -386,6 +399,8 @@ type QuotaServiceServer interface {
 	GetRevision(context.Context, *GetRevisionRequest) (*GetRevisionResponse, error)
 	// Makes the configuration what it was after a revision, as a new revision: all or nothing.
 	Rollback(context.Context, *RollbackRequest) (*RollbackResponse, error)
+	// What became of requests lately at all gateways, summed by tenant, pool, limit, client or gateway.
+	Top(context.Context, *TopRequest) (*TopResponse, error)
 	mustEmbedUnimplementedQuotaServiceServer()
 }
 
@@ -470,6 +485,9 @@ func (UnimplementedQuotaServiceServer) GetRevision(context.Context, *GetRevision
 }
 func (UnimplementedQuotaServiceServer) Rollback(context.Context, *RollbackRequest) (*RollbackResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Rollback not implemented")
+}
+func (UnimplementedQuotaServiceServer) Top(context.Context, *TopRequest) (*TopResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Top not implemented")
 }
 func (UnimplementedQuotaServiceServer) mustEmbedUnimplementedQuotaServiceServer() {}
 func (UnimplementedQuotaServiceServer) testEmbeddedByValue()                      {}
@@ -942,6 +960,24 @@ func _QuotaService_Rollback_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _QuotaService_Top_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TopRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).Top(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_Top_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).Top(ctx, req.(*TopRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // QuotaService_ServiceDesc is the grpc.ServiceDesc for QuotaService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1048,6 +1084,10 @@ var QuotaService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Rollback",
 			Handler:    _QuotaService_Rollback_Handler,
+		},
+		{
+			MethodName: "Top",
+			Handler:    _QuotaService_Top_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

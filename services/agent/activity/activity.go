@@ -1,0 +1,227 @@
+// Package activity keeps what became of requests at an agent's gateways: how many were
+// admitted, refused, held, marked and shadowed, by tenant and pool and by limit, in about the
+// last minute and since the agent started; and which clients that happened to. It answers
+// questions about it. Nobody is told of it unasked.
+//
+// # Model
+//
+// A filter reports counts of what is new since its last report (exchange.Report). A row has
+// those of one tenant and pool at one gateway, or of one limit of a tenant at one gateway, in
+// buckets of ten seconds. An answer covers the bucket that is being filled and the six before.
+//
+// Clients are those of the filter's sketches, which arrive in parts; a part replaces the one
+// before.
+//
+// # Bounds
+//
+// At most MaxRows rows, some 500 bytes each: 33 MB. What finds no row is counted in one that
+// names nothing, and in Lost. A row that nothing was counted in for ten minutes is forgotten,
+// and so are the clients of a gateway that is gone. Adding a report is O(its size), an answer
+// is O(rows).
+package activity
+
+import (
+	"maps"
+	"math"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+)
+
+const (
+	// MaxRows bounds the rows of an agent. More cost memory.
+	MaxRows = 1 << 16
+	// bucket is the time that one bucket covers, and past the number of buckets before the
+	// one that is being filled. More cost 40 bytes per row each.
+	bucket = 10 * time.Second
+	past   = 6
+	// pause is for how long nothing has been limited when a new episode begins.
+	pause = past * bucket
+	// forgetAfter is for how long a row is kept that nothing is counted in.
+	forgetAfter = 10 * time.Minute
+	// MaxSeries bounds the rows that have a series of their own in metrics, of up to eight
+	// numbers each. More cost the Prometheus that scrapes them.
+	MaxSeries = 100
+	// clientsFor is for how long the clients of a gateway that is silent are listed.
+	clientsFor = 10 * time.Second
+)
+
+// name is whose requests a row counts. A row of a limit has no pool, one of a flow no limit.
+type name struct{ tenant, pool, limit, gateway string }
+
+// small are exchange.Counts in less memory.
+type small [10]uint32
+
+// row counts requests of one name.
+type row struct {
+	buckets [past + 1]small
+	latest  int64           // number of the bucket that is being filled: time / bucket
+	total   exchange.Counts // since it has one
+	began   time.Duration   // of the row
+	since   time.Duration   // of the episode in which requests are limited
+	limited time.Duration   // when one was limited last; below 0: never
+	own     bool            // it has a series of its own
+	counted time.Duration   // when anything was counted last
+}
+
+// Activity is that of one agent's gateways. Not safe for concurrent use; now is any time that
+// does not run back.
+type Activity struct {
+	rows    map[name]*row
+	other   *row // of names that found no row
+	clients map[string]*gateway
+	lost    uint64
+
+	series int                // rows that have one of their own
+	rest   [2]exchange.Counts // what the others count, of flows and of limits
+}
+
+// gateway has the clients of one gateway.
+type gateway struct {
+	parts [][]exchange.ClientCount
+	at    time.Duration // of the last report
+}
+
+// New returns the activity of nobody.
+func New() *Activity {
+	return &Activity{rows: map[name]*row{}, clients: map[string]*gateway{}}
+}
+
+// Lost is the number of reports of a name that found no row.
+func (a *Activity) Lost() uint64 { return a.lost }
+
+// Rows is the number of rows in use.
+func (a *Activity) Rows() int { return len(a.rows) }
+
+// Add adds a gateway's report.
+func (a *Activity) Add(now time.Duration, from string, r *exchange.Report) {
+	for i := range r.Flows {
+		if f := &r.Flows[i]; f.Counts != (exchange.Counts{}) {
+			a.count(now, name{tenant: f.Tenant, pool: f.Pool, gateway: from}, &f.Counts)
+		}
+	}
+	for i := range r.Limits {
+		l := &r.Limits[i]
+		a.count(now, name{tenant: l.Tenant, limit: l.Limit, gateway: from}, &l.Counts)
+	}
+	if r.Parts > 0 && r.Part < r.Parts {
+		a.setClients(now, from, r)
+	}
+}
+
+func (a *Activity) setClients(now time.Duration, from string, r *exchange.Report) {
+	g := a.clients[from]
+	if g == nil || len(g.parts) != int(r.Parts) {
+		g = &gateway{parts: make([][]exchange.ClientCount, r.Parts)}
+		a.clients[from] = g
+	}
+	g.at, g.parts[r.Part] = now, r.Clients
+}
+
+// count counts in a row, and in a series: a row's own from when it is first limited, while
+// there are fewer than MaxSeries. So no series ever falls.
+func (a *Activity) count(now time.Duration, of name, c *exchange.Counts) {
+	r := a.row(now, of)
+	r.add(now, c)
+	if !r.own && r.limited >= 0 && r != a.other && a.series < MaxSeries {
+		r.own = true
+		a.series++
+	}
+	if r.own {
+		r.total.Add(*c)
+		return
+	}
+	kind := 0
+	if of.limit != "" {
+		kind = 1
+	}
+	a.rest[kind].Add(*c)
+}
+
+// row finds or makes a row.
+func (a *Activity) row(now time.Duration, of name) *row {
+	if r := a.rows[of]; r != nil {
+		return r
+	}
+	r := &row{latest: int64(now / bucket), began: now, limited: -1}
+	if len(a.rows) < MaxRows {
+		a.rows[of] = r
+		return r
+	}
+	a.lost++
+	if a.other == nil {
+		a.other = r
+	}
+	return a.other
+}
+
+// Sweep forgets what is old. Call it every few seconds.
+func (a *Activity) Sweep(now time.Duration) {
+	maps.DeleteFunc(a.rows, func(_ name, r *row) bool {
+		gone := now-r.counted > forgetAfter
+		if gone && r.own {
+			a.series--
+		}
+		return gone
+	})
+	maps.DeleteFunc(a.clients, func(_ string, g *gateway) bool { return now-g.at > clientsFor })
+}
+
+func (r *row) add(now time.Duration, c *exchange.Counts) {
+	r.turn(now)
+	to := &r.buckets[r.latest%(past+1)]
+	for i, n := range c.Fields() {
+		to[i] = uint32(min(uint64(to[i])+*n, math.MaxUint32))
+	}
+	r.counted = now
+	if c.Refused()+c.Waited+c.Marked+c.Shadowed == 0 {
+		return
+	}
+	if r.limited < 0 || now-r.limited > pause {
+		r.since = now
+	}
+	r.limited = now
+}
+
+// turn empties the buckets that are too old as of now.
+func (r *row) turn(now time.Duration) {
+	at := int64(now / bucket)
+	for n := max(r.latest+1, at-past); n <= at; n++ {
+		r.buckets[n%(past+1)] = small{}
+	}
+	r.latest = max(r.latest, at)
+}
+
+// lately returns the sum of the buckets, and the time that they cover.
+func (r *row) lately(now time.Duration) (sum exchange.Counts, window time.Duration) {
+	r.turn(now)
+	to := sum.Fields()
+	for _, b := range r.buckets {
+		for i, n := range b {
+			*to[i] += uint64(n)
+		}
+	}
+	return sum, now - max(r.began, time.Duration(r.latest-past)*bucket)
+}
+
+// Series is what a row counted since it has a series of its own, or what all rows without one
+// counted: then Tenant is Other.
+type Series struct {
+	Tenant, Pool, Limit, Gateway string
+	Counts                       exchange.Counts
+	OfLimit                      bool
+}
+
+// Other is the tenant of the series of all rows that have none of their own.
+const Other = "_other"
+
+// Series returns all series, in no order.
+func (a *Activity) Series() []Series {
+	out := []Series{{Tenant: Other, Counts: a.rest[0]}, {Tenant: Other, Counts: a.rest[1], OfLimit: true}}
+	for of, r := range a.rows {
+		if r.own {
+			out = append(out, Series{of.tenant, of.pool, of.limit, of.gateway, r.total, of.limit != ""})
+		}
+	}
+	return out
+}
