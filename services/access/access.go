@@ -14,7 +14,7 @@
 //
 //	role     may
 //	agent    open the control stream, under its own name or one of names
-//	viewer   read: get, list, why, history
+//	viewer   read: get, list, why, top, history
 //	editor   read, and change the named tenants with their quotas and limits
 //	admin    read and change everything, and roll back
 //

@@ -12,8 +12,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/quota"
@@ -53,7 +55,7 @@ func (present) Doubts(m resource.Message) (doubts []quota.Doubt, known bool) {
 }
 
 func (present) Explain(_ context.Context, tenant, pool string) ([]*quotav1.Explanation, error) {
-	if tenant != "tenants/acme" || pool == "pools/batch" {
+	if tenant != "tenants/acme" || pool != "" && pool != "pools/api" {
 		return nil, nil
 	}
 	return []*quotav1.Explanation{{
@@ -62,6 +64,31 @@ func (present) Explain(_ context.Context, tenant, pool string) ([]*quotav1.Expla
 		Gateways: []*quotav1.GatewayPart{{Gateway: "gw-1", Demand: 200, Admitted: 112.34},
 			{Gateway: "gw-2", Demand: 120, Admitted: 74.86}},
 	}}, nil
+}
+
+func (present) Activity(_ context.Context, s *quotav1.Selection, single bool) (*quotav1.TopResponse, error) {
+	window, since := durationpb.New(time.Minute), durationpb.New(190*time.Second)
+	out := &quotav1.TopResponse{Agents: 1}
+	if s.Tenant != "acme" && s.Tenant != "" || s.Pool == "batch" {
+		return out, nil
+	}
+	limit := &quotav1.Activity{Tenant: "acme", Limit: "per-client", Refused: 1180, ClientLimit: 1180, Window: window,
+		Since: since}
+	flow := &quotav1.Activity{Tenant: "acme", Pool: "api", Admitted: 20, Refused: 1180, ClientLimit: 1180, Window: window,
+		Since: since}
+	switch {
+	case s.By == quotav1.Selection_CLIENT:
+		out.Rows = []*quotav1.Activity{{Tenant: "acme", Limit: "per-client", Client: "app-\x1b7", Refused: 900, Error: 3}}
+	case single:
+		flow.Gateway, limit.Gateway = "gw-1", "gw-1"
+		out.Rows = []*quotav1.Activity{flow, limit}
+	case s.By == quotav1.Selection_LIMIT:
+		out.Rows = []*quotav1.Activity{limit}
+	default:
+		flow.Pool = ""
+		out.Rows, out.Other = []*quotav1.Activity{flow}, &quotav1.Activity{Admitted: 300, Window: window}
+	}
+	return out, nil
 }
 
 // serveAPI serves the admin API on loopback, on a real store.
@@ -151,6 +178,13 @@ func TestOutput(t *testing.T) {
 		"why-json":   {"why", "tenants/acme", "pools/api", "-o", "json"},
 		"why-yaml":   {"why", "acme", "api", "-o", "yaml"},
 		"why-idle":   {"why", "acme", "batch"},
+		"why-limit":  {"why", "acme", "per-client"},
+		"why-shadow": {"why", "acme", "--shadow"},
+		"top":        {"top", "--once"},
+		"top-limit":  {"top", "--once", "--by", "limit", "--tenant", "acme"},
+		"top-client": {"top", "--once", "--by", "client"},
+		"top-json":   {"top", "--once", "-o", "json"},
+		"top-idle":   {"top", "--once", "--tenant", "nobody"},
 		"get-help":   {"get", "--help"},
 		"apply-help": {"apply", "--help"},
 	} {

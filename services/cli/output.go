@@ -69,8 +69,14 @@ func printable(r rune) rune {
 // write writes the titles and the rows, columns two spaces apart; nothing if there
 // is no row.
 func (t *table) write(w io.Writer) error {
+	_, err := io.WriteString(w, t.text())
+	return err
+}
+
+// text is what write writes.
+func (t *table) text() string {
 	if len(t.rows) == 0 {
-		return nil
+		return ""
 	}
 	titles := make([]string, len(t.columns))
 	for i, c := range t.columns {
@@ -96,6 +102,5 @@ func (t *table) write(w io.Writer) error {
 		}
 		b.WriteString(strings.TrimRight(row.String(), " ") + "\n")
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }

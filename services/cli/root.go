@@ -17,6 +17,7 @@ See it first:            titrate dev
 Then configure it:       titrate apply -f quotas.yaml
 Look at what happens:    titrate get
 And ask for reasons:     titrate why acme
+Who is limited now:      titrate top
 Who changed what, undo:  titrate history, titrate rollback
 
 What is configured:
@@ -51,8 +52,8 @@ func Root() *cobra.Command {
 		},
 	}
 	root.AddGroup(&cobra.Group{ID: groupAPI, Title: "Configure and ask:"}, &cobra.Group{ID: groupRun, Title: "Run:"})
-	in(root, groupAPI, newGet(), newApply(), newDelete(), newWhy(), newHistory(), newRollback(), newExport(),
-		newRecover(), newBackup(), newImport(), newSolve(), newSimulate(), newLab())
+	in(root, groupAPI, newGet(), newApply(), newDelete(), newWhy(), newTop(), newHistory(), newRollback(),
+		newExport(), newRecover(), newBackup(), newImport(), newSolve(), newSimulate(), newLab())
 	in(root, groupRun,
 		newDev(),
 		newCoordinator(),

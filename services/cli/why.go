@@ -1,10 +1,15 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/document"
@@ -12,40 +17,53 @@ import (
 )
 
 const whyLong = `why says who is limited, by what, and how the number comes about: for each pool that
-the tenant uses, or for the one named, a sentence with its working and a line for each
-gateway.`
+the tenant uses a sentence about its share, with its working and a line for each gateway;
+for each limit that refused, held or would have refused requests lately a sentence with how
+many, since when and what the limit lets pass; and the clients to which that happened the
+most.
+
+A second argument names one pool or one limit. --client asks about one client. --shadow
+says what limits and quotas in mode SHADOW would do if they were enforced.
+
+Numbers of requests are of about the last minute, those of clients of about the last two
+minutes. Clients are those that a gateway's sketch has: a client with few refusals may be
+missing, and each number may be too high by the error beside it.`
 
 const whyExample = `  titrate why acme
   titrate why acme api
+  titrate why acme limits/per-client
+  titrate why acme --client app-7
+  titrate why acme --shadow
   titrate why tenants/acme pools/api -o json`
 
 func newWhy() *cobra.Command {
 	var (
-		c      connection
-		output format
+		c       connection
+		output  format
+		request quotav1.WhyRequest
 	)
 	cmd := &cobra.Command{
-		Use:     "why TENANT [POOL]",
-		Short:   "Explain why a tenant gets what it gets",
+		Use:     "why TENANT [POOL | LIMIT]",
+		Short:   "Explain what limits a tenant: its shares, its limits",
 		Long:    whyLong,
 		Example: whyExample,
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			request := &quotav1.WhyRequest{}
 			var err error
 			if request.Tenant, err = full(resource.Tenant, args[0]); err != nil {
 				return usage(err)
 			}
+			about := ""
 			if len(args) == 2 {
-				if request.Pool, err = full(resource.Pool, args[1]); err != nil {
-					return usage(err)
-				}
+				about = args[1]
 			}
-			return runWhy(cmd, &c, output, request)
+			return runWhy(cmd, &c, output, &request, about)
 		},
 	}
 	c.flags(cmd)
 	output.flag(cmd)
+	cmd.Flags().StringVar(&request.Client, "client", "", "ask about this client of the tenant")
+	cmd.Flags().BoolVar(&request.Shadow, "shadow", false, "say what enforcing limits and quotas in SHADOW would do")
 	tenants, pools := completeNames(&c, []resource.Kind{resource.Tenant}),
 		completeNames(&c, []resource.Kind{resource.Pool})
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion,
@@ -61,13 +79,35 @@ func newWhy() *cobra.Command {
 	return cmd
 }
 
-func runWhy(cmd *cobra.Command, c *connection, output format, request *quotav1.WhyRequest) error {
+// setAbout sets what the second argument names. sure is false for a name without collection:
+// it may be a pool or a limit, and is taken for a pool.
+func setAbout(r *quotav1.WhyRequest, about string) (sure bool, err error) {
+	about = strings.TrimPrefix(about, r.GetTenant()+"/")
+	if name, is := strings.CutPrefix(about, "limits/"); is {
+		r.Limit = name
+		return true, nil
+	}
+	if about == "" {
+		return true, nil
+	}
+	r.Pool, err = full(resource.Pool, about)
+	return strings.Contains(about, "/"), err
+}
+
+func runWhy(cmd *cobra.Command, c *connection, output format, r *quotav1.WhyRequest, about string) error {
+	sure, err := setAbout(r, about)
+	if err != nil {
+		return usage(err)
+	}
 	client, err := c.dial()
 	if err != nil {
 		return err
 	}
 	defer client.close()
-	response, err := client.Why(cmd.Context(), request)
+	response, err := client.Why(cmd.Context(), r)
+	if !sure && status.Code(err) == codes.NotFound {
+		response, err = whyLimit(cmd.Context(), client, r, about, err)
+	}
 	if err != nil {
 		return worded(err)
 	}
@@ -77,34 +117,75 @@ func runWhy(cmd *cobra.Command, c *connection, output format, request *quotav1.W
 	case asYAML:
 		return document.MessageYAML(cmd.OutOrStdout(), response)
 	}
-	return writeExplanations(cmd.OutOrStdout(), request, response)
+	return writeWhy(cmd.OutOrStdout(), r, response)
 }
 
-func writeExplanations(w io.Writer, request *quotav1.WhyRequest, response *quotav1.WhyResponse) error {
-	if len(response.GetExplanations()) == 0 {
-		where := "no pool"
-		if request.GetPool() != "" {
-			where = "nothing of " + request.GetPool()
-		}
-		_, err := fmt.Fprintf(w, "%s has asked for %s lately, so it has no share.\n", request.GetTenant(), where)
-		return err
+// whyLimit asks about a limit of a name that no pool has. If no limit has it either, the error
+// is that of the pool.
+func whyLimit(ctx context.Context, c *client, r *quotav1.WhyRequest, name string, noPool error) (
+	*quotav1.WhyResponse, error) {
+	pool := r.Pool
+	r.Pool, r.Limit = "", name
+	response, err := c.Why(ctx, r)
+	if status.Code(err) == codes.NotFound {
+		r.Pool, r.Limit = pool, ""
+		return nil, noPool
 	}
-	for i, e := range response.GetExplanations() {
-		if i > 0 {
-			if _, err := fmt.Fprintln(w); err != nil {
-				return err
-			}
-		}
-		if _, err := fmt.Fprintln(w, e.GetSentence()); err != nil {
-			return err
-		}
+	return response, err
+}
+
+// writeWhy writes paragraphs, an empty line between two.
+func writeWhy(w io.Writer, r *quotav1.WhyRequest, response *quotav1.WhyResponse) error {
+	var paragraphs []string
+	for _, e := range response.GetExplanations() {
 		t := &table{columns: []column{{"  GATEWAY", false}, {"DEMAND", true}, {"ADMITTED", true}}}
 		for _, g := range e.GetGateways() {
 			t.add("  "+g.GetGateway(), perSecond(g.GetDemand()), perSecond(g.GetAdmitted()))
 		}
-		if err := t.write(w); err != nil {
-			return err
-		}
+		paragraphs = append(paragraphs, shown(e.GetSentence())+"\n"+t.text())
 	}
-	return nil
+	for _, l := range response.GetLimits() {
+		paragraphs = append(paragraphs, shown(l.GetSentence())+"\n"+activityTable("  GATEWAY", l.GetGateways(),
+			(*quotav1.Activity).GetGateway).text())
+	}
+	if clients := response.GetClients(); len(clients) > 0 {
+		paragraphs = append(paragraphs, clientTable(clients).text())
+	}
+	for _, note := range response.GetNotes() {
+		paragraphs = append(paragraphs, shown(note)+"\n")
+	}
+	if len(paragraphs) == 0 {
+		where := "no pool"
+		if r.GetPool() != "" {
+			where = "nothing of " + r.GetPool()
+		}
+		paragraphs = append(paragraphs, fmt.Sprintf("%s has asked for %s lately, so it has no share.\n", r.GetTenant(),
+			where))
+	}
+	_, err := io.WriteString(w, strings.Join(paragraphs, "\n"))
+	return err
 }
+
+// shown is a text that a terminal shows and does not obey: a client may have chosen its name.
+func shown(text string) string { return strings.Map(printable, text) }
+
+// activityTable has a row for each of some gateways or the like.
+func activityTable(title string, rows []*quotav1.Activity, name func(*quotav1.Activity) string) *table {
+	t := &table{columns: []column{{title, false}, {"REFUSED", true}, {"WAITED", true}, {"SHADOWED", true}}}
+	for _, m := range rows {
+		t.add("  "+name(m), count(m.GetRefused()), count(m.GetWaited()), count(m.GetShadowed()))
+	}
+	return t
+}
+
+func clientTable(rows []*quotav1.Activity) *table {
+	t := &table{columns: []column{{"CLIENT", false}, {"LIMIT", false}, {"REFUSED", true}, {"SHADOWED", true},
+		{"WAITED", true}, {"ERROR", true}}}
+	for _, m := range rows {
+		t.add(orNone(m.GetClient()), orNone(m.GetLimit()), count(m.GetRefused()), count(m.GetShadowed()),
+			number(m.GetWaitedSeconds())+" s", count(m.GetError()))
+	}
+	return t
+}
+
+func count(n uint64) string { return strconv.FormatUint(n, 10) }

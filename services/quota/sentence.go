@@ -20,13 +20,17 @@ func sentence(e *quotav1.Explanation, g quotav1.Guarantee) string {
 			"at once",
 			who, where, rate(e.GetDemand()))
 	case e.GetBoundBy() != quotav1.Bound_BOUND_UNSPECIFIED && e.GetDemand() == 0:
-		fmt.Fprintf(&b, "%s asks for nothing of %s now; its share stands at %s%s", who, where, rate(e.GetShare()),
+		asks := "asks for nothing of"
+		if e.GetActivity().GetClientLimit() > 0 {
+			asks = "gets nothing past its limits to"
+		}
+		fmt.Fprintf(&b, "%s %s %s now; its share stands at %s%s", who, asks, where, rate(e.GetShare()),
 			idleBound[e.GetBoundBy()])
 	case e.GetBoundBy() == quotav1.Bound_DEMAND && e.GetShare() > e.GetDemand():
-		fmt.Fprintf(&b, "%s gets all that it asks for of %s and may take %s: %s", who, where, rate(e.GetShare()),
+		fmt.Fprintf(&b, "%s gets %s of %s and may take %s: %s", who, wants(e), where, rate(e.GetShare()),
 			spare(e, g))
 	case e.GetBoundBy() == quotav1.Bound_DEMAND:
-		fmt.Fprintf(&b, "%s gets %s of %s, all that it asks for: %s", who, rate(e.GetShare()), where, spare(e, g))
+		fmt.Fprintf(&b, "%s gets %s of %s, %s: %s", who, rate(e.GetShare()), where, wants(e), spare(e, g))
 	case e.GetBoundBy() == quotav1.Bound_GUARANTEED:
 		fmt.Fprintf(&b, "%s gets its guarantee of %s of %s: its demand %s is above it, and %s is no more; %s",
 			who, rate(e.GetGuaranteed()), where, demand(e), fair(e, g), price(e))
@@ -43,7 +47,15 @@ func sentence(e *quotav1.Explanation, g quotav1.Guarantee) string {
 		fmt.Fprintf(&b, "; the share is stale: it was granted in epoch %d, has not been renewed, and stays as it is",
 			e.GetEpoch())
 	}
-	return b.String() + "."
+	return b.String() + "." + traffic(e.GetActivity())
+}
+
+// wants says what the share has to cover.
+func wants(e *quotav1.Explanation) string {
+	if e.GetActivity().GetClientLimit() > 0 {
+		return "all that its limits let pass"
+	}
+	return "all that it asks for"
 }
 
 // idleBound says what holds the share of a tenant that asks for nothing.

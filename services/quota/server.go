@@ -53,6 +53,10 @@ type Live interface {
 	// uses when pool is "". Sentence is left empty: the server writes it. An error
 	// says why this coordinator does not know, such as that another one leads.
 	Explain(ctx context.Context, tenant, pool string) ([]*quotav1.Explanation, error)
+	// Activity returns what became of requests lately over all gateways, summed as the
+	// selection says, or with single as rows of one tenant, pool or limit, and gateway each. An
+	// error is as that of Explain.
+	Activity(ctx context.Context, s *quotav1.Selection, single bool) (*quotav1.TopResponse, error)
 	// Doubts returns why a resource may not do what it says: names that gateways do
 	// not know, gateways that do not enforce it. known is false if it names an identity
 	// or a class and no gateway has reported which ones it knows.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -37,7 +38,9 @@ type present struct {
 	explanations []*quotav1.Explanation
 	err          error
 	doubts       map[string][]quota.Doubt
-	deaf         bool // no gateway has told its names
+	deaf         bool                // no gateway has told its names
+	activity     []*quotav1.Activity // single rows, and clients
+	silent       []string
 }
 
 func (p *present) PoolStatus(name string) *quotav1.PoolStatus   { return p.pools[name] }
@@ -47,6 +50,16 @@ func (p *present) Doubts(m resource.Message) ([]quota.Doubt, bool) {
 }
 func (p *present) Explain(context.Context, string, string) ([]*quotav1.Explanation, error) {
 	return p.explanations, p.err
+}
+
+func (p *present) Activity(_ context.Context, s *quotav1.Selection, single bool) (*quotav1.TopResponse, error) {
+	out := &quotav1.TopResponse{Agents: 2, Silent: p.silent}
+	for _, m := range p.activity {
+		if (m.Client != "") == (s.By == quotav1.Selection_CLIENT) && (s.Client == "" || s.Client == m.Client) {
+			out.Rows = append(out.Rows, proto.CloneOf(m))
+		}
+	}
+	return out, p.err
 }
 
 func serve(t *testing.T, live quota.Live) quotav1.QuotaServiceClient {
@@ -353,6 +366,86 @@ func TestWhy(t *testing.T) {
 	wantCode(t, err, codes.Unavailable, "gw-coordinator-2 leads")
 	_, err = c.Why(ctx, &quotav1.WhyRequest{Tenant: "acme"})
 	wantCode(t, err, codes.InvalidArgument, "tenants/TENANT")
+}
+
+// A limit refuses, and why names it, with how much, since when and what it lets pass.
+func TestWhyNamesTheLimit(t *testing.T) {
+	minute, since := durationpb.New(time.Minute), durationpb.New(190*time.Second)
+	live := &present{
+		explanations: []*quotav1.Explanation{{Tenant: "tenants/acme", Pool: "pools/api", Capacity: 100, Demand: 0.3,
+			Weight: 1, Share: 100, BoundBy: quotav1.Bound_DEMAND}},
+		activity: []*quotav1.Activity{
+			{Tenant: "acme", Pool: "api", Gateway: "gw-1", Admitted: 15, Refused: 1180, ClientLimit: 1180, Window: minute},
+			{Tenant: "acme", Pool: "api", Gateway: "gw-2", Admitted: 5, Shadowed: 2, LimitShadowed: 2, Window: minute},
+			{Tenant: "acme", Limit: "per-client", Gateway: "gw-1", Refused: 1180, ClientLimit: 1180, Window: minute,
+				Since: since},
+			{Tenant: "acme", Limit: "strict", Gateway: "gw-2", Shadowed: 2, Window: minute, Since: since},
+			{Tenant: "acme", Limit: "per-client", Client: "app-7", Refused: 900, Error: 3},
+		},
+		silent: []string{"agent-3"},
+	}
+	c, ctx := serve(t, live), t.Context()
+	apply(t, c, acme, &quotav1.Limit{Name: "tenants/acme/limits/per-client", Rate: "3/s"},
+		&quotav1.Limit{Name: "tenants/-/limits/strict", Rate: "1/s", Mode: quotav1.Mode_SHADOW},
+		&quotav1.Limit{Name: "tenants/acme/limits/idle", Rate: "10/s"})
+	told := func(r *quotav1.WhyRequest) string {
+		t.Helper()
+		r.Tenant = "tenants/acme"
+		got, err := c.Why(ctx, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, e := range got.Explanations {
+			all = append(all, e.Sentence)
+		}
+		for _, l := range got.Limits {
+			all = append(all, l.Sentence)
+		}
+		for _, m := range got.Clients {
+			all = append(all, fmt.Sprintf("client %s %d", m.Client, m.Refused))
+		}
+		return strings.Join(append(all, got.Notes...), "\n")
+	}
+	silent := "1 of 2 agents did not answer, so their gateways are not counted: agent-3."
+	byLimit := "Of 1200 requests of acme in the last 60 s limit per-client refused 1180 (98 %) at once, and has done so " +
+		"for 3m10s: it lets each client have 3.0/s, burst 3."
+	byShadow := "Of 1200 requests of acme in the last 60 s limit strict would, if it were enforced, have refused or held " +
+		"2 (0.17 %), and has done so for 3m10s: it lets each client have 1.0/s, burst 1; it is in SHADOW, so nothing was " +
+		"refused."
+	for _, one := range []struct {
+		name string
+		r    *quotav1.WhyRequest
+		want []string
+	}{
+		{"all", &quotav1.WhyRequest{}, []string{"acme gets all that its limits let pass of pool api and may take 100.0/s: " +
+			"its demand is 0.3/s, and the pool's capacity of 100.0/s is not used up. Of 1200 requests in the last 60 s: 20 " +
+			"admitted, 1180 refused by limits, 2 let pass by SHADOW.", byLimit, byShadow, "client app-7 900", silent}},
+		{"one limit", &quotav1.WhyRequest{Limit: "per-client"}, []string{byLimit, "client app-7 900", silent}},
+		{"an idle limit", &quotav1.WhyRequest{Limit: "idle"}, []string{"Limit idle has stopped no request of acme in the " +
+			"last minute: it lets each client have 10.0/s, burst 10.", "client app-7 900", silent}},
+		{"a client", &quotav1.WhyRequest{Client: "bob"}, []string{byLimit, byShadow, `Client "bob" is not among the ` +
+			"clients of acme that were refused, held or let pass by SHADOW the most in about the last two minutes: that " +
+			"happened to few of its requests, or to none.", silent}},
+		{"shadow", &quotav1.WhyRequest{Shadow: true}, []string{byShadow, "Enforcing all that is in SHADOW would have " +
+			"refused or held 2 of 1200 requests (0.17 %) of acme in the last 60 s.", silent}},
+	} {
+		if got, want := told(one.r), strings.Join(one.want, "\n"); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", one.name, got, want)
+		}
+	}
+	_, err := c.Why(ctx, &quotav1.WhyRequest{Tenant: "tenants/acme", Limit: "none"})
+	wantCode(t, err, codes.NotFound, "limits/none")
+	live.explanations, live.activity, live.silent = nil, nil, nil
+	if got, want := told(&quotav1.WhyRequest{}), "acme has sent no request to a configured pool in the last minute."; got != want {
+		t.Errorf("idle: %q, want %q", got, want)
+	}
+	top, err := c.Top(ctx, &quotav1.TopRequest{})
+	if err != nil || top.Agents != 2 {
+		t.Errorf("top: %v (%v)", top, err)
+	}
+	_, err = c.Top(ctx, &quotav1.TopRequest{Selection: &quotav1.Selection{Most: 5000}})
+	wantCode(t, err, codes.InvalidArgument, "1000")
 }
 
 func TestApplyIsAllOrNothing(t *testing.T) {

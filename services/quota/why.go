@@ -11,9 +11,9 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// Why explains why a tenant has the share that it has. Without an explanation to
-// give it says what is missing: NOT_FOUND for a tenant or pool that is not
-// configured, an empty answer for a tenant that uses nothing.
+// Why explains what limits a tenant: its share of each pool, and its limits. Without
+// anything to explain it says what is missing: NOT_FOUND for a tenant, pool or limit that is
+// not configured, a note for a tenant that sends nothing.
 func (s *Server) Why(ctx context.Context, r *quotav1.WhyRequest) (*quotav1.WhyResponse, error) {
 	if err := named(r, "tenant", r.GetTenant(), resource.Tenant); err != nil {
 		return nil, status(err)
@@ -30,13 +30,21 @@ func (s *Server) Why(ctx context.Context, r *quotav1.WhyRequest) (*quotav1.WhyRe
 	if err != nil {
 		return nil, explainStatus(err)
 	}
-	if len(explanations) == 0 {
-		return &quotav1.WhyResponse{}, status(s.checkStored(ctx, r.GetTenant(), r.GetPool()))
+	w, err := s.seen(ctx, r)
+	if err != nil {
+		return nil, explainStatus(err)
 	}
-	for _, e := range explanations {
-		e.Sentence = sentence(e, s.guaranteeOf(ctx, e.GetPool()))
+	w.explain(explanations)
+	if err := w.explainLimits(); err != nil {
+		return nil, status(err)
 	}
-	return &quotav1.WhyResponse{Explanations: explanations}, nil
+	if len(w.out.Explanations) == 0 && len(w.out.Limits) == 0 {
+		if err := s.checkStored(ctx, r.GetTenant(), r.GetPool()); err != nil {
+			return nil, status(err)
+		}
+	}
+	w.note()
+	return w.out, nil
 }
 
 // explainStatus is the status of a coordinator that does not know the shares.

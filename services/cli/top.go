@@ -1,0 +1,300 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"google.golang.org/protobuf/proto"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/document"
+)
+
+const topLong = `top shows what became of requests in about the last minute at all gateways: requests per
+second that were admitted, refused, waited, were marked, or were let pass by a mode SHADOW.
+A row is a tenant, or with --by a pool, a limit of a tenant, a gateway, or a client.
+
+The row "other" is all that is in no row. SINCE says for how long requests have been limited
+without a pause of a minute. Of limits the admitted requests are not counted. Clients are
+those that gateways' sketches have, in requests of about two minutes: a client with few
+refusals may be missing, and a number may be too high by ERROR.
+
+At a terminal top is drawn anew every --every until q; keys: t tenant, p pool, l limit,
+c client, g gateway; r refused, a admitted, w waited, s shadowed, m marked. --once prints
+one table.`
+
+const topExample = `  titrate top
+  titrate top --by limit --tenant acme
+  titrate top --by client --sort shadowed
+  titrate top --once -o json`
+
+// top is what to show.
+type top struct {
+	c         connection
+	output    format
+	by, order string
+	selection quotav1.Selection
+	once      bool
+	every     time.Duration
+}
+
+func newTop() *cobra.Command {
+	t := &top{}
+	cmd := &cobra.Command{
+		Use:     "top",
+		Short:   "Show who is admitted, refused and held now",
+		Long:    topLong,
+		Example: topExample,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return t.run(cmd) },
+	}
+	t.c.flags(cmd)
+	t.output.flag(cmd)
+	f := cmd.Flags()
+	f.StringVar(&t.by, "by", "tenant", "what a row is: tenant, pool, limit, client or gateway")
+	f.StringVar(&t.order, "sort", "refused", "what the first rows have the most of: refused, admitted, waited, "+
+		"shadowed or marked")
+	f.Int32Var(&t.selection.Most, "rows", 20, "rows, 1 to 1000")
+	for _, one := range []struct {
+		name string
+		to   *string
+	}{{"tenant", &t.selection.Tenant}, {"pool", &t.selection.Pool}, {"limit", &t.selection.Limit},
+		{"client", &t.selection.Client}, {"gateway", &t.selection.Gateway}} {
+		f.StringVar(one.to, one.name, "", "count only this "+one.name)
+	}
+	f.BoolVar(&t.once, "once", false, "print one table and end")
+	f.DurationVar(&t.every, "every", 2*time.Second, "time between two tables, at least 1s")
+	return cmd
+}
+
+func (t *top) run(cmd *cobra.Command) error {
+	if err := t.read(); err != nil {
+		return usage(err)
+	}
+	client, err := t.c.dial()
+	if err != nil {
+		return err
+	}
+	defer client.close()
+	out := cmd.OutOrStdout()
+	if f, ok := out.(*os.File); ok && t.output == asTable && !t.once && term.IsTerminal(int(f.Fd())) {
+		return t.screen(cmd.Context(), client, out)
+	}
+	for {
+		response, err := client.Top(cmd.Context(), &quotav1.TopRequest{Selection: &t.selection})
+		if err != nil {
+			return worded(err)
+		}
+		if err := t.write(out, response); err != nil || t.once {
+			return err
+		}
+		select {
+		case <-cmd.Context().Done():
+			return nil
+		case <-time.After(t.every):
+		}
+	}
+}
+
+// read checks the flags.
+func (t *top) read() error {
+	by, known := quotav1.Selection_By_value[strings.ToUpper(t.by)]
+	if !known || by == 0 {
+		return fmt.Errorf("--by %q: want tenant, pool, limit, client or gateway", t.by)
+	}
+	order, known := quotav1.Selection_Order_value[strings.ToUpper(t.order)]
+	if !known || order == 0 {
+		return fmt.Errorf("--sort %q: want refused, admitted, waited, shadowed or marked", t.order)
+	}
+	if t.selection.Most < 1 || t.selection.Most > 1000 {
+		return fmt.Errorf("--rows %d: want 1 to 1000", t.selection.Most)
+	}
+	if t.every < time.Second {
+		return fmt.Errorf("--every %s: want at least 1s", t.every)
+	}
+	t.selection.By, t.selection.Order = quotav1.Selection_By(by), quotav1.Selection_Order(order)
+	t.selection.Tenant = strings.TrimPrefix(t.selection.Tenant, "tenants/")
+	t.selection.Pool = strings.TrimPrefix(t.selection.Pool, "pools/")
+	t.selection.Limit = t.selection.Limit[strings.LastIndex(t.selection.Limit, "/")+1:]
+	return nil
+}
+
+func (t *top) write(w io.Writer, r *quotav1.TopResponse) error {
+	switch t.output {
+	case asJSON:
+		return document.MessageJSON(w, r)
+	case asYAML:
+		return document.MessageYAML(w, r)
+	}
+	_, err := io.WriteString(w, topText(t.selection.By, r))
+	return err
+}
+
+// topText is the table, and what is missing in it.
+func topText(by quotav1.Selection_By, r *quotav1.TopResponse) string {
+	var text string
+	switch {
+	case len(r.GetRows()) == 0:
+		text = "No request was counted in the last minute.\n"
+	case by == quotav1.Selection_CLIENT:
+		text = clientTop(r).text()
+	default:
+		text = rateTop(by, r).text()
+	}
+	switch n := len(r.GetSilent()); {
+	case r.GetAgents() == 0:
+		text += "No agent is connected, so what gateways do is not known.\n"
+	case n > 0:
+		text += fmt.Sprintf("%d of %d agents did not answer: %s\n", n, r.GetAgents(), shortList(r.GetSilent(), 5))
+	}
+	return text
+}
+
+func rateTop(by quotav1.Selection_By, r *quotav1.TopResponse) *table {
+	titles := map[quotav1.Selection_By]string{quotav1.Selection_POOL: "POOL", quotav1.Selection_LIMIT: "LIMIT",
+		quotav1.Selection_GATEWAY: "GATEWAY"}
+	title := titles[by]
+	if title == "" {
+		title = "TENANT"
+	}
+	t := &table{columns: []column{{title, false}, {"ADMITTED", true}, {"REFUSED", true}, {"WAITED", true},
+		{"MARKED", true}, {"SHADOWED", true}, {"SINCE", true}}}
+	for _, m := range r.GetRows() {
+		t.add(topRow(nameOf(by, m), m)...)
+	}
+	if r.GetOther() != nil {
+		t.add(topRow("other", r.GetOther())...)
+	}
+	return t
+}
+
+// nameOf is what a row is of.
+func nameOf(by quotav1.Selection_By, m *quotav1.Activity) string {
+	switch by {
+	case quotav1.Selection_POOL:
+		return orNone(m.GetPool())
+	case quotav1.Selection_GATEWAY:
+		return m.GetGateway()
+	case quotav1.Selection_LIMIT:
+		name := m.GetTenant() + "/" + m.GetLimit()
+		if m.GetPool() != "" {
+			name += " (" + m.GetPool() + ")"
+		}
+		return name
+	}
+	return m.GetTenant()
+}
+
+func topRow(name string, m *quotav1.Activity) []string {
+	window := m.GetWindow().AsDuration().Seconds()
+	each := func(n uint64) string {
+		if window <= 0 {
+			return count(n)
+		}
+		return perSecond(float64(n) / window)
+	}
+	since := none
+	if m.GetSince() != nil {
+		since = m.GetSince().AsDuration().Round(time.Second).String()
+	}
+	return []string{name, each(m.GetAdmitted()), each(m.GetRefused()), each(m.GetWaited()), each(m.GetMarked()),
+		each(m.GetShadowed()), since}
+}
+
+func clientTop(r *quotav1.TopResponse) *table {
+	t := &table{columns: []column{{"CLIENT", false}, {"TENANT", false}, {"LIMIT", false}, {"REFUSED", true},
+		{"SHADOWED", true}, {"WAITED", true}, {"ERROR", true}}}
+	row := func(name string, m *quotav1.Activity) {
+		t.add(name, orNone(m.GetTenant()), orNone(m.GetLimit()), count(m.GetRefused()), count(m.GetShadowed()),
+			number(m.GetWaitedSeconds())+" s", count(m.GetError()))
+	}
+	for _, m := range r.GetRows() {
+		row(orNone(m.GetClient()), m)
+	}
+	if r.GetOther() != nil {
+		row("other", r.GetOther())
+	}
+	return t
+}
+
+// screen draws the table anew until the user ends it.
+func (t *top) screen(ctx context.Context, client *client, out io.Writer) error {
+	m := &topScreen{top: t, ask: func(s *quotav1.Selection) (*quotav1.TopResponse, error) {
+		return client.Top(ctx, &quotav1.TopRequest{Selection: s})
+	}}
+	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithOutput(out)).Run()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// topScreen is the table at a terminal.
+type topScreen struct {
+	*top
+	ask  func(*quotav1.Selection) (*quotav1.TopResponse, error)
+	text string
+}
+
+// answered is the text of a table.
+type answered string
+
+// Init asks for the first table.
+func (m *topScreen) Init() tea.Cmd { return m.fetch() }
+
+// fetch asks, beside the screen's loop.
+func (m *topScreen) fetch() tea.Cmd {
+	s := proto.CloneOf(&m.selection) // keys change it
+	return func() tea.Msg {
+		r, err := m.ask(s)
+		if err != nil {
+			return answered(worded(err).Error() + "\n")
+		}
+		return answered(topText(s.By, r))
+	}
+}
+
+// Update shows a table and asks for the next, and obeys keys.
+func (m *topScreen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case answered:
+		m.text = string(msg)
+		return m, tea.Tick(m.every, func(time.Time) tea.Msg { return again{} })
+	case again:
+		return m, m.fetch()
+	case tea.KeyPressMsg:
+		if k := msg.String(); k == "q" || k == "ctrl+c" {
+			return m, tea.Quit
+		}
+		m.obey(msg.String())
+	}
+	return m, nil
+}
+
+// again asks for the next table.
+type again struct{}
+
+func (m *topScreen) obey(key string) {
+	if by, is := map[string]quotav1.Selection_By{"t": quotav1.Selection_TENANT, "p": quotav1.Selection_POOL,
+		"l": quotav1.Selection_LIMIT, "c": quotav1.Selection_CLIENT, "g": quotav1.Selection_GATEWAY}[key]; is {
+		m.selection.By = by
+	}
+	if order, is := map[string]quotav1.Selection_Order{"r": quotav1.Selection_REFUSED,
+		"a": quotav1.Selection_ADMITTED, "w": quotav1.Selection_WAITED, "s": quotav1.Selection_SHADOWED,
+		"m": quotav1.Selection_MARKED}[key]; is {
+		m.selection.Order = order
+	}
+}
+
+// View is the last table under a line that says what it is.
+func (m *topScreen) View() tea.View {
+	return tea.NewView(fmt.Sprintf("by %s, most %s first; q ends; t p l c g: by; r a w s m: first\n\n%s",
+		strings.ToLower(m.selection.By.String()), strings.ToLower(m.selection.Order.String()), m.text))
+}

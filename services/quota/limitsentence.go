@@ -1,0 +1,147 @@
+package quota
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+)
+
+// limitSentence says what a limit did to the tenant's requests, and what it lets pass. l is nil
+// if the limit is not configured.
+func limitSentence(w *seen, e *quotav1.LimitExplanation, l *quotav1.Limit) string {
+	name := e.GetLimit()[strings.LastIndex(e.GetLimit(), "/")+1:]
+	a := e.GetActivity()
+	of := ""
+	all := w.total.GetAdmitted() + w.total.GetRefused()
+	if all >= max(a.GetClientLimit()+a.GetQueueTimeout(), a.GetShadowed(), a.GetWaited()) {
+		of = fmt.Sprintf(" %d", all)
+	}
+	var did []string
+	add := func(n uint64, format string) {
+		switch {
+		case n > 0 && of == "":
+			did = append(did, fmt.Sprintf(format, strconv.FormatUint(n, 10)))
+		case n > 0:
+			did = append(did, fmt.Sprintf(format, fmt.Sprintf("%d (%s)", n, percent(n, all))))
+		}
+	}
+	add(a.GetClientLimit(), "refused %s at once")
+	add(a.GetWaited(), "made %s wait")
+	add(a.GetQueueTimeout(), "refused %s after they had waited for too long")
+	add(a.GetShadowed(), "would, if it were enforced, have refused or held %s")
+	if len(did) == 0 {
+		return fmt.Sprintf("Limit %s has stopped no request of %s in the last minute: %s.", name, w.tenant, lets(e, l))
+	}
+	return fmt.Sprintf("Of%s requests of %s in the last %s limit %s %s%s: %s.", of, w.tenant, seconds(a.GetWindow()), name,
+		strings.Join(did, ", "), since(a), lets(e, l))
+}
+
+// since says for how long requests have been limited.
+func since(a *quotav1.Activity) string {
+	if a.GetSince() == nil {
+		return ""
+	}
+	return ", and has done so for " + seconds(a.GetSince())
+}
+
+func percent(n, all uint64) string {
+	p := 100 * float64(n) / float64(all)
+	if p > 0 && p < 1 {
+		return fmt.Sprintf("%.2g %%", p)
+	}
+	return fmt.Sprintf("%.0f %%", p)
+}
+
+func seconds(d *durationpb.Duration) string {
+	if d := d.AsDuration(); d >= 2*time.Minute {
+		return d.Round(time.Second).String()
+	}
+	return fmt.Sprintf("%.0f s", d.AsDuration().Seconds())
+}
+
+// lets says what a limit lets pass.
+func lets(e *quotav1.LimitExplanation, l *quotav1.Limit) string {
+	if l == nil {
+		return "it is not configured any more, or by a file of the rate limit service"
+	}
+	who := "each client"
+	if e.GetKey() == quotav1.Key_TENANT {
+		who = "all clients together"
+	}
+	out := fmt.Sprintf("it lets %s have %s, burst %g", who, rate(e.GetRate()), e.GetBurst())
+	if e.GetRate() == 0 {
+		out = "its rate is 0, so it lets nothing pass"
+	}
+	if n := len(l.GetOverrides()); n > 0 {
+		out += fmt.Sprintf("; named clients with numbers of their own: %d", n)
+	}
+	if e.GetMode() == quotav1.Mode_SHADOW {
+		out += "; it is in SHADOW, so nothing was refused"
+	}
+	return out
+}
+
+// shadowShare says what enforcing a quota would do.
+func shadowShare(e *quotav1.Explanation) string {
+	a := e.GetActivity()
+	n, all := a.GetShadowed()-a.GetLimitShadowed(), a.GetAdmitted()+a.GetRefused()
+	return fmt.Sprintf("Its share of pool %s, %s, would, if it were enforced, have refused or held %d of %d requests "+
+		"(%s) of %s in the last %s.", strings.TrimPrefix(e.GetPool(), "pools/"), rate(e.GetShare()), n, max(n, all),
+		percent(n, max(n, all)), strings.TrimPrefix(e.GetTenant(), "tenants/"), seconds(a.GetWindow()))
+}
+
+// traffic says what became of the tenant's requests to a pool; "" if there were none.
+func traffic(a *quotav1.Activity) string {
+	all := a.GetAdmitted() + a.GetRefused()
+	if all == 0 {
+		return ""
+	}
+	parts := []string{fmt.Sprintf("%d admitted", a.GetAdmitted())}
+	add := func(n uint64, what string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	add(a.GetClientLimit(), "refused by limits")
+	add(a.GetTenantShare(), "refused by the share (tenant_share)")
+	add(a.GetQueueFull(), "refused since the queue was full (queue_full)")
+	add(a.GetQueueTimeout(), "refused after they had waited for too long (queue_timeout)")
+	add(a.GetWaited()-a.GetLimitWaited(), "waited for the share")
+	add(a.GetLimitWaited(), "waited for limits")
+	add(a.GetMarked(), "marked")
+	add(a.GetShadowed(), "let pass by SHADOW")
+	return fmt.Sprintf(" Of %d requests in the last %s: %s.", all, seconds(a.GetWindow()), strings.Join(parts, ", "))
+}
+
+// note adds sentences about the tenant as a whole.
+func (w *seen) note() {
+	say := func(format string, args ...any) { w.out.Notes = append(w.out.Notes, fmt.Sprintf(format, args...)) }
+	if w.r.GetShadow() {
+		n, all := w.total.GetShadowed(), w.total.GetAdmitted()+w.total.GetRefused()
+		if n == 0 {
+			say("Enforcing what is in SHADOW would have refused or held no request of %s in the last minute.", w.tenant)
+		} else {
+			say("Enforcing all that is in SHADOW would have refused or held %d of %d requests (%s) of %s in the last %s.",
+				n, max(n, all), percent(n, max(n, all)), w.tenant, seconds(w.total.GetWindow()))
+		}
+	}
+	if w.total == nil && len(w.limits) == 0 && w.agents > len(w.silent) && w.r.GetPool() == "" {
+		say("%s has sent no request to a configured pool in the last minute.", w.tenant)
+	}
+	if name := w.r.GetClient(); name != "" && len(w.out.Clients) == 0 {
+		say("Client %q is not among the clients of %s that were refused, held or let pass by SHADOW the most in about "+
+			"the last two minutes: that happened to few of its requests, or to none.", name, w.tenant)
+	}
+	switch {
+	case len(w.silent) > 0:
+		say("%d of %d agents did not answer, so their gateways are not counted: %s.", len(w.silent), w.agents,
+			strings.Join(w.silent[:min(len(w.silent), 5)], ", "))
+	case w.agents == 0:
+		say("No agent is connected, so what gateways did is not known.")
+	}
+}

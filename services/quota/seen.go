@@ -1,0 +1,192 @@
+package quota
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/quota/valid"
+	"github.com/titrate/titrate/services/store"
+	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/toplist"
+)
+
+const (
+	// mostRows bounds the rows of one tenant that an answer is made of.
+	mostRows = 1000
+	// mostClients bounds the clients that an answer names.
+	mostClients = 10
+)
+
+// seen is what gateways saw of a tenant lately, on the way to an answer of Why.
+type seen struct {
+	s   *Server
+	ctx context.Context
+	r   *quotav1.WhyRequest
+	out *quotav1.WhyResponse
+
+	tenant string                         // without collection
+	flows  map[string]*quotav1.Activity   // by pool
+	limits map[string]*quotav1.Activity   // by the limit's last name
+	parts  map[string][]*quotav1.Activity // of limits, by gateway
+	total  *quotav1.Activity              // of all pools
+	agents int                            // asked
+	silent []string                       // of them
+}
+
+// seen asks the gateways.
+func (s *Server) seen(ctx context.Context, r *quotav1.WhyRequest) (*seen, error) {
+	w := &seen{s: s, ctx: ctx, r: r, out: &quotav1.WhyResponse{}, tenant: strings.TrimPrefix(r.GetTenant(), "tenants/"),
+		flows: map[string]*quotav1.Activity{}, limits: map[string]*quotav1.Activity{},
+		parts: map[string][]*quotav1.Activity{}}
+	rows, err := s.live.Activity(ctx, &quotav1.Selection{Tenant: w.tenant, Most: mostRows}, true)
+	if err != nil {
+		return nil, err
+	}
+	w.agents, w.silent = int(rows.GetAgents()), rows.GetSilent()
+	for _, m := range rows.GetRows() {
+		w.add(m)
+	}
+	clients, err := s.live.Activity(ctx, &quotav1.Selection{By: quotav1.Selection_CLIENT, Tenant: w.tenant,
+		Limit: r.GetLimit(), Client: r.GetClient(), Pool: strings.TrimPrefix(r.GetPool(), "pools/"),
+		Order: w.order(), Most: mostClients}, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range clients.GetRows() {
+		if !r.GetShadow() || m.GetShadowed() > 0 {
+			w.out.Clients = append(w.out.Clients, m)
+		}
+	}
+	return w, nil
+}
+
+func (w *seen) order() quotav1.Selection_Order {
+	if w.r.GetShadow() {
+		return quotav1.Selection_SHADOWED
+	}
+	return quotav1.Selection_REFUSED
+}
+
+// add adds a row of one gateway.
+func (w *seen) add(m *quotav1.Activity) {
+	at := m.GetGateway()
+	if m.GetLimit() != "" {
+		m.Gateway = ""
+		w.limits[m.Limit] = toplist.Plus(toplist.Copy(m), w.limits[m.Limit])
+		m.Gateway = at
+		w.parts[m.Limit] = append(w.parts[m.Limit], m)
+		return
+	}
+	m.Gateway = ""
+	w.flows[m.Pool] = toplist.Plus(toplist.Copy(m), w.flows[m.Pool])
+	m.Pool = ""
+	w.total = toplist.Plus(w.total, m)
+}
+
+// explain adds the explanations of shares that were asked for.
+func (w *seen) explain(all []*quotav1.Explanation) {
+	unasked := w.r.GetPool() == "" && (w.r.GetLimit() != "" || w.r.GetClient() != "")
+	for _, e := range all {
+		e.Activity = w.flows[strings.TrimPrefix(e.GetPool(), "pools/")]
+		byShare := e.Activity.GetShadowed() - e.Activity.GetLimitShadowed()
+		switch {
+		case unasked, w.r.GetShadow() && byShare == 0:
+			continue
+		case w.r.GetShadow():
+			e.Sentence = shadowShare(e)
+		default:
+			e.Sentence = sentence(e, w.s.guaranteeOf(w.ctx, e.GetPool()))
+		}
+		w.out.Explanations = append(w.out.Explanations, e)
+	}
+}
+
+// explainLimits adds what limits did. An error says that the limit asked for does not exist.
+func (w *seen) explainLimits() error {
+	if w.r.GetPool() != "" && w.r.GetLimit() == "" {
+		return nil
+	}
+	names := slices.Collect(maps.Keys(w.limits))
+	if only := w.r.GetLimit(); only != "" {
+		names = []string{only}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		n := func(name string) uint64 {
+			m := w.limits[name]
+			return m.GetRefused() + m.GetWaited() + m.GetShadowed()
+		}
+		return cmp.Or(cmp.Compare(n(b), n(a)), cmp.Compare(a, b))
+	})
+	for _, name := range names {
+		l, err := w.limit(name)
+		if err != nil {
+			return err
+		}
+		if !w.r.GetShadow() || l.Activity.GetShadowed() > 0 {
+			w.out.Limits = append(w.out.Limits, l)
+		}
+	}
+	return nil
+}
+
+// limit explains one limit.
+func (w *seen) limit(name string) (*quotav1.LimitExplanation, error) {
+	out := &quotav1.LimitExplanation{Limit: w.r.GetTenant() + "/limits/" + name, Activity: w.limits[name],
+		Gateways: w.parts[name]}
+	slices.SortFunc(out.Gateways, func(a, b *quotav1.Activity) int { return cmp.Compare(a.Gateway, b.Gateway) })
+	l, err := w.stored(name)
+	if err != nil && (!errors.Is(err, store.ErrNotFound) || out.Activity == nil) {
+		return nil, err
+	}
+	if l != nil {
+		c, err := resource.LimitConfig(l)
+		if err != nil {
+			return nil, err
+		}
+		out.Limit, out.Rate, out.Burst, out.Configured = l.GetName(), c.Rate, c.Burst, true
+		out.Key, out.Mode = l.GetKey(), l.GetMode()
+	}
+	out.Sentence = limitSentence(w, out, l)
+	return out, nil
+}
+
+// stored is the limit of a name: the tenant's own, or that of every tenant.
+func (w *seen) stored(name string) (*quotav1.Limit, error) {
+	m, err := w.s.store.Get(w.ctx, w.r.GetTenant()+"/limits/"+name)
+	if errors.Is(err, store.ErrNotFound) {
+		if every, e := w.s.store.Get(w.ctx, "tenants/"+resource.AnyTenant+"/limits/"+name); e == nil {
+			m, err = every, nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.(*quotav1.Limit), nil
+}
+
+// Top returns what became of requests lately, summed and sorted as asked.
+func (s *Server) Top(ctx context.Context, r *quotav1.TopRequest) (*quotav1.TopResponse, error) {
+	if err := valid.Message(r); err != nil {
+		return nil, status(err)
+	}
+	if s.live == nil {
+		return nil, grpcstatus.Error(codes.Unavailable, "no coordinator leads here: what gateways do is not known")
+	}
+	selection := r.GetSelection()
+	if selection == nil {
+		selection = &quotav1.Selection{}
+	}
+	out, err := s.live.Activity(ctx, selection, false)
+	if err != nil {
+		return nil, explainStatus(err)
+	}
+	return out, nil
+}
