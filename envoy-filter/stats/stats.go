@@ -61,42 +61,71 @@ const (
 	Histogram
 )
 
-// Definition is a metric's name and labels.
+// Definition is a metric's name, labels and meaning.
 type Definition struct {
 	Name   string
 	Labels []string
 	Kind   Kind
+	Help   string
 }
 
 // Table defines each Metric, in order.
 var Table = [metrics]Definition{
-	Requests:       {"titrate_requests_total", []string{"pool", "outcome"}, Counter},
-	Waited:         {"titrate_waited_total", []string{"pool"}, Counter},
-	Marked:         {"titrate_marked_total", []string{"pool"}, Counter},
-	Shadowed:       {"titrate_shadowed_total", []string{"pool"}, Counter},
-	Overflow:       {"titrate_overflow_total", nil, Counter},
-	Panics:         {"titrate_panics_total", nil, Counter},
-	LinkSessions:   {"titrate_link_sessions_total", nil, Counter},
-	LinkMalformed:  {"titrate_link_malformed_total", nil, Counter},
-	ConfigRefused:  {"titrate_config_refused_total", nil, Counter},
-	CostRefused:    {"titrate_response_cost_refused_total", nil, Counter},
-	LimitsLeftOut:  {"titrate_limits_left_out", nil, Gauge},
-	Held:           {"titrate_held", nil, Gauge},
-	Keys:           {"titrate_keys", nil, Gauge},
-	KeysContended:  {"titrate_keys_contended", nil, Gauge},
-	Flows:          {"titrate_flows", nil, Gauge},
-	KeysParted:     {"titrate_keys_parted_total", nil, Counter},
-	KeysDisplaced:  {"titrate_keys_displaced_total", nil, Counter},
-	KeysBudget:     {"titrate_keys_contended_budget", nil, Gauge},
-	ClaimsDelayed:  {"titrate_claims_delayed_total", nil, Counter},
-	LinkConnected:  {"titrate_link_connected", nil, Gauge},
-	ConfigRevision: {"titrate_config_revision", nil, Gauge},
-	SharesEpoch:    {"titrate_shares_epoch", nil, Gauge},
-	SharesStale:    {"titrate_shares_stale", nil, Gauge},
-	Goroutines:     {"titrate_goroutines", nil, Gauge},
-	PoolHeld:       {"titrate_pool_held", []string{"pool"}, Gauge},
-	PoolInFlight:   {"titrate_pool_in_flight", []string{"pool"}, Gauge}, // whole cost units, of adaptive pools
-	Wait:           {"titrate_wait_ms", []string{"pool", "outcome"}, Histogram},
+	Requests: {"titrate_requests_total", []string{"pool", "outcome"}, Counter,
+		"Decided requests, each with one outcome: admitted, cancelled, a reason of refusal; without a pool (-) " +
+			"booted, bypassed, unpooled."},
+	Waited: {"titrate_waited_total", []string{"pool"}, Counter,
+		"Requests that were held."},
+	Marked: {"titrate_marked_total", []string{"pool"}, Counter,
+		"Requests that were admitted with a congestion mark."},
+	Shadowed: {"titrate_shadowed_total", []string{"pool"}, Counter,
+		"Requests that passed only because of a mode SHADOW."},
+	Overflow: {"titrate_overflow_total", nil, Counter,
+		"Decisions with a key that clients without their own share."},
+	Panics: {"titrate_panics_total", nil, Counter,
+		"Panics that were recovered: bugs."},
+	LinkSessions: {"titrate_link_sessions_total", nil, Counter,
+		"Connections to the agent."},
+	LinkMalformed: {"titrate_link_malformed_total", nil, Counter,
+		"Connections that ended by malformed bytes."},
+	ConfigRefused: {"titrate_config_refused_total", nil, Counter,
+		"Configurations that were refused; the one before stayed in force."},
+	CostRefused: {"titrate_response_cost_refused_total", nil, Counter,
+		"Costs in responses that were no finite number at or above 0."},
+	LimitsLeftOut: {"titrate_limits_left_out", nil, Gauge,
+		"Limits and quotas of the configuration in force that this filter does not enforce."},
+	Held: {"titrate_held", nil, Gauge,
+		"Requests held now."},
+	Keys: {"titrate_keys", nil, Gauge,
+		"Keys with something to remember."},
+	KeysContended: {"titrate_keys_contended", nil, Gauge,
+		"Contended keys."},
+	Flows: {"titrate_flows", nil, Gauge,
+		"Pairs of a tenant and a pool that it used in the last one or two minutes."},
+	KeysParted: {"titrate_keys_parted_total", nil, Counter,
+		"Requests of keys beyond the budget of contended keys: this gateway held them to its part of the limit."},
+	KeysDisplaced: {"titrate_keys_displaced_total", nil, Counter,
+		"Contended keys that were replaced by one that had spent more."},
+	KeysBudget: {"titrate_keys_contended_budget", nil, Gauge,
+		"The most contended keys, contended_keys."},
+	ClaimsDelayed: {"titrate_claims_delayed_total", nil, Counter,
+		"Claims of contended keys that the agent heard a period late or more."},
+	LinkConnected: {"titrate_link_connected", nil, Gauge,
+		"1 while the agent is linked."},
+	ConfigRevision: {"titrate_config_revision", nil, Gauge,
+		"Revision of the configuration in force."},
+	SharesEpoch: {"titrate_shares_epoch", nil, Gauge,
+		"Epoch of the shares in force."},
+	SharesStale: {"titrate_shares_stale", nil, Gauge,
+		"1 while the shares are frozen."},
+	Goroutines: {"titrate_goroutines", nil, Gauge,
+		"Goroutines of the filter in this process."},
+	PoolHeld: {"titrate_pool_held", []string{"pool"}, Gauge,
+		"Requests to the pool held now."},
+	PoolInFlight: {"titrate_pool_in_flight", []string{"pool"}, Gauge,
+		"Cost at the upstream now, whole units, of adaptive pools."},
+	Wait: {"titrate_wait_ms", []string{"pool", "outcome"}, Histogram,
+		"How long requests were held, ms, by outcome: admitted, refused."},
 }
 
 // NoPool is the label of requests that reached no pool.

@@ -9,10 +9,12 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/coordinator/delivery"
 	"github.com/titrate/titrate/services/coordinator/election"
+	"github.com/titrate/titrate/services/telemetry"
 )
 
 // errSettling is the answer to questions before the first shares of a leadership.
@@ -25,31 +27,51 @@ type instruments struct {
 	meter    metric.Meter
 	failures []error
 	gauges   []metric.Observable // those below
+	metrics  []telemetry.Description
 
 	duration metric.Float64Histogram
 	nacks    metric.Int64Counter
 
 	streams, members, epoch, leader, revision                       metric.Int64ObservableGauge
 	leftOut, refusing                                               metric.Int64ObservableGauge
-	held, unreadable, lost, refused, wholeConfigurations, resumed   metric.Int64ObservableGauge
-	leases, deferred, whole, again                                  metric.Int64ObservableGauge
+	held, unreadable                                                metric.Int64ObservableGauge
+	lost, refused, leases, deferred, whole, again, bounded, unknown metric.Int64ObservableCounter
+	wholeConfigurations, resumed                                    metric.Int64ObservableCounter
 	selected, step                                                  metric.Float64ObservableGauge
 	capacity, demand, admitted, price, fair, infeasible, overcommit metric.Float64ObservableGauge
-	bounded, unknown                                                metric.Int64ObservableGauge
 	estimate, inFlight, backlog, stay                               metric.Float64ObservableGauge
 	flowDemand, flowShare, flowAdmitted                             metric.Float64ObservableGauge
 }
 
 func newInstruments(o *Coordinator) (*instruments, error) {
 	m := &instruments{o: o, meter: o.metrics.Meter("github.com/titrate/titrate/services/coordinator")}
+	return m, m.define()
+}
+
+// Metrics describes the coordinator's metrics, as Prometheus names them.
+func Metrics() ([]telemetry.Description, error) {
+	m := &instruments{meter: noop.NewMeterProvider().Meter("")}
+	err := m.define()
+	return m.metrics, err
+}
+
+// define makes the instruments.
+func (m *instruments) define() error {
+	m.defineOwn()
+	m.defineDelivery()
+	m.definePools()
+	return errors.Join(m.failures...)
+}
+
+func (m *instruments) defineOwn() {
 	var err error
+	const rounds, nacks = "Time to compute one round.", "Configurations that agents refused."
 	m.duration, err = m.meter.Float64Histogram("titrate_round_duration", metric.WithUnit("s"),
-		metric.WithDescription("Time to compute one round."),
+		metric.WithDescription(rounds),
 		metric.WithExplicitBucketBoundaries(.0001, .0003, .001, .003, .01, .03, .1, .3, 1))
-	m.failed(err)
-	m.nacks, err = m.meter.Int64Counter("titrate_configuration_refusals",
-		metric.WithDescription("Configurations that agents refused."))
-	m.failed(err)
+	m.describe("titrate_round_duration", telemetry.Histogram, "s", rounds, err)
+	m.nacks, err = m.meter.Int64Counter("titrate_configuration_refusals", metric.WithDescription(nacks))
+	m.describe("titrate_configuration_refusals", telemetry.Counter, "", nacks, err)
 	m.streams = m.count("titrate_control_streams", "Agents connected.")
 	m.members = m.count("titrate_members", "Gateways of agents heard lately.")
 	m.epoch = m.count("titrate_epoch", "Epoch of this coordinator's leadership; 0 while another leads.")
@@ -63,63 +85,79 @@ func newInstruments(o *Coordinator) (*instruments, error) {
 			"recover.")
 	m.unreadable = m.count("titrate_configuration_unreadable",
 		"Stored resources that cannot be read; what gateways have of them stays in force.")
-	m.lost = m.count("titrate_etcd_history_lost",
-		"How often etcd was found restored from a backup or replaced since this process started.")
-	m.refused = m.count("titrate_control_streams_refused",
-		"Streams turned away since the start because too many were open.")
-	m.wholeConfigurations = m.count("titrate_configurations_whole",
-		"Whole configurations sent since the start: to agents that held none, or one that was not known here.")
-	m.resumed = m.count("titrate_configurations_resumed",
-		"Streams since the start that began with what their agent lacked of the configuration, and not the whole.")
-	m.leases = m.count("titrate_leases_sent", "Leases sent since the start, over all agents.")
-	m.deferred = m.count("titrate_leases_deferred",
-		"Moves of a share by 2 % or more since the start that waited for a later round: too many moved at once.")
-	m.whole = m.count("titrate_leases_whole", "Complete sets of leases sent since the start, one to each new stream.")
-	m.again = m.count("titrate_leases_missed",
-		"Complete sets of leases sent since the start because an agent had missed some.")
+	m.lost = m.total("titrate_etcd_history_lost",
+		"How often etcd was found restored from a backup or replaced.")
+	m.refused = m.total("titrate_control_streams_refused",
+		"Streams turned away because too many were open.")
+}
+
+func (m *instruments) defineDelivery() {
+	m.wholeConfigurations = m.total("titrate_configurations_whole",
+		"Whole configurations sent: to agents that held none, or one that was not known here.")
+	m.resumed = m.total("titrate_configurations_resumed",
+		"Streams that began with what their agent lacked of the configuration, and not the whole.")
+	m.leases = m.total("titrate_leases_sent", "Leases sent, over all agents.")
+	m.deferred = m.total("titrate_leases_deferred",
+		"Moves of a share by 2 % or more that waited for a later round: too many moved at once.")
+	m.whole = m.total("titrate_leases_whole", "Complete sets of leases sent, one to each new stream.")
+	m.again = m.total("titrate_leases_missed",
+		"Complete sets of leases sent because an agent had missed some.")
 	m.selected = m.rate("titrate_leases_selected",
 		"1 while an agent is sent the leases of the flows that it uses; 0 while it is sent all.")
 	m.step = m.rate("titrate_lease_step",
 		"Relative move of a share that agents are told at once; 0 while they are told every move.")
-	m.bounded = m.count("titrate_report_bounded", "Impossible numbers in an agent's reports, which were bounded.")
-	m.unknown = m.count("titrate_report_unknown_pools",
-		"Flows in an agent's reports of pools that are not configured; they do not count.")
-	m.capacity = m.rate("titrate_pool_capacity", "Capacity that is shared now, cost units per second.")
-	m.estimate = m.rate("titrate_pool_estimate", "What an adaptive pool is believed to serve, cost units per second.")
-	m.inFlight = m.rate("titrate_pool_in_flight", "Cost at the upstream of an adaptive pool.")
-	m.backlog = m.rate("titrate_pool_backlog",
-		"Cost that waits at the upstream of an adaptive pool, or was turned away by it in the last round.")
-	m.stay = m.rate("titrate_pool_stay_seconds",
-		"Mean stay at the upstream of an adaptive pool when nothing waits there.")
-	m.demand = m.rate("titrate_pool_demand", "Measured demand, cost units per second.")
-	m.admitted = m.rate("titrate_pool_admitted", "Admitted, cost units per second.")
-	m.price = m.rate("titrate_pool_price", "Price; 0 while the pool is slack.")
-	m.fair = m.rate("titrate_pool_fair_rate", "Share of weight 1, cost units per second; 0 while slack.")
-	m.infeasible = m.rate("titrate_pool_infeasible", "1 while the guarantees asked for exceed the capacity.")
-	m.overcommit = m.rate("titrate_pool_standing",
-		"Leased beyond the capacity, cost units per second: the margin, and guarantees that are not used.")
-	m.flowDemand = m.rate("titrate_flow_demand", "Measured demand of a tenant, cost units per second.")
-	m.flowShare = m.rate("titrate_flow_share", "Share of a tenant, cost units per second.")
-	m.flowAdmitted = m.rate("titrate_flow_admitted", "Admitted of a tenant, cost units per second.")
-	return m, errors.Join(m.failures...)
+	m.bounded = m.total("titrate_report_bounded", "Impossible numbers in an agent's reports, which were bounded.",
+		"agent")
+	m.unknown = m.total("titrate_report_unknown_pools",
+		"Flows in an agent's reports of pools that are not configured; they do not count.", "agent")
 }
 
-func (m *instruments) failed(err error) {
+func (m *instruments) definePools() {
+	m.capacity = m.rate("titrate_pool_capacity", "Capacity that is shared now, cost units per second.", "pool")
+	m.estimate = m.rate("titrate_pool_estimate", "What an adaptive pool is believed to serve, cost units per second.", "pool")
+	m.inFlight = m.rate("titrate_pool_in_flight", "Cost at the upstream of an adaptive pool.", "pool")
+	m.backlog = m.rate("titrate_pool_backlog",
+		"Cost that waits at the upstream of an adaptive pool, or was turned away by it in the last round.", "pool")
+	m.stay = m.rate("titrate_pool_stay_seconds",
+		"Mean stay at the upstream of an adaptive pool when nothing waits there.", "pool")
+	m.demand = m.rate("titrate_pool_demand", "Measured demand, cost units per second.", "pool")
+	m.admitted = m.rate("titrate_pool_admitted", "Admitted, cost units per second.", "pool")
+	m.price = m.rate("titrate_pool_price", "Price; 0 while the pool is slack.", "pool")
+	m.fair = m.rate("titrate_pool_fair_rate", "Share of weight 1, cost units per second; 0 while slack.", "pool")
+	m.infeasible = m.rate("titrate_pool_infeasible", "1 while the guarantees asked for exceed the capacity.", "pool")
+	m.overcommit = m.rate("titrate_pool_standing",
+		"Leased beyond the capacity, cost units per second: the margin, and guarantees that are not used.", "pool")
+	m.flowDemand = m.rate("titrate_flow_demand", "Measured demand of a tenant, cost units per second.", "pool", "tenant")
+	m.flowShare = m.rate("titrate_flow_share", "Share of a tenant, cost units per second.", "pool", "tenant")
+	m.flowAdmitted = m.rate("titrate_flow_admitted", "Admitted of a tenant, cost units per second.", "pool", "tenant")
+}
+
+// describe notes a metric, and why it could not be made.
+func (m *instruments) describe(name string, kind telemetry.Kind, unit, help string, err error, labels ...string) {
+	m.metrics = append(m.metrics, telemetry.Describe(name, kind, unit, help, labels...))
 	if err != nil {
 		m.failures = append(m.failures, err)
 	}
 }
 
-func (m *instruments) count(name, description string) metric.Int64ObservableGauge {
-	g, err := m.meter.Int64ObservableGauge(name, metric.WithDescription(description))
-	m.failed(err)
+func (m *instruments) count(name, help string, labels ...string) metric.Int64ObservableGauge {
+	g, err := m.meter.Int64ObservableGauge(name, metric.WithDescription(help))
+	m.describe(name, telemetry.Gauge, "", help, err, labels...)
 	m.gauges = append(m.gauges, g)
 	return g
 }
 
-func (m *instruments) rate(name, description string) metric.Float64ObservableGauge {
-	g, err := m.meter.Float64ObservableGauge(name, metric.WithDescription(description))
-	m.failed(err)
+// total makes a counter: what it counts since the start of the process.
+func (m *instruments) total(name, help string, labels ...string) metric.Int64ObservableCounter {
+	c, err := m.meter.Int64ObservableCounter(name, metric.WithDescription(help))
+	m.describe(name, telemetry.Counter, "", help, err, labels...)
+	m.gauges = append(m.gauges, c)
+	return c
+}
+
+func (m *instruments) rate(name, help string, labels ...string) metric.Float64ObservableGauge {
+	g, err := m.meter.Float64ObservableGauge(name, metric.WithDescription(help))
+	m.describe(name, telemetry.Gauge, "", help, err, labels...)
 	m.gauges = append(m.gauges, g)
 	return g
 }

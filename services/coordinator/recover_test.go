@@ -64,7 +64,7 @@ func TestEtcdRestoredUnderACoordinator(t *testing.T) {
 	if epoch(a) < obeyed {
 		t.Errorf("epoch %d after %d", epoch(a), obeyed)
 	}
-	if _, metrics := r.get("/metrics"); !strings.Contains(metrics, "titrate_etcd_history_lost 1") {
+	if _, metrics := r.get("/metrics"); !strings.Contains(metrics, "titrate_etcd_history_lost_total 1") {
 		t.Error("the metrics say nothing of it")
 	}
 	ready(t, r, 200, "")

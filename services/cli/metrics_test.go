@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/titrate/titrate/papers/markdown"
+	"github.com/titrate/titrate/services/agent"
+	"github.com/titrate/titrate/services/coordinator"
+	"github.com/titrate/titrate/services/telemetry"
+)
+
+const metricsDocument = "../../docs/metrics.md"
+
+// The document has the metrics of agent and coordinator as they are.
+func TestMetricsDocument(t *testing.T) {
+	ofCoordinator, err := coordinator.Metrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for writer, metrics := range map[string][]telemetry.Description{"services/agent": agent.Metrics(),
+		"services/coordinator": ofCoordinator} {
+		for _, m := range metrics {
+			if m.Help == "" || !strings.HasPrefix(m.Name, "titrate_") {
+				t.Errorf("%+v: a metric has a name that begins with titrate_, and a help", m)
+			}
+		}
+		want := telemetry.Table(metrics)
+		if *update {
+			if err := markdown.Update(metricsDocument, writer, want); err != nil {
+				t.Fatal(err)
+			}
+		}
+		raw, err := os.ReadFile(metricsDocument)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := markdown.Part(string(raw), writer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.TrimSpace(got) != strings.TrimSpace(want) {
+			t.Errorf("%s: the part of %s is not as the code: write it anew with -update", metricsDocument, writer)
+		}
+	}
+}
