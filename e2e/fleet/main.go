@@ -84,6 +84,7 @@ few Envoys, lets agents join, leave, crash and be cut off, and judges the sums t
 gateway is told. Run it with make fleet N=64, or bin/fleet -n 64 -keys 1000.
 
 Exit status: 0 all checks passed, 1 a check failed or there is no verdict, 2 wrong usage.
+A run in which counts look wrong while the machine was too busy is VOID, and exits with 1, too.
 
 `
 

@@ -41,6 +41,11 @@ func write(to io.Writer, o options, all []*Result) error {
 			r.checkTable().Write(to)
 		}
 	}
+	for _, r := range all {
+		if r.Void != "" {
+			fmt.Fprintf(to, "\nVOID, %d agents: %s\n", r.Agents, r.Void)
+		}
+	}
 	fmt.Fprintf(to, "\n%s\n", word(passed(all)))
 	return nil
 }

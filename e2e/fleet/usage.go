@@ -90,7 +90,7 @@ func (f *fleet) agentUsage(ctx context.Context, m *member) (a agentUsage, err er
 	if a.memory, err = rig.AnonymousBytes(m.agent); err != nil {
 		return a, err
 	}
-	page, err := f.rig.Get(ctx, m.url("/metrics"))
+	page, err := f.page(ctx, m)
 	if err != nil {
 		return a, err
 	}
@@ -100,6 +100,18 @@ func (f *fleet) agentUsage(ctx context.Context, m *member) (a agentUsage, err er
 	}
 	a.metrics, err = parseMetrics(page)
 	return a, err
+}
+
+// page fetches an agent's metrics. On a machine that is busy an answer may take longer than
+// one try.
+func (f *fleet) page(ctx context.Context, m *member) (page string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, f.o.within, fmt.Errorf("not within %v", f.o.within))
+	defer cancel()
+	err = m.agent.Ready(ctx, func(ctx context.Context) (err error) {
+		page, err = f.rig.Get(ctx, m.url("/metrics"))
+		return err
+	})
+	return page, err
 }
 
 // spent is what agents have used between two looks, those that were there at both.
