@@ -92,15 +92,16 @@ func parse(args []string) (o options, err error) {
 	f.BoolVar(&o.keep, "keep", false, "keep the logs also of runs that passed")
 	f.BoolVar(&list, "list", false, "list the kinds of faults and end")
 	f.StringVar(&summary, "summary", "",
-		"write Markdown tables of the results in a `directory` of -results, and end")
+		"write Markdown tables of the results in a `directory` of -results, into -document if there is one, and end")
 	f.StringVar(&document, "document", "",
-		"write the table of the kinds of faults into a `file`, such as docs/robustness.md, and end")
+		"write the table of the kinds of faults, or with -summary what was run, into a `file`, such as "+
+			"docs/robustness.md, and end")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
 	switch {
 	case summary != "":
-		exit(summarize(os.Stdout, summary))
+		exit(summarize(os.Stdout, summary, document))
 	case document != "":
 		exit(markdown.Update(document, writer, kindsTable()))
 	case list:

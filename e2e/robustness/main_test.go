@@ -2,7 +2,11 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -52,6 +56,45 @@ func TestTheDocumentHasTheFaults(t *testing.T) {
 	part, err := markdown.Part(string(raw), writer)
 	if err != nil || strings.TrimSpace(part) != strings.TrimSpace(kindsTable()) {
 		t.Errorf("another table in docs/robustness.md (%v): bin/robustness -document docs/robustness.md writes it", err)
+	}
+}
+
+// What was run is written between its lines; the rows of other versions stay.
+func TestSummaryKeepsOtherVersions(t *testing.T) {
+	dir := t.TempDir()
+	document := filepath.Join(dir, "document")
+	old := summary([][]string{{"v1", "all", "10", "1", "2", "–", "0.33", "90", "1000"},
+		{"v2", "all", "10", "1", "–", "–", "0.17", "45", "500"}}, nil)
+	begin, end := "<!-- written by "+summaryWriter+": begin -->", "<!-- written by "+summaryWriter+": end -->"
+	text := "# Page\n" + begin + "\n" + old + end + "\nkept\n"
+	if err := os.WriteFile(document, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for seed, pass := range map[uint64]bool{3: true, 4: false} {
+		raw, err := json.Marshal(Result{Seed: seed, Seconds: 600, Version: "v2", Pass: pass,
+			Faults: []check.Fault{{Kind: "kill-agent"}}, Requests: Requests{Sent: 7}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("seed-%d.json", seed)), raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // the same results again change nothing
+		if err := summarize(io.Discard, dir, document); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"# Page\n", "| v1 | all | 10 | 1 | 2 | – | 0.33 | 90 | 1000 |\n" +
+			"| v2 | all | 10 | 3 | 4 | – | 0.33 | 2 | 14 |\n", "Faults done at v2:", "| kill-agent | 2 |\n",
+			"\nkept\n"} {
+			if strings.Count(string(got), want) != 1 {
+				t.Errorf("not once %q in\n%s", want, got)
+			}
+		}
 	}
 }
 

@@ -15,30 +15,79 @@ import (
 	"github.com/titrate/titrate/papers/markdown"
 )
 
-// summarize writes the tables of docs/robustness.md from results: what was run, and
-// how often each kind of faults was done.
-func summarize(to io.Writer, dir string) error {
+// results reads what -results has kept in a directory.
+func results(dir string) ([]*Result, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "seed-*.json"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(files) == 0 {
-		return fmt.Errorf("no results seed-*.json in %s: make them with -results", dir)
+		return nil, fmt.Errorf("no results seed-*.json in %s: make them with -results", dir)
 	}
 	var all []*Result
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		r := &Result{}
 		if err := json.Unmarshal(text, r); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
+			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		all = append(all, r)
 	}
-	_, err = fmt.Fprintf(to, "%s\n%s", runs(all), kinds(all))
-	return err
+	return all, nil
+}
+
+// summarize writes the tables of what was run: into a document, or without one to the output.
+// A document keeps the rows of other versions, whose results may be gone.
+func summarize(to io.Writer, dir, document string) error {
+	all, err := results(dir)
+	if err != nil {
+		return err
+	}
+	if document == "" {
+		_, err = io.WriteString(to, summary(runs(all), all))
+		return err
+	}
+	raw, err := os.ReadFile(document)
+	if err != nil {
+		return err
+	}
+	part, err := markdown.Part(string(raw), summaryWriter)
+	if err != nil {
+		return fmt.Errorf("%s: %w", document, err)
+	}
+	kept, _, _ := strings.Cut(part, kindsTitle)
+	return markdown.Update(document, summaryWriter, summary(merge(markdown.Rows(kept), runs(all)), all))
+}
+
+// kindsTitle stands above the table of how often each kind of faults was done.
+const kindsTitle = "Faults done"
+
+// summary is a table of runs, and one of the faults in the results.
+func summary(rows [][]string, all []*Result) string {
+	var versions []string
+	for _, r := range all {
+		versions = append(versions, r.Version)
+	}
+	slices.Sort(versions)
+	return fmt.Sprintf("%s\n%s at %s:\n\n%s", markdown.Table([]string{"version", "faults of", "length, min",
+		"passed, seeds", "failed, seeds", "void, seeds", "hours", "faults done", "requests"}, rows), kindsTitle,
+		strings.Join(slices.Compact(versions), ", "), kinds(all))
+}
+
+// merge replaces the rows of the same version, faults and length, and adds those that are new.
+func merge(old, fresh [][]string) [][]string {
+	for _, row := range fresh {
+		i := slices.IndexFunc(old, func(o []string) bool { return slices.Equal(o[:3], row[:3]) })
+		if i < 0 {
+			old = append(old, row)
+		} else {
+			old[i] = row
+		}
+	}
+	return old
 }
 
 // group is the runs of one kind.
@@ -48,8 +97,8 @@ type group struct {
 	commit  string
 }
 
-// runs is the table of what was run.
-func runs(all []*Result) string {
+// runs are the rows of the table of what was run.
+func runs(all []*Result) (rows [][]string) {
 	groups := map[group][]*Result{}
 	for _, r := range all {
 		g := group{r.Only, r.Seconds, r.Version}
@@ -62,7 +111,6 @@ func runs(all []*Result) string {
 	slices.SortFunc(order, func(a, b group) int {
 		return cmp.Or(cmp.Compare(a.seconds, b.seconds), cmp.Compare(a.only, b.only), cmp.Compare(a.commit, b.commit))
 	})
-	var rows [][]string
 	for _, g := range order {
 		var passed, failed, void []uint64
 		var hours float64
@@ -83,8 +131,7 @@ func runs(all []*Result) string {
 		rows = append(rows, []string{g.commit, cmp.Or(g.only, "all"), fmt.Sprintf("%g", g.seconds/60), ranges(passed),
 			ranges(failed), ranges(void), fmt.Sprintf("%.2f", hours), fmt.Sprint(faults), fmt.Sprint(requests)})
 	}
-	return markdown.Table([]string{"version", "faults of", "length, min", "passed, seeds", "failed, seeds",
-		"void, seeds", "hours", "faults done", "requests"}, rows)
+	return rows
 }
 
 // kinds is the table of how often each kind of faults was done.
@@ -122,8 +169,11 @@ func ranges(seeds []uint64) string {
 	return cmp.Or(strings.Join(parts, ", "), "–")
 }
 
-// writer is whose part of docs/robustness.md the table of faults and graces is.
-const writer = "robustness -document"
+// Whose parts of docs/robustness.md the table of faults and graces is, and what was run.
+const (
+	writer        = "robustness -document"
+	summaryWriter = "robustness -summary"
+)
 
 // kindsTable is the table of faults and graces.
 func kindsTable() string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -28,22 +29,19 @@ var listed = []swarm.Cell{
 func (g grid) document(results []swarm.Result) string {
 	var b strings.Builder
 	for _, delay := range mapped {
-		b.WriteString(g.heading(delay))
-		for _, rate := range g.rates {
-			b.WriteString(g.mapRow(results, rate, delay) + "\n")
-		}
-		b.WriteString("\n")
+		b.WriteString(g.targets(results, delay) + "\n")
 	}
-	b.WriteString("| rate (1/s) | N | delay (ms) | use, even | use, lone | use, skewed | use, critical " +
-		"| over, φ = 0 (%) | over, φ = 0.25 (%) | settling (lags) | refused, calm (%) " +
-		"| refused, below its share (%) | refused, without a queue (%) |\n|" + strings.Repeat("---|", 13) + "\n")
+	var rows [][]string
 	for _, c := range listed {
 		for _, r := range results {
 			if r.Cell == c {
-				b.WriteString(figures(r) + "\n")
+				rows = append(rows, figures(r))
 			}
 		}
 	}
+	b.WriteString(markdown.Table([]string{"rate (1/s)", "N", "delay (ms)", "use, even", "use, lone", "use, skewed",
+		"use, critical", "over, φ = 0 (%)", "over, φ = 0.25 (%)", "settling (lags)", "refused, calm (%)",
+		"refused, below its share (%)", "refused, without a queue (%)"}, rows))
 	return b.String() + "\n" + refusals(results)
 }
 
@@ -74,38 +72,44 @@ func refusals(results []swarm.Result) string {
 		"without a queue, median (%)", "worst (%)"}, rows)
 }
 
-// heading of the map of a delay.
-func (g grid) heading(delay float64) string {
-	text := fmt.Sprintf("| rate (1/s), delay %g ms |", delay*1e3)
+// targets is the map of a delay: what is missed at each rate and number of replicas.
+func (g grid) targets(results []swarm.Result, delay float64) string {
+	head := []string{fmt.Sprintf("rate (1/s), delay %g ms", delay*1e3)}
 	for _, n := range g.replicas {
-		text += fmt.Sprintf(" N = %d |", n)
+		head = append(head, fmt.Sprintf("N = %d", n))
 	}
-	return text + "\n|" + strings.Repeat("---|", 1+len(g.replicas)) + "\n"
+	var rows [][]string
+	for _, rate := range g.rates {
+		rows = append(rows, g.missedAt(results, rate, delay))
+	}
+	return markdown.Table(head, rows)
 }
 
-// mapRow has the targets that are missed at a rate and delay, or a dot, for each number of
-// replicas of which there is a result.
-func (g grid) mapRow(results []swarm.Result, rate, delay float64) string {
-	text := fmt.Sprintf("| %.0f |", rate)
+// missedAt is a rate, and the targets that are missed at it and a delay, or a dot, for each number
+// of replicas of which there is a result.
+func (g grid) missedAt(results []swarm.Result, rate, delay float64) []string {
+	row := []string{fmt.Sprintf("%.0f", rate)}
 	for _, n := range g.replicas {
 		for _, r := range results {
 			if r.Cell == (swarm.Cell{Rate: rate, Replicas: n, Delay: delay}) {
-				missed := r.Misses()
-				if missed == "" {
-					missed = "·"
-				}
-				text += " " + missed + " |"
+				row = append(row, cmp.Or(r.Misses(), "·"))
 			}
 		}
 	}
-	return text
+	return row
 }
 
 // figures is the row of a cell.
-func figures(r swarm.Result) string {
-	return fmt.Sprintf("| %.0f | %d | %g | %.3f | %.3f | %.3f | %.3f | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f |",
-		r.Rate, r.Replicas, r.Delay*1e3, r.UseEven, r.UseLone, r.UseSkewed, r.UseCritical, percent(r.OverStrict),
-		percent(r.OverQuarter), r.Settling, percent(r.RefusedCalm), percent(r.RefusedBelow), percent(r.RefusedPolice))
+func figures(r swarm.Result) []string {
+	row := []string{fmt.Sprintf("%.0f", r.Rate), fmt.Sprint(r.Replicas), fmt.Sprintf("%g", r.Delay*1e3)}
+	for _, use := range []float64{r.UseEven, r.UseLone, r.UseSkewed, r.UseCritical} {
+		row = append(row, fmt.Sprintf("%.3f", use))
+	}
+	for _, figure := range []float64{percent(r.OverStrict), percent(r.OverQuarter), r.Settling, percent(r.RefusedCalm),
+		percent(r.RefusedBelow), percent(r.RefusedPolice)} {
+		row = append(row, fmt.Sprintf("%.1f", figure))
+	}
+	return row
 }
 
 // percent of a part, to a tenth; 0 has no sign.

@@ -63,8 +63,16 @@ func cut(document, writer string) (before, part, after string, err error) {
 
 // Table is a table with titled columns. A bar in a cell is escaped.
 func Table(head []string, rows [][]string) string {
+	rule := make([]string, len(head))
+	for i := range rule {
+		rule[i] = "---"
+	}
+	return table(head, rule, rows)
+}
+
+func table(head, rule []string, rows [][]string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s|%s\n", row(head), strings.Repeat("---|", len(head)))
+	fmt.Fprintf(&b, "%s|%s|\n", row(head), strings.Join(rule, "|"))
 	for _, cells := range rows {
 		b.WriteString(row(cells))
 	}
@@ -74,7 +82,28 @@ func Table(head []string, rows [][]string) string {
 func row(cells []string) string {
 	escaped := make([]string, len(cells))
 	for i, c := range cells {
-		escaped[i] = strings.ReplaceAll(c, "|", `\|`)
+		escaped[i] = escape(c)
 	}
 	return "| " + strings.Join(escaped, " | ") + " |\n"
 }
+
+// Rows reads the rows of a table that Table has written, without its head; none if there is no table.
+func Rows(table string) (rows [][]string) {
+	for line := range strings.Lines(table) {
+		line, inside := strings.CutPrefix(strings.TrimSpace(line), "| ")
+		if !inside {
+			continue
+		}
+		cells := strings.Split(strings.TrimSuffix(line, " |"), " | ")
+		for i, c := range cells {
+			cells[i] = strings.ReplaceAll(c, `\|`, "|")
+		}
+		rows = append(rows, cells)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return rows[1:]
+}
+
+func escape(cell string) string { return strings.ReplaceAll(cell, "|", `\|`) }

@@ -3,6 +3,7 @@ package markdown
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -45,5 +46,25 @@ func TestTable(t *testing.T) {
 	const want = "| name | value (ms) |\n|---|---|\n| a | b\\|c |\n"
 	if got := Table([]string{"name", "value (ms)"}, [][]string{{"a", "b|c"}}); got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+	if got := Rows("Text.\n\n" + want + "\nMore.\n"); !reflect.DeepEqual(got, [][]string{{"a", "b|c"}}) {
+		t.Errorf("rows %q", got)
+	}
+	if got := Rows("no table\n"); got != nil {
+		t.Errorf("rows %q of no table", got)
+	}
+}
+
+func TestSection(t *testing.T) {
+	s := Section{Title: "Waits", Head: []string{"name", "ms"}, Notes: []string{"A note."}}
+	s.Add("a|b", 12.5)
+	s.Add("µ", 100)
+	const want = "### Waits\n\n| name | ms |\n|---|---|\n| a\\|b | 12.5 |\n| µ | 100 |\n\nA note.\n"
+	if got := s.String(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	const aligned = "### Waits\n\n| name | ms   |\n|------|------|\n| a\\|b | 12.5 |\n| µ    | 100  |\n\nA note.\n"
+	if got := s.Aligned(); got != aligned {
+		t.Errorf("%q, want %q", got, aligned)
 	}
 }
