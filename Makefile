@@ -15,13 +15,16 @@ export GOFLAGS ?= -buildvcs=false
 # envoyproxy/ratelimit, which tests and benchmarks compare with.
 RATELIMIT := $(CACHE)/ratelimit-$(shell sed -n 's,^\tgithub.com/envoyproxy/ratelimit \(v[^ ]*\).*,\1,p' tools/ratelimit/go.mod)/ratelimit
 
+# Limitador's library in a server, which only the comparison of rate limiters needs (docs/comparison.md).
+LIMITADOR := $(CACHE)/limitador-$(shell sed -n 's,^limitador = .*version = "=\([^"]*\)".*,\1,p' tools/limitador/Cargo.toml)/limitador
+
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 MODULES := control lab papers proto envoy-filter services e2e
 GO_SRC  := $(shell find control papers proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo pictures dev test verify race lint generate check-generated tidy bench bench-envoy figures grid soak robustness fleet containers images release envoy older-envoys check-go standalone clean
+.PHONY: help build demo pictures dev test verify race lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet containers images release envoy older-envoys check-go standalone clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -132,6 +135,11 @@ fleet: KEYS ?= 1000
 fleet: build envoy ## N real agents on one machine, three real Envoys: cost per agent, agreement, counts; N=64 KEYS=1000 ARGS='-o json'
 	@cd e2e && go build -o ../bin/fleet ./fleet
 	@bin/fleet -n $(N) -keys $(KEYS) $(ARGS)
+
+compare: build envoy $(RATELIMIT) ## rate limiters side by side: tables in README.md and docs/comparison.md; 7 minutes, or in pieces: ARGS='-only cpu'
+	@tools/sh/need.sh wrk redis-server
+	@[ -e $(LIMITADOR) ] || tools/sh/limitador.sh $(LIMITADOR)
+	@cd e2e && go run ./bench -compare .. -ratelimit $(RATELIMIT) -limitador "$$(ls $(LIMITADOR) 2>/dev/null)" $(ARGS)
 
 $(RATELIMIT):
 	@tools/sh/ratelimit.sh $@

@@ -8,33 +8,38 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/titrate/titrate/e2e/bench/comparison"
 	"github.com/titrate/titrate/e2e/bench/rig"
-	"github.com/titrate/titrate/e2e/bench/table"
+	"github.com/titrate/titrate/papers/markdown"
 )
 
 type options struct {
-	rig  rig.Options
-	only string
-	out  string
+	rig     rig.Options
+	only    string
+	systems string
+	out     string
+	root    string // of the repository, for the comparison; "" without
 	effort
 }
 
-// effort is how long the parts measure.
+// effort is how long the parts measure, and how much.
 type effort struct {
-	rounds   int
-	duration time.Duration
+	rounds     int
+	duration   time.Duration
+	comparison bool
 }
 
 // part is a part of the benchmark. What it measured goes into the JSON under
 // its name.
 type part struct {
 	name string
-	run  func(context.Context, *rig.Rig, effort) (any, []table.Table, error)
+	run  func(context.Context, *rig.Rig, effort) (any, []markdown.Section, error)
 }
 
 func main() {
@@ -43,6 +48,11 @@ func main() {
 	flag.StringVar(&o.rig.Module, "module", "../bin/libtitrate.so", "the filter's `file`")
 	flag.StringVar(&o.rig.Titrate, "titrate", "../bin/titrate", "titrate's `binary`")
 	flag.StringVar(&o.rig.RateLimit, "ratelimit", "", "envoyproxy/ratelimit's `binary`; empty leaves it out")
+	flag.StringVar(&o.rig.Limitador, "limitador", "", "`binary` with Limitador's library; empty leaves it out")
+	flag.StringVar(&o.systems, "systems", "", "what the names of the systems match that are measured, a `regexp`; "+
+		"default all: "+strings.Join(rig.Systems(), ", "))
+	flag.StringVar(&o.root, "compare", "", "measure only the comparison of rate limiters, in the parts "+compared+
+		", and write it into README.md and docs/comparison.md below a `directory`; what a run leaves out stays")
 	flag.StringVar(&o.only, "only", "", "`parts` to run, comma-separated; default all: "+strings.Join(names(), ","))
 	flag.IntVar(&o.rounds, "rounds", 7, "interleaved rounds of the CPU part; the others scale with it")
 	flag.DurationVar(&o.duration, "duration", 2*time.Second, "load per variant and round, whole seconds")
@@ -56,15 +66,35 @@ func main() {
 	}
 }
 
+// compared are the parts that compare rate limiters.
+const compared = "cpu,latency,exactness"
+
+// complete checks the options and returns the parts that are wanted.
+func (o *options) complete() (chosen []part, err error) {
+	if o.comparison = o.root != ""; o.comparison && o.only == "" {
+		o.only = compared
+	}
+	if o.systems != "" {
+		if o.rig.Systems, err = regexp.Compile(o.systems); err != nil {
+			return nil, fmt.Errorf("-systems: %w", err)
+		}
+	}
+	if o.rounds < 1 || o.duration < time.Second || o.duration%time.Second != 0 {
+		return nil, errors.New("needs -rounds ≥ 1 and -duration of whole seconds ≥ 1s")
+	}
+	return choose(o.only)
+}
+
 // run runs the parts that are wanted. One that fails does not keep the others
 // from running; what was measured is printed in any case.
 func run(ctx context.Context, o options) (err error) {
-	chosen, err := choose(o.only)
+	chosen, err := o.complete()
 	if err != nil {
 		return err
 	}
-	if o.rounds < 1 || o.duration < time.Second || o.duration%time.Second != 0 {
-		return errors.New("needs -rounds ≥ 1 and -duration of whole seconds ≥ 1s")
+	figures, err := comparison.Read(o.root)
+	if err != nil {
+		return err
 	}
 	r, err := rig.New(o.rig)
 	if err != nil {
@@ -72,23 +102,31 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	measured := map[string]any{}
-	var tables []table.Table
+	var tables []markdown.Section
 	for _, p := range chosen {
-		began := time.Now()
-		figures, more, failed := p.run(ctx, r, o.effort)
+		began, load := time.Now(), rig.Load()
+		found, more, failed := p.run(ctx, r, o.effort)
 		if failed != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", p.name, failed))
 			r.Say("%s failed: %v", p.name, failed)
+		} else {
+			figures.Take(found, load)
 		}
 		if ctx.Err() != nil {
 			break
 		}
-		measured[p.name] = figures
+		measured[p.name] = found
 		tables = append(tables, more...)
-		r.Say("%s took %v", p.name, time.Since(began).Round(time.Second))
+		r.Say("%s took %v, the load average was %.1f before it", p.name, time.Since(began).Round(time.Second), load)
 	}
 	for i := range tables {
-		tables[i].Write(os.Stdout)
+		fmt.Printf("\n%s", tables[i].Aligned())
+	}
+	if missing := r.Missing(); missing != "" {
+		r.Say("%s", missing)
+	}
+	if o.comparison {
+		err = errors.Join(err, figures.Write(o.root))
 	}
 	return errors.Join(err, writeJSON(o.out, measured))
 }

@@ -14,7 +14,10 @@
 // Each package says how it measures. All of them compare variants in one run, in
 // interleaved rounds: absolute figures of a shared machine mean little. Progress
 // goes to the standard error, tables to the standard output, every figure to
-// -json. The whole takes less than 15 minutes.
+// -json. The whole takes some 20 minutes.
+//
+// With -compare, the parts cpu, latency and exactness measure only what the comparison of rate
+// limiters shows, and package comparison writes it into README.md and docs/comparison.md.
 //
 // Everything runs on loopback; every process ends with this one.
 package main
@@ -23,6 +26,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/titrate/titrate/e2e/bench/comparison"
 	"github.com/titrate/titrate/e2e/bench/configuration"
 	"github.com/titrate/titrate/e2e/bench/cpu"
 	"github.com/titrate/titrate/e2e/bench/exactness"
@@ -31,31 +35,36 @@ import (
 	"github.com/titrate/titrate/e2e/bench/memory"
 	"github.com/titrate/titrate/e2e/bench/queues"
 	"github.com/titrate/titrate/e2e/bench/rig"
-	"github.com/titrate/titrate/e2e/bench/table"
+	"github.com/titrate/titrate/papers/markdown"
 )
 
 // parts are all parts, in the order in which they run.
 func parts() []part {
 	return []part{
-		{"cpu", func(ctx context.Context, r *rig.Rig, e effort) (any, []table.Table, error) {
-			return cpu.Run(ctx, r, cpu.Options{Rounds: e.rounds, Duration: e.duration, Keys: 100_000})
+		{"cpu", func(ctx context.Context, r *rig.Rig, e effort) (any, []markdown.Section, error) {
+			return cpu.Run(ctx, r, cpu.Options{Rounds: e.rounds, Duration: e.duration, Keys: 100_000,
+				Comparison: e.comparison})
 		}},
-		{"instructions", func(ctx context.Context, r *rig.Rig, _ effort) (any, []table.Table, error) {
+		{"instructions", func(ctx context.Context, r *rig.Rig, _ effort) (any, []markdown.Section, error) {
 			return instructions.Run(ctx, r, 3*time.Second)
 		}},
-		{"latency", func(ctx context.Context, r *rig.Rig, e effort) (any, []table.Table, error) {
-			return latency.Run(ctx, r, 12*e.rounds)
+		{"latency", func(ctx context.Context, r *rig.Rig, e effort) (any, []markdown.Section, error) {
+			return latency.Run(ctx, r, latency.Options{Rounds: 12 * e.rounds, Comparison: e.comparison})
 		}},
-		{"memory", func(ctx context.Context, r *rig.Rig, e effort) (any, []table.Table, error) {
+		{"memory", func(ctx context.Context, r *rig.Rig, e effort) (any, []markdown.Section, error) {
 			return memory.Run(ctx, r, 8*e.rounds)
 		}},
-		{"exactness", func(ctx context.Context, r *rig.Rig, _ effort) (any, []table.Table, error) {
-			return exactness.Run(ctx, r)
+		{"exactness", func(ctx context.Context, r *rig.Rig, e effort) (any, []markdown.Section, error) {
+			largest := 10_000
+			if e.comparison {
+				largest = comparison.Limit
+			}
+			return exactness.Run(ctx, r, largest)
 		}},
-		{"queues", func(ctx context.Context, r *rig.Rig, _ effort) (any, []table.Table, error) {
+		{"queues", func(ctx context.Context, r *rig.Rig, _ effort) (any, []markdown.Section, error) {
 			return queues.Run(ctx, r, 20*time.Second)
 		}},
-		{"configuration", func(ctx context.Context, r *rig.Rig, e effort) (any, []table.Table, error) {
+		{"configuration", func(ctx context.Context, r *rig.Rig, e effort) (any, []markdown.Section, error) {
 			return configuration.Run(ctx, r, []int{1e3, 1e4, 1e5}, e.rounds)
 		}},
 	}

@@ -9,8 +9,8 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/titrate/titrate/e2e/bench/table"
 	"github.com/titrate/titrate/papers/experiment"
+	"github.com/titrate/titrate/papers/markdown"
 	"github.com/titrate/titrate/services/simulate/measure"
 )
 
@@ -30,15 +30,15 @@ func write(to io.Writer, o options, all []*Result) error {
 		return e.Encode(all)
 	}
 	if len(o.sweep) > 0 {
-		sweepTable(all).Write(to)
+		fmt.Fprintf(to, "\n%s", sweepTable(all).Aligned())
 	}
 	for _, r := range all {
 		if len(o.sweep) == 0 {
-			r.phaseTable().Write(to)
-			r.useTable().Write(to)
+			fmt.Fprintf(to, "\n%s", r.phaseTable().Aligned())
+			fmt.Fprintf(to, "\n%s", r.useTable().Aligned())
 		}
 		if len(o.sweep) == 0 || !r.Pass {
-			r.checkTable().Write(to)
+			fmt.Fprintf(to, "\n%s", r.checkTable().Aligned())
 		}
 	}
 	for _, r := range all {
@@ -76,8 +76,8 @@ func (r *Result) what() string {
 		r.Agents, r.Envoys, r.Keys, users, r.Rate)
 }
 
-func (r *Result) phaseTable() *table.Table {
-	t := &table.Table{Title: r.what(), Head: []string{"phase", "agents at its end", "s", "sums right after, s",
+func (r *Result) phaseTable() *markdown.Section {
+	t := &markdown.Section{Title: r.what(), Head: []string{"phase", "agents at its end", "s", "sums right after, s",
 		"members known after, s", "counts off, requests", "shares off, %", "coordinator, cores"}}
 	for i := range r.Phases {
 		p := &r.Phases[i]
@@ -95,8 +95,8 @@ func (r *Result) phaseTable() *table.Table {
 	return t
 }
 
-func (r *Result) useTable() *table.Table {
-	t := &table.Table{Title: "Per agent: mean, and in brackets the most of one", Head: []string{"phase", "cores",
+func (r *Result) useTable() *markdown.Section {
+	t := &markdown.Section{Title: "Per agent: mean, and in brackets the most of one", Head: []string{"phase", "cores",
 		"gossip out, B/s", "gossip in, B/s", "packets out/s", "records out/s", "link, B/s", "memory, MiB"}}
 	for i := range r.Phases {
 		u := &r.Phases[i].Use
@@ -106,8 +106,8 @@ func (r *Result) useTable() *table.Table {
 	return t
 }
 
-func (r *Result) checkTable() *table.Table {
-	t := &table.Table{Title: fmt.Sprintf("Checks, %d agents", r.Agents),
+func (r *Result) checkTable() *markdown.Section {
+	t := &markdown.Section{Title: fmt.Sprintf("Checks, %d agents", r.Agents),
 		Head: []string{"check", "phase", "figure", "at most", "unit", ""}}
 	for _, c := range r.Checks {
 		t.Add(c.Name, c.Phase, short(c.Figure), short(c.Most), c.Unit, word(c.Pass))
@@ -137,8 +137,8 @@ func (r *Result) sweepRow() []string {
 	return append(row, word(r.Pass))
 }
 
-func sweepTable(all []*Result) *table.Table {
-	t := &table.Table{Title: fmt.Sprintf("A steady fleet; %d keys, each used by %d synthetic gateways (0: all) at %g/s",
+func sweepTable(all []*Result) *markdown.Section {
+	t := &markdown.Section{Title: fmt.Sprintf("A steady fleet; %d keys, each used by %d synthetic gateways (0: all) at %g/s",
 		all[0].Keys, all[0].Users, all[0].Rate), Head: sweepHead}
 	for _, r := range all {
 		t.Rows = append(t.Rows, r.sweepRow())

@@ -30,8 +30,9 @@ type Service struct {
 	Redis, Service *child.Process
 }
 
-// Start starts a Redis that keeps nothing on disk, and the service.
-func Start(ctx context.Context, g *child.Group, o Options) (*Service, error) {
+// Start starts a Redis that keeps nothing on disk, and the service, each by launch, such as
+// child.Group's Start.
+func Start(ctx context.Context, launch func(child.Spec) (*child.Process, error), o Options) (*Service, error) {
 	redis, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, fmt.Errorf("%w: Debian package redis-server", err)
@@ -44,15 +45,15 @@ func Start(ctx context.Context, g *child.Group, o Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{Port: p[1]}
-	if s.Redis, err = g.Start(child.Spec{Name: "redis", Path: redis, Log: filepath.Join(o.Dir, "redis.log"),
+	if s.Redis, err = launch(child.Spec{Name: "redis", Path: redis, Log: filepath.Join(o.Dir, "redis.log"),
 		Args: []string{"--port", fmt.Sprint(p[0]), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
 			"--dir", o.Dir}}); err != nil {
 		return nil, err
 	}
-	if err := s.Redis.Ready(ctx, func(ctx context.Context) error { return connect(ctx, p[0]) }); err != nil {
+	if err := Listening(ctx, s.Redis, p[0]); err != nil {
 		return nil, err
 	}
-	if s.Service, err = g.Start(child.Spec{Name: "ratelimit", Path: o.Binary,
+	if s.Service, err = launch(child.Spec{Name: "ratelimit", Path: o.Binary,
 		Log: filepath.Join(o.Dir, "ratelimit.log"), Env: append([]string{
 			"HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1",
 			fmt.Sprintf("GRPC_PORT=%d", p[1]), fmt.Sprintf("PORT=%d", p[2]), fmt.Sprintf("DEBUG_PORT=%d", p[3]),
@@ -83,10 +84,13 @@ func (o Options) write() error {
 	return nil
 }
 
-func connect(ctx context.Context, port int) error {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", local.Address(port))
-	if err != nil {
-		return err
-	}
-	return conn.Close()
+// Listening waits until a port of loopback takes connections, or the process that is to has ended.
+func Listening(ctx context.Context, p *child.Process, port int) error {
+	return p.Ready(ctx, func(ctx context.Context) error {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", local.Address(port))
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
 }

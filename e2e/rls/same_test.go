@@ -40,8 +40,8 @@ func TestSameAnswers(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 	defer cancel()
-	theirs, err := ratelimit.Start(ctx, group(t), ratelimit.Options{Binary: program, Dir: t.TempDir(), Files: files,
-		Env: []string{"LIMIT_RESPONSE_HEADERS_ENABLED=true", "RESPONSE_DYNAMIC_METADATA=true"}})
+	theirs, err := ratelimit.Start(ctx, group(t).Start, ratelimit.Options{Binary: program, Dir: t.TempDir(),
+		Files: files, Env: []string{"LIMIT_RESPONSE_HEADERS_ENABLED=true", "RESPONSE_DYNAMIC_METADATA=true"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
-	"github.com/titrate/titrate/e2e/bench/table"
+	"github.com/titrate/titrate/papers/markdown"
 	"github.com/titrate/titrate/services/judge"
 )
 
@@ -46,7 +46,7 @@ type Figures struct {
 }
 
 // Run measures, with so many changes for each number of tenants.
-func Run(ctx context.Context, r *rig.Rig, sizes []int, changes int) ([]Figures, []table.Table, error) {
+func Run(ctx context.Context, r *rig.Rig, sizes []int, changes int) ([]Figures, []markdown.Section, error) {
 	var all []Figures
 	for _, tenants := range sizes {
 		f, err := run(ctx, r, tenants, changes)
@@ -209,11 +209,11 @@ func read(g *rig.Gateway) (u use, err error) {
 	return u, err
 }
 
-func tabulate(all []Figures) []table.Table {
-	load := table.Table{Title: "Many tenants: load", Head: []string{"tenants", "file, MB", "titrate apply, s",
+func tabulate(all []Figures) []markdown.Section {
+	load := markdown.Section{Title: "Many tenants: load", Head: []string{"tenants", "file, MB", "titrate apply, s",
 		"in force in Envoy, s", "etcd, MB", "coordinator, MB", "agent, MB", "Envoy, MB"}}
-	one := table.Table{Title: "Many tenants: one change", Head: []string{"tenants", "in force, median ms", "worst ms",
-		"coordinator, ms CPU", "etcd, ms CPU", "agent, ms CPU", "Envoy, ms CPU", "to Envoy, bytes"}}
+	one := markdown.Section{Title: "Many tenants: one change", Head: []string{"tenants", "in force, median ms",
+		"worst ms", "coordinator, ms CPU", "etcd, ms CPU", "agent, ms CPU", "Envoy, ms CPU", "to Envoy, bytes"}}
 	for _, f := range all {
 		m, c := f.MemoryMB, f.CPUMs
 		load.Add(f.Tenants, round(f.FileMB), round(f.ApplyS), round(f.InForceS), round(m[2]), round(m[3]), round(m[1]),
@@ -221,7 +221,7 @@ func tabulate(all []Figures) []table.Table {
 		one.Add(f.Tenants, round(judge.Quantile(f.ChangesMs, .5)), round(judge.Quantile(f.ChangesMs, 1)), round(c[3]),
 			round(c[2]), round(c[1]), round(c[0]), fmt.Sprintf("%.0f", f.Bytes))
 	}
-	return []table.Table{load, one}
+	return []markdown.Section{load, one}
 }
 
 func round(x float64) string { return fmt.Sprintf("%.1f", x) }

@@ -11,9 +11,11 @@
 //
 //	no filter, local_ratelimit    Envoy
 //	titrate                       Envoy, agent, coordinator, etcd
-//	ratelimit                     Envoy, envoyproxy/ratelimit, Redis
+//	titrate --rls                 Envoy, the agent that it asks
+//	ratelimit + Redis             Envoy, envoyproxy/ratelimit, Redis
+//	Limitador (library)           Envoy, the server
 //
-// Titrate has two gateways, so that there is somebody to tell; the agent of the
+// Titrate and the services have two gateways, so that there is somebody to tell; an agent of the
 // other one is not counted, nor is the load generator. Requests are answered by the Envoy itself,
 // so that the base is as small, and the ratio as unkind, as it can be; the
 // variants called "proxied" send on to one more Envoy, as a gateway does, and
@@ -27,8 +29,8 @@
 //     64 connections can: each request is held, then released by a tick. Its
 //     base is no filter at the same rate (open loop), because an Envoy that is
 //     less than busy uses more CPU per request.
-//   - local_ratelimit: one token bucket; "dynamic": a descriptor per client.
-//   - ratelimit + Redis: one request to the service for each request.
+//   - local_ratelimit: a token bucket per client (dynamic descriptors), or one for all.
+//   - services (package rig): one request to the service for each request.
 //
 // A round counts only if each variant answered as it should: everything
 // admitted, or, for reject, everything refused.
@@ -43,7 +45,7 @@ import (
 	"github.com/titrate/titrate/e2e/bench/openloop"
 	"github.com/titrate/titrate/e2e/bench/paired"
 	"github.com/titrate/titrate/e2e/bench/rig"
-	"github.com/titrate/titrate/e2e/bench/table"
+	"github.com/titrate/titrate/papers/markdown"
 )
 
 // Options of a run.
@@ -51,21 +53,25 @@ type Options struct {
 	Rounds   int           // ≥ 1
 	Duration time.Duration // of one load, whole seconds ≥ 1
 	Keys     int           // clients, ≥ 1
+	// Comparison measures only proxied requests with and without a limit.
+	Comparison bool
 }
 
 // Figures of a sample.
 const (
 	rate  = "requestsPerSecond"
-	total = "cpuMicrosPerRequest"
-	envoy = "envoyMicrosPerRequest"
+	Total = "cpuMicrosPerRequest"
+	Envoy = "envoyMicrosPerRequest"
 )
 
 // Names of variants that others are compared with.
 const (
-	plain   = "no filter"
-	paced   = "no filter, 8000/s"
-	proxied = "no filter, proxied"
+	plain = "no filter"
+	paced = "no filter, 8000/s"
 )
+
+// Proxied is the variant that sends on what a system, or no filter, lets pass.
+func Proxied(system string) string { return system + ", proxied" }
 
 const (
 	connections = 32
@@ -99,7 +105,7 @@ type variant struct {
 }
 
 // Run measures and returns the rounds and their tables.
-func Run(ctx context.Context, r *rig.Rig, o Options) (paired.Rounds, []table.Table, error) {
+func Run(ctx context.Context, r *rig.Rig, o Options) (paired.Rounds, []markdown.Section, error) {
 	stage, err := start(ctx, r, o)
 	defer stage.stop()
 	if err != nil {
@@ -126,10 +132,10 @@ func Run(ctx context.Context, r *rig.Rig, o Options) (paired.Rounds, []table.Tab
 				return nil, nil, fmt.Errorf("%s: %w", v.name, err)
 			}
 			rounds[v.name] = append(rounds[v.name], s)
-			r.Say("cpu: round %d/%d  %-26s %8.0f/s %8.2f µs", round+1, o.Rounds, v.name, s[rate], s[total])
+			r.Say("cpu: round %d/%d  %-26s %8.0f/s %8.2f µs", round+1, o.Rounds, v.name, s[rate], s[Total])
 		}
 	}
-	return rounds, []table.Table{tabulate(variants, rounds)}, nil
+	return rounds, []markdown.Section{tabulate(variants, rounds)}, nil
 }
 
 // measure runs one load.
@@ -153,8 +159,8 @@ func (v *variant) measure(ctx context.Context, r *rig.Rig) (paired.Sample, error
 	ownAfter, err := rig.CPU{v.envoy.Process}.Of()
 	return paired.Sample{
 		rate: a.Rate, "refused": a.Refused / a.Count, "broken": a.Broken,
-		total: float64((after - before).Nanoseconds()) / 1e3 / a.Count,
-		envoy: float64((ownAfter - own).Nanoseconds()) / 1e3 / a.Count,
+		Total: float64((after - before).Nanoseconds()) / 1e3 / a.Count,
+		Envoy: float64((ownAfter - own).Nanoseconds()) / 1e3 / a.Count,
 	}, err
 }
 
@@ -193,19 +199,19 @@ func (v *variant) sound(s paired.Sample) error {
 	return nil
 }
 
-func tabulate(variants []variant, rounds paired.Rounds) table.Table {
-	t := table.Table{
+func tabulate(variants []variant, rounds paired.Rounds) markdown.Section {
+	t := markdown.Section{
 		Title: "CPU per request",
 		Head: []string{"variant", "base", "CPU, all processes", "CPU, Envoy alone", "requests/s", "µs, all",
 			"µs, Envoy"},
 		Notes: []string{fmt.Sprintf("Medians of %d interleaved rounds with their 95 %% intervals; ratios within a "+
-			"round.", len(rounds[plain]))},
+			"round.", len(rounds[Proxied(plain)]))},
 	}
 	for _, v := range variants {
-		t.Add(v.name, v.base, paired.Spread(rounds.Ratios(v.name, v.base, total), 3),
-			paired.Spread(rounds.Ratios(v.name, v.base, envoy), 3),
-			paired.Spread(rounds.Ratios(v.name, v.base, rate), 2), paired.Spread(rounds.Values(v.name, total), 1),
-			paired.Spread(rounds.Values(v.name, envoy), 1))
+		t.Add(v.name, v.base, paired.Spread(rounds.Ratios(v.name, v.base, Total), 3),
+			paired.Spread(rounds.Ratios(v.name, v.base, Envoy), 3),
+			paired.Spread(rounds.Ratios(v.name, v.base, rate), 2), paired.Spread(rounds.Values(v.name, Total), 1),
+			paired.Spread(rounds.Values(v.name, Envoy), 1))
 	}
 	return t
 }

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
 )
@@ -61,63 +62,89 @@ func (s *stage) add(v variant, others rig.CPU) {
 // start starts every variant. The stage must be stopped, also after an error.
 func start(ctx context.Context, r *rig.Rig, o Options) (*stage, error) {
 	s := &stage{ctx: ctx, rig: r, o: o}
-	r.Say("cpu: starting an Envoy per variant, etcd, coordinator, agents, ratelimit, Redis")
+	r.Say("cpu: starting an Envoy per variant, etcd, coordinator, agents, rate limit services")
 	upstream := s.envoy(rig.Spec{Name: "upstream", Filter: rig.Plain})
-	s.add(variant{name: plain, base: plain, envoy: s.envoy(rig.Spec{Name: "none", Filter: rig.Plain})}, nil)
-	s.add(variant{name: "local_ratelimit", base: plain, envoy: s.envoy(rig.Spec{Name: "local", Filter: rig.Local})},
-		nil)
-	s.add(variant{name: "local_ratelimit, dynamic", base: plain,
-		envoy: s.envoy(rig.Spec{Name: "dynamic", Filter: rig.Dynamic, Limits: plenty})}, nil)
+	if !o.Comparison {
+		s.direct(upstream)
+	}
 	if s.err != nil {
 		return s, s.err
 	}
-	s.add(variant{name: paced, base: paced, envoy: upstream, pace: queuedShare}, nil)
 	for _, v := range []struct {
 		name string
 		spec rig.Spec
 	}{
-		{proxied, rig.Spec{Name: "none-proxied", Filter: rig.Plain}},
-		{"local_ratelimit, proxied", rig.Spec{Name: "local-proxied", Filter: rig.Local}},
-		{"local_ratelimit, dynamic, proxied", rig.Spec{Name: "dynamic-proxied", Filter: rig.Dynamic, Limits: plenty}},
+		{plain, rig.Spec{Name: "none-proxied", Filter: rig.Plain}},
+		{oneBucket, rig.Spec{Name: "local-proxied", Filter: rig.Local}},
+		{rig.LocalRateLimit, rig.Spec{Name: "dynamic-proxied", Filter: rig.Dynamic, Limits: plenty}},
 	} {
-		v.spec.Upstream = upstream.Port
-		s.add(variant{name: v.name, base: proxied, envoy: s.envoy(v.spec)}, nil)
+		if v.name == plain || r.Wants(v.name) && !(v.name == oneBucket && o.Comparison) {
+			v.spec.Upstream = upstream.Port
+			s.add(variant{name: Proxied(v.name), base: Proxied(plain), envoy: s.envoy(v.spec)}, nil)
+		}
 	}
-	s.redis(upstream.Port)
-	s.titrate(upstream.Port)
+	for _, name := range r.Services() {
+		s.service(name, upstream.Port)
+	}
+	if r.Wants(rig.TitrateModule) {
+		s.titrate(upstream.Port)
+	}
 	return s, s.err
 }
 
-// redis adds ratelimit with its store, if there is one.
-func (s *stage) redis(upstream int) {
-	if s.err != nil || !s.rig.HasRateLimit() {
-		return
-	}
-	var service *rig.RateLimit
-	if service, s.err = s.rig.RateLimit(s.ctx, plenty); s.err != nil {
-		return
-	}
-	s.ends = append(s.ends, service.Stop)
-	s.add(variant{name: "ratelimit + Redis, proxied", base: proxied,
-		envoy: s.envoy(rig.Spec{Name: "remote", Filter: rig.Remote, RateLimit: service.Port, Upstream: upstream})},
-		service.Processes())
+// oneBucket is Envoy's filter with one bucket for all clients.
+const oneBucket = rig.LocalRateLimit + ", one bucket"
+
+// direct adds the variants of Envoy's own that answer by themselves.
+func (s *stage) direct(upstream *rig.Envoy) {
+	s.add(variant{name: plain, base: plain, envoy: s.envoy(rig.Spec{Name: "none", Filter: rig.Plain})}, nil)
+	s.add(variant{name: oneBucket, base: plain, envoy: s.envoy(rig.Spec{Name: "local", Filter: rig.Local})}, nil)
+	s.add(variant{name: rig.LocalRateLimit, base: plain,
+		envoy: s.envoy(rig.Spec{Name: "dynamic", Filter: rig.Dynamic, Limits: plenty})}, nil)
+	s.add(variant{name: paced, base: paced, envoy: upstream, pace: queuedShare}, nil)
 }
 
-// titrate adds our variants. Clients that are refused are news to every gateway
-// for as long as they are, which costs: they have an installation of their own,
-// so that the others do not pay for them.
-func (s *stage) titrate(upstream int) {
-	direct, through := s.installation("admitting", upstream)
-	limiting, _ := s.installation("limiting", upstream)
+// service adds a rate limit service with two gateways, so that its parts have somebody to tell;
+// the load goes through the first one.
+func (s *stage) service(name string, upstream int) {
 	if s.err != nil {
 		return
 	}
-	s.add(variant{name: "titrate, admit", base: plain, envoy: direct.Envoy}, direct.Processes()[1:])
-	s.add(variant{name: "titrate, reject", base: plain, envoy: limiting.Envoy, rejects: true,
-		load: rig.Closed{Tenant: "reject", Keys: 1000}}, limiting.Processes()[1:])
-	s.add(variant{name: "titrate, queued", base: paced, envoy: limiting.Envoy,
-		load: rig.Closed{Tenant: "queued", Keys: 1000, Connections: 64}}, limiting.Processes()[1:])
-	s.add(variant{name: "titrate, admit, proxied", base: proxied, envoy: through.Envoy}, through.Processes()[1:])
+	var service *rig.Service
+	if service, s.err = s.rig.Service(s.ctx, name, plenty, 2); s.err != nil {
+		return
+	}
+	s.ends = append(s.ends, service.Stop)
+	s.add(variant{name: Proxied(name), base: Proxied(plain), envoy: s.envoy(rig.Spec{
+		Name: fmt.Sprintf("remote-%d", len(s.all)), Filter: rig.Remote, RateLimit: service.Port(0),
+		Upstream: upstream})}, service.Processes(0))
+}
+
+// titrate adds our variants.
+func (s *stage) titrate(upstream int) {
+	direct, through := s.installation("admitting", upstream)
+	if s.err == nil && !s.o.Comparison {
+		s.add(variant{name: "titrate, admit", base: plain, envoy: direct.Envoy}, direct.Processes()[1:])
+		s.limiting(upstream)
+	}
+	if s.err == nil {
+		s.add(variant{name: Proxied(rig.TitrateModule), base: Proxied(plain), envoy: through.Envoy},
+			through.Processes()[1:])
+	}
+}
+
+// limiting adds the variants that refuse, and that make wait. Clients that are refused are news
+// to every gateway for as long as they are, which costs: they have an installation of their own,
+// so that the others do not pay for them.
+func (s *stage) limiting(upstream int) {
+	direct, _ := s.installation("limiting", upstream)
+	if s.err != nil {
+		return
+	}
+	s.add(variant{name: "titrate, reject", base: plain, envoy: direct.Envoy, rejects: true,
+		load: rig.Closed{Tenant: "reject", Keys: 1000}}, direct.Processes()[1:])
+	s.add(variant{name: "titrate, queued", base: paced, envoy: direct.Envoy,
+		load: rig.Closed{Tenant: "queued", Keys: 1000, Connections: 64}}, direct.Processes()[1:])
 }
 
 // installation starts one with two gateways: one answers, one sends on.

@@ -49,8 +49,15 @@
 //   - local_ratelimit: every gateway has the whole limit, by a dynamic
 //     descriptor per client. Not told of a change, which is a new listener to
 //     it.
-//   - ratelimit + Redis: one request to the service per request; fixed windows
-//     of a second of the clock. Not at 10⁴/s, which this pair does not bear on a
-//     machine that its load shares, and not told of a change either. A window
-//     has no burst: it refuses the bursts that a token bucket allows.
+//   - services: one request to the service per request. Not at 10⁴/s, which they
+//     do not bear on a machine that their load shares, and not told of a change
+//     either. A window has no burst: it refuses the bursts that a token bucket
+//     allows.
+//
+// The services, as package rig starts them:
+//
+//	titrate --rls        an agent beside each gateway; a bucket
+//	ratelimit + Redis    one for all; windows of a second of the clock
+//	Limitador (library)  one for all, counters in its memory; windows of a second
+//	                     that begin with a request
 package exactness

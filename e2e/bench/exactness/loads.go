@@ -38,6 +38,14 @@ var loads = []load{
 	{changing, split, 1.5, .4},
 }
 
+// Loads are the names of the loads.
+func Loads() (names []string) {
+	for _, l := range loads {
+		names = append(names, l.name)
+	}
+	return names
+}
+
 // even spaces requests evenly; next picks the gateway of the one at time t.
 func even(perSecond, seconds float64, next func(t float64) int) []at {
 	var all []at

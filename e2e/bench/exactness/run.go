@@ -9,7 +9,7 @@ import (
 
 	"github.com/titrate/titrate/e2e/bench/openloop"
 	"github.com/titrate/titrate/e2e/bench/rig"
-	"github.com/titrate/titrate/e2e/bench/table"
+	"github.com/titrate/titrate/papers/markdown"
 )
 
 // limits are the rates, per second, each with a burst of as many requests.
@@ -49,18 +49,14 @@ type system interface {
 	change(ctx context.Context, to float64) (bool, error)
 }
 
-// Run measures all cells of all systems.
-func Run(ctx context.Context, r *rig.Rig) ([]*Cell, []table.Table, error) {
+// Run measures the cells of all systems whose limit is at most the largest.
+func Run(ctx context.Context, r *rig.Rig, largest int) ([]*Cell, []markdown.Section, error) {
 	var all []*Cell
-	starts := []func(context.Context, *rig.Rig) (system, func(), error){startTitrate, startLocal}
-	if r.HasRateLimit() {
-		starts = append(starts, startRedis)
-	}
-	for _, start := range starts {
+	for _, start := range starters(r) {
 		s, stop, err := start(ctx, r)
 		if err == nil {
 			var cells []*Cell
-			cells, err = measure(ctx, r, s)
+			cells, err = measure(ctx, r, s, largest)
 			all = append(all, cells...)
 		}
 		stop()
@@ -71,8 +67,25 @@ func Run(ctx context.Context, r *rig.Rig) ([]*Cell, []table.Table, error) {
 	return all, tabulate(all), nil
 }
 
+// starter starts a system; stop is never nil.
+type starter func(context.Context, *rig.Rig) (s system, stop func(), err error)
+
+// starters are those of the systems that are wanted and that there are.
+func starters(r *rig.Rig) (all []starter) {
+	if r.Wants(rig.TitrateModule) {
+		all = append(all, startTitrate)
+	}
+	if r.Wants(rig.LocalRateLimit) {
+		all = append(all, startLocal)
+	}
+	for _, name := range r.Services() {
+		all = append(all, startService(name))
+	}
+	return all
+}
+
 // measure runs a system's cells, as many at once as it bears.
-func measure(ctx context.Context, r *rig.Rig, s system) ([]*Cell, error) {
+func measure(ctx context.Context, r *rig.Rig, s system, largest int) ([]*Cell, error) {
 	var all, batch []*Cell
 	sum := 0.0
 	flush := func() error {
@@ -86,7 +99,7 @@ func measure(ctx context.Context, r *rig.Rig, s system) ([]*Cell, error) {
 	for _, limit := range limits {
 		for _, l := range loads {
 			c := &Cell{System: s.name(), Limit: limit, Load: l.name, load: l}
-			if c.demand() > s.bears() {
+			if c.demand() > s.bears() || limit > largest {
 				continue
 			}
 			// The small limits run long, and so apart from the large ones.

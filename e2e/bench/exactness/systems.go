@@ -69,7 +69,7 @@ func documents(factor float64, changedOnly bool) string {
 	return b.String()
 }
 
-func (s *ours) name() string      { return "titrate" }
+func (s *ours) name() string      { return rig.TitrateModule }
 func (s *ours) bears() float64    { return 25_000 }
 func (s *ours) targets() []string { return s.all }
 
@@ -119,31 +119,34 @@ func native() (all []rig.Limit) {
 }
 
 func startLocal(ctx context.Context, r *rig.Rig) (system, func(), error) {
-	s := &theirs{title: "local_ratelimit", rate: 25_000}
-	stop, err := s.start(ctx, r, rig.Spec{Name: "local-exact", Filter: rig.Dynamic, Limits: native()})
+	s := &theirs{title: rig.LocalRateLimit, rate: 25_000}
+	stop, err := s.start(ctx, r, rig.Spec{Name: "local-exact", Filter: rig.Dynamic, Limits: native()}, nil)
 	return s, stop, err
 }
 
-func startRedis(ctx context.Context, r *rig.Rig) (system, func(), error) {
-	s := &theirs{title: "ratelimit + Redis", rate: 2500}
-	upstream, err := r.Envoy(ctx, rig.Spec{Name: "exactness upstream", Filter: rig.Plain})
-	if err != nil {
-		return s, func() {}, err
+// startService starts a rate limit service with Envoys that ask it.
+func startService(name string) starter {
+	return func(ctx context.Context, r *rig.Rig) (system, func(), error) {
+		s := &theirs{title: name, rate: 2500}
+		upstream, err := r.Envoy(ctx, rig.Spec{Name: "exactness upstream", Filter: rig.Plain})
+		if err != nil {
+			return s, func() {}, err
+		}
+		service, err := r.Service(ctx, name, native(), gateways+1)
+		if err != nil {
+			return s, func() { _ = upstream.Stop() }, err
+		}
+		spec := rig.Spec{Name: "remote-exact", Filter: rig.Remote, Upstream: upstream.Port}
+		stop, err := s.start(ctx, r, spec, service)
+		return s, func() {
+			stop()
+			_, _ = service.Stop(), upstream.Stop() // what does not end, the rig kills
+		}, err
 	}
-	service, err := r.RateLimit(ctx, native())
-	if err != nil {
-		return s, func() { _ = upstream.Stop() }, err
-	}
-	stop, err := s.start(ctx, r, rig.Spec{Name: "remote-exact", Filter: rig.Remote, RateLimit: service.Port,
-		Upstream: upstream.Port})
-	return s, func() {
-		stop()
-		_, _ = service.Stop(), upstream.Stop() // what does not end, the rig kills
-	}, err
 }
 
-// start starts the three gateways and the one that joins.
-func (s *theirs) start(ctx context.Context, r *rig.Rig, spec rig.Spec) (func(), error) {
+// start starts the three gateways and the one that joins; a service is what they ask, if any.
+func (s *theirs) start(ctx context.Context, r *rig.Rig, spec rig.Spec, service *rig.Service) (func(), error) {
 	var all []*rig.Envoy
 	stop := func() {
 		for _, e := range all {
@@ -153,6 +156,9 @@ func (s *theirs) start(ctx context.Context, r *rig.Rig, spec rig.Spec) (func(), 
 	name := spec.Name
 	for i := range gateways + 1 {
 		spec.Name, spec.Stamp = fmt.Sprintf("%s-%d", name, i+1), true
+		if service != nil {
+			spec.RateLimit = service.Port(i)
+		}
 		e, err := r.Envoy(ctx, spec)
 		if err != nil {
 			return stop, err

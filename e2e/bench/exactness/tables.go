@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/titrate/titrate/e2e/bench/table"
+	"github.com/titrate/titrate/papers/markdown"
 )
 
 // tabulate has a table per figure: a row per system and load, a column per limit.
-func tabulate(cells []*Cell) []table.Table {
-	var all []table.Table
+func tabulate(cells []*Cell) []markdown.Section {
+	var all []markdown.Section
 	for _, f := range []struct {
 		title, note string
 		show        func(*Figures) string
@@ -24,7 +24,7 @@ func tabulate(cells []*Cell) []table.Table {
 		{"Wrongful 429s to the client below its limit", "Target 0 while it is on one gateway, ≤ 0.1 % otherwise.",
 			func(f *Figures) string { return fmt.Sprintf("%.2f %%", 100*f.Wrongful) }},
 	} {
-		t := table.Table{Title: f.title, Head: []string{"system", "load"}}
+		t := markdown.Section{Title: f.title, Head: []string{"system", "load"}}
 		for _, l := range limits {
 			t.Head = append(t.Head, fmt.Sprintf("%d/s", l))
 		}

@@ -39,7 +39,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
-	"github.com/titrate/titrate/e2e/bench/table"
+	"github.com/titrate/titrate/papers/markdown"
 )
 
 const documents = `
@@ -62,10 +62,10 @@ type Count struct {
 }
 
 // Run counts and returns the table. Without valgrind it says so in the table.
-func Run(ctx context.Context, r *rig.Rig, d time.Duration) ([]Count, []table.Table, error) {
+func Run(ctx context.Context, r *rig.Rig, d time.Duration) ([]Count, []markdown.Section, error) {
 	valgrind, err := exec.LookPath("valgrind")
 	if err != nil {
-		return nil, []table.Table{{Title: "Instructions per request",
+		return nil, []markdown.Section{{Title: "Instructions per request",
 			Notes: []string{"Not counted: no valgrind here (Debian package valgrind)."}}}, nil
 	}
 	in, err := r.Installation(ctx, "callgrind", documents)
@@ -95,11 +95,11 @@ func Run(ctx context.Context, r *rig.Rig, d time.Duration) ([]Count, []table.Tab
 		counts = append(counts, c)
 		r.Say("instructions: %-26s %8.0f per request", c.Variant, c.PerRequest)
 	}
-	return counts, []table.Table{tabulate(counts)}, nil
+	return counts, []markdown.Section{tabulate(counts)}, nil
 }
 
-func tabulate(counts []Count) table.Table {
-	t := table.Table{Title: "Instructions per request, Envoy's worker",
+func tabulate(counts []Count) markdown.Section {
+	t := markdown.Section{Title: "Instructions per request, Envoy's worker",
 		Head:  []string{"variant", "instructions", "over no filter"},
 		Notes: []string{"callgrind; the worker's thread only (kernel and background threads are not in it)."}}
 	for _, c := range counts {

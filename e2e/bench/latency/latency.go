@@ -9,9 +9,9 @@
 //
 //   - half of the highest rate, where the highest is what the Envoy without
 //     filter answers to a closed load at the beginning of the run;
-//   - 1000/s, where ratelimit + Redis can take part as well. All variants of
+//   - 1000/s, where rate limit services can take part as well. All variants of
 //     that table send on to one more Envoy, since the ratelimit filter needs a
-//     route to an upstream.
+//     route to an upstream. Services have two gateways, as in package cpu.
 //
 // In each round each variant has its p50, p99 and p999; what is judged is the
 // median over rounds of the difference to the Envoy without filter in the same
@@ -35,7 +35,7 @@ import (
 	"github.com/titrate/titrate/e2e/bench/openloop"
 	"github.com/titrate/titrate/e2e/bench/paired"
 	"github.com/titrate/titrate/e2e/bench/rig"
-	"github.com/titrate/titrate/e2e/bench/table"
+	"github.com/titrate/titrate/papers/markdown"
 	"github.com/titrate/titrate/services/judge"
 )
 
@@ -111,10 +111,10 @@ func ask(ctx context.Context, t Target, requests [][]byte, shots []openloop.Shot
 }
 
 // Tabulate shows what each target adds to the base's latency.
-func Tabulate(title string, targets []Target, rounds paired.Rounds) table.Table {
+func Tabulate(title string, targets []Target, rounds paired.Rounds) markdown.Section {
 	base := targets[0].Name
-	t := table.Table{Title: title, Head: []string{"variant", "p50, µs", "p99, µs", "p999, µs", "p50 added", "p99 added",
-		"p999 added"},
+	t := markdown.Section{Title: title, Head: []string{"variant", "p50, µs", "p99, µs", "p999, µs",
+		"p50 added", "p99 added", "p999 added"},
 		Notes: []string{fmt.Sprintf("Medians of %d rounds of %v; added: median of the paired differences with its 95 "+
 			"%% interval, µs.", len(rounds[base]), window)}}
 	for _, target := range targets {

@@ -2,11 +2,12 @@ package latency
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/titrate/titrate/e2e/bench/paired"
 	"github.com/titrate/titrate/e2e/bench/rig"
-	"github.com/titrate/titrate/e2e/bench/table"
+	"github.com/titrate/titrate/papers/markdown"
 )
 
 // Documents are an installation in which tenant admit is never limited.
@@ -21,7 +22,11 @@ const Documents = `
 const (
 	lowRate = 1000 // requests/s that ratelimit + Redis bears anywhere
 	clients = 10_000
+	tenant  = "admit"
 )
+
+// limits are those of Envoy's own filter and of services: none is met here.
+var limits = []rig.Limit{{Tenant: tenant, Rate: 1_000_000}}
 
 // Figures are what a run measured.
 type Figures struct {
@@ -30,8 +35,15 @@ type Figures struct {
 	Low      paired.Rounds `json:"low"`
 }
 
+// Options of a run.
+type Options struct {
+	Rounds int // ≥ 1
+	// Comparison measures only proxied requests, at the low rate.
+	Comparison bool
+}
+
 // Run measures at both rates.
-func Run(ctx context.Context, r *rig.Rig, rounds int) (*Figures, []table.Table, error) {
+func Run(ctx context.Context, r *rig.Rig, o Options) (*Figures, []markdown.Section, error) {
 	r.Say("latency: starting an Envoy per variant")
 	in, err := r.Installation(ctx, "latency", Documents)
 	if err != nil {
@@ -44,18 +56,23 @@ func Run(ctx context.Context, r *rig.Rig, rounds int) (*Figures, []table.Table, 
 	}
 	defer func() { _ = upstream.Stop() }()
 	f := &Figures{}
-	half, err := f.half(ctx, r, in, rounds)
-	if err != nil {
-		return nil, nil, err
+	var tables []markdown.Section
+	if !o.Comparison {
+		half, err := f.half(ctx, r, in, o.Rounds)
+		if err != nil {
+			return nil, nil, err
+		}
+		tables = append(tables, half)
 	}
-	low, err := f.low(ctx, r, in, upstream.Port, rounds/2+1)
-	return f, []table.Table{half, low}, err
+	low, err := f.low(ctx, r, in, upstream.Port, o.Rounds/2+1)
+	return f, append(tables, low), err
 }
 
 // half measures direct answers at half of the highest rate.
-func (f *Figures) half(ctx context.Context, r *rig.Rig, in *rig.Installation, rounds int) (t table.Table, err error) {
-	targets, stop, err := start(ctx, r, in, "half", []rig.Spec{{Filter: rig.Plain}, {Filter: rig.Local},
-		{Filter: rig.Titrate}})
+func (f *Figures) half(ctx context.Context, r *rig.Rig, in *rig.Installation,
+	rounds int) (t markdown.Section, err error) {
+	targets, stop, err := start(ctx, r, in, "half", 0, []variant{{NoFilter, rig.Plain},
+		{rig.LocalRateLimit, rig.Dynamic}, {rig.TitrateModule, rig.Titrate}})
 	defer stop()
 	if err != nil {
 		return t, err
@@ -73,20 +90,17 @@ func (f *Figures) half(ctx context.Context, r *rig.Rig, in *rig.Installation, ro
 
 // low measures proxied requests at 1000/s.
 func (f *Figures) low(ctx context.Context, r *rig.Rig, in *rig.Installation,
-	upstream, rounds int) (t table.Table, err error) {
-	specs := []rig.Spec{{Filter: rig.Plain}, {Filter: rig.Local}, {Filter: rig.Titrate}}
-	if r.HasRateLimit() {
-		service, err := r.RateLimit(ctx, []rig.Limit{{Tenant: "admit", Rate: 1_000_000}})
-		if err != nil {
-			return t, err
+	upstream, rounds int) (t markdown.Section, err error) {
+	all := []variant{{NoFilter, rig.Plain}}
+	for _, v := range []variant{{rig.LocalRateLimit, rig.Dynamic}, {rig.TitrateModule, rig.Titrate}} {
+		if r.Wants(v.name) {
+			all = append(all, v)
 		}
-		defer func() { _ = service.Stop() }()
-		specs = append(specs, rig.Spec{Filter: rig.Remote, RateLimit: service.Port})
 	}
-	for i := range specs {
-		specs[i].Upstream = upstream
+	for _, name := range r.Services() {
+		all = append(all, variant{name, rig.Remote})
 	}
-	targets, stop, err := start(ctx, r, in, "low", specs)
+	targets, stop, err := start(ctx, r, in, "low", upstream, all)
 	defer stop()
 	if err != nil {
 		return t, err
@@ -97,38 +111,65 @@ func (f *Figures) low(ctx context.Context, r *rig.Rig, in *rig.Installation,
 	return Tabulate(fmt.Sprintf("Latency at %d/s, proxied", lowRate), targets, f.Low), nil
 }
 
-// names of the variants in the tables.
-var names = map[rig.Filter]string{
-	rig.Plain: "no filter", rig.Local: "local_ratelimit", rig.Remote: "ratelimit + Redis", rig.Titrate: "titrate",
+// NoFilter is the variant that the others are compared with.
+const NoFilter = "no filter"
+
+// variant is an Envoy with a filter; its name is that of the system.
+type variant struct {
+	name   string
+	filter rig.Filter
 }
 
 // start starts the Envoys and warms them up. stop is never nil.
-func start(ctx context.Context, r *rig.Rig, in *rig.Installation, group string,
-	specs []rig.Spec) (targets []Target, stop func(), err error) {
+func start(ctx context.Context, r *rig.Rig, in *rig.Installation, group string, upstream int,
+	all []variant) (targets []Target, stop func(), err error) {
+	var ends []func() error
 	stop = func() {
-		for _, t := range targets {
-			_ = t.Envoy.Stop() // what does not end, the rig kills
+		for _, end := range ends {
+			_ = end() // what does not end, the rig kills
 		}
 	}
-	for _, s := range specs {
-		s.Name = fmt.Sprintf("%s-%s", group, s.Filter)
-		var e *rig.Envoy
-		if s.Filter == rig.Titrate {
-			var g *rig.Gateway
-			if g, err = in.Gateway(ctx, s); err == nil {
-				e = g.Envoy
-			}
-		} else {
-			e, err = r.Envoy(ctx, s)
-		}
+	for i, v := range all {
+		spec := rig.Spec{Name: fmt.Sprintf("%s-%d", group, i), Filter: v.filter, Upstream: upstream, Limits: limits}
+		e, end, err := v.start(ctx, r, in, spec)
 		if err != nil {
 			return targets, stop, err
 		}
-		t := Target{Name: names[s.Filter], Envoy: e, Tenant: "admit", Clients: clients}
+		ends = append(ends, end)
+		t := Target{Name: v.name, Envoy: e, Tenant: tenant, Clients: clients}
 		targets = append(targets, t)
 		if _, err := Measure(ctx, r, []Target{t}, lowRate, 1); err != nil {
 			return targets, stop, err
 		}
 	}
 	return targets, stop, nil
+}
+
+// start starts the Envoy of a variant, and what it asks.
+func (v variant) start(ctx context.Context, r *rig.Rig, in *rig.Installation,
+	spec rig.Spec) (*rig.Envoy, func() error, error) {
+	switch v.filter {
+	case rig.Titrate:
+		g, err := in.Gateway(ctx, spec)
+		if err != nil {
+			return nil, nil, err
+		}
+		return g.Envoy, g.Stop, nil
+	case rig.Remote:
+		service, err := r.Service(ctx, v.name, limits, 2)
+		if err != nil {
+			return nil, nil, err
+		}
+		spec.RateLimit = service.Port(0)
+		e, err := r.Envoy(ctx, spec)
+		if err != nil {
+			return nil, nil, err
+		}
+		return e, func() error { return errors.Join(e.Stop(), service.Stop()) }, nil
+	}
+	e, err := r.Envoy(ctx, spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	return e, e.Stop, nil
 }

@@ -35,7 +35,7 @@ import (
 	"github.com/titrate/titrate/e2e/bench/openloop"
 	"github.com/titrate/titrate/e2e/bench/paired"
 	"github.com/titrate/titrate/e2e/bench/rig"
-	"github.com/titrate/titrate/e2e/bench/table"
+	"github.com/titrate/titrate/papers/markdown"
 	"github.com/titrate/titrate/services/judge"
 )
 
@@ -63,7 +63,7 @@ type Figures struct {
 }
 
 // Run measures.
-func Run(ctx context.Context, r *rig.Rig, rounds int) (*Figures, []table.Table, error) {
+func Run(ctx context.Context, r *rig.Rig, rounds int) (*Figures, []markdown.Section, error) {
 	in, err := r.Installation(ctx, "memory", documents)
 	if err != nil {
 		return nil, nil, err
@@ -97,7 +97,7 @@ func Run(ctx context.Context, r *rig.Rig, rounds int) (*Figures, []table.Table, 
 		return nil, nil, err
 	}
 	err = f.collect(ctx, r, in, gateways[1])
-	return f, []table.Table{f.tabulate(), latency.Tabulate(fmt.Sprintf("Latency with 10⁶ clients, %.0f/s", f.Rate),
+	return f, []markdown.Section{f.tabulate(), latency.Tabulate(fmt.Sprintf("Latency with 10⁶ clients, %.0f/s", f.Rate),
 		targets, f.Latency)}, err
 }
 
@@ -221,8 +221,8 @@ func pauses(log string, from int64) ([]float64, error) {
 	return all, nil
 }
 
-func (f *Figures) tabulate() table.Table {
-	t := table.Table{Title: "A million clients in one Envoy", Head: []string{"what", "seen", "target"}}
+func (f *Figures) tabulate() markdown.Section {
+	t := markdown.Section{Title: "A million clients in one Envoy", Head: []string{"what", "seen", "target"}}
 	t.Add("keys in the table", fmt.Sprintf("%.0f", f.Keys), "10⁶")
 	t.Add("memory per key", fmt.Sprintf("%.0f B", f.BytesPerKey), "≤ 100 B")
 	if f.Collections == 0 {

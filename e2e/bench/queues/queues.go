@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
-	"github.com/titrate/titrate/e2e/bench/table"
+	"github.com/titrate/titrate/papers/markdown"
 	"github.com/titrate/titrate/services/judge"
 )
 
@@ -36,7 +36,7 @@ var laws = []struct{ name, aqm, queue string }{
 }
 
 // Run measures every law with every kind for so long.
-func Run(ctx context.Context, r *rig.Rig, duration time.Duration) ([]Figures, []table.Table, error) {
+func Run(ctx context.Context, r *rig.Rig, duration time.Duration) ([]Figures, []markdown.Section, error) {
 	cells, documents := plan()
 	in, err := r.Installation(ctx, "queues", documents)
 	if err != nil {
@@ -54,7 +54,7 @@ func Run(ctx context.Context, r *rig.Rig, duration time.Duration) ([]Figures, []
 		c.http = withPool(c.tenant())
 	}
 	figures, err := play(ctx, cells, duration)
-	return figures, []table.Table{tabulate(figures, duration)}, err
+	return figures, []markdown.Section{tabulate(figures, duration)}, err
 }
 
 // plan makes the cells and the documents of their pools.
@@ -130,8 +130,8 @@ func (c *cell) take() Figures {
 	return f
 }
 
-func tabulate(figures []Figures, duration time.Duration) table.Table {
-	t := table.Table{
+func tabulate(figures []Figures, duration time.Duration) markdown.Section {
+	t := markdown.Section{
 		Title: fmt.Sprintf("Queues: delay target %v, longest wait %v, useful time %v, %.0f/s each", target, longest,
 			useful, capacity),
 		Head: []string{"clients", "law", "wait mean", "wait p99", "goodput", "refused", "marked", "given up"},

@@ -4,7 +4,7 @@
 //
 //	Rig ── Envoy          one real Envoy, one worker, of one variant (Filter)
 //	    ── Installation   etcd, a coordinator, and per gateway an agent and an Envoy
-//	    ── RateLimit      envoyproxy/ratelimit with a Redis of its own
+//	    ── Service        a rate limit service that Envoys ask: ours, or another one
 //
 // All of it are real processes on loopback ports that were free, with their
 // logs and configurations in one directory. They are children of a

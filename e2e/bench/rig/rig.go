@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"time"
 
 	"github.com/titrate/titrate/services/dev/child"
@@ -16,8 +17,10 @@ import (
 // Options name the programs under test.
 type Options struct {
 	local.Programs
-	// RateLimit is envoyproxy/ratelimit's binary (tools/ratelimit), "" without.
-	RateLimit string
+	// RateLimit and Limitador are binaries that tools/sh builds, "" without.
+	RateLimit, Limitador string
+	// Systems is what the names of the systems match that are to be measured; nil is all.
+	Systems *regexp.Regexp
 	// Progress gets one line per step.
 	Progress io.Writer
 	// Host is the address that servers listen on; "" is 127.0.0.1.
@@ -59,9 +62,10 @@ func (o *Options) find() error {
 		{&o.Module, "the filter", "run `make build`"},
 		{&o.Envoy, "Envoy's binary", "run `make envoy`, or set ENVOY_BIN"},
 		{&o.RateLimit, "envoyproxy/ratelimit", "run tools/sh/ratelimit.sh, or leave -ratelimit empty"},
+		{&o.Limitador, "Limitador", "run tools/sh/limitador.sh, or leave -limitador empty"},
 	} {
 		if *f.path == "" {
-			if f.path == &o.RateLimit {
+			if f.path == &o.RateLimit || f.path == &o.Limitador {
 				continue
 			}
 			return fmt.Errorf("no path of %s: %s", f.what, f.remedy)
@@ -101,9 +105,6 @@ func Sleep(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 }
-
-// HasRateLimit tells whether envoyproxy/ratelimit can be started.
-func (r *Rig) HasRateLimit() bool { return r.o.RateLimit != "" }
 
 // patience is how long a process may take to be ready. Under valgrind Envoy
 // takes 5 s.
