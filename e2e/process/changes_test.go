@@ -10,7 +10,9 @@ import (
 func TestGuideChanges(t *testing.T) {
 	b := need(t)
 	said := guide.Run(t, b.clone(t, nil), script(t, "../../docs/changes.md", "To try it", "Apply, with a reason",
-		"Look back", "Go back"))
-	contains(t, said, "tenants/bolt created", "tenants/bolt deleted (dry run)", "nobody uses it yet", "+ tenants/bolt",
+		"Plan first", "Look back", "Go back"))
+	contains(t, said, "capacity: 300 -> 100", "exit status 1",
+		"cut-half: pools/api: capacity falls from 300.0/s to 100.0/s",
+		"tenants/bolt created", "tenants/bolt deleted (dry run)", "nobody uses it yet", "+ tenants/bolt",
 		"Rolled back to ", "tenants/bolt       1  -")
 }

@@ -41,7 +41,7 @@ func need(method string) Role {
 var quotaRules = map[string]Role{
 	"GetPool": Viewer, "ListPools": Viewer, "GetTenant": Viewer, "ListTenants": Viewer,
 	"GetQuota": Viewer, "ListQuotas": Viewer, "GetLimit": Viewer, "ListLimits": Viewer, "Why": Viewer, "Top": Viewer,
-	"ListRevisions": Viewer, "GetRevision": Viewer, "Rollback": Admin,
+	"ListRevisions": Viewer, "GetRevision": Viewer, "Plan": Viewer, "Check": Viewer, "Rollback": Admin,
 	"CreatePool": Editor, "UpdatePool": Editor, "DeletePool": Editor, "CreateTenant": Editor, "UpdateTenant": Editor,
 	"DeleteTenant": Editor, "CreateQuota": Editor, "UpdateQuota": Editor, "DeleteQuota": Editor,
 	"CreateLimit": Editor, "UpdateLimit": Editor, "DeleteLimit": Editor, "Apply": Editor,

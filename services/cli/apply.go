@@ -15,7 +15,6 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/document"
@@ -87,7 +86,8 @@ func newApply() *cobra.Command {
 		c      connection
 		output format
 		files  []string
-		prune  bool
+		asked  planned
+		plan   bool
 		ask    quotav1.ApplyRequest
 	)
 	cmd := &cobra.Command{
@@ -104,7 +104,7 @@ func newApply() *cobra.Command {
 			if ask.GetTakeOver() {
 				dropEtags(documents)
 			}
-			return runApply(cmd, &c, output, documents, &ask, prune)
+			return runApply(cmd, &c, output, documents, &ask, asked, plan)
 		},
 	}
 	c.flags(cmd)
@@ -118,12 +118,19 @@ func newApply() *cobra.Command {
 	f.BoolVar(&ask.TakeOver, "overwrite", false,
 		"apply also what somebody else changed since the documents were read, and what another set owns: etags and "+
 			"owners do not count")
-	f.StringVar(&ask.Set, "set", "", "name of the set that owns the resources from now on")
-	f.BoolVar(&prune, "prune", false, "delete what --set owns and no document mentions, in the same transaction")
+	setFlags(f, &ask, &asked.prune)
+	f.BoolVar(&plan, "plan", false,
+		"show the plan first, as titrate plan does, and apply only if all its guards are waived")
+	asked.waiveFlag(f)
 	f.Int64Var(&ask.ExpectedRevision, "if-revision", 0,
 		"apply only if the configuration is at this revision (default any)")
 	messageFlag(f, &ask.Message)
 	return cmd
+}
+
+func setFlags(f *pflag.FlagSet, ask *quotav1.ApplyRequest, prune *bool) {
+	f.StringVar(&ask.Set, "set", "", "name of the set that owns the resources from now on")
+	f.BoolVar(prune, "prune", false, "delete what --set owns and no document mentions, in the same transaction")
 }
 
 // messageFlag is -m.
@@ -158,33 +165,26 @@ const (
 )
 
 func runApply(cmd *cobra.Command, c *connection, output format, documents []*document.Document,
-	request *quotav1.ApplyRequest, prune bool) error {
-	if prune && request.GetSet() == "" {
-		return usagef("--prune needs --set NAME: only what a set owns is deleted")
+	request *quotav1.ApplyRequest, asked planned, plan bool) error {
+	if err := asked.check(); err != nil {
+		return err
 	}
-	if n := len(documents); n > maxApply {
-		return fmt.Errorf("nothing was applied: %d documents, but one transaction takes %d at most; apply them in "+
-			"parts, pools and tenants first", n, maxApply)
-	}
-	if n := len(documents); n >= manyDocuments && !cmd.Flags().Changed("timeout") {
-		c.timeout += time.Duration(n) * perDocument
-	}
-	client, err := c.dial()
+	client, err := c.dialFor(cmd, len(documents))
 	if err != nil {
 		return err
 	}
 	defer client.close()
-	for _, d := range documents {
-		request.Resources = append(request.Resources, resource.Of(d.Resource))
+	if err := client.fill(cmd.Context(), request, documents, asked.prune); err != nil {
+		return err
 	}
-	if prune {
-		if request.Deletions, err = client.left(cmd.Context(), request); err != nil {
-			return worded(err)
+	if plan {
+		w := cmd.OutOrStdout()
+		if output != asTable {
+			w = cmd.ErrOrStderr()
 		}
-	}
-	if n := proto.Size(request); n > maxApplyBytes {
-		return fmt.Errorf("nothing was applied: the documents take %d bytes, one step takes %d; apply them in parts, "+
-			"pools and tenants first", n, maxApplyBytes)
+		if err := client.planFirst(cmd, w, request, documents, asked); err != nil {
+			return err
+		}
 	}
 	var response *quotav1.ApplyResponse
 	err = during(cmd.ErrOrStderr(), len(documents), func() (err error) {

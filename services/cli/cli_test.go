@@ -46,6 +46,28 @@ func (present) QuotaStatus(name string) *quotav1.QuotaStatus {
 		Stale: true}
 }
 
+// Rehearse knows that acme loses in a smaller pool.
+func (present) Rehearse(resources []*quotav1.Resource, _ []string) (*quota.Rehearsal, error) {
+	r := &quota.Rehearsal{}
+	for _, e := range resources {
+		if p := e.GetPool(); p.GetName() == "pools/api" {
+			r.Pools = append(r.Pools, &quotav1.PoolEffect{Pool: p.Name, Demand: 410, CapacityBefore: 300,
+				CapacityAfter: p.Capacity, FairRateBefore: 62.5, FairRateAfter: p.Capacity / 4, PriceBefore: .25,
+				PriceAfter: 75 / p.Capacity})
+			r.Flows = append(r.Flows, &quotav1.FlowEffect{Tenant: "tenants/acme", Pool: p.Name, DemandBefore: 320,
+				DemandAfter: 320, ShareBefore: 187.5, ShareAfter: p.Capacity / 2, OverBefore: 132.5,
+				OverAfter: 320 - p.Capacity/2, BoundAfter: quotav1.Bound_POOL})
+		}
+	}
+	return r, nil
+}
+
+func (present) Findings() []*quotav1.Finding {
+	return []*quotav1.Finding{{Category: "etcd", State: quotav1.Finding_OK, Message: "the session lives"},
+		{Category: "security", State: quotav1.Finding_WARNING, Message: "callers show no certificate",
+			Advice: "give --tls-ca"}}
+}
+
 func (present) Doubts(m resource.Message) (doubts []quota.Doubt, known bool) {
 	if l, ok := m.(*quotav1.Limit); ok && l.Identity == "usr" {
 		doubts = append(doubts, quota.Doubt{Field: "identity",

@@ -88,7 +88,7 @@ func (c *client) configuration(ctx context.Context, revision int64) ([]resource.
 		}
 	}
 	if revision > 0 {
-		back, err := c.Rollback(ctx, &quotav1.RollbackRequest{Revision: revision, ValidateOnly: true})
+		back, err := c.Plan(ctx, &quotav1.PlanRequest{Rollback: revision})
 		if err != nil {
 			return nil, err
 		}

@@ -14,7 +14,8 @@ import (
 
 const rollbackLong = `rollback makes the configuration what it was after a revision of titrate history:
 resources that were created since are deleted, those that were deleted or changed since
-are put back, all in one transaction. It shows what it would do, and does it with --yes.
+are put back, all in one transaction. It shows what it would do and what would happen, as titrate
+plan does, and does it with --yes, if all guards of the plan are waived.
 
 A rollback is a change as any other: it is a new revision, and can be rolled back itself.
 If somebody changes the configuration between the plan and the rollback, nothing happens.`
@@ -24,9 +25,10 @@ const rollbackExample = `  titrate rollback 1795362000123
 
 func newRollback() *cobra.Command {
 	var (
-		c   connection
-		ask quotav1.RollbackRequest
-		yes bool
+		c     connection
+		ask   quotav1.RollbackRequest
+		yes   bool
+		asked planned
 	)
 	cmd := &cobra.Command{
 		Use:     "rollback REVISION",
@@ -36,23 +38,27 @@ func newRollback() *cobra.Command {
 		Args:    oneRevision,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ask.Revision, _ = strconv.ParseInt(args[0], 10, 64)
-			return runRollback(cmd, &c, &ask, yes)
+			return runRollback(cmd, &c, &ask, asked, yes)
 		},
 	}
 	c.flags(cmd)
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it, after showing what it does")
 	messageFlag(cmd.Flags(), &ask.Message)
+	asked.waiveFlag(cmd.Flags())
 	return cmd
 }
 
-func runRollback(cmd *cobra.Command, c *connection, ask *quotav1.RollbackRequest, yes bool) error {
+func runRollback(cmd *cobra.Command, c *connection, ask *quotav1.RollbackRequest, asked planned,
+	yes bool) error {
+	if err := asked.check(); err != nil {
+		return err
+	}
 	client, err := c.dial()
 	if err != nil {
 		return err
 	}
 	defer client.close()
-	ask.ValidateOnly = true
-	plan, err := client.Rollback(cmd.Context(), ask)
+	plan, err := client.Plan(cmd.Context(), &quotav1.PlanRequest{Rollback: ask.GetRevision()})
 	if err != nil {
 		return worded(err)
 	}
@@ -61,8 +67,11 @@ func runRollback(cmd *cobra.Command, c *connection, ask *quotav1.RollbackRequest
 		fmt.Fprintf(w, "Nothing to change: the configuration is what it was at revision %d.\n", ask.GetRevision())
 		return nil
 	}
-	if err := writeChanges(w, plan.GetChanges()); err != nil {
+	if err := writePlan(w, plan); err != nil {
 		return err
+	}
+	if err := asked.stands(plan); err != nil {
+		return fmt.Errorf("nothing was changed: %w", err)
 	}
 	if !yes {
 		fmt.Fprintf(w, "Nothing was changed yet. To do it: titrate rollback %d --yes\n", ask.GetRevision())
@@ -71,7 +80,7 @@ func runRollback(cmd *cobra.Command, c *connection, ask *quotav1.RollbackRequest
 	if n := len(plan.GetChanges()); n >= manyDocuments && !cmd.Flags().Changed("timeout") {
 		client.limit += time.Duration(n) * perDocument
 	}
-	ask.ValidateOnly, ask.ExpectedRevision = false, plan.GetRevision()
+	ask.ExpectedRevision = plan.GetRevision()
 	done, err := client.Rollback(cmd.Context(), ask)
 	if status.Code(err) == codes.Aborted {
 		return fmt.Errorf("nothing was changed: somebody changed the configuration after this plan; run it again: %w",

@@ -14,7 +14,7 @@ const rootLong = `titrate limits rates inside Envoy: one limit holds over all ga
 capacity of an upstream is shared fairly among tenants.
 
 See it first:            titrate dev
-Then configure it:       titrate apply -f quotas.yaml
+Then configure it:       titrate plan -f quotas.yaml, titrate apply -f quotas.yaml
 Look at what happens:    titrate get
 And ask for reasons:     titrate why acme
 Who is limited now:      titrate top
@@ -52,8 +52,8 @@ func Root() *cobra.Command {
 		},
 	}
 	root.AddGroup(&cobra.Group{ID: groupAPI, Title: "Configure and ask:"}, &cobra.Group{ID: groupRun, Title: "Run:"})
-	in(root, groupAPI, newGet(), newApply(), newDelete(), newWhy(), newTop(), newHistory(), newRollback(),
-		newExport(), newRecover(), newBackup(), newImport(), newSolve(), newSimulate(), newLab())
+	in(root, groupAPI, newGet(), newPlan(), newApply(), newDelete(), newWhy(), newTop(), newCheck(), newHistory(),
+		newRollback(), newExport(), newRecover(), newBackup(), newImport(), newSolve(), newSimulate(), newLab())
 	in(root, groupRun,
 		newDev(),
 		newCoordinator(),

@@ -57,6 +57,11 @@ type Live interface {
 	// selection says, or with single as rows of one tenant, pool or limit, and gateway each. An
 	// error is as that of Explain.
 	Activity(ctx context.Context, s *quotav1.Selection, single bool) (*quotav1.TopResponse, error)
+	// Rehearse says what would happen to shares if the resources were stored and the
+	// names deleted, for the demand of now. An error says why this coordinator does not know.
+	Rehearse(resources []*quotav1.Resource, deleted []string) (*Rehearsal, error)
+	// Findings says what is right and wrong with the installation.
+	Findings() []*quotav1.Finding
 	// Doubts returns why a resource may not do what it says: names that gateways do
 	// not know, gateways that do not enforce it. known is false if it names an identity
 	// or a class and no gateway has reported which ones it knows.

@@ -41,8 +41,14 @@ type present struct {
 	deaf         bool                // no gateway has told its names
 	activity     []*quotav1.Activity // single rows, and clients
 	silent       []string
+	rehearsal    *quota.Rehearsal
 }
 
+func (p *present) Rehearse([]*quotav1.Resource, []string) (*quota.Rehearsal, error) {
+	return p.rehearsal, p.err
+}
+
+func (p *present) Findings() []*quotav1.Finding                 { return nil }
 func (p *present) PoolStatus(name string) *quotav1.PoolStatus   { return p.pools[name] }
 func (p *present) QuotaStatus(name string) *quotav1.QuotaStatus { return p.quotas[name] }
 func (p *present) Doubts(m resource.Message) ([]quota.Doubt, bool) {

@@ -101,7 +101,7 @@ func (c *Cache) Apply(b store.Batch) {
 	if b.Reset {
 		c.config = Compile(b.Revision, c.resources)
 	} else {
-		c.config = change(c.config, b)
+		c.config = With(c.config, b)
 	}
 	close(c.changed)
 	c.changed = make(chan struct{})

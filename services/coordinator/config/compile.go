@@ -26,9 +26,9 @@ func Compile(revision int64, resources map[string]*quotav1.Resource) *allocation
 	return d.finish()
 }
 
-// change is the allocator's configuration after a step that is no reset. What the step does
+// With is the allocator's configuration after a step that is no reset. What the step does
 // not change is shared with the one before.
-func change(before *allocation.Config, b store.Batch) *allocation.Config {
+func With(before *allocation.Config, b store.Batch) *allocation.Config {
 	d := draft{Config: *before}
 	d.Revision = b.Revision
 	for _, r := range b.Resources {

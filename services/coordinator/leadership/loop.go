@@ -220,6 +220,22 @@ func (l *Loop) Step(now time.Time) bool {
 	return true
 }
 
+// Rehearse returns what the next round would decide under two configurations, nil if this
+// coordinator does not lead, or does not know the demand yet.
+func (l *Loop) Rehearse(now time.Time, a, b *allocation.Config) (*allocation.Outcome, *allocation.Outcome) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.allocator == nil || l.outcome == nil && !l.alone(now) {
+		return nil, nil
+	}
+	return l.allocator.Rehearse(a), l.allocator.Rehearse(b)
+}
+
+// alone reports whether there is no agent whose demand might not be known yet.
+func (l *Loop) alone(now time.Time) bool {
+	return l.allocator.Agents() == 0 && now.Sub(l.began) >= l.o.Params.Membership
+}
+
 // Next returns what an agent is to be sent now, nil if it has everything.
 func (l *Loop) Next(now time.Time, r *delivery.Receiver) []delivery.Message {
 	l.mu.Lock()

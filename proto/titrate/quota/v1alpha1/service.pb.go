@@ -197,6 +197,58 @@ func (Selection_Order) EnumDescriptor() ([]byte, []int) {
 	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{33, 1}
 }
 
+type Finding_State int32
+
+const (
+	Finding_STATE_UNSPECIFIED Finding_State = 0
+	Finding_OK                Finding_State = 1
+	Finding_WARNING           Finding_State = 2
+	Finding_FAILED            Finding_State = 3
+)
+
+// Enum value maps for Finding_State.
+var (
+	Finding_State_name = map[int32]string{
+		0: "STATE_UNSPECIFIED",
+		1: "OK",
+		2: "WARNING",
+		3: "FAILED",
+	}
+	Finding_State_value = map[string]int32{
+		"STATE_UNSPECIFIED": 0,
+		"OK":                1,
+		"WARNING":           2,
+		"FAILED":            3,
+	}
+)
+
+func (x Finding_State) Enum() *Finding_State {
+	p := new(Finding_State)
+	*p = x
+	return p
+}
+
+func (x Finding_State) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Finding_State) Descriptor() protoreflect.EnumDescriptor {
+	return file_titrate_quota_v1alpha1_service_proto_enumTypes[3].Descriptor()
+}
+
+func (Finding_State) Type() protoreflect.EnumType {
+	return &file_titrate_quota_v1alpha1_service_proto_enumTypes[3]
+}
+
+func (x Finding_State) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Finding_State.Descriptor instead.
+func (Finding_State) EnumDescriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{53, 0}
+}
+
 type GetPoolRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -3515,6 +3567,602 @@ func (x *RollbackResponse) GetChanges() []*ResourceChange {
 	return nil
 }
 
+type PlanRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What would be applied; validate_only does not count.
+	Apply *ApplyRequest `protobuf:"bytes,1,opt,name=apply,proto3" json:"apply,omitempty"`
+	// Instead: the revision to go back to.
+	Rollback      int64 `protobuf:"varint,2,opt,name=rollback,proto3" json:"rollback,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanRequest) Reset() {
+	*x = PlanRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanRequest) ProtoMessage() {}
+
+func (x *PlanRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
+func (*PlanRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *PlanRequest) GetApply() *ApplyRequest {
+	if x != nil {
+		return x.Apply
+	}
+	return nil
+}
+
+func (x *PlanRequest) GetRollback() int64 {
+	if x != nil {
+		return x.Rollback
+	}
+	return 0
+}
+
+type PlanResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// That the plan is for: apply it with this expected_revision.
+	Revision int64             `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	Changes  []*ResourceChange `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
+	// Those that change, for the demand of now.
+	Pools []*PoolEffect `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`
+	Flows []*FlowEffect `protobuf:"bytes,4,rep,name=flows,proto3" json:"flows,omitempty"`
+	// Reasons to think again.
+	Guards   []*Guard   `protobuf:"bytes,5,rep,name=guards,proto3" json:"guards,omitempty"`
+	Warnings []*Warning `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// Why pools and flows are not known, such as that another coordinator leads; "" = they are.
+	EffectsUnknown string `protobuf:"bytes,7,opt,name=effects_unknown,json=effectsUnknown,proto3" json:"effects_unknown,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *PlanResponse) Reset() {
+	*x = PlanResponse{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanResponse) ProtoMessage() {}
+
+func (x *PlanResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
+func (*PlanResponse) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *PlanResponse) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *PlanResponse) GetChanges() []*ResourceChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *PlanResponse) GetPools() []*PoolEffect {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
+func (x *PlanResponse) GetFlows() []*FlowEffect {
+	if x != nil {
+		return x.Flows
+	}
+	return nil
+}
+
+func (x *PlanResponse) GetGuards() []*Guard {
+	if x != nil {
+		return x.Guards
+	}
+	return nil
+}
+
+func (x *PlanResponse) GetWarnings() []*Warning {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+func (x *PlanResponse) GetEffectsUnknown() string {
+	if x != nil {
+		return x.EffectsUnknown
+	}
+	return ""
+}
+
+// What a plan does to a pool. Rates in cost units per second.
+type PoolEffect struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Pool             string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	Demand           float64                `protobuf:"fixed64,2,opt,name=demand,proto3" json:"demand,omitempty"`
+	CapacityBefore   float64                `protobuf:"fixed64,3,opt,name=capacity_before,json=capacityBefore,proto3" json:"capacity_before,omitempty"`
+	CapacityAfter    float64                `protobuf:"fixed64,4,opt,name=capacity_after,json=capacityAfter,proto3" json:"capacity_after,omitempty"`
+	FairRateBefore   float64                `protobuf:"fixed64,5,opt,name=fair_rate_before,json=fairRateBefore,proto3" json:"fair_rate_before,omitempty"` // of weight 1; 0 = the pool is slack
+	FairRateAfter    float64                `protobuf:"fixed64,6,opt,name=fair_rate_after,json=fairRateAfter,proto3" json:"fair_rate_after,omitempty"`
+	PriceBefore      float64                `protobuf:"fixed64,7,opt,name=price_before,json=priceBefore,proto3" json:"price_before,omitempty"`
+	PriceAfter       float64                `protobuf:"fixed64,8,opt,name=price_after,json=priceAfter,proto3" json:"price_after,omitempty"`
+	GuaranteedBefore float64                `protobuf:"fixed64,9,opt,name=guaranteed_before,json=guaranteedBefore,proto3" json:"guaranteed_before,omitempty"` // sum of the guarantees of all quotas
+	GuaranteedAfter  float64                `protobuf:"fixed64,10,opt,name=guaranteed_after,json=guaranteedAfter,proto3" json:"guaranteed_after,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *PoolEffect) Reset() {
+	*x = PoolEffect{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolEffect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolEffect) ProtoMessage() {}
+
+func (x *PoolEffect) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolEffect.ProtoReflect.Descriptor instead.
+func (*PoolEffect) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *PoolEffect) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *PoolEffect) GetDemand() float64 {
+	if x != nil {
+		return x.Demand
+	}
+	return 0
+}
+
+func (x *PoolEffect) GetCapacityBefore() float64 {
+	if x != nil {
+		return x.CapacityBefore
+	}
+	return 0
+}
+
+func (x *PoolEffect) GetCapacityAfter() float64 {
+	if x != nil {
+		return x.CapacityAfter
+	}
+	return 0
+}
+
+func (x *PoolEffect) GetFairRateBefore() float64 {
+	if x != nil {
+		return x.FairRateBefore
+	}
+	return 0
+}
+
+func (x *PoolEffect) GetFairRateAfter() float64 {
+	if x != nil {
+		return x.FairRateAfter
+	}
+	return 0
+}
+
+func (x *PoolEffect) GetPriceBefore() float64 {
+	if x != nil {
+		return x.PriceBefore
+	}
+	return 0
+}
+
+func (x *PoolEffect) GetPriceAfter() float64 {
+	if x != nil {
+		return x.PriceAfter
+	}
+	return 0
+}
+
+func (x *PoolEffect) GetGuaranteedBefore() float64 {
+	if x != nil {
+		return x.GuaranteedBefore
+	}
+	return 0
+}
+
+func (x *PoolEffect) GetGuaranteedAfter() float64 {
+	if x != nil {
+		return x.GuaranteedAfter
+	}
+	return 0
+}
+
+// What a plan does to a tenant's use of a pool. Rates in cost units per second.
+type FlowEffect struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Pool          string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	DemandBefore  float64                `protobuf:"fixed64,3,opt,name=demand_before,json=demandBefore,proto3" json:"demand_before,omitempty"`
+	DemandAfter   float64                `protobuf:"fixed64,4,opt,name=demand_after,json=demandAfter,proto3" json:"demand_after,omitempty"` // 0 of a tenant that is deleted: its demand counts as that of tenants/-
+	ShareBefore   float64                `protobuf:"fixed64,5,opt,name=share_before,json=shareBefore,proto3" json:"share_before,omitempty"`
+	ShareAfter    float64                `protobuf:"fixed64,6,opt,name=share_after,json=shareAfter,proto3" json:"share_after,omitempty"`
+	OverBefore    float64                `protobuf:"fixed64,7,opt,name=over_before,json=overBefore,proto3" json:"over_before,omitempty"` // demand beyond the share: it waits or is refused
+	OverAfter     float64                `protobuf:"fixed64,8,opt,name=over_after,json=overAfter,proto3" json:"over_after,omitempty"`
+	BoundBefore   Bound                  `protobuf:"varint,9,opt,name=bound_before,json=boundBefore,proto3,enum=titrate.quota.v1alpha1.Bound" json:"bound_before,omitempty"`
+	BoundAfter    Bound                  `protobuf:"varint,10,opt,name=bound_after,json=boundAfter,proto3,enum=titrate.quota.v1alpha1.Bound" json:"bound_after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FlowEffect) Reset() {
+	*x = FlowEffect{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FlowEffect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FlowEffect) ProtoMessage() {}
+
+func (x *FlowEffect) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FlowEffect.ProtoReflect.Descriptor instead.
+func (*FlowEffect) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *FlowEffect) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *FlowEffect) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *FlowEffect) GetDemandBefore() float64 {
+	if x != nil {
+		return x.DemandBefore
+	}
+	return 0
+}
+
+func (x *FlowEffect) GetDemandAfter() float64 {
+	if x != nil {
+		return x.DemandAfter
+	}
+	return 0
+}
+
+func (x *FlowEffect) GetShareBefore() float64 {
+	if x != nil {
+		return x.ShareBefore
+	}
+	return 0
+}
+
+func (x *FlowEffect) GetShareAfter() float64 {
+	if x != nil {
+		return x.ShareAfter
+	}
+	return 0
+}
+
+func (x *FlowEffect) GetOverBefore() float64 {
+	if x != nil {
+		return x.OverBefore
+	}
+	return 0
+}
+
+func (x *FlowEffect) GetOverAfter() float64 {
+	if x != nil {
+		return x.OverAfter
+	}
+	return 0
+}
+
+func (x *FlowEffect) GetBoundBefore() Bound {
+	if x != nil {
+		return x.BoundBefore
+	}
+	return Bound_BOUND_UNSPECIFIED
+}
+
+func (x *FlowEffect) GetBoundAfter() Bound {
+	if x != nil {
+		return x.BoundAfter
+	}
+	return Bound_BOUND_UNSPECIFIED
+}
+
+// A reason to think again about a plan.
+type Guard struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// cut-half, delete-in-use, guarantees-beyond-capacity, unknown-name, effects-unknown
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Resource      string `protobuf:"bytes,2,opt,name=resource,proto3" json:"resource,omitempty"` // "" = none in particular
+	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Guard) Reset() {
+	*x = Guard{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Guard) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Guard) ProtoMessage() {}
+
+func (x *Guard) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Guard.ProtoReflect.Descriptor instead.
+func (*Guard) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *Guard) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Guard) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *Guard) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+type CheckRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckRequest) Reset() {
+	*x = CheckRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckRequest) ProtoMessage() {}
+
+func (x *CheckRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckRequest.ProtoReflect.Descriptor instead.
+func (*CheckRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{51}
+}
+
+type CheckResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At least one per category; gateways and pools only of a coordinator that leads.
+	Findings      []*Finding `protobuf:"bytes,1,rep,name=findings,proto3" json:"findings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckResponse) Reset() {
+	*x = CheckResponse{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckResponse) ProtoMessage() {}
+
+func (x *CheckResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckResponse.ProtoReflect.Descriptor instead.
+func (*CheckResponse) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *CheckResponse) GetFindings() []*Finding {
+	if x != nil {
+		return x.Findings
+	}
+	return nil
+}
+
+// What is right or wrong.
+type Finding struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Category      string                 `protobuf:"bytes,1,opt,name=category,proto3" json:"category,omitempty"` // etcd, configuration, security, leader, gateways, pools
+	State         Finding_State          `protobuf:"varint,2,opt,name=state,proto3,enum=titrate.quota.v1alpha1.Finding_State" json:"state,omitempty"`
+	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	Advice        string                 `protobuf:"bytes,4,opt,name=advice,proto3" json:"advice,omitempty"` // what to do; "" = nothing
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Finding) Reset() {
+	*x = Finding{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Finding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Finding) ProtoMessage() {}
+
+func (x *Finding) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Finding.ProtoReflect.Descriptor instead.
+func (*Finding) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *Finding) GetCategory() string {
+	if x != nil {
+		return x.Category
+	}
+	return ""
+}
+
+func (x *Finding) GetState() Finding_State {
+	if x != nil {
+		return x.State
+	}
+	return Finding_STATE_UNSPECIFIED
+}
+
+func (x *Finding) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Finding) GetAdvice() string {
+	if x != nil {
+		return x.Advice
+	}
+	return ""
+}
+
 var File_titrate_quota_v1alpha1_service_proto protoreflect.FileDescriptor
 
 const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
@@ -3805,7 +4453,67 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x11expected_revision\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x10expectedRevision\"p\n" +
 	"\x10RollbackResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12@\n" +
-	"\achanges\x18\x02 \x03(\v2&.titrate.quota.v1alpha1.ResourceChangeR\achanges2\xb9\x12\n" +
+	"\achanges\x18\x02 \x03(\v2&.titrate.quota.v1alpha1.ResourceChangeR\achanges\"n\n" +
+	"\vPlanRequest\x12:\n" +
+	"\x05apply\x18\x01 \x01(\v2$.titrate.quota.v1alpha1.ApplyRequestR\x05apply\x12#\n" +
+	"\brollback\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\brollback\"\xfd\x02\n" +
+	"\fPlanResponse\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\x12@\n" +
+	"\achanges\x18\x02 \x03(\v2&.titrate.quota.v1alpha1.ResourceChangeR\achanges\x128\n" +
+	"\x05pools\x18\x03 \x03(\v2\".titrate.quota.v1alpha1.PoolEffectR\x05pools\x128\n" +
+	"\x05flows\x18\x04 \x03(\v2\".titrate.quota.v1alpha1.FlowEffectR\x05flows\x125\n" +
+	"\x06guards\x18\x05 \x03(\v2\x1d.titrate.quota.v1alpha1.GuardR\x06guards\x12;\n" +
+	"\bwarnings\x18\x06 \x03(\v2\x1f.titrate.quota.v1alpha1.WarningR\bwarnings\x12'\n" +
+	"\x0feffects_unknown\x18\a \x01(\tR\x0eeffectsUnknown\"\xf6\x02\n" +
+	"\n" +
+	"PoolEffect\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x16\n" +
+	"\x06demand\x18\x02 \x01(\x01R\x06demand\x12'\n" +
+	"\x0fcapacity_before\x18\x03 \x01(\x01R\x0ecapacityBefore\x12%\n" +
+	"\x0ecapacity_after\x18\x04 \x01(\x01R\rcapacityAfter\x12(\n" +
+	"\x10fair_rate_before\x18\x05 \x01(\x01R\x0efairRateBefore\x12&\n" +
+	"\x0ffair_rate_after\x18\x06 \x01(\x01R\rfairRateAfter\x12!\n" +
+	"\fprice_before\x18\a \x01(\x01R\vpriceBefore\x12\x1f\n" +
+	"\vprice_after\x18\b \x01(\x01R\n" +
+	"priceAfter\x12+\n" +
+	"\x11guaranteed_before\x18\t \x01(\x01R\x10guaranteedBefore\x12)\n" +
+	"\x10guaranteed_after\x18\n" +
+	" \x01(\x01R\x0fguaranteedAfter\"\x86\x03\n" +
+	"\n" +
+	"FlowEffect\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x12#\n" +
+	"\rdemand_before\x18\x03 \x01(\x01R\fdemandBefore\x12!\n" +
+	"\fdemand_after\x18\x04 \x01(\x01R\vdemandAfter\x12!\n" +
+	"\fshare_before\x18\x05 \x01(\x01R\vshareBefore\x12\x1f\n" +
+	"\vshare_after\x18\x06 \x01(\x01R\n" +
+	"shareAfter\x12\x1f\n" +
+	"\vover_before\x18\a \x01(\x01R\n" +
+	"overBefore\x12\x1d\n" +
+	"\n" +
+	"over_after\x18\b \x01(\x01R\toverAfter\x12@\n" +
+	"\fbound_before\x18\t \x01(\x0e2\x1d.titrate.quota.v1alpha1.BoundR\vboundBefore\x12>\n" +
+	"\vbound_after\x18\n" +
+	" \x01(\x0e2\x1d.titrate.quota.v1alpha1.BoundR\n" +
+	"boundAfter\"Q\n" +
+	"\x05Guard\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bresource\x18\x02 \x01(\tR\bresource\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\x0e\n" +
+	"\fCheckRequest\"L\n" +
+	"\rCheckResponse\x12;\n" +
+	"\bfindings\x18\x01 \x03(\v2\x1f.titrate.quota.v1alpha1.FindingR\bfindings\"\xd5\x01\n" +
+	"\aFinding\x12\x1a\n" +
+	"\bcategory\x18\x01 \x01(\tR\bcategory\x12;\n" +
+	"\x05state\x18\x02 \x01(\x0e2%.titrate.quota.v1alpha1.Finding.StateR\x05state\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x16\n" +
+	"\x06advice\x18\x04 \x01(\tR\x06advice\"?\n" +
+	"\x05State\x12\x15\n" +
+	"\x11STATE_UNSPECIFIED\x10\x00\x12\x06\n" +
+	"\x02OK\x10\x01\x12\v\n" +
+	"\aWARNING\x10\x02\x12\n" +
+	"\n" +
+	"\x06FAILED\x10\x032\xe2\x13\n" +
 	"\fQuotaService\x12O\n" +
 	"\aGetPool\x12&.titrate.quota.v1alpha1.GetPoolRequest\x1a\x1c.titrate.quota.v1alpha1.Pool\x12`\n" +
 	"\tListPools\x12(.titrate.quota.v1alpha1.ListPoolsRequest\x1a).titrate.quota.v1alpha1.ListPoolsResponse\x12U\n" +
@@ -3837,7 +4545,9 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\rListRevisions\x12,.titrate.quota.v1alpha1.ListRevisionsRequest\x1a-.titrate.quota.v1alpha1.ListRevisionsResponse\x12f\n" +
 	"\vGetRevision\x12*.titrate.quota.v1alpha1.GetRevisionRequest\x1a+.titrate.quota.v1alpha1.GetRevisionResponse\x12]\n" +
 	"\bRollback\x12'.titrate.quota.v1alpha1.RollbackRequest\x1a(.titrate.quota.v1alpha1.RollbackResponse\x12N\n" +
-	"\x03Top\x12\".titrate.quota.v1alpha1.TopRequest\x1a#.titrate.quota.v1alpha1.TopResponseB\xeb\x01\n" +
+	"\x03Top\x12\".titrate.quota.v1alpha1.TopRequest\x1a#.titrate.quota.v1alpha1.TopResponse\x12Q\n" +
+	"\x04Plan\x12#.titrate.quota.v1alpha1.PlanRequest\x1a$.titrate.quota.v1alpha1.PlanResponse\x12T\n" +
+	"\x05Check\x12$.titrate.quota.v1alpha1.CheckRequest\x1a%.titrate.quota.v1alpha1.CheckResponseB\xeb\x01\n" +
 	"\x1acom.titrate.quota.v1alpha1B\fServiceProtoP\x01ZEgithub.com/titrate/titrate/proto/titrate/quota/v1alpha1;quotav1alpha1\xa2\x02\x03TQX\xaa\x02\x16Titrate.Quota.V1alpha1\xca\x02\x16Titrate\\Quota\\V1alpha1\xe2\x02\"Titrate\\Quota\\V1alpha1\\GPBMetadata\xea\x02\x18Titrate::Quota::V1alpha1b\x06proto3"
 
 var (
@@ -3852,177 +4562,200 @@ func file_titrate_quota_v1alpha1_service_proto_rawDescGZIP() []byte {
 	return file_titrate_quota_v1alpha1_service_proto_rawDescData
 }
 
-var file_titrate_quota_v1alpha1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_titrate_quota_v1alpha1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_titrate_quota_v1alpha1_service_proto_goTypes = []any{
 	(ApplyResponse_Outcome)(0),    // 0: titrate.quota.v1alpha1.ApplyResponse.Outcome
 	(Selection_By)(0),             // 1: titrate.quota.v1alpha1.Selection.By
 	(Selection_Order)(0),          // 2: titrate.quota.v1alpha1.Selection.Order
-	(*GetPoolRequest)(nil),        // 3: titrate.quota.v1alpha1.GetPoolRequest
-	(*ListPoolsRequest)(nil),      // 4: titrate.quota.v1alpha1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),     // 5: titrate.quota.v1alpha1.ListPoolsResponse
-	(*CreatePoolRequest)(nil),     // 6: titrate.quota.v1alpha1.CreatePoolRequest
-	(*UpdatePoolRequest)(nil),     // 7: titrate.quota.v1alpha1.UpdatePoolRequest
-	(*DeletePoolRequest)(nil),     // 8: titrate.quota.v1alpha1.DeletePoolRequest
-	(*GetTenantRequest)(nil),      // 9: titrate.quota.v1alpha1.GetTenantRequest
-	(*ListTenantsRequest)(nil),    // 10: titrate.quota.v1alpha1.ListTenantsRequest
-	(*ListTenantsResponse)(nil),   // 11: titrate.quota.v1alpha1.ListTenantsResponse
-	(*CreateTenantRequest)(nil),   // 12: titrate.quota.v1alpha1.CreateTenantRequest
-	(*UpdateTenantRequest)(nil),   // 13: titrate.quota.v1alpha1.UpdateTenantRequest
-	(*DeleteTenantRequest)(nil),   // 14: titrate.quota.v1alpha1.DeleteTenantRequest
-	(*GetQuotaRequest)(nil),       // 15: titrate.quota.v1alpha1.GetQuotaRequest
-	(*ListQuotasRequest)(nil),     // 16: titrate.quota.v1alpha1.ListQuotasRequest
-	(*ListQuotasResponse)(nil),    // 17: titrate.quota.v1alpha1.ListQuotasResponse
-	(*CreateQuotaRequest)(nil),    // 18: titrate.quota.v1alpha1.CreateQuotaRequest
-	(*UpdateQuotaRequest)(nil),    // 19: titrate.quota.v1alpha1.UpdateQuotaRequest
-	(*DeleteQuotaRequest)(nil),    // 20: titrate.quota.v1alpha1.DeleteQuotaRequest
-	(*GetLimitRequest)(nil),       // 21: titrate.quota.v1alpha1.GetLimitRequest
-	(*ListLimitsRequest)(nil),     // 22: titrate.quota.v1alpha1.ListLimitsRequest
-	(*ListLimitsResponse)(nil),    // 23: titrate.quota.v1alpha1.ListLimitsResponse
-	(*CreateLimitRequest)(nil),    // 24: titrate.quota.v1alpha1.CreateLimitRequest
-	(*UpdateLimitRequest)(nil),    // 25: titrate.quota.v1alpha1.UpdateLimitRequest
-	(*DeleteLimitRequest)(nil),    // 26: titrate.quota.v1alpha1.DeleteLimitRequest
-	(*Resource)(nil),              // 27: titrate.quota.v1alpha1.Resource
-	(*ApplyRequest)(nil),          // 28: titrate.quota.v1alpha1.ApplyRequest
-	(*Deletion)(nil),              // 29: titrate.quota.v1alpha1.Deletion
-	(*ApplyResponse)(nil),         // 30: titrate.quota.v1alpha1.ApplyResponse
-	(*Warning)(nil),               // 31: titrate.quota.v1alpha1.Warning
-	(*WhyRequest)(nil),            // 32: titrate.quota.v1alpha1.WhyRequest
-	(*WhyResponse)(nil),           // 33: titrate.quota.v1alpha1.WhyResponse
-	(*LimitExplanation)(nil),      // 34: titrate.quota.v1alpha1.LimitExplanation
-	(*Activity)(nil),              // 35: titrate.quota.v1alpha1.Activity
-	(*Selection)(nil),             // 36: titrate.quota.v1alpha1.Selection
-	(*TopRequest)(nil),            // 37: titrate.quota.v1alpha1.TopRequest
-	(*TopResponse)(nil),           // 38: titrate.quota.v1alpha1.TopResponse
-	(*Explanation)(nil),           // 39: titrate.quota.v1alpha1.Explanation
-	(*GatewayPart)(nil),           // 40: titrate.quota.v1alpha1.GatewayPart
-	(*Revision)(nil),              // 41: titrate.quota.v1alpha1.Revision
-	(*ResourceChange)(nil),        // 42: titrate.quota.v1alpha1.ResourceChange
-	(*ListRevisionsRequest)(nil),  // 43: titrate.quota.v1alpha1.ListRevisionsRequest
-	(*ListRevisionsResponse)(nil), // 44: titrate.quota.v1alpha1.ListRevisionsResponse
-	(*GetRevisionRequest)(nil),    // 45: titrate.quota.v1alpha1.GetRevisionRequest
-	(*GetRevisionResponse)(nil),   // 46: titrate.quota.v1alpha1.GetRevisionResponse
-	(*RollbackRequest)(nil),       // 47: titrate.quota.v1alpha1.RollbackRequest
-	(*RollbackResponse)(nil),      // 48: titrate.quota.v1alpha1.RollbackResponse
-	(*Pool)(nil),                  // 49: titrate.quota.v1alpha1.Pool
-	(*fieldmaskpb.FieldMask)(nil), // 50: google.protobuf.FieldMask
-	(*Tenant)(nil),                // 51: titrate.quota.v1alpha1.Tenant
-	(*Quota)(nil),                 // 52: titrate.quota.v1alpha1.Quota
-	(*Limit)(nil),                 // 53: titrate.quota.v1alpha1.Limit
-	(Key)(0),                      // 54: titrate.quota.v1alpha1.Key
-	(Mode)(0),                     // 55: titrate.quota.v1alpha1.Mode
-	(*durationpb.Duration)(nil),   // 56: google.protobuf.Duration
-	(Bound)(0),                    // 57: titrate.quota.v1alpha1.Bound
-	(*timestamppb.Timestamp)(nil), // 58: google.protobuf.Timestamp
-	(*emptypb.Empty)(nil),         // 59: google.protobuf.Empty
+	(Finding_State)(0),            // 3: titrate.quota.v1alpha1.Finding.State
+	(*GetPoolRequest)(nil),        // 4: titrate.quota.v1alpha1.GetPoolRequest
+	(*ListPoolsRequest)(nil),      // 5: titrate.quota.v1alpha1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),     // 6: titrate.quota.v1alpha1.ListPoolsResponse
+	(*CreatePoolRequest)(nil),     // 7: titrate.quota.v1alpha1.CreatePoolRequest
+	(*UpdatePoolRequest)(nil),     // 8: titrate.quota.v1alpha1.UpdatePoolRequest
+	(*DeletePoolRequest)(nil),     // 9: titrate.quota.v1alpha1.DeletePoolRequest
+	(*GetTenantRequest)(nil),      // 10: titrate.quota.v1alpha1.GetTenantRequest
+	(*ListTenantsRequest)(nil),    // 11: titrate.quota.v1alpha1.ListTenantsRequest
+	(*ListTenantsResponse)(nil),   // 12: titrate.quota.v1alpha1.ListTenantsResponse
+	(*CreateTenantRequest)(nil),   // 13: titrate.quota.v1alpha1.CreateTenantRequest
+	(*UpdateTenantRequest)(nil),   // 14: titrate.quota.v1alpha1.UpdateTenantRequest
+	(*DeleteTenantRequest)(nil),   // 15: titrate.quota.v1alpha1.DeleteTenantRequest
+	(*GetQuotaRequest)(nil),       // 16: titrate.quota.v1alpha1.GetQuotaRequest
+	(*ListQuotasRequest)(nil),     // 17: titrate.quota.v1alpha1.ListQuotasRequest
+	(*ListQuotasResponse)(nil),    // 18: titrate.quota.v1alpha1.ListQuotasResponse
+	(*CreateQuotaRequest)(nil),    // 19: titrate.quota.v1alpha1.CreateQuotaRequest
+	(*UpdateQuotaRequest)(nil),    // 20: titrate.quota.v1alpha1.UpdateQuotaRequest
+	(*DeleteQuotaRequest)(nil),    // 21: titrate.quota.v1alpha1.DeleteQuotaRequest
+	(*GetLimitRequest)(nil),       // 22: titrate.quota.v1alpha1.GetLimitRequest
+	(*ListLimitsRequest)(nil),     // 23: titrate.quota.v1alpha1.ListLimitsRequest
+	(*ListLimitsResponse)(nil),    // 24: titrate.quota.v1alpha1.ListLimitsResponse
+	(*CreateLimitRequest)(nil),    // 25: titrate.quota.v1alpha1.CreateLimitRequest
+	(*UpdateLimitRequest)(nil),    // 26: titrate.quota.v1alpha1.UpdateLimitRequest
+	(*DeleteLimitRequest)(nil),    // 27: titrate.quota.v1alpha1.DeleteLimitRequest
+	(*Resource)(nil),              // 28: titrate.quota.v1alpha1.Resource
+	(*ApplyRequest)(nil),          // 29: titrate.quota.v1alpha1.ApplyRequest
+	(*Deletion)(nil),              // 30: titrate.quota.v1alpha1.Deletion
+	(*ApplyResponse)(nil),         // 31: titrate.quota.v1alpha1.ApplyResponse
+	(*Warning)(nil),               // 32: titrate.quota.v1alpha1.Warning
+	(*WhyRequest)(nil),            // 33: titrate.quota.v1alpha1.WhyRequest
+	(*WhyResponse)(nil),           // 34: titrate.quota.v1alpha1.WhyResponse
+	(*LimitExplanation)(nil),      // 35: titrate.quota.v1alpha1.LimitExplanation
+	(*Activity)(nil),              // 36: titrate.quota.v1alpha1.Activity
+	(*Selection)(nil),             // 37: titrate.quota.v1alpha1.Selection
+	(*TopRequest)(nil),            // 38: titrate.quota.v1alpha1.TopRequest
+	(*TopResponse)(nil),           // 39: titrate.quota.v1alpha1.TopResponse
+	(*Explanation)(nil),           // 40: titrate.quota.v1alpha1.Explanation
+	(*GatewayPart)(nil),           // 41: titrate.quota.v1alpha1.GatewayPart
+	(*Revision)(nil),              // 42: titrate.quota.v1alpha1.Revision
+	(*ResourceChange)(nil),        // 43: titrate.quota.v1alpha1.ResourceChange
+	(*ListRevisionsRequest)(nil),  // 44: titrate.quota.v1alpha1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil), // 45: titrate.quota.v1alpha1.ListRevisionsResponse
+	(*GetRevisionRequest)(nil),    // 46: titrate.quota.v1alpha1.GetRevisionRequest
+	(*GetRevisionResponse)(nil),   // 47: titrate.quota.v1alpha1.GetRevisionResponse
+	(*RollbackRequest)(nil),       // 48: titrate.quota.v1alpha1.RollbackRequest
+	(*RollbackResponse)(nil),      // 49: titrate.quota.v1alpha1.RollbackResponse
+	(*PlanRequest)(nil),           // 50: titrate.quota.v1alpha1.PlanRequest
+	(*PlanResponse)(nil),          // 51: titrate.quota.v1alpha1.PlanResponse
+	(*PoolEffect)(nil),            // 52: titrate.quota.v1alpha1.PoolEffect
+	(*FlowEffect)(nil),            // 53: titrate.quota.v1alpha1.FlowEffect
+	(*Guard)(nil),                 // 54: titrate.quota.v1alpha1.Guard
+	(*CheckRequest)(nil),          // 55: titrate.quota.v1alpha1.CheckRequest
+	(*CheckResponse)(nil),         // 56: titrate.quota.v1alpha1.CheckResponse
+	(*Finding)(nil),               // 57: titrate.quota.v1alpha1.Finding
+	(*Pool)(nil),                  // 58: titrate.quota.v1alpha1.Pool
+	(*fieldmaskpb.FieldMask)(nil), // 59: google.protobuf.FieldMask
+	(*Tenant)(nil),                // 60: titrate.quota.v1alpha1.Tenant
+	(*Quota)(nil),                 // 61: titrate.quota.v1alpha1.Quota
+	(*Limit)(nil),                 // 62: titrate.quota.v1alpha1.Limit
+	(Key)(0),                      // 63: titrate.quota.v1alpha1.Key
+	(Mode)(0),                     // 64: titrate.quota.v1alpha1.Mode
+	(*durationpb.Duration)(nil),   // 65: google.protobuf.Duration
+	(Bound)(0),                    // 66: titrate.quota.v1alpha1.Bound
+	(*timestamppb.Timestamp)(nil), // 67: google.protobuf.Timestamp
+	(*emptypb.Empty)(nil),         // 68: google.protobuf.Empty
 }
 var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
-	49, // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
-	49, // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	49, // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	50, // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
-	51, // 4: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
-	51, // 5: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	51, // 6: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	50, // 7: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
-	52, // 8: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
-	52, // 9: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	52, // 10: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	50, // 11: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
-	53, // 12: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
-	53, // 13: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	53, // 14: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	50, // 15: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
-	49, // 16: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
-	51, // 17: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	52, // 18: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
-	53, // 19: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
-	27, // 20: titrate.quota.v1alpha1.ApplyRequest.resources:type_name -> titrate.quota.v1alpha1.Resource
-	29, // 21: titrate.quota.v1alpha1.ApplyRequest.deletions:type_name -> titrate.quota.v1alpha1.Deletion
-	27, // 22: titrate.quota.v1alpha1.ApplyResponse.resources:type_name -> titrate.quota.v1alpha1.Resource
+	58, // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
+	58, // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	58, // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	59, // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
+	60, // 4: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
+	60, // 5: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	60, // 6: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	59, // 7: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
+	61, // 8: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
+	61, // 9: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	61, // 10: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	59, // 11: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
+	62, // 12: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
+	62, // 13: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	62, // 14: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	59, // 15: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
+	58, // 16: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
+	60, // 17: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	61, // 18: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
+	62, // 19: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
+	28, // 20: titrate.quota.v1alpha1.ApplyRequest.resources:type_name -> titrate.quota.v1alpha1.Resource
+	30, // 21: titrate.quota.v1alpha1.ApplyRequest.deletions:type_name -> titrate.quota.v1alpha1.Deletion
+	28, // 22: titrate.quota.v1alpha1.ApplyResponse.resources:type_name -> titrate.quota.v1alpha1.Resource
 	0,  // 23: titrate.quota.v1alpha1.ApplyResponse.outcomes:type_name -> titrate.quota.v1alpha1.ApplyResponse.Outcome
-	31, // 24: titrate.quota.v1alpha1.ApplyResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
-	39, // 25: titrate.quota.v1alpha1.WhyResponse.explanations:type_name -> titrate.quota.v1alpha1.Explanation
-	34, // 26: titrate.quota.v1alpha1.WhyResponse.limits:type_name -> titrate.quota.v1alpha1.LimitExplanation
-	35, // 27: titrate.quota.v1alpha1.WhyResponse.clients:type_name -> titrate.quota.v1alpha1.Activity
-	54, // 28: titrate.quota.v1alpha1.LimitExplanation.key:type_name -> titrate.quota.v1alpha1.Key
-	55, // 29: titrate.quota.v1alpha1.LimitExplanation.mode:type_name -> titrate.quota.v1alpha1.Mode
-	35, // 30: titrate.quota.v1alpha1.LimitExplanation.activity:type_name -> titrate.quota.v1alpha1.Activity
-	35, // 31: titrate.quota.v1alpha1.LimitExplanation.gateways:type_name -> titrate.quota.v1alpha1.Activity
-	56, // 32: titrate.quota.v1alpha1.Activity.window:type_name -> google.protobuf.Duration
-	56, // 33: titrate.quota.v1alpha1.Activity.since:type_name -> google.protobuf.Duration
+	32, // 24: titrate.quota.v1alpha1.ApplyResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
+	40, // 25: titrate.quota.v1alpha1.WhyResponse.explanations:type_name -> titrate.quota.v1alpha1.Explanation
+	35, // 26: titrate.quota.v1alpha1.WhyResponse.limits:type_name -> titrate.quota.v1alpha1.LimitExplanation
+	36, // 27: titrate.quota.v1alpha1.WhyResponse.clients:type_name -> titrate.quota.v1alpha1.Activity
+	63, // 28: titrate.quota.v1alpha1.LimitExplanation.key:type_name -> titrate.quota.v1alpha1.Key
+	64, // 29: titrate.quota.v1alpha1.LimitExplanation.mode:type_name -> titrate.quota.v1alpha1.Mode
+	36, // 30: titrate.quota.v1alpha1.LimitExplanation.activity:type_name -> titrate.quota.v1alpha1.Activity
+	36, // 31: titrate.quota.v1alpha1.LimitExplanation.gateways:type_name -> titrate.quota.v1alpha1.Activity
+	65, // 32: titrate.quota.v1alpha1.Activity.window:type_name -> google.protobuf.Duration
+	65, // 33: titrate.quota.v1alpha1.Activity.since:type_name -> google.protobuf.Duration
 	1,  // 34: titrate.quota.v1alpha1.Selection.by:type_name -> titrate.quota.v1alpha1.Selection.By
 	2,  // 35: titrate.quota.v1alpha1.Selection.order:type_name -> titrate.quota.v1alpha1.Selection.Order
-	36, // 36: titrate.quota.v1alpha1.TopRequest.selection:type_name -> titrate.quota.v1alpha1.Selection
-	35, // 37: titrate.quota.v1alpha1.TopResponse.rows:type_name -> titrate.quota.v1alpha1.Activity
-	35, // 38: titrate.quota.v1alpha1.TopResponse.other:type_name -> titrate.quota.v1alpha1.Activity
-	57, // 39: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	40, // 40: titrate.quota.v1alpha1.Explanation.gateways:type_name -> titrate.quota.v1alpha1.GatewayPart
-	35, // 41: titrate.quota.v1alpha1.Explanation.activity:type_name -> titrate.quota.v1alpha1.Activity
-	58, // 42: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
-	27, // 43: titrate.quota.v1alpha1.ResourceChange.before:type_name -> titrate.quota.v1alpha1.Resource
-	27, // 44: titrate.quota.v1alpha1.ResourceChange.after:type_name -> titrate.quota.v1alpha1.Resource
-	41, // 45: titrate.quota.v1alpha1.ListRevisionsResponse.revisions:type_name -> titrate.quota.v1alpha1.Revision
-	41, // 46: titrate.quota.v1alpha1.GetRevisionResponse.revision:type_name -> titrate.quota.v1alpha1.Revision
-	42, // 47: titrate.quota.v1alpha1.GetRevisionResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
-	42, // 48: titrate.quota.v1alpha1.RollbackResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
-	3,  // 49: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
-	4,  // 50: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
-	6,  // 51: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
-	7,  // 52: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
-	8,  // 53: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
-	9,  // 54: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
-	10, // 55: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
-	12, // 56: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
-	13, // 57: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
-	14, // 58: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
-	15, // 59: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
-	16, // 60: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
-	18, // 61: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
-	19, // 62: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
-	20, // 63: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
-	21, // 64: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
-	22, // 65: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
-	24, // 66: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
-	25, // 67: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
-	26, // 68: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
-	28, // 69: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
-	32, // 70: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
-	43, // 71: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
-	45, // 72: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
-	47, // 73: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
-	37, // 74: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
-	49, // 75: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
-	5,  // 76: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
-	49, // 77: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
-	49, // 78: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
-	59, // 79: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
-	51, // 80: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	11, // 81: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
-	51, // 82: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	51, // 83: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	59, // 84: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
-	52, // 85: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
-	17, // 86: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
-	52, // 87: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	52, // 88: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	59, // 89: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
-	53, // 90: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
-	23, // 91: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
-	53, // 92: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	53, // 93: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	59, // 94: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
-	30, // 95: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
-	33, // 96: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
-	44, // 97: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
-	46, // 98: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
-	48, // 99: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
-	38, // 100: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
-	75, // [75:101] is the sub-list for method output_type
-	49, // [49:75] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	37, // 36: titrate.quota.v1alpha1.TopRequest.selection:type_name -> titrate.quota.v1alpha1.Selection
+	36, // 37: titrate.quota.v1alpha1.TopResponse.rows:type_name -> titrate.quota.v1alpha1.Activity
+	36, // 38: titrate.quota.v1alpha1.TopResponse.other:type_name -> titrate.quota.v1alpha1.Activity
+	66, // 39: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	41, // 40: titrate.quota.v1alpha1.Explanation.gateways:type_name -> titrate.quota.v1alpha1.GatewayPart
+	36, // 41: titrate.quota.v1alpha1.Explanation.activity:type_name -> titrate.quota.v1alpha1.Activity
+	67, // 42: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
+	28, // 43: titrate.quota.v1alpha1.ResourceChange.before:type_name -> titrate.quota.v1alpha1.Resource
+	28, // 44: titrate.quota.v1alpha1.ResourceChange.after:type_name -> titrate.quota.v1alpha1.Resource
+	42, // 45: titrate.quota.v1alpha1.ListRevisionsResponse.revisions:type_name -> titrate.quota.v1alpha1.Revision
+	42, // 46: titrate.quota.v1alpha1.GetRevisionResponse.revision:type_name -> titrate.quota.v1alpha1.Revision
+	43, // 47: titrate.quota.v1alpha1.GetRevisionResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	43, // 48: titrate.quota.v1alpha1.RollbackResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	29, // 49: titrate.quota.v1alpha1.PlanRequest.apply:type_name -> titrate.quota.v1alpha1.ApplyRequest
+	43, // 50: titrate.quota.v1alpha1.PlanResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	52, // 51: titrate.quota.v1alpha1.PlanResponse.pools:type_name -> titrate.quota.v1alpha1.PoolEffect
+	53, // 52: titrate.quota.v1alpha1.PlanResponse.flows:type_name -> titrate.quota.v1alpha1.FlowEffect
+	54, // 53: titrate.quota.v1alpha1.PlanResponse.guards:type_name -> titrate.quota.v1alpha1.Guard
+	32, // 54: titrate.quota.v1alpha1.PlanResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
+	66, // 55: titrate.quota.v1alpha1.FlowEffect.bound_before:type_name -> titrate.quota.v1alpha1.Bound
+	66, // 56: titrate.quota.v1alpha1.FlowEffect.bound_after:type_name -> titrate.quota.v1alpha1.Bound
+	57, // 57: titrate.quota.v1alpha1.CheckResponse.findings:type_name -> titrate.quota.v1alpha1.Finding
+	3,  // 58: titrate.quota.v1alpha1.Finding.state:type_name -> titrate.quota.v1alpha1.Finding.State
+	4,  // 59: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
+	5,  // 60: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
+	7,  // 61: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
+	8,  // 62: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
+	9,  // 63: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
+	10, // 64: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
+	11, // 65: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
+	13, // 66: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
+	14, // 67: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
+	15, // 68: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
+	16, // 69: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
+	17, // 70: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
+	19, // 71: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
+	20, // 72: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
+	21, // 73: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
+	22, // 74: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
+	23, // 75: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
+	25, // 76: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
+	26, // 77: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
+	27, // 78: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
+	29, // 79: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
+	33, // 80: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
+	44, // 81: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
+	46, // 82: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
+	48, // 83: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
+	38, // 84: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
+	50, // 85: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
+	55, // 86: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
+	58, // 87: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
+	6,  // 88: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
+	58, // 89: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
+	58, // 90: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
+	68, // 91: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
+	60, // 92: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	12, // 93: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
+	60, // 94: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	60, // 95: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	68, // 96: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
+	61, // 97: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
+	18, // 98: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
+	61, // 99: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	61, // 100: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	68, // 101: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
+	62, // 102: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
+	24, // 103: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
+	62, // 104: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	62, // 105: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	68, // 106: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
+	31, // 107: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
+	34, // 108: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
+	45, // 109: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
+	47, // 110: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
+	49, // 111: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
+	39, // 112: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
+	51, // 113: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
+	56, // 114: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
+	87, // [87:115] is the sub-list for method output_type
+	59, // [59:87] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_service_proto_init() }
@@ -4043,8 +4776,8 @@ func file_titrate_quota_v1alpha1_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_quota_v1alpha1_service_proto_rawDesc), len(file_titrate_quota_v1alpha1_service_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   46,
+			NumEnums:      4,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -49,6 +49,8 @@ const (
 	QuotaService_GetRevision_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/GetRevision"
 	QuotaService_Rollback_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/Rollback"
 	QuotaService_Top_FullMethodName           = "/titrate.quota.v1alpha1.QuotaService/Top"
+	QuotaService_Plan_FullMethodName          = "/titrate.quota.v1alpha1.QuotaService/Plan"
+	QuotaService_Check_FullMethodName         = "/titrate.quota.v1alpha1.QuotaService/Check"
 )
 
 // QuotaServiceClient is the client API for QuotaService service.
@@ -91,6 +93,10 @@ type QuotaServiceClient interface {
 	Rollback(ctx context.Context, in *RollbackRequest, opts ...grpc.CallOption) (*RollbackResponse, error)
 	// What became of requests lately at all gateways, summed by tenant, pool, limit, client or gateway.
 	Top(ctx context.Context, in *TopRequest, opts ...grpc.CallOption) (*TopResponse, error)
+	// Says what an apply or a rollback would change, and what would happen. It changes nothing.
+	Plan(ctx context.Context, in *PlanRequest, opts ...grpc.CallOption) (*PlanResponse, error)
+	// Says whether the installation is healthy, as far as this coordinator knows.
+	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
 }
 
 type quotaServiceClient struct {
@@ -361,6 +367,26 @@ func (c *quotaServiceClient) Top(ctx context.Context, in *TopRequest, opts ...gr
 	return out, nil
 }
 
+func (c *quotaServiceClient) Plan(ctx context.Context, in *PlanRequest, opts ...grpc.CallOption) (*PlanResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PlanResponse)
+	err := c.cc.Invoke(ctx, QuotaService_Plan_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *quotaServiceClient) Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CheckResponse)
+	err := c.cc.Invoke(ctx, QuotaService_Check_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // QuotaServiceServer is the server API for QuotaService service.
 // All implementations must embed UnimplementedQuotaServiceServer
 // for forward compatibility.
@@ -401,6 +427,10 @@ type QuotaServiceServer interface {
 	Rollback(context.Context, *RollbackRequest) (*RollbackResponse, error)
 	// What became of requests lately at all gateways, summed by tenant, pool, limit, client or gateway.
 	Top(context.Context, *TopRequest) (*TopResponse, error)
+	// Says what an apply or a rollback would change, and what would happen. It changes nothing.
+	Plan(context.Context, *PlanRequest) (*PlanResponse, error)
+	// Says whether the installation is healthy, as far as this coordinator knows.
+	Check(context.Context, *CheckRequest) (*CheckResponse, error)
 	mustEmbedUnimplementedQuotaServiceServer()
 }
 
@@ -488,6 +518,12 @@ func (UnimplementedQuotaServiceServer) Rollback(context.Context, *RollbackReques
 }
 func (UnimplementedQuotaServiceServer) Top(context.Context, *TopRequest) (*TopResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Top not implemented")
+}
+func (UnimplementedQuotaServiceServer) Plan(context.Context, *PlanRequest) (*PlanResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Plan not implemented")
+}
+func (UnimplementedQuotaServiceServer) Check(context.Context, *CheckRequest) (*CheckResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Check not implemented")
 }
 func (UnimplementedQuotaServiceServer) mustEmbedUnimplementedQuotaServiceServer() {}
 func (UnimplementedQuotaServiceServer) testEmbeddedByValue()                      {}
@@ -978,6 +1014,42 @@ func _QuotaService_Top_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _QuotaService_Plan_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PlanRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).Plan(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_Plan_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).Plan(ctx, req.(*PlanRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QuotaService_Check_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CheckRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).Check(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_Check_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).Check(ctx, req.(*CheckRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // QuotaService_ServiceDesc is the grpc.ServiceDesc for QuotaService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1088,6 +1160,14 @@ var QuotaService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Top",
 			Handler:    _QuotaService_Top_Handler,
+		},
+		{
+			MethodName: "Plan",
+			Handler:    _QuotaService_Plan_Handler,
+		},
+		{
+			MethodName: "Check",
+			Handler:    _QuotaService_Check_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/document"
+)
+
+const checkLong = `check asks a coordinator whether the installation is healthy, and says what to do where it is
+not: etcd, the configuration, security, the leader and, if that coordinator leads, gateways
+and pools.
+
+Exit status: 0 healthy, 1 something has failed or no coordinator answers. A warning, of what
+works and may not be meant, counts as healthy unless --strict is given.`
+
+const checkExample = `  titrate check
+  titrate check --strict --server coordinator-0.titrate:7400`
+
+func newCheck() *cobra.Command {
+	var (
+		c      connection
+		output format
+		strict bool
+	)
+	cmd := &cobra.Command{
+		Use:     "check",
+		Short:   "Say whether the installation is healthy, and what to do",
+		Long:    checkLong,
+		Example: checkExample,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runCheck(cmd, &c, output, strict) },
+	}
+	c.flags(cmd)
+	output.flag(cmd)
+	cmd.Flags().BoolVar(&strict, "strict", false, "fail on warnings too")
+	return cmd
+}
+
+func runCheck(cmd *cobra.Command, c *connection, output format, strict bool) error {
+	client, err := c.dial()
+	if err != nil {
+		return err
+	}
+	defer client.close()
+	found, err := client.Check(cmd.Context(), &quotav1.CheckRequest{})
+	if err != nil {
+		return worded(err)
+	}
+	switch output {
+	case asJSON:
+		err = document.MessageJSON(cmd.OutOrStdout(), found)
+	case asYAML:
+		err = document.MessageYAML(cmd.OutOrStdout(), found)
+	default:
+		t := &table{columns: []column{{"CATEGORY", false}, {"STATE", false}, {"FINDING", false}}}
+		for _, f := range found.GetFindings() {
+			t.add(f.GetCategory(), f.GetState().String(), f.GetMessage())
+			if f.GetAdvice() != "" {
+				t.add("", "", "what to do: "+f.GetAdvice())
+			}
+		}
+		err = t.write(cmd.OutOrStdout())
+	}
+	return errors.Join(err, verdict(found.GetFindings(), strict))
+}
+
+// verdict is the exit status of findings: the findings have been printed.
+func verdict(findings []*quotav1.Finding, strict bool) error {
+	for _, f := range findings {
+		if f.GetState() == quotav1.Finding_FAILED || strict && f.GetState() == quotav1.Finding_WARNING {
+			return &exitError{status: exitFailed}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/document"
+	"github.com/titrate/titrate/services/quota"
+)
+
+const planLong = `plan says what an apply of the documents would do, and changes nothing: which resources
+it creates (+), updates (~) and deletes (-); and what would happen with the demand of now,
+as the coordinator's allocator computes it: shares, what tenants ask for beyond them (OVER),
+fair rates and prices of pools. Limits of clients act before shares; what a changed limit
+does to the demand is not computed.
+
+A plan ends with guards, reasons to think again, and exit status 1 if there are any:
+
+  cut-half                     a capacity, guarantee, max or rate of a limit is more than halved,
+                               or the share of a tenant that uses it
+  delete-in-use                a tenant or a pool is deleted that is in use now
+  guarantees-beyond-capacity   the guarantees of a pool add up to more than its capacity
+  unknown-name                 an identity or a class that no gateway knows
+  effects-unknown              no coordinator could say what happens
+
+--waive NAME accepts a guard. titrate apply --plan and titrate rollback show the same plan,
+and do it only if all guards are waived, on exactly the configuration that was planned for.`
+
+const planExample = `  titrate plan -f quotas.yaml
+  titrate plan -f config/ --set prod --prune
+  titrate apply -f quotas.yaml --plan --waive cut-half`
+
+func newPlan() *cobra.Command {
+	var (
+		c      connection
+		output format
+		files  []string
+		asked  planned
+		ask    quotav1.ApplyRequest
+	)
+	cmd := &cobra.Command{
+		Use:     "plan -f FILE|DIR|-",
+		Short:   "Say what an apply would change, and what would happen",
+		Long:    planLong,
+		Example: planExample,
+		Args:    filesByFlag,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			documents, err := readDocuments(cmd.InOrStdin(), files)
+			if err != nil {
+				return err
+			}
+			return runPlan(cmd, &c, output, documents, &ask, asked)
+		},
+	}
+	c.flags(cmd)
+	output.flag(cmd)
+	fileFlag(cmd, &files, "file or directory of documents, - for standard input; may be repeated")
+	_ = cmd.MarkFlagRequired("file")
+	setFlags(cmd.Flags(), &ask, &asked.prune)
+	asked.waiveFlag(cmd.Flags())
+	return cmd
+}
+
+// planned is how the guards of a plan are answered.
+type planned struct {
+	prune bool
+	waive []string
+}
+
+func (p *planned) waiveFlag(f *pflag.FlagSet) {
+	f.StringSliceVar(&p.waive, "waive", nil, "name of a guard to accept, see titrate plan --help; may be repeated")
+}
+
+// check refuses names that are no guards.
+func (p *planned) check() error {
+	for _, name := range p.waive {
+		if !slices.Contains(quota.Guards, name) {
+			return usagef("--waive %q is no guard: want one of %s", name, strings.Join(quota.Guards, ", "))
+		}
+	}
+	return nil
+}
+
+func runPlan(cmd *cobra.Command, c *connection, output format, documents []*document.Document,
+	ask *quotav1.ApplyRequest, asked planned) error {
+	if err := asked.check(); err != nil {
+		return err
+	}
+	client, err := c.dialFor(cmd, len(documents))
+	if err != nil {
+		return err
+	}
+	defer client.close()
+	if err := client.fill(cmd.Context(), ask, documents, asked.prune); err != nil {
+		return err
+	}
+	plan, err := client.Plan(cmd.Context(), &quotav1.PlanRequest{Apply: ask})
+	if err != nil {
+		return applyError(err, documents)
+	}
+	switch output {
+	case asJSON:
+		err = document.MessageJSON(cmd.OutOrStdout(), plan)
+	case asYAML:
+		err = document.MessageYAML(cmd.OutOrStdout(), plan)
+	default:
+		err = writePlan(cmd.OutOrStdout(), plan)
+	}
+	return errors.Join(err, asked.stands(plan))
+}
+
+// planFirst shows the plan of a request, and makes the request hold only for what was planned
+// for. A guard that was not waived is an error.
+func (c *client) planFirst(cmd *cobra.Command, w io.Writer, r *quotav1.ApplyRequest, documents []*document.Document,
+	asked planned) error {
+	plan, err := c.Plan(cmd.Context(), &quotav1.PlanRequest{Apply: r})
+	if err != nil {
+		return applyError(err, documents)
+	}
+	if err := writePlan(w, plan); err != nil {
+		return err
+	}
+	if err := asked.stands(plan); err != nil {
+		return fmt.Errorf("nothing was applied: %w", err)
+	}
+	r.ExpectedRevision = plan.GetRevision()
+	return nil
+}
+
+// stands is the error of guards that were not waived.
+func (p *planned) stands(plan *quotav1.PlanResponse) error {
+	var lines []error
+	var names []string
+	for _, g := range plan.GetGuards() {
+		if slices.Contains(p.waive, g.GetName()) {
+			continue
+		}
+		where := ""
+		if g.GetResource() != "" {
+			where = g.GetResource() + ": "
+		}
+		lines = append(lines, fmt.Errorf("%s: %s%s", g.GetName(), where, g.GetMessage()))
+		if !slices.Contains(names, g.GetName()) {
+			names = append(names, g.GetName())
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return fmt.Errorf("guards stand against this:\n%w\nIf it is meant: --waive %s", errors.Join(lines...),
+		strings.Join(names, ","))
+}
+
+func writePlan(w io.Writer, plan *quotav1.PlanResponse) error {
+	if len(plan.GetChanges()) == 0 {
+		_, err := fmt.Fprintln(w, "Nothing to change.")
+		return err
+	}
+	if err := writeChanges(w, plan.GetChanges()); err != nil {
+		return err
+	}
+	if err := writePoolEffects(w, plan.GetPools()); err != nil {
+		return err
+	}
+	return writeFlowEffects(w, plan.GetFlows())
+}
+
+func writePoolEffects(w io.Writer, pools []*quotav1.PoolEffect) error {
+	t := &table{columns: []column{{"POOL", false}, {"DEMAND", true}, {"CAPACITY", true}, {"THEN", true}, {"FAIR", true},
+		{"THEN", true}, {"PRICE", true}, {"THEN", true}}}
+	for _, e := range pools {
+		t.add(e.GetPool(), perSecond(e.GetDemand()), perSecond(e.GetCapacityBefore()), perSecond(e.GetCapacityAfter()),
+			fairOrNone(e.GetFairRateBefore()), fairOrNone(e.GetFairRateAfter()), number(e.GetPriceBefore()),
+			number(e.GetPriceAfter()))
+	}
+	return writeBelow(w, t)
+}
+
+func fairOrNone(x float64) string {
+	if x == 0 {
+		return none
+	}
+	return perSecond(x)
+}
+
+// writeFlowEffects writes what happens to tenants, those that lose most first.
+func writeFlowEffects(w io.Writer, flows []*quotav1.FlowEffect) error {
+	flows = slices.Clone(flows)
+	slices.SortStableFunc(flows, func(a, b *quotav1.FlowEffect) int {
+		lose := func(e *quotav1.FlowEffect) float64 { return e.GetOverAfter() - e.GetOverBefore() }
+		switch x, y := lose(a), lose(b); {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return 0
+	})
+	t := &table{columns: []column{{"TENANT", false}, {"POOL", false}, {"DEMAND", true}, {"SHARE", true}, {"THEN", true},
+		{"OVER", true}, {"THEN", true}, {"THEN BOUND BY", false}}}
+	for _, e := range flows {
+		bound := none
+		if e.GetBoundAfter() != quotav1.Bound_BOUND_UNSPECIFIED {
+			bound = e.GetBoundAfter().String()
+		}
+		t.add(e.GetTenant(), e.GetPool(), perSecond(max(e.GetDemandAfter(), e.GetDemandBefore())),
+			perSecond(e.GetShareBefore()), perSecond(e.GetShareAfter()), perSecond(e.GetOverBefore()),
+			perSecond(e.GetOverAfter()), bound)
+	}
+	return writeBelow(w, t)
+}
+
+// writeBelow writes a table that has rows below an empty line.
+func writeBelow(w io.Writer, t *table) error {
+	if len(t.rows) == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return t.write(w)
+}

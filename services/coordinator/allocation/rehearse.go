@@ -1,0 +1,45 @@
+package allocation
+
+import "math"
+
+// Rehearse returns what the next round would decide under another configuration, if nothing
+// is reported before it: the law of the package comment on the demand that is known now. The
+// allocator stays as it is.
+//
+// A tenant that the configuration no longer has counts as Unknown. What tenants ask for that
+// are Unknown now stays Unknown: it is not known which of them asks for what.
+func (al *Allocator) Rehearse(c *Config) *Outcome {
+	next := New(al.params)
+	next.Configure(c)
+	for _, f := range al.order {
+		next.adopt(f)
+	}
+	for name, state := range al.pools {
+		copied := *state
+		next.pools[name] = &copied
+	}
+	for name, u := range next.upstreams {
+		if known := al.upstreams[name]; known != nil && known.began == u.began {
+			least, most := u.law.Min, u.law.Max
+			u.law, u.inFlight = known.law, known.inFlight
+			u.law.Bound(least, most)
+		}
+	}
+	return next.outcome()
+}
+
+// adopt adds what another allocator knows of a flow.
+func (al *Allocator) adopt(f *flow) {
+	key := al.config.resolve(f.key)
+	mine := al.flows[key]
+	if mine == nil {
+		mine = al.newFlow(f.arrived, key)
+		mine.demand = estimate{dispersion: f.demand.dispersion, samples: 1}
+	}
+	mine.demand.mean += f.demand.mean
+	mine.demand.dispersion = math.Max(mine.demand.dispersion, f.demand.dispersion)
+	mine.admitted += f.admitted
+	mine.waiting += f.waiting
+	mine.limited = mine.limited || f.limited
+	mine.agents = max(mine.agents, f.agents)
+}

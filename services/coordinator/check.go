@@ -1,0 +1,175 @@
+package coordinator
+
+import (
+	"fmt"
+	"strings"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/coordinator/allocation"
+	"github.com/titrate/titrate/services/coordinator/config"
+	"github.com/titrate/titrate/services/coordinator/election"
+	"github.com/titrate/titrate/services/coordinator/fleet"
+	"github.com/titrate/titrate/services/coordinator/leadership"
+)
+
+// facts are what the health of an installation is judged by.
+type facts struct {
+	etcd     error // nil = the session lives
+	files    error // what is wrong with TLS files
+	unknown  bool  // callers show no certificate
+	trouble  config.Trouble
+	known    bool // a configuration was read
+	config   *allocation.Config
+	election election.State
+	agents   int
+	fleet    fleet.Summary
+	view     leadership.View
+}
+
+// Findings judges this coordinator and, if it leads, the gateways and pools.
+func (l *live) Findings() []*quotav1.Finding {
+	o := l.coordinator
+	f := facts{etcd: o.elector.Etcd(), files: o.config.Security.Trouble(), unknown: o.config.Security.CA == "",
+		trouble: o.configuration.Trouble(), agents: len(o.streams.Agents()), fleet: o.fleet.Summary(o.streams.Agents()),
+		view: l.view()}
+	if f.files == nil {
+		f.files = o.config.EtcdSecurity.Trouble()
+	}
+	f.config, f.known, _ = o.configuration.Allocation()
+	f.election, _ = o.elector.State()
+	return f.findings()
+}
+
+// findings has at least one finding of each category, in the order in which one would look.
+func (f *facts) findings() []*quotav1.Finding {
+	out := []*quotav1.Finding{f.ofEtcd(), f.ofConfiguration(), f.ofSecurity(), f.ofLeader()}
+	if f.election.Role == election.Following {
+		return out
+	}
+	return append(append(out, f.ofGateways()...), f.ofPools()...)
+}
+
+func fine(category, format string, args ...any) *quotav1.Finding {
+	return &quotav1.Finding{Category: category, State: quotav1.Finding_OK, Message: fmt.Sprintf(format, args...)}
+}
+
+func doubtful(category, advice, format string, args ...any) *quotav1.Finding {
+	return &quotav1.Finding{Category: category, State: quotav1.Finding_WARNING, Advice: advice,
+		Message: fmt.Sprintf(format, args...)}
+}
+
+func failed(category, advice, format string, args ...any) *quotav1.Finding {
+	return &quotav1.Finding{Category: category, State: quotav1.Finding_FAILED, Advice: advice,
+		Message: fmt.Sprintf(format, args...)}
+}
+
+func (f *facts) ofEtcd() *quotav1.Finding {
+	if f.etcd != nil {
+		return failed("etcd", "look at etcd, and at --etcd-endpoints of the coordinator; meanwhile limits go on and "+
+			"shares stay as they are", "%v", f.etcd)
+	}
+	if f.trouble.Lost > 0 {
+		return doubtful("etcd", "changes since the backup are lost: see titrate history and titrate recover --help",
+			"etcd was restored or replaced %d times since this coordinator started", f.trouble.Lost)
+	}
+	return fine("etcd", "the session lives")
+}
+
+func (f *facts) ofConfiguration() *quotav1.Finding {
+	const name = "configuration"
+	switch {
+	case f.trouble.Held != "":
+		return failed(name, "titrate recover --help", "held: %s", f.trouble.Held)
+	case !f.known:
+		return failed(name, "it is read once etcd is there", "not read from etcd yet")
+	case len(f.trouble.Unreadable) > 0:
+		return failed(name, "apply them again, or delete them", "%d stored resources cannot be read, such as %s",
+			len(f.trouble.Unreadable), f.trouble.Unreadable[0])
+	case len(f.config.Pools) == 0:
+		return doubtful(name, "titrate apply --help has an example", "revision %d has no pool", f.config.Revision)
+	}
+	return fine(name, "revision %d: %d pools, %d tenants, %d quotas", f.config.Revision, len(f.config.Pools),
+		len(f.config.Tenants), len(f.config.Quotas))
+}
+
+func (f *facts) ofSecurity() *quotav1.Finding {
+	const name = "security"
+	switch {
+	case f.files != nil:
+		return failed(name, "replace the files; what was read before stays in use", "%v", f.files)
+	case f.unknown:
+		return doubtful(name, "give coordinators --tls-cert, --tls-key and --tls-ca: docs/security.md",
+			"callers show no certificate: whoever may connect may do everything")
+	}
+	return fine(name, "callers show certificates")
+}
+
+func (f *facts) ofLeader() *quotav1.Finding {
+	const name = "leader"
+	switch {
+	case f.election.Role == election.Leading:
+		return fine(name, "this coordinator leads, epoch %d", f.election.Epoch)
+	case f.election.Role == election.Orphaned:
+		return failed(name, "bring etcd back; the shares stay as they are",
+			"this coordinator led and has lost etcd: shares are frozen")
+	case f.election.Leader == "":
+		return failed(name, "look at etcd and at the other coordinators; the shares stay as they are", "nobody leads")
+	}
+	return fine(name, "%s leads; ask it for gateways and pools, with --server", f.election.Leader)
+}
+
+func (f *facts) ofGateways() (out []*quotav1.Finding) {
+	const name = "gateways"
+	members := f.view.Members
+	if f.agents == 0 {
+		return []*quotav1.Finding{doubtful(name, "start agents with --coordinator: titrate agent --help",
+			"no agent is connected")}
+	}
+	if f.view.Stale {
+		out = append(out, failed(name, "look at the coordinator's log", "shares were not renewed in time: they are stale"))
+	}
+	if f.fleet.Refusing > 0 {
+		out = append(out, failed(name, "they keep the configuration before: correct what the reason names",
+			"%d gateways refuse the configuration: %v", f.fleet.Refusing, f.fleet.First))
+	} else if f.fleet.First != nil {
+		out = append(out, doubtful(name, "titrate get lists which", "%v", f.fleet.First))
+	}
+	if f.view.Outcome != nil && len(f.view.Outcome.Suspects) > 0 {
+		out = append(out, doubtful(name, "look at that agent: its clock, its version, who it is",
+			"%d agents report impossible numbers, such as %s", len(f.view.Outcome.Suspects),
+			f.view.Outcome.Suspects[0].Agent))
+	}
+	if members == 0 {
+		out = append(out, doubtful(name, "look at the filter's agent_socket and at the agent's /status",
+			"%d agents are connected, and no gateway", f.agents))
+	}
+	if len(out) == 0 {
+		out = append(out, fine(name, "%d agents, %d gateways", f.agents, members))
+	}
+	return out
+}
+
+func (f *facts) ofPools() (out []*quotav1.Finding) {
+	const name = "pools"
+	if f.view.Outcome == nil {
+		return []*quotav1.Finding{fine(name, "no shares yet: no agent has reported")}
+	}
+	full := 0
+	var beyond []string
+	for _, p := range f.view.Outcome.Pools {
+		if p.FairRate > 0 {
+			full++
+		}
+		if p.Infeasible || p.GuaranteeScale < 1 {
+			beyond = append(beyond, p.Pool)
+		}
+	}
+	if len(beyond) > 0 {
+		out = append(out, doubtful(name, "lower guarantees or raise capacities: titrate get quotas",
+			"guarantees exceed the capacity of %s", strings.Join(beyond[:min(len(beyond), 5)], ", ")))
+	}
+	if len(out) == 0 {
+		out = append(out, fine(name, "%d pools, %d of them full", len(f.view.Outcome.Pools), full))
+	}
+	return out
+}

@@ -1,0 +1,62 @@
+package coordinator
+
+import (
+	"errors"
+	"testing"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/coordinator/allocation"
+	"github.com/titrate/titrate/services/coordinator/config"
+	"github.com/titrate/titrate/services/coordinator/election"
+	"github.com/titrate/titrate/services/coordinator/fleet"
+	"github.com/titrate/titrate/services/coordinator/leadership"
+)
+
+// Each thing that can be wrong is found in its category, with advice, and nothing else is.
+func TestFindings(t *testing.T) {
+	const ok, warning, bad = quotav1.Finding_OK, quotav1.Finding_WARNING, quotav1.Finding_FAILED
+	healthy := func() *facts {
+		return &facts{known: true, config: &allocation.Config{Revision: 7, Pools: []allocation.Pool{{Name: "api"}}},
+			election: election.State{Role: election.Leading, Epoch: 3}, agents: 2,
+			view: leadership.View{Members: 2, Outcome: &allocation.Outcome{
+				Pools: []allocation.PoolShare{{Pool: "api", GuaranteeScale: 1}}}}}
+	}
+	for _, c := range []struct {
+		name     string
+		spoil    func(*facts)
+		category string
+		want     quotav1.Finding_State
+	}{
+		{"healthy", func(*facts) {}, "", ok},
+		{"no etcd", func(f *facts) { f.etcd = errors.New("gone") }, "etcd", bad},
+		{"etcd restored", func(f *facts) { f.trouble.Lost = 1 }, "etcd", warning},
+		{"held", func(f *facts) { f.trouble = config.Trouble{Held: "gone"} }, "configuration", bad},
+		{"not read", func(f *facts) { f.known = false }, "configuration", bad},
+		{"unreadable", func(f *facts) { f.trouble.Unreadable = []string{"pools/x"} }, "configuration", bad},
+		{"empty", func(f *facts) { f.config.Pools = nil }, "configuration", warning},
+		{"no certificates", func(f *facts) { f.unknown = true }, "security", warning},
+		{"expired", func(f *facts) { f.files = errors.New("expired") }, "security", bad},
+		{"orphaned", func(f *facts) { f.election.Role = election.Orphaned }, "leader", bad},
+		{"no leader", func(f *facts) { f.election = election.State{} }, "leader", bad},
+		{"another leads", func(f *facts) { f.election = election.State{Leader: "there:1"} }, "", ok},
+		{"no agents", func(f *facts) { f.agents = 0 }, "gateways", warning},
+		{"no gateways", func(f *facts) { f.view.Members = 0 }, "gateways", warning},
+		{"stale", func(f *facts) { f.view.Stale = true }, "gateways", bad},
+		{"refusing", func(f *facts) { f.fleet = fleet.Summary{Refusing: 1, First: errors.New("no")} }, "gateways", bad},
+		{"left out", func(f *facts) { f.fleet = fleet.Summary{LeftOut: 1, First: errors.New("no")} }, "gateways", warning},
+		{"suspects", func(f *facts) { f.view.Outcome.Suspects = []allocation.Suspect{{Agent: "a"}} }, "gateways", warning},
+		{"guarantees", func(f *facts) { f.view.Outcome.Pools[0].GuaranteeScale = .5 }, "pools", warning},
+	} {
+		f := healthy()
+		c.spoil(f)
+		for _, got := range f.findings() {
+			want := ok
+			if got.GetCategory() == c.category {
+				want = c.want
+			}
+			if got.GetState() != want || (want == ok) != (got.GetAdvice() == "") {
+				t.Errorf("%s: %v", c.name, got)
+			}
+		}
+	}
+}

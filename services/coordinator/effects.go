@@ -1,0 +1,107 @@
+package coordinator
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/coordinator/allocation"
+	"github.com/titrate/titrate/services/coordinator/config"
+	"github.com/titrate/titrate/services/coordinator/delivery"
+	"github.com/titrate/titrate/services/quota"
+	"github.com/titrate/titrate/services/store"
+)
+
+// Rehearse says what a change would do to the shares, for the demand of now.
+func (l *live) Rehearse(resources []*quotav1.Resource, deleted []string) (*quota.Rehearsal, error) {
+	now, _, _ := l.coordinator.configuration.Allocation()
+	next := config.With(now, store.Batch{Revision: now.Revision, Resources: resources, Deleted: deleted})
+	before, after := l.coordinator.loop.Rehearse(time.Now(), now, next)
+	if before == nil {
+		return nil, cmp.Or(l.leads(), errSettling)
+	}
+	return rehearsal(now, next, before, after), nil
+}
+
+// rehearsal compares what a round decides under two configurations.
+func rehearsal(now, next *allocation.Config, before, after *allocation.Outcome) *quota.Rehearsal {
+	r := &quota.Rehearsal{}
+	for _, name := range poolNames(before, after) {
+		r.Pools = append(r.Pools, poolEffect(name, now, next, before, after))
+	}
+	for _, key := range flowKeys(before, after) {
+		r.Flows = append(r.Flows, flowEffect(key, now, next, before, after))
+	}
+	return r
+}
+
+func poolNames(outcomes ...*allocation.Outcome) (names []string) {
+	for _, o := range outcomes {
+		for i := range o.Pools {
+			names = append(names, o.Pools[i].Pool)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func flowKeys(outcomes ...*allocation.Outcome) (keys []allocation.Flow) {
+	for _, o := range outcomes {
+		for i := range o.Flows {
+			keys = append(keys, o.Flows[i].Flow)
+		}
+	}
+	slices.SortFunc(keys, func(a, b allocation.Flow) int {
+		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Tenant, b.Tenant))
+	})
+	return slices.Compact(keys)
+}
+
+func poolEffect(name string, now, next *allocation.Config, before, after *allocation.Outcome) *quotav1.PoolEffect {
+	e := &quotav1.PoolEffect{Pool: "pools/" + name}
+	if p := before.Pool(name); p != nil {
+		e.Demand, e.CapacityBefore, e.PriceBefore, e.FairRateBefore = p.Demand, p.Capacity, p.Price, p.FairRate
+	}
+	if p := after.Pool(name); p != nil {
+		e.Demand, e.CapacityAfter, e.PriceAfter, e.FairRateAfter = p.Demand, p.Capacity, p.Price, p.FairRate
+	}
+	e.GuaranteedBefore, e.GuaranteedAfter = guaranteed(now, name), guaranteed(next, name)
+	return e
+}
+
+// guaranteed is the sum of the guarantees of a pool.
+func guaranteed(c *allocation.Config, pool string) (sum float64) {
+	for key, q := range c.Quotas {
+		if key.Pool == pool {
+			sum += q.Guaranteed
+		}
+	}
+	return sum
+}
+
+func flowEffect(key allocation.Flow, now, next *allocation.Config, before, after *allocation.Outcome,
+) *quotav1.FlowEffect {
+	was, is := flowIn(key, now, before), flowIn(key, next, after)
+	e := &quotav1.FlowEffect{
+		Tenant: "tenants/" + key.Tenant, Pool: "pools/" + key.Pool, DemandBefore: was.Demand, DemandAfter: is.Demand,
+		ShareBefore: was.Share, ShareAfter: is.Share,
+		BoundBefore: delivery.Bounds[was.Bound], BoundAfter: delivery.Bounds[is.Bound],
+		OverBefore: math.Max(was.Demand-was.Share, 0), OverAfter: math.Max(is.Demand-is.Share, 0),
+	}
+	return e
+}
+
+// flowIn is what an outcome has for a flow: a share of its own, or the pool's idle share. A
+// flow of a tenant or a pool that the configuration does not have has nothing.
+func flowIn(key allocation.Flow, c *allocation.Config, o *allocation.Outcome) allocation.FlowShare {
+	if f := o.Flow(key); f != nil {
+		return *f
+	}
+	_, known := c.Tenants[key.Tenant]
+	if p := o.Pool(key.Pool); p != nil && (known || key.Tenant == allocation.Unknown) {
+		return c.Idle(key, p.IdleShare)
+	}
+	return allocation.FlowShare{Flow: key}
+}
