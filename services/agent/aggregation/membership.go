@@ -2,6 +2,7 @@ package aggregation
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -31,8 +32,8 @@ func (t *Aggregator) SetMembers(now time.Duration, members []Member, until time.
 
 // dropUnheard removes the replicas that were members only because of an earlier lease.
 func (t *Aggregator) dropUnheard(now time.Duration) {
-	for name, p := range t.remotes {
-		if p.agent == "" && !contains(t.leased, name) {
+	for _, name := range slices.Sorted(maps.Keys(t.remotes)) { // sums are the same in each run
+		if t.remotes[name].agent == "" && !contains(t.leased, name) {
 			delete(t.remotes, name)
 			t.release(now, name)
 		}
