@@ -138,7 +138,8 @@ func (r *Result) sweepRow() []string {
 }
 
 func sweepTable(all []*Result) *markdown.Section {
-	t := &markdown.Section{Title: fmt.Sprintf("A steady fleet; %d keys, each used by %d synthetic gateways (0: all) at %g/s",
+	t := &markdown.Section{Title: fmt.Sprintf(
+		"A steady fleet; %d keys, each used by %d synthetic gateways (0: all) at %g/s",
 		all[0].Keys, all[0].Users, all[0].Rate), Head: sweepHead}
 	for _, r := range all {
 		t.Rows = append(t.Rows, r.sweepRow())

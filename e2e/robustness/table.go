@@ -153,7 +153,8 @@ func kindRows() (rows [][5]string) {
 			{k.Grace.Fails, "requests under way there may fail"}, {k.Grace.Blocks, "and wait until it is over"},
 			{k.Grace.Fair, "entitlements hold all the time"},
 			{k.Grace.More > 0, fmt.Sprintf("%.0f %% more may be admitted", 100*k.Grace.More)},
-			{k.Grace.Freezes, fmt.Sprintf("%.0f %% more of the pool: shares may be frozen", 100*pool.Frozen()/pool.Capacity)},
+			{k.Grace.Freezes, fmt.Sprintf("%.0f %% more of the pool: shares may be frozen",
+				100*pool.Frozen()/pool.Capacity)},
 			{k.Grace.Bursts > 0, fmt.Sprintf("%.0f burst more, once", k.Grace.Bursts)},
 			{k.Grace.Delay > 0, fmt.Sprintf("the gossip may take %v longer", k.Grace.Delay)},
 		} {

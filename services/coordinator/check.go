@@ -126,7 +126,8 @@ func (f *facts) ofGateways() (out []*quotav1.Finding) {
 			"no agent is connected")}
 	}
 	if f.view.Stale {
-		out = append(out, failed(name, "look at the coordinator's log", "shares were not renewed in time: they are stale"))
+		out = append(out, failed(name, "look at the coordinator's log",
+			"shares were not renewed in time: they are stale"))
 	}
 	if f.fleet.Refusing > 0 {
 		out = append(out, failed(name, "they keep the configuration before: correct what the reason names",

@@ -114,7 +114,8 @@ func (m *instruments) defineDelivery() {
 
 func (m *instruments) definePools() {
 	m.capacity = m.rate("titrate_pool_capacity", "Capacity that is shared now, cost units per second.", "pool")
-	m.estimate = m.rate("titrate_pool_estimate", "What an adaptive pool is believed to serve, cost units per second.", "pool")
+	m.estimate = m.rate("titrate_pool_estimate",
+		"What an adaptive pool is believed to serve, cost units per second.", "pool")
 	m.inFlight = m.rate("titrate_pool_in_flight", "Cost at the upstream of an adaptive pool.", "pool")
 	m.backlog = m.rate("titrate_pool_backlog",
 		"Cost that waits at the upstream of an adaptive pool, or was turned away by it in the last round.", "pool")
@@ -127,7 +128,8 @@ func (m *instruments) definePools() {
 	m.infeasible = m.rate("titrate_pool_infeasible", "1 while the guarantees asked for exceed the capacity.", "pool")
 	m.overcommit = m.rate("titrate_pool_standing",
 		"Leased beyond the capacity, cost units per second: the margin, and guarantees that are not used.", "pool")
-	m.flowDemand = m.rate("titrate_flow_demand", "Measured demand of a tenant, cost units per second.", "pool", "tenant")
+	m.flowDemand = m.rate("titrate_flow_demand", "Measured demand of a tenant, cost units per second.", "pool",
+		"tenant")
 	m.flowShare = m.rate("titrate_flow_share", "Share of a tenant, cost units per second.", "pool", "tenant")
 	m.flowAdmitted = m.rate("titrate_flow_admitted", "Admitted of a tenant, cost units per second.", "pool", "tenant")
 }

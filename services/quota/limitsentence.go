@@ -37,8 +37,8 @@ func limitSentence(w *seen, e *quotav1.LimitExplanation, l *quotav1.Limit) strin
 	if len(did) == 0 {
 		return fmt.Sprintf("Limit %s has stopped no request of %s in the last minute: %s.", name, w.tenant, lets(e, l))
 	}
-	return fmt.Sprintf("Of%s requests of %s in the last %s limit %s %s%s: %s.", of, w.tenant, seconds(a.GetWindow()), name,
-		strings.Join(did, ", "), since(a), lets(e, l))
+	return fmt.Sprintf("Of%s requests of %s in the last %s limit %s %s%s: %s.", of, w.tenant, seconds(a.GetWindow()),
+		name, strings.Join(did, ", "), since(a), lets(e, l))
 }
 
 // since says for how long requests have been limited.
@@ -126,8 +126,8 @@ func (w *seen) note() {
 		if n == 0 {
 			say("Enforcing what is in SHADOW would have refused or held no request of %s in the last minute.", w.tenant)
 		} else {
-			say("Enforcing all that is in SHADOW would have refused or held %d of %d requests (%s) of %s in the last %s.",
-				n, max(n, all), percent(n, max(n, all)), w.tenant, seconds(w.total.GetWindow()))
+			say("Enforcing all that is in SHADOW would have refused or held %d of %d requests (%s) of %s in the last "+
+				"%s.", n, max(n, all), percent(n, max(n, all)), w.tenant, seconds(w.total.GetWindow()))
 		}
 	}
 	if w.total == nil && len(w.limits) == 0 && w.agents > len(w.silent) && w.r.GetPool() == "" {

@@ -145,8 +145,8 @@ func guards(p *quotav1.PlanResponse, r *Rehearsal) (out []*quotav1.Guard) {
 	}
 	for _, e := range r.Pools {
 		if e.GetGuaranteedAfter() > e.GetCapacityAfter() && e.GetCapacityAfter() > 0 && !unmovedPool(e) {
-			add(guardGuarantees, e.GetPool(), "the guarantees add up to %s, the capacity is %s", rate(e.GetGuaranteedAfter()),
-				rate(e.GetCapacityAfter()))
+			add(guardGuarantees, e.GetPool(), "the guarantees add up to %s, the capacity is %s",
+				rate(e.GetGuaranteedAfter()), rate(e.GetCapacityAfter()))
 		}
 	}
 	for _, e := range r.Flows {
@@ -155,7 +155,8 @@ func guards(p *quotav1.PlanResponse, r *Rehearsal) (out []*quotav1.Guard) {
 			add(guardDeleteInUse, e.GetTenant(), "it asks for %s of %s now", rate(e.GetDemandBefore()), e.GetPool())
 		case e.GetShareAfter() < e.GetShareBefore()/2 && moved(e.GetShareAfter(), e.GetDemandAfter()) &&
 			e.GetShareAfter() < e.GetDemandAfter():
-			add(guardCutHalf, e.GetTenant(), "its share of %s falls from %s to %s, to less than half, and it asks for %s",
+			add(guardCutHalf, e.GetTenant(),
+				"its share of %s falls from %s to %s, to less than half, and it asks for %s",
 				e.GetPool(), rate(e.GetShareBefore()), rate(e.GetShareAfter()), rate(e.GetDemandAfter()))
 		}
 	}

@@ -104,7 +104,8 @@ func compare(a, b *quotav1.Activity, order quotav1.Selection_Order) int {
 		return m.Refused
 	}
 	return cmp.Or(cmp.Compare(key(b), key(a)), cmp.Compare(b.Refused, a.Refused), cmp.Compare(b.Shadowed, a.Shadowed),
-		cmp.Compare(b.Waited, a.Waited), cmp.Compare(b.WaitedSeconds, a.WaitedSeconds), cmp.Compare(b.Admitted, a.Admitted),
+		cmp.Compare(b.Waited, a.Waited), cmp.Compare(b.WaitedSeconds, a.WaitedSeconds),
+		cmp.Compare(b.Admitted, a.Admitted),
 		cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Limit, b.Limit),
 		cmp.Compare(a.Client, b.Client), cmp.Compare(a.Gateway, b.Gateway))
 }

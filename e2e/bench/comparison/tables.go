@@ -27,7 +27,8 @@ func (f Figures) summary() string {
 			s.exact("6:3:1", mean), s.exact("edge", mean), s.exact("on/off", wrongful)})
 	})
 	return markdown.Table([]string{"", "CPU per proxied request; without a limit 1", "latency added, median (µs)",
-		"admitted above the limit (%)", "the same, bursts across a second's edge (%)", "refused below the limit, in bursts (%)"}, rows)
+		"admitted above the limit (%)", "the same, bursts across a second's edge (%)",
+		"refused below the limit, in bursts (%)"}, rows)
 }
 
 // document is the part of docs/comparison.md.
