@@ -139,7 +139,8 @@ func (t *traffic) judge(delay time.Duration) *Traffic {
 	out.Below = len(central.Wrongful(around))
 	lag := judge.Lag(delay, true)
 	slack, cold := judge.Limit{Rate: rate, Burst: burst}.Slack(t.envoys, lag)
-	out.Slack, out.Lag = slack+cold, lag.Seconds()
+	// One more: Envoy stamps a request some time before the filter decides.
+	out.Slack, out.Lag = slack+cold+1, lag.Seconds()
 	if last > first {
 		out.Mean = admitted / (rate*(last-first).Seconds() + burst)
 	}
