@@ -57,7 +57,7 @@ func main() {
 	flag.DurationVar(&o.duration, "duration", 10*time.Minute, "time under load, at least 15s")
 	flag.DurationVar(&o.every, "every", 5*time.Second, "time between two lines of progress")
 	flag.IntVar(&o.invented, "invented", 1_000_000, "clients invented per minute, at most")
-	flag.DurationVar(&o.pause, "pause", 0, "mean `time` between an answer and the connection's next request; 0: full load")
+	flag.DurationVar(&o.pause, "pause", 0, "mean `time` between an answer and the next request; 0: full load")
 	flag.StringVar(&o.output, "o", "table", "output: table or json")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

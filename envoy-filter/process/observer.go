@@ -90,8 +90,9 @@ func (p *Process) Page(path string) (status int, body []byte) {
 
 func (p *Process) newPage() *adminpage.Source {
 	return &adminpage.Source{
-		Engine: p.engine, Refused: &p.observer.clients[exchange.Refused], Held: &p.observer.clients[exchange.Held], Replica: p.o.Settings.Replica,
-		Started: time.Now(), Now: enforcer.Now, Names: p.o.Slots.Names, Panics: p.Enforcer.Panics,
+		Engine: p.engine, Refused: &p.observer.clients[exchange.Refused], Held: &p.observer.clients[exchange.Held],
+		Replica: p.o.Settings.Replica, Started: time.Now(), Now: enforcer.Now, Names: p.o.Slots.Names,
+		Panics: p.Enforcer.Panics,
 		Link: func() adminpage.Link {
 			s := &p.link.Status
 			l := adminpage.Link{

@@ -196,8 +196,8 @@ var instruments = []instrument{
 			"have series of their own, all others are tenant _other.",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) { m.outcomes(put, false) }},
 	{name: "titrate.agent.limit.requests", counter: true, labels: []string{"gateway", "tenant", "limit", "outcome"},
-		help: "Requests that a limit did not let pass at once, by gateway, tenant and limit, and what became of them. " +
-			"Bounded as titrate_agent_requests_total.",
+		help: "Requests that a limit did not let pass at once, by gateway, tenant and limit, and what became of " +
+			"them. Bounded as titrate_agent_requests_total.",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) { m.outcomes(put, true) }},
 	{name: "titrate.agent.activity.rows",
 		help: "Pairs of tenant and pool, and limits, of whose requests the last minute is known; at most 65,536.",
