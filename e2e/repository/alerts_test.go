@@ -26,7 +26,8 @@ func TestAlerts(t *testing.T) {
 		}
 		return string(b)
 	}
-	alerts, tests := read("deploy", "prometheus", "alerts.yaml"), read("deploy", "prometheus", "alerts_test.yaml")
+	alerts, tests := read("charts", "titrate", "files", "alerts.yaml"),
+		read("deploy", "prometheus", "alerts_test.yaml")
 	runbooks, metrics := read("docs", "runbooks.md"), read("docs", "metrics.md")
 	names := alertName.FindAllStringSubmatch(alerts, -1)
 	if len(names) < 10 {
@@ -58,7 +59,8 @@ func TestAlertsFire(t *testing.T) {
 	if err != nil {
 		t.Skip("promtool is not installed")
 	}
-	for _, args := range [][]string{{"check", "rules", "alerts.yaml"}, {"test", "rules", "alerts_test.yaml"}} {
+	for _, args := range [][]string{{"check", "rules", "../../charts/titrate/files/alerts.yaml"},
+		{"test", "rules", "alerts_test.yaml"}} {
 		c := exec.CommandContext(t.Context(), promtool, args...)
 		c.Dir = filepath.Join(root(t), "deploy", "prometheus")
 		if out, err := c.CombinedOutput(); err != nil {
