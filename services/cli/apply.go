@@ -166,17 +166,11 @@ const (
 
 func runApply(cmd *cobra.Command, c *connection, output format, documents []*document.Document,
 	request *quotav1.ApplyRequest, asked planned, plan bool) error {
-	if err := asked.check(); err != nil {
-		return err
-	}
-	client, err := c.dialFor(cmd, len(documents))
+	client, err := asked.begin(cmd, c, documents, request)
 	if err != nil {
 		return err
 	}
 	defer client.close()
-	if err := client.fill(cmd.Context(), request, documents, asked.prune); err != nil {
-		return err
-	}
 	if plan {
 		w := cmd.OutOrStdout()
 		if output != asTable {

@@ -78,6 +78,23 @@ func (p *planned) waiveFlag(f *pflag.FlagSet) {
 	f.StringSliceVar(&p.waive, "waive", nil, "name of a guard to accept, see titrate plan --help; may be repeated")
 }
 
+// begin connects and fills the request with the documents, for their plan or their apply.
+func (p *planned) begin(cmd *cobra.Command, c *connection, documents []*document.Document,
+	request *quotav1.ApplyRequest) (*client, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	client, err := c.dialFor(cmd, len(documents))
+	if err != nil {
+		return nil, err
+	}
+	if err := client.fill(cmd.Context(), request, documents, p.prune); err != nil {
+		client.close()
+		return nil, err
+	}
+	return client, nil
+}
+
 // check refuses names that are no guards.
 func (p *planned) check() error {
 	for _, name := range p.waive {
@@ -90,17 +107,11 @@ func (p *planned) check() error {
 
 func runPlan(cmd *cobra.Command, c *connection, output format, documents []*document.Document,
 	ask *quotav1.ApplyRequest, asked planned) error {
-	if err := asked.check(); err != nil {
-		return err
-	}
-	client, err := c.dialFor(cmd, len(documents))
+	client, err := asked.begin(cmd, c, documents, ask)
 	if err != nil {
 		return err
 	}
 	defer client.close()
-	if err := client.fill(cmd.Context(), ask, documents, asked.prune); err != nil {
-		return err
-	}
 	plan, err := client.Plan(cmd.Context(), &quotav1.PlanRequest{Apply: ask})
 	if err != nil {
 		return applyError(err, documents)
