@@ -64,6 +64,7 @@ type entry struct {
 	next    int32 // of the key
 	slot    int32
 	follows int32 // the entry that came after this one last time; any, checked when used
+	left    bool  // its peer no longer uses the key; the count stays
 }
 
 type peer struct {
@@ -71,11 +72,26 @@ type peer struct {
 	heard      float64
 	weight     float64
 	generation uint64
-	last       int32 // entry applied last; any, checked when used
-	held       int32 // entries
+	stale      float64 // its own T1, seconds; 0: that of the table
+	gap, back  float64 // the last silence of T1 or longer: its length, and when it ended
+	group      int32   // peers of one group are left out together
+	last       int32   // entry applied last; any, checked when used
+	held       int32   // entries
 	drained    bool
 	used       bool
+	sums       bool // no replica, but an owner of keys, see SetOwner
 }
+
+// hear notes that the peer is alive, and how long it was silent before.
+func (p *peer) hear(now, stale float64) {
+	if gap := now - p.heard; gap >= p.staleAfter(stale) {
+		p.gap, p.back = gap, now
+	}
+	p.heard = max(p.heard, now)
+}
+
+// staleAfter is T1 of the peer.
+func (p *peer) staleAfter(stale float64) float64 { return max(stale, p.stale) }
 
 // New returns an empty table.
 func New(p Params) *Table {
@@ -95,9 +111,12 @@ func New(p Params) *Table {
 // Apply does it for records. A drained peer stays drained until it comes back
 // with a higher generation.
 func (t *Table) Heard(id Peer, now float64) {
-	p := &t.peers[t.peerIndex(id, now)]
-	p.heard = max(p.heard, now)
+	t.peers[t.peerIndex(id, now)].hear(now, t.p.Stale)
 }
+
+// SetStale gives a peer a T1 of its own, for one that promises to speak less often: the
+// longer of both counts, in seconds.
+func (t *Table) SetStale(id Peer, stale, now float64) { t.peers[t.peerIndex(id, now)].stale = stale }
 
 // SetWeight gives a member its weight (1 until then; not positive: 1). A member known by
 // its weight only is Absent until it is heard: nobody knows what it claims.
@@ -122,6 +141,14 @@ func (t *Table) Drain(id Peer, generation uint64, now float64) {
 	p.heard, p.generation, p.drained = max(p.heard, now), generation, true
 }
 
+// Live notes that a process of a peer lives, which need not claim anything: it is not
+// drained, and if it falls silent it becomes Absent.
+func (t *Table) Live(id Peer, generation uint64, now float64) {
+	if p := &t.peers[t.peerIndex(id, now)]; generation > p.generation {
+		p.generation, p.drained = generation, false
+	}
+}
+
 // Remove drops a peer that is no longer a member: its claims go, its counts as
 // they stand are folded into the keys. O(entries).
 func (t *Table) Remove(id Peer, now float64) {
@@ -129,7 +156,7 @@ func (t *Table) Remove(id Peer, now float64) {
 	if !ok {
 		return
 	}
-	for s := range t.slots {
+	for s := 0; s < len(t.slots) && t.peers[pi].held > 0; s++ {
 		if t.slots[s].used {
 			t.unlink(&t.slots[s], pi, now)
 		}
@@ -168,19 +195,19 @@ func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
 	if r.Generation > p.generation {
 		p.generation, p.drained = r.Generation, false
 	}
-	p.heard = max(p.heard, now)
+	p.hear(now, t.p.Stale)
 	e := &t.entries[ei]
 	s := &t.slots[e.slot]
 	s.touched = max(s.touched, now)
-	expected := t.expected(e, p, now)
+	expected := t.expected(e, p)
 	news := fresh || news(e.lineage.Latest, r)
 	if !e.lineage.Merge(r) {
 		return Old, nil
 	}
-	if got := e.lineage.Admitted() - e.repaid; now-e.at >= t.p.Stale && got > expected+r.Spent {
+	if got := e.lineage.Admitted() - e.repaid; t.mayBeRepaid(e, p, now) && got > expected+r.Spent {
 		e.repaid += got - expected - r.Spent
 	}
-	e.at = max(e.at, now)
+	e.at, e.left = max(e.at, now), false
 	if fresh {
 		e.repaid = r.Admitted - min(r.Admitted, r.Spent)
 	}
@@ -216,13 +243,7 @@ func (t *Table) Sums(key uint64, except Peer, now float64) (out exchange.KeySum)
 			continue
 		}
 		out.Admitted += t.count(e, now)
-		// Who speaks has heard what the silent ones spent, and that it was refilled.
-		switch young := now-e.at < t.p.Stale; {
-		case young && !fresh:
-			out.Spent, fresh = e.lineage.Latest.Spent, true
-		case young == fresh:
-			out.Spent = max(out.Spent, e.lineage.Latest.Spent)
-		}
+		fresh = t.addSpent(&out, e, now, fresh)
 		if t.claims(e, p, now) {
 			out.Claims += e.lineage.Latest.Claim
 			out.Active += e.lineage.Latest.Active
@@ -232,32 +253,41 @@ func (t *Table) Sums(key uint64, except Peer, now float64) (out exchange.KeySum)
 	return out
 }
 
-// expected is the count up to which a record after a silence is no news: what its
-// peer was taken to go on with. What it admitted beyond that and sees as refilled
-// is repaid: its own ledger has made it wait for it.
-func (t *Table) expected(e *entry, p *peer, now float64) float64 {
+// expected is the count up to which a record is no news: what its peer was taken to go on
+// with. What it admitted beyond that and sees as refilled is repaid: its own ledger has
+// made it wait for it.
+func (t *Table) expected(e *entry, p *peer) float64 {
 	n := max(0, e.lineage.Admitted()-e.repaid)
-	if quiet := now - e.at; quiet >= t.p.Stale && !p.drained {
-		n += e.lineage.Latest.Claim * min(quiet, t.p.Forget)
+	if e.at < p.back && !p.drained { // the first record since its silence
+		n += e.lineage.Latest.Claim * min(p.gap, t.p.Forget)
 	}
 	return n
+}
+
+// mayBeRepaid reports whether a record comes after a silence: of the key at a replica, or of
+// the whole peer if the peer is an owner, whose sums say what each replica has repaid.
+func (t *Table) mayBeRepaid(e *entry, p *peer, now float64) bool {
+	return now-e.at >= t.p.Stale && (!p.sums || e.at < p.back)
 }
 
 // claims reports whether the claim of an entry still counts: the peer is not
 // drained or forgotten, and has not restarted since.
 func (t *Table) claims(e *entry, p *peer, now float64) bool {
-	return !p.drained && now-p.heard < t.p.Forget && e.lineage.Latest.Generation == p.generation
+	return !p.drained && !e.left && now-p.heard < t.p.Forget && e.lineage.Latest.Generation == p.generation
 }
 
-// count is an entry's cumulative count, extrapolated while its peer is unheard.
+// count is an entry's cumulative count, extrapolated while its peer is unheard, and after
+// that until the peer speaks of the key again.
 func (t *Table) count(e *entry, now float64) float64 {
-	n := max(0, e.lineage.Admitted()-e.repaid)
 	p := &t.peers[e.peer]
-	quiet := now - p.heard
-	if p.drained || !(quiet >= t.p.Stale) || e.lineage.Latest.Generation != p.generation {
-		return n
+	if p.drained || e.left || e.lineage.Latest.Generation != p.generation {
+		return max(0, e.lineage.Admitted()-e.repaid)
 	}
-	return n + e.lineage.Latest.Claim*min(quiet, t.p.Forget)
+	n := t.expected(e, p)
+	if quiet := now - p.heard; quiet >= p.staleAfter(t.p.Stale) {
+		n += e.lineage.Latest.Claim * min(quiet, t.p.Forget)
+	}
+	return n
 }
 
 // Absent sums the weights of members unheard for longer than Forget, or never heard.
@@ -303,16 +333,4 @@ func (t *Table) claimed(s *slot, now float64) bool {
 }
 
 // Has reports whether a key has a record of a peer. O(peers of the key).
-func (t *Table) Has(id Peer, key uint64) bool {
-	pi, known := t.index[id]
-	si, ok := t.keys[key]
-	if !known || !ok {
-		return false
-	}
-	for i := t.slots[si].head; i != none; i = t.entries[i].next {
-		if t.entries[i].peer == pi {
-			return true
-		}
-	}
-	return false
-}
+func (t *Table) Has(id Peer, key uint64) bool { return t.entryOf(id, key) != nil }

@@ -45,9 +45,9 @@ func ask[T any](a *Agent, f func(now time.Duration, c *core.Core) T) T {
 	return f(a.now(), a.core)
 }
 
-// tick gives the core the time each period, and looks which processes have exited.
+// tick gives the core the time each half period, and looks which processes have exited.
 func (a *Agent) tick(ctx context.Context) {
-	ticker := time.NewTicker(a.c.Period)
+	ticker := time.NewTicker(a.c.Period / 2)
 	defer ticker.Stop()
 	for {
 		select {
@@ -108,9 +108,9 @@ func (l linked) Disconnected(conn *linkserver.Conn) {
 type gossiped struct{ a *Agent }
 
 // PeerAlive: see [core.Core.PeerAlive].
-func (g gossiped) PeerAlive(name, address string, newLife, usable bool) {
+func (g gossiped) PeerAlive(name, address string, newLife bool, version uint8) {
 	g.a.event(func(now time.Duration, c *core.Core) core.Effects {
-		c.PeerAlive(now, name, address, newLife, usable)
+		c.PeerAlive(now, name, address, newLife, version)
 		return core.Effects{}
 	})
 }
@@ -121,31 +121,26 @@ func (g gossiped) PeerFailed(name string) bool {
 }
 
 // Round: see [core.Core.Round].
-func (g gossiped) Round(soon bool) (r schedule.Round, send bool) {
-	r = ask(g.a, func(now time.Duration, c *core.Core) (r schedule.Round) {
-		r, send = c.Round(now, soon)
-		return r
+func (g gossiped) Round(soon bool) (out []schedule.Outgoing, forgotten []string) {
+	out = ask(g.a, func(now time.Duration, c *core.Core) (out []schedule.Outgoing) {
+		out, forgotten = c.Round(now, soon)
+		return out
 	})
-	return r, send
+	return out, forgotten
 }
 
 // LastRound: see [core.Core.LastRound].
-func (g gossiped) LastRound() schedule.Round {
-	return ask(g.a, func(now time.Duration, c *core.Core) schedule.Round { return c.LastRound(now) })
-}
-
-// Headers: see [core.Core.Headers].
-func (g gossiped) Headers(r schedule.Round, parts int) (headers []schedule.Header, forgotten []string) {
-	headers = ask(g.a, func(now time.Duration, c *core.Core) (headers []schedule.Header) {
-		headers, forgotten = c.Headers(now, r, parts)
-		return headers
-	})
-	return headers, forgotten
+func (g gossiped) LastRound() []schedule.Outgoing {
+	return ask(g.a, func(now time.Duration, c *core.Core) []schedule.Outgoing { return c.LastRound(now) })
 }
 
 // ReceivePacket: see [core.Core.ReceivePacket].
-func (g gossiped) ReceivePacket(p *gossipv1.Packet, sealed bool) schedule.Drop {
-	return ask(g.a, func(now time.Duration, c *core.Core) schedule.Drop { return c.ReceivePacket(now, p, sealed) })
+func (g gossiped) ReceivePacket(p *gossipv1.Packet) (drop schedule.Drop, soon bool) {
+	drop = ask(g.a, func(now time.Duration, c *core.Core) (drop schedule.Drop) {
+		drop, soon = c.ReceivePacket(now, p)
+		return drop
+	})
+	return drop, soon
 }
 
 // PeerAddresses: see [core.Core.PeerAddresses].

@@ -6,6 +6,7 @@ import (
 
 	"github.com/titrate/titrate/control/claims"
 	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/services/agent/gossip/delivery"
 )
 
 // Linger is how long something withdrawn is still gossiped as such.
@@ -21,8 +22,14 @@ const (
 	// agents remind each other of sleeping keys every 3.2 s.
 	unlisted = 15 * time.Second
 	// refresh is the number of periods within which every key without changes is sent
-	// again; keys that change are sent each period.
+	// again in version 2 of the gossip; keys that change are sent each period.
 	refresh = 64
+	// everybody is the number of agents up to which each tells its claims to all others.
+	everybody = 16
+	// tolerance is the part by which a claim may change without being told.
+	tolerance = 1. / 256
+	// sweepCycle is within how many seconds all keys are looked at, to forget some.
+	sweepCycle = 16
 	// often is the time within which a key must be listed again to count as one that
 	// changes.
 	often = 500 * time.Millisecond
@@ -30,23 +37,36 @@ const (
 	maxLag = 2 * time.Second
 )
 
-// Options of a Aggregator. Zero values mean the defaults.
+// Teller takes note that another agent is to know the new state of an item.
+type Teller interface {
+	Tell(now time.Duration, agent string, item delivery.Item, urgent bool)
+}
+
+// Options of an Aggregator. Zero values mean the defaults.
 type Options struct {
+	Agent  string        // name of this agent; default "agent"
+	Tell   Teller        // nil: there are no other agents with owners
 	Period time.Duration // P, between two announcements; default 50 ms
 	T1     time.Duration // unheard by a majority for so long: Split; default 10 s
 	T2     time.Duration // a silent replica's claims count for so long; default 15 s, at least T1
 	// Incarnation differs with each start of the agent: with it a filter knows that
-	// counts begin anew. Sequences start from it, for peers of gossip version 1, which
-	// take a new life for newer if it rises.
+	// counts begin anew.
 	Incarnation uint64
-	MaxKeys     int // most keys kept; default 65536
+	MaxKeys     int // most keys kept of each sort, see doc.go; default 1,048,576
+	// Everybody is the number of agents up to which each tells its claims to all others: one
+	// hop, and a client that comes to another gateway finds there what it has spent. With more
+	// agents a claim goes to the key's owner, and only the agents that use the key hear of it.
+	// A larger number costs packets with its square, a smaller one a hop. Default 16.
+	Everybody int
 }
 
 func (o Options) withDefaults() Options {
+	o.Agent = cmp.Or(o.Agent, "agent") // "" stands for none
 	o.Period = cmp.Or(o.Period, exchange.DefaultPeriod)
 	o.T1 = cmp.Or(o.T1, exchange.DefaultSplitAfter)
 	o.T2 = max(cmp.Or(o.T2, exchange.DefaultForgetAfter), o.T1)
-	o.MaxKeys = cmp.Or(o.MaxKeys, 1<<16)
+	o.MaxKeys = cmp.Or(o.MaxKeys, 1<<20)
+	o.Everybody = cmp.Or(o.Everybody, everybody)
 	return o
 }
 
@@ -59,14 +79,35 @@ type Member struct {
 // Aggregator holds the claims of all replicas. Not safe for concurrent use.
 type Aggregator struct {
 	o        Options
-	table    *claims.Table
+	table    *claims.Table // of the gateways here: their own claims, and the owners' sums
+	owned    *claims.Table // of the keys that this agent owns: the claims of all replicas
 	replicas map[string]*replica
 	last     claims.Peer
 	locals   map[process]*local
+	numbered map[int32]*local // as items of the delivery name them
+	numbers  int32
 	remotes  map[string]*remote
-	keys     ordered[*key]
-	delay    time.Duration // τ_max of the gossip
-	swept    time.Duration
+	// remotesByName are the same by name; nil: to be made.
+	remotesByName []*remote
+
+	keys  ordered[*key]      // of table
+	ours  ordered[*ownedKey] // of owned
+	notes notes              // of keys whose sums have changed
+	delay time.Duration      // τ_max of the gossip
+	late  time.Duration      // what it waits beyond that
+	swept time.Duration
+	fresh bool // sums have changed since Fresh was asked
+
+	owners    owners
+	groups    map[string]int32 // agents, as owned numbers them; 0 is this one
+	agents    []string         // the same by number
+	everybody []bool           // by number: it tells all agents its claims, and takes no sums
+	sources   map[agentLife]*source
+	own       *source  // this agent as an owner
+	ownSeq    uint64   // of its words to itself
+	words     []uint64 // keys of which a word waits
+	rests     []*rest  // in the order in which they end
+	users     []int32  // memory
 
 	leased       []Member // by the coordinator
 	leasedUntil  time.Duration
@@ -88,26 +129,37 @@ type process struct {
 // key is what the table does not know of a key.
 type key struct {
 	flow    bool
-	touched time.Duration // a record came last
-	until   time.Duration // it is sent each period: claimed, or changed lately
+	inUse   bool          // some replica claims it, or has lately spent some of it
+	alone   bool          // as its owner says, and what changes is not told meanwhile
+	touched time.Duration // its sums changed last
+	stamp   uint64        // of its latest note
+	use
 }
 
 // New returns an empty aggregator at now = 0.
 func New(o Options) *Aggregator {
 	o = o.withDefaults()
-	return &Aggregator{
-		o: o,
-		table: claims.New(claims.Params{
-			Stale:   stale(o.Period).Seconds(),
-			Forget:  o.T2.Seconds(),
-			MaxKeys: o.MaxKeys,
-		}),
+	params := claims.Params{Stale: stale(o.Period).Seconds(), Forget: o.T2.Seconds(), MaxKeys: o.MaxKeys}
+	t := &Aggregator{
+		o:           o,
+		table:       claims.New(params),
+		owned:       claims.New(params),
 		replicas:    map[string]*replica{},
 		locals:      map[process]*local{},
+		numbered:    map[int32]*local{},
 		remotes:     map[string]*remote{},
 		keys:        newOrdered[*key](),
+		ours:        newOrdered[*ownedKey](),
+		groups:      map[string]int32{o.Agent: 0},
+		agents:      []string{o.Agent},
+		everybody:   []bool{false},
+		notes:       notes{last: 1},
+		sources:     map[agentLife]*source{},
 		hasMajority: true,
 	}
+	t.owners.add(o.Agent)
+	t.own = t.source(0, o.Agent, 0)
+	return t
 }
 
 // stale is the silence after which a replica is assumed to go on at its last claim:
@@ -133,33 +185,25 @@ func (t *Aggregator) id(name string) claims.Peer {
 	return 0
 }
 
-// apply merges one record and notes which keys are there.
-func (t *Aggregator) apply(id claims.Peer, now time.Duration, flow bool, r claims.Record) {
+// apply merges one record. It returns its key, nil if the record is refused.
+func (t *Aggregator) apply(id claims.Peer, now time.Duration, flow bool, r claims.Record) *key {
 	outcome, err := t.table.Apply(id, now.Seconds(), r)
 	if err != nil || outcome == claims.Refused {
 		t.refused++
-		return
+		return nil
 	}
-	k := t.keys.get(r.Key)
-	if k == nil {
+	return t.keyOf(r.Key, flow)
+}
+
+// keyOf returns what is known of a key that the table has.
+func (t *Aggregator) keyOf(k uint64, flow bool) *key {
+	info := t.keys.get(k)
+	if info == nil {
 		t.forgetEvicted()
-		k = &key{flow: flow}
-		t.keys.put(r.Key, k)
+		info = &key{flow: flow}
+		t.keys.put(k, info)
 	}
-	if outcome == claims.Old {
-		return
-	}
-	changes := outcome == claims.Applied || now-k.touched < often
-	k.touched = now
-	switch claimed := r.Claim > 0 || r.Active > 0; {
-	case claimed: // also while its peer is silent
-		k.until = now + t.o.T2 + Linger
-	case changes:
-		k.until = now + Linger
-		if t.table.Claimed(r.Key, now.Seconds()) {
-			k.until += t.o.T2
-		}
-	}
+	return info
 }
 
 // forgetEvicted forgets the keys that the table has evicted, when there are many.
@@ -167,33 +211,47 @@ func (t *Aggregator) forgetEvicted() {
 	if t.keys.len() < t.o.MaxKeys+t.o.MaxKeys/4 {
 		return
 	}
-	t.keys.prune(func(k uint64, _ *key) bool { return !t.table.Holds(k) })
+	t.keys.prune(func(k uint64, v *key) bool {
+		if t.table.Holds(k) {
+			return false
+		}
+		t.drop(k, v)
+		return true
+	})
 }
 
-// SetDelay sets the gossip's delay τ_max, one way.
-func (t *Aggregator) SetDelay(d time.Duration) {
-	t.delay = max(d, 0)
+// drop lets go of what a key refers to that is forgotten.
+func (t *Aggregator) drop(at uint64, k *key) {
+	if k.rest != nil {
+		k.rest.from.keys--
+		k.rest = nil
+	}
+	t.follow(k, nil)
+	t.setInUse(k, false)
+	t.notes.add(at)
 }
 
-// Lag is δ, the longest time until all filters know what a filter has admitted: a filter
-// sends its claims each P, its agent gossips at most P/2 later, the gossip takes τ_max,
-// and the other agents send sums to their filters each P.
+// SetDelay sets the gossip's delay τ_max, one way, and for how long claims and sums wait
+// because they are more than the agents' budgets allow.
+func (t *Aggregator) SetDelay(d, late time.Duration) {
+	t.delay, t.late = max(d, 0), max(late, 0)
+}
+
+// Lag is δ, the longest time until all filters that use a key know what a filter has
+// admitted: a filter sends its claims each P, its agent passes them on at most P/2 later, the
+// gossip takes τ_max, and the other agents send sums to their filters each P. Beyond
+// Everybody agents: to the owner, which sends sums at most P/2 later, and the other agents
+// pass them to their filters at most P/2 later; and twice τ_max.
 func (t *Aggregator) Lag() time.Duration {
-	return min(t.delay+5*t.o.Period/2, max(maxLag, 5*t.o.Period/2))
+	hops := time.Duration(1)
+	if !t.small() {
+		hops = 2
+	}
+	return min(hops*(t.delay+t.late)+5*t.o.Period/2, max(maxLag, 5*t.o.Period/2))
 }
 
 // Contended reports whether any replica lately used anything.
-func (t *Aggregator) Contended(now time.Duration) bool {
-	for i, k := range t.keys.keys {
-		if now-t.keys.values[i].touched > unlisted {
-			continue
-		}
-		if inUse(t.table.Sums(k, 0, now.Seconds())) {
-			return true
-		}
-	}
-	return false
-}
+func (t *Aggregator) Contended() bool { return t.notes.inUse > 0 }
 
 // Sweep forgets keys that have been idle for long, and replicas that are no longer
 // members. It acts at most once a second.
@@ -203,16 +261,22 @@ func (t *Aggregator) Sweep(now time.Duration) {
 	}
 	t.swept = now
 	t.dropRemotes(now)
-	t.keys.prune(func(k uint64, v *key) bool {
+	t.dropSources(now)
+	t.keys.pruneSome(max(1024, t.keys.len()/sweepCycle), func(k uint64, v *key) bool {
 		switch {
 		case !t.table.Holds(k): // the table made room
-			return true
-		case now-v.touched >= forgetKey && !t.table.Claimed(k, now.Seconds()):
+		case now-v.touched >= forgetKey && !v.isUsed() && !t.table.Claimed(k, now.Seconds()):
 			t.table.Evict(k)
-			return true
+		default:
+			if was := v.inUse; t.count(now, k, v) != was { // what was spent is of no interest any more
+				t.note(now, k, v)
+			}
+			return false
 		}
-		return false
+		t.drop(k, v)
+		return true
 	})
+	t.sweepOwned(now)
 	for _, o := range t.sortedLocals() {
 		t.sweep(now, o)
 	}

@@ -23,7 +23,7 @@ type world struct {
 }
 
 func newWorld() *world {
-	w := &world{Aggregator: New(Options{Incarnation: 1000}), now: time.Second}
+	w := &world{Aggregator: New(Options{Incarnation: 1000, MaxKeys: 1 << 16}), now: time.Second}
 	w.Connect(w.now, "a", 1, 1)
 	return w
 }
@@ -37,7 +37,7 @@ func stateOf(name string, seq uint64, k *gossipv1.KeyClaim) *gossipv1.Replica {
 	return r
 }
 
-func (w *world) hear(r ...*gossipv1.Replica) { w.Receive(w.now, "other", 1, promise, r) }
+func (w *world) hear(r ...*gossipv1.Replica) { w.as("other", 1, r...) }
 
 // keep lets time pass in periods while the named replicas go on speaking.
 func (w *world) keep(d time.Duration, names ...string) {
@@ -46,14 +46,21 @@ func (w *world) keep(d time.Duration, names ...string) {
 		for _, n := range names {
 			w.hear(&gossipv1.Replica{Name: n, Generation: 1, Weight: 1})
 		}
-		w.Outgoing(w.now)
-		w.Aggregator.Sums(w.now, "a")
+		w.State(w.now)
+		w.Advance(w.now)
+		w.sums()
 		w.Sweep(w.now)
 	}
 }
 
+// sums are all that gateway a is told.
+func (w *world) sums() *exchange.Sums {
+	s, _ := w.Aggregator.Sums(w.now, "a", 0)
+	return s
+}
+
 func (w *world) sum(k uint64) (exchange.KeySum, bool) {
-	for _, s := range w.Aggregator.Sums(w.now, "a").Keys {
+	for _, s := range w.sums().Keys {
 		if s.Key == k {
 			s.Epoch = 0
 			return s, true
@@ -62,17 +69,9 @@ func (w *world) sum(k uint64) (exchange.KeySum, bool) {
 	return exchange.KeySum{}, false
 }
 
-// sumWithin asks for so many sums until one names a key.
-func (w *world) sumWithin(k uint64, calls int) (s exchange.KeySum, ok bool) {
-	for n := 0; n < calls && !ok; n++ {
-		s, ok = w.sum(k)
-	}
-	return s, ok
-}
-
 func (w *world) expect(t *testing.T, what string, replicas int, isolation exchange.Isolation) {
 	t.Helper()
-	s := w.Aggregator.Sums(w.now, "a")
+	s := w.sums()
 	if s.Replicas != replicas || s.Isolation != isolation {
 		t.Errorf("%s: %d replicas, isolation %d, want %d and %d", what, s.Replicas, s.Isolation, replicas, isolation)
 	}
@@ -94,7 +93,7 @@ func TestSumsLeaveOutTheAskingReplica(t *testing.T) {
 	if want := (exchange.KeySum{Key: 7, Admitted: 30, Claims: 3, Active: 1, Unsaturated: 2, Spent: 20}); s != want {
 		t.Errorf("got %+v, want %+v", s, want)
 	}
-	all := w.Aggregator.Sums(w.now, "a")
+	all := w.sums()
 	if len(all.Flows) != 1 || all.Flows[0] != (exchange.FlowSum{Key: 9, Claims: 1, Unsaturated: 1}) {
 		t.Errorf("flows %+v", all.Flows)
 	}
@@ -111,8 +110,8 @@ func TestOutgoingIsHeard(t *testing.T) {
 		Flows: []exchange.FlowClaim{{Key: 2, Claim: 3, Unsaturated: 3}}})
 	there := New(Options{Incarnation: 5})
 	there.Connect(0, "z", 1, 1)
-	there.Receive(0, "agent", 1, promise, w.Outgoing(w.now))
-	s := there.Sums(0, "z")
+	there.Receive(0, Sender{Agent: "agent", Life: 1, Promise: promise}, w.State(w.now))
+	s, _ := there.Sums(0, "z", 0)
 	if len(s.Keys) != 1 || s.Keys[0].Claims != 2.5 || s.Keys[0].Active != 1 || s.Keys[0].Admitted != 4 ||
 		s.Keys[0].Spent != 4 {
 		t.Errorf("keys %+v: of what was admitted before, only what is still spent counts", s.Keys)
@@ -121,12 +120,12 @@ func TestOutgoingIsHeard(t *testing.T) {
 		t.Errorf("flows %+v", s.Flows)
 	}
 	w.Announce(w.now, "a", 1, &exchange.Claims{Withdrawn: []uint64{1, 2}})
-	there.Receive(0, "agent", 1, promise, w.Outgoing(w.now))
-	if s := there.Sums(0, "z"); len(s.Keys)+len(s.Flows) != 0 {
+	there.Receive(0, Sender{Agent: "agent", Life: 1, Promise: promise}, w.State(w.now))
+	if s, _ := there.Sums(0, "z", 0); len(s.Keys)+len(s.Flows) != 0 {
 		t.Errorf("withdrawn, yet %+v %+v", s.Keys, s.Flows)
 	}
 	w.now += Linger + ms
-	if r := w.Outgoing(w.now); len(r) != 1 || len(r[0].Keys)+len(r[0].Flows) != 0 {
+	if r := w.State(w.now); len(r) != 1 || len(r[0].Keys)+len(r[0].Flows) != 0 {
 		t.Errorf("withdrawn long ago, yet gossiped: %+v", r)
 	}
 }
@@ -193,7 +192,7 @@ func TestCoordinatorSettlesMembership(t *testing.T) {
 	w := newWorld()
 	w.SetMembers(w.now, []Member{{"a", 1}, {"b", 3}, {"never", 2}}, time.Hour)
 	w.keep(time.Second, "b", "unknown")
-	s := w.Aggregator.Sums(w.now, "a")
+	s := w.sums()
 	if s.Replicas != 3 || s.TotalWeight != 6 || s.Isolation != exchange.Connected {
 		t.Errorf("%+v", s)
 	}
@@ -223,7 +222,7 @@ func TestRestarts(t *testing.T) {
 		w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 1, Active: 1, Admitted: a,
 			Spent: a}}})
 	}
-	admitted := func() float64 { return w.Outgoing(w.now)[0].Keys[0].Admitted }
+	admitted := func() float64 { return w.State(w.now)[0].Keys[0].Admitted }
 	say(10)
 	say(8) // a refund
 	if got := admitted(); got != 8 {
@@ -254,7 +253,7 @@ func TestLostGatewayIsHeldDrainedIsNot(t *testing.T) {
 	if s, _ := w.sum(7); s.Claims != 4 {
 		t.Errorf("lost: claims %v, want 4", s.Claims)
 	}
-	if out := w.Outgoing(w.now); len(out) != 1 || out[0].Name != "a" {
+	if out := w.State(w.now); len(out) != 1 || out[0].Name != "a" {
 		t.Errorf("a lost replica is listed: %v", out)
 	}
 	w.Exit(w.now, "sibling", 1)
@@ -263,7 +262,7 @@ func TestLostGatewayIsHeldDrainedIsNot(t *testing.T) {
 	}
 	w.expect(t, "drained", 1, exchange.Connected)
 	w.now += Linger / 2
-	if out := w.Outgoing(w.now); len(out) != 2 {
+	if out := w.State(w.now); len(out) != 2 {
 		t.Errorf("others must hear of the drain: %v", out)
 	}
 }
@@ -279,7 +278,7 @@ func TestUnlistedClaimIsWithdrawn(t *testing.T) {
 	if s, ok := w.sum(7); !ok || s.Claims != 4 {
 		t.Errorf("%+v, want the claim of a filter that says nothing", s)
 	}
-	if s, ok := w.sumWithin(8, refresh); !ok || s.Spent != 2 {
+	if s, ok := w.sum(8); !ok || s.Spent != 2 {
 		t.Errorf("%+v, want what is spent", s)
 	}
 	w.Connect(w.now, "sibling", 1, 1)
@@ -287,7 +286,7 @@ func TestUnlistedClaimIsWithdrawn(t *testing.T) {
 	if s, ok := w.sum(7); ok {
 		t.Errorf("%+v, want no claim", s)
 	}
-	if w.Contended(w.now) {
+	if w.Contended() {
 		t.Error("contended")
 	}
 }
@@ -301,7 +300,7 @@ func TestNoisyInput(t *testing.T) {
 		stateOf("", 1, nil), stateOf("a", 1, &gossipv1.KeyClaim{Key: 7, Claim: 9}),
 		&gossipv1.Replica{Name: "c", Weight: math.NaN()},
 	)
-	s := w.Aggregator.Sums(w.now, "a")
+	s := w.sums()
 	if len(s.Keys) != 0 || s.TotalWeight != 3 {
 		t.Errorf("%+v", s)
 	}
@@ -315,10 +314,19 @@ func TestLag(t *testing.T) {
 	for delay, want := range map[time.Duration]time.Duration{
 		0: 125 * ms, 30 * ms: 155 * ms, 70 * ms: 195 * ms, time.Hour: maxLag, -1: 125 * ms,
 	} {
-		w.SetDelay(delay)
+		w.SetDelay(delay, 0)
 		if got := w.Lag(); got != want {
 			t.Errorf("delay %v: lag %v, want %v", delay, got, want)
 		}
+	}
+	var others []string
+	for i := range everybody {
+		others = append(others, fmt.Sprint("agent-", i))
+	}
+	w.SetOwners(w.now, others)
+	w.SetDelay(30*ms, 5*ms)
+	if got := w.Lag(); got != 195*ms {
+		t.Errorf("to an owner and from there: lag %v, want 195 ms", got)
 	}
 }
 
@@ -354,7 +362,7 @@ func TestSumsConverge(t *testing.T) {
 
 // as gives the aggregator a state as one life of an agent does.
 func (w *world) as(agent string, life uint64, r ...*gossipv1.Replica) {
-	w.Receive(w.now, agent, life, promise, r)
+	w.Receive(w.now, Sender{Agent: agent, Life: life, Promise: promise}, r)
 }
 
 func (w *world) wants(t *testing.T, what string, claims, admitted float64) {
@@ -402,7 +410,7 @@ func TestFilterClockSteppedBack(t *testing.T) {
 		Spent: 1}}})
 	w.wants(t, "here", 5, 11)
 	there := newWorld()
-	there.as("agent", 1, w.Outgoing(w.now)...)
+	there.as("agent", 1, w.State(w.now)...)
 	if s, _ := there.sum(7); s.Claims != 5 {
 		t.Errorf("elsewhere: claims %v, want 5", s.Claims)
 	}
@@ -450,50 +458,84 @@ func TestOneBadAgent(t *testing.T) {
 	}
 }
 
-// Keys that nobody asks for are told in turn, here and elsewhere, and all of them within
+// Keys that nobody asks for are told in turn to agents of version 2, and all of them within
 // 64 periods; what changes is told each period.
 func TestSleepingKeysAreToldInTurn(t *testing.T) {
 	const keys = 6400
 	w := newWorld()
-	own, theirs := &exchange.Claims{}, stateOf("b", 1, nil)
+	own := &exchange.Claims{}
 	for k := range uint64(keys) {
 		own.Keys = append(own.Keys, exchange.KeyClaim{Key: k + 1, Admitted: 1, Spent: 1})
-		theirs.Keys = append(theirs.Keys, &gossipv1.KeyClaim{Key: keys + k + 1, Admitted: 1, Spent: 1})
 	}
 	w.Announce(w.now, "a", 1, own)
-	w.hear(theirs)
-	if n := len(w.Outgoing(w.now)[0].Keys); n != keys {
+	if n := len(w.State(w.now)[0].Keys); n != keys {
 		t.Errorf("%d keys gossiped as they are new, want all", n)
 	}
-	if n := len(w.Aggregator.Sums(w.now, "a").Keys); n < keys {
-		t.Errorf("%d keys told to the filter as they are new, want all", n)
-	}
 	w.now += Linger + ms
-	gossiped, told := map[uint64]bool{}, map[uint64]bool{}
+	gossiped := map[uint64]bool{}
 	for range refresh {
 		w.now += promise
-		out, sums := w.Outgoing(w.now)[0].Keys, w.Aggregator.Sums(w.now, "a").Keys
-		if len(out) != keys/refresh || len(sums) != 2*keys/refresh {
-			t.Fatalf("%d gossiped and %d told in one period, want %d and %d", len(out), len(sums), keys/refresh,
-				2*keys/refresh)
+		out := w.State(w.now)[0].Keys
+		if len(out) != keys/refresh {
+			t.Fatalf("%d gossiped in one period, want %d", len(out), keys/refresh)
 		}
 		for _, k := range out {
 			gossiped[k.Key] = true
 		}
-		for _, k := range sums {
-			told[k.Key] = true
-		}
 	}
-	if len(gossiped) != keys || len(told) != 2*keys {
-		t.Errorf("%d gossiped and %d told within %d periods, want all", len(gossiped), len(told), refresh)
+	if len(gossiped) != keys {
+		t.Errorf("%d gossiped within %d periods, want all", len(gossiped), refresh)
 	}
 	w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 1, Claim: 1, Active: 1, Admitted: 2,
 		Spent: 2}}})
 	for range 3 {
 		w.now += promise
-		if n := len(w.Outgoing(w.now)[0].Keys); n < keys/refresh || n > keys/refresh+1 {
+		if n := len(w.State(w.now)[0].Keys); n < keys/refresh || n > keys/refresh+1 {
 			t.Errorf("%d gossiped after one changed", n)
 		}
+	}
+}
+
+// A gateway is told all sums once, then those that have changed and those that are gone.
+func TestSumsAreChanges(t *testing.T) {
+	w := newWorld()
+	state := func(seq uint64, from, to int, admitted float64) *gossipv1.Replica {
+		r := stateOf("b", seq, nil)
+		for k := from; k < to; k++ {
+			r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: uint64(k + 1), Claim: 1, Active: 1, Admitted: admitted, Spent: 1})
+		}
+		return r
+	}
+	stamp := uint64(0)
+	expect := func(what string, full bool, keys, gone int) {
+		t.Helper()
+		var s *exchange.Sums
+		s, stamp = w.Aggregator.Sums(w.now, "a", stamp)
+		if s.Full != full || len(s.Keys) != keys || len(s.Gone) != gone {
+			t.Errorf("%s: full %v, %d keys, %d gone, want %v, %d and %d", what, s.Full, len(s.Keys), len(s.Gone), full,
+				keys, gone)
+		}
+	}
+	w.hear(state(1, 0, 3000, 1))
+	expect("at first", true, 3000, 0)
+	expect("nothing new", false, 0, 0)
+	for i := range uint64(20) { // more notes than are kept
+		w.hear(state(2+i, 0, 1000, 2+float64(i)))
+	}
+	expect("a third has changed", false, 1000, 0)
+	gone := stateOf("b", 30, nil)
+	gone.Keys = []*gossipv1.KeyClaim{{Key: 1, Admitted: 21}, {Key: 2, Admitted: 21}}
+	w.hear(gone)
+	expect("two are not used any more", false, 0, 2)
+	w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 3, Claim: 1}, {Key: 9000, Claim: 1}}})
+	expect("keys that the gateway begins to use", false, 2, 0)
+	w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 3, Claim: 2}}})
+	expect("its own claim", false, 0, 0)
+	w.now += time.Second
+	w.Advance(w.now)
+	s, _ := w.Aggregator.Sums(w.now, "a", stamp)
+	if len(s.Keys) == 0 {
+		t.Error("b is silent, and what it is taken to have admitted is not told")
 	}
 }
 
@@ -522,11 +564,11 @@ func TestALocalWeightBeyondTheBoundIsTheOthersToo(t *testing.T) {
 	w := newWorld()
 	w.hear(&gossipv1.Replica{Name: "b", Generation: 1, Weight: 1})
 	w.Connect(w.now, "a", 1, 2*exchange.MaxWeight)
-	w.Outgoing(w.now)
-	if s := w.Aggregator.Sums(w.now, "a"); s.Weight != 1 || s.TotalWeight != 2 {
+	w.State(w.now)
+	if s := w.sums(); s.Weight != 1 || s.TotalWeight != 2 {
 		t.Errorf("weight %v of %v, want 1 of 2", s.Weight, s.TotalWeight)
 	}
-	if out := w.Outgoing(w.now); len(out) != 1 || out[0].GetWeight() != 1 {
+	if out := w.State(w.now); len(out) != 1 || out[0].GetWeight() != 1 {
 		t.Errorf("gossiped: %v", out)
 	}
 }

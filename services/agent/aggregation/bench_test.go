@@ -24,7 +24,7 @@ func BenchmarkPeriod(b *testing.B) {
 					others[i].Keys = append(others[i].Keys, &gossipv1.KeyClaim{Key: uint64(k + 1), Claim: 1, Active: 1})
 				}
 			}
-			now := time.Duration(0)
+			now, stamp := time.Duration(0), uint64(0)
 			b.ReportAllocs()
 			for n := range b.N {
 				now += 50 * time.Millisecond
@@ -38,12 +38,12 @@ func BenchmarkPeriod(b *testing.B) {
 						k.Admitted = float64(n)
 					}
 				}
-				t.Receive(now, "x", 1, 50*time.Millisecond, others)
-				if got := len(t.Sums(now, "a").Keys); got != keys {
-					b.Fatal(got)
+				t.Receive(now, Sender{Agent: "x", Life: 1, Promise: 50 * time.Millisecond}, others)
+				var s *exchange.Sums
+				if s, stamp = t.Sums(now, "a", stamp); len(s.Keys) != keys {
+					b.Fatal(len(s.Keys))
 				}
-				t.Contended(now)
-				t.Outgoing(now)
+				t.State(now)
 			}
 		})
 	}

@@ -1,15 +1,31 @@
 // Package aggregation adds up what replicas claim. It takes the claims of the gateways
-// connected here (from the link) and of the others (from gossip), and returns for each
-// gateway the sums over all other replicas. It does no I/O and reads no clock: now is the
-// monotonic time since the agent's start.
+// connected here (from the link) and what other agents say (from gossip), and returns for
+// each gateway the sums over all other replicas. It does no I/O and reads no clock: now is
+// the monotonic time since the agent's start.
 //
 // # Model
 //
-// A replica is the filter process of a gateway. The latest state of each replica and key is
-// a record of package control/claims, in one table for local and remote replicas. The sums
-// for a replica are the sums over the table without that replica. The aggregator keeps what
-// the table does not: which keys are flows, the local state as it is gossiped, who is a
-// member, and whether this agent hears a majority of the members.
+// A replica is the filter process of a gateway. Each key (a client's key of a limit, or a
+// flow) has owners among the agents: up to [Options].Everybody agents all of them, beyond that one,
+// found by rendezvous hashing ([owners]).
+//
+//	user   tells the owners what its gateways claim, when it has changed   use.go, register.go
+//	owner  adds up the claims of all replicas, for itself, and for each
+//	       agent that uses the key and is not an owner itself              owned.go
+//
+// An agent is user and owner at once. As an owner it has the latest record of each replica
+// and key in a table of package control/claims. As a user it has a second table: the records
+// of its own gateways, and one record for each key with an owner's sum, its own or another's.
+// The sums for a gateway are the sums over that second table without that gateway. So what
+// is true of a replica that falls silent is true of an owner: its sum is taken to go on as
+// last claimed, and its claims are dropped after T2.
+//
+// Beyond Everybody agents, a key that the gateways of one agent use alone costs nothing
+// once it is registered: the owner says that nobody else uses it, and the user tells changes
+// again when somebody does.
+//
+// Agents that speak version 2 of the gossip are told all claims, and their claims go into
+// the second table as records of their replicas: mesh.go.
 //
 //	connected     its link is up: each packet lists it, so the other agents hear it
 //	disconnected  its link is down, its process may live on: it is not listed, its last
@@ -32,16 +48,18 @@
 //
 //   - A count that a filter starts over within one generation never moves the sums down:
 //     the aggregator adds what was counted before.
-//   - A withdrawn key is gossiped with claim 0 for Linger, so that one lost packet does not
-//     keep the claim alive.
+//   - A withdrawn key is told as such until it is acknowledged.
 //   - Keys that no replica claims are forgotten after forgetKey, those of local replicas
 //     after forgetLocal, so that no sum steps down.
-//   - At most MaxKeys keys are kept, in total and per local replica; half of that for one
-//     remote replica.
+//   - At most MaxKeys keys are kept as a user, as many as an owner and for each local
+//     replica; half of that for one remote replica. What is beyond is refused and counted.
+//   - When the owner of a key changes, no sum steps: see use.go.
 //   - Generations and sequences of others are mapped to local ones (processes.go): a clock
 //     that steps back makes no replica unheard.
 //   - An agent reports its own replicas only, at most 256, and each number has a bound;
 //     what is beyond is dropped and counted.
 //
-// Announce and Receive are O(records), Sums is O(keys × replicas that claim them).
+// Announce and Receive are O(records × agents that use the key), Sums is O(keys that have
+// changed since the last one); a key that does not change costs nothing but a look within
+// sweepCycle seconds. A change of the agents is O(keys).
 package aggregation

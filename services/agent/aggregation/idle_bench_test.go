@@ -27,17 +27,17 @@ func BenchmarkPeriodIdleKeys(b *testing.B) {
 				r := others[k%3-1]
 				r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: uint64(k + 1), Admitted: 1, Spent: 1})
 			}
-			now := time.Duration(0)
+			now, stamp := time.Duration(0), uint64(0)
 			tell := func() {
 				t.Announce(now, "a", 1, own)
 				for i, r := range others {
 					r.Seq++
-					t.Receive(now, fmt.Sprint("agent-", i), 1, 50*time.Millisecond, others[i:i+1])
+					t.Receive(now, Sender{Agent: fmt.Sprint("agent-", i), Life: 1, Promise: 50 * time.Millisecond}, others[i:i+1])
 				}
 			}
 			tell()
 			now += 5 * time.Second // they sleep now
-			t.Outgoing(now)
+			t.State(now)
 			listed := 0
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
@@ -47,11 +47,12 @@ func BenchmarkPeriodIdleKeys(b *testing.B) {
 					tell()
 					b.StartTimer()
 				}
-				for _, r := range t.Outgoing(now) {
+				for _, r := range t.State(now) {
 					listed += len(r.Keys)
 				}
-				listed += len(t.Sums(now, "a").Keys)
-				t.Contended(now)
+				var s *exchange.Sums
+				s, stamp = t.Sums(now, "a", stamp)
+				listed += len(s.Keys)
 			}
 			b.ReportMetric(float64(listed)/float64(b.N), "listed/op")
 		})

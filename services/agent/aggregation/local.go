@@ -2,12 +2,12 @@ package aggregation
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/titrate/titrate/control/claims"
 	"github.com/titrate/titrate/control/exchange"
-	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 )
 
 // presence is where a local replica is in its life.
@@ -25,11 +25,15 @@ type local struct {
 	of              *replica
 	tableGeneration uint64 // its number in the table, see processes.go
 	order           uint64 // generation as it is gossiped
+	number          int32  // in items of the delivery
 	weight          float64
 	presence        presence
 	linked          time.Duration // when its link came up
+	heard           time.Duration // when its link was up last
+	silence         silence       // at the users of its keys, and
+	silenceHere     silence       // at the other gateways here
 	seq             uint64
-	turn            int           // of the gossip
+	turn            int           // of the gossip of version 2
 	pruned          time.Duration // when room was made
 	keys            ordered[*announced]
 }
@@ -42,6 +46,29 @@ type announced struct {
 	at                time.Duration // last listed, or when withdrawn
 	changed           time.Duration // it claimed or admitted something last
 	before            float64       // counts that the filter finished within this generation
+	told              claimTold     // to other agents
+}
+
+// claimTold is what was told of a claim last.
+type claimTold struct {
+	at                      time.Duration // 0: nothing
+	admitted, claim, active float64
+	spent                   float64
+}
+
+// noteTold notes that the claim is told as it is.
+func (a *announced) noteTold(now time.Duration) {
+	a.told = claimTold{max(now, 1), a.before + a.Admitted, a.Claim, a.Active, a.Spent}
+}
+
+// moved reports whether a claim differs from what was told: in what is claimed, by more than
+// a tolerance.
+func (a *announced) moved() bool {
+	w := &a.told
+	if w.at == 0 || a.before+a.Admitted != w.admitted || a.Active != w.active || a.Spent != w.spent {
+		return true
+	}
+	return (a.Claim > 0) != (w.claim > 0) || math.Abs(a.Claim-w.claim) > tolerance*max(a.Claim, w.claim)
 }
 
 // Connect adds a replica whose link is up now.
@@ -52,10 +79,28 @@ func (t *Aggregator) Connect(now time.Duration, name string, generation uint64, 
 		o = t.newLocal(now, id)
 		t.locals[id] = o
 	}
-	o.weight, o.presence, o.linked = weight(w), connected, now
+	again := o.presence != connected
+	o.weight, o.presence, o.linked, o.heard, o.silence = weight(w), connected, now, now, silence{}
 	delete(t.remotes, name)
+	t.remotesByName = nil
 	t.table.Heard(o.of.id, now.Seconds())
 	t.table.SetWeight(o.of.id, o.weight, now.Seconds())
+	t.owned.Heard(o.of.id, now.Seconds())
+	t.owned.Live(o.of.id, o.tableGeneration, now.Seconds())
+	t.owned.SetGroup(o.of.id, 0, now.Seconds())
+	if again {
+		t.registerAll(now, o)
+	}
+}
+
+// registerAll has the claims of a gateway told again that is back.
+func (t *Aggregator) registerAll(now time.Duration, o *local) {
+	for i, key := range o.keys.keys {
+		if k := t.keys.get(key); k != nil && !o.keys.values[i].withdrawn {
+			t.tellClaim(now, o, key, k, true)
+			t.note(now, key, k)
+		}
+	}
 }
 
 // gather is how long after the agent's start the processes that connect count as
@@ -74,15 +119,37 @@ func (t *Aggregator) newLocal(now time.Duration, id process) *local {
 		at, _ = of.find(agentLife{}, id.generation, of.order+1)
 	}
 	t.voidEarlier(now, of.id, at.generation)
-	return &local{process: id, of: of, tableGeneration: at.generation, order: order,
+	t.numbers++
+	o := &local{process: id, of: of, tableGeneration: at.generation, order: order, number: t.numbers,
 		seq: max(t.o.Incarnation+uint64(now), at.top+1), keys: newOrdered[*announced]()}
+	t.numbered[o.number] = o
+	return o
 }
 
 // voidEarlier makes the claims of earlier generations void once a later one speaks.
 func (t *Aggregator) voidEarlier(now time.Duration, id claims.Peer, generation uint64) {
-	if generation > 0 {
-		t.table.Drain(id, generation-1, now.Seconds())
+	if generation == 0 {
+		return
 	}
+	here, keys := t.table.KeysOf(id, nil), t.owned.KeysOf(id, nil)
+	t.table.Drain(id, generation-1, now.Seconds())
+	t.owned.Drain(id, generation-1, now.Seconds())
+	t.changed(now, here, keys)
+}
+
+// changed has the gateways here, and the users, know what has changed of keys.
+func (t *Aggregator) changed(now time.Duration, here, owned []uint64) {
+	for _, key := range here {
+		t.noteKey(now, key)
+	}
+	for _, key := range owned {
+		t.tellUsers(now, key, -1, false)
+	}
+}
+
+// drain withdraws the claims of a process that has exited.
+func (t *Aggregator) drain(now time.Duration, id claims.Peer, generation uint64) {
+	t.voidEarlier(now, id, generation+1)
 }
 
 // Disconnect notes that the link is down while the process may live on.
@@ -104,7 +171,7 @@ func (t *Aggregator) setPresence(now time.Duration, name string, generation uint
 	o.seq++
 	o.of.noteSequence(o.generation, o.seq)
 	if p == exited {
-		t.table.Drain(o.of.id, o.tableGeneration, now.Seconds())
+		t.drain(now, o.of.id, o.tableGeneration)
 	}
 }
 
@@ -147,8 +214,27 @@ func (t *Aggregator) announce(now time.Duration, o *local, a announced) {
 	if a.Claim > 0 || a.Active > 0 || a.Admitted != was.Admitted || was.at == 0 || now-was.at < often {
 		a.changed = now
 	}
+	if !was.withdrawn {
+		a.told = was.told
+	}
 	*was = a
-	t.apply(o.of.id, now, a.flow, was.record(o))
+	k := t.apply(o.of.id, now, a.flow, was.record(o))
+	if k == nil {
+		return
+	}
+	fresh := k.owner == ""
+	if fresh {
+		k.owner = t.ownerOf(a.Key, nil)
+	}
+	untold := was.told.at == 0
+	if untold || len(t.locals) > 1 { // else its only gateway's own sum stands
+		t.note(now, a.Key, k)
+	} else {
+		t.count(now, a.Key, k)
+	}
+	if untold || !k.alone && was.moved() {
+		t.tellClaim(now, o, a.Key, k, fresh || untold)
+	}
 }
 
 // makeRoom forgets keys whose withdrawal was gossiped, at most once a second. It
@@ -168,7 +254,13 @@ func (t *Aggregator) withdraw(now time.Duration, o *local, k uint64) {
 		return
 	}
 	a.withdrawn, a.at, a.Claim, a.Active, a.Spent = true, now, 0, 0, 0
-	t.apply(o.of.id, now, a.flow, a.record(o))
+	info := t.apply(o.of.id, now, a.flow, a.record(o))
+	if info == nil {
+		return
+	}
+	t.tellClaim(now, o, k, info, true)
+	t.endUse(now, k, info)
+	t.note(now, k, info)
 }
 
 func (a *announced) record(o *local) claims.Record {
@@ -191,34 +283,27 @@ func unsaturated(claim, active float64) float64 {
 func (t *Aggregator) sweep(now time.Duration, o *local) {
 	o.seq++
 	o.of.noteSequence(o.generation, o.seq)
-	o.keys.prune(func(k uint64, a *announced) bool {
-		switch {
-		case a.withdrawn || o.presence != connected:
-		case a.at >= o.linked:
-			t.stands(now, k, a)
-		case now-o.linked > unlisted:
+	o.keys.pruneSome(max(1024, o.keys.len()/4), func(k uint64, a *announced) bool {
+		if !a.withdrawn && o.presence == connected && a.at < o.linked && now-o.linked > unlisted {
 			t.withdraw(now, o, k)
 		}
 		return a.withdrawn && now-a.at > forgetLocal
 	})
 }
 
-// stands notes that a claim is in force that its filter has not changed.
-func (t *Aggregator) stands(now time.Duration, key uint64, a *announced) {
-	k := t.keys.get(key)
-	if k == nil {
-		return
-	}
-	k.touched = now
-	if a.Claim > 0 || a.Active > 0 {
-		k.until = max(k.until, now+t.o.T2+Linger)
-	}
-}
-
 // Forget drops a replica that no other agent needs to hear of any more: T2 after it was
 // disconnected, Linger after it has exited.
 func (t *Aggregator) Forget(now time.Duration, name string, generation uint64) {
+	o := t.locals[process{name, generation}]
 	delete(t.locals, process{name, generation})
+	if o != nil {
+		delete(t.numbered, o.number)
+		for _, key := range o.keys.keys {
+			if k := t.keys.get(key); k != nil {
+				t.endUse(now, key, k)
+			}
+		}
+	}
 	t.release(now, name)
 }
 
@@ -233,8 +318,11 @@ func (t *Aggregator) release(now time.Duration, name string) {
 			return
 		}
 	}
+	here, keys := t.table.KeysOf(r.id, nil), t.owned.KeysOf(r.id, nil)
 	t.table.Remove(r.id, now.Seconds())
+	t.owned.Remove(r.id, now.Seconds())
 	delete(t.replicas, name)
+	t.changed(now, here, keys)
 }
 
 // sortedLocals are the local replicas by name and generation.
@@ -247,65 +335,4 @@ func (t *Aggregator) sortedLocals() []*local {
 		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.generation, b.generation))
 	})
 	return out
-}
-
-// Outgoing returns the state of the local replicas to be gossiped now. Disconnected
-// replicas are left out, so that the other agents notice.
-func (t *Aggregator) Outgoing(now time.Duration) []*gossipv1.Replica {
-	out := make([]*gossipv1.Replica, 0, len(t.locals))
-	for _, o := range t.sortedLocals() {
-		if o.presence == disconnected {
-			continue
-		}
-		r := &gossipv1.Replica{Name: o.name, Generation: o.order, Process: o.generation, Seq: o.seq, Weight: o.weight,
-			Drained: o.presence == exited}
-		out = append(out, r)
-		t.table.Heard(o.of.id, now.Seconds())
-		if !r.Drained {
-			o.gossip(now, r)
-		}
-	}
-	return out
-}
-
-// gossip lists the keys that are claimed or have changed lately, and a part of the other
-// keys, so that 64 calls list all of them. The messages of a list lie in one array: one
-// allocation, and a sequential walk.
-func (o *local) gossip(now time.Duration, r *gossipv1.Replica) {
-	o.turn++
-	flows, keys := 0, 0
-	for i, a := range o.keys.values {
-		switch {
-		case !o.listed(now, i, a):
-		case a.flow:
-			flows++
-		default:
-			keys++
-		}
-	}
-	flowSlab, keySlab := make([]gossipv1.FlowClaim, flows), make([]gossipv1.KeyClaim, keys)
-	r.Flows, r.Keys = make([]*gossipv1.FlowClaim, 0, flows), make([]*gossipv1.KeyClaim, 0, keys)
-	for i, k := range o.keys.keys {
-		a := o.keys.values[i]
-		switch {
-		case !o.listed(now, i, a):
-		case a.flow:
-			f := &flowSlab[len(r.Flows)]
-			f.Key, f.Claim, f.Active = k, float32(a.Claim), float32(a.Active)
-			r.Flows = append(r.Flows, f)
-		default:
-			c := &keySlab[len(r.Keys)]
-			c.Key, c.Claim, c.Active = k, float32(a.Claim), float32(a.Active)
-			c.Admitted, c.Spent = a.before+a.Admitted, float32(a.Spent)
-			r.Keys = append(r.Keys, c)
-		}
-	}
-}
-
-// listed reports whether the i-th key is gossiped now.
-func (o *local) listed(now time.Duration, i int, a *announced) bool {
-	if a.withdrawn {
-		return now-a.at <= Linger
-	}
-	return a.Claim > 0 || a.Active > 0 || now-a.changed <= Linger || (i+o.turn)%refresh == 0
 }

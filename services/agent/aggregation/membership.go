@@ -24,7 +24,7 @@ func (t *Aggregator) SetMembers(now time.Duration, members []Member, until time.
 		t.leased[i].Weight = weight(m.Weight)
 		if t.remotes[m.Name] == nil && !t.isLocal(m.Name) {
 			p := &remote{name: m.Name, of: t.replica(m.Name), weight: weight(m.Weight), heard: now}
-			t.remotes[m.Name] = p
+			t.remotes[m.Name], t.remotesByName = p, nil
 			t.table.SetWeight(p.of.id, p.weight, now.Seconds())
 		}
 	}
@@ -35,6 +35,7 @@ func (t *Aggregator) dropUnheard(now time.Duration) {
 	for _, name := range slices.Sorted(maps.Keys(t.remotes)) { // sums are the same in each run
 		if t.remotes[name].agent == "" && !contains(t.leased, name) {
 			delete(t.remotes, name)
+			t.remotesByName = nil
 			t.release(now, name)
 		}
 	}

@@ -2,12 +2,13 @@ package aggregation
 
 // ordered is a map that is walked in the order of insertion. A walk over a Go map would
 // add floating-point numbers in another order each time, and two runs of a simulation
-// would differ. Each period walks over all values, so they lie in a slice.
+// would differ.
 type ordered[V any] struct {
 	index  map[uint64]int32
 	keys   []uint64
 	values []V
 	hint   int // index after the one asked for last: callers walk in the same order
+	swept  int // index after the one that pruneSome looked at last
 }
 
 func newOrdered[V any]() ordered[V] { return ordered[V]{index: map[uint64]int32{}} }
@@ -46,4 +47,27 @@ func (b *ordered[V]) prune(drop func(k uint64, v V) bool) {
 	}
 	clear(b.values[n:])
 	b.keys, b.values = b.keys[:n], b.values[:n]
+}
+
+// pruneSome looks at n values, in turn, and removes those for which drop returns true; the
+// last value takes the place of a removed one.
+func (b *ordered[V]) pruneSome(n int, drop func(k uint64, v V) bool) {
+	var none V
+	for range min(n, len(b.keys)) {
+		if b.swept >= len(b.keys) {
+			b.swept = 0
+		}
+		i, last := b.swept, len(b.keys)-1
+		if !drop(b.keys[i], b.values[i]) {
+			b.swept++
+			continue
+		}
+		delete(b.index, b.keys[i])
+		if i != last {
+			b.keys[i], b.values[i] = b.keys[last], b.values[last]
+			b.index[b.keys[i]] = int32(i)
+		}
+		b.values[last] = none
+		b.keys, b.values = b.keys[:last], b.values[:last]
+	}
 }

@@ -25,7 +25,6 @@ type replica struct {
 	order      uint64 // of the newest, as the agent has it, within the life
 	life       agentLife
 	processes  []processState // the newest last
-	turn       int            // of Sums for it
 }
 
 // agentLife is one process of an agent, as the gossip counts them; the zero value is this agent.

@@ -17,7 +17,7 @@ func TestStartsCutOff(t *testing.T) {
 	w.keep(time.Second)
 	w.expect(t, "nobody heard", 3, exchange.Split)
 	w.keep(time.Minute)
-	s := w.Aggregator.Sums(w.now, "a")
+	s := w.sums()
 	if s.Replicas != 3 || s.TotalWeight != 4 || s.Isolation != exchange.Split {
 		t.Errorf("after a minute: %+v, want 3 members that weigh 4, and Split", s)
 	}
@@ -59,7 +59,7 @@ func TestStartsWhileAnotherIsDead(t *testing.T) {
 	w.RestoreMembers(w.now, []Member{{"a", 1}, {"b", 1}, {"dead", 2}})
 	absent := func(when string, want float64) {
 		t.Helper()
-		if s := w.Aggregator.Sums(w.now, "a"); s.Absent != want {
+		if s := w.sums(); s.Absent != want {
 			t.Errorf("%s: the weight of absent members is %v, want %v", when, s.Absent, want)
 		}
 	}

@@ -30,20 +30,30 @@ type remote struct {
 	heard   time.Duration
 	promise time.Duration // it speaks again within this
 	drained bool
+	owners  bool // its agent speaks the version of the gossip with owners
+	silence silence
 }
 
-// Receive takes the state of another agent's replicas. count is the number of that agent's
-// life; the agent will speak again within promise. The caller has authenticated the agent.
-func (t *Aggregator) Receive(
-	now time.Duration, agent string, count uint64, promise time.Duration, replicas []*gossipv1.Replica,
-) {
+// Sender is another agent that has sent a packet. The caller has authenticated it.
+type Sender struct {
+	Agent   string
+	Life    uint64        // counts the agent's processes
+	Promise time.Duration // it speaks again within this
+	Owners  bool          // it speaks the version of the gossip with owners
+	// Everybody says that the agent tells its claims to all agents, and takes no sums.
+	Everybody bool
+}
+
+// Receive takes the state of another agent's replicas: all of it, or their claims of keys
+// that this agent owns.
+func (t *Aggregator) Receive(now time.Duration, from Sender, replicas []*gossipv1.Replica) {
 	for _, r := range replicas {
 		if r.GetName() == "" || len(r.GetName()) > maxName {
 			t.refused++
 			continue
 		}
-		if p := t.remoteFor(now, agent, r); p != nil {
-			t.receive(now, p, agentLife{agent, count}, promise, r)
+		if p := t.remoteFor(now, from.Agent, r); p != nil {
+			t.receive(now, p, from, r)
 		}
 	}
 }
@@ -67,7 +77,7 @@ func (t *Aggregator) remoteFor(now time.Duration, agent string, r *gossipv1.Repl
 		return nil
 	}
 	p = &remote{name: r.GetName(), of: t.replica(r.GetName())}
-	t.remotes[r.GetName()] = p
+	t.remotes[p.name], t.remotesByName = p, nil
 	return p
 }
 
@@ -92,9 +102,9 @@ func (t *Aggregator) isLocal(name string) bool {
 	return false
 }
 
-func (t *Aggregator) receive(now time.Duration, p *remote, from agentLife, promise time.Duration, r *gossipv1.Replica) {
-	newest := p.of.generation
-	at, ok := p.of.find(from, cmp.Or(r.GetProcess(), r.GetGeneration()), r.GetGeneration())
+func (t *Aggregator) receive(now time.Duration, p *remote, from Sender, r *gossipv1.Replica) {
+	newest, life := p.of.generation, agentLife{from.Agent, from.Life}
+	at, ok := p.of.find(life, cmp.Or(r.GetProcess(), r.GetGeneration()), r.GetGeneration())
 	if !ok {
 		return
 	}
@@ -103,33 +113,64 @@ func (t *Aggregator) receive(now time.Duration, p *remote, from agentLife, promi
 		p.drained = false
 	}
 	if at.generation == p.of.generation {
-		p.agent, p.heard, p.promise = from.agent, now, promise
-		t.table.Heard(p.of.id, now.Seconds())
-		t.setWeight(now, p, r.GetWeight())
-		if r.GetDrained() {
+		t.hear(now, p, from, r)
+		if from.Owners {
+			t.table.Live(p.of.id, at.generation, now.Seconds())
+			t.owned.Live(p.of.id, at.generation, now.Seconds())
+		}
+		if r.GetDrained() && !p.drained {
 			p.drained = true
-			t.table.Drain(p.of.id, at.generation, now.Seconds())
+			t.drain(now, p.of.id, at.generation)
 		}
 	}
-	base := claims.Record{Generation: at.generation, Seq: at.sequence(from, r.GetSeq())}
+	if from.Owners && len(r.GetFlows())+len(r.GetKeys()) > 0 {
+		t.everybody[t.group(from.Agent)] = from.Everybody
+	}
+	base := claims.Record{Generation: at.generation, Seq: at.sequence(life, r.GetSeq())}
 	for _, f := range r.GetFlows() {
-		t.applyRemote(p, now, true, record(base, f.GetKey(), f.GetClaim(), f.GetActive()))
+		t.applyRemote(p, now, told{true, f.GetLeft(), f.GetAsk(),
+			record(base, f.GetKey(), f.GetClaim(), f.GetActive())})
 	}
 	for _, k := range r.GetKeys() {
 		c := record(base, k.GetKey(), k.GetClaim(), k.GetActive())
 		c.Admitted, c.Spent = k.GetAdmitted(), float64(k.GetSpent())
-		t.applyRemote(p, now, false, c)
+		t.applyRemote(p, now, told{false, k.GetLeft(), k.GetAsk(), c})
+	}
+}
+
+// hear notes that the newest process of a replica lives.
+func (t *Aggregator) hear(now time.Duration, p *remote, from Sender, r *gossipv1.Replica) {
+	p.agent, p.heard, p.promise = from.Agent, now, from.Promise
+	if from.Owners && !p.owners {
+		t.table.Settle(p.of.id) // what it claimed in version 2
+	}
+	p.owners = from.Owners
+	t.table.Heard(p.of.id, now.Seconds())
+	t.setWeight(now, p, r.GetWeight())
+	if from.Owners {
+		t.owned.SetStale(p.of.id, mayStaySilent(from.Promise).Seconds(), now.Seconds())
+		t.owned.SetGroup(p.of.id, t.group(from.Agent), now.Seconds())
+		t.owned.Heard(p.of.id, now.Seconds())
 	}
 }
 
 // applyRemote merges a record of a remote replica. One replica may hold half of the keys
 // at most.
-func (t *Aggregator) applyRemote(p *remote, now time.Duration, flow bool, r claims.Record) {
-	if t.table.Held(p.of.id) >= t.o.MaxKeys/2 && !t.table.Has(p.of.id, r.Key) {
-		t.refused++
-		return
+func (t *Aggregator) applyRemote(p *remote, now time.Duration, r told) {
+	table := t.table
+	if p.owners {
+		table = t.owned
 	}
-	t.apply(p.of.id, now, flow, r)
+	switch {
+	case table.Held(p.of.id) >= t.o.MaxKeys/2 && !table.Has(p.of.id, r.Key):
+		t.refused++
+	case p.owners:
+		t.takeClaim(now, p.of.id, t.group(p.agent), r)
+	default:
+		if k := t.apply(p.of.id, now, r.flow, r.Record); k != nil {
+			t.note(now, r.Key, k)
+		}
+	}
 }
 
 // setWeight sets the weight that an agent reports for its replica. While the coordinator's
@@ -163,9 +204,8 @@ func weight(w float64) float64 {
 // silent for T2 while the rest is heard and the coordinator does not count them.
 func (t *Aggregator) dropRemotes(now time.Duration) {
 	leased := t.leases(now)
-	for _, name := range slices.Sorted(maps.Keys(t.remotes)) {
-		p := t.remotes[name]
-		silent := now - t.lastHeard(p)
+	for _, p := range t.sortedRemotes() {
+		name, silent := p.name, now-t.lastHeard(p)
 		switch {
 		case p.drained && silent > forgetLocal:
 		case !p.drained && silent > t.o.T2 && t.hasMajority && !contains(leased, name):
@@ -173,8 +213,19 @@ func (t *Aggregator) dropRemotes(now time.Duration) {
 			continue
 		}
 		delete(t.remotes, name)
+		t.remotesByName = nil
 		t.release(now, name)
 	}
+}
+
+// sortedRemotes are the replicas of other agents by name.
+func (t *Aggregator) sortedRemotes() []*remote {
+	if t.remotesByName == nil {
+		for _, name := range slices.Sorted(maps.Keys(t.remotes)) {
+			t.remotesByName = append(t.remotesByName, t.remotes[name])
+		}
+	}
+	return t.remotesByName
 }
 
 func contains(members []Member, name string) bool {

@@ -12,7 +12,8 @@ import (
 type Status struct {
 	Isolation   exchange.Isolation
 	Lag         time.Duration
-	Keys        int // claimed by anybody lately
+	Keys        int // of which the gateways here are told, or that they claim
+	Owned       int // of which this agent is the owner
 	TotalWeight float64
 	Replicas    []ReplicaStatus // ordered by name
 	Unheard     []string        // members that are not heard, ordered
@@ -35,7 +36,7 @@ type ReplicaStatus struct {
 // Status returns a copy of what is known.
 func (t *Aggregator) Status(now time.Duration) Status {
 	t.updateMembers(now)
-	s := Status{Isolation: t.isolation(now), Lag: t.Lag(), Keys: t.keys.len(), Refused: t.refused,
+	s := Status{Isolation: t.isolation(now), Lag: t.Lag(), Keys: t.keys.len(), Owned: t.ours.len(), Refused: t.refused,
 		Conflicts: t.conflicts,
 		Unheard:   []string{}}
 	for _, m := range t.members {

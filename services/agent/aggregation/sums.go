@@ -1,50 +1,122 @@
 package aggregation
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
+	"github.com/titrate/titrate/control/claims"
 	"github.com/titrate/titrate/control/exchange"
 )
 
-// Sums returns what all other replicas claim, for one replica of this agent: the keys that
-// are claimed or have changed lately, and a part of the other keys, so that 64 calls list
-// all of them. The result is the caller's.
-func (t *Aggregator) Sums(now time.Duration, name string) *exchange.Sums {
+// notes are the keys whose sums have changed, in the order in which they did. A key's latest
+// note is the one that counts, so that a gateway is told of it once.
+type notes struct {
+	list  []note
+	last  uint64 // stamp
+	from  uint64 // notes up to this one may have been forgotten
+	inUse int    // keys that are
+}
+
+type note struct{ key, stamp uint64 }
+
+func (n *notes) add(key uint64) uint64 {
+	n.last++
+	n.list = append(n.list, note{key, n.last})
+	return n.last
+}
+
+// after returns the notes after a stamp, false if some were forgotten.
+func (n *notes) after(stamp uint64) ([]note, bool) {
+	i, _ := slices.BinarySearchFunc(n.list, stamp+1, func(a note, stamp uint64) int {
+		return cmp.Compare(a.stamp, stamp)
+	})
+	return n.list[i:], stamp >= n.from
+}
+
+// note notes that the sums of a key may have changed.
+func (t *Aggregator) note(now time.Duration, at uint64, k *key) {
+	k.touched, k.stamp = now, t.notes.add(at)
+	t.count(now, at, k)
+	if n := &t.notes; len(n.list) > 2*t.keys.len()+1024 {
+		older := n.list[len(n.list)/2].stamp
+		n.list = slices.DeleteFunc(n.list, func(x note) bool {
+			k := t.keys.get(x.key)
+			gone := k == nil && x.stamp < older
+			if gone {
+				n.from = max(n.from, x.stamp)
+			}
+			return gone || k != nil && k.stamp != x.stamp
+		})
+	}
+}
+
+// noteKey is note for a key that may not be there.
+func (t *Aggregator) noteKey(now time.Duration, at uint64) {
+	if k := t.keys.get(at); k != nil {
+		t.note(now, at, k)
+	}
+}
+
+// count finds out whether a key is in use.
+func (t *Aggregator) count(now time.Duration, at uint64, k *key) bool {
+	t.setInUse(k, inUse(t.table.Sums(at, 0, now.Seconds())))
+	return k.inUse
+}
+
+func (t *Aggregator) setInUse(k *key, is bool) {
+	switch {
+	case is && !k.inUse:
+		t.notes.inUse++
+	case !is && k.inUse:
+		t.notes.inUse--
+	}
+	k.inUse = is
+}
+
+// Sums returns what all other replicas claim, for one replica of this agent, and a stamp:
+// what has changed since the stamp that came with the sums before, everything if since is 0.
+// The result is the caller's. O(keys that have changed).
+func (t *Aggregator) Sums(now time.Duration, name string, since uint64) (*exchange.Sums, uint64) {
 	t.updateMembers(now)
+	t.hearLocals(now)
 	s := t.header(now, name)
-	except, turn := t.id(name), t.turn(name)
+	except := t.id(name)
 	s.Absent = t.table.Absent(except, now.Seconds())
-	for i, k := range t.keys.keys {
-		info := t.keys.values[i]
-		if now >= info.until && (i+turn)%refresh != 0 {
-			continue
+	changes, ok := t.notes.after(since)
+	if s.Full = since == 0 || !ok; s.Full {
+		for i, at := range t.keys.keys {
+			t.addSum(now, s, except, name, at, t.keys.values[i])
 		}
-		sum := t.table.Sums(k, except, now.Seconds())
-		if sum.Claims == 0 && now-info.touched > unlisted {
-			sum.Spent = 0 // refilled long ago, but no replica is left that reports it
+		return s, t.notes.last
+	}
+	for _, n := range changes {
+		if k := t.keys.get(n.key); k == nil || k.stamp == n.stamp {
+			t.addSum(now, s, except, name, n.key, k)
 		}
-		if sum.Epoch == 0 || !inUse(sum) && !t.claimedBy(name, k) {
-			continue
+	}
+	return s, t.notes.last
+}
+
+// addSum adds what the others do with one key, if they do anything; k is nil if it is
+// forgotten.
+func (t *Aggregator) addSum(now time.Duration, s *exchange.Sums, except claims.Peer, name string, at uint64, k *key) {
+	sum := exchange.KeySum{}
+	if k != nil {
+		sum = t.table.Sums(at, except, now.Seconds())
+	}
+	switch {
+	case sum.Epoch == 0 || !inUse(sum) && !t.claimedBy(name, at):
+		if !s.Full {
+			s.Gone = append(s.Gone, at)
 		}
-		if info.flow {
-			s.Flows = append(s.Flows, exchange.FlowSum{Key: k, Claims: sum.Claims, Active: sum.Active,
-				Unsaturated: sum.Unsaturated})
-			continue
-		}
+	case k.flow:
+		s.Flows = append(s.Flows, exchange.FlowSum{Key: at, Claims: sum.Claims, Active: sum.Active,
+			Unsaturated: sum.Unsaturated})
+	default:
 		sum.Epoch = t.epoch(sum.Epoch)
 		s.Keys = append(s.Keys, sum)
 	}
-	return s
-}
-
-// turn counts the calls for a replica.
-func (t *Aggregator) turn(name string) int {
-	r := t.replicas[name]
-	if r == nil {
-		return 0
-	}
-	r.turn++
-	return r.turn
 }
 
 // inUse reports whether others use a key: they claim it, or have lately spent some of it.
@@ -71,7 +143,7 @@ func (t *Aggregator) epoch(e uint32) uint32 {
 }
 
 func (t *Aggregator) header(now time.Duration, name string) *exchange.Sums {
-	s := &exchange.Sums{Full: true, Replicas: len(t.members), Lag: t.Lag(), Weight: 1}
+	s := &exchange.Sums{Replicas: len(t.members), Lag: t.Lag(), Weight: 1}
 	for _, m := range t.members {
 		s.TotalWeight += m.Weight
 		if m.Name == name {

@@ -23,6 +23,7 @@ type Options struct {
 	Period        time.Duration // P, between two announcements
 	T1            time.Duration // without a majority for so long: Split
 	T2            time.Duration // a silent replica's claims count for so long
+	Everybody     int           // most agents that tell all others everything, see [aggregation.Options]
 }
 
 // Core is one agent.
@@ -36,11 +37,13 @@ type Core struct {
 	activity      *activity.Activity
 	spent         spent.Store
 	peers         *schedule.Peers
+	peersChanged  bool // since the last round
 
 	gateways  map[Process]*gateway
 	links     map[Link]*gateway // those connected
 	doubled   map[string]bool   // names that several Envoys have now
 	doubles   uint64            // names that came into doubled
+	sums      time.Duration     // last sums
 	beat      time.Duration     // last heartbeat
 	beats     uint64
 	lastState *controlv1.State // in the report before
@@ -52,11 +55,13 @@ type Core struct {
 
 // New returns a core that knows nothing.
 func New(o Options) *Core {
+	peers := schedule.NewPeers(o.Name, o.Incarnation, o.Period)
 	return &Core{o: o,
-		aggregator: aggregation.New(aggregation.Options{Period: o.Period, T1: o.T1, T2: o.T2,
-			Incarnation: o.Incarnation}),
-		reports: reports.New(), activity: activity.New(),
-		peers:    schedule.NewPeers(o.Name, o.Incarnation, o.Period),
+		aggregator: aggregation.New(aggregation.Options{Agent: o.Name, Tell: peers, Period: o.Period, T1: o.T1,
+			T2: o.T2, Incarnation: o.Incarnation, Everybody: o.Everybody}),
+		reports:  reports.New(),
+		activity: activity.New(),
+		peers:    peers,
 		gateways: map[Process]*gateway{}, links: map[Link]*gateway{},
 	}
 }
@@ -122,7 +127,7 @@ func (c *Core) LastLeases() *controlv1.Leases { return c.applied.LastLeases() }
 const sweepSpentEvery = 10
 
 // Tick does what time brings: leases expire, gateways and keys are forgotten, gateways
-// get sums while something is contended, and heartbeats. Call it each period.
+// get sums while something is contended, and heartbeats. Call it each half period.
 func (c *Core) Tick(now time.Duration) Effects {
 	if stale := c.applied.Expire(now); stale != nil {
 		c.log(slog.LevelWarn,
@@ -131,6 +136,7 @@ func (c *Core) Tick(now time.Duration) Effects {
 		c.sendState()
 	}
 	c.forgetGateways(now)
+	c.aggregator.Advance(now)
 	second := now-c.beat >= link.HeartbeatEvery
 	if second {
 		c.beat = now
@@ -143,7 +149,11 @@ func (c *Core) Tick(now time.Duration) Effects {
 			c.activity.Sweep(now)
 		}
 	}
-	c.sendSums(now, second)
+	fresh := c.aggregator.Fresh()
+	if second || fresh || now-c.sums >= c.o.Period-c.o.Period/8 {
+		c.sums = now
+		c.sendSums(now, second)
+	}
 	return c.take()
 }
 
@@ -164,12 +174,13 @@ func (c *Core) sendSums(now time.Duration, all bool) {
 	if len(c.links) == 0 {
 		return
 	}
-	contended := c.aggregator.Contended(now)
+	contended := c.aggregator.Contended()
 	for _, g := range c.connected() {
-		s := c.aggregator.Sums(now, g.Gateway)
+		s, stamp := c.aggregator.Sums(now, g.Gateway, g.sumsSince())
 		changed := !aggregation.SameMembers(&g.sentSums, s)
 		g.noteSums(s)
 		if all || contended || changed {
+			g.sumsStamp = stamp
 			c.send(g, s)
 		}
 	}

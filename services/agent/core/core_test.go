@@ -10,9 +10,11 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/proto/link"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/agent/aggregation"
 	"github.com/titrate/titrate/services/agent/applied"
+	"github.com/titrate/titrate/services/agent/gossip/schedule"
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
@@ -183,6 +185,14 @@ func TestChangesAreSent(t *testing.T) {
 func TestGatewayLife(t *testing.T) {
 	c := newCore()
 	id := Process{Gateway: "gw", Generation: 1}
+	c.PeerAlive(0, "other agent", "", true, schedule.Owners)
+	told := func(now time.Duration) (out []*gossipv1.Replica) {
+		packets, _ := c.Round(now, false)
+		for _, p := range packets {
+			out = append(out, p.Packet.Replicas...)
+		}
+		return out
+	}
 	c.Connected(0, 1, hello("gw", 1, 1), 42)
 	if out := c.Connected(0, 2, hello("gw", 1, 1), 42); len(out.Close) != 1 || out.Close[0] != 1 {
 		t.Errorf("a second link of one process: %+v, want the first closed", out)
@@ -199,14 +209,14 @@ func TestGatewayLife(t *testing.T) {
 	if c.MayHaveExited()[id] != 42 || c.Empty() {
 		t.Error("a disconnected gateway is not looked after")
 	}
-	if r, ok := c.Round(time.Second, false); ok && len(r.Replicas) != 0 {
-		t.Errorf("a disconnected gateway is gossiped: %v", r.Replicas)
+	if r := told(time.Second); len(r) != 0 {
+		t.Errorf("a disconnected gateway is gossiped: %v", r)
 	}
 	if out := c.Exited(2*time.Second, id); !out.GossipSoon || !c.Empty() {
 		t.Error("an exit is not gossiped, or the agent is not empty")
 	}
-	if r, ok := c.Round(2*time.Second, false); !ok || len(r.Replicas) != 1 || !r.Replicas[0].Drained {
-		t.Errorf("an exit is gossiped as %v", r.Replicas)
+	if r := told(2 * time.Second); len(r) != 1 || !r[0].Drained {
+		t.Errorf("an exit is gossiped as %v", r)
 	}
 	c.Tick(2*time.Second + aggregation.Linger + 1)
 	if len(c.gateways) != 0 || len(c.Status(0).Aggregation.Replicas) != 0 {

@@ -50,6 +50,7 @@ type facts struct {
 	overBudgetAt time.Duration // when that rose last
 
 	sentSums      exchange.Sums // without flows and keys
+	sumsStamp     uint64        // up to which it was sent them
 	sent          sent          // of the configuration
 	loggedRefusal int64         // configuration whose refusal was logged
 }
@@ -77,12 +78,14 @@ func (c *Core) Connected(now time.Duration, at Link, hello link.Hello, pid int) 
 	g.state, g.since, g.pid, g.link, g.facts = connected, now, pid, at, facts{hello: hello}
 	c.links[at] = g
 	c.aggregator.Connect(now, id.Gateway, id.Generation, hello.Weight)
+	c.peers.HeadsChanged(now)
 	if s := c.spent.For(now, id.Gateway); s != nil && hello.Version >= 2 {
 		c.send(g, s)
 	}
 	c.sendStateTo(g)
-	sums := c.aggregator.Sums(now, id.Gateway)
+	sums, stamp := c.aggregator.Sums(now, id.Gateway, 0)
 	g.noteSums(sums)
+	g.sumsStamp = stamp
 	c.send(g, sums)
 	return c.take()
 }
@@ -95,8 +98,9 @@ func (c *Core) Received(now time.Duration, from Link, m link.Message) Effects {
 	}
 	switch m := m.(type) {
 	case *exchange.Claims:
+		c.setOwners(now)
 		c.aggregator.Announce(now, g.Gateway, g.Generation, m)
-		c.out.GossipSoon = true
+		c.out.GossipSoon = c.peers.Pending()
 	case *exchange.Report:
 		c.reports.Add(now, g.Process, m)
 		c.activity.Add(now, g.Gateway, m)
@@ -173,6 +177,7 @@ func (c *Core) Exited(now time.Duration, p Process) Effects {
 	g.state, g.since = exited, now
 	c.reports.Drop(p)
 	c.aggregator.Exit(now, p.Gateway, p.Generation)
+	c.peers.HeadsChanged(now)
 	c.out.GossipSoon = true
 	return c.take()
 }
@@ -224,6 +229,14 @@ func (c *Core) connected() []*gateway {
 func (g *gateway) noteSums(s *exchange.Sums) {
 	g.sentSums = *s
 	g.sentSums.Flows, g.sentSums.Keys, g.sentSums.Lag = nil, nil, 0
+}
+
+// sumsSince is the stamp of the sums that a gateway has; 0: it needs all of them.
+func (g *gateway) sumsSince() uint64 {
+	if g.hello.Version < 3 || g.sentSums.Replicas <= 1 {
+		return 0
+	}
+	return g.sumsStamp
 }
 
 // inForce is the configuration that a gateway has in force and the one that it refused.

@@ -4,54 +4,59 @@ import (
 	"time"
 
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/aggregation"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
 )
 
 // PeerAlive notes that memberlist knows another agent as alive, see [schedule.Peers.Alive].
-func (c *Core) PeerAlive(now time.Duration, name, address string, newLife, usable bool) {
-	c.peers.Alive(now, name, address, newLife, usable)
+func (c *Core) PeerAlive(now time.Duration, name, address string, newLife bool, version uint8) {
+	c.peers.Alive(now, name, address, newLife, version)
+	c.peersChanged = true
 }
 
 // PeerFailed notes that another agent has failed or left, see [schedule.Peers.Failed].
 func (c *Core) PeerFailed(now time.Duration, name string) (inOrder bool) {
+	c.peersChanged = true
 	return c.peers.Failed(now, name)
 }
 
-// Round returns what to send to the other agents, at a tick or soon after a fresh claim;
-// false if nothing is due.
-func (c *Core) Round(now time.Duration, soon bool) (schedule.Round, bool) {
-	due, all := c.peers.Due(now, soon)
-	if !due {
-		return schedule.Round{}, false
+// setOwners gives the aggregator the agents, once however many have changed.
+func (c *Core) setOwners(now time.Duration) {
+	if c.peersChanged {
+		c.peersChanged = false
+		c.aggregator.SetOwners(now, c.peers.OwnerNames())
 	}
-	return c.round(now, all, false)
 }
 
-// LastRound returns what to send when the agent stops in order.
-func (c *Core) LastRound(now time.Duration) schedule.Round {
-	r, _ := c.round(now, true, true)
-	return r
+// Round returns the packets that are due for the other agents, at a tick of half a period or
+// soon after a fresh claim or sum, and the names of agents that were forgotten.
+func (c *Core) Round(now time.Duration, soon bool) (out []schedule.Outgoing, forgotten []string) {
+	c.setOwners(now)
+	c.aggregator.SetDelay(c.peers.Delay(now), c.peers.Late(now))
+	return c.peers.Round(now, soon, false, c.aggregator)
 }
 
-func (c *Core) round(now time.Duration, all, leaving bool) (schedule.Round, bool) {
-	replicas := c.aggregator.Outgoing(now)
-	c.aggregator.SetDelay(c.peers.Delay(now))
-	return c.peers.Round(now, replicas, all, leaving)
+// LastRound returns the packets to send when the agent stops in order.
+func (c *Core) LastRound(now time.Duration) []schedule.Outgoing {
+	out, _ := c.peers.Round(now, true, true, c.aggregator)
+	return out
 }
 
-// Headers returns the headers of a round, see [schedule.Peers.Headers].
-func (c *Core) Headers(now time.Duration, r schedule.Round, parts int) (headers []schedule.Header, forgotten []string) {
-	return c.peers.Headers(now, r, parts)
-}
-
-// ReceivePacket takes a packet of the agent that it names; sealed says that the packet was
-// authenticated. It returns why the packet was dropped, if it was.
-func (c *Core) ReceivePacket(now time.Duration, p *gossipv1.Packet, sealed bool) schedule.Drop {
-	life, promise, drop := c.peers.Receive(now, p, sealed)
-	if drop == schedule.Accepted {
-		c.aggregator.Receive(now, p.GetAgent(), life, promise, p.GetReplicas())
+// ReceivePacket takes a packet of the agent that it names. It returns why the packet was
+// dropped, if it was, and whether to call Round soon.
+func (c *Core) ReceivePacket(now time.Duration, p *gossipv1.Packet) (drop schedule.Drop, soon bool) {
+	from, drop := c.peers.Receive(now, p)
+	if drop != schedule.Accepted {
+		return drop, false
 	}
-	return drop
+	sender := aggregation.Sender{Agent: from.Agent, Life: from.Life, Promise: from.Promise,
+		Owners: from.Version >= schedule.Owners, Everybody: p.GetEverybody()}
+	c.aggregator.Receive(now, sender, p.GetReplicas())
+	if sender.Owners {
+		c.aggregator.ReceiveSums(now, sender, from.Packet, p.GetSums())
+	}
+	c.peersChanged = c.peersChanged || p.GetLeaving()
+	return drop, c.peers.Pending()
 }
 
 // PeerAddresses returns where other agents may be found, see [schedule.Peers.Addresses].

@@ -24,6 +24,7 @@ type Status struct {
 	Peers        []schedule.PeerStatus
 	MissingPeers []string
 	GossipDelay  time.Duration // largest one-way delay
+	Traffic      schedule.Traffic
 	// DoubleNames are replica names that several Envoys have which are no parent and child
 	// of a hot restart; Doubles counts the names that ever were.
 	DoubleNames []string
@@ -53,7 +54,7 @@ type GatewayStatus struct {
 // Status returns what is known now.
 func (c *Core) Status(now time.Duration) Status {
 	s := Status{Applied: c.applied.Status(now), Aggregation: c.aggregator.Status(now), Peers: c.peers.Status(now),
-		MissingPeers: c.peers.Missing(now), GossipDelay: c.peers.Delay(now),
+		MissingPeers: c.peers.Missing(now), GossipDelay: c.peers.Delay(now), Traffic: c.peers.Traffic(),
 		DoubleNames: slices.Sorted(maps.Keys(c.doubled)), Doubles: c.doubles, Resent: c.resent}
 	s.SpentKeys, s.SpentKeysLost = c.spent.Status()
 	s.Series, s.ActivityRows, s.ActivityLost = c.activity.Series(), c.activity.Rows(), c.activity.Lost()

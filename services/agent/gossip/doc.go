@@ -1,14 +1,13 @@
-// Package gossip carries claims between agents.
+// Package gossip carries claims and sums between agents.
 //
 // # Model
 //
 // memberlist gives membership and failure detection, and each agent's versions
-// and public key. The claims themselves are datagrams of our own at the same port
-// ([transport]), one unicast packet per peer and period P, with the latest state of
-// all keys that are contended here, split over as many datagrams of at most
-// [MaxPacket] bytes as it needs. State, not events: what is lost is in the next
-// packet again. Without claims an agent speaks every schedule.Idle·P, and every packet
-// promises when the next is due.
+// and public key. Claims and sums are datagrams of our own at the same port
+// ([transport]), of at most [schedule.MaxPacket] bytes. Which key goes to whom is decided
+// in package aggregation, what waits and what was lost in package delivery, and when a
+// packet leaves in package schedule. Packets carry state, not events: a newer one replaces
+// an older one, and what no peer acknowledges is sent again.
 //
 // # Who may say what
 //
@@ -19,12 +18,10 @@
 //
 // # Versions
 //
-// An agent speaks version 2 with those that understand it, and 1 with those that do
-// not. A packet of version 1 counts only from an agent that has announced no later
-// one. What else comes is counted by reason ([Drop]).
-//
-// A fresh announcement of a gateway is sent at once (see [Node.Poke]), so that
-// it takes one gossip delay and one period to reach another gateway, not two.
+// An agent speaks version 3 with those that understand it, and 2 with those that do not: to
+// these it sends all claims of its gateways, and takes the same from them. Keys have owners
+// among the agents of version 3 only, and a gateway gets the owner's sum and the claims of
+// the gateways of version 2. What else comes is counted by reason ([schedule.Drop]).
 //
 // # Delay
 //
@@ -36,13 +33,12 @@
 //
 // # Failures
 //
-// A peer that memberlist gave up is still sent to at the long period for sendFailed:
-// after a partition claims flow with the first packet. Its address is tried for
-// keepFailed, and those of --join and of the coordinator's members for ever, unless a
-// peer is alive there: so halves that have forgotten each other find together. An
-// attempt is a TCP connection; one address is tried each second at first and each 5 to
-// 10 s later, joinAtOnce of them at a time. [Node.Missing] names who is not there. A
-// peer that leaves says so in packets of its own.
+// A peer that memberlist gave up is still sent to at the long period for a while, so that
+// after a partition claims flow with the first packet. Its address is tried for a day, and
+// those of --join and of the coordinator's members for ever, unless a peer is alive there:
+// so halves that have forgotten each other find together. An attempt is a TCP connection;
+// one address is tried each second at first and each 5 to 10 s later, joinAtOnce of them at
+// a time. A peer that leaves says so in packets of its own.
 //
 // # Invariants
 //
@@ -52,6 +48,4 @@
 //   - Cut off by [Node.Partition], nothing passes in either direction.
 //   - When Close has returned, the port is free; a probe of memberlist that was
 //     under way ends by its own timeout.
-//
-// A period costs O(peers × bytes of state) in sending, O(bytes) in receiving.
 package gossip

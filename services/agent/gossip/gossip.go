@@ -29,17 +29,16 @@ const (
 // it. Its methods must not block, and must not call the Node.
 type State interface {
 	// PeerAlive notes that memberlist knows a peer as alive, see [schedule.Peers.Alive].
-	PeerAlive(name, address string, newLife, usable bool)
+	PeerAlive(name, address string, newLife bool, version uint8)
 	// PeerFailed notes that a peer has failed or left, see [schedule.Peers.Failed].
 	PeerFailed(name string) (inOrder bool)
-	// Round returns what to send at a tick, or soon after a fresh claim; false: nothing.
-	Round(soon bool) (schedule.Round, bool)
-	// LastRound returns what to send when the agent stops in order.
-	LastRound() schedule.Round
-	// Headers returns the headers of a round, see [schedule.Peers.Headers].
-	Headers(r schedule.Round, parts int) (headers []schedule.Header, forgotten []string)
-	// ReceivePacket takes a packet of the agent that it names.
-	ReceivePacket(p *gossipv1.Packet, sealed bool) schedule.Drop
+	// Round returns the packets that are due, at a tick of half a period or soon after a
+	// fresh claim or sum, and the names of peers that were forgotten.
+	Round(soon bool) (out []schedule.Outgoing, forgotten []string)
+	// LastRound returns the packets to send when the agent stops in order.
+	LastRound() []schedule.Outgoing
+	// ReceivePacket takes a packet of the agent that it names; soon asks for a round.
+	ReceivePacket(p *gossipv1.Packet) (drop schedule.Drop, soon bool)
 	// PeerAddresses are where to find peers, see [schedule.Peers.Addresses].
 	PeerAddresses() (missing, heard []string)
 }
@@ -79,7 +78,7 @@ type contact struct {
 	node    memberlist.Node
 	alive   bool     // according to memberlist
 	version uint8    // of the gossip; 0: none in common
-	session *session // nil in version 1
+	session *session // nil: no version in common
 }
 
 // Open opens the port. Run starts the work.
@@ -117,8 +116,8 @@ func (m *Node) Address() string {
 	return net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port)))
 }
 
-// SendSoon sends the state now and not with the next tick, though not more often than
-// twice a period.
+// SendSoon sends what is fresh now and not with the next tick, though not more often than
+// twice a period to one peer.
 func (m *Node) SendSoon() {
 	select {
 	case m.soon <- struct{}{}:

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -18,7 +17,6 @@ import (
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
-	"pgregory.net/rapid"
 )
 
 // A probe that is under way when memberlist stops ends by its own timeout.
@@ -62,8 +60,8 @@ func (s *state) do(f func(c *core.Core)) {
 	f(s.c)
 }
 
-func (s *state) PeerAlive(name, address string, newLife, usable bool) {
-	s.do(func(c *core.Core) { c.PeerAlive(now(), name, address, newLife, usable) })
+func (s *state) PeerAlive(name, address string, newLife bool, version uint8) {
+	s.do(func(c *core.Core) { c.PeerAlive(now(), name, address, newLife, version) })
 }
 
 func (s *state) PeerFailed(name string) (inOrder bool) {
@@ -71,24 +69,19 @@ func (s *state) PeerFailed(name string) (inOrder bool) {
 	return inOrder
 }
 
-func (s *state) Round(soon bool) (r schedule.Round, send bool) {
-	s.do(func(c *core.Core) { r, send = c.Round(now(), soon) })
-	return r, send
+func (s *state) Round(soon bool) (out []schedule.Outgoing, forgotten []string) {
+	s.do(func(c *core.Core) { out, forgotten = c.Round(now(), soon) })
+	return out, forgotten
 }
 
-func (s *state) LastRound() (r schedule.Round) {
-	s.do(func(c *core.Core) { r = c.LastRound(now()) })
-	return r
+func (s *state) LastRound() (out []schedule.Outgoing) {
+	s.do(func(c *core.Core) { out = c.LastRound(now()) })
+	return out
 }
 
-func (s *state) Headers(r schedule.Round, parts int) (headers []schedule.Header, forgotten []string) {
-	s.do(func(c *core.Core) { headers, forgotten = c.Headers(now(), r, parts) })
-	return headers, forgotten
-}
-
-func (s *state) ReceivePacket(p *gossipv1.Packet, sealed bool) (drop schedule.Drop) {
-	s.do(func(c *core.Core) { drop = c.ReceivePacket(now(), p, sealed) })
-	return drop
+func (s *state) ReceivePacket(p *gossipv1.Packet) (drop schedule.Drop, soon bool) {
+	s.do(func(c *core.Core) { drop, soon = c.ReceivePacket(now(), p) })
+	return drop, soon
 }
 
 func (s *state) PeerAddresses() (missing, heard []string) {
@@ -106,10 +99,10 @@ func open(t *testing.T, name string, key []byte, join ...string) *node {
 	return run(t, name, uint64(time.Now().UnixNano()), Options{Join: join, Key: key})
 }
 
-// openOld opens an agent that knows version 1 only.
+// openOld opens an agent that knows version 2 only.
 func openOld(t *testing.T, name string, join ...string) *node {
 	t.Helper()
-	return run(t, name, uint64(time.Now().UnixNano()), Options{Join: join, newest: 1})
+	return run(t, name, uint64(time.Now().UnixNano()), Options{Join: join, newest: schedule.Mesh})
 }
 
 func openAt(t *testing.T, name string, incarnation uint64, key []byte, join ...string) *node {
@@ -155,12 +148,12 @@ func trio(t *testing.T, key []byte) (a, b, c *node) {
 	return a, b, c
 }
 
-// sums are what the node's gateway was sent last.
+// sums are what the node's gateway was told.
 func (n *node) sums() *exchange.Sums {
 	n.core.do(func(c *core.Core) {
 		for _, f := range c.Tick(now()).Frames {
 			if s, ok := f.Message.(*exchange.Sums); ok {
-				n.last = s
+				n.last.Add(s)
 			}
 		}
 	})
@@ -312,58 +305,6 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// Every claim is in exactly one packet, and none is too long.
-func TestSplit(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var in []*gossipv1.Replica
-		for i := range rapid.IntRange(0, 3).Draw(t, "replicas") {
-			r := &gossipv1.Replica{Name: fmt.Sprint("gateway-", i), Generation: 1 << 60, Seq: 1 << 60, Weight: 2,
-				Drained: i == 1}
-			for k := range rapid.IntRange(0, 120).Draw(t, "keys") {
-				r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: uint64(k), Claim: 1, Active: 1, Admitted: 1, Spent: 1})
-			}
-			for k := range rapid.IntRange(0, 120).Draw(t, "flows") {
-				r.Flows = append(r.Flows, &gossipv1.FlowClaim{Key: uint64(k), Claim: 1})
-			}
-			in = append(in, r)
-		}
-		back := map[string]*gossipv1.Replica{}
-		for _, body := range split(in, MaxPacket-overhead) {
-			if len(body) > MaxPacket-overhead {
-				t.Fatalf("%d bytes", len(body))
-			}
-			p := &gossipv1.Packet{}
-			if err := proto.Unmarshal(body, p); err != nil {
-				t.Fatal(err)
-			}
-			for _, r := range p.Replicas {
-				if have := back[r.Name]; have != nil {
-					have.Keys, have.Flows = append(have.Keys, r.Keys...), append(have.Flows, r.Flows...)
-				} else {
-					back[r.Name] = r
-				}
-			}
-		}
-		for _, r := range in {
-			if !proto.Equal(r, back[r.Name]) {
-				t.Fatalf("got %v, want %v", back[r.Name], r)
-			}
-		}
-	})
-}
-
-func TestHeaderFits(t *testing.T) {
-	name := string(bytes.Repeat([]byte{'n'}, 256))
-	c := core.New(core.Options{Name: name, Incarnation: 1<<64 - 1, Period: time.Second})
-	c.PeerAlive(0, "peer", "", true, true)
-	c.ReceivePacket(0, &gossipv1.Packet{Agent: "peer", Incarnation: 1<<64 - 1, Seq: 1<<64 - 1}, true)
-	headers, _ := c.Headers(1<<62, c.LastRound(1<<62), 1)
-	headers[0].Packet.Seq, headers[0].Packet.PromiseMs = 1<<64-1, 60_000
-	if n := proto.Size(headers[0].Packet); n > overhead+len(name) {
-		t.Errorf("a header of %d bytes, budget %d", n, overhead+len(name))
-	}
-}
-
 // FuzzReceive: no packet panics, or makes the core send what nobody can mean.
 func FuzzReceive(f *testing.F) {
 	seed, err := proto.Marshal(&gossipv1.Packet{Agent: "x", Incarnation: 1, Seq: 1, PromiseMs: 50,
@@ -373,17 +314,26 @@ func FuzzReceive(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(seed)
-	f.Add([]byte{})
-	f.Add([]byte{0xff, 0xff, 0xff})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		n := &node{core: newState("me", 9)}
+	sums, err := proto.Marshal(&gossipv1.Packet{Agent: "x", Incarnation: 1, Seq: 1, PromiseMs: 50, LateMs: 9,
+		Ack:  &gossipv1.Ack{Incarnation: 9, Seq: 3, Earlier: 5},
+		Sums: []*gossipv1.Sum{{Key: 7, Claims: 1, Admitted: 2, Spent: 1, Others: 2}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, b := range [][]byte{seed, sums, {}, {0xff, 0xff, 0xff}} {
+		f.Add(b, schedule.Mesh)
+		f.Add(b, schedule.Owners)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, version uint8) {
+		n := &node{core: newState("me", 9), last: &exchange.Sums{}}
 		n.core.do(func(c *core.Core) {
 			c.Connected(now(), gatewayLink, link.Hello{Replica: "a", Weight: 1}, 0)
-			c.PeerAlive(now(), "x", "", true, true)
+			c.PeerAlive(now(), "x", "", true, version)
 		})
-		m := &Node{o: Options{Name: "me"}, state: n.core, contacts: map[string]*contact{"x": {version: 1}}}
-		m.receiveOpen(b)
+		sealed := &session{}
+		m := &Node{o: Options{Name: "me"}, state: n.core, soon: make(chan struct{}, 1),
+			contacts: map[string]*contact{"x": {version: version, session: sealed}}}
+		m.receive(b, sealed)
 		m.receiveSealed(b)
 		s := n.sums()
 		if !(s.TotalWeight > 0) || s.Replicas < 1 {

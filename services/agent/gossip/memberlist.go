@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+	"github.com/titrate/titrate/services/agent/gossip/schedule"
 )
 
 // config is memberlist for a fast LAN: a dead agent is suspected after 0.7 s
@@ -44,15 +45,15 @@ func (m *Node) config(logger *log.Logger) (*memberlist.Config, error) {
 	return c, nil
 }
 
-// delegate receives the packets of agents of version 1. Our data is not in memberlist's
-// broadcasts and state exchanges.
+// delegate gives memberlist this agent's versions and public key. Our data is not in
+// memberlist's messages, broadcasts and state exchanges.
 type delegate struct{ m *Node }
 
 // NodeMeta is the versions that this agent understands, and its public key.
 func (d delegate) NodeMeta(int) []byte { return d.m.self.meta() }
 
-// NotifyMsg brings one packet.
-func (d delegate) NotifyMsg(b []byte) { d.m.receiveOpen(b) }
+// NotifyMsg gets messages that nobody has sealed: no agent sends any since version 2.
+func (d delegate) NotifyMsg([]byte) { d.m.dropped[schedule.Forged].Add(1) }
 
 // GetBroadcasts has none.
 func (delegate) GetBroadcasts(int, int) [][]byte { return nil }
@@ -92,7 +93,7 @@ func (m *Node) updatePeer(n *memberlist.Node, alive bool) {
 	inOrder := false
 	if alive {
 		newLife := m.updateSession(c)
-		m.state.PeerAlive(n.Name, n.Address(), newLife, c.version > 0)
+		m.state.PeerAlive(n.Name, n.Address(), newLife, c.version)
 	} else {
 		inOrder = m.state.PeerFailed(n.Name)
 	}

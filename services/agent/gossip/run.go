@@ -8,20 +8,19 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/memberlist"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
 	"google.golang.org/protobuf/proto"
 )
 
-// Run sends the state each period and keeps the cluster together until ctx ends.
+// Run sends what is due each half period and keeps the cluster together until ctx ends.
 // Close, or Leave, must follow.
 func (m *Node) Run(ctx context.Context) error {
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
 	helpers.Go(func() { m.join(ctx) })
 	helpers.Go(func() { m.readInbox(ctx) })
-	tick := time.NewTicker(m.o.Period)
+	tick := time.NewTicker(m.o.Period / 2)
 	defer tick.Stop()
 	for {
 		soon := false
@@ -32,71 +31,47 @@ func (m *Node) Run(ctx context.Context) error {
 		case <-m.soon:
 			soon = true
 		}
-		if r, send := m.state.Round(soon); send {
-			m.send(r)
+		m.send(m.state.Round(soon))
+	}
+}
+
+// send encodes, seals and sends packets, and forgets peers.
+func (m *Node) send(out []schedule.Outgoing, forgotten []string) {
+	for _, d := range m.datagrams(out, forgotten) {
+		if err := m.wire.send(d.frame, d.to); err != nil {
+			m.o.Log.Debug("packet not sent", "to", d.to, "error", err)
 		}
 	}
 }
 
-// send sends a round: each part of the state with a header per peer.
-func (m *Node) send(r schedule.Round) {
-	parts := split(r.Replicas, MaxPacket-overhead-len(m.o.Name))
-	if len(parts) == 0 {
-		parts = [][]byte{nil}
-	}
-	headers, forgotten := m.state.Headers(r, len(parts))
-	for _, d := range m.datagrams(headers, parts, forgotten) {
-		if err := m.sendDatagram(&d); err != nil {
-			m.o.Log.Debug("packet not sent", "agent", d.to.Name, "error", err)
-		}
-	}
-}
-
-// datagram is a packet with its addressee.
+// datagram is a sealed packet with its address.
 type datagram struct {
-	to     memberlist.Node
-	packet []byte
-	sealed bool
+	to    *net.UDPAddr
+	frame []byte
 }
 
-// datagrams encodes and seals the packets of a round.
-func (m *Node) datagrams(headers []schedule.Header, parts [][]byte, forgotten []string) []datagram {
+func (m *Node) datagrams(packets []schedule.Outgoing, forgotten []string) []datagram {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, name := range forgotten {
 		m.dropContact(name)
 	}
-	out := make([]datagram, 0, len(headers))
-	for _, h := range headers {
-		to := m.contacts[h.To]
-		if to == nil {
+	out := make([]datagram, 0, len(packets))
+	for _, p := range packets {
+		to := m.contacts[p.To]
+		if to == nil || to.session == nil {
 			continue
 		}
-		d := datagram{to: to.node, packet: append(m.encode(h.Packet), parts[h.Part]...)}
-		if to.session != nil {
-			d.packet, d.sealed = to.session.seal(d.packet), true
+		b, err := proto.Marshal(p.Packet)
+		if err != nil {
+			// Only a name that is not UTF-8 gets here, and Open's caller checks it.
+			m.o.Log.Error("packet not encoded", "agent", p.To, "error", err)
+			continue
 		}
-		out = append(out, d)
+		at := &net.UDPAddr{IP: to.node.Addr, Port: int(to.node.Port)}
+		out = append(out, datagram{at, to.session.seal(b)})
 	}
 	return out
-}
-
-// encode encodes a header. Joined to a part of the state it is one packet, since encoded
-// messages merge by concatenation.
-func (m *Node) encode(h *gossipv1.Packet) []byte {
-	b, err := proto.Marshal(h)
-	if err != nil {
-		// Only a name that is not UTF-8 gets here, and Open's caller checks it.
-		m.o.Log.Error("packet header not encoded", "error", err)
-	}
-	return b
-}
-
-func (m *Node) sendDatagram(d *datagram) error {
-	if !d.sealed {
-		return m.list.SendBestEffort(&d.to, d.packet)
-	}
-	return m.wire.send(d.packet, &net.UDPAddr{IP: d.to.Addr, Port: int(d.to.Port)})
 }
 
 // enqueue puts a frame in the inbox; it is dropped if the inbox is full.
@@ -146,26 +121,22 @@ func (m *Node) receiveSealed(frame []byte) {
 	m.receive(packet, s)
 }
 
-// receiveOpen reads a packet of version 1, which only agents send that understand no
-// later version.
-func (m *Node) receiveOpen(b []byte) { m.receive(b, nil) }
-
-// receive reads a packet that was sealed in a session; nil: not sealed.
+// receive reads a packet that was sealed in a session.
 func (m *Node) receive(b []byte, s *session) {
 	p := &gossipv1.Packet{}
 	if err := proto.Unmarshal(b, p); err != nil || p.GetAgent() == "" || len(p.GetAgent()) > maxName {
 		m.dropped[schedule.Malformed].Add(1)
 		return
 	}
-	if s == nil && p.GetAgent() == m.o.Name {
-		return // an earlier life of this agent, or its own address in --join
-	}
-	drop := m.authenticate(p.GetAgent(), s)
+	drop, soon := m.authenticate(p.GetAgent(), s), false
 	if drop == schedule.Accepted {
-		drop = m.state.ReceivePacket(p, s != nil)
+		drop, soon = m.state.ReceivePacket(p)
 	}
 	if drop != schedule.Accepted {
 		m.dropped[drop].Add(1)
+	}
+	if soon {
+		m.SendSoon()
 	}
 }
 
@@ -177,7 +148,7 @@ func (m *Node) authenticate(agent string, s *session) schedule.Drop {
 	case c == nil:
 		return schedule.Unknown // memberlist will report it
 	case c.session != s:
-		return schedule.Forged // sealed by another agent, or not sealed at all
+		return schedule.Forged // sealed by another agent
 	}
 	return schedule.Accepted
 }
@@ -194,7 +165,7 @@ func dropOf(err error) schedule.Drop {
 // claim is withdrawn only if they are gone: see package aggregation.
 func (m *Node) Leave(patience time.Duration) error {
 	for range 3 { // without waiting for acknowledgements
-		m.send(m.state.LastRound())
+		m.send(m.state.LastRound(), nil)
 	}
 	if err := m.list.Leave(patience); err != nil {
 		m.o.Log.Debug("leaving was not acknowledged", "error", err)

@@ -11,16 +11,20 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/titrate/titrate/services/agent/gossip/schedule"
 )
 
 // Versions of the gossip. Every agent announces the oldest and the newest that it
 // understands; two agents speak the newest that both do.
 //
-//	1  a user message of memberlist; nothing binds it to its sender
-//	2  a datagram sealed for one addressee, see [identity]
+//	2  all claims of an agent to every other
+//	3  the claims of a key to its owner, and sums from it
+//
+// A packet is a datagram sealed for one addressee, see [identity].
 const (
-	oldest  = 1
-	current = 2
+	oldest  = schedule.Mesh
+	current = schedule.Owners
 )
 
 // A frame is a sealed packet. The first byte distinguishes it from memberlist's own
@@ -65,28 +69,19 @@ func newIdentity(clusterKey []byte, newest uint8) (identity, error) {
 
 // meta is what memberlist gives the others of this agent.
 func (i identity) meta() []byte {
-	if i.newest == 1 {
-		return nil
-	}
 	return append([]byte{oldest, i.newest}, i.private.PublicKey().Bytes()...)
 }
 
 // agree reads a peer's meta: the version to speak with it, 0 if there is none
-// in common, and its public key. No meta is an agent of version 1.
+// in common, and its public key. Agents of version 1 have no meta.
 func (i identity) agree(meta []byte) (version uint8, public []byte) {
-	if len(meta) < 2 {
-		return 1, nil
-	}
-	version = min(i.newest, meta[1])
-	switch {
-	case version < max(oldest, meta[0]):
+	if len(meta) < 2+keyBytes {
 		return 0, nil
-	case version > 1 && len(meta) < 2+keyBytes:
-		return 0, nil
-	case version > 1:
-		public = meta[2 : 2+keyBytes]
 	}
-	return version, public
+	if version = min(i.newest, meta[1]); version < max(oldest, meta[0]) {
+		return 0, nil
+	}
+	return version, meta[2 : 2+keyBytes]
 }
 
 func senderOf(public []byte) sender {
@@ -162,7 +157,7 @@ func frameFrom(frame []byte) (from sender, err error) {
 	if len(frame) < frameExtra {
 		return from, fmt.Errorf("a frame of %d bytes, want at least %d", len(frame), frameExtra)
 	}
-	if v := frame[1]; v <= 1 || v > current {
+	if v := frame[1]; v < oldest || v > current {
 		return from, fmt.Errorf("%w: %d, this build knows %d to %d", errVersion, v, oldest, current)
 	}
 	return sender(frame[2:10]), nil

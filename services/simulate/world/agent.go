@@ -56,8 +56,8 @@ func (w *World) startAgent(a *agent) {
 	a.peers, a.connected = make([]peer, len(w.agents)), false
 	w.configure(a, w.configuration().Gateways)
 	who := a.place
-	w.plan(w.phase(s.Gossip.Period), tickAgent, who, a.life, nil)
-	w.plan(w.phase(s.Gossip.Period), gossip, who, a.life, nil)
+	w.plan(w.phase(s.Gossip.Period/2), tickAgent, who, a.life, nil)
+	w.plan(w.phase(s.Gossip.Period/2), gossip, who, a.life, nil)
 	w.plan(w.phase(exchange.ReportEvery), reportUp, who, a.life, nil)
 	w.plan(0, connect, who, a.life, nil)
 }
@@ -92,30 +92,26 @@ func (w *World) configure(a *agent, c *config.Config) {
 
 // tickAgent lets time pass at an agent.
 func (w *World) tickAgent(a *agent) {
-	w.plan(w.stage.Scenario.Gossip.Period, tickAgent, a.place, a.life, nil)
+	w.plan(w.stage.Scenario.Gossip.Period/2, tickAgent, a.place, a.life, nil)
 	w.perform(a, a.core.Tick(a.time(w)))
 }
 
-// sendState sends an agent's state to the other agents if it is due.
+// sendState sends what an agent has to tell the other agents, if it is due.
 func (w *World) sendState(a *agent, soon bool) {
 	w.updatePeers(a)
-	if r, send := a.core.Round(a.time(w), soon); send {
-		w.sendRound(a, r)
-	}
+	out, _ := a.core.Round(a.time(w), soon)
+	w.sendPackets(a, out)
 }
 
-func (w *World) sendRound(a *agent, r schedule.Round) {
-	headers, _ := a.core.Headers(a.time(w), r, 1)
-	body, records := sizeOf(r.Replicas)
-	letters := make([]letter, len(headers))
-	for i, h := range headers {
-		w.send(a, h.Packet, body, records)
-		to := &w.agents[w.place(h.To)]
+func (w *World) sendPackets(a *agent, out []schedule.Outgoing) {
+	letters := make([]letter, len(out))
+	for i, o := range out {
+		w.send(a, o.Packet)
+		to := &w.agents[w.place(o.To)]
 		if to.core == nil {
 			continue
 		}
-		h.Packet.Replicas = r.Replicas
-		letters[i] = letter{a.place, a.life, h.Packet}
+		letters[i] = letter{a.place, a.life, o.Packet}
 		if delay, ok := w.net.carry(a.place, to.place); ok {
 			w.plan(delay, hearPacket, to.place, to.life, &letters[i])
 		}
@@ -126,8 +122,11 @@ func (w *World) sendRound(a *agent, r schedule.Round) {
 // reported: of another one it does not open.
 func (w *World) hear(a *agent, l *letter) {
 	w.updatePeer(a, &w.agents[l.from])
-	if a.peers[l.from].life == l.life {
-		a.core.ReceivePacket(a.time(w), l.packet, true)
+	if a.peers[l.from].life != l.life {
+		return
+	}
+	if _, soon := a.core.ReceivePacket(a.time(w), l.packet); soon {
+		w.sendState(a, true)
 	}
 }
 
@@ -153,7 +152,7 @@ func (w *World) updatePeer(a, b *agent) {
 	}
 	switch newLife := p.life != life; {
 	case alive && (newLife || !p.alive):
-		a.core.PeerAlive(a.time(w), b.name, "", newLife, true)
+		a.core.PeerAlive(a.time(w), b.name, "", newLife, schedule.Owners)
 		p.life, p.alive = life, true
 	case !alive && p.alive:
 		a.core.PeerFailed(a.time(w), b.name)

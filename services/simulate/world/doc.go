@@ -35,9 +35,7 @@
 //   - The same calls give the same answers: all randomness is one generator, seeded
 //     by the scenario, and all that is due at one time is done in the order in which
 //     it was planned.
-//   - A packet's state is lost or delivered whole, also where it would take several
-//     datagrams.
+//   - A packet is lost or delivered whole, as a datagram is.
 //
-// Cost: per request that of the engine; per period and pair of agents O(contended
-// keys).
+// Cost: per request that of the engine; per period that of the claims and sums that change.
 package world

@@ -26,7 +26,7 @@ func (w *World) leave(place int) {
 
 // endAgent stops an agent in order.
 func (w *World) endAgent(a *agent) {
-	w.sendRound(a, a.core.LastRound(a.time(w)))
+	w.sendPackets(a, a.core.LastRound(a.time(w)))
 	w.stopAgent(a)
 }
 

@@ -6,29 +6,18 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// datagram is the most bytes of a packet on the wire, see package gossip. A packet that is
-// longer counts as several.
-const datagram = 1300
-
-// send counts a packet that an agent sends, from the scenario's start on. body is the size of
-// what is added to it later, and records the claims and sums in all of it.
-func (w *World) send(a *agent, m *gossipv1.Packet, body, records int) {
+// send counts a packet that an agent sends, from the scenario's start on.
+func (w *World) send(a *agent, m *gossipv1.Packet) {
 	if w.now < w.zero {
 		return
 	}
-	bytes := proto.Size(m) + body
 	s := &w.sent[a.place]
-	s.Bytes += bytes
-	s.Packets += (bytes + datagram - 1) / datagram
-	s.Records += records
-}
-
-// sizeOf is the size of replicas in a packet, and how many claims they have.
-func sizeOf(replicas []*gossipv1.Replica) (bytes, records int) {
-	for _, r := range replicas {
-		records += len(r.GetFlows()) + len(r.GetKeys())
+	s.Bytes += proto.Size(m)
+	s.Packets++
+	s.Records += len(m.GetSums())
+	for _, r := range m.GetReplicas() {
+		s.Records += len(r.GetFlows()) + len(r.GetKeys())
 	}
-	return proto.Size(&gossipv1.Packet{Replicas: replicas}), records
 }
 
 // ran adds the time that an agent has run, and was not counted before.

@@ -121,7 +121,7 @@ func (w *World) doAgent(a *agent, i *item) {
 	case tickAgent:
 		w.tickAgent(a)
 	case gossip:
-		w.plan(w.stage.Scenario.Gossip.Period, gossip, a.place, a.life, nil)
+		w.plan(w.stage.Scenario.Gossip.Period/2, gossip, a.place, a.life, nil)
 		w.sendState(a, false)
 	case hearPacket:
 		w.hear(a, i.load.(*letter))

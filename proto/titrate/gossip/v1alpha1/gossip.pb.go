@@ -8,8 +8,11 @@
 // detection, and tells each agent's versions and public key. Packets carry state, not events: a
 // newer one replaces an older one, so loss, repetition and reordering heal by themselves.
 //
-// Version 1 is a user message of memberlist. Version 2 is a datagram sealed for one addressee, so
-// that nobody but the agent that it names can have made it (services/agent/gossip, seal.go).
+// Packets are datagrams sealed for one addressee, so that nobody but the agent that it names can
+// have made them (services/agent/gossip, seal.go). In version 2 each agent sends the claims of all
+// its keys to every other, each period. In version 3 an agent sends the claims that have changed:
+// among up to 16 agents to every other; among more each key has an owner, to which its claims go,
+// and the owner sends each agent that uses the key the sum over all other agents.
 
 package gossipv1alpha1
 
@@ -33,12 +36,16 @@ const (
 type Packet struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`                           // unique name of the sender
-	Incarnation   uint64                 `protobuf:"fixed64,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`             // of the sender's process; in version 1 higher is newer, in 2 another one is another process
+	Incarnation   uint64                 `protobuf:"fixed64,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`             // of the sender's process
 	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`                              // of packets to this addressee in this incarnation; rises by one
 	PromiseMs     uint32                 `protobuf:"varint,4,opt,name=promise_ms,json=promiseMs,proto3" json:"promise_ms,omitempty"` // the sender's next packet is due within this
 	Leaving       bool                   `protobuf:"varint,5,opt,name=leaving,proto3" json:"leaving,omitempty"`                      // the sender stops in order; its gateways may live on
 	Ack           *Ack                   `protobuf:"bytes,6,opt,name=ack,proto3" json:"ack,omitempty"`                               // the latest packet heard from the addressee
-	Replicas      []*Replica             `protobuf:"bytes,7,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	Replicas      []*Replica             `protobuf:"bytes,7,rep,name=replicas,proto3" json:"replicas,omitempty"`                     // in version 3 with the claims that have changed
+	Sums          []*Sum                 `protobuf:"bytes,8,rep,name=sums,proto3" json:"sums,omitempty"`                             // version 3: of keys that the sender owns
+	LateMs        uint32                 `protobuf:"varint,9,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"`          // version 3: what the sender has to tell waits for so long, since it is too much
+	Resend        bool                   `protobuf:"varint,10,opt,name=resend,proto3" json:"resend,omitempty"`                       // version 3: the addressee was silent for long: it is to tell everything again
+	Everybody     bool                   `protobuf:"varint,11,opt,name=everybody,proto3" json:"everybody,omitempty"`                 // version 3: the sender tells its claims to all agents, adds up theirs itself and takes no sums
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -122,12 +129,41 @@ func (x *Packet) GetReplicas() []*Replica {
 	return nil
 }
 
+func (x *Packet) GetSums() []*Sum {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
+}
+
+func (x *Packet) GetLateMs() uint32 {
+	if x != nil {
+		return x.LateMs
+	}
+	return 0
+}
+
+func (x *Packet) GetResend() bool {
+	if x != nil {
+		return x.Resend
+	}
+	return false
+}
+
+func (x *Packet) GetEverybody() bool {
+	if x != nil {
+		return x.Everybody
+	}
+	return false
+}
+
 // An acknowledgement, from which the addressee measures the round trip with its own clock alone.
 type Ack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Incarnation   uint64                 `protobuf:"fixed64,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
 	HeldUs        uint32                 `protobuf:"varint,3,opt,name=held_us,json=heldUs,proto3" json:"held_us,omitempty"` // from hearing that packet to sending this one
+	Earlier       uint64                 `protobuf:"fixed64,4,opt,name=earlier,proto3" json:"earlier,omitempty"`            // version 3: bit i is set if packet seq−1−i was heard, too
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -179,6 +215,13 @@ func (x *Ack) GetSeq() uint64 {
 func (x *Ack) GetHeldUs() uint32 {
 	if x != nil {
 		return x.HeldUs
+	}
+	return 0
+}
+
+func (x *Ack) GetEarlier() uint64 {
+	if x != nil {
+		return x.Earlier
 	}
 	return 0
 }
@@ -291,6 +334,8 @@ type FlowClaim struct {
 	Key           uint64                 `protobuf:"fixed64,1,opt,name=key,proto3" json:"key,omitempty"`
 	Claim         float32                `protobuf:"fixed32,2,opt,name=claim,proto3" json:"claim,omitempty"`   // 0 withdraws it
 	Active        float32                `protobuf:"fixed32,3,opt,name=active,proto3" json:"active,omitempty"` // weight when saturated, else 0
+	Left          bool                   `protobuf:"varint,4,opt,name=left,proto3" json:"left,omitempty"`      // version 3: the replica does not use it any more, or the addressee is not its owner any more
+	Ask           bool                   `protobuf:"varint,5,opt,name=ask,proto3" json:"ask,omitempty"`        // version 3: the sender does not go by the addressee's sum yet, and wants it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -346,6 +391,20 @@ func (x *FlowClaim) GetActive() float32 {
 	return 0
 }
 
+func (x *FlowClaim) GetLeft() bool {
+	if x != nil {
+		return x.Left
+	}
+	return false
+}
+
+func (x *FlowClaim) GetAsk() bool {
+	if x != nil {
+		return x.Ask
+	}
+	return false
+}
+
 // A claim on one key of a limit, and what was admitted on it.
 type KeyClaim struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -354,6 +413,8 @@ type KeyClaim struct {
 	Active        float32                `protobuf:"fixed32,3,opt,name=active,proto3" json:"active,omitempty"`     // weight when saturated, else 0
 	Admitted      float64                `protobuf:"fixed64,4,opt,name=admitted,proto3" json:"admitted,omitempty"` // cost, cumulative in this generation
 	Spent         float32                `protobuf:"fixed32,5,opt,name=spent,proto3" json:"spent,omitempty"`       // cost units of the shared burst that are spent
+	Left          bool                   `protobuf:"varint,6,opt,name=left,proto3" json:"left,omitempty"`          // version 3: the replica does not use it any more, or the addressee is not its owner any more
+	Ask           bool                   `protobuf:"varint,7,opt,name=ask,proto3" json:"ask,omitempty"`            // version 3: the sender does not go by the addressee's sum yet, and wants it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -423,11 +484,126 @@ func (x *KeyClaim) GetSpent() float32 {
 	return 0
 }
 
+func (x *KeyClaim) GetLeft() bool {
+	if x != nil {
+		return x.Left
+	}
+	return false
+}
+
+func (x *KeyClaim) GetAsk() bool {
+	if x != nil {
+		return x.Ask
+	}
+	return false
+}
+
+// What the replicas of all agents but the addressee claim of one key, as its owner has heard it.
+type Sum struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           uint64                 `protobuf:"fixed64,1,opt,name=key,proto3" json:"key,omitempty"`
+	Flow          bool                   `protobuf:"varint,2,opt,name=flow,proto3" json:"flow,omitempty"`                // the key is a flow
+	Claims        float32                `protobuf:"fixed32,3,opt,name=claims,proto3" json:"claims,omitempty"`           // cost units per second
+	Active        float32                `protobuf:"fixed32,4,opt,name=active,proto3" json:"active,omitempty"`           // weight of those that are saturated
+	Unsaturated   float32                `protobuf:"fixed32,5,opt,name=unsaturated,proto3" json:"unsaturated,omitempty"` // claims of those that are not
+	Admitted      float64                `protobuf:"fixed64,6,opt,name=admitted,proto3" json:"admitted,omitempty"`       // cost, cumulative since the owner knows the key
+	Spent         float32                `protobuf:"fixed32,7,opt,name=spent,proto3" json:"spent,omitempty"`             // cost units of the shared burst that are spent, the largest that one of them knows
+	Others        uint32                 `protobuf:"varint,8,opt,name=others,proto3" json:"others,omitempty"`            // replicas that use the key; 0: the addressee is alone
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sum) Reset() {
+	*x = Sum{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sum) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sum) ProtoMessage() {}
+
+func (x *Sum) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sum.ProtoReflect.Descriptor instead.
+func (*Sum) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Sum) GetKey() uint64 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
+func (x *Sum) GetFlow() bool {
+	if x != nil {
+		return x.Flow
+	}
+	return false
+}
+
+func (x *Sum) GetClaims() float32 {
+	if x != nil {
+		return x.Claims
+	}
+	return 0
+}
+
+func (x *Sum) GetActive() float32 {
+	if x != nil {
+		return x.Active
+	}
+	return 0
+}
+
+func (x *Sum) GetUnsaturated() float32 {
+	if x != nil {
+		return x.Unsaturated
+	}
+	return 0
+}
+
+func (x *Sum) GetAdmitted() float64 {
+	if x != nil {
+		return x.Admitted
+	}
+	return 0
+}
+
+func (x *Sum) GetSpent() float32 {
+	if x != nil {
+		return x.Spent
+	}
+	return 0
+}
+
+func (x *Sum) GetOthers() uint32 {
+	if x != nil {
+		return x.Others
+	}
+	return 0
+}
+
 var File_titrate_gossip_v1alpha1_gossip_proto protoreflect.FileDescriptor
 
 const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\n" +
-	"$titrate/gossip/v1alpha1/gossip.proto\x12\x17titrate.gossip.v1alpha1\"\xf9\x01\n" +
+	"$titrate/gossip/v1alpha1/gossip.proto\x12\x17titrate.gossip.v1alpha1\"\xfa\x02\n" +
 	"\x06Packet\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\x12\x10\n" +
@@ -436,11 +612,17 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"promise_ms\x18\x04 \x01(\rR\tpromiseMs\x12\x18\n" +
 	"\aleaving\x18\x05 \x01(\bR\aleaving\x12.\n" +
 	"\x03ack\x18\x06 \x01(\v2\x1c.titrate.gossip.v1alpha1.AckR\x03ack\x12<\n" +
-	"\breplicas\x18\a \x03(\v2 .titrate.gossip.v1alpha1.ReplicaR\breplicas\"R\n" +
+	"\breplicas\x18\a \x03(\v2 .titrate.gossip.v1alpha1.ReplicaR\breplicas\x120\n" +
+	"\x04sums\x18\b \x03(\v2\x1c.titrate.gossip.v1alpha1.SumR\x04sums\x12\x17\n" +
+	"\alate_ms\x18\t \x01(\rR\x06lateMs\x12\x16\n" +
+	"\x06resend\x18\n" +
+	" \x01(\bR\x06resend\x12\x1c\n" +
+	"\teverybody\x18\v \x01(\bR\teverybody\"l\n" +
 	"\x03Ack\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x17\n" +
-	"\aheld_us\x18\x03 \x01(\rR\x06heldUs\"\x8c\x02\n" +
+	"\aheld_us\x18\x03 \x01(\rR\x06heldUs\x12\x18\n" +
+	"\aearlier\x18\x04 \x01(\x06R\aearlier\"\x8c\x02\n" +
 	"\aReplica\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -451,17 +633,30 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\adrained\x18\x05 \x01(\bR\adrained\x128\n" +
 	"\x05flows\x18\x06 \x03(\v2\".titrate.gossip.v1alpha1.FlowClaimR\x05flows\x125\n" +
 	"\x04keys\x18\a \x03(\v2!.titrate.gossip.v1alpha1.KeyClaimR\x04keys\x12\x18\n" +
-	"\aprocess\x18\b \x01(\x06R\aprocess\"K\n" +
+	"\aprocess\x18\b \x01(\x06R\aprocess\"q\n" +
 	"\tFlowClaim\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x14\n" +
 	"\x05claim\x18\x02 \x01(\x02R\x05claim\x12\x16\n" +
-	"\x06active\x18\x03 \x01(\x02R\x06active\"|\n" +
+	"\x06active\x18\x03 \x01(\x02R\x06active\x12\x12\n" +
+	"\x04left\x18\x04 \x01(\bR\x04left\x12\x10\n" +
+	"\x03ask\x18\x05 \x01(\bR\x03ask\"\xa2\x01\n" +
 	"\bKeyClaim\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x14\n" +
 	"\x05claim\x18\x02 \x01(\x02R\x05claim\x12\x16\n" +
 	"\x06active\x18\x03 \x01(\x02R\x06active\x12\x1a\n" +
 	"\badmitted\x18\x04 \x01(\x01R\badmitted\x12\x14\n" +
-	"\x05spent\x18\x05 \x01(\x02R\x05spentB\xf1\x01\n" +
+	"\x05spent\x18\x05 \x01(\x02R\x05spent\x12\x12\n" +
+	"\x04left\x18\x06 \x01(\bR\x04left\x12\x10\n" +
+	"\x03ask\x18\a \x01(\bR\x03ask\"\xc7\x01\n" +
+	"\x03Sum\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x12\n" +
+	"\x04flow\x18\x02 \x01(\bR\x04flow\x12\x16\n" +
+	"\x06claims\x18\x03 \x01(\x02R\x06claims\x12\x16\n" +
+	"\x06active\x18\x04 \x01(\x02R\x06active\x12 \n" +
+	"\vunsaturated\x18\x05 \x01(\x02R\vunsaturated\x12\x1a\n" +
+	"\badmitted\x18\x06 \x01(\x01R\badmitted\x12\x14\n" +
+	"\x05spent\x18\a \x01(\x02R\x05spent\x12\x16\n" +
+	"\x06others\x18\b \x01(\rR\x06othersB\xf1\x01\n" +
 	"\x1bcom.titrate.gossip.v1alpha1B\vGossipProtoP\x01ZGgithub.com/titrate/titrate/proto/titrate/gossip/v1alpha1;gossipv1alpha1\xa2\x02\x03TGX\xaa\x02\x17Titrate.Gossip.V1alpha1\xca\x02\x17Titrate\\Gossip\\V1alpha1\xe2\x02#Titrate\\Gossip\\V1alpha1\\GPBMetadata\xea\x02\x19Titrate::Gossip::V1alpha1b\x06proto3"
 
 var (
@@ -476,24 +671,26 @@ func file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP() []byte {
 	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescData
 }
 
-var file_titrate_gossip_v1alpha1_gossip_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_titrate_gossip_v1alpha1_gossip_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_titrate_gossip_v1alpha1_gossip_proto_goTypes = []any{
 	(*Packet)(nil),    // 0: titrate.gossip.v1alpha1.Packet
 	(*Ack)(nil),       // 1: titrate.gossip.v1alpha1.Ack
 	(*Replica)(nil),   // 2: titrate.gossip.v1alpha1.Replica
 	(*FlowClaim)(nil), // 3: titrate.gossip.v1alpha1.FlowClaim
 	(*KeyClaim)(nil),  // 4: titrate.gossip.v1alpha1.KeyClaim
+	(*Sum)(nil),       // 5: titrate.gossip.v1alpha1.Sum
 }
 var file_titrate_gossip_v1alpha1_gossip_proto_depIdxs = []int32{
 	1, // 0: titrate.gossip.v1alpha1.Packet.ack:type_name -> titrate.gossip.v1alpha1.Ack
 	2, // 1: titrate.gossip.v1alpha1.Packet.replicas:type_name -> titrate.gossip.v1alpha1.Replica
-	3, // 2: titrate.gossip.v1alpha1.Replica.flows:type_name -> titrate.gossip.v1alpha1.FlowClaim
-	4, // 3: titrate.gossip.v1alpha1.Replica.keys:type_name -> titrate.gossip.v1alpha1.KeyClaim
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	5, // 2: titrate.gossip.v1alpha1.Packet.sums:type_name -> titrate.gossip.v1alpha1.Sum
+	3, // 3: titrate.gossip.v1alpha1.Replica.flows:type_name -> titrate.gossip.v1alpha1.FlowClaim
+	4, // 4: titrate.gossip.v1alpha1.Replica.keys:type_name -> titrate.gossip.v1alpha1.KeyClaim
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_titrate_gossip_v1alpha1_gossip_proto_init() }
@@ -507,7 +704,7 @@ func file_titrate_gossip_v1alpha1_gossip_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_gossip_v1alpha1_gossip_proto_rawDesc), len(file_titrate_gossip_v1alpha1_gossip_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

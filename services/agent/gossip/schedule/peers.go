@@ -1,12 +1,19 @@
 package schedule
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"time"
 
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/gossip/delivery"
+)
+
+// Versions of the gossip that this code speaks. In Mesh each agent sends all it knows to
+// every other; from Owners on it sends a key to the key's owner and to those that use it.
+const (
+	Mesh   uint8 = 2
+	Owners uint8 = 3
 )
 
 const (
@@ -22,6 +29,9 @@ const (
 	longestPromise = 10 * time.Second
 	// maxAddresses bounds the addresses that are taken from the coordinator.
 	maxAddresses = 4096
+	// resendTold is in how many packets a peer that was silent is asked to tell everything
+	// again.
+	resendTold = 3
 )
 
 // Drop is why a packet was not accepted.
@@ -33,13 +43,12 @@ const (
 	UnknownVersion                // of the gossip: the sender's build is more than one version away
 	Unknown                       // memberlist does not know the sender, or the packet is of an earlier life of it
 	Forged                        // not made by the agent that it names
-	Stale                         // version 1: of an earlier incarnation
 	Overflow                      // too many came at once
 	Drops                         // how many reasons there are
 	Accepted       = Drops        // it was not dropped
 )
 
-var dropNames = [Drops]string{"malformed", "version", "unknown_sender", "forged", "stale", "overflow"}
+var dropNames = [Drops]string{"malformed", "version", "unknown_sender", "forged", "overflow"}
 
 // String is the reason's name in metrics.
 func (d Drop) String() string { return dropNames[d] }
@@ -49,45 +58,70 @@ type Peers struct {
 	Name        string // of this agent
 	Incarnation uint64 // of this process
 
-	schedule  Schedule
+	period    time.Duration
+	schedule  Schedule // of version 2
 	by        map[string]*peer
+	names     []string // of by, ordered; nil: to be made
+	turn      int      // of the peer that a round begins with
+	budget    budget
+	headsNew  time.Duration // until then the gateways here are told each Idle·P
 	addresses []string      // that the coordinator knows
-	lastTick  time.Duration // of Due
+	lastTick  time.Duration // of Round
 	resumed   time.Duration // this process did not run until then
+	pending   bool          // something was told since the last round
+	mesh      bool          // some peer speaks version 2
 }
 
 // peer is another agent.
 type peer struct {
+	name        string
 	address     string
 	alive       bool   // according to memberlist
-	usable      bool   // both sides understand a version of the gossip
+	version     uint8  // of the gossip with it; 0: none in common
 	life        uint64 // counts the peer's processes, as seen from here
 	failed      time.Duration
 	left        bool          // it announced its end
 	incarnation uint64        // as it says
 	heard       time.Duration // 0 = never
+	promised    time.Duration // it speaks again within this
+	late        time.Duration // how long what it has to tell waits there
 	lastSeq     uint64        // latest received from it
-	lastAt      time.Duration // when that was
+	earlier     uint64        // which before: bit i is lastSeq−1−i
+	lastAt      time.Duration // when lastSeq came
+	owesAck     bool          // it carried records
+	resend      int           // in so many packets it is asked to tell everything again
+	resent      time.Duration // when it asked for that last
 	seq         uint64        // latest sent to it
+	sent        time.Duration // when
+	busy        time.Duration // until then it is spoken to each period
 	delays      Delay
+	box         delivery.Box
 }
 
 // NewPeers returns no peers.
 func NewPeers(name string, incarnation uint64, period time.Duration) *Peers {
-	return &Peers{Name: name, Incarnation: incarnation, schedule: Schedule{Period: period}, by: map[string]*peer{}}
+	return &Peers{Name: name, Incarnation: incarnation, period: period, schedule: Schedule{Period: period},
+		by: map[string]*peer{}}
 }
 
 // Alive notes that memberlist knows a peer as alive. newLife says that its process is
-// another one than before, usable that both sides understand a version of the gossip.
-func (p *Peers) Alive(now time.Duration, name, address string, newLife, usable bool) {
+// another one than before; version is the newest of the gossip that both sides understand,
+// 0 if there is none.
+func (p *Peers) Alive(now time.Duration, name, address string, newLife bool, version uint8) {
 	at := p.by[name]
 	if at == nil {
-		at = &peer{}
-		p.by[name] = at
+		at = &peer{name: name}
+		p.by[name], p.names = at, nil
 	}
-	at.address, at.alive, at.usable, at.failed, at.left = address, true, usable, now, false
+	was := at.version
+	at.address, at.alive, at.version, at.failed, at.left = address, true, version, now, false
+	if version == Mesh {
+		p.mesh = true
+	} else if was == Mesh {
+		p.mesh = p.speaksMesh()
+	}
 	if newLife {
-		at.begin(0)
+		at.begin(now)
 	}
 }
 
@@ -98,81 +132,49 @@ func (p *Peers) Failed(now time.Duration, name string) (inOrder bool) {
 	if at == nil {
 		return false
 	}
-	at.alive, at.failed = false, now
+	at.alive, at.failed, at.box = false, now, delivery.Box{}
 	return at.left
 }
 
-// begin starts a new life of a peer.
-func (p *peer) begin(incarnation uint64) {
+// begin starts a new life of a peer: it has forgotten what it was told.
+func (p *peer) begin(now time.Duration) {
 	p.life++
-	p.incarnation, p.lastSeq, p.delays = incarnation, 0, Delay{}
+	p.incarnation, p.lastSeq, p.earlier, p.delays = 0, 0, 0, Delay{}
+	p.promised, p.late, p.owesAck, p.sent = 0, 0, false, 0
+	p.box.Restart(now, func(i delivery.Item) bool { return i.Kind == delivery.Claim })
 }
 
-// Due reports whether to send a round now, at a tick or soon after a fresh claim, and
-// whether to all peers.
-func (p *Peers) Due(now time.Duration, soon bool) (due, all bool) {
-	if p.lastTick > 0 && now-p.lastTick > pauseAfter*p.schedule.Period {
-		p.resumed = now // what was sent before has waited for this process, not for the network
-	}
-	p.lastTick = now
-	return p.schedule.Due(now, soon)
-}
-
-// Round is one sending of the state to the other agents.
-type Round struct {
-	Replicas []*gossipv1.Replica
-	promise  time.Duration
-	all      bool // also to peers that memberlist has given up
-	leaving  bool
-}
-
-// Round makes the round that is due; false if nothing needs to be sent.
-func (p *Peers) Round(now time.Duration, replicas []*gossipv1.Replica, all, leaving bool) (Round, bool) {
-	promise, send := p.schedule.Promise(now, hasClaims(replicas), all)
-	return Round{replicas, promise, all, leaving}, send
-}
-
-// hasClaims reports whether replicas claim anything.
-func hasClaims(replicas []*gossipv1.Replica) bool {
-	return slices.ContainsFunc(replicas,
-		func(r *gossipv1.Replica) bool { return len(r.GetFlows())+len(r.GetKeys()) > 0 })
-}
-
-// Header is a packet without its replicas.
-type Header struct {
-	To     string // the addressee's name
-	Part   int    // of the round's state that it carries
-	Packet *gossipv1.Packet
-}
-
-// Headers returns the headers of a round whose state takes so many packets per
-// addressee, and the names of peers that were forgotten meanwhile.
-func (p *Peers) Headers(now time.Duration, r Round, parts int) (headers []Header, forgotten []string) {
-	forgotten = p.forget(now)
-	headers = make([]Header, 0, len(p.by)*parts)
-	for _, name := range slices.Sorted(maps.Keys(p.by)) {
-		to := p.by[name]
-		if !to.usable || !to.alive && (!r.all || to.left || now-to.failed > sendFailed) {
-			continue
+// OwnerNames are the agents that keys may have as owners, without this one: those that are
+// alive and speak the version with owners.
+func (p *Peers) OwnerNames() []string {
+	var out []string
+	for _, name := range p.ordered() {
+		if at := p.by[name]; at.alive && !at.left && at.version >= Owners {
+			out = append(out, name)
 		}
-		for part := range parts {
-			headers = append(headers, Header{name, part, p.header(now, to, r)})
-		}
-		to.delays.Sent(to.seq, now) // the acknowledgement names the last packet of a round
 	}
-	return headers, forgotten
+	return out
 }
 
-func (p *Peers) header(now time.Duration, to *peer, r Round) *gossipv1.Packet {
-	to.seq++
-	h := &gossipv1.Packet{Agent: p.Name, Incarnation: p.Incarnation, Seq: to.seq,
-		PromiseMs: uint32(r.promise.Milliseconds()), Leaving: r.leaving}
-	if to.lastSeq > 0 {
-		h.Ack = &gossipv1.Ack{Incarnation: to.incarnation, Seq: to.lastSeq,
-			HeldUs: uint32(min((now - to.lastAt).Microseconds(), 1<<32-1))}
+// ordered are the names of all peers.
+func (p *Peers) ordered() []string {
+	if p.names == nil {
+		p.names = slices.Sorted(maps.Keys(p.by))
 	}
-	return h
+	return p.names
 }
+
+// Tell says that a peer is to know the new state of an item. Peers that are not known, or
+// do not speak the version with owners, are told nothing.
+func (p *Peers) Tell(now time.Duration, name string, item delivery.Item, urgent bool) {
+	if at := p.by[name]; at != nil && at.alive && at.version >= Owners {
+		at.box.Tell(now, item, urgent)
+		p.pending = true
+	}
+}
+
+// Pending reports whether there may be something to send before the next tick.
+func (p *Peers) Pending() bool { return p.pending || p.mesh }
 
 // forget removes peers that left, and peers that failed long ago or first of many.
 func (p *Peers) forget(now time.Duration) (names []string) {
@@ -194,43 +196,94 @@ func (p *Peers) forget(now time.Duration) (names []string) {
 	}
 	for _, name := range names {
 		delete(p.by, name)
+		p.names = nil
+	}
+	if len(names) > 0 {
+		p.mesh = p.speaksMesh()
 	}
 	return names
 }
 
-// Receive notes a packet's sender and measures the delay. sealed says that the packet
-// was authenticated (version 2). It returns the sender's life and the time within which
-// it promises its next packet, or why the packet is dropped.
-func (p *Peers) Receive(now time.Duration, m *gossipv1.Packet, sealed bool) (life uint64, promise time.Duration,
-	drop Drop) {
-	from := p.by[m.GetAgent()]
+// Receive notes a packet's sender, measures the delay and takes the acknowledgements. It
+// returns the sender as it is known, or why the packet is dropped.
+func (p *Peers) Receive(now time.Duration, m *gossipv1.Packet) (from Sender, drop Drop) {
+	at := p.by[m.GetAgent()]
+	if at == nil || at.version == 0 {
+		return Sender{}, Unknown
+	}
+	if at.heard > 0 && !p.speaks(now, at) {
+		at.resend = resendTold // what it said meanwhile may be lost, and what it was told
+		at.box.Restart(now, func(delivery.Item) bool { return true })
+	} else if m.GetResend() && now-at.resent > time.Second {
+		at.resent = now
+		at.box.Restart(now, func(delivery.Item) bool { return true })
+	}
+	at.heard, at.incarnation = max(now, 1), m.GetIncarnation()
+	at.promised = min(time.Duration(m.GetPromiseMs())*time.Millisecond, longestPromise)
+	p.number(now, at, m)
+	if a := m.GetAck(); a.GetIncarnation() == p.Incarnation && a.GetSeq() > 0 {
+		at.delays.Acknowledged(a.GetSeq(), time.Duration(a.GetHeldUs())*time.Microsecond, now, p.resumed)
+		at.box.Acked(now, a.GetSeq(), a.GetEarlier(), p.patience(at))
+	}
 	switch {
-	case from == nil:
-		return 0, 0, Unknown
-	case !sealed && m.GetIncarnation() < from.incarnation:
-		return 0, 0, Stale
-	case !sealed && m.GetIncarnation() > from.incarnation:
-		from.begin(m.GetIncarnation())
-	}
-	from.heard, from.incarnation = max(now, 1), m.GetIncarnation()
-	if m.GetSeq() > from.lastSeq {
-		if from.lastSeq > 0 && now > p.resumed+p.schedule.Period {
-			from.delays.Missed(m.GetSeq()-from.lastSeq-1, p.schedule.Period)
+	case at.version < Owners:
+		if hasClaims(m.GetReplicas()) {
+			p.schedule.NoteClaims(now)
 		}
-		from.lastSeq, from.lastAt, from.left = m.GetSeq(), now, m.GetLeaving()
+	case hasClaims(m.GetReplicas()) || len(m.GetSums()) > 0:
+		at.owesAck, at.busy = true, now+hangover
 	}
-	if a := m.GetAck(); a.GetIncarnation() == p.Incarnation {
-		from.delays.Acknowledged(a.GetSeq(), time.Duration(a.GetHeldUs())*time.Microsecond, now, p.resumed)
-	}
-	if hasClaims(m.GetReplicas()) {
-		p.schedule.NoteClaims(now)
-	}
-	return from.life, min(time.Duration(m.GetPromiseMs())*time.Millisecond, longestPromise), Accepted
+	return Sender{Agent: at.name, Life: at.life, Promise: at.promised, Version: at.version, Packet: m.GetSeq()},
+		Accepted
 }
+
+// Sender is who sent a packet.
+type Sender struct {
+	Agent   string
+	Life    uint64        // counts the agent's processes, as seen from here
+	Promise time.Duration // it speaks again within this
+	Version uint8         // of the gossip
+	Packet  uint64        // number of the packet
+}
+
+// number notes the number of a packet, and those before it that are missing.
+func (p *Peers) number(now time.Duration, at *peer, m *gossipv1.Packet) {
+	seq := m.GetSeq()
+	switch {
+	case seq > at.lastSeq:
+		ahead := seq - at.lastSeq
+		if at.lastSeq > 0 && now > p.resumed+p.period {
+			at.delays.Missed(ahead-1, p.period)
+		}
+		at.earlier <<= min(ahead, 64)
+		if at.lastSeq > 0 && ahead <= 64 {
+			at.earlier |= 1 << (ahead - 1)
+		}
+		at.lastSeq, at.lastAt, at.left = seq, now, m.GetLeaving()
+		at.late = min(time.Duration(m.GetLateMs())*time.Millisecond, longestPromise)
+	case at.lastSeq-seq <= 64 && seq < at.lastSeq:
+		at.earlier |= 1 << (at.lastSeq - seq - 1)
+	}
+}
+
+// patience is how long an acknowledgement may take before its records are sent again: it
+// waits a period for a packet that goes there anyway, and takes the delay both ways.
+func (p *Peers) patience(at *peer) time.Duration { return 3*p.period/2 + 2*at.delays.Value() }
 
 // isHeard reports whether a peer was heard lately.
 func (p *Peers) isHeard(now time.Duration, at *peer) bool {
-	return at.heard > 0 && now-at.heard < 3*Idle*p.schedule.Period
+	return at.heard > 0 && now-at.heard < 3*max(Idle*p.period, at.promised)
+}
+
+// Late is how long claims and sums wait at most for their turn, here and at the peers:
+// beyond half a period only if somebody's budget is used up.
+func (p *Peers) Late(now time.Duration) (d time.Duration) {
+	for _, at := range p.by {
+		if at.alive && p.isHeard(now, at) {
+			d = max(d, at.late)
+		}
+	}
+	return d + p.budget.late
 }
 
 // Delay is the largest one-way delay over the peers that were heard lately.
@@ -257,67 +310,4 @@ func (p *Peers) TypicalDelay(now time.Duration) time.Duration {
 	}
 	slices.Sort(all)
 	return all[(len(all)-1)/2]
-}
-
-// SetAddresses sets host:port of the agents that the coordinator hears.
-func (p *Peers) SetAddresses(addresses []string) {
-	p.addresses = slices.Clone(addresses[:min(len(addresses), maxAddresses)])
-}
-
-// Addresses returns the addresses at which no peer is known to be alive and heard: of
-// failed and of silent peers (they may know this agent by an older address) and those
-// that the coordinator knows. heard are the addresses of the others.
-func (p *Peers) Addresses(now time.Duration) (missing, heard []string) {
-	for _, at := range p.by {
-		switch {
-		case at.left:
-		case at.alive && p.isHeard(now, at):
-			heard = append(heard, at.address)
-		default:
-			missing = append(missing, at.address)
-		}
-	}
-	return append(missing, p.addresses...), heard
-}
-
-// Missing returns the names of peers that failed without announcing it, or that are
-// silent although memberlist hears them. One that failed long ago is left out if the
-// coordinator does not hear it either: it has crashed.
-func (p *Peers) Missing(now time.Duration) []string {
-	out := []string{}
-	for name, at := range p.by {
-		switch {
-		case at.left:
-		case at.alive && (at.heard == 0 || p.isHeard(now, at)):
-		case !at.alive && now-at.failed > sendFailed &&
-			len(p.addresses) > 0 && !slices.Contains(p.addresses, at.address):
-		default:
-			out = append(out, name)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// PeerStatus is what is known of another agent.
-type PeerStatus struct {
-	Name    string
-	Address string
-	Alive   bool          // according to memberlist
-	Age     time.Duration // since its last packet; negative: none yet
-	Delay   time.Duration // one way, decaying maximum
-}
-
-// Status returns the other agents by name.
-func (p *Peers) Status(now time.Duration) []PeerStatus {
-	out := make([]PeerStatus, 0, len(p.by))
-	for name, at := range p.by {
-		s := PeerStatus{Name: name, Address: at.address, Alive: at.alive, Age: -1, Delay: at.delays.Value()}
-		if at.heard > 0 {
-			s.Age = now - at.heard
-		}
-		out = append(out, s)
-	}
-	slices.SortFunc(out, func(a, b PeerStatus) int { return cmp.Compare(a.Name, b.Name) })
-	return out
 }

@@ -11,7 +11,7 @@ func failing(n int) *Peers {
 	p := NewPeers("me", 1, 50*time.Millisecond)
 	for i := range n {
 		name, at := fmt.Sprint("peer-", i), time.Duration(i)*time.Second
-		p.Alive(at, name, fmt.Sprint("127.0.0.1:", 1000+i), true, true)
+		p.Alive(at, name, fmt.Sprint("127.0.0.1:", 1000+i), true, Owners)
 		p.Failed(at, name)
 	}
 	return p

@@ -1,19 +1,37 @@
 // Package schedule is the part of the gossip that needs neither socket nor clock: when the
-// agent sends its state and to whom, which agents it hears, and how long packets take. The
-// simulator runs the same code.
+// agent sends what to whom, which agents it hears, and how long packets take. The simulator
+// runs the same code.
 //
 // # Model
 //
-// Each period P the latest state is sent, if there are claims anywhere: here now, or here
-// or elsewhere within the last second. Without claims it is sent each Idle·P. A fresh
-// claim is sent at once, but not sooner than P/2 after the last packet. Each packet
-// promises when the next one is due.
+// Each half period P/2 an agent looks to whom it has something to say. A packet goes to a
+// peer
 //
-// Each packet acknowledges the latest one received from its addressee, and says how long
-// ago that was. The round trip is measured with the sender's clock alone:
-// τ = (now − sent − held)/2. Per peer the maximum is kept, decaying slowly ([Delay]).
+//	at once   if something fresh waits for it, and the last packet to it left P/2 ago
+//	after P   if it is owed an acknowledgement
+//	each P    for a second after something was said either way, with up to 16 peers while
+//	          anything is in use; with n more, each n/16 P
+//	rarely    otherwise: each Idle·P, with n peers each n/keepalives seconds, at most
+//	          longestKeepalive
 //
-// Now is any time that does not run back. O(1) per packet, O(peers) per round.
+// and promises when the next one is due. So peers that share no key cost each other little,
+// and silence is noticed within three promised packets.
+//
+// # Budget
+//
+// An agent sends at most PacketsPerPeriod packets and BytesPerPeriod bytes in a period,
+// whatever its gateways use. Packets are given out one to each peer in turn, and within a
+// peer fresh items first, then those that wait for longest (package delivery). What does
+// not fit waits: it is counted ([Traffic]), and how long it waits is told to the peers, which
+// count it in their lag. Packets of version 2 count in the budget but are not held back.
+//
+// # Delay
+//
+// Each packet acknowledges the latest one received from its addressee, the 64 before it,
+// and says how long ago the latest was. The round trip is measured with the sender's clock
+// alone: τ = (now − sent − held)/2. Per peer the maximum is kept, decaying slowly ([Delay]).
+//
+// Now is any time that does not run back. A round costs O(peers + items sent).
 package schedule
 
 import "time"
@@ -26,7 +44,7 @@ const (
 	hangover = time.Second
 )
 
-// Schedule is when one agent sends. Not safe for concurrent use.
+// Schedule is when one agent sends in version 2. Not safe for concurrent use.
 type Schedule struct {
 	Period time.Duration // P
 

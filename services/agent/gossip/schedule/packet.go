@@ -1,4 +1,4 @@
-package gossip
+package schedule
 
 import (
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
@@ -9,44 +9,45 @@ const (
 	// MaxPacket bounds a packet in bytes, so that with memberlist's checksum and
 	// encryption (34 bytes) it fits one datagram on an Ethernet.
 	MaxPacket = 1300
-	// overhead of a packet's header without the agent's name, at most: five
-	// numbers, one nested message of three.
-	overhead = 80
+	// overhead of a packet's header without the agent's name, at most: six
+	// numbers, one nested message of four.
+	overhead = 100
 	// nested is the overhead of a message in a list: its tag and its length.
 	nested = 3
 )
 
-// split cuts states into bodies of at most budget bytes: encoded packets with
-// nothing but replicas, to which a header per addressee is joined. Each replica
-// is in the first body that has room, its claims in as many as they need.
-func split(replicas []*gossipv1.Replica, budget int) [][]byte {
-	s := splitter{budget: budget, packet: &gossipv1.Packet{}}
+// split cuts states into parts of at most budget bytes. Each replica is in the first part
+// that has room, its claims in as many as they need. There is at least one part.
+func split(replicas []*gossipv1.Replica, budget int) [][]*gossipv1.Replica {
+	s := splitter{budget: budget}
 	for _, r := range replicas {
 		s.add(r)
 	}
-	s.flush()
-	return s.bodies
+	if s.size > 0 || len(s.parts) == 0 {
+		s.flush()
+	}
+	return s.parts
 }
 
 type splitter struct {
 	budget int
 	size   int
-	packet *gossipv1.Packet
-	bodies [][]byte
+	part   []*gossipv1.Replica
+	parts  [][]*gossipv1.Replica
 }
 
-// add puts a replica with its claims in, beginning new bodies as they fill.
+// add puts a replica with its claims in, beginning new parts as they fill.
 func (s *splitter) add(r *gossipv1.Replica) {
 	var head *gossipv1.Replica
 	begin := func() {
 		head = &gossipv1.Replica{Name: r.Name, Generation: r.Generation, Seq: r.Seq, Weight: r.Weight,
-			Drained: r.Drained}
+			Drained: r.Drained, Process: r.Process}
 		n := proto.Size(head) + nested
 		if s.size > 0 && s.size+n > s.budget {
 			s.flush()
 		}
 		s.size += n
-		s.packet.Replicas = append(s.packet.Replicas, head)
+		s.part = append(s.part, head)
 	}
 	room := func(m proto.Message) {
 		n := proto.Size(m) + nested
@@ -68,12 +69,6 @@ func (s *splitter) add(r *gossipv1.Replica) {
 }
 
 func (s *splitter) flush() {
-	if s.size == 0 {
-		return
-	}
-	body, err := proto.Marshal(s.packet)
-	if err == nil { // names that are not UTF-8 are refused where they come in
-		s.bodies = append(s.bodies, body)
-	}
-	s.packet, s.size = &gossipv1.Packet{}, 0
+	s.parts = append(s.parts, s.part)
+	s.part, s.size = nil, 0
 }

@@ -1,0 +1,199 @@
+package claims
+
+import "github.com/titrate/titrate/control/exchange"
+
+// An owner of keys adds up what the peers of all groups but one claim: a group is the
+// replicas of one agent, which adds up its own.
+
+// Outside is what all peers outside a group do with one key.
+type Outside struct {
+	exchange.KeySum     // Epoch is 0
+	Others          int // how many peers use the key
+}
+
+// SetGroup puts a peer in a group.
+func (t *Table) SetGroup(id Peer, group int32, now float64) {
+	t.peers[t.peerIndex(id, now)].group = group
+}
+
+// Leave notes that a peer no longer uses a key, as of a place in its records: its claim is
+// withdrawn, its count stays. It reports whether that is news.
+func (t *Table) Leave(id Peer, key, generation, seq uint64) bool {
+	e := t.entryOf(id, key)
+	if e == nil || e.left || e.lineage.Latest.Generation != generation || e.lineage.Latest.Seq > seq {
+		return false
+	}
+	e.left = true
+	return true
+}
+
+// Uses reports whether a peer of a group uses a key, in a process that has not exited.
+func (t *Table) Uses(group int32, key uint64) bool {
+	si, ok := t.keys[key]
+	if !ok {
+		return false
+	}
+	for i := t.slots[si].head; i != none; i = t.entries[i].next {
+		e := &t.entries[i]
+		if p := &t.peers[e.peer]; p.group == group && !e.left && !p.drained {
+			return true
+		}
+	}
+	return false
+}
+
+// Used reports whether any peer uses a key.
+func (t *Table) Used(key uint64) bool {
+	si, ok := t.keys[key]
+	if !ok {
+		return false
+	}
+	for i := t.slots[si].head; i != none; i = t.entries[i].next {
+		if e := &t.entries[i]; !e.left && !t.peers[e.peer].drained {
+			return true
+		}
+	}
+	return false
+}
+
+// Groups appends the groups of the peers that use a key, some of them twice.
+func (t *Table) Groups(key uint64, to []int32) []int32 {
+	si, ok := t.keys[key]
+	if !ok {
+		return to
+	}
+	for i := t.slots[si].head; i != none; i = t.entries[i].next {
+		if e := &t.entries[i]; !e.left {
+			to = append(to, t.peers[e.peer].group)
+		}
+	}
+	return to
+}
+
+// KeysOf appends the keys that a peer uses. O(keys of the table).
+func (t *Table) KeysOf(id Peer, to []uint64) []uint64 {
+	pi, ok := t.index[id]
+	if !ok || t.peers[pi].held == 0 {
+		return to
+	}
+	for i := range t.entries {
+		if e := &t.entries[i]; e.peer == pi && !e.left {
+			to = append(to, t.slots[e.slot].key)
+		}
+	}
+	return to
+}
+
+// Outside returns the sums of a key over all peers that are not in a group.
+func (t *Table) Outside(key uint64, group int32, now float64) (out Outside) {
+	out.Key = key
+	si, ok := t.keys[key]
+	if !ok {
+		return out
+	}
+	out.Admitted = t.slots[si].base
+	fresh := false
+	for i := t.slots[si].head; i != none; i = t.entries[i].next {
+		e := &t.entries[i]
+		p := &t.peers[e.peer]
+		if p.group == group {
+			continue
+		}
+		out.Admitted += t.count(e, now)
+		fresh = t.addSpent(&out.KeySum, e, now, fresh)
+		if t.claims(e, p, now) {
+			out.Claims += e.lineage.Latest.Claim
+			out.Active += e.lineage.Latest.Active
+			out.Unsaturated += e.lineage.Latest.Unsaturated
+		}
+		if !e.left && !p.drained {
+			out.Others++
+		}
+	}
+	return out
+}
+
+// keepSpent is how long what a peer has said that is spent stands, in seconds, once the peer
+// says no more of the key: it has left, or its process is gone.
+const keepSpent = 15
+
+// addSpent takes in what one entry sees as spent; fresh tells that one heard within T1 was
+// taken in. Who speaks has heard what the silent ones spent, and that it was refilled.
+func (t *Table) addSpent(out *exchange.KeySum, e *entry, now float64, fresh bool) bool {
+	if p := &t.peers[e.peer]; now-e.at >= keepSpent && (e.left || p.drained || now-p.heard >= t.p.Forget) {
+		return fresh
+	}
+	switch young := now-e.at < t.p.Stale; {
+	case young && !fresh:
+		out.Spent, fresh = e.lineage.Latest.Spent, true
+	case young == fresh:
+		out.Spent = max(out.Spent, e.lineage.Latest.Spent)
+	}
+	return fresh
+}
+
+// entryOf is the entry of a key at a peer, nil if there is none.
+func (t *Table) entryOf(id Peer, key uint64) *entry {
+	pi, known := t.index[id]
+	si, ok := t.keys[key]
+	if !known || !ok {
+		return nil
+	}
+	for i := t.slots[si].head; i != none; i = t.entries[i].next {
+		if t.entries[i].peer == pi {
+			return &t.entries[i]
+		}
+	}
+	return nil
+}
+
+// SetOwner makes a peer one that is no replica, but an owner of keys: its records are sums
+// over replicas, of which it has judged each by itself. It never counts as absent.
+func (t *Table) SetOwner(id Peer, now float64) {
+	p := &t.peers[t.peerIndex(id, now)]
+	p.weight, p.sums = 0, true
+}
+
+// Settle ends all claims of a peer that will tell no more of them; its counts stay.
+func (t *Table) Settle(id Peer) {
+	pi, ok := t.index[id]
+	if !ok || t.peers[pi].held == 0 {
+		return
+	}
+	for i := range t.entries {
+		if e := &t.entries[i]; e.peer == pi {
+			e.left = true
+		}
+	}
+}
+
+// Reduce takes from what a peer claims of a key what others claim now; numbers below 0 count
+// as 0. It reports whether anything is left.
+func (t *Table) Reduce(id Peer, key uint64, by exchange.KeyClaim) bool {
+	e := t.entryOf(id, key)
+	if e == nil {
+		return false
+	}
+	l := &e.lineage.Latest
+	l.Claim, l.Active = max(0, l.Claim-by.Claim), max(0, l.Active-by.Active)
+	l.Unsaturated = max(0, l.Unsaturated-by.Unsaturated)
+	return l.Claim > 0 || l.Active > 0
+}
+
+// Discard forgets what a peer said of a key, its count as well.
+func (t *Table) Discard(id Peer, key uint64, now float64) {
+	if e := t.entryOf(id, key); e != nil {
+		s := &t.slots[e.slot]
+		base := s.base
+		t.unlink(s, t.index[id], now)
+		s.base = base
+	}
+}
+
+// Renew gives a key a new Epoch: its count cannot be compared with the one before.
+func (t *Table) Renew(key uint64) {
+	if si, ok := t.keys[key]; ok {
+		t.epoch = max(1, t.epoch+1)
+		t.slots[si].epoch = t.epoch
+	}
+}

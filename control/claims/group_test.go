@@ -1,0 +1,63 @@
+package claims
+
+import (
+	"testing"
+
+	"github.com/titrate/titrate/control/exchange"
+)
+
+func TestOutsideLeavesOutAGroup(t *testing.T) {
+	tb := New(Params{Stale: 1, Forget: 5})
+	for id, group := range map[Peer]int32{1: 1, 2: 1, 3: 2} {
+		tb.SetGroup(id, group, 0)
+		apply(t, tb, id, 0, record(1, 2, exchange.KeyClaim{Key: 9, Admitted: float64(id), Claim: 10 * float64(id),
+			Active: 1, Spent: 5}))
+	}
+	want := Outside{exchange.KeySum{Key: 9, Admitted: 3, Claims: 30, Active: 1, Spent: 5}, 1}
+	if got := tb.Outside(9, 1, 0.1); got != want {
+		t.Errorf("for group 1: %+v, want %+v", got, want)
+	}
+	want = Outside{exchange.KeySum{Key: 9, Admitted: 3, Claims: 30, Active: 2, Spent: 5}, 2}
+	if got := tb.Outside(9, 2, 0.1); got != want {
+		t.Errorf("for group 2: %+v, want %+v", got, want)
+	}
+	if tb.Leave(3, 9, 1, 1) || !tb.Leave(3, 9, 1, 2) || tb.Leave(3, 9, 1, 3) {
+		t.Error("who leaves as of an older record, or a second time, has no news")
+	}
+	want = Outside{exchange.KeySum{Key: 9, Admitted: 3, Spent: 5}, 0}
+	if got := tb.Outside(9, 1, 0.1); got != want || tb.Uses(2, 9) || !tb.Uses(1, 9) {
+		t.Errorf("after group 2 has left: %+v, want %+v", got, want)
+	}
+	for id := Peer(1); id <= 3; id++ {
+		tb.Heard(id, keepSpent+1)
+	}
+	if got := tb.Outside(9, 1, keepSpent+1).Spent; got != 0 {
+		t.Errorf("who has left long ago says that %v is spent", got)
+	}
+	if got := tb.Outside(9, 2, keepSpent+1).Spent; got != 5 {
+		t.Errorf("what is spent is %v as those say who use the key, want 5", got)
+	}
+}
+
+func TestANewEpochLeavesTheCount(t *testing.T) {
+	tb := New(Params{})
+	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 4, Claim: 10, Active: 3, Spent: 4}))
+	was := tb.Sums(9, 0, 0)
+	tb.Renew(9)
+	if got := tb.Sums(9, 0, 0); got.Epoch == was.Epoch || got.Admitted != 4 {
+		t.Errorf("%+v after %+v, want another epoch and nothing else", got, was)
+	}
+	if !tb.Reduce(1, 9, exchange.KeyClaim{Claim: 4, Active: 5}) {
+		t.Error("nothing is left")
+	}
+	if got := tb.Sums(9, 0, 0); got.Claims != 6 || got.Active != 0 {
+		t.Errorf("%+v, want claims of 10 - 4 and no weight", got)
+	}
+	if tb.Reduce(1, 9, exchange.KeyClaim{Claim: 7}) {
+		t.Error("something is left of 6 - 7")
+	}
+	tb.Discard(1, 9, 0)
+	if got := tb.Sums(9, 0, 0); got.Admitted != 0 {
+		t.Errorf("%+v of a peer that is forgotten", got)
+	}
+}

@@ -1,0 +1,218 @@
+package aggregation
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/control/claims"
+	"github.com/titrate/titrate/services/agent/gossip/delivery"
+)
+
+// The owner's side of a key: the claims of all replicas that use it, here and at other
+// agents, and the sums over them, one for each agent without its own replicas. An agent is
+// the owner of what is registered at it, whatever it takes for the list of agents itself.
+
+// tellAtOnce bounds the keys of one silent replica whose users are told in half a period
+// what it is taken to have admitted meanwhile; of more keys they are told in turn.
+const tellAtOnce = 512
+
+// ownedKey is what the table does not know of a key that this agent owns.
+type ownedKey struct {
+	flow    bool
+	touched time.Duration // a record came last
+}
+
+// group returns the number of an agent.
+func (t *Aggregator) group(agent string) int32 {
+	g, ok := t.groups[agent]
+	if !ok {
+		g = int32(len(t.agents))
+		t.groups[agent] = g
+		t.agents, t.everybody = append(t.agents, agent), append(t.everybody, false)
+	}
+	return g
+}
+
+// takeOwn takes the claim of a gateway here, for a key that this agent owns.
+func (t *Aggregator) takeOwn(now time.Duration, o *local, at uint64, k *key) {
+	a := o.keys.get(at)
+	r := claims.Record{Generation: o.tableGeneration, Seq: o.seq}
+	r.Key = at
+	if a != nil {
+		r = a.record(o)
+		a.noteTold(now)
+	}
+	t.takeClaim(now, o.of.id, 0, told{k.flow, !t.wants(t.o.Agent, k, a), k.source != t.own, r})
+}
+
+// told is what a replica says of a key.
+type told struct {
+	flow bool
+	left bool // it does not use the key any more here; it may then have counted nothing
+	ask  bool // its agent wants the sum, whether it has changed or not
+	claims.Record
+}
+
+// takeClaim takes the claim of a replica of a key that this agent owns.
+func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, group int32, r told) {
+	known, outcome := t.owned.Has(id, r.Key), claims.Applied
+	if r.left && !known {
+		return
+	}
+	fresh := !known || r.ask
+	if !r.left || r.Admitted > 0 {
+		var err error
+		outcome, err = t.owned.Apply(id, now.Seconds(), r.Record)
+		if err != nil || outcome == claims.Refused {
+			t.refused++
+			return
+		}
+	}
+	if r.left && t.owned.Leave(id, r.Key, r.Generation, r.Seq) {
+		outcome, fresh = claims.Applied, true
+	}
+	info := t.ours.get(r.Key)
+	if info == nil {
+		info = &ownedKey{}
+		t.ours.put(r.Key, info)
+	}
+	info.flow, info.touched = r.flow, now
+	switch {
+	case fresh || outcome == claims.Applied:
+		t.tellUsers(now, r.Key, group, fresh)
+	case outcome == claims.Renewed && group != 0 && (t.small() || t.owned.Uses(0, r.Key)):
+		t.tellSelf(now, r.Key) // others learn what is spent with the next news
+	}
+}
+
+// tellUsers has the users of a key told its new sums, but for those that add up themselves.
+// The agent from which the change came is told only if its claim is fresh: its own sum has
+// not changed.
+func (t *Aggregator) tellUsers(now time.Duration, key uint64, from int32, fresh bool) {
+	self := t.small()
+	t.users = t.owned.Groups(key, t.users[:0])
+	for _, g := range t.users {
+		switch {
+		case g == 0:
+			self = true
+		case g == from && !fresh || t.everybody[g] || t.o.Tell == nil:
+		default:
+			t.o.Tell.Tell(now, t.agents[g], delivery.Item{Key: key, Kind: delivery.Sum}, fresh)
+		}
+	}
+	if self && (from != 0 || fresh) {
+		t.tellSelf(now, key)
+	}
+}
+
+// tellSelf has this agent's own gateways know the new sum of a key that it owns.
+func (t *Aggregator) tellSelf(now time.Duration, key uint64) {
+	info := t.ours.get(key)
+	if info == nil {
+		return
+	}
+	t.ownSeq++
+	t.takeWord(now, &word{from: t.own, seq: t.ownSeq, flow: info.flow, since: now,
+		Outside: t.owned.Outside(key, 0, now.Seconds())})
+}
+
+// silence is a replica that is not heard: it is taken to go on at its last claims, so the
+// sums of its keys change with time.
+type silence struct {
+	on   bool
+	keys []uint64
+	next int
+}
+
+// extrapolate has the sums brought up to date of the keys of one in a table that was heard
+// last at heard, and promised to speak again within promise: changed is called for each.
+func (t *Aggregator) extrapolate(now time.Duration, in *claims.Table, id claims.Peer, s *silence,
+	heard, promise time.Duration, changed func(now time.Duration, key uint64),
+) {
+	quiet, all := now-heard, []uint64(nil)
+	switch {
+	case quiet < max(stale(t.o.Period), mayStaySilent(promise)):
+		if s.on {
+			*s, all = silence{}, in.KeysOf(id, nil)
+		}
+	case !s.on:
+		s.on, s.keys = true, in.KeysOf(id, nil)
+	case quiet >= t.o.T2 && len(s.keys) > 0: // its claims are dropped
+		s.keys, s.next, all = nil, 0, s.keys
+	}
+	for _, key := range all {
+		changed(now, key)
+	}
+	for range min(tellAtOnce, len(s.keys)) {
+		s.next = (s.next + 1) % len(s.keys)
+		changed(now, s.keys[s.next])
+	}
+}
+
+// Advance does what time brings; call it each half period. It costs nothing for keys that
+// do not change.
+func (t *Aggregator) Advance(now time.Duration) {
+	t.hearLocals(now)
+	t.settleWords(now)
+	t.endRests(now)
+	owned := func(now time.Duration, key uint64) { t.tellUsers(now, key, -1, false) }
+	for _, o := range t.sortedLocals() {
+		if o.presence == disconnected {
+			t.extrapolate(now, t.owned, o.of.id, &o.silence, o.heard, 0, owned)
+			t.extrapolate(now, t.table, o.of.id, &o.silenceHere, o.heard, 0, t.noteKey)
+		}
+	}
+	for _, p := range t.sortedRemotes() {
+		switch {
+		case p.drained:
+		case p.owners:
+			t.extrapolate(now, t.owned, p.of.id, &p.silence, p.heard, p.promise, owned)
+		default:
+			t.extrapolate(now, t.table, p.of.id, &p.silence, p.heard, p.promise, t.noteKey)
+		}
+	}
+	byID := func(a, b *source) int { return cmp.Compare(a.id, b.id) }
+	for _, s := range slices.SortedFunc(maps.Values(t.sources), byID) {
+		if s != t.own {
+			t.extrapolate(now, t.table, s.id, &s.silence, s.heard, s.promise, t.noteKey)
+		}
+	}
+}
+
+// hearLocals notes that the gateways that are connected live, and this agent.
+func (t *Aggregator) hearLocals(now time.Duration) {
+	t.table.Heard(t.own.id, now.Seconds())
+	for _, o := range t.locals {
+		if o.presence == connected {
+			o.heard = now
+			t.table.Heard(o.of.id, now.Seconds())
+			t.owned.Heard(o.of.id, now.Seconds())
+		}
+	}
+}
+
+// sweepOwned forgets keys that nobody uses any more.
+func (t *Aggregator) sweepOwned(now time.Duration) {
+	t.ours.pruneSome(max(1024, t.ours.len()/sweepCycle), func(key uint64, k *ownedKey) bool {
+		if t.owned.Holds(key) && (now-k.touched < forgetKey || t.owned.Used(key)) {
+			return false
+		}
+		t.owned.Evict(key)
+		if own := t.keys.get(key); own != nil && own.source == t.own { // its next count begins anew
+			t.table.Discard(t.own.id, key, now.Seconds())
+			t.table.Renew(key)
+			t.follow(own, nil)
+			t.note(now, key, own)
+		}
+		return true
+	})
+}
+
+// Fresh reports whether sums have changed since it was asked last.
+func (t *Aggregator) Fresh() bool {
+	fresh := t.fresh
+	t.fresh = false
+	return fresh
+}

@@ -1,0 +1,78 @@
+package aggregation
+
+import "hash/fnv"
+
+// owners picks the owner of each key among the agents: the one with the highest score for
+// the key (rendezvous hashing). When an agent comes, it takes about one key in N, from all
+// others alike; when one goes, its keys are spread over the rest; no other key moves.
+type owners struct {
+	names  []string
+	hashes []uint64
+}
+
+func (o *owners) add(name string) {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name)) // never fails
+	o.names, o.hashes = append(o.names, name), append(o.hashes, h.Sum64())
+}
+
+// of returns the owner of a key; there must be an agent.
+func (o *owners) of(key uint64) string {
+	best, most := 0, uint64(0)
+	for i, h := range o.hashes {
+		if s := score(key, h); s > most {
+			best, most = i, s
+		}
+	}
+	return o.names[best]
+}
+
+// score is that of an agent for a key, any number.
+func score(key, agent uint64) uint64 {
+	x := key ^ agent*0x9e3779b97f4a7c15
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// change is a step from one list of agents to another.
+type change struct {
+	before, now owners
+	gone        map[string]bool
+	joined      owners
+}
+
+func (o *owners) to(names []string) change {
+	c := change{before: *o, gone: map[string]bool{}}
+	was := map[string]bool{}
+	for _, n := range o.names {
+		was[n], c.gone[n] = true, true
+	}
+	for _, n := range names {
+		c.now.add(n)
+		if !was[n] {
+			c.joined.add(n)
+		}
+		delete(c.gone, n)
+	}
+	return c
+}
+
+// of returns the owner of a key whose owner was known. It costs O(agents that joined),
+// O(agents) if the owner has gone.
+func (c *change) of(key uint64, owner string) string {
+	if owner == "" || c.gone[owner] {
+		return c.now.of(key)
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(owner)) // never fails
+	most := score(key, h.Sum64())
+	for i, a := range c.joined.hashes {
+		if s := score(key, a); s > most {
+			owner, most = c.joined.names[i], s
+		}
+	}
+	return owner
+}

@@ -1,0 +1,101 @@
+package aggregation
+
+import (
+	"time"
+
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/gossip/delivery"
+	"google.golang.org/protobuf/proto"
+)
+
+// Heads are the replicas of this agent without their claims. Disconnected ones are left
+// out, so that the other agents notice.
+func (t *Aggregator) Heads(now time.Duration) []*gossipv1.Replica {
+	t.hearLocals(now)
+	out := make([]*gossipv1.Replica, 0, len(t.locals))
+	for _, o := range t.sortedLocals() {
+		if o.presence != disconnected {
+			out = append(out, o.head())
+		}
+	}
+	return out
+}
+
+func (o *local) head() *gossipv1.Replica {
+	return &gossipv1.Replica{Name: o.name, Generation: o.order, Process: o.generation, Seq: o.seq, Weight: o.weight,
+		Drained: o.presence == exited}
+}
+
+// Put adds the state of an item to a packet to an agent, and returns by how many bytes the
+// packet grows, without tags and lengths; 0 if the agent need not know it.
+func (t *Aggregator) Put(now time.Duration, m *gossipv1.Packet, to string, item delivery.Item) int {
+	if item.Kind == delivery.Sum {
+		return t.putSum(now, m, to, item.Key)
+	}
+	o := t.numbered[item.From]
+	k := t.keys.get(item.Key)
+	if o == nil || o.presence != connected {
+		return 0
+	}
+	a := o.keys.get(item.Key)
+	left := !t.wants(to, k, a)
+	ask := !left && to == k.owner && (k.source == nil || k.source.agent != to)
+	m.Everybody = t.small()
+	r, size := replicaIn(m, o)
+	if a != nil && a.flow || k != nil && k.flow {
+		c := &gossipv1.FlowClaim{Key: item.Key, Left: left, Ask: ask}
+		if a != nil {
+			c.Claim, c.Active = float32(a.Claim), float32(a.Active)
+			a.noteTold(now)
+		}
+		r.Flows = append(r.Flows, c)
+		return size + proto.Size(c)
+	}
+	c := &gossipv1.KeyClaim{Key: item.Key, Left: left, Ask: ask}
+	if a != nil {
+		c.Claim, c.Active, c.Admitted, c.Spent = float32(a.Claim), float32(a.Active), a.before+a.Admitted,
+			float32(a.Spent)
+		a.noteTold(now)
+	}
+	r.Keys = append(r.Keys, c)
+	return size + proto.Size(c)
+}
+
+// replicaIn returns the replica's part of a packet, and the bytes that it adds.
+func replicaIn(m *gossipv1.Packet, o *local) (r *gossipv1.Replica, size int) {
+	for _, r := range m.Replicas {
+		if r.Name == o.name && r.Process == o.generation {
+			return r, 0
+		}
+	}
+	r = o.head()
+	m.Replicas = append(m.Replicas, r)
+	return r, proto.Size(r) + 3
+}
+
+func (t *Aggregator) putSum(now time.Duration, m *gossipv1.Packet, to string, key uint64) int {
+	info := t.ours.get(key)
+	if info == nil || !t.wantsSum(to, key) {
+		return 0
+	}
+	s := t.owned.Outside(key, t.group(to), now.Seconds())
+	out := &gossipv1.Sum{Key: key, Flow: info.flow, Claims: float32(s.Claims), Active: float32(s.Active),
+		Unsaturated: float32(s.Unsaturated), Admitted: s.Admitted, Spent: float32(s.Spent), Others: uint32(s.Others)}
+	m.Sums = append(m.Sums, out)
+	return proto.Size(out)
+}
+
+// wantsSum reports whether an agent is to know what others claim of a key.
+func (t *Aggregator) wantsSum(agent string, key uint64) bool {
+	g := t.group(agent)
+	return !t.everybody[g] && t.owned.Uses(g, key)
+}
+
+// Wanted reports whether an agent needs to know an item.
+func (t *Aggregator) Wanted(to string, item delivery.Item) bool {
+	if item.Kind == delivery.Sum {
+		return t.wantsSum(to, item.Key)
+	}
+	o, k := t.numbered[item.From], t.keys.get(item.Key)
+	return o != nil && k != nil && o.presence == connected && t.wants(to, k, o.keys.get(item.Key))
+}

@@ -1,0 +1,168 @@
+package aggregation
+
+import (
+	"math"
+	"time"
+
+	"github.com/titrate/titrate/services/agent/gossip/delivery"
+)
+
+// Whom the claims of the gateways here are told: up to Everybody agents all of them, each
+// of which then is the owner of each key for its own gateways; beyond, the key's owner, and
+// the former one as long as its sum holds.
+
+// SetOwners sets the other agents that may own keys; those whose owner changes are
+// registered at the new one. O(keys) when the agents change.
+func (t *Aggregator) SetOwners(now time.Duration, others []string) {
+	if t.sameOwners(others) {
+		return
+	}
+	wasSmall, c := t.small(), t.owners.to(append([]string{t.o.Agent}, others...))
+	t.owners = c.now
+	for _, o := range t.locals {
+		o.seq++ // what moves is newer than what was claimed at the owner before
+	}
+	small := t.small()
+	for i, at := range t.keys.keys {
+		k := t.keys.values[i]
+		if k.owner == "" {
+			if wasSmall && !small {
+				t.unfollow(now, at, k)
+			}
+			continue
+		}
+		owner := t.o.Agent
+		if !small && wasSmall {
+			owner = c.now.of(at)
+		} else if !small {
+			owner = c.of(at, k.owner)
+		}
+		if owner != k.owner {
+			t.moveTo(now, owner, at, k)
+		}
+		if wasSmall || small {
+			t.tellOthers(now, at, k, c, wasSmall)
+		}
+	}
+}
+
+// tellOthers has the agents told the claims of a key that are told of each key, or were: those
+// that have come, or all when the number of agents passes Everybody.
+func (t *Aggregator) tellOthers(now time.Duration, at uint64, k *key, c change, wasSmall bool) {
+	names := c.now.names[1:]
+	if wasSmall && t.small() {
+		names = c.joined.names
+	}
+	for _, o := range t.sortedLocals() {
+		if o.keys.get(at) == nil {
+			continue
+		}
+		for _, name := range names {
+			t.sendClaim(now, name, o, at, k, false)
+		}
+	}
+}
+
+func (t *Aggregator) sameOwners(others []string) bool {
+	if len(t.owners.names) != len(others)+1 {
+		return false
+	}
+	for i, name := range others {
+		if t.owners.names[i+1] != name {
+			return false
+		}
+	}
+	return true
+}
+
+// moveTo registers the claims here at another owner.
+func (t *Aggregator) moveTo(now time.Duration, owner string, at uint64, k *key) {
+	former := k.owner
+	k.owner, k.alone, k.next = owner, false, nil
+	if k.source != nil && k.source.agent == former {
+		k.before, former = former, ""
+	}
+	if k.before == owner {
+		k.before = ""
+	}
+	for _, o := range t.sortedLocals() {
+		if o.keys.get(at) == nil {
+			continue
+		}
+		t.sendClaim(now, owner, o, at, k, true)
+		if former != "" {
+			t.sendClaim(now, former, o, at, k, false)
+		}
+	}
+}
+
+// endUse ends the registration of a key once no gateway here uses it.
+func (t *Aggregator) endUse(now time.Duration, at uint64, k *key) {
+	for _, o := range t.locals {
+		if a := o.keys.get(at); a != nil && !a.withdrawn {
+			return
+		}
+	}
+	k.owner, k.before, k.alone = "", "", false
+	if !t.small() {
+		t.unfollow(now, at, k)
+	}
+}
+
+// unfollow ends the sum of a key that the owner tells this agent no more.
+func (t *Aggregator) unfollow(now time.Duration, at uint64, k *key) {
+	if k.source != nil {
+		t.table.Leave(k.source.id, at, 1, math.MaxUint64)
+		t.follow(k, nil)
+	}
+	t.endRest(now, k)
+	k.next = nil
+	t.note(now, at, k)
+}
+
+// small reports whether there are so few agents that each is told of all keys, and owns them.
+func (t *Aggregator) small() bool { return len(t.owners.names) <= t.o.Everybody }
+
+// tellClaims has the claims of all gateways here told.
+func (t *Aggregator) tellClaims(now time.Duration, at uint64, k *key, urgent bool) {
+	for _, o := range t.sortedLocals() {
+		if o.keys.get(at) != nil {
+			t.tellClaim(now, o, at, k, urgent)
+		}
+	}
+}
+
+// tellClaim has the claim of a gateway told to all who are to know it.
+func (t *Aggregator) tellClaim(now time.Duration, o *local, at uint64, k *key, urgent bool) {
+	if k.owner == "" {
+		return
+	}
+	t.sendClaim(now, k.owner, o, at, k, urgent)
+	if k.before != "" {
+		t.sendClaim(now, k.before, o, at, k, urgent)
+	}
+	if !t.small() {
+		return
+	}
+	for _, name := range t.owners.names[1:] {
+		if name != k.before {
+			t.sendClaim(now, name, o, at, k, urgent)
+		}
+	}
+}
+
+// sendClaim has the claim of a gateway told to one agent.
+func (t *Aggregator) sendClaim(now time.Duration, to string, o *local, at uint64, k *key, urgent bool) {
+	switch {
+	case to == t.o.Agent:
+		t.takeOwn(now, o, at, k)
+	case t.o.Tell != nil:
+		t.o.Tell.Tell(now, to, delivery.Item{Key: at, Kind: delivery.Claim, From: o.number}, urgent)
+	}
+}
+
+// wants reports whether an agent is to know what a gateway claims of a key.
+func (t *Aggregator) wants(agent string, k *key, a *announced) bool {
+	return k != nil && a != nil && !a.withdrawn && k.owner != "" &&
+		(agent == k.owner || agent == k.before || t.small())
+}

@@ -1,0 +1,289 @@
+package aggregation
+
+import (
+	"time"
+
+	"github.com/titrate/titrate/control/claims"
+	"github.com/titrate/titrate/control/exchange"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+)
+
+// The user's side of a key: the claims of the gateways here are told to the key's owner,
+// and the owner says what all others claim. In the table that sum is the record of one more
+// peer, the source; so it is taken to go on while the owner is silent, and dropped after
+// T2, like the claims of any replica.
+//
+// When another agent becomes the owner:
+//
+//  1. The claims here are told to both, and the sum of the former owner holds.
+//  2. It holds until the new one knows as many other replicas, or has spoken for [listen].
+//  3. If the new one knows fewer, what its sum lacks of the claims of the former one stands
+//     until it knows as many, for T2 at most: some replicas may be cut off.
+//  4. The count of the key begins anew, with another epoch. What a ledger has charged stands,
+//     and it takes the others' pool if that is emptier. So no count steps, and what others
+//     admitted between the two sums is counted as far as one of them sees it as spent. So it
+//     does whenever the new owner comes to know more replicas within T2: most of them are not
+//     new, but register late.
+
+// listen is how long the sum of a former owner holds once the new one has spoken and knows
+// fewer replicas: the others register there within two periods and the delay.
+const listen = 250 * time.Millisecond
+
+// use is how this agent uses a key.
+type use struct {
+	owner  string        // at which the claims here are registered; "": none is
+	before string        // the former owner, at which they are, too, as long as its sum holds
+	source *source       // whose sum holds; nil: none was heard
+	since  time.Duration // a former owner's held until then; 0: there was none
+	others int           // how many replicas are in that sum
+	next   *word         // of the new owner, not in force yet
+	rest   *rest         // of a former owner's claims, nil: nothing
+}
+
+// rest is what a new owner's sum lacks of the former one's.
+type rest struct {
+	key    uint64
+	from   *source // the former owner, whose record in the table is what is left
+	others int     // how many replicas it knew
+	until  time.Duration
+}
+
+// isUsed reports whether a gateway here uses the key, or others of which an owner tells.
+func (u *use) isUsed() bool { return u.owner != "" || u.source != nil && u.others > 0 }
+
+// source is one life of an agent as the owner of keys.
+type source struct {
+	agentLife
+	id   claims.Peer // in the table
+	keys int         // for which its sum holds, or a rest of it
+
+	heard, promise time.Duration // as of a remote
+	silence        silence
+}
+
+// word is what an owner says of a key.
+type word struct {
+	from  *source
+	seq   uint64 // of the packet
+	flow  bool
+	since time.Duration // the owner has spoken of the key
+	claims.Outside
+}
+
+// record is the word as the table has it.
+func (w *word) record() claims.Record {
+	return claims.Record{KeyClaim: exchange.KeyClaim{Key: w.Key, Claim: w.Claims, Active: w.Active,
+		Unsaturated: w.Unsaturated, Admitted: w.Admitted, Spent: w.Spent}, Generation: 1, Seq: w.seq}
+}
+
+// source returns one life of an agent as an owner.
+func (t *Aggregator) source(now time.Duration, agent string, life uint64) *source {
+	at := agentLife{agent, life}
+	s := t.sources[at]
+	if s == nil {
+		t.last++
+		s = &source{agentLife: at, id: t.last}
+		t.sources[at] = s
+		t.table.SetOwner(s.id, now.Seconds())
+	}
+	return s
+}
+
+// follow has the sum of a source hold for a key; nil: that of none.
+func (t *Aggregator) follow(k *key, s *source) {
+	if k.source != nil {
+		k.source.keys--
+	}
+	k.source = s
+	if s != nil {
+		s.keys++
+	}
+}
+
+// dropSources forgets owners whose sums hold for no key any more.
+func (t *Aggregator) dropSources(now time.Duration) {
+	if len(t.words) > 0 {
+		return // of one that is about to hold
+	}
+	for at, s := range t.sources {
+		if s.keys == 0 && s != t.own {
+			t.table.Remove(s.id, now.Seconds())
+			delete(t.sources, at)
+		}
+	}
+}
+
+// ReceiveSums takes what another agent says of the keys that it owns, in the packet seq.
+func (t *Aggregator) ReceiveSums(now time.Duration, from Sender, seq uint64, sums []*gossipv1.Sum) {
+	s := t.sources[agentLife{from.Agent, from.Life}]
+	if s == nil && len(sums) == 0 {
+		return
+	}
+	s = t.source(now, from.Agent, from.Life)
+	t.table.SetStale(s.id, mayStaySilent(from.Promise).Seconds(), now.Seconds())
+	t.table.Heard(s.id, now.Seconds())
+	s.heard, s.promise = now, from.Promise
+	for _, m := range sums {
+		w := word{from: s, seq: seq, flow: m.GetFlow(), since: now}
+		w.Key, w.Claims, w.Active = m.GetKey(), float64(m.GetClaims()), float64(m.GetActive())
+		w.Unsaturated, w.Admitted, w.Spent = float64(m.GetUnsaturated()), m.GetAdmitted(), float64(m.GetSpent())
+		w.Others = int(m.GetOthers())
+		t.takeWord(now, &w)
+	}
+}
+
+// mayStaySilent is the silence after which one who promised to speak again is assumed to
+// have gone on: it is missed once then.
+func mayStaySilent(promise time.Duration) time.Duration { return promise + promise/2 }
+
+// takeWord takes what an owner says of a key.
+func (t *Aggregator) takeWord(now time.Duration, w *word) {
+	if w.record().Validate() != nil {
+		t.refused++
+		return
+	}
+	k := t.keys.get(w.Key)
+	switch {
+	case (k == nil || k.owner == "") && !t.small():
+		return // nobody here uses it
+	case (k == nil || k.source != w.from) && w.from.agent != t.ownerOf(w.Key, k):
+		return // a late word of a former owner
+	case k == nil || k.source == nil || k.source == w.from || w.Others >= k.others:
+		t.install(now, k, w)
+		return
+	case k.next == nil || k.next.from != w.from:
+		t.words = append(t.words, w.Key)
+	case k.next.seq > w.seq:
+		return
+	default:
+		w.since = k.next.since
+	}
+	k.next = w
+}
+
+// ownerOf is the agent that owns a key, as far as is known here; k may be nil.
+func (t *Aggregator) ownerOf(at uint64, k *key) string {
+	switch {
+	case k != nil && k.owner != "":
+		return k.owner
+	case t.small():
+		return t.o.Agent // as every other agent is
+	}
+	return t.owners.of(at)
+}
+
+// settleWords installs the words of new owners that have waited for long enough.
+func (t *Aggregator) settleWords(now time.Duration) {
+	for len(t.words) > 0 {
+		k := t.keys.get(t.words[0])
+		if k != nil && k.next != nil && now-k.next.since < listen {
+			return
+		}
+		t.words = t.words[1:]
+		if k != nil && k.next != nil {
+			t.install(now, k, k.next)
+		}
+	}
+}
+
+// install has an owner's word hold; k is nil for a key that is not known here.
+func (t *Aggregator) install(now time.Duration, k *key, w *word) {
+	r := w.record()
+	outcome, err := t.table.Apply(w.from.id, now.Seconds(), r)
+	switch {
+	case err != nil || outcome == claims.Refused:
+		t.refused++
+		return
+	case outcome == claims.Old && k != nil && k.source == w.from:
+		return
+	}
+	if k == nil {
+		k = t.keyOf(w.Key, w.flow)
+	}
+	switch {
+	case k.source != w.from:
+		t.change(now, k, w)
+	case w.Others > k.others && k.since > 0 && now-k.since < t.o.T2:
+		t.table.Renew(w.Key) // what comes late to the new owner has been counted
+	}
+	k.flow, k.others, k.next = w.flow, w.Others, nil
+	if k.rest != nil && k.others >= k.rest.others {
+		t.endRest(now, k)
+	}
+	t.note(now, w.Key, k)
+	t.fresh = t.fresh || !t.small()
+	t.leaveFormer(now, w.Key, k)
+	alone := w.Others == 0 && !t.small()
+	if k.alone && !alone { // what was not told meanwhile
+		t.tellClaims(now, w.Key, k, true)
+	}
+	k.alone = alone
+}
+
+// change goes from the sum of one owner to that of another, see above.
+func (t *Aggregator) change(now time.Duration, k *key, w *word) {
+	former := k.source
+	if former != nil {
+		former.keys++ // until what is left of its sum goes
+	}
+	t.follow(k, w.from)
+	if k.rest != nil && k.rest.from == w.from { // it is the owner again
+		k.rest.from.keys--
+		k.rest = nil
+	}
+	if former == nil {
+		return
+	}
+	k.since = now
+	t.endRest(now, k)
+	k.rest = &rest{w.Key, former, k.others, now + t.o.T2}
+	if w.Others >= k.others || !t.table.Reduce(former.id, w.Key, w.record().KeyClaim) {
+		t.endRest(now, k)
+	} else {
+		t.rests = append(t.rests, k.rest)
+	}
+	t.table.Renew(w.Key)
+}
+
+// endRest ends what is left of a former owner's sum.
+func (t *Aggregator) endRest(now time.Duration, k *key) {
+	if r := k.rest; r != nil {
+		t.table.Discard(r.from.id, r.key, now.Seconds())
+		t.table.Renew(r.key)
+		r.from.keys--
+		k.rest = nil
+	}
+}
+
+// endRests ends what has stood for long enough.
+func (t *Aggregator) endRests(now time.Duration) {
+	for len(t.rests) > 0 && (t.rests[0].until <= now || t.rests[0].ended(t)) {
+		r := t.rests[0]
+		t.rests = t.rests[1:]
+		if k := t.keys.get(r.key); k != nil && k.rest == r {
+			t.endRest(now, k)
+			t.note(now, r.key, k)
+		}
+	}
+}
+
+// ended reports whether a rest has ended before its time.
+func (r *rest) ended(t *Aggregator) bool {
+	k := t.keys.get(r.key)
+	return k == nil || k.rest != r
+}
+
+// leaveFormer withdraws the claims at the owner before, once the new one's word holds.
+func (t *Aggregator) leaveFormer(now time.Duration, at uint64, k *key) {
+	if k.before == "" || k.source.agent != k.owner {
+		return
+	}
+	former := k.before
+	k.before = ""
+	for _, o := range t.sortedLocals() {
+		if o.keys.get(at) != nil {
+			o.seq++ // what it leaves is newer than what it claimed
+			t.sendClaim(now, former, o, at, k, false)
+		}
+	}
+}

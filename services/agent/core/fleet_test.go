@@ -1,0 +1,477 @@
+package core
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/proto/link"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/gossip/schedule"
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+)
+
+// fleet is agents with a gateway each, on virtual time.
+type fleet struct {
+	everybody int // of Options
+	now       time.Duration
+	agents    []*fleetAgent
+	random    *rand.Rand
+	loss      float64 // part of the packets that are lost, and as many come twice or late
+	mail      []mail
+	version   uint8
+	places    map[string]int
+}
+
+type fleetAgent struct {
+	*Core
+	name     string
+	life     int
+	dead     bool
+	start    time.Duration
+	admitted map[uint64]float64
+	claim    map[uint64]float64
+	sums     map[uint64]exchange.KeySum // sent to the gateway last
+	charged  map[uint64]float64         // of what others have admitted, by the law of drc.Ledger.Hear
+}
+
+// hear charges what others have admitted, as a ledger without refill does.
+func (a *fleetAgent) hear(k exchange.KeySum) {
+	switch was := a.sums[k.Key]; {
+	case k.Epoch == was.Epoch:
+		a.charged[k.Key] += k.Admitted - was.Admitted
+	case was.Epoch == 0:
+		a.charged[k.Key] += min(k.Admitted, k.Spent)
+	default:
+		a.charged[k.Key] += max(0, k.Spent-a.spent(k.Key))
+	}
+	a.sums[k.Key] = k
+}
+
+// spent is what the gateway takes to be spent of a key that is not refilled.
+func (a *fleetAgent) spent(key uint64) float64 { return a.admitted[key] + a.charged[key] }
+
+type mail struct {
+	at       time.Duration
+	from, to int
+	life     [2]int
+	packet   *gossipv1.Packet
+}
+
+func newFleet(n, everybody int, seed uint64) *fleet {
+	f := &fleet{everybody: everybody, now: time.Second, random: rand.New(rand.NewPCG(seed, 1)), version: schedule.Owners,
+		places: map[string]int{}}
+	for i := range n {
+		f.agents = append(f.agents, &fleetAgent{name: fmt.Sprintf("agent-%03d", i), admitted: map[uint64]float64{},
+			claim: map[uint64]float64{}, sums: map[uint64]exchange.KeySum{}, charged: map[uint64]float64{}})
+		f.places[f.agents[i].name] = i
+		f.begin(i)
+	}
+	return f
+}
+
+// begin starts an agent anew; its gateway lives on and reconnects.
+func (f *fleet) begin(i int) {
+	a := f.agents[i]
+	a.life++
+	a.start = f.now
+	a.Core = New(Options{Name: a.name, Incarnation: uint64(a.life), Period: period, T1: 10 * time.Second,
+		T2: 15 * time.Second, Everybody: f.everybody})
+	for j, b := range f.agents {
+		if j != i {
+			a.PeerAlive(f.at(a), b.name, "", true, f.version)
+			b.PeerAlive(f.at(b), a.name, "", true, f.version)
+		}
+	}
+	f.take(a, a.Connected(f.at(a), 1, link.Hello{Version: link.Version, Replica: "gateway of " + a.name, Generation: 1,
+		Weight: 1}, 0))
+	for key := range a.admitted {
+		f.announce(i, key)
+	}
+}
+
+func (f *fleet) at(a *fleetAgent) time.Duration { return f.now - a.start }
+
+func (f *fleet) take(a *fleetAgent, e Effects) {
+	for _, frame := range e.Frames {
+		if s, ok := frame.Message.(*exchange.Sums); ok {
+			if s.Full {
+				for key, was := range a.sums {
+					was.Claims, was.Active = 0, 0
+					a.sums[key] = was
+				}
+			}
+			for _, k := range s.Keys {
+				was := a.charged[k.Key]
+				if a.hear(k); a.charged[k.Key] != was { // it says so, as a filter does
+					f.announce(slices.Index(f.agents, a), k.Key)
+				}
+			}
+			for _, key := range s.Gone {
+				was := a.sums[key]
+				was.Claims, was.Active = 0, 0
+				a.sums[key] = was
+			}
+		}
+	}
+	if e.GossipSoon {
+		f.round(slices.Index(f.agents, a), true)
+	}
+}
+
+// announce has a gateway announce what it admitted and claims.
+func (f *fleet) announce(i int, key uint64) {
+	a := f.agents[i]
+	f.take(a, a.Received(f.at(a), 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: key, Claim: a.claim[key],
+		Unsaturated: a.claim[key], Admitted: a.admitted[key], Spent: a.spent(key)}}}))
+}
+
+func (f *fleet) admit(i int, key uint64, cost float64) {
+	f.agents[i].admitted[key] += cost
+	f.announce(i, key)
+}
+
+func (f *fleet) round(i int, soon bool) {
+	a := f.agents[i]
+	out, _ := a.Round(f.at(a), soon)
+	for _, o := range out {
+		to := f.places[o.To]
+		if n := proto.Size(o.Packet); n > schedule.MaxPacket {
+			panic(fmt.Sprintf("a packet of %d bytes", n))
+		}
+		times := 1
+		switch x := f.random.Float64(); {
+		case x < f.loss:
+			times = 0
+		case x < 2*f.loss:
+			times = 2
+		}
+		for range times {
+			m := mail{f.now + time.Millisecond, i, to, [2]int{a.life, f.agents[to].life}, o.Packet}
+			if f.random.Float64() < f.loss {
+				m.at += time.Duration(f.random.IntN(200)) * time.Millisecond
+			}
+			f.mail = append(f.mail, m)
+		}
+	}
+}
+
+// run lets time pass in quarters of a period; each is called after every step.
+func (f *fleet) run(d time.Duration, each func()) {
+	for end, step := f.now+d, 0; f.now < end; step++ {
+		f.now += period / 4
+		due := f.mail
+		f.mail = nil
+		for _, m := range due {
+			to := f.agents[m.to]
+			switch {
+			case to.dead:
+			case m.at > f.now:
+				f.mail = append(f.mail, m)
+			case m.life == [2]int{f.agents[m.from].life, to.life}:
+				b, err := proto.Marshal(m.packet)
+				p := &gossipv1.Packet{}
+				if err != nil || proto.Unmarshal(b, p) != nil {
+					panic("a packet does not decode")
+				}
+				if _, soon := to.ReceivePacket(f.at(to), p); soon {
+					f.round(m.to, true)
+				}
+			}
+		}
+		for i, a := range f.agents {
+			if (step+i)%2 == 0 && !a.dead {
+				f.take(a, a.Tick(f.at(a)))
+				f.round(i, false)
+			}
+		}
+		if each != nil {
+			each()
+		}
+	}
+}
+
+// truth is what all gateways have admitted of a key, and what all but one claim.
+func (f *fleet) truth(key uint64, but int) (admitted, claims float64) {
+	for j, b := range f.agents {
+		admitted += b.admitted[key]
+		if j != but {
+			claims += b.claim[key]
+		}
+	}
+	return admitted, claims
+}
+
+// wants fails unless each gateway was told what the others claim, and takes no less than
+// least and no more than all to be spent that was admitted.
+func (f *fleet) wants(t interface{ Fatalf(string, ...any) }, what string, least map[uint64]float64, keys ...uint64) {
+	for i, a := range f.agents {
+		for _, key := range keys {
+			admitted, claims := f.truth(key, i)
+			if got := a.sums[key].Claims; math.Abs(got-claims) > .01*claims {
+				t.Fatalf("%s: gateway %d is told that the others claim %v of key %d, want %v", what, i, got, key, claims)
+			}
+			if got := a.spent(key); got < least[key]-1e-6 || got > admitted+1e-6 {
+				t.Fatalf("%s: gateway %d takes %v of key %d to be spent, want from %v to %v", what, i, got, key, least[key],
+					admitted)
+			}
+		}
+	}
+}
+
+// all is what all gateways have admitted of each key.
+func (f *fleet) all(keys []uint64) map[uint64]float64 {
+	out := map[uint64]float64{}
+	for _, k := range keys {
+		out[k], _ = f.truth(k, -1)
+	}
+	return out
+}
+
+// Up to 16 agents, whatever packets are lost, repeated or late, and however the agents
+// disagree for a while on who is alive: then each gateway has the exact sums of the others,
+// and on the way no count runs back or ahead.
+func TestSumsAreExactAfterQuiet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { testChurn(t, 16) })
+}
+
+// With owners, the claims are exact after quiet, and all that is admitted then is counted. Of
+// what was admitted while owners changed nothing is counted twice, and of what was admitted
+// before nothing is forgotten.
+func TestOwnersChange(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { testChurn(t, 1) })
+}
+
+func testChurn(t *rapid.T, everybody int) {
+	n := rapid.IntRange(2, 4).Draw(t, "agents")
+	f := newFleet(n, everybody, rapid.Uint64().Draw(t, "seed"))
+	keys := []uint64{11, 12, 13}
+	for i := range n {
+		for _, k := range keys {
+			f.admit(i, k, float64(1+f.random.IntN(5)))
+		}
+		f.run(500*time.Millisecond, nil) // else what both have admitted is spent only once, as they see it
+	}
+	f.wants(t, "at first", f.all(keys), keys...)
+	least := f.all(keys)
+	f.loss = float64(rapid.IntRange(0, 4).Draw(t, "loss")) / 10
+	before := make([]map[uint64]float64, n)
+	for i := range before {
+		before[i] = map[uint64]float64{}
+	}
+	check := func() {
+		for i, a := range f.agents {
+			for _, k := range keys {
+				most, _ := f.truth(k, -1)
+				if got := a.spent(k); got < before[i][k]-1e-6 || got > most+1e-6 {
+					t.Fatalf("gateway %d takes %v of key %d to be spent after %v, %v were admitted", i, got, k, before[i][k],
+						most)
+				}
+				before[i][k] = a.spent(k)
+			}
+		}
+	}
+	for range rapid.IntRange(0, 12).Draw(t, "steps") {
+		i, j := f.random.IntN(n), f.random.IntN(n)
+		if a, b := f.agents[i], f.agents[j]; i != j {
+			switch f.random.IntN(3) {
+			case 0:
+				a.PeerFailed(f.at(a), b.name)
+			case 1:
+				a.PeerAlive(f.at(a), b.name, "", false, schedule.Owners)
+			}
+		}
+		i, k := f.random.IntN(n), keys[f.random.IntN(len(keys))]
+		f.agents[i].claim[k] = 0
+		f.admit(i, k, float64(f.random.IntN(4)))
+		f.run(time.Duration(f.random.IntN(400))*time.Millisecond, check)
+	}
+	f.loss = 0
+	for i, a := range f.agents {
+		for j, b := range f.agents {
+			if i != j {
+				a.PeerAlive(f.at(a), b.name, "", false, schedule.Owners)
+			}
+		}
+	}
+	f.run(2*time.Second, check)
+	if everybody > n {
+		least = f.all(keys)
+	}
+	f.wants(t, "after quiet", least, keys...)
+	was, admitted := make([]map[uint64]float64, n), f.all(keys)
+	for i, a := range f.agents {
+		was[i] = map[uint64]float64{}
+		for _, k := range keys {
+			was[i][k] = a.spent(k)
+		}
+	}
+	for i := range n {
+		for _, k := range keys {
+			f.agents[i].claim[k] = float64(i + 1)
+			f.admit(i, k, float64(1+i))
+		}
+	}
+	f.run(time.Second, check)
+	f.wants(t, "later", least, keys...)
+	for i, a := range f.agents {
+		for _, k := range keys {
+			now, _ := f.truth(k, -1)
+			if got, want := a.spent(k)-was[i][k], now-admitted[k]; got < want-1e-6 || everybody > n && got > want+1e-6 {
+				t.Fatalf("gateway %d has counted %v of key %d since the quiet, want %v, with owners no less", i, got, k, want)
+			}
+		}
+	}
+}
+
+// Agents that begin again, with gateways that live on, are registered anew.
+func TestAgentsThatBeginAgain(t *testing.T) {
+	for _, everybody := range []int{1, 16} {
+		testAgentsThatBeginAgain(t, everybody)
+	}
+}
+
+func testAgentsThatBeginAgain(t *testing.T, everybody int) {
+	f := newFleet(4, everybody, 1)
+	keys := []uint64{1, 2, 3, 4, 5, 6, 7, 8}
+	for i := range f.agents {
+		for _, k := range keys {
+			f.agents[i].claim[k] = float64(i + 1)
+			f.admit(i, k, 3)
+		}
+	}
+	f.run(time.Second, nil)
+	for i := range f.agents {
+		f.begin(i)
+		f.run(time.Second, nil)
+		for j := range f.agents {
+			for _, k := range keys {
+				f.agents[j].claim[k]++
+				f.admit(j, k, 1)
+			}
+		}
+		f.run(time.Second, nil)
+	}
+	for i, a := range f.agents {
+		for _, k := range keys {
+			want := 0.0
+			for j, b := range f.agents {
+				if j != i {
+					want += b.claim[k]
+				}
+			}
+			if got := a.sums[k].Claims; math.Abs(got-want) > .01*want {
+				t.Errorf("gateway %d is told claims %v of key %d, want %v", i, got, k, want)
+			}
+		}
+	}
+}
+
+// The owner of a key crashes with its gateway: the others hear of each other again through the
+// next owner, and count the lost gateway's claim until T2.
+func TestAnOwnerCrashes(t *testing.T) {
+	const key = 1
+	f := newFleet(4, 1, 1)
+	for i, a := range f.agents {
+		a.claim[key] = float64(i + 1)
+		f.admit(i, key, 3)
+	}
+	f.run(time.Second, nil)
+	lost := slices.IndexFunc(f.agents, func(a *fleetAgent) bool { return a.Status(f.at(a)).Aggregation.Owned == 1 })
+	f.agents[lost].dead = true
+	expect := func(what string, ofLost float64) {
+		t.Helper()
+		for i, a := range f.agents {
+			if a.dead {
+				continue
+			}
+			want := ofLost
+			for j, b := range f.agents {
+				if j != i && j != lost {
+					want += b.claim[key]
+				}
+			}
+			if got := a.sums[key].Claims; math.Abs(got-want) > .01*want {
+				t.Errorf("%s: gateway %d is told claims of %v, want %v", what, i, got, want)
+			}
+		}
+	}
+	f.run(2*time.Second, nil)
+	expect("the owner is silent", f.agents[lost].claim[key])
+	for _, a := range f.agents {
+		if !a.dead {
+			a.PeerFailed(f.at(a), f.agents[lost].name)
+		}
+	}
+	f.run(listens, nil)
+	for i, a := range f.agents {
+		if !a.dead {
+			a.claim[key] += 5
+			f.admit(i, key, 1)
+		}
+	}
+	f.run(200*time.Millisecond, nil)
+	expect("another is the owner", f.agents[lost].claim[key])
+	f.run(15*time.Second, nil)
+	expect("after T2", 0)
+}
+
+// listens is longer than a new owner listens.
+const listens = 500 * time.Millisecond
+
+// What an agent sends follows the traffic of its gateways, not the number of agents: three
+// agents use each key, and each agent uses 30 of them.
+func TestCostFollowsTraffic(t *testing.T) {
+	const users, keysOfAgent = 3, 30
+	perAgent := func(n int) (packets, bytes, records float64) {
+		f := newFleet(n, 0, 7)
+		use := func() {
+			for i := range n {
+				for k := range keysOfAgent {
+					key := uint64((i/users)*keysOfAgent + k + 1)
+					f.agents[i].claim[key] = 1 + f.random.Float64()
+					if f.random.Float64() < .05 { // a request/s, by periods
+						f.admit(i, key, 1)
+					}
+				}
+			}
+		}
+		for range 20 {
+			use()
+			f.run(period, nil)
+		}
+		before := make([]schedule.Traffic, n)
+		for i, a := range f.agents {
+			before[i] = a.Status(f.at(a)).Traffic
+		}
+		const seconds = 1
+		for range seconds * 20 {
+			use()
+			f.run(period, nil)
+		}
+		for i, a := range f.agents {
+			s := a.Status(f.at(a)).Traffic
+			packets += float64(s.Packets-before[i].Packets) / seconds / float64(n)
+			bytes += float64(s.Bytes-before[i].Bytes) / seconds / float64(n)
+			records += float64(s.Records-before[i].Records) / seconds / float64(n)
+		}
+		return packets, bytes, records
+	}
+	var packets30, records30 float64
+	for _, n := range []int{10, 30, 100} {
+		packets, bytes, records := perAgent(n)
+		t.Logf("%d agents: %.0f packets/s, %.1f kB/s, %.0f records/s for each", n, packets, bytes/1000, records)
+		if n == 30 {
+			packets30, records30 = packets, records
+		}
+		if n == 100 && (records > 1.4*records30 || packets > 2*packets30) {
+			t.Errorf("100 agents: %.0f records/s in %.0f packets/s, with 30 agents %.0f in %.0f", records, packets, records30,
+				packets30)
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package delivery
+
+import "time"
+
+// Kind is what an item tells.
+type Kind uint8
+
+const (
+	// Claim is what a replica of this agent claims of a key that the peer owns.
+	Claim Kind = iota
+	// Sum is what all others claim of a key that this agent owns and the peer uses.
+	Sum
+)
+
+// Item is the state of one key, of one kind.
+type Item struct {
+	Key  uint64
+	Kind Kind
+	From int32 // the replica that claims, as its agent numbers them; 0 of a Sum
+}
+
+// reorder is how many later packets must be heard for one to count as lost.
+const reorder = 3
+
+// maxFlights bounds the packets that wait for an acknowledgement: older ones are lost.
+const maxFlights = 1024
+
+type state uint8
+
+const (
+	unused state = iota
+	calm
+	waiting
+	flying
+)
+
+type told struct {
+	item   Item
+	packet uint64 // that carried it last
+	since  time.Duration
+	state  state
+	urgent bool
+}
+
+// flight is a packet under way with the items that it carries.
+type flight struct {
+	packet uint64
+	at     time.Duration
+	items  []int32
+}
+
+// Box is what one peer is told. The zero Box is empty. Not safe for concurrent use.
+type Box struct {
+	index   map[Item]int32
+	items   []told
+	free    []int32
+	urgent  queue
+	normal  queue
+	flights []flight // by packet
+	waits   int
+	visited int
+}
+
+// Len is how many items the peer is told.
+func (b *Box) Len() int { return len(b.index) }
+
+// Waiting is how many of them wait for a packet.
+func (b *Box) Waiting() int { return b.waits }
+
+// Tell says that an item has a new state. Urgent items are taken first.
+func (b *Box) Tell(now time.Duration, item Item, urgent bool) {
+	i, ok := b.index[item]
+	if !ok {
+		i = b.add(item)
+	}
+	b.wait(now, i, urgent)
+}
+
+func (b *Box) add(item Item) (i int32) {
+	if b.index == nil {
+		b.index = map[Item]int32{}
+	}
+	if n := len(b.free); n > 0 {
+		i, b.free = b.free[n-1], b.free[:n-1]
+	} else {
+		b.items = append(b.items, told{})
+		i = int32(len(b.items) - 1)
+	}
+	b.items[i] = told{item: item, state: calm}
+	b.index[item] = i
+	return i
+}
+
+func (b *Box) wait(now time.Duration, i int32, urgent bool) {
+	e := &b.items[i]
+	switch {
+	case e.state != waiting:
+		e.state, e.since, e.urgent = waiting, now, urgent
+		b.waits++
+	case e.urgent || !urgent:
+		return
+	}
+	e.urgent = urgent
+	if urgent {
+		b.urgent.push(i)
+	} else {
+		b.normal.push(i)
+	}
+}
+
+// Forget ends telling an item.
+func (b *Box) Forget(item Item) {
+	i, ok := b.index[item]
+	if !ok {
+		return
+	}
+	if b.items[i].state == waiting {
+		b.waits--
+	}
+	b.items[i] = told{}
+	b.free = append(b.free, i)
+	delete(b.index, item)
+}
+
+// Known reports whether the peer is told an item.
+func (b *Box) Known(item Item) bool {
+	_, ok := b.index[item]
+	return ok
+}
+
+// Oldest is how long the item that is taken next waits; 0 if none does.
+func (b *Box) Oldest(now time.Duration) time.Duration {
+	oldest := time.Duration(0)
+	for _, q := range []*queue{&b.urgent, &b.normal} {
+		if i, ok := b.first(q); ok {
+			oldest = max(oldest, now-b.items[i].since)
+		}
+	}
+	return oldest
+}
+
+// first is the first of a queue that waits; what no longer waits is taken out.
+func (b *Box) first(q *queue) (int32, bool) {
+	for q.len() > 0 {
+		if i := q.peek(); b.items[i].state == waiting {
+			return i, true
+		}
+		q.pop()
+	}
+	return 0, false
+}
+
+// Begin begins a packet; the numbers of packets rise.
+func (b *Box) Begin(now time.Duration, packet uint64) {
+	if n := len(b.flights); n > 0 && len(b.flights[n-1].items) == 0 {
+		b.flights = b.flights[:n-1] // it carried nothing
+	}
+	if len(b.flights) >= maxFlights {
+		b.lose(now, &b.flights[0])
+		b.flights = b.flights[1:]
+	}
+	b.flights = append(b.flights, flight{packet: packet, at: now})
+}
+
+// Take takes the next item into the packet that was begun last; false if none waits.
+func (b *Box) Take() (Item, bool) {
+	for _, q := range []*queue{&b.urgent, &b.normal} {
+		i, ok := b.first(q)
+		if !ok {
+			continue
+		}
+		q.pop()
+		f := &b.flights[len(b.flights)-1]
+		f.items = append(f.items, i)
+		e := &b.items[i]
+		e.state, e.packet, e.urgent = flying, f.packet, false
+		b.waits--
+		return e.item, true
+	}
+	return Item{}, false
+}
+
+// Acked takes an acknowledgement: packet last was heard, and packet last−1−i if bit i of
+// earlier is set. Others that were sent more than patience ago are lost.
+func (b *Box) Acked(now time.Duration, last, earlier uint64, patience time.Duration) {
+	keep := b.flights[:0]
+	for i := range b.flights {
+		f := &b.flights[i]
+		switch {
+		case heard(f.packet, last, earlier):
+			b.settle(f)
+		case f.packet+reorder <= last || now-f.at > patience:
+			b.lose(now, f)
+		default:
+			keep = append(keep, *f)
+		}
+	}
+	clear(b.flights[len(keep):])
+	b.flights = keep
+}
+
+// Overdue takes the packets that were not acknowledged within patience as lost.
+func (b *Box) Overdue(now, patience time.Duration) {
+	if len(b.flights) > 0 && now-b.flights[0].at > patience {
+		b.Acked(now, 0, 0, patience)
+	}
+}
+
+func heard(packet, last, earlier uint64) bool {
+	if packet >= last {
+		return packet == last
+	}
+	back := last - packet - 1
+	return back < 64 && earlier>>back&1 == 1
+}
+
+func (b *Box) settle(f *flight) {
+	for _, i := range f.items {
+		if e := &b.items[i]; e.state == flying && e.packet == f.packet {
+			e.state = calm
+		}
+	}
+}
+
+func (b *Box) lose(now time.Duration, f *flight) {
+	for _, i := range f.items {
+		if e := &b.items[i]; e.state == flying && e.packet == f.packet {
+			b.wait(now, i, true)
+		}
+	}
+}
+
+// Restart begins anew with a peer that has forgotten everything: of the items that keep
+// wants, all wait.
+func (b *Box) Restart(now time.Duration, keep func(Item) bool) {
+	old := b.items
+	*b = Box{}
+	for i := range old {
+		if old[i].state != unused && keep(old[i].item) {
+			b.Tell(now, old[i].item, true)
+		}
+	}
+}
+
+// Visit visits up to n calm items, in turn.
+func (b *Box) Visit(n int, visit func(Item)) {
+	for range min(n, len(b.items)) {
+		b.visited = (b.visited + 1) % len(b.items)
+		if e := b.items[b.visited]; e.state == calm {
+			visit(e.item)
+		}
+	}
+}
+
+// queue is first in, first out.
+type queue struct {
+	list []int32
+	head int
+}
+
+func (q *queue) len() int    { return len(q.list) - q.head }
+func (q *queue) peek() int32 { return q.list[q.head] }
+
+func (q *queue) push(i int32) {
+	if q.head > 64 && q.head > len(q.list)/2 {
+		q.list = append(q.list[:0], q.list[q.head:]...)
+		q.head = 0
+	}
+	q.list = append(q.list, i)
+}
+
+func (q *queue) pop() { q.head++ }

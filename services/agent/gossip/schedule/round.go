@@ -1,0 +1,305 @@
+package schedule
+
+import (
+	"time"
+
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/gossip/delivery"
+	"google.golang.org/protobuf/proto"
+)
+
+const (
+	// PacketsPerPeriod and BytesPerPeriod bound what an agent sends in a period: with
+	// P = 50 ms 2000 packets/s and 2.6 MB/s. What does not fit waits, is told as late to
+	// the peers, and is counted (Deferred).
+	PacketsPerPeriod = 100
+	BytesPerPeriod   = 128 << 10
+	// keepalives is how many packets per second an agent without claims sends at most.
+	// The time between two of them to one peer grows with the number of peers, up to
+	// longestKeepalive.
+	keepalives       = 64
+	longestKeepalive = 4 * time.Second
+	// busyPeers is to how many peers an agent speaks in a period at most because something
+	// was said to them lately; with more peers each has its turn later.
+	busyPeers = 16
+	// refreshCycle is the number of rounds within which each item is told again, or
+	// forgotten if the peer need not know it any more.
+	refreshCycle = 1280
+	// longestRecord is the most that an item adds to a packet, in bytes, without the
+	// name of its gateway.
+	longestRecord = 80
+)
+
+// Source is what the peers are told.
+type Source interface {
+	// State is all that this agent claims, for peers of version 2.
+	State(now time.Duration) []*gossipv1.Replica
+	// Heads are the gateways of this agent, without what they claim.
+	Heads(now time.Duration) []*gossipv1.Replica
+	// Contended reports whether any replica uses anything.
+	Contended() bool
+	// Put adds the state of an item to a packet to a peer, and returns by how many bytes
+	// it grows; 0: the peer need not know it.
+	Put(now time.Duration, m *gossipv1.Packet, to string, item delivery.Item) int
+	// Wanted reports whether a peer needs to know an item.
+	Wanted(to string, item delivery.Item) bool
+}
+
+// Outgoing is a packet with its addressee.
+type Outgoing struct {
+	To     string // its name
+	Packet *gossipv1.Packet
+}
+
+// budget is what may still be sent in this period.
+type budget struct {
+	since          time.Duration
+	packets, bytes int
+	late           time.Duration // how long the oldest item that did not fit has waited
+	total          Traffic
+}
+
+func (b *budget) take(bytes int) {
+	b.packets--
+	b.bytes -= bytes
+	b.total.Packets++
+	b.total.Bytes += uint64(bytes)
+}
+
+func (b *budget) left() bool { return b.packets > 0 && b.bytes >= MaxPacket+frameExtra }
+
+// frameExtra is what sealing adds to a packet, in bytes.
+const frameExtra = 34
+
+// HeadsChanged says that gateways came or went: all peers are told soon.
+func (p *Peers) HeadsChanged(now time.Duration) { p.headsNew = now + hangover }
+
+// Round returns the packets that are due, at a tick of half a period, or soon after a fresh
+// claim or sum, and the names of peers that were forgotten meanwhile. leaving says that the
+// agent stops in order: all peers are told.
+func (p *Peers) Round(now time.Duration, soon, leaving bool, from Source) (out []Outgoing, forgotten []string) {
+	if p.lastTick > 0 && now-p.lastTick > pauseAfter*p.period {
+		p.resumed = now // what was sent before has waited for this process, not for the network
+	}
+	if soon && now-p.lastTick < p.period/4 {
+		return nil, nil // the next tick sends it
+	}
+	p.lastTick, p.pending = now, false
+	forgotten = p.forget(now)
+	p.renewBudget(now)
+	out = p.meshRound(now, soon, leaving, from, nil)
+	due := p.due(now, leaving, from)
+	if len(due) == 0 {
+		return out, forgotten
+	}
+	heads := split(from.Heads(now), MaxPacket-overhead-len(p.Name))
+	room := longestRecord + longestHead(heads)
+	for pass := 0; len(due) > 0; pass++ {
+		again := due[:0]
+		for i, at := range due {
+			if !p.budget.left() && !leaving {
+				p.turn = p.place(at)
+				p.postpone(now, append(again, due[i:]...))
+				return out, forgotten
+			}
+			m, more := p.fill(now, at, pass, heads, room, leaving, from)
+			out = append(out, Outgoing{at.name, m})
+			if more {
+				again = append(again, at)
+			}
+		}
+		due = again
+	}
+	p.budget.late = 0
+	return out, forgotten
+}
+
+func (p *Peers) renewBudget(now time.Duration) {
+	if b := &p.budget; now-b.since >= p.period || b.since == 0 {
+		b.since, b.packets, b.bytes = max(now, 1), PacketsPerPeriod, BytesPerPeriod
+	}
+}
+
+// postpone counts what does not fit into the budget.
+func (p *Peers) postpone(now time.Duration, rest []*peer) {
+	p.budget.late = 0
+	for _, at := range rest {
+		p.budget.total.Deferred += uint64(at.box.Waiting())
+		p.budget.late = max(p.budget.late, at.box.Oldest(now))
+	}
+}
+
+// place is where a peer is in the order of names.
+func (p *Peers) place(at *peer) int {
+	for i, name := range p.ordered() {
+		if name == at.name {
+			return i
+		}
+	}
+	return 0
+}
+
+// due are the peers to which something is sent now, from the one whose turn it is.
+func (p *Peers) due(now time.Duration, leaving bool, from Source) (out []*peer) {
+	names, keepalive := p.ordered(), p.keepalive(now)
+	busy := len(names) <= busyPeers && from.Contended()
+	for i := range names {
+		at := p.by[names[(p.turn+i)%len(names)]]
+		if at.version < Owners || !at.alive && !p.mayComeBack(now, at) {
+			continue
+		}
+		if busy {
+			at.busy = now + hangover
+		}
+		at.box.Overdue(now, p.patience(at))
+		p.refresh(now, at, from)
+		if leaving || p.isDue(now, at, keepalive) {
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+func (p *Peers) isDue(now time.Duration, at *peer, keepalive time.Duration) bool {
+	quiet := now - at.sent
+	switch {
+	case at.sent == 0:
+		return true
+	case !at.alive || at.heard > 0 && !p.speaks(now, at): // the way is broken, or the peer is gone
+		return quiet >= Idle*p.period-p.period/2
+	case quiet < p.period/2-p.period/8:
+		return false
+	case at.box.Waiting() > 0:
+		return true
+	case at.owesAck:
+		return quiet >= p.period-p.period/8
+	case now < at.busy:
+		return quiet >= p.spacing()-p.period/8
+	}
+	return quiet >= keepalive-p.period/2
+}
+
+// spacing is the time between two packets to a peer to which something was said lately.
+func (p *Peers) spacing() time.Duration {
+	return p.period * time.Duration((len(p.by)+busyPeers-1)/busyPeers)
+}
+
+// speaks reports whether a peer kept its last promise.
+func (p *Peers) speaks(now time.Duration, at *peer) bool {
+	return now-at.heard < 3*max(p.period, at.promised)+at.delays.Value()
+}
+
+// mayComeBack reports whether a peer that memberlist gave up is still spoken to.
+func (p *Peers) mayComeBack(now time.Duration, at *peer) bool {
+	return at.alive || !at.left && now-at.failed <= sendFailed
+}
+
+// keepalive is the time between two packets to a peer that has nothing to tell.
+func (p *Peers) keepalive(now time.Duration) time.Duration {
+	idle := Idle * p.period
+	if now < p.headsNew {
+		return idle
+	}
+	return min(max(time.Duration(len(p.by))*time.Second/keepalives, idle), max(longestKeepalive, idle))
+}
+
+// refresh has a part of what a peer knows told again.
+func (p *Peers) refresh(now time.Duration, at *peer, from Source) {
+	at.box.Visit((at.box.Len()+refreshCycle-1)/refreshCycle, func(i delivery.Item) {
+		if from.Wanted(at.name, i) {
+			at.box.Tell(now, i, false)
+		} else {
+			at.box.Forget(i)
+		}
+	})
+}
+
+// fill makes the next packet to a peer; pass counts those of this round. more tells that
+// the peer needs another one.
+func (p *Peers) fill(
+	now time.Duration, at *peer, pass int, heads [][]*gossipv1.Replica, room int, leaving bool, from Source,
+) (m *gossipv1.Packet, more bool) {
+	m = p.header(now, at, p.keepalive(now), leaving)
+	if pass < len(heads) {
+		m.Replicas = clone(heads[pass])
+	}
+	at.box.Begin(now, at.seq)
+	size := proto.Size(m)
+	for size+room <= MaxPacket {
+		item, ok := at.box.Take()
+		if !ok {
+			break
+		}
+		n := from.Put(now, m, at.name, item)
+		if n == 0 {
+			at.box.Forget(item)
+			continue
+		}
+		at.busy = now + hangover
+		p.budget.total.Records++
+		size += n + nested
+	}
+	if next := p.spacing(); now+next < at.busy || at.box.Waiting() > 0 {
+		m.PromiseMs = uint32(next.Milliseconds())
+	}
+	p.budget.take(size + frameExtra)
+	return m, at.box.Waiting() > 0 || pass+1 < len(heads)
+}
+
+// clone copies heads, so that claims can be added to them.
+func clone(heads []*gossipv1.Replica) []*gossipv1.Replica {
+	out := make([]*gossipv1.Replica, len(heads))
+	for i, h := range heads {
+		out[i] = &gossipv1.Replica{Name: h.Name, Generation: h.Generation, Seq: h.Seq, Weight: h.Weight,
+			Drained: h.Drained, Process: h.Process}
+	}
+	return out
+}
+
+func longestHead(parts [][]*gossipv1.Replica) (most int) {
+	for _, part := range parts {
+		for _, r := range part {
+			most = max(most, proto.Size(r)+nested)
+		}
+	}
+	return most
+}
+
+// header begins a packet to a peer.
+func (p *Peers) header(now time.Duration, to *peer, promise time.Duration, leaving bool) *gossipv1.Packet {
+	to.seq++
+	to.sent, to.owesAck = max(now, 1), false
+	to.delays.Sent(to.seq, now)
+	h := &gossipv1.Packet{Agent: p.Name, Incarnation: p.Incarnation, Seq: to.seq,
+		PromiseMs: uint32(promise.Milliseconds()), Leaving: leaving}
+	if to.version >= Owners {
+		h.LateMs = uint32(p.budget.late.Milliseconds())
+		h.Resend = to.resend > 0
+		to.resend = max(0, to.resend-1)
+	}
+	if to.lastSeq > 0 {
+		h.Ack = &gossipv1.Ack{Incarnation: to.incarnation, Seq: to.lastSeq, Earlier: to.earlier,
+			HeldUs: uint32(min((now - to.lastAt).Microseconds(), 1<<32-1))}
+	}
+	return h
+}
+
+// Traffic is what was sent to other agents since the start, and what waits now.
+type Traffic struct {
+	Packets, Bytes, Records uint64        // bytes without those of IP and UDP
+	Deferred                uint64        // items that did not fit into the budget, once for each period
+	Waiting                 int           // items that wait for a packet
+	Told                    int           // items that peers are told
+	Late                    time.Duration // how long the oldest item that did not fit has waited
+}
+
+// Traffic returns what was sent and what waits.
+func (p *Peers) Traffic() Traffic {
+	t := p.budget.total
+	t.Late = p.budget.late
+	for _, at := range p.by {
+		t.Waiting += at.box.Waiting()
+		t.Told += at.box.Len()
+	}
+	return t
+}

@@ -1,0 +1,95 @@
+package schedule
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/gossip/delivery"
+	"google.golang.org/protobuf/proto"
+)
+
+const period = 50 * time.Millisecond
+
+// source has one gateway; each item takes a sum.
+type source struct{ put map[delivery.Item]int }
+
+func (s source) State(time.Duration) []*gossipv1.Replica { return s.Heads(0) }
+func (s source) Heads(time.Duration) []*gossipv1.Replica {
+	return []*gossipv1.Replica{{Name: "gateway", Generation: 1, Weight: 1}}
+}
+func (s source) Contended() bool                   { return false }
+func (s source) Wanted(string, delivery.Item) bool { return true }
+func (s source) Put(_ time.Duration, m *gossipv1.Packet, _ string, i delivery.Item) int {
+	s.put[i]++
+	sum := &gossipv1.Sum{Key: i.Key, Claims: 1, Active: 1, Unsaturated: 1, Admitted: 1, Spent: 1, Others: 1}
+	m.Sums = append(m.Sums, sum)
+	return proto.Size(sum)
+}
+
+// Whatever there is to tell, an agent sends no more in a period than its budget; all peers
+// have their turn, and what waits is counted.
+func TestBudget(t *testing.T) {
+	p, from := NewPeers("me", 1, period), source{map[delivery.Item]int{}}
+	const peers, keys = 30, 2000
+	for i := range peers {
+		p.Alive(0, fmt.Sprintf("peer-%02d", i), "", true, Owners)
+	}
+	now := time.Second
+	for i := range peers {
+		for k := range uint64(keys) {
+			p.Tell(now, fmt.Sprintf("peer-%02d", i), delivery.Item{Key: uint64(i)<<32 | k, Kind: delivery.Sum}, false)
+		}
+	}
+	for range 20 {
+		packets, bytes, to := 0, 0, map[string]int{}
+		for range 2 {
+			now += period / 2
+			out, _ := p.Round(now, false, false, from)
+			for _, o := range out {
+				n := proto.Size(o.Packet)
+				if n > MaxPacket {
+					t.Fatalf("a packet of %d bytes", n)
+				}
+				packets++
+				bytes += n + frameExtra
+				to[o.To]++
+			}
+		}
+		if packets > PacketsPerPeriod || bytes > BytesPerPeriod || packets < PacketsPerPeriod*9/10 {
+			t.Errorf("%d packets of %d bytes in a period, want all of %d and at most %d", packets, bytes,
+				PacketsPerPeriod, BytesPerPeriod)
+		}
+		if len(to) != peers {
+			t.Errorf("%d peers had their turn, want %d", len(to), peers)
+		}
+	}
+	if s := p.Traffic(); s.Deferred == 0 || s.Late < 100*time.Millisecond || s.Waiting == 0 || s.Told != peers*keys {
+		t.Errorf("traffic %+v, want some deferred and late", s)
+	}
+}
+
+// Peers that have nothing to say to each other speak rarely, and the more rarely the more
+// there are.
+func TestKeepalives(t *testing.T) {
+	for peers, want := range map[int]int{2: 2 * 20, 30: 30 * 20, 160: 64 * 10} {
+		p, from := NewPeers("me", 1, period), source{map[delivery.Item]int{}}
+		for i := range peers {
+			p.Alive(0, fmt.Sprint("peer-", i), "", true, Owners)
+		}
+		now, n := time.Second, 0
+		for range 800 { // the first packets, which are sent at once
+			now += period / 2
+			p.Round(now, false, false, from)
+		}
+		for range 400 {
+			now += period / 2
+			out, _ := p.Round(now, false, false, from)
+			n += len(out)
+		}
+		if n < want*9/10 || n > want*11/10 {
+			t.Errorf("%d peers: %d packets in 10 s, want about %d", peers, n, want)
+		}
+	}
+}
