@@ -81,7 +81,7 @@ func (p *Peers) Round(now time.Duration, soon, leaving bool, from Source) (out [
 	if p.lastTick > 0 && now-p.lastTick > pauseAfter*p.period {
 		p.resumed = now // what was sent before has waited for this process, not for the network
 	}
-	if soon && now-p.lastTick < p.period/4 {
+	if soon && !leaving && now-p.lastTick < p.period/4 {
 		return nil, nil // the next tick sends it
 	}
 	p.lastTick, p.pending = now, false

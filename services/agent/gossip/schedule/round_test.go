@@ -93,3 +93,16 @@ func TestKeepalives(t *testing.T) {
 		}
 	}
 }
+
+// An agent that stops tells all peers so, also right after a tick.
+func TestLeavingIsTold(t *testing.T) {
+	p, from := NewPeers("me", 1, period), source{map[delivery.Item]int{}}
+	p.Alive(0, "peer", "", true, Owners)
+	p.Round(time.Second, false, false, from)
+	for i := range 3 {
+		out, _ := p.Round(time.Second+time.Millisecond, true, true, from)
+		if len(out) != 1 || !out[0].Packet.GetLeaving() {
+			t.Errorf("last packets, %d: %v", i, out)
+		}
+	}
+}
