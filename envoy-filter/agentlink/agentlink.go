@@ -190,6 +190,7 @@ func (c *Client) connect(ctx context.Context) (greeted bool, err error) {
 		return false, c.countMalformed(err)
 	}
 	c.Sessions.Add(1)
+	c.o.Hello.Again = true
 	c.Connected.Store(true)
 	c.o.Log("titrate: linked to the agent at " + c.o.Socket)
 	ended := make(chan struct{})

@@ -70,6 +70,9 @@ type Hello struct {
 	// --restart-epoch); 0: not known. By it the agent sees whether a second process of
 	// one name is the child of a hot restart, or an Envoy with the wrong name.
 	Restart int `json:"restart,omitempty"`
+	// Again is set by a filter process that has had an agent before: what it claims was known
+	// to that one, and it was told what the others have spent.
+	Again bool `json:"again,omitempty"`
 	// Weight of this replica in the split of a share, > 0; 1 if absent.
 	Weight float64 `json:"weight,omitempty"`
 }

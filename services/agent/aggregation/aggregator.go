@@ -17,6 +17,8 @@ const (
 	forgetKey = 30 * time.Second
 	// forgetLocal is the same for the local replicas' own counts.
 	forgetLocal = 90 * time.Second
+	// relist is how long a filter takes at most to list all claims on a new link.
+	relist = 4 * time.Second
 	// unlisted is how long a claim stands that a filter does not list again on a new link,
 	// where it lists all within 3.2 s; and what is spent of a key of which no agent reminds:
 	// agents remind each other of sleeping keys every 3.2 s.
@@ -37,9 +39,11 @@ const (
 	maxLag = 2 * time.Second
 )
 
-// Teller takes note that another agent is to know the new state of an item.
+// Teller takes note that another agent is to know the new state of an item: for the first
+// time, or again, if another agent was told before in its place.
 type Teller interface {
 	Tell(now time.Duration, agent string, item delivery.Item, urgent bool)
+	TellAgain(now time.Duration, agent string, item delivery.Item, urgent bool)
 }
 
 // Options of an Aggregator. Zero values mean the defaults.
@@ -133,6 +137,7 @@ type key struct {
 	alone   bool          // as its owner says, and what changes is not told meanwhile
 	touched time.Duration // its sums changed last
 	stamp   uint64        // of its latest note
+	again   bool          // a gateway here has used it before this agent began
 	use
 }
 

@@ -323,7 +323,7 @@ func TestLag(t *testing.T) {
 	for i := range everybody {
 		others = append(others, fmt.Sprint("agent-", i))
 	}
-	w.SetOwners(w.now, others)
+	w.SetOwners(w.now, others, nil)
 	w.SetDelay(30*ms, 5*ms)
 	if got := w.Lag(); got != 195*ms {
 		t.Errorf("to an owner and from there: lag %v, want 195 ms", got)

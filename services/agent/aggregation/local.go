@@ -29,6 +29,7 @@ type local struct {
 	weight          float64
 	presence        presence
 	linked          time.Duration // when its link came up
+	knownUntil      time.Duration // what it claims until then was known to an earlier agent
 	heard           time.Duration // when its link was up last
 	silence         silence       // at the users of its keys, and
 	silenceHere     silence       // at the other gateways here
@@ -93,11 +94,19 @@ func (t *Aggregator) Connect(now time.Duration, name string, generation uint64, 
 	}
 }
 
+// HadAgent notes, right after Connect, that the process was linked to an agent before: the
+// keys that it lists now are known to others.
+func (t *Aggregator) HadAgent(now time.Duration, name string, generation uint64) {
+	if o := t.locals[process{name, generation}]; o != nil {
+		o.knownUntil = now + relist
+	}
+}
+
 // registerAll has the claims of a gateway told again that is back.
 func (t *Aggregator) registerAll(now time.Duration, o *local) {
 	for i, key := range o.keys.keys {
 		if k := t.keys.get(key); k != nil && !o.keys.values[i].withdrawn {
-			t.tellClaim(now, o, key, k, true)
+			t.tellClaim(now, o, key, k, true, false)
 			t.note(now, key, k)
 		}
 	}
@@ -218,9 +227,14 @@ func (t *Aggregator) announce(now time.Duration, o *local, a announced) {
 		a.told = was.told
 	}
 	*was = a
+	again := now < o.knownUntil && !t.table.Has(o.of.id, a.Key)
 	k := t.apply(o.of.id, now, a.flow, was.record(o))
 	if k == nil {
 		return
+	}
+	if again {
+		t.table.Renew(a.Key)
+		k.again = true
 	}
 	fresh := k.owner == ""
 	if fresh {
@@ -233,7 +247,7 @@ func (t *Aggregator) announce(now time.Duration, o *local, a announced) {
 		t.count(now, a.Key, k)
 	}
 	if untold || !k.alone && was.moved() {
-		t.tellClaim(now, o, a.Key, k, fresh || untold)
+		t.tellClaim(now, o, a.Key, k, fresh || untold, again)
 	}
 }
 
@@ -258,7 +272,7 @@ func (t *Aggregator) withdraw(now time.Duration, o *local, k uint64) {
 	if info == nil {
 		return
 	}
-	t.tellClaim(now, o, k, info, true)
+	t.tellClaim(now, o, k, info, true, false)
 	t.endUse(now, k, info)
 	t.note(now, k, info)
 }

@@ -22,6 +22,7 @@ const tellAtOnce = 512
 type ownedKey struct {
 	flow    bool
 	touched time.Duration // a record came last
+	epoch   uint32        // how often its count has gained what was known before
 }
 
 // group returns the number of an agent.
@@ -36,7 +37,7 @@ func (t *Aggregator) group(agent string) int32 {
 }
 
 // takeOwn takes the claim of a gateway here, for a key that this agent owns.
-func (t *Aggregator) takeOwn(now time.Duration, o *local, at uint64, k *key) {
+func (t *Aggregator) takeOwn(now time.Duration, o *local, at uint64, k *key, again bool) {
 	a := o.keys.get(at)
 	r := claims.Record{Generation: o.tableGeneration, Seq: o.seq}
 	r.Key = at
@@ -44,7 +45,7 @@ func (t *Aggregator) takeOwn(now time.Duration, o *local, at uint64, k *key) {
 		r = a.record(o)
 		a.noteTold(now)
 	}
-	t.takeClaim(now, o.of.id, 0, told{k.flow, !t.wants(t.o.Agent, k, a), k.source != t.own, r})
+	t.takeClaim(now, o.of.id, 0, told{flow: k.flow, left: !t.wants(t.o.Agent, k, a), ask: k.source != t.own, known: again, Record: r})
 }
 
 // told is what a replica says of a key.
@@ -52,6 +53,8 @@ type told struct {
 	flow bool
 	left bool // it does not use the key any more here; it may then have counted nothing
 	ask  bool // its agent wants the sum, whether it has changed or not
+	// known: another owner, or an earlier life of this agent, was told before.
+	known bool
 	claims.Record
 }
 
@@ -79,6 +82,9 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, group int32, r
 		t.ours.put(r.Key, info)
 	}
 	info.flow, info.touched = r.flow, now
+	if r.known && outcome == claims.Applied && (!known || !t.small()) {
+		info.epoch++ // of many agents an owner may be one again, and was told through others meanwhile
+	}
 	switch {
 	case fresh || outcome == claims.Applied:
 		t.tellUsers(now, r.Key, group, fresh)
@@ -114,7 +120,7 @@ func (t *Aggregator) tellSelf(now time.Duration, key uint64) {
 		return
 	}
 	t.ownSeq++
-	t.takeWord(now, &word{from: t.own, seq: t.ownSeq, flow: info.flow, since: now,
+	t.takeWord(now, &word{from: t.own, seq: t.ownSeq, flow: info.flow, epoch: info.epoch, since: now,
 		Outside: t.owned.Outside(key, 0, now.Seconds())})
 }
 

@@ -21,6 +21,10 @@ func (b boxes) Tell(now time.Duration, agent string, item delivery.Item, urgent 
 	b[agent].Tell(now, item, urgent)
 }
 
+func (b boxes) TellAgain(now time.Duration, agent string, item delivery.Item, urgent bool) {
+	b.Tell(now, agent, item, urgent)
+}
+
 // send fills packets with all that waits, as if each were acknowledged at once, and returns
 // how many records and bytes that is.
 func (b boxes) send(t *Aggregator, now time.Duration, seq uint64) (records, bytes int) {
@@ -30,11 +34,11 @@ func (b boxes) send(t *Aggregator, now time.Duration, seq uint64) (records, byte
 			box.Begin(now, seq)
 			m := &gossipv1.Packet{Agent: "me", Seq: seq}
 			for size := 0; size < 1200; {
-				item, ok := box.Take()
+				item, again, ok := box.Take()
 				if !ok {
 					break
 				}
-				size += t.Put(now, m, agent, item) + 3
+				size += t.Put(now, m, agent, item, again) + 3
 				records++
 			}
 			out, _ := proto.Marshal(m)
@@ -64,7 +68,7 @@ func ownerPeriod(b *testing.B, keys, users int) {
 	for i := range agents {
 		names = append(names, fmt.Sprint("agent-", i))
 	}
-	t.SetOwners(0, names)
+	t.SetOwners(0, names, nil)
 	now, seq := time.Second, uint64(1)
 	claim := func(i int, from, to int, admitted float64) {
 		r := &gossipv1.Replica{Name: fmt.Sprint("gateway-", i), Generation: 1, Seq: seq, Weight: 1}
@@ -112,7 +116,7 @@ func BenchmarkUserIdle(b *testing.B) {
 			for i := range 20 {
 				names = append(names, fmt.Sprint("agent-", i))
 			}
-			t.SetOwners(0, names)
+			t.SetOwners(0, names, nil)
 			t.Connect(0, "a", 1, 1)
 			c := &exchange.Claims{}
 			for k := range keys {

@@ -1,6 +1,9 @@
 package aggregation
 
-import "hash/fnv"
+import (
+	"hash/fnv"
+	"slices"
+)
 
 // owners picks the owner of each key among the agents: the one with the highest score for
 // the key (rendezvous hashing). When an agent comes, it takes about one key in N, from all
@@ -44,7 +47,7 @@ type change struct {
 	joined      owners
 }
 
-func (o *owners) to(names []string) change {
+func (o *owners) to(names, back []string) change {
 	c := change{before: *o, gone: map[string]bool{}}
 	was := map[string]bool{}
 	for _, n := range o.names {
@@ -52,7 +55,7 @@ func (o *owners) to(names []string) change {
 	}
 	for _, n := range names {
 		c.now.add(n)
-		if !was[n] {
+		if !was[n] || slices.Contains(back, n) {
 			c.joined.add(n)
 		}
 		delete(c.gone, n)

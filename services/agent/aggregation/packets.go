@@ -27,8 +27,9 @@ func (o *local) head() *gossipv1.Replica {
 }
 
 // Put adds the state of an item to a packet to an agent, and returns by how many bytes the
-// packet grows, without tags and lengths; 0 if the agent need not know it.
-func (t *Aggregator) Put(now time.Duration, m *gossipv1.Packet, to string, item delivery.Item) int {
+// packet grows, without tags and lengths; 0 if the agent need not know it. again says that
+// another agent, or an earlier life of this one, may know an earlier state.
+func (t *Aggregator) Put(now time.Duration, m *gossipv1.Packet, to string, item delivery.Item, again bool) int {
 	if item.Kind == delivery.Sum {
 		return t.putSum(now, m, to, item.Key)
 	}
@@ -51,7 +52,7 @@ func (t *Aggregator) Put(now time.Duration, m *gossipv1.Packet, to string, item 
 		r.Flows = append(r.Flows, c)
 		return size + proto.Size(c)
 	}
-	c := &gossipv1.KeyClaim{Key: item.Key, Left: left, Ask: ask}
+	c := &gossipv1.KeyClaim{Key: item.Key, Left: left, Ask: ask, Known: again}
 	if a != nil {
 		c.Claim, c.Active, c.Admitted, c.Spent = float32(a.Claim), float32(a.Active), a.before+a.Admitted,
 			float32(a.Spent)
@@ -80,7 +81,8 @@ func (t *Aggregator) putSum(now time.Duration, m *gossipv1.Packet, to string, ke
 	}
 	s := t.owned.Outside(key, t.group(to), now.Seconds())
 	out := &gossipv1.Sum{Key: key, Flow: info.flow, Claims: float32(s.Claims), Active: float32(s.Active),
-		Unsaturated: float32(s.Unsaturated), Admitted: s.Admitted, Spent: float32(s.Spent), Others: uint32(s.Others)}
+		Unsaturated: float32(s.Unsaturated), Admitted: s.Admitted, Spent: float32(s.Spent), Others: uint32(s.Others),
+		Epoch: info.epoch}
 	m.Sums = append(m.Sums, out)
 	return proto.Size(out)
 }

@@ -2,6 +2,7 @@ package aggregation
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/titrate/titrate/services/agent/gossip/delivery"
@@ -12,12 +13,14 @@ import (
 // the former one as long as its sum holds.
 
 // SetOwners sets the other agents that may own keys; those whose owner changes are
-// registered at the new one. O(keys) when the agents change.
-func (t *Aggregator) SetOwners(now time.Duration, others []string) {
-	if t.sameOwners(others) {
+// registered at the new one. back are those that have come since it was called last, also if
+// they were there before: what they were told meanwhile is lost. O(keys) when the agents
+// change.
+func (t *Aggregator) SetOwners(now time.Duration, others, back []string) {
+	if len(back) == 0 && t.sameOwners(others) {
 		return
 	}
-	wasSmall, c := t.small(), t.owners.to(append([]string{t.o.Agent}, others...))
+	wasSmall, c := t.small(), t.owners.to(append([]string{t.o.Agent}, others...), back)
 	t.owners = c.now
 	for _, o := range t.locals {
 		o.seq++ // what moves is newer than what was claimed at the owner before
@@ -37,11 +40,39 @@ func (t *Aggregator) SetOwners(now time.Duration, others []string) {
 		} else if !small {
 			owner = c.of(at, k.owner)
 		}
-		if owner != k.owner {
+		switch {
+		case owner != k.owner:
 			t.moveTo(now, owner, at, k)
+		case !small && slices.Contains(back, owner):
+			t.registerAt(now, owner, at, k)
 		}
 		if wasSmall || small {
 			t.tellOthers(now, at, k, c, wasSmall)
+		}
+	}
+	t.tellSums(now, back)
+}
+
+// registerAt has the claims here told to an owner again.
+func (t *Aggregator) registerAt(now time.Duration, owner string, at uint64, k *key) {
+	for _, o := range t.sortedLocals() {
+		if o.keys.get(at) != nil {
+			t.sendClaim(now, owner, o, at, k, true, true)
+		}
+	}
+}
+
+// tellSums has agents that are back told the sums of the keys that they use.
+func (t *Aggregator) tellSums(now time.Duration, back []string) {
+	for _, name := range back {
+		g := t.group(name)
+		if t.everybody[g] || t.o.Tell == nil {
+			continue
+		}
+		for _, at := range t.ours.keys {
+			if t.owned.Uses(g, at) {
+				t.o.Tell.Tell(now, name, delivery.Item{Key: at, Kind: delivery.Sum}, false)
+			}
 		}
 	}
 }
@@ -58,7 +89,7 @@ func (t *Aggregator) tellOthers(now time.Duration, at uint64, k *key, c change, 
 			continue
 		}
 		for _, name := range names {
-			t.sendClaim(now, name, o, at, k, false)
+			t.sendClaim(now, name, o, at, k, false, true)
 		}
 	}
 }
@@ -89,9 +120,9 @@ func (t *Aggregator) moveTo(now time.Duration, owner string, at uint64, k *key) 
 		if o.keys.get(at) == nil {
 			continue
 		}
-		t.sendClaim(now, owner, o, at, k, true)
+		t.sendClaim(now, owner, o, at, k, true, true)
 		if former != "" {
-			t.sendClaim(now, former, o, at, k, false)
+			t.sendClaim(now, former, o, at, k, false, true)
 		}
 	}
 }
@@ -127,37 +158,43 @@ func (t *Aggregator) small() bool { return len(t.owners.names) <= t.o.Everybody 
 func (t *Aggregator) tellClaims(now time.Duration, at uint64, k *key, urgent bool) {
 	for _, o := range t.sortedLocals() {
 		if o.keys.get(at) != nil {
-			t.tellClaim(now, o, at, k, urgent)
+			t.tellClaim(now, o, at, k, urgent, false)
 		}
 	}
 }
 
-// tellClaim has the claim of a gateway told to all who are to know it.
-func (t *Aggregator) tellClaim(now time.Duration, o *local, at uint64, k *key, urgent bool) {
+// tellClaim has the claim of a gateway told to all who are to know it; again says that an
+// earlier agent of the gateway knew it.
+func (t *Aggregator) tellClaim(now time.Duration, o *local, at uint64, k *key, urgent, again bool) {
 	if k.owner == "" {
 		return
 	}
-	t.sendClaim(now, k.owner, o, at, k, urgent)
+	t.sendClaim(now, k.owner, o, at, k, urgent, again)
 	if k.before != "" {
-		t.sendClaim(now, k.before, o, at, k, urgent)
+		t.sendClaim(now, k.before, o, at, k, urgent, again)
 	}
 	if !t.small() {
 		return
 	}
 	for _, name := range t.owners.names[1:] {
 		if name != k.before {
-			t.sendClaim(now, name, o, at, k, urgent)
+			t.sendClaim(now, name, o, at, k, urgent, again)
 		}
 	}
 }
 
-// sendClaim has the claim of a gateway told to one agent.
-func (t *Aggregator) sendClaim(now time.Duration, to string, o *local, at uint64, k *key, urgent bool) {
+// sendClaim has the claim of a gateway told to one agent; again says that another agent was
+// told before, and this one was not.
+func (t *Aggregator) sendClaim(now time.Duration, to string, o *local, at uint64, k *key, urgent, again bool) {
+	item := delivery.Item{Key: at, Kind: delivery.Claim, From: o.number}
 	switch {
 	case to == t.o.Agent:
-		t.takeOwn(now, o, at, k)
-	case t.o.Tell != nil:
-		t.o.Tell.Tell(now, to, delivery.Item{Key: at, Kind: delivery.Claim, From: o.number}, urgent)
+		t.takeOwn(now, o, at, k, again)
+	case t.o.Tell == nil:
+	case again:
+		t.o.Tell.TellAgain(now, to, item, urgent)
+	default:
+		t.o.Tell.Tell(now, to, item, urgent)
 	}
 }
 

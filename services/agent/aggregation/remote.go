@@ -128,13 +128,13 @@ func (t *Aggregator) receive(now time.Duration, p *remote, from Sender, r *gossi
 	}
 	base := claims.Record{Generation: at.generation, Seq: at.sequence(life, r.GetSeq())}
 	for _, f := range r.GetFlows() {
-		t.applyRemote(p, now, told{true, f.GetLeft(), f.GetAsk(),
-			record(base, f.GetKey(), f.GetClaim(), f.GetActive())})
+		t.applyRemote(p, now, told{flow: true, left: f.GetLeft(), ask: f.GetAsk(),
+			Record: record(base, f.GetKey(), f.GetClaim(), f.GetActive())})
 	}
 	for _, k := range r.GetKeys() {
 		c := record(base, k.GetKey(), k.GetClaim(), k.GetActive())
 		c.Admitted, c.Spent = k.GetAdmitted(), float64(k.GetSpent())
-		t.applyRemote(p, now, told{false, k.GetLeft(), k.GetAsk(), c})
+		t.applyRemote(p, now, told{left: k.GetLeft(), ask: k.GetAsk(), known: k.GetKnown(), Record: c})
 	}
 }
 

@@ -22,8 +22,9 @@ import (
 //  4. The count of the key begins anew, with another epoch. What a ledger has charged stands,
 //     and it takes the others' pool if that is emptier. So no count steps, and what others
 //     admitted between the two sums is counted as far as one of them sees it as spent. So it
-//     does whenever the new owner comes to know more replicas within T2: most of them are not
-//     new, but register late.
+//     does when the new owner hears of a replica that says that its claim was known to an
+//     owner before: it is not new, but registers late. The same holds for an agent that
+//     starts again, which is a new owner of all keys of its gateways.
 
 // listen is how long the sum of a former owner holds once the new one has spoken and knows
 // fewer replicas: the others register there within two periods and the delay.
@@ -31,13 +32,13 @@ const listen = 250 * time.Millisecond
 
 // use is how this agent uses a key.
 type use struct {
-	owner  string        // at which the claims here are registered; "": none is
-	before string        // the former owner, at which they are, too, as long as its sum holds
-	source *source       // whose sum holds; nil: none was heard
-	since  time.Duration // a former owner's held until then; 0: there was none
-	others int           // how many replicas are in that sum
-	next   *word         // of the new owner, not in force yet
-	rest   *rest         // of a former owner's claims, nil: nothing
+	owner  string  // at which the claims here are registered; "": none is
+	before string  // the former owner, at which they are, too, as long as its sum holds
+	source *source // whose sum holds; nil: none was heard
+	epoch  uint32  // of that sum
+	others int     // how many replicas are in that sum
+	next   *word   // of the new owner, not in force yet
+	rest   *rest   // of a former owner's claims, nil: nothing
 }
 
 // rest is what a new owner's sum lacks of the former one's.
@@ -66,6 +67,7 @@ type word struct {
 	from  *source
 	seq   uint64 // of the packet
 	flow  bool
+	epoch uint32
 	since time.Duration // the owner has spoken of the key
 	claims.Outside
 }
@@ -124,7 +126,7 @@ func (t *Aggregator) ReceiveSums(now time.Duration, from Sender, seq uint64, sum
 	t.table.Heard(s.id, now.Seconds())
 	s.heard, s.promise = now, from.Promise
 	for _, m := range sums {
-		w := word{from: s, seq: seq, flow: m.GetFlow(), since: now}
+		w := word{from: s, seq: seq, flow: m.GetFlow(), epoch: m.GetEpoch(), since: now}
 		w.Key, w.Claims, w.Active = m.GetKey(), float64(m.GetClaims()), float64(m.GetActive())
 		w.Unsaturated, w.Admitted, w.Spent = float64(m.GetUnsaturated()), m.GetAdmitted(), float64(m.GetSpent())
 		w.Others = int(m.GetOthers())
@@ -203,10 +205,10 @@ func (t *Aggregator) install(now time.Duration, k *key, w *word) {
 	switch {
 	case k.source != w.from:
 		t.change(now, k, w)
-	case w.Others > k.others && k.since > 0 && now-k.since < t.o.T2:
-		t.table.Renew(w.Key) // what comes late to the new owner has been counted
+	case w.epoch != k.epoch:
+		t.table.Renew(w.Key)
 	}
-	k.flow, k.others, k.next = w.flow, w.Others, nil
+	k.flow, k.epoch, k.others, k.next = w.flow, w.epoch, w.Others, nil
 	if k.rest != nil && k.others >= k.rest.others {
 		t.endRest(now, k)
 	}
@@ -232,9 +234,12 @@ func (t *Aggregator) change(now time.Duration, k *key, w *word) {
 		k.rest = nil
 	}
 	if former == nil {
+		if k.again { // its gateway was told before what this sum says
+			t.table.Renew(w.Key)
+			k.again = false
+		}
 		return
 	}
-	k.since = now
 	t.endRest(now, k)
 	k.rest = &rest{w.Key, former, k.others, now + t.o.T2}
 	if w.Others >= k.others || !t.table.Reduce(former.id, w.Key, w.record().KeyClaim) {
@@ -283,7 +288,7 @@ func (t *Aggregator) leaveFormer(now time.Duration, at uint64, k *key) {
 	for _, o := range t.sortedLocals() {
 		if o.keys.get(at) != nil {
 			o.seq++ // what it leaves is newer than what it claimed
-			t.sendClaim(now, former, o, at, k, false)
+			t.sendClaim(now, former, o, at, k, false, true)
 		}
 	}
 }

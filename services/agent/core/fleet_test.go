@@ -89,7 +89,7 @@ func (f *fleet) begin(i int) {
 		}
 	}
 	f.take(a, a.Connected(f.at(a), 1, link.Hello{Version: link.Version, Replica: "gateway of " + a.name, Generation: 1,
-		Weight: 1}, 0))
+		Weight: 1, Again: a.life > 1}, 0))
 	for key := range a.admitted {
 		f.announce(i, key)
 	}
@@ -369,6 +369,36 @@ func testAgentsThatBeginAgain(t *testing.T, everybody int) {
 				t.Errorf("gateway %d is told claims %v of key %d, want %v", i, got, k, want)
 			}
 		}
+	}
+}
+
+// Agents that are restarted in turn hear of the others one by one. What those have spent was
+// charged before: it is no news, whichever of them is heard last.
+func TestRestartedAgentsChargeNothingTwice(t *testing.T) {
+	for _, everybody := range []int{1, 16} {
+		f, keys := newFleet(4, everybody, 1), []uint64{1, 2, 3, 4, 5, 6, 7, 8}
+		for i := range f.agents {
+			for _, k := range keys {
+				f.admit(i, k, 3)
+			}
+			f.run(500*time.Millisecond, nil)
+		}
+		check := func() {
+			for i, a := range f.agents {
+				for _, k := range keys {
+					if most, _ := f.truth(k, -1); a.spent(k) > most+1e-6 {
+						t.Fatalf("up to %d agents tell all: gateway %d takes %v of key %d to be spent, %v were admitted", everybody,
+							i, a.spent(k), k, most)
+					}
+				}
+			}
+		}
+		for i := range f.agents {
+			f.begin(i)
+			f.run(200*time.Millisecond, check)
+		}
+		f.run(time.Second, check)
+		f.wants(t, "after quiet", f.all(keys), keys...)
 	}
 }
 

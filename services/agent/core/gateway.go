@@ -78,6 +78,9 @@ func (c *Core) Connected(now time.Duration, at Link, hello link.Hello, pid int) 
 	g.state, g.since, g.pid, g.link, g.facts = connected, now, pid, at, facts{hello: hello}
 	c.links[at] = g
 	c.aggregator.Connect(now, id.Gateway, id.Generation, hello.Weight)
+	if hello.Again {
+		c.aggregator.HadAgent(now, id.Gateway, id.Generation)
+	}
 	c.peers.HeadsChanged(now)
 	if s := c.spent.For(now, id.Gateway); s != nil && hello.Version >= 2 {
 		c.send(g, s)

@@ -24,7 +24,7 @@ func (c *Core) PeerFailed(now time.Duration, name string) (inOrder bool) {
 func (c *Core) setOwners(now time.Duration) {
 	if c.peersChanged {
 		c.peersChanged = false
-		c.aggregator.SetOwners(now, c.peers.OwnerNames())
+		c.aggregator.SetOwners(now, c.peers.OwnerNames(), c.peers.Back())
 	}
 }
 

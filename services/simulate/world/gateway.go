@@ -36,6 +36,7 @@ type gateway struct {
 	life       uint32 // counts processes
 	generation uint64
 	link       core.Link       // to its agent; 0: none
+	linked     bool            // to an agent, now or before
 	engine     *limiter.Engine // nil: there is none
 	config     *config.Config  // in force
 	sums       *exchange.Sums  // received last, with the isolation that holds
@@ -80,7 +81,7 @@ func (w *World) start(g *gateway) {
 	g.generation = uint64(w.now) + uint64(g.life) // as production: a time; no two are the same
 	g.engine = limiter.New(limiter.Options{Keys: w.keys(), Contended: w.keys(), Replica: name, Start: w.time()})
 	g.engine.Name(w.stage.Cast.Names)
-	g.waiting, g.sends = map[int]*waiting{}, 0
+	g.waiting, g.sends, g.linked = map[int]*waiting{}, 0, false
 	g.others, g.withdrawn = exchange.Estimator{}, nil
 	g.tickAt = w.now + w.phase(busyTick)
 	w.plan(g.tickAt-w.now, tickGateway, p, g.life, nil)
@@ -99,7 +100,8 @@ func (w *World) linkGateway(g *gateway) {
 	g.walk = limiter.SpentCursor{Least: spentLeast}
 	g.engine.RepeatClaims()
 	w.perform(a, a.core.Connected(a.time(w), g.link, link.Hello{Version: link.Version, Replica: a.name,
-		Generation: g.generation, Weight: w.stage.Cast.Weights[g.place]}, 0))
+		Generation: g.generation, Weight: w.stage.Cast.Weights[g.place], Again: g.linked}, 0))
+	g.linked = true
 }
 
 // receive takes a message of the agent, as the filter's link does.

@@ -415,6 +415,7 @@ type KeyClaim struct {
 	Spent         float32                `protobuf:"fixed32,5,opt,name=spent,proto3" json:"spent,omitempty"`       // cost units of the shared burst that are spent
 	Left          bool                   `protobuf:"varint,6,opt,name=left,proto3" json:"left,omitempty"`          // version 3: the replica does not use it any more, or the addressee is not its owner any more
 	Ask           bool                   `protobuf:"varint,7,opt,name=ask,proto3" json:"ask,omitempty"`            // version 3: the sender does not go by the addressee's sum yet, and wants it
+	Known         bool                   `protobuf:"varint,8,opt,name=known,proto3" json:"known,omitempty"`        // version 3: told before, to another owner or to an earlier process of the addressee
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -498,6 +499,13 @@ func (x *KeyClaim) GetAsk() bool {
 	return false
 }
 
+func (x *KeyClaim) GetKnown() bool {
+	if x != nil {
+		return x.Known
+	}
+	return false
+}
+
 // What the replicas of all agents but the addressee claim of one key, as its owner has heard it.
 type Sum struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -509,6 +517,7 @@ type Sum struct {
 	Admitted      float64                `protobuf:"fixed64,6,opt,name=admitted,proto3" json:"admitted,omitempty"`       // cost, cumulative since the owner knows the key
 	Spent         float32                `protobuf:"fixed32,7,opt,name=spent,proto3" json:"spent,omitempty"`             // cost units of the shared burst that are spent, the largest that one of them knows
 	Others        uint32                 `protobuf:"varint,8,opt,name=others,proto3" json:"others,omitempty"`            // replicas that use the key; 0: the addressee is alone
+	Epoch         uint32                 `protobuf:"varint,9,opt,name=epoch,proto3" json:"epoch,omitempty"`              // a new one: admitted has gained what was known before, which is no news
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -599,6 +608,13 @@ func (x *Sum) GetOthers() uint32 {
 	return 0
 }
 
+func (x *Sum) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
 var File_titrate_gossip_v1alpha1_gossip_proto protoreflect.FileDescriptor
 
 const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
@@ -639,7 +655,7 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x05claim\x18\x02 \x01(\x02R\x05claim\x12\x16\n" +
 	"\x06active\x18\x03 \x01(\x02R\x06active\x12\x12\n" +
 	"\x04left\x18\x04 \x01(\bR\x04left\x12\x10\n" +
-	"\x03ask\x18\x05 \x01(\bR\x03ask\"\xa2\x01\n" +
+	"\x03ask\x18\x05 \x01(\bR\x03ask\"\xb8\x01\n" +
 	"\bKeyClaim\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x14\n" +
 	"\x05claim\x18\x02 \x01(\x02R\x05claim\x12\x16\n" +
@@ -647,7 +663,8 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\badmitted\x18\x04 \x01(\x01R\badmitted\x12\x14\n" +
 	"\x05spent\x18\x05 \x01(\x02R\x05spent\x12\x12\n" +
 	"\x04left\x18\x06 \x01(\bR\x04left\x12\x10\n" +
-	"\x03ask\x18\a \x01(\bR\x03ask\"\xc7\x01\n" +
+	"\x03ask\x18\a \x01(\bR\x03ask\x12\x14\n" +
+	"\x05known\x18\b \x01(\bR\x05known\"\xdd\x01\n" +
 	"\x03Sum\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x12\n" +
 	"\x04flow\x18\x02 \x01(\bR\x04flow\x12\x16\n" +
@@ -656,7 +673,8 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\vunsaturated\x18\x05 \x01(\x02R\vunsaturated\x12\x1a\n" +
 	"\badmitted\x18\x06 \x01(\x01R\badmitted\x12\x14\n" +
 	"\x05spent\x18\a \x01(\x02R\x05spent\x12\x16\n" +
-	"\x06others\x18\b \x01(\rR\x06othersB\xf1\x01\n" +
+	"\x06others\x18\b \x01(\rR\x06others\x12\x14\n" +
+	"\x05epoch\x18\t \x01(\rR\x05epochB\xf1\x01\n" +
 	"\x1bcom.titrate.gossip.v1alpha1B\vGossipProtoP\x01ZGgithub.com/titrate/titrate/proto/titrate/gossip/v1alpha1;gossipv1alpha1\xa2\x02\x03TGX\xaa\x02\x17Titrate.Gossip.V1alpha1\xca\x02\x17Titrate\\Gossip\\V1alpha1\xe2\x02#Titrate\\Gossip\\V1alpha1\\GPBMetadata\xea\x02\x19Titrate::Gossip::V1alpha1b\x06proto3"
 
 var (

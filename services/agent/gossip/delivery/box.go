@@ -40,6 +40,7 @@ type told struct {
 	since  time.Duration
 	state  state
 	urgent bool
+	again  bool // the peer, or another one in its place, may have known an earlier state
 }
 
 // flight is a packet under way with the items that it carries.
@@ -69,11 +70,23 @@ func (b *Box) Waiting() int { return b.waits }
 
 // Tell says that an item has a new state. Urgent items are taken first.
 func (b *Box) Tell(now time.Duration, item Item, urgent bool) {
-	i, ok := b.index[item]
-	if !ok {
-		i = b.add(item)
-	}
+	b.wait(now, b.place(item), urgent)
+}
+
+// TellAgain is Tell of an item that was told before to another peer, or to an earlier life
+// of this one: Take says so until the peer has acknowledged it.
+func (b *Box) TellAgain(now time.Duration, item Item, urgent bool) {
+	i := b.place(item)
+	b.items[i].again = true
 	b.wait(now, i, urgent)
+}
+
+// place returns where an item is, which is made calm if it is not there.
+func (b *Box) place(item Item) int32 {
+	if i, ok := b.index[item]; ok {
+		return i
+	}
+	return b.add(item)
 }
 
 func (b *Box) add(item Item) (i int32) {
@@ -162,8 +175,9 @@ func (b *Box) Begin(now time.Duration, packet uint64) {
 	b.flights = append(b.flights, flight{packet: packet, at: now})
 }
 
-// Take takes the next item into the packet that was begun last; false if none waits.
-func (b *Box) Take() (Item, bool) {
+// Take takes the next item into the packet that was begun last; ok is false if none waits,
+// again that it was told with TellAgain.
+func (b *Box) Take() (item Item, again, ok bool) {
 	for _, q := range []*queue{&b.urgent, &b.normal} {
 		i, ok := b.first(q)
 		if !ok {
@@ -175,9 +189,9 @@ func (b *Box) Take() (Item, bool) {
 		e := &b.items[i]
 		e.state, e.packet, e.urgent = flying, f.packet, false
 		b.waits--
-		return e.item, true
+		return e.item, e.again, true
 	}
-	return Item{}, false
+	return Item{}, false, false
 }
 
 // Acked takes an acknowledgement: packet last was heard, and packet last−1−i if bit i of
@@ -217,7 +231,7 @@ func heard(packet, last, earlier uint64) bool {
 func (b *Box) settle(f *flight) {
 	for _, i := range f.items {
 		if e := &b.items[i]; e.state == flying && e.packet == f.packet {
-			e.state = calm
+			e.state, e.again = calm, false
 		}
 	}
 }
@@ -230,13 +244,15 @@ func (b *Box) lose(now time.Duration, f *flight) {
 	}
 }
 
-// Restart begins anew with a peer that has forgotten everything: of the items that keep
-// wants, all wait.
-func (b *Box) Restart(now time.Duration, keep func(Item) bool) {
+// Restart begins anew with a peer that may have lost everything: of the items that keep
+// wants, all wait. forgot says that it surely has: what an earlier life of it was told is
+// told again, as with TellAgain.
+func (b *Box) Restart(now time.Duration, forgot bool, keep func(Item) bool) {
 	old := b.items
 	*b = Box{}
 	for i := range old {
 		if old[i].state != unused && keep(old[i].item) {
+			b.items[b.place(old[i].item)].again = old[i].again || forgot && old[i].packet > 0
 			b.Tell(now, old[i].item, true)
 		}
 	}

@@ -25,7 +25,7 @@ func TestLatestStateArrives(t *testing.T) {
 			b.Begin(now, seq)
 			carried := map[Item]int{}
 			for range 1 + rng.IntN(4) {
-				if i, ok := b.Take(); ok {
+				if i, _, ok := b.Take(); ok {
 					carried[i] = state[i]
 				}
 			}
@@ -81,7 +81,7 @@ func TestUrgentFirst(t *testing.T) {
 	b.Begin(0, 1)
 	var got []uint64
 	for {
-		i, ok := b.Take()
+		i, _, ok := b.Take()
 		if !ok {
 			break
 		}
@@ -117,7 +117,7 @@ func TestVisitAndForget(t *testing.T) {
 	}
 	b.Begin(0, 2)
 	b.Take()
-	b.Restart(0, func(i Item) bool { return i.Key != 33 })
+	b.Restart(0, true, func(i Item) bool { return i.Key != 33 })
 	if b.Len() != 9 || b.Waiting() != 9 {
 		t.Errorf("%d items, %d wait, want all 9 that are kept", b.Len(), b.Waiting())
 	}

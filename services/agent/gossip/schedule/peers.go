@@ -70,6 +70,7 @@ type Peers struct {
 	resumed   time.Duration // this process did not run until then
 	pending   bool          // something was told since the last round
 	mesh      bool          // some peer speaks version 2
+	back      []string      // see Back
 }
 
 // peer is another agent.
@@ -113,7 +114,7 @@ func (p *Peers) Alive(now time.Duration, name, address string, newLife bool, ver
 		at = &peer{name: name}
 		p.by[name], p.names = at, nil
 	}
-	was := at.version
+	was, wasAlive := at.version, at.alive
 	at.address, at.alive, at.version, at.failed, at.left = address, true, version, now, false
 	if version == Mesh {
 		p.mesh = true
@@ -123,6 +124,16 @@ func (p *Peers) Alive(now time.Duration, name, address string, newLife bool, ver
 	if newLife {
 		at.begin(now)
 	}
+	if !wasAlive && version >= Owners {
+		p.back = append(p.back, name)
+	}
+}
+
+// Back returns the peers that came, or came back, since it was called last.
+func (p *Peers) Back() []string {
+	back := p.back
+	p.back = nil
+	return back
 }
 
 // Failed notes that memberlist has given a peer up, or that the peer has left. inOrder
@@ -141,7 +152,7 @@ func (p *peer) begin(now time.Duration) {
 	p.life++
 	p.incarnation, p.lastSeq, p.earlier, p.delays = 0, 0, 0, Delay{}
 	p.promised, p.late, p.owesAck, p.sent = 0, 0, false, 0
-	p.box.Restart(now, func(i delivery.Item) bool { return i.Kind == delivery.Claim })
+	p.box.Restart(now, true, func(i delivery.Item) bool { return i.Kind == delivery.Claim })
 }
 
 // OwnerNames are the agents that keys may have as owners, without this one: those that are
@@ -169,6 +180,15 @@ func (p *Peers) ordered() []string {
 func (p *Peers) Tell(now time.Duration, name string, item delivery.Item, urgent bool) {
 	if at := p.by[name]; at != nil && at.alive && at.version >= Owners {
 		at.box.Tell(now, item, urgent)
+		p.pending = true
+	}
+}
+
+// TellAgain is Tell of an item that another peer in its place was told before, or an earlier
+// life of the peer.
+func (p *Peers) TellAgain(now time.Duration, name string, item delivery.Item, urgent bool) {
+	if at := p.by[name]; at != nil && at.alive && at.version >= Owners {
+		at.box.TellAgain(now, item, urgent)
 		p.pending = true
 	}
 }
@@ -213,10 +233,10 @@ func (p *Peers) Receive(now time.Duration, m *gossipv1.Packet) (from Sender, dro
 	}
 	if at.heard > 0 && !p.speaks(now, at) {
 		at.resend = resendTold // what it said meanwhile may be lost, and what it was told
-		at.box.Restart(now, func(delivery.Item) bool { return true })
+		at.box.Restart(now, false, func(delivery.Item) bool { return true })
 	} else if m.GetResend() && now-at.resent > time.Second {
 		at.resent = now
-		at.box.Restart(now, func(delivery.Item) bool { return true })
+		at.box.Restart(now, false, func(delivery.Item) bool { return true })
 	}
 	at.heard, at.incarnation = max(now, 1), m.GetIncarnation()
 	at.promised = min(time.Duration(m.GetPromiseMs())*time.Millisecond, longestPromise)

@@ -39,8 +39,9 @@ type Source interface {
 	// Contended reports whether any replica uses anything.
 	Contended() bool
 	// Put adds the state of an item to a packet to a peer, and returns by how many bytes
-	// it grows; 0: the peer need not know it.
-	Put(now time.Duration, m *gossipv1.Packet, to string, item delivery.Item) int
+	// it grows; 0: the peer need not know it. again says that another peer in its place, or
+	// an earlier life of it, may know an earlier state.
+	Put(now time.Duration, m *gossipv1.Packet, to string, item delivery.Item, again bool) int
 	// Wanted reports whether a peer needs to know an item.
 	Wanted(to string, item delivery.Item) bool
 }
@@ -226,11 +227,11 @@ func (p *Peers) fill(
 	at.box.Begin(now, at.seq)
 	size := proto.Size(m)
 	for size+room <= MaxPacket {
-		item, ok := at.box.Take()
+		item, again, ok := at.box.Take()
 		if !ok {
 			break
 		}
-		n := from.Put(now, m, at.name, item)
+		n := from.Put(now, m, at.name, item, again)
 		if n == 0 {
 			at.box.Forget(item)
 			continue
