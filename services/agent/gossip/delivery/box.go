@@ -22,6 +22,9 @@ type Item struct {
 // reorder is how many later packets must be heard for one to count as lost.
 const reorder = 3
 
+// lossyFor is how long after a loss items are repeated until they are acknowledged.
+const lossyFor = 10 * time.Second
+
 // maxFlights bounds the packets that wait for an acknowledgement: older ones are lost.
 const maxFlights = 1024
 
@@ -36,8 +39,9 @@ const (
 
 type told struct {
 	item   Item
-	packet uint64 // that carried it last
-	since  time.Duration
+	packet uint64        // the first that carried the latest state
+	last   uint64        // that carried it last
+	since  time.Duration // when it was taken last; waiting: when it began to wait
 	state  state
 	urgent bool
 	again  bool // the peer, or another one in its place, may have known an earlier state
@@ -60,6 +64,7 @@ type Box struct {
 	flights []flight // by packet
 	waits   int
 	visited int
+	lossy   time.Duration // until then packets count as likely to be lost
 }
 
 // Len is how many items the peer is told.
@@ -187,9 +192,31 @@ func (b *Box) Take() (item Item, again, ok bool) {
 		f := &b.flights[len(b.flights)-1]
 		f.items = append(f.items, i)
 		e := &b.items[i]
-		e.state, e.packet, e.urgent = flying, f.packet, false
+		e.state, e.packet, e.last, e.since, e.urgent = flying, f.packet, f.packet, f.at, false
 		b.waits--
 		return e.item, e.again, true
+	}
+	return Item{}, false, false
+}
+
+// Repeat takes into the packet an item that was last taken at before or earlier and is not
+// acknowledged; ok is false if there is none, or if no packet was lost lately. So where
+// packets are lost, one that fits costs the time to the next packet.
+func (b *Box) Repeat(before time.Duration) (item Item, again, ok bool) {
+	f := &b.flights[len(b.flights)-1]
+	if f.at >= b.lossy {
+		return Item{}, false, false
+	}
+	for n := range b.flights[:len(b.flights)-1] {
+		for _, i := range b.flights[n].items {
+			e := &b.items[i]
+			if e.state != flying || e.last != b.flights[n].packet || e.since > before {
+				continue
+			}
+			e.last, e.since = f.packet, f.at
+			f.items = append(f.items, i)
+			return e.item, e.again, true
+		}
 	}
 	return Item{}, false, false
 }
@@ -230,15 +257,16 @@ func heard(packet, last, earlier uint64) bool {
 
 func (b *Box) settle(f *flight) {
 	for _, i := range f.items {
-		if e := &b.items[i]; e.state == flying && e.packet == f.packet {
+		if e := &b.items[i]; e.state == flying && e.packet <= f.packet {
 			e.state, e.again = calm, false
 		}
 	}
 }
 
 func (b *Box) lose(now time.Duration, f *flight) {
+	b.lossy = now + lossyFor
 	for _, i := range f.items {
-		if e := &b.items[i]; e.state == flying && e.packet == f.packet {
+		if e := &b.items[i]; e.state == flying && e.last == f.packet {
 			b.wait(now, i, true)
 		}
 	}

@@ -229,6 +229,9 @@ func (p *Peers) fill(
 	for size+room <= MaxPacket {
 		item, again, ok := at.box.Take()
 		if !ok {
+			item, again, ok = at.box.Repeat(now - p.period + p.period/8)
+		}
+		if !ok {
 			break
 		}
 		n := from.Put(now, m, at.name, item, again)
