@@ -87,7 +87,7 @@ func (a *Agent) open(ctx context.Context) error {
 		return err
 	}
 	a.stream = stream.New(stream.Options{Addresses: a.c.Coordinators, Log: a.log,
-		Dial: []grpc.DialOption{grpc.WithTransportCredentials(credentials)}}, controlled{a})
+		Dial: []grpc.DialOption{grpc.WithTransportCredentials(credentials)}}, &controlled{a: a})
 	if err := a.openRLS(ctx, key); err != nil {
 		return err
 	}

@@ -153,11 +153,17 @@ func (g gossiped) PeerAddresses() (missing, heard []string) {
 }
 
 // controlled is the agent as the stream to the coordinator sees it.
-type controlled struct{ a *Agent }
+type controlled struct {
+	a  *Agent
+	to *core.Stream // of the last Hello
+}
 
 // Hello opens a stream.
-func (s controlled) Hello() *controlv1.Hello {
-	h := ask(s.a, func(now time.Duration, c *core.Core) *controlv1.Hello { return c.Hello(now) })
+func (s *controlled) Hello() *controlv1.Hello {
+	h := ask(s.a, func(now time.Duration, c *core.Core) (h *controlv1.Hello) {
+		s.to, h = c.Hello(now)
+		return h
+	})
 	s.a.offering.Lock()
 	defer s.a.offering.Unlock()
 	s.a.offer.Reset()
@@ -166,12 +172,12 @@ func (s controlled) Hello() *controlv1.Hello {
 }
 
 // Report is the next report.
-func (s controlled) Report() *controlv1.Report {
-	return ask(s.a, func(now time.Duration, c *core.Core) *controlv1.Report { return c.Report(now) })
+func (s *controlled) Report() *controlv1.Report {
+	return ask(s.a, func(now time.Duration, _ *core.Core) *controlv1.Report { return s.to.Report(now) })
 }
 
 // Receive takes a message of the coordinator. An error ends the stream.
-func (s controlled) Receive(m *controlv1.ConnectResponse) (*controlv1.ConnectRequest, error) {
+func (s *controlled) Receive(m *controlv1.ConnectResponse) (*controlv1.ConnectRequest, error) {
 	switch m := m.GetMessage().(type) {
 	case *controlv1.ConnectResponse_Configuration:
 		ack, err := s.configure(m.Configuration)
@@ -181,8 +187,8 @@ func (s controlled) Receive(m *controlv1.ConnectResponse) (*controlv1.ConnectReq
 		return &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Answer{Answer: answer}}, nil
 	case *controlv1.ConnectResponse_Leases:
 		var err error
-		s.a.event(func(now time.Duration, c *core.Core) (out core.Effects) {
-			out, err = c.Leases(now, m.Leases)
+		s.a.event(func(now time.Duration, _ *core.Core) (out core.Effects) {
+			out, err = s.to.Leases(now, m.Leases)
 			return out
 		})
 		if missed := new(applied.MissedError); errors.As(err, &missed) {
@@ -202,7 +208,7 @@ func acknowledged(a *controlv1.Ack) *controlv1.ConnectRequest {
 	return &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Ack{Ack: a}}
 }
 
-func (s controlled) offer(m *controlv1.Configuration) (*applied.Configuration, error) {
+func (s *controlled) offer(m *controlv1.Configuration) (*applied.Configuration, error) {
 	s.a.offering.Lock()
 	defer s.a.offering.Unlock()
 	return s.a.offer.Add(m)
@@ -210,7 +216,7 @@ func (s controlled) offer(m *controlv1.Configuration) (*applied.Configuration, e
 
 // configure takes a part of a configuration. It compiles without the lock: that may take a
 // second, in which claims and packets go on.
-func (s controlled) configure(m *controlv1.Configuration) (*controlv1.Ack, error) {
+func (s *controlled) configure(m *controlv1.Configuration) (*controlv1.Ack, error) {
 	if err := ask(s.a, func(_ time.Duration, c *core.Core) error { return c.CheckEpoch(m.GetEpoch()) }); err != nil {
 		return nil, err
 	}

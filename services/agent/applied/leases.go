@@ -10,18 +10,32 @@ import (
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 )
 
-// leaseStream is where the stream of leases stands.
-type leaseStream struct {
+// Stream is what a coordinator tells this agent of leases on one stream.
+type Stream struct {
+	state   *State
+	told    *controlv1.Leases // complete, whatever was sent last; nil: nothing yet
+	renewed time.Duration     // when told was sent, or renewed
+	members membership        // that the agent holds as this coordinator knows it
 	awaits  bool              // nothing but complete leases counts: those before are missing
 	pending *controlv1.Leases // parts of a message whose end has not come
 	changes bool              // the coordinator understands reports of changes
 }
 
-// BeginStream forgets what an earlier stream has sent a part of.
-func (o *State) BeginStream() { o.stream = leaseStream{awaits: true} }
+// membership is a list of members.
+type membership struct {
+	list    []*controlv1.Replica
+	version uint64 // 0 = it has none
+}
+
+// Stream begins a stream. The agent's Hello names the members in force: the coordinator tells
+// changes of those.
+func (o *State) Stream() *Stream { return &Stream{state: o, members: o.members, awaits: true} }
 
 // ReportsChanges reports whether the coordinator understands reports of changes.
-func (o *State) ReportsChanges() bool { return o.stream.changes }
+func (s *Stream) ReportsChanges() bool { return s.changes }
+
+// until is when the soft expiry of the leases passes.
+func (s *Stream) until() time.Duration { return s.renewed + softExpiry(s.told) }
 
 // MissedError says that leases change others that this agent does not hold: the coordinator
 // must send all of them. Until it has, the older ones stay in force.
@@ -30,108 +44,113 @@ type MissedError struct{ reason string }
 // Error says what is missing.
 func (e *MissedError) Error() string { return e.reason }
 
-func (o *State) missed(format string, args ...any) error {
-	o.stream.awaits = true
+func (s *Stream) missed(format string, args ...any) error {
+	s.awaits = true
 	return &MissedError{fmt.Sprintf(format, args...)}
 }
 
 // Grant is what leases that are in force now say.
 type Grant struct {
-	Shares  *exchange.Shares
+	Shares *exchange.Shares
+	// Members are those in force, and hold until Until. Until is 0 if the leases say nothing of
+	// them: another coordinator, with a higher epoch, does.
 	Members []*controlv1.Replica
-	Changed bool          // Members are not those of the leases before
-	Until   time.Duration // soft expiry
+	Changed bool // Members are not those of the leases before
+	Until   time.Duration
 }
 
 // Leases puts leases in force. It returns nil if they are older than those in force, or if
 // more of them follow. A *StaleEpochError means that their coordinator was replaced, a
 // *MissedError that leases before them are missing; other errors mean that these leases are
 // not usable. With an error the older ones stay in force.
-func (o *State) Leases(now time.Duration, l *controlv1.Leases) (*Grant, error) {
-	if l.GetEpoch() < o.epoch {
+func (s *Stream) Leases(now time.Duration, l *controlv1.Leases) (*Grant, error) {
+	o := s.state
+	if l.GetEpoch() < s.told.GetEpoch() {
 		return nil, &StaleEpochError{Got: l.GetEpoch(), Applied: o.epoch}
 	}
-	if l = o.join(l); l.GetMore() {
+	if l = s.join(l); l.GetMore() {
 		return nil, nil
 	}
-	if l.GetBase() == 0 && o.overtaken(l) || l.GetBase() > 0 && o.stream.awaits {
+	if l.GetBase() == 0 && s.overtaken(l) || l.GetBase() > 0 && s.awaits {
 		return nil, nil
 	}
-	held, err := o.update(l)
+	held, members, err := s.update(l)
 	if err != nil {
 		return nil, err
 	}
-	shares, err := o.sharesAfter(held, l)
-	if err != nil {
+	if err := checkNumbers(l); err != nil {
 		return nil, err
 	}
-	g := &Grant{Shares: shares, Members: held.GetMembers(), Until: now + softExpiry(l),
-		Changed: !slices.EqualFunc(held.GetMembers(), o.leases.GetMembers(), sameReplica)}
-	o.leases, o.shares, o.renewed = held, shares, now
-	o.epoch, o.seq = l.GetEpoch(), l.GetSeq()
-	o.stream.awaits, o.stream.changes = false, l.GetReportChanges()
-	return g, nil
+	if !o.believes(held) {
+		return nil, &StaleEpochError{Got: l.GetEpoch(), Applied: o.epoch}
+	}
+	before := *s
+	s.told, s.members, s.renewed = held, members, now
+	s.awaits, s.changes = false, l.GetReportChanges()
+	return o.putInForce(s, &before, l), nil
 }
 
-// overtaken reports whether complete leases are older than those in force. The first ones of a
-// stream may be those in force.
-func (o *State) overtaken(l *controlv1.Leases) bool {
-	if l.GetEpoch() > o.epoch || o.seq == 0 {
+// overtaken reports whether complete leases are older than those that were told. The first ones of
+// a stream may be those in force.
+func (s *Stream) overtaken(l *controlv1.Leases) bool {
+	if s.told == nil || l.GetEpoch() > s.told.GetEpoch() {
 		return false
 	}
-	return l.GetSeq() < o.seq || l.GetSeq() == o.seq && !o.stream.awaits
+	return l.GetSeq() < s.told.GetSeq() || l.GetSeq() == s.told.GetSeq() && !s.awaits
 }
 
 // join adds a part of a message to those before it. The result has More set until the end is
 // there.
-func (o *State) join(l *controlv1.Leases) *controlv1.Leases {
-	if p := o.stream.pending; p != nil {
+func (s *Stream) join(l *controlv1.Leases) *controlv1.Leases {
+	if p := s.pending; p != nil {
 		l.Leases = append(p.Leases, l.Leases...)
 		l.Removed = append(p.Removed, l.Removed...)
-		o.stream.pending = nil
+		s.pending = nil
 	}
 	if l.GetMore() {
-		o.stream.pending = l
+		s.pending = l
 	}
 	return l
 }
 
-// update returns what the agent holds after a message, complete.
-func (o *State) update(l *controlv1.Leases) (*controlv1.Leases, error) {
+// update returns what the coordinator has told after a message, complete.
+func (s *Stream) update(l *controlv1.Leases) (*controlv1.Leases, membership, error) {
 	held := &controlv1.Leases{Epoch: l.GetEpoch(), Seq: l.GetSeq(), Revision: l.GetRevision(),
-		SoftExpiry: l.GetSoftExpiry(), Leases: l.GetLeases(), Pools: l.GetPools(), Members: l.GetMembers(),
-		MembersVersion: l.GetMembersVersion()}
+		SoftExpiry: l.GetSoftExpiry(), Leases: l.GetLeases(), Pools: l.GetPools()}
 	sortLeases(held.Leases)
 	if base := l.GetBase(); base > 0 {
-		if l.GetEpoch() != o.leases.GetEpoch() || base != o.seq {
-			return nil, o.missed("leases %d of epoch %d change those of %d, and this agent has %d of epoch %d",
-				l.GetSeq(), l.GetEpoch(), base, o.seq, o.leases.GetEpoch())
+		if l.GetEpoch() != s.told.GetEpoch() || base != s.told.GetSeq() {
+			return nil, membership{}, s.missed("leases %d of epoch %d change those of %d, and this agent has %d of "+
+				"epoch %d", l.GetSeq(), l.GetEpoch(), base, s.told.GetSeq(), s.told.GetEpoch())
 		}
-		held.Leases = change(o.leases.GetLeases(), l.GetRemoved(), held.Leases)
-		held.Pools = changePools(o.leases.GetPools(), l.GetPools())
+		held.Leases = change(s.told.GetLeases(), l.GetRemoved(), held.Leases)
+		held.Pools = changePools(s.told.GetPools(), l.GetPools())
 	}
 	if n := l.GetTotal(); n > 0 && int(n) != len(held.Leases) {
-		return nil, o.missed("after leases %d of epoch %d this agent has %d flows, and the coordinator counts %d",
-			l.GetSeq(), l.GetEpoch(), len(held.Leases), n)
+		return nil, membership{}, s.missed("after leases %d of epoch %d this agent has %d flows, and the coordinator "+
+			"counts %d", l.GetSeq(), l.GetEpoch(), len(held.Leases), n)
 	}
-	return held, o.updateMembers(held, l)
+	members, err := s.updateMembers(l)
+	if err != nil {
+		return nil, membership{}, err
+	}
+	held.Members, held.MembersVersion = members.list, members.version
+	return held, members, nil
 }
 
-// updateMembers completes the members of held after a message.
-func (o *State) updateMembers(held, l *controlv1.Leases) error {
-	version, have := l.GetMembersVersion(), o.leases.GetMembersVersion()
+// updateMembers returns the members after a message.
+func (s *Stream) updateMembers(l *controlv1.Leases) (membership, error) {
+	version, have := l.GetMembersVersion(), s.members
 	switch {
-	case version == 0: // of a coordinator that sends all of them each time
-	case version == have:
-		held.Members = o.leases.GetMembers()
-	case l.GetMembersBase() == 0:
-	case l.GetMembersBase() != have:
-		return o.missed("leases %d of epoch %d change members of version %x, and this agent has %x", l.GetSeq(),
-			l.GetEpoch(), l.GetMembersBase(), have)
-	default:
-		held.Members = changeMembers(o.leases.GetMembers(), l.GetMembersRemoved(), l.GetMembers())
+	case version > 0 && version == have.version:
+		return have, nil
+	case version == 0, l.GetMembersBase() == 0: // all of them; each time, if they have no version
+		return membership{l.GetMembers(), version}, nil
+	case l.GetMembersBase() != have.version:
+		return membership{}, s.missed("leases %d of epoch %d change members of version %x, and this agent has %x",
+			l.GetSeq(), l.GetEpoch(), l.GetMembersBase(), have.version)
 	}
-	return nil
+	return membership{changeMembers(have.list, l.GetMembersRemoved(), l.GetMembers()), version}, nil
 }
 
 func changeMembers(old []*controlv1.Replica, removed []string, news []*controlv1.Replica) []*controlv1.Replica {
@@ -204,36 +223,21 @@ func sameReplica(a, b *controlv1.Replica) bool {
 	return a.GetName() == b.GetName() && a.GetWeight() == b.GetWeight()
 }
 
-// sharesAfter is what the gateways are to enforce after a message; the shares in force where it
-// changes none of them.
-func (o *State) sharesAfter(held, l *controlv1.Leases) (*exchange.Shares, error) {
-	s := o.shares
-	if l.GetBase() > 0 && s != nil && !s.Stale && s.Revision == held.GetRevision() &&
-		len(l.GetLeases())+len(l.GetRemoved())+len(l.GetPools()) == 0 {
-		return s, nil
-	}
-	return sharesOf(held)
-}
-
-func sharesOf(l *controlv1.Leases) (*exchange.Shares, error) {
-	s := &exchange.Shares{Epoch: l.GetEpoch(), Revision: l.GetRevision(),
-		Flows: make([]exchange.Share, 0, len(l.GetLeases()))}
+// checkNumbers says which number of a message a filter cannot compute with.
+func checkNumbers(l *controlv1.Leases) error {
 	for _, x := range l.GetLeases() {
 		if !usable(x.GetShare()) {
-			return nil, fmt.Errorf("leases of epoch %d: share of tenant %q in pool %q is %v, want >= 0", l.GetEpoch(),
+			return fmt.Errorf("leases of epoch %d: share of tenant %q in pool %q is %v, want >= 0", l.GetEpoch(),
 				x.GetTenant(), x.GetPool(), x.GetShare())
 		}
-		s.Flows = append(s.Flows, exchange.Share{Tenant: x.GetTenant(), Pool: x.GetPool(), Share: x.GetShare()})
 	}
 	for _, p := range l.GetPools() {
 		if !usable(p.GetPrice()) || !usable(p.GetIdleShare()) || !usable(p.GetGuaranteeScale()) {
-			return nil, fmt.Errorf("leases of epoch %d: pool %q has price %v, idle share %v and guarantee scale %v, "+
+			return fmt.Errorf("leases of epoch %d: pool %q has price %v, idle share %v and guarantee scale %v, "+
 				"want all >= 0", l.GetEpoch(), p.GetPool(), p.GetPrice(), p.GetIdleShare(), p.GetGuaranteeScale())
 		}
-		s.Pools = append(s.Pools, exchange.PoolShare{Pool: p.GetPool(), Price: p.GetPrice(),
-			IdleShare: p.GetIdleShare(), GuaranteeScale: p.GetGuaranteeScale()})
 	}
-	return s, nil
+	return nil
 }
 
 func usable(v float64) bool { return v >= 0 } // NaN is not

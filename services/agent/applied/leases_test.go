@@ -26,6 +26,22 @@ func after(seq, base uint64, total int, l ...*controlv1.Lease) *controlv1.Leases
 		Total: uint32(total), MembersVersion: 7}
 }
 
+// one is the state of an agent that one coordinator tells its leases.
+type one struct {
+	State
+	stream *Stream
+}
+
+func (o *one) BeginStream()         { o.stream = o.Stream() }
+func (o *one) ReportsChanges() bool { return o.stream.ReportsChanges() }
+
+func (o *one) Leases(now time.Duration, l *controlv1.Leases) (*Grant, error) {
+	if o.stream == nil {
+		o.BeginStream()
+	}
+	return o.stream.Leases(now, l)
+}
+
 func (o *State) sharesByTenant() map[string]float64 {
 	out := map[string]float64{}
 	s := o.Shares()
@@ -36,7 +52,7 @@ func (o *State) sharesByTenant() map[string]float64 {
 }
 
 func TestLeasesAreChanged(t *testing.T) {
-	var o State
+	var o one
 	o.BeginStream()
 	take := func(l *controlv1.Leases, want map[string]float64) {
 		t.Helper()
@@ -73,7 +89,7 @@ func TestLeasesAreChanged(t *testing.T) {
 }
 
 func TestMembersAreChanged(t *testing.T) {
-	var o State
+	var o one
 	o.BeginStream()
 	members := func(l *controlv1.Leases, changed bool, want ...string) {
 		t.Helper()
@@ -119,7 +135,7 @@ func TestMissedLeases(t *testing.T) {
 		"members of another":   {Epoch: 3, Seq: 3, Base: 2, MembersVersion: 9, MembersBase: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var o State
+			var o one
 			o.BeginStream()
 			if _, err := o.Leases(0, complete(3, 2, lease("a", 1))); err != nil {
 				t.Fatal(err)
@@ -145,7 +161,7 @@ func TestMissedLeases(t *testing.T) {
 // On a new stream of the same leader the first leases may be those of the round that is in
 // force; changes before them do not count.
 func TestAStreamBeginsWithCompleteLeases(t *testing.T) {
-	var o State
+	var o one
 	o.BeginStream()
 	if _, err := o.Leases(0, complete(3, 2, lease("a", 1))); err != nil {
 		t.Fatal(err)

@@ -38,12 +38,13 @@ type Configuration struct {
 type State struct {
 	config  config.Set
 	latest  *Configuration    // that was put in force, whole or a change; nil: none yet
-	leases  *controlv1.Leases // complete, whatever the coordinator sent last
+	pools   map[string]holder // of whom the leases of each pool are held
+	holders []*Stream         // that hold some pool, or the one that told last
+	rest    Stream            // of nobody: of the snapshot, or of a pool that has no leader yet
+	members membership        // of the leases of the highest epoch
+	leases  *controlv1.Leases // in force, of all pools
 	shares  *exchange.Shares
-	renewed time.Duration
-	epoch   int64
-	seq     uint64
-	stream  leaseStream
+	epoch   int64 // the highest obeyed
 }
 
 // CheckEpoch returns a *StaleEpochError if a configuration comes from a coordinator that
@@ -64,9 +65,7 @@ func (o *State) Configure(c *Configuration) error {
 	if err := o.take(c); err != nil {
 		return err
 	}
-	if c.Epoch > o.epoch {
-		o.epoch, o.seq = c.Epoch, 0
-	}
+	o.epoch = max(o.epoch, c.Epoch)
 	return nil
 }
 
@@ -83,7 +82,7 @@ func (o *State) take(c *Configuration) error {
 // Expire returns the shares, marked as stale, when they have just become stale; nil
 // otherwise. Call it each period.
 func (o *State) Expire(now time.Duration) *exchange.Shares {
-	if o.shares == nil || o.shares.Stale || now < o.renewed+softExpiry(o.leases) {
+	if o.shares == nil || o.shares.Stale || !o.expired(now) {
 		return nil
 	}
 	o.freeze()
@@ -127,19 +126,21 @@ type Status struct {
 	Version   uint64                 // of the list of members, 0 = it has none
 	Pools     []*controlv1.PoolLease // of the last leases
 	Stale     bool                   // leases are past their soft expiry, or there are none
-	Age       time.Duration          // since they were renewed; negative = never in this life
+	Age       time.Duration          // since the oldest was renewed; negative = never in this life
 }
 
 // Status returns what is in force.
 func (o *State) Status(now time.Duration) Status {
-	s := Status{Epoch: o.epoch, Leases: len(o.leases.GetLeases()), Members: len(o.leases.GetMembers()),
-		Version: o.leases.GetMembersVersion(), Pools: o.leases.GetPools(),
+	s := Status{Epoch: o.epoch, Leases: len(o.leases.GetLeases()), Members: len(o.members.list),
+		Version: o.members.version, Pools: o.leases.GetPools(),
 		Stale: o.shares == nil || o.shares.Stale, Age: -1}
 	if c := o.latest; c != nil {
 		s.Revision, s.Resources, s.LeftOut = c.Revision, c.Resources, c.LeftOut
 	}
-	if o.renewed > 0 {
-		s.Age = now - o.renewed
+	for _, h := range o.holders {
+		if h.renewed > 0 {
+			s.Age = max(s.Age, now-h.renewed)
+		}
 	}
 	return s
 }
@@ -150,24 +151,34 @@ func (o *State) LastLeases() *controlv1.Leases { return o.leases }
 // Restore puts a snapshot in force, whose configuration compiled to c; its leases are
 // stale. An error says why it cannot be used; nothing has changed then.
 func (o *State) Restore(s *lastgood.Snapshot, c *Configuration) error {
-	var shares *exchange.Shares
-	if s.Leases != nil {
-		var err error
-		sortLeases(s.Leases.GetLeases())
-		if shares, err = sharesOf(s.Leases); err != nil {
-			return err
-		}
+	if err := checkNumbers(s.Leases); err != nil {
+		return err
 	}
 	if err := o.take(c); err != nil {
 		return err
 	}
 	o.epoch = c.Epoch
-	if shares != nil {
-		o.leases, o.shares = s.Leases, shares
-		if s.Leases.GetEpoch() >= o.epoch {
-			o.epoch, o.seq = s.Leases.GetEpoch(), s.Leases.GetSeq()
-		}
-		o.freeze()
+	if s.Leases != nil {
+		o.restore(s.Leases)
 	}
 	return nil
+}
+
+// restore puts the leases of a snapshot in force, which nobody renews.
+func (o *State) restore(l *controlv1.Leases) {
+	sortLeases(l.GetLeases())
+	o.rest = Stream{state: o, told: l, renewed: -softExpiry(l)}
+	o.holders, o.pools = []*Stream{&o.rest}, map[string]holder{}
+	for name := range poolsOf(l) {
+		o.pools[name] = holder{l.GetEpoch(), &o.rest}
+	}
+	for _, p := range l.GetPools() {
+		if p.GetEpoch() > 0 {
+			o.pools[p.GetPool()] = holder{p.GetEpoch(), &o.rest}
+		}
+	}
+	o.epoch, o.leases = max(o.epoch, l.GetEpoch()), l
+	o.members = membership{l.GetMembers(), l.GetMembersVersion()}
+	o.shares = o.sharesOf(l)
+	o.freeze()
 }

@@ -19,7 +19,7 @@ import (
 
 // both is what a coordinator sends to, and what is in force.
 type both struct {
-	State
+	one
 	Offer
 }
 

@@ -10,6 +10,7 @@ import (
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/agent/aggregation"
 	"github.com/titrate/titrate/services/agent/applied"
+	"github.com/titrate/titrate/services/agent/reports"
 )
 
 // CheckEpoch returns an error if a configuration of that epoch comes from a coordinator
@@ -37,12 +38,21 @@ func (c *Core) Configure(config *applied.Configuration) (Effects, error) {
 	return c.take(), nil
 }
 
+// Stream is the agent's side of one stream to a coordinator.
+type Stream struct {
+	core      *Core
+	leases    *applied.Stream
+	selector  reports.Selector // of what the coordinator is told
+	lastState *controlv1.State // in the report before
+}
+
 // Leases puts leases in force. A *applied.StaleEpochError means that their coordinator was
 // replaced: the stream must be closed; a *applied.MissedError must be told to it. Leases
 // that are not usable are logged; the older ones stay in force.
-func (c *Core) Leases(now time.Duration, l *controlv1.Leases) (Effects, error) {
+func (s *Stream) Leases(now time.Duration, l *controlv1.Leases) (Effects, error) {
+	c := s.core
 	before := c.applied.Shares()
-	grant, err := c.applied.Leases(now, l)
+	grant, err := s.leases.Leases(now, l)
 	stale, missed := new(applied.StaleEpochError), new(applied.MissedError)
 	if errors.As(err, &stale) || errors.As(err, &missed) {
 		return Effects{}, err
@@ -54,6 +64,19 @@ func (c *Core) Leases(now time.Duration, l *controlv1.Leases) (Effects, error) {
 	if grant == nil {
 		return Effects{}, nil
 	}
+	if grant.Until > 0 {
+		c.setMembers(now, grant)
+	}
+	changed := !sameShares(before, grant.Shares)
+	c.out.Save = grant.Changed || changed
+	if changed {
+		c.sendState()
+	}
+	return c.take(), nil
+}
+
+// setMembers puts the members of leases in force.
+func (c *Core) setMembers(now time.Duration, grant *applied.Grant) {
 	var addresses []string
 	for _, m := range grant.Members {
 		if m.GetGossip() != "" {
@@ -62,12 +85,6 @@ func (c *Core) Leases(now time.Duration, l *controlv1.Leases) (Effects, error) {
 	}
 	c.peers.SetAddresses(addresses)
 	c.aggregator.SetMembers(now, members(grant.Members), grant.Until)
-	changed := !sameShares(before, grant.Shares)
-	c.out.Save = grant.Changed || changed
-	if changed {
-		c.sendState()
-	}
-	return c.take(), nil
 }
 
 // sendState sends all gateways what is in force.

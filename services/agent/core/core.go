@@ -33,22 +33,20 @@ type Core struct {
 	aggregator    *aggregation.Aggregator
 	applied       applied.State
 	reports       *reports.Reports
-	selector      reports.Selector // of the stream to the coordinator
 	activity      *activity.Activity
 	spent         spent.Store
 	peers         *schedule.Peers
 	peersChanged  bool // since the last round
 
-	gateways  map[Process]*gateway
-	links     map[Link]*gateway // those connected
-	doubled   map[string]bool   // names that several Envoys have now
-	doubles   uint64            // names that came into doubled
-	sums      time.Duration     // last sums
-	beat      time.Duration     // last heartbeat
-	beats     uint64
-	lastState *controlv1.State // in the report before
-	whole     *config.Config   // the configuration in force; nil: not needed yet
-	resent    uint64           // changes that a gateway refused
+	gateways map[Process]*gateway
+	links    map[Link]*gateway // those connected
+	doubled  map[string]bool   // names that several Envoys have now
+	doubles  uint64            // names that came into doubled
+	sums     time.Duration     // last sums
+	beat     time.Duration     // last heartbeat
+	beats    uint64
+	whole    *config.Config // the configuration in force; nil: not needed yet
+	resent   uint64         // changes that a gateway refused
 
 	out Effects // of the event
 }

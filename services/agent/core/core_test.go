@@ -59,12 +59,13 @@ func leases(seq uint64, share float64) *controlv1.Leases {
 // and the sums, in this order.
 func TestConnectedGetsAll(t *testing.T) {
 	c := newCore()
+	to, _ := c.Hello(0)
 	c.Connected(0, 1, hello("gw", 1, 1), 0)
 	c.Received(0, 1, &exchange.Spent{Keys: []exchange.KeySpent{{Key: 3, Ahead: time.Minute}}})
 	if _, err := c.Configure(compiled(t, 4)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Leases(0, leases(1, 40)); err != nil {
+	if _, err := to.Leases(0, leases(1, 40)); err != nil {
 		t.Fatal(err)
 	}
 	got := messages(c.Connected(time.Second, 2, hello("gw", 2, 2), 0), 2)
@@ -95,28 +96,29 @@ func TestConnectedGetsAll(t *testing.T) {
 // Configurations are sent once per link, shares only when they change.
 func TestStateIsSentOnChange(t *testing.T) {
 	c := newCore()
+	to, _ := c.Hello(0)
 	c.Connected(0, 1, hello("gw", 1, 1), 0)
 	out, err := c.Configure(compiled(t, 4))
 	if err != nil || len(messages(out, 1)) != 1 || !out.Save {
 		t.Errorf("a configuration: %+v, %v", out, err)
 	}
-	out, err = c.Leases(0, leases(1, 40))
+	out, err = to.Leases(0, leases(1, 40))
 	if err != nil || len(messages(out, 1)) != 1 || !out.Save {
 		t.Errorf("leases: %+v, %v", out, err)
 	}
-	if out, err = c.Leases(100*time.Millisecond, leases(2, 40)); err != nil || len(out.Frames) != 0 || out.Save {
+	if out, err = to.Leases(100*time.Millisecond, leases(2, 40)); err != nil || len(out.Frames) != 0 || out.Save {
 		t.Errorf("renewed: %+v, %v", out, err)
 	}
-	if out, err = c.Leases(100*time.Millisecond, leases(2, 99)); err != nil || len(out.Frames) != 0 {
+	if out, err = to.Leases(100*time.Millisecond, leases(2, 99)); err != nil || len(out.Frames) != 0 {
 		t.Errorf("overtaken: %+v, %v", out, err)
 	}
 	out = c.Tick(2 * time.Second)
 	if got := messages(out, 1); len(got) == 0 || !got[0].(*exchange.Shares).Stale || len(out.Log) != 1 {
 		t.Errorf("not renewed: %+v", out)
 	}
-	c.Leases(3*time.Second, &controlv1.Leases{Epoch: 2, Seq: 1})
+	to.Leases(3*time.Second, &controlv1.Leases{Epoch: 2, Seq: 1})
 	var stale *applied.StaleEpochError
-	if _, err := c.Leases(3*time.Second, leases(9, 1)); !errors.As(err, &stale) {
+	if _, err := to.Leases(3*time.Second, leases(9, 1)); !errors.As(err, &stale) {
 		t.Errorf("of a replaced coordinator: %v", err)
 	}
 }
@@ -297,30 +299,31 @@ func TestUnsendableConfigurationIsARefusal(t *testing.T) {
 // state of the configuration once per stream, and when it changes.
 func TestHelloAndReport(t *testing.T) {
 	c := newCore()
+	before, _ := c.Hello(0)
 	c.SetGossipAddress("10.0.0.1:7500")
 	c.Connected(0, 1, hello("gw", 1, 1), 0)
 	l := leases(1, 40)
 	l.Pools = []*controlv1.PoolLease{{Pool: "api", Capacity: 80}}
-	if _, err := c.Leases(0, l); err != nil {
+	if _, err := before.Leases(0, l); err != nil {
 		t.Fatal(err)
 	}
-	h := c.Hello(0)
+	to, h := c.Hello(0)
 	if h.Agent != "agent" || h.Epoch != 1 || len(h.Pools) != 1 || h.Pools[0].Capacity != 80 ||
 		h.Replicas[0].Gossip != "10.0.0.1:7500" {
 		t.Errorf("%v", h)
 	}
-	if r := c.Report(0); r.State == nil || len(r.State.Gateways) != 1 || r.State.Gateways[0].NamesKnown {
+	if r := to.Report(0); r.State == nil || len(r.State.Gateways) != 1 || r.State.Gateways[0].NamesKnown {
 		t.Errorf("the first report has %v", r.State)
 	}
-	if r := c.Report(0); r.State != nil {
+	if r := to.Report(0); r.State != nil {
 		t.Errorf("nothing changed: %v", r.State)
 	}
 	c.Received(0, 1, &exchange.Names{Identities: []string{"ip"}})
-	if r := c.Report(0); r.State == nil || r.State.Gateways[0].Identities[0] != "ip" {
+	if r := to.Report(0); r.State == nil || r.State.Gateways[0].Identities[0] != "ip" {
 		t.Errorf("with names: %v", r.State)
 	}
-	c.Hello(0)
-	if r := c.Report(0); r.State == nil {
+	to, _ = c.Hello(0)
+	if r := to.Report(0); r.State == nil {
 		t.Error("a new stream has no state")
 	}
 }

@@ -15,25 +15,23 @@ import (
 // each gateway; it always has their number.
 const maxLeftOut = 64
 
-// Hello opens a stream to the coordinator: who this is, and what it applied last.
-func (c *Core) Hello(now time.Duration) *controlv1.Hello {
-	c.lastState = nil
-	c.selector.Reset()
-	c.applied.BeginStream()
-	s := c.applied.Status(now)
-	return &controlv1.Hello{Agent: c.o.Name, Version: c.o.Version, Epoch: s.Epoch, Revision: s.Revision,
-		Replicas: c.replicas(), Pools: s.Pools, Changes: true, Answers: true, Members: s.Version,
-		Leases: c.applied.LastLeases().GetLeases()}
+// Hello opens a stream to a coordinator: it says who this is, and what was applied last.
+func (c *Core) Hello(now time.Duration) (*Stream, *controlv1.Hello) {
+	in := c.applied.Status(now)
+	return &Stream{core: c, leases: c.applied.Stream()}, &controlv1.Hello{Agent: c.o.Name, Version: c.o.Version,
+		Epoch: in.Epoch, Revision: in.Revision, Replicas: c.replicas(), Pools: in.Pools, Changes: true, Answers: true,
+		Members: in.Version, Leases: c.applied.LastLeases().GetLeases()}
 }
 
 // Report is what the gateways reported, and the state of the configuration if it changed
 // since the report before on this stream.
-func (c *Core) Report(now time.Duration) *controlv1.Report {
+func (s *Stream) Report(now time.Duration) *controlv1.Report {
+	c := s.core
 	r := &controlv1.Report{Interval: durationpb.New(exchange.ReportEvery),
 		Replicas: c.replicas(), GossipDelay: durationpb.New(c.peers.TypicalDelay(now))}
-	r.Flows, r.Changes = c.selector.Select(c.reports.Rates(now), exchange.ReportEvery, c.applied.ReportsChanges())
-	if s := c.state(now); !proto.Equal(s, c.lastState) {
-		c.lastState, r.State = s, s
+	r.Flows, r.Changes = s.selector.Select(c.reports.Rates(now), exchange.ReportEvery, s.leases.ReportsChanges())
+	if state := c.state(now); !proto.Equal(state, s.lastState) {
+		s.lastState, r.State = state, state
 	}
 	return r
 }

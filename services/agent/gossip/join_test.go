@@ -29,7 +29,8 @@ func TestHalvesFindTogether(t *testing.T) {
 		"join": func(n *node, address string) *node { return open(t, "d", nil, n.gossip.Address(), address) },
 		"coordinator": func(n *node, address string) *node {
 			n.core.do(func(c *core.Core) {
-				if _, err := c.Leases(now(), &controlv1.Leases{Epoch: 1, Seq: 1,
+				to, _ := c.Hello(now())
+				if _, err := to.Leases(now(), &controlv1.Leases{Epoch: 1, Seq: 1,
 					Members: []*controlv1.Replica{{Name: "a", Gossip: address}}}); err != nil {
 					t.Error(err)
 				}

@@ -27,6 +27,7 @@ type station struct {
 	flows    []int
 	selector reports.Selector
 	state    applied.State
+	stream   *applied.Stream // of state
 	receiver *delivery.Receiver
 	seq      uint64
 	report   []byte // of this round
@@ -113,7 +114,7 @@ func (r *fleetRun) elect() {
 // hello opens an agent's stream.
 func (r *fleetRun) hello(s *station) {
 	s.selector.Reset()
-	s.state.BeginStream()
+	s.stream = s.state.Stream()
 	status := s.state.Status(0)
 	s.receiver = r.loop.Hello(r.now, &controlv1.Hello{Agent: s.name, Changes: true, Epoch: status.Epoch,
 		Members: status.Version, Replicas: s.replicas(), Pools: status.Pools, Leases: s.state.LastLeases().GetLeases()})
@@ -153,7 +154,7 @@ func (r *fleetRun) write(s *station) {
 	}
 	s.seq++
 	report := &controlv1.Report{Seq: s.seq, Interval: durationpb.New(exchange.ReportEvery), Replicas: s.replicas()}
-	report.Flows, report.Changes = s.selector.Select(rates, exchange.ReportEvery, s.state.ReportsChanges())
+	report.Flows, report.Changes = s.selector.Select(rates, exchange.ReportEvery, s.stream.ReportsChanges())
 	s.report = encode(&controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Report{Report: report}})
 }
 
@@ -191,7 +192,7 @@ func (r *fleetRun) round(b testing.TB) {
 	r.took += cpuTime() - began
 	for i, s := range r.stations {
 		for _, m := range sent[i] {
-			if _, err := s.state.Leases(time.Duration(r.now.UnixNano()), m.Leases()); err != nil {
+			if _, err := s.stream.Leases(time.Duration(r.now.UnixNano()), m.Leases()); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -21,9 +21,10 @@ type agent struct {
 	life      uint32
 	start     time.Duration
 	end       time.Duration
-	core      *core.Core // nil: there is no agent
-	peers     []peer     // by place
-	connected bool       // to the coordinator
+	core      *core.Core   // nil: there is no agent
+	peers     []peer       // by place
+	stream    *core.Stream // to the coordinator; an old one unless connected
+	connected bool
 	receiver  *delivery.Receiver
 	looked    time.Duration // at all other agents, last
 	counted   time.Duration // until then it is counted how long it ran
@@ -164,7 +165,7 @@ func (w *World) updatePeer(a, b *agent) {
 func (w *World) report(a *agent) {
 	w.plan(exchange.ReportEvery, reportUp, a.place, a.life, nil)
 	if a.connected {
-		w.agenda.add(item{at: w.now + w.way(), task: takeReport, who: a.place, load: a.core.Report(a.time(w))})
+		w.agenda.add(item{at: w.now + w.way(), task: takeReport, who: a.place, load: a.stream.Report(a.time(w))})
 	}
 }
 
@@ -173,7 +174,7 @@ func (w *World) takeLeases(a *agent, l *controlv1.Leases) {
 	if !a.connected {
 		return
 	}
-	out, err := a.core.Leases(a.time(w), l)
+	out, err := a.stream.Leases(a.time(w), l)
 	if missed := new(applied.MissedError); errors.As(err, &missed) {
 		w.lead.loop.Again(a.receiver, err.Error())
 	}

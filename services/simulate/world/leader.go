@@ -77,7 +77,8 @@ func (w *World) connect(a *agent) {
 		return
 	}
 	a.connected = true
-	hello := a.core.Hello(a.time(w))
+	stream, hello := a.core.Hello(a.time(w))
+	a.stream = stream
 	a.receiver = w.lead.loop.Hello(w.date(), hello)
 	if newest := w.configuration().Gateways; hello.GetRevision() != newest.Revision {
 		w.plan(w.way(), takeConfig, a.place, a.life, newest)

@@ -1,0 +1,220 @@
+package applied
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+)
+
+// holder is of whom the leases of a pool are held.
+type holder struct {
+	epoch int64   // that they were told under
+	from  *Stream // State.rest: of nobody who renews them
+}
+
+// believes reports whether a coordinator may put in force what it tells: whether no pool of it was
+// told under a higher epoch. Of the pools that were not it is believed.
+func (o *State) believes(l *controlv1.Leases) bool {
+	if l.GetEpoch() >= o.epoch {
+		return true
+	}
+	for name := range poolsOf(l) {
+		if o.pools[name].epoch <= l.GetEpoch() {
+			return true
+		}
+	}
+	return false
+}
+
+// poolsOf are the pools that leases name.
+func poolsOf(l *controlv1.Leases) map[string]bool {
+	named := make(map[string]bool, len(l.GetPools()))
+	for _, p := range l.GetPools() {
+		named[p.GetPool()] = true
+	}
+	for _, run := range runs(l.GetLeases()) {
+		named[run[0].GetPool()] = true
+	}
+	return named
+}
+
+// runs cuts leases, which are in order, into those of each pool.
+func runs(leases []*controlv1.Lease) (out [][]*controlv1.Lease) {
+	for begin := 0; begin < len(leases); {
+		pool, end := leases[begin].GetPool(), begin+1
+		for end < len(leases) && leases[end].GetPool() == pool {
+			end++
+		}
+		out, begin = append(out, leases[begin:end:end]), end
+	}
+	return out
+}
+
+// putInForce puts in force what a stream tells now, after the message l; before is what it told.
+func (o *State) putInForce(s, before *Stream, l *controlv1.Leases) *Grant {
+	changed := l.GetBase() == 0 || len(l.GetLeases())+len(l.GetRemoved())+len(l.GetPools()) > 0
+	if changed {
+		o.assign(s, before)
+	}
+	g := &Grant{}
+	if l.GetEpoch() >= o.epoch {
+		g.Until = s.until()
+		g.Changed = !slices.EqualFunc(s.members.list, o.members.list, sameReplica)
+		o.epoch, o.members = l.GetEpoch(), s.members
+	}
+	o.leases = o.merged(s, changed)
+	stale := o.shares != nil && o.shares.Stale && o.expired(s.renewed) // those of another coordinator
+	if changed || o.shares.Stale != stale || o.shares.Revision != o.leases.GetRevision() {
+		o.shares = o.sharesOf(o.leases)
+		o.shares.Stale = stale
+	}
+	g.Shares, g.Members = o.shares, o.members.list
+	return g
+}
+
+// assign notes of whom each pool's leases are held, after a stream has told others. What it tells
+// no more of a pool that the configuration has stays in force until another coordinator tells it:
+// the pool has another leader. A pool that the configuration does not have is forgotten.
+func (o *State) assign(s, before *Stream) {
+	if o.pools == nil {
+		o.pools = map[string]holder{}
+	}
+	epoch, named := s.told.GetEpoch(), poolsOf(s.told)
+	for name := range named {
+		if o.pools[name].epoch <= epoch {
+			o.pools[name] = holder{epoch, s}
+		}
+	}
+	configured, left := o.configured(), map[string]bool{}
+	for name, h := range o.pools {
+		switch told := h.from == s && named[name]; {
+		case told:
+		case !configured[name]:
+			delete(o.pools, name)
+		case h.from == s:
+			left[name], o.pools[name] = true, holder{h.epoch, &o.rest}
+		}
+	}
+	if len(left) > 0 {
+		o.keep(before, left)
+	}
+	o.holders = slices.DeleteFunc(o.holders, func(h *Stream) bool { return h == s || !o.holds(h) })
+	if o.holds(s) || len(o.holders) == 0 {
+		o.holders = append(o.holders, s)
+	}
+}
+
+// holds reports whether the leases of some pool are held of a stream.
+func (o *State) holds(s *Stream) bool {
+	for _, h := range o.pools {
+		if h.from == s {
+			return true
+		}
+	}
+	return false
+}
+
+// configured are the pools of the configuration in force.
+func (o *State) configured() map[string]bool {
+	out := map[string]bool{}
+	if c := o.Configuration(); c != nil {
+		for _, p := range c.Shared().Pools {
+			out[p.Name] = true
+		}
+	}
+	return out
+}
+
+// keep adds what a stream has told of some pools to what is held of nobody.
+func (o *State) keep(from *Stream, pools map[string]bool) {
+	old := o.rest
+	o.rest = Stream{state: o, renewed: from.renewed, told: &controlv1.Leases{SoftExpiry: from.told.GetSoftExpiry(),
+		Revision: max(from.told.GetRevision(), old.told.GetRevision())}}
+	if slices.Contains(o.holders, &o.rest) {
+		o.rest.renewed = min(from.renewed, old.renewed)
+	}
+	o.rest.add(old.told, func(name string) bool { return o.pools[name].from == &o.rest && !pools[name] })
+	o.rest.add(from.told, func(name string) bool { return pools[name] })
+	sortLeases(o.rest.told.Leases)
+	if !slices.Contains(o.holders, &o.rest) {
+		o.holders = append(o.holders, &o.rest)
+	}
+}
+
+// add adds some pools of leases.
+func (s *Stream) add(l *controlv1.Leases, wanted func(pool string) bool) {
+	for _, p := range l.GetPools() {
+		if wanted(p.GetPool()) {
+			s.told.Pools = append(s.told.Pools, p)
+		}
+	}
+	for _, run := range runs(l.GetLeases()) {
+		if wanted(run[0].GetPool()) {
+			s.told.Leases = append(s.told.Leases, run...)
+		}
+	}
+}
+
+// merged is what is in force of all pools, after what a stream tells has changed or was renewed.
+func (o *State) merged(s *Stream, changed bool) *controlv1.Leases {
+	if len(o.holders) == 1 && o.holders[0] == s {
+		return s.told
+	}
+	if !changed && o.leases.GetRevision() >= s.told.GetRevision() && o.leases.GetMembersVersion() == o.members.version {
+		return o.leases
+	}
+	out := &controlv1.Leases{Epoch: o.epoch, SoftExpiry: s.told.GetSoftExpiry(), Members: o.members.list,
+		MembersVersion: o.members.version}
+	var flows [][]*controlv1.Lease
+	for _, h := range o.holders {
+		out.Revision = max(out.Revision, h.told.GetRevision())
+		for _, p := range h.told.GetPools() {
+			if at := o.pools[p.GetPool()]; at.from == h {
+				out.Pools = append(out.Pools, ofEpoch(p, at.epoch))
+			}
+		}
+		for _, run := range runs(h.told.GetLeases()) {
+			if o.pools[run[0].GetPool()].from == h {
+				flows = append(flows, run)
+			}
+		}
+	}
+	slices.SortFunc(flows, func(a, b []*controlv1.Lease) int { return cmp.Compare(a[0].GetPool(), b[0].GetPool()) })
+	out.Leases = slices.Concat(flows...)
+	return out
+}
+
+// ofEpoch is a pool's lease with the epoch that it was told under.
+func ofEpoch(p *controlv1.PoolLease, epoch int64) *controlv1.PoolLease {
+	if p.GetEpoch() == epoch {
+		return p
+	}
+	return &controlv1.PoolLease{Pool: p.GetPool(), Price: p.GetPrice(), FairRate: p.GetFairRate(),
+		IdleShare: p.GetIdleShare(), Capacity: p.GetCapacity(), GuaranteeScale: p.GetGuaranteeScale(),
+		Loss: p.GetLoss(), Epoch: epoch}
+}
+
+// sharesOf is what the gateways are to enforce. Its epoch does not fall.
+func (o *State) sharesOf(l *controlv1.Leases) *exchange.Shares {
+	s := &exchange.Shares{Epoch: l.GetEpoch(), Revision: l.GetRevision(),
+		Flows: make([]exchange.Share, 0, len(l.GetLeases()))}
+	if o.shares != nil {
+		s.Epoch = max(s.Epoch, o.shares.Epoch)
+	}
+	for _, x := range l.GetLeases() {
+		s.Flows = append(s.Flows, exchange.Share{Tenant: x.GetTenant(), Pool: x.GetPool(), Share: x.GetShare()})
+	}
+	for _, p := range l.GetPools() {
+		s.Pools = append(s.Pools, exchange.PoolShare{Pool: p.GetPool(), Price: p.GetPrice(),
+			IdleShare: p.GetIdleShare(), GuaranteeScale: p.GetGuaranteeScale()})
+	}
+	return s
+}
+
+// expired reports whether the soft expiry of some pool's leases has passed.
+func (o *State) expired(now time.Duration) bool {
+	return slices.ContainsFunc(o.holders, func(h *Stream) bool { return now >= h.until() })
+}
