@@ -123,7 +123,7 @@ var Table = [metrics]Definition{
 	PoolHeld: {"titrate_pool_held", []string{"pool"}, Gauge,
 		"Requests to the pool held now."},
 	PoolInFlight: {"titrate_pool_in_flight", []string{"pool"}, Gauge,
-		"Cost at the upstream now, whole units, of adaptive pools."},
+		"Cost at the upstream now, as this gateway counts, whole units. Only of adaptive pools."},
 	Wait: {"titrate_wait_ms", []string{"pool", "outcome"}, Histogram,
 		"How long requests were held, ms, by outcome: admitted, refused."},
 }

@@ -210,7 +210,7 @@ var instruments = []instrument{
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) { m.outcomes(put, false) }},
 	{name: "titrate.agent.limit.requests", counter: true, labels: []string{"gateway", "tenant", "limit", "outcome"},
 		help: "Requests that a limit did not let pass at once, by gateway, tenant and limit, and what became of " +
-			"them. Bounded as titrate_agent_requests_total.",
+			"them. Bounded as titrate_agent_requests_total. Only once a limit has stopped a request.",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) { m.outcomes(put, true) }},
 	{name: "titrate.agent.activity.rows",
 		help: "Pairs of tenant and pool, and limits, of whose requests the last minute is known; at most 65,536.",

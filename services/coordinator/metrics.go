@@ -106,21 +106,24 @@ func (m *instruments) defineDelivery() {
 		"1 while an agent is sent the leases of the flows that it uses; 0 while it is sent all.")
 	m.step = m.rate("titrate_lease_step",
 		"Relative move of a share that agents are told at once; 0 while they are told every move.")
-	m.bounded = m.total("titrate_report_bounded", "Impossible numbers in an agent's reports, which were bounded.",
-		"agent")
+	m.bounded = m.total("titrate_report_bounded", "Impossible numbers in an agent's reports, which were bounded. "+
+		"Only of agents that sent some.", "agent")
 	m.unknown = m.total("titrate_report_unknown_pools",
-		"Flows in an agent's reports of pools that are not configured; they do not count.", "agent")
+		"Flows in an agent's reports of pools that are not configured; they do not count. Only of agents that sent "+
+			"some.", "agent")
 }
 
 func (m *instruments) definePools() {
 	m.capacity = m.rate("titrate_pool_capacity", "Capacity that is shared now, cost units per second.", "pool")
 	m.estimate = m.rate("titrate_pool_estimate",
-		"What an adaptive pool is believed to serve, cost units per second.", "pool")
-	m.inFlight = m.rate("titrate_pool_in_flight", "Cost at the upstream of an adaptive pool.", "pool")
+		"What an adaptive pool is believed to serve, cost units per second. Only of adaptive pools.", "pool")
+	m.inFlight = m.rate("titrate_pool_at_upstream",
+		"Cost at the upstream of an adaptive pool, over all gateways. Only of adaptive pools.", "pool")
 	m.backlog = m.rate("titrate_pool_backlog",
-		"Cost that waits at the upstream of an adaptive pool, or was turned away by it in the last round.", "pool")
+		"Cost that waits at the upstream of an adaptive pool, or was turned away by it in the last round. Only of "+
+			"adaptive pools.", "pool")
 	m.stay = m.rate("titrate_pool_stay_seconds",
-		"Mean stay at the upstream of an adaptive pool when nothing waits there.", "pool")
+		"Mean stay at the upstream of an adaptive pool when nothing waits there. Only of adaptive pools.", "pool")
 	m.demand = m.rate("titrate_pool_demand", "Measured demand, cost units per second.", "pool")
 	m.admitted = m.rate("titrate_pool_admitted", "Admitted, cost units per second.", "pool")
 	m.price = m.rate("titrate_pool_price", "Price; 0 while the pool is slack.", "pool")
@@ -166,6 +169,7 @@ func (m *instruments) rate(name, help string, labels ...string) metric.Float64Ob
 
 // register starts the observations; the coordinator's parts must be there.
 func (m *instruments) register() error {
+	m.nacks.Add(context.Background(), 0) // a counter that first appears with 1 does not rise for Prometheus
 	_, err := m.meter.RegisterCallback(m.observe, m.gauges...)
 	return err
 }

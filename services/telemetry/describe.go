@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/titrate/titrate/papers/markdown"
@@ -25,11 +26,13 @@ type Description struct {
 }
 
 // Describe returns the description of an OpenTelemetry instrument. Prometheus' exporter
-// writes its name with the unit, and counters with _total.
+// writes its name with the unit, unless that is a word of the name already, and counters
+// with _total.
 func Describe(name string, kind Kind, unit, help string, labels ...string) Description {
 	name = strings.ReplaceAll(name, ".", "_")
-	if suffix := map[string]string{"s": "_seconds", "By": "_bytes"}[unit]; suffix != "" {
-		name += suffix
+	word := map[string]string{"s": "seconds", "By": "bytes"}[unit]
+	if word != "" && !slices.Contains(strings.Split(name, "_"), word) {
+		name += "_" + word
 	}
 	if kind == Counter {
 		name += "_total"

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/titrate/titrate/envoy-filter/certtest"
 	"github.com/titrate/titrate/services/telemetry"
 )
@@ -213,5 +215,36 @@ func TestSecurityRefuses(t *testing.T) {
 	}
 	if c, err := (telemetry.Security{}).ServerTLS(); c != nil || err != nil {
 		t.Errorf("no certificate: %v %v", c, err)
+	}
+}
+
+// Metrics are described under the names that a scrape has.
+func TestDescribedAsScraped(t *testing.T) {
+	metrics, err := telemetry.Meters{Service: "titrate-test", Instance: "one"}.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { metrics.Close(context.Background()) })
+	meter := metrics.Meter("test")
+	for _, m := range []struct{ name, unit string }{{"titrate.plain.things", ""}, {"titrate.waited", "s"},
+		{"titrate.sent.bytes", "By"}, {"titrate.sent", "By"}, {"titrate_stay_seconds", "s"}} {
+		gauge, err := meter.Float64Gauge(m.name+".now", metric.WithUnit(m.unit))
+		if err != nil {
+			t.Fatal(err)
+		}
+		gauge.Record(t.Context(), 1)
+		counter, err := meter.Float64Counter(m.name, metric.WithUnit(m.unit))
+		if err != nil {
+			t.Fatal(err)
+		}
+		counter.Add(t.Context(), 1)
+		w := httptest.NewRecorder()
+		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		for name, kind := range map[string]telemetry.Kind{m.name + ".now": telemetry.Gauge, m.name: telemetry.Counter} {
+			want := telemetry.Describe(name, kind, m.unit, "").Name
+			if !strings.Contains(w.Body.String(), "\n"+want+" 1\n") {
+				t.Errorf("%s in %q: described as %s, which the scrape has not:\n%s", name, m.unit, want, w.Body)
+			}
+		}
 	}
 }
