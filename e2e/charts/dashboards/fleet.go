@@ -1,0 +1,91 @@
+package main
+
+// refused are the outcomes of the filter's requests that are refusals: all others.
+const refused = `outcome!~"admitted|cancelled|booted|bypassed|unpooled"`
+
+// fleet is what somebody on call looks at first.
+func fleet() dashboard {
+	return dashboard{name: "fleet", title: "Titrate: fleet",
+		help: "Whether the installation is sound, and what all gateways do together.",
+		rows: []row{{"Now", fleetNow()}, {"Requests", fleetRequests()}, {"Configuration and shares", fleetShares()},
+			{"Agents among each other", fleetGossip()}}}
+}
+
+func fleetNow() []panel {
+	return []panel{
+		{"Leaders", "Coordinators that lead; right is 1. At 0 shares are frozen, and changes are not delivered.",
+			count,
+			lacking, []query{{"leaders", sum("", in("titrate_leading"))}}},
+		{"Gateways", "Gateways that the leader hears of.", count, stat,
+			[]query{{"gateways", most("", in("titrate_members"))}}},
+		{"Agents", "Agents with a stream to a coordinator.", count, stat,
+			[]query{{"agents", sum("", in("titrate_control_streams"))}}},
+		{"Held now", "Requests that wait at gateways at this moment.", count, stat,
+			[]query{{"held", sum("", filter("titrate_held"))}}},
+		{"Refusing", "Gateways that refuse the configuration and keep an older one; right is 0.", count, alarm,
+			[]query{{"gateways", most("", in("titrate_gateways_refusing"))}}},
+		{"Alerts", "Titrate's alerts that fire now; right is 0. 0 as well if Prometheus does not have the alerts.",
+			count,
+			alarm, []query{{"alerts",
+				number(`ALERTS{alertname=~"Titrate.+",alertstate="firing",namespace=~"$namespace"}`)}}},
+	}
+}
+
+func fleetRequests() []panel {
+	all := rate(filter("titrate_requests_total"))
+	return []panel{
+		{"Requests by outcome", "Each request has one outcome: admitted (also if it waited), cancelled by its " +
+			"client while it waited, or a reason of refusal. Without a pool: booted, bypassed, unpooled, which are " +
+			"admitted.",
+			requestsPerSecond, stacked, []query{{"{{outcome}}", sum("outcome", all)}}},
+		{"Refused", "Refused requests as a part of all requests to a pool. Pool - is no pool: a request of an " +
+			"unknown tenant, or refused before its pool was known.", part, lines, []query{{"{{pool}}",
+			sum("pool", rate(filter("titrate_requests_total", refused))) + " / " + sum("pool", all)}}},
+		{"Requests by gateway", "Decided requests, whatever their outcome.", requestsPerSecond, lines,
+			[]query{{"{{instance}}", sum("instance", all)}}},
+		{"Held by gateway", "Requests that wait at a gateway.", count, lines,
+			[]query{{"{{instance}}", filter("titrate_held")}}},
+	}
+}
+
+func fleetShares() []panel {
+	return []panel{
+		{"Configuration in force", "Revision of the configuration, at coordinators, agents and gateways. All " +
+			"should be the same within seconds of a change.", count, lines, []query{
+			{"coordinator {{instance}}", in("titrate_configuration_revision")},
+			{"agent {{instance}}", in("titrate_agent_config_revision")},
+			{"gateway {{instance}}", filter("titrate_config_revision")}}},
+		{"Configuration not in force", "Limits and quotas that are not enforced at the gateway with the most, " +
+			"resources in etcd that cannot be read, and whether the configuration is held back because etcd has " +
+			"lost some of it (1). Right is 0.", count, lines, []query{
+			{"not enforced", most("", in("titrate_limits_not_enforced"))},
+			{"unreadable", most("", in("titrate_configuration_unreadable"))},
+			{"held back", most("", in("titrate_configuration_held"))}}},
+		{"Age of shares", "Time since an agent's shares were renewed; below 1 s while a coordinator leads. -1: never.",
+			seconds, lines, []query{{"{{instance}}", in("titrate_agent_shares_age_seconds")}}},
+		{"Cut off", "Agents without a coordinator, gateways without their agent, gateways whose shares are frozen. " +
+			"Right is 0.", count, lines, []query{
+			{"agents without a coordinator", number(in("titrate_agent_stream_connected") + " == 0")},
+			{"gateways without their agent", number(filter("titrate_link_connected") + " == 0")},
+			{"gateways with frozen shares", number(filter("titrate_shares_stale") + " == 1")}}},
+	}
+}
+
+func fleetGossip() []panel {
+	return []panel{
+		{"Lag", "Time until all agents have heard what a client has used, at most. A limit over all gateways can be " +
+			"exceeded by about what its clients use in that time.", seconds, lines,
+			[]query{{"{{instance}}", in("titrate_agent_lag_seconds")}}},
+		{"Delay between agents", "Largest delay of a packet from or to another agent, one way.", seconds, lines,
+			[]query{{"{{instance}}", in("titrate_agent_gossip_delay_seconds")}}},
+		{"Unheard", "Agents that failed or fell silent, and gateways of the fleet whose use is not heard, at the " +
+			"agent with the most; and the worst isolation: 0 none, 1 frozen, 2 split. Right is 0.", count, lines,
+			[]query{
+				{"agents missing", most("", in("titrate_agent_peers_missing"))},
+				{"gateways unheard", most("", in("titrate_agent_members_unheard"))},
+				{"isolation", most("", in("titrate_agent_isolation"))}}},
+		{"Traffic between agents", "Datagrams of all agents together, without the headers of IP and UDP.",
+			bytesPerSecond,
+			lines, []query{{"{{direction}}", sum("direction", rate(in("titrate_agent_gossip_bytes_total")))}}},
+	}
+}

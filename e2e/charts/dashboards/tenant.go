@@ -1,0 +1,67 @@
+package main
+
+const (
+	ofTenants = `tenant=~"$tenant"`
+	// stopped are the outcomes of an agent's counts that are refusals, decided those that are one of
+	// each request. waited, marked and shadowed come on top of admitted.
+	stopped = `outcome=~"client_limit|tenant_share|queue_full|queue_timeout"`
+	decided = `outcome=~"admitted|client_limit|tenant_share|queue_full|queue_timeout"`
+)
+
+// tenant is what one tenant gets and why.
+func tenant() dashboard {
+	return dashboard{name: "tenant", title: "Titrate: tenants",
+		help: "What tenants ask for and get, and which limits stop them. The coordinator has series of the tenants " +
+			"with the highest demand, agents of the first that were limited; all others are tenant _other. titrate " +
+			"why TENANT knows every tenant.",
+		variables: []variable{{"tenant", "titrate_flow_demand"}, {"pool", "titrate_pool_capacity"}},
+		rows:      []row{{"Shares", tenantShares()}, {"Requests", tenantRequests()}, {"Limits", tenantLimits()}}}
+}
+
+func ofTenant(metric string) string { return most("tenant, pool", in(metric, ofTenants, ofPools)) }
+
+func tenantShares() []panel {
+	return []panel{
+		{"Demand, share, admitted", "What the tenant asks for, what it may use over all gateways, and what is " +
+			"admitted.",
+			costPerSecond, lines, []query{
+				{"{{tenant}} {{pool}} demand", ofTenant("titrate_flow_demand")},
+				{"{{tenant}} {{pool}} share", ofTenant("titrate_flow_share")},
+				{"{{tenant}} {{pool}} admitted", ofTenant("titrate_flow_admitted")}}},
+		{"Part of the demand that is admitted", "100 % is all that the tenant asks for.", part, lines, []query{
+			{"{{tenant}} {{pool}}", "clamp_max(" + ofTenant("titrate_flow_admitted") + " / " +
+				ofTenant("titrate_flow_demand") + ", 1)"}}},
+	}
+}
+
+func tenantRequests() []panel {
+	requests := func(outcomes string) string {
+		return rate(in("titrate_agent_requests_total", ofTenants, ofPools, outcomes))
+	}
+	return []panel{
+		{"Requests by outcome", "Each request is admitted (also if it waited) or has a reason of refusal: " +
+			"client_limit, tenant_share, queue_full, queue_timeout.", requestsPerSecond, stacked,
+			[]query{{"{{tenant}} {{outcome}}", sum("tenant, outcome", requests(decided))}}},
+		{"Refused", "Refused requests as a part of all requests of the tenant.", part, lines, []query{{"{{tenant}}",
+			sum("tenant", requests(stopped)) + " / " + sum("tenant", requests(decided))}}},
+		{"Refused by gateway", "Refused requests of the tenants, by gateway.", requestsPerSecond, lines,
+			[]query{{"{{gateway}}", sum("gateway", requests(stopped))}}},
+		{"Waited, marked, shadowed", "Requests that waited, that were admitted with a congestion mark, and that " +
+			"passed only because of a mode SHADOW.", requestsPerSecond, lines, []query{{"{{tenant}} {{outcome}}",
+			sum("tenant, outcome", requests(`outcome=~"waited|marked|shadowed"`))}}},
+	}
+}
+
+func tenantLimits() []panel {
+	limits := func(outcomes string) string {
+		return sum("tenant, limit", rate(in("titrate_agent_limit_requests_total", ofTenants, outcomes)))
+	}
+	return []panel{
+		{"Refused by limit", "Requests that a limit refused.", requestsPerSecond, lines,
+			[]query{{"{{tenant}} {{limit}}", limits(stopped)}}},
+		{"Would be refused or held", "Requests that a limit in SHADOW let pass and would refuse or hold if it were " +
+			"enforced.", requestsPerSecond, lines, []query{{"{{tenant}} {{limit}}", limits(`outcome="shadowed"`)}}},
+		{"Held by limit", "Requests that waited for a limit with a queue.", requestsPerSecond, lines,
+			[]query{{"{{tenant}} {{limit}}", limits(`outcome="waited"`)}}},
+	}
+}

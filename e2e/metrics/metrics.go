@@ -1,0 +1,119 @@
+// Package metrics reads what the repository says about metrics: those that docs/metrics.md names, and
+// the queries of the dashboards. Tests compare them with each other and with a running system.
+package metrics
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// Metric is a row of docs/metrics.md.
+type Metric struct {
+	Name, Kind string
+	Labels     []string
+	// Conditional: a sound installation with traffic may lack it. Its meaning ends with a sentence
+	// that begins with Only, or it is one of the rate limit service, which --rls switches on.
+	Conditional bool
+}
+
+var (
+	row    = regexp.MustCompile("(?m)^\\| `(titrate_\\w+)` \\| (counter|gauge|histogram) \\| (.*?) \\| (.*) \\|$")
+	quoted = regexp.MustCompile("`(\\w+)`")
+	only   = regexp.MustCompile(`\bOnly [^.]*\.$`)
+)
+
+// Documented are the metrics of docs/metrics.md by name; root is the repository's directory.
+func Documented(root string) (map[string]Metric, error) {
+	text, err := os.ReadFile(filepath.Join(root, "docs", "metrics.md"))
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]Metric{}
+	for _, found := range row.FindAllStringSubmatch(string(text), -1) {
+		m := Metric{Name: found[1], Kind: found[2],
+			Conditional: only.MatchString(found[4]) || strings.HasPrefix(found[1], "titrate_rls_")}
+		for _, label := range quoted.FindAllStringSubmatch(found[3], -1) {
+			m.Labels = append(m.Labels, label[1])
+		}
+		if _, twice := all[m.Name]; twice {
+			return nil, fmt.Errorf("docs/metrics.md has %s twice: a query would add up two different things", m.Name)
+		}
+		all[m.Name] = m
+	}
+	if len(all) == 0 {
+		return nil, errors.New("docs/metrics.md has no metric")
+	}
+	return all, nil
+}
+
+// Query is one of a dashboard's panel.
+type Query struct {
+	Dashboard, Panel string
+	Expr, Legend     string
+}
+
+// Where says which query it is.
+func (q Query) Where() string { return q.Dashboard + ", panel " + q.Panel }
+
+// Concrete is the query without Grafana's variables: of all pools, tenants and namespaces, with
+// rates over the given range, such as 1m.
+func (q Query) Concrete(over string) string {
+	expr := strings.ReplaceAll(q.Expr, "$__rate_interval", over)
+	return regexp.MustCompile(`\$\w+`).ReplaceAllString(expr, ".*")
+}
+
+var named = regexp.MustCompile(`\btitrate_\w+`)
+
+// Metrics are the documented metrics that the query names; an error names one that is not there.
+func (q Query) Metrics(documented map[string]Metric) ([]Metric, error) {
+	var all []Metric
+	for _, name := range named.FindAllString(q.Expr, -1) {
+		m, known := documented[name]
+		for _, part := range []string{"_bucket", "_sum", "_count"} {
+			of, is := strings.CutSuffix(name, part)
+			if h := documented[of]; is && h.Kind == "histogram" {
+				m, known = h, true
+			}
+		}
+		if !known {
+			return nil, fmt.Errorf("%s: docs/metrics.md has no %s", q.Where(), name)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// Queries are those of all dashboards of the chart.
+func Queries(root string) ([]Query, error) {
+	files, err := filepath.Glob(filepath.Join(root, "charts", "titrate", "files", "dashboards", "*.json"))
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("no dashboards in charts/titrate/files/dashboards (%w)", err)
+	}
+	var all []Query
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		var d struct {
+			Panels []struct {
+				Title   string
+				Targets []struct{ Expr, LegendFormat string }
+			}
+		}
+		if err := json.Unmarshal(text, &d); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		for _, p := range d.Panels {
+			for _, t := range p.Targets {
+				all = append(all, Query{filepath.Base(file), p.Title, t.Expr, t.LegendFormat})
+			}
+		}
+	}
+	return all, nil
+}
