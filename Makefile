@@ -24,7 +24,7 @@ MODULES := control lab papers proto envoy-filter services e2e
 GO_SRC  := $(shell find control papers proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo pictures dev test verify race lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet containers images release envoy older-envoys check-go standalone clean
+.PHONY: help build demo pictures dev test verify race lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet observe containers images release envoy older-envoys check-go standalone clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,12 +93,12 @@ verify: test race ## test, race, and the long suites: older Envoys, fuzzing, com
 lint: check-go ## golangci-lint in every module, shell syntax
 	@tools/sh/lint.sh $(MODULES)
 
-generate: check-go ## Go from the protos, after buf lint; the chart's schema and README from its values.yaml
+generate: check-go ## Go from the protos, after buf lint; the chart's schema and README from its values.yaml; dashboards
 	@bash proto/generate.sh
-	@cd e2e && go run ./charts/reference
+	@cd e2e && go run ./charts/reference && go run ./charts/dashboards
 
 check-generated: generate
-	@git diff --exit-code --stat -- proto charts || { echo 'generated code is out of date: run `make generate` and commit'; exit 1; }
+	@git diff --exit-code --stat -- proto charts docs/observe.md || { echo 'generated code is out of date: run `make generate` and commit'; exit 1; }
 
 standalone: check-go # every module builds without the workspace
 	@for m in $(MODULES); do echo "GOWORK=off go build ./$$m"; (cd $$m && GOWORK=off go build ./... && GOWORK=off go vet ./...) || exit 1; done
@@ -135,6 +135,12 @@ fleet: KEYS ?= 1000
 fleet: build envoy ## N real agents on one machine, three real Envoys: cost per agent, agreement, counts; N=64 KEYS=1000 ARGS='-o json'
 	@cd e2e && go build -o ../bin/fleet ./fleet
 	@bin/fleet -n $(N) -keys $(KEYS) $(ARGS)
+
+observe: DURATION =
+observe: build envoy ## an installation under load with a real Prometheus that scrapes it; until Ctrl-C, or DURATION=1m
+	@tools/sh/need.sh prometheus
+	@cd e2e && go build -o ../bin/observe ./observe
+	@bin/observe $(if $(DURATION),-duration $(DURATION)) $(ARGS)
 
 compare: build envoy $(RATELIMIT) ## rate limiters side by side: tables in README.md and docs/comparison.md; 7 minutes, or in pieces: ARGS='-only cpu'
 	@tools/sh/need.sh wrk redis-server

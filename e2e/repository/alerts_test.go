@@ -52,15 +52,15 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// Prometheus' own tool reads the rules, and fires each alert. It is part of the package
-// prometheus of Debian.
+// Prometheus' own tool reads the rules, fires each alert, and reads the configuration of the
+// Prometheus of docker-compose.yml. It is part of the package prometheus of Debian.
 func TestAlertsFire(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("promtool is not installed")
 	}
 	for _, args := range [][]string{{"check", "rules", "../../charts/titrate/files/alerts.yaml"},
-		{"test", "rules", "alerts_test.yaml"}} {
+		{"test", "rules", "alerts_test.yaml"}, {"check", "config", "compose.yaml"}} {
 		c := exec.CommandContext(t.Context(), promtool, args...)
 		c.Dir = filepath.Join(root(t), "deploy", "prometheus")
 		if out, err := c.CombinedOutput(); err != nil {
