@@ -1,15 +1,27 @@
-// Package access decides who may call what on a coordinator, by the certificate that
-// the caller shows.
+// Package access decides who may call what on a coordinator, by what the caller shows: a
+// client certificate, a bearer token of a file, or a JWT.
 //
 // # Model
 //
-// A caller's identities are the URIs (SPIFFE) and DNS names of its verified client
-// certificate. A policy file grants roles to identities:
+// A caller's credential gives it a name and roles. A call with a token (metadata
+// "authorization: Bearer …") is that token's, whatever certificate its connection has; a
+// token that is not good is refused, and the certificate does not help.
+//
+//	credential    name            roles
+//	certificate   its URIs and    those that the policy grants to one of them
+//	              DNS names
+//	token         token:NAME      the role in the token file
+//	JWT           jwt:SUBJECT     those of its claims, and those that the policy grants to
+//	                              its subject
+//
+// The identities of a certificate are its URIs (SPIFFE) and DNS names. A policy file grants
+// roles to identities and subjects:
 //
 //	grants:
 //	  - {id: "spiffe://example.org/titrate/agent/*", role: agent}
 //	  - {id: agents.example.org, role: agent, names: ["gateway-*"]}
 //	  - {id: "spiffe://example.org/team/acme", role: editor, tenants: [acme]}
+//	  - {subject: alice@example.org, role: editor, tenants: [acme]}
 //	  - {id: "*", role: viewer}
 //
 //	role     may
@@ -18,24 +30,27 @@
 //	editor   read, and change the named tenants with their quotas and limits
 //	admin    read and change everything, and roll back
 //
-// A star in an id or a name stands for anything; an id without "://" other than "*" is
-// one of DNS names. An agent's own name is the last path segment of its URI, its DNS
-// name, or the first label of that.
+// A star in an id, a subject or a name stands for anything; an id without "://" other than
+// "*" is one of DNS names. An agent's own name is the last path segment of its URI, its DNS
+// name, or the first label of that. Agents show certificates: no token makes an agent.
 //
 // Without a file a certificate is an agent's if its URI ends with /agent/NAME or its DNS
 // name begins with NAME.agent., and nobody else may call anything but those whom the
-// operator has named as admins beside the policy.
+// operator has named as admins beside the policy, and those with tokens.
 //
 // # Invariants
 //
 //   - What no grant allows is refused; a method without a rule is refused to all.
-//   - A policy file that cannot be read leaves the one before in force.
+//   - A file (policy, tokens, keys) that cannot be read leaves what was read before in
+//     force; Trouble tells.
+//   - No token is written anywhere, and the file of tokens has only their SHA-256.
 //   - A stream ends within reviewEvery after its grant is gone, its certificate has
 //     expired, or the CA of its certificate is no longer trusted.
 package access
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -55,9 +70,11 @@ const (
 	Admin  Role = "admin"
 )
 
-// Grant gives a role to the callers whose certificate has the identity.
+// Grant gives a role to the callers whose certificate has the identity, or whose JWT has
+// the subject.
 type Grant struct {
 	ID      string   `yaml:"id"`
+	Subject string   `yaml:"subject"`
 	Role    Role     `yaml:"role"`
 	Tenants []string `yaml:"tenants"` // of an editor
 	// Names that an agent may have; none = its own only.
@@ -85,33 +102,53 @@ func Read(path string) (*Policy, error) {
 	if err := d.Decode(p); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	for i, g := range p.Grants {
-		switch {
-		case g.ID == "":
-			return nil, fmt.Errorf("%s: grants[%d]: id is missing: want a URI or DNS name of a certificate", path, i)
-		case !slices.Contains([]Role{Agent, Viewer, Editor, Admin}, g.Role):
-			return nil, fmt.Errorf("%s: grants[%d]: role %q: want agent, viewer, editor or admin", path, i, g.Role)
-		case (g.Role == Editor) != (len(g.Tenants) > 0):
-			return nil, fmt.Errorf("%s: grants[%d]: an editor has tenants, and nobody else", path, i)
-		case g.Role != Agent && len(g.Names) > 0:
-			return nil, fmt.Errorf("%s: grants[%d]: only an agent has names", path, i)
+	for i := range p.Grants {
+		if err := p.Grants[i].check(); err != nil {
+			return nil, fmt.Errorf("%s: grants[%d]: %w", path, i, err)
 		}
 	}
 	return p, nil
 }
 
-// of returns the grants of a caller with the identities.
-func (p *Policy) of(ids []string) (out []Grant) {
+// check reports what is wrong with a grant of a policy.
+func (g *Grant) check() error {
+	switch {
+	case g.ID == "" && g.Subject == "":
+		return errors.New("id is missing: want a URI or DNS name of a certificate, or subject, that of a JWT")
+	case g.ID != "" && g.Subject != "":
+		return errors.New("id is of certificates and subject of JWTs: want one of them")
+	case !slices.Contains([]Role{Agent, Viewer, Editor, Admin}, g.Role):
+		return fmt.Errorf("role %q: want agent, viewer, editor or admin", g.Role)
+	case g.Role == Agent && g.ID == "":
+		return errors.New("an agent shows a certificate: want id")
+	case g.Role != Agent && len(g.Names) > 0:
+		return errors.New("only an agent has names")
+	}
+	return checkTenants(g.Role, g.Tenants)
+}
+
+// checkTenants refuses an editor of nothing, and tenants of another role.
+func checkTenants(role Role, tenants []string) error {
+	if (role == Editor) != (len(tenants) > 0) {
+		return errors.New("an editor has tenants, and nobody else")
+	}
+	return nil
+}
+
+// of returns the grants of a caller.
+func (p *Policy) of(c *Caller) []Grant {
+	out := slices.Clone(c.own)
 	for _, g := range p.Grants {
-		if slices.ContainsFunc(ids, g.matches) {
+		if slices.ContainsFunc(c.ids, g.matches) || g.Subject != "" && c.subject != "" && like(g.Subject, c.subject) {
 			out = append(out, g)
 		}
 	}
 	return out
 }
 
+// matches reports whether a grant is for an identity of a certificate.
 func (g *Grant) matches(id string) bool {
-	if g.ID != "*" && strings.Contains(id, "://") != strings.Contains(g.ID, "://") {
+	if g.ID == "" || g.ID != "*" && strings.Contains(id, "://") != strings.Contains(g.ID, "://") {
 		return false
 	}
 	return like(g.ID, id)

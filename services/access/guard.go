@@ -3,24 +3,25 @@ package access
 import (
 	"context"
 	"crypto/x509"
+	"errors"
+	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// anyone marks methods that every caller may call.
-const anyone Role = "anyone"
+const (
+	// anyone marks methods that every caller may call.
+	anyone Role = "anyone"
+	// known marks methods that every caller with credentials may call.
+	known Role = "known"
+)
 
 // need is the least role for a method of the coordinator, "" for one without a rule.
 func need(method string) Role {
@@ -31,6 +32,10 @@ func need(method string) Role {
 	case "titrate.control.v1alpha1.ControlService":
 		if name == "Connect" {
 			return Agent
+		}
+	case "titrate.quota.v1alpha1.AccessService":
+		if name == "GetAccess" {
+			return known
 		}
 	case "titrate.quota.v1alpha1.QuotaService":
 		return quotaRules[name]
@@ -53,44 +58,71 @@ type Settings struct {
 	Policy string
 	// Admins are identities that are admins whatever the file says.
 	Admins []string
+	// Tokens is the file of bearer tokens; "" = none is good.
+	Tokens string
+	JWT    JWT
 	// Clients returns the CA that signs callers' certificates: the same pool until it
 	// changes.
 	Clients func() *x509.CertPool
-	Log     *slog.Logger
+	// AgentsUnknown says that agents show no certificates: whoever may connect may open the
+	// control stream under any name.
+	AgentsUnknown bool
+	Log           *slog.Logger
 }
 
-// Guard lets calls through or refuses them, by a policy file that is read again when
-// it changes. Safe for concurrent use.
+// Guard lets calls through or refuses them, by files that are read again when they change.
+// Safe for concurrent use.
 type Guard struct {
-	of Settings
+	of     Settings
+	fixed  *Policy          // without a file
+	policy *reread[*Policy] // nil without a file
+	tokens *reread[[]Token] // nil without a file
+	jwts   *jwts            // nil without keys
 
-	mu     sync.Mutex
-	policy *Policy
-	stamp  time.Time // of the file that was read last, also in vain
-	size   int64
-
-	streams streams
+	refusals refusals
+	streams  streams
 }
 
-// Open reads the policy file.
+// Open reads the files.
 func Open(of Settings) (*Guard, error) {
-	g := &Guard{of: of, policy: &Policy{Grants: withoutPolicy}, streams: streams{open: map[*bound]bool{}}}
+	g := &Guard{of: of, streams: streams{open: map[*bound]bool{}}}
+	g.refusals.sometimes.Interval = logEvery
+	g.fixed = g.complete(&Policy{Grants: withoutPolicy})
+	var err error
 	if of.Policy != "" {
-		policy, err := Read(of.Policy)
+		g.policy, err = open("the access policy (--access-policy)", of.Policy, of.Log, g.readPolicy)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--access-policy: %w", err)
 		}
-		g.policy = policy
-		if info, err := os.Stat(of.Policy); err == nil {
-			g.stamp, g.size = info.ModTime(), info.Size()
+	}
+	if of.Tokens != "" {
+		if g.tokens, err = open("the token file (--tokens)", of.Tokens, of.Log, ReadTokens); err != nil {
+			return nil, fmt.Errorf("--tokens: %w", err)
 		}
-	} else if len(of.Admins) == 0 {
+	}
+	if of.JWT.Keys != "" {
+		if g.jwts, err = openJWTs(of.JWT, of.Log); err != nil {
+			return nil, fmt.Errorf("--jwks: %w", err)
+		}
+	}
+	if of.Policy == "" && len(of.Admins) == 0 && !g.takesTokens() {
 		of.Log.Warn("there is neither --access-policy nor --access-admin: agents are served, and nobody may " +
 			"read or change the configuration; name an admin, or give a policy")
 	}
-	g.policy = g.complete(g.policy)
 	return g, nil
 }
+
+// readPolicy reads a policy file and adds the admins that are always there.
+func (g *Guard) readPolicy(path string) (*Policy, error) {
+	p, err := Read(path)
+	if err != nil {
+		return nil, err
+	}
+	return g.complete(p), nil
+}
+
+// takesTokens reports whether a caller can be known by a token.
+func (g *Guard) takesTokens() bool { return g.tokens != nil || g.jwts != nil }
 
 // complete adds the admins that are always there.
 func (g *Guard) complete(p *Policy) *Policy {
@@ -103,82 +135,109 @@ func (g *Guard) complete(p *Policy) *Policy {
 
 // current returns the policy in force.
 func (g *Guard) current() *Policy {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.of.Policy == "" {
-		return g.policy
+	if g.policy == nil {
+		return g.fixed
 	}
-	info, err := os.Stat(g.of.Policy)
-	if err != nil || info.ModTime().Equal(g.stamp) && info.Size() == g.size {
-		return g.policy
-	}
-	g.stamp, g.size = info.ModTime(), info.Size()
-	if policy, err := Read(g.of.Policy); err != nil {
-		g.of.Log.Error("the access policy cannot be read; the one before stays in force", "error", err)
-	} else {
-		g.policy = g.complete(policy)
-		g.of.Log.Info("access policy read", "file", g.of.Policy, "grants", len(policy.Grants))
-	}
-	return g.policy
+	return g.policy.current()
 }
 
-// chain is a caller's verified certificate with those that signed it, nil without one.
-func chain(ctx context.Context) []*x509.Certificate {
-	p, ok := peer.FromContext(ctx)
-	if !ok {
-		return nil
+// Trouble is nil while every file as it is now is in force.
+func (g *Guard) Trouble() error {
+	var all []error
+	if g.policy != nil {
+		all = append(all, g.policy.wrong())
 	}
-	info, ok := p.AuthInfo.(credentials.TLSInfo)
-	if !ok || len(info.State.VerifiedChains) == 0 {
-		return nil
+	if g.tokens != nil {
+		all = append(all, g.tokens.wrong())
 	}
-	return info.State.VerifiedChains[0]
+	if g.jwts != nil {
+		all = append(all, g.jwts.keys.wrong())
+	}
+	return errors.Join(all...)
 }
 
-// who returns the identities of a caller, none without a verified certificate.
-func who(ctx context.Context) []string {
-	if c := chain(ctx); len(c) > 0 {
-		return identities(c[0])
-	}
-	return nil
-}
-
-// Who names a caller for people.
-func Who(ctx context.Context) string {
-	if ids := who(ctx); len(ids) > 0 {
-		return strings.Join(ids, " ")
-	}
-	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
-		return "no certificate, " + p.Addr.String()
-	}
-	return "unknown"
-}
-
-// check returns a status for what the caller may not do.
-func (g *Guard) check(ctx context.Context, method string, names []string) error {
-	if err := g.certified(ctx); err != nil {
-		return err
+// admit returns the caller of a call that may be made, or a status that says why it may not.
+func (g *Guard) admit(ctx context.Context, method string, names []string) (*Caller, error) {
+	c, err := g.authenticate(ctx)
+	if err != nil {
+		return nil, err
 	}
 	least := need(method)
-	if least == anyone || least != "" && allowed(g.current().of(who(ctx)), least, names) {
-		return nil
+	if g.permits(g.current(), c, least, names) {
+		return c, nil
 	}
-	g.of.Log.Warn("call refused by the access policy", "who", Who(ctx), "method", method, "resources", names)
-	return status.Errorf(codes.PermissionDenied, "%s may not call %s: %s",
-		Who(ctx), method[strings.LastIndexByte(method, '/')+1:], g.missing())
+	if c.By == "" && g.takesTokens() {
+		return nil, g.unknown(ctx, byNothing, "the call has no credentials: show a certificate, or send a token "+
+			"(--token-file)")
+	}
+	g.refusals.count(byRole)
+	g.of.Log.Warn("call refused by the access policy", "who", c.Name, "method", method, "resources", names)
+	return nil, status.Errorf(codes.PermissionDenied, "%s may not call %s: %s", c.Name,
+		method[strings.LastIndexByte(method, '/')+1:], g.missing(c))
+}
+
+// permits reports whether a caller may do what needs a role, to the named resources.
+func (g *Guard) permits(p *Policy, c *Caller, least Role, names []string) bool {
+	switch least {
+	case "":
+		return false
+	case anyone:
+		return true
+	case known:
+		return c.By != ""
+	case Agent:
+		if g.of.AgentsUnknown {
+			return true
+		}
+	}
+	return allowed(p.of(c), least, names)
+}
+
+// authenticate returns who calls: by its token if it sends one, else by its certificate.
+func (g *Guard) authenticate(ctx context.Context) (*Caller, error) {
+	token, given, err := bearer(ctx)
+	if !given {
+		if err := g.certified(ctx); err != nil {
+			return nil, g.unknown(ctx, byCertificate, err.Error())
+		}
+		return connected(ctx), nil
+	}
+	var c *Caller
+	if err == nil {
+		c, err = g.byToken(token)
+	}
+	if err != nil {
+		return nil, g.unknown(ctx, byToken, err.Error())
+	}
+	return c, nil
+}
+
+// unknown is the status of a call whose credentials are not good, or missing.
+func (g *Guard) unknown(ctx context.Context, reason int, why string) error {
+	g.refusals.count(reason)
+	g.refusals.sometimes.Do(func() {
+		g.of.Log.Warn("call refused: who calls is not known; more such calls in this second are counted only",
+			"from", connected(ctx).Name, "reason", why)
+	})
+	return status.Error(codes.Unauthenticated, why)
 }
 
 // missing says what would have to be there for a call that is refused.
-func (g *Guard) missing() string {
-	if g.of.Policy != "" {
+func (g *Guard) missing(c *Caller) string {
+	switch {
+	case c.By == ByToken:
+		return "the roles of its token (--tokens) do not allow it"
+	case c.By == ByJWT:
+		return "neither its claims nor a grant for its subject in the coordinator's access policy allow it" + c.lacks
+	case g.policy != nil:
 		return "no grant in the coordinator's access policy allows it"
 	}
 	return "the coordinator has no --access-policy, and then only agents (URI .../agent/NAME or " +
 		"DNS name NAME.agent....) and the identities of --access-admin may call it"
 }
 
-// certified returns a status for a certificate that is no longer good: the connection
-// may be older than its end.
+// certified says why a certificate is no longer good: the connection may be older than
+// its end.
 func (g *Guard) certified(ctx context.Context) error {
 	c := chain(ctx)
 	if len(c) == 0 || g.of.Clients == nil {
@@ -193,7 +252,7 @@ func (g *Guard) certified(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	return status.Errorf(codes.Unauthenticated, "the certificate of %s is no longer good: %v", Who(ctx), err)
+	return fmt.Errorf("the certificate of %s is no longer good: %w", connected(ctx).Name, err)
 }
 
 // Unary guards calls.
@@ -202,10 +261,11 @@ func (g *Guard) Unary(ctx context.Context, r any, info *grpc.UnaryServerInfo, ne
 	if m, ok := r.(proto.Message); ok {
 		names = targets(m.ProtoReflect())
 	}
-	if err := g.check(ctx, info.FullMethod, names); err != nil {
+	c, err := g.admit(ctx, info.FullMethod, names)
+	if err != nil {
 		return nil, err
 	}
-	return next(ctx, r)
+	return next(context.WithValue(ctx, callerKey{}, c), r)
 }
 
 // targets are the names of all resources that a request is about: its name, its

@@ -28,15 +28,16 @@ type streams struct {
 
 // Stream guards streams, and binds an agent's Hello to its certificate.
 func (g *Guard) Stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if err := g.check(s.Context(), info.FullMethod, nil); err != nil {
+	c, err := g.admit(s.Context(), info.FullMethod, nil)
+	if err != nil {
 		return err
 	}
-	b := &bound{ServerStream: s, g: g, method: info.FullMethod}
-	b.ctx, b.end = context.WithCancelCause(s.Context())
+	b := &bound{ServerStream: s, g: g, method: info.FullMethod, caller: c}
+	b.ctx, b.end = context.WithCancelCause(context.WithValue(s.Context(), callerKey{}, c))
 	defer b.end(nil)
 	g.streams.add(b)
 	defer g.streams.remove(b)
-	err := next(srv, b)
+	err = next(srv, b)
 	if revoked := b.revoked(); revoked != nil {
 		return revoked
 	}
@@ -88,7 +89,7 @@ func (g *Guard) review() {
 	}
 	for _, b := range open {
 		if err := b.still(policy, roots); err != nil {
-			g.of.Log.Warn("a stream is ended: what allowed it no longer does", "who", Who(b.ctx), "method", b.method,
+			g.of.Log.Warn("a stream is ended: what allowed it no longer does", "who", b.caller.Name, "method", b.method,
 				"reason", status.Convert(err).Message())
 			b.end(err)
 		}
@@ -100,6 +101,7 @@ type bound struct {
 	grpc.ServerStream
 	g      *Guard
 	method string
+	caller *Caller
 	ctx    context.Context
 	end    context.CancelCauseFunc
 
@@ -126,18 +128,21 @@ func (b *bound) still(policy *Policy, roots *x509.CertPool) error {
 	b.verified = roots
 	b.mu.Unlock()
 	expired := func(c *x509.Certificate) bool { return time.Now().After(c.NotAfter) }
-	if again || slices.ContainsFunc(chain(b.ctx), expired) {
+	if !b.caller.sentToken() && (again || slices.ContainsFunc(chain(b.ctx), expired)) {
 		if err := b.g.certified(b.ctx); err != nil {
-			return err
+			return status.Error(codes.Unauthenticated, err.Error())
 		}
 	}
-	if need(b.method) == anyone {
-		return nil
-	}
-	if !allowed(policy.of(who(b.ctx)), need(b.method), nil) || agent != "" && !policy.mayBe(who(b.ctx), agent) {
-		return status.Errorf(codes.PermissionDenied, "%s may no longer keep this stream: %s", Who(b.ctx), b.g.missing())
+	if !b.g.permits(policy, b.caller, need(b.method), nil) || agent != "" && !b.may(policy, agent) {
+		return status.Errorf(codes.PermissionDenied, "%s may no longer keep this stream: %s", b.caller.Name,
+			b.g.missing(b.caller))
 	}
 	return nil
+}
+
+// may reports whether the caller may be the agent called name.
+func (b *bound) may(policy *Policy, name string) bool {
+	return b.g.of.AgentsUnknown || policy.mayBe(b.caller.ids, name)
 }
 
 // RecvMsg refuses a Hello under another's name.
@@ -150,14 +155,14 @@ func (b *bound) RecvMsg(m any) error {
 		return nil
 	}
 	name := r.GetHello().GetAgent()
-	if b.g.current().mayBe(who(b.ctx), name) {
+	if b.may(b.g.current(), name) {
 		b.mu.Lock()
 		b.agent = name
 		b.mu.Unlock()
 		return nil
 	}
-	b.g.of.Log.Warn("an agent's name is not that of its certificate", "who", Who(b.ctx), "agent", name)
+	b.g.of.Log.Warn("an agent's name is not that of its certificate", "who", b.caller.Name, "agent", name)
 	return status.Errorf(codes.PermissionDenied,
 		"%s is not the certificate of agent %q: want a URI that ends with /%[2]s, "+
-			"its DNS name, or a grant with names that allow it", Who(b.ctx), name)
+			"its DNS name, or a grant with names that allow it", b.caller.Name, name)
 }

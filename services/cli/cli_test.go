@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/access"
 	"github.com/titrate/titrate/services/quota"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/store/resource"
@@ -127,6 +128,7 @@ func serve(t *testing.T, on *store.Store) (address string) {
 	}
 	server := grpc.NewServer()
 	quota.New(on, present{}).Register(server)
+	quotav1.RegisterAccessServiceServer(server, access.NewServer(nil))
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	return listener.Addr().String()

@@ -26,6 +26,7 @@ import (
 const (
 	defaultServer = "127.0.0.1:7400"
 	serverEnv     = "TITRATE_SERVER"
+	tokenEnv      = "TITRATE_TOKEN_FILE"
 	// defaultTimeout bounds one request. It lies above the time after which a
 	// coordinator without etcd says so (store.Timeout). With a shorter --timeout the
 	// coordinator gives up earlier and still says so (quota.InTime).
@@ -36,6 +37,7 @@ const (
 type connection struct {
 	server   string
 	timeout  time.Duration
+	token    string // file
 	security telemetry.Security
 }
 
@@ -48,6 +50,9 @@ func (c *connection) flags(cmd *cobra.Command) {
 	f.StringVar(&c.server, "server", server, "coordinator to ask, host:port; "+serverEnv+" sets the default")
 	f.Lookup("server").DefValue = defaultServer
 	f.DurationVar(&c.timeout, "timeout", defaultTimeout, "longest wait for an answer")
+	f.StringVar(&c.token, "token-file", os.Getenv(tokenEnv),
+		"file with a token to send to the coordinator, over TLS or on this machine; "+tokenEnv+" sets the default")
+	f.Lookup("token-file").DefValue = ""
 	f.StringVar(&c.security.CA, "tls-ca", "",
 		"PEM file with the CA that signed the coordinator's certificate (default the system's)")
 	f.StringVar(&c.security.Cert, "tls-cert", "", "PEM file with the certificate to show to the coordinator")
@@ -58,6 +63,7 @@ func (c *connection) flags(cmd *cobra.Command) {
 // client is a connected QuotaService that bounds and words its failures.
 type client struct {
 	quotav1.QuotaServiceClient
+	access quotav1.AccessServiceClient
 	conn   *grpc.ClientConn
 	server string
 	limit  time.Duration
@@ -76,16 +82,21 @@ func (c *connection) dial() (*client, error) {
 		return nil, usage(err)
 	}
 	out := &client{server: c.server, limit: c.timeout}
-	out.conn, err = grpc.NewClient(c.server, grpc.WithTransportCredentials(security),
+	options, err := c.tokenOptions(security)
+	if err != nil {
+		return nil, err
+	}
+	out.conn, err = grpc.NewClient(c.server, append(options, grpc.WithTransportCredentials(security),
 		// its DNS question hangs on networks that are cut off from the world
 		grpc.WithDisableServiceConfig(),
 		// an answer to apply echoes all with their status
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(4*maxApplyBytes)),
-		grpc.WithUnaryInterceptor(out.bound))
+		grpc.WithUnaryInterceptor(out.bound))...)
 	if err != nil {
 		return nil, fmt.Errorf("--server %s: %w", c.server, err)
 	}
 	out.QuotaServiceClient = quotav1.NewQuotaServiceClient(out.conn)
+	out.access = quotav1.NewAccessServiceClient(out.conn)
 	return out, nil
 }
 

@@ -29,7 +29,8 @@ for a coordinator: with all of them gone gateways hold the shares they have.
 Ports are loopback unless --tls-cert, --tls-key and --tls-ca are given or --insecure is
 said. With --tls-ca callers show certificates, and what they may do depends on them:
 those of agents may only be agents, under their own names; the identities of
---access-admin may do everything; --access-policy grants the rest. Without --tls-ca
+--access-admin may do everything; --access-policy grants the rest. With --tokens or --jwks a
+caller of the admin API may send a token instead of showing a certificate. With none of these
 whoever may connect may do everything.
 
 On the admin port: /metrics for Prometheus, /healthz (the process runs), /readyz (etcd
@@ -39,7 +40,10 @@ const coordinatorExample = `  titrate coordinator --etcd-endpoints 127.0.0.1:237
   titrate coordinator --etcd-endpoints etcd-0:2379,etcd-1:2379,etcd-2:2379 \
     --listen 0.0.0.0:7400 --advertise coordinator-0.titrate:7400 \
     --tls-cert tls.crt --tls-key tls.key --tls-ca ca.crt \
-    --access-admin spiffe://example.org/ops`
+    --access-admin spiffe://example.org/ops
+  titrate coordinator --tls-cert tls.crt --tls-key tls.key --tls-ca ca.crt \
+    --tokens tokens.yaml \
+    --jwks keys.json --jwt-issuer https://login.example.org --jwt-audience titrate`
 
 // newCoordinator is the process that shares capacity.
 func newCoordinator() *cobra.Command {
@@ -97,6 +101,17 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 	f.StringSliceVar(&c.AccessAdmins, "access-admin", nil,
 		"URI or DNS name of the certificates that may do everything, whatever the policy says; a star stands for "+
 			"anything")
+	f.StringVar(&c.Tokens, "tokens", "",
+		"YAML file of bearer tokens for the admin API: tokens: [{name, sha256, role, tenants, expires}], read again "+
+			"when it changes; needs --tls-cert or a loopback --listen")
+	f.StringVar(&c.JWT.Keys, "jwks", "",
+		"file with a JWK set of public keys, read again when it changes: JWTs that one of them has signed are tokens, "+
+			"too; needs --jwt-issuer and --jwt-audience")
+	f.StringVar(&c.JWT.Issuer, "jwt-issuer", "", "what the claim iss of a JWT must be")
+	f.StringVar(&c.JWT.Audience, "jwt-audience", "", "what the claim aud of a JWT must have")
+	f.StringToStringVar(&c.JWT.Claims, "jwt-claims", nil,
+		"claims that name a JWT's subject, roles (viewer, editor, admin) and an editor's tenants (default "+
+			"subject=sub,role=titrate_role,tenants=titrate_tenants)")
 	f.StringVar(&c.AuditLog, "audit-log", "",
 		"file that a JSON line is appended to for each resource that is changed (default: the log)")
 	f.IntVar(&c.HistoryKeep, "history-keep", 200,

@@ -21,10 +21,11 @@ and the message that was given with -m.
 titrate history show REVISION says what exactly a change did; titrate rollback REVISION
 goes back to what the configuration was after it.
 
-Who made a change is known by the client certificate; without TLS only an address is. The
-history is in etcd beside the configuration, and is backed up with it. How much is kept the
-coordinators' --history-keep and --history-bytes say. A change by titrate recover, or by a
-coordinator of a version without history, leaves a gap, which rollback refuses to cross.`
+Who made a change is known by the client certificate or the token; without either only an
+address is. The history is in etcd beside the configuration, and is backed up with it. How
+much is kept the coordinators' --history-keep and --history-bytes say. A change by titrate
+recover, or by a coordinator of a version without history, leaves a gap, which rollback
+refuses to cross.`
 
 const historyExample = `  titrate history
   titrate history -n 100 -o json

@@ -13,25 +13,30 @@ import (
 	"github.com/titrate/titrate/services/telemetry"
 )
 
-// openGuard makes the guard of all calls if callers show certificates. Without
-// certificates there is no guard: every caller may do everything.
+// takesTokens reports whether callers of the admin API may be known by tokens.
+func (c *Config) takesTokens() bool { return c.Tokens != "" || c.JWT.Keys != "" }
+
+// openGuard makes the guard of all calls if callers show certificates or send tokens.
+// Otherwise there is no guard: every caller may do everything.
 func (o *Coordinator) openGuard() error {
 	c := &o.config
 	if c.Security.CA == "" {
-		if c.AccessPolicy != "" || len(c.AccessAdmins) > 0 {
+		if len(c.AccessAdmins) > 0 || c.AccessPolicy != "" && c.JWT.Keys == "" {
 			return fmt.Errorf("%w: --access-policy and --access-admin need --tls-cert, --tls-key and --tls-ca: "+
 				"they are about the certificates of callers", ErrSettings)
 		}
-		return nil
+		if !c.takesTokens() {
+			return nil
+		}
 	}
 	clients, err := c.Security.Clients()
 	if err != nil {
 		return err
 	}
-	o.guard, err = access.Open(access.Settings{Policy: c.AccessPolicy, Admins: c.AccessAdmins, Clients: clients,
-		Log: o.log})
+	o.guard, err = access.Open(access.Settings{Policy: c.AccessPolicy, Admins: c.AccessAdmins, Tokens: c.Tokens,
+		JWT: c.JWT, Clients: clients, AgentsUnknown: c.Security.CA == "", Log: o.log})
 	if err != nil {
-		return fmt.Errorf("%w: --access-policy: %w", ErrSettings, err)
+		return fmt.Errorf("%w: %w", ErrSettings, err)
 	}
 	return nil
 }
@@ -46,12 +51,22 @@ func (o *Coordinator) interceptors() []grpc.ServerOption {
 }
 
 // checkCallersKnown refuses a gRPC port beyond loopback whose callers show no
-// certificate: they could do everything.
+// certificate: they could do everything. Tokens are enough on a port without the control
+// stream. Without TLS no token leaves this machine.
 func (o *Coordinator) checkCallersKnown(flag, address string) error {
-	s := o.config.Security
+	c := &o.config
+	s := c.Security
 	host, _, err := net.SplitHostPort(address)
-	if err != nil || s.CA != "" || s.Insecure || telemetry.Loopback(host) {
+	if err != nil || telemetry.Loopback(host) {
 		return nil // Listen reports a bad address
+	}
+	people := flag == "--listen"
+	switch {
+	case people && c.takesTokens() && s.Cert == "":
+		return fmt.Errorf("%w: %s %s: not a loopback address, and without TLS anybody on the way could read tokens: "+
+			"give --tls-cert and --tls-key, or leave out --tokens and --jwks", ErrSettings, flag, address)
+	case s.CA != "", s.Insecure, people && c.takesTokens() && c.ListenAgents != "":
+		return nil
 	}
 	return fmt.Errorf("%w: %s %s: not a loopback address, and without --tls-ca callers show no certificate, so that "+
 		"anyone may do everything: give --tls-ca, or --insecure if that is meant", ErrSettings, flag, address)

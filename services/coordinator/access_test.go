@@ -40,7 +40,7 @@ type guarded struct {
 	audit         string
 }
 
-func startGuarded(t *testing.T) *guarded {
+func startGuarded(t *testing.T, set ...func(*coordinator.Config)) *guarded {
 	t.Helper()
 	g := &guarded{t: t, ca: certtest.New(t), policy: filepath.Join(t.TempDir(), "policy.yaml"),
 		audit: filepath.Join(t.TempDir(), "audit")}
@@ -52,6 +52,9 @@ func startGuarded(t *testing.T) *guarded {
 			c.Security.Cert, c.Security.Key = g.ca.Issue(t, "coordinator")
 			c.Security.CA, c.AccessPolicy, c.AuditLog = g.trust, g.policy, g.audit
 			c.ListenAgents = "127.0.0.1:0"
+			for _, more := range set {
+				more(c)
+			}
 		})
 	return g
 }

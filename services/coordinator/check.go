@@ -16,7 +16,8 @@ import (
 type facts struct {
 	etcd     error // nil = the session lives
 	files    error // what is wrong with TLS files
-	unknown  bool  // callers show no certificate
+	anyAgent bool  // agents show no certificate
+	unknown  bool  // nor do others, and they send no token
 	trouble  config.Trouble
 	known    bool // a configuration was read
 	config   *allocation.Config
@@ -29,11 +30,15 @@ type facts struct {
 // Findings judges this coordinator and, if it leads, the gateways and pools.
 func (l *live) Findings() []*quotav1.Finding {
 	o := l.coordinator
-	f := facts{etcd: o.elector.Etcd(), files: o.config.Security.Trouble(), unknown: o.config.Security.CA == "",
+	f := facts{etcd: o.elector.Etcd(), files: o.config.Security.Trouble(), anyAgent: o.config.Security.CA == "",
+		unknown: o.guard == nil,
 		trouble: o.configuration.Trouble(), agents: len(o.streams.Agents()), fleet: o.fleet.Summary(o.streams.Agents()),
 		view: l.view()}
 	if f.files == nil {
 		f.files = o.config.EtcdSecurity.Trouble()
+	}
+	if f.files == nil && o.guard != nil {
+		f.files = o.guard.Trouble()
 	}
 	f.config, f.known, _ = o.configuration.Allocation()
 	f.election, _ = o.elector.State()
@@ -100,8 +105,11 @@ func (f *facts) ofSecurity() *quotav1.Finding {
 	case f.unknown:
 		return doubtful(name, "give coordinators --tls-cert, --tls-key and --tls-ca: docs/security.md",
 			"callers show no certificate: whoever may connect may do everything")
+	case f.anyAgent:
+		return doubtful(name, "give coordinators --tls-ca, and agents certificates: docs/security.md",
+			"callers send tokens, but agents show no certificate: whoever may connect may be an agent")
 	}
-	return fine(name, "callers show certificates")
+	return fine(name, "callers are known by certificates or tokens")
 }
 
 func (f *facts) ofLeader() *quotav1.Finding {

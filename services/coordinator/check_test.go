@@ -35,6 +35,7 @@ func TestFindings(t *testing.T) {
 		{"unreadable", func(f *facts) { f.trouble.Unreadable = []string{"pools/x"} }, "configuration", bad},
 		{"empty", func(f *facts) { f.config.Pools = nil }, "configuration", warning},
 		{"no certificates", func(f *facts) { f.unknown = true }, "security", warning},
+		{"no agents' certificates", func(f *facts) { f.anyAgent = true }, "security", warning},
 		{"expired", func(f *facts) { f.files = errors.New("expired") }, "security", bad},
 		{"orphaned", func(f *facts) { f.election.Role = election.Orphaned }, "leader", bad},
 		{"no leader", func(f *facts) { f.election = election.State{} }, "leader", bad},

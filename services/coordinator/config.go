@@ -92,6 +92,10 @@ type Config struct {
 	// AccessAdmins are the identities, URIs or DNS names of certificates, that may do
 	// everything whatever the policy says.
 	AccessAdmins []string
+	// Tokens is the file of bearer tokens for the admin API, see access.Token; "" = none. JWT
+	// says which JWTs are taken there. Tokens need Security.Cert, or a Listen on loopback.
+	Tokens string
+	JWT    access.JWT
 	// AuditLog is the file that the JSON lines about changes are appended to. Empty:
 	// they go to Log.
 	AuditLog string
@@ -202,6 +206,9 @@ func (c *Config) check() error {
 	if c.Streams.Streams < 0 || c.Streams.PerIdentity < 0 {
 		bad("--max-streams %d and --max-streams-per-identity %d: want 1 at least, or 0 for the default",
 			c.Streams.Streams, c.Streams.PerIdentity)
+	}
+	if err := c.JWT.Check(); err != nil {
+		wrong = append(wrong, err)
 	}
 	if c.HistoryBytes < 0 {
 		bad("--history-bytes %d: want 1 at least", c.HistoryBytes)

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 
+	"github.com/titrate/titrate/services/access"
 	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/coordinator/delivery"
 	"github.com/titrate/titrate/services/coordinator/election"
@@ -34,6 +35,8 @@ type instruments struct {
 
 	streams, members, epoch, leader, revision                       metric.Int64ObservableGauge
 	leftOut, refusing                                               metric.Int64ObservableGauge
+	accessStale                                                     metric.Int64ObservableGauge
+	calls                                                           metric.Int64ObservableCounter
 	held, unreadable                                                metric.Int64ObservableGauge
 	lost, refused, leases, deferred, whole, again, bounded, unknown metric.Int64ObservableCounter
 	wholeConfigurations, resumed                                    metric.Int64ObservableCounter
@@ -87,6 +90,11 @@ func (m *instruments) defineOwn() {
 		"Stored resources that cannot be read; what gateways have of them stays in force.")
 	m.lost = m.total("titrate_etcd_history_lost",
 		"How often etcd was found restored from a backup or replaced.")
+	m.calls = m.total("titrate_calls_refused",
+		"Calls refused, by reason: no_credentials, certificate and token of callers that are not known (a certificate "+
+			"or a token that is not good), role of known callers whose roles do not allow the call.", "reason")
+	m.accessStale = m.count("titrate_access_stale",
+		"1 while the access policy, the token file or the key set cannot be read; what was read before is in force.")
 	m.refused = m.total("titrate_control_streams_refused",
 		"Streams turned away because too many were open.")
 }
@@ -200,6 +208,7 @@ func (m *instruments) observe(_ context.Context, to metric.Observer) error {
 	whole, resumed := m.o.streams.Configurations()
 	to.ObserveInt64(m.wholeConfigurations, int64(whole))
 	to.ObserveInt64(m.resumed, int64(resumed))
+	m.access(to)
 	m.delivery(to, m.o.loop.Delivery())
 	if v.Outcome == nil {
 		return nil
@@ -219,6 +228,17 @@ func (m *instruments) observe(_ context.Context, to metric.Observer) error {
 		to.ObserveFloat64(m.flowAdmitted, f.Admitted, in)
 	}
 	return nil
+}
+
+// access observes the guard, if there is one.
+func (m *instruments) access(to metric.Observer) {
+	if m.o.guard == nil {
+		return
+	}
+	for i, n := range m.o.guard.Refused() {
+		to.ObserveInt64(m.calls, int64(n), metric.WithAttributes(attribute.String("reason", access.Reasons[i])))
+	}
+	to.ObserveInt64(m.accessStale, int64(indicator(m.o.guard.Trouble() != nil)))
 }
 
 func (m *instruments) delivery(to metric.Observer, s delivery.Stats) {

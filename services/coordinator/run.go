@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/access"
 	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/coordinator/delivery"
@@ -65,6 +67,9 @@ func (o *Coordinator) wire(context.Context) error {
 	}
 	o.admin.Check("etcd", o.elector.Etcd)
 	o.admin.Check("configuration", o.configured)
+	if o.guard != nil {
+		o.admin.Alarm("access", o.guard.Trouble)
+	}
 	o.admin.Alarm("gateways", func() error { return o.fleet.Summary(o.streams.Agents()).First })
 	o.instruments = instruments
 	return nil
@@ -72,18 +77,14 @@ func (o *Coordinator) wire(context.Context) error {
 
 // serve makes the gRPC servers: one, or one for people and one for agents.
 func (o *Coordinator) serve() error {
-	credentials, err := o.config.Security.ServerCredentials()
-	if err != nil {
-		return err
-	}
 	audit, err := o.audit()
 	if err != nil {
 		return err
 	}
 	o.health = health.NewServer()
-	fresh := func() *grpc.Server {
+	fresh := func(secure credentials.TransportCredentials) *grpc.Server {
 		s := grpc.NewServer(append(o.interceptors(),
-			grpc.Creds(credentials),
+			grpc.Creds(secure),
 			grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithMeterProvider(o.metrics.Provider()))),
 			grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second,
@@ -93,14 +94,25 @@ func (o *Coordinator) serve() error {
 		grpc_health_v1.RegisterHealthServer(s, o.health)
 		return s
 	}
-	o.server = fresh()
+	security := o.config.Security
+	agents, err := security.ServerCredentials()
+	if err != nil {
+		return err
+	}
+	security.Optional = o.config.takesTokens()
+	people, err := security.ServerCredentials()
+	if err != nil {
+		return err
+	}
+	o.server = fresh(people)
 	o.agents = o.server
 	if o.agentListener != nil {
-		o.agents = fresh()
+		o.agents = fresh(agents)
 		reflection.Register(o.agents)
 	}
 	o.streams.Register(o.agents)
 	quota.New(o.store, &live{o}).Audit(audit, access.Who).Register(o.server)
+	quotav1.RegisterAccessServiceServer(o.server, access.NewServer(o.guard))
 	reflection.Register(o.server)
 	return nil
 }

@@ -86,6 +86,9 @@ func (f *files) server() *tls.Config {
 		Certificates: []tls.Certificate{*pair}}
 	if roots != nil {
 		config.ClientCAs, config.ClientAuth = roots, tls.RequireAndVerifyClientCert
+		if f.of.Optional {
+			config.ClientAuth = tls.VerifyClientCertIfGiven
+		}
 		// A resumed session would not be held to a CA that was changed meanwhile.
 		config.SessionTicketsDisabled = true
 	}

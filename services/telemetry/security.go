@@ -20,6 +20,9 @@ type Security struct {
 	Cert, Key, CA string // PEM files
 	// Insecure permits a port without TLS beyond loopback.
 	Insecure bool
+	// Optional lets clients in that show no certificate although there is a CA: they are known
+	// by something else, such as a token. A certificate that is shown must be of the CA.
+	Optional bool
 }
 
 // Flags adds --tls-cert, --tls-key, --tls-ca and --insecure.

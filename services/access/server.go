@@ -1,0 +1,89 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+)
+
+// verbs are what a caller can ask about, each with a method that does it.
+var verbs = map[string]string{
+	"get": "GetPool", "list": "ListPools", "why": "Why", "top": "Top", "plan": "Plan", "history": "ListRevisions",
+	"check": "Check", "apply": "Apply", "create": "CreateLimit", "update": "UpdateLimit", "delete": "DeleteLimit",
+	"rollback": "Rollback",
+}
+
+// connect is the verb of agents.
+const connect = "connect"
+
+// Server says to callers what they may do.
+type Server struct {
+	quotav1.UnimplementedAccessServiceServer
+	guard *Guard
+}
+
+// NewServer answers by what the guard would do; nil = every caller may do everything.
+func NewServer(g *Guard) *Server { return &Server{guard: g} }
+
+// GetAccess says who the caller is, and whether it may do something.
+func (s *Server) GetAccess(ctx context.Context, r *quotav1.GetAccessRequest) (*quotav1.GetAccessResponse, error) {
+	least, err := asked(r)
+	if err != nil {
+		return nil, err
+	}
+	c := callerOf(ctx)
+	out := &quotav1.GetAccessResponse{Caller: c.Name, Credential: c.By}
+	if s.guard == nil {
+		out.Allowed = r.GetVerb() != ""
+		for _, role := range []Role{Admin, Agent} {
+			out.Grants = append(out.Grants, &quotav1.AccessGrant{Role: string(role)})
+		}
+		return out, nil
+	}
+	if !c.Expires.IsZero() {
+		out.ExpireTime = timestamppb.New(c.Expires)
+	}
+	policy := s.guard.current()
+	for _, g := range policy.of(c) {
+		out.Grants = append(out.Grants, &quotav1.AccessGrant{Role: string(g.Role), Tenants: g.Tenants})
+	}
+	if r.GetVerb() == "" {
+		return out, nil
+	}
+	var names []string
+	if r.GetResource() != "" {
+		names = []string{r.GetResource()}
+	}
+	if out.Allowed = s.guard.permits(policy, c, least, names); !out.Allowed {
+		out.Reason = s.guard.missing(c)
+	}
+	return out, nil
+}
+
+// asked is the role that is needed for what a caller asks about.
+func asked(r *quotav1.GetAccessRequest) (Role, error) {
+	verb, name := r.GetVerb(), r.GetResource()
+	method := "/titrate.quota.v1alpha1.QuotaService/" + verbs[verb]
+	switch collection, _, _ := strings.Cut(name, "/"); {
+	case verb == connect:
+		return Agent, nil
+	case verb != "" && verbs[verb] == "":
+		return "", status.Errorf(codes.InvalidArgument, "verb %q: want %s or %s", verb,
+			strings.Join(slices.Sorted(maps.Keys(verbs)), ", "), connect)
+	case name != "" && collection != "pools" && collection != "tenants":
+		return "", status.Error(codes.InvalidArgument, fmt.Sprintf("resource %q: want a name such as pools/api, "+
+			"tenants/acme or tenants/acme/limits/per-client", name))
+	case verb != "" && name == "" && need(method) == Editor:
+		return "", status.Errorf(codes.InvalidArgument, "resource is missing: %s of what? Name one such as "+
+			"tenants/acme/limits/per-client", verb)
+	}
+	return need(method), nil
+}

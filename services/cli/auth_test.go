@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/access"
+	"github.com/titrate/titrate/services/quota"
+	"github.com/titrate/titrate/services/store/storetest"
+)
+
+// serveTokens serves the admin API on loopback to those with a token: an editor of acme has
+// editor, an admin has admin. It returns the files of the tokens.
+func serveTokens(t *testing.T) (server, editor, admin string) {
+	t.Helper()
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	digest := func(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
+	tokens := file("tokens.yaml", "tokens:\n"+
+		"  - {name: ci, sha256: "+digest("of-the-editor")+", role: editor, tenants: [acme], expires: 2100-01-01}\n"+
+		"  - {name: ops, sha256: "+digest("of-the-admin")+", role: admin}\n")
+	guard, err := access.Open(access.Settings{Tokens: tokens, AgentsUnknown: true, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer(grpc.ChainUnaryInterceptor(guard.Unary))
+	quota.New(storetest.Open(t), present{}).Audit(slog.New(slog.DiscardHandler), access.Who).Register(s)
+	quotav1.RegisterAccessServiceServer(s, access.NewServer(guard))
+	go func() { _ = s.Serve(listener) }()
+	t.Cleanup(s.Stop)
+	return listener.Addr().String(), file("editor", "of-the-editor\n"), file("admin", "of-the-admin")
+}
+
+func TestCanI(t *testing.T) {
+	server, editor, admin := serveTokens(t)
+	no := func(token, reason string, args ...string) {
+		t.Helper()
+		status, out, errs := titrate(t, server, "", append([]string{"auth", "can-i", "--token-file", token}, args...)...)
+		if status != exitFailed || errs != "" || !strings.HasPrefix(out, "no: ") || !strings.Contains(out, reason) {
+			t.Errorf("can-i %v: status %d, %q, %q", args, status, out, errs)
+		}
+	}
+	no(editor, "roles of its token", "apply", "tenants/bolt")
+	no(editor, "roles of its token", "rollback")
+	for _, args := range [][]string{{"apply", "tenants/acme/limits/l"}, {"get"}, {"why", "tenants/bolt"}} {
+		args = append([]string{"auth", "can-i", "--token-file", editor}, args...)
+		if out := must(t, server, "", args...); out != "yes\n" {
+			t.Errorf("%v: %q", args, out)
+		}
+	}
+	t.Setenv(tokenEnv, admin)
+	if out := must(t, server, "", "auth", "can-i", "delete", "pools/api"); out != "yes\n" {
+		t.Errorf("the token of %s: %q", tokenEnv, out)
+	}
+	list := must(t, server, "", "auth", "can-i", "--list", "--token-file", editor)
+	for _, want := range []string{"token:ci, known by a token that ends 2100-01-01T00:00:00Z\n", "editor",
+		"apply, create, update, delete", "tenants/acme, with quotas and limits"} {
+		if !strings.Contains(list, want) {
+			t.Errorf("--list has no %q:\n%s", want, list)
+		}
+	}
+	out := must(t, server, "", "auth", "can-i", "--list", "-o", "json")
+	if !strings.Contains(out, `"caller": "token:ops"`) {
+		t.Errorf("%s", out)
+	}
+	open := must(t, serveAPI(t), "", "auth", "can-i", "--list")
+	if !strings.Contains(open, "whoever may connect may do everything") {
+		t.Errorf("without credentials: %s", open)
+	}
+	fails(t, server, exitUsage, "", []string{"want VERB"}, "auth", "can-i")
+	fails(t, server, exitUsage, "", []string{"--list takes no VERB"}, "auth", "can-i", "get", "--list")
+	fails(t, server, exitFailed, "", []string{`verb "eat": want apply`}, "auth", "can-i", "eat")
+}
+
+// A token decides what its owner may do, names the author of a change, and is not sent where
+// others could read it.
+func TestTokenFile(t *testing.T) {
+	server, editor, admin := serveTokens(t)
+	must(t, server, "", "apply", "-f", "testdata/demo.yaml", "--token-file", admin)
+	const limit = head + "kind: Limit\nname: tenants/%s/limits/mine\nspec: {rate: 7/s}\n"
+	must(t, server, fmt.Sprintf(limit, "acme"), "apply", "-f", "-", "--token-file", editor)
+	fails(t, server, exitFailed, fmt.Sprintf(limit, "bolt"), []string{"token:ci may not call Apply", "roles of its token"},
+		"apply", "-f", "-", "--token-file", editor)
+	out := must(t, server, "", "history", "--token-file", editor)
+	if !strings.Contains(out, "token:ci") || !strings.Contains(out, "token:ops") {
+		t.Errorf("history:\n%s", out)
+	}
+	wrong := filepath.Join(t.TempDir(), "wrong")
+	if err := os.WriteFile(wrong, []byte("nobodys"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, server, exitFailed, "", []string{"none of the coordinator's --tokens"}, "get", "--token-file", wrong)
+	fails(t, server, exitFailed, "", []string{"no credentials", "--token-file"}, "get")
+	fails(t, "192.0.2.1:7400", exitUsage, "", []string{"not sent to 192.0.2.1:7400 without TLS", "--tls-ca"}, "get",
+		"--insecure", "--token-file", editor)
+	if err := os.WriteFile(wrong, []byte("two words"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, server, exitUsage, "", []string{"2 words", wrong}, "get", "--token-file", wrong)
+	fails(t, server, exitUsage, "", []string{"--token-file", "no such file"}, "get", "--token-file", wrong+"x")
+}

@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/titrate/titrate/services/telemetry"
+)
+
+// tokenFile sends the token of a file with each call, as the file is at that moment.
+type tokenFile string
+
+// GetRequestMetadata is that of credentials.PerRPCCredentials.
+func (f tokenFile) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	token, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"authorization": "Bearer " + token}, nil
+}
+
+// RequireTransportSecurity is that of credentials.PerRPCCredentials. tokenOptions sees to it.
+func (tokenFile) RequireTransportSecurity() bool { return false }
+
+// read returns the token. An error does not repeat what the file has.
+func (f tokenFile) read() (string, error) {
+	text, err := os.ReadFile(string(f))
+	if err != nil {
+		return "", fmt.Errorf("--token-file: %w", err)
+	}
+	words := strings.Fields(string(text))
+	if len(words) != 1 {
+		return "", fmt.Errorf("--token-file %s: %d words in it: want the token and nothing else", f, len(words))
+	}
+	return words[0], nil
+}
+
+// tokenOptions make a connection send the token. Without TLS a token does not leave this
+// machine.
+func (c *connection) tokenOptions(security credentials.TransportCredentials) ([]grpc.DialOption, error) {
+	if c.token == "" {
+		return nil, nil
+	}
+	host, _, _ := net.SplitHostPort(c.server)
+	if security.Info().SecurityProtocol == "insecure" && !telemetry.Loopback(host) {
+		return nil, usagef("--token-file: a token is not sent to %s without TLS, where anybody on the way could read "+
+			"it: leave --insecure out, and give --tls-ca if the system does not know the coordinator's CA", c.server)
+	}
+	if _, err := tokenFile(c.token).read(); err != nil {
+		return nil, usage(err)
+	}
+	return []grpc.DialOption{grpc.WithPerRPCCredentials(tokenFile(c.token))}, nil
+}
