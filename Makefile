@@ -18,13 +18,16 @@ RATELIMIT := $(CACHE)/ratelimit-$(shell sed -n 's,^\tgithub.com/envoyproxy/ratel
 # Limitador's library in a server, which only the comparison of rate limiters needs (docs/comparison.md).
 LIMITADOR := $(CACHE)/limitador-$(shell sed -n 's,^limitador = .*version = "=\([^"]*\)".*,\1,p' tools/limitador/Cargo.toml)/limitador
 
+# kube-apiserver, which takes the chart.
+APISERVER := $(CACHE)/kubernetes-$(shell sed -n 's,^\tk8s.io/kubernetes \(v[^ ]*\).*,\1,p' tools/kubernetes/go.mod)/kube-apiserver
+
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 MODULES := control lab papers proto envoy-filter services e2e
 GO_SRC  := $(shell find control papers proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo pictures dev test verify race lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet observe containers images release envoy older-envoys check-go standalone clean
+.PHONY: help build demo pictures dev test verify race lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet observe containers images release envoy older-envoys e2e-k8s check-go standalone clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -120,6 +123,13 @@ grid: check-go ## limits, and shares, over grids of gateways, delays and faults:
 bench-envoy: build envoy $(RATELIMIT) ## real Envoys: CPU, instructions, latency, memory, exactness, queues, beside native limits; JSON=file ARGS='-only cpu,latency'
 	@tools/sh/need.sh wrk valgrind redis-server
 	@cd e2e && go run ./bench -ratelimit $(RATELIMIT) $(if $(JSON),-json $(abspath $(JSON))) $(ARGS)
+
+e2e-k8s: check-go $(APISERVER) ## the chart against a real API server, which is built once, in five minutes
+	@cd tools/helm && GOWORK=off go tool helm version --short
+	@cd e2e && KUBE_APISERVER_BIN=$(APISERVER) go test -count=1 -v ./kubernetes
+
+$(APISERVER):
+	@tools/sh/kube-apiserver.sh $@
 
 soak: DURATION = 10m
 soak: build envoy ## full load on three Envoys with aborts, reloads and kills: flat memory, nothing failed; DURATION=10m ARGS='-o json -pause 100ms'

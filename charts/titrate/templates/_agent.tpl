@@ -39,9 +39,8 @@ on; group, who may connect beside its own user (0 = nobody); flags, a list; moun
     {{- with $root.Values.agent.extraEnv }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
-  ports:
-    - {name: gossip-tcp, containerPort: 7500, protocol: TCP}
-    - {name: gossip-udp, containerPort: 7500, protocol: UDP}
+  ports: # gossip is UDP, too: patches know ports by their numbers, so a second 7500 would make them fail
+    - {name: gossip-tcp, containerPort: 7500}
     - {name: agent-admin, containerPort: 7501}
   startupProbe:
     httpGet: {path: /healthz, port: agent-admin, scheme: HTTPS}

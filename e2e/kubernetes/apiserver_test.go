@@ -1,0 +1,217 @@
+package kubernetes
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/services/secrets"
+	"github.com/titrate/titrate/services/store/storetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
+
+// admin is the token of somebody who may do everything.
+const admin = "admin-token"
+
+// cluster is an API server that runs.
+type cluster struct {
+	url, kubeconfig string
+	client          *http.Client
+}
+
+// start starts an API server on the tests' etcd.
+func start(t *testing.T) *cluster {
+	t.Helper()
+	bin := os.Getenv("KUBE_APISERVER_BIN")
+	if bin == "" {
+		t.Skip("KUBE_APISERVER_BIN is not set to a kube-apiserver; `make e2e-k8s` builds one")
+	}
+	dir, port := t.TempDir(), freePort(t)
+	write(t, dir+"/tokens.csv", admin+`,admin,admin,"system:masters"`+"\n")
+	write(t, dir+"/accounts.pem", privateKey(t))
+	run(t, dir+"/log", bin,
+		"--etcd-servers=http://"+storetest.Shared(t).Endpoint, "--etcd-prefix=/registry-"+port,
+		"--bind-address=127.0.0.1", "--secure-port="+port, "--cert-dir="+dir,
+		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
+		"--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC", "--token-auth-file="+dir+"/tokens.csv",
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+dir+"/accounts.pem",
+		"--service-account-signing-key-file="+dir+"/accounts.pem", "--disable-admission-plugins=ServiceAccount")
+	c := &cluster{url: "https://127.0.0.1:" + port, kubeconfig: dir + "/kubeconfig"}
+	c.wait(t, dir+"/apiserver.crt")
+	write(t, c.kubeconfig, fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: it, cluster: {server: "%s", certificate-authority: %s/apiserver.crt}}]
+users: [{name: me, user: {token: %s}}]
+contexts: [{name: it, context: {cluster: it, user: me}}]
+current-context: it
+`, c.url, dir, admin))
+	return c
+}
+
+// run starts a program, which ends with the test. A test that fails shows the end of what it says.
+func run(t *testing.T, log, program string, args ...string) {
+	t.Helper()
+	file, err := os.Create(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, args...)
+	cmd.Stdout, cmd.Stderr = file, file
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		file.Close()
+		if t.Failed() {
+			text, _ := os.ReadFile(log)
+			t.Logf("the end of what %s says:\n%s", program, text[max(0, len(text)-4000):])
+		}
+	})
+}
+
+// wait returns when the server is ready. The certificate that it makes for itself is its own CA.
+func (c *cluster) wait(t *testing.T, certificate string) {
+	t.Helper()
+	retry(t, time.Minute, func() error {
+		ca, err := os.ReadFile(certificate)
+		if err != nil {
+			return err
+		}
+		if c.client, err = secrets.Trusting(ca); err != nil {
+			return err
+		}
+		if said := c.call(t, admin, http.MethodGet, "/readyz", nil); said.code != http.StatusOK {
+			return fmt.Errorf("/readyz: %d %s", said.code, said.text)
+		}
+		return nil
+	})
+}
+
+// retry calls f until it gives nil.
+func retry(t *testing.T, patience time.Duration, f func() error) {
+	t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		select {
+		case <-deadline.C:
+			t.Fatalf("after %s: %v", patience, err)
+		case <-again.C:
+		}
+	}
+}
+
+// answer is what the API server says; a code of 0 is a connection that failed.
+type answer struct {
+	code     int
+	text     string
+	warnings []string
+}
+
+// call asks the API server as the owner of the token.
+func (c *cluster) call(t *testing.T, token, method, path string, body any) answer {
+	t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), method, c.url+path, bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	request.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPatch {
+		request.Header.Set("Content-Type", "application/strategic-merge-patch+json")
+	}
+	response, err := c.client.Do(request)
+	if err != nil {
+		return answer{text: err.Error()}
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{response.StatusCode, string(raw), response.Header.Values("Warning")}
+}
+
+// create posts an object as an admin.
+func (c *cluster) create(t *testing.T, path string, object any) {
+	t.Helper()
+	if said := c.call(t, admin, http.MethodPost, path, object); said.code != http.StatusCreated {
+		t.Fatalf("POST %s: %d %s", path, said.code, said.text)
+	}
+}
+
+// get reads what there is at a path as an admin.
+func (c *cluster) get(t *testing.T, path string, into any) {
+	t.Helper()
+	said := c.call(t, admin, http.MethodGet, path, nil)
+	if said.code != http.StatusOK {
+		t.Fatalf("GET %s: %d %s", path, said.code, said.text)
+	}
+	if err := json.Unmarshal([]byte(said.text), into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// namespace makes one that admits restricted pods only, and warns of objects that would make others.
+func (c *cluster) namespace(t *testing.T, name string) {
+	t.Helper()
+	const level = "pod-security.kubernetes.io/"
+	c.create(t, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": name,
+		"labels": map[string]string{level + "enforce": "restricted", level + "warn": "restricted"}}})
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func privateKey(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}))
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
