@@ -55,7 +55,8 @@ The command line, as an admin:
   export TITRATE_SERVER=%s
   bin/titrate top %s
 
-The load has clients acme-1 … dart-4; dart is refused by a limit, acme would be by one in SHADOW.
+The load has clients acme-1 … dart-4; bolt and dart ask for more than their shares, core is
+refused by a limit, acme would be by one in SHADOW.
 Ctrl-C stops everything and leaves nothing behind.
 `, in.Root, in.api, strings.Join(in.tls("admin"), " "))
 	return b.String()

@@ -27,7 +27,7 @@ func fleetNow() []panel {
 		{"Alerts", "Titrate's alerts that fire now; right is 0. 0 as well if Prometheus does not have the alerts.",
 			count,
 			alarm, []query{{"alerts",
-				number(`ALERTS{alertname=~"Titrate.+",alertstate="firing",namespace=~"$namespace"}`)}}},
+				matching(`ALERTS{alertname=~"Titrate.+",alertstate="firing",namespace=~"$namespace"}`)}}},
 	}
 }
 
@@ -51,7 +51,7 @@ func fleetRequests() []panel {
 func fleetShares() []panel {
 	return []panel{
 		{"Configuration in force", "Revision of the configuration, at coordinators, agents and gateways. All " +
-			"should be the same within seconds of a change.", count, lines, []query{
+			"should be the same within seconds of a change.", number, lines, []query{
 			{"coordinator {{instance}}", in("titrate_configuration_revision")},
 			{"agent {{instance}}", in("titrate_agent_config_revision")},
 			{"gateway {{instance}}", filter("titrate_config_revision")}}},
@@ -65,9 +65,9 @@ func fleetShares() []panel {
 			seconds, lines, []query{{"{{instance}}", in("titrate_agent_shares_age_seconds")}}},
 		{"Cut off", "Agents without a coordinator, gateways without their agent, gateways whose shares are frozen. " +
 			"Right is 0.", count, lines, []query{
-			{"agents without a coordinator", number(in("titrate_agent_stream_connected") + " == 0")},
-			{"gateways without their agent", number(filter("titrate_link_connected") + " == 0")},
-			{"gateways with frozen shares", number(filter("titrate_shares_stale") + " == 1")}}},
+			{"agents without a coordinator", matching(in("titrate_agent_stream_connected") + " == 0")},
+			{"gateways without their agent", matching(filter("titrate_link_connected") + " == 0")},
+			{"gateways with frozen shares", matching(filter("titrate_shares_stale") + " == 1")}}},
 	}
 }
 

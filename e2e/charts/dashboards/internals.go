@@ -56,7 +56,7 @@ func filterProcess() []panel {
 				[2]string{"{{instance}}", filter("titrate_link_sessions_total")})},
 		{"Goroutines", "Of the filter inside Envoy.", count, lines, ofGateway("titrate_goroutines")},
 		{"Epoch of shares", "Leadership whose shares are in force; the same everywhere within seconds of an election.",
-			count, lines, []query{{"coordinator {{instance}}", in("titrate_epoch")},
+			number, lines, []query{{"coordinator {{instance}}", in("titrate_epoch")},
 				{"agent {{instance}}", in("titrate_agent_epoch")},
 				{"gateway {{instance}}", filter("titrate_shares_epoch")}}},
 	}

@@ -53,6 +53,7 @@ var (
 	bytes             = unit{"bytes", "bytes"}
 	part              = unit{"percentunit", "% of all"}
 	count             = unit{"short", "count"}
+	number            = unit{"none", "number"} // written in full: of a revision the last digits matter
 )
 
 // namespaces chooses those of the variable; without the label, as outside Kubernetes, all.
@@ -84,8 +85,8 @@ func aggregate(how, by, of string) string {
 	return how + " by (" + by + ") (" + of + ")"
 }
 
-// number counts the series that fulfil a condition, 0 if there are none.
-func number(of string) string { return "count(" + of + ") or vector(0)" }
+// matching counts the series that fulfil a condition, 0 if there are none.
+func matching(of string) string { return "count(" + of + ") or vector(0)" }
 
 // quantile is one of a histogram; by must not name le.
 func quantile(q, by, histogram string) string {
