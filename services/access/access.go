@@ -30,6 +30,9 @@
 //	editor   read, and change the named tenants with their quotas and limits
 //	admin    read and change everything, and roll back
 //
+// The grant of an editor may have a ceiling, see Ceiling. Of several grants for a resource one
+// that allows a change is enough.
+//
 // A star in an id, a subject or a name stands for anything; an id without "://" other than
 // "*" is one of DNS names. An agent's own name is the last path segment of its URI, its DNS
 // name, or the first label of that. Agents show certificates: no token makes an agent.
@@ -77,6 +80,7 @@ type Grant struct {
 	Subject string   `yaml:"subject"`
 	Role    Role     `yaml:"role"`
 	Tenants []string `yaml:"tenants"` // of an editor
+	Ceiling *Ceiling `yaml:"ceiling"` // of an editor; nil = it may give anything
 	// Names that an agent may have; none = its own only.
 	Names []string `yaml:"names"`
 }
@@ -124,15 +128,15 @@ func (g *Grant) check() error {
 	case g.Role != Agent && len(g.Names) > 0:
 		return errors.New("only an agent has names")
 	}
-	return checkTenants(g.Role, g.Tenants)
+	return checkEditor(g.Role, g.Tenants, g.Ceiling)
 }
 
-// checkTenants refuses an editor of nothing, and tenants of another role.
-func checkTenants(role Role, tenants []string) error {
+// checkEditor refuses an editor of nothing, and what only an editor has for another role.
+func checkEditor(role Role, tenants []string, ceiling *Ceiling) error {
 	if (role == Editor) != (len(tenants) > 0) {
 		return errors.New("an editor has tenants, and nobody else")
 	}
-	return nil
+	return ceiling.check(role)
 }
 
 // of returns the grants of a caller.

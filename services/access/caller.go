@@ -29,6 +29,7 @@ type Caller struct {
 	ids     []string // of a certificate
 	subject string   // of a JWT
 	own     []Grant  // that the token itself has
+	grants  []Grant  // all that it had when its call was let through
 	lacks   string   // why a JWT has no grant of its own
 }
 

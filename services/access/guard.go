@@ -163,7 +163,9 @@ func (g *Guard) admit(ctx context.Context, method string, names []string) (*Call
 		return nil, err
 	}
 	least := need(method)
-	if g.permits(g.current(), c, least, names) {
+	policy := g.current()
+	if g.permits(policy, c, least, names) {
+		c.grants = policy.of(c)
 		return c, nil
 	}
 	if c.By == "" && g.takesTokens() {

@@ -53,7 +53,8 @@ func (s *Server) GetAccess(ctx context.Context, r *quotav1.GetAccessRequest) (*q
 	}
 	policy := s.guard.current()
 	for _, g := range policy.of(c) {
-		out.Grants = append(out.Grants, &quotav1.AccessGrant{Role: string(g.Role), Tenants: g.Tenants})
+		out.Grants = append(out.Grants, &quotav1.AccessGrant{Role: string(g.Role), Tenants: g.Tenants,
+			Ceiling: g.Ceiling.String()})
 	}
 	if r.GetVerb() == "" {
 		return out, nil

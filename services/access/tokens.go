@@ -29,6 +29,7 @@ type Token struct {
 	SHA256  string    `yaml:"sha256"`
 	Role    Role      `yaml:"role"`    // viewer, editor or admin
 	Tenants []string  `yaml:"tenants"` // of an editor
+	Ceiling *Ceiling  `yaml:"ceiling"` // of an editor
 	Expires time.Time `yaml:"expires"` // a date or a time; absent = never
 
 	digest [sha256.Size]byte
@@ -78,7 +79,7 @@ func (t *Token) check() error {
 		return fmt.Errorf("%s: role %q: want viewer, editor or admin", t.Name, t.Role)
 	}
 	t.digest = [sha256.Size]byte(digest)
-	if err := checkTenants(t.Role, t.Tenants); err != nil {
+	if err := checkEditor(t.Role, t.Tenants, t.Ceiling); err != nil {
 		return fmt.Errorf("%s: %w", t.Name, err)
 	}
 	return nil
@@ -101,5 +102,5 @@ func (t *Token) caller(now time.Time) (*Caller, error) {
 		return nil, fmt.Errorf("token %s has expired at %s", t.Name, t.Expires.Format(time.RFC3339))
 	}
 	return &Caller{Name: "token:" + t.Name, By: ByToken, Expires: t.Expires,
-		own: []Grant{{Role: t.Role, Tenants: t.Tenants}}}, nil
+		own: []Grant{{Role: t.Role, Tenants: t.Tenants, Ceiling: t.Ceiling}}}, nil
 }

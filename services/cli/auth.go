@@ -129,7 +129,11 @@ func writeAccess(w io.Writer, a *quotav1.GetAccessResponse) error {
 			t.add(g.GetRole(), reads, "everything")
 		case "editor":
 			t.add(g.GetRole(), reads, "everything")
-			t.add("", changes, "tenants/"+strings.Join(g.GetTenants(), ", tenants/")+", with quotas and limits")
+			what := "tenants/" + strings.Join(g.GetTenants(), ", tenants/") + ", with quotas and limits"
+			if g.GetCeiling() != "" {
+				what += ", at most " + g.GetCeiling()
+			}
+			t.add("", changes, what)
 		case "admin":
 			t.add(g.GetRole(), reads+", "+changes+", rollback", "everything")
 		}

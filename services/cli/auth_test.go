@@ -32,7 +32,8 @@ func serveTokens(t *testing.T) (server, editor, admin string) {
 	}
 	digest := func(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
 	tokens := file("tokens.yaml", "tokens:\n"+
-		"  - {name: ci, sha256: "+digest("of-the-editor")+", role: editor, tenants: [acme], expires: 2100-01-01}\n"+
+		"  - {name: ci, sha256: "+digest("of-the-editor")+", role: editor, tenants: [acme], expires: 2100-01-01, "+
+		"ceiling: {rate: 100/s, weight: 5, max: 50}}\n"+
 		"  - {name: ops, sha256: "+digest("of-the-admin")+", role: admin}\n")
 	guard, err := access.Open(access.Settings{Tokens: tokens, AgentsUnknown: true, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -43,7 +44,8 @@ func serveTokens(t *testing.T) (server, editor, admin string) {
 		t.Fatal(err)
 	}
 	s := grpc.NewServer(grpc.ChainUnaryInterceptor(guard.Unary))
-	quota.New(storetest.Open(t), present{}).Audit(slog.New(slog.DiscardHandler), access.Who).Register(s)
+	quota.New(storetest.Open(t), present{}).Audit(slog.New(slog.DiscardHandler), access.Who).
+		Bound(access.Ceilings{}).Register(s)
 	quotav1.RegisterAccessServiceServer(s, access.NewServer(guard))
 	go func() { _ = s.Serve(listener) }()
 	t.Cleanup(s.Stop)
@@ -73,7 +75,7 @@ func TestCanI(t *testing.T) {
 	}
 	list := must(t, server, "", "auth", "can-i", "--list", "--token-file", editor)
 	for _, want := range []string{"token:ci, known by a token that ends 2100-01-01T00:00:00Z\n", "editor",
-		"apply, create, update, delete", "tenants/acme, with quotas and limits"} {
+		"apply, create, update, delete", "tenants/acme, with quotas and limits, at most rate 100/s, weight 5, max 50"} {
 		if !strings.Contains(list, want) {
 			t.Errorf("--list has no %q:\n%s", want, list)
 		}
@@ -117,4 +119,37 @@ func TestTokenFile(t *testing.T) {
 	}
 	fails(t, server, exitUsage, "", []string{"2 words", wrong}, "get", "--token-file", wrong)
 	fails(t, server, exitUsage, "", []string{"--token-file", "no such file"}, "get", "--token-file", wrong+"x")
+}
+
+// What an editor gives is held to its ceiling, by plan, too; what an administrator gave may
+// be written again, and an administrator has no ceiling.
+func TestCeiling(t *testing.T) {
+	server, editor, admin := serveTokens(t)
+	must(t, server, "", "apply", "-f", "testdata/demo.yaml", "--token-file", admin)
+	limit := func(rate string) string {
+		return head + "kind: Limit\nname: tenants/acme/limits/mine\nspec: {rate: " + rate + "}\n"
+	}
+	const quota, tenant = head + "kind: Quota\nname: tenants/acme/quotas/batch\nspec: {%s}\n",
+		head + "kind: Tenant\nname: tenants/acme\nspec: {weight: %d}\n"
+	apply := []string{"apply", "-f", "-", "--token-file", editor}
+	no := func(document string, reason string, args ...string) {
+		t.Helper()
+		fails(t, server, exitFailed, document, []string{"the ceiling of token:ci is rate 100/s, weight 5, max 50", reason},
+			args...)
+	}
+	no(limit("101/s"), "rate 101/s is above 100/s", apply...)
+	no(limit("101/s"), "rate 101/s is above 100/s", "plan", "-f", "-", "--token-file", editor)
+	no(fmt.Sprintf(quota, "max: 51"), "max 51 is above 50", apply...)
+	no(fmt.Sprintf(quota, "guaranteed: 1"), "without max it is unbounded", apply...)
+	no(fmt.Sprintf(tenant, 6), "weight 6 is above 5", apply...)
+	no("", "neither weight nor quotas", "delete", "tenants/acme", "--token-file", editor)
+	for _, fits := range []string{limit("6000/min"), fmt.Sprintf(quota, "max: 50"), fmt.Sprintf(tenant, 5)} {
+		must(t, server, fits, apply...)
+	}
+	no("", "there would be no max", "delete", "tenants/acme/quotas/batch", "--token-file", editor)
+	must(t, server, limit("500/s"), "apply", "-f", "-", "--token-file", admin)
+	if out := must(t, server, limit("500/s"), apply...); !strings.Contains(out, "unchanged") {
+		t.Errorf("what is stored already: %s", out)
+	}
+	must(t, server, "", "delete", "tenants/acme/limits/mine", "--token-file", editor)
 }

@@ -102,8 +102,8 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 		"URI or DNS name of the certificates that may do everything, whatever the policy says; a star stands for "+
 			"anything")
 	f.StringVar(&c.Tokens, "tokens", "",
-		"YAML file of bearer tokens for the admin API: tokens: [{name, sha256, role, tenants, expires}], read again "+
-			"when it changes; needs --tls-cert or a loopback --listen")
+		"YAML file of bearer tokens for the admin API: tokens: [{name, sha256, role, tenants, ceiling, expires}], "+
+			"read again when it changes; needs --tls-cert or a loopback --listen")
 	f.StringVar(&c.JWT.Keys, "jwks", "",
 		"file with a JWK set of public keys, read again when it changes: JWTs that one of them has signed are tokens, "+
 			"too; needs --jwt-issuer and --jwt-audience")

@@ -111,7 +111,7 @@ func (o *Coordinator) serve() error {
 		reflection.Register(o.agents)
 	}
 	o.streams.Register(o.agents)
-	quota.New(o.store, &live{o}).Audit(audit, access.Who).Register(o.server)
+	quota.New(o.store, &live{o}).Audit(audit, access.Who).Bound(access.Ceilings{}).Register(o.server)
 	quotav1.RegisterAccessServiceServer(o.server, access.NewServer(o.guard))
 	reflection.Register(o.server)
 	return nil

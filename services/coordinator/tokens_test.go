@@ -40,7 +40,7 @@ func TestTokensOverTLS(t *testing.T) {
 	}
 	one, two := newIssuer(t, "one"), newIssuer(t, "second")
 	write(keys, one.set)
-	write(tokens, fmt.Sprintf("tokens: [{name: ci, sha256: %x, role: editor, tenants: [acme]}]",
+	write(tokens, fmt.Sprintf("tokens: [{name: ci, sha256: %x, role: editor, tenants: [acme], ceiling: {burst: 20}}]",
 		sha256.Sum256([]byte("s"))))
 	g := startGuarded(t, func(c *coordinator.Config) {
 		c.Tokens = tokens
@@ -71,6 +71,13 @@ func TestTokensOverTLS(t *testing.T) {
 		if got := change(c.token, c.of, "by-"+c.token[:1]); got != c.want {
 			t.Errorf("%.8s changes %s: %v, want %v", c.token, c.of, got, c.want)
 		}
+	}
+	over := limit("acme")
+	over.GetLimit().Burst = 21
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer s")
+	_, err = api.CreateLimit(ctx, &quotav1.CreateLimitRequest{Parent: "tenants/acme", Limit: over.GetLimit()})
+	if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "burst 21 is above 20") {
+		t.Errorf("above the ceiling: %v", err)
 	}
 	write(keys, two.set)
 	if got := change(second, "bolt", "by-bob"); got != codes.OK {

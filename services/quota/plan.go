@@ -69,7 +69,7 @@ func (s *Server) planned(ctx context.Context, r *quotav1.PlanRequest) ([]store.C
 	}
 	changes := applied(r.GetApply())
 	return changes, store.Note{IfRevision: r.GetApply().GetExpectedRevision()}, warnings,
-		s.checkLimitCount(ctx, changes)
+		s.checkChanges(ctx, changes)
 }
 
 // rehearse asks the leader what changes would do.

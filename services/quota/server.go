@@ -81,6 +81,21 @@ type Server struct {
 	live  Live
 	audit *slog.Logger // nil: none
 	who   func(context.Context) string
+	// ceilings bound what the caller may write and delete; nil = nothing does.
+	ceilings Ceilings
+}
+
+// Ceilings bound what callers may give. An error is a status for the caller.
+type Ceilings interface {
+	// Write is asked about a resource with its defaults that differs from the stored one.
+	Write(ctx context.Context, m resource.Message) error
+	Delete(ctx context.Context, name string) error
+}
+
+// Bound makes the server ask before it writes or deletes.
+func (s *Server) Bound(by Ceilings) *Server {
+	s.ceilings = by
+	return s
 }
 
 // New returns a server on the store. With live nil there is no status and Why is

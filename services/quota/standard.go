@@ -261,7 +261,7 @@ func (s *Server) write(ctx context.Context, action string, c store.Change, valid
 
 func (s *Server) commit(ctx context.Context, note store.Note, changes []store.Change, validateOnly bool) (
 	store.Result, error) {
-	if err := s.checkLimitCount(ctx, changes); err != nil {
+	if err := s.checkChanges(ctx, changes); err != nil {
 		return store.Result{}, err
 	}
 	return s.apply(ctx, note, changes, validateOnly)

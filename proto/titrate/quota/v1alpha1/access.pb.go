@@ -174,7 +174,9 @@ type AccessGrant struct {
 	// agent, viewer, editor, admin
 	Role string `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
 	// Of an editor, without collection.
-	Tenants       []string `protobuf:"bytes,2,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	Tenants []string `protobuf:"bytes,2,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	// The most that an editor may give, in words such as "rate 1000/s, weight 2"; "" = no bound.
+	Ceiling       string `protobuf:"bytes,3,opt,name=ceiling,proto3" json:"ceiling,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -223,6 +225,13 @@ func (x *AccessGrant) GetTenants() []string {
 	return nil
 }
 
+func (x *AccessGrant) GetCeiling() string {
+	if x != nil {
+		return x.Ceiling
+	}
+	return ""
+}
+
 var File_titrate_quota_v1alpha1_access_proto protoreflect.FileDescriptor
 
 const file_titrate_quota_v1alpha1_access_proto_rawDesc = "" +
@@ -240,10 +249,11 @@ const file_titrate_quota_v1alpha1_access_proto_rawDesc = "" +
 	"expireTime\x12;\n" +
 	"\x06grants\x18\x04 \x03(\v2#.titrate.quota.v1alpha1.AccessGrantR\x06grants\x12\x18\n" +
 	"\aallowed\x18\x05 \x01(\bR\aallowed\x12\x16\n" +
-	"\x06reason\x18\x06 \x01(\tR\x06reason\";\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\"U\n" +
 	"\vAccessGrant\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x18\n" +
-	"\atenants\x18\x02 \x03(\tR\atenants2q\n" +
+	"\atenants\x18\x02 \x03(\tR\atenants\x12\x18\n" +
+	"\aceiling\x18\x03 \x01(\tR\aceiling2q\n" +
 	"\rAccessService\x12`\n" +
 	"\tGetAccess\x12(.titrate.quota.v1alpha1.GetAccessRequest\x1a).titrate.quota.v1alpha1.GetAccessResponseB\xea\x01\n" +
 	"\x1acom.titrate.quota.v1alpha1B\vAccessProtoP\x01ZEgithub.com/titrate/titrate/proto/titrate/quota/v1alpha1;quotav1alpha1\xa2\x02\x03TQX\xaa\x02\x16Titrate.Quota.V1alpha1\xca\x02\x16Titrate\\Quota\\V1alpha1\xe2\x02\"Titrate\\Quota\\V1alpha1\\GPBMetadata\xea\x02\x18Titrate::Quota::V1alpha1b\x06proto3"

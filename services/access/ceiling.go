@@ -1,0 +1,200 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
+)
+
+// Ceiling is the most that an editor may give its tenants. A field that is absent bounds
+// nothing. It bounds what is written: numbers, and modes that would enforce none of them.
+type Ceiling struct {
+	Rate       string   `yaml:"rate"`       // of a limit and its overrides, with its unit: 1000/s
+	Burst      *float64 `yaml:"burst"`      // of a limit and its overrides, cost units
+	Weight     *float64 `yaml:"weight"`     // of a tenant and of a quota
+	Guaranteed *float64 `yaml:"guaranteed"` // of a quota, cost units per second
+	Max        *float64 `yaml:"max"`        // of a quota, cost units per second; then a quota must have one
+}
+
+// check reports what is wrong with the ceiling of a role, nil for an absent one.
+func (c *Ceiling) check(role Role) error {
+	if c == nil {
+		return nil
+	}
+	if role != Editor {
+		return errors.New("only an editor has a ceiling")
+	}
+	if *c == (Ceiling{}) {
+		return errors.New("ceiling is empty: want rate, burst, weight, guaranteed or max in it")
+	}
+	if c.Rate != "" {
+		if _, err := resource.ParseRate(c.Rate); err != nil {
+			return fmt.Errorf("ceiling: rate: %w", err)
+		}
+	}
+	for name, most := range c.numbers() {
+		if most != nil && !(*most >= 0) {
+			return fmt.Errorf("ceiling: %s %v: want 0 or more", name, *most)
+		}
+	}
+	return nil
+}
+
+func (c *Ceiling) numbers() map[string]*float64 {
+	return map[string]*float64{"burst": c.Burst, "weight": c.Weight, "guaranteed": c.Guaranteed, "max": c.Max}
+}
+
+// String is the ceiling for people, "" for none.
+func (c *Ceiling) String() string {
+	if c == nil {
+		return ""
+	}
+	var out []string
+	if c.Rate != "" {
+		out = append(out, "rate "+c.Rate)
+	}
+	numbers := c.numbers()
+	for _, name := range []string{"burst", "weight", "guaranteed", "max"} {
+		if most := numbers[name]; most != nil {
+			out = append(out, fmt.Sprintf("%s %g", name, *most))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// over says what of a resource is above the ceiling, "" if nothing is.
+func (c *Ceiling) over(m resource.Message) string {
+	if c == nil {
+		return ""
+	}
+	switch m := m.(type) {
+	case *quotav1.Limit:
+		return c.limit(m)
+	case *quotav1.Quota:
+		return c.quota(m)
+	case *quotav1.Tenant:
+		return above("weight", m.GetWeight(), c.Weight)
+	}
+	return ""
+}
+
+func (c *Ceiling) limit(l *quotav1.Limit) string {
+	if c.Rate == "" && c.Burst == nil {
+		return ""
+	}
+	if unenforced(l.GetMode()) {
+		return fmt.Sprintf("mode %s enforces no rate", l.GetMode())
+	}
+	if over := c.rate("", l.GetRate(), l.GetBurst()); over != "" {
+		return over
+	}
+	for _, o := range l.GetOverrides() {
+		if over := c.rate("override of "+o.GetClient()+": ", o.GetRate(), o.GetBurst()); over != "" {
+			return over
+		}
+	}
+	return ""
+}
+
+// rate holds a rate and a burst to the ceiling. A rate that cannot be read is refused by
+// others.
+func (c *Ceiling) rate(where, rate string, burst float64) string {
+	if c.Rate != "" {
+		most, _ := resource.ParseRate(c.Rate)
+		if r, err := resource.ParseRate(rate); err == nil && r > most {
+			return fmt.Sprintf("%srate %s is above %s", where, rate, c.Rate)
+		}
+	}
+	if over := above("burst", burst, c.Burst); over != "" {
+		return where + over
+	}
+	return ""
+}
+
+func (c *Ceiling) quota(q *quotav1.Quota) string {
+	if c.Max != nil {
+		switch {
+		case unenforced(q.GetMode()):
+			return fmt.Sprintf("mode %s enforces no max", q.GetMode())
+		case q.Max == nil:
+			return fmt.Sprintf("without max it is unbounded, and at most %g", *c.Max)
+		}
+	}
+	for _, over := range []string{above("max", q.GetMax(), c.Max), above("guaranteed", q.GetGuaranteed(), c.Guaranteed),
+		above("weight", q.GetWeight(), c.Weight)} {
+		if over != "" {
+			return over
+		}
+	}
+	return ""
+}
+
+func above(what string, value float64, most *float64) string {
+	if most == nil || value <= *most {
+		return ""
+	}
+	return fmt.Sprintf("%s %g is above %g", what, value, *most)
+}
+
+func unenforced(m quotav1.Mode) bool { return m == quotav1.Mode_SHADOW || m == quotav1.Mode_OFF }
+
+// deletes says why the ceiling does not let a resource be deleted, "" if it does. Without its
+// quota a tenant has no max, and without its tenant neither weight nor quotas.
+func (c *Ceiling) deletes(name string) string {
+	ref, err := resource.Parse(name)
+	switch {
+	case c == nil || err != nil:
+		return ""
+	case ref.Kind == resource.Quota && c.Max != nil:
+		return "without it there would be no max"
+	case ref.Kind == resource.Tenant && (c.Max != nil || c.Weight != nil):
+		return "without it there would be neither weight nor quotas"
+	}
+	return ""
+}
+
+// Ceilings are those of callers that a guard has let through.
+type Ceilings struct{}
+
+// Write says whether the ceilings of a caller let it write a resource, with a status if not.
+// Whether the caller is an editor at all is another matter.
+func (Ceilings) Write(ctx context.Context, m resource.Message) error {
+	return within(ctx, m.GetName(), func(c *Ceiling) string { return c.over(m) })
+}
+
+// Delete is Write for a resource to delete.
+func (Ceilings) Delete(ctx context.Context, name string) error {
+	return within(ctx, name, func(c *Ceiling) string { return c.deletes(name) })
+}
+
+// within is nil if one of the caller's grants for a resource has no ceiling that is exceeded,
+// or if there is none.
+func within(ctx context.Context, name string, over func(*Ceiling) string) error {
+	c := callerOf(ctx)
+	var why string
+	for _, g := range c.grants {
+		switch {
+		case g.Role == Admin:
+			return nil
+		case !edits([]Grant{g}, name):
+			continue
+		}
+		exceeded := over(g.Ceiling)
+		if exceeded == "" {
+			return nil
+		}
+		why = fmt.Sprintf("%s: the ceiling of %s is %s: %s; an administrator may do it", name, c.Name, g.Ceiling,
+			exceeded)
+	}
+	if why == "" {
+		return nil
+	}
+	return status.Error(codes.PermissionDenied, why)
+}

@@ -1,0 +1,93 @@
+package access
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
+)
+
+// Each number and mode that a ceiling bounds, at it and above it.
+func TestCeilingOfEachField(t *testing.T) {
+	two := proto.Float64(2)
+	limit := func(rate string, burst float64) *quotav1.Limit { return &quotav1.Limit{Rate: rate, Burst: burst} }
+	overridden := limit("1/s", 1)
+	overridden.Overrides = []*quotav1.Override{{Client: "big", Rate: "3/s"}}
+	shadow := limit("1/s", 1)
+	shadow.Mode = quotav1.Mode_SHADOW
+	for _, c := range []struct {
+		ceiling Ceiling
+		m       resource.Message
+		over    string
+	}{
+		{Ceiling{Rate: "2/s"}, limit("120/min", 1000), ""},
+		{Ceiling{Rate: "2/s"}, limit("121/min", 1), "rate 121/min is above 2/s"},
+		{Ceiling{Rate: "2/s"}, limit("0", 1), ""},
+		{Ceiling{Rate: "2/s"}, overridden, "override of big: rate 3/s"},
+		{Ceiling{Rate: "2/s"}, shadow, "mode SHADOW"},
+		{Ceiling{Burst: two}, shadow, "mode SHADOW"},
+		{Ceiling{Weight: two}, shadow, ""},
+		{Ceiling{Burst: two}, limit("9/s", 2), ""},
+		{Ceiling{Burst: two}, limit("9/s", 3), "burst 3 is above 2"},
+		{Ceiling{Weight: two}, &quotav1.Tenant{Weight: 2}, ""},
+		{Ceiling{Weight: two}, &quotav1.Tenant{Weight: 3}, "weight 3 is above 2"},
+		{Ceiling{Weight: two}, &quotav1.Quota{Weight: proto.Float64(3)}, "weight 3 is above 2"},
+		{Ceiling{Weight: two}, &quotav1.Quota{Guaranteed: 9}, ""},
+		{Ceiling{Guaranteed: two}, &quotav1.Quota{Guaranteed: 3}, "guaranteed 3 is above 2"},
+		{Ceiling{Max: two}, &quotav1.Quota{Max: two}, ""},
+		{Ceiling{Max: two}, &quotav1.Quota{Max: proto.Float64(3)}, "max 3 is above 2"},
+		{Ceiling{Max: two}, &quotav1.Quota{}, "unbounded"},
+		{Ceiling{Max: two}, &quotav1.Quota{Max: two, Mode: quotav1.Mode_OFF}, "mode OFF"},
+	} {
+		if over := c.ceiling.over(c.m); !strings.Contains(over, c.over) || (over == "") != (c.over == "") {
+			t.Errorf("%s for %v: %q, want %q", &c.ceiling, c.m, over, c.over)
+		}
+	}
+}
+
+// A grant of the policy has a ceiling, by certificate or by JWT; of two grants the wider
+// counts, and other tenants' grants do not.
+func TestCeilingOfGrants(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policy")
+	write(t, path, `grants:
+  - {id: narrow.example.org, role: editor, tenants: [acme], ceiling: {rate: 10/s}}
+  - {id: wide.example.org, role: editor, tenants: [acme], ceiling: {rate: 100/s}}
+  - {id: wide.example.org, role: editor, tenants: [acme], ceiling: {rate: 10/s}}
+  - {id: two.example.org, role: editor, tenants: [acme], ceiling: {rate: 10/s}}
+  - {id: two.example.org, role: editor, tenants: [bolt]}
+  - {id: both.example.org, role: editor, tenants: [acme], ceiling: {rate: 10/s}}
+  - {id: both.example.org, role: admin}
+`)
+	p, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]codes.Code{"narrow.example.org": codes.PermissionDenied,
+		"wide.example.org": codes.OK, "two.example.org": codes.PermissionDenied, "both.example.org": codes.OK,
+		"viewer.example.org": codes.OK} {
+		c := &Caller{Name: id, ids: []string{id}}
+		c.grants = p.of(c)
+		err := Ceilings{}.Write(context.WithValue(t.Context(), callerKey{}, c),
+			&quotav1.Limit{Name: "tenants/acme/limits/l", Rate: "50/s"})
+		if status.Code(err) != want {
+			t.Errorf("%s: %v, want %v", id, err, want)
+		}
+	}
+	for _, wrong := range []string{"{}", "{rate: fast}", "{burst: -1}", "{weight: .nan}", "{speed: 1}"} {
+		write(t, path, "grants: [{id: a, role: editor, tenants: [b], ceiling: "+wrong+"}]")
+		if _, err := Read(path); err == nil {
+			t.Errorf("ceiling %s is read", wrong)
+		}
+	}
+	write(t, path, "grants: [{id: a, role: viewer, ceiling: {rate: 1/s}}]")
+	if _, err := Read(path); err == nil {
+		t.Error("a viewer has a ceiling")
+	}
+}
