@@ -17,3 +17,7 @@ const (
 	// Then the others leave it its part by weight, see Alone.
 	DefaultForgetAfter = 15 * time.Second
 )
+
+// DefaultEverybody is the number of agents up to which each tells its claims to all others.
+// With more, a claim takes two hops: to the agent that owns the key, and from there.
+const DefaultEverybody = 16

@@ -242,7 +242,7 @@ func (f *fleet) watch(ctx context.Context, hold time.Duration, r *Phase) error {
 		}
 		late := f.late()
 		r.Late = max(r.Late, late.Seconds())
-		lag := judge.Lag(0, true) + late
+		lag := judge.Lag(len(f.members), 0, true) + late
 		off, where := f.work.Audit(time.Since(f.start), lag)
 		if off > r.CountOff {
 			r.CountOff, r.CountWhere = off, where

@@ -36,6 +36,7 @@ type traffic struct {
 	cancel   context.CancelFunc
 	clients  sync.WaitGroup
 	envoys   int
+	agents   int
 }
 
 // startTraffic starts an Envoy for each of the members, and the clients.
@@ -48,7 +49,7 @@ func (f *fleet) startTraffic(ctx context.Context, members []*member) error {
 		return err
 	}
 	var targets []load.Target
-	t := &traffic{upstream: upstream, envoys: len(members)}
+	t := &traffic{upstream: upstream, envoys: len(members), agents: len(f.members)}
 	t.load = load.New(upstream, func() []load.Target { return targets })
 	ctx, t.cancel = context.WithCancel(ctx)
 	f.traffic = t
@@ -137,7 +138,7 @@ func (t *traffic) judge(delay time.Duration) *Traffic {
 		}
 	}
 	out.Below = len(central.Wrongful(around))
-	lag := judge.Lag(delay, true)
+	lag := judge.Lag(t.agents, delay, true)
 	slack, cold := judge.Limit{Rate: rate, Burst: burst}.Slack(t.envoys, lag)
 	// One more: Envoy stamps a request some time before the filter decides.
 	out.Slack, out.Lag = slack+cold+1, lag.Seconds()

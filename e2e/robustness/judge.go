@@ -174,7 +174,7 @@ func (r *Result) admitted(records []load.Record, stalls []check.Span, delay time
 			most = world.Gateways + 1
 		}
 	}
-	lag := judge.Lag(delay+longest, false)
+	lag := judge.Lag(most, delay+longest, false)
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		l := limits[name]
 		slack, cold := judge.Limit{Rate: l.rate, Burst: l.burst, Strict: l.strict}.Slack(most, lag)

@@ -157,13 +157,15 @@ func TestSlack(t *testing.T) {
 		{Limit{1, 1, true}, 2, 25 * ms, 2.15 + 1 + 8*.15, 0},
 		{Limit{1, 1, false}, 1, 25 * ms, 0, 0},
 	} {
-		slack, cold := c.l.Slack(c.k, Lag(c.delay, false))
+		slack, cold := c.l.Slack(c.k, Lag(c.k, c.delay, false))
 		if math.Abs(slack-c.slack) > 1e-9 || math.Abs(cold-c.cold) > 1e-9 {
 			t.Errorf("%+v at %d gateways: slack %v and cold %v, want %v and %v", c.l, c.k, slack, cold, c.slack, c.cold)
 		}
 	}
-	if got := Lag(25*ms, true); got != 400*ms {
-		t.Errorf("lag with losses %v", got)
+	for agents, want := range map[int]time.Duration{3: 400 * ms, 16: 400 * ms, 17: 675 * ms} {
+		if got := Lag(agents, 25*ms, true); got != want {
+			t.Errorf("%d agents: lag with losses %v, want %v", agents, got, want)
+		}
 	}
 }
 

@@ -14,13 +14,16 @@ type Limit struct {
 }
 
 // Lag is δ, the time in which a gateway's claim is known to all others: the gossip's
-// delay and two and a half periods, and five more while packets are lost.
-func Lag(delay time.Duration, losses bool) time.Duration {
-	lag := delay + 5*exchange.DefaultPeriod/2
+// delay, with five periods more while packets are lost, and two and a half periods. With more
+// than 16 agents the way to a key's owner, and from there, is twice as long.
+func Lag(agents int, delay time.Duration, losses bool) time.Duration {
 	if losses {
-		lag += 5 * exchange.DefaultPeriod
+		delay += 5 * exchange.DefaultPeriod
 	}
-	return lag
+	if agents > exchange.DefaultEverybody {
+		delay *= 2
+	}
+	return delay + 5*exchange.DefaultPeriod/2
 }
 
 // Slack is what k gateways may admit beyond rate·t + burst in any window while claims

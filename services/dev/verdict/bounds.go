@@ -76,7 +76,7 @@ func slidingBound(s *scenario.Scenario, phase int) float64 {
 // stated one, of which the demo does not need the part for a cold start, and at
 // least the one request that timing at the observer may add.
 func slack(l *scenario.Limit, gateways int) float64 {
-	stated, _ := judge.Limit{Rate: l.Rate, Burst: l.Burst}.Slack(gateways, judge.Lag(gossipDelay, false))
+	stated, _ := judge.Limit{Rate: l.Rate, Burst: l.Burst}.Slack(gateways, judge.Lag(gateways, gossipDelay, false))
 	return max(1, stated)
 }
 

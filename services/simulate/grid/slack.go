@@ -18,4 +18,4 @@ func Slack(rate, burst float64, c Cell, strict bool) float64 {
 }
 
 // Lag is δ of a cell, whose gossip takes the delay with its jitter of 40 %.
-func Lag(c Cell) time.Duration { return judge.Lag(c.Delay*7/5, c.Loss > 0) }
+func Lag(c Cell) time.Duration { return judge.Lag(c.Replicas, c.Delay*7/5, c.Loss > 0) }
