@@ -22,6 +22,9 @@ type Item struct {
 // reorder is how many later packets must be heard for one to count as lost.
 const reorder = 3
 
+// normalTurn is of how many items that are taken one is not urgent, if one waits that is not.
+const normalTurn = 4
+
 // lossyFor is how long after a loss items are repeated until they are acknowledged.
 const lossyFor = 10 * time.Second
 
@@ -44,7 +47,8 @@ type told struct {
 	since  time.Duration // when it was taken last; waiting: when it began to wait
 	state  state
 	urgent bool
-	again  bool // the peer, or another one in its place, may have known an earlier state
+	again  bool    // the peer, or another one in its place, may have known an earlier state
+	queued [2]bool // it is in the queue of normal, and of urgent items; maybe it waits no more
 }
 
 // flight is a packet under way with the items that it carries.
@@ -52,6 +56,7 @@ type flight struct {
 	packet uint64
 	at     time.Duration
 	items  []int32
+	next   int // the first of items that Repeat has not looked at
 }
 
 // Box is what one peer is told. The zero Box is empty. Not safe for concurrent use.
@@ -61,6 +66,7 @@ type Box struct {
 	free    []int32
 	urgent  queue
 	normal  queue
+	turn    int      // urgent items taken since a normal one was, or waited
 	flights []flight // by packet
 	waits   int
 	visited int
@@ -104,7 +110,7 @@ func (b *Box) add(item Item) (i int32) {
 		b.items = append(b.items, told{})
 		i = int32(len(b.items) - 1)
 	}
-	b.items[i] = told{item: item, state: calm}
+	b.items[i] = told{item: item, state: calm, queued: b.items[i].queued}
 	b.index[item] = i
 	return i
 }
@@ -119,10 +125,13 @@ func (b *Box) wait(now time.Duration, i int32, urgent bool) {
 		return
 	}
 	e.urgent = urgent
+	q, in := &b.normal, &e.queued[0]
 	if urgent {
-		b.urgent.push(i)
-	} else {
-		b.normal.push(i)
+		q, in = &b.urgent, &e.queued[1]
+	}
+	if !*in {
+		*in = true
+		q.push(i)
 	}
 }
 
@@ -135,7 +144,7 @@ func (b *Box) Forget(item Item) {
 	if b.items[i].state == waiting {
 		b.waits--
 	}
-	b.items[i] = told{}
+	b.items[i] = told{queued: b.items[i].queued}
 	b.free = append(b.free, i)
 	delete(b.index, item)
 }
@@ -163,9 +172,34 @@ func (b *Box) first(q *queue) (int32, bool) {
 		if i := q.peek(); b.items[i].state == waiting {
 			return i, true
 		}
-		q.pop()
+		b.pop(q)
 	}
 	return 0, false
+}
+
+func (b *Box) pop(q *queue) {
+	e := &b.items[q.peek()]
+	if q == &b.urgent {
+		e.queued[1] = false
+	} else {
+		e.queued[0] = false
+	}
+	q.head++
+}
+
+// pick is the item that is taken next: an urgent one, but of four one that has waited for
+// longest among the others, so that no flood of urgent ones has those wait for ever.
+func (b *Box) pick() (i int32, from *queue, ok bool) {
+	from = &b.urgent
+	i, ok = b.first(from)
+	b.turn++
+	if !ok || b.turn >= normalTurn {
+		b.turn = 0
+		if n, waits := b.first(&b.normal); waits {
+			i, from, ok = n, &b.normal, true
+		}
+	}
+	return i, from, ok
 }
 
 // Begin begins a packet; the numbers of packets rise.
@@ -183,34 +217,38 @@ func (b *Box) Begin(now time.Duration, packet uint64) {
 // Take takes the next item into the packet that was begun last; ok is false if none waits,
 // again that it was told with TellAgain.
 func (b *Box) Take() (item Item, again, ok bool) {
-	for _, q := range []*queue{&b.urgent, &b.normal} {
-		i, ok := b.first(q)
-		if !ok {
-			continue
-		}
-		q.pop()
-		f := &b.flights[len(b.flights)-1]
-		f.items = append(f.items, i)
-		e := &b.items[i]
-		e.state, e.packet, e.last, e.since, e.urgent = flying, f.packet, f.packet, f.at, false
-		b.waits--
-		return e.item, e.again, true
+	i, q, ok := b.pick()
+	if !ok {
+		return Item{}, false, false
 	}
-	return Item{}, false, false
+	b.pop(q)
+	f := &b.flights[len(b.flights)-1]
+	f.items = append(f.items, i)
+	e := &b.items[i]
+	e.state, e.packet, e.last, e.since, e.urgent = flying, f.packet, f.packet, f.at, false
+	b.waits--
+	return e.item, e.again, true
 }
 
 // Repeat takes into the packet an item that was last taken at before or earlier and is not
 // acknowledged; ok is false if there is none, or if no packet was lost lately. So where
-// packets are lost, one that fits costs the time to the next packet.
+// packets are lost, one that fits costs the time to the next packet. Each item of a packet is
+// looked at once: it flies with a later one after that, or does not fly any more.
 func (b *Box) Repeat(before time.Duration) (item Item, again, ok bool) {
 	f := &b.flights[len(b.flights)-1]
 	if f.at >= b.lossy {
 		return Item{}, false, false
 	}
 	for n := range b.flights[:len(b.flights)-1] {
-		for _, i := range b.flights[n].items {
+		from := &b.flights[n]
+		if from.at > before {
+			break
+		}
+		for from.next < len(from.items) {
+			i := from.items[from.next]
+			from.next++
 			e := &b.items[i]
-			if e.state != flying || e.last != b.flights[n].packet || e.since > before {
+			if e.state != flying || e.last != from.packet {
 				continue
 			}
 			e.last, e.since = f.packet, f.at
@@ -305,6 +343,7 @@ type queue struct {
 func (q *queue) len() int    { return len(q.list) - q.head }
 func (q *queue) peek() int32 { return q.list[q.head] }
 
+// push puts an item last.
 func (q *queue) push(i int32) {
 	if q.head > 64 && q.head > len(q.list)/2 {
 		q.list = append(q.list[:0], q.list[q.head:]...)
@@ -312,5 +351,3 @@ func (q *queue) push(i int32) {
 	}
 	q.list = append(q.list, i)
 }
-
-func (q *queue) pop() { q.head++ }

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -137,5 +138,65 @@ func BenchmarkTellTakeAck(b *testing.B) {
 			box.Take()
 		}
 		box.Acked(0, seq, 0, time.Second)
+	}
+}
+
+// However many urgent items come, the others have their turn, and no queue grows beyond the
+// items that there are.
+func TestUrgentItemsLeaveRoom(t *testing.T) {
+	var b Box
+	told, taken := 0, 0
+	for seq := range uint64(10_000) {
+		b.Tell(0, Item{Key: 1}, false)
+		b.Tell(0, Item{Key: 2}, false)
+		b.Tell(0, Item{Key: 2}, true)
+		for range 4 {
+			told++
+			b.Tell(0, Item{Key: uint64(1000 + told%5000)}, true)
+		}
+		b.Begin(0, seq+1)
+		for range 4 {
+			if i, _, _ := b.Take(); i.Key == 1 {
+				taken++
+			}
+		}
+		b.Acked(0, seq+1, 0, time.Second)
+	}
+	if taken < 1000 {
+		t.Errorf("what is not urgent was taken %d times of 10000", taken)
+	}
+	if n := len(b.normal.list) + len(b.urgent.list); n > 4*len(b.items) {
+		t.Errorf("%d places in queues for %d items", n, len(b.items))
+	}
+}
+
+// BenchmarkRepeat is a packet with what is not acknowledged, while so many items are.
+func BenchmarkRepeat(b *testing.B) {
+	for _, items := range []int{1000, 100_000} {
+		b.Run(fmt.Sprint("items=", items), func(b *testing.B) {
+			var box Box
+			now, seq := time.Second, uint64(0)
+			send := func(take func() bool) {
+				now += ms
+				seq++
+				box.Begin(now, seq)
+				for range 30 {
+					if !take() {
+						return
+					}
+				}
+			}
+			for k := range items {
+				box.Tell(now, Item{Key: uint64(k)}, false)
+			}
+			for box.Waiting() > 0 && seq < maxFlights-1 {
+				send(func() bool { _, _, ok := box.Take(); return ok })
+			}
+			box.lossy = time.Hour
+			b.ReportAllocs()
+			for b.Loop() {
+				send(func() bool { _, _, ok := box.Repeat(now - 50*ms); return ok })
+			}
+		})
 	}
 }

@@ -16,9 +16,9 @@
 //	                   ▲  lost, or Tell  │                 │
 //	                   └─────────────────┴──── Tell ◄──────┘
 //
-// Urgent items are taken first, and among equals the one that waits for longest. A packet
-// counts as lost when a packet sent after it was heard and it was not ([reorder] later
-// ones), or when it was not acknowledged in time.
+// Urgent items are taken first, but for one of four, and among equals the one that waits for
+// longest. A packet counts as lost when a packet sent after it was heard and it was not
+// ([reorder] later ones), or when it was not acknowledged in time.
 //
 // All operations are O(1) for an item; calm items are visited by [Box.Visit] only, as many
 // at a time as its caller wants.

@@ -48,10 +48,10 @@ func (p *Peers) meshRound(now time.Duration, soon, leaving bool, from Source, ou
 	return out
 }
 
-// speaksMesh reports whether some peer speaks version 2.
-func (p *Peers) speaksMesh() bool {
+// speaksMesh reports whether some peer speaks version 2 that is alive or may come back.
+func (p *Peers) speaksMesh(now time.Duration) bool {
 	for _, at := range p.by {
-		if at.version == Mesh {
+		if at.version == Mesh && p.mayComeBack(now, at) {
 			return true
 		}
 	}

@@ -69,7 +69,7 @@ type Peers struct {
 	lastTick  time.Duration // of Round
 	resumed   time.Duration // this process did not run until then
 	pending   bool          // something was told since the last round
-	mesh      bool          // some peer speaks version 2
+	mesh      bool          // some peer that may hear it speaks version 2
 	back      []string      // see Back
 }
 
@@ -114,13 +114,9 @@ func (p *Peers) Alive(now time.Duration, name, address string, newLife bool, ver
 		at = &peer{name: name}
 		p.by[name], p.names = at, nil
 	}
-	was, wasAlive := at.version, at.alive
+	wasAlive := at.alive
 	at.address, at.alive, at.version, at.failed, at.left = address, true, version, now, false
-	if version == Mesh {
-		p.mesh = true
-	} else if was == Mesh {
-		p.mesh = p.speaksMesh()
-	}
+	p.mesh = p.mesh || version == Mesh
 	if newLife {
 		at.begin(now)
 	}
@@ -218,9 +214,6 @@ func (p *Peers) forget(now time.Duration) (names []string) {
 		delete(p.by, name)
 		p.names = nil
 	}
-	if len(names) > 0 {
-		p.mesh = p.speaksMesh()
-	}
 	return names
 }
 
@@ -239,7 +232,6 @@ func (p *Peers) Receive(now time.Duration, m *gossipv1.Packet) (from Sender, dro
 		at.box.Restart(now, false, func(delivery.Item) bool { return true })
 	}
 	at.heard, at.incarnation = max(now, 1), m.GetIncarnation()
-	at.promised = min(time.Duration(m.GetPromiseMs())*time.Millisecond, longestPromise)
 	p.number(now, at, m)
 	if a := m.GetAck(); a.GetIncarnation() == p.Incarnation && a.GetSeq() > 0 {
 		at.delays.Acknowledged(a.GetSeq(), time.Duration(a.GetHeldUs())*time.Microsecond, now, p.resumed)
@@ -280,6 +272,7 @@ func (p *Peers) number(now time.Duration, at *peer, m *gossipv1.Packet) {
 			at.earlier |= 1 << (ahead - 1)
 		}
 		at.lastSeq, at.lastAt, at.left = seq, now, m.GetLeaving()
+		at.promised = min(time.Duration(m.GetPromiseMs())*time.Millisecond, longestPromise)
 		at.late = min(time.Duration(m.GetLateMs())*time.Millisecond, longestPromise)
 	case at.lastSeq-seq <= 64 && seq < at.lastSeq:
 		at.earlier |= 1 << (at.lastSeq - seq - 1)

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/gossip/delivery"
 )
 
 // failing returns peers of which the i-th failed after i seconds.
@@ -33,5 +36,37 @@ func TestFailedPeersAreKept(t *testing.T) {
 	p.forget(time.Hour)
 	if len(p.by) != keepMost || p.by["peer-0"] != nil || p.by["peer-1"] != nil {
 		t.Errorf("%d failed peers kept, want the latest %d", len(p.by), keepMost)
+	}
+}
+
+// A packet that a later one has overtaken says nothing of when the peer speaks again.
+func TestALatePacketPromisesNothing(t *testing.T) {
+	p := failing(0)
+	p.Alive(0, "peer", "", true, Owners)
+	for _, m := range []*gossipv1.Packet{{Seq: 2, PromiseMs: 500}, {Seq: 1, PromiseMs: 50}} {
+		m.Agent, m.Incarnation = "peer", 1
+		if from, drop := p.Receive(time.Second, m); drop != Accepted || from.Promise != 500*time.Millisecond {
+			t.Errorf("packet %d: promise %v, drop %v, want 500ms", m.Seq, from.Promise, drop)
+		}
+	}
+}
+
+// What this agent knows is collected for agents of version 2 as long as one may hear it, not
+// as long as its address is kept.
+func TestVersion2EndsWithItsAgents(t *testing.T) {
+	p, from := failing(0), source{map[delivery.Item]int{}}
+	p.Alive(0, "old", "", true, Mesh)
+	p.Round(time.Second, false, false, from)
+	if !p.Pending() {
+		t.Fatal("nothing is sent to an agent of version 2")
+	}
+	p.Failed(2*time.Second, "old")
+	p.Round(3*time.Second, false, false, from)
+	if !p.Pending() {
+		t.Error("an agent that may come back is sent nothing")
+	}
+	p.Round(3*time.Second+sendFailed, false, false, from)
+	if p.Pending() || p.by["old"] == nil {
+		t.Error("all is collected for an agent that is gone")
 	}
 }

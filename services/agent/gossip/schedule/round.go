@@ -87,6 +87,7 @@ func (p *Peers) Round(now time.Duration, soon, leaving bool, from Source) (out [
 	}
 	p.lastTick, p.pending = now, false
 	forgotten = p.forget(now)
+	p.mesh = p.speaksMesh(now)
 	p.renewBudget(now)
 	out = p.meshRound(now, soon, leaving, from, nil)
 	due := p.due(now, leaving, from)

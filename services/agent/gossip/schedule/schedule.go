@@ -21,7 +21,7 @@
 //
 // An agent sends at most PacketsPerPeriod packets and BytesPerPeriod bytes in a period,
 // whatever its gateways use. Packets are given out one to each peer in turn, and within a
-// peer fresh items first, then those that wait for longest (package delivery). What does
+// peer fresh items first, with some that wait for longest (package delivery). What does
 // not fit waits: it is counted ([Traffic]), and how long it waits is told to the peers, which
 // count it in their lag. Packets of version 2 count in the budget but are not held back.
 //
