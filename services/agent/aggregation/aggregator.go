@@ -26,8 +26,6 @@ const (
 	// refresh is the number of periods within which every key without changes is sent
 	// again in version 2 of the gossip; keys that change are sent each period.
 	refresh = 64
-	// everybody is the number of agents up to which each tells its claims to all others.
-	everybody = 16
 	// tolerance is the part by which a claim may change without being told.
 	tolerance = 1. / 256
 	// sweepCycle is within how many seconds all keys are looked at, to forget some.
@@ -70,7 +68,7 @@ func (o Options) withDefaults() Options {
 	o.T1 = cmp.Or(o.T1, exchange.DefaultSplitAfter)
 	o.T2 = max(cmp.Or(o.T2, exchange.DefaultForgetAfter), o.T1)
 	o.MaxKeys = cmp.Or(o.MaxKeys, 1<<20)
-	o.Everybody = cmp.Or(o.Everybody, everybody)
+	o.Everybody = cmp.Or(o.Everybody, exchange.DefaultEverybody)
 	return o
 }
 
@@ -115,8 +113,10 @@ type Aggregator struct {
 
 	leased       []Member // by the coordinator
 	leasedUntil  time.Duration
-	members      []Member // in force
-	lastMajority time.Duration
+	members      []Member      // in force; they and the leased ones are ordered by name
+	weights      float64       // of members
+	counted      time.Duration // when members were found; -1: something has changed since
+	lastMajority time.Duration // more than half of the members' agents were heard
 	hasMajority  bool
 	majorityBack time.Duration // when an isolation ended last
 
@@ -161,6 +161,7 @@ func New(o Options) *Aggregator {
 		notes:       notes{last: 1},
 		sources:     map[agentLife]*source{},
 		hasMajority: true,
+		counted:     -1,
 	}
 	t.owners.add(o.Agent)
 	t.own = t.source(0, o.Agent, 0)

@@ -48,3 +48,44 @@ func BenchmarkPeriod(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkMembers is half a period of an agent with so many gateways in a fleet of so many
+// agents with as many each, in which nothing changes: packets with the gateways' names come from
+// some of the agents, and each gateway is sent what has changed.
+func BenchmarkMembers(b *testing.B) {
+	for _, n := range []struct{ agents, gateways int }{{100, 1}, {1000, 1}, {100, 10}, {100, 100}} {
+		b.Run(fmt.Sprint("agents=", n.agents, "/gateways=", n.gateways), func(b *testing.B) {
+			t, heads, members := New(Options{Incarnation: 1}), make([][]*gossipv1.Replica, n.agents), []Member(nil)
+			for i := range n.agents * n.gateways {
+				name := fmt.Sprint("gateway-", i)
+				members = append(members, Member{name, 1})
+				if of := i / n.gateways; of > 0 {
+					heads[of] = append(heads[of], &gossipv1.Replica{Name: name, Generation: 1, Weight: 1})
+				} else {
+					t.Connect(0, name, 1, 1)
+				}
+			}
+			t.SetMembers(0, members, 1<<62)
+			hear := func(now time.Duration, of int) {
+				t.Receive(now, Sender{Agent: fmt.Sprint("agent-", of), Life: 1, Promise: 4 * time.Second, Owners: true}, heads[of])
+			}
+			now := time.Second
+			for of := range heads[1:] {
+				hear(now, of+1)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				now += 25 * time.Millisecond
+				for k := range n.agents / 64 {
+					hear(now, 1+(i+k*64)%(n.agents-1))
+				}
+				t.Advance(now)
+				for k := range n.gateways {
+					if s, _ := t.Sums(now, members[k].Name, 1); s.Replicas != len(members) {
+						b.Fatal(s.Replicas)
+					}
+				}
+			}
+		})
+	}
+}

@@ -83,7 +83,7 @@ func (t *Aggregator) Connect(now time.Duration, name string, generation uint64, 
 	again := o.presence != connected
 	o.weight, o.presence, o.linked, o.heard, o.silence = weight(w), connected, now, now, silence{}
 	delete(t.remotes, name)
-	t.remotesByName = nil
+	t.remotesByName, t.counted = nil, -1
 	t.table.Heard(o.of.id, now.Seconds())
 	t.table.SetWeight(o.of.id, o.weight, now.Seconds())
 	t.owned.Heard(o.of.id, now.Seconds())
@@ -176,7 +176,7 @@ func (t *Aggregator) setPresence(now time.Duration, name string, generation uint
 	if o == nil || o.presence == p {
 		return
 	}
-	o.presence = p
+	o.presence, t.counted = p, -1
 	o.seq++
 	o.of.noteSequence(o.generation, o.seq)
 	if p == exited {
@@ -310,6 +310,7 @@ func (t *Aggregator) sweep(now time.Duration, o *local) {
 func (t *Aggregator) Forget(now time.Duration, name string, generation uint64) {
 	o := t.locals[process{name, generation}]
 	delete(t.locals, process{name, generation})
+	t.counted = -1
 	if o != nil {
 		delete(t.numbered, o.number)
 		for _, key := range o.keys.keys {

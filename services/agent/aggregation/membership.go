@@ -18,7 +18,9 @@ const silences = 3
 // does not, nobody here knows what it claims, and its part by weight is kept for it.
 func (t *Aggregator) SetMembers(now time.Duration, members []Member, until time.Duration) {
 	t.leased = slices.Clone(members)
-	t.leasedUntil = until
+	slices.SortStableFunc(t.leased, byName)
+	t.leased = slices.CompactFunc(t.leased, func(a, b Member) bool { return a.Name == b.Name })
+	t.leasedUntil, t.counted = until, -1
 	t.dropUnheard(now)
 	for i, m := range t.leased {
 		t.leased[i].Weight = weight(m.Weight)
@@ -56,6 +58,7 @@ func (t *Aggregator) RestoreMembers(now time.Duration, members []Member) {
 	for _, p := range t.remotes {
 		p.heard = now - startHeard // not in this life
 	}
+	t.counted = -1
 }
 
 // leases is the coordinator's membership while it is fresh.
@@ -68,8 +71,12 @@ func (t *Aggregator) leases(now time.Duration) []Member {
 
 // updateMembers determines who is a member and whether more than half of their agents are
 // heard. While it is not, the membership stays as it was, unless the
-// coordinator knows better.
+// coordinator knows better. O(members), once for each now.
 func (t *Aggregator) updateMembers(now time.Duration) {
+	if t.counted == now {
+		return
+	}
+	t.counted = now
 	leased := t.leases(now)
 	candidates := t.heardLately(now)
 	switch {
@@ -82,45 +89,61 @@ func (t *Aggregator) updateMembers(now time.Duration) {
 		candidates = union(t.members, candidates)
 	}
 	candidates = t.withLocal(candidates)
-	slices.SortFunc(candidates, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
-	heard, all := t.votes(now, candidates)
 	was := t.hasMajority
-	t.hasMajority = 2*heard > all || all == 0
-	if t.hasMajority {
+	heard, last := t.votes(now, candidates)
+	t.hasMajority = 2*heard > len(last) || len(last) == 0
+	switch {
+	case t.hasMajority:
 		t.lastMajority = now
 		if !was {
 			t.majorityBack = now
 		}
+	case was: // T1 counts from the silence, which is noticed later by agents that speak rarely
+		slices.Sort(last)
+		t.lastMajority = min(t.lastMajority, last[(len(last)-1)/2])
 	}
-	t.members = candidates
+	t.members, t.weights = candidates, 0
+	for _, m := range candidates {
+		t.weights += m.Weight
+	}
 }
 
-// votes counts the agents of members, and of them those of which a member is heard. An
-// agent has one vote whatever its gateways weigh, or one that claims a weight beyond
-// all others would cut them off by falling silent.
-func (t *Aggregator) votes(now time.Duration, members []Member) (heard, all int) {
-	voted := map[string]bool{}
-	for _, m := range members {
-		agent := "gateway " + m.Name // of an agent not heard yet
-		if p := t.remotes[m.Name]; t.isLocal(m.Name) {
-			agent = ""
-		} else if p != nil && p.agent != "" {
-			agent = "agent " + p.agent
-		}
-		voted[agent] = voted[agent] || t.isHeard(now, m.Name)
+// votes returns how many agents of members are heard, of which a member is heard, and when
+// each agent was heard last. An agent has one vote whatever its gateways weigh, or one that
+// claims a weight beyond all others would cut them off by falling silent.
+func (t *Aggregator) votes(now time.Duration, members []Member) (heard int, last []time.Duration) {
+	type voter struct{ agent, gateway string } // the gateway of an agent that was not heard yet
+	type vote struct {
+		heard bool
+		last  time.Duration
 	}
-	for _, h := range voted {
-		if h {
+	votes := make(map[voter]vote, len(t.owners.names))
+	for _, m := range members {
+		by, at := voter{}, now // here
+		switch p := t.remotes[m.Name]; {
+		case p != nil && p.agent != "":
+			by, at = voter{agent: p.agent}, p.heard
+		case p != nil:
+			by, at = voter{gateway: m.Name}, p.heard
+		case !t.isLocal(m.Name):
+			by, at = voter{gateway: m.Name}, t.lastMajority
+		}
+		v := votes[by]
+		votes[by] = vote{v.heard || t.isHeard(now, m.Name), max(v.last, at)}
+	}
+	for _, v := range votes {
+		if v.heard {
 			heard++
 		}
+		last = append(last, v.last)
 	}
-	return heard, len(voted)
+	return heard, last
 }
 
-// heardLately are the other replicas that were heard within T2.
+// heardLately are the other replicas that were heard within T2, by name.
 func (t *Aggregator) heardLately(now time.Duration) []Member {
 	var out []Member
-	for _, p := range t.remotes {
+	for _, p := range t.sortedRemotes() {
 		if !p.drained && now-t.lastHeard(p) < t.o.T2 {
 			out = append(out, Member{p.name, p.weight})
 		}
@@ -132,51 +155,66 @@ func (t *Aggregator) heardLately(now time.Duration) []Member {
 // isolation all get T2 to speak.
 func (t *Aggregator) lastHeard(p *remote) time.Duration { return max(p.heard, t.majorityBack) }
 
-// union is a with those of b that it lacks.
+// union is a with those of b that it lacks; all are ordered by name.
 func union(a, b []Member) []Member {
-	out := slices.Clone(a)
-	for _, m := range b {
-		if !contains(out, m.Name) {
-			out = append(out, m)
+	out := make([]Member, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		c := byName(a[0], b[0])
+		if c > 0 {
+			out, b = append(out, b[0]), b[1:]
+			continue
 		}
+		if c == 0 {
+			b = b[1:]
+		}
+		out, a = append(out, a[0]), a[1:]
 	}
-	return out
+	return append(append(out, a...), b...)
+}
+
+func byName(a, b Member) int { return cmp.Compare(a.Name, b.Name) }
+
+// find returns where a member is in a list that is ordered by name.
+func find(members []Member, name string) (int, bool) {
+	return slices.BinarySearchFunc(members, name, func(m Member, name string) int { return cmp.Compare(m.Name, name) })
+}
+
+func contains(members []Member, name string) bool {
+	_, ok := find(members, name)
+	return ok
 }
 
 // withLocal adds the replicas of this agent to a membership, and takes those
 // out that exited in order.
 func (t *Aggregator) withLocal(members []Member) []Member {
-	out := make([]Member, 0, len(members)+len(t.locals))
-	for _, m := range members {
-		if p := t.remotes[m.Name]; p != nil && p.drained {
-			continue
-		}
-		out = append(out, m)
-	}
+	var here []Member
+	gone := map[string]bool{}
 	for _, o := range t.sortedLocals() {
-		i := slices.IndexFunc(out, func(m Member) bool { return m.Name == o.name })
+		last := len(here) - 1
 		switch {
 		case o.presence == exited:
-			if i >= 0 && !t.isLocal(o.name) {
-				out = slices.Delete(out, i, i+1)
-			}
-		case i < 0:
-			out = append(out, Member{o.name, o.weight})
+			gone[o.name] = true
+		case last >= 0 && here[last].Name == o.name: // a later process
+			here[last].Weight = o.weight
 		default:
-			out[i].Weight = o.weight
+			here = append(here, Member{o.name, o.weight})
 		}
 	}
-	return out
+	out := slices.DeleteFunc(slices.Clone(members), func(m Member) bool {
+		p := t.remotes[m.Name]
+		return p != nil && p.drained || gone[m.Name]
+	})
+	return union(here, out)
 }
 
 // isHeard reports whether a replica is connected here, or its agent sent packets as
 // promised.
 func (t *Aggregator) isHeard(now time.Duration, name string) bool {
-	if t.isLocal(name) {
-		return true
-	}
 	p := t.remotes[name]
-	return p != nil && now-p.heard <= silences*max(p.promise, t.o.Period)+t.Lag()
+	if p == nil {
+		return t.isLocal(name)
+	}
+	return now-p.heard <= silences*max(p.promise, t.o.Period)+t.Lag()
 }
 
 func (t *Aggregator) isolation(now time.Duration) exchange.Isolation {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/exchange"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 )
 
 // An agent that starts while it is cut off takes itself for one of those that there
@@ -76,4 +77,20 @@ func TestStartsWhileAnotherIsDead(t *testing.T) {
 	w.RestoreMembers(w.now, []Member{{"a", 1}, {"dead", 2}})
 	w.SetMembers(w.now, []Member{{"a", 1}}, time.Hour)
 	absent("the coordinator does not count it", 0)
+}
+
+// Agents of a large fleet that share no key speak each four seconds, so that a cut is noticed
+// late. T1 counts from the silence all the same: the gateways that are cut off go to their
+// parts by weight before the others, after T2, take what is left.
+func TestSplitComesBeforeT2(t *testing.T) {
+	w := newWorld()
+	const slow = 4 * time.Second
+	for _, name := range []string{"b", "c"} {
+		w.Receive(w.now, Sender{Agent: "agent of " + name, Life: 1, Promise: slow, Owners: true},
+			[]*gossipv1.Replica{stateOf(name, 1, nil)})
+	}
+	w.keep(11 * time.Second)
+	w.expect(t, "not noticed yet", 3, exchange.Connected)
+	w.keep(2 * time.Second)
+	w.expect(t, "longer than T1, shorter than T2", 3, exchange.Split)
 }

@@ -47,6 +47,7 @@ type Sender struct {
 // Receive takes the state of another agent's replicas: all of it, or their claims of keys
 // that this agent owns.
 func (t *Aggregator) Receive(now time.Duration, from Sender, replicas []*gossipv1.Replica) {
+	t.counted = -1
 	for _, r := range replicas {
 		if r.GetName() == "" || len(r.GetName()) > maxName {
 			t.refused++
@@ -144,6 +145,11 @@ func (t *Aggregator) hear(now time.Duration, p *remote, from Sender, r *gossipv1
 	if from.Owners && !p.owners {
 		t.table.Settle(p.of.id) // what it claimed in version 2
 	}
+	if p.owners && !from.Owners { // an older build took the place of its agent
+		keys := t.owned.KeysOf(p.of.id, nil)
+		t.owned.Settle(p.of.id)
+		t.changed(now, nil, keys)
+	}
 	p.owners = from.Owners
 	t.table.Heard(p.of.id, now.Seconds())
 	t.setWeight(now, p, r.GetWeight())
@@ -177,10 +183,9 @@ func (t *Aggregator) applyRemote(p *remote, now time.Duration, r told) {
 // membership is fresh, the weight in the membership counts instead.
 func (t *Aggregator) setWeight(now time.Duration, p *remote, w float64) {
 	p.weight = weight(w)
-	for _, m := range t.leases(now) {
-		if m.Name == p.name {
-			p.weight = m.Weight
-			break
+	if leased := t.leases(now); len(leased) > 0 {
+		if i, ok := find(leased, p.name); ok {
+			p.weight = leased[i].Weight
 		}
 	}
 	t.table.SetWeight(p.of.id, p.weight, now.Seconds())
@@ -213,7 +218,7 @@ func (t *Aggregator) dropRemotes(now time.Duration) {
 			continue
 		}
 		delete(t.remotes, name)
-		t.remotesByName = nil
+		t.remotesByName, t.counted = nil, -1
 		t.release(now, name)
 	}
 }
@@ -226,13 +231,4 @@ func (t *Aggregator) sortedRemotes() []*remote {
 		}
 	}
 	return t.remotesByName
-}
-
-func contains(members []Member, name string) bool {
-	for _, m := range members {
-		if m.Name == name {
-			return true
-		}
-	}
-	return false
 }

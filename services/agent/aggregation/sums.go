@@ -144,11 +144,9 @@ func (t *Aggregator) epoch(e uint32) uint32 {
 
 func (t *Aggregator) header(now time.Duration, name string) *exchange.Sums {
 	s := &exchange.Sums{Replicas: len(t.members), Lag: t.Lag(), Weight: 1}
-	for _, m := range t.members {
-		s.TotalWeight += m.Weight
-		if m.Name == name {
-			s.Weight = m.Weight
-		}
+	s.TotalWeight = t.weights
+	if i, ok := find(t.members, name); ok {
+		s.Weight = t.members[i].Weight
 	}
 	if s.Replicas == 0 {
 		s.Replicas, s.TotalWeight = 1, s.Weight
