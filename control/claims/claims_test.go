@@ -307,3 +307,18 @@ func BenchmarkSums10Peers(b *testing.B) {
 		tb.Sums(1, 3, 1)
 	}
 }
+
+// What a peer is taken to have admitted while it was silent is taken back when it is heard
+// again and says nothing of the key: claims are told when they change.
+func TestAnEstimateEnds(t *testing.T) {
+	tb := New(Params{Stale: 1, Forget: 5})
+	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 3, Claim: 10, Spent: 3}))
+	tb.Heard(1, 2)
+	if got := tb.Sums(9, 0, 2.5).Admitted; got != 23 {
+		t.Errorf("just heard again: %v, want the 23 of the estimate", got)
+	}
+	tb.Heard(1, 2.5)
+	if got := tb.Sums(9, 0, 2+CatchUp).Admitted; got != 3 {
+		t.Errorf("later: %v, want 3", got)
+	}
+}

@@ -31,8 +31,9 @@
 //	drained    it said goodbye: claims withdrawn at once, counts kept, no estimate
 //	removed    the membership dropped it: its counts are folded into the key
 //
-// When an unheard peer is heard again the truth replaces the estimate; the sum
-// is signed and may step down.
+// When an unheard peer is heard again the truth replaces the estimate: what it
+// says of a key, or after CatchUp what it said last. The sum is signed and may
+// step down.
 //
 // # Bounds and costs
 //

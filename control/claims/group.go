@@ -7,8 +7,8 @@ import "github.com/titrate/titrate/control/exchange"
 
 // Outside is what all peers outside a group do with one key.
 type Outside struct {
-	exchange.KeySum     // Epoch is 0
-	Others          int // how many peers use the key
+	exchange.KeySum
+	Others int // how many peers use the key
 }
 
 // SetGroup puts a peer in a group.
@@ -27,7 +27,7 @@ func (t *Table) Leave(id Peer, key, generation, seq uint64) bool {
 	return true
 }
 
-// Uses reports whether a peer of a group uses a key, in a process that has not exited.
+// Uses reports whether a peer of a group uses a key.
 func (t *Table) Uses(group int32, key uint64) bool {
 	si, ok := t.keys[key]
 	if !ok {
@@ -35,7 +35,7 @@ func (t *Table) Uses(group int32, key uint64) bool {
 	}
 	for i := t.slots[si].head; i != none; i = t.entries[i].next {
 		e := &t.entries[i]
-		if p := &t.peers[e.peer]; p.group == group && !e.left && !p.drained {
+		if p := &t.peers[e.peer]; p.group == group && e.uses(p) {
 			return true
 		}
 	}
@@ -49,7 +49,7 @@ func (t *Table) Used(key uint64) bool {
 		return false
 	}
 	for i := t.slots[si].head; i != none; i = t.entries[i].next {
-		if e := &t.entries[i]; !e.left && !t.peers[e.peer].drained {
+		if e := &t.entries[i]; e.uses(&t.peers[e.peer]) {
 			return true
 		}
 	}
@@ -63,7 +63,7 @@ func (t *Table) Groups(key uint64, to []int32) []int32 {
 		return to
 	}
 	for i := t.slots[si].head; i != none; i = t.entries[i].next {
-		if e := &t.entries[i]; !e.left {
+		if e := &t.entries[i]; e.uses(&t.peers[e.peer]) {
 			to = append(to, t.peers[e.peer].group)
 		}
 	}
@@ -77,7 +77,7 @@ func (t *Table) KeysOf(id Peer, to []uint64) []uint64 {
 		return to
 	}
 	for i := range t.entries {
-		if e := &t.entries[i]; e.peer == pi && !e.left {
+		if e := &t.entries[i]; e.peer == pi && e.uses(&t.peers[pi]) {
 			to = append(to, t.slots[e.slot].key)
 		}
 	}
@@ -91,7 +91,7 @@ func (t *Table) Outside(key uint64, group int32, now float64) (out Outside) {
 	if !ok {
 		return out
 	}
-	out.Admitted = t.slots[si].base
+	out.Admitted, out.Epoch = t.slots[si].base, t.slots[si].epoch
 	fresh := false
 	for i := t.slots[si].head; i != none; i = t.entries[i].next {
 		e := &t.entries[i]
@@ -106,7 +106,7 @@ func (t *Table) Outside(key uint64, group int32, now float64) (out Outside) {
 			out.Active += e.lineage.Latest.Active
 			out.Unsaturated += e.lineage.Latest.Unsaturated
 		}
-		if !e.left && !p.drained {
+		if e.uses(p) {
 			out.Others++
 		}
 	}
@@ -120,7 +120,8 @@ const keepSpent = 15
 // addSpent takes in what one entry sees as spent; fresh tells that one heard within T1 was
 // taken in. Who speaks has heard what the silent ones spent, and that it was refilled.
 func (t *Table) addSpent(out *exchange.KeySum, e *entry, now float64, fresh bool) bool {
-	if p := &t.peers[e.peer]; now-e.at >= keepSpent && (e.left || p.drained || now-p.heard >= t.p.Forget) {
+	p := &t.peers[e.peer]
+	if e.void || now-e.at >= keepSpent && (!e.uses(p) || now-p.heard >= t.p.Forget) {
 		return fresh
 	}
 	switch young := now-e.at < t.p.Stale; {
@@ -178,6 +179,34 @@ func (t *Table) Reduce(id Peer, key uint64, by exchange.KeyClaim) bool {
 	l.Claim, l.Active = max(0, l.Claim-by.Claim), max(0, l.Active-by.Active)
 	l.Unsaturated = max(0, l.Unsaturated-by.Unsaturated)
 	return l.Claim > 0 || l.Active > 0
+}
+
+// Void has the counts of those that use a key, and have not spoken of it within Stale, begin
+// anew: they were not asked to tell of changes. What each of them has admitted counts, when
+// it speaks again, as far as it still sees it as spent, as when it is heard first.
+func (t *Table) Void(key uint64, now float64) {
+	si, ok := t.keys[key]
+	if !ok {
+		return
+	}
+	for i := t.slots[si].head; i != none; i = t.entries[i].next {
+		e := &t.entries[i]
+		e.void = e.void || now-e.at >= t.p.Stale && e.uses(&t.peers[e.peer])
+	}
+}
+
+// IsVoid reports whether a peer of a group has not spoken of a key since its count was voided.
+func (t *Table) IsVoid(group int32, key uint64) bool {
+	si, ok := t.keys[key]
+	if !ok {
+		return false
+	}
+	for i := t.slots[si].head; i != none; i = t.entries[i].next {
+		if e := &t.entries[i]; e.void && t.peers[e.peer].group == group {
+			return true
+		}
+	}
+	return false
 }
 
 // Discard forgets what a peer said of a key, its count as well.

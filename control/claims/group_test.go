@@ -13,18 +13,18 @@ func TestOutsideLeavesOutAGroup(t *testing.T) {
 		apply(t, tb, id, 0, record(1, 2, exchange.KeyClaim{Key: 9, Admitted: float64(id), Claim: 10 * float64(id),
 			Active: 1, Spent: 5}))
 	}
-	want := Outside{exchange.KeySum{Key: 9, Admitted: 3, Claims: 30, Active: 1, Spent: 5}, 1}
+	want := Outside{exchange.KeySum{Key: 9, Admitted: 3, Claims: 30, Active: 1, Spent: 5, Epoch: 1}, 1}
 	if got := tb.Outside(9, 1, 0.1); got != want {
 		t.Errorf("for group 1: %+v, want %+v", got, want)
 	}
-	want = Outside{exchange.KeySum{Key: 9, Admitted: 3, Claims: 30, Active: 2, Spent: 5}, 2}
+	want = Outside{exchange.KeySum{Key: 9, Admitted: 3, Claims: 30, Active: 2, Spent: 5, Epoch: 1}, 2}
 	if got := tb.Outside(9, 2, 0.1); got != want {
 		t.Errorf("for group 2: %+v, want %+v", got, want)
 	}
 	if tb.Leave(3, 9, 1, 1) || !tb.Leave(3, 9, 1, 2) || tb.Leave(3, 9, 1, 3) {
 		t.Error("who leaves as of an older record, or a second time, has no news")
 	}
-	want = Outside{exchange.KeySum{Key: 9, Admitted: 3, Spent: 5}, 0}
+	want = Outside{exchange.KeySum{Key: 9, Admitted: 3, Spent: 5, Epoch: 1}, 0}
 	if got := tb.Outside(9, 1, 0.1); got != want || tb.Uses(2, 9) || !tb.Uses(1, 9) {
 		t.Errorf("after group 2 has left: %+v, want %+v", got, want)
 	}
@@ -59,5 +59,50 @@ func TestANewEpochLeavesTheCount(t *testing.T) {
 	tb.Discard(1, 9, 0)
 	if got := tb.Sums(9, 0, 0); got.Admitted != 0 {
 		t.Errorf("%+v of a peer that is forgotten", got)
+	}
+}
+
+// A key that an earlier process of a peer used is not used by the next one until it says so.
+func TestAnEarlierProcessUsesNothing(t *testing.T) {
+	tb := New(Params{Stale: 1, Forget: 5})
+	tb.SetGroup(1, 1, 0)
+	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 3, Claim: 10, Spent: 3}))
+	tb.Drain(1, 1, 1)
+	tb.Live(1, 2, 1)
+	if tb.Uses(1, 9) || tb.Used(9) || len(tb.Groups(9, nil)) > 0 || len(tb.KeysOf(1, nil)) > 0 {
+		t.Error("the key counts as used")
+	}
+	if got := tb.Outside(9, 2, 1); got.Others != 0 || got.Admitted != 3 {
+		t.Errorf("%+v, want a count and no user", got)
+	}
+	tb.Heard(1, keepSpent+1)
+	if got := tb.Outside(9, 2, keepSpent+1).Spent; got != 0 {
+		t.Errorf("a process that ended long ago says that %v is spent", got)
+	}
+	apply(t, tb, 1, keepSpent+1, record(2, 1, exchange.KeyClaim{Key: 9, Admitted: 1, Claim: 1, Spent: 1}))
+	if !tb.Uses(1, 9) {
+		t.Error("the process that says so does not use the key")
+	}
+}
+
+// What was said of a key long ago by one who was not asked since counts for nothing until it is
+// said again, and then as far as it is still spent.
+func TestVoidCountsAreSaidAgain(t *testing.T) {
+	tb := New(Params{Stale: 1, Forget: 5})
+	tb.SetGroup(1, 1, 0)
+	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 50, Claim: 10, Spent: 50}))
+	tb.Void(9, .5)
+	if got := tb.Outside(9, 2, .5); got.Admitted != 50 || got.Spent != 50 || tb.IsVoid(1, 9) {
+		t.Errorf("%+v, want what was just said", got)
+	}
+	tb.Heard(1, 3)
+	tb.Void(9, 3)
+	want := Outside{exchange.KeySum{Key: 9, Claims: 10, Epoch: 1}, 1}
+	if got := tb.Outside(9, 2, 3); got != want || !tb.IsVoid(1, 9) || tb.IsVoid(2, 9) {
+		t.Errorf("%+v, want %+v and to be void", got, want)
+	}
+	apply(t, tb, 1, 3, record(1, 2, exchange.KeyClaim{Key: 9, Admitted: 80, Claim: 10, Spent: 7}))
+	if got := tb.Outside(9, 2, 3); got.Admitted != 7 || got.Spent != 7 || tb.IsVoid(1, 9) {
+		t.Errorf("%+v, want the 7 that are spent", got)
 	}
 }

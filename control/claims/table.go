@@ -32,6 +32,10 @@ const (
 
 const none = -1
 
+// CatchUp is within how many seconds a peer that is heard again has said what is new since its
+// silence. What it does not speak of until then is as it was, and the estimate is taken back.
+const CatchUp = 1.
+
 // Table holds the latest records of all peers. Not safe for concurrent use.
 type Table struct {
 	p       Params
@@ -65,6 +69,7 @@ type entry struct {
 	slot    int32
 	follows int32 // the entry that came after this one last time; any, checked when used
 	left    bool  // its peer no longer uses the key; the count stays
+	void    bool  // its count is out of date, see Void
 }
 
 type peer struct {
@@ -112,6 +117,14 @@ func New(p Params) *Table {
 // with a higher generation.
 func (t *Table) Heard(id Peer, now float64) {
 	t.peers[t.peerIndex(id, now)].hear(now, t.p.Stale)
+}
+
+// Back returns when the last silence of a peer of Stale or longer ended; 0: there was none.
+func (t *Table) Back(id Peer) float64 {
+	if pi, ok := t.index[id]; ok {
+		return t.peers[pi].back
+	}
+	return 0
 }
 
 // SetStale gives a peer a T1 of its own, for one that promises to speak less often: the
@@ -199,18 +212,19 @@ func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
 	e := &t.entries[ei]
 	s := &t.slots[e.slot]
 	s.touched = max(s.touched, now)
-	expected := t.expected(e, p)
-	news := fresh || news(e.lineage.Latest, r)
+	expected := t.expected(e, p, now)
+	news := fresh || e.void || news(e.lineage.Latest, r)
 	if !e.lineage.Merge(r) {
 		return Old, nil
 	}
-	if got := e.lineage.Admitted() - e.repaid; t.mayBeRepaid(e, p, now) && got > expected+r.Spent {
-		e.repaid += got - expected - r.Spent
+	got := e.lineage.Admitted()
+	switch {
+	case fresh || e.void:
+		e.repaid = got - min(got, r.Spent)
+	case t.mayBeRepaid(e, p, now) && got-e.repaid > expected+r.Spent:
+		e.repaid = got - expected - r.Spent
 	}
-	e.at, e.left = max(e.at, now), false
-	if fresh {
-		e.repaid = r.Admitted - min(r.Admitted, r.Spent)
-	}
+	e.at, e.left, e.void = max(e.at, now), false, false
 	if !news {
 		return Renewed, nil
 	}
@@ -256,9 +270,9 @@ func (t *Table) Sums(key uint64, except Peer, now float64) (out exchange.KeySum)
 // expected is the count up to which a record is no news: what its peer was taken to go on
 // with. What it admitted beyond that and sees as refilled is repaid: its own ledger has
 // made it wait for it.
-func (t *Table) expected(e *entry, p *peer) float64 {
+func (t *Table) expected(e *entry, p *peer, now float64) float64 {
 	n := max(0, e.lineage.Admitted()-e.repaid)
-	if e.at < p.back && !p.drained { // the first record since its silence
+	if e.at < p.back && now-p.back < CatchUp && !p.drained { // the first record since its silence
 		n += e.lineage.Latest.Claim * min(p.gap, t.p.Forget)
 	}
 	return n
@@ -270,20 +284,28 @@ func (t *Table) mayBeRepaid(e *entry, p *peer, now float64) bool {
 	return now-e.at >= t.p.Stale && (!p.sums || e.at < p.back)
 }
 
-// claims reports whether the claim of an entry still counts: the peer is not
-// drained or forgotten, and has not restarted since.
+// uses reports whether the peer of an entry uses its key: it has not left it, is not
+// drained, and has not restarted since.
+func (e *entry) uses(p *peer) bool {
+	return !p.drained && !e.left && e.lineage.Latest.Generation == p.generation
+}
+
+// claims reports whether the claim of an entry still counts: the peer is not forgotten.
 func (t *Table) claims(e *entry, p *peer, now float64) bool {
-	return !p.drained && !e.left && now-p.heard < t.p.Forget && e.lineage.Latest.Generation == p.generation
+	return e.uses(p) && now-p.heard < t.p.Forget
 }
 
 // count is an entry's cumulative count, extrapolated while its peer is unheard, and after
-// that until the peer speaks of the key again.
+// that until the peer speaks of the key again, for CatchUp at most.
 func (t *Table) count(e *entry, now float64) float64 {
 	p := &t.peers[e.peer]
-	if p.drained || e.left || e.lineage.Latest.Generation != p.generation {
+	switch {
+	case e.void:
+		return 0
+	case !e.uses(p):
 		return max(0, e.lineage.Admitted()-e.repaid)
 	}
-	n := t.expected(e, p)
+	n := t.expected(e, p, now)
 	if quiet := now - p.heard; quiet >= p.staleAfter(t.p.Stale) {
 		n += e.lineage.Latest.Claim * min(quiet, t.p.Forget)
 	}

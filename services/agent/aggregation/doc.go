@@ -21,8 +21,10 @@
 // last claimed, and its claims are dropped after T2.
 //
 // Beyond Everybody agents, a key that the gateways of one agent use alone costs nothing
-// once it is registered: the owner says that nobody else uses it, and the user tells changes
-// again when somebody does.
+// once it is registered: the owner says that nobody else uses it. When somebody does, the owner
+// asks for what has changed meanwhile, and counts nothing of that agent until it has said so.
+// A user that is told of a key that it does not use says so, for the owner may not have heard
+// of the end.
 //
 // Agents that speak version 2 of the gossip are told all claims, and their claims go into
 // the second table as records of their replicas: mesh.go.
@@ -41,8 +43,8 @@
 // members of its last lease, so that it does not count itself as the only one if it is cut
 // off. The agent has a majority while it hears more than half of the members' agents (itself
 // included). Without a majority the membership stays as it was, and isolation is Frozen,
-// after T1 Split. T2 is longer than T1, so that the others count a cut-off replica's last
-// claim until the replica has surely gone to the split by weight.
+// T1 after a majority was heard last Split. T2 is longer than T1, so that the others count a
+// cut-off replica's last claim until the replica has surely gone to the split by weight.
 //
 // # Invariants
 //

@@ -22,7 +22,6 @@ const tellAtOnce = 512
 type ownedKey struct {
 	flow    bool
 	touched time.Duration // a record came last
-	epoch   uint32        // how often its count has gained what was known before
 }
 
 // group returns the number of an agent.
@@ -45,7 +44,8 @@ func (t *Aggregator) takeOwn(now time.Duration, o *local, at uint64, k *key, aga
 		r = a.record(o)
 		a.noteTold(now)
 	}
-	t.takeClaim(now, o.of.id, 0, told{flow: k.flow, left: !t.wants(t.o.Agent, k, a), ask: k.source != t.own, known: again, Record: r})
+	t.takeClaim(now, o.of.id, 0, told{flow: k.flow, left: !t.wants(t.o.Agent, k, a), ask: k.source != t.own,
+		known: again, Record: r})
 }
 
 // told is what a replica says of a key.
@@ -65,6 +65,9 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, group int32, r
 		return
 	}
 	fresh := !known || r.ask
+	if fresh && !r.left {
+		t.voidLone(now, r.Key, group)
+	}
 	if !r.left || r.Admitted > 0 {
 		var err error
 		outcome, err = t.owned.Apply(id, now.Seconds(), r.Record)
@@ -81,9 +84,12 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, group int32, r
 		info = &ownedKey{}
 		t.ours.put(r.Key, info)
 	}
-	info.flow, info.touched = r.flow, now
+	info.touched = now
+	if !r.left {
+		info.flow = r.flow
+	}
 	if r.known && outcome == claims.Applied && (!known || !t.small()) {
-		info.epoch++ // of many agents an owner may be one again, and was told through others meanwhile
+		t.owned.Renew(r.Key) // of many agents an owner may be one again, and was told through others meanwhile
 	}
 	switch {
 	case fresh || outcome == claims.Applied:
@@ -91,6 +97,22 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, group int32, r
 	case outcome == claims.Renewed && group != 0 && (t.small() || t.owned.Uses(0, r.Key)):
 		t.tellSelf(now, r.Key) // others learn what is spent with the next news
 	}
+}
+
+// voidLone voids what the one agent that has used a key by itself has said of its counts,
+// when another agent comes: an agent that is alone does not tell what changes. It is asked to
+// tell all of it now.
+func (t *Aggregator) voidLone(now time.Duration, key uint64, comes int32) {
+	if t.small() {
+		return // nobody is told to be alone
+	}
+	t.users = t.owned.Groups(key, t.users[:0])
+	for _, g := range t.users {
+		if g == comes || g != t.users[0] {
+			return
+		}
+	}
+	t.owned.Void(key, now.Seconds())
 }
 
 // tellUsers has the users of a key told its new sums, but for those that add up themselves.
@@ -120,16 +142,21 @@ func (t *Aggregator) tellSelf(now time.Duration, key uint64) {
 		return
 	}
 	t.ownSeq++
-	t.takeWord(now, &word{from: t.own, seq: t.ownSeq, flow: info.flow, epoch: info.epoch, since: now,
+	t.takeWord(now, &word{from: t.own, seq: t.ownSeq, flow: info.flow, ask: t.owned.IsVoid(0, key), since: now,
 		Outside: t.owned.Outside(key, 0, now.Seconds())})
 }
+
+// catchUp is that of the tables.
+const catchUp = claims.CatchUp * time.Second
 
 // silence is a replica that is not heard: it is taken to go on at its last claims, so the
 // sums of its keys change with time.
 type silence struct {
-	on   bool
-	keys []uint64
-	next int
+	on     bool
+	keys   []uint64
+	next   int
+	back   float64       // when the last one ended, as the table knows it
+	settle time.Duration // when the estimate of the last one is taken back; 0: it was
 }
 
 // extrapolate has the sums brought up to date of the keys of one in a table that was heard
@@ -137,12 +164,14 @@ type silence struct {
 func (t *Aggregator) extrapolate(now time.Duration, in *claims.Table, id claims.Peer, s *silence,
 	heard, promise time.Duration, changed func(now time.Duration, key uint64),
 ) {
-	quiet, all := now-heard, []uint64(nil)
+	quiet, back, all := now-heard, in.Back(id), []uint64(nil)
+	speaks := quiet < max(stale(t.o.Period), mayStaySilent(promise))
 	switch {
-	case quiet < max(stale(t.o.Period), mayStaySilent(promise)):
-		if s.on {
-			*s, all = silence{}, in.KeysOf(id, nil)
-		}
+	case speaks && (s.on || back > s.back):
+		*s, all = silence{back: back, settle: now + catchUp}, in.KeysOf(id, nil)
+	case speaks && s.settle > 0 && now >= s.settle:
+		s.settle, all = 0, in.KeysOf(id, nil)
+	case speaks:
 	case !s.on:
 		s.on, s.keys = true, in.KeysOf(id, nil)
 	case quiet >= t.o.T2 && len(s.keys) > 0: // its claims are dropped

@@ -82,7 +82,7 @@ func (t *Aggregator) putSum(now time.Duration, m *gossipv1.Packet, to string, ke
 	s := t.owned.Outside(key, t.group(to), now.Seconds())
 	out := &gossipv1.Sum{Key: key, Flow: info.flow, Claims: float32(s.Claims), Active: float32(s.Active),
 		Unsaturated: float32(s.Unsaturated), Admitted: s.Admitted, Spent: float32(s.Spent), Others: uint32(s.Others),
-		Epoch: info.epoch}
+		Epoch: s.Epoch, Ask: t.owned.IsVoid(t.group(to), key)}
 	m.Sums = append(m.Sums, out)
 	return proto.Size(out)
 }

@@ -67,7 +67,7 @@ type word struct {
 	from  *source
 	seq   uint64 // of the packet
 	flow  bool
-	epoch uint32
+	ask   bool          // for the claims here, whether they have changed or not
 	since time.Duration // the owner has spoken of the key
 	claims.Outside
 }
@@ -126,10 +126,10 @@ func (t *Aggregator) ReceiveSums(now time.Duration, from Sender, seq uint64, sum
 	t.table.Heard(s.id, now.Seconds())
 	s.heard, s.promise = now, from.Promise
 	for _, m := range sums {
-		w := word{from: s, seq: seq, flow: m.GetFlow(), epoch: m.GetEpoch(), since: now}
+		w := word{from: s, seq: seq, flow: m.GetFlow(), ask: m.GetAsk(), since: now}
 		w.Key, w.Claims, w.Active = m.GetKey(), float64(m.GetClaims()), float64(m.GetActive())
 		w.Unsaturated, w.Admitted, w.Spent = float64(m.GetUnsaturated()), m.GetAdmitted(), float64(m.GetSpent())
-		w.Others = int(m.GetOthers())
+		w.Others, w.Epoch = int(m.GetOthers()), m.GetEpoch()
 		t.takeWord(now, &w)
 	}
 }
@@ -147,7 +147,8 @@ func (t *Aggregator) takeWord(now time.Duration, w *word) {
 	k := t.keys.get(w.Key)
 	switch {
 	case (k == nil || k.owner == "") && !t.small():
-		return // nobody here uses it
+		t.refuseWord(now, w)
+		return
 	case (k == nil || k.source != w.from) && w.from.agent != t.ownerOf(w.Key, k):
 		return // a late word of a former owner
 	case k == nil || k.source == nil || k.source == w.from || w.Others >= k.others:
@@ -161,6 +162,19 @@ func (t *Aggregator) takeWord(now time.Duration, w *word) {
 		w.since = k.next.since
 	}
 	k.next = w
+}
+
+// refuseWord tells an owner that nobody here uses a key: what it was told when the use ended
+// was lost, if memberlist took it for dead then.
+func (t *Aggregator) refuseWord(now time.Duration, w *word) {
+	if w.from == t.own {
+		return
+	}
+	for _, o := range t.sortedLocals() {
+		if a := o.keys.get(w.Key); a == nil || !a.withdrawn || now-a.at > Linger { // else it is on its way
+			t.sendClaim(now, w.from.agent, o, w.Key, nil, false, false)
+		}
+	}
 }
 
 // ownerOf is the agent that owns a key, as far as is known here; k may be nil.
@@ -205,10 +219,10 @@ func (t *Aggregator) install(now time.Duration, k *key, w *word) {
 	switch {
 	case k.source != w.from:
 		t.change(now, k, w)
-	case w.epoch != k.epoch:
+	case w.Epoch != k.epoch:
 		t.table.Renew(w.Key)
 	}
-	k.flow, k.epoch, k.others, k.next = w.flow, w.epoch, w.Others, nil
+	k.epoch, k.others, k.next = w.Epoch, w.Others, nil
 	if k.rest != nil && k.others >= k.rest.others {
 		t.endRest(now, k)
 	}
@@ -216,7 +230,7 @@ func (t *Aggregator) install(now time.Duration, k *key, w *word) {
 	t.fresh = t.fresh || !t.small()
 	t.leaveFormer(now, w.Key, k)
 	alone := w.Others == 0 && !t.small()
-	if k.alone && !alone { // what was not told meanwhile
+	if w.ask || k.alone && !alone { // what was not told meanwhile
 		t.tellClaims(now, w.Key, k, true)
 	}
 	k.alone = alone

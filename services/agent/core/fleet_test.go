@@ -38,6 +38,7 @@ type fleetAgent struct {
 	claim    map[uint64]float64
 	sums     map[uint64]exchange.KeySum // sent to the gateway last
 	charged  map[uint64]float64         // of what others have admitted, by the law of drc.Ledger.Hear
+	refilled map[uint64]float64         // mostly nothing is
 }
 
 // hear charges what others have admitted, as a ledger without refill does.
@@ -53,8 +54,10 @@ func (a *fleetAgent) hear(k exchange.KeySum) {
 	a.sums[k.Key] = k
 }
 
-// spent is what the gateway takes to be spent of a key that is not refilled.
-func (a *fleetAgent) spent(key uint64) float64 { return a.admitted[key] + a.charged[key] }
+// spent is what the gateway takes to be spent of a key.
+func (a *fleetAgent) spent(key uint64) float64 {
+	return a.admitted[key] + a.charged[key] - a.refilled[key]
+}
 
 type mail struct {
 	at       time.Duration
@@ -68,7 +71,8 @@ func newFleet(n, everybody int, seed uint64) *fleet {
 		places: map[string]int{}}
 	for i := range n {
 		f.agents = append(f.agents, &fleetAgent{name: fmt.Sprintf("agent-%03d", i), admitted: map[uint64]float64{},
-			claim: map[uint64]float64{}, sums: map[uint64]exchange.KeySum{}, charged: map[uint64]float64{}})
+			claim: map[uint64]float64{}, sums: map[uint64]exchange.KeySum{}, charged: map[uint64]float64{},
+			refilled: map[uint64]float64{}})
 		f.places[f.agents[i].name] = i
 		f.begin(i)
 	}
@@ -412,7 +416,7 @@ func TestAnOwnerCrashes(t *testing.T) {
 		f.admit(i, key, 3)
 	}
 	f.run(time.Second, nil)
-	lost := slices.IndexFunc(f.agents, func(a *fleetAgent) bool { return a.Status(f.at(a)).Aggregation.Owned == 1 })
+	lost := f.owner()
 	f.agents[lost].dead = true
 	expect := func(what string, ofLost float64) {
 		t.Helper()
@@ -453,6 +457,113 @@ func TestAnOwnerCrashes(t *testing.T) {
 
 // listens is longer than a new owner listens.
 const listens = 500 * time.Millisecond
+
+// withdraw has a gateway forget a key.
+func (f *fleet) withdraw(i int, key uint64) {
+	a := f.agents[i]
+	f.take(a, a.Received(f.at(a), 1, &exchange.Claims{Withdrawn: []uint64{key}}))
+	delete(a.sums, key)
+	delete(a.charged, key)
+}
+
+// owner is the agent that knows of one key, the only one.
+func (f *fleet) owner() int {
+	return slices.IndexFunc(f.agents, func(a *fleetAgent) bool { return a.Status(f.at(a)).Aggregation.Owned == 1 })
+}
+
+// A gateway stops to use a key while its agent takes the owner for dead, which it is not. The
+// owner learns that as soon as somebody else asks.
+func TestAnEndThatIsLostIsToldLater(t *testing.T) {
+	const key = 1
+	f := newFleet(4, 1, 1)
+	f.run(500*time.Millisecond, nil)
+	f.agents[0].claim[key] = 5
+	f.admit(0, key, 3)
+	f.run(500*time.Millisecond, nil)
+	owner := f.owner()
+	user, third := (owner+1)%4, (owner+2)%4
+	f.withdraw(0, key)
+	f.run(500*time.Millisecond, nil)
+	f.agents[user].claim[key] = 7
+	f.admit(user, key, 3)
+	f.run(500*time.Millisecond, nil)
+	u := f.agents[user]
+	u.PeerFailed(f.at(u), f.agents[owner].name)
+	f.run(100*time.Millisecond, nil)
+	f.withdraw(user, key)
+	f.run(3*time.Second, nil)
+	u.PeerAlive(f.at(u), f.agents[owner].name, "", false, schedule.Owners)
+	f.run(time.Second, nil)
+	f.agents[third].claim[key] = 1
+	f.admit(third, key, 1)
+	f.run(time.Second, nil)
+	if got := f.agents[third].sums[key].Claims; got != 0 {
+		t.Errorf("gateway %d is told that others claim %v, want none", third, got)
+	}
+}
+
+// An agent that uses a key alone does not tell what changes. When a second one comes, nothing
+// that the first one said long ago is charged there: it is asked, and what is still spent is.
+func TestTheSecondAgentHearsWhatIsSpentNow(t *testing.T) {
+	for _, spent := range []float64{0, 2} {
+		const key = 1
+		f := newFleet(4, 1, 1)
+		f.run(500*time.Millisecond, nil)
+		f.admit(0, key, 0)
+		f.run(500*time.Millisecond, nil)
+		owner := f.owner()
+		f.withdraw(0, key)
+		f.run(time.Second, nil)
+		for _, first := range []int{owner, (owner + 1) % 4} {
+			second := (owner + 2) % 4
+			use := func(i int, cost, spent float64) {
+				a := f.agents[i]
+				a.refilled[key] = a.admitted[key] + cost + a.charged[key] - spent
+				f.admit(i, key, cost)
+				f.run(time.Second, nil)
+			}
+			use(first, 5, 5)
+			use(first, 35, spent) // most of it is refilled
+			use(second, 1, 1)
+			if got := f.agents[second].charged[key]; got != spent {
+				t.Errorf("the first is agent %d, the owner %d: %v is charged at the second, want the %v that are still spent",
+					first, owner, got, spent)
+			}
+			f.withdraw(first, key)
+			f.withdraw(second, key)
+			f.run(time.Second, nil)
+		}
+	}
+}
+
+// The keys of an Envoy that is gone are forgotten, here and at their owners, though the next
+// Envoy of that name lives.
+func TestKeysOfAnEarlierEnvoyAreForgotten(t *testing.T) {
+	f := newFleet(3, 1, 1)
+	f.run(500*time.Millisecond, nil)
+	const keys = 30
+	for k := range uint64(keys) {
+		f.admit(0, k+1, 1)
+	}
+	owned := func() (n int) {
+		for _, a := range f.agents {
+			n += a.Status(f.at(a)).Aggregation.Owned
+		}
+		return n
+	}
+	f.run(time.Second, nil)
+	if owned() != keys {
+		t.Fatalf("%d keys are owned, want %d", owned(), keys)
+	}
+	a := f.agents[0]
+	a.Disconnected(f.at(a), 1)
+	f.take(a, a.Connected(f.at(a), 2, link.Hello{Version: link.Version, Replica: "gateway of " + a.name, Generation: 2,
+		Weight: 1}, 0))
+	f.run(100*time.Second, nil)
+	if n := owned(); n != 0 {
+		t.Errorf("%d keys are owned that nobody uses", n)
+	}
+}
 
 // What an agent sends follows the traffic of its gateways, not the number of agents: three
 // agents use each key, and each agent uses 30 of them.

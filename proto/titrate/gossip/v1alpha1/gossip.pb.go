@@ -518,6 +518,7 @@ type Sum struct {
 	Spent         float32                `protobuf:"fixed32,7,opt,name=spent,proto3" json:"spent,omitempty"`             // cost units of the shared burst that are spent, the largest that one of them knows
 	Others        uint32                 `protobuf:"varint,8,opt,name=others,proto3" json:"others,omitempty"`            // replicas that use the key; 0: the addressee is alone
 	Epoch         uint32                 `protobuf:"varint,9,opt,name=epoch,proto3" json:"epoch,omitempty"`              // a new one: admitted has gained what was known before, which is no news
+	Ask           bool                   `protobuf:"varint,10,opt,name=ask,proto3" json:"ask,omitempty"`                 // the owner wants to be told again what the addressee claims, whether it has changed or not
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -615,6 +616,13 @@ func (x *Sum) GetEpoch() uint32 {
 	return 0
 }
 
+func (x *Sum) GetAsk() bool {
+	if x != nil {
+		return x.Ask
+	}
+	return false
+}
+
 var File_titrate_gossip_v1alpha1_gossip_proto protoreflect.FileDescriptor
 
 const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
@@ -664,7 +672,7 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x05spent\x18\x05 \x01(\x02R\x05spent\x12\x12\n" +
 	"\x04left\x18\x06 \x01(\bR\x04left\x12\x10\n" +
 	"\x03ask\x18\a \x01(\bR\x03ask\x12\x14\n" +
-	"\x05known\x18\b \x01(\bR\x05known\"\xdd\x01\n" +
+	"\x05known\x18\b \x01(\bR\x05known\"\xef\x01\n" +
 	"\x03Sum\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x12\n" +
 	"\x04flow\x18\x02 \x01(\bR\x04flow\x12\x16\n" +
@@ -674,7 +682,9 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\badmitted\x18\x06 \x01(\x01R\badmitted\x12\x14\n" +
 	"\x05spent\x18\a \x01(\x02R\x05spent\x12\x16\n" +
 	"\x06others\x18\b \x01(\rR\x06others\x12\x14\n" +
-	"\x05epoch\x18\t \x01(\rR\x05epochB\xf1\x01\n" +
+	"\x05epoch\x18\t \x01(\rR\x05epoch\x12\x10\n" +
+	"\x03ask\x18\n" +
+	" \x01(\bR\x03askB\xf1\x01\n" +
 	"\x1bcom.titrate.gossip.v1alpha1B\vGossipProtoP\x01ZGgithub.com/titrate/titrate/proto/titrate/gossip/v1alpha1;gossipv1alpha1\xa2\x02\x03TGX\xaa\x02\x17Titrate.Gossip.V1alpha1\xca\x02\x17Titrate\\Gossip\\V1alpha1\xe2\x02#Titrate\\Gossip\\V1alpha1\\GPBMetadata\xea\x02\x19Titrate::Gossip::V1alpha1b\x06proto3"
 
 var (
