@@ -8,7 +8,6 @@ import (
 
 	"github.com/titrate/titrate/control/exchange"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
-	"github.com/titrate/titrate/services/agent/gossip/delivery"
 	"pgregory.net/rapid"
 )
 
@@ -571,62 +570,5 @@ func TestALocalWeightBeyondTheBoundIsTheOthersToo(t *testing.T) {
 	}
 	if out := w.State(w.now); len(out) != 1 || out[0].GetWeight() != 1 {
 		t.Errorf("gossiped: %v", out)
-	}
-}
-
-// An agent that goes back to version 2 tells its claims as such: what it had told an owner is
-// not counted beside them.
-func TestBackToVersion2(t *testing.T) {
-	w := newWorld()
-	said := stateOf("b", 1, &gossipv1.KeyClaim{Key: 7, Claim: 4, Active: 1, Admitted: 5, Spent: 5})
-	w.Receive(w.now, Sender{Agent: "other", Life: 1, Promise: promise, Owners: true}, []*gossipv1.Replica{said})
-	if s, _ := w.sum(7); s.Claims != 4 {
-		t.Fatalf("claims %v, want 4", s.Claims)
-	}
-	w.as("other", 2, stateOf("b", 1, &gossipv1.KeyClaim{Key: 7, Claim: 4, Active: 1, Admitted: 5, Spent: 5}))
-	w.Advance(w.now)
-	if s, _ := w.sum(7); s.Claims != 4 {
-		t.Errorf("claims %v, want 4 as before", s.Claims)
-	}
-}
-
-// An owner whose table is full forgets a key that nobody claims. When it is told of it again,
-// its users learn that the count is a new one, and do not take it for less than before.
-func TestAForgottenKeyBeginsAnew(t *testing.T) {
-	a, now, seq := New(Options{Agent: "me", Tell: boxes{}, MaxKeys: 8}), time.Second, uint64(0)
-	var names []string
-	for i := range 20 {
-		names = append(names, fmt.Sprint("agent-", i))
-	}
-	a.SetOwners(now, names, nil)
-	tell := func(of int, key uint64, claim float32, admitted float64) {
-		seq++
-		a.Receive(now, Sender{Agent: names[of], Life: 1, Promise: promise, Owners: true}, []*gossipv1.Replica{
-			stateOf("gateway of "+names[of], seq, &gossipv1.KeyClaim{Key: key, Claim: claim, Admitted: admitted, Spent: 1})})
-	}
-	sum := func() *gossipv1.Sum {
-		m := &gossipv1.Packet{}
-		a.Put(now, m, names[1], delivery.Item{Key: 1, Kind: delivery.Sum}, false)
-		return m.Sums[0]
-	}
-	tell(0, 1, 0, 1)
-	tell(1, 1, 0, 1)
-	tell(0, 1, 0, 9)
-	was := sum()
-	tell(1, 1, 0, 2)
-	if got := sum(); got.Epoch != was.Epoch || got.Admitted != 9 {
-		t.Errorf("%v after %v, want the same count", got, was)
-	}
-	for _, claim := range []float32{1, 0} { // others take all the room, and give it back
-		now += time.Second
-		for i := range 8 {
-			tell(2+i, uint64(100+i), claim, 1)
-		}
-	}
-	now += time.Second
-	tell(1, 1, 0, 3)
-	tell(0, 1, 0, 10)
-	if got := sum(); got.Epoch == was.Epoch || got.Admitted >= was.Admitted {
-		t.Errorf("%v after %v, want a new epoch for a count that began anew", got, was)
 	}
 }

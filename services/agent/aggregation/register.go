@@ -1,7 +1,6 @@
 package aggregation
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -140,10 +139,12 @@ func (t *Aggregator) endUse(now time.Duration, at uint64, k *key) {
 	}
 }
 
-// unfollow ends the sum of a key that the owner tells this agent no more.
+// unfollow ends the sum of a key that the owner tells this agent no more. If the key is used
+// here again, what others admitted meanwhile counts as far as they still see it as spent.
 func (t *Aggregator) unfollow(now time.Duration, at uint64, k *key) {
 	if k.source != nil {
-		t.table.Leave(k.source.id, at, 1, math.MaxUint64)
+		t.table.Discard(k.source.id, at, now.Seconds())
+		t.table.Renew(at)
 		t.follow(k, nil)
 	}
 	t.endRest(now, k)
