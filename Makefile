@@ -9,6 +9,9 @@ ENVOY    := 1.40.0
 OLDER_ENVOYS := 1.38.3 1.39.3
 # What of envoytest depends on Envoy the most: symbols, attributes, settings, held and ended streams, metrics.
 CORE     := Symbols|Older|EnvoysAddress|Overrides|PerRoute|Classes|ClientLimit|HeldThen|ResponseCost|ValidateMode
+# docs/envoy-gateway.md is tested with this Envoy Gateway, and these Envoys.
+GATEWAY  := 1.9.1
+GATEWAY_ENVOYS := 1.39.3 $(ENVOY)
 export ENVOY_BIN ?= $(CACHE)/envoy-$(ENVOY)/envoy
 export GOFLAGS ?= -buildvcs=false
 
@@ -27,7 +30,7 @@ MODULES := control lab papers proto envoy-filter services e2e
 GO_SRC  := $(shell find control papers proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo pictures dev test verify race lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet observe containers images release envoy older-envoys e2e-k8s check-go standalone clean
+.PHONY: help build demo pictures dev test verify race lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet observe containers images release envoy older-envoys e2e-gateway e2e-k8s check-go standalone clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -126,10 +129,16 @@ bench-envoy: build envoy $(RATELIMIT) ## real Envoys: CPU, instructions, latency
 
 e2e-k8s: check-go $(APISERVER) ## the chart against a real API server, which is built once, in five minutes
 	@cd tools/helm && GOWORK=off go tool helm version --short
-	@cd e2e && KUBE_APISERVER_BIN=$(APISERVER) go test -count=1 -v ./kubernetes
+	@cd e2e && KUBE_APISERVER_BIN=$(APISERVER) ENVOY_GATEWAY=$(GATEWAY) go test -count=1 -v ./kubernetes
 
 $(APISERVER):
 	@tools/sh/kube-apiserver.sh $@
+
+e2e-gateway: build $(GATEWAY_ENVOYS:%=$(CACHE)/envoy-%/envoy) $(CACHE)/envoy-gateway-$(GATEWAY)/envoy-gateway ## docs/envoy-gateway.md with a real Envoy Gateway, which is built once, in five minutes
+	@for v in $(GATEWAY_ENVOYS); do (cd e2e && TITRATE_E2E=1 ENVOY_GATEWAY_BIN=$(CACHE)/envoy-gateway-$(GATEWAY)/envoy-gateway ENVOY_BIN=$(CACHE)/envoy-$$v/envoy ENVOY_VERSION=$$v go test -count=1 -run '^TestGuideEnvoyGateway$$' -v ./process) || exit 1; done
+
+$(CACHE)/envoy-gateway-%/envoy-gateway:
+	@tools/sh/envoy-gateway.sh $* $@
 
 soak: DURATION = 10m
 soak: build envoy ## full load on three Envoys with aborts, reloads and kills: flat memory, nothing failed; DURATION=10m ARGS='-o json -pause 100ms'

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -48,4 +49,21 @@ func TestGuideXDS(t *testing.T) {
 	b := need(t)
 	said := guide.Run(t, b.clone(t, map[string]string{"envoy": b.envoy}), script(t, ownEnvoy, "Binaries", "xDS"))
 	guide.CheckLimited(t, said)
+}
+
+// Envoy Gateway starts an Envoy with the module, and its policies say whose a request is.
+func TestGuideEnvoyGateway(t *testing.T) {
+	gateway := os.Getenv("ENVOY_GATEWAY_BIN")
+	if gateway == "" {
+		t.Skip("ENVOY_GATEWAY_BIN is not set to an envoy-gateway binary; `make e2e-gateway` builds one")
+	}
+	b := need(t)
+	commands := script(t, "../../docs/envoy-gateway.md", "Standalone")
+	if other := os.Getenv("ENVOY_VERSION"); other != "" { // that of ENVOY_BIN
+		commands = strings.ReplaceAll(commands, envoyVersion, other)
+	}
+	said := guide.Run(t, b.clone(t, map[string]string{"envoy": b.envoy, "envoy-gateway": gateway}), commands)
+	t.Log(said)
+	guide.CheckLimited(t, said)
+	contains(t, said, "search 200\nsearch 200\nsearch 429\nsearch 429\n")
 }

@@ -15,13 +15,15 @@ func TestVersionsAgree(t *testing.T) {
 		"etcd":  {"services/go.mod", `go\.etcd\.io/etcd/server/v3 (v[0-9.]+)`},
 		"Envoy": {"Makefile", `(?m)^ENVOY\s+:= ([0-9.]+)$`},
 
-		"Kubernetes": {"tools/kubernetes/go.mod", `k8s\.io/kubernetes v([0-9.]+)`},
+		"Envoy Gateway": {"Makefile", `(?m)^GATEWAY\s+:= ([0-9.]+)$`},
+		"Kubernetes":    {"tools/kubernetes/go.mod", `k8s\.io/kubernetes v([0-9.]+)`},
 	}
 	uses := map[string]*regexp.Regexp{
 		"etcd":  regexp.MustCompile(`coreos/etcd:(v[0-9.]+)`),
-		"Envoy": regexp.MustCompile(`envoyproxy/envoy:v([0-9.]+)`),
+		"Envoy": regexp.MustCompile(`(?:envoyproxy/envoy:v|envoyVersion: |envoy-versions/)([0-9.]+)`),
 
-		"Kubernetes": regexp.MustCompile(`Kubernetes (\d+\.\d+\.\d+)`),
+		"Envoy Gateway": regexp.MustCompile(`Envoy Gateway (\d+\.\d+\.\d+)`),
+		"Kubernetes":    regexp.MustCompile(`Kubernetes (\d+\.\d+\.\d+)`),
 	}
 	read := func(file string) string {
 		raw, err := os.ReadFile(filepath.Join(root(t), file))
@@ -36,7 +38,7 @@ func TestVersionsAgree(t *testing.T) {
 			t.Fatalf("%s names no version of %s", source.file, what)
 		}
 		for _, file := range []string{"docker-compose.yml", "charts/titrate/values.yaml", "deploy/gateway.Dockerfile",
-			"e2e/containers/cluster_test.go", "docs/your-own-envoy.md",
+			"e2e/containers/cluster_test.go", "docs/your-own-envoy.md", "docs/envoy-gateway.md",
 			"docs/compatibility.md", "charts/titrate/README.md"} {
 			for _, use := range uses[what].FindAllStringSubmatch(read(file), -1) {
 				if use[1] != found[1] {

@@ -1,0 +1,68 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/e2e/guide"
+)
+
+// define adds a type of Envoy Gateway's, as its Go module has it, and returns when the API server serves it.
+func (c *cluster) define(t *testing.T, version, types string) {
+	t.Helper()
+	cmd := exec.Command("go", "mod", "download", "-json", "github.com/envoyproxy/gateway@v"+version)
+	cmd.Env, cmd.Dir = append(os.Environ(), "GOWORK=off"), t.TempDir()
+	said, err := cmd.Output()
+	var module struct{ Dir string }
+	if err != nil || json.Unmarshal(said, &module) != nil {
+		t.Fatalf("%v: %v\n%s", cmd, err, said)
+	}
+	text, err := os.ReadFile(filepath.Join(module.Dir, "charts/gateway-helm/charts/crds/crds/generated",
+		"gateway.envoyproxy.io_"+types+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	c.create(t, path, objects(t, strings.TrimPrefix(string(text), "---\n"))[0].raw)
+	retry(t, time.Minute, func() error {
+		said := c.call(t, admin, http.MethodGet, "/apis/gateway.envoyproxy.io/v1alpha1/"+types, nil)
+		if said.code != http.StatusOK {
+			return fmt.Errorf("%d %s", said.code, said.text)
+		}
+		return nil
+	})
+}
+
+// The API server takes the resources of docs/envoy-gateway.md as Envoy Gateway defines them. The commands
+// run without a cluster: kubectl prints what it would read and write.
+func TestEnvoyGatewaysResources(t *testing.T) {
+	version := os.Getenv("ENVOY_GATEWAY")
+	c := start(t)
+	const namespace = "envoy-gateway-system"
+	c.namespace(t, namespace)
+	c.define(t, version, "envoyproxies")
+	dir := t.TempDir()
+	write(t, dir+"/patch.yaml", c.sidecar(t, "envoy-*"))
+	const before = `helm() { :; }
+kubectl() { case "$*" in *get*) cat patch.yaml;; *) cat;; esac; }
+`
+	cmd := exec.Command("bash", "-euc",
+		before+strings.Join(guide.Blocks(t, "../../docs/envoy-gateway.md", "Kubernetes", "sh"), ""))
+	cmd.Dir = dir
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	all := objects(t, string(said))
+	if len(all) != 1 || !strings.Contains(string(said), "titrate-agent") {
+		t.Fatalf("%d objects, want an EnvoyProxy with the patch:\n%s", len(all), said)
+	}
+	c.checkTaken(t, all[0])
+}
