@@ -39,6 +39,7 @@ func TestScrape(t *testing.T) {
 	t.Run("every target is up", p.targetsUp)
 	t.Run("metrics are as documented", p.metricsDocumented)
 	t.Run("dashboards show something", p.dashboardsShow)
+	t.Run("rules can be evaluated", p.rulesEvaluated)
 	t.Run("an alert fires and ends", p.alertFires)
 }
 
@@ -230,6 +231,31 @@ func (p prometheus) dashboardsShow(t *testing.T) {
 			}
 		}
 		return strings.Join(empty, "\n")
+	})
+}
+
+// rulesEvaluated: no alert's expression fails on what the system really has, and none fires.
+func (p prometheus) rulesEvaluated(t *testing.T) {
+	eventually(t, func() string {
+		var got struct {
+			Groups []struct {
+				Rules []struct{ Name, Health, LastError, State string }
+			}
+		}
+		p.ask(t, "rules", &got)
+		rules, wrong := 0, ""
+		for _, g := range got.Groups {
+			for _, r := range g.Rules {
+				rules++
+				if r.Health != "ok" || r.State == "firing" {
+					wrong += fmt.Sprintf("%s: %s, %s %s\n", r.Name, r.State, r.Health, r.LastError)
+				}
+			}
+		}
+		if rules == 0 {
+			return "Prometheus has no rules"
+		}
+		return wrong
 	})
 }
 

@@ -133,6 +133,12 @@ func coordinatorRounds() []panel {
 				[2]string{"impossible numbers", in("titrate_report_bounded_total")},
 				[2]string{"unknown pools", in("titrate_report_unknown_pools_total")},
 				[2]string{"losses of history", in("titrate_etcd_history_lost_total")})},
+		{"Refused calls", "Calls to coordinators that were refused, by reason: of callers that are not known " +
+			"(no_credentials, certificate, token), and of known ones whose role does not allow the call. Right is 0.",
+			perSecond, lines, counts("reason", [2]string{"{{reason}}", in("titrate_calls_refused_total")})},
+		{"Access policy", "1 while the access policy, the token file or the key set cannot be read; what was read " +
+			"before is in force. Right is 0.", count, lines,
+			[]query{{"{{instance}}", in("titrate_access_stale")}}},
 	}
 }
 
