@@ -248,7 +248,7 @@ func TestTokensThatAreNotGood(t *testing.T) {
 func TestAuthorization(t *testing.T) {
 	g := withTokens(t)
 	for _, c := range []struct {
-		md     metadata.MD
+		sent   metadata.MD
 		reason string
 	}{
 		{metadata.Pairs("authorization", "Basic b3BzOng="), "not \"Bearer TOKEN\""},
@@ -256,10 +256,10 @@ func TestAuthorization(t *testing.T) {
 		{metadata.Pairs("authorization", "Bearer secret-admin", "authorization", "Bearer secret-editor"), "more than one"},
 		{metadata.MD{}, "no credentials"},
 	} {
-		ctx := metadata.NewIncomingContext(peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{}}), c.md)
+		ctx := metadata.NewIncomingContext(peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{}}), c.sent)
 		_, err := g.admit(ctx, "/titrate.quota.v1alpha1.QuotaService/GetPool", nil)
 		if status.Code(err) != codes.Unauthenticated || !strings.Contains(err.Error(), c.reason) {
-			t.Errorf("%v: %v", c.md, err)
+			t.Errorf("%v: %v", c.sent, err)
 		}
 	}
 	if g.Refused()[byNothing] != 1 {
