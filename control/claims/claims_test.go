@@ -3,6 +3,7 @@ package claims
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/titrate/titrate/control/exchange"
@@ -320,5 +321,37 @@ func TestAnEstimateEnds(t *testing.T) {
 	tb.Heard(1, 2.5)
 	if got := tb.Sums(9, 0, 2+CatchUp).Admitted; got != 3 {
 		t.Errorf("later: %v, want 3", got)
+	}
+}
+
+// A peer that is not heard goes on as it last claimed and makes no room: of a flow, which is
+// split by claims, the others have what it leaves, and do not count on its part.
+func TestSilentPeerMakesNoRoom(t *testing.T) {
+	const silent, heard, key = Peer(1), Peer(2), 9
+	tb := New(Params{Stale: 1, Forget: 15})
+	for _, p := range []Peer{silent, heard} {
+		if _, err := tb.Apply(p, 0, record(1, 1, exchange.KeyClaim{Key: key, Claim: 30, Active: 1})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for now, want := range map[float64]exchange.KeySum{
+		0.5: {Claims: 60, Active: 2},
+		2:   {Claims: 60, Active: 1, Unsaturated: 30},
+		16:  {Claims: 30, Active: 1},
+	} {
+		tb := *tb
+		tb.peers = slices.Clone(tb.peers)
+		tb.Heard(heard, now)
+		got := tb.FlowSums(key, 0, now)
+		if got.Claims != want.Claims || got.Active != want.Active || got.Unsaturated != want.Unsaturated {
+			t.Errorf("after %v s: %+v, want %+v", now, got, want)
+		}
+		if of := tb.Outside(key, 7, now, true); of.Claims != want.Claims || of.Active != want.Active ||
+			of.Unsaturated != want.Unsaturated {
+			t.Errorf("after %v s, of an owner: %+v, want %+v", now, of, want)
+		}
+	}
+	if got := tb.Sums(key, 0, 2); got.Active != 2 {
+		t.Errorf("of a limit: %+v, want both active", got)
 	}
 }

@@ -84,8 +84,8 @@ func (t *Table) KeysOf(id Peer, to []uint64) []uint64 {
 	return to
 }
 
-// Outside returns the sums of a key over all peers that are not in a group.
-func (t *Table) Outside(key uint64, group int32, now float64) (out Outside) {
+// Outside returns the sums of a key over all peers that are not in a group; flow: as FlowSums.
+func (t *Table) Outside(key uint64, group int32, now float64, flow bool) (out Outside) {
 	out.Key = key
 	si, ok := t.keys[key]
 	if !ok {
@@ -101,11 +101,7 @@ func (t *Table) Outside(key uint64, group int32, now float64) (out Outside) {
 		}
 		out.Admitted += t.count(e, now)
 		fresh = t.addSpent(&out.KeySum, e, now, fresh)
-		if t.claims(e, p, now) {
-			out.Claims += e.lineage.Latest.Claim
-			out.Active += e.lineage.Latest.Active
-			out.Unsaturated += e.lineage.Latest.Unsaturated
-		}
+		t.addClaims(&out.KeySum, e, p, now, flow)
 		if e.uses(p) {
 			out.Others++
 		}

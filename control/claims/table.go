@@ -241,7 +241,18 @@ func news(a, b Record) bool {
 // Admitted is extrapolated for unheard peers; Spent is the largest announced within
 // Stale or, failing that, the largest. Epoch changes when the key was evicted in between,
 // and is 0 of a key that is not held.
-func (t *Table) Sums(key uint64, except Peer, now float64) (out exchange.KeySum) {
+func (t *Table) Sums(key uint64, except Peer, now float64) exchange.KeySum {
+	return t.sums(key, except, now, false)
+}
+
+// FlowSums is Sums of a flow, whose share is split by claims and in which nothing is counted.
+// A peer that is not heard for Stale hears nobody either, so it makes no room for others: its
+// claim is Unsaturated, whatever it said.
+func (t *Table) FlowSums(key uint64, except Peer, now float64) exchange.KeySum {
+	return t.sums(key, except, now, true)
+}
+
+func (t *Table) sums(key uint64, except Peer, now float64, flow bool) (out exchange.KeySum) {
 	out.Key = key
 	si, ok := t.keys[key]
 	if !ok {
@@ -258,13 +269,21 @@ func (t *Table) Sums(key uint64, except Peer, now float64) (out exchange.KeySum)
 		}
 		out.Admitted += t.count(e, now)
 		fresh = t.addSpent(&out, e, now, fresh)
-		if t.claims(e, p, now) {
-			out.Claims += e.lineage.Latest.Claim
-			out.Active += e.lineage.Latest.Active
-			out.Unsaturated += e.lineage.Latest.Unsaturated
-		}
+		t.addClaims(&out, e, p, now, flow)
 	}
 	return out
+}
+
+// addClaims adds what one entry claims, if that still counts.
+func (t *Table) addClaims(out *exchange.KeySum, e *entry, p *peer, now float64, flow bool) {
+	switch l := &e.lineage.Latest; {
+	case !t.claims(e, p, now):
+	case flow && now-p.heard >= p.staleAfter(t.p.Stale):
+		out.Claims, out.Unsaturated = out.Claims+l.Claim, out.Unsaturated+l.Claim
+	default:
+		out.Claims, out.Active = out.Claims+l.Claim, out.Active+l.Active
+		out.Unsaturated += l.Unsaturated
+	}
 }
 
 // expected is the count up to which a record is no news: what its peer was taken to go on

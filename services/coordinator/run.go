@@ -166,6 +166,9 @@ func (c timedLoop) Next(r *delivery.Receiver) []delivery.Message { return c.loop
 // Again says that an agent has missed leases.
 func (c timedLoop) Again(r *delivery.Receiver, reason string) { c.loop.Again(r, reason) }
 
+// Left says that an agent has ended its stream in order.
+func (c timedLoop) Left(agent string) { c.loop.Left(agent) }
+
 // Nack says that an agent refused a configuration.
 func (c timedLoop) Nack(agent string, revision int64, reason string) {
 	c.loop.Nack(agent, revision, reason)

@@ -143,7 +143,7 @@ func (t *Aggregator) tellSelf(now time.Duration, key uint64) {
 	}
 	t.ownSeq++
 	t.takeWord(now, &word{from: t.own, seq: t.ownSeq, flow: info.flow, ask: t.owned.IsVoid(0, key), since: now,
-		Outside: t.owned.Outside(key, 0, now.Seconds())})
+		Outside: t.owned.Outside(key, 0, now.Seconds(), info.flow)})
 }
 
 // catchUp is that of the tables.

@@ -79,7 +79,7 @@ func (t *Aggregator) putSum(now time.Duration, m *gossipv1.Packet, to string, ke
 	if info == nil || !t.wantsSum(to, key) {
 		return 0
 	}
-	s := t.owned.Outside(key, t.group(to), now.Seconds())
+	s := t.owned.Outside(key, t.group(to), now.Seconds(), info.flow)
 	out := &gossipv1.Sum{Key: key, Flow: info.flow, Claims: float32(s.Claims), Active: float32(s.Active),
 		Unsaturated: float32(s.Unsaturated), Admitted: s.Admitted, Spent: float32(s.Spent), Others: uint32(s.Others),
 		Epoch: s.Epoch, Ask: t.owned.IsVoid(t.group(to), key)}

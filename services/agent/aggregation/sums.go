@@ -102,7 +102,10 @@ func (t *Aggregator) Sums(now time.Duration, name string, since uint64) (*exchan
 // forgotten.
 func (t *Aggregator) addSum(now time.Duration, s *exchange.Sums, except claims.Peer, name string, at uint64, k *key) {
 	sum := exchange.KeySum{}
-	if k != nil {
+	switch {
+	case k != nil && k.flow:
+		sum = t.table.FlowSums(at, except, now.Seconds())
+	case k != nil:
 		sum = t.table.Sums(at, except, now.Seconds())
 	}
 	switch {

@@ -66,6 +66,8 @@ type Node struct {
 	soon  chan struct{}
 	inbox chan []byte // frames
 
+	joining sync.WaitGroup
+
 	mu       sync.Mutex
 	contacts map[string]*contact
 	senders  map[sender]*contact // those with a session

@@ -1,8 +1,13 @@
 package gossip
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -52,6 +57,42 @@ func TestHalvesFindTogether(t *testing.T) {
 				n.eventually("all four are members", func() bool { return n.sums().Replicas == 4 })
 			}
 		})
+	}
+}
+
+// An agent that stops says so at once, although an address to join does not answer.
+func TestStopsWhileAnAddressDoesNotAnswer(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	n, err := Open(Options{Name: "a", Bind: "127.0.0.1:0", Join: []string{silent.Addr().String()},
+		Log: slog.New(slog.DiscardHandler)}, newState("a", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan error)
+	go func() { ran <- n.Run(ctx) }()
+	attempt, err := silent.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer attempt.Close()
+	cancel()
+	if err := <-ran; err != nil {
+		t.Error(err)
+	}
+	if err := attempt.SetReadDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, attempt); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("Run has waited for the attempt to end: %v", err)
+	}
+	attempt.Close()
+	if err := n.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

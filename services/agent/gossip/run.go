@@ -14,11 +14,12 @@ import (
 )
 
 // Run sends what is due each half period and keeps the cluster together until ctx ends.
-// Close, or Leave, must follow.
+// Close, or Leave, must follow: it ends the attempts to join that are under way, for which
+// Run does not wait. A dead address would keep an agent that stops from saying so.
 func (m *Node) Run(ctx context.Context) error {
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
-	helpers.Go(func() { m.join(ctx) })
+	m.joining.Go(func() { m.join(ctx) })
 	helpers.Go(func() { m.readInbox(ctx) })
 	tick := time.NewTicker(m.o.Period / 2)
 	defer tick.Stop()
@@ -174,4 +175,8 @@ func (m *Node) Leave(patience time.Duration) error {
 }
 
 // Close closes the port without an announcement: to the others a crash.
-func (m *Node) Close() error { return m.list.Shutdown() }
+func (m *Node) Close() error {
+	err := m.list.Shutdown()
+	m.joining.Wait()
+	return err
+}

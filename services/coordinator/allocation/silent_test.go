@@ -61,6 +61,36 @@ func TestSilentAgentKeepsItsMeanDemand(t *testing.T) {
 	}
 }
 
+// An agent that stops in order is forgotten at once, also if its last report had requests.
+func TestAgentThatLeftIsForgotten(t *testing.T) {
+	loop := allocation.New(allocation.Defaults())
+	loop.Configure(&allocation.Config{
+		Pools:   []allocation.Pool{{Name: "api", Capacity: 60}},
+		Tenants: map[string]float64{"light": 1, "greedy": 1},
+	})
+	now := epoch
+	step := func() float64 {
+		now = now.Add(every)
+		loop.Observe(now, "stays", report("greedy", 100))
+		f, _ := shareOf(loop.Step(now), "greedy")
+		return f.Share
+	}
+	for range 40 {
+		loop.Observe(now.Add(every), "goes", report("light", 20))
+		step()
+	}
+	last := report("light", 20)
+	last.Replicas = nil
+	loop.Observe(now.Add(every), "goes", last)
+	loop.Left("goes")
+	for range 40 {
+		step()
+	}
+	if greedy := step(); greedy < 59 {
+		t.Errorf("greedy has %.1f of 60/s 10 s after the other tenant's gateway has left with its agent", greedy)
+	}
+}
+
 // A coordinator that stood still has one short window of reports when it goes on. It says
 // little: the shares stay about where they were.
 func TestOneWindowAfterAPauseSaysLittle(t *testing.T) {

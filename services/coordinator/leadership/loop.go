@@ -167,6 +167,16 @@ func (l *Loop) Report(now time.Time, agent string, r *controlv1.Report) (news bo
 	return l.allocator != nil && l.allocator.Observe(now, agent, report)
 }
 
+// Left notes that an agent has ended its stream in order: it stops, and none of its gateways
+// lives on.
+func (l *Loop) Left(agent string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.allocator != nil {
+		l.allocator.Left(agent)
+	}
+}
+
 // Nack notes that an agent refused a configuration.
 func (l *Loop) Nack(agent string, revision int64, reason string) {
 	l.o.Log.Error("an agent refuses the configuration; the one before stays in force there",

@@ -30,6 +30,8 @@ type Loop interface {
 	Next(r *delivery.Receiver) []delivery.Message
 	// Again says that an agent has missed leases.
 	Again(r *delivery.Receiver, reason string)
+	// Left says that an agent has ended its stream in order, after its last report.
+	Left(agent string)
 	// Nack says that an agent refused a configuration.
 	Nack(agent string, revision int64, reason string)
 	// Ahead says that an agent has obeyed a higher epoch than this coordinator's, or

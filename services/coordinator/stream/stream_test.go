@@ -36,6 +36,7 @@ type recorder struct {
 	nacks   chan string
 	ahead   chan string
 	again   chan string
+	left    chan string
 
 	mu     sync.Mutex
 	leases *controlv1.Leases
@@ -66,6 +67,7 @@ func (r *recorder) Report(agent string, m *controlv1.Report) (news bool) {
 	r.reports <- fmt.Sprintf("%s %d", agent, m.GetSeq())
 	return false
 }
+func (r *recorder) Left(agent string) { r.left <- agent }
 func (r *recorder) Nack(agent string, revision int64, reason string) {
 	r.nacks <- fmt.Sprintf("%s %d %s", agent, revision, reason)
 }
@@ -82,7 +84,7 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	b := &bench{t: t, configuration: config.New(),
 		loop: &recorder{hellos: make(chan string, 64), reports: make(chan string, 64), nacks: make(chan string, 64),
-			ahead: make(chan string, 64), again: make(chan string, 64),
+			ahead: make(chan string, 64), again: make(chan string, 64), left: make(chan string, 64),
 			sent: map[*delivery.Receiver]*controlv1.Leases{}}}
 	b.server = stream.New(b.loop, b.configuration, stream.Limits{Streams: 3}, slog.New(slog.DiscardHandler))
 	g := grpc.NewServer()
@@ -469,5 +471,28 @@ func TestAsk(t *testing.T) {
 	go func() { question(t, x); cancel() }() // it has been asked, and does not answer
 	if r := b.server.Ask(ctx, asking); len(r.Answers) != 0 || !slices.Equal(r.Silent, []string{"old", "x"}) {
 		t.Errorf("x is silent: %+v", r)
+	}
+}
+
+// An agent that closes its side has left in order; one whose stream breaks has not.
+func TestAgentsLeaveInOrder(t *testing.T) {
+	b := newBench(t)
+	b.server.Open(7, 42)
+	ctx, breaks := context.WithCancel(t.Context())
+	broken, err := b.client.Connect(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	say(t, broken, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Hello{
+		Hello: &controlv1.Hello{Agent: "breaks"}}})
+	<-b.loop.hellos
+	breaks()
+	leaves := b.dial("leaves", 0)
+	<-b.loop.hellos
+	if err := leaves.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-b.loop.left; got != "leaves" {
+		t.Errorf("%s has left, its stream broke", got)
 	}
 }
