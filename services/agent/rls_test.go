@@ -121,8 +121,12 @@ func TestRLSOfTwoAgents(t *testing.T) {
 		return left(second) <= left(first)+3
 	})
 	total += unheard
-	for range 20 {
+	for range 20 { // within the delay of the gossip each may spend all that is left
 		total += admitted(t, second, "bob", 5) + admitted(t, first, "bob", 5)
+		b.eventually("both have heard what the other has admitted", func(Status) bool {
+			difference := left(second) - left(first)
+			return -3 <= difference && difference <= 3
+		})
 	}
 	if total < 55 || total > 60+unheard+10 {
 		t.Errorf("%d admitted over both, 60 per day; %d before the second had heard of the first", total, unheard)
