@@ -355,3 +355,15 @@ func TestSilentPeerMakesNoRoom(t *testing.T) {
 		t.Errorf("of a limit: %+v, want both active", got)
 	}
 }
+
+// A peer that is heard again, falls silent for some packets more and speaks of a key only then
+// was silent for all of that time: what it admitted meanwhile was taken to be so much.
+func TestASilenceGoesOn(t *testing.T) {
+	tb := New(Params{Stale: .25, Forget: 15})
+	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 3, Claim: 10, Spent: 3}))
+	tb.Heard(1, 5)
+	apply(t, tb, 1, 5.5, record(1, 2, exchange.KeyClaim{Key: 9, Admitted: 58, Claim: 10, Spent: 4}))
+	if got := tb.Sums(9, 0, 5.5).Admitted; got != 58 {
+		t.Errorf("%v, want the 58 that it has admitted", got)
+	}
+}

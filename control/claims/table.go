@@ -90,6 +90,9 @@ type peer struct {
 // hear notes that the peer is alive, and how long it was silent before.
 func (p *peer) hear(now, stale float64) {
 	if gap := now - p.heard; gap >= p.staleAfter(stale) {
+		if p.heard-p.back < CatchUp { // it has not said yet what it did before
+			gap += p.gap
+		}
 		p.gap, p.back = gap, now
 	}
 	p.heard = max(p.heard, now)
@@ -292,7 +295,7 @@ func (t *Table) addClaims(out *exchange.KeySum, e *entry, p *peer, now float64, 
 func (t *Table) expected(e *entry, p *peer, now float64) float64 {
 	n := max(0, e.lineage.Admitted()-e.repaid)
 	if e.at < p.back && now-p.back < CatchUp && !p.drained { // the first record since its silence
-		n += e.lineage.Latest.Claim * min(p.gap, t.p.Forget)
+		n += e.lineage.Latest.Claim * min(p.gap, p.back-e.at, t.p.Forget)
 	}
 	return n
 }
