@@ -29,13 +29,8 @@ func (t *Table) Leave(id Peer, key, generation, seq uint64) bool {
 
 // Uses reports whether a peer of a group uses a key.
 func (t *Table) Uses(group int32, key uint64) bool {
-	si, ok := t.keys[key]
-	if !ok {
-		return false
-	}
-	for i := t.slots[si].head; i != none; i = t.entries[i].next {
-		e := &t.entries[i]
-		if p := &t.peers[e.peer]; p.group == group && e.uses(p) {
+	for e, p := range t.of(key) {
+		if p.group == group && e.uses(p) {
 			return true
 		}
 	}
@@ -44,12 +39,8 @@ func (t *Table) Uses(group int32, key uint64) bool {
 
 // Used reports whether any peer uses a key.
 func (t *Table) Used(key uint64) bool {
-	si, ok := t.keys[key]
-	if !ok {
-		return false
-	}
-	for i := t.slots[si].head; i != none; i = t.entries[i].next {
-		if e := &t.entries[i]; e.uses(&t.peers[e.peer]) {
+	for e, p := range t.of(key) {
+		if e.uses(p) {
 			return true
 		}
 	}
@@ -58,13 +49,9 @@ func (t *Table) Used(key uint64) bool {
 
 // Groups appends the groups of the peers that use a key, some of them twice.
 func (t *Table) Groups(key uint64, to []int32) []int32 {
-	si, ok := t.keys[key]
-	if !ok {
-		return to
-	}
-	for i := t.slots[si].head; i != none; i = t.entries[i].next {
-		if e := &t.entries[i]; e.uses(&t.peers[e.peer]) {
-			to = append(to, t.peers[e.peer].group)
+	for e, p := range t.of(key) {
+		if e.uses(p) {
+			to = append(to, p.group)
 		}
 	}
 	return to
@@ -85,28 +72,8 @@ func (t *Table) KeysOf(id Peer, to []uint64) []uint64 {
 }
 
 // Outside returns the sums of a key over all peers that are not in a group; flow: as FlowSums.
-func (t *Table) Outside(key uint64, group int32, now float64, flow bool) (out Outside) {
-	out.Key = key
-	si, ok := t.keys[key]
-	if !ok {
-		return out
-	}
-	out.Admitted, out.Epoch = t.slots[si].base, t.slots[si].epoch
-	fresh := false
-	for i := t.slots[si].head; i != none; i = t.entries[i].next {
-		e := &t.entries[i]
-		p := &t.peers[e.peer]
-		if p.group == group {
-			continue
-		}
-		out.Admitted += t.count(e, now)
-		fresh = t.addSpent(&out.KeySum, e, now, fresh)
-		t.addClaims(&out.KeySum, e, p, now, flow)
-		if e.uses(p) {
-			out.Others++
-		}
-	}
-	return out
+func (t *Table) Outside(key uint64, group int32, now float64, flow bool) Outside {
+	return t.addUp(key, now, flow, func(p *peer) bool { return p.group == group })
 }
 
 // keepSpent is how long what a peer has said that is spent stands, in seconds, once the peer
@@ -115,8 +82,7 @@ const keepSpent = 15
 
 // addSpent takes in what one entry sees as spent; fresh tells that one heard within T1 was
 // taken in. Who speaks has heard what the silent ones spent, and that it was refilled.
-func (t *Table) addSpent(out *exchange.KeySum, e *entry, now float64, fresh bool) bool {
-	p := &t.peers[e.peer]
+func (t *Table) addSpent(out *exchange.KeySum, e *entry, p *peer, now float64, fresh bool) bool {
 	if e.void || now-e.at >= keepSpent && (!e.uses(p) || now-p.heard >= t.p.Forget) {
 		return fresh
 	}
@@ -131,14 +97,9 @@ func (t *Table) addSpent(out *exchange.KeySum, e *entry, now float64, fresh bool
 
 // entryOf is the entry of a key at a peer, nil if there is none.
 func (t *Table) entryOf(id Peer, key uint64) *entry {
-	pi, known := t.index[id]
-	si, ok := t.keys[key]
-	if !known || !ok {
-		return nil
-	}
-	for i := t.slots[si].head; i != none; i = t.entries[i].next {
-		if t.entries[i].peer == pi {
-			return &t.entries[i]
+	for e, p := range t.of(key) {
+		if p.id == id {
+			return e
 		}
 	}
 	return nil
@@ -151,8 +112,8 @@ func (t *Table) SetOwner(id Peer, now float64) {
 	p.weight, p.sums = 0, true
 }
 
-// Settle ends all claims of a peer that will tell no more of them; its counts stay.
-func (t *Table) Settle(id Peer) {
+// EndClaims ends all claims of a peer that will tell no more of them; its counts stay.
+func (t *Table) EndClaims(id Peer) {
 	pi, ok := t.index[id]
 	if !ok || t.peers[pi].held == 0 {
 		return
@@ -181,24 +142,15 @@ func (t *Table) Reduce(id Peer, key uint64, by exchange.KeyClaim) bool {
 // anew: they were not asked to tell of changes. What each of them has admitted counts, when
 // it speaks again, as far as it still sees it as spent, as when it is heard first.
 func (t *Table) Void(key uint64, now float64) {
-	si, ok := t.keys[key]
-	if !ok {
-		return
-	}
-	for i := t.slots[si].head; i != none; i = t.entries[i].next {
-		e := &t.entries[i]
-		e.void = e.void || now-e.at >= t.p.Stale && e.uses(&t.peers[e.peer])
+	for e, p := range t.of(key) {
+		e.void = e.void || now-e.at >= t.p.Stale && e.uses(p)
 	}
 }
 
 // IsVoid reports whether a peer of a group has not spoken of a key since its count was voided.
 func (t *Table) IsVoid(group int32, key uint64) bool {
-	si, ok := t.keys[key]
-	if !ok {
-		return false
-	}
-	for i := t.slots[si].head; i != none; i = t.entries[i].next {
-		if e := &t.entries[i]; e.void && t.peers[e.peer].group == group {
+	for e, p := range t.of(key) {
+		if e.void && p.group == group {
 			return true
 		}
 	}

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"iter"
 	"math"
 
 	"github.com/titrate/titrate/control/exchange"
@@ -187,7 +188,7 @@ func (t *Table) unlink(s *slot, pi int32, now float64) {
 		if e.peer != pi {
 			continue
 		}
-		s.base += t.count(e, now)
+		s.base += t.count(e, &t.peers[pi], now)
 		t.peers[pi].held--
 		e.peer = none
 		t.spare = append(t.spare, *link)
@@ -245,36 +246,50 @@ func news(a, b Record) bool {
 // Stale or, failing that, the largest. Epoch changes when the key was evicted in between,
 // and is 0 of a key that is not held.
 func (t *Table) Sums(key uint64, except Peer, now float64) exchange.KeySum {
-	return t.sums(key, except, now, false)
+	return t.addUp(key, now, false, func(p *peer) bool { return p.id == except }).KeySum
 }
 
 // FlowSums is Sums of a flow, whose share is split by claims and in which nothing is counted.
 // A peer that is not heard for Stale hears nobody either, so it makes no room for others: its
 // claim is Unsaturated, whatever it said.
 func (t *Table) FlowSums(key uint64, except Peer, now float64) exchange.KeySum {
-	return t.sums(key, except, now, true)
+	return t.addUp(key, now, true, func(p *peer) bool { return p.id == except }).KeySum
 }
 
-func (t *Table) sums(key uint64, except Peer, now float64, flow bool) (out exchange.KeySum) {
+// addUp adds up what the peers that are not left out do with one key.
+func (t *Table) addUp(key uint64, now float64, flow bool, leaveOut func(*peer) bool) (out Outside) {
 	out.Key = key
-	si, ok := t.keys[key]
-	if !ok {
-		return out
+	if si, ok := t.keys[key]; ok {
+		out.Admitted, out.Epoch = t.slots[si].base, t.slots[si].epoch
 	}
-	s := &t.slots[si]
-	out.Admitted, out.Epoch = s.base, s.epoch
 	fresh := false
-	for i := s.head; i != none; i = t.entries[i].next {
-		e := &t.entries[i]
-		p := &t.peers[e.peer]
-		if p.id == except {
+	for e, p := range t.of(key) {
+		if leaveOut(p) {
 			continue
 		}
-		out.Admitted += t.count(e, now)
-		fresh = t.addSpent(&out, e, now, fresh)
-		t.addClaims(&out, e, p, now, flow)
+		out.Admitted += t.count(e, p, now)
+		fresh = t.addSpent(&out.KeySum, e, p, now, fresh)
+		t.addClaims(&out.KeySum, e, p, now, flow)
+		if e.uses(p) {
+			out.Others++
+		}
 	}
 	return out
+}
+
+// of are the entries of a key with their peers; none of a key that is not held.
+func (t *Table) of(key uint64) iter.Seq2[*entry, *peer] {
+	return func(yield func(*entry, *peer) bool) {
+		si, ok := t.keys[key]
+		if !ok {
+			return
+		}
+		for i := t.slots[si].head; i != none; i = t.entries[i].next {
+			if e := &t.entries[i]; !yield(e, &t.peers[e.peer]) {
+				return
+			}
+		}
+	}
 }
 
 // addClaims adds what one entry claims, if that still counts.
@@ -319,8 +334,7 @@ func (t *Table) claims(e *entry, p *peer, now float64) bool {
 
 // count is an entry's cumulative count, extrapolated while its peer is unheard, and after
 // that until the peer speaks of the key again, for CatchUp at most.
-func (t *Table) count(e *entry, now float64) float64 {
-	p := &t.peers[e.peer]
+func (t *Table) count(e *entry, p *peer, now float64) float64 {
 	switch {
 	case e.void:
 		return 0

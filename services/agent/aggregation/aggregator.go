@@ -86,9 +86,11 @@ type Aggregator struct {
 	replicas map[string]*replica
 	last     claims.Peer
 	locals   map[process]*local
-	numbered map[int32]*local // as items of the delivery name them
-	numbers  int32
-	remotes  map[string]*remote
+	// localsByName are the same by name and generation; nil: to be made.
+	localsByName []*local
+	numbered     map[int32]*local // as items of the delivery name them
+	numbers      int32
+	remotes      map[string]*remote
 	// remotesByName are the same by name; nil: to be made.
 	remotesByName []*remote
 
@@ -106,8 +108,8 @@ type Aggregator struct {
 	everybody []bool           // by number: it tells all agents its claims, and takes no sums
 	sources   map[agentLife]*source
 	own       *source  // this agent as an owner
-	ownSeq    uint64   // of its words to itself
-	words     []uint64 // keys of which a word waits
+	ownSeq    uint64   // of its sums to itself
+	waiting   []uint64 // keys of which a new owner's sum waits
 	rests     []*rest  // in the order in which they end
 	users     []int32  // memory
 

@@ -2,6 +2,8 @@ package aggregation
 
 import (
 	"cmp"
+	"iter"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -78,7 +80,7 @@ func (t *Aggregator) Connect(now time.Duration, name string, generation uint64, 
 	o := t.locals[id]
 	if o == nil {
 		o = t.newLocal(now, id)
-		t.locals[id] = o
+		t.locals[id], t.localsByName = o, nil
 	}
 	again := o.presence != connected
 	o.weight, o.presence, o.linked, o.heard, o.silence = weight(w), connected, now, now, silence{}
@@ -310,7 +312,7 @@ func (t *Aggregator) sweep(now time.Duration, o *local) {
 func (t *Aggregator) Forget(now time.Duration, name string, generation uint64) {
 	o := t.locals[process{name, generation}]
 	delete(t.locals, process{name, generation})
-	t.counted = -1
+	t.localsByName, t.counted = nil, -1
 	if o != nil {
 		delete(t.numbered, o.number)
 		for _, key := range o.keys.keys {
@@ -342,12 +344,21 @@ func (t *Aggregator) release(now time.Duration, name string) {
 
 // sortedLocals are the local replicas by name and generation.
 func (t *Aggregator) sortedLocals() []*local {
-	out := make([]*local, 0, len(t.locals))
-	for _, o := range t.locals {
-		out = append(out, o)
+	if t.localsByName == nil {
+		t.localsByName = slices.SortedFunc(maps.Values(t.locals), func(a, b *local) int {
+			return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.generation, b.generation))
+		})
 	}
-	slices.SortFunc(out, func(a, b *local) int {
-		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.generation, b.generation))
-	})
-	return out
+	return t.localsByName
+}
+
+// localsOf are those that have announced a key.
+func (t *Aggregator) localsOf(at uint64) iter.Seq[*local] {
+	return func(yield func(*local) bool) {
+		for _, o := range t.sortedLocals() {
+			if o.keys.get(at) != nil && !yield(o) {
+				return
+			}
+		}
+	}
 }

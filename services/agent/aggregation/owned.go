@@ -142,7 +142,7 @@ func (t *Aggregator) tellSelf(now time.Duration, key uint64) {
 		return
 	}
 	t.ownSeq++
-	t.takeWord(now, &word{from: t.own, seq: t.ownSeq, flow: info.flow, ask: t.owned.IsVoid(0, key), since: now,
+	t.takeSum(now, &ownerSum{from: t.own, seq: t.ownSeq, flow: info.flow, ask: t.owned.IsVoid(0, key), since: now,
 		Outside: t.owned.Outside(key, 0, now.Seconds(), info.flow)})
 }
 
@@ -152,11 +152,11 @@ const catchUp = claims.CatchUp * time.Second
 // silence is a replica that is not heard: it is taken to go on at its last claims, so the
 // sums of its keys change with time.
 type silence struct {
-	on     bool
-	keys   []uint64
-	next   int
-	back   float64       // when the last one ended, as the table knows it
-	settle time.Duration // when the estimate of the last one is taken back; 0: it was
+	on       bool
+	keys     []uint64
+	next     int
+	back     float64       // when the last one ended, as the table knows it
+	takeBack time.Duration // when the estimate of the last one is taken back; 0: it was
 }
 
 // extrapolate has the sums brought up to date of the keys of one in a table that was heard
@@ -168,9 +168,9 @@ func (t *Aggregator) extrapolate(now time.Duration, in *claims.Table, id claims.
 	speaks := quiet < max(stale(t.o.Period), mayStaySilent(promise))
 	switch {
 	case speaks && (s.on || back > s.back):
-		*s, all = silence{back: back, settle: now + catchUp}, in.KeysOf(id, nil)
-	case speaks && s.settle > 0 && now >= s.settle:
-		s.settle, all = 0, in.KeysOf(id, nil)
+		*s, all = silence{back: back, takeBack: now + catchUp}, in.KeysOf(id, nil)
+	case speaks && s.takeBack > 0 && now >= s.takeBack:
+		s.takeBack, all = 0, in.KeysOf(id, nil)
 	case speaks:
 	case !s.on:
 		s.on, s.keys = true, in.KeysOf(id, nil)
@@ -190,7 +190,7 @@ func (t *Aggregator) extrapolate(now time.Duration, in *claims.Table, id claims.
 // do not change.
 func (t *Aggregator) Advance(now time.Duration) {
 	t.hearLocals(now)
-	t.settleWords(now)
+	t.installWaiting(now)
 	t.endRests(now)
 	owned := func(now time.Duration, key uint64) { t.tellUsers(now, key, -1, false) }
 	for _, o := range t.sortedLocals() {

@@ -16,7 +16,7 @@ import (
 // they were there before: what they were told meanwhile is lost. O(keys) when the agents
 // change.
 func (t *Aggregator) SetOwners(now time.Duration, others, back []string) {
-	if len(back) == 0 && t.sameOwners(others) {
+	if len(back) == 0 && slices.Equal(t.owners.names[1:], others) {
 		return
 	}
 	wasSmall, c := t.small(), t.owners.to(append([]string{t.o.Agent}, others...), back)
@@ -54,10 +54,8 @@ func (t *Aggregator) SetOwners(now time.Duration, others, back []string) {
 
 // registerAt has the claims here told to an owner again.
 func (t *Aggregator) registerAt(now time.Duration, owner string, at uint64, k *key) {
-	for _, o := range t.sortedLocals() {
-		if o.keys.get(at) != nil {
-			t.sendClaim(now, owner, o, at, k, true, true)
-		}
+	for o := range t.localsOf(at) {
+		t.sendClaim(now, owner, o, at, k, true, true)
 	}
 }
 
@@ -83,26 +81,11 @@ func (t *Aggregator) tellOthers(now time.Duration, at uint64, k *key, c change, 
 	if wasSmall && t.small() {
 		names = c.joined.names
 	}
-	for _, o := range t.sortedLocals() {
-		if o.keys.get(at) == nil {
-			continue
-		}
+	for o := range t.localsOf(at) {
 		for _, name := range names {
 			t.sendClaim(now, name, o, at, k, false, true)
 		}
 	}
-}
-
-func (t *Aggregator) sameOwners(others []string) bool {
-	if len(t.owners.names) != len(others)+1 {
-		return false
-	}
-	for i, name := range others {
-		if t.owners.names[i+1] != name {
-			return false
-		}
-	}
-	return true
 }
 
 // moveTo registers the claims here at another owner.
@@ -115,10 +98,7 @@ func (t *Aggregator) moveTo(now time.Duration, owner string, at uint64, k *key) 
 	if k.before == owner {
 		k.before = ""
 	}
-	for _, o := range t.sortedLocals() {
-		if o.keys.get(at) == nil {
-			continue
-		}
+	for o := range t.localsOf(at) {
 		t.sendClaim(now, owner, o, at, k, true, true)
 		if former != "" {
 			t.sendClaim(now, former, o, at, k, false, true)
@@ -157,10 +137,8 @@ func (t *Aggregator) small() bool { return len(t.owners.names) <= t.o.Everybody 
 
 // tellClaims has the claims of all gateways here told.
 func (t *Aggregator) tellClaims(now time.Duration, at uint64, k *key, urgent bool) {
-	for _, o := range t.sortedLocals() {
-		if o.keys.get(at) != nil {
-			t.tellClaim(now, o, at, k, urgent, false)
-		}
+	for o := range t.localsOf(at) {
+		t.tellClaim(now, o, at, k, urgent, false)
 	}
 }
 

@@ -143,11 +143,11 @@ func (t *Aggregator) receive(now time.Duration, p *remote, from Sender, r *gossi
 func (t *Aggregator) hear(now time.Duration, p *remote, from Sender, r *gossipv1.Replica) {
 	p.agent, p.heard, p.promise = from.Agent, now, from.Promise
 	if from.Owners && !p.owners {
-		t.table.Settle(p.of.id) // what it claimed in version 2
+		t.table.EndClaims(p.of.id) // what it claimed in version 2
 	}
 	if p.owners && !from.Owners { // an older build took the place of its agent
 		keys := t.owned.KeysOf(p.of.id, nil)
-		t.owned.Settle(p.of.id)
+		t.owned.EndClaims(p.of.id)
 		t.changed(now, nil, keys)
 	}
 	p.owners = from.Owners

@@ -32,13 +32,13 @@ const listen = 250 * time.Millisecond
 
 // use is how this agent uses a key.
 type use struct {
-	owner  string  // at which the claims here are registered; "": none is
-	before string  // the former owner, at which they are, too, as long as its sum holds
-	source *source // whose sum holds; nil: none was heard
-	epoch  uint32  // of that sum
-	others int     // how many replicas are in that sum
-	next   *word   // of the new owner, not in force yet
-	rest   *rest   // of a former owner's claims, nil: nothing
+	owner  string    // at which the claims here are registered; "": none is
+	before string    // the former owner, at which they are, too, as long as its sum holds
+	source *source   // whose sum holds; nil: none was heard
+	epoch  uint32    // of that sum
+	others int       // how many replicas are in that sum
+	next   *ownerSum // of the new owner, not in force yet
+	rest   *rest     // of a former owner's claims, nil: nothing
 }
 
 // rest is what a new owner's sum lacks of the former one's.
@@ -62,8 +62,8 @@ type source struct {
 	silence        silence
 }
 
-// word is what an owner says of a key.
-type word struct {
+// ownerSum is what an owner says of a key.
+type ownerSum struct {
 	from  *source
 	seq   uint64 // of the packet
 	flow  bool
@@ -72,8 +72,8 @@ type word struct {
 	claims.Outside
 }
 
-// record is the word as the table has it.
-func (w *word) record() claims.Record {
+// record is the sum as the table has it.
+func (w *ownerSum) record() claims.Record {
 	return claims.Record{KeyClaim: exchange.KeyClaim{Key: w.Key, Claim: w.Claims, Active: w.Active,
 		Unsaturated: w.Unsaturated, Admitted: w.Admitted, Spent: w.Spent}, Generation: 1, Seq: w.seq}
 }
@@ -104,7 +104,7 @@ func (t *Aggregator) follow(k *key, s *source) {
 
 // dropSources forgets owners whose sums hold for no key any more.
 func (t *Aggregator) dropSources(now time.Duration) {
-	if len(t.words) > 0 {
+	if len(t.waiting) > 0 {
 		return // of one that is about to hold
 	}
 	for at, s := range t.sources {
@@ -126,11 +126,11 @@ func (t *Aggregator) ReceiveSums(now time.Duration, from Sender, seq uint64, sum
 	t.table.Heard(s.id, now.Seconds())
 	s.heard, s.promise = now, from.Promise
 	for _, m := range sums {
-		w := word{from: s, seq: seq, flow: m.GetFlow(), ask: m.GetAsk(), since: now}
+		w := ownerSum{from: s, seq: seq, flow: m.GetFlow(), ask: m.GetAsk(), since: now}
 		w.Key, w.Claims, w.Active = m.GetKey(), float64(m.GetClaims()), float64(m.GetActive())
 		w.Unsaturated, w.Admitted, w.Spent = float64(m.GetUnsaturated()), m.GetAdmitted(), float64(m.GetSpent())
 		w.Others, w.Epoch = int(m.GetOthers()), m.GetEpoch()
-		t.takeWord(now, &w)
+		t.takeSum(now, &w)
 	}
 }
 
@@ -138,8 +138,8 @@ func (t *Aggregator) ReceiveSums(now time.Duration, from Sender, seq uint64, sum
 // have gone on: it is missed once then.
 func mayStaySilent(promise time.Duration) time.Duration { return promise + promise/2 }
 
-// takeWord takes what an owner says of a key.
-func (t *Aggregator) takeWord(now time.Duration, w *word) {
+// takeSum takes what an owner says of a key.
+func (t *Aggregator) takeSum(now time.Duration, w *ownerSum) {
 	if w.record().Validate() != nil {
 		t.refused++
 		return
@@ -147,15 +147,15 @@ func (t *Aggregator) takeWord(now time.Duration, w *word) {
 	k := t.keys.get(w.Key)
 	switch {
 	case (k == nil || k.owner == "") && !t.small():
-		t.refuseWord(now, w)
+		t.refuseSum(now, w)
 		return
 	case (k == nil || k.source != w.from) && w.from.agent != t.ownerOf(w.Key, k):
-		return // a late word of a former owner
+		return // a late sum of a former owner
 	case k == nil || k.source == nil || k.source == w.from || w.Others >= k.others:
 		t.install(now, k, w)
 		return
 	case k.next == nil || k.next.from != w.from:
-		t.words = append(t.words, w.Key)
+		t.waiting = append(t.waiting, w.Key)
 	case k.next.seq > w.seq:
 		return
 	default:
@@ -164,9 +164,9 @@ func (t *Aggregator) takeWord(now time.Duration, w *word) {
 	k.next = w
 }
 
-// refuseWord tells an owner that nobody here uses a key: what it was told when the use ended
+// refuseSum tells an owner that nobody here uses a key: what it was told when the use ended
 // was lost, if memberlist took it for dead then.
-func (t *Aggregator) refuseWord(now time.Duration, w *word) {
+func (t *Aggregator) refuseSum(now time.Duration, w *ownerSum) {
 	if w.from == t.own {
 		return
 	}
@@ -188,22 +188,22 @@ func (t *Aggregator) ownerOf(at uint64, k *key) string {
 	return t.owners.of(at)
 }
 
-// settleWords installs the words of new owners that have waited for long enough.
-func (t *Aggregator) settleWords(now time.Duration) {
-	for len(t.words) > 0 {
-		k := t.keys.get(t.words[0])
+// installWaiting has the sums of new owners hold that have waited for long enough.
+func (t *Aggregator) installWaiting(now time.Duration) {
+	for len(t.waiting) > 0 {
+		k := t.keys.get(t.waiting[0])
 		if k != nil && k.next != nil && now-k.next.since < listen {
 			return
 		}
-		t.words = t.words[1:]
+		t.waiting = t.waiting[1:]
 		if k != nil && k.next != nil {
 			t.install(now, k, k.next)
 		}
 	}
 }
 
-// install has an owner's word hold; k is nil for a key that is not known here.
-func (t *Aggregator) install(now time.Duration, k *key, w *word) {
+// install has an owner's sum hold; k is nil for a key that is not known here.
+func (t *Aggregator) install(now time.Duration, k *key, w *ownerSum) {
 	r := w.record()
 	outcome, err := t.table.Apply(w.from.id, now.Seconds(), r)
 	switch {
@@ -237,7 +237,7 @@ func (t *Aggregator) install(now time.Duration, k *key, w *word) {
 }
 
 // change goes from the sum of one owner to that of another, see above.
-func (t *Aggregator) change(now time.Duration, k *key, w *word) {
+func (t *Aggregator) change(now time.Duration, k *key, w *ownerSum) {
 	former := k.source
 	if former != nil {
 		former.keys++ // until what is left of its sum goes
@@ -292,17 +292,15 @@ func (r *rest) ended(t *Aggregator) bool {
 	return k == nil || k.rest != r
 }
 
-// leaveFormer withdraws the claims at the owner before, once the new one's word holds.
+// leaveFormer withdraws the claims at the owner before, once the sum of the new one holds.
 func (t *Aggregator) leaveFormer(now time.Duration, at uint64, k *key) {
 	if k.before == "" || k.source.agent != k.owner {
 		return
 	}
 	former := k.before
 	k.before = ""
-	for _, o := range t.sortedLocals() {
-		if o.keys.get(at) != nil {
-			o.seq++ // what it leaves is newer than what it claimed
-			t.sendClaim(now, former, o, at, k, false, true)
-		}
+	for o := range t.localsOf(at) {
+		o.seq++ // what it leaves is newer than what it claimed
+		t.sendClaim(now, former, o, at, k, false, true)
 	}
 }
