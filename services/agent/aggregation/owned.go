@@ -22,6 +22,7 @@ const tellAtOnce = 512
 type ownedKey struct {
 	flow    bool
 	touched time.Duration // a record came last
+	moved   bool          // counts were voided for one that was known to an owner before
 }
 
 // group returns the number of an agent.
@@ -64,9 +65,12 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, group int32, r
 	if r.left && !known {
 		return
 	}
-	fresh := !known || r.ask
-	if fresh && !r.left {
-		t.voidLone(now, r.Key, group)
+	fresh, void := !known || r.ask, false
+	if !t.small() { // else nobody is told to be alone
+		void = t.owned.IsVoid(group, r.Key)
+		if fresh && !r.left {
+			t.voidLone(now, group, &r)
+		}
 	}
 	if !r.left || r.Admitted > 0 {
 		var err error
@@ -88,8 +92,9 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, group int32, r
 	if !r.left {
 		info.flow = r.flow
 	}
-	if r.known && outcome == claims.Applied && (!known || !t.small()) {
-		t.owned.Renew(r.Key) // of many agents an owner may be one again, and was told through others meanwhile
+	// Of many agents an owner may be one again: others were told of a claim meanwhile.
+	if outcome == claims.Applied && (r.known && (!known || !t.small()) || void && info.moved) {
+		t.owned.Renew(r.Key)
 	}
 	switch {
 	case fresh || outcome == claims.Applied:
@@ -101,18 +106,19 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, group int32, r
 
 // voidLone voids what the one agent that has used a key by itself has said of its counts,
 // when another agent comes: an agent that is alone does not tell what changes. It is asked to
-// tell all of it now.
-func (t *Aggregator) voidLone(now time.Duration, key uint64, comes int32) {
-	if t.small() {
-		return // nobody is told to be alone
-	}
-	t.users = t.owned.Groups(key, t.users[:0])
+// tell all of it now. That is news to one that has not used the key before, and none to one
+// that only comes from another owner.
+func (t *Aggregator) voidLone(now time.Duration, comes int32, r *told) {
+	t.users = t.owned.Groups(r.Key, t.users[:0])
 	for _, g := range t.users {
 		if g == comes || g != t.users[0] {
 			return
 		}
 	}
-	t.owned.Void(key, now.Seconds())
+	t.owned.Void(r.Key, now.Seconds())
+	if info := t.ours.get(r.Key); info != nil {
+		info.moved = r.known
+	}
 }
 
 // tellUsers has the users of a key told its new sums, but for those that add up themselves.
