@@ -5,6 +5,12 @@ import "github.com/titrate/titrate/control/exchange"
 // An owner of keys adds up what the peers of all groups but one claim: a group is the
 // replicas of one agent, which adds up its own.
 
+// nobody is no peer, and noGroup no group.
+const (
+	nobody  Peer  = 0
+	noGroup int32 = -1
+)
+
 // Outside is what all peers outside a group do with one key.
 type Outside struct {
 	exchange.KeySum
@@ -73,7 +79,7 @@ func (t *Table) KeysOf(id Peer, to []uint64) []uint64 {
 
 // Outside returns the sums of a key over all peers that are not in a group; flow: as FlowSums.
 func (t *Table) Outside(key uint64, group int32, now float64, flow bool) Outside {
-	return t.addUp(key, now, flow, func(p *peer) bool { return p.group == group })
+	return t.addUp(key, nobody, group, now, flow)
 }
 
 // keepSpent is how long what a peer has said that is spent stands, in seconds, once the peer

@@ -7,7 +7,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 )
 
-// Peer identifies a replica over its restarts.
+// Peer identifies a replica over its restarts; 0 is nobody.
 type Peer uint64
 
 // Params configures a Table.
@@ -246,31 +246,33 @@ func news(a, b Record) bool {
 // Stale or, failing that, the largest. Epoch changes when the key was evicted in between,
 // and is 0 of a key that is not held.
 func (t *Table) Sums(key uint64, except Peer, now float64) exchange.KeySum {
-	return t.addUp(key, now, false, func(p *peer) bool { return p.id == except }).KeySum
+	return t.addUp(key, except, noGroup, now, false).KeySum
 }
 
 // FlowSums is Sums of a flow, whose share is split by claims and in which nothing is counted.
 // A peer that is not heard for Stale hears nobody either, so it makes no room for others: its
 // claim is Unsaturated, whatever it said.
 func (t *Table) FlowSums(key uint64, except Peer, now float64) exchange.KeySum {
-	return t.addUp(key, now, true, func(p *peer) bool { return p.id == except }).KeySum
+	return t.addUp(key, except, noGroup, now, true).KeySum
 }
 
-// addUp adds up what the peers that are not left out do with one key.
-func (t *Table) addUp(key uint64, now float64, flow bool, leaveOut func(*peer) bool) (out Outside) {
+// addUp adds up what all peers do with one key, but for one peer and those of one group.
+func (t *Table) addUp(key uint64, except Peer, group int32, now float64, flow bool) (out Outside) {
 	out.Key = key
-	if si, ok := t.keys[key]; ok {
-		out.Admitted, out.Epoch = t.slots[si].base, t.slots[si].epoch
+	si, ok := t.keys[key]
+	if !ok {
+		return out
 	}
+	out.Admitted, out.Epoch = t.slots[si].base, t.slots[si].epoch
 	fresh := false
 	for e, p := range t.of(key) {
-		if leaveOut(p) {
+		if p.id == except || p.group == group {
 			continue
 		}
 		out.Admitted += t.count(e, p, now)
 		fresh = t.addSpent(&out.KeySum, e, p, now, fresh)
 		t.addClaims(&out.KeySum, e, p, now, flow)
-		if e.uses(p) {
+		if group != noGroup && e.uses(p) {
 			out.Others++
 		}
 	}
