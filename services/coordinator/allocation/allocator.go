@@ -79,10 +79,10 @@ func (al *Allocator) Connect(now time.Time, name string, replicas []Replica) {
 	a.connect(now, a.usable(replicas))
 }
 
-// Left forgets an agent that stops in order, if its last report named no gateway: what its
-// last window had of requests does not go on.
+// Left forgets an agent that stops in order, if its last report named no gateway and none is
+// awaited: what its last window had of requests does not go on.
 func (al *Allocator) Left(name string) {
-	if a := al.agents[name]; a != nil && len(a.replicas) == 0 {
+	if a := al.agents[name]; a != nil && a.withoutGateways() {
 		delete(al.agents, name)
 	}
 }

@@ -139,6 +139,9 @@ func (a *agent) setReplicas(replicas []Replica) {
 	})
 }
 
+// withoutGateways reports whether the agent has no gateway, and none that may come back to it.
+func (a *agent) withoutGateways() bool { return len(a.replicas)+len(a.awaited) == 0 }
+
 // expireAwaited forgets the replicas that have not come back in time.
 func (a *agent) expireAwaited(now time.Time) {
 	if now.After(a.until) {
@@ -242,7 +245,7 @@ func (a *agent) closeWindows(now time.Time) {
 // followMeans moves the means to the rates of windows of length span, with the time
 // constant smoothing. Gateways that have left leave nothing behind.
 func (a *agent) followMeans(span, smoothing time.Duration) {
-	left, g := len(a.replicas)+len(a.awaited) == 0, gain(span, smoothing)
+	left, g := a.withoutGateways(), gain(span, smoothing)
 	for _, e := range a.order {
 		if left {
 			e.mean = e.rate

@@ -91,6 +91,34 @@ func TestAgentThatLeftIsForgotten(t *testing.T) {
 	}
 }
 
+// The gateways that an agent had before it was restarted may still run: while they are awaited,
+// the agent's stop does not give their part away.
+func TestAgentThatLeavesWhileGatewaysAreAwaitedStays(t *testing.T) {
+	loop := allocation.New(allocation.Defaults())
+	loop.Configure(&allocation.Config{
+		Pools:   []allocation.Pool{{Name: "api", Capacity: 60}},
+		Tenants: map[string]float64{"light": 1, "greedy": 1},
+	})
+	now := epoch
+	step := func() float64 {
+		now = now.Add(every)
+		loop.Observe(now, "stays", report("greedy", 100))
+		f, _ := shareOf(loop.Step(now), "greedy")
+		return f.Share
+	}
+	for range 40 {
+		loop.Observe(now.Add(every), "goes", report("light", 20))
+		step()
+	}
+	loop.Connect(now, "goes", nil)
+	loop.Left("goes")
+	for range 8 { // 2 s, in which its gateway may still come back
+		if greedy := step(); greedy > 45 {
+			t.Fatalf("greedy has %.1f of 60/s beside a gateway with 20/s that is awaited", greedy)
+		}
+	}
+}
+
 // A coordinator that stood still has one short window of reports when it goes on. It says
 // little: the shares stay about where they were.
 func TestOneWindowAfterAPauseSaysLittle(t *testing.T) {
