@@ -172,6 +172,9 @@ func TestAnAgentIsItself(t *testing.T) {
 			t.Errorf("%s as %s: %v", c.id, c.agent, err)
 		}
 	}
+	if got := g.Refused()[byRole]; got != 5 {
+		t.Errorf("%d refusals are counted, want 5", got)
+	}
 	if g.streams.all() != nil {
 		t.Error("a stream that has ended is still held")
 	}

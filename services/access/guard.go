@@ -162,10 +162,8 @@ func (g *Guard) admit(ctx context.Context, method string, names []string) (*Call
 	if err != nil {
 		return nil, err
 	}
-	least := need(method)
-	policy := g.current()
-	if g.permits(policy, c, least, names) {
-		c.grants = policy.of(c)
+	c.grants = g.current().of(c)
+	if g.permits(c, c.grants, need(method), names) {
 		return c, nil
 	}
 	if c.By == "" && g.takesTokens() {
@@ -178,8 +176,9 @@ func (g *Guard) admit(ctx context.Context, method string, names []string) (*Call
 		method[strings.LastIndexByte(method, '/')+1:], g.missing(c))
 }
 
-// permits reports whether a caller may do what needs a role, to the named resources.
-func (g *Guard) permits(p *Policy, c *Caller, least Role, names []string) bool {
+// permits reports whether a caller with the grants may do what needs a role, to the named
+// resources.
+func (g *Guard) permits(c *Caller, grants []Grant, least Role, names []string) bool {
 	switch least {
 	case "":
 		return false
@@ -192,7 +191,7 @@ func (g *Guard) permits(p *Policy, c *Caller, least Role, names []string) bool {
 			return true
 		}
 	}
-	return allowed(p.of(c), least, names)
+	return allowed(grants, least, names)
 }
 
 // authenticate returns who calls: by its token if it sends one, else by its certificate.

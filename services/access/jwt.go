@@ -134,11 +134,9 @@ func (j *jwts) verify(t *jwt.JSONWebToken, claims *jwt.Claims, all *map[string]a
 		if header.KeyID != "" && header.KeyID != key.KeyID || key.Algorithm != "" && key.Algorithm != header.Algorithm {
 			continue
 		}
-		var payload json.RawMessage
-		if t.Claims(key.Key, &payload) != nil {
-			continue // not of this key, or not JSON
+		if err := t.Claims(key.Key, claims, all); !errors.Is(err, jose.ErrCryptoFailure) {
+			return err // nil, or what is wrong with a JWT of this key
 		}
-		return t.Claims(key.Key, claims, all)
 	}
 	return fmt.Errorf("the JWT's signature (key id %q, %s) is of no key in --jwks", header.KeyID, header.Algorithm)
 }

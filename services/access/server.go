@@ -17,12 +17,14 @@ import (
 // verbs are what a caller can ask about, each with a method that does it.
 var verbs = map[string]string{
 	"get": "GetPool", "list": "ListPools", "why": "Why", "top": "Top", "plan": "Plan", "history": "ListRevisions",
-	"check": "Check", "apply": "Apply", "create": "CreateLimit", "update": "UpdateLimit", "delete": "DeleteLimit",
+	"check": "Check", "apply": "Apply", "create": "CreateLimit", "update": "UpdateLimit", deletes: "DeleteLimit",
 	"rollback": "Rollback",
 }
 
-// connect is the verb of agents.
-const connect = "connect"
+const (
+	connect = "connect" // the verb of agents
+	deletes = "delete"
+)
 
 // Server says to callers what they may do.
 type Server struct {
@@ -51,8 +53,7 @@ func (s *Server) GetAccess(ctx context.Context, r *quotav1.GetAccessRequest) (*q
 	if !c.Expires.IsZero() {
 		out.ExpireTime = timestamppb.New(c.Expires)
 	}
-	policy := s.guard.current()
-	for _, g := range policy.of(c) {
+	for _, g := range c.grants {
 		out.Grants = append(out.Grants, &quotav1.AccessGrant{Role: string(g.Role), Tenants: g.Tenants,
 			Ceiling: g.Ceiling.String()})
 	}
@@ -63,16 +64,20 @@ func (s *Server) GetAccess(ctx context.Context, r *quotav1.GetAccessRequest) (*q
 	if r.GetResource() != "" {
 		names = []string{r.GetResource()}
 	}
-	if out.Allowed = s.guard.permits(policy, c, least, names); !out.Allowed {
+	if !s.guard.permits(c, c.grants, least, names) {
 		out.Reason = s.guard.missing(c)
+	} else if r.GetVerb() == deletes {
+		// What is changed is not part of the question, but what a ceiling keeps is.
+		out.Reason = status.Convert(Ceilings{}.Delete(ctx, r.GetResource())).Message()
 	}
+	out.Allowed = out.Reason == ""
 	return out, nil
 }
 
 // asked is the role that is needed for what a caller asks about.
 func asked(r *quotav1.GetAccessRequest) (Role, error) {
 	verb, name := r.GetVerb(), r.GetResource()
-	method := "/titrate.quota.v1alpha1.QuotaService/" + verbs[verb]
+	least := quotaRules[verbs[verb]]
 	switch collection, _, _ := strings.Cut(name, "/"); {
 	case verb == connect:
 		return Agent, nil
@@ -82,9 +87,9 @@ func asked(r *quotav1.GetAccessRequest) (Role, error) {
 	case name != "" && collection != "pools" && collection != "tenants":
 		return "", status.Error(codes.InvalidArgument, fmt.Sprintf("resource %q: want a name such as pools/api, "+
 			"tenants/acme or tenants/acme/limits/per-client", name))
-	case verb != "" && name == "" && need(method) == Editor:
+	case verb != "" && name == "" && least == Editor:
 		return "", status.Errorf(codes.InvalidArgument, "resource is missing: %s of what? Name one such as "+
 			"tenants/acme/limits/per-client", verb)
 	}
-	return need(method), nil
+	return least, nil
 }

@@ -133,7 +133,7 @@ func (b *bound) still(policy *Policy, roots *x509.CertPool) error {
 			return status.Error(codes.Unauthenticated, err.Error())
 		}
 	}
-	if !b.g.permits(policy, b.caller, need(b.method), nil) || agent != "" && !b.may(policy, agent) {
+	if !b.g.permits(b.caller, policy.of(b.caller), need(b.method), nil) || agent != "" && !b.may(policy, agent) {
 		return status.Errorf(codes.PermissionDenied, "%s may no longer keep this stream: %s", b.caller.Name,
 			b.g.missing(b.caller))
 	}
@@ -161,6 +161,7 @@ func (b *bound) RecvMsg(m any) error {
 		b.mu.Unlock()
 		return nil
 	}
+	b.g.refusals.count(byRole)
 	b.g.of.Log.Warn("an agent's name is not that of its certificate", "who", b.caller.Name, "agent", name)
 	return status.Errorf(codes.PermissionDenied,
 		"%s is not the certificate of agent %q: want a URI that ends with /%[2]s, "+

@@ -63,7 +63,9 @@ func TestCanI(t *testing.T) {
 	}
 	no(editor, "roles of its token", "apply", "tenants/bolt")
 	no(editor, "roles of its token", "rollback")
-	for _, args := range [][]string{{"apply", "tenants/acme/limits/l"}, {"get"}, {"why", "tenants/bolt"}} {
+	no(editor, "neither weight nor quotas", "delete", "tenants/acme")
+	for _, args := range [][]string{{"apply", "tenants/acme/limits/l"}, {"get"}, {"why", "tenants/bolt"},
+		{"delete", "tenants/acme/limits/l"}} {
 		args = append([]string{"auth", "can-i", "--token-file", editor}, args...)
 		if out := must(t, server, "", args...); out != "yes\n" {
 			t.Errorf("%v: %q", args, out)

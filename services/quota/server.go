@@ -87,7 +87,8 @@ type Server struct {
 
 // Ceilings bound what callers may give. An error is a status for the caller.
 type Ceilings interface {
-	// Write is asked about a resource with its defaults that differs from the stored one.
+	// Write is asked about each resource, with its defaults. What it refuses may be written
+	// if it is stored already.
 	Write(ctx context.Context, m resource.Message) error
 	Delete(ctx context.Context, name string) error
 }
