@@ -95,10 +95,6 @@ func (o *Coordinator) serve() error {
 		return s
 	}
 	security := o.config.Security
-	agents, err := security.ServerCredentials()
-	if err != nil {
-		return err
-	}
 	security.Optional = o.config.takesTokens()
 	people, err := security.ServerCredentials()
 	if err != nil {
@@ -107,6 +103,10 @@ func (o *Coordinator) serve() error {
 	o.server = fresh(people)
 	o.agents = o.server
 	if o.agentListener != nil {
+		agents, err := o.config.Security.ServerCredentials()
+		if err != nil {
+			return err
+		}
 		o.agents = fresh(agents)
 		reflection.Register(o.agents)
 	}
