@@ -128,7 +128,7 @@ bench-envoy: build envoy $(RATELIMIT) ## real Envoys: CPU, instructions, latency
 	@cd e2e && go run ./bench -ratelimit $(RATELIMIT) $(if $(JSON),-json $(abspath $(JSON))) $(ARGS)
 
 e2e-k8s: check-go $(APISERVER) ## the chart against a real API server, which is built once, in five minutes
-	@cd tools/helm && GOWORK=off go tool helm version --short
+	@cd tools/helm && GOWORK=off go tool helm version --short # builds it, before the tests' time runs
 	@cd e2e && KUBE_APISERVER_BIN=$(APISERVER) ENVOY_GATEWAY=$(GATEWAY) go test -count=1 -v ./kubernetes
 
 $(APISERVER):

@@ -16,30 +16,14 @@ import (
 	"github.com/titrate/titrate/services/rls/ratelimitconfig"
 )
 
-// edge is an Envoy that somebody runs already.
-const edge = `
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: edge}
-spec:
-  selector: {matchLabels: {app: edge}}
-  template:
-    metadata: {labels: {app: edge}}
-    spec:
-      securityContext: {runAsNonRoot: true, runAsUser: 101, seccompProfile: {type: RuntimeDefault}}
-      containers:
-        - name: envoy
-          image: envoyproxy/envoy:v1.40.0
-          securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
-          env: [{name: MINE, value: kept}]
-          volumeMounts: [{name: config, mountPath: /etc/envoy}]
-      volumes: [{name: config, configMap: {name: edge}}]
-`
-
-// patched is edge after `kubectl patch` with what the chart renders.
+// patched is testdata/edge.yaml after `kubectl patch` with what the chart renders.
 func patched(t *testing.T, patch string) *appsv1.Deployment {
 	t.Helper()
-	before, err := yaml.YAMLToJSON([]byte(edge))
+	edge, err := os.ReadFile("testdata/edge.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := yaml.YAMLToJSON(edge)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,13 +11,14 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/services/dev/child"
+	"github.com/titrate/titrate/services/dev/local"
 	"github.com/titrate/titrate/services/secrets"
 	"github.com/titrate/titrate/services/store/storetest"
 )
@@ -39,18 +41,22 @@ func start(t *testing.T) *cluster {
 	if bin == "" {
 		t.Skip("KUBE_APISERVER_BIN is not set to a kube-apiserver; `make e2e-k8s` builds one")
 	}
-	dir, port := t.TempDir(), freePort(t)
+	free, err := local.Ports(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, port := t.TempDir(), strconv.Itoa(free[0])
 	write(t, dir+"/tokens.csv", admin+`,admin,admin,"system:masters"`+"\n")
 	write(t, dir+"/accounts.pem", privateKey(t))
-	run(t, dir+"/log", bin,
-		"--etcd-servers=http://"+storetest.Shared(t).Endpoint, "--etcd-prefix=/registry-"+port,
-		"--bind-address=127.0.0.1", "--secure-port="+port, "--cert-dir="+dir,
+	server := run(t, child.Spec{Name: "kube-apiserver", Path: bin, Log: dir + "/log", Args: []string{
+		"--etcd-servers=http://" + storetest.Shared(t).Endpoint, "--etcd-prefix=/registry-" + port,
+		"--bind-address=127.0.0.1", "--secure-port=" + port, "--cert-dir=" + dir,
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
-		"--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC", "--token-auth-file="+dir+"/tokens.csv",
-		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+dir+"/accounts.pem",
-		"--service-account-signing-key-file="+dir+"/accounts.pem", "--disable-admission-plugins=ServiceAccount")
-	c := &cluster{url: "https://127.0.0.1:" + port, kubeconfig: dir + "/kubeconfig"}
-	c.wait(t, dir+"/apiserver.crt")
+		"--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC", "--token-auth-file=" + dir + "/tokens.csv",
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + dir + "/accounts.pem",
+		"--service-account-signing-key-file=" + dir + "/accounts.pem", "--disable-admission-plugins=ServiceAccount"}})
+	c := &cluster{url: "https://" + local.Address(free[0]), kubeconfig: dir + "/kubeconfig"}
+	c.wait(t, server, dir+"/apiserver.crt")
 	write(t, c.kubeconfig, fmt.Sprintf(`apiVersion: v1
 kind: Config
 clusters: [{name: it, cluster: {server: "%s", certificate-authority: %s/apiserver.crt}}]
@@ -61,33 +67,29 @@ current-context: it
 	return c
 }
 
-// run starts a program, which ends with the test. A test that fails shows the end of what it says.
-func run(t *testing.T, log, program string, args ...string) {
+// run starts a process, which ends with the test. A test that fails shows the end of its log.
+func run(t *testing.T, spec child.Spec) *child.Process {
 	t.Helper()
-	file, err := os.Create(log)
+	group := child.NewGroup()
+	t.Cleanup(func() {
+		group.Close()
+		if t.Failed() {
+			t.Logf("the last lines of %s:\n%s", spec.Name, child.Tail(spec.Log, 30))
+		}
+	})
+	p, err := group.Start(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, args...)
-	cmd.Stdout, cmd.Stderr = file, file
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		file.Close()
-		if t.Failed() {
-			text, _ := os.ReadFile(log)
-			t.Logf("the end of what %s says:\n%s", program, text[max(0, len(text)-4000):])
-		}
-	})
+	return p
 }
 
 // wait returns when the server is ready. The certificate that it makes for itself is its own CA.
-func (c *cluster) wait(t *testing.T, certificate string) {
+func (c *cluster) wait(t *testing.T, server *child.Process, certificate string) {
 	t.Helper()
-	retry(t, time.Minute, func() error {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err := server.Ready(ctx, func(context.Context) error {
 		ca, err := os.ReadFile(certificate)
 		if err != nil {
 			return err
@@ -100,6 +102,9 @@ func (c *cluster) wait(t *testing.T, certificate string) {
 		}
 		return nil
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // retry calls f until it gives nil.
@@ -203,15 +208,4 @@ func privateKey(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}))
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }

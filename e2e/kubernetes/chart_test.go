@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -78,10 +79,12 @@ func (c *cluster) checkTaken(t *testing.T, o object) {
 	}
 }
 
-// render renders the chart as Helm would for this version of Kubernetes.
+// render renders the chart as Helm would for the API server's version.
 func (c *cluster) render(t *testing.T, args ...string) string {
 	t.Helper()
-	return c.helm(t, append([]string{"template", "demo", abs(t, chart), "--kube-version", "1.36.0"}, args...)...)
+	var server struct{ GitVersion string }
+	c.get(t, "/version", &server)
+	return c.helm(t, append([]string{"template", "demo", abs(t, chart), "--kube-version", server.GitVersion}, args...)...)
 }
 
 // The API server takes every object of every set of values.
@@ -189,21 +192,11 @@ func TestEnvoysOfOnesOwn(t *testing.T) {
 	for _, o := range objects(t, strings.Join(guided, "\n---\n")) {
 		c.checkTaken(t, o)
 	}
-	mine := objects(t, `
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: edge}
-spec:
-  selector: {matchLabels: {app: edge}}
-  template:
-    metadata: {labels: {app: edge}}
-    spec:
-      securityContext: {runAsNonRoot: true, runAsUser: 101, seccompProfile: {type: RuntimeDefault}}
-      containers:
-        - name: envoy
-          image: envoyproxy/envoy:v1.40.0
-          securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
-`)[0]
+	edge, err := os.ReadFile("../charts/testdata/edge.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := objects(t, string(edge))[0]
 	c.create(t, mine.path(), mine.raw)
 	var patch map[string]any
 	if err := yaml.Unmarshal([]byte(c.sidecar(t, "edge-*")), &patch); err != nil {

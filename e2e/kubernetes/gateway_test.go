@@ -43,8 +43,10 @@ func (c *cluster) define(t *testing.T, version, types string) {
 // The API server takes the resources of docs/envoy-gateway.md as Envoy Gateway defines them. The commands
 // run without a cluster: kubectl prints what it would read and write.
 func TestEnvoyGatewaysResources(t *testing.T) {
-	version := os.Getenv("ENVOY_GATEWAY")
-	c := start(t)
+	c, version := start(t), os.Getenv("ENVOY_GATEWAY")
+	if version == "" {
+		t.Fatal("ENVOY_GATEWAY is not set to a version of Envoy Gateway; `make e2e-k8s` sets it")
+	}
 	const namespace = "envoy-gateway-system"
 	c.namespace(t, namespace)
 	c.define(t, version, "envoyproxies")
