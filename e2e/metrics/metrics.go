@@ -25,6 +25,8 @@ var (
 	row    = regexp.MustCompile("(?m)^\\| `(titrate_\\w+)` \\| (counter|gauge|histogram) \\| (.*?) \\| (.*) \\|$")
 	quoted = regexp.MustCompile("`(\\w+)`")
 	only   = regexp.MustCompile(`\bOnly [^.]*\.$`)
+	chosen = regexp.MustCompile(`\$\w+`) // a variable of Grafana's
+	named  = regexp.MustCompile(`\btitrate_\w+`)
 )
 
 // Documented are the metrics of docs/metrics.md by name; root is the repository's directory.
@@ -51,6 +53,16 @@ func Documented(root string) (map[string]Metric, error) {
 	return all, nil
 }
 
+// Base is the metric that a name of Prometheus' belongs to: a histogram has several names.
+func Base(name string, documented map[string]Metric) string {
+	for _, part := range []string{"_bucket", "_sum", "_count"} {
+		if of, is := strings.CutSuffix(name, part); is && documented[of].Kind == "histogram" {
+			return of
+		}
+	}
+	return name
+}
+
 // Query is one of a dashboard's panel.
 type Query struct {
 	Dashboard, Panel string
@@ -64,22 +76,14 @@ func (q Query) Where() string { return q.Dashboard + ", panel " + q.Panel }
 // rates over the given range, such as 1m.
 func (q Query) Concrete(over string) string {
 	expr := strings.ReplaceAll(q.Expr, "$__rate_interval", over)
-	return regexp.MustCompile(`\$\w+`).ReplaceAllString(expr, ".*")
+	return chosen.ReplaceAllString(expr, ".*")
 }
-
-var named = regexp.MustCompile(`\btitrate_\w+`)
 
 // Metrics are the documented metrics that the query names; an error names one that is not there.
 func (q Query) Metrics(documented map[string]Metric) ([]Metric, error) {
 	var all []Metric
 	for _, name := range named.FindAllString(q.Expr, -1) {
-		m, known := documented[name]
-		for _, part := range []string{"_bucket", "_sum", "_count"} {
-			of, is := strings.CutSuffix(name, part)
-			if h := documented[of]; is && h.Kind == "histogram" {
-				m, known = h, true
-			}
-		}
+		m, known := documented[Base(name, documented)]
 		if !known {
 			return nil, fmt.Errorf("%s: docs/metrics.md has no %s", q.Where(), name)
 		}

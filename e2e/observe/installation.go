@@ -2,18 +2,15 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	_ "embed"
 	"errors"
 	"fmt"
-	"net"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -63,9 +60,7 @@ type installation struct {
 	fronts, admins, agentWebs, gossip                         []string
 
 	mu      sync.Mutex
-	running map[string]*child.Process // by name
-	asked   map[*child.Process]bool   // whose end is no surprise
-	stopped bool
+	running map[string]*child.Process // by name: those that nobody has asked to end
 }
 
 // newInstallation prepares a directory; fail is called when a process ends by itself.
@@ -74,8 +69,7 @@ func newInstallation(o options, dir string, fail context.CancelCauseFunc) (*inst
 	if err != nil {
 		return nil, err
 	}
-	in := &installation{options: o, rig: rig, fail: fail, running: map[string]*child.Process{},
-		asked: map[*child.Process]bool{}}
+	in := &installation{options: o, rig: rig, fail: fail, running: map[string]*child.Process{}}
 	free, err := local.Addresses(6 + 4*gateways)
 	if err != nil {
 		return nil, err
@@ -110,13 +104,8 @@ func (in *installation) writeFiles() error {
 	if err != nil {
 		return err
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(ca) {
-		return errors.New("the CA that was made cannot be read")
-	}
-	in.web = &http.Client{Timeout: 5 * time.Second,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
-	return nil
+	in.web, err = secrets.Trusting(ca)
+	return err
 }
 
 // secret is a file of one of the secrets.
@@ -140,8 +129,8 @@ func (in *installation) start(ctx context.Context) error {
 		servers = append(servers, in.agent(i))
 	}
 	for i := range gateways {
-		envoy, err := in.rig.Envoy(local.Envoy{Name: gateway(i), Filter: local.Titrate, Port: port(in.fronts[i]),
-			Admin: port(in.admins[i]), Upstream: port(in.upstream), AnyProtocol: true})
+		envoy, err := in.rig.Envoy(local.Envoy{Name: gateway(i), Filter: local.Titrate, Port: local.Port(in.fronts[i]),
+			Admin: local.Port(in.admins[i]), Upstream: local.Port(in.upstream), AnyProtocol: true})
 		if err != nil {
 			return err
 		}
@@ -161,12 +150,6 @@ func (in *installation) start(ctx context.Context) error {
 }
 
 func gateway(i int) string { return fmt.Sprintf("gw-%d", i+1) }
-
-func port(address string) int {
-	_, text, _ := net.SplitHostPort(address)
-	p, _ := strconv.Atoi(text)
-	return p
-}
 
 // secure is the server with its admin page behind TLS.
 func secure(s local.Server) local.Server {
@@ -223,9 +206,9 @@ func (in *installation) run(ctx context.Context, s local.Server) error {
 	go func() {
 		<-p.Exited()
 		in.mu.Lock()
-		asked := in.asked[p] || in.stopped
+		surprise := in.running[s.Name] == p
 		in.mu.Unlock()
-		if !asked {
+		if surprise {
 			in.fail(p.Obituary())
 		}
 	}()
@@ -242,7 +225,7 @@ func (in *installation) run(ctx context.Context, s local.Server) error {
 func (in *installation) kill(name string) {
 	in.mu.Lock()
 	p := in.running[name]
-	in.asked[p] = true
+	delete(in.running, name)
 	in.mu.Unlock()
 	p.Kill()
 	<-p.Exited()
@@ -251,13 +234,10 @@ func (in *installation) kill(name string) {
 // stop ends everything, etcd last. What does not end in time is killed, and named in the error.
 func (in *installation) stop() error {
 	in.mu.Lock()
-	in.stopped = true
 	etcd := in.running["etcd"]
 	delete(in.running, "etcd")
-	var others []*child.Process
-	for _, p := range in.running {
-		others = append(others, p)
-	}
+	others := slices.Collect(maps.Values(in.running))
+	clear(in.running)
 	in.mu.Unlock()
 	err := errors.Join(child.Stop(stopWithin, others...), child.Stop(stopWithin, etcd))
 	in.rig.Close()

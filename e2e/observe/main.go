@@ -63,7 +63,7 @@ func observe(ctx context.Context, root, envoy string, length time.Duration, out 
 		gateways, dir)
 	in, err := newInstallation(o, dir, fail)
 	if err != nil {
-		return err
+		return errors.Join(err, os.RemoveAll(dir))
 	}
 	defer func() {
 		err = errors.Join(err, in.stop())

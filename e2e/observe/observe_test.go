@@ -154,16 +154,6 @@ func (p prometheus) targetsUp(t *testing.T) {
 	})
 }
 
-// base is the metric that a name belongs to: a histogram has several names.
-func (p prometheus) base(name string) string {
-	for _, part := range []string{"_bucket", "_sum", "_count"} {
-		if of, is := strings.CutSuffix(name, part); is && p.documented[of].Kind == "histogram" {
-			return of
-		}
-	}
-	return name
-}
-
 // general are the labels that Prometheus adds, and of a histogram's buckets.
 var general = []string{"__name__", "instance", "job", "le"}
 
@@ -178,7 +168,7 @@ func (p prometheus) metricsDocumented(t *testing.T) {
 	eventually(t, func() string {
 		there := map[string]bool{}
 		for _, s := range p.query(t, `group by (__name__) ({__name__=~"titrate_.+"})`) {
-			there[p.base(s.Metric["__name__"])] = true
+			there[metrics.Base(s.Metric["__name__"], p.documented)] = true
 		}
 		var missing []string
 		for name := range p.documented {
@@ -190,7 +180,7 @@ func (p prometheus) metricsDocumented(t *testing.T) {
 		return strings.Join(missing, " ")
 	})
 	for _, s := range p.query(t, `{__name__=~"titrate_.+"}`) {
-		name := p.base(s.Metric["__name__"])
+		name := metrics.Base(s.Metric["__name__"], p.documented)
 		m, known := p.documented[name]
 		if !known && name != "titrate_tls_trouble" { // which a sentence of the document has
 			t.Errorf("docs/metrics.md has no %s", name)

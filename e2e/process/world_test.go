@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"regexp"
 	"slices"
@@ -111,20 +110,14 @@ func newWorld(t *testing.T) *world {
 func (w *world) gateway(name string, peers []string, front, admin, web, upstream string) {
 	w.t.Helper()
 	a := w.rig.Agent(name, w.api, web, peers)
-	e, err := w.rig.Envoy(local.Envoy{Name: name, Filter: local.Titrate, Port: port(front), Admin: port(admin),
-		Upstream: port(upstream), AnyProtocol: true, Also: whose})
+	e, err := w.rig.Envoy(local.Envoy{Name: name, Filter: local.Titrate, Port: local.Port(front), Admin: local.Port(admin),
+		Upstream: local.Port(upstream), AnyProtocol: true, Also: whose})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.agents, w.envoys = append(w.agents, &server{of: a}), append(w.envoys, &server{of: e})
 	w.fronts, w.admins = append(w.fronts, "http://"+front+"/"), append(w.admins, "http://"+admin)
 	w.sockets, w.agentWeb = append(w.sockets, w.rig.Socket(name)), append(w.agentWeb, "http://"+web)
-}
-
-func port(address string) int {
-	_, text, _ := net.SplitHostPort(address)
-	p, _ := strconv.Atoi(text)
-	return p
 }
 
 // start starts a server and waits until it serves.

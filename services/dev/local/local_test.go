@@ -25,6 +25,9 @@ func TestPortsAreDifferentAndFree(t *testing.T) {
 			t.Errorf("port %d", p)
 		}
 		seen[p] = true
+		if back := Port(Address(p)); back != p {
+			t.Errorf("the port of %s is %d", Address(p), back)
+		}
 	}
 }
 

@@ -20,6 +20,13 @@ const (
 // Address is a port's on loopback.
 func Address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
+// Port is that of an address, 0 if it has none.
+func Port(address string) int {
+	_, text, _ := net.SplitHostPort(address)
+	p, _ := strconv.Atoi(text)
+	return p
+}
+
 // Ports finds n ports of loopback that nobody has, for TCP and UDP, all different.
 func Ports(n int) ([]int, error) {
 	var found []int
