@@ -57,7 +57,7 @@ func TestAlerts(t *testing.T) {
 func TestAlertsFire(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Skip("promtool is not installed")
+		t.Skip("promtool is not in PATH: tools/sh/need.sh promtool installs Debian's package prometheus")
 	}
 	for _, args := range [][]string{{"check", "rules", "../../charts/titrate/files/alerts.yaml"},
 		{"test", "rules", "alerts_test.yaml"}, {"check", "config", "compose.yaml"}} {

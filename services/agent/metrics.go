@@ -176,7 +176,7 @@ var instruments = []instrument{
 		read: one(func(m measurements) float64 { return float64(m.core.Traffic.Waiting) })},
 	{name: "titrate.agent.gossip.deferred", counter: true,
 		help: "Claims and sums that did not fit into the budget of packets and bytes, once for each half period; " +
-			"while this rises, limits lag by titrate_agent_lag.",
+			"while this rises, limits lag by titrate_agent_lag_seconds.",
 		read: one(func(m measurements) float64 { return float64(m.core.Traffic.Deferred) })},
 	{name: "titrate.agent.malformed", counter: true, labels: []string{"source"},
 		help: "Messages that did not decode.",

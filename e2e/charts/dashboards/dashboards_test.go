@@ -164,7 +164,7 @@ func TestQueriesUseWhatExists(t *testing.T) {
 func TestQueriesParse(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Skip("promtool is not installed")
+		t.Skip("promtool is not in PATH: tools/sh/need.sh promtool installs Debian's package prometheus")
 	}
 	queries, err := metrics.Queries(root)
 	if err != nil {
