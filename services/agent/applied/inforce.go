@@ -7,16 +7,17 @@ import (
 
 	"github.com/titrate/titrate/control/exchange"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	"google.golang.org/protobuf/proto"
 )
 
-// holder is of whom the leases of a pool are held.
+// holder says whose leases of a pool are in force.
 type holder struct {
-	epoch int64   // that they were told under
-	from  *Stream // State.rest: of nobody who renews them
+	epoch int64   // under which they were told
+	from  *Stream // that told them; &State.rest: nobody renews them
 }
 
-// believes reports whether a coordinator may put in force what it tells: whether no pool of it was
-// told under a higher epoch. Of the pools that were not it is believed.
+// believes reports whether leases may be put in force, at least those of some pool: that pool was
+// not told under a higher epoch.
 func (o *State) believes(l *controlv1.Leases) bool {
 	if l.GetEpoch() >= o.epoch {
 		return true
@@ -53,11 +54,13 @@ func runs(leases []*controlv1.Lease) (out [][]*controlv1.Lease) {
 	return out
 }
 
-// putInForce puts in force what a stream tells now, after the message l; before is what it told.
+// putInForce puts in force what a stream tells after the message l; before is the stream as it was
+// before that message.
 func (o *State) putInForce(s, before *Stream, l *controlv1.Leases) *Grant {
-	changed := l.GetBase() == 0 || len(l.GetLeases())+len(l.GetRemoved())+len(l.GetPools()) > 0
+	changed := o.reconfigured || l.GetBase() == 0 || len(l.GetLeases())+len(l.GetRemoved())+len(l.GetPools()) > 0
 	if changed {
 		o.assign(s, before)
+		o.reconfigured = false
 	}
 	g := &Grant{}
 	if l.GetEpoch() >= o.epoch {
@@ -75,9 +78,9 @@ func (o *State) putInForce(s, before *Stream, l *controlv1.Leases) *Grant {
 	return g
 }
 
-// assign notes of whom each pool's leases are held, after a stream has told others. What it tells
-// no more of a pool that the configuration has stays in force until another coordinator tells it:
-// the pool has another leader. A pool that the configuration does not have is forgotten.
+// assign notes whose leases of each pool are in force, after the leases of a stream or the
+// configuration have changed. A pool that the stream names no more has another leader: its leases
+// stay in force until that one tells them. A pool that the configuration does not have is forgotten.
 func (o *State) assign(s, before *Stream) {
 	if o.pools == nil {
 		o.pools = map[string]holder{}
@@ -107,7 +110,7 @@ func (o *State) assign(s, before *Stream) {
 	}
 }
 
-// holds reports whether the leases of some pool are held of a stream.
+// holds reports whether a stream's leases of some pool are in force.
 func (o *State) holds(s *Stream) bool {
 	for _, h := range o.pools {
 		if h.from == s {
@@ -128,7 +131,7 @@ func (o *State) configured() map[string]bool {
 	return out
 }
 
-// keep adds what a stream has told of some pools to what is held of nobody.
+// keep adds what a stream has told of some pools to the leases that nobody renews.
 func (o *State) keep(from *Stream, pools map[string]bool) {
 	old := o.rest
 	o.rest = Stream{state: o, renewed: from.renewed, told: &controlv1.Leases{SoftExpiry: from.told.GetSoftExpiry(),
@@ -192,9 +195,9 @@ func ofEpoch(p *controlv1.PoolLease, epoch int64) *controlv1.PoolLease {
 	if p.GetEpoch() == epoch {
 		return p
 	}
-	return &controlv1.PoolLease{Pool: p.GetPool(), Price: p.GetPrice(), FairRate: p.GetFairRate(),
-		IdleShare: p.GetIdleShare(), Capacity: p.GetCapacity(), GuaranteeScale: p.GetGuaranteeScale(),
-		Loss: p.GetLoss(), Epoch: epoch}
+	p = proto.CloneOf(p)
+	p.Epoch = epoch
+	return p
 }
 
 // sharesOf is what the gateways are to enforce. Its epoch does not fall.

@@ -183,6 +183,26 @@ func TestRenewalBySeveral(t *testing.T) {
 	}
 }
 
+// A pool may be deleted at the coordinator before the change of the configuration is here. It is
+// gone with that change: its leases do not expire.
+func TestPoolIsDeletedBeforeItsConfiguration(t *testing.T) {
+	o := several(t)
+	s := o.Stream()
+	tell(t, s, 0, told(5, 1, 10, "x", "y", "z"))
+	tell(t, s, 100*time.Millisecond, told(5, 2, 10, "x", "y"))
+	o.inForce(t, 5, map[string]float64{"x": 10, "y": 10, "z": 10})
+	o.Configuration(&controlv1.Configuration{Revision: 2, Last: true, Seed: 5, Deleted: []string{"pools/z"}})
+	for i := range uint64(5) {
+		now := time.Duration(2+4*i) * 100 * time.Millisecond
+		renewal := &controlv1.Leases{Epoch: 5, Seq: 3 + i, Base: 2 + i, MembersVersion: 5,
+			SoftExpiry: durationpb.New(time.Second)}
+		if g := tell(t, s, now, renewal); g.Shares.Stale || o.Expire(now) != nil {
+			t.Errorf("stale after %v, though all pools were renewed", now)
+		}
+	}
+	o.inForce(t, 5, map[string]float64{"x": 10, "y": 10})
+}
+
 // A pool that was deleted while the agent had no stream is gone with the first leases of the next
 // one.
 func TestPoolIsDeletedBetweenTwoStreams(t *testing.T) {

@@ -38,13 +38,15 @@ type Configuration struct {
 type State struct {
 	config  config.Set
 	latest  *Configuration    // that was put in force, whole or a change; nil: none yet
-	pools   map[string]holder // of whom the leases of each pool are held
-	holders []*Stream         // that hold some pool, or the one that told last
-	rest    Stream            // of nobody: of the snapshot, or of a pool that has no leader yet
+	pools   map[string]holder // whose leases of each pool are in force
+	holders []*Stream         // whose leases of some pool are in force, or the one that told last
+	rest    Stream            // leases that nobody renews: of the snapshot, or of a pool between two leaders
 	members membership        // of the leases of the highest epoch
 	leases  *controlv1.Leases // in force, of all pools
 	shares  *exchange.Shares
 	epoch   int64 // the highest obeyed
+
+	reconfigured bool // after the last leases: the configuration may have lost pools
 }
 
 // CheckEpoch returns a *StaleEpochError if a configuration comes from a coordinator that
@@ -75,7 +77,7 @@ func (o *State) take(c *Configuration) error {
 	} else if err := o.config.Change(c.Delta); err != nil {
 		return err
 	}
-	o.latest = c
+	o.latest, o.reconfigured = c, true
 	return nil
 }
 

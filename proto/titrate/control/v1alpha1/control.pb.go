@@ -1510,8 +1510,8 @@ type PoolLease struct {
 	// much of its guarantee. 0 = not said: each guarantee above the idle share has a lease.
 	GuaranteeScale float64 `protobuf:"fixed64,6,opt,name=guarantee_scale,json=guaranteeScale,proto3" json:"guarantee_scale,omitempty"`
 	Loss           float32 `protobuf:"fixed32,7,opt,name=loss,proto3" json:"loss,omitempty"` // part of a full pool's capacity that is leased beyond it and stays unused
-	// In a Hello, and in an agent's snapshot: that the pool's leases were told under. 0 = that of the
-	// Hello or the Leases.
+	// In a Hello, and in an agent's snapshot: the epoch under which the pool's leases were told. 0 = that
+	// of the Hello or the Leases.
 	Epoch         int64 `protobuf:"varint,8,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
