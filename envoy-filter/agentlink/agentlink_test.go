@@ -70,10 +70,11 @@ func (b *fixture) write(text string) {
 
 // session is the agent's end of one connection.
 type session struct {
-	t    *testing.T
-	conn net.Conn
-	r    *link.Reader
-	w    *link.Writer
+	t     *testing.T
+	conn  net.Conn
+	r     *link.Reader
+	w     *link.Writer
+	hello *link.Hello // of the filter
 }
 
 func (b *fixture) accept(hello link.Message) *session {
@@ -83,12 +84,13 @@ func (b *fixture) accept(hello link.Message) *session {
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(func() { conn.Close() })
-	s := &session{b.t, conn, link.NewReader(link.Alive(conn, 5*time.Second)), link.NewWriter(conn)}
+	s := &session{b.t, conn, link.NewReader(link.Alive(conn, 5*time.Second)), link.NewWriter(conn), nil}
 	m, err := s.r.Next()
 	h, ok := m.(*link.Hello)
 	if err != nil || !ok || h.Replica != "gw" || h.Generation != 5 || h.Weight != 2 || h.Version != link.Version {
 		b.t.Fatalf("the filter begins with %+v, %v", m, err)
 	}
+	s.hello = h
 	s.send(hello)
 	return s
 }
@@ -224,7 +226,11 @@ func TestClaimsOnANewLink(t *testing.T) {
 	b.ahead.Store(int64(10 * time.Second)) // the client has gone
 	await(s, func(c *exchange.Claims) bool { return len(c.Keys) == 1 && c.Keys[0].Claim == 0 })
 	s.conn.Close()
-	again := await(b.accept(hello), func(c *exchange.Claims) bool { return len(c.Keys) == 1 }).Keys[0]
+	next := b.accept(hello)
+	if s.hello.Again || !next.hello.Again {
+		t.Errorf("the first link says again: %v, the next one: %v", s.hello.Again, next.hello.Again)
+	}
+	again := await(next, func(c *exchange.Claims) bool { return len(c.Keys) == 1 }).Keys[0]
 	if again.Key != first.Key || again.Admitted != 2 || again.Claim != 0 {
 		t.Errorf("on a new link %+v is announced, before %+v", again, first)
 	}
