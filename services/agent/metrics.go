@@ -175,8 +175,8 @@ var instruments = []instrument{
 		help: "Claims and sums that wait to be sent to other agents.",
 		read: one(func(m measurements) float64 { return float64(m.core.Traffic.Waiting) })},
 	{name: "titrate.agent.gossip.deferred", counter: true,
-		help: "Claims and sums that did not fit into the budget of packets and bytes, once for each half period; " +
-			"while this rises, limits lag by titrate_agent_lag_seconds.",
+		help: "Claims and sums that did not fit into the budget of packets and bytes, counted each time that packets " +
+			"leave without them; how long they wait is part of titrate_agent_lag_seconds.",
 		read: one(func(m measurements) float64 { return float64(m.core.Traffic.Deferred) })},
 	{name: "titrate.agent.malformed", counter: true, labels: []string{"source"},
 		help: "Messages that did not decode.",

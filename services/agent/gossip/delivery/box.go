@@ -117,12 +117,12 @@ func (b *Box) add(item Item) (i int32) {
 
 func (b *Box) wait(now time.Duration, i int32, urgent bool) {
 	e := &b.items[i]
-	switch {
-	case e.state != waiting:
-		e.state, e.since, e.urgent = waiting, now, urgent
-		b.waits++
-	case e.urgent || !urgent:
+	if e.state == waiting && (e.urgent || !urgent) {
 		return
+	}
+	if e.state != waiting {
+		e.state, e.since = waiting, now
+		b.waits++
 	}
 	e.urgent = urgent
 	q, in := &b.normal, &e.queued[0]
@@ -149,13 +149,8 @@ func (b *Box) Forget(item Item) {
 	delete(b.index, item)
 }
 
-// Known reports whether the peer is told an item.
-func (b *Box) Known(item Item) bool {
-	_, ok := b.index[item]
-	return ok
-}
-
-// Oldest is how long the item that is taken next waits; 0 if none does.
+// Oldest is how long the first urgent or the first other item waits, the longer of both; 0 if
+// none does.
 func (b *Box) Oldest(now time.Duration) time.Duration {
 	oldest := time.Duration(0)
 	for _, q := range []*queue{&b.urgent, &b.normal} {

@@ -40,8 +40,7 @@ type splitter struct {
 func (s *splitter) add(r *gossipv1.Replica) {
 	var head *gossipv1.Replica
 	begin := func() {
-		head = &gossipv1.Replica{Name: r.Name, Generation: r.Generation, Seq: r.Seq, Weight: r.Weight,
-			Drained: r.Drained, Process: r.Process}
+		head = headOf(r)
 		n := proto.Size(head) + nested
 		if s.size > 0 && s.size+n > s.budget {
 			s.flush()
@@ -66,6 +65,12 @@ func (s *splitter) add(r *gossipv1.Replica) {
 		room(k)
 		head.Keys = append(head.Keys, k)
 	}
+}
+
+// headOf is a replica without its claims.
+func headOf(r *gossipv1.Replica) *gossipv1.Replica {
+	return &gossipv1.Replica{Name: r.Name, Generation: r.Generation, Seq: r.Seq, Weight: r.Weight, Drained: r.Drained,
+		Process: r.Process}
 }
 
 func (s *splitter) flush() {

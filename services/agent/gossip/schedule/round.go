@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"slices"
 	"time"
 
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
@@ -23,7 +24,7 @@ const (
 	// was said to them lately; with more peers each has its turn later.
 	busyPeers = 16
 	// refreshCycle is the number of rounds within which each item is told again, or
-	// forgotten if the peer need not know it any more.
+	// forgotten if the peer need not know it any more: at most 32 s with P = 50 ms.
 	refreshCycle = 1280
 	// longestRecord is the most that an item adds to a packet, in bytes, without the
 	// name of its gateway.
@@ -100,7 +101,7 @@ func (p *Peers) Round(now time.Duration, soon, leaving bool, from Source) (out [
 		again := due[:0]
 		for i, at := range due {
 			if !p.budget.left() && !leaving {
-				p.turn = p.place(at)
+				p.turn = slices.Index(p.ordered(), at.name)
 				p.postpone(now, append(again, due[i:]...))
 				return out, forgotten
 			}
@@ -129,16 +130,6 @@ func (p *Peers) postpone(now time.Duration, rest []*peer) {
 		p.budget.total.Deferred += uint64(at.box.Waiting())
 		p.budget.late = max(p.budget.late, at.box.Oldest(now))
 	}
-}
-
-// place is where a peer is in the order of names.
-func (p *Peers) place(at *peer) int {
-	for i, name := range p.ordered() {
-		if name == at.name {
-			return i
-		}
-	}
-	return 0
 }
 
 // due are the peers to which something is sent now, from the one whose turn it is.
@@ -255,8 +246,7 @@ func (p *Peers) fill(
 func clone(heads []*gossipv1.Replica) []*gossipv1.Replica {
 	out := make([]*gossipv1.Replica, len(heads))
 	for i, h := range heads {
-		out[i] = &gossipv1.Replica{Name: h.Name, Generation: h.Generation, Seq: h.Seq, Weight: h.Weight,
-			Drained: h.Drained, Process: h.Process}
+		out[i] = headOf(h)
 	}
 	return out
 }
@@ -292,7 +282,7 @@ func (p *Peers) header(now time.Duration, to *peer, promise time.Duration, leavi
 // Traffic is what was sent to other agents since the start, and what waits now.
 type Traffic struct {
 	Packets, Bytes, Records uint64        // bytes without those of IP and UDP
-	Deferred                uint64        // items that did not fit into the budget, once for each period
+	Deferred                uint64        // items that did not fit into the budget, once for each round
 	Waiting                 int           // items that wait for a packet
 	Told                    int           // items that peers are told
 	Late                    time.Duration // how long the oldest item that did not fit has waited

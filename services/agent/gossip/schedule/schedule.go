@@ -9,8 +9,8 @@
 //
 //	at once   if something fresh waits for it, and the last packet to it left P/2 ago
 //	after P   if it is owed an acknowledgement
-//	each P    for a second after something was said either way, with up to 16 peers while
-//	          anything is in use; with n more, each n/16 P
+//	each P    for a second after something was said either way; with up to 16 peers also
+//	          while anything is in use. With n > 16 peers it is each n/16·P, rounded up
 //	rarely    otherwise: each Idle·P, with n peers each n/keepalives seconds, at most
 //	          longestKeepalive
 //
