@@ -20,7 +20,7 @@
 //	compile      resources to a filter's configuration
 //	reports      gateways' reports to rates for the coordinator
 //	spent        what clients have spent, for gateways that restart
-//	gossip       packets between agents, over memberlist; schedule is its pure part
+//	gossip       packets between agents, over memberlist; schedule and delivery are its pure parts
 //	linkserver   server of the link, one mailbox per filter process
 //	stream       client of the coordinator's stream
 //	lastgood     the snapshot on disk

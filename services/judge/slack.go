@@ -15,7 +15,7 @@ type Limit struct {
 
 // Lag is δ, the time in which a gateway's claim is known to all others: the gossip's
 // delay, with five periods more while packets are lost, and two and a half periods. With more
-// than 16 agents the way to a key's owner, and from there, is twice as long.
+// than 16 agents a claim goes by way of the key's owner, so the delay counts twice.
 func Lag(agents int, delay time.Duration, losses bool) time.Duration {
 	if losses {
 		delay += 5 * exchange.DefaultPeriod

@@ -6,12 +6,12 @@
 //
 //	from a gateway    Connected, Received, ConfigSent, Disconnected, Exited
 //	from a peer       PeerAlive, PeerFailed, ReceivePacket
-//	coordinator       Hello (a stream is open), Configure, Leases
-//	time              Tick (each period), Round (each period, and soon after fresh claims)
+//	coordinator       Hello (a stream is open), Configure; Leases of that [Stream]
+//	time              Tick (each half period), Round (the same, and soon after fresh claims)
 //
 // Most events return [Effects]: frames for gateways, links to close, log entries, whether
 // to gossip soon and whether to save the snapshot. The others return what the caller
-// sends: Hello and Report to the coordinator, Round and Headers to the peers. Status
+// sends: Hello and Report to the coordinator, Round to the peers. Status
 // returns the facts for people and metrics.
 //
 // # A gateway's life
@@ -36,5 +36,6 @@
 //   - What was applied once (epoch, configuration) is never replaced by older state.
 //   - The same events give the same effects.
 //
-// Not safe for concurrent use. Each event is O(what it says), Tick O(gateways × keys).
+// Not safe for concurrent use. Each event is O(what it says), Tick O(gateways × keys that have
+// changed), or all keys for filters of link version 2 and older.
 package core

@@ -234,7 +234,8 @@ func (g *gateway) noteSums(s *exchange.Sums) {
 	g.sentSums.Flows, g.sentSums.Keys, g.sentSums.Lag = nil, nil, 0
 }
 
-// sumsSince is the stamp of the sums that a gateway has; 0: it needs all of them.
+// sumsSince is the stamp of the sums that a gateway has; 0: it needs all of them. A filter that
+// was alone has not looked at those that it was sent.
 func (g *gateway) sumsSince() uint64 {
 	if g.hello.Version < 3 || g.sentSums.Replicas <= 1 {
 		return 0
