@@ -22,6 +22,7 @@
 //	                   ◄─────────────   Sums, Full             (then what changes)
 //	  Claims, 50 ms    ─────────────►   (all within 3.2 s, then what changes, once empty)
 //	  Report, 250 ms   ─────────────►
+//	  Decisions        ─────────────►   (about single requests, if the agent's Hello wants them)
 //	  Refused          ─────────────►   (after each Config or Delta)
 //	  Names            ─────────────►   (then on change)
 //	  Spent            ─────────────►   (keys whose use has changed)

@@ -27,11 +27,12 @@ const (
 	kindRefused
 	kindNames
 	kindSpent
-	kindDelta // since version 3
+	kindDelta     // since version 3
+	kindDecisions // if the agent's Hello says so
 )
 
 var kindStrings = [...]string{"frame", "Hello", "Config", "Shares", "Sums", "Claims", "Report", "Heartbeat", "Refused",
-	"Names", "Spent", "Delta"}
+	"Names", "Spent", "Delta", "Decisions"}
 
 func (k kind) String() string {
 	if int(k) < len(kindStrings) {
@@ -60,7 +61,7 @@ func maxMessage(k kind) int {
 		return 256 << 10
 	case kindConfig, kindDelta:
 		return 64 << 20
-	case kindShares, kindSums, kindClaims, kindReport, kindSpent:
+	case kindShares, kindSums, kindClaims, kindReport, kindSpent, kindDecisions:
 		return 16 << 20
 	}
 	return 0

@@ -31,6 +31,7 @@ const (
 	sizeRefusal    = 3 * 2
 	sizeName       = 2
 	sizeSpent      = 2*8 + 1
+	sizeDecision   = 6*2 + 6*8 + 3 + 1 + 5*8 + 2
 )
 
 // code writes or reads the binary messages; the order here is the layout.
@@ -59,6 +60,8 @@ func code(c *coder, m Message) {
 			integer(c, "keys.ahead", &k.Ahead)
 			c.boolean("keys.named", &k.Named)
 		})
+	case *exchange.Decisions:
+		list(c, "list", sizeDecision, &m.List, codeDecision)
 	case *Heartbeat:
 		c.record("heartbeat", sizeHeartbeat, func() {
 			c.u64("sequence", &m.Sequence)
@@ -165,6 +168,34 @@ func codeReport(c *coder, m *exchange.Report) {
 	})
 }
 
+func codeDecision(c *coder, d *exchange.Decision) {
+	for _, s := range []*string{&d.Request, &d.Tenant, &d.Client, &d.Pool, &d.Reason, &d.Limit} {
+		c.str("list", s)
+	}
+	integer(c, "list.age", &d.Age)
+	c.f64("list.cost", &d.Cost)
+	c.boolean("list.refused", &d.Refused)
+	c.boolean("list.marked", &d.Marked)
+	c.boolean("list.shadowed", &d.Shadowed)
+	integer(c, "list.retry_after", &d.RetryAfter)
+	integer(c, "list.waited", &d.Waited)
+	integer(c, "list.revision", &d.Revision)
+	integer(c, "list.epoch", &d.Epoch)
+	s := &d.Share
+	c.boolean("list.share.known", &s.Known)
+	c.f64s("list.share", &s.Share, &s.Rate, &s.Demand, &s.Credit)
+	integer(c, "list.share.waiting", &s.Waiting)
+	c.boolean("list.share.lost", &s.Lost)
+	inline(c, "list.limits", &d.Limits, func(c *coder, l *exchange.LimitStep) {
+		c.str("list.limits.name", &l.Name)
+		c.str("list.limits.client", &l.Client)
+		c.boolean("list.limits.shadow", &l.Shadow)
+		c.boolean("list.limits.passes", &l.Passes)
+		c.f64s("list.limits", &l.Rate, &l.Burst, &l.Free)
+		integer(c, "list.limits.wait", &l.Wait)
+	})
+}
+
 func codeCounts(c *coder, field string, counts *exchange.Counts) {
 	for _, n := range counts.Fields() {
 		c.uvarint(field, n)
@@ -226,6 +257,8 @@ func blank(k kind) Message {
 		return &exchange.Names{}
 	case kindSpent:
 		return &exchange.Spent{}
+	case kindDecisions:
+		return &exchange.Decisions{}
 	}
 	return &Heartbeat{}
 }

@@ -17,8 +17,8 @@ const (
 )
 
 // Message is one of *Hello, *config.Config, *config.Delta, *exchange.Shares, *exchange.Sums,
-// *exchange.Claims, *exchange.Report, *Refused, *exchange.Names, *exchange.Spent and
-// *Heartbeat. A [Writer] refuses anything else.
+// *exchange.Claims, *exchange.Report, *exchange.Decisions, *Refused, *exchange.Names,
+// *exchange.Spent and *Heartbeat. A [Writer] refuses anything else.
 type Message any
 
 // kindOf is the message's kind, 0 if it is none.
@@ -44,6 +44,8 @@ func kindOf(m Message) kind {
 		return kindNames
 	case *exchange.Spent:
 		return kindSpent
+	case *exchange.Decisions:
+		return kindDecisions
 	case *Heartbeat:
 		return kindHeartbeat
 	}
@@ -73,6 +75,8 @@ type Hello struct {
 	// Again is set by a filter process that has had an agent before: what it claims was known
 	// to that one, and it was told what the others have spent.
 	Again bool `json:"again,omitempty"`
+	// Decisions is set by an agent that takes [exchange.Decisions]: others know no such message.
+	Decisions bool `json:"decisions,omitempty"`
 	// Weight of this replica in the split of a share, > 0; 1 if absent.
 	Weight float64 `json:"weight,omitempty"`
 }

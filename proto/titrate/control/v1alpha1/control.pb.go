@@ -921,7 +921,9 @@ type Question struct {
 	Id        uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	Selection *v1alpha1.Selection    `protobuf:"bytes,2,opt,name=selection,proto3" json:"selection,omitempty"`
 	// Rows of one tenant, pool, limit and gateway each, not summed by selection.by.
-	Single        bool `protobuf:"varint,3,opt,name=single,proto3" json:"single,omitempty"`
+	Single bool `protobuf:"varint,3,opt,name=single,proto3" json:"single,omitempty"`
+	// Instead of rows: what was decided about the requests of this ID.
+	Request       string `protobuf:"bytes,4,opt,name=request,proto3" json:"request,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -977,11 +979,22 @@ func (x *Question) GetSingle() bool {
 	return false
 }
 
+func (x *Question) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
 type Answer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // of the question
-	Rows          []*v1alpha1.Activity   `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
-	Other         *v1alpha1.Activity     `protobuf:"bytes,3,opt,name=other,proto3" json:"other,omitempty"` // all that is in no row; absent if nothing is
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // of the question
+	Rows  []*v1alpha1.Activity   `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
+	Other *v1alpha1.Activity     `protobuf:"bytes,3,opt,name=other,proto3" json:"other,omitempty"` // all that is in no row; absent if nothing is
+	// Of a request: at most 16. With how many decisions the agent remembers, and for how long at least.
+	Decisions     []*v1alpha1.Decision `protobuf:"bytes,4,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	Remembered    int64                `protobuf:"varint,5,opt,name=remembered,proto3" json:"remembered,omitempty"`
+	Back          *durationpb.Duration `protobuf:"bytes,6,opt,name=back,proto3" json:"back,omitempty"` // age of the oldest; absent if none is remembered
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1033,6 +1046,27 @@ func (x *Answer) GetRows() []*v1alpha1.Activity {
 func (x *Answer) GetOther() *v1alpha1.Activity {
 	if x != nil {
 		return x.Other
+	}
+	return nil
+}
+
+func (x *Answer) GetDecisions() []*v1alpha1.Decision {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+func (x *Answer) GetRemembered() int64 {
+	if x != nil {
+		return x.Remembered
+	}
+	return 0
+}
+
+func (x *Answer) GetBack() *durationpb.Duration {
+	if x != nil {
+		return x.Back
 	}
 	return nil
 }
@@ -1682,15 +1716,21 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\tin_flight\x18\f \x01(\x01R\binFlight\x12\x1c\n" +
 	"\tresidence\x18\r \x01(\x01R\tresidence\x12\x12\n" +
 	"\x04shed\x18\x0e \x01(\x01R\x04shed\x12\x12\n" +
-	"\x04once\x18\x0f \x01(\bR\x04once\"s\n" +
+	"\x04once\x18\x0f \x01(\bR\x04once\"\x8d\x01\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12?\n" +
 	"\tselection\x18\x02 \x01(\v2!.titrate.quota.v1alpha1.SelectionR\tselection\x12\x16\n" +
-	"\x06single\x18\x03 \x01(\bR\x06single\"\x86\x01\n" +
+	"\x06single\x18\x03 \x01(\bR\x06single\x12\x18\n" +
+	"\arequest\x18\x04 \x01(\tR\arequest\"\x95\x02\n" +
 	"\x06Answer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x124\n" +
 	"\x04rows\x18\x02 \x03(\v2 .titrate.quota.v1alpha1.ActivityR\x04rows\x126\n" +
-	"\x05other\x18\x03 \x01(\v2 .titrate.quota.v1alpha1.ActivityR\x05other\"1\n" +
+	"\x05other\x18\x03 \x01(\v2 .titrate.quota.v1alpha1.ActivityR\x05other\x12>\n" +
+	"\tdecisions\x18\x04 \x03(\v2 .titrate.quota.v1alpha1.DecisionR\tdecisions\x12\x1e\n" +
+	"\n" +
+	"remembered\x18\x05 \x01(\x03R\n" +
+	"remembered\x12-\n" +
+	"\x04back\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x04back\"1\n" +
 	"\x03Ack\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\"\x8d\x02\n" +
@@ -1781,8 +1821,9 @@ var file_titrate_control_v1alpha1_control_proto_goTypes = []any{
 	(*durationpb.Duration)(nil), // 17: google.protobuf.Duration
 	(*v1alpha1.Selection)(nil),  // 18: titrate.quota.v1alpha1.Selection
 	(*v1alpha1.Activity)(nil),   // 19: titrate.quota.v1alpha1.Activity
-	(*v1alpha1.Resource)(nil),   // 20: titrate.quota.v1alpha1.Resource
-	(v1alpha1.Bound)(0),         // 21: titrate.quota.v1alpha1.Bound
+	(*v1alpha1.Decision)(nil),   // 20: titrate.quota.v1alpha1.Decision
+	(*v1alpha1.Resource)(nil),   // 21: titrate.quota.v1alpha1.Resource
+	(v1alpha1.Bound)(0),         // 22: titrate.quota.v1alpha1.Bound
 }
 var file_titrate_control_v1alpha1_control_proto_depIdxs = []int32{
 	2,  // 0: titrate.control.v1alpha1.ConnectRequest.hello:type_name -> titrate.control.v1alpha1.Hello
@@ -1806,20 +1847,22 @@ var file_titrate_control_v1alpha1_control_proto_depIdxs = []int32{
 	18, // 18: titrate.control.v1alpha1.Question.selection:type_name -> titrate.quota.v1alpha1.Selection
 	19, // 19: titrate.control.v1alpha1.Answer.rows:type_name -> titrate.quota.v1alpha1.Activity
 	19, // 20: titrate.control.v1alpha1.Answer.other:type_name -> titrate.quota.v1alpha1.Activity
-	20, // 21: titrate.control.v1alpha1.Configuration.resources:type_name -> titrate.quota.v1alpha1.Resource
-	17, // 22: titrate.control.v1alpha1.Leases.soft_expiry:type_name -> google.protobuf.Duration
-	15, // 23: titrate.control.v1alpha1.Leases.leases:type_name -> titrate.control.v1alpha1.Lease
-	16, // 24: titrate.control.v1alpha1.Leases.pools:type_name -> titrate.control.v1alpha1.PoolLease
-	3,  // 25: titrate.control.v1alpha1.Leases.members:type_name -> titrate.control.v1alpha1.Replica
-	14, // 26: titrate.control.v1alpha1.Leases.removed:type_name -> titrate.control.v1alpha1.FlowName
-	21, // 27: titrate.control.v1alpha1.Lease.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	0,  // 28: titrate.control.v1alpha1.ControlService.Connect:input_type -> titrate.control.v1alpha1.ConnectRequest
-	1,  // 29: titrate.control.v1alpha1.ControlService.Connect:output_type -> titrate.control.v1alpha1.ConnectResponse
-	29, // [29:30] is the sub-list for method output_type
-	28, // [28:29] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	20, // 21: titrate.control.v1alpha1.Answer.decisions:type_name -> titrate.quota.v1alpha1.Decision
+	17, // 22: titrate.control.v1alpha1.Answer.back:type_name -> google.protobuf.Duration
+	21, // 23: titrate.control.v1alpha1.Configuration.resources:type_name -> titrate.quota.v1alpha1.Resource
+	17, // 24: titrate.control.v1alpha1.Leases.soft_expiry:type_name -> google.protobuf.Duration
+	15, // 25: titrate.control.v1alpha1.Leases.leases:type_name -> titrate.control.v1alpha1.Lease
+	16, // 26: titrate.control.v1alpha1.Leases.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	3,  // 27: titrate.control.v1alpha1.Leases.members:type_name -> titrate.control.v1alpha1.Replica
+	14, // 28: titrate.control.v1alpha1.Leases.removed:type_name -> titrate.control.v1alpha1.FlowName
+	22, // 29: titrate.control.v1alpha1.Lease.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	0,  // 30: titrate.control.v1alpha1.ControlService.Connect:input_type -> titrate.control.v1alpha1.ConnectRequest
+	1,  // 31: titrate.control.v1alpha1.ControlService.Connect:output_type -> titrate.control.v1alpha1.ConnectResponse
+	31, // [31:32] is the sub-list for method output_type
+	30, // [30:31] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_titrate_control_v1alpha1_control_proto_init() }

@@ -398,12 +398,14 @@ func (Key) EnumDescriptor() ([]byte, []int) {
 // How requests wait.
 type Queue struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Aqm   Aqm                    `protobuf:"varint,1,opt,name=aqm,proto3,enum=titrate.quota.v1alpha1.Aqm" json:"aqm,omitempty"`
-	// Delay target in the tenant's queue. Default 50ms. Range 1ms to 10s.
+	// The law of the queue.
+	Aqm Aqm `protobuf:"varint,1,opt,name=aqm,proto3,enum=titrate.quota.v1alpha1.Aqm" json:"aqm,omitempty"`
+	// How long a request should wait at most; the law refuses so many that it holds. At most maxWait.
+	// Default 50ms. Not for POLICE.
 	DelayTarget *durationpb.Duration `protobuf:"bytes,2,opt,name=delay_target,json=delayTarget,proto3" json:"delay_target,omitempty"`
-	// Longest wait; an older request is rejected. Default 1s. Range 1ms to 60s.
+	// Longest wait; an older request is refused. Default 1s. Not for POLICE.
 	MaxWait *durationpb.Duration `protobuf:"bytes,3,opt,name=max_wait,json=maxWait,proto3" json:"max_wait,omitempty"`
-	// Most requests waiting per tenant on one gateway. Default 1024.
+	// Most requests of one tenant that wait on one gateway. Default 1024. Not for POLICE. Unit: requests.
 	MaxRequests   uint32 `protobuf:"varint,4,opt,name=max_requests,json=maxRequests,proto3" json:"max_requests,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -470,9 +472,9 @@ func (x *Queue) GetMaxRequests() uint32 {
 // Bounds of a capacity that is found from what the upstream serves.
 type Adaptive struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Lowest capacity, cost units per second; above 0.
+	// Lowest capacity. Unit: cost units/s.
 	Min float64 `protobuf:"fixed64,1,opt,name=min,proto3" json:"min,omitempty"`
-	// Highest capacity, cost units per second.
+	// Highest capacity, at least min. Unit: cost units/s.
 	Max           float64 `protobuf:"fixed64,2,opt,name=max,proto3" json:"max,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -525,19 +527,26 @@ func (x *Adaptive) GetMax() float64 {
 // An upstream with a capacity.
 type Pool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Capacity in cost units (requests, unless a cost is configured) per second.
+	// Its name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What the upstream can serve. A cost unit is a request, unless the filter's settings give requests a
+	// cost. Unit: cost units/s.
 	Capacity float64 `protobuf:"fixed64,2,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	Sharing  Sharing `protobuf:"varint,3,opt,name=sharing,proto3,enum=titrate.quota.v1alpha1.Sharing" json:"sharing,omitempty"`
-	// The alpha of alpha-fairness, for PROPORTIONAL. Default 1. Range 0.1 to 10.
-	Alpha     float64   `protobuf:"fixed64,4,opt,name=alpha,proto3" json:"alpha,omitempty"`
+	// How the capacity is shared among tenants.
+	Sharing Sharing `protobuf:"varint,3,opt,name=sharing,proto3,enum=titrate.quota.v1alpha1.Sharing" json:"sharing,omitempty"`
+	// How much PROPORTIONAL evens out: the larger, the nearer to MAX_MIN. Default 1.
+	Alpha float64 `protobuf:"fixed64,4,opt,name=alpha,proto3" json:"alpha,omitempty"`
+	// What the guarantees of quotas mean beside weights.
 	Guarantee Guarantee `protobuf:"varint,5,opt,name=guarantee,proto3,enum=titrate.quota.v1alpha1.Guarantee" json:"guarantee,omitempty"`
-	Queue     *Queue    `protobuf:"bytes,6,opt,name=queue,proto3" json:"queue,omitempty"`
-	OnLoss    OnLoss    `protobuf:"varint,7,opt,name=on_loss,json=onLoss,proto3,enum=titrate.quota.v1alpha1.OnLoss" json:"on_loss,omitempty"`
-	// Hard expiry of shares after the coordinator was last heard; 0 = never. Used by SAFE_RATE.
+	// How requests over their tenant's share wait.
+	Queue *Queue `protobuf:"bytes,6,opt,name=queue,proto3" json:"queue,omitempty"`
+	// What a gateway does without a share, or after hardExpiry.
+	OnLoss OnLoss `protobuf:"varint,7,opt,name=on_loss,json=onLoss,proto3,enum=titrate.quota.v1alpha1.OnLoss" json:"on_loss,omitempty"`
+	// How long after the coordinator was last heard SAFE_RATE falls to the safe rate. Above 0 with SAFE_RATE;
+	// the others ignore it. Default 0s (never).
 	HardExpiry *durationpb.Duration `protobuf:"bytes,8,opt,name=hard_expiry,json=hardExpiry,proto3" json:"hard_expiry,omitempty"`
-	// Absent = the capacity is fixed. Else `capacity` is where the estimate begins, and the
-	// coordinator follows what the upstream serves within these bounds.
+	// With it the capacity is found: it begins at `capacity`, and the coordinator follows what the
+	// upstream serves, within these bounds. Default none (the capacity is fixed).
 	Adaptive *Adaptive `protobuf:"bytes,9,opt,name=adaptive,proto3" json:"adaptive,omitempty"`
 	Etag     string    `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
@@ -674,14 +683,14 @@ func (x *Pool) GetSet() string {
 // What the coordinator knows of a pool. Rates in cost units per second.
 type PoolStatus struct {
 	state                protoimpl.MessageState `protogen:"open.v1"`
-	Demand               float64                `protobuf:"fixed64,1,opt,name=demand,proto3" json:"demand,omitempty"`
-	Admitted             float64                `protobuf:"fixed64,2,opt,name=admitted,proto3" json:"admitted,omitempty"`
-	Price                float64                `protobuf:"fixed64,3,opt,name=price,proto3" json:"price,omitempty"`                       // 0 while the pool is slack
-	FairRate             float64                `protobuf:"fixed64,4,opt,name=fair_rate,json=fairRate,proto3" json:"fair_rate,omitempty"` // share of a tenant of weight 1; 0 while the pool is slack
-	InfeasibleGuarantees bool                   `protobuf:"varint,5,opt,name=infeasible_guarantees,json=infeasibleGuarantees,proto3" json:"infeasible_guarantees,omitempty"`
-	Epoch                int64                  `protobuf:"varint,6,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Capacity             float64                `protobuf:"fixed64,7,opt,name=capacity,proto3" json:"capacity,omitempty"`                 // in force: the estimate of an adaptive pool
-	InFlight             float64                `protobuf:"fixed64,8,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"` // cost at the upstream now, where it is measured
+	Demand               float64                `protobuf:"fixed64,1,opt,name=demand,proto3" json:"demand,omitempty"`                                                        // what all tenants ask for
+	Admitted             float64                `protobuf:"fixed64,2,opt,name=admitted,proto3" json:"admitted,omitempty"`                                                    // what is admitted
+	Price                float64                `protobuf:"fixed64,3,opt,name=price,proto3" json:"price,omitempty"`                                                          // what one more unit of capacity would be worth; 0 while the pool is not full
+	FairRate             float64                `protobuf:"fixed64,4,opt,name=fair_rate,json=fairRate,proto3" json:"fair_rate,omitempty"`                                    // share of a tenant of weight 1; 0 while the pool is not full
+	InfeasibleGuarantees bool                   `protobuf:"varint,5,opt,name=infeasible_guarantees,json=infeasibleGuarantees,proto3" json:"infeasible_guarantees,omitempty"` // the guarantees that are asked for exceed the capacity
+	Epoch                int64                  `protobuf:"varint,6,opt,name=epoch,proto3" json:"epoch,omitempty"`                                                           // number of the leadership that says so
+	Capacity             float64                `protobuf:"fixed64,7,opt,name=capacity,proto3" json:"capacity,omitempty"`                                                    // in force: the estimate of an adaptive pool
+	InFlight             float64                `protobuf:"fixed64,8,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`                                    // cost at the upstream now, where it is measured
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -774,10 +783,13 @@ func (x *PoolStatus) GetInFlight() float64 {
 
 // A customer or team.
 type Tenant struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Name        string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	DisplayName string                 `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// Weight in every pool. Default 1; range above 0 to 1e6.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name. tenants/- is every tenant that is not configured.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Its name for people. Default none.
+	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	// Its weight in every pool: of a full pool, a tenant of weight 2 gets twice as much as one of weight 1.
+	// Default 1.
 	Weight float64 `protobuf:"fixed64,3,opt,name=weight,proto3" json:"weight,omitempty"`
 	Etag   string  `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
@@ -872,7 +884,7 @@ func (x *Tenant) GetSet() string {
 // What the coordinator knows of a tenant.
 type TenantStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Warnings      []string               `protobuf:"bytes,1,rep,name=warnings,proto3" json:"warnings,omitempty"` // as in LimitStatus
+	Warnings      []string               `protobuf:"bytes,1,rep,name=warnings,proto3" json:"warnings,omitempty"` // sentences: gateways that do not enforce it, and why
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -914,18 +926,21 @@ func (x *TenantStatus) GetWarnings() []string {
 	return nil
 }
 
-// What a tenant may have of one pool: tenants/x/quotas/<pool>.
+// What a tenant may have of one pool: tenants/TENANT/quotas/POOL.
 type Quota struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Guaranteed rate, cost units per second.
+	// Its name, which names the tenant and the pool.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What the tenant gets whenever it asks for it. Default 0. Unit: cost units/s.
 	Guaranteed float64 `protobuf:"fixed64,2,opt,name=guaranteed,proto3" json:"guaranteed,omitempty"`
-	// Highest rate, cost units per second; absent = unbounded; 0 = blocked.
+	// The most that the tenant gets, at least guaranteed. 0 = blocked: every request is refused at once.
+	// Default none (unbounded). Unit: cost units/s.
 	Max *float64 `protobuf:"fixed64,3,opt,name=max,proto3,oneof" json:"max,omitempty"`
-	// Weight in this pool; absent = the tenant's. 0 = only its guarantee.
+	// Its weight in this pool. 0 = only its guarantee. Default the tenant's weight.
 	Weight *float64 `protobuf:"fixed64,4,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
-	Mode   Mode     `protobuf:"varint,5,opt,name=mode,proto3,enum=titrate.quota.v1alpha1.Mode" json:"mode,omitempty"`
-	Etag   string   `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Whether it is enforced.
+	Mode Mode   `protobuf:"varint,5,opt,name=mode,proto3,enum=titrate.quota.v1alpha1.Mode" json:"mode,omitempty"`
+	Etag string `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Output only.
@@ -1032,13 +1047,13 @@ func (x *Quota) GetSet() string {
 // What the coordinator grants now, and why. Rates in cost units per second.
 type QuotaStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Demand        float64                `protobuf:"fixed64,1,opt,name=demand,proto3" json:"demand,omitempty"`
-	Share         float64                `protobuf:"fixed64,2,opt,name=share,proto3" json:"share,omitempty"`
-	Admitted      float64                `protobuf:"fixed64,3,opt,name=admitted,proto3" json:"admitted,omitempty"`
-	BoundBy       Bound                  `protobuf:"varint,4,opt,name=bound_by,json=boundBy,proto3,enum=titrate.quota.v1alpha1.Bound" json:"bound_by,omitempty"`
-	Price         float64                `protobuf:"fixed64,5,opt,name=price,proto3" json:"price,omitempty"`
-	Stale         bool                   `protobuf:"varint,6,opt,name=stale,proto3" json:"stale,omitempty"`      // the lease is past its soft expiry: frozen
-	Warnings      []string               `protobuf:"bytes,7,rep,name=warnings,proto3" json:"warnings,omitempty"` // as in LimitStatus
+	Demand        float64                `protobuf:"fixed64,1,opt,name=demand,proto3" json:"demand,omitempty"`                                                   // what the tenant asks the pool for
+	Share         float64                `protobuf:"fixed64,2,opt,name=share,proto3" json:"share,omitempty"`                                                     // what it may use, over all gateways
+	Admitted      float64                `protobuf:"fixed64,3,opt,name=admitted,proto3" json:"admitted,omitempty"`                                               // what is admitted
+	BoundBy       Bound                  `protobuf:"varint,4,opt,name=bound_by,json=boundBy,proto3,enum=titrate.quota.v1alpha1.Bound" json:"bound_by,omitempty"` // what holds the share where it is
+	Price         float64                `protobuf:"fixed64,5,opt,name=price,proto3" json:"price,omitempty"`                                                     // of the pool
+	Stale         bool                   `protobuf:"varint,6,opt,name=stale,proto3" json:"stale,omitempty"`                                                      // the lease is past its soft expiry: frozen
+	Warnings      []string               `protobuf:"bytes,7,rep,name=warnings,proto3" json:"warnings,omitempty"`                                                 // sentences: gateways that do not enforce it, and why
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1122,31 +1137,35 @@ func (x *QuotaStatus) GetWarnings() []string {
 	return nil
 }
 
-// A limit on each client of a tenant: tenants/x/limits/y; tenants/-/limits/y for every tenant.
+// A limit on each client of a tenant: tenants/TENANT/limits/NAME; tenants/-/limits/NAME for every tenant.
 type Limit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What is counted together. Default CLIENT.
+	// Its name. tenants/-/limits/NAME is a limit of every tenant.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What is counted together.
 	Key Key `protobuf:"varint,2,opt,name=key,proto3,enum=titrate.quota.v1alpha1.Key" json:"key,omitempty"`
-	// Rate with its unit: 100/s, 10/min, 1000/h, 5000/d. 0 = blocked: every request is refused at once.
+	// What a client may use, with its unit: 100/s, 10/min, 1000/h, 5000/d. 0 = blocked: every request is
+	// refused at once. Range 0, or up to 1e9/s. Unit: cost units.
 	Rate string `protobuf:"bytes,3,opt,name=rate,proto3" json:"rate,omitempty"`
-	// Most cost admitted at once. 0 in a request = the amount of the rate (100/min: 100; 10/s: 10), at
-	// least 1; the server stores that number. 0 in an answer = stored by a version before that: one
-	// second's worth of the rate, at least 1.
+	// What a client may use at once after a pause. 0 in a request = the default, which the server stores; 0
+	// in an answer = stored by a version before that: one second's worth of the rate, at least 1. Default the
+	// amount of the rate (100/min: 100), at least 1. Range 1 to 1e9. Unit: cost units.
 	Burst float64 `protobuf:"fixed64,4,opt,name=burst,proto3" json:"burst,omitempty"`
-	// Pools that it applies to, by name without "pools/"; empty = all.
+	// Pools that it applies to, by name without "pools/". Default all.
 	Pools []string `protobuf:"bytes,5,rep,name=pools,proto3" json:"pools,omitempty"`
-	// Other numbers for named clients.
+	// Other numbers for named clients. Not with key TENANT. Default none.
 	Overrides []*Override `protobuf:"bytes,6,rep,name=overrides,proto3" json:"overrides,omitempty"`
-	// How a client over its limit waits. Absent = POLICE: 429 at once.
+	// How requests of a client over its limit wait. By default they do not: POLICE refuses them at once.
 	Queue *Queue `protobuf:"bytes,7,opt,name=queue,proto3" json:"queue,omitempty"`
-	Mode  Mode   `protobuf:"varint,8,opt,name=mode,proto3,enum=titrate.quota.v1alpha1.Mode" json:"mode,omitempty"`
-	// STRICT never admits more than the envelope, at the price of wrongful 429s in bursts.
+	// Whether it is enforced.
+	Mode Mode `protobuf:"varint,8,opt,name=mode,proto3,enum=titrate.quota.v1alpha1.Mode" json:"mode,omitempty"`
+	// true = gateways admit less beyond rate and burst, at the price of refusing some bursts that are within
+	// them: docs/guarantees.md has both bounds. Default false.
 	Strict bool `protobuf:"varint,9,opt,name=strict,proto3" json:"strict,omitempty"`
-	// What tells clients apart, for key CLIENT: a name among the filter's `identities`.
-	// Empty = the filter's `client`.
+	// What tells clients apart: a name among the filter's `identities`. Not with key TENANT. Default the
+	// filter's `client`.
 	Identity string `protobuf:"bytes,10,opt,name=identity,proto3" json:"identity,omitempty"`
-	// Kinds of requests that it applies to, by name among the filter's `classes`; empty = all.
+	// Kinds of requests that it applies to, by name among the filter's `classes`. Default all.
 	Classes []string `protobuf:"bytes,11,rep,name=classes,proto3" json:"classes,omitempty"`
 	Etag    string   `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
@@ -1342,10 +1361,12 @@ func (x *LimitStatus) GetWarnings() []string {
 
 // A client with numbers of its own.
 type Override struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Client string                 `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
-	Rate   string                 `protobuf:"bytes,2,opt,name=rate,proto3" json:"rate,omitempty"`
-	// As in Limit.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The client's name, as the filter makes it.
+	Client string `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
+	// As in Limit. Range 0, or up to 1e9/s. Unit: cost units.
+	Rate string `protobuf:"bytes,2,opt,name=rate,proto3" json:"rate,omitempty"`
+	// As in Limit. Default the amount of the rate, at least 1. Range 1 to 1e9. Unit: cost units.
 	Burst         float64 `protobuf:"fixed64,3,opt,name=burst,proto3" json:"burst,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -246,7 +246,7 @@ func (x Finding_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Finding_State.Descriptor instead.
 func (Finding_State) EnumDescriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{53, 0}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{58, 0}
 }
 
 type GetPoolRequest struct {
@@ -2789,6 +2789,513 @@ func (x *TopResponse) GetSilent() []string {
 	return nil
 }
 
+type FindDecisionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Envoy's x-request-id, as refusals and access logs have it.
+	Request       string `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindDecisionsRequest) Reset() {
+	*x = FindDecisionsRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindDecisionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindDecisionsRequest) ProtoMessage() {}
+
+func (x *FindDecisionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindDecisionsRequest.ProtoReflect.Descriptor instead.
+func (*FindDecisionsRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *FindDecisionsRequest) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
+type FindDecisionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The latest first. Several gateways may have decided about one request, and a client may give
+	// one ID to several requests.
+	Decisions  []*Decision          `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	Agents     int32                `protobuf:"varint,2,opt,name=agents,proto3" json:"agents,omitempty"`         // that were asked
+	Silent     []string             `protobuf:"bytes,3,rep,name=silent,proto3" json:"silent,omitempty"`          // of them, those that did not answer: their gateways are missing
+	Remembered int64                `protobuf:"varint,4,opt,name=remembered,proto3" json:"remembered,omitempty"` // decisions that the agents remember
+	Back       *durationpb.Duration `protobuf:"bytes,5,opt,name=back,proto3" json:"back,omitempty"`              // age of the oldest of them; absent if there is none
+	// What became of the request, in sentences; or that it is not known, and why.
+	Notes         []string `protobuf:"bytes,6,rep,name=notes,proto3" json:"notes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindDecisionsResponse) Reset() {
+	*x = FindDecisionsResponse{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindDecisionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindDecisionsResponse) ProtoMessage() {}
+
+func (x *FindDecisionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindDecisionsResponse.ProtoReflect.Descriptor instead.
+func (*FindDecisionsResponse) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *FindDecisionsResponse) GetDecisions() []*Decision {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+func (x *FindDecisionsResponse) GetAgents() int32 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
+}
+
+func (x *FindDecisionsResponse) GetSilent() []string {
+	if x != nil {
+		return x.Silent
+	}
+	return nil
+}
+
+func (x *FindDecisionsResponse) GetRemembered() int64 {
+	if x != nil {
+		return x.Remembered
+	}
+	return 0
+}
+
+func (x *FindDecisionsResponse) GetBack() *durationpb.Duration {
+	if x != nil {
+		return x.Back
+	}
+	return nil
+}
+
+func (x *FindDecisionsResponse) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+// A request that a gateway refused, held, marked or let pass by SHADOW only.
+type Decision struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Request       string                 `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"` // its ID
+	Gateway       string                 `protobuf:"bytes,2,opt,name=gateway,proto3" json:"gateway,omitempty"`
+	Tenant        string                 `protobuf:"bytes,3,opt,name=tenant,proto3" json:"tenant,omitempty"` // without collection, as the pool; texts that a client chose are cut to 128 bytes
+	Client        string                 `protobuf:"bytes,4,opt,name=client,proto3" json:"client,omitempty"`
+	Pool          string                 `protobuf:"bytes,5,opt,name=pool,proto3" json:"pool,omitempty"`
+	Ago           *durationpb.Duration   `protobuf:"bytes,6,opt,name=ago,proto3" json:"ago,omitempty"`
+	Cost          float64                `protobuf:"fixed64,7,opt,name=cost,proto3" json:"cost,omitempty"`      // cost units
+	Refused       bool                   `protobuf:"varint,8,opt,name=refused,proto3" json:"refused,omitempty"` // else it was admitted
+	Marked        bool                   `protobuf:"varint,9,opt,name=marked,proto3" json:"marked,omitempty"`
+	Shadowed      bool                   `protobuf:"varint,10,opt,name=shadowed,proto3" json:"shadowed,omitempty"`                      // it passed only because of a mode SHADOW
+	Reason        string                 `protobuf:"bytes,11,opt,name=reason,proto3" json:"reason,omitempty"`                           // of the refusal, or of what SHADOW held back: client_limit and so on
+	Limit         string                 `protobuf:"bytes,12,opt,name=limit,proto3" json:"limit,omitempty"`                             // that refused, or "tenant-share"; "" if none did
+	RetryAfter    *durationpb.Duration   `protobuf:"bytes,13,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"` // of a refusal; absent: waiting does not help
+	Waited        *durationpb.Duration   `protobuf:"bytes,14,opt,name=waited,proto3" json:"waited,omitempty"`                           // in a queue; absent: it did not wait
+	Revision      int64                  `protobuf:"varint,15,opt,name=revision,proto3" json:"revision,omitempty"`                      // of the configuration in force there
+	Epoch         int64                  `protobuf:"varint,16,opt,name=epoch,proto3" json:"epoch,omitempty"`                            // of the shares in force there
+	Limits        []*LimitStep           `protobuf:"bytes,17,rep,name=limits,proto3" json:"limits,omitempty"`                           // that applied to it
+	Share         *ShareStep             `protobuf:"bytes,18,opt,name=share,proto3" json:"share,omitempty"`                             // absent: the pool is not known, or no configuration was there
+	Steps         []string               `protobuf:"bytes,19,rep,name=steps,proto3" json:"steps,omitempty"`                             // the decision in sentences, in its order
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Decision) Reset() {
+	*x = Decision{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Decision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Decision) ProtoMessage() {}
+
+func (x *Decision) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Decision.ProtoReflect.Descriptor instead.
+func (*Decision) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *Decision) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
+func (x *Decision) GetGateway() string {
+	if x != nil {
+		return x.Gateway
+	}
+	return ""
+}
+
+func (x *Decision) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Decision) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+func (x *Decision) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *Decision) GetAgo() *durationpb.Duration {
+	if x != nil {
+		return x.Ago
+	}
+	return nil
+}
+
+func (x *Decision) GetCost() float64 {
+	if x != nil {
+		return x.Cost
+	}
+	return 0
+}
+
+func (x *Decision) GetRefused() bool {
+	if x != nil {
+		return x.Refused
+	}
+	return false
+}
+
+func (x *Decision) GetMarked() bool {
+	if x != nil {
+		return x.Marked
+	}
+	return false
+}
+
+func (x *Decision) GetShadowed() bool {
+	if x != nil {
+		return x.Shadowed
+	}
+	return false
+}
+
+func (x *Decision) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Decision) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *Decision) GetRetryAfter() *durationpb.Duration {
+	if x != nil {
+		return x.RetryAfter
+	}
+	return nil
+}
+
+func (x *Decision) GetWaited() *durationpb.Duration {
+	if x != nil {
+		return x.Waited
+	}
+	return nil
+}
+
+func (x *Decision) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Decision) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Decision) GetLimits() []*LimitStep {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *Decision) GetShare() *ShareStep {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
+func (x *Decision) GetSteps() []string {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+// What one limit had for a request, just after it was decided.
+type LimitStep struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limit         string                 `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`    // last part of its name
+	Client        string                 `protobuf:"bytes,2,opt,name=client,proto3" json:"client,omitempty"`  // as the limit knows it; "" of a limit for all clients together
+	Shadow        bool                   `protobuf:"varint,3,opt,name=shadow,proto3" json:"shadow,omitempty"` // it is not enforced
+	Passes        bool                   `protobuf:"varint,4,opt,name=passes,proto3" json:"passes,omitempty"` // a request of that cost passes
+	Rate          float64                `protobuf:"fixed64,5,opt,name=rate,proto3" json:"rate,omitempty"`    // cost units per second, over all gateways
+	Burst         float64                `protobuf:"fixed64,6,opt,name=burst,proto3" json:"burst,omitempty"`  // cost units
+	Free          float64                `protobuf:"fixed64,7,opt,name=free,proto3" json:"free,omitempty"`    // of it
+	Wait          *durationpb.Duration   `protobuf:"bytes,8,opt,name=wait,proto3" json:"wait,omitempty"`      // until it passes; absent if it does, or never will
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LimitStep) Reset() {
+	*x = LimitStep{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LimitStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LimitStep) ProtoMessage() {}
+
+func (x *LimitStep) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LimitStep.ProtoReflect.Descriptor instead.
+func (*LimitStep) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *LimitStep) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *LimitStep) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+func (x *LimitStep) GetShadow() bool {
+	if x != nil {
+		return x.Shadow
+	}
+	return false
+}
+
+func (x *LimitStep) GetPasses() bool {
+	if x != nil {
+		return x.Passes
+	}
+	return false
+}
+
+func (x *LimitStep) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *LimitStep) GetBurst() float64 {
+	if x != nil {
+		return x.Burst
+	}
+	return 0
+}
+
+func (x *LimitStep) GetFree() float64 {
+	if x != nil {
+		return x.Free
+	}
+	return 0
+}
+
+func (x *LimitStep) GetWait() *durationpb.Duration {
+	if x != nil {
+		return x.Wait
+	}
+	return nil
+}
+
+// What the tenant's share had for a request, just after it was decided. Rates in cost units per second.
+type ShareStep struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Share         float64                `protobuf:"fixed64,1,opt,name=share,proto3" json:"share,omitempty"`    // over all gateways
+	Rate          float64                `protobuf:"fixed64,2,opt,name=rate,proto3" json:"rate,omitempty"`      // in force at the gateway
+	Demand        float64                `protobuf:"fixed64,3,opt,name=demand,proto3" json:"demand,omitempty"`  // asked for there
+	Credit        float64                `protobuf:"fixed64,4,opt,name=credit,proto3" json:"credit,omitempty"`  // cost units that may pass at once there
+	Waiting       int64                  `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"` // requests that wait for it there
+	Lost          bool                   `protobuf:"varint,6,opt,name=lost,proto3" json:"lost,omitempty"`       // it has expired, since no coordinator was heard
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShareStep) Reset() {
+	*x = ShareStep{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShareStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShareStep) ProtoMessage() {}
+
+func (x *ShareStep) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShareStep.ProtoReflect.Descriptor instead.
+func (*ShareStep) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *ShareStep) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *ShareStep) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *ShareStep) GetDemand() float64 {
+	if x != nil {
+		return x.Demand
+	}
+	return 0
+}
+
+func (x *ShareStep) GetCredit() float64 {
+	if x != nil {
+		return x.Credit
+	}
+	return 0
+}
+
+func (x *ShareStep) GetWaiting() int64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *ShareStep) GetLost() bool {
+	if x != nil {
+		return x.Lost
+	}
+	return false
+}
+
 // Why one tenant has its share of one pool. Rates in cost units per second.
 type Explanation struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -2819,7 +3326,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[36]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2831,7 +3338,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[36]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2844,7 +3351,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{36}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Explanation) GetTenant() string {
@@ -2984,7 +3491,7 @@ type GatewayPart struct {
 
 func (x *GatewayPart) Reset() {
 	*x = GatewayPart{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[37]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2996,7 +3503,7 @@ func (x *GatewayPart) String() string {
 func (*GatewayPart) ProtoMessage() {}
 
 func (x *GatewayPart) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[37]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3009,7 +3516,7 @@ func (x *GatewayPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GatewayPart.ProtoReflect.Descriptor instead.
 func (*GatewayPart) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{37}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GatewayPart) GetGateway() string {
@@ -3059,7 +3566,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[38]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3071,7 +3578,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[38]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3084,7 +3591,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{38}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Revision) GetRevision() int64 {
@@ -3176,7 +3683,7 @@ type ResourceChange struct {
 
 func (x *ResourceChange) Reset() {
 	*x = ResourceChange{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[39]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3188,7 +3695,7 @@ func (x *ResourceChange) String() string {
 func (*ResourceChange) ProtoMessage() {}
 
 func (x *ResourceChange) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[39]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3201,7 +3708,7 @@ func (x *ResourceChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceChange.ProtoReflect.Descriptor instead.
 func (*ResourceChange) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{39}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ResourceChange) GetName() string {
@@ -3236,7 +3743,7 @@ type ListRevisionsRequest struct {
 
 func (x *ListRevisionsRequest) Reset() {
 	*x = ListRevisionsRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[40]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3248,7 +3755,7 @@ func (x *ListRevisionsRequest) String() string {
 func (*ListRevisionsRequest) ProtoMessage() {}
 
 func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[40]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3261,7 +3768,7 @@ func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{40}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListRevisionsRequest) GetPageSize() int32 {
@@ -3288,7 +3795,7 @@ type ListRevisionsResponse struct {
 
 func (x *ListRevisionsResponse) Reset() {
 	*x = ListRevisionsResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[41]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3300,7 +3807,7 @@ func (x *ListRevisionsResponse) String() string {
 func (*ListRevisionsResponse) ProtoMessage() {}
 
 func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[41]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3313,7 +3820,7 @@ func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{41}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListRevisionsResponse) GetRevisions() []*Revision {
@@ -3341,7 +3848,7 @@ type GetRevisionRequest struct {
 
 func (x *GetRevisionRequest) Reset() {
 	*x = GetRevisionRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[42]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3353,7 +3860,7 @@ func (x *GetRevisionRequest) String() string {
 func (*GetRevisionRequest) ProtoMessage() {}
 
 func (x *GetRevisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[42]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3366,7 +3873,7 @@ func (x *GetRevisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRevisionRequest.ProtoReflect.Descriptor instead.
 func (*GetRevisionRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{42}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GetRevisionRequest) GetRevision() int64 {
@@ -3395,7 +3902,7 @@ type GetRevisionResponse struct {
 
 func (x *GetRevisionResponse) Reset() {
 	*x = GetRevisionResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[43]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3407,7 +3914,7 @@ func (x *GetRevisionResponse) String() string {
 func (*GetRevisionResponse) ProtoMessage() {}
 
 func (x *GetRevisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[43]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3420,7 +3927,7 @@ func (x *GetRevisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRevisionResponse.ProtoReflect.Descriptor instead.
 func (*GetRevisionResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{43}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *GetRevisionResponse) GetRevision() *Revision {
@@ -3458,7 +3965,7 @@ type RollbackRequest struct {
 
 func (x *RollbackRequest) Reset() {
 	*x = RollbackRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[44]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3470,7 +3977,7 @@ func (x *RollbackRequest) String() string {
 func (*RollbackRequest) ProtoMessage() {}
 
 func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[44]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3483,7 +3990,7 @@ func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{44}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RollbackRequest) GetRevision() int64 {
@@ -3525,7 +4032,7 @@ type RollbackResponse struct {
 
 func (x *RollbackResponse) Reset() {
 	*x = RollbackResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[45]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3537,7 +4044,7 @@ func (x *RollbackResponse) String() string {
 func (*RollbackResponse) ProtoMessage() {}
 
 func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[45]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3550,7 +4057,7 @@ func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackResponse.ProtoReflect.Descriptor instead.
 func (*RollbackResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{45}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *RollbackResponse) GetRevision() int64 {
@@ -3579,7 +4086,7 @@ type PlanRequest struct {
 
 func (x *PlanRequest) Reset() {
 	*x = PlanRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[46]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3591,7 +4098,7 @@ func (x *PlanRequest) String() string {
 func (*PlanRequest) ProtoMessage() {}
 
 func (x *PlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[46]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3604,7 +4111,7 @@ func (x *PlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
 func (*PlanRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{46}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PlanRequest) GetApply() *ApplyRequest {
@@ -3640,7 +4147,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[47]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3652,7 +4159,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[47]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3665,7 +4172,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{47}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PlanResponse) GetRevision() int64 {
@@ -3736,7 +4243,7 @@ type PoolEffect struct {
 
 func (x *PoolEffect) Reset() {
 	*x = PoolEffect{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[48]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3748,7 +4255,7 @@ func (x *PoolEffect) String() string {
 func (*PoolEffect) ProtoMessage() {}
 
 func (x *PoolEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[48]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3761,7 +4268,7 @@ func (x *PoolEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolEffect.ProtoReflect.Descriptor instead.
 func (*PoolEffect) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{48}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PoolEffect) GetPool() string {
@@ -3853,7 +4360,7 @@ type FlowEffect struct {
 
 func (x *FlowEffect) Reset() {
 	*x = FlowEffect{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[49]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3865,7 +4372,7 @@ func (x *FlowEffect) String() string {
 func (*FlowEffect) ProtoMessage() {}
 
 func (x *FlowEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[49]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3878,7 +4385,7 @@ func (x *FlowEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowEffect.ProtoReflect.Descriptor instead.
 func (*FlowEffect) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{49}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *FlowEffect) GetTenant() string {
@@ -3964,7 +4471,7 @@ type Guard struct {
 
 func (x *Guard) Reset() {
 	*x = Guard{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[50]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3976,7 +4483,7 @@ func (x *Guard) String() string {
 func (*Guard) ProtoMessage() {}
 
 func (x *Guard) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[50]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3989,7 +4496,7 @@ func (x *Guard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guard.ProtoReflect.Descriptor instead.
 func (*Guard) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{50}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Guard) GetName() string {
@@ -4021,7 +4528,7 @@ type CheckRequest struct {
 
 func (x *CheckRequest) Reset() {
 	*x = CheckRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[51]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4033,7 +4540,7 @@ func (x *CheckRequest) String() string {
 func (*CheckRequest) ProtoMessage() {}
 
 func (x *CheckRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[51]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4046,7 +4553,7 @@ func (x *CheckRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckRequest.ProtoReflect.Descriptor instead.
 func (*CheckRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{51}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{56}
 }
 
 type CheckResponse struct {
@@ -4059,7 +4566,7 @@ type CheckResponse struct {
 
 func (x *CheckResponse) Reset() {
 	*x = CheckResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[52]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4071,7 +4578,7 @@ func (x *CheckResponse) String() string {
 func (*CheckResponse) ProtoMessage() {}
 
 func (x *CheckResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[52]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4084,7 +4591,7 @@ func (x *CheckResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckResponse.ProtoReflect.Descriptor instead.
 func (*CheckResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{52}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CheckResponse) GetFindings() []*Finding {
@@ -4107,7 +4614,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[53]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4119,7 +4626,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[53]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4132,7 +4639,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{53}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Finding) GetCategory() string {
@@ -4159,6 +4666,129 @@ func (x *Finding) GetMessage() string {
 func (x *Finding) GetAdvice() string {
 	if x != nil {
 		return x.Advice
+	}
+	return ""
+}
+
+// The body of an HTTP answer that is an error. gRPC has a google.rpc.Status in its place.
+type Error struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Status  int32                  `protobuf:"varint,1,opt,name=status,proto3" json:"status,omitempty"` // of HTTP
+	Code    string                 `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`      // of gRPC, such as INVALID_ARGUMENT
+	Message string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// Fields of the request that are wrong, each with what is wrong with it.
+	Fields        []*FieldError `protobuf:"bytes,4,rep,name=fields,proto3" json:"fields,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Error) Reset() {
+	*x = Error{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Error) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Error) ProtoMessage() {}
+
+func (x *Error) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Error.ProtoReflect.Descriptor instead.
+func (*Error) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *Error) GetStatus() int32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *Error) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Error) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Error) GetFields() []*FieldError {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+// What is wrong with a field of a request.
+type FieldError struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Field         string                 `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"` // path, such as pool.capacity
+	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FieldError) Reset() {
+	*x = FieldError{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FieldError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FieldError) ProtoMessage() {}
+
+func (x *FieldError) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FieldError.ProtoReflect.Descriptor instead.
+func (*FieldError) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *FieldError) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *FieldError) GetMessage() string {
+	if x != nil {
+		return x.Message
 	}
 	return ""
 }
@@ -4386,7 +5016,57 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x04rows\x18\x01 \x03(\v2 .titrate.quota.v1alpha1.ActivityR\x04rows\x126\n" +
 	"\x05other\x18\x02 \x01(\v2 .titrate.quota.v1alpha1.ActivityR\x05other\x12\x16\n" +
 	"\x06agents\x18\x03 \x01(\x05R\x06agents\x12\x16\n" +
-	"\x06silent\x18\x04 \x03(\tR\x06silent\"\xc4\x04\n" +
+	"\x06silent\x18\x04 \x03(\tR\x06silent\"<\n" +
+	"\x14FindDecisionsRequest\x12$\n" +
+	"\arequest\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\arequest\"\xec\x01\n" +
+	"\x15FindDecisionsResponse\x12>\n" +
+	"\tdecisions\x18\x01 \x03(\v2 .titrate.quota.v1alpha1.DecisionR\tdecisions\x12\x16\n" +
+	"\x06agents\x18\x02 \x01(\x05R\x06agents\x12\x16\n" +
+	"\x06silent\x18\x03 \x03(\tR\x06silent\x12\x1e\n" +
+	"\n" +
+	"remembered\x18\x04 \x01(\x03R\n" +
+	"remembered\x12-\n" +
+	"\x04back\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x04back\x12\x14\n" +
+	"\x05notes\x18\x06 \x03(\tR\x05notes\"\xea\x04\n" +
+	"\bDecision\x12\x18\n" +
+	"\arequest\x18\x01 \x01(\tR\arequest\x12\x18\n" +
+	"\agateway\x18\x02 \x01(\tR\agateway\x12\x16\n" +
+	"\x06tenant\x18\x03 \x01(\tR\x06tenant\x12\x16\n" +
+	"\x06client\x18\x04 \x01(\tR\x06client\x12\x12\n" +
+	"\x04pool\x18\x05 \x01(\tR\x04pool\x12+\n" +
+	"\x03ago\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x03ago\x12\x12\n" +
+	"\x04cost\x18\a \x01(\x01R\x04cost\x12\x18\n" +
+	"\arefused\x18\b \x01(\bR\arefused\x12\x16\n" +
+	"\x06marked\x18\t \x01(\bR\x06marked\x12\x1a\n" +
+	"\bshadowed\x18\n" +
+	" \x01(\bR\bshadowed\x12\x16\n" +
+	"\x06reason\x18\v \x01(\tR\x06reason\x12\x14\n" +
+	"\x05limit\x18\f \x01(\tR\x05limit\x12:\n" +
+	"\vretry_after\x18\r \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"retryAfter\x121\n" +
+	"\x06waited\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x06waited\x12\x1a\n" +
+	"\brevision\x18\x0f \x01(\x03R\brevision\x12\x14\n" +
+	"\x05epoch\x18\x10 \x01(\x03R\x05epoch\x129\n" +
+	"\x06limits\x18\x11 \x03(\v2!.titrate.quota.v1alpha1.LimitStepR\x06limits\x127\n" +
+	"\x05share\x18\x12 \x01(\v2!.titrate.quota.v1alpha1.ShareStepR\x05share\x12\x14\n" +
+	"\x05steps\x18\x13 \x03(\tR\x05steps\"\xd6\x01\n" +
+	"\tLimitStep\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\tR\x05limit\x12\x16\n" +
+	"\x06client\x18\x02 \x01(\tR\x06client\x12\x16\n" +
+	"\x06shadow\x18\x03 \x01(\bR\x06shadow\x12\x16\n" +
+	"\x06passes\x18\x04 \x01(\bR\x06passes\x12\x12\n" +
+	"\x04rate\x18\x05 \x01(\x01R\x04rate\x12\x14\n" +
+	"\x05burst\x18\x06 \x01(\x01R\x05burst\x12\x12\n" +
+	"\x04free\x18\a \x01(\x01R\x04free\x12-\n" +
+	"\x04wait\x18\b \x01(\v2\x19.google.protobuf.DurationR\x04wait\"\x93\x01\n" +
+	"\tShareStep\x12\x14\n" +
+	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x12\n" +
+	"\x04rate\x18\x02 \x01(\x01R\x04rate\x12\x16\n" +
+	"\x06demand\x18\x03 \x01(\x01R\x06demand\x12\x16\n" +
+	"\x06credit\x18\x04 \x01(\x01R\x06credit\x12\x18\n" +
+	"\awaiting\x18\x05 \x01(\x03R\awaiting\x12\x12\n" +
+	"\x04lost\x18\x06 \x01(\bR\x04lost\"\xc4\x04\n" +
 	"\vExplanation\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x1a\n" +
@@ -4513,7 +5193,16 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x02OK\x10\x01\x12\v\n" +
 	"\aWARNING\x10\x02\x12\n" +
 	"\n" +
-	"\x06FAILED\x10\x032\xe2\x13\n" +
+	"\x06FAILED\x10\x03\"\x89\x01\n" +
+	"\x05Error\x12\x16\n" +
+	"\x06status\x18\x01 \x01(\x05R\x06status\x12\x12\n" +
+	"\x04code\x18\x02 \x01(\tR\x04code\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12:\n" +
+	"\x06fields\x18\x04 \x03(\v2\".titrate.quota.v1alpha1.FieldErrorR\x06fields\"<\n" +
+	"\n" +
+	"FieldError\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\xd0\x14\n" +
 	"\fQuotaService\x12O\n" +
 	"\aGetPool\x12&.titrate.quota.v1alpha1.GetPoolRequest\x1a\x1c.titrate.quota.v1alpha1.Pool\x12`\n" +
 	"\tListPools\x12(.titrate.quota.v1alpha1.ListPoolsRequest\x1a).titrate.quota.v1alpha1.ListPoolsResponse\x12U\n" +
@@ -4546,7 +5235,8 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\vGetRevision\x12*.titrate.quota.v1alpha1.GetRevisionRequest\x1a+.titrate.quota.v1alpha1.GetRevisionResponse\x12]\n" +
 	"\bRollback\x12'.titrate.quota.v1alpha1.RollbackRequest\x1a(.titrate.quota.v1alpha1.RollbackResponse\x12N\n" +
 	"\x03Top\x12\".titrate.quota.v1alpha1.TopRequest\x1a#.titrate.quota.v1alpha1.TopResponse\x12Q\n" +
-	"\x04Plan\x12#.titrate.quota.v1alpha1.PlanRequest\x1a$.titrate.quota.v1alpha1.PlanResponse\x12T\n" +
+	"\x04Plan\x12#.titrate.quota.v1alpha1.PlanRequest\x1a$.titrate.quota.v1alpha1.PlanResponse\x12l\n" +
+	"\rFindDecisions\x12,.titrate.quota.v1alpha1.FindDecisionsRequest\x1a-.titrate.quota.v1alpha1.FindDecisionsResponse\x12T\n" +
 	"\x05Check\x12$.titrate.quota.v1alpha1.CheckRequest\x1a%.titrate.quota.v1alpha1.CheckResponseB\xeb\x01\n" +
 	"\x1acom.titrate.quota.v1alpha1B\fServiceProtoP\x01ZEgithub.com/titrate/titrate/proto/titrate/quota/v1alpha1;quotav1alpha1\xa2\x02\x03TQX\xaa\x02\x16Titrate.Quota.V1alpha1\xca\x02\x16Titrate\\Quota\\V1alpha1\xe2\x02\"Titrate\\Quota\\V1alpha1\\GPBMetadata\xea\x02\x18Titrate::Quota::V1alpha1b\x06proto3"
 
@@ -4563,7 +5253,7 @@ func file_titrate_quota_v1alpha1_service_proto_rawDescGZIP() []byte {
 }
 
 var file_titrate_quota_v1alpha1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_titrate_quota_v1alpha1_service_proto_goTypes = []any{
 	(ApplyResponse_Outcome)(0),    // 0: titrate.quota.v1alpha1.ApplyResponse.Outcome
 	(Selection_By)(0),             // 1: titrate.quota.v1alpha1.Selection.By
@@ -4605,157 +5295,175 @@ var file_titrate_quota_v1alpha1_service_proto_goTypes = []any{
 	(*Selection)(nil),             // 37: titrate.quota.v1alpha1.Selection
 	(*TopRequest)(nil),            // 38: titrate.quota.v1alpha1.TopRequest
 	(*TopResponse)(nil),           // 39: titrate.quota.v1alpha1.TopResponse
-	(*Explanation)(nil),           // 40: titrate.quota.v1alpha1.Explanation
-	(*GatewayPart)(nil),           // 41: titrate.quota.v1alpha1.GatewayPart
-	(*Revision)(nil),              // 42: titrate.quota.v1alpha1.Revision
-	(*ResourceChange)(nil),        // 43: titrate.quota.v1alpha1.ResourceChange
-	(*ListRevisionsRequest)(nil),  // 44: titrate.quota.v1alpha1.ListRevisionsRequest
-	(*ListRevisionsResponse)(nil), // 45: titrate.quota.v1alpha1.ListRevisionsResponse
-	(*GetRevisionRequest)(nil),    // 46: titrate.quota.v1alpha1.GetRevisionRequest
-	(*GetRevisionResponse)(nil),   // 47: titrate.quota.v1alpha1.GetRevisionResponse
-	(*RollbackRequest)(nil),       // 48: titrate.quota.v1alpha1.RollbackRequest
-	(*RollbackResponse)(nil),      // 49: titrate.quota.v1alpha1.RollbackResponse
-	(*PlanRequest)(nil),           // 50: titrate.quota.v1alpha1.PlanRequest
-	(*PlanResponse)(nil),          // 51: titrate.quota.v1alpha1.PlanResponse
-	(*PoolEffect)(nil),            // 52: titrate.quota.v1alpha1.PoolEffect
-	(*FlowEffect)(nil),            // 53: titrate.quota.v1alpha1.FlowEffect
-	(*Guard)(nil),                 // 54: titrate.quota.v1alpha1.Guard
-	(*CheckRequest)(nil),          // 55: titrate.quota.v1alpha1.CheckRequest
-	(*CheckResponse)(nil),         // 56: titrate.quota.v1alpha1.CheckResponse
-	(*Finding)(nil),               // 57: titrate.quota.v1alpha1.Finding
-	(*Pool)(nil),                  // 58: titrate.quota.v1alpha1.Pool
-	(*fieldmaskpb.FieldMask)(nil), // 59: google.protobuf.FieldMask
-	(*Tenant)(nil),                // 60: titrate.quota.v1alpha1.Tenant
-	(*Quota)(nil),                 // 61: titrate.quota.v1alpha1.Quota
-	(*Limit)(nil),                 // 62: titrate.quota.v1alpha1.Limit
-	(Key)(0),                      // 63: titrate.quota.v1alpha1.Key
-	(Mode)(0),                     // 64: titrate.quota.v1alpha1.Mode
-	(*durationpb.Duration)(nil),   // 65: google.protobuf.Duration
-	(Bound)(0),                    // 66: titrate.quota.v1alpha1.Bound
-	(*timestamppb.Timestamp)(nil), // 67: google.protobuf.Timestamp
-	(*emptypb.Empty)(nil),         // 68: google.protobuf.Empty
+	(*FindDecisionsRequest)(nil),  // 40: titrate.quota.v1alpha1.FindDecisionsRequest
+	(*FindDecisionsResponse)(nil), // 41: titrate.quota.v1alpha1.FindDecisionsResponse
+	(*Decision)(nil),              // 42: titrate.quota.v1alpha1.Decision
+	(*LimitStep)(nil),             // 43: titrate.quota.v1alpha1.LimitStep
+	(*ShareStep)(nil),             // 44: titrate.quota.v1alpha1.ShareStep
+	(*Explanation)(nil),           // 45: titrate.quota.v1alpha1.Explanation
+	(*GatewayPart)(nil),           // 46: titrate.quota.v1alpha1.GatewayPart
+	(*Revision)(nil),              // 47: titrate.quota.v1alpha1.Revision
+	(*ResourceChange)(nil),        // 48: titrate.quota.v1alpha1.ResourceChange
+	(*ListRevisionsRequest)(nil),  // 49: titrate.quota.v1alpha1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil), // 50: titrate.quota.v1alpha1.ListRevisionsResponse
+	(*GetRevisionRequest)(nil),    // 51: titrate.quota.v1alpha1.GetRevisionRequest
+	(*GetRevisionResponse)(nil),   // 52: titrate.quota.v1alpha1.GetRevisionResponse
+	(*RollbackRequest)(nil),       // 53: titrate.quota.v1alpha1.RollbackRequest
+	(*RollbackResponse)(nil),      // 54: titrate.quota.v1alpha1.RollbackResponse
+	(*PlanRequest)(nil),           // 55: titrate.quota.v1alpha1.PlanRequest
+	(*PlanResponse)(nil),          // 56: titrate.quota.v1alpha1.PlanResponse
+	(*PoolEffect)(nil),            // 57: titrate.quota.v1alpha1.PoolEffect
+	(*FlowEffect)(nil),            // 58: titrate.quota.v1alpha1.FlowEffect
+	(*Guard)(nil),                 // 59: titrate.quota.v1alpha1.Guard
+	(*CheckRequest)(nil),          // 60: titrate.quota.v1alpha1.CheckRequest
+	(*CheckResponse)(nil),         // 61: titrate.quota.v1alpha1.CheckResponse
+	(*Finding)(nil),               // 62: titrate.quota.v1alpha1.Finding
+	(*Error)(nil),                 // 63: titrate.quota.v1alpha1.Error
+	(*FieldError)(nil),            // 64: titrate.quota.v1alpha1.FieldError
+	(*Pool)(nil),                  // 65: titrate.quota.v1alpha1.Pool
+	(*fieldmaskpb.FieldMask)(nil), // 66: google.protobuf.FieldMask
+	(*Tenant)(nil),                // 67: titrate.quota.v1alpha1.Tenant
+	(*Quota)(nil),                 // 68: titrate.quota.v1alpha1.Quota
+	(*Limit)(nil),                 // 69: titrate.quota.v1alpha1.Limit
+	(Key)(0),                      // 70: titrate.quota.v1alpha1.Key
+	(Mode)(0),                     // 71: titrate.quota.v1alpha1.Mode
+	(*durationpb.Duration)(nil),   // 72: google.protobuf.Duration
+	(Bound)(0),                    // 73: titrate.quota.v1alpha1.Bound
+	(*timestamppb.Timestamp)(nil), // 74: google.protobuf.Timestamp
+	(*emptypb.Empty)(nil),         // 75: google.protobuf.Empty
 }
 var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
-	58, // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
-	58, // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	58, // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	59, // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
-	60, // 4: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
-	60, // 5: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	60, // 6: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	59, // 7: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
-	61, // 8: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
-	61, // 9: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	61, // 10: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	59, // 11: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
-	62, // 12: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
-	62, // 13: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	62, // 14: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	59, // 15: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
-	58, // 16: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
-	60, // 17: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	61, // 18: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
-	62, // 19: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
+	65, // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
+	65, // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	65, // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	66, // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
+	67, // 4: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
+	67, // 5: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	67, // 6: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	66, // 7: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
+	68, // 8: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
+	68, // 9: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	68, // 10: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	66, // 11: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
+	69, // 12: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
+	69, // 13: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	69, // 14: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	66, // 15: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
+	65, // 16: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
+	67, // 17: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	68, // 18: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
+	69, // 19: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
 	28, // 20: titrate.quota.v1alpha1.ApplyRequest.resources:type_name -> titrate.quota.v1alpha1.Resource
 	30, // 21: titrate.quota.v1alpha1.ApplyRequest.deletions:type_name -> titrate.quota.v1alpha1.Deletion
 	28, // 22: titrate.quota.v1alpha1.ApplyResponse.resources:type_name -> titrate.quota.v1alpha1.Resource
 	0,  // 23: titrate.quota.v1alpha1.ApplyResponse.outcomes:type_name -> titrate.quota.v1alpha1.ApplyResponse.Outcome
 	32, // 24: titrate.quota.v1alpha1.ApplyResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
-	40, // 25: titrate.quota.v1alpha1.WhyResponse.explanations:type_name -> titrate.quota.v1alpha1.Explanation
+	45, // 25: titrate.quota.v1alpha1.WhyResponse.explanations:type_name -> titrate.quota.v1alpha1.Explanation
 	35, // 26: titrate.quota.v1alpha1.WhyResponse.limits:type_name -> titrate.quota.v1alpha1.LimitExplanation
 	36, // 27: titrate.quota.v1alpha1.WhyResponse.clients:type_name -> titrate.quota.v1alpha1.Activity
-	63, // 28: titrate.quota.v1alpha1.LimitExplanation.key:type_name -> titrate.quota.v1alpha1.Key
-	64, // 29: titrate.quota.v1alpha1.LimitExplanation.mode:type_name -> titrate.quota.v1alpha1.Mode
+	70, // 28: titrate.quota.v1alpha1.LimitExplanation.key:type_name -> titrate.quota.v1alpha1.Key
+	71, // 29: titrate.quota.v1alpha1.LimitExplanation.mode:type_name -> titrate.quota.v1alpha1.Mode
 	36, // 30: titrate.quota.v1alpha1.LimitExplanation.activity:type_name -> titrate.quota.v1alpha1.Activity
 	36, // 31: titrate.quota.v1alpha1.LimitExplanation.gateways:type_name -> titrate.quota.v1alpha1.Activity
-	65, // 32: titrate.quota.v1alpha1.Activity.window:type_name -> google.protobuf.Duration
-	65, // 33: titrate.quota.v1alpha1.Activity.since:type_name -> google.protobuf.Duration
+	72, // 32: titrate.quota.v1alpha1.Activity.window:type_name -> google.protobuf.Duration
+	72, // 33: titrate.quota.v1alpha1.Activity.since:type_name -> google.protobuf.Duration
 	1,  // 34: titrate.quota.v1alpha1.Selection.by:type_name -> titrate.quota.v1alpha1.Selection.By
 	2,  // 35: titrate.quota.v1alpha1.Selection.order:type_name -> titrate.quota.v1alpha1.Selection.Order
 	37, // 36: titrate.quota.v1alpha1.TopRequest.selection:type_name -> titrate.quota.v1alpha1.Selection
 	36, // 37: titrate.quota.v1alpha1.TopResponse.rows:type_name -> titrate.quota.v1alpha1.Activity
 	36, // 38: titrate.quota.v1alpha1.TopResponse.other:type_name -> titrate.quota.v1alpha1.Activity
-	66, // 39: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	41, // 40: titrate.quota.v1alpha1.Explanation.gateways:type_name -> titrate.quota.v1alpha1.GatewayPart
-	36, // 41: titrate.quota.v1alpha1.Explanation.activity:type_name -> titrate.quota.v1alpha1.Activity
-	67, // 42: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
-	28, // 43: titrate.quota.v1alpha1.ResourceChange.before:type_name -> titrate.quota.v1alpha1.Resource
-	28, // 44: titrate.quota.v1alpha1.ResourceChange.after:type_name -> titrate.quota.v1alpha1.Resource
-	42, // 45: titrate.quota.v1alpha1.ListRevisionsResponse.revisions:type_name -> titrate.quota.v1alpha1.Revision
-	42, // 46: titrate.quota.v1alpha1.GetRevisionResponse.revision:type_name -> titrate.quota.v1alpha1.Revision
-	43, // 47: titrate.quota.v1alpha1.GetRevisionResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
-	43, // 48: titrate.quota.v1alpha1.RollbackResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
-	29, // 49: titrate.quota.v1alpha1.PlanRequest.apply:type_name -> titrate.quota.v1alpha1.ApplyRequest
-	43, // 50: titrate.quota.v1alpha1.PlanResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
-	52, // 51: titrate.quota.v1alpha1.PlanResponse.pools:type_name -> titrate.quota.v1alpha1.PoolEffect
-	53, // 52: titrate.quota.v1alpha1.PlanResponse.flows:type_name -> titrate.quota.v1alpha1.FlowEffect
-	54, // 53: titrate.quota.v1alpha1.PlanResponse.guards:type_name -> titrate.quota.v1alpha1.Guard
-	32, // 54: titrate.quota.v1alpha1.PlanResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
-	66, // 55: titrate.quota.v1alpha1.FlowEffect.bound_before:type_name -> titrate.quota.v1alpha1.Bound
-	66, // 56: titrate.quota.v1alpha1.FlowEffect.bound_after:type_name -> titrate.quota.v1alpha1.Bound
-	57, // 57: titrate.quota.v1alpha1.CheckResponse.findings:type_name -> titrate.quota.v1alpha1.Finding
-	3,  // 58: titrate.quota.v1alpha1.Finding.state:type_name -> titrate.quota.v1alpha1.Finding.State
-	4,  // 59: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
-	5,  // 60: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
-	7,  // 61: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
-	8,  // 62: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
-	9,  // 63: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
-	10, // 64: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
-	11, // 65: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
-	13, // 66: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
-	14, // 67: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
-	15, // 68: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
-	16, // 69: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
-	17, // 70: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
-	19, // 71: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
-	20, // 72: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
-	21, // 73: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
-	22, // 74: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
-	23, // 75: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
-	25, // 76: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
-	26, // 77: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
-	27, // 78: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
-	29, // 79: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
-	33, // 80: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
-	44, // 81: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
-	46, // 82: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
-	48, // 83: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
-	38, // 84: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
-	50, // 85: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
-	55, // 86: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
-	58, // 87: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
-	6,  // 88: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
-	58, // 89: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
-	58, // 90: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
-	68, // 91: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
-	60, // 92: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	12, // 93: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
-	60, // 94: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	60, // 95: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	68, // 96: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
-	61, // 97: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
-	18, // 98: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
-	61, // 99: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	61, // 100: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	68, // 101: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
-	62, // 102: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
-	24, // 103: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
-	62, // 104: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	62, // 105: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	68, // 106: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
-	31, // 107: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
-	34, // 108: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
-	45, // 109: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
-	47, // 110: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
-	49, // 111: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
-	39, // 112: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
-	51, // 113: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
-	56, // 114: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
-	87, // [87:115] is the sub-list for method output_type
-	59, // [59:87] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	42, // 39: titrate.quota.v1alpha1.FindDecisionsResponse.decisions:type_name -> titrate.quota.v1alpha1.Decision
+	72, // 40: titrate.quota.v1alpha1.FindDecisionsResponse.back:type_name -> google.protobuf.Duration
+	72, // 41: titrate.quota.v1alpha1.Decision.ago:type_name -> google.protobuf.Duration
+	72, // 42: titrate.quota.v1alpha1.Decision.retry_after:type_name -> google.protobuf.Duration
+	72, // 43: titrate.quota.v1alpha1.Decision.waited:type_name -> google.protobuf.Duration
+	43, // 44: titrate.quota.v1alpha1.Decision.limits:type_name -> titrate.quota.v1alpha1.LimitStep
+	44, // 45: titrate.quota.v1alpha1.Decision.share:type_name -> titrate.quota.v1alpha1.ShareStep
+	72, // 46: titrate.quota.v1alpha1.LimitStep.wait:type_name -> google.protobuf.Duration
+	73, // 47: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	46, // 48: titrate.quota.v1alpha1.Explanation.gateways:type_name -> titrate.quota.v1alpha1.GatewayPart
+	36, // 49: titrate.quota.v1alpha1.Explanation.activity:type_name -> titrate.quota.v1alpha1.Activity
+	74, // 50: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
+	28, // 51: titrate.quota.v1alpha1.ResourceChange.before:type_name -> titrate.quota.v1alpha1.Resource
+	28, // 52: titrate.quota.v1alpha1.ResourceChange.after:type_name -> titrate.quota.v1alpha1.Resource
+	47, // 53: titrate.quota.v1alpha1.ListRevisionsResponse.revisions:type_name -> titrate.quota.v1alpha1.Revision
+	47, // 54: titrate.quota.v1alpha1.GetRevisionResponse.revision:type_name -> titrate.quota.v1alpha1.Revision
+	48, // 55: titrate.quota.v1alpha1.GetRevisionResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	48, // 56: titrate.quota.v1alpha1.RollbackResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	29, // 57: titrate.quota.v1alpha1.PlanRequest.apply:type_name -> titrate.quota.v1alpha1.ApplyRequest
+	48, // 58: titrate.quota.v1alpha1.PlanResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	57, // 59: titrate.quota.v1alpha1.PlanResponse.pools:type_name -> titrate.quota.v1alpha1.PoolEffect
+	58, // 60: titrate.quota.v1alpha1.PlanResponse.flows:type_name -> titrate.quota.v1alpha1.FlowEffect
+	59, // 61: titrate.quota.v1alpha1.PlanResponse.guards:type_name -> titrate.quota.v1alpha1.Guard
+	32, // 62: titrate.quota.v1alpha1.PlanResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
+	73, // 63: titrate.quota.v1alpha1.FlowEffect.bound_before:type_name -> titrate.quota.v1alpha1.Bound
+	73, // 64: titrate.quota.v1alpha1.FlowEffect.bound_after:type_name -> titrate.quota.v1alpha1.Bound
+	62, // 65: titrate.quota.v1alpha1.CheckResponse.findings:type_name -> titrate.quota.v1alpha1.Finding
+	3,  // 66: titrate.quota.v1alpha1.Finding.state:type_name -> titrate.quota.v1alpha1.Finding.State
+	64, // 67: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
+	4,  // 68: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
+	5,  // 69: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
+	7,  // 70: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
+	8,  // 71: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
+	9,  // 72: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
+	10, // 73: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
+	11, // 74: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
+	13, // 75: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
+	14, // 76: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
+	15, // 77: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
+	16, // 78: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
+	17, // 79: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
+	19, // 80: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
+	20, // 81: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
+	21, // 82: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
+	22, // 83: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
+	23, // 84: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
+	25, // 85: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
+	26, // 86: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
+	27, // 87: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
+	29, // 88: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
+	33, // 89: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
+	49, // 90: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
+	51, // 91: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
+	53, // 92: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
+	38, // 93: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
+	55, // 94: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
+	40, // 95: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
+	60, // 96: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
+	65, // 97: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
+	6,  // 98: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
+	65, // 99: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
+	65, // 100: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
+	75, // 101: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
+	67, // 102: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	12, // 103: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
+	67, // 104: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	67, // 105: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	75, // 106: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
+	68, // 107: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
+	18, // 108: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
+	68, // 109: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	68, // 110: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	75, // 111: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
+	69, // 112: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
+	24, // 113: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
+	69, // 114: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	69, // 115: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	75, // 116: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
+	31, // 117: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
+	34, // 118: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
+	50, // 119: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
+	52, // 120: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
+	54, // 121: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
+	39, // 122: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
+	56, // 123: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
+	41, // 124: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
+	61, // 125: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
+	97, // [97:126] is the sub-list for method output_type
+	68, // [68:97] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_service_proto_init() }
@@ -4770,14 +5478,14 @@ func file_titrate_quota_v1alpha1_service_proto_init() {
 		(*Resource_Quota)(nil),
 		(*Resource_Limit)(nil),
 	}
-	file_titrate_quota_v1alpha1_service_proto_msgTypes[36].OneofWrappers = []any{}
+	file_titrate_quota_v1alpha1_service_proto_msgTypes[41].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_quota_v1alpha1_service_proto_rawDesc), len(file_titrate_quota_v1alpha1_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   54,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

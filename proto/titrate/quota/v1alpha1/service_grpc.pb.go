@@ -50,6 +50,7 @@ const (
 	QuotaService_Rollback_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/Rollback"
 	QuotaService_Top_FullMethodName           = "/titrate.quota.v1alpha1.QuotaService/Top"
 	QuotaService_Plan_FullMethodName          = "/titrate.quota.v1alpha1.QuotaService/Plan"
+	QuotaService_FindDecisions_FullMethodName = "/titrate.quota.v1alpha1.QuotaService/FindDecisions"
 	QuotaService_Check_FullMethodName         = "/titrate.quota.v1alpha1.QuotaService/Check"
 )
 
@@ -95,6 +96,8 @@ type QuotaServiceClient interface {
 	Top(ctx context.Context, in *TopRequest, opts ...grpc.CallOption) (*TopResponse, error)
 	// Says what an apply or a rollback would change, and what would happen. It changes nothing.
 	Plan(ctx context.Context, in *PlanRequest, opts ...grpc.CallOption) (*PlanResponse, error)
+	// Returns what gateways decided about the request of an ID, if it was not admitted plainly.
+	FindDecisions(ctx context.Context, in *FindDecisionsRequest, opts ...grpc.CallOption) (*FindDecisionsResponse, error)
 	// Says whether the installation is healthy, as far as this coordinator knows.
 	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
 }
@@ -377,6 +380,16 @@ func (c *quotaServiceClient) Plan(ctx context.Context, in *PlanRequest, opts ...
 	return out, nil
 }
 
+func (c *quotaServiceClient) FindDecisions(ctx context.Context, in *FindDecisionsRequest, opts ...grpc.CallOption) (*FindDecisionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FindDecisionsResponse)
+	err := c.cc.Invoke(ctx, QuotaService_FindDecisions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *quotaServiceClient) Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CheckResponse)
@@ -429,6 +442,8 @@ type QuotaServiceServer interface {
 	Top(context.Context, *TopRequest) (*TopResponse, error)
 	// Says what an apply or a rollback would change, and what would happen. It changes nothing.
 	Plan(context.Context, *PlanRequest) (*PlanResponse, error)
+	// Returns what gateways decided about the request of an ID, if it was not admitted plainly.
+	FindDecisions(context.Context, *FindDecisionsRequest) (*FindDecisionsResponse, error)
 	// Says whether the installation is healthy, as far as this coordinator knows.
 	Check(context.Context, *CheckRequest) (*CheckResponse, error)
 	mustEmbedUnimplementedQuotaServiceServer()
@@ -521,6 +536,9 @@ func (UnimplementedQuotaServiceServer) Top(context.Context, *TopRequest) (*TopRe
 }
 func (UnimplementedQuotaServiceServer) Plan(context.Context, *PlanRequest) (*PlanResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Plan not implemented")
+}
+func (UnimplementedQuotaServiceServer) FindDecisions(context.Context, *FindDecisionsRequest) (*FindDecisionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FindDecisions not implemented")
 }
 func (UnimplementedQuotaServiceServer) Check(context.Context, *CheckRequest) (*CheckResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Check not implemented")
@@ -1032,6 +1050,24 @@ func _QuotaService_Plan_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _QuotaService_FindDecisions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FindDecisionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).FindDecisions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_FindDecisions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).FindDecisions(ctx, req.(*FindDecisionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _QuotaService_Check_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CheckRequest)
 	if err := dec(in); err != nil {
@@ -1164,6 +1200,10 @@ var QuotaService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Plan",
 			Handler:    _QuotaService_Plan_Handler,
+		},
+		{
+			MethodName: "FindDecisions",
+			Handler:    _QuotaService_FindDecisions_Handler,
 		},
 		{
 			MethodName: "Check",

@@ -1,0 +1,42 @@
+package exchange
+
+import "time"
+
+// Decisions are requests that a replica refused, held, marked or let pass by SHADOW only, since
+// the last Decisions. They are a part of all where there are many.
+type Decisions struct{ List []Decision }
+
+// Decision is what was decided about one request, and by what. Texts that a client chose are cut.
+type Decision struct {
+	Request              string // Envoy's x-request-id
+	Tenant, Client, Pool string
+	Age                  time.Duration // since it was decided
+	Cost                 float64       // cost units
+	// Refused or admitted; of an admitted one whether it was marked, and whether it passed only
+	// because of a mode SHADOW.
+	Refused, Marked, Shadowed bool
+	Reason, Limit             string        // of a refusal, or of what SHADOW held back
+	RetryAfter                time.Duration // 0: waiting does not help
+	Waited                    time.Duration // in a queue
+	Revision, Epoch           int64         // of the configuration and of the shares
+	Limits                    []LimitStep   // that applied, in their order, as they were afterwards
+	Share                     ShareStep
+}
+
+// LimitStep is what one limit had for the request.
+type LimitStep struct {
+	Name, Client      string // the client as the limit knows it; "" of a limit per tenant
+	Shadow            bool   // it is not enforced
+	Passes            bool   // a request of that cost passes
+	Rate, Burst, Free float64
+	Wait              time.Duration // until it passes; 0 when it does, or never will
+}
+
+// ShareStep is what the share of the tenant had for the request.
+type ShareStep struct {
+	Known               bool    // the tenant has a share of the pool
+	Share, Rate, Demand float64 // over all replicas; in force here, asked for here; cost units/s
+	Credit              float64 // cost that may pass at once
+	Waiting             int     // requests that wait for it here
+	Lost                bool    // it has expired
+}
