@@ -74,9 +74,19 @@ type Options struct {
 	// most to a report. Each report has the next part.
 	Clients     func(now int64, part int, r *exchange.Report)
 	ClientParts int
+	// Decisions, if set, are sent to an agent that takes them.
+	Decisions Decisions
 	// Log receives messages for the operator: the link is up or down, a
 	// configuration was refused.
 	Log func(text string)
+}
+
+// Decisions are what was decided about single requests.
+type Decisions interface {
+	// Want says whether the agent takes them.
+	Want(is bool)
+	// Take returns those since the last Take, nil if there are none.
+	Take(now int64) *exchange.Decisions
 }
 
 // Status is the state of the link. Safe for concurrent use.
@@ -239,6 +249,9 @@ func (c *Client) exchangeHellos(r *link.Reader, w *link.Writer) (version uint8, 
 		return 0, err
 	}
 	w.SetVersion(version)
+	if c.o.Decisions != nil {
+		c.o.Decisions.Want(hello.Decisions)
+	}
 	return version, nil
 }
 

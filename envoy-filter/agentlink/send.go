@@ -71,7 +71,7 @@ func (s *sender) tick(tick int) error {
 		func() error { _, err := s.sendSpent(spentParts, spentMost); return err },
 	}
 	if tick%int(reportEvery/claimsEvery) == 0 {
-		steps = append(steps, s.sendReport)
+		steps = append(steps, s.sendReport, s.sendDecisions)
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -146,6 +146,19 @@ func (s *sender) sendReport() error {
 		s.part = (s.part + 1) % s.o.ClientParts
 	}
 	return s.w.Write(&s.report)
+}
+
+// sendDecisions sends what was decided about single requests; nothing is there for an agent that
+// does not take it.
+func (s *sender) sendDecisions() error {
+	if s.o.Decisions == nil {
+		return nil
+	}
+	d := s.o.Decisions.Take(s.o.Now())
+	if d == nil {
+		return nil
+	}
+	return s.w.Write(d)
 }
 
 // sendSpent sends keys that have spent something since they were sent last: from 1/part

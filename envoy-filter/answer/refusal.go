@@ -83,20 +83,28 @@ func AppendRetryAfter(b []byte, out limiter.Outcome) []byte {
 	return b
 }
 
-// AppendBody appends the JSON body of a refusal to b. The tenant is what the
-// client sent: it is cut to 128 bytes and escaped.
-func AppendBody(b []byte, tenant string, r limiter.Reason) []byte {
+// AppendBody appends the JSON body of a refusal to b. The tenant is what the client sent, and the
+// request's ID what Envoy or the client gave it, "" for none: both are cut and escaped.
+func AppendBody(b []byte, tenant, request string, r limiter.Reason) []byte {
 	b = append(b, `{"error":"`...)
 	b = append(b, Summary(r)...)
 	b = append(b, `","reason":"`...)
 	b = append(b, ReasonName(r)...)
 	b = append(b, `","tenant":`...)
 	b = appendQuoted(b, tenant)
+	if request != "" {
+		b = append(b, `,"request":`...)
+		b = appendQuoted(b, request[:min(len(request), longestRequest)])
+	}
 	return append(b, '}', '\n')
 }
 
-// longestTenant bounds the tenant's name in an answer's body, in bytes.
-const longestTenant = 128
+const (
+	// longestTenant bounds the tenant's name in an answer's body, in bytes.
+	longestTenant = 128
+	// longestRequest bounds the request's ID there, in bytes. Envoy's have 36.
+	longestRequest = 64
+)
 
 // appendQuoted appends at most longestTenant bytes of s as a JSON string, without
 // allocating; bytes that are not UTF-8 become U+FFFD.

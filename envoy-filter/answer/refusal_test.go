@@ -42,19 +42,22 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// Whatever a client calls its tenant, the body is JSON of bounded length.
+// Whatever a client calls its tenant and its request, the body is JSON of bounded length.
 func FuzzBody(f *testing.F) {
-	f.Add("acme")
-	f.Add("\"\\\x00\xff\u2028<é")
-	f.Add(strings.Repeat("\x01", 500))
-	f.Fuzz(func(t *testing.T, tenant string) {
-		body := AppendBody(nil, tenant, limiter.ClientLimit)
-		var v struct{ Error, Reason, Tenant string }
-		if err := json.Unmarshal(body, &v); err != nil || len(body) > 1024 || v.Reason != "client_limit" {
+	f.Add("acme", "")
+	f.Add("\"\\\x00\xff\u2028<é", "0f7e6d5c-1b2a-4c3d-8e9f-001122334455")
+	f.Add(strings.Repeat("\x01", 500), strings.Repeat("<", 500))
+	f.Fuzz(func(t *testing.T, tenant, request string) {
+		body := AppendBody(nil, tenant, request, limiter.ClientLimit)
+		var v struct{ Error, Reason, Tenant, Request string }
+		if err := json.Unmarshal(body, &v); err != nil || len(body) > 1280 || v.Reason != "client_limit" {
 			t.Fatalf("%q: %v", body, err)
 		}
 		if utf8.ValidString(tenant) && !strings.HasPrefix(tenant, v.Tenant) {
 			t.Fatalf("%q became %q", tenant, v.Tenant)
+		}
+		if utf8.ValidString(request) && !strings.HasPrefix(request, strings.TrimRight(v.Request, "\ufffd")) {
+			t.Fatalf("%q became %q", request, v.Request)
 		}
 	})
 }

@@ -22,6 +22,7 @@ type agent struct {
 	hellos   []*link.Hello
 	beats    []*link.Heartbeat
 	reports  []*exchange.Report
+	decided  []exchange.Decision
 	// spent is what the filter has told last of each key, as it stood then.
 	spent map[uint64]exchange.KeySpent
 }
@@ -58,7 +59,8 @@ func (a *agent) serve(conn net.Conn) {
 	}
 	a.mu.Lock()
 	a.hellos = append(a.hellos, hello)
-	err = w.Write(&link.Hello{Version: link.Version, Replica: "agent", Generation: 1, Weight: 1})
+	err = w.Write(&link.Hello{Version: link.Version, Replica: "agent", Generation: 1, Weight: 1,
+		Decisions: true})
 	for _, m := range a.state {
 		if err == nil {
 			err = w.Write(m)
@@ -86,6 +88,8 @@ func (a *agent) keep(m link.Message) {
 		a.beats = append(a.beats, m)
 	case *exchange.Report:
 		a.reports = append(a.reports, m)
+	case *exchange.Decisions:
+		a.decided = append(a.decided, m.List...)
 	case *exchange.Spent:
 		if a.spent == nil {
 			a.spent = map[uint64]exchange.KeySpent{}
@@ -130,6 +134,18 @@ func (a *agent) lastHeartbeat() link.Heartbeat {
 		return link.Heartbeat{}
 	}
 	return *a.beats[len(a.beats)-1]
+}
+
+// decision is what the agent was told of the request of an ID; nil: nothing.
+func (a *agent) decision(id string) *exchange.Decision {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range a.decided {
+		if a.decided[i].Request == id {
+			return &a.decided[i]
+		}
+	}
+	return nil
 }
 
 // reported sums what the filter reported of a tenant.

@@ -50,6 +50,11 @@ func (o *observer) Ended(now int64, events []limiter.Event) {
 	}
 }
 
+// Note keeps what was decided about the request of an ID, for the agent.
+func (p *Process) Note(id string, r *limiter.Request, out limiter.Outcome) {
+	p.decisions.Note(enforcer.Now(), id, r, out, p.engine)
+}
+
 // clientParts is the number of parts in which the agent is told of clients.
 const clientParts = int(exchange.Effects) * heavyhitters.Parts
 

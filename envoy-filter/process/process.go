@@ -33,6 +33,7 @@ import (
 	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/envoy-filter/adminpage"
 	"github.com/titrate/titrate/envoy-filter/agentlink"
+	"github.com/titrate/titrate/envoy-filter/decisions"
 	"github.com/titrate/titrate/envoy-filter/enforcer"
 	"github.com/titrate/titrate/envoy-filter/hotrestart"
 	"github.com/titrate/titrate/envoy-filter/settings"
@@ -75,19 +76,20 @@ type Process struct {
 	// Enforcer decides requests.
 	Enforcer *enforcer.Enforcer
 
-	o        Options
-	engine   *limiter.Engine
-	stats    *stats.Publisher
-	link     *agentlink.Client
-	linkDone chan struct{} // the link's goroutine has ended
-	ctx      context.Context
-	cancel   context.CancelFunc
-	start    sync.Once
-	end      sync.Once
-	observer *observer
-	page     *adminpage.Source
-	alarm    alarm
-	socket   string // of hot restarts
+	o         Options
+	engine    *limiter.Engine
+	stats     *stats.Publisher
+	link      *agentlink.Client
+	linkDone  chan struct{} // the link's goroutine has ended
+	ctx       context.Context
+	cancel    context.CancelFunc
+	start     sync.Once
+	end       sync.Once
+	observer  *observer
+	decisions decisions.Buffer
+	page      *adminpage.Source
+	alarm     alarm
+	socket    string // of hot restarts
 	// readyAt is when Envoy takes traffic at the latest, on the enforcer's clock.
 	readyAt int64
 }
@@ -115,7 +117,7 @@ func New(o Options) *Process {
 			Generation: uint64(time.Now().UnixNano()),
 		},
 		Log:     func(text string) { o.Log(Info, text) },
-		Clients: p.observer.report, ClientParts: clientParts,
+		Clients: p.observer.report, ClientParts: clientParts, Decisions: &p.decisions,
 	})
 	p.page = p.newPage()
 	return p
@@ -198,7 +200,7 @@ func (p *Process) Publish() {
 	p.stats.Publish(stats.Process{
 		Panics: p.Enforcer.Panics(), CostRefused: p.Enforcer.InvalidCosts(), Goroutines: runtime.NumGoroutine(),
 		LinkConnected: s.Connected.Load(), LinkSessions: s.Sessions.Load(), LinkMalformed: s.Malformed.Load(),
-		ConfigRefused: s.Refused.Load(), LimitsLeftOut: s.LeftOut.Load(),
+		ConfigRefused: s.Refused.Load(), LimitsLeftOut: s.LeftOut.Load(), DecisionsUntold: p.decisions.Lost(),
 	})
 	if text := p.alarm.check(p.stats.Parted(), enforcer.Now()); text != "" {
 		p.o.Log(Warn, text)

@@ -50,6 +50,7 @@ typedef struct {
 
 // Opaque objects of Envoy.
 typedef void* abi_http_filter;     // one per stream; its worker's thread only
+typedef void* abi_span;            // of a request that Envoy traces; NULL if it does not
 typedef void* abi_scheduler;       // posts to a stream's worker, from any thread
 typedef void* abi_bootstrap;       // lives until on_..._config_destroy
 typedef void* abi_timer;           // of the main thread
@@ -129,7 +130,9 @@ enum abi_log_level { ABI_LOG_DEBUG = 1, ABI_LOG_INFO = 2, ABI_LOG_WARN = 3, ABI_
   X(bool, bootstrap_extension_register_admin_handler,                                              \
     (abi_bootstrap, abi_bytes path, abi_bytes help, bool removable, bool mutates))                 \
   X(bool, bootstrap_extension_remove_admin_handler, (abi_bootstrap, abi_bytes path))               \
-  X(void, bootstrap_extension_admin_set_response, (abi_bootstrap, abi_bytes body))
+  X(void, bootstrap_extension_admin_set_response, (abi_bootstrap, abi_bytes body))                 \
+  X(abi_span, http_get_active_span, (abi_http_filter))                                             \
+  X(void, http_span_set_tag, (abi_span, abi_bytes key, abi_bytes value))
 
 // Since Envoy 1.40.
 #define TITRATE_ABI_OPTIONAL(X)                                                                    \

@@ -25,10 +25,30 @@ func writeAnswer(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *li
 	case out.Verdict == limiter.Reject:
 		writeRefusal(q, a, r, out)
 	case bool(q.always) && out.Verdict == limiter.Admit:
-		e := theProcess.Load().Enforcer
-		defer e.RecoverPanic("the RateLimit fields")
-		writeFields(a, e.Allowance(r, limiter.None))
+		writeAllowance(a, r)
 	}
+	if out.Verdict == limiter.Reject || out.Shadow || out.Mark || out.Waited > 0 {
+		note(q, a, r, out)
+	}
+}
+
+func writeAllowance(a *C.struct_titrate_answer, r *limiter.Request) {
+	e := theProcess.Load().Enforcer
+	defer e.RecoverPanic("the RateLimit fields")
+	writeFields(a, e.Allowance(r, limiter.None))
+}
+
+// note keeps a decision for who asks about the request later. A refusal has read its ID.
+func note(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *limiter.Request, out limiter.Outcome) {
+	p := theProcess.Load()
+	defer p.Enforcer.RecoverPanic("the note of a decision")
+	if out.Verdict != limiter.Reject {
+		C.titrate_read_request_id(q)
+	}
+	if out.Limit == "" {
+		out.Limit = string(bytesOf(a.limit[:])[:a.limit_length])
+	}
+	p.Note(text(q.request), r, out)
 }
 
 // titrateAnswerEvent writes the answer to a request that was held.
@@ -39,6 +59,7 @@ func titrateAnswerEvent(q *C.struct_titrate_question, event *C.struct_titrate_ev
 	writeAnswer(q, a, &r, limiter.Outcome{
 		Verdict: limiter.Verdict(event.verdict), Reason: limiter.Reason(event.reason),
 		RetryAfter: time.Duration(event.retry_after_ns), Mark: bool(event.mark), Shadow: bool(event.shadow),
+		Waited: max(time.Duration(event.wait_ms)*time.Millisecond, 1),
 	})
 }
 
@@ -70,6 +91,7 @@ func writeVerdict(a *C.struct_titrate_answer, out limiter.Outcome) {
 
 // writeRefusal writes the status, headers and body of a refusal.
 func writeRefusal(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *limiter.Request, out limiter.Outcome) {
+	C.titrate_read_request_id(q)
 	p := theProcess.Load()
 	e := p.Enforcer
 	defer e.RecoverPanic("an answer")
@@ -84,7 +106,8 @@ func writeRefusal(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *l
 	}
 	a.retry_after_length = length(a.retry_after[:], answer.AppendRetryAfter(empty(a.retry_after[:]), out))
 	a.pushback_length = length(a.pushback[:], answer.AppendPushback(empty(a.pushback[:]), out))
-	a.body_length = length(a.body[:], answer.AppendBody(empty(a.body[:]), text(q.tenant), out.Reason))
+	a.body_length = length(a.body[:], answer.AppendBody(empty(a.body[:]), text(q.tenant), text(q.request),
+		out.Reason))
 	if q.fields || out.Limit == "" {
 		allowance := e.Allowance(r, out.Reason)
 		if out.Limit == "" { // the request was held: its event has no limit

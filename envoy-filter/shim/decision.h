@@ -16,7 +16,13 @@ struct titrate_question {
   bool fields;                              // RateLimit fields, if it is refused
   bool always;                              // and if it is not
   bool hash;                                // the client's hash, if it is refused
+  abi_http_filter envoy;                    // whose stream it is
+  abi_bytes request;                        // x-request-id; see titrate_read_request_id
 };
+
+// Fills in the ID that Envoy gave the request, "" if it has none. For what is not simply
+// admitted: plain requests do not pay for it.
+void titrate_read_request_id(struct titrate_question* q);
 
 // Memory of C for values that Envoy has in another form: decoded, joined, written. One
 // room for each of tenant, client and pool, then for each identity.
@@ -55,7 +61,7 @@ struct titrate_answer {
   char retry_after[16];                // whole seconds, decimal
   char pushback[16];                   // milliseconds, decimal
   char hash[16];                       // of the client, if it was asked for
-  char body[1024];                     // JSON
+  char body[1280];                     // JSON
 };
 
 // The answer to a request of which nothing more is to be said.

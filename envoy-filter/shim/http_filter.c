@@ -65,7 +65,7 @@ int envoy_dynamic_module_on_http_filter_request_headers(abi_http_filter envoy, c
   titrate_handoff_clear();
   s->outcome.layers = titrate_layers_of(envoy, s->rules);
   if (!titrate_identify(envoy, &s->outcome.layers, &q, &scratch)) return ABI_HEADERS_CONTINUE;
-  titrate_set_options(&s->outcome.layers, &q);
+  titrate_set_options(envoy, &s->outcome.layers, &q);
   if (pass_redirected(envoy, s, &q)) return ABI_HEADERS_CONTINUE;
   if (titrate_handle_peek(envoy, &s->outcome.layers, &q, &a)) return ABI_HEADERS_STOP;
   titrateDecide(&q, &a);
@@ -96,7 +96,7 @@ static void answer_event(abi_http_filter envoy, struct stream* s, struct titrate
     q->cost = 1;
     q->named = false;
   }
-  titrate_set_options(&s->outcome.layers, q);
+  titrate_set_options(envoy, &s->outcome.layers, q);
   titrateAnswerEvent(q, event, a);
 }
 
@@ -113,16 +113,15 @@ void envoy_dynamic_module_on_http_filter_scheduled(abi_http_filter envoy, const 
   if (s->answered) return;
   s->outcome.waited = true;
   s->outcome.wait_ms = event.wait_ms;
-  struct titrate_question q = {.named = false};
-  struct titrate_answer a = TITRATE_PLAIN_ADMISSION;
+  struct titrate_question q;
+  struct titrate_answer a;
   struct titrate_scratch scratch;
+  answer_event(envoy, s, &event, &q, &scratch, &a);
   if (event.verdict != TITRATE_ADMIT) {
-    answer_event(envoy, s, &event, &q, &scratch, &a);
     titrate_send_refusal(envoy, &s->outcome, &q, &a);
     return;
   }
   s->outcome.marked = event.mark;
-  if (titrate_needs_request(&s->outcome)) answer_event(envoy, s, &event, &q, &scratch, &a);
   pass(envoy, s, &q, &a);
   ENVOY(http_filter_continue_decoding)(envoy);
 }

@@ -185,6 +185,12 @@ static void name(abi_http_filter envoy, const struct titrate_layers* l, uint64_t
   }
 }
 
+void titrate_read_request_id(struct titrate_question* q) {
+  if (!ENVOY(http_get_header)(q->envoy, ABI_REQUEST_HEADER, ABI_TEXT("x-request-id"), &q->request, 0,
+                              NULL))
+    q->request = ABI_TEXT("");
+}
+
 bool titrate_identify(abi_http_filter envoy, const struct titrate_layers* l,
                       struct titrate_question* q, struct titrate_scratch* scratch) {
   struct titrate_headers headers;

@@ -90,6 +90,7 @@ void titrate_send_refusal(abi_http_filter envoy, const struct titrate_outcome* o
   struct response_headers h = {.n = 0};
   add(&h, TITRATE_OPTION_NAME(&o->layers, reason), (abi_bytes){a->reason_name, a->reason_length});
   add(&h, ABI_TEXT("retry-after"), (abi_bytes){a->retry_after, a->retry_after_length});
+  add(&h, ABI_TEXT("x-request-id"), q->request);
   add_fields(&h, a);
   if (titrate_logs(&o->layers, true)) titrate_log_outcome(envoy, o, q, a, ABI_TEXT("rejected"));
   send(envoy, &o->layers, a, &h);

@@ -19,7 +19,9 @@
 #include "_cgo_export.h"
 #include "access_log.h"
 
-void titrate_set_options(const struct titrate_layers* l, struct titrate_question* q) {
+void titrate_set_options(abi_http_filter envoy, const struct titrate_layers* l,
+                         struct titrate_question* q) {
+  q->envoy = envoy;
   q->mode = TITRATE_OPTION(l, mode) - 1;
   q->status = TITRATE_OPTION(l, status);
   q->fields = TITRATE_OPTION(l, rate_limit) != TITRATE_NEVER;
@@ -71,12 +73,6 @@ static struct titrate_fields* fields_new(const struct titrate_answer* a) {
   memcpy(f->policy, a->policy, a->policy_length);
   memcpy(f->rate_limit, a->rate_limit, a->rate_limit_length);
   return f;
-}
-
-bool titrate_needs_request(const struct titrate_outcome* o) {
-  return titrate_logs(&o->layers, true) ||
-         TITRATE_OPTION(&o->layers, cost_from) != TITRATE_COST_NOWHERE ||
-         TITRATE_OPTION(&o->layers, rate_limit) == TITRATE_ALWAYS;
 }
 
 // Sets the mark on the request, or removes one that the client has set.

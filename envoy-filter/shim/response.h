@@ -15,12 +15,9 @@ struct titrate_outcome {
   int64_t micros;  // in millionths of a unit
 };
 
-// Fills in what the decision must know of the operator's options.
-void titrate_set_options(const struct titrate_layers* layers, struct titrate_question* q);
-
-// Returns whether the response or the access log of a request that has waited needs more
-// than its event has: then the request must be identified again.
-bool titrate_needs_request(const struct titrate_outcome* o);
+// Fills in what the decision must know of the stream and of the operator's options.
+void titrate_set_options(abi_http_filter envoy, const struct titrate_layers* layers,
+                         struct titrate_question* q);
 
 // The request goes on to the upstream: keeps what its response will need, and marks it.
 void titrate_record_admission(abi_http_filter envoy, struct titrate_outcome* o,

@@ -31,6 +31,7 @@ const (
 	LinkMalformed
 	ConfigRefused
 	CostRefused
+	DecisionsUntold
 	LimitsLeftOut
 	Held
 	Keys
@@ -92,6 +93,9 @@ var Table = [metrics]Definition{
 		"Configurations that were refused; the one before stayed in force."},
 	CostRefused: {"titrate_response_cost_refused_total", nil, Counter,
 		"Costs in responses that were no finite number at or above 0."},
+	DecisionsUntold: {"titrate_decisions_untold_total", nil, Counter,
+		"Requests that were refused, held, marked or shadowed, and that the agent was not told of one by one, since " +
+			"too many were in 250 ms: titrate why request does not know them."},
 	LimitsLeftOut: {"titrate_limits_left_out", nil, Gauge,
 		"Limits and quotas of the configuration in force that this filter does not enforce."},
 	Held: {"titrate_held", nil, Gauge,
@@ -152,10 +156,10 @@ type Sink interface {
 
 // Process are the numbers of the process that the engine does not count.
 type Process struct {
-	Panics, LinkSessions, LinkMalformed, ConfigRefused, CostRefused uint64
-	LinkConnected                                                   bool
-	Goroutines                                                      int
-	LimitsLeftOut                                                   int64
+	Panics, LinkSessions, LinkMalformed, ConfigRefused, CostRefused, DecisionsUntold uint64
+	LinkConnected                                                                    bool
+	Goroutines                                                                       int
+	LimitsLeftOut                                                                    int64
 }
 
 // keysEvery: the live keys are counted with every 20th publication.
@@ -211,6 +215,7 @@ func (p *Publisher) Publish(process Process) {
 	p.count(LinkMalformed, process.LinkMalformed)
 	p.count(ConfigRefused, process.ConfigRefused)
 	p.count(CostRefused, process.CostRefused)
+	p.count(DecisionsUntold, process.DecisionsUntold)
 	p.setGauges(process, keys)
 	p.Waits.publish(p.sink)
 }

@@ -1,0 +1,152 @@
+// Package decisions collects what was decided about single requests, for the agent, which keeps
+// it for those who ask why a request was refused.
+//
+// # Model
+//
+// A request that is admitted at once, without a mark, is not noted and costs nothing here. All
+// others are noted with what bore on them, until the agent takes them each 250 ms. Between two
+// takings there is room for [Most] decisions, and for PerTenant of one part of the tenants, so
+// that one tenant with many refusals leaves room for the others. Marked requests leave half of
+// the room to the others. What finds no room is counted.
+//
+// # Invariants
+//
+//   - Nothing is noted before an agent takes decisions.
+//   - The memory is bounded: Most decisions, whose texts are at most longest bytes each.
+package decisions
+
+import (
+	"hash/maphash"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/envoy-filter/answer"
+)
+
+const (
+	// Most is the most decisions between two takings, some 1,000 a second. More cost up to 5 µs
+	// each, and the agent's memory covers a shorter time.
+	Most = 256
+	// PerTenant is the most of one part of the tenants, some 500 a second.
+	PerTenant = Most / 2
+	// parts of the tenants, by hash.
+	parts = 16
+	// longest text of a decision, bytes. A longer one is cut.
+	longest = 128
+	// mostLimits bounds the limits of one decision; the limit that refused is among them.
+	mostLimits = 16
+)
+
+// Buffer has the decisions that the agent has not taken. The zero value is empty. Safe for
+// concurrent use.
+type Buffer struct {
+	wanted atomic.Bool // an agent takes decisions
+	lost   atomic.Uint64
+
+	mu   sync.Mutex
+	list []noted
+	room [parts]int // decisions of each part
+}
+
+type noted struct {
+	exchange.Decision
+	at int64
+}
+
+// Want says whether the agent takes decisions.
+func (b *Buffer) Want(is bool) { b.wanted.Store(is) }
+
+// Lost is the number of decisions that found no room.
+func (b *Buffer) Lost() uint64 { return b.lost.Load() }
+
+// Note keeps a decision about the request of an ID, with what the engine knows of it now. The
+// texts of r are not kept.
+func (b *Buffer) Note(now int64, id string, r *limiter.Request, out limiter.Outcome, e *limiter.Engine) {
+	if !b.wanted.Load() || id == "" || out.Verdict == limiter.Wait {
+		return
+	}
+	if !b.reserve(r.Tenant, out) {
+		b.lost.Add(1)
+		return
+	}
+	d := noted{describe(now, id, r, out, e), now}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.list = append(b.list, d)
+}
+
+var seed = maphash.MakeSeed()
+
+// reserve makes room for a decision.
+func (b *Buffer) reserve(tenant string, out limiter.Outcome) bool {
+	part, room, all := maphash.String(seed, tenant)%parts, PerTenant, Most
+	if out.Verdict == limiter.Admit && !out.Shadow && out.Waited == 0 {
+		room, all = room/2, all/2
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	used := 0
+	for _, n := range b.room {
+		used += n
+	}
+	if used >= all || b.room[part] >= room {
+		return false
+	}
+	b.room[part]++
+	return true
+}
+
+// Take returns the decisions since the last Take, nil if there are none.
+func (b *Buffer) Take(now int64) *exchange.Decisions {
+	b.mu.Lock()
+	list := b.list
+	b.list, b.room = nil, [parts]int{}
+	b.mu.Unlock()
+	if len(list) == 0 || !b.wanted.Load() { // noted for an agent before this one
+		return nil
+	}
+	out := &exchange.Decisions{List: make([]exchange.Decision, len(list))}
+	for i, d := range list {
+		out.List[i] = d.Decision
+		out.List[i].Age = time.Duration(now - d.at)
+	}
+	return out
+}
+
+func describe(now int64, id string, r *limiter.Request, out limiter.Outcome, e *limiter.Engine) exchange.Decision {
+	x := e.Explain(now, r)
+	d := exchange.Decision{
+		Request: cut(id), Tenant: cut(r.Tenant), Client: cut(r.Client), Pool: cut(r.Pool),
+		Cost: float64(r.Micros()) / 1e6, Refused: out.Verdict == limiter.Reject, Marked: out.Mark,
+		Shadowed: out.Shadow, Limit: out.Limit, RetryAfter: out.RetryAfter, Waited: out.Waited,
+		Revision: x.Revision, Epoch: e.Standing().Shares.Epoch,
+	}
+	if out.Reason != limiter.None {
+		d.Reason = answer.ReasonName(out.Reason)
+	}
+	for i := range x.Limits {
+		if l := &x.Limits[i]; len(d.Limits) < mostLimits || l.Name == out.Limit {
+			d.Limits = append(d.Limits, exchange.LimitStep{Name: l.Name, Client: cut(l.Client),
+				Shadow: l.Mode == config.Shadow, Passes: l.Passes, Rate: l.Rate, Burst: l.Burst, Free: l.Free,
+				Wait: l.Wait})
+		}
+	}
+	if f := &x.Flow; f.Pool != "" {
+		d.Share = exchange.ShareStep{Known: true, Share: f.Share, Rate: f.Rate, Demand: f.Demand, Credit: f.Credit,
+			Waiting: f.Waiting, Lost: f.Lost}
+	}
+	return d
+}
+
+// cut returns a copy of a text that anybody may have chosen, as valid UTF-8.
+func cut(s string) string {
+	if len(s) > longest {
+		s = s[:longest]
+	}
+	return strings.Clone(strings.ToValidUTF8(s, "?")) // no longer than before
+}
