@@ -1,13 +1,16 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 
 	"github.com/titrate/titrate/services/rls"
 	"go.opentelemetry.io/otel/attribute"
+	"google.golang.org/grpc"
 )
 
 // RLS is the service of Envoy's rate limit API beside the filters' link.
@@ -25,13 +28,14 @@ const suffixRLS = "-rls"
 // gossip.
 func (a *Agent) openRLS(ctx context.Context, key []byte) error {
 	o := a.c.RLS.Options
-	if a.c.RLS.Address == "" {
-		if o.Dir != "" {
-			return errors.New("--rls-config is given and --rls is not: give --rls host:port to serve these limits")
-		}
-		return nil
+	if err := a.c.RLS.check(); err != nil || a.c.RLS.Address == "" {
+		return err
 	}
-	var err error
+	credentials, err := a.c.Security.ClientCredentials()
+	if err != nil {
+		return err
+	}
+	o.XDS.Dial = []grpc.DialOption{grpc.WithTransportCredentials(credentials)}
 	if o.Credentials, err = a.c.Security.ServerCredentials(); err != nil {
 		return err
 	}
@@ -42,6 +46,19 @@ func (a *Agent) openRLS(ctx context.Context, key []byte) error {
 	}
 	a.rlsAt, err = a.c.Security.Listen(ctx, "--rls (gRPC)", a.c.RLS.Address)
 	return err
+}
+
+// check refuses limits that would not be served, or that two sources have.
+func (r RLS) check() error {
+	switch {
+	case r.Address == "" && r.Dir != "":
+		return errors.New("--rls-config is given and --rls is not: give --rls host:port to serve these limits")
+	case r.Address == "" && r.XDS.Address != "":
+		return errors.New("--rls-xds is given and --rls is not: give --rls host:port to serve these limits")
+	case r.Dir != "" && r.XDS.Address != "":
+		return errors.New("--rls-config and --rls-xds are given: give the one that has the limits")
+	}
+	return nil
 }
 
 // seedOf is a seed that all agents with one gossip key have, and that nobody can guess
@@ -66,12 +83,25 @@ func (a *Agent) RLSAddress() string {
 // the limits of its files.
 func (a *Agent) standsAlone() bool { return a.rls != nil && len(a.c.Coordinators) == 0 }
 
-// filesInForce is an alarm: what is in the directory is not what is in force.
-func (a *Agent) filesInForce() error {
-	if why := a.rls.Stats().FilesTrouble; why != "" {
-		return errors.New("--rls-config: the files before stay in force: " + why)
+// limitsInForce is an alarm: what is in the directory, or what the xDS server has, is not
+// what is in force, or there is no stream to the server.
+func (a *Agent) limitsInForce() error {
+	now := a.rls.Stats()
+	source, version := "--rls-config", ""
+	if now.XDS != nil {
+		source, version = "--rls-xds "+a.c.RLS.XDS.Address, now.XDS.Version
 	}
-	return nil
+	switch {
+	case now.FilesTrouble != "":
+		return fmt.Errorf("%s: the limits before stay in force: %s", source, now.FilesTrouble)
+	case now.XDS == nil || now.XDS.Connected:
+		return nil
+	}
+	why := cmp.Or(now.XDS.Why, "it has sent nothing; is --rls-xds-node the node that it knows?")
+	if version == "" {
+		return fmt.Errorf("%s: not connected yet, so there are no limits: %s", source, why)
+	}
+	return fmt.Errorf("%s: not connected; the limits of its version %s stay in force: %s", source, version, why)
 }
 
 // ofRLS reads a number of the service, if there is one.
@@ -79,6 +109,15 @@ func ofRLS(read func(rls.Stats) float64) func(measurements, func(float64, ...att
 	return func(m measurements, put func(float64, ...attribute.KeyValue)) {
 		if m.rls != nil {
 			put(read(*m.rls))
+		}
+	}
+}
+
+// ofXDS reads a number of the stream to the xDS server, if there is one.
+func ofXDS(read func(rls.XDSStats) float64) func(measurements, func(float64, ...attribute.KeyValue)) {
+	return func(m measurements, put func(float64, ...attribute.KeyValue)) {
+		if m.rls != nil && m.rls.XDS != nil {
+			put(read(*m.rls.XDS))
 		}
 	}
 }
@@ -129,14 +168,20 @@ var rlsInstruments = []instrument{
 		help: "Requests over a limit that --rls-shadow let pass.",
 		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Shadowed) })},
 	{name: "titrate.rls.limits",
-		help: "Limits of the files in force.",
+		help: "Limits of the files, or of the xDS server, in force.",
 		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Limits) })},
 	{name: "titrate.rls.files.refused", counter: true,
-		help: "Changes of the files that were refused; those before stayed in force.",
+		help: "Changes of the files, or of the xDS server's limits, that were refused; those before stayed in force.",
 		read: ofRLS(func(s rls.Stats) float64 { return float64(s.FilesRefused) })},
 	{name: "titrate.rls.files.trouble",
-		help: "1 while the files in the directory are not those in force.",
+		help: "1 while the files in the directory, or the limits that the xDS server has sent, are not those in force.",
 		read: ofRLS(func(s rls.Stats) float64 { return truth(s.FilesTrouble != "") })},
+	{name: "titrate.rls.xds.connected",
+		help: "Only with --rls-xds: 1 while there is a stream to the xDS server; without it the last limits stay.",
+		read: ofXDS(func(s rls.XDSStats) float64 { return truth(s.Connected) })},
+	{name: "titrate.rls.xds.lost", counter: true,
+		help: "Only with --rls-xds: streams to the xDS server that ended.",
+		read: ofXDS(func(s rls.XDSStats) float64 { return float64(s.Lost) })},
 	{name: "titrate.rls.names.unused",
 		help: "Identities and classes of limits that the service has no place for: their limits count all as one " +
 			"client, or no request.",

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -96,6 +97,19 @@ func TestRLSOfOneAgent(t *testing.T) {
 	})
 }
 
+// Without its xDS server the agent serves, and says that it has no limits.
+func TestRLSWithoutItsXDSServer(t *testing.T) {
+	i := run(t, Config{Name: "a", RLS: RLS{Address: "127.0.0.1:0", Options: rls.Options{XDS: rls.XDS{
+		Address: "127.0.0.1:1", Node: "n"}}}})
+	code, text := i.http(http.MethodGet, "/readyz")
+	if code != http.StatusOK || !strings.Contains(text, "--rls-xds 127.0.0.1:1: not connected yet, so there are no") {
+		t.Errorf("%d %s", code, text)
+	}
+	if _, metrics := i.http(http.MethodGet, "/metrics"); !strings.Contains(metrics, "titrate_rls_xds_connected 0") {
+		t.Error("metrics without titrate_rls_xds_connected")
+	}
+}
+
 // One limit holds over the services of two agents.
 func TestRLSOfTwoAgents(t *testing.T) {
 	a, first, _ := withRLS(t, "a")
@@ -148,6 +162,19 @@ func TestRLSSettings(t *testing.T) {
 	if _, err := c.Complete(t.Context()); err == nil || !strings.Contains(err.Error(), "--rls is not") {
 		t.Errorf("--rls-config without --rls: %v", err)
 	}
+	c.RLS.Dir, c.RLS.XDS.Address = "", "127.0.0.1:1"
+	if _, err := c.Complete(t.Context()); err == nil || !strings.Contains(err.Error(), "--rls-xds is given") {
+		t.Errorf("--rls-xds without --rls: %v", err)
+	}
+	c.RLS.Dir, c.RLS.Address = t.TempDir(), "127.0.0.1:0"
+	if _, err := c.Complete(t.Context()); err == nil || !strings.Contains(err.Error(), "give the one") {
+		t.Errorf("--rls-xds and --rls-config: %v", err)
+	}
+	c.RLS.Dir, c.RLS.XDS.Address = "", "gateway"
+	if _, err := c.Complete(t.Context()); !errors.Is(err, ErrSettings) || !strings.Contains(err.Error(), "--rls-xds") {
+		t.Errorf("--rls-xds without a port: %v", err)
+	}
+	c.RLS.XDS.Address = ""
 	c.RLS.Address = "0.0.0.0:0"
 	if _, err := c.Complete(t.Context()); err == nil || !strings.Contains(err.Error(), "--tls-cert") {
 		t.Errorf("--rls beyond loopback without TLS: %v", err)

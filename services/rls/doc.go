@@ -7,7 +7,7 @@
 //
 //	ShouldRateLimit(domain, descriptors, hits)
 //	   │ each descriptor by itself
-//	   ├─ a domain of the files         server.go     limit found as envoyproxy/ratelimit does
+//	   ├─ a domain of files or xDS      server.go     limit found as envoyproxy/ratelimit does
 //	   │     └─ a tenant of the engine with that limit alone           composer.go
 //	   └─ the domain "titrate"          direct.go     tenant, client, pool, identities, classes
 //	         └─ the tenant's own limits and share, as for a request at a filter
@@ -17,6 +17,9 @@
 // The engine's configuration is the coordinator's and, for each limit of the files, a
 // tenant whose only limit it is. No resource can have the name of such a tenant: it has a
 // slash. So files may have as many limits as they like, though a tenant may not.
+//
+// The limits are those of a directory (watch.go) or of an xDS server (xds.go). Where it
+// says "files" the latter's resources are meant, too: they are read as files.
 //
 // # What a fixed window becomes
 //
@@ -31,12 +34,15 @@
 //
 // No request waits for anything outside the process. Without the other agents and the
 // coordinator the engine goes on as a filter does. Files that cannot be read leave the
-// configuration before in force, are logged and counted. A limit that the engine does not
-// know, or a decision that panicked, is answered OK and counted.
+// configuration before in force, are logged and counted; so do limits of the xDS server,
+// which is told why. Without the xDS server the limits that it has sent stay in force; an
+// agent that starts without it has none until it is back, and answers OK. A limit that the
+// engine does not know, or a decision that panicked, is answered OK and counted.
 //
 // # Bounds
 //
-// A request has at most maxRequestBytes. There are at most maxOverrides different limits of
-// descriptors that bring their own, at most maxMetrics names in the metrics; what is beyond
-// is answered OK or counted as "other", and counted.
+// A request has at most maxRequestBytes, the limits of an xDS server maxStateBytes together.
+// There are at most maxOverrides different limits of descriptors that bring their own, at
+// most maxMetrics names in the metrics; what is beyond is answered OK or counted as "other",
+// and counted.
 package rls

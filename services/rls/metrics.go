@@ -140,10 +140,11 @@ type Stats struct {
 	Shadowed         uint64
 	MetricsRefused   uint64 // decisions counted as "other"
 	Hits             []Hits
-	Limits           int    // of the files in force, now
-	FilesRefused     uint64 // changes of the files that were refused
-	FilesTrouble     string // why what is in the directory now is not in force; "" if it is
-	NamesUnused      int    // names of identities and classes beyond the engine's bounds, now
+	Limits           int       // of the files or the xDS server in force, now
+	FilesRefused     uint64    // changes of the files or of the xDS server that were refused
+	FilesTrouble     string    // why what is in the directory, or was sent last, is not in force; "" if it is
+	XDS              *XDSStats // nil: there is no xDS server
+	NamesUnused      int       // names of identities and classes beyond the engine's bounds, now
 	Panics           uint64
 }
 
@@ -159,5 +160,10 @@ func (s *Server) Stats() Stats {
 		Panics: s.enforcer.Panics(),
 	}
 	out.FilesRefused, out.FilesTrouble = s.watch.trouble()
+	if s.xds != nil {
+		state := s.xds.stats()
+		out.XDS = &state
+		out.FilesRefused, out.FilesTrouble = s.xds.trouble()
+	}
 	return out
 }

@@ -31,7 +31,7 @@ const (
 	// maxAge closes a connection after a while, so that clients spread anew.
 	maxAge = time.Hour
 	// configurationWait is how long the server waits at its start for the coordinator's
-	// configuration before it serves without.
+	// configuration and the xDS server's limits before it serves without.
 	configurationWait = 5 * time.Second
 	// stopWait is how long requests under way may take when the server stops.
 	stopWait = time.Second
@@ -40,7 +40,9 @@ const (
 // Options are fixed for a server's life.
 type Options struct {
 	// Dir has the files of envoyproxy/ratelimit; "": there are none.
-	Dir  string
+	Dir string
+	// XDS is a server that has the limits instead of files.
+	XDS  XDS
 	Read ratelimitconfig.Options
 	// Shadow answers OK whatever the limits say. Quota treats every limit of the files as
 	// one with quota_mode.
@@ -66,7 +68,7 @@ type Options struct {
 	Log         *slog.Logger
 }
 
-// New makes a server and reads the files.
+// New makes a server and reads the files. With an xDS server the limits come once it serves.
 func New(o Options) (*Server, error) {
 	engine := limiter.New(limiter.Options{Keys: o.Keys, Replica: o.Name, Start: enforcer.Now()})
 	s := &Server{o: o, composer: newComposer(engine, o.Seed)}
@@ -79,6 +81,12 @@ func New(o Options) (*Server, error) {
 		Hello: link.Hello{Replica: o.Name, Weight: 1, PID: os.Getpid(), Generation: uint64(time.Now().UnixNano()),
 			Envoy: "none: rate limit service"}})
 	s.watch = &watcher{dir: o.Dir, read: o.Read, load: s.composer.load, log: o.Log}
+	if o.XDS.Address != "" {
+		var err error
+		if s.xds, err = subscribe(o.XDS, o.Read, s.composer.load, o.Log); err != nil {
+			return nil, err
+		}
+	}
 	return s, s.watch.start()
 }
 
@@ -88,6 +96,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	var parts sync.WaitGroup
 	parts.Go(func() { s.link.Run(ctx) })
 	parts.Go(func() { s.watch.run(ctx) })
+	if s.xds != nil {
+		parts.Go(func() { s.xds.run(ctx) })
+	}
 	defer parts.Wait()
 	defer s.enforcer.Stop()
 	s.awaitConfiguration(ctx)
@@ -111,17 +122,25 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// awaitConfiguration waits for the coordinator's configuration: the seed of its keys, and
-// its tenants. Callers wait in the listener's queue meanwhile.
+// awaitConfiguration waits for the xDS server's limits, and for the coordinator's configuration:
+// the seed of its keys, and its tenants. Callers wait in the listener's queue meanwhile.
 func (s *Server) awaitConfiguration(ctx context.Context) {
-	if s.o.Alone {
-		return
+	wait, cancel := context.WithTimeout(ctx, configurationWait)
+	defer cancel()
+	until := func(ready <-chan struct{}, missing string) {
+		select {
+		case <-ready:
+		case <-wait.Done():
+			if ctx.Err() == nil {
+				s.o.Log.Warn("rate limit service: serving without " + missing)
+			}
+		}
 	}
-	select {
-	case <-s.link.Ready():
-	case <-ctx.Done():
-	case <-time.After(configurationWait):
-		s.o.Log.Warn("rate limit service: no configuration of the coordinator yet; serving the files' limits without")
+	if s.xds != nil {
+		until(s.xds.first, "the limits of the xDS server, which has sent none yet")
+	}
+	if !s.o.Alone {
+		until(s.link.Ready(), "the coordinator's configuration, which has not come yet")
 	}
 }
 

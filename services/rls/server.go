@@ -26,6 +26,7 @@ type Server struct {
 	held     held
 	link     *agentlink.Client
 	watch    *watcher
+	xds      *subscriber // nil: there is no xDS server
 	counts   counts
 }
 

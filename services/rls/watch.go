@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/titrate/titrate/services/rls/ratelimitconfig"
@@ -25,10 +24,7 @@ type watcher struct {
 	log  *slog.Logger
 
 	seen string // signature of what was read last
-
-	mu      sync.Mutex
-	refused uint64
-	why     string
+	refusals
 }
 
 // start reads the directory for the first time. Then everything must be right.
@@ -66,18 +62,12 @@ func (w *watcher) look() {
 		return
 	}
 	err = w.readFiles()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err == nil {
-		w.why = ""
+	switch news := w.note(err); {
+	case err == nil:
 		w.log.Info("rate limits of the files in force", "dir", w.dir)
-		return
-	}
-	if err.Error() != w.why {
-		w.refused++
+	case news:
 		w.log.Error("rate limits of the files refused; those before stay in force", "dir", w.dir, "error", err)
 	}
-	w.why = err.Error()
 }
 
 // readFiles puts the files in force. What is read may be newer than the signature; then
@@ -113,11 +103,4 @@ func (w *watcher) signature() (string, error) {
 		fmt.Fprintf(&b, "%q %d %d\n", e.Name(), info.Size(), info.ModTime().UnixNano())
 	}
 	return b.String(), nil
-}
-
-// trouble is how many changes were refused, and why the last one was; "" if it was not.
-func (w *watcher) trouble() (refused uint64, why string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.refused, w.why
 }
