@@ -44,13 +44,12 @@ func InCluster(labels map[string]string) (*Kubernetes, error) {
 		return nil, errors.New("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: this is no pod")
 	}
 	k := &Kubernetes{Server: "https://" + net.JoinHostPort(host, port), Labels: labels}
-	parts := map[string]*string{"token": &k.Token, "namespace": &k.Namespace}
-	for part, to := range parts {
-		text, err := os.ReadFile(filepath.Join(serviceAccount, part))
-		if err != nil {
-			return nil, fmt.Errorf("the pod has no service account token: %w", err)
-		}
-		*to = strings.TrimSpace(string(text))
+	var err error
+	if k.Token, err = Token(); err != nil {
+		return nil, err
+	}
+	if k.Namespace, err = accountPart("namespace"); err != nil {
+		return nil, err
 	}
 	ca, err := os.ReadFile(filepath.Join(serviceAccount, caPart))
 	if err != nil {
@@ -58,6 +57,17 @@ func InCluster(labels map[string]string) (*Kubernetes, error) {
 	}
 	k.Client, err = Trusting(ca)
 	return k, err
+}
+
+// Token is the token of the pod's service account, as it is now: Kubernetes renews it.
+func Token() (string, error) { return accountPart("token") }
+
+func accountPart(part string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(serviceAccount, part))
+	if err != nil {
+		return "", fmt.Errorf("the pod has no service account token: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
 }
 
 // Trusting is a client of servers whose certificate one of the PEM's CAs has signed.

@@ -1,0 +1,186 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
+)
+
+const (
+	// RetryEvery is the time until the next pass after one that failed, or in which the API
+	// refused something.
+	RetryEvery = 5 * time.Second
+	// passPause is the least time between two passes: changes in between are one pass.
+	passPause = 200 * time.Millisecond
+	// watchPause is the time between the end of a watch and the next.
+	watchPause = time.Second
+	// releaseTime bounds how long an operator that stops tries to give up the lead.
+	releaseTime = 2 * time.Second
+)
+
+// Options are fixed for an operator's life.
+type Options struct {
+	Cluster *Cluster
+	API     quotav1.QuotaServiceClient
+	// Set owns what is applied. Each cluster that has the same coordinator needs another one.
+	Set string
+	// Name tells this operator from others of the cluster.
+	Name string
+	// Resync is the longest time between two passes; shorter puts back sooner what somebody
+	// has changed by other means, and costs more.
+	Resync time.Duration
+	Log    *slog.Logger
+}
+
+// Operator is described in the package comment.
+type Operator struct {
+	o       Options
+	lease   lease
+	changed chan struct{}
+	next    time.Time // of the next pass that is due without a change
+
+	passes, failures atomic.Uint64
+	leading          atomic.Bool
+	mu               sync.Mutex
+	trouble          error          // of the last pass
+	objects          map[string]int // by reason, as the last pass found them
+}
+
+// New makes an operator; Run starts it.
+func New(o Options) *Operator {
+	return &Operator{o: o, lease: lease{cluster: o.Cluster, holder: o.Name}, changed: make(chan struct{}, 1)}
+}
+
+// now is the time that statuses and the Lease say.
+func (o *Operator) now() time.Time { return time.Now() }
+
+// Run makes passes until ctx ends, while it leads.
+func (o *Operator) Run(ctx context.Context) {
+	var watches sync.WaitGroup
+	defer watches.Wait()
+	for _, kind := range resource.Kinds {
+		watches.Go(func() { o.watch(ctx, kind) })
+	}
+	for {
+		o.lead(ctx)
+		wait := renewEvery
+		if due := o.next.Sub(o.now()); o.leading.Load() && due < wait {
+			wait = due
+		}
+		select {
+		case <-ctx.Done():
+			o.release(ctx)
+			return
+		case <-time.After(max(wait, passPause)):
+		case <-o.changed:
+			o.next = time.Time{}
+			pause(ctx, passPause)
+		}
+	}
+}
+
+// watch notes changes of a kind until ctx ends.
+func (o *Operator) watch(ctx context.Context, kind resource.Kind) {
+	for ctx.Err() == nil {
+		err := o.o.Cluster.watch(ctx, kind, o.change)
+		o.o.Log.Debug("watch ended", "kind", kind.String(), "error", err)
+		o.change() // what was missed
+		pause(ctx, watchPause)
+	}
+}
+
+func (o *Operator) change() {
+	select {
+	case o.changed <- struct{}{}:
+	default: // noted already
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// lead takes or renews the lead, and makes a pass if one is due.
+func (o *Operator) lead(ctx context.Context) {
+	held, err := o.lease.hold(ctx, o.now())
+	switch {
+	case err != nil && ctx.Err() == nil:
+		o.o.Log.Warn("cannot take or renew the lead", "error", err)
+		o.note(err, nil)
+	case !held:
+		o.note(nil, nil) // another makes the passes
+	}
+	if held != o.leading.Swap(held) {
+		o.o.Log.Info("lead", "held", held)
+		o.next = time.Time{}
+	}
+	if !held || o.now().Before(o.next) {
+		return
+	}
+	p := &pass{Operator: o, verdicts: map[*object]verdict{}, still: o.still}
+	err = p.run(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	o.passes.Add(1)
+	o.note(err, p.verdicts)
+	o.next = o.now().Add(o.o.Resync)
+	if err != nil {
+		o.o.Log.Error("pass failed; what is in force stays", "error", err)
+	}
+	if err != nil || p.again {
+		o.next = o.now().Add(min(RetryEvery, o.o.Resync))
+	}
+}
+
+// still is an error if another operator may have led since the lead was looked at last.
+func (o *Operator) still(ctx context.Context) error {
+	held, err := o.lease.renew(ctx, o.now())
+	if err == nil && !held {
+		err = errors.New("another operator leads now")
+	}
+	return err
+}
+
+// note keeps what came of a pass, for metrics and probes.
+func (o *Operator) note(err error, verdicts map[*object]verdict) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.trouble = err
+	if err != nil {
+		o.failures.Add(1)
+		return
+	}
+	o.objects = map[string]int{}
+	for _, v := range verdicts {
+		o.objects[v.reason]++
+	}
+}
+
+// Trouble is why the last pass failed, nil if it did not.
+func (o *Operator) Trouble() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.trouble
+}
+
+// release gives the lead up when the operator stops.
+func (o *Operator) release(ctx context.Context) {
+	if !o.leading.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
+	defer cancel()
+	if err := o.lease.release(ctx, o.now()); err != nil && !errors.Is(err, context.Canceled) {
+		o.o.Log.Warn("the lead was not given up; another operator takes it after its time", "error", err)
+	}
+}

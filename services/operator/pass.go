@@ -1,0 +1,257 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store"
+	"github.com/titrate/titrate/services/store/resource"
+)
+
+// Reasons of the condition InForce, and of the metric.
+const (
+	Applied         = "Applied"         // True
+	NotEnforced     = "NotEnforced"     // stored, but some gateway does not enforce it
+	Invalid         = "Invalid"         // the spec is no document
+	Refused         = "Refused"         // by the API
+	Conflict        = "Conflict"        // another object or another set has the resource
+	DeletionRefused = "DeletionRefused" // others need it, so it is still in force: True
+)
+
+// Reasons are all of them.
+var Reasons = []string{Applied, NotEnforced, Invalid, Refused, Conflict, DeletionRefused}
+
+// kept ends the messages of what is not in force.
+const kept = " What was applied before stays in force."
+
+// verdict is what a pass says of an object.
+type verdict struct {
+	reason, message string
+}
+
+// claim is an object that stands for its resource, as a document.
+type claim struct {
+	*object
+	resource resource.Message
+}
+
+// pass is one round over all objects.
+type pass struct {
+	*Operator
+	verdicts map[*object]verdict
+	again    bool                        // something was refused that may be right later
+	still    func(context.Context) error // see leads; nil: there is no lease
+}
+
+// run makes the round. An error means that not everything was done.
+func (p *pass) run(ctx context.Context) error {
+	all, err := p.o.Cluster.list(ctx)
+	if err != nil {
+		return err
+	}
+	wanted, err := p.wanted(ctx, all)
+	errs := []error{err}
+	if err := p.apply(ctx, wanted); err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	own := owners(all)
+	for _, x := range slices.Backward(all) { // limits and quotas before what they need
+		if x.deleting() && x.guarded() {
+			errs = append(errs, p.remove(ctx, x, own[x.id()]))
+		}
+	}
+	for _, x := range all {
+		if v, said := p.verdicts[x]; said {
+			errs = append(errs, p.say(ctx, x, v))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// wanted are the objects to apply. Of the others it says why not. The error is of objects that
+// could not get a finalizer: it holds up no others.
+func (p *pass) wanted(ctx context.Context, all []*object) ([]claim, error) {
+	own := owners(all)
+	var out []claim
+	var errs []error
+	for _, x := range all {
+		if x.deleting() {
+			continue
+		}
+		if owner := own[x.id()]; owner != x {
+			p.verdicts[x] = verdict{Conflict, fmt.Sprintf("%s is configured by the %s, which is older.", x.Name, owner)}
+			continue
+		}
+		m, err := x.read()
+		if err != nil {
+			p.verdicts[x] = verdict{Invalid, err.Error() + "." + kept}
+			continue
+		}
+		if x.guarded() {
+			out = append(out, claim{x, m})
+			continue
+		}
+		// It is applied in the next pass, which this change brings about.
+		errs = append(errs, p.guard(ctx, x, append(slices.Clone(x.Metadata.Finalizers), finalizer)))
+	}
+	return out, errors.Join(errs...)
+}
+
+// apply applies objects in one transaction; if that is refused, its halves.
+func (p *pass) apply(ctx context.Context, all []claim) error {
+	if len(all) == 0 {
+		return nil
+	}
+	if err := p.leads(ctx); err != nil {
+		return err
+	}
+	request := &quotav1.ApplyRequest{Set: p.o.Set, Message: "custom resources of Kubernetes"}
+	for _, c := range all {
+		request.Resources = append(request.Resources, resource.Of(c.resource))
+	}
+	response, err := p.o.API.Apply(ctx, request)
+	switch {
+	case err == nil:
+		p.applied(all, response)
+		return nil
+	case !refused(err) || strings.Contains(grpcstatus.Convert(err).Message(), store.ErrHeld.Error()):
+		return err // of no object
+	case len(all) > 1:
+		half := len(all) / 2
+		return errors.Join(p.apply(ctx, all[:half]), p.apply(ctx, all[half:]))
+	}
+	said := grpcstatus.Convert(err).Message()
+	v := verdict{Refused, said + "." + kept}
+	if strings.Contains(said, store.ErrOwned.Error()) {
+		v = verdict{Conflict, said + "."}
+	}
+	p.verdicts[all[0].object], p.again = v, true
+	return nil
+}
+
+// refused reports whether an error is about what was asked, not about who could not be asked.
+func refused(err error) bool {
+	return slices.Contains([]codes.Code{codes.InvalidArgument, codes.FailedPrecondition, codes.Aborted,
+		codes.PermissionDenied}, grpcstatus.Code(err))
+}
+
+// applied says of each object that it is in force, or who does not enforce it.
+func (p *pass) applied(all []claim, response *quotav1.ApplyResponse) {
+	doubts := map[string][]string{}
+	for _, w := range response.GetWarnings() {
+		doubts[w.GetResource()] = append(doubts[w.GetResource()], w.GetMessage())
+	}
+	for i, c := range all {
+		stored := resource.Unwrap(response.GetResources()[i])
+		warnings := append(doubts[c.Name], warningsOf(stored)...)
+		if len(warnings) == 0 {
+			p.verdicts[c.object] = verdict{Applied, "The coordinator has it, and knows no gateway that disobeys."}
+			continue
+		}
+		slices.Sort(warnings)
+		p.verdicts[c.object] = verdict{NotEnforced, strings.Join(slices.Compact(warnings), " ")}
+	}
+}
+
+// warningsOf are those in the status of a resource.
+func warningsOf(m resource.Message) []string {
+	switch m := m.(type) {
+	case *quotav1.Tenant:
+		return m.GetStatus().GetWarnings()
+	case *quotav1.Quota:
+		return m.GetStatus().GetWarnings()
+	case *quotav1.Limit:
+		return m.GetStatus().GetWarnings()
+	}
+	return nil
+}
+
+// remove lets a deleted object go, after its resource: unless that belongs to another object
+// or another set.
+func (p *pass) remove(ctx context.Context, x, owner *object) error {
+	if owner == nil {
+		switch err := p.delete(ctx, x); {
+		case err == nil:
+		case refused(err):
+			p.verdicts[x] = verdict{DeletionRefused, grpcstatus.Convert(err).Message() + "."}
+			p.again = true
+			return nil
+		default:
+			return err
+		}
+	}
+	rest := slices.DeleteFunc(slices.Clone(x.Metadata.Finalizers), func(f string) bool { return f == finalizer })
+	return p.guard(ctx, x, rest)
+}
+
+// guard sets the finalizers of an object, while this operator leads.
+func (p *pass) guard(ctx context.Context, x *object, finalizers []string) error {
+	if err := p.leads(ctx); err != nil {
+		return err
+	}
+	return p.o.Cluster.finalizers(ctx, x, finalizers)
+}
+
+// leads is an error if another operator may have led since the pass began: what this one has
+// listed is then of the past.
+func (p *pass) leads(ctx context.Context) error {
+	if p.still == nil {
+		return nil
+	}
+	return p.still(ctx)
+}
+
+// delete deletes the resource of an object, if the set has it.
+func (p *pass) delete(ctx context.Context, x *object) error {
+	if err := p.leads(ctx); err != nil {
+		return err
+	}
+	stored, err := get(ctx, p.o.API, x.kind, x.Name)
+	switch code := grpcstatus.Code(err); {
+	case code == codes.NotFound || code == codes.InvalidArgument: // or never had such a name
+		return nil
+	case err != nil:
+		return err
+	case stored.GetSet() != p.o.Set:
+		return nil
+	}
+	return remove(ctx, p.o.API, x.kind, x.Name, stored.GetEtag())
+}
+
+// say writes what a pass says of an object into its status, if it is not there.
+func (p *pass) say(ctx context.Context, x *object, v verdict) error {
+	next := condition{Type: inForce, Status: "False", Reason: v.reason, Message: v.message,
+		ObservedGeneration: x.Metadata.Generation, LastTransitionTime: p.now().UTC().Truncate(1e9)}
+	if v.reason == Applied || v.reason == DeletionRefused {
+		next.Status = "True"
+	}
+	for _, before := range x.Status.Conditions {
+		if before.Type == inForce && before.Status == next.Status {
+			next.LastTransitionTime = before.LastTransitionTime
+			if before == next && x.Status.ObservedGeneration == x.Metadata.Generation {
+				return nil
+			}
+		}
+	}
+	if v.reason != Applied {
+		p.o.Log.Warn("custom resource", "object", x.String(), "resource", x.Name, "reason", v.reason,
+			"message", v.message)
+	}
+	if err := p.leads(ctx); err != nil {
+		return err
+	}
+	err := p.o.Cluster.patch(ctx, x, "/status", map[string]any{"status": status{
+		ObservedGeneration: x.Metadata.Generation, Conditions: []condition{next}}})
+	if answered(err, http.StatusUnprocessableEntity) {
+		return fmt.Errorf("status of %s: %w", x, err)
+	}
+	return err
+}

@@ -1,0 +1,109 @@
+package operator
+
+import (
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/quota"
+	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/store/storetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
+
+// quotas is the admin API on the tests' etcd.
+func quotas(t *testing.T) quotav1.QuotaServiceClient {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	quota.New(storetest.Open(t), nil).Register(server)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return quotav1.NewQuotaServiceClient(conn)
+}
+
+func claimed(m resource.Message) claim { return claim{&object{Name: m.GetName()}, m} }
+
+// Of many objects the wrong ones are refused, each in the words of the API, and the others applied.
+func TestTheWrongOnesAreRefusedAlone(t *testing.T) {
+	api := quotas(t)
+	theirs := &quotav1.Pool{Name: "pools/theirs", Capacity: 1}
+	if _, err := api.Apply(t.Context(), &quotav1.ApplyRequest{Set: "git",
+		Resources: []*quotav1.Resource{resource.Of(theirs)}}); err != nil {
+		t.Fatal(err)
+	}
+	all := []claim{claimed(&quotav1.Pool{Name: "pools/theirs", Capacity: 2}),
+		claimed(&quotav1.Tenant{Name: "tenants/acme"}), claimed(&quotav1.Tenant{Name: "tenants/dart"}),
+		claimed(&quotav1.Limit{Name: "tenants/acme/limits/a", Rate: "1/s"}),
+		claimed(&quotav1.Limit{Name: "tenants/ghost/limits/a", Rate: "1/s"}),
+		claimed(&quotav1.Limit{Name: "tenants/dart/limits/a", Rate: "1/s"})}
+	p := &pass{Operator: New(Options{API: api, Set: "kubernetes"}), verdicts: map[*object]verdict{}}
+	if err := p.apply(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct{ reason, word string }{{Conflict, "another set: git"}, {Applied, ""}, {Applied, ""},
+		{Applied, ""}, {Refused, "tenants/ghost"}, {Applied, ""}} {
+		if got := p.verdicts[all[i].object]; got.reason != want.reason || !strings.Contains(got.message, want.word) {
+			t.Errorf("%s: %+v, want %+v", all[i].Name, got, want)
+		}
+	}
+	if !p.again {
+		t.Error("what was refused is not tried again")
+	}
+	first, err := api.ListRevisions(t.Context(), &quotav1.ListRevisionsRequest{PageSize: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.apply(t.Context(), all[1:4]); err != nil {
+		t.Fatal(err)
+	}
+	second, err := api.ListRevisions(t.Context(), &quotav1.ListRevisionsRequest{PageSize: 1})
+	if err != nil || second.GetRevisions()[0].GetRevision() != first.GetRevisions()[0].GetRevision() {
+		t.Errorf("what is in force already is a revision: %v, %v (%v)", first, second, err)
+	}
+}
+
+// A resource is deleted only if the set owns it and nothing needs it.
+func TestDelete(t *testing.T) {
+	api := quotas(t)
+	if _, err := api.Apply(t.Context(), &quotav1.ApplyRequest{Set: "kubernetes", Resources: []*quotav1.Resource{
+		resource.Of(&quotav1.Tenant{Name: "tenants/acme"}),
+		resource.Of(&quotav1.Limit{Name: "tenants/acme/limits/a", Rate: "1/s"})}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.CreatePool(t.Context(), &quotav1.CreatePoolRequest{Pool: &quotav1.Pool{Name: "pools/api",
+		Capacity: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	p := &pass{Operator: New(Options{API: api, Set: "kubernetes"})}
+	tenant := &object{Name: "tenants/acme", kind: resource.Tenant}
+	if err := p.delete(t.Context(), tenant); !refused(err) || !strings.Contains(err.Error(), "limits/a") {
+		t.Errorf("a tenant in use: %v", err)
+	}
+	for _, o := range []*object{{Name: "tenants/acme/limits/a", kind: resource.Limit}, tenant, tenant,
+		{Name: "pools/api", kind: resource.Pool}, {Name: "no name", kind: resource.Pool}} {
+		if err := p.delete(t.Context(), o); err != nil {
+			t.Errorf("%s: %v", o.Name, err)
+		}
+	}
+	if _, err := api.GetPool(t.Context(), &quotav1.GetPoolRequest{Name: "pools/api"}); err != nil {
+		t.Errorf("a pool that the set does not own: %v", err)
+	}
+	if _, err := api.GetTenant(t.Context(), &quotav1.GetTenantRequest{Name: "tenants/acme"}); err == nil {
+		t.Error("the tenant is still there")
+	}
+}
