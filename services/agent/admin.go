@@ -27,7 +27,7 @@ func (a *Agent) openAdmin(ctx context.Context) error {
 		a.admin.Check("configuration", alarm(func(_ time.Duration, c *core.Core) error { return c.Ready() }))
 	}
 	if a.rls != nil {
-		a.admin.Alarm("rls", a.filesInForce)
+		a.admin.Alarm("rls", a.limitsInForce)
 	}
 	a.admin.Alarm("gossip", alarm(func(now time.Duration, c *core.Core) error { return c.Unheard(now) }))
 	a.admin.Alarm("configuration", alarm(func(now time.Duration, c *core.Core) error { return c.NotEnforced(now) }))

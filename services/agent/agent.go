@@ -40,6 +40,7 @@ type Agent struct {
 	rlsAt  net.Listener // of rls
 
 	metrics      *telemetry.Metrics
+	traces       changeTraces
 	admin        *telemetry.Admin
 	adminAt      net.Listener
 	cut          atomic.Bool  // by fault injection
@@ -69,6 +70,9 @@ func (a *Agent) open(ctx context.Context) error {
 	meters := a.c.Meters
 	meters.Service, meters.Instance, meters.Version = "titrate-agent", a.c.Name, a.c.Version
 	if a.metrics, err = meters.Open(ctx); err != nil {
+		return err
+	}
+	if a.traces.sender, err = meters.OpenTraces(ctx, a.metrics); err != nil {
 		return err
 	}
 	if a.server, err = linkserver.Listen(linkserver.Options{Path: a.c.Socket, Group: a.c.SocketGroup,
@@ -115,8 +119,8 @@ func (a *Agent) close() {
 func (a *Agent) closeMetrics() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := a.metrics.Close(ctx); err != nil {
-		a.log.Debug("metrics not flushed", "error", err)
+	if err := errors.Join(a.traces.sender.Close(ctx), a.metrics.Close(ctx)); err != nil {
+		a.log.Debug("metrics or traces not flushed", "error", err)
 	}
 }
 

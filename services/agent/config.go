@@ -119,7 +119,11 @@ func (c Config) check() error {
 		bad("--isolation-split-after %v and --claims-forget-after %v: want at least 10 periods for the first, and "+
 			"more than the first for the second", c.T1, c.T2)
 	}
-	for flag, list := range map[string][]string{"--coordinator": c.Coordinators, "--join": c.Join} {
+	addresses := map[string][]string{"--coordinator": c.Coordinators, "--join": c.Join}
+	if at := c.RLS.XDS.Address; at != "" {
+		addresses["--rls-xds"] = []string{at}
+	}
+	for flag, list := range addresses {
 		for _, a := range list {
 			if _, _, err := net.SplitHostPort(a); err != nil {
 				bad("%s %q: want host:port: %w", flag, a, err)

@@ -85,6 +85,7 @@ func (l linked) Received(conn *linkserver.Conn, m link.Message) {
 	l.a.event(func(now time.Duration, c *core.Core) core.Effects {
 		return c.Received(now, core.Link(conn.Number), m)
 	})
+	l.a.traces.heard(conn.Hello.Replica, m)
 }
 
 // ConfigSent: see [core.Core.ConfigSent].
@@ -183,14 +184,19 @@ func (s *controlled) Receive(m *controlv1.ConnectResponse) (*controlv1.ConnectRe
 		ack, err := s.configure(m.Configuration)
 		return acknowledged(ack), err
 	case *controlv1.ConnectResponse_Question:
-		answer := ask(s.a, func(now time.Duration, c *core.Core) *controlv1.Answer { return c.Answer(now, m.Question) })
-		return &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Answer{Answer: answer}}, nil
+		answer := ask(s.a, func(now time.Duration, c *core.Core) func() *controlv1.Answer {
+			return c.Answer(now, m.Question)
+		})
+		return &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Answer{Answer: answer()}}, nil
 	case *controlv1.ConnectResponse_Leases:
 		var err error
 		s.a.event(func(now time.Duration, _ *core.Core) (out core.Effects) {
 			out, err = s.to.Leases(now, m.Leases)
 			return out
 		})
+		if err == nil {
+			s.a.traces.leased(m.Leases.GetRevision())
+		}
 		if missed := new(applied.MissedError); errors.As(err, &missed) {
 			s.a.log.Warn("leases are missing; all of them are asked for", "reason", missed)
 			return acknowledged(&controlv1.Ack{Error: missed.Error()}), nil
@@ -217,6 +223,7 @@ func (s *controlled) offer(m *controlv1.Configuration) (*applied.Configuration, 
 // configure takes a part of a configuration. It compiles without the lock: that may take a
 // second, in which claims and packets go on.
 func (s *controlled) configure(m *controlv1.Configuration) (*controlv1.Ack, error) {
+	began := time.Now()
 	if err := ask(s.a, func(_ time.Duration, c *core.Core) error { return c.CheckEpoch(m.GetEpoch()) }); err != nil {
 		return nil, err
 	}
@@ -235,6 +242,7 @@ func (s *controlled) configure(m *controlv1.Configuration) (*controlv1.Ack, erro
 	if err != nil {
 		return nil, err
 	}
+	s.a.traces.configured(m, began)
 	s.a.offering.Lock()
 	defer s.a.offering.Unlock()
 	s.a.unsaved.note(compiled.Source)

@@ -12,6 +12,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/services/agent"
+	"github.com/titrate/titrate/services/rls"
 	"github.com/titrate/titrate/services/telemetry"
 )
 
@@ -31,8 +32,10 @@ the coordinator nor etcd.
 With --rls it also serves envoy.service.ratelimit.v3, the API of Envoy's own rate limit
 filter: for Envoys that do not load the module. --rls-config is a directory with the YAML
 of envoyproxy/ratelimit, as it is; a change is in force within two seconds, and files that
-cannot be read leave those before in force. The domain "titrate" asks the limits and shares
-of Titrate's own tenants. docs/rls.md says what differs.
+cannot be read leave those before in force. --rls-xds takes the same limits from an xDS
+server instead, as Envoy Gateway is one: with it the agent is Envoy Gateway's rate limit
+service. The domain "titrate" asks the limits and shares of Titrate's own tenants.
+docs/rls.md says what differs.
 
 Ports are opened on loopback unless they are protected: --gossip by
 --gossip-key-file, --admin and --rls by --tls-cert, or none by --insecure.
@@ -122,6 +125,11 @@ func rlsFlags(f *pflag.FlagSet, r *agent.RLS) {
 		"address to serve Envoy's rate limit API at, such as 127.0.0.1:8081 (default none)")
 	f.StringVar(&r.Dir, "rls-config", "",
 		"directory with the YAML files of envoyproxy/ratelimit, watched (default none)")
+	f.StringVar(&r.XDS.Address, "rls-xds", "",
+		"host:port of an xDS server that has the limits, by TLS if --tls-ca or --tls-cert is given (default none)")
+	f.StringVar(&r.XDS.Node, "rls-xds-node", rls.DefaultNode, "node id by which that server knows what to send")
+	f.StringVar(&r.XDS.ServerName, "rls-xds-server-name", "",
+		"name that the certificate of that server must have (default the host of --rls-xds)")
 	f.IntVar(&r.Keys, "rls-keys", limiter.DefaultKeys,
 		"clients with counters of their own, 40 B each; those beyond share one per limit")
 	f.BoolVar(&r.Read.MergeDomains, "rls-merge-domains", false, "let several files have one domain")

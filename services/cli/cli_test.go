@@ -63,6 +63,22 @@ func (present) Rehearse(resources []*quotav1.Resource, _ []string) (*quota.Rehea
 	return r, nil
 }
 
+// Decisions knows one refused request, whose client has chosen a strange name.
+func (present) Decisions(_ context.Context, id string) (*quotav1.FindDecisionsResponse, error) {
+	out := &quotav1.FindDecisionsResponse{Agents: 2, Remembered: 12, Back: durationpb.New(190 * time.Second)}
+	if id == "7d6ac4ae-8f1c-4f0e-9a53-0a3c5f6f2d11" {
+		out.Decisions = []*quotav1.Decision{{
+			Request: id, Gateway: "gw-1", Tenant: "acme", Client: "app-\x1b7", Pool: "api", Cost: 1,
+			Ago: durationpb.New(14 * time.Second), Refused: true, Reason: "client_limit", Limit: "per-client",
+			RetryAfter: durationpb.New(250 * time.Millisecond), Revision: 12, Epoch: 3,
+			Limits: []*quotav1.LimitStep{{Limit: "per-client", Client: "app-\x1b7", Rate: 3, Burst: 3, Free: .25,
+				Wait: durationpb.New(250 * time.Millisecond)}},
+			Share: &quotav1.ShareStep{Share: 100, Rate: 50, Demand: .3, Credit: 50},
+		}}
+	}
+	return out, nil
+}
+
 func (present) Findings() []*quotav1.Finding {
 	return []*quotav1.Finding{{Category: "etcd", State: quotav1.Finding_OK, Message: "the session lives"},
 		{Category: "security", State: quotav1.Finding_WARNING, Message: "callers show no certificate",
@@ -194,23 +210,25 @@ func TestOutput(t *testing.T) {
 	server := serveAPI(t)
 	golden(t, "apply", must(t, server, "", "apply", "-f", "testdata/demo.yaml"))
 	for name, args := range map[string][]string{
-		"get":        {"get"},
-		"get-yaml":   {"get", "-o", "yaml"},
-		"get-json":   {"get", "pools/api", "tenants/acme/quotas", "-o", "json"},
-		"get-tenant": {"get", "t", "tenants/acme"},
-		"why":        {"why", "acme"},
-		"why-json":   {"why", "tenants/acme", "pools/api", "-o", "json"},
-		"why-yaml":   {"why", "acme", "api", "-o", "yaml"},
-		"why-idle":   {"why", "acme", "batch"},
-		"why-limit":  {"why", "acme", "per-client"},
-		"why-shadow": {"why", "acme", "--shadow"},
-		"top":        {"top", "--once"},
-		"top-limit":  {"top", "--once", "--by", "limit", "--tenant", "acme"},
-		"top-client": {"top", "--once", "--by", "client"},
-		"top-json":   {"top", "--once", "-o", "json"},
-		"top-idle":   {"top", "--once", "--tenant", "nobody"},
-		"get-help":   {"get", "--help"},
-		"apply-help": {"apply", "--help"},
+		"get":         {"get"},
+		"get-yaml":    {"get", "-o", "yaml"},
+		"get-json":    {"get", "pools/api", "tenants/acme/quotas", "-o", "json"},
+		"get-tenant":  {"get", "t", "tenants/acme"},
+		"why":         {"why", "acme"},
+		"why-json":    {"why", "tenants/acme", "pools/api", "-o", "json"},
+		"why-yaml":    {"why", "acme", "api", "-o", "yaml"},
+		"why-idle":    {"why", "acme", "batch"},
+		"why-limit":   {"why", "acme", "per-client"},
+		"why-shadow":  {"why", "acme", "--shadow"},
+		"why-request": {"why", "request", "7d6ac4ae-8f1c-4f0e-9a53-0a3c5f6f2d11"},
+		"why-unknown": {"why", "request", "other"},
+		"top":         {"top", "--once"},
+		"top-limit":   {"top", "--once", "--by", "limit", "--tenant", "acme"},
+		"top-client":  {"top", "--once", "--by", "client"},
+		"top-json":    {"top", "--once", "-o", "json"},
+		"top-idle":    {"top", "--once", "--tenant", "nobody"},
+		"get-help":    {"get", "--help"},
+		"apply-help":  {"apply", "--help"},
 	} {
 		t.Run(name, func(t *testing.T) { golden(t, name, must(t, server, "", args...)) })
 	}

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
@@ -33,31 +33,36 @@ const (
 	defaultTimeout = 5 * time.Second
 )
 
-// connection is how to reach a coordinator, as flags say.
+// connection is how to reach a coordinator, as flags say, and what resolve adds.
 type connection struct {
-	server   string
-	timeout  time.Duration
-	token    string // file
-	security telemetry.Security
+	settings
+	named   string // context
+	timeout time.Duration
+
+	set  *pflag.FlagSet
+	from map[string]string // what has said each setting, by its flag
 }
 
 func (c *connection) flags(cmd *cobra.Command) {
-	server := os.Getenv(serverEnv)
-	if server == "" {
-		server = defaultServer
-	}
 	f := cmd.Flags()
-	f.StringVar(&c.server, "server", server, "coordinator to ask, host:port; "+serverEnv+" sets the default")
-	f.Lookup("server").DefValue = defaultServer
+	c.set = f
+	f.StringVar(&c.named, "context", "",
+		"context with the coordinator to ask, see titrate config; "+contextEnv+" sets the default")
+	_ = cmd.RegisterFlagCompletionFunc("context", completeContexts)
 	f.DurationVar(&c.timeout, "timeout", defaultTimeout, "longest wait for an answer")
-	f.StringVar(&c.token, "token-file", os.Getenv(tokenEnv),
+	c.settingsFlags(f)
+}
+
+// settingsFlags are those of what a context has.
+func (c *connection) settingsFlags(f *pflag.FlagSet) {
+	f.StringVar(&c.Server, "server", defaultServer, "coordinator to ask, host:port; "+serverEnv+" sets the default")
+	f.StringVar(&c.Token, "token-file", "",
 		"file with a token to send to the coordinator, over TLS or on this machine; "+tokenEnv+" sets the default")
-	f.Lookup("token-file").DefValue = ""
-	f.StringVar(&c.security.CA, "tls-ca", "",
+	f.StringVar(&c.CA, "tls-ca", "",
 		"PEM file with the CA that signed the coordinator's certificate (default the system's)")
-	f.StringVar(&c.security.Cert, "tls-cert", "", "PEM file with the certificate to show to the coordinator")
-	f.StringVar(&c.security.Key, "tls-key", "", "PEM file with the key of --tls-cert")
-	f.BoolVar(&c.security.Insecure, "insecure", false, "speak without TLS to a coordinator that is not on this machine")
+	f.StringVar(&c.Cert, "tls-cert", "", "PEM file with the certificate to show to the coordinator")
+	f.StringVar(&c.Key, "tls-key", "", "PEM file with the key of --tls-cert")
+	f.BoolVar(&c.Insecure, "insecure", false, "speak without TLS to a coordinator that is not on this machine")
 }
 
 // client is a connected QuotaService that bounds and words its failures.
@@ -71,8 +76,11 @@ type client struct {
 
 // dial makes a client; it connects with the first request.
 func (c *connection) dial() (*client, error) {
-	if _, _, err := net.SplitHostPort(c.server); err != nil {
-		return nil, usagef("--server %q: want host:port, such as %s", c.server, defaultServer)
+	if err := c.resolve(); err != nil {
+		return nil, err
+	}
+	if _, _, err := net.SplitHostPort(c.Server); err != nil {
+		return nil, usagef("--server %q: want host:port, such as %s", c.Server, defaultServer)
 	}
 	if c.timeout <= 0 {
 		return nil, usagef("--timeout %s must be above 0", c.timeout)
@@ -81,19 +89,19 @@ func (c *connection) dial() (*client, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	out := &client{server: c.server, limit: c.timeout}
+	out := &client{server: c.target(), limit: c.timeout}
 	options, err := c.tokenOptions(security)
 	if err != nil {
 		return nil, err
 	}
-	out.conn, err = grpc.NewClient(c.server, append(options, grpc.WithTransportCredentials(security),
+	out.conn, err = grpc.NewClient(c.Server, append(options, grpc.WithTransportCredentials(security),
 		// its DNS question hangs on networks that are cut off from the world
 		grpc.WithDisableServiceConfig(),
 		// an answer to apply echoes all with their status
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(4*maxApplyBytes)),
 		grpc.WithUnaryInterceptor(out.bound))...)
 	if err != nil {
-		return nil, fmt.Errorf("--server %s: %w", c.server, err)
+		return nil, fmt.Errorf("--server %s: %w", c.Server, err)
 	}
 	out.QuotaServiceClient = quotav1.NewQuotaServiceClient(out.conn)
 	out.access = quotav1.NewAccessServiceClient(out.conn)
@@ -103,17 +111,17 @@ func (c *connection) dial() (*client, error) {
 // credentials are TLS when TLS files are given or the coordinator is elsewhere,
 // unless --insecure says otherwise.
 func (c *connection) credentials() (credentials.TransportCredentials, error) {
-	config, err := c.security.ClientTLS()
+	given, err := telemetry.Security{CA: c.CA, Cert: c.Cert, Key: c.Key}.TLSCredentials()
 	if err != nil {
 		return nil, err
 	}
-	host, _, _ := net.SplitHostPort(c.server)
+	host, _, _ := net.SplitHostPort(c.Server)
 	switch {
-	case config != nil && c.security.Insecure:
+	case given != nil && c.Insecure:
 		return nil, errors.New("--insecure contradicts the --tls flags: give one or the other")
-	case config != nil:
-		return credentials.NewTLS(config), nil
-	case c.security.Insecure || telemetry.Loopback(host):
+	case given != nil:
+		return given, nil
+	case c.Insecure || telemetry.Loopback(host):
 		return insecure.NewCredentials(), nil
 	}
 	return credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12}), nil

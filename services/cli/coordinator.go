@@ -33,6 +33,9 @@ those of agents may only be agents, under their own names; the identities of
 caller of the admin API may send a token instead of showing a certificate. With none of these
 whoever may connect may do everything.
 
+With --rest callers without gRPC have the admin API as JSON over HTTP, on a port of its
+own, with the same TLS files, certificates, tokens and roles.
+
 On the admin port: /metrics for Prometheus, /healthz (the process runs), /readyz (etcd
 and configuration there).`
 
@@ -76,6 +79,8 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 	f.StringVar(&c.ListenAgents, "listen-agents", "",
 		"gRPC address for agents alone: control stream, health, reflection; --listen then has no control stream "+
 			"(default: agents use --listen)")
+	f.StringVar(&c.Rest, "rest", "",
+		"HTTP address of the admin API as JSON, with its OpenAPI document at /openapi.json (default none)")
 	f.StringVar(&c.Admin, "admin", "127.0.0.1:7401", "HTTP address: metrics and health")
 	f.StringVar(&c.Advertise, "advertise", "",
 		"host:port at which agents reach --listen-agents or --listen (default: its address)")
@@ -120,7 +125,7 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 		"bytes of etcd that their compressed changes may take, the oldest go first; a change that takes more alone is "+
 			"kept without its diff, and no rollback goes over it")
 	f.IntVar(&c.TopTenants, "metrics-tenants", 100,
-		"tenants with metrics of their own per pool, by demand; negative = none")
+		"tenants with metrics of their own per pool: so many by demand and as many by guarantee; negative = none")
 	f.DurationVar(&c.ShutdownTimeout, "shutdown-timeout", 5*time.Second, "longest wait for calls under way at shutdown")
 	c.Security.Flags(f)
 	c.Meters.Flags(f)

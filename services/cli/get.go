@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,9 +19,13 @@ and price, a quota's share and what holds it there.
 
 Ask for a kind (pools, tenants, quotas, limits; singular and first letter do too),
 for a name, for what belongs to a tenant, or for everything by asking for nothing.
+With a tenant's name the tables have its quotas and limits too.
 
 In YAML or JSON the output is documents, with a status beside spec; they can be
 edited and given to titrate apply -f.
+
+--watch asks again and again, --every after each answer. At a terminal the tables are
+drawn anew until q; elsewhere they are printed anew when they have changed.
 
 Rates are per second: requests, or cost units where costs are configured. FAIR is
 what a tenant of weight 1 gets in a pool that is FULL; "-" says not known, or none.`
@@ -28,62 +33,139 @@ what a tenant of weight 1 gets in a pool that is FULL; "-" says not known, or no
 const getExample = `  titrate get                          everything
   titrate get pools
   titrate get tenants/acme
-  titrate get tenants/acme/quotas
+  titrate get tenants/acme/quotas --watch
   titrate get quotas limits -o yaml > quotas.yaml`
 
+// get is what to show.
+type get struct {
+	c      connection
+	output format
+	watch  bool
+	every  time.Duration
+}
+
 func newGet() *cobra.Command {
-	var (
-		c      connection
-		output format
-	)
+	g := &get{}
 	cmd := &cobra.Command{
 		Use:     "get [KIND | NAME]...",
 		Short:   "Show what is configured and what is happening",
 		Long:    getLong,
 		Example: getExample,
 		Args:    cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return runGet(cmd, &c, output, args)
-		},
+		RunE:    g.run,
 	}
-	c.flags(cmd)
-	output.flag(cmd)
-	cmd.ValidArgsFunction = completeNames(&c, resource.Kinds, "pools", "tenants", "quotas", "limits")
+	g.c.flags(cmd)
+	g.output.flag(cmd)
+	f := cmd.Flags()
+	f.BoolVarP(&g.watch, "watch", "w", false, "show the tables anew until you end it")
+	f.DurationVar(&g.every, "every", 2*time.Second,
+		"with --watch, time from an answer to the next question, at least 1s")
+	cmd.ValidArgsFunction = completeNames(&g.c, resource.Kinds, "pools", "tenants", "quotas", "limits")
 	return cmd
 }
 
-func runGet(cmd *cobra.Command, c *connection, output format, args []string) error {
-	var wanted []selection
+func (g *get) run(cmd *cobra.Command, args []string) error {
+	wanted, err := g.read(args)
+	if err != nil {
+		return usage(err)
+	}
+	client, err := g.c.dial()
+	if err != nil {
+		return err
+	}
+	defer client.close()
+	if g.watch {
+		return g.follow(cmd.Context(), cmd.OutOrStdout(), func() (string, error) {
+			return client.tables(cmd.Context(), wanted)
+		})
+	}
+	ms, err := client.fetch(cmd.Context(), wanted)
+	if err != nil {
+		return worded(err)
+	}
+	if g.output != asTable {
+		return writeResources(cmd.OutOrStdout(), g.output, ms)
+	}
+	if len(ms) == 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), nothingThere)
+		return nil
+	}
+	oldBursts(cmd.ErrOrStderr(), ms)
+	return writeResources(cmd.OutOrStdout(), asTable, ms)
+}
+
+// nothingThere is said in place of tables.
+const nothingThere = "Nothing is configured there. " +
+	"titrate apply -f FILE configures; titrate apply --help has an example."
+
+// read checks the flags and returns what the arguments ask for. The tables of a tenant have
+// what belongs to it; its document stands alone.
+func (g *get) read(args []string) (wanted []selection, err error) {
+	switch {
+	case g.watch && g.output != asTable:
+		return nil, fmt.Errorf("--watch is for tables: leave out --output %s", g.output)
+	case g.every < time.Second:
+		return nil, fmt.Errorf("--every %s: want at least 1s", g.every)
+	}
 	for _, arg := range args {
 		s, err := selectionOf(arg)
 		if err != nil {
-			return usage(err)
+			return nil, err
 		}
 		wanted = append(wanted, s)
+		if s.kind == resource.Tenant && s.name != "" && g.output == asTable {
+			wanted = append(wanted, selection{kind: resource.Quota, parent: s.name},
+				selection{kind: resource.Limit, parent: s.name})
+		}
 	}
 	if len(args) == 0 {
 		for _, kind := range resource.Kinds {
 			wanted = append(wanted, selection{kind: kind})
 		}
 	}
-	client, err := c.dial()
+	return wanted, nil
+}
+
+// tables are the tables of what the selections ask for.
+func (c *client) tables(ctx context.Context, wanted []selection) (string, error) {
+	ms, err := c.fetch(ctx, wanted)
 	if err != nil {
-		return err
+		return "", err
 	}
-	defer client.close()
-	ms, err := client.fetch(cmd.Context(), wanted)
-	if err != nil {
-		return worded(err)
+	if len(ms) == 0 {
+		return nothingThere + "\n", nil
 	}
-	if len(ms) == 0 && output == asTable {
-		fmt.Fprintln(cmd.ErrOrStderr(),
-			"Nothing is configured there. titrate apply -f FILE configures; titrate apply --help has an example.")
-		return nil
+	var b strings.Builder
+	err = writeResources(&b, asTable, ms)
+	return b.String(), err
+}
+
+// follow shows what ask says, until ctx ends or the user does: at a terminal in place of what it
+// said before, elsewhere below it, if it differs.
+func (g *get) follow(ctx context.Context, out io.Writer, ask func() (string, error)) error {
+	if terminal(out) {
+		s := &screen{every: g.every, ask: func() func() (string, error) { return ask }, obey: func(string) {},
+			head: func() string { return fmt.Sprintf("every %s; q ends", g.every) }}
+		return s.run(ctx, out)
 	}
-	if output == asTable {
-		oldBursts(cmd.ErrOrStderr(), ms)
+	for before, between := "", ""; ; between = "\n" {
+		text, err := ask()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return worded(err)
+		}
+		if text != before {
+			if _, err := io.WriteString(out, between+text); err != nil {
+				return err
+			}
+			before = text
+		}
+		if !pause(ctx, g.every) {
+			return nil
+		}
 	}
-	return writeResources(cmd.OutOrStdout(), output, ms)
 }
 
 // oldBursts says which limits were stored without a burst, by a version that gave

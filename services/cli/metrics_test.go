@@ -8,19 +8,20 @@ import (
 	"github.com/titrate/titrate/papers/markdown"
 	"github.com/titrate/titrate/services/agent"
 	"github.com/titrate/titrate/services/coordinator"
+	"github.com/titrate/titrate/services/operator"
 	"github.com/titrate/titrate/services/telemetry"
 )
 
 const metricsDocument = "../../docs/metrics.md"
 
-// The document has the metrics of agent and coordinator as they are.
+// The document has the metrics of agent, coordinator and operator as they are.
 func TestMetricsDocument(t *testing.T) {
 	ofCoordinator, err := coordinator.Metrics()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for writer, metrics := range map[string][]telemetry.Description{"services/agent": agent.Metrics(),
-		"services/coordinator": ofCoordinator} {
+		"services/coordinator": ofCoordinator, "services/operator": operator.Metrics()} {
 		for _, m := range metrics {
 			if m.Help == "" || !strings.HasPrefix(m.Name, "titrate_") {
 				t.Errorf("%+v: a metric has a name that begins with titrate_, and a help", m)

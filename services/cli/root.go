@@ -53,8 +53,8 @@ func Root() *cobra.Command {
 	}
 	root.AddGroup(&cobra.Group{ID: groupAPI, Title: "Configure and ask:"}, &cobra.Group{ID: groupRun, Title: "Run:"})
 	in(root, groupAPI, newGet(), newPlan(), newApply(), newDelete(), newWhy(), newTop(), newCheck(), newAuth(),
-		newHistory(), newRollback(), newExport(), newRecover(), newBackup(), newImport(), newSolve(), newSimulate(),
-		newLab())
+		newConfig(), newHistory(), newRollback(), newExport(), newRecover(), newBackup(), newImport(), newSolve(),
+		newSimulate(), newLab())
 	in(root, groupRun,
 		newDev(),
 		newCoordinator(),
@@ -62,6 +62,7 @@ func Root() *cobra.Command {
 		newEtcd(),
 		newUpstream(),
 		newLoad(),
+		newOperator(),
 		newSecrets(),
 	)
 	root.AddCommand(newVersion())

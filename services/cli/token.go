@@ -44,16 +44,16 @@ func (f tokenFile) read() (string, error) {
 // tokenOptions make a connection send the token. Without TLS a token does not leave this
 // machine.
 func (c *connection) tokenOptions(security credentials.TransportCredentials) ([]grpc.DialOption, error) {
-	if c.token == "" {
+	if c.Token == "" {
 		return nil, nil
 	}
-	host, _, _ := net.SplitHostPort(c.server)
+	host, _, _ := net.SplitHostPort(c.Server)
 	if security.Info().SecurityProtocol == "insecure" && !telemetry.Loopback(host) {
 		return nil, usagef("--token-file: a token is not sent to %s without TLS, where anybody on the way could read "+
-			"it: leave --insecure out, and give --tls-ca if the system does not know the coordinator's CA", c.server)
+			"it: leave --insecure out, and give --tls-ca if the system does not know the coordinator's CA", c.Server)
 	}
-	if _, err := tokenFile(c.token).read(); err != nil {
+	if _, err := tokenFile(c.Token).read(); err != nil {
 		return nil, usage(err)
 	}
-	return []grpc.DialOption{grpc.WithPerRPCCredentials(tokenFile(c.token))}, nil
+	return []grpc.DialOption{grpc.WithPerRPCCredentials(tokenFile(c.Token))}, nil
 }

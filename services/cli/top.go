@@ -4,13 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
-	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	"google.golang.org/protobuf/proto"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
@@ -84,7 +81,7 @@ func (t *top) run(cmd *cobra.Command) error {
 	}
 	defer client.close()
 	out := cmd.OutOrStdout()
-	if f, ok := out.(*os.File); ok && t.output == asTable && !t.once && term.IsTerminal(int(f.Fd())) {
+	if t.output == asTable && !t.once && terminal(out) {
 		return t.screen(cmd.Context(), client, out)
 	}
 	for {
@@ -95,10 +92,8 @@ func (t *top) run(cmd *cobra.Command) error {
 		if err := t.write(out, response); err != nil || t.once {
 			return err
 		}
-		select {
-		case <-cmd.Context().Done():
+		if !pause(cmd.Context(), t.every) {
 			return nil
-		case <-time.After(t.every):
 		}
 	}
 }
@@ -226,75 +221,30 @@ func clientTop(r *quotav1.TopResponse) *table {
 
 // screen draws the table anew until the user ends it.
 func (t *top) screen(ctx context.Context, client *client, out io.Writer) error {
-	m := &topScreen{top: t, ask: func(s *quotav1.Selection) (*quotav1.TopResponse, error) {
-		return client.Top(ctx, &quotav1.TopRequest{Selection: s})
+	s := &screen{every: t.every, obey: t.obey, head: t.head, ask: func() func() (string, error) {
+		selection := proto.CloneOf(&t.selection) // keys change it
+		return func() (string, error) {
+			r, err := client.Top(ctx, &quotav1.TopRequest{Selection: selection})
+			return topText(selection.By, r), err
+		}
 	}}
-	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithOutput(out)).Run()
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
+	return s.run(ctx, out)
 }
 
-// topScreen is the table at a terminal.
-type topScreen struct {
-	*top
-	ask  func(*quotav1.Selection) (*quotav1.TopResponse, error)
-	text string
-}
-
-// answered is the text of a table.
-type answered string
-
-// Init asks for the first table.
-func (m *topScreen) Init() tea.Cmd { return m.fetch() }
-
-// fetch asks, beside the screen's loop.
-func (m *topScreen) fetch() tea.Cmd {
-	s := proto.CloneOf(&m.selection) // keys change it
-	return func() tea.Msg {
-		r, err := m.ask(s)
-		if err != nil {
-			return answered(worded(err).Error() + "\n")
-		}
-		return answered(topText(s.By, r))
-	}
-}
-
-// Update shows a table and asks for the next, and obeys keys.
-func (m *topScreen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	switch msg := msg.(type) {
-	case answered:
-		m.text = string(msg)
-		return m, tea.Tick(m.every, func(time.Time) tea.Msg { return again{} })
-	case again:
-		return m, m.fetch()
-	case tea.KeyPressMsg:
-		if k := msg.String(); k == "q" || k == "ctrl+c" {
-			return m, tea.Quit
-		}
-		m.obey(msg.String())
-	}
-	return m, nil
-}
-
-// again asks for the next table.
-type again struct{}
-
-func (m *topScreen) obey(key string) {
+func (t *top) obey(key string) {
 	if by, is := map[string]quotav1.Selection_By{"t": quotav1.Selection_TENANT, "p": quotav1.Selection_POOL,
 		"l": quotav1.Selection_LIMIT, "c": quotav1.Selection_CLIENT, "g": quotav1.Selection_GATEWAY}[key]; is {
-		m.selection.By = by
+		t.selection.By = by
 	}
 	if order, is := map[string]quotav1.Selection_Order{"r": quotav1.Selection_REFUSED,
 		"a": quotav1.Selection_ADMITTED, "w": quotav1.Selection_WAITED, "s": quotav1.Selection_SHADOWED,
 		"m": quotav1.Selection_MARKED}[key]; is {
-		m.selection.Order = order
+		t.selection.Order = order
 	}
 }
 
-// View is the last table under a line that says what it is.
-func (m *topScreen) View() tea.View {
-	return tea.NewView(fmt.Sprintf("by %s, most %s first; q ends; t p l c g: by; r a w s m: first\n\n%s",
-		strings.ToLower(m.selection.By.String()), strings.ToLower(m.selection.Order.String()), m.text))
+// head says what the table is, and which keys change it.
+func (t *top) head() string {
+	return fmt.Sprintf("by %s, most %s first; q ends; t p l c g: by; r a w s m: first",
+		strings.ToLower(t.selection.By.String()), strings.ToLower(t.selection.Order.String()))
 }

@@ -27,13 +27,20 @@ says what limits and quotas in mode SHADOW would do if they were enforced.
 
 Numbers of requests are of about the last minute, those of clients of about the last two
 minutes. Clients are those that a gateway's sketch has: a client with few refusals may be
-missing, and each number may be too high by the error beside it.`
+missing, and each number may be too high by the error beside it.
+
+why request ID says what was decided about one request, step by step. ID is Envoy's
+x-request-id: the body and the headers of a refusal have it, and access logs with
+%REQ(X-REQUEST-ID)%. Agents remember requests that were refused, held, marked or let pass by
+SHADOW, the latest 2,048 of each sixteenth of the tenants, and of each gateway at most some
+500 a second of one tenant. A tenant that is called request is tenants/request.`
 
 const whyExample = `  titrate why acme
   titrate why acme api
   titrate why acme limits/per-client
   titrate why acme --client app-7
   titrate why acme --shadow
+  titrate why request 7d6ac4ae-8f1c-4f0e-9a53-0a3c5f6f2d11
   titrate why tenants/acme pools/api -o json`
 
 func newWhy() *cobra.Command {
@@ -43,12 +50,15 @@ func newWhy() *cobra.Command {
 		request quotav1.WhyRequest
 	)
 	cmd := &cobra.Command{
-		Use:     "why TENANT [POOL | LIMIT]",
-		Short:   "Explain what limits a tenant: its shares, its limits",
+		Use:     "why TENANT [POOL | LIMIT] | request ID",
+		Short:   "Explain what limits a tenant, or why one request was refused",
 		Long:    whyLong,
 		Example: whyExample,
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 && args[0] == aboutRequest {
+				return runWhyRequest(cmd, &c, output, args[1])
+			}
 			var err error
 			if request.Tenant, err = full(resource.Tenant, args[0]); err != nil {
 				return usage(err)

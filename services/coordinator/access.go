@@ -41,16 +41,24 @@ func (o *Coordinator) openGuard() error {
 	return nil
 }
 
-// interceptors are what each call passes.
+// unary are what each call without streams passes, over gRPC and over HTTP.
+func (o *Coordinator) unary() []grpc.UnaryServerInterceptor {
+	if o.guard == nil {
+		return []grpc.UnaryServerInterceptor{quota.InTime}
+	}
+	return []grpc.UnaryServerInterceptor{quota.InTime, o.guard.Unary}
+}
+
+// interceptors are what each call over gRPC passes.
 func (o *Coordinator) interceptors() []grpc.ServerOption {
-	options := []grpc.ServerOption{grpc.ChainUnaryInterceptor(quota.InTime)}
+	options := []grpc.ServerOption{grpc.ChainUnaryInterceptor(o.unary()...)}
 	if o.guard == nil {
 		return options
 	}
-	return append(options, grpc.ChainUnaryInterceptor(o.guard.Unary), grpc.ChainStreamInterceptor(o.guard.Stream))
+	return append(options, grpc.ChainStreamInterceptor(o.guard.Stream))
 }
 
-// checkCallersKnown refuses a gRPC port beyond loopback whose callers show no
+// checkCallersKnown refuses a port for calls beyond loopback whose callers show no
 // certificate: they could do everything. Tokens are enough on a port without the control
 // stream. Without TLS no token leaves this machine.
 func (o *Coordinator) checkCallersKnown(flag, address string) error {
@@ -60,12 +68,12 @@ func (o *Coordinator) checkCallersKnown(flag, address string) error {
 	if err != nil || telemetry.Loopback(host) {
 		return nil // Listen reports a bad address
 	}
-	people := flag == "--listen"
+	people := flag != "--listen-agents"
 	switch {
 	case people && c.takesTokens() && s.Cert == "":
 		return fmt.Errorf("%w: %s %s: not a loopback address, and without TLS anybody on the way could read tokens: "+
 			"give --tls-cert and --tls-key, or leave out --tokens and --jwks", ErrSettings, flag, address)
-	case s.CA != "", s.Insecure, people && c.takesTokens() && c.ListenAgents != "":
+	case s.CA != "", s.Insecure, people && c.takesTokens() && (c.ListenAgents != "" || flag == "--rest"):
 		return nil
 	}
 	return fmt.Errorf("%w: %s %s: not a loopback address, and without --tls-ca callers show no certificate, so that "+

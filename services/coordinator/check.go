@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 type facts struct {
 	etcd     error // nil = the session lives
 	files    error // what is wrong with TLS files
+	expires  error // which of their certificates expire soon
 	anyAgent bool  // agents show no certificate
 	unknown  bool  // nor do others, and they send no token
 	trouble  config.Trouble
@@ -40,6 +42,7 @@ func (l *live) Findings() []*quotav1.Finding {
 	if f.files == nil && o.guard != nil {
 		f.files = o.guard.Trouble()
 	}
+	f.expires = cmp.Or(o.config.Security.Soon(), o.config.EtcdSecurity.Soon())
 	f.config, f.known, _ = o.configuration.Allocation()
 	f.election, _ = o.elector.State()
 	return f.findings()
@@ -102,6 +105,8 @@ func (f *facts) ofSecurity() *quotav1.Finding {
 	switch {
 	case f.files != nil:
 		return failed(name, "replace the files; what was read before stays in use", "%v", f.files)
+	case f.expires != nil:
+		return doubtful(name, "renew it: new files are read without a restart", "%v", f.expires)
 	case f.unknown:
 		return doubtful(name, "give coordinators --tls-cert, --tls-key and --tls-ca: docs/security.md",
 			"callers show no certificate: whoever may connect may do everything")

@@ -37,6 +37,7 @@ func TestFindings(t *testing.T) {
 		{"no certificates", func(f *facts) { f.unknown = true }, "security", warning},
 		{"no agents' certificates", func(f *facts) { f.anyAgent = true }, "security", warning},
 		{"expired", func(f *facts) { f.files = errors.New("expired") }, "security", bad},
+		{"expires soon", func(f *facts) { f.expires = errors.New("expires") }, "security", warning},
 		{"orphaned", func(f *facts) { f.election.Role = election.Orphaned }, "leader", bad},
 		{"no leader", func(f *facts) { f.election = election.State{} }, "leader", bad},
 		{"another leads", func(f *facts) { f.election = election.State{Leader: "there:1"} }, "", ok},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"time"
 
@@ -34,6 +35,9 @@ type Config struct {
 	// ListenAgents is the address of a gRPC server of its own for agents: control
 	// stream, health, reflection. Listen has no control stream then. Empty = none.
 	ListenAgents string
+	// Rest is the address of an HTTP server with the admin API as JSON, see package rest. Empty =
+	// none.
+	Rest string
 	// Admin is the address of the HTTP server for metrics and health. Default
 	// 127.0.0.1:7401.
 	Admin string
@@ -78,7 +82,7 @@ type Config struct {
 	Allocation allocation.Params
 	// Streams bound how many control streams are open at a time.
 	Streams stream.Limits
-	// TopTenants bounds the metrics per tenant: so many per pool, by demand.
+	// TopTenants bounds the metrics per tenant: so many per pool by demand, and as many by guarantee.
 	// Default 100, negative = none.
 	TopTenants int
 	// ShutdownTimeout bounds a stop in order. Default 5 s.
@@ -117,10 +121,12 @@ type Coordinator struct {
 	streams       *stream.Server
 	loop          *leadership.Loop
 	metrics       *telemetry.Metrics
+	traces        changeTraces
 	admin         *telemetry.Admin
 	server        *grpc.Server
 	agents        *grpc.Server // for the control stream: server, or one of its own
 	guard         *access.Guard
+	rest          *http.Server // nil without Config.Rest
 	health        *health.Server
 
 	instruments   *instruments
@@ -128,6 +134,7 @@ type Coordinator struct {
 
 	grpcListener, adminListener net.Listener
 	agentListener               net.Listener // nil where agents have none of their own
+	restListener                net.Listener // nil without Config.Rest
 }
 
 const (
@@ -257,6 +264,11 @@ func (o *Coordinator) open(ctx context.Context) (err error) {
 		}
 		flag, agents = "--listen-agents", o.agentListener
 	}
+	if c.Rest != "" {
+		if o.restListener, err = o.listen(ctx, "--rest", c.Rest); err != nil {
+			return err
+		}
+	}
 	if o.adminListener, err = c.Security.Listen(ctx, "--admin", c.Admin); err != nil {
 		return err
 	}
@@ -272,7 +284,7 @@ func (o *Coordinator) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// listen opens a gRPC port.
+// listen opens a port for calls.
 func (o *Coordinator) listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	if err := o.checkCallersKnown(flag, address); err != nil {
 		return nil, err
@@ -309,6 +321,10 @@ func (o *Coordinator) observe(ctx context.Context) (err error) {
 	if o.metrics, err = o.config.Meters.Open(ctx); err != nil {
 		return err
 	}
+	if o.traces.sender, err = o.config.Meters.OpenTraces(ctx, o.metrics); err != nil {
+		return err
+	}
+	o.traces.store = o.store
 	if o.admin, err = telemetry.NewAdmin(o.metrics, o.config.Security, o.log); err != nil {
 		return err
 	}
@@ -317,14 +333,10 @@ func (o *Coordinator) observe(ctx context.Context) (err error) {
 
 // release undoes what Complete began.
 func (o *Coordinator) release() {
-	if o.grpcListener != nil {
-		o.grpcListener.Close()
-	}
-	if o.agentListener != nil {
-		o.agentListener.Close()
-	}
-	if o.adminListener != nil {
-		o.adminListener.Close()
+	for _, l := range []net.Listener{o.grpcListener, o.agentListener, o.restListener, o.adminListener} {
+		if l != nil {
+			l.Close()
+		}
 	}
 	if o.client != nil {
 		o.client.Close()
@@ -332,7 +344,7 @@ func (o *Coordinator) release() {
 	if o.metrics != nil {
 		closing, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if err := o.metrics.Close(closing); err != nil {
+		if err := errors.Join(o.traces.sender.Close(closing), o.metrics.Close(closing)); err != nil {
 			o.log.Debug("metrics not flushed", "error", err)
 		}
 	}
@@ -347,6 +359,14 @@ func (o *Coordinator) AgentAddress() string {
 		return o.Address()
 	}
 	return o.agentListener.Addr().String()
+}
+
+// RestAddress is where the admin API is served over HTTP, "" without Config.Rest.
+func (o *Coordinator) RestAddress() string {
+	if o.restListener == nil {
+		return ""
+	}
+	return o.restListener.Addr().String()
 }
 
 // AdminAddress is where the HTTP server listens.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,6 +110,32 @@ func (l *live) Activity(ctx context.Context, s *quotav1.Selection, single bool) 
 	out.Other = toplist.Plus(out.Other, rest)
 	return out, nil
 }
+
+// Decisions asks all agents what was decided about the request of an ID.
+func (l *live) Decisions(ctx context.Context, request string) (*quotav1.FindDecisionsResponse, error) {
+	if err := l.leads(); err != nil {
+		return nil, err
+	}
+	replies := l.coordinator.streams.Ask(ctx,
+		&controlv1.Question{Request: request, Selection: &quotav1.Selection{Most: 1}})
+	out := &quotav1.FindDecisionsResponse{Agents: int32(replies.Asked), Silent: replies.Silent}
+	for _, a := range replies.Answers {
+		out.Decisions = append(out.Decisions, a.GetDecisions()...)
+		out.Remembered += a.GetRemembered()
+		if back := a.GetBack(); back.AsDuration() > out.GetBack().AsDuration() {
+			out.Back = back
+		}
+	}
+	slices.SortStableFunc(out.Decisions, func(a, b *quotav1.Decision) int {
+		return cmp.Compare(a.GetAgo().AsDuration(), b.GetAgo().AsDuration())
+	})
+	out.Decisions = out.Decisions[:min(len(out.Decisions), maxDecisions)]
+	return out, nil
+}
+
+// maxDecisions bounds the decisions about requests of one ID, the latest: a client may give many
+// requests the same.
+const maxDecisions = 64
 
 // maxAgentRows bounds the rows that one agent tells.
 const maxAgentRows = 2000

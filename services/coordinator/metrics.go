@@ -22,7 +22,7 @@ import (
 var errSettling = errors.New("this coordinator has just been elected and hears the agents' reports first")
 
 // instruments are the coordinator's metrics. Per tenant there are at most
-// Config.TopTenants series of each kind in a pool: those of the highest demand.
+// twice Config.TopTenants series of each kind in a pool, see top.
 type instruments struct {
 	o        *Coordinator
 	meter    metric.Meter
@@ -32,6 +32,7 @@ type instruments struct {
 
 	duration metric.Float64Histogram
 	nacks    metric.Int64Counter
+	requests metric.Int64Counter
 
 	streams, members, epoch, leader, revision                       metric.Int64ObservableGauge
 	leftOut, refusing                                               metric.Int64ObservableGauge
@@ -44,6 +45,7 @@ type instruments struct {
 	capacity, demand, admitted, price, fair, infeasible, overcommit metric.Float64ObservableGauge
 	estimate, inFlight, backlog, stay                               metric.Float64ObservableGauge
 	flowDemand, flowShare, flowAdmitted                             metric.Float64ObservableGauge
+	flowCost, flowGuaranteed                                        metric.Float64ObservableCounter
 }
 
 func newInstruments(o *Coordinator) (*instruments, error) {
@@ -75,6 +77,9 @@ func (m *instruments) defineOwn() {
 	m.describe("titrate_round_duration", telemetry.Histogram, "s", rounds, err)
 	m.nacks, err = m.meter.Int64Counter("titrate_configuration_refusals", metric.WithDescription(nacks))
 	m.describe("titrate_configuration_refusals", telemetry.Counter, "", nacks, err)
+	const requests = "Requests to the admin API over HTTP, by status. Only with --rest."
+	m.requests, err = m.meter.Int64Counter("titrate_rest_requests", metric.WithDescription(requests))
+	m.describe("titrate_rest_requests", telemetry.Counter, "", requests, err, "status")
 	m.streams = m.count("titrate_control_streams", "Agents connected.")
 	m.members = m.count("titrate_members", "Gateways of agents heard lately.")
 	m.epoch = m.count("titrate_epoch", "Epoch of this coordinator's leadership; 0 while another leads.")
@@ -143,6 +148,10 @@ func (m *instruments) definePools() {
 		"tenant")
 	m.flowShare = m.rate("titrate_flow_share", "Share of a tenant, cost units per second.", "pool", "tenant")
 	m.flowAdmitted = m.rate("titrate_flow_admitted", "Admitted of a tenant, cost units per second.", "pool", "tenant")
+	m.flowCost = m.cost("titrate_flow_cost_admitted", "Admitted of a tenant, cost units.", "pool", "tenant")
+	m.flowGuaranteed = m.cost("titrate_flow_cost_guaranteed", "What a tenant's guarantee entitled it to, cost units: "+
+		"at each moment the guarantee, or the tenant's demand if that is less. Where less is admitted, the guarantee "+
+		"is not kept.", "pool", "tenant")
 }
 
 // describe notes a metric, and why it could not be made.
@@ -168,6 +177,14 @@ func (m *instruments) total(name, help string, labels ...string) metric.Int64Obs
 	return c
 }
 
+// cost makes a counter of cost units.
+func (m *instruments) cost(name, help string, labels ...string) metric.Float64ObservableCounter {
+	c, err := m.meter.Float64ObservableCounter(name, metric.WithDescription(help))
+	m.describe(name, telemetry.Counter, "", help, err, labels...)
+	m.gauges = append(m.gauges, c)
+	return c
+}
+
 func (m *instruments) rate(name, help string, labels ...string) metric.Float64ObservableGauge {
 	g, err := m.meter.Float64ObservableGauge(name, metric.WithDescription(help))
 	m.describe(name, telemetry.Gauge, "", help, err, labels...)
@@ -183,6 +200,11 @@ func (m *instruments) register() error {
 }
 
 func (m *instruments) nacked() { m.nacks.Add(context.Background(), 1) }
+
+// answered counts a request over HTTP.
+func (m *instruments) answered(status int) {
+	m.requests.Add(context.Background(), 1, metric.WithAttributes(attribute.Int("status", status)))
+}
 
 func (m *instruments) round(took time.Duration) {
 	m.duration.Record(context.Background(), took.Seconds())
@@ -226,6 +248,8 @@ func (m *instruments) observe(_ context.Context, to metric.Observer) error {
 		to.ObserveFloat64(m.flowDemand, f.Demand, in)
 		to.ObserveFloat64(m.flowShare, f.Share, in)
 		to.ObserveFloat64(m.flowAdmitted, f.Admitted, in)
+		to.ObserveFloat64(m.flowCost, f.AdmittedCost, in)
+		to.ObserveFloat64(m.flowGuaranteed, f.GuaranteedCost, in)
 	}
 	return nil
 }
@@ -274,20 +298,35 @@ func indicator(is bool) float64 {
 	return 0
 }
 
-// top are the n flows of the highest demand in each pool. flows are by pool.
+// top are, of each pool, the n flows of the highest demand and the n of the highest guarantee: a
+// tenant below its guarantee may have little demand. flows are by pool.
 func top(flows []allocation.FlowShare, n int) []allocation.FlowShare {
+	demand := func(f *allocation.FlowShare) float64 { return f.Demand }
+	guarantee := func(f *allocation.FlowShare) float64 { return f.Guaranteed }
 	var out []allocation.FlowShare
 	for len(flows) > 0 {
 		end := slices.IndexFunc(flows, func(f allocation.FlowShare) bool { return f.Pool != flows[0].Pool })
 		if end < 0 {
 			end = len(flows)
 		}
-		pool := slices.Clone(flows[:end])
-		slices.SortFunc(pool, func(a, b allocation.FlowShare) int {
-			return cmp.Or(cmp.Compare(b.Demand, a.Demand), cmp.Compare(a.Tenant, b.Tenant))
-		})
-		out = append(out, pool[:min(len(pool), max(n, 0))]...)
+		promised := slices.DeleteFunc(slices.Clone(flows[:end]),
+			func(f allocation.FlowShare) bool { return f.Guaranteed == 0 })
+		chosen := map[string]bool{}
+		for _, f := range append(most(flows[:end], n, demand), most(promised, n, guarantee)...) {
+			if !chosen[f.Tenant] {
+				chosen[f.Tenant] = true
+				out = append(out, f)
+			}
+		}
 		flows = flows[end:]
 	}
 	return out
+}
+
+// most are the n flows that have the most of something.
+func most(flows []allocation.FlowShare, n int, of func(*allocation.FlowShare) float64) []allocation.FlowShare {
+	sorted := slices.SortedFunc(slices.Values(flows), func(a, b allocation.FlowShare) int {
+		return cmp.Or(cmp.Compare(of(&b), of(&a)), cmp.Compare(a.Tenant, b.Tenant))
+	})
+	return sorted[:min(len(sorted), max(n, 0))]
 }

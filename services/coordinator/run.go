@@ -4,39 +4,24 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"time"
 
-	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
-	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
-	"github.com/titrate/titrate/services/access"
 	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/coordinator/delivery"
 	"github.com/titrate/titrate/services/coordinator/election"
 	"github.com/titrate/titrate/services/coordinator/leadership"
 	"github.com/titrate/titrate/services/coordinator/stream"
-	"github.com/titrate/titrate/services/quota"
 	"github.com/titrate/titrate/services/store"
 )
 
 const (
-	// A dead agent is noticed after these two; a NAT keeps the connection open.
-	keepaliveTime    = 5 * time.Second
-	keepaliveTimeout = 3 * time.Second
-	// maxMessage bounds one message to the coordinator: an apply of 500,000 documents has room.
-	maxMessage = 64 << 20
 	// etcdWait is how long etcd may take at start before the log says so.
 	etcdWait = time.Second
 	// suspectEvery is how often the log names an agent that reports impossible numbers.
@@ -51,6 +36,7 @@ func (o *Coordinator) wire(context.Context) error {
 	if err != nil {
 		return err
 	}
+	o.instruments = instruments
 	o.loop = leadership.New(leadership.Options{
 		Params: o.config.Allocation, Settle: o.config.Settle, Expiry: o.config.SoftExpiry, Log: o.log,
 		Nacked: instruments.nacked,
@@ -71,49 +57,6 @@ func (o *Coordinator) wire(context.Context) error {
 		o.admin.Alarm("access", o.guard.Trouble)
 	}
 	o.admin.Alarm("gateways", func() error { return o.fleet.Summary(o.streams.Agents()).First })
-	o.instruments = instruments
-	return nil
-}
-
-// serve makes the gRPC servers: one, or one for people and one for agents.
-func (o *Coordinator) serve() error {
-	audit, err := o.audit()
-	if err != nil {
-		return err
-	}
-	o.health = health.NewServer()
-	fresh := func(secure credentials.TransportCredentials) *grpc.Server {
-		s := grpc.NewServer(append(o.interceptors(),
-			grpc.Creds(secure),
-			grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithMeterProvider(o.metrics.Provider()))),
-			grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
-			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second,
-				PermitWithoutStream: true}),
-			grpc.MaxRecvMsgSize(maxMessage),
-		)...)
-		grpc_health_v1.RegisterHealthServer(s, o.health)
-		return s
-	}
-	security := o.config.Security
-	security.Optional = o.config.takesTokens()
-	people, err := security.ServerCredentials()
-	if err != nil {
-		return err
-	}
-	o.server = fresh(people)
-	o.agents = o.server
-	if o.agentListener != nil {
-		agents, err := o.config.Security.ServerCredentials()
-		if err != nil {
-			return err
-		}
-		o.agents = fresh(agents)
-		reflection.Register(o.agents)
-	}
-	o.streams.Register(o.agents)
-	quota.New(o.store, &live{o}).Audit(audit, access.Who).Bound(access.Ceilings{}).Register(o.server)
-	quotav1.RegisterAccessServiceServer(o.server, access.NewServer(o.guard))
-	reflection.Register(o.server)
 	return nil
 }
 
@@ -138,7 +81,9 @@ func (o *Coordinator) applyBatch(b store.Batch) {
 			b.Held, "revision", b.Revision)
 	}
 	warnOldBursts(o.log, b)
+	began := time.Now()
 	o.configuration.Apply(b)
+	o.traces.read(b, began)
 	o.streams.Announce()
 }
 
@@ -193,7 +138,7 @@ func (c timedLoop) Ahead(h *controlv1.Hello) {
 func (o *Coordinator) Run(ctx context.Context) error {
 	defer o.release()
 	o.log.Info("coordinator starts", "name", o.config.Name, "grpc", o.Address(), "agents", o.AgentAddress(),
-		"advertise", o.config.Advertise,
+		"advertise", o.config.Advertise, "rest", o.RestAddress(),
 		"admin", o.AdminAddress(), "etcd", o.config.EtcdEndpoints)
 	// The servers outlive ctx until the stop is done.
 	serving, down := context.WithCancel(context.WithoutCancel(ctx))
@@ -204,6 +149,9 @@ func (o *Coordinator) Run(ctx context.Context) error {
 	if o.agentListener != nil {
 		group.Go(func() error { return serveOn(o.agents, o.agentListener) })
 	}
+	if o.rest != nil {
+		group.Go(func() error { return o.runRest(serving) })
+	}
 	group.Go(func() error {
 		defer down()
 		o.work(ctx)
@@ -211,13 +159,6 @@ func (o *Coordinator) Run(ctx context.Context) error {
 		return nil
 	})
 	return group.Wait()
-}
-
-func serveOn(s *grpc.Server, at net.Listener) error {
-	if err := s.Serve(at); err != nil {
-		return fmt.Errorf("gRPC server on %s: %w", at.Addr(), err)
-	}
-	return nil
 }
 
 // work leads or follows until ctx ends and the lead is given back.
@@ -315,6 +256,12 @@ func (o *Coordinator) round() {
 		o.streams.Announce()
 	}
 	o.instruments.round(time.Since(started))
+	o.traces.round(func() int64 {
+		if out := o.loop.View(started).Outcome; out != nil {
+			return out.Revision
+		}
+		return 0
+	})
 	o.logSuspect(started)
 }
 

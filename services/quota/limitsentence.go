@@ -18,7 +18,7 @@ func limitSentence(w *seen, e *quotav1.LimitExplanation, l *quotav1.Limit) strin
 	a := e.GetActivity()
 	of := ""
 	all := w.total.GetAdmitted() + w.total.GetRefused()
-	if all >= max(a.GetClientLimit()+a.GetQueueTimeout(), a.GetShadowed(), a.GetWaited()) {
+	if sameTime(w.total, a) && all >= max(a.GetClientLimit()+a.GetQueueTimeout(), a.GetShadowed(), a.GetWaited()) {
 		of = fmt.Sprintf(" %d", all)
 	}
 	var did []string
@@ -40,6 +40,15 @@ func limitSentence(w *seen, e *quotav1.LimitExplanation, l *quotav1.Limit) strin
 	return fmt.Sprintf("Of%s requests of %s in the last %s limit %s %s%s: %s.", of, w.tenant, seconds(a.GetWindow()),
 		name, strings.Join(did, ", "), since(a), lets(e, l))
 }
+
+// sameTime reports whether the tenant's requests were counted in about the time in which a limit's were. A limit that
+// was applied a moment ago has counted for that moment only, and its requests are no part of the last minute's.
+func sameTime(all, limit *quotav1.Activity) bool {
+	return all.GetWindow().AsDuration() <= limit.GetWindow().AsDuration()+windowStep
+}
+
+// windowStep is how much the windows of counts differ by themselves: they are 60 to 70 s long.
+const windowStep = 10 * time.Second
 
 // since says for how long requests have been limited.
 func since(a *quotav1.Activity) string {

@@ -1,8 +1,11 @@
 package quota
 
 import (
+	"strings"
 	"testing"
+	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
@@ -103,4 +106,19 @@ func TestRoundKeepsThreeDigits(t *testing.T) {
 			t.Fatalf("round(%g) = %g", x, r)
 		}
 	})
+}
+
+// A limit that was applied a moment ago is not compared with what the tenant did in the minute before.
+func TestNewLimitIsNotComparedWithTheMinuteBefore(t *testing.T) {
+	w := &seen{tenant: "acme", total: &quotav1.Activity{Admitted: 6000, Window: durationpb.New(time.Minute)}}
+	e := &quotav1.LimitExplanation{Limit: "tenants/acme/limits/new", Rate: 1, Burst: 5,
+		Activity: &quotav1.Activity{ClientLimit: 69, Window: durationpb.New(5 * time.Second)}}
+	got := limitSentence(w, e, &quotav1.Limit{})
+	if !strings.HasPrefix(got, "Of requests of acme in the last 5 s limit new refused 69 at once") {
+		t.Error(got)
+	}
+	e.Activity.Window = durationpb.New(55 * time.Second)
+	if got := limitSentence(w, e, &quotav1.Limit{}); !strings.HasPrefix(got, "Of 6000 requests of acme") {
+		t.Error(got)
+	}
 }

@@ -32,6 +32,7 @@ package quota
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -57,6 +58,9 @@ type Live interface {
 	// selection says, or with single as rows of one tenant, pool or limit, and gateway each. An
 	// error is as that of Explain.
 	Activity(ctx context.Context, s *quotav1.Selection, single bool) (*quotav1.TopResponse, error)
+	// Decisions returns what gateways decided about the requests of an ID, without sentences. An
+	// error is as that of Explain.
+	Decisions(ctx context.Context, request string) (*quotav1.FindDecisionsResponse, error)
 	// Rehearse says what would happen to shares if the resources were stored and the
 	// names deleted, for the demand of now. An error says why this coordinator does not know.
 	Rehearse(resources []*quotav1.Resource, deleted []string) (*Rehearsal, error)
@@ -81,8 +85,17 @@ type Server struct {
 	live  Live
 	audit *slog.Logger // nil: none
 	who   func(context.Context) string
+	// stored is told of changes, see Stored; nil = nobody is.
+	stored func(action string, changes int, revision int64, began time.Time)
 	// ceilings bound what the caller may write and delete; nil = nothing does.
 	ceilings Ceilings
+}
+
+// Stored makes the server tell of each change that was stored: what was asked for, of how many
+// resources, the revision that it became, and when storing it began.
+func (s *Server) Stored(tell func(action string, changes int, revision int64, began time.Time)) *Server {
+	s.stored = tell
+	return s
 }
 
 // Ceilings bound what callers may give. An error is a status for the caller.

@@ -42,6 +42,11 @@ type present struct {
 	activity     []*quotav1.Activity // single rows, and clients
 	silent       []string
 	rehearsal    *quota.Rehearsal
+	decisions    *quotav1.FindDecisionsResponse
+}
+
+func (p *present) Decisions(context.Context, string) (*quotav1.FindDecisionsResponse, error) {
+	return proto.CloneOf(p.decisions), p.err
 }
 
 func (p *present) Rehearse([]*quotav1.Resource, []string) (*quota.Rehearsal, error) {

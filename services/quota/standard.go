@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -272,9 +273,13 @@ func (s *Server) apply(ctx context.Context, note store.Note, changes []store.Cha
 	if validateOnly {
 		return s.store.Check(ctx, note, changes)
 	}
+	began := time.Now()
 	result, err := s.store.Apply(ctx, note, changes)
 	if err == nil {
 		s.record(note, changes, result)
+		if s.stored != nil {
+			s.stored(note.Action, len(changes), result.Revision, began)
+		}
 	}
 	return result, err
 }

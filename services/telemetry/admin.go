@@ -12,9 +12,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
 )
 
 // Admin is the HTTP server of a process: /metrics, /healthz, /readyz and what
@@ -75,26 +72,20 @@ func (a *Admin) Alarm(name string, run func() error) {
 	a.alarms = append(a.alarms, check{name, run})
 }
 
-// Files makes the process tell what is wrong with TLS files, see [Security.Trouble]: as
-// an alarm of the name, and as metrics with the attribute files.
+// Files makes the process tell what is wrong with TLS files, see [Security.Trouble], and when
+// their certificates expire: as alarms of the name, and as metrics with the attribute files.
 func (a *Admin) Files(name string, s Security) error {
 	if !s.Given() {
 		return nil
 	}
 	a.Alarm(name, s.Trouble)
-	meter := a.metrics.Meter("github.com/titrate/titrate/services/telemetry")
-	in := metric.WithAttributes(attribute.String("files", name))
-	_, err := meter.Int64ObservableGauge("titrate_tls_trouble", metric.WithInt64Callback(
-		func(_ context.Context, to metric.Int64Observer) error {
-			trouble := int64(0)
-			if s.Trouble() != nil {
-				trouble = 1
-			}
-			to.Observe(trouble, in)
+	a.Alarm(name, func() error {
+		if s.Trouble() != nil { // tells it already
 			return nil
-		}), metric.WithDescription("1 while the TLS files cannot be read, do not fit each other or have expired; "+
-		"what was read before stays in use"))
-	return err
+		}
+		return s.Soon()
+	})
+	return a.metrics.files(name, s)
 }
 
 // Ready is nil while every check passes.
@@ -142,16 +133,31 @@ func (a *Admin) Serve(ctx context.Context, listener net.Listener) error {
 		TLSConfig:         a.secure,
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
+	if err := ServeHTTP(ctx, server, listener, time.Second); err != nil {
+		return fmt.Errorf("admin server on %s: %w", listener.Addr(), err)
+	}
+	return nil
+}
+
+// ServeHTTP lets a server answer on listener, with TLS if it has a TLSConfig, until ctx ends.
+// Then requests under way have the grace to end. It returns nil after such an end.
+func ServeHTTP(ctx context.Context, server *http.Server, listener net.Listener, grace time.Duration) error {
+	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer close(ended)
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 		defer cancel()
-		if server.Shutdown(grace) != nil {
+		if server.Shutdown(ending) != nil {
 			server.Close()
 		}
 	})
-	defer stop()
+	defer func() {
+		if !stop() {
+			<-ended // Serve returns when the end begins
+		}
+	}()
 	var err error
-	if a.secure != nil {
+	if server.TLSConfig != nil {
 		err = server.ServeTLS(listener, "", "")
 	} else {
 		err = server.Serve(listener)
@@ -159,5 +165,5 @@ func (a *Admin) Serve(ctx context.Context, listener net.Listener) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
-	return fmt.Errorf("admin server on %s: %w", listener.Addr(), err)
+	return err
 }

@@ -37,7 +37,7 @@ type Meters struct {
 // Flags adds --otlp-endpoint.
 func (m *Meters) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&m.Endpoint, "otlp-endpoint", "",
-		"URL of an OTLP gRPC receiver that metrics are pushed to, such as http://127.0.0.1:4317 (default: "+
+		"URL of an OTLP gRPC receiver that metrics and traces are pushed to, such as http://127.0.0.1:4317 (default: "+
 			"$OTEL_EXPORTER_OTLP_ENDPOINT, or no push)")
 }
 
@@ -90,16 +90,50 @@ func anySet(names []string) bool {
 	return false
 }
 
+// resource is who sends. OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME come first.
 func (m Meters) resource() *resource.Resource {
-	return resource.NewSchemaless(
+	own := resource.NewSchemaless(
 		attribute.String("service.name", m.Service),
 		attribute.String("service.instance.id", m.Instance),
 		attribute.String("service.version", m.Version),
 	)
+	if merged, err := resource.Merge(own, resource.Environment()); err == nil {
+		return merged
+	}
+	return own
 }
 
 // Meter makes instruments for one package, named by its import path.
 func (m *Metrics) Meter(name string) metric.Meter { return m.provider.Meter(name) }
+
+// files registers the metrics of TLS files, with the attribute files.
+func (m *Metrics) files(name string, s Security) error {
+	meter := m.Meter("github.com/titrate/titrate/services/telemetry")
+	trouble, err := meter.Int64ObservableGauge("titrate_tls_trouble", metric.WithDescription(
+		"1 while the TLS files cannot be read, do not fit each other or have expired; what was read before stays in "+
+			"use"))
+	expires, err2 := meter.Float64ObservableGauge("titrate_tls_expires_timestamp_seconds", metric.WithDescription(
+		"When the first certificate in the TLS files expires, seconds since 1970"))
+	lifetime, err3 := meter.Float64ObservableGauge("titrate_tls_lifetime_seconds", metric.WithDescription(
+		"For how long that certificate is good, from its beginning to its end"))
+	if err := errors.Join(err, err2, err3); err != nil {
+		return err
+	}
+	in := metric.WithAttributes(attribute.String("files", name))
+	_, err = meter.RegisterCallback(func(_ context.Context, to metric.Observer) error {
+		var bad int64
+		if s.Trouble() != nil {
+			bad = 1
+		}
+		to.ObserveInt64(trouble, bad, in)
+		if v, err := s.Validity(); err == nil && v.File != "" {
+			to.ObserveFloat64(expires, float64(v.Until.Unix()), in)
+			to.ObserveFloat64(lifetime, v.Until.Sub(v.From).Seconds(), in)
+		}
+		return nil
+	}, trouble, expires, lifetime)
+	return err
+}
 
 // Provider is the provider itself, for instrumentation libraries.
 func (m *Metrics) Provider() metric.MeterProvider { return m.provider }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -138,6 +139,66 @@ func (s Security) Trouble() error {
 		return fmt.Errorf("--tls-cert %s expired at %s", s.Cert, f.pair.Leaf.NotAfter.Format(time.RFC3339))
 	}
 	return nil
+}
+
+// soonDays and soonPart say when a certificate is about to expire: less than so many days are
+// left of it, and less than so much of its lifetime, so that one of a day is not always about to.
+const (
+	soonDays = 14
+	soonPart = .2
+)
+
+// Validity is the time for which certificates are good.
+type Validity struct {
+	File        string // the flag and the file that it is of
+	From, Until time.Time
+}
+
+// Soon returns that the certificates expire soon, or have expired; nil if they do not.
+func (v Validity) Soon(now time.Time) error {
+	left, part := v.Until.Sub(now), soonPart*v.Until.Sub(v.From).Seconds()
+	if v.File == "" || left >= soonDays*24*time.Hour || left.Seconds() >= part {
+		return nil
+	}
+	return fmt.Errorf("%s expires at %s", v.File, v.Until.Format(time.RFC3339))
+}
+
+// Validity is that of the certificate, with those that came with it, or of the CA: whichever
+// ends first. Of several certificates in the file of the CA the one that ends last counts:
+// it is to replace the others. The zero value without files.
+func (s Security) Validity() (Validity, error) {
+	f, err := s.open()
+	if err != nil {
+		return Validity{}, err
+	}
+	var first Validity
+	if f.pair != nil {
+		for _, der := range f.pair.Certificate {
+			c, err := x509.ParseCertificate(der)
+			if err == nil && (first.File == "" || c.NotAfter.Before(first.Until)) {
+				first = Validity{"--tls-cert " + s.Cert, c.NotBefore, c.NotAfter}
+			}
+		}
+	}
+	var last Validity
+	for block, rest := pem.Decode(f.text); block != nil; block, rest = pem.Decode(rest) {
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil && c.NotAfter.After(last.Until) {
+			last = Validity{"--tls-ca " + s.CA, c.NotBefore, c.NotAfter}
+		}
+	}
+	if first.File == "" || last.File != "" && last.Until.Before(first.Until) {
+		first = last
+	}
+	return first, nil
+}
+
+// Soon is [Validity.Soon] of the files now; nil if they cannot be read, which Trouble tells.
+func (s Security) Soon() error {
+	v, err := s.Validity()
+	if err != nil {
+		return nil
+	}
+	return v.Soon(time.Now())
 }
 
 // Clients returns the CA that signs clients' certificates, as it is now: the same pool

@@ -159,3 +159,41 @@ func TestFilesThatCannotBeReadChangeNothing(t *testing.T) {
 	certtest.Move(t, key, server.files.Key)
 	told("expired at")
 }
+
+// A certificate that expires soon is told as an alarm, with its file, before it does; that of a
+// CA too, unless a newer one is beside it.
+func TestCertificatesThatExpireSoon(t *testing.T) {
+	ca := certtest.New(t)
+	p := newParty(t, ca, ca)
+	a := admin(t, p.files)
+	told := func(want string) {
+		t.Helper()
+		if _, body := get(a, "/readyz"); want == "" && strings.Contains(body, "alarm") || !strings.Contains(body, want) {
+			t.Errorf("readyz: %q, want %q", body, want)
+		}
+	}
+	told("")
+	until := time.Now().Add(certtest.Lifetime / 10) // of a lifetime of 1.1
+	cert, key := ca.IssueUntil(t, until)
+	certtest.Move(t, cert, p.files.Cert)
+	certtest.Move(t, key, p.files.Key)
+	told("--tls-cert " + p.files.Cert + " expires at " + until.UTC().Format(time.RFC3339))
+	_, metrics := get(a, "/metrics")
+	for _, want := range []string{"titrate_tls_expires_timestamp_seconds{files=\"tls\"}", "titrate_tls_lifetime_seconds"} {
+		if !strings.Contains(metrics, "\n"+want) {
+			t.Errorf("no %s in %s", want, metrics)
+		}
+	}
+	v, err := p.files.Validity()
+	if err != nil || !v.Until.Equal(until.Truncate(time.Second)) ||
+		v.Until.Sub(v.From).Round(time.Minute) != certtest.Lifetime*11/10 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	for days, soon := range map[int]bool{15: false, 13: true} { // of a year
+		now := time.Now()
+		v := telemetry.Validity{File: "x", Until: now.AddDate(0, 0, days), From: now.AddDate(0, 0, days-365)}
+		if (v.Soon(now) != nil) != soon {
+			t.Errorf("%d days before the end: %v", days, v.Soon(now))
+		}
+	}
+}

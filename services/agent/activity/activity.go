@@ -195,11 +195,14 @@ func (r *row) turn(now time.Duration) {
 // lately returns the sum of the buckets, and the time that they cover.
 func (r *row) lately(now time.Duration) (sum exchange.Counts, window time.Duration) {
 	r.turn(now)
-	to := sum.Fields()
-	for _, b := range r.buckets {
-		for i, n := range b {
-			*to[i] += uint64(n)
+	var all [len(small{})]uint64
+	for i := range r.buckets {
+		for j, n := range &r.buckets[i] {
+			all[j] += uint64(n)
 		}
+	}
+	for i, n := range sum.Fields() {
+		*n = all[i]
 	}
 	return sum, now - max(r.began, time.Duration(r.latest-past)*bucket)
 }

@@ -5,13 +5,15 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/titrate/titrate/control/exchange"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 )
 
 func ask(a *Activity, now time.Duration, s *quotav1.Selection) *controlv1.Answer {
-	return a.Answer(now, &controlv1.Question{Id: 7, Selection: s})
+	return a.Snapshot(now, &controlv1.Question{Id: 7, Selection: s}).Answer()
 }
 
 func report(tenant string, admitted, refused uint64) *exchange.Report {
@@ -47,7 +49,8 @@ func TestSums(t *testing.T) {
 	if len(r.Rows) != 1 || r.Other.GetAdmitted() != 7 || r.Id != 7 {
 		t.Errorf("one row: %v", r)
 	}
-	one := a.Answer(2*time.Second, &controlv1.Question{Single: true, Selection: &quotav1.Selection{Tenant: "acme"}})
+	one := a.Snapshot(2*time.Second,
+		&controlv1.Question{Single: true, Selection: &quotav1.Selection{Tenant: "acme"}}).Answer()
 	if len(one.Rows) != 4 {
 		t.Errorf("single rows of acme: %v, want two of flows and two of limits", one.Rows)
 	}
@@ -104,6 +107,12 @@ func TestClients(t *testing.T) {
 		t.Errorf("app-0: %v", r.Rows)
 	}
 	a.Add(time.Second, "gw-3", &exchange.Report{Part: 9, Parts: 3}) // impossible
+	a.Add(time.Second, "gw-3", &exchange.Report{Part: 1, Parts: 3, Clients: []exchange.ClientCount{
+		{Tenant: "\xff", Client: "\x80x", Pool: "\xfe", Effect: exchange.Refused, Count: 1}}})
+	strange := ask(a, time.Second, &quotav1.Selection{By: quotav1.Selection_CLIENT, Gateway: "gw-3"})
+	if _, err := proto.Marshal(strange); err != nil || strange.Rows[0].Client != "\ufffdx" {
+		t.Errorf("names of any bytes: %v, %v", strange, err)
+	}
 	a.Sweep(time.Minute)
 	if r := ask(a, time.Minute, s); len(r.Rows) != 0 {
 		t.Errorf("a minute later: %v", r.Rows)
@@ -166,13 +175,21 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// BenchmarkAnswer is one question to an agent with 20,000 rows.
+// BenchmarkAnswer is one question to an agent with 20,000 rows: all of it, and the part for which
+// the agent does nothing else.
 func BenchmarkAnswer(b *testing.B) {
 	a := New()
 	for i := range 10_000 {
 		a.Add(0, "gw", report(fmt.Sprint("tenant-", i), 10, 1))
 	}
-	for b.Loop() {
-		ask(a, time.Second, &quotav1.Selection{})
-	}
+	b.Run("whole", func(b *testing.B) {
+		for b.Loop() {
+			ask(a, time.Second, &quotav1.Selection{})
+		}
+	})
+	b.Run("locked", func(b *testing.B) {
+		for b.Loop() {
+			a.Snapshot(time.Second, &controlv1.Question{Selection: &quotav1.Selection{}})
+		}
+	})
 }

@@ -2,6 +2,7 @@ package activity
 
 import (
 	"math"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -12,45 +13,85 @@ import (
 	"github.com/titrate/titrate/services/toplist"
 )
 
-// Answer answers a question.
-func (a *Activity) Answer(now time.Duration, q *controlv1.Question) *controlv1.Answer {
+// Snapshot is what an answer is made of, apart from the activity.
+type Snapshot struct {
+	question *controlv1.Question
+	rows     []lately
+	clients  [][]exchange.ClientCount // parts, which are not changed
+	gateways []string                 // of clients
+	other    *lately
+}
+
+// lately is what a row counted in about the last minute.
+type lately struct {
+	name
+	counts exchange.Counts
+	window time.Duration
+	since  time.Duration // of the episode; below 0: nothing is limited
+}
+
+// Snapshot copies what the answer to a question needs: O(rows). What takes longer, summing and
+// sorting, is done by its Answer, which needs nothing of a.
+func (a *Activity) Snapshot(now time.Duration, q *controlv1.Question) *Snapshot {
+	out := &Snapshot{question: q}
 	s := q.GetSelection()
-	sum := toplist.Sum{}
 	if s.GetBy() == quotav1.Selection_CLIENT {
-		a.sumClients(s, sum)
+		for from, g := range a.clients {
+			if selectsText(s.GetGateway(), from) {
+				for _, part := range g.parts {
+					out.clients, out.gateways = append(out.clients, part), append(out.gateways, from)
+				}
+			}
+		}
 	} else {
-		a.sumRows(now, q, sum)
+		out.rows = make([]lately, 0, len(a.rows))
+		for of, r := range a.rows {
+			if r.counted+past*bucket+bucket > now && selects(s, of) {
+				out.rows = append(out.rows, r.snapshot(now, of))
+			}
+		}
 	}
-	answer := &controlv1.Answer{Id: q.GetId()}
-	answer.Rows, answer.Other = sum.Most(s)
 	if a.other != nil && !q.GetSingle() {
-		answer.Other = toplist.Plus(answer.Other, a.other.message(now, name{}))
+		other := a.other.snapshot(now, name{})
+		out.other = &other
+	}
+	return out
+}
+
+func (r *row) snapshot(now time.Duration, of name) lately {
+	l := lately{name: of, since: -1}
+	l.counts, l.window = r.lately(now)
+	if r.limited >= 0 && now-r.limited <= pause {
+		l.since = now - r.since
+	}
+	return l
+}
+
+// Answer answers the question.
+func (s *Snapshot) Answer() *controlv1.Answer {
+	sum, of := toplist.Sum{}, s.question.GetSelection()
+	for i := range s.rows {
+		if l := &s.rows[i]; l.counts != (exchange.Counts{}) {
+			addAs(sum, l.message(), of, s.question.GetSingle())
+		}
+	}
+	for i, part := range s.clients {
+		addClients(sum, of, s.gateways[i], part)
+	}
+	answer := &controlv1.Answer{Id: s.question.GetId()}
+	answer.Rows, answer.Other = sum.Most(of)
+	if s.other != nil {
+		answer.Other = toplist.Plus(answer.Other, s.other.message())
 	}
 	return answer
 }
 
-func (a *Activity) sumRows(now time.Duration, q *controlv1.Question, sum toplist.Sum) {
-	s := q.GetSelection()
-	for of, r := range a.rows {
-		if !selects(s, of) {
-			continue
-		}
-		if m := r.message(now, of); !isEmpty(m) {
-			addAs(sum, m, s, q.GetSingle())
-		}
-	}
-}
-
-func (a *Activity) sumClients(s *quotav1.Selection, sum toplist.Sum) {
-	for from, g := range a.clients {
-		for _, part := range g.parts {
-			for i := range part {
-				c := &part[i]
-				of := name{tenant: c.Tenant, pool: c.Pool, limit: c.Limit, gateway: from}
-				if selects(s, of) && (s.GetClient() == "" || s.GetClient() == c.Client) {
-					sum.Add(clientMessage(c))
-				}
-			}
+func addClients(sum toplist.Sum, s *quotav1.Selection, from string, part []exchange.ClientCount) {
+	for i := range part {
+		c := &part[i]
+		of := name{tenant: c.Tenant, pool: c.Pool, limit: c.Limit, gateway: from}
+		if selects(s, of) && selectsText(s.GetClient(), c.Client) {
+			sum.Add(clientMessage(c))
 		}
 	}
 }
@@ -62,28 +103,31 @@ func selects(s *quotav1.Selection, of name) bool {
 	if limit == "" {
 		limit = toplist.Share
 	}
-	is := func(want, have string) bool { return want == "" || want == have }
-	return is(s.GetTenant(), of.tenant) && is(s.GetPool(), of.pool) && is(s.GetLimit(), limit) &&
-		is(s.GetGateway(), of.gateway)
+	return selectsText(s.GetTenant(), of.tenant) && selectsText(s.GetPool(), of.pool) &&
+		selectsText(s.GetLimit(), limit) && selectsText(s.GetGateway(), of.gateway)
 }
 
+func selectsText(want, have string) bool { return want == "" || want == have }
+
 // message is a row as it is told.
-func (r *row) message(now time.Duration, of name) *quotav1.Activity {
-	c, window := r.lately(now)
+func (l *lately) message() *quotav1.Activity {
+	c := &l.counts
 	m := &quotav1.Activity{
-		Tenant: of.tenant, Pool: of.pool, Limit: of.limit, Gateway: of.gateway,
+		Tenant: l.tenant, Pool: l.pool, Limit: l.limit, Gateway: l.gateway,
 		Admitted: c.Admitted, Waited: c.Waited, Marked: c.Marked, Shadowed: c.Shadowed, Refused: c.Refused(),
 		ClientLimit: c.ClientLimit, TenantShare: c.TenantShare, QueueFull: c.QueueFull, QueueTimeout: c.QueueTimeout,
-		LimitWaited: c.LimitWaited, LimitShadowed: c.LimitShadowed, Window: durationpb.New(window),
+		LimitWaited: c.LimitWaited, LimitShadowed: c.LimitShadowed, Window: durationpb.New(l.window),
 	}
-	if r.limited >= 0 && now-r.limited <= pause {
-		m.Since = durationpb.New(now - r.since)
+	if l.since >= 0 {
+		m.Since = durationpb.New(l.since)
 	}
 	return m
 }
 
+// clientMessage is a client as it is told: names may have any bytes, a message has UTF-8.
 func clientMessage(c *exchange.ClientCount) *quotav1.Activity {
-	m := &quotav1.Activity{Tenant: c.Tenant, Pool: c.Pool, Limit: c.Limit, Client: c.Client,
+	text := func(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
+	m := &quotav1.Activity{Tenant: text(c.Tenant), Pool: text(c.Pool), Limit: c.Limit, Client: text(c.Client),
 		Window: durationpb.New(2 * time.Minute)}
 	n := uint64(math.Round(min(c.Count, 1e18)))
 	switch c.Effect {
@@ -95,10 +139,6 @@ func clientMessage(c *exchange.ClientCount) *quotav1.Activity {
 		m.WaitedSeconds = c.Count
 	}
 	return m
-}
-
-func isEmpty(m *quotav1.Activity) bool {
-	return m.Admitted+m.Waited+m.Marked+m.Shadowed+m.Refused == 0 && m.WaitedSeconds == 0
 }
 
 // addAs adds a row under the names that remain when it is summed. Rows of limits repeat what

@@ -102,16 +102,17 @@ type Aggregator struct {
 	swept time.Duration
 	fresh bool // sums have changed since Fresh was asked
 
-	owners    owners
-	groups    map[string]int32 // agents, as owned numbers them; 0 is this one
-	agents    []string         // the same by number
-	everybody []bool           // by number: it tells all agents its claims, and takes no sums
-	sources   map[agentLife]*source
-	own       *source  // this agent as an owner
-	ownSeq    uint64   // of its sums to itself
-	waiting   []uint64 // keys of which a new owner's sum waits
-	rests     []*rest  // in the order in which they end
-	users     []int32  // memory
+	owners     owners
+	groups     map[string]int32 // agents, as owned numbers them; 0 is this one
+	agents     []string         // the same by number
+	everybody  []bool           // by number: it tells all agents its claims, and takes no sums
+	freeGroups []int32          // numbers of agents that are forgotten
+	sources    map[agentLife]*source
+	own        *source  // this agent as an owner
+	ownSeq     uint64   // of its sums to itself
+	waiting    []uint64 // keys of which a new owner's sum waits
+	rests      []*rest  // in the order in which they end
+	users      []int32  // memory
 
 	leased       []Member // by the coordinator
 	leasedUntil  time.Duration

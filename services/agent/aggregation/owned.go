@@ -27,13 +27,38 @@ type ownedKey struct {
 
 // group returns the number of an agent.
 func (t *Aggregator) group(agent string) int32 {
-	g, ok := t.groups[agent]
-	if !ok {
-		g = int32(len(t.agents))
-		t.groups[agent] = g
+	if g, ok := t.groups[agent]; ok {
+		return g
+	}
+	g := int32(len(t.agents))
+	if last := len(t.freeGroups) - 1; last >= 0 {
+		g, t.freeGroups = t.freeGroups[last], t.freeGroups[:last]
+		t.agents[g], t.everybody[g] = agent, false
+	} else {
 		t.agents, t.everybody = append(t.agents, agent), append(t.everybody, false)
 	}
+	t.groups[agent] = g
 	return g
+}
+
+// forgetGroups frees the numbers of agents that are in the list no more and speak for no
+// gateway. Agents get new names for months, and their number has to have a bound.
+func (t *Aggregator) forgetGroups() {
+	needed := make(map[string]bool, len(t.owners.names)+len(t.remotes))
+	for _, name := range t.owners.names {
+		needed[name] = true
+	}
+	for _, p := range t.remotes {
+		needed[p.agent] = true
+	}
+	for name, g := range t.groups {
+		if !needed[name] {
+			delete(t.groups, name)
+			t.agents[g] = ""
+			t.freeGroups = append(t.freeGroups, g)
+		}
+	}
+	slices.Sort(t.freeGroups) // numbers are the same in each run
 }
 
 // takeOwn takes the claim of a gateway here, for a key that this agent owns.

@@ -65,3 +65,35 @@ func TestAForgottenKeyBeginsAnew(t *testing.T) {
 		t.Errorf("%v after %v, want a new epoch for a count that began anew", got, was)
 	}
 }
+
+// Agents that come and go under new names, as pods do, are forgotten, and a number that is used
+// again means its new agent.
+func TestAgentsOfThePastAreForgotten(t *testing.T) {
+	a, now := New(Options{Agent: "me", Tell: boxes{}}), time.Second
+	for i := range 100 {
+		var names []string
+		for j := range 20 {
+			names = append(names, fmt.Sprintf("agent-%d-%d", i, j))
+		}
+		a.SetOwners(now, names, nil)
+		for j, name := range names[:2] {
+			a.Receive(now, Sender{Agent: name, Life: 1, Promise: promise, Owners: true}, []*gossipv1.Replica{
+				stateOf("gateway of "+name, 1, &gossipv1.KeyClaim{Key: 7, Claim: float32(1 + j), Admitted: 1, Spent: 1})})
+		}
+		m := &gossipv1.Packet{}
+		if a.Put(now, m, names[0], delivery.Item{Key: 7, Kind: delivery.Sum}, false); m.Sums[0].Claims < 2 {
+			t.Fatalf("round %d: %v of the others, want at least the 2 of the second agent", i, m.Sums[0].Claims)
+		}
+		for _, name := range names[:2] {
+			gone := stateOf("gateway of "+name, 2, nil)
+			gone.Drained = true
+			a.Receive(now, Sender{Agent: name, Life: 1, Promise: promise, Owners: true}, []*gossipv1.Replica{gone})
+		}
+		now += time.Minute
+		a.Advance(now)
+		a.Sweep(now)
+	}
+	if len(a.agents) > 100 || len(a.groups) > 100 {
+		t.Errorf("%d numbers for %d agents after 2000 agents that came and went", len(a.agents), len(a.groups))
+	}
+}

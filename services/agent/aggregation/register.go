@@ -50,6 +50,7 @@ func (t *Aggregator) SetOwners(now time.Duration, others, back []string) {
 		}
 	}
 	t.tellSums(now, back)
+	t.forgetGroups()
 }
 
 // registerAt has the claims here told to an owner again.

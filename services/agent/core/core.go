@@ -10,6 +10,7 @@ import (
 	"github.com/titrate/titrate/services/agent/activity"
 	"github.com/titrate/titrate/services/agent/aggregation"
 	"github.com/titrate/titrate/services/agent/applied"
+	"github.com/titrate/titrate/services/agent/decisions"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
 	"github.com/titrate/titrate/services/agent/lastgood"
 	"github.com/titrate/titrate/services/agent/reports"
@@ -34,6 +35,7 @@ type Core struct {
 	applied       applied.State
 	reports       *reports.Reports
 	activity      *activity.Activity
+	decisions     decisions.Store
 	spent         spent.Store
 	peers         *schedule.Peers
 	peersChanged  bool // since the last round

@@ -341,7 +341,7 @@ func TestAnswer(t *testing.T) {
 	})
 	for by, want := range map[quotav1.Selection_By]uint64{quotav1.Selection_TENANT: 1180, quotav1.Selection_LIMIT: 1180,
 		quotav1.Selection_CLIENT: 1180, quotav1.Selection_GATEWAY: 1180} {
-		a := c.Answer(time.Second, &controlv1.Question{Id: 3, Selection: &quotav1.Selection{By: by}})
+		a := c.Answer(time.Second, &controlv1.Question{Id: 3, Selection: &quotav1.Selection{By: by}})()
 		if a.GetId() != 3 || len(a.GetRows()) == 0 || a.GetRows()[0].GetRefused() != want {
 			t.Errorf("by %v: %v", by, a)
 		}

@@ -107,6 +107,8 @@ func (c *Core) Received(now time.Duration, from Link, m link.Message) Effects {
 	case *exchange.Report:
 		c.reports.Add(now, g.Process, m)
 		c.activity.Add(now, g.Gateway, m)
+	case *exchange.Decisions:
+		c.decisions.Add(now, g.Gateway, m)
 	case *exchange.Spent:
 		c.spent.Add(now, g.Gateway, g.Generation, m)
 	case *exchange.Names:

@@ -36,9 +36,14 @@ func (s *Stream) Report(now time.Duration) *controlv1.Report {
 	return r
 }
 
-// Answer answers what became of requests lately.
-func (c *Core) Answer(now time.Duration, q *controlv1.Question) *controlv1.Answer {
-	return c.activity.Answer(now, q)
+// Answer answers what became of requests lately, or of one request. What it returns makes the
+// answer and needs nothing of the core, so that the agent can go on meanwhile.
+func (c *Core) Answer(now time.Duration, q *controlv1.Question) func() *controlv1.Answer {
+	if q.GetRequest() != "" {
+		answer := c.decisions.Answer(now, q)
+		return func() *controlv1.Answer { return answer }
+	}
+	return c.activity.Snapshot(now, q).Answer
 }
 
 // replicas are the gateways connected here.

@@ -138,7 +138,7 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	}
 	w := link.NewWriter(deadlineWriter{conn})
 	hello := &link.Hello{Version: link.Version, Replica: s.o.Agent, Generation: s.o.Generation, PID: os.Getpid(),
-		Weight: 1}
+		Weight: 1, Decisions: true}
 	if err := w.Write(hello); err != nil {
 		s.refuse(conn, err)
 		return
@@ -207,7 +207,8 @@ func (s *Server) read(c *Conn, r *link.Reader) error {
 			return err
 		}
 		switch m.(type) {
-		case *link.Heartbeat, *link.Refused, *exchange.Names, *exchange.Claims, *exchange.Report, *exchange.Spent:
+		case *link.Heartbeat, *link.Refused, *exchange.Names, *exchange.Claims, *exchange.Report, *exchange.Decisions,
+			*exchange.Spent:
 			s.h.Received(c, m)
 		default:
 			return &link.FormatError{Message: fmt.Sprintf("%T", m),

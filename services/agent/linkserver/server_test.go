@@ -193,6 +193,9 @@ func TestConversation(t *testing.T) {
 		&link.Heartbeat{Revision: 8, Refused: 9, Reason: "no"},
 		&link.Refused{Revision: 8, Total: 3, Limits: []config.LeftOut{{Tenant: "acme", Limit: "l"}}},
 		&exchange.Names{Identities: []string{"ip"}},
+		&exchange.Report{Limits: []exchange.LimitCounts{{Tenant: "acme", Limit: "l"}}},
+		&exchange.Decisions{List: []exchange.Decision{{Request: "r-1", Tenant: "acme"}}},
+		&exchange.Spent{Keys: []exchange.KeySpent{{Key: 3}}},
 	} {
 		f.say(m)
 		if got := h.next(t, "received").m; !reflect.DeepEqual(got, m) {

@@ -107,6 +107,45 @@ func TestReportsBetweenRoundsAreAveraged(t *testing.T) {
 	}
 }
 
+// What is admitted of a tenant is at least what its guarantee entitles it to, if its gateways
+// admit that; where they do not, the two differ by as much.
+func TestCostOfAGuarantee(t *testing.T) {
+	loop := allocation.New(allocation.Defaults())
+	loop.Configure(&allocation.Config{
+		Pools:   []allocation.Pool{{Name: "api", Capacity: 100}},
+		Tenants: map[string]float64{"kept": 1, "broken": 1, "modest": 1, "plain": 1},
+		Quotas: map[allocation.Flow]allocation.Quota{
+			flowOf("kept"):   {Guaranteed: 20, Max: math.Inf(1), Weight: math.NaN()},
+			flowOf("broken"): {Guaranteed: 20, Max: math.Inf(1), Weight: math.NaN()},
+			flowOf("modest"): {Guaranteed: 20, Max: math.Inf(1), Weight: math.NaN()},
+		},
+	})
+	flows := []allocation.FlowReport{
+		{Flow: flowOf("kept"), Gateway: "gw", Demand: 50, Served: 30},
+		{Flow: flowOf("broken"), Gateway: "gw", Demand: 50, Served: 10},
+		{Flow: flowOf("modest"), Gateway: "gw", Demand: 8, Served: 8},
+		{Flow: flowOf("plain"), Gateway: "gw", Demand: 50, Served: 5},
+	}
+	var out *allocation.Outcome
+	for i := range 41 {
+		now := epoch.Add(time.Duration(i) * every)
+		loop.Observe(now, "x", &allocation.Report{Interval: every, Replicas: []allocation.Replica{{Name: "gw"}},
+			Flows: flows})
+		out = loop.Step(now)
+	}
+	for tenant, want := range map[string][2]float64{"kept": {30, 20}, "broken": {10, 20}, "modest": {8, 8},
+		"plain": {5, 0}} {
+		f, _ := shareOf(out, tenant)
+		got := [2]float64{f.AdmittedCost, f.GuaranteedCost}
+		for i, perSecond := range want {
+			least, most := 40*every.Seconds()*perSecond, 42*every.Seconds()*perSecond
+			if got[i] < least-1e-9 || got[i] > most+1e-9 {
+				t.Errorf("%s: admitted and guaranteed %v in 40 or 41 rounds, want %v a second", tenant, got, want)
+			}
+		}
+	}
+}
+
 func BenchmarkStep(b *testing.B) {
 	const tenants = 10000
 	loop := allocation.New(allocation.Defaults())

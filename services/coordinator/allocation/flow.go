@@ -40,6 +40,9 @@ type flow struct {
 	agents   int       // that have reported it lately
 	lease    Lease
 
+	// Since the flow is known, units: what was admitted, and what its guarantee entitled it to.
+	admittedCost, guaranteedCost float64
+
 	share float64 // in this round, units/s
 	bound Bound
 
@@ -77,6 +80,8 @@ func (f *flow) update(now time.Time, span time.Duration, p *Params) {
 		g = 1
 	}
 	f.admitted += g * (in.served - f.admitted)
+	f.admittedCost += in.served * span.Seconds()
+	f.guaranteedCost += math.Min(f.demand.mean, math.Min(f.settings.guaranteed, f.settings.max)) * span.Seconds()
 }
 
 // queueRate is what serves the flow's queue within the drain time, units/s.

@@ -23,6 +23,10 @@ type FlowShare struct {
 	Weight   float64
 	// Guaranteed and Max as configured; Max is +Inf where there is none.
 	Guaranteed, Max float64
+	// Since the flow is known, cost units: what was admitted, and what the guarantee entitled it
+	// to, which at each moment is the guarantee, or the demand if that is less. Where less is
+	// admitted, the guarantee is not kept.
+	AdmittedCost, GuaranteedCost float64
 }
 
 // PoolShare is the outcome of a round for one pool. Rates in cost units/s.
@@ -118,6 +122,7 @@ func (f *flow) outcome() FlowShare {
 		Flow: f.key, Share: f.share, Bound: f.bound, Demand: f.demand.mean, Admitted: f.admitted,
 		Waiting: f.waiting, Limited: f.limited, Agents: f.agents, Lease: &f.lease,
 		Weight: f.settings.weight, Guaranteed: f.settings.guaranteed, Max: f.settings.max,
+		AdmittedCost: f.admittedCost, GuaranteedCost: f.guaranteedCost,
 	}
 }
 

@@ -1,0 +1,45 @@
+// Reference writes the generated parts of the documents: docs/configuration.md, every field of the resources that
+// titrate apply takes, and docs/cli.md, every command. What a field means is its comment in the API's .proto, what it
+// may be is the rule that the server checks, and its default is the one that the server fills in.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/titrate/titrate/papers/markdown"
+	"github.com/titrate/titrate/services/cli"
+)
+
+// writer is who writes the documents' parts.
+const writer = "make generate"
+
+// resourcesProto has the resources, relative to the top of the repository.
+const resourcesProto = "proto/titrate/quota/v1alpha1/resources.proto"
+
+func main() {
+	top := flag.String("top", "..", "top of the repository")
+	flag.Parse()
+	if err := run(*top, filepath.Join(*top, "docs")); err != nil {
+		fmt.Fprintln(os.Stderr, "reference:", err)
+		os.Exit(1)
+	}
+}
+
+// run writes the parts of the documents in a directory.
+func run(top, docs string) error {
+	source, err := os.ReadFile(filepath.Join(top, resourcesProto))
+	if err != nil {
+		return err
+	}
+	fields, err := resources(readComments(string(source)))
+	if err != nil {
+		return fmt.Errorf("%s: %w", resourcesProto, err)
+	}
+	if err := markdown.Update(filepath.Join(docs, "configuration.md"), writer, fields); err != nil {
+		return err
+	}
+	return markdown.Update(filepath.Join(docs, "cli.md"), writer, commands(cli.Root()))
+}

@@ -1,0 +1,221 @@
+package coordinator_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/titrate/titrate/envoy-filter/certtest"
+	"github.com/titrate/titrate/services/coordinator"
+	"github.com/titrate/titrate/services/rest"
+	"github.com/titrate/titrate/services/store/storetest"
+	"github.com/titrate/titrate/services/telemetry"
+)
+
+// web asks a coordinator over HTTP.
+type web struct {
+	t      testing.TB
+	base   string
+	client *http.Client
+	token  string
+}
+
+func (w web) ask(method, path, body string) (int, string, http.Header) {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), method, w.base+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if w.token != "" {
+		r.Header.Set("Authorization", "Bearer "+w.token)
+	}
+	answer, err := w.client.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, text); err != nil {
+		w.t.Errorf("%s %s: %v: %s", method, path, err, text)
+	}
+	return answer.StatusCode, compact.String(), answer.Header
+}
+
+// operations are the names of all that the OpenAPI document has.
+func operations(t *testing.T) map[string]bool {
+	t.Helper()
+	var document struct {
+		Paths map[string]map[string]struct{ OperationID string }
+	}
+	if err := json.Unmarshal(rest.Document, &document); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for _, methods := range document.Paths {
+		for _, one := range methods {
+			all[one.OperationID] = true
+		}
+	}
+	return all
+}
+
+// Each operation of the OpenAPI document does over HTTP what it does over gRPC.
+func TestRestDoesAllOfTheAPI(t *testing.T) {
+	r := startWith(t, storetest.Shared(t).Endpoint, storetest.Prefix(t), "one", insecure.NewCredentials(),
+		func(c *coordinator.Config) { c.Rest = "127.0.0.1:0" })
+	w := web{t: t, base: "http://" + r.c.RestAddress(), client: http.DefaultClient}
+	join(t, "x", map[string]float64{"acme": 10}, r.c.Address())
+	for end := time.Now().Add(deadline); ; time.Sleep(20 * time.Millisecond) {
+		status, body, _ := w.ask("GET", "/v1alpha1:top", "")
+		if status == http.StatusOK {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("it does not know shares: %s", body)
+		}
+	}
+	left := operations(t)
+	first := ""
+	for _, c := range []struct{ operation, method, path, body, want string }{
+		{"QuotaService_CreatePool", "POST", "/pools", `{"name":"pools/api","capacity":300}`, `"capacity":300`},
+		{"QuotaService_GetPool", "GET", "/pools/api", "", `"name":"pools/api"`},
+		{"QuotaService_UpdatePool", "PATCH", "/pools/api", `{"capacity":200}`, `"capacity":200`},
+		{"QuotaService_UpdatePool2", "PUT", "/pools/api", `{"capacity":100}`, `"capacity":100`},
+		{"QuotaService_ListPools", "GET", "/pools?page_size=5", "", `"pools":[{"name":"pools/api"`},
+		{"QuotaService_CreateTenant", "POST", "/tenants?tenantId=acme", `{"weight":2}`, `"name":"tenants/acme"`},
+		{"QuotaService_GetTenant", "GET", "/tenants/acme", "", `"weight":2`},
+		{"QuotaService_UpdateTenant", "PATCH", "/tenants/acme", `{"displayName":"A"}`, `"displayName":"A","weight":2`},
+		{"QuotaService_UpdateTenant2", "PUT", "/tenants/new?allow_missing=true", `{"weight":1}`, `"name":"tenants/new"`},
+		{"QuotaService_ListTenants", "GET", "/tenants", "", `tenants/new`},
+		{"QuotaService_DeleteTenant", "DELETE", "/tenants/new", "", `{}`},
+		{"QuotaService_CreateQuota", "POST", "/tenants/acme/quotas?quota_id=api", `{"max":50}`, `"max":50`},
+		{"QuotaService_GetQuota", "GET", "/tenants/acme/quotas/api", "", `"max":50`},
+		{"QuotaService_UpdateQuota", "PATCH", "/tenants/acme/quotas/api", `{"guaranteed":5}`, `"guaranteed":5,"max":50`},
+		{"QuotaService_UpdateQuota2", "PUT", "/tenants/acme/quotas/api", `{"max":60}`, `"guaranteed":0,"max":60`},
+		{"QuotaService_ListQuotas", "GET", "/tenants/*/quotas", "", `"quotas":[{"name":"tenants/acme/quotas/api"`},
+		{"QuotaService_CreateLimit", "POST", "/tenants/-/limits", `{"name":"tenants/-/limits/l","rate":"9/s"}`, `"burst":9`},
+		{"QuotaService_GetLimit", "GET", "/tenants/-/limits/l", "", `"rate":"9/s"`},
+		{"QuotaService_UpdateLimit", "PATCH", "/tenants/-/limits/l", `{"rate":"8/s"}`, `"rate":"8/s","burst":9`},
+		{"QuotaService_UpdateLimit2", "PUT", "/tenants/-/limits/l", `{"rate":"7/s"}`, `"burst":7`},
+		{"QuotaService_ListLimits", "GET", "/tenants/-/limits", "", `tenants/-/limits/l`},
+		{"QuotaService_DeleteLimit", "DELETE", "/tenants/-/limits/l", "", `{}`},
+		{"QuotaService_DeleteQuota", "DELETE", "/tenants/acme/quotas/api", "", `{}`},
+		{"QuotaService_Plan", "POST", ":plan", `{"apply":{"resources":[{"pool":{"name":"pools/api","capacity":9}}]}}`,
+			`"name":"cut-half"`},
+		{"QuotaService_Apply", "POST", ":apply", `{"message":"more","resources":[{"tenant":{"name":"tenants/bolt"}}]}`,
+			`"outcomes":["CREATED"]`},
+		{"QuotaService_Why", "GET", "/tenants/acme:why", "", `"explanations":[`},
+		{"QuotaService_Top", "GET", ":top?selection.by=POOL&selection.most=3", "", `"agents":1`},
+		{"QuotaService_FindDecisions", "GET", "/requests/some-id", "", `"decisions":[]`},
+		{"QuotaService_Check", "GET", ":check", "", `"state":"OK"`},
+		{"AccessService_GetAccess", "GET", ":access?verb=apply&resource=pools/api", "", `"allowed":true`},
+		{"QuotaService_ListRevisions", "GET", "/revisions", "", `"message":"more"`},
+		{"QuotaService_GetRevision", "GET", "/revisions/FIRST", "", `"after":{"pool":{"name":"pools/api"`},
+		{"QuotaService_Rollback", "POST", "/revisions/FIRST:rollback", `{"message":"back"}`, `"name":"tenants/bolt"`},
+		{"QuotaService_DeletePool", "DELETE", "/pools/api?force=true", "", `{}`},
+	} {
+		status, body, _ := w.ask(c.method, "/v1alpha1"+strings.ReplaceAll(c.path, "FIRST", first), c.body)
+		if status != http.StatusOK || !strings.Contains(body, c.want) {
+			t.Errorf("%s: %s %s: %d %s, want %s", c.operation, c.method, c.path, status, body, c.want)
+		}
+		if c.operation == "QuotaService_ListRevisions" {
+			first = firstRevision(t, body)
+		}
+		if !left[c.operation] {
+			t.Errorf("%s is not in the document, or twice here", c.operation)
+		}
+		delete(left, c.operation)
+	}
+	if len(left) > 0 {
+		t.Errorf("not tried: %v", left)
+	}
+	if _, metrics := r.get("/metrics"); !strings.Contains(metrics, `titrate_rest_requests_total{`) ||
+		!strings.Contains(metrics, `status="200"} `) {
+		t.Error("titrate_rest_requests_total does not count")
+	}
+}
+
+// firstRevision is the oldest of a list.
+func firstRevision(t *testing.T, body string) string {
+	t.Helper()
+	var list struct{ Revisions []struct{ Revision string } }
+	if err := json.Unmarshal([]byte(body), &list); err != nil || len(list.Revisions) == 0 {
+		t.Fatalf("%v: %s", err, body)
+	}
+	return list.Revisions[len(list.Revisions)-1].Revision
+}
+
+// Over HTTP callers are who they are over gRPC, by certificate and by token: they may do the
+// same, and history and audit name them.
+func TestRestKnowsItsCallers(t *testing.T) {
+	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
+	if err := os.WriteFile(tokens, fmt.Appendf(nil,
+		"tokens: [{name: ci, sha256: %x, role: editor, tenants: [acme], ceiling: {burst: 20}}]",
+		sha256.Sum256([]byte("s"))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := startGuarded(t, func(c *coordinator.Config) { c.Rest, c.Tokens = "127.0.0.1:0", tokens })
+	g.apply(pool("api", 100), tenant("acme", 1), tenant("bolt", 1))
+	as := func(token string, ids ...string) web {
+		s := telemetry.Security{CA: certtest.Bundle(t, g.ca)}
+		if len(ids) > 0 {
+			s.Cert, s.Key = g.ca.Issue(t, ids...)
+		}
+		config, err := s.ClientTLS()
+		if err != nil {
+			t.Fatal(err)
+		}
+		transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
+		t.Cleanup(transport.CloseIdleConnections)
+		return web{t, "https://" + g.c.RestAddress(), &http.Client{Transport: transport}, token}
+	}
+	ops := as("", "ops.example.org")
+	for _, c := range []struct {
+		who                web
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{ops, "PATCH", "/pools/api", `{"capacity":200}`, 200, `"capacity":200`},
+		{as("", "spiffe://x/viewer"), "GET", "/pools", "", 200, "pools/api"},
+		{as("", "spiffe://x/viewer"), "DELETE", "/pools/api", "", 403, "spiffe://x/viewer may not call DeletePool"},
+		{as("", "spiffe://x/agent/a1"), "GET", "/pools", "", 403, "PERMISSION_DENIED"},
+		{as("s"), "POST", "/tenants/acme/limits?limit_id=l", `{"rate":"10/s"}`, 200, `"burst":10`},
+		{as("s"), "POST", "/tenants/bolt/limits?limit_id=l", `{"rate":"10/s"}`, 403, "token:ci may not call CreateLimit"},
+		{as("s"), "PATCH", "/tenants/acme/limits/l", `{"burst":21}`, 403, "burst 21 is above 20"},
+		{as("s", "ops.example.org"), "PATCH", "/pools/api", `{"capacity":1}`, 403, "token:ci"},
+		{as("wrong", "ops.example.org"), "GET", "/pools", "", 401, "UNAUTHENTICATED"},
+		{as(""), "GET", "/pools", "", 401, "no credentials"},
+		{as(""), "POST", ":apply", `{"resources":[{"tenant":{"name":"tenants/x"}}]}`, 401, "no credentials"},
+		{as("s"), "GET", ":access", "", 200, `"caller":"token:ci"`},
+		{ops, "GET", "/revisions", "", 200, `"author":"token:ci"`},
+	} {
+		status, body, header := c.who.ask(c.method, "/v1alpha1"+c.path, c.body)
+		if status != c.status || !strings.Contains(body, c.want) {
+			t.Errorf("%s %s: %d %s, want %d and %s", c.method, c.path, status, body, c.status, c.want)
+		}
+		if (status == 401) != (header.Get("WWW-Authenticate") == "Bearer") {
+			t.Errorf("%s %s: %d with WWW-Authenticate %q", c.method, c.path, status, header.Get("WWW-Authenticate"))
+		}
+	}
+	g.audited("ops.example.org", "updated", "pools/api", `"capacity":100`, `"capacity":200`)
+	g.audited("token:ci", "created", "tenants/acme/limits/l", "", `"rate":"10/s"`)
+	g.grant(strings.Replace(grants, "ops.example.org", "nobody.example.org", 1))
+	if status, body, _ := ops.ask("GET", "/v1alpha1/pools", ""); status != 403 {
+		t.Errorf("on a connection that is older than the policy: %d %s", status, body)
+	}
+}

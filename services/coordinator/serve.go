@@ -1,0 +1,119 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/access"
+	"github.com/titrate/titrate/services/quota"
+	"github.com/titrate/titrate/services/rest"
+	"github.com/titrate/titrate/services/telemetry"
+)
+
+const (
+	// A dead agent is noticed after these two; a NAT keeps the connection open.
+	keepaliveTime    = 5 * time.Second
+	keepaliveTimeout = 3 * time.Second
+	// maxMessage bounds one message to the coordinator: an apply of 500,000 documents has room.
+	maxMessage = 64 << 20
+	// restReadTimeout bounds how long a request over HTTP may take to arrive: 64 MiB at 9 Mbit/s.
+	restReadTimeout = time.Minute
+)
+
+// serve makes the gRPC servers: one, or one for people and one for agents; and that of HTTP.
+func (o *Coordinator) serve() error {
+	audit, err := o.audit()
+	if err != nil {
+		return err
+	}
+	o.health = health.NewServer()
+	security := o.config.Security
+	security.Optional = o.config.takesTokens()
+	people, err := security.ServerCredentials()
+	if err != nil {
+		return err
+	}
+	o.server = o.newServer(people)
+	o.agents = o.server
+	if o.agentListener != nil {
+		agents, err := o.config.Security.ServerCredentials()
+		if err != nil {
+			return err
+		}
+		o.agents = o.newServer(agents)
+		reflection.Register(o.agents)
+	}
+	o.streams.Register(o.agents)
+	api := func(to grpc.ServiceRegistrar) {
+		quota.New(o.store, &live{o}).Audit(audit, access.Who).Stored(o.traces.stored).Bound(access.Ceilings{}).
+			Register(to)
+		quotav1.RegisterAccessServiceServer(to, access.NewServer(o.guard))
+	}
+	api(o.server)
+	reflection.Register(o.server)
+	if o.restListener == nil {
+		return nil
+	}
+	return o.serveRest(security, api)
+}
+
+// newServer makes a gRPC server that has the health service alone.
+func (o *Coordinator) newServer(secure credentials.TransportCredentials) *grpc.Server {
+	s := grpc.NewServer(append(o.interceptors(),
+		grpc.Creds(secure),
+		grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithMeterProvider(o.metrics.Provider()))),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
+		grpc.MaxRecvMsgSize(maxMessage),
+	)...)
+	grpc_health_v1.RegisterHealthServer(s, o.health)
+	return s
+}
+
+// serveRest makes the HTTP server of the admin API.
+func (o *Coordinator) serveRest(security telemetry.Security, api func(grpc.ServiceRegistrar)) error {
+	secure, err := security.ServerTLS()
+	if err != nil {
+		return err
+	}
+	address := o.restListener.Addr().(*net.TCPAddr)
+	s := rest.New(rest.Options{Interceptors: o.unary(), MaxBody: maxMessage,
+		Local: o.guard == nil && address.IP.IsLoopback(), Answered: o.instruments.answered})
+	api(s)
+	handler, err := s.Handler()
+	if err != nil {
+		return err
+	}
+	o.rest = &http.Server{Handler: handler, TLSConfig: secure, ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout: restReadTimeout, WriteTimeout: 2 * restReadTimeout, IdleTimeout: time.Minute,
+		ErrorLog: slog.NewLogLogger(o.log.Handler(), slog.LevelDebug)}
+	return nil
+}
+
+// runRest answers over HTTP until ctx ends.
+func (o *Coordinator) runRest(ctx context.Context) error {
+	if err := telemetry.ServeHTTP(ctx, o.rest, o.restListener, o.config.ShutdownTimeout); err != nil {
+		return fmt.Errorf("HTTP server on %s: %w", o.RestAddress(), err)
+	}
+	return nil
+}
+
+func serveOn(s *grpc.Server, at net.Listener) error {
+	if err := s.Serve(at); err != nil {
+		return fmt.Errorf("gRPC server on %s: %w", at.Addr(), err)
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package quota
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/toplist"
+)
+
+// FindDecisions says what was decided about the request of an ID, step by step.
+func (s *Server) FindDecisions(ctx context.Context, r *quotav1.FindDecisionsRequest) (*quotav1.FindDecisionsResponse,
+	error) {
+	if id := r.GetRequest(); id == "" || len(id) > 128 {
+		return nil, grpcstatus.Error(codes.InvalidArgument, "request: an ID has 1 to 128 bytes")
+	}
+	if s.live == nil {
+		return nil, grpcstatus.Error(codes.Unavailable, "no coordinator leads here: agents cannot be asked")
+	}
+	out, err := s.live.Decisions(ctx, r.GetRequest())
+	if err != nil {
+		return nil, explainStatus(err)
+	}
+	for _, d := range out.Decisions {
+		d.Steps = decisionSteps(d)
+	}
+	out.Notes = decisionNotes(r.GetRequest(), out)
+	return out, nil
+}
+
+// decisionSteps are a decision in sentences: what came of the request, then what each limit and
+// the share had for it.
+func decisionSteps(d *quotav1.Decision) []string {
+	steps := []string{fmt.Sprintf("Gateway %s %s %s ago.", d.GetGateway(), decided(d), seconds(d.GetAgo()))}
+	whose := fmt.Sprintf("It was a request of tenant %q, client %q, to pool %q, with a cost of %g; in force were "+
+		"revision %d of the configuration and shares of epoch %d.", d.GetTenant(), d.GetClient(), d.GetPool(),
+		d.GetCost(), d.GetRevision(), d.GetEpoch())
+	steps = append(steps, whose)
+	for _, l := range d.GetLimits() {
+		steps = append(steps, limitStep(d, l))
+	}
+	if len(d.GetLimits()) == 0 && d.GetShare() != nil {
+		steps = append(steps, "No limit applied to it.")
+	}
+	if d.GetShare() != nil {
+		steps = append(steps, shareStep(d))
+	}
+	if d.GetRefused() && d.GetRetryAfter() != nil {
+		steps = append(steps, fmt.Sprintf("The answer said that a request may pass after %s.",
+			d.GetRetryAfter().AsDuration().Round(time.Millisecond)))
+	} else if d.GetRefused() {
+		steps = append(steps, "The answer named no time to wait: waiting does not help, or it is not known for how "+
+			"long.")
+	}
+	return steps
+}
+
+// decided says what became of the request.
+func decided(d *quotav1.Decision) string {
+	var b strings.Builder
+	switch {
+	case d.GetRefused():
+		fmt.Fprintf(&b, "refused it (%s)", d.GetReason())
+	case d.GetShadowed():
+		fmt.Fprintf(&b, "let it pass because of a mode SHADOW, and would have refused or held it (%s)",
+			orWord(d.GetReason(), "it would have waited"))
+	case d.GetMarked():
+		b.WriteString("admitted it with a congestion mark")
+	default:
+		b.WriteString("admitted it")
+	}
+	if w := d.GetWaited().AsDuration(); w > 0 {
+		fmt.Fprintf(&b, ", after it had waited for %s,", w.Round(time.Millisecond))
+	}
+	return b.String()
+}
+
+func orWord(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}
+
+// limitStep says what a limit had for the request.
+func limitStep(d *quotav1.Decision, l *quotav1.LimitStep) string {
+	who := fmt.Sprintf("client %q", l.GetClient())
+	if l.GetClient() == "" {
+		who = "all clients together, or requests without a client,"
+	}
+	out := fmt.Sprintf("Limit %s lets %s have %s, burst %g: %.3g was free", l.GetLimit(), who, rate(l.GetRate()),
+		l.GetBurst(), max(l.GetFree(), 0))
+	if over := -l.GetFree(); over >= .005 {
+		out += fmt.Sprintf(", %.3g taken beyond it", over)
+	}
+	switch {
+	case d.GetLimit() == l.GetLimit() && d.GetRefused():
+		out += ", so it refused"
+	case d.GetLimit() == l.GetLimit():
+		out += ", so it would have refused or held the request"
+	case l.GetPasses():
+		out += ", enough for the request"
+	default:
+		out += ", too little for one request more"
+	}
+	if w := l.GetWait().AsDuration(); w > 0 {
+		out += fmt.Sprintf(" (enough after %s)", w.Round(time.Millisecond))
+	}
+	if l.GetShadow() {
+		out += "; it is in SHADOW"
+	}
+	return out + "."
+}
+
+// shareStep says what the share had for the request.
+func shareStep(d *quotav1.Decision) string {
+	h := d.GetShare()
+	if d.GetRefused() && d.GetReason() == "client_limit" {
+		return fmt.Sprintf("Its tenant's share of the pool, %s, was not asked: the limit came first.",
+			share(h.GetShare()))
+	}
+	out := fmt.Sprintf("Its tenant's share of the pool was %s over all gateways, %s at this one, which was asked for "+
+		"%s; %.3g could pass at once, and %d requests waited", share(h.GetShare()), share(h.GetRate()),
+		rate(h.GetDemand()), h.GetCredit(), h.GetWaiting())
+	if d.GetRefused() && d.GetLimit() == toplist.Share {
+		out += ", so it refused"
+	}
+	if h.GetLost() {
+		out += "; the share had expired, since no coordinator was heard"
+	}
+	return out + "."
+}
+
+func share(r float64) string {
+	if math.IsInf(r, 1) {
+		return "unbounded"
+	}
+	return rate(r)
+}
+
+// decisionNotes says why nothing is known of a request, and which gateways are missing.
+func decisionNotes(request string, r *quotav1.FindDecisionsResponse) (notes []string) {
+	say := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	answered := int(r.GetAgents()) - len(r.GetSilent())
+	switch {
+	case r.GetAgents() == 0:
+		say("No agent is connected, so what gateways did is not known.")
+	case len(r.GetDecisions()) > 0:
+	case r.GetRemembered() == 0 && answered > 0:
+		say("No gateway knows request %q: the agents remember no request that was refused, held, marked or let pass "+
+			"by SHADOW.", request)
+	case answered > 0:
+		say("No gateway knows request %q. It was admitted at once, or decided too long ago, or too many were decided "+
+			"at that time: the agents remember %d requests that were refused, held, marked or let pass by SHADOW, the "+
+			"oldest for %s. The access log of its gateway has its reason and its limit.", request, r.GetRemembered(),
+			seconds(r.GetBack()))
+	}
+	if n := len(r.GetSilent()); n > 0 {
+		say("%d of %d agents did not answer, so their gateways are not counted: %s.", n, r.GetAgents(),
+			strings.Join(r.GetSilent()[:min(n, 5)], ", "))
+	}
+	return notes
+}

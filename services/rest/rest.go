@@ -1,0 +1,219 @@
+// Package rest serves the admin API as JSON over HTTP, for those without gRPC.
+//
+// # Model
+//
+//	HTTP request ──► gateway ──► local ──► interceptors ──► quota.Server, access.Server
+//
+// Which request calls which method stands in proto/titrate/quota/v1alpha1/http.yaml. From it
+// make generate makes the package gateway, which reads requests and writes answers, and
+// openapi.json, which is served at /openapi.json. A call stays in this process (local), and
+// passes the interceptors of gRPC's calls. The caller's certificate and its token are where
+// gRPC has them, so that roles, ceilings, history and audit are those of gRPC.
+//
+// # Invariants
+//
+//   - A field of a body and a parameter of a query that the API does not have are refused.
+//   - PATCH changes the fields that its body has and no other; PUT replaces all.
+//   - A body is at most MaxBody bytes.
+//   - A page that a browser has from elsewhere changes nothing. While callers are not known,
+//     it reads nothing either, whatever name it finds for this machine's loopback address.
+package rest
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/rest/gateway"
+	"github.com/titrate/titrate/services/telemetry"
+)
+
+// Document is the OpenAPI document, version 2.
+//
+//go:embed openapi.json
+var Document []byte
+
+// Options of a Server.
+type Options struct {
+	// Interceptors are passed by each call, the first one first.
+	Interceptors []grpc.UnaryServerInterceptor
+	// MaxBody is the most bytes of a body; a larger one is refused with 413.
+	MaxBody int64
+	// Local says that callers are not known and that only this machine reaches the port: then
+	// the request's Host must be a loopback one.
+	Local bool
+	// Answered hears the status of each answer; nil = nobody does.
+	Answered func(status int)
+}
+
+// Server answers requests. Services are registered with it as with a grpc.Server, before
+// Handler.
+type Server struct {
+	of    Options
+	calls local
+}
+
+// New returns a server without services.
+func New(of Options) *Server {
+	return &Server{of: of, calls: local{methods: map[string]method{}, intercept: chain(of.Interceptors)}}
+}
+
+// RegisterService is that of grpc.ServiceRegistrar.
+func (s *Server) RegisterService(d *grpc.ServiceDesc, impl any) { s.calls.register(d, impl) }
+
+// Handler answers requests to the services.
+func (s *Server) Handler() (http.Handler, error) {
+	mux := runtime.NewServeMux(runtime.WithErrorHandler(refuse), runtime.WithRoutingErrorHandler(unrouted),
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, &body{runtime.JSONPb{
+			MarshalOptions: protojson.MarshalOptions{EmitDefaultValues: true}}}),
+		runtime.WithDisablePathLengthFallback(), runtime.WithDisableHTTPMethodOverride())
+	ctx := context.Background()
+	err := errors.Join(
+		gateway.RegisterQuotaServiceHandlerClient(ctx, mux, quotav1.NewQuotaServiceClient(&s.calls)),
+		gateway.RegisterAccessServiceHandlerClient(ctx, mux, quotav1.NewAccessServiceClient(&s.calls)))
+	if err != nil {
+		return nil, err
+	}
+	all := http.NewServeMux()
+	all.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(Document)
+	})
+	all.Handle("/", s.bounded(mux))
+	origins := http.NewCrossOriginProtection()
+	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		write(w, forbidden("a page of another origin (%s) may not call this", r.Header.Get("Origin")))
+	}))
+	return s.counted(s.named(origins.Handler(all))), nil
+}
+
+// counted tells the status of each answer.
+func (s *Server) counted(next http.Handler) http.Handler {
+	if s.of.Answered == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		to := &noted{ResponseWriter: w, status: http.StatusOK}
+		defer func() { s.of.Answered(to.status) }()
+		next.ServeHTTP(to, r)
+	})
+}
+
+// noted is an answer whose status is noted.
+type noted struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader is that of http.ResponseWriter.
+func (n *noted) WriteHeader(status int) {
+	n.status = status
+	n.ResponseWriter.WriteHeader(status)
+}
+
+// named refuses names under which no caller on this machine would ask: a page can bring a
+// browser to take any name for a loopback address, and then read what is answered.
+func (s *Server) named(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = strings.Trim(r.Host, "[]")
+		}
+		if s.of.Local && !telemetry.Loopback(host) {
+			write(w, forbidden("host %q is not this machine's: ask 127.0.0.1 or localhost, or make callers known "+
+				"(--tls-ca, --tokens)", host))
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// bounded bounds the body, and puts what gRPC knows of a caller where gRPC has it.
+func (s *Server) bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		from := &peer.Peer{Addr: address(r.RemoteAddr)}
+		if r.TLS != nil {
+			from.AuthInfo = credentials.TLSInfo{State: *r.TLS}
+		}
+		ctx := peer.NewContext(context.WithValue(r.Context(), requestKey{}, r), from)
+		ctx = metadata.NewIncomingContext(ctx, metadata.MD{"authorization": r.Header.Values("Authorization")})
+		r = r.WithContext(ctx)
+		r.Body = &limited{ReadCloser: http.MaxBytesReader(w, r.Body, s.of.MaxBody)}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// requestKey is where the context of a call has its *http.Request.
+type requestKey struct{}
+
+// address is that of a caller.
+type address string
+
+// Network is that of net.Addr.
+func (address) Network() string  { return "tcp" }
+func (a address) String() string { return string(a) }
+
+// limited is a body that notes that it was too large.
+type limited struct {
+	io.ReadCloser
+	over *http.MaxBytesError
+}
+
+// Read is that of io.Reader.
+func (l *limited) Read(b []byte) (int, error) {
+	n, err := l.ReadCloser.Read(b)
+	errors.As(err, &l.over)
+	return n, err
+}
+
+// body reads and writes JSON. Its errors say in which line of the body something is wrong.
+type body struct{ runtime.JSONPb }
+
+// Marshal is that of runtime.Marshaler: one line, the same in each build.
+func (b *body) Marshal(m any) ([]byte, error) {
+	text, err := b.JSONPb.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	return line(text)
+}
+
+// line is JSON without the spaces that protojson writes, or does not write, by the build.
+func line(text []byte) ([]byte, error) {
+	var out bytes.Buffer
+	err := json.Compact(&out, text)
+	out.WriteByte('\n')
+	return out.Bytes(), err
+}
+
+// NewDecoder is that of runtime.Marshaler.
+func (b *body) NewDecoder(r io.Reader) runtime.Decoder {
+	return runtime.DecoderFunc(func(into any) error {
+		text, err := io.ReadAll(r)
+		if err != nil {
+			return err
+		}
+		if len(bytes.TrimSpace(text)) == 0 {
+			return io.EOF // no body
+		}
+		if err := wellFormed(text); err != nil {
+			return err
+		}
+		return b.Unmarshal(text, into)
+	})
+}

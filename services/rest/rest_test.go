@@ -1,0 +1,269 @@
+package rest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/access"
+	"github.com/titrate/titrate/services/quota"
+	"github.com/titrate/titrate/services/rest"
+	"github.com/titrate/titrate/services/store/storetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
+
+// served is the API on a store of its own.
+type served struct {
+	t    *testing.T
+	base string
+}
+
+func serve(t *testing.T, of rest.Options) served {
+	t.Helper()
+	s := rest.New(of)
+	quota.New(storetest.Open(t), nil).Register(s)
+	quotav1.RegisterAccessServiceServer(s, access.NewServer(nil))
+	handler, err := s.Handler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return served{t, server.URL}
+}
+
+// ask returns the status and the body of an answer. A body that begins with @ has no length.
+func (s served) ask(method, path, body string, headers ...string) (int, string) {
+	s.t.Helper()
+	var in io.Reader = strings.NewReader(body)
+	if rest, is := strings.CutPrefix(body, "@"); is {
+		in = io.MultiReader(strings.NewReader(rest))
+	}
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.base+path, in)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+		if name == "Host" {
+			r.Host = value
+		}
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if got := answer.Header.Get("Content-Type"); got != "application/json" {
+		s.t.Errorf("%s %s: content type %s", method, path, got)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, text); err != nil {
+		s.t.Errorf("%s %s: %v: %s", method, path, err, text)
+	}
+	return answer.StatusCode, compact.String()
+}
+
+func (s served) must(method, path, body string) string {
+	s.t.Helper()
+	status, text := s.ask(method, path, body)
+	if status != http.StatusOK {
+		s.t.Fatalf("%s %s: %d %s", method, path, status, text)
+	}
+	return text
+}
+
+// failed is the body of an error.
+type failed struct {
+	Status  int
+	Code    string
+	Message string
+	Fields  []struct{ Field, Message string }
+}
+
+// A request that is wrong is refused, with a status, a code and a sentence that says where.
+func TestWhatIsWrongIsSaid(t *testing.T) {
+	s := serve(t, rest.Options{MaxBody: 1000})
+	s.must("POST", "/v1alpha1/pools", `{"name":"pools/api","capacity":300}`)
+	s.must("POST", "/v1alpha1/tenants", `{"name":"tenants/acme"}`)
+	s.must("POST", "/v1alpha1/tenants/acme/quotas?quota_id=api", `{}`)
+	large := `{"name":"pools/b` + strings.Repeat("x", 1000) + `"}`
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		code, want         string
+	}{
+		{"POST", "/pools", "{\"name\":\"pools/b\",\n \"capactiy\":1}", 400, "INVALID_ARGUMENT",
+			`body: (line 2:2): unknown field "capactiy"`},
+		{"POST", "/pools", "{\"name\":\"pools/b\",\n oops}", 400, "INVALID_ARGUMENT", "body: line 2: invalid character"},
+		{"POST", "/pools", "{} {}", 400, "INVALID_ARGUMENT", "body: line 1"},
+		{"POST", "/pools", "", 400, "INVALID_ARGUMENT", "pool"},
+		{"POST", "/pools", `{"name":"pools/b","capacity":-1}`, 400, "INVALID_ARGUMENT", "pool.capacity: must be greater"},
+		{"POST", ":apply", `{"resources":[{"pool":{"name":"pools/b"}}]}`, 400, "INVALID_ARGUMENT",
+			"resources[0].pool.capacity: "},
+		{"POST", "/pools", `{"name":"pools/api","capacity":1}`, 409, "ALREADY_EXISTS", "pools/api"},
+		{"POST", "/tenants/x/quotas?quota_id=api", `{}`, 400, "FAILED_PRECONDITION", "tenants/x"},
+		{"DELETE", "/tenants/acme", "", 400, "FAILED_PRECONDITION", "tenants/acme"},
+		{"GET", "/pools/none", "", 404, "NOT_FOUND", "pools/none"},
+		{"PUT", "/pools/api", `{"capacity":1,"etag":"1"}`, 409, "ABORTED", "etag does not match"},
+		{"PATCH", "/pools/api", `{"capacity":1,"etag":"1"}`, 409, "ABORTED", "etag does not match"},
+		{"DELETE", "/pools/api?etag=1&force=true", "", 409, "ABORTED", "etag does not match"},
+		{"PATCH", "/pools/api", `{}`, 400, "INVALID_ARGUMENT", "no field to change; PUT"},
+		{"PATCH", "/tenants/acme", `{"etag":"1","name":"tenants/acme"}`, 400, "INVALID_ARGUMENT", "no field to change"},
+		{"PATCH", "/pools/api", ``, 400, "INVALID_ARGUMENT", "no field to change"},
+		{"PATCH", "/pools/api?pool.capacity=5", `{"alpha":1}`, 400, "INVALID_ARGUMENT",
+			`query parameter "pool.capacity": want one of updateMask, allowMissing, validateOnly`},
+		{"GET", "/pools?pagesize=1", "", 400, "INVALID_ARGUMENT", `"pagesize": want one of pageSize, pageToken`},
+		{"GET", "/pools?page_size=many", "", 400, "INVALID_ARGUMENT", "many"},
+		{"GET", "/pools?page_token=x", "", 400, "INVALID_ARGUMENT", "page_token"},
+		{"POST", ":apply?validate_only=true", `{"resources":[]}`, 400, "INVALID_ARGUMENT", "say it in the body"},
+		{"GET", "/revisions/last", "", 400, "INVALID_ARGUMENT", "revision"},
+		{"GET", "/revisions/1", "", 404, "NOT_FOUND", "1"},
+		{"GET", "/tenants/acme:why", "", 503, "UNAVAILABLE", ""},
+		{"GET", "/nothing", "", 404, "NOT_FOUND", "nothing is at /v1alpha1/nothing; /openapi.json"},
+		{"POST", "/pools/api", "{}", 405, "UNIMPLEMENTED", "POST does nothing at /v1alpha1/pools/api"},
+		{"POST", "/pools", large, 413, "INVALID_ARGUMENT", "larger than 1000 bytes"},
+		{"POST", "/pools", "@" + large, 413, "INVALID_ARGUMENT", "larger than 1000 bytes"},
+	} {
+		status, text := s.ask(c.method, "/v1alpha1"+c.path, c.body)
+		var got failed
+		if err := json.Unmarshal([]byte(text), &got); err != nil || status != c.status || got.Status != c.status ||
+			got.Code != c.code || !strings.Contains(got.Message, c.want) {
+			t.Errorf("%s %s %.80s: %d %s; want %d, %s, %s (%v)", c.method, c.path, c.body, status, text, c.status,
+				c.code, c.want, err)
+		}
+		if strings.Contains(c.want, "pool.capacity: ") &&
+			(len(got.Fields) != 1 || !strings.HasPrefix(c.want, got.Fields[0].Field)) {
+			t.Errorf("%s %s: fields %+v", c.method, c.path, got.Fields)
+		}
+	}
+	if got := s.must("GET", "/v1alpha1/pools", ""); strings.Count(got, `"capacity"`) != 1 ||
+		!strings.Contains(got, `300`) {
+		t.Errorf("something was changed: %s", got)
+	}
+}
+
+// PATCH changes what its body has: a field that is null is unset, another one stays.
+func TestPatchAndPut(t *testing.T) {
+	s := serve(t, rest.Options{MaxBody: 1000})
+	s.must("POST", "/v1alpha1/pools", `{"name":"pools/api","capacity":300,"queue":{"maxWait":"2s","delayTarget":"0.1s"}}`)
+	s.must("POST", "/v1alpha1/tenants", `{"name":"tenants/acme","weight":3,"displayName":"A"}`)
+	s.must("POST", "/v1alpha1/tenants/acme/quotas", `{"name":"tenants/acme/quotas/api","max":9,"guaranteed":5}`)
+	has := func(text string, wants ...string) {
+		t.Helper()
+		for _, want := range wants {
+			if not, is := strings.CutPrefix(want, "!"); strings.Contains(text, not) == is {
+				t.Errorf("want %s in %s", want, text)
+			}
+		}
+	}
+	has(s.must("PATCH", "/v1alpha1/pools/api", `{"queue":{"maxWait":"3s"}}`), `"maxWait":"3s"`,
+		`"delayTarget":"0.100s"`, `"capacity":300`)
+	read := s.must("GET", "/v1alpha1/tenants/acme/quotas/api", "")
+	var etag struct{ Etag string }
+	if err := json.Unmarshal([]byte(read), &etag); err != nil {
+		t.Fatal(err)
+	}
+	has(s.must("PATCH", "/v1alpha1/tenants/acme/quotas/api", fmt.Sprintf(`{"max":null,"etag":%q}`, etag.Etag)),
+		`!"max"`, `"guaranteed":5`)
+	has(s.must("PATCH", "/v1alpha1/tenants/acme?update_mask=weight", `{"weight":4,"displayName":"B"}`), `"weight":4`,
+		`"displayName":"A"`)
+	has(s.must("PUT", "/v1alpha1/tenants/acme", `{"weight":5}`), `"weight":5`, `"displayName":""`)
+	again := s.must("GET", "/v1alpha1/pools/api", "")
+	if got := s.must("PUT", "/v1alpha1/pools/api", again); !strings.Contains(got, `300`) {
+		t.Errorf("what was read, given back: %s", got)
+	}
+	if status, text := s.ask("PUT", "/v1alpha1/pools/api?validate_only=true", `{"capacity":7}`); status != 200 ||
+		strings.Contains(s.must("GET", "/v1alpha1/pools/api", ""), `"capacity":7`) {
+		t.Errorf("validate_only: %d %s", status, text)
+	}
+}
+
+// Lists come in pages, of at most 1000.
+func TestPages(t *testing.T) {
+	s := serve(t, rest.Options{MaxBody: 1 << 20})
+	var all []string
+	for i := range 1200 {
+		all = append(all, fmt.Sprintf(`{"tenant":{"name":"tenants/t%04d"}}`, i))
+	}
+	s.must("POST", "/v1alpha1:apply", `{"resources":[`+strings.Join(all, ",")+`]}`)
+	seen, pages := 0, 0
+	for token := ""; pages == 0 || token != ""; pages++ {
+		var page struct {
+			Tenants       []struct{ Name string }
+			NextPageToken string
+		}
+		if err := json.Unmarshal([]byte(s.must("GET", "/v1alpha1/tenants?page_size=5000&page_token="+token, "")),
+			&page); err != nil {
+			t.Fatal(err)
+		}
+		seen, token = seen+len(page.Tenants), page.NextPageToken
+	}
+	if seen != 1200 || pages != 2 {
+		t.Errorf("%d tenants in %d pages", seen, pages)
+	}
+}
+
+// A page of another origin changes nothing; where callers are not known it reads nothing either.
+func TestPagesOfElsewhere(t *testing.T) {
+	s := serve(t, rest.Options{MaxBody: 1000, Local: true})
+	const pool = `{"name":"pools/api","capacity":300}`
+	for _, c := range []struct {
+		method, header string
+		want           int
+	}{
+		{"POST", "Origin: http://evil.example", 403},
+		{"POST", "Sec-Fetch-Site: cross-site", 403},
+		{"GET", "Host: evil.example:7403", 403},
+		{"GET", "Host: localhost:7403", 200},
+		{"GET", "Host: [::1]", 200},
+		{"POST", "Host: localhost", 200},
+	} {
+		if status, text := s.ask(c.method, "/v1alpha1/pools", pool, c.header); status != c.want {
+			t.Errorf("%s with %s: %d %s, want %d", c.method, c.header, status, text, c.want)
+		}
+	}
+}
+
+// The document is served, and has each method of the API; a path that is not the API's is not
+// in it.
+func TestDocument(t *testing.T) {
+	var document struct {
+		Swagger     string
+		Paths       map[string]map[string]struct{ OperationID string }
+		Definitions map[string]any
+	}
+	if err := json.Unmarshal([]byte(serve(t, rest.Options{}).must("GET", "/openapi.json", "")), &document); err != nil {
+		t.Fatal(err)
+	}
+	has := map[string]bool{}
+	for path, methods := range document.Paths {
+		if !strings.HasPrefix(path, "/v1alpha1") {
+			t.Errorf("path %s", path)
+		}
+		for _, one := range methods {
+			has[one.OperationID] = true
+		}
+	}
+	for _, m := range quotav1.QuotaService_ServiceDesc.Methods {
+		if !has["QuotaService_"+m.MethodName] {
+			t.Errorf("no path does %s", m.MethodName)
+		}
+	}
+	if document.Swagger != "2.0" || document.Definitions["Error"] == nil {
+		t.Errorf("version %q, definition of errors %v", document.Swagger, document.Definitions["Error"])
+	}
+}

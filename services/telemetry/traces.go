@@ -1,0 +1,131 @@
+package telemetry
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// traceVariables are the standard variables that switch traces on.
+var traceVariables = []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"}
+
+// Change is one change of the configuration. Its trace has an ID that follows from the two
+// numbers, so that each process adds its spans to one trace without being told of it.
+type Change struct {
+	Seed     uint64 // of key hashes, one per cluster
+	Revision int64
+}
+
+// root is the span that all others of the change are children of.
+func (c Change) root() trace.SpanContext {
+	text := binary.BigEndian.AppendUint64([]byte("titrate change"), c.Seed)
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64(text, uint64(c.Revision)))
+	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(sum[:16]),
+		SpanID: trace.SpanID(sum[16:24]), TraceFlags: trace.FlagsSampled, Remote: true})
+}
+
+// Traces sends spans of changes to an OTLP receiver. Nil sends nothing. Safe for concurrent use.
+type Traces struct {
+	provider *sdktrace.TracerProvider
+	tracer   trace.Tracer
+}
+
+// OpenTraces makes the sender; nil if no receiver is configured, or the environment switches
+// traces off. It does not wait for the receiver.
+func (m Meters) OpenTraces(ctx context.Context, metrics *Metrics) (*Traces, error) {
+	if m.Endpoint == "" && !anySet(traceVariables) || !wanted() {
+		return nil, nil
+	}
+	var options []otlptracegrpc.Option
+	if m.Endpoint != "" {
+		options = append(options, otlptracegrpc.WithEndpointURL(m.Endpoint))
+	}
+	exporter, err := otlptracegrpc.New(ctx, options...)
+	if err != nil {
+		return nil, fmt.Errorf("OTLP exporter of traces for %q: %w", m.Endpoint, err)
+	}
+	q := newSpanQueue(exporter)
+	_, err = metrics.Meter("github.com/titrate/titrate/services/telemetry").Int64ObservableCounter("titrate_spans_lost",
+		metric.WithInt64Callback(func(_ context.Context, to metric.Int64Observer) error {
+			to.Observe(int64(q.lost.Load()))
+			return nil
+		}), metric.WithDescription("Spans that the OTLP receiver did not get: the queue was full, or it did not take "+
+			"them"))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(q), sdktrace.WithResource(m.resource()),
+		sdktrace.WithIDGenerator(spanIDs{}))
+	return &Traces{provider: provider, tracer: provider.Tracer("github.com/titrate/titrate/services")}, err
+}
+
+// wanted reports that the environment does not switch traces off.
+func wanted() bool {
+	exporter := os.Getenv("OTEL_TRACES_EXPORTER")
+	return !strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") && (exporter == "" || exporter == "otlp")
+}
+
+// Stored is the first span of a change: how it was stored.
+func (t *Traces) Stored(c Change, began, stored time.Time, attributes ...attribute.KeyValue) {
+	t.span(context.WithValue(context.Background(), rootKey{}, c.root()), c, "store change", began, stored, attributes)
+}
+
+// Step is a later one, of what was done because of the change.
+func (t *Traces) Step(c Change, name string, began, ended time.Time, attributes ...attribute.KeyValue) {
+	if t != nil {
+		t.span(trace.ContextWithRemoteSpanContext(context.Background(), c.root()), c, name, began, ended, attributes)
+	}
+}
+
+func (t *Traces) span(ctx context.Context, c Change, name string, began, ended time.Time,
+	attributes []attribute.KeyValue) {
+	if t == nil {
+		return
+	}
+	_, span := t.tracer.Start(ctx, name, trace.WithTimestamp(began),
+		trace.WithAttributes(append(attributes, attribute.Int64("titrate.revision", c.Revision))...))
+	span.End(trace.WithTimestamp(ended))
+}
+
+// Close sends what is left and stops; ctx bounds how long that may take.
+func (t *Traces) Close(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	if err := t.provider.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("stop traces: %w", err)
+	}
+	return nil
+}
+
+// rootKey is that of the span context which a first span is to have.
+type rootKey struct{}
+
+// spanIDs gives the first span of a change its ID, and all others random ones.
+type spanIDs struct{}
+
+// NewIDs is that of sdktrace.IDGenerator: for a span without a parent.
+func (s spanIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	if root, ok := ctx.Value(rootKey{}).(trace.SpanContext); ok {
+		return root.TraceID(), root.SpanID()
+	}
+	var id trace.TraceID
+	binary.NativeEndian.PutUint64(id[:8], rand.Uint64())
+	binary.NativeEndian.PutUint64(id[8:], rand.Uint64()|1)
+	return id, s.NewSpanID(ctx, id)
+}
+
+// NewSpanID is that of sdktrace.IDGenerator.
+func (spanIDs) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID) {
+	binary.NativeEndian.PutUint64(id[:], rand.Uint64()|1) // 0 is no ID
+	return id
+}
