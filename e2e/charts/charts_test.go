@@ -83,8 +83,8 @@ func decode(t *testing.T, rendered string) []runtime.Object {
 	return objects
 }
 
-// custom are resources of others, whose types are not Kubernetes' own.
-var custom = regexp.MustCompile(`(?m)^apiVersion: (cert-manager\.io|monitoring\.coreos\.com)/`)
+// custom are resources of others, whose types are not Kubernetes' own, and definitions of such types.
+var custom = regexp.MustCompile(`(?m)^apiVersion: (cert-manager\.io|monitoring\.coreos\.com|apiextensions\.k8s\.io)/`)
 
 func withoutComments(doc string) string {
 	var kept []string

@@ -1,4 +1,6 @@
-// Package guide runs what a document tells people to copy: its shell blocks, as they are.
+// Package guide runs what a document tells people to copy: its shell blocks, as they are, and compares what they say
+// with what the document shows ([Follow]). Its own tests read every document and check what can be checked without
+// running it: commands, configurations, links.
 package guide
 
 import (
@@ -45,8 +47,8 @@ func Blocks(t testing.TB, page, heading, language string) (all []string) {
 	return all
 }
 
-// Clone makes a directory that looks like a clone after `make build`, and one with other
-// programs, which is first in the PATH. Both are maps from names to files.
+// Clone makes a directory that looks like a clone after `make build`, docs included, and one with
+// other programs, which is first in the PATH. Both are maps from names to files.
 func Clone(t testing.TB, bin, others map[string]string) (dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ti") // short: sockets lie in it
@@ -54,6 +56,13 @@ func Clone(t testing.TB, bin, others map[string]string) (dir string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
+	docs, err := filepath.Abs("../../docs")
+	if err == nil {
+		err = os.Symlink(docs, filepath.Join(dir, "docs"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	for folder, files := range map[string]map[string]string{"bin": bin, "others": others} {
 		if err := os.Mkdir(filepath.Join(dir, folder), 0o755); err != nil {
 			t.Fatal(err)

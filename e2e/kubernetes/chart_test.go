@@ -46,7 +46,7 @@ func objects(t *testing.T, text string) (all []object) {
 	return all
 }
 
-// path is where objects of this kind are, in the object's namespace or in titrate.
+// path is where objects of this kind are: of the cluster, in the object's namespace or in titrate.
 func (o object) path() string {
 	api := "/apis/" + o.APIVersion
 	if o.APIVersion == "v1" {
@@ -55,6 +55,9 @@ func (o object) path() string {
 	kinds := strings.ToLower(o.Kind) + "s"
 	if stem, ok := strings.CutSuffix(kinds, "ys"); ok {
 		kinds = stem + "ies"
+	}
+	if o.Kind == "CustomResourceDefinition" || strings.HasPrefix(o.Kind, "Cluster") {
+		return api + "/" + kinds
 	}
 	return api + "/namespaces/" + cmp.Or(o.Metadata.Namespace, "titrate") + "/" + kinds
 }

@@ -38,7 +38,8 @@ func Documented(root string) (map[string]Metric, error) {
 	all := map[string]Metric{}
 	for _, found := range row.FindAllStringSubmatch(string(text), -1) {
 		m := Metric{Name: found[1], Kind: found[2],
-			Conditional: only.MatchString(found[4]) || strings.HasPrefix(found[1], "titrate_rls_")}
+			Conditional: only.MatchString(found[4]) || strings.HasPrefix(found[1], "titrate_rls_") ||
+				strings.HasPrefix(found[1], "titrate_operator_")}
 		for _, label := range quoted.FindAllStringSubmatch(found[3], -1) {
 			m.Labels = append(m.Labels, label[1])
 		}

@@ -10,9 +10,10 @@ import (
 func TestGuideChanges(t *testing.T) {
 	b := need(t)
 	said := guide.Run(t, b.clone(t, nil), script(t, "../../docs/changes.md", "To try it", "Apply, with a reason",
-		"Plan first", "Look back", "Go back"))
+		"Plan first", "Look back", "Go back", "Several coordinators"))
 	contains(t, said, "capacity: 300 -> 100", "exit status 1",
 		"cut-half: pools/api: capacity falls from 300.0/s to 100.0/s",
 		"tenants/bolt created", "tenants/bolt deleted (dry run)", "nobody uses it yet", "+ tenants/bolt",
-		"Rolled back to ", "tenants/bolt       1  -")
+		"Rolled back to ", "tenants/bolt       1  -",
+		"context here created: 127.0.0.1:7400, the current one", "insecure  true")
 }

@@ -51,19 +51,34 @@ func TestGuideXDS(t *testing.T) {
 	guide.CheckLimited(t, said)
 }
 
-// Envoy Gateway starts an Envoy with the module, and its policies say whose a request is.
-func TestGuideEnvoyGateway(t *testing.T) {
+// runEnvoyGateway runs a section of the guide to Envoy Gateway.
+func runEnvoyGateway(t *testing.T, heading string) string {
+	t.Helper()
 	gateway := os.Getenv("ENVOY_GATEWAY_BIN")
 	if gateway == "" {
 		t.Skip("ENVOY_GATEWAY_BIN is not set to an envoy-gateway binary; `make e2e-gateway` builds one")
 	}
 	b := need(t)
-	commands := script(t, "../../docs/envoy-gateway.md", "Standalone")
+	commands := script(t, "../../docs/envoy-gateway.md", heading)
 	if other := os.Getenv("ENVOY_VERSION"); other != "" { // that of ENVOY_BIN
 		commands = strings.ReplaceAll(commands, envoyVersion, other)
 	}
 	said := guide.Run(t, b.clone(t, map[string]string{"envoy": b.envoy, "envoy-gateway": gateway}), commands)
 	t.Log(said)
+	return said
+}
+
+// Envoy Gateway starts an Envoy with the module, and its policies say whose a request is.
+func TestGuideEnvoyGateway(t *testing.T) {
+	said := runEnvoyGateway(t, "Standalone")
 	guide.CheckLimited(t, said)
 	contains(t, said, "search 200\nsearch 200\nsearch 429\nsearch 429\n")
+}
+
+// An agent is Envoy Gateway's rate limit service: it enforces the global limits of a policy, takes a change,
+// and keeps limits and counters while Envoy Gateway is gone.
+func TestGuideEnvoyGatewayRateLimits(t *testing.T) {
+	said := runEnvoyGateway(t, "Its rate limit service")
+	contains(t, said, "     20 200\n     20 429\n", "     30 bob 200\n", "     10 bob 429\n",
+		"limits are kept\n", "bob again 429\n")
 }

@@ -14,6 +14,7 @@ func TestWorld(t *testing.T) {
 		{"upstream of unknown capacity", w.upstreamOfUnknownCapacity},
 		{"quota moves", w.quotaMoves},
 		{"identities travel", w.identitiesTravel},
+		{"trace of a change", w.traceOfAChange},
 		{"why names the limit", w.whyNamesTheLimit},
 		{"clients leave while held", w.abortWhileHeld},
 		{"strangers on the link", w.strangersOnTheLink},

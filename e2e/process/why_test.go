@@ -26,7 +26,7 @@ func (w *world) whyNamesTheLimit(t *testing.T) {
 	w.apply(limited)
 	w.inForce(t, patience)
 	const sent = 40
-	refused := 0
+	refused, id := 0, ""
 	for i := range sent {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.fronts[i%gateways], nil)
 		if err != nil {
@@ -41,6 +41,7 @@ func (w *world) whyNamesTheLimit(t *testing.T) {
 		resp.Body.Close()
 		if resp.StatusCode == http.StatusTooManyRequests {
 			refused++
+			id = resp.Header.Get("X-Request-Id")
 		}
 	}
 	if refused < sent/2 {
@@ -57,6 +58,9 @@ func (w *world) whyNamesTheLimit(t *testing.T) {
 		{"why refused --client bob", []string{`Client "bob" is not among the clients`}},
 		{"why refused --shadow", []string{"limit watched would, if it were enforced, have refused or held ",
 			"Enforcing all that is in SHADOW would have refused or held "}},
+		{"why request " + id, []string{"request " + id, " refused it (client_limit) ", `tenant "refused", client "app-7"`,
+			"Limit few lets client \"app-7\" have 0.1/s, burst 3: 0", "so it refused"}},
+		{"why request nobody", []string{"No gateway knows request"}},
 		{"why idle", []string{"idle has sent no request to a configured pool in the last minute."}},
 		{"top --once --by limit --tenant refused", []string{"refused/few "}},
 		{"top --once --by client --tenant refused", []string{"app-7 "}},

@@ -54,7 +54,8 @@ type world struct {
 	client                      *http.Client
 	etcd, upstream, coordinator *server
 	rig                         *local.Rig
-	api                         string // the coordinator's gRPC address
+	receiver                    *receiver // of traces
+	api                         string    // the coordinator's gRPC address
 	agents, envoys              []*server
 	fronts, admins, sockets     []string // by gateway: URL for requests, URL of Envoy's admin, the agent's socket
 	agentWeb                    []string // URL of the agent's admin
@@ -73,7 +74,8 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.rig.Env = []string{"TMPDIR=" + w.dir}
+	w.receiver = newReceiver(t)
+	w.rig.Env = []string{"TMPDIR=" + w.dir, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=" + w.receiver.endpoint}
 	t.Cleanup(w.rig.Close)
 	free, err := local.Addresses(5 + 4*gateways)
 	if err != nil {

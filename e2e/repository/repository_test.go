@@ -151,6 +151,7 @@ var wires = map[string][]string{
 	"cli":         {"cmd"},
 	"coordinator": {"cli", "simulate", "solve"},
 	"dev":         {"cli"},
+	"operator":    {"cli"},
 	"simulate":    {"cli"},
 	"solve":       {"cli"},
 }

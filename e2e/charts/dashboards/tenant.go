@@ -12,13 +12,17 @@ const (
 func tenant() dashboard {
 	return dashboard{name: "tenant", title: "Titrate: tenants",
 		help: "What tenants ask for and get, and which limits stop them. The coordinator has series of the tenants " +
-			"with the highest demand, agents of the first that were limited; all others are tenant _other. titrate " +
-			"why TENANT knows every tenant.",
+			"with the highest demand and of those with the highest guarantees, agents of the first that were " +
+			"limited; all others are tenant _other. titrate why TENANT knows every tenant.",
 		variables: []variable{{"tenant", "titrate_flow_demand"}, {"pool", "titrate_pool_capacity"}},
 		rows:      []row{{"Shares", tenantShares()}, {"Requests", tenantRequests()}, {"Limits", tenantLimits()}}}
 }
 
 func ofTenant(metric string) string { return most("tenant, pool", in(metric, ofTenants, ofPools)) }
+
+func guarantee(metric string) string {
+	return sum("tenant, pool", rate(in(metric, ofTenants, ofPools)))
+}
 
 func tenantShares() []panel {
 	return []panel{
@@ -31,6 +35,10 @@ func tenantShares() []panel {
 		{"Part of the demand that is admitted", "100 % is all that the tenant asks for.", part, lines, []query{
 			{"{{tenant}} {{pool}}", "clamp_max(" + ofTenant("titrate_flow_admitted") + " / " +
 				ofTenant("titrate_flow_demand") + ", 1)"}}},
+		{"Part of the guarantee that is admitted", "Of tenants with a guarantee: what is admitted, as a part of what " +
+			"the guarantee entitles to, which is the guarantee, or the demand if that is less. 100 %: it is kept.",
+			part, lines, []query{{"{{tenant}} {{pool}}", "clamp_max(" + guarantee("titrate_flow_cost_admitted_total") +
+				" / (" + guarantee("titrate_flow_cost_guaranteed_total") + " > 0), 1)"}}},
 	}
 }
 
