@@ -30,7 +30,7 @@ MODULES := control lab papers proto envoy-filter services e2e
 GO_SRC  := $(shell find control papers proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo pictures dev test verify race lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet observe containers images release envoy older-envoys e2e-gateway e2e-k8s check-go standalone clean
+.PHONY: help build demo pictures dev test docs-check verify race lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet observe containers images release envoy older-envoys e2e-gateway e2e-k8s check-go standalone clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,10 @@ test: build envoy images $(RATELIMIT) ## all tests: laws, services, real Envoy, 
 	@tools/sh/need.sh redis-server promtool
 	@cd e2e && RATELIMIT_BIN=$(RATELIMIT) TITRATE_E2E=1 TITRATE_CONTAINERS=1 go test -count=1 -p 1 -timeout 20m ./...
 
+docs-check: build envoy ## follows the tutorial and the how-tos with real Envoys; commands, configurations and links of all documents
+	@cd services && go test -count=1 ./cmd/reference
+	@cd e2e && TITRATE_E2E=1 go test -count=1 ./guide && TITRATE_E2E=1 go test -count=1 -run '^TestTutorial$$|^TestHowTos$$|^TestGuideChanges$$|^TestGuideStatic$$|^TestGuideXDS$$' ./process
+
 race: build envoy ## the tests that have no C boundary, under the race detector
 	@cd control && go test -race ./...
 	@cd control && go test -race -tags lockrank -run 'Stress|Locks|Flipping|Beside' ./limiter/...
@@ -99,12 +103,13 @@ verify: test race ## test, race, and the long suites: older Envoys, fuzzing, com
 lint: check-go ## golangci-lint in every module, shell syntax
 	@tools/sh/lint.sh $(MODULES)
 
-generate: check-go ## Go from the protos, after buf lint; the chart's schema and README from its values.yaml; dashboards
+generate: check-go ## Go, HTTP gateway and OpenAPI from the protos, after buf lint; the chart's schema and README; dashboards; docs/configuration.md, docs/cli.md
 	@bash proto/generate.sh
+	@cd services && go run ./cmd/reference
 	@cd e2e && go run ./charts/reference && go run ./charts/dashboards
 
 check-generated: generate
-	@git diff --exit-code --stat -- proto charts docs/observe.md || { echo 'generated code is out of date: run `make generate` and commit'; exit 1; }
+	@git diff --exit-code --stat -- proto services/rest charts docs/observe.md docs/configuration.md docs/cli.md || { echo 'generated code is out of date: run `make generate` and commit'; exit 1; }
 
 standalone: check-go # every module builds without the workspace
 	@for m in $(MODULES); do echo "GOWORK=off go build ./$$m"; (cd $$m && GOWORK=off go build ./... && GOWORK=off go vet ./...) || exit 1; done
@@ -135,7 +140,7 @@ $(APISERVER):
 	@tools/sh/kube-apiserver.sh $@
 
 e2e-gateway: build $(GATEWAY_ENVOYS:%=$(CACHE)/envoy-%/envoy) $(CACHE)/envoy-gateway-$(GATEWAY)/envoy-gateway ## docs/envoy-gateway.md with a real Envoy Gateway, which is built once, in five minutes
-	@for v in $(GATEWAY_ENVOYS); do (cd e2e && TITRATE_E2E=1 ENVOY_GATEWAY_BIN=$(CACHE)/envoy-gateway-$(GATEWAY)/envoy-gateway ENVOY_BIN=$(CACHE)/envoy-$$v/envoy ENVOY_VERSION=$$v go test -count=1 -run '^TestGuideEnvoyGateway$$' -v ./process) || exit 1; done
+	@for v in $(GATEWAY_ENVOYS); do (cd e2e && TITRATE_E2E=1 ENVOY_GATEWAY_BIN=$(CACHE)/envoy-gateway-$(GATEWAY)/envoy-gateway ENVOY_BIN=$(CACHE)/envoy-$$v/envoy ENVOY_VERSION=$$v go test -count=1 -run '^TestGuideEnvoyGateway' -v ./process) || exit 1; done
 
 $(CACHE)/envoy-gateway-%/envoy-gateway:
 	@tools/sh/envoy-gateway.sh $* $@
