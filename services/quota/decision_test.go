@@ -29,7 +29,8 @@ func TestFindDecisions(t *testing.T) {
 			"Gateway gw-1 refused it (client_limit) 14 s ago.",
 			`tenant "acme", client "app-7", to pool "api", with a cost of 2`,
 			`Limit per-client lets client "app-7" have 3.0/s, burst 3: 0.25 was free, so it refused (enough after 250ms).`,
-			"40 was free, enough for the request.", "0 was free, 1.98 taken beyond it, too little for one request more; it is in SHADOW.",
+			"40 was free, enough for the request.", "0 was free, 1.98 taken beyond it, ",
+			"too little for one request more; it is in SHADOW.",
 			"was not asked: the limit came first.", "may pass after 1s."}},
 		"share": {&quotav1.Decision{Refused: true, Reason: "queue_timeout", Limit: "tenant-share", Limits: limits[1:2],
 			Share: share, Waited: durationpb.New(480 * time.Millisecond)}, []string{
