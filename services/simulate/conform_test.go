@@ -72,12 +72,12 @@ func TestConformance(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := eventful()
 			report := progress{passes: 2}
-			truth, err := rehearse(context.Background(), s, &report)
+			reference, err := rehearse(context.Background(), s, &report)
 			if err != nil {
 				t.Fatal(err)
 			}
 			make, w := watch(t, c.make)
-			x, err := perform(context.Background(), s, contender{c.name, make}, truth, false, &report)
+			x, err := perform(context.Background(), s, contender{c.name, make}, reference, false, &report)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -34,12 +34,12 @@ func (rule) Advance(time.Duration)  {}
 func ruled(t *testing.T, s *scenario.Scenario, decide func(r *traffic.Request) limiter.Reason) measure.System {
 	t.Helper()
 	report := progress{passes: 2}
-	truth, err := rehearse(context.Background(), s, &report)
+	reference, err := rehearse(context.Background(), s, &report)
 	if err != nil {
 		t.Fatal(err)
 	}
 	make := func(stage system.Stage) (system.System, error) { return rule{stage, decide}, nil }
-	x, err := perform(context.Background(), s, contender{"rule", make}, truth, true, &report)
+	x, err := perform(context.Background(), s, contender{"rule", make}, reference, true, &report)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestFiguresOfOpen(t *testing.T) {
 	}
 }
 
-// The central bucket is the truth: nothing is wrong with it.
+// The central bucket is the reference: nothing is wrong with it.
 func TestFiguresOfCentral(t *testing.T) {
 	s := limited(3, 20*time.Second, 100, 50, scenario.Poisson(150), scenario.Route{})
 	s.Events = []scenario.Event{applied(10*time.Second, limit("acme", "each", 30, 5))}

@@ -43,13 +43,13 @@ func Run(ctx context.Context, s *scenario.Scenario, o Options) (*Result, error) 
 		return nil, err
 	}
 	report := progress{tell: o.Progress, passes: 1 + len(contenders)}
-	truth, err := rehearse(ctx, s, &report)
+	reference, err := rehearse(ctx, s, &report)
 	if err != nil {
 		return nil, err
 	}
 	r := outline(s)
 	for _, c := range contenders {
-		played, err := perform(ctx, s, c, truth, o.Series, &report)
+		played, err := perform(ctx, s, c, reference, o.Series, &report)
 		if err != nil {
 			return nil, err
 		}
@@ -87,41 +87,41 @@ func outline(s *scenario.Scenario) *Result {
 }
 
 // rehearse plays the requests to nobody, to know what is wanted.
-func rehearse(ctx context.Context, s *scenario.Scenario, report *progress) (*measure.Truth, error) {
+func rehearse(ctx context.Context, s *scenario.Scenario, report *progress) (*measure.Reference, error) {
 	p := newPass(s, report)
-	truth := measure.NewTruth(p.s, p.cast)
+	reference := measure.NewReference(p.s, p.cast)
 	err := p.play(ctx, hooks{
-		offer:   func(_ int, r *traffic.Request) { truth.Request(r) },
-		before:  truth.Advance,
-		changed: truth.Changed,
+		offer:   func(_ int, r *traffic.Request) { reference.Request(r) },
+		before:  reference.Advance,
+		changed: reference.Changed,
 	})
-	truth.Finish()
-	return truth, err
+	reference.Finish()
+	return reference, err
 }
 
 // perform plays a system.
-func perform(ctx context.Context, s *scenario.Scenario, c contender, truth *measure.Truth, series bool,
+func perform(ctx context.Context, s *scenario.Scenario, c contender, reference *measure.Reference, series bool,
 	report *progress) (measure.System, error) {
 	p := newPass(s, report)
-	tape := truth.Record(p.cast)
-	played, err := c.make(system.Stage{Scenario: p.s, Cast: p.cast, Up: slices.Clone(p.up), Answer: tape.Answer})
+	recorded := reference.Record(p.cast)
+	played, err := c.make(system.Stage{Scenario: p.s, Cast: p.cast, Up: slices.Clone(p.up), Answer: recorded.Answer})
 	if err != nil {
 		return measure.System{}, fmt.Errorf("%s: %w", c.name, err)
 	}
 	err = p.play(ctx, hooks{
 		offer: func(id int, r *traffic.Request) {
-			tape.Offered(id, r)
+			recorded.Offered(id, r)
 			played.Offer(id, r)
-			tape.Unanswered()
+			recorded.Unanswered()
 		},
 		before:  played.Advance,
-		changed: func() { tape.Changed(p.now) },
+		changed: func() { recorded.Changed(p.now) },
 		happen:  played.Happen,
 	})
 	if err != nil {
 		return measure.System{}, err
 	}
-	result := tape.Finish(c.name, series)
+	result := recorded.Finish(c.name, series)
 	if t, ok := played.(system.Talker); ok {
 		result.Gossip = measure.NewGossip(t.Sent())
 	}

@@ -145,7 +145,7 @@ func TestStaticNeverExceeds(t *testing.T) {
 	})
 }
 
-// Central is the truth, a round trip later.
+// Central is the reference, a round trip later.
 func TestCentralIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := play(t, "central", fmt.Sprintf(`- {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/t}

@@ -2,7 +2,7 @@
 //
 // # Model
 //
-// The truth is what one central, exact and instant system would do with the same
+// The reference is what one central, exact and instant system would do with the same
 // requests. For a limited key that is one token bucket, whose decisions the traffic
 // carries. For a flow (a tenant's use of a pool) it is the weighted max-min share
 // of what its clients want within their limits: its entitlement.

@@ -13,7 +13,7 @@ import (
 const enough = 50
 
 // Finish ends the recording and gives the figures.
-func (p *Tape) Finish(name string, series bool) System {
+func (p *Recorder) Finish(name string, series bool) System {
 	p.Unanswered()
 	s := System{Name: name, Requests: p.all.requests(), Waits: p.all.waits.result(), Settling: p.settling(),
 		Pools: []Pool{}, Flows: []Flow{}, Keys: []Key{}}
@@ -32,7 +32,7 @@ func (p *Tape) Finish(name string, series bool) System {
 	return s
 }
 
-func (t *tally) requests() Requests {
+func (t *counters) requests() Requests {
 	r := Requests{Offered: t.offer, Admitted: t.counts[system.Admitted], Marked: t.marked,
 		Rejected:  t.counts[system.Rejected],
 		Abandoned: t.counts[system.Abandoned], Lost: t.counts[system.Lost]}
@@ -48,9 +48,9 @@ func (t *tally) requests() Requests {
 	return r
 }
 
-func (p *Tape) pool(i int) Pool {
-	truth, tape := &p.t.pools[i], &p.pools[i]
-	out := Pool{Pool: truth.name, HighestSecond: tape.worst.highest, WorstExcess: max(0, tape.worst.excess)}
+func (p *Recorder) pool(i int) Pool {
+	reference, recorded := &p.t.pools[i], &p.pools[i]
+	out := Pool{Pool: reference.name, HighestSecond: recorded.worst.highest, WorstExcess: max(0, recorded.worst.excess)}
 	var seconds, capacity, wanted, wantedCapacity float64
 	for at, ph := range p.t.phases {
 		if !ph.judged {
@@ -58,13 +58,13 @@ func (p *Tape) pool(i int) Pool {
 		}
 		span := ph.seconds()
 		seconds += span
-		capacity += truth.capacity[at] * span
-		out.Demand += truth.demand[at] * span
-		out.Admitted += tape.served[at]
-		if truth.demand[at] >= truth.capacity[at]*(1+margin) {
+		capacity += reference.capacity[at] * span
+		out.Demand += reference.demand[at] * span
+		out.Admitted += recorded.served[at]
+		if reference.demand[at] >= reference.capacity[at]*(1+margin) {
 			out.WantedSeconds += span
-			wanted += tape.served[at]
-			wantedCapacity += truth.capacity[at] * span
+			wanted += recorded.served[at]
+			wantedCapacity += reference.capacity[at] * span
 		}
 	}
 	out.Capacity, out.Demand, out.Admitted = capacity/seconds, out.Demand/seconds, out.Admitted/seconds
@@ -80,10 +80,11 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-func (p *Tape) flow(i int) Flow {
-	truth, tape := &p.t.flows[i], &p.flows[i]
-	out := Flow{Tenant: truth.tenant, Pool: truth.pool, Requests: tape.requests(), Waits: tape.waits.result(),
-		Weight: p.t.s.InForce.Quota(truth.tenant, truth.pool).Weight, Wrongful: tape.wrongful, LeastServed: 1}
+func (p *Recorder) flow(i int) Flow {
+	reference, recorded := &p.t.flows[i], &p.flows[i]
+	out := Flow{Tenant: reference.tenant, Pool: reference.pool, Requests: recorded.requests(),
+		Waits:  recorded.waits.result(),
+		Weight: p.t.s.InForce.Quota(reference.tenant, reference.pool).Weight, Wrongful: recorded.wrongful, LeastServed: 1}
 	var seconds float64
 	for at, ph := range p.t.phases {
 		if !ph.judged {
@@ -91,24 +92,24 @@ func (p *Tape) flow(i int) Flow {
 		}
 		span := ph.seconds()
 		seconds += span
-		out.Demand += truth.rates[at] * span
-		out.Entitlement += truth.fair[at] * span
-		served := p.t.sum(tape.served, ph.from, ph.to)
+		out.Demand += reference.rates[at] * span
+		out.Entitlement += reference.fair[at] * span
+		served := p.t.sum(recorded.served, ph.from, ph.to)
 		out.Served += served
-		if due := truth.fair[at] * span; due >= enough {
+		if due := reference.fair[at] * span; due >= enough {
 			out.LeastServed = min(out.LeastServed, served/due)
 		}
-		if truth.saturated[at] {
-			p.judge(&out, truth.fair[at], tape.served, ph)
+		if reference.saturated[at] {
+			p.judge(&out, reference.fair[at], recorded.served, ph)
 		}
 	}
-	out.Wanted, out.Demand, out.Entitlement, out.Served = truth.wanted/seconds, out.Demand/seconds,
+	out.Wanted, out.Demand, out.Entitlement, out.Served = reference.wanted/seconds, out.Demand/seconds,
 		out.Entitlement/seconds, out.Served/seconds
 	return out
 }
 
 // judge takes in how far a saturated flow is off in the settled part of a phase.
-func (p *Tape) judge(out *Flow, fair float64, served []float64, ph phase) {
+func (p *Recorder) judge(out *Flow, fair float64, served []float64, ph phase) {
 	first, after := p.t.within(ph.settled(), ph.to)
 	span := float64(after-first) * p.t.bin.Seconds()
 	due := fair * span
@@ -126,7 +127,7 @@ func (p *Tape) judge(out *Flow, fair float64, served []float64, ph phase) {
 }
 
 // sum is what bins hold between two times; bins cut by them count in part.
-func (t *Truth) sum(bins []float64, from, to time.Duration) float64 {
+func (t *Reference) sum(bins []float64, from, to time.Duration) float64 {
 	total := 0.0
 	for i := t.binOf(from); i < t.bins && time.Duration(i)*t.bin < to; i++ {
 		start, end := time.Duration(i)*t.bin, time.Duration(i+1)*t.bin
@@ -136,14 +137,14 @@ func (t *Truth) sum(bins []float64, from, to time.Duration) float64 {
 	return total
 }
 
-func (p *Tape) key(i int) Key {
-	truth, tape, k := &p.t.keys[i], &p.keys[i], &p.cast.Keys[i]
+func (p *Recorder) key(i int) Key {
+	reference, recorded, k := &p.t.keys[i], &p.keys[i], &p.cast.Keys[i]
 	out := Key{Tenant: k.Tenant, Limit: k.Limit, Client: k.Client, Rate: k.Rate, Burst: k.Burst,
-		Offered: truth.offered, Admitted: tape.admitted, Central: truth.central, Rejected: tape.rejected,
-		WorstExcess: max(-k.Burst, tape.worst.excess), HighestSecond: tape.worst.highest,
-		AboveSeconds: truth.aboveSeconds, AboveMean: ratio(tape.above, truth.aboveSeconds),
-		AboveCentral: ratio(truth.aboveCentral, truth.aboveSeconds),
-		Within:       truth.within, Wrongful: tape.wrongful,
-		WrongfulShare: ratio(float64(tape.wrongful), float64(truth.within))}
+		Offered: reference.offered, Admitted: recorded.admitted, Central: reference.central, Rejected: recorded.rejected,
+		WorstExcess: max(-k.Burst, recorded.worst.excess), HighestSecond: recorded.worst.highest,
+		AboveSeconds: reference.aboveSeconds, AboveMean: ratio(recorded.above, reference.aboveSeconds),
+		AboveCentral: ratio(reference.aboveCentral, reference.aboveSeconds),
+		Within:       reference.within, Wrongful: recorded.wrongful,
+		WrongfulShare: ratio(float64(recorded.wrongful), float64(reference.within))}
 	return out
 }

@@ -49,14 +49,14 @@ func TestPhases(t *testing.T) {
 }
 
 func TestSumOfBins(t *testing.T) {
-	truth := &Truth{plan: plan{bin: 100 * time.Millisecond, bins: 10}}
+	reference := &Reference{plan: plan{bin: 100 * time.Millisecond, bins: 10}}
 	bins := []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
 	for _, c := range []struct {
 		from, to time.Duration
 		want     float64
 	}{{0, time.Second, 55}, {100 * time.Millisecond, 300 * time.Millisecond, 5},
 		{150 * time.Millisecond, 250 * time.Millisecond, 2.5}, {0, 0, 0}} {
-		if got := truth.sum(bins, c.from, c.to); math.Abs(got-c.want) > 1e-9 {
+		if got := reference.sum(bins, c.from, c.to); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%v to %v: %v, want %v", c.from, c.to, got, c.want)
 		}
 	}

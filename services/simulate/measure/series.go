@@ -6,7 +6,7 @@ import "time"
 const mostPoints = 600
 
 // series joins bins to at most mostPoints points.
-func (p *Tape) series() *Series {
+func (p *Recorder) series() *Series {
 	t := p.t
 	each := (t.bins + mostPoints - 1) / mostPoints
 	each = max(each, int(100*time.Millisecond/t.bin))

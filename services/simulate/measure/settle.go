@@ -25,7 +25,7 @@ type quantity struct {
 
 // settling finds, for each event, when all quantities stayed close to what they
 // should be.
-func (p *Tape) settling() []Settling {
+func (p *Recorder) settling() []Settling {
 	out := []Settling{}
 	quantities := p.quantities()
 	for i := range p.t.events {
@@ -42,7 +42,7 @@ func (p *Tape) settling() []Settling {
 	return out
 }
 
-func (p *Tape) settle(from, until time.Duration, what string, quantities []quantity) Settling {
+func (p *Recorder) settle(from, until time.Duration, what string, quantities []quantity) Settling {
 	first, after := p.t.within(from, until)
 	width := max(1, int(window/p.t.bin))
 	s := Settling{AtSeconds: from.Seconds(), What: what}
@@ -66,7 +66,7 @@ func (p *Tape) settle(from, until time.Duration, what string, quantities []quant
 
 // lastOff is the bin after the last window in [first, after) that is off; −1 if
 // none is.
-func (p *Tape) lastOff(q *quantity, first, after, width int) int {
+func (p *Recorder) lastOff(q *quantity, first, after, width int) int {
 	for end := after; end-width >= first; end-- {
 		var got, due, noise float64
 		judged := true
@@ -86,7 +86,7 @@ func (p *Tape) lastOff(q *quantity, first, after, width int) int {
 func never(int) float64 { return 0 }
 
 // quantities are pools that are wanted whole, saturated flows, and limits.
-func (p *Tape) quantities() []quantity {
+func (p *Recorder) quantities() []quantity {
 	t := p.t
 	step := t.bin.Seconds()
 	phases := make([]int, t.bins)
@@ -119,7 +119,7 @@ func (p *Tape) quantities() []quantity {
 
 // crowded tells that a tenant is saturated somewhere: then its limits are not what
 // holds it.
-func (t *Truth) crowded(tenant string, phase int) bool {
+func (t *Reference) crowded(tenant string, phase int) bool {
 	for i := range t.flows {
 		if t.flows[i].tenant == tenant && t.flows[i].saturated[phase] {
 			return true
@@ -130,7 +130,7 @@ func (t *Truth) crowded(tenant string, phase int) bool {
 
 // poolQuantity is all that is served from a pool. What the unsaturated flows in it
 // want comes at random.
-func (p *Tape) poolQuantity(i int, phases []int, step float64) quantity {
+func (p *Recorder) poolQuantity(i int, phases []int, step float64) quantity {
 	t := p.t
 	pool := &t.pools[i]
 	got, noise := make([]float64, t.bins), make([]float64, len(t.phases))

@@ -11,18 +11,18 @@ import (
 	"github.com/titrate/titrate/services/simulate/traffic"
 )
 
-// Truth is what was asked for in a run, and what each should get of it. It is made
+// Reference is what was asked for in a run, and what each should get of it. It is made
 // in one pass over the requests, before any system plays; then it only reads.
-type Truth struct {
+type Reference struct {
 	plan
 	s    *scenario.Scenario // as the pass has it: follows the events
 	cast *traffic.Cast      // as the pass has it
 	at   int                // phase
 
-	flows  []flowTruth
-	pools  []poolTruth
-	limits []limitTruth
-	keys   []keyTruth
+	flows  []flowReference
+	pools  []poolReference
+	limits []limitReference
+	keys   []keyReference
 	gates  [][]float64 // offered cost by gateway and bin
 
 	limitOf []int // by key: place in limits
@@ -30,8 +30,8 @@ type Truth struct {
 	flowOf  []int // by client: place in flows
 }
 
-// flowTruth is a flow: what it wants, and per phase what it is entitled to.
-type flowTruth struct {
+// flowReference is a flow: what it wants, and per phase what it is entitled to.
+type flowReference struct {
 	tenant, pool string
 	wanted       float64   // cost after the warm-up
 	demand       []float64 // cost per bin that limits let pass
@@ -41,14 +41,14 @@ type flowTruth struct {
 	largest      float64   // cost of a request
 }
 
-type poolTruth struct {
+type poolReference struct {
 	name     string
 	capacity []float64 // by phase
 	demand   []float64 // by phase, units/s
 }
 
-// limitTruth is a limit with all its keys.
-type limitTruth struct {
+// limitReference is a limit with all its keys.
+type limitReference struct {
 	tenant, limit    string
 	offered, central []float64 // cost per bin
 	rate             []float64 // by phase: sum over keys
@@ -56,8 +56,8 @@ type limitTruth struct {
 	largest          float64
 }
 
-// keyTruth is one key.
-type keyTruth struct {
+// keyReference is one key.
+type keyReference struct {
 	offered, central, within int // requests
 	phase, phaseCentral      float64
 	above                    []bool // by phase, as far as there is any; shorter: false
@@ -66,10 +66,10 @@ type keyTruth struct {
 	largest                  float64
 }
 
-// NewTruth begins the pass over a scenario and its cast, both of which follow the
+// NewReference begins the pass over a scenario and its cast, both of which follow the
 // events.
-func NewTruth(s *scenario.Scenario, cast *traffic.Cast) *Truth {
-	t := &Truth{s: s, cast: cast}
+func NewReference(s *scenario.Scenario, cast *traffic.Cast) *Reference {
+	t := &Reference{s: s, cast: cast}
 	places := map[[2]string]int{}
 	for _, k := range cast.Keys {
 		id := [2]string{k.Tenant, k.Limit}
@@ -77,19 +77,19 @@ func NewTruth(s *scenario.Scenario, cast *traffic.Cast) *Truth {
 		if !ok {
 			at = len(t.limits)
 			places[id] = at
-			t.limits = append(t.limits, limitTruth{tenant: k.Tenant, limit: k.Limit})
+			t.limits = append(t.limits, limitReference{tenant: k.Tenant, limit: k.Limit})
 		}
 		t.limitOf = append(t.limitOf, at)
 	}
 	t.plan = newPlan(s, 2*len(cast.Flows)+4*len(t.limits)+2*len(cast.Gateways)+len(s.InForce.Allocation.Pools))
-	t.keys = make([]keyTruth, len(cast.Keys))
+	t.keys = make([]keyReference, len(cast.Keys))
 	for i := range t.limits {
 		l := &t.limits[i]
 		l.offered, l.central = make([]float64, t.bins), make([]float64, t.bins)
 		l.rate, l.above = make([]float64, len(t.phases)), make([]bool, len(t.phases))
 	}
 	for _, p := range s.InForce.Allocation.Pools {
-		t.pools = append(t.pools, poolTruth{name: p.Name, capacity: make([]float64, len(t.phases)),
+		t.pools = append(t.pools, poolReference{name: p.Name, capacity: make([]float64, len(t.phases)),
 			demand: make([]float64, len(t.phases))})
 	}
 	t.addFlows()
@@ -101,7 +101,7 @@ func NewTruth(s *scenario.Scenario, cast *traffic.Cast) *Truth {
 	return t
 }
 
-func (t *Truth) addFlows() {
+func (t *Reference) addFlows() {
 	flows := t.cast.Flows
 	if len(t.pools) == 0 { // without pools a tenant is a flow of its own
 		for _, tenant := range slices.Sorted(maps.Keys(t.s.InForce.Allocation.Tenants)) {
@@ -110,7 +110,7 @@ func (t *Truth) addFlows() {
 	}
 	for _, f := range flows {
 		n := len(t.phases)
-		t.flows = append(t.flows, flowTruth{tenant: f.Tenant, pool: f.Pool, demand: make([]float64, t.bins),
+		t.flows = append(t.flows, flowReference{tenant: f.Tenant, pool: f.Pool, demand: make([]float64, t.bins),
 			rates: make([]float64, n), fair: make([]float64, n), saturated: make([]bool, n)})
 		pool := -1
 		for i := range t.pools {
@@ -124,7 +124,7 @@ func (t *Truth) addFlows() {
 
 // placeClients finds each client's flow. There is one: without pools each tenant
 // is a flow, with pools each client names one.
-func (t *Truth) placeClients() {
+func (t *Reference) placeClients() {
 	places := map[traffic.Flow]int{}
 	for i := range t.flows {
 		places[traffic.Flow{Tenant: t.flows[i].tenant, Pool: t.flows[i].pool}] = i
@@ -136,7 +136,7 @@ func (t *Truth) placeClients() {
 }
 
 // note takes down what is configured in the phase that begins.
-func (t *Truth) note() {
+func (t *Reference) note() {
 	for i := range t.pools {
 		t.pools[i].capacity[t.at] = t.s.Serves(t.s.InForce.Allocation.Pools[i])
 	}
@@ -149,7 +149,7 @@ func (t *Truth) note() {
 }
 
 // Request takes in the next request.
-func (t *Truth) Request(r *traffic.Request) {
+func (t *Reference) Request(r *traffic.Request) {
 	t.Advance(r.At)
 	bin := t.binOf(r.At)
 	t.gates[r.Gateway][bin] += r.Cost
@@ -167,7 +167,7 @@ func (t *Truth) Request(r *traffic.Request) {
 	}
 }
 
-func (t *Truth) count(key, bin int, r *traffic.Request) {
+func (t *Reference) count(key, bin int, r *traffic.Request) {
 	k, l := &t.keys[key], &t.limits[t.limitOf[key]]
 	k.offered++
 	k.phase += r.Cost
@@ -185,7 +185,7 @@ func (t *Truth) count(key, bin int, r *traffic.Request) {
 
 // Advance tells that all requests before now were told. Call it at an event before
 // the scenario changes, and with Changed after.
-func (t *Truth) Advance(now time.Duration) {
+func (t *Reference) Advance(now time.Duration) {
 	for t.at+1 < len(t.phases) && now >= t.phases[t.at].to {
 		t.closeKeys()
 		t.at++
@@ -194,10 +194,10 @@ func (t *Truth) Advance(now time.Duration) {
 }
 
 // Changed tells that the scenario and the cast have new numbers.
-func (t *Truth) Changed() { t.note() }
+func (t *Reference) Changed() { t.note() }
 
 // closeKeys settles which keys were above their rate in the phase that ends.
-func (t *Truth) closeKeys() {
+func (t *Reference) closeKeys() {
 	seconds := t.phases[t.at].seconds()
 	for i := range t.keys {
 		k := &t.keys[i]
@@ -215,14 +215,14 @@ func (t *Truth) closeKeys() {
 }
 
 // isAbove tells that more than its rate was wanted of a key in a phase.
-func (k *keyTruth) isAbove(phase int) bool { return phase < len(k.above) && k.above[phase] }
+func (k *keyReference) isAbove(phase int) bool { return phase < len(k.above) && k.above[phase] }
 
 // margin is by how much more than it can get a flow or key must want to count as
 // saturated: less is noise.
 const margin = .02
 
 // Finish ends the pass: entitlements are filled.
-func (t *Truth) Finish() {
+func (t *Reference) Finish() {
 	t.Advance(t.end)
 	t.closeKeys()
 	for i := range t.flows {
@@ -243,7 +243,7 @@ func (t *Truth) Finish() {
 }
 
 // fill gives each flow of a pool its entitlement in a phase.
-func (t *Truth) fill(pool, phase int) {
+func (t *Reference) fill(pool, phase int) {
 	p := &t.s.InForce.Allocation.Pools[pool]
 	shared := judge.Pool{Capacity: t.pools[pool].capacity[phase], Guarantee: p.Guarantee}
 	if p.Sharing == allocation.Proportional {

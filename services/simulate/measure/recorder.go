@@ -8,10 +8,10 @@ import (
 	"github.com/titrate/titrate/services/simulate/traffic"
 )
 
-// Tape records what a system answers. Tell it each request before the system, and
+// Recorder records what a system answers. Tell it each request before the system, and
 // each answer as it comes.
-type Tape struct {
-	t    *Truth
+type Recorder struct {
+	t    *Reference
 	cast *traffic.Cast // as this pass has it
 
 	id      int
@@ -19,16 +19,16 @@ type Tape struct {
 	open    bool // the current one has no answer yet
 	waiting map[int]traffic.Request
 
-	all   tally
-	flows []flowTape
-	pools []poolTape
-	keys  []keyTape
+	all   counters
+	flows []flowRecord
+	pools []poolRecord
+	keys  []keyRecord
 	gates [][]float64 // admitted cost by gateway and bin
 	limit [][]float64 // admitted cost by limit and bin
 }
 
-// tally counts requests and waits.
-type tally struct {
+// counters are of requests and waits.
+type counters struct {
 	counts [system.Fates]int
 	offer  int
 	marked int
@@ -36,27 +36,27 @@ type tally struct {
 	waits  waits
 }
 
-type flowTape struct {
-	tally
+type flowRecord struct {
+	counters
 	served   []float64 // cost by bin
 	wrongful int
 }
 
-type poolTape struct {
+type poolRecord struct {
 	worst  worst
 	served []float64 // cost by phase
 }
 
-type keyTape struct {
+type keyRecord struct {
 	worst                        worst
 	admitted, rejected, wrongful int
 	above                        float64 // cost admitted in phases above the rate
 }
 
-// Record begins a tape for a system that plays with this cast.
-func (t *Truth) Record(cast *traffic.Cast) *Tape {
-	p := &Tape{t: t, cast: cast, waiting: map[int]traffic.Request{}, flows: make([]flowTape, len(t.flows)),
-		pools: make([]poolTape, len(t.pools)), keys: make([]keyTape, len(t.keys))}
+// Record begins a recorder for a system that plays with this cast.
+func (t *Reference) Record(cast *traffic.Cast) *Recorder {
+	p := &Recorder{t: t, cast: cast, waiting: map[int]traffic.Request{}, flows: make([]flowRecord, len(t.flows)),
+		pools: make([]poolRecord, len(t.pools)), keys: make([]keyRecord, len(t.keys))}
 	for i := range p.pools {
 		p.pools[i].worst = newWorst()
 	}
@@ -80,7 +80,7 @@ func (t *Truth) Record(cast *traffic.Cast) *Tape {
 }
 
 // Changed tells that the cast has new numbers from now on, or a pool.
-func (p *Tape) Changed(now time.Duration) {
+func (p *Recorder) Changed(now time.Duration) {
 	for i := range p.keys {
 		k := &p.cast.Keys[i]
 		if l := &p.keys[i].worst.level; l.Rate != k.Rate || l.Burst != k.Burst {
@@ -94,7 +94,7 @@ func (p *Tape) Changed(now time.Duration) {
 }
 
 // Offered tells of the request that the system is about to be offered.
-func (p *Tape) Offered(id int, r *traffic.Request) {
+func (p *Recorder) Offered(id int, r *traffic.Request) {
 	p.Unanswered()
 	p.id, p.current, p.open = id, *r, true
 	p.all.offer++
@@ -102,14 +102,14 @@ func (p *Tape) Offered(id int, r *traffic.Request) {
 }
 
 // Unanswered tells that the offer is over: without an answer the request waits.
-func (p *Tape) Unanswered() {
+func (p *Recorder) Unanswered() {
 	if p.open {
 		p.waiting[p.id], p.open = p.current, false
 	}
 }
 
 // Answer takes in an answer. One without a question is ignored.
-func (p *Tape) Answer(a system.Answer) {
+func (p *Recorder) Answer(a system.Answer) {
 	r, ok := p.current, p.open
 	if p.open && a.ID == p.id {
 		p.open = false
@@ -132,7 +132,7 @@ func (p *Tape) Answer(a system.Answer) {
 	}
 }
 
-func (t *tally) count(a system.Answer, waited time.Duration, judged bool) {
+func (t *counters) count(a system.Answer, waited time.Duration, judged bool) {
 	t.counts[a.Fate]++
 	switch {
 	case a.Fate == system.Rejected && int(a.Reason) < len(t.reason):
@@ -147,7 +147,7 @@ func (t *tally) count(a system.Answer, waited time.Duration, judged bool) {
 	}
 }
 
-func (p *Tape) admitted(now time.Duration, r *traffic.Request, c *traffic.Client, flow int) {
+func (p *Recorder) admitted(now time.Duration, r *traffic.Request, c *traffic.Client, flow int) {
 	phase := p.t.phaseOf(now)
 	bin := p.t.binOf(now)
 	p.gates[r.Gateway][bin] += r.Cost
@@ -167,7 +167,7 @@ func (p *Tape) admitted(now time.Duration, r *traffic.Request, c *traffic.Client
 	}
 }
 
-func (p *Tape) rejected(a system.Answer, r *traffic.Request, c *traffic.Client, flow int) {
+func (p *Recorder) rejected(a system.Answer, r *traffic.Request, c *traffic.Client, flow int) {
 	byLimit := a.Reason == limiter.ClientLimit
 	for _, k := range c.Keys {
 		key := &p.keys[k]
