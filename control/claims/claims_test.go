@@ -346,7 +346,7 @@ func TestSilentPeerMakesNoRoom(t *testing.T) {
 		if got.Claims != want.Claims || got.Active != want.Active || got.Unsaturated != want.Unsaturated {
 			t.Errorf("after %v s: %+v, want %+v", now, got, want)
 		}
-		if of := tb.Outside(key, 7, now, true); of.Claims != want.Claims || of.Active != want.Active ||
+		if of := tb.Outside(key, one, now, true); of.Claims != want.Claims || of.Active != want.Active ||
 			of.Unsaturated != want.Unsaturated {
 			t.Errorf("after %v s, of an owner: %+v, want %+v", now, of, want)
 		}

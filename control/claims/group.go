@@ -1,15 +1,18 @@
 package claims
 
-import "github.com/titrate/titrate/control/exchange"
+import (
+	"unique"
 
-// An owner of keys adds up what the peers of all groups but one claim: a group is the
-// replicas of one agent, which adds up its own.
-
-// nobody is no peer, and noGroup no group.
-const (
-	nobody  Peer  = 0
-	noGroup int32 = -1
+	"github.com/titrate/titrate/control/exchange"
 )
+
+// nobody is no peer.
+const nobody Peer = 0
+
+// Group is the name of a group of peers. An owner of keys adds up what the peers of all groups
+// but one claim: a group is the replicas of one agent, which adds up its own. The zero value
+// is no group, and has no name.
+type Group = unique.Handle[string]
 
 // Outside is what all peers outside a group do with one key.
 type Outside struct {
@@ -18,7 +21,7 @@ type Outside struct {
 }
 
 // SetGroup puts a peer in a group.
-func (t *Table) SetGroup(id Peer, group int32, now float64) {
+func (t *Table) SetGroup(id Peer, group Group, now float64) {
 	t.peers[t.peerIndex(id, now)].group = group
 }
 
@@ -34,7 +37,7 @@ func (t *Table) Leave(id Peer, key, generation, seq uint64) bool {
 }
 
 // Uses reports whether a peer of a group uses a key.
-func (t *Table) Uses(group int32, key uint64) bool {
+func (t *Table) Uses(group Group, key uint64) bool {
 	for e, p := range t.of(key) {
 		if p.group == group && e.uses(p) {
 			return true
@@ -54,9 +57,9 @@ func (t *Table) Used(key uint64) bool {
 }
 
 // Groups appends the groups of the peers that use a key, some of them twice.
-func (t *Table) Groups(key uint64, to []int32) []int32 {
+func (t *Table) Groups(key uint64, to []Group) []Group {
 	for e, p := range t.of(key) {
-		if e.uses(p) {
+		if e.uses(p) && p.group != (Group{}) {
 			to = append(to, p.group)
 		}
 	}
@@ -78,7 +81,7 @@ func (t *Table) KeysOf(id Peer, to []uint64) []uint64 {
 }
 
 // Outside returns the sums of a key over all peers that are not in a group; flow: as FlowSums.
-func (t *Table) Outside(key uint64, group int32, now float64, flow bool) Outside {
+func (t *Table) Outside(key uint64, group Group, now float64, flow bool) Outside {
 	return t.addUp(key, nobody, group, now, flow)
 }
 
@@ -154,7 +157,7 @@ func (t *Table) Void(key uint64, now float64) {
 }
 
 // IsVoid reports whether a peer of a group has not spoken of a key since its count was voided.
-func (t *Table) IsVoid(group int32, key uint64) bool {
+func (t *Table) IsVoid(group Group, key uint64) bool {
 	for e, p := range t.of(key) {
 		if e.void && p.group == group {
 			return true

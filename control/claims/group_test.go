@@ -2,39 +2,42 @@ package claims
 
 import (
 	"testing"
+	"unique"
 
 	"github.com/titrate/titrate/control/exchange"
 )
 
+var one, two = unique.Make("one"), unique.Make("two")
+
 func TestOutsideLeavesOutAGroup(t *testing.T) {
 	tb := New(Params{Stale: 1, Forget: 5})
-	for id, group := range map[Peer]int32{1: 1, 2: 1, 3: 2} {
+	for id, group := range map[Peer]Group{1: one, 2: one, 3: two} {
 		tb.SetGroup(id, group, 0)
 		apply(t, tb, id, 0, record(1, 2, exchange.KeyClaim{Key: 9, Admitted: float64(id), Claim: 10 * float64(id),
 			Active: 1, Spent: 5}))
 	}
 	want := Outside{exchange.KeySum{Key: 9, Admitted: 3, Claims: 30, Active: 1, Spent: 5, Epoch: 1}, 1}
-	if got := tb.Outside(9, 1, 0.1, false); got != want {
+	if got := tb.Outside(9, one, 0.1, false); got != want {
 		t.Errorf("for group 1: %+v, want %+v", got, want)
 	}
 	want = Outside{exchange.KeySum{Key: 9, Admitted: 3, Claims: 30, Active: 2, Spent: 5, Epoch: 1}, 2}
-	if got := tb.Outside(9, 2, 0.1, false); got != want {
+	if got := tb.Outside(9, two, 0.1, false); got != want {
 		t.Errorf("for group 2: %+v, want %+v", got, want)
 	}
 	if tb.Leave(3, 9, 1, 1) || !tb.Leave(3, 9, 1, 2) || tb.Leave(3, 9, 1, 3) {
 		t.Error("who leaves as of an older record, or a second time, has no news")
 	}
 	want = Outside{exchange.KeySum{Key: 9, Admitted: 3, Spent: 5, Epoch: 1}, 0}
-	if got := tb.Outside(9, 1, 0.1, false); got != want || tb.Uses(2, 9) || !tb.Uses(1, 9) {
+	if got := tb.Outside(9, one, 0.1, false); got != want || tb.Uses(two, 9) || !tb.Uses(one, 9) {
 		t.Errorf("after group 2 has left: %+v, want %+v", got, want)
 	}
 	for id := Peer(1); id <= 3; id++ {
 		tb.Heard(id, keepSpent+1)
 	}
-	if got := tb.Outside(9, 1, keepSpent+1, false).Spent; got != 0 {
+	if got := tb.Outside(9, one, keepSpent+1, false).Spent; got != 0 {
 		t.Errorf("who has left long ago says that %v is spent", got)
 	}
-	if got := tb.Outside(9, 2, keepSpent+1, false).Spent; got != 5 {
+	if got := tb.Outside(9, two, keepSpent+1, false).Spent; got != 5 {
 		t.Errorf("what is spent is %v as those say who use the key, want 5", got)
 	}
 }
@@ -65,22 +68,22 @@ func TestANewEpochLeavesTheCount(t *testing.T) {
 // A key that an earlier process of a peer used is not used by the next one until it says so.
 func TestAnEarlierProcessUsesNothing(t *testing.T) {
 	tb := New(Params{Stale: 1, Forget: 5})
-	tb.SetGroup(1, 1, 0)
+	tb.SetGroup(1, one, 0)
 	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 3, Claim: 10, Spent: 3}))
 	tb.Drain(1, 1, 1)
 	tb.Live(1, 2, 1)
-	if tb.Uses(1, 9) || tb.Used(9) || len(tb.Groups(9, nil)) > 0 || len(tb.KeysOf(1, nil)) > 0 {
+	if tb.Uses(one, 9) || tb.Used(9) || len(tb.Groups(9, nil)) > 0 || len(tb.KeysOf(1, nil)) > 0 {
 		t.Error("the key counts as used")
 	}
-	if got := tb.Outside(9, 2, 1, false); got.Others != 0 || got.Admitted != 3 {
+	if got := tb.Outside(9, two, 1, false); got.Others != 0 || got.Admitted != 3 {
 		t.Errorf("%+v, want a count and no user", got)
 	}
 	tb.Heard(1, keepSpent+1)
-	if got := tb.Outside(9, 2, keepSpent+1, false).Spent; got != 0 {
+	if got := tb.Outside(9, two, keepSpent+1, false).Spent; got != 0 {
 		t.Errorf("a process that ended long ago says that %v is spent", got)
 	}
 	apply(t, tb, 1, keepSpent+1, record(2, 1, exchange.KeyClaim{Key: 9, Admitted: 1, Claim: 1, Spent: 1}))
-	if !tb.Uses(1, 9) {
+	if !tb.Uses(one, 9) {
 		t.Error("the process that says so does not use the key")
 	}
 }
@@ -89,20 +92,20 @@ func TestAnEarlierProcessUsesNothing(t *testing.T) {
 // said again, and then as far as it is still spent.
 func TestVoidCountsAreSaidAgain(t *testing.T) {
 	tb := New(Params{Stale: 1, Forget: 5})
-	tb.SetGroup(1, 1, 0)
+	tb.SetGroup(1, one, 0)
 	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 50, Claim: 10, Spent: 50}))
 	tb.Void(9, .5)
-	if got := tb.Outside(9, 2, .5, false); got.Admitted != 50 || got.Spent != 50 || tb.IsVoid(1, 9) {
+	if got := tb.Outside(9, two, .5, false); got.Admitted != 50 || got.Spent != 50 || tb.IsVoid(one, 9) {
 		t.Errorf("%+v, want what was just said", got)
 	}
 	tb.Heard(1, 3)
 	tb.Void(9, 3)
 	want := Outside{exchange.KeySum{Key: 9, Claims: 10, Epoch: 1}, 1}
-	if got := tb.Outside(9, 2, 3, false); got != want || !tb.IsVoid(1, 9) || tb.IsVoid(2, 9) {
+	if got := tb.Outside(9, two, 3, false); got != want || !tb.IsVoid(one, 9) || tb.IsVoid(two, 9) {
 		t.Errorf("%+v, want %+v and to be void", got, want)
 	}
 	apply(t, tb, 1, 3, record(1, 2, exchange.KeyClaim{Key: 9, Admitted: 80, Claim: 10, Spent: 7}))
-	if got := tb.Outside(9, 2, 3, false); got.Admitted != 7 || got.Spent != 7 || tb.IsVoid(1, 9) {
+	if got := tb.Outside(9, two, 3, false); got.Admitted != 7 || got.Spent != 7 || tb.IsVoid(one, 9) {
 		t.Errorf("%+v, want the 7 that are spent", got)
 	}
 }

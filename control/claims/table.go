@@ -80,7 +80,7 @@ type peer struct {
 	generation uint64
 	stale      float64 // its own T1, seconds; 0: that of the table
 	gap, back  float64 // the last silence of T1 or longer: its length, and when it ended
-	group      int32   // peers of one group are left out together
+	group      Group   // peers of one group are left out together
 	last       int32   // entry applied last; any, checked when used
 	held       int32   // entries
 	drained    bool
@@ -246,33 +246,33 @@ func news(a, b Record) bool {
 // Stale or, failing that, the largest. Epoch changes when the key was evicted in between,
 // and is 0 of a key that is not held.
 func (t *Table) Sums(key uint64, except Peer, now float64) exchange.KeySum {
-	return t.addUp(key, except, noGroup, now, false).KeySum
+	return t.addUp(key, except, Group{}, now, false).KeySum
 }
 
 // FlowSums is Sums of a flow, whose share is split by claims and in which nothing is counted.
 // A peer that is not heard for Stale hears nobody either, so it makes no room for others: its
 // claim is Unsaturated, whatever it said.
 func (t *Table) FlowSums(key uint64, except Peer, now float64) exchange.KeySum {
-	return t.addUp(key, except, noGroup, now, true).KeySum
+	return t.addUp(key, except, Group{}, now, true).KeySum
 }
 
-// addUp adds up what all peers do with one key, but for one peer and those of one group.
-func (t *Table) addUp(key uint64, except Peer, group int32, now float64, flow bool) (out Outside) {
+// addUp adds up what all peers do with one key, but for one peer and those of one group, if any.
+func (t *Table) addUp(key uint64, except Peer, group Group, now float64, flow bool) (out Outside) {
 	out.Key = key
 	si, ok := t.keys[key]
 	if !ok {
 		return out
 	}
 	out.Admitted, out.Epoch = t.slots[si].base, t.slots[si].epoch
-	fresh := false
+	fresh, grouped := false, group != Group{}
 	for e, p := range t.of(key) {
-		if p.id == except || p.group == group {
+		if p.id == except || grouped && p.group == group {
 			continue
 		}
 		out.Admitted += t.count(e, p, now)
 		fresh = t.addSpent(&out.KeySum, e, p, now, fresh)
 		t.addClaims(&out.KeySum, e, p, now, flow)
-		if group != noGroup && e.uses(p) {
+		if grouped && e.uses(p) {
 			out.Others++
 		}
 	}

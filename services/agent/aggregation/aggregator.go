@@ -102,17 +102,15 @@ type Aggregator struct {
 	swept time.Duration
 	fresh bool // sums have changed since Fresh was asked
 
-	owners     owners
-	groups     map[string]int32 // agents, as owned numbers them; 0 is this one
-	agents     []string         // the same by number
-	everybody  []bool           // by number: it tells all agents its claims, and takes no sums
-	freeGroups []int32          // numbers of agents that are forgotten
-	sources    map[agentLife]*source
-	own        *source  // this agent as an owner
-	ownSeq     uint64   // of its sums to itself
-	waiting    []uint64 // keys of which a new owner's sum waits
-	rests      []*rest  // in the order in which they end
-	users      []int32  // memory
+	owners    owners
+	self      claims.Group    // this agent
+	everybody map[string]bool // agents that tell all agents their claims, and take no sums
+	sources   map[agentLife]*source
+	own       *source        // this agent as an owner
+	ownSeq    uint64         // of its sums to itself
+	waiting   []uint64       // keys of which a new owner's sum waits
+	rests     []*rest        // in the order in which they end
+	users     []claims.Group // memory
 
 	leased       []Member // by the coordinator
 	leasedUntil  time.Duration
@@ -158,9 +156,8 @@ func New(o Options) *Aggregator {
 		remotes:     map[string]*remote{},
 		keys:        newOrdered[*key](),
 		ours:        newOrdered[*ownedKey](),
-		groups:      map[string]int32{o.Agent: 0},
-		agents:      []string{o.Agent},
-		everybody:   []bool{false},
+		self:        group(o.Agent),
+		everybody:   map[string]bool{},
 		notes:       notes{last: 1},
 		sources:     map[agentLife]*source{},
 		hasMajority: true,

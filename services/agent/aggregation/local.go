@@ -90,7 +90,7 @@ func (t *Aggregator) Connect(now time.Duration, name string, generation uint64, 
 	t.table.SetWeight(o.of.id, o.weight, now.Seconds())
 	t.owned.Heard(o.of.id, now.Seconds())
 	t.owned.Live(o.of.id, o.tableGeneration, now.Seconds())
-	t.owned.SetGroup(o.of.id, 0, now.Seconds())
+	t.owned.SetGroup(o.of.id, t.self, now.Seconds())
 	if again {
 		t.registerAll(now, o)
 	}
@@ -154,7 +154,7 @@ func (t *Aggregator) changed(now time.Duration, here, owned []uint64) {
 		t.noteKey(now, key)
 	}
 	for _, key := range owned {
-		t.tellUsers(now, key, -1, false)
+		t.tellUsers(now, key, claims.Group{}, false)
 	}
 }
 

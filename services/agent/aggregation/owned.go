@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"time"
+	"unique"
 
 	"github.com/titrate/titrate/control/claims"
 	"github.com/titrate/titrate/services/agent/gossip/delivery"
@@ -25,25 +26,21 @@ type ownedKey struct {
 	moved   bool          // counts were voided for one that was known to an owner before
 }
 
-// group returns the number of an agent.
-func (t *Aggregator) group(agent string) int32 {
-	if g, ok := t.groups[agent]; ok {
-		return g
-	}
-	g := int32(len(t.agents))
-	if last := len(t.freeGroups) - 1; last >= 0 {
-		g, t.freeGroups = t.freeGroups[last], t.freeGroups[:last]
-		t.agents[g], t.everybody[g] = agent, false
+// group is the group of an agent's gateways.
+func group(agent string) claims.Group { return unique.Make(agent) }
+
+// takesNoSums notes whether an agent tells all agents its claims, and takes no sums.
+func (t *Aggregator) takesNoSums(agent string, is bool) {
+	if is {
+		t.everybody[agent] = true
 	} else {
-		t.agents, t.everybody = append(t.agents, agent), append(t.everybody, false)
+		delete(t.everybody, agent)
 	}
-	t.groups[agent] = g
-	return g
 }
 
-// forgetGroups frees the numbers of agents that are in the list no more and speak for no
-// gateway. Agents get new names for months, and their number has to have a bound.
-func (t *Aggregator) forgetGroups() {
+// forgetEverybody forgets what agents take that are in the list no more and speak for no
+// gateway. Agents get new names for months.
+func (t *Aggregator) forgetEverybody() {
 	needed := make(map[string]bool, len(t.owners.names)+len(t.remotes))
 	for _, name := range t.owners.names {
 		needed[name] = true
@@ -51,14 +48,7 @@ func (t *Aggregator) forgetGroups() {
 	for _, p := range t.remotes {
 		needed[p.agent] = true
 	}
-	for name, g := range t.groups {
-		if !needed[name] {
-			delete(t.groups, name)
-			t.agents[g] = ""
-			t.freeGroups = append(t.freeGroups, g)
-		}
-	}
-	slices.Sort(t.freeGroups) // numbers are the same in each run
+	maps.DeleteFunc(t.everybody, func(name string, _ bool) bool { return !needed[name] })
 }
 
 // takeOwn takes the claim of a gateway here, for a key that this agent owns.
@@ -70,7 +60,7 @@ func (t *Aggregator) takeOwn(now time.Duration, o *local, at uint64, k *key, aga
 		r = a.record(o)
 		a.noteTold(now)
 	}
-	t.takeClaim(now, o.of.id, 0, told{flow: k.flow, left: !t.wants(t.o.Agent, k, a), ask: k.source != t.own,
+	t.takeClaim(now, o.of.id, t.self, told{flow: k.flow, left: !t.wants(t.o.Agent, k, a), ask: k.source != t.own,
 		known: again, Record: r})
 }
 
@@ -85,16 +75,16 @@ type told struct {
 }
 
 // takeClaim takes the claim of a replica of a key that this agent owns.
-func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, group int32, r told) {
+func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Group, r told) {
 	known, outcome := t.owned.Has(id, r.Key), claims.Applied
 	if r.left && !known {
 		return
 	}
 	fresh, void := !known || r.ask, false
 	if !t.small() { // else nobody is told to be alone
-		void = t.owned.IsVoid(group, r.Key)
+		void = t.owned.IsVoid(of, r.Key)
 		if fresh && !r.left {
-			t.voidLone(now, group, &r)
+			t.voidLone(now, of, &r)
 		}
 	}
 	if !r.left || r.Admitted > 0 {
@@ -123,8 +113,8 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, group int32, r
 	}
 	switch {
 	case fresh || outcome == claims.Applied:
-		t.tellUsers(now, r.Key, group, fresh)
-	case outcome == claims.Renewed && group != 0 && (t.small() || t.owned.Uses(0, r.Key)):
+		t.tellUsers(now, r.Key, of, fresh)
+	case outcome == claims.Renewed && of != t.self && (t.small() || t.owned.Uses(t.self, r.Key)):
 		t.tellSelf(now, r.Key) // others learn what is spent with the next news
 	}
 }
@@ -133,7 +123,7 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, group int32, r
 // when another agent comes: an agent that is alone does not tell what changes. It is asked to
 // tell all of it now. That is news to one that has not used the key before, and none to one
 // that only comes from another owner.
-func (t *Aggregator) voidLone(now time.Duration, comes int32, r *told) {
+func (t *Aggregator) voidLone(now time.Duration, comes claims.Group, r *told) {
 	t.users = t.owned.Groups(r.Key, t.users[:0])
 	for _, g := range t.users {
 		if g == comes || g != t.users[0] {
@@ -149,19 +139,19 @@ func (t *Aggregator) voidLone(now time.Duration, comes int32, r *told) {
 // tellUsers has the users of a key told its new sums, but for those that add up themselves.
 // The agent from which the change came is told only if its claim is fresh: its own sum has
 // not changed.
-func (t *Aggregator) tellUsers(now time.Duration, key uint64, from int32, fresh bool) {
+func (t *Aggregator) tellUsers(now time.Duration, key uint64, from claims.Group, fresh bool) {
 	self := t.small()
 	t.users = t.owned.Groups(key, t.users[:0])
 	for _, g := range t.users {
 		switch {
-		case g == 0:
+		case g == t.self:
 			self = true
-		case g == from && !fresh || t.everybody[g] || t.o.Tell == nil:
+		case g == from && !fresh || t.everybody[g.Value()] || t.o.Tell == nil:
 		default:
-			t.o.Tell.Tell(now, t.agents[g], delivery.Item{Key: key, Kind: delivery.Sum}, fresh)
+			t.o.Tell.Tell(now, g.Value(), delivery.Item{Key: key, Kind: delivery.Sum}, fresh)
 		}
 	}
-	if self && (from != 0 || fresh) {
+	if self && (from != t.self || fresh) {
 		t.tellSelf(now, key)
 	}
 }
@@ -173,8 +163,8 @@ func (t *Aggregator) tellSelf(now time.Duration, key uint64) {
 		return
 	}
 	t.ownSeq++
-	t.takeSum(now, &ownerSum{from: t.own, seq: t.ownSeq, flow: info.flow, ask: t.owned.IsVoid(0, key), since: now,
-		Outside: t.owned.Outside(key, 0, now.Seconds(), info.flow)})
+	t.takeSum(now, &ownerSum{from: t.own, seq: t.ownSeq, flow: info.flow, ask: t.owned.IsVoid(t.self, key), since: now,
+		Outside: t.owned.Outside(key, t.self, now.Seconds(), info.flow)})
 }
 
 // catchUp is that of the tables.
@@ -223,7 +213,7 @@ func (t *Aggregator) Advance(now time.Duration) {
 	t.hearLocals(now)
 	t.installWaiting(now)
 	t.endRests(now)
-	owned := func(now time.Duration, key uint64) { t.tellUsers(now, key, -1, false) }
+	owned := func(now time.Duration, key uint64) { t.tellUsers(now, key, claims.Group{}, false) }
 	for _, o := range t.sortedLocals() {
 		if o.presence == disconnected {
 			t.extrapolate(now, t.owned, o.of.id, &o.silence, o.heard, 0, owned)

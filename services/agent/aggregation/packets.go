@@ -79,18 +79,17 @@ func (t *Aggregator) putSum(now time.Duration, m *gossipv1.Packet, to string, ke
 	if info == nil || !t.wantsSum(to, key) {
 		return 0
 	}
-	s := t.owned.Outside(key, t.group(to), now.Seconds(), info.flow)
+	s := t.owned.Outside(key, group(to), now.Seconds(), info.flow)
 	out := &gossipv1.Sum{Key: key, Flow: info.flow, Claims: float32(s.Claims), Active: float32(s.Active),
 		Unsaturated: float32(s.Unsaturated), Admitted: s.Admitted, Spent: float32(s.Spent), Others: uint32(s.Others),
-		Epoch: s.Epoch, Ask: t.owned.IsVoid(t.group(to), key)}
+		Epoch: s.Epoch, Ask: t.owned.IsVoid(group(to), key)}
 	m.Sums = append(m.Sums, out)
 	return proto.Size(out)
 }
 
 // wantsSum reports whether an agent is to know what others claim of a key.
 func (t *Aggregator) wantsSum(agent string, key uint64) bool {
-	g := t.group(agent)
-	return !t.everybody[g] && t.owned.Uses(g, key)
+	return !t.everybody[agent] && t.owned.Uses(group(agent), key)
 }
 
 // Wanted reports whether an agent needs to know an item.

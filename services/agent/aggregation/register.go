@@ -50,7 +50,7 @@ func (t *Aggregator) SetOwners(now time.Duration, others, back []string) {
 		}
 	}
 	t.tellSums(now, back)
-	t.forgetGroups()
+	t.forgetEverybody()
 }
 
 // registerAt has the claims here told to an owner again.
@@ -63,12 +63,11 @@ func (t *Aggregator) registerAt(now time.Duration, owner string, at uint64, k *k
 // tellSums has agents that are back told the sums of the keys that they use.
 func (t *Aggregator) tellSums(now time.Duration, back []string) {
 	for _, name := range back {
-		g := t.group(name)
-		if t.everybody[g] || t.o.Tell == nil {
+		if t.everybody[name] || t.o.Tell == nil {
 			continue
 		}
 		for _, at := range t.ours.keys {
-			if t.owned.Uses(g, at) {
+			if t.owned.Uses(group(name), at) {
 				t.o.Tell.Tell(now, name, delivery.Item{Key: at, Kind: delivery.Sum}, false)
 			}
 		}

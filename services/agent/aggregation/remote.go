@@ -125,7 +125,7 @@ func (t *Aggregator) receive(now time.Duration, p *remote, from Sender, r *gossi
 		}
 	}
 	if from.Owners && len(r.GetFlows())+len(r.GetKeys()) > 0 {
-		t.everybody[t.group(from.Agent)] = from.Everybody
+		t.takesNoSums(from.Agent, from.Everybody)
 	}
 	base := claims.Record{Generation: at.generation, Seq: at.sequence(life, r.GetSeq())}
 	for _, f := range r.GetFlows() {
@@ -155,7 +155,7 @@ func (t *Aggregator) hear(now time.Duration, p *remote, from Sender, r *gossipv1
 	t.setWeight(now, p, r.GetWeight())
 	if from.Owners {
 		t.owned.SetStale(p.of.id, mayStaySilent(from.Promise).Seconds(), now.Seconds())
-		t.owned.SetGroup(p.of.id, t.group(from.Agent), now.Seconds())
+		t.owned.SetGroup(p.of.id, group(from.Agent), now.Seconds())
 		t.owned.Heard(p.of.id, now.Seconds())
 	}
 }
@@ -171,7 +171,7 @@ func (t *Aggregator) applyRemote(p *remote, now time.Duration, r told) {
 	case table.Held(p.of.id) >= t.o.MaxKeys/2 && !table.Has(p.of.id, r.Key):
 		t.refused++
 	case p.owners:
-		t.takeClaim(now, p.of.id, t.group(p.agent), r)
+		t.takeClaim(now, p.of.id, group(p.agent), r)
 	default:
 		if k := t.apply(p.of.id, now, r.flow, r.Record); k != nil {
 			t.note(now, r.Key, k)
