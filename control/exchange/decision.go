@@ -25,7 +25,7 @@ type Decision struct {
 
 // LimitStep is what one limit had for the request.
 type LimitStep struct {
-	Name, Client      string // the client as the limit knows it; "" of a limit per tenant
+	Name, Client      string // the client as the limit knows it, mostly the decision's; "" of a limit per tenant
 	Shadow            bool   // it is not enforced
 	Passes            bool   // a request of that cost passes
 	Rate, Burst, Free float64

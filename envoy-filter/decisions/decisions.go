@@ -131,8 +131,11 @@ func describe(now int64, id string, r *limiter.Request, out limiter.Outcome, e *
 	}
 	for i := range x.Limits {
 		if l := &x.Limits[i]; len(d.Limits) < mostLimits || l.Name == out.Limit {
-			d.Limits = append(d.Limits, exchange.LimitStep{Name: l.Name, Client: cut(l.Client),
-				Shadow: l.Mode == config.Shadow, Passes: l.Passes, Rate: l.Rate, Burst: l.Burst, Free: l.Free,
+			client := d.Client
+			if l.Client != r.Client {
+				client = cut(l.Client)
+			}
+			d.Limits = append(d.Limits, exchange.LimitStep{Name: l.Name, Client: client, Shadow: l.Mode == config.Shadow, Passes: l.Passes, Rate: l.Rate, Burst: l.Burst, Free: l.Free,
 				Wait: l.Wait})
 		}
 	}

@@ -188,7 +188,14 @@ func codeDecision(c *coder, d *exchange.Decision) {
 	c.boolean("list.share.lost", &s.Lost)
 	inline(c, "list.limits", &d.Limits, func(c *coder, l *exchange.LimitStep) {
 		c.str("list.limits.name", &l.Name)
-		c.str("list.limits.client", &l.Client)
+		same := l.Client == d.Client // as a rule: then it is told once
+		c.boolean("list.limits.same_client", &same)
+		switch {
+		case !same:
+			c.str("list.limits.client", &l.Client)
+		case c.reading:
+			l.Client = d.Client
+		}
 		c.boolean("list.limits.shadow", &l.Shadow)
 		c.boolean("list.limits.passes", &l.Passes)
 		c.f64s("list.limits", &l.Rate, &l.Burst, &l.Free)

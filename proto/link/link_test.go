@@ -479,6 +479,8 @@ func FuzzReader(f *testing.F) {
 		&config.Delta{Base: 3, Revision: 4, Shared: &config.Shared{}, Removed: []string{"b"},
 			Tenants: []config.Tenant{{Name: "a", Limits: []config.Limit{{Name: "l", Rate: 1}}}}},
 		&Refused{Revision: 3, Total: 2, Limits: []config.LeftOut{{Tenant: "a", Limit: "l", Reason: "unknown field"}}},
+		&exchange.Decisions{List: []exchange.Decision{{Client: "c", Limits: []exchange.LimitStep{{Name: "l", Client: "c"},
+			{Name: "m", Client: "d"}, {Name: "n"}}}}},
 	} {
 		var wire bytes.Buffer
 		if err := newestWriter(&wire).Write(m); err != nil {
@@ -507,6 +509,24 @@ func FuzzReader(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The name of a client is long, and several limits count it: it is told once.
+func TestTheClientOfADecisionIsToldOnce(t *testing.T) {
+	client := strings.Repeat("c", 128)
+	m := &exchange.Decisions{List: []exchange.Decision{{Client: client,
+		Limits: []exchange.LimitStep{{Name: "a", Client: client}, {Name: "b", Client: client}, {Name: "tenant"}}}}}
+	var wire bytes.Buffer
+	if err := newestWriter(&wire).Write(m); err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(wire.Bytes(), []byte(client)); n != 1 {
+		t.Errorf("the client is told %d times", n)
+	}
+	got, err := NewReader(&wire).Next()
+	if err != nil || !reflect.DeepEqual(got, m) {
+		t.Errorf("%+v, %v; want %+v", got, err, m)
+	}
 }
 
 func BenchmarkSums(b *testing.B) {
