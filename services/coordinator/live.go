@@ -118,8 +118,18 @@ func (l *live) Decisions(ctx context.Context, request string) (*quotav1.FindDeci
 	}
 	replies := l.coordinator.streams.Ask(ctx,
 		&controlv1.Question{Request: request, Selection: &quotav1.Selection{Most: 1}})
+	return decisions(replies), nil
+}
+
+// decisions is what agents have answered about a request. An older agent, which does not know that
+// it was asked about one, counts as silent.
+func decisions(replies stream.Replies) *quotav1.FindDecisionsResponse {
 	out := &quotav1.FindDecisionsResponse{Agents: int32(replies.Asked), Silent: replies.Silent}
-	for _, a := range replies.Answers {
+	for i, a := range replies.Answers {
+		if a.Remembered == nil {
+			out.Silent = append(out.Silent, replies.Answered[i])
+			continue
+		}
 		out.Decisions = append(out.Decisions, a.GetDecisions()...)
 		out.Remembered += a.GetRemembered()
 		if back := a.GetBack(); back.AsDuration() > out.GetBack().AsDuration() {
@@ -130,7 +140,8 @@ func (l *live) Decisions(ctx context.Context, request string) (*quotav1.FindDeci
 		return cmp.Compare(a.GetAgo().AsDuration(), b.GetAgo().AsDuration())
 	})
 	out.Decisions = out.Decisions[:min(len(out.Decisions), maxDecisions)]
-	return out, nil
+	slices.Sort(out.Silent)
+	return out
 }
 
 // maxDecisions bounds the decisions about requests of one ID, the latest: a client may give many

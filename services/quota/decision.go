@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -69,7 +70,7 @@ func decided(d *quotav1.Decision) string {
 		fmt.Fprintf(&b, "refused it (%s)", d.GetReason())
 	case d.GetShadowed():
 		fmt.Fprintf(&b, "let it pass because of a mode SHADOW, and would have refused or held it (%s)",
-			orWord(d.GetReason(), "it would have waited"))
+			cmp.Or(d.GetReason(), "it would have waited"))
 	case d.GetMarked():
 		b.WriteString("admitted it with a congestion mark")
 	default:
@@ -79,13 +80,6 @@ func decided(d *quotav1.Decision) string {
 		fmt.Fprintf(&b, ", after it had waited for %s,", w.Round(time.Millisecond))
 	}
 	return b.String()
-}
-
-func orWord(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
 }
 
 // limitStep says what a limit had for the request.
@@ -162,8 +156,8 @@ func decisionNotes(request string, r *quotav1.FindDecisionsResponse) (notes []st
 			seconds(r.GetBack()))
 	}
 	if n := len(r.GetSilent()); n > 0 {
-		say("%d of %d agents did not answer, so their gateways are not counted: %s.", n, r.GetAgents(),
-			strings.Join(r.GetSilent()[:min(n, 5)], ", "))
+		say("%d of %d agents did not answer, or are older and remember no requests, so their gateways are not counted: "+
+			"%s.", n, r.GetAgents(), strings.Join(r.GetSilent()[:min(n, 5)], ", "))
 	}
 	return notes
 }

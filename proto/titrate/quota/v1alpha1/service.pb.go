@@ -2838,9 +2838,10 @@ type FindDecisionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The latest first. Several gateways may have decided about one request, and a client may give
 	// one ID to several requests.
-	Decisions  []*Decision          `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
-	Agents     int32                `protobuf:"varint,2,opt,name=agents,proto3" json:"agents,omitempty"`         // that were asked
-	Silent     []string             `protobuf:"bytes,3,rep,name=silent,proto3" json:"silent,omitempty"`          // of them, those that did not answer: their gateways are missing
+	Decisions []*Decision `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	Agents    int32       `protobuf:"varint,2,opt,name=agents,proto3" json:"agents,omitempty"` // that were asked
+	// Of them, those that did not answer, or are older and remember no requests: their gateways are missing.
+	Silent     []string             `protobuf:"bytes,3,rep,name=silent,proto3" json:"silent,omitempty"`
 	Remembered int64                `protobuf:"varint,4,opt,name=remembered,proto3" json:"remembered,omitempty"` // decisions that the agents remember
 	Back       *durationpb.Duration `protobuf:"bytes,5,opt,name=back,proto3" json:"back,omitempty"`              // age of the oldest of them; absent if there is none
 	// What became of the request, in sentences; or that it is not known, and why.
