@@ -167,13 +167,34 @@ func (g *Guard) admit(ctx context.Context, method string, names []string) (*Call
 	if g.permits(c, c.grants, need(method), names) {
 		return c, nil
 	}
+	return nil, g.refuse(ctx, c, method, names)
+}
+
+// Early is nil if a call may be let in of which only the method is known, not the resources; else
+// the status that says why it may not.
+func (g *Guard) Early(ctx context.Context, method string) error {
+	c, err := g.authenticate(ctx)
+	if err != nil {
+		return err
+	}
+	c.grants = g.current().of(c)
+	least := need(method)
+	edits := least == Editor && slices.ContainsFunc(c.grants, func(one Grant) bool { return one.Role == Editor })
+	if edits || g.permits(c, c.grants, least, nil) {
+		return nil
+	}
+	return g.refuse(ctx, c, method, nil)
+}
+
+// refuse counts and logs a call that its caller may not make, and returns its status.
+func (g *Guard) refuse(ctx context.Context, c *Caller, method string, names []string) error {
 	if c.By == "" && g.takesTokens() {
-		return nil, g.unknown(ctx, byNothing, "the call has no credentials: show a certificate, or send a token "+
+		return g.unknown(ctx, byNothing, "the call has no credentials: show a certificate, or send a token "+
 			"(--token-file)")
 	}
 	g.refusals.count(byRole)
 	g.of.Log.Warn("call refused by the access policy", "who", c.Name, "method", method, "resources", names)
-	return nil, status.Errorf(codes.PermissionDenied, "%s may not call %s: %s", c.Name,
+	return status.Errorf(codes.PermissionDenied, "%s may not call %s: %s", c.Name,
 		method[strings.LastIndexByte(method, '/')+1:], g.missing(c))
 }
 

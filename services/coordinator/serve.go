@@ -90,8 +90,12 @@ func (o *Coordinator) serveRest(security telemetry.Security, api func(grpc.Servi
 		return err
 	}
 	address := o.restListener.Addr().(*net.TCPAddr)
-	s := rest.New(rest.Options{Interceptors: o.unary(), MaxBody: maxMessage,
-		Local: o.guard == nil && address.IP.IsLoopback(), Answered: o.instruments.answered})
+	of := rest.Options{Interceptors: o.unary(), MaxBody: maxMessage,
+		Local: o.guard == nil && address.IP.IsLoopback(), Answered: o.instruments.answered}
+	if o.guard != nil {
+		of.Admit = o.guard.Early
+	}
+	s := rest.New(of)
 	api(s)
 	handler, err := s.Handler()
 	if err != nil {

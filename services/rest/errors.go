@@ -23,7 +23,12 @@ import (
 // refuse writes the error of a call. It is a runtime.ErrorHandlerFunc.
 func refuse(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request,
 	err error) {
-	if b, is := r.Body.(*limited); is && b.over != nil {
+	switch b, is := r.Body.(*limited); {
+	case is && b.refused != nil:
+		w.Header().Set("Connection", "close") // else net/http reads a part of the body before it answers
+		write(w, of(b.refused))
+		return
+	case is && b.over != nil:
 		write(w, &quotav1.Error{Status: http.StatusRequestEntityTooLarge, Code: name(codes.InvalidArgument),
 			Message: fmt.Sprintf("the body is larger than %d bytes: send less at once", b.over.Limit)})
 		return

@@ -14,7 +14,7 @@
 //
 //   - A field of a body and a parameter of a query that the API does not have are refused.
 //   - PATCH changes the fields that its body has and no other; PUT replaces all.
-//   - A body is at most MaxBody bytes.
+//   - A body is at most MaxBody bytes, and none is read of who may not call the method.
 //   - A page that a browser has from elsewhere changes nothing. While callers are not known,
 //     it reads nothing either, whatever name it finds for this machine's loopback address.
 package rest
@@ -51,6 +51,9 @@ var Document []byte
 type Options struct {
 	// Interceptors are passed by each call, the first one first.
 	Interceptors []grpc.UnaryServerInterceptor
+	// Admit is asked before a body is read: nil lets a call of the method in, whose resources are
+	// not known yet. The interceptors decide. Nil = all are let in.
+	Admit func(ctx context.Context, method string) error
 	// MaxBody is the most bytes of a body; a larger one is refused with 413.
 	MaxBody int64
 	// Local says that callers are not known and that only this machine reaches the port: then
@@ -80,7 +83,7 @@ func (s *Server) Handler() (http.Handler, error) {
 	mux := runtime.NewServeMux(runtime.WithErrorHandler(refuse), runtime.WithRoutingErrorHandler(unrouted),
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, &body{runtime.JSONPb{
 			MarshalOptions: protojson.MarshalOptions{EmitDefaultValues: true}}}),
-		runtime.WithDisablePathLengthFallback(), runtime.WithDisableHTTPMethodOverride())
+		runtime.WithMetadata(s.admitted), runtime.WithDisablePathLengthFallback(), runtime.WithDisableHTTPMethodOverride())
 	ctx := context.Background()
 	err := errors.Join(
 		gateway.RegisterQuotaServiceHandlerClient(ctx, mux, quotav1.NewQuotaServiceClient(&s.calls)),
@@ -158,6 +161,16 @@ func (s *Server) bounded(next http.Handler) http.Handler {
 	})
 }
 
+// admitted asks who may call a method. The gateway has found the method by then, and has not read the
+// body; its only answer is metadata, so a refusal is what reading the body returns.
+func (s *Server) admitted(ctx context.Context, r *http.Request) metadata.MD {
+	method, known := runtime.RPCMethod(ctx)
+	if b, is := r.Body.(*limited); is && known && s.of.Admit != nil {
+		b.refused = s.of.Admit(ctx, method)
+	}
+	return nil
+}
+
 // requestKey is where the context of a call has its *http.Request.
 type requestKey struct{}
 
@@ -168,14 +181,18 @@ type address string
 func (address) Network() string  { return "tcp" }
 func (a address) String() string { return string(a) }
 
-// limited is a body that notes that it was too large.
+// limited is a body that notes that it was too large, and that is not read if the call is refused.
 type limited struct {
 	io.ReadCloser
-	over *http.MaxBytesError
+	over    *http.MaxBytesError
+	refused error
 }
 
 // Read is that of io.Reader.
 func (l *limited) Read(b []byte) (int, error) {
+	if l.refused != nil {
+		return 0, l.refused
+	}
 	n, err := l.ReadCloser.Read(b)
 	errors.As(err, &l.over)
 	return n, err

@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +11,10 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/access"
@@ -190,6 +195,34 @@ func TestPatchAndPut(t *testing.T) {
 		strings.Contains(s.must("GET", "/v1alpha1/pools/api", ""), `"capacity":7`) {
 		t.Errorf("validate_only: %d %s", status, text)
 	}
+}
+
+// Who may not call a method is told so before a body is read, which may be as large as it likes.
+func TestNoBodyIsReadOfWhoMayNotCall(t *testing.T) {
+	s := serve(t, rest.Options{MaxBody: 1 << 20, Admit: func(_ context.Context, method string) error {
+		if method == quotav1.QuotaService_CreatePool_FullMethodName {
+			return status.Error(codes.Unauthenticated, "who are you?")
+		}
+		return nil
+	}})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	endless, end := io.Pipe() // nothing comes
+	defer end.Close()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.base+"/v1alpha1/pools", endless)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(answer.Body)
+	if answer.StatusCode != http.StatusUnauthorized || !strings.Contains(string(text), "who are you?") {
+		t.Errorf("%d %s", answer.StatusCode, text)
+	}
+	s.must("POST", "/v1alpha1/tenants", `{"name":"tenants/acme"}`)
 }
 
 // Lists come in pages, of at most 1000.
