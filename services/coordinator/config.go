@@ -324,7 +324,6 @@ func (o *Coordinator) observe(ctx context.Context) (err error) {
 	if o.traces.sender, err = o.config.Meters.OpenTraces(ctx, o.metrics); err != nil {
 		return err
 	}
-	o.traces.store = o.store
 	if o.admin, err = telemetry.NewAdmin(o.metrics, o.config.Security, o.log); err != nil {
 		return err
 	}

@@ -166,6 +166,7 @@ func (o *Coordinator) work(ctx context.Context) {
 	var group errgroup.Group
 	group.Go(func() error { o.elector.Run(ctx); return nil })
 	group.Go(func() error { o.warnWithoutEtcd(ctx); return nil })
+	group.Go(func() error { o.traces.learn(ctx, o.store.Seed); return nil })
 	if o.guard != nil {
 		group.Go(func() error { o.guard.Run(ctx); return nil })
 	}
@@ -234,7 +235,9 @@ func (o *Coordinator) lead(ctx context.Context) {
 			}
 			o.health.SetServingStatus(controlv1.ControlService_ServiceDesc.ServiceName, serving(state.Role))
 		}
-		if state.Role != election.Following {
+		if state.Role == election.Following {
+			o.traces.follows()
+		} else {
 			o.round()
 		}
 		ticker.Reset(o.loop.Every(o.config.Round, o.config.GossipPeriod))

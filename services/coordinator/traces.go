@@ -12,10 +12,10 @@ import (
 )
 
 // changeTraces adds this coordinator's spans to the traces of changes: storing one, reading it
-// from etcd, and the first round of shares with it.
+// from etcd, and the first round of shares with it. Nothing of it asks etcd, which may be slow:
+// without the seed, which is learned beside, there are no spans.
 type changeTraces struct {
 	sender *telemetry.Traces // nil: nothing is sent
-	store  *store.Store
 
 	mu       sync.Mutex
 	seed     uint64 // 0: not read yet
@@ -23,16 +23,29 @@ type changeTraces struct {
 	known    time.Time
 }
 
-// change names a change. Without the seed, which etcd has, there is no trace of it.
-func (t *changeTraces) change(revision int64) (telemetry.Change, bool) {
-	if t.seed == 0 {
-		seed, err := t.store.Seed(context.Background())
-		if err != nil {
-			return telemetry.Change{}, false
+// seedPause is the time between two attempts to learn the seed.
+const seedPause = time.Second
+
+// learn asks for the seed until it is known or ctx ends.
+func (t *changeTraces) learn(ctx context.Context, from func(context.Context) (uint64, error)) {
+	for t.sender != nil && ctx.Err() == nil {
+		seed, err := from(ctx)
+		if err == nil {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.seed = seed
+			return
 		}
-		t.seed = seed
+		select {
+		case <-ctx.Done():
+		case <-time.After(seedPause):
+		}
 	}
-	return telemetry.Change{Seed: t.seed, Revision: revision}, true
+}
+
+// change names a change; false: it cannot be named yet.
+func (t *changeTraces) change(revision int64) (telemetry.Change, bool) {
+	return telemetry.Change{Seed: t.seed, Revision: revision}, t.seed != 0
 }
 
 // stored says that a change has become a revision in etcd.
@@ -76,5 +89,13 @@ func (t *changeTraces) round(revision func() int64) {
 	if c, ok := t.change(t.revision); ok {
 		t.sender.Step(c, "first round with change", t.known, time.Now())
 	}
+	t.revision = 0
+}
+
+// follows says that this coordinator does not lead: a round that it computes later, once it leads,
+// is not the first one with a change of before.
+func (t *changeTraces) follows() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.revision = 0
 }

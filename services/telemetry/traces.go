@@ -56,15 +56,15 @@ func (m Meters) OpenTraces(ctx context.Context, metrics *Metrics) (*Traces, erro
 	if err != nil {
 		return nil, fmt.Errorf("OTLP exporter of traces for %q: %w", m.Endpoint, err)
 	}
-	q := newSpanQueue(exporter)
+	count := &spanCount{}
 	_, err = metrics.Meter("github.com/titrate/titrate/services/telemetry").Int64ObservableCounter("titrate_spans_lost",
 		metric.WithInt64Callback(func(_ context.Context, to metric.Int64Observer) error {
-			to.Observe(int64(q.lost.Load()))
+			to.Observe(int64(count.lost.Load()))
 			return nil
 		}), metric.WithDescription("Spans that the OTLP receiver did not get: the queue was full, or it did not take "+
 			"them"))
-	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(q), sdktrace.WithResource(m.resource()),
-		sdktrace.WithIDGenerator(spanIDs{}))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(count.batched(exporter)),
+		sdktrace.WithResource(m.resource()), sdktrace.WithIDGenerator(spanIDs{}))
 	return &Traces{provider: provider, tracer: provider.Tracer("github.com/titrate/titrate/services")}, err
 }
 
