@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 
 	"google.golang.org/protobuf/proto"
@@ -18,12 +19,13 @@ func (s *Server) checkChanges(ctx context.Context, changes []store.Change) error
 }
 
 // checkCeilings holds changes to the ceilings of the caller. What is stored already may be
-// written again: somebody else has given it.
+// written again: somebody else has given it. Such a change is bound to what is stored now, or it
+// would give again what somebody else takes back meanwhile.
 func (s *Server) checkCeilings(ctx context.Context, changes []store.Change) error {
 	if s.ceilings == nil {
 		return nil
 	}
-	for _, c := range changes {
+	for i, c := range changes {
 		if c.Op == store.Delete {
 			if err := s.ceilings.Delete(ctx, c.Name); err != nil {
 				return err
@@ -34,10 +36,11 @@ func (s *Server) checkCeilings(ctx context.Context, changes []store.Change) erro
 		if refused == nil {
 			continue
 		}
-		if old, err := s.store.Get(ctx, c.Resource.GetName()); err != nil ||
-			!proto.Equal(resource.Spec(old), resource.Spec(c.Resource)) {
+		old, err := s.store.Get(ctx, c.Resource.GetName())
+		if err != nil || !proto.Equal(resource.Spec(old), resource.Spec(c.Resource)) {
 			return refused
 		}
+		changes[i].Etag = cmp.Or(c.Etag, old.GetEtag())
 	}
 	return nil
 }

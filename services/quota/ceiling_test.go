@@ -1,0 +1,71 @@
+package quota_test
+
+import (
+	"context"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/quota"
+	"github.com/titrate/titrate/services/quota/quotatest"
+	"github.com/titrate/titrate/services/store"
+	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/store/storetest"
+)
+
+// low is a ceiling of 10/s; meanwhile is called when the limit "last" is looked at.
+type low struct{ meanwhile func() }
+
+func (l low) Write(_ context.Context, m resource.Message) error {
+	if m.GetName() == "tenants/acme/limits/last" {
+		l.meanwhile()
+	}
+	if rate, _ := resource.ParseRate(m.(*quotav1.Limit).GetRate()); rate > 10 {
+		return status.Error(codes.PermissionDenied, "above the ceiling")
+	}
+	return nil
+}
+
+func (low) Delete(context.Context, string) error { return nil }
+
+// An editor may write again what an administrator has given beyond the ceiling, but not what the
+// administrator takes back at the same time.
+func TestACeilingHoldsWhileOthersWrite(t *testing.T) {
+	to := storetest.Open(t)
+	set := func(name, rate string) *quotav1.Resource {
+		return resource.Of(&quotav1.Limit{Name: "tenants/acme/limits/" + name, Rate: rate})
+	}
+	put := func(r *quotav1.Resource) {
+		m := resource.Unwrap(r)
+		resource.FillDefaults(m)
+		if _, err := to.Apply(t.Context(), store.Note{}, []store.Change{{Op: store.Put, Resource: m}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(resource.Of(&quotav1.Tenant{Name: "tenants/acme"}))
+	put(set("given", "100/s"))
+	meanwhile := func() {}
+	editor := quotatest.Client(t, quota.New(to, nil).Bound(low{func() { meanwhile() }}))
+	write := func() error {
+		_, err := editor.Apply(t.Context(), &quotav1.ApplyRequest{Resources: []*quotav1.Resource{set("given", "100/s"),
+			set("last", "1/s")}})
+		return err
+	}
+	if err := write(); err != nil {
+		t.Fatalf("what is stored already: %v", err)
+	}
+	meanwhile = func() { put(set("given", "5/s")) }
+	if err := write(); status.Code(err) != codes.Aborted {
+		t.Errorf("what is taken back meanwhile: %v, want ABORTED", err)
+	}
+	stored, err := editor.GetLimit(t.Context(), &quotav1.GetLimitRequest{Name: "tenants/acme/limits/given"})
+	if err != nil || stored.GetRate() != "5/s" {
+		t.Errorf("stored is %v, %v; want the administrator's 5/s", stored.GetRate(), err)
+	}
+	meanwhile = func() {}
+	if err := write(); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("what is taken back: %v", err)
+	}
+}
