@@ -19,7 +19,7 @@ import (
 
 	"github.com/titrate/titrate/services/dev/child"
 	"github.com/titrate/titrate/services/dev/local"
-	"github.com/titrate/titrate/services/secrets"
+	"github.com/titrate/titrate/services/kubernetes"
 	"github.com/titrate/titrate/services/store/storetest"
 )
 
@@ -94,7 +94,7 @@ func (c *cluster) wait(t *testing.T, server *child.Process, certificate string) 
 		if err != nil {
 			return err
 		}
-		if c.client, err = secrets.Trusting(ca); err != nil {
+		if c.client, err = kubernetes.Trusting(ca); err != nil {
 			return err
 		}
 		if said := c.call(t, admin, http.MethodGet, "/readyz", nil); said.code != http.StatusOK {

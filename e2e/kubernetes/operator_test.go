@@ -5,20 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/kubernetes"
 	"github.com/titrate/titrate/services/operator"
 	"github.com/titrate/titrate/services/quota"
+	"github.com/titrate/titrate/services/quota/quotatest"
 	"github.com/titrate/titrate/services/store/storetest"
 )
 
@@ -32,7 +31,7 @@ type operated struct {
 // withOperator installs what the chart has for the operator.
 func withOperator(t *testing.T) *operated {
 	t.Helper()
-	w := &operated{cluster: start(t), api: quotas(t)}
+	w := &operated{cluster: start(t), api: quotatest.Client(t, quota.New(storetest.Open(t), nil))}
 	w.namespace(t, "titrate")
 	for _, template := range []string{"crds", "operator"} {
 		for _, o := range objects(t, w.render(t, "--set=crds.enabled=true,operator.enabled=true",
@@ -52,30 +51,11 @@ func withOperator(t *testing.T) *operated {
 	return w
 }
 
-// quotas is the admin API of a coordinator, on the tests' etcd.
-func quotas(t *testing.T) quotav1.QuotaServiceClient {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer()
-	quota.New(storetest.Open(t), nil).Register(server)
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(server.Stop)
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return quotav1.NewQuotaServiceClient(conn)
-}
-
 // operate runs an operator until the returned function is called.
 func (w *operated) operate(t *testing.T, name string) (stop func()) {
 	t.Helper()
 	o := operator.New(operator.Options{API: w.api, Set: "kubernetes", Name: name, Resync: 2 * time.Second,
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Cluster: &operator.Cluster{Server: w.url,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Cluster: &kubernetes.Cluster{Server: w.url,
 			Namespace: "titrate", Client: w.client, Token: func() (string, error) { return w.token, nil }}})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/services/kubernetes"
 	"github.com/titrate/titrate/services/secrets"
 )
 
@@ -27,7 +28,8 @@ func (c *cluster) ofTheJob(t *testing.T) *secrets.Kubernetes {
 	if err := json.Unmarshal([]byte(said.text), &token); err != nil || token.Status.Token == "" {
 		t.Fatalf("token: %d %s %v", said.code, said.text, err)
 	}
-	k := &secrets.Kubernetes{Server: c.url, Namespace: "titrate", Token: token.Status.Token, Client: c.client,
+	k := &secrets.Kubernetes{Cluster: &kubernetes.Cluster{Server: c.url, Namespace: "titrate", Client: c.client,
+		Token: func() (string, error) { return token.Status.Token, nil }},
 		Labels: map[string]string{"app.kubernetes.io/instance": "demo"}}
 	retry(t, 20*time.Second, func() error { // until the authorizer knows the new role
 		_, err := k.Has(t.Context(), "demo-tls")

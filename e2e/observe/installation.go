@@ -18,6 +18,7 @@ import (
 	"github.com/titrate/titrate/services/dev"
 	"github.com/titrate/titrate/services/dev/child"
 	"github.com/titrate/titrate/services/dev/local"
+	"github.com/titrate/titrate/services/kubernetes"
 	"github.com/titrate/titrate/services/secrets"
 )
 
@@ -104,7 +105,7 @@ func (in *installation) writeFiles() error {
 	if err != nil {
 		return err
 	}
-	in.web, err = secrets.Trusting(ca)
+	in.web, err = kubernetes.Trusting(ca)
 	return err
 }
 

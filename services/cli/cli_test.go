@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,6 +19,7 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/access"
 	"github.com/titrate/titrate/services/quota"
+	"github.com/titrate/titrate/services/quota/quotatest"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/store/resource"
 	"github.com/titrate/titrate/services/store/storetest"
@@ -138,16 +138,9 @@ func serveAPI(t *testing.T) (address string) {
 
 func serve(t *testing.T, on *store.Store) (address string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer()
-	quota.New(on, present{}).Register(server)
-	quotav1.RegisterAccessServiceServer(server, access.NewServer(nil))
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(server.Stop)
-	return listener.Addr().String()
+	return quotatest.Serve(t, quota.New(on, present{}), func(to grpc.ServiceRegistrar) {
+		quotav1.RegisterAccessServiceServer(to, access.NewServer(nil))
+	})
 }
 
 // titrate runs a command line against a coordinator.

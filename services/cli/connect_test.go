@@ -12,6 +12,7 @@ import (
 
 	"github.com/titrate/titrate/envoy-filter/certtest"
 	"github.com/titrate/titrate/services/quota"
+	"github.com/titrate/titrate/services/quota/quotatest"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/store/storetest"
 )
@@ -41,19 +42,13 @@ func TestNobodyAnswers(t *testing.T) {
 }
 
 func TestCoordinatorWithoutEtcd(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	etcd, err := store.Dial(store.Access{Endpoints: []string{"127.0.0.1:1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer()
-	quota.New(store.Open(etcd, ""), nil).Register(server)
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(func() { server.Stop(); _ = etcd.Close() })
-	fails(t, listener.Addr().String(), exitFailed, "", []string{"store unavailable", "etcd"}, "get", "pools")
+	t.Cleanup(func() { _ = etcd.Close() })
+	address := quotatest.Serve(t, quota.New(store.Open(etcd, ""), nil))
+	fails(t, address, exitFailed, "", []string{"store unavailable", "etcd"}, "get", "pools")
 }
 
 func TestTLS(t *testing.T) {

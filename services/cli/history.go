@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -99,8 +100,8 @@ func writeRevisions(w io.Writer, revisions []*quotav1.Revision) error {
 	t := &table{columns: []column{{"REVISION", false}, {"TIME", false}, {"CHANGES", false}, {"ACTION", false},
 		{"SET", false}, {"AUTHOR", false}, {"MESSAGE", false}}}
 	for _, r := range revisions {
-		t.add(strconv.FormatInt(r.GetRevision(), 10), moment(r), counts(r), orNone(r.GetAction()), orNone(r.GetSet()),
-			orNone(r.GetAuthor()), orNone(r.GetMessage()))
+		t.add(strconv.FormatInt(r.GetRevision(), 10), moment(r), counts(r), cmp.Or(r.GetAction(), none),
+			cmp.Or(r.GetSet(), none), cmp.Or(r.GetAuthor(), none), cmp.Or(r.GetMessage(), none))
 	}
 	return t.write(w)
 }
@@ -172,7 +173,7 @@ func runHistoryShow(cmd *cobra.Command, c *connection, output format, ask *quota
 	}
 	r := got.GetRevision()
 	lines := []string{fmt.Sprintf("revision %d  %s  %s", r.GetRevision(), moment(r), counts(r)),
-		"author:  " + orNone(r.GetAuthor()), "action:  " + orNone(r.GetAction())}
+		"author:  " + cmp.Or(r.GetAuthor(), none), "action:  " + cmp.Or(r.GetAction(), none)}
 	if r.GetSet() != "" {
 		lines = append(lines, "set:     "+r.GetSet())
 	}

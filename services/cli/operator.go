@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/titrate/titrate/services/kubernetes"
 	"github.com/titrate/titrate/services/operator"
-	"github.com/titrate/titrate/services/secrets"
 	"github.com/titrate/titrate/services/telemetry"
 )
 
@@ -87,7 +87,7 @@ func (c *operatorConfig) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	pod, err := secrets.InCluster(nil)
+	cluster, err := kubernetes.InCluster()
 	if err != nil {
 		return err
 	}
@@ -97,8 +97,7 @@ func (c *operatorConfig) run(ctx context.Context, cmd *cobra.Command) error {
 	}
 	defer client.close()
 	o := operator.New(operator.Options{API: client, Set: c.owner, Name: c.name, Resync: c.resync, Log: logger,
-		Cluster: &operator.Cluster{Server: pod.Server, Namespace: pod.Namespace, Client: pod.Client,
-			Token: secrets.Token}})
+		Cluster: cluster})
 	admin, at, err := c.open(ctx, o, logger)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/titrate/titrate/services/kubernetes"
 	"github.com/titrate/titrate/services/secrets"
 )
 
@@ -64,11 +65,11 @@ func newSecrets() *cobra.Command {
 func runSecrets(cmd *cobra.Command, dir string, labels map[string]string, wanted secrets.Wanted) error {
 	var place secrets.Place = secrets.Files(dir)
 	if dir == "" {
-		cluster, err := secrets.InCluster(labels)
+		cluster, err := kubernetes.InCluster()
 		if err != nil {
 			return err
 		}
-		place = cluster
+		place = &secrets.Kubernetes{Cluster: cluster, Labels: labels}
 	}
 	made, kept, err := secrets.Make(cmd.Context(), place, wanted)
 	for _, name := range made {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -22,7 +23,7 @@ func tableOf(kind resource.Kind, ms []resource.Message) *table {
 		case *quotav1.Pool:
 			t.add(poolRow(m)...)
 		case *quotav1.Tenant:
-			t.add(m.Name, number(m.Weight), orNone(m.DisplayName))
+			t.add(m.Name, number(m.Weight), cmp.Or(m.DisplayName, none))
 		case *quotav1.Quota:
 			t.add(quotaRow(m)...)
 		case *quotav1.Limit:
@@ -160,11 +161,4 @@ func number(x float64) string {
 		return strconv.FormatFloat(math.Round(x*10)/10, 'f', -1, 64)
 	}
 	return strconv.FormatFloat(x, 'g', 3, 64)
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return none
-	}
-	return s
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -174,7 +175,7 @@ func rateTop(by quotav1.Selection_By, r *quotav1.TopResponse) *table {
 func nameOf(by quotav1.Selection_By, m *quotav1.Activity) string {
 	switch by {
 	case quotav1.Selection_POOL:
-		return orNone(m.GetPool())
+		return cmp.Or(m.GetPool(), none)
 	case quotav1.Selection_GATEWAY:
 		return m.GetGateway()
 	case quotav1.Selection_LIMIT:
@@ -207,11 +208,11 @@ func clientTop(r *quotav1.TopResponse) *table {
 	t := &table{columns: []column{{"CLIENT", false}, {"TENANT", false}, {"LIMIT", false}, {"REFUSED", true},
 		{"SHADOWED", true}, {"WAITED", true}, {"ERROR", true}}}
 	row := func(name string, m *quotav1.Activity) {
-		t.add(name, orNone(m.GetTenant()), orNone(m.GetLimit()), count(m.GetRefused()), count(m.GetShadowed()),
+		t.add(name, cmp.Or(m.GetTenant(), none), cmp.Or(m.GetLimit(), none), count(m.GetRefused()), count(m.GetShadowed()),
 			number(m.GetWaitedSeconds())+" s", count(m.GetError()))
 	}
 	for _, m := range r.GetRows() {
-		row(orNone(m.GetClient()), m)
+		row(cmp.Or(m.GetClient(), none), m)
 	}
 	if r.GetOther() != nil {
 		row("other", r.GetOther())

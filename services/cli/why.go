@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -192,7 +193,7 @@ func clientTable(rows []*quotav1.Activity) *table {
 	t := &table{columns: []column{{"CLIENT", false}, {"LIMIT", false}, {"REFUSED", true}, {"SHADOWED", true},
 		{"WAITED", true}, {"ERROR", true}}}
 	for _, m := range rows {
-		t.add(orNone(m.GetClient()), orNone(m.GetLimit()), count(m.GetRefused()), count(m.GetShadowed()),
+		t.add(cmp.Or(m.GetClient(), none), cmp.Or(m.GetLimit(), none), count(m.GetRefused()), count(m.GetShadowed()),
 			number(m.GetWaitedSeconds())+" s", count(m.GetError()))
 	}
 	return t

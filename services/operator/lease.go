@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/titrate/titrate/services/kubernetes"
 )
 
 const (
@@ -19,7 +21,7 @@ const (
 // lease tells which operator leads. Clocks of different machines are not compared: another's
 // lease has run out when it was seen unchanged for leaseTime.
 type lease struct {
-	cluster *Cluster
+	cluster *kubernetes.Cluster
 	holder  string
 
 	held    bool
@@ -73,9 +75,9 @@ func (l *lease) renew(ctx context.Context, now time.Time) (bool, error) {
 
 func (l *lease) take(ctx context.Context, now time.Time) (bool, error) {
 	var there leaseObject
-	err := l.cluster.call(ctx, http.MethodGet, l.path()+"/"+leaseName, "", nil, &there)
+	err := l.cluster.Call(ctx, http.MethodGet, l.path()+"/"+leaseName, "", nil, &there)
 	switch {
-	case answered(err, http.StatusNotFound):
+	case kubernetes.Answered(err, http.StatusNotFound):
 		return l.write(ctx, http.MethodPost, "", "", now)
 	case err != nil:
 		return false, err
@@ -93,7 +95,7 @@ func (l *lease) take(ctx context.Context, now time.Time) (bool, error) {
 // write writes the Lease with this operator as its holder; false if another was faster.
 func (l *lease) write(ctx context.Context, method, at, version string, now time.Time) (bool, error) {
 	err := l.put(ctx, method, at, version, l.holder, now)
-	if answered(err, http.StatusConflict) {
+	if kubernetes.Answered(err, http.StatusConflict) {
 		return false, nil
 	}
 	return err == nil, err
@@ -102,7 +104,7 @@ func (l *lease) write(ctx context.Context, method, at, version string, now time.
 func (l *lease) put(ctx context.Context, method, at, version, holder string, now time.Time) error {
 	const microTime = "2006-01-02T15:04:05.000000Z"
 	var stored leaseObject
-	err := l.cluster.call(ctx, method, l.path()+at, "application/json", leaseObject{
+	err := l.cluster.Call(ctx, method, l.path()+at, kubernetes.JSON, leaseObject{
 		APIVersion: "coordination.k8s.io/v1", Kind: "Lease",
 		Metadata: leaseMetadata{Name: leaseName, ResourceVersion: version},
 		Spec: leaseSpec{HolderIdentity: holder, LeaseDurationSeconds: int(leaseTime / time.Second),
@@ -116,7 +118,7 @@ func (l *lease) put(ctx context.Context, method, at, version, holder string, now
 // release gives the lead up, so that another takes it at once.
 func (l *lease) release(ctx context.Context, now time.Time) error {
 	err := l.put(ctx, http.MethodPut, "/"+leaseName, l.version, "", now)
-	if answered(err, http.StatusConflict, http.StatusNotFound) {
+	if kubernetes.Answered(err, http.StatusConflict, http.StatusNotFound) {
 		return nil
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/kubernetes"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
@@ -26,7 +27,7 @@ const (
 
 // Options are fixed for an operator's life.
 type Options struct {
-	Cluster *Cluster
+	Cluster *kubernetes.Cluster // with the namespace of the Lease
 	API     quotav1.QuotaServiceClient
 	// Set owns what is applied. Each cluster that has the same coordinator needs another one.
 	Set string
@@ -88,7 +89,7 @@ func (o *Operator) Run(ctx context.Context) {
 // watch notes changes of a kind until ctx ends.
 func (o *Operator) watch(ctx context.Context, kind resource.Kind) {
 	for ctx.Err() == nil {
-		err := o.o.Cluster.watch(ctx, kind, o.change)
+		err := objects{o.o.Cluster}.watch(ctx, kind, o.change)
 		o.o.Log.Debug("watch ended", "kind", kind.String(), "error", err)
 		o.change() // what was missed
 		pause(ctx, watchPause)

@@ -12,6 +12,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/kubernetes"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/store/resource"
 )
@@ -53,7 +54,7 @@ type pass struct {
 
 // run makes the round. An error means that not everything was done.
 func (p *pass) run(ctx context.Context) error {
-	all, err := p.o.Cluster.list(ctx)
+	all, err := objects{p.o.Cluster}.list(ctx)
 	if err != nil {
 		return err
 	}
@@ -197,7 +198,7 @@ func (p *pass) guard(ctx context.Context, x *object, finalizers []string) error 
 	if err := p.leads(ctx); err != nil {
 		return err
 	}
-	return p.o.Cluster.finalizers(ctx, x, finalizers)
+	return objects{p.o.Cluster}.finalizers(ctx, x, finalizers)
 }
 
 // leads is an error if another operator may have led since the pass began: what this one has
@@ -248,9 +249,9 @@ func (p *pass) say(ctx context.Context, x *object, v verdict) error {
 	if err := p.leads(ctx); err != nil {
 		return err
 	}
-	err := p.o.Cluster.patch(ctx, x, "/status", map[string]any{"status": status{
+	err := objects{p.o.Cluster}.patch(ctx, x, "/status", map[string]any{"status": status{
 		ObservedGeneration: x.Metadata.Generation, Conditions: []condition{next}}})
-	if answered(err, http.StatusUnprocessableEntity) {
+	if kubernetes.Answered(err, http.StatusUnprocessableEntity) {
 		return fmt.Errorf("status of %s: %w", x, err)
 	}
 	return err

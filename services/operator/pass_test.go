@@ -1,46 +1,24 @@
 package operator
 
 import (
-	"net"
 	"os"
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/quota"
+	"github.com/titrate/titrate/services/quota/quotatest"
 	"github.com/titrate/titrate/services/store/resource"
 	"github.com/titrate/titrate/services/store/storetest"
 )
 
 func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 
-// quotas is the admin API on the tests' etcd.
-func quotas(t *testing.T) quotav1.QuotaServiceClient {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer()
-	quota.New(storetest.Open(t), nil).Register(server)
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(server.Stop)
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return quotav1.NewQuotaServiceClient(conn)
-}
-
 func claimed(m resource.Message) claim { return claim{&object{Name: m.GetName()}, m} }
 
 // Of many objects the wrong ones are refused, each in the words of the API, and the others applied.
 func TestTheWrongOnesAreRefusedAlone(t *testing.T) {
-	api := quotas(t)
+	api := quotatest.Client(t, quota.New(storetest.Open(t), nil))
 	theirs := &quotav1.Pool{Name: "pools/theirs", Capacity: 1}
 	if _, err := api.Apply(t.Context(), &quotav1.ApplyRequest{Set: "git",
 		Resources: []*quotav1.Resource{resource.Of(theirs)}}); err != nil {
@@ -79,7 +57,7 @@ func TestTheWrongOnesAreRefusedAlone(t *testing.T) {
 
 // A resource is deleted only if the set owns it and nothing needs it.
 func TestDelete(t *testing.T) {
-	api := quotas(t)
+	api := quotatest.Client(t, quota.New(storetest.Open(t), nil))
 	if _, err := api.Apply(t.Context(), &quotav1.ApplyRequest{Set: "kubernetes", Resources: []*quotav1.Resource{
 		resource.Of(&quotav1.Tenant{Name: "tenants/acme"}),
 		resource.Of(&quotav1.Limit{Name: "tenants/acme/limits/a", Rate: "1/s"})}}); err != nil {

@@ -1,83 +1,21 @@
 package secrets
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
-	"strings"
-	"time"
+
+	"github.com/titrate/titrate/services/kubernetes"
 )
-
-// serviceAccount is where a pod finds its account.
-const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
-
-// maxAnswer bounds what is read of an answer: a secret has 1 MiB at most, in base64.
-const maxAnswer = 4 << 20
 
 // keepPolicy makes Helm leave a secret alone that it once made itself.
 const keepPolicy = "helm.sh/resource-policy"
 
-// Kubernetes is a namespace of a cluster. It speaks the few calls that it needs itself: get
-// and server-side apply of secrets.
+// Kubernetes is the namespace of a cluster.
 type Kubernetes struct {
-	Server    string // URL of the API server
-	Namespace string
-	Token     string
-	Labels    map[string]string // of the secrets
-	Client    *http.Client
-}
-
-// InCluster is the pod's own namespace, with the rights of its service account.
-func InCluster(labels map[string]string) (*Kubernetes, error) {
-	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
-	if host == "" || port == "" {
-		return nil, errors.New("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: this is no pod")
-	}
-	k := &Kubernetes{Server: "https://" + net.JoinHostPort(host, port), Labels: labels}
-	var err error
-	if k.Token, err = Token(); err != nil {
-		return nil, err
-	}
-	if k.Namespace, err = accountPart("namespace"); err != nil {
-		return nil, err
-	}
-	ca, err := os.ReadFile(filepath.Join(serviceAccount, caPart))
-	if err != nil {
-		return nil, fmt.Errorf("CA of the API server: %w", err)
-	}
-	k.Client, err = Trusting(ca)
-	return k, err
-}
-
-// Token is the token of the pod's service account, as it is now: Kubernetes renews it.
-func Token() (string, error) { return accountPart("token") }
-
-func accountPart(part string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(serviceAccount, part))
-	if err != nil {
-		return "", fmt.Errorf("the pod has no service account token: %w", err)
-	}
-	return strings.TrimSpace(string(text)), nil
-}
-
-// Trusting is a client of servers whose certificate one of the PEM's CAs has signed.
-func Trusting(ca []byte) (*http.Client, error) {
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(ca) {
-		return nil, errors.New("CA of the API server: no certificate in it")
-	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
-	return &http.Client{Timeout: 10 * time.Second, Transport: transport}, nil
+	*kubernetes.Cluster
+	Labels map[string]string // of the secrets
 }
 
 // object is a Secret as the API has it.
@@ -98,16 +36,13 @@ type metadata struct {
 // Has reports whether the secret has the parts. One that Helm made, as the chart once did, is
 // marked to be kept.
 func (k *Kubernetes) Has(ctx context.Context, name string, parts ...string) (bool, error) {
-	raw, status, err := k.call(ctx, http.MethodGet, name, "", nil)
-	if status == http.StatusNotFound {
+	var there object
+	err := k.Call(ctx, http.MethodGet, k.at(name), "", nil, &there)
+	if kubernetes.Answered(err, http.StatusNotFound) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
-	}
-	var there object
-	if err := json.Unmarshal(raw, &there); err != nil {
-		return false, fmt.Errorf("answer of the API server: %w", err)
 	}
 	for _, part := range parts {
 		if len(there.Data[part]) == 0 {
@@ -118,8 +53,7 @@ func (k *Kubernetes) Has(ctx context.Context, name string, parts ...string) (boo
 		return true, nil
 	}
 	mark := map[string]any{"metadata": map[string]any{"annotations": map[string]string{keepPolicy: "keep"}}}
-	_, _, err = k.call(ctx, http.MethodPatch, name, "application/merge-patch+json", mark)
-	return true, err
+	return true, k.patch(ctx, name, kubernetes.MergePatch, "", mark)
 }
 
 // Put applies the secret, whoever had it before.
@@ -129,51 +63,13 @@ func (k *Kubernetes) Put(ctx context.Context, s Secret) error {
 	if _, is := s.Parts[certPart]; is {
 		o.Type = "kubernetes.io/tls"
 	}
-	_, _, err := k.call(ctx, http.MethodPatch, s.Name, "application/apply-patch+yaml", o) // JSON is YAML
-	return err
+	return k.patch(ctx, s.Name, kubernetes.ApplyPatch, "&force=true", o)
 }
 
-// call asks the API server about one secret. An answer other than 2xx is an error.
-func (k *Kubernetes) call(ctx context.Context, method, name, contentType string, body any) ([]byte, int, error) {
-	at := fmt.Sprintf("%s/api/v1/namespaces/%s/secrets/%s", k.Server, url.PathEscape(k.Namespace), url.PathEscape(name))
-	var content io.Reader
-	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return nil, 0, err
-		}
-		content = bytes.NewReader(text)
-		at += "?fieldManager=titrate"
-	}
-	if contentType == "application/apply-patch+yaml" {
-		at += "&force=true"
-	}
-	request, err := http.NewRequestWithContext(ctx, method, at, content)
-	if err != nil {
-		return nil, 0, err
-	}
-	request.Header.Set("Authorization", "Bearer "+k.Token)
-	request.Header.Set("Accept", "application/json")
-	if contentType != "" {
-		request.Header.Set("Content-Type", contentType)
-	}
-	return k.do(request)
+func (k *Kubernetes) patch(ctx context.Context, name, contentType, query string, change any) error {
+	return k.Call(ctx, http.MethodPatch, k.at(name)+"?fieldManager=titrate"+query, contentType, change, nil)
 }
 
-func (k *Kubernetes) do(request *http.Request) ([]byte, int, error) {
-	response, err := k.Client.Do(request)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer response.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
-		return nil, response.StatusCode, err
-	}
-	if response.StatusCode/100 != 2 {
-		var said struct{ Message string }
-		_ = json.Unmarshal(raw, &said) // a proxy's answer is no JSON
-		return nil, response.StatusCode, fmt.Errorf("%s: %s %s", request.Method, response.Status, said.Message)
-	}
-	return raw, response.StatusCode, nil
+func (k *Kubernetes) at(name string) string {
+	return fmt.Sprintf("/api/v1/namespaces/%s/secrets/%s", url.PathEscape(k.Namespace), url.PathEscape(name))
 }

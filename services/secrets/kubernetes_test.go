@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/titrate/titrate/services/kubernetes"
 	"github.com/titrate/titrate/services/secrets"
 )
 
@@ -41,7 +42,8 @@ func api(t *testing.T, objects map[string]map[string]any, calls *[]string) *secr
 		}
 	}))
 	t.Cleanup(server.Close)
-	return &secrets.Kubernetes{Server: server.URL, Namespace: "ns", Token: "token", Client: server.Client(),
+	return &secrets.Kubernetes{Cluster: &kubernetes.Cluster{Server: server.URL, Namespace: "ns",
+		Token: func() (string, error) { return "token", nil }, Client: server.Client()},
 		Labels: map[string]string{"app.kubernetes.io/instance": "demo"}}
 }
 
@@ -92,7 +94,7 @@ func TestSecretsOfHelmAreKept(t *testing.T) {
 func TestKubernetesRefuses(t *testing.T) {
 	var calls []string
 	k := api(t, nil, &calls)
-	k.Token = "another"
+	k.Token = func() (string, error) { return "another", nil }
 	_, _, err := secrets.Make(t.Context(), k, wanted)
 	if err == nil || !strings.Contains(err.Error(), "secret server") || !strings.Contains(err.Error(), "not you") {
 		t.Errorf("error: %v", err)

@@ -1,0 +1,9 @@
+// Package kubernetes speaks the few calls of Kubernetes' API server that Titrate needs: get, list,
+// create, update, patch and watch, as JSON over HTTP. Package secrets puts secrets with it, and
+// package operator follows custom resources.
+//
+// # Why no client-go
+//
+// The program is 55.5 MB. client-go would add 23.8 MB to it, controller-runtime 28 MB, for one
+// Lease, one kind of Secret and four kinds of custom resources, of which all are read at once.
+package kubernetes
