@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -124,8 +125,8 @@ func (x *subscriber) follow(ctx context.Context) error {
 	}
 	next := &discovery.DiscoveryRequest{Node: &corev3.Node{Id: x.o.Node}, TypeUrl: limitsType}
 	for first := true; ; first = false {
-		if stream.Send(next) != nil {
-			return reason(stream)
+		if err := stream.Send(next); err != nil && !errors.Is(err, io.EOF) { // EOF: Recv says why it has ended
+			return err
 		}
 		response, err := stream.Recv()
 		if err != nil {
@@ -140,16 +141,6 @@ func (x *subscriber) follow(ctx context.Context) error {
 				return ctx.Err()
 			case <-time.After(refusalPause):
 			}
-		}
-	}
-}
-
-// reason is why a stream has ended that takes no more requests. What came before the end is
-// read first.
-func reason(stream discovery.AggregatedDiscoveryService_StreamAggregatedResourcesClient) error {
-	for {
-		if _, err := stream.Recv(); err != nil {
-			return err
 		}
 	}
 }

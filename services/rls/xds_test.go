@@ -3,7 +3,6 @@ package rls
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -202,26 +201,6 @@ func TestXDSRefusalsTakeTheirTime(t *testing.T) {
 			t.Errorf("10 refusals in %s", took)
 		}
 	})
-}
-
-// A stream may end while messages of it wait to be read: they are no reason for its end.
-func TestReasonOfAStreamWithMessages(t *testing.T) {
-	if err := reason(&ended{messages: 2}); !errors.Is(err, io.EOF) {
-		t.Errorf("%v", err)
-	}
-}
-
-// ended is a stream that has ended behind some messages.
-type ended struct {
-	discovery.AggregatedDiscoveryService_StreamAggregatedResourcesClient
-	messages int
-}
-
-func (e *ended) Recv() (*discovery.DiscoveryResponse, error) {
-	if e.messages--; e.messages >= 0 {
-		return &discovery.DiscoveryResponse{}, nil
-	}
-	return nil, io.EOF
 }
 
 // Callers wait for the first limits: an agent that starts beside its server admits nothing
