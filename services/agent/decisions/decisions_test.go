@@ -84,43 +84,55 @@ func BenchmarkAnswer(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory fills the memory with decisions as they come from a gateway, with short names and
-// two limits for each request.
+// BenchmarkMemory fills the memory with decisions as they come from a gateway: with short names and two
+// limits for each request, and with the most.
 func BenchmarkMemory(b *testing.B) {
-	var wire bytes.Buffer
-	w, r := link.NewWriter(&wire), link.NewReader(&wire)
-	w.SetVersion(link.Version)
-	var before, after runtime.MemStats
-	for b.Loop() {
-		s := &Store{}
-		runtime.GC()
-		runtime.ReadMemStats(&before)
-		for i := 0; i < 2*parts*perPart; i += 128 {
-			if err := w.Write(refusals(i, 128)); err != nil {
-				b.Fatal(err)
+	for name, c := range map[string]struct{ limits, letters int }{"usual": {2, 0}, "most": {16, 128}} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				b.ReportMetric(memory(b, c.limits, c.letters)/(parts*perPart), "B/decision")
 			}
-			m, err := r.Next()
-			if err != nil {
-				b.Fatal(err)
-			}
-			s.Add(0, "gw", m.(*exchange.Decisions))
-		}
-		runtime.GC()
-		runtime.ReadMemStats(&after)
-		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(parts*perPart), "B/decision")
-		runtime.KeepAlive(s)
+		})
 	}
 }
 
-// refusals are so many from the number first on, of 1000 tenants.
-func refusals(first, number int) *exchange.Decisions {
+// memory is that of a full store, bytes.
+func memory(b *testing.B, limits, letters int) float64 {
+	b.Helper()
+	var wire bytes.Buffer
+	w, r, s := link.NewWriter(&wire), link.NewReader(&wire), &Store{}
+	w.SetVersion(link.Version)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := 0; i < 2*parts*perPart; i += 128 {
+		if err := w.Write(refusals(i, limits, letters)); err != nil {
+			b.Fatal(err)
+		}
+		m, err := r.Next()
+		if err != nil {
+			b.Fatal(err)
+		}
+		s.Add(0, "gw", m.(*exchange.Decisions))
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(s)
+	return float64(after.HeapAlloc - before.HeapAlloc)
+}
+
+// refusals are 128 from the number first on, of 1000 tenants, with so many limits each. Names have at
+// least so many letters.
+func refusals(first, limits, letters int) *exchange.Decisions {
 	out := &exchange.Decisions{}
-	for i := first; i < first+number; i++ {
-		client := fmt.Sprint("client-", i)
-		out.List = append(out.List, exchange.Decision{Request: fmt.Sprintf("0f7e6d5c-1b2a-4c3d-8e9f-%012d", i),
-			Tenant: fmt.Sprint("tenant-", i%1000), Client: client, Pool: "api", Refused: true, Reason: "client_limit",
-			Limit: "per-client", Limits: []exchange.LimitStep{{Name: "per-client", Client: client, Rate: 3},
-				{Name: "per-client-hourly", Client: client, Rate: 3}}})
+	long := func(name string, i int) string { return fmt.Sprintf("%s-%0*d", name, max(0, letters-len(name)-1), i) }
+	for i := first; i < first+128; i++ {
+		d := exchange.Decision{Request: fmt.Sprintf("0f7e6d5c-1b2a-4c3d-8e9f-%012d", i), Tenant: long("tenant", i%1000),
+			Client: long("client", i), Pool: long("api", 1), Refused: true, Reason: "client_limit", Limit: long("limit", 1)}
+		for l := range limits {
+			d.Limits = append(d.Limits, exchange.LimitStep{Name: long("limit", l), Client: d.Client, Rate: 3})
+		}
+		out.List = append(out.List, d)
 	}
 	return out
 }
