@@ -135,7 +135,8 @@ func describe(now int64, id string, r *limiter.Request, out limiter.Outcome, e *
 			if l.Client != r.Client {
 				client = cut(l.Client)
 			}
-			d.Limits = append(d.Limits, exchange.LimitStep{Name: l.Name, Client: client, Shadow: l.Mode == config.Shadow, Passes: l.Passes, Rate: l.Rate, Burst: l.Burst, Free: l.Free,
+			d.Limits = append(d.Limits, exchange.LimitStep{Name: l.Name, Client: client,
+				Shadow: l.Mode == config.Shadow, Passes: l.Passes, Rate: l.Rate, Burst: l.Burst, Free: l.Free,
 				Wait: l.Wait})
 		}
 	}
