@@ -4,138 +4,73 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
-// Commands returns the commands of a shell text that run a program, each as its arguments. It knows as much of the
-// shell's grammar as documents use: quotes, comments, pipes, lists, $(…), here-documents, continued lines. A variable
-// stands in the arguments as it is written.
+// Commands returns the commands of a shell text that run a program, each as its arguments. A variable stands in the
+// arguments as it is written. What no shell would read, as an excerpt of a log, is passed over line by line.
 func Commands(text, program string) (all [][]string) {
-	s := splitter{rest: text}
-	for s.rest != "" {
-		words := s.command()
-		for len(words) > 0 && before(words[0]) {
+	find := func(n syntax.Node) bool {
+		call, is := n.(*syntax.CallExpr)
+		if !is {
+			return true
+		}
+		var words []string
+		for _, w := range call.Args {
+			words = append(words, plain(w.Parts))
+		}
+		for len(words) > 0 && slices.Contains(leading, words[0]) {
 			words = words[1:]
 		}
 		if len(words) > 0 && path.Base(words[0]) == program {
 			all = append(all, words[1:])
 		}
+		return true
+	}
+	parser := syntax.NewParser(syntax.Variant(syntax.LangBash))
+	file, err := parser.Parse(strings.NewReader(text), "")
+	if err == nil {
+		syntax.Walk(file, find)
+		return all
+	}
+	for line := range strings.Lines(text) {
+		if file, err := parser.Parse(strings.NewReader(line), ""); err == nil {
+			syntax.Walk(file, find)
+		}
 	}
 	return all
 }
 
-var leading = []string{"until", "while", "if", "then", "else", "do", "!", "time", "$", "nohup", "{"}
+// leading are words before the program's name: a prompt, and a program that runs another.
+var leading = []string{"$", "nohup"}
 
-// before reports whether a word may stand before the program's name.
-func before(word string) bool {
-	name, _, assigns := strings.Cut(word, "=")
-	return slices.Contains(leading, word) || assigns && !strings.ContainsAny(name, "/-.")
-}
-
-// splitter takes commands off a text.
-type splitter struct {
-	rest string
-	ends []string // what ends the here-documents that begin on this line
-}
-
-// command returns the words up to the next separator.
-func (s *splitter) command() (words []string) {
-	for s.rest != "" {
-		switch c := s.rest[0]; {
-		case strings.HasPrefix(s.rest, "\\\n"):
-			s.rest = s.rest[2:]
-		case c == ' ' || c == '\t':
-			s.rest = s.rest[1:]
-		case c == '\n':
-			s.rest = s.rest[1:]
-			s.skipHere()
-			return words
-		case strings.HasPrefix(s.rest, "$("):
-			s.rest = s.rest[2:]
-			return words
-		case strings.IndexByte(";|&()", c) >= 0:
-			s.rest = s.rest[1:]
-			return words
-		case c == '#':
-			_, s.rest, _ = cutBefore(s.rest, "\n")
-		case c == '<' || c == '>':
-			s.redirect()
-		default:
-			word := s.word()
-			if s.rest != "" && (s.rest[0] == '>' || s.rest[0] == '<') && isNumber(word) {
-				continue // 2> is no argument
-			}
-			words = append(words, word)
-		}
-	}
-	return words
-}
-
-// redirect skips a redirection, and notes a here-document.
-func (s *splitter) redirect() {
-	here := strings.HasPrefix(s.rest, "<<")
-	s.rest = strings.TrimLeft(s.rest, "<>&-")
-	s.rest = strings.TrimLeft(s.rest, " ")
-	end := s.word()
-	if here {
-		s.ends = append(s.ends, end)
-	}
-}
-
-func (s *splitter) skipHere() {
-	for _, end := range s.ends {
-		_, rest, _ := strings.Cut("\n"+s.rest, "\n"+end+"\n")
-		s.rest = rest
-	}
-	s.ends = nil
-}
-
-// word takes a word, without its quotes.
-func (s *splitter) word() string {
+// plain is a word without its quotes. What the shell would put in it stands as it is written.
+func plain(parts []syntax.WordPart) string {
 	var b strings.Builder
-	for s.rest != "" {
-		c := s.rest[0]
-		switch {
-		case c == '\'':
-			text, rest, _ := strings.Cut(s.rest[1:], "'")
-			b.WriteString(text)
-			s.rest = rest
-		case c == '"':
-			s.quoted(&b)
-		case c == '\\' && len(s.rest) > 1 && s.rest[1] != '\n':
-			b.WriteByte(s.rest[1])
-			s.rest = s.rest[2:]
-		case strings.IndexByte(" \t\n;|&()<>", c) >= 0 || c == '\\' || strings.HasPrefix(s.rest, "$("):
-			return b.String()
+	for _, part := range parts {
+		switch p := part.(type) {
+		case *syntax.Lit:
+			b.WriteString(unescaped(p.Value))
+		case *syntax.SglQuoted:
+			b.WriteString(p.Value)
+		case *syntax.DblQuoted:
+			b.WriteString(plain(p.Parts))
 		default:
-			b.WriteByte(c)
-			s.rest = s.rest[1:]
+			_ = syntax.NewPrinter().Print(&b, p) // to memory
 		}
 	}
 	return b.String()
 }
 
-// quoted takes what stands in double quotes.
-func (s *splitter) quoted(b *strings.Builder) {
-	s.rest = s.rest[1:]
-	for s.rest != "" {
-		c := s.rest[0]
-		s.rest = s.rest[1:]
-		if c == '"' {
-			return
+// unescaped is a text without the backslashes that quote a character.
+func unescaped(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			i++
 		}
-		if c == '\\' && s.rest != "" {
-			c, s.rest = s.rest[0], s.rest[1:]
-		}
-		b.WriteByte(c)
+		b.WriteByte(s[i])
 	}
+	return b.String()
 }
-
-// cutBefore is strings.Cut that leaves the separator with what comes after.
-func cutBefore(s, sep string) (before, after string, found bool) {
-	if i := strings.Index(s, sep); i >= 0 {
-		return s[:i], s[i:], true
-	}
-	return s, "", false
-}
-
-func isNumber(word string) bool { return word != "" && strings.Trim(word, "0123456789") == "" }
