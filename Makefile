@@ -21,8 +21,12 @@ RATELIMIT := $(CACHE)/ratelimit-$(shell sed -n 's,^\tgithub.com/envoyproxy/ratel
 # Limitador's library in a server, which only the comparison of rate limiters needs (docs/comparison.md).
 LIMITADOR := $(CACHE)/limitador-$(shell sed -n 's,^limitador = .*version = "=\([^"]*\)".*,\1,p' tools/limitador/Cargo.toml)/limitador
 
-# kube-apiserver, which takes the chart.
-APISERVER := $(CACHE)/kubernetes-$(shell sed -n 's,^\tk8s.io/kubernetes \(v[^ ]*\).*,\1,p' tools/kubernetes/go.mod)/kube-apiserver
+# A Kubernetes of one node, which runs the chart.
+KUBERNETES := $(CACHE)/kubernetes-$(shell sed -n 's,^\tk8s.io/kubernetes \(v[^ ]*\).*,\1,p' tools/kubernetes/go.mod)
+
+# The version before this one, which this one is upgraded from: a commit until there are releases.
+PREVIOUS := e66ffc8
+OLD := $(CACHE)/titrate-$(PREVIOUS)
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
@@ -30,7 +34,7 @@ MODULES := control lab papers proto envoy-filter services e2e
 GO_SRC  := $(shell find control papers proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo pictures dev test docs-check verify race lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet observe containers images release envoy older-envoys e2e-gateway e2e-k8s check-go standalone clean
+.PHONY: help build demo pictures dev test docs-check verify race lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet observe containers images release envoy older-envoys e2e-gateway e2e-k8s e2e-upgrade check-go standalone clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,10 +96,11 @@ race: build envoy ## the tests that have no C boundary, under the race detector
 	@cd envoy-filter && go test -race $$(go list ./... | grep -vE '/(shim|envoytest)|envoy-filter$$')
 	@cd services && go test -race ./...
 
-verify: test race ## test, race, and the long suites: older Envoys, fuzzing, compose, short soak and robustness, a full demo
+verify: test race ## test, race, and the long suites: older Envoys, fuzzing, compose, upgrades, short soak and robustness, a full demo
 	@$(MAKE) --no-print-directory older-envoys
 	@tools/sh/fuzz.sh 10s
 	@tools/sh/compose.sh
+	@$(MAKE) --no-print-directory e2e-upgrade
 	@$(MAKE) --no-print-directory soak DURATION=30s
 	@$(MAKE) --no-print-directory robustness DURATION=60s SEED=1
 	@$(MAKE) --no-print-directory demo </dev/null
@@ -132,12 +137,20 @@ bench-envoy: build envoy $(RATELIMIT) ## real Envoys: CPU, instructions, latency
 	@tools/sh/need.sh wrk valgrind redis-server
 	@cd e2e && go run ./bench -ratelimit $(RATELIMIT) $(if $(JSON),-json $(abspath $(JSON))) $(ARGS)
 
-e2e-k8s: check-go $(APISERVER) ## the chart against a real API server, which is built once, in five minutes
+e2e-k8s: images $(KUBERNETES)/kubelet $(OLD)/titrate ## the chart on a real Kubernetes of one node, which is built once, in ten minutes; needs root
+	@tools/sh/need.sh ctr ip iptables /usr/lib/cni/bridge
 	@cd tools/helm && GOWORK=off go tool helm version --short # builds it, before the tests' time runs
-	@cd e2e && KUBE_APISERVER_BIN=$(APISERVER) ENVOY_GATEWAY=$(GATEWAY) go test -count=1 -v ./kubernetes
+	@cd e2e && KUBERNETES_BIN=$(KUBERNETES) ENVOY_GATEWAY=$(GATEWAY) go test -count=1 -v ./kubernetes
+	@cd e2e && KUBERNETES_BIN=$(KUBERNETES) TITRATE_PREVIOUS=$(OLD) go test -count=1 -v -exec $(CURDIR)/tools/sh/node.sh -run '^TestNode' ./kubernetes
 
-$(APISERVER):
-	@tools/sh/kube-apiserver.sh $@
+$(KUBERNETES)/kubelet:
+	@tools/sh/kubernetes.sh $(KUBERNETES)
+
+$(OLD)/titrate:
+	@tools/sh/previous.sh $(PREVIOUS) $(OLD)
+
+e2e-upgrade: build envoy $(OLD)/titrate ## from the version before to this one and back, part by part, in any order, under traffic
+	@cd e2e && TITRATE_E2E=1 TITRATE_PREVIOUS=$(OLD) go test -count=1 -run '^TestUpgrade$$' -v ./process
 
 e2e-gateway: build $(GATEWAY_ENVOYS:%=$(CACHE)/envoy-%/envoy) $(CACHE)/envoy-gateway-$(GATEWAY)/envoy-gateway ## docs/envoy-gateway.md with a real Envoy Gateway, which is built once, in five minutes
 	@for v in $(GATEWAY_ENVOYS); do (cd e2e && TITRATE_E2E=1 ENVOY_GATEWAY_BIN=$(CACHE)/envoy-gateway-$(GATEWAY)/envoy-gateway ENVOY_BIN=$(CACHE)/envoy-$$v/envoy ENVOY_VERSION=$$v go test -count=1 -run '^TestGuideEnvoyGateway' -v ./process) || exit 1; done

@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -30,40 +31,55 @@ const admin = "admin-token"
 
 // cluster is an API server that runs.
 type cluster struct {
-	url, kubeconfig string
-	client          *http.Client
+	url, kubeconfig       string
+	certificate, accounts string // files: of the server, which is its own CA; the key of service accounts' tokens
+	client                *http.Client
+	runs                  bool // pods and controllers, on a node
 }
 
-// start starts an API server on the tests' etcd.
+// programs is the directory with those of Kubernetes, or skips the test.
+func programs(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("KUBERNETES_BIN")
+	if dir == "" {
+		t.Skip("KUBERNETES_BIN is not set to a directory with Kubernetes' programs; `make e2e-k8s` builds them")
+	}
+	return dir
+}
+
+// start starts an API server on the tests' etcd, which admits pods without their service account: none runs.
 func start(t *testing.T) *cluster {
 	t.Helper()
-	bin := os.Getenv("KUBE_APISERVER_BIN")
-	if bin == "" {
-		t.Skip("KUBE_APISERVER_BIN is not set to a kube-apiserver; `make e2e-k8s` builds one")
-	}
+	return startAt(t, "127.0.0.1", "--endpoint-reconciler-type=none", "--disable-admission-plugins=ServiceAccount")
+}
+
+// startAt starts an API server on the tests' etcd, at an address and with flags beside its own.
+func startAt(t *testing.T, host string, flags ...string) *cluster {
+	t.Helper()
+	bin := programs(t)
 	free, err := local.Ports(1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir, port := t.TempDir(), strconv.Itoa(free[0])
+	c := &cluster{url: "https://" + net.JoinHostPort(host, port), kubeconfig: dir + "/kubeconfig",
+		certificate: dir + "/apiserver.crt", accounts: dir + "/accounts.pem"}
 	write(t, dir+"/tokens.csv", admin+`,admin,admin,"system:masters"`+"\n")
-	write(t, dir+"/accounts.pem", privateKey(t))
-	server := run(t, child.Spec{Name: "kube-apiserver", Path: bin, Log: dir + "/log", Args: []string{
+	write(t, c.accounts, privateKey(t))
+	server := run(t, child.Spec{Name: "kube-apiserver", Path: bin + "/kube-apiserver", Log: dir + "/log", Args: append([]string{
 		"--etcd-servers=http://" + storetest.Shared(t).Endpoint, "--etcd-prefix=/registry-" + port,
-		"--bind-address=127.0.0.1", "--secure-port=" + port, "--cert-dir=" + dir,
-		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
+		"--bind-address=" + host, "--secure-port=" + port, "--cert-dir=" + dir, "--advertise-address=" + host,
 		"--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC", "--token-auth-file=" + dir + "/tokens.csv",
-		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + dir + "/accounts.pem",
-		"--service-account-signing-key-file=" + dir + "/accounts.pem", "--disable-admission-plugins=ServiceAccount"}})
-	c := &cluster{url: "https://" + local.Address(free[0]), kubeconfig: dir + "/kubeconfig"}
-	c.wait(t, server, dir+"/apiserver.crt")
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + c.accounts,
+		"--service-account-signing-key-file=" + c.accounts}, flags...)})
+	c.wait(t, server, c.certificate)
 	write(t, c.kubeconfig, fmt.Sprintf(`apiVersion: v1
 kind: Config
-clusters: [{name: it, cluster: {server: "%s", certificate-authority: %s/apiserver.crt}}]
+clusters: [{name: it, cluster: {server: "%s", certificate-authority: %s}}]
 users: [{name: me, user: {token: %s}}]
 contexts: [{name: it, context: {cluster: it, user: me}}]
 current-context: it
-`, c.url, dir, admin))
+`, c.url, c.certificate, admin))
 	return c
 }
 

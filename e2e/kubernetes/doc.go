@@ -3,8 +3,13 @@
 // "restricted" is enforced. Helm installs, tests, upgrades, rolls back and uninstalls. The chart's Job
 // makes its secrets with no more rights than it has. The chart's patch fits a Deployment.
 //
-// There is no node and no controller: no pod runs, and the tests themselves say of Jobs that they
-// have succeeded.
+// For these tests there is no node and no controller: no pod runs, and the tests themselves say of Jobs
+// that they have succeeded.
 //
-// `make e2e-k8s` builds the API server and runs this package.
+// TestNode has a whole cluster of one node, in namespaces of its own (tools/sh/node.sh): kubelet,
+// containerd, kube-proxy, CoreDNS, controllers and scheduler. There the chart is installed with Helm,
+// limits real requests, is scaled, loses its leading coordinator, is upgraded from the version before,
+// rolled back and uninstalled, under traffic of which no request may fail.
+//
+// `make e2e-k8s` builds what is needed and runs this package.
 package kubernetes

@@ -11,7 +11,9 @@
 //     etcd that are killed and come back, strangers on the agent's socket, bad
 //     documents, quotas that change while requests wait, a limit by user and
 //     method;
-//   - the developer's commands: Ctrl-C, a port that is taken.
+//   - the developer's commands: Ctrl-C, a port that is taken;
+//   - an installation of the version before, whose parts are replaced by those of this version one
+//     after the other in any order, and back (`make e2e-upgrade`).
 //
 // # What they need
 //

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -82,15 +83,19 @@ func (r *traffic) pass(t *testing.T, seconds float64) {
 type figures struct {
 	seconds                  float64
 	requests, failed, thirty int
-	fed                      float64 // part of the unlimited client's requests that was admitted
+	fed, fedRefused          float64 // requests of the unlimited client
 	thirtyExcess             float64 // most over rate·t + burst in any window
 	cappedExcess             float64 // the same of the tenant over max·t
 	first                    string  // failure
+	refused                  string  // the last refusal of the unlimited client
+	late                     float64 // longest delay of a request behind its time, s
 }
 
 // allowance is what the limited client may get beside its due where the gateways
-// could not count for each other, requests.
-type allowance struct{ more, less float64 }
+// could not count for each other, what the capped tenant may get more, and how often
+// the unlimited client may be refused, requests. A stage with a request that was later
+// than void, in seconds, is not judged; 0 judges all.
+type allowance struct{ more, less, capped, refused, void float64 }
 
 // end stops the traffic and judges it by what holds whatever was broken: no
 // request failed, the unlimited client always passed, nobody got more than its
@@ -100,7 +105,6 @@ func (r *traffic) end(t *testing.T, a allowance) {
 	r.stop()
 	records := <-r.done
 	f := figures{seconds: time.Since(r.began).Seconds()}
-	var fed, fedAdmitted float64
 	admitted := map[string][]float64{}
 	for i := range records {
 		x := &records[i]
@@ -108,6 +112,7 @@ func (r *traffic) end(t *testing.T, a allowance) {
 			continue // in flight when the stage ended
 		}
 		f.requests++
+		f.late = max(f.late, x.Late)
 		if x.Failed() {
 			f.failed++
 			f.first = x.Error + " " + time.Duration(x.T*1e9).String() + " at " + x.Gateway + " for " + x.Tenant
@@ -116,16 +121,22 @@ func (r *traffic) end(t *testing.T, a allowance) {
 			admitted[x.Client] = append(admitted[x.Client], x.AdmittedAt())
 		}
 		if x.Client == "unlimited" {
-			fed++
-			fedAdmitted += map[bool]float64{true: 1}[x.Admitted()]
+			f.fed++
+			if !x.Admitted() {
+				f.fedRefused++
+				f.refused = fmt.Sprintf("%s after %.1f s at %s", x.Reason, x.T, x.Gateway)
+			}
 		}
 	}
-	f.fed, f.thirty = fedAdmitted/fed, len(admitted["thirty"])
+	f.thirty = len(admitted["thirty"])
 	f.thirtyExcess = excess(admitted["thirty"], thirtyRate, thirtyBurst)
 	f.cappedExcess = excess(admitted["any"], cappedMax, 0)
-	t.Logf("%.1f s, %d requests: %d failed, unlimited client %.3f admitted, limited client %d admitted, %.2f over "+
+	t.Logf("%.1f s, %d requests: %d failed, unlimited client %.0f of %.0f refused, limited client %d admitted, %.2f over "+
 		"its rate·t + burst; capped tenant %d admitted, %.2f over max·t",
-		f.seconds, f.requests, f.failed, f.fed, f.thirty, f.thirtyExcess, len(admitted["any"]), f.cappedExcess)
+		f.seconds, f.requests, f.failed, f.fedRefused, f.fed, f.thirty, f.thirtyExcess, len(admitted["any"]), f.cappedExcess)
+	if a.void > 0 && f.late > a.void {
+		t.Skipf("void: a request was %.2f s late; the machine is too busy to say anything", f.late)
+	}
 	f.judge(t, a)
 }
 
@@ -144,15 +155,16 @@ func (f *figures) judge(t *testing.T, a allowance) {
 	if f.failed > 0 {
 		t.Errorf("%d of %d requests failed, the last: %s", f.failed, f.requests, f.first)
 	}
-	if f.fed < 1 {
-		t.Errorf("%.4f of the requests were admitted of a client that nothing limits, want all", f.fed)
+	if f.fedRefused > a.refused {
+		t.Errorf("%.0f of %.0f requests were refused of a client that nothing limits, at most %.0f may be; the last one: %s",
+			f.fedRefused, f.fed, a.refused, f.refused)
 	}
 	if slack := thirtySlack + a.more; f.thirtyExcess > slack {
 		t.Errorf("a client with a limit of its own got %.2f over rate·t + burst, at most %.2f may be", f.thirtyExcess,
 			slack)
 	}
-	if f.cappedExcess > cappedSlack {
-		t.Errorf("a tenant with a max got %.2f over max·t, at most %.2f may be", f.cappedExcess, cappedSlack)
+	if slack := cappedSlack + a.capped; f.cappedExcess > slack {
+		t.Errorf("a tenant with a max got %.2f over max·t, at most %.2f may be", f.cappedExcess, slack)
 	}
 	if least := .9*thirtyRate*f.seconds - 2 - a.less; float64(f.thirty) < least {
 		t.Errorf("a client at twice its limit got %d requests in %.1f s, at least %.0f are due", f.thirty, f.seconds,

@@ -53,6 +53,7 @@ type world struct {
 	bin                         binaries
 	client                      *http.Client
 	etcd, upstream, coordinator *server
+	standby                     *server // another coordinator, or nil
 	rig                         *local.Rig
 	receiver                    *receiver // of traces
 	api                         string    // the coordinator's gRPC address
@@ -66,7 +67,20 @@ const gateways = 2
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{bin: need(t), scene: newScene(t)}
+	w := newWorldOf(t, need(t), false)
+	for _, s := range w.servers() {
+		w.start(s)
+	}
+	w.apply(documents)
+	w.linked(t, patience, 0)
+	return w
+}
+
+// newWorldOf is a world of these programs before anything of it is started. One that is rolled has two
+// coordinators, and Envoys that can be restarted hot.
+func newWorldOf(t *testing.T, bin binaries, rolled bool) *world {
+	t.Helper()
+	w := &world{bin: bin, scene: newScene(t)}
 	w.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: patience}
 	t.Cleanup(w.client.CloseIdleConnections)
 	var err error
@@ -77,7 +91,7 @@ func newWorld(t *testing.T) *world {
 	w.receiver = newReceiver(t)
 	w.rig.Env = []string{"TMPDIR=" + w.dir, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=" + w.receiver.endpoint}
 	t.Cleanup(w.rig.Close)
-	free, err := local.Addresses(5 + 4*gateways)
+	free, err := local.Addresses(7 + 4*gateways)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,6 +104,12 @@ func newWorld(t *testing.T) *world {
 	w.api = next()
 	w.etcd = &server{of: w.rig.Etcd("etcd", etcd, next())}
 	w.coordinator = &server{of: w.rig.Coordinator("coordinator", w.api, web, etcd, "--session-ttl", "2s")}
+	all := w.api
+	if rolled {
+		second := next()
+		w.standby = &server{of: w.rig.Coordinator("coordinator-2", second, next(), etcd, "--session-ttl", "2s")}
+		all += "," + second
+	}
 	// Never the bottleneck: what is held, a gateway holds.
 	w.upstream = &server{of: w.rig.Upstream(upstream, "--capacity", "2000", "--service-time", "5ms",
 		"--queue", "2000")}
@@ -98,22 +118,30 @@ func newWorld(t *testing.T) *world {
 		gossip = append(gossip, next())
 	}
 	for i := range gateways {
-		w.gateway(fmt.Sprintf("gw-%d", i+1), slices.Concat(gossip[i:], gossip[:i]), next(), next(), next(), upstream)
+		w.gateway(fmt.Sprintf("gw-%d", i+1), all, slices.Concat(gossip[i:], gossip[:i]), next(), next(), next(), upstream)
 	}
-	for _, s := range append([]*server{w.etcd, w.upstream, w.coordinator}, append(w.agents, w.envoys...)...) {
-		w.start(s)
-	}
-	w.apply(documents)
-	w.linked(t, patience, 0)
 	return w
 }
 
+// servers are the processes, in the order in which they are started.
+func (w *world) servers() []*server {
+	all := []*server{w.etcd, w.upstream, w.coordinator}
+	if w.standby != nil {
+		all = append(all, w.standby)
+	}
+	return slices.Concat(all, w.agents, w.envoys)
+}
+
 // gateway is an agent and an Envoy; peers are the gossip addresses, its own first.
-func (w *world) gateway(name string, peers []string, front, admin, web, upstream string) {
+func (w *world) gateway(name, coordinators string, peers []string, front, admin, web, upstream string) {
 	w.t.Helper()
-	a := w.rig.Agent(name, w.api, web, peers)
+	a := w.rig.Agent(name, coordinators, web, peers)
+	base := 0
+	if w.standby != nil {
+		base = local.Port(admin) // nobody else's, as long as Envoy has the port
+	}
 	e, err := w.rig.Envoy(local.Envoy{Name: name, Filter: local.Titrate, Port: local.Port(front), Admin: local.Port(admin),
-		Upstream: local.Port(upstream), AnyProtocol: true, Also: whose})
+		Upstream: local.Port(upstream), AnyProtocol: true, Also: whose, Base: base})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -147,7 +175,7 @@ func (w *world) kill(s *server) {
 // recovered a panic.
 func (w *world) healthy(t *testing.T) {
 	t.Helper()
-	for _, s := range append([]*server{w.etcd, w.upstream, w.coordinator}, append(w.agents, w.envoys...)...) {
+	for _, s := range w.servers() {
 		select {
 		case <-s.Exited():
 			t.Errorf("%v", s.Obituary())

@@ -1,0 +1,16 @@
+// Coredns is CoreDNS with what the tests' Kubernetes needs of it: the names of Services and pods.
+package main
+
+import (
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/coremain"
+
+	_ "github.com/coredns/coredns/plugin/bind"       // the addresses that it listens on
+	_ "github.com/coredns/coredns/plugin/errors"     // says what goes wrong
+	_ "github.com/coredns/coredns/plugin/kubernetes" // names of Services and pods
+)
+
+func main() {
+	dnsserver.Directives = []string{"bind", "errors", "kubernetes"}
+	coremain.Run()
+}
