@@ -367,3 +367,37 @@ func TestASilenceGoesOn(t *testing.T) {
 		t.Errorf("%v, want the 58 that it has admitted", got)
 	}
 }
+
+// Who is absent is not looked for each time, and is what a walk through all peers finds.
+func TestAbsentIsThatOfAWalk(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tb, now := New(Params{Stale: 1, Forget: 5}), 0.
+		for range rapid.IntRange(1, 50).Draw(t, "steps") {
+			id := Peer(rapid.IntRange(1, 5).Draw(t, "peer"))
+			switch rapid.IntRange(0, 5).Draw(t, "what") {
+			case 0:
+				tb.SetWeight(id, float64(id), now)
+			case 1:
+				tb.Drain(id, 1, now)
+			case 2:
+				tb.Live(id, rapid.Uint64Range(1, 3).Draw(t, "generation"), now)
+			case 3:
+				tb.Remove(id, now)
+			case 4:
+				_, _ = tb.Apply(id, now, record(rapid.Uint64Range(1, 3).Draw(t, "generation"), 1, exchange.KeyClaim{Key: 9}))
+			default:
+				tb.Heard(id, now)
+			}
+			now += rapid.SampledFrom([]float64{0, .5, 3, 5}).Draw(t, "time")
+			want := 0.
+			for _, p := range tb.peers {
+				if p.used && !p.drained && p.id != id && now-p.heard >= 5 {
+					want += p.weight
+				}
+			}
+			if got := tb.Absent(id, now); got != want {
+				t.Fatalf("absent %v, want %v", got, want)
+			}
+		}
+	})
+}

@@ -13,12 +13,12 @@ func (t *Table) peerIndex(id Peer, now float64) int32 {
 		return i
 	}
 	fresh := peer{id: id, heard: now, weight: 1, used: true}
-	for i := range t.peers {
-		if !t.peers[i].used {
-			t.peers[i] = fresh
-			t.index[id] = int32(i)
-			return int32(i)
-		}
+	t.forgetAbsent()
+	if last := len(t.unused) - 1; last >= 0 {
+		i := t.unused[last]
+		t.unused = t.unused[:last]
+		t.peers[i], t.index[id] = fresh, i
+		return i
 	}
 	t.peers = append(t.peers, fresh)
 	t.index[id] = int32(len(t.peers) - 1)

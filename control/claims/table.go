@@ -49,7 +49,11 @@ type Table struct {
 	index   map[Peer]int32
 	recent  int32 // peer asked for last
 	peers   []peer
+	unused  []int32 // of peers
 	epoch   uint32
+
+	absent      []int32 // peers that are
+	absentUntil float64 // absent is right before that, unless forgetAbsent says otherwise
 }
 
 type slot struct {
@@ -120,7 +124,15 @@ func New(p Params) *Table {
 // Apply does it for records. A drained peer stays drained until it comes back
 // with a higher generation.
 func (t *Table) Heard(id Peer, now float64) {
-	t.peers[t.peerIndex(id, now)].hear(now, t.p.Stale)
+	t.hear(&t.peers[t.peerIndex(id, now)], now)
+}
+
+// hear notes that a peer is alive.
+func (t *Table) hear(p *peer, now float64) {
+	if now-p.heard >= t.p.Forget {
+		t.forgetAbsent()
+	}
+	p.hear(now, t.p.Stale)
 }
 
 // Back returns when the last silence of a peer of Stale or longer ended; 0: there was none.
@@ -145,6 +157,7 @@ func (t *Table) SetWeight(id Peer, weight, now float64) {
 	p := &t.peers[t.peerIndex(id, now)]
 	if p.weight = weight; !known {
 		p.heard = math.Inf(-1)
+		t.forgetAbsent()
 	}
 }
 
@@ -155,6 +168,7 @@ func (t *Table) Drain(id Peer, generation uint64, now float64) {
 	if generation < p.generation {
 		return
 	}
+	t.forgetAbsent()
 	p.heard, p.generation, p.drained = max(p.heard, now), generation, true
 }
 
@@ -163,6 +177,7 @@ func (t *Table) Drain(id Peer, generation uint64, now float64) {
 func (t *Table) Live(id Peer, generation uint64, now float64) {
 	if p := &t.peers[t.peerIndex(id, now)]; generation > p.generation {
 		p.generation, p.drained = generation, false
+		t.forgetAbsent()
 	}
 }
 
@@ -180,6 +195,8 @@ func (t *Table) Remove(id Peer, now float64) {
 	}
 	delete(t.index, id)
 	t.peers[pi] = peer{}
+	t.unused = append(t.unused, pi)
+	t.forgetAbsent()
 }
 
 func (t *Table) unlink(s *slot, pi int32, now float64) {
@@ -211,8 +228,9 @@ func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
 	p := &t.peers[pi]
 	if r.Generation > p.generation {
 		p.generation, p.drained = r.Generation, false
+		t.forgetAbsent()
 	}
-	p.hear(now, t.p.Stale)
+	t.hear(p, now)
 	e := &t.entries[ei]
 	s := &t.slots[e.slot]
 	s.touched = max(s.touched, now)
@@ -350,17 +368,38 @@ func (t *Table) count(e *entry, p *peer, now float64) float64 {
 	return n
 }
 
-// Absent sums the weights of members unheard for longer than Forget, or never heard.
+// Absent sums the weights of members unheard for longer than Forget, or never heard. O(those),
+// and O(peers) when their number may have changed.
 func (t *Table) Absent(except Peer, now float64) float64 {
+	if now >= t.absentUntil {
+		t.findAbsent(now)
+	}
 	w := 0.0
-	for i := range t.peers {
-		p := &t.peers[i]
-		if p.used && !p.drained && p.id != except && now-p.heard >= t.p.Forget {
+	for _, i := range t.absent {
+		if p := &t.peers[i]; p.id != except {
 			w += p.weight
 		}
 	}
 	return w
 }
+
+// findAbsent finds who is absent, and until when nobody else can be by silence.
+func (t *Table) findAbsent(now float64) {
+	const margin = 1e-6 // of rounding
+	t.absent, t.absentUntil = t.absent[:0], math.Inf(1)
+	for i := range t.peers {
+		switch p := &t.peers[i]; {
+		case !p.used || p.drained:
+		case now-p.heard >= t.p.Forget:
+			t.absent = append(t.absent, int32(i))
+		default:
+			t.absentUntil = min(t.absentUntil, p.heard+t.p.Forget-margin)
+		}
+	}
+}
+
+// forgetAbsent has the next Absent look at all peers.
+func (t *Table) forgetAbsent() { t.absentUntil = math.Inf(-1) }
 
 // Held returns how many keys have a record of a peer.
 func (t *Table) Held(id Peer) int {
