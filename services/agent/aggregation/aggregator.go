@@ -111,12 +111,18 @@ type Aggregator struct {
 	waiting   []uint64       // keys of which a new owner's sum waits
 	rests     []*rest        // in the order in which they end
 	users     []claims.Group // memory
+	speaksFor map[string]int // agents, and for how many of remotes
+	news      []uint64       // owned keys of which users are not told yet
+	ownNews   []uint64       // the same of this agent itself
 
 	leased       []Member // by the coordinator
 	leasedUntil  time.Duration
 	members      []Member      // in force; they and the leased ones are ordered by name
 	weights      float64       // of members
+	given        bool          // every leased member is a replica here; false: that is to be looked at
 	counted      time.Duration // when members were found; -1: something has changed since
+	recount      time.Duration // silence changes something of them then, not before
+	silent       time.Duration // somebody may be silent then, not before
 	lastMajority time.Duration // more than half of the members' agents were heard
 	hasMajority  bool
 	majorityBack time.Duration // when an isolation ended last
@@ -158,6 +164,7 @@ func New(o Options) *Aggregator {
 		ours:        newOrdered[*ownedKey](),
 		self:        group(o.Agent),
 		everybody:   map[string]bool{},
+		speaksFor:   map[string]int{},
 		notes:       notes{last: 1},
 		sources:     map[agentLife]*source{},
 		hasMajority: true,

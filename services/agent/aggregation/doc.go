@@ -63,5 +63,7 @@
 //
 // Announce and Receive are O(records × agents that use the key), Sums is O(keys that have
 // changed since the last one); a key that does not change costs nothing but a look within
-// sweepCycle seconds. A change of the agents is O(keys).
+// sweepCycle seconds. A change of the agents is O(keys). What others' gateways do costs when it
+// changes: members are counted when one comes, goes, or may have fallen silent, and a key that
+// many agents change between two rounds is told to each of its users once.
 package aggregation

@@ -84,8 +84,7 @@ func (t *Aggregator) Connect(now time.Duration, name string, generation uint64, 
 	}
 	again := o.presence != connected
 	o.weight, o.presence, o.linked, o.heard, o.silence = weight(w), connected, now, now, silence{}
-	delete(t.remotes, name)
-	t.remotesByName, t.counted = nil, -1
+	t.removeRemote(name)
 	t.table.Heard(o.of.id, now.Seconds())
 	t.table.SetWeight(o.of.id, o.weight, now.Seconds())
 	t.owned.Heard(o.of.id, now.Seconds())
@@ -178,7 +177,7 @@ func (t *Aggregator) setPresence(now time.Duration, name string, generation uint
 	if o == nil || o.presence == p {
 		return
 	}
-	o.presence, t.counted = p, -1
+	o.presence, t.counted, t.silent = p, -1, 0
 	o.seq++
 	o.of.noteSequence(o.generation, o.seq)
 	if p == exited {
@@ -312,7 +311,7 @@ func (t *Aggregator) sweep(now time.Duration, o *local) {
 func (t *Aggregator) Forget(now time.Duration, name string, generation uint64) {
 	o := t.locals[process{name, generation}]
 	delete(t.locals, process{name, generation})
-	t.localsByName, t.counted = nil, -1
+	t.localsByName, t.counted, t.given = nil, -1, false
 	if o != nil {
 		delete(t.numbered, o.number)
 		for _, key := range o.keys.keys {

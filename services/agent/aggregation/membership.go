@@ -3,6 +3,7 @@ package aggregation
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -20,7 +21,7 @@ func (t *Aggregator) SetMembers(now time.Duration, members []Member, until time.
 	t.leased = slices.Clone(members)
 	slices.SortStableFunc(t.leased, byName)
 	t.leased = slices.CompactFunc(t.leased, func(a, b Member) bool { return a.Name == b.Name })
-	t.leasedUntil, t.counted = until, -1
+	t.leasedUntil, t.counted, t.silent, t.given = until, -1, 0, true
 	t.dropUnheard(now)
 	for i, m := range t.leased {
 		t.leased[i].Weight = weight(m.Weight)
@@ -32,12 +33,23 @@ func (t *Aggregator) SetMembers(now time.Duration, members []Member, until time.
 	}
 }
 
+// RenewMembers has the membership set last hold until the soft expiry of a later lease with the
+// same members.
+func (t *Aggregator) RenewMembers(now, until time.Duration) {
+	switch {
+	case !t.given:
+		t.SetMembers(now, t.leased, until)
+	case now >= t.leasedUntil:
+		t.counted = -1
+	}
+	t.leasedUntil = until
+}
+
 // dropUnheard removes the replicas that were members only because of an earlier lease.
 func (t *Aggregator) dropUnheard(now time.Duration) {
 	for _, name := range slices.Sorted(maps.Keys(t.remotes)) { // sums are the same in each run
 		if t.remotes[name].agent == "" && !contains(t.leased, name) {
-			delete(t.remotes, name)
-			t.remotesByName = nil
+			t.removeRemote(name)
 			t.release(now, name)
 		}
 	}
@@ -71,12 +83,17 @@ func (t *Aggregator) leases(now time.Duration) []Member {
 
 // updateMembers determines who is a member and whether more than half of their agents are
 // heard. While it is not, the membership stays as it was, unless the
-// coordinator knows better. O(members), once for each now.
+// coordinator knows better. O(members) when something has changed or somebody fell silent, and
+// at each now while there is no majority.
 func (t *Aggregator) updateMembers(now time.Duration) {
-	if t.counted == now {
+	if t.counted >= 0 && t.hasMajority && now < t.recount {
+		t.lastMajority = now
 		return
 	}
-	t.counted = now
+	if t.counted == now && now < t.recount {
+		return
+	}
+	t.counted, t.recount = now, t.nextSilence(now)
 	leased := t.leases(now)
 	candidates := t.heardLately(now)
 	switch {
@@ -96,7 +113,7 @@ func (t *Aggregator) updateMembers(now time.Duration) {
 	case t.hasMajority:
 		t.lastMajority = now
 		if !was {
-			t.majorityBack = now
+			t.majorityBack, t.recount = now, now // those who were heard before it count again
 		}
 	case was: // T1 counts from the silence, which is noticed later by agents that speak rarely
 		slices.Sort(last)
@@ -106,6 +123,30 @@ func (t *Aggregator) updateMembers(now time.Duration) {
 	for _, m := range candidates {
 		t.weights += m.Weight
 	}
+}
+
+// nextSilence is when silence may next change who is a member or is heard: a replica that is
+// heard now may miss what it promised, one that is not may have been silent for T2, or the
+// leases end.
+func (t *Aggregator) nextSilence(now time.Duration) time.Duration {
+	next := time.Duration(math.MaxInt64)
+	if now < t.leasedUntil {
+		next = t.leasedUntil
+	}
+	for _, p := range t.sortedRemotes() {
+		if t.hears(now, p) {
+			next = min(next, p.speaksBy(t.o.Period))
+		}
+		if forget := t.lastHeard(p) + t.o.T2; !p.drained && now < forget {
+			next = min(next, forget)
+		}
+	}
+	return next
+}
+
+// speaksBy is when a replica has missed what it promised, but for the lag.
+func (p *remote) speaksBy(period time.Duration) time.Duration {
+	return p.heard + silences*max(p.promise, period) + 1
 }
 
 // votes returns how many agents of members are heard, of which a member is heard, and when
@@ -214,6 +255,11 @@ func (t *Aggregator) isHeard(now time.Duration, name string) bool {
 	if p == nil {
 		return t.isLocal(name)
 	}
+	return t.hears(now, p)
+}
+
+// hears reports whether the agent of a replica sent packets as promised.
+func (t *Aggregator) hears(now time.Duration, p *remote) bool {
 	return now-p.heard <= silences*max(p.promise, t.o.Period)+t.Lag()
 }
 

@@ -3,6 +3,7 @@ package aggregation
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"time"
 	"unique"
@@ -24,6 +25,9 @@ type ownedKey struct {
 	flow    bool
 	touched time.Duration // a record came last
 	moved   bool          // counts were voided for one that was known to an owner before
+	news    bool          // its users are to be told
+	ownNews bool          // and this agent itself
+	from    claims.Group  // the agent from which the news came, or several
 }
 
 // group is the group of an agent's gateways.
@@ -114,8 +118,8 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Grou
 	switch {
 	case fresh || outcome == claims.Applied:
 		t.tellUsers(now, r.Key, of, fresh)
-	case outcome == claims.Renewed && of != t.self && (t.small() || t.owned.Uses(t.self, r.Key)):
-		t.tellSelf(now, r.Key) // others learn what is spent with the next news
+	case outcome == claims.Renewed && of != t.self:
+		t.noteOwn(r.Key, info) // others learn what is spent with the next news
 	}
 }
 
@@ -136,24 +140,83 @@ func (t *Aggregator) voidLone(now time.Duration, comes claims.Group, r *told) {
 	}
 }
 
-// tellUsers has the users of a key told its new sums, but for those that add up themselves.
-// The agent from which the change came is told only if its claim is fresh: its own sum has
-// not changed.
+// several is no agent: a change came from more than one, or from none.
+var several claims.Group
+
+// tellUsers has the users of a key told its new sums, but for those that add up themselves: at
+// once if the claim is fresh, else with the next packets. The agent from which the change came
+// is told only if its claim is fresh: its own sum has not changed.
 func (t *Aggregator) tellUsers(now time.Duration, key uint64, from claims.Group, fresh bool) {
-	self := t.small()
+	info := t.ours.get(key)
+	if info == nil {
+		return
+	}
+	if fresh {
+		if t.tellAgents(now, key, several, true) {
+			t.tellSelf(now, key)
+		}
+		return
+	}
+	switch {
+	case !info.news:
+		info.news, info.from = true, from
+		t.news = append(t.news, key)
+	case info.from != from:
+		info.from = several
+	}
+	if from != t.self {
+		t.noteOwn(key, info)
+	}
+}
+
+// tellAgents has the other agents that use a key told its sums, but for one and for those that
+// add up themselves. It reports whether this agent is to know them, too.
+func (t *Aggregator) tellAgents(now time.Duration, key uint64, but claims.Group, urgent bool) (self bool) {
+	self = t.small()
 	t.users = t.owned.Groups(key, t.users[:0])
 	for _, g := range t.users {
 		switch {
 		case g == t.self:
 			self = true
-		case g == from && !fresh || t.everybody[g.Value()] || t.o.Tell == nil:
+		case g == but || t.everybody[g.Value()] || t.o.Tell == nil:
 		default:
-			t.o.Tell.Tell(now, g.Value(), delivery.Item{Key: key, Kind: delivery.Sum}, fresh)
+			t.o.Tell.Tell(now, g.Value(), delivery.Item{Key: key, Kind: delivery.Sum}, urgent)
 		}
 	}
-	if self && (from != t.self || fresh) {
-		t.tellSelf(now, key)
+	return self
+}
+
+// Gather has the users told of the keys whose sums have changed since it was called last. So a
+// key that many agents change within half a period costs each user one note.
+func (t *Aggregator) Gather(now time.Duration) {
+	for _, key := range t.news {
+		if info := t.ours.get(key); info != nil && info.news {
+			info.news = false
+			t.tellAgents(now, key, info.from, false)
+		}
 	}
+	t.news = t.news[:0]
+}
+
+// noteOwn notes that the gateways here are to know the new sum of a key that is owned here.
+func (t *Aggregator) noteOwn(key uint64, info *ownedKey) {
+	if !info.ownNews {
+		info.ownNews = true
+		t.ownNews = append(t.ownNews, key)
+	}
+}
+
+// tellOwn has the gateways here know the sums that noteOwn has noted.
+func (t *Aggregator) tellOwn(now time.Duration) {
+	for _, key := range t.ownNews {
+		if info := t.ours.get(key); info != nil && info.ownNews {
+			info.ownNews = false
+			if t.small() || t.owned.Uses(t.self, key) {
+				t.tellSelf(now, key)
+			}
+		}
+	}
+	t.ownNews = t.ownNews[:0]
 }
 
 // tellSelf has this agent's own gateways know the new sum of a key that it owns.
@@ -181,12 +244,14 @@ type silence struct {
 }
 
 // extrapolate has the sums brought up to date of the keys of one in a table that was heard
-// last at heard, and promised to speak again within promise: changed is called for each.
+// last at heard, and promised to speak again within promise: changed is called for each. If
+// nothing is heard before, there is nothing more to do until t.silent.
 func (t *Aggregator) extrapolate(now time.Duration, in *claims.Table, id claims.Peer, s *silence,
 	heard, promise time.Duration, changed func(now time.Duration, key uint64),
 ) {
 	quiet, back, all := now-heard, in.Back(id), []uint64(nil)
-	speaks := quiet < max(stale(t.o.Period), mayStaySilent(promise))
+	until := silentFrom(t.o.Period, heard, promise)
+	speaks := now < until
 	switch {
 	case speaks && (s.on || back > s.back):
 		*s, all = silence{back: back, takeBack: now + catchUp}, in.KeysOf(id, nil)
@@ -205,6 +270,14 @@ func (t *Aggregator) extrapolate(now time.Duration, in *claims.Table, id claims.
 		s.next = (s.next + 1) % len(s.keys)
 		changed(now, s.keys[s.next])
 	}
+	switch {
+	case speaks && s.takeBack > 0:
+		t.silent = min(t.silent, until, s.takeBack)
+	case speaks:
+		t.silent = min(t.silent, until)
+	case len(s.keys) > 0:
+		t.silent = now
+	}
 }
 
 // Advance does what time brings; call it each half period. It costs nothing for keys that
@@ -213,7 +286,16 @@ func (t *Aggregator) Advance(now time.Duration) {
 	t.hearLocals(now)
 	t.installWaiting(now)
 	t.endRests(now)
-	owned := func(now time.Duration, key uint64) { t.tellUsers(now, key, claims.Group{}, false) }
+	if now >= t.silent {
+		t.goOn(now)
+	}
+	t.tellOwn(now)
+}
+
+// goOn has those who are silent go on at their last claims.
+func (t *Aggregator) goOn(now time.Duration) {
+	t.silent = math.MaxInt64
+	owned := func(now time.Duration, key uint64) { t.tellUsers(now, key, several, false) }
 	for _, o := range t.sortedLocals() {
 		if o.presence == disconnected {
 			t.extrapolate(now, t.owned, o.of.id, &o.silence, o.heard, 0, owned)

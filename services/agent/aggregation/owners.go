@@ -1,9 +1,6 @@
 package aggregation
 
-import (
-	"hash/fnv"
-	"slices"
-)
+import "hash/fnv"
 
 // owners picks the owner of each key among the agents: the one with the highest score for
 // the key (rendezvous hashing). When an agent comes, it takes about one key in N, from all
@@ -49,13 +46,16 @@ type change struct {
 
 func (o *owners) to(names, back []string) change {
 	c := change{before: *o, gone: map[string]bool{}}
-	was := map[string]bool{}
+	was, again := map[string]bool{}, make(map[string]bool, len(back))
+	for _, n := range back {
+		again[n] = true
+	}
 	for _, n := range o.names {
 		was[n], c.gone[n] = true, true
 	}
 	for _, n := range names {
 		c.now.add(n)
-		if !was[n] || slices.Contains(back, n) {
+		if !was[n] || again[n] {
 			c.joined.add(n)
 		}
 		delete(c.gone, n)

@@ -47,7 +47,6 @@ type Sender struct {
 // Receive takes the state of another agent's replicas: all of it, or their claims of keys
 // that this agent owns.
 func (t *Aggregator) Receive(now time.Duration, from Sender, replicas []*gossipv1.Replica) {
-	t.counted = -1
 	for _, r := range replicas {
 		if r.GetName() == "" || len(r.GetName()) > maxName {
 			t.refused++
@@ -73,23 +72,35 @@ func (t *Aggregator) remoteFor(now time.Duration, agent string, r *gossipv1.Repl
 		return nil
 	case p != nil:
 		return p
-	case len(t.remotes) >= maxRemotes || t.countOf(agent) >= maxOfAgent:
+	case len(t.remotes) >= maxRemotes || t.speaksFor[agent] >= maxOfAgent:
 		t.refused++
 		return nil
 	}
 	p = &remote{name: r.GetName(), of: t.replica(r.GetName())}
-	t.remotes[p.name], t.remotesByName = p, nil
+	t.remotes[p.name], t.remotesByName, t.counted, t.silent = p, nil, -1, 0
 	return p
 }
 
-// countOf counts the replicas that an agent speaks for.
-func (t *Aggregator) countOf(agent string) (n int) {
-	for _, p := range t.remotes {
-		if p.agent == agent {
-			n++
-		}
+// removeRemote forgets a replica of another agent.
+func (t *Aggregator) removeRemote(name string) {
+	if p := t.remotes[name]; p != nil {
+		t.setAgent(p, "")
+		delete(t.remotes, name)
 	}
-	return n
+	t.remotesByName, t.counted, t.given = nil, -1, false
+}
+
+// setAgent sets the agent that speaks for a replica.
+func (t *Aggregator) setAgent(p *remote, agent string) {
+	if p.agent == agent {
+		return
+	}
+	if t.speaksFor[p.agent]--; t.speaksFor[p.agent] <= 0 {
+		delete(t.speaksFor, p.agent)
+	}
+	if p.agent, t.counted = agent, -1; agent != "" {
+		t.speaksFor[agent]++
+	}
 }
 
 // isLocal reports whether a replica of that name is connected here. What another agent
@@ -111,7 +122,7 @@ func (t *Aggregator) receive(now time.Duration, p *remote, from Sender, r *gossi
 	}
 	if at.generation > newest {
 		t.voidEarlier(now, p.of.id, at.generation)
-		p.drained = false
+		p.drained, t.counted, t.silent = false, -1, 0
 	}
 	if at.generation == p.of.generation {
 		t.hear(now, p, from, r)
@@ -120,7 +131,7 @@ func (t *Aggregator) receive(now time.Duration, p *remote, from Sender, r *gossi
 			t.owned.Live(p.of.id, at.generation, now.Seconds())
 		}
 		if r.GetDrained() && !p.drained {
-			p.drained = true
+			p.drained, t.counted = true, -1
 			t.drain(now, p.of.id, at.generation)
 		}
 	}
@@ -141,7 +152,13 @@ func (t *Aggregator) receive(now time.Duration, p *remote, from Sender, r *gossi
 
 // hear notes that the newest process of a replica lives.
 func (t *Aggregator) hear(now time.Duration, p *remote, from Sender, r *gossipv1.Replica) {
-	p.agent, p.heard, p.promise = from.Agent, now, from.Promise
+	if !t.hears(now, p) {
+		t.counted = -1
+	}
+	t.setAgent(p, from.Agent)
+	p.heard, p.promise = now, from.Promise
+	t.recount = min(t.recount, p.speaksBy(t.o.Period))
+	t.silent = min(t.silent, silentFrom(t.o.Period, now, from.Promise))
 	if from.Owners && !p.owners {
 		t.table.EndClaims(p.of.id) // what it claimed in version 2
 	}
@@ -153,10 +170,15 @@ func (t *Aggregator) hear(now time.Duration, p *remote, from Sender, r *gossipv1
 	p.owners = from.Owners
 	t.table.Heard(p.of.id, now.Seconds())
 	t.setWeight(now, p, r.GetWeight())
+	in := t.table
 	if from.Owners {
-		t.owned.SetStale(p.of.id, mayStaySilent(from.Promise).Seconds(), now.Seconds())
-		t.owned.SetGroup(p.of.id, group(from.Agent), now.Seconds())
-		t.owned.Heard(p.of.id, now.Seconds())
+		in = t.owned
+		in.SetStale(p.of.id, mayStaySilent(from.Promise).Seconds(), now.Seconds())
+		in.SetGroup(p.of.id, group(from.Agent), now.Seconds())
+		in.Heard(p.of.id, now.Seconds())
+	}
+	if p.silence.on || in.Back(p.of.id) > p.silence.back {
+		t.silent = now
 	}
 }
 
@@ -182,11 +204,15 @@ func (t *Aggregator) applyRemote(p *remote, now time.Duration, r told) {
 // setWeight sets the weight that an agent reports for its replica. While the coordinator's
 // membership is fresh, the weight in the membership counts instead.
 func (t *Aggregator) setWeight(now time.Duration, p *remote, w float64) {
+	was := p.weight
 	p.weight = weight(w)
 	if leased := t.leases(now); len(leased) > 0 {
 		if i, ok := find(leased, p.name); ok {
 			p.weight = leased[i].Weight
 		}
+	}
+	if p.weight != was {
+		t.counted = -1
 	}
 	t.table.SetWeight(p.of.id, p.weight, now.Seconds())
 }
@@ -217,8 +243,7 @@ func (t *Aggregator) dropRemotes(now time.Duration) {
 		default:
 			continue
 		}
-		delete(t.remotes, name)
-		t.remotesByName, t.counted = nil, -1
+		t.removeRemote(name)
 		t.release(now, name)
 	}
 }

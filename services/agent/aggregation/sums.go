@@ -80,6 +80,7 @@ func (t *Aggregator) setInUse(k *key, is bool) {
 func (t *Aggregator) Sums(now time.Duration, name string, since uint64) (*exchange.Sums, uint64) {
 	t.updateMembers(now)
 	t.hearLocals(now)
+	t.tellOwn(now)
 	s := t.header(now, name)
 	except := t.id(name)
 	s.Absent = t.table.Absent(except, now.Seconds())

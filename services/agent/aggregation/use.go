@@ -85,6 +85,7 @@ func (t *Aggregator) source(now time.Duration, agent string, life uint64) *sourc
 	if s == nil {
 		t.last++
 		s = &source{agentLife: at, id: t.last}
+		t.silent = 0
 		t.sources[at] = s
 		t.table.SetOwner(s.id, now.Seconds())
 	}
@@ -125,6 +126,10 @@ func (t *Aggregator) ReceiveSums(now time.Duration, from Sender, seq uint64, sum
 	t.table.SetStale(s.id, mayStaySilent(from.Promise).Seconds(), now.Seconds())
 	t.table.Heard(s.id, now.Seconds())
 	s.heard, s.promise = now, from.Promise
+	t.silent = min(t.silent, silentFrom(t.o.Period, now, from.Promise))
+	if s.silence.on || t.table.Back(s.id) > s.silence.back {
+		t.silent = now
+	}
 	for _, m := range sums {
 		w := ownerSum{from: s, seq: seq, flow: m.GetFlow(), ask: m.GetAsk(), since: now}
 		w.Key, w.Claims, w.Active = m.GetKey(), float64(m.GetClaims()), float64(m.GetActive())
@@ -137,6 +142,11 @@ func (t *Aggregator) ReceiveSums(now time.Duration, from Sender, seq uint64, sum
 // mayStaySilent is the silence after which one who promised to speak again is assumed to
 // have gone on: it is missed once then.
 func mayStaySilent(promise time.Duration) time.Duration { return promise + promise/2 }
+
+// silentFrom is when one who was heard last at heard counts as silent.
+func silentFrom(period, heard, promise time.Duration) time.Duration {
+	return heard + max(stale(period), mayStaySilent(promise))
+}
 
 // takeSum takes what an owner says of a key.
 func (t *Aggregator) takeSum(now time.Duration, w *ownerSum) {

@@ -77,6 +77,11 @@ func (s *Stream) Leases(now time.Duration, l *controlv1.Leases) (Effects, error)
 
 // setMembers puts the members of leases in force.
 func (c *Core) setMembers(now time.Duration, grant *applied.Grant) {
+	if n := len(c.members); n == len(grant.Members) && (n == 0 || &c.members[0] == &grant.Members[0]) {
+		c.aggregator.RenewMembers(now, grant.Until)
+		return
+	}
+	c.members = grant.Members
 	var addresses []string
 	for _, m := range grant.Members {
 		if m.GetGossip() != "" {

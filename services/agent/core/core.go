@@ -47,8 +47,9 @@ type Core struct {
 	sums     time.Duration     // last sums
 	beat     time.Duration     // last heartbeat
 	beats    uint64
-	whole    *config.Config // the configuration in force; nil: not needed yet
-	resent   uint64         // changes that a gateway refused
+	whole    *config.Config       // the configuration in force; nil: not needed yet
+	members  []*controlv1.Replica // of the leases
+	resent   uint64               // changes that a gateway refused
 
 	out Effects // of the event
 }

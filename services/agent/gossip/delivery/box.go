@@ -76,6 +76,21 @@ type Box struct {
 // Len is how many items the peer is told.
 func (b *Box) Len() int { return len(b.index) }
 
+// Places is how many places for items there are: those that Visit walks through.
+func (b *Box) Places() int { return len(b.items) }
+
+// Unheard is when the oldest packet left that may still be acknowledged; ok is false if there
+// is none.
+func (b *Box) Unheard() (at time.Duration, ok bool) {
+	if len(b.flights) == 0 {
+		return 0, false
+	}
+	return b.flights[0].at, true
+}
+
+// Lossy is until when packets count as likely to be lost.
+func (b *Box) Lossy() time.Duration { return b.lossy }
+
 // Waiting is how many of them wait for a packet.
 func (b *Box) Waiting() int { return b.waits }
 
@@ -319,7 +334,7 @@ func (b *Box) Restart(now time.Duration, forgot bool, keep func(Item) bool) {
 	}
 }
 
-// Visit visits up to n calm items, in turn.
+// Visit looks at n places for items, in turn, and visits the calm items there.
 func (b *Box) Visit(n int, visit func(Item)) {
 	for range min(n, len(b.items)) {
 		b.visited = (b.visited + 1) % len(b.items)

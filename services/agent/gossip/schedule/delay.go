@@ -10,7 +10,7 @@ import "time"
 // raises the estimate to its double at most, or to [leap]; what is really slower
 // follows within a few packets, and one pause is forgotten within a second.
 type Delay struct {
-	sent  [64]stamp // by sequence
+	sent  []stamp // by sequence, modulo its length
 	delay time.Duration
 	known bool
 	lost  time.Duration
@@ -24,6 +24,12 @@ const (
 	// maxMissed bounds what lost packets add, in periods: after so many in a row a
 	// peer counts as silent, and its claims are taken to go on.
 	maxMissed = 5
+	// fewestSent and mostSent bound how many packets are remembered that may still be
+	// acknowledged: as many as leave within stillSent. Most of a thousand peers are sent one in
+	// seconds.
+	fewestSent = 4
+	mostSent   = 64
+	stillSent  = 2 * Longest
 )
 
 type stamp struct {
@@ -33,7 +39,26 @@ type stamp struct {
 
 // Sent notes that the packet seq ≥ 1 left.
 func (d *Delay) Sent(seq uint64, now time.Duration) {
-	d.sent[seq%uint64(len(d.sent))] = stamp{seq, now}
+	if d.sent == nil {
+		d.sent = make([]stamp, fewestSent)
+	}
+	if s := d.stamp(seq); s.seq > 0 && now-s.at < stillSent && len(d.sent) < mostSent {
+		d.grow()
+	}
+	*d.stamp(seq) = stamp{seq, now}
+}
+
+// stamp is where a packet is remembered; something must have been sent.
+func (d *Delay) stamp(seq uint64) *stamp { return &d.sent[seq%uint64(len(d.sent))] }
+
+func (d *Delay) grow() {
+	old := d.sent
+	d.sent = make([]stamp, 2*len(old))
+	for _, s := range old {
+		if s.seq > 0 {
+			*d.stamp(s.seq) = s
+		}
+	}
 }
 
 // Acknowledged measures the round trip of packet seq, which the peer held for so long
@@ -41,10 +66,10 @@ func (d *Delay) Sent(seq uint64, now time.Duration) {
 // packets sent before resumed, the end of this process's last pause: they have waited for
 // this process.
 func (d *Delay) Acknowledged(seq uint64, held, now, resumed time.Duration) {
-	s := &d.sent[seq%uint64(len(d.sent))]
-	if s.seq != seq || seq == 0 {
+	if d.sent == nil || seq == 0 || d.stamp(seq).seq != seq {
 		return
 	}
+	s := d.stamp(seq)
 	s.seq = 0
 	if s.at >= resumed {
 		d.Sample(max(now-s.at-held, 0) / 2)

@@ -33,8 +33,7 @@ func (p *Peers) meshRound(now time.Duration, soon, leaving bool, from Source, ou
 		return out
 	}
 	parts := split(replicas, MaxPacket-overhead-len(p.Name))
-	for _, name := range p.ordered() {
-		at := p.by[name]
+	for _, at := range p.ordered() {
 		if at.version != Mesh || !at.alive && !(all && p.mayComeBack(now, at)) {
 			continue
 		}
@@ -42,7 +41,7 @@ func (p *Peers) meshRound(now time.Duration, soon, leaving bool, from Source, ou
 			m := p.header(now, at, promise, leaving)
 			m.Replicas = part
 			p.budget.take(proto.Size(m) + frameExtra)
-			out = append(out, Outgoing{name, m})
+			out = append(out, Outgoing{at.name, m})
 		}
 	}
 	return out
@@ -50,6 +49,9 @@ func (p *Peers) meshRound(now time.Duration, soon, leaving bool, from Source, ou
 
 // speaksMesh reports whether some peer speaks version 2 that is alive or may come back.
 func (p *Peers) speaksMesh(now time.Duration) bool {
+	if p.meshes == 0 {
+		return false
+	}
 	for _, at := range p.by {
 		if at.version == Mesh && p.mayComeBack(now, at) {
 			return true

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -61,9 +62,18 @@ type Peers struct {
 	period    time.Duration
 	schedule  Schedule // of version 2
 	by        map[string]*peer
-	names     []string // of by, ordered; nil: to be made
-	turn      int      // of the peer that a round begins with
+	list      []*peer          // of by, by name; nil: to be made
+	numbered  []*peer          // by number; nil: a number that is free
+	free      []int32          // numbers
+	wakes     heap             // when each peer is to be looked at again, see looked
+	delays    heap             // of those heard lately, below 0, so that the longest comes first
+	lates     heap             // the same of what waits there
+	down      map[string]*peer // those that are not alive
+	meshes    int              // how many speak version 2
+	typical   typical          // delay
+	turn      int              // of the peer that a round begins with
 	budget    budget
+	disturbed time.Duration // until then what peers know is told again soon
 	headsNew  time.Duration // until then the gateways here are told each Idle·P
 	addresses []string      // that the coordinator knows
 	lastTick  time.Duration // of Round
@@ -73,9 +83,21 @@ type Peers struct {
 	back      []string      // see Back
 }
 
+// typical is the delay that is typical, and when it was found out.
+type typical struct {
+	delay time.Duration
+	at    time.Duration
+	known bool
+}
+
+// typicalEvery is how long a typical delay holds where finding it out takes a while.
+const typicalEvery = time.Second
+
 // peer is another agent.
 type peer struct {
 	name        string
+	number      int32
+	place       int // in the list of peers by name
 	address     string
 	alive       bool   // according to memberlist
 	version     uint8  // of the gossip with it; 0: none in common
@@ -95,6 +117,7 @@ type peer struct {
 	seq         uint64        // latest sent to it
 	sent        time.Duration // when
 	busy        time.Duration // until then it is spoken to each period
+	refreshed   time.Duration // up to then what it knows was told again in turn
 	delays      Delay
 	box         delivery.Box
 }
@@ -102,7 +125,7 @@ type peer struct {
 // NewPeers returns no peers.
 func NewPeers(name string, incarnation uint64, period time.Duration) *Peers {
 	return &Peers{Name: name, Incarnation: incarnation, period: period, schedule: Schedule{Period: period},
-		by: map[string]*peer{}}
+		by: map[string]*peer{}, down: map[string]*peer{}}
 }
 
 // Alive notes that memberlist knows a peer as alive. newLife says that its process is
@@ -111,17 +134,60 @@ func NewPeers(name string, incarnation uint64, period time.Duration) *Peers {
 func (p *Peers) Alive(now time.Duration, name, address string, newLife bool, version uint8) {
 	at := p.by[name]
 	if at == nil {
-		at = &peer{name: name}
-		p.by[name], p.names = at, nil
+		at = p.add(name)
 	}
+	delete(p.down, name)
+	p.setVersion(at, version)
+	p.look(at)
 	wasAlive := at.alive
-	at.address, at.alive, at.version, at.failed, at.left = address, true, version, now, false
+	at.address, at.alive, at.failed, at.left = address, true, now, false
 	p.mesh = p.mesh || version == Mesh
 	if newLife {
 		at.begin(now)
+		p.delays.set(at.number, 0)
+		p.lates.remove(at.number)
+	}
+	if !wasAlive || newLife {
+		p.disturb(now)
 	}
 	if !wasAlive && version >= Owners {
 		p.back = append(p.back, name)
+	}
+}
+
+// add adds a peer.
+func (p *Peers) add(name string) *peer {
+	at := &peer{name: name, number: int32(len(p.numbered))}
+	if last := len(p.free) - 1; last >= 0 {
+		at.number, p.free = p.free[last], p.free[:last]
+		p.numbered[at.number] = at
+	} else {
+		p.numbered = append(p.numbered, at)
+	}
+	p.by[name], p.list = at, nil
+	return at
+}
+
+// remove removes a peer. The fewer there are, the more often each is spoken to.
+func (p *Peers) remove(at *peer) {
+	p.setVersion(at, 0)
+	for _, h := range []*heap{&p.wakes, &p.delays, &p.lates} {
+		h.remove(at.number)
+	}
+	delete(p.by, at.name)
+	delete(p.down, at.name)
+	p.numbered[at.number], p.list = nil, nil
+	p.free = append(p.free, at.number)
+	p.lookAtAll()
+}
+
+// setVersion sets the version of the gossip with a peer.
+func (p *Peers) setVersion(at *peer, version uint8) {
+	if at.version == Mesh {
+		p.meshes--
+	}
+	if at.version = version; version == Mesh {
+		p.meshes++
 	}
 }
 
@@ -140,6 +206,8 @@ func (p *Peers) Failed(now time.Duration, name string) (inOrder bool) {
 		return false
 	}
 	at.alive, at.failed, at.box = false, now, delivery.Box{}
+	p.down[name] = at
+	p.disturb(now)
 	return at.left
 }
 
@@ -155,20 +223,23 @@ func (p *peer) begin(now time.Duration) {
 // alive and speak the version with owners.
 func (p *Peers) OwnerNames() []string {
 	var out []string
-	for _, name := range p.ordered() {
-		if at := p.by[name]; at.alive && !at.left && at.version >= Owners {
-			out = append(out, name)
+	for _, at := range p.ordered() {
+		if at.alive && !at.left && at.version >= Owners {
+			out = append(out, at.name)
 		}
 	}
 	return out
 }
 
-// ordered are the names of all peers.
-func (p *Peers) ordered() []string {
-	if p.names == nil {
-		p.names = slices.Sorted(maps.Keys(p.by))
+// ordered are all peers by name.
+func (p *Peers) ordered() []*peer {
+	if p.list == nil {
+		p.list = slices.SortedFunc(maps.Values(p.by), func(a, b *peer) int { return cmp.Compare(a.name, b.name) })
+		for i, at := range p.list {
+			at.place = i
+		}
 	}
-	return p.names
+	return p.list
 }
 
 // Tell says that a peer is to know the new state of an item. Peers that are not known, or
@@ -176,7 +247,7 @@ func (p *Peers) ordered() []string {
 func (p *Peers) Tell(now time.Duration, name string, item delivery.Item, urgent bool) {
 	if at := p.by[name]; at != nil && at.alive && at.version >= Owners {
 		at.box.Tell(now, item, urgent)
-		p.pending = true
+		p.told(at, urgent)
 	}
 }
 
@@ -185,24 +256,29 @@ func (p *Peers) Tell(now time.Duration, name string, item delivery.Item, urgent 
 func (p *Peers) TellAgain(now time.Duration, name string, item delivery.Item, urgent bool) {
 	if at := p.by[name]; at != nil && at.alive && at.version >= Owners {
 		at.box.TellAgain(now, item, urgent)
-		p.pending = true
+		p.told(at, urgent)
 	}
 }
 
 // Pending reports whether there may be something to send before the next tick.
 func (p *Peers) Pending() bool { return p.pending || p.mesh }
 
+// told notes that something waits for a peer. In a large fleet what is not urgent waits for the
+// next tick: packets cost more than what is in them.
+func (p *Peers) told(at *peer, urgent bool) {
+	p.pending = p.pending || urgent || len(p.by) <= busyPeers
+	p.wakes.earlier(at.number, at.sent+p.least())
+}
+
 // forget removes peers that left, and peers that failed long ago or first of many.
 func (p *Peers) forget(now time.Duration) (names []string) {
 	failed, first := 0, ""
-	for name, at := range p.by {
+	for name, at := range p.down {
 		switch {
-		case at.alive:
-			continue
 		case at.left || now-at.failed > keepFailed:
 			names = append(names, name)
 			continue
-		case first == "" || at.failed < p.by[first].failed:
+		case first == "" || at.failed < p.by[first].failed || at.failed == p.by[first].failed && name < first:
 			first = name
 		}
 		failed++
@@ -210,9 +286,9 @@ func (p *Peers) forget(now time.Duration) (names []string) {
 	if failed > keepMost {
 		names = append(names, first)
 	}
+	slices.Sort(names)
 	for _, name := range names {
-		delete(p.by, name)
-		p.names = nil
+		p.remove(p.by[name])
 	}
 	return names
 }
@@ -225,6 +301,7 @@ func (p *Peers) Receive(now time.Duration, m *gossipv1.Packet) (from Sender, dro
 		return Sender{}, Unknown
 	}
 	if at.heard > 0 && !p.speaks(now, at) {
+		p.disturb(now)
 		at.resend = resendTold // what it said meanwhile may be lost, and what it was told
 		at.box.Restart(now, false, func(delivery.Item) bool { return true })
 	} else if m.GetResend() && now-at.resent > time.Second {
@@ -245,6 +322,8 @@ func (p *Peers) Receive(now time.Duration, m *gossipv1.Packet) (from Sender, dro
 	case hasClaims(m.GetReplicas()) || len(m.GetSums()) > 0:
 		at.owesAck, at.busy = true, now+hangover
 	}
+	p.delays.set(at.number, -at.delays.Value())
+	p.look(at)
 	return Sender{Agent: at.name, Life: at.life, Promise: at.promised, Version: at.version, Packet: m.GetSeq()},
 		Accepted
 }
@@ -274,6 +353,11 @@ func (p *Peers) number(now time.Duration, at *peer, m *gossipv1.Packet) {
 		at.lastSeq, at.lastAt, at.left = seq, now, m.GetLeaving()
 		at.promised = min(time.Duration(m.GetPromiseMs())*time.Millisecond, longestPromise)
 		at.late = min(time.Duration(m.GetLateMs())*time.Millisecond, longestPromise)
+		if at.late > 0 {
+			p.lates.set(at.number, -at.late)
+		} else {
+			p.lates.remove(at.number)
+		}
 	case at.lastSeq-seq <= 64 && seq < at.lastSeq:
 		at.earlier |= 1 << (at.lastSeq - seq - 1)
 	}
@@ -290,28 +374,37 @@ func (p *Peers) isHeard(now time.Duration, at *peer) bool {
 
 // Late is how long claims and sums wait at most for their turn, here and at the peers:
 // beyond half a period only if somebody's budget is used up.
-func (p *Peers) Late(now time.Duration) (d time.Duration) {
-	for _, at := range p.by {
-		if at.alive && p.isHeard(now, at) {
-			d = max(d, at.late)
-		}
-	}
-	return d + p.budget.late
+func (p *Peers) Late(now time.Duration) time.Duration {
+	return p.longest(now, &p.lates) + p.budget.late
 }
 
 // Delay is the largest one-way delay over the peers that were heard lately.
-func (p *Peers) Delay(now time.Duration) (d time.Duration) {
-	for _, at := range p.by {
-		if p.isHeard(now, at) {
-			d = max(d, at.delays.Value())
+func (p *Peers) Delay(now time.Duration) time.Duration {
+	return p.longest(now, &p.delays)
+}
+
+// longest is the longest of times that are kept below 0, of the peers that were heard lately.
+// The others are taken out: their next packet puts them in again.
+func (p *Peers) longest(now time.Duration, of *heap) time.Duration {
+	for {
+		n, d, ok := of.first()
+		if !ok || p.isHeard(now, p.numbered[n]) {
+			return -d
 		}
+		of.remove(n)
 	}
-	return d
 }
 
 // TypicalDelay is the lower median over the peers that were heard lately. One slow or
-// paused peer does not change it much.
+// paused peer does not change it much. With many peers it is up to typicalEvery old.
 func (p *Peers) TypicalDelay(now time.Duration) time.Duration {
+	if t := &p.typical; len(p.by) <= busyPeers || !t.known || now-t.at >= typicalEvery {
+		*t = typical{p.median(now), now, true}
+	}
+	return p.typical.delay
+}
+
+func (p *Peers) median(now time.Duration) time.Duration {
 	var all []time.Duration
 	for _, at := range p.by {
 		if p.isHeard(now, at) {

@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"slices"
 	"time"
 
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
@@ -23,9 +22,16 @@ const (
 	// busyPeers is to how many peers an agent speaks in a period at most because something
 	// was said to them lately; with more peers each has its turn later.
 	busyPeers = 16
-	// refreshCycle is the number of rounds within which each item is told again, or
-	// forgotten if the peer need not know it any more: at most 32 s with P = 50 ms.
-	refreshCycle = 1280
+	// refreshCycle is the number of periods within which each item is told again, or
+	// forgotten if the peer need not know it any more: 32 s with P = 50 ms. It bounds how
+	// long agents disagree for a reason that nobody thought of. A shorter one costs more
+	// packets for what has not changed.
+	refreshCycle = 640
+	// disturbedCycle is the same, for each busyPeers peers, for disturbedFor after agents came,
+	// went or fell silent, or packets were lost; but no more than one item to a peer in half a
+	// period. Agents may disagree then on who owns what, and are to agree soon.
+	disturbedCycle = 10
+	disturbedFor   = 10 * time.Second
 	// longestRecord is the most that an item adds to a packet, in bytes, without the
 	// name of its gateway.
 	longestRecord = 80
@@ -33,6 +39,8 @@ const (
 
 // Source is what the peers are told.
 type Source interface {
+	// Gather has the peers told what has changed since it was called last, see [Peers.Tell].
+	Gather(now time.Duration)
 	// State is all that this agent claims, for peers of version 2.
 	State(now time.Duration) []*gossipv1.Replica
 	// Heads are the gateways of this agent, without what they claim.
@@ -74,7 +82,10 @@ func (b *budget) left() bool { return b.packets > 0 && b.bytes >= MaxPacket+fram
 const frameExtra = 34
 
 // HeadsChanged says that gateways came or went: all peers are told soon.
-func (p *Peers) HeadsChanged(now time.Duration) { p.headsNew = now + hangover }
+func (p *Peers) HeadsChanged(now time.Duration) {
+	p.headsNew = now + hangover
+	p.lookAtAll()
+}
 
 // Round returns the packets that are due, at a tick of half a period, or soon after a fresh
 // claim or sum, and the names of peers that were forgotten meanwhile. leaving says that the
@@ -86,12 +97,16 @@ func (p *Peers) Round(now time.Duration, soon, leaving bool, from Source) (out [
 	if soon && !leaving && now-p.lastTick < p.period/4 {
 		return nil, nil // the next tick sends it
 	}
-	p.lastTick, p.pending = now, false
+	p.lastTick = now
+	from.Gather(now)
+	p.pending = false
 	forgotten = p.forget(now)
 	p.mesh = p.speaksMesh(now)
 	p.renewBudget(now)
 	out = p.meshRound(now, soon, leaving, from, nil)
-	due := p.due(now, leaving, from)
+	looked := p.looked(now, leaving)
+	defer func() { p.plan(now, looked) }()
+	due := p.due(now, leaving, looked, from)
 	if len(due) == 0 {
 		return out, forgotten
 	}
@@ -101,7 +116,7 @@ func (p *Peers) Round(now time.Duration, soon, leaving bool, from Source) (out [
 		again := due[:0]
 		for i, at := range due {
 			if !p.budget.left() && !leaving {
-				p.turn = slices.Index(p.ordered(), at.name)
+				p.turn = at.place
 				p.postpone(now, append(again, due[i:]...))
 				return out, forgotten
 			}
@@ -132,12 +147,11 @@ func (p *Peers) postpone(now time.Duration, rest []*peer) {
 	}
 }
 
-// due are the peers to which something is sent now, from the one whose turn it is.
-func (p *Peers) due(now time.Duration, leaving bool, from Source) (out []*peer) {
-	names, keepalive := p.ordered(), p.keepalive(now)
-	busy := len(names) <= busyPeers && from.Contended()
-	for i := range names {
-		at := p.by[names[(p.turn+i)%len(names)]]
+// due are those of looked to which something is sent now.
+func (p *Peers) due(now time.Duration, leaving bool, looked []*peer, from Source) (out []*peer) {
+	keepalive := p.keepalive(now)
+	busy := len(p.by) <= busyPeers && from.Contended()
+	for _, at := range looked {
 		if at.version < Owners || !at.alive && !p.mayComeBack(now, at) {
 			continue
 		}
@@ -160,7 +174,7 @@ func (p *Peers) isDue(now time.Duration, at *peer, keepalive time.Duration) bool
 		return true
 	case !at.alive || at.heard > 0 && !p.speaks(now, at): // the way is broken, or the peer is gone
 		return quiet >= Idle*p.period-p.period/2
-	case quiet < p.period/2-p.period/8:
+	case quiet < p.least():
 		return false
 	case at.box.Waiting() > 0:
 		return true
@@ -196,15 +210,42 @@ func (p *Peers) keepalive(now time.Duration) time.Duration {
 	return min(max(time.Duration(len(p.by))*time.Second/keepalives, idle), max(longestKeepalive, idle))
 }
 
-// refresh has a part of what a peer knows told again.
+// refresh has the part of what a peer knows told again whose turn has come.
 func (p *Peers) refresh(now time.Duration, at *peer, from Source) {
-	at.box.Visit((at.box.Len()+refreshCycle-1)/refreshCycle, func(i delivery.Item) {
+	cycle, items := p.cycle(now, at), time.Duration(at.box.Places())
+	if items == 0 {
+		at.refreshed = now
+		return
+	}
+	at.refreshed = max(at.refreshed, now-cycle)
+	n := items * (now - at.refreshed) / cycle
+	if n == 0 {
+		return
+	}
+	at.refreshed += n * cycle / items
+	at.box.Visit(int(n), func(i delivery.Item) {
 		if from.Wanted(at.name, i) {
 			at.box.Tell(now, i, false)
 		} else {
 			at.box.Forget(i)
 		}
 	})
+}
+
+// cycle is the time within which each item is told again to a peer.
+func (p *Peers) cycle(now time.Duration, at *peer) time.Duration {
+	longest := refreshCycle * p.period
+	if now >= p.disturbed && now >= at.box.Lossy() {
+		return longest
+	}
+	crowds := time.Duration((len(p.by) + busyPeers - 1) / busyPeers)
+	return min(longest, max(crowds*disturbedCycle*p.period, time.Duration(at.box.Places())*p.period/2))
+}
+
+// disturb notes that agents came, went or fell silent.
+func (p *Peers) disturb(now time.Duration) {
+	p.disturbed = now + disturbedFor
+	p.lookAtAll()
 }
 
 // fill makes the next packet to a peer; pass counts those of this round. more tells that

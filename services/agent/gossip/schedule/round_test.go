@@ -19,6 +19,7 @@ func (s source) State(time.Duration) []*gossipv1.Replica { return s.Heads(0) }
 func (s source) Heads(time.Duration) []*gossipv1.Replica {
 	return []*gossipv1.Replica{{Name: "gateway", Generation: 1, Weight: 1}}
 }
+func (s source) Gather(time.Duration)              {}
 func (s source) Contended() bool                   { return false }
 func (s source) Wanted(string, delivery.Item) bool { return true }
 func (s source) Put(_ time.Duration, m *gossipv1.Packet, _ string, i delivery.Item, _ bool) int {

@@ -31,7 +31,9 @@
 // and says how long ago the latest was. The round trip is measured with the sender's clock
 // alone: τ = (now − sent − held)/2. Per peer the maximum is kept, decaying slowly ([Delay]).
 //
-// Now is any time that does not run back. A round costs O(peers + items sent).
+// Now is any time that does not run back. A round costs O(peers that
+// something is due for + items sent), and for one item of those that peers know its share of
+// refreshCycle; with up to busyPeers peers O(peers + items sent).
 package schedule
 
 import "time"

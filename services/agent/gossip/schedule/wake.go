@@ -1,0 +1,90 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// A round looks at the peers for which something may be due, not at all of them: for each peer
+// it is known until when nothing is, unless something happens. What happens to a peer has it
+// looked at in the next round. With up to busyPeers peers a round looks at all.
+
+// least is the least time between two packets to a peer.
+func (p *Peers) least() time.Duration { return p.period/2 - p.period/8 }
+
+// look has the next round look at a peer.
+func (p *Peers) look(at *peer) { p.wakes.set(at.number, 0) }
+
+// lookAtAll has the next round look at all peers: what is due at each of them may have changed.
+func (p *Peers) lookAtAll() {
+	for _, at := range p.numbered {
+		if at != nil {
+			p.look(at)
+		}
+	}
+}
+
+// looked are the peers that a round looks at, by name from the one whose turn it is.
+func (p *Peers) looked(now time.Duration, leaving bool) []*peer {
+	all := p.ordered()
+	if len(all) == 0 {
+		return nil
+	}
+	turn := p.turn % len(all)
+	if leaving || len(all) <= busyPeers {
+		return slices.Concat(all[turn:], all[:turn])
+	}
+	var out []*peer
+	for {
+		n, at, ok := p.wakes.first()
+		if !ok || at > now {
+			break
+		}
+		p.wakes.remove(n)
+		out = append(out, p.numbered[n])
+	}
+	behind := func(at *peer) int { return (at.place - turn + len(all)) % len(all) }
+	slices.SortFunc(out, func(a, b *peer) int { return cmp.Compare(behind(a), behind(b)) })
+	return out
+}
+
+// plan sets when the peers that a round has looked at are looked at again.
+func (p *Peers) plan(now time.Duration, looked []*peer) {
+	for _, at := range looked {
+		if at.version >= Owners && (at.alive || p.mayComeBack(now, at)) {
+			p.wakes.set(at.number, p.wake(now, at))
+		}
+	}
+}
+
+// wake is until when nothing is due at a peer, if nothing happens. Too early costs a look.
+func (p *Peers) wake(now time.Duration, at *peer) time.Duration {
+	idle := Idle * p.period
+	if at.sent == 0 {
+		return now
+	}
+	wake := at.sent + p.keepalive(now) - p.period/2
+	switch {
+	case !at.alive || at.heard > 0 && !p.speaks(now, at):
+		wake = at.sent + idle - p.period/2
+	case at.box.Waiting() > 0:
+		wake = at.sent + p.least()
+	case at.owesAck:
+		wake = min(wake, at.sent+p.period-p.period/8)
+	}
+	if now < at.busy {
+		wake = min(wake, at.sent+p.spacing()-p.period/8)
+	}
+	if at.heard > 0 && p.speaks(now, at) { // once it is silent it is spoken to each idle
+		silent := at.heard + 3*max(p.period, at.promised) + at.delays.Value()
+		wake = min(wake, max(silent, at.sent+idle-p.period/2))
+	}
+	if left, ok := at.box.Unheard(); ok {
+		wake = min(wake, left+p.patience(at)+1)
+	}
+	if n := at.box.Places(); n > 0 {
+		wake = min(wake, at.refreshed+p.cycle(now, at)/time.Duration(n)+1)
+	}
+	return wake
+}
