@@ -103,7 +103,10 @@ func (e *Engine) registerFlow(s *snapshot, name flowName) (f *flow, fresh bool) 
 	r.names.Lock()
 	defer r.names.Unlock()
 	if f := r.flows[name]; f != nil {
-		return f, false
+		if !f.gone() {
+			return f, false
+		}
+		r.drop(f) // it is being freed, or a panic has kept it from being dropped
 	}
 	salt := hash.Flow(s.seed, name.tenant, name.pool)
 	f = &flow{tenant: name.tenant, pool: name.pool, salt: salt}
@@ -215,6 +218,14 @@ func (e *Engine) unroute(f *flow) {
 func (r *registry) remove(f *flow) {
 	r.names.Lock()
 	defer r.names.Unlock()
+	r.drop(f)
+}
+
+// drop is remove with names locked. The second of two does nothing.
+func (r *registry) drop(f *flow) {
+	if f.place.freed {
+		return
+	}
 	left := idOwner{generation: f.place.generation}
 	if f.queue != nil {
 		left.generation = f.queue.LatestGeneration()

@@ -304,6 +304,55 @@ func TestStressPanics(t *testing.T) {
 	t.Logf("%d panics", s.panics.Load())
 }
 
+// One operation at a time, with a panic before one of its locks: it leaves none locked.
+func TestPanicBeforeEachLock(t *testing.T) {
+	if !lock.Checked {
+		t.Skip("only with the build tag lockrank can a lock panic")
+	}
+	s := newStress(t)
+	left, rank := 0, 0 // locks of a rank until the panic
+	defer lock.Before(func(r int) {
+		if r != rank {
+			return
+		}
+		if left--; left == 0 {
+			s.panics.Add(1)
+			panic(injected)
+		}
+	})()
+	var names Names
+	names.Identities[0] = "key"
+	s.e.Name(names)
+	mustApply(t, s.e, s.config(0))
+	var c exchange.Claims
+	var r exchange.Report
+	ops := map[string]func(now int64){
+		"serve": s.serve, "tick": s.tick, "sums": s.sums, "shares": s.shares, "look": s.look, "leap": s.leap,
+		"claims": func(now int64) { c.Reset(); s.e.Claims(now, &c) },
+		"report": func(now int64) { s.e.Report(now, &r) },
+		"apply":  func(int64) { _ = s.e.Apply(s.config(rand.IntN(12))) },
+	}
+	for range 200 {
+		for name, op := range ops {
+			at := 1 + rand.IntN(10)
+			left, rank = at, 1+rand.IntN(8)
+			before := rank
+			s.do(op)
+			rank = 0
+			if locked := s.e.lockedNow(); locked != "" {
+				t.Fatalf("%s: a panic before its lock number %d of rank %d leaves locked: %s", name, at, before, locked)
+			}
+			for range 4 { // so that keys are contended
+				s.do(s.serve)
+			}
+		}
+	}
+	if s.panics.Load() < 300 {
+		t.Errorf("%d panics", s.panics.Load())
+	}
+	t.Logf("%d panics", s.panics.Load())
+}
+
 // lockedNow names a lock that somebody holds, "" if none.
 func (e *Engine) lockedNow() string {
 	try := func(name string, l interface {
@@ -330,7 +379,7 @@ func (e *Engine) lockedNow() string {
 // Each Lock is followed by a deferred Unlock, so that a panic leaves none locked. The
 // functions of keys/slot.go that return a state locked are the exception.
 func TestLocksAreReleasedByDefer(t *testing.T) {
-	allowed := map[string]bool{"lockState": true, "attach": true}
+	allowed := map[string]bool{"lockState": true, "install": true}
 	files := token.NewFileSet()
 	names, err := filepath.Glob("*.go")
 	if err != nil {

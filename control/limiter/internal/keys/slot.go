@@ -24,7 +24,7 @@ import (
 //
 //   - A slot's reference changes only while the mutex of that state is locked. So a
 //     thread that has locked the mutex and then found that the slot refers to the state
-//     owns the key until it unlocks: lockState and attach return a state so.
+//     owns the key until it unlocks: lockState, attach and install return a state so.
 //   - A slot that refers to a state is never given to another key.
 //   - attach and startLedger lock the TAT: nobody else changes it meanwhile. A panic
 //     unlocks it.
@@ -142,20 +142,33 @@ func (s *Store) attach(at slot, key uint64, m *members.View, now int64, part flo
 		if !ok {
 			return nil
 		}
-		base, counted := s.states.recall(key)
-		st := s.states.at(index)
-		st.mu.Lock()
-		if refer(at, key, index) {
-			st.clear(key)
-			st.index, st.own, st.heard, st.spentAt = index, own, now, now
-			st.base, st.counted = base, counted
-			s.states.touch(st)
+		if st := s.install(at, key, index, now, own); st != nil {
 			return st
 		}
-		st.mu.Unlock()
 		s.states.release(index, own)
 		runtime.Gosched()
 	}
+}
+
+// install has a compact slot refer to a free state and returns the state with its mutex
+// locked; nil when another thread was first. A panic leaves the mutex unlocked.
+func (s *Store) install(at slot, key uint64, index uint32, now int64, own bool) (installed *state) {
+	base, counted := s.states.recall(key)
+	st := s.states.at(index)
+	st.mu.Lock()
+	defer func() {
+		if installed == nil {
+			st.mu.Unlock()
+		}
+	}()
+	if !refer(at, key, index) {
+		return nil
+	}
+	st.clear(key)
+	st.index, st.own, st.heard, st.spentAt = index, own, now, now
+	st.base, st.counted = base, counted
+	s.states.touch(st)
+	return st
 }
 
 // refer makes a compact slot refer to a state; false when another thread was first.

@@ -57,7 +57,6 @@ func (p *states) touch(st *state) {
 	if st.awake {
 		return
 	}
-	st.awake = true
 	w := &p.wakes
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,6 +64,7 @@ func (p *states) touch(st *state) {
 		w.unlink(p, l)
 		w.enlist(c, l, st.index)
 	}
+	st.awake = true
 }
 
 // rest has Claims visit a state, which is locked, again at a time, or never. listed says
