@@ -208,8 +208,8 @@ func clientTop(r *quotav1.TopResponse) *table {
 	t := &table{columns: []column{{"CLIENT", false}, {"TENANT", false}, {"LIMIT", false}, {"REFUSED", true},
 		{"SHADOWED", true}, {"WAITED", true}, {"ERROR", true}}}
 	row := func(name string, m *quotav1.Activity) {
-		t.add(name, cmp.Or(m.GetTenant(), none), cmp.Or(m.GetLimit(), none), count(m.GetRefused()), count(m.GetShadowed()),
-			number(m.GetWaitedSeconds())+" s", count(m.GetError()))
+		t.add(name, cmp.Or(m.GetTenant(), none), cmp.Or(m.GetLimit(), none), count(m.GetRefused()),
+			count(m.GetShadowed()), number(m.GetWaitedSeconds())+" s", count(m.GetError()))
 	}
 	for _, m := range r.GetRows() {
 		row(cmp.Or(m.GetClient(), none), m)

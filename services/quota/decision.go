@@ -156,8 +156,8 @@ func decisionNotes(request string, r *quotav1.FindDecisionsResponse) (notes []st
 			seconds(r.GetBack()))
 	}
 	if n := len(r.GetSilent()); n > 0 {
-		say("%d of %d agents did not answer, or are older and remember no requests, so their gateways are not counted: "+
-			"%s.", n, r.GetAgents(), strings.Join(r.GetSilent()[:min(n, 5)], ", "))
+		say("%d of %d agents did not answer, or are older and remember no requests, so their gateways are not "+
+			"counted: %s.", n, r.GetAgents(), strings.Join(r.GetSilent()[:min(n, 5)], ", "))
 	}
 	return notes
 }

@@ -83,7 +83,8 @@ func (s *Server) Handler() (http.Handler, error) {
 	mux := runtime.NewServeMux(runtime.WithErrorHandler(refuse), runtime.WithRoutingErrorHandler(unrouted),
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, &body{runtime.JSONPb{
 			MarshalOptions: protojson.MarshalOptions{EmitDefaultValues: true}}}),
-		runtime.WithMetadata(s.admitted), runtime.WithDisablePathLengthFallback(), runtime.WithDisableHTTPMethodOverride())
+		runtime.WithMetadata(s.admitted), runtime.WithDisablePathLengthFallback(),
+		runtime.WithDisableHTTPMethodOverride())
 	ctx := context.Background()
 	err := errors.Join(
 		gateway.RegisterQuotaServiceHandlerClient(ctx, mux, quotav1.NewQuotaServiceClient(&s.calls)),
