@@ -174,6 +174,38 @@ func TestAccessValues(t *testing.T) {
 	}
 }
 
+// Tokens and JWTs are files of yours, where the coordinator's flags say.
+func TestTokenValues(t *testing.T) {
+	pod := renderAll(t, "--set", "access.tokensSecret=mine,access.jwt.keysConfigMap=keys,access.jwt.audience=titrate,"+
+		"access.jwt.issuer=https://login.example.org,access.jwt.claims.role=groups").pods["demo-coordinator"]
+	for _, arg := range []string{"--tokens=/etc/titrate/tokens/tokens.yaml", "--jwks=/etc/titrate/jwks/jwks.json",
+		"--jwt-issuer=https://login.example.org", "--jwt-audience=titrate", "--jwt-claims=role=groups"} {
+		if !slices.Contains(pod.Containers[0].Args, arg) {
+			t.Errorf("the coordinator has no %s: %v", arg, pod.Containers[0].Args)
+		}
+	}
+	mounted := map[string]string{}
+	for _, m := range pod.Containers[0].VolumeMounts {
+		mounted[m.Name] = m.MountPath
+	}
+	for _, v := range pod.Volumes {
+		switch {
+		case v.Secret != nil && v.Secret.SecretName == "mine":
+			mounted["the secret"] = mounted[v.Name]
+		case v.ConfigMap != nil && v.ConfigMap.Name == "keys":
+			mounted["the keys"] = mounted[v.Name]
+		}
+	}
+	if mounted["the secret"] != "/etc/titrate/tokens" || mounted["the keys"] != "/etc/titrate/jwks" {
+		t.Errorf("mounted: %v", mounted)
+	}
+	policy := renderAll(t, "--set-json", `access.grants=[{"subject":"ci","role":"editor","tenants":["acme"],`+
+		`"ceiling":{"burst":20}}]`).policy(t)
+	if last := policy.Grants[len(policy.Grants)-1]; last.Subject != "ci" || last.Ceiling == nil {
+		t.Errorf("the grant of a JWT's subject: %+v", last)
+	}
+}
+
 // Values that would lock everybody out are refused, and what to do is said.
 func TestAccessValuesThatLackSomething(t *testing.T) {
 	for set, want := range map[string]string{
@@ -182,6 +214,8 @@ func TestAccessValuesThatLackSomething(t *testing.T) {
 		"sidecar.enabled=true":               "sidecar.pods",
 		"etcd.endpoints={https://etcd:2379}": "etcd.tlsSecret",
 		"access.grants[0].id=only":           "role",
+		"access.jwt.keysConfigMap=keys":      "access.jwt.issuer",
+		"access.jwt.issuer=https://a.org":    "access.jwt.keysConfigMap",
 	} {
 		out, err := helm(t, "template", "demo", "--kube-version", "1.31.0", "--set", set)
 		if err == nil || !strings.Contains(out, want) {

@@ -74,3 +74,21 @@
 - --timeout=30s
 {{ include "titrate.tlsFlags" . }}
 {{- end -}}
+
+{{/* The coordinator's flags for tokens and JWTs. */}}
+{{- define "titrate.tokenFlags" -}}
+{{- $jwt := .Values.access.jwt -}}
+{{- if .Values.access.tokensSecret }}
+- --tokens=/etc/titrate/tokens/tokens.yaml
+{{- end }}
+{{- if $jwt.keysConfigMap }}
+- --jwks=/etc/titrate/jwks/jwks.json
+- {{ printf "--jwt-issuer=%s" (required "access.jwt.issuer: say what the claim iss of a JWT must be" $jwt.issuer) | quote }}
+- {{ printf "--jwt-audience=%s" (required "access.jwt.audience: say what the claim aud of a JWT must have" $jwt.audience) | quote }}
+{{- range $what, $claim := $jwt.claims }}
+- {{ printf "--jwt-claims=%s=%s" $what $claim | quote }}
+{{- end }}
+{{- else if or $jwt.issuer $jwt.audience $jwt.claims -}}
+{{- fail "access.jwt.keysConfigMap: JWTs need the ConfigMap with the keys that sign them, under the key `jwks.json`" -}}
+{{- end }}
+{{- end -}}
