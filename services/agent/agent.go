@@ -41,6 +41,7 @@ type Agent struct {
 
 	metrics      *telemetry.Metrics
 	traces       changeTraces
+	logs         *telemetry.Logs // nil: none are sent
 	admin        *telemetry.Admin
 	adminAt      net.Listener
 	cut          atomic.Bool  // by fault injection
@@ -73,6 +74,9 @@ func (a *Agent) open(ctx context.Context) error {
 		return err
 	}
 	if a.traces.sender, err = meters.OpenTraces(ctx, a.metrics); err != nil {
+		return err
+	}
+	if a.log, a.logs, err = meters.OpenLogs(ctx, a.log, a.metrics); err != nil {
 		return err
 	}
 	if a.server, err = linkserver.Listen(linkserver.Options{Path: a.c.Socket, Group: a.c.SocketGroup,
@@ -119,8 +123,8 @@ func (a *Agent) close() {
 func (a *Agent) closeMetrics() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := errors.Join(a.traces.sender.Close(ctx), a.metrics.Close(ctx)); err != nil {
-		a.log.Debug("metrics or traces not flushed", "error", err)
+	if err := errors.Join(a.traces.sender.Close(ctx), a.logs.Close(ctx), a.metrics.Close(ctx)); err != nil {
+		a.log.Debug("metrics, traces or logs not flushed", "error", err)
 	}
 }
 

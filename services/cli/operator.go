@@ -96,9 +96,19 @@ func (c *operatorConfig) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	defer client.close()
+	c.meters.Service, c.meters.Instance, c.meters.Version = "titrate-operator", c.name, version()
+	metrics, err := c.meters.Open(ctx)
+	if err != nil {
+		return err
+	}
+	logger, logs, err := c.meters.OpenLogs(ctx, logger, metrics)
+	if err != nil {
+		return err
+	}
+	defer flush(logs)
 	o := operator.New(operator.Options{API: client, Set: c.owner, Name: c.name, Resync: c.resync, Log: logger,
 		Cluster: cluster})
-	admin, at, err := c.open(ctx, o, logger)
+	admin, at, err := c.open(ctx, o, metrics, logger)
 	if err != nil {
 		return err
 	}
@@ -107,6 +117,13 @@ func (c *operatorConfig) run(ctx context.Context, cmd *cobra.Command) error {
 	group.Go(func() error { return admin.Serve(serving, at) })
 	group.Go(func() error { o.Run(serving); return nil })
 	return group.Wait()
+}
+
+// flush sends what is left of the log, for a second at most.
+func flush(logs *telemetry.Logs) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = logs.Close(ctx) // what is not sent is in the log
 }
 
 // check refuses wrong flags, and fills in the name.
@@ -126,15 +143,10 @@ func (c *operatorConfig) check() error {
 }
 
 // open opens the HTTP server, which has the operator's metrics. With a certificate it speaks HTTPS.
-func (c *operatorConfig) open(ctx context.Context, o *operator.Operator, log *slog.Logger) (*telemetry.Admin,
-	net.Listener, error) {
+func (c *operatorConfig) open(ctx context.Context, o *operator.Operator, metrics *telemetry.Metrics,
+	log *slog.Logger) (*telemetry.Admin, net.Listener, error) {
 	security := telemetry.Security{CA: c.connection.CA, Cert: c.connection.Cert, Key: c.connection.Key,
 		Insecure: c.connection.Insecure}
-	c.meters.Service, c.meters.Instance, c.meters.Version = "titrate-operator", c.name, version()
-	metrics, err := c.meters.Open(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
 	admin, err := telemetry.NewAdmin(metrics, security, log)
 	if err != nil {
 		return nil, nil, err

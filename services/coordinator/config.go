@@ -122,6 +122,7 @@ type Coordinator struct {
 	loop          *leadership.Loop
 	metrics       *telemetry.Metrics
 	traces        changeTraces
+	logs          *telemetry.Logs // nil: none are sent
 	admin         *telemetry.Admin
 	server        *grpc.Server
 	agents        *grpc.Server // for the control stream: server, or one of its own
@@ -242,7 +243,7 @@ func (c Config) Complete(ctx context.Context) (*Coordinator, error) {
 			o.release()
 		}
 	}()
-	for _, step := range []func(context.Context) error{o.open, o.connect, o.observe, o.wire} {
+	for _, step := range []func(context.Context) error{o.open, o.observe, o.connect, o.wire} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -324,6 +325,9 @@ func (o *Coordinator) observe(ctx context.Context) (err error) {
 	if o.traces.sender, err = o.config.Meters.OpenTraces(ctx, o.metrics); err != nil {
 		return err
 	}
+	if o.log, o.logs, err = o.config.Meters.OpenLogs(ctx, o.log, o.metrics); err != nil {
+		return err
+	}
 	if o.admin, err = telemetry.NewAdmin(o.metrics, o.config.Security, o.log); err != nil {
 		return err
 	}
@@ -343,8 +347,9 @@ func (o *Coordinator) release() {
 	if o.metrics != nil {
 		closing, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if err := errors.Join(o.traces.sender.Close(closing), o.metrics.Close(closing)); err != nil {
-			o.log.Debug("metrics not flushed", "error", err)
+		if err := errors.Join(o.traces.sender.Close(closing), o.logs.Close(closing),
+			o.metrics.Close(closing)); err != nil {
+			o.log.Debug("metrics, traces or logs not flushed", "error", err)
 		}
 	}
 }

@@ -37,8 +37,8 @@ type Meters struct {
 // Flags adds --otlp-endpoint.
 func (m *Meters) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&m.Endpoint, "otlp-endpoint", "",
-		"URL of an OTLP gRPC receiver that metrics and traces are pushed to, such as http://127.0.0.1:4317 (default: "+
-			"$OTEL_EXPORTER_OTLP_ENDPOINT, or no push)")
+		"URL of an OTLP gRPC receiver that metrics, traces and logs are pushed to, such as http://127.0.0.1:4317 "+
+			"(default: $OTEL_EXPORTER_OTLP_ENDPOINT, or no push)")
 }
 
 // Metrics is a process's meter provider. Safe for concurrent use.

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
@@ -19,35 +20,59 @@ const (
 	spanTimeout = 10 * time.Second
 )
 
-// spanCount bounds the spans that are on their way and counts those that are lost, which the batch
-// processor of the SDK does not.
-type spanCount struct {
+// underway bounds what is on its way to a receiver and counts what is lost, which the batch
+// processors of the SDK do not.
+type underway struct {
+	most    int64
 	waiting atomic.Int64
 	lost    atomic.Uint64
 }
 
-// batched sends spans in batches. Nobody ever waits for the receiver: a span that finds the queue
+// enter makes room for one; false: it is lost.
+func (u *underway) enter() bool {
+	if u.waiting.Add(1) <= u.most {
+		return true
+	}
+	u.waiting.Add(-1)
+	u.lost.Add(1)
+	return false
+}
+
+// left says that so many were sent, or refused by the receiver.
+func (u *underway) left(n int, err error) {
+	if err != nil {
+		u.lost.Add(uint64(n))
+	}
+	u.waiting.Add(-int64(n))
+}
+
+// register adds the counter of what is lost.
+func (u *underway) register(to *Metrics, name, description string) error {
+	_, err := to.Meter("github.com/titrate/titrate/services/telemetry").Int64ObservableCounter(name,
+		metric.WithInt64Callback(func(_ context.Context, to metric.Int64Observer) error {
+			to.Observe(int64(u.lost.Load()))
+			return nil
+		}), metric.WithDescription(description))
+	return err
+}
+
+// batchedSpans sends spans in batches. Nobody ever waits for the receiver: a span that finds the queue
 // full is lost.
-func (c *spanCount) batched(to sdktrace.SpanExporter) sdktrace.SpanProcessor {
-	return countedProcessor{sdktrace.NewBatchSpanProcessor(countedExporter{to, c},
+func (u *underway) batchedSpans(to sdktrace.SpanExporter) sdktrace.SpanProcessor {
+	return countedProcessor{sdktrace.NewBatchSpanProcessor(countedExporter{to, u},
 		sdktrace.WithMaxQueueSize(mostSpans), sdktrace.WithMaxExportBatchSize(spanBatch),
-		sdktrace.WithBatchTimeout(sendSpansEvery), sdktrace.WithExportTimeout(spanTimeout)), c}
+		sdktrace.WithBatchTimeout(sendSpansEvery), sdktrace.WithExportTimeout(spanTimeout)), u}
 }
 
 // countedProcessor lets no more spans into the queue than it has room for.
 type countedProcessor struct {
 	sdktrace.SpanProcessor
-	*spanCount
+	*underway
 }
 
 // OnEnd is that of sdktrace.SpanProcessor.
 func (p countedProcessor) OnEnd(s sdktrace.ReadOnlySpan) {
-	switch {
-	case !s.SpanContext().IsSampled():
-	case p.waiting.Add(1) > mostSpans:
-		p.waiting.Add(-1)
-		p.lost.Add(1)
-	default:
+	if s.SpanContext().IsSampled() && p.enter() {
 		p.SpanProcessor.OnEnd(s)
 	}
 }
@@ -55,15 +80,12 @@ func (p countedProcessor) OnEnd(s sdktrace.ReadOnlySpan) {
 // countedExporter counts what the receiver does not take.
 type countedExporter struct {
 	sdktrace.SpanExporter
-	*spanCount
+	*underway
 }
 
 // ExportSpans is that of sdktrace.SpanExporter. It never fails: the SDK would write its error among
 // the lines of the log.
 func (e countedExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
-	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
-		e.lost.Add(uint64(len(spans)))
-	}
-	e.waiting.Add(-int64(len(spans)))
+	e.left(len(spans), e.SpanExporter.ExportSpans(ctx, spans))
 	return nil
 }

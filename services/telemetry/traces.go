@@ -13,7 +13,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
-	"go.opentelemetry.io/otel/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -45,7 +44,7 @@ type Traces struct {
 // OpenTraces makes the sender; nil if no receiver is configured, or the environment switches
 // traces off. It does not wait for the receiver.
 func (m Meters) OpenTraces(ctx context.Context, metrics *Metrics) (*Traces, error) {
-	if m.Endpoint == "" && !anySet(traceVariables) || !wanted() {
+	if m.Endpoint == "" && !anySet(traceVariables) || !wanted("OTEL_TRACES_EXPORTER") {
 		return nil, nil
 	}
 	var options []otlptracegrpc.Option
@@ -56,21 +55,17 @@ func (m Meters) OpenTraces(ctx context.Context, metrics *Metrics) (*Traces, erro
 	if err != nil {
 		return nil, fmt.Errorf("OTLP exporter of traces for %q: %w", m.Endpoint, err)
 	}
-	count := &spanCount{}
-	_, err = metrics.Meter("github.com/titrate/titrate/services/telemetry").Int64ObservableCounter("titrate_spans_lost",
-		metric.WithInt64Callback(func(_ context.Context, to metric.Int64Observer) error {
-			to.Observe(int64(count.lost.Load()))
-			return nil
-		}), metric.WithDescription("Spans that the OTLP receiver did not get: the queue was full, or it did not take "+
-			"them"))
-	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(count.batched(exporter)),
+	count := &underway{most: mostSpans}
+	err = count.register(metrics, "titrate_spans_lost",
+		"Spans that the OTLP receiver did not get: the queue was full, or it did not take them")
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(count.batchedSpans(exporter)),
 		sdktrace.WithResource(m.resource()), sdktrace.WithIDGenerator(spanIDs{}))
 	return &Traces{provider: provider, tracer: provider.Tracer("github.com/titrate/titrate/services")}, err
 }
 
-// wanted reports that the environment does not switch traces off.
-func wanted() bool {
-	exporter := os.Getenv("OTEL_TRACES_EXPORTER")
+// wanted reports that the environment does not switch off what a variable is for.
+func wanted(variable string) bool {
+	exporter := os.Getenv(variable)
 	return !strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") && (exporter == "" || exporter == "otlp")
 }
 

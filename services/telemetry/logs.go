@@ -1,0 +1,116 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"go.opentelemetry.io/contrib/bridges/otelslog"
+	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploggrpc"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+)
+
+// mostRecords of the log are on their way, some 1 KB each. More cost memory while the receiver is
+// away.
+const mostRecords = 2048
+
+// logVariables are the standard variables that switch records on.
+var logVariables = []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT"}
+
+// Logs sends the records of a log to an OTLP receiver. Nil sends nothing. Safe for concurrent use.
+type Logs struct{ provider *sdklog.LoggerProvider }
+
+// OpenLogs returns a log whose records go to an OTLP receiver, too: the log itself and nil if no
+// receiver is configured, or the environment switches records off. It does not wait for the
+// receiver, nor does who logs.
+func (m Meters) OpenLogs(ctx context.Context, log *slog.Logger, metrics *Metrics) (*slog.Logger, *Logs, error) {
+	if m.Endpoint == "" && !anySet(logVariables) || !wanted("OTEL_LOGS_EXPORTER") {
+		return log, nil, nil
+	}
+	var options []otlploggrpc.Option
+	if m.Endpoint != "" {
+		options = append(options, otlploggrpc.WithEndpointURL(m.Endpoint))
+	}
+	exporter, err := otlploggrpc.New(ctx, options...)
+	if err != nil {
+		return log, nil, fmt.Errorf("OTLP exporter of logs for %q: %w", m.Endpoint, err)
+	}
+	count := &underway{most: mostRecords}
+	if err := count.register(metrics, "titrate_log_records_lost",
+		"Records of the log that the OTLP receiver did not get: the queue was full, or it did not take "+
+			"them"); err != nil {
+		return log, nil, err
+	}
+	provider := sdklog.NewLoggerProvider(sdklog.WithResource(m.resource()),
+		sdklog.WithProcessor(count.batchedRecords(exporter)))
+	sender := otelslog.NewHandler("github.com/titrate/titrate/services", otelslog.WithLoggerProvider(provider))
+	return slog.New(beside{log.Handler(), sender}), &Logs{provider}, nil
+}
+
+// Close sends what is left and stops; ctx bounds how long that may take.
+func (l *Logs) Close(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
+	if err := l.provider.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("stop logs: %w", err)
+	}
+	return nil
+}
+
+// batchedRecords sends records in batches. Nobody ever waits for the receiver: a record that finds
+// the queue full is lost.
+func (u *underway) batchedRecords(to sdklog.Exporter) sdklog.Processor {
+	return recordProcessor{sdklog.NewBatchProcessor(recordExporter{to, u}, sdklog.WithMaxQueueSize(mostRecords),
+		sdklog.WithExportMaxBatchSize(spanBatch), sdklog.WithExportInterval(sendSpansEvery),
+		sdklog.WithExportTimeout(spanTimeout)), u}
+}
+
+// recordProcessor lets no more records into the queue than it has room for.
+type recordProcessor struct {
+	sdklog.Processor
+	*underway
+}
+
+// OnEmit is that of sdklog.Processor.
+func (p recordProcessor) OnEmit(ctx context.Context, r *sdklog.Record) error {
+	if p.enter() {
+		return p.Processor.OnEmit(ctx, r)
+	}
+	return nil
+}
+
+// recordExporter counts what the receiver does not take.
+type recordExporter struct {
+	sdklog.Exporter
+	*underway
+}
+
+// Export is that of sdklog.Exporter. It never fails: the SDK would write its error among the lines
+// of the log.
+func (e recordExporter) Export(ctx context.Context, records []sdklog.Record) error {
+	e.left(len(records), e.Exporter.Export(ctx, records))
+	return nil
+}
+
+// beside is a log whose records a sender has, too. The log's level is that of both.
+type beside struct {
+	slog.Handler
+	sender slog.Handler
+}
+
+// Handle is that of slog.Handler.
+func (b beside) Handle(ctx context.Context, r slog.Record) error {
+	return errors.Join(b.Handler.Handle(ctx, r.Clone()), b.sender.Handle(ctx, r))
+}
+
+// WithAttrs is that of slog.Handler.
+func (b beside) WithAttrs(all []slog.Attr) slog.Handler {
+	return beside{b.Handler.WithAttrs(all), b.sender.WithAttrs(all)}
+}
+
+// WithGroup is that of slog.Handler.
+func (b beside) WithGroup(name string) slog.Handler {
+	return beside{b.Handler.WithGroup(name), b.sender.WithGroup(name)}
+}
