@@ -65,9 +65,9 @@ type Peers struct {
 	list      []*peer          // of by, by name; nil: to be made
 	numbered  []*peer          // by number; nil: a number that is free
 	free      []int32          // numbers
-	wakes     heap             // when each peer is to be looked at again, see looked
-	delays    heap             // of those heard lately, below 0, so that the longest comes first
-	lates     heap             // the same of what waits there
+	wakes     deadlines        // when each peer is to be looked at again, see looked
+	delays    deadlines        // of those heard lately, below 0, so that the longest comes first
+	lates     deadlines        // the same of what waits there
 	down      map[string]*peer // those that are not alive
 	meshes    int              // how many speak version 2
 	typical   typical          // delay
@@ -171,7 +171,7 @@ func (p *Peers) add(name string) *peer {
 // remove removes a peer. The fewer there are, the more often each is spoken to.
 func (p *Peers) remove(at *peer) {
 	p.setVersion(at, 0)
-	for _, h := range []*heap{&p.wakes, &p.delays, &p.lates} {
+	for _, h := range []*deadlines{&p.wakes, &p.delays, &p.lates} {
 		h.remove(at.number)
 	}
 	delete(p.by, at.name)
@@ -385,7 +385,7 @@ func (p *Peers) Delay(now time.Duration) time.Duration {
 
 // longest is the longest of times that are kept below 0, of the peers that were heard lately.
 // The others are taken out: their next packet puts them in again.
-func (p *Peers) longest(now time.Duration, of *heap) time.Duration {
+func (p *Peers) longest(now time.Duration, of *deadlines) time.Duration {
 	for {
 		n, d, ok := of.first()
 		if !ok || p.isHeard(now, p.numbered[n]) {

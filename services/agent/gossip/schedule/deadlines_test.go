@@ -7,10 +7,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The heap has the number that a walk through all numbers finds.
-func TestHeapIsAWalkThroughAll(t *testing.T) {
+// The first is the number that a walk through all numbers finds.
+func TestDeadlinesAreAWalkThroughAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h, oracle := heap{}, map[int32]time.Duration{}
+		h, oracle := deadlines{}, map[int32]time.Duration{}
 		for range rapid.IntRange(1, 100).Draw(t, "steps") {
 			n := rapid.Int32Range(0, 20).Draw(t, "number")
 			at := time.Duration(rapid.IntRange(-5, 5).Draw(t, "time"))
