@@ -137,11 +137,12 @@ bench-envoy: build envoy $(RATELIMIT) ## real Envoys: CPU, instructions, latency
 	@tools/sh/need.sh wrk valgrind redis-server
 	@cd e2e && go run ./bench -ratelimit $(RATELIMIT) $(if $(JSON),-json $(abspath $(JSON))) $(ARGS)
 
-e2e-k8s: images $(KUBERNETES)/kubelet $(OLD)/titrate ## the chart on a real Kubernetes of one node, which is built once, in ten minutes; needs root
-	@tools/sh/need.sh ctr ip iptables /usr/lib/cni/bridge
+e2e-k8s: images $(KUBERNETES)/kubelet $(OLD)/titrate $(CACHE)/envoy-gateway-$(GATEWAY)/envoy-gateway ## the chart on a real Kubernetes of one node, which is built once, in ten minutes; needs root
+	@tools/sh/need.sh ctr ip iptables kubectl /usr/lib/cni/bridge
 	@cd tools/helm && GOWORK=off go tool helm version --short # builds it, before the tests' time runs
 	@cd e2e && KUBERNETES_BIN=$(KUBERNETES) ENVOY_GATEWAY=$(GATEWAY) go test -count=1 -v ./kubernetes
-	@cd e2e && KUBERNETES_BIN=$(KUBERNETES) TITRATE_PREVIOUS=$(OLD) go test -count=1 -v -exec $(CURDIR)/tools/sh/node.sh -run '^TestNode' ./kubernetes
+	@cd e2e && KUBERNETES_BIN=$(KUBERNETES) TITRATE_PREVIOUS=$(OLD) ENVOY_GATEWAY=$(GATEWAY) ENVOY_GATEWAY_BIN=$(CACHE)/envoy-gateway-$(GATEWAY)/envoy-gateway \
+	  go test -count=1 -v -timeout 20m -exec $(CURDIR)/tools/sh/node.sh -run '^TestNode' ./kubernetes
 
 $(KUBERNETES)/kubelet:
 	@tools/sh/kubernetes.sh $(KUBERNETES)

@@ -9,7 +9,8 @@
 // TestNode has a whole cluster of one node, in namespaces of its own (tools/sh/node.sh): kubelet,
 // containerd, kube-proxy, CoreDNS, controllers and scheduler. There the chart is installed with Helm,
 // limits real requests, is scaled, loses its leading coordinator, is upgraded from the version before,
-// rolled back and uninstalled, under traffic of which no request may fail.
+// rolled back and uninstalled, under traffic of which no request may fail. Envoy Gateway, installed by its own
+// chart, makes Envoys with the module and asks an agent about global limits.
 //
 // `make e2e-k8s` builds what is needed and runs this package.
 package kubernetes

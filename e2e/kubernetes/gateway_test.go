@@ -14,9 +14,13 @@ import (
 	"github.com/titrate/titrate/e2e/guide"
 )
 
-// define adds a type of Envoy Gateway's, as its Go module has it, and returns when the API server serves it.
-func (c *cluster) define(t *testing.T, version, types string) {
+// gatewaysModule is the directory of Envoy Gateway's Go module, which has its charts.
+func gatewaysModule(t *testing.T) string {
 	t.Helper()
+	version := os.Getenv("ENVOY_GATEWAY")
+	if version == "" {
+		t.Fatal("ENVOY_GATEWAY is not set to a version of Envoy Gateway; `make e2e-k8s` sets it")
+	}
 	cmd := exec.Command("go", "mod", "download", "-json", "github.com/envoyproxy/gateway@v"+version)
 	cmd.Env, cmd.Dir = append(os.Environ(), "GOWORK=off"), t.TempDir()
 	said, err := cmd.Output()
@@ -24,7 +28,13 @@ func (c *cluster) define(t *testing.T, version, types string) {
 	if err != nil || json.Unmarshal(said, &module) != nil {
 		t.Fatalf("%v: %v\n%s", cmd, err, said)
 	}
-	text, err := os.ReadFile(filepath.Join(module.Dir, "charts/gateway-helm/charts/crds/crds/generated",
+	return module.Dir
+}
+
+// define adds a type of Envoy Gateway's, as its chart has it, and returns when the API server serves it.
+func (c *cluster) define(t *testing.T, types string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(gatewaysModule(t), "charts/gateway-helm/charts/crds/crds/generated",
 		"gateway.envoyproxy.io_"+types+".yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -43,13 +53,10 @@ func (c *cluster) define(t *testing.T, version, types string) {
 // The API server takes the resources of docs/envoy-gateway.md as Envoy Gateway defines them. The commands
 // run without a cluster: kubectl prints what it would read and write.
 func TestEnvoyGatewaysResources(t *testing.T) {
-	c, version := start(t), os.Getenv("ENVOY_GATEWAY")
-	if version == "" {
-		t.Fatal("ENVOY_GATEWAY is not set to a version of Envoy Gateway; `make e2e-k8s` sets it")
-	}
+	c := start(t)
 	const namespace = "envoy-gateway-system"
 	c.namespace(t, namespace)
-	c.define(t, version, "envoyproxies")
+	c.define(t, "envoyproxies")
 	dir := t.TempDir()
 	write(t, dir+"/patch.yaml", c.sidecar(t, "envoy-*"))
 	const before = `helm() { :; }

@@ -75,12 +75,14 @@ func images(t *testing.T, previous string) string {
 		"titrate/pause:dev":        {"FROM scratch\nCOPY pause /\nENTRYPOINT [\"/pause\"]\n", programs(t)},
 		"titrate/titrate:previous": {"FROM titrate/titrate:dev\nCOPY titrate /\n", previous},
 		"titrate/module:previous":  {"FROM titrate/module:dev\nCOPY libtitrate.so /\n", previous},
+		gatewayImage: {"FROM scratch\nCOPY envoy-gateway /usr/local/bin/\n" +
+			"ENTRYPOINT [\"/usr/local/bin/envoy-gateway\"]\n", filepath.Dir(gatewayProgram(t))},
 	} {
 		docker(t, from[0], "build", "-t", name, "-f", "-", from[1])
 	}
 	file := filepath.Join(nodeDir(t), "images.tar")
 	docker(t, "", "save", "-o", file, "titrate/pause:dev", "titrate/titrate:dev", "titrate/titrate:previous",
-		"titrate/module:dev", "titrate/module:previous", "envoyproxy/envoy:v1.40.0", "quay.io/coreos/etcd:v3.7.3")
+		"titrate/module:dev", "titrate/module:previous", gatewayImage, "envoyproxy/envoy:v1.40.0", "quay.io/coreos/etcd:v3.7.3")
 	return file
 }
 
@@ -110,7 +112,7 @@ func (in *installed) step(t *testing.T, name string, do func()) {
 
 // TestNode installs the chart on a node, and scales, loses a leader, changes values, goes back and uninstalls under
 // traffic; then it upgrades from the version before and goes back. No request fails, and the limited client gets no
-// more than its limit and what new gateways add.
+// more than its limit and what new gateways add. At last Envoy Gateway's Envoys have the module.
 func TestNode(t *testing.T) {
 	previous := os.Getenv("TITRATE_PREVIOUS")
 	if previous == "" {
@@ -124,6 +126,7 @@ func TestNode(t *testing.T) {
 	write(t, in.documents, bootstrapped)
 	t.Run("this version", in.lives)
 	t.Run("from the version before", func(t *testing.T) { in.upgrades(t, previous+"/chart") })
+	t.Run("in Envoy Gateway", in.envoyGateway)
 }
 
 // lives installs this version, uses all of it, and uninstalls it.
