@@ -10,6 +10,7 @@
 //	exactness     limits over three gateways                   package exactness
 //	queues        three kinds of clients under four laws       package queues
 //	configuration many tenants: load, and one change           package configuration
+//	idle          memory and CPU of each part without traffic  package idle
 //
 // Each package says how it measures. All of them compare variants in one run, in
 // interleaved rounds: absolute figures of a shared machine mean little. Progress
@@ -30,6 +31,7 @@ import (
 	"github.com/titrate/titrate/e2e/bench/configuration"
 	"github.com/titrate/titrate/e2e/bench/cpu"
 	"github.com/titrate/titrate/e2e/bench/exactness"
+	"github.com/titrate/titrate/e2e/bench/idle"
 	"github.com/titrate/titrate/e2e/bench/instructions"
 	"github.com/titrate/titrate/e2e/bench/latency"
 	"github.com/titrate/titrate/e2e/bench/memory"
@@ -66,6 +68,9 @@ func parts() []part {
 		}},
 		{"configuration", func(ctx context.Context, r *rig.Rig, e effort) (any, []markdown.Section, error) {
 			return configuration.Run(ctx, r, []int{1e3, 1e4, 1e5}, e.rounds)
+		}},
+		{"idle", func(ctx context.Context, r *rig.Rig, _ effort) (any, []markdown.Section, error) {
+			return idle.Run(ctx, r, 30*time.Second)
 		}},
 	}
 }

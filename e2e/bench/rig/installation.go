@@ -47,6 +47,9 @@ func (r *Rig) Installation(ctx context.Context, name, documents string) (*Instal
 	return in, in.Apply(ctx, documents)
 }
 
+// Processes are etcd and the coordinator.
+func (in *Installation) Processes() []*child.Process { return in.centre }
+
 // Stop ends etcd and the coordinator.
 func (in *Installation) Stop() error {
 	return child.Stop(stopGrace, in.centre...)
