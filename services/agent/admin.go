@@ -33,6 +33,7 @@ func (a *Agent) openAdmin(ctx context.Context) error {
 	a.admin.Alarm("configuration", alarm(func(now time.Duration, c *core.Core) error { return c.NotEnforced(now) }))
 	a.admin.Alarm("keys", alarm(func(now time.Duration, c *core.Core) error { return c.OverBudget(now) }))
 	a.admin.Alarm("snapshot", a.unwritten)
+	a.admin.Alarm("gossip keys", a.keysUnusable)
 	a.admin.Handle("GET /status", http.HandlerFunc(a.serveStatus))
 	if a.c.FaultInjection {
 		a.admin.Handle("POST /fault/partition", http.HandlerFunc(a.servePartition))

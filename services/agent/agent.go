@@ -48,6 +48,8 @@ type Agent struct {
 	stopped      atomic.Bool  // the gateway of this process has ended
 	saved        atomic.Int64 // snapshots written
 	saveFailures atomic.Int64 // since one was written
+	gossipKeys   [][]byte     // in force; watchKeys changes them
+	keysTrouble  atomic.Pointer[error]
 }
 
 // newAgent makes what needs no port.
@@ -64,8 +66,8 @@ func (a *Agent) incarnation() uint64 { return uint64(a.start.UnixNano()) }
 
 // open opens the ports: first those that show whether another agent is running.
 func (a *Agent) open(ctx context.Context) error {
-	key, err := a.c.key()
-	if err != nil {
+	var err error
+	if a.gossipKeys, err = a.c.keys(); err != nil {
 		return err
 	}
 	meters := a.c.Meters
@@ -84,7 +86,7 @@ func (a *Agent) open(ctx context.Context) error {
 		return err
 	}
 	if a.gossip, err = gossip.Open(gossip.Options{Name: a.c.Name, Bind: a.c.Gossip, Advertise: a.c.GossipAdvertise,
-		Join: a.c.Join, Key: key, Period: a.c.Period, Log: a.log}, gossiped{a}); err != nil {
+		Join: a.c.Join, Keys: a.gossipKeys, Period: a.c.Period, Log: a.log}, gossiped{a}); err != nil {
 		return err
 	}
 	a.mu.Lock()
@@ -96,7 +98,7 @@ func (a *Agent) open(ctx context.Context) error {
 	}
 	a.stream = stream.New(stream.Options{Addresses: a.c.Coordinators, Log: a.log,
 		Dial: []grpc.DialOption{grpc.WithTransportCredentials(credentials)}}, &controlled{a: a})
-	if err := a.openRLS(ctx, key); err != nil {
+	if err := a.openRLS(ctx); err != nil {
 		return err
 	}
 	return a.openAdmin(ctx)
@@ -153,6 +155,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	group.Go(func() error { a.tick(serving); return nil })
 	group.Go(func() error { a.keepSnapshot(serving); return nil })
+	if a.c.GossipKeyFile != "" {
+		group.Go(func() error { a.watchKeys(serving, time.NewTicker(keysEvery)); return nil })
+	}
 	streaming, stopStream := context.WithCancel(context.WithoutCancel(ctx))
 	streamed := make(chan error, 1)
 	go func() { streamed <- a.stream.Run(streaming) }()

@@ -41,7 +41,8 @@ type Config struct {
 	GossipAdvertise string
 	// Join are host:port of any other agents' Gossip; a name may stand for many.
 	Join []string
-	// GossipKeyFile holds the gossip key: 16, 24 or 32 bytes in base64. Required
+	// GossipKeyFile holds the gossip keys, one a line: 16, 24 or 32 bytes in base64. The first one
+	// seals, and what any of them has sealed is read. A change is in force within seconds. Required
 	// beyond loopback, unless Security.Insecure.
 	GossipKeyFile string
 	// Admin is the address of the HTTP server for metrics, health and status.
@@ -151,8 +152,8 @@ func (c Config) guardGossip() error {
 	return nil
 }
 
-// key reads the gossip key, nil if there is none.
-func (c Config) key() ([]byte, error) {
+// keys reads the gossip keys, none if there is no file. The first one seals.
+func (c Config) keys() (keys [][]byte, err error) {
 	if c.GossipKeyFile == "" {
 		return nil, nil
 	}
@@ -160,15 +161,21 @@ func (c Config) key() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--gossip-key-file: %w", err)
 	}
-	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil {
-		return nil, fmt.Errorf("--gossip-key-file %s: not base64: %w", c.GossipKeyFile, err)
+	for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		if line = strings.TrimSpace(line); line == "" && i > 0 {
+			continue
+		}
+		key, err := base64.StdEncoding.DecodeString(line)
+		if err != nil {
+			return nil, fmt.Errorf("--gossip-key-file %s: line %d: not base64: %w", c.GossipKeyFile, i+1, err)
+		}
+		if n := len(key); n != 16 && n != 24 && n != 32 {
+			return nil, fmt.Errorf("--gossip-key-file %s: line %d: %d bytes, want 16, 24 or 32 in base64 "+
+				"(openssl rand -base64 32)", c.GossipKeyFile, i+1, n)
+		}
+		keys = append(keys, key)
 	}
-	if n := len(key); n != 16 && n != 24 && n != 32 {
-		return nil, fmt.Errorf("--gossip-key-file %s: %d bytes, want 16, 24 or 32 in base64 (openssl rand -base64 32)",
-			c.GossipKeyFile, n)
-	}
-	return key, nil
+	return keys, nil
 }
 
 // Complete checks the configuration, loads the snapshot and opens the ports.

@@ -24,9 +24,8 @@ type RLS struct {
 // suffixRLS makes the name of the service's gateway of the agent's.
 const suffixRLS = "-rls"
 
-// openRLS makes the service and opens its port, if it is configured. key is that of the
-// gossip.
-func (a *Agent) openRLS(ctx context.Context, key []byte) error {
+// openRLS makes the service and opens its port, if it is configured.
+func (a *Agent) openRLS(ctx context.Context) error {
 	o := a.c.RLS.Options
 	if err := a.c.RLS.check(); err != nil || a.c.RLS.Address == "" {
 		return err
@@ -40,7 +39,7 @@ func (a *Agent) openRLS(ctx context.Context, key []byte) error {
 		return err
 	}
 	o.Socket, o.Name, o.Log, o.Alone = a.c.Socket, a.c.Name+suffixRLS, a.log, len(a.c.Coordinators) == 0
-	o.Seed = seedOf(key)
+	o.Seed = seedOf(a.gossipKeys)
 	if a.rls, err = rls.New(o); err != nil {
 		return err
 	}
@@ -61,13 +60,13 @@ func (r RLS) check() error {
 	return nil
 }
 
-// seedOf is a seed that all agents with one gossip key have, and that nobody can guess
+// seedOf is a seed that all agents with one first gossip key have, and that nobody can guess
 // who does not know the key; 0 without a key.
-func seedOf(key []byte) uint64 {
-	if len(key) == 0 {
+func seedOf(keys [][]byte) uint64 {
+	if len(keys) == 0 {
 		return 0
 	}
-	sum := sha256.Sum256(append([]byte("titrate rls seed\x00"), key...))
+	sum := sha256.Sum256(append([]byte("titrate rls seed\x00"), keys[0]...))
 	return binary.LittleEndian.Uint64(sum[:])
 }
 

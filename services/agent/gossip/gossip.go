@@ -49,7 +49,7 @@ type Options struct {
 	Bind      string        // IP:port, UDP and TCP; port 0 takes a free one
 	Advertise string        // host:port that others reach it at; "" = as bound
 	Join      []string      // host:port of any others; may name itself
-	Key       []byte        // of AES: 16, 24 or 32 bytes; none = no encryption
+	Keys      [][]byte      // of AES: 16, 24 or 32 bytes; the first seals, all open; none = no encryption
 	Period    time.Duration // P; default 50 ms
 	Log       *slog.Logger
 
@@ -63,6 +63,7 @@ type Node struct {
 	wire  *transport
 	list  *memberlist.Memberlist
 	self  identity
+	ring  *memberlist.Keyring // of memberlist's own packets; nil: no encryption
 	soon  chan struct{}
 	inbox chan []byte // frames
 
@@ -71,6 +72,7 @@ type Node struct {
 	mu       sync.Mutex
 	contacts map[string]*contact
 	senders  map[sender]*contact // those with a session
+	keys     [][]byte            // gossip keys in use
 
 	dropped [schedule.Drops]atomic.Uint64
 }
@@ -91,9 +93,14 @@ func Open(o Options, state State) (*Node, error) {
 		return nil, fmt.Errorf("gossip: --gossip: %w", err)
 	}
 	m := &Node{o: o, state: state, soon: make(chan struct{}, 1), inbox: make(chan []byte, inboxFrames),
-		contacts: map[string]*contact{}, senders: map[sender]*contact{}}
-	if m.self, err = newIdentity(o.Key, cmp.Or(o.newest, current)); err != nil {
+		contacts: map[string]*contact{}, senders: map[sender]*contact{}, keys: o.Keys}
+	if m.self, err = newIdentity(cmp.Or(o.newest, current)); err != nil {
 		return nil, err
+	}
+	if len(o.Keys) > 0 {
+		if m.ring, err = memberlist.NewKeyring(o.Keys, o.Keys[0]); err != nil {
+			return nil, fmt.Errorf("gossip: %w", err)
+		}
 	}
 	wire, err := newTransport(ip, port)
 	if err != nil {
@@ -151,13 +158,14 @@ func resolve(address string) (net.IP, int, error) {
 type Stats struct {
 	BytesIn, BytesOut     uint64
 	PacketsIn, PacketsOut uint64
+	Keys                  int // gossip keys in force, of now
 	Dropped               [schedule.Drops]uint64
 }
 
 // Stats returns the counters.
 func (m *Node) Stats() Stats {
 	s := Stats{BytesIn: m.wire.bytesIn.Load(), BytesOut: m.wire.bytesOut.Load(),
-		PacketsIn: m.wire.in.Load(), PacketsOut: m.wire.out.Load()}
+		PacketsIn: m.wire.in.Load(), PacketsOut: m.wire.out.Load(), Keys: m.Keys()}
 	for i := range s.Dropped {
 		s.Dropped[i] = m.dropped[i].Load()
 	}

@@ -96,7 +96,7 @@ func (s *state) status() (out core.Status) {
 
 func open(t *testing.T, name string, key []byte, join ...string) *node {
 	t.Helper()
-	return run(t, name, uint64(time.Now().UnixNano()), Options{Join: join, Key: key})
+	return run(t, name, uint64(time.Now().UnixNano()), Options{Join: join, Keys: keysOf(key)})
 }
 
 // openOld opens an agent that knows version 2 only.
@@ -107,7 +107,14 @@ func openOld(t *testing.T, name string, join ...string) *node {
 
 func openAt(t *testing.T, name string, incarnation uint64, key []byte, join ...string) *node {
 	t.Helper()
-	return run(t, name, incarnation, Options{Join: join, Key: key})
+	return run(t, name, incarnation, Options{Join: join, Keys: keysOf(key)})
+}
+
+func keysOf(key []byte) (keys [][]byte) {
+	if key != nil {
+		keys = append(keys, key)
+	}
+	return keys
 }
 
 func run(t *testing.T, name string, incarnation uint64, o Options) *node {
@@ -285,8 +292,48 @@ func TestOtherKeyIsNotHeard(t *testing.T) {
 	if n, err := b.gossip.list.Join([]string{a.gossip.Address()}); err == nil {
 		t.Errorf("joined %d with another key", n)
 	}
-	if got := a.sums().Replicas; got != 1 {
-		t.Errorf("%d replicas", got)
+	a.eventually("is alone", func() bool { return a.sums().Replicas == 1 })
+	if peers := a.core.status().Peers; len(peers) != 0 {
+		t.Errorf("peers %v", peers)
+	}
+}
+
+// The gossip key is replaced while agents run, agent by agent, and no agent is deaf to another at any time.
+func TestRotate(t *testing.T) {
+	t.Parallel()
+	first, second := bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)
+	a, b, c := trio(t, first)
+	all, claimed := []*node{a, b, c}, 0.
+	for _, keys := range [][][]byte{{first, second}, {second, first}, {second}} {
+		for _, n := range all {
+			if err := n.gossip.Rotate(keys); err != nil || n.gossip.Keys() != len(keys) {
+				t.Fatal(err, n.gossip.Keys())
+			}
+			claimed++
+			n.claim(claimed, 1)
+			for _, other := range all {
+				if other != n {
+					other.eventually("hears who has other keys", func() bool { return other.claims() >= claimed })
+				}
+			}
+		}
+	}
+	for _, n := range all {
+		if dropped := n.gossip.Stats().Dropped[schedule.Forged]; dropped != 0 {
+			t.Errorf("%s could not open %d frames", n.name, dropped)
+		}
+	}
+	d := open(t, "d", second, a.gossip.Address())
+	d.eventually("has joined with the new key", func() bool { return d.sums().Replicas == 4 })
+	open(t, "e", first, a.gossip.Address())
+	if err := a.gossip.Rotate([][]byte{second, []byte("short")}); err == nil || a.gossip.Keys() != 1 {
+		t.Errorf("a short key: %v, %d keys", err, a.gossip.Keys())
+	}
+	if err := a.gossip.Rotate(nil); err == nil {
+		t.Error("encryption has ended")
+	}
+	if n := d.sums().Replicas; n != 4 {
+		t.Errorf("%d replicas with one that has the old key", n)
 	}
 }
 
@@ -296,7 +343,7 @@ func TestAddresses(t *testing.T) {
 		{Name: "x", Bind: "127.0.0.1", Log: log},
 		{Name: "x", Bind: "127.0.0.1:99999", Log: log},
 		{Name: "x", Bind: "127.0.0.1:0", Advertise: "nowhere", Log: log},
-		{Name: "x", Bind: "127.0.0.1:0", Key: []byte("short"), Log: log},
+		{Name: "x", Bind: "127.0.0.1:0", Keys: keysOf([]byte("short")), Log: log},
 	} {
 		if m, err := Open(bad, newState("x", 1)); err == nil {
 			m.Close()

@@ -21,7 +21,7 @@ func (m *Node) config(logger *log.Logger) (*memberlist.Config, error) {
 	c.Transport = m.wire
 	c.Label = label
 	c.Logger = logger
-	c.SecretKey = m.o.Key
+	c.Keyring = m.ring
 	c.ProbeInterval = 500 * time.Millisecond
 	c.ProbeTimeout = 200 * time.Millisecond
 	c.SuspicionMult = 3
@@ -114,7 +114,7 @@ func (m *Node) updateSession(c *contact) (newLife bool) {
 	c.version, c.session = version, nil
 	if public != nil {
 		var err error
-		if c.session, err = m.self.with(version, public); err != nil {
+		if c.session, err = m.self.with(version, public, m.keys); err != nil {
 			c.version = 0
 			m.o.Log.Error("agent has an unusable public key: its claims are not heard",
 				"agent", c.node.Name, "error", err)

@@ -11,6 +11,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
 )
@@ -54,17 +55,16 @@ type sender [8]byte
 // The key of a frame follows from both agents' key pairs and the gossip key, so
 // that only these two agents can have made it.
 type identity struct {
-	private    *ecdh.PrivateKey
-	clusterKey []byte
-	newest     uint8 // version that this agent speaks: current, but in tests
+	private *ecdh.PrivateKey
+	newest  uint8 // version that this agent speaks: current, but in tests
 }
 
-func newIdentity(clusterKey []byte, newest uint8) (identity, error) {
+func newIdentity(newest uint8) (identity, error) {
 	private, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
 		return identity{}, fmt.Errorf("gossip: make a key pair: %w", err)
 	}
-	return identity{private, clusterKey, newest}, nil
+	return identity{private, newest}, nil
 }
 
 // meta is what memberlist gives the others of this agent.
@@ -94,32 +94,50 @@ type session struct {
 	version  uint8
 	own      sender
 	public   []byte // the peer's
-	out, in  cipher.AEAD
-	numbered uint64 // frames sealed
+	out      cipher.AEAD
+	in       atomic.Pointer[[]cipher.AEAD] // one for each gossip key
+	numbered uint64                        // frames sealed, by whatever key: no number comes twice
 }
 
-// with makes the session with the owner of a public key, in a version of the gossip.
-func (i identity) with(version uint8, public []byte) (*session, error) {
-	theirs, err := ecdh.X25519().NewPublicKey(public)
+// with makes the session with the owner of a public key, in a version of the gossip. The first gossip key seals;
+// frames of each open. nil is one of no bytes.
+func (i identity) with(version uint8, public []byte, keys [][]byte) (*session, error) {
+	s := &session{version: version, own: senderOf(i.private.PublicKey().Bytes()), public: bytes.Clone(public)}
+	return s, s.rekey(i, keys)
+}
+
+// rekey replaces the gossip keys of the session.
+func (s *session) rekey(i identity, keys [][]byte) error {
+	theirs, err := ecdh.X25519().NewPublicKey(s.public)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	secret, err := i.private.ECDH(theirs)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	if len(keys) == 0 {
+		keys = [][]byte{nil}
 	}
 	own := i.private.PublicKey().Bytes()
-	s := &session{version: version, own: senderOf(own), public: bytes.Clone(public)}
-	if s.out, err = i.cipher(secret, own, public); err != nil {
-		return nil, err
+	out, err := frameCipher(secret, keys[0], own, s.public)
+	if err != nil {
+		return err
 	}
-	s.in, err = i.cipher(secret, public, own)
-	return s, err
+	in := make([]cipher.AEAD, len(keys))
+	for n, key := range keys {
+		if in[n], err = frameCipher(secret, key, s.public, own); err != nil {
+			return err
+		}
+	}
+	s.out = out
+	s.in.Store(&in)
+	return nil
 }
 
-// cipher is that of one direction.
-func (i identity) cipher(secret, from, to []byte) (cipher.AEAD, error) {
-	key, err := hkdf.Key(sha256.New, secret, i.clusterKey, "titrate gossip "+string(from)+string(to), keyBytes)
+// frameCipher is that of one direction, by one gossip key.
+func frameCipher(secret, clusterKey, from, to []byte) (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, secret, clusterKey, "titrate gossip "+string(from)+string(to), keyBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -141,8 +159,13 @@ func (s *session) seal(packet []byte) []byte {
 }
 
 // open returns the packet of a frame whose head is whole.
-func (s *session) open(frame []byte) ([]byte, error) {
-	return s.in.Open(nil, nonce(frame), frame[frameHead:], frame[:frameHead])
+func (s *session) open(frame []byte) (packet []byte, err error) {
+	for _, key := range *s.in.Load() {
+		if packet, err = key.Open(nil, nonce(frame), frame[frameHead:], frame[:frameHead]); err == nil {
+			break
+		}
+	}
+	return packet, err
 }
 
 // nonce is a frame's number, in 12 bytes.

@@ -12,42 +12,49 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-func identityFor(t *testing.T, cluster string) identity {
+func identityFor(t *testing.T) identity {
 	t.Helper()
-	i, err := newIdentity([]byte(cluster), current)
+	i, err := newIdentity(current)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return i
 }
 
-func (i identity) meet(t *testing.T, other identity) *session {
+// meet is the session with another agent, by gossip keys.
+func (i identity) meet(t *testing.T, other identity, keys ...string) *session {
 	t.Helper()
 	version, public := i.agree(other.meta())
-	s, err := i.with(version, public)
+	s, err := i.with(version, public, asKeys(keys))
 	if err != nil || version != current {
 		t.Fatalf("version %d: %v", version, err)
 	}
 	return s
 }
 
+func asKeys(texts []string) (keys [][]byte) {
+	for _, text := range texts {
+		keys = append(keys, []byte(text))
+	}
+	return keys
+}
+
 // Only the two agents of a session, in the one cluster, make and read its frames.
 func TestSeal(t *testing.T) {
-	a, b, c := identityFor(t, "cluster"), identityFor(t, "cluster"), identityFor(t, "cluster")
+	a, b, c := identityFor(t), identityFor(t), identityFor(t)
 	text := []byte("state")
-	frame := a.meet(t, b).seal(text)
-	if got, err := b.meet(t, a).open(frame); err != nil || !bytes.Equal(got, text) {
+	frame := a.meet(t, b, "cluster").seal(text)
+	if got, err := b.meet(t, a, "cluster").open(frame); err != nil || !bytes.Equal(got, text) {
 		t.Errorf("got %q, %v", got, err)
 	}
 	if from, err := frameFrom(frame); err != nil || from != senderOf(a.private.PublicKey().Bytes()) {
 		t.Errorf("the sender is %x, %v", from, err)
 	}
-	stranger := identity{a.private, []byte("another cluster"), current}
 	for name, open := range map[string]*session{
-		"a third agent":          c.meet(t, a),
-		"of another sender":      b.meet(t, c),
-		"its own maker":          a.meet(t, b),
-		"with another's cluster": identity{b.private, []byte("another cluster"), current}.meet(t, stranger),
+		"a third agent":          c.meet(t, a, "cluster"),
+		"of another sender":      b.meet(t, c, "cluster"),
+		"its own maker":          a.meet(t, b, "cluster"),
+		"with another's cluster": b.meet(t, a, "another cluster"),
 	} {
 		if got, err := open.open(frame); err == nil {
 			t.Errorf("%s reads %q", name, got)
@@ -56,7 +63,7 @@ func TestSeal(t *testing.T) {
 	for i := range frame {
 		changed := bytes.Clone(frame)
 		changed[i] ^= 1
-		if got, err := b.meet(t, a).open(changed); err == nil {
+		if got, err := b.meet(t, a, "cluster").open(changed); err == nil {
 			t.Errorf("byte %d changed: reads %q", i, got)
 		}
 	}
@@ -65,7 +72,7 @@ func TestSeal(t *testing.T) {
 func TestVersions(t *testing.T) {
 	key := bytes.Repeat([]byte{1}, keyBytes)
 	key[0] = 9
-	i := identityFor(t, "")
+	i := identityFor(t)
 	for name, c := range map[string]struct {
 		meta   []byte
 		want   uint8
