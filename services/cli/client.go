@@ -74,8 +74,13 @@ type client struct {
 	limit  time.Duration
 }
 
+// atLeader has calls go to the coordinator that leads, of those that the name of --server stands for: the
+// only one that serves the control stream says so as its health.
+const atLeader = `{"loadBalancingConfig": [{"round_robin": {}}],
+	"healthCheckConfig": {"serviceName": "titrate.control.v1alpha1.ControlService"}}`
+
 // dial makes a client; it connects with the first request.
-func (c *connection) dial() (*client, error) {
+func (c *connection) dial(more ...grpc.DialOption) (*client, error) {
 	if err := c.resolve(); err != nil {
 		return nil, err
 	}
@@ -94,8 +99,9 @@ func (c *connection) dial() (*client, error) {
 	if err != nil {
 		return nil, err
 	}
+	options = append(options, more...)
 	out.conn, err = grpc.NewClient(c.Server, append(options, grpc.WithTransportCredentials(security),
-		// its DNS question hangs on networks that are cut off from the world
+		// that of the resolver: its DNS question hangs on networks that are cut off from the world
 		grpc.WithDisableServiceConfig(),
 		// an answer to apply echoes all with their status
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(4*maxApplyBytes)),
@@ -175,6 +181,9 @@ var lastCause = regexp.MustCompile(`desc = "?(?:transport: )?(?:[Ee]rror while d
 
 // cause takes what happened out of gRPC's message.
 func cause(message string) string {
+	if strings.Contains(message, "health check failed") { // see atLeader
+		return "no coordinator there leads"
+	}
 	if found := lastCause.FindStringSubmatch(message); found != nil {
 		return found[1]
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	_ "google.golang.org/grpc/health" // atLeader needs it
 
 	"github.com/titrate/titrate/services/kubernetes"
 	"github.com/titrate/titrate/services/operator"
@@ -91,7 +93,7 @@ func (c *operatorConfig) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	client, err := c.connection.dial()
+	client, err := c.connection.dial(grpc.WithDefaultServiceConfig(atLeader))
 	if err != nil {
 		return err
 	}
