@@ -3,7 +3,9 @@ package process
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -203,6 +205,20 @@ func TestInterrupt(t *testing.T) {
 	})
 	if n := len(s.processes()); n != 1+3+2*2 {
 		t.Errorf("%d processes run, want dev, etcd, coordinator, upstream, 2 agents, 2 Envoys: %v", n, s.processes())
+	}
+	text, _ := os.ReadFile(log)
+	rest := regexp.MustCompile(`curl (http://\S+/v1alpha1/pools) `).FindStringSubmatch(string(text))
+	if rest == nil {
+		t.Fatalf("no address of the API over HTTP: %s", text)
+	}
+	answer, err := http.Get(rest[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	pools, _ := io.ReadAll(answer.Body)
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusOK || !strings.Contains(string(pools), `"name":"pools/`) {
+		t.Errorf("GET %s: %s %s", rest[1], answer.Status, pools)
 	}
 	began := time.Now()
 	if err := syscall.Kill(p.PID(), syscall.SIGINT); err != nil {

@@ -151,7 +151,7 @@ func TestFreePortsAreDifferentAndFree(t *testing.T) {
 		}
 		seen[*s.port] = true
 	}
-	if len(seen) != 5+4*scenario.MaxGateways {
+	if len(seen) != 6+4*scenario.MaxGateways {
 		t.Errorf("%d ports", len(seen))
 	}
 }

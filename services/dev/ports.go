@@ -12,6 +12,7 @@ type ports struct {
 	gateways       []int // where requests go
 	coordinator    int   // gRPC: admin API and control
 	coordinatorWeb int   // metrics and health
+	rest           int   // the admin API over HTTP
 	upstream       int
 	etcd, etcdPeer int
 	envoyAdmin     []int
@@ -34,6 +35,7 @@ func (p *ports) slots() []slot {
 	all = append(all,
 		slot{name: "coordinator", port: &p.coordinator},
 		slot{name: "coordinator's metrics", port: &p.coordinatorWeb},
+		slot{name: "coordinator's API over HTTP", port: &p.rest},
 		slot{name: "upstream", port: &p.upstream},
 		slot{name: "etcd", port: &p.etcd},
 		slot{name: "etcd's peers", port: &p.etcdPeer})

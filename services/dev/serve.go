@@ -51,8 +51,10 @@ See and change the quotas while it runs (services/dev/demo.yaml is what is appli
   export TITRATE_SERVER=%[5]s
   titrate get pools
   titrate why acme
+  curl http://%[6]s/v1alpha1/pools          # the same without gRPC; /openapi.json says what there is
 
 Ctrl-C stops everything and leaves nothing behind.
-`, load.TenantHeader, load.ClientHeader, urls[0], urls[len(urls)-1], local.Address(w.ports.coordinator))
+`, load.TenantHeader, load.ClientHeader, urls[0], urls[len(urls)-1], local.Address(w.ports.coordinator),
+		local.Address(w.ports.rest))
 	return b.String()
 }

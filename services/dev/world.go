@@ -117,7 +117,8 @@ func UpstreamTrace(trace string) string {
 
 func (w *World) startCoordinator(ctx context.Context) error {
 	return w.start(ctx, w.rig.Coordinator("coordinator", local.Address(w.ports.coordinator),
-		local.Address(w.ports.coordinatorWeb), local.Address(w.ports.etcd)), &w.coordinator)
+		local.Address(w.ports.coordinatorWeb), local.Address(w.ports.etcd), "--rest", local.Address(w.ports.rest)),
+		&w.coordinator)
 }
 
 func (w *World) startAgents(ctx context.Context) error {
