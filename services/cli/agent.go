@@ -106,8 +106,8 @@ func agentFlags(cmd *cobra.Command, config *agent.Config) {
 		"host:port that the others reach --gossip at (default as bound)")
 	f.StringSliceVar(&config.Join, "join", nil, "host:port of other agents' --gossip; a name may stand for many")
 	f.StringVar(&config.GossipKeyFile, "gossip-key-file", "",
-		"file with the gossip keys, one a line: 16, 24 or 32 bytes in base64; the first one seals, all are read; a change "+
-			"needs no restart")
+		"file with the gossip keys, one a line: 16, 24 or 32 bytes in base64; the first one seals, all are read; a "+
+			"change needs no restart")
 	f.StringVar(&config.Admin, "admin", "127.0.0.1:7501", "address of the HTTP server for metrics, health and status")
 	f.StringVar(&config.SnapshotDir, "snapshot-dir", "",
 		"directory that keeps the last good configuration and shares (default none)")
