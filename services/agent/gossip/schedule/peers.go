@@ -65,6 +65,7 @@ type Peers struct {
 	list      []*peer          // of by, by name; nil: to be made
 	numbered  []*peer          // by number; nil: a number that is free
 	free      []int32          // numbers
+	all       bool             // the next round looks at all peers
 	wakes     deadlines        // when each peer is to be looked at again, see looked
 	delays    deadlines        // of those heard lately, below 0, so that the longest comes first
 	lates     deadlines        // the same of what waits there

@@ -17,13 +17,7 @@ func (p *Peers) least() time.Duration { return p.period/2 - p.period/8 }
 func (p *Peers) look(at *peer) { p.wakes.set(at.number, 0) }
 
 // lookAtAll has the next round look at all peers: what is due at each of them may have changed.
-func (p *Peers) lookAtAll() {
-	for _, at := range p.numbered {
-		if at != nil {
-			p.look(at)
-		}
-	}
-}
+func (p *Peers) lookAtAll() { p.all = true }
 
 // looked are the peers that a round looks at, by name from the one whose turn it is.
 func (p *Peers) looked(now time.Duration, leaving bool) []*peer {
@@ -32,7 +26,8 @@ func (p *Peers) looked(now time.Duration, leaving bool) []*peer {
 		return nil
 	}
 	turn := p.turn % len(all)
-	if leaving || len(all) <= busyPeers {
+	if leaving || p.all || len(all) <= busyPeers {
+		p.all = false
 		return slices.Concat(all[turn:], all[:turn])
 	}
 	var out []*peer
