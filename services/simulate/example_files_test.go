@@ -7,11 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/simulate"
 	"github.com/titrate/titrate/services/simulate/measure"
 	"github.com/titrate/titrate/services/simulate/read"
+	"github.com/titrate/titrate/services/simulate/scenario"
 )
 
 const examples = "../../lab/examples/"
@@ -68,6 +70,11 @@ var claims = map[string]func(c *claim){
 			math.Abs(float64(admitted)/float64(central)-1) < .05)
 		c.that(fmt.Sprintf("gossip: %+v", c.played.Gossip), c.played.Gossip.Records.Most > 0)
 	},
+	"simulate-12-large-fleet": func(c *claim) {
+		c.that("no request is refused wrongly", c.sum(func(k *measure.Key) int { return k.Wrongful }) == 0)
+		c.that(fmt.Sprintf("gossip: %+v", c.played.Gossip), c.played.Gossip.Records.Mean > 0 &&
+			c.played.Gossip.Packets.Most < 2000)
+	},
 	"simulate-9-baselines": func(c *claim) {
 		c.key("alice", func(k *measure.Key) bool { return k.WrongfulShare < .01 })
 		c.that("the pool is used", c.played.Pools[0].WantedUse > .97)
@@ -77,6 +84,17 @@ var claims = map[string]func(c *claim){
 		c.that("central is exact and late", central.Keys[0].Wrongful == 0 && central.Waits.P50Ms > 45)
 		c.that("fps is better than static", fps.Keys[0].Wrongful < static.Keys[0].Wrongful)
 	},
+}
+
+// cut makes a fleet small enough for a test: a twentieth of the gateways and of the clients, for
+// some seconds.
+func cut(s *scenario.Scenario) {
+	const by = 20
+	s.Replicas = s.Replicas[:len(s.Replicas)/by]
+	for i := range s.Clients {
+		s.Clients[i].Count /= by
+	}
+	s.Duration, s.Warmup = 4*time.Second, time.Second
 }
 
 // claim looks into an outcome.
@@ -144,7 +162,8 @@ func (c *claim) named(system string) *measure.System {
 	return nil
 }
 
-// Every example of the lab holds what it promises, beside all baselines.
+// Every example of the lab holds what it promises, beside all baselines; the large fleet, cut
+// short, without them.
 func TestExamplesTeachWhatIsSo(t *testing.T) {
 	files, err := filepath.Glob(examples + "simulate-*.yaml")
 	if err != nil || len(files) != len(claims) {
@@ -162,7 +181,12 @@ func TestExamplesTeachWhatIsSo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := simulate.Run(t.Context(), s, simulate.Options{Baselines: simulate.Baselines()})
+			beside := simulate.Baselines()
+			if len(s.Replicas) > 100 {
+				cut(s)
+				beside = nil
+			}
+			r, err := simulate.Run(t.Context(), s, simulate.Options{Baselines: beside})
 			if err != nil {
 				t.Fatal(err)
 			}
