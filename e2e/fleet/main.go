@@ -57,7 +57,8 @@ type options struct {
 	timeout  time.Duration
 	phases   []string
 	output   string
-	sweep    []int
+	sweep    []int // agents
+	byKeys   []int // the same of keys
 	pictures string
 	simulate bool
 }
@@ -112,30 +113,67 @@ func parse(args []string) (o options, err error) {
 	phases := f.String("phases", strings.Join(phaseNames(), ","), "the `phases` to run, in their order")
 	f.StringVar(&o.output, "o", "table", "output: table, json or csv")
 	sweep := f.String("sweep", "", "run the steady phase alone for each of these `numbers` of agents, such as 4,8,16")
-	f.StringVar(&o.pictures, "pictures", "", "`directory` for charts of -sweep, as SVG, PNG and CSV (default none)")
+	byKeys := f.String("sweep-keys", "", "the same for each of these `numbers` of keys, with -n agents")
+	f.StringVar(&o.pictures, "pictures", "",
+		"`directory` for charts of -sweep or -sweep-keys, as SVG, PNG and CSV (default none)")
 	f.BoolVar(&o.simulate, "simulate", false,
-		"with -sweep: play each fleet on virtual time, too, and put what an agent sends there beside it")
+		"with a sweep: play each fleet on virtual time, too, and put what an agent sends there beside it")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
 	o.phases = strings.Split(*phases, ",")
-	if *sweep != "" {
-		o.phases = []string{steady}
-		for part := range strings.SplitSeq(*sweep, ",") {
-			n, err := strconv.Atoi(part)
-			if err != nil {
-				return o, fmt.Errorf("-sweep %s: %q is no number of agents", *sweep, part)
-			}
-			o.sweep = append(o.sweep, n)
-		}
+	if o.sweep, err = numbers("-sweep", *sweep, "agents"); err != nil {
+		return o, err
 	}
-	if o.sweep == nil && (o.simulate || o.pictures != "") {
-		return o, errors.New("-simulate and -pictures go with -sweep")
+	if o.byKeys, err = numbers("-sweep-keys", *byKeys, "keys"); err != nil {
+		return o, err
+	}
+	switch sweeps := len(o.sweep) + len(o.byKeys); {
+	case o.sweep != nil && o.byKeys != nil:
+		return o, errors.New("-sweep and -sweep-keys: want one of them")
+	case sweeps > 0:
+		o.phases = []string{steady}
+	case o.simulate || o.pictures != "":
+		return o, errors.New("-simulate and -pictures go with -sweep or -sweep-keys")
 	}
 	if f.NArg() > 0 {
 		return o, fmt.Errorf("%q is no flag", f.Arg(0))
 	}
 	return o, o.check()
+}
+
+// sweeps reports whether several fleets run, one after the other.
+func (o options) sweeps() bool { return len(o.sweep)+len(o.byKeys) > 0 }
+
+// numbers are those of a flag, nil for "".
+func numbers(flag, text, of string) (out []int, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %q is no number of %s", flag, text, part, of)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// runs are the options of the runs: one, or those of a sweep.
+func (o options) runs() (all []options) {
+	for _, n := range o.sweep {
+		o.agents = n
+		all = append(all, o)
+	}
+	for _, n := range o.byKeys {
+		o.keys = n
+		all = append(all, o)
+	}
+	if all == nil {
+		all = []options{o}
+	}
+	return all
 }
 
 // check says what is wrong with the options.
@@ -153,7 +191,7 @@ func (o *options) check() error {
 		}
 	}
 	switch {
-	case o.envoys < 0 || o.keys < 1 || o.users < 0 || !(o.rate > 0) || o.part < 0:
+	case slices.ContainsFunc(o.byKeys, func(n int) bool { return n < 1 }) || o.envoys < 0 || o.keys < 1 || o.users < 0 || !(o.rate > 0) || o.part < 0:
 		return errors.New("want -envoys, -users and -part of 0 or more, -keys of 1 or more, and a -rate above 0")
 	case o.steady < time.Second || o.hold < time.Second || o.forget < 2*time.Second || o.within < time.Second:
 		return errors.New("want -steady, -hold and -within of 1s or more, and -forget of 2s or more")
@@ -173,17 +211,12 @@ func (o *options) parts() int {
 
 // play runs the fleet, or one fleet after the other, and writes what came of it.
 func play(ctx context.Context, o options) error {
-	sizes := o.sweep
-	if len(sizes) == 0 {
-		sizes = []int{o.agents}
-	}
 	var all []*Result
 	var failed error
-	for _, n := range sizes {
-		o.agents = n
+	for _, o := range o.runs() {
 		r, err := run(ctx, o)
 		if err != nil {
-			failed = fmt.Errorf("%d agents: no verdict: %w", n, err)
+			failed = fmt.Errorf("%d agents, %d keys: no verdict: %w", o.agents, o.keys, err)
 			break // a larger one does not fit either
 		}
 		if o.simulate {
@@ -197,7 +230,7 @@ func play(ctx context.Context, o options) error {
 		return err
 	}
 	if o.pictures != "" && len(all) > 1 {
-		if err := draw(o.pictures, all); err != nil {
+		if err := draw(o, all); err != nil {
 			return err
 		}
 	}

@@ -26,6 +26,9 @@ func TestParse(t *testing.T) {
 		"-sweep 5,8 -o csv":              "",
 		"-n 4":                           "want 5 to 1000",
 		"-sweep 8,4":                     "want 5 to 1000",
+		"-sweep-keys 100,0":              "-keys of 1 or more",
+		"-sweep-keys x":                  `"x" is no number`,
+		"-sweep 8,9 -sweep-keys 1":       "want one of them",
 		"-sweep 8,x":                     `"x" is no number`,
 		"-phases steady,fall":            "want some of steady, join",
 		"-o yaml":                        "want table, json or csv",
@@ -142,7 +145,7 @@ func TestDraw(t *testing.T) {
 	few, many := finished(.5), finished(.5)
 	many.Agents = 32
 	few.Simulated, many.Simulated = &measure.Gossip{}, &measure.Gossip{Bytes: measure.Figure{Mean: 1, Most: 2}}
-	if err := draw(dir, []*Result{few, many}); err != nil {
+	if err := draw(options{pictures: dir, sweep: []int{1, 2}}, []*Result{few, many}); err != nil {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "fleet-*"))

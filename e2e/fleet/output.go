@@ -24,20 +24,20 @@ func write(to io.Writer, o options, all []*Result) error {
 	case o.output == "json":
 		e := json.NewEncoder(to)
 		e.SetIndent("", "  ")
-		if len(o.sweep) == 0 {
+		if !o.sweeps() {
 			return e.Encode(all[0])
 		}
 		return e.Encode(all)
 	}
-	if len(o.sweep) > 0 {
+	if o.sweeps() {
 		fmt.Fprintf(to, "\n%s", sweepTable(all).Aligned())
 	}
 	for _, r := range all {
-		if len(o.sweep) == 0 {
+		if !o.sweeps() {
 			fmt.Fprintf(to, "\n%s", r.phaseTable().Aligned())
 			fmt.Fprintf(to, "\n%s", r.useTable().Aligned())
 		}
-		if len(o.sweep) == 0 || !r.Pass {
+		if !o.sweeps() || !r.Pass {
 			fmt.Fprintf(to, "\n%s", r.checkTable().Aligned())
 		}
 	}
@@ -118,16 +118,16 @@ func (r *Result) checkTable() *markdown.Section {
 	return t
 }
 
-// sweepHead are the columns of a sweep, for each number of agents.
-var sweepHead = []string{"agents", "cores per agent", "gossip out per agent, B/s", "packets out per agent, 1/s",
-	"records out per agent, 1/s", "memory per agent, MiB", "coordinator, cores",
+// sweepHead are the columns of a sweep, for each run.
+var sweepHead = []string{"agents", "keys", "cores per agent", "gossip out per agent, B/s",
+	"packets out per agent, 1/s", "records out per agent, 1/s", "memory per agent, MiB", "coordinator, cores",
 	"simulated: B/s", "simulated: packets/s", "simulated: records/s", "verdict"}
 
 // sweepRow is what a steady fleet costs.
 func (r *Result) sweepRow() []string {
 	p := &r.Phases[0]
 	u := &p.Use
-	row := []string{strconv.Itoa(r.Agents), short(u.CPU.Mean), short(u.BytesOut.Mean), short(u.PacketsOut.Mean),
+	row := []string{strconv.Itoa(r.Agents), strconv.Itoa(r.Keys), short(u.CPU.Mean), short(u.BytesOut.Mean), short(u.PacketsOut.Mean),
 		short(u.RecordsOut.Mean), short(u.Memory.Mean / (1 << 20)), short(p.Coordinator)}
 	if s := r.Simulated; s != nil {
 		row = append(row, short(s.Bytes.Mean), short(s.Packets.Mean), short(s.Records.Mean))
@@ -139,8 +139,8 @@ func (r *Result) sweepRow() []string {
 
 func sweepTable(all []*Result) *markdown.Section {
 	t := &markdown.Section{Title: fmt.Sprintf(
-		"A steady fleet; %d keys, each used by %d synthetic gateways (0: all) at %g/s",
-		all[0].Keys, all[0].Users, all[0].Rate), Head: sweepHead}
+		"A steady fleet; each key used by %d synthetic gateways (0: all) at %g/s",
+		all[0].Users, all[0].Rate), Head: sweepHead}
 	for _, r := range all {
 		t.Rows = append(t.Rows, r.sweepRow())
 	}
@@ -175,10 +175,14 @@ func writeCSV(to io.Writer, all []*Result) error {
 	return csv.NewWriter(to).WriteAll(rows)
 }
 
-// draw draws what an agent costs against the number of agents.
-func draw(dir string, all []*Result) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+// draw draws what an agent costs against the number of agents, or of keys.
+func draw(o options, all []*Result) error {
+	if err := os.MkdirAll(o.pictures, 0o755); err != nil {
 		return err
+	}
+	x, against := "agents", func(r *Result) float64 { return float64(r.Agents) }
+	if o.byKeys != nil {
+		x, against = "keys", func(r *Result) float64 { return float64(r.Keys) }
 	}
 	var errs []error
 	for _, c := range []struct {
@@ -186,26 +190,27 @@ func draw(dir string, all []*Result) error {
 		of      func(*Use) Figure
 		played  func(*measure.Gossip) measure.Figure // nil: the simulation has none
 	}{
-		{"fleet-cores", "cores", func(u *Use) Figure { return u.CPU }, nil},
-		{"fleet-bytes", "gossip out, B/s", func(u *Use) Figure { return u.BytesOut },
+		{"cores", "cores", func(u *Use) Figure { return u.CPU }, nil},
+		{"bytes", "gossip out, B/s", func(u *Use) Figure { return u.BytesOut },
 			func(g *measure.Gossip) measure.Figure { return g.Bytes }},
-		{"fleet-packets", "gossip out, packets/s", func(u *Use) Figure { return u.PacketsOut },
+		{"packets", "gossip out, packets/s", func(u *Use) Figure { return u.PacketsOut },
 			func(g *measure.Gossip) measure.Figure { return g.Packets }},
 	} {
-		chart := &experiment.Chart{Name: c.name, Title: "A steady fleet, per agent", X: "agents", Y: c.y, LogX: true}
+		chart := &experiment.Chart{Name: "fleet-" + c.name + "-by-" + x, Title: "A steady fleet, per agent", X: x,
+			Y: c.y, LogX: true}
 		mean, most := chart.Line("mean", experiment.Solid), chart.Line("most", experiment.Dots)
 		for _, r := range all {
 			f := c.of(&r.Phases[0].Use)
-			mean.Add(float64(r.Agents), f.Mean)
-			most.Add(float64(r.Agents), f.Most)
+			mean.Add(against(r), f.Mean)
+			most.Add(against(r), f.Most)
 		}
 		if c.played != nil && all[0].Simulated != nil {
 			line := chart.Line("simulated, mean", experiment.FromPaper)
 			for _, r := range all {
-				line.Add(float64(r.Agents), c.played(r.Simulated).Mean)
+				line.Add(against(r), c.played(r.Simulated).Mean)
 			}
 		}
-		errs = append(errs, chart.Save(dir))
+		errs = append(errs, chart.Save(o.pictures))
 	}
 	return errors.Join(errs...)
 }
