@@ -191,7 +191,8 @@ func (o *options) check() error {
 		}
 	}
 	switch {
-	case slices.ContainsFunc(o.byKeys, func(n int) bool { return n < 1 }) || o.envoys < 0 || o.keys < 1 || o.users < 0 || !(o.rate > 0) || o.part < 0:
+	case slices.ContainsFunc(append(o.byKeys, o.keys), func(n int) bool { return n < 1 }) || o.envoys < 0 ||
+		o.users < 0 || !(o.rate > 0) || o.part < 0:
 		return errors.New("want -envoys, -users and -part of 0 or more, -keys of 1 or more, and a -rate above 0")
 	case o.steady < time.Second || o.hold < time.Second || o.forget < 2*time.Second || o.within < time.Second:
 		return errors.New("want -steady, -hold and -within of 1s or more, and -forget of 2s or more")

@@ -127,7 +127,8 @@ var sweepHead = []string{"agents", "keys", "cores per agent", "gossip out per ag
 func (r *Result) sweepRow() []string {
 	p := &r.Phases[0]
 	u := &p.Use
-	row := []string{strconv.Itoa(r.Agents), strconv.Itoa(r.Keys), short(u.CPU.Mean), short(u.BytesOut.Mean), short(u.PacketsOut.Mean),
+	row := []string{strconv.Itoa(r.Agents), strconv.Itoa(r.Keys), short(u.CPU.Mean), short(u.BytesOut.Mean),
+		short(u.PacketsOut.Mean),
 		short(u.RecordsOut.Mean), short(u.Memory.Mean / (1 << 20)), short(p.Coordinator)}
 	if s := r.Simulated; s != nil {
 		row = append(row, short(s.Bytes.Mean), short(s.Packets.Mean), short(s.Records.Mean))
