@@ -29,13 +29,15 @@ type Agent struct {
 	mu   sync.Mutex // guards core
 	core *core.Core
 
+	configuring sync.Mutex // of streams that bring configurations; locked before the others
+
 	offering sync.Mutex // guards offer and unsaved; never locked while mu is
 	offer    applied.Offer
 	unsaved  unsaved
 
 	server *linkserver.Server
 	gossip *gossip.Node
-	stream *stream.Client
+	stream *stream.Group
 	rls    *rls.Server  // nil: there is none
 	rlsAt  net.Listener // of rls
 
@@ -96,8 +98,9 @@ func (a *Agent) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.stream = stream.New(stream.Options{Addresses: a.c.Coordinators, Log: a.log,
-		Dial: []grpc.DialOption{grpc.WithTransportCredentials(credentials)}}, &controlled{a: a})
+	a.stream = stream.NewGroup(stream.Options{Addresses: a.c.Coordinators, Log: a.log,
+		Dial: []grpc.DialOption{grpc.WithTransportCredentials(credentials)}},
+		func() stream.Agent { return &controlled{a: a} })
 	if err := a.openRLS(ctx); err != nil {
 		return err
 	}

@@ -153,10 +153,11 @@ func (g gossiped) PeerAddresses() (missing, heard []string) {
 	return missing, heard
 }
 
-// controlled is the agent as the stream to the coordinator sees it.
+// controlled is the agent as a stream to a coordinator sees it.
 type controlled struct {
-	a  *Agent
-	to *core.Stream // of the last Hello
+	a       *Agent
+	to      *core.Stream     // of the last Hello
+	offered *applied.Offered // the same
 }
 
 // Hello opens a stream.
@@ -167,7 +168,7 @@ func (s *controlled) Hello() *controlv1.Hello {
 	})
 	s.a.offering.Lock()
 	defer s.a.offering.Unlock()
-	s.a.offer.Reset()
+	s.offered = s.a.offer.Begin()
 	h.Digest = uint64(s.a.offer.Digest(h.GetRevision()))
 	return h
 }
@@ -183,6 +184,8 @@ func (s *controlled) Receive(m *controlv1.ConnectResponse) (*controlv1.ConnectRe
 	case *controlv1.ConnectResponse_Configuration:
 		ack, err := s.configure(m.Configuration)
 		return acknowledged(ack), err
+	case *controlv1.ConnectResponse_Coordinators:
+		ask(s.a, func(time.Duration, *core.Core) bool { s.to.Share(m.Coordinators); return true })
 	case *controlv1.ConnectResponse_Question:
 		answer := ask(s.a, func(now time.Duration, c *core.Core) func() *controlv1.Answer {
 			return c.Answer(now, m.Question)
@@ -217,17 +220,22 @@ func acknowledged(a *controlv1.Ack) *controlv1.ConnectRequest {
 func (s *controlled) offer(m *controlv1.Configuration) (*applied.Configuration, error) {
 	s.a.offering.Lock()
 	defer s.a.offering.Unlock()
-	return s.a.offer.Add(m)
+	return s.offered.Add(m)
 }
 
 // configure takes a part of a configuration. It compiles without the lock: that may take a
 // second, in which claims and packets go on.
 func (s *controlled) configure(m *controlv1.Configuration) (*controlv1.Ack, error) {
+	s.a.configuring.Lock() // what streams bring is put in force in the order in which it compiles
+	defer s.a.configuring.Unlock()
 	began := time.Now()
 	if err := ask(s.a, func(_ time.Duration, c *core.Core) error { return c.CheckEpoch(m.GetEpoch()) }); err != nil {
 		return nil, err
 	}
 	compiled, err := s.offer(m)
+	if errors.Is(err, applied.ErrKnown) {
+		return &controlv1.Ack{Nonce: m.GetNonce()}, nil
+	}
 	if err != nil {
 		s.a.log.Error("the coordinator's configuration is refused; the older one stays in force", "error", err)
 		return &controlv1.Ack{Nonce: m.GetNonce(), Error: err.Error()}, nil

@@ -137,7 +137,7 @@ var instruments = []instrument{
 		help: "0 a majority of the members' agents is heard, 1 frozen, 2 split.",
 		read: one(func(m measurements) float64 { return level(m.s.Isolation) })},
 	{name: "titrate.agent.stream.connected",
-		help: "1 while the coordinator is heard.",
+		help: "1 while the coordinator is heard, or each of those that share the pools.",
 		read: one(func(m measurements) float64 { return truth(m.s.Stream.Connected) })},
 	{name: "titrate.agent.epoch",
 		help: "Highest leader epoch applied.",

@@ -51,13 +51,16 @@ type Status struct {
 	MissingPeers   []string `json:"missingPeers"`
 	UnheardMembers []string `json:"unheardMembers"`
 
+	// Stream is all streams in one: connected if each is. Streams are those to the coordinators that
+	// share the pools, or the one to the coordinator that leads.
 	Stream   StreamStatus    `json:"stream"`
+	Streams  []StreamStatus  `json:"streams"`
 	Gateways []GatewayStatus `json:"gateways"`
 	Peers    []PeerStatus    `json:"peers"`
 	Replicas []ReplicaStatus `json:"replicas"`
 }
 
-// StreamStatus is the control stream.
+// StreamStatus is a control stream.
 type StreamStatus struct {
 	Connected bool   `json:"connected"`
 	Address   string `json:"address"`
@@ -125,6 +128,9 @@ func (a *Agent) status(k core.Status) Status {
 		MissingPeers: k.MissingPeers, UnheardMembers: t.Unheard,
 		Stream:   StreamStatus{stream.Connected, stream.Address, stream.Error},
 		Gateways: gatewayStatus(k.Gateways), Peers: []PeerStatus{}, Replicas: []ReplicaStatus{}}
+	for _, one := range a.stream.All() {
+		s.Streams = append(s.Streams, StreamStatus{one.Connected, one.Address, one.Error})
+	}
 	if o.Age >= 0 {
 		s.SharesAgeSeconds = o.Age.Seconds()
 	}

@@ -15,6 +15,10 @@
 // it. If no pool of a coordinator counts, its leases are refused. Members come with the highest
 // epoch of all, and a configuration of a lower one is refused.
 //
+// Coordinators that share the pools have one epoch, and one of them tells the members. Each has a
+// stream of its own, and brings the same configurations: what another stream has brought is left out
+// ([Offered]).
+//
 // A pool that its coordinator names no more stays in force as it was told last, as long as the
 // configuration has it and until another coordinator names it. Leases that are not renewed within
 // their soft expiry are stale: they stay in force without end, and all are marked as stale.

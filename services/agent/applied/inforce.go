@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"google.golang.org/protobuf/proto"
@@ -64,9 +65,12 @@ func (o *State) putInForce(s, before *Stream, l *controlv1.Leases) *Grant {
 	}
 	g := &Grant{}
 	if l.GetEpoch() >= o.epoch {
-		g.Until = s.until()
-		g.Changed = !slices.EqualFunc(s.members.list, o.members.list, sameReplica)
-		o.epoch, o.members = l.GetEpoch(), s.members
+		o.epoch = l.GetEpoch()
+		if !s.silent {
+			g.Until = s.until()
+			g.Changed = !slices.EqualFunc(s.members.list, o.members.list, sameReplica)
+			o.members = s.members
+		}
 	}
 	o.leases = o.merged(s, changed)
 	stale := o.shares != nil && o.shares.Stale && o.expired(s.renewed) // those of another coordinator
@@ -120,6 +124,12 @@ func (o *State) holds(s *Stream) bool {
 	return false
 }
 
+// Has reports whether the configuration in force has a pool.
+func (o *State) Has(pool string) bool {
+	c := o.Configuration()
+	return c != nil && slices.ContainsFunc(c.Shared().Pools, func(p config.Pool) bool { return p.Name == pool })
+}
+
 // configured are the pools of the configuration in force.
 func (o *State) configured() map[string]bool {
 	out := map[string]bool{}
@@ -163,7 +173,7 @@ func (s *Stream) add(l *controlv1.Leases, wanted func(pool string) bool) {
 
 // merged is what is in force of all pools, after what a stream tells has changed or was renewed.
 func (o *State) merged(s *Stream, changed bool) *controlv1.Leases {
-	if len(o.holders) == 1 && o.holders[0] == s {
+	if len(o.holders) == 1 && o.holders[0] == s && !s.silent {
 		return s.told
 	}
 	if !changed && o.leases.GetRevision() >= s.told.GetRevision() && o.leases.GetMembersVersion() == o.members.version {
@@ -198,6 +208,28 @@ func ofEpoch(p *controlv1.PoolLease, epoch int64) *controlv1.PoolLease {
 	p = proto.CloneOf(p)
 	p.Epoch = epoch
 	return p
+}
+
+// Held are the leases in force of some pools, nil for all, each pool with the epoch under which it
+// was told.
+func (o *State) Held(pools []string) ([]*controlv1.PoolLease, []*controlv1.Lease) {
+	wanted := func(name string) bool { return pools == nil || slices.Contains(pools, name) }
+	var held []*controlv1.PoolLease
+	for _, p := range o.leases.GetPools() {
+		if wanted(p.GetPool()) {
+			held = append(held, ofEpoch(p, o.pools[p.GetPool()].epoch))
+		}
+	}
+	if pools == nil {
+		return held, o.leases.GetLeases()
+	}
+	var flows []*controlv1.Lease
+	for _, run := range runs(o.leases.GetLeases()) {
+		if wanted(run[0].GetPool()) {
+			flows = append(flows, run...)
+		}
+	}
+	return held, flows
 }
 
 // sharesOf is what the gateways are to enforce. Its epoch does not fall.

@@ -19,6 +19,7 @@ type Stream struct {
 	awaits  bool              // nothing but complete leases counts: those before are missing
 	pending *controlv1.Leases // parts of a message whose end has not come
 	changes bool              // the coordinator understands reports of changes
+	silent  bool              // the coordinator tells no members: another one does
 }
 
 // membership is a list of members.
@@ -53,7 +54,7 @@ func (s *Stream) missed(format string, args ...any) error {
 type Grant struct {
 	Shares *exchange.Shares
 	// Members are those in force, and hold until Until. Until is 0 if the leases say nothing of
-	// them: another coordinator, with a higher epoch, does.
+	// them: another coordinator does.
 	Members []*controlv1.Replica
 	Changed bool // Members are not those of the leases before
 	Until   time.Duration
@@ -86,7 +87,7 @@ func (s *Stream) Leases(now time.Duration, l *controlv1.Leases) (*Grant, error) 
 	}
 	before := *s
 	s.told, s.members, s.renewed = held, members, now
-	s.awaits, s.changes = false, l.GetReportChanges()
+	s.awaits, s.changes, s.silent = false, l.GetReportChanges(), l.GetWithoutMembers()
 	return o.putInForce(s, &before, l), nil
 }
 
@@ -142,6 +143,8 @@ func (s *Stream) update(l *controlv1.Leases) (*controlv1.Leases, membership, err
 func (s *Stream) updateMembers(l *controlv1.Leases) (membership, error) {
 	version, have := l.GetMembersVersion(), s.members
 	switch {
+	case l.GetWithoutMembers():
+		return have, nil
 	case version > 0 && version == have.version:
 		return have, nil
 	case version == 0, l.GetMembersBase() == 0: // all of them; each time, if they have no version

@@ -1,6 +1,7 @@
 package applied
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,20 +11,33 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// Offer is the set of resources that the coordinator sends, change by change. To compile a
+// Offer is the set of resources that coordinators send, change by change. To compile a
 // whole set can take seconds, so it is apart from [State]. Not safe for concurrent use.
 type Offer struct {
-	book    compile.Book
-	in      *controlv1.Configuration // in force, without resources; nil: none yet
+	book compile.Book
+	in   *controlv1.Configuration // in force, without resources; nil: none yet
+}
+
+// Offered is what one stream offers. Several coordinators send the same changes, each in its own
+// time: what another stream has brought already is left out.
+type Offered struct {
+	offer   *Offer
+	begun   bool                     // it has brought a configuration, or a change
 	pending *controlv1.Configuration // chunks of a configuration that is not complete
 	// refused is a change that did not compile. The coordinator assumes that this agent has
 	// it, so it is tried again together with the next change, which may repair it.
 	refused *controlv1.Configuration
 }
 
+// Begin begins a stream: its coordinator begins with what this agent lacks of what it holds now.
+func (o *Offer) Begin() *Offered { return &Offered{offer: o} }
+
+// ErrKnown says that another stream has brought a configuration already.
+var ErrKnown = errors.New("this agent has that configuration already")
+
 // Add takes a chunk of a configuration. After the last chunk it returns the compiled
-// configuration, or an error that says why it is refused; before, nil and nil.
-func (o *Offer) Add(c *controlv1.Configuration) (*Configuration, error) {
+// configuration, ErrKnown, or an error that says why it is refused; before, nil and nil.
+func (o *Offered) Add(c *controlv1.Configuration) (*Configuration, error) {
 	if p := o.pending; p == nil || p.GetRevision() != c.GetRevision() || c.GetFull() && !p.GetFull() {
 		o.pending = header(c)
 	}
@@ -33,20 +47,37 @@ func (o *Offer) Add(c *controlv1.Configuration) (*Configuration, error) {
 	}
 	p := o.pending
 	o.pending = nil
+	in := o.offer.in
+	if in != nil && o.known(p) {
+		o.begun, o.refused = true, nil
+		return nil, ErrKnown
+	}
 	switch {
 	case p.GetFull():
 	case o.refused != nil:
 		p = then(o.refused, p)
-	case o.in == nil:
+	case in == nil:
 		return nil, fmt.Errorf("configuration %d is a change, and this agent has nothing to change: send it whole",
 			c.GetRevision())
 	}
-	compiled, err := o.change(p)
+	o.begun = true
+	compiled, err := o.offer.change(p)
 	if o.refused = nil; err != nil {
 		o.refused = p
 		return nil, fmt.Errorf("configuration %d refused: %w", c.GetRevision(), err)
 	}
 	return compiled, nil
+}
+
+// known reports whether another stream has brought what p brings. The first word of a stream says at
+// least that the present configuration is held. A whole configuration that follows others replaces
+// what is held, also one of a higher revision: etcd has another history then.
+func (o *Offered) known(p *controlv1.Configuration) bool {
+	in := o.offer.in.GetRevision()
+	if !o.begun {
+		return p.GetRevision() < in
+	}
+	return !p.GetFull() && p.GetRevision() <= in
 }
 
 // header is a configuration without its resources.
@@ -102,11 +133,6 @@ func (o *Offer) change(c *controlv1.Configuration) (*Configuration, error) {
 	o.in = header(c)
 	return out, nil
 }
-
-// Reset forgets what a stream that broke has sent and this agent does not hold: a part of a
-// configuration, and a change that was refused. The next stream begins with what this agent
-// lacks of what it holds.
-func (o *Offer) Reset() { o.pending, o.refused = nil, nil }
 
 // Digest is that of the resources of the configuration of a revision, 0 if another one is held.
 func (o *Offer) Digest(revision int64) resource.Digest {

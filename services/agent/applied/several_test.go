@@ -217,3 +217,35 @@ func TestPoolIsDeletedBetweenTwoStreams(t *testing.T) {
 		t.Errorf("%+v is stale", s)
 	}
 }
+
+// One of the coordinators that share the pools tells the members; the others' word on leases leaves
+// them as they are.
+func TestOneTellsTheMembers(t *testing.T) {
+	o := several(t)
+	one, two := o.Stream(), o.Stream()
+	tell(t, one, 0, told(5, 1, 10, "x", "z"))
+	silent := func(seq uint64, share float64) *controlv1.Leases {
+		l := told(5, seq, share, "y")
+		l.Members, l.MembersVersion, l.WithoutMembers = nil, 0, true
+		return l
+	}
+	if g := tell(t, two, time.Second, silent(1, 20)); g.Until != 0 || g.Changed || len(g.Members) != 1 {
+		t.Errorf("of one that tells none: %+v", g)
+	}
+	o.inForce(t, 5, map[string]float64{"x": 10, "y": 20, "z": 10})
+	l := told(5, 2, 11, "x", "z")
+	l.Members, l.MembersVersion = append(l.Members, &controlv1.Replica{Name: "b", Weight: 1}), 6
+	if g := tell(t, one, time.Second, l); g.Until != 2*time.Second || !g.Changed || len(g.Members) != 2 {
+		t.Errorf("of the one that tells them: %+v", g)
+	}
+	// Also where it leads all pools, until the next one tells them.
+	l = told(6, 1, 30, "x", "y", "z")
+	l.Members, l.MembersVersion, l.WithoutMembers = nil, 0, true
+	if g := tell(t, two, time.Second, l); g.Until != 0 || len(o.LastLeases().GetMembers()) != 2 {
+		t.Errorf("of one that leads all pools and tells none: %+v, kept %v", g, o.LastLeases().GetMembers())
+	}
+	pools, flows := o.Held([]string{"y"})
+	if len(pools) != 1 || pools[0].GetEpoch() != 6 || len(flows) != 1 || flows[0].GetShare() != 30 {
+		t.Errorf("held of y: %v, %v", pools, flows)
+	}
+}

@@ -21,14 +21,21 @@ import (
 type both struct {
 	one
 	Offer
+	stream *Offered
 }
+
+// Reset ends the stream that configurations come on.
+func (b *both) Reset() { b.stream = nil }
 
 // Configuration adds a chunk; after the last one it puts the configuration in force.
 func (b *both) Configuration(m *controlv1.Configuration) (*config.Config, *controlv1.Ack, error) {
 	if err := b.CheckEpoch(m.GetEpoch()); err != nil {
 		return nil, nil, err
 	}
-	c, err := b.Add(m)
+	if b.stream == nil {
+		b.stream = b.Offer.Begin()
+	}
+	c, err := b.stream.Add(m)
 	switch {
 	case err != nil:
 		return nil, &controlv1.Ack{Nonce: m.GetNonce(), Error: err.Error()}, nil
@@ -162,7 +169,8 @@ func TestANewStreamBeginsWithWhatIsHeld(t *testing.T) {
 	if d := restored.Offer.Digest(3); d != o.Offer.Digest(3) || d != (resource.Digest(0).Replace(nil, pool("b", 1))) {
 		t.Errorf("after a restart %x, want %x", d, o.Offer.Digest(3))
 	}
-	// The word that nothing is lacking.
+	// The word that nothing is lacking, on the next stream.
+	o.Reset()
 	if c, ack, _ = o.Configuration(&controlv1.Configuration{Revision: 3, Last: true, Seed: 5, Epoch: 9,
 		Nonce: 4}); ack.GetError() != "" || len(c.Pools) != 1 || c.Revision != 3 || o.CheckEpoch(8) == nil {
 		t.Errorf("%+v, %v", c, ack)
@@ -325,10 +333,11 @@ func TestUnreadableResourcesAreKept(t *testing.T) {
 // that repairs it, and one with another seed is a whole configuration.
 func TestChangesFollowEachOther(t *testing.T) {
 	var o Offer
+	stream := o.Begin()
 	add := func(c *controlv1.Configuration) *Configuration {
 		t.Helper()
 		c.Last = true
-		out, err := o.Add(c)
+		out, err := stream.Add(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -342,7 +351,7 @@ func TestChangesFollowEachOther(t *testing.T) {
 		d.Tenants[0].Weight != 2 || c.Resources != 3 {
 		t.Errorf("a change: %+v, %+v", c, c.Delta)
 	}
-	if _, err := o.Add(&controlv1.Configuration{Revision: 3, Last: true, Seed: 5, Deleted: []string{"tenants/x"},
+	if _, err := stream.Add(&controlv1.Configuration{Revision: 3, Last: true, Seed: 5, Deleted: []string{"tenants/x"},
 		Resources: []*quotav1.Resource{pool("b", -1), tenant("y", 3)}}); err == nil {
 		t.Error("a bad change is taken")
 	}
@@ -363,4 +372,43 @@ func TestChangesFollowEachOther(t *testing.T) {
 func tenant(name string, weight float64) *quotav1.Resource {
 	return &quotav1.Resource{Kind: &quotav1.Resource_Tenant{Tenant: &quotav1.Tenant{Name: "tenants/" + name,
 		Weight: weight}}}
+}
+
+// Two coordinators bring the same changes. Each change is put in force once, whichever comes first, and
+// nothing that is in force is undone by the one that is behind.
+func TestTwoStreamsBringTheSame(t *testing.T) {
+	var o Offer
+	one, two := o.Begin(), o.Begin()
+	change := func(revision int64, r ...*quotav1.Resource) *controlv1.Configuration {
+		return &controlv1.Configuration{Revision: revision, Last: true, Seed: 5, Resources: r}
+	}
+	for _, c := range []struct {
+		what  string
+		from  *Offered
+		m     *controlv1.Configuration
+		known bool
+		wrong bool
+	}{
+		{"the whole", one, full(1, 0, pool("a", 1)), false, false},
+		{"the word that it is held", two, change(1), false, false},
+		{"a change", one, change(2, pool("a", 2), pool("b", 2)), false, false},
+		{"the next one", one, change(3, pool("a", 3)), false, false},
+		{"the change again", two, change(2, pool("a", 2), pool("b", 2)), true, false},
+		{"two changes in one", two, change(4, pool("a", 4)), false, false},
+		{"of which one is new", one, change(4, pool("a", 4)), true, false},
+		{"what does not compile", one, change(5, pool("c", -1)), false, true},
+		{"the same", two, change(5, pool("c", -1)), false, true},
+		{"its repair", two, change(6, pool("c", 6)), false, false},
+		{"the same", one, change(6, pool("c", 6)), true, false},
+		{"a change after it", one, change(7, pool("a", 7)), false, false},
+		{"another history", two, full(2, 0, pool("a", 2)), false, false},
+	} {
+		got, err := c.from.Add(c.m)
+		if known := errors.Is(err, ErrKnown); known != c.known || (err != nil && !known) != c.wrong {
+			t.Fatalf("%s of %d: %v, %v", c.what, c.m.GetRevision(), got, err)
+		}
+	}
+	if in := o.Source(); in.GetRevision() != 2 || len(in.GetResources()) != 1 {
+		t.Errorf("in force: %v", in)
+	}
 }

@@ -42,6 +42,9 @@ func (c *Core) Configure(config *applied.Configuration) (Effects, error) {
 type Stream struct {
 	core      *Core
 	leases    *applied.Stream
+	pools     map[string]bool  // that its coordinator leads; nil: all
+	others    bool             // it is told of pools that are not configured, too
+	gained    []string         // of pools, that it leads newly
 	selector  reports.Selector // of what the coordinator is told
 	lastState *controlv1.State // in the report before
 }

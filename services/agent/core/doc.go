@@ -6,7 +6,7 @@
 //
 //	from a gateway    Connected, Received, ConfigSent, Disconnected, Exited
 //	from a peer       PeerAlive, PeerFailed, ReceivePacket
-//	coordinator       Hello (a stream is open), Configure; Leases of that [Stream]
+//	coordinator       Hello (a stream is open), Configure; Share and Leases of that [Stream]
 //	time              Tick (each half period), Round (the same, and soon after fresh claims)
 //
 // Most events return [Effects]: frames for gateways, links to close, log entries, whether

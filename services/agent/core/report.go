@@ -18,9 +18,35 @@ const maxLeftOut = 64
 // Hello opens a stream to a coordinator: it says who this is, and what was applied last.
 func (c *Core) Hello(now time.Duration) (*Stream, *controlv1.Hello) {
 	in := c.applied.Status(now)
+	pools, leases := c.applied.Held(nil)
 	return &Stream{core: c, leases: c.applied.Stream()}, &controlv1.Hello{Agent: c.o.Name, Version: c.o.Version,
-		Epoch: in.Epoch, Revision: in.Revision, Replicas: c.replicas(), Pools: in.Pools, Changes: true, Answers: true,
-		Members: in.Version, Leases: c.applied.LastLeases().GetLeases()}
+		Epoch: in.Epoch, Revision: in.Revision, Replicas: c.replicas(), Pools: pools, Changes: true, Answers: true,
+		Shares: true, Members: in.Version, Leases: leases}
+}
+
+// Share takes who leads which pools: reports of this stream concern those of its coordinator from
+// now on. What this agent holds of pools that are new there is in the next report.
+func (s *Stream) Share(m *controlv1.Coordinators) {
+	pools := make(map[string]bool, len(m.GetPools()))
+	for _, name := range m.GetPools() {
+		pools[name] = true
+		if s.pools != nil && !s.pools[name] {
+			s.gained = append(s.gained, name)
+		}
+	}
+	s.pools, s.others = pools, m.GetOthers()
+	s.selector.Keep(s.reports)
+}
+
+// reports reports whether the stream's coordinator is told of a pool.
+func (s *Stream) reports(pool string) bool {
+	switch {
+	case s.pools == nil || s.pools[pool]:
+		return true
+	case !s.others:
+		return false
+	}
+	return !s.core.applied.Has(pool)
 }
 
 // Report is what the gateways reported, and the state of the configuration if it changed
@@ -29,7 +55,12 @@ func (s *Stream) Report(now time.Duration) *controlv1.Report {
 	c := s.core
 	r := &controlv1.Report{Interval: durationpb.New(exchange.ReportEvery),
 		Replicas: c.replicas(), GossipDelay: durationpb.New(c.peers.TypicalDelay(now))}
-	r.Flows, r.Changes = s.selector.Select(c.reports.Rates(now), exchange.ReportEvery, s.leases.ReportsChanges())
+	r.Flows, r.Changes = s.selector.Select(c.reports.Rates(now, s.reports), exchange.ReportEvery,
+		s.leases.ReportsChanges())
+	if len(s.gained) > 0 {
+		r.Pools, r.Leases = c.applied.Held(s.gained)
+		s.gained = nil
+	}
 	if state := c.state(now); !proto.Equal(state, s.lastState) {
 		s.lastState, r.State = state, state
 	}

@@ -44,10 +44,11 @@ type Reports struct {
 
 // reporter is one filter process.
 type reporter struct {
-	interval time.Duration // that the deltas cover
-	deltas   map[flow]exchange.FlowReport
-	rates    map[flow]*controlv1.FlowReport
-	at       time.Duration // of the rates
+	covered time.Duration                               // by its reports
+	taken   map[string]time.Duration                    // of covered: what the rates of a pool cover
+	deltas  map[string]map[string]exchange.FlowReport   // by pool and tenant
+	rates   map[string]map[string]*controlv1.FlowReport // the same
+	at      time.Duration                               // of the last report
 }
 
 type flow struct{ tenant, pool string }
@@ -60,20 +61,24 @@ func New() *Reports { return &Reports{from: map[Process]*reporter{}} }
 func (r *Reports) Add(now time.Duration, p Process, m *exchange.Report) {
 	from := r.from[p]
 	if from == nil {
-		from = &reporter{}
+		from = &reporter{taken: map[string]time.Duration{}, deltas: map[string]map[string]exchange.FlowReport{},
+			rates: map[string]map[string]*controlv1.FlowReport{}}
 		r.from[p] = from
 	}
 	from.at = now
 	if m.Interval <= 0 {
 		return
 	}
-	if from.deltas == nil {
-		from.deltas = make(map[flow]exchange.FlowReport, len(m.Flows))
-	}
-	from.interval += m.Interval
+	before := from.covered
+	from.covered += m.Interval
 	for _, f := range m.Flows {
-		id := flow{f.Tenant, f.Pool}
-		from.deltas[id] = merge(from.deltas[id], f)
+		if from.deltas[f.Pool] == nil {
+			from.deltas[f.Pool] = map[string]exchange.FlowReport{}
+		}
+		if _, known := from.taken[f.Pool]; !known { // what it did not report it did not use
+			from.taken[f.Pool] = before
+		}
+		from.deltas[f.Pool][f.Tenant] = merge(from.deltas[f.Pool][f.Tenant], f)
 	}
 }
 
@@ -97,9 +102,10 @@ func merge(a, b exchange.FlowReport) exchange.FlowReport {
 	return b
 }
 
-// Rates returns the rates of all gateways that reported lately, by tenant, pool
-// and gateway. A parent and a child of a hot restart are one gateway.
-func (r *Reports) Rates(now time.Duration) []*controlv1.FlowReport {
+// Rates returns the rates of all gateways that reported lately, by tenant, pool and gateway, of the
+// pools that are wanted. What they cover is taken: each pool is for one caller. A parent and a
+// child of a hot restart are one gateway.
+func (r *Reports) Rates(now time.Duration, wanted func(pool string) bool) []*controlv1.FlowReport {
 	sum := map[place]*controlv1.FlowReport{}
 	for _, p := range slices.SortedFunc(maps.Keys(r.from), Process.compare) {
 		from := r.from[p]
@@ -107,13 +113,18 @@ func (r *Reports) Rates(now time.Duration) []*controlv1.FlowReport {
 			delete(r.from, p)
 			continue
 		}
-		from.updateRates(p.Gateway)
-		for id, f := range from.rates {
-			at := place{id, p.Gateway}
-			if have := sum[at]; have != nil {
-				f = add(have, f)
+		for pool := range from.taken {
+			if !wanted(pool) {
+				continue
 			}
-			sum[at] = f
+			from.updateRates(p.Gateway, pool)
+			for tenant, f := range from.rates[pool] {
+				at := place{flow{tenant, pool}, p.Gateway}
+				if have := sum[at]; have != nil {
+					f = add(have, f)
+				}
+				sum[at] = f
+			}
 		}
 	}
 	return slices.SortedFunc(maps.Values(sum), func(a, b *controlv1.FlowReport) int {
@@ -121,22 +132,32 @@ func (r *Reports) Rates(now time.Duration) []*controlv1.FlowReport {
 	})
 }
 
-// updateRates turns the deltas into rates, if there are any.
-func (f *reporter) updateRates(gateway string) {
-	seconds := f.interval.Seconds()
+// All wants every pool.
+func All(string) bool { return true }
+
+// updateRates turns the deltas of a pool into rates, if a report has come since. A pool without
+// any is forgotten.
+func (f *reporter) updateRates(gateway, pool string) {
+	seconds := (f.covered - f.taken[pool]).Seconds()
 	if seconds <= 0 {
 		return
 	}
-	f.rates = make(map[flow]*controlv1.FlowReport, len(f.deltas))
-	for id, d := range f.deltas {
-		f.rates[id] = &controlv1.FlowReport{Tenant: id.tenant, Pool: id.pool, Gateway: gateway,
+	deltas := f.deltas[pool]
+	delete(f.deltas, pool)
+	delete(f.rates, pool)
+	if len(deltas) == 0 {
+		delete(f.taken, pool)
+		return
+	}
+	f.taken[pool], f.rates[pool] = f.covered, make(map[string]*controlv1.FlowReport, len(deltas))
+	for tenant, d := range deltas {
+		f.rates[pool][tenant] = &controlv1.FlowReport{Tenant: tenant, Pool: pool, Gateway: gateway,
 			Demand: d.Demand / seconds, Served: d.Served / seconds, Waiting: d.Waiting,
 			Marked: d.Marked / seconds, Rejected: d.Rejected / seconds, Limited: d.Limited,
 			ClientRejected: d.ClientRejected / seconds,
 			Completed:      d.Completed / seconds, Residence: d.Residence / seconds, Shed: d.Shed / seconds,
 			InFlight: d.InFlight}
 	}
-	f.interval, f.deltas = 0, nil
 }
 
 // add is the sum of two processes of one gateway.

@@ -2,6 +2,7 @@ package reports
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -101,6 +102,11 @@ type flowState struct {
 
 // Reset forgets what was told: the stream is a new one.
 func (t *Selector) Reset() { *t = Selector{} }
+
+// Keep forgets the flows of pools that are not reported on this stream any more.
+func (t *Selector) Keep(reported func(pool string) bool) {
+	maps.DeleteFunc(t.places, func(p place, _ *flowState) bool { return !reported(p.pool) })
+}
 
 // Select returns which of the rates to name in a report, and whether it names only changes.
 // rates, in order, cover the time every. understood: the coordinator understands changes.

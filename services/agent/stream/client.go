@@ -65,6 +65,10 @@ type Client struct {
 
 	leave   sync.Once
 	leaving chan struct{} // closed by Leave
+
+	before func(context.Context) bool // waits before an attempt, false: end; nil: never
+	over   func()                     // is told of the end of an attempt; nil: nobody
+	stays  bool                       // at its address, whoever leads
 }
 
 // Status is where the stream stands.
@@ -134,6 +138,9 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 	pause, hint := firstPause, ""
 	for turn := 0; ; {
+		if c.before != nil && !c.before(ctx) {
+			return nil
+		}
 		address := hint
 		if address == "" {
 			address = c.o.Addresses[turn%len(c.o.Addresses)]
@@ -145,10 +152,13 @@ func (c *Client) Run(ctx context.Context) error {
 		}
 		leader := leaderOf(err)
 		c.ended(address, gotAny, err)
+		if c.over != nil {
+			c.over()
+		}
 		if gotAny {
 			pause = firstPause
 		}
-		if leader != "" && leader != address && hint == "" {
+		if leader != "" && leader != address && hint == "" && !c.stays {
 			hint = leader // at once, but only once: two may point at each other
 			continue
 		}

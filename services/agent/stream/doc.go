@@ -15,6 +15,12 @@
 //	  Ack              ─────────►
 //	                   ◄─────────   Leases, each round
 //
+// Where several coordinators share the pools, the first message of a stream names all of them, and a
+// [Group] opens a stream to each. The streams are equal: each has its own Hello, reports and
+// leases. If one ends, its address is tried until the others name the coordinators without it; only
+// when no stream is left the addresses of the settings are tried again, as above. A coordinator that
+// names none leads all pools: a group with it is one stream.
+//
 // What the messages mean is the [Agent]'s business. While there is no stream,
 // nothing happens here that the agent would have to know: what it last knew
 // stays in force.

@@ -146,6 +146,7 @@ type ConnectResponse struct {
 	//	*ConnectResponse_Configuration
 	//	*ConnectResponse_Leases
 	//	*ConnectResponse_Question
+	//	*ConnectResponse_Coordinators
 	Message       isConnectResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -215,6 +216,15 @@ func (x *ConnectResponse) GetQuestion() *Question {
 	return nil
 }
 
+func (x *ConnectResponse) GetCoordinators() *Coordinators {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectResponse_Coordinators); ok {
+			return x.Coordinators
+		}
+	}
+	return nil
+}
+
 type isConnectResponse_Message interface {
 	isConnectResponse_Message()
 }
@@ -231,11 +241,17 @@ type ConnectResponse_Question struct {
 	Question *Question `protobuf:"bytes,3,opt,name=question,proto3,oneof"` // only to an agent whose Hello says answers
 }
 
+type ConnectResponse_Coordinators struct {
+	Coordinators *Coordinators `protobuf:"bytes,4,opt,name=coordinators,proto3,oneof"` // only to an agent whose Hello says shares
+}
+
 func (*ConnectResponse_Configuration) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Leases) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Question) isConnectResponse_Message() {}
+
+func (*ConnectResponse_Coordinators) isConnectResponse_Message() {}
 
 // Who the agent is and what it last knew, so that a new leader rebuilds from one round.
 type Hello struct {
@@ -255,6 +271,7 @@ type Hello struct {
 	// may be empty; others send everything.
 	Digest        uint64 `protobuf:"fixed64,10,opt,name=digest,proto3" json:"digest,omitempty"`
 	Answers       bool   `protobuf:"varint,11,opt,name=answers,proto3" json:"answers,omitempty"` // it answers a Question
+	Shares        bool   `protobuf:"varint,12,opt,name=shares,proto3" json:"shares,omitempty"`   // it understands Coordinators: it opens a stream to each of them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -366,6 +383,93 @@ func (x *Hello) GetAnswers() bool {
 	return false
 }
 
+func (x *Hello) GetShares() bool {
+	if x != nil {
+		return x.Shares
+	}
+	return false
+}
+
+// Who leads, where several coordinators share the pools among them. It is the first message of a
+// stream then, and comes again when it has changed. An agent opens a stream to each of the
+// addresses, and reports to each what concerns the pools that are led there. A coordinator that
+// leads all pools sends none.
+type Coordinators struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         int64                  `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Self          string                 `protobuf:"bytes,2,opt,name=self,proto3" json:"self,omitempty"`           // address of the coordinator that sends this
+	Addresses     []string               `protobuf:"bytes,3,rep,name=addresses,proto3" json:"addresses,omitempty"` // of all that share the pools, self included
+	Pools         []string               `protobuf:"bytes,4,rep,name=pools,proto3" json:"pools,omitempty"`         // that self leads, in order
+	Others        bool                   `protobuf:"varint,5,opt,name=others,proto3" json:"others,omitempty"`      // self is told of flows of pools that are not configured, too
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Coordinators) Reset() {
+	*x = Coordinators{}
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Coordinators) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Coordinators) ProtoMessage() {}
+
+func (x *Coordinators) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Coordinators.ProtoReflect.Descriptor instead.
+func (*Coordinators) Descriptor() ([]byte, []int) {
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Coordinators) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Coordinators) GetSelf() string {
+	if x != nil {
+		return x.Self
+	}
+	return ""
+}
+
+func (x *Coordinators) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *Coordinators) GetPools() []string {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
+func (x *Coordinators) GetOthers() bool {
+	if x != nil {
+		return x.Others
+	}
+	return false
+}
+
 // One filter process behind an agent.
 type Replica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -378,7 +482,7 @@ type Replica struct {
 
 func (x *Replica) Reset() {
 	*x = Replica{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[3]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -390,7 +494,7 @@ func (x *Replica) String() string {
 func (*Replica) ProtoMessage() {}
 
 func (x *Replica) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[3]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -403,7 +507,7 @@ func (x *Replica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replica.ProtoReflect.Descriptor instead.
 func (*Replica) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{3}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Replica) GetName() string {
@@ -440,14 +544,18 @@ type Report struct {
 	// False: a flow that is not named had no arrivals. True: a flow that is named goes on like that
 	// until it is named again, unless it says once. It is named with all its gateways here. Only
 	// after Leases with report_changes.
-	Changes       bool `protobuf:"varint,7,opt,name=changes,proto3" json:"changes,omitempty"`
+	Changes bool `protobuf:"varint,7,opt,name=changes,proto3" json:"changes,omitempty"`
+	// Of pools that Coordinators has named for the first time on this stream: what the agent holds of
+	// their last leader's leases, each pool with its epoch. The new leader goes on from there.
+	Pools         []*PoolLease `protobuf:"bytes,8,rep,name=pools,proto3" json:"pools,omitempty"`
+	Leases        []*Lease     `protobuf:"bytes,9,rep,name=leases,proto3" json:"leases,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[4]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -459,7 +567,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[4]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -472,7 +580,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{4}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Report) GetSeq() uint64 {
@@ -524,6 +632,20 @@ func (x *Report) GetChanges() bool {
 	return false
 }
 
+func (x *Report) GetPools() []*PoolLease {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
+func (x *Report) GetLeases() []*Lease {
+	if x != nil {
+		return x.Leases
+	}
+	return nil
+}
+
 // What the agent and its gateways have made of the configuration. Complete: it replaces what was
 // told before.
 type State struct {
@@ -538,7 +660,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[5]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -550,7 +672,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[5]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -563,7 +685,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{5}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *State) GetGateways() []*GatewayState {
@@ -605,7 +727,7 @@ type GatewayState struct {
 
 func (x *GatewayState) Reset() {
 	*x = GatewayState{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[6]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -617,7 +739,7 @@ func (x *GatewayState) String() string {
 func (*GatewayState) ProtoMessage() {}
 
 func (x *GatewayState) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[6]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -630,7 +752,7 @@ func (x *GatewayState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GatewayState.ProtoReflect.Descriptor instead.
 func (*GatewayState) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{6}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GatewayState) GetName() string {
@@ -708,7 +830,7 @@ type LeftOut struct {
 
 func (x *LeftOut) Reset() {
 	*x = LeftOut{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[7]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -720,7 +842,7 @@ func (x *LeftOut) String() string {
 func (*LeftOut) ProtoMessage() {}
 
 func (x *LeftOut) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[7]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -733,7 +855,7 @@ func (x *LeftOut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftOut.ProtoReflect.Descriptor instead.
 func (*LeftOut) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{7}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LeftOut) GetTenant() string {
@@ -781,7 +903,7 @@ type FlowReport struct {
 
 func (x *FlowReport) Reset() {
 	*x = FlowReport{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[8]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -793,7 +915,7 @@ func (x *FlowReport) String() string {
 func (*FlowReport) ProtoMessage() {}
 
 func (x *FlowReport) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[8]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -806,7 +928,7 @@ func (x *FlowReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowReport.ProtoReflect.Descriptor instead.
 func (*FlowReport) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{8}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FlowReport) GetTenant() string {
@@ -930,7 +1052,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[9]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -942,7 +1064,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[9]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -955,7 +1077,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{9}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Question) GetId() uint64 {
@@ -1001,7 +1123,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[10]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1013,7 +1135,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[10]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1026,7 +1148,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{10}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Answer) GetId() uint64 {
@@ -1081,7 +1203,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[11]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1093,7 +1215,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[11]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1106,7 +1228,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{11}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Ack) GetNonce() uint64 {
@@ -1146,7 +1268,7 @@ type Configuration struct {
 
 func (x *Configuration) Reset() {
 	*x = Configuration{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1158,7 +1280,7 @@ func (x *Configuration) String() string {
 func (*Configuration) ProtoMessage() {}
 
 func (x *Configuration) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1171,7 +1293,7 @@ func (x *Configuration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configuration.ProtoReflect.Descriptor instead.
 func (*Configuration) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{12}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Configuration) GetNonce() uint64 {
@@ -1264,14 +1386,15 @@ type Leases struct {
 	MembersVersion uint64   `protobuf:"varint,12,opt,name=members_version,json=membersVersion,proto3" json:"members_version,omitempty"`
 	MembersBase    uint64   `protobuf:"varint,13,opt,name=members_base,json=membersBase,proto3" json:"members_base,omitempty"` // version that members and members_removed change; 0 = members is the list
 	MembersRemoved []string `protobuf:"bytes,14,rep,name=members_removed,json=membersRemoved,proto3" json:"members_removed,omitempty"`
-	ReportChanges  bool     `protobuf:"varint,15,opt,name=report_changes,json=reportChanges,proto3" json:"report_changes,omitempty"` // the coordinator understands Report.changes
+	ReportChanges  bool     `protobuf:"varint,15,opt,name=report_changes,json=reportChanges,proto3" json:"report_changes,omitempty"`    // the coordinator understands Report.changes
+	WithoutMembers bool     `protobuf:"varint,16,opt,name=without_members,json=withoutMembers,proto3" json:"without_members,omitempty"` // another coordinator tells the members
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Leases) Reset() {
 	*x = Leases{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1283,7 +1406,7 @@ func (x *Leases) String() string {
 func (*Leases) ProtoMessage() {}
 
 func (x *Leases) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1296,7 +1419,7 @@ func (x *Leases) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leases.ProtoReflect.Descriptor instead.
 func (*Leases) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{13}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Leases) GetEpoch() int64 {
@@ -1404,6 +1527,13 @@ func (x *Leases) GetReportChanges() bool {
 	return false
 }
 
+func (x *Leases) GetWithoutMembers() bool {
+	if x != nil {
+		return x.WithoutMembers
+	}
+	return false
+}
+
 type FlowName struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -1414,7 +1544,7 @@ type FlowName struct {
 
 func (x *FlowName) Reset() {
 	*x = FlowName{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[14]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1426,7 +1556,7 @@ func (x *FlowName) String() string {
 func (*FlowName) ProtoMessage() {}
 
 func (x *FlowName) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[14]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1439,7 +1569,7 @@ func (x *FlowName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowName.ProtoReflect.Descriptor instead.
 func (*FlowName) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{14}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FlowName) GetTenant() string {
@@ -1470,7 +1600,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[15]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1482,7 +1612,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[15]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1495,7 +1625,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{15}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Lease) GetTenant() string {
@@ -1553,7 +1683,7 @@ type PoolLease struct {
 
 func (x *PoolLease) Reset() {
 	*x = PoolLease{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[16]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1565,7 +1695,7 @@ func (x *PoolLease) String() string {
 func (*PoolLease) ProtoMessage() {}
 
 func (x *PoolLease) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[16]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1578,7 +1708,7 @@ func (x *PoolLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolLease.ProtoReflect.Descriptor instead.
 func (*PoolLease) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{16}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PoolLease) GetPool() string {
@@ -1647,12 +1777,13 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x06report\x18\x02 \x01(\v2 .titrate.control.v1alpha1.ReportH\x00R\x06report\x121\n" +
 	"\x03ack\x18\x03 \x01(\v2\x1d.titrate.control.v1alpha1.AckH\x00R\x03ack\x12:\n" +
 	"\x06answer\x18\x04 \x01(\v2 .titrate.control.v1alpha1.AnswerH\x00R\x06answerB\t\n" +
-	"\amessage\"\xeb\x01\n" +
+	"\amessage\"\xb9\x02\n" +
 	"\x0fConnectResponse\x12O\n" +
 	"\rconfiguration\x18\x01 \x01(\v2'.titrate.control.v1alpha1.ConfigurationH\x00R\rconfiguration\x12:\n" +
 	"\x06leases\x18\x02 \x01(\v2 .titrate.control.v1alpha1.LeasesH\x00R\x06leases\x12@\n" +
-	"\bquestion\x18\x03 \x01(\v2\".titrate.control.v1alpha1.QuestionH\x00R\bquestionB\t\n" +
-	"\amessage\"\x82\x03\n" +
+	"\bquestion\x18\x03 \x01(\v2\".titrate.control.v1alpha1.QuestionH\x00R\bquestion\x12L\n" +
+	"\fcoordinators\x18\x04 \x01(\v2&.titrate.control.v1alpha1.CoordinatorsH\x00R\fcoordinatorsB\t\n" +
+	"\amessage\"\x9a\x03\n" +
 	"\x05Hello\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x14\n" +
@@ -1665,11 +1796,18 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x06leases\x18\t \x03(\v2\x1f.titrate.control.v1alpha1.LeaseR\x06leases\x12\x16\n" +
 	"\x06digest\x18\n" +
 	" \x01(\x06R\x06digest\x12\x18\n" +
-	"\aanswers\x18\v \x01(\bR\aanswers\"M\n" +
+	"\aanswers\x18\v \x01(\bR\aanswers\x12\x16\n" +
+	"\x06shares\x18\f \x01(\bR\x06shares\"\x84\x01\n" +
+	"\fCoordinators\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x12\n" +
+	"\x04self\x18\x02 \x01(\tR\x04self\x12\x1c\n" +
+	"\taddresses\x18\x03 \x03(\tR\taddresses\x12\x14\n" +
+	"\x05pools\x18\x04 \x03(\tR\x05pools\x12\x16\n" +
+	"\x06others\x18\x05 \x01(\bR\x06others\"M\n" +
 	"\aReplica\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x01R\x06weight\x12\x16\n" +
-	"\x06gossip\x18\x03 \x01(\tR\x06gossip\"\xdb\x02\n" +
+	"\x06gossip\x18\x03 \x01(\tR\x06gossip\"\xcf\x03\n" +
 	"\x06Report\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x125\n" +
 	"\binterval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\binterval\x12:\n" +
@@ -1677,7 +1815,9 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\breplicas\x18\x04 \x03(\v2!.titrate.control.v1alpha1.ReplicaR\breplicas\x12<\n" +
 	"\fgossip_delay\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vgossipDelay\x125\n" +
 	"\x05state\x18\x06 \x01(\v2\x1f.titrate.control.v1alpha1.StateR\x05state\x12\x18\n" +
-	"\achanges\x18\a \x01(\bR\achanges\"\xaf\x01\n" +
+	"\achanges\x18\a \x01(\bR\achanges\x129\n" +
+	"\x05pools\x18\b \x03(\v2#.titrate.control.v1alpha1.PoolLeaseR\x05pools\x127\n" +
+	"\x06leases\x18\t \x03(\v2\x1f.titrate.control.v1alpha1.LeaseR\x06leases\"\xaf\x01\n" +
 	"\x05State\x12B\n" +
 	"\bgateways\x18\x01 \x03(\v2&.titrate.control.v1alpha1.GatewayStateR\bgateways\x12<\n" +
 	"\bleft_out\x18\x02 \x03(\v2!.titrate.control.v1alpha1.LeftOutR\aleftOut\x12$\n" +
@@ -1746,7 +1886,7 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x05epoch\x18\b \x01(\x03R\x05epoch\x12\x1e\n" +
 	"\n" +
 	"unreadable\x18\t \x03(\tR\n" +
-	"unreadable\"\xd1\x04\n" +
+	"unreadable\"\xfa\x04\n" +
 	"\x06Leases\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x1a\n" +
@@ -1764,7 +1904,8 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x0fmembers_version\x18\f \x01(\x04R\x0emembersVersion\x12!\n" +
 	"\fmembers_base\x18\r \x01(\x04R\vmembersBase\x12'\n" +
 	"\x0fmembers_removed\x18\x0e \x03(\tR\x0emembersRemoved\x12%\n" +
-	"\x0ereport_changes\x18\x0f \x01(\bR\rreportChanges\"6\n" +
+	"\x0ereport_changes\x18\x0f \x01(\bR\rreportChanges\x12'\n" +
+	"\x0fwithout_members\x18\x10 \x01(\bR\x0ewithoutMembers\"6\n" +
 	"\bFlowName\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\"\x9b\x01\n" +
@@ -1800,70 +1941,74 @@ func file_titrate_control_v1alpha1_control_proto_rawDescGZIP() []byte {
 	return file_titrate_control_v1alpha1_control_proto_rawDescData
 }
 
-var file_titrate_control_v1alpha1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_titrate_control_v1alpha1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_titrate_control_v1alpha1_control_proto_goTypes = []any{
 	(*ConnectRequest)(nil),      // 0: titrate.control.v1alpha1.ConnectRequest
 	(*ConnectResponse)(nil),     // 1: titrate.control.v1alpha1.ConnectResponse
 	(*Hello)(nil),               // 2: titrate.control.v1alpha1.Hello
-	(*Replica)(nil),             // 3: titrate.control.v1alpha1.Replica
-	(*Report)(nil),              // 4: titrate.control.v1alpha1.Report
-	(*State)(nil),               // 5: titrate.control.v1alpha1.State
-	(*GatewayState)(nil),        // 6: titrate.control.v1alpha1.GatewayState
-	(*LeftOut)(nil),             // 7: titrate.control.v1alpha1.LeftOut
-	(*FlowReport)(nil),          // 8: titrate.control.v1alpha1.FlowReport
-	(*Question)(nil),            // 9: titrate.control.v1alpha1.Question
-	(*Answer)(nil),              // 10: titrate.control.v1alpha1.Answer
-	(*Ack)(nil),                 // 11: titrate.control.v1alpha1.Ack
-	(*Configuration)(nil),       // 12: titrate.control.v1alpha1.Configuration
-	(*Leases)(nil),              // 13: titrate.control.v1alpha1.Leases
-	(*FlowName)(nil),            // 14: titrate.control.v1alpha1.FlowName
-	(*Lease)(nil),               // 15: titrate.control.v1alpha1.Lease
-	(*PoolLease)(nil),           // 16: titrate.control.v1alpha1.PoolLease
-	(*durationpb.Duration)(nil), // 17: google.protobuf.Duration
-	(*v1alpha1.Selection)(nil),  // 18: titrate.quota.v1alpha1.Selection
-	(*v1alpha1.Activity)(nil),   // 19: titrate.quota.v1alpha1.Activity
-	(*v1alpha1.Decision)(nil),   // 20: titrate.quota.v1alpha1.Decision
-	(*v1alpha1.Resource)(nil),   // 21: titrate.quota.v1alpha1.Resource
-	(v1alpha1.Bound)(0),         // 22: titrate.quota.v1alpha1.Bound
+	(*Coordinators)(nil),        // 3: titrate.control.v1alpha1.Coordinators
+	(*Replica)(nil),             // 4: titrate.control.v1alpha1.Replica
+	(*Report)(nil),              // 5: titrate.control.v1alpha1.Report
+	(*State)(nil),               // 6: titrate.control.v1alpha1.State
+	(*GatewayState)(nil),        // 7: titrate.control.v1alpha1.GatewayState
+	(*LeftOut)(nil),             // 8: titrate.control.v1alpha1.LeftOut
+	(*FlowReport)(nil),          // 9: titrate.control.v1alpha1.FlowReport
+	(*Question)(nil),            // 10: titrate.control.v1alpha1.Question
+	(*Answer)(nil),              // 11: titrate.control.v1alpha1.Answer
+	(*Ack)(nil),                 // 12: titrate.control.v1alpha1.Ack
+	(*Configuration)(nil),       // 13: titrate.control.v1alpha1.Configuration
+	(*Leases)(nil),              // 14: titrate.control.v1alpha1.Leases
+	(*FlowName)(nil),            // 15: titrate.control.v1alpha1.FlowName
+	(*Lease)(nil),               // 16: titrate.control.v1alpha1.Lease
+	(*PoolLease)(nil),           // 17: titrate.control.v1alpha1.PoolLease
+	(*durationpb.Duration)(nil), // 18: google.protobuf.Duration
+	(*v1alpha1.Selection)(nil),  // 19: titrate.quota.v1alpha1.Selection
+	(*v1alpha1.Activity)(nil),   // 20: titrate.quota.v1alpha1.Activity
+	(*v1alpha1.Decision)(nil),   // 21: titrate.quota.v1alpha1.Decision
+	(*v1alpha1.Resource)(nil),   // 22: titrate.quota.v1alpha1.Resource
+	(v1alpha1.Bound)(0),         // 23: titrate.quota.v1alpha1.Bound
 }
 var file_titrate_control_v1alpha1_control_proto_depIdxs = []int32{
 	2,  // 0: titrate.control.v1alpha1.ConnectRequest.hello:type_name -> titrate.control.v1alpha1.Hello
-	4,  // 1: titrate.control.v1alpha1.ConnectRequest.report:type_name -> titrate.control.v1alpha1.Report
-	11, // 2: titrate.control.v1alpha1.ConnectRequest.ack:type_name -> titrate.control.v1alpha1.Ack
-	10, // 3: titrate.control.v1alpha1.ConnectRequest.answer:type_name -> titrate.control.v1alpha1.Answer
-	12, // 4: titrate.control.v1alpha1.ConnectResponse.configuration:type_name -> titrate.control.v1alpha1.Configuration
-	13, // 5: titrate.control.v1alpha1.ConnectResponse.leases:type_name -> titrate.control.v1alpha1.Leases
-	9,  // 6: titrate.control.v1alpha1.ConnectResponse.question:type_name -> titrate.control.v1alpha1.Question
-	3,  // 7: titrate.control.v1alpha1.Hello.replicas:type_name -> titrate.control.v1alpha1.Replica
-	16, // 8: titrate.control.v1alpha1.Hello.pools:type_name -> titrate.control.v1alpha1.PoolLease
-	15, // 9: titrate.control.v1alpha1.Hello.leases:type_name -> titrate.control.v1alpha1.Lease
-	17, // 10: titrate.control.v1alpha1.Report.interval:type_name -> google.protobuf.Duration
-	8,  // 11: titrate.control.v1alpha1.Report.flows:type_name -> titrate.control.v1alpha1.FlowReport
-	3,  // 12: titrate.control.v1alpha1.Report.replicas:type_name -> titrate.control.v1alpha1.Replica
-	17, // 13: titrate.control.v1alpha1.Report.gossip_delay:type_name -> google.protobuf.Duration
-	5,  // 14: titrate.control.v1alpha1.Report.state:type_name -> titrate.control.v1alpha1.State
-	6,  // 15: titrate.control.v1alpha1.State.gateways:type_name -> titrate.control.v1alpha1.GatewayState
-	7,  // 16: titrate.control.v1alpha1.State.left_out:type_name -> titrate.control.v1alpha1.LeftOut
-	7,  // 17: titrate.control.v1alpha1.GatewayState.left_out:type_name -> titrate.control.v1alpha1.LeftOut
-	18, // 18: titrate.control.v1alpha1.Question.selection:type_name -> titrate.quota.v1alpha1.Selection
-	19, // 19: titrate.control.v1alpha1.Answer.rows:type_name -> titrate.quota.v1alpha1.Activity
-	19, // 20: titrate.control.v1alpha1.Answer.other:type_name -> titrate.quota.v1alpha1.Activity
-	20, // 21: titrate.control.v1alpha1.Answer.decisions:type_name -> titrate.quota.v1alpha1.Decision
-	17, // 22: titrate.control.v1alpha1.Answer.back:type_name -> google.protobuf.Duration
-	21, // 23: titrate.control.v1alpha1.Configuration.resources:type_name -> titrate.quota.v1alpha1.Resource
-	17, // 24: titrate.control.v1alpha1.Leases.soft_expiry:type_name -> google.protobuf.Duration
-	15, // 25: titrate.control.v1alpha1.Leases.leases:type_name -> titrate.control.v1alpha1.Lease
-	16, // 26: titrate.control.v1alpha1.Leases.pools:type_name -> titrate.control.v1alpha1.PoolLease
-	3,  // 27: titrate.control.v1alpha1.Leases.members:type_name -> titrate.control.v1alpha1.Replica
-	14, // 28: titrate.control.v1alpha1.Leases.removed:type_name -> titrate.control.v1alpha1.FlowName
-	22, // 29: titrate.control.v1alpha1.Lease.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	0,  // 30: titrate.control.v1alpha1.ControlService.Connect:input_type -> titrate.control.v1alpha1.ConnectRequest
-	1,  // 31: titrate.control.v1alpha1.ControlService.Connect:output_type -> titrate.control.v1alpha1.ConnectResponse
-	31, // [31:32] is the sub-list for method output_type
-	30, // [30:31] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	5,  // 1: titrate.control.v1alpha1.ConnectRequest.report:type_name -> titrate.control.v1alpha1.Report
+	12, // 2: titrate.control.v1alpha1.ConnectRequest.ack:type_name -> titrate.control.v1alpha1.Ack
+	11, // 3: titrate.control.v1alpha1.ConnectRequest.answer:type_name -> titrate.control.v1alpha1.Answer
+	13, // 4: titrate.control.v1alpha1.ConnectResponse.configuration:type_name -> titrate.control.v1alpha1.Configuration
+	14, // 5: titrate.control.v1alpha1.ConnectResponse.leases:type_name -> titrate.control.v1alpha1.Leases
+	10, // 6: titrate.control.v1alpha1.ConnectResponse.question:type_name -> titrate.control.v1alpha1.Question
+	3,  // 7: titrate.control.v1alpha1.ConnectResponse.coordinators:type_name -> titrate.control.v1alpha1.Coordinators
+	4,  // 8: titrate.control.v1alpha1.Hello.replicas:type_name -> titrate.control.v1alpha1.Replica
+	17, // 9: titrate.control.v1alpha1.Hello.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	16, // 10: titrate.control.v1alpha1.Hello.leases:type_name -> titrate.control.v1alpha1.Lease
+	18, // 11: titrate.control.v1alpha1.Report.interval:type_name -> google.protobuf.Duration
+	9,  // 12: titrate.control.v1alpha1.Report.flows:type_name -> titrate.control.v1alpha1.FlowReport
+	4,  // 13: titrate.control.v1alpha1.Report.replicas:type_name -> titrate.control.v1alpha1.Replica
+	18, // 14: titrate.control.v1alpha1.Report.gossip_delay:type_name -> google.protobuf.Duration
+	6,  // 15: titrate.control.v1alpha1.Report.state:type_name -> titrate.control.v1alpha1.State
+	17, // 16: titrate.control.v1alpha1.Report.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	16, // 17: titrate.control.v1alpha1.Report.leases:type_name -> titrate.control.v1alpha1.Lease
+	7,  // 18: titrate.control.v1alpha1.State.gateways:type_name -> titrate.control.v1alpha1.GatewayState
+	8,  // 19: titrate.control.v1alpha1.State.left_out:type_name -> titrate.control.v1alpha1.LeftOut
+	8,  // 20: titrate.control.v1alpha1.GatewayState.left_out:type_name -> titrate.control.v1alpha1.LeftOut
+	19, // 21: titrate.control.v1alpha1.Question.selection:type_name -> titrate.quota.v1alpha1.Selection
+	20, // 22: titrate.control.v1alpha1.Answer.rows:type_name -> titrate.quota.v1alpha1.Activity
+	20, // 23: titrate.control.v1alpha1.Answer.other:type_name -> titrate.quota.v1alpha1.Activity
+	21, // 24: titrate.control.v1alpha1.Answer.decisions:type_name -> titrate.quota.v1alpha1.Decision
+	18, // 25: titrate.control.v1alpha1.Answer.back:type_name -> google.protobuf.Duration
+	22, // 26: titrate.control.v1alpha1.Configuration.resources:type_name -> titrate.quota.v1alpha1.Resource
+	18, // 27: titrate.control.v1alpha1.Leases.soft_expiry:type_name -> google.protobuf.Duration
+	16, // 28: titrate.control.v1alpha1.Leases.leases:type_name -> titrate.control.v1alpha1.Lease
+	17, // 29: titrate.control.v1alpha1.Leases.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	4,  // 30: titrate.control.v1alpha1.Leases.members:type_name -> titrate.control.v1alpha1.Replica
+	15, // 31: titrate.control.v1alpha1.Leases.removed:type_name -> titrate.control.v1alpha1.FlowName
+	23, // 32: titrate.control.v1alpha1.Lease.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	0,  // 33: titrate.control.v1alpha1.ControlService.Connect:input_type -> titrate.control.v1alpha1.ConnectRequest
+	1,  // 34: titrate.control.v1alpha1.ControlService.Connect:output_type -> titrate.control.v1alpha1.ConnectResponse
+	34, // [34:35] is the sub-list for method output_type
+	33, // [33:34] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_titrate_control_v1alpha1_control_proto_init() }
@@ -1881,6 +2026,7 @@ func file_titrate_control_v1alpha1_control_proto_init() {
 		(*ConnectResponse_Configuration)(nil),
 		(*ConnectResponse_Leases)(nil),
 		(*ConnectResponse_Question)(nil),
+		(*ConnectResponse_Coordinators)(nil),
 	}
 	file_titrate_control_v1alpha1_control_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
@@ -1889,7 +2035,7 @@ func file_titrate_control_v1alpha1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_control_v1alpha1_control_proto_rawDesc), len(file_titrate_control_v1alpha1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -691,6 +691,7 @@ type PoolStatus struct {
 	Epoch                int64                  `protobuf:"varint,6,opt,name=epoch,proto3" json:"epoch,omitempty"`                                                           // number of the leadership that says so
 	Capacity             float64                `protobuf:"fixed64,7,opt,name=capacity,proto3" json:"capacity,omitempty"`                                                    // in force: the estimate of an adaptive pool
 	InFlight             float64                `protobuf:"fixed64,8,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`                                    // cost at the upstream now, where it is measured
+	Leader               string                 `protobuf:"bytes,9,opt,name=leader,proto3" json:"leader,omitempty"`                                                          // name of the coordinator that leads the pool
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -779,6 +780,13 @@ func (x *PoolStatus) GetInFlight() float64 {
 		return x.InFlight
 	}
 	return 0
+}
+
+func (x *PoolStatus) GetLeader() string {
+	if x != nil {
+		return x.Leader
+	}
+	return ""
 }
 
 // A customer or team.
@@ -1455,7 +1463,7 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12:\n" +
 	"\x06status\x18f \x01(\v2\".titrate.quota.v1alpha1.PoolStatusR\x06status\x12\x10\n" +
-	"\x03set\x18g \x01(\tR\x03set\"\xf7\x01\n" +
+	"\x03set\x18g \x01(\tR\x03set\"\x8f\x02\n" +
 	"\n" +
 	"PoolStatus\x12\x16\n" +
 	"\x06demand\x18\x01 \x01(\x01R\x06demand\x12\x1a\n" +
@@ -1465,7 +1473,8 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x15infeasible_guarantees\x18\x05 \x01(\bR\x14infeasibleGuarantees\x12\x14\n" +
 	"\x05epoch\x18\x06 \x01(\x03R\x05epoch\x12\x1a\n" +
 	"\bcapacity\x18\a \x01(\x01R\bcapacity\x12\x1b\n" +
-	"\tin_flight\x18\b \x01(\x01R\binFlight\"\xdb\x02\n" +
+	"\tin_flight\x18\b \x01(\x01R\binFlight\x12\x16\n" +
+	"\x06leader\x18\t \x01(\tR\x06leader\"\xdb\x02\n" +
 	"\x06Tenant\x12M\n" +
 	"\x04name\x18\x01 \x01(\tB9\xbaH6r422^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)$R\x04name\x12+\n" +
 	"\fdisplay_name\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\vdisplayName\x124\n" +
