@@ -22,6 +22,7 @@ type Allocator struct {
 	capacities map[string]float64   // highest capacity of each configured pool
 	span       time.Duration        // of the reports of this round, 0 = none
 	counted    bool                 // a round has had reports
+	collecting map[string]bool      // pools that were led elsewhere: see Collect
 	solver     solver
 }
 
@@ -61,7 +62,7 @@ func (al *Allocator) Configure(c *Config) {
 func (al *Allocator) Observe(now time.Time, name string, report *Report) (news bool) {
 	a := al.agent(name)
 	before := len(a.order)
-	if !a.addReport(now, report, al.capacities) {
+	if !a.addReport(now, report, al.capacities, al.config.Elsewhere) {
 		return false
 	}
 	for _, e := range a.order[before:] {
@@ -104,6 +105,10 @@ func (al *Allocator) Step(now time.Time) *Outcome {
 	if span > 0 {
 		al.counted = true
 		for _, f := range al.order {
+			if al.collecting[f.key.Pool] {
+				f.await(now)
+				continue
+			}
 			f.update(now, span, &al.params)
 		}
 	}

@@ -32,6 +32,32 @@ type Config struct {
 	Pools    []Pool
 	Tenants  map[string]float64 // weight of each tenant, > 0
 	Quotas   map[Flow]Quota
+	// Elsewhere are pools of the configuration that other coordinators lead: what is reported of
+	// them here does not count, and is no mistake. nil: none.
+	Elsewhere map[string]bool
+}
+
+// Has reports whether a pool is led here.
+func (c *Config) Has(pool string) bool {
+	return slices.ContainsFunc(c.Pools, func(p Pool) bool { return p.Name == pool })
+}
+
+// Part is the configuration of some of its pools. The others are led elsewhere.
+func (c *Config) Part(led func(pool string) bool) *Config {
+	out := &Config{Revision: c.Revision, Tenants: c.Tenants, Quotas: map[Flow]Quota{}, Elsewhere: map[string]bool{}}
+	for _, p := range c.Pools {
+		if led(p.Name) {
+			out.Pools = append(out.Pools, p)
+		} else {
+			out.Elsewhere[p.Name] = true
+		}
+	}
+	for key, q := range c.Quotas {
+		if !out.Elsewhere[key.Pool] {
+			out.Quotas[key] = q
+		}
+	}
+	return out
 }
 
 // Pool is an upstream with a capacity in cost units per second.

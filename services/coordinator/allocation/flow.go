@@ -84,6 +84,14 @@ func (f *flow) update(now time.Time, span time.Duration, p *Params) {
 	f.guaranteedCost += math.Min(f.demand.mean, math.Min(f.settings.guaranteed, f.settings.max)) * span.Seconds()
 }
 
+// await notes the sums while the flow's demand is still collected: they are part of it only, as not
+// all agents report yet.
+func (f *flow) await(now time.Time) {
+	if f.reported.demand > 0 || f.reported.waiting > 0 {
+		f.arrived = now
+	}
+}
+
 // queueRate is what serves the flow's queue within the drain time, units/s.
 func (f *flow) queueRate(p *Params) float64 { return f.waiting / p.Drain.Seconds() }
 

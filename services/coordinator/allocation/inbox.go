@@ -151,8 +151,9 @@ func (a *agent) expireAwaited(now time.Time) {
 
 // addReport adds a report to what was heard since the last round. It reports whether it
 // names a flow that the agent had not named lately. capacities has the highest capacity of each
-// configured pool.
-func (a *agent) addReport(now time.Time, r *Report, capacities map[string]float64) (news bool) {
+// configured pool, elsewhere has those that others lead.
+func (a *agent) addReport(now time.Time, r *Report, capacities map[string]float64, elsewhere map[string]bool,
+) (news bool) {
 	span := min(max(r.Interval, minInterval), maxInterval)
 	a.heard, a.delay = now, min(max(r.GossipDelay, 0), maxDelay)
 	a.setReplicas(a.usable(r.Replicas))
@@ -164,6 +165,9 @@ func (a *agent) addReport(now time.Time, r *Report, capacities map[string]float6
 	}
 	for i := range r.Flows {
 		f := &r.Flows[i]
+		if elsewhere[f.Pool] {
+			continue
+		}
 		capacity, known := capacities[f.Pool]
 		before := len(a.order)
 		var e *entry

@@ -100,6 +100,9 @@ func (al *Allocator) outcome() *Outcome {
 		byPool[f.key.Pool] = append(byPool[f.key.Pool], f)
 	}
 	for i := range al.config.Pools {
+		if al.collecting[al.config.Pools[i].Name] {
+			continue
+		}
 		p := al.atPresentCapacity(&al.config.Pools[i])
 		share := al.sharePool(&p, byPool[p.Name], out)
 		al.addUpstream(&share)

@@ -11,6 +11,7 @@ import "math"
 func (al *Allocator) Rehearse(c *Config) *Outcome {
 	next := New(al.params)
 	next.Configure(c)
+	next.collecting = al.collecting
 	for _, f := range al.order {
 		next.adopt(f)
 	}

@@ -1,13 +1,15 @@
 package allocation
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"time"
 )
 
 // Held is what an agent knows of an earlier leader's leases.
 type Held struct {
-	Epoch int64
+	Epoch int64 // of pools and flows that name none
 	Pools []HeldPool
 	Flows []HeldFlow
 }
@@ -17,12 +19,14 @@ type Held struct {
 type HeldPool struct {
 	Pool           string
 	Estimate, Loss float64
+	Epoch          int64 // under which it was told; 0: that of Held
 }
 
 // HeldFlow is a flow's share that an earlier leader has told, and the demand then.
 type HeldFlow struct {
 	Flow
 	Share, Demand float64
+	Epoch         int64 // under which it was told; 0: that of Held
 }
 
 // resumedSamples is how much of a demand counts that an earlier leader has measured: as if it
@@ -45,20 +49,60 @@ func (al *Allocator) Resume(now time.Time, name string, h *Held) {
 		}
 	}
 	for _, p := range h.Pools {
-		al.upstreams[p.Pool].resume(h.Epoch, p.Estimate)
-		if _, known := al.capacities[p.Pool]; !known || al.counted {
+		epoch := cmp.Or(p.Epoch, h.Epoch)
+		al.upstreams[p.Pool].resume(epoch, p.Estimate)
+		if _, known := al.capacities[p.Pool]; !known || al.goesOn(p.Pool) {
 			continue
 		}
-		if state := al.pools[p.Pool]; state == nil || state.epoch < h.Epoch {
-			al.pools[p.Pool] = &poolState{epoch: h.Epoch, loss: within(p.Loss, maxLoss)}
+		if state := al.pools[p.Pool]; state == nil || state.epoch < epoch {
+			al.pools[p.Pool] = &poolState{epoch: epoch, loss: within(p.Loss, maxLoss)}
 		}
 	}
-	if al.counted {
-		return
-	}
 	for i := range h.Flows {
-		al.resumeFlow(now, h.Epoch, &h.Flows[i])
+		if f := &h.Flows[i]; !al.goesOn(f.Pool) {
+			al.resumeFlow(now, cmp.Or(f.Epoch, h.Epoch), f)
+		}
 	}
+}
+
+// goesOn reports whether the demand of a pool has been counted here.
+func (al *Allocator) goesOn(pool string) bool { return al.counted && !al.collecting[pool] }
+
+// Collect begins with pools that another coordinator led: what agents hold of them is taken by
+// Resume, and reports are heard, but nothing of these pools is shared before Collected. What was
+// known of them is forgotten.
+func (al *Allocator) Collect(pools []string) {
+	al.collecting = make(map[string]bool, len(pools))
+	for _, name := range pools {
+		al.collecting[name] = true
+		delete(al.pools, name)
+		if u := al.upstreams[name]; u != nil {
+			u.epoch, u.stepped = 0, false
+			u.law.Start(u.began)
+		}
+	}
+	al.order = slices.DeleteFunc(al.order, func(f *flow) bool {
+		if f.gone = al.collecting[f.key.Pool]; f.gone {
+			delete(al.flows, f.key)
+		}
+		return f.gone
+	})
+	for _, a := range al.agents {
+		a.order = slices.DeleteFunc(a.order, func(e *entry) bool {
+			gone := al.collecting[e.key.Pool]
+			if gone {
+				delete(a.flows, e.key)
+			}
+			return gone
+		})
+	}
+}
+
+// Collected shares all pools from the next round on. It reports whether some were not.
+func (al *Allocator) Collected() bool {
+	some := len(al.collecting) > 0
+	al.collecting = nil
+	return some
 }
 
 func (al *Allocator) resumeFlow(now time.Time, epoch int64, h *HeldFlow) {

@@ -65,11 +65,11 @@ const shortestSpan, longestSpan = .05, 2
 
 // stepUpstreams steps the estimates with what was reported over span.
 func (al *Allocator) stepUpstreams(span time.Duration) {
-	for _, u := range al.upstreams {
+	for name, u := range al.upstreams {
 		a := u.answers
 		u.answers = capacity.Answers{}
 		u.inFlight = a.InFlight
-		if span == 0 {
+		if span == 0 || al.collecting[name] {
 			continue
 		}
 		h := math.Min(math.Max(span.Seconds(), shortestSpan), longestSpan)

@@ -44,6 +44,7 @@ type Publisher struct {
 	whole    uint64 // receivers that were last served before this round are sent everything
 	outcome  *allocation.Outcome
 	selected bool // agents are sent the leases of the flows that they use
+	silent   bool // another coordinator tells the members
 	renewed  bool // the last round changed nothing: what flows are used counts no more
 	pools    []pool
 	members  membership
@@ -80,6 +81,9 @@ func (p *Publisher) Begin(epoch int64) {
 	p.epoch, p.seq = epoch, 0
 	p.Withdraw()
 }
+
+// Silent says whether another coordinator tells agents the members.
+func (p *Publisher) Silent(is bool) { p.silent = is }
 
 // Withdraw takes back what was published last: agents are told nothing until the next round.
 func (p *Publisher) Withdraw() { p.outcome, p.common = nil, nil }

@@ -72,7 +72,7 @@ func (m Message) Leases() *controlv1.Leases {
 	return &controlv1.Leases{
 		Epoch: c.Epoch, Seq: c.Seq, Revision: c.Revision, SoftExpiry: c.SoftExpiry, Base: c.Base, Pools: c.Pools,
 		Members: c.Members, MembersVersion: c.MembersVersion, MembersBase: c.MembersBase,
-		MembersRemoved: c.MembersRemoved, ReportChanges: c.ReportChanges,
+		MembersRemoved: c.MembersRemoved, ReportChanges: c.ReportChanges, WithoutMembers: c.WithoutMembers,
 		Leases: m.Own.GetLeases(), Removed: m.Own.GetRemoved(), Total: m.Own.GetTotal(),
 	}
 }
@@ -106,7 +106,7 @@ func (p *Publisher) Next(now time.Duration, r *Receiver, used func(yield func(*a
 		p.stats.Whole++
 	}
 	r.epoch, r.seq, r.round, r.at = p.epoch, p.seq, p.round, now
-	if r.changes {
+	if r.changes && !p.silent {
 		r.members = p.members.version
 	}
 	if !news {
@@ -186,9 +186,11 @@ func (p *Publisher) commonFor(r *Receiver, whole bool) *Common {
 			m.Pools = append(m.Pools, q.lease)
 		}
 	}
-	if r.changes {
+	switch m.WithoutMembers = p.silent; {
+	case p.silent:
+	case r.changes:
 		p.addMembers(m, key.members)
-	} else {
+	default:
 		m.Members = replicas(p.members.list)
 	}
 	c := &Common{Leases: m}

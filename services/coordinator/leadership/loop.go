@@ -12,6 +12,10 @@
 // the other half. A leader that has lost etcd is frozen: it renews the last shares
 // and computes no new ones.
 //
+// Where coordinators share the pools, each leads its part of the configuration (Loop.Part). A change
+// of the parts begins an epoch. Pools that a coordinator keeps go on at once. Of pools that it gains
+// agents tell what they hold of the last leader's leases, and it collects reports for Settle.
+//
 // # Invariants
 //
 //   - Sequence numbers rise within an epoch. All leases of an epoch come from one
@@ -25,6 +29,7 @@ package leadership
 
 import (
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,6 +65,7 @@ type Loop struct {
 	frozen    bool      // shares are renewed and not computed
 	began     time.Time // zero when this process was the last leader too
 	collects  time.Time // since when reports of agents of an earlier epoch are collected
+	divided   time.Time // since when reports of pools that another coordinator led are; zero: none
 	outcome   *allocation.Outcome
 	renewed   time.Time // when shares were last computed
 }
@@ -80,7 +86,14 @@ func New(o Options) *Loop {
 func (l *Loop) Begin(now time.Time, epoch int64, goOn bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.epoch, l.frozen, l.began = epoch, false, time.Time{}
+	if again := goOn && epoch == l.epoch && l.allocator != nil; again { // its session ended, and nobody took over
+		l.frozen = false
+		if l.config != nil {
+			l.allocator.Configure(l.config)
+		}
+		return
+	}
+	l.epoch, l.frozen, l.began, l.divided = epoch, false, time.Time{}, time.Time{}
 	l.publisher.Begin(epoch)
 	if l.zero.IsZero() {
 		l.zero = now
@@ -91,6 +104,32 @@ func (l *Loop) Begin(now time.Time, epoch int64, goOn bool) {
 	}
 	if l.config != nil {
 		l.allocator.Configure(l.config)
+	}
+}
+
+// Part says which part of the configuration this coordinator leads, after Begin: c has the pools that
+// it leads, nil: none is known. Those that are gained were led by another one, which agents have
+// obeyed: nothing is told of them until Settle has passed. silent: another coordinator tells the members.
+func (l *Loop) Part(now time.Time, c *allocation.Config, gained []string, silent bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.publisher.Silent(silent)
+	if c == nil {
+		return
+	}
+	l.config = c
+	if l.allocator == nil {
+		return
+	}
+	l.allocator.Configure(c)
+	l.allocator.Collected()
+	switch {
+	case len(gained) == 0:
+	case l.outcome == nil: // it has told nothing yet: all is collected
+		l.began = now
+	default:
+		l.allocator.Collect(gained)
+		l.divided = now
 	}
 }
 
@@ -134,13 +173,23 @@ func (l *Loop) Hello(now time.Time, h *controlv1.Hello) *delivery.Receiver {
 		return receiver
 	}
 	l.allocator.Connect(now, h.GetAgent(), replicas(h.GetReplicas()))
-	l.allocator.Resume(now, h.GetAgent(), held(h))
-	older := h.GetEpoch() > 0 && h.GetEpoch() < l.epoch
-	if older && l.collects.IsZero() && now.Sub(l.began) < lateAgents*l.o.Settle {
+	l.allocator.Resume(now, h.GetAgent(), held(h.GetEpoch(), h.GetPools(), h.GetLeases()))
+	if l.obeyedAnother(h) && l.collects.IsZero() && now.Sub(l.began) < lateAgents*l.o.Settle {
 		l.collects = now
 		l.publisher.Withdraw()
 	}
 	return receiver
+}
+
+// obeyedAnother reports whether an agent has obeyed an earlier leader, or one that led a pool before
+// this one.
+func (l *Loop) obeyedAnother(h *controlv1.Hello) bool {
+	if h.GetEpoch() > 0 && h.GetEpoch() < l.epoch {
+		return true
+	}
+	return l.config != nil && slices.ContainsFunc(h.GetPools(), func(p *controlv1.PoolLease) bool {
+		return p.GetEpoch() > 0 && p.GetEpoch() < l.epoch && l.config.Has(p.GetPool())
+	})
 }
 
 // lateAgents times Settle after the beginning of a leadership, an agent of an earlier
@@ -164,7 +213,13 @@ func (l *Loop) Report(now time.Time, agent string, r *controlv1.Report) (news bo
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.allocator != nil && l.allocator.Observe(now, agent, report)
+	if l.allocator == nil {
+		return false
+	}
+	if len(r.GetPools()) > 0 {
+		l.allocator.Resume(now, agent, held(0, r.GetPools(), r.GetLeases()))
+	}
+	return l.allocator.Observe(now, agent, report)
 }
 
 // Left notes that an agent has ended its stream in order: it stops, and none of its gateways
@@ -185,16 +240,17 @@ func (l *Loop) Nack(agent string, revision int64, reason string) {
 }
 
 // held is what an agent knows of an earlier leader's leases.
-func held(h *controlv1.Hello) *allocation.Held {
-	out := &allocation.Held{Epoch: h.GetEpoch()}
-	for _, p := range h.GetPools() {
+func held(epoch int64, pools []*controlv1.PoolLease, leases []*controlv1.Lease) *allocation.Held {
+	out, epochs := &allocation.Held{Epoch: epoch}, make(map[string]int64, len(pools))
+	for _, p := range pools {
+		epochs[p.GetPool()] = p.GetEpoch()
 		out.Pools = append(out.Pools, allocation.HeldPool{Pool: p.GetPool(), Estimate: p.GetCapacity(),
-			Loss: float64(p.GetLoss())})
+			Loss: float64(p.GetLoss()), Epoch: p.GetEpoch()})
 	}
-	for _, f := range h.GetLeases() {
+	for _, f := range leases {
 		key := allocation.Flow{Tenant: f.GetTenant(), Pool: f.GetPool()}
-		out.Flows = append(out.Flows, allocation.HeldFlow{Flow: key,
-			Share: f.GetShare(), Demand: float64(f.GetDemand())})
+		out.Flows = append(out.Flows, allocation.HeldFlow{Flow: key, Share: f.GetShare(),
+			Demand: float64(f.GetDemand()), Epoch: epochs[f.GetPool()]})
 	}
 	return out
 }
@@ -217,6 +273,10 @@ func (l *Loop) Step(now time.Time) bool {
 	}
 	if !l.frozen && now.Sub(l.collects) < l.o.Settle {
 		return false // not all agents have reported yet: demands are counted when they have
+	}
+	if !l.divided.IsZero() && now.Sub(l.divided) >= l.o.Settle {
+		l.allocator.Collected()
+		l.divided = time.Time{}
 	}
 	outcome := l.allocator.Step(now)
 	if l.frozen { // the step keeps demand current for a leadership that goes on from here
