@@ -32,23 +32,17 @@ func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 // present is a moment in which the pool api is full.
 type present struct{}
 
-func (present) PoolStatus(name string) *quotav1.PoolStatus {
-	if name != "pools/api" {
-		return nil
+func (present) States(context.Context, []string, []string) quota.States {
+	return quota.States{
+		Pools: map[string]*quotav1.PoolStatus{"pools/api": {Demand: 410.25, Admitted: 299.9, Price: 0.3333,
+			FairRate: 62.5, Epoch: 3}},
+		Quotas: map[string]*quotav1.QuotaStatus{"tenants/acme/quotas/api": {Demand: 320, Share: 187.5,
+			Admitted: 187.2, BoundBy: quotav1.Bound_POOL, Price: 0.3333, Stale: true}},
 	}
-	return &quotav1.PoolStatus{Demand: 410.25, Admitted: 299.9, Price: 0.3333, FairRate: 62.5, Epoch: 3}
-}
-
-func (present) QuotaStatus(name string) *quotav1.QuotaStatus {
-	if name != "tenants/acme/quotas/api" {
-		return nil
-	}
-	return &quotav1.QuotaStatus{Demand: 320, Share: 187.5, Admitted: 187.2, BoundBy: quotav1.Bound_POOL, Price: 0.3333,
-		Stale: true}
 }
 
 // Rehearse knows that acme loses in a smaller pool.
-func (present) Rehearse(resources []*quotav1.Resource, _ []string) (*quota.Rehearsal, error) {
+func (present) Rehearse(_ context.Context, resources []*quotav1.Resource, _ []string) (*quota.Rehearsal, error) {
 	r := &quota.Rehearsal{}
 	for _, e := range resources {
 		if p := e.GetPool(); p.GetName() == "pools/api" {
@@ -79,7 +73,7 @@ func (present) Decisions(_ context.Context, id string) (*quotav1.FindDecisionsRe
 	return out, nil
 }
 
-func (present) Findings() []*quotav1.Finding {
+func (present) Findings(context.Context) []*quotav1.Finding {
 	return []*quotav1.Finding{{Category: "etcd", State: quotav1.Finding_OK, Message: "the session lives"},
 		{Category: "security", State: quotav1.Finding_WARNING, Message: "callers show no certificate",
 			Advice: "give --tls-ca"}}

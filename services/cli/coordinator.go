@@ -26,6 +26,10 @@ Run two or three of them on one etcd. One leads; the others are ready to take
 over within --session-ttl and tell agents where the leader is. No request waits
 for a coordinator: with all of them gone gateways hold the shares they have.
 
+With --share-pools all of them lead: each pool is led by one of those that live, and every
+agent has a stream to each. A question about a pool may go to any of them. While an agent or
+a coordinator of a release that knows one leader only is there, one coordinator leads all.
+
 Ports are loopback unless --tls-cert, --tls-key and --tls-ca are given or --insecure is
 said. With --tls-ca callers show certificates, and what they may do depends on them:
 those of agents may only be agents, under their own names; the identities of
@@ -85,6 +89,9 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 	f.StringVar(&c.Advertise, "advertise", "",
 		"host:port at which agents reach --listen-agents or --listen (default: its address)")
 	f.StringVar(&c.Name, "name", "", "unique name of this coordinator (default: the host's name)")
+	f.BoolVar(&c.SharePools, "share-pools", false,
+		"lead the pools together with the other coordinators that say so, each a part of them, and be reached by them "+
+			"at --advertise (default: one coordinator leads all)")
 	f.DurationVar(&c.Round, "round", 250*time.Millisecond,
 		"least time between rounds, 50ms to 2s: shorter follows demand sooner, at more messages")
 	f.DurationVar(&c.GossipPeriod, "gossip-period", exchange.DefaultPeriod,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,10 +19,18 @@ const none = "-"
 // tableOf lays resources of one kind out; all must be of the kind.
 func tableOf(kind resource.Kind, ms []resource.Message) *table {
 	t := &table{columns: columnsOf[kind]}
+	shared := kind == resource.Pool && severalLead(ms)
+	if shared {
+		t.columns = append(slices.Clone(t.columns), column{"LEADER", false})
+	}
 	for _, m := range ms {
 		switch m := m.(type) {
 		case *quotav1.Pool:
-			t.add(poolRow(m)...)
+			row := poolRow(m)
+			if shared {
+				row = append(row, cmp.Or(m.GetStatus().GetLeader(), none))
+			}
+			t.add(row...)
 		case *quotav1.Tenant:
 			t.add(m.Name, number(m.Weight), cmp.Or(m.DisplayName, none))
 		case *quotav1.Quota:
@@ -41,6 +50,19 @@ var columnsOf = map[resource.Kind][]column{
 		{"DEMAND", true}, {"SHARE", true}, {"ADMITTED", true}, {"BOUND BY", false}},
 	resource.Limit: {{"LIMIT", false}, {"RATE", true}, {"BURST", true}, {"KEY", false}, {"POOLS", false},
 		{"OVERRIDES", true}, {"QUEUE", false}, {"MODE", false}},
+}
+
+// severalLead reports whether pools have several leaders.
+func severalLead(pools []resource.Message) bool {
+	first := ""
+	for _, m := range pools {
+		leader := m.(*quotav1.Pool).GetStatus().GetLeader()
+		if first != "" && leader != "" && leader != first {
+			return true
+		}
+		first = cmp.Or(first, leader)
+	}
+	return false
 }
 
 func poolRow(p *quotav1.Pool) []string {

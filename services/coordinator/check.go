@@ -2,9 +2,11 @@ package coordinator
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/coordinator/config"
@@ -27,10 +29,14 @@ type facts struct {
 	agents   int
 	fleet    fleet.Summary
 	view     leadership.View
+	shared   []string                  // which coordinator leads how many pools
+	alone    error                     // why the pools are not shared though they should be
+	pools    *controlv1.FindingsAnswer // all that are known of
+	silent   error                     // of those that share the pools, one does not answer
 }
 
 // Findings judges this coordinator and, if it leads, the gateways and pools.
-func (l *live) Findings() []*quotav1.Finding {
+func (l *live) Findings(ctx context.Context) []*quotav1.Finding {
 	o := l.coordinator
 	f := facts{etcd: o.elector.Etcd(), files: o.config.Security.Trouble(), anyAgent: o.config.Security.CA == "",
 		unknown: o.guard == nil,
@@ -45,7 +51,66 @@ func (l *live) Findings() []*quotav1.Finding {
 	f.expires = cmp.Or(o.config.Security.Soon(), o.config.EtcdSecurity.Soon())
 	f.config, f.known, _ = o.configuration.Allocation()
 	f.election, _ = o.elector.State()
+	f.alone = o.notShared()
+	if f.election.Role != election.Following {
+		l.askPools(ctx, &f)
+	}
 	return f.findings()
+}
+
+// askPools finds out about all pools, those of others that share them too.
+func (l *live) askPools(ctx context.Context, f *facts) {
+	f.pools = l.ownPools()
+	s := f.election.Sharing
+	if s == nil {
+		return
+	}
+	led := map[string]int32{l.coordinator.config.Name: f.pools.GetPools()}
+	f.silent = l.coordinator.peers.each(ctx, s, &controlv1.AskRequest{
+		Question: &controlv1.AskRequest_Findings{Findings: &controlv1.FindingsQuestion{}},
+	}, func(one *election.Sharer, a *controlv1.AskResponse) {
+		there := a.GetFindings()
+		f.pools.Findings = append(f.pools.Findings, there.GetFindings()...)
+		f.pools.Pools, f.pools.Full = f.pools.GetPools()+there.GetPools(), f.pools.GetFull()+there.GetFull()
+		f.pools.Settling = f.pools.GetSettling() && there.GetSettling()
+		led[one.Name] += there.GetPools()
+	})
+	for i := range s.Sharers {
+		name := s.Sharers[i].Name
+		if n, known := led[name]; known {
+			f.shared = append(f.shared, fmt.Sprintf("%s leads %d", name, n))
+		}
+	}
+}
+
+// ownPools is what is right and wrong with the pools that are led here.
+func (l *live) ownPools() *controlv1.FindingsAnswer {
+	v := l.view()
+	return poolFindings(&v)
+}
+
+func poolFindings(v *leadership.View) *controlv1.FindingsAnswer {
+	out := &controlv1.FindingsAnswer{}
+	if v.Outcome == nil {
+		out.Settling = true
+		return out
+	}
+	var beyond []string
+	out.Pools = int32(len(v.Outcome.Pools))
+	for _, p := range v.Outcome.Pools {
+		if p.FairRate > 0 {
+			out.Full++
+		}
+		if p.Infeasible || p.GuaranteeScale < 1 {
+			beyond = append(beyond, p.Pool)
+		}
+	}
+	if len(beyond) > 0 {
+		out.Findings = append(out.Findings, doubtful("pools",
+			"lower guarantees or raise capacities: titrate get quotas", "guarantees exceed the capacity of %s",
+			strings.Join(beyond[:min(len(beyond), 5)], ", ")))
+	}
+	return out
 }
 
 // findings has at least one finding of each category, in the order in which one would look.
@@ -120,6 +185,15 @@ func (f *facts) ofSecurity() *quotav1.Finding {
 func (f *facts) ofLeader() *quotav1.Finding {
 	const name = "leader"
 	switch {
+	case f.alone != nil:
+		return doubtful(name, "give it a release that shares, and all coordinators --share-pools: titrate coordinator "+
+			"--help", "%v", f.alone)
+	case f.silent != nil:
+		return failed(name, "look at that coordinator; if it has ended, the others lead its pools within "+
+			"--session-ttl and --settle", "%v", f.silent)
+	case f.election.Role == election.Leading && f.election.Sharing != nil:
+		return fine(name, "%d coordinators share the pools, epoch %d: %s", len(f.election.Sharing.Sharers),
+			f.election.Epoch, strings.Join(f.shared, ", "))
 	case f.election.Role == election.Leading:
 		return fine(name, "this coordinator leads, epoch %d", f.election.Epoch)
 	case f.election.Role == election.Orphaned:
@@ -163,27 +237,13 @@ func (f *facts) ofGateways() (out []*quotav1.Finding) {
 	return out
 }
 
-func (f *facts) ofPools() (out []*quotav1.Finding) {
+func (f *facts) ofPools() []*quotav1.Finding {
 	const name = "pools"
-	if f.view.Outcome == nil {
+	switch {
+	case f.pools.GetSettling():
 		return []*quotav1.Finding{fine(name, "no shares yet: no agent has reported")}
+	case len(f.pools.GetFindings()) > 0:
+		return f.pools.GetFindings()
 	}
-	full := 0
-	var beyond []string
-	for _, p := range f.view.Outcome.Pools {
-		if p.FairRate > 0 {
-			full++
-		}
-		if p.Infeasible || p.GuaranteeScale < 1 {
-			beyond = append(beyond, p.Pool)
-		}
-	}
-	if len(beyond) > 0 {
-		out = append(out, doubtful(name, "lower guarantees or raise capacities: titrate get quotas",
-			"guarantees exceed the capacity of %s", strings.Join(beyond[:min(len(beyond), 5)], ", ")))
-	}
-	if len(out) == 0 {
-		out = append(out, fine(name, "%d pools, %d of them full", len(f.view.Outcome.Pools), full))
-	}
-	return out
+	return []*quotav1.Finding{fine(name, "%d pools, %d of them full", f.pools.GetPools(), f.pools.GetFull())}
 }

@@ -41,6 +41,9 @@ func TestFindings(t *testing.T) {
 		{"orphaned", func(f *facts) { f.election.Role = election.Orphaned }, "leader", bad},
 		{"no leader", func(f *facts) { f.election = election.State{} }, "leader", bad},
 		{"another leads", func(f *facts) { f.election = election.State{Leader: "there:1"} }, "", ok},
+		{"shared", func(f *facts) { f.election.Sharing = &election.Sharing{} }, "", ok},
+		{"not shared", func(f *facts) { f.alone = errors.New("an older agent") }, "leader", warning},
+		{"one of the sharers is silent", func(f *facts) { f.silent = errors.New("no answer") }, "leader", bad},
 		{"no agents", func(f *facts) { f.agents = 0 }, "gateways", warning},
 		{"no gateways", func(f *facts) { f.view.Members = 0 }, "gateways", warning},
 		{"stale", func(f *facts) { f.view.Stale = true }, "gateways", bad},
@@ -51,6 +54,7 @@ func TestFindings(t *testing.T) {
 	} {
 		f := healthy()
 		c.spoil(f)
+		f.pools = poolFindings(&f.view)
 		for _, got := range f.findings() {
 			want := ok
 			if got.GetCategory() == c.category {

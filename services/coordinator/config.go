@@ -67,6 +67,10 @@ type Config struct {
 	// SessionTTL is how long a dead leader keeps the lead. Default 5 s.
 	SessionTTL time.Duration
 
+	// SharePools makes coordinators that say so lead the pools together, each a part of them. Without
+	// it one leads all. They reach each other at Advertise.
+	SharePools bool
+
 	// Round is the least time between rounds. Default 250 ms, range 50 ms to 2 s.
 	// Shorter follows demand sooner and costs more messages.
 	Round time.Duration
@@ -120,6 +124,8 @@ type Coordinator struct {
 	fleet         fleet.Fleet
 	streams       *stream.Server
 	loop          *leadership.Loop
+	part          part // that this coordinator leads; of the goroutine that leads
+	peers         *peers
 	metrics       *telemetry.Metrics
 	traces        changeTraces
 	logs          *telemetry.Logs // nil: none are sent
@@ -313,6 +319,7 @@ func (o *Coordinator) connect(context.Context) error {
 		Retain(store.Retention{Revisions: c.HistoryKeep, Bytes: c.HistoryBytes})
 	o.elector = election.New(election.Config{
 		Client: o.client, Prefix: c.Prefix + "/election", Address: c.Advertise, TTL: c.SessionTTL, Log: o.log,
+		Share: c.SharePools, Name: c.Name,
 	})
 	return nil
 }
@@ -343,6 +350,9 @@ func (o *Coordinator) release() {
 	}
 	if o.client != nil {
 		o.client.Close()
+	}
+	if o.peers != nil {
+		o.peers.close()
 	}
 	if o.metrics != nil {
 		closing, cancel := context.WithTimeout(context.Background(), time.Second)

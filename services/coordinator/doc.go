@@ -10,8 +10,8 @@
 //
 // [Config.Complete] checks the settings and opens the ports; [Coordinator.Run]
 // serves until its context ends. Any number of coordinators run on one etcd: one
-// leads (package election), the others keep the configuration at hand, serve the
-// admin API, and tell agents who leads.
+// leads (package election), or they share the pools, see below. Those that do not lead keep
+// the configuration at hand, serve the admin API, and tell agents who leads.
 //
 // # Leadership
 //
@@ -22,6 +22,15 @@
 // agents keep the leases that they have. When the session with etcd is lost, the last
 // leases are renewed unchanged. When another coordinator leads, all streams end with
 // its address.
+//
+// # Sharing
+//
+// With Config.SharePools coordinators lead together, each the pools that rendezvous hashing gives it
+// (package election says who shares). All have one epoch. The allocator gets the part of the
+// configuration that is led here; a change of who shares begins an epoch, in which pools that stay here
+// go on, and pools that come are collected first. A coordinator that was not among the sharers for an
+// epoch begins anew. Each has a stream to every agent. What it is asked about other pools it asks their
+// leaders (peers.go).
 //
 // # Rounds
 //

@@ -2,22 +2,51 @@ package coordinator
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 	"time"
 
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/coordinator/config"
 	"github.com/titrate/titrate/services/coordinator/delivery"
+	"github.com/titrate/titrate/services/coordinator/election"
 	"github.com/titrate/titrate/services/quota"
 	"github.com/titrate/titrate/services/store"
 )
 
-// Rehearse says what a change would do to the shares, for the demand of now.
-func (l *live) Rehearse(resources []*quotav1.Resource, deleted []string) (*quota.Rehearsal, error) {
+// Rehearse says what a change would do to the shares, for the demand of now. Coordinators that share
+// the pools rehearse their own each.
+func (l *live) Rehearse(ctx context.Context, resources []*quotav1.Resource, deleted []string) (*quota.Rehearsal,
+	error) {
+	out, err := l.ownRehearse(resources, deleted)
+	s := l.sharing()
+	if err != nil || s == nil {
+		return out, err
+	}
+	question := &controlv1.AskRequest{Question: &controlv1.AskRequest_Rehearse{
+		Rehearse: &controlv1.RehearseQuestion{Resources: resources, Deleted: deleted}}}
+	err = l.coordinator.peers.each(ctx, s, question, func(_ *election.Sharer, a *controlv1.AskResponse) {
+		out.Pools = append(out.Pools, a.GetRehearse().GetPools()...)
+		out.Flows = append(out.Flows, a.GetRehearse().GetFlows()...)
+	})
+	slices.SortFunc(out.Pools, func(a, b *quotav1.PoolEffect) int { return cmp.Compare(a.GetPool(), b.GetPool()) })
+	slices.SortFunc(out.Flows, func(a, b *quotav1.FlowEffect) int {
+		return cmp.Or(cmp.Compare(a.GetPool(), b.GetPool()), cmp.Compare(a.GetTenant(), b.GetTenant()))
+	})
+	return out, err
+}
+
+// ownRehearse rehearses the pools that are led here.
+func (l *live) ownRehearse(resources []*quotav1.Resource, deleted []string) (*quota.Rehearsal, error) {
 	now, _, _ := l.coordinator.configuration.Allocation()
 	next := config.With(now, store.Batch{Revision: now.Revision, Resources: resources, Deleted: deleted})
+	if s := l.sharing(); s != nil {
+		led := func(pool string) bool { return s.IsSelf(s.Leader(pool)) }
+		now, next = now.Part(led), next.Part(led)
+	}
 	before, after := l.coordinator.loop.Rehearse(time.Now(), now, next)
 	if before == nil {
 		return nil, cmp.Or(l.leads(), errSettling)

@@ -30,32 +30,87 @@ type live struct{ coordinator *Coordinator }
 
 func (l *live) view() leadership.View { return l.coordinator.loop.View(time.Now()) }
 
-// PoolStatus is the state of pools/x, nil when this coordinator does not know it.
-func (l *live) PoolStatus(name string) *quotav1.PoolStatus {
-	v := l.view()
-	p := v.Pool(strings.TrimPrefix(name, "pools/"))
-	if p == nil {
-		return nil
+// states are those of pools and quotas.
+type states = quota.States
+
+// sharing says who leads which pools, nil if one coordinator leads all.
+func (l *live) sharing() *election.Sharing {
+	state, _ := l.coordinator.elector.State()
+	return state.Sharing
+}
+
+// States are the states of pools/x and tenants/x/quotas/y that are known here, or to the coordinator
+// that leads the pool.
+func (l *live) States(ctx context.Context, pools, quotas []string) states {
+	s := l.sharing()
+	if s == nil {
+		return l.ownStates(pools, quotas)
 	}
+	asked := map[*election.Sharer]*controlv1.StateQuestion{}
+	to := func(pool string) *controlv1.StateQuestion {
+		one := s.Leader(pool)
+		if asked[one] == nil {
+			asked[one] = &controlv1.StateQuestion{}
+		}
+		return asked[one]
+	}
+	for _, name := range pools {
+		q := to(strings.TrimPrefix(name, "pools/"))
+		q.Pools = append(q.Pools, name)
+	}
+	for _, name := range quotas {
+		if ref, err := resource.Parse(name); err == nil {
+			q := to(ref.ID)
+			q.Quotas = append(q.Quotas, name)
+		}
+	}
+	out := newStates()
+	for one, q := range asked {
+		if s.IsSelf(one) {
+			addStates(out, stateAnswer(q, l.ownStates(q.GetPools(), q.GetQuotas())))
+			continue
+		}
+		answer, err := l.coordinator.peers.ask(ctx, s, one, stateTimeout, &controlv1.AskRequest{
+			Question: &controlv1.AskRequest_State{State: q}})
+		if err != nil { // it is not known then
+			l.coordinator.log.Debug("states are not known", "error", err)
+			continue
+		}
+		addStates(out, answer.GetState())
+	}
+	return out
+}
+
+// ownStates are the states of pools that are led here.
+func (l *live) ownStates(pools, quotas []string) states {
+	out, v := newStates(), l.view()
+	for _, name := range pools {
+		if p := v.Pool(strings.TrimPrefix(name, "pools/")); p != nil {
+			out.Pools[name] = l.poolStatus(&v, p)
+		}
+	}
+	for _, name := range quotas {
+		ref, err := resource.Parse(name)
+		if err != nil {
+			continue
+		}
+		if p := v.Pool(ref.ID); p != nil {
+			out.Quotas[name] = l.quotaStatus(&v, p, allocation.Flow{Tenant: ref.Tenant, Pool: ref.ID})
+		}
+	}
+	return out
+}
+
+func (l *live) poolStatus(v *leadership.View, p *allocation.PoolShare) *quotav1.PoolStatus {
 	return &quotav1.PoolStatus{
 		Demand: p.Demand, Admitted: p.Admitted, Price: p.Price, FairRate: p.FairRate,
 		InfeasibleGuarantees: p.Infeasible || p.GuaranteeScale < 1, Epoch: v.Epoch,
-		Capacity: p.Capacity, InFlight: p.InFlight,
+		Capacity: p.Capacity, InFlight: p.InFlight, Leader: l.coordinator.config.Name,
 	}
 }
 
-// QuotaStatus is the state of tenants/x/quotas/y, nil when it is not known here.
-func (l *live) QuotaStatus(name string) *quotav1.QuotaStatus {
-	ref, err := resource.Parse(name)
-	if err != nil {
-		return nil
-	}
-	v := l.view()
-	p := v.Pool(ref.ID)
-	if p == nil {
-		return nil
-	}
-	f := l.flow(&v, p, allocation.Flow{Tenant: ref.Tenant, Pool: ref.ID})
+func (l *live) quotaStatus(v *leadership.View, p *allocation.PoolShare, key allocation.Flow) *quotav1.QuotaStatus {
+	f := l.flow(v, p, key)
 	return &quotav1.QuotaStatus{
 		Demand: f.Demand, Share: f.Share, Admitted: f.Admitted,
 		BoundBy: delivery.Bounds[f.Bound], Price: p.Price, Stale: v.Stale,
@@ -64,8 +119,35 @@ func (l *live) QuotaStatus(name string) *quotav1.QuotaStatus {
 
 // Explain says why a tenant has its share of a pool, or of every pool that it uses
 // or has a quota for. A coordinator that does not lead answers with the leader's
-// address.
-func (l *live) Explain(_ context.Context, tenant, pool string) ([]*quotav1.Explanation, error) {
+// address; those that share the pools ask each other.
+func (l *live) Explain(ctx context.Context, tenant, pool string) ([]*quotav1.Explanation, error) {
+	s := l.sharing()
+	if s == nil {
+		return l.ownExplain(tenant, pool)
+	}
+	question := &controlv1.AskRequest{Question: &controlv1.AskRequest_Explain{
+		Explain: &controlv1.ExplainQuestion{Tenant: tenant, Pool: pool}}}
+	if pool != "" {
+		one := s.Leader(strings.TrimPrefix(pool, "pools/"))
+		if s.IsSelf(one) {
+			return l.ownExplain(tenant, pool)
+		}
+		answer, err := l.coordinator.peers.ask(ctx, s, one, peerTimeout, question)
+		return answer.GetExplain().GetExplanations(), err
+	}
+	out, err := l.ownExplain(tenant, pool)
+	if err != nil {
+		return nil, err
+	}
+	err = l.coordinator.peers.each(ctx, s, question, func(_ *election.Sharer, a *controlv1.AskResponse) {
+		out = append(out, a.GetExplain().GetExplanations()...)
+	})
+	slices.SortFunc(out, func(a, b *quotav1.Explanation) int { return cmp.Compare(a.GetPool(), b.GetPool()) })
+	return out, err
+}
+
+// ownExplain explains shares of pools that are led here.
+func (l *live) ownExplain(tenant, pool string) ([]*quotav1.Explanation, error) {
 	if err := l.leads(); err != nil {
 		return nil, err
 	}
@@ -77,6 +159,9 @@ func (l *live) Explain(_ context.Context, tenant, pool string) ([]*quotav1.Expla
 	config, _, _ := l.coordinator.configuration.Allocation()
 	if _, known := config.Tenants[tenant]; !known && tenant != allocation.Unknown {
 		return nil, nil
+	}
+	if pool != "" && v.Pool(pool) == nil && l.sharing() != nil && config.Has(pool) {
+		return nil, errSettling // it was led elsewhere until now
 	}
 	var out []*quotav1.Explanation
 	for i := range v.Outcome.Pools {

@@ -35,7 +35,7 @@ func TestInfeasibleGuarantees(t *testing.T) {
 		loop.Begin(now, 1, false)
 		loop.Hello(now, &controlv1.Hello{Agent: "gw"})
 		loop.Step(now)
-		status := (&live{&Coordinator{loop: loop}}).PoolStatus("pools/api")
+		status := (&live{&Coordinator{loop: loop}}).ownStates([]string{"pools/api"}, nil).Pools["pools/api"]
 		if got := status.GetInfeasibleGuarantees(); got != want {
 			t.Errorf("50 and %v guaranteed of 100: infeasible %v, want %v", guaranteed, got, want)
 		}

@@ -34,6 +34,7 @@ type instruments struct {
 	nacks    metric.Int64Counter
 	requests metric.Int64Counter
 
+	pools, sharers                                                  metric.Int64ObservableGauge
 	streams, members, epoch, leader, revision                       metric.Int64ObservableGauge
 	leftOut, refusing                                               metric.Int64ObservableGauge
 	accessStale                                                     metric.Int64ObservableGauge
@@ -83,7 +84,10 @@ func (m *instruments) defineOwn() {
 	m.streams = m.count("titrate_control_streams", "Agents connected.")
 	m.members = m.count("titrate_members", "Gateways of agents heard lately.")
 	m.epoch = m.count("titrate_epoch", "Epoch of this coordinator's leadership; 0 while another leads.")
-	m.leader = m.count("titrate_leading", "1 while this coordinator leads.")
+	m.leader = m.count("titrate_leading", "1 while this coordinator leads, or leads some of the pools.")
+	m.pools = m.count("titrate_pools_led", "Pools whose shares this coordinator told last.")
+	m.sharers = m.count("titrate_sharers",
+		"Coordinators that share the pools, this one included: 1 while it leads all, 0 while it leads none.")
 	m.revision = m.count("titrate_configuration_revision", "Revision of the configuration that is known.")
 	m.leftOut = m.count("titrate_limits_not_enforced",
 		"Limits and quotas of the configuration that are not enforced, at the agent or gateway with the most.")
@@ -221,6 +225,12 @@ func (m *instruments) observe(_ context.Context, to metric.Observer) error {
 	to.ObserveInt64(m.members, int64(v.Members))
 	to.ObserveInt64(m.epoch, v.Epoch)
 	to.ObserveInt64(m.leader, int64(indicator(state.Role == election.Leading)))
+	to.ObserveInt64(m.sharers, sharers(state))
+	if v.Outcome != nil {
+		to.ObserveInt64(m.pools, int64(len(v.Outcome.Pools)))
+	} else {
+		to.ObserveInt64(m.pools, 0)
+	}
 	to.ObserveInt64(m.revision, config.Revision)
 	trouble := m.o.configuration.Trouble()
 	to.ObserveInt64(m.held, int64(indicator(trouble.Held != "")))
@@ -252,6 +262,17 @@ func (m *instruments) observe(_ context.Context, to metric.Observer) error {
 		to.ObserveFloat64(m.flowGuaranteed, f.GuaranteedCost, in)
 	}
 	return nil
+}
+
+// sharers is how many coordinators lead, as far as this one is among them.
+func sharers(s election.State) int64 {
+	switch {
+	case s.Role != election.Leading:
+		return 0
+	case s.Sharing == nil:
+		return 1
+	}
+	return int64(len(s.Sharing.Sharers))
 }
 
 // access observes the guard, if there is one.

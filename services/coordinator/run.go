@@ -56,6 +56,7 @@ func (o *Coordinator) wire(context.Context) error {
 	if o.guard != nil {
 		o.admin.Alarm("access", o.guard.Trouble)
 	}
+	o.admin.Alarm("sharing", o.notShared)
 	o.admin.Alarm("gateways", func() error { return o.fleet.Summary(o.streams.Agents()).First })
 	return nil
 }
@@ -121,8 +122,13 @@ func (c timedLoop) Nack(agent string, revision int64, reason string) {
 
 // Ahead raises the epoch and the revision above what an agent knows.
 func (c timedLoop) Ahead(h *controlv1.Hello) {
-	c.o.log.Warn("an agent knows more than etcd: etcd was restored from a backup or replaced",
-		"agent", h.GetAgent(), "epoch", h.GetEpoch(), "revision", h.GetRevision())
+	if c.o.config.SharePools && !c.o.configuration.Before(h.GetRevision()) {
+		c.o.log.Info("an agent knows a later epoch: another coordinator that shares the pools has told it first",
+			"agent", h.GetAgent(), "epoch", h.GetEpoch())
+	} else {
+		c.o.log.Warn("an agent knows more than etcd: etcd was restored from a backup or replaced",
+			"agent", h.GetAgent(), "epoch", h.GetEpoch(), "revision", h.GetRevision())
+	}
 	c.o.elector.Heard(h.GetEpoch())
 	if revision := h.GetRevision(); c.o.configuration.Before(revision) && election.Plausible(revision) {
 		go func() { // etcd may be away; the agent comes again
@@ -226,10 +232,13 @@ func (o *Coordinator) lead(ctx context.Context) {
 	for {
 		state, elected := o.elector.State()
 		config, known, configured := o.configuration.Allocation()
-		if known {
-			o.loop.Configure(config)
+		if !known {
+			config = nil
 		}
-		if state != before {
+		o.part.of(config, state.Sharing)
+		if state == before {
+			o.configure()
+		} else {
 			if o.changeRole(ctx, before, state) {
 				before = state
 			}
@@ -252,9 +261,24 @@ func (o *Coordinator) lead(ctx context.Context) {
 	}
 }
 
+// configure puts a change of the configuration in force here.
+func (o *Coordinator) configure() {
+	if o.part.config == nil {
+		return
+	}
+	o.loop.Configure(o.part.config)
+	if o.part.moved() {
+		o.part.lead()
+		o.streams.Share(o.sharing(o.part.sharing))
+	}
+}
+
 // round computes shares, or renews them, and publishes them.
 func (o *Coordinator) round() {
 	started := time.Now()
+	if o.config.SharePools && o.streams.Older() != "" {
+		o.elector.HeardOlder()
+	}
 	if o.loop.Step(started) {
 		o.streams.Announce()
 	}
@@ -299,14 +323,28 @@ func (o *Coordinator) changeRole(ctx context.Context, before, now election.State
 			o.log.Warn("elected, but the seed of key hashes cannot be read yet", "error", err)
 			return false
 		}
-		if err := o.store.Tidy(ctx); err != nil {
+		if now.Sharing != nil && !now.Sharing.Chairs() {
+			// the elected one cleans up
+		} else if err := o.store.Tidy(ctx); err != nil {
 			o.log.Warn("what crashed writers left is not cleaned up yet; the next change will", "error", err)
 		}
-		o.loop.Begin(time.Now(), now.Epoch, before.Role != election.Following)
-		o.streams.Open(now.Epoch, seed)
+		goOn := before.Role != election.Following
+		if goOn && now.Sharing != nil && !now.Sharing.GoesOn(before.Epoch) {
+			// Others have led its pools meanwhile. Agents come anew, with what they hold.
+			goOn = false
+			o.part.forget()
+			o.loop.Stop()
+			o.streams.Shut(status.Error(codes.Unavailable, "this coordinator was away and begins anew"))
+		}
+		o.loop.Begin(time.Now(), now.Epoch, goOn)
+		silent := now.Sharing != nil && !now.Sharing.Chairs()
+		o.loop.Part(time.Now(), o.part.config, o.part.gained(), silent)
+		o.part.lead()
+		o.streams.Open(now.Epoch, seed, o.sharing(now.Sharing))
 	case election.Orphaned:
 		o.loop.Freeze()
 	default:
+		o.part.forget()
 		o.loop.Stop()
 		o.streams.Shut(stream.NotLeader(now.Leader))
 	}

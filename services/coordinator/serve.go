@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/access"
 	"github.com/titrate/titrate/services/quota"
@@ -57,8 +58,17 @@ func (o *Coordinator) serve() error {
 		reflection.Register(o.agents)
 	}
 	o.streams.Register(o.agents)
+	answers := &live{o}
+	if o.config.SharePools {
+		own, err := o.config.Security.ClientCredentials()
+		if err != nil {
+			return err
+		}
+		o.peers = newPeers(answers, own)
+		controlv1.RegisterPeerServiceServer(o.agents, o.peers)
+	}
 	api := func(to grpc.ServiceRegistrar) {
-		quota.New(o.store, &live{o}).Audit(audit, access.Who).Stored(o.traces.stored).Bound(access.Ceilings{}).
+		quota.New(o.store, answers).Audit(audit, access.Who).Stored(o.traces.stored).Bound(access.Ceilings{}).
 			Register(to)
 		quotav1.RegisterAccessServiceServer(to, access.NewServer(o.guard))
 	}

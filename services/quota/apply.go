@@ -36,8 +36,9 @@ func (s *Server) Apply(ctx context.Context, r *quotav1.ApplyRequest) (*quotav1.A
 		return nil, status(err)
 	}
 	response := &quotav1.ApplyResponse{Revision: result.Revision, Warnings: warnings}
+	s.withStatus(ctx, result.Resources[:len(r.GetResources())]...)
 	for i := range r.GetResources() {
-		response.Resources = append(response.Resources, resource.Of(s.withStatus(result.Resources[i])))
+		response.Resources = append(response.Resources, resource.Of(result.Resources[i]))
 		response.Outcomes = append(response.Outcomes, outcomes[result.Outcomes[i]])
 	}
 	for i, d := range r.GetDeletions() {

@@ -44,12 +44,10 @@ import (
 // Live is what the coordinator that leads knows of the present. Names are full:
 // pools/x, tenants/x, tenants/x/quotas/y. Calls come from many goroutines.
 type Live interface {
-	// PoolStatus returns the state of a pool, nil if it is not known here. Its
-	// InfeasibleGuarantees says that the quotas' guarantees exceed the capacity,
-	// which is accepted and shown, not refused.
-	PoolStatus(pool string) *quotav1.PoolStatus
-	// QuotaStatus returns the state of a quota, nil if it is not known here.
-	QuotaStatus(quota string) *quotav1.QuotaStatus
+	// States returns the state of pools and quotas by name, without those that are not known. A
+	// pool's InfeasibleGuarantees says that the quotas' guarantees exceed the capacity, which is
+	// accepted and shown, not refused.
+	States(ctx context.Context, pools, quotas []string) States
 	// Explain says why a tenant has its share of a pool, or of every pool that it
 	// uses when pool is "". Sentence is left empty: the server writes it. An error
 	// says why this coordinator does not know, such as that another one leads.
@@ -63,13 +61,19 @@ type Live interface {
 	Decisions(ctx context.Context, request string) (*quotav1.FindDecisionsResponse, error)
 	// Rehearse says what would happen to shares if the resources were stored and the
 	// names deleted, for the demand of now. An error says why this coordinator does not know.
-	Rehearse(resources []*quotav1.Resource, deleted []string) (*Rehearsal, error)
+	Rehearse(ctx context.Context, resources []*quotav1.Resource, deleted []string) (*Rehearsal, error)
 	// Findings says what is right and wrong with the installation.
-	Findings() []*quotav1.Finding
+	Findings(ctx context.Context) []*quotav1.Finding
 	// Doubts returns why a resource may not do what it says: names that gateways do
 	// not know, gateways that do not enforce it. known is false if it names an identity
 	// or a class and no gateway has reported which ones it knows.
 	Doubts(m resource.Message) (doubts []Doubt, known bool)
+}
+
+// States are the states of pools and quotas by name.
+type States struct {
+	Pools  map[string]*quotav1.PoolStatus
+	Quotas map[string]*quotav1.QuotaStatus
 }
 
 // Doubt is a reason to think that a resource does not do what it says.
@@ -119,20 +123,39 @@ func New(s *store.Store, live Live) *Server { return &Server{store: s, live: liv
 // Register adds the service to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) { quotav1.RegisterQuotaServiceServer(r, s) }
 
-// withStatus adds what is known of the present. It writes into m.
-func (s *Server) withStatus(m resource.Message) resource.Message {
+// withStatus adds what is known of the present. It writes into the resources.
+func (s *Server) withStatus(ctx context.Context, ms ...resource.Message) {
 	if s.live == nil {
-		return m
+		return
 	}
+	var pools, quotas []string
+	for _, m := range ms {
+		switch m := m.(type) {
+		case *quotav1.Pool:
+			pools = append(pools, m.Name)
+		case *quotav1.Quota:
+			quotas = append(quotas, m.Name)
+		}
+	}
+	var states States
+	if len(pools)+len(quotas) > 0 {
+		states = s.live.States(ctx, pools, quotas)
+	}
+	for _, m := range ms {
+		s.addStatus(m, &states)
+	}
+}
+
+func (s *Server) addStatus(m resource.Message, states *States) {
 	switch m := m.(type) {
 	case *quotav1.Pool:
-		m.Status = s.live.PoolStatus(m.Name)
+		m.Status = states.Pools[m.Name]
 	case *quotav1.Tenant:
 		if w := s.warnings(m); w != nil {
 			m.Status = &quotav1.TenantStatus{Warnings: w}
 		}
 	case *quotav1.Quota:
-		m.Status = s.live.QuotaStatus(m.Name)
+		m.Status = states.Quotas[m.Name]
 		if w := s.warnings(m); w != nil {
 			if m.Status == nil {
 				m.Status = &quotav1.QuotaStatus{}
@@ -144,7 +167,6 @@ func (s *Server) withStatus(m resource.Message) resource.Message {
 			m.Status = &quotav1.LimitStatus{Warnings: w}
 		}
 	}
-	return m
 }
 
 // warnings are the doubts about a resource in words, nil if there are none.

@@ -49,13 +49,14 @@ func (p *present) Decisions(context.Context, string) (*quotav1.FindDecisionsResp
 	return proto.CloneOf(p.decisions), p.err
 }
 
-func (p *present) Rehearse([]*quotav1.Resource, []string) (*quota.Rehearsal, error) {
+func (p *present) Rehearse(context.Context, []*quotav1.Resource, []string) (*quota.Rehearsal, error) {
 	return p.rehearsal, p.err
 }
 
-func (p *present) Findings() []*quotav1.Finding                 { return nil }
-func (p *present) PoolStatus(name string) *quotav1.PoolStatus   { return p.pools[name] }
-func (p *present) QuotaStatus(name string) *quotav1.QuotaStatus { return p.quotas[name] }
+func (p *present) Findings(context.Context) []*quotav1.Finding { return nil }
+func (p *present) States(context.Context, []string, []string) quota.States {
+	return quota.States{Pools: p.pools, Quotas: p.quotas}
+}
 func (p *present) Doubts(m resource.Message) ([]quota.Doubt, bool) {
 	return p.doubts[m.GetName()], !p.deaf
 }

@@ -37,7 +37,8 @@ func (s *Server) get(
 	if err != nil {
 		return nil, err
 	}
-	return s.withStatus(m), nil
+	s.withStatus(ctx, m)
+	return m, nil
 }
 
 // named checks a request and that its field holds a name of the kind.
@@ -98,9 +99,7 @@ func (s *Server) list(
 	if next != "" {
 		next = base64.RawURLEncoding.EncodeToString([]byte(scope + next))
 	}
-	for _, m := range page {
-		s.withStatus(m)
-	}
+	s.withStatus(ctx, page...)
 	return page, next, nil
 }
 
@@ -257,7 +256,8 @@ func (s *Server) write(ctx context.Context, action string, c store.Change, valid
 	if err != nil {
 		return nil, err
 	}
-	return s.withStatus(result.Resources[0]), nil
+	s.withStatus(ctx, result.Resources[0])
+	return result.Resources[0], nil
 }
 
 func (s *Server) commit(ctx context.Context, note store.Note, changes []store.Change, validateOnly bool) (

@@ -48,11 +48,11 @@ func (s *Server) Why(ctx context.Context, r *quotav1.WhyRequest) (*quotav1.WhyRe
 }
 
 // Check says whether the installation is healthy.
-func (s *Server) Check(context.Context, *quotav1.CheckRequest) (*quotav1.CheckResponse, error) {
+func (s *Server) Check(ctx context.Context, _ *quotav1.CheckRequest) (*quotav1.CheckResponse, error) {
 	if s.live == nil {
 		return nil, grpcstatus.Error(codes.Unavailable, "no coordinator runs here: its health is not known")
 	}
-	return &quotav1.CheckResponse{Findings: s.live.Findings()}, nil
+	return &quotav1.CheckResponse{Findings: s.live.Findings(ctx)}, nil
 }
 
 // explainStatus is the status of a coordinator that does not know the shares.

@@ -18,6 +18,19 @@
 // or the session has ended. It may renew its last leases unchanged and nothing else. It
 // follows as soon as it sees another leader, and leads again if it is elected.
 //
+// # Sharing
+//
+// Candidates may share the pools (Config.Share). Each of these puts its name, address and a secret
+// beside the keys of the election, under its session. The elected one, the chair, writes who shares,
+// with the epoch and in one transaction with it; all of these lead then, under the one epoch, each the
+// pools that [Sharing.Leader] gives it. When a sharer comes or goes, the chair writes the next
+// epoch. So two candidates never lead one pool in one epoch, and agents refuse the older epoch.
+//
+// A candidate that does not share (an older release does not) may be elected as well. It writes an
+// epoch and no sharers: the others stop leading when they see that epoch. It is never among the
+// sharers while another one is the chair. And while an agent is heard that knows one leader only, the
+// chair shares with nobody (HeardOlder).
+//
 // # Invariants
 //
 //   - Leading is left at the latest when the session's time to live has passed
@@ -68,6 +81,8 @@ type State struct {
 	Epoch  int64     // of this candidate, while Leading or Orphaned
 	Leader string    // address of the leader; "" = none known
 	Since  time.Time // of the role
+	// Sharing says who leads which pools; nil: this candidate leads all, or none.
+	Sharing *Sharing
 }
 
 // Config is a candidate's. All fields but Log and TTL are required.
@@ -75,6 +90,9 @@ type Config struct {
 	Client  *clientv3.Client
 	Prefix  string // of the keys, without a slash at its end
 	Address string // that agents and clients reach this candidate at
+	// Share makes the candidate share the pools with the others that do; Name is its name then.
+	Share bool
+	Name  string
 	// TTL of the session, whole seconds, default 5 s. Shorter replaces a dead
 	// leader sooner and makes a slow etcd cost the lead.
 	TTL time.Duration
@@ -89,6 +107,13 @@ type Elector struct {
 	state   State
 	changed chan struct{}
 	etcd    error // nil while the session lives
+
+	key            []byte        // secret of this candidate, as a sharer
+	view           view          // what etcd has about sharing
+	chair          bool          // it was elected
+	leader         string        // address of the elected one, "" = not known, or this one
+	older          time.Time     // until when it leads alone, if it is the chair
+	sharersChanged chan struct{} // one token: a chair should look who shares
 
 	heard int64 // highest epoch that an agent has obeyed
 
@@ -114,7 +139,8 @@ func New(c Config) *Elector {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Elector{config: c, changed: make(chan struct{}), state: State{Since: time.Now()}, etcd: errNotYet}
+	return &Elector{config: c, changed: make(chan struct{}), state: State{Since: time.Now()}, etcd: errNotYet,
+		key: newKey(), sharersChanged: make(chan struct{}, 1)}
 }
 
 // State is the present state, and a channel that closes when it changes.
@@ -151,13 +177,13 @@ func (e *Elector) Run(ctx context.Context) {
 func (e *Elector) sessionEnded(ctx context.Context, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.etcd = err
+	e.etcd, e.chair, e.view = err, false, view{}
 	switch {
 	case ctx.Err() != nil:
 		e.set(State{Role: Following})
 	case e.state.Role == Leading:
 		e.config.Log.Warn("the lead is lost; shares are renewed unchanged", "epoch", e.state.Epoch, "error", err)
-		e.set(State{Role: Orphaned, Epoch: e.state.Epoch})
+		e.set(State{Role: Orphaned, Epoch: e.state.Epoch, Sharing: e.state.Sharing})
 	default:
 		e.config.Log.Debug("no session with etcd", "error", err)
 	}
@@ -215,6 +241,17 @@ func (e *Elector) campaign(ctx context.Context) (err error) {
 		e.observe(under, contest, own)
 	}()
 	defer func() { cancel(nil); <-done }()
+	if e.config.Share {
+		if err = e.register(under, session.Lease()); err != nil {
+			return fmt.Errorf("register as a sharer: %w", err)
+		}
+		shared := make(chan struct{})
+		go func() {
+			defer close(shared)
+			e.watchSharing(under)
+		}()
+		defer func() { cancel(nil); <-shared }()
+	}
 	if err = contest.Campaign(under, e.config.Address); err != nil {
 		return fmt.Errorf("campaign: %w", err)
 	}
@@ -226,13 +263,23 @@ func (e *Elector) campaign(ctx context.Context) (err error) {
 
 // becomeLeader stores an epoch above all that are known, and leads under it.
 func (e *Elector) becomeLeader(under context.Context, contest *concurrency.Election) error {
-	epoch, err := e.nextEpoch(under, contest)
+	if e.config.Share { // who has just gone is not to be among them
+		if _, err := e.readSharing(under); err != nil {
+			return fmt.Errorf("elected, but who shares is not known: %w", err)
+		}
+	}
+	epoch, sharing, err := e.nextEpoch(under, contest)
 	if err != nil {
 		return fmt.Errorf("elected, but no epoch can be had: %w", err)
 	}
 	e.mu.Lock()
-	e.set(State{Role: Leading, Epoch: epoch, Leader: e.config.Address})
+	e.chair = true
+	e.set(State{Role: Leading, Epoch: epoch, Leader: e.config.Address, Sharing: sharing})
 	e.mu.Unlock()
+	if sharing != nil {
+		e.config.Log.Info("elected", "epoch", epoch, "address", e.config.Address, "sharers", len(sharing.Sharers))
+		return nil
+	}
 	e.config.Log.Info("elected", "epoch", epoch, "address", e.config.Address)
 	return nil
 }
@@ -291,7 +338,15 @@ func (e *Elector) leadUntilLost(under context.Context, contest *concurrency.Elec
 			if slices.ContainsFunc(r.Events, func(v *clientv3.Event) bool { return v.Type == mvccpb.Event_DELETE }) {
 				return errors.New("the leader's key was deleted")
 			}
+		case <-e.sharersChanged:
+			wait(under, shareWait)
+			if err := e.share(under, contest); err != nil {
+				return err
+			}
 		case <-check.C:
+			if err := e.share(under, contest); err != nil { // an agent that knows one leader only may be gone
+				return err
+			}
 			if e.epochTooLow() {
 				e.config.Log.Warn("an agent has obeyed a higher epoch, so etcd was restored or replaced: taking a " +
 					"higher one")
@@ -303,6 +358,14 @@ func (e *Elector) leadUntilLost(under context.Context, contest *concurrency.Elec
 			return errSessionEnded
 		}
 	}
+}
+
+// share begins an epoch if others should share the pools than do.
+func (e *Elector) share(under context.Context, contest *concurrency.Election) error {
+	if !e.sharersMoved() {
+		return nil
+	}
+	return e.becomeLeader(under, contest)
 }
 
 // observe follows who leads until ctx ends.
@@ -324,8 +387,12 @@ func (e *Elector) observe(ctx context.Context, contest *concurrency.Election, ow
 func (e *Elector) follow(leader string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.state.Leader != leader || e.state.Role != Following {
-		e.config.Log.Info("another coordinator leads", "leader", leader)
+	if e.leader != leader {
+		e.config.Log.Info("another coordinator is elected", "leader", leader)
+	}
+	e.leader, e.chair = leader, false
+	if s := e.view.sharing; s != nil && s.Epoch == e.view.epoch && s.Self() != nil {
+		return // it shares the pools, until another one says who does
 	}
 	e.set(State{Role: Following, Leader: leader})
 }

@@ -2,6 +2,7 @@ package election
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strconv"
 	"time"
@@ -26,29 +27,42 @@ func Plausible(epoch int64) bool { return epoch <= time.Now().Add(maxAhead).Unix
 
 func (e *Elector) epochKey() string { return e.config.Prefix + "-epoch" }
 
-// nextEpoch stores the next epoch, while this candidate has the leader's key.
-func (e *Elector) nextEpoch(under context.Context, contest *concurrency.Election) (int64, error) {
+// nextEpoch stores the next epoch, while this candidate has the leader's key, and who shares the
+// pools in it; nil: this candidate leads all.
+func (e *Elector) nextEpoch(under context.Context, contest *concurrency.Election) (int64, *Sharing, error) {
 	for {
 		stored, unchanged, err := e.storedEpoch(under)
 		if err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 		e.mu.Lock()
 		epoch := max(stored+1, e.heard+1, e.state.Epoch+1, time.Now().UnixMilli())
+		writes := []clientv3.Op{clientv3.OpPut(e.epochKey(), strconv.FormatInt(epoch, 10))}
+		var sharing *Sharing
+		if e.config.Share {
+			sharing = &Sharing{Epoch: epoch, Chair: e.key, Sharers: e.joined(epoch, e.wanted()), self: e.key}
+		}
 		e.mu.Unlock()
+		if sharing != nil {
+			value, err := json.Marshal(sharing)
+			if err != nil {
+				return 0, nil, err
+			}
+			writes = append(writes, clientv3.OpPut(e.sharingKey(), string(value)))
+		}
 		asking, cancel := context.WithTimeout(under, requestTimeout)
 		done, err := e.config.Client.Txn(asking).
 			If(clientv3.Compare(clientv3.CreateRevision(contest.Key()), "=", contest.Rev()), unchanged).
-			Then(clientv3.OpPut(e.epochKey(), strconv.FormatInt(epoch, 10))).
+			Then(writes...).
 			Else(clientv3.OpGet(contest.Key())).Commit()
 		cancel()
 		switch {
 		case err != nil:
-			return 0, err
+			return 0, nil, err
 		case done.Succeeded:
-			return epoch, nil
+			return epoch, sharing, nil
 		case len(done.Responses[0].GetResponseRange().Kvs) == 0:
-			return 0, errors.New("the leader's key was deleted")
+			return 0, nil, errors.New("the leader's key was deleted")
 		}
 	}
 }
@@ -101,14 +115,19 @@ func (e *Elector) checkSession(ctx context.Context, own string) error {
 		if err := seen.Observe(got.Header.ClusterId, got.Header.Revision); err != nil {
 			return err
 		}
-		state, _ := e.State()
-		if first := len(got.Kvs) > 0 && string(got.Kvs[0].Key) == own; first == (state.Role == Leading) {
+		if first := len(got.Kvs) > 0 && string(got.Kvs[0].Key) == own; first == e.elected() {
 			wrong = 0
 		} else if wrong++; wrong == maxWrong {
 			return errors.New("etcd's keys contradict this candidate's role, and no event explains it")
 		}
 	}
 	return nil
+}
+
+func (e *Elector) elected() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.chair
 }
 
 // maxWrong is how many checks in a row must contradict a candidate's role: an event may

@@ -20,6 +20,10 @@
 // present one by its digest it says nothing but revision, epoch and seed: a failover costs
 // some 40 bytes an agent, however many tenants there are.
 //
+// Where coordinators share the pools, a stream begins with who they are and which pools are led
+// here, and says so again when it has changed ([Server.Share]). An agent of a release that knows one
+// leader only is sent to the chair, which is told to lead all pools.
+//
 // # Invariants
 //
 //   - Leases are sent after the configuration that they were computed from.

@@ -55,6 +55,7 @@ type Server struct {
 	closed   error // why streams are refused, nil = they are accepted
 	epoch    int64
 	seed     uint64
+	sharing  *Sharing // nil: this coordinator leads all pools
 	sessions map[string]*session
 	agents   []string // names of the sessions, sorted; nil: they have changed
 	counter  streamCounter
@@ -71,11 +72,68 @@ func New(loop Loop, c *config.Cache, limits Limits, log *slog.Logger) *Server {
 // Register adds the service to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) { controlv1.RegisterControlServiceServer(r, s) }
 
-// Open lets agents in, under an epoch and the seed of key hashes.
-func (s *Server) Open(epoch int64, seed uint64) {
+// Sharing is what agents are told of coordinators that share the pools. It does not change.
+type Sharing struct {
+	Coordinators *controlv1.Coordinators
+	// Chair is the one that leads all pools where an agent knows one leader only; "" = this one.
+	Chair string
+	// Older is told of such an agent.
+	Older func()
+}
+
+// with reports whether the pools are shared with others.
+func (s *Sharing) with() bool { return s != nil && len(s.Coordinators.GetAddresses()) > 1 }
+
+// refusal is the end of a stream of an agent that knows one leader only.
+func (s *Sharing) refusal() error { return NotLeader(s.Chair) }
+
+// Open lets agents in, under an epoch and the seed of key hashes. sharing is nil for a coordinator
+// that leads all pools.
+func (s *Server) Open(epoch int64, seed uint64, sharing *Sharing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed, s.epoch, s.seed = nil, epoch, seed
+	s.share(sharing)
+}
+
+// Share tells agents who leads what.
+func (s *Server) Share(sharing *Sharing) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.share(sharing)
+}
+
+// share is Share; the lock is held.
+func (s *Server) share(sharing *Sharing) {
+	s.sharing = sharing
+	for _, one := range s.sessions {
+		if sharing.with() && !one.shares {
+			one.end(sharing.refusal())
+		}
+		one.wake()
+	}
+}
+
+// Older names an agent that is connected and knows one leader only, "" if there is none.
+func (s *Server) Older() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, one := range s.sessions {
+		if !one.shares {
+			return name
+		}
+	}
+	return ""
+}
+
+// coordinators are what agents are told of who leads what, nil: nothing.
+func (s *Server) coordinators() *controlv1.Coordinators {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sharing == nil {
+		return nil
+	}
+	return s.sharing.Coordinators
 }
 
 // Shut ends all streams with the status why, and answers new ones with it.
@@ -164,7 +222,7 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[controlv1.ConnectReques
 // serve runs a stream after its Hello.
 func (s *Server) serve(ctx context.Context, one *session, h *controlv1.Hello) error {
 	one.agent, one.floor, one.holds = h.GetAgent(), h.GetRevision(), resource.Digest(h.GetDigest())
-	one.answers = h.GetAnswers()
+	one.answers, one.shares = h.GetAnswers(), h.GetShares()
 	if !election.Plausible(one.floor) {
 		s.log.Error("an agent says that it holds a revision that cannot be: it is not believed", "agent", one.agent,
 			"revision", one.floor)
@@ -205,6 +263,9 @@ func (s *Server) addSession(one *session, h *controlv1.Hello) error {
 		return s.closed
 	case h.GetEpoch() > s.epoch:
 		return stale(h.GetEpoch(), s.epoch)
+	case s.sharing.with() && !one.shares:
+		s.sharing.Older()
+		return s.sharing.refusal()
 	}
 	if older := s.sessions[one.agent]; older != nil {
 		older.end(status.Errorf(codes.Aborted, "another stream has said Hello as %s", one.agent))

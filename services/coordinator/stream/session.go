@@ -35,6 +35,9 @@ type session struct {
 	floor int64           // revision that the agent came with: it is sent none below
 	holds resource.Digest // of the configuration that the agent came with, 0 = none
 
+	shares bool                    // the agent knows Coordinators; set before addSession
+	told   *controlv1.Coordinators // the last; the sender's
+
 	answers   bool // the agent answers questions; set before addSession
 	questions chan *controlv1.Question
 
@@ -146,8 +149,11 @@ func (s *session) send(ctx context.Context) error {
 
 // sendNews sends what the agent lacks, if it lacks anything.
 func (s *session) sendNews() (sent bool, err error) {
+	if sent, err = s.sendCoordinators(); err != nil {
+		return true, err
+	}
 	if s.server.configuration.Before(s.floor) {
-		return false, nil
+		return sent, nil
 	}
 	// The leases are read before the configuration: the configuration that is sent
 	// is then never older than the one that the leases were computed from.
@@ -164,6 +170,17 @@ func (s *session) sendNews() (sent bool, err error) {
 		}
 	}
 	return sent || len(leases) > 0, nil
+}
+
+// sendCoordinators says who leads what, if the agent does not know it.
+func (s *session) sendCoordinators() (sent bool, err error) {
+	c := s.server.coordinators()
+	if c == nil || c == s.told || !s.shares {
+		return false, nil
+	}
+	s.told = c
+	return true, s.stream.Send(&controlv1.ConnectResponse{
+		Message: &controlv1.ConnectResponse_Coordinators{Coordinators: c}})
 }
 
 // lacks is what the agent lacks of the configuration. The first time that is something, if only

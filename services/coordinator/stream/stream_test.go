@@ -166,7 +166,7 @@ func batch(revision int64, reset bool, names ...string) store.Batch {
 func TestConfigurationComesBeforeItsLeases(t *testing.T) {
 	b := newBench(t)
 	b.configuration.Apply(batch(3, true, "a", "b"))
-	b.server.Open(7, 42)
+	b.server.Open(7, 42, nil)
 	b.publish(&controlv1.Leases{Epoch: 7, Seq: 1, Revision: 3})
 	s := b.dial("x", 0)
 	c := hear(t, s).GetConfiguration()
@@ -196,7 +196,7 @@ func TestAStreamResumes(t *testing.T) {
 	first := batch(3, true, "a", "b")
 	digest := digestOf(first)
 	b.configuration.Apply(first)
-	b.server.Open(7, 42)
+	b.server.Open(7, 42, nil)
 	s := b.hello(&controlv1.Hello{Agent: "x", Revision: 3, Digest: digest})
 	c := hear(t, s).GetConfiguration()
 	if c.GetFull() || !c.GetLast() || c.GetRevision() != 3 || c.GetSeed() != 42 || c.GetEpoch() != 7 ||
@@ -226,7 +226,7 @@ func TestAStreamResumes(t *testing.T) {
 func TestARevisionAloneDoesNotResume(t *testing.T) {
 	b := newBench(t)
 	b.configuration.Apply(batch(5, true, "a", "b"))
-	b.server.Open(7, 42)
+	b.server.Open(7, 42, nil)
 	for name, digest := range map[string]uint64{"other": digestOf(batch(5, true, "b", "d")), "silent": 0} {
 		s := b.hello(&controlv1.Hello{Agent: name, Revision: 5, Digest: digest})
 		if c := hear(t, s).GetConfiguration(); !c.GetFull() || len(c.GetResources()) != 2 {
@@ -250,7 +250,7 @@ func digestOf(b store.Batch) uint64 {
 func TestReportsAndRefusalsReachTheLoop(t *testing.T) {
 	b := newBench(t)
 	b.configuration.Apply(batch(3, true, "a"))
-	b.server.Open(7, 42)
+	b.server.Open(7, 42, nil)
 	s := b.dial("x", 0)
 	c := hear(t, s).GetConfiguration()
 	say(t, s, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Report{Report: &controlv1.Report{Seq: 9}}})
@@ -281,7 +281,7 @@ func TestLargeConfigurationComesInChunks(t *testing.T) {
 			Tenant: &quotav1.Tenant{Name: fmt.Sprintf("tenants/t%d", i), DisplayName: strings.Repeat("x", 500)}}})
 	}
 	b.configuration.Apply(long)
-	b.server.Open(1, 1)
+	b.server.Open(1, 1, nil)
 	s := b.dial("x", 0)
 	for chunks, resources := 1, 0; ; chunks++ {
 		c := hear(t, s).GetConfiguration()
@@ -302,7 +302,7 @@ func TestLargeConfigurationComesInChunks(t *testing.T) {
 func TestSlowAgentDelaysNobody(t *testing.T) {
 	b := newBench(t)
 	b.configuration.Apply(batch(1, true, "a"))
-	b.server.Open(1, 1)
+	b.server.Open(1, 1, nil)
 	b.dial("slow", 0)
 	quick := b.dial("quick", 0)
 	for range 2 {
@@ -346,7 +346,7 @@ func TestStreamsEndWithTheReason(t *testing.T) {
 	if leader, is := stream.Leader(err); !is || leader != "" {
 		t.Errorf("leader %q %v", leader, is)
 	}
-	b.server.Open(5, 1)
+	b.server.Open(5, 1, nil)
 	check("higher epoch", end(b.dial("ahead", 6)), codes.Aborted, "has obeyed epoch 6")
 	silent := b.dial("", 0)
 	say(t, silent, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Report{Report: &controlv1.Report{}}})
@@ -372,7 +372,7 @@ func TestStreamsEndWithTheReason(t *testing.T) {
 func TestAnOlderRevisionIsNotSent(t *testing.T) {
 	b := newBench(t)
 	b.configuration.Apply(batch(0, true))
-	b.server.Open(7, 42)
+	b.server.Open(7, 42, nil)
 	b.publish(&controlv1.Leases{Epoch: 7, Seq: 1})
 	fresh := b.hello(&controlv1.Hello{Agent: "fresh"})
 	if c := hear(t, fresh).GetConfiguration(); !c.GetFull() || c.GetEpoch() != 7 {
@@ -402,7 +402,7 @@ func TestAnOlderRevisionIsNotSent(t *testing.T) {
 func TestStreamsAreBounded(t *testing.T) {
 	b := newBench(t)
 	b.configuration.Apply(batch(1, true))
-	b.server.Open(1, 1)
+	b.server.Open(1, 1, nil)
 	var open []agent
 	for i := range 3 {
 		open = append(open, b.dial(fmt.Sprint(i), 0))
@@ -429,7 +429,7 @@ func TestStreamsAreBounded(t *testing.T) {
 // A stream with nothing to say says so: its agent takes silence for death.
 func TestAStreamIsNeverSilent(t *testing.T) {
 	b := newBench(t)
-	b.server.Open(1, 1)
+	b.server.Open(1, 1, nil)
 	if m := hear(t, b.dial("x", 0)); m.GetMessage() != nil {
 		t.Errorf("%v", m)
 	}
@@ -448,7 +448,7 @@ func question(t *testing.T, s agent) *controlv1.Question {
 // Agents are asked over their streams. One that is silent, or too old to answer, is named.
 func TestAsk(t *testing.T) {
 	b := newBench(t)
-	b.server.Open(7, 42)
+	b.server.Open(7, 42, nil)
 	x := b.hello(&controlv1.Hello{Agent: "x", Answers: true})
 	b.hello(&controlv1.Hello{Agent: "old"})
 	<-b.loop.hellos
@@ -477,7 +477,7 @@ func TestAsk(t *testing.T) {
 // An agent that closes its side has left in order; one whose stream breaks has not.
 func TestAgentsLeaveInOrder(t *testing.T) {
 	b := newBench(t)
-	b.server.Open(7, 42)
+	b.server.Open(7, 42, nil)
 	ctx, breaks := context.WithCancel(t.Context())
 	broken, err := b.client.Connect(ctx)
 	if err != nil {
