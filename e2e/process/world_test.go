@@ -56,7 +56,7 @@ type world struct {
 	standby                     *server // another coordinator, or nil
 	rig                         *local.Rig
 	receiver                    *receiver // of traces
-	api                         string    // the coordinator's gRPC address
+	api, standbyAPI             string    // the coordinators' gRPC addresses
 	agents, envoys              []*server
 	fronts, admins, sockets     []string // by gateway: URL for requests, URL of Envoy's admin, the agent's socket
 	agentWeb                    []string // URL of the agent's admin
@@ -77,8 +77,8 @@ func newWorld(t *testing.T) *world {
 }
 
 // newWorldOf is a world of these programs before anything of it is started. One that is rolled has two
-// coordinators, and Envoys that can be restarted hot.
-func newWorldOf(t *testing.T, bin binaries, rolled bool) *world {
+// coordinators, and Envoys that can be restarted hot. flags are for the coordinators.
+func newWorldOf(t *testing.T, bin binaries, rolled bool, flags ...string) *world {
 	t.Helper()
 	w := &world{bin: bin, scene: newScene(t)}
 	w.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: patience}
@@ -103,12 +103,13 @@ func newWorldOf(t *testing.T, bin binaries, rolled bool) *world {
 	etcd, web, upstream := next(), next(), next()
 	w.api = next()
 	w.etcd = &server{of: w.rig.Etcd("etcd", etcd, next())}
-	w.coordinator = &server{of: w.rig.Coordinator("coordinator", w.api, web, etcd, "--session-ttl", "2s")}
+	flags = append(flags, "--session-ttl", "2s")
+	w.coordinator = &server{of: w.rig.Coordinator("coordinator", w.api, web, etcd, flags...)}
 	all := w.api
 	if rolled {
-		second := next()
-		w.standby = &server{of: w.rig.Coordinator("coordinator-2", second, next(), etcd, "--session-ttl", "2s")}
-		all += "," + second
+		w.standbyAPI = next()
+		w.standby = &server{of: w.rig.Coordinator("coordinator-2", w.standbyAPI, next(), etcd, flags...)}
+		all += "," + w.standbyAPI
 	}
 	// Never the bottleneck: what is held, a gateway holds.
 	w.upstream = &server{of: w.rig.Upstream(upstream, "--capacity", "2000", "--service-time", "5ms",

@@ -89,6 +89,7 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.output, "o", "table", "output: table or json")
 	f.StringVar(&o.results, "results", "",
 		"`directory` in which each run's result is kept as JSON; it is made if there is none")
+	f.BoolVar(&o.world.Share, "share-pools", true, "the coordinators share the pools (co1 leads api, co2 found)")
 	f.BoolVar(&o.keep, "keep", false, "keep the logs also of runs that passed")
 	f.BoolVar(&list, "list", false, "list the kinds of faults and end")
 	f.StringVar(&summary, "summary", "",

@@ -13,13 +13,14 @@ func fleet() dashboard {
 
 func fleetNow() []panel {
 	return []panel{
-		{"Leaders", "Coordinators that lead; right is 1. At 0 shares are frozen, and changes are not delivered.",
+		{"Leaders", "Coordinators that lead; right is 1, or all that share the pools. At 0 shares are frozen, and " +
+			"changes are not delivered.",
 			count,
 			lacking, []query{{"leaders", sum("", in("titrate_leading"))}}},
 		{"Gateways", "Gateways that the leader hears of.", count, stat,
 			[]query{{"gateways", most("", in("titrate_members"))}}},
 		{"Agents", "Agents with a stream to a coordinator.", count, stat,
-			[]query{{"agents", sum("", in("titrate_control_streams"))}}},
+			[]query{{"agents", most("", in("titrate_control_streams"))}}},
 		{"Held now", "Requests that wait at gateways at this moment.", count, stat,
 			[]query{{"held", sum("", filter("titrate_held"))}}},
 		{"Refusing", "Gateways that refuse the configuration and keep an older one; right is 0.", count, alarm,

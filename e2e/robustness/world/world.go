@@ -53,6 +53,7 @@ const UpstreamPort = 9000
 // Options name the programs.
 type Options struct {
 	local.Programs
+	Share    bool // the coordinators share the pools
 	Progress io.Writer
 }
 
@@ -170,7 +171,11 @@ func (w *World) startCoordinators(ctx context.Context) error {
 			return err
 		}
 		web := address(h, coordinatorWebPort)
-		c := r.Coordinator(h.Name, address(h, apiPort), web, strings.Join(w.endpoints(), ","), "--insecure")
+		more := []string{"--insecure"}
+		if w.o.Share {
+			more = append(more, "--share-pools")
+		}
+		c := r.Coordinator(h.Name, address(h, apiPort), web, strings.Join(w.endpoints(), ","), more...)
 		c.Name = "coordinator " + h.Name
 		s := w.server(h, r, c)
 		s.metrics = "http://" + web + "/metrics"
