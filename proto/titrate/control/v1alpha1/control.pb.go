@@ -2028,7 +2028,7 @@ func file_titrate_control_v1alpha1_control_proto_init() {
 		(*ConnectResponse_Question)(nil),
 		(*ConnectResponse_Coordinators)(nil),
 	}
-	file_titrate_control_v1alpha1_control_proto_msgTypes[10].OneofWrappers = []any{}
+	file_titrate_control_v1alpha1_control_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
