@@ -5,7 +5,7 @@ import "testing"
 // BenchmarkTakeExclusive is a request of a gateway that has the bucket itself.
 func BenchmarkTakeExclusive(b *testing.B) {
 	p := Params{Rate: 1e9, Burst: 1e9 * Token}
-	g := NewGateway(p, 1<<20, 2)
+	g := NewGateway(p, 1<<20)
 	g.exclusive = true
 	b.ReportAllocs()
 	for i := range b.N {

@@ -1,9 +1,6 @@
 // Package grant keeps one token bucket for a key that many gateways use, without
 // asking anybody about most requests.
 //
-// Status: the state machines and their proof. control/limiter does not use them yet; a
-// limit over several gateways is held by drc.Ledger.
-//
 // # Model
 //
 // Each key has one owner. The owner has the one true bucket (rate r, burst b). A
@@ -45,7 +42,7 @@
 // gateway refuses by itself until then, so a flood costs messages in proportion to
 // what the limit gives, not to what is offered.
 //
-// # The gateway (gateway.go, ownpart.go)
+// # The gateway (gateway.go, poll.go)
 //
 //	state       a request                                   ends by
 //	unknown     waits; the gateway asks                     Grant
@@ -53,10 +50,10 @@
 //	granted     spends a token; asks ahead below one half   tokens used up
 //	refusing    is refused at no cost                       time
 //	empty       waits; the gateway asks once for all        Grant
-//	silent      meets the gateway's own part of the limit   Grant
+//	silent      is left to the caller                       Grant
 //
 // A request waits Hold at most. After three times that without an answer the owner
-// is taken for silent. What a gateway admits by its own part is told to the owner
+// is taken for silent. What the caller admits without tokens (Owe) is told to the owner
 // later and is debt of the bucket.
 //
 // # Messages

@@ -17,7 +17,7 @@ func (l line) Recall(to grant.Peer, m grant.Recall) { l[to].Recall(0, m) }
 func Example() {
 	p := grant.Params{Rate: 10, Burst: 5 * grant.Token}
 	owner := grant.NewOwner(p, 1, 0)
-	a, b := grant.NewGateway(p, 1<<20, 2), grant.NewGateway(p, 2<<20, 2)
+	a, b := grant.NewGateway(p, 1<<20), grant.NewGateway(p, 2<<20)
 	l := line{1: a, 2: b}
 	ask := func() {
 		for range 3 { // a question, a recall and its answer

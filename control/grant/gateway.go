@@ -5,21 +5,22 @@ type Outcome uint8
 
 // The outcomes.
 const (
-	Refused  Outcome = iota // no token, and none before Gateway.Until
-	Admitted                // a token was spent
-	Waits                   // ask again with Retry after the next Grant, or with Expire after Hold
+	Refused    Outcome = iota // no token, and none before Gateway.Until
+	Admitted                  // a token was spent
+	Waits                     // ask again with Retry after the next Grant, or with Expire after Hold
+	Unanswered                // the owner is silent: the caller decides by other means, and tells it with Owe
 )
 
 // Gateway is what one gateway knows of one key. See the package comment.
 type Gateway struct {
 	p       Params
-	members int    // gateways that may use the key, this one included
 	session uint64 // this life of the gateway
 	owner   uint64 // life of the owner; 0: not known yet
 
 	granted, spent, returned, extra int64
 
 	admit int64 // tokens that came for requests that waited
+	told  [8]toldExtra
 
 	exclusive bool
 	alone     bucket // while exclusive: the bucket itself
@@ -47,23 +48,21 @@ type Gateway struct {
 	level  int64 // D as of then; −1: unknown
 	others int64 // cost per second
 
-	silent  bool
-	falling bool   // own is in use since the latest Grant
-	own     bucket // of this gateway's part, while the owner does not answer
-	aheadAt int64  // no question for requests to come before
+	silent  bool  // requests do not wait for the owner
+	aheadAt int64 // no question for requests to come before
 }
 
 // NewGateway returns the state of a key that this gateway has not used. session must be
 // greater than in every earlier life of this gateway by 2^20 or more, since it counts the
-// owners met. members is how many gateways may use the key.
-func NewGateway(p Params, session uint64, members int) *Gateway {
-	return &Gateway{p: p.withDefaults(), session: session, members: max(1, members), level: -1, left: -1}
+// owners met.
+func NewGateway(p Params, session uint64) *Gateway {
+	return &Gateway{p: p.withDefaults(), session: session, level: -1, left: -1}
 }
 
-// Configure puts another rate or burst, or number of members, in force.
-func (g *Gateway) Configure(p Params, members int, now int64) {
+// Configure puts another rate or burst in force.
+func (g *Gateway) Configure(p Params, now int64) {
 	g.alone.advance(g.p, now)
-	g.p, g.members = p.withDefaults(), max(1, members)
+	g.p = p.withDefaults()
 }
 
 // tokens returns what may be spent.
@@ -80,6 +79,34 @@ func (g *Gateway) Take(now, cost int64) Outcome {
 		return g.join(now, cost) // behind those that wait
 	}
 	return g.decide(now, cost, false)
+}
+
+// Try is Take for a request that does not wait: after Waits nothing has changed.
+func (g *Gateway) Try(now, cost int64) Outcome {
+	if g.need > 0 && !g.exclusive && !g.silent {
+		if now < g.until {
+			return Refused
+		}
+		return Waits
+	}
+	out := g.decide(now, cost, true)
+	if out != Waits && !g.exclusive {
+		g.use.add(now, cost)
+	}
+	return out
+}
+
+// PutBack undoes a Take, Try or Retry that has admitted a request.
+func (g *Gateway) PutBack(now, cost int64) {
+	switch {
+	case g.exclusive:
+		g.alone.advance(g.p, now)
+		g.alone.charge(g.p, -cost)
+	case g.spent >= cost: // the token is this gateway's again
+		g.spent -= cost
+	default: // it was spent with an earlier owner
+		g.extra -= cost
+	}
 }
 
 // Retry asks again for a request that waits. Call it for the waiting requests in
@@ -112,7 +139,7 @@ func (g *Gateway) decide(now, cost int64, waiting bool) Outcome {
 	case now < g.until:
 		return Refused
 	case g.silent:
-		return g.takeOwn(now, cost)
+		return Unanswered
 	case waiting:
 		return Waits
 	}
@@ -161,6 +188,10 @@ func (g *Gateway) Grant(now int64, m Grant) {
 	if m.Session != g.session || m.Owner == 0 {
 		return
 	}
+	if m.Begin && m.Owner == g.owner {
+		g.change(now, g.owner)
+		return
+	}
 	answers := g.open && m.Seq == g.seq
 	switch {
 	case m.Owner == g.owner:
@@ -177,7 +208,7 @@ func (g *Gateway) Grant(now int64, m Grant) {
 	if !answers {
 		return
 	}
-	g.open, g.silent, g.falling, g.register = false, false, false, false
+	g.open, g.silent, g.register = false, false, false
 	g.heard, g.others = now, m.Others
 	if g.exclusive {
 		return // an earlier owner's bucket, confirmed
@@ -185,8 +216,24 @@ func (g *Gateway) Grant(now int64, m Grant) {
 	g.level, g.admit = m.Level, max(0, m.Admit)
 	g.until = now + max(0, m.Wait)
 	if m.Exclusive && int32(m.Seq-g.barred) > 0 {
-		g.takeBucket(now, m.Level)
+		g.takeBucket(now, m.Level+g.untold(m.Seen))
 	}
+}
+
+// toldExtra is what a message has said of extra.
+type toldExtra struct {
+	number uint32
+	extra  int64
+}
+
+// untold returns what of extra the owner had not heard with the message that it has seen: the
+// bucket that it grants lacks that. Of a message of long ago it is all that was said since the
+// oldest one that is remembered.
+func (g *Gateway) untold(seen uint32) int64 {
+	if at := g.told[seen%uint32(len(g.told))]; at.number == seen {
+		return g.extra - at.extra
+	}
+	return g.extra - g.told[(g.number+1)%uint32(len(g.told))].extra
 }
 
 // takeBucket begins to use the bucket itself. Tokens of earlier grants go back into it.
@@ -206,6 +253,7 @@ func (g *Gateway) Recall(now int64, m Recall) {
 	if m.Session != g.session || m.Owner != g.owner || int32(m.Number-g.recalled) < 0 {
 		return
 	}
+	g.silent = false
 	if m.Number != g.recalled {
 		g.recalled = m.Number
 		g.barred = m.Seq
@@ -242,12 +290,60 @@ func (g *Gateway) change(now int64, life uint64) {
 	g.owner = life
 	g.session++
 	g.granted, g.spent, g.returned, g.extra, g.held = held, 0, 0, 0, held
-	g.late = report{}
+	g.late, g.told = report{}, [8]toldExtra{}
 	g.recalled, g.barred, g.returning, g.left = 0, 0, false, -1
-	g.open = false
+	g.open, g.silent = false, false
 	g.admit = 0
 	g.register = g.exclusive || g.level >= 0
 	g.until = min(g.until, now)
+}
+
+// Expire ends the wait of a request that has waited for Hold. The outcome is never Waits.
+func (g *Gateway) Expire(now, cost int64) Outcome {
+	g.Leave(cost)
+	if g.open && now-g.askedAt >= 3*g.p.Hold {
+		g.silent = true
+	}
+	if out := g.decide(now, cost, true); out != Waits {
+		return out
+	}
+	return Unanswered
+}
+
+// Silent reports whether the owner is taken for silent: requests do not wait for it.
+func (g *Gateway) Silent() bool { return g.silent }
+
+// Idle reports whether the gateway knows nothing that a new one would not: it may go, once
+// Release is sent.
+func (g *Gateway) Idle(now int64) bool {
+	if g.open || g.returning || g.need > 0 || g.register {
+		return false
+	}
+	return g.known(now) <= 0 && now >= g.until
+}
+
+// Release gives back what the gateway has, because it forgets the key or ends. It returns
+// what to send to the owner; not ok: the owner knows of nothing. The gateway must not be used
+// afterwards. Where the message is lost, the owner learns the same from Forgotten.
+func (g *Gateway) Release(now int64) (q Request, ok bool) {
+	if g.owner == 0 {
+		return Request{}, false
+	}
+	g.left = g.giveUp(now)
+	g.returned += max(0, g.tokens())
+	g.open, g.register = false, false
+	q = g.message(now)
+	q.Released = true
+	return q, true
+}
+
+// Forgotten answers a Recall of a key that the gateway does not know any more: it had
+// released it, with nothing spent that was not refilled.
+func Forgotten(m Recall) Request {
+	return Request{
+		Session: m.Session, Owner: m.Owner, Number: m.Seen + 1, Recalled: m.Number, Forgotten: true, Released: true,
+		Exclusive: true,
+	}
 }
 
 // known returns D as far as this gateway can tell; −1: not at all.

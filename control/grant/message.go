@@ -26,6 +26,8 @@ type Request struct {
 	Age      int64 // nanoseconds since the first of them
 
 	Exclusive bool  // the gateway had the bucket itself until this message; Level is what it left
+	Released  bool  // the gateway has given back all it had and forgets the key
+	Forgotten bool  // it had released the key before: the counts say nothing
 	Register  bool  // first contact with this owner; Held and Level tell what the gateway knows
 	Held      int64 // tokens from an earlier owner that it can still spend
 	Level     int64 // D, as far as the gateway knows; −1: it knows nothing
@@ -43,6 +45,7 @@ type Grant struct {
 	Others    int64  // cost per second that all other gateways use
 	Level     int64  // D at this time
 	Exclusive bool   // the bucket itself goes to the gateway, at Level
+	Begin     bool   // the owner has forgotten the session: the gateway begins another one
 }
 
 // Recall asks a gateway to give back what it has not spent.
@@ -51,6 +54,7 @@ type Recall struct {
 	Session uint64
 	Number  uint32 // of this recall, rising
 	Seq     uint32 // last question that was answered: an exclusive grant up to it is void
+	Seen    uint32 // Number of the latest Request taken in
 	Granted int64  // tokens granted so far, also in grants that are still on their way
 }
 

@@ -75,6 +75,11 @@ func (o *Owner) Request(now int64, from Peer, q Request, out Outbox) {
 		o.introduce(u, out)
 		return
 	}
+	if !known && q.Owner == o.life && !q.Register {
+		out.Grant(u.peer, Grant{Owner: o.life, Session: u.session, Begin: true}) // the counts say nothing here
+		o.users = o.users[:len(o.users)-1]
+		return
+	}
 	if known && int32(q.Number-u.number) <= 0 {
 		return // older than what is known
 	}
@@ -82,8 +87,13 @@ func (o *Owner) Request(now int64, from Peer, q Request, out Outbox) {
 	if q.Register && !known {
 		o.register(u, q)
 	}
-	o.count(now, u, q)
+	if !q.Forgotten {
+		o.count(now, u, q)
+	}
 	o.answered(u, q)
+	if q.Released {
+		o.release(u, q)
+	}
 	o.ask(u, q, out)
 	o.serve(now, out)
 }
@@ -102,7 +112,7 @@ func (o *Owner) find(from Peer, session uint64) (i int, known bool) {
 		case u.session > session:
 			return -1, false
 		}
-		o.lose(u)
+		o.b.out -= u.out() // what it still has, it registers; the rest was spent
 		*u = user{peer: from, session: session}
 		return i, false
 	}
@@ -159,6 +169,18 @@ func (o *Owner) count(now int64, u *user, q Request) {
 // out is what the gateway can still spend, as far as is known. What was granted for
 // requests that wait is spent when it arrives.
 func (u *user) out() int64 { return max(0, u.granted-u.spent-u.returned-u.presumed) }
+
+// release notes that a gateway has given back all it had.
+func (o *Owner) release(u *user, q Request) {
+	if u.exclusive && q.Exclusive {
+		u.exclusive = false
+		o.b.spent = max(o.b.out, min(max(0, q.Level), 2*o.p.Burst))
+		o.b.spans = 0
+	}
+	o.b.out -= u.out()
+	u.spent, u.presumed = u.granted-u.returned, 0
+	u.recalled, u.waiting, u.use = u.recall, false, 0
+}
 
 // answered takes in the answer to a recall.
 func (o *Owner) answered(u *user, q Request) {

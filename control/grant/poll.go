@@ -9,10 +9,11 @@ func (g *Gateway) Poll(now int64) (Request, bool) {
 	g.admit = 0
 	switch {
 	case g.open && now >= g.repeatAt:
-		g.pause = min(2*g.pause, 4*g.p.Repeat)
+		longest := 4 * g.p.Repeat
 		if g.silent {
-			g.pause = max(g.pause, g.p.Hold)
+			longest = second
 		}
+		g.pause = min(2*g.pause, longest)
 	case !g.open && g.wants(now):
 		g.seq++
 		g.open, g.askedAt, g.pause = true, now, g.p.Repeat
@@ -58,6 +59,7 @@ func (g *Gateway) ahead(now int64) int64 {
 
 func (g *Gateway) message(now int64) Request {
 	g.number++
+	g.told[g.number%uint32(len(g.told))] = toldExtra{g.number, g.extra}
 	q := Request{
 		Session: g.session, Owner: g.owner, Number: g.number, Recalled: g.recalled,
 		Granted: g.granted, Spent: g.spent, Returned: g.returned, Extra: g.extra,

@@ -63,7 +63,7 @@ var ten = Params{Rate: 10, Burst: 10 * Token}
 // two returns an owner and two gateways, the first of which has the bucket itself.
 func two(t *testing.T) (*Owner, *Gateway, *Gateway, *wire) {
 	t.Helper()
-	o, a, b, w := NewOwner(ten, 1, 0), NewGateway(ten, 1<<20, 2), NewGateway(ten, 2<<20, 2), &wire{}
+	o, a, b, w := NewOwner(ten, 1, 0), NewGateway(ten, 1<<20), NewGateway(ten, 2<<20), &wire{}
 	want(t, "first request", a.Take(0, Token), Waits)
 	o.Request(0, 1, poll(t, a, 0), w)
 	a.Grant(0, w.grant(t, a))
@@ -75,7 +75,7 @@ func two(t *testing.T) (*Owner, *Gateway, *Gateway, *wire) {
 
 // A recall that overtakes the exclusive grant that it is for voids that grant.
 func TestRecallOvertakesItsExclusiveGrant(t *testing.T) {
-	o, a, b, w := NewOwner(ten, 1, 0), NewGateway(ten, 1<<20, 2), NewGateway(ten, 2<<20, 2), &wire{}
+	o, a, b, w := NewOwner(ten, 1, 0), NewGateway(ten, 1<<20), NewGateway(ten, 2<<20), &wire{}
 	a.Take(0, Token)
 	o.Request(0, 1, poll(t, a, 0), w)
 	late := w.grant(t, a)
@@ -148,7 +148,7 @@ func TestRepeatedRequest(t *testing.T) {
 
 // Tokens of earlier grants do not stay beside a bucket that comes whole.
 func TestTokensBesideAnExclusiveBucket(t *testing.T) {
-	a := NewGateway(ten, 1<<20, 2)
+	a := NewGateway(ten, 1<<20)
 	a.Take(0, Token)
 	q := poll(t, a, 0)
 	a.Grant(0, Grant{Owner: 1, Session: q.Session, Seq: q.Seq, Granted: 4 * Token, Admit: Token, Level: 4 * Token})
@@ -220,9 +220,102 @@ func TestLost(t *testing.T) {
 	strict := ten
 	strict.Strict = true
 	o = NewOwner(strict, 1, 0)
-	a := NewGateway(strict, 1<<20, 2)
+	a := NewGateway(strict, 1<<20)
 	a.Take(0, Token)
 	o.Request(0, 1, poll(t, a, 0), w)
 	o.Lost(0, 1, w)
 	want(t, "empty", o.Level(0), int64(10*Token))
+}
+
+// An owner that has forgotten a gateway does not take the counts of its session for new
+// spends: the gateway begins another session.
+func TestForgottenSession(t *testing.T) {
+	o, a, b, w := two(t)
+	b.Take(0, Token)
+	o.Request(0, 2, poll(t, b, 0), w)
+	a.Recall(0, w.recall(t))
+	o.Request(0, 1, poll(t, a, 0), w) // it has spent one token
+	b.Grant(0, w.grant(t, b))
+	want(t, "admitted", b.Retry(0, Token), Admitted)
+	for b.Take(0, Token) == Admitted {
+	}
+	w.grants = nil
+	o.Lost(0, 2, w)
+	level := o.Level(0)
+	o.Request(0, 2, poll(t, b, 0), w)
+	want(t, "D", o.Level(0), level)
+	b.Grant(0, w.grant(t, b))
+	q := poll(t, b, 0)
+	want(t, "another session", q.Register && q.Spent == 0, true)
+	o.Request(0, 2, q, w)
+	want(t, "D with the token that it waits for", o.Level(0), level+Token)
+}
+
+// A gateway that forgets a key gives its bucket back, and answers a recall of later.
+func TestReleased(t *testing.T) {
+	o, a, b, w := two(t)
+	want(t, "idle while a token is spent", a.Idle(0), false)
+	at := int64(second)
+	want(t, "idle", a.Idle(at), true)
+	a.Take(at, 4*Token)
+	q, ok := a.Release(at)
+	want(t, "has something to say", ok, true)
+	b.Take(at, Token)
+	ask := poll(t, b, at)
+	o.Request(at, 2, ask, w) // before the release comes
+	m := w.recall(t)
+	o.Request(at, 1, q, w)
+	want(t, "D as the gateway left it, and the token of the other", o.Level(at), int64(5*Token))
+	b.Grant(at, w.grant(t, b))
+	want(t, "admitted", b.Retry(at, Token), Admitted)
+	o.Request(at, 1, Forgotten(m), w)
+	want(t, "D", o.Level(at), int64(5*Token))
+
+	o, _, b, w = two(t) // the release is lost
+	b.Take(at, Token)
+	o.Request(at, 2, poll(t, b, at), w)
+	o.Request(at, 1, Forgotten(w.recall(t)), w)
+	b.Grant(at, w.grant(t, b))
+	want(t, "admitted", b.Retry(at, Token), Admitted)
+	want(t, "D", o.Level(at), int64(Token))
+}
+
+// A token that is put back can be spent again, and the owner does not lose it.
+func TestPutBack(t *testing.T) {
+	_, a, _, _ := two(t)
+	want(t, "one spent", a.Level(0), int64(9*Token))
+	a.PutBack(0, Token)
+	want(t, "none", a.Level(0), int64(10*Token))
+	want(t, "no wait", a.Try(0, 10*Token), Admitted)
+	want(t, "empty", a.Try(0, Token), Refused)
+}
+
+// A request that nobody answers is left to the caller, and once the owner is taken for silent no
+// request waits.
+func TestSilentOwner(t *testing.T) {
+	g := NewGateway(ten, 1<<20)
+	want(t, "waits", g.Take(0, Token), Waits)
+	poll(t, g, 0)
+	hold := int64(20 * millisecond)
+	want(t, "left to the caller", g.Expire(hold, Token), Unanswered)
+	want(t, "silent", g.Silent(), false)
+	want(t, "waits", g.Take(3*hold, Token), Waits)
+	want(t, "left to the caller", g.Expire(4*hold, Token), Unanswered)
+	want(t, "silent", g.Silent(), true)
+	want(t, "at once", g.Take(4*hold, Token), Unanswered)
+	want(t, "at once", g.Try(4*hold, Token), Unanswered)
+}
+
+// A bucket that an owner grants before it has heard what was admitted without it is emptier by
+// that much.
+func TestExclusiveGrantBeforeTheDebtIsHeard(t *testing.T) {
+	o, g, w := NewOwner(ten, 1, 0), NewGateway(ten, 1<<20), &wire{}
+	g.Take(0, Token)
+	first := poll(t, g, 0)
+	g.Expire(20*millisecond, Token)
+	g.Owe(20*millisecond, 4*Token)
+	poll(t, g, 20*millisecond) // a repeated question, which tells of it, comes later
+	o.Request(20*millisecond, 1, first, w)
+	g.Grant(20*millisecond, w.grant(t, g))
+	want(t, "left of the burst", g.Level(20*millisecond), int64(6*Token))
 }

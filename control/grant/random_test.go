@@ -173,6 +173,6 @@ func (w *world) killGateway(i int) {
 			w.owner.Lost(w.now, g.id, w)
 			w.wakeOwner()
 		}
-		g.g, g.up = NewGateway(w.p, life<<20, len(w.gates)), true
+		g.g, g.up = NewGateway(w.p, life<<20), true
 	})
 }

@@ -121,7 +121,8 @@ func (o *Owner) recallWhere(now int64, out Outbox, f func(*user) bool) bool {
 func (o *Owner) sendRecall(now int64, u *user, out Outbox) {
 	u.repeatAt = now + u.pause
 	out.Recall(u.peer, Recall{
-		Owner: o.life, Session: u.session, Number: u.recall, Seq: u.last.Seq, Granted: u.granted,
+		Owner: o.life, Session: u.session, Number: u.recall, Seq: u.last.Seq, Seen: u.number,
+		Granted: u.granted,
 	})
 }
 

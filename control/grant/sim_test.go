@@ -37,6 +37,7 @@ type gate struct {
 	id      Peer
 	g       *Gateway
 	waiting []*held
+	own     ownPart
 	up      bool
 	polled  int64
 }
@@ -72,7 +73,7 @@ func newWorld(p Params, n int, way int64, seed uint64) *world {
 	w.delay = func(r *rand.Rand) int64 { return way/2 + r.Int64N(way+1) }
 	w.owner = NewOwner(p, w.life, 0)
 	for i := range n {
-		w.gates = append(w.gates, &gate{w: w, id: Peer(i), g: NewGateway(p, 1<<20, n), up: true})
+		w.gates = append(w.gates, &gate{w: w, id: Peer(i), g: NewGateway(p, 1<<20), up: true})
 	}
 	return w
 }
@@ -228,6 +229,11 @@ func (w *world) request(i int, cost int64) {
 func (g *gate) done(h *held, out Outcome) {
 	h.gone = true
 	w := g.w
+	if out == Unanswered {
+		out = g.own.take(g.g, len(w.gates), w.now, h.cost)
+	} else {
+		g.own.inUse = false
+	}
 	w.held = append(w.held, w.now-h.at)
 	switch {
 	case out == Admitted:
