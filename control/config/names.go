@@ -36,12 +36,22 @@ const (
 	Off          // not decided; traffic is measured only
 )
 
+// Precision says how close a limit is held over all replicas.
+type Precision uint8
+
+// The precisions.
+const (
+	Local Precision = iota // each replica decides by a ledger of what the others have told; no request waits
+	Exact                  // the owner of a key has its one bucket; requests wait for its answer where needed
+)
+
 // Names of the values, in their order. They are those of the API, of documents and of
 // the filter's settings. field is where a value stands in a pool, a quota or a limit.
 var (
-	laws     = enumeration{"queue.law", []string{"VARIABLE_STRUCTURE", "DROP_TAIL", "POLICE", "CODEL"}}
-	onLosses = enumeration{"on_loss", []string{"FREEZE", "SAFE_RATE", "OPEN"}}
-	modes    = enumeration{"mode", []string{"ENFORCE", "SHADOW", "OFF"}}
+	laws       = enumeration{"queue.law", []string{"VARIABLE_STRUCTURE", "DROP_TAIL", "POLICE", "CODEL"}}
+	onLosses   = enumeration{"on_loss", []string{"FREEZE", "SAFE_RATE", "OPEN"}}
+	precisions = enumeration{"precision", []string{"LOCAL", "EXACT"}}
+	modes      = enumeration{"mode", []string{"ENFORCE", "SHADOW", "OFF"}}
 )
 
 // Laws returns all laws.
@@ -52,6 +62,20 @@ func OnLosses() []OnLoss { return all[OnLoss](onLosses) }
 
 // Modes returns all modes.
 func Modes() []Mode { return all[Mode](modes) }
+
+// Precisions returns all precisions.
+func Precisions() []Precision { return all[Precision](precisions) }
+
+// String is the precision's name.
+func (p Precision) String() string { return precisions.name(uint8(p)) }
+
+// MarshalText is the precision's name.
+func (p Precision) MarshalText() ([]byte, error) { return precisions.write(uint8(p)) }
+
+// UnmarshalText reads a precision's name; "" is Local. The error is a *FieldError.
+func (p *Precision) UnmarshalText(name []byte) error {
+	return precisions.read(string(name), (*uint8)(p))
+}
 
 // String is the law's name.
 func (l Law) String() string { return laws.name(uint8(l)) }

@@ -325,6 +325,12 @@ func (l *Limit) validate(path string) error {
 	if err := modes.check(path, uint8(l.Mode)); err != nil {
 		return err
 	}
+	if err := precisions.check(path, uint8(l.Precision)); err != nil {
+		return err
+	}
+	if l.Precision == Exact && l.Queued() {
+		return &FieldError{join(path, "precision"), l.Precision, "LOCAL for a limit with a queue, or no queue"}
+	}
 	return l.Queue.validate(path)
 }
 

@@ -103,7 +103,7 @@ func (e *Engine) leastAllowance(c *call) (least Allowance, by *limit) {
 		if l.mode != config.Enforce || !l.holdsFor(c.classes) {
 			continue
 		}
-		a, passes := allowanceOf(l, e.keys.Usage(&l.keys, c.under(l), c.now, c.cost))
+		a, passes := allowanceOf(l, e.usage(c, l))
 		switch {
 		case !passes:
 			return a, l

@@ -19,7 +19,11 @@ func (e *Engine) Decide(now int64, r *Request) (out Outcome) {
 		}
 		c.now, c.cost, c.route = now, r.cost(), rt
 		c.client, c.ids, c.classes = r.Client, r.Identities, uint64(r.Classes)|every
-		if rt.flow.decide(e, &c, &out) {
+		if rt.exact {
+			if done := e.decideExact(&c, &out); done {
+				return out
+			}
+		} else if rt.flow.decide(e, &c, &out) {
 			return out
 		}
 		e.unroute(rt.flow) // it has just been freed
@@ -27,7 +31,8 @@ func (e *Engine) Decide(now int64, r *Request) (out Outcome) {
 }
 
 // begin returns the route of a request. It returns nil when it has answered the request:
-// there is no route, or the tenant stage is not needed.
+// there is no route, or neither owners nor the tenant stage are needed. A route without a flow
+// has EXACT limits.
 func (e *Engine) begin(now int64, r *Request, out *Outcome) *route {
 	if r.Mode != config.Enforce {
 		*out = e.observe(now, r)
@@ -37,8 +42,9 @@ func (e *Engine) begin(now int64, r *Request, out *Outcome) *route {
 	switch {
 	case !ok:
 		*out = e.countWithoutRoute()
-	case rt.flow == nil:
-		*out = e.decideByLimits(now, r, rt)
+	case rt.flow == nil && !rt.exact:
+		c := newCall(now, r, rt)
+		*out = e.decideByLimits(&c)
 	case rt.blocked:
 		*out = e.refuseBlocked(rt.flow, r.cost())
 	default:
@@ -90,9 +96,8 @@ func (e *Engine) withoutRoute() Outcome {
 
 // decideByLimits decides a request to an unknown pool: it has no share and no queue, but
 // its client's limits hold.
-func (e *Engine) decideByLimits(now int64, r *Request, rt *route) (out Outcome) {
-	c := newCall(now, r, rt)
-	ref := e.charge(&c, decisive)
+func (e *Engine) decideByLimits(c *call) (out Outcome) {
+	ref := e.charge(c, decisive)
 	if ref.by != nil {
 		e.stats.rejected[ClientLimit].Add(1)
 		return e.refusalBy(ref)

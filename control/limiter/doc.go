@@ -12,6 +12,10 @@
 //	tenant stage   the tenant's share of the pool: the share is the coordinator's, and is
 //	               split among the gateways by announced claims
 //
+// An EXACT limit is paid before the others, with tokens of a bucket that an agent has; a
+// request that finds none waits for the agent's answer, outside of its flow's queue
+// (exact.go).
+//
 // Without a queue a limit rejects what is beyond it. With one, the request waits in the
 // one queue that its flow (tenant × pool) has, in its client's line, until the limit
 // admits it. Then it is eligible and waits for the share. Eligible requests are released
@@ -38,6 +42,7 @@
 //	queue       internal/queue              lines, turns, deadlines
 //	            internal/fairness           which clients ask for more than their part
 //	keys        internal/keys               what clients have used: slots and ledgers
+//	tokens      internal/tokens             tokens of EXACT limits' keys, and who waits for them
 //	everywhere  internal/{hash,fixed,members,lock}
 //
 // keys and queue are packages: nothing above them touches a slot, a ledger or a ring.

@@ -9,6 +9,7 @@ import (
 	"github.com/titrate/titrate/control/limiter/internal/keys"
 	"github.com/titrate/titrate/control/limiter/internal/lock"
 	"github.com/titrate/titrate/control/limiter/internal/members"
+	"github.com/titrate/titrate/control/limiter/internal/tokens"
 )
 
 // Engine is one gateway's limiter. Decide, Enqueue and Cancel may be called from any
@@ -18,6 +19,8 @@ import (
 // The order of its locks is in package lock.
 type Engine struct {
 	keys   keys.Store
+	tokens tokens.Store[*tokenWait]
+	places tokenPlaces
 	snap   atomic.Pointer[snapshot]
 	member atomic.Pointer[members.View]
 	shares atomic.Pointer[shares]
@@ -71,6 +74,7 @@ func New(o Options) *Engine {
 	e.shares.Store(&shares{})
 	e.heard.version.Store(1)
 	e.keys.Init(keys.Options{Keys: o.Keys, Contended: o.Contended, View: &e.member, Rand: o.Rand, Start: o.Start})
+	e.tokens.Init(exactKeys, o.Ask)
 	return e
 }
 

@@ -26,6 +26,7 @@ type LimitState struct {
 	Mode    config.Mode
 	Queued  bool          // beyond the limit a request waits
 	Strict  bool          // see Limit
+	Exact   bool          // the owner of the key grants tokens
 	Rate    float64       // cost units/s, of all replicas together
 	Burst   float64       // cost units
 	Free    float64       // cost that may pass now here; debt is below 0
@@ -101,10 +102,10 @@ func (e *Engine) Explain(now int64, r *Request) Explanation {
 
 func (e *Engine) limitState(l *limit, c *call) LimitState {
 	client := c.under(l)
-	u := e.keys.Usage(&l.keys, client, c.now, c.cost)
+	u := e.usage(c, l)
 	state := LimitState{
 		Name: l.name, Mode: l.mode, Queued: l.queued, Strict: l.strict, Rate: u.Limit.Rate, Burst: u.Limit.Burst,
-		Free: u.Local.Burst - u.Spent, Passes: u.Wait == 0, Wait: retryAfter(u.Wait),
+		Free: u.Local.Burst - u.Spent, Passes: u.Wait == 0, Wait: retryAfter(u.Wait), Exact: l.exact,
 	}
 	if !l.perTenant {
 		state.Client = client

@@ -23,6 +23,7 @@ type limit struct {
 	identity  uint8  // where it finds its client
 	classes   uint64 // that it applies to
 	keys      keys.Group
+	exact     bool                       // the owners of its keys grant tokens
 	tally     atomic.Pointer[limitTally] // once it did not let a request pass at once
 }
 
@@ -31,10 +32,12 @@ type call struct {
 	now, cost int64
 	route     *route
 	subject
+	paid charged // by tokens, see exact.go
 }
 
 func newCall(now int64, r *Request, rt *route) call {
-	return call{now, r.cost(), rt, subject{r.Client, r.Identities, uint64(r.Classes) | every}}
+	return call{now: now, cost: r.cost(), route: rt,
+		subject: subject{r.Client, r.Identities, uint64(r.Classes) | every}}
 }
 
 // refusal is the answer of the client stage.
@@ -65,12 +68,12 @@ const (
 	again                   // of a held request
 )
 
-// charge takes cost from every limit of the route. When one refuses, those already
-// charged are refunded: a request is charged to all or none.
+// charge takes cost from every limit of the route that is not paid by tokens. When one
+// refuses, those already charged are refunded: a request is charged to all or none.
 func (e *Engine) charge(c *call, why attempt) refusal {
 	var r refusal
 	for i, l := range c.route.limits {
-		if !l.holdsFor(c.classes) {
+		if !l.holdsFor(c.classes) || c.paid.limits>>i&1 != 0 {
 			continue
 		}
 		probe := why == again || why == first && l.queued
@@ -80,6 +83,9 @@ func (e *Engine) charge(c *call, why attempt) refusal {
 			r.limits |= 1 << i
 			if shared {
 				r.overflow |= 1 << i
+			}
+			if l.exact {
+				e.oweTokens(c, l, c.cost)
 			}
 		case l.mode == config.Shadow:
 			if r.shadow == nil {
@@ -99,6 +105,9 @@ func (e *Engine) refund(c *call, ch charged) {
 		if ch.limits>>i&1 != 0 {
 			l := c.route.limits[i]
 			e.keys.Refund(&l.keys, c.under(l), c.now, c.cost, ch.overflow>>i&1 != 0)
+			if l.exact {
+				e.oweTokens(c, l, -c.cost)
+			}
 		}
 	}
 }
@@ -106,7 +115,10 @@ func (e *Engine) refund(c *call, ch charged) {
 // limitsAdmit reports whether all limits of the route would admit the request now. It
 // charges nothing and counts no demand.
 func (e *Engine) limitsAdmit(c *call) bool {
-	for _, l := range c.route.limits {
+	for i, l := range c.route.limits {
+		if c.paid.limits>>i&1 != 0 {
+			continue
+		}
 		if l.mode == config.Enforce && l.holdsFor(c.classes) && !e.keys.WouldTake(&l.keys, c.under(l), c.now, c.cost) {
 			return false
 		}
@@ -122,6 +134,9 @@ func (e *Engine) chargeWatched(c *call) (out Outcome) {
 			continue
 		}
 		wait, _, ok := e.keys.Take(&l.keys, c.under(l), c.now, c.cost, false)
+		if ok && l.exact {
+			e.oweTokens(c, l, c.cost)
+		}
 		if !ok && !out.Shadow {
 			e.setShadow(l, &out)
 			out.RetryAfter = retryAfter(wait)

@@ -49,6 +49,10 @@ type Options struct {
 	// whoever makes requests need not find out more than that. It is called while
 	// Apply or Name runs, and must call neither. Default: nobody asks.
 	Wants func(Wanted)
+	// Ask is called when there is something to tell the owners of EXACT limits' keys, from
+	// any thread: have a thread call PollTokens soon. It must not wait, nor call the engine.
+	// Nil: nobody does, and EXACT limits are held as LOCAL ones.
+	Ask func()
 	// Start is a time not after the first one given to the engine, in its
 	// nanoseconds. Within 30 years of it the arithmetic is exact to a microsecond.
 	Start int64
@@ -57,6 +61,7 @@ type Options struct {
 // Bounds of Options.
 const (
 	DefaultKeys      = 1_000_000
+	exactKeys        = 1 << 17 // keys of EXACT limits; about 1 KiB each
 	DefaultContended = 1 << 20
 	MaxContended     = keys.MaxContended
 	minKeys          = 1 << 10

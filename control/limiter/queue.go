@@ -23,6 +23,7 @@ type waiting struct {
 	charged charged
 	ids     *Identities // copies
 	classes uint64
+	paid    charged // by tokens; until it is released, it is not spent
 	mark    bool
 	shadow  *limit // the SHADOW limit that would have refused it
 }
@@ -52,6 +53,12 @@ func (e *Engine) Enqueue(now int64, r *Request, ticket uint64) (out Outcome, h H
 			return out, 0
 		}
 		c := newCall(now, r, rt)
+		if rt.exact {
+			if out, h, ended := e.enqueueExact(&c, r, ticket); ended {
+				return out, h
+			}
+			continue
+		}
 		if out, h, ok := e.enqueue(&c, ticket); ok {
 			return out, h
 		}
@@ -83,7 +90,7 @@ func (e *Engine) enqueue(c *call, ticket uint64) (out Outcome, h Handle, ok bool
 func (e *Engine) admitOrHold(f *flow, c *call, ticket uint64) (out Outcome, h Handle) {
 	q, key := f.obtainQueue(), f.lineKey(c)
 	entry := queue.Entry[waiting]{Since: c.now, Cost: c.cost}
-	entry.Request = waiting{ticket: ticket, route: c.route, classes: c.classes}
+	entry.Request = waiting{ticket: ticket, route: c.route, classes: c.classes, paid: c.paid}
 	if l := q.Find(key); l != nil && l.Held > 0 { // behind its own earlier ones
 		by := l.Hold.by
 		e.countDemand(c, by)
@@ -195,13 +202,16 @@ func (f *flow) turnAway(why Reason, cost int64) ruling {
 func (f *flow) callOf(i int32, rt *route, now int64) call {
 	en := f.queue.Entry(i)
 	who := subject{f.queue.LineOf(i).Client, en.Request.ids, en.Request.classes}
-	return call{now: now, cost: en.Cost, route: rt, subject: who}
+	return call{now: now, cost: en.Cost, route: rt, subject: who, paid: en.Request.paid}
 }
 
 // Cancel takes back a held request whose caller has gone: it is charged nothing, and
 // leaves no backlog. It returns false when its event was or is being delivered, or the
 // handle is 0 or old.
 func (e *Engine) Cancel(now int64, h Handle) bool {
+	if h.flow() == tokenFlow {
+		return e.cancelTokenWait(now, h)
+	}
 	f := e.flowBy(h)
 	if f == nil {
 		return false
@@ -221,6 +231,7 @@ func (e *Engine) Cancel(now int64, h Handle) bool {
 // withdraw takes a request out of the queue unserved: refunded, and out of S.
 func (e *Engine) withdraw(f *flow, i int32, now int64) {
 	en, line := f.queue.Entry(i), f.queue.LineOf(i)
+	e.putBackPaid(f, i, now)
 	if !en.Eligible {
 		e.removeHeld(f, i)
 	} else {

@@ -91,6 +91,7 @@ const drained = time.Second
 func (e *Engine) Drain(now int64, out []Event) []Event {
 	e.work.Lock()
 	defer e.work.Unlock()
+	out = e.drainTokens(now, out)
 	for _, f := range e.live() {
 		out = e.drainFlow(f, now, out)
 	}

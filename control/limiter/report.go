@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/limiter/internal/tokens"
 )
 
 // counters count the requests of one flow, and the cost of some.
@@ -163,8 +164,12 @@ type Stats struct {
 	Delayed uint64
 	Held    int64 // requests waiting
 	Flows   int   // in use, see lifecycle.go
+	Exact   ExactStats
 	Shares  SharesStats
 }
+
+// ExactStats are of EXACT limits, see exact.go.
+type ExactStats = tokens.Stats
 
 // SharesStats says which leases are in force.
 type SharesStats struct {
@@ -195,7 +200,7 @@ func (e *Engine) Stats(now int64, s *Stats) {
 		Booted: e.stats.booted.Load(), Bypassed: e.stats.bypassed.Load(), Unpooled: e.stats.unknownPool.Load(),
 		Overflow: k.Overflow, Keys: s.Keys, Capacity: k.Capacity, Contended: k.Contended,
 		Budget: k.Budget, Unpromoted: k.Unpromoted, Displaced: k.Displaced, Delayed: k.Delayed,
-		Held: e.waiting.Load(), Shares: e.shares.Load().stats(),
+		Held: e.waiting.Load(), Exact: e.tokens.Stats(), Shares: e.shares.Load().stats(),
 	}
 	if s.Keys >= 0 {
 		s.Keys = e.keys.Live(now)

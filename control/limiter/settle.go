@@ -62,8 +62,14 @@ func (e *Engine) correctLimits(c *call) (forgiven float64) {
 		switch {
 		case !l.holdsFor(c.classes):
 		case c.cost < 0:
+			if l.exact {
+				e.oweTokens(c, l, c.cost)
+			}
 			e.keys.Refund(&l.keys, c.under(l), c.now, -c.cost, false)
 		default:
+			if l.exact {
+				e.oweTokens(c, l, c.cost)
+			}
 			forgiven = max(forgiven, e.keys.Owe(&l.keys, c.under(l), c.now, c.cost))
 		}
 	}

@@ -47,6 +47,7 @@ func (e *Engine) Tick(now int64, out []Event) []Event {
 	clear(e.running[len(keep):])
 	e.running = keep
 	e.busy.Store(busy)
+	out = e.tickTokens(now, out)
 	e.freeIdle(now)
 	e.keys.FreeIdle(now, keepIdle, freeBatch)
 	return out
@@ -195,6 +196,9 @@ func (e *Engine) askLimits(f *flow, now int64, out []Event) (events []Event, mor
 func (e *Engine) askLimit(f *flow, i int32, due, now int64, out []Event) []Event {
 	en := f.queue.Entry(i)
 	at := max(due, now-recheck)
+	if rt := e.routeNow(f, en.Request.route); rt.tenant != en.Request.route.tenant {
+		e.putBackPaid(f, i, now) // its limits may be others
+	}
 	c := f.callOf(i, e.routeNow(f, en.Request.route), at)
 	ref := e.charge(&c, again)
 	c.now = now
@@ -241,6 +245,9 @@ func (e *Engine) promote(f *flow, i int32, c *call, ref refusal, out []Event) []
 // finishHeld removes a held request and appends its event.
 func (e *Engine) finishHeld(f *flow, i int32, now int64, o Outcome, out []Event) []Event {
 	o.Waited = time.Duration(now - f.queue.Entry(i).Since)
+	if o.Verdict == Reject {
+		e.putBackPaid(f, i, now)
+	}
 	out = append(out, f.event(i, o))
 	e.removeHeld(f, i)
 	return out

@@ -14,6 +14,7 @@ func TestWorld(t *testing.T) {
 		{"upstream of unknown capacity", w.upstreamOfUnknownCapacity},
 		{"quota moves", w.quotaMoves},
 		{"identities travel", w.identitiesTravel},
+		{"exact limit over all gateways", w.exactOverAllGateways},
 		{"trace of a change", w.traceOfAChange},
 		{"why names the limit", w.whyNamesTheLimit},
 		{"clients leave while held", w.abortWhileHeld},

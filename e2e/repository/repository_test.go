@@ -82,9 +82,7 @@ func TestImportLaw(t *testing.T) {
 }
 
 // notYet are packages of control that no binary reaches, and why they are there.
-var notYet = map[string]string{
-	"control/grant": "central buckets by grants: complete and tested, not wired into the agent",
-}
+var notYet = map[string]string{}
 
 // TestControlIsWhatShips: a package of control that neither the filter nor a service imports
 // belongs into papers, or into nothing. (Packages named …test serve the tests of others.)

@@ -37,6 +37,7 @@ type Limit struct {
 	Mode    string  `json:"mode"`
 	Queued  bool    `json:"queued"`
 	Strict  bool    `json:"strict"`
+	Exact   bool    `json:"exact"`
 	Rate    number  `json:"rate"`
 	Burst   number  `json:"burst"`
 	Free    number  `json:"free"`
@@ -105,7 +106,7 @@ func poolExplanation(pool string, cost float64, x *limiter.Explanation) PoolExpl
 
 func limit(l *limiter.LimitState) Limit {
 	return Limit{
-		Name: l.Name, Client: l.Client, Mode: l.Mode.String(), Queued: l.Queued, Strict: l.Strict,
+		Name: l.Name, Client: l.Client, Mode: l.Mode.String(), Queued: l.Queued, Strict: l.Strict, Exact: l.Exact,
 		Rate: number(l.Rate), Burst: number(l.Burst), Free: number(l.Free), Passes: l.Passes,
 		Wait: number(l.Wait.Seconds()), Claimed: claims(l.Claimed),
 	}

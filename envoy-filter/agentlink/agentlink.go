@@ -7,20 +7,23 @@
 // version. Then one goroutine passes what the agent sends to the engine (configuration,
 // shares, sums), and another sends what the engine has: claims every 50 ms if there are
 // any, a report every 250 ms, a heartbeat every second and whenever a configuration was
-// accepted or refused. Claims have what has changed since the last ones, and on a new
-// connection all within 3.2 s; reports what the engine has accumulated since the last one;
-// the other messages have the latest state. So a lost connection loses at most the report
+// accepted or refused, and at once what the owners of EXACT limits' keys are asked. Claims
+// have what has changed since the last ones, and on a new connection all within 3.2 s;
+// reports what the engine has accumulated since the last one; the other messages have the
+// latest state. So a lost connection loses at most the report
 // that was being written.
 //
 // # Invariants
 //
 //   - No request ever waits for the link: this package never calls the functions that
-//     decide requests, and a peer that does not read is disconnected after
-//     [link.DeadAfter].
+//     decide requests, but for those that wait for an owner's answer, and a peer that does
+//     not read is disconnected after [link.DeadAfter].
 //   - Without the agent the engine goes on with the last state, and with an estimate of
 //     what the other replicas use: see estimate.go.
 //   - A configuration, or a change of it, that the engine refuses leaves the old one in
 //     force; the heartbeat tells the agent which revision was refused, and why.
+//   - What owners have granted is forgotten when the link has been down for [link.DeadAfter]:
+//     the agent then counts it as spent.
 //   - Malformed bytes end the connection, nothing else.
 package agentlink
 
@@ -76,6 +79,10 @@ type Options struct {
 	ClientParts int
 	// Decisions, if set, are sent to an agent that takes them.
 	Decisions Decisions
+	// Asked, if set, says that the engine has something to tell the owners of EXACT limits' keys
+	// (limiter.Options.Ask), and Answer receives what they say.
+	Asked  <-chan struct{}
+	Answer func(*exchange.TokenAnswers)
 	// Log receives messages for the operator: the link is up or down, a
 	// configuration was refused.
 	Log func(text string)
@@ -120,6 +127,8 @@ type Client struct {
 	// Of receive. What clients spent before this process started is restored once,
 	// and not after the first configuration.
 	restored, configured, summed bool
+
+	takesTokens bool // the agent does; of connect's goroutine
 
 	finishing chan struct{} // closed by Finish
 	finish    sync.Once
@@ -203,6 +212,10 @@ func (c *Client) connect(ctx context.Context) (greeted bool, err error) {
 	c.o.Hello.Again = true
 	c.Connected.Store(true)
 	c.o.Log("titrate: linked to the agent at " + c.o.Socket)
+	if tokens := c.takesTokens && c.o.Answer != nil; tokens {
+		c.o.Engine.LinkTokens(c.o.Now(), true)
+		defer func() { c.o.Engine.LinkTokens(c.o.Now(), false) }()
+	}
 	ended := make(chan struct{})
 	writer := make(chan struct{})
 	go func() {
@@ -249,6 +262,7 @@ func (c *Client) exchangeHellos(r *link.Reader, w *link.Writer) (version uint8, 
 		return 0, err
 	}
 	w.SetVersion(version)
+	c.takesTokens = hello.Tokens
 	if c.o.Decisions != nil {
 		c.o.Decisions.Want(hello.Decisions)
 	}
@@ -280,6 +294,10 @@ func (c *Client) receive(r *link.Reader) error {
 			c.checkReady()
 		case *exchange.Spent:
 			c.restore(m)
+		case *exchange.TokenAnswers:
+			if c.o.Answer != nil {
+				c.o.Answer(m)
+			}
 		case *link.Heartbeat, *link.Hello:
 		default:
 			return fmt.Errorf("agentlink: an agent does not send %T", m)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/proto/link"
 )
 
 // estimator is an exchange.Estimator behind a lock.
@@ -36,6 +37,7 @@ func (c *Client) estimateWhileSilent(ctx context.Context) {
 	ticker := time.NewTicker(claimsEvery)
 	defer ticker.Stop()
 	var unsent exchange.Claims
+	silent := time.Duration(0) // since how long there is no link
 	for {
 		select {
 		case <-ctx.Done():
@@ -43,6 +45,11 @@ func (c *Client) estimateWhileSilent(ctx context.Context) {
 		case <-ticker.C:
 		}
 		c.estimateOnce(&unsent)
+		if silent += claimsEvery; c.Connected.Load() {
+			silent = 0
+		} else if silent == link.DeadAfter {
+			c.o.Engine.ForgetTokens()
+		}
 	}
 }
 

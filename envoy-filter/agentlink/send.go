@@ -41,6 +41,8 @@ type sender struct {
 	walk  limiter.SpentCursor
 	spent exchange.Spent // memory for the next message
 	stats limiter.Stats  // likewise
+
+	tokens exchange.TokenRequests // likewise
 }
 
 // send sends until the link ends, a write fails or the process ends.
@@ -49,19 +51,51 @@ func (c *Client) send(w *link.Writer, version uint8, ended <-chan struct{}) {
 	c.o.Engine.RepeatClaims()
 	ticker := time.NewTicker(claimsEvery)
 	defer ticker.Stop()
+	again := time.NewTimer(time.Hour) // questions to owners are repeated
+	defer again.Stop()
 	for tick := 0; ; tick++ {
 		if s.tick(tick) != nil {
 			return
 		}
-		select {
-		case <-ended:
-			return
-		case <-c.finishing:
-			s.sendFinal()
-			return
-		case <-ticker.C:
+		for due := false; !due; {
+			select {
+			case <-ended:
+				return
+			case <-c.finishing:
+				s.sendFinal()
+				return
+			case <-ticker.C:
+				due = true
+			case <-c.o.Asked:
+			case <-again.C:
+			}
+			if s.sendTokens(again) != nil {
+				return
+			}
 		}
 	}
+}
+
+// sendTokens sends what the owners of EXACT limits' keys are to be told, and sets the time for
+// more.
+func (s *sender) sendTokens(again *time.Timer) error {
+	if !s.takesTokens {
+		return nil
+	}
+	now := s.o.Now()
+	s.tokens.List = s.tokens.List[:0]
+	wait := time.Hour
+	if next := s.o.Engine.PollTokens(now, &s.tokens); next != 0 {
+		wait = time.Duration(max(next-now, 1))
+	}
+	again.Reset(wait)
+	for list := s.tokens.List; len(list) > 0; list = list[min(len(list), link.MaxRecords):] {
+		part := exchange.TokenRequests{List: list[:min(len(list), link.MaxRecords)]}
+		if err := s.w.Write(&part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *sender) tick(tick int) error {
@@ -178,7 +212,8 @@ func (s *sender) sendSpent(part, most int) (end bool, err error) {
 // is. The current walk may be in the middle of the table, so a second one follows.
 func (s *sender) sendFinal() {
 	defer close(s.finished)
-	if s.sendReport() != nil {
+	s.o.Engine.ReleaseTokens(s.o.Now())
+	if s.sendReport() != nil || s.sendTokens(time.NewTimer(time.Hour)) != nil {
 		return
 	}
 	for walks := 0; walks < 2; {

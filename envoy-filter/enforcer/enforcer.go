@@ -8,7 +8,8 @@
 // request has to wait, and [Enforcer.Cancel] when a waiting request goes away. One
 // goroutine ticks: every 5 ms while a request is held or a key is contended, otherwise
 // every 50 ms, and at once when a request starts to wait. The requests that a tick
-// releases are delivered as one batch. A held request is one that waits in the queue.
+// releases are delivered as one batch. A held request is one that waits in the queue, or for the
+// owner of an EXACT limit's key: the latter goes on when the answer comes ([Enforcer.Answer]).
 //
 // # Invariants
 //
@@ -30,6 +31,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/envoy-filter/answer"
 )
@@ -53,7 +55,8 @@ type Options struct {
 	// FailurePolicy decides a request whose decision panicked, and one that would
 	// have to wait after Stop.
 	FailurePolicy limiter.BootPolicy
-	// Deliver receives the events of one tick. It must not keep the slice.
+	// Deliver receives the events of one tick, or of one answer of owners, one batch at a time.
+	// It must not keep the slice.
 	Deliver func([]limiter.Event)
 	// Observer, if set, sees the requests that were not admitted at once.
 	Observer Observer
@@ -90,7 +93,9 @@ type Enforcer struct {
 	start        sync.Once
 	end          sync.Once
 	events       []limiter.Event
-	lastEvent    int64 // time of the last batch; of the ticker, and of Stop after it
+	answered     []limiter.Event // of Answer
+	delivering   sync.Mutex      // one batch at a time; guards lastEvent
+	lastEvent    int64           // time of the last batch
 }
 
 // New returns an enforcer whose ticker does not run yet.
@@ -195,6 +200,14 @@ func (e *Enforcer) Cancel(h limiter.Handle) (removed bool) {
 	return e.o.Engine.Cancel(Now(), h)
 }
 
+// Answer passes on what the owners of EXACT limits' keys have said, and delivers the requests that
+// this releases, without waiting for a tick. One caller at a time.
+func (e *Enforcer) Answer(a *exchange.TokenAnswers) {
+	defer e.RecoverPanic("an owner's answer")
+	e.answered = e.o.Engine.AnswerTokens(Now(), a, e.answered[:0])
+	e.send(e.answered)
+}
+
 // Start runs the ticker.
 func (e *Enforcer) Start() { e.start.Do(func() { go e.run() }) }
 
@@ -211,7 +224,9 @@ func (e *Enforcer) Stop() (inFlight bool) {
 		select {
 		case <-e.stopped:
 			e.drain()
+			e.delivering.Lock()
 			inFlight = Now()-e.lastEvent < int64(Linger)
+			e.delivering.Unlock()
 		case <-time.After(stopTimeout):
 			if e.o.Log != nil {
 				e.o.Log("titrate: the ticker does not end; this is a bug, please report it")
@@ -272,14 +287,22 @@ func (e *Enforcer) drain() {
 
 // deliver passes a batch on and keeps its memory for the next one.
 func (e *Enforcer) deliver(events []limiter.Event) {
-	if len(events) > 0 {
-		e.lastEvent = Now()
-		e.o.Deliver(events)
-		if e.o.Observer != nil {
-			e.o.Observer.Ended(Now(), events)
-		}
-	}
+	e.send(events)
 	e.events = events
+}
+
+// send delivers a batch, if there is any.
+func (e *Enforcer) send(events []limiter.Event) {
+	if len(events) == 0 {
+		return
+	}
+	e.delivering.Lock()
+	defer e.delivering.Unlock()
+	e.lastEvent = Now()
+	e.o.Deliver(events)
+	if e.o.Observer != nil {
+		e.o.Observer.Ended(Now(), events)
+	}
 }
 
 // decideByPolicy is the outcome when the engine cannot decide. The pool's on_loss

@@ -99,9 +99,16 @@ func New(o Options) *Process {
 	b := o.Settings
 	p := &Process{o: o, linkDone: make(chan struct{}), socket: hotrestart.SocketName(b.Replica, b.AgentSocket)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
+	asked := make(chan struct{}, 1)
+	ask := func() {
+		select {
+		case asked <- struct{}{}:
+		default: // the link's writer is awake already
+		}
+	}
 	p.engine = limiter.New(limiter.Options{
 		Keys: b.Keys, Contended: b.Contended, Unknown: b.Unknown, Boot: b.Boot, Replica: b.Replica,
-		Start: enforcer.Now(), Flight: o.NewFlight, Wants: o.OnWanted,
+		Start: enforcer.Now(), Flight: o.NewFlight, Wants: o.OnWanted, Ask: ask,
 	})
 	p.NameSlots(o.Slots.Names())
 	p.stats = stats.New(p.engine, o.Sink, enforcer.Now)
@@ -116,7 +123,8 @@ func New(o Options) *Process {
 			Replica: b.Replica, Weight: b.Weight, PID: os.Getpid(), Restart: restarts(),
 			Generation: uint64(time.Now().UnixNano()),
 		},
-		Log:     func(text string) { o.Log(Info, text) },
+		Log:   func(text string) { o.Log(Info, text) },
+		Asked: asked, Answer: p.Enforcer.Answer,
 		Clients: p.observer.report, ClientParts: clientParts, Decisions: &p.decisions,
 	})
 	p.page = p.newPage()

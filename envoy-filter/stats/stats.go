@@ -41,6 +41,10 @@ const (
 	KeysDisplaced
 	KeysBudget
 	ClaimsDelayed
+	ExactWaited
+	ExactUnanswered
+	ExactOverBudget
+	ExactKeys
 	LinkConnected
 	ConfigRevision
 	SharesEpoch
@@ -114,6 +118,15 @@ var Table = [metrics]Definition{
 		"The most contended keys, contended_keys."},
 	ClaimsDelayed: {"titrate_claims_delayed_total", nil, Counter,
 		"Claims of contended keys that the agent heard a period late or more."},
+	ExactWaited: {"titrate_exact_waited_total", nil, Counter,
+		"Requests that waited for the owner of an EXACT limit's key; titrate_wait_ms says how long."},
+	ExactUnanswered: {"titrate_exact_unanswered_total", nil, Counter,
+		"Requests to EXACT limits that the ledger decided: the owner was silent, there was no agent, or no room for " +
+			"the key."},
+	ExactOverBudget: {"titrate_exact_keys_over_budget_total", nil, Counter,
+		"Requests to EXACT limits for whose keys there was no room: the ledger decided."},
+	ExactKeys: {"titrate_exact_keys", nil, Gauge,
+		"Keys of EXACT limits that this gateway knows."},
 	LinkConnected: {"titrate_link_connected", nil, Gauge,
 		"1 while the agent is linked."},
 	ConfigRevision: {"titrate_config_revision", nil, Gauge,
@@ -210,6 +223,9 @@ func (p *Publisher) Publish(process Process) {
 	p.count(KeysParted, s.Unpromoted)
 	p.count(KeysDisplaced, s.Displaced)
 	p.count(ClaimsDelayed, s.Delayed)
+	p.count(ExactWaited, s.Exact.Waited)
+	p.count(ExactUnanswered, s.Exact.Unanswered)
+	p.count(ExactOverBudget, s.Exact.OverBudget)
 	p.count(Panics, process.Panics)
 	p.count(LinkSessions, process.LinkSessions)
 	p.count(LinkMalformed, process.LinkMalformed)
@@ -247,6 +263,7 @@ func (p *Publisher) setGauges(process Process, keys bool) {
 	p.sink.Set(KeysContended, uint64(s.Contended))
 	p.sink.Set(KeysBudget, uint64(s.Budget))
 	p.sink.Set(Flows, uint64(s.Flows))
+	p.sink.Set(ExactKeys, uint64(s.Exact.Keys))
 	p.sink.Set(ConfigRevision, uint64(max(s.Revision, 0)))
 	p.sink.Set(LimitsLeftOut, uint64(max(process.LimitsLeftOut, 0)))
 	p.sink.Set(SharesEpoch, uint64(max(s.Shares.Epoch, 0)))

@@ -23,6 +23,8 @@
 //	  Claims, 50 ms    ─────────────►   (all within 3.2 s, then what changes, once empty)
 //	  Report, 250 ms   ─────────────►
 //	  Decisions        ─────────────►   (about single requests, if the agent's Hello wants them)
+//	  TokenRequests    ─────────────►   (at once, if the agent's Hello takes them)
+//	                   ◄─────────────   TokenAnswers           (at once)
 //	  Refused          ─────────────►   (after each Config or Delta)
 //	  Names            ─────────────►   (then on change)
 //	  Spent            ─────────────►   (keys whose use has changed)

@@ -27,12 +27,14 @@ const (
 	kindRefused
 	kindNames
 	kindSpent
-	kindDelta     // since version 3
-	kindDecisions // if the agent's Hello says so
+	kindDelta         // since version 3
+	kindDecisions     // if the agent's Hello says so
+	kindTokenRequests // likewise
+	kindTokenAnswers  // to a gateway that has sent TokenRequests
 )
 
 var kindStrings = [...]string{"frame", "Hello", "Config", "Shares", "Sums", "Claims", "Report", "Heartbeat", "Refused",
-	"Names", "Spent", "Delta", "Decisions"}
+	"Names", "Spent", "Delta", "Decisions", "TokenRequests", "TokenAnswers"}
 
 func (k kind) String() string {
 	if int(k) < len(kindStrings) {
@@ -61,7 +63,7 @@ func maxMessage(k kind) int {
 		return 256 << 10
 	case kindConfig, kindDelta:
 		return 64 << 20
-	case kindShares, kindSums, kindClaims, kindReport, kindSpent, kindDecisions:
+	case kindShares, kindSums, kindClaims, kindReport, kindSpent, kindDecisions, kindTokenRequests, kindTokenAnswers:
 		return 16 << 20
 	}
 	return 0

@@ -31,6 +31,10 @@ const (
 	sizeRefusal    = 3 * 2
 	sizeName       = 2
 	sizeSpent      = 2*8 + 1
+	sizeRequest    = 17*8 + 3*4 + 5
+	sizeGrant      = 8*8 + 2*4 + 2
+	sizeRecall     = 4*8 + 3*4
+	sizeAnswers    = 1
 	sizeDecision   = 6*2 + 6*8 + 3 + 1 + 5*8 + 2
 )
 
@@ -62,6 +66,12 @@ func code(c *coder, m Message) {
 		})
 	case *exchange.Decisions:
 		list(c, "list", sizeDecision, &m.List, codeDecision)
+	case *exchange.TokenRequests:
+		list(c, "list", sizeRequest, &m.List, codeTokenRequest)
+	case *exchange.TokenAnswers:
+		c.record("answers", sizeAnswers, func() { c.boolean("moved", &m.Moved) })
+		list(c, "grants", sizeGrant, &m.Grants, codeTokenGrant)
+		list(c, "recalls", sizeRecall, &m.Recalls, codeTokenRecall)
 	case *Heartbeat:
 		c.record("heartbeat", sizeHeartbeat, func() {
 			c.u64("sequence", &m.Sequence)
@@ -203,6 +213,47 @@ func codeDecision(c *coder, d *exchange.Decision) {
 	})
 }
 
+func codeTokenRequest(c *coder, q *exchange.TokenRequest) {
+	for _, v := range []*uint64{&q.Key, &q.Session, &q.Owner} {
+		c.u64("list", v)
+	}
+	c.f64("list.rate", &q.Rate)
+	for _, v := range []*int64{&q.Burst, &q.Granted, &q.Spent, &q.Returned, &q.Extra, &q.Need, &q.Least, &q.Ahead,
+		&q.Use, &q.Refilled, &q.Age, &q.Level} {
+		integer(c, "list", v)
+	}
+	for _, v := range []*uint32{&q.Number, &q.Seq, &q.Recalled} {
+		c.u32("list", v)
+	}
+	for _, v := range []*bool{&q.Strict, &q.Exclusive, &q.Register, &q.Released, &q.Forgotten} {
+		c.boolean("list", v)
+	}
+	integer(c, "list.held", &q.Held)
+}
+
+func codeTokenGrant(c *coder, g *exchange.TokenGrant) {
+	for _, v := range []*uint64{&g.Key, &g.Owner, &g.Session} {
+		c.u64("grants", v)
+	}
+	for _, v := range []*int64{&g.Granted, &g.Admit, &g.Wait, &g.Others, &g.Level} {
+		integer(c, "grants", v)
+	}
+	c.u32("grants.seq", &g.Seq)
+	c.u32("grants.seen", &g.Seen)
+	c.boolean("grants.exclusive", &g.Exclusive)
+	c.boolean("grants.begin", &g.Begin)
+}
+
+func codeTokenRecall(c *coder, r *exchange.TokenRecall) {
+	for _, v := range []*uint64{&r.Key, &r.Owner, &r.Session} {
+		c.u64("recalls", v)
+	}
+	integer(c, "recalls.granted", &r.Granted)
+	c.u32("recalls.number", &r.Number)
+	c.u32("recalls.seq", &r.Seq)
+	c.u32("recalls.seen", &r.Seen)
+}
+
 func codeCounts(c *coder, field string, counts *exchange.Counts) {
 	for _, n := range counts.Fields() {
 		c.uvarint(field, n)
@@ -266,6 +317,10 @@ func blank(k kind) Message {
 		return &exchange.Spent{}
 	case kindDecisions:
 		return &exchange.Decisions{}
+	case kindTokenRequests:
+		return &exchange.TokenRequests{}
+	case kindTokenAnswers:
+		return &exchange.TokenAnswers{}
 	}
 	return &Heartbeat{}
 }

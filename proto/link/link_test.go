@@ -76,6 +76,7 @@ func finite(c *config.Config) {
 	limits := func(list []config.Limit) {
 		for j := range list {
 			list[j].Rate, list[j].Burst = 1.25, 3
+			list[j].Precision &= 1
 		}
 	}
 	limits(c.Defaults)
@@ -96,7 +97,7 @@ func newestWriter(to io.Writer) *Writer {
 }
 
 func drawMessage(t *rapid.T) Message {
-	m := blank(kind(rapid.IntRange(int(kindHello), int(kindDecisions)).Draw(t, "kind")))
+	m := blank(kind(rapid.IntRange(int(kindHello), int(kindTokenAnswers)).Draw(t, "kind")))
 	filled(t, reflect.ValueOf(m).Elem())
 	switch m := m.(type) {
 	case *Hello:

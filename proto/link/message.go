@@ -18,7 +18,7 @@ const (
 
 // Message is one of *Hello, *config.Config, *config.Delta, *exchange.Shares, *exchange.Sums,
 // *exchange.Claims, *exchange.Report, *exchange.Decisions, *Refused, *exchange.Names,
-// *exchange.Spent and *Heartbeat. A [Writer] refuses anything else.
+// *exchange.Spent, *exchange.TokenRequests, *exchange.TokenAnswers and *Heartbeat. A [Writer] refuses anything else.
 type Message any
 
 // kindOf is the message's kind, 0 if it is none.
@@ -46,6 +46,10 @@ func kindOf(m Message) kind {
 		return kindSpent
 	case *exchange.Decisions:
 		return kindDecisions
+	case *exchange.TokenRequests:
+		return kindTokenRequests
+	case *exchange.TokenAnswers:
+		return kindTokenAnswers
 	case *Heartbeat:
 		return kindHeartbeat
 	}
@@ -77,6 +81,8 @@ type Hello struct {
 	Again bool `json:"again,omitempty"`
 	// Decisions is set by an agent that takes [exchange.Decisions]: others know no such message.
 	Decisions bool `json:"decisions,omitempty"`
+	// Tokens is set by an agent that takes [exchange.TokenRequests]: others know no such message.
+	Tokens bool `json:"tokens,omitempty"`
 	// Weight of this replica in the split of a share, > 0; 1 if absent.
 	Weight float64 `json:"weight,omitempty"`
 }

@@ -41,6 +41,8 @@ type Agent struct {
 	rls    *rls.Server  // nil: there is none
 	rlsAt  net.Listener // of rls
 
+	alarm alarm // of the core's tokens
+
 	metrics      *telemetry.Metrics
 	traces       changeTraces
 	logs         *telemetry.Logs // nil: none are sent
@@ -57,7 +59,7 @@ type Agent struct {
 // newAgent makes what needs no port.
 func newAgent(c Config) (*Agent, error) {
 	start := time.Now()
-	a := &Agent{c: c, log: c.Log, start: start}
+	a := &Agent{c: c, log: c.Log, start: start, alarm: alarm{wake: make(chan struct{}, 1)}}
 	a.core = core.New(core.Options{Name: c.Name, Version: c.Version, Incarnation: a.incarnation(),
 		Period: c.Period, T1: c.T1, T2: c.T2})
 	return a, a.restore()
@@ -157,6 +159,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		group.Go(func() error { return a.rls.Serve(serving, a.rlsAt) })
 	}
 	group.Go(func() error { a.tick(serving); return nil })
+	group.Go(func() error { a.tickTokens(serving); return nil })
 	group.Go(func() error { a.keepSnapshot(serving); return nil })
 	if a.c.GossipKeyFile != "" {
 		group.Go(func() error { a.watchKeys(serving, time.NewTicker(keysEvery)); return nil })

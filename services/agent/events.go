@@ -20,10 +20,14 @@ import (
 func (a *Agent) event(f func(now time.Duration, c *core.Core) core.Effects) {
 	a.mu.Lock()
 	out := f(a.now(), a.core)
+	a.alarm.set(a.core.TokensDue())
 	for _, frame := range out.Frames {
 		a.server.Send(uint64(frame.To), frame.Message)
 	}
 	a.mu.Unlock()
+	if len(out.Packets) > 0 {
+		a.gossip.Send(out.Packets)
+	}
 	for _, at := range out.Close {
 		a.server.CloseConn(uint64(at))
 	}
@@ -137,9 +141,10 @@ func (g gossiped) LastRound() []schedule.Outgoing {
 
 // ReceivePacket: see [core.Core.ReceivePacket].
 func (g gossiped) ReceivePacket(p *gossipv1.Packet) (drop schedule.Drop, soon bool) {
-	drop = ask(g.a, func(now time.Duration, c *core.Core) (drop schedule.Drop) {
-		drop, soon = c.ReceivePacket(now, p)
-		return drop
+	g.a.event(func(now time.Duration, c *core.Core) (out core.Effects) {
+		drop, out = c.ReceivePacket(now, p)
+		soon, out.GossipSoon = out.GossipSoon, false // the gossip sees to that itself
+		return out
 	})
 	return drop, soon
 }

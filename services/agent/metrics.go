@@ -171,6 +171,23 @@ var instruments = []instrument{
 	{name: "titrate.agent.gossip.keys",
 		help: "Gossip keys in force: 0 without encryption, 2 while a key is replaced by another.",
 		read: one(func(m measurements) float64 { return float64(m.gossip.Keys) })},
+	{name: "titrate.agent.tokens.keys",
+		help: "Keys of EXACT limits whose bucket this agent has.",
+		read: one(func(m measurements) float64 { return float64(m.core.Tokens.Keys) })},
+	{name: "titrate.agent.tokens.messages", counter: true, labels: []string{"kind"},
+		help: "What gateways asked of these buckets (request), what they were granted, and what was recalled.",
+		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
+			put(float64(m.core.Tokens.Requests), attribute.String("kind", "request"))
+			put(float64(m.core.Tokens.Grants), attribute.String("kind", "grant"))
+			put(float64(m.core.Tokens.Recalls), attribute.String("kind", "recall"))
+		}},
+	{name: "titrate.agent.tokens.dropped", counter: true, labels: []string{"reason"},
+		help: "Requests for tokens that were not answered: of a key that this agent does not own (astray, for a " +
+			"moment when agents come or go), with unusable numbers or beyond 262,144 keys (refused).",
+		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
+			put(float64(m.core.Tokens.Astray), attribute.String("reason", "astray"))
+			put(float64(m.core.Tokens.Dropped), attribute.String("reason", "refused"))
+		}},
 	{name: "titrate.agent.gossip.records", counter: true,
 		help: "Claims and sums sent to other agents.",
 		read: one(func(m measurements) float64 { return float64(m.core.Traffic.Records) })},

@@ -136,6 +136,9 @@ func limitRow(l *quotav1.Limit) []string {
 	if l.Strict {
 		mode += " (strict)"
 	}
+	if l.Precision == quotav1.Precision_EXACT {
+		mode += " (exact)"
+	}
 	return []string{l.Name, l.Rate + blocks(blocked(l.Rate)), burst, l.Key.String(), pools,
 		strconv.Itoa(len(l.Overrides)), l.Queue.GetAqm().String(), mode}
 }

@@ -40,6 +40,7 @@ func TestParseReadsEveryField(t *testing.T) {
 		&quotav1.Limit{Name: "tenants/-/limits/per-client", Key: quotav1.Key_CLIENT, Rate: "10/min", Burst: 20,
 			Pools: []string{"api", "search.v2"}, Strict: true, Identity: "ip", Classes: []string{"writes", "search.v2"},
 			Mode:      quotav1.Mode_SHADOW,
+			Precision: quotav1.Precision_EXACT,
 			Queue:     &quotav1.Queue{Aqm: quotav1.Aqm_POLICE},
 			Overrides: []*quotav1.Override{{Client: "42", Rate: "100/s", Burst: 200}, {Client: "batch", Rate: "1/h"}}},
 	}

@@ -73,7 +73,10 @@ type starter func(context.Context, *rig.Rig) (s system, stop func(), err error)
 // starters are those of the systems that are wanted and that there are.
 func starters(r *rig.Rig) (all []starter) {
 	if r.Wants(rig.TitrateModule) {
-		all = append(all, startTitrate)
+		all = append(all, startTitrate(rig.TitrateModule, "LOCAL"))
+	}
+	if r.Wants(rig.TitrateExact) {
+		all = append(all, startTitrate(rig.TitrateExact, "EXACT"))
 	}
 	if r.Wants(rig.LocalRateLimit) {
 		all = append(all, startLocal)

@@ -9,8 +9,10 @@ import (
 	"github.com/titrate/titrate/services/dev/local"
 )
 
-// ours is Titrate.
+// ours is Titrate, with limits of one precision.
 type ours struct {
+	title, precision string
+
 	in     *rig.Installation
 	all    []string
 	port   int // of the gateway that joins
@@ -19,43 +21,49 @@ type ours struct {
 	ends   []func() error
 }
 
-func startTitrate(ctx context.Context, r *rig.Rig) (system, func(), error) {
-	s := &ours{}
-	stop := func() {
-		for _, end := range s.ends {
-			_ = end() // what does not end, the rig kills
-		}
+func startTitrate(title, precision string) starter {
+	return func(ctx context.Context, r *rig.Rig) (system, func(), error) {
+		s := &ours{title: title, precision: precision}
+		return s, s.stop, s.start(ctx, r)
 	}
-	var err error
-	if s.in, err = r.Installation(ctx, "exactness", documents(1, false)); err != nil {
-		return nil, stop, err
+}
+
+func (s *ours) stop() {
+	for _, end := range s.ends {
+		_ = end() // what does not end, the rig kills
+	}
+}
+
+func (s *ours) start(ctx context.Context, r *rig.Rig) (err error) {
+	if s.in, err = r.Installation(ctx, "exactness", s.documents(1, false)); err != nil {
+		return err
 	}
 	s.ends = append(s.ends, s.in.Stop)
 	for i := range gateways {
 		g, err := s.in.Gateway(ctx, rig.Spec{Name: fmt.Sprintf("exact-%d", i+1), Stamp: true})
 		if err != nil {
-			return nil, stop, err
+			return err
 		}
 		s.ends = append(s.ends, g.Stop)
 		s.all = append(s.all, g.Address())
 	}
 	free, err := local.Ports(1)
 	if err != nil {
-		return nil, stop, err
+		return err
 	}
 	s.port, s.all = free[0], append(s.all, local.Address(free[0]))
-	return s, stop, nil
+	return nil
 }
 
 // documents are a tenant per limit, and one whose limit is changed by a factor.
-func documents(factor float64, changedOnly bool) string {
+func (s *ours) documents(factor float64, changedOnly bool) string {
 	var b strings.Builder
 	write := func(tenant string, perMinute float64) {
 		fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/%s, spec: {weight: 1}}\n",
 			tenant)
 		fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/%s/limits/each, spec: "+
-			"{rate: %.0f/min, burst: %.0f}}\n",
-			tenant, perMinute, max(perMinute/60, 1))
+			"{rate: %.0f/min, burst: %.0f, precision: %s}}\n",
+			tenant, perMinute, max(perMinute/60, 1), s.precision)
 	}
 	if !changedOnly {
 		b.WriteString("{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/api, spec: {capacity: 10000000}}\n")
@@ -69,7 +77,7 @@ func documents(factor float64, changedOnly bool) string {
 	return b.String()
 }
 
-func (s *ours) name() string      { return rig.TitrateModule }
+func (s *ours) name() string      { return s.title }
 func (s *ours) bears() float64    { return 25_000 }
 func (s *ours) targets() []string { return s.all }
 
@@ -81,7 +89,7 @@ func (s *ours) join(ctx context.Context) (err error) {
 }
 
 func (s *ours) change(ctx context.Context, to float64) (bool, error) {
-	return true, s.in.Apply(ctx, documents(to, true))
+	return true, s.in.Apply(ctx, s.documents(to, true))
 }
 
 // leave undoes both.
@@ -92,7 +100,7 @@ func (s *ours) leave(ctx context.Context) error {
 		}
 		s.joined = nil
 	}
-	return s.in.Apply(ctx, documents(1, true))
+	return s.in.Apply(ctx, s.documents(1, true))
 }
 
 // theirs is Envoys that know of no change and no joining.

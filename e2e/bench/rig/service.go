@@ -11,6 +11,7 @@ import (
 // Names of what limits, in tables and for Options.Systems.
 const (
 	TitrateModule  = "titrate"
+	TitrateExact   = "titrate EXACT" // the same, its limits with precision EXACT
 	TitrateService = "titrate --rls"
 	LocalRateLimit = "local_ratelimit"
 	RedisRateLimit = "ratelimit + Redis"
@@ -19,7 +20,7 @@ const (
 
 // Systems are all names, in the order of the tables.
 func Systems() []string {
-	return []string{TitrateModule, TitrateService, LocalRateLimit, RedisRateLimit, Limitador}
+	return []string{TitrateModule, TitrateExact, TitrateService, LocalRateLimit, RedisRateLimit, Limitador}
 }
 
 // Wants tells whether a system is to be measured.

@@ -16,6 +16,9 @@ func (o *owners) add(name string) {
 	o.names, o.hashes = append(o.names, name), append(o.hashes, h.Sum64())
 }
 
+// Owner returns the agent that owns a key, among those of SetOwners and this one.
+func (t *Aggregator) Owner(key uint64) string { return t.owners.of(key) }
+
 // of returns the owner of a key; there must be an agent.
 func (o *owners) of(key uint64) string {
 	best, most := 0, uint64(0)

@@ -15,6 +15,7 @@ import (
 	"github.com/titrate/titrate/services/agent/lastgood"
 	"github.com/titrate/titrate/services/agent/reports"
 	"github.com/titrate/titrate/services/agent/spent"
+	"github.com/titrate/titrate/services/agent/tokens"
 )
 
 // Options of a Core.
@@ -36,9 +37,12 @@ type Core struct {
 	reports       *reports.Reports
 	activity      *activity.Activity
 	decisions     decisions.Store
+	tokens        *tokens.Desk
+	processes     map[uint64]*gateway // by their numbers for tokens
 	spent         spent.Store
 	peers         *schedule.Peers
-	peersChanged  bool // since the last round
+	peersChanged  bool     // since the last round
+	alive         []string // the other agents that may own keys
 
 	gateways map[Process]*gateway
 	links    map[Link]*gateway // those connected
@@ -57,14 +61,16 @@ type Core struct {
 // New returns a core that knows nothing.
 func New(o Options) *Core {
 	peers := schedule.NewPeers(o.Name, o.Incarnation, o.Period)
-	return &Core{o: o,
+	c := &Core{o: o,
 		aggregator: aggregation.New(aggregation.Options{Agent: o.Name, Tell: peers, Period: o.Period, T1: o.T1,
 			T2: o.T2, Incarnation: o.Incarnation, Everybody: o.Everybody}),
 		reports:  reports.New(),
 		activity: activity.New(),
 		peers:    peers,
-		gateways: map[Process]*gateway{}, links: map[Link]*gateway{},
+		gateways: map[Process]*gateway{}, links: map[Link]*gateway{}, processes: map[uint64]*gateway{},
 	}
+	c.tokens = tokens.New(tokens.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner})
+	return c
 }
 
 // SetGossipAddress sets the host:port that the coordinator passes to other agents.
@@ -72,10 +78,12 @@ func (c *Core) SetGossipAddress(address string) { c.gossipAddress = address }
 
 // Effects are what the caller does after an event.
 type Effects struct {
-	Frames     []Frame // in this order
-	Close      []Link  // of a process that has a newer link
-	GossipSoon bool    // call Round before the next period
-	Save       bool    // the snapshot has changed
+	Frames []Frame // in this order
+	Close  []Link  // of a process that has a newer link
+	// Packets to other agents that are sent at once, beside those of Round.
+	Packets    []schedule.Outgoing
+	GossipSoon bool // call Round before the next period
+	Save       bool // the snapshot has changed
 	Log        []Entry
 }
 
@@ -95,6 +103,7 @@ type Entry struct {
 
 // take returns the effects of an event.
 func (c *Core) take() Effects {
+	c.sendTokens()
 	out := c.out
 	c.out = Effects{}
 	return out
@@ -136,6 +145,7 @@ func (c *Core) Tick(now time.Duration) Effects {
 			"epoch", stale.Epoch)
 		c.sendState()
 	}
+	c.setOwners(now)
 	c.forgetGateways(now)
 	c.aggregator.Advance(now)
 	second := now-c.beat >= link.HeartbeatEvery
@@ -145,6 +155,8 @@ func (c *Core) Tick(now time.Duration) Effects {
 		c.aggregator.Sweep(now)
 		c.sendHeartbeats()
 		c.findDoubles()
+		c.loseTokens(now)
+		c.tokens.Second(now, c.peers.OwnerNames())
 		if c.beats%sweepSpentEvery == 0 {
 			c.spent.Sweep(now)
 			c.activity.Sweep(now)

@@ -289,7 +289,8 @@ func (f *crowd) speak(o *other) {
 			if err := proto.Unmarshal(encoded, p); err != nil {
 				panic(err)
 			}
-			_, soon = f.agent.ReceivePacket(f.now, p)
+			_, out := f.agent.ReceivePacket(f.now, p)
+			soon = out.GossipSoon
 		})
 		if soon {
 			f.round(true)

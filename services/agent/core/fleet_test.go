@@ -183,7 +183,7 @@ func (f *fleet) run(d time.Duration, each func()) {
 				if err != nil || proto.Unmarshal(b, p) != nil {
 					panic("a packet does not decode")
 				}
-				if _, soon := to.ReceivePacket(f.at(to), p); soon {
+				if _, out := to.ReceivePacket(f.at(to), p); out.GossipSoon {
 					f.round(m.to, true)
 				}
 			}

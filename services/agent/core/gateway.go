@@ -77,6 +77,7 @@ func (c *Core) Connected(now time.Duration, at Link, hello link.Hello, pid int) 
 	}
 	g.state, g.since, g.pid, g.link, g.facts = connected, now, pid, at, facts{hello: hello}
 	c.links[at] = g
+	c.processes[processNumber(id)] = g
 	c.aggregator.Connect(now, id.Gateway, id.Generation, hello.Weight)
 	if hello.Again {
 		c.aggregator.HadAgent(now, id.Gateway, id.Generation)
@@ -107,6 +108,9 @@ func (c *Core) Received(now time.Duration, from Link, m link.Message) Effects {
 	case *exchange.Report:
 		c.reports.Add(now, g.Process, m)
 		c.activity.Add(now, g.Gateway, m)
+	case *exchange.TokenRequests:
+		c.setOwners(now)
+		c.tokens.Ask(now, processNumber(g.Process), m)
 	case *exchange.Decisions:
 		c.decisions.Add(now, g.Gateway, m)
 	case *exchange.Spent:
@@ -181,6 +185,7 @@ func (c *Core) Exited(now time.Duration, p Process) Effects {
 	}
 	g.state, g.since = exited, now
 	c.reports.Drop(p)
+	c.tokens.Lost(now, processNumber(p))
 	c.aggregator.Exit(now, p.Gateway, p.Generation)
 	c.peers.HeadsChanged(now)
 	c.out.GossipSoon = true
@@ -207,6 +212,7 @@ func (c *Core) forgetGateways(now time.Duration) {
 	for p, g := range c.gateways {
 		if g.state == exited && now-g.since > aggregation.Linger || g.state == disconnected && now-g.since > c.o.T2 {
 			delete(c.gateways, p)
+			delete(c.processes, processNumber(p))
 			c.reports.Drop(p)
 			c.aggregator.Forget(now, p.Gateway, p.Generation)
 		}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
@@ -24,7 +25,12 @@ func (c *Core) PeerFailed(now time.Duration, name string) (inOrder bool) {
 func (c *Core) setOwners(now time.Duration) {
 	if c.peersChanged {
 		c.peersChanged = false
-		c.aggregator.SetOwners(now, c.peers.OwnerNames(), c.peers.Back())
+		names, back := c.peers.OwnerNames(), c.peers.Back()
+		c.aggregator.SetOwners(now, names, back)
+		if len(back) > 0 || !slices.Equal(names, c.alive) {
+			c.alive = names
+			c.tokens.Changed(now, names)
+		}
 	}
 }
 
@@ -43,8 +49,18 @@ func (c *Core) LastRound(now time.Duration) []schedule.Outgoing {
 }
 
 // ReceivePacket takes a packet of the agent that it names. It returns why the packet was
-// dropped, if it was, and whether to call Round soon.
-func (c *Core) ReceivePacket(now time.Duration, p *gossipv1.Packet) (drop schedule.Drop, soon bool) {
+// dropped, if it was; the effects say whether to call Round soon.
+func (c *Core) ReceivePacket(now time.Duration, p *gossipv1.Packet) (schedule.Drop, Effects) {
+	if m := p.GetTokens(); m != nil {
+		c.setOwners(now)
+		c.tokens.Receive(now, p.GetAgent(), m)
+		return schedule.Accepted, c.take()
+	}
+	drop, soon := c.receiveClaims(now, p)
+	return drop, Effects{GossipSoon: soon}
+}
+
+func (c *Core) receiveClaims(now time.Duration, p *gossipv1.Packet) (drop schedule.Drop, soon bool) {
 	from, drop := c.peers.Receive(now, p)
 	if drop != schedule.Accepted {
 		return drop, false

@@ -14,6 +14,7 @@ import (
 	"github.com/titrate/titrate/services/agent/aggregation"
 	"github.com/titrate/titrate/services/agent/applied"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
+	"github.com/titrate/titrate/services/agent/tokens"
 )
 
 // Status is what is known, for people and metrics.
@@ -25,6 +26,7 @@ type Status struct {
 	MissingPeers []string
 	GossipDelay  time.Duration // largest one-way delay
 	Traffic      schedule.Traffic
+	Tokens       tokens.Stats
 	// DoubleNames are replica names that several Envoys have which are no parent and child
 	// of a hot restart; Doubles counts the names that ever were.
 	DoubleNames []string
@@ -55,6 +57,7 @@ type GatewayStatus struct {
 func (c *Core) Status(now time.Duration) Status {
 	s := Status{Applied: c.applied.Status(now), Aggregation: c.aggregator.Status(now), Peers: c.peers.Status(now),
 		MissingPeers: c.peers.Missing(now), GossipDelay: c.peers.Delay(now), Traffic: c.peers.Traffic(),
+		Tokens:      c.tokens.Stats(),
 		DoubleNames: slices.Sorted(maps.Keys(c.doubled)), Doubles: c.doubles, Resent: c.resent}
 	s.SpentKeys, s.SpentKeysLost = c.spent.Status()
 	s.Series, s.ActivityRows, s.ActivityLost = c.activity.Series(), c.activity.Rows(), c.activity.Lost()

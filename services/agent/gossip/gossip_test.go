@@ -80,7 +80,11 @@ func (s *state) LastRound() (out []schedule.Outgoing) {
 }
 
 func (s *state) ReceivePacket(p *gossipv1.Packet) (drop schedule.Drop, soon bool) {
-	s.do(func(c *core.Core) { drop, soon = c.ReceivePacket(now(), p) })
+	s.do(func(c *core.Core) {
+		var out core.Effects
+		drop, out = c.ReceivePacket(now(), p)
+		soon = out.GossipSoon
+	})
 	return drop, soon
 }
 

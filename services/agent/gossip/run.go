@@ -36,6 +36,9 @@ func (m *Node) Run(ctx context.Context) error {
 	}
 }
 
+// Send sends packets at once, beside those of State.Round.
+func (m *Node) Send(out []schedule.Outgoing) { m.send(out, nil) }
+
 // send encodes, seals and sends packets, and forgets peers.
 func (m *Node) send(out []schedule.Outgoing, forgotten []string) {
 	for _, d := range m.datagrams(out, forgotten) {

@@ -35,9 +35,10 @@ type Conn struct {
 	box  mailbox
 }
 
-// Send puts a *Spent, *Config, *Delta, *Shares, *Sums or *Heartbeat in the mailbox, in the
-// place of an older one of its kind; a *Delta is added to the configuration or the delta
-// before it that was not sent yet, and Sums that are only what has changed to the Sums. It
+// Send puts a *Spent, *Config, *Delta, *Shares, *Sums, *TokenAnswers or *Heartbeat in the mailbox, in
+// the place of an older one of its kind; a *Delta is added to the configuration or the delta
+// before it that was not sent yet, Sums that are only what has changed to the Sums, and TokenAnswers
+// to those before. It
 // never blocks. The message belongs to the connection from then on: it must not be changed,
 // nor be sent to another one (but for a *Config and a *Delta, which are only read).
 func (c *Conn) Send(m link.Message) { c.box.put(m) }
@@ -61,6 +62,7 @@ const (
 	slotShares
 	slotSums
 	slotHeartbeat
+	slotTokens
 	slots
 )
 
@@ -75,6 +77,8 @@ func (b *mailbox) put(m link.Message) {
 		slot = slotShares
 	case *exchange.Sums:
 		slot = slotSums
+	case *exchange.TokenAnswers:
+		slot = slotTokens
 	}
 	b.mu.Lock()
 	b.slots[slot] = merged(b.slots[slot], m)
@@ -91,6 +95,9 @@ func merged(waits, m link.Message) link.Message {
 	switch waits := waits.(type) {
 	case *exchange.Sums:
 		waits.Add(m.(*exchange.Sums))
+		return waits
+	case *exchange.TokenAnswers:
+		waits.Add(m.(*exchange.TokenAnswers))
 		return waits
 	case *config.Config:
 		if d, ok := m.(*config.Delta); ok {

@@ -138,7 +138,7 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	}
 	w := link.NewWriter(deadlineWriter{conn})
 	hello := &link.Hello{Version: link.Version, Replica: s.o.Agent, Generation: s.o.Generation, PID: os.Getpid(),
-		Weight: 1, Decisions: true}
+		Weight: 1, Decisions: true, Tokens: true}
 	if err := w.Write(hello); err != nil {
 		s.refuse(conn, err)
 		return
@@ -208,7 +208,7 @@ func (s *Server) read(c *Conn, r *link.Reader) error {
 		}
 		switch m.(type) {
 		case *link.Heartbeat, *link.Refused, *exchange.Names, *exchange.Claims, *exchange.Report, *exchange.Decisions,
-			*exchange.Spent:
+			*exchange.Spent, *exchange.TokenRequests:
 			s.h.Received(c, m)
 		default:
 			return &link.FormatError{Message: fmt.Sprintf("%T", m),

@@ -127,6 +127,27 @@ func (f *filter) hello(replica string, generation uint64) {
 	}
 }
 
+// Questions to owners of tokens are taken, and answers that wait are written as one message.
+func TestTokens(t *testing.T) {
+	s, h := start(t)
+	f := dial(t, s)
+	f.hello("gw", 1)
+	c := h.next(t, "connected").c
+	f.say(&exchange.TokenRequests{List: []exchange.TokenRequest{{Key: 5, Rate: 1, Burst: 2}}})
+	if m, ok := h.next(t, "received").m.(*exchange.TokenRequests); !ok || len(m.List) != 1 || m.List[0].Key != 5 {
+		t.Errorf("received %+v", m)
+	}
+	c.box.mu.Lock() // the writer has to wait for both
+	for _, a := range []*exchange.TokenAnswers{{Moved: true}, {Grants: []exchange.TokenGrant{{Key: 5}}}} {
+		c.box.slots[slotTokens] = merged(c.box.slots[slotTokens], a)
+	}
+	c.box.mu.Unlock()
+	c.Send(&exchange.TokenAnswers{Recalls: []exchange.TokenRecall{{Key: 6}}})
+	if m, ok := f.hear().(*exchange.TokenAnswers); !ok || !m.Moved || len(m.Grants) != 1 || len(m.Recalls) != 1 {
+		t.Errorf("heard %+v", m)
+	}
+}
+
 // A configuration that cannot be encoded is reported with the reason, one that can without.
 func TestUnsendableConfigurationIsReported(t *testing.T) {
 	s, h := start(t)

@@ -20,6 +20,8 @@ const (
 	endAgent                 // who: agent
 	runRound                 // of the coordinator
 	losePatience             // load: *waiting
+	pollTokens               // who: gateway
+	tickTokens               // who: agent
 	landFlight               // load: *flying
 )
 

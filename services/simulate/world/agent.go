@@ -27,6 +27,7 @@ type agent struct {
 	connected bool
 	receiver  *delivery.Receiver
 	looked    time.Duration // at all other agents, last
+	tokensAt  time.Duration // of the next task for tokens
 	counted   time.Duration // until then it is counted how long it ran
 }
 
@@ -51,7 +52,7 @@ func (w *World) startAgent(a *agent) {
 	s := w.stage.Scenario
 	a.name = w.stage.Cast.Gateways[a.place]
 	a.life++
-	a.start, a.looked, w.net.touched = w.now, 0, w.now
+	a.start, a.looked, a.tokensAt, w.net.touched = w.now, 0, 0, w.now
 	a.core = core.New(core.Options{Name: a.name, Incarnation: uint64(w.now), Period: s.Gossip.Period,
 		T1: s.Gossip.SplitAfter, T2: s.Gossip.ForgetAfter})
 	a.peers, a.connected = make([]peer, len(w.agents)), false
@@ -78,10 +79,25 @@ func (w *World) perform(a *agent, e core.Effects) {
 			w.receive(g, f.Message)
 		}
 	}
+	if len(e.Packets) > 0 {
+		w.sendPackets(a, e.Packets)
+	}
 	if e.GossipSoon {
 		w.sendState(a, true)
 	}
+	w.planTokens(a)
 }
+
+// planTokens plans when the owners of keys here have something to do.
+func (w *World) planTokens(a *agent) {
+	if due := a.core.TokensDue(); due != 0 && (a.tokensAt <= w.now || a.start+due < a.tokensAt) {
+		a.tokensAt = max(a.start+due, w.now+1)
+		w.plan(a.tokensAt-w.now, tickTokens, a.place, a.life, nil)
+	}
+}
+
+// tickTokens has the owners of keys do what is due.
+func (w *World) tickTokens(a *agent) { w.perform(a, a.core.TickTokens(a.time(w))) }
 
 // configure gives an agent a configuration.
 func (w *World) configure(a *agent, c *config.Config) {
@@ -126,9 +142,8 @@ func (w *World) hear(a *agent, l *letter) {
 	if a.peers[l.from].life != l.life {
 		return
 	}
-	if _, soon := a.core.ReceivePacket(a.time(w), l.packet); soon {
-		w.sendState(a, true)
-	}
+	_, out := a.core.ReceivePacket(a.time(w), l.packet)
+	w.perform(a, out)
 }
 
 // updatePeers gives an agent what the modelled memberlist reports of the others. That

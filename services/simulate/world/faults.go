@@ -45,7 +45,11 @@ func (w *World) crash(place int) {
 
 // loseAgent ends an agent without leaving.
 func (w *World) loseAgent(place int) {
-	w.gateways[place].link = 0
+	g := &w.gateways[place]
+	g.link, g.partedAt = 0, w.now
+	if g.engine != nil {
+		g.engine.LinkTokens(w.time(), false)
+	}
 	if a := &w.agents[place]; a.core != nil {
 		w.stopAgent(a)
 	}

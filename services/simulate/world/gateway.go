@@ -41,6 +41,8 @@ type gateway struct {
 	config     *config.Config  // in force
 	sums       *exchange.Sums  // received last, with the isolation that holds
 	tickAt     time.Duration   // of the next tick; other ticks are void
+	tokensAt   time.Duration   // of the next pollTokens
+	partedAt   time.Duration   // when the link went down
 	sends      int
 	silent     bool
 	waiting    map[int]*waiting
@@ -79,7 +81,9 @@ func (w *World) start(g *gateway) {
 	p, name := g.place, w.stage.Cast.Gateways[g.place]
 	g.life++
 	g.generation = uint64(w.now) + uint64(g.life) // as production: a time; no two are the same
-	g.engine = limiter.New(limiter.Options{Keys: w.keys(), Contended: w.keys(), Replica: name, Start: w.time()})
+	g.tokensAt = 0
+	g.engine = limiter.New(limiter.Options{Keys: w.keys(), Contended: w.keys(), Replica: name, Start: w.time(),
+		Ask: func() { w.planPoll(g, w.now) }})
 	g.engine.Name(w.stage.Cast.Names)
 	g.waiting, g.sends, g.linked = map[int]*waiting{}, 0, false
 	g.others, g.withdrawn = exchange.Estimator{}, nil
@@ -96,12 +100,35 @@ func (w *World) linkGateway(g *gateway) {
 		return
 	}
 	w.links++
-	g.link, g.silent, g.sentNames = w.links, false, nil
+	g.link, g.silent, g.sentNames, g.partedAt = w.links, false, nil, 0
 	g.walk = limiter.SpentCursor{Least: spentLeast}
 	g.engine.RepeatClaims()
 	w.perform(a, a.core.Connected(a.time(w), g.link, link.Hello{Version: link.Version, Replica: a.name,
 		Generation: g.generation, Weight: w.stage.Cast.Weights[g.place], Again: g.linked}, 0))
 	g.linked = true
+	g.engine.LinkTokens(w.time(), true)
+}
+
+// planPoll plans to send what the owners of keys are to be told, as the filter's link does.
+func (w *World) planPoll(g *gateway, at time.Duration) {
+	if g.tokensAt <= w.now || at < g.tokensAt {
+		g.tokensAt = max(at, w.now+1)
+		w.plan(g.tokensAt-w.now, pollTokens, g.place, g.life, nil)
+	}
+}
+
+// sendTokens sends it.
+func (w *World) sendTokens(g *gateway) {
+	if g.link == 0 {
+		return
+	}
+	var asked exchange.TokenRequests
+	if next := g.engine.PollTokens(w.time(), &asked); next != 0 {
+		w.planPoll(g, time.Duration(next))
+	}
+	if len(asked.List) > 0 {
+		w.deliverToAgent(g, &asked)
+	}
 }
 
 // receive takes a message of the agent, as the filter's link does.
@@ -118,6 +145,9 @@ func (w *World) receive(g *gateway, m link.Message) {
 		g.others.Set(w.time(), m)
 		g.sums = m
 		g.engine.SetSums(w.time(), m)
+	case *exchange.TokenAnswers:
+		g.events = g.engine.AnswerTokens(w.time(), m, g.events[:0])
+		w.deliver(g)
 	case *exchange.Spent:
 		for _, k := range m.Keys {
 			g.engine.RestoreSpent(w.time(), k)
@@ -225,6 +255,10 @@ func (w *World) sendToAgent(g *gateway) {
 	w.plan(sendEvery, sendClaims, g.place, g.life, nil)
 	w.goOn(g)
 	if g.link == 0 {
+		if g.partedAt != 0 && w.now-g.partedAt >= link.DeadAfter {
+			g.partedAt = 0
+			g.engine.ForgetTokens()
+		}
 		g.claims.Reset()
 		g.engine.Claims(w.time(), &g.claims)
 		g.withdrawn = append(g.withdrawn, g.claims.Withdrawn...)
@@ -279,5 +313,7 @@ func (w *World) stop(g *gateway) {
 func (w *World) drain(g *gateway) {
 	g.events = g.engine.Drain(w.time(), g.events[:0])
 	w.deliver(g)
+	g.engine.ReleaseTokens(w.time())
+	w.sendTokens(g)
 	w.stop(g)
 }

@@ -86,7 +86,7 @@ func (w *World) until(end time.Duration) {
 // do does one item, unless it is void.
 func (w *World) do(i *item) {
 	switch i.task {
-	case tickGateway, sendClaims, linkGateway:
+	case tickGateway, sendClaims, linkGateway, pollTokens:
 		if g := &w.gateways[i.who]; g.life == i.life && g.engine != nil {
 			w.doGateway(g, i)
 		}
@@ -111,6 +111,8 @@ func (w *World) doGateway(g *gateway, i *item) {
 		w.sendToAgent(g)
 	case i.task == linkGateway:
 		w.linkGateway(g)
+	case i.task == pollTokens:
+		w.sendTokens(g)
 	case i.at == g.tickAt:
 		w.tick(g)
 	}
@@ -135,6 +137,8 @@ func (w *World) doAgent(a *agent, i *item) {
 		w.connect(a)
 	case endAgent:
 		w.endAgent(a)
+	case tickTokens:
+		w.tickTokens(a)
 	}
 }
 

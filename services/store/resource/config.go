@@ -91,6 +91,9 @@ func LimitConfig(l *quotav1.Limit) (config.Limit, error) {
 	if err = byName("mode", l.GetMode(), &out.Mode); err != nil {
 		return out, err
 	}
+	if err = byName("precision", l.GetPrecision(), &out.Precision); err != nil {
+		return out, err
+	}
 	if out.Overrides, err = overrides(l.GetOverrides()); err != nil {
 		return out, err
 	}

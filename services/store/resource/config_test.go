@@ -44,7 +44,8 @@ var notForGateways = map[string]bool{
 	"etag": true, "update_time": true, "status": true, "set": true, "display_name": true,
 	// The coordinator divides pools.
 	"sharing": true, "alpha": true, "guarantee": true, "adaptive.min": true, "adaptive.max": true,
-	"Quota.weight": true,
+	"Quota.weight":    true,
+	"Limit.precision": true, // they do, but a limit with a queue has none: TestPrecisionReachesGateways
 }
 
 // Each field of a resource makes a difference to gateways. See CONTRIBUTING.md, "Adding a
@@ -54,6 +55,23 @@ func TestEveryFieldReachesGateways(t *testing.T) {
 	reaches(t, &quotav1.Tenant{Name: "tenants/a"}, TenantConfig)
 	reaches(t, &quotav1.Quota{Name: "tenants/a/quotas/p"}, QuotaConfig)
 	reaches(t, &quotav1.Limit{Name: "tenants/a/limits/l", Rate: "1/s", Queue: &quotav1.Queue{}}, LimitConfig)
+}
+
+func TestPrecisionReachesGateways(t *testing.T) {
+	l := &quotav1.Limit{Name: "tenants/a/limits/l", Rate: "1/s"}
+	for asked, want := range map[quotav1.Precision]config.Precision{quotav1.Precision_PRECISION_UNSPECIFIED: config.Local,
+		quotav1.Precision_LOCAL: config.Local, quotav1.Precision_EXACT: config.Exact} {
+		l.Precision = asked
+		if c, err := LimitConfig(l); err != nil || c.Precision != want {
+			t.Errorf("%v: %v, %v", asked, c.Precision, err)
+		}
+	}
+	l.Queue = &quotav1.Queue{}
+	const want = "precision is EXACT, want LOCAL for a limit with a queue, or no queue"
+	l.Precision = quotav1.Precision_EXACT
+	if _, err := LimitConfig(l); err == nil || err.Error() != want {
+		t.Errorf("with a queue: %v, want %s", err, want)
+	}
 }
 
 func reaches[M Message, C any](t *testing.T, base M, read func(M) (C, error)) {

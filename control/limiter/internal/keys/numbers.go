@@ -53,6 +53,14 @@ func (g *Group) Numbers(client string) Numbers {
 	return g.base
 }
 
+// Key returns the hash of a client's key.
+func (g *Group) Key(client string) uint64 {
+	if g.perTenant {
+		return g.tenantKey
+	}
+	return hash.Client(g.prefix, client)
+}
+
 // Local returns the numbers that this replica goes by: when it has been cut off for
 // long, its static part.
 func (n Numbers) Local(m *members.View) Numbers {

@@ -10,7 +10,8 @@
 //	6     State   one contended key
 //	7     States  the pool of states
 //	8     Leaf    flows by name, the ticker's new flows, the others' claims of flows, slots outside
-//	              the table, the tallies of limits, a bucket's new keys, when states are visited
+//	              the table, the tallies of limits, a bucket's new keys, when states are visited, a
+//	              part of the tokens, the places of requests that wait for them
 //
 // With the build tag lockrank each Lock is checked against this table; without the tag
 // a Mutex is a sync.Mutex.

@@ -46,6 +46,7 @@ type Packet struct {
 	LateMs        uint32                 `protobuf:"varint,9,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"`          // version 3: what the sender has to tell waits for so long, since it is too much
 	Resend        bool                   `protobuf:"varint,10,opt,name=resend,proto3" json:"resend,omitempty"`                       // version 3: the addressee was silent for long: it is to tell everything again
 	Everybody     bool                   `protobuf:"varint,11,opt,name=everybody,proto3" json:"everybody,omitempty"`                 // version 3: the sender tells its claims to all agents, adds up theirs itself and takes no sums
+	Tokens        *Tokens                `protobuf:"bytes,12,opt,name=tokens,proto3" json:"tokens,omitempty"`                        // of EXACT limits; such a packet has neither number nor state, nor is it acknowledged
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -155,6 +156,13 @@ func (x *Packet) GetEverybody() bool {
 		return x.Everybody
 	}
 	return false
+}
+
+func (x *Packet) GetTokens() *Tokens {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
 }
 
 // An acknowledgement, from which the addressee measures the round trip with its own clock alone.
@@ -623,11 +631,569 @@ func (x *Sum) GetAsk() bool {
 	return false
 }
 
+// What gateways ask the owners of EXACT limits' keys, and what owners answer. Counts are cumulative
+// within a session and cover all that was said before, so loss, repetition and reordering do no
+// harm. Cost is counted in millionths, time in nanoseconds; no time of day is sent.
+type Tokens struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Requests      []*TokenRequest        `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`  // of gateways of the sender, to keys that the addressee owns
+	Grants        []*TokenGrant          `protobuf:"bytes,2,rep,name=grants,proto3" json:"grants,omitempty"`      // for keys that the sender owns, to gateways of the addressee
+	Recalls       []*TokenRecall         `protobuf:"bytes,3,rep,name=recalls,proto3" json:"recalls,omitempty"`    // likewise
+	Lost          []uint64               `protobuf:"fixed64,4,rep,packed,name=lost,proto3" json:"lost,omitempty"` // processes of the sender's gateways that are gone: what they had is spent
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tokens) Reset() {
+	*x = Tokens{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tokens) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tokens) ProtoMessage() {}
+
+func (x *Tokens) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tokens.ProtoReflect.Descriptor instead.
+func (*Tokens) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Tokens) GetRequests() []*TokenRequest {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+func (x *Tokens) GetGrants() []*TokenGrant {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+func (x *Tokens) GetRecalls() []*TokenRecall {
+	if x != nil {
+		return x.Recalls
+	}
+	return nil
+}
+
+func (x *Tokens) GetLost() []uint64 {
+	if x != nil {
+		return x.Lost
+	}
+	return nil
+}
+
+// A gateway says what it has spent of a key, and what it needs.
+type TokenRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           uint64                 `protobuf:"fixed64,1,opt,name=key,proto3" json:"key,omitempty"`
+	Process       uint64                 `protobuf:"fixed64,2,opt,name=process,proto3" json:"process,omitempty"` // of the gateway
+	Rate          float64                `protobuf:"fixed64,3,opt,name=rate,proto3" json:"rate,omitempty"`       // of the limit, cost units per second
+	Burst         int64                  `protobuf:"varint,4,opt,name=burst,proto3" json:"burst,omitempty"`
+	Strict        bool                   `protobuf:"varint,5,opt,name=strict,proto3" json:"strict,omitempty"`
+	Session       uint64                 `protobuf:"varint,6,opt,name=session,proto3" json:"session,omitempty"`    // of the gateway with the key
+	Owner         uint64                 `protobuf:"varint,7,opt,name=owner,proto3" json:"owner,omitempty"`        // life of the owner that the counts belong to; 0: not known
+	Number        uint32                 `protobuf:"varint,8,opt,name=number,proto3" json:"number,omitempty"`      // of this message: the highest is the latest
+	Seq           uint32                 `protobuf:"varint,9,opt,name=seq,proto3" json:"seq,omitempty"`            // of the question that is open
+	Recalled      uint32                 `protobuf:"varint,10,opt,name=recalled,proto3" json:"recalled,omitempty"` // the latest recall that this answers
+	Granted       int64                  `protobuf:"varint,11,opt,name=granted,proto3" json:"granted,omitempty"`   // in this session, as heard; the next three likewise
+	Spent         int64                  `protobuf:"varint,12,opt,name=spent,proto3" json:"spent,omitempty"`
+	Returned      int64                  `protobuf:"varint,13,opt,name=returned,proto3" json:"returned,omitempty"`
+	Extra         int64                  `protobuf:"varint,14,opt,name=extra,proto3" json:"extra,omitempty"`         // admitted without tokens
+	Need          int64                  `protobuf:"varint,15,opt,name=need,proto3" json:"need,omitempty"`           // for requests that wait
+	Least         int64                  `protobuf:"varint,16,opt,name=least,proto3" json:"least,omitempty"`         // for the cheapest of them
+	Ahead         int64                  `protobuf:"varint,17,opt,name=ahead,proto3" json:"ahead,omitempty"`         // for requests to come
+	Use           int64                  `protobuf:"varint,18,opt,name=use,proto3" json:"use,omitempty"`             // per second
+	Refilled      int64                  `protobuf:"varint,19,opt,name=refilled,proto3" json:"refilled,omitempty"`   // of spends that were not acknowledged, by a bucket of its own
+	Age           int64                  `protobuf:"varint,20,opt,name=age,proto3" json:"age,omitempty"`             // since the first of these spends
+	Exclusive     bool                   `protobuf:"varint,21,opt,name=exclusive,proto3" json:"exclusive,omitempty"` // it had the bucket itself until now
+	Register      bool                   `protobuf:"varint,22,opt,name=register,proto3" json:"register,omitempty"`   // the first to this owner: held and level are what it brings
+	Held          int64                  `protobuf:"varint,23,opt,name=held,proto3" json:"held,omitempty"`
+	Level         int64                  `protobuf:"varint,24,opt,name=level,proto3" json:"level,omitempty"`         // spent part of the bucket, as far as it knows; −1: it does not
+	Released      bool                   `protobuf:"varint,25,opt,name=released,proto3" json:"released,omitempty"`   // it gives all back and forgets the key
+	Forgotten     bool                   `protobuf:"varint,26,opt,name=forgotten,proto3" json:"forgotten,omitempty"` // it has forgotten the key before: the counts say nothing
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenRequest) Reset() {
+	*x = TokenRequest{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenRequest) ProtoMessage() {}
+
+func (x *TokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenRequest.ProtoReflect.Descriptor instead.
+func (*TokenRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *TokenRequest) GetKey() uint64 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetProcess() uint64 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetBurst() int64 {
+	if x != nil {
+		return x.Burst
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetStrict() bool {
+	if x != nil {
+		return x.Strict
+	}
+	return false
+}
+
+func (x *TokenRequest) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetOwner() uint64 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetSeq() uint32 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetRecalled() uint32 {
+	if x != nil {
+		return x.Recalled
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetGranted() int64 {
+	if x != nil {
+		return x.Granted
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetSpent() int64 {
+	if x != nil {
+		return x.Spent
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetReturned() int64 {
+	if x != nil {
+		return x.Returned
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetExtra() int64 {
+	if x != nil {
+		return x.Extra
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetNeed() int64 {
+	if x != nil {
+		return x.Need
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetLeast() int64 {
+	if x != nil {
+		return x.Least
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetAhead() int64 {
+	if x != nil {
+		return x.Ahead
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetUse() int64 {
+	if x != nil {
+		return x.Use
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetRefilled() int64 {
+	if x != nil {
+		return x.Refilled
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetAge() int64 {
+	if x != nil {
+		return x.Age
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetExclusive() bool {
+	if x != nil {
+		return x.Exclusive
+	}
+	return false
+}
+
+func (x *TokenRequest) GetRegister() bool {
+	if x != nil {
+		return x.Register
+	}
+	return false
+}
+
+func (x *TokenRequest) GetHeld() int64 {
+	if x != nil {
+		return x.Held
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetLevel() int64 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetReleased() bool {
+	if x != nil {
+		return x.Released
+	}
+	return false
+}
+
+func (x *TokenRequest) GetForgotten() bool {
+	if x != nil {
+		return x.Forgotten
+	}
+	return false
+}
+
+// An owner answers a question.
+type TokenGrant struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           uint64                 `protobuf:"fixed64,1,opt,name=key,proto3" json:"key,omitempty"`
+	Process       uint64                 `protobuf:"fixed64,2,opt,name=process,proto3" json:"process,omitempty"` // of the gateway
+	Owner         uint64                 `protobuf:"varint,3,opt,name=owner,proto3" json:"owner,omitempty"`      // life of the owner
+	Session       uint64                 `protobuf:"varint,4,opt,name=session,proto3" json:"session,omitempty"`
+	Seq           uint32                 `protobuf:"varint,5,opt,name=seq,proto3" json:"seq,omitempty"`
+	Granted       int64                  `protobuf:"varint,6,opt,name=granted,proto3" json:"granted,omitempty"`      // in this session, cumulative
+	Admit         int64                  `protobuf:"varint,7,opt,name=admit,proto3" json:"admit,omitempty"`          // of them, for requests that waited
+	Seen          uint32                 `protobuf:"varint,8,opt,name=seen,proto3" json:"seen,omitempty"`            // the latest request that was taken in
+	Wait          int64                  `protobuf:"varint,9,opt,name=wait,proto3" json:"wait,omitempty"`            // asking again is of no use for so long
+	Others        int64                  `protobuf:"varint,10,opt,name=others,proto3" json:"others,omitempty"`       // what all other gateways use per second
+	Level         int64                  `protobuf:"varint,11,opt,name=level,proto3" json:"level,omitempty"`         // spent part of the bucket
+	Exclusive     bool                   `protobuf:"varint,12,opt,name=exclusive,proto3" json:"exclusive,omitempty"` // the bucket itself
+	Begin         bool                   `protobuf:"varint,13,opt,name=begin,proto3" json:"begin,omitempty"`         // the owner has forgotten the session: the gateway begins another one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenGrant) Reset() {
+	*x = TokenGrant{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenGrant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenGrant) ProtoMessage() {}
+
+func (x *TokenGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenGrant.ProtoReflect.Descriptor instead.
+func (*TokenGrant) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *TokenGrant) GetKey() uint64 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
+func (x *TokenGrant) GetProcess() uint64 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
+}
+
+func (x *TokenGrant) GetOwner() uint64 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
+}
+
+func (x *TokenGrant) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *TokenGrant) GetSeq() uint32 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *TokenGrant) GetGranted() int64 {
+	if x != nil {
+		return x.Granted
+	}
+	return 0
+}
+
+func (x *TokenGrant) GetAdmit() int64 {
+	if x != nil {
+		return x.Admit
+	}
+	return 0
+}
+
+func (x *TokenGrant) GetSeen() uint32 {
+	if x != nil {
+		return x.Seen
+	}
+	return 0
+}
+
+func (x *TokenGrant) GetWait() int64 {
+	if x != nil {
+		return x.Wait
+	}
+	return 0
+}
+
+func (x *TokenGrant) GetOthers() int64 {
+	if x != nil {
+		return x.Others
+	}
+	return 0
+}
+
+func (x *TokenGrant) GetLevel() int64 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *TokenGrant) GetExclusive() bool {
+	if x != nil {
+		return x.Exclusive
+	}
+	return false
+}
+
+func (x *TokenGrant) GetBegin() bool {
+	if x != nil {
+		return x.Begin
+	}
+	return false
+}
+
+// An owner wants back what was not spent.
+type TokenRecall struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           uint64                 `protobuf:"fixed64,1,opt,name=key,proto3" json:"key,omitempty"`
+	Process       uint64                 `protobuf:"fixed64,2,opt,name=process,proto3" json:"process,omitempty"` // of the gateway
+	Owner         uint64                 `protobuf:"varint,3,opt,name=owner,proto3" json:"owner,omitempty"`      // life of the owner
+	Session       uint64                 `protobuf:"varint,4,opt,name=session,proto3" json:"session,omitempty"`
+	Number        uint32                 `protobuf:"varint,5,opt,name=number,proto3" json:"number,omitempty"`   // of this recall
+	Seq           uint32                 `protobuf:"varint,6,opt,name=seq,proto3" json:"seq,omitempty"`         // exclusive grants up to it are void
+	Seen          uint32                 `protobuf:"varint,7,opt,name=seen,proto3" json:"seen,omitempty"`       // the latest request that was taken in
+	Granted       int64                  `protobuf:"varint,8,opt,name=granted,proto3" json:"granted,omitempty"` // in this session, cumulative
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenRecall) Reset() {
+	*x = TokenRecall{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenRecall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenRecall) ProtoMessage() {}
+
+func (x *TokenRecall) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenRecall.ProtoReflect.Descriptor instead.
+func (*TokenRecall) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *TokenRecall) GetKey() uint64 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
+func (x *TokenRecall) GetProcess() uint64 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
+}
+
+func (x *TokenRecall) GetOwner() uint64 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
+}
+
+func (x *TokenRecall) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *TokenRecall) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *TokenRecall) GetSeq() uint32 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *TokenRecall) GetSeen() uint32 {
+	if x != nil {
+		return x.Seen
+	}
+	return 0
+}
+
+func (x *TokenRecall) GetGranted() int64 {
+	if x != nil {
+		return x.Granted
+	}
+	return 0
+}
+
 var File_titrate_gossip_v1alpha1_gossip_proto protoreflect.FileDescriptor
 
 const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\n" +
-	"$titrate/gossip/v1alpha1/gossip.proto\x12\x17titrate.gossip.v1alpha1\"\xfa\x02\n" +
+	"$titrate/gossip/v1alpha1/gossip.proto\x12\x17titrate.gossip.v1alpha1\"\xb3\x03\n" +
 	"\x06Packet\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\x12\x10\n" +
@@ -641,7 +1207,8 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\alate_ms\x18\t \x01(\rR\x06lateMs\x12\x16\n" +
 	"\x06resend\x18\n" +
 	" \x01(\bR\x06resend\x12\x1c\n" +
-	"\teverybody\x18\v \x01(\bR\teverybody\"l\n" +
+	"\teverybody\x18\v \x01(\bR\teverybody\x127\n" +
+	"\x06tokens\x18\f \x01(\v2\x1f.titrate.gossip.v1alpha1.TokensR\x06tokens\"l\n" +
 	"\x03Ack\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x17\n" +
@@ -684,7 +1251,65 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x06others\x18\b \x01(\rR\x06others\x12\x14\n" +
 	"\x05epoch\x18\t \x01(\rR\x05epoch\x12\x10\n" +
 	"\x03ask\x18\n" +
-	" \x01(\bR\x03askB\xf1\x01\n" +
+	" \x01(\bR\x03ask\"\xdc\x01\n" +
+	"\x06Tokens\x12A\n" +
+	"\brequests\x18\x01 \x03(\v2%.titrate.gossip.v1alpha1.TokenRequestR\brequests\x12;\n" +
+	"\x06grants\x18\x02 \x03(\v2#.titrate.gossip.v1alpha1.TokenGrantR\x06grants\x12>\n" +
+	"\arecalls\x18\x03 \x03(\v2$.titrate.gossip.v1alpha1.TokenRecallR\arecalls\x12\x12\n" +
+	"\x04lost\x18\x04 \x03(\x06R\x04lost\"\xf2\x04\n" +
+	"\fTokenRequest\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x18\n" +
+	"\aprocess\x18\x02 \x01(\x06R\aprocess\x12\x12\n" +
+	"\x04rate\x18\x03 \x01(\x01R\x04rate\x12\x14\n" +
+	"\x05burst\x18\x04 \x01(\x03R\x05burst\x12\x16\n" +
+	"\x06strict\x18\x05 \x01(\bR\x06strict\x12\x18\n" +
+	"\asession\x18\x06 \x01(\x04R\asession\x12\x14\n" +
+	"\x05owner\x18\a \x01(\x04R\x05owner\x12\x16\n" +
+	"\x06number\x18\b \x01(\rR\x06number\x12\x10\n" +
+	"\x03seq\x18\t \x01(\rR\x03seq\x12\x1a\n" +
+	"\brecalled\x18\n" +
+	" \x01(\rR\brecalled\x12\x18\n" +
+	"\agranted\x18\v \x01(\x03R\agranted\x12\x14\n" +
+	"\x05spent\x18\f \x01(\x03R\x05spent\x12\x1a\n" +
+	"\breturned\x18\r \x01(\x03R\breturned\x12\x14\n" +
+	"\x05extra\x18\x0e \x01(\x03R\x05extra\x12\x12\n" +
+	"\x04need\x18\x0f \x01(\x03R\x04need\x12\x14\n" +
+	"\x05least\x18\x10 \x01(\x03R\x05least\x12\x14\n" +
+	"\x05ahead\x18\x11 \x01(\x03R\x05ahead\x12\x10\n" +
+	"\x03use\x18\x12 \x01(\x03R\x03use\x12\x1a\n" +
+	"\brefilled\x18\x13 \x01(\x03R\brefilled\x12\x10\n" +
+	"\x03age\x18\x14 \x01(\x03R\x03age\x12\x1c\n" +
+	"\texclusive\x18\x15 \x01(\bR\texclusive\x12\x1a\n" +
+	"\bregister\x18\x16 \x01(\bR\bregister\x12\x12\n" +
+	"\x04held\x18\x17 \x01(\x03R\x04held\x12\x14\n" +
+	"\x05level\x18\x18 \x01(\x03R\x05level\x12\x1a\n" +
+	"\breleased\x18\x19 \x01(\bR\breleased\x12\x1c\n" +
+	"\tforgotten\x18\x1a \x01(\bR\tforgotten\"\xb4\x02\n" +
+	"\n" +
+	"TokenGrant\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x18\n" +
+	"\aprocess\x18\x02 \x01(\x06R\aprocess\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\x04R\x05owner\x12\x18\n" +
+	"\asession\x18\x04 \x01(\x04R\asession\x12\x10\n" +
+	"\x03seq\x18\x05 \x01(\rR\x03seq\x12\x18\n" +
+	"\agranted\x18\x06 \x01(\x03R\agranted\x12\x14\n" +
+	"\x05admit\x18\a \x01(\x03R\x05admit\x12\x12\n" +
+	"\x04seen\x18\b \x01(\rR\x04seen\x12\x12\n" +
+	"\x04wait\x18\t \x01(\x03R\x04wait\x12\x16\n" +
+	"\x06others\x18\n" +
+	" \x01(\x03R\x06others\x12\x14\n" +
+	"\x05level\x18\v \x01(\x03R\x05level\x12\x1c\n" +
+	"\texclusive\x18\f \x01(\bR\texclusive\x12\x14\n" +
+	"\x05begin\x18\r \x01(\bR\x05begin\"\xc1\x01\n" +
+	"\vTokenRecall\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x18\n" +
+	"\aprocess\x18\x02 \x01(\x06R\aprocess\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\x04R\x05owner\x12\x18\n" +
+	"\asession\x18\x04 \x01(\x04R\asession\x12\x16\n" +
+	"\x06number\x18\x05 \x01(\rR\x06number\x12\x10\n" +
+	"\x03seq\x18\x06 \x01(\rR\x03seq\x12\x12\n" +
+	"\x04seen\x18\a \x01(\rR\x04seen\x12\x18\n" +
+	"\agranted\x18\b \x01(\x03R\agrantedB\xf1\x01\n" +
 	"\x1bcom.titrate.gossip.v1alpha1B\vGossipProtoP\x01ZGgithub.com/titrate/titrate/proto/titrate/gossip/v1alpha1;gossipv1alpha1\xa2\x02\x03TGX\xaa\x02\x17Titrate.Gossip.V1alpha1\xca\x02\x17Titrate\\Gossip\\V1alpha1\xe2\x02#Titrate\\Gossip\\V1alpha1\\GPBMetadata\xea\x02\x19Titrate::Gossip::V1alpha1b\x06proto3"
 
 var (
@@ -699,26 +1324,34 @@ func file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP() []byte {
 	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescData
 }
 
-var file_titrate_gossip_v1alpha1_gossip_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_titrate_gossip_v1alpha1_gossip_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_titrate_gossip_v1alpha1_gossip_proto_goTypes = []any{
-	(*Packet)(nil),    // 0: titrate.gossip.v1alpha1.Packet
-	(*Ack)(nil),       // 1: titrate.gossip.v1alpha1.Ack
-	(*Replica)(nil),   // 2: titrate.gossip.v1alpha1.Replica
-	(*FlowClaim)(nil), // 3: titrate.gossip.v1alpha1.FlowClaim
-	(*KeyClaim)(nil),  // 4: titrate.gossip.v1alpha1.KeyClaim
-	(*Sum)(nil),       // 5: titrate.gossip.v1alpha1.Sum
+	(*Packet)(nil),       // 0: titrate.gossip.v1alpha1.Packet
+	(*Ack)(nil),          // 1: titrate.gossip.v1alpha1.Ack
+	(*Replica)(nil),      // 2: titrate.gossip.v1alpha1.Replica
+	(*FlowClaim)(nil),    // 3: titrate.gossip.v1alpha1.FlowClaim
+	(*KeyClaim)(nil),     // 4: titrate.gossip.v1alpha1.KeyClaim
+	(*Sum)(nil),          // 5: titrate.gossip.v1alpha1.Sum
+	(*Tokens)(nil),       // 6: titrate.gossip.v1alpha1.Tokens
+	(*TokenRequest)(nil), // 7: titrate.gossip.v1alpha1.TokenRequest
+	(*TokenGrant)(nil),   // 8: titrate.gossip.v1alpha1.TokenGrant
+	(*TokenRecall)(nil),  // 9: titrate.gossip.v1alpha1.TokenRecall
 }
 var file_titrate_gossip_v1alpha1_gossip_proto_depIdxs = []int32{
 	1, // 0: titrate.gossip.v1alpha1.Packet.ack:type_name -> titrate.gossip.v1alpha1.Ack
 	2, // 1: titrate.gossip.v1alpha1.Packet.replicas:type_name -> titrate.gossip.v1alpha1.Replica
 	5, // 2: titrate.gossip.v1alpha1.Packet.sums:type_name -> titrate.gossip.v1alpha1.Sum
-	3, // 3: titrate.gossip.v1alpha1.Replica.flows:type_name -> titrate.gossip.v1alpha1.FlowClaim
-	4, // 4: titrate.gossip.v1alpha1.Replica.keys:type_name -> titrate.gossip.v1alpha1.KeyClaim
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	6, // 3: titrate.gossip.v1alpha1.Packet.tokens:type_name -> titrate.gossip.v1alpha1.Tokens
+	3, // 4: titrate.gossip.v1alpha1.Replica.flows:type_name -> titrate.gossip.v1alpha1.FlowClaim
+	4, // 5: titrate.gossip.v1alpha1.Replica.keys:type_name -> titrate.gossip.v1alpha1.KeyClaim
+	7, // 6: titrate.gossip.v1alpha1.Tokens.requests:type_name -> titrate.gossip.v1alpha1.TokenRequest
+	8, // 7: titrate.gossip.v1alpha1.Tokens.grants:type_name -> titrate.gossip.v1alpha1.TokenGrant
+	9, // 8: titrate.gossip.v1alpha1.Tokens.recalls:type_name -> titrate.gossip.v1alpha1.TokenRecall
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_titrate_gossip_v1alpha1_gossip_proto_init() }
@@ -732,7 +1365,7 @@ func file_titrate_gossip_v1alpha1_gossip_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_gossip_v1alpha1_gossip_proto_rawDesc), len(file_titrate_gossip_v1alpha1_gossip_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -395,6 +395,56 @@ func (Key) EnumDescriptor() ([]byte, []int) {
 	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{6}
 }
 
+// How close a limit is held over all gateways: docs/guarantees.md has the bounds.
+type Precision int32
+
+const (
+	Precision_PRECISION_UNSPECIFIED Precision = 0 // LOCAL
+	Precision_LOCAL                 Precision = 1 // each gateway decides by what the others have told; no request waits for that
+	Precision_EXACT                 Precision = 2 // one agent has the bucket of a client; a request waits for it, up to 50 ms, unless the gateway has tokens
+)
+
+// Enum value maps for Precision.
+var (
+	Precision_name = map[int32]string{
+		0: "PRECISION_UNSPECIFIED",
+		1: "LOCAL",
+		2: "EXACT",
+	}
+	Precision_value = map[string]int32{
+		"PRECISION_UNSPECIFIED": 0,
+		"LOCAL":                 1,
+		"EXACT":                 2,
+	}
+)
+
+func (x Precision) Enum() *Precision {
+	p := new(Precision)
+	*p = x
+	return p
+}
+
+func (x Precision) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Precision) Descriptor() protoreflect.EnumDescriptor {
+	return file_titrate_quota_v1alpha1_resources_proto_enumTypes[7].Descriptor()
+}
+
+func (Precision) Type() protoreflect.EnumType {
+	return &file_titrate_quota_v1alpha1_resources_proto_enumTypes[7]
+}
+
+func (x Precision) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Precision.Descriptor instead.
+func (Precision) EnumDescriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{7}
+}
+
 // How requests wait.
 type Queue struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1175,7 +1225,9 @@ type Limit struct {
 	Identity string `protobuf:"bytes,10,opt,name=identity,proto3" json:"identity,omitempty"`
 	// Kinds of requests that it applies to, by name among the filter's `classes`. Default all.
 	Classes []string `protobuf:"bytes,11,rep,name=classes,proto3" json:"classes,omitempty"`
-	Etag    string   `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
+	// How close it is held over all gateways. Not EXACT with a queue. Default LOCAL.
+	Precision Precision `protobuf:"varint,12,opt,name=precision,proto3,enum=titrate.quota.v1alpha1.Precision" json:"precision,omitempty"`
+	Etag      string    `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Output only. Absent when there is nothing to say.
@@ -1291,6 +1343,13 @@ func (x *Limit) GetClasses() []string {
 		return x.Classes
 	}
 	return nil
+}
+
+func (x *Limit) GetPrecision() Precision {
+	if x != nil {
+		return x.Precision
+	}
+	return Precision_PRECISION_UNSPECIFIED
 }
 
 func (x *Limit) GetEtag() string {
@@ -1509,7 +1568,7 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\bbound_by\x18\x04 \x01(\x0e2\x1d.titrate.quota.v1alpha1.BoundR\aboundBy\x12\x14\n" +
 	"\x05price\x18\x05 \x01(\x01R\x05price\x12\x14\n" +
 	"\x05stale\x18\x06 \x01(\bR\x05stale\x12\x1a\n" +
-	"\bwarnings\x18\a \x03(\tR\bwarnings\"\xe4\x06\n" +
+	"\bwarnings\x18\a \x03(\tR\bwarnings\"\xaf\a\n" +
 	"\x05Limit\x12y\n" +
 	"\x04name\x18\x01 \x01(\tBe\xbaHbr`2^^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)/limits/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x127\n" +
 	"\x03key\x18\x02 \x01(\x0e2\x1b.titrate.quota.v1alpha1.KeyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03key\x12Y\n" +
@@ -1522,7 +1581,8 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x06strict\x18\t \x01(\bR\x06strict\x12L\n" +
 	"\bidentity\x18\n" +
 	" \x01(\tB0\xbaH-r+2)^([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)?$R\bidentity\x12N\n" +
-	"\aclasses\x18\v \x03(\tB4\xbaH1\x92\x01.\x10 \"*r(2&^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\aclasses\x12\x12\n" +
+	"\aclasses\x18\v \x03(\tB4\xbaH1\x92\x01.\x10 \"*r(2&^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\aclasses\x12I\n" +
+	"\tprecision\x18\f \x01(\x0e2!.titrate.quota.v1alpha1.PrecisionB\b\xbaH\x05\x82\x01\x02\x10\x01R\tprecision\x12\x12\n" +
 	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12;\n" +
@@ -1575,7 +1635,11 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\n" +
 	"\x06CLIENT\x10\x01\x12\n" +
 	"\n" +
-	"\x06TENANT\x10\x02B\xed\x01\n" +
+	"\x06TENANT\x10\x02*<\n" +
+	"\tPrecision\x12\x19\n" +
+	"\x15PRECISION_UNSPECIFIED\x10\x00\x12\t\n" +
+	"\x05LOCAL\x10\x01\x12\t\n" +
+	"\x05EXACT\x10\x02B\xed\x01\n" +
 	"\x1acom.titrate.quota.v1alpha1B\x0eResourcesProtoP\x01ZEgithub.com/titrate/titrate/proto/titrate/quota/v1alpha1;quotav1alpha1\xa2\x02\x03TQX\xaa\x02\x16Titrate.Quota.V1alpha1\xca\x02\x16Titrate\\Quota\\V1alpha1\xe2\x02\"Titrate\\Quota\\V1alpha1\\GPBMetadata\xea\x02\x18Titrate::Quota::V1alpha1b\x06proto3"
 
 var (
@@ -1590,7 +1654,7 @@ func file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP() []byte {
 	return file_titrate_quota_v1alpha1_resources_proto_rawDescData
 }
 
-var file_titrate_quota_v1alpha1_resources_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_titrate_quota_v1alpha1_resources_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
 var file_titrate_quota_v1alpha1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_titrate_quota_v1alpha1_resources_proto_goTypes = []any{
 	(Sharing)(0),                  // 0: titrate.quota.v1alpha1.Sharing
@@ -1600,49 +1664,51 @@ var file_titrate_quota_v1alpha1_resources_proto_goTypes = []any{
 	(OnLoss)(0),                   // 4: titrate.quota.v1alpha1.OnLoss
 	(Bound)(0),                    // 5: titrate.quota.v1alpha1.Bound
 	(Key)(0),                      // 6: titrate.quota.v1alpha1.Key
-	(*Queue)(nil),                 // 7: titrate.quota.v1alpha1.Queue
-	(*Adaptive)(nil),              // 8: titrate.quota.v1alpha1.Adaptive
-	(*Pool)(nil),                  // 9: titrate.quota.v1alpha1.Pool
-	(*PoolStatus)(nil),            // 10: titrate.quota.v1alpha1.PoolStatus
-	(*Tenant)(nil),                // 11: titrate.quota.v1alpha1.Tenant
-	(*TenantStatus)(nil),          // 12: titrate.quota.v1alpha1.TenantStatus
-	(*Quota)(nil),                 // 13: titrate.quota.v1alpha1.Quota
-	(*QuotaStatus)(nil),           // 14: titrate.quota.v1alpha1.QuotaStatus
-	(*Limit)(nil),                 // 15: titrate.quota.v1alpha1.Limit
-	(*LimitStatus)(nil),           // 16: titrate.quota.v1alpha1.LimitStatus
-	(*Override)(nil),              // 17: titrate.quota.v1alpha1.Override
-	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+	(Precision)(0),                // 7: titrate.quota.v1alpha1.Precision
+	(*Queue)(nil),                 // 8: titrate.quota.v1alpha1.Queue
+	(*Adaptive)(nil),              // 9: titrate.quota.v1alpha1.Adaptive
+	(*Pool)(nil),                  // 10: titrate.quota.v1alpha1.Pool
+	(*PoolStatus)(nil),            // 11: titrate.quota.v1alpha1.PoolStatus
+	(*Tenant)(nil),                // 12: titrate.quota.v1alpha1.Tenant
+	(*TenantStatus)(nil),          // 13: titrate.quota.v1alpha1.TenantStatus
+	(*Quota)(nil),                 // 14: titrate.quota.v1alpha1.Quota
+	(*QuotaStatus)(nil),           // 15: titrate.quota.v1alpha1.QuotaStatus
+	(*Limit)(nil),                 // 16: titrate.quota.v1alpha1.Limit
+	(*LimitStatus)(nil),           // 17: titrate.quota.v1alpha1.LimitStatus
+	(*Override)(nil),              // 18: titrate.quota.v1alpha1.Override
+	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
 }
 var file_titrate_quota_v1alpha1_resources_proto_depIdxs = []int32{
 	3,  // 0: titrate.quota.v1alpha1.Queue.aqm:type_name -> titrate.quota.v1alpha1.Aqm
-	18, // 1: titrate.quota.v1alpha1.Queue.delay_target:type_name -> google.protobuf.Duration
-	18, // 2: titrate.quota.v1alpha1.Queue.max_wait:type_name -> google.protobuf.Duration
+	19, // 1: titrate.quota.v1alpha1.Queue.delay_target:type_name -> google.protobuf.Duration
+	19, // 2: titrate.quota.v1alpha1.Queue.max_wait:type_name -> google.protobuf.Duration
 	0,  // 3: titrate.quota.v1alpha1.Pool.sharing:type_name -> titrate.quota.v1alpha1.Sharing
 	1,  // 4: titrate.quota.v1alpha1.Pool.guarantee:type_name -> titrate.quota.v1alpha1.Guarantee
-	7,  // 5: titrate.quota.v1alpha1.Pool.queue:type_name -> titrate.quota.v1alpha1.Queue
+	8,  // 5: titrate.quota.v1alpha1.Pool.queue:type_name -> titrate.quota.v1alpha1.Queue
 	4,  // 6: titrate.quota.v1alpha1.Pool.on_loss:type_name -> titrate.quota.v1alpha1.OnLoss
-	18, // 7: titrate.quota.v1alpha1.Pool.hard_expiry:type_name -> google.protobuf.Duration
-	8,  // 8: titrate.quota.v1alpha1.Pool.adaptive:type_name -> titrate.quota.v1alpha1.Adaptive
-	19, // 9: titrate.quota.v1alpha1.Pool.update_time:type_name -> google.protobuf.Timestamp
-	10, // 10: titrate.quota.v1alpha1.Pool.status:type_name -> titrate.quota.v1alpha1.PoolStatus
-	19, // 11: titrate.quota.v1alpha1.Tenant.update_time:type_name -> google.protobuf.Timestamp
-	12, // 12: titrate.quota.v1alpha1.Tenant.status:type_name -> titrate.quota.v1alpha1.TenantStatus
+	19, // 7: titrate.quota.v1alpha1.Pool.hard_expiry:type_name -> google.protobuf.Duration
+	9,  // 8: titrate.quota.v1alpha1.Pool.adaptive:type_name -> titrate.quota.v1alpha1.Adaptive
+	20, // 9: titrate.quota.v1alpha1.Pool.update_time:type_name -> google.protobuf.Timestamp
+	11, // 10: titrate.quota.v1alpha1.Pool.status:type_name -> titrate.quota.v1alpha1.PoolStatus
+	20, // 11: titrate.quota.v1alpha1.Tenant.update_time:type_name -> google.protobuf.Timestamp
+	13, // 12: titrate.quota.v1alpha1.Tenant.status:type_name -> titrate.quota.v1alpha1.TenantStatus
 	2,  // 13: titrate.quota.v1alpha1.Quota.mode:type_name -> titrate.quota.v1alpha1.Mode
-	19, // 14: titrate.quota.v1alpha1.Quota.update_time:type_name -> google.protobuf.Timestamp
-	14, // 15: titrate.quota.v1alpha1.Quota.status:type_name -> titrate.quota.v1alpha1.QuotaStatus
+	20, // 14: titrate.quota.v1alpha1.Quota.update_time:type_name -> google.protobuf.Timestamp
+	15, // 15: titrate.quota.v1alpha1.Quota.status:type_name -> titrate.quota.v1alpha1.QuotaStatus
 	5,  // 16: titrate.quota.v1alpha1.QuotaStatus.bound_by:type_name -> titrate.quota.v1alpha1.Bound
 	6,  // 17: titrate.quota.v1alpha1.Limit.key:type_name -> titrate.quota.v1alpha1.Key
-	17, // 18: titrate.quota.v1alpha1.Limit.overrides:type_name -> titrate.quota.v1alpha1.Override
-	7,  // 19: titrate.quota.v1alpha1.Limit.queue:type_name -> titrate.quota.v1alpha1.Queue
+	18, // 18: titrate.quota.v1alpha1.Limit.overrides:type_name -> titrate.quota.v1alpha1.Override
+	8,  // 19: titrate.quota.v1alpha1.Limit.queue:type_name -> titrate.quota.v1alpha1.Queue
 	2,  // 20: titrate.quota.v1alpha1.Limit.mode:type_name -> titrate.quota.v1alpha1.Mode
-	19, // 21: titrate.quota.v1alpha1.Limit.update_time:type_name -> google.protobuf.Timestamp
-	16, // 22: titrate.quota.v1alpha1.Limit.status:type_name -> titrate.quota.v1alpha1.LimitStatus
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	7,  // 21: titrate.quota.v1alpha1.Limit.precision:type_name -> titrate.quota.v1alpha1.Precision
+	20, // 22: titrate.quota.v1alpha1.Limit.update_time:type_name -> google.protobuf.Timestamp
+	17, // 23: titrate.quota.v1alpha1.Limit.status:type_name -> titrate.quota.v1alpha1.LimitStatus
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_resources_proto_init() }
@@ -1656,7 +1722,7 @@ func file_titrate_quota_v1alpha1_resources_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_quota_v1alpha1_resources_proto_rawDesc), len(file_titrate_quota_v1alpha1_resources_proto_rawDesc)),
-			NumEnums:      7,
+			NumEnums:      8,
 			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,

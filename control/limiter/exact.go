@@ -1,0 +1,473 @@
+package limiter
+
+import (
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/grant"
+	"github.com/titrate/titrate/control/limiter/internal/keys"
+	"github.com/titrate/titrate/control/limiter/internal/lock"
+	"github.com/titrate/titrate/control/limiter/internal/tokens"
+)
+
+// EXACT limits. The key of such a limit has one bucket, which its owner among the agents
+// keeps (packages grant and tokens). A request pays these limits first, with tokens, limit
+// by limit, and then goes the way of all requests:
+//
+//	Decide ──► pay ──► decide                         a token was here
+//	   │ Wait
+//	Enqueue ─► line of the key ── the owner's answer ──► next EXACT limit … ─► enqueue
+//	                  └── waited for tokens.Hold, or no owner ──► the ledger decides
+//
+// A request that waits keeps the tokens that it has paid other limits with; when it is
+// refused or goes away they are put back. So limits are charged all or none, and since no
+// wait is longer than tokens.Hold two requests cannot wait for each other for ever.
+//
+// The ledger of each key is charged, too (mirror). So it knows what is spent when the owner
+// falls silent: then the ledger decides, and what it admits is told to the owner later as a
+// debt of the bucket.
+
+// tokenWait is what the engine knows of a request that waits for an owner.
+type tokenWait struct {
+	tokens.Waiter[*tokenWait]
+	ticket uint64
+	req    Request // its texts are copies
+	ids    Identities
+	route  *route // that it came by
+	since  int64
+	paid   charged
+	ledger uint64 // bit i: limit i is left to the ledger
+	at     int    // limit that it waits for
+	handle Handle
+	moved  atomic.Uint64 // Handle in the queue of its flow, once it waits there
+}
+
+// tokenFlow stands for a flow's id in the handles of requests that wait for an owner.
+const tokenFlow = 1<<24 - 1
+
+// decideExact is Decide for a request with EXACT limits; not done: its flow has just been
+// freed, and nothing was charged.
+func (e *Engine) decideExact(c *call, out *Outcome) (done bool) {
+	for i, l := range c.route.limits {
+		if !l.exact || !l.holdsFor(c.classes) {
+			continue
+		}
+		k := e.tokenKey(l, c.under(l))
+		switch wait, got := e.tokens.Take(&k, c.now, c.cost); got {
+		case grant.Admitted:
+			e.mirror(c, i, l)
+		case grant.Refused:
+			*out = e.refuseExact(c, refusal{by: l, wait: wait})
+			return true
+		case grant.Waits:
+			*out = Outcome{Verdict: Wait, Reason: ClientLimit, Limit: l.name}
+			e.putBack(c)
+			return true
+		case grant.Unanswered: // charge asks the ledger
+		}
+	}
+	if c.route.flow == nil {
+		*out, done = e.decideByLimits(c), true
+	} else {
+		done = c.route.flow.decide(e, c, out)
+	}
+	if !done || out.Verdict != Admit {
+		e.putBack(c)
+	}
+	if !done {
+		e.unroute(c.route.flow)
+	}
+	return done
+}
+
+// refuseExact is the answer to a request that an EXACT limit has refused.
+func (e *Engine) refuseExact(c *call, why refusal) Outcome {
+	e.putBack(c)
+	f := c.route.flow
+	if f == nil {
+		e.stats.rejected[ClientLimit].Add(1)
+		return e.refusalBy(why)
+	}
+	e.wake(f)
+	return f.refusedBy(e, why, c.cost)
+}
+
+// tokenKey returns the key of a client and what the limit allows it.
+func (e *Engine) tokenKey(l *limit, client string) tokens.Key {
+	n := l.keys.Numbers(client)
+	return tokens.Key{Hash: l.keys.Key(client), Rate: n.Rate, Burst: n.Burst, Strict: n.Strict}
+}
+
+// mirror notes that limit i was paid with a token, and charges its ledger, which does not
+// decide now.
+func (e *Engine) mirror(c *call, i int, l *limit) {
+	client := c.under(l)
+	c.paid.limits |= 1 << i
+	_, shared, ok := e.keys.Take(&l.keys, client, c.now, c.cost, false)
+	if !ok {
+		e.keys.Owe(&l.keys, client, c.now, c.cost)
+	}
+	if shared {
+		c.paid.overflow |= 1 << i
+	}
+}
+
+// putBack gives back the tokens that a request has paid with.
+func (e *Engine) putBack(c *call) {
+	for i := 0; c.paid.limits>>i != 0; i++ {
+		if c.paid.limits>>i&1 == 0 {
+			continue
+		}
+		l := c.route.limits[i]
+		client := c.under(l)
+		k := e.tokenKey(l, client)
+		e.tokens.PutBack(&k, c.now, c.cost)
+		e.keys.Refund(&l.keys, client, c.now, c.cost, c.paid.overflow>>i&1 != 0)
+	}
+	c.paid = charged{}
+}
+
+// putBackPaid is putBack for a request in the queue of a flow.
+func (e *Engine) putBackPaid(f *flow, i int32, now int64) {
+	w := &f.queue.Entry(i).Request
+	if w.paid.limits == 0 {
+		return
+	}
+	c := f.callOf(i, w.route, now)
+	e.putBack(&c)
+	w.paid = charged{}
+}
+
+// oweTokens tells the owner of a limit's key of cost that was admitted without its tokens.
+func (e *Engine) oweTokens(c *call, l *limit, cost int64) {
+	k := e.tokenKey(l, c.under(l))
+	e.tokens.Owe(&k, c.now, cost)
+}
+
+// usage is what a client has used of a limit, by the owner's bucket if it is known here.
+func (e *Engine) usage(c *call, l *limit) keys.Usage {
+	u := e.keys.Usage(&l.keys, c.under(l), c.now, c.cost)
+	if !l.exact {
+		return u
+	}
+	k := e.tokenKey(l, c.under(l))
+	if spent, wait, ok := e.tokens.Usage(&k, c.now, c.cost); ok {
+		u.Local, u.Spent, u.Wait = u.Limit, spent, wait
+	}
+	return u
+}
+
+// enqueueExact is Enqueue for a request with EXACT limits; not ended: its flow has just been
+// freed, and nothing was charged.
+func (e *Engine) enqueueExact(c *call, r *Request, ticket uint64) (out Outcome, h Handle, ended bool) {
+	for i, l := range c.route.limits {
+		if !l.exact || !l.holdsFor(c.classes) {
+			continue
+		}
+		k := e.tokenKey(l, c.under(l))
+		wait, got := e.tokens.Take(&k, c.now, c.cost)
+		if got == grant.Waits {
+			w := e.newTokenWait(c, r, ticket, i)
+			if wait, got = e.tokens.Join(&k, c.now, &w.Waiter); got == grant.Waits {
+				out = Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(tokens.Hold), Limit: l.name,
+					Flight: c.route.flight}
+				return out, w.handle, true
+			}
+			e.freeTokenWait(w)
+		}
+		switch got {
+		case grant.Admitted:
+			e.mirror(c, i, l)
+		case grant.Refused:
+			return e.refuseExact(c, refusal{by: l, wait: wait}), 0, true
+		}
+	}
+	return e.enqueuePaid(c, ticket)
+}
+
+// enqueuePaid takes a request that has paid its EXACT limits through the rest; not ended: its
+// flow has just been freed, and nothing is charged any more.
+func (e *Engine) enqueuePaid(c *call, ticket uint64) (out Outcome, h Handle, ended bool) {
+	if c.route.flow == nil {
+		out, ended = e.decideByLimits(c), true
+	} else {
+		out, h, ended = e.enqueue(c, ticket)
+	}
+	if !ended || out.Verdict == Reject {
+		e.putBack(c)
+	}
+	if !ended {
+		e.unroute(c.route.flow)
+	}
+	return out, h, ended
+}
+
+// newTokenWait makes the wait of a request for the i-th limit of its route, counted.
+func (e *Engine) newTokenWait(c *call, r *Request, ticket uint64, i int) *tokenWait {
+	w := &tokenWait{ticket: ticket, req: *r, route: c.route, since: c.now, paid: c.paid, at: i}
+	w.Of, w.Cost, w.Deadline = w, c.cost, c.now+tokens.Hold
+	w.req.Tenant, w.req.Client, w.req.Pool = strings.Clone(r.Tenant), strings.Clone(r.Client), strings.Clone(r.Pool)
+	if r.Identities != nil {
+		w.ids = *r.Identities.clone()
+		w.req.Identities = &w.ids
+	}
+	e.places.take(w)
+	e.waiting.Add(1)
+	if f := c.route.flow; f != nil {
+		f.counts.waited.Add(1)
+	}
+	return w
+}
+
+// freeTokenWait ends the wait of a request that goes on without an event.
+func (e *Engine) freeTokenWait(w *tokenWait) {
+	e.waiting.Add(-1)
+	e.places.free(w)
+}
+
+// PollTokens appends what the owners of EXACT limits' keys are to be told now. It returns when
+// there is more to tell, in nanoseconds of the engine's clock; 0: when Options.Ask is called.
+func (e *Engine) PollTokens(now int64, out *exchange.TokenRequests) (next int64) {
+	return e.tokens.Poll(now, out)
+}
+
+// LinkTokens says whether an agent carries what PollTokens returns, and answers. While none
+// does, no request waits for an owner: what this replica has of a bucket it goes on with, and
+// the ledger decides the rest.
+func (e *Engine) LinkTokens(now int64, up bool) { e.tokens.Link(now, up) }
+
+// ForgetTokens drops what owners have granted: the agent is gone for so long that they take it
+// for spent.
+func (e *Engine) ForgetTokens() { e.tokens.Forget() }
+
+// ReleaseTokens gives back what owners have granted, because this process ends; PollTokens
+// has what they are told.
+func (e *Engine) ReleaseTokens(now int64) { e.tokens.Release(now) }
+
+// AnswerTokens takes in what owners say, and appends the events of requests that this ends.
+func (e *Engine) AnswerTokens(now int64, a *exchange.TokenAnswers, out []Event) []Event {
+	for _, ended := range e.tokens.Answer(now, a, nil) {
+		out = e.resume(now, ended, out)
+	}
+	return out
+}
+
+// tickTokens ends the waits that have lasted for too long.
+func (e *Engine) tickTokens(now int64, out []Event) []Event {
+	for _, ended := range e.tokens.Expire(now, nil) {
+		out = e.resume(now, ended, out)
+	}
+	e.tokens.Sweep(now)
+	e.places.sweep(e)
+	return out
+}
+
+// drainTokens ends all waits for owners, as Drain does.
+func (e *Engine) drainTokens(now int64, out []Event) []Event {
+	for _, ended := range e.tokens.Drain(now, nil) {
+		w := ended.Waiter.Of
+		o := Outcome{Waited: time.Duration(now - w.since)}
+		if e.boot != BootOpen {
+			c := w.call(now)
+			e.putBack(&c)
+			o.Verdict, o.Reason, o.RetryAfter = Reject, QueueTimeout, drained
+		}
+		e.countDrained(w.route.flow, o.Verdict)
+		out = e.endTokenWait(w, o, out)
+	}
+	return out
+}
+
+// countDrained counts a request that drainTokens has ended.
+func (e *Engine) countDrained(f *flow, v Verdict) {
+	switch {
+	case f == nil && v == Admit:
+		e.stats.unknownPool.Add(1)
+	case f == nil:
+		e.stats.rejected[QueueTimeout].Add(1)
+	case v == Admit:
+		f.counts.admitted.Add(1)
+	default:
+		f.counts.rejected[QueueTimeout].Add(1)
+	}
+}
+
+// call is the request's, as of now.
+func (w *tokenWait) call(now int64) call {
+	c := newCall(now, &w.req, w.route)
+	c.paid = w.paid
+	return c
+}
+
+// resume lets a request go on whose wait for one limit has ended.
+func (e *Engine) resume(now int64, ended tokens.Ended[*tokenWait], out []Event) []Event {
+	w := ended.Waiter.Of
+	c := w.call(now)
+	l := w.route.limits[w.at]
+	switch ended.Outcome {
+	case grant.Admitted:
+		e.mirror(&c, w.at, l)
+	case grant.Refused:
+		return e.refuseTokenWait(&c, w, refusal{by: l, wait: ended.Wait}, out)
+	case grant.Unanswered:
+		w.ledger |= 1 << w.at
+	}
+	for i, l := range w.route.limits {
+		if !l.exact || !l.holdsFor(c.classes) || (c.paid.limits|w.ledger)>>i&1 != 0 {
+			continue
+		}
+		k := e.tokenKey(l, c.under(l))
+		w.paid, w.at = c.paid, i
+		switch wait, got := e.tokens.Join(&k, now, &w.Waiter); got {
+		case grant.Waits:
+			return out
+		case grant.Admitted:
+			e.mirror(&c, i, l)
+		case grant.Refused:
+			return e.refuseTokenWait(&c, w, refusal{by: l, wait: wait}, out)
+		}
+	}
+	return e.goOn(&c, w, out)
+}
+
+func (e *Engine) refuseTokenWait(c *call, w *tokenWait, why refusal, out []Event) []Event {
+	o := e.refuseExact(c, why)
+	o.Waited = time.Duration(c.now - w.since)
+	return e.endTokenWait(w, o, out)
+}
+
+// goOn takes a request that has paid its EXACT limits through the rest.
+func (e *Engine) goOn(c *call, w *tokenWait, out []Event) []Event {
+	o, h, ok := e.enqueuePaid(c, w.ticket)
+	if !ok { // it begins anew
+		o, h = e.Enqueue(c.now, &w.req, w.ticket)
+	}
+	if o.Verdict == Wait {
+		w.moved.Store(uint64(h))
+		e.waiting.Add(-1)
+		e.places.move(w)
+		return out
+	}
+	o.Flight, o.Waited = nil, time.Duration(c.now-w.since) // its Flight was given when the wait began
+	return e.endTokenWait(w, o, out)
+}
+
+func (e *Engine) endTokenWait(w *tokenWait, o Outcome, out []Event) []Event {
+	e.freeTokenWait(w)
+	return append(out, Event{w.ticket, o, w.route.tenant.name, w.req.Client, w.req.Pool})
+}
+
+// cancelTokenWait is Cancel for a request that waits for an owner, or has waited.
+func (e *Engine) cancelTokenWait(now int64, h Handle) bool {
+	w := e.places.of(h)
+	if w == nil {
+		return false
+	}
+	if moved := Handle(w.moved.Load()); moved != 0 {
+		if moved.flow() == tokenFlow || !e.Cancel(now, moved) {
+			return false
+		}
+		e.places.free(w)
+		return true
+	}
+	if !e.tokens.Leave(&w.Waiter, now) {
+		return false
+	}
+	c := w.call(now)
+	e.putBack(&c)
+	if f := w.route.flow; f != nil {
+		f.counts.cancelled.Add(1)
+	}
+	e.freeTokenWait(w)
+	return true
+}
+
+// tokenPlaces has the requests that wait for an owner by their handles, and those that wait in
+// the queue of a flow since.
+type tokenPlaces struct {
+	mu    lock.Mutex[lock.Leaf]
+	all   []tokenPlace
+	empty []int32
+	moved []*tokenWait
+}
+
+type tokenPlace struct {
+	w          *tokenWait
+	generation uint32
+}
+
+// take gives a request a place.
+func (p *tokenPlaces) take(w *tokenWait) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var i int32
+	if n := len(p.empty); n > 0 {
+		i, p.empty = p.empty[n-1], p.empty[:n-1]
+	} else {
+		i = int32(len(p.all))
+		p.all = append(p.all, tokenPlace{})
+	}
+	at := &p.all[i]
+	at.w, at.generation = w, at.generation%(1<<generationBits-1)+1
+	w.handle = newHandle(tokenFlow, i, at.generation)
+}
+
+// of returns the request that has a handle; nil: none has it now.
+func (p *tokenPlaces) of(h Handle) *tokenWait {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if int(h.place()) >= len(p.all) {
+		return nil
+	}
+	if w := p.all[h.place()].w; w != nil && w.handle == h {
+		return w
+	}
+	return nil
+}
+
+func (p *tokenPlaces) free(w *tokenWait) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at := &p.all[w.handle.place()]; at.w == w {
+		at.w = nil
+		p.empty = append(p.empty, w.handle.place())
+	}
+}
+
+// move notes that a request waits in the queue of its flow now.
+func (p *tokenPlaces) move(w *tokenWait) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.moved = append(p.moved, w)
+}
+
+// sweep frees the places of requests that do not wait in the queue of their flow any more.
+func (p *tokenPlaces) sweep(e *Engine) {
+	for _, w := range p.takeMoved() {
+		if e.waits(Handle(w.moved.Load())) {
+			p.move(w)
+		} else {
+			p.free(w)
+		}
+	}
+}
+
+func (p *tokenPlaces) takeMoved() (moved []*tokenWait) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	moved, p.moved = p.moved, nil
+	return moved
+}
+
+// waits reports whether the request of a handle waits in the queue of a flow.
+func (e *Engine) waits(h Handle) bool {
+	f := e.flowBy(h)
+	if f == nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.queue != nil && f.queue.Waits(h.place(), h.generation())
+}

@@ -1,0 +1,25 @@
+// Package tokens has what a replica knows of keys whose limits are EXACT: the tokens that
+// the keys' owners have granted (package grant), and the requests that wait for them.
+//
+//	Take · Join · PutBack · Owe · Usage     one key of one request
+//	Answer · Expire · Leave                 how waits end
+//	Poll · Sweep · Moved                    what the owners are told
+//
+// A request without a token joins the line of its key. The line ends in order, when an
+// answer of the owner comes, or one by one when they have waited for Hold. A request that
+// finds no answer is Unanswered: then the ledger decides (package keys), and the owner is
+// told with Owe.
+//
+// # Invariants
+//
+//   - A waiter that has joined ends once: in the result of Answer, Expire or Drain, or by a
+//     Leave that returned true.
+//   - At most the budget of keys is kept. A key beyond it is Unanswered, so inventing names
+//     costs a gateway no more than its budget, and wins what the ledger gives.
+//   - A key that has nothing to remember is released after a while.
+//   - While the link to the agent is down nothing waits: a bucket or tokens that the replica
+//     has are spent, everything else is Unanswered.
+//
+// Each call locks one shard of the keys. Take, PutBack and Owe are O(1), Poll is O(keys with
+// an open question), Answer is O(answers + waiters).
+package tokens

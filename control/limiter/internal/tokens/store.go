@@ -1,0 +1,281 @@
+package tokens
+
+import (
+	"sync/atomic"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/grant"
+	"github.com/titrate/titrate/control/limiter/internal/lock"
+)
+
+const (
+	// shards of the keys, a power of two.
+	shards = 64
+	// keep is how long, in nanoseconds, a key without anything to remember is kept after
+	// its last use.
+	keep = int64(15e9)
+	// session is by how much sessions of one key differ: a gateway counts the owners that
+	// it meets from there on.
+	session = 1 << 20
+	// Hold is how long, in nanoseconds, a request waits for an owner.
+	Hold = int64(50e6)
+	// Never is the wait for what can never pass.
+	Never = int64(1<<63 - 1)
+)
+
+// Key is a key of an EXACT limit, and what the limit allows it.
+type Key struct {
+	Hash        uint64
+	Rate, Burst float64 // cost units/s, > 0; cost units
+	Strict      bool
+}
+
+func (k *Key) params() grant.Params {
+	return grant.Params{Rate: k.Rate, Burst: int64(k.Burst * grant.Token), Strict: k.Strict, Hold: Hold}
+}
+
+// Store has the keys. W is what its caller knows of a request that waits. All methods may be
+// called from any thread.
+type Store[W any] struct {
+	shards   [shards]shard[W]
+	budget   int64
+	keys     atomic.Int64
+	sessions atomic.Uint64
+	linked   atomic.Bool
+	wake     func()
+	next     atomic.Uint32 // shard that Sweep looks at
+	counts   counts
+}
+
+type counts struct{ waited, unanswered, overBudget atomic.Uint64 }
+
+// shard is a part of the keys.
+type shard[W any] struct {
+	mu   lock.Mutex[lock.Leaf]
+	keys map[uint64]*entry[W]
+	out  []exchange.TokenRequest // not polled yet
+	busy []*entry[W]             // with an open question or waiters
+}
+
+// entry is a key.
+type entry[W any] struct {
+	key  Key
+	g    *grant.Gateway
+	line []*Waiter[W] // in the order in which they joined
+	busy bool         // in shard.busy
+	used int64
+}
+
+// Waiter is a request that waits for tokens of one key at a time.
+type Waiter[W any] struct {
+	Of       W
+	Cost     int64 // millionths
+	Deadline int64 // when it has waited for long enough
+	key      uint64
+}
+
+// Ended is a wait that has ended.
+type Ended[W any] struct {
+	Waiter  *Waiter[W]
+	Outcome grant.Outcome // not Waits
+	Wait    int64         // of a refused one: nanoseconds until it may pass
+}
+
+// Init sets up a store for so many keys. wake is called, from any thread, when Poll has
+// something to tell the owners; nil: nobody carries it, and everything is Unanswered.
+func (s *Store[W]) Init(budget int, wake func()) {
+	s.budget, s.wake = int64(budget), wake
+	for i := range s.shards {
+		s.shards[i].keys = map[uint64]*entry[W]{}
+	}
+}
+
+func (s *Store[W]) shard(key uint64) *shard[W] { return &s.shards[key>>58%shards] }
+
+// Take spends a token for a request that would not wait. Waits says that it has to Join.
+func (s *Store[W]) Take(k *Key, now, cost int64) (wait int64, out grant.Outcome) {
+	if wait, out, done := s.unasked(k, cost); done {
+		return wait, out
+	}
+	sh := s.shard(k.Hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	en := sh.keys[k.Hash]
+	if en == nil {
+		return 0, s.unlessLinked(grant.Waits)
+	}
+	s.use(en, k, now)
+	out = s.unlessLinked(en.g.Try(now, cost))
+	return s.end(sh, en, now, out), out
+}
+
+// Join is Take for a request that waits if it has to: then it is in the line of the key.
+func (s *Store[W]) Join(k *Key, now int64, w *Waiter[W]) (wait int64, out grant.Outcome) {
+	if wait, out, done := s.unasked(k, w.Cost); done {
+		return wait, out
+	}
+	sh := s.shard(k.Hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	en := s.obtain(sh, k, now)
+	if en == nil || !s.linked.Load() {
+		s.counts.unanswered.Add(1) // those over the budget, too
+		return 0, grant.Unanswered
+	}
+	s.use(en, k, now)
+	if out = en.g.Take(now, w.Cost); out == grant.Waits {
+		w.key = k.Hash
+		en.line = append(en.line, w)
+		s.counts.waited.Add(1)
+	}
+	return s.end(sh, en, now, out), out
+}
+
+// unasked answers a request that no owner needs to be asked about.
+func (s *Store[W]) unasked(k *Key, cost int64) (wait int64, out grant.Outcome, done bool) {
+	switch {
+	case s.wake == nil || !(k.Rate > 0):
+		return 0, grant.Unanswered, true
+	case float64(cost) > k.Burst*grant.Token:
+		return Never, grant.Refused, true
+	}
+	return 0, grant.Waits, false
+}
+
+// unlessLinked is the outcome of a request that would wait while the link is down.
+func (s *Store[W]) unlessLinked(out grant.Outcome) grant.Outcome {
+	if out == grant.Waits && !s.linked.Load() {
+		out = grant.Unanswered
+	}
+	return out
+}
+
+// end ends a call about a request: what the owner is to be told is put out, and of a refusal
+// it returns how long to wait.
+func (s *Store[W]) end(sh *shard[W], en *entry[W], now int64, out grant.Outcome) (wait int64) {
+	s.poll(sh, en, now)
+	switch out {
+	case grant.Refused:
+		return max(1, en.g.Until()-now)
+	case grant.Unanswered:
+		s.counts.unanswered.Add(1)
+	}
+	return 0
+}
+
+// obtain returns the entry of a key; nil: there is no room for it.
+func (s *Store[W]) obtain(sh *shard[W], k *Key, now int64) *entry[W] {
+	en := sh.keys[k.Hash]
+	if en != nil {
+		return en
+	}
+	if s.keys.Add(1) > s.budget {
+		s.keys.Add(-1)
+		s.counts.overBudget.Add(1)
+		return nil
+	}
+	en = &entry[W]{key: *k, g: grant.NewGateway(k.params(), s.sessions.Add(session)), used: now}
+	sh.keys[k.Hash] = en
+	return en
+}
+
+// use notes that a key is used, by the numbers of now.
+func (s *Store[W]) use(en *entry[W], k *Key, now int64) {
+	en.used = now
+	if en.key != *k {
+		en.key = *k
+		en.g.Configure(k.params(), now)
+	}
+}
+
+// poll puts out what the owner of a key is to be told.
+func (s *Store[W]) poll(sh *shard[W], en *entry[W], now int64) {
+	if !s.linked.Load() {
+		return
+	}
+	told := false
+	for {
+		q, ok := en.g.Poll(now)
+		if !ok {
+			break
+		}
+		sh.tell(en, q)
+		told = true
+	}
+	if !en.busy && (en.g.Due() != 0 || len(en.line) > 0) {
+		en.busy = true
+		sh.busy = append(sh.busy, en)
+	}
+	if told {
+		s.wake()
+	}
+}
+
+func (sh *shard[W]) tell(en *entry[W], q grant.Request) {
+	k := &en.key
+	sh.out = append(sh.out, exchange.TokenRequest{
+		Key: k.Hash, Rate: k.Rate, Burst: int64(k.Burst * grant.Token), Strict: k.Strict, Request: q,
+	})
+}
+
+// PutBack gives back the token of a request that Take, Join or a wait has admitted.
+func (s *Store[W]) PutBack(k *Key, now, cost int64) {
+	s.change(k, now, func(en *entry[W]) { en.g.PutBack(now, cost) })
+}
+
+// Owe tells the owner what was admitted without a token, or less than one; of a key that is
+// not known here it is not told.
+func (s *Store[W]) Owe(k *Key, now, cost int64) {
+	s.change(k, now, func(en *entry[W]) { en.g.Owe(now, cost) })
+}
+
+func (s *Store[W]) change(k *Key, now int64, f func(*entry[W])) {
+	if s.wake == nil {
+		return
+	}
+	sh := s.shard(k.Hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if en := sh.keys[k.Hash]; en != nil {
+		f(en)
+		s.poll(sh, en, now)
+	}
+}
+
+// Usage returns what is spent of a key's burst, in cost units, and how long cost would have
+// to wait; not ok: nothing is known of it.
+func (s *Store[W]) Usage(k *Key, now, cost int64) (spent float64, wait int64, ok bool) {
+	if s.wake == nil {
+		return 0, 0, false
+	}
+	sh := s.shard(k.Hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	en := sh.keys[k.Hash]
+	if en == nil || en.g.Silent() || !s.linked.Load() {
+		return 0, 0, false
+	}
+	left := en.g.Level(now)
+	short := cost - left
+	if short > 0 {
+		wait = max(int64(float64(short)/grant.Token/k.Rate*1e9), 1)
+	}
+	if float64(cost) > k.Burst*grant.Token {
+		wait = Never
+	}
+	return k.Burst - float64(left)/grant.Token, wait, true
+}
+
+// Stats are counters since the start, and gauges of now.
+type Stats struct {
+	Keys       int    // known now
+	Waited     uint64 // requests that waited for an owner
+	Unanswered uint64 // decided by the ledger: the owner was silent, or there was no room
+	OverBudget uint64 // of them, for want of room
+}
+
+// Stats returns the counters.
+func (s *Store[W]) Stats() Stats {
+	return Stats{Keys: int(s.keys.Load()), Waited: s.counts.waited.Load(), Unanswered: s.counts.unanswered.Load(),
+		OverBudget: s.counts.overBudget.Load()}
+}

@@ -1,0 +1,292 @@
+package tokens
+
+import (
+	"testing"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/grant"
+	"pgregory.net/rapid"
+)
+
+const (
+	millisecond = int64(1e6)
+	second      = int64(1e9)
+)
+
+// owners has the bucket of each key, and delivers at once.
+type owners struct {
+	stores []*Store[int]
+	by     map[uint64]*grant.Owner
+	ended  []Ended[int]
+	mail   []func(now int64)
+	dead   bool
+}
+
+func newOwners(n, budget int) *owners {
+	o := &owners{by: map[uint64]*grant.Owner{}}
+	for range n {
+		s := &Store[int]{}
+		s.Init(budget, func() {})
+		s.Link(0, true)
+		o.stores = append(o.stores, s)
+	}
+	return o
+}
+
+type outbox struct {
+	o   *owners
+	key uint64
+}
+
+func (b outbox) Grant(to grant.Peer, g grant.Grant) {
+	b.o.mail = append(b.o.mail, func(now int64) {
+		a := &exchange.TokenAnswers{Grants: []exchange.TokenGrant{{Key: b.key, Grant: g}}}
+		b.o.ended = b.o.stores[to].Answer(now, a, b.o.ended)
+	})
+}
+
+func (b outbox) Recall(to grant.Peer, r grant.Recall) {
+	b.o.mail = append(b.o.mail, func(now int64) {
+		a := &exchange.TokenAnswers{Recalls: []exchange.TokenRecall{{Key: b.key, Recall: r}}}
+		b.o.ended = b.o.stores[to].Answer(now, a, b.o.ended)
+	})
+}
+
+// settle carries messages until nobody has any.
+func (o *owners) settle(now int64) {
+	for busy := true; busy; {
+		busy = false
+		for i, s := range o.stores {
+			var asked exchange.TokenRequests
+			s.Poll(now, &asked)
+			for _, q := range asked.List {
+				if o.dead {
+					continue
+				}
+				busy = true
+				k := o.by[q.Key]
+				if k == nil {
+					k = grant.NewOwner(grant.Params{Rate: q.Rate, Burst: q.Burst, Strict: q.Strict}, 1+q.Key, now)
+					o.by[q.Key] = k
+				}
+				k.Request(now, grant.Peer(i), q.Request, outbox{o, q.Key})
+			}
+		}
+		mail := o.mail
+		o.mail = nil
+		for _, deliver := range mail {
+			busy = true
+			deliver(now)
+		}
+	}
+}
+
+func key(n uint64) *Key { return &Key{Hash: n << 40, Rate: 1, Burst: 5} }
+
+// Two replicas spend one burst, whoever comes first; who waits is told in order.
+func TestOneBurst(t *testing.T) {
+	o := newOwners(2, 10)
+	admitted := 0
+	for i := range 10 {
+		s := o.stores[i%2]
+		_, out := s.Join(key(1), 0, &Waiter[int]{Of: i, Cost: grant.Token, Deadline: Hold})
+		if out == grant.Admitted {
+			admitted++
+		}
+		o.settle(0)
+	}
+	last := -1
+	for _, e := range o.ended {
+		if e.Outcome == grant.Admitted {
+			admitted++
+		}
+		if e.Waiter.Of < last {
+			t.Errorf("%d ended after %d", e.Waiter.Of, last)
+		}
+		last = e.Waiter.Of
+	}
+	if admitted != 5 {
+		t.Errorf("%d admitted, want the burst of 5", admitted)
+	}
+	if wait, out := o.stores[0].Take(key(1), 0, grant.Token); out != grant.Refused || wait <= 0 {
+		t.Errorf("one more: %v, %d", out, wait)
+	}
+	if spent, wait, ok := o.stores[1].Usage(key(1), 0, grant.Token); !ok || spent != 5 || wait != second {
+		t.Errorf("known: %v spent, %v to wait, %v", spent, wait, ok)
+	}
+}
+
+// A client that stays at one replica waits once, and is told of nobody afterwards.
+func TestAloneAsksOnce(t *testing.T) {
+	o := newOwners(2, 10)
+	s := o.stores[0]
+	if _, out := s.Take(key(1), 0, grant.Token); out != grant.Waits {
+		t.Fatalf("first: %v", out)
+	}
+	s.Join(key(1), 0, &Waiter[int]{Cost: grant.Token, Deadline: Hold})
+	o.settle(0)
+	for i := range 100 {
+		now := second * int64(i+1)
+		if _, out := s.Take(key(1), now, grant.Token); out != grant.Admitted {
+			t.Fatalf("request %d: %v", i, out)
+		}
+		var asked exchange.TokenRequests
+		if next := s.Poll(now, &asked); next != 0 || len(asked.List) != 0 {
+			t.Fatalf("request %d: asked %v", i, asked.List)
+		}
+	}
+}
+
+// What nobody answers is left to the ledger: after Hold, and at once when the owner is known to
+// be silent, when there is no agent, or when there is no room.
+func TestUnanswered(t *testing.T) {
+	o := newOwners(1, 1)
+	o.dead = true
+	s := o.stores[0]
+	for _, at := range []int64{0, 4 * Hold} {
+		s.Join(key(1), at, &Waiter[int]{Cost: grant.Token, Deadline: at + Hold})
+		o.settle(at)
+		if e := s.Expire(at+Hold-1, nil); len(e) != 0 {
+			t.Errorf("ended early: %+v", e)
+		}
+		if e := s.Expire(at+Hold, nil); len(e) != 1 || e[0].Outcome != grant.Unanswered {
+			t.Errorf("ended: %+v", e)
+		}
+	}
+	if _, out := s.Take(key(1), 5*Hold, grant.Token); out != grant.Unanswered {
+		t.Errorf("a silent owner: %v", out)
+	}
+	if _, out := s.Join(key(2), 0, &Waiter[int]{Cost: grant.Token}); out != grant.Unanswered || s.Stats().OverBudget != 1 {
+		t.Errorf("no room: %v, %+v", out, s.Stats())
+	}
+	s.Link(0, false)
+	if _, out := s.Take(key(3), 0, grant.Token); out != grant.Unanswered {
+		t.Errorf("no agent: %v", out)
+	}
+	blocked := &Key{Hash: 9, Burst: 5}
+	if _, out := s.Take(blocked, 0, grant.Token); out != grant.Unanswered {
+		t.Errorf("a rate of 0: %v", out)
+	}
+	if wait, out := s.Take(key(4), 0, 6*grant.Token); out != grant.Refused || wait != Never {
+		t.Errorf("more than the burst: %v, %d", out, wait)
+	}
+	if none := (&Store[int]{}); true {
+		none.Init(1, nil)
+		if _, out := none.Take(key(1), 0, grant.Token); out != grant.Unanswered {
+			t.Errorf("nobody carries questions: %v", out)
+		}
+	}
+}
+
+// While the link is down a replica goes on with the bucket that it has, and forgets it in the end.
+func TestLinkDown(t *testing.T) {
+	o := newOwners(1, 10)
+	s := o.stores[0]
+	s.Join(key(1), 0, &Waiter[int]{Cost: grant.Token, Deadline: Hold})
+	o.settle(0)
+	s.Link(0, false)
+	if _, out := s.Take(key(1), 0, grant.Token); out != grant.Admitted {
+		t.Errorf("its own bucket: %v", out)
+	}
+	s.Forget()
+	if _, out := s.Take(key(1), 0, grant.Token); out != grant.Unanswered || s.Stats().Keys != 0 {
+		t.Errorf("forgotten: %v, %+v", out, s.Stats())
+	}
+}
+
+// A key at rest is released, and its owner can give the bucket to another replica at once.
+func TestSweep(t *testing.T) {
+	o := newOwners(2, 10)
+	o.stores[0].Join(key(1), 0, &Waiter[int]{Cost: grant.Token, Deadline: Hold})
+	o.settle(0)
+	now := keep + 2*second
+	for range shards {
+		o.stores[0].Sweep(now)
+	}
+	if n := o.stores[0].Stats().Keys; n != 0 {
+		t.Fatalf("%d keys", n)
+	}
+	o.settle(now)
+	if len(o.ended) != 1 {
+		t.Fatalf("%d ended", len(o.ended))
+	}
+	o.stores[1].Join(key(1), now, &Waiter[int]{Cost: grant.Token, Deadline: now + Hold})
+	o.settle(now)
+	if len(o.ended) != 2 || o.ended[1].Outcome != grant.Admitted {
+		t.Errorf("ended: %+v", o.ended)
+	}
+}
+
+// TestPropertyEnds: whatever comes in whatever order, each wait ends once, and no more than
+// rate·t + burst is admitted while the owners answer.
+func TestPropertyEnds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := newOwners(3, 100)
+		waiting, now, admitted := map[*Waiter[int]]*Store[int]{}, int64(0), map[uint64]int{}
+		end := func() {
+			for _, e := range o.ended {
+				if waiting[e.Waiter] == nil {
+					t.Fatal("a wait ended twice")
+				}
+				delete(waiting, e.Waiter)
+				if e.Outcome == grant.Admitted {
+					admitted[e.Waiter.key]++
+				}
+			}
+			o.ended = nil
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			s := o.stores[rapid.IntRange(0, 2).Draw(t, "store")]
+			k := key(uint64(rapid.IntRange(1, 2).Draw(t, "key")))
+			now += int64(rapid.IntRange(0, 20).Draw(t, "ms")) * millisecond
+			switch rapid.SampledFrom([]string{"join", "join", "join", "take", "leave", "settle", "moved", "sweep"}).Draw(t, "what") {
+			case "join":
+				w := &Waiter[int]{Cost: grant.Token, Deadline: now + Hold}
+				switch _, out := s.Join(k, now, w); out {
+				case grant.Waits:
+					waiting[w] = s
+				case grant.Admitted:
+					admitted[k.Hash]++
+				}
+			case "take":
+				if _, out := s.Take(k, now, grant.Token); out == grant.Admitted {
+					if rapid.Bool().Draw(t, "put back") {
+						s.PutBack(k, now, grant.Token)
+					} else {
+						admitted[k.Hash]++
+					}
+				}
+			case "leave":
+				for w, s := range waiting {
+					if s.Leave(w, now) {
+						delete(waiting, w)
+					}
+					break
+				}
+			case "settle":
+				o.settle(now)
+			case "moved":
+				s.Link(now, true)
+			case "sweep":
+				s.Sweep(now)
+			}
+			for _, s := range o.stores {
+				o.ended = s.Expire(now, o.ended)
+			}
+			end()
+		}
+		o.settle(now)
+		for _, s := range o.stores {
+			o.ended = s.Expire(now+Hold, o.ended)
+		}
+		end()
+		if len(waiting) != 0 {
+			t.Fatalf("%d wait for ever", len(waiting))
+		}
+		for k, n := range admitted {
+			if most := 5 + float64(now)/1e9 + 1e-6; float64(n) > most {
+				t.Fatalf("%d admitted of key %d, at most %v", n, k>>40, most)
+			}
+		}
+	})
+}

@@ -1,0 +1,274 @@
+package tokens
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/grant"
+)
+
+// Answer takes in what owners say, and appends the waits that it ends.
+func (s *Store[W]) Answer(now int64, a *exchange.TokenAnswers, ended []Ended[W]) []Ended[W] {
+	if s.wake == nil {
+		return ended
+	}
+	if a.Moved {
+		s.moved(now)
+	}
+	for i := range a.Grants {
+		m := &a.Grants[i]
+		ended = s.answered(now, m.Key, ended, func(en *entry[W]) { en.g.Grant(now, m.Grant) }, nil)
+	}
+	for i := range a.Recalls {
+		m := &a.Recalls[i]
+		ended = s.answered(now, m.Key, ended, func(en *entry[W]) { en.g.Recall(now, m.Recall) }, func(sh *shard[W]) {
+			sh.out = append(sh.out, exchange.TokenRequest{Key: m.Key, Request: grant.Forgotten(m.Recall)})
+			s.wake()
+		})
+	}
+	return ended
+}
+
+// answered does f with a key, or unknown with its shard, and ends the waits that may end.
+func (s *Store[W]) answered(
+	now int64, key uint64, ended []Ended[W], f func(*entry[W]), unknown func(*shard[W]),
+) []Ended[W] {
+	sh := s.shard(key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	en := sh.keys[key]
+	if en == nil {
+		if unknown != nil {
+			unknown(sh)
+		}
+		return ended
+	}
+	f(en)
+	n := 0
+	for _, w := range en.line {
+		out := en.g.Retry(now, w.Cost)
+		if out == grant.Waits {
+			break
+		}
+		ended = append(ended, s.ended(en, now, w, out))
+		n++
+	}
+	en.line = slices.Delete(en.line, 0, n)
+	s.poll(sh, en, now)
+	return ended
+}
+
+func (s *Store[W]) ended(en *entry[W], now int64, w *Waiter[W], out grant.Outcome) Ended[W] {
+	e := Ended[W]{Waiter: w, Outcome: out}
+	switch out {
+	case grant.Refused:
+		e.Wait = max(1, en.g.Until()-now)
+	case grant.Unanswered:
+		s.counts.unanswered.Add(1)
+	}
+	return e
+}
+
+// Expire appends the waits of those that have waited for too long.
+func (s *Store[W]) Expire(now int64, ended []Ended[W]) []Ended[W] {
+	for i := range s.shards {
+		ended = s.expire(&s.shards[i], now, ended)
+	}
+	return ended
+}
+
+func (s *Store[W]) expire(sh *shard[W], now int64, ended []Ended[W]) []Ended[W] {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for _, en := range sh.busy {
+		n := 0
+		for _, w := range en.line {
+			if w.Deadline > now && s.linked.Load() {
+				break
+			}
+			ended = append(ended, s.ended(en, now, w, en.g.Expire(now, w.Cost)))
+			n++
+		}
+		if n > 0 {
+			en.line = slices.Delete(en.line, 0, n)
+			s.poll(sh, en, now)
+		}
+	}
+	return ended
+}
+
+// Leave takes a waiter out of its line; false: its wait has ended.
+func (s *Store[W]) Leave(w *Waiter[W], now int64) bool {
+	sh := s.shard(w.key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	en := sh.keys[w.key]
+	if en == nil {
+		return false
+	}
+	i := slices.Index(en.line, w)
+	if i < 0 {
+		return false
+	}
+	en.line = slices.Delete(en.line, i, i+1)
+	en.g.Leave(w.Cost)
+	s.poll(sh, en, now)
+	return true
+}
+
+// Drain appends all that wait, as Unanswered.
+func (s *Store[W]) Drain(now int64, ended []Ended[W]) []Ended[W] {
+	for i := range s.shards {
+		ended = s.drain(&s.shards[i], ended)
+	}
+	return ended
+}
+
+func (s *Store[W]) drain(sh *shard[W], ended []Ended[W]) []Ended[W] {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for _, en := range sh.busy {
+		for _, w := range en.line {
+			en.g.Leave(w.Cost)
+			ended = append(ended, Ended[W]{Waiter: w, Outcome: grant.Unanswered})
+		}
+		en.line = nil
+	}
+	return ended
+}
+
+// Poll appends what the owners are to be told now, and returns when it has more to tell; 0: when
+// wake is called.
+func (s *Store[W]) Poll(now int64, out *exchange.TokenRequests) (next int64) {
+	if !s.linked.Load() {
+		return 0
+	}
+	for i := range s.shards {
+		if due := s.pollShard(&s.shards[i], now, out); due != 0 && (next == 0 || due < next) {
+			next = due
+		}
+	}
+	return next
+}
+
+func (s *Store[W]) pollShard(sh *shard[W], now int64, out *exchange.TokenRequests) (next int64) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	out.List = append(out.List, sh.out...)
+	sh.out = sh.out[:0]
+	kept := sh.busy[:0]
+	for _, en := range sh.busy {
+		for due := en.g.Due(); due != 0 && due <= now; due = en.g.Due() {
+			q, ok := en.g.Poll(now)
+			if !ok {
+				break
+			}
+			sh.tell(en, q)
+		}
+		due := en.g.Due()
+		if en.busy = due != 0 || len(en.line) > 0; en.busy {
+			kept = append(kept, en)
+		}
+		if due != 0 && (next == 0 || due < next) {
+			next = due
+		}
+	}
+	clear(sh.busy[len(kept):])
+	sh.busy = kept
+	out.List = append(out.List, sh.out...)
+	sh.out = sh.out[:0]
+	return next
+}
+
+// Link says whether there is an agent that carries messages. A new link begins with telling
+// all owners what is known here.
+func (s *Store[W]) Link(now int64, up bool) {
+	if s.wake == nil {
+		return
+	}
+	if s.linked.Store(up); up {
+		s.moved(now)
+	}
+}
+
+// moved tells all owners what is known here.
+func (s *Store[W]) moved(now int64) {
+	for i := range s.shards {
+		s.movedShard(&s.shards[i], now)
+	}
+}
+
+func (s *Store[W]) movedShard(sh *shard[W], now int64) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.out = sh.out[:0]
+	for _, key := range slices.Sorted(maps.Keys(sh.keys)) { // in the same order in each run
+		en := sh.keys[key]
+		en.g.NewOwner(now)
+		s.poll(sh, en, now)
+	}
+}
+
+// Sweep releases keys of one part of all that have nothing to remember: call it with each tick.
+func (s *Store[W]) Sweep(now int64) {
+	if s.keys.Load() == 0 {
+		return
+	}
+	s.sweep(&s.shards[s.next.Add(1)%shards], func(en *entry[W]) bool {
+		return now-en.used > keep && en.g.Idle(now)
+	}, now)
+}
+
+// Release gives all back, because this process ends. What it admits afterwards is Unanswered.
+func (s *Store[W]) Release(now int64) {
+	for i := range s.shards {
+		s.sweep(&s.shards[i], func(*entry[W]) bool { return true }, now)
+	}
+}
+
+// Forget drops all that is known: the agent is gone for long, so the owners count what is here
+// as spent.
+func (s *Store[W]) Forget() {
+	for i := range s.shards {
+		s.forget(&s.shards[i])
+	}
+}
+
+func (s *Store[W]) forget(sh *shard[W]) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for key, en := range sh.keys {
+		if len(en.line) == 0 {
+			delete(sh.keys, key)
+			s.keys.Add(-1)
+		}
+	}
+	sh.busy = slices.DeleteFunc(sh.busy, func(en *entry[W]) bool { return len(en.line) == 0 })
+	sh.out = sh.out[:0]
+}
+
+// sweep releases the keys of a shard for which f holds and for which nobody waits.
+func (s *Store[W]) sweep(sh *shard[W], f func(*entry[W]) bool, now int64) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	var idle []uint64
+	for key, en := range sh.keys {
+		if len(en.line) == 0 && f(en) {
+			idle = append(idle, key)
+		}
+	}
+	slices.Sort(idle) // in the same order in each run
+	for _, key := range idle {
+		en := sh.keys[key]
+		if q, ok := en.g.Release(now); ok && s.linked.Load() {
+			sh.tell(en, q)
+			s.wake()
+		}
+		delete(sh.keys, key)
+		s.keys.Add(-1)
+		if en.busy {
+			sh.busy = slices.DeleteFunc(sh.busy, func(b *entry[W]) bool { return b == en })
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package tokens
+
+import (
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/grant"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+)
+
+// The same messages in packets and on the link.
+
+func toRequest(process uint64, q *exchange.TokenRequest) *gossipv1.TokenRequest {
+	return &gossipv1.TokenRequest{
+		Key: q.Key, Process: process, Rate: q.Rate, Burst: q.Burst, Strict: q.Strict, Session: q.Session,
+		Owner: q.Owner, Number: q.Number, Seq: q.Seq, Recalled: q.Recalled, Granted: q.Granted, Spent: q.Spent,
+		Returned: q.Returned, Extra: q.Extra, Need: q.Need, Least: q.Least, Ahead: q.Ahead, Use: q.Use, Refilled: q.Refilled, Age: q.Age,
+		Exclusive: q.Exclusive, Register: q.Register, Held: q.Held, Level: q.Level, Released: q.Released,
+		Forgotten: q.Forgotten,
+	}
+}
+
+func fromRequest(m *gossipv1.TokenRequest) exchange.TokenRequest {
+	return exchange.TokenRequest{Key: m.Key, Rate: m.Rate, Burst: m.Burst, Strict: m.Strict, Request: grant.Request{
+		Session: m.Session, Owner: m.Owner, Number: m.Number, Seq: m.Seq, Recalled: m.Recalled, Granted: m.Granted,
+		Spent: m.Spent, Returned: m.Returned, Extra: m.Extra, Need: m.Need, Least: m.Least, Ahead: m.Ahead, Use: m.Use,
+		Refilled: m.Refilled, Age: m.Age, Exclusive: m.Exclusive, Register: m.Register, Held: m.Held, Level: m.Level,
+		Released: m.Released, Forgotten: m.Forgotten,
+	}}
+}
+
+func toGrant(process uint64, g *exchange.TokenGrant) *gossipv1.TokenGrant {
+	return &gossipv1.TokenGrant{
+		Key: g.Key, Process: process, Owner: g.Owner, Session: g.Session, Seq: g.Seq, Granted: g.Granted,
+		Admit: g.Admit, Seen: g.Seen, Wait: g.Wait, Others: g.Others, Level: g.Level, Exclusive: g.Exclusive,
+		Begin: g.Begin,
+	}
+}
+
+func fromGrant(m *gossipv1.TokenGrant) exchange.TokenGrant {
+	return exchange.TokenGrant{Key: m.Key, Grant: grant.Grant{
+		Owner: m.Owner, Session: m.Session, Seq: m.Seq, Granted: m.Granted, Admit: m.Admit, Seen: m.Seen, Wait: m.Wait,
+		Others: m.Others, Level: m.Level, Exclusive: m.Exclusive, Begin: m.Begin,
+	}}
+}
+
+func toRecall(process uint64, r *exchange.TokenRecall) *gossipv1.TokenRecall {
+	return &gossipv1.TokenRecall{
+		Key: r.Key, Process: process, Owner: r.Owner, Session: r.Session, Number: r.Number, Seq: r.Seq, Seen: r.Seen,
+		Granted: r.Granted,
+	}
+}
+
+func fromRecall(m *gossipv1.TokenRecall) exchange.TokenRecall {
+	return exchange.TokenRecall{Key: m.Key, Recall: grant.Recall{
+		Owner: m.Owner, Session: m.Session, Number: m.Number, Seq: m.Seq, Seen: m.Seen, Granted: m.Granted,
+	}}
+}

@@ -1,0 +1,408 @@
+package tokens
+
+import (
+	"container/heap"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/grant"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"google.golang.org/protobuf/proto"
+)
+
+const (
+	// MaxKeys is the most keys that an agent owns.
+	MaxKeys = 1 << 18
+	// DeadAfter is how long a gateway's link may be down before what it holds counts as spent.
+	DeadAfter = 3 * time.Second
+	// listen is how long the owner of a key that is new to it hears what gateways know before it
+	// grants, and unsettled how long after a change of the agents a key counts as new.
+	listen, unsettled = 10 * time.Millisecond, 3 * time.Second
+	// sweepEvery is how often keys at rest are looked for.
+	sweepEvery = 10 * time.Second
+	// lostTold is how often other agents are told that a gateway is gone, once a second.
+	lostTold = 3
+	// maxPacket bounds the tokens of a packet in bytes, so that it fits one datagram.
+	maxPacket = 1200
+	// bound of all counts in messages, millionths or nanoseconds: no sum of them overflows.
+	bound = int64(1) << 60
+)
+
+// Options of a Desk.
+type Options struct {
+	Agent string
+	Life  uint64                  // of this process; differs with each start
+	Owner func(key uint64) string // the agent that owns a key
+}
+
+// Process is a gateway's process, at an agent.
+type Process struct {
+	Agent  string
+	Number uint64
+}
+
+// Desk is one agent's. Not safe for concurrent use.
+type Desk struct {
+	o      Options
+	lives  uint64
+	owned  map[uint64]*owned
+	peers  map[Process]grant.Peer
+	names  []Process // by Peer
+	due    agenda
+	locals map[uint64]bool // processes here that have asked
+	lost   map[uint64]int  // processes here that are gone: how often that is still to be told
+	change time.Duration   // of the agents, the last
+	swept  time.Duration
+
+	answers map[uint64]*exchange.TokenAnswers // to gateways here, by process
+	packets map[string]*gossipv1.Tokens       // to other agents
+	stats   Stats
+}
+
+// Stats are counters since the start, but for Keys.
+type Stats struct {
+	Keys                      int // owned now
+	Requests, Grants, Recalls uint64
+	Dropped                   uint64 // out of range, or keys beyond MaxKeys
+	Astray                    uint64 // for keys that this agent does not own
+}
+
+// owned is a key that this agent owns.
+type owned struct {
+	key    uint64
+	o      *grant.Owner
+	params grant.Params
+	at     int64 // in the agenda; 0: it is not there
+}
+
+// New returns a desk that owns nothing.
+func New(o Options) *Desk {
+	return &Desk{o: o, owned: map[uint64]*owned{}, peers: map[Process]grant.Peer{}, locals: map[uint64]bool{},
+		lost: map[uint64]int{}, answers: map[uint64]*exchange.TokenAnswers{}, packets: map[string]*gossipv1.Tokens{}}
+}
+
+// Ask takes what a gateway here asks.
+func (d *Desk) Ask(now time.Duration, process uint64, m *exchange.TokenRequests) {
+	d.locals[process] = true
+	for i := range m.List {
+		q := &m.List[i]
+		if owner := d.o.Owner(q.Key); owner == d.o.Agent {
+			d.request(now, Process{owner, process}, q)
+		} else {
+			p := d.packet(owner)
+			p.Requests = append(p.Requests, toRequest(process, q))
+		}
+	}
+}
+
+// Receive takes what another agent says.
+func (d *Desk) Receive(now time.Duration, agent string, m *gossipv1.Tokens) {
+	for _, p := range m.GetLost() {
+		d.gone(now, Process{agent, p})
+	}
+	for _, r := range m.GetRequests() {
+		q := fromRequest(r)
+		if d.o.Owner(q.Key) != d.o.Agent {
+			d.stats.Astray++
+			continue
+		}
+		d.request(now, Process{agent, r.GetProcess()}, &q)
+	}
+	for _, g := range m.GetGrants() {
+		if d.locals[g.GetProcess()] {
+			a := d.answer(g.GetProcess())
+			a.Grants = append(a.Grants, fromGrant(g))
+		}
+	}
+	for _, r := range m.GetRecalls() {
+		if d.locals[r.GetProcess()] {
+			a := d.answer(r.GetProcess())
+			a.Recalls = append(a.Recalls, fromRecall(r))
+		}
+	}
+}
+
+// request gives a request to the owner of its key, which is this agent.
+func (d *Desk) request(now time.Duration, from Process, q *exchange.TokenRequest) {
+	k := d.owned[q.Key]
+	if q.Forgotten && k == nil {
+		return
+	}
+	if !q.Forgotten && !inRange(q) || k == nil && len(d.owned) >= MaxKeys {
+		d.stats.Dropped++
+		return
+	}
+	d.stats.Requests++
+	p := grant.Params{Rate: q.Rate, Burst: q.Burst, Strict: q.Strict}
+	switch {
+	case k == nil:
+		if now-d.change < unsettled {
+			p.Listen = int64(listen)
+		}
+		d.lives++
+		k = &owned{key: q.Key, o: grant.NewOwner(p, d.o.Life+d.lives, int64(now)), params: p}
+		d.owned[q.Key] = k
+	case !q.Forgotten && (p.Rate != k.params.Rate || p.Burst != k.params.Burst || p.Strict != k.params.Strict):
+		k.params = p
+		k.o.Configure(p, int64(now))
+	}
+	k.o.Request(int64(now), d.peer(from), q.Request, outbox{d, q.Key})
+	d.schedule(k)
+}
+
+// inRange reports whether no number of a request can do harm.
+func inRange(q *exchange.TokenRequest) bool {
+	if !(q.Rate > 0 && q.Rate <= 1e12) || q.Burst < 1 {
+		return false
+	}
+	for _, n := range []int64{q.Burst, q.Granted, q.Spent, q.Returned, q.Extra, q.Need, q.Least, q.Ahead, q.Use,
+		q.Refilled, q.Age, q.Held, q.Level} {
+		if n > bound || n < -bound {
+			return false
+		}
+	}
+	return true
+}
+
+// peer returns the number of a process for owners.
+func (d *Desk) peer(p Process) grant.Peer {
+	n, ok := d.peers[p]
+	if !ok {
+		n = grant.Peer(len(d.names))
+		d.peers[p], d.names = n, append(d.names, p)
+	}
+	return n
+}
+
+// outbox is where the owner of a key sends.
+type outbox struct {
+	d   *Desk
+	key uint64
+}
+
+// Grant sends a grant.
+func (o outbox) Grant(to grant.Peer, g grant.Grant) {
+	o.d.stats.Grants++
+	p, m := o.d.names[to], exchange.TokenGrant{Key: o.key, Grant: g}
+	if p.Agent == o.d.o.Agent {
+		a := o.d.answer(p.Number)
+		a.Grants = append(a.Grants, m)
+		return
+	}
+	out := o.d.packet(p.Agent)
+	out.Grants = append(out.Grants, toGrant(p.Number, &m))
+}
+
+// Recall sends a recall.
+func (o outbox) Recall(to grant.Peer, r grant.Recall) {
+	o.d.stats.Recalls++
+	p, m := o.d.names[to], exchange.TokenRecall{Key: o.key, Recall: r}
+	if p.Agent == o.d.o.Agent {
+		a := o.d.answer(p.Number)
+		a.Recalls = append(a.Recalls, m)
+		return
+	}
+	out := o.d.packet(p.Agent)
+	out.Recalls = append(out.Recalls, toRecall(p.Number, &m))
+}
+
+func (d *Desk) answer(process uint64) *exchange.TokenAnswers {
+	a := d.answers[process]
+	if a == nil {
+		a = &exchange.TokenAnswers{}
+		d.answers[process] = a
+	}
+	return a
+}
+
+func (d *Desk) packet(agent string) *gossipv1.Tokens {
+	p := d.packets[agent]
+	if p == nil {
+		p = &gossipv1.Tokens{}
+		d.packets[agent] = p
+	}
+	return p
+}
+
+// Changed notes that the agents have changed, or that one of them has begun a new life: alive
+// says which of the others are alive. The gateways here tell the owners of now what they know.
+func (d *Desk) Changed(now time.Duration, alive []string) {
+	d.change = now
+	for _, key := range d.keys() {
+		if d.o.Owner(key) != d.o.Agent {
+			delete(d.owned, key)
+		}
+	}
+	is := map[string]bool{d.o.Agent: true}
+	for _, name := range alive {
+		is[name] = true
+	}
+	for _, p := range d.names {
+		if !is[p.Agent] {
+			d.gone(now, p)
+		}
+	}
+	for p := range d.locals {
+		d.answer(p).Moved = true
+	}
+}
+
+// Lost notes that a gateway here is gone, or has no link for long: what it held is spent.
+func (d *Desk) Lost(now time.Duration, process uint64) {
+	if !d.locals[process] {
+		return
+	}
+	delete(d.locals, process)
+	d.lost[process] = lostTold
+	d.gone(now, Process{d.o.Agent, process})
+}
+
+// gone has the owners here count what a process held as spent.
+func (d *Desk) gone(now time.Duration, p Process) {
+	n, ok := d.peers[p]
+	if !ok {
+		return
+	}
+	delete(d.peers, p) // if it lives on, it is another one to the owners
+	for _, key := range d.keys() {
+		k := d.owned[key]
+		k.o.Lost(int64(now), n, outbox{d, key})
+		d.schedule(k)
+	}
+}
+
+// keys are those owned, in the same order in each run.
+func (d *Desk) keys() []uint64 { return slices.Sorted(maps.Keys(d.owned)) }
+
+// Second does what is to be done each second: others are told of gateways that are gone, and
+// keys at rest are forgotten.
+func (d *Desk) Second(now time.Duration, alive []string) {
+	for _, p := range slices.Sorted(maps.Keys(d.lost)) {
+		times := d.lost[p]
+		for _, agent := range alive {
+			to := d.packet(agent)
+			to.Lost = append(to.Lost, p)
+		}
+		if d.lost[p]--; times <= 1 {
+			delete(d.lost, p)
+		}
+	}
+	if now-d.swept < sweepEvery {
+		return
+	}
+	d.swept = now
+	for key, k := range d.owned {
+		if k.o.Idle(int64(now)) {
+			delete(d.owned, key)
+		}
+	}
+}
+
+// Due is when Tick has something to do; 0: nothing.
+func (d *Desk) Due() time.Duration {
+	for len(d.due) > 0 {
+		if e := d.due[0]; d.owned[e.key] != nil && d.owned[e.key].at == e.at {
+			return time.Duration(e.at)
+		}
+		heap.Pop(&d.due)
+	}
+	return 0
+}
+
+// Tick does what is due: owners repeat recalls, and grant what was refilled.
+func (d *Desk) Tick(now time.Duration) {
+	for at := d.Due(); at != 0 && at <= now; at = d.Due() {
+		k := d.owned[d.due[0].key]
+		heap.Pop(&d.due)
+		k.at = 0
+		k.o.Tick(int64(now), outbox{d, k.key})
+		d.schedule(k)
+		if k.at != 0 && k.at <= int64(now) { // it is due again at once: the next time
+			return
+		}
+	}
+}
+
+// schedule puts a key into the agenda.
+func (d *Desk) schedule(k *owned) {
+	at := k.o.Due()
+	if at == k.at {
+		return
+	}
+	if k.at = at; at != 0 {
+		heap.Push(&d.due, appointment{at, k.key})
+	}
+}
+
+// Take returns what is to be sent, and forgets it: answers to gateways here by process, and
+// packets to other agents.
+func (d *Desk) Take() (answers map[uint64]*exchange.TokenAnswers, packets map[string][]*gossipv1.Tokens) {
+	if len(d.answers) > 0 {
+		answers, d.answers = d.answers, map[uint64]*exchange.TokenAnswers{}
+	}
+	if len(d.packets) > 0 {
+		packets = map[string][]*gossipv1.Tokens{}
+		for to, m := range d.packets {
+			packets[to] = split(m)
+		}
+		d.packets = map[string]*gossipv1.Tokens{}
+	}
+	return answers, packets
+}
+
+// Stats returns the counters.
+func (d *Desk) Stats() Stats {
+	s := d.stats
+	s.Keys = len(d.owned)
+	return s
+}
+
+// split cuts what one agent is sent into packets.
+func split(m *gossipv1.Tokens) (out []*gossipv1.Tokens) {
+	room := 0
+	part := func(n int) *gossipv1.Tokens {
+		if room -= n + 3; room < 0 {
+			out = append(out, &gossipv1.Tokens{})
+			room = maxPacket - n - 3
+		}
+		return out[len(out)-1]
+	}
+	for _, x := range m.Requests {
+		p := part(proto.Size(x))
+		p.Requests = append(p.Requests, x)
+	}
+	for _, x := range m.Grants {
+		p := part(proto.Size(x))
+		p.Grants = append(p.Grants, x)
+	}
+	for _, x := range m.Recalls {
+		p := part(proto.Size(x))
+		p.Recalls = append(p.Recalls, x)
+	}
+	for _, x := range m.Lost {
+		p := part(8)
+		p.Lost = append(p.Lost, x)
+	}
+	return out
+}
+
+// agenda is when owners have something to do, the earliest first.
+type agenda []appointment
+
+type appointment struct {
+	at  int64
+	key uint64
+}
+
+// Len, Less, Swap, Push and Pop are of heap.Interface.
+func (a agenda) Len() int           { return len(a) }
+func (a agenda) Less(i, j int) bool { return a[i].at < a[j].at }
+func (a agenda) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
+func (a *agenda) Push(x any)        { *a = append(*a, x.(appointment)) }
+func (a *agenda) Pop() any {
+	last := (*a)[len(*a)-1]
+	*a = (*a)[:len(*a)-1]
+	return last
+}

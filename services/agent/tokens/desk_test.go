@@ -1,0 +1,212 @@
+package tokens
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/grant"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"google.golang.org/protobuf/proto"
+)
+
+// fleet is desks that deliver to each other at once; keys below 100 belong to the first.
+type fleet struct {
+	t     *testing.T
+	desks map[string]*Desk
+	got   map[string]map[uint64]*exchange.TokenAnswers // by agent and process
+}
+
+func newFleet(t *testing.T, agents ...string) *fleet {
+	f := &fleet{t: t, desks: map[string]*Desk{}, got: map[string]map[uint64]*exchange.TokenAnswers{}}
+	for i, name := range agents {
+		f.got[name] = map[uint64]*exchange.TokenAnswers{}
+		f.desks[name] = New(Options{Agent: name, Life: uint64(i+1) << 32, Owner: func(key uint64) string {
+			if key < 100 {
+				return agents[0]
+			}
+			return agents[1]
+		}})
+	}
+	return f
+}
+
+// carry delivers what the desks have to send, but for packets to agents that are not there.
+func (f *fleet) carry(now time.Duration) {
+	for busy := true; busy; {
+		busy = false
+		for name, d := range f.desks {
+			answers, packets := d.Take()
+			for p, a := range answers {
+				if f.got[name][p] == nil {
+					f.got[name][p] = &exchange.TokenAnswers{}
+				}
+				f.got[name][p].Add(a)
+			}
+			for to, list := range packets {
+				for _, m := range list {
+					b, err := proto.Marshal(m)
+					if err != nil || len(b) > maxPacket+10 {
+						f.t.Fatalf("a packet of %d bytes, %v", len(b), err)
+					}
+					copied := &gossipv1.Tokens{}
+					if err := proto.Unmarshal(b, copied); err != nil {
+						f.t.Fatal(err)
+					}
+					if f.desks[to] != nil {
+						busy = true
+						f.desks[to].Receive(now, name, copied)
+					}
+				}
+			}
+		}
+	}
+}
+
+func asks(key uint64, seq uint32) *exchange.TokenRequests {
+	return &exchange.TokenRequests{List: []exchange.TokenRequest{{Key: key, Rate: 10, Burst: 10 * grant.Token,
+		Request: grant.Request{Session: 1, Number: seq, Seq: seq, Need: grant.Token, Least: grant.Token, Level: -1}}}}
+}
+
+const settled = 10 * time.Second // after the start
+
+// A gateway is answered by the owner of its key, here or at another agent.
+func TestAnswers(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	f.desks["a"].Ask(settled, 7, asks(1, 1))
+	f.desks["a"].Ask(settled, 7, asks(200, 1))
+	f.carry(settled)
+	if a := f.got["a"][7]; a == nil || len(a.Grants) != 2 || !a.Grants[0].Exclusive || !a.Grants[1].Exclusive {
+		t.Fatalf("answered %+v", a)
+	}
+	for _, name := range []string{"a", "b"} {
+		if s := f.desks[name].Stats(); s.Keys != 1 || s.Requests != 1 || s.Grants != 1 {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	// Another gateway wants the key: the first one is recalled, until it answers.
+	f.desks["b"].Ask(settled, 8, asks(1, 1))
+	f.carry(settled)
+	if a := f.got["a"][7]; len(a.Recalls) != 1 || a.Recalls[0].Key != 1 {
+		t.Fatalf("recalled %+v", a)
+	}
+	due := f.desks["a"].Due()
+	f.desks["a"].Tick(due)
+	f.carry(due)
+	if a := f.got["a"][7]; due == 0 || len(a.Recalls) != 2 {
+		t.Errorf("recalled again at %v: %+v", due, a)
+	}
+	// It is gone: the second one has the key.
+	f.desks["a"].Lost(due, 7)
+	f.carry(due)
+	if a := f.got["b"][8]; a == nil || len(a.Grants) != 1 {
+		t.Errorf("after the first has gone: %+v", a)
+	}
+}
+
+// A new owner hears what gateways know before it grants.
+func TestNewOwnerListens(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	d := f.desks["a"]
+	d.Changed(settled, []string{"b"})
+	d.Ask(settled, 7, asks(1, 1))
+	f.carry(settled)
+	if a := f.got["a"][7]; a != nil && len(a.Grants) != 0 {
+		t.Fatalf("granted at once: %+v", a)
+	}
+	if due := d.Due(); due != settled+listen {
+		t.Errorf("due at %v", due)
+	}
+	d.Tick(settled + listen)
+	f.carry(settled + listen)
+	if a := f.got["a"][7]; len(a.Grants) != 1 {
+		t.Errorf("then: %+v", a)
+	}
+	d.Changed(settled, nil)
+	f.carry(settled)
+	if !f.got["a"][7].Moved {
+		t.Error("the gateway is not told that agents have changed")
+	}
+}
+
+// What does not belong here, or has unusable numbers, is dropped and counted.
+func TestRefused(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	a := f.desks["a"]
+	a.Receive(settled, "b", &gossipv1.Tokens{Requests: []*gossipv1.TokenRequest{{Key: 200, Rate: 1, Burst: 1}}})
+	if s := a.Stats(); s.Astray != 1 || s.Keys != 0 {
+		t.Errorf("astray: %+v", s)
+	}
+	for _, q := range []*gossipv1.TokenRequest{
+		{Key: 1}, {Key: 1, Rate: -1, Burst: 1}, {Key: 1, Rate: math.NaN(), Burst: 1}, {Key: 1, Rate: math.Inf(1), Burst: 1},
+		{Key: 1, Rate: 1, Burst: math.MaxInt64}, {Key: 1, Rate: 1, Burst: 1, Spent: math.MinInt64},
+	} {
+		a.Receive(settled, "b", &gossipv1.Tokens{Requests: []*gossipv1.TokenRequest{q}})
+	}
+	if s := a.Stats(); s.Dropped != 6 || s.Keys != 0 {
+		t.Errorf("unusable: %+v", s)
+	}
+	// Nobody grants to gateways that have not asked, nor loses those of another agent.
+	a.Receive(settled, "b", &gossipv1.Tokens{Grants: []*gossipv1.TokenGrant{{Key: 1, Process: 9}},
+		Recalls: []*gossipv1.TokenRecall{{Key: 1, Process: 9}}})
+	a.Ask(settled, 7, asks(1, 1))
+	a.Receive(settled, "b", &gossipv1.Tokens{Lost: []uint64{7}})
+	f.carry(settled)
+	if f.got["a"][9] != nil || len(f.got["a"][7].Grants) != 1 {
+		t.Errorf("answers: %+v", f.got["a"])
+	}
+}
+
+// Keys at rest are forgotten, and other agents are told of a gateway that is gone, three times.
+func TestSecond(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	b := f.desks["b"]
+	b.Ask(settled, 7, asks(1, 1))
+	f.carry(settled)
+	b.Lost(settled, 7)
+	told := 0
+	for i := range 5 {
+		b.Second(settled+time.Duration(i)*time.Second, []string{"a"})
+		_, packets := b.Take()
+		for _, m := range packets["a"] {
+			told += len(m.GetLost())
+			f.desks["a"].Receive(settled, "b", m)
+		}
+	}
+	if told != 3 {
+		t.Errorf("told %d times", told)
+	}
+	a := f.desks["a"]
+	if a.Second(settled+time.Minute, nil); a.Stats().Keys != 0 {
+		t.Errorf("a key at rest is kept: %+v", a.Stats())
+	}
+}
+
+// FuzzReceive gives a desk packets of any content: nothing panics, and what it sends can be read.
+func FuzzReceive(f *testing.F) {
+	seed, _ := proto.Marshal(&gossipv1.Tokens{Lost: []uint64{1}, Requests: []*gossipv1.TokenRequest{
+		toRequest(7, &asks(1, 1).List[0]), toRequest(8, &asks(1, 1).List[0])}})
+	f.Add(seed, seed)
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		d := New(Options{Agent: "a", Life: 1, Owner: func(uint64) string { return "a" }})
+		now := settled
+		for _, b := range [][]byte{first, second} {
+			m := &gossipv1.Tokens{}
+			if proto.Unmarshal(b, m) != nil {
+				return
+			}
+			d.Receive(now, "b", m)
+			if at := d.Due(); at != 0 {
+				now = max(now, at)
+				d.Tick(now)
+			}
+			d.Take()
+		}
+		for _, k := range d.owned {
+			if out, level := k.o.Out(), k.o.Level(int64(now)); out < 0 || level < out {
+				t.Fatalf("out %d, D %d", out, level)
+			}
+		}
+	})
+}
