@@ -32,7 +32,8 @@ func documents() string {
 	var all strings.Builder
 	all.WriteString("{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/api, spec: {capacity: 1000}}\n")
 	for i := range 10 {
-		fmt.Fprintf(&all, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/t%d, spec: {weight: 1}}\n", i)
+		fmt.Fprintf(&all, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/t%d, "+
+			"spec: {weight: 1}}\n", i)
 	}
 	all.WriteString("---\n{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/-/limits/each, " +
 		"spec: {rate: 100/s}}\n")

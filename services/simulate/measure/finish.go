@@ -84,7 +84,8 @@ func (p *Recorder) flow(i int) Flow {
 	reference, recorded := &p.t.flows[i], &p.flows[i]
 	out := Flow{Tenant: reference.tenant, Pool: reference.pool, Requests: recorded.requests(),
 		Waits:  recorded.waits.result(),
-		Weight: p.t.s.InForce.Quota(reference.tenant, reference.pool).Weight, Wrongful: recorded.wrongful, LeastServed: 1}
+		Weight: p.t.s.InForce.Quota(reference.tenant, reference.pool).Weight, Wrongful: recorded.wrongful,
+		LeastServed: 1}
 	var seconds float64
 	for at, ph := range p.t.phases {
 		if !ph.judged {
@@ -140,7 +141,8 @@ func (t *Reference) sum(bins []float64, from, to time.Duration) float64 {
 func (p *Recorder) key(i int) Key {
 	reference, recorded, k := &p.t.keys[i], &p.keys[i], &p.cast.Keys[i]
 	out := Key{Tenant: k.Tenant, Limit: k.Limit, Client: k.Client, Rate: k.Rate, Burst: k.Burst,
-		Offered: reference.offered, Admitted: recorded.admitted, Central: reference.central, Rejected: recorded.rejected,
+		Offered: reference.offered, Admitted: recorded.admitted, Central: reference.central,
+		Rejected:    recorded.rejected,
 		WorstExcess: max(-k.Burst, recorded.worst.excess), HighestSecond: recorded.worst.highest,
 		AboveSeconds: reference.aboveSeconds, AboveMean: ratio(recorded.above, reference.aboveSeconds),
 		AboveCentral: ratio(reference.aboveCentral, reference.aboveSeconds),
