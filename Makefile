@@ -108,9 +108,9 @@ verify: test race ## test, race, and the long suites: older Envoys, fuzzing, com
 lint: check-go ## golangci-lint in every module, shell syntax
 	@tools/sh/lint.sh $(MODULES)
 
-generate: check-go ## Go, HTTP gateway and OpenAPI from the protos, after buf lint; the chart's schema and README; dashboards; docs/configuration.md, docs/cli.md
+generate: check-go ## Go, HTTP gateway and OpenAPI from the protos, after buf lint; the chart's schema, README and CRDs; dashboards; docs/configuration.md, docs/cli.md
 	@bash proto/generate.sh
-	@cd services && go run ./cmd/reference
+	@cd services && go run ./cmd/reference && go test ./operator -run '^TestDefinitionsOfTheChart$$' -count 1 -update >/dev/null
 	@cd e2e && go run ./charts/reference && go run ./charts/dashboards
 
 check-generated: generate
