@@ -316,7 +316,8 @@ func (g *Gateway) Silent() bool { return g.silent }
 // Idle reports whether the gateway knows nothing that a new one would not: it may go, once
 // Release is sent.
 func (g *Gateway) Idle(now int64) bool {
-	if g.open || g.returning || g.need > 0 || g.register {
+	nobody := g.silent && g.owner == 0 // no owner has answered: there is nobody to give anything back to
+	if (g.open || g.register) && !nobody || g.returning || g.need > 0 {
 		return false
 	}
 	return g.known(now) <= 0 && now >= g.until

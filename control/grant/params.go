@@ -6,6 +6,8 @@ const Token = 1_000_000
 const (
 	millisecond = 1_000_000
 	second      = 1000 * millisecond
+	// forever bounds what a small rate takes, so that no sum of it and a time overflows.
+	forever = int64(1) << 60
 )
 
 // Params of a limit and of the way between gateways and owner. Zero durations mean
@@ -65,7 +67,10 @@ func (p Params) time(c int64) int64 {
 	if c <= 0 {
 		return 0
 	}
-	return int64(float64(c)/(p.Rate*Token/second)) + 1
+	if t := float64(c) / (p.Rate * Token / second); t < float64(forever) {
+		return int64(t) + 1
+	}
+	return forever
 }
 
 // longest is the longest time for which a gateway refuses without asking.

@@ -9,6 +9,7 @@ func (g *Gateway) Poll(now int64) (Request, bool) {
 	g.admit = 0
 	switch {
 	case g.open && now >= g.repeatAt:
+		g.silent = g.silent || now-g.askedAt >= 3*g.p.Hold
 		longest := 4 * g.p.Repeat
 		if g.silent {
 			longest = second

@@ -319,3 +319,29 @@ func TestExclusiveGrantBeforeTheDebtIsHeard(t *testing.T) {
 	g.Grant(20*millisecond, w.grant(t, g))
 	want(t, "left of the burst", g.Level(20*millisecond), int64(6*Token))
 }
+
+// A question that nobody answers, and for which no request waits any more, is asked more and more
+// seldom, and its key may go.
+func TestNobodyAnswers(t *testing.T) {
+	g := NewGateway(ten, 1<<20)
+	want(t, "waits", g.Take(0, Token), Waits)
+	asked, now := 0, int64(0)
+	for ; now < 2*second; now += millisecond {
+		if _, ok := g.Poll(now); ok {
+			asked++
+		}
+		if now == 50*millisecond {
+			want(t, "left to the caller", g.Expire(now, Token), Unanswered)
+		}
+	}
+	if asked > 30 {
+		t.Errorf("asked %d times in 2 s", asked)
+	}
+	want(t, "idle", g.Idle(now), true)
+}
+
+// A rate that refills in centuries is slow, and not overdue.
+func TestSmallestRate(t *testing.T) {
+	p := Params{Rate: 1e-12, Burst: 1 << 50}
+	want(t, "time", p.time(1<<50), forever)
+}

@@ -93,7 +93,8 @@ type Enforcer struct {
 	start        sync.Once
 	end          sync.Once
 	events       []limiter.Event
-	answered     []limiter.Event // of Answer
+	answering    sync.Mutex      // an answer is taken in, or all are drained
+	answered     []limiter.Event // of Answer; answering is locked
 	delivering   sync.Mutex      // one batch at a time; guards lastEvent
 	lastEvent    int64           // time of the last batch
 }
@@ -204,6 +205,11 @@ func (e *Enforcer) Cancel(h limiter.Handle) (removed bool) {
 // this releases, without waiting for a tick. One caller at a time.
 func (e *Enforcer) Answer(a *exchange.TokenAnswers) {
 	defer e.RecoverPanic("an owner's answer")
+	e.answering.Lock()
+	defer e.answering.Unlock()
+	if e.draining.Load() {
+		return // Stop releases what waits
+	}
 	e.answered = e.o.Engine.AnswerTokens(Now(), a, e.answered[:0])
 	e.send(e.answered)
 }
@@ -223,7 +229,7 @@ func (e *Enforcer) Stop() (inFlight bool) {
 		e.start.Do(func() { close(e.stopped) }) // it never ran
 		select {
 		case <-e.stopped:
-			e.drain()
+			e.drainAnswered()
 			e.delivering.Lock()
 			inFlight = Now()-e.lastEvent < int64(Linger)
 			e.delivering.Unlock()
@@ -234,6 +240,13 @@ func (e *Enforcer) Stop() (inFlight bool) {
 		}
 	})
 	return inFlight
+}
+
+// drainAnswered drains when no answer is being taken in: what it has put into a queue is drained, too.
+func (e *Enforcer) drainAnswered() {
+	e.answering.Lock()
+	defer e.answering.Unlock()
+	e.drain()
 }
 
 func (e *Enforcer) run() {

@@ -43,6 +43,7 @@ type Core struct {
 	peers         *schedule.Peers
 	peersChanged  bool     // since the last round
 	alive         []string // the other agents that may own keys
+	reborn        bool     // one of them has begun a new life since the last round
 
 	gateways map[Process]*gateway
 	links    map[Link]*gateway // those connected
@@ -69,7 +70,8 @@ func New(o Options) *Core {
 		peers:    peers,
 		gateways: map[Process]*gateway{}, links: map[Link]*gateway{}, processes: map[uint64]*gateway{},
 	}
-	c.tokens = tokens.New(tokens.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner})
+	c.tokens = tokens.New(tokens.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
+		Linked: c.isLinked})
 	return c
 }
 

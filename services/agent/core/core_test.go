@@ -348,3 +348,31 @@ func TestAnswer(t *testing.T) {
 		}
 	}
 }
+
+// Another agent that has crashed and is back before anybody missed it has lost the buckets that it
+// owned: gateways are told, so that they tell it what they have.
+func TestReborn(t *testing.T) {
+	c := newCore()
+	c.Connected(0, 1, hello("gw", 1, 1), 0)
+	c.Received(0, 1, &exchange.TokenRequests{List: []exchange.TokenRequest{{Key: 1, Rate: 10, Burst: 1e7}}})
+	moved := func(now time.Duration) bool {
+		c.Round(now, false)
+		for _, m := range messages(c.Tick(now), 1) {
+			if a, ok := m.(*exchange.TokenAnswers); ok && a.Moved {
+				return true
+			}
+		}
+		return false
+	}
+	c.PeerAlive(0, "other agent", "", true, schedule.Owners)
+	if !moved(time.Second) {
+		t.Error("nothing is said of the first one")
+	}
+	if moved(2 * time.Second) {
+		t.Error("said again without a reason")
+	}
+	c.PeerAlive(3*time.Second, "other agent", "", true, schedule.Owners)
+	if !moved(3 * time.Second) {
+		t.Error("nothing is said of the new life")
+	}
+}

@@ -12,7 +12,7 @@ import (
 // PeerAlive notes that memberlist knows another agent as alive, see [schedule.Peers.Alive].
 func (c *Core) PeerAlive(now time.Duration, name, address string, newLife bool, version uint8) {
 	c.peers.Alive(now, name, address, newLife, version)
-	c.peersChanged = true
+	c.peersChanged, c.reborn = true, c.reborn || newLife
 }
 
 // PeerFailed notes that another agent has failed or left, see [schedule.Peers.Failed].
@@ -27,8 +27,8 @@ func (c *Core) setOwners(now time.Duration) {
 		c.peersChanged = false
 		names, back := c.peers.OwnerNames(), c.peers.Back()
 		c.aggregator.SetOwners(now, names, back)
-		if len(back) > 0 || !slices.Equal(names, c.alive) {
-			c.alive = names
+		if c.reborn || len(back) > 0 || !slices.Equal(names, c.alive) {
+			c.alive, c.reborn = names, false
 			c.tokens.Changed(now, names)
 		}
 	}

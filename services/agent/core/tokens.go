@@ -19,6 +19,12 @@ func processNumber(p Process) uint64 {
 	return h.Sum64() ^ p.Generation
 }
 
+// isLinked reports whether a gateway's process, by its number, has a link here.
+func (c *Core) isLinked(process uint64) bool {
+	g := c.processes[process]
+	return g != nil && g.state == connected
+}
+
 // TokensDue is when TickTokens has something to do; 0: nothing.
 func (c *Core) TokensDue() time.Duration { return c.tokens.Due() }
 

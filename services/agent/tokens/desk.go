@@ -35,6 +35,8 @@ type Options struct {
 	Agent string
 	Life  uint64                  // of this process; differs with each start
 	Owner func(key uint64) string // the agent that owns a key
+	// Linked reports whether a process of a gateway has a link to this agent.
+	Linked func(process uint64) bool
 }
 
 // Process is a gateway's process, at an agent.
@@ -86,6 +88,7 @@ func New(o Options) *Desk {
 // Ask takes what a gateway here asks.
 func (d *Desk) Ask(now time.Duration, process uint64, m *exchange.TokenRequests) {
 	d.locals[process] = true
+	delete(d.lost, process)
 	for i := range m.List {
 		q := &m.List[i]
 		if owner := d.o.Owner(q.Key); owner == d.o.Agent {
@@ -117,9 +120,13 @@ func (d *Desk) Receive(now time.Duration, agent string, m *gossipv1.Tokens) {
 		}
 	}
 	for _, r := range m.GetRecalls() {
-		if d.locals[r.GetProcess()] {
-			a := d.answer(r.GetProcess())
+		switch p := r.GetProcess(); {
+		case d.locals[p] || d.o.Linked(p):
+			a := d.answer(p)
 			a.Recalls = append(a.Recalls, fromRecall(r))
+		case now >= DeadAfter: // since the start of this agent: who lives has a link by now
+			to := d.packet(agent)
+			to.Lost = append(to.Lost, p)
 		}
 	}
 }
@@ -135,6 +142,10 @@ func (d *Desk) request(now time.Duration, from Process, q *exchange.TokenRequest
 		return
 	}
 	d.stats.Requests++
+	if q.Forgotten { // nothing else in it counts
+		q = &exchange.TokenRequest{Key: q.Key, Request: grant.Request{Session: q.Session, Owner: q.Owner,
+			Number: q.Number, Recalled: q.Recalled, Forgotten: true, Released: q.Released, Exclusive: q.Exclusive}}
+	}
 	p := grant.Params{Rate: q.Rate, Burst: q.Burst, Strict: q.Strict}
 	switch {
 	case k == nil:

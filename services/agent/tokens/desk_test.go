@@ -22,12 +22,13 @@ func newFleet(t *testing.T, agents ...string) *fleet {
 	f := &fleet{t: t, desks: map[string]*Desk{}, got: map[string]map[uint64]*exchange.TokenAnswers{}}
 	for i, name := range agents {
 		f.got[name] = map[uint64]*exchange.TokenAnswers{}
-		f.desks[name] = New(Options{Agent: name, Life: uint64(i+1) << 32, Owner: func(key uint64) string {
-			if key < 100 {
-				return agents[0]
-			}
-			return agents[1]
-		}})
+		f.desks[name] = New(Options{Agent: name, Life: uint64(i+1) << 32,
+			Linked: func(uint64) bool { return false }, Owner: func(key uint64) string {
+				if key < 100 {
+					return agents[0]
+				}
+				return agents[1]
+			}})
 	}
 	return f
 }
@@ -189,7 +190,8 @@ func FuzzReceive(f *testing.F) {
 		toRequest(7, &asks(1, 1).List[0]), toRequest(8, &asks(1, 1).List[0])}})
 	f.Add(seed, seed)
 	f.Fuzz(func(t *testing.T, first, second []byte) {
-		d := New(Options{Agent: "a", Life: 1, Owner: func(uint64) string { return "a" }})
+		d := New(Options{Agent: "a", Life: 1, Owner: func(uint64) string { return "a" },
+			Linked: func(uint64) bool { return false }})
 		now := settled
 		for _, b := range [][]byte{first, second} {
 			m := &gossipv1.Tokens{}
@@ -209,4 +211,45 @@ func FuzzReceive(f *testing.F) {
 			}
 		}
 	})
+}
+
+// An owner asks back from a process that no gateway here is: it is told that it has gone. While
+// this agent has just begun, the process may only have no link yet; with a link it is asked.
+func TestRecallOfNobody(t *testing.T) {
+	linked := map[uint64]bool{8: true}
+	d := New(Options{Agent: "b", Life: 1, Owner: func(uint64) string { return "a" },
+		Linked: func(p uint64) bool { return linked[p] }})
+	recall := &gossipv1.Tokens{Recalls: []*gossipv1.TokenRecall{{Key: 1, Process: 7}, {Key: 1, Process: 8}}}
+	for _, c := range []struct {
+		now  time.Duration
+		lost int
+	}{{DeadAfter - 1, 0}, {DeadAfter, 1}} {
+		d.Receive(c.now, "a", recall)
+		answers, packets := d.Take()
+		if answers[7] != nil || answers[8] == nil || len(answers[8].Recalls) != 1 {
+			t.Errorf("at %v: answers %v", c.now, answers)
+		}
+		var lost []uint64
+		for _, p := range packets["a"] {
+			lost = append(lost, p.GetLost()...)
+		}
+		if len(lost) != c.lost || c.lost > 0 && lost[0] != 7 {
+			t.Errorf("at %v: lost %v", c.now, lost)
+		}
+	}
+}
+
+// A gateway that was taken for gone and asks again is not told to be gone any more.
+func TestBackFromLost(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	b := f.desks["b"]
+	b.Ask(0, 5, asks(1, 1))
+	b.Lost(time.Second, 5)
+	b.Take()
+	b.Ask(2*time.Second, 5, asks(1, 2))
+	b.Take()
+	b.Second(2*time.Second, []string{"a"})
+	if _, packets := b.Take(); len(packets) > 0 {
+		t.Errorf("told %v", packets)
+	}
 }
