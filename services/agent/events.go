@@ -173,7 +173,7 @@ func (s *controlled) Hello() *controlv1.Hello {
 	})
 	s.a.offering.Lock()
 	defer s.a.offering.Unlock()
-	s.offered = s.a.offer.Begin()
+	s.offered = s.a.offer.Begin(h.GetRevision())
 	h.Digest = uint64(s.a.offer.Digest(h.GetRevision()))
 	return h
 }

@@ -22,6 +22,7 @@ type Offer struct {
 // time: what another stream has brought already is left out.
 type Offered struct {
 	offer   *Offer
+	from    int64                    // revision that its Hello names
 	begun   bool                     // it has brought a configuration, or a change
 	pending *controlv1.Configuration // chunks of a configuration that is not complete
 	// refused is a change that did not compile. The coordinator assumes that this agent has
@@ -29,8 +30,9 @@ type Offered struct {
 	refused *controlv1.Configuration
 }
 
-// Begin begins a stream: its coordinator begins with what this agent lacks of what it holds now.
-func (o *Offer) Begin() *Offered { return &Offered{offer: o} }
+// Begin begins a stream whose Hello names a revision: its coordinator begins with what this agent lacks
+// of what it holds now.
+func (o *Offer) Begin(revision int64) *Offered { return &Offered{offer: o, from: revision} }
 
 // ErrKnown says that another stream has brought a configuration already.
 var ErrKnown = errors.New("this agent has that configuration already")
@@ -70,12 +72,14 @@ func (o *Offered) Add(c *controlv1.Configuration) (*Configuration, error) {
 }
 
 // known reports whether another stream has brought what p brings. The first word of a stream says at
-// least that the present configuration is held. A whole configuration that follows others replaces
-// what is held, also one of a higher revision: etcd has another history then.
+// least that the present configuration is held. A lower one is known if the revision in force is not
+// that of the Hello: another stream brought it. Else the coordinator does not believe that revision,
+// and sends what it has. A whole configuration that follows others replaces what is held, also one of
+// a higher revision: etcd has another history then.
 func (o *Offered) known(p *controlv1.Configuration) bool {
 	in := o.offer.in.GetRevision()
 	if !o.begun {
-		return p.GetRevision() < in
+		return in != o.from && p.GetRevision() < in
 	}
 	return !p.GetFull() && p.GetRevision() <= in
 }

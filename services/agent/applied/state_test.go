@@ -33,7 +33,7 @@ func (b *both) Configuration(m *controlv1.Configuration) (*config.Config, *contr
 		return nil, nil, err
 	}
 	if b.stream == nil {
-		b.stream = b.Offer.Begin()
+		b.stream = b.Offer.Begin(b.Offer.in.GetRevision())
 	}
 	c, err := b.stream.Add(m)
 	switch {
@@ -333,7 +333,7 @@ func TestUnreadableResourcesAreKept(t *testing.T) {
 // that repairs it, and one with another seed is a whole configuration.
 func TestChangesFollowEachOther(t *testing.T) {
 	var o Offer
-	stream := o.Begin()
+	stream := o.Begin(o.in.GetRevision())
 	add := func(c *controlv1.Configuration) *Configuration {
 		t.Helper()
 		c.Last = true
@@ -374,11 +374,24 @@ func tenant(name string, weight float64) *quotav1.Resource {
 		Weight: weight}}}
 }
 
+// A coordinator does not believe the revision that its agent says it holds, and sends what it has
+// whole: with one stream nobody else has brought it, so it comes into force.
+func TestOneStreamBringsALowerRevision(t *testing.T) {
+	var o Offer
+	if _, err := o.Begin(0).Add(full(1<<60, 0, pool("a", 1))); err != nil {
+		t.Fatal(err)
+	}
+	c, err := o.Begin(1 << 60).Add(full(7, 0, pool("a", 2), pool("b", 2)))
+	if err != nil || c.Revision != 7 || o.Source().GetRevision() != 7 || len(o.Source().GetResources()) != 2 {
+		t.Errorf("%+v, %v; in force: %v", c, err, o.Source())
+	}
+}
+
 // Two coordinators bring the same changes. Each change is put in force once, whichever comes first, and
 // nothing that is in force is undone by the one that is behind.
 func TestTwoStreamsBringTheSame(t *testing.T) {
 	var o Offer
-	one, two := o.Begin(), o.Begin()
+	one, two := o.Begin(0), o.Begin(0)
 	change := func(revision int64, r ...*quotav1.Resource) *controlv1.Configuration {
 		return &controlv1.Configuration{Revision: revision, Last: true, Seed: 5, Resources: r}
 	}

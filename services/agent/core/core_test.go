@@ -41,7 +41,7 @@ func messages(e Effects, to Link) (out []link.Message) {
 func compiled(t *testing.T, revision int64) *applied.Configuration {
 	t.Helper()
 	var o applied.Offer
-	c, err := o.Begin().Add(&controlv1.Configuration{Revision: revision, Full: true, Last: true, Seed: 5,
+	c, err := o.Begin(0).Add(&controlv1.Configuration{Revision: revision, Full: true, Last: true, Seed: 5,
 		Resources: []*quotav1.Resource{
 			{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/api", Capacity: 100}}}}})
 	if err != nil {
@@ -128,7 +128,7 @@ func TestStateIsSentOnChange(t *testing.T) {
 func TestChangesAreSent(t *testing.T) {
 	c := newCore()
 	var o applied.Offer
-	stream := o.Begin()
+	stream := o.Begin(0)
 	configure := func(m *controlv1.Configuration) Effects {
 		t.Helper()
 		m.Last, m.Seed = true, 5
