@@ -2,6 +2,7 @@ package allocation
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -72,9 +73,12 @@ func (al *Allocator) goesOn(pool string) bool { return al.counted && !al.collect
 // Resume, and reports are heard, but nothing of these pools is shared before Collected. What was
 // known of them is forgotten.
 func (al *Allocator) Collect(pools []string) {
-	al.collecting = make(map[string]bool, len(pools))
+	if al.collecting == nil {
+		al.collecting = make(map[string]bool, len(pools))
+	}
+	fresh := make(map[string]bool, len(pools))
 	for _, name := range pools {
-		al.collecting[name] = true
+		al.collecting[name], fresh[name] = true, true
 		delete(al.pools, name)
 		if u := al.upstreams[name]; u != nil {
 			u.epoch, u.stepped = 0, false
@@ -82,20 +86,26 @@ func (al *Allocator) Collect(pools []string) {
 		}
 	}
 	al.order = slices.DeleteFunc(al.order, func(f *flow) bool {
-		if f.gone = al.collecting[f.key.Pool]; f.gone {
+		if f.gone = fresh[f.key.Pool]; f.gone {
 			delete(al.flows, f.key)
 		}
 		return f.gone
 	})
 	for _, a := range al.agents {
 		a.order = slices.DeleteFunc(a.order, func(e *entry) bool {
-			gone := al.collecting[e.key.Pool]
+			gone := fresh[e.key.Pool]
 			if gone {
 				delete(a.flows, e.key)
 			}
 			return gone
 		})
 	}
+}
+
+// Keep goes on collecting those pools alone that are led here still. It reports whether there are some.
+func (al *Allocator) Keep(led func(pool string) bool) bool {
+	maps.DeleteFunc(al.collecting, func(pool string, _ bool) bool { return !led(pool) })
+	return len(al.collecting) > 0
 }
 
 // Collected shares all pools from the next round on. It reports whether some were not.

@@ -122,7 +122,9 @@ func (l *Loop) Part(now time.Time, c *allocation.Config, gained []string, silent
 		return
 	}
 	l.allocator.Configure(c)
-	l.allocator.Collected()
+	if l.allocator.Keep(c.Has) { // gained in an epoch before, and not all agents have reported them
+		l.divided = now
+	}
 	switch {
 	case len(gained) == 0:
 	case l.outcome == nil: // it has told nothing yet: all is collected

@@ -174,6 +174,39 @@ func TestPoolsAreHandedOver(t *testing.T) {
 	}
 }
 
+// Another epoch begins within Settle: what was gained in the first is collected still, and is told with
+// what is gained in the second. What is led elsewhere since is not.
+func TestPoolsAreCollectedOverEpochs(t *testing.T) {
+	r := newSharedRun(t)
+	for range 80 {
+		r.round()
+	}
+	r.share(map[string]int{"full": 1, "slack": 0, "other": 1})
+	r.round()
+	r.share(map[string]int{"full": 1, "slack": 1, "other": 1})
+	rounds := 0
+	for told := false; !told; rounds++ {
+		out := r.round()
+		full, slack := out[1].Pool("full") != nil, out[1].Pool("slack") != nil
+		if told = full; full != slack || out[1].Pool("other") == nil {
+			t.Fatalf("told: full %v, slack %v, %+v", full, slack, out[1])
+		}
+		if rounds > 12 {
+			t.Fatal("the pools that were gained are never told")
+		}
+	}
+	if took := time.Duration(rounds) * exchange.ReportEvery; took < 2*time.Second {
+		t.Errorf("told after %s, want Settle", took)
+	}
+	// A pool that goes on to another one before it was told, and back.
+	r.share(map[string]int{"full": 0, "slack": 1, "other": 1})
+	r.round()
+	r.share(map[string]int{"full": 1, "slack": 1, "other": 1})
+	if out := r.round(); out[1].Pool("full") != nil || len(out[0].Pools) > 0 || out[1].Pool("slack") == nil {
+		t.Errorf("gone on: %+v, %+v", out[0], out[1])
+	}
+}
+
 // An epoch that goes on without another leader between does not begin anew: what agents were told last
 // is not overtaken by lower numbers.
 func TestTheSameEpochGoesOn(t *testing.T) {
