@@ -52,6 +52,27 @@ func serveTokens(t *testing.T) (server, editor, admin string) {
 	return listener.Addr().String(), file("editor", "of-the-editor\n"), file("admin", "of-the-admin")
 }
 
+// A token that the coordinator does not know: which file, which coordinator, and what would be right. The
+// token itself is not written out.
+func TestAWrongToken(t *testing.T) {
+	server, _, _ := serveTokens(t)
+	wrong := filepath.Join(t.TempDir(), "wrong.token")
+	if err := os.WriteFile(wrong, []byte("of-nobody"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"get"}, {"why", "acme"}, {"top", "--once"}, {"plan", "-f", "testdata/demo.yaml"},
+		{"apply", "-f", "testdata/demo.yaml"}, {"history"}, {"check"}, {"auth", "can-i", "get"},
+		{"rollback", "1", "--yes"}} {
+		args = append(args, "--token-file", wrong)
+		status, out, errs := titrate(t, server, "", args...)
+		if status != exitFailed || out != "" || !strings.Contains(errs, "--token-file "+wrong+" is refused") ||
+			!strings.Contains(errs, server) || !strings.Contains(errs, "in its --tokens") ||
+			strings.Contains(errs, "of-nobody") {
+			t.Errorf("%v: status %d, %q, %q", args, status, out, errs)
+		}
+	}
+}
+
 func TestCanI(t *testing.T) {
 	server, editor, admin := serveTokens(t)
 	no := func(token, reason string, args ...string) {

@@ -72,6 +72,9 @@ type client struct {
 	conn   *grpc.ClientConn
 	server string
 	limit  time.Duration
+	tls    bool
+	shown  telemetry.Security // what is shown to the coordinator
+	token  string             // file of the token that is sent; empty: none
 }
 
 // atLeader has calls go to the coordinator that leads, of those that the name of --server stands for: the
@@ -94,7 +97,8 @@ func (c *connection) dial(more ...grpc.DialOption) (*client, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	out := &client{server: c.target(), limit: c.timeout}
+	out := &client{server: c.target(), limit: c.timeout, token: c.Token,
+		tls: security.Info().SecurityProtocol == "tls", shown: telemetry.Security{Cert: c.Cert, Key: c.Key}}
 	options, err := c.tokenOptions(security)
 	if err != nil {
 		return nil, err
@@ -148,13 +152,30 @@ func (c *client) bound(ctx context.Context, method string, request, reply any, c
 	case s.Code() == codes.DeadlineExceeded:
 		return &unreachable{server: c.server, why: fmt.Sprintf("no answer within %s", c.limit)}
 	case s.Code() == codes.Unavailable && conn.GetState() != connectivity.Ready:
-		return &unreachable{server: c.server, why: cause(s.Message())}
+		return &unreachable{server: c.server, why: cause(s.Message()), tls: c.tls, expired: c.expired()}
+	case s.Code() == codes.Unauthenticated && c.token != "":
+		return status.Errorf(s.Code(), "%s\n--token-file %s is refused by the coordinator at %s: ask whoever runs it for a "+
+			"token that is in its --tokens and has not ended, or for a JWT of its issuer.", s.Message(), c.token, c.server)
 	}
 	return err
 }
 
+// expired says that the certificate which is shown has expired, empty if it has not. What gRPC says of
+// one that a coordinator turns down may be no more than a broken pipe.
+func (c *client) expired() string {
+	v, err := c.shown.Validity()
+	if err != nil || v.File == "" || time.Now().Before(v.Until) {
+		return ""
+	}
+	return fmt.Sprintf("%s expired at %s", v.File, v.Until.UTC().Format(time.RFC3339))
+}
+
 // unreachable is the failure to talk to a coordinator at all.
-type unreachable struct{ server, why string }
+type unreachable struct {
+	server, why string
+	tls         bool   // TLS was tried
+	expired     string // why the certificate that was shown is not good, empty if it may be
+}
 
 func (e *unreachable) Error() string {
 	return fmt.Sprintf("cannot reach the coordinator at %s: %s\n%s", e.server, e.why, e.advice())
@@ -162,6 +183,10 @@ func (e *unreachable) Error() string {
 
 func (e *unreachable) advice() string {
 	switch {
+	case e.expired != "":
+		return e.expired + ": give --tls-cert and --tls-key a certificate that is good now."
+	case e.turnedDown():
+		return "It wants a certificate that is signed by the CA in its own --tls-ca: give --tls-cert and --tls-key."
 	case strings.Contains(e.why, "first record does not look like a TLS handshake"):
 		return "It speaks without TLS: leave the --tls flags out, or say --insecure if it is not on this machine."
 	case strings.Contains(e.why, "frame too large"):
@@ -174,6 +199,17 @@ func (e *unreachable) advice() string {
 	}
 	return "Is it running? Start one with `titrate dev --no-load` or `titrate coordinator`, or name another with " +
 		"--server or " + serverEnv + "."
+}
+
+// turnedDown reports that the coordinator did not take the certificate, or the lack of one. Its alert may
+// be lost when it closes the connection.
+func (e *unreachable) turnedDown() bool {
+	for _, alert := range []string{"certificate required", "unknown certificate authority", "bad certificate"} {
+		if strings.Contains(e.why, "remote error: tls: "+alert) {
+			return true
+		}
+	}
+	return e.tls && (strings.Contains(e.why, "broken pipe") || strings.Contains(e.why, "connection reset"))
 }
 
 var lastCause = regexp.MustCompile(`desc = "?(?:transport: )?(?:[Ee]rror while dialing: )?` +

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -81,5 +82,14 @@ func TestTLS(t *testing.T) {
 	otherCA := certtest.Bundle(t, certtest.New(t))
 	fails(t, address, exitFailed, "", []string{"x509", "--tls-ca"}, "get", "--tls-ca", otherCA)
 	fails(t, serveAPI(t), exitFailed, "", []string{"without TLS"}, "get", "--tls-ca", ca)
+	fails(t, address, exitFailed, "", []string{address, "signed by the CA in its own --tls-ca: give --tls-cert"},
+		"get", "--tls-ca", ca)
+	ended := time.Now().Add(-time.Minute)
+	oldCert, oldKey := authority.IssueUntil(t, ended)
+	fails(t, address, exitFailed, "", []string{address, "--tls-cert " + oldCert + " expired at " +
+		ended.UTC().Format(time.RFC3339), "good now"}, "get", "--tls-ca", ca, "--tls-cert", oldCert, "--tls-key", oldKey)
+	ofOther, keyOfOther := certtest.New(t).Issue(t)
+	fails(t, address, exitFailed, "", []string{address, "signed by the CA in its own --tls-ca: give --tls-cert"},
+		"get", "--tls-ca", ca, "--tls-cert", ofOther, "--tls-key", keyOfOther)
 	fails(t, address, exitUsage, "", []string{"contradicts"}, "get", "--insecure", "--tls-ca", ca)
 }
