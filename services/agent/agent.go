@@ -76,6 +76,7 @@ func (a *Agent) open(ctx context.Context) error {
 	}
 	meters := a.c.Meters
 	meters.Service, meters.Instance, meters.Version = "titrate-agent", a.c.Name, a.c.Version
+	meters.Log = a.log
 	if a.metrics, err = meters.Open(ctx); err != nil {
 		return err
 	}

@@ -326,6 +326,7 @@ func (o *Coordinator) connect(context.Context) error {
 
 // observe makes metrics and the admin server.
 func (o *Coordinator) observe(ctx context.Context) (err error) {
+	o.config.Meters.Log = o.log
 	if o.metrics, err = o.config.Meters.Open(ctx); err != nil {
 		return err
 	}

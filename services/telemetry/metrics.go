@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 
@@ -16,6 +17,7 @@ import (
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/metric"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/resource"
 )
 
@@ -32,6 +34,8 @@ type Meters struct {
 	// scheme says whether TLS is used. Empty = OTEL_EXPORTER_OTLP_ENDPOINT, and
 	// without that no push.
 	Endpoint string
+	// Log is told when the receiver stops taking metrics, and when it takes them again. Nil: nobody is.
+	Log *slog.Logger
 }
 
 // Flags adds --otlp-endpoint.
@@ -48,7 +52,7 @@ type Metrics struct {
 }
 
 // Open makes the provider. It does not wait for the OTLP receiver: an absent one
-// costs log lines of the exporter, never a start.
+// costs a line in the log, never a start.
 func (m Meters) Open(ctx context.Context) (*Metrics, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
@@ -78,7 +82,41 @@ func (m Meters) push(ctx context.Context) (sdk.Exporter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("OTLP exporter for %q: %w", m.Endpoint, err)
 	}
-	return exporter, nil
+	return &metricExporter{Exporter: exporter, log: m.Log, to: m.receiver()}, nil
+}
+
+// receiver is where metrics are pushed to, for a person.
+func (m Meters) receiver() string {
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
+		if m.Endpoint == "" {
+			m.Endpoint = os.Getenv(name)
+		}
+	}
+	return m.Endpoint
+}
+
+// metricExporter tells the log when the receiver stops taking metrics, and when it takes them again.
+type metricExporter struct {
+	sdk.Exporter
+	log  *slog.Logger // nil: nobody is told
+	to   string
+	dead bool // only the reader's goroutine exports
+}
+
+// Export is that of sdk.Exporter. It never fails: the SDK would write its error among the lines of
+// the log, each time and in a format of its own.
+func (e *metricExporter) Export(ctx context.Context, all *metricdata.ResourceMetrics) error {
+	err := e.Exporter.Export(ctx, all)
+	dead := err != nil
+	if e.log != nil && dead && !e.dead {
+		e.log.Warn("metrics are not pushed: the OTLP receiver does not take them. All else goes on, and each push "+
+			"tries again: is it running, and is --otlp-endpoint its gRPC port?", "endpoint", e.to, "error", err)
+	}
+	if e.log != nil && !dead && e.dead {
+		e.log.Info("metrics are pushed again", "endpoint", e.to)
+	}
+	e.dead = dead
+	return nil
 }
 
 func anySet(names []string) bool {
