@@ -69,7 +69,7 @@ func newAgent() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			logger, err := logging.Logger(cmd.ErrOrStderr())
+			logger, err := logging.Open(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}

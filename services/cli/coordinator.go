@@ -63,7 +63,7 @@ func newCoordinator() *cobra.Command {
 		Example: coordinatorExample,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			logger, err := log.Logger(cmd.ErrOrStderr())
+			logger, err := log.Open(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
 				return usage(err)
 			}

@@ -85,7 +85,7 @@ func (c *operatorConfig) run(ctx context.Context, cmd *cobra.Command) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	logger, err := c.log.Logger(cmd.ErrOrStderr())
+	logger, err := c.log.Open(cmd.Context(), cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,14 @@
 package telemetry
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/pflag"
 )
@@ -17,18 +21,65 @@ type Log struct {
 
 // Flags adds --log-level and --log-format.
 func (l *Log) Flags(fs *pflag.FlagSet) {
-	fs.StringVar(&l.Level, "log-level", "info", "least level that is logged: debug, info, warn or error")
+	fs.StringVar(&l.Level, "log-level", "info", "least level that is logged: debug, info, warn or error; "+
+		"the signal USR1 changes it to debug while the process runs, and back")
 	fs.StringVar(&l.Format, "log-format", "text", "how a log line looks: text or json")
 }
 
 // Logger makes the logger, writing to w. It fails on an unknown level or format.
 func (l Log) Logger(w io.Writer) (*slog.Logger, error) {
-	var level slog.Level
-	if l.Level != "" {
-		if err := level.UnmarshalText([]byte(l.Level)); err != nil {
-			return nil, fmt.Errorf("--log-level %q: want debug, info, warn or error", l.Level)
-		}
+	level, err := l.level()
+	if err != nil {
+		return nil, err
 	}
+	return l.logger(w, level)
+}
+
+// Open is Logger, but until ctx ends each SIGUSR1 changes the level: to debug, and back.
+func (l Log) Open(ctx context.Context, w io.Writer) (*slog.Logger, error) {
+	usual, err := l.level()
+	if err != nil {
+		return nil, err
+	}
+	var level slog.LevelVar
+	level.Set(usual)
+	log, err := l.logger(w, &level)
+	if err != nil {
+		return nil, err
+	}
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGUSR1)
+	go func() {
+		defer signal.Stop(told)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-told:
+			}
+			next := slog.LevelDebug
+			if level.Level() == slog.LevelDebug {
+				next = usual
+			}
+			level.Set(slog.LevelDebug) // so that this line is there whatever the level
+			log.Info("log level changed by SIGUSR1", "level", next)
+			level.Set(next)
+		}
+	}()
+	return log, nil
+}
+
+func (l Log) level() (level slog.Level, err error) {
+	if l.Level == "" {
+		return slog.LevelInfo, nil
+	}
+	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
+		return 0, fmt.Errorf("--log-level %q: want debug, info, warn or error", l.Level)
+	}
+	return level, nil
+}
+
+func (l Log) logger(w io.Writer, level slog.Leveler) (*slog.Logger, error) {
 	options := &slog.HandlerOptions{Level: level}
 	switch strings.ToLower(l.Format) {
 	case "", "text":

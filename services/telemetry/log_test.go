@@ -1,0 +1,44 @@
+package telemetry_test
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/titrate/titrate/services/telemetry"
+)
+
+// The level changes while the process runs: to debug by a signal, and back by the next one.
+func TestTheLevelChangesByASignal(t *testing.T) {
+	for _, usual := range []string{"info", "error"} {
+		t.Run(usual, func(t *testing.T) {
+			var out lines
+			log, err := telemetry.Log{Level: usual, Format: "json"}.Open(t.Context(), &out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			log.Debug("before")
+			change := func(to string) {
+				t.Helper()
+				if err := syscall.Kill(syscall.Getpid(), syscall.SIGUSR1); err != nil {
+					t.Fatal(err)
+				}
+				within(t, "no line says level "+to, func() bool { return strings.Contains(out.String(), `"level":"`+to+`"}`) })
+			}
+			change("DEBUG")
+			within(t, "a record of level debug is not logged", func() bool {
+				log.Debug("between")
+				return strings.Contains(out.String(), "between")
+			})
+			change(strings.ToUpper(usual))
+			within(t, "records of level debug are logged for ever", func() bool {
+				before := out.String()
+				log.Debug("after")
+				return out.String() == before
+			})
+			if strings.Contains(out.String(), "before") {
+				t.Errorf("logged before the signal:\n%s", out.String())
+			}
+		})
+	}
+}
