@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel"
 )
 
 // Log says how a process logs. The zero value logs text from level info.
@@ -35,7 +37,8 @@ func (l Log) Logger(w io.Writer) (*slog.Logger, error) {
 	return l.logger(w, level)
 }
 
-// Open is Logger, but until ctx ends each SIGUSR1 changes the level: to debug, and back.
+// Open makes the one logger of a process: as Logger, but until ctx ends each SIGUSR1 changes the level, to
+// debug and back, and what OpenTelemetry's SDK has to say is a line of it.
 func (l Log) Open(ctx context.Context, w io.Writer) (*slog.Logger, error) {
 	usual, err := l.level()
 	if err != nil {
@@ -47,6 +50,13 @@ func (l Log) Open(ctx context.Context, w io.Writer) (*slog.Logger, error) {
 	if err != nil {
 		return nil, err
 	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		at := slog.LevelWarn
+		if errors.Is(err, context.Canceled) { // a push that the end of the process has cut short
+			at = slog.LevelDebug
+		}
+		log.Log(context.WithoutCancel(ctx), at, "OpenTelemetry", "error", err)
+	}))
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, syscall.SIGUSR1)
 	go func() {

@@ -1,9 +1,14 @@
 package telemetry_test
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"strings"
 	"syscall"
 	"testing"
+
+	"go.opentelemetry.io/otel"
 
 	"github.com/titrate/titrate/services/telemetry"
 )
@@ -40,5 +45,21 @@ func TestTheLevelChangesByASignal(t *testing.T) {
 				t.Errorf("logged before the signal:\n%s", out.String())
 			}
 		})
+	}
+}
+
+// What OpenTelemetry's SDK writes is a line of the log, in its format, but for a push that the end cut short.
+func TestWhatTheSDKSaysIsInTheLog(t *testing.T) {
+	before := otel.GetErrorHandler()
+	defer otel.SetErrorHandler(before)
+	var out lines
+	if _, err := (telemetry.Log{Format: "json"}).Open(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	otel.Handle(context.Canceled)
+	otel.Handle(errors.New("a fault of the SDK"))
+	var record map[string]any
+	if err := json.Unmarshal([]byte(out.String()), &record); err != nil || record["error"] != "a fault of the SDK" {
+		t.Errorf("%v: %s", err, out.String())
 	}
 }
