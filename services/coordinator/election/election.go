@@ -177,7 +177,7 @@ func (e *Elector) Run(ctx context.Context) {
 func (e *Elector) sessionEnded(ctx context.Context, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.etcd, e.chair, e.view = err, false, view{}
+	e.etcd, e.chair, e.view, e.leader = err, false, view{}, ""
 	switch {
 	case ctx.Err() != nil:
 		e.set(State{Role: Following})
@@ -391,6 +391,9 @@ func (e *Elector) follow(leader string) {
 		e.config.Log.Info("another coordinator is elected", "leader", leader)
 	}
 	e.leader, e.chair = leader, false
+	if e.config.Share && e.view.epoch == 0 {
+		return // who shares is not read yet: take decides
+	}
 	if s := e.view.sharing; s != nil && s.Epoch == e.view.epoch && s.Self() != nil {
 		return // it shares the pools, until another one says who does
 	}

@@ -241,6 +241,11 @@ func (e *Elector) take(v view) {
 			e.config.Log.Info("shares the pools", "epoch", s.Epoch, "sharers", len(s.Sharers))
 		}
 		e.set(State{Role: Leading, Epoch: s.Epoch, Leader: s.chairAddress(), Sharing: s})
+	case e.leader != "": // also if it was orphaned
+		if e.state.Role == Leading {
+			e.config.Log.Info("shares the pools no more", "epoch", v.epoch)
+		}
+		e.set(State{Role: Following, Leader: e.leader})
 	case e.state.Role == Leading:
 		e.config.Log.Info("shares the pools no more", "epoch", v.epoch)
 		e.set(State{Role: Following, Leader: e.leader})

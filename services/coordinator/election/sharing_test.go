@@ -48,3 +48,32 @@ func TestRendezvous(t *testing.T) {
 		t.Logf("%s: %s", pool, sharersOf("co1", "co2").Leader(pool).Name)
 	}
 }
+
+// After an outage of etcd the elected one may be seen before it is read who shares: a sharer that goes
+// on in its epoch does not follow in between, and one that is left out follows.
+func TestSharerGoesOnAfterAnOutage(t *testing.T) {
+	for _, on := range []bool{true, false} {
+		e := New(Config{Share: true, Name: "b", Address: "b:7400"})
+		sharing := sharersOf("a", "b")
+		sharing.Epoch, sharing.Chair, sharing.self = 5, []byte("a"), e.key
+		sharing.Sharers[1].Key = e.key
+		e.follow("a:7400")
+		e.take(view{epoch: 5, sharing: sharing})
+		if s, _ := e.State(); s.Role != Leading {
+			t.Fatalf("shares: %+v", s)
+		}
+		e.sessionEnded(t.Context(), errSessionEnded)
+		e.follow("a:7400")
+		if s, _ := e.State(); s.Role != Orphaned || s.Epoch != 5 {
+			t.Errorf("before it is read who shares: %+v", s)
+		}
+		now, want := view{epoch: 5, sharing: sharing}, Leading
+		if !on {
+			now, want = view{epoch: 6, sharing: sharing}, Following
+		}
+		e.take(now)
+		if s, _ := e.State(); s.Role != want || s.Leader != "a:7400" {
+			t.Errorf("%+v, want %s", s, want)
+		}
+	}
+}
