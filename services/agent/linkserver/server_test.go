@@ -110,6 +110,23 @@ func (f *filter) say(m link.Message) {
 	}
 }
 
+// live has the filter send heartbeats, as one does that takes long to read, until end is called.
+func (f *filter) live() (end func()) {
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for sequence := uint64(1); ; sequence++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(link.DeadAfter / 10):
+				_ = f.w.Write(&link.Heartbeat{Sequence: sequence}) // a link that has ended shows in hear
+			}
+		}
+	}()
+	return func() { close(stop); <-ended }
+}
+
 func (f *filter) hear() link.Message {
 	f.t.Helper()
 	m, err := f.r.Next()
@@ -277,6 +294,7 @@ func TestLongSumsAreCut(t *testing.T) {
 	f.hello("gw", 1)
 	long := &exchange.Sums{Full: true, Replicas: 2, Keys: make([]exchange.KeySum, 4*link.MaxRecords)}
 	h.next(t, "connected").c.Send(long)
+	defer f.live()()
 	for n := range 4 {
 		m, ok := f.hear().(*exchange.Sums)
 		if !ok || len(m.Keys) != link.MaxRecords || m.Full != (n == 0) || m.More != (n < 3) {
