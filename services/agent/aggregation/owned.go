@@ -114,6 +114,7 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Grou
 	// Of many agents an owner may be one again: others were told of a claim meanwhile.
 	if outcome == claims.Applied && (r.known && (!known || !t.small()) || void && info.moved) {
 		t.owned.Renew(r.Key)
+		of = several // its own sum has another epoch, too
 	}
 	switch {
 	case fresh || outcome == claims.Applied:

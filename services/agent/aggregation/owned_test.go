@@ -120,3 +120,26 @@ func TestAGatewayOutlivesItsAgent(t *testing.T) {
 		t.Errorf("%v admitted elsewhere, want the 5 of the gateway whose agent has gone", m.Sums[0].Admitted)
 	}
 }
+
+// A user that registers again, and says that its claim was known to another owner meanwhile, has
+// the count begin anew. It is told the new epoch as the others are: what they admit next is not
+// compared with a count of before.
+func TestWhoRegistersAgainIsToldTheNewEpoch(t *testing.T) {
+	told := boxes{}
+	a, now := New(Options{Agent: "me", Tell: told, Everybody: 1}), time.Second
+	a.SetOwners(now, []string{"first", "second"}, nil)
+	say := func(agent string, seq uint64, of *gossipv1.KeyClaim) {
+		a.Receive(now, Sender{Agent: agent, Life: 1, Promise: promise, Owners: true},
+			[]*gossipv1.Replica{stateOf("gateway of "+agent, seq, of)})
+		a.Gather(now)
+	}
+	say("first", 1, &gossipv1.KeyClaim{Key: 7, Claim: 5, Admitted: 5, Spent: 5})
+	say("second", 1, &gossipv1.KeyClaim{Key: 7, Claim: 5, Admitted: 3, Spent: 8})
+	told.send(a, now, 0)
+	say("second", 2, &gossipv1.KeyClaim{Key: 7, Claim: 5, Admitted: 6, Spent: 11, Known: true})
+	for _, agent := range []string{"first", "second"} {
+		if told[agent].Waiting() != 1 {
+			t.Errorf("%s is told %d sums, want the one of the new epoch", agent, told[agent].Waiting())
+		}
+	}
+}
