@@ -120,8 +120,7 @@ type Aggregator struct {
 	members      []Member      // in force; they and the leased ones are ordered by name
 	weights      float64       // of members
 	given        bool          // every leased member is a replica here; false: that is to be looked at
-	counted      time.Duration // when members were found; -1: something has changed since
-	recount      time.Duration // silence changes something of them then, not before
+	recount      time.Duration // members stay as they are until then; 0: something has changed
 	silent       time.Duration // somebody may be silent then, not before
 	lastMajority time.Duration // more than half of the members' agents were heard
 	hasMajority  bool
@@ -168,7 +167,6 @@ func New(o Options) *Aggregator {
 		notes:       notes{last: 1},
 		sources:     map[agentLife]*source{},
 		hasMajority: true,
-		counted:     -1,
 	}
 	t.owners.add(o.Agent)
 	t.own = t.source(0, o.Agent, 0)

@@ -53,7 +53,7 @@ func TestMembersAreThoseOfAFreshLook(t *testing.T) {
 			a.updateMembers(now)
 			a.updateMembers(now) // a majority that is back takes a second look
 			got, weights, majority := slices.Clone(a.members), a.weights, a.hasMajority
-			a.counted = -1
+			a.recount = 0
 			a.updateMembers(now)
 			if !slices.Equal(got, a.members) || weights != a.weights || majority != a.hasMajority {
 				t.Fatalf("members %v of %v, majority %v; a fresh look finds %v of %v, %v", got, weights, majority, a.members,

@@ -177,7 +177,7 @@ func (t *Aggregator) setPresence(now time.Duration, name string, generation uint
 	if o == nil || o.presence == p {
 		return
 	}
-	o.presence, t.counted, t.silent = p, -1, 0
+	o.presence, t.recount, t.silent = p, 0, 0
 	o.seq++
 	o.of.noteSequence(o.generation, o.seq)
 	if p == exited {
@@ -311,7 +311,7 @@ func (t *Aggregator) sweep(now time.Duration, o *local) {
 func (t *Aggregator) Forget(now time.Duration, name string, generation uint64) {
 	o := t.locals[process{name, generation}]
 	delete(t.locals, process{name, generation})
-	t.localsByName, t.counted, t.given = nil, -1, false
+	t.localsByName, t.recount, t.given = nil, 0, false
 	if o != nil {
 		delete(t.numbered, o.number)
 		for _, key := range o.keys.keys {

@@ -21,7 +21,7 @@ func (t *Aggregator) SetMembers(now time.Duration, members []Member, until time.
 	t.leased = slices.Clone(members)
 	slices.SortStableFunc(t.leased, byName)
 	t.leased = slices.CompactFunc(t.leased, func(a, b Member) bool { return a.Name == b.Name })
-	t.leasedUntil, t.counted, t.silent, t.given = until, -1, 0, true
+	t.leasedUntil, t.recount, t.silent, t.given = until, 0, 0, true
 	t.dropUnheard(now)
 	for i, m := range t.leased {
 		t.leased[i].Weight = weight(m.Weight)
@@ -40,7 +40,7 @@ func (t *Aggregator) RenewMembers(now, until time.Duration) {
 	case !t.given:
 		t.SetMembers(now, t.leased, until)
 	case now >= t.leasedUntil:
-		t.counted = -1
+		t.recount = 0
 	}
 	t.leasedUntil = until
 }
@@ -70,7 +70,7 @@ func (t *Aggregator) RestoreMembers(now time.Duration, members []Member) {
 	for _, p := range t.remotes {
 		p.heard = now - startHeard // not in this life
 	}
-	t.counted = -1
+	t.recount = 0
 }
 
 // leases is the coordinator's membership while it is fresh.
@@ -86,14 +86,13 @@ func (t *Aggregator) leases(now time.Duration) []Member {
 // coordinator knows better. O(members) when something has changed or somebody fell silent, and
 // at each now while there is no majority.
 func (t *Aggregator) updateMembers(now time.Duration) {
-	if t.counted >= 0 && t.hasMajority && now < t.recount {
-		t.lastMajority = now
+	if now < t.recount {
+		if t.hasMajority {
+			t.lastMajority = now
+		}
 		return
 	}
-	if t.counted == now && now < t.recount {
-		return
-	}
-	t.counted, t.recount = now, t.nextSilence(now)
+	t.recount = t.nextSilence(now)
 	leased := t.leases(now)
 	candidates := t.heardLately(now)
 	switch {
@@ -118,6 +117,9 @@ func (t *Aggregator) updateMembers(now time.Duration) {
 	case was: // T1 counts from the silence, which is noticed later by agents that speak rarely
 		slices.Sort(last)
 		t.lastMajority = min(t.lastMajority, last[(len(last)-1)/2])
+	}
+	if !t.hasMajority {
+		t.recount = min(t.recount, now+1)
 	}
 	t.members, t.weights = candidates, 0
 	for _, m := range candidates {

@@ -77,7 +77,7 @@ func (t *Aggregator) remoteFor(now time.Duration, agent string, r *gossipv1.Repl
 		return nil
 	}
 	p = &remote{name: r.GetName(), of: t.replica(r.GetName())}
-	t.remotes[p.name], t.remotesByName, t.counted, t.silent = p, nil, -1, 0
+	t.remotes[p.name], t.remotesByName, t.recount, t.silent = p, nil, 0, 0
 	return p
 }
 
@@ -87,7 +87,7 @@ func (t *Aggregator) removeRemote(name string) {
 		t.setAgent(p, "")
 		delete(t.remotes, name)
 	}
-	t.remotesByName, t.counted, t.given = nil, -1, false
+	t.remotesByName, t.recount, t.given = nil, 0, false
 }
 
 // setAgent sets the agent that speaks for a replica.
@@ -98,7 +98,7 @@ func (t *Aggregator) setAgent(p *remote, agent string) {
 	if t.speaksFor[p.agent]--; t.speaksFor[p.agent] <= 0 {
 		delete(t.speaksFor, p.agent)
 	}
-	if p.agent, t.counted = agent, -1; agent != "" {
+	if p.agent, t.recount = agent, 0; agent != "" {
 		t.speaksFor[agent]++
 	}
 }
@@ -122,7 +122,7 @@ func (t *Aggregator) receive(now time.Duration, p *remote, from Sender, r *gossi
 	}
 	if at.generation > newest {
 		t.voidEarlier(now, p.of.id, at.generation)
-		p.drained, t.counted, t.silent = false, -1, 0
+		p.drained, t.recount, t.silent = false, 0, 0
 	}
 	if at.generation == p.of.generation {
 		t.hear(now, p, from, r)
@@ -131,7 +131,7 @@ func (t *Aggregator) receive(now time.Duration, p *remote, from Sender, r *gossi
 			t.owned.Live(p.of.id, at.generation, now.Seconds())
 		}
 		if r.GetDrained() && !p.drained {
-			p.drained, t.counted = true, -1
+			p.drained, t.recount = true, 0
 			t.drain(now, p.of.id, at.generation)
 		}
 	}
@@ -153,7 +153,7 @@ func (t *Aggregator) receive(now time.Duration, p *remote, from Sender, r *gossi
 // hear notes that the newest process of a replica lives.
 func (t *Aggregator) hear(now time.Duration, p *remote, from Sender, r *gossipv1.Replica) {
 	if !t.hears(now, p) {
-		t.counted = -1
+		t.recount = 0
 	}
 	t.setAgent(p, from.Agent)
 	p.heard, p.promise = now, from.Promise
@@ -212,7 +212,7 @@ func (t *Aggregator) setWeight(now time.Duration, p *remote, w float64) {
 		}
 	}
 	if p.weight != was {
-		t.counted = -1
+		t.recount = 0
 	}
 	t.table.SetWeight(p.of.id, p.weight, now.Seconds())
 }

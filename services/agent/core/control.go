@@ -80,7 +80,7 @@ func (s *Stream) Leases(now time.Duration, l *controlv1.Leases) (Effects, error)
 
 // setMembers puts the members of leases in force.
 func (c *Core) setMembers(now time.Duration, grant *applied.Grant) {
-	if n := len(c.members); n == len(grant.Members) && (n == 0 || &c.members[0] == &grant.Members[0]) {
+	if slices.Equal(c.members, grant.Members) { // the same replicas
 		c.aggregator.RenewMembers(now, grant.Until)
 		return
 	}

@@ -132,9 +132,6 @@ func (r *Reports) Rates(now time.Duration, wanted func(pool string) bool) []*con
 	})
 }
 
-// All wants every pool.
-func All(string) bool { return true }
-
 // updateRates turns the deltas of a pool into rates, if a report has come since. A pool without
 // any is forgotten.
 func (f *reporter) updateRates(gateway, pool string) {

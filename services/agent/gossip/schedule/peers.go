@@ -68,7 +68,7 @@ type Peers struct {
 	all       bool             // the next round looks at all peers
 	wakes     deadlines        // when each peer is to be looked at again, see looked
 	delays    deadlines        // of those heard lately, below 0, so that the longest comes first
-	lates     deadlines        // the same of what waits there
+	lates     deadlines        // the same of how long what each has to tell waits there
 	down      map[string]*peer // those that are not alive
 	meshes    int              // how many speak version 2
 	typical   typical          // delay
@@ -108,7 +108,6 @@ type peer struct {
 	incarnation uint64        // as it says
 	heard       time.Duration // 0 = never
 	promised    time.Duration // it speaks again within this
-	late        time.Duration // how long what it has to tell waits there
 	lastSeq     uint64        // latest received from it
 	earlier     uint64        // which before: bit i is lastSeq−1−i
 	lastAt      time.Duration // when lastSeq came
@@ -145,7 +144,7 @@ func (p *Peers) Alive(now time.Duration, name, address string, newLife bool, ver
 	p.mesh = p.mesh || version == Mesh
 	if newLife {
 		at.begin(now)
-		p.delays.set(at.number, 0)
+		p.delays.remove(at.number)
 		p.lates.remove(at.number)
 	}
 	if !wasAlive || newLife {
@@ -216,7 +215,7 @@ func (p *Peers) Failed(now time.Duration, name string) (inOrder bool) {
 func (p *peer) begin(now time.Duration) {
 	p.life++
 	p.incarnation, p.lastSeq, p.earlier, p.delays = 0, 0, 0, Delay{}
-	p.promised, p.late, p.owesAck, p.sent = 0, 0, false, 0
+	p.promised, p.owesAck, p.sent = 0, false, 0
 	p.box.Restart(now, true, func(i delivery.Item) bool { return i.Kind == delivery.Claim })
 }
 
@@ -353,12 +352,7 @@ func (p *Peers) number(now time.Duration, at *peer, m *gossipv1.Packet) {
 		}
 		at.lastSeq, at.lastAt, at.left = seq, now, m.GetLeaving()
 		at.promised = min(time.Duration(m.GetPromiseMs())*time.Millisecond, longestPromise)
-		at.late = min(time.Duration(m.GetLateMs())*time.Millisecond, longestPromise)
-		if at.late > 0 {
-			p.lates.set(at.number, -at.late)
-		} else {
-			p.lates.remove(at.number)
-		}
+		p.lates.set(at.number, -min(time.Duration(m.GetLateMs())*time.Millisecond, longestPromise))
 	case at.lastSeq-seq <= 64 && seq < at.lastSeq:
 		at.earlier |= 1 << (at.lastSeq - seq - 1)
 	}

@@ -83,16 +83,18 @@ func TestLongestDelayIsThatOfAWalk(t *testing.T) {
 		for i := range 20 {
 			p.Alive(now, fmt.Sprint("peer-", i), "", true, Owners)
 		}
+		told := map[string]time.Duration{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			p.Round(now, false, false, from)
 			at := p.by[fmt.Sprint("peer-", rapid.IntRange(0, 19).Draw(t, "peer"))]
 			now += rapid.SampledFrom([]time.Duration{time.Millisecond, 100 * time.Millisecond, time.Second}).Draw(t, "time")
+			told[at.name] = time.Duration(rapid.IntRange(0, 3).Draw(t, "late")) * time.Millisecond
 			p.Receive(now, &gossipv1.Packet{Agent: at.name, Incarnation: 1, Seq: at.lastSeq + 1, PromiseMs: 50,
-				LateMs: uint32(rapid.IntRange(0, 3).Draw(t, "late")), Ack: &gossipv1.Ack{Incarnation: 1, Seq: at.seq}})
+				LateMs: uint32(told[at.name].Milliseconds()), Ack: &gossipv1.Ack{Incarnation: 1, Seq: at.seq}})
 			delay, late := time.Duration(0), time.Duration(0)
 			for _, at := range p.by {
 				if p.isHeard(now, at) {
-					delay, late = max(delay, at.delays.Value()), max(late, at.late)
+					delay, late = max(delay, at.delays.Value()), max(late, told[at.name])
 				}
 			}
 			if got := p.Delay(now); got != delay {
