@@ -63,7 +63,7 @@ type Node struct {
 	wire  *transport
 	list  *memberlist.Memberlist
 	self  identity
-	ring  *memberlist.Keyring // of memberlist's own packets; nil: no encryption
+	ring  *memberlist.Keyring // the gossip keys in use; nil: no encryption
 	soon  chan struct{}
 	inbox chan []byte // frames
 
@@ -72,7 +72,6 @@ type Node struct {
 	mu       sync.Mutex
 	contacts map[string]*contact
 	senders  map[sender]*contact // those with a session
-	keys     [][]byte            // gossip keys in use
 
 	dropped [schedule.Drops]atomic.Uint64
 }
@@ -93,7 +92,7 @@ func Open(o Options, state State) (*Node, error) {
 		return nil, fmt.Errorf("gossip: --gossip: %w", err)
 	}
 	m := &Node{o: o, state: state, soon: make(chan struct{}, 1), inbox: make(chan []byte, inboxFrames),
-		contacts: map[string]*contact{}, senders: map[sender]*contact{}, keys: o.Keys}
+		contacts: map[string]*contact{}, senders: map[sender]*contact{}}
 	if m.self, err = newIdentity(cmp.Or(o.newest, current)); err != nil {
 		return nil, err
 	}

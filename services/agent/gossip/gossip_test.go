@@ -342,6 +342,22 @@ func TestRotate(t *testing.T) {
 	}
 }
 
+// However many keys are taken out of use at once, none of them is read any more.
+func TestManyKeysEnd(t *testing.T) {
+	t.Parallel()
+	var keys [][]byte
+	for i := range byte(6) {
+		keys = append(keys, bytes.Repeat([]byte{i}, 32))
+	}
+	n := run(t, "a", 1, Options{Keys: keys})
+	if err := n.gossip.Rotate(keys[5:]); err != nil {
+		t.Fatal(err)
+	}
+	if left := n.gossip.ring.GetKeys(); len(left) != 1 || n.gossip.Keys() != 1 {
+		t.Errorf("%d keys are read, %d are in use, want 1", len(left), n.gossip.Keys())
+	}
+}
+
 func TestAddresses(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	for _, bad := range []Options{

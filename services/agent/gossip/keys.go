@@ -40,8 +40,7 @@ func (m *Node) Rotate(keys [][]byte) error {
 			return fmt.Errorf("gossip: session with %s: %w", c.node.Name, err)
 		}
 	}
-	m.keys = keys
-	for _, key := range m.ring.GetKeys() {
+	for _, key := range slices.Clone(m.keys()) { // the ring changes its list in place
 		if slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, key) }) {
 			continue
 		}
@@ -53,8 +52,12 @@ func (m *Node) Rotate(keys [][]byte) error {
 }
 
 // Keys is how many gossip keys are in use.
-func (m *Node) Keys() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.keys)
+func (m *Node) Keys() int { return len(m.keys()) }
+
+// keys are the gossip keys in use; the first one seals.
+func (m *Node) keys() [][]byte {
+	if m.ring == nil {
+		return nil
+	}
+	return m.ring.GetKeys()
 }

@@ -114,7 +114,7 @@ func (m *Node) updateSession(c *contact) (newLife bool) {
 	c.version, c.session = version, nil
 	if public != nil {
 		var err error
-		if c.session, err = m.self.with(version, public, m.keys); err != nil {
+		if c.session, err = m.self.with(version, public, m.keys()); err != nil {
 			c.version = 0
 			m.o.Log.Error("agent has an unusable public key: its claims are not heard",
 				"agent", c.node.Name, "error", err)
