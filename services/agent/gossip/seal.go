@@ -103,7 +103,10 @@ type session struct {
 // frames of each open. nil is one of no bytes.
 func (i identity) with(version uint8, public []byte, keys [][]byte) (*session, error) {
 	s := &session{version: version, own: senderOf(i.private.PublicKey().Bytes()), public: bytes.Clone(public)}
-	return s, s.rekey(i, keys)
+	if err := s.rekey(i, keys); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // rekey replaces the gossip keys of the session.

@@ -69,6 +69,13 @@ func TestSeal(t *testing.T) {
 	}
 }
 
+// A public key with which nobody shares a secret makes no session.
+func TestUnusablePublicKey(t *testing.T) {
+	if s, err := identityFor(t).with(current, make([]byte, keyBytes), nil); s != nil || err == nil {
+		t.Errorf("session %v, %v", s, err)
+	}
+}
+
 func TestVersions(t *testing.T) {
 	key := bytes.Repeat([]byte{1}, keyBytes)
 	key[0] = 9
