@@ -24,7 +24,7 @@ func drawRecord(t *rapid.T, gens uint64) Record {
 
 // newer is the newer of two records.
 func newer(a, b Record) Record {
-	if compare(a, b) >= 0 {
+	if compare(&a, &b) >= 0 {
 		return a
 	}
 	return b
@@ -49,7 +49,7 @@ func TestLineageIgnoresOrder(t *testing.T) {
 		newest := map[uint64]Record{}
 		var a, b Lineage
 		for _, r := range recs {
-			a.Merge(r)
+			a.Merge(&r)
 			if old, ok := newest[r.Generation]; ok {
 				r = newer(old, r)
 			}
@@ -62,7 +62,7 @@ func TestLineageIgnoresOrder(t *testing.T) {
 		twice := append(append([]Record{}, recs...), recs...)
 		rng.Shuffle(len(twice), func(i, j int) { twice[i], twice[j] = twice[j], twice[i] })
 		for _, r := range twice {
-			b.Merge(r)
+			b.Merge(&r)
 		}
 		if a != b || a.Admitted() != total {
 			t.Fatalf("in order %+v (%v), shuffled %+v; oracle total %v", a, a.Admitted(), b, total)
@@ -254,7 +254,7 @@ func TestTableMatchesSlowOracle(t *testing.T) {
 				if rows[k] == nil {
 					rows[k], repaid[k] = &Lineage{}, r.Admitted-math.Min(r.Admitted, r.Spent)
 				}
-				rows[k].Merge(r)
+				rows[k].Merge(&r)
 			}
 			for key := range uint64(3) {
 				admitted, claims := base[key], 0.0

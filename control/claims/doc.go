@@ -40,9 +40,9 @@
 // At most MaxKeys keys are held. A record for one more evicts an idle key (no
 // claim at any peer, untouched for Stale), searched by a clock hand over a few
 // slots; when none is found the record is refused and counted. A key that comes
-// back has a new Epoch, which tells consumers of the cumulative sum to start
-// over. Apply is O(peers of the key), Sums as well; neither allocates once the
-// table has grown. The slabs hold no pointers.
+// back has a new Epoch: consumers of the cumulative sum start over. Apply is
+// O(peers of the key), Sums as well; neither allocates once the table has grown.
+// The slabs hold no pointers.
 //
 // # Bad numbers
 //

@@ -17,7 +17,9 @@ type Group = unique.Handle[string]
 // Outside is what all peers outside a group do with one key.
 type Outside struct {
 	exchange.KeySum
-	Others int // how many peers use the key
+	Others int  // how many peers use the key
+	Used   bool // a peer of the group uses the key, see Uses
+	Void   bool // a peer of the group has not spoken of it since its count was voided, see IsVoid
 }
 
 // SetGroup puts a peer in a group.
@@ -89,13 +91,15 @@ func (t *Table) Outside(key uint64, group Group, now float64, flow bool) Outside
 // says no more of the key: it has left, or its process is gone.
 const keepSpent = 15
 
-// addSpent takes in what one entry sees as spent; fresh tells that one heard within T1 was
-// taken in. Who speaks has heard what the silent ones spent, and that it was refilled.
-func (t *Table) addSpent(out *exchange.KeySum, e *entry, p *peer, now float64, fresh bool) bool {
-	if e.void || now-e.at >= keepSpent && (!e.uses(p) || now-p.heard >= t.p.Forget) {
+// addSpent takes in what one entry sees as spent; claims as [Table.claims], fresh says that one
+// heard within T1 was taken in. Who speaks has heard what the silent ones spent, and that it was
+// refilled.
+func (t *Table) addSpent(out *exchange.KeySum, e *entry, now float64, claims, fresh bool) bool {
+	age := now - e.at
+	if e.void || !claims && age >= keepSpent {
 		return fresh
 	}
-	switch young := now-e.at < t.p.Stale; {
+	switch young := age < t.p.Stale; {
 	case young && !fresh:
 		out.Spent, fresh = e.lineage.Latest.Spent, true
 	case young == fresh:
@@ -104,10 +108,26 @@ func (t *Table) addSpent(out *exchange.KeySum, e *entry, p *peer, now float64, f
 	return fresh
 }
 
-// entryOf is the entry of a key at a peer, nil if there is none.
+// entryOf is the entry of a key at a peer, nil if there is none. A peer names its keys in the
+// same order each time, so the entry is mostly the one that followed last time.
 func (t *Table) entryOf(id Peer, key uint64) *entry {
-	for e, p := range t.of(key) {
-		if p.id == id {
+	pi, ok := t.indexOf(id)
+	if !ok {
+		return nil
+	}
+	if last := t.peers[pi].last; int(last) < len(t.entries) {
+		for _, ei := range [...]int32{last, t.entries[last].follows} {
+			if t.belongs(ei, pi, key) {
+				return &t.entries[ei]
+			}
+		}
+	}
+	s := t.slotOf(key)
+	if s == nil {
+		return nil
+	}
+	for i := s.head; i != none; i = t.entries[i].next {
+		if e := &t.entries[i]; e.peer == pi {
 			return e
 		}
 	}
@@ -121,7 +141,7 @@ func (t *Table) SetOwner(id Peer, now float64) {
 	p.weight, p.sums = 0, true
 }
 
-// EndClaims ends all claims of a peer that will tell no more of them; its counts stay.
+// EndClaims ends all claims of a peer that will send no more of them; its counts stay.
 func (t *Table) EndClaims(id Peer) {
 	pi, ok := t.index[id]
 	if !ok || t.peers[pi].held == 0 {
@@ -148,16 +168,22 @@ func (t *Table) Reduce(id Peer, key uint64, by exchange.KeyClaim) bool {
 }
 
 // Void has the counts of those that use a key, and have not spoken of it within Stale, begin
-// anew: they were not asked to tell of changes. What each of them has admitted counts, when
+// anew: they were not asked to send changes. What each of them has admitted counts, when
 // it speaks again, as far as it still sees it as spent, as when it is heard first.
 func (t *Table) Void(key uint64, now float64) {
+	s := t.slotOf(key)
 	for e, p := range t.of(key) {
-		e.void = e.void || now-e.at >= t.p.Stale && e.uses(p)
+		if now-e.at >= t.p.Stale && e.uses(p) {
+			s.setVoid(e, true)
+		}
 	}
 }
 
 // IsVoid reports whether a peer of a group has not spoken of a key since its count was voided.
 func (t *Table) IsVoid(group Group, key uint64) bool {
+	if s := t.slotOf(key); s == nil || s.voids == 0 {
+		return false
+	}
 	for e, p := range t.of(key) {
 		if e.void && p.group == group {
 			return true
@@ -178,8 +204,8 @@ func (t *Table) Discard(id Peer, key uint64, now float64) {
 
 // Renew gives a key a new Epoch: its count cannot be compared with the one before.
 func (t *Table) Renew(key uint64) {
-	if si, ok := t.keys[key]; ok {
+	if s := t.slotOf(key); s != nil {
 		t.epoch = max(1, t.epoch+1)
-		t.slots[si].epoch = t.epoch
+		s.epoch = t.epoch
 	}
 }

@@ -16,19 +16,20 @@ func TestOutsideLeavesOutAGroup(t *testing.T) {
 		apply(t, tb, id, 0, record(1, 2, exchange.KeyClaim{Key: 9, Admitted: float64(id), Claim: 10 * float64(id),
 			Active: 1, Spent: 5}))
 	}
-	want := Outside{exchange.KeySum{Key: 9, Admitted: 3, Claims: 30, Active: 1, Spent: 5, Epoch: 1}, 1}
+	want := Outside{exchange.KeySum{Key: 9, Admitted: 3, Claims: 30, Active: 1, Spent: 5, Epoch: 1}, 1, true, false}
 	if got := tb.Outside(9, one, 0.1, false); got != want {
 		t.Errorf("for group 1: %+v, want %+v", got, want)
 	}
-	want = Outside{exchange.KeySum{Key: 9, Admitted: 3, Claims: 30, Active: 2, Spent: 5, Epoch: 1}, 2}
+	want = Outside{exchange.KeySum{Key: 9, Admitted: 3, Claims: 30, Active: 2, Spent: 5, Epoch: 1}, 2, true, false}
 	if got := tb.Outside(9, two, 0.1, false); got != want {
 		t.Errorf("for group 2: %+v, want %+v", got, want)
 	}
 	if tb.Leave(3, 9, 1, 1) || !tb.Leave(3, 9, 1, 2) || tb.Leave(3, 9, 1, 3) {
 		t.Error("who leaves as of an older record, or a second time, has no news")
 	}
-	want = Outside{exchange.KeySum{Key: 9, Admitted: 3, Spent: 5, Epoch: 1}, 0}
-	if got := tb.Outside(9, one, 0.1, false); got != want || tb.Uses(two, 9) || !tb.Uses(one, 9) {
+	want = Outside{exchange.KeySum{Key: 9, Admitted: 3, Spent: 5, Epoch: 1}, 0, true, false}
+	if got := tb.Outside(9, one, 0.1, false); got != want || tb.Outside(9, two, .1, false).Used || tb.Uses(two, 9) ||
+		!tb.Uses(one, 9) {
 		t.Errorf("after group 2 has left: %+v, want %+v", got, want)
 	}
 	for id := Peer(1); id <= 3; id++ {
@@ -100,12 +101,14 @@ func TestVoidCountsAreSaidAgain(t *testing.T) {
 	}
 	tb.Heard(1, 3)
 	tb.Void(9, 3)
-	want := Outside{exchange.KeySum{Key: 9, Claims: 10, Epoch: 1}, 1}
-	if got := tb.Outside(9, two, 3, false); got != want || !tb.IsVoid(one, 9) || tb.IsVoid(two, 9) {
+	want := Outside{exchange.KeySum{Key: 9, Claims: 10, Epoch: 1}, 1, false, false}
+	if got := tb.Outside(9, two, 3, false); got != want || !tb.IsVoid(one, 9) || tb.IsVoid(two, 9) ||
+		!tb.Outside(9, one, 3, false).Void {
 		t.Errorf("%+v, want %+v and to be void", got, want)
 	}
 	apply(t, tb, 1, 3, record(1, 2, exchange.KeyClaim{Key: 9, Admitted: 80, Claim: 10, Spent: 7}))
-	if got := tb.Outside(9, two, 3, false); got.Admitted != 7 || got.Spent != 7 || tb.IsVoid(one, 9) {
+	if got := tb.Outside(9, two, 3, false); got.Admitted != 7 || got.Spent != 7 || tb.IsVoid(one, 9) ||
+		tb.Outside(9, one, 3, false).Void {
 		t.Errorf("%+v, want the 7 that are spent", got)
 	}
 }

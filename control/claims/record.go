@@ -46,7 +46,7 @@ func (r Record) Validate() error {
 // compare orders records of one peer and key by age. Records with the same generation and
 // sequence that differ, which only a faulty peer sends, are ordered by their numbers, so
 // that all peers that hear both agree.
-func compare(a, b Record) int {
+func compare(a, b *Record) int {
 	return cmp.Or(
 		cmp.Compare(a.Generation, b.Generation),
 		cmp.Compare(a.Seq, b.Seq),
@@ -63,25 +63,25 @@ func compare(a, b Record) int {
 // zero value has heard nothing.
 type Lineage struct {
 	Latest  Record
-	before  Record
 	older   float64
 	present uint8 // 0: nothing heard; 1: Latest; 2: and before
+	before  Record
 }
 
 // Merge takes in a record and reports whether it changed anything.
-func (l *Lineage) Merge(r Record) bool {
+func (l *Lineage) Merge(r *Record) bool {
 	switch {
 	case l.present == 0:
-		l.Latest, l.present = r, 1
+		l.Latest, l.present = *r, 1
 	case r.Generation > l.Latest.Generation:
 		if l.present == 2 {
 			l.older += l.before.Admitted
 		}
-		l.before, l.Latest, l.present = l.Latest, r, 2
+		l.before, l.Latest, l.present = l.Latest, *r, 2
 	case r.Generation == l.Latest.Generation:
 		return replace(&l.Latest, r)
 	case l.present == 1:
-		l.before, l.present = r, 2
+		l.before, l.present = *r, 2
 	case r.Generation == l.before.Generation:
 		return replace(&l.before, r)
 	default:
@@ -91,11 +91,11 @@ func (l *Lineage) Merge(r Record) bool {
 }
 
 // replace puts a newer record of the same generation in place.
-func replace(into *Record, r Record) bool {
-	if r.Seq <= into.Seq && compare(r, *into) <= 0 {
+func replace(into, r *Record) bool {
+	if r.Seq <= into.Seq && compare(r, into) <= 0 {
 		return false
 	}
-	*into = r
+	*into = *r
 	return true
 }
 

@@ -5,11 +5,7 @@ const probes = 16
 
 // peerIndex returns the slab index of a peer, which it creates as heard now.
 func (t *Table) peerIndex(id Peer, now float64) int32 {
-	if r := t.recent; int(r) < len(t.peers) && t.peers[r].used && t.peers[r].id == id {
-		return r
-	}
-	if i, ok := t.index[id]; ok {
-		t.recent = i
+	if i, ok := t.indexOf(id); ok {
 		return i
 	}
 	fresh := peer{id: id, heard: now, weight: 1, used: true}
@@ -25,11 +21,22 @@ func (t *Table) peerIndex(id Peer, now float64) int32 {
 	return int32(len(t.peers) - 1)
 }
 
+// indexOf returns the slab index of a peer; ok is false of one that is not known.
+func (t *Table) indexOf(id Peer) (i int32, ok bool) {
+	if r := t.recent; int(r) < len(t.peers) && t.peers[r].used && t.peers[r].id == id {
+		return r, true
+	}
+	if i, ok = t.index[id]; ok {
+		t.recent = i
+	}
+	return i, ok
+}
+
 // slotFor returns the slot of a key, making one if need be; false when the
 // table is full and the hand finds no idle key.
 func (t *Table) slotFor(key uint64, now float64) (int32, bool) {
-	if i, ok := t.keys[key]; ok {
-		return i, true
+	if s := t.slotOf(key); s != nil {
+		return t.latest, true
 	}
 	if len(t.keys) >= t.p.MaxKeys && !t.evictIdle(now) {
 		return 0, false
@@ -48,7 +55,7 @@ func (t *Table) slotFor(key uint64, now float64) (int32, bool) {
 }
 
 // find returns the entry of a key at a peer, making one if need be; false when the
-// table is full. A peer tells its keys in the same order each time, so the entry is
+// table is full. A peer names its keys in the same order each time, so the entry is
 // mostly the one that followed last time: no map is asked then.
 func (t *Table) find(pi int32, key uint64, now float64) (ei int32, fresh, ok bool) {
 	last := t.peers[pi].last
@@ -71,7 +78,7 @@ func (t *Table) find(pi int32, key uint64, now float64) (ei int32, fresh, ok boo
 	return ei, fresh, true
 }
 
-// belongs tells that an entry is that of a key at a peer.
+// belongs reports whether an entry is that of a key at a peer.
 func (t *Table) belongs(ei, pi int32, key uint64) bool {
 	if int(ei) >= len(t.entries) {
 		return false

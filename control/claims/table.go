@@ -17,7 +17,7 @@ type Params struct {
 	MaxKeys int     // most keys held; not positive: 65536
 }
 
-// Outcome tells what became of a record.
+// Outcome is what became of a record.
 type Outcome uint8
 
 const (
@@ -48,6 +48,7 @@ type Table struct {
 	spare   []int32 // unused entries
 	index   map[Peer]int32
 	recent  int32 // peer asked for last
+	latest  int32 // slot asked for last
 	peers   []peer
 	unused  []int32 // of peers
 	epoch   uint32
@@ -61,12 +62,13 @@ type slot struct {
 	base    float64 // counts of removed peers
 	touched float64
 	head    int32 // first entry
+	voids   int32 // entries that are void
 	epoch   uint32
 	used    bool
 }
 
+// entry is what a peer says of a key. What sums need of it is together at its beginning.
 type entry struct {
-	lineage Lineage
 	repaid  float64 // part of the count that was refilled before it was first heard of
 	at      float64 // when a newer record came last
 	peer    int32
@@ -75,6 +77,7 @@ type entry struct {
 	follows int32 // the entry that came after this one last time; any, checked when used
 	left    bool  // its peer no longer uses the key; the count stays
 	void    bool  // its count is out of date, see Void
+	lineage Lineage
 }
 
 type peer struct {
@@ -92,6 +95,17 @@ type peer struct {
 	sums       bool // no replica, but an owner of keys, see SetOwner
 }
 
+// setVoid notes whether the count of one of the slot's entries is out of date.
+func (s *slot) setVoid(e *entry, is bool) {
+	switch {
+	case is && !e.void:
+		s.voids++
+	case e.void && !is:
+		s.voids--
+	}
+	e.void = is
+}
+
 // hear notes that the peer is alive, and how long it was silent before.
 func (p *peer) hear(now, stale float64) {
 	if gap := now - p.heard; gap >= p.staleAfter(stale) {
@@ -104,7 +118,12 @@ func (p *peer) hear(now, stale float64) {
 }
 
 // staleAfter is T1 of the peer.
-func (p *peer) staleAfter(stale float64) float64 { return max(stale, p.stale) }
+func (p *peer) staleAfter(stale float64) float64 {
+	if p.stale > stale {
+		return p.stale
+	}
+	return stale
+}
 
 // New returns an empty table.
 func New(p Params) *Table {
@@ -205,7 +224,9 @@ func (t *Table) unlink(s *slot, pi int32, now float64) {
 		if e.peer != pi {
 			continue
 		}
-		s.base += t.count(e, &t.peers[pi], now)
+		p := &t.peers[pi]
+		s.base += t.count(e, p, now, e.uses(p), now-p.heard >= p.staleAfter(t.p.Stale))
+		s.setVoid(e, false)
 		t.peers[pi].held--
 		e.peer = none
 		t.spare = append(t.spare, *link)
@@ -235,8 +256,8 @@ func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
 	s := &t.slots[e.slot]
 	s.touched = max(s.touched, now)
 	expected := t.expected(e, p, now)
-	news := fresh || e.void || news(e.lineage.Latest, r)
-	if !e.lineage.Merge(r) {
+	news := fresh || e.void || news(&e.lineage.Latest, &r)
+	if !e.lineage.Merge(&r) {
 		return Old, nil
 	}
 	got := e.lineage.Admitted()
@@ -246,15 +267,16 @@ func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
 	case t.mayBeRepaid(e, p, now) && got-e.repaid > expected+r.Spent:
 		e.repaid = got - expected - r.Spent
 	}
-	e.at, e.left, e.void = max(e.at, now), false, false
+	e.at, e.left = max(e.at, now), false
+	s.setVoid(e, false)
 	if !news {
 		return Renewed, nil
 	}
 	return Applied, nil
 }
 
-// news tells that a record says more than that the one before still holds.
-func news(a, b Record) bool {
+// news reports whether a record says more than that the one before still holds.
+func news(a, b *Record) bool {
 	return a.Generation != b.Generation || a.Admitted != b.Admitted || a.Claim != b.Claim || a.Active != b.Active
 }
 
@@ -277,50 +299,67 @@ func (t *Table) FlowSums(key uint64, except Peer, now float64) exchange.KeySum {
 // addUp adds up what all peers do with one key, but for one peer and those of one group, if any.
 func (t *Table) addUp(key uint64, except Peer, group Group, now float64, flow bool) (out Outside) {
 	out.Key = key
-	si, ok := t.keys[key]
-	if !ok {
+	s := t.slotOf(key)
+	if s == nil {
 		return out
 	}
-	out.Admitted, out.Epoch = t.slots[si].base, t.slots[si].epoch
+	out.Admitted, out.Epoch = s.base, s.epoch
 	fresh, grouped := false, group != Group{}
-	for e, p := range t.of(key) {
-		if p.id == except || grouped && p.group == group {
+	for i := s.head; i != none; {
+		e := &t.entries[i]
+		p := &t.peers[e.peer]
+		i = e.next
+		uses := e.uses(p)
+		switch {
+		case grouped && p.group == group:
+			out.Used, out.Void = out.Used || uses, out.Void || e.void
 			continue
-		}
-		out.Admitted += t.count(e, p, now)
-		fresh = t.addSpent(&out.KeySum, e, p, now, fresh)
-		t.addClaims(&out.KeySum, e, p, now, flow)
-		if grouped && e.uses(p) {
+		case p.id == except:
+			continue
+		case grouped && uses:
 			out.Others++
+		}
+		quiet := now - p.heard
+		stale := quiet >= p.staleAfter(t.p.Stale)
+		out.Admitted += t.count(e, p, now, uses, stale)
+		fresh = t.addSpent(&out.KeySum, e, now, uses && quiet < t.p.Forget, fresh)
+		if l := &e.lineage.Latest; uses && quiet < t.p.Forget {
+			out.Claims += l.Claim
+			if flow && stale {
+				out.Unsaturated += l.Claim
+			} else {
+				out.Active, out.Unsaturated = out.Active+l.Active, out.Unsaturated+l.Unsaturated
+			}
 		}
 	}
 	return out
 }
 
+// slotOf is the slot of a key, nil if the key is not held.
+func (t *Table) slotOf(key uint64) *slot {
+	if l := int(t.latest); l < len(t.slots) && t.slots[l].key == key && t.slots[l].used {
+		return &t.slots[l]
+	}
+	i, ok := t.keys[key]
+	if !ok {
+		return nil
+	}
+	t.latest = i
+	return &t.slots[i]
+}
+
 // of are the entries of a key with their peers; none of a key that is not held.
 func (t *Table) of(key uint64) iter.Seq2[*entry, *peer] {
 	return func(yield func(*entry, *peer) bool) {
-		si, ok := t.keys[key]
-		if !ok {
+		s := t.slotOf(key)
+		if s == nil {
 			return
 		}
-		for i := t.slots[si].head; i != none; i = t.entries[i].next {
+		for i := s.head; i != none; i = t.entries[i].next {
 			if e := &t.entries[i]; !yield(e, &t.peers[e.peer]) {
 				return
 			}
 		}
-	}
-}
-
-// addClaims adds what one entry claims, if that still counts.
-func (t *Table) addClaims(out *exchange.KeySum, e *entry, p *peer, now float64, flow bool) {
-	switch l := &e.lineage.Latest; {
-	case !t.claims(e, p, now):
-	case flow && now-p.heard >= p.staleAfter(t.p.Stale):
-		out.Claims, out.Unsaturated = out.Claims+l.Claim, out.Unsaturated+l.Claim
-	default:
-		out.Claims, out.Active = out.Claims+l.Claim, out.Active+l.Active
-		out.Unsaturated += l.Unsaturated
 	}
 }
 
@@ -352,18 +391,18 @@ func (t *Table) claims(e *entry, p *peer, now float64) bool {
 	return e.uses(p) && now-p.heard < t.p.Forget
 }
 
-// count is an entry's cumulative count, extrapolated while its peer is unheard, and after
-// that until the peer speaks of the key again, for CatchUp at most.
-func (t *Table) count(e *entry, p *peer, now float64) float64 {
+// count is an entry's cumulative count, extrapolated while its peer is unheard (stale), and after
+// that until the peer speaks of the key again, for CatchUp at most; uses as [entry.uses].
+func (t *Table) count(e *entry, p *peer, now float64, uses, stale bool) float64 {
 	switch {
 	case e.void:
 		return 0
-	case !e.uses(p):
+	case !uses:
 		return max(0, e.lineage.Admitted()-e.repaid)
 	}
 	n := t.expected(e, p, now)
-	if quiet := now - p.heard; quiet >= p.staleAfter(t.p.Stale) {
-		n += e.lineage.Latest.Claim * min(quiet, t.p.Forget)
+	if stale {
+		n += e.lineage.Latest.Claim * min(now-p.heard, t.p.Forget)
 	}
 	return n
 }
@@ -411,14 +450,13 @@ func (t *Table) Held(id Peer) int {
 
 // Holds reports whether a key is held.
 func (t *Table) Holds(key uint64) bool {
-	_, ok := t.keys[key]
-	return ok
+	return t.slotOf(key) != nil
 }
 
 // Claimed reports whether any live peer claims a key. It stops at the first that does.
 func (t *Table) Claimed(key uint64, now float64) bool {
-	si, ok := t.keys[key]
-	return ok && t.claimed(&t.slots[si], now)
+	s := t.slotOf(key)
+	return s != nil && t.claimed(s, now)
 }
 
 func (t *Table) claimed(s *slot, now float64) bool {
@@ -429,6 +467,26 @@ func (t *Table) claimed(s *slot, now float64) bool {
 		}
 	}
 	return false
+}
+
+// InUse reports whether Sums of a key over all peers has a claim, or something spent. It stops
+// at the first claim.
+func (t *Table) InUse(key uint64, now float64) bool {
+	s := t.slotOf(key)
+	if s == nil {
+		return false
+	}
+	var sums exchange.KeySum
+	fresh := false
+	for i := s.head; i != none; i = t.entries[i].next {
+		e := &t.entries[i]
+		p := &t.peers[e.peer]
+		if l := &e.lineage.Latest; (l.Claim > 0 || l.Active > 0) && t.claims(e, p, now) {
+			return true
+		}
+		fresh = t.addSpent(&sums, e, now, t.claims(e, p, now), fresh)
+	}
+	return sums.Spent > 0
 }
 
 // Has reports whether a key has a record of a peer. O(peers of the key).

@@ -129,7 +129,8 @@ type Limit struct {
 	// Strict never admits more than the envelope over all replicas, at the
 	// price of rejecting some bursts below the limit.
 	Strict bool `json:"strict,omitempty"`
-	// Precision says how close the limit is held over all replicas.
+	// Precision says how close the limit is held over all replicas. Unstated is Local for a limit
+	// that cannot be Exact.
 	Precision Precision `json:"precision,omitempty"`
 	// Identity is the name of what tells clients apart; "": the client. A request that
 	// has no such identity is the client "". PerTenant needs none.

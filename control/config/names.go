@@ -41,8 +41,9 @@ type Precision uint8
 
 // The precisions.
 const (
-	Local Precision = iota // each replica decides by a ledger of what the others have told; no request waits
-	Exact                  // the owner of a key has its one bucket; requests wait for its answer where needed
+	Unstated Precision = iota // Exact while the agents say that they are near enough to each other, else Local
+	Local                     // each replica decides by a ledger of what the others have told; no request waits
+	Exact                     // the owner of a key has its one bucket; requests wait for its answer where needed
 )
 
 // Names of the values, in their order. They are those of the API, of documents and of
@@ -50,7 +51,7 @@ const (
 var (
 	laws       = enumeration{"queue.law", []string{"VARIABLE_STRUCTURE", "DROP_TAIL", "POLICE", "CODEL"}}
 	onLosses   = enumeration{"on_loss", []string{"FREEZE", "SAFE_RATE", "OPEN"}}
-	precisions = enumeration{"precision", []string{"LOCAL", "EXACT"}}
+	precisions = enumeration{"precision", []string{"UNSTATED", "LOCAL", "EXACT"}}
 	modes      = enumeration{"mode", []string{"ENFORCE", "SHADOW", "OFF"}}
 )
 
@@ -72,7 +73,7 @@ func (p Precision) String() string { return precisions.name(uint8(p)) }
 // MarshalText is the precision's name.
 func (p Precision) MarshalText() ([]byte, error) { return precisions.write(uint8(p)) }
 
-// UnmarshalText reads a precision's name; "" is Local. The error is a *FieldError.
+// UnmarshalText reads a precision's name; "" is Unstated. The error is a *FieldError.
 func (p *Precision) UnmarshalText(name []byte) error {
 	return precisions.read(string(name), (*uint8)(p))
 }

@@ -20,7 +20,7 @@ type Claim struct {
 	Unsaturated float64 // U: the claim when unsaturated, else 0
 }
 
-// Isolation tells the controller that its replica no longer hears a majority
+// Isolation says that the controller's replica no longer hears a majority
 // of the weights (strict partition mode).
 type Isolation uint8
 

@@ -11,12 +11,17 @@ type Counts struct {
 	ClientLimit, TenantShare, QueueFull, QueueTimeout uint64
 	// Of a flow: those of Waited and Shadowed that a limit held, or would not have let pass.
 	LimitWaited, LimitShadowed uint64
+	// Of an EXACT limit: requests that waited for the owner of their key, for how long
+	// together, and those that the ledger decided, because the owner was silent or there was
+	// no room for the key.
+	OwnerWaited, OwnerMicros, OwnerSilent uint64
 }
 
 // Fields are the counts in the order of their declaration.
-func (c *Counts) Fields() [10]*uint64 {
+func (c *Counts) Fields() [13]*uint64 {
 	return [...]*uint64{&c.Admitted, &c.Waited, &c.Marked, &c.Shadowed,
-		&c.ClientLimit, &c.TenantShare, &c.QueueFull, &c.QueueTimeout, &c.LimitWaited, &c.LimitShadowed}
+		&c.ClientLimit, &c.TenantShare, &c.QueueFull, &c.QueueTimeout, &c.LimitWaited, &c.LimitShadowed,
+		&c.OwnerWaited, &c.OwnerMicros, &c.OwnerSilent}
 }
 
 // Refused is the number of refused requests.
@@ -58,8 +63,8 @@ const (
 	Effects                // their number
 )
 
-// ClientCount is a client to which one of the effects happened, as a sketch has it: about the
-// last two minutes, and too high by at most Error.
+// ClientCount is a client to which one of the effects happened, as a sketch has it: of the
+// last one to two minutes, and too high by at most Error.
 type ClientCount struct {
 	Tenant, Pool, Limit, Client string
 	Effect                      Effect

@@ -30,6 +30,8 @@ type LimitStep struct {
 	Passes            bool   // a request of that cost passes
 	Rate, Burst, Free float64
 	Wait              time.Duration // until it passes; 0 when it does, or never will
+	Exact             bool          // the key's owner grants tokens
+	Silent            bool          // and was not heard: the ledger decides
 }
 
 // ShareStep is what the share of the tenant had for the request.

@@ -73,6 +73,7 @@ type Sums struct {
 	Lag         time.Duration // δ: after it every replica has heard a published claim
 	Absent      float64       // weights of members cut off for longer than T2
 	Isolation   Isolation
+	Exact       bool // limits that state no precision are EXACT: the agents are near enough
 	Flows       []FlowSum
 	Keys        []KeySum
 	Gone        []uint64 // flows and keys of which no other replica claims or has spent anything any more

@@ -45,6 +45,3 @@ func (a *TokenAnswers) Add(later *TokenAnswers) {
 	a.Grants = append(a.Grants, later.Grants...)
 	a.Recalls = append(a.Recalls, later.Recalls...)
 }
-
-// Empty reports whether a says nothing.
-func (a *TokenAnswers) Empty() bool { return !a.Moved && len(a.Grants)+len(a.Recalls) == 0 }

@@ -42,6 +42,35 @@ func (b *bucket) advance(p Params, now int64) {
 	b.miss(span{min(full, now), now})
 }
 
+// rounding is by how many millionths refill may come short of what a real number has.
+const rounding = 4
+
+// full returns for how long, in nanoseconds up to the time of spent, refill has been turned
+// away without a break.
+func (b *bucket) full() int64 {
+	if b.spans == 0 || b.missed[b.spans-1].to != b.at {
+		return 0
+	}
+	return b.at - b.missed[b.spans-1].from
+}
+
+// fill puts D in force, with refill turned away for so long.
+func (b *bucket) fill(spent, full int64) {
+	b.spent, b.spans = spent, 0
+	if spent == b.out && full > 0 {
+		b.miss(span{b.at - full, b.at})
+	}
+}
+
+// waited refills what a charge would have refilled if it had been made when its request
+// came, p.Due before now at most: a request that waits pays late, and a full bucket turns
+// refill away meanwhile.
+func (b *bucket) waited(p Params, since, charge int64) {
+	if since = max(since, b.at-p.Due); since < b.at {
+		b.late(p, since, min(charge, int64(p.cost(b.at-since))))
+	}
+}
+
 // miss remembers an interval of turned-away refill.
 func (b *bucket) miss(s span) {
 	b.forget(s.to - memory)

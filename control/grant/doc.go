@@ -36,6 +36,13 @@
 // since when; that much is taken out of the intervals and off D. No interval is used
 // twice, so refill is never more than r·t.
 //
+// A request that waits is charged when its answer is made, later than it came. A full bucket
+// turned refill away meanwhile; that much is taken back out of the intervals, as of when the
+// request came, Due before the charge at most. So a client that asks for exactly its limit is
+// refused nothing, and again no interval is used twice. For the same reason the bucket itself
+// goes to a gateway only when it has been full for Due, which covers the way; or when the
+// gateway asks for more than there is, or has long been alone.
+//
 // On a request: enough in the bucket → grant what is needed and a part of the rest.
 // Not enough → recall what the others hold, wait for their answers, then divide.
 // Still not enough → say how long it takes until a lump of tokens is there. The

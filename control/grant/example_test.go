@@ -30,11 +30,11 @@ func Example() {
 	}
 	fmt.Println("a's first request waits:", a.Take(0, grant.Token) == grant.Waits)
 	ask()
-	fmt.Println("it is admitted:", a.Retry(0, grant.Token) == grant.Admitted)
+	fmt.Println("it is admitted:", a.Retry(0, 0, grant.Token) == grant.Admitted)
 	fmt.Println("the next needs nobody:", a.Take(0, grant.Token) == grant.Admitted)
 	fmt.Println("b's first request waits:", b.Take(0, grant.Token) == grant.Waits)
 	ask()
-	fmt.Println("it is admitted:", b.Retry(0, grant.Token) == grant.Admitted)
+	fmt.Println("it is admitted:", b.Retry(0, 0, grant.Token) == grant.Admitted)
 	fmt.Println("spent in all:", owner.Level(0)/grant.Token)
 	// Output:
 	// a's first request waits: true

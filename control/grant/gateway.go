@@ -36,11 +36,13 @@ type Gateway struct {
 	recalled  uint32
 	returning bool  // an answer to a recall is due
 	left      int64 // D at which the bucket was given back; −1: it was not had
+	leftFull  int64 // for how long it had turned refill away then
 	register  bool  // the owner must be told what is known
 	held      int64
 
 	need  int64 // cost of the requests that wait
 	least int64 // of the cheapest
+	since int64 // when the first of them came
 	late  report
 	use   rate
 
@@ -59,6 +61,14 @@ func NewGateway(p Params, session uint64) *Gateway {
 	return &Gateway{p: p.withDefaults(), session: session, level: -1, left: -1}
 }
 
+// Know says what of the bucket is spent at least, before the first request: the owner is told. It
+// is for a key that was limited by other means until now.
+func (g *Gateway) Know(now, spent int64) {
+	if spent > 0 {
+		g.level, g.heard, g.register = spent, now, true
+	}
+}
+
 // Configure puts another rate or burst in force.
 func (g *Gateway) Configure(p Params, now int64) {
 	g.alone.advance(g.p, now)
@@ -72,13 +82,13 @@ func (g *Gateway) tokens() int64 { return g.granted - g.spent - g.returned }
 // a request that costs more can never pass, which is the caller's to say.
 func (g *Gateway) Take(now, cost int64) Outcome {
 	if g.exclusive {
-		return g.meet(&g.alone, now, cost)
+		return g.meet(now, now, cost)
 	}
 	g.use.add(now, cost)
 	if g.need > 0 && !g.silent {
 		return g.join(now, cost) // behind those that wait
 	}
-	return g.decide(now, cost, false)
+	return g.decide(now, now, cost, false)
 }
 
 // Try is Take for a request that does not wait: after Waits nothing has changed.
@@ -89,7 +99,7 @@ func (g *Gateway) Try(now, cost int64) Outcome {
 		}
 		return Waits
 	}
-	out := g.decide(now, cost, true)
+	out := g.decide(now, now, cost, true)
 	if out != Waits && !g.exclusive {
 		g.use.add(now, cost)
 	}
@@ -109,11 +119,13 @@ func (g *Gateway) PutBack(now, cost int64) {
 	}
 }
 
-// Retry asks again for a request that waits. Call it for the waiting requests in
-// their order after each Grant, until one waits again.
-func (g *Gateway) Retry(now, cost int64) Outcome {
-	out := g.decide(now, cost, true)
-	if out != Waits {
+// Retry asks again for a request that waits since the given time. Call it for the waiting
+// requests in their order after each Grant, until one waits again.
+func (g *Gateway) Retry(now, since, cost int64) Outcome {
+	out := g.decide(now, since, cost, true)
+	if out == Waits {
+		g.since = since
+	} else {
 		g.Leave(cost)
 	}
 	return out
@@ -127,10 +139,10 @@ func (g *Gateway) Leave(cost int64) {
 	}
 }
 
-func (g *Gateway) decide(now, cost int64, waiting bool) Outcome {
+func (g *Gateway) decide(now, since, cost int64, waiting bool) Outcome {
 	switch {
 	case g.exclusive:
-		return g.meet(&g.alone, now, cost)
+		return g.meet(now, since, cost)
 	case g.tokens() >= cost:
 		g.spent += cost
 		g.admit = max(0, g.admit-cost)
@@ -146,20 +158,26 @@ func (g *Gateway) decide(now, cost int64, waiting bool) Outcome {
 	return g.join(now, cost)
 }
 
-// meet decides by a bucket that this gateway has to itself.
-func (g *Gateway) meet(b *bucket, now, cost int64) Outcome {
+// meet decides by the bucket that this gateway has to itself, for a request that came at the
+// given time.
+func (g *Gateway) meet(now, since, cost int64) Outcome {
+	b := &g.alone
 	b.advance(g.p, now)
-	if b.free(g.p) < cost {
-		g.until = now + g.p.time(cost-b.free(g.p))
+	if short := cost - b.free(g.p); short > rounding {
+		g.until = now + g.p.time(short)
 		return Refused
 	}
 	b.spent += cost
+	b.waited(g.p, since, cost)
 	return Admitted
 }
 
 func (g *Gateway) join(now, cost int64) Outcome {
 	if now < g.until {
 		return Refused
+	}
+	if g.need == 0 {
+		g.since = now
 	}
 	if g.need == 0 || cost < g.least {
 		g.least = cost
@@ -216,7 +234,7 @@ func (g *Gateway) Grant(now int64, m Grant) {
 	g.level, g.admit = m.Level, max(0, m.Admit)
 	g.until = now + max(0, m.Wait)
 	if m.Exclusive && int32(m.Seq-g.barred) > 0 {
-		g.takeBucket(now, m.Level+g.untold(m.Seen))
+		g.takeBucket(now, m.Level+g.untold(m.Seen), m.Full)
 	}
 }
 
@@ -237,11 +255,12 @@ func (g *Gateway) untold(seen uint32) int64 {
 }
 
 // takeBucket begins to use the bucket itself. Tokens of earlier grants go back into it.
-func (g *Gateway) takeBucket(now, level int64) {
+func (g *Gateway) takeBucket(now, level, full int64) {
 	unspent := g.tokens()
 	g.returned += unspent
 	g.exclusive, g.until = true, now
-	g.alone = bucket{spent: max(0, level-unspent), at: now}
+	g.alone = bucket{at: now}
+	g.alone.fill(max(0, level-unspent), full)
 }
 
 // Recall takes in a message of the owner: what is not spent goes back, also what is
@@ -276,6 +295,7 @@ func (g *Gateway) giveUp(now int64) int64 {
 	g.exclusive = false
 	g.level, g.heard = g.alone.spent, now
 	g.until = now
+	g.leftFull = g.alone.full()
 	return g.alone.spent
 }
 
@@ -294,7 +314,7 @@ func (g *Gateway) change(now int64, life uint64) {
 	g.recalled, g.barred, g.returning, g.left = 0, 0, false, -1
 	g.open, g.silent = false, false
 	g.admit = 0
-	g.register = g.exclusive || g.level >= 0
+	g.register = g.exclusive || g.level >= 0 || life != 0
 	g.until = min(g.until, now)
 }
 
@@ -304,7 +324,7 @@ func (g *Gateway) Expire(now, cost int64) Outcome {
 	if g.open && now-g.askedAt >= 3*g.p.Hold {
 		g.silent = true
 	}
-	if out := g.decide(now, cost, true); out != Waits {
+	if out := g.decide(now, now, cost, true); out != Waits {
 		return out
 	}
 	return Unanswered

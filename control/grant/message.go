@@ -22,6 +22,8 @@ type Request struct {
 	Ahead int64 // tokens wanted for requests to come
 	Use   int64 // cost admitted or waiting per second
 
+	Waited int64 // nanoseconds for which the first request of Need has waited
+
 	Refilled int64 // what a bucket of one's own would have refilled of spends not yet acknowledged
 	Age      int64 // nanoseconds since the first of them
 
@@ -31,6 +33,7 @@ type Request struct {
 	Register  bool  // first contact with this owner; Held and Level tell what the gateway knows
 	Held      int64 // tokens from an earlier owner that it can still spend
 	Level     int64 // D, as far as the gateway knows; −1: it knows nothing
+	Full      int64 // nanoseconds for which the bucket that it had itself has turned refill away
 }
 
 // Grant answers a Request.
@@ -45,6 +48,7 @@ type Grant struct {
 	Others    int64  // cost per second that all other gateways use
 	Level     int64  // D at this time
 	Exclusive bool   // the bucket itself goes to the gateway, at Level
+	Full      int64  // nanoseconds for which that bucket has turned refill away
 	Begin     bool   // the owner has forgotten the session: the gateway begins another one
 }
 

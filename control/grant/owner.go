@@ -31,6 +31,7 @@ type user struct {
 	least     int64
 	ahead     int64
 	use       int64
+	since     int64 // when the first request of its question came
 	heard     int64
 
 	recall   uint32 // number of the latest recall
@@ -53,6 +54,9 @@ func NewOwner(p Params, life uint64, now int64) *Owner {
 	o.b.at = now
 	if p.Strict && p.Listen > 0 {
 		o.b.spent = o.p.Burst
+	}
+	if p.Listen <= 0 {
+		o.b.fill(0, memory) // nobody has used the key lately
 	}
 	return o
 }
@@ -77,7 +81,7 @@ func (o *Owner) Request(now int64, from Peer, q Request, out Outbox) {
 	}
 	if !known && q.Owner == o.life && !q.Register {
 		out.Grant(u.peer, Grant{Owner: o.life, Session: u.session, Begin: true}) // the counts say nothing here
-		o.users = o.users[:len(o.users)-1]
+		o.users = append(o.users[:i], o.users[i+1:]...)
 		return
 	}
 	if known && int32(q.Number-u.number) <= 0 {
@@ -139,7 +143,11 @@ func (o *Owner) register(u *user, q Request) {
 			level = max(o.b.out, q.Level) // somebody knows: no need to assume the worst
 		}
 	}
-	o.b.spent = level
+	if level > o.b.spent { // it was not full
+		o.b.fill(level, 0)
+	} else {
+		o.b.spent = level
+	}
 }
 
 func (o *Owner) granting() bool { return o.b.at >= o.listen }
@@ -174,8 +182,7 @@ func (u *user) out() int64 { return max(0, u.granted-u.spent-u.returned-u.presum
 func (o *Owner) release(u *user, q Request) {
 	if u.exclusive && q.Exclusive {
 		u.exclusive = false
-		o.b.spent = max(o.b.out, min(max(0, q.Level), 2*o.p.Burst))
-		o.b.spans = 0
+		o.b.fill(max(o.b.out, min(max(0, q.Level), 2*o.p.Burst)), q.Full)
 	}
 	o.b.out -= u.out()
 	u.spent, u.presumed = u.granted-u.returned, 0
@@ -195,12 +202,12 @@ func (o *Owner) answered(u *user, q Request) {
 	if !q.Exclusive {
 		return // it never had the bucket, which has refilled here meanwhile
 	}
-	level := max(0, q.Level)
+	level, full := max(0, q.Level), q.Full
 	if o.shared() {
 		level += o.b.spent // two sides of a partition: what both spent was spent
+		full = 0
 	}
-	o.b.spent = max(o.b.out, min(level, 2*o.p.Burst))
-	o.b.spans = 0
+	o.b.fill(max(o.b.out, min(level, 2*o.p.Burst)), full)
 }
 
 // shared reports whether somebody else has the bucket as well.
@@ -222,6 +229,7 @@ func (o *Owner) ask(u *user, q Request, out Outbox) {
 	switch {
 	case q.Seq != u.seq:
 		u.seq, u.waiting = q.Seq, true
+		u.since = u.heard - min(max(0, q.Waited), o.p.Hold)
 		u.order = o.asks
 		o.asks++
 	case !u.waiting && u.recall == u.recalled:

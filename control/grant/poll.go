@@ -66,12 +66,19 @@ func (g *Gateway) message(now int64) Request {
 		Granted: g.granted, Spent: g.spent, Returned: g.returned, Extra: g.extra,
 		Use: int64(g.use.at(now)), Exclusive: g.left >= 0, Level: g.left,
 	}
+	if q.Exclusive {
+		q.Full = g.leftFull
+	}
 	q.Refilled, q.Age = g.late.send(g.p, now, g.number)
 	if g.register {
 		q.Register, q.Exclusive, q.Held, q.Level = true, g.exclusive, g.held, g.known(now)
+		q.Full = 0
 	}
 	if g.open {
 		q.Seq, q.Need, q.Least = g.seq, max(0, g.need-g.tokens()), g.least
+		if g.need > 0 {
+			q.Waited = now - g.since
+		}
 		q.Ahead = max(0, g.ahead(now)-max(0, g.tokens()-g.need))
 		g.aheadAt = now + g.p.Horizon/2
 	}

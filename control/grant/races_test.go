@@ -68,7 +68,7 @@ func two(t *testing.T) (*Owner, *Gateway, *Gateway, *wire) {
 	o.Request(0, 1, poll(t, a, 0), w)
 	a.Grant(0, w.grant(t, a))
 	want(t, "it has the bucket", a.exclusive, true)
-	want(t, "the request that waited", a.Retry(0, Token), Admitted)
+	want(t, "the request that waited", a.Retry(0, 0, Token), Admitted)
 	silentPoll(t, a, 0)
 	return o, a, b, w
 }
@@ -88,7 +88,7 @@ func TestRecallOvertakesItsExclusiveGrant(t *testing.T) {
 	want(t, "the late grant gives no bucket", a.exclusive, false)
 	o.Request(2, 1, answer, w)
 	b.Grant(2, w.grant(t, b))
-	want(t, "b", b.Retry(2, Token), Admitted)
+	want(t, "b", b.Retry(2, 2, Token), Admitted)
 }
 
 // A request that overtakes the answer to a recall waits for that answer, and does not
@@ -142,7 +142,7 @@ func TestRepeatedRequest(t *testing.T) {
 	want(t, "nothing more was taken", o.Level(0), level)
 	b.Grant(0, first)
 	b.Grant(0, second)
-	want(t, "one is admitted", b.Retry(0, Token), Admitted)
+	want(t, "one is admitted", b.Retry(0, 0, Token), Admitted)
 	want(t, "and no token is left over", b.tokens(), int64(0))
 }
 
@@ -152,7 +152,7 @@ func TestTokensBesideAnExclusiveBucket(t *testing.T) {
 	a.Take(0, Token)
 	q := poll(t, a, 0)
 	a.Grant(0, Grant{Owner: 1, Session: q.Session, Seq: q.Seq, Granted: 4 * Token, Admit: Token, Level: 4 * Token})
-	want(t, "it waited", a.Retry(0, Token), Admitted)
+	want(t, "it waited", a.Retry(0, 0, Token), Admitted)
 	want(t, "three tokens are left", a.tokens(), int64(3*Token))
 	a.need = Token // as if a request of four tokens waited
 	q = poll(t, a, 0)
@@ -236,7 +236,7 @@ func TestForgottenSession(t *testing.T) {
 	a.Recall(0, w.recall(t))
 	o.Request(0, 1, poll(t, a, 0), w) // it has spent one token
 	b.Grant(0, w.grant(t, b))
-	want(t, "admitted", b.Retry(0, Token), Admitted)
+	want(t, "admitted", b.Retry(0, 0, Token), Admitted)
 	for b.Take(0, Token) == Admitted {
 	}
 	w.grants = nil
@@ -249,6 +249,32 @@ func TestForgottenSession(t *testing.T) {
 	want(t, "another session", q.Register && q.Spent == 0, true)
 	o.Request(0, 2, q, w)
 	want(t, "D with the token that it waits for", o.Level(0), level+Token)
+}
+
+// A gateway that knows its owner by a recall only, and that the owner has forgotten, registers when
+// it begins another session: it would be told to begin for ever.
+func TestForgottenBeforeItsGrant(t *testing.T) {
+	o, a, b, w := NewOwner(ten, 1, 0), NewGateway(ten, 1<<20), NewGateway(ten, 2<<20), &wire{}
+	a.Take(0, Token)
+	o.Request(0, 1, poll(t, a, 0), w) // its grant is lost
+	b.Take(0, Token)
+	o.Request(0, 2, poll(t, b, 0), w)
+	a.Recall(0, w.recall(t))
+	o.Lost(0, 1, w)
+	w.grants = nil
+	o.Request(0, 1, poll(t, a, 0), w)
+	a.Grant(0, w.grant(t, a))
+	want(t, "registers", poll(t, a, 0).Register, true)
+}
+
+// A gateway that has to begin another session takes no other one's place among the users.
+func TestForgottenAmongOthers(t *testing.T) {
+	o, a, b, w := two(t)
+	b.Take(0, Token)
+	o.Request(0, 2, poll(t, b, 0), w)
+	o.Request(0, 1, Request{Session: a.session + 1, Owner: 1, Number: 1}, w)
+	want(t, "users", len(o.users), 1)
+	want(t, "the one that is left", o.users[0].peer, Peer(2))
 }
 
 // A gateway that forgets a key gives its bucket back, and answers a recall of later.
@@ -267,7 +293,7 @@ func TestReleased(t *testing.T) {
 	o.Request(at, 1, q, w)
 	want(t, "D as the gateway left it, and the token of the other", o.Level(at), int64(5*Token))
 	b.Grant(at, w.grant(t, b))
-	want(t, "admitted", b.Retry(at, Token), Admitted)
+	want(t, "admitted", b.Retry(at, at, Token), Admitted)
 	o.Request(at, 1, Forgotten(m), w)
 	want(t, "D", o.Level(at), int64(5*Token))
 
@@ -276,7 +302,7 @@ func TestReleased(t *testing.T) {
 	o.Request(at, 2, poll(t, b, at), w)
 	o.Request(at, 1, Forgotten(w.recall(t)), w)
 	b.Grant(at, w.grant(t, b))
-	want(t, "admitted", b.Retry(at, Token), Admitted)
+	want(t, "admitted", b.Retry(at, at, Token), Admitted)
 	want(t, "D", o.Level(at), int64(Token))
 }
 
@@ -344,4 +370,61 @@ func TestNobodyAnswers(t *testing.T) {
 func TestSmallestRate(t *testing.T) {
 	p := Params{Rate: 1e-12, Burst: 1 << 50}
 	want(t, "time", p.time(1<<50), forever)
+}
+
+// An owner that forgets a gateway at rest, while another one gets the bucket, knows who has it:
+// when the first one comes back, it must not get a bucket, too.
+func TestForgottenBesideTheBucket(t *testing.T) {
+	o, a, b, w := two(t)
+	now := int64(second)
+	b.Take(now, Token)
+	o.Request(now, 2, poll(t, b, now), w)
+	a.Recall(now, w.recall(t))
+	o.Request(now, 1, poll(t, a, now), w)
+	b.Grant(now, w.grant(t, b))
+	want(t, "b got a token", b.Retry(now, now, Token), Admitted)
+
+	now += 2 * idleUser // a says nothing any more
+	b.Take(now, Token)
+	o.Request(now, 2, poll(t, b, now), w)
+	b.Grant(now, w.grant(t, b))
+	want(t, "b has the bucket", b.exclusive, true)
+
+	now += second
+	c := NewGateway(ten, 3<<20)
+	c.Take(now, Token)
+	o.Request(now, 3, poll(t, c, now), w)
+	want(t, "who is recalled", w.recall(t).Session, b.session)
+	want(t, "grants before the answer", len(w.grants), 0)
+}
+
+// Tokens that are kept for a gateway that waits for one more are not there for the next one: it is
+// told how long it need not ask, and does not ask again and again until the first one is answered.
+func TestReservedTokens(t *testing.T) {
+	o, a, b, w := two(t)
+	b.Take(0, Token)
+	o.Request(0, 2, poll(t, b, 0), w)
+	a.Recall(0, w.recall(t))
+	o.Request(0, 1, poll(t, a, 0), w)
+	b.Grant(0, w.grant(t, b))
+	for b.Retry(0, 0, Token) == Admitted {
+	}
+	o.b.spent = ten.Burst
+	b.Take(0, Token)
+	o.Request(0, 2, poll(t, b, 0), w)
+	b.Grant(0, w.grant(t, b))
+	want(t, "the bucket is empty", b.Retry(0, 0, Token), Refused)
+
+	now := int64(196 * millisecond) // 1.96 tokens
+	a.Take(now, Token)
+	a.Take(now, Token)
+	o.Request(now, 1, poll(t, a, now), w)
+	want(t, "answers before the second token is there", len(w.grants), 0)
+	b.Take(now, Token)
+	o.Request(now, 2, poll(t, b, now), w)
+	m := w.grant(t, b)
+	want(t, "granted", m.Admit, int64(0))
+	if m.Wait < ten.time(Token) {
+		t.Errorf("b may ask again after %d ns, before its token is there", m.Wait)
+	}
 }

@@ -42,15 +42,15 @@ func (o *Owner) answer(now int64, i int, reserved *int64, out Outbox) bool {
 	if o.recallWhere(now, out, func(v *user) bool { return v.exclusive && v.peer != u.peer }) {
 		return false
 	}
-	if o.alone(now, i, out) {
-		o.give(now, u, 0, true, out)
+	free := o.b.free(o.p) - *reserved
+	if alone := o.alone(now, i, out); alone > longAlone*o.p.Alone || alone > 0 && o.handsOver(u, free) {
+		o.give(now, o.forget(now, u.peer), 0, true, out)
 		return true
 	}
 	if u.exclusive && u.has { // it brought the bucket from an earlier owner
 		return !o.recallWhere(now, out, func(v *user) bool { return v.peer == u.peer })
 	}
 	u.exclusive = false // it asks, so it has not heard of it
-	free := o.b.free(o.p) - *reserved
 	if free >= u.need {
 		o.give(now, u, u.need+o.prefetch(u, free-u.need), false, out)
 		return true
@@ -62,41 +62,58 @@ func (o *Owner) answer(now int64, i int, reserved *int64, out Outbox) bool {
 	return true
 }
 
-// alone reports whether nobody else has used the key lately. What others still hold
-// is recalled for the next time.
-func (o *Owner) alone(now int64, i int, out Outbox) bool {
-	me, alone, idle := o.users[i].peer, true, false
+// longAlone is for how many times Alone a gateway must have been alone to get a bucket that is
+// not full.
+const longAlone = 10
+
+// handsOver reports whether a gateway that is alone gets the bucket now. What the bucket would
+// refill on the way there is lost, unless it is full anyway; and to a client that asks for
+// exactly the limit that would be a refusal each time. So it goes when it is full, with
+// time to spare for the way, or to a gateway that asks for more than there is.
+func (o *Owner) handsOver(u *user, free int64) bool {
+	return o.b.full() >= o.p.Due || free < u.need && o.p.time(u.need-free) > o.p.Due
+}
+
+// alone returns for how long nobody else has used the key, 0 if that is not long enough. What
+// others still hold is recalled for the next time.
+func (o *Owner) alone(now int64, i int, out Outbox) int64 {
+	me, alone := o.users[i].peer, forever
 	for j := range o.users {
 		v := &o.users[j]
 		if j == i {
 			continue
 		}
 		quiet := now-v.heard > o.p.Alone && !v.waiting
-		idle = idle || quiet && now-v.heard > idleUser && v.out() == 0 && v.recall == v.recalled
-		alone = alone && quiet && v.out() == 0 && v.recall == v.recalled
-	}
-	if alone && o.p.Rate > 0 {
-		if idle {
-			o.forget(now, me)
+		if quiet && v.out() == 0 && v.recall == v.recalled {
+			alone = min(alone, now-v.heard)
+		} else {
+			alone = 0
 		}
-		return true
+	}
+	if alone > 0 && o.p.Rate > 0 {
+		return alone
 	}
 	o.recallWhere(now, out, func(v *user) bool {
 		return v.peer != me && v.out() > 0 && now-v.heard > o.p.Alone && !v.waiting
 	})
-	return false
+	return 0
 }
 
-// forget drops the others that have been quiet for long and hold nothing. It keeps
-// their order, so that indexes before them stay valid; the caller uses none after it.
-func (o *Owner) forget(now int64, me Peer) {
-	kept := o.users[:0]
+// forget drops the others that have been quiet for long and hold nothing, and returns the
+// gateway that stays, whose place may be another one now.
+func (o *Owner) forget(now int64, me Peer) *user {
+	kept, at := o.users[:0], 0
 	for _, v := range o.users {
-		if v.peer == me || v.waiting || v.out() > 0 || now-v.heard <= idleUser {
-			kept = append(kept, v)
+		if v.peer != me && !v.waiting && v.out() <= 0 && v.recall == v.recalled && now-v.heard > idleUser {
+			continue
 		}
+		if v.peer == me {
+			at = len(kept)
+		}
+		kept = append(kept, v)
 	}
 	o.users = kept
+	return &o.users[at]
 }
 
 // recallWhere sees to it that the gateways for which f holds are asked to give back
@@ -150,22 +167,33 @@ func (o *Owner) divide(now int64, u *user, free int64, reserved *int64, out Outb
 	if give == 0 {
 		aim = u.least
 	}
-	if t := o.p.time(aim - free); aim-give <= u.least && t <= o.p.Due && aim <= o.p.Burst {
-		*reserved += aim
-		if o.wake == 0 {
-			o.wake = now + t
-		}
+	if aim-give <= u.least && o.soon(now, aim, free, reserved) {
 		return
 	}
-	o.give(now, u, give, false, out)
+	o.answerWith(now, u, give, o.wait(now, u, free-give), false, out)
 }
 
-// give answers the open question of u with so many more tokens.
-func (o *Owner) give(now int64, u *user, tokens int64, exclusive bool, out Outbox) {
-	wait := int64(0)
-	if !exclusive && tokens < u.need {
-		wait = o.wait(now, u, tokens)
+// soon reports whether so many tokens are there soon enough to be waited for, and reserves them.
+func (o *Owner) soon(now, aim, free int64, reserved *int64) bool {
+	t := o.p.time(aim - free)
+	if t > o.p.Due || aim > o.p.Burst {
+		return false
 	}
+	*reserved += aim
+	if o.wake == 0 {
+		o.wake = now + t
+	}
+	return true
+}
+
+// give answers the open question of u with so many more tokens, as many as it needs.
+func (o *Owner) give(now int64, u *user, tokens int64, exclusive bool, out Outbox) {
+	o.answerWith(now, u, tokens, 0, exclusive, out)
+}
+
+// answerWith answers the open question of u with so many more tokens, and says for how long
+// asking again is of no use.
+func (o *Owner) answerWith(now int64, u *user, tokens, wait int64, exclusive bool, out Outbox) {
 	u.waiting = false
 	u.exclusive = exclusive
 	before := u.out()
@@ -174,9 +202,14 @@ func (o *Owner) give(now int64, u *user, tokens int64, exclusive bool, out Outbo
 	u.presumed += admit
 	o.b.spent += tokens
 	o.b.out += u.out() - before
+	o.b.waited(o.p, u.since, admit)
+	full := int64(0)
+	if exclusive {
+		full = o.b.full()
+	}
 	u.last = Grant{
 		Owner: o.life, Session: u.session, Seq: u.seq, Granted: u.granted, Admit: admit, Seen: u.number,
-		Wait: wait, Others: o.others(u), Level: o.b.spent, Exclusive: exclusive,
+		Wait: wait, Others: o.others(u), Level: o.b.spent, Exclusive: exclusive, Full: full,
 	}
 	out.Grant(u.peer, u.last)
 }
@@ -192,10 +225,11 @@ func (o *Owner) others(u *user) int64 {
 	return sum
 }
 
-// wait returns for how long u need not ask: until a lump of tokens is there. With more
+// wait returns for how long u need not ask: until a lump of tokens is there, of which there are
+// left now, those less that are reserved for others: they may be less than none. With more
 // than turnSize gateways refusing they come in turns, a lump later for each turn, so
 // that not all of them ask for the same tokens.
-func (o *Owner) wait(now int64, u *user, tokens int64) int64 {
+func (o *Owner) wait(now int64, u *user, left int64) int64 {
 	active := 0
 	for i := range o.users {
 		if now-o.users[i].heard <= o.p.Alone {
@@ -204,7 +238,7 @@ func (o *Owner) wait(now int64, u *user, tokens int64) int64 {
 	}
 	lump := int64(o.p.cost(o.p.Lump)) / int64(max(1, active))
 	lump = max(min(lump, o.p.Burst/2), u.least, Token)
-	at := now + o.p.time(lump-(o.b.free(o.p)-tokens))
+	at := now + o.p.time(lump-left)
 	if active > turnSize {
 		at = o.nextTurn(at, lump)
 	}

@@ -157,7 +157,7 @@ func (g *gate) do(f func()) {
 			g.waiting = g.waiting[1:]
 			continue
 		}
-		out := g.g.Retry(g.w.now, h.cost)
+		out := g.g.Retry(g.w.now, h.at, h.cost)
 		if out == Waits {
 			break
 		}

@@ -103,7 +103,8 @@ func (e *Engine) leastAllowance(c *call) (least Allowance, by *limit) {
 		if l.mode != config.Enforce || !l.holdsFor(c.classes) {
 			continue
 		}
-		a, passes := allowanceOf(l, e.usage(c, l))
+		u, _ := e.usage(c, l)
+		a, passes := allowanceOf(l, u)
 		switch {
 		case !passes:
 			return a, l

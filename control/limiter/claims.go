@@ -11,6 +11,7 @@ func (e *Engine) SetSums(now int64, s *exchange.Sums) {
 	e.admin.Lock()
 	defer e.admin.Unlock()
 	m := e.setView(members.New(s, 0))
+	e.setNear(now, s.Exact)
 	e.heard.set(s, m)
 	e.keys.SetSums(now, s)
 }

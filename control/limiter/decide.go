@@ -19,11 +19,12 @@ func (e *Engine) Decide(now int64, r *Request) (out Outcome) {
 		}
 		c.now, c.cost, c.route = now, r.cost(), rt
 		c.client, c.ids, c.classes = r.Client, r.Identities, uint64(r.Classes)|every
-		if rt.exact {
-			if done := e.decideExact(&c, &out); done {
+		switch {
+		case rt.flow == nil || e.isExact(rt.exact):
+			if e.decideExact(&c, &out) {
 				return out
 			}
-		} else if rt.flow.decide(e, &c, &out) {
+		case rt.flow.decide(e, &c, &out):
 			return out
 		}
 		e.unroute(rt.flow) // it has just been freed
@@ -32,7 +33,7 @@ func (e *Engine) Decide(now int64, r *Request) (out Outcome) {
 
 // begin returns the route of a request. It returns nil when it has answered the request:
 // there is no route, or neither owners nor the tenant stage are needed. A route without a flow
-// has EXACT limits.
+// has EXACT limits, or had some a moment ago.
 func (e *Engine) begin(now int64, r *Request, out *Outcome) *route {
 	if r.Mode != config.Enforce {
 		*out = e.observe(now, r)
@@ -42,7 +43,7 @@ func (e *Engine) begin(now int64, r *Request, out *Outcome) *route {
 	switch {
 	case !ok:
 		*out = e.countWithoutRoute()
-	case rt.flow == nil && !rt.exact:
+	case rt.flow == nil && !e.isExact(rt.exact):
 		c := newCall(now, r, rt)
 		*out = e.decideByLimits(&c)
 	case rt.blocked:

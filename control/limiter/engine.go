@@ -25,7 +25,8 @@ type Engine struct {
 	member atomic.Pointer[members.View]
 	shares atomic.Pointer[shares]
 	heard  heardFlows
-	repeat atomic.Bool // the next Claims announces all flows
+	repeat atomic.Bool  // the next Claims announces all flows
+	near   atomic.Int64 // since when limits that state no precision are EXACT; 0: they are LOCAL
 	stats  engineCounts
 
 	unknown UnknownPolicy

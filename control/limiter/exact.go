@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
 	"github.com/titrate/titrate/control/limiter/internal/keys"
@@ -29,14 +30,69 @@ import (
 // falls silent: then the ledger decides, and what it admits is told to the owner later as a
 // debt of the bucket.
 
+// A limit that states no precision is EXACT while the agents are near enough to each other, which
+// the sums say. When that begins, the ledger of a key knows what is spent, and the owner is told
+// (knownSpent); when it ends, the replica gives back what it has of buckets, and the ledger goes on,
+// which was charged all the time.
+
+// exactness says when the owners of a limit's keys grant tokens; the most is the last.
+type exactness uint8
+
+const (
+	never exactness = iota
+	whileNear
+	always
+)
+
+// exactnessOf says when a limit is EXACT. One with a queue, or that is not enforced, never is.
+func exactnessOf(c *config.Limit) exactness {
+	switch {
+	case c.Mode != config.Enforce || c.Queued():
+		return never
+	case c.Precision == config.Unstated:
+		return whileNear
+	case c.Precision == config.Exact:
+		return always
+	}
+	return never
+}
+
+// isExact reports whether what is EXACT so far is EXACT now.
+func (e *Engine) isExact(x exactness) bool {
+	return x == always || x == whileNear && e.near.Load() != 0
+}
+
+// setNear puts limits that state no precision under owners, or takes them from owners.
+func (e *Engine) setNear(now int64, near bool) {
+	if near == (e.near.Load() != 0) {
+		return
+	}
+	if near {
+		e.tokens.While(now, true)
+		e.near.Store(max(now, 1))
+		return
+	}
+	e.near.Store(0)
+	e.tokens.While(now, false)
+}
+
+// knownSpent is what the ledger knows to be spent of a key, millionths, if its limit became EXACT so
+// lately that the owner of the key may not know; else 0.
+func (e *Engine) knownSpent(c *call, l *limit, k *tokens.Key) int64 {
+	if since := e.near.Load(); !k.While || since == 0 || float64(c.now-since)*1e-9*k.Rate > k.Burst {
+		return 0
+	}
+	return int64(e.keys.Usage(&l.keys, c.under(l), c.now, c.cost).Spent * grant.Token)
+}
+
 // tokenWait is what the engine knows of a request that waits for an owner.
 type tokenWait struct {
 	tokens.Waiter[*tokenWait]
 	ticket uint64
 	req    Request // its texts are copies
-	ids    Identities
-	route  *route // that it came by
+	route  *route  // that it came by
 	since  int64
+	asked  int64 // when it began to wait for the limit
 	paid   charged
 	ledger uint64 // bit i: limit i is left to the ledger
 	at     int    // limit that it waits for
@@ -50,8 +106,9 @@ const tokenFlow = 1<<24 - 1
 // decideExact is Decide for a request with EXACT limits; not done: its flow has just been
 // freed, and nothing was charged.
 func (e *Engine) decideExact(c *call, out *Outcome) (done bool) {
+	silent := uint64(0) // bit i: limit i is left to the ledger
 	for i, l := range c.route.limits {
-		if !l.exact || !l.holdsFor(c.classes) {
+		if !e.isExact(l.exact) || !l.holdsFor(c.classes) {
 			continue
 		}
 		k := e.tokenKey(l, c.under(l))
@@ -66,6 +123,7 @@ func (e *Engine) decideExact(c *call, out *Outcome) (done bool) {
 			e.putBack(c)
 			return true
 		case grant.Unanswered: // charge asks the ledger
+			silent |= 1 << i
 		}
 	}
 	if c.route.flow == nil {
@@ -73,13 +131,22 @@ func (e *Engine) decideExact(c *call, out *Outcome) (done bool) {
 	} else {
 		done = c.route.flow.decide(e, c, out)
 	}
+	if done && out.Verdict != Wait {
+		e.countSilent(c.route, silent)
+	}
 	if !done || out.Verdict != Admit {
 		e.putBack(c)
 	}
-	if !done {
-		e.unroute(c.route.flow)
-	}
 	return done
+}
+
+// countSilent counts for the limits that the ledger decides.
+func (e *Engine) countSilent(rt *route, silent uint64) {
+	for i := 0; silent>>i != 0; i++ {
+		if silent>>i&1 != 0 {
+			e.count(rt.limits[i], didLedger)
+		}
+	}
 }
 
 // refuseExact is the answer to a request that an EXACT limit has refused.
@@ -97,7 +164,8 @@ func (e *Engine) refuseExact(c *call, why refusal) Outcome {
 // tokenKey returns the key of a client and what the limit allows it.
 func (e *Engine) tokenKey(l *limit, client string) tokens.Key {
 	n := l.keys.Numbers(client)
-	return tokens.Key{Hash: l.keys.Key(client), Rate: n.Rate, Burst: n.Burst, Strict: n.Strict}
+	return tokens.Key{Hash: l.keys.Key(client), Rate: n.Rate, Burst: n.Burst, Strict: n.Strict,
+		While: l.exact == whileNear}
 }
 
 // mirror notes that limit i was paid with a token, and charges its ledger, which does not
@@ -146,31 +214,33 @@ func (e *Engine) oweTokens(c *call, l *limit, cost int64) {
 	e.tokens.Owe(&k, c.now, cost)
 }
 
-// usage is what a client has used of a limit, by the owner's bucket if it is known here.
-func (e *Engine) usage(c *call, l *limit) keys.Usage {
-	u := e.keys.Usage(&l.keys, c.under(l), c.now, c.cost)
-	if !l.exact {
-		return u
+// usage is what a client has used of a limit, by the owner's bucket if that is known here
+// (owner), else by the ledger.
+func (e *Engine) usage(c *call, l *limit) (u keys.Usage, owner bool) {
+	u = e.keys.Usage(&l.keys, c.under(l), c.now, c.cost)
+	if !e.isExact(l.exact) {
+		return u, false
 	}
 	k := e.tokenKey(l, c.under(l))
-	if spent, wait, ok := e.tokens.Usage(&k, c.now, c.cost); ok {
+	spent, wait, owner := e.tokens.Usage(&k, c.now, c.cost)
+	if owner {
 		u.Local, u.Spent, u.Wait = u.Limit, spent, wait
 	}
-	return u
+	return u, owner
 }
 
 // enqueueExact is Enqueue for a request with EXACT limits; not ended: its flow has just been
 // freed, and nothing was charged.
 func (e *Engine) enqueueExact(c *call, r *Request, ticket uint64) (out Outcome, h Handle, ended bool) {
 	for i, l := range c.route.limits {
-		if !l.exact || !l.holdsFor(c.classes) {
+		if !e.isExact(l.exact) || !l.holdsFor(c.classes) {
 			continue
 		}
 		k := e.tokenKey(l, c.under(l))
 		wait, got := e.tokens.Take(&k, c.now, c.cost)
 		if got == grant.Waits {
 			w := e.newTokenWait(c, r, ticket, i)
-			if wait, got = e.tokens.Join(&k, c.now, &w.Waiter); got == grant.Waits {
+			if wait, got = e.tokens.Join(&k, c.now, e.knownSpent(c, l, &k), &w.Waiter); got == grant.Waits {
 				out = Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(tokens.Hold), Limit: l.name,
 					Flight: c.route.flight}
 				return out, w.handle, true
@@ -182,6 +252,8 @@ func (e *Engine) enqueueExact(c *call, r *Request, ticket uint64) (out Outcome, 
 			e.mirror(c, i, l)
 		case grant.Refused:
 			return e.refuseExact(c, refusal{by: l, wait: wait}), 0, true
+		case grant.Unanswered:
+			e.count(l, didLedger)
 		}
 	}
 	return e.enqueuePaid(c, ticket)
@@ -198,25 +270,20 @@ func (e *Engine) enqueuePaid(c *call, ticket uint64) (out Outcome, h Handle, end
 	if !ended || out.Verdict == Reject {
 		e.putBack(c)
 	}
-	if !ended {
-		e.unroute(c.route.flow)
-	}
 	return out, h, ended
 }
 
 // newTokenWait makes the wait of a request for the i-th limit of its route, counted.
 func (e *Engine) newTokenWait(c *call, r *Request, ticket uint64, i int) *tokenWait {
-	w := &tokenWait{ticket: ticket, req: *r, route: c.route, since: c.now, paid: c.paid, at: i}
-	w.Of, w.Cost, w.Deadline = w, c.cost, c.now+tokens.Hold
+	w := &tokenWait{ticket: ticket, req: *r, route: c.route, since: c.now, asked: c.now, paid: c.paid, at: i}
+	w.Of, w.Cost, w.Since = w, c.cost, c.now
 	w.req.Tenant, w.req.Client, w.req.Pool = strings.Clone(r.Tenant), strings.Clone(r.Client), strings.Clone(r.Pool)
-	if r.Identities != nil {
-		w.ids = *r.Identities.clone()
-		w.req.Identities = &w.ids
-	}
+	w.req.Identities = r.Identities.clone()
 	e.places.take(w)
 	e.waiting.Add(1)
-	if f := c.route.flow; f != nil {
+	if f := c.route.flow; f != nil { // the wait is the limit's, not the share's
 		f.counts.waited.Add(1)
+		f.counts.held.Add(1)
 	}
 	return w
 }
@@ -266,7 +333,7 @@ func (e *Engine) tickTokens(now int64, out []Event) []Event {
 
 // drainTokens ends all waits for owners, as Drain does.
 func (e *Engine) drainTokens(now int64, out []Event) []Event {
-	for _, ended := range e.tokens.Drain(now, nil) {
+	for _, ended := range e.tokens.Drain(nil) {
 		w := ended.Waiter.Of
 		o := Outcome{Waited: time.Duration(now - w.since)}
 		if e.boot != BootOpen {
@@ -306,6 +373,7 @@ func (e *Engine) resume(now int64, ended tokens.Ended[*tokenWait], out []Event) 
 	w := ended.Waiter.Of
 	c := w.call(now)
 	l := w.route.limits[w.at]
+	e.countAsked(l, now-w.asked)
 	switch ended.Outcome {
 	case grant.Admitted:
 		e.mirror(&c, w.at, l)
@@ -313,20 +381,23 @@ func (e *Engine) resume(now int64, ended tokens.Ended[*tokenWait], out []Event) 
 		return e.refuseTokenWait(&c, w, refusal{by: l, wait: ended.Wait}, out)
 	case grant.Unanswered:
 		w.ledger |= 1 << w.at
+		e.count(l, didLedger)
 	}
 	for i, l := range w.route.limits {
-		if !l.exact || !l.holdsFor(c.classes) || (c.paid.limits|w.ledger)>>i&1 != 0 {
+		if !e.isExact(l.exact) || !l.holdsFor(c.classes) || (c.paid.limits|w.ledger)>>i&1 != 0 {
 			continue
 		}
 		k := e.tokenKey(l, c.under(l))
-		w.paid, w.at = c.paid, i
-		switch wait, got := e.tokens.Join(&k, now, &w.Waiter); got {
+		w.paid, w.at, w.asked = c.paid, i, now
+		switch wait, got := e.tokens.Join(&k, now, e.knownSpent(&c, l, &k), &w.Waiter); got {
 		case grant.Waits:
 			return out
 		case grant.Admitted:
 			e.mirror(&c, i, l)
 		case grant.Refused:
 			return e.refuseTokenWait(&c, w, refusal{by: l, wait: wait}, out)
+		case grant.Unanswered:
+			e.count(l, didLedger)
 		}
 	}
 	return e.goOn(&c, w, out)
@@ -342,6 +413,7 @@ func (e *Engine) refuseTokenWait(c *call, w *tokenWait, why refusal, out []Event
 func (e *Engine) goOn(c *call, w *tokenWait, out []Event) []Event {
 	o, h, ok := e.enqueuePaid(c, w.ticket)
 	if !ok { // it begins anew
+		e.unroute(c.route.flow)
 		o, h = e.Enqueue(c.now, &w.req, w.ticket)
 	}
 	if o.Verdict == Wait {

@@ -18,6 +18,8 @@ type exactFleet struct {
 	answers [][]exchange.TokenAnswers // on their way, by engine
 	events  []Event
 	dead    bool
+	told    announced
+	waits   int
 }
 
 type exactOutbox struct {
@@ -172,6 +174,12 @@ func TestExactPinned(t *testing.T) {
 	if s.Exact.Waited != 1 || s.Exact.Unanswered != 0 || s.Exact.Keys != 1 {
 		t.Errorf("counted: %+v", s.Exact)
 	}
+	for range 100 { // each tick looks at a part of the keys
+		e.Tick(60*sec, nil)
+	}
+	if e.Stats(60*sec, &s); s.Exact.Keys != 0 {
+		t.Errorf("a key at rest is kept: %+v", s.Exact)
+	}
 }
 
 // A request that a second limit refuses, or the share, has taken no token; nor has one that goes
@@ -227,6 +235,20 @@ func TestExactThenShare(t *testing.T) {
 	if gone != 5 || e.Busy() && e.waiting.Load() != 0 {
 		t.Errorf("%d of 5 ended, %d wait", gone, e.waiting.Load())
 	}
+	// All but those that were admitted have put their tokens back, and their ledger charges.
+	left := 5.0
+	for _, ev := range f.events {
+		if ev.Outcome.Verdict == Admit {
+			left--
+		}
+	}
+	if free := e.Explain(sec, &r).Limits[0].Free; free != left || left == 5 {
+		t.Errorf("%v tokens are left, want %v", free, left)
+	}
+	e.LinkTokens(sec, false)
+	if free := e.Explain(sec, &r).Limits[0].Free; free != left {
+		t.Errorf("the ledger has %v left, want %v", free, left)
+	}
 	e.Tick(sec, nil)
 	if n := len(e.places.moved); n != 0 {
 		t.Errorf("%d places are kept", n)
@@ -264,6 +286,9 @@ func TestExactSilentOwner(t *testing.T) {
 				t.Errorf("waited %v", ev.Outcome.Waited)
 			}
 		}
+		if n := e.waiting.Load(); n != 0 {
+			t.Errorf("%d wait for a silent owner again", n)
+		}
 	}
 	if admitted != 3 {
 		t.Errorf("%d admitted by the ledger, want the burst of 3", admitted)
@@ -290,5 +315,43 @@ func TestExactDrainAndShadow(t *testing.T) {
 		if out := e.Decide(sec, &r); out.Verdict != Admit {
 			t.Errorf("%v: %+v", m, out)
 		}
+	}
+}
+
+// Reports say of each EXACT limit how often requests waited for the owner, for how long, and how
+// often the ledger decided since the owner was silent.
+func TestExactIsCounted(t *testing.T) {
+	f := newExactFleet(t, 1, simple(1000, config.Queue{}, exactly("l", 1, 3)))
+	e, r := f.engines[0], Request{Tenant: "a", Client: "c", Pool: "api", Cost: 1}
+	if out, _ := f.ask(0, sec, r, 1); out.Verdict != Wait {
+		t.Fatalf("the first request: %+v", out)
+	}
+	f.settle(sec + 2*int64(time.Millisecond))
+	if n := f.total(0, sec+3*int64(time.Millisecond), r, 1); n != 1 {
+		t.Fatalf("%d admitted of the bucket that it has", n)
+	}
+	limits, flows := tallied(e, 2*sec)
+	got := limits[limitName{"a", "l"}]
+	if got.OwnerWaited != 1 || got.OwnerMicros != 2000 || got.OwnerSilent != 0 {
+		t.Errorf("an owner that answers: %+v", got)
+	}
+	if flows.Waited != 1 || flows.LimitWaited != 1 {
+		t.Errorf("the wait is not the limit's: %+v", flows)
+	}
+	f.dead = true
+	other := Request{Tenant: "a", Client: "d", Pool: "api", Cost: 1}
+	f.ask(0, 3*sec, other, 2)
+	e.Tick(3*sec+60*int64(time.Millisecond), nil)
+	limits, _ = tallied(e, 4*sec)
+	got = limits[limitName{"a", "l"}]
+	if got.OwnerWaited != 1 || got.OwnerMicros != 60_000 || got.OwnerSilent != 1 {
+		t.Errorf("a silent owner: %+v", got)
+	}
+	if x := e.Explain(4*sec, &other); !x.Limits[0].Exact || x.Limits[0].Silent {
+		t.Errorf("it may answer yet: %+v", x.Limits[0])
+	}
+	f.ask(0, 4*sec, other, 3)
+	if x := e.Explain(4*sec, &other); !x.Limits[0].Silent {
+		t.Errorf("a silent owner: %+v", x.Limits[0])
 	}
 }

@@ -27,6 +27,7 @@ type LimitState struct {
 	Queued  bool          // beyond the limit a request waits
 	Strict  bool          // see Limit
 	Exact   bool          // the owner of the key grants tokens
+	Silent  bool          // and is not heard: the ledger decides
 	Rate    float64       // cost units/s, of all replicas together
 	Burst   float64       // cost units
 	Free    float64       // cost that may pass now here; debt is below 0
@@ -102,10 +103,11 @@ func (e *Engine) Explain(now int64, r *Request) Explanation {
 
 func (e *Engine) limitState(l *limit, c *call) LimitState {
 	client := c.under(l)
-	u := e.usage(c, l)
+	u, owner := e.usage(c, l)
 	state := LimitState{
 		Name: l.name, Mode: l.mode, Queued: l.queued, Strict: l.strict, Rate: u.Limit.Rate, Burst: u.Limit.Burst,
-		Free: u.Local.Burst - u.Spent, Passes: u.Wait == 0, Wait: retryAfter(u.Wait), Exact: l.exact,
+		Free: u.Local.Burst - u.Spent, Passes: u.Wait == 0, Wait: retryAfter(u.Wait), Exact: e.isExact(l.exact),
+		Silent: e.isExact(l.exact) && !owner,
 	}
 	if !l.perTenant {
 		state.Client = client
@@ -126,6 +128,27 @@ func (e *Engine) Flows(n int) []FlowState {
 	out := make([]FlowState, min(len(all), max(n, 0)))
 	for i := range out {
 		out[i] = all[i].state(e)
+	}
+	return out
+}
+
+// LimitMode is whether one limit of a tenant is enforced at this replica.
+type LimitMode struct {
+	Name  string
+	Mode  config.Mode
+	Pools []string // that it applies to; none: all
+}
+
+// Modes returns the limits of a tenant as they are in force, those that it inherits included; nil for a tenant that is
+// not configured. O(limits of the tenant).
+func (e *Engine) Modes(tenant string) []LimitMode {
+	s := e.snap.Load()
+	if s == nil || s.tenants[tenant] == nil {
+		return nil
+	}
+	out := make([]LimitMode, len(s.tenants[tenant].limits))
+	for i, l := range s.tenants[tenant].limits {
+		out[i] = LimitMode{l.name, l.mode, slices.Clone(l.pools)}
 	}
 	return out
 }

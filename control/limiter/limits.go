@@ -23,7 +23,7 @@ type limit struct {
 	identity  uint8  // where it finds its client
 	classes   uint64 // that it applies to
 	keys      keys.Group
-	exact     bool                       // the owners of its keys grant tokens
+	exact     exactness
 	tally     atomic.Pointer[limitTally] // once it did not let a request pass at once
 }
 
@@ -84,7 +84,7 @@ func (e *Engine) charge(c *call, why attempt) refusal {
 			if shared {
 				r.overflow |= 1 << i
 			}
-			if l.exact {
+			if e.isExact(l.exact) {
 				e.oweTokens(c, l, c.cost)
 			}
 		case l.mode == config.Shadow:
@@ -105,7 +105,7 @@ func (e *Engine) refund(c *call, ch charged) {
 		if ch.limits>>i&1 != 0 {
 			l := c.route.limits[i]
 			e.keys.Refund(&l.keys, c.under(l), c.now, c.cost, ch.overflow>>i&1 != 0)
-			if l.exact {
+			if e.isExact(l.exact) {
 				e.oweTokens(c, l, -c.cost)
 			}
 		}
@@ -134,7 +134,7 @@ func (e *Engine) chargeWatched(c *call) (out Outcome) {
 			continue
 		}
 		wait, _, ok := e.keys.Take(&l.keys, c.under(l), c.now, c.cost, false)
-		if ok && l.exact {
+		if ok && e.isExact(l.exact) {
 			e.oweTokens(c, l, c.cost)
 		}
 		if !ok && !out.Shadow {

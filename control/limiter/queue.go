@@ -52,14 +52,13 @@ func (e *Engine) Enqueue(now int64, r *Request, ticket uint64) (out Outcome, h H
 		if rt == nil {
 			return out, 0
 		}
-		c := newCall(now, r, rt)
-		if rt.exact {
-			if out, h, ended := e.enqueueExact(&c, r, ticket); ended {
-				return out, h
-			}
-			continue
+		c, ok := newCall(now, r, rt), false
+		if rt.flow == nil || e.isExact(rt.exact) {
+			out, h, ok = e.enqueueExact(&c, r, ticket)
+		} else {
+			out, h, ok = e.enqueue(&c, ticket)
 		}
-		if out, h, ok := e.enqueue(&c, ticket); ok {
+		if ok {
 			return out, h
 		}
 		e.unroute(rt.flow) // it has just been freed

@@ -59,17 +59,15 @@ func (e *Engine) Settle(now int64, r *Request, actual float64) (forgiven float64
 // correctLimits charges the limits the extra cost of a call, or gives it back.
 func (e *Engine) correctLimits(c *call) (forgiven float64) {
 	for _, l := range c.route.limits {
-		switch {
-		case !l.holdsFor(c.classes):
-		case c.cost < 0:
-			if l.exact {
-				e.oweTokens(c, l, c.cost)
-			}
+		if !l.holdsFor(c.classes) {
+			continue
+		}
+		if e.isExact(l.exact) {
+			e.oweTokens(c, l, c.cost)
+		}
+		if c.cost < 0 {
 			e.keys.Refund(&l.keys, c.under(l), c.now, -c.cost, false)
-		default:
-			if l.exact {
-				e.oweTokens(c, l, c.cost)
-			}
+		} else {
 			forgiven = max(forgiven, e.keys.Owe(&l.keys, c.under(l), c.now, c.cost))
 		}
 	}

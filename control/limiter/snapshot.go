@@ -45,8 +45,8 @@ type route struct {
 	flow    *flow   // nil for an unknown pool
 	flight  *Flight // of an adaptive pool's flow
 	apart   apart
-	blocked bool // the quota has a max of 0 and is enforced
-	exact   bool // some of its limits are
+	blocked bool      // the quota has a max of 0 and is enforced
+	exact   exactness // the most of its limits
 }
 
 // queues reports whether a request beyond the tenant's share waits.
@@ -200,7 +200,7 @@ func newLimit(seed uint64, tenant string, c ruled, names *Names) *limit {
 		tenant: tenant, name: c.Name, mode: c.Mode, strict: c.Strict, perTenant: c.PerTenant,
 		queued: c.Queued(), queue: c.Queue.WithDefaults(), pools: c.Pools, classes: names.classes(c.Classes),
 	}
-	l.exact = c.Precision == config.Exact && c.Mode == config.Enforce
+	l.exact = exactnessOf(c.Limit)
 	if !l.perTenant {
 		l.identity = names.identity(c.Identity)
 	}
@@ -266,7 +266,7 @@ func (e *Engine) newRoute(s *snapshot, t *tenant, i int, at *atomic.Pointer[rout
 		if i < len(s.list) && l.isIn(pool) || len(l.pools) == 0 {
 			rt.limits = append(rt.limits, l)
 			rt.apart.add(l)
-			rt.exact = rt.exact || l.exact
+			rt.exact = max(rt.exact, l.exact)
 		}
 	}
 	if !at.CompareAndSwap(nil, rt) {

@@ -35,6 +35,8 @@ const (
 	didHold
 	didExpire // the request waited for it for too long
 	didShadow
+	didAsk    // the request waited for the owner of its key
+	didLedger // the owner was silent
 	dids
 )
 
@@ -43,7 +45,8 @@ type limitTally struct {
 	limitName
 	era    uint32
 	counts [dids]atomic.Uint64
-	listed atomic.Bool // in tallies.changed
+	micros atomic.Uint64 // of all that didAsk counts
+	listed atomic.Bool   // in tallies.changed
 }
 
 // tallies are those of all limits. Its zero value is empty.
@@ -55,13 +58,21 @@ type tallies struct {
 }
 
 // count counts for a limit. It locks a leaf only.
-func (e *Engine) count(l *limit, what did) {
+func (e *Engine) count(l *limit, what did) { e.tally(l, what, 0) }
+
+// countAsked counts a request that has waited for an owner for so many nanoseconds.
+func (e *Engine) countAsked(l *limit, waited int64) { e.tally(l, didAsk, uint64(max(0, waited))/1000) }
+
+func (e *Engine) tally(l *limit, what did, micros uint64) {
 	t := l.tally.Load()
 	if t == nil || t.era != e.tallies.era.Load() {
 		t = e.tallies.obtain(limitName{clip(l.tenant), clip(l.name)})
 		l.tally.Store(t)
 	}
 	t.counts[what].Add(1)
+	if micros > 0 {
+		t.micros.Add(micros)
+	}
 	if !t.listed.Load() && t.listed.CompareAndSwap(false, true) {
 		e.tallies.list(t)
 	}
@@ -100,6 +111,8 @@ func (t *tallies) take(to []exchange.LimitCounts) []exchange.LimitCounts {
 		to = append(to, exchange.LimitCounts{Tenant: one.tenant, Limit: one.limit, Counts: exchange.Counts{
 			ClientLimit: one.counts[didRefuse].Swap(0), Waited: one.counts[didHold].Swap(0),
 			QueueTimeout: one.counts[didExpire].Swap(0), Shadowed: one.counts[didShadow].Swap(0),
+			OwnerWaited: one.counts[didAsk].Swap(0), OwnerMicros: one.micros.Swap(0),
+			OwnerSilent: one.counts[didLedger].Swap(0),
 		}})
 	}
 	left := copy(t.changed, t.changed[n:])

@@ -196,10 +196,11 @@ func (e *Engine) askLimits(f *flow, now int64, out []Event) (events []Event, mor
 func (e *Engine) askLimit(f *flow, i int32, due, now int64, out []Event) []Event {
 	en := f.queue.Entry(i)
 	at := max(due, now-recheck)
-	if rt := e.routeNow(f, en.Request.route); rt.tenant != en.Request.route.tenant {
+	rt := e.routeNow(f, en.Request.route)
+	if rt.tenant != en.Request.route.tenant {
 		e.putBackPaid(f, i, now) // its limits may be others
 	}
-	c := f.callOf(i, e.routeNow(f, en.Request.route), at)
+	c := f.callOf(i, rt, at)
 	ref := e.charge(&c, again)
 	c.now = now
 	switch {

@@ -1,4 +1,4 @@
-// Package fairness tells which clients of a flow ask for more than their equal part of
+// Package fairness finds which clients of a flow ask for more than their equal part of
 // its rate, so that what has to be refused is refused to them.
 //
 // # Model

@@ -113,7 +113,7 @@ func (s *Store) visit(v *period, index uint32, listed bool) (stays bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if v.repeat && !listed {
-		st.told = nothingTold
+		st.last = nothingAnnounced
 	}
 	switch {
 	case !listed && (st.awake || st.hash == 0):
@@ -157,13 +157,13 @@ func (s *Store) tend(v *period, st *state, index uint32) (busy bool) {
 func (st *state) announce(v *period) {
 	st.configure(st.limit, v.m, v.seconds)
 	l := st.ledger.Publish(v.seconds)
-	is := told{admitted: st.base + l.Admitted, claim: l.Claim, spent: l.Spent, active: l.Active > 0}
-	was := st.told
+	is := announcement{admitted: st.base + l.Admitted, claim: l.Claim, spent: l.Spent, active: l.Active > 0}
+	was := st.last
 	if was.admitted == is.admitted && was.claim == is.claim && was.active == is.active &&
 		is.spent > was.spent-st.spentStep() && is.spent < was.spent+st.spentStep() {
 		return
 	}
-	st.told, st.announced = is, true
+	st.last, st.announced = is, true
 	v.Keys = append(v.Keys, exchange.KeyClaim{
 		Key: st.hash, Claim: l.Claim, Active: l.Active, Unsaturated: l.Unsaturated,
 		Admitted: is.admitted, Spent: l.Spent,
@@ -174,9 +174,9 @@ func (st *state) announce(v *period) {
 func (st *state) spentStep() float64 { return st.limit.Burst / spentSteps }
 
 // isBusy reports whether Claims visits the state in the next period, too: this replica
-// claims something; or others do, and only the next sums tell that they do not any more.
+// claims something; or others do, and only the next sums say that they do not any more.
 func (s *Store) isBusy(st *state, m *members.View) bool {
-	if st.told.claim > 0 || st.told.active {
+	if st.last.claim > 0 || st.last.active {
 		return true
 	}
 	if s.hearing.changes.Load() && m.Isolation == exchange.Connected {
@@ -230,7 +230,7 @@ func (s *Store) due(v *period, st *state) int64 {
 	case spent == 0:
 		return v.now + int64(2*v.m.Lag*1e9)
 	}
-	more := spent - st.told.spent + st.spentStep()
+	more := spent - st.last.spent + st.spentStep()
 	if !(more > 0) {
 		more = spent
 	}

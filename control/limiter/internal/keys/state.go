@@ -16,18 +16,18 @@ type state struct {
 	mu        lock.Mutex[lock.State]
 	hash      uint64 // of the key; 0: free
 	ledger    drc.Ledger
-	limit     Numbers // the ledger was configured with
-	member    uint32  // version of the view that the ledger was configured with
-	index     uint32  // its own, for ever
-	counting  bool    // the ledger counts; otherwise the state keeps what others do only
-	announced bool    // so the end must be announced, too
-	own       bool    // it counts in the budget of this replica's own use
-	awake     bool    // the next Claims visits it; a free one too, until Claims finds it
-	gone      bool    // the sums say that no other replica claims it any more
-	told      told    // what was announced last
-	base      float64 // cost admitted before the ledger began, part of what is announced
-	before    float64 // and of it, what was still spent then and was not refunded since
-	counted   int64   // a TAT: what of the slot's is in base already
+	limit     Numbers      // the ledger was configured with
+	member    uint32       // version of the view that the ledger was configured with
+	index     uint32       // its own, for ever
+	counting  bool         // the ledger counts; otherwise the state keeps what others do only
+	announced bool         // so the end must be announced, too
+	own       bool         // it counts in the budget of this replica's own use
+	awake     bool         // the next Claims visits it; a free one too, until Claims finds it
+	gone      bool         // the sums say that no other replica claims it any more
+	last      announcement // what was announced last
+	base      float64      // cost admitted before the ledger began, part of what is announced
+	before    float64      // and of it, what was still spent then and was not refunded since
+	counted   int64        // a TAT: what of the slot's is in base already
 	sums      drc.LedgerSums
 	assumed   float64 // of sums.Admitted: what the others are assumed to have admitted since
 	assumedAt int64   // when that was assumed
@@ -37,20 +37,20 @@ type state struct {
 	random    uint64
 }
 
-// told is what a key's last claim said.
-type told struct {
+// announcement is what a claim of a key says.
+type announcement struct {
 	admitted, claim, spent float64
 	active                 bool
 }
 
-// nothingTold differs from whatever may be announced.
-var nothingTold = told{admitted: math.NaN()}
+// nothingAnnounced differs from whatever may be announced.
+var nothingAnnounced = announcement{admitted: math.NaN()}
 
 // clear prepares a state for a key; the mutex stays as it is.
 func (st *state) clear(key uint64) {
 	st.hash, st.random = key, key
 	st.ledger, st.limit, st.member = drc.Ledger{}, Numbers{}, 0
-	st.counting, st.announced, st.own, st.gone, st.told = false, false, false, false, nothingTold
+	st.counting, st.announced, st.own, st.gone, st.last = false, false, false, false, nothingAnnounced
 	st.base, st.before, st.counted = 0, 0, 0
 	st.sums, st.assumed, st.assumedAt = drc.LedgerSums{}, 0, 0
 	st.spentAt, st.named, st.heard = 0, 0, 0

@@ -8,7 +8,7 @@ import (
 	"github.com/titrate/titrate/control/limiter/internal/members"
 )
 
-// What the other replicas do with keys, as the agent tells it: all of it in Full sums, then
+// What the other replicas do with keys, as the agent reports it: all of it in Full sums, then
 // what has changed.
 //
 //	named by the sums     the state has what they say

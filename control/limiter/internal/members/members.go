@@ -4,7 +4,7 @@ package members
 import "github.com/titrate/titrate/control/exchange"
 
 // View is what this replica knows of the others. It is replaced as a whole when it
-// changes; the version tells ledgers and controllers when to configure themselves.
+// changes; by the version ledgers and controllers know when to configure themselves.
 type View struct {
 	Version   uint32
 	Replicas  float64 // N, this one included

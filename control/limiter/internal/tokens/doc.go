@@ -2,8 +2,9 @@
 // the keys' owners have granted (package grant), and the requests that wait for them.
 //
 //	Take · Join · PutBack · Owe · Usage     one key of one request
-//	Answer · Expire · Leave                 how waits end
-//	Poll · Sweep · Moved                    what the owners are told
+//	Answer · Expire · Leave · Drain         how waits end
+//	Poll · Sweep · Release                  what the owners are told
+//	Link · Forget                           an agent comes or goes
 //
 // A request without a token joins the line of its key. The line ends in order, when an
 // answer of the owner comes, or one by one when they have waited for Hold. A request that
@@ -20,6 +21,6 @@
 //   - While the link to the agent is down nothing waits: a bucket or tokens that the replica
 //     has are spent, everything else is Unanswered.
 //
-// Each call locks one shard of the keys. Take, PutBack and Owe are O(1), Poll is O(keys with
-// an open question), Answer is O(answers + waiters).
+// Each call locks one shard of the keys at a time. Take, PutBack and Owe are O(1), Poll is O(keys
+// with an open question), Answer is O(answers + waiters). Without keys nothing is done per tick.
 package tokens

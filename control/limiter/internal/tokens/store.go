@@ -28,6 +28,8 @@ type Key struct {
 	Hash        uint64
 	Rate, Burst float64 // cost units/s, > 0; cost units
 	Strict      bool
+	// While: the limit is EXACT only while [Store.While] says so.
+	While bool
 }
 
 func (k *Key) params() grant.Params {
@@ -42,6 +44,7 @@ type Store[W any] struct {
 	keys     atomic.Int64
 	sessions atomic.Uint64
 	linked   atomic.Bool
+	while    atomic.Bool
 	wake     func()
 	next     atomic.Uint32 // shard that Sweep looks at
 	counts   counts
@@ -68,10 +71,10 @@ type entry[W any] struct {
 
 // Waiter is a request that waits for tokens of one key at a time.
 type Waiter[W any] struct {
-	Of       W
-	Cost     int64 // millionths
-	Deadline int64 // when it has waited for long enough
-	key      uint64
+	Of    W
+	Cost  int64 // millionths
+	Since int64 // when it came
+	key   uint64
 }
 
 // Ended is a wait that has ended.
@@ -109,15 +112,16 @@ func (s *Store[W]) Take(k *Key, now, cost int64) (wait int64, out grant.Outcome)
 	return s.end(sh, en, now, out), out
 }
 
-// Join is Take for a request that waits if it has to: then it is in the line of the key.
-func (s *Store[W]) Join(k *Key, now int64, w *Waiter[W]) (wait int64, out grant.Outcome) {
+// Join is Take for a request that waits if it has to: then it is in the line of the key. Of a key
+// that is new here, known is what of its burst is spent, in millionths, if the owner may not know.
+func (s *Store[W]) Join(k *Key, now, known int64, w *Waiter[W]) (wait int64, out grant.Outcome) {
 	if wait, out, done := s.unasked(k, w.Cost); done {
 		return wait, out
 	}
 	sh := s.shard(k.Hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	en := s.obtain(sh, k, now)
+	en := s.obtain(sh, k, now, known)
 	if en == nil || !s.linked.Load() {
 		s.counts.unanswered.Add(1) // those over the budget, too
 		return 0, grant.Unanswered
@@ -154,6 +158,11 @@ func (s *Store[W]) unlessLinked(out grant.Outcome) grant.Outcome {
 // it returns how long to wait.
 func (s *Store[W]) end(sh *shard[W], en *entry[W], now int64, out grant.Outcome) (wait int64) {
 	s.poll(sh, en, now)
+	return s.count(en, now, out)
+}
+
+// count counts an outcome, and returns how long a refused request has to wait.
+func (s *Store[W]) count(en *entry[W], now int64, out grant.Outcome) (wait int64) {
 	switch out {
 	case grant.Refused:
 		return max(1, en.g.Until()-now)
@@ -164,7 +173,7 @@ func (s *Store[W]) end(sh *shard[W], en *entry[W], now int64, out grant.Outcome)
 }
 
 // obtain returns the entry of a key; nil: there is no room for it.
-func (s *Store[W]) obtain(sh *shard[W], k *Key, now int64) *entry[W] {
+func (s *Store[W]) obtain(sh *shard[W], k *Key, now, known int64) *entry[W] {
 	en := sh.keys[k.Hash]
 	if en != nil {
 		return en
@@ -175,6 +184,7 @@ func (s *Store[W]) obtain(sh *shard[W], k *Key, now int64) *entry[W] {
 		return nil
 	}
 	en = &entry[W]{key: *k, g: grant.NewGateway(k.params(), s.sessions.Add(session)), used: now}
+	en.g.Know(now, known)
 	sh.keys[k.Hash] = en
 	return en
 }

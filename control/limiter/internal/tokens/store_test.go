@@ -89,7 +89,7 @@ func TestOneBurst(t *testing.T) {
 	admitted := 0
 	for i := range 10 {
 		s := o.stores[i%2]
-		_, out := s.Join(key(1), 0, &Waiter[int]{Of: i, Cost: grant.Token, Deadline: Hold})
+		_, out := s.Join(key(1), 0, 0, &Waiter[int]{Of: i, Cost: grant.Token})
 		if out == grant.Admitted {
 			admitted++
 		}
@@ -123,7 +123,7 @@ func TestAloneAsksOnce(t *testing.T) {
 	if _, out := s.Take(key(1), 0, grant.Token); out != grant.Waits {
 		t.Fatalf("first: %v", out)
 	}
-	s.Join(key(1), 0, &Waiter[int]{Cost: grant.Token, Deadline: Hold})
+	s.Join(key(1), 0, 0, &Waiter[int]{Cost: grant.Token})
 	o.settle(0)
 	for i := range 100 {
 		now := second * int64(i+1)
@@ -144,7 +144,7 @@ func TestUnanswered(t *testing.T) {
 	o.dead = true
 	s := o.stores[0]
 	for _, at := range []int64{0, 4 * Hold} {
-		s.Join(key(1), at, &Waiter[int]{Cost: grant.Token, Deadline: at + Hold})
+		s.Join(key(1), at, 0, &Waiter[int]{Cost: grant.Token, Since: at})
 		o.settle(at)
 		if e := s.Expire(at+Hold-1, nil); len(e) != 0 {
 			t.Errorf("ended early: %+v", e)
@@ -156,7 +156,7 @@ func TestUnanswered(t *testing.T) {
 	if _, out := s.Take(key(1), 5*Hold, grant.Token); out != grant.Unanswered {
 		t.Errorf("a silent owner: %v", out)
 	}
-	if _, out := s.Join(key(2), 0, &Waiter[int]{Cost: grant.Token}); out != grant.Unanswered || s.Stats().OverBudget != 1 {
+	if _, out := s.Join(key(2), 0, 0, &Waiter[int]{Cost: grant.Token}); out != grant.Unanswered || s.Stats().OverBudget != 1 {
 		t.Errorf("no room: %v, %+v", out, s.Stats())
 	}
 	s.Link(0, false)
@@ -182,12 +182,18 @@ func TestUnanswered(t *testing.T) {
 func TestLinkDown(t *testing.T) {
 	o := newOwners(1, 10)
 	s := o.stores[0]
-	s.Join(key(1), 0, &Waiter[int]{Cost: grant.Token, Deadline: Hold})
+	s.Join(key(1), 0, 0, &Waiter[int]{Cost: grant.Token})
 	o.settle(0)
 	s.Link(0, false)
 	if _, out := s.Take(key(1), 0, grant.Token); out != grant.Admitted {
 		t.Errorf("its own bucket: %v", out)
 	}
+	s.Link(0, true)
+	var told exchange.TokenRequests
+	if s.Poll(0, &told); len(told.List) != 1 || !told.List[0].Register || !told.List[0].Exclusive {
+		t.Errorf("a new link is told %+v", told.List)
+	}
+	s.Link(0, false)
 	s.Forget()
 	if _, out := s.Take(key(1), 0, grant.Token); out != grant.Unanswered || s.Stats().Keys != 0 {
 		t.Errorf("forgotten: %v, %+v", out, s.Stats())
@@ -197,7 +203,7 @@ func TestLinkDown(t *testing.T) {
 // A key at rest is released, and its owner can give the bucket to another replica at once.
 func TestSweep(t *testing.T) {
 	o := newOwners(2, 10)
-	o.stores[0].Join(key(1), 0, &Waiter[int]{Cost: grant.Token, Deadline: Hold})
+	o.stores[0].Join(key(1), 0, 0, &Waiter[int]{Cost: grant.Token})
 	o.settle(0)
 	now := keep + 2*second
 	for range shards {
@@ -210,7 +216,7 @@ func TestSweep(t *testing.T) {
 	if len(o.ended) != 1 {
 		t.Fatalf("%d ended", len(o.ended))
 	}
-	o.stores[1].Join(key(1), now, &Waiter[int]{Cost: grant.Token, Deadline: now + Hold})
+	o.stores[1].Join(key(1), now, 0, &Waiter[int]{Cost: grant.Token, Since: now})
 	o.settle(now)
 	if len(o.ended) != 2 || o.ended[1].Outcome != grant.Admitted {
 		t.Errorf("ended: %+v", o.ended)
@@ -241,8 +247,8 @@ func TestPropertyEnds(t *testing.T) {
 			now += int64(rapid.IntRange(0, 20).Draw(t, "ms")) * millisecond
 			switch rapid.SampledFrom([]string{"join", "join", "join", "take", "leave", "settle", "moved", "sweep"}).Draw(t, "what") {
 			case "join":
-				w := &Waiter[int]{Cost: grant.Token, Deadline: now + Hold}
-				switch _, out := s.Join(k, now, w); out {
+				w := &Waiter[int]{Cost: grant.Token, Since: now}
+				switch _, out := s.Join(k, now, 0, w); out {
 				case grant.Waits:
 					waiting[w] = s
 				case grant.Admitted:

@@ -47,11 +47,11 @@ func (s *Store[W]) answered(
 	f(en)
 	n := 0
 	for _, w := range en.line {
-		out := en.g.Retry(now, w.Cost)
+		out := en.g.Retry(now, w.Since, w.Cost)
 		if out == grant.Waits {
 			break
 		}
-		ended = append(ended, s.ended(en, now, w, out))
+		ended = append(ended, Ended[W]{w, out, s.count(en, now, out)})
 		n++
 	}
 	en.line = slices.Delete(en.line, 0, n)
@@ -59,19 +59,11 @@ func (s *Store[W]) answered(
 	return ended
 }
 
-func (s *Store[W]) ended(en *entry[W], now int64, w *Waiter[W], out grant.Outcome) Ended[W] {
-	e := Ended[W]{Waiter: w, Outcome: out}
-	switch out {
-	case grant.Refused:
-		e.Wait = max(1, en.g.Until()-now)
-	case grant.Unanswered:
-		s.counts.unanswered.Add(1)
-	}
-	return e
-}
-
 // Expire appends the waits of those that have waited for too long.
 func (s *Store[W]) Expire(now int64, ended []Ended[W]) []Ended[W] {
+	if s.keys.Load() == 0 {
+		return ended
+	}
 	for i := range s.shards {
 		ended = s.expire(&s.shards[i], now, ended)
 	}
@@ -84,10 +76,11 @@ func (s *Store[W]) expire(sh *shard[W], now int64, ended []Ended[W]) []Ended[W] 
 	for _, en := range sh.busy {
 		n := 0
 		for _, w := range en.line {
-			if w.Deadline > now && s.linked.Load() {
+			if w.Since+Hold > now && s.linked.Load() {
 				break
 			}
-			ended = append(ended, s.ended(en, now, w, en.g.Expire(now, w.Cost)))
+			out := en.g.Expire(now, w.Cost)
+			ended = append(ended, Ended[W]{w, out, s.count(en, now, out)})
 			n++
 		}
 		if n > 0 {
@@ -118,7 +111,7 @@ func (s *Store[W]) Leave(w *Waiter[W], now int64) bool {
 }
 
 // Drain appends all that wait, as Unanswered.
-func (s *Store[W]) Drain(now int64, ended []Ended[W]) []Ended[W] {
+func (s *Store[W]) Drain(ended []Ended[W]) []Ended[W] {
 	for i := range s.shards {
 		ended = s.drain(&s.shards[i], ended)
 	}
@@ -155,8 +148,6 @@ func (s *Store[W]) Poll(now int64, out *exchange.TokenRequests) (next int64) {
 func (s *Store[W]) pollShard(sh *shard[W], now int64, out *exchange.TokenRequests) (next int64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	out.List = append(out.List, sh.out...)
-	sh.out = sh.out[:0]
 	kept := sh.busy[:0]
 	for _, en := range sh.busy {
 		for due := en.g.Due(); due != 0 && due <= now; due = en.g.Due() {
@@ -216,9 +207,23 @@ func (s *Store[W]) Sweep(now int64) {
 		return
 	}
 	s.sweep(&s.shards[s.next.Add(1)%shards], func(en *entry[W]) bool {
-		return now-en.used > keep && en.g.Idle(now)
+		return s.isOver(en) || now-en.used > keep && en.g.Idle(now)
 	}, now)
 }
+
+// While says whether keys of limits that are EXACT for a while only may be used. When they may
+// not, what is here of them is given back; what a request on its way takes up again, Sweep gives
+// back.
+func (s *Store[W]) While(now int64, on bool) {
+	if s.while.Swap(on) && !on {
+		for i := range s.shards {
+			s.sweep(&s.shards[i], s.isOver, now)
+		}
+	}
+}
+
+// isOver reports whether a key's limit is not EXACT any more.
+func (s *Store[W]) isOver(en *entry[W]) bool { return en.key.While && !s.while.Load() }
 
 // Release gives all back, because this process ends. What it admits afterwards is Unanswered.
 func (s *Store[W]) Release(now int64) {
