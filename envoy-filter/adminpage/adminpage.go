@@ -11,6 +11,8 @@
 //
 // # Invariants
 //
+//   - Each number says of which time it is: of now, since the start, since the gateway has
+//     the lease, or of the window of the top clients, see heavyhitters.Window.
 //   - A request for the page changes nothing: nothing is charged, counted or claimed,
 //     see limiter.Explain.
 //   - Names come from outside and are quoted, in text and in JSON.
@@ -38,8 +40,8 @@ const Path = "/titrate"
 // Link is the state of the link to the agent.
 type Link struct {
 	Connected       bool   `json:"connected"`
-	Sessions        uint64 `json:"sessions"`
-	Malformed       uint64 `json:"malformed"`       // sessions that ended by malformed bytes
+	Sessions        uint64 `json:"sessions"`        // since the start
+	Malformed       uint64 `json:"malformed"`       // since the start: sessions that ended by malformed bytes
 	RefusedRevision int64  `json:"refusedRevision"` // the last refused configuration, 0: none, or replaced since
 	RefusedReason   string `json:"refusedReason,omitempty"`
 	// LimitsLeftOut is the number of limits of the configuration in force that are not

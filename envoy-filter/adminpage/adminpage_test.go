@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -32,7 +33,7 @@ func source(t testing.TB) *Source {
 		Revision: 7, Pools: []config.Pool{{Name: "api", Capacity: 100, Adaptive: true}, {Name: "other", Capacity: 5}},
 		Tenants: []config.Tenant{{Name: "acme", Limits: []config.Limit{
 			{Name: "per-client", Rate: 2, Burst: 4, Pools: []string{"api"}},
-			{Name: "per-user", Rate: 1, Burst: 3, Identity: "user", Classes: []string{"write"}},
+			{Name: "per-user", Rate: 1, Burst: 3, Identity: "user", Classes: []string{"write"}, Mode: config.Shadow},
 		}}},
 	})
 	if err != nil {
@@ -89,6 +90,50 @@ func TestOverview(t *testing.T) {
 		Lag: 80 * time.Millisecond})
 	wants(t, ask(t, s, "/titrate", 200), "NOT LINKED", "REFUSED configuration revision 8", "capacity is -1",
 		"epoch 3, STALE", "3 gateways", "split", "80 ms")
+}
+
+// Each table says of which time its numbers are, and what is older than that is not listed.
+func TestNumbersSayTheirTime(t *testing.T) {
+	s := source(t)
+	s.Started = time.Now().Add(-5*time.Minute - time.Second/2)
+	wants(t, ask(t, s, "/titrate", 200), "up 5m0s", "now            0 requests held", "since start    0 decisions",
+		"since the start, 5m0s ago; HELD, IN FLIGHT: now", "SHARE/s to HELD: now; ADMITTED, REFUSED: requests since",
+		"of the last 1m0s to 2m0s and nothing older")
+	now := s.Now()
+	s.Now = func() int64 { return now + heavyhitters.Window.Nanoseconds() }
+	body := ask(t, s, "/titrate", 200)
+	if strings.Contains(body, "alice") || strings.Contains(body, "bob") {
+		t.Errorf("clients of two minutes ago:\n%s", body)
+	}
+	wants(t, ask(t, s, "/titrate?format=json", 200), `"topSeconds": 120`, `"topRefused": []`)
+	wants(t, ask(t, s, "/titrate?tenant=acme", 200), "all as of now")
+}
+
+// The page has the mode of each limit and of each lease, as the engine has it now.
+func TestModesInForce(t *testing.T) {
+	s := source(t)
+	var o Overview
+	if err := json.Unmarshal([]byte(ask(t, s, "/titrate?format=json", 200)), &o); err != nil {
+		t.Fatal(err)
+	}
+	want := []InForce{{"acme", "per-client", "ENFORCE", []string{"api"}}, {"acme", "per-user", "SHADOW", nil}}
+	if !reflect.DeepEqual(o.Limits, want) || o.Leases[0].Mode != "ENFORCE" {
+		t.Errorf("%+v, %+v; want %+v", o.Limits, o.Leases, want)
+	}
+	body := strings.Join(strings.Fields(ask(t, s, "/titrate", 200)), " ")
+	wants(t, body, "LIMIT TENANT MODE POOLS per-client acme ENFORCE api per-user acme SHADOW all")
+	if body := ask(t, s, "/titrate?limit=1", 200); strings.Contains(body, "per-user") {
+		t.Errorf("more limits than asked for:\n%s", body)
+	}
+	err := s.Engine.Apply(&config.Config{Revision: 8, Pools: []config.Pool{{Name: "api", Capacity: 100}},
+		Defaults: []config.Limit{{Name: "every", Rate: 1, Burst: 1, Mode: config.Off}},
+		Tenants:  []config.Tenant{{Name: "acme", Quotas: []config.Quota{{Pool: "api", Max: 9, Mode: config.Shadow}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants(t, ask(t, s, "/titrate?format=json", 200), `"limit": "every",
+      "mode": "OFF"`, `"mode": "SHADOW",
+      "share"`)
 }
 
 func TestOneClientExplained(t *testing.T) {

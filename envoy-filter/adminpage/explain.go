@@ -156,7 +156,8 @@ func in(seconds float64) string {
 }
 
 func (a *Explanation) text(w *writer) {
-	w.line("tenant %q, client %q, cost %s; configuration %s", a.Tenant, a.Client, show(a.Cost), revision(a.Revision))
+	w.line("tenant %q, client %q, cost %s; configuration %s; all as of now", a.Tenant, a.Client, show(a.Cost),
+		revision(a.Revision))
 	if a.Error != "" {
 		w.line("%s", a.Error)
 	}

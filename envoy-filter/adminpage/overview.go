@@ -2,6 +2,7 @@ package adminpage
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/titrate/titrate/control/limiter"
@@ -13,19 +14,30 @@ type Overview struct {
 	Replica   string    `json:"replica"`
 	UpSeconds int64     `json:"upSeconds"`
 	Revision  int64     `json:"revision"` // of the configuration in force, 0: none yet
-	Panics    uint64    `json:"panics"`
+	Panics    uint64    `json:"panics"`   // since the start
 	Link      Link      `json:"link"`
 	Standing  Standing  `json:"standing"`
 	Shares    Shares    `json:"shares"`
-	Held      int64     `json:"held"`      // requests waiting
-	Contended int       `json:"contended"` // keys that several gateways share
+	Held      int64     `json:"held"`      // requests waiting now
+	Contended int       `json:"contended"` // keys that several gateways share now
 	Budget    int       `json:"budget"`    // the most of them
-	Parted    uint64    `json:"parted"`    // requests of keys beyond the budget of contended keys
-	Overflow  uint64    `json:"overflow"`  // decisions by a key that new clients share, since the table is full
+	Parted    uint64    `json:"parted"`    // since the start: requests of keys beyond the budget of contended keys
+	Overflow  uint64    `json:"overflow"`  // since the start: decisions by a key that new clients share
 	Pools     []Pool    `json:"pools"`
 	Leases    []Lease   `json:"leases"`
-	Refused   []Counted `json:"topRefused"`
-	HeldMost  []Counted `json:"topHeld"`
+	Limits    []InForce `json:"limits"` // of the leases' tenants
+	// TopSeconds is the longest time that TopRefused and TopHeld are of; the shortest is half of it.
+	TopSeconds int64     `json:"topSeconds"`
+	Refused    []Counted `json:"topRefused"`
+	HeldMost   []Counted `json:"topHeld"`
+}
+
+// InForce is a limit of a tenant as it is in force in this gateway.
+type InForce struct {
+	Tenant string   `json:"tenant"`
+	Limit  string   `json:"limit"`
+	Mode   string   `json:"mode"`            // ENFORCE, SHADOW or OFF
+	Pools  []string `json:"pools,omitempty"` // none: all
 }
 
 // Standing is this gateway's weight and state among the others.
@@ -58,7 +70,8 @@ type Pool struct {
 	InFlight  *number           `json:"inFlight,omitempty"` // cost, of an adaptive pool
 }
 
-// Lease is a tenant's share of a pool, as it is in force in this gateway.
+// Lease is a tenant's share of a pool, as it is in force in this gateway now. Admitted and Refused count requests since
+// the gateway has the lease, which ends when the tenant has sent the pool nothing for one to two minutes.
 type Lease struct {
 	Tenant   string `json:"tenant"`
 	Pool     string `json:"pool"`
@@ -98,8 +111,9 @@ func (s *Source) overview(q *query) *Overview {
 		},
 		Shares: Shares{at.Shares.Known, at.Shares.Epoch, at.Shares.Stale},
 		Held:   stats.Held, Contended: stats.Contended, Budget: stats.Budget, Parted: stats.Unpromoted,
-		Overflow: stats.Overflow, Pools: []Pool{}, Leases: []Lease{},
-		Refused: counted(s.Refused.Top(now, q.rows)), HeldMost: counted(s.Held.Top(now, q.rows)),
+		Overflow: stats.Overflow, Pools: []Pool{}, Leases: []Lease{}, Limits: []InForce{},
+		TopSeconds: int64(heavyhitters.Window.Seconds()),
+		Refused:    counted(s.Refused.Top(now, q.rows)), HeldMost: counted(s.Held.Top(now, q.rows)),
 	}
 	for i := range stats.Pools {
 		o.Pools = append(o.Pools, pool(&stats.Pools[i]))
@@ -107,7 +121,26 @@ func (s *Source) overview(q *query) *Overview {
 	for _, f := range s.Engine.Flows(q.rows) {
 		o.Leases = append(o.Leases, lease(&f))
 	}
+	o.Limits = s.limits(o.Leases, q.rows)
 	return o
+}
+
+// limits are at most so many limits of the leases' tenants.
+func (s *Source) limits(leases []Lease, most int) []InForce {
+	out, seen := []InForce{}, map[string]bool{}
+	for _, l := range leases {
+		if seen[l.Tenant] {
+			continue
+		}
+		seen[l.Tenant] = true
+		for _, m := range s.Engine.Modes(l.Tenant) {
+			if len(out) == most {
+				return out
+			}
+			out = append(out, InForce{l.Tenant, m.Name, m.Mode.String(), m.Pools})
+		}
+	}
+	return out
 }
 
 func pool(p *limiter.PoolStats) Pool {
@@ -171,20 +204,36 @@ func (o *Overview) text(w *writer) {
 	default:
 		w.line("shares         epoch %d", o.Shares.Epoch)
 	}
-	w.line("held           %d requests; %d contended keys of %d, %d decisions by overflow keys, %d panics",
-		o.Held, o.Contended, o.Budget, o.Overflow, o.Panics)
+	w.line("now            %d requests held; %d contended keys of %d", o.Held, o.Contended, o.Budget)
+	w.line("since start    %d decisions by overflow keys, %d panics", o.Overflow, o.Panics)
 	if o.Parted > 0 {
-		w.line("ALARM          %d requests of keys beyond the budget of contended keys: "+
+		w.line("ALARM          %d requests, since the start, of keys beyond the budget of contended keys: "+
 			"this gateway limits each to its part of the limit", o.Parted)
 	}
 	o.tables(w)
 }
 
 func (o *Overview) tables(w *writer) {
+	w.table(poolRows(o.Pools))
+	w.line("ADMITTED to CANCELLED: requests since the start, %v ago; HELD, IN FLIGHT: now",
+		time.Duration(o.UpSeconds)*time.Second)
+	w.table(leaseRows(o.Leases))
+	w.line("SHARE/s to HELD: now; ADMITTED, REFUSED: requests since the gateway has the lease, " +
+		"which ends after 1 to 2 minutes without requests")
+	w.table(limitRows(o.Limits))
+	w.line("the limits, as they are in force now, of the tenants that have leases above")
+	w.table(countedRows("REFUSED MOST", "REQUESTS", o.Refused))
+	w.table(countedRows("HELD MOST", "SECONDS", o.HeldMost))
+	longest := time.Duration(o.TopSeconds) * time.Second
+	w.line("the two lists above: of the last %v to %v and nothing older; a count may be too high by its error",
+		longest/2, longest)
+}
+
+func poolRows(pools []Pool) [][]string {
 	rows := [][]string{{
 		"POOL", "ADMITTED", "REFUSED", "WAITED", "MARKED", "SHADOWED", "CANCELLED", "HELD", "IN FLIGHT",
 	}}
-	for _, p := range o.Pools {
+	for _, p := range pools {
 		refused, inFlight := uint64(0), "-"
 		for _, n := range p.Refused {
 			refused += n
@@ -196,11 +245,14 @@ func (o *Overview) tables(w *writer) {
 			counts(p.Admitted, refused, p.Waited, p.Marked, p.Shadowed, p.Cancelled)...)
 		rows = append(rows, append(row, strconv.FormatInt(p.Held, 10), inFlight))
 	}
-	w.table(rows)
-	rows = [][]string{{
+	return rows
+}
+
+func leaseRows(leases []Lease) [][]string {
+	rows := [][]string{{
 		"LEASE", "POOL", "SHARE/s", "HERE/s", "DEMAND/s", "OTHERS/s", "WAITING", "HELD", "ADMITTED", "REFUSED", "MODE",
 	}}
-	for _, l := range o.Leases {
+	for _, l := range leases {
 		mode := l.Mode
 		if l.Lost {
 			mode += " (lost)"
@@ -210,10 +262,19 @@ func (o *Overview) tables(w *writer) {
 			strconv.Itoa(l.Waiting), strconv.Itoa(l.Held), count(l.Admitted), count(l.Refused), mode,
 		})
 	}
-	w.table(rows)
-	w.table(countedRows("REFUSED MOST", "REQUESTS", o.Refused))
-	w.table(countedRows("HELD MOST", "SECONDS", o.HeldMost))
-	w.line("the two lists above: of about two minutes; a count may be too high by its error")
+	return rows
+}
+
+func limitRows(limits []InForce) [][]string {
+	rows := [][]string{{"LIMIT", "TENANT", "MODE", "POOLS"}}
+	for _, l := range limits {
+		pools := "all"
+		if len(l.Pools) > 0 {
+			pools = strings.Join(l.Pools, ", ")
+		}
+		rows = append(rows, []string{quote(l.Limit), quote(l.Tenant), l.Mode, pools})
+	}
+	return rows
 }
 
 func countedRows(title, unit string, list []Counted) [][]string {

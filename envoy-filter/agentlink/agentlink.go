@@ -69,6 +69,8 @@ type Options struct {
 	// Apply puts a configuration in force, Change a change of it. Default: those of Engine.
 	Apply  func(*config.Config) error
 	Change func(*config.Delta) error
+	// Counters, if set, are keys that the engine does not count.
+	Counters Counters
 	// Now is the engine's clock, in nanoseconds.
 	Now func() int64
 	// RecoverPanic is deferred by each goroutine.
@@ -86,6 +88,18 @@ type Options struct {
 	// Log receives messages for the operator: the link is up or down, a
 	// configuration was refused.
 	Log func(text string)
+}
+
+// Counters are keys that are counted beside the engine, and shared as its keys are. SetSums may be
+// called while another method is.
+type Counters interface {
+	// Claims appends what has changed since the last call.
+	Claims(*exchange.Claims)
+	// Repeat has the next Claims append everything.
+	Repeat()
+	// SetSums takes in what other gateways say. It may remove keys that are no business of the
+	// engine, which is given the sums after it.
+	SetSums(*exchange.Sums)
 }
 
 // Decisions are what was decided about single requests.
@@ -212,7 +226,7 @@ func (c *Client) connect(ctx context.Context) (greeted bool, err error) {
 	c.o.Hello.Again = true
 	c.Connected.Store(true)
 	c.o.Log("titrate: linked to the agent at " + c.o.Socket)
-	if tokens := c.takesTokens && c.o.Answer != nil; tokens {
+	if c.takesTokens && c.o.Answer != nil {
 		c.o.Engine.LinkTokens(c.o.Now(), true)
 		defer func() { c.o.Engine.LinkTokens(c.o.Now(), false) }()
 	}
@@ -289,6 +303,9 @@ func (c *Client) receive(r *link.Reader) error {
 		case *exchange.Sums:
 			now := c.o.Now()
 			c.others.set(now, m)
+			if c.o.Counters != nil {
+				c.o.Counters.SetSums(m)
+			}
 			c.o.Engine.SetSums(now, m)
 			c.summed = c.summed || !m.More
 			c.checkReady()
@@ -328,6 +345,23 @@ func (c *Client) restore(m *exchange.Spent) {
 		c.o.Engine.RestoreSpent(now, k)
 	}
 	c.o.Log(fmt.Sprintf("titrate: the agent remembers what %d keys have spent", len(m.Keys)))
+}
+
+// takeClaims takes what has changed, from the engine and from the counters beside it.
+func (c *Client) takeClaims(now int64, into *exchange.Claims) {
+	into.Reset()
+	c.o.Engine.Claims(now, into)
+	if c.o.Counters != nil {
+		c.o.Counters.Claims(into)
+	}
+}
+
+// repeatClaims has everything that is claimed announced once more.
+func (c *Client) repeatClaims() {
+	c.o.Engine.RepeatClaims()
+	if c.o.Counters != nil {
+		c.o.Counters.Repeat()
+	}
 }
 
 func (c *Client) heartbeat(sequence uint64) *link.Heartbeat {

@@ -38,6 +38,11 @@ func newFixture(t *testing.T) *fixture {
 
 func fixtureOf(t *testing.T, engine *limiter.Engine) *fixture {
 	t.Helper()
+	return fixtureWith(t, engine, nil)
+}
+
+func fixtureWith(t *testing.T, engine *limiter.Engine, beside Counters) *fixture {
+	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", socket)
 	if err != nil {
@@ -46,7 +51,7 @@ func fixtureOf(t *testing.T, engine *limiter.Engine) *fixture {
 	b := &fixture{t: t, engine: engine, listener: l}
 	began := time.Now()
 	b.client = New(Options{
-		Socket: socket, Engine: b.engine, Hello: link.Hello{Replica: "gw", Generation: 5, Weight: 2},
+		Socket: socket, Engine: b.engine, Counters: beside, Hello: link.Hello{Replica: "gw", Generation: 5, Weight: 2},
 		Now: func() int64 { return int64(time.Since(began)) + b.ahead.Load() },
 		RecoverPanic: func(string) {
 			if p := recover(); p != nil {
@@ -350,5 +355,41 @@ func TestPanicEndsTheSessionOnly(t *testing.T) {
 	defer b.mu.Unlock()
 	if !strings.Contains(b.log.String(), "panic") {
 		t.Errorf("no panic was contained:\n%s", &b.log)
+	}
+}
+
+// counters are keys beside the engine: one, which is told again and again.
+type counters struct {
+	repeats atomic.Int32
+	heard   chan exchange.KeySum
+}
+
+func (c *counters) Claims(to *exchange.Claims) {
+	to.Keys = append(to.Keys, exchange.KeyClaim{Key: 77, Admitted: float64(c.repeats.Load())})
+}
+
+func (c *counters) Repeat() { c.repeats.Add(1) }
+
+func (c *counters) SetSums(s *exchange.Sums) {
+	for _, k := range s.Keys {
+		c.heard <- k
+	}
+	s.Keys = nil
+}
+
+// What is counted beside the engine is announced, repeated on a new link, and hears the sums.
+func TestCountersBesideTheEngine(t *testing.T) {
+	beside := &counters{heard: make(chan exchange.KeySum, 10)}
+	b := fixtureWith(t, limiter.New(limiter.Options{Keys: 1024}), beside)
+	for links := range 2 {
+		s := b.accept(hello)
+		await(s, func(c *exchange.Claims) bool {
+			return len(c.Keys) == 1 && c.Keys[0] == exchange.KeyClaim{Key: 77, Admitted: float64(links + 1)}
+		})
+		s.send(&exchange.Sums{Full: true, Replicas: 2, Keys: []exchange.KeySum{{Key: 77, Admitted: 5, Spent: 5}}})
+		if k := <-beside.heard; k.Key != 77 || k.Admitted != 5 {
+			t.Errorf("heard %+v", k)
+		}
+		s.conn.Close()
 	}
 }

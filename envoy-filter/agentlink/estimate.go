@@ -62,8 +62,7 @@ func (c *Client) estimateOnce(unsent *exchange.Claims) {
 		c.o.Engine.GoOn(since, isolation)
 	}
 	if !linked {
-		unsent.Reset()
-		c.o.Engine.Claims(now, unsent)
+		c.takeClaims(now, unsent)
 		c.keepWithdrawn(unsent.Withdrawn)
 	}
 }

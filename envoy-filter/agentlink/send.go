@@ -48,7 +48,7 @@ type sender struct {
 // send sends until the link ends, a write fails or the process ends.
 func (c *Client) send(w *link.Writer, version uint8, ended <-chan struct{}) {
 	s := &sender{Client: c, w: w, version: version, walk: limiter.SpentCursor{Least: spentLeast}}
-	c.o.Engine.RepeatClaims()
+	c.repeatClaims()
 	ticker := time.NewTicker(claimsEvery)
 	defer ticker.Stop()
 	again := time.NewTimer(time.Hour) // questions to owners are repeated
@@ -154,10 +154,9 @@ func (s *sender) sendNames() error {
 // sendClaims sends what has changed since the last tick.
 func (s *sender) sendClaims(tick int) error {
 	if s.version < 3 && tick%repeatEvery == 0 {
-		s.o.Engine.RepeatClaims()
+		s.repeatClaims()
 	}
-	s.claims.Reset()
-	s.o.Engine.Claims(s.o.Now(), &s.claims)
+	s.takeClaims(s.o.Now(), &s.claims)
 	s.claims.Withdrawn = append(s.claims.Withdrawn, s.takeWithdrawn()...)
 	empty := len(s.claims.Flows)+len(s.claims.Keys)+len(s.claims.Withdrawn) == 0
 	if empty && s.noClaims {

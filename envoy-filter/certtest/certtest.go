@@ -5,13 +5,14 @@
 //	cert, key := ca.Issue(t, "spiffe://example.org/titrate/agent/gw-1")
 //	bundle := certtest.Bundle(t, ca)
 //
-// Move and Trust replace files by those of another authority.
+// Client trusts a bundle; Move and Trust replace files by those of another authority.
 package certtest
 
 import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -109,6 +110,26 @@ func Trust(t testing.TB, path string, of ...*Authority) {
 		text = append(text, block("CERTIFICATE", a.certificate.Raw)...)
 	}
 	write(t, path, text)
+}
+
+// Client is the configuration of a client that trusts the bundle at ca and shows a certificate; an empty cert:
+// none.
+func Client(t testing.TB, ca, cert, key string) *tls.Config {
+	t.Helper()
+	text, err := os.ReadFile(ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
+	config.RootCAs.AppendCertsFromPEM(text)
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config
 }
 
 // Move replaces a file by another one.

@@ -137,7 +137,7 @@ func describe(now int64, id string, r *limiter.Request, out limiter.Outcome, e *
 			}
 			d.Limits = append(d.Limits, exchange.LimitStep{Name: l.Name, Client: client,
 				Shadow: l.Mode == config.Shadow, Passes: l.Passes, Rate: l.Rate, Burst: l.Burst, Free: l.Free,
-				Wait: l.Wait})
+				Wait: l.Wait, Exact: l.Exact, Silent: l.Silent})
 		}
 	}
 	if f := &x.Flow; f.Pool != "" {

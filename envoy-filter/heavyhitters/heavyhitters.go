@@ -11,13 +11,16 @@
 //	count(x) ← min + w,  error(x) ← min,  name(min) ← x
 //
 // Names are spread over stripes by their hash, so that threads seldom wait for each
-// other. Each stripe is a sketch of its own. Counts halve once a minute: they are about
-// the last two minutes, and the counters of clients that are gone become the smallest.
+// other. Each stripe has a sketch of this minute and one of the minute before. A name's
+// count is the sum of both. In a sketch that does not have the name, it was counted at most
+// as often as the smallest counter says, so this is added to the count and to the error
+// (Agarwal et al., Mergeable summaries, 2012). What is older than two minutes is forgotten.
 //
 // # Invariants
 //
-//   - true count ≤ Count ≤ true count + Error, counted since the name got its counter.
-//   - A name with more than 1/k of its stripe's sum is in the sketch.
+//   - true count ≤ Count ≤ true count + Error, where the true count is that of this minute
+//     and the one before: of the last one to two minutes.
+//   - A name with more than 1/k of its stripe's sum of this time is in the sketch.
 //   - Only names in the sketch are kept, at most NameBytes of each of their parts.
 //
 // # Costs
@@ -31,6 +34,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
+	"time"
 )
 
 const (
@@ -38,9 +42,12 @@ const (
 	perStripe = 32
 	// NameBytes is how much of each part of a name is kept.
 	NameBytes = 128
-	// halvingPeriod is the time after which all counts are halved, nanoseconds.
-	halvingPeriod = 60e9
+	// period is the time that a sketch counts, nanoseconds.
+	period = int64(60e9)
 )
+
+// Window is the longest time that a count is of; the shortest is half of it.
+const Window = time.Duration(2 * period)
 
 // Name is whose requests are counted, and the limit that limited them.
 type Name struct{ Tenant, Client, Pool, Limit string }
@@ -48,7 +55,7 @@ type Name struct{ Tenant, Client, Pool, Limit string }
 // Entry is one name's count.
 type Entry struct {
 	Name
-	Count float64 // of about the last two minutes; in Add's unit
+	Count float64 // of this minute and the one before; in Add's unit
 	Error float64 // Count is too high by at most this
 }
 
@@ -63,13 +70,19 @@ type Sketch struct {
 }
 
 type stripe struct {
-	mu     sync.Mutex
-	minute int64 // the counts are halved up to this one
-	hash   [perStripe]uint64
-	count  [perStripe]float64
-	error  [perStripe]float64
-	name   [perStripe]name
-	_      [64]byte // keeps the next stripe's mutex in another cache line
+	mu      sync.Mutex
+	minute  int64 // that now counts
+	now     int   // which of the sketches is its
+	minutes [2]counters
+	_       [64]byte // keeps the next stripe's mutex in another cache line
+}
+
+// counters are the sketch of one minute.
+type counters struct {
+	hash  [perStripe]uint64 // 0: free
+	count [perStripe]float64
+	error [perStripe]float64
+	name  [perStripe]name
 }
 
 // name keeps its parts in memory of its own, which the counter's next name uses again.
@@ -87,14 +100,15 @@ func (s *Sketch) Add(now int64, n Name, weight float64) {
 	st := &s.stripes[hash%stripes]
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.halve(now)
-	i, known := st.find(hash)
+	st.turn(now)
+	c := &st.minutes[st.now]
+	i, known := c.find(hash)
 	if !known {
-		st.error[i] = st.count[i]
-		st.hash[i] = hash
-		st.name[i].set(n)
+		c.error[i] = c.count[i]
+		c.hash[i] = hash
+		c.name[i].set(n)
 	}
-	st.count[i] += weight
+	c.count[i] += weight
 }
 
 func truncate(s string) string { return s[:min(len(s), NameBytes)] }
@@ -110,32 +124,44 @@ func (s *Sketch) hash(n Name) uint64 {
 }
 
 // find returns the counter of a hash, or else the smallest one.
-func (st *stripe) find(hash uint64) (at int, known bool) {
-	for i, h := range st.hash {
+func (c *counters) find(hash uint64) (at int, known bool) {
+	for i, h := range c.hash {
 		if h == hash {
 			return i, true
 		}
-		if st.count[i] < st.count[at] {
+		if c.count[i] < c.count[at] {
 			at = i
 		}
 	}
 	return at, false
 }
 
-// halve halves the counts once for each minute that has passed.
-func (st *stripe) halve(now int64) {
-	minute := now / halvingPeriod
-	if st.minute == 0 {
-		st.minute = minute
+// of is the most that a hash was counted, and by how much that may be too high.
+func (c *counters) of(hash uint64) (count, error float64, known bool) {
+	i, known := c.find(hash)
+	if !known {
+		return c.count[i], c.count[i], false // 0 while a counter is free
 	}
-	for ; st.minute < minute; st.minute++ {
-		if minute-st.minute > 64 {
-			st.minute = minute - 64
-		}
-		for i := range st.count {
-			st.count[i] /= 2
-			st.error[i] /= 2
-		}
+	return c.count[i], c.error[i], true
+}
+
+// forget frees the counters. Names keep their memory for those to come.
+func (c *counters) forget() {
+	c.hash, c.count, c.error = [perStripe]uint64{}, [perStripe]float64{}, [perStripe]float64{}
+}
+
+// turn begins the minute of now, unless it has begun.
+func (st *stripe) turn(now int64) {
+	minute := now / period
+	passed := minute - st.minute
+	if passed <= 0 {
+		return
+	}
+	st.minute = minute
+	st.now = 1 - st.now
+	st.minutes[st.now].forget()
+	if passed > 1 {
+		st.minutes[1-st.now].forget()
 	}
 }
 
@@ -145,9 +171,6 @@ func (n *name) set(to Name) {
 	n.pool = append(n.pool[:0], to.Pool...)
 	n.limit = append(n.limit[:0], to.Limit...)
 }
-
-// negligible is the count below which an entry is not listed.
-const negligible = 1e-3
 
 // Top returns at most n clients, the highest count first, as of now.
 func (s *Sketch) Top(now int64, n int) []Entry {
@@ -168,12 +191,25 @@ func (s *Sketch) Part(now int64, part int) []Entry { return s.stripes[part].list
 func (st *stripe) list(now int64, to []Entry) []Entry {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.halve(now)
-	for i, n := range st.name {
-		if st.hash[i] != 0 && st.count[i] > negligible {
-			of := Name{string(n.tenant), string(n.client), string(n.pool), string(n.limit)}
-			to = append(to, Entry{of, st.count[i], st.error[i]})
+	st.turn(now)
+	this, before := &st.minutes[st.now], &st.minutes[1-st.now]
+	for i, hash := range this.hash {
+		if hash != 0 {
+			count, error, _ := before.of(hash)
+			to = append(to, Entry{this.name[i].text(), this.count[i] + count, this.error[i] + error})
+		}
+	}
+	for i, hash := range before.hash {
+		if hash == 0 {
+			continue
+		}
+		if count, error, known := this.of(hash); !known {
+			to = append(to, Entry{before.name[i].text(), before.count[i] + count, before.error[i] + error})
 		}
 	}
 	return to
+}
+
+func (n *name) text() Name {
+	return Name{string(n.tenant), string(n.client), string(n.pool), string(n.limit)}
 }

@@ -35,23 +35,22 @@ func TestHeavyClientsStandOut(t *testing.T) {
 	}
 }
 
-func TestCountsHalve(t *testing.T) {
-	var s Sketch
+// A count is of this minute and the one before, whole; of nothing older.
+func TestNothingOldIsCounted(t *testing.T) {
 	const minute = int64(60e9)
-	for range 8 {
-		s.Add(minute, Name{"a", "b", "c", ""}, 1)
-	}
-	for m, want := range map[int64]float64{1: 8, 2: 4, 4: 1} {
-		var copied Sketch
+	for later, want := range map[int64]float64{0: 8, 1: 8, 2: 0, 3: 0, 1e6: 0} {
+		var s Sketch
 		for range 8 {
-			copied.Add(minute, Name{"a", "b", "c", ""}, 1)
+			s.Add(7*minute, Name{"a", "b", "c", ""}, 1)
 		}
-		if got := copied.Top(m*minute, 1); len(got) != 1 || got[0].Count != want {
-			t.Errorf("minute %d: %+v, want %v", m, got, want)
+		got := s.Top((7+later)*minute, 2)
+		if want == 0 && len(got) != 0 || want != 0 && (len(got) != 1 || got[0].Count != want || got[0].Error != 0) {
+			t.Errorf("%d minutes later: %+v, want a count of %v", later, got, want)
 		}
-	}
-	if got := s.Top(1e6*minute, 1); len(got) != 0 {
-		t.Errorf("two years later: %+v", got)
+		s.Add((7+later)*minute, Name{"a", "b", "c", ""}, 1)
+		if got := s.Top((7+later)*minute, 2); len(got) != 1 || got[0].Count != want+1 {
+			t.Errorf("%d minutes later, once more: %+v, want %v", later, got, want+1)
+		}
 	}
 }
 
@@ -76,15 +75,20 @@ func TestCountsAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s Sketch
 		exact, sum := map[string]float64{}, 0.0
-		for range rapid.IntRange(1, 2000).Draw(t, "adds") {
+		adds, turn := rapid.IntRange(1, 2000).Draw(t, "adds"), rapid.IntRange(0, 2000).Draw(t, "turn")
+		now := int64(1)
+		for i := range adds {
+			if i == turn {
+				now += period // both minutes count
+			}
 			who := fmt.Sprint(rapid.IntRange(0, 600).Draw(t, "who"))
 			w := float64(rapid.IntRange(1, 5).Draw(t, "weight"))
-			s.Add(1, Name{"t", who, "p", "l"}, w)
+			s.Add(now, Name{"t", who, "p", "l"}, w)
 			exact[who] += w
 			sum += w
 		}
 		shown := map[string]Entry{}
-		for _, e := range s.Top(1, stripes*perStripe) {
+		for _, e := range s.Top(now, 2*stripes*perStripe) {
 			shown[e.Client] = e
 			if e.Count < exact[e.Client] || e.Count-e.Error > exact[e.Client] {
 				t.Fatalf("%+v, exactly %v", e, exact[e.Client])

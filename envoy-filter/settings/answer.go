@@ -55,7 +55,7 @@ const (
 // HeaderName is a header's name in lower case; nil: unset; "": none.
 type HeaderName *string
 
-// Answers says what clients, upstreams and access logs are told. Zero values and nil
+// Answers says what clients, upstreams and access logs learn. Zero values and nil
 // are unset: the filter's value then holds for an override, and the default for the
 // filter (SetDefaults).
 type Answers struct {

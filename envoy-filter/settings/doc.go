@@ -35,7 +35,7 @@
 //
 // # Answers
 //
-// What clients, the upstream and access logs are told of a decision (answer.go). A field
+// What clients, the upstream and access logs learn of a decision (answer.go). A field
 // that an override does not have is unset. The filter's unset fields get their defaults
 // when the filter is read, so one of the two always has a value.
 //

@@ -19,7 +19,7 @@ type Filter struct {
 	Classes []Class
 	// Enabled is nil if it is unset.
 	Enabled *bool
-	// Answers says what clients, upstreams and access logs are told of decisions.
+	// Answers says what clients, upstreams and access logs learn of decisions.
 	Answers Answers
 }
 
@@ -96,7 +96,7 @@ func (f *Filter) names(m map[string]json.RawMessage) (err error) {
 }
 
 // CheckBefore140 returns an error that names the first field that Envoys before 1.40 cannot
-// serve: they tell modules neither a connection's other end nor a virtual host's name.
+// serve: they show modules neither a connection's other end nor a virtual host's name.
 func (f *Filter) CheckBefore140() error {
 	lists := []Identity{{"tenant", f.Tenant}, {"client", f.Client}, {"pool", f.Pool}}
 	for _, identity := range f.Identities {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Kind tells where a value is taken from.
+// Kind says where a value is taken from.
 type Kind uint8
 
 // The kinds of source.

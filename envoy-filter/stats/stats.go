@@ -77,8 +77,9 @@ type Definition struct {
 // Table defines each Metric, in order.
 var Table = [metrics]Definition{
 	Requests: {"titrate_requests_total", []string{"pool", "outcome"}, Counter,
-		"Decided requests, each with one outcome: admitted, cancelled, a reason of refusal; without a pool (-) " +
-			"booted, bypassed, unpooled."},
+		"Decided requests, each with one outcome: admitted; cancelled (its client went away while it was held); a " +
+			"reason of refusal (client_limit, tenant_share, queue_full, queue_timeout, unknown_tenant, " +
+			"not_configured); without a pool (-) booted, bypassed, unpooled, which are admitted."},
 	Waited: {"titrate_waited_total", []string{"pool"}, Counter,
 		"Requests that were held."},
 	Marked: {"titrate_marked_total", []string{"pool"}, Counter,
@@ -99,7 +100,7 @@ var Table = [metrics]Definition{
 		"Costs in responses that were no finite number at or above 0."},
 	DecisionsUntold: {"titrate_decisions_untold_total", nil, Counter,
 		"Requests that were refused, held, marked or shadowed, and that the agent was not told of one by one, since " +
-			"too many were in 250 ms: titrate why request does not know them."},
+			"too many were in 250 ms (observe.md has the bounds): titrate why request does not know them."},
 	LimitsLeftOut: {"titrate_limits_left_out", nil, Gauge,
 		"Limits and quotas of the configuration in force that this filter does not enforce."},
 	Held: {"titrate_held", nil, Gauge,
@@ -115,9 +116,10 @@ var Table = [metrics]Definition{
 	KeysDisplaced: {"titrate_keys_displaced_total", nil, Counter,
 		"Contended keys that were replaced by one that had spent more."},
 	KeysBudget: {"titrate_keys_contended_budget", nil, Gauge,
-		"The most contended keys, contended_keys."},
+		"The most contended keys: contended_keys of the bootstrap configuration."},
 	ClaimsDelayed: {"titrate_claims_delayed_total", nil, Counter,
-		"Claims of contended keys that the agent heard a period late or more."},
+		"Claims of contended keys that the agent heard a period (50 ms) late or more: with more than 131,072 keys in " +
+			"use at a time they take turns."},
 	ExactWaited: {"titrate_exact_waited_total", nil, Counter,
 		"Requests that waited for the owner of an EXACT limit's key; titrate_wait_ms says how long."},
 	ExactUnanswered: {"titrate_exact_unanswered_total", nil, Counter,
@@ -136,13 +138,14 @@ var Table = [metrics]Definition{
 	SharesStale: {"titrate_shares_stale", nil, Gauge,
 		"1 while the shares are frozen."},
 	Goroutines: {"titrate_goroutines", nil, Gauge,
-		"Goroutines of the filter in this process."},
+		"Goroutines of the filter in this process; constant after the start."},
 	PoolHeld: {"titrate_pool_held", []string{"pool"}, Gauge,
 		"Requests to the pool held now."},
 	PoolInFlight: {"titrate_pool_in_flight", []string{"pool"}, Gauge,
 		"Cost at the upstream now, as this gateway counts, whole units. Only of adaptive pools."},
 	Wait: {"titrate_wait_ms", []string{"pool", "outcome"}, Histogram,
-		"How long requests were held, ms, by outcome: admitted, refused."},
+		"How long requests were held, by outcome: admitted, refused. Those that were not held are not counted. In " +
+			"milliseconds; the error is less than an eighth plus half a millisecond."},
 }
 
 // NoPool is the label of requests that reached no pool.
