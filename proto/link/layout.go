@@ -115,6 +115,7 @@ func codeSums(c *coder, m *exchange.Sums) {
 		}
 		c.boolean("full", &m.Full)
 		c.boolean("more", &m.More)
+		c.boolean("exact", &m.Exact)
 	})
 	list(c, "flows", sizeFlow, &m.Flows, func(c *coder, s *exchange.FlowSum) {
 		c.u64("flows.key", &s.Key)
@@ -152,6 +153,7 @@ func codeFlowReport(c *coder, f *exchange.FlowReport) {
 	c.boolean("flows.limited", &f.Limited)
 	c.f64s("flows", &f.Completed, &f.Residence, &f.Shed, &f.InFlight)
 	codeCounts(c, "flows", &f.Counts)
+	codeLaterCounts(c, "flows", &f.Counts)
 }
 
 // codeReport codes what is not of flows. Limits and clients were added to the record: an
@@ -176,6 +178,9 @@ func codeReport(c *coder, m *exchange.Report) {
 			c.fail("clients.effect", "%d is unknown", x.Effect)
 		}
 	})
+	for i := range m.Limits {
+		codeLaterCounts(c, "limits.later", &m.Limits[i].Counts)
+	}
 }
 
 func codeDecision(c *coder, d *exchange.Decision) {
@@ -211,6 +216,10 @@ func codeDecision(c *coder, d *exchange.Decision) {
 		c.f64s("list.limits", &l.Rate, &l.Burst, &l.Free)
 		integer(c, "list.limits.wait", &l.Wait)
 	})
+	for i := range d.Limits {
+		c.boolean("list.limits.exact", &d.Limits[i].Exact)
+		c.boolean("list.limits.silent", &d.Limits[i].Silent)
+	}
 }
 
 func codeTokenRequest(c *coder, q *exchange.TokenRequest) {
@@ -229,6 +238,8 @@ func codeTokenRequest(c *coder, q *exchange.TokenRequest) {
 		c.boolean("list", v)
 	}
 	integer(c, "list.held", &q.Held)
+	integer(c, "list.waited", &q.Waited)
+	integer(c, "list.full", &q.Full)
 }
 
 func codeTokenGrant(c *coder, g *exchange.TokenGrant) {
@@ -242,6 +253,7 @@ func codeTokenGrant(c *coder, g *exchange.TokenGrant) {
 	c.u32("grants.seen", &g.Seen)
 	c.boolean("grants.exclusive", &g.Exclusive)
 	c.boolean("grants.begin", &g.Begin)
+	integer(c, "grants.full", &g.Full)
 }
 
 func codeTokenRecall(c *coder, r *exchange.TokenRecall) {
@@ -254,8 +266,20 @@ func codeTokenRecall(c *coder, r *exchange.TokenRecall) {
 	c.u32("recalls.seen", &r.Seen)
 }
 
+// countsOfFirst is how many counts there were at first: they stand in a list without a length of
+// its items, so what came later follows after the list.
+const countsOfFirst = 10
+
 func codeCounts(c *coder, field string, counts *exchange.Counts) {
-	for _, n := range counts.Fields() {
+	fields := counts.Fields()
+	for _, n := range fields[:countsOfFirst] {
+		c.uvarint(field, n)
+	}
+}
+
+func codeLaterCounts(c *coder, field string, counts *exchange.Counts) {
+	fields := counts.Fields()
+	for _, n := range fields[countsOfFirst:] {
 		c.uvarint(field, n)
 	}
 }

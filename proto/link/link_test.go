@@ -76,7 +76,7 @@ func finite(c *config.Config) {
 	limits := func(list []config.Limit) {
 		for j := range list {
 			list[j].Rate, list[j].Burst = 1.25, 3
-			list[j].Precision &= 1
+			list[j].Precision %= 3
 		}
 	}
 	limits(c.Defaults)
@@ -359,10 +359,11 @@ func TestSumsOfTheVersionBefore(t *testing.T) {
 	if err := w.Write(want); err != nil {
 		t.Fatal(err)
 	}
-	// as a build of version 2 wrote it: the record has neither full nor more
+	// as a build of version 2 wrote it: the record has neither full nor more nor exact
+	const added = 3
 	b := wire.Bytes()
 	old := append(append(append([]byte{}, b[:headerSize]...), sizeSums, 0), b[headerSize+2:headerSize+2+sizeSums]...)
-	old = append(old, b[headerSize+2+sizeSums+2:]...)
+	old = append(old, b[headerSize+2+sizeSums+added:]...)
 	binary.LittleEndian.PutUint32(old, uint32(len(old)-headerSize))
 	for what, in := range map[string][]byte{"of this build": b, "of an older one": old} {
 		if got, err := NewReader(bytes.NewReader(in)).Next(); err != nil || !reflect.DeepEqual(got, want) {

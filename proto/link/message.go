@@ -83,6 +83,8 @@ type Hello struct {
 	Decisions bool `json:"decisions,omitempty"`
 	// Tokens is set by an agent that takes [exchange.TokenRequests]: others know no such message.
 	Tokens bool `json:"tokens,omitempty"`
+	// Exact is set by a filter that can hold limits as EXACT and heeds [exchange.Sums].Exact.
+	Exact bool `json:"exact,omitempty"`
 	// Weight of this replica in the split of a share, > 0; 1 if absent.
 	Weight float64 `json:"weight,omitempty"`
 }

@@ -45,6 +45,7 @@ type Agent struct {
 
 	metrics      *telemetry.Metrics
 	traces       changeTraces
+	waits        *waits
 	logs         *telemetry.Logs // nil: none are sent
 	admin        *telemetry.Admin
 	adminAt      net.Listener
@@ -61,7 +62,7 @@ func newAgent(c Config) (*Agent, error) {
 	start := time.Now()
 	a := &Agent{c: c, log: c.Log, start: start, alarm: alarm{wake: make(chan struct{}, 1)}}
 	a.core = core.New(core.Options{Name: c.Name, Version: c.Version, Incarnation: a.incarnation(),
-		Period: c.Period, T1: c.T1, T2: c.T2})
+		Period: c.Period, T1: c.T1, T2: c.T2, ExactWithin: c.ExactWithin})
 	return a, a.restore()
 }
 

@@ -568,6 +568,7 @@ func TestConfigErrors(t *testing.T) {
 		"--period 1ns":               {Period: 1},
 		"--coordinator \"nowhere\"":  {Coordinators: []string{"nowhere"}},
 		"more than the first":        {T1: time.Minute, T2: time.Second},
+		"want 0 to 10ms":             {ExactWithin: 11 * time.Millisecond},
 		"--admin 0.0.0.0:0":          {Admin: "0.0.0.0:0"},
 		"--tls-key belong together":  {Security: security("cert", "")},
 		"--snapshot-dir":             {SnapshotDir: key + "/no"},

@@ -60,6 +60,10 @@ type Config struct {
 	// T2 is how long a silent replica's last claim counts. Default 15 s; it must
 	// exceed T1 by the skew of clocks' rates.
 	T2 time.Duration
+	// ExactWithin is how long the way to every other agent may take, one way, where limits that state
+	// no precision are EXACT. Default 0: they are LOCAL. At most 10 ms. Longer means that requests wait
+	// for longer.
+	ExactWithin time.Duration
 	// RLS is the service for Envoys without the filter.
 	RLS RLS
 	// FaultInjection adds POST /fault/partition to the admin server.
@@ -77,6 +81,9 @@ var ErrSettings = errors.New("wrong settings")
 // longestSocket is the longest path of a Unix socket on Linux (sun_path, less the
 // final 0).
 const longestSocket = 107
+
+// longestExact bounds ExactWithin: beyond it requests wait in vain too often.
+const longestExact = 10 * time.Millisecond
 
 // withDefaults fills in what is zero and checks what is not.
 func (c Config) withDefaults() (Config, error) {
@@ -115,6 +122,10 @@ func (c Config) check() error {
 	}
 	if c.Period < 10*time.Millisecond || c.Period > time.Second {
 		bad("--period %v: want 10ms to 1s", c.Period)
+	}
+	if c.ExactWithin < 0 || c.ExactWithin > longestExact {
+		bad("--exact-within %v: want 0 to %v: requests wait for four ways at most, and no longer than 50ms",
+			c.ExactWithin, longestExact)
 	}
 	if c.T1 < 10*c.Period || c.T2 <= c.T1 {
 		bad("--isolation-split-after %v and --claims-forget-after %v: want at least 10 periods for the first, and "+

@@ -90,6 +90,7 @@ func (l linked) Received(conn *linkserver.Conn, m link.Message) {
 		return c.Received(now, core.Link(conn.Number), m)
 	})
 	l.a.traces.heard(conn.Hello.Replica, m)
+	l.a.waits.heard(conn.Hello.Replica, m)
 }
 
 // ConfigSent: see [core.Core.ConfigSent].

@@ -118,6 +118,15 @@ var instruments = []instrument{
 	{name: "titrate.agent.gossip.delay", unit: "s",
 		help: "Largest one-way gossip delay in force.",
 		read: one(func(m measurements) float64 { return m.s.GossipDelayMs / 1000 })},
+	{name: "titrate.agent.way", unit: "s",
+		help: "One way to the farthest other agent, at most for nine of the last ten packets: half of the time " +
+			"until an acknowledgement, less what the other agent kept it. -1 while it is not known.",
+		read: one(func(m measurements) float64 {
+			if m.core.Way.To == "" {
+				return -1
+			}
+			return m.core.Way.Longest.Seconds()
+		})},
 	{name: "titrate.agent.lag", unit: "s",
 		help: "Time until all have heard a claim, at most.",
 		read: one(func(m measurements) float64 { return m.s.LagMs / 1000 })},
@@ -174,6 +183,12 @@ var instruments = []instrument{
 	{name: "titrate.agent.tokens.keys",
 		help: "Keys of EXACT limits whose bucket this agent has.",
 		read: one(func(m measurements) float64 { return float64(m.core.Tokens.Keys) })},
+	{name: "titrate.agent.exact",
+		help: "1 while limits that state no precision are EXACT, see --exact-within.",
+		read: one(func(m measurements) float64 { return truth(m.core.Exact) })},
+	{name: "titrate.agent.exact.switches", counter: true,
+		help: "How often limits that state no precision became EXACT or LOCAL.",
+		read: one(func(m measurements) float64 { return float64(m.core.Switches) })},
 	{name: "titrate.agent.tokens.messages", counter: true, labels: []string{"kind"},
 		help: "What gateways asked of these buckets (request), what they were granted, and what was recalled.",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
@@ -248,7 +263,7 @@ var instruments = []instrument{
 
 // Metrics describes the agent's metrics, as Prometheus names them.
 func Metrics() []telemetry.Description {
-	var out []telemetry.Description
+	out := []telemetry.Description{describeWaits()}
 	for _, m := range slices.Concat(instruments, rlsInstruments) {
 		kind := telemetry.Gauge
 		if m.counter {
@@ -260,8 +275,11 @@ func Metrics() []telemetry.Description {
 }
 
 // registerMetrics registers the metrics.
-func (a *Agent) registerMetrics() error {
+func (a *Agent) registerMetrics() (err error) {
 	meter := a.metrics.Meter("github.com/titrate/titrate/services/agent")
+	if a.waits, err = newWaits(meter); err != nil {
+		return fmt.Errorf("metric %s: %w", waitsName, err)
+	}
 	instruments := slices.Concat(instruments, rlsInstruments)
 	all := make([]metric.Float64Observable, len(instruments))
 	observables := make([]metric.Observable, len(instruments))
@@ -278,7 +296,7 @@ func (a *Agent) registerMetrics() error {
 		}
 		observables[i] = all[i]
 	}
-	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		k := a.coreStatus()
 		now := measurements{a.status(k), k, a.gossip.Stats(), a.server.Stats(), a.stream.Status(), nil}
 		if a.rls != nil {

@@ -47,8 +47,11 @@ func (a *Agent) openRLS(ctx context.Context) error {
 	return err
 }
 
-// check refuses limits that would not be served, or that two sources have.
+// check refuses limits that would not be served, or that two sources have, and what is no kind of window.
 func (r RLS) check() error {
+	if err := r.Windows.Validate(); err != nil {
+		return err
+	}
 	switch {
 	case r.Address == "" && r.Dir != "":
 		return errors.New("--rls-config is given and --rls is not: give --rls host:port to serve these limits")
@@ -181,6 +184,12 @@ var rlsInstruments = []instrument{
 	{name: "titrate.rls.xds.lost", counter: true,
 		help: "Only with --rls-xds: streams to the xDS server that ended.",
 		read: ofXDS(func(s rls.XDSStats) float64 { return float64(s.Lost) })},
+	{name: "titrate.rls.counters",
+		help: "Only with --rls-windows fixed: counters of windows that have not ended, and those of other agents.",
+		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Counters) })},
+	{name: "titrate.rls.counters.shared", counter: true,
+		help: "Only with --rls-windows fixed: descriptors counted by a counter that clients share, for want of room.",
+		read: ofRLS(func(s rls.Stats) float64 { return float64(s.CountersShared) })},
 	{name: "titrate.rls.names.unused",
 		help: "Identities and classes of limits that the service has no place for: their limits count all as one " +
 			"client, or no request.",

@@ -33,11 +33,18 @@ descriptors:
 // withRLS is an agent that serves the rate limit API, without a coordinator.
 func withRLS(t *testing.T, name string, join ...string) (*instance, api.RateLimitServiceClient, *grpc.ClientConn) {
 	t.Helper()
+	return withWindows(t, rls.Sliding, name, join...)
+}
+
+// withWindows is the same with windows of a kind.
+func withWindows(t *testing.T, windows rls.Windows, name string, join ...string,
+) (*instance, api.RateLimitServiceClient, *grpc.ClientConn) {
+	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "shop.yaml"), []byte(perDay), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	i := run(t, Config{Name: name, Join: join, RLS: RLS{Address: "127.0.0.1:0", Options: rls.Options{Dir: dir}}})
+	i := run(t, Config{Name: name, Join: join, RLS: RLS{Address: "127.0.0.1:0", Options: rls.Options{Dir: dir, Windows: windows}}})
 	conn, err := grpc.NewClient(i.RLSAddress(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -110,10 +117,8 @@ func TestRLSWithoutItsXDSServer(t *testing.T) {
 	}
 }
 
-// One limit holds over the services of two agents.
-func TestRLSOfTwoAgents(t *testing.T) {
-	a, first, _ := withRLS(t, "a")
-	b, second, _ := withRLS(t, "b", a.GossipAddress())
+// hearEachOther waits until two agents hear each other's gateways.
+func hearEachOther(a, b *instance) {
 	for _, i := range []*instance{a, b} {
 		i.eventually("hears the other's gateway", func(s Status) bool {
 			n := 0
@@ -125,6 +130,50 @@ func TestRLSOfTwoAgents(t *testing.T) {
 			return n == 2
 		})
 	}
+}
+
+// One counter of a fixed window holds over the services of two agents: each knows exactly what
+// the other has counted once it has heard of it, also when it has begun anew.
+func TestFixedWindowsOfTwoAgents(t *testing.T) {
+	a, first, _ := withWindows(t, rls.Fixed, "a")
+	b, second, _ := withWindows(t, rls.Fixed, "b", a.GossipAddress())
+	hearEachOther(a, b)
+	left := func(c api.RateLimitServiceClient) int {
+		return int(call(t, c, "bob", 0).GetStatuses()[0].GetLimitRemaining())
+	}
+	if time.Until(time.Now().UTC().Truncate(24*time.Hour).Add(24*time.Hour)) < time.Minute {
+		t.Skip("midnight: the window is about to end")
+	}
+	if n := admitted(t, first, "bob", 30); n != 30 {
+		t.Fatalf("%d of 30 admitted, 60 per day", n)
+	}
+	b.eventually("hears what the first has admitted, which it has not been asked for", func(Status) bool {
+		return left(second) == 30
+	})
+	for _, step := range []struct {
+		c                    api.RateLimitServiceClient
+		asked, admitted, now int
+	}{{second, 10, 10, 20}, {first, 5, 5, 15}, {second, 20, 15, 0}, {first, 3, 0, 0}} {
+		if n := admitted(t, step.c, "bob", step.asked); n != step.admitted {
+			t.Errorf("%d of %d admitted, want %d", n, step.asked, step.admitted)
+		}
+		b.eventually("both know the same", func(Status) bool { return left(first) == step.now && left(second) == step.now })
+	}
+	b.stop()
+	_, second, _ = withWindows(t, rls.Fixed, "b", a.GossipAddress())
+	a.eventually("the service that begins anew hears that nothing is left", func(Status) bool {
+		return left(second) == 0 && left(first) == 0
+	})
+	if n := admitted(t, second, "bob", 5); n != 0 {
+		t.Errorf("after it began anew %d are admitted of a limit that is used up", n)
+	}
+}
+
+// One limit holds over the services of two agents.
+func TestRLSOfTwoAgents(t *testing.T) {
+	a, first, _ := withRLS(t, "a")
+	b, second, _ := withRLS(t, "b", a.GossipAddress())
+	hearEachOther(a, b)
 	left := func(c api.RateLimitServiceClient) int {
 		return int(call(t, c, "bob", 0).GetStatuses()[0].GetLimitRemaining())
 	}
@@ -178,6 +227,10 @@ func TestRLSSettings(t *testing.T) {
 	c.RLS.Address = "0.0.0.0:0"
 	if _, err := c.Complete(t.Context()); err == nil || !strings.Contains(err.Error(), "--tls-cert") {
 		t.Errorf("--rls beyond loopback without TLS: %v", err)
+	}
+	c.RLS.Windows = "tumbling"
+	if _, err := c.Complete(t.Context()); err == nil || !strings.Contains(err.Error(), "want sliding or fixed") {
+		t.Errorf("unknown windows: %v", err)
 	}
 	if seedOf(nil) != 0 || seedOf([][]byte{{1}}) == seedOf([][]byte{{2}, {1}}) {
 		t.Error("seeds do not follow the gossip key")

@@ -34,7 +34,13 @@ type Status struct {
 	Isolation     string  `json:"isolation"` // CONNECTED, FROZEN or SPLIT
 	LagMs         float64 `json:"lagMs"`
 	GossipDelayMs float64 `json:"gossipDelayMs"`
-	ContendedKeys int     `json:"contendedKeys"`
+	// WayMs is one way to the farthest other agent, at most for nine of ten packets; −1 while it is
+	// not known of any.
+	WayMs float64 `json:"wayMs"`
+	// Exact says whether limits that state no precision are EXACT, ExactWhy why or why not.
+	Exact         bool   `json:"exact"`
+	ExactWhy      string `json:"exactWhy"`
+	ContendedKeys int    `json:"contendedKeys"`
 	// DoubleReplicas are replica names that several living Envoys have, which are no
 	// parent and child of a hot restart.
 	DoubleReplicas      []string `json:"doubleReplicas,omitempty"`
@@ -90,7 +96,8 @@ type PeerStatus struct {
 	Address string  `json:"address"`
 	Alive   bool    `json:"alive"`
 	AgeMs   float64 `json:"ageMs"`
-	DelayMs float64 `json:"delayMs"`
+	DelayMs float64 `json:"delayMs"` // decaying maximum
+	WayMs   float64 `json:"wayMs"`   // of nine of ten packets at most; −1: not known yet
 }
 
 // ReplicaStatus is a filter process anywhere.
@@ -123,6 +130,7 @@ func (a *Agent) status(k core.Status) Status {
 		Epoch: o.Epoch, Leases: o.Leases, SharesAgeSeconds: -1, SharesStale: o.Stale, SnapshotsSaved: a.saved.Load(),
 		SnapshotFailures: a.saveFailures.Load(),
 		Isolation:        isolation(t.Isolation), LagMs: ms(t.Lag), GossipDelayMs: ms(k.GossipDelay),
+		WayMs: -1, Exact: k.Exact, ExactWhy: k.ExactWhy,
 		ContendedKeys: t.Keys, DoubleReplicas: k.DoubleNames, DoubleReplicasTotal: k.Doubles,
 		SpentKeys: k.SpentKeys, SpentKeysLost: k.SpentKeysLost, TotalWeight: t.TotalWeight,
 		MissingPeers: k.MissingPeers, UnheardMembers: t.Unheard,
@@ -134,12 +142,18 @@ func (a *Agent) status(k core.Status) Status {
 	if o.Age >= 0 {
 		s.SharesAgeSeconds = o.Age.Seconds()
 	}
+	if k.Way.To != "" {
+		s.WayMs = ms(k.Way.Longest)
+	}
 	for _, p := range k.Peers {
-		age := -1.0
+		age, way := -1.0, -1.0
 		if p.Age >= 0 {
 			age = ms(p.Age)
 		}
-		s.Peers = append(s.Peers, PeerStatus{p.Name, p.Address, p.Alive, age, ms(p.Delay)})
+		if p.Way >= 0 {
+			way = ms(p.Way)
+		}
+		s.Peers = append(s.Peers, PeerStatus{p.Name, p.Address, p.Alive, age, ms(p.Delay), way})
 	}
 	for _, r := range t.Replicas {
 		s.Replicas = append(s.Replicas, ReplicaStatus{r.Name, cmp.Or(r.Agent, a.c.Name), r.Generation, r.Weight,

@@ -1,7 +1,7 @@
 // Package activity keeps what became of requests at an agent's gateways: how many were
 // admitted, refused, held, marked and shadowed, by tenant and pool and by limit, in about the
 // last minute and since the agent started; and which clients that happened to. It answers
-// questions about it. Nobody is told of it unasked.
+// questions about it. Nobody is sent any of it unasked.
 //
 // # Model
 //
@@ -50,7 +50,7 @@ const (
 type name struct{ tenant, pool, limit, gateway string }
 
 // small are exchange.Counts in less memory.
-type small [10]uint32
+type small [13]uint32
 
 // row counts requests of one name.
 type row struct {

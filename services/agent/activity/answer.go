@@ -109,7 +109,7 @@ func selects(s *quotav1.Selection, of name) bool {
 
 func selectsText(want, have string) bool { return want == "" || want == have }
 
-// message is a row as it is told.
+// message is a row as it is sent.
 func (l *lately) message() *quotav1.Activity {
 	c := &l.counts
 	m := &quotav1.Activity{
@@ -117,6 +117,7 @@ func (l *lately) message() *quotav1.Activity {
 		Admitted: c.Admitted, Waited: c.Waited, Marked: c.Marked, Shadowed: c.Shadowed, Refused: c.Refused(),
 		ClientLimit: c.ClientLimit, TenantShare: c.TenantShare, QueueFull: c.QueueFull, QueueTimeout: c.QueueTimeout,
 		LimitWaited: c.LimitWaited, LimitShadowed: c.LimitShadowed, Window: durationpb.New(l.window),
+		OwnerWaited: c.OwnerWaited, OwnerWaitedSeconds: float64(c.OwnerMicros) / 1e6, OwnerSilent: c.OwnerSilent,
 	}
 	if l.since >= 0 {
 		m.Since = durationpb.New(l.since)
@@ -124,7 +125,7 @@ func (l *lately) message() *quotav1.Activity {
 	return m
 }
 
-// clientMessage is a client as it is told: names may have any bytes, a message has UTF-8.
+// clientMessage is a client as it is sent: names may have any bytes, a message has UTF-8.
 func clientMessage(c *exchange.ClientCount) *quotav1.Activity {
 	text := func(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 	m := &quotav1.Activity{Tenant: text(c.Tenant), Pool: text(c.Pool), Limit: c.Limit, Client: text(c.Client),
@@ -142,7 +143,7 @@ func clientMessage(c *exchange.ClientCount) *quotav1.Activity {
 }
 
 // addAs adds a row under the names that remain when it is summed. Rows of limits repeat what
-// rows of flows have as ClientLimit, so they count only where limits are told apart.
+// rows of flows have as ClientLimit, so they count only where limits are distinguished.
 func addAs(sum toplist.Sum, m *quotav1.Activity, s *quotav1.Selection, single bool) {
 	apart := s.GetBy() == quotav1.Selection_LIMIT || s.GetLimit() != ""
 	switch {

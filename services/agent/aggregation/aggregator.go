@@ -3,9 +3,11 @@ package aggregation
 import (
 	"cmp"
 	"time"
+	"unique"
 
 	"github.com/titrate/titrate/control/claims"
 	"github.com/titrate/titrate/control/exchange"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/gossip/delivery"
 )
 
@@ -111,6 +113,9 @@ type Aggregator struct {
 	waiting   []uint64       // keys of which a new owner's sum waits
 	rests     []*rest        // in the order in which they end
 	users     []claims.Group // memory
+	named     named          // the group asked for last
+	sums      []gossipv1.Sum // memory for the next
+	changes   int            // how many keys the changes had that Sums returned last
 	speaksFor map[string]int // agents, and for how many of remotes
 	news      []uint64       // owned keys of which users are not told yet
 	ownNews   []uint64       // the same of this agent itself
@@ -161,7 +166,7 @@ func New(o Options) *Aggregator {
 		remotes:     map[string]*remote{},
 		keys:        newOrdered[*key](),
 		ours:        newOrdered[*ownedKey](),
-		self:        group(o.Agent),
+		self:        unique.Make(o.Agent),
 		everybody:   map[string]bool{},
 		speaksFor:   map[string]int{},
 		notes:       notes{last: 1},
@@ -245,7 +250,11 @@ func (t *Aggregator) drop(at uint64, k *key) {
 // SetDelay sets the gossip's delay τ_max, one way, and for how long claims and sums wait
 // because they are more than the agents' budgets allow.
 func (t *Aggregator) SetDelay(d, late time.Duration) {
+	was := t.Lag()
 	t.delay, t.late = max(d, 0), max(late, 0)
+	if t.Lag() > was {
+		t.recount = 0 // who was silent may only be late
+	}
 }
 
 // Lag is δ, the longest time until all filters that use a key know what a filter has

@@ -50,8 +50,12 @@ func TestMembersAreThoseOfAFreshLook(t *testing.T) {
 					t.Fatalf("%s was heard %v ago, promised %v, silent: %v", p.name, now-p.heard, p.promise, p.silence.on)
 				}
 			}
-			a.updateMembers(now)
-			a.updateMembers(now) // a majority that is back takes a second look
+			// Who is a member depends on whether there was a majority, and the other way round: that takes three looks
+			// at most, and without a majority there is one at a time.
+			for range 3 {
+				a.updateMembers(now)
+				now++
+			}
 			got, weights, majority := slices.Clone(a.members), a.weights, a.hasMajority
 			a.recount = 0
 			a.updateMembers(now)
@@ -62,6 +66,23 @@ func TestMembersAreThoseOfAFreshLook(t *testing.T) {
 			a.Sweep(now)
 		}
 	})
+}
+
+// Who has missed a promise is heard again once the lag turns out to be longer, at the same
+// instant too.
+func TestALongerLagHearsTheSilent(t *testing.T) {
+	a, now := New(Options{Agent: "me", Tell: boxes{}}), time.Second
+	a.Connect(now, "here", 1, 1)
+	a.Receive(now, Sender{Agent: "other", Life: 1, Owners: true, Promise: 4 * time.Second},
+		[]*gossipv1.Replica{{Name: "there", Generation: 1, Seq: 1, Weight: 1}})
+	now += silences*4*time.Second + a.Lag() + 20*ms
+	if a.updateMembers(now); a.hasMajority {
+		t.Fatal("one of two that is silent leaves a majority")
+	}
+	a.SetDelay(25*ms, 0)
+	if a.updateMembers(now); !a.hasMajority {
+		t.Error("a packet that may be on its way for so long counts as missed")
+	}
 }
 
 // counting counts what it is told to tell.

@@ -17,9 +17,13 @@ func (b *ordered[V]) len() int { return len(b.keys) }
 
 // get returns the value of a key, the zero value if there is none.
 func (b *ordered[V]) get(k uint64) (v V) {
-	if h := b.hint; h < len(b.keys) && b.keys[h] == k {
+	h := b.hint
+	if h < len(b.keys) && b.keys[h] == k {
 		b.hint++
 		return b.values[h]
+	}
+	if h > 0 && h <= len(b.keys) && b.keys[h-1] == k { // the same again
+		return b.values[h-1]
 	}
 	if i, ok := b.index[k]; ok {
 		b.hint = int(i) + 1

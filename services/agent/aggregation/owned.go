@@ -30,8 +30,19 @@ type ownedKey struct {
 	from    claims.Group  // the agent from which the news came, or several
 }
 
-// group is the group of an agent's gateways.
-func group(agent string) claims.Group { return unique.Make(agent) }
+// named is a group with its name.
+type named struct {
+	name string
+	claims.Group
+}
+
+// group is the group of an agent's gateways. It is asked for one agent many times in a row.
+func (t *Aggregator) group(agent string) claims.Group {
+	if agent != t.named.name || t.named.Group == several {
+		t.named = named{agent, unique.Make(agent)}
+	}
+	return t.named.Group
+}
 
 // takesNoSums notes whether an agent tells all agents its claims, and takes no sums.
 func (t *Aggregator) takesNoSums(agent string, is bool) {
@@ -227,8 +238,10 @@ func (t *Aggregator) tellSelf(now time.Duration, key uint64) {
 		return
 	}
 	t.ownSeq++
-	t.takeSum(now, &ownerSum{from: t.own, seq: t.ownSeq, flow: info.flow, ask: t.owned.IsVoid(t.self, key), since: now,
-		Outside: t.owned.Outside(key, t.self, now.Seconds(), info.flow)})
+	w := ownerSum{from: t.own, seq: t.ownSeq, flow: info.flow, since: now,
+		Outside: t.owned.Outside(key, t.self, now.Seconds(), info.flow)}
+	w.ask = w.Void
+	t.takeSum(now, &w)
 }
 
 // catchUp is that of the tables.
@@ -323,7 +336,7 @@ func (t *Aggregator) goOn(now time.Duration) {
 // hearLocals notes that the gateways that are connected live, and this agent.
 func (t *Aggregator) hearLocals(now time.Duration) {
 	t.table.Heard(t.own.id, now.Seconds())
-	for _, o := range t.locals {
+	for _, o := range t.sortedLocals() {
 		if o.presence == connected {
 			o.heard = now
 			t.table.Heard(o.of.id, now.Seconds())

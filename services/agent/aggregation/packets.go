@@ -5,7 +5,7 @@ import (
 
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/gossip/delivery"
-	"google.golang.org/protobuf/proto"
+	"github.com/titrate/titrate/services/agent/gossip/size"
 )
 
 // Heads are the replicas of this agent without their claims. Disconnected ones are left
@@ -42,7 +42,7 @@ func (t *Aggregator) Put(now time.Duration, m *gossipv1.Packet, to string, item 
 	left := !t.wants(to, k, a)
 	ask := !left && to == k.owner && (k.source == nil || k.source.agent != to)
 	m.Everybody = t.small()
-	r, size := replicaIn(m, o)
+	r, grown := replicaIn(m, o)
 	if a != nil && a.flow || k != nil && k.flow {
 		c := &gossipv1.FlowClaim{Key: item.Key, Left: left, Ask: ask}
 		if a != nil {
@@ -50,7 +50,7 @@ func (t *Aggregator) Put(now time.Duration, m *gossipv1.Packet, to string, item 
 			a.noteTold(now)
 		}
 		r.Flows = append(r.Flows, c)
-		return size + proto.Size(c)
+		return grown + size.FlowClaim(c)
 	}
 	c := &gossipv1.KeyClaim{Key: item.Key, Left: left, Ask: ask, Known: again}
 	if a != nil {
@@ -59,11 +59,11 @@ func (t *Aggregator) Put(now time.Duration, m *gossipv1.Packet, to string, item 
 		a.noteTold(now)
 	}
 	r.Keys = append(r.Keys, c)
-	return size + proto.Size(c)
+	return grown + size.KeyClaim(c)
 }
 
 // replicaIn returns the replica's part of a packet, and the bytes that it adds.
-func replicaIn(m *gossipv1.Packet, o *local) (r *gossipv1.Replica, size int) {
+func replicaIn(m *gossipv1.Packet, o *local) (r *gossipv1.Replica, grown int) {
 	for _, r := range m.Replicas {
 		if r.Name == o.name && r.Process == o.generation {
 			return r, 0
@@ -71,25 +71,42 @@ func replicaIn(m *gossipv1.Packet, o *local) (r *gossipv1.Replica, size int) {
 	}
 	r = o.head()
 	m.Replicas = append(m.Replicas, r)
-	return r, proto.Size(r) + 3
+	return r, size.Replica(r) + 3
 }
 
 func (t *Aggregator) putSum(now time.Duration, m *gossipv1.Packet, to string, key uint64) int {
 	info := t.ours.get(key)
-	if info == nil || !t.wantsSum(to, key) {
+	if info == nil || t.everybody[to] {
 		return 0
 	}
-	s := t.owned.Outside(key, group(to), now.Seconds(), info.flow)
-	out := &gossipv1.Sum{Key: key, Flow: info.flow, Claims: float32(s.Claims), Active: float32(s.Active),
-		Unsaturated: float32(s.Unsaturated), Admitted: s.Admitted, Spent: float32(s.Spent), Others: uint32(s.Others),
-		Epoch: s.Epoch, Ask: t.owned.IsVoid(group(to), key)}
+	s := t.owned.Outside(key, t.group(to), now.Seconds(), info.flow)
+	if !s.Used {
+		return 0
+	}
+	out := t.newSum()
+	out.Key, out.Flow, out.Claims, out.Active = key, info.flow, float32(s.Claims), float32(s.Active)
+	out.Unsaturated, out.Admitted, out.Spent = float32(s.Unsaturated), s.Admitted, float32(s.Spent)
+	out.Others, out.Epoch, out.Ask = uint32(s.Others), s.Epoch, s.Void
 	m.Sums = append(m.Sums, out)
-	return proto.Size(out)
+	return size.Sum(out)
+}
+
+// sumsAtOnce is how many sums lie in one array: what one packet holds of them.
+const sumsAtOnce = 32
+
+// newSum returns one of sumsAtOnce sums that lie in one array: one allocation for several.
+func (t *Aggregator) newSum() *gossipv1.Sum {
+	if len(t.sums) == 0 {
+		t.sums = make([]gossipv1.Sum, sumsAtOnce)
+	}
+	s := &t.sums[0]
+	t.sums = t.sums[1:]
+	return s
 }
 
 // wantsSum reports whether an agent is to know what others claim of a key.
 func (t *Aggregator) wantsSum(agent string, key uint64) bool {
-	return !t.everybody[agent] && t.owned.Uses(group(agent), key)
+	return !t.everybody[agent] && t.owned.Uses(t.group(agent), key)
 }
 
 // Wanted reports whether an agent needs to know an item.

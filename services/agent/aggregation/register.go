@@ -67,7 +67,7 @@ func (t *Aggregator) tellSums(now time.Duration, back []string) {
 			continue
 		}
 		for _, at := range t.ours.keys {
-			if t.owned.Uses(group(name), at) {
+			if t.owned.Uses(t.group(name), at) {
 				t.o.Tell.Tell(now, name, delivery.Item{Key: at, Kind: delivery.Sum}, false)
 			}
 		}

@@ -106,8 +106,8 @@ func (t *Aggregator) setAgent(p *remote, agent string) {
 // isLocal reports whether a replica of that name is connected here. What another agent
 // reports of it is then out of date, or two gateways have one name.
 func (t *Aggregator) isLocal(name string) bool {
-	for id, o := range t.locals {
-		if id.name == name && o.presence == connected {
+	for _, o := range t.sortedLocals() {
+		if o.name == name && o.presence == connected {
 			return true
 		}
 	}
@@ -174,7 +174,7 @@ func (t *Aggregator) hear(now time.Duration, p *remote, from Sender, r *gossipv1
 	if from.Owners {
 		in = t.owned
 		in.SetStale(p.of.id, mayStaySilent(from.Promise).Seconds(), now.Seconds())
-		in.SetGroup(p.of.id, group(from.Agent), now.Seconds())
+		in.SetGroup(p.of.id, t.group(from.Agent), now.Seconds())
 		in.Heard(p.of.id, now.Seconds())
 	}
 	if p.silence.on || in.Back(p.of.id) > p.silence.back {
@@ -193,7 +193,7 @@ func (t *Aggregator) applyRemote(p *remote, now time.Duration, r told) {
 	case table.Held(p.of.id) >= t.o.MaxKeys/2 && !table.Has(p.of.id, r.Key):
 		t.refused++
 	case p.owners:
-		t.takeClaim(now, p.of.id, group(p.agent), r)
+		t.takeClaim(now, p.of.id, t.group(p.agent), r)
 	default:
 		if k := t.apply(p.of.id, now, r.flow, r.Record); k != nil {
 			t.note(now, r.Key, k)

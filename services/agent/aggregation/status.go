@@ -33,6 +33,12 @@ type ReplicaStatus struct {
 	Drained    bool
 }
 
+// Isolation says whether a majority of the members is heard.
+func (t *Aggregator) Isolation(now time.Duration) exchange.Isolation {
+	t.updateMembers(now)
+	return t.isolation(now)
+}
+
 // Status returns a copy of what is known.
 func (t *Aggregator) Status(now time.Duration) Status {
 	t.updateMembers(now)

@@ -60,7 +60,7 @@ func (t *Aggregator) noteKey(now time.Duration, at uint64) {
 
 // count finds out whether a key is in use.
 func (t *Aggregator) count(now time.Duration, at uint64, k *key) bool {
-	t.setInUse(k, inUse(t.table.Sums(at, 0, now.Seconds())))
+	t.setInUse(k, t.table.InUse(at, now.Seconds()))
 	return k.inUse
 }
 
@@ -91,11 +91,13 @@ func (t *Aggregator) Sums(now time.Duration, name string, since uint64) (*exchan
 		}
 		return s, t.notes.last
 	}
+	s.Keys = make([]exchange.KeySum, 0, min(len(changes), t.changes+t.changes/4))
 	for _, n := range changes {
 		if k := t.keys.get(n.key); k == nil || k.stamp == n.stamp {
 			t.addSum(now, s, except, name, n.key, k)
 		}
 	}
+	t.changes = len(s.Keys)
 	return s, t.notes.last
 }
 
@@ -129,8 +131,8 @@ func inUse(s exchange.KeySum) bool { return s.Claims > 0 || s.Active > 0 || s.Sp
 // claimedBy reports whether the replica itself claims the key: it needs the others'
 // counts then, even if they claim nothing now.
 func (t *Aggregator) claimedBy(name string, k uint64) bool {
-	for id, o := range t.locals {
-		if id.name == name {
+	for _, o := range t.sortedLocals() {
+		if o.name == name {
 			if a := o.keys.get(k); a != nil && !a.withdrawn {
 				return true
 			}
@@ -163,5 +165,5 @@ func (t *Aggregator) header(now time.Duration, name string) *exchange.Sums {
 // isolation; claims and lag may differ.
 func SameMembers(a, b *exchange.Sums) bool {
 	return a.Replicas == b.Replicas && a.TotalWeight == b.TotalWeight && a.Weight == b.Weight &&
-		a.Absent == b.Absent && a.Isolation == b.Isolation
+		a.Absent == b.Absent && a.Isolation == b.Isolation && a.Exact == b.Exact
 }

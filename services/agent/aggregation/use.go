@@ -171,7 +171,8 @@ func (t *Aggregator) takeSum(now time.Duration, w *ownerSum) {
 	default:
 		w.since = k.next.since
 	}
-	k.next = w
+	next := *w
+	k.next = &next
 }
 
 // refuseSum tells an owner that nobody here uses a key: what it was told when the use ended

@@ -13,12 +13,12 @@ import (
 
 // holder says whose leases of a pool are in force.
 type holder struct {
-	epoch int64   // under which they were told
-	from  *Stream // that told them; &State.rest: nobody renews them
+	epoch int64   // under which they were sent
+	from  *Stream // that has them; &State.rest: nobody renews them
 }
 
 // believes reports whether leases may be put in force, at least those of some pool: that pool was
-// not told under a higher epoch.
+// not sent under a higher epoch.
 func (o *State) believes(l *controlv1.Leases) bool {
 	if l.GetEpoch() >= o.epoch {
 		return true
@@ -55,7 +55,7 @@ func runs(leases []*controlv1.Lease) (out [][]*controlv1.Lease) {
 	return out
 }
 
-// putInForce puts in force what a stream tells after the message l; before is the stream as it was
+// putInForce puts in force what a stream has after the message l; before is the stream as it was
 // before that message.
 func (o *State) putInForce(s, before *Stream, l *controlv1.Leases) *Grant {
 	changed := o.reconfigured || l.GetBase() == 0 || len(l.GetLeases())+len(l.GetRemoved())+len(l.GetPools()) > 0
@@ -84,12 +84,12 @@ func (o *State) putInForce(s, before *Stream, l *controlv1.Leases) *Grant {
 
 // assign notes whose leases of each pool are in force, after the leases of a stream or the
 // configuration have changed. A pool that the stream names no more has another leader: its leases
-// stay in force until that one tells them. A pool that the configuration does not have is forgotten.
+// stay in force until that one sends them. A pool that the configuration does not have is forgotten.
 func (o *State) assign(s, before *Stream) {
 	if o.pools == nil {
 		o.pools = map[string]holder{}
 	}
-	epoch, named := s.told.GetEpoch(), poolsOf(s.told)
+	epoch, named := s.leases.GetEpoch(), poolsOf(s.leases)
 	for name := range named {
 		if o.pools[name].epoch <= epoch {
 			o.pools[name] = holder{epoch, s}
@@ -97,8 +97,8 @@ func (o *State) assign(s, before *Stream) {
 	}
 	configured, left := o.configured(), map[string]bool{}
 	for name, h := range o.pools {
-		switch told := h.from == s && named[name]; {
-		case told:
+		switch current := h.from == s && named[name]; {
+		case current:
 		case !configured[name]:
 			delete(o.pools, name)
 		case h.from == s:
@@ -141,17 +141,17 @@ func (o *State) configured() map[string]bool {
 	return out
 }
 
-// keep adds what a stream has told of some pools to the leases that nobody renews.
+// keep adds what a stream has of some pools to the leases that nobody renews.
 func (o *State) keep(from *Stream, pools map[string]bool) {
 	old := o.rest
-	o.rest = Stream{state: o, renewed: from.renewed, told: &controlv1.Leases{SoftExpiry: from.told.GetSoftExpiry(),
-		Revision: max(from.told.GetRevision(), old.told.GetRevision())}}
+	o.rest = Stream{state: o, renewed: from.renewed, leases: &controlv1.Leases{SoftExpiry: from.leases.GetSoftExpiry(),
+		Revision: max(from.leases.GetRevision(), old.leases.GetRevision())}}
 	if slices.Contains(o.holders, &o.rest) {
 		o.rest.renewed = min(from.renewed, old.renewed)
 	}
-	o.rest.add(old.told, func(name string) bool { return o.pools[name].from == &o.rest && !pools[name] })
-	o.rest.add(from.told, func(name string) bool { return pools[name] })
-	sortLeases(o.rest.told.Leases)
+	o.rest.add(old.leases, func(name string) bool { return o.pools[name].from == &o.rest && !pools[name] })
+	o.rest.add(from.leases, func(name string) bool { return pools[name] })
+	sortLeases(o.rest.leases.Leases)
 	if !slices.Contains(o.holders, &o.rest) {
 		o.holders = append(o.holders, &o.rest)
 	}
@@ -161,35 +161,36 @@ func (o *State) keep(from *Stream, pools map[string]bool) {
 func (s *Stream) add(l *controlv1.Leases, wanted func(pool string) bool) {
 	for _, p := range l.GetPools() {
 		if wanted(p.GetPool()) {
-			s.told.Pools = append(s.told.Pools, p)
+			s.leases.Pools = append(s.leases.Pools, p)
 		}
 	}
 	for _, run := range runs(l.GetLeases()) {
 		if wanted(run[0].GetPool()) {
-			s.told.Leases = append(s.told.Leases, run...)
+			s.leases.Leases = append(s.leases.Leases, run...)
 		}
 	}
 }
 
-// merged is what is in force of all pools, after what a stream tells has changed or was renewed.
+// merged is what is in force of all pools, after the leases of a stream have changed or were renewed.
 func (o *State) merged(s *Stream, changed bool) *controlv1.Leases {
 	if len(o.holders) == 1 && o.holders[0] == s && !s.silent {
-		return s.told
+		return s.leases
 	}
-	if !changed && o.leases.GetRevision() >= s.told.GetRevision() && o.leases.GetMembersVersion() == o.members.version {
+	if !changed && o.leases.GetRevision() >= s.leases.GetRevision() &&
+		o.leases.GetMembersVersion() == o.members.version {
 		return o.leases
 	}
-	out := &controlv1.Leases{Epoch: o.epoch, SoftExpiry: s.told.GetSoftExpiry(), Members: o.members.list,
+	out := &controlv1.Leases{Epoch: o.epoch, SoftExpiry: s.leases.GetSoftExpiry(), Members: o.members.list,
 		MembersVersion: o.members.version}
 	var flows [][]*controlv1.Lease
 	for _, h := range o.holders {
-		out.Revision = max(out.Revision, h.told.GetRevision())
-		for _, p := range h.told.GetPools() {
+		out.Revision = max(out.Revision, h.leases.GetRevision())
+		for _, p := range h.leases.GetPools() {
 			if at := o.pools[p.GetPool()]; at.from == h {
 				out.Pools = append(out.Pools, ofEpoch(p, at.epoch))
 			}
 		}
-		for _, run := range runs(h.told.GetLeases()) {
+		for _, run := range runs(h.leases.GetLeases()) {
 			if o.pools[run[0].GetPool()].from == h {
 				flows = append(flows, run)
 			}
@@ -200,7 +201,7 @@ func (o *State) merged(s *Stream, changed bool) *controlv1.Leases {
 	return out
 }
 
-// ofEpoch is a pool's lease with the epoch that it was told under.
+// ofEpoch is a pool's lease with the epoch that it was sent under.
 func ofEpoch(p *controlv1.PoolLease, epoch int64) *controlv1.PoolLease {
 	if p.GetEpoch() == epoch {
 		return p
@@ -211,7 +212,7 @@ func ofEpoch(p *controlv1.PoolLease, epoch int64) *controlv1.PoolLease {
 }
 
 // Held are the leases in force of some pools, nil for all, each pool with the epoch under which it
-// was told.
+// was sent.
 func (o *State) Held(pools []string) ([]*controlv1.PoolLease, []*controlv1.Lease) {
 	wanted := func(name string) bool { return pools == nil || slices.Contains(pools, name) }
 	var held []*controlv1.PoolLease

@@ -10,16 +10,16 @@ import (
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 )
 
-// Stream is what a coordinator tells this agent of leases on one stream.
+// Stream is what a coordinator sends this agent of leases on one stream.
 type Stream struct {
 	state   *State
-	told    *controlv1.Leases // complete, whatever was sent last; nil: nothing yet
-	renewed time.Duration     // when told was sent, or renewed
+	leases  *controlv1.Leases // complete, whatever was sent last; nil: nothing yet
+	renewed time.Duration     // when they came, or were renewed
 	members membership        // that the agent holds as this coordinator knows it
 	awaits  bool              // nothing but complete leases counts: those before are missing
 	pending *controlv1.Leases // parts of a message whose end has not come
 	changes bool              // the coordinator understands reports of changes
-	silent  bool              // the coordinator tells no members: another one does
+	silent  bool              // the coordinator sends no members: another one does
 }
 
 // membership is a list of members.
@@ -28,7 +28,7 @@ type membership struct {
 	version uint64 // 0 = it has none
 }
 
-// Stream begins a stream. The agent's Hello names the members in force: the coordinator tells
+// Stream begins a stream. The agent's Hello names the members in force: the coordinator sends
 // changes of those.
 func (o *State) Stream() *Stream { return &Stream{state: o, members: o.members, awaits: true} }
 
@@ -36,7 +36,7 @@ func (o *State) Stream() *Stream { return &Stream{state: o, members: o.members, 
 func (s *Stream) ReportsChanges() bool { return s.changes }
 
 // until is when the soft expiry of the leases passes.
-func (s *Stream) until() time.Duration { return s.renewed + softExpiry(s.told) }
+func (s *Stream) until() time.Duration { return s.renewed + softExpiry(s.leases) }
 
 // MissedError says that leases change others that this agent does not hold: the coordinator
 // must send all of them. Until it has, the older ones stay in force.
@@ -66,7 +66,7 @@ type Grant struct {
 // not usable. With an error the older ones stay in force.
 func (s *Stream) Leases(now time.Duration, l *controlv1.Leases) (*Grant, error) {
 	o := s.state
-	if l.GetEpoch() < s.told.GetEpoch() {
+	if l.GetEpoch() < s.leases.GetEpoch() {
 		return nil, &StaleEpochError{Got: l.GetEpoch(), Applied: o.epoch}
 	}
 	if l = s.join(l); l.GetMore() {
@@ -86,18 +86,18 @@ func (s *Stream) Leases(now time.Duration, l *controlv1.Leases) (*Grant, error) 
 		return nil, &StaleEpochError{Got: l.GetEpoch(), Applied: o.epoch}
 	}
 	before := *s
-	s.told, s.members, s.renewed = held, members, now
+	s.leases, s.members, s.renewed = held, members, now
 	s.awaits, s.changes, s.silent = false, l.GetReportChanges(), l.GetWithoutMembers()
 	return o.putInForce(s, &before, l), nil
 }
 
-// overtaken reports whether complete leases are older than those that were told. The first ones of
+// overtaken reports whether complete leases are older than those received last. The first ones of
 // a stream may be those in force.
 func (s *Stream) overtaken(l *controlv1.Leases) bool {
-	if s.told == nil || l.GetEpoch() > s.told.GetEpoch() {
+	if s.leases == nil || l.GetEpoch() > s.leases.GetEpoch() {
 		return false
 	}
-	return l.GetSeq() < s.told.GetSeq() || l.GetSeq() == s.told.GetSeq() && !s.awaits
+	return l.GetSeq() < s.leases.GetSeq() || l.GetSeq() == s.leases.GetSeq() && !s.awaits
 }
 
 // join adds a part of a message to those before it. The result has More set until the end is
@@ -114,18 +114,18 @@ func (s *Stream) join(l *controlv1.Leases) *controlv1.Leases {
 	return l
 }
 
-// update returns what the coordinator has told after a message, complete.
+// update returns what the coordinator has sent after a message, complete.
 func (s *Stream) update(l *controlv1.Leases) (*controlv1.Leases, membership, error) {
 	held := &controlv1.Leases{Epoch: l.GetEpoch(), Seq: l.GetSeq(), Revision: l.GetRevision(),
 		SoftExpiry: l.GetSoftExpiry(), Leases: l.GetLeases(), Pools: l.GetPools()}
 	sortLeases(held.Leases)
 	if base := l.GetBase(); base > 0 {
-		if l.GetEpoch() != s.told.GetEpoch() || base != s.told.GetSeq() {
+		if l.GetEpoch() != s.leases.GetEpoch() || base != s.leases.GetSeq() {
 			return nil, membership{}, s.missed("leases %d of epoch %d change those of %d, and this agent has %d of "+
-				"epoch %d", l.GetSeq(), l.GetEpoch(), base, s.told.GetSeq(), s.told.GetEpoch())
+				"epoch %d", l.GetSeq(), l.GetEpoch(), base, s.leases.GetSeq(), s.leases.GetEpoch())
 		}
-		held.Leases = change(s.told.GetLeases(), l.GetRemoved(), held.Leases)
-		held.Pools = changePools(s.told.GetPools(), l.GetPools())
+		held.Leases = change(s.leases.GetLeases(), l.GetRemoved(), held.Leases)
+		held.Pools = changePools(s.leases.GetPools(), l.GetPools())
 	}
 	if n := l.GetTotal(); n > 0 && int(n) != len(held.Leases) {
 		return nil, membership{}, s.missed("after leases %d of epoch %d this agent has %d flows, and the coordinator "+

@@ -26,7 +26,7 @@ func after(seq, base uint64, total int, l ...*controlv1.Lease) *controlv1.Leases
 		Total: uint32(total), MembersVersion: 7}
 }
 
-// one is the state of an agent that one coordinator tells its leases.
+// one is the state of an agent that one coordinator sends its leases.
 type one struct {
 	State
 	stream *Stream

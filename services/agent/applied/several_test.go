@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// told are complete leases: of each pool one flow, and its idle share.
-func told(epoch int64, seq uint64, share float64, pools ...string) *controlv1.Leases {
+// ofPools makes complete leases: of each pool one flow, and its idle share.
+func ofPools(epoch int64, seq uint64, share float64, pools ...string) *controlv1.Leases {
 	l := &controlv1.Leases{Epoch: epoch, Seq: seq, SoftExpiry: durationpb.New(time.Second),
 		Members: []*controlv1.Replica{{Name: "a", Weight: 1}}, MembersVersion: uint64(epoch)}
 	for _, name := range pools {
@@ -51,7 +51,7 @@ func (b *both) inForce(t *testing.T, epoch int64, want map[string]float64) {
 	}
 }
 
-func tell(t *testing.T, s *Stream, now time.Duration, l *controlv1.Leases) *Grant {
+func receive(t *testing.T, s *Stream, now time.Duration, l *controlv1.Leases) *Grant {
 	t.Helper()
 	g, err := s.Leases(now, l)
 	if err != nil {
@@ -61,70 +61,70 @@ func tell(t *testing.T, s *Stream, now time.Duration, l *controlv1.Leases) *Gran
 }
 
 // Of each pool the coordinator with the highest epoch is believed, whatever it and the others
-// tell of other pools.
+// send of other pools.
 func TestCoordinatorsArePoolByPool(t *testing.T) {
 	o := several(t)
 	one, two := o.Stream(), o.Stream()
-	tell(t, one, 0, told(5, 1, 10, "x", "y", "z"))
+	receive(t, one, 0, ofPools(5, 1, 10, "x", "y", "z"))
 	o.inForce(t, 5, map[string]float64{"x": 10, "y": 10, "z": 10})
 	// Another one has joined and leads y. The first does not know it yet.
-	tell(t, two, 0, told(6, 1, 20, "y"))
-	tell(t, one, 0, told(5, 2, 11, "x", "y", "z"))
+	receive(t, two, 0, ofPools(6, 1, 20, "y"))
+	receive(t, one, 0, ofPools(5, 2, 11, "x", "y", "z"))
 	o.inForce(t, 6, map[string]float64{"x": 11, "y": 20, "z": 11})
-	tell(t, one, 0, told(5, 3, 12, "x", "z"))
+	receive(t, one, 0, ofPools(5, 3, 12, "x", "z"))
 	o.inForce(t, 6, map[string]float64{"x": 12, "y": 20, "z": 12})
-	// It ends. The first takes y over, under a higher epoch; what the second still tells of it does
-	// not count, and what it tells alone is refused.
-	tell(t, one, 0, told(7, 1, 30, "x", "y", "z"))
-	if _, err := two.Leases(0, told(6, 2, 99, "y")); !errors.As(err, new(*StaleEpochError)) {
+	// It ends. The first takes y over, under a higher epoch; what the second still sends of it does
+	// not count, and what it sends alone is refused.
+	receive(t, one, 0, ofPools(7, 1, 30, "x", "y", "z"))
+	if _, err := two.Leases(0, ofPools(6, 2, 99, "y")); !errors.As(err, new(*StaleEpochError)) {
 		t.Errorf("of a coordinator that was replaced: %v", err)
 	}
 	o.inForce(t, 7, map[string]float64{"x": 30, "y": 30, "z": 30})
 }
 
-// A pool that its coordinator does not lead any more has its shares until the next one tells them.
+// A pool that its coordinator does not lead any more has its shares until the next one sends them.
 func TestPoolBetweenTwoCoordinators(t *testing.T) {
 	o := several(t)
 	one, two := o.Stream(), o.Stream()
-	tell(t, one, 0, told(5, 1, 10, "x", "y", "z"))
-	tell(t, one, 500*time.Millisecond, told(5, 2, 11, "x"))
+	receive(t, one, 0, ofPools(5, 1, 10, "x", "y", "z"))
+	receive(t, one, 500*time.Millisecond, ofPools(5, 2, 11, "x"))
 	o.inForce(t, 5, map[string]float64{"x": 11, "y": 10, "z": 10})
-	tell(t, two, 600*time.Millisecond, told(6, 1, 20, "z"))
+	receive(t, two, 600*time.Millisecond, ofPools(6, 1, 20, "z"))
 	o.inForce(t, 6, map[string]float64{"x": 11, "y": 10, "z": 20})
-	// It is stale at its own expiry, though the others are renewed, and fresh when it is told again.
-	tell(t, one, 900*time.Millisecond, told(5, 3, 11, "x"))
+	// It is stale at its own expiry, though the others are renewed, and fresh when it is sent again.
+	receive(t, one, 900*time.Millisecond, ofPools(5, 3, 11, "x"))
 	if s := o.Expire(999 * time.Millisecond); s != nil {
 		t.Errorf("too early: %+v", s)
 	}
 	if s := o.Expire(time.Second); s == nil || !s.Stale {
 		t.Errorf("pool y is a second old: %+v", s)
 	}
-	if g := tell(t, one, time.Second, told(5, 4, 12, "x")); !g.Shares.Stale {
-		t.Error("pool y is not told yet")
+	if g := receive(t, one, time.Second, ofPools(5, 4, 12, "x")); !g.Shares.Stale {
+		t.Error("pool y is not sent yet")
 	}
-	if g := tell(t, two, time.Second, told(6, 2, 20, "y", "z")); g.Shares.Stale {
+	if g := receive(t, two, time.Second, ofPools(6, 2, 20, "y", "z")); g.Shares.Stale {
 		t.Error("all pools are fresh")
 	}
 	o.inForce(t, 6, map[string]float64{"x": 12, "y": 20, "z": 20})
 	// A pool that is no longer configured is gone.
 	o.Configuration(&controlv1.Configuration{Revision: 2, Last: true, Seed: 5, Deleted: []string{"pools/z"}})
-	tell(t, two, time.Second, told(6, 3, 20, "y"))
+	receive(t, two, time.Second, ofPools(6, 3, 20, "y"))
 	o.inForce(t, 6, map[string]float64{"x": 12, "y": 20})
 }
 
-// Members are those that the coordinator with the highest epoch tells.
+// Members are those that the coordinator with the highest epoch sends.
 func TestMembersOfSeveralCoordinators(t *testing.T) {
 	o := several(t)
 	one, two := o.Stream(), o.Stream()
-	tell(t, two, 0, told(6, 1, 20, "y"))
-	l := told(5, 1, 10, "x", "z")
+	receive(t, two, 0, ofPools(6, 1, 20, "y"))
+	l := ofPools(5, 1, 10, "x", "z")
 	l.Members = append(l.Members, &controlv1.Replica{Name: "b", Weight: 1})
-	if g := tell(t, one, 0, l); g.Until != 0 || g.Changed || len(g.Members) != 1 {
+	if g := receive(t, one, 0, l); g.Until != 0 || g.Changed || len(g.Members) != 1 {
 		t.Errorf("of a lower epoch: %+v", g)
 	}
-	l = told(7, 1, 10, "x", "z")
+	l = ofPools(7, 1, 10, "x", "z")
 	l.Members = append(l.Members, &controlv1.Replica{Name: "b", Weight: 1})
-	if g := tell(t, one, 0, l); g.Until != time.Second || !g.Changed || len(g.Members) != 2 {
+	if g := receive(t, one, 0, l); g.Until != time.Second || !g.Changed || len(g.Members) != 2 {
 		t.Errorf("of the highest epoch: %+v", g)
 	}
 	if st := o.Status(0); st.Version != 7 || st.Members != 2 || st.Epoch != 7 || st.Leases != 3 {
@@ -135,8 +135,8 @@ func TestMembersOfSeveralCoordinators(t *testing.T) {
 // The epoch of each pool survives a restart of the agent.
 func TestEpochsOfPoolsAreKept(t *testing.T) {
 	o := several(t)
-	tell(t, o.Stream(), time.Second, told(6, 1, 20, "y"))
-	tell(t, o.Stream(), time.Second, told(5, 1, 10, "x", "z"))
+	receive(t, o.Stream(), time.Second, ofPools(6, 1, 20, "y"))
+	receive(t, o.Stream(), time.Second, ofPools(5, 1, 10, "x", "z"))
 	epochs := map[string]int64{}
 	for _, p := range o.Status(0).Pools {
 		epochs[p.GetPool()] = p.GetEpoch()
@@ -149,12 +149,12 @@ func TestEpochsOfPoolsAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := again.Stream()
-	tell(t, s, 0, told(5, 2, 11, "x", "y"))
+	receive(t, s, 0, ofPools(5, 2, 11, "x", "y"))
 	again.inForce(t, 6, map[string]float64{"x": 11, "y": 20, "z": 10})
 	if !again.Shares().Stale {
 		t.Error("pools y and z are those of the snapshot")
 	}
-	tell(t, again.Stream(), 0, told(6, 2, 21, "y", "z"))
+	receive(t, again.Stream(), 0, ofPools(6, 2, 21, "y", "z"))
 	again.inForce(t, 6, map[string]float64{"x": 11, "y": 21, "z": 21})
 	if again.Shares().Stale {
 		t.Error("all pools were renewed")
@@ -165,13 +165,13 @@ func TestEpochsOfPoolsAreKept(t *testing.T) {
 func TestRenewalBySeveral(t *testing.T) {
 	o := several(t)
 	one, two := o.Stream(), o.Stream()
-	tell(t, one, 0, told(5, 1, 10, "x", "z"))
-	tell(t, two, 0, told(6, 1, 20, "y"))
+	receive(t, one, 0, ofPools(5, 1, 10, "x", "z"))
+	receive(t, two, 0, ofPools(6, 1, 20, "y"))
 	before := o.Shares()
 	for i, s := range []*Stream{one, two} {
 		renewal := &controlv1.Leases{Epoch: int64(5 + i), Seq: 2, Base: 1, MembersVersion: uint64(5 + i),
 			SoftExpiry: durationpb.New(time.Second)}
-		if g := tell(t, s, 800*time.Millisecond, renewal); g.Shares != before {
+		if g := receive(t, s, 800*time.Millisecond, renewal); g.Shares != before {
 			t.Error("made anew")
 		}
 	}
@@ -188,15 +188,15 @@ func TestRenewalBySeveral(t *testing.T) {
 func TestPoolIsDeletedBeforeItsConfiguration(t *testing.T) {
 	o := several(t)
 	s := o.Stream()
-	tell(t, s, 0, told(5, 1, 10, "x", "y", "z"))
-	tell(t, s, 100*time.Millisecond, told(5, 2, 10, "x", "y"))
+	receive(t, s, 0, ofPools(5, 1, 10, "x", "y", "z"))
+	receive(t, s, 100*time.Millisecond, ofPools(5, 2, 10, "x", "y"))
 	o.inForce(t, 5, map[string]float64{"x": 10, "y": 10, "z": 10})
 	o.Configuration(&controlv1.Configuration{Revision: 2, Last: true, Seed: 5, Deleted: []string{"pools/z"}})
 	for i := range uint64(5) {
 		now := time.Duration(2+4*i) * 100 * time.Millisecond
 		renewal := &controlv1.Leases{Epoch: 5, Seq: 3 + i, Base: 2 + i, MembersVersion: 5,
 			SoftExpiry: durationpb.New(time.Second)}
-		if g := tell(t, s, now, renewal); g.Shares.Stale || o.Expire(now) != nil {
+		if g := receive(t, s, now, renewal); g.Shares.Stale || o.Expire(now) != nil {
 			t.Errorf("stale after %v, though all pools were renewed", now)
 		}
 	}
@@ -207,9 +207,9 @@ func TestPoolIsDeletedBeforeItsConfiguration(t *testing.T) {
 // one.
 func TestPoolIsDeletedBetweenTwoStreams(t *testing.T) {
 	o := several(t)
-	tell(t, o.Stream(), 0, told(5, 1, 10, "x", "y", "z"))
+	receive(t, o.Stream(), 0, ofPools(5, 1, 10, "x", "y", "z"))
 	o.Configuration(&controlv1.Configuration{Revision: 2, Last: true, Seed: 5, Deleted: []string{"pools/z"}})
-	if g := tell(t, o.Stream(), time.Hour, told(5, 9, 12, "x", "y")); g.Shares.Stale {
+	if g := receive(t, o.Stream(), time.Hour, ofPools(5, 9, 12, "x", "y")); g.Shares.Stale {
 		t.Error("all pools were renewed")
 	}
 	o.inForce(t, 5, map[string]float64{"x": 12, "y": 12})
@@ -218,31 +218,31 @@ func TestPoolIsDeletedBetweenTwoStreams(t *testing.T) {
 	}
 }
 
-// One of the coordinators that share the pools tells the members; the others' word on leases leaves
+// One of the coordinators that share the pools sends the members; the others' word on leases leaves
 // them as they are.
-func TestOneTellsTheMembers(t *testing.T) {
+func TestOneSendsTheMembers(t *testing.T) {
 	o := several(t)
 	one, two := o.Stream(), o.Stream()
-	tell(t, one, 0, told(5, 1, 10, "x", "z"))
+	receive(t, one, 0, ofPools(5, 1, 10, "x", "z"))
 	silent := func(seq uint64, share float64) *controlv1.Leases {
-		l := told(5, seq, share, "y")
+		l := ofPools(5, seq, share, "y")
 		l.Members, l.MembersVersion, l.WithoutMembers = nil, 0, true
 		return l
 	}
-	if g := tell(t, two, time.Second, silent(1, 20)); g.Until != 0 || g.Changed || len(g.Members) != 1 {
-		t.Errorf("of one that tells none: %+v", g)
+	if g := receive(t, two, time.Second, silent(1, 20)); g.Until != 0 || g.Changed || len(g.Members) != 1 {
+		t.Errorf("of one that sends none: %+v", g)
 	}
 	o.inForce(t, 5, map[string]float64{"x": 10, "y": 20, "z": 10})
-	l := told(5, 2, 11, "x", "z")
+	l := ofPools(5, 2, 11, "x", "z")
 	l.Members, l.MembersVersion = append(l.Members, &controlv1.Replica{Name: "b", Weight: 1}), 6
-	if g := tell(t, one, time.Second, l); g.Until != 2*time.Second || !g.Changed || len(g.Members) != 2 {
-		t.Errorf("of the one that tells them: %+v", g)
+	if g := receive(t, one, time.Second, l); g.Until != 2*time.Second || !g.Changed || len(g.Members) != 2 {
+		t.Errorf("of the one that sends them: %+v", g)
 	}
-	// Also where it leads all pools, until the next one tells them.
-	l = told(6, 1, 30, "x", "y", "z")
+	// Also where it leads all pools, until the next one sends them.
+	l = ofPools(6, 1, 30, "x", "y", "z")
 	l.Members, l.MembersVersion, l.WithoutMembers = nil, 0, true
-	if g := tell(t, two, time.Second, l); g.Until != 0 || len(o.LastLeases().GetMembers()) != 2 {
-		t.Errorf("of one that leads all pools and tells none: %+v, kept %v", g, o.LastLeases().GetMembers())
+	if g := receive(t, two, time.Second, l); g.Until != 0 || len(o.LastLeases().GetMembers()) != 2 {
+		t.Errorf("of one that leads all pools and sends none: %+v, kept %v", g, o.LastLeases().GetMembers())
 	}
 	pools, flows := o.Held([]string{"y"})
 	if len(pools) != 1 || pools[0].GetEpoch() != 6 || len(flows) != 1 || flows[0].GetShare() != 30 {

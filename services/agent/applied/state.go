@@ -39,7 +39,7 @@ type State struct {
 	config  config.Set
 	latest  *Configuration    // that was put in force, whole or a change; nil: none yet
 	pools   map[string]holder // whose leases of each pool are in force
-	holders []*Stream         // whose leases of some pool are in force, or the one that told last
+	holders []*Stream         // whose leases of some pool are in force, or the one that sent last
 	rest    Stream            // leases that nobody renews: of the snapshot, or of a pool between two leaders
 	members membership        // of the leases of the highest epoch
 	leases  *controlv1.Leases // in force, of all pools
@@ -169,7 +169,7 @@ func (o *State) Restore(s *lastgood.Snapshot, c *Configuration) error {
 // restore puts the leases of a snapshot in force, which nobody renews.
 func (o *State) restore(l *controlv1.Leases) {
 	sortLeases(l.GetLeases())
-	o.rest = Stream{state: o, told: l, renewed: -softExpiry(l)}
+	o.rest = Stream{state: o, leases: l, renewed: -softExpiry(l)}
 	o.holders, o.pools = []*Stream{&o.rest}, map[string]holder{}
 	for name := range poolsOf(l) {
 		o.pools[name] = holder{l.GetEpoch(), &o.rest}

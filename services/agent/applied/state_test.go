@@ -241,7 +241,7 @@ func TestSoftExpiry(t *testing.T) {
 		t.Errorf("%+v, want the same shares, stale", s)
 	}
 	if s := o.Expire(time.Hour); s != nil {
-		t.Error("told twice")
+		t.Error("expired twice")
 	}
 	if g, err := o.Leases(3*time.Second, leases(1, 2, 10)); err != nil || g.Shares.Stale {
 		t.Errorf("renewed: %+v, %v", g, err)

@@ -26,6 +26,9 @@ type Options struct {
 	T1            time.Duration // without a majority for so long: Split
 	T2            time.Duration // a silent replica's claims count for so long
 	Everybody     int           // most agents that tell all others everything, see [aggregation.Options]
+	// ExactWithin is how far the other agents may be where limits that state no precision are EXACT;
+	// 0: they are LOCAL.
+	ExactWithin time.Duration
 }
 
 // Core is one agent.
@@ -43,7 +46,11 @@ type Core struct {
 	peers         *schedule.Peers
 	peersChanged  bool     // since the last round
 	alive         []string // the other agents that may own keys
-	reborn        bool     // one of them has begun a new life since the last round
+	near          nearness
+	exact         bool   // limits that state no precision are EXACT
+	exactWhy      string // they are, or are not
+	switches      uint64 // of exact
+	reborn        bool   // one of them has begun a new life since the last round
 
 	gateways map[Process]*gateway
 	links    map[Link]*gateway // those connected
@@ -67,11 +74,12 @@ func New(o Options) *Core {
 			T2: o.T2, Incarnation: o.Incarnation, Everybody: o.Everybody}),
 		reports:  reports.New(),
 		activity: activity.New(),
-		peers:    peers,
+		peers:    peers, near: newNearness(o.ExactWithin),
 		gateways: map[Process]*gateway{}, links: map[Link]*gateway{}, processes: map[uint64]*gateway{},
 	}
 	c.tokens = tokens.New(tokens.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
 		Linked: c.isLinked})
+	c.peers.SetNearness(0, c.near.mine)
 	return c
 }
 
@@ -151,6 +159,9 @@ func (c *Core) Tick(now time.Duration) Effects {
 	c.forgetGateways(now)
 	c.aggregator.Advance(now)
 	second := now-c.beat >= link.HeartbeatEvery
+	if second || c.peers.NearnessChanged() {
+		c.lookAround(now)
+	}
 	if second {
 		c.beat = now
 		c.beats++
@@ -191,7 +202,7 @@ func (c *Core) sendSums(now time.Duration, all bool) {
 	}
 	contended := c.aggregator.Contended()
 	for _, g := range c.connected() {
-		s, stamp := c.aggregator.Sums(now, g.Gateway, g.sumsSince())
+		s, stamp := c.sumsFor(now, g, g.sumsSince())
 		changed := !aggregation.SameMembers(&g.sentSums, s)
 		g.noteSums(s)
 		if all || contended || changed {

@@ -87,7 +87,11 @@ func (c *Core) Connected(now time.Duration, at Link, hello link.Hello, pid int) 
 		c.send(g, s)
 	}
 	c.sendStateTo(g)
-	sums, stamp := c.aggregator.Sums(now, id.Gateway, 0)
+	if c.exact && !hello.Exact { // it cannot hold limits as EXACT
+		c.near.looked = now - lookEvery
+		c.lookAround(now)
+	}
+	sums, stamp := c.sumsFor(now, g, 0)
 	g.noteSums(sums)
 	g.sumsStamp = stamp
 	c.send(g, sums)

@@ -89,7 +89,11 @@ func (c *Core) replicas() []*controlv1.Replica {
 // state is what the agent and its gateways have made of the configuration.
 func (c *Core) state(now time.Duration) *controlv1.State {
 	left := c.applied.Status(now).LeftOut
-	s := &controlv1.State{LeftOut: leftOutMessage(left), LeftOutTotal: int32(len(left))}
+	s := &controlv1.State{LeftOut: leftOutMessage(left), LeftOutTotal: int32(len(left)), Exact: c.exact,
+		ExactWhy: c.exactWhy}
+	if c.near.shown >= 0 {
+		s.Way = durationpb.New(round(c.near.shown))
+	}
 	for _, g := range c.connected() {
 		in := g.inForce()
 		one := &controlv1.GatewayState{

@@ -25,8 +25,14 @@ type Status struct {
 	Peers        []schedule.PeerStatus
 	MissingPeers []string
 	GossipDelay  time.Duration // largest one-way delay
-	Traffic      schedule.Traffic
-	Tokens       tokens.Stats
+	Way          schedule.Way
+	// Exact says whether limits that state no precision are EXACT, ExactWhy why or why not, and Switches
+	// how often that has changed.
+	Exact    bool
+	ExactWhy string
+	Switches uint64
+	Traffic  schedule.Traffic
+	Tokens   tokens.Stats
 	// DoubleNames are replica names that several Envoys have which are no parent and child
 	// of a hot restart; Doubles counts the names that ever were.
 	DoubleNames []string
@@ -56,7 +62,9 @@ type GatewayStatus struct {
 // Status returns what is known now.
 func (c *Core) Status(now time.Duration) Status {
 	s := Status{Applied: c.applied.Status(now), Aggregation: c.aggregator.Status(now), Peers: c.peers.Status(now),
-		MissingPeers: c.peers.Missing(now), GossipDelay: c.peers.Delay(now), Traffic: c.peers.Traffic(),
+		Exact: c.exact, ExactWhy: c.exactWhy, Switches: c.switches,
+		MissingPeers: c.peers.Missing(now), GossipDelay: c.peers.Delay(now), Way: c.peers.Way(),
+		Traffic:     c.peers.Traffic(),
 		Tokens:      c.tokens.Stats(),
 		DoubleNames: slices.Sorted(maps.Keys(c.doubled)), Doubles: c.doubles, Resent: c.resent}
 	s.SpentKeys, s.SpentKeysLost = c.spent.Status()

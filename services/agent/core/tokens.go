@@ -52,9 +52,9 @@ func (c *Core) sendTokens() {
 
 // loseTokens counts what gateways without a link hold as spent.
 func (c *Core) loseTokens(now time.Duration) {
-	for p, g := range c.gateways {
-		if g.state == disconnected && now-g.since >= tokens.DeadAfter {
-			c.tokens.Lost(now, processNumber(p))
+	for _, number := range slices.Sorted(maps.Keys(c.processes)) { // in the same order in each run
+		if g := c.processes[number]; g.state == disconnected && now-g.since >= tokens.DeadAfter {
+			c.tokens.Lost(now, number)
 		}
 	}
 }

@@ -14,7 +14,7 @@
 //
 //   - Without a group only processes of the agent's own user, or root, are served, whatever
 //     the mode of the socket became (SO_PEERCRED where the system has it). With a group the
-//     mode decides, 0660, which the kernel checks: the peer's credentials do not tell all the
+//     mode decides, 0660, which the kernel checks: the peer's credentials do not name all the
 //     groups that it is in.
 //   - The socket is created with mode 0600, so there is no moment in which others could
 //     connect. A socket file that a dead agent left is replaced; one that an agent listens on

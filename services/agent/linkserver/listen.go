@@ -91,7 +91,7 @@ func clearStale(path string) error {
 		return fmt.Errorf("linkserver: another agent listens on %s: stop it, or give this one another --socket", path)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("linkserver: cannot tell whether %s is in use: %w", path, err)
+		return fmt.Errorf("linkserver: cannot find out whether %s is in use: %w", path, err)
 	}
 	if err := os.Remove(path); err != nil {
 		return fmt.Errorf("linkserver: remove the stale socket %s: %w", path, err)

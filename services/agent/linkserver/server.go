@@ -241,7 +241,7 @@ func (s *Server) write(ctx context.Context, c *Conn, w *link.Writer) {
 	}
 }
 
-// writeOne writes one message, and tells the handler about a configuration.
+// writeOne writes one message, and calls the handler after a configuration.
 func (s *Server) writeOne(c *Conn, w *link.Writer, m link.Message) error {
 	if sums, ok := m.(*exchange.Sums); ok {
 		return writeSums(c, w, sums)

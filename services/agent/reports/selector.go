@@ -10,38 +10,38 @@ import (
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 )
 
-// Selector picks what of the rates the coordinator is told. While there are few flows, it tells
-// all of them each time. Beyond that a flow is told window by window, when it did anything, as
-// long as it is slow. A flow with a unit or more in a window goes on as told, and is told again
-// when what it did differs from that by more than chance:
+// Selector picks which of the rates are reported to the coordinator. While there are few flows,
+// all of them are reported each time. Beyond that a flow is reported window by window, when it did
+// anything, as long as it is slow. A flow with a unit or more in a window goes on as reported, and
+// is reported again when what it did differs from that by more than chance:
 //
 //	|a − r·h| > jump·√max(r·h, 1)     in the last window h
-//	|A − r·t| > drift·√max(r·t, 1)    in the time t since it was told
+//	|A − r·t| > drift·√max(r·t, 1)    in the time t since it was reported
 //
-// and after toldEvery in any case. r is the rate that it is believed to have, a and A are the
-// cost; of demand, served, completed and shed each. What waits and what is at the upstream is told
-// when it differs by as much.
+// and after reportEvery in any case. r is the rate that it is believed to have, a and A are the
+// cost; of demand, served, completed and shed each. What waits and what is at the upstream is
+// reported when it differs by as much.
 //
-// After a jump r is the rate of the last window, otherwise the mean A/t. It is told, and so much
+// After a jump r is the rate of the last window, otherwise the mean A/t. It is reported, and so much
 // beside it that what the coordinator has counted too little or too much of the flow is made
-// good within toldEvery: the sums of both are equal in the long run.
+// good within reportEvery: the sums of both are equal in the long run.
 type Selector struct {
 	places map[place]*flowState
 	turn   uint64
 }
 
 const (
-	// tellAll is the number of flows up to which each is told each time.
-	tellAll = 32
+	// reportAll is the number of flows up to which each is reported each time.
+	reportAll = 32
 	// most is how many rates one report names at most: some 5 MB of the 16 MiB that the
 	// coordinator takes. The others wait for the next one, or are left out of a complete one.
 	most  = 50_000
 	jump  = 3
 	drift = 2
-	// toldEvery is after how long a flow is told in any case. Longer saves bytes; a mean that
+	// reportEvery is after how long a flow is reported in any case. Longer saves bytes; a mean that
 	// differs by less than chance is then off for longer.
-	toldEvery = 5 * time.Second
-	// slow and fast are the units in a window from which a flow is told window by window, and
+	reportEvery = 5 * time.Second
+	// slow and fast are the units in a window from which a flow is reported window by window, and
 	// from which it goes on.
 	slow, fast = .5, 1
 )
@@ -59,7 +59,7 @@ func (p place) compare(q place) int {
 // amounts are demand, served, completed, shed and residence, per second or in units.
 type amounts [5]float64
 
-// compared are the amounts that are compared with what was told: not residence, which follows
+// compared are the amounts that are compared with what was reported: not residence, which follows
 // from what is at the upstream.
 const compared = 4
 
@@ -88,19 +88,19 @@ func isFar(v, expected, deviations float64) bool {
 	return math.Abs(v-expected) > deviations*math.Sqrt(math.Max(expected, 1))
 }
 
-// flowState is what was told of a flow at one gateway, and what it did since.
+// flowState is what was reported of a flow at one gateway, and what it did since.
 type flowState struct {
-	steady bool                  // it goes on as told
+	steady bool                  // it goes on as reported
 	mean   amounts               // that it is believed to do, if it is steady
-	last   *controlv1.FlowReport // told, if it is steady: mean, and something of what is owed
+	last   *controlv1.FlowReport // reported, if it is steady: mean, and something of what is owed
 	now    *controlv1.FlowReport // in this window; nil: nothing
 	turn   uint64                // of now
-	sum    amounts               // since it was told, or lately
+	sum    amounts               // since it was reported, or lately
 	span   time.Duration         // of sum
 	owed   amounts               // what it did beyond what the coordinator has counted
 }
 
-// Reset forgets what was told: the stream is a new one.
+// Reset forgets what was reported: the stream is a new one.
 func (t *Selector) Reset() { *t = Selector{} }
 
 // Keep forgets the flows of pools that are not reported on this stream any more.
@@ -112,7 +112,7 @@ func (t *Selector) Keep(reported func(pool string) bool) {
 // rates, in order, cover the time every. understood: the coordinator understands changes.
 func (t *Selector) Select(rates []*controlv1.FlowReport, every time.Duration, understood bool) (
 	named []*controlv1.FlowReport, changes bool) {
-	if !understood || len(rates) <= tellAll {
+	if !understood || len(rates) <= reportAll {
 		t.Reset()
 		return rates[:min(len(rates), most)], false
 	}
@@ -130,7 +130,7 @@ func (t *Selector) Select(rates []*controlv1.FlowReport, every time.Duration, un
 	return t.name(t.due(every), every), true
 }
 
-// due lets a window pass, and returns the flows that are to be told.
+// due lets a window pass, and returns the flows that are to be reported.
 func (t *Selector) due(every time.Duration) map[flow]bool {
 	due := map[flow]bool{}
 	for p, s := range t.places {
@@ -143,10 +143,10 @@ func (t *Selector) due(every time.Duration) map[flow]bool {
 		switch {
 		case s.due(every):
 			due[p.flow] = true
-		case !s.steady && time.Duration(t.turn-s.turn)*every > toldEvery:
+		case !s.steady && time.Duration(t.turn-s.turn)*every > reportEvery:
 			delete(t.places, p)
 		}
-		if !s.steady && s.span >= toldEvery { // what a slow flow did fades
+		if !s.steady && s.span >= reportEvery { // what a slow flow did fades
 			s.sum, s.span = amounts{}.plus(s.sum, .5), s.span/2
 		}
 	}
@@ -157,7 +157,7 @@ func (s *flowState) due(every time.Duration) bool {
 	if !s.steady {
 		return s.now != nil
 	}
-	return s.span >= toldEvery || s.jumped(every) ||
+	return s.span >= reportEvery || s.jumped(every) ||
 		s.sum.far(amounts{}.plus(s.mean, s.span.Seconds()), drift) ||
 		isFar(s.now.GetWaiting(), s.last.GetWaiting(), drift) || isFar(s.now.GetInFlight(), s.last.GetInFlight(), drift)
 }
@@ -167,7 +167,7 @@ func (s *flowState) jumped(every time.Duration) bool {
 	return amounts{}.plus(amountsOf(s.now), h).far(amounts{}.plus(s.mean, h), jump)
 }
 
-// name returns what to tell of the flows that are due, of each at all its gateways.
+// name returns what to report of the flows that are due, of each at all its gateways.
 func (t *Selector) name(due map[flow]bool, every time.Duration) []*controlv1.FlowReport {
 	var places []place
 	for p := range t.places {
@@ -178,28 +178,28 @@ func (t *Selector) name(due map[flow]bool, every time.Duration) []*controlv1.Flo
 	slices.SortFunc(places, place.compare)
 	out := make([]*controlv1.FlowReport, 0, len(places))
 	for _, p := range places {
-		out = append(out, t.places[p].tell(p, every))
+		out = append(out, t.places[p].report(p, every))
 	}
 	return out
 }
 
-// tell returns what is told of a flow at a gateway, as told from now on.
-func (s *flowState) tell(p place, every time.Duration) *controlv1.FlowReport {
+// report returns what is reported of a flow at a gateway, and notes that it is.
+func (s *flowState) report(p place, every time.Duration) *controlv1.FlowReport {
 	h, mean := every.Seconds(), amounts{}.plus(s.sum, 1/s.span.Seconds())
 	pace := max(mean[0], mean[1], mean[2]) * h
 	if s.steady && pace < slow || !s.steady && (pace < fast || s.span < time.Second) {
-		return s.tellWindow(p, h)
+		return s.reportWindow(p, h)
 	}
 	if s.steady && s.jumped(every) {
 		mean = amountsOf(s.now)
 	}
 	f := s.row(p)
-	s.count(f, mean.plus(s.owed, 1/toldEvery.Seconds()), h)
+	s.count(f, mean.plus(s.owed, 1/reportEvery.Seconds()), h)
 	s.steady, s.mean, s.last, s.sum, s.span = true, mean, f, amounts{}, 0
 	return f
 }
 
-// count writes rates into what is told, and what they count for beyond what the flow did.
+// count writes rates into what is reported, and what they count for beyond what the flow did.
 func (s *flowState) count(f *controlv1.FlowReport, r amounts, h float64) {
 	for i := range r {
 		r[i] = math.Max(r[i], 0)
@@ -208,8 +208,8 @@ func (s *flowState) count(f *controlv1.FlowReport, r amounts, h float64) {
 	s.owed = s.owed.plus(amountsOf(s.last), h).plus(r, -h)
 }
 
-// tellWindow returns what the flow did in this window: it does not go on.
-func (s *flowState) tellWindow(p place, h float64) *controlv1.FlowReport {
+// reportWindow returns what the flow did in this window: it does not go on.
+func (s *flowState) reportWindow(p place, h float64) *controlv1.FlowReport {
 	f := s.row(p)
 	f.Once = true
 	s.count(f, amounts{}.plus(s.owed.plus(amountsOf(s.last), h), 1/h), h)
@@ -217,7 +217,7 @@ func (s *flowState) tellWindow(p place, h float64) *controlv1.FlowReport {
 	return f
 }
 
-// row is what is told of a flow at a gateway, without rates.
+// row is what is reported of a flow at a gateway, without rates.
 func (s *flowState) row(p place) *controlv1.FlowReport {
 	return &controlv1.FlowReport{Tenant: p.tenant, Pool: p.pool, Gateway: p.gateway,
 		Waiting: s.now.GetWaiting(), Limited: s.now.GetLimited(), InFlight: s.now.GetInFlight(),

@@ -87,7 +87,7 @@ func TestSelectorCountsWhatHappened(t *testing.T) {
 					rates = append(rates, f)
 					sums[place{flow{f.Tenant, "api"}, "gw"}] += n
 				}
-				for len(rates) <= tellAll { // so that changes are told
+				for len(rates) <= reportAll { // so that changes are reported
 					rates = append(rates, &controlv1.FlowReport{Tenant: fmt.Sprint("idle", len(rates)), Pool: "api",
 						Gateway: "gw", Waiting: 1})
 				}
@@ -112,10 +112,10 @@ func TestSelectorCountsWhatHappened(t *testing.T) {
 	}
 }
 
-// Few flows are told each time, as are all while the coordinator does not understand changes.
+// Few flows are reported each time, as are all while the coordinator does not understand changes.
 func TestSelectorNamesAll(t *testing.T) {
 	var selector Selector
-	rates := make([]*controlv1.FlowReport, tellAll+1)
+	rates := make([]*controlv1.FlowReport, reportAll+1)
 	for i := range rates {
 		rates[i] = &controlv1.FlowReport{Tenant: fmt.Sprint(i), Pool: "api", Gateway: "gw", Demand: 100}
 	}
@@ -123,7 +123,7 @@ func TestSelectorNamesAll(t *testing.T) {
 		if named, changes := selector.Select(rates, window, false); changes || len(named) != len(rates) {
 			t.Errorf("not understood: %d rates, changes %v", len(named), changes)
 		}
-		if named, changes := selector.Select(rates[:tellAll], window, true); changes || len(named) != tellAll {
+		if named, changes := selector.Select(rates[:reportAll], window, true); changes || len(named) != reportAll {
 			t.Errorf("few: %d rates, changes %v", len(named), changes)
 		}
 	}
@@ -132,7 +132,7 @@ func TestSelectorNamesAll(t *testing.T) {
 		if !changes || i > 4 && len(named) != 0 {
 			t.Errorf("report %d of the same names %d flows, changes %v", i, len(named), changes)
 		}
-		if i > 4+int(toldEvery/window)/2 {
+		if i > 4+int(reportEvery/window)/2 {
 			break
 		}
 	}
@@ -141,7 +141,7 @@ func TestSelectorNamesAll(t *testing.T) {
 		named[0].GetDemand() > 420 || named[1].GetWaiting() != 9 {
 		t.Errorf("a jump and a queue: %v", named)
 	}
-	if named, _ := selector.Select(rates[:tellAll], window, true); len(named) != tellAll {
+	if named, _ := selector.Select(rates[:reportAll], window, true); len(named) != reportAll {
 		t.Errorf("few again: %d", len(named))
 	}
 }

@@ -67,7 +67,7 @@ type Client struct {
 	leaving chan struct{} // closed by Leave
 
 	before func(context.Context) bool // waits before an attempt, false: end; nil: never
-	over   func()                     // is told of the end of an attempt; nil: nobody
+	over   func()                     // is called at the end of an attempt; may be nil
 	stays  bool                       // at its address, whoever leads
 }
 

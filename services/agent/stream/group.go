@@ -26,8 +26,6 @@ type Group struct {
 	blocked    bool                  // see Client.Block
 	start      func(m *member)       // runs a stream; nil: Run has not begun, or ends
 	ended      struct{ s, f uint64 } // counts of streams that were given up
-	leaving    chan struct{}
-	leave      sync.Once
 }
 
 // member is one stream of a group.
@@ -38,7 +36,6 @@ type member struct {
 	cancel    context.CancelFunc
 	connected bool   // something was received
 	self      string // the coordinator's own address, "" if it leads all pools
-	told      bool   // what was received last on this stream was not the first
 }
 
 // idleEvery is how often home looks whether there is a stream.
@@ -46,7 +43,7 @@ const idleEvery = 100 * time.Millisecond
 
 // NewGroup makes a group; Run starts it. agent makes the agent's side of one stream.
 func NewGroup(o Options, agent func() Agent) *Group {
-	g := &Group{o: o, agent: agent, others: map[string]*member{}, leaving: make(chan struct{})}
+	g := &Group{o: o, agent: agent, others: map[string]*member{}}
 	g.home = g.member("")
 	g.home.client.before = g.wait
 	return g
@@ -85,29 +82,15 @@ func (g *Group) Run(ctx context.Context) error {
 	return err
 }
 
-// left reports whether Leave was called.
-func (g *Group) left() bool {
-	select {
-	case <-g.leaving:
-		return true
-	default:
-		return false
-	}
-}
-
 // wait waits while there is a stream beside that of home. It is false if ctx ended first, or Leave
 // was called.
 func (g *Group) wait(ctx context.Context) bool {
 	for g.othersConnected() {
-		select {
-		case <-ctx.Done():
+		if !g.home.client.sleep(ctx, idleEvery) {
 			return false
-		case <-g.leaving:
-			return false
-		case <-time.After(idleEvery):
 		}
 	}
-	return !g.left()
+	return !g.home.client.left()
 }
 
 func (g *Group) othersConnected() bool {
@@ -123,7 +106,6 @@ func (g *Group) othersConnected() bool {
 
 // Leave sends one more report on each stream and ends them, as Client.Leave does.
 func (g *Group) Leave() {
-	g.leave.Do(func() { close(g.leaving) })
 	g.home.client.Leave()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -182,8 +164,8 @@ func (m *member) received(r *controlv1.ConnectResponse) {
 	g := m.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	first := !m.told
-	m.connected, m.told = true, true
+	first := !m.connected
+	m.connected = true
 	switch c := r.GetCoordinators(); {
 	case c != nil:
 		m.self = c.GetSelf()
@@ -218,7 +200,7 @@ func (m *member) ended() {
 	g := m.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	m.connected, m.told, m.self = false, false, ""
+	m.connected, m.self = false, ""
 	g.reconcile()
 }
 
@@ -241,7 +223,7 @@ func (g *Group) reconcile() {
 			m.cancel()
 		}
 	}
-	if !g.configured || g.start == nil || g.left() {
+	if !g.configured || g.start == nil || g.home.client.left() {
 		return
 	}
 	for address, want := range wanted {

@@ -15,7 +15,7 @@ func toRequest(process uint64, q *exchange.TokenRequest) *gossipv1.TokenRequest 
 		Returned: q.Returned, Extra: q.Extra, Need: q.Need, Least: q.Least,
 		Ahead: q.Ahead, Use: q.Use, Refilled: q.Refilled, Age: q.Age,
 		Exclusive: q.Exclusive, Register: q.Register, Held: q.Held, Level: q.Level, Released: q.Released,
-		Forgotten: q.Forgotten,
+		Forgotten: q.Forgotten, Waited: q.Waited, Full: q.Full,
 	}
 }
 
@@ -24,7 +24,7 @@ func fromRequest(m *gossipv1.TokenRequest) exchange.TokenRequest {
 		Session: m.Session, Owner: m.Owner, Number: m.Number, Seq: m.Seq, Recalled: m.Recalled, Granted: m.Granted,
 		Spent: m.Spent, Returned: m.Returned, Extra: m.Extra, Need: m.Need, Least: m.Least, Ahead: m.Ahead, Use: m.Use,
 		Refilled: m.Refilled, Age: m.Age, Exclusive: m.Exclusive, Register: m.Register, Held: m.Held, Level: m.Level,
-		Released: m.Released, Forgotten: m.Forgotten,
+		Released: m.Released, Forgotten: m.Forgotten, Waited: m.Waited, Full: m.Full,
 	}}
 }
 
@@ -32,14 +32,14 @@ func toGrant(process uint64, g *exchange.TokenGrant) *gossipv1.TokenGrant {
 	return &gossipv1.TokenGrant{
 		Key: g.Key, Process: process, Owner: g.Owner, Session: g.Session, Seq: g.Seq, Granted: g.Granted,
 		Admit: g.Admit, Seen: g.Seen, Wait: g.Wait, Others: g.Others, Level: g.Level, Exclusive: g.Exclusive,
-		Begin: g.Begin,
+		Begin: g.Begin, Full: g.Full,
 	}
 }
 
 func fromGrant(m *gossipv1.TokenGrant) exchange.TokenGrant {
 	return exchange.TokenGrant{Key: m.Key, Grant: grant.Grant{
 		Owner: m.Owner, Session: m.Session, Seq: m.Seq, Granted: m.Granted, Admit: m.Admit, Seen: m.Seen, Wait: m.Wait,
-		Others: m.Others, Level: m.Level, Exclusive: m.Exclusive, Begin: m.Begin,
+		Others: m.Others, Level: m.Level, Exclusive: m.Exclusive, Begin: m.Begin, Full: m.Full,
 	}}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
+	"github.com/titrate/titrate/proto/link"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"google.golang.org/protobuf/proto"
 )
@@ -16,7 +17,7 @@ const (
 	// MaxKeys is the most keys that an agent owns.
 	MaxKeys = 1 << 18
 	// DeadAfter is how long a gateway's link may be down before what it holds counts as spent.
-	DeadAfter = 3 * time.Second
+	DeadAfter = link.DeadAfter // then the gateway forgets it
 	// listen is how long the owner of a key that is new to it hears what gateways know before it
 	// grants, and unsettled how long after a change of the agents a key counts as new.
 	listen, unsettled = 10 * time.Millisecond, 3 * time.Second
@@ -51,7 +52,8 @@ type Desk struct {
 	lives  uint64
 	owned  map[uint64]*owned
 	peers  map[Process]grant.Peer
-	names  []Process // by Peer
+	names  map[grant.Peer]Process
+	latest grant.Peer // number given
 	due    agenda
 	locals map[uint64]bool // processes here that have asked
 	lost   map[uint64]int  // processes here that are gone: how often that is still to be told
@@ -81,8 +83,9 @@ type owned struct {
 
 // New returns a desk that owns nothing.
 func New(o Options) *Desk {
-	return &Desk{o: o, owned: map[uint64]*owned{}, peers: map[Process]grant.Peer{}, locals: map[uint64]bool{},
-		lost: map[uint64]int{}, answers: map[uint64]*exchange.TokenAnswers{}, packets: map[string]*gossipv1.Tokens{}}
+	return &Desk{o: o, owned: map[uint64]*owned{}, peers: map[Process]grant.Peer{}, names: map[grant.Peer]Process{},
+		locals: map[uint64]bool{}, lost: map[uint64]int{}, answers: map[uint64]*exchange.TokenAnswers{},
+		packets: map[string]*gossipv1.Tokens{}}
 }
 
 // Ask takes what a gateway here asks.
@@ -169,7 +172,7 @@ func inRange(q *exchange.TokenRequest) bool {
 		return false
 	}
 	for _, n := range []int64{q.Burst, q.Granted, q.Spent, q.Returned, q.Extra, q.Need, q.Least, q.Ahead, q.Use,
-		q.Refilled, q.Age, q.Held, q.Level} {
+		q.Waited, q.Refilled, q.Age, q.Held, q.Level, q.Full} {
 		if n > bound || n < -bound {
 			return false
 		}
@@ -181,8 +184,9 @@ func inRange(q *exchange.TokenRequest) bool {
 func (d *Desk) peer(p Process) grant.Peer {
 	n, ok := d.peers[p]
 	if !ok {
-		n = grant.Peer(len(d.names))
-		d.peers[p], d.names = n, append(d.names, p)
+		d.latest++
+		n = d.latest
+		d.peers[p], d.names[n] = n, p
 	}
 	return n
 }
@@ -250,8 +254,8 @@ func (d *Desk) Changed(now time.Duration, alive []string) {
 	for _, name := range alive {
 		is[name] = true
 	}
-	for _, p := range d.names {
-		if !is[p.Agent] {
+	for _, n := range slices.Sorted(maps.Keys(d.names)) {
+		if p := d.names[n]; !is[p.Agent] {
 			d.gone(now, p)
 		}
 	}
@@ -282,6 +286,7 @@ func (d *Desk) gone(now time.Duration, p Process) {
 		k.o.Lost(int64(now), n, outbox{d, key})
 		d.schedule(k)
 	}
+	delete(d.names, n) // no owner speaks to it any more
 }
 
 // keys are those owned, in the same order in each run.

@@ -184,7 +184,8 @@ func TestSecond(t *testing.T) {
 	}
 }
 
-// FuzzReceive gives a desk packets of any content: nothing panics, and what it sends can be read.
+// FuzzReceive gives a desk packets of any content: nothing panics, and the counts of owners stay
+// consistent.
 func FuzzReceive(f *testing.F) {
 	seed, _ := proto.Marshal(&gossipv1.Tokens{Lost: []uint64{1}, Requests: []*gossipv1.TokenRequest{
 		toRequest(7, &asks(1, 1).List[0]), toRequest(8, &asks(1, 1).List[0])}})
@@ -251,5 +252,22 @@ func TestBackFromLost(t *testing.T) {
 	b.Second(2*time.Second, []string{"a"})
 	if _, packets := b.Take(); len(packets) > 0 {
 		t.Errorf("told %v", packets)
+	}
+}
+
+// Of a gateway that is gone nothing is kept, and one that comes back is another one to the owners.
+func TestGoneIsForgotten(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	a := f.desks["a"]
+	for i := range uint32(5) {
+		a.Ask(settled, 7, asks(1, i+1))
+		f.carry(settled)
+		if got := len(f.got["a"][7].Grants); got != int(i)+1 {
+			t.Fatalf("life %d: %d grants in all", i, got)
+		}
+		a.Lost(settled, 7)
+	}
+	if len(a.names)+len(a.peers)+len(a.locals) != 0 {
+		t.Errorf("kept: %v, %v, %v", a.names, a.peers, a.locals)
 	}
 }

@@ -28,6 +28,9 @@ func (d *deadlines) first() (n int32, at time.Duration, ok bool) {
 // set gives a number its time, and puts it in if it is not there.
 func (d *deadlines) set(n int32, at time.Duration) {
 	o := &d.at
+	if o.has(n) && o.times[n] == at {
+		return
+	}
 	for int(n) >= len(o.place) {
 		o.times, o.place = append(o.times, 0), append(o.place, 0)
 	}

@@ -14,6 +14,7 @@ type Delay struct {
 	delay time.Duration
 	known bool
 	lost  time.Duration
+	way   way
 }
 
 const (
@@ -72,7 +73,9 @@ func (d *Delay) Acknowledged(seq uint64, held, now, resumed time.Duration) {
 	s := d.stamp(seq)
 	s.seq = 0
 	if s.at >= resumed {
-		d.Sample(max(now-s.at-held, 0) / 2)
+		took := max(now-s.at-held, 0) / 2
+		d.Sample(took)
+		d.way.sample(took)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
-	"google.golang.org/protobuf/proto"
+	"github.com/titrate/titrate/services/agent/gossip/size"
 )
 
 // Version 2 of the gossip: all claims of this agent go to each agent that speaks it, while
@@ -40,7 +40,7 @@ func (p *Peers) meshRound(now time.Duration, soon, leaving bool, from Source, ou
 		for _, part := range parts {
 			m := p.header(now, at, promise, leaving)
 			m.Replicas = part
-			p.budget.take(proto.Size(m) + frameExtra)
+			p.budget.take(size.Packet(m) + frameExtra)
 			out = append(out, Outgoing{at.name, m})
 		}
 	}

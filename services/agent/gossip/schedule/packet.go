@@ -2,7 +2,7 @@ package schedule
 
 import (
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
-	"google.golang.org/protobuf/proto"
+	"github.com/titrate/titrate/services/agent/gossip/size"
 )
 
 const (
@@ -41,15 +41,15 @@ func (s *splitter) add(r *gossipv1.Replica) {
 	var head *gossipv1.Replica
 	begin := func() {
 		head = headOf(r)
-		n := proto.Size(head) + nested
+		n := size.Replica(head) + nested
 		if s.size > 0 && s.size+n > s.budget {
 			s.flush()
 		}
 		s.size += n
 		s.part = append(s.part, head)
 	}
-	room := func(m proto.Message) {
-		n := proto.Size(m) + nested
+	room := func(bytes int) {
+		n := bytes + nested
 		if s.size+n > s.budget {
 			s.flush()
 			begin()
@@ -58,11 +58,11 @@ func (s *splitter) add(r *gossipv1.Replica) {
 	}
 	begin()
 	for _, f := range r.GetFlows() {
-		room(f)
+		room(size.FlowClaim(f))
 		head.Flows = append(head.Flows, f)
 	}
 	for _, k := range r.GetKeys() {
-		room(k)
+		room(size.KeyClaim(k))
 		head.Keys = append(head.Keys, k)
 	}
 }

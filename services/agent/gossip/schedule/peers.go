@@ -59,29 +59,31 @@ type Peers struct {
 	Name        string // of this agent
 	Incarnation uint64 // of this process
 
-	period    time.Duration
-	schedule  Schedule // of version 2
-	by        map[string]*peer
-	list      []*peer          // of by, by name; nil: to be made
-	numbered  []*peer          // by number; nil: a number that is free
-	free      []int32          // numbers
-	all       bool             // the next round looks at all peers
-	wakes     deadlines        // when each peer is to be looked at again, see looked
-	delays    deadlines        // of those heard lately, below 0, so that the longest comes first
-	lates     deadlines        // the same of how long what each has to tell waits there
-	down      map[string]*peer // those that are not alive
-	meshes    int              // how many speak version 2
-	typical   typical          // delay
-	turn      int              // of the peer that a round begins with
-	budget    budget
-	disturbed time.Duration // until then what peers know is told again soon
-	headsNew  time.Duration // until then the gateways here are told each Idle·P
-	addresses []string      // that the coordinator knows
-	lastTick  time.Duration // of Round
-	resumed   time.Duration // this process did not run until then
-	pending   bool          // something was told since the last round
-	mesh      bool          // some peer that may hear it speaks version 2
-	back      []string      // see Back
+	period      time.Duration
+	schedule    Schedule // of version 2
+	by          map[string]*peer
+	list        []*peer          // of by, by name; nil: to be made
+	numbered    []*peer          // by number; nil: a number that is free
+	free        []int32          // numbers
+	all         bool             // the next round looks at all peers
+	wakes       deadlines        // when each peer is to be looked at again, see looked
+	delays      deadlines        // of those heard lately, below 0, so that the longest comes first
+	lates       deadlines        // the same of how long what each has to tell waits there
+	down        map[string]*peer // those that are not alive
+	meshes      int              // how many speak version 2
+	typical     typical          // delay
+	turn        int              // of the peer that a round begins with
+	budget      budget
+	disturbed   time.Duration     // until then what peers know is told again soon
+	headsNew    time.Duration     // until then the gateways here are told each Idle·P
+	addresses   []string          // that the coordinator knows
+	lastTick    time.Duration     // of Round
+	resumed     time.Duration     // this process did not run until then
+	pending     bool              // something was told since the last round
+	mesh        bool              // some peer that may hear it speaks version 2
+	back        []string          // see Back
+	nearness    gossipv1.Nearness // what this agent says
+	nearnessNew bool              // a peer says something else than before
 }
 
 // typical is the delay that is typical, and when it was found out.
@@ -120,6 +122,7 @@ type peer struct {
 	refreshed   time.Duration // up to then what it knows was told again in turn
 	delays      Delay
 	box         delivery.Box
+	nearness    gossipv1.Nearness // as it says
 }
 
 // NewPeers returns no peers.
@@ -157,7 +160,7 @@ func (p *Peers) Alive(now time.Duration, name, address string, newLife bool, ver
 
 // add adds a peer.
 func (p *Peers) add(name string) *peer {
-	at := &peer{name: name, number: int32(len(p.numbered))}
+	at := &peer{name: name, number: int32(len(p.numbered)), nearness: gossipv1.Nearness_UNDECIDED}
 	if last := len(p.free) - 1; last >= 0 {
 		at.number, p.free = p.free[last], p.free[:last]
 		p.numbered[at.number] = at
@@ -215,7 +218,7 @@ func (p *Peers) Failed(now time.Duration, name string) (inOrder bool) {
 func (p *peer) begin(now time.Duration) {
 	p.life++
 	p.incarnation, p.lastSeq, p.earlier, p.delays = 0, 0, 0, Delay{}
-	p.promised, p.owesAck, p.sent = 0, false, 0
+	p.promised, p.owesAck, p.sent, p.nearness = 0, false, 0, gossipv1.Nearness_UNDECIDED
 	p.box.Restart(now, true, func(i delivery.Item) bool { return i.Kind == delivery.Claim })
 }
 
@@ -310,6 +313,9 @@ func (p *Peers) Receive(now time.Duration, m *gossipv1.Packet) (from Sender, dro
 	}
 	at.heard, at.incarnation = max(now, 1), m.GetIncarnation()
 	p.number(now, at, m)
+	if n := m.GetNearness(); n != at.nearness {
+		at.nearness, p.nearnessNew = n, true
+	}
 	if a := m.GetAck(); a.GetIncarnation() == p.Incarnation && a.GetSeq() > 0 {
 		at.delays.Acknowledged(a.GetSeq(), time.Duration(a.GetHeldUs())*time.Microsecond, now, p.resumed)
 		at.box.Acked(now, a.GetSeq(), a.GetEarlier(), p.patience(at))

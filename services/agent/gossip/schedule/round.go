@@ -5,7 +5,7 @@ import (
 
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/gossip/delivery"
-	"google.golang.org/protobuf/proto"
+	"github.com/titrate/titrate/services/agent/gossip/size"
 )
 
 const (
@@ -258,8 +258,8 @@ func (p *Peers) fill(
 		m.Replicas = clone(heads[pass])
 	}
 	at.box.Begin(now, at.seq)
-	size := proto.Size(m)
-	for size+room <= MaxPacket {
+	bytes := size.Packet(m)
+	for bytes+room <= MaxPacket {
 		item, again, ok := at.box.Take()
 		if !ok {
 			item, again, ok = at.box.Repeat(now - p.period + p.period/8)
@@ -274,12 +274,12 @@ func (p *Peers) fill(
 		}
 		at.busy = now + hangover
 		p.budget.total.Records++
-		size += n + nested
+		bytes += n + nested
 	}
 	if next := p.spacing(); now+next < at.busy || at.box.Waiting() > 0 {
 		m.PromiseMs = uint32(next.Milliseconds())
 	}
-	p.budget.take(size + frameExtra)
+	p.budget.take(bytes + frameExtra)
 	return m, at.box.Waiting() > 0 || pass+1 < len(heads)
 }
 
@@ -295,7 +295,7 @@ func clone(heads []*gossipv1.Replica) []*gossipv1.Replica {
 func longestHead(parts [][]*gossipv1.Replica) (most int) {
 	for _, part := range parts {
 		for _, r := range part {
-			most = max(most, proto.Size(r)+nested)
+			most = max(most, size.Replica(r)+nested)
 		}
 	}
 	return most
@@ -310,7 +310,7 @@ func (p *Peers) header(now time.Duration, to *peer, promise time.Duration, leavi
 		PromiseMs: uint32(promise.Milliseconds()), Leaving: leaving}
 	if to.version >= Owners {
 		h.LateMs = uint32(p.budget.late.Milliseconds())
-		h.Resend = to.resend > 0
+		h.Resend, h.Nearness = to.resend > 0, p.nearness
 		to.resend = max(0, to.resend-1)
 	}
 	if to.lastSeq > 0 {

@@ -53,13 +53,17 @@ type PeerStatus struct {
 	Alive   bool          // according to memberlist
 	Age     time.Duration // since its last packet; negative: none yet
 	Delay   time.Duration // one way, decaying maximum
+	Way     time.Duration // one way, at most for nine of ten packets; negative: not known yet
 }
 
 // Status returns the other agents by name.
 func (p *Peers) Status(now time.Duration) []PeerStatus {
 	out := make([]PeerStatus, 0, len(p.by))
 	for name, at := range p.by {
-		s := PeerStatus{Name: name, Address: at.address, Alive: at.alive, Age: -1, Delay: at.delays.Value()}
+		s := PeerStatus{Name: name, Address: at.address, Alive: at.alive, Age: -1, Delay: at.delays.Value(), Way: -1}
+		if d, ok := at.delays.way.value(); ok {
+			s.Way = d
+		}
 		if at.heard > 0 {
 			s.Age = now - at.heard
 		}

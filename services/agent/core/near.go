@@ -1,0 +1,151 @@
+package core
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/gossip/schedule"
+)
+
+// Whether limits that state no precision are EXACT. Gateways that decide differently admit up to
+// twice a limit, so all agents decide alike: each makes up its mind about the way to all others,
+// and tells them. Such limits are EXACT where nobody is far, and somebody is near.
+//
+//	undecided ── the way to all others is measured ──► near or far
+//	near ── farLooks looks in a row beyond within, or a reason that is not the way ──► far
+//	far ── nearLooks looks in a row below nearPart of within ──► near
+//
+// An agent that joins is undecided: it does as the others do until it has measured.
+
+const (
+	// lookEvery is the time between two looks at the way.
+	lookEvery = 2 * time.Second
+	// farLooks and nearLooks are how many looks in a row it takes to change one's mind: 6 s and 30 s.
+	// A way that comes and goes costs a switch in 36 s at most.
+	farLooks, nearLooks = 3, 15
+	// nearPart is how far below the bound the way must be to be near again.
+	nearPart = 0.8
+	// shownEvery is the time between two changes of the way that the coordinator is told.
+	shownEvery = 10 * time.Second
+)
+
+// nearness is what an agent makes of the way to the others.
+type nearness struct {
+	within time.Duration // --exact-within; 0: never near
+	mine   gossipv1.Nearness
+	why    string // mine is FAR
+	looked time.Duration
+	near   int // looks in a row
+	far    int
+
+	shown   time.Duration // way that the coordinator is told; negative: not known
+	shownAt time.Duration
+}
+
+func newNearness(within time.Duration) nearness {
+	n := nearness{within: within, mine: gossipv1.Nearness_UNDECIDED, shown: -1}
+	if within <= 0 {
+		n.mine = gossipv1.Nearness_NEARNESS_UNSPECIFIED
+	}
+	return n
+}
+
+// look takes in the way to the others, and a reason against EXACT that is not the way; "": none. It
+// reports whether the agent has changed its mind.
+func (n *nearness) look(now time.Duration, w schedule.Way, against string) (changed bool) {
+	n.looked = now
+	if n.shown < 0 && w.To != "" || now-n.shownAt >= shownEvery {
+		if n.shown, n.shownAt = -1, now; w.To != "" {
+			n.shown = w.Longest
+		}
+	}
+	before := n.mine
+	switch {
+	case n.within <= 0:
+	case against != "":
+		n.mine, n.why, n.near, n.far = gossipv1.Nearness_FAR, against, 0, 0
+	case w.To != "" && w.Longest > n.within:
+		n.near, n.far = 0, n.far+1
+		if n.mine == gossipv1.Nearness_UNDECIDED || n.far >= farLooks {
+			n.mine = gossipv1.Nearness_FAR
+			n.why = fmt.Sprintf("%s to %s, beyond --exact-within %s", round(w.Longest), w.To, n.within)
+		}
+	case w.Unknown > 0 || w.Peers == 0:
+		n.near, n.far = 0, 0
+	case n.mine == gossipv1.Nearness_UNDECIDED:
+		n.mine, n.far = gossipv1.Nearness_NEAR, 0
+	case n.mine == gossipv1.Nearness_NEAR:
+		n.far = 0
+	case float64(w.Longest) <= nearPart*float64(n.within):
+		if n.near, n.far = n.near+1, 0; n.near >= nearLooks {
+			n.mine, n.near = gossipv1.Nearness_NEAR, 0
+		}
+	default:
+		n.near, n.far = 0, 0
+	}
+	return n.mine != before
+}
+
+// inForce reports whether limits that state no precision are EXACT, and why or why not, in a few
+// words.
+func (n *nearness) inForce(others schedule.Opinions) (exact bool, why string) {
+	switch {
+	case n.within <= 0:
+		return false, "--exact-within is 0"
+	case n.mine == gossipv1.Nearness_FAR:
+		return false, n.why
+	case others.Against != "":
+		return false, others.Against + " is against it"
+	case n.mine == gossipv1.Nearness_NEAR || others.Near > 0:
+		return true, "agents within " + n.within.String()
+	}
+	return false, "the way between agents is not measured yet"
+}
+
+// round leaves two digits of a time.
+func round(d time.Duration) time.Duration {
+	unit := time.Microsecond
+	for d >= 100*unit {
+		unit *= 10
+	}
+	return d.Round(unit)
+}
+
+// lookAround makes up this agent's mind, and gateways do what all agents together say.
+func (c *Core) lookAround(now time.Duration) {
+	if now-c.near.looked >= lookEvery && c.near.look(now, c.peers.Way(), c.againstExact(now)) {
+		c.peers.SetNearness(now, c.near.mine)
+		c.out.GossipSoon = true
+	}
+	exact, why := c.near.inForce(c.peers.Opinions())
+	if exact != c.exact {
+		word := map[bool]string{true: "EXACT", false: "LOCAL"}[exact]
+		c.log(slog.LevelInfo, "limits that state no precision are "+word+" now", "why", why)
+		c.switches++
+	}
+	c.exact, c.exactWhy = exact, why
+}
+
+// againstExact is a reason why limits that state no precision cannot be EXACT here; "": none.
+func (c *Core) againstExact(now time.Duration) string {
+	for _, g := range c.connected() {
+		if !g.hello.Exact {
+			return "gateway " + g.Gateway + " cannot: an agent's --rls, or an older filter"
+		}
+	}
+	if c.aggregator.Isolation(now) != exchange.Connected {
+		return "no majority of the gateways is heard"
+	}
+	return ""
+}
+
+// sumsFor are the sums of the others for a gateway, and whether its limits that state no precision
+// are EXACT.
+func (c *Core) sumsFor(now time.Duration, g *gateway, since uint64) (*exchange.Sums, uint64) {
+	s, stamp := c.aggregator.Sums(now, g.Gateway, since)
+	s.Exact = c.exact && g.hello.Exact
+	return s, stamp
+}

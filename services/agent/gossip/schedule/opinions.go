@@ -1,0 +1,44 @@
+package schedule
+
+import (
+	"time"
+
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+)
+
+// Opinions is what the other agents say of the way between agents.
+type Opinions struct {
+	Near    int
+	Against string // one that says that it is far, or does not say anything; "": none
+}
+
+// SetNearness sets what this agent says of the way; the others are told soon.
+func (p *Peers) SetNearness(now time.Duration, n gossipv1.Nearness) {
+	if p.nearness != n {
+		p.nearness = n
+		p.HeadsChanged(now)
+	}
+}
+
+// NearnessChanged reports whether a peer has changed its mind since it was called last.
+func (p *Peers) NearnessChanged() bool {
+	changed := p.nearnessNew
+	p.nearnessNew = false
+	return changed
+}
+
+// Opinions returns what the other agents say that are alive.
+func (p *Peers) Opinions() (o Opinions) {
+	for _, at := range p.ordered() {
+		switch {
+		case !at.alive || at.left:
+		case at.version < Owners:
+			o.Against = at.name
+		case at.nearness == gossipv1.Nearness_NEAR:
+			o.Near++
+		case at.nearness != gossipv1.Nearness_UNDECIDED:
+			o.Against = at.name
+		}
+	}
+	return o
+}

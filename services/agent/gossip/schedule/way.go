@@ -1,0 +1,62 @@
+package schedule
+
+import (
+	"slices"
+	"time"
+)
+
+// way is the one-way delay of the last packets to one peer that were acknowledged. [Delay] is a
+// peak that bounds how late claims are; this is what most packets take, for what waits for an
+// answer. The zero value knows nothing.
+type way struct {
+	last [waySamples]uint32 // microseconds
+	n    int                // measured so far
+}
+
+const (
+	// waySamples is over how many packets the way is judged: some 16 s without traffic.
+	waySamples = 32
+	// fewestSamples is how many must have been measured before the way is known.
+	fewestSamples = 8
+)
+
+func (w *way) sample(d time.Duration) {
+	w.last[w.n%waySamples] = uint32(max(d.Microseconds(), 1))
+	w.n++
+}
+
+// value is what nine of ten packets take at most; not ok: too few were measured.
+func (w *way) value() (d time.Duration, ok bool) {
+	if w.n < fewestSamples {
+		return 0, false
+	}
+	sorted := w.last
+	all := sorted[:min(w.n, waySamples)]
+	slices.Sort(all)
+	return time.Duration(all[len(all)-1-len(all)/10]) * time.Microsecond, true
+}
+
+// Way is the way to the farthest of the other agents that may own keys.
+type Way struct {
+	Peers   int           // such agents, alive
+	Unknown int           // of them, those to which too few packets were measured
+	Longest time.Duration // one way, at most for nine of ten packets; of those that are known
+	To      string        // the agent that is so far; "" if none is known
+}
+
+// Way returns how far the other agents are.
+func (p *Peers) Way() (w Way) {
+	for _, at := range p.ordered() {
+		if !at.alive || at.left {
+			continue
+		}
+		w.Peers++
+		switch d, ok := at.delays.way.value(); {
+		case !ok:
+			w.Unknown++
+		case d > w.Longest:
+			w.Longest, w.To = d, at.name
+		}
+	}
+	return w
+}

@@ -1,0 +1,91 @@
+package agent
+
+import (
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/services/telemetry"
+)
+
+// told is what a gateway tells of requests that waited so long, and of one that did not wait.
+func told(tenant, limit string, refused bool, waited ...time.Duration) *exchange.Decisions {
+	d := &exchange.Decisions{List: []exchange.Decision{{Tenant: tenant, Pool: "api", Refused: true}}}
+	for _, w := range waited {
+		d.List = append(d.List, exchange.Decision{Tenant: tenant, Pool: "api", Limit: limit, Refused: refused, Waited: w})
+	}
+	return d
+}
+
+// Waits are histograms in seconds by gateway, tenant, pool, limit and outcome; those of the 101st
+// combination and of all later ones are tenant _other.
+func TestWaits(t *testing.T) {
+	m, err := telemetry.Meters{}.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := newWaits(m.Meter("test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.heard("gw-1", told("acme", "", false, 15*time.Millisecond, 40*time.Millisecond))
+	w.heard("gw-1", told("acme", "each", true, 3*time.Second))
+	w.heard("gw-1", &exchange.Claims{})
+	for i := range 200 {
+		w.heard("gw-2", told(fmt.Sprint("t", i), "", false, time.Second))
+	}
+	page := httptest.NewRecorder()
+	m.Handler().ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
+	text, err := io.ReadAll(page.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		`_bucket{gateway="gw-1",limit="",outcome="admitted",pool="api",tenant="acme",le="0.01"} 0`,
+		`_bucket{gateway="gw-1",limit="",outcome="admitted",pool="api",tenant="acme",le="0.02"} 1`,
+		`_count{gateway="gw-1",limit="",outcome="admitted",pool="api",tenant="acme"} 2`,
+		`_sum{gateway="gw-1",limit="each",outcome="refused",pool="api",tenant="acme"} 3`,
+		`_count{gateway="gw-2",limit="",outcome="admitted",pool="api",tenant="t97"} 1`,
+		`_count{gateway="",limit="",outcome="admitted",pool="",tenant="_other"} 102`,
+	} {
+		if !strings.Contains(string(text), "\ntitrate_agent_wait_seconds"+line+"\n") {
+			t.Errorf("no %s in\n%s", line, text)
+		}
+	}
+	if n := strings.Count(string(text), "\ntitrate_agent_wait_seconds_count{"); n != 101 {
+		t.Errorf("%d series, want 101", n)
+	}
+}
+
+// What a gateway's report of 256 requests that were held costs, the most each 250 ms, and a scrape of as
+// many series as there can be.
+func BenchmarkWaits(b *testing.B) {
+	m, err := telemetry.Meters{}.Open(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	w, err := newWaits(m.Meter("test"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	d := &exchange.Decisions{}
+	for i := range 256 {
+		d.List = append(d.List, exchange.Decision{Tenant: fmt.Sprint("t", i), Pool: "api", Waited: time.Second})
+	}
+	b.Run("report", func(b *testing.B) {
+		for b.Loop() {
+			w.heard("gw-1", d)
+		}
+	})
+	b.Run("scrape", func(b *testing.B) {
+		for b.Loop() {
+			page := httptest.NewRecorder()
+			m.Handler().ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
+			b.ReportMetric(float64(page.Body.Len()), "bytes")
+		}
+	})
+}
