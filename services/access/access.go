@@ -45,7 +45,7 @@
 //
 //   - What no grant allows is refused; a method without a rule is refused to all.
 //   - A file (policy, tokens, keys) that cannot be read leaves what was read before in
-//     force; Trouble tells.
+//     force; Trouble says so.
 //   - No token is written anywhere, and the file of tokens has only their SHA-256.
 //   - A stream ends within reviewEvery after its grant is gone, its certificate has
 //     expired, or the CA of its certificate is no longer trusted.

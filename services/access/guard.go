@@ -50,7 +50,7 @@ func need(method string) Role {
 var quotaRules = map[string]Role{
 	"GetPool": Viewer, "ListPools": Viewer, "GetTenant": Viewer, "ListTenants": Viewer,
 	"GetQuota": Viewer, "ListQuotas": Viewer, "GetLimit": Viewer, "ListLimits": Viewer, "Why": Viewer, "Top": Viewer,
-	"FindDecisions": Viewer,
+	"FindDecisions": Viewer, "ListGateways": Viewer,
 	"ListRevisions": Viewer, "GetRevision": Viewer, "Plan": Viewer, "Check": Viewer, "Rollback": Admin,
 	"CreatePool": Editor, "UpdatePool": Editor, "DeletePool": Editor, "CreateTenant": Editor, "UpdateTenant": Editor,
 	"DeleteTenant": Editor, "CreateQuota": Editor, "UpdateQuota": Editor, "DeleteQuota": Editor,

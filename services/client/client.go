@@ -73,7 +73,7 @@ type State struct {
 	Until    time.Time     // nothing leaves before; zero: no pause
 }
 
-// State tells what is known of a destination, the zero State if nothing is.
+// State is what is known of a destination, the zero State if nothing is.
 func (c *Client) State(destination string) State {
 	c.mu.Lock()
 	w := c.windows[destination]

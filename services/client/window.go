@@ -117,7 +117,7 @@ func (w *window) release(sent time.Time, a answer) {
 	case full:
 		w.size = min(w.size+1/max(1, w.size), w.most)
 	}
-	if !a.failed && !a.refused { // a refusal tells nothing of the way
+	if !a.failed && !a.refused { // a refusal says nothing of the way
 		w.measure(now.Sub(sent))
 	}
 	w.pump()

@@ -21,16 +21,15 @@ import (
 // agent is an agent of the tests: it looks for the leader among the coordinators,
 // reports demands, and remembers the latest that it was told.
 type agent struct {
+	watched
 	name string
 
-	mu       sync.Mutex
 	demand   map[string]float64 // of each tenant of pool api
 	config   map[string]*quotav1.Resource
 	revision int64
 	seed     uint64
 	leases   *controlv1.Leases
-	wrong    []string // broken promises of the coordinators
-	changed  chan struct{}
+	wrong    []string           // broken promises of the coordinators
 	redirect string             // the last leader it was sent to
 	obeyed   int64              // an epoch from before this test, 0 = none
 	also     string             // a coordinator that it learnt of later
@@ -51,7 +50,7 @@ func join(t testing.TB, name string, demand map[string]float64, addresses ...str
 
 // run connects the agent until the end of the test.
 func (a *agent) run(t testing.TB, addresses []string) {
-	a.config, a.changed = map[string]*quotav1.Resource{}, make(chan struct{})
+	a.config = map[string]*quotav1.Resource{}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -98,30 +97,49 @@ func (a *agent) visit(t testing.TB, address string) {
 	a.note(func() { a.also = address })
 }
 
-// note changes the agent and wakes those who wait for it.
-func (a *agent) note(change func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	change()
-	close(a.changed)
-	a.changed = make(chan struct{})
-}
-
 // until waits until a condition of the agent holds.
 func (a *agent) until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
+	if !a.wait(holds) {
+		t.Fatalf("%s: never %s; leases %v", a.name, what, a.leases)
+	}
+}
+
+// watched is what one goroutine changes and others wait for.
+type watched struct {
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next change; nil: nobody waits
+}
+
+// note changes it and wakes those who wait for it.
+func (w *watched) note(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+	if w.changed != nil {
+		close(w.changed)
+		w.changed = nil
+	}
+}
+
+// wait waits until a condition holds. It is false if that never was.
+func (w *watched) wait(holds func() bool) bool {
 	limit := time.After(deadline)
 	for {
-		a.mu.Lock()
-		ok, changed := holds(), a.changed
-		a.mu.Unlock()
+		w.mu.Lock()
+		ok := holds()
+		if w.changed == nil {
+			w.changed = make(chan struct{})
+		}
+		changed := w.changed
+		w.mu.Unlock()
 		if ok {
-			return
+			return true
 		}
 		select {
 		case <-changed:
 		case <-limit:
-			t.Fatalf("%s: never %s; leases %v", a.name, what, a.leases)
+			return false
 		}
 	}
 }

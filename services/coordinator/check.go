@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
@@ -13,6 +15,7 @@ import (
 	"github.com/titrate/titrate/services/coordinator/election"
 	"github.com/titrate/titrate/services/coordinator/fleet"
 	"github.com/titrate/titrate/services/coordinator/leadership"
+	"github.com/titrate/titrate/services/quota"
 )
 
 // facts are what the health of an installation is judged by.
@@ -33,7 +36,13 @@ type facts struct {
 	alone    error                     // why the pools are not shared though they should be
 	pools    *controlv1.FindingsAnswer // all that are known of
 	silent   error                     // of those that share the pools, one does not answer
+	late     []*quotav1.Gateway        // that have lacked a change for longer than lateAfter
+	now      time.Time
 }
+
+// lateAfter is how long a gateway may lack a change before check names it. A change is in force
+// everywhere within a second or two; shorter would name gateways that only just receive it.
+const lateAfter = 10 * time.Second
 
 // Findings judges this coordinator and, if it leads, the gateways and pools.
 func (l *live) Findings(ctx context.Context) []*quotav1.Finding {
@@ -54,8 +63,23 @@ func (l *live) Findings(ctx context.Context) []*quotav1.Finding {
 	f.alone = o.notShared()
 	if f.election.Role != election.Following {
 		l.askPools(ctx, &f)
+		f.now = time.Now()
+		f.late = l.late(ctx, f.now)
 	}
 	return f.findings()
+}
+
+// late are the gateways that have lacked a change for longer than lateAfter.
+func (l *live) late(ctx context.Context, now time.Time) []*quotav1.Gateway {
+	revision, gateways, err := l.Gateways()
+	if err != nil {
+		return nil
+	}
+	quota.Behind(ctx, l.coordinator.store, revision, gateways)
+	return slices.DeleteFunc(gateways, func(g *quotav1.Gateway) bool {
+		since := g.GetBehindSince()
+		return g.GetRefused() > 0 || since == nil || now.Sub(since.AsTime()) < lateAfter
+	})
 }
 
 // askPools finds out about all pools, those of others that share them too.
@@ -222,6 +246,10 @@ func (f *facts) ofGateways() (out []*quotav1.Finding) {
 	} else if f.fleet.First != nil {
 		out = append(out, doubtful(name, "titrate get lists which", "%v", f.fleet.First))
 	}
+	if len(f.late) > 0 {
+		out = append(out, doubtful(name, "look at the log and the /status of their agents; titrate get gateways "+
+			"lists all", "%d of the gateways lack changes of the configuration: %s", len(f.late), f.lateNames()))
+	}
 	if f.view.Outcome != nil && len(f.view.Outcome.Suspects) > 0 {
 		out = append(out, doubtful(name, "look at that agent: its clock, its version, who it is",
 			"%d agents report impossible numbers, such as %s", len(f.view.Outcome.Suspects),
@@ -235,6 +263,19 @@ func (f *facts) ofGateways() (out []*quotav1.Finding) {
 		out = append(out, fine(name, "%d agents, %d gateways", f.agents, members))
 	}
 	return out
+}
+
+// lateNames are the first gateways that are late, each with what it lacks.
+func (f *facts) lateNames() string {
+	var words []string
+	for _, g := range f.late[:min(len(f.late), 5)] {
+		words = append(words, fmt.Sprintf("%s lacks %d, the oldest for %s", g.GetName(), g.GetBehind(),
+			f.now.Sub(g.GetBehindSince().AsTime()).Round(time.Second)))
+	}
+	if more := len(f.late) - len(words); more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(words, "; ")
 }
 
 func (f *facts) ofPools() []*quotav1.Finding {

@@ -49,6 +49,7 @@ func TestFindings(t *testing.T) {
 		{"stale", func(f *facts) { f.view.Stale = true }, "gateways", bad},
 		{"refusing", func(f *facts) { f.fleet = fleet.Summary{Refusing: 1, First: errors.New("no")} }, "gateways", bad},
 		{"left out", func(f *facts) { f.fleet = fleet.Summary{LeftOut: 1, First: errors.New("no")} }, "gateways", warning},
+		{"late", func(f *facts) { f.late = []*quotav1.Gateway{{Name: "gw-1", Behind: 2}} }, "gateways", warning},
 		{"suspects", func(f *facts) { f.view.Outcome.Suspects = []allocation.Suspect{{Agent: "a"}} }, "gateways", warning},
 		{"guarantees", func(f *facts) { f.view.Outcome.Pools[0].GuaranteeScale = .5 }, "pools", warning},
 	} {

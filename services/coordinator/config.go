@@ -311,7 +311,7 @@ func (o *Coordinator) connect(context.Context) error {
 		return fmt.Errorf("%w: %w", ErrSettings, err)
 	}
 	o.client, err = store.Dial(store.Access{Endpoints: c.EtcdEndpoints, TLS: secure, User: c.EtcdUser,
-		Password: password})
+		Password: password, Observe: o.instruments.called})
 	if err != nil {
 		return fmt.Errorf("--etcd-endpoints: %w", err)
 	}
@@ -328,6 +328,9 @@ func (o *Coordinator) connect(context.Context) error {
 func (o *Coordinator) observe(ctx context.Context) (err error) {
 	o.config.Meters.Log = o.log
 	if o.metrics, err = o.config.Meters.Open(ctx); err != nil {
+		return err
+	}
+	if o.instruments, err = newInstruments(o); err != nil {
 		return err
 	}
 	if o.traces.sender, err = o.config.Meters.OpenTraces(ctx, o.metrics); err != nil {

@@ -11,7 +11,7 @@
 // [Config.Complete] checks the settings and opens the ports; [Coordinator.Run]
 // serves until its context ends. Any number of coordinators run on one etcd: one
 // leads (package election), or they share the pools, see below. Those that do not lead keep
-// the configuration at hand, serve the admin API, and tell agents who leads.
+// the configuration at hand, serve the admin API, and send agents who leads.
 //
 // # Leadership
 //

@@ -44,8 +44,7 @@ func (l *live) ownRehearse(resources []*quotav1.Resource, deleted []string) (*qu
 	now, _, _ := l.coordinator.configuration.Allocation()
 	next := config.With(now, store.Batch{Revision: now.Revision, Resources: resources, Deleted: deleted})
 	if s := l.sharing(); s != nil {
-		led := func(pool string) bool { return s.IsSelf(s.Leader(pool)) }
-		now, next = now.Part(led), next.Part(led)
+		now, next = now.Part(s.Leads), next.Part(s.Leads)
 	}
 	before, after := l.coordinator.loop.Rehearse(time.Now(), now, next)
 	if before == nil {

@@ -263,6 +263,25 @@ func (l *live) Doubts(m resource.Message) (doubts []quota.Doubt, known bool) {
 	return l.coordinator.fleet.Doubts(l.coordinator.streams.Agents(), m)
 }
 
+// InForce is how many gateways of connected agents have a resource in force as it is stored.
+func (l *live) InForce(m resource.Message) (inForce, gateways int) {
+	return l.coordinator.fleet.InForce(l.coordinator.streams.Agents(), m)
+}
+
+// Gateways are those of connected agents, and the revision that they should have.
+func (l *live) Gateways() (revision int64, gateways []*quotav1.Gateway, err error) {
+	if state, _ := l.coordinator.elector.State(); state.Role == election.Following {
+		return 0, nil, l.askLeader(state.Leader)
+	}
+	config, _, _ := l.coordinator.configuration.Allocation()
+	return config.Revision, l.coordinator.fleet.Gateways(l.coordinator.streams.Agents()), nil
+}
+
+// Precision is how close the gateways of connected agents hold a limit, and why.
+func (l *live) Precision(limit *quotav1.Limit) (p quotav1.Precision, why string) {
+	return l.coordinator.fleet.Precision(l.coordinator.streams.Agents(), limit)
+}
+
 func (l *live) explain(v *leadership.View, p *allocation.PoolShare, key allocation.Flow) *quotav1.Explanation {
 	f := l.flow(v, p, key)
 	e := &quotav1.Explanation{

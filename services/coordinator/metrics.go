@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
+	"google.golang.org/grpc/codes"
 
 	"github.com/titrate/titrate/services/access"
 	"github.com/titrate/titrate/services/coordinator/allocation"
@@ -31,10 +32,12 @@ type instruments struct {
 	metrics  []telemetry.Description
 
 	duration metric.Float64Histogram
+	etcd     metric.Float64Histogram
 	nacks    metric.Int64Counter
 	requests metric.Int64Counter
 
-	pools, sharers                                                  metric.Int64ObservableGauge
+	pools, sharers, alone                                           metric.Int64ObservableGauge
+	elections, watches                                              metric.Int64ObservableCounter
 	streams, members, epoch, leader, revision                       metric.Int64ObservableGauge
 	leftOut, refusing                                               metric.Int64ObservableGauge
 	accessStale                                                     metric.Int64ObservableGauge
@@ -88,6 +91,9 @@ func (m *instruments) defineOwn() {
 	m.pools = m.count("titrate_pools_led", "Pools whose shares this coordinator told last.")
 	m.sharers = m.count("titrate_sharers",
 		"Coordinators that share the pools, this one included: 1 while it leads all, 0 while it leads none.")
+	m.alone = m.count("titrate_pools_not_shared",
+		"1 while one coordinator leads all pools although this one has --share-pools: /readyz and titrate check say "+
+			"why.")
 	m.revision = m.count("titrate_configuration_revision", "Revision of the configuration that is known.")
 	m.leftOut = m.count("titrate_limits_not_enforced",
 		"Limits and quotas of the configuration that are not enforced, at the agent or gateway with the most.")
@@ -97,8 +103,7 @@ func (m *instruments) defineOwn() {
 			"recover.")
 	m.unreadable = m.count("titrate_configuration_unreadable",
 		"Stored resources that cannot be read; what gateways have of them stays in force.")
-	m.lost = m.total("titrate_etcd_history_lost",
-		"How often etcd was found restored from a backup or replaced.")
+	m.defineEtcd()
 	m.calls = m.total("titrate_calls_refused",
 		"Calls refused, by reason: no_credentials, certificate and token of callers that are not known (a certificate "+
 			"or a token that is not good), role of known callers whose roles do not allow the call.", "reason")
@@ -106,6 +111,27 @@ func (m *instruments) defineOwn() {
 		"1 while the access policy, the token file or the key set cannot be read; what was read before is in force.")
 	m.refused = m.total("titrate_control_streams_refused",
 		"Streams turned away because too many were open.")
+}
+
+// defineEtcd makes the instruments of etcd and of the election in it.
+func (m *instruments) defineEtcd() {
+	const calls = "How long etcd took for a call, or how long it was until the call failed, by method of etcd's API " +
+		"and gRPC's code: OK, DeadlineExceeded, Unavailable. Each attempt counts. Watches and the session's renewals " +
+		"are streams, and not among them."
+	var err error
+	m.etcd, err = m.meter.Float64Histogram("titrate_etcd_call_duration", metric.WithUnit("s"),
+		metric.WithDescription(calls),
+		metric.WithExplicitBucketBoundaries(.001, .003, .01, .03, .1, .3, 1, 3))
+	m.describe("titrate_etcd_call_duration", telemetry.Histogram, "s", calls, err, "method", "code")
+	m.watches = m.total("titrate_etcd_watch_resets",
+		"How often the watch of the configuration in etcd ended and began anew: where it was (resumed), or with the "+
+			"whole configuration (whole), since etcd did not have what is between, or has another history. A "+
+			"connection that is lost and found again ends no watch.", "how")
+	m.lost = m.total("titrate_etcd_history_lost",
+		"How often etcd was found restored from a backup or replaced.")
+	m.elections = m.total("titrate_elections",
+		"Elections that this coordinator won; and those of them that it lost again without giving the lead back: its "+
+			"session with etcd ended (--session-ttl), or its key in etcd was deleted.", "outcome")
 }
 
 func (m *instruments) defineDelivery() {
@@ -205,6 +231,12 @@ func (m *instruments) register() error {
 
 func (m *instruments) nacked() { m.nacks.Add(context.Background(), 1) }
 
+// called counts an attempt of a call to etcd.
+func (m *instruments) called(method string, took time.Duration, code codes.Code) {
+	m.etcd.Record(context.Background(), took.Seconds(), metric.WithAttributes(attribute.String("method", method),
+		attribute.String("code", code.String())))
+}
+
 // answered counts a request over HTTP.
 func (m *instruments) answered(status int) {
 	m.requests.Add(context.Background(), 1, metric.WithAttributes(attribute.Int("status", status)))
@@ -226,6 +258,7 @@ func (m *instruments) observe(_ context.Context, to metric.Observer) error {
 	to.ObserveInt64(m.epoch, v.Epoch)
 	to.ObserveInt64(m.leader, int64(indicator(state.Role == election.Leading)))
 	to.ObserveInt64(m.sharers, sharers(state))
+	to.ObserveInt64(m.alone, int64(indicator(m.o.notShared() != nil)))
 	if v.Outcome != nil {
 		to.ObserveInt64(m.pools, int64(len(v.Outcome.Pools)))
 	} else {
@@ -236,6 +269,7 @@ func (m *instruments) observe(_ context.Context, to metric.Observer) error {
 	to.ObserveInt64(m.held, int64(indicator(trouble.Held != "")))
 	to.ObserveInt64(m.unreadable, int64(len(trouble.Unreadable)))
 	to.ObserveInt64(m.lost, int64(trouble.Lost))
+	m.store(to)
 	to.ObserveInt64(m.refused, int64(m.o.streams.Refused()))
 	whole, resumed := m.o.streams.Configurations()
 	to.ObserveInt64(m.wholeConfigurations, int64(whole))
@@ -273,6 +307,16 @@ func sharers(s election.State) int64 {
 		return 1
 	}
 	return int64(len(s.Sharing.Sharers))
+}
+
+// store observes the watch of etcd, and the election there.
+func (m *instruments) store(to metric.Observer) {
+	resumed, whole := m.o.store.WatchResets()
+	to.ObserveInt64(m.watches, int64(resumed), metric.WithAttributes(attribute.String("how", "resumed")))
+	to.ObserveInt64(m.watches, int64(whole), metric.WithAttributes(attribute.String("how", "whole")))
+	won, lost := m.o.elector.Elections()
+	to.ObserveInt64(m.elections, int64(won), metric.WithAttributes(attribute.String("outcome", "won")))
+	to.ObserveInt64(m.elections, int64(lost), metric.WithAttributes(attribute.String("outcome", "lost")))
 }
 
 // access observes the guard, if there is one.

@@ -19,7 +19,6 @@ import (
 	"github.com/titrate/titrate/services/coordinator"
 	"github.com/titrate/titrate/services/rest"
 	"github.com/titrate/titrate/services/store/storetest"
-	"github.com/titrate/titrate/services/telemetry"
 )
 
 // web asks a coordinator over HTTP.
@@ -121,6 +120,7 @@ func TestRestDoesAllOfTheAPI(t *testing.T) {
 		{"QuotaService_Why", "GET", "/tenants/acme:why", "", `"explanations":[`},
 		{"QuotaService_Top", "GET", ":top?selection.by=POOL&selection.most=3", "", `"agents":1`},
 		{"QuotaService_FindDecisions", "GET", "/requests/some-id", "", `"decisions":[]`},
+		{"QuotaService_ListGateways", "GET", "/gateways", "", `"gateways":[`},
 		{"QuotaService_Check", "GET", ":check", "", `"state":"OK"`},
 		{"AccessService_GetAccess", "GET", ":access?verb=apply&resource=pools/api", "", `"allowed":true`},
 		{"QuotaService_ListRevisions", "GET", "/revisions", "", `"message":"more"`},
@@ -171,15 +171,12 @@ func TestRestKnowsItsCallers(t *testing.T) {
 	g := startGuarded(t, func(c *coordinator.Config) { c.Rest, c.Tokens = "127.0.0.1:0", tokens })
 	g.apply(pool("api", 100), tenant("acme", 1), tenant("bolt", 1))
 	as := func(token string, ids ...string) web {
-		s := telemetry.Security{CA: certtest.Bundle(t, g.ca)}
+		var cert, key string
 		if len(ids) > 0 {
-			s.Cert, s.Key = g.ca.Issue(t, ids...)
+			cert, key = g.ca.Issue(t, ids...)
 		}
-		config, err := s.ClientTLS()
-		if err != nil {
-			t.Fatal(err)
-		}
-		transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
+		transport := &http.Transport{TLSClientConfig: certtest.Client(t, certtest.Bundle(t, g.ca), cert, key),
+			ForceAttemptHTTP2: true}
 		t.Cleanup(transport.CloseIdleConnections)
 		return web{t, "https://" + g.c.RestAddress(), &http.Client{Transport: transport}, token}
 	}

@@ -32,17 +32,12 @@ const (
 
 // wire connects the parts and registers the services.
 func (o *Coordinator) wire(context.Context) error {
-	instruments, err := newInstruments(o)
-	if err != nil {
-		return err
-	}
-	o.instruments = instruments
 	o.loop = leadership.New(leadership.Options{
 		Params: o.config.Allocation, Settle: o.config.Settle, Expiry: o.config.SoftExpiry, Log: o.log,
-		Nacked: instruments.nacked,
+		Nacked: o.instruments.nacked,
 	})
 	o.streams = stream.New(timedLoop{o.loop, o}, o.configuration, o.config.Streams, o.log)
-	if err := instruments.register(); err != nil {
+	if err := o.instruments.register(); err != nil {
 		return err
 	}
 	if err := o.openGuard(); err != nil {
@@ -323,10 +318,11 @@ func (o *Coordinator) changeRole(ctx context.Context, before, now election.State
 			o.log.Warn("elected, but the seed of key hashes cannot be read yet", "error", err)
 			return false
 		}
-		if now.Sharing != nil && !now.Sharing.Chairs() {
-			// the elected one cleans up
-		} else if err := o.store.Tidy(ctx); err != nil {
-			o.log.Warn("what crashed writers left is not cleaned up yet; the next change will", "error", err)
+		elected := now.Sharing == nil || now.Sharing.Chairs()
+		if elected {
+			if err := o.store.Tidy(ctx); err != nil {
+				o.log.Warn("what crashed writers left is not cleaned up yet; the next change will", "error", err)
+			}
 		}
 		goOn := before.Role != election.Following
 		if goOn && now.Sharing != nil && !now.Sharing.GoesOn(before.Epoch) {
@@ -337,8 +333,7 @@ func (o *Coordinator) changeRole(ctx context.Context, before, now election.State
 			o.streams.Shut(status.Error(codes.Unavailable, "this coordinator was away and begins anew"))
 		}
 		o.loop.Begin(time.Now(), now.Epoch, goOn)
-		silent := now.Sharing != nil && !now.Sharing.Chairs()
-		o.loop.Part(time.Now(), o.part.config, o.part.gained(), silent)
+		o.loop.Part(time.Now(), o.part.config, o.part.gained(), !elected)
 		o.part.lead()
 		o.streams.Open(now.Epoch, seed, o.sharing(now.Sharing))
 	case election.Orphaned:

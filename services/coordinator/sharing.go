@@ -31,7 +31,7 @@ func (p *part) of(whole *allocation.Config, sharing *election.Sharing) {
 	if whole == nil || sharing == nil {
 		return
 	}
-	p.config = whole.Part(func(pool string) bool { return sharing.IsSelf(sharing.Leader(pool)) })
+	p.config = whole.Part(sharing.Leads)
 	for i := range p.config.Pools {
 		p.pools = append(p.pools, p.config.Pools[i].Name)
 	}
@@ -79,8 +79,7 @@ func (o *Coordinator) sharing(s *election.Sharing) *stream.Sharing {
 		c.Addresses = append(c.Addresses, s.Sharers[i].Address)
 	}
 	if !s.Chairs() {
-		state, _ := o.elector.State()
-		out.Chair = state.Leader
+		out.Chair = s.ChairAddress()
 	}
 	return out
 }
@@ -96,6 +95,10 @@ func (o *Coordinator) notShared() error {
 	state, _ := o.elector.State()
 	switch {
 	case state.Role == election.Following && state.Leader != "" && time.Since(state.Since) > joinTime:
+		if o.elector.LeftOut() {
+			return fmt.Errorf("%s leads all pools: it hears, or heard within a minute, an agent that knows one leader "+
+				"only", state.Leader)
+		}
 		return fmt.Errorf("%s leads all pools: it runs without --share-pools, or is of an older release", state.Leader)
 	case !o.elector.Alone():
 		return nil

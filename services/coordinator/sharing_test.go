@@ -30,19 +30,18 @@ import (
 // sharedAgent is an agent of the tests with a stream to each coordinator, as an agent has it: it keeps
 // leases pool by pool, and tells a coordinator that gains a pool what it holds of it.
 type sharedAgent struct {
+	watched
 	t      *testing.T
 	name   string
 	tenant string
 	pools  []string
 	demand float64 // of its tenant, in each pool
 
-	mu      sync.Mutex
 	epoch   int64
 	held    map[string]heldPool
 	streams map[string]*sharedStream // by address
 	least   map[string]float64       // least and most share of the tenant in each pool since watch
 	most    map[string]float64
-	changed chan struct{}
 }
 
 // heldPool is what is in force of one pool.
@@ -62,7 +61,7 @@ type sharedStream struct {
 
 func joinShared(t *testing.T, name, tenant string, demand float64, pools []string, address string) *sharedAgent {
 	a := &sharedAgent{t: t, name: name, tenant: tenant, demand: demand, pools: pools, held: map[string]heldPool{},
-		streams: map[string]*sharedStream{}, changed: make(chan struct{})}
+		streams: map[string]*sharedStream{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	a.note(func() { a.open(ctx, &all, address) })
@@ -70,29 +69,10 @@ func joinShared(t *testing.T, name, tenant string, demand float64, pools []strin
 	return a
 }
 
-func (a *sharedAgent) note(change func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	change()
-	close(a.changed)
-	a.changed = make(chan struct{})
-}
-
 func (a *sharedAgent) until(what string, holds func() bool) {
 	a.t.Helper()
-	limit := time.After(deadline)
-	for {
-		a.mu.Lock()
-		ok, changed := holds(), a.changed
-		a.mu.Unlock()
-		if ok {
-			return
-		}
-		select {
-		case <-changed:
-		case <-limit:
-			a.t.Fatalf("%s: never %s; holds %v, streams %v", a.name, what, a.held, slices.Collect(maps.Keys(a.streams)))
-		}
+	if !a.wait(holds) {
+		a.t.Fatalf("%s: never %s; holds %v, streams %v", a.name, what, a.held, slices.Collect(maps.Keys(a.streams)))
 	}
 }
 
@@ -446,11 +426,29 @@ func TestOneLeadsAllForOlderReleases(t *testing.T) {
 	plain := start(t, etcd.Endpoint, prefix, "plain")
 	x := joinShared(t, "x", "a", 600, pools, one.c.Address())
 	x.until("is led by two", func() bool { return len(x.held) == len(pools)+1 && len(x.leaders()) == 2 })
+	for _, r := range []*running{one, two} {
+		if _, metrics := r.get("/metrics"); !strings.Contains(metrics, "\ntitrate_pools_not_shared 0\n") {
+			t.Error("the pools are shared, and a metric says that they are not")
+		}
+	}
 	old := join(t, "old", map[string]float64{"b": 600}, two.c.Address(), one.c.Address(), plain.c.Address())
 	old.until(t, "has its share", func() bool { return near(old.share("b"), 300) || near(old.share("b"), 200) })
 	x.until("is led by one", func() bool { return len(x.leaders()) == 1 && len(x.streams) == 1 })
 	if _, said := one.get("/readyz"); !strings.Contains(said, "alarm: sharing: agent old is of a release") {
 		t.Errorf("readyz of one: %s", said)
+	}
+	until := func(r *running, want string) {
+		t.Helper()
+		for said, limit := "", time.Now().Add(deadline); !strings.Contains(said, want); {
+			if _, said = r.get("/readyz"); time.Now().After(limit) {
+				t.Fatalf("readyz: %s, want %s", said, want)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	until(two, "alarm: sharing: "+one.c.Address()+" leads all pools: it hears, or heard within a minute, an agent")
+	if _, metrics := one.get("/metrics"); !strings.Contains(metrics, "\ntitrate_pools_not_shared 1\n") {
+		t.Error("the metric of one does not say that the pools are not shared")
 	}
 	leading := func(r *running) bool {
 		_, metrics := r.get("/metrics")
@@ -472,12 +470,7 @@ func TestOneLeadsAllForOlderReleases(t *testing.T) {
 	if !leading(plain) || leading(one) || leading(two) {
 		t.Errorf("leading: plain %v, one %v, two %v; want the first alone", leading(plain), leading(one), leading(two))
 	}
-	for said, limit := "", time.Now().Add(deadline); !strings.Contains(said, "leads all pools: it runs without"); {
-		if _, said = two.get("/readyz"); time.Now().After(limit) {
-			t.Fatalf("readyz of two: %s", said)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	until(two, "leads all pools: it runs without")
 }
 
 // Only who has read a coordinator's secret in etcd is answered.

@@ -36,7 +36,7 @@
 //
 // # Several operators
 //
-// A Lease tells who leads. A leader renews it before each step of a pass that takes long, and
+// A Lease says who leads. A leader renews it before each step of a pass that takes long, and
 // ends the pass if another may have led meanwhile: what it has listed is then of the past.
 //
 // # Failures

@@ -18,7 +18,7 @@ const (
 	renewEvery = 5 * time.Second
 )
 
-// lease tells which operator leads. Clocks of different machines are not compared: another's
+// lease says which operator leads. Clocks of different machines are not compared: another's
 // lease has run out when it was seen unchanged for leaseTime.
 type lease struct {
 	cluster *kubernetes.Cluster

@@ -108,7 +108,7 @@ func inOrder(all []*object) {
 	})
 }
 
-// id tells resources apart. A name of another kind, which is Invalid, stands for nothing.
+// id distinguishes resources. A name of another kind, which is Invalid, stands for nothing.
 func (o *object) id() string { return o.kind.String() + " " + o.Name }
 
 // owners are the objects that stand for resources, by their ids: of several for one the oldest

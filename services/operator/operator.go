@@ -31,7 +31,7 @@ type Options struct {
 	API     quotav1.QuotaServiceClient
 	// Set owns what is applied. Each cluster that has the same coordinator needs another one.
 	Set string
-	// Name tells this operator from others of the cluster.
+	// Name distinguishes this operator from others of the cluster.
 	Name string
 	// Resync is the longest time between two passes; shorter puts back sooner what somebody
 	// has changed by other means, and costs more.
@@ -58,9 +58,6 @@ func New(o Options) *Operator {
 	return &Operator{o: o, lease: lease{cluster: o.Cluster, holder: o.Name}, changed: make(chan struct{}, 1)}
 }
 
-// now is the time that statuses and the Lease say.
-func (o *Operator) now() time.Time { return time.Now() }
-
 // Run makes passes until ctx ends, while it leads.
 func (o *Operator) Run(ctx context.Context) {
 	var watches sync.WaitGroup
@@ -71,7 +68,7 @@ func (o *Operator) Run(ctx context.Context) {
 	for {
 		o.lead(ctx)
 		wait := renewEvery
-		if due := o.next.Sub(o.now()); o.leading.Load() && due < wait {
+		if due := time.Until(o.next); o.leading.Load() && due < wait {
 			wait = due
 		}
 		select {
@@ -112,7 +109,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 // lead takes or renews the lead, and makes a pass if one is due.
 func (o *Operator) lead(ctx context.Context) {
-	held, err := o.lease.hold(ctx, o.now())
+	held, err := o.lease.hold(ctx, time.Now())
 	switch {
 	case err != nil && ctx.Err() == nil:
 		o.o.Log.Warn("cannot take or renew the lead", "error", err)
@@ -124,28 +121,29 @@ func (o *Operator) lead(ctx context.Context) {
 		o.o.Log.Info("lead", "held", held)
 		o.next = time.Time{}
 	}
-	if !held || o.now().Before(o.next) {
+	if !held || time.Now().Before(o.next) {
 		return
 	}
-	p := &pass{Operator: o, verdicts: map[*object]verdict{}, still: o.still}
+	p := &pass{Operator: o, verdicts: map[*object]verdict{}}
 	err = p.run(ctx)
 	if ctx.Err() != nil {
 		return
 	}
 	o.passes.Add(1)
 	o.note(err, p.verdicts)
-	o.next = o.now().Add(o.o.Resync)
+	o.next = time.Now().Add(o.o.Resync)
 	if err != nil {
 		o.o.Log.Error("pass failed; what is in force stays", "error", err)
 	}
 	if err != nil || p.again {
-		o.next = o.now().Add(min(RetryEvery, o.o.Resync))
+		o.next = time.Now().Add(min(RetryEvery, o.o.Resync))
 	}
 }
 
-// still is an error if another operator may have led since the lead was looked at last.
-func (o *Operator) still(ctx context.Context) error {
-	held, err := o.lease.renew(ctx, o.now())
+// leads is an error if another operator may have led since the pass began: what this one has
+// listed is then of the past.
+func (o *Operator) leads(ctx context.Context) error {
+	held, err := o.lease.renew(ctx, time.Now())
 	if err == nil && !held {
 		err = errors.New("another operator leads now")
 	}
@@ -181,7 +179,7 @@ func (o *Operator) release(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
 	defer cancel()
-	if err := o.lease.release(ctx, o.now()); err != nil && !errors.Is(err, context.Canceled) {
+	if err := o.lease.release(ctx, time.Now()); err != nil {
 		o.o.Log.Warn("the lead was not given up; another operator takes it after its time", "error", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
@@ -48,8 +49,7 @@ type claim struct {
 type pass struct {
 	*Operator
 	verdicts map[*object]verdict
-	again    bool                        // something was refused that may be right later
-	still    func(context.Context) error // see leads; nil: there is no lease
+	again    bool // something was refused that may be right later
 }
 
 // run makes the round. An error means that not everything was done.
@@ -152,7 +152,7 @@ func (p *pass) applied(all []claim, response *quotav1.ApplyResponse) {
 	}
 	for i, c := range all {
 		stored := resource.Unwrap(response.GetResources()[i])
-		warnings := append(doubts[c.Name], warningsOf(stored)...)
+		warnings := append(doubts[c.Name], resource.Warnings(stored)...)
 		if len(warnings) == 0 {
 			p.verdicts[c.object] = verdict{Applied, "The coordinator has it, and knows no gateway that disobeys."}
 			continue
@@ -160,19 +160,6 @@ func (p *pass) applied(all []claim, response *quotav1.ApplyResponse) {
 		slices.Sort(warnings)
 		p.verdicts[c.object] = verdict{NotEnforced, strings.Join(slices.Compact(warnings), " ")}
 	}
-}
-
-// warningsOf are those in the status of a resource.
-func warningsOf(m resource.Message) []string {
-	switch m := m.(type) {
-	case *quotav1.Tenant:
-		return m.GetStatus().GetWarnings()
-	case *quotav1.Quota:
-		return m.GetStatus().GetWarnings()
-	case *quotav1.Limit:
-		return m.GetStatus().GetWarnings()
-	}
-	return nil
 }
 
 // remove lets a deleted object go, after its resource: unless that belongs to another object
@@ -201,15 +188,6 @@ func (p *pass) guard(ctx context.Context, x *object, finalizers []string) error 
 	return objects{p.o.Cluster}.finalizers(ctx, x, finalizers)
 }
 
-// leads is an error if another operator may have led since the pass began: what this one has
-// listed is then of the past.
-func (p *pass) leads(ctx context.Context) error {
-	if p.still == nil {
-		return nil
-	}
-	return p.still(ctx)
-}
-
 // delete deletes the resource of an object, if the set has it.
 func (p *pass) delete(ctx context.Context, x *object) error {
 	if err := p.leads(ctx); err != nil {
@@ -230,7 +208,7 @@ func (p *pass) delete(ctx context.Context, x *object) error {
 // say writes what a pass says of an object into its status, if it is not there.
 func (p *pass) say(ctx context.Context, x *object, v verdict) error {
 	next := condition{Type: inForce, Status: "False", Reason: v.reason, Message: v.message,
-		ObservedGeneration: x.Metadata.Generation, LastTransitionTime: p.now().UTC().Truncate(1e9)}
+		ObservedGeneration: x.Metadata.Generation, LastTransitionTime: time.Now().UTC().Truncate(time.Second)}
 	if v.reason == Applied || v.reason == DeletionRefused {
 		next.Status = "True"
 	}

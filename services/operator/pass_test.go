@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/quota"
@@ -15,6 +16,13 @@ import (
 func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 
 func claimed(m resource.Message) claim { return claim{&object{Name: m.GetName()}, m} }
+
+// leading is a pass of an operator that needs not renew its lead.
+func leading(api quotav1.QuotaServiceClient) *pass {
+	o := New(Options{API: api, Set: "kubernetes"})
+	o.lease.seen = time.Now().Add(time.Hour)
+	return &pass{Operator: o, verdicts: map[*object]verdict{}}
+}
 
 // Of many objects the wrong ones are refused, each in the words of the API, and the others applied.
 func TestTheWrongOnesAreRefusedAlone(t *testing.T) {
@@ -29,7 +37,7 @@ func TestTheWrongOnesAreRefusedAlone(t *testing.T) {
 		claimed(&quotav1.Limit{Name: "tenants/acme/limits/a", Rate: "1/s"}),
 		claimed(&quotav1.Limit{Name: "tenants/ghost/limits/a", Rate: "1/s"}),
 		claimed(&quotav1.Limit{Name: "tenants/dart/limits/a", Rate: "1/s"})}
-	p := &pass{Operator: New(Options{API: api, Set: "kubernetes"}), verdicts: map[*object]verdict{}}
+	p := leading(api)
 	if err := p.apply(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +75,7 @@ func TestDelete(t *testing.T) {
 		Capacity: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	p := &pass{Operator: New(Options{API: api, Set: "kubernetes"})}
+	p := leading(api)
 	tenant := &object{Name: "tenants/acme", kind: resource.Tenant}
 	if err := p.delete(t.Context(), tenant); !refused(err) || !strings.Contains(err.Error(), "limits/a") {
 		t.Errorf("a tenant in use: %v", err)

@@ -29,7 +29,7 @@ func (s *Server) Apply(ctx context.Context, r *quotav1.ApplyRequest) (*quotav1.A
 	if err != nil {
 		return nil, status(err)
 	}
-	note := s.note(ctx, "apply")
+	note := s.noteOf(ctx, "apply", r)
 	note.Message, note.Set, note.IfRevision = r.GetMessage(), r.GetSet(), r.GetExpectedRevision()
 	result, err := s.commit(ctx, note, applied(r), r.GetValidateOnly())
 	if err != nil {

@@ -2,11 +2,15 @@ package quota
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/store/resource"
@@ -38,6 +42,42 @@ func (s *Server) note(ctx context.Context, action string) store.Note {
 		n.Author = strings.ToValidUTF8(n.Author[:min(len(n.Author), maxAuthor)], "")
 	}
 	return n
+}
+
+// noteOf is the note of a request that may have an ID.
+func (s *Server) noteOf(ctx context.Context, action string, r identified) store.Note {
+	n := s.note(ctx, action)
+	if n.Request = r.GetRequestId(); n.Request != "" {
+		n.Fingerprint = fingerprint(r)
+	}
+	return n
+}
+
+// identified is a request that may have an ID.
+type identified interface {
+	proto.Message
+	GetRequestId() string
+}
+
+// aboutTheRequest are fields of requests that do not say what is asked for.
+var aboutTheRequest = []protoreflect.Name{"request_id", "validate_only", "expected_revision"}
+
+// fingerprint tells requests apart by what they ask for.
+func fingerprint(r identified) string {
+	m := r.ProtoReflect()
+	meant := m.New()
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if !slices.Contains(aboutTheRequest, f.Name()) {
+			meant.Set(f, v)
+		}
+		return true
+	})
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(meant.Interface())
+	if err != nil {
+		return "" // it was read from bytes, so that it can be written
+	}
+	sum := sha256.Sum256(append([]byte(m.Descriptor().FullName()+"\x00"), b...))
+	return hex.EncodeToString(sum[:16])
 }
 
 // record writes the lines of changes that were made.

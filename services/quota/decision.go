@@ -12,14 +12,15 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/quota/valid"
 	"github.com/titrate/titrate/services/toplist"
 )
 
 // FindDecisions says what was decided about the request of an ID, step by step.
 func (s *Server) FindDecisions(ctx context.Context, r *quotav1.FindDecisionsRequest) (*quotav1.FindDecisionsResponse,
 	error) {
-	if id := r.GetRequest(); id == "" || len(id) > 128 {
-		return nil, grpcstatus.Error(codes.InvalidArgument, "request: an ID has 1 to 128 bytes")
+	if err := valid.Message(r); err != nil {
+		return nil, status(err)
 	}
 	if s.live == nil {
 		return nil, grpcstatus.Error(codes.Unavailable, "no coordinator leads here: agents cannot be asked")
@@ -77,7 +78,7 @@ func decided(d *quotav1.Decision) string {
 		b.WriteString("admitted it")
 	}
 	if w := d.GetWaited().AsDuration(); w > 0 {
-		fmt.Fprintf(&b, ", after it had waited for %s,", w.Round(time.Millisecond))
+		fmt.Fprintf(&b, ", after it had waited for %s,", w.Round(100*time.Microsecond))
 	}
 	return b.String()
 }
@@ -105,6 +106,12 @@ func limitStep(d *quotav1.Decision, l *quotav1.LimitStep) string {
 	}
 	if w := l.GetWait().AsDuration(); w > 0 {
 		out += fmt.Sprintf(" (enough after %s)", w.Round(time.Millisecond))
+	}
+	switch {
+	case l.GetSilent():
+		out += "; it is EXACT, but the owner of the client's key was not heard, so the ledger counted"
+	case l.GetExact():
+		out += "; it is EXACT, so that is the one bucket of all gateways"
 	}
 	if l.GetShadow() {
 		out += "; it is in SHADOW"

@@ -42,6 +42,12 @@ func TestFindDecisions(t *testing.T) {
 			"so it would have refused or held the request; it is in SHADOW."}},
 		"marked": {&quotav1.Decision{Marked: true, Share: share}, []string{
 			"admitted it with a congestion mark 14 s ago.", "No limit applied to it."}},
+		"owner": {&quotav1.Decision{Waited: durationpb.New(1400 * time.Microsecond), Limits: []*quotav1.LimitStep{
+			{Limit: "all-gateways", Client: "app-7", Rate: 3, Burst: 3, Free: 2, Passes: true, Exact: true},
+			{Limit: "other", Client: "app-7", Rate: 3, Burst: 3, Free: 2, Passes: true, Exact: true, Silent: true}}},
+			[]string{"admitted it, after it had waited for 1.4ms, 14 s ago.",
+				"enough for the request; it is EXACT, so that is the one bucket of all gateways.",
+				"it is EXACT, but the owner of the client's key was not heard, so the ledger counted."}},
 		"waited": {&quotav1.Decision{Waited: durationpb.New(20 * time.Millisecond), Share: &quotav1.ShareStep{Lost: true}},
 			[]string{"admitted it, after it had waited for 20ms, 14 s ago.", "the share had expired"}},
 	} {

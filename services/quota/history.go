@@ -1,9 +1,12 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -69,7 +72,7 @@ func revision(e store.Entry) *quotav1.Revision {
 	return &quotav1.Revision{
 		Revision: e.Revision, Previous: e.Previous, Time: timestamppb.New(e.Time), Author: e.Author, Message: e.Message,
 		Action: e.Action, Set: e.Set, Created: int32(e.Created), Updated: int32(e.Updated), Deleted: int32(e.Deleted),
-		Bytes: e.Bytes,
+		Bytes: e.Bytes, RequestId: e.Request,
 	}
 }
 
@@ -108,6 +111,11 @@ func (s *Server) Rollback(ctx context.Context, r *quotav1.RollbackRequest) (*quo
 	if err := valid.Message(r); err != nil {
 		return nil, status(err)
 	}
+	note := s.noteOf(ctx, fmt.Sprintf("rollback to %d", r.GetRevision()), r)
+	done, err := s.rolledBack(ctx, note)
+	if err != nil || done != nil {
+		return done, status(err)
+	}
 	changes, on, err := s.store.Undo(ctx, r.GetRevision())
 	if err != nil {
 		return nil, status(err)
@@ -116,14 +124,37 @@ func (s *Server) Rollback(ctx context.Context, r *quotav1.RollbackRequest) (*quo
 		return nil, status(fmt.Errorf("%w: it is at revision %d, the rollback expects %d; look again",
 			store.ErrRevision, on, want))
 	}
-	note := s.note(ctx, fmt.Sprintf("rollback to %d", r.GetRevision()))
 	note.Message, note.IfRevision = r.GetMessage(), on
 	// The limits were counted when they were applied.
 	result, err := s.apply(ctx, note, changes, r.GetValidateOnly())
+	if err == nil && result.Repeated { // by another call at the same time
+		done, err = s.rolledBack(ctx, note)
+		return done, status(err)
+	}
 	if err != nil {
 		return nil, status(err)
 	}
 	return &quotav1.RollbackResponse{Revision: result.Revision, Changes: madeBy(changes, result)}, nil
+}
+
+// rolledBack is the answer that the rollback of a note's request ID had, nil if there was none.
+func (s *Server) rolledBack(ctx context.Context, note store.Note) (*quotav1.RollbackResponse, error) {
+	e, err := s.store.Requested(ctx, note)
+	if err != nil || e == nil {
+		return nil, err
+	}
+	out := &quotav1.RollbackResponse{Revision: e.Revision}
+	err = s.store.Changes(ctx, *e, func(c *quotav1.ResourceChange) bool {
+		out.Changes = append(out.Changes, c)
+		return true
+	})
+	if errors.Is(err, store.ErrNoHistory) { // it was too large
+		err = nil
+	}
+	slices.SortFunc(out.Changes, func(a, b *quotav1.ResourceChange) int {
+		return cmp.Compare(a.GetName(), b.GetName())
+	})
+	return out, err
 }
 
 // madeBy are the changes that a result has made, those that change nothing left out.

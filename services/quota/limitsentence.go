@@ -18,7 +18,8 @@ func limitSentence(w *seen, e *quotav1.LimitExplanation, l *quotav1.Limit) strin
 	a := e.GetActivity()
 	of := ""
 	all := w.total.GetAdmitted() + w.total.GetRefused()
-	if sameTime(w.total, a) && all >= max(a.GetClientLimit()+a.GetQueueTimeout(), a.GetShadowed(), a.GetWaited()) {
+	if sameTime(w.total, a) && all >= max(a.GetClientLimit()+a.GetQueueTimeout(), a.GetShadowed(), a.GetWaited(),
+		a.GetOwnerWaited(), a.GetOwnerSilent()) {
 		of = fmt.Sprintf(" %d", all)
 	}
 	var did []string
@@ -34,12 +35,20 @@ func limitSentence(w *seen, e *quotav1.LimitExplanation, l *quotav1.Limit) strin
 	add(a.GetWaited(), "made %s wait")
 	add(a.GetQueueTimeout(), "refused %s after they had waited for too long")
 	add(a.GetShadowed(), "would, if it were enforced, have refused or held %s")
+	if n := a.GetOwnerWaited(); n > 0 {
+		add(n, fmt.Sprintf("made %%s wait for the owner of their key (%s in the mean)",
+			mean(a.GetOwnerWaitedSeconds(), n)))
+	}
+	add(a.GetOwnerSilent(), "left %s to the ledger, as the owner of their key was silent")
 	if len(did) == 0 {
 		return fmt.Sprintf("Limit %s has stopped no request of %s in the last minute: %s.", name, w.tenant, lets(e, l))
 	}
 	return fmt.Sprintf("Of%s requests of %s in the last %s limit %s %s%s: %s.", of, w.tenant, seconds(a.GetWindow()),
 		name, strings.Join(did, ", "), since(a), lets(e, l))
 }
+
+// mean is the mean of n waits that took so many seconds together.
+func mean(seconds float64, n uint64) string { return fmt.Sprintf("%.2g ms", 1000*seconds/float64(n)) }
 
 // sameTime reports whether the tenant's requests were counted in about the time in which a limit's were. A limit that
 // was applied a moment ago has counted for that moment only, and its requests are no part of the last minute's.
@@ -88,6 +97,12 @@ func lets(e *quotav1.LimitExplanation, l *quotav1.Limit) string {
 	}
 	if n := len(l.GetOverrides()); n > 0 {
 		out += fmt.Sprintf("; named clients with numbers of their own: %d", n)
+	}
+	if l.GetPrecision() == quotav1.Precision_EXACT && e.GetMode() == quotav1.Mode_SHADOW {
+		out += "; enforced, it would be EXACT, with one bucket over all gateways: in SHADOW each gateway's " +
+			"ledger counts"
+	} else if l.GetPrecision() == quotav1.Precision_EXACT {
+		out += "; it is EXACT: one bucket over all gateways"
 	}
 	if e.GetMode() == quotav1.Mode_SHADOW {
 		out += "; it is in SHADOW, so nothing was refused"

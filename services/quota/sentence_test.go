@@ -122,3 +122,23 @@ func TestNewLimitIsNotComparedWithTheMinuteBefore(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A limit that is EXACT says how often requests waited for owners, how long, and how often owners
+// were silent; one in SHADOW that its ledgers count.
+func TestExactSentence(t *testing.T) {
+	minute := durationpb.New(time.Minute)
+	w := &seen{tenant: "acme", total: &quotav1.Activity{Admitted: 900, Refused: 100, Window: minute}}
+	e := &quotav1.LimitExplanation{Limit: "tenants/acme/limits/exact", Rate: 10, Burst: 10, Activity: &quotav1.Activity{
+		ClientLimit: 100, OwnerWaited: 20, OwnerWaitedSeconds: .028, OwnerSilent: 3, Window: minute}}
+	exact := &quotav1.Limit{Precision: quotav1.Precision_EXACT}
+	want := "Of 1000 requests of acme in the last 60 s limit exact refused 100 (10 %) at once, made 20 (2 %) wait for " +
+		"the owner of their key (1.4 ms in the mean), left 3 (0.3 %) to the ledger, as the owner of their key was " +
+		"silent: it lets each client have 10.0/s, burst 10; it is EXACT: one bucket over all gateways."
+	if got := limitSentence(w, e, exact); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	e.Mode, e.Activity = quotav1.Mode_SHADOW, nil
+	if got := limitSentence(w, e, exact); !strings.Contains(got, "in SHADOW each gateway's ledger counts") {
+		t.Error(got)
+	}
+}

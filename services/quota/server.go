@@ -30,6 +30,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -68,6 +69,14 @@ type Live interface {
 	// not know, gateways that do not enforce it. known is false if it names an identity
 	// or a class and no gateway has reported which ones it knows.
 	Doubts(m resource.Message) (doubts []Doubt, known bool)
+	// InForce returns how many gateways have a resource in force as it is stored, of how many that
+	// are heard of.
+	InForce(m resource.Message) (inForce, gateways int)
+	// Gateways returns the gateways that are heard of, by name, without how far they are behind, and
+	// the revision of the configuration that they should have. An error is as that of Explain.
+	Gateways() (revision int64, gateways []*quotav1.Gateway, err error)
+	// Precision says how close gateways hold a limit now, and why. Unspecified: nobody has said.
+	Precision(l *quotav1.Limit) (p quotav1.Precision, why string)
 }
 
 // States are the states of pools and quotas by name.
@@ -147,26 +156,37 @@ func (s *Server) withStatus(ctx context.Context, ms ...resource.Message) {
 }
 
 func (s *Server) addStatus(m resource.Message, states *States) {
+	words, in, of := s.warnings(m), int32(0), int32(0)
+	if inForce, gateways := s.live.InForce(m); gateways > 0 {
+		in, of = int32(inForce), int32(gateways)
+	}
+	said := words != nil || of > 0
 	switch m := m.(type) {
 	case *quotav1.Pool:
-		m.Status = states.Pools[m.Name]
-	case *quotav1.Tenant:
-		if w := s.warnings(m); w != nil {
-			m.Status = &quotav1.TenantStatus{Warnings: w}
+		if m.Status = states.Pools[m.Name]; m.Status != nil {
+			m.Status.InForce, m.Status.Gateways = in, of
 		}
+	case *quotav1.Tenant:
+		m.Status = orNil(said, &quotav1.TenantStatus{Warnings: words, InForce: in, Gateways: of})
 	case *quotav1.Quota:
-		m.Status = states.Quotas[m.Name]
-		if w := s.warnings(m); w != nil {
-			if m.Status == nil {
-				m.Status = &quotav1.QuotaStatus{}
-			}
-			m.Status.Warnings = w
+		m.Status = cmp.Or(states.Quotas[m.Name], orNil(words != nil, &quotav1.QuotaStatus{}))
+		if m.Status != nil {
+			m.Status.Warnings, m.Status.InForce, m.Status.Gateways = words, in, of
 		}
 	case *quotav1.Limit:
-		if w := s.warnings(m); w != nil {
-			m.Status = &quotav1.LimitStatus{Warnings: w}
-		}
+		p, why := s.live.Precision(m)
+		said = said || p != quotav1.Precision_PRECISION_UNSPECIFIED
+		m.Status = orNil(said, &quotav1.LimitStatus{Warnings: words, InForce: in, Gateways: of, Precision: p,
+			PrecisionWhy: why})
 	}
+}
+
+// orNil is the status if there is something to say.
+func orNil[T any](said bool, status *T) *T {
+	if said {
+		return status
+	}
+	return nil
 }
 
 // warnings are the doubts about a resource in words, nil if there are none.

@@ -43,6 +43,10 @@ type present struct {
 	silent       []string
 	rehearsal    *quota.Rehearsal
 	decisions    *quotav1.FindDecisionsResponse
+	inForce      int
+	atGateways   int
+	revision     int64
+	gateways     []*quotav1.Gateway
 }
 
 func (p *present) Decisions(context.Context, string) (*quotav1.FindDecisionsResponse, error) {
@@ -57,6 +61,18 @@ func (p *present) Findings(context.Context) []*quotav1.Finding { return nil }
 func (p *present) States(context.Context, []string, []string) quota.States {
 	return quota.States{Pools: p.pools, Quotas: p.quotas}
 }
+func (p *present) InForce(resource.Message) (int, int) { return p.inForce, p.atGateways }
+func (p *present) Gateways() (int64, []*quotav1.Gateway, error) {
+	var out []*quotav1.Gateway
+	for _, g := range p.gateways {
+		out = append(out, proto.CloneOf(g))
+	}
+	return p.revision, out, p.err
+}
+func (p *present) Precision(*quotav1.Limit) (quotav1.Precision, string) {
+	return quotav1.Precision_PRECISION_UNSPECIFIED, ""
+}
+
 func (p *present) Doubts(m resource.Message) ([]quota.Doubt, bool) {
 	return p.doubts[m.GetName()], !p.deaf
 }

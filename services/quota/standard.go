@@ -233,6 +233,7 @@ type deleting interface {
 	GetEtag() string
 	GetAllowMissing() bool
 	GetValidateOnly() bool
+	GetRequestId() string
 }
 
 func (s *Server) remove(ctx context.Context, kind resource.Kind, r deleting, force bool) (*emptypb.Empty, error) {
@@ -241,7 +242,7 @@ func (s *Server) remove(ctx context.Context, kind resource.Kind, r deleting, for
 	}
 	change := store.Change{Op: store.Delete, Name: r.GetName(), Etag: r.GetEtag(), AllowMissing: r.GetAllowMissing(),
 		Force: force}
-	if _, err := s.commit(ctx, s.note(ctx, "delete"), []store.Change{change}, r.GetValidateOnly()); err != nil {
+	if _, err := s.commit(ctx, s.noteOf(ctx, "delete", r), []store.Change{change}, r.GetValidateOnly()); err != nil {
 		return nil, status(err)
 	}
 	return &emptypb.Empty{}, nil
@@ -275,7 +276,7 @@ func (s *Server) apply(ctx context.Context, note store.Note, changes []store.Cha
 	}
 	began := time.Now()
 	result, err := s.store.Apply(ctx, note, changes)
-	if err == nil {
+	if err == nil && !result.Repeated {
 		s.record(note, changes, result)
 		if s.stored != nil {
 			s.stored(note.Action, len(changes), result.Revision, began)

@@ -25,6 +25,7 @@ var codeOf = []struct {
 	{store.ErrNoHistory, codes.FailedPrecondition},
 	{store.ErrReference, codes.FailedPrecondition},
 	{store.ErrInUse, codes.FailedPrecondition},
+	{store.ErrRequest, codes.FailedPrecondition},
 	{errTooMany, codes.FailedPrecondition},
 	{store.ErrTooLarge, codes.InvalidArgument},
 	{store.ErrBadChange, codes.InvalidArgument},

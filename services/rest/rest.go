@@ -105,7 +105,7 @@ func (s *Server) Handler() (http.Handler, error) {
 	return s.counted(s.named(origins.Handler(all))), nil
 }
 
-// counted tells the status of each answer.
+// counted calls Answered with the status of each answer.
 func (s *Server) counted(next http.Handler) http.Handler {
 	if s.of.Answered == nil {
 		return next

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,6 +78,9 @@ type Result struct {
 	Before []resource.Message
 	// Removed are names that a forced Delete took along.
 	Removed []string
+	// Repeated says that a change with the same request ID had been made: this is its result, and
+	// nothing was changed now.
+	Repeated bool
 }
 
 // ChangeError says which change of an Apply was refused. Err wraps one of the
@@ -97,8 +99,9 @@ func (e *ChangeError) Unwrap() error { return e.Err }
 // time and status within the resources given are ignored.
 //
 // Errors: *ChangeError with ErrNotFound, ErrExists, ErrEtag, ErrOwned, ErrReference,
-// ErrInUse or ErrBadChange; ErrRevision; ErrTooLarge; ErrHeld; ErrUnavailable. After ErrUnavailable the
-// changes may have been made, if etcd's answer was lost: all of them or none.
+// ErrInUse or ErrBadChange; ErrRevision; ErrRequest; ErrTooLarge; ErrHeld; ErrUnavailable. After
+// ErrUnavailable the changes may have been made, if etcd's answer was lost: all of them or none. With a
+// request ID in the note the same call can be repeated then.
 func (s *Store) Apply(ctx context.Context, note Note, changes []Change) (Result, error) {
 	return s.apply(ctx, note, changes, true)
 }
@@ -135,7 +138,13 @@ func (s *Store) attempt(ctx context.Context, note Note, changes []Change, write 
 	if err != nil {
 		return Result{}, err
 	}
-	if err := cmp.Or(h.held(), note.expects(h)); err != nil {
+	if err := h.held(); err != nil {
+		return Result{}, err
+	}
+	if done, err := s.Requested(ctx, note); err != nil || done != nil {
+		return s.repeat(ctx, h, done, changes, err)
+	}
+	if err := note.expects(h); err != nil {
 		return Result{}, err
 	}
 	stored, err := s.load(ctx, h, changes)

@@ -1,9 +1,11 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"strings"
 	"time"
 
@@ -11,7 +13,9 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
 )
 
 const (
@@ -36,6 +40,10 @@ type Access struct {
 	TLS credentials.TransportCredentials
 	// User and Password for an etcd with authentication; both or neither.
 	User, Password string
+	// Observe is called for each attempt of a call: its method, such as Range, Put, Txn or LeaseGrant, how
+	// long it took, and how it ended. Streams, which watches and sessions have, are no calls. Nil: none
+	// is called.
+	Observe func(method string, took time.Duration, code codes.Code)
 }
 
 // Password reads the password of a user from a file, or from PasswordEnv if file is
@@ -83,6 +91,9 @@ func Dial(a Access) (*clientv3.Client, error) {
 	if a.TLS != nil && len(a.Endpoints) > 0 && !strings.HasPrefix(a.Endpoints[0], "http://") {
 		config.DialOptions = append(config.DialOptions, grpc.WithTransportCredentials(a.TLS))
 	}
+	if a.Observe != nil { // chained, it runs within the client's own, which repeats calls
+		config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(a.observe))
+	}
 	if a.User != "" {
 		// With a user the client would wait for etcd here and fail without it. A token
 		// makes it send credentials; etcd refuses this one, and then the client logs in.
@@ -96,4 +107,13 @@ func Dial(a Access) (*clientv3.Client, error) {
 		client.Token, client.Username, client.Password = "", a.User, a.Password
 	}
 	return client, nil
+}
+
+// observe calls Observe for a call.
+func (a *Access) observe(ctx context.Context, method string, request, answer any, c *grpc.ClientConn,
+	call grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	began := time.Now()
+	err := call(ctx, method, request, answer, c, options...)
+	a.Observe(path.Base(method), time.Since(began), status.Code(err))
+	return err
 }

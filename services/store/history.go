@@ -25,6 +25,10 @@ type Note struct {
 	Set     string // that the change is of, see Change.Set
 	// IfRevision is the revision that the configuration must have, 0 = any.
 	IfRevision int64
+	// Request is the caller's ID of the request, "" = none. A request whose ID one of the latest changes
+	// has is answered as that change was, and changes nothing. Fingerprint tells its contents: with
+	// another one it is refused with ErrRequest.
+	Request, Fingerprint string
 }
 
 // expects refuses a change that was meant for another configuration.
@@ -62,6 +66,9 @@ type Entry struct {
 	// kept: they are larger than Retention.Bytes.
 	Bytes int64 `json:"bytes,omitempty"`
 	Parts int   `json:"parts,omitempty"`
+	// Request and Fingerprint are those of the Note.
+	Request     string `json:"request,omitempty"`
+	Fingerprint string `json:"fingerprint,omitempty"`
 
 	id string // of its keys
 }
@@ -145,6 +152,16 @@ func (s *Store) Undo(ctx context.Context, revision int64) (changes []Change, on 
 	if err != nil {
 		return nil, 0, err
 	}
+	was, err := s.back(ctx, h, revision)
+	if err != nil {
+		return nil, 0, err
+	}
+	return undoing(was), h.Revision, nil
+}
+
+// back returns what each resource that was changed since was after a revision of the history, nil
+// where it did not exist. Revision 0 is before all changes.
+func (s *Store) back(ctx context.Context, h head, revision int64) (map[string]*quotav1.Resource, error) {
 	was := map[string]*quotav1.Resource{}
 	at := h.content()
 	if revision == h.Revision {
@@ -153,20 +170,20 @@ func (s *Store) Undo(ctx context.Context, revision int64) (changes []Change, on 
 	for at > revision {
 		entries, err := s.History(ctx, at+1, pageKeys)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		before := at
 		if at, err = s.unwind(ctx, entries, at, revision, was); err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		if at == before {
-			return nil, 0, notInHistory(revision)
+			return nil, notInHistory(revision)
 		}
 	}
 	if at != revision {
-		return nil, 0, notInHistory(revision)
+		return nil, notInHistory(revision)
 	}
-	return undoing(was), h.Revision, nil
+	return was, nil
 }
 
 // unwind goes back from the revision at through the entries, as far as the revision to. It

@@ -101,7 +101,7 @@ func (c *Change) same(old resource.Message) bool {
 	return (c.Set == nil || *c.Set == old.GetSet()) && proto.Equal(resource.Spec(old), resource.Spec(c.Resource))
 }
 
-// foreign reports whether a change would take a resource from another set without being told to.
+// foreign reports whether a change would take a resource from another set without being asked to.
 func (c *Change) foreign(old resource.Message) bool {
 	return c.Set != nil && old.GetSet() != "" && old.GetSet() != *c.Set && !c.TakeOver
 }

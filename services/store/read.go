@@ -222,7 +222,7 @@ func (s *Store) missing(ctx context.Context, h head, rev int64) (int, error) {
 	return max(h.Count-int(got.Count), 0), nil
 }
 
-// ours tells whether a name is of one of the four kinds that this version knows.
+// ours reports whether a name is of one of the four kinds that this version knows.
 func (s *Store) ours(name string) bool {
 	_, err := resource.Parse(name)
 	return err == nil

@@ -36,6 +36,7 @@ func newRecord(n Note, h, next head, now time.Time, before view, set changeSet) 
 	r := record{Entry: Entry{
 		Revision: next.Revision, Previous: h.content(), Time: now.UTC(), Author: n.Author, Message: n.Message,
 		Action: n.Action, Set: n.Set, Deleted: len(set.Deleted), id: entryID(next.Revision, rand.Uint32()),
+		Request: n.Request, Fingerprint: n.Fingerprint,
 	}}
 	var packed bytes.Buffer
 	z, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)

@@ -127,6 +127,7 @@ var (
 	ErrRevision    = errors.New("the configuration has changed")
 	ErrOwned       = errors.New("belongs to another set")
 	ErrNoHistory   = errors.New("the history does not go back there")
+	ErrRequest     = errors.New("the request ID was used")
 	ErrUnavailable = errors.New("store unavailable")
 )
 
@@ -138,6 +139,7 @@ type Store struct {
 	writer    chan struct{}
 	seed      atomic.Uint64 // of key hashes, 0 = not read yet
 	retention Retention
+	resets    struct{ resumed, whole atomic.Uint64 } // see WatchResets
 }
 
 // Open returns the store under the prefix, Prefix if it is empty. It does not contact

@@ -64,6 +64,12 @@ func (s *Store) Watch(ctx context.Context, from Snapshot) <-chan Batch {
 	return out
 }
 
+// WatchResets returns how often watches have ended and begun anew: resumed where they were, or with the
+// whole configuration, since etcd did not have what is between, or has another history.
+func (s *Store) WatchResets() (resumed, whole uint64) {
+	return s.resets.resumed.Load(), s.resets.whole.Load()
+}
+
 type watcher struct {
 	store       *Store
 	out         chan<- Batch
@@ -87,7 +93,19 @@ func (w *watcher) run(ctx context.Context) {
 			}
 		}
 		reset = w.follow(ctx)
+		w.store.ended(ctx, reset)
 		pause(ctx, rewatchDelay)
+	}
+}
+
+// ended counts a watch that has ended while ctx has not.
+func (s *Store) ended(ctx context.Context, whole bool) {
+	switch {
+	case ctx.Err() != nil:
+	case whole:
+		s.resets.whole.Add(1)
+	default:
+		s.resets.resumed.Add(1)
 	}
 }
 
@@ -196,7 +214,8 @@ func (w *watcher) follow(ctx context.Context) (lost bool) {
 }
 
 // missesHead reads the head beside the watch. It reports whether the watch will not deliver
-// what is stored now.
+// what is stored now: the watch is silent, or etcd has another history, though its own revisions
+// may be higher than before (others have written since a restore, or it was made with raised ones).
 func (w *watcher) missesHead(ctx context.Context) bool {
 	got, err := w.store.get(ctx, w.store.headKey())
 	if err != nil {
@@ -211,7 +230,12 @@ func (w *watcher) missesHead(ctx context.Context) bool {
 	if h.mod >= w.next {
 		w.undelivered = h.mod
 	}
-	return silent || h.raw == "" && w.revision > 0 && w.held == ""
+	if h.mod < w.next && h.Revision != w.revision && w.held == "" {
+		w.lost = fmt.Sprintf("etcd has revision %d of the configuration where it had revision %d", h.Revision,
+			w.revision)
+		return true
+	}
+	return silent
 }
 
 // handle delivers a response of the watch. done means that the watch has ended, lost that

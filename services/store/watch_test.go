@@ -126,6 +126,24 @@ func TestWatchAfterCompactionStartsOver(t *testing.T) {
 	if b := next(t, batches); b.Reset || b.Revision != after.Revision {
 		t.Errorf("after the reset: %+v", b)
 	}
+	if resumed, whole := s.WatchResets(); resumed != 0 || whole != 1 {
+		t.Errorf("%d watches were resumed, %d began with the whole", resumed, whole)
+	}
+}
+
+// A watch that ends, and does not lose its place, is counted as well.
+func TestAWatchThatEndsIsCounted(t *testing.T) {
+	client := storetest.Shared(t).Client(t)
+	s := store.Open(client, storetest.Prefix(t))
+	next(t, s.Watch(t.Context(), store.Snapshot{}))
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		_ = client.Watcher.Close()
+		if resumed, whole := s.WatchResets(); resumed > 0 && whole == 0 {
+			return
+		} else if time.Since(began) > 10*time.Second {
+			t.Fatalf("%d watches were resumed, %d began with the whole", resumed, whole)
+		}
+	}
 }
 
 // A compaction past the configuration's own last change is no reason to start

@@ -16,14 +16,14 @@ const (
 	ByPool                       // the pool is full: the flow has its fair share
 )
 
-// Lease is what agents have been told of a flow's share. Whoever tells them keeps it.
+// Lease is what agents have been sent of a flow's share. Whoever publishes it keeps it.
 type Lease struct {
 	Flow
-	Share  float64
-	Demand float64 // measured then
-	Bound  Bound
-	Told   time.Duration // when, on the clock of who tells
-	Round  uint64        // in which Share changed last; 0: it was not told yet
+	Share     float64
+	Demand    float64 // measured then
+	Bound     Bound
+	Published time.Duration // when, on the publisher's clock
+	Round     uint64        // in which Share changed last; 0: it was not published yet
 }
 
 // flow is what the allocator remembers of one flow.

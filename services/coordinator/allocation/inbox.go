@@ -77,7 +77,7 @@ type entry struct {
 	key  Flow
 	flow *flow  // that it counts for; nil or gone: none yet
 	seq  uint64 // last report that named the flow
-	told usage  // units/s, in that report
+	last usage  // units/s, in that report
 	once bool   // they do not go on after it
 	// waiting and inFlight are of that report too: units that wait, and that are at the
 	// upstream of an adaptive pool.
@@ -117,11 +117,11 @@ func (u usage) plus(v usage, times float64) usage {
 
 // forget makes the entry one of a flow that is not used.
 func (e *entry) forget() {
-	e.told, e.waiting, e.inFlight, e.parts = usage{}, 0, 0, e.parts[:0]
+	e.last, e.waiting, e.inFlight, e.parts = usage{}, 0, 0, e.parts[:0]
 }
 
-// idle reports that nothing of the flow was told last.
-func (e *entry) idle() bool { return e.told == usage{} && e.waiting == 0 && e.inFlight == 0 }
+// idle reports that nothing of the flow was reported last.
+func (e *entry) idle() bool { return e.last == usage{} && e.waiting == 0 && e.inFlight == 0 }
 
 // connect begins a stream of the agent.
 func (a *agent) connect(now time.Time, replicas []Replica) {
@@ -209,7 +209,7 @@ func (a *agent) addFlow(e *entry, f *FlowReport, h, capacity float64) {
 		completed: a.bound(f.Completed, most), residence: a.bound(f.Residence, maxQueue*most),
 		shed: a.bound(f.Shed, most),
 	}
-	e.told, e.sum = e.told.plus(u, 1), e.sum.plus(u, h)
+	e.last, e.sum = e.last.plus(u, 1), e.sum.plus(u, h)
 	e.waiting += a.bound(f.Waiting, maxQueue*capacity)
 	e.inFlight += a.bound(f.InFlight, maxQueue*capacity)
 	if len(e.parts) < maxReplicas {
@@ -231,7 +231,7 @@ func (a *agent) closeWindows(now time.Time) {
 			e.forget()
 		}
 		if !e.once {
-			e.sum = e.sum.plus(e.told, (a.span - e.span).Seconds())
+			e.sum = e.sum.plus(e.last, (a.span - e.span).Seconds())
 		}
 		e.rate = e.sum.per(span)
 		e.sum, e.span = usage{}, 0

@@ -132,7 +132,7 @@ func TestSlackPoolIsLeasedOut(t *testing.T) {
 }
 
 // Clients that wait for their answers offer only what they are given. What waits
-// must then tell the loop that there is more.
+// must then show the loop that there is more.
 func TestClosedLoopTenantFindsItsShare(t *testing.T) {
 	closed := &source{tenant: "closed", weight: 1, rate: flat(1e6), clients: 60}
 	w := newWorld(t, allocation.Pool{Name: "api", Capacity: 500}, 1, closed,

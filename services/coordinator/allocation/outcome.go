@@ -18,7 +18,7 @@ type FlowShare struct {
 	Admitted float64
 	Waiting  float64 // cost units
 	Agents   int     // that have reported it lately
-	Lease    *Lease  // what agents have been told of it
+	Lease    *Lease  // what agents have been sent of it
 	Limited  bool    // the tenant stage acted in the last windows
 	Weight   float64
 	// Guaranteed and Max as configured; Max is +Inf where there is none.

@@ -45,14 +45,14 @@ func TestAnAgentThatStartsAnewKeepsItsGateways(t *testing.T) {
 	expect("it never came back", "gw-0")
 }
 
-// A flow that a report of changes does not name goes on as told, unless it was told once; a
+// A flow that a report of changes does not name goes on as reported, unless it was reported once; a
 // complete report takes back what it does not name.
 func TestReportsOfChanges(t *testing.T) {
 	al := allocation.New(allocation.Defaults())
 	al.Configure(&allocation.Config{Tenants: map[string]float64{"a": 1, "b": 1, "c": 1},
 		Pools: []allocation.Pool{{Name: "api", Capacity: 1000}}})
 	now := time.Unix(1_700_000_000, 0)
-	tell := func(changes bool, flows ...allocation.FlowReport) {
+	report := func(changes bool, flows ...allocation.FlowReport) {
 		al.Observe(now, "agent", &allocation.Report{Interval: 250 * time.Millisecond, Changes: changes, Flows: flows})
 	}
 	row := func(tenant, gateway string, demand float64, once bool) allocation.FlowReport {
@@ -73,28 +73,28 @@ func TestReportsOfChanges(t *testing.T) {
 		now = now.Add(250 * time.Millisecond)
 		return al.Step(now)
 	}
-	tell(false, row("a", "x", 5, false), row("b", "x", 6, false))
+	report(false, row("a", "x", 5, false), row("b", "x", 6, false))
 	step()
-	tell(true, row("a", "x", 10, false), row("a", "y", 20, false), row("c", "x", 4, true))
+	report(true, row("a", "x", 10, false), row("a", "y", 20, false), row("c", "x", 4, true))
 	step()
-	expect("told", "a", 30)
-	expect("told in a complete report only", "b", 0)
-	expect("told once", "c", 4)
+	expect("reported", "a", 30)
+	expect("reported in a complete report only", "b", 0)
+	expect("reported once", "c", 4)
 	for range 100 {
-		tell(true)
+		report(true)
 		step()
 	}
 	expect("not named for 100 reports", "a", 30)
-	expect("told once, before", "c", 0)
+	expect("reported once, before", "c", 0)
 	out := step() // nothing was reported since
 	f := out.Flow(allocation.Flow{Tenant: "a", Pool: "api"})
 	if f == nil || f.Demand < 29 || f.Demand > 31 || f.Agents != 1 {
 		t.Errorf("%+v", f)
 	}
-	tell(true, row("a", "y", 7, false))
+	report(true, row("a", "y", 7, false))
 	step()
 	expect("named with one gateway", "a", 7)
-	tell(false, row("b", "x", 6, false))
+	report(false, row("b", "x", 6, false))
 	step()
 	expect("left out of a complete report", "a", 0)
 }

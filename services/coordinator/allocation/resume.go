@@ -20,14 +20,14 @@ type Held struct {
 type HeldPool struct {
 	Pool           string
 	Estimate, Loss float64
-	Epoch          int64 // under which it was told; 0: that of Held
+	Epoch          int64 // under which it was sent; 0: that of Held
 }
 
-// HeldFlow is a flow's share that an earlier leader has told, and the demand then.
+// HeldFlow is a flow's share that an earlier leader has sent, and the demand then.
 type HeldFlow struct {
 	Flow
 	Share, Demand float64
-	Epoch         int64 // under which it was told; 0: that of Held
+	Epoch         int64 // under which it was sent; 0: that of Held
 }
 
 // resumedSamples is how much of a demand counts that an earlier leader has measured: as if it
@@ -108,12 +108,8 @@ func (al *Allocator) Keep(led func(pool string) bool) bool {
 	return len(al.collecting) > 0
 }
 
-// Collected shares all pools from the next round on. It reports whether some were not.
-func (al *Allocator) Collected() bool {
-	some := len(al.collecting) > 0
-	al.collecting = nil
-	return some
-}
+// Collected shares all pools from the next round on.
+func (al *Allocator) Collected() { al.collecting = nil }
 
 func (al *Allocator) resumeFlow(now time.Time, epoch int64, h *HeldFlow) {
 	capacity, known := al.capacities[h.Pool]

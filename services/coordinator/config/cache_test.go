@@ -281,7 +281,7 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// What cannot be read stays as it was known; a holder is told to keep what it has
+// What cannot be read stays as it was known; a holder is to keep what it has
 // where nothing is known.
 func TestUnreadable(t *testing.T) {
 	c := config.New()

@@ -185,7 +185,7 @@ func (f *fleet) check(t interface{ Fatalf(string, ...any) }, i int, off float64)
 			len(a.members), len(f.list), a.idle, f.idle)
 	}
 	if a.last.GetMembersVersion() != a.version || f.now-a.at > delivery.Renew {
-		t.Fatalf("agent %d was told at %v, now is %v", i, a.at, f.now)
+		t.Fatalf("agent %d was served at %v, now is %v", i, a.at, f.now)
 	}
 }
 
@@ -314,7 +314,7 @@ func TestLeasesOfAnOlderEpochAreNotSent(t *testing.T) {
 	}
 }
 
-// A leader that has lost etcd renews what it told, although flows are used no more.
+// A leader that has lost etcd renews what it sent, although flows are used no more.
 func TestRenewalChangesNothing(t *testing.T) {
 	f := newFleet(10)
 	for i := range 3000 {
@@ -336,7 +336,7 @@ func TestRenewalChangesNothing(t *testing.T) {
 	}
 	for _, a := range f.agents {
 		if len(a.held) != 300 || f.now-a.at > delivery.Renew {
-			t.Fatalf("%d leases are left, told at %v of %v", len(a.held), a.at, f.now)
+			t.Fatalf("%d leases are left, served at %v of %v", len(a.held), a.at, f.now)
 		}
 	}
 }

@@ -7,8 +7,8 @@
 //	                                            ▲
 //	                                        Receiver: what this agent has been sent
 //
-// A [Publisher] holds what all agents are told of the last round. A lease follows its flow's
-// share in steps: it is told when the share has moved by [Step] since it was told last,
+// A [Publisher] holds what all agents are sent of the last round. A lease follows its flow's
+// share in steps: it is published when the share has moved by [Step] since it was published last,
 // and after [Refresh] in any case if it has moved at all. When that would be more than
 // [Budget] leases in a round, the step is doubled until it is not, and the rest waits.
 //
@@ -29,7 +29,7 @@
 //     publisher's lease, and no lease of a flow that has none.
 //   - The messages of one Receiver follow each other: each names the one before as its base,
 //     or is complete. Every epoch begins with a complete one.
-//   - An agent that has received a message is told something again within [Renew] of the
+//   - An agent that has received a message is sent something again within [Renew] of the
 //     next round, changed or not.
 //
 // A round is O(flows + leases of the agents), a message O(leases of its agent).

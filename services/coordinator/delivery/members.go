@@ -11,7 +11,7 @@ import (
 	"github.com/titrate/titrate/services/coordinator/allocation"
 )
 
-// keptMembers is how many lists of members are kept to tell agents the difference. More
+// keptMembers is how many lists of members are kept to send agents the difference. More
 // memory serves agents that miss more rounds.
 const keptMembers = 16
 
@@ -35,8 +35,8 @@ func newMembership(list []allocation.Replica) membership {
 	return membership{max(h.Sum64(), 1), list}
 }
 
-// tellMembers takes a list of members.
-func (p *Publisher) tellMembers(list []allocation.Replica) {
+// publishMembers takes a list of members.
+func (p *Publisher) publishMembers(list []allocation.Replica) {
 	if p.members.version != 0 && slices.Equal(list, p.members.list) {
 		return
 	}

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// Step is the relative move of a share that is told at once. Gateways cannot tell two
-	// shares apart that differ by less: a share is held to within 5 %. Smaller: shares are
-	// followed more closely, at more bytes.
+	// Step is the relative move of a share that is published at once. Shares that differ by less
+	// are the same to a gateway, which holds a share to within 5 %. Smaller: shares are followed
+	// more closely, at more bytes.
 	Step = .02
-	// Refresh is after how long a smaller move is told. Longer saves bytes.
+	// Refresh is after how long a smaller move is published. Longer saves bytes.
 	Refresh = 5 * time.Second
-	// Everywhere is how many leases may be told in a round to tell every agent every change,
+	// Everywhere is how many leases may be sent in a round to send every agent every change,
 	// flows × agents: at 250 ms and 40 bytes each 3.2 MB/s. Larger costs bytes.
 	Everywhere = 20_000
-	// Budget is how many leases are told in a round beyond that, over all agents, but for
+	// Budget is how many leases are sent in a round beyond that, over all agents, but for
 	// those of new flows: at 250 ms and 40 bytes each 6.4 MB/s.
 	Budget = 40_000
 	// classes is how often Step can be doubled, and one more.
@@ -35,7 +35,7 @@ var Bounds = map[allocation.Bound]quotav1.Bound{
 	allocation.ByMax: quotav1.Bound_MAX, allocation.ByPool: quotav1.Bound_POOL,
 }
 
-// Publisher is what agents are told. Not safe for concurrent use.
+// Publisher is what agents are sent. Not safe for concurrent use.
 type Publisher struct {
 	expiry   time.Duration
 	epoch    int64
@@ -44,7 +44,7 @@ type Publisher struct {
 	whole    uint64 // receivers that were last served before this round are sent everything
 	outcome  *allocation.Outcome
 	selected bool // agents are sent the leases of the flows that they use
-	silent   bool // another coordinator tells the members
+	silent   bool // another coordinator sends the members
 	renewed  bool // the last round changed nothing: what flows are used counts no more
 	pools    []pool
 	members  membership
@@ -53,24 +53,24 @@ type Publisher struct {
 	stats    Stats
 }
 
-// pool is what agents are told of one pool.
+// pool is what agents are sent of one pool.
 type pool struct {
-	lease *controlv1.PoolLease
-	told  time.Duration
-	round uint64 // in which it changed last
+	lease     *controlv1.PoolLease
+	published time.Duration
+	round     uint64 // in which it changed last
 }
 
 // Stats are counts since the publisher was made, and what holds now.
 type Stats struct {
 	Selected bool    // agents are sent the leases of the flows that they use, and no others
-	Step     float64 // relative move of a share that is told at once; 0: each move
-	Leases   uint64  // told, over all agents
+	Step     float64 // relative move of a share that is published at once; 0: each move
+	Leases   uint64  // sent, over all agents
 	Deferred uint64  // moves by Step or more that waited for a later round, by flow
 	Whole    uint64  // complete states sent
 	Again    uint64  // of these because an agent had missed something
 }
 
-// New returns a publisher without leases. expiry is the soft expiry of what it tells.
+// New returns a publisher without leases. expiry is the soft expiry of what it publishes.
 func New(expiry time.Duration) *Publisher { return &Publisher{expiry: expiry} }
 
 // Stats returns the counts.
@@ -82,10 +82,10 @@ func (p *Publisher) Begin(epoch int64) {
 	p.Withdraw()
 }
 
-// Silent says whether another coordinator tells agents the members.
+// Silent says whether another coordinator sends agents the members.
 func (p *Publisher) Silent(is bool) { p.silent = is }
 
-// Withdraw takes back what was published last: agents are told nothing until the next round.
+// Withdraw takes back what was published last: agents are sent nothing until the next round.
 func (p *Publisher) Withdraw() { p.outcome, p.common = nil, nil }
 
 // Publish takes the outcome of a round, for so many agents. now does not run back.
@@ -98,18 +98,18 @@ func (p *Publisher) Publish(now time.Duration, o *allocation.Outcome, agents int
 		f := &o.Flows[i]
 		switch l := f.Lease; {
 		case l.Round == 0:
-			l.Told = now - Refresh*time.Duration(i%refreshSlots)/refreshSlots
+			l.Published = now - Refresh*time.Duration(i%refreshSlots)/refreshSlots
 			l.Share, l.Demand, l.Bound, l.Round = f.Share, f.Demand, f.Bound, p.round
 		case moved(l.Share, f.Share) >= step && f.Share != l.Share,
-			step <= Step && f.Share != l.Share && now-l.Told >= Refresh:
-			l.Share, l.Demand, l.Bound, l.Told, l.Round = f.Share, f.Demand, f.Bound, now, p.round
+			step <= Step && f.Share != l.Share && now-l.Published >= Refresh:
+			l.Share, l.Demand, l.Bound, l.Published, l.Round = f.Share, f.Demand, f.Bound, now, p.round
 		}
 	}
-	p.tellPools(now, o.Pools)
-	p.tellMembers(o.Members)
+	p.publishPools(now, o.Pools)
+	p.publishMembers(o.Members)
 }
 
-// refreshSlots spreads the refreshing of leases that were all told first in one round.
+// refreshSlots spreads the refreshing of leases that were all published first in one round.
 const refreshSlots = 20
 
 // Renew publishes the last outcome once more, unchanged. It reports whether there is
@@ -140,21 +140,21 @@ func (p *Publisher) choose(pairs int) {
 	p.stats.Selected = selected
 }
 
-// moved is how far a share has moved from the one that was told, relatively, at most farthest.
-func moved(told, share float64) float64 {
+// moved is how far a share has moved from the one that was published, relatively, at most farthest.
+func moved(published, share float64) float64 {
 	switch {
-	case told == share:
+	case published == share:
 		return 0
-	case !(told > 0) || math.IsInf(told, 1):
+	case !(published > 0) || math.IsInf(published, 1):
 		return farthest
 	}
-	return math.Min(math.Abs(share-told)/told, farthest)
+	return math.Min(math.Abs(share-published)/published, farthest)
 }
 
 // farthest is more than Budget ever puts off.
 const farthest = Step * (1 << (classes - 1))
 
-// step is the move that is told in this round: Step doubled until it takes at most Budget
+// step is the move that is published in this round: Step doubled until it takes at most Budget
 // leases.
 func (p *Publisher) step(o *allocation.Outcome) float64 {
 	p.stats.Step = 0
@@ -182,9 +182,9 @@ func (p *Publisher) step(o *allocation.Outcome) float64 {
 	return step
 }
 
-// tellPools takes what moved of the pools. If there are other pools than before, everybody
+// publishPools takes what moved of the pools. If there are other pools than before, everybody
 // is sent everything.
-func (p *Publisher) tellPools(now time.Duration, shares []allocation.PoolShare) {
+func (p *Publisher) publishPools(now time.Duration, shares []allocation.PoolShare) {
 	same := func(q pool, s allocation.PoolShare) bool { return q.lease.GetPool() == s.Pool }
 	if !slices.EqualFunc(p.pools, shares, same) {
 		p.pools, p.whole = make([]pool, len(shares)), p.round
@@ -192,13 +192,13 @@ func (p *Publisher) tellPools(now time.Duration, shares []allocation.PoolShare) 
 	for i := range shares {
 		s, q := &shares[i], &p.pools[i]
 		least := 0.0
-		if p.selected && now-q.told < Refresh {
+		if p.selected && now-q.published < Refresh {
 			least = Step
 		}
 		if q.lease != nil && !poolMoved(q.lease, s, least) {
 			continue
 		}
-		*q = pool{told: now, round: p.round, lease: &controlv1.PoolLease{Pool: s.Pool, Price: s.Price,
+		*q = pool{published: now, round: p.round, lease: &controlv1.PoolLease{Pool: s.Pool, Price: s.Price,
 			FairRate: s.FairRate, IdleShare: s.IdleShare, Capacity: s.Estimate, GuaranteeScale: s.GuaranteeScale,
 			Loss: float32(s.Loss)}}
 	}

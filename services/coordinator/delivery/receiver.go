@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// Renew is after how long an agent is told that its leases hold, if none has changed.
+	// Renew is after how long an agent is sent a renewal, if none of its leases has changed.
 	// Well below the 5 s after which it takes a silent coordinator for dead.
 	Renew = time.Second
 	// ChunkBytes is about how large the own part of one message gets, well below gRPC's
@@ -48,7 +48,7 @@ func (p *Publisher) Again(r *Receiver) {
 	p.stats.Again++
 }
 
-// Message is one message to an agent: its own leases, and what others are told as well.
+// Message is one message to an agent: its own leases, and what others are sent as well.
 // One of them may be nil.
 type Message struct {
 	Own    *controlv1.Leases
@@ -125,7 +125,7 @@ func (p *Publisher) own(r *Receiver, whole bool, used func(yield func(*allocatio
 	held := 0
 	p.wanted(used, func(l *allocation.Lease) {
 		if l.Round == 0 {
-			return // not told to anybody yet
+			return // not published yet
 		}
 		at, has := r.has[l]
 		if at == r.message {

@@ -117,6 +117,8 @@ type Elector struct {
 
 	heard int64 // highest epoch that an agent has obeyed
 
+	won, lost uint64 // elections, see Elections
+
 	unrevoked clientv3.LeaseID // of a session that could not be revoked; Run's own
 }
 
@@ -150,6 +152,14 @@ func (e *Elector) State() (State, <-chan struct{}) {
 	return e.state, e.changed
 }
 
+// Elections returns how often this candidate was elected, and how often it was not the elected one any
+// more without having given that back: its session ended, or its key was deleted.
+func (e *Elector) Elections() (won, lost uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.won, e.lost
+}
+
 // Etcd is nil while this candidate's session lives, otherwise why not.
 func (e *Elector) Etcd() error {
 	e.mu.Lock()
@@ -177,6 +187,9 @@ func (e *Elector) Run(ctx context.Context) {
 func (e *Elector) sessionEnded(ctx context.Context, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if ctx.Err() == nil {
+		e.lose()
+	}
 	e.etcd, e.chair, e.view, e.leader = err, false, view{}, ""
 	switch {
 	case ctx.Err() != nil:
@@ -187,6 +200,14 @@ func (e *Elector) sessionEnded(ctx context.Context, err error) {
 	default:
 		e.config.Log.Debug("no session with etcd", "error", err)
 	}
+}
+
+// lose counts an election that this candidate had won, if it had. The lock is held.
+func (e *Elector) lose() {
+	if e.chair {
+		e.lost++
+	}
+	e.chair = false
 }
 
 // set moves to a state; the lock is held.
@@ -273,6 +294,9 @@ func (e *Elector) becomeLeader(under context.Context, contest *concurrency.Elect
 		return fmt.Errorf("elected, but no epoch can be had: %w", err)
 	}
 	e.mu.Lock()
+	if !e.chair { // else it is a new epoch of the same election
+		e.won++
+	}
 	e.chair = true
 	e.set(State{Role: Leading, Epoch: epoch, Leader: e.config.Address, Sharing: sharing})
 	e.mu.Unlock()
@@ -390,11 +414,12 @@ func (e *Elector) follow(leader string) {
 	if e.leader != leader {
 		e.config.Log.Info("another coordinator is elected", "leader", leader)
 	}
-	e.leader, e.chair = leader, false
+	e.lose()
+	e.leader = leader
 	if e.config.Share && e.view.epoch == 0 {
 		return // who shares is not read yet: take decides
 	}
-	if s := e.view.sharing; s != nil && s.Epoch == e.view.epoch && s.Self() != nil {
+	if e.view.shares() {
 		return // it shares the pools, until another one says who does
 	}
 	e.set(State{Role: Following, Leader: leader})

@@ -34,11 +34,14 @@ type Sharing struct {
 	Chair   []byte   `json:"chair"`   // key of the sharer that was elected and wrote this
 	Sharers []Sharer `json:"sharers"` // by name, one at least
 
-	self []byte // key of the candidate that this is told
+	self []byte // key of the candidate that asks
 }
 
 // IsSelf reports whether a sharer is this candidate.
 func (s *Sharing) IsSelf(one *Sharer) bool { return bytes.Equal(one.Key, s.self) }
+
+// Leads reports whether this candidate leads a pool.
+func (s *Sharing) Leads(pool string) bool { return s.IsSelf(s.Leader(pool)) }
 
 // Self is this candidate, nil if it does not share.
 func (s *Sharing) Self() *Sharer { return s.find(s.self) }
@@ -91,7 +94,7 @@ func rendezvous(name, address, pool string) uint64 {
 // view is what etcd has about sharing.
 type view struct {
 	epoch   int64
-	sharing *Sharing // written last; in force if its epoch is that of etcd
+	sharing *Sharing // in force, so of that epoch; nil: the elected one does not share
 	sharers []Sharer // that live, by name
 }
 
@@ -140,6 +143,13 @@ func (e *Elector) wakeChair() {
 	case e.sharersChanged <- struct{}{}:
 	default:
 	}
+}
+
+// LeftOut reports whether the elected one is a candidate that shares, and has left out this one.
+func (e *Elector) LeftOut() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.view.sharing != nil && !e.view.shares()
 }
 
 // register puts this candidate among the sharers, for as long as its session lives.
@@ -213,10 +223,16 @@ func (e *Elector) viewOf(kvs []*mvccpb.KeyValue) (v view) {
 			}
 		}
 	}
+	if v.sharing != nil && v.sharing.Epoch != v.epoch { // who was elected since does not share
+		v.sharing = nil
+	}
 	sortSharers(v.sharers)
 	v.sharers = slices.CompactFunc(v.sharers, Sharer.equal)
 	return v
 }
+
+// shares reports whether this candidate is among the sharers.
+func (v *view) shares() bool { return v.sharing != nil && v.sharing.Self() != nil }
 
 func sortSharers(s []Sharer) {
 	slices.SortFunc(s, func(a, b Sharer) int {
@@ -234,26 +250,23 @@ func (e *Elector) take(v view) {
 		return // it has written what is in force
 	}
 	s := v.sharing
-	switch in := s != nil && s.Epoch == v.epoch && s.Self() != nil; {
+	switch in := v.shares(); {
 	case in && e.state.Role == Leading && e.state.Epoch == s.Epoch:
 	case in:
 		if e.state.Role != Leading {
 			e.config.Log.Info("shares the pools", "epoch", s.Epoch, "sharers", len(s.Sharers))
 		}
-		e.set(State{Role: Leading, Epoch: s.Epoch, Leader: s.chairAddress(), Sharing: s})
-	case e.leader != "": // also if it was orphaned
-		if e.state.Role == Leading {
-			e.config.Log.Info("shares the pools no more", "epoch", v.epoch)
-		}
-		e.set(State{Role: Following, Leader: e.leader})
+		e.set(State{Role: Leading, Epoch: s.Epoch, Leader: s.ChairAddress(), Sharing: s})
 	case e.state.Role == Leading:
 		e.config.Log.Info("shares the pools no more", "epoch", v.epoch)
+		e.set(State{Role: Following, Leader: e.leader})
+	case e.leader != "": // also if it was orphaned
 		e.set(State{Role: Following, Leader: e.leader})
 	}
 }
 
-// chairAddress is where the chair is, "" if it does not share.
-func (s *Sharing) chairAddress() string {
+// ChairAddress is where the chair is.
+func (s *Sharing) ChairAddress() string {
 	if one := s.find(s.Chair); one != nil {
 		return one.Address
 	}
@@ -266,7 +279,7 @@ func (e *Elector) joined(epoch int64, sharers []Sharer) []Sharer {
 	last := e.view.sharing
 	for i := range sharers {
 		sharers[i].Joined = epoch
-		if last == nil || last.Epoch != e.view.epoch {
+		if last == nil {
 			continue
 		}
 		if was := last.find(sharers[i].Key); was != nil {

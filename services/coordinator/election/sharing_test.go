@@ -69,7 +69,7 @@ func TestSharerGoesOnAfterAnOutage(t *testing.T) {
 		}
 		now, want := view{epoch: 5, sharing: sharing}, Leading
 		if !on {
-			now, want = view{epoch: 6, sharing: sharing}, Following
+			now, want = view{epoch: 6}, Following
 		}
 		e.take(now)
 		if s, _ := e.State(); s.Role != want || s.Leader != "a:7400" {

@@ -1,6 +1,6 @@
 // Package fleet knows what agents and gateways report about the configuration: which
 // identities and classes their filters know, which limits they do not enforce, which
-// configurations they refuse.
+// configurations they refuse, which revision is in force where.
 //
 // # Model
 //
@@ -16,6 +16,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"google.golang.org/protobuf/proto"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
@@ -66,6 +68,29 @@ func (f *Fleet) Doubts(connected []string, m resource.Message) (doubts []quota.D
 		doubts, known = v.names.doubts(l), len(v.names.gateways) > 0
 	}
 	return append(doubts, v.notEnforced(m.GetName())...), known
+}
+
+// InForce is how many of the connected agents' gateways have a resource in force as it is stored,
+// of how many.
+func (f *Fleet) InForce(connected []string, m resource.Message) (inForce, gateways int) {
+	v := f.of(connected)
+	return v.inForce(m), len(v.gateways)
+}
+
+// Gateways are those of the connected agents, by name, with what is in force there. How far they
+// are behind is not said.
+func (f *Fleet) Gateways(connected []string) []*quotav1.Gateway {
+	v := f.of(connected)
+	out := make([]*quotav1.Gateway, len(v.gateways))
+	for i, g := range v.gateways {
+		out[i] = proto.CloneOf(g)
+	}
+	return out
+}
+
+// Precision says how close the connected agents' gateways hold a limit, and why.
+func (f *Fleet) Precision(connected []string, l *quotav1.Limit) (p quotav1.Precision, why string) {
+	return f.of(connected).near.precision(l)
 }
 
 // Summary is the state of all connected agents in numbers.

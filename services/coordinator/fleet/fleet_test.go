@@ -7,6 +7,7 @@ import (
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 func fleet() *Fleet {
@@ -59,6 +60,42 @@ func TestDoubts(t *testing.T) {
 	}
 	if _, known := f.Doubts(nil, &quotav1.Limit{Identity: "ip"}); known {
 		t.Error("names are known without an agent")
+	}
+}
+
+// A resource is in force where the gateway has the revision that stored it, and nobody there leaves it out.
+func TestInForce(t *testing.T) {
+	f := fleet()
+	f.Report("c", &controlv1.State{LeftOutTotal: 65, LeftOut: []*controlv1.LeftOut{{Tenant: "bolt", Limit: "x"}},
+		Gateways: []*controlv1.GatewayState{{Name: "gw-5", Revision: 20}}})
+	f.Report("d", &controlv1.State{LeftOutTotal: 1, LeftOut: []*controlv1.LeftOut{{Tenant: "acme"}},
+		Gateways: []*controlv1.GatewayState{{Name: "gw-7", Revision: 16}, {Name: "gw-6", Revision: 17, LeftOutTotal: 2,
+			LeftOut: []*controlv1.LeftOut{{Tenant: "acme", Limit: "a"}, {Tenant: "bolt", Limit: "quotas/api"}}}}})
+	for _, c := range []struct {
+		resource  resource.Message
+		connected []string
+		in, of    int
+	}{
+		{&quotav1.Limit{Name: "tenants/bolt/limits/a", Etag: "10"}, []string{"d"}, 2, 2},
+		{&quotav1.Limit{Name: "tenants/bolt/limits/a", Etag: "11"}, []string{"d"}, 1, 2},
+		{&quotav1.Limit{Name: "tenants/bolt/limits/a", Etag: "12"}, []string{"d"}, 0, 2},
+		{&quotav1.Limit{Name: "tenants/acme/limits/a", Etag: "10"}, []string{"d"}, 0, 2},
+		{&quotav1.Tenant{Name: "tenants/acme", Etag: "10"}, []string{"d"}, 0, 2},
+		{&quotav1.Quota{Name: "tenants/bolt/quotas/api", Etag: "10"}, []string{"d"}, 1, 2},
+		{&quotav1.Pool{Name: "pools/api", Etag: "11"}, []string{"c", "d"}, 2, 3},
+		{&quotav1.Limit{Name: "tenants/bolt/limits/a", Etag: "11"}, []string{"c", "d"}, 1, 3}, // gw-5 does not name all
+		{&quotav1.Limit{Name: "tenants/bolt/limits/a"}, []string{"d"}, 0, 2},
+		{&quotav1.Limit{Name: "tenants/bolt/limits/a", Etag: "1"}, []string{"a"}, 0, 3}, // no configuration
+		{&quotav1.Limit{Name: "tenants/bolt/limits/a", Etag: "1"}, nil, 0, 0},
+	} {
+		if in, of := f.InForce(c.connected, c.resource); in != c.in || of != c.of {
+			t.Errorf("%v at %v: %d of %d, want %d of %d", c.resource, c.connected, in, of, c.in, c.of)
+		}
+	}
+	got := f.Gateways([]string{"b", "d"})
+	if len(got) != 3 || got[0].Name != "gw-4" || got[0].Refused != 9 || got[1].Name != "gw-6" || got[1].LeftOut != 3 ||
+		got[1].Agent != "d" || got[2].Revision != 16 {
+		t.Errorf("%v", got)
 	}
 }
 

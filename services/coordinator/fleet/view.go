@@ -1,9 +1,11 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
@@ -22,23 +24,33 @@ type view struct {
 	leftOut map[part]map[string][]string // who does not enforce a part, by reason
 	summary Summary
 	refusal error // of the last gateway that refuses a configuration
+	near    near
+
+	gateways  []*quotav1.Gateway          // by name
+	revisions []int64                     // in force there, sorted
+	without   map[part][]*quotav1.Gateway // that do not enforce a part, or whose agents do not
+	untold    []*quotav1.Gateway          // that leave out more than they name, or whose agents do
 }
 
 // part is a part of the configuration, as controlv1.LeftOut names it.
 type part struct{ tenant, limit string }
 
 func newView(connected []string, states map[string]*controlv1.State) *view {
-	v := &view{agents: slices.Clone(connected), leftOut: map[part]map[string][]string{}, names: newNames()}
+	v := &view{agents: slices.Clone(connected), leftOut: map[part]map[string][]string{}, names: newNames(),
+		without: map[part][]*quotav1.Gateway{}}
 	for _, agent := range connected {
 		s := states[agent]
 		v.note("agent "+agent, s.GetLeftOutTotal(), s.GetLeftOut())
+		v.near.note(agent, s)
 		for _, g := range s.GetGateways() {
 			v.names.add(g)
 			v.note("gateway "+g.GetName(), g.GetLeftOutTotal(), g.GetLeftOut())
 			v.noteRefusal(g)
+			v.noteGateway(agent, s, g)
 		}
 	}
 	v.names.finish()
+	v.finish()
 	if v.refusal != nil {
 		v.summary.First = v.refusal
 	}
@@ -72,12 +84,58 @@ func (v *view) noteRefusal(g *controlv1.GatewayState) {
 	v.refusal = fmt.Errorf("gateway %s refuses configuration %d: %s", g.GetName(), g.GetRefused(), g.GetReason())
 }
 
+// noteGateway takes which revision is in force at a gateway, and what is left out of it there.
+func (v *view) noteGateway(agent string, s *controlv1.State, g *controlv1.GatewayState) {
+	one := &quotav1.Gateway{Name: g.GetName(), Agent: agent, Revision: g.GetRevision(), Refused: g.GetRefused(),
+		Reason: g.GetReason(), LeftOut: s.GetLeftOutTotal() + g.GetLeftOutTotal()}
+	v.gateways, v.revisions = append(v.gateways, one), append(v.revisions, g.GetRevision())
+	if int(one.LeftOut) > len(s.GetLeftOut())+len(g.GetLeftOut()) {
+		v.untold = append(v.untold, one)
+	}
+	for _, list := range [][]*controlv1.LeftOut{s.GetLeftOut(), g.GetLeftOut()} {
+		for _, l := range list {
+			p := part{l.GetTenant(), l.GetLimit()}
+			v.without[p] = append(v.without[p], one)
+		}
+	}
+}
+
+func (v *view) finish() {
+	slices.SortFunc(v.gateways, func(a, b *quotav1.Gateway) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Agent, b.Agent))
+	})
+	slices.Sort(v.revisions)
+}
+
+// inForce is how many gateways have a resource in force as it is stored. Its etag is the revision
+// that stored it.
+func (v *view) inForce(m resource.Message) int {
+	stored, err := strconv.ParseInt(m.GetEtag(), 16, 64)
+	if err != nil {
+		return 0
+	}
+	first, _ := slices.BinarySearch(v.revisions, max(stored, 1))
+	n := len(v.revisions) - first
+	lack := map[*quotav1.Gateway]bool{}
+	for _, p := range partsOf(m.GetName()) {
+		for _, list := range [][]*quotav1.Gateway{v.without[p], v.untold} {
+			for _, g := range list {
+				if g.GetRevision() >= stored && !lack[g] {
+					lack[g] = true
+					n--
+				}
+			}
+		}
+	}
+	return n
+}
+
 // notEnforced says who does not enforce the named tenant, quota or limit.
 func (v *view) notEnforced(name string) (doubts []quota.Doubt) {
 	if len(v.leftOut) == 0 {
 		return nil
 	}
-	for reason, who := range v.without(name) {
+	for reason, who := range v.reasons(name) {
 		slices.Sort(who)
 		doubts = append(doubts, quota.Doubt{Message: fmt.Sprintf("not enforced by %s: %s", few(who), reason)})
 	}
@@ -85,22 +143,28 @@ func (v *view) notEnforced(name string) (doubts []quota.Doubt) {
 	return doubts
 }
 
-// without is who does not enforce the named tenant, quota or limit, by reason. A quota or a limit
-// goes with its tenant.
-func (v *view) without(name string) map[string][]string {
+// partsOf are the parts that a tenant, quota or limit is enforced with: a quota or a limit goes with
+// its tenant.
+func partsOf(name string) []part {
 	ref, err := resource.Parse(name)
-	if err != nil || ref.Kind == resource.Pool {
+	if err != nil {
 		return nil
 	}
-	parts := []part{{ref.Tenant, ""}, {ref.Tenant, ref.ID}}
 	switch ref.Kind {
 	case resource.Tenant:
-		parts = []part{{ref.ID, ""}}
+		return []part{{ref.ID, ""}}
 	case resource.Quota:
-		parts[1].limit = "quotas/" + ref.ID
+		return []part{{ref.Tenant, ""}, {ref.Tenant, "quotas/" + ref.ID}}
+	case resource.Limit:
+		return []part{{ref.Tenant, ""}, {ref.Tenant, ref.ID}}
 	}
+	return nil
+}
+
+// reasons is who does not enforce the named tenant, quota or limit, by reason.
+func (v *view) reasons(name string) map[string][]string {
 	by := map[string][]string{}
-	for _, p := range parts {
+	for _, p := range partsOf(name) {
 		for reason, who := range v.leftOut[p] {
 			by[reason] = append(by[reason], who...)
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/titrate/titrate/services/coordinator/leadership"
 )
 
-// station is a synthetic agent: its gateway's flows, what it tells of them, what it is sent.
+// station is a synthetic agent: its gateway's flows, what it reports of them, what it is sent.
 type station struct {
 	name     string
 	flows    []int
@@ -229,7 +229,7 @@ func (r *fleetRun) shares() map[string]float64 {
 // A new leader goes on from what agents hold: where demands stay, so do shares, to within the
 // step by which leases follow them. It gives the first after Settle, and sends no member again.
 func TestFailoverChangesNoShare(t *testing.T) {
-	for _, flows := range []int{200, 1100} { // told everywhere, and where they are used
+	for _, flows := range []int{200, 1100} { // sent everywhere, and where they are used
 		r := newFleetRun(flows, 20)
 		r.calm = true
 		for range 60 {

@@ -14,7 +14,7 @@
 //
 // Where coordinators share the pools, each leads its part of the configuration (Loop.Part). A change
 // of the parts begins an epoch. Pools that a coordinator keeps go on at once. Of pools that it gains
-// agents tell what they hold of the last leader's leases, and it collects reports for Settle.
+// agents report what they hold of the last leader's leases, and it collects reports for Settle.
 //
 // # Invariants
 //
@@ -109,7 +109,7 @@ func (l *Loop) Begin(now time.Time, epoch int64, goOn bool) {
 
 // Part says which part of the configuration this coordinator leads, after Begin: c has the pools that
 // it leads, nil: none is known. Those that are gained were led by another one, which agents have
-// obeyed: nothing is told of them until Settle has passed. silent: another coordinator tells the members.
+// obeyed: nothing is sent of them until Settle has passed. silent: another coordinator sends the members.
 func (l *Loop) Part(now time.Time, c *allocation.Config, gained []string, silent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,17 +117,16 @@ func (l *Loop) Part(now time.Time, c *allocation.Config, gained []string, silent
 	if c == nil {
 		return
 	}
-	l.config = c
-	if l.allocator == nil {
-		return
+	if c != l.config { // else Begin has configured the allocator
+		l.config = c
+		l.allocator.Configure(c)
 	}
-	l.allocator.Configure(c)
 	if l.allocator.Keep(c.Has) { // gained in an epoch before, and not all agents have reported them
 		l.divided = now
 	}
 	switch {
 	case len(gained) == 0:
-	case l.outcome == nil: // it has told nothing yet: all is collected
+	case l.outcome == nil: // it has sent nothing yet: all is collected
 		l.began = now
 	default:
 		l.allocator.Collect(gained)
@@ -266,7 +265,7 @@ func replicas(in []*controlv1.Replica) []allocation.Replica {
 }
 
 // Step computes the shares as of now, or renews the last ones. It reports whether there is
-// something to tell agents: call Next for each.
+// something to send agents: call Next for each.
 func (l *Loop) Step(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -24,7 +24,7 @@ type sharedRun struct {
 	loops  [2]*leadership.Loop
 	leads  map[string]int // which loop leads a pool
 	epoch  int64
-	gains  [2][]string // pools that are told to the loop in the next report
+	gains  [2][]string // pools that are given to the loop in the next report
 	held   map[allocation.Flow]*controlv1.Lease
 	pools  map[string]*controlv1.PoolLease
 }
@@ -121,8 +121,8 @@ func (r *sharedRun) round() (outcomes [2]*allocation.Outcome) {
 	return outcomes
 }
 
-// A pool goes to another coordinator: its shares are told again after Settle, and are as they
-// were. Pools that stay are told in the next round.
+// A pool goes to another coordinator: its shares are sent again after Settle, and are as they
+// were. Pools that stay are sent in the next round.
 func TestPoolsAreHandedOver(t *testing.T) {
 	r := newSharedRun(t)
 	for range 80 {
@@ -140,11 +140,11 @@ func TestPoolsAreHandedOver(t *testing.T) {
 	rounds := 1
 	for out := first; out[1].Pool("full") == nil; rounds++ {
 		if out = r.round(); rounds > 12 {
-			t.Fatal("the pools that were gained are never told")
+			t.Fatal("the pools that were gained are never sent")
 		}
 	}
 	if took := time.Duration(rounds) * exchange.ReportEvery; took < 2*time.Second || took > 2500*time.Millisecond {
-		t.Errorf("told after %s, want Settle", took)
+		t.Errorf("sent after %s, want Settle", took)
 	}
 	most := 0.0
 	for key, was := range before {
@@ -174,7 +174,7 @@ func TestPoolsAreHandedOver(t *testing.T) {
 	}
 }
 
-// Another epoch begins within Settle: what was gained in the first is collected still, and is told with
+// Another epoch begins within Settle: what was gained in the first is collected still, and is sent with
 // what is gained in the second. What is led elsewhere since is not.
 func TestPoolsAreCollectedOverEpochs(t *testing.T) {
 	r := newSharedRun(t)
@@ -185,20 +185,20 @@ func TestPoolsAreCollectedOverEpochs(t *testing.T) {
 	r.round()
 	r.share(map[string]int{"full": 1, "slack": 1, "other": 1})
 	rounds := 0
-	for told := false; !told; rounds++ {
+	for sent := false; !sent; rounds++ {
 		out := r.round()
 		full, slack := out[1].Pool("full") != nil, out[1].Pool("slack") != nil
-		if told = full; full != slack || out[1].Pool("other") == nil {
-			t.Fatalf("told: full %v, slack %v, %+v", full, slack, out[1])
+		if sent = full; full != slack || out[1].Pool("other") == nil {
+			t.Fatalf("sent: full %v, slack %v, %+v", full, slack, out[1])
 		}
 		if rounds > 12 {
-			t.Fatal("the pools that were gained are never told")
+			t.Fatal("the pools that were gained are never sent")
 		}
 	}
 	if took := time.Duration(rounds) * exchange.ReportEvery; took < 2*time.Second {
-		t.Errorf("told after %s, want Settle", took)
+		t.Errorf("sent after %s, want Settle", took)
 	}
-	// A pool that goes on to another one before it was told, and back.
+	// A pool that goes on to another one before it was sent, and back.
 	r.share(map[string]int{"full": 0, "slack": 1, "other": 1})
 	r.round()
 	r.share(map[string]int{"full": 1, "slack": 1, "other": 1})
@@ -207,7 +207,7 @@ func TestPoolsAreCollectedOverEpochs(t *testing.T) {
 	}
 }
 
-// An epoch that goes on without another leader between does not begin anew: what agents were told last
+// An epoch that goes on without another leader between does not begin anew: what agents were sent last
 // is not overtaken by lower numbers.
 func TestTheSameEpochGoesOn(t *testing.T) {
 	r := newSharedRun(t)

@@ -22,7 +22,7 @@
 //
 // Where coordinators share the pools, a stream begins with who they are and which pools are led
 // here, and says so again when it has changed ([Server.Share]). An agent of a release that knows one
-// leader only is sent to the chair, which is told to lead all pools.
+// leader only is sent to the chair, which then leads all pools.
 //
 // # Invariants
 //

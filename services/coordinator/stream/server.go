@@ -24,9 +24,9 @@ import (
 type Loop interface {
 	// Hello is an agent's arrival.
 	Hello(h *controlv1.Hello) *delivery.Receiver
-	// Report is what its gateways saw. With news there is something to tell it at once.
+	// Report is what its gateways saw. With news there is something to send it at once.
 	Report(agent string, r *controlv1.Report) (news bool)
-	// Next is what an agent is to be told now of leases.
+	// Next is what an agent is to be sent now of leases.
 	Next(r *delivery.Receiver) []delivery.Message
 	// Again says that an agent has missed leases.
 	Again(r *delivery.Receiver, reason string)
@@ -72,12 +72,12 @@ func New(loop Loop, c *config.Cache, limits Limits, log *slog.Logger) *Server {
 // Register adds the service to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) { controlv1.RegisterControlServiceServer(r, s) }
 
-// Sharing is what agents are told of coordinators that share the pools. It does not change.
+// Sharing is what agents are sent about coordinators that share the pools. It does not change.
 type Sharing struct {
 	Coordinators *controlv1.Coordinators
 	// Chair is the one that leads all pools where an agent knows one leader only; "" = this one.
 	Chair string
-	// Older is told of such an agent.
+	// Older is called when such an agent comes.
 	Older func()
 }
 
@@ -96,7 +96,7 @@ func (s *Server) Open(epoch int64, seed uint64, sharing *Sharing) {
 	s.share(sharing)
 }
 
-// Share tells agents who leads what.
+// Share sends agents who leads what.
 func (s *Server) Share(sharing *Sharing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *Server) Older() string {
 	return ""
 }
 
-// coordinators are what agents are told of who leads what, nil: nothing.
+// coordinators are what agents are sent of who leads what, nil: nothing.
 func (s *Server) coordinators() *controlv1.Coordinators {
 	s.mu.Lock()
 	defer s.mu.Unlock()

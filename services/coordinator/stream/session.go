@@ -35,8 +35,8 @@ type session struct {
 	floor int64           // revision that the agent came with: it is sent none below
 	holds resource.Digest // of the configuration that the agent came with, 0 = none
 
-	shares bool                    // the agent knows Coordinators; set before addSession
-	told   *controlv1.Coordinators // the last; the sender's
+	shares       bool                    // the agent knows Coordinators; set before addSession
+	coordinators *controlv1.Coordinators // sent last; the sender's
 
 	answers   bool // the agent answers questions; set before addSession
 	questions chan *controlv1.Question
@@ -175,10 +175,10 @@ func (s *session) sendNews() (sent bool, err error) {
 // sendCoordinators says who leads what, if the agent does not know it.
 func (s *session) sendCoordinators() (sent bool, err error) {
 	c := s.server.coordinators()
-	if c == nil || c == s.told || !s.shares {
+	if c == nil || c == s.coordinators || !s.shares {
 		return false, nil
 	}
-	s.told = c
+	s.coordinators = c
 	return true, s.stream.Send(&controlv1.ConnectResponse{
 		Message: &controlv1.ConnectResponse_Coordinators{Coordinators: c}})
 }

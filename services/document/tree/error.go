@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MostErrors is how many mistakes of a file are told; more help nobody.
+// MostErrors is how many mistakes of a file are reported; more help nobody.
 const MostErrors = 20
 
 // Error is something wrong at a place in a file.

@@ -84,7 +84,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-func TestOnlyTwentyMistakesAreTold(t *testing.T) {
+func TestOnlyTwentyMistakesAreReported(t *testing.T) {
 	r := tree.New("f")
 	for range 33 {
 		r.Wrong(1, "x", "no")

@@ -59,7 +59,7 @@ func TestEveryFieldReachesGateways(t *testing.T) {
 
 func TestPrecisionReachesGateways(t *testing.T) {
 	l := &quotav1.Limit{Name: "tenants/a/limits/l", Rate: "1/s"}
-	for asked, want := range map[quotav1.Precision]config.Precision{quotav1.Precision_PRECISION_UNSPECIFIED: config.Local,
+	for asked, want := range map[quotav1.Precision]config.Precision{quotav1.Precision_PRECISION_UNSPECIFIED: config.Unstated,
 		quotav1.Precision_LOCAL: config.Local, quotav1.Precision_EXACT: config.Exact} {
 		l.Precision = asked
 		if c, err := LimitConfig(l); err != nil || c.Precision != want {

@@ -49,7 +49,7 @@ func (k Kind) Collection() string {
 	return kindNames[k].collection
 }
 
-// Child tells whether resources of the kind belong to a tenant.
+// Child reports whether resources of the kind belong to a tenant.
 func (k Kind) Child() bool { return k == Quota || k == Limit }
 
 // New returns an empty resource of the kind, nil if there is no such kind.

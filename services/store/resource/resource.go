@@ -106,6 +106,19 @@ func SetOutput(m Message, etag string, updated *timestamppb.Timestamp) {
 	}
 }
 
+// Warnings are those in the status of a resource.
+func Warnings(m Message) []string {
+	switch m := m.(type) {
+	case *quotav1.Tenant:
+		return m.GetStatus().GetWarnings()
+	case *quotav1.Quota:
+		return m.GetStatus().GetWarnings()
+	case *quotav1.Limit:
+		return m.GetStatus().GetWarnings()
+	}
+	return nil
+}
+
 // SetOwner sets the set that owns a resource, "" = none.
 func SetOwner(m Message, set string) {
 	r := m.ProtoReflect()

@@ -652,8 +652,14 @@ type State struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Gateways []*GatewayState        `protobuf:"bytes,1,rep,name=gateways,proto3" json:"gateways,omitempty"`
 	// What the agent has left out of the configuration, for all its gateways.
-	LeftOut       []*LeftOut `protobuf:"bytes,2,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // the first 64
-	LeftOutTotal  int32      `protobuf:"varint,3,opt,name=left_out_total,json=leftOutTotal,proto3" json:"left_out_total,omitempty"`
+	LeftOut      []*LeftOut `protobuf:"bytes,2,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // the first 64
+	LeftOutTotal int32      `protobuf:"varint,3,opt,name=left_out_total,json=leftOutTotal,proto3" json:"left_out_total,omitempty"`
+	// Whether limits that state no precision are EXACT at its gateways, and why or why not, in a few
+	// words. Empty = not said.
+	Exact    bool   `protobuf:"varint,4,opt,name=exact,proto3" json:"exact,omitempty"`
+	ExactWhy string `protobuf:"bytes,5,opt,name=exact_why,json=exactWhy,proto3" json:"exact_why,omitempty"`
+	// One way to the farthest other agent, of now and then; absent = not known.
+	Way           *durationpb.Duration `protobuf:"bytes,6,opt,name=way,proto3" json:"way,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -707,6 +713,27 @@ func (x *State) GetLeftOutTotal() int32 {
 		return x.LeftOutTotal
 	}
 	return 0
+}
+
+func (x *State) GetExact() bool {
+	if x != nil {
+		return x.Exact
+	}
+	return false
+}
+
+func (x *State) GetExactWhy() string {
+	if x != nil {
+		return x.ExactWhy
+	}
+	return ""
+}
+
+func (x *State) GetWay() *durationpb.Duration {
+	if x != nil {
+		return x.Way
+	}
+	return nil
 }
 
 // One filter process.
@@ -1817,11 +1844,14 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x05state\x18\x06 \x01(\v2\x1f.titrate.control.v1alpha1.StateR\x05state\x12\x18\n" +
 	"\achanges\x18\a \x01(\bR\achanges\x129\n" +
 	"\x05pools\x18\b \x03(\v2#.titrate.control.v1alpha1.PoolLeaseR\x05pools\x127\n" +
-	"\x06leases\x18\t \x03(\v2\x1f.titrate.control.v1alpha1.LeaseR\x06leases\"\xaf\x01\n" +
+	"\x06leases\x18\t \x03(\v2\x1f.titrate.control.v1alpha1.LeaseR\x06leases\"\x8f\x02\n" +
 	"\x05State\x12B\n" +
 	"\bgateways\x18\x01 \x03(\v2&.titrate.control.v1alpha1.GatewayStateR\bgateways\x12<\n" +
 	"\bleft_out\x18\x02 \x03(\v2!.titrate.control.v1alpha1.LeftOutR\aleftOut\x12$\n" +
-	"\x0eleft_out_total\x18\x03 \x01(\x05R\fleftOutTotal\"\xaf\x02\n" +
+	"\x0eleft_out_total\x18\x03 \x01(\x05R\fleftOutTotal\x12\x14\n" +
+	"\x05exact\x18\x04 \x01(\bR\x05exact\x12\x1b\n" +
+	"\texact_why\x18\x05 \x01(\tR\bexactWhy\x12+\n" +
+	"\x03way\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x03way\"\xaf\x02\n" +
 	"\fGatewayState\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x18\n" +
@@ -1989,26 +2019,27 @@ var file_titrate_control_v1alpha1_control_proto_depIdxs = []int32{
 	16, // 17: titrate.control.v1alpha1.Report.leases:type_name -> titrate.control.v1alpha1.Lease
 	7,  // 18: titrate.control.v1alpha1.State.gateways:type_name -> titrate.control.v1alpha1.GatewayState
 	8,  // 19: titrate.control.v1alpha1.State.left_out:type_name -> titrate.control.v1alpha1.LeftOut
-	8,  // 20: titrate.control.v1alpha1.GatewayState.left_out:type_name -> titrate.control.v1alpha1.LeftOut
-	19, // 21: titrate.control.v1alpha1.Question.selection:type_name -> titrate.quota.v1alpha1.Selection
-	20, // 22: titrate.control.v1alpha1.Answer.rows:type_name -> titrate.quota.v1alpha1.Activity
-	20, // 23: titrate.control.v1alpha1.Answer.other:type_name -> titrate.quota.v1alpha1.Activity
-	21, // 24: titrate.control.v1alpha1.Answer.decisions:type_name -> titrate.quota.v1alpha1.Decision
-	18, // 25: titrate.control.v1alpha1.Answer.back:type_name -> google.protobuf.Duration
-	22, // 26: titrate.control.v1alpha1.Configuration.resources:type_name -> titrate.quota.v1alpha1.Resource
-	18, // 27: titrate.control.v1alpha1.Leases.soft_expiry:type_name -> google.protobuf.Duration
-	16, // 28: titrate.control.v1alpha1.Leases.leases:type_name -> titrate.control.v1alpha1.Lease
-	17, // 29: titrate.control.v1alpha1.Leases.pools:type_name -> titrate.control.v1alpha1.PoolLease
-	4,  // 30: titrate.control.v1alpha1.Leases.members:type_name -> titrate.control.v1alpha1.Replica
-	15, // 31: titrate.control.v1alpha1.Leases.removed:type_name -> titrate.control.v1alpha1.FlowName
-	23, // 32: titrate.control.v1alpha1.Lease.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	0,  // 33: titrate.control.v1alpha1.ControlService.Connect:input_type -> titrate.control.v1alpha1.ConnectRequest
-	1,  // 34: titrate.control.v1alpha1.ControlService.Connect:output_type -> titrate.control.v1alpha1.ConnectResponse
-	34, // [34:35] is the sub-list for method output_type
-	33, // [33:34] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	18, // 20: titrate.control.v1alpha1.State.way:type_name -> google.protobuf.Duration
+	8,  // 21: titrate.control.v1alpha1.GatewayState.left_out:type_name -> titrate.control.v1alpha1.LeftOut
+	19, // 22: titrate.control.v1alpha1.Question.selection:type_name -> titrate.quota.v1alpha1.Selection
+	20, // 23: titrate.control.v1alpha1.Answer.rows:type_name -> titrate.quota.v1alpha1.Activity
+	20, // 24: titrate.control.v1alpha1.Answer.other:type_name -> titrate.quota.v1alpha1.Activity
+	21, // 25: titrate.control.v1alpha1.Answer.decisions:type_name -> titrate.quota.v1alpha1.Decision
+	18, // 26: titrate.control.v1alpha1.Answer.back:type_name -> google.protobuf.Duration
+	22, // 27: titrate.control.v1alpha1.Configuration.resources:type_name -> titrate.quota.v1alpha1.Resource
+	18, // 28: titrate.control.v1alpha1.Leases.soft_expiry:type_name -> google.protobuf.Duration
+	16, // 29: titrate.control.v1alpha1.Leases.leases:type_name -> titrate.control.v1alpha1.Lease
+	17, // 30: titrate.control.v1alpha1.Leases.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	4,  // 31: titrate.control.v1alpha1.Leases.members:type_name -> titrate.control.v1alpha1.Replica
+	15, // 32: titrate.control.v1alpha1.Leases.removed:type_name -> titrate.control.v1alpha1.FlowName
+	23, // 33: titrate.control.v1alpha1.Lease.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	0,  // 34: titrate.control.v1alpha1.ControlService.Connect:input_type -> titrate.control.v1alpha1.ConnectRequest
+	1,  // 35: titrate.control.v1alpha1.ControlService.Connect:output_type -> titrate.control.v1alpha1.ConnectResponse
+	35, // [35:36] is the sub-list for method output_type
+	34, // [34:35] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_titrate_control_v1alpha1_control_proto_init() }

@@ -31,22 +31,77 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// What an agent says of the way to all other agents. Limits that state no precision are EXACT where
+// an agent says NEAR and none anything but NEAR or UNDECIDED.
+type Nearness int32
+
+const (
+	Nearness_NEARNESS_UNSPECIFIED Nearness = 0 // LOCAL, whatever the way: --exact-within is 0, or the agent is older
+	Nearness_UNDECIDED            Nearness = 1 // it has not measured the way yet
+	Nearness_NEAR                 Nearness = 2
+	Nearness_FAR                  Nearness = 3 // or such limits cannot be EXACT there for another reason
+)
+
+// Enum value maps for Nearness.
+var (
+	Nearness_name = map[int32]string{
+		0: "NEARNESS_UNSPECIFIED",
+		1: "UNDECIDED",
+		2: "NEAR",
+		3: "FAR",
+	}
+	Nearness_value = map[string]int32{
+		"NEARNESS_UNSPECIFIED": 0,
+		"UNDECIDED":            1,
+		"NEAR":                 2,
+		"FAR":                  3,
+	}
+)
+
+func (x Nearness) Enum() *Nearness {
+	p := new(Nearness)
+	*p = x
+	return p
+}
+
+func (x Nearness) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Nearness) Descriptor() protoreflect.EnumDescriptor {
+	return file_titrate_gossip_v1alpha1_gossip_proto_enumTypes[0].Descriptor()
+}
+
+func (Nearness) Type() protoreflect.EnumType {
+	return &file_titrate_gossip_v1alpha1_gossip_proto_enumTypes[0]
+}
+
+func (x Nearness) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Nearness.Descriptor instead.
+func (Nearness) EnumDescriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{0}
+}
+
 // One datagram of an agent to one other agent. At most 1300 bytes; longer state is split over
 // several packets, each right on its own.
 type Packet struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`                           // unique name of the sender
-	Incarnation   uint64                 `protobuf:"fixed64,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`             // of the sender's process
-	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`                              // of packets to this addressee in this incarnation; rises by one
-	PromiseMs     uint32                 `protobuf:"varint,4,opt,name=promise_ms,json=promiseMs,proto3" json:"promise_ms,omitempty"` // the sender's next packet is due within this
-	Leaving       bool                   `protobuf:"varint,5,opt,name=leaving,proto3" json:"leaving,omitempty"`                      // the sender stops in order; its gateways may live on
-	Ack           *Ack                   `protobuf:"bytes,6,opt,name=ack,proto3" json:"ack,omitempty"`                               // the latest packet heard from the addressee
-	Replicas      []*Replica             `protobuf:"bytes,7,rep,name=replicas,proto3" json:"replicas,omitempty"`                     // in version 3 with the claims that have changed
-	Sums          []*Sum                 `protobuf:"bytes,8,rep,name=sums,proto3" json:"sums,omitempty"`                             // version 3: of keys that the sender owns
-	LateMs        uint32                 `protobuf:"varint,9,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"`          // version 3: what the sender has to tell waits for so long, since it is too much
-	Resend        bool                   `protobuf:"varint,10,opt,name=resend,proto3" json:"resend,omitempty"`                       // version 3: the addressee was silent for long: it is to tell everything again
-	Everybody     bool                   `protobuf:"varint,11,opt,name=everybody,proto3" json:"everybody,omitempty"`                 // version 3: the sender tells its claims to all agents, adds up theirs itself and takes no sums
-	Tokens        *Tokens                `protobuf:"bytes,12,opt,name=tokens,proto3" json:"tokens,omitempty"`                        // of EXACT limits; such a packet has neither number nor state, nor is it acknowledged
+	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`                                               // unique name of the sender
+	Incarnation   uint64                 `protobuf:"fixed64,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`                                 // of the sender's process
+	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`                                                  // of packets to this addressee in this incarnation; rises by one
+	PromiseMs     uint32                 `protobuf:"varint,4,opt,name=promise_ms,json=promiseMs,proto3" json:"promise_ms,omitempty"`                     // the sender's next packet is due within this
+	Leaving       bool                   `protobuf:"varint,5,opt,name=leaving,proto3" json:"leaving,omitempty"`                                          // the sender stops in order; its gateways may live on
+	Ack           *Ack                   `protobuf:"bytes,6,opt,name=ack,proto3" json:"ack,omitempty"`                                                   // the latest packet heard from the addressee
+	Replicas      []*Replica             `protobuf:"bytes,7,rep,name=replicas,proto3" json:"replicas,omitempty"`                                         // in version 3 with the claims that have changed
+	Sums          []*Sum                 `protobuf:"bytes,8,rep,name=sums,proto3" json:"sums,omitempty"`                                                 // version 3: of keys that the sender owns
+	LateMs        uint32                 `protobuf:"varint,9,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"`                              // version 3: what the sender has to tell waits for so long, since it is too much
+	Resend        bool                   `protobuf:"varint,10,opt,name=resend,proto3" json:"resend,omitempty"`                                           // version 3: the addressee was silent for long: it is to tell everything again
+	Everybody     bool                   `protobuf:"varint,11,opt,name=everybody,proto3" json:"everybody,omitempty"`                                     // version 3: the sender tells its claims to all agents, adds up theirs itself and takes no sums
+	Tokens        *Tokens                `protobuf:"bytes,12,opt,name=tokens,proto3" json:"tokens,omitempty"`                                            // of EXACT limits; such a packet has neither number nor state, nor is it acknowledged
+	Nearness      Nearness               `protobuf:"varint,13,opt,name=nearness,proto3,enum=titrate.gossip.v1alpha1.Nearness" json:"nearness,omitempty"` // version 3: whether the way from the sender to all other agents is short
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -163,6 +218,13 @@ func (x *Packet) GetTokens() *Tokens {
 		return x.Tokens
 	}
 	return nil
+}
+
+func (x *Packet) GetNearness() Nearness {
+	if x != nil {
+		return x.Nearness
+	}
+	return Nearness_NEARNESS_UNSPECIFIED
 }
 
 // An acknowledgement, from which the addressee measures the round trip with its own clock alone.
@@ -731,6 +793,8 @@ type TokenRequest struct {
 	Level         int64                  `protobuf:"varint,24,opt,name=level,proto3" json:"level,omitempty"`         // spent part of the bucket, as far as it knows; −1: it does not
 	Released      bool                   `protobuf:"varint,25,opt,name=released,proto3" json:"released,omitempty"`   // it gives all back and forgets the key
 	Forgotten     bool                   `protobuf:"varint,26,opt,name=forgotten,proto3" json:"forgotten,omitempty"` // it has forgotten the key before: the counts say nothing
+	Waited        int64                  `protobuf:"varint,27,opt,name=waited,proto3" json:"waited,omitempty"`       // ns for which the first request of need has waited
+	Full          int64                  `protobuf:"varint,28,opt,name=full,proto3" json:"full,omitempty"`           // ns for which the bucket that it had itself has turned refill away
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -947,6 +1011,20 @@ func (x *TokenRequest) GetForgotten() bool {
 	return false
 }
 
+func (x *TokenRequest) GetWaited() int64 {
+	if x != nil {
+		return x.Waited
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetFull() int64 {
+	if x != nil {
+		return x.Full
+	}
+	return 0
+}
+
 // An owner answers a question.
 type TokenGrant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -963,6 +1041,7 @@ type TokenGrant struct {
 	Level         int64                  `protobuf:"varint,11,opt,name=level,proto3" json:"level,omitempty"`         // spent part of the bucket
 	Exclusive     bool                   `protobuf:"varint,12,opt,name=exclusive,proto3" json:"exclusive,omitempty"` // the bucket itself
 	Begin         bool                   `protobuf:"varint,13,opt,name=begin,proto3" json:"begin,omitempty"`         // the owner has forgotten the session: the gateway begins another one
+	Full          int64                  `protobuf:"varint,14,opt,name=full,proto3" json:"full,omitempty"`           // ns for which the bucket itself has turned refill away
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1088,6 +1167,13 @@ func (x *TokenGrant) GetBegin() bool {
 	return false
 }
 
+func (x *TokenGrant) GetFull() int64 {
+	if x != nil {
+		return x.Full
+	}
+	return 0
+}
+
 // An owner wants back what was not spent.
 type TokenRecall struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1193,7 +1279,7 @@ var File_titrate_gossip_v1alpha1_gossip_proto protoreflect.FileDescriptor
 
 const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\n" +
-	"$titrate/gossip/v1alpha1/gossip.proto\x12\x17titrate.gossip.v1alpha1\"\xb3\x03\n" +
+	"$titrate/gossip/v1alpha1/gossip.proto\x12\x17titrate.gossip.v1alpha1\"\xf2\x03\n" +
 	"\x06Packet\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\x12\x10\n" +
@@ -1208,7 +1294,8 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x06resend\x18\n" +
 	" \x01(\bR\x06resend\x12\x1c\n" +
 	"\teverybody\x18\v \x01(\bR\teverybody\x127\n" +
-	"\x06tokens\x18\f \x01(\v2\x1f.titrate.gossip.v1alpha1.TokensR\x06tokens\"l\n" +
+	"\x06tokens\x18\f \x01(\v2\x1f.titrate.gossip.v1alpha1.TokensR\x06tokens\x12=\n" +
+	"\bnearness\x18\r \x01(\x0e2!.titrate.gossip.v1alpha1.NearnessR\bnearness\"l\n" +
 	"\x03Ack\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x17\n" +
@@ -1256,7 +1343,7 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\brequests\x18\x01 \x03(\v2%.titrate.gossip.v1alpha1.TokenRequestR\brequests\x12;\n" +
 	"\x06grants\x18\x02 \x03(\v2#.titrate.gossip.v1alpha1.TokenGrantR\x06grants\x12>\n" +
 	"\arecalls\x18\x03 \x03(\v2$.titrate.gossip.v1alpha1.TokenRecallR\arecalls\x12\x12\n" +
-	"\x04lost\x18\x04 \x03(\x06R\x04lost\"\xf2\x04\n" +
+	"\x04lost\x18\x04 \x03(\x06R\x04lost\"\x9e\x05\n" +
 	"\fTokenRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x18\n" +
 	"\aprocess\x18\x02 \x01(\x06R\aprocess\x12\x12\n" +
@@ -1284,7 +1371,9 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x04held\x18\x17 \x01(\x03R\x04held\x12\x14\n" +
 	"\x05level\x18\x18 \x01(\x03R\x05level\x12\x1a\n" +
 	"\breleased\x18\x19 \x01(\bR\breleased\x12\x1c\n" +
-	"\tforgotten\x18\x1a \x01(\bR\tforgotten\"\xb4\x02\n" +
+	"\tforgotten\x18\x1a \x01(\bR\tforgotten\x12\x16\n" +
+	"\x06waited\x18\x1b \x01(\x03R\x06waited\x12\x12\n" +
+	"\x04full\x18\x1c \x01(\x03R\x04full\"\xc8\x02\n" +
 	"\n" +
 	"TokenGrant\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x18\n" +
@@ -1300,7 +1389,8 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	" \x01(\x03R\x06others\x12\x14\n" +
 	"\x05level\x18\v \x01(\x03R\x05level\x12\x1c\n" +
 	"\texclusive\x18\f \x01(\bR\texclusive\x12\x14\n" +
-	"\x05begin\x18\r \x01(\bR\x05begin\"\xc1\x01\n" +
+	"\x05begin\x18\r \x01(\bR\x05begin\x12\x12\n" +
+	"\x04full\x18\x0e \x01(\x03R\x04full\"\xc1\x01\n" +
 	"\vTokenRecall\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x18\n" +
 	"\aprocess\x18\x02 \x01(\x06R\aprocess\x12\x14\n" +
@@ -1309,7 +1399,12 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x06number\x18\x05 \x01(\rR\x06number\x12\x10\n" +
 	"\x03seq\x18\x06 \x01(\rR\x03seq\x12\x12\n" +
 	"\x04seen\x18\a \x01(\rR\x04seen\x12\x18\n" +
-	"\agranted\x18\b \x01(\x03R\agrantedB\xf1\x01\n" +
+	"\agranted\x18\b \x01(\x03R\agranted*F\n" +
+	"\bNearness\x12\x18\n" +
+	"\x14NEARNESS_UNSPECIFIED\x10\x00\x12\r\n" +
+	"\tUNDECIDED\x10\x01\x12\b\n" +
+	"\x04NEAR\x10\x02\x12\a\n" +
+	"\x03FAR\x10\x03B\xf1\x01\n" +
 	"\x1bcom.titrate.gossip.v1alpha1B\vGossipProtoP\x01ZGgithub.com/titrate/titrate/proto/titrate/gossip/v1alpha1;gossipv1alpha1\xa2\x02\x03TGX\xaa\x02\x17Titrate.Gossip.V1alpha1\xca\x02\x17Titrate\\Gossip\\V1alpha1\xe2\x02#Titrate\\Gossip\\V1alpha1\\GPBMetadata\xea\x02\x19Titrate::Gossip::V1alpha1b\x06proto3"
 
 var (
@@ -1324,34 +1419,37 @@ func file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP() []byte {
 	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescData
 }
 
+var file_titrate_gossip_v1alpha1_gossip_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_titrate_gossip_v1alpha1_gossip_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_titrate_gossip_v1alpha1_gossip_proto_goTypes = []any{
-	(*Packet)(nil),       // 0: titrate.gossip.v1alpha1.Packet
-	(*Ack)(nil),          // 1: titrate.gossip.v1alpha1.Ack
-	(*Replica)(nil),      // 2: titrate.gossip.v1alpha1.Replica
-	(*FlowClaim)(nil),    // 3: titrate.gossip.v1alpha1.FlowClaim
-	(*KeyClaim)(nil),     // 4: titrate.gossip.v1alpha1.KeyClaim
-	(*Sum)(nil),          // 5: titrate.gossip.v1alpha1.Sum
-	(*Tokens)(nil),       // 6: titrate.gossip.v1alpha1.Tokens
-	(*TokenRequest)(nil), // 7: titrate.gossip.v1alpha1.TokenRequest
-	(*TokenGrant)(nil),   // 8: titrate.gossip.v1alpha1.TokenGrant
-	(*TokenRecall)(nil),  // 9: titrate.gossip.v1alpha1.TokenRecall
+	(Nearness)(0),        // 0: titrate.gossip.v1alpha1.Nearness
+	(*Packet)(nil),       // 1: titrate.gossip.v1alpha1.Packet
+	(*Ack)(nil),          // 2: titrate.gossip.v1alpha1.Ack
+	(*Replica)(nil),      // 3: titrate.gossip.v1alpha1.Replica
+	(*FlowClaim)(nil),    // 4: titrate.gossip.v1alpha1.FlowClaim
+	(*KeyClaim)(nil),     // 5: titrate.gossip.v1alpha1.KeyClaim
+	(*Sum)(nil),          // 6: titrate.gossip.v1alpha1.Sum
+	(*Tokens)(nil),       // 7: titrate.gossip.v1alpha1.Tokens
+	(*TokenRequest)(nil), // 8: titrate.gossip.v1alpha1.TokenRequest
+	(*TokenGrant)(nil),   // 9: titrate.gossip.v1alpha1.TokenGrant
+	(*TokenRecall)(nil),  // 10: titrate.gossip.v1alpha1.TokenRecall
 }
 var file_titrate_gossip_v1alpha1_gossip_proto_depIdxs = []int32{
-	1, // 0: titrate.gossip.v1alpha1.Packet.ack:type_name -> titrate.gossip.v1alpha1.Ack
-	2, // 1: titrate.gossip.v1alpha1.Packet.replicas:type_name -> titrate.gossip.v1alpha1.Replica
-	5, // 2: titrate.gossip.v1alpha1.Packet.sums:type_name -> titrate.gossip.v1alpha1.Sum
-	6, // 3: titrate.gossip.v1alpha1.Packet.tokens:type_name -> titrate.gossip.v1alpha1.Tokens
-	3, // 4: titrate.gossip.v1alpha1.Replica.flows:type_name -> titrate.gossip.v1alpha1.FlowClaim
-	4, // 5: titrate.gossip.v1alpha1.Replica.keys:type_name -> titrate.gossip.v1alpha1.KeyClaim
-	7, // 6: titrate.gossip.v1alpha1.Tokens.requests:type_name -> titrate.gossip.v1alpha1.TokenRequest
-	8, // 7: titrate.gossip.v1alpha1.Tokens.grants:type_name -> titrate.gossip.v1alpha1.TokenGrant
-	9, // 8: titrate.gossip.v1alpha1.Tokens.recalls:type_name -> titrate.gossip.v1alpha1.TokenRecall
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	2,  // 0: titrate.gossip.v1alpha1.Packet.ack:type_name -> titrate.gossip.v1alpha1.Ack
+	3,  // 1: titrate.gossip.v1alpha1.Packet.replicas:type_name -> titrate.gossip.v1alpha1.Replica
+	6,  // 2: titrate.gossip.v1alpha1.Packet.sums:type_name -> titrate.gossip.v1alpha1.Sum
+	7,  // 3: titrate.gossip.v1alpha1.Packet.tokens:type_name -> titrate.gossip.v1alpha1.Tokens
+	0,  // 4: titrate.gossip.v1alpha1.Packet.nearness:type_name -> titrate.gossip.v1alpha1.Nearness
+	4,  // 5: titrate.gossip.v1alpha1.Replica.flows:type_name -> titrate.gossip.v1alpha1.FlowClaim
+	5,  // 6: titrate.gossip.v1alpha1.Replica.keys:type_name -> titrate.gossip.v1alpha1.KeyClaim
+	8,  // 7: titrate.gossip.v1alpha1.Tokens.requests:type_name -> titrate.gossip.v1alpha1.TokenRequest
+	9,  // 8: titrate.gossip.v1alpha1.Tokens.grants:type_name -> titrate.gossip.v1alpha1.TokenGrant
+	10, // 9: titrate.gossip.v1alpha1.Tokens.recalls:type_name -> titrate.gossip.v1alpha1.TokenRecall
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_titrate_gossip_v1alpha1_gossip_proto_init() }
@@ -1364,13 +1462,14 @@ func file_titrate_gossip_v1alpha1_gossip_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_gossip_v1alpha1_gossip_proto_rawDesc), len(file_titrate_gossip_v1alpha1_gossip_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_titrate_gossip_v1alpha1_gossip_proto_goTypes,
 		DependencyIndexes: file_titrate_gossip_v1alpha1_gossip_proto_depIdxs,
+		EnumInfos:         file_titrate_gossip_v1alpha1_gossip_proto_enumTypes,
 		MessageInfos:      file_titrate_gossip_v1alpha1_gossip_proto_msgTypes,
 	}.Build()
 	File_titrate_gossip_v1alpha1_gossip_proto = out.File

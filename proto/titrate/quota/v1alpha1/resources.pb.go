@@ -399,7 +399,7 @@ func (Key) EnumDescriptor() ([]byte, []int) {
 type Precision int32
 
 const (
-	Precision_PRECISION_UNSPECIFIED Precision = 0 // LOCAL
+	Precision_PRECISION_UNSPECIFIED Precision = 0 // EXACT while agents are near enough to each other, else LOCAL
 	Precision_LOCAL                 Precision = 1 // each gateway decides by what the others have told; no request waits for that
 	Precision_EXACT                 Precision = 2 // one agent has the bucket of a client; a request waits for it, up to 50 ms, unless the gateway has tokens
 )
@@ -742,6 +742,8 @@ type PoolStatus struct {
 	Capacity             float64                `protobuf:"fixed64,7,opt,name=capacity,proto3" json:"capacity,omitempty"`                                                    // in force: the estimate of an adaptive pool
 	InFlight             float64                `protobuf:"fixed64,8,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`                                    // cost at the upstream now, where it is measured
 	Leader               string                 `protobuf:"bytes,9,opt,name=leader,proto3" json:"leader,omitempty"`                                                          // name of the coordinator that leads the pool
+	InForce              int32                  `protobuf:"varint,10,opt,name=in_force,json=inForce,proto3" json:"in_force,omitempty"`                                       // gateways that have it in force as it is stored
+	Gateways             int32                  `protobuf:"varint,11,opt,name=gateways,proto3" json:"gateways,omitempty"`                                                    // gateways that are heard of; 0 = not known here, or none
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -837,6 +839,20 @@ func (x *PoolStatus) GetLeader() string {
 		return x.Leader
 	}
 	return ""
+}
+
+func (x *PoolStatus) GetInForce() int32 {
+	if x != nil {
+		return x.InForce
+	}
+	return 0
+}
+
+func (x *PoolStatus) GetGateways() int32 {
+	if x != nil {
+		return x.Gateways
+	}
+	return 0
 }
 
 // A customer or team.
@@ -942,7 +958,9 @@ func (x *Tenant) GetSet() string {
 // What the coordinator knows of a tenant.
 type TenantStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Warnings      []string               `protobuf:"bytes,1,rep,name=warnings,proto3" json:"warnings,omitempty"` // sentences: gateways that do not enforce it, and why
+	Warnings      []string               `protobuf:"bytes,1,rep,name=warnings,proto3" json:"warnings,omitempty"`               // sentences: gateways that do not enforce it, and why
+	InForce       int32                  `protobuf:"varint,2,opt,name=in_force,json=inForce,proto3" json:"in_force,omitempty"` // gateways that have it in force as it is stored
+	Gateways      int32                  `protobuf:"varint,3,opt,name=gateways,proto3" json:"gateways,omitempty"`              // gateways that are heard of; 0 = not known here, or none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -982,6 +1000,20 @@ func (x *TenantStatus) GetWarnings() []string {
 		return x.Warnings
 	}
 	return nil
+}
+
+func (x *TenantStatus) GetInForce() int32 {
+	if x != nil {
+		return x.InForce
+	}
+	return 0
+}
+
+func (x *TenantStatus) GetGateways() int32 {
+	if x != nil {
+		return x.Gateways
+	}
+	return 0
 }
 
 // What a tenant may have of one pool: tenants/TENANT/quotas/POOL.
@@ -1112,6 +1144,8 @@ type QuotaStatus struct {
 	Price         float64                `protobuf:"fixed64,5,opt,name=price,proto3" json:"price,omitempty"`                                                     // of the pool
 	Stale         bool                   `protobuf:"varint,6,opt,name=stale,proto3" json:"stale,omitempty"`                                                      // the lease is past its soft expiry: frozen
 	Warnings      []string               `protobuf:"bytes,7,rep,name=warnings,proto3" json:"warnings,omitempty"`                                                 // sentences: gateways that do not enforce it, and why
+	InForce       int32                  `protobuf:"varint,8,opt,name=in_force,json=inForce,proto3" json:"in_force,omitempty"`                                   // gateways that have it in force as it is stored
+	Gateways      int32                  `protobuf:"varint,9,opt,name=gateways,proto3" json:"gateways,omitempty"`                                                // gateways that are heard of; 0 = not known here, or none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1195,6 +1229,20 @@ func (x *QuotaStatus) GetWarnings() []string {
 	return nil
 }
 
+func (x *QuotaStatus) GetInForce() int32 {
+	if x != nil {
+		return x.InForce
+	}
+	return 0
+}
+
+func (x *QuotaStatus) GetGateways() int32 {
+	if x != nil {
+		return x.Gateways
+	}
+	return 0
+}
+
 // A limit on each client of a tenant: tenants/TENANT/limits/NAME; tenants/-/limits/NAME for every tenant.
 type Limit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1225,7 +1273,8 @@ type Limit struct {
 	Identity string `protobuf:"bytes,10,opt,name=identity,proto3" json:"identity,omitempty"`
 	// Kinds of requests that it applies to, by name among the filter's `classes`. Default all.
 	Classes []string `protobuf:"bytes,11,rep,name=classes,proto3" json:"classes,omitempty"`
-	// How close it is held over all gateways. Not EXACT with a queue. Default LOCAL.
+	// How close it is held over all gateways. Not EXACT with a queue. Default EXACT while
+	// the way between agents is short enough for their `--exact-within`, which is off by default, else LOCAL.
 	Precision Precision `protobuf:"varint,12,opt,name=precision,proto3,enum=titrate.quota.v1alpha1.Precision" json:"precision,omitempty"`
 	Etag      string    `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
@@ -1384,7 +1433,16 @@ func (x *Limit) GetSet() string {
 type LimitStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Sentences: gateways that do not enforce it and why, names in it that gateways do not know.
-	Warnings      []string `protobuf:"bytes,1,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Warnings []string `protobuf:"bytes,1,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// Gateways that have it in force as it is stored. One that leaves out more than it names is not among
+	// them.
+	InForce int32 `protobuf:"varint,2,opt,name=in_force,json=inForce,proto3" json:"in_force,omitempty"`
+	// Gateways that are heard of. 0 = not known here, or none.
+	Gateways int32 `protobuf:"varint,3,opt,name=gateways,proto3" json:"gateways,omitempty"`
+	// How close it is held now. Unspecified while no agent has said.
+	Precision Precision `protobuf:"varint,4,opt,name=precision,proto3,enum=titrate.quota.v1alpha1.Precision" json:"precision,omitempty"`
+	// Why, in a few words.
+	PrecisionWhy  string `protobuf:"bytes,5,opt,name=precision_why,json=precisionWhy,proto3" json:"precision_why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1424,6 +1482,34 @@ func (x *LimitStatus) GetWarnings() []string {
 		return x.Warnings
 	}
 	return nil
+}
+
+func (x *LimitStatus) GetInForce() int32 {
+	if x != nil {
+		return x.InForce
+	}
+	return 0
+}
+
+func (x *LimitStatus) GetGateways() int32 {
+	if x != nil {
+		return x.Gateways
+	}
+	return 0
+}
+
+func (x *LimitStatus) GetPrecision() Precision {
+	if x != nil {
+		return x.Precision
+	}
+	return Precision_PRECISION_UNSPECIFIED
+}
+
+func (x *LimitStatus) GetPrecisionWhy() string {
+	if x != nil {
+		return x.PrecisionWhy
+	}
+	return ""
 }
 
 // A client with numbers of its own.
@@ -1522,7 +1608,7 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12:\n" +
 	"\x06status\x18f \x01(\v2\".titrate.quota.v1alpha1.PoolStatusR\x06status\x12\x10\n" +
-	"\x03set\x18g \x01(\tR\x03set\"\x8f\x02\n" +
+	"\x03set\x18g \x01(\tR\x03set\"\xc6\x02\n" +
 	"\n" +
 	"PoolStatus\x12\x16\n" +
 	"\x06demand\x18\x01 \x01(\x01R\x06demand\x12\x1a\n" +
@@ -1533,7 +1619,10 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x05epoch\x18\x06 \x01(\x03R\x05epoch\x12\x1a\n" +
 	"\bcapacity\x18\a \x01(\x01R\bcapacity\x12\x1b\n" +
 	"\tin_flight\x18\b \x01(\x01R\binFlight\x12\x16\n" +
-	"\x06leader\x18\t \x01(\tR\x06leader\"\xdb\x02\n" +
+	"\x06leader\x18\t \x01(\tR\x06leader\x12\x19\n" +
+	"\bin_force\x18\n" +
+	" \x01(\x05R\ainForce\x12\x1a\n" +
+	"\bgateways\x18\v \x01(\x05R\bgateways\"\xdb\x02\n" +
 	"\x06Tenant\x12M\n" +
 	"\x04name\x18\x01 \x01(\tB9\xbaH6r422^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)$R\x04name\x12+\n" +
 	"\fdisplay_name\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\vdisplayName\x124\n" +
@@ -1542,9 +1631,11 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12<\n" +
 	"\x06status\x18f \x01(\v2$.titrate.quota.v1alpha1.TenantStatusR\x06status\x12\x10\n" +
-	"\x03set\x18g \x01(\tR\x03set\"*\n" +
+	"\x03set\x18g \x01(\tR\x03set\"a\n" +
 	"\fTenantStatus\x12\x1a\n" +
-	"\bwarnings\x18\x01 \x03(\tR\bwarnings\"\x86\x05\n" +
+	"\bwarnings\x18\x01 \x03(\tR\bwarnings\x12\x19\n" +
+	"\bin_force\x18\x02 \x01(\x05R\ainForce\x12\x1a\n" +
+	"\bgateways\x18\x03 \x01(\x05R\bgateways\"\x86\x05\n" +
 	"\x05Quota\x12y\n" +
 	"\x04name\x18\x01 \x01(\tBe\xbaHbr`2^^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)/quotas/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x129\n" +
 	"\n" +
@@ -1560,7 +1651,7 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x03set\x18g \x01(\tR\x03set:n\xbaHk\x1ai\n" +
 	"\x17quota.max_ge_guaranteed\x12\x1fmax must be at least guaranteed\x1a-!has(this.max) || this.max >= this.guaranteedB\x06\n" +
 	"\x04_maxB\t\n" +
-	"\a_weight\"\xd9\x01\n" +
+	"\a_weight\"\x90\x02\n" +
 	"\vQuotaStatus\x12\x16\n" +
 	"\x06demand\x18\x01 \x01(\x01R\x06demand\x12\x14\n" +
 	"\x05share\x18\x02 \x01(\x01R\x05share\x12\x1a\n" +
@@ -1568,7 +1659,9 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\bbound_by\x18\x04 \x01(\x0e2\x1d.titrate.quota.v1alpha1.BoundR\aboundBy\x12\x14\n" +
 	"\x05price\x18\x05 \x01(\x01R\x05price\x12\x14\n" +
 	"\x05stale\x18\x06 \x01(\bR\x05stale\x12\x1a\n" +
-	"\bwarnings\x18\a \x03(\tR\bwarnings\"\xaf\a\n" +
+	"\bwarnings\x18\a \x03(\tR\bwarnings\x12\x19\n" +
+	"\bin_force\x18\b \x01(\x05R\ainForce\x12\x1a\n" +
+	"\bgateways\x18\t \x01(\x05R\bgateways\"\xaf\a\n" +
 	"\x05Limit\x12y\n" +
 	"\x04name\x18\x01 \x01(\tBe\xbaHbr`2^^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)/limits/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x127\n" +
 	"\x03key\x18\x02 \x01(\x0e2\x1b.titrate.quota.v1alpha1.KeyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03key\x12Y\n" +
@@ -1587,9 +1680,13 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12;\n" +
 	"\x06status\x18f \x01(\v2#.titrate.quota.v1alpha1.LimitStatusR\x06status\x12\x10\n" +
-	"\x03set\x18g \x01(\tR\x03set\")\n" +
+	"\x03set\x18g \x01(\tR\x03set\"\xc6\x01\n" +
 	"\vLimitStatus\x12\x1a\n" +
-	"\bwarnings\x18\x01 \x03(\tR\bwarnings\"\xba\x01\n" +
+	"\bwarnings\x18\x01 \x03(\tR\bwarnings\x12\x19\n" +
+	"\bin_force\x18\x02 \x01(\x05R\ainForce\x12\x1a\n" +
+	"\bgateways\x18\x03 \x01(\x05R\bgateways\x12?\n" +
+	"\tprecision\x18\x04 \x01(\x0e2!.titrate.quota.v1alpha1.PrecisionR\tprecision\x12#\n" +
+	"\rprecision_why\x18\x05 \x01(\tR\fprecisionWhy\"\xba\x01\n" +
 	"\bOverride\x12\"\n" +
 	"\x06client\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06client\x12Y\n" +
@@ -1704,11 +1801,12 @@ var file_titrate_quota_v1alpha1_resources_proto_depIdxs = []int32{
 	7,  // 21: titrate.quota.v1alpha1.Limit.precision:type_name -> titrate.quota.v1alpha1.Precision
 	20, // 22: titrate.quota.v1alpha1.Limit.update_time:type_name -> google.protobuf.Timestamp
 	17, // 23: titrate.quota.v1alpha1.Limit.status:type_name -> titrate.quota.v1alpha1.LimitStatus
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	7,  // 24: titrate.quota.v1alpha1.LimitStatus.precision:type_name -> titrate.quota.v1alpha1.Precision
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_resources_proto_init() }

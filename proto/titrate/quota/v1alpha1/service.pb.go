@@ -536,7 +536,9 @@ type DeletePoolRequest struct {
 	AllowMissing bool                   `protobuf:"varint,3,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
 	ValidateOnly bool                   `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	// Delete what belongs to it (quotas, limits) too.
-	Force         bool `protobuf:"varint,5,opt,name=force,proto3" json:"force,omitempty"`
+	Force bool `protobuf:"varint,5,opt,name=force,proto3" json:"force,omitempty"`
+	// Chosen by the caller, one for each change that is meant: see ApplyRequest.
+	RequestId     string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -604,6 +606,13 @@ func (x *DeletePoolRequest) GetForce() bool {
 		return x.Force
 	}
 	return false
+}
+
+func (x *DeletePoolRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
 }
 
 type GetTenantRequest struct {
@@ -893,7 +902,9 @@ type DeleteTenantRequest struct {
 	AllowMissing bool                   `protobuf:"varint,3,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
 	ValidateOnly bool                   `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	// Delete what belongs to it (quotas, limits) too.
-	Force         bool `protobuf:"varint,5,opt,name=force,proto3" json:"force,omitempty"`
+	Force bool `protobuf:"varint,5,opt,name=force,proto3" json:"force,omitempty"`
+	// Chosen by the caller, one for each change that is meant: see ApplyRequest.
+	RequestId     string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -961,6 +972,13 @@ func (x *DeleteTenantRequest) GetForce() bool {
 		return x.Force
 	}
 	return false
+}
+
+func (x *DeleteTenantRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
 }
 
 type GetQuotaRequest struct {
@@ -1261,11 +1279,13 @@ func (x *UpdateQuotaRequest) GetValidateOnly() bool {
 }
 
 type DeleteQuotaRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Etag          string                 `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
-	AllowMissing  bool                   `protobuf:"varint,3,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
-	ValidateOnly  bool                   `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Name         string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Etag         string                 `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	AllowMissing bool                   `protobuf:"varint,3,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
+	ValidateOnly bool                   `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// Chosen by the caller, one for each change that is meant: see ApplyRequest.
+	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1326,6 +1346,13 @@ func (x *DeleteQuotaRequest) GetValidateOnly() bool {
 		return x.ValidateOnly
 	}
 	return false
+}
+
+func (x *DeleteQuotaRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
 }
 
 type GetLimitRequest struct {
@@ -1626,11 +1653,13 @@ func (x *UpdateLimitRequest) GetValidateOnly() bool {
 }
 
 type DeleteLimitRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Etag          string                 `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
-	AllowMissing  bool                   `protobuf:"varint,3,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
-	ValidateOnly  bool                   `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Name         string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Etag         string                 `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	AllowMissing bool                   `protobuf:"varint,3,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
+	ValidateOnly bool                   `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// Chosen by the caller, one for each change that is meant: see ApplyRequest.
+	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1691,6 +1720,13 @@ func (x *DeleteLimitRequest) GetValidateOnly() bool {
 		return x.ValidateOnly
 	}
 	return false
+}
+
+func (x *DeleteLimitRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
 }
 
 // One resource of any kind.
@@ -1825,8 +1861,12 @@ type ApplyRequest struct {
 	TakeOver bool `protobuf:"varint,7,opt,name=take_over,json=takeOver,proto3" json:"take_over,omitempty"`
 	// The revision that the configuration must have; 0 = any. Another one is ABORTED.
 	ExpectedRevision int64 `protobuf:"varint,8,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Chosen by the caller, such as a UUID: a request that is repeated with it is answered as the first
+	// time and changes nothing. "" = none. The latest 256 changes in the history are remembered by it;
+	// with other contents it is FAILED_PRECONDITION.
+	RequestId     string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ApplyRequest) Reset() {
@@ -1913,6 +1953,13 @@ func (x *ApplyRequest) GetExpectedRevision() int64 {
 		return x.ExpectedRevision
 	}
 	return 0
+}
+
+func (x *ApplyRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
 }
 
 // A resource to delete.
@@ -2401,6 +2448,11 @@ type Activity struct {
 	// rest is due to the share.
 	LimitWaited   uint64 `protobuf:"varint,19,opt,name=limit_waited,json=limitWaited,proto3" json:"limit_waited,omitempty"`
 	LimitShadowed uint64 `protobuf:"varint,20,opt,name=limit_shadowed,json=limitShadowed,proto3" json:"limit_shadowed,omitempty"`
+	// Of an EXACT limit: requests that waited for the owner of their key, and for how long together.
+	OwnerWaited        uint64  `protobuf:"varint,21,opt,name=owner_waited,json=ownerWaited,proto3" json:"owner_waited,omitempty"`
+	OwnerWaitedSeconds float64 `protobuf:"fixed64,22,opt,name=owner_waited_seconds,json=ownerWaitedSeconds,proto3" json:"owner_waited_seconds,omitempty"`
+	// Of an EXACT limit: requests that the ledger decided, because the owner was silent.
+	OwnerSilent   uint64 `protobuf:"varint,23,opt,name=owner_silent,json=ownerSilent,proto3" json:"owner_silent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2571,6 +2623,27 @@ func (x *Activity) GetLimitWaited() uint64 {
 func (x *Activity) GetLimitShadowed() uint64 {
 	if x != nil {
 		return x.LimitShadowed
+	}
+	return 0
+}
+
+func (x *Activity) GetOwnerWaited() uint64 {
+	if x != nil {
+		return x.OwnerWaited
+	}
+	return 0
+}
+
+func (x *Activity) GetOwnerWaitedSeconds() float64 {
+	if x != nil {
+		return x.OwnerWaitedSeconds
+	}
+	return 0
+}
+
+func (x *Activity) GetOwnerSilent() uint64 {
+	if x != nil {
+		return x.OwnerSilent
 	}
 	return 0
 }
@@ -3114,14 +3187,16 @@ func (x *Decision) GetSteps() []string {
 // What one limit had for a request, just after it was decided.
 type LimitStep struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         string                 `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`    // last part of its name
-	Client        string                 `protobuf:"bytes,2,opt,name=client,proto3" json:"client,omitempty"`  // as the limit knows it; "" of a limit for all clients together
-	Shadow        bool                   `protobuf:"varint,3,opt,name=shadow,proto3" json:"shadow,omitempty"` // it is not enforced
-	Passes        bool                   `protobuf:"varint,4,opt,name=passes,proto3" json:"passes,omitempty"` // a request of that cost passes
-	Rate          float64                `protobuf:"fixed64,5,opt,name=rate,proto3" json:"rate,omitempty"`    // cost units per second, over all gateways
-	Burst         float64                `protobuf:"fixed64,6,opt,name=burst,proto3" json:"burst,omitempty"`  // cost units
-	Free          float64                `protobuf:"fixed64,7,opt,name=free,proto3" json:"free,omitempty"`    // of it
-	Wait          *durationpb.Duration   `protobuf:"bytes,8,opt,name=wait,proto3" json:"wait,omitempty"`      // until it passes; absent if it does, or never will
+	Limit         string                 `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`     // last part of its name
+	Client        string                 `protobuf:"bytes,2,opt,name=client,proto3" json:"client,omitempty"`   // as the limit knows it; "" of a limit for all clients together
+	Shadow        bool                   `protobuf:"varint,3,opt,name=shadow,proto3" json:"shadow,omitempty"`  // it is not enforced
+	Passes        bool                   `protobuf:"varint,4,opt,name=passes,proto3" json:"passes,omitempty"`  // a request of that cost passes
+	Rate          float64                `protobuf:"fixed64,5,opt,name=rate,proto3" json:"rate,omitempty"`     // cost units per second, over all gateways
+	Burst         float64                `protobuf:"fixed64,6,opt,name=burst,proto3" json:"burst,omitempty"`   // cost units
+	Free          float64                `protobuf:"fixed64,7,opt,name=free,proto3" json:"free,omitempty"`     // of it
+	Wait          *durationpb.Duration   `protobuf:"bytes,8,opt,name=wait,proto3" json:"wait,omitempty"`       // until it passes; absent if it does, or never will
+	Exact         bool                   `protobuf:"varint,9,opt,name=exact,proto3" json:"exact,omitempty"`    // the owner of the client's key grants tokens
+	Silent        bool                   `protobuf:"varint,10,opt,name=silent,proto3" json:"silent,omitempty"` // and was not heard, so the ledger decided
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3210,6 +3285,20 @@ func (x *LimitStep) GetWait() *durationpb.Duration {
 		return x.Wait
 	}
 	return nil
+}
+
+func (x *LimitStep) GetExact() bool {
+	if x != nil {
+		return x.Exact
+	}
+	return false
+}
+
+func (x *LimitStep) GetSilent() bool {
+	if x != nil {
+		return x.Silent
+	}
+	return false
 }
 
 // What the tenant's share had for a request, just after it was decided. Rates in cost units per second.
@@ -3560,7 +3649,9 @@ type Revision struct {
 	Updated int32  `protobuf:"varint,9,opt,name=updated,proto3" json:"updated,omitempty"`
 	Deleted int32  `protobuf:"varint,10,opt,name=deleted,proto3" json:"deleted,omitempty"`
 	// Bytes that its changes take in etcd. 0 = they are not kept, they are too large.
-	Bytes         int64 `protobuf:"varint,11,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Bytes int64 `protobuf:"varint,11,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// ApplyRequest.request_id.
+	RequestId     string `protobuf:"bytes,12,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3670,6 +3761,13 @@ func (x *Revision) GetBytes() int64 {
 		return x.Bytes
 	}
 	return 0
+}
+
+func (x *Revision) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
 }
 
 // What a revision does to one resource.
@@ -3960,8 +4058,10 @@ type RollbackRequest struct {
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	// As in ApplyRequest.
 	ExpectedRevision int64 `protobuf:"varint,4,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Chosen by the caller, one for each change that is meant: see ApplyRequest.
+	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RollbackRequest) Reset() {
@@ -4020,6 +4120,13 @@ func (x *RollbackRequest) GetExpectedRevision() int64 {
 		return x.ExpectedRevision
 	}
 	return 0
+}
+
+func (x *RollbackRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
 }
 
 type RollbackResponse struct {
@@ -4671,6 +4778,207 @@ func (x *Finding) GetAdvice() string {
 	return ""
 }
 
+type ListGatewaysRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListGatewaysRequest) Reset() {
+	*x = ListGatewaysRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListGatewaysRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListGatewaysRequest) ProtoMessage() {}
+
+func (x *ListGatewaysRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListGatewaysRequest.ProtoReflect.Descriptor instead.
+func (*ListGatewaysRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{59}
+}
+
+type ListGatewaysResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the configuration that gateways should have.
+	Revision int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// All that connected agents have told of, by name. Two of one name are the processes of a hot restart.
+	Gateways      []*Gateway `protobuf:"bytes,2,rep,name=gateways,proto3" json:"gateways,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListGatewaysResponse) Reset() {
+	*x = ListGatewaysResponse{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListGatewaysResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListGatewaysResponse) ProtoMessage() {}
+
+func (x *ListGatewaysResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListGatewaysResponse.ProtoReflect.Descriptor instead.
+func (*ListGatewaysResponse) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *ListGatewaysResponse) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ListGatewaysResponse) GetGateways() []*Gateway {
+	if x != nil {
+		return x.Gateways
+	}
+	return nil
+}
+
+// What a gateway has made of the configuration.
+type Gateway struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Agent    string                 `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`        // name of its agent
+	Revision int64                  `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"` // in force there; 0 = none
+	Behind   int32                  `protobuf:"varint,4,opt,name=behind,proto3" json:"behind,omitempty"`     // changes that are not in force there
+	// There may be more of them: the history does not go back so far, or cannot be read.
+	BehindMore bool `protobuf:"varint,5,opt,name=behind_more,json=behindMore,proto3" json:"behind_more,omitempty"`
+	// When the oldest of them that is known was stored; absent: none is.
+	BehindSince   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=behind_since,json=behindSince,proto3" json:"behind_since,omitempty"`
+	Refused       int64                  `protobuf:"varint,7,opt,name=refused,proto3" json:"refused,omitempty"`                // revision that it refused last; 0 = it refuses none
+	Reason        string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`                   // of refused
+	LeftOut       int32                  `protobuf:"varint,9,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // limits and quotas of the revision in force that it, or its agent, does not enforce
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Gateway) Reset() {
+	*x = Gateway{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Gateway) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Gateway) ProtoMessage() {}
+
+func (x *Gateway) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Gateway.ProtoReflect.Descriptor instead.
+func (*Gateway) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *Gateway) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Gateway) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *Gateway) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Gateway) GetBehind() int32 {
+	if x != nil {
+		return x.Behind
+	}
+	return 0
+}
+
+func (x *Gateway) GetBehindMore() bool {
+	if x != nil {
+		return x.BehindMore
+	}
+	return false
+}
+
+func (x *Gateway) GetBehindSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BehindSince
+	}
+	return nil
+}
+
+func (x *Gateway) GetRefused() int64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *Gateway) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Gateway) GetLeftOut() int32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
+}
+
 // The body of an HTTP answer that is an error. gRPC has a google.rpc.Status in its place.
 type Error struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -4685,7 +4993,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[59]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4697,7 +5005,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[59]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4710,7 +5018,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{59}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Error) GetStatus() int32 {
@@ -4752,7 +5060,7 @@ type FieldError struct {
 
 func (x *FieldError) Reset() {
 	*x = FieldError{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[60]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4764,7 +5072,7 @@ func (x *FieldError) String() string {
 func (*FieldError) ProtoMessage() {}
 
 func (x *FieldError) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[60]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4777,7 +5085,7 @@ func (x *FieldError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldError.ProtoReflect.Descriptor instead.
 func (*FieldError) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{60}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *FieldError) GetField() string {
@@ -4817,13 +5125,15 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\vupdate_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
 	"updateMask\x12#\n" +
 	"\rallow_missing\x18\x03 \x01(\bR\fallowMissing\x12#\n" +
-	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\xa4\x01\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\xe3\x01\n" +
 	"\x11DeletePoolRequest\x12\x1b\n" +
 	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\x12\x12\n" +
 	"\x04etag\x18\x02 \x01(\tR\x04etag\x12#\n" +
 	"\rallow_missing\x18\x03 \x01(\bR\fallowMissing\x12#\n" +
 	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\x12\x14\n" +
-	"\x05force\x18\x05 \x01(\bR\x05force\"/\n" +
+	"\x05force\x18\x05 \x01(\bR\x05force\x12=\n" +
+	"\n" +
+	"request_id\x18\x06 \x01(\tB\x1e\xbaH\x1br\x192\x17^[0-9A-Za-z._-]{0,128}$R\trequestId\"/\n" +
 	"\x10GetTenantRequest\x12\x1b\n" +
 	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\"Y\n" +
 	"\x12ListTenantsRequest\x12$\n" +
@@ -4842,13 +5152,15 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\vupdate_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
 	"updateMask\x12#\n" +
 	"\rallow_missing\x18\x03 \x01(\bR\fallowMissing\x12#\n" +
-	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\xa6\x01\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\xe5\x01\n" +
 	"\x13DeleteTenantRequest\x12\x1b\n" +
 	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\x12\x12\n" +
 	"\x04etag\x18\x02 \x01(\tR\x04etag\x12#\n" +
 	"\rallow_missing\x18\x03 \x01(\bR\fallowMissing\x12#\n" +
 	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\x12\x14\n" +
-	"\x05force\x18\x05 \x01(\bR\x05force\".\n" +
+	"\x05force\x18\x05 \x01(\bR\x05force\x12=\n" +
+	"\n" +
+	"request_id\x18\x06 \x01(\tB\x1e\xbaH\x1br\x192\x17^[0-9A-Za-z._-]{0,128}$R\trequestId\".\n" +
 	"\x0fGetQuotaRequest\x12\x1b\n" +
 	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\"\x88\x01\n" +
 	"\x11ListQuotasRequest\x12$\n" +
@@ -4869,12 +5181,14 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\vupdate_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
 	"updateMask\x12#\n" +
 	"\rallow_missing\x18\x03 \x01(\bR\fallowMissing\x12#\n" +
-	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\x8f\x01\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\xce\x01\n" +
 	"\x12DeleteQuotaRequest\x12\x1b\n" +
 	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\x12\x12\n" +
 	"\x04etag\x18\x02 \x01(\tR\x04etag\x12#\n" +
 	"\rallow_missing\x18\x03 \x01(\bR\fallowMissing\x12#\n" +
-	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\".\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\x12=\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tB\x1e\xbaH\x1br\x192\x17^[0-9A-Za-z._-]{0,128}$R\trequestId\".\n" +
 	"\x0fGetLimitRequest\x12\x1b\n" +
 	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\"\x88\x01\n" +
 	"\x11ListLimitsRequest\x12$\n" +
@@ -4895,18 +5209,20 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\vupdate_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
 	"updateMask\x12#\n" +
 	"\rallow_missing\x18\x03 \x01(\bR\fallowMissing\x12#\n" +
-	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\x8f\x01\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\xce\x01\n" +
 	"\x12DeleteLimitRequest\x12\x1b\n" +
 	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\x12\x12\n" +
 	"\x04etag\x18\x02 \x01(\tR\x04etag\x12#\n" +
 	"\rallow_missing\x18\x03 \x01(\bR\fallowMissing\x12#\n" +
-	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\xf5\x01\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\x12=\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tB\x1e\xbaH\x1br\x192\x17^[0-9A-Za-z._-]{0,128}$R\trequestId\"\xf5\x01\n" +
 	"\bResource\x122\n" +
 	"\x04pool\x18\x01 \x01(\v2\x1c.titrate.quota.v1alpha1.PoolH\x00R\x04pool\x128\n" +
 	"\x06tenant\x18\x02 \x01(\v2\x1e.titrate.quota.v1alpha1.TenantH\x00R\x06tenant\x125\n" +
 	"\x05quota\x18\x03 \x01(\v2\x1d.titrate.quota.v1alpha1.QuotaH\x00R\x05quota\x125\n" +
 	"\x05limit\x18\x04 \x01(\v2\x1d.titrate.quota.v1alpha1.LimitH\x00R\x05limitB\r\n" +
-	"\x04kind\x12\x05\xbaH\x02\b\x01\"\xa0\x03\n" +
+	"\x04kind\x12\x05\xbaH\x02\b\x01\"\xdf\x03\n" +
 	"\fApplyRequest\x12L\n" +
 	"\tresources\x18\x01 \x03(\v2 .titrate.quota.v1alpha1.ResourceB\f\xbaH\t\x92\x01\x06\b\x01\x10\xa0\xc2\x1eR\tresources\x12#\n" +
 	"\rvalidate_only\x18\x02 \x01(\bR\fvalidateOnly\x12\x16\n" +
@@ -4916,7 +5232,9 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\amessage\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\amessage\x12B\n" +
 	"\x03set\x18\x06 \x01(\tB0\xbaH-r+2)^([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)?$R\x03set\x12\x1b\n" +
 	"\ttake_over\x18\a \x01(\bR\btakeOver\x124\n" +
-	"\x11expected_revision\x18\b \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x10expectedRevision\";\n" +
+	"\x11expected_revision\x18\b \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x10expectedRevision\x12=\n" +
+	"\n" +
+	"request_id\x18\t \x01(\tB\x1e\xbaH\x1br\x192\x17^[0-9A-Za-z._-]{0,128}$R\trequestId\";\n" +
 	"\bDeletion\x12\x1b\n" +
 	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\x12\x12\n" +
 	"\x04etag\x18\x02 \x01(\tR\x04etag\"\xda\x02\n" +
@@ -4958,7 +5276,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"configured\x12<\n" +
 	"\bactivity\x18\a \x01(\v2 .titrate.quota.v1alpha1.ActivityR\bactivity\x12<\n" +
 	"\bgateways\x18\b \x03(\v2 .titrate.quota.v1alpha1.ActivityR\bgateways\x12\x1a\n" +
-	"\bsentence\x18\t \x01(\tR\bsentence\"\xf5\x04\n" +
+	"\bsentence\x18\t \x01(\tR\bsentence\"\xed\x05\n" +
 	"\bActivity\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x14\n" +
@@ -4981,7 +5299,10 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x06window\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\x06window\x12/\n" +
 	"\x05since\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\x05since\x12!\n" +
 	"\flimit_waited\x18\x13 \x01(\x04R\vlimitWaited\x12%\n" +
-	"\x0elimit_shadowed\x18\x14 \x01(\x04R\rlimitShadowed\"\xc9\x03\n" +
+	"\x0elimit_shadowed\x18\x14 \x01(\x04R\rlimitShadowed\x12!\n" +
+	"\fowner_waited\x18\x15 \x01(\x04R\vownerWaited\x120\n" +
+	"\x14owner_waited_seconds\x18\x16 \x01(\x01R\x12ownerWaitedSeconds\x12!\n" +
+	"\fowner_silent\x18\x17 \x01(\x04R\vownerSilent\"\xc9\x03\n" +
 	"\tSelection\x124\n" +
 	"\x02by\x18\x01 \x01(\x0e2$.titrate.quota.v1alpha1.Selection.ByR\x02by\x12=\n" +
 	"\x05order\x18\x02 \x01(\x0e2'.titrate.quota.v1alpha1.Selection.OrderR\x05order\x12\x1e\n" +
@@ -5051,7 +5372,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x05epoch\x18\x10 \x01(\x03R\x05epoch\x129\n" +
 	"\x06limits\x18\x11 \x03(\v2!.titrate.quota.v1alpha1.LimitStepR\x06limits\x127\n" +
 	"\x05share\x18\x12 \x01(\v2!.titrate.quota.v1alpha1.ShareStepR\x05share\x12\x14\n" +
-	"\x05steps\x18\x13 \x03(\tR\x05steps\"\xd6\x01\n" +
+	"\x05steps\x18\x13 \x03(\tR\x05steps\"\x84\x02\n" +
 	"\tLimitStep\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\tR\x05limit\x12\x16\n" +
 	"\x06client\x18\x02 \x01(\tR\x06client\x12\x16\n" +
@@ -5060,7 +5381,10 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x04rate\x18\x05 \x01(\x01R\x04rate\x12\x14\n" +
 	"\x05burst\x18\x06 \x01(\x01R\x05burst\x12\x12\n" +
 	"\x04free\x18\a \x01(\x01R\x04free\x12-\n" +
-	"\x04wait\x18\b \x01(\v2\x19.google.protobuf.DurationR\x04wait\"\x93\x01\n" +
+	"\x04wait\x18\b \x01(\v2\x19.google.protobuf.DurationR\x04wait\x12\x14\n" +
+	"\x05exact\x18\t \x01(\bR\x05exact\x12\x16\n" +
+	"\x06silent\x18\n" +
+	" \x01(\bR\x06silent\"\x93\x01\n" +
 	"\tShareStep\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x12\n" +
 	"\x04rate\x18\x02 \x01(\x01R\x04rate\x12\x16\n" +
@@ -5094,7 +5418,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\vGatewayPart\x12\x18\n" +
 	"\agateway\x18\x01 \x01(\tR\agateway\x12\x16\n" +
 	"\x06demand\x18\x02 \x01(\x01R\x06demand\x12\x1a\n" +
-	"\badmitted\x18\x03 \x01(\x01R\badmitted\"\xb2\x02\n" +
+	"\badmitted\x18\x03 \x01(\x01R\badmitted\"\xd1\x02\n" +
 	"\bRevision\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x1a\n" +
 	"\bprevious\x18\x02 \x01(\x03R\bprevious\x12.\n" +
@@ -5107,7 +5431,9 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\aupdated\x18\t \x01(\x05R\aupdated\x12\x18\n" +
 	"\adeleted\x18\n" +
 	" \x01(\x05R\adeleted\x12\x14\n" +
-	"\x05bytes\x18\v \x01(\x03R\x05bytes\"\x96\x01\n" +
+	"\x05bytes\x18\v \x01(\x03R\x05bytes\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\f \x01(\tR\trequestId\"\x96\x01\n" +
 	"\x0eResourceChange\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x128\n" +
 	"\x06before\x18\x02 \x01(\v2 .titrate.quota.v1alpha1.ResourceR\x06before\x126\n" +
@@ -5126,12 +5452,14 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x13GetRevisionResponse\x12<\n" +
 	"\brevision\x18\x01 \x01(\v2 .titrate.quota.v1alpha1.RevisionR\brevision\x12@\n" +
 	"\achanges\x18\x02 \x03(\v2&.titrate.quota.v1alpha1.ResourceChangeR\achanges\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\x03R\x04more\"\xb5\x01\n" +
+	"\x04more\x18\x03 \x01(\x03R\x04more\"\xf4\x01\n" +
 	"\x0fRollbackRequest\x12#\n" +
 	"\brevision\x18\x01 \x01(\x03B\a\xbaH\x04\"\x02 \x00R\brevision\x12#\n" +
 	"\rvalidate_only\x18\x02 \x01(\bR\fvalidateOnly\x12\"\n" +
 	"\amessage\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\amessage\x124\n" +
-	"\x11expected_revision\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x10expectedRevision\"p\n" +
+	"\x11expected_revision\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x10expectedRevision\x12=\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tB\x1e\xbaH\x1br\x192\x17^[0-9A-Za-z._-]{0,128}$R\trequestId\"p\n" +
 	"\x10RollbackResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12@\n" +
 	"\achanges\x18\x02 \x03(\v2&.titrate.quota.v1alpha1.ResourceChangeR\achanges\"n\n" +
@@ -5194,7 +5522,22 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x02OK\x10\x01\x12\v\n" +
 	"\aWARNING\x10\x02\x12\n" +
 	"\n" +
-	"\x06FAILED\x10\x03\"\x89\x01\n" +
+	"\x06FAILED\x10\x03\"\x15\n" +
+	"\x13ListGatewaysRequest\"o\n" +
+	"\x14ListGatewaysResponse\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\x12;\n" +
+	"\bgateways\x18\x02 \x03(\v2\x1f.titrate.quota.v1alpha1.GatewayR\bgateways\"\x94\x02\n" +
+	"\aGateway\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x03R\brevision\x12\x16\n" +
+	"\x06behind\x18\x04 \x01(\x05R\x06behind\x12\x1f\n" +
+	"\vbehind_more\x18\x05 \x01(\bR\n" +
+	"behindMore\x12=\n" +
+	"\fbehind_since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vbehindSince\x12\x18\n" +
+	"\arefused\x18\a \x01(\x03R\arefused\x12\x16\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\x12\x19\n" +
+	"\bleft_out\x18\t \x01(\x05R\aleftOut\"\x89\x01\n" +
 	"\x05Error\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\x05R\x06status\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x18\n" +
@@ -5203,7 +5546,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\n" +
 	"FieldError\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage2\xd0\x14\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\xbb\x15\n" +
 	"\fQuotaService\x12O\n" +
 	"\aGetPool\x12&.titrate.quota.v1alpha1.GetPoolRequest\x1a\x1c.titrate.quota.v1alpha1.Pool\x12`\n" +
 	"\tListPools\x12(.titrate.quota.v1alpha1.ListPoolsRequest\x1a).titrate.quota.v1alpha1.ListPoolsResponse\x12U\n" +
@@ -5238,7 +5581,8 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x03Top\x12\".titrate.quota.v1alpha1.TopRequest\x1a#.titrate.quota.v1alpha1.TopResponse\x12Q\n" +
 	"\x04Plan\x12#.titrate.quota.v1alpha1.PlanRequest\x1a$.titrate.quota.v1alpha1.PlanResponse\x12l\n" +
 	"\rFindDecisions\x12,.titrate.quota.v1alpha1.FindDecisionsRequest\x1a-.titrate.quota.v1alpha1.FindDecisionsResponse\x12T\n" +
-	"\x05Check\x12$.titrate.quota.v1alpha1.CheckRequest\x1a%.titrate.quota.v1alpha1.CheckResponseB\xeb\x01\n" +
+	"\x05Check\x12$.titrate.quota.v1alpha1.CheckRequest\x1a%.titrate.quota.v1alpha1.CheckResponse\x12i\n" +
+	"\fListGateways\x12+.titrate.quota.v1alpha1.ListGatewaysRequest\x1a,.titrate.quota.v1alpha1.ListGatewaysResponseB\xeb\x01\n" +
 	"\x1acom.titrate.quota.v1alpha1B\fServiceProtoP\x01ZEgithub.com/titrate/titrate/proto/titrate/quota/v1alpha1;quotav1alpha1\xa2\x02\x03TQX\xaa\x02\x16Titrate.Quota.V1alpha1\xca\x02\x16Titrate\\Quota\\V1alpha1\xe2\x02\"Titrate\\Quota\\V1alpha1\\GPBMetadata\xea\x02\x18Titrate::Quota::V1alpha1b\x06proto3"
 
 var (
@@ -5254,7 +5598,7 @@ func file_titrate_quota_v1alpha1_service_proto_rawDescGZIP() []byte {
 }
 
 var file_titrate_quota_v1alpha1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
 var file_titrate_quota_v1alpha1_service_proto_goTypes = []any{
 	(ApplyResponse_Outcome)(0),    // 0: titrate.quota.v1alpha1.ApplyResponse.Outcome
 	(Selection_By)(0),             // 1: titrate.quota.v1alpha1.Selection.By
@@ -5319,152 +5663,159 @@ var file_titrate_quota_v1alpha1_service_proto_goTypes = []any{
 	(*CheckRequest)(nil),          // 60: titrate.quota.v1alpha1.CheckRequest
 	(*CheckResponse)(nil),         // 61: titrate.quota.v1alpha1.CheckResponse
 	(*Finding)(nil),               // 62: titrate.quota.v1alpha1.Finding
-	(*Error)(nil),                 // 63: titrate.quota.v1alpha1.Error
-	(*FieldError)(nil),            // 64: titrate.quota.v1alpha1.FieldError
-	(*Pool)(nil),                  // 65: titrate.quota.v1alpha1.Pool
-	(*fieldmaskpb.FieldMask)(nil), // 66: google.protobuf.FieldMask
-	(*Tenant)(nil),                // 67: titrate.quota.v1alpha1.Tenant
-	(*Quota)(nil),                 // 68: titrate.quota.v1alpha1.Quota
-	(*Limit)(nil),                 // 69: titrate.quota.v1alpha1.Limit
-	(Key)(0),                      // 70: titrate.quota.v1alpha1.Key
-	(Mode)(0),                     // 71: titrate.quota.v1alpha1.Mode
-	(*durationpb.Duration)(nil),   // 72: google.protobuf.Duration
-	(Bound)(0),                    // 73: titrate.quota.v1alpha1.Bound
-	(*timestamppb.Timestamp)(nil), // 74: google.protobuf.Timestamp
-	(*emptypb.Empty)(nil),         // 75: google.protobuf.Empty
+	(*ListGatewaysRequest)(nil),   // 63: titrate.quota.v1alpha1.ListGatewaysRequest
+	(*ListGatewaysResponse)(nil),  // 64: titrate.quota.v1alpha1.ListGatewaysResponse
+	(*Gateway)(nil),               // 65: titrate.quota.v1alpha1.Gateway
+	(*Error)(nil),                 // 66: titrate.quota.v1alpha1.Error
+	(*FieldError)(nil),            // 67: titrate.quota.v1alpha1.FieldError
+	(*Pool)(nil),                  // 68: titrate.quota.v1alpha1.Pool
+	(*fieldmaskpb.FieldMask)(nil), // 69: google.protobuf.FieldMask
+	(*Tenant)(nil),                // 70: titrate.quota.v1alpha1.Tenant
+	(*Quota)(nil),                 // 71: titrate.quota.v1alpha1.Quota
+	(*Limit)(nil),                 // 72: titrate.quota.v1alpha1.Limit
+	(Key)(0),                      // 73: titrate.quota.v1alpha1.Key
+	(Mode)(0),                     // 74: titrate.quota.v1alpha1.Mode
+	(*durationpb.Duration)(nil),   // 75: google.protobuf.Duration
+	(Bound)(0),                    // 76: titrate.quota.v1alpha1.Bound
+	(*timestamppb.Timestamp)(nil), // 77: google.protobuf.Timestamp
+	(*emptypb.Empty)(nil),         // 78: google.protobuf.Empty
 }
 var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
-	65, // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
-	65, // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	65, // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	66, // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
-	67, // 4: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
-	67, // 5: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	67, // 6: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	66, // 7: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
-	68, // 8: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
-	68, // 9: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	68, // 10: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	66, // 11: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
-	69, // 12: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
-	69, // 13: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	69, // 14: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	66, // 15: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
-	65, // 16: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
-	67, // 17: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	68, // 18: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
-	69, // 19: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
-	28, // 20: titrate.quota.v1alpha1.ApplyRequest.resources:type_name -> titrate.quota.v1alpha1.Resource
-	30, // 21: titrate.quota.v1alpha1.ApplyRequest.deletions:type_name -> titrate.quota.v1alpha1.Deletion
-	28, // 22: titrate.quota.v1alpha1.ApplyResponse.resources:type_name -> titrate.quota.v1alpha1.Resource
-	0,  // 23: titrate.quota.v1alpha1.ApplyResponse.outcomes:type_name -> titrate.quota.v1alpha1.ApplyResponse.Outcome
-	32, // 24: titrate.quota.v1alpha1.ApplyResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
-	45, // 25: titrate.quota.v1alpha1.WhyResponse.explanations:type_name -> titrate.quota.v1alpha1.Explanation
-	35, // 26: titrate.quota.v1alpha1.WhyResponse.limits:type_name -> titrate.quota.v1alpha1.LimitExplanation
-	36, // 27: titrate.quota.v1alpha1.WhyResponse.clients:type_name -> titrate.quota.v1alpha1.Activity
-	70, // 28: titrate.quota.v1alpha1.LimitExplanation.key:type_name -> titrate.quota.v1alpha1.Key
-	71, // 29: titrate.quota.v1alpha1.LimitExplanation.mode:type_name -> titrate.quota.v1alpha1.Mode
-	36, // 30: titrate.quota.v1alpha1.LimitExplanation.activity:type_name -> titrate.quota.v1alpha1.Activity
-	36, // 31: titrate.quota.v1alpha1.LimitExplanation.gateways:type_name -> titrate.quota.v1alpha1.Activity
-	72, // 32: titrate.quota.v1alpha1.Activity.window:type_name -> google.protobuf.Duration
-	72, // 33: titrate.quota.v1alpha1.Activity.since:type_name -> google.protobuf.Duration
-	1,  // 34: titrate.quota.v1alpha1.Selection.by:type_name -> titrate.quota.v1alpha1.Selection.By
-	2,  // 35: titrate.quota.v1alpha1.Selection.order:type_name -> titrate.quota.v1alpha1.Selection.Order
-	37, // 36: titrate.quota.v1alpha1.TopRequest.selection:type_name -> titrate.quota.v1alpha1.Selection
-	36, // 37: titrate.quota.v1alpha1.TopResponse.rows:type_name -> titrate.quota.v1alpha1.Activity
-	36, // 38: titrate.quota.v1alpha1.TopResponse.other:type_name -> titrate.quota.v1alpha1.Activity
-	42, // 39: titrate.quota.v1alpha1.FindDecisionsResponse.decisions:type_name -> titrate.quota.v1alpha1.Decision
-	72, // 40: titrate.quota.v1alpha1.FindDecisionsResponse.back:type_name -> google.protobuf.Duration
-	72, // 41: titrate.quota.v1alpha1.Decision.ago:type_name -> google.protobuf.Duration
-	72, // 42: titrate.quota.v1alpha1.Decision.retry_after:type_name -> google.protobuf.Duration
-	72, // 43: titrate.quota.v1alpha1.Decision.waited:type_name -> google.protobuf.Duration
-	43, // 44: titrate.quota.v1alpha1.Decision.limits:type_name -> titrate.quota.v1alpha1.LimitStep
-	44, // 45: titrate.quota.v1alpha1.Decision.share:type_name -> titrate.quota.v1alpha1.ShareStep
-	72, // 46: titrate.quota.v1alpha1.LimitStep.wait:type_name -> google.protobuf.Duration
-	73, // 47: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	46, // 48: titrate.quota.v1alpha1.Explanation.gateways:type_name -> titrate.quota.v1alpha1.GatewayPart
-	36, // 49: titrate.quota.v1alpha1.Explanation.activity:type_name -> titrate.quota.v1alpha1.Activity
-	74, // 50: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
-	28, // 51: titrate.quota.v1alpha1.ResourceChange.before:type_name -> titrate.quota.v1alpha1.Resource
-	28, // 52: titrate.quota.v1alpha1.ResourceChange.after:type_name -> titrate.quota.v1alpha1.Resource
-	47, // 53: titrate.quota.v1alpha1.ListRevisionsResponse.revisions:type_name -> titrate.quota.v1alpha1.Revision
-	47, // 54: titrate.quota.v1alpha1.GetRevisionResponse.revision:type_name -> titrate.quota.v1alpha1.Revision
-	48, // 55: titrate.quota.v1alpha1.GetRevisionResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
-	48, // 56: titrate.quota.v1alpha1.RollbackResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
-	29, // 57: titrate.quota.v1alpha1.PlanRequest.apply:type_name -> titrate.quota.v1alpha1.ApplyRequest
-	48, // 58: titrate.quota.v1alpha1.PlanResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
-	57, // 59: titrate.quota.v1alpha1.PlanResponse.pools:type_name -> titrate.quota.v1alpha1.PoolEffect
-	58, // 60: titrate.quota.v1alpha1.PlanResponse.flows:type_name -> titrate.quota.v1alpha1.FlowEffect
-	59, // 61: titrate.quota.v1alpha1.PlanResponse.guards:type_name -> titrate.quota.v1alpha1.Guard
-	32, // 62: titrate.quota.v1alpha1.PlanResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
-	73, // 63: titrate.quota.v1alpha1.FlowEffect.bound_before:type_name -> titrate.quota.v1alpha1.Bound
-	73, // 64: titrate.quota.v1alpha1.FlowEffect.bound_after:type_name -> titrate.quota.v1alpha1.Bound
-	62, // 65: titrate.quota.v1alpha1.CheckResponse.findings:type_name -> titrate.quota.v1alpha1.Finding
-	3,  // 66: titrate.quota.v1alpha1.Finding.state:type_name -> titrate.quota.v1alpha1.Finding.State
-	64, // 67: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
-	4,  // 68: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
-	5,  // 69: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
-	7,  // 70: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
-	8,  // 71: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
-	9,  // 72: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
-	10, // 73: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
-	11, // 74: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
-	13, // 75: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
-	14, // 76: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
-	15, // 77: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
-	16, // 78: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
-	17, // 79: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
-	19, // 80: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
-	20, // 81: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
-	21, // 82: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
-	22, // 83: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
-	23, // 84: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
-	25, // 85: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
-	26, // 86: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
-	27, // 87: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
-	29, // 88: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
-	33, // 89: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
-	49, // 90: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
-	51, // 91: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
-	53, // 92: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
-	38, // 93: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
-	55, // 94: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
-	40, // 95: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
-	60, // 96: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
-	65, // 97: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
-	6,  // 98: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
-	65, // 99: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
-	65, // 100: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
-	75, // 101: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
-	67, // 102: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	12, // 103: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
-	67, // 104: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	67, // 105: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	75, // 106: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
-	68, // 107: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
-	18, // 108: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
-	68, // 109: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	68, // 110: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	75, // 111: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
-	69, // 112: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
-	24, // 113: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
-	69, // 114: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	69, // 115: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	75, // 116: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
-	31, // 117: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
-	34, // 118: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
-	50, // 119: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
-	52, // 120: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
-	54, // 121: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
-	39, // 122: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
-	56, // 123: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
-	41, // 124: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
-	61, // 125: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
-	97, // [97:126] is the sub-list for method output_type
-	68, // [68:97] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	68,  // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
+	68,  // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	68,  // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	69,  // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
+	70,  // 4: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
+	70,  // 5: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	70,  // 6: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	69,  // 7: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
+	71,  // 8: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
+	71,  // 9: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	71,  // 10: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	69,  // 11: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
+	72,  // 12: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
+	72,  // 13: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	72,  // 14: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	69,  // 15: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
+	68,  // 16: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
+	70,  // 17: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	71,  // 18: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
+	72,  // 19: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
+	28,  // 20: titrate.quota.v1alpha1.ApplyRequest.resources:type_name -> titrate.quota.v1alpha1.Resource
+	30,  // 21: titrate.quota.v1alpha1.ApplyRequest.deletions:type_name -> titrate.quota.v1alpha1.Deletion
+	28,  // 22: titrate.quota.v1alpha1.ApplyResponse.resources:type_name -> titrate.quota.v1alpha1.Resource
+	0,   // 23: titrate.quota.v1alpha1.ApplyResponse.outcomes:type_name -> titrate.quota.v1alpha1.ApplyResponse.Outcome
+	32,  // 24: titrate.quota.v1alpha1.ApplyResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
+	45,  // 25: titrate.quota.v1alpha1.WhyResponse.explanations:type_name -> titrate.quota.v1alpha1.Explanation
+	35,  // 26: titrate.quota.v1alpha1.WhyResponse.limits:type_name -> titrate.quota.v1alpha1.LimitExplanation
+	36,  // 27: titrate.quota.v1alpha1.WhyResponse.clients:type_name -> titrate.quota.v1alpha1.Activity
+	73,  // 28: titrate.quota.v1alpha1.LimitExplanation.key:type_name -> titrate.quota.v1alpha1.Key
+	74,  // 29: titrate.quota.v1alpha1.LimitExplanation.mode:type_name -> titrate.quota.v1alpha1.Mode
+	36,  // 30: titrate.quota.v1alpha1.LimitExplanation.activity:type_name -> titrate.quota.v1alpha1.Activity
+	36,  // 31: titrate.quota.v1alpha1.LimitExplanation.gateways:type_name -> titrate.quota.v1alpha1.Activity
+	75,  // 32: titrate.quota.v1alpha1.Activity.window:type_name -> google.protobuf.Duration
+	75,  // 33: titrate.quota.v1alpha1.Activity.since:type_name -> google.protobuf.Duration
+	1,   // 34: titrate.quota.v1alpha1.Selection.by:type_name -> titrate.quota.v1alpha1.Selection.By
+	2,   // 35: titrate.quota.v1alpha1.Selection.order:type_name -> titrate.quota.v1alpha1.Selection.Order
+	37,  // 36: titrate.quota.v1alpha1.TopRequest.selection:type_name -> titrate.quota.v1alpha1.Selection
+	36,  // 37: titrate.quota.v1alpha1.TopResponse.rows:type_name -> titrate.quota.v1alpha1.Activity
+	36,  // 38: titrate.quota.v1alpha1.TopResponse.other:type_name -> titrate.quota.v1alpha1.Activity
+	42,  // 39: titrate.quota.v1alpha1.FindDecisionsResponse.decisions:type_name -> titrate.quota.v1alpha1.Decision
+	75,  // 40: titrate.quota.v1alpha1.FindDecisionsResponse.back:type_name -> google.protobuf.Duration
+	75,  // 41: titrate.quota.v1alpha1.Decision.ago:type_name -> google.protobuf.Duration
+	75,  // 42: titrate.quota.v1alpha1.Decision.retry_after:type_name -> google.protobuf.Duration
+	75,  // 43: titrate.quota.v1alpha1.Decision.waited:type_name -> google.protobuf.Duration
+	43,  // 44: titrate.quota.v1alpha1.Decision.limits:type_name -> titrate.quota.v1alpha1.LimitStep
+	44,  // 45: titrate.quota.v1alpha1.Decision.share:type_name -> titrate.quota.v1alpha1.ShareStep
+	75,  // 46: titrate.quota.v1alpha1.LimitStep.wait:type_name -> google.protobuf.Duration
+	76,  // 47: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	46,  // 48: titrate.quota.v1alpha1.Explanation.gateways:type_name -> titrate.quota.v1alpha1.GatewayPart
+	36,  // 49: titrate.quota.v1alpha1.Explanation.activity:type_name -> titrate.quota.v1alpha1.Activity
+	77,  // 50: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
+	28,  // 51: titrate.quota.v1alpha1.ResourceChange.before:type_name -> titrate.quota.v1alpha1.Resource
+	28,  // 52: titrate.quota.v1alpha1.ResourceChange.after:type_name -> titrate.quota.v1alpha1.Resource
+	47,  // 53: titrate.quota.v1alpha1.ListRevisionsResponse.revisions:type_name -> titrate.quota.v1alpha1.Revision
+	47,  // 54: titrate.quota.v1alpha1.GetRevisionResponse.revision:type_name -> titrate.quota.v1alpha1.Revision
+	48,  // 55: titrate.quota.v1alpha1.GetRevisionResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	48,  // 56: titrate.quota.v1alpha1.RollbackResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	29,  // 57: titrate.quota.v1alpha1.PlanRequest.apply:type_name -> titrate.quota.v1alpha1.ApplyRequest
+	48,  // 58: titrate.quota.v1alpha1.PlanResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	57,  // 59: titrate.quota.v1alpha1.PlanResponse.pools:type_name -> titrate.quota.v1alpha1.PoolEffect
+	58,  // 60: titrate.quota.v1alpha1.PlanResponse.flows:type_name -> titrate.quota.v1alpha1.FlowEffect
+	59,  // 61: titrate.quota.v1alpha1.PlanResponse.guards:type_name -> titrate.quota.v1alpha1.Guard
+	32,  // 62: titrate.quota.v1alpha1.PlanResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
+	76,  // 63: titrate.quota.v1alpha1.FlowEffect.bound_before:type_name -> titrate.quota.v1alpha1.Bound
+	76,  // 64: titrate.quota.v1alpha1.FlowEffect.bound_after:type_name -> titrate.quota.v1alpha1.Bound
+	62,  // 65: titrate.quota.v1alpha1.CheckResponse.findings:type_name -> titrate.quota.v1alpha1.Finding
+	3,   // 66: titrate.quota.v1alpha1.Finding.state:type_name -> titrate.quota.v1alpha1.Finding.State
+	65,  // 67: titrate.quota.v1alpha1.ListGatewaysResponse.gateways:type_name -> titrate.quota.v1alpha1.Gateway
+	77,  // 68: titrate.quota.v1alpha1.Gateway.behind_since:type_name -> google.protobuf.Timestamp
+	67,  // 69: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
+	4,   // 70: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
+	5,   // 71: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
+	7,   // 72: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
+	8,   // 73: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
+	9,   // 74: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
+	10,  // 75: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
+	11,  // 76: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
+	13,  // 77: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
+	14,  // 78: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
+	15,  // 79: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
+	16,  // 80: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
+	17,  // 81: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
+	19,  // 82: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
+	20,  // 83: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
+	21,  // 84: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
+	22,  // 85: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
+	23,  // 86: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
+	25,  // 87: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
+	26,  // 88: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
+	27,  // 89: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
+	29,  // 90: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
+	33,  // 91: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
+	49,  // 92: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
+	51,  // 93: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
+	53,  // 94: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
+	38,  // 95: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
+	55,  // 96: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
+	40,  // 97: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
+	60,  // 98: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
+	63,  // 99: titrate.quota.v1alpha1.QuotaService.ListGateways:input_type -> titrate.quota.v1alpha1.ListGatewaysRequest
+	68,  // 100: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
+	6,   // 101: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
+	68,  // 102: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
+	68,  // 103: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
+	78,  // 104: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
+	70,  // 105: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	12,  // 106: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
+	70,  // 107: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	70,  // 108: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	78,  // 109: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
+	71,  // 110: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
+	18,  // 111: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
+	71,  // 112: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	71,  // 113: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	78,  // 114: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
+	72,  // 115: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
+	24,  // 116: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
+	72,  // 117: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	72,  // 118: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	78,  // 119: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
+	31,  // 120: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
+	34,  // 121: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
+	50,  // 122: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
+	52,  // 123: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
+	54,  // 124: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
+	39,  // 125: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
+	56,  // 126: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
+	41,  // 127: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
+	61,  // 128: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
+	64,  // 129: titrate.quota.v1alpha1.QuotaService.ListGateways:output_type -> titrate.quota.v1alpha1.ListGatewaysResponse
+	100, // [100:130] is the sub-list for method output_type
+	70,  // [70:100] is the sub-list for method input_type
+	70,  // [70:70] is the sub-list for extension type_name
+	70,  // [70:70] is the sub-list for extension extendee
+	0,   // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_service_proto_init() }
@@ -5486,7 +5837,7 @@ func file_titrate_quota_v1alpha1_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_quota_v1alpha1_service_proto_rawDesc), len(file_titrate_quota_v1alpha1_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   61,
+			NumMessages:   64,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

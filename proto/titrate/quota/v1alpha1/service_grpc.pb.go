@@ -52,6 +52,7 @@ const (
 	QuotaService_Plan_FullMethodName          = "/titrate.quota.v1alpha1.QuotaService/Plan"
 	QuotaService_FindDecisions_FullMethodName = "/titrate.quota.v1alpha1.QuotaService/FindDecisions"
 	QuotaService_Check_FullMethodName         = "/titrate.quota.v1alpha1.QuotaService/Check"
+	QuotaService_ListGateways_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/ListGateways"
 )
 
 // QuotaServiceClient is the client API for QuotaService service.
@@ -100,6 +101,8 @@ type QuotaServiceClient interface {
 	FindDecisions(ctx context.Context, in *FindDecisionsRequest, opts ...grpc.CallOption) (*FindDecisionsResponse, error)
 	// Says whether the installation is healthy, as far as this coordinator knows.
 	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
+	// Lists the gateways with the revision that is in force at each. Only a coordinator that leads knows.
+	ListGateways(ctx context.Context, in *ListGatewaysRequest, opts ...grpc.CallOption) (*ListGatewaysResponse, error)
 }
 
 type quotaServiceClient struct {
@@ -400,6 +403,16 @@ func (c *quotaServiceClient) Check(ctx context.Context, in *CheckRequest, opts .
 	return out, nil
 }
 
+func (c *quotaServiceClient) ListGateways(ctx context.Context, in *ListGatewaysRequest, opts ...grpc.CallOption) (*ListGatewaysResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListGatewaysResponse)
+	err := c.cc.Invoke(ctx, QuotaService_ListGateways_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // QuotaServiceServer is the server API for QuotaService service.
 // All implementations must embed UnimplementedQuotaServiceServer
 // for forward compatibility.
@@ -446,6 +459,8 @@ type QuotaServiceServer interface {
 	FindDecisions(context.Context, *FindDecisionsRequest) (*FindDecisionsResponse, error)
 	// Says whether the installation is healthy, as far as this coordinator knows.
 	Check(context.Context, *CheckRequest) (*CheckResponse, error)
+	// Lists the gateways with the revision that is in force at each. Only a coordinator that leads knows.
+	ListGateways(context.Context, *ListGatewaysRequest) (*ListGatewaysResponse, error)
 	mustEmbedUnimplementedQuotaServiceServer()
 }
 
@@ -542,6 +557,9 @@ func (UnimplementedQuotaServiceServer) FindDecisions(context.Context, *FindDecis
 }
 func (UnimplementedQuotaServiceServer) Check(context.Context, *CheckRequest) (*CheckResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Check not implemented")
+}
+func (UnimplementedQuotaServiceServer) ListGateways(context.Context, *ListGatewaysRequest) (*ListGatewaysResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListGateways not implemented")
 }
 func (UnimplementedQuotaServiceServer) mustEmbedUnimplementedQuotaServiceServer() {}
 func (UnimplementedQuotaServiceServer) testEmbeddedByValue()                      {}
@@ -1086,6 +1104,24 @@ func _QuotaService_Check_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _QuotaService_ListGateways_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListGatewaysRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).ListGateways(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_ListGateways_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).ListGateways(ctx, req.(*ListGatewaysRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // QuotaService_ServiceDesc is the grpc.ServiceDesc for QuotaService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1208,6 +1244,10 @@ var QuotaService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Check",
 			Handler:    _QuotaService_Check_Handler,
+		},
+		{
+			MethodName: "ListGateways",
+			Handler:    _QuotaService_ListGateways_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
