@@ -87,8 +87,9 @@ func rateLimit(r *rand.Rand) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// request draws a request to a domain.
-func request(r *rand.Rand, domain string) *api.RateLimitRequest {
+// request draws a request to a domain. Limits that descriptors bring along may share counters if
+// the windows are fixed; else each has one of its own here, and there one with those of its unit.
+func request(r *rand.Rand, domain string, shared bool) *api.RateLimitRequest {
 	out := &api.RateLimitRequest{Domain: domain}
 	if chance(r, 4) {
 		out.HitsAddend = uint32(r.IntN(4))
@@ -103,9 +104,10 @@ func request(r *rand.Rand, domain string) *api.RateLimitRequest {
 			d.HitsAddend = wrapperspb.UInt64(uint64(r.IntN(5)))
 		}
 		if chance(r, 12) {
-			// A counter of its own: there, a descriptor's limit and that of the file share one.
 			n := 1 + r.IntN(3)
-			d.Entries = []*ratelimitv3.RateLimitDescriptor_Entry{{Key: "own", Value: fmt.Sprint(n)}}
+			if value := fmt.Sprint(n); !shared {
+				d.Entries = []*ratelimitv3.RateLimitDescriptor_Entry{{Key: "own", Value: value}}
+			}
 			d.Limit = &ratelimitv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: uint32(n),
 				Unit: typev3.RateLimitUnit_DAY}
 		}

@@ -21,6 +21,8 @@ const tenantWeight = 1e-9
 // composer gives the engine its configuration: the coordinator's and that of the files.
 type composer struct {
 	engine *limiter.Engine
+	fixed  bool                                   // the limits of the files are counted elsewhere
+	seed   atomic.Uint64                          // of the configuration in force
 	files  atomic.Pointer[ratelimitconfig.Config] // in force
 	names  atomic.Pointer[limiter.Names]          // of identities and classes
 	unused atomic.Int64                           // names beyond the engine's bounds
@@ -31,9 +33,10 @@ type composer struct {
 	overrides map[string]config.Tenant
 }
 
-func newComposer(e *limiter.Engine, seed uint64) *composer {
+func newComposer(e *limiter.Engine, seed uint64, fixed bool) *composer {
 	none := &config.Config{Seed: seed}
-	c := &composer{engine: e, given: none, base: none, overrides: map[string]config.Tenant{}}
+	c := &composer{engine: e, fixed: fixed, given: none, base: none, overrides: map[string]config.Tenant{}}
+	c.seed.Store(seed)
 	c.files.Store(&ratelimitconfig.Config{})
 	c.names.Store(&limiter.Names{})
 	return c
@@ -67,6 +70,7 @@ func (c *composer) setBase(given *config.Config) error {
 		return err
 	}
 	c.given = given
+	c.seed.Store(given.Seed)
 	names, unused := namesOf(c.base)
 	c.names.Store(&names)
 	c.unused.Store(int64(unused))
@@ -114,7 +118,7 @@ func (c *composer) apply(files *ratelimitconfig.Config) error {
 	out := *c.base
 	out.Tenants = slices.Clone(c.base.Tenants)
 	for _, l := range files.Limits() {
-		if !l.Unlimited {
+		if !l.Unlimited && !c.fixed {
 			out.Tenants = append(out.Tenants, tenant(tenantOf(l), l.Requests, l.Unit))
 		}
 	}

@@ -8,7 +8,8 @@
 //	ShouldRateLimit(domain, descriptors, hits)
 //	   │ each descriptor by itself
 //	   ├─ a domain of files or xDS      server.go     limit found as envoyproxy/ratelimit does
-//	   │     └─ a tenant of the engine with that limit alone           composer.go
+//	   │     ├─ a tenant of the engine with that limit alone           composer.go
+//	   │     └─ or a counter of a fixed window                         fixed.go, windows
 //	   └─ the domain "titrate"          direct.go     tenant, client, pool, identities, classes
 //	         └─ the tenant's own limits and share, as for a request at a filter
 //	   ▼
@@ -29,6 +30,10 @@
 //
 // A descriptor that is refused with hits above 1 takes what was left, so that its limit is
 // used up as a counter beyond its limit is. Options.StopOverLimit turns that off.
+//
+// With Options.Windows Fixed, limits of the files are counted by package windows instead, beside
+// the engine and by the same link: N in each second, minute and so on, as envoyproxy/ratelimit
+// counts.
 //
 // # Failures
 //

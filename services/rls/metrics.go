@@ -144,8 +144,11 @@ type Stats struct {
 	FilesRefused     uint64    // changes of the files or of the xDS server that were refused
 	FilesTrouble     string    // why what is in the directory, or was sent last, is not in force; "" if it is
 	XDS              *XDSStats // nil: there is no xDS server
-	NamesUnused      int       // names of identities and classes beyond the engine's bounds, now
-	Panics           uint64
+	// Of fixed windows: counters, now; and descriptors counted by one that clients share.
+	Counters       int
+	CountersShared uint64
+	NamesUnused    int // names of identities and classes beyond the engine's bounds, now
+	Panics         uint64
 }
 
 // Stats returns the counters.
@@ -158,6 +161,10 @@ func (s *Server) Stats() Stats {
 		MetricsRefused: c.hits.other.Load(), Hits: c.hits.snapshot(),
 		Limits: len(s.composer.files.Load().Limits()), NamesUnused: int(s.composer.unused.Load()),
 		Panics: s.enforcer.Panics(),
+	}
+	if s.windows != nil {
+		w := s.windows.Stats()
+		out.Counters, out.CountersShared = w.Counters, w.Overflow
 	}
 	out.FilesRefused, out.FilesTrouble = s.watch.trouble()
 	if s.xds != nil {

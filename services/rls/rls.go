@@ -1,12 +1,14 @@
 package rls
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -23,11 +25,15 @@ import (
 	"github.com/titrate/titrate/envoy-filter/enforcer"
 	"github.com/titrate/titrate/proto/link"
 	"github.com/titrate/titrate/services/rls/ratelimitconfig"
+	"github.com/titrate/titrate/services/rls/windows"
 )
 
 const (
 	// maxRequestBytes bounds a request.
 	maxRequestBytes = 256 << 10
+	// windowBytes is what a caller may send before it is read, of a stream and of a connection.
+	// It is fixed, because gRPC measures the connection otherwise, with a ping for each request.
+	windowBytes = 1 << 20
 	// maxAge closes a connection after a while, so that clients spread anew.
 	maxAge = time.Hour
 	// configurationWait is how long the server waits at its start for the coordinator's
@@ -54,7 +60,10 @@ type Options struct {
 	// what is left.
 	StopOverLimit bool
 
-	// Keys is the budget of client keys, 40 B each; 0: limiter.DefaultKeys.
+	// Windows is how the limits of the files count.
+	Windows Windows
+	// Keys is the budget of client keys, 40 B each; with fixed windows of counters, 140 B each at
+	// most. 0: limiter.DefaultKeys.
 	Keys int
 
 	// Socket of the agent, and the gateway's name there.
@@ -70,14 +79,24 @@ type Options struct {
 
 // New makes a server and reads the files. With an xDS server the limits come once it serves.
 func New(o Options) (*Server, error) {
-	engine := limiter.New(limiter.Options{Keys: o.Keys, Replica: o.Name, Start: enforcer.Now()})
-	s := &Server{o: o, composer: newComposer(engine, o.Seed)}
+	o.Keys = cmp.Or(o.Keys, limiter.DefaultKeys)
+	s := &Server{o: o, now: time.Now}
+	engineKeys, counters := o.Keys, agentlink.Counters(nil)
+	if o.Windows == Fixed {
+		s.windows = windows.New(o.Keys)
+		counters = &sharing{s.windows, s, o.Alone}
+		if o.Alone { // it has no limits
+			engineKeys = 1
+		}
+	}
+	engine := limiter.New(limiter.Options{Keys: engineKeys, Replica: o.Name, Start: enforcer.Now()})
+	s.composer = newComposer(engine, o.Seed, o.Windows == Fixed)
 	say := func(text string) { o.Log.Info(text) }
 	s.enforcer = enforcer.New(enforcer.Options{Engine: engine, FailurePolicy: limiter.BootOpen, Deliver: s.held.deliver,
 		Log: func(text string) { o.Log.Error(text) }})
 	s.link = agentlink.New(agentlink.Options{Socket: o.Socket, Engine: engine, Apply: s.composer.configure,
-		Change: s.composer.change,
-		Now:    enforcer.Now, RecoverPanic: s.enforcer.RecoverPanic, Log: say,
+		Change: s.composer.change, Counters: counters,
+		Now: enforcer.Now, RecoverPanic: s.enforcer.RecoverPanic, Log: say,
 		Hello: link.Hello{Replica: o.Name, Weight: 1, PID: os.Getpid(), Generation: uint64(time.Now().UnixNano()),
 			Envoy: "none: rate limit service"}})
 	s.watch = &watcher{dir: o.Dir, read: o.Read, load: s.composer.load, log: o.Log}
@@ -146,6 +165,8 @@ func (s *Server) awaitConfiguration(ctx context.Context) {
 
 func (s *Server) grpc() (*grpc.Server, *health.Server) {
 	server := grpc.NewServer(grpc.Creds(s.o.Credentials), grpc.MaxRecvMsgSize(maxRequestBytes),
+		grpc.StaticStreamWindowSize(windowBytes), grpc.StaticConnWindowSize(windowBytes),
+		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))), // beyond them a goroutine per request
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: maxAge, MaxConnectionAgeGrace: maxAge}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}))
 	api.RegisterRateLimitServiceServer(server, s)

@@ -14,6 +14,7 @@ import (
 	"github.com/titrate/titrate/envoy-filter/agentlink"
 	"github.com/titrate/titrate/envoy-filter/enforcer"
 	"github.com/titrate/titrate/services/rls/ratelimitconfig"
+	"github.com/titrate/titrate/services/rls/windows"
 )
 
 // Server answers requests. Create it with New.
@@ -26,7 +27,9 @@ type Server struct {
 	held     held
 	link     *agentlink.Client
 	watch    *watcher
-	xds      *subscriber // nil: there is no xDS server
+	xds      *subscriber    // nil: there is no xDS server
+	windows  *windows.Store // nil: the limits of the files slide
+	now      func() time.Time
 	counts   counts
 }
 
@@ -84,7 +87,7 @@ func (s *Server) decideByFiles(r *api.RateLimitRequest) (*api.RateLimitResponse,
 // match is what a descriptor is limited by.
 type match struct {
 	ratelimitconfig.Match
-	tenant string // of the engine
+	tenant string // of the engine; "" with fixed windows
 }
 
 // match finds the limit of a descriptor: that of the files, or the one that it brings.
@@ -94,7 +97,7 @@ func (s *Server) match(
 	own := d.GetLimit()
 	if own == nil {
 		m := match{Match: ratelimitconfig.Find(files, domain, d.GetEntries())}
-		if m.Limit != nil && !m.Unlimited {
+		if m.Limit != nil && !m.Unlimited && s.windows == nil {
 			m.tenant = tenantOf(m.Limit)
 		}
 		return m, nil
@@ -105,14 +108,18 @@ func (s *Server) match(
 			"the limit of a descriptor has the unit %v: want SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR",
 			own.GetUnit())
 	}
+	m := ratelimitconfig.Match{Metric: domain + ".override", Client: ratelimitconfig.Client(d.GetEntries()),
+		Limit: &ratelimitconfig.Limit{Domain: domain, Requests: own.GetRequestsPerUnit(), Unit: unit}}
+	if s.windows != nil {
+		return match{Match: m}, nil
+	}
 	tenant, ok := s.composer.override(own.GetRequestsPerUnit(), unit)
 	if !ok {
 		s.counts.overridesRefused.Add(1)
 		return match{}, nil
 	}
-	l := &ratelimitconfig.Limit{Domain: domain, Requests: own.GetRequestsPerUnit(), Unit: unit}
-	client := domain + "\x00" + ratelimitconfig.Client(d.GetEntries())
-	return match{ratelimitconfig.Match{Limit: l, Client: client, Metric: domain + ".override"}, tenant}, nil
+	m.Client = domain + "\x00" + m.Client // the tenant is that of all domains
+	return match{m, tenant}, nil
 }
 
 // replaced reports whether another limit of the request replaces the i-th.
@@ -143,7 +150,11 @@ func (s *Server) decideMatch(m *match, hits uint64, replaced bool) decision {
 		return decision{}
 	}
 	d := decision{limited: true, shadow: m.Shadow, quota: m.Quota || s.o.Quota, name: m.Name, metric: m.Metric}
-	d.answer = s.decide(m.tenant, m.Client, m.Requests, hits)
+	if s.windows != nil {
+		d.answer = s.count(m, hits)
+	} else {
+		d.answer = s.decide(m.tenant, m.Client, m.Requests, hits)
+	}
 	d.numbers = numbers{m.Name, m.Requests, m.Unit}
 	if d.over && d.reason != limiter.ClientLimit { // the limit is gone, or a panic was recovered
 		s.counts.undecided.Add(1)

@@ -33,7 +33,7 @@ func newServer(t *testing.T, file string, o Options) *Server {
 	return s
 }
 
-func write(t *testing.T, dir, file string) {
+func write(t testing.TB, dir, file string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, "f.yaml"), []byte(file), 0o600); err != nil {
 		t.Fatal(err)
@@ -76,6 +76,15 @@ func answers(r *api.RateLimitResponse) string {
 		words = append(words, word)
 	}
 	return strings.Join(words, " ")
+}
+
+func number(t *testing.T, text string) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 func uintText(n uint32) string { return strconv.FormatUint(uint64(n), 10) }

@@ -95,7 +95,7 @@ func client[E Entry](path []*Node, entries []E) string {
 	for i, e := range entries {
 		value := e.GetValue()
 		if path != nil && path[i].Share {
-			value = path[i].Value
+			value = strings.TrimPrefix(path[i].name(), e.GetKey()+"_") // a pattern a_b* also takes an entry a_b
 		}
 		b = binary.AppendUvarint(b, uint64(len(e.GetKey())+len(value)))
 		b = append(append(b, e.GetKey()...), '_')

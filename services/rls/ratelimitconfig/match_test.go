@@ -101,6 +101,14 @@ descriptors:
   - key: one
     value: v
     rate_limit: {unit: day, requests_per_unit: 1}
+  - key: a_b
+    value: b*
+    share_threshold: true
+    rate_limit: {unit: day, requests_per_unit: 1}
+  - key: a
+    value: b*
+    share_threshold: true
+    rate_limit: {unit: day, requests_per_unit: 1}
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +119,8 @@ descriptors:
 			t.Errorf("%v are counted apart", same)
 		}
 	}
-	for _, apart := range [][2]string{{"own=a1", "own=a2"}, {"shared=a1 k=x", "shared=a1 k=y"}} {
+	for _, apart := range [][2]string{{"own=a1", "own=a2"}, {"shared=a1 k=x", "shared=a1 k=y"},
+		{"a_b=", "a_b=bx"}} { // by the node of a and b*, and by that of a_b and b*
 		if client(apart[0]) == client(apart[1]) {
 			t.Errorf("%v are counted together", apart)
 		}

@@ -1,0 +1,45 @@
+// Package windows counts hits in fixed windows of time, as envoyproxy/ratelimit does, and tells
+// other gateways what it has counted. It does no I/O and reads no clock: now comes in, in seconds
+// since 1970.
+//
+// # Model
+//
+// A window of a unit begins at each multiple of the unit's length since 1970, in UTC: a day at
+// midnight, a week on Thursday, as 1 January 1970 was one. Each client of a limit has a counter
+// in each window, named by a hash of all three. So a counter begins at 0, only rises, and ends
+// with its window:
+//
+//	total = own + others          after = total + hits          over the limit: after > N
+//
+// Refused hits count, too.
+//
+// # Several gateways
+//
+// A counter travels as the ledgers of the other limits do, as an exchange.KeyClaim: Admitted is
+// what this gateway has counted, Spent the total that it knows, and it claims no rate. What others
+// have counted comes back as an exchange.KeySum:
+//
+//	first sum      others = min(Admitted, Spent)
+//	same epoch     others += Admitted − Admitted before
+//	in any case    others = max(others, Spent − own)
+//
+// The last line makes up for a count that was lost: of this gateway's own process before, of which
+// others that count the client know 8/9, or of another gateway that is gone. Spent is at most what
+// all have counted, so others is, too. What is on its way when an epoch ends, because another agent
+// becomes the counter's owner, may be missed. What was heard stands until the window ends, whoever
+// falls silent.
+//
+// A gateway tells of a counter once it has N/(2·gateways), or once another gateway tells of it.
+//
+// # Bounds
+//
+// With τ the time until all have heard what one has counted, a window admits N and what the other
+// gateways admit within τ. At most 16 agents tell all to all; beyond that only a counter that is
+// told of hears of the others, so that N/2 more may pass by gateways that tell nothing. Gateways
+// that cannot hear each other admit N each, and so they do in the seconds by which their clocks
+// differ.
+//
+// There are at most Options.Keys counters; what is beyond shares one counter for each limit. A
+// counter takes 80 to 140 B, and is freed soon after its window (graceSeconds). What a counter is
+// told by others is checked: a number that none of them can have counted is left out.
+package windows
