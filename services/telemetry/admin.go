@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -35,7 +36,7 @@ type check struct {
 }
 
 // NewAdmin makes the server around metrics, with TLS if security has a certificate. It
-// tells what is wrong with the files of security.
+// says what is wrong with the files of security.
 func NewAdmin(metrics *Metrics, security Security, log *slog.Logger) (*Admin, error) {
 	own := security
 	own.CA = ""
@@ -64,7 +65,7 @@ func (a *Admin) Check(name string, run func() error) {
 	a.checks = append(a.checks, check{name, run})
 }
 
-// Alarm adds what /readyz tells without failing: run gives nil, or what an operator
+// Alarm adds what /readyz says without failing: run gives nil, or what an operator
 // must know although the process serves. It is called on each probe and must not block.
 func (a *Admin) Alarm(name string, run func() error) {
 	a.mu.Lock()
@@ -72,19 +73,13 @@ func (a *Admin) Alarm(name string, run func() error) {
 	a.alarms = append(a.alarms, check{name, run})
 }
 
-// Files makes the process tell what is wrong with TLS files, see [Security.Trouble], and when
-// their certificates expire: as alarms of the name, and as metrics with the attribute files.
+// Files makes the process say what is wrong with TLS files, see [Security.Trouble], and when
+// their certificates expire: as an alarm of the name, and as metrics with the attribute files.
 func (a *Admin) Files(name string, s Security) error {
 	if !s.Given() {
 		return nil
 	}
-	a.Alarm(name, s.Trouble)
-	a.Alarm(name, func() error {
-		if s.Trouble() != nil { // tells it already
-			return nil
-		}
-		return s.Soon()
-	})
+	a.Alarm(name, func() error { return cmp.Or(s.Trouble(), s.Soon()) })
 	return a.metrics.files(name, s)
 }
 

@@ -57,15 +57,15 @@ func (l Log) Open(ctx context.Context, w io.Writer) (*slog.Logger, error) {
 		}
 		log.Log(context.WithoutCancel(ctx), at, "OpenTelemetry", "error", err)
 	}))
-	told := make(chan os.Signal, 1)
-	signal.Notify(told, syscall.SIGUSR1)
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGUSR1)
 	go func() {
-		defer signal.Stop(told)
+		defer signal.Stop(asked)
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-told:
+			case <-asked:
 			}
 			next := slog.LevelDebug
 			if level.Level() == slog.LevelDebug {

@@ -11,13 +11,6 @@ import (
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 )
 
-// mostRecords of the log are on their way, some 1 KB each. More cost memory while the receiver is
-// away.
-const mostRecords = 2048
-
-// logVariables are the standard variables that switch records on.
-var logVariables = []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT"}
-
 // Logs sends the records of a log to an OTLP receiver. Nil sends nothing. Safe for concurrent use.
 type Logs struct{ provider *sdklog.LoggerProvider }
 
@@ -25,7 +18,7 @@ type Logs struct{ provider *sdklog.LoggerProvider }
 // receiver is configured, or the environment switches records off. It does not wait for the
 // receiver, nor does who logs.
 func (m Meters) OpenLogs(ctx context.Context, log *slog.Logger, metrics *Metrics) (*slog.Logger, *Logs, error) {
-	if m.Endpoint == "" && !anySet(logVariables) || !wanted("OTEL_LOGS_EXPORTER") {
+	if m.receiver("LOGS") == "" || !wanted("LOGS") {
 		return log, nil, nil
 	}
 	var options []otlploggrpc.Option
@@ -36,10 +29,8 @@ func (m Meters) OpenLogs(ctx context.Context, log *slog.Logger, metrics *Metrics
 	if err != nil {
 		return log, nil, fmt.Errorf("OTLP exporter of logs for %q: %w", m.Endpoint, err)
 	}
-	count := &underway{most: mostRecords}
-	if err := count.register(metrics, "titrate_log_records_lost",
-		"Records of the log that the OTLP receiver did not get: the queue was full, or it did not take "+
-			"them"); err != nil {
+	count, err := metrics.underway("titrate_log_records_lost", "Records of the log")
+	if err != nil {
 		return log, nil, err
 	}
 	provider := sdklog.NewLoggerProvider(sdklog.WithResource(m.resource()),
@@ -53,18 +44,15 @@ func (l *Logs) Close(ctx context.Context) error {
 	if l == nil {
 		return nil
 	}
-	if err := l.provider.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("stop logs: %w", err)
-	}
-	return nil
+	return stop(ctx, "logs", l.provider)
 }
 
 // batchedRecords sends records in batches. Nobody ever waits for the receiver: a record that finds
 // the queue full is lost.
 func (u *underway) batchedRecords(to sdklog.Exporter) sdklog.Processor {
-	return recordProcessor{sdklog.NewBatchProcessor(recordExporter{to, u}, sdklog.WithMaxQueueSize(mostRecords),
-		sdklog.WithExportMaxBatchSize(spanBatch), sdklog.WithExportInterval(sendSpansEvery),
-		sdklog.WithExportTimeout(spanTimeout)), u}
+	return recordProcessor{sdklog.NewBatchProcessor(recordExporter{to, u}, sdklog.WithMaxQueueSize(mostUnderway),
+		sdklog.WithExportMaxBatchSize(mostAtOnce), sdklog.WithExportInterval(sendEvery),
+		sdklog.WithExportTimeout(sendTimeout)), u}
 }
 
 // recordProcessor lets no more records into the queue than it has room for.

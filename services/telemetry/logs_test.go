@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -64,16 +63,10 @@ func openLogs(t *testing.T, endpoint string, to *bytes.Buffer) (*slog.Logger, *t
 // What is logged goes to the receiver beside the lines, with level and attributes; what the level
 // leaves out goes nowhere.
 func TestLogRecordsAreSent(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	r, s := &logReceiver{}, grpc.NewServer()
 	collector.RegisterLogsServiceServer(s, r)
-	go func() { _ = s.Serve(l) }()
-	t.Cleanup(s.Stop)
 	var lines bytes.Buffer
-	log, logs, _ := openLogs(t, "http://"+l.Addr().String(), &lines)
+	log, logs, _ := openLogs(t, serve(t, s), &lines)
 	log.Debug("too much")
 	log.With("agent", "a-1").Warn("it is slow", "ms", 7)
 	if err := logs.Close(t.Context()); err != nil {
@@ -86,7 +79,8 @@ func TestLogRecordsAreSent(t *testing.T) {
 	}
 	got := r.records[0]
 	if got.GetBody().GetStringValue() != "it is slow" ||
-		got.GetSeverityNumber() != logsv1.SeverityNumber_SEVERITY_NUMBER_WARN || len(got.GetAttributes()) != 2 || got.GetAttributes()[0].GetValue().GetStringValue() != "a-1" ||
+		got.GetSeverityNumber() != logsv1.SeverityNumber_SEVERITY_NUMBER_WARN || len(got.GetAttributes()) != 2 ||
+		got.GetAttributes()[0].GetValue().GetStringValue() != "a-1" ||
 		got.GetAttributes()[1].GetValue().GetIntValue() != 7 {
 		t.Errorf("%v", got)
 	}
@@ -98,13 +92,8 @@ func TestLogRecordsAreSent(t *testing.T) {
 // A receiver that does not answer holds nobody up, and puts no line into the log: records are
 // dropped and counted.
 func TestADeadReceiverOfLogsHoldsNobodyUp(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
 	var lines bytes.Buffer
-	log, logs, metrics := openLogs(t, "http://"+l.Addr().String(), &lines)
+	log, logs, metrics := openLogs(t, silent(t), &lines)
 	const records = 10_000
 	for range records {
 		log.Info("one more")
@@ -115,15 +104,7 @@ func TestADeadReceiverOfLogsHoldsNobodyUp(t *testing.T) {
 	if n := strings.Count(lines.String(), "\n"); n != records {
 		t.Errorf("%d lines", n)
 	}
-	a, err := telemetry.NewAdmin(metrics, telemetry.Security{}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, page := get(a, "/metrics")
-	_, lost, found := strings.Cut(page, "\ntitrate_log_records_lost_total ")
-	if !found || strings.HasPrefix(lost, "0\n") {
-		t.Errorf("of %d records none is counted as lost:\n%s", records, page)
-	}
+	someLost(t, metrics, "titrate_log_records_lost_total")
 }
 
 // Without a receiver, and where the environment switches records off, the log is as it was.

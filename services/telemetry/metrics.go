@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,10 +22,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 )
 
-// endpointVariables are the standard variables that switch OTLP on; the exporter
-// reads their value itself, with the other OTEL_EXPORTER_OTLP_* settings.
-var endpointVariables = []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"}
-
 // Meters says where a process's metrics go. Prometheus always may scrape them.
 type Meters struct {
 	Service  string // service.name, such as titrate-agent
@@ -34,7 +31,7 @@ type Meters struct {
 	// scheme says whether TLS is used. Empty = OTEL_EXPORTER_OTLP_ENDPOINT, and
 	// without that no push.
 	Endpoint string
-	// Log is told when the receiver stops taking metrics, and when it takes them again. Nil: nobody is.
+	// Log gets a line when the receiver stops taking metrics, and when it takes them again. Nil: it is not logged.
 	Log *slog.Logger
 }
 
@@ -72,33 +69,31 @@ func (m Meters) Open(ctx context.Context) (*Metrics, error) {
 
 // push is the OTLP exporter, nil if none is configured.
 func (m Meters) push(ctx context.Context) (sdk.Exporter, error) {
+	to := m.receiver("METRICS")
+	if to == "" {
+		return nil, nil
+	}
 	var options []otlpmetricgrpc.Option
 	if m.Endpoint != "" {
 		options = append(options, otlpmetricgrpc.WithEndpointURL(m.Endpoint))
-	} else if !anySet(endpointVariables) {
-		return nil, nil
 	}
 	exporter, err := otlpmetricgrpc.New(ctx, options...)
 	if err != nil {
 		return nil, fmt.Errorf("OTLP exporter for %q: %w", m.Endpoint, err)
 	}
-	return &metricExporter{Exporter: exporter, log: m.Log, to: m.receiver()}, nil
+	return &metricExporter{Exporter: exporter, log: m.Log, to: to}, nil
 }
 
-// receiver is where metrics are pushed to, for a person.
-func (m Meters) receiver() string {
-	for _, name := range []string{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
-		if m.Endpoint == "" {
-			m.Endpoint = os.Getenv(name)
-		}
-	}
-	return m.Endpoint
+// receiver is where METRICS, TRACES or LOGS are pushed to, empty if nowhere. Without an Endpoint the exporter reads
+// the standard variables itself, with the other OTEL_EXPORTER_OTLP_* settings.
+func (m Meters) receiver(of string) string {
+	return cmp.Or(m.Endpoint, os.Getenv("OTEL_EXPORTER_OTLP_"+of+"_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
 }
 
-// metricExporter tells the log when the receiver stops taking metrics, and when it takes them again.
+// metricExporter logs when the receiver stops taking metrics, and when it takes them again.
 type metricExporter struct {
 	sdk.Exporter
-	log  *slog.Logger // nil: nobody is told
+	log  *slog.Logger // nil: nothing is logged
 	to   string
 	dead bool // only the reader's goroutine exports
 }
@@ -117,15 +112,6 @@ func (e *metricExporter) Export(ctx context.Context, all *metricdata.ResourceMet
 	}
 	e.dead = dead
 	return nil
-}
-
-func anySet(names []string) bool {
-	for _, name := range names {
-		if os.Getenv(name) != "" {
-			return true
-		}
-	}
-	return false
 }
 
 // resource is who sends. OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME come first.

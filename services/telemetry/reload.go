@@ -18,7 +18,7 @@ import (
 
 // files are the TLS files of a Security as they were read last. They are read again
 // at each handshake, so that a rotation needs no restart; while they cannot be read,
-// what was read before stays in use and Trouble tells. Safe for concurrent use.
+// what was read before stays in use and Trouble says so. Safe for concurrent use.
 type files struct {
 	of Security
 
@@ -74,7 +74,7 @@ func (f *files) readRoots() error {
 
 // current returns what the files hold now, or held last.
 func (f *files) current() (*tls.Certificate, *x509.CertPool) {
-	_ = f.read() // Trouble tells what is wrong
+	_ = f.read() // Trouble says what is wrong
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.pair, f.roots
@@ -192,7 +192,7 @@ func (s Security) Validity() (Validity, error) {
 	return first, nil
 }
 
-// Soon is [Validity.Soon] of the files now; nil if they cannot be read, which Trouble tells.
+// Soon is [Validity.Soon] of the files now; nil if they cannot be read, which Trouble says.
 func (s Security) Soon() error {
 	v, err := s.Validity()
 	if err != nil {

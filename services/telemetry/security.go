@@ -64,17 +64,6 @@ func (s Security) ServerTLS() (*tls.Config, error) {
 	return config, nil
 }
 
-// ClientTLS is the configuration of a client: nil without a CA and a certificate. It
-// holds what is in the files now, for a process that connects once; one that stays
-// needs ClientCredentials.
-func (s Security) ClientTLS() (*tls.Config, error) {
-	f, err := s.open()
-	if err != nil || !s.Given() {
-		return nil, err
-	}
-	return f.client(), nil
-}
-
 // ServerCredentials are ServerTLS for gRPC; plaintext without a certificate.
 func (s Security) ServerCredentials() (credentials.TransportCredentials, error) {
 	config, err := s.ServerTLS()

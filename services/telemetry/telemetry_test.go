@@ -164,8 +164,7 @@ func TestMutualTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	full, _ := s.ClientTLS()
-	anonymous, _ := telemetry.Security{CA: s.CA}.ClientTLS()
+	full, anonymous := certtest.Client(t, s.CA, s.Cert, s.Key), certtest.Client(t, s.CA, "", "")
 	full.ServerName, anonymous.ServerName = "127.0.0.1", "127.0.0.1"
 	if err := handshake(t, server, full); err != nil {
 		t.Errorf("client with certificate: %v", err)
@@ -185,8 +184,7 @@ func TestAdminAsksForNoClientCertificate(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- a.Serve(ctx, l) }()
-	secure, _ := telemetry.Security{CA: s.CA}.ClientTLS()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: secure}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: certtest.Client(t, s.CA, "", "")}}
 	answer, err := client.Get("https://" + l.Addr().String() + "/healthz")
 	if err != nil || answer.StatusCode != 200 {
 		t.Errorf("probe: %v %v", answer, err)
@@ -209,7 +207,7 @@ func TestSecurityRefuses(t *testing.T) {
 		if _, err := s.ServerTLS(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("server: %v, want %q", err, name)
 		}
-		if _, err := s.ClientTLS(); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := s.TLSCredentials(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("client: %v, want %q", err, name)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -17,11 +16,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// traceVariables are the standard variables that switch traces on.
-var traceVariables = []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"}
-
 // Change is one change of the configuration. Its trace has an ID that follows from the two
-// numbers, so that each process adds its spans to one trace without being told of it.
+// numbers, so that each process adds its spans to one trace without being sent it.
 type Change struct {
 	Seed     uint64 // of key hashes, one per cluster
 	Revision int64
@@ -44,7 +40,7 @@ type Traces struct {
 // OpenTraces makes the sender; nil if no receiver is configured, or the environment switches
 // traces off. It does not wait for the receiver.
 func (m Meters) OpenTraces(ctx context.Context, metrics *Metrics) (*Traces, error) {
-	if m.Endpoint == "" && !anySet(traceVariables) || !wanted("OTEL_TRACES_EXPORTER") {
+	if m.receiver("TRACES") == "" || !wanted("TRACES") {
 		return nil, nil
 	}
 	var options []otlptracegrpc.Option
@@ -55,17 +51,18 @@ func (m Meters) OpenTraces(ctx context.Context, metrics *Metrics) (*Traces, erro
 	if err != nil {
 		return nil, fmt.Errorf("OTLP exporter of traces for %q: %w", m.Endpoint, err)
 	}
-	count := &underway{most: mostSpans}
-	err = count.register(metrics, "titrate_spans_lost",
-		"Spans that the OTLP receiver did not get: the queue was full, or it did not take them")
+	count, err := metrics.underway("titrate_spans_lost", "Spans")
+	if err != nil {
+		return nil, err
+	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(count.batchedSpans(exporter)),
 		sdktrace.WithResource(m.resource()), sdktrace.WithIDGenerator(spanIDs{}))
-	return &Traces{provider: provider, tracer: provider.Tracer("github.com/titrate/titrate/services")}, err
+	return &Traces{provider: provider, tracer: provider.Tracer("github.com/titrate/titrate/services")}, nil
 }
 
-// wanted reports that the environment does not switch off what a variable is for.
-func wanted(variable string) bool {
-	exporter := os.Getenv(variable)
+// wanted reports that the environment does not switch TRACES or LOGS off.
+func wanted(of string) bool {
+	exporter := os.Getenv("OTEL_" + of + "_EXPORTER")
 	return !strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") && (exporter == "" || exporter == "otlp")
 }
 
@@ -96,10 +93,7 @@ func (t *Traces) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	if err := t.provider.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("stop traces: %w", err)
-	}
-	return nil
+	return stop(ctx, "traces", t.provider)
 }
 
 // rootKey is that of the span context which a first span is to have.

@@ -43,15 +43,46 @@ func (r *receiver) Export(_ context.Context, m *collector.ExportTraceServiceRequ
 
 func receive(t *testing.T) (*receiver, string) {
 	t.Helper()
+	r, s := &receiver{}, grpc.NewServer()
+	collector.RegisterTraceServiceServer(s, r)
+	return r, serve(t, s)
+}
+
+// serve starts an OTLP receiver and returns its URL.
+func serve(t *testing.T, s *grpc.Server) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, s := &receiver{}, grpc.NewServer()
-	collector.RegisterTraceServiceServer(s, r)
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(s.Stop)
-	return r, "http://" + l.Addr().String()
+	return "http://" + l.Addr().String()
+}
+
+// silent is the URL of a receiver that accepts, and says nothing.
+func silent(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return "http://" + l.Addr().String()
+}
+
+// someLost fails unless a counter says that something was lost.
+func someLost(t *testing.T, metrics *telemetry.Metrics, counter string) {
+	t.Helper()
+	a, err := telemetry.NewAdmin(metrics, telemetry.Security{}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, page := get(a, "/metrics")
+	_, lost, found := strings.Cut(page, "\n"+counter+" ")
+	if !found || strings.HasPrefix(lost, "0\n") {
+		t.Errorf("%s counts none:\n%s", counter, page)
+	}
 }
 
 func openTraces(t *testing.T, service, endpoint string) (*telemetry.Traces, *telemetry.Metrics) {
@@ -110,28 +141,14 @@ func TestOneTraceOfAChange(t *testing.T) {
 // A receiver that does not answer holds nobody up: spans are dropped and counted, and the end of
 // the process waits no longer than it is told to.
 func TestADeadReceiverHoldsNobodyUp(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	traces, metrics := openTraces(t, "titrate-agent", "http://"+l.Addr().String())
-	const spans = 10_000
-	for i := range spans {
+	traces, metrics := openTraces(t, "titrate-agent", silent(t))
+	for i := range 10_000 {
 		traces.Step(telemetry.Change{Seed: 1, Revision: int64(i + 1)}, "step", time.Now(), time.Now())
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	_ = traces.Close(ended)
-	a, err := telemetry.NewAdmin(metrics, telemetry.Security{}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, page := get(a, "/metrics")
-	_, lost, found := strings.Cut(page, "\ntitrate_spans_lost_total ")
-	if !found || strings.HasPrefix(lost, "0\n") {
-		t.Errorf("of %d spans none is counted as lost:\n%s", spans, page)
-	}
+	someLost(t, metrics, "titrate_spans_lost_total")
 }
 
 // Without a receiver, and where the environment switches traces off, there are none; what would

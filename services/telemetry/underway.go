@@ -2,6 +2,8 @@ package telemetry
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -10,27 +12,27 @@ import (
 )
 
 const (
-	// mostSpans are on their way, some 1 KB each. More cost memory while the receiver is away.
-	mostSpans = 2048
-	// spanBatch is the most that one call sends, and sendSpansEvery how long the first of them
-	// waits at most.
-	spanBatch      = 512
-	sendSpansEvery = time.Second
-	// spanTimeout is how long a call may take, with the exporter's tries.
-	spanTimeout = 10 * time.Second
+	// mostUnderway spans, or records of the log, are on their way, some 1 KB each. More cost memory
+	// while the receiver is away.
+	mostUnderway = 2048
+	// mostAtOnce is the most that one call sends, and sendEvery how long the first of them waits at
+	// most.
+	mostAtOnce = 512
+	sendEvery  = time.Second
+	// sendTimeout is how long a call may take, with the exporter's tries.
+	sendTimeout = 10 * time.Second
 )
 
 // underway bounds what is on its way to a receiver and counts what is lost, which the batch
 // processors of the SDK do not.
 type underway struct {
-	most    int64
 	waiting atomic.Int64
 	lost    atomic.Uint64
 }
 
 // enter makes room for one; false: it is lost.
 func (u *underway) enter() bool {
-	if u.waiting.Add(1) <= u.most {
+	if u.waiting.Add(1) <= mostUnderway {
 		return true
 	}
 	u.waiting.Add(-1)
@@ -46,22 +48,32 @@ func (u *underway) left(n int, err error) {
 	u.waiting.Add(-int64(n))
 }
 
-// register adds the counter of what is lost.
-func (u *underway) register(to *Metrics, name, description string) error {
-	_, err := to.Meter("github.com/titrate/titrate/services/telemetry").Int64ObservableCounter(name,
+// underway makes the bound of what, with a counter of those that are lost.
+func (m *Metrics) underway(counter, what string) (*underway, error) {
+	u := &underway{}
+	_, err := m.Meter("github.com/titrate/titrate/services/telemetry").Int64ObservableCounter(counter,
 		metric.WithInt64Callback(func(_ context.Context, to metric.Int64Observer) error {
 			to.Observe(int64(u.lost.Load()))
 			return nil
-		}), metric.WithDescription(description))
-	return err
+		}), metric.WithDescription(what+
+			" that the OTLP receiver did not get: the queue was full, or it did not take them"))
+	return u, err
+}
+
+// stop sends what is left and stops; that there was no time to send all of it is no error.
+func stop(ctx context.Context, what string, provider interface{ Shutdown(context.Context) error }) error {
+	if err := provider.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("stop %s: %w", what, err)
+	}
+	return nil
 }
 
 // batchedSpans sends spans in batches. Nobody ever waits for the receiver: a span that finds the queue
 // full is lost.
 func (u *underway) batchedSpans(to sdktrace.SpanExporter) sdktrace.SpanProcessor {
 	return countedProcessor{sdktrace.NewBatchSpanProcessor(countedExporter{to, u},
-		sdktrace.WithMaxQueueSize(mostSpans), sdktrace.WithMaxExportBatchSize(spanBatch),
-		sdktrace.WithBatchTimeout(sendSpansEvery), sdktrace.WithExportTimeout(spanTimeout)), u}
+		sdktrace.WithMaxQueueSize(mostUnderway), sdktrace.WithMaxExportBatchSize(mostAtOnce),
+		sdktrace.WithBatchTimeout(sendEvery), sdktrace.WithExportTimeout(sendTimeout)), u}
 }
 
 // countedProcessor lets no more spans into the queue than it has room for.
