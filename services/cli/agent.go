@@ -117,6 +117,9 @@ func agentFlags(cmd *cobra.Command, config *agent.Config) {
 		"a cut-off agent falls to its part by weight after this")
 	f.DurationVar(&config.T2, "claims-forget-after", exchange.DefaultForgetAfter,
 		"a silent replica's last claim counts for this long; more than --isolation-split-after")
+	f.DurationVar(&config.ExactWithin, "exact-within", 0,
+		"limits that state no precision are EXACT while the way to every other agent takes this at most, one way, at "+
+			"all agents: 0 to 10ms; 0 = they are LOCAL")
 	rlsFlags(f, &config.RLS)
 	f.BoolVar(&config.FaultInjection, "fault-injection", false,
 		"serve POST /fault/partition; for tests and demonstrations")
@@ -132,8 +135,12 @@ func rlsFlags(f *pflag.FlagSet, r *agent.RLS) {
 	f.StringVar(&r.XDS.Node, "rls-xds-node", rls.DefaultNode, "node id by which that server knows what to send")
 	f.StringVar(&r.XDS.ServerName, "rls-xds-server-name", "",
 		"name that the certificate of that server must have (default the host of --rls-xds)")
+	f.StringVar((*string)(&r.Windows), "rls-windows", string(rls.Sliding),
+		"how N per unit counts: sliding, a bucket of N that refills evenly; or fixed, N in each second, minute and so "+
+			"on, as envoyproxy/ratelimit counts")
 	f.IntVar(&r.Keys, "rls-keys", limiter.DefaultKeys,
-		"clients with counters of their own, 40 B each; those beyond share one per limit")
+		"clients with counters of their own, 40 B each (140 B at most in fixed windows); those beyond share one per "+
+			"limit")
 	f.BoolVar(&r.Read.MergeDomains, "rls-merge-domains", false, "let several files have one domain")
 	f.BoolVar(&r.Shadow, "rls-shadow", false, "answer OK to every request, and count what would be over its limit")
 	f.BoolVar(&r.Quota, "rls-quota", false, "treat every limit of the files as one with quota_mode")

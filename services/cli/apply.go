@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -125,6 +127,7 @@ func newApply() *cobra.Command {
 	f.Int64Var(&ask.ExpectedRevision, "if-revision", 0,
 		"apply only if the configuration is at this revision (default any)")
 	messageFlag(f, &ask.Message)
+	requestFlag(f, &ask.RequestId)
 	return cmd
 }
 
@@ -180,6 +183,7 @@ func runApply(cmd *cobra.Command, c *connection, output format, documents []*doc
 			return err
 		}
 	}
+	request.RequestId = cmp.Or(request.GetRequestId(), rand.Text())
 	var response *quotav1.ApplyResponse
 	err = during(cmd.ErrOrStderr(), len(documents), func() (err error) {
 		response, err = client.Apply(cmd.Context(), request)

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
-	"github.com/titrate/titrate/services/document"
 )
 
 const canILong = `can-i asks a coordinator whether you may do something, and prints yes, or no with the
@@ -83,19 +82,17 @@ func runCanI(cmd *cobra.Command, c *connection, output format, ask *quotav1.GetA
 	if err != nil {
 		return worded(err)
 	}
-	w := cmd.OutOrStdout()
-	switch {
-	case output == asJSON:
-		err = document.MessageJSON(w, answer)
-	case output == asYAML:
-		err = document.MessageYAML(w, answer)
-	case ask.GetVerb() == "":
-		err = writeAccess(w, answer)
-	case answer.GetAllowed():
-		_, err = fmt.Fprintln(w, "yes")
-	default:
-		_, err = fmt.Fprintf(w, "no: %s\n", shown(answer.GetReason()))
-	}
+	err = output.message(cmd.OutOrStdout(), answer, func(w io.Writer) (err error) {
+		switch {
+		case ask.GetVerb() == "":
+			err = writeAccess(w, answer)
+		case answer.GetAllowed():
+			_, err = fmt.Fprintln(w, "yes")
+		default:
+			_, err = fmt.Fprintf(w, "no: %s\n", shown(answer.GetReason()))
+		}
+		return err
+	})
 	if err == nil && ask.GetVerb() != "" && !answer.GetAllowed() {
 		return &exitError{status: exitFailed}
 	}

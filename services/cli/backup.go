@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,9 +82,8 @@ func runBackup(cmd *cobra.Command, c *connection, dir string, keep int) error {
 	return forgetBackups(dir, keep)
 }
 
-// writeBackup writes what apply takes whatever is stored by then: no etag, no status. A file
-// of that name is there whole or not at all.
-func writeBackup(path string, ms []resource.Message) (err error) {
+// writeBackup writes what apply takes whatever is stored by then: no etag, no status.
+func writeBackup(path string, ms []resource.Message) error {
 	for _, m := range ms {
 		r := m.ProtoReflect()
 		for _, name := range []string{"etag", "status", "update_time"} {
@@ -92,17 +92,17 @@ func writeBackup(path string, ms []resource.Message) (err error) {
 			}
 		}
 	}
+	return writeWhole(path, func(w io.Writer) error { return document.WriteYAML(w, ms...) })
+}
+
+// writeWhole writes a file that only its user may read. It is there whole, in place of one before it, or not at all.
+func writeWhole(path string, write func(io.Writer) error) error {
 	part, err := os.CreateTemp(filepath.Dir(path), ".titrate-*.part")
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(part.Name())
-		}
-	}()
-	err = errors.Join(document.WriteYAML(part, ms...), part.Sync(), part.Close())
-	if err != nil {
+	defer os.Remove(part.Name()) // gone after the rename
+	if err := errors.Join(write(part), part.Sync(), part.Close()); err != nil {
 		return err
 	}
 	return os.Rename(part.Name(), path)

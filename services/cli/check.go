@@ -2,11 +2,11 @@ package cli
 
 import (
 	"errors"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
-	"github.com/titrate/titrate/services/document"
 )
 
 const checkLong = `check asks a coordinator whether the installation is healthy, and says what to do where it is
@@ -49,12 +49,7 @@ func runCheck(cmd *cobra.Command, c *connection, output format, strict bool) err
 	if err != nil {
 		return worded(err)
 	}
-	switch output {
-	case asJSON:
-		err = document.MessageJSON(cmd.OutOrStdout(), found)
-	case asYAML:
-		err = document.MessageYAML(cmd.OutOrStdout(), found)
-	default:
+	err = output.message(cmd.OutOrStdout(), found, func(w io.Writer) error {
 		t := &table{columns: []column{{"CATEGORY", false}, {"STATE", false}, {"FINDING", false}}}
 		for _, f := range found.GetFindings() {
 			t.add(f.GetCategory(), f.GetState().String(), f.GetMessage())
@@ -62,8 +57,8 @@ func runCheck(cmd *cobra.Command, c *connection, output format, strict bool) err
 				t.add("", "", "what to do: "+f.GetAdvice())
 			}
 		}
-		err = t.write(cmd.OutOrStdout())
-	}
+		return t.write(w)
+	})
 	return errors.Join(err, verdict(found.GetFindings(), strict))
 }
 

@@ -79,6 +79,18 @@ func (present) Findings(context.Context) []*quotav1.Finding {
 			Advice: "give --tls-ca"}}
 }
 
+func (present) InForce(resource.Message) (int, int) { return 2, 3 }
+
+func (present) Gateways() (int64, []*quotav1.Gateway, error) {
+	return 90, []*quotav1.Gateway{{Name: "gw-1", Agent: "host-1", Revision: 90},
+		{Name: "gw-2", Agent: "host-2", Revision: 80, LeftOut: 3},
+		{Name: "gw-3", Agent: "host-2", Refused: 90, Reason: "it is \x1b[31mtoo large"}}, nil
+}
+
+func (present) Precision(*quotav1.Limit) (quotav1.Precision, string) {
+	return quotav1.Precision_PRECISION_UNSPECIFIED, ""
+}
+
 func (present) Doubts(m resource.Message) (doubts []quota.Doubt, known bool) {
 	if l, ok := m.(*quotav1.Limit); ok && l.Identity == "usr" {
 		doubts = append(doubts, quota.Doubt{Field: "identity",
@@ -198,6 +210,8 @@ func TestOutput(t *testing.T) {
 	golden(t, "apply", must(t, server, "", "apply", "-f", "testdata/demo.yaml"))
 	for name, args := range map[string][]string{
 		"get":         {"get"},
+		"get-wide":    {"get", "-o", "wide"},
+		"gateways":    {"get", "gateways"},
 		"get-yaml":    {"get", "-o", "yaml"},
 		"get-json":    {"get", "pools/api", "tenants/acme/quotas", "-o", "json"},
 		"get-tenant":  {"get", "t", "tenants/acme"},
@@ -445,7 +459,7 @@ func TestUsage(t *testing.T) {
 		words []string
 	}{
 		{[]string{"gte"}, []string{`unknown command "gte"`, "did you mean get?"}},
-		{[]string{"get", "-o", "xml"}, []string{"table, json or yaml", "titrate get --help"}},
+		{[]string{"get", "-o", "xml"}, []string{"table, wide, json or yaml", "titrate get --help"}},
 		{[]string{"get", "api"}, []string{"pools/api or tenants/api"}},
 		{[]string{"get", "pools/A"}, []string{`"A" is not an ID`}},
 		{[]string{"get", "--nonsense"}, []string{"--nonsense"}},

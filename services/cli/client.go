@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
@@ -144,7 +145,13 @@ func (c *client) bound(ctx context.Context, method string, request, reply any, c
 	invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	limited, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
-	err := invoke(limited, method, request, reply, conn, opts...)
+	var answered peer.Peer
+	err := invoke(limited, method, request, reply, conn, append(opts, grpc.Peer(&answered))...)
+	if id := requestID(request); id != "" && status.Code(err) == codes.Unavailable && answered.Addr != nil {
+		err = c.again(limited, id, err, func() error {
+			return invoke(limited, method, request, reply, conn, append(opts, grpc.WaitForReady(true))...)
+		})
+	}
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -159,6 +166,49 @@ func (c *client) bound(ctx context.Context, method string, request, reply any, c
 			s.Message(), c.token, c.server)
 	}
 	return err
+}
+
+// requestID is the ID of a request that can be repeated, "" of others.
+func requestID(request any) string {
+	if r, ok := request.(interface{ GetRequestId() string }); ok {
+		return r.GetRequestId()
+	}
+	return ""
+}
+
+// between is the time from a failure to the next attempt of a request that has an ID.
+const between = 200 * time.Millisecond
+
+// again repeats a request that has failed after it was sent, until it is answered or ctx ends. The
+// coordinator knows it by its ID, so that it acts once.
+func (c *client) again(ctx context.Context, id string, first error, repeat func() error) error {
+	last := first
+	for err := first; ; err = repeat() {
+		switch status.Code(err) {
+		case codes.Unavailable:
+			last = err
+		case codes.DeadlineExceeded:
+			return unsure(c, id, last)
+		default:
+			return err
+		}
+		if !pause(ctx, between) {
+			return unsure(c, id, last)
+		}
+	}
+}
+
+// unsure is the failure of a request of which it is not known whether it was carried out.
+func unsure(c *client, id string, last error) error {
+	return fmt.Errorf("whether the change was made is not known: the coordinator at %s took the request and could "+
+		"not say within %s, though it was asked again: %s\nThe same command with --request-id %s makes the change if "+
+		"it was not made, and says what it did if it was", c.server, c.limit, cause(status.Convert(last).Message()), id)
+}
+
+// requestFlag is --request-id.
+func requestFlag(f *pflag.FlagSet, id *string) {
+	f.StringVar(id, "request-id", "", "ID of the change: repeated with it, the command answers as the first time and "+
+		"changes nothing (default a new one)")
 }
 
 // expired says that the certificate which is shown has expired, empty if it has not. What gRPC says of

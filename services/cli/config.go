@@ -71,11 +71,7 @@ func newConfigUse() *cobra.Command {
 		Args:              oneContext,
 		ValidArgsFunction: completeContexts,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := readContexts()
-			if err != nil {
-				return err
-			}
-			found, err := c.find(args[0])
+			c, found, err := readContext(args[0])
 			if err != nil {
 				return err
 			}
@@ -234,11 +230,8 @@ func newConfigDelete() *cobra.Command {
 		Args:              oneContext,
 		ValidArgsFunction: completeContexts,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := readContexts()
+			c, _, err := readContext(args[0])
 			if err != nil {
-				return err
-			}
-			if _, err := c.find(args[0]); err != nil {
 				return err
 			}
 			delete(c.Contexts, args[0])

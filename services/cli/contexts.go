@@ -113,6 +113,16 @@ func readContexts() (*contexts, error) {
 	return c, nil
 }
 
+// readContext reads the file, and finds a context in it.
+func readContext(name string) (*contexts, *settings, error) {
+	c, err := readContexts()
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := c.find(name)
+	return c, s, err
+}
+
 // names are those of all contexts, in order.
 func (c *contexts) names() []string { return slices.Sorted(maps.Keys(c.Contexts)) }
 
@@ -128,38 +138,20 @@ func (c *contexts) find(name string) (*settings, error) {
 	return nil, fmt.Errorf("context %q is none of those in %s: %s", name, c.path, shortList(c.names(), 10))
 }
 
-// write replaces the file by renaming another one over it, so that nobody reads half of it.
+// write replaces the file.
 func (c *contexts) write() error {
-	var text bytes.Buffer
-	e := yaml.NewEncoder(&text)
-	e.SetIndent(2)
-	err := e.Encode(c)
+	err := os.MkdirAll(filepath.Dir(c.path), 0o700)
 	if err == nil {
-		err = os.MkdirAll(filepath.Dir(c.path), 0o700)
-	}
-	if err == nil {
-		err = replaceFile(c.path, text.Bytes())
+		err = writeWhole(c.path, func(w io.Writer) error {
+			e := yaml.NewEncoder(w)
+			e.SetIndent(2)
+			return e.Encode(c)
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("contexts: %w", err)
 	}
 	return nil
-}
-
-// replaceFile writes a file that only its user may read.
-func replaceFile(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".titrate-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
 }
 
 var contextName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)

@@ -27,8 +27,9 @@ over within --session-ttl and tell agents where the leader is. No request waits
 for a coordinator: with all of them gone gateways hold the shares they have.
 
 With --share-pools all of them lead: each pool is led by one of those that live, and every
-agent has a stream to each. A question about a pool may go to any of them. While an agent or
-a coordinator of a release that knows one leader only is there, one coordinator leads all.
+agent has a stream to each. A question about a pool may go to any of them. While an agent of a
+release that knows one leader only is there, or a coordinator of such a release is elected,
+one coordinator leads all.
 
 Ports are loopback unless --tls-cert, --tls-key and --tls-ca are given or --insecure is
 said. With --tls-ca callers show certificates, and what they may do depends on them:

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"slices"
 
@@ -32,6 +34,7 @@ func newDelete() *cobra.Command {
 		c                   connection
 		files               []string
 		force, allowMissing bool
+		id                  string
 	)
 	cmd := &cobra.Command{
 		Use:     "delete NAME... | -f FILE|DIR|-",
@@ -49,7 +52,7 @@ func newDelete() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return runDelete(cmd, &c, refs, force, allowMissing)
+			return runDelete(cmd, &c, refs, force, allowMissing, id)
 		},
 	}
 	c.flags(cmd)
@@ -57,6 +60,7 @@ func newDelete() *cobra.Command {
 		"repeated")
 	cmd.Flags().BoolVar(&force, "force", false, "delete what needs a pool or tenant too")
 	cmd.Flags().BoolVar(&allowMissing, "allow-missing", false, "what does not exist is no failure")
+	requestFlag(cmd.Flags(), &id)
 	cmd.ValidArgsFunction = completeNames(&c, resource.Kinds)
 	return cmd
 }
@@ -88,14 +92,19 @@ func namesToDelete(cmd *cobra.Command, args, files []string) ([]resource.Ref, er
 	return refs, nil
 }
 
-func runDelete(cmd *cobra.Command, c *connection, refs []resource.Ref, force, allowMissing bool) error {
+func runDelete(cmd *cobra.Command, c *connection, refs []resource.Ref, force, allowMissing bool, id string) error {
 	client, err := c.dial()
 	if err != nil {
 		return err
 	}
 	defer client.close()
-	for _, ref := range refs {
-		if err := client.remove(cmd.Context(), ref, force, allowMissing); err != nil {
+	id = cmp.Or(id, rand.Text())
+	for i, ref := range refs {
+		one := id
+		if i > 0 {
+			one = fmt.Sprintf("%s.%d", id, i+1)
+		}
+		if err := client.remove(cmd.Context(), ref, force, allowMissing, one); err != nil {
 			return worded(err)
 		}
 		if _, err := fmt.Fprintln(cmd.OutOrStdout(), ref, "deleted"); err != nil {
@@ -105,17 +114,19 @@ func runDelete(cmd *cobra.Command, c *connection, refs []resource.Ref, force, al
 	return nil
 }
 
-func (c *client) remove(ctx context.Context, ref resource.Ref, force, allowMissing bool) (err error) {
+func (c *client) remove(ctx context.Context, ref resource.Ref, force, allowMissing bool, id string) (err error) {
 	name := ref.String()
 	switch ref.Kind {
 	case resource.Pool:
-		_, err = c.DeletePool(ctx, &quotav1.DeletePoolRequest{Name: name, Force: force, AllowMissing: allowMissing})
+		_, err = c.DeletePool(ctx, &quotav1.DeletePoolRequest{
+			Name: name, Force: force, AllowMissing: allowMissing, RequestId: id})
 	case resource.Tenant:
-		_, err = c.DeleteTenant(ctx, &quotav1.DeleteTenantRequest{Name: name, Force: force, AllowMissing: allowMissing})
+		_, err = c.DeleteTenant(ctx, &quotav1.DeleteTenantRequest{
+			Name: name, Force: force, AllowMissing: allowMissing, RequestId: id})
 	case resource.Quota:
-		_, err = c.DeleteQuota(ctx, &quotav1.DeleteQuotaRequest{Name: name, AllowMissing: allowMissing})
+		_, err = c.DeleteQuota(ctx, &quotav1.DeleteQuotaRequest{Name: name, AllowMissing: allowMissing, RequestId: id})
 	default:
-		_, err = c.DeleteLimit(ctx, &quotav1.DeleteLimitRequest{Name: name, AllowMissing: allowMissing})
+		_, err = c.DeleteLimit(ctx, &quotav1.DeleteLimitRequest{Name: name, AllowMissing: allowMissing, RequestId: id})
 	}
 	return err
 }

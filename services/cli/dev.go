@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/titrate/titrate/services/dev"
 )
@@ -86,9 +85,7 @@ func runDev(cmd *cobra.Command, config dev.Config) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	if f, ok := config.Out.(*os.File); ok {
-		config.Terminal = term.IsTerminal(int(f.Fd())) && term.IsTerminal(int(os.Stdin.Fd()))
-	}
+	config.Terminal = terminal(config.Out) && terminal(os.Stdin)
 	session, err := config.Complete()
 	if wrong := (dev.UsageError{}); errors.As(err, &wrong) {
 		return usage(err)

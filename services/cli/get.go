@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,10 @@ and price, a quota's share and what holds it there.
 
 Ask for a kind (pools, tenants, quotas, limits; singular and first letter do too),
 for a name, for what belongs to a tenant, or for everything by asking for nothing.
-With a tenant's name the tables have its quotas and limits too.
+With a tenant's name the tables have its quotas and limits too. -o wide adds columns.
+
+Ask for gateways to see which revision of the configuration is in force at each, how many
+changes it lacks, and since when. They are not configured, so they are asked for alone.
 
 In YAML or JSON the output is documents, with a status beside spec; they can be
 edited and given to titrate apply -f.
@@ -28,12 +32,17 @@ edited and given to titrate apply -f.
 drawn anew until q; elsewhere they are printed anew when they have changed.
 
 Rates are per second: requests, or cost units where costs are configured. FAIR is
-what a tenant of weight 1 gets in a pool that is FULL; "-" says not known, or none.`
+what a tenant of weight 1 gets in a pool that is FULL. PER is what a limit counts together:
+each CLIENT, the whole TENANT, or each value of the identity that it names. IN FORCE is the
+number of gateways that enforce what is stored, of all; less than all is right for a moment
+after a change. "-" says not known, or none.`
 
 const getExample = `  titrate get                          everything
   titrate get pools
   titrate get tenants/acme
   titrate get tenants/acme/quotas --watch
+  titrate get limits -o wide
+  titrate get gateways                 the configuration at each gateway
   titrate get quotas limits -o yaml > quotas.yaml`
 
 // get is what to show.
@@ -55,16 +64,19 @@ func newGet() *cobra.Command {
 		RunE:    g.run,
 	}
 	g.c.flags(cmd)
-	g.output.flag(cmd)
+	g.output.flagWide(cmd)
 	f := cmd.Flags()
 	f.BoolVarP(&g.watch, "watch", "w", false, "show the tables anew until you end it")
 	f.DurationVar(&g.every, "every", 2*time.Second,
 		"with --watch, time from an answer to the next question, at least 1s")
-	cmd.ValidArgsFunction = completeNames(&g.c, resource.Kinds, "pools", "tenants", "quotas", "limits")
+	cmd.ValidArgsFunction = completeNames(&g.c, resource.Kinds, "pools", "tenants", "quotas", "limits", gateways)
 	return cmd
 }
 
 func (g *get) run(cmd *cobra.Command, args []string) error {
+	if slices.ContainsFunc(args, isGateways) {
+		return g.runGateways(cmd, args)
+	}
 	wanted, err := g.read(args)
 	if err != nil {
 		return usage(err)
@@ -76,14 +88,14 @@ func (g *get) run(cmd *cobra.Command, args []string) error {
 	defer client.close()
 	if g.watch {
 		return g.follow(cmd.Context(), cmd.OutOrStdout(), func() (string, error) {
-			return client.tables(cmd.Context(), wanted)
+			return client.tables(cmd.Context(), wanted, g.output)
 		})
 	}
 	ms, err := client.fetch(cmd.Context(), wanted)
 	if err != nil {
 		return worded(err)
 	}
-	if g.output != asTable {
+	if !g.output.tables() {
 		return writeResources(cmd.OutOrStdout(), g.output, ms)
 	}
 	if len(ms) == 0 {
@@ -91,7 +103,7 @@ func (g *get) run(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	oldBursts(cmd.ErrOrStderr(), ms)
-	return writeResources(cmd.OutOrStdout(), asTable, ms)
+	return writeResources(cmd.OutOrStdout(), g.output, ms)
 }
 
 // nothingThere is said in place of tables.
@@ -101,11 +113,8 @@ const nothingThere = "Nothing is configured there. " +
 // read checks the flags and returns what the arguments ask for. The tables of a tenant have
 // what belongs to it; its document stands alone.
 func (g *get) read(args []string) (wanted []selection, err error) {
-	switch {
-	case g.watch && g.output != asTable:
-		return nil, fmt.Errorf("--watch is for tables: leave out --output %s", g.output)
-	case g.every < time.Second:
-		return nil, fmt.Errorf("--every %s: want at least 1s", g.every)
+	if err := g.check(); err != nil {
+		return nil, err
 	}
 	for _, arg := range args {
 		s, err := selectionOf(arg)
@@ -113,7 +122,7 @@ func (g *get) read(args []string) (wanted []selection, err error) {
 			return nil, err
 		}
 		wanted = append(wanted, s)
-		if s.kind == resource.Tenant && s.name != "" && g.output == asTable {
+		if s.kind == resource.Tenant && s.name != "" && g.output.tables() {
 			wanted = append(wanted, selection{kind: resource.Quota, parent: s.name},
 				selection{kind: resource.Limit, parent: s.name})
 		}
@@ -126,8 +135,19 @@ func (g *get) read(args []string) (wanted []selection, err error) {
 	return wanted, nil
 }
 
+// check refuses flags that contradict each other.
+func (g *get) check() error {
+	switch {
+	case g.watch && !g.output.tables():
+		return fmt.Errorf("--watch is for tables: leave out --output %s", g.output)
+	case g.every < time.Second:
+		return fmt.Errorf("--every %s: want at least 1s", g.every)
+	}
+	return nil
+}
+
 // tables are the tables of what the selections ask for.
-func (c *client) tables(ctx context.Context, wanted []selection) (string, error) {
+func (c *client) tables(ctx context.Context, wanted []selection, as format) (string, error) {
 	ms, err := c.fetch(ctx, wanted)
 	if err != nil {
 		return "", err
@@ -136,7 +156,7 @@ func (c *client) tables(ctx context.Context, wanted []selection) (string, error)
 		return nothingThere + "\n", nil
 	}
 	var b strings.Builder
-	err = writeResources(&b, asTable, ms)
+	err = writeResources(&b, as, ms)
 	return b.String(), err
 }
 
@@ -199,7 +219,7 @@ func writeResources(w io.Writer, output format, ms []resource.Message) error {
 	case asYAML:
 		return document.WriteYAML(w, ms...)
 	}
-	if err := writeTables(w, ms); err != nil {
+	if err := writeTables(w, ms, output == asWide); err != nil {
 		return err
 	}
 	return writeWarnings(w, ms)
@@ -209,16 +229,7 @@ func writeResources(w io.Writer, output format, ms []resource.Message) error {
 func writeWarnings(w io.Writer, ms []resource.Message) error {
 	head := "\nWARNINGS\n"
 	for _, m := range ms {
-		var warnings []string
-		switch m := m.(type) {
-		case *quotav1.Tenant:
-			warnings = m.GetStatus().GetWarnings()
-		case *quotav1.Quota:
-			warnings = m.GetStatus().GetWarnings()
-		case *quotav1.Limit:
-			warnings = m.GetStatus().GetWarnings()
-		}
-		for _, text := range warnings {
+		for _, text := range resource.Warnings(m) {
 			if _, err := fmt.Fprintf(w, "%s%s: %s\n", head, m.GetName(), text); err != nil {
 				return err
 			}

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
-	"github.com/titrate/titrate/services/document"
 )
 
 const historyLong = `history lists the changes of the configuration, the newest first: the revision that
@@ -68,16 +67,13 @@ func runHistory(cmd *cobra.Command, c *connection, output format, most int) erro
 	if err != nil {
 		return worded(err)
 	}
-	switch {
-	case output == asJSON:
-		return document.MessageJSON(cmd.OutOrStdout(), all)
-	case output == asYAML:
-		return document.MessageYAML(cmd.OutOrStdout(), all)
-	case len(all.GetRevisions()) == 0:
+	if output == asTable && len(all.GetRevisions()) == 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), "No change is in the history.")
 		return nil
 	}
-	return writeRevisions(cmd.OutOrStdout(), all.GetRevisions())
+	return output.message(cmd.OutOrStdout(), all, func(w io.Writer) error {
+		return writeRevisions(w, all.GetRevisions())
+	})
 }
 
 // revisions returns the newest revisions, at most so many.
@@ -164,13 +160,11 @@ func runHistoryShow(cmd *cobra.Command, c *connection, output format, ask *quota
 	if err != nil {
 		return worded(err)
 	}
-	w := cmd.OutOrStdout()
-	switch output {
-	case asJSON:
-		return document.MessageJSON(w, got)
-	case asYAML:
-		return document.MessageYAML(w, got)
-	}
+	return output.message(cmd.OutOrStdout(), got, func(w io.Writer) error { return writeRevision(w, got) })
+}
+
+// writeRevision writes one change with its diff.
+func writeRevision(w io.Writer, got *quotav1.GetRevisionResponse) error {
 	r := got.GetRevision()
 	lines := []string{fmt.Sprintf("revision %d  %s  %s", r.GetRevision(), moment(r), counts(r)),
 		"author:  " + cmp.Or(r.GetAuthor(), none), "action:  " + cmp.Or(r.GetAction(), none)}

@@ -116,14 +116,7 @@ func runPlan(cmd *cobra.Command, c *connection, output format, documents []*docu
 	if err != nil {
 		return applyError(err, documents)
 	}
-	switch output {
-	case asJSON:
-		err = document.MessageJSON(cmd.OutOrStdout(), plan)
-	case asYAML:
-		err = document.MessageYAML(cmd.OutOrStdout(), plan)
-	default:
-		err = writePlan(cmd.OutOrStdout(), plan)
-	}
+	err = output.message(cmd.OutOrStdout(), plan, func(w io.Writer) error { return writePlan(w, plan) })
 	return errors.Join(err, asked.stands(plan))
 }
 

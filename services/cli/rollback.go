@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"crypto/rand"
 	"fmt"
 	"strconv"
 	"time"
@@ -44,6 +46,7 @@ func newRollback() *cobra.Command {
 	c.flags(cmd)
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it, after showing what it does")
 	messageFlag(cmd.Flags(), &ask.Message)
+	requestFlag(cmd.Flags(), &ask.RequestId)
 	asked.waiveFlag(cmd.Flags())
 	return cmd
 }
@@ -80,7 +83,7 @@ func runRollback(cmd *cobra.Command, c *connection, ask *quotav1.RollbackRequest
 	if n := len(plan.GetChanges()); n >= manyDocuments && !cmd.Flags().Changed("timeout") {
 		client.limit += time.Duration(n) * perDocument
 	}
-	ask.ExpectedRevision = plan.GetRevision()
+	ask.ExpectedRevision, ask.RequestId = plan.GetRevision(), cmp.Or(ask.GetRequestId(), rand.Text())
 	done, err := client.Rollback(cmd.Context(), ask)
 	if status.Code(err) == codes.Aborted {
 		return fmt.Errorf("nothing was changed: somebody changed the configuration after this plan; run it again: %w",

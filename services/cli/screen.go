@@ -2,17 +2,20 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 )
 
-// terminal reports whether what is written is seen by a person, and may be drawn over.
-func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// terminal reports whether a file is a terminal: what is written to it is seen by a person, and may be drawn over.
+func terminal(file any) bool {
+	f, ok := file.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
@@ -24,11 +27,30 @@ type screen struct {
 	head func() string // the line above the text
 	obey func(key string)
 
-	text string
+	text          string
+	width, height int // of the terminal, in characters
 }
+
+// The size of a terminal that does not say its own.
+const (
+	usualWidth  = 80
+	usualHeight = 24
+)
+
+// around is the lines of the screen that are not the text's: the head, the one below it, and the cursor's.
+const around = 3
+
+// room is the size of text that the screen shows whole.
+func (s *screen) room() (width, lines int) { return s.width, max(s.height-around, 1) }
 
 // run draws until q, or until ctx ends.
 func (s *screen) run(ctx context.Context, out io.Writer) error {
+	s.width, s.height = usualWidth, usualHeight
+	if f, ok := out.(*os.File); ok {
+		if width, height, err := term.GetSize(int(f.Fd())); err == nil && width > 0 && height > 0 {
+			s.width, s.height = width, height
+		}
+	}
 	_, err := tea.NewProgram(s, tea.WithContext(ctx), tea.WithOutput(out)).Run()
 	if ctx.Err() != nil {
 		return nil
@@ -61,6 +83,8 @@ func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case answered:
 		s.text = string(msg)
 		return s, tea.Tick(s.every, func(time.Time) tea.Msg { return again{} })
+	case tea.WindowSizeMsg:
+		s.width, s.height = msg.Width, msg.Height
 	case again:
 		return s, s.fetch()
 	case tea.KeyPressMsg:
@@ -72,8 +96,20 @@ func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return s, nil
 }
 
-// View is the last text under its head.
-func (s *screen) View() tea.View { return tea.NewView(s.head() + "\n\n" + s.text) }
+// View is the last text under its head, as much of it as the terminal shows: a longer line ends in "…", and the last
+// line says how many more there are.
+func (s *screen) View() tea.View {
+	width, room := s.room()
+	lines := strings.Split(strings.TrimSuffix(s.text, "\n"), "\n")
+	if more := len(lines) - room; more > 0 {
+		lines = append(lines[:room-1], fmt.Sprintf("… %d more lines: the terminal is too low", more+1))
+	}
+	lines = append([]string{s.head(), ""}, lines...)
+	for i := range lines {
+		lines[i] = ansi.Truncate(lines[i], width, "…")
+	}
+	return tea.NewView(strings.Join(lines, "\n") + "\n")
+}
 
 // pause waits, and reports whether ctx still runs.
 func pause(ctx context.Context, d time.Duration) bool {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
-	"golang.org/x/term"
 
 	"github.com/titrate/titrate/services/simulate"
 	"github.com/titrate/titrate/services/simulate/plot"
@@ -244,10 +243,8 @@ type progressLine struct {
 
 func (p *progressLine) tell(done float64) {
 	p.done = done
-	f, ok := p.out.(*os.File)
 	now := time.Now()
-	if !ok || now.Sub(p.started) < time.Second || now.Sub(p.last) < 200*time.Millisecond ||
-		!term.IsTerminal(int(f.Fd())) {
+	if now.Sub(p.started) < time.Second || now.Sub(p.last) < 200*time.Millisecond || !terminal(p.out) {
 		return
 	}
 	p.last, p.shown = now, true

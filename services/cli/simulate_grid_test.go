@@ -11,6 +11,9 @@ import (
 
 // The quick grid comes in all formats, with rivals, and tells where they are better.
 func TestSimulateGrid(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays grids")
+	}
 	status, out, errs := runSimulate(t, t.Context(), "", "grid", "small-limits", "--quick", "-o", "json")
 	var r grid.Result
 	if err := json.Unmarshal([]byte(out), &r); status != exitOK || err != nil {

@@ -135,6 +135,9 @@ func TestSimulateTrace(t *testing.T) {
 }
 
 func TestSimulateRunsEveryExample(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays every example")
+	}
 	files, _ := filepath.Glob("../../lab/examples/simulate-*.yaml")
 	if len(files) == 0 {
 		t.Fatal("no examples")

@@ -2,10 +2,8 @@ package cli
 
 import (
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/titrate/titrate/services/solve"
 )
@@ -88,8 +86,7 @@ func writeResults(w io.Writer, as format, problems []*solve.Problem, results []*
 	case asYAML:
 		return solve.Together(results).WriteYAML(w)
 	}
-	f, ok := w.(*os.File)
-	rich := ok && term.IsTerminal(int(f.Fd()))
+	rich := terminal(w)
 	for i, r := range results {
 		if i > 0 {
 			if _, err := io.WriteString(w, "\n"); err != nil {

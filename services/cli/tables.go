@@ -17,39 +17,72 @@ import (
 const none = "-"
 
 // tableOf lays resources of one kind out; all must be of the kind.
-func tableOf(kind resource.Kind, ms []resource.Message) *table {
-	t := &table{columns: columnsOf[kind]}
+func tableOf(kind resource.Kind, ms []resource.Message, wide bool) *table {
+	t := &table{columns: slices.Clone(columnsOf[kind])}
 	shared := kind == resource.Pool && severalLead(ms)
 	if shared {
-		t.columns = append(slices.Clone(t.columns), column{"LEADER", false})
+		t.columns = append(t.columns, column{"LEADER", false})
+	}
+	if wide {
+		t.columns = append(t.columns, wideColumnsOf[kind]...)
 	}
 	for _, m := range ms {
-		switch m := m.(type) {
-		case *quotav1.Pool:
-			row := poolRow(m)
-			if shared {
-				row = append(row, cmp.Or(m.GetStatus().GetLeader(), none))
-			}
-			t.add(row...)
-		case *quotav1.Tenant:
-			t.add(m.Name, number(m.Weight), cmp.Or(m.DisplayName, none))
-		case *quotav1.Quota:
-			t.add(quotaRow(m)...)
-		case *quotav1.Limit:
-			t.add(limitRow(m)...)
+		row, more := rowOf(m)
+		if shared {
+			row = append(row, cmp.Or(m.(*quotav1.Pool).GetStatus().GetLeader(), none))
 		}
+		if wide {
+			row = append(row, more...)
+		}
+		t.add(row...)
 	}
 	return t
+}
+
+// rowOf are the cells of a resource, and those that a wide table has behind them.
+func rowOf(m resource.Message) (row, more []string) {
+	owner := cmp.Or(m.GetSet(), none)
+	switch m := m.(type) {
+	case *quotav1.Pool:
+		return poolRow(m), []string{m.Queue.GetAqm().String(), m.OnLoss.String(), inForce(m.Status), owner}
+	case *quotav1.Tenant:
+		return []string{m.Name, number(m.Weight), inForce(m.Status), cmp.Or(m.DisplayName, none)}, []string{owner}
+	case *quotav1.Quota:
+		return quotaRow(m), []string{inForce(m.Status), owner}
+	case *quotav1.Limit:
+		return limitRow(m), append(limitMore(m), owner)
+	}
+	return nil, nil
+}
+
+// inForce says at how many gateways a resource is in force as it is stored.
+func inForce(s interface {
+	GetInForce() int32
+	GetGateways() int32
+}) string {
+	if s.GetGateways() == 0 {
+		return none
+	}
+	return fmt.Sprintf("%d/%d", s.GetInForce(), s.GetGateways())
 }
 
 var columnsOf = map[resource.Kind][]column{
 	resource.Pool: {{"POOL", false}, {"CAPACITY", true}, {"DEMAND", true}, {"ADMITTED", true},
 		{"FAIR", true}, {"PRICE", true}, {"SHARING", false}, {"STATE", false}},
-	resource.Tenant: {{"TENANT", false}, {"WEIGHT", true}, {"DISPLAY NAME", false}},
+	resource.Tenant: {{"TENANT", false}, {"WEIGHT", true}, {"IN FORCE", false}, {"DISPLAY NAME", false}},
 	resource.Quota: {{"QUOTA", false}, {"GUARANTEED", true}, {"MAX", true}, {"WEIGHT", true}, {"MODE", false},
 		{"DEMAND", true}, {"SHARE", true}, {"ADMITTED", true}, {"BOUND BY", false}},
-	resource.Limit: {{"LIMIT", false}, {"RATE", true}, {"BURST", true}, {"KEY", false}, {"POOLS", false},
-		{"OVERRIDES", true}, {"QUEUE", false}, {"MODE", false}},
+	resource.Limit: {{"LIMIT", false}, {"RATE", true}, {"BURST", true}, {"PER", false}, {"CLASSES", false},
+		{"MODE", false}, {"IN FORCE", false}},
+}
+
+// wideColumnsOf stand behind columnsOf in a wide table.
+var wideColumnsOf = map[resource.Kind][]column{
+	resource.Pool:   {{"QUEUE", false}, {"ON LOSS", false}, {"IN FORCE", false}, {"SET", false}},
+	resource.Tenant: {{"SET", false}},
+	resource.Quota:  {{"IN FORCE", false}, {"SET", false}},
+	resource.Limit: {{"POOLS", false}, {"OVERRIDES", true}, {"QUEUE", false}, {"PRECISION", false},
+		{"SET", false}},
 }
 
 // severalLead reports whether pools have several leaders.
@@ -128,20 +161,29 @@ func limitRow(l *quotav1.Limit) []string {
 			burst += " (old default)"
 		}
 	}
-	pools := "all"
-	if len(l.Pools) > 0 {
-		pools = strings.Join(l.Pools, ",")
-	}
-	mode := l.Mode.String()
-	if l.Strict {
-		mode += " (strict)"
-	}
-	if l.Precision == quotav1.Precision_EXACT {
-		mode += " (exact)"
-	}
-	return []string{l.Name, l.Rate + blocks(blocked(l.Rate)), burst, l.Key.String(), pools,
-		strconv.Itoa(len(l.Overrides)), l.Queue.GetAqm().String(), mode}
+	return []string{l.Name, l.Rate + blocks(blocked(l.Rate)), burst, cmp.Or(l.Identity, l.Key.String()),
+		orAll(l.Classes), l.Mode.String(), inForce(l.Status)}
 }
+
+func limitMore(l *quotav1.Limit) []string {
+	precision := quotav1.Precision_LOCAL.String()
+	if l.Precision == quotav1.Precision_EXACT {
+		precision = l.Precision.String()
+	}
+	if p := l.GetStatus().GetPrecision(); p != quotav1.Precision_PRECISION_UNSPECIFIED {
+		precision = p.String()
+	}
+	if l.Strict {
+		precision += " (strict)"
+	}
+	if why := l.GetStatus().GetPrecisionWhy(); why != "" {
+		precision += ": " + why
+	}
+	return []string{orAll(l.Pools), strconv.Itoa(len(l.Overrides)), l.Queue.GetAqm().String(), precision}
+}
+
+// orAll lists names; none means that all are meant.
+func orAll(names []string) string { return cmp.Or(strings.Join(names, ","), "all") }
 
 // blocks marks a 0 that refuses everything.
 func blocks(yes bool) string {
@@ -152,7 +194,7 @@ func blocks(yes bool) string {
 }
 
 // writeTables writes a table for each kind, an empty line between two.
-func writeTables(w io.Writer, ms []resource.Message) error {
+func writeTables(w io.Writer, ms []resource.Message, wide bool) error {
 	first := true
 	for _, kind := range resource.Kinds {
 		var ofKind []resource.Message
@@ -170,7 +212,7 @@ func writeTables(w io.Writer, ms []resource.Message) error {
 			}
 		}
 		first = false
-		if err := tableOf(kind, ofKind).write(w); err != nil {
+		if err := tableOf(kind, ofKind, wide).write(w); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
-	"github.com/titrate/titrate/services/document"
 )
 
 const topLong = `top shows what became of requests in about the last minute at all gateways: requests per
@@ -21,12 +20,12 @@ A row is a tenant, or with --by a pool, a limit of a tenant, a gateway, or a cli
 
 The row "other" is all that is in no row. SINCE says for how long requests have been limited
 without a pause of a minute. Of limits the admitted requests are not counted. Clients are
-those that gateways' sketches have, in requests of about two minutes: a client with few
+those that gateways' sketches have, in requests of the last one to two minutes: one with few
 refusals may be missing, and a number may be too high by ERROR.
 
-At a terminal top is drawn anew every --every until q; keys: t tenant, p pool, l limit,
-c client, g gateway; r refused, a admitted, w waited, s shadowed, m marked. --once prints
-one table.`
+At a terminal top is drawn anew every --every until q, with as many rows as fit; the rest is
+in "other". Keys: t tenant, p pool, l limit, c client, g gateway; r refused, a admitted,
+w waited, s shadowed, m marked. --once prints one table.`
 
 const topExample = `  titrate top
   titrate top --by limit --tenant acme
@@ -123,26 +122,22 @@ func (t *top) read() error {
 }
 
 func (t *top) write(w io.Writer, r *quotav1.TopResponse) error {
-	switch t.output {
-	case asJSON:
-		return document.MessageJSON(w, r)
-	case asYAML:
-		return document.MessageYAML(w, r)
-	}
-	_, err := io.WriteString(w, topText(t.selection.By, r))
-	return err
+	return t.output.message(w, r, func(w io.Writer) error {
+		_, err := io.WriteString(w, topText(t.selection.By, r, 0))
+		return err
+	})
 }
 
-// topText is the table, and what is missing in it.
-func topText(by quotav1.Selection_By, r *quotav1.TopResponse) string {
+// topText is the table, at most so wide if width is not 0, and what is missing in it.
+func topText(by quotav1.Selection_By, r *quotav1.TopResponse, width int) string {
 	var text string
 	switch {
 	case len(r.GetRows()) == 0:
 		text = "No request was counted in the last minute.\n"
 	case by == quotav1.Selection_CLIENT:
-		text = clientTop(r).text()
+		text = clientTop(r).within(width)
 	default:
-		text = rateTop(by, r).text()
+		text = rateTop(by, r).within(width)
 	}
 	switch n := len(r.GetSilent()); {
 	case r.GetAgents() == 0:
@@ -220,15 +215,21 @@ func clientTop(r *quotav1.TopResponse) *table {
 	return t
 }
 
-// screen draws the table anew until the user ends it.
+// besideRows is the lines of topText beside the rows that are asked for: the titles, "other" and the silent agents.
+const besideRows = 3
+
+// screen draws the table anew until the user ends it, with as many rows as the terminal has room for.
 func (t *top) screen(ctx context.Context, client *client, out io.Writer) error {
-	s := &screen{every: t.every, obey: t.obey, head: t.head, ask: func() func() (string, error) {
+	s := &screen{every: t.every, obey: t.obey, head: t.head}
+	s.ask = func() func() (string, error) {
 		selection := proto.CloneOf(&t.selection) // keys change it
+		width, lines := s.room()
+		selection.Most = max(1, min(selection.Most, int32(lines-besideRows)))
 		return func() (string, error) {
 			r, err := client.Top(ctx, &quotav1.TopRequest{Selection: selection})
-			return topText(selection.By, r), err
+			return topText(selection.By, r, width), err
 		}
-	}}
+	}
 	return s.run(ctx, out)
 }
 

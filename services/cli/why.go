@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
-	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
@@ -122,13 +121,7 @@ func runWhy(cmd *cobra.Command, c *connection, output format, r *quotav1.WhyRequ
 	if err != nil {
 		return worded(err)
 	}
-	switch output {
-	case asJSON:
-		return document.MessageJSON(cmd.OutOrStdout(), response)
-	case asYAML:
-		return document.MessageYAML(cmd.OutOrStdout(), response)
-	}
-	return writeWhy(cmd.OutOrStdout(), r, response)
+	return output.message(cmd.OutOrStdout(), response, func(w io.Writer) error { return writeWhy(w, r, response) })
 }
 
 // whyLimit asks about a limit of a name that no pool has. If no limit has it either, the error

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
-	"github.com/titrate/titrate/services/document"
 )
 
 // aboutRequest is the word that makes why explain a decision. A tenant of that name is asked about
@@ -26,13 +25,7 @@ func runWhyRequest(cmd *cobra.Command, c *connection, output format, id string) 
 	if err != nil {
 		return worded(err)
 	}
-	switch output {
-	case asJSON:
-		return document.MessageJSON(cmd.OutOrStdout(), response)
-	case asYAML:
-		return document.MessageYAML(cmd.OutOrStdout(), response)
-	}
-	return writeDecisions(cmd.OutOrStdout(), response)
+	return output.message(cmd.OutOrStdout(), response, func(w io.Writer) error { return writeDecisions(w, response) })
 }
 
 // writeDecisions writes each decision as a numbered list, an empty line between two.

@@ -1,59 +1,43 @@
 package main
 
 import (
+	"context"
 	"regexp"
 	"strings"
 
+	"github.com/bufbuild/protocompile"
+	"github.com/bufbuild/protocompile/linker"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// comments are those of a .proto by what they stand at, such as Pool.capacity or Mode.SHADOW.
-type comments map[string]string
+// comments are those of a .proto.
+type comments struct{ linker.File }
 
-var (
-	opened  = regexp.MustCompile(`^(?:message|enum) (\w+) \{`)
-	member  = regexp.MustCompile(`^  (?:repeated |optional )?(?:[\w.]+ )?(\w+) = \d+\b`)
-	trailed = regexp.MustCompile(`; // (.*)$`)
-)
-
-// readComments reads the comments above messages, enums and their members, and those behind members. It knows the
-// form that buf's formatter gives a file without nested types.
-func readComments(source string) comments {
-	all := comments{}
-	var above []string
-	outer := ""
-	for line := range strings.Lines(source) {
-		line = strings.TrimRight(line, "\n")
-		if text, is := strings.CutPrefix(strings.TrimSpace(line), "//"); is {
-			above = append(above, strings.TrimSpace(text))
-			continue
-		}
-		name := ""
-		if found := opened.FindStringSubmatch(line); found != nil {
-			outer, name = found[1], found[1]
-		} else if found := member.FindStringSubmatch(line); found != nil {
-			name = outer + "." + found[1]
-		}
-		if found := trailed.FindStringSubmatch(line); found != nil {
-			above = append(above, found[1])
-		}
-		if name != "" {
-			all[name] = strings.Join(above, " ")
-		}
-		above = nil
+// readComments compiles the source of a .proto; what it imports is linked into this program.
+func readComments(path, source string) (comments, error) {
+	compiler := protocompile.Compiler{SourceInfoMode: protocompile.SourceInfoStandard,
+		Resolver: protocompile.CompositeResolver{
+			&protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(map[string]string{path: source})},
+			protocompile.ResolverFunc(func(path string) (protocompile.SearchResult, error) {
+				file, err := protoregistry.GlobalFiles.FindFileByPath(path)
+				return protocompile.SearchResult{Desc: file}, err
+			})}}
+	files, err := compiler.Compile(context.Background(), path)
+	if err != nil {
+		return comments{}, err
 	}
-	return all
+	return comments{files[0]}, nil
 }
 
-// of is the comment of a field, a message, an enum or one of its values.
-func (c comments) of(d protoreflect.Descriptor) string {
-	switch d := d.(type) {
-	case protoreflect.EnumValueDescriptor: // its full name is beside the enum, not below it
-		return c[string(d.Parent().Name()+"."+d.Name())]
-	case protoreflect.FieldDescriptor:
-		return c[string(d.Parent().Name()+"."+d.Name())]
+// of is the comment above and behind a field, a message, an enum or one of its values; empty if there is none.
+func (c comments) of(name protoreflect.FullName) string {
+	d := c.FindDescriptorByName(name)
+	if d == nil {
+		return ""
 	}
-	return c[string(d.Name())]
+	at := c.SourceLocations().ByDescriptor(d)
+	return strings.Join(strings.Fields(at.LeadingComments+at.TrailingComments), " ")
 }
 
 // said is a comment taken apart: sentences that begin with Default, Range or Unit say just that.
@@ -62,7 +46,7 @@ type said struct{ meaning, standard, span, unit string }
 func (c comments) said(d protoreflect.FieldDescriptor) said {
 	var s said
 	var meaning []string
-	for _, sentence := range sentences(c.of(d)) {
+	for _, sentence := range sentences(c.of(d.FullName())) {
 		word, rest, _ := strings.Cut(strings.TrimSuffix(sentence, "."), " ")
 		switch word {
 		case "Default":

@@ -37,21 +37,25 @@ func resources(c comments) (string, error) {
 	for i, kind := range resource.Kinds {
 		m := kind.New().ProtoReflect()
 		d := m.Descriptor()
-		fmt.Fprintf(&b, "### %s\n\n%s\n\n", kind, c.of(d))
-		r := reader{comments: c, enums: &enums}
+		fmt.Fprintf(&b, "### %s\n\n%s\n\n", kind, c.of(d.FullName()))
+		shown, err := readExample(texts[i])
+		if err != nil {
+			return "", fmt.Errorf("%s: %s: %w", fileName, kind, err)
+		}
+		r := reader{comments: c, enums: &enums, shown: shown}
 		resource.FillDefaults(m.Interface().(resource.Message))
 		if err := r.read(m, ""); err != nil {
 			return "", fmt.Errorf("%s: %w", kind, err)
 		}
-		b.WriteString(markdown.Table([]string{"field", "meaning", "unit", "range", "default"}, r.rows))
+		b.WriteString(markdown.Table([]string{"field", "meaning", "unit", "range", "default", "example"}, r.rows))
 		fmt.Fprintf(&b, "\nWith every field:\n\n```yaml\n%s```\n\n", texts[i])
 		if f := d.Fields().ByName("status"); f != nil {
-			fmt.Fprintf(&b, "In `status`: %s\n\n%s\n", c.of(f.Message()), c.status(f.Message(), &enums))
+			fmt.Fprintf(&b, "In `status`: %s\n\n%s\n", c.of(f.Message().FullName()), c.status(f.Message(), &enums))
 		}
 	}
 	b.WriteString("### Words\n\n")
 	for _, e := range enums {
-		fmt.Fprintf(&b, "`%s`: %s\n\n%s\n", e.Name(), c.of(e), c.words(e))
+		fmt.Fprintf(&b, "`%s`: %s\n\n%s\n", e.Name(), c.of(e.FullName()), c.words(e))
 	}
 	return strings.TrimRight(b.String(), "\n") + "\n", nil
 }
@@ -61,6 +65,7 @@ type reader struct {
 	comments
 	rows  [][]string
 	enums *[]protoreflect.EnumDescriptor // those that fields have, each once
+	shown example
 }
 
 // read adds a row for each field of a message that has its defaults; path leads to the message.
@@ -80,7 +85,11 @@ func (r *reader) read(m protoreflect.Message, path string) error {
 		if err != nil {
 			return fmt.Errorf("field %s: %w", name, err)
 		}
-		r.rows = append(r.rows, []string{"`" + name + "`", s.meaning, s.unit, r.span(d, s), standard})
+		shown, err := r.shown.of(name)
+		if err != nil {
+			return err
+		}
+		r.rows = append(r.rows, []string{"`" + name + "`", s.meaning, s.unit, r.span(d, s), standard, shown})
 		if err := r.below(m, d, name); err != nil {
 			return err
 		}
@@ -150,7 +159,7 @@ func (c comments) status(d protoreflect.MessageDescriptor, enums *[]protoreflect
 	var rows [][]string
 	for i := range d.Fields().Len() {
 		f := d.Fields().Get(i)
-		rows = append(rows, []string{"`" + f.JSONName() + "`", c.of(f)})
+		rows = append(rows, []string{"`" + f.JSONName() + "`", c.of(f.FullName())})
 		if f.Kind() == protoreflect.EnumKind {
 			*enums = append(*enums, f.Enum())
 		}
@@ -163,7 +172,7 @@ func (c comments) words(e protoreflect.EnumDescriptor) string {
 	var rows [][]string
 	for i := 1; i < e.Values().Len(); i++ {
 		v := e.Values().Get(i)
-		rows = append(rows, []string{"`" + string(v.Name()) + "`", c.of(v)})
+		rows = append(rows, []string{"`" + string(v.Name()) + "`", c.of(v.FullName())})
 	}
 	return markdown.Table([]string{"value", "meaning"}, rows)
 }

@@ -1,6 +1,7 @@
 // Reference writes the generated parts of the documents: docs/configuration.md, every field of the resources that
 // titrate apply takes, and docs/cli.md, every command. What a field means is its comment in the API's .proto, what it
-// may be is the rule that the server checks, and its default is the one that the server fills in.
+// may be is the rule that the server checks, its default is the one that the server fills in, and its example is what
+// examples.yaml writes for it.
 package main
 
 import (
@@ -34,7 +35,11 @@ func run(top, docs string) error {
 	if err != nil {
 		return err
 	}
-	fields, err := resources(readComments(string(source)))
+	said, err := readComments(resourcesProto, string(source))
+	if err != nil {
+		return err
+	}
+	fields, err := resources(said)
 	if err != nil {
 		return fmt.Errorf("%s: %w", resourcesProto, err)
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 const top = "../../.."
@@ -46,7 +48,12 @@ func TestExamplesHaveEveryField(t *testing.T) {
 }
 
 func TestReadComments(t *testing.T) {
-	c := readComments(`// What the limiter
+	c, err := readComments("test.proto", `syntax = "proto3";
+
+import "buf/validate/validate.proto";
+import "google/protobuf/duration.proto";
+
+// What the limiter
 // does.
 enum Mode {
   MODE_UNSPECIFIED = 0; // ENFORCE
@@ -62,11 +69,35 @@ message Queue {
   optional double weight = 4;
 }
 `)
-	for name, want := range map[string]string{"Mode": "What the limiter does.", "Mode.SHADOW": "never acts",
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[protoreflect.FullName]string{"Mode": "What the limiter does.", "SHADOW": "never acts",
 		"Queue.delay_target": "How long. At most maxWait. Default 50ms. Unit: seconds.", "Queue.weight": "",
 		"Queue.gte": ""} {
-		if c[name] != want {
-			t.Errorf("comment of %s: %q, want %q", name, c[name], want)
+		if got := c.of(name); got != want {
+			t.Errorf("comment of %s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// A field's example is what the document writes for it, in its own spelling.
+func TestExampleOfAField(t *testing.T) {
+	e, err := readExample("kind: Limit\nname: tenants/acme/limits/a\nspec:\n  rate: 600/min\n  pools: [api, web]\n" +
+		"  queue: {maxWait: 500ms}\n  overrides:\n    - {client: mallory, rate: 0}\n    - {client: job, burst: 300}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"name": "`tenants/acme/limits/a`", "rate": "`600/min`",
+		"pools": "`[api, web]`", "queue": "as its fields", "queue.maxWait": "`500ms`",
+		"overrides": "as its fields", "overrides[].client": "`mallory`", "overrides[].rate": "`0`", "overrides[].burst": "`300`"} {
+		if got, err := e.of(path); err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", path, got, err, want)
+		}
+	}
+	for _, path := range []string{"mode", "queue.aqm", "overrides[].aqm", "rate.per", "kind"} {
+		if got, err := e.of(path); err == nil {
+			t.Errorf("%s, which is not in the document, is %q", path, got)
 		}
 	}
 }

@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+)
+
+// gateways is what get is asked for them by.
+const gateways = "gateways"
+
+// isGateways reports whether an argument of get asks for gateways, or one of them.
+func isGateways(arg string) bool {
+	kind, _, _ := strings.Cut(arg, "/")
+	return kind == gateways || kind == "gateway" || kind == "gw"
+}
+
+// runGateways shows the gateways, or those that the arguments name.
+func (g *get) runGateways(cmd *cobra.Command, args []string) error {
+	names := map[string]bool{}
+	for _, arg := range args {
+		if !isGateways(arg) {
+			return usagef("%q beside gateways: ask for gateways alone", arg)
+		}
+		if _, name, ok := strings.Cut(arg, "/"); ok {
+			names[name] = true
+		}
+	}
+	if err := g.check(); err != nil {
+		return usage(err)
+	}
+	client, err := g.c.dial()
+	if err != nil {
+		return err
+	}
+	defer client.close()
+	ctx := cmd.Context()
+	if g.watch {
+		return g.follow(ctx, cmd.OutOrStdout(), func() (string, error) {
+			found, err := client.gateways(ctx, names)
+			return gatewayTable(found, time.Now()), err
+		})
+	}
+	found, err := client.gateways(ctx, names)
+	if err != nil {
+		return worded(err)
+	}
+	return g.output.message(cmd.OutOrStdout(), found, func(out io.Writer) error {
+		if len(found.GetGateways()) == 0 {
+			out = cmd.ErrOrStderr()
+		}
+		_, err := io.WriteString(out, gatewayTable(found, time.Now()))
+		return err
+	})
+}
+
+// noGateways is said in place of a table.
+const noGateways = "No gateway is heard of. titrate check says whether agents are connected.\n"
+
+// gateways asks for all gateways and keeps those of the names; none means all.
+func (c *client) gateways(ctx context.Context, names map[string]bool) (*quotav1.ListGatewaysResponse, error) {
+	found, err := c.ListGateways(ctx, &quotav1.ListGatewaysRequest{})
+	if err != nil || len(names) == 0 {
+		return found, err
+	}
+	all := found.GetGateways()
+	found.Gateways = nil
+	there := map[string]bool{}
+	for _, g := range all {
+		if names[g.GetName()] {
+			found.Gateways, there[g.GetName()] = append(found.Gateways, g), true
+		}
+	}
+	for name := range names {
+		if !there[name] {
+			return nil, fmt.Errorf("gateways/%s: not heard of; titrate get gateways lists those that are", name)
+		}
+	}
+	return found, nil
+}
+
+// gatewayTable lays gateways out.
+func gatewayTable(found *quotav1.ListGatewaysResponse, now time.Time) string {
+	if len(found.GetGateways()) == 0 {
+		return noGateways
+	}
+	t := &table{columns: []column{{"GATEWAY", false}, {"AGENT", false}, {"REVISION", true}, {"BEHIND", true},
+		{"SINCE", true}, {"STATE", false}}}
+	for _, g := range found.GetGateways() {
+		revision, since := none, none
+		if g.GetRevision() > 0 {
+			revision = strconv.FormatInt(g.GetRevision(), 10)
+		}
+		if at := g.GetBehindSince(); at != nil {
+			since = max(now.Sub(at.AsTime()), 0).Round(time.Second).String()
+		}
+		t.add(g.GetName(), g.GetAgent(), revision, behind(g), since, gatewayState(g))
+	}
+	return t.text() + fmt.Sprintf("\nThe configuration has revision %d.\n", found.GetRevision())
+}
+
+// behind says how many changes a gateway lacks.
+func behind(g *quotav1.Gateway) string {
+	if g.GetBehindMore() {
+		return strconv.Itoa(int(max(g.GetBehind(), 1))) + "+"
+	}
+	return strconv.Itoa(int(g.GetBehind()))
+}
+
+// gatewayState says in words what a gateway has made of the configuration.
+func gatewayState(g *quotav1.Gateway) string {
+	var said []string
+	if g.GetRefused() > 0 {
+		said = append(said, fmt.Sprintf("refuses %d: %s", g.GetRefused(), cmp.Or(g.GetReason(), "no reason given")))
+	}
+	if g.GetLeftOut() > 0 {
+		said = append(said, fmt.Sprintf("limits or quotas left out: %d", g.GetLeftOut()))
+	}
+	switch {
+	case len(said) > 0:
+	case g.GetRevision() == 0:
+		return "no configuration"
+	case g.GetBehind() > 0 || g.GetBehindMore():
+		return "behind"
+	default:
+		return "up to date"
+	}
+	return strings.Join(said, "; ")
+}

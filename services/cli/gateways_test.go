@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+// Gateways are asked for alone, by name too; one that is not heard of is said.
+func TestGetGateways(t *testing.T) {
+	server := serveAPI(t)
+	if got := must(t, server, "", "get", "gw/gw-2", "-o", "json"); !strings.Contains(got, `"revision": 90`) ||
+		!strings.Contains(got, "gw-2") || strings.Contains(got, "gw-1") {
+		t.Errorf("%s", got)
+	}
+	fails(t, server, exitFailed, "", []string{"gateways/gw-9: not heard of", "titrate get gateways"}, "get",
+		"gateways/gw-9")
+	fails(t, server, exitUsage, "", []string{`"pools" beside gateways`}, "get", "gateways", "pools")
+	fails(t, server, exitUsage, "", []string{"--watch is for tables"}, "get", "gateways", "-w", "-o", "yaml")
+	fails(t, server, exitUsage, "", []string{"must be table, wide, json or yaml"}, "get", "-o", "xml")
+	fails(t, server, exitUsage, "", []string{"must be table, json or yaml", "wide"}, "check", "-o", "wide")
+}
+
+// The tables of limits and tenants fit a terminal of 80 columns.
+func TestTablesFitATerminal(t *testing.T) {
+	server := serveAPI(t)
+	must(t, server, "", "apply", "-f", "testdata/demo.yaml")
+	for _, kind := range []string{"tenants", "limits"} {
+		for line := range strings.Lines(must(t, server, "", "get", kind)) {
+			if len(strings.TrimRight(line, "\n")) > 80 {
+				t.Errorf("%d columns: %s", len(line), line)
+			}
+		}
+	}
+}
