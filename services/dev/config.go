@@ -88,7 +88,7 @@ func (c *Config) findTitrate() (err error) {
 		c.Titrate, err = os.Executable()
 	}
 	if err != nil {
-		return fmt.Errorf("cannot tell where this program is: %w", err)
+		return fmt.Errorf("cannot find where this program is: %w", err)
 	}
 	return nil
 }

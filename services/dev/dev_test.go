@@ -21,6 +21,7 @@ import (
 	"github.com/titrate/titrate/services/dev/local"
 	"github.com/titrate/titrate/services/dev/scenario"
 	"github.com/titrate/titrate/services/dev/verdict"
+	"github.com/titrate/titrate/services/dev/view"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
@@ -242,6 +243,22 @@ func TestReportSaysHowItEnded(t *testing.T) {
 		}
 		if data, _ := os.ReadFile(path); !bytes.Contains(data, []byte(`"pass"`)) {
 			t.Errorf("no JSON: %s", data)
+		}
+	}
+}
+
+// What the live table says of a tenant fits its column.
+func TestStatesFitTheTable(t *testing.T) {
+	explained := func(e *quotav1.Explanation) map[string]*quotav1.Explanation {
+		return map[string]*quotav1.Explanation{"acme": e}
+	}
+	states := []map[string]*quotav1.Explanation{nil, {}, explained(&quotav1.Explanation{Stale: true})}
+	for bound := range quotav1.Bound_name {
+		states = append(states, explained(&quotav1.Explanation{BoundBy: quotav1.Bound(bound)}))
+	}
+	for _, why := range states {
+		if state := tenantState(why, "acme"); state == "" || len(state) > view.StateWidth {
+			t.Errorf("%q has %d characters, at most %d fit", state, len(state), view.StateWidth)
 		}
 	}
 }

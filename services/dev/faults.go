@@ -11,7 +11,7 @@ import (
 	"github.com/titrate/titrate/services/dev/scenario"
 )
 
-// play does the scenario's faults at their times. note tells what was done. It
+// play does the scenario's faults at their times. note says what was done. It
 // returns when all are done, or ctx ends, or one cannot be done.
 func (w *World) play(ctx context.Context, start time.Time, note func(string)) error {
 	for _, phase := range w.scenario.Phases {

@@ -215,12 +215,12 @@ func (l *live) describe(s *view.Sample, now time.Time) {
 	}
 }
 
-// tenantState says in a few words what holds a tenant's share.
+// tenantState says in at most view.StateWidth characters what holds a tenant's share.
 func tenantState(why map[string]*quotav1.Explanation, tenant string) string {
 	e := why[tenant]
 	switch {
 	case why == nil:
-		return "coordinator away, share kept"
+		return "kept, coordinator away"
 	case e == nil:
 		return "unknown"
 	case e.GetStale():

@@ -12,7 +12,7 @@ import (
 )
 
 // Report prints a verdict for people to out, writes it as JSON to the file at
-// path unless that is "", and tells the outcome.
+// path unless that is "", and says the outcome.
 func Report(out io.Writer, path string, v *verdict.Verdict) (Outcome, error) {
 	for _, p := range v.Phases {
 		reportPhase(out, &p)

@@ -31,7 +31,7 @@ func (s *Session) serve(ctx context.Context, w *World) (Outcome, error) {
 	return Passed, nil
 }
 
-// manual tells how to use what runs.
+// manual says how to use what runs.
 func (s *Session) manual(w *World) string {
 	var b strings.Builder
 	urls := w.URLs()

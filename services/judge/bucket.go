@@ -25,7 +25,7 @@ func (b *Bucket) Set(t time.Duration, rate, burst float64) {
 // nanoseconds, up to a rate of 1000/s.
 const rounding = 1e-6
 
-// Fits tells that a request of this cost conforms at t, and charges nothing. A time
+// Fits reports whether a request of this cost conforms at t, and charges nothing. A time
 // before the last one counts as the last one.
 func (b *Bucket) Fits(t time.Duration, cost float64) bool {
 	if t > b.last {
@@ -38,7 +38,7 @@ func (b *Bucket) Fits(t time.Duration, cost float64) bool {
 // Charge takes a cost, conforming or not.
 func (b *Bucket) Charge(cost float64) { b.spent += cost }
 
-// Take tells whether a request of this cost conforms at t, and charges it if so.
+// Take reports whether a request of this cost conforms at t, and charges it if so.
 func (b *Bucket) Take(t time.Duration, cost float64) bool {
 	ok := b.Fits(t, cost)
 	if ok {
@@ -47,7 +47,7 @@ func (b *Bucket) Take(t time.Duration, cost float64) bool {
 	return ok
 }
 
-// Count charges a cost at t, conforming or not, and tells whether it conforms. It
+// Count charges a cost at t, conforming or not, and reports whether it conforms. It
 // overdraws by one burst at most, so that a client that wanted too much is within
 // its limit again after a while.
 func (b *Bucket) Count(t time.Duration, cost float64) bool {
@@ -66,7 +66,7 @@ type Central struct {
 	over, suspects []time.Duration // turned away by the bucket; refused though the bucket admits
 }
 
-// Offer takes in a request and whether it was refused with 429. It tells whether the
+// Offer takes in a request and whether it was refused with 429. It reports whether the
 // bucket admits it.
 func (c *Central) Offer(t time.Duration, cost float64, refused bool) bool {
 	ok := c.Take(t, cost)

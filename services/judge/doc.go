@@ -5,8 +5,8 @@
 // # What an exact system would do
 //
 //   - [Bucket] is one token bucket for all gateways. A 429 is wrongful if this bucket
-//     admits the request and its client is below its limit. Three ways to tell the
-//     latter: the client asks for less by construction (the benchmarks); all that it
+//     admits the request and its client is below its limit. Three ways to know
+//     that: the client asks for less by construction (the benchmarks); all that it
 //     wanted so far fits ([Bucket.Count], the simulator); the bucket turns none of its
 //     requests away for some time before and after ([Central], the demo, whose requests
 //     arrive in another order than they were sent in).

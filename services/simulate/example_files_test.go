@@ -165,6 +165,9 @@ func (c *claim) named(system string) *measure.System {
 // Every example of the lab holds what it promises, beside all baselines; the large fleet, cut
 // short, without them.
 func TestExamplesTeachWhatIsSo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays every example beside all baselines")
+	}
 	files, err := filepath.Glob(examples + "simulate-*.yaml")
 	if err != nil || len(files) != len(claims) {
 		t.Fatalf("%d examples, %d with claims: %v", len(files), len(claims), err)

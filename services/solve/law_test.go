@@ -113,7 +113,7 @@ func truthful(t failer, p *solve.Problem, r *solve.Result) {
 	}
 }
 
-// full tells whether a use is of a pool that binds.
+// full reports whether a use is of a pool that binds.
 func full(p *solve.Problem, r *solve.Result) func(solve.Use) bool {
 	return func(u solve.Use) bool {
 		return r.Pools[u.Pool].FairRate != nil && r.Pools[u.Pool].Used >= p.Pools[u.Pool].Capacity*(1-slack)

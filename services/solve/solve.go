@@ -9,7 +9,7 @@ import (
 	"github.com/titrate/titrate/control/pricing"
 )
 
-// Status tells whether the guarantees fit.
+// Status reports whether the guarantees fit.
 type Status string
 
 // The values of a status.
@@ -75,7 +75,7 @@ func (p *Problem) Solve() (*Result, error) {
 	used := make([]float64, len(p.Pools))
 	for i := range p.Tenants {
 		t := &p.Tenants[i]
-		share, bound := p.tell(t, s, o, i)
+		share, bound := p.shareOf(t, s, o, i)
 		for _, u := range t.Uses {
 			used[u.Pool] += u.Cost * share
 		}
@@ -103,8 +103,8 @@ func Together(results []*Result) *Result {
 	return all
 }
 
-// tell is the share of tenant i and what holds it.
-func (p *Problem) tell(t *Tenant, s *standing, o *outcome, i int) (share float64, boundBy string) {
+// shareOf is the share of tenant i, and what holds it.
+func (p *Problem) shareOf(t *Tenant, s *standing, o *outcome, i int) (share float64, boundBy string) {
 	share, holder := o.shares[i], o.holder[i]
 	for _, u := range t.Uses {
 		if s.full[u.Pool] { // exact, where the law has a rounding error above it

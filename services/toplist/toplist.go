@@ -53,6 +53,9 @@ func Plus(a, b *quotav1.Activity) *quotav1.Activity {
 	a.QueueTimeout += b.QueueTimeout
 	a.LimitWaited += b.LimitWaited
 	a.LimitShadowed += b.LimitShadowed
+	a.OwnerWaited += b.OwnerWaited
+	a.OwnerWaitedSeconds += b.OwnerWaitedSeconds
+	a.OwnerSilent += b.OwnerSilent
 	a.WaitedSeconds += b.WaitedSeconds
 	a.Error += b.Error
 	a.Window, a.Since = longer(a.Window, b.Window), longer(a.Since, b.Since)

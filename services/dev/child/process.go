@@ -63,7 +63,7 @@ func (p *Process) Ready(ctx context.Context, probe func(context.Context) error) 
 		if last == nil {
 			return nil
 		}
-		if err == nil || ctx.Err() == nil { // a probe that was cut short has nothing to tell
+		if err == nil || ctx.Err() == nil { // a probe that was cut short has nothing to say
 			err = last
 		}
 		select {

@@ -16,7 +16,7 @@ import (
 	"github.com/titrate/titrate/services/dev/upstream"
 )
 
-// Headers by which the demo's gateways tell tenants and clients, and by which
+// Headers by which the demo's gateways know tenants and clients, and by which
 // they report what they did.
 const (
 	TenantHeader = "x-tenant"

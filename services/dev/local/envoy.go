@@ -62,6 +62,9 @@ type Envoy struct {
 	Also string
 	// RateLimit is the port of Remote's service.
 	RateLimit int
+	// Spans is the port of an OTLP receiver, gRPC, that gets the spans of requests with the header
+	// x-client-trace-id, with one span for each call of the upstream; 0: there are no spans.
+	Spans int
 	// Base is what the generations of a hot restart have in common, and nobody else
 	// on this machine; 0 is any, and the Envoy cannot be restarted hot.
 	Base int
@@ -99,7 +102,7 @@ func (e Envoy) Bootstrap() (string, error) {
 	return b.String(), err
 }
 
-// Generation are the arguments that tell which Envoy of a hot restart it is.
+// Generation are the arguments that say which Envoy of a hot restart it is.
 func (e *Envoy) Generation(n int) []string {
 	if e.Base == 0 {
 		return []string{"--disable-hot-restart"}

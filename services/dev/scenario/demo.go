@@ -6,7 +6,7 @@ import (
 )
 
 // MinDuration is the shortest demo: below it a phase is too short for a killed
-// coordinator to come back and be seen working, and for 5 % to be told from noise.
+// coordinator to come back and be seen working, and for 5 % to be distinguished from noise.
 const MinDuration = 20 * time.Second
 
 // MaxGateways bounds the demo's gateways: each is an Envoy process.

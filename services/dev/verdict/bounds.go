@@ -13,7 +13,7 @@ const (
 	// maxDeviation of a saturated tenant from its fair share in steady.
 	maxDeviation = .05
 	// maxWait of a saturated tenant in steady, over all gateways, at the 99th
-	// percentile of what is admitted, in delay targets, as far as so few requests tell.
+	// percentile of what is admitted, in delay targets, as far as so few requests show.
 	maxWait = 1.5
 	// minEntitlement that each tenant gets of what it is entitled to, in every phase.
 	minEntitlement = .90
@@ -30,7 +30,7 @@ const (
 	// gossipDelay is what loopback and scheduling take at most.
 	gossipDelay = 10 * time.Millisecond
 	// follow is the time in which the coordinator follows a change of demand that
-	// it cannot tell from noise at once (package coordinator/allocation), s.
+	// it cannot distinguish from noise at once (package coordinator/allocation), s.
 	follow = 1.5
 )
 

@@ -12,7 +12,7 @@ type Verdict struct {
 	Checks      []Check  `json:"checks"`
 }
 
-// Load tells how well the generator kept its schedule.
+// Load says how well the generator kept its schedule.
 type Load struct {
 	Planned   int     `json:"planned"`
 	Recorded  int     `json:"recorded"`

@@ -7,6 +7,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"charm.land/lipgloss/v2/table"
+	"github.com/charmbracelet/x/ansi"
 )
 
 // Styles. Colours are the terminal's own sixteen, so they fit any theme.
@@ -35,17 +36,30 @@ func Line(s *Sample) string {
 // Line of a note.
 func (n Note) Line() string { return fmt.Sprintf("%3.0fs * %s", n.At.Seconds(), n.Text) }
 
-// Table is a sample as a screen of text.
+// The terminal that a table fits: columns, and lines of which the last stays free for the cursor.
+const (
+	width  = 80
+	height = 24
+)
+
+// StateWidth is the most columns of a tenant's state: with it a tenant's row fits the terminal.
+const StateWidth = 22
+
+// mostNotes is how many notes are shown if there is room.
+const mostNotes = 4
+
+// Table is a sample as a screen of text for a terminal of 80 columns and 24 lines. A line that is longer ends in "…".
+// The latest notes have what the tables leave of the screen, and one line at least.
 func Table(s *Sample) string {
-	parts := []string{header(s), tenants(s), gateways(s)}
-	if n := len(s.Notes); n > 0 {
-		var notes []string
-		for _, note := range s.Notes[max(0, n-4):] {
-			notes = append(notes, warn.Render(note.Line()))
-		}
-		parts = append(parts, strings.Join(notes, "\n"))
+	lines := strings.Split(strings.Join([]string{header(s), tenants(s), gateways(s)}, "\n"), "\n")
+	room := max(1, min(mostNotes, height-1-len(lines)))
+	for _, note := range s.Notes[max(0, len(s.Notes)-room):] {
+		lines = append(lines, warn.Render(note.Line()))
 	}
-	return strings.Join(parts, "\n") + "\n"
+	for i := range lines {
+		lines[i] = ansi.Truncate(lines[i], width, "…")
+	}
+	return strings.Join(lines, "\n") + "\n"
 }
 
 func header(s *Sample) string {
@@ -58,10 +72,10 @@ func header(s *Sample) string {
 	if s.Pool.Known {
 		price = fmt.Sprintf("price %.4f", s.Pool.Price)
 	}
-	return fmt.Sprintf("%s  %s, %s left  %s\n%s %s  %s  %s",
+	return fmt.Sprintf("%s  %s, %s left  %s  %s\n%s %s  %s",
 		bold.Render("titrate dev"), bold.Render(s.Phase), clock(s.PhaseLeft),
-		faint.Render(clock(s.Elapsed)+" of "+clock(s.Total)),
-		bar(s.Pool.Gets, s.Pool.Capacity), total, price, failed)
+		faint.Render(clock(s.Elapsed)+" of "+clock(s.Total)), failed,
+		bar(s.Pool.Gets, s.Pool.Capacity), total, price)
 }
 
 // barWidth in characters stands for the capacity.
@@ -85,17 +99,13 @@ func clock(d time.Duration) string {
 }
 
 func tenants(s *Sample) string {
-	t := newTable("tenant", "weight", "wants", "gets", "fair share", "price", "wait p99", "marks", "rejects", "state")
-	price := "–"
-	if s.Pool.Known {
-		price = fmt.Sprintf("%.4f", s.Pool.Price)
-	}
+	t := newTable("tenant", "weight", "wants", "gets", "fair", "wait p99", "marks", "rejects", "state")
 	for _, r := range s.Tenants {
-		t.Row(r.Name, num(r.Weight), num(r.Wants), num(r.Gets), num(r.FairShare), price,
+		t.Row(r.Name, num(r.Weight), num(r.Wants), num(r.Gets), num(r.FairShare),
 			fmt.Sprintf("%.0f ms", r.WaitMs), num(r.Marks), num(r.Rejects), r.State)
 	}
 	for _, c := range s.Clients {
-		t.Row("  "+c.Name, "", num(c.Wants), num(c.Gets), "≤ "+num(c.Rate), "", "", "", num(c.Rejects),
+		t.Row("  "+c.Name, "", num(c.Wants), num(c.Gets), "", "", "", num(c.Rejects),
 			"limit "+num(c.Rate)+"/s")
 	}
 	return t.Render()
@@ -110,8 +120,9 @@ func gateways(s *Sample) string {
 }
 
 func newTable(headers ...string) *table.Table {
-	cell := lipgloss.NewStyle().Padding(0, 1)
+	cell := lipgloss.NewStyle().PaddingRight(1)
 	return table.New().Border(lipgloss.RoundedBorder()).BorderStyle(faint).Headers(headers...).
+		BorderLeft(false).BorderRight(false).BorderColumn(false).
 		StyleFunc(func(row, col int) lipgloss.Style {
 			switch {
 			case row == table.HeaderRow:

@@ -29,7 +29,7 @@ func sample() *Sample {
 func TestTableShowsEverything(t *testing.T) {
 	text := Table(sample())
 	for _, want := range []string{"greed", "0:10 left", "299 of 300/s", "2 failed", "0.0254",
-		"tenant", "weight", "wants", "gets", "fair share", "price", "wait p99", "marks", "rejects", "state",
+		"tenant", "weight", "wants", "gets", "fair", "price", "wait p99", "marks", "rejects", "state",
 		"dart", "51 ms", "260", "held at its fair share", "small", "limit 5/s", "gw-2", "agent cut off",
 		"coordinator killed"} {
 		if !strings.Contains(text, want) {

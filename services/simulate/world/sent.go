@@ -2,8 +2,8 @@ package world
 
 import (
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/gossip/size"
 	"github.com/titrate/titrate/services/simulate/system"
-	"google.golang.org/protobuf/proto"
 )
 
 // send counts a packet that an agent sends, from the scenario's start on.
@@ -12,7 +12,7 @@ func (w *World) send(a *agent, m *gossipv1.Packet) {
 		return
 	}
 	s := &w.sent[a.place]
-	s.Bytes += proto.Size(m)
+	s.Bytes += size.Packet(m)
 	s.Packets++
 	s.Records += len(m.GetSums())
 	for _, r := range m.GetReplicas() {

@@ -1,0 +1,63 @@
+package view
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// full is a moment of the demo, with its tenants, clients and gateways, at which every line is at its longest.
+func full() *Sample {
+	s := &Sample{
+		Phase: "partition", Elapsed: 95 * time.Second, Total: 10 * time.Minute, PhaseLeft: 10 * time.Second,
+		Pool: Pool{Capacity: 300, Wants: 1615, Gets: 299, Price: .0254, Known: true}, Failed: 12345,
+	}
+	for _, name := range []string{"acme", "bolt", "core", "dart"} {
+		s.Tenants = append(s.Tenants, Tenant{Name: name, Weight: 1.5, Wants: 1000, Gets: 139.4, FairShare: 139.5,
+			WaitMs: 1051, Marks: 300, Rejects: 1260, State: strings.Repeat("s", StateWidth)})
+	}
+	for _, name := range []string{"global", "small"} {
+		s.Clients = append(s.Clients, Client{Name: name, Rate: 100, Burst: 10, Wants: 1000, Gets: 100, Rejects: 900})
+	}
+	for _, name := range []string{"gw-1", "gw-2", "gw-3"} {
+		s.Gateways = append(s.Gateways, Gateway{Name: name, Wants: 1180, Gets: 190, Rejects: 990, State: "agent cut off"})
+	}
+	for range 6 {
+		s.Notes = append(s.Notes, Note{At: 98 * time.Second, Text: strings.Repeat("what was done to the system ", 5)})
+	}
+	return s
+}
+
+// The live table fits a terminal of 80 columns and 24 lines, the last of which stays free for the cursor.
+func TestTheTableFitsATerminal(t *testing.T) {
+	lines := strings.Split(strings.TrimSuffix(Table(full()), "\n"), "\n")
+	if len(lines) > height-1 {
+		t.Errorf("%d lines", len(lines))
+	}
+	for i, line := range lines {
+		if note := i >= len(lines)-mostNotes; !note && strings.Contains(line, "…") {
+			t.Errorf("cut off: %s", ansi.Strip(line))
+		}
+		if n := ansi.StringWidth(line); n > width {
+			t.Errorf("%d columns: %s", n, ansi.Strip(line))
+		}
+	}
+	if t.Failed() {
+		t.Log("\n" + ansi.Strip(Table(full())))
+	}
+}
+
+// Notes give way to tables that are longer than the demo's.
+func TestNotesHaveTheRest(t *testing.T) {
+	for more, want := range map[int]int{0: 4, 1: 3, 2: 2, 3: 1, 9: 1} {
+		s := full()
+		for range more {
+			s.Gateways = append(s.Gateways, s.Gateways[0])
+		}
+		if n := strings.Count(Table(s), "98s *"); n != want {
+			t.Errorf("%d notes beside %d gateways, want %d", n, len(s.Gateways), want)
+		}
+	}
+}
