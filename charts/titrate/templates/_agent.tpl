@@ -23,6 +23,7 @@ on; group, who may connect beside its own user (0 = nobody); flags, a list; moun
     - --gossip-key-file=/etc/titrate/gossip/gossip.key
     - --join={{ $name }}-gossip:7500
     - --period={{ $root.Values.gossip.period }}
+    - --exact-within={{ $root.Values.gossip.exactWithin }}
     - --admin=0.0.0.0:7501
     - --snapshot-dir=/run/titrate/snapshot
     {{- include "titrate.tlsFlags" $root | nindent 4 }}
