@@ -90,6 +90,9 @@ func TestContentsOfConfigMaps(t *testing.T) {
 	if err != nil || len(files.Domains()) != 1 {
 		t.Errorf("rls: %+v, %v", files, err)
 	}
+	if args := r.pods["demo-rls"].Containers[0].Args; !slices.Contains(args, "--rls-windows=fixed") {
+		t.Errorf("rls: no fixed windows: %q", args)
+	}
 }
 
 // Names of images: registry and tag for those without one, the others as they are.

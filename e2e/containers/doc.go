@@ -6,6 +6,8 @@
 // gossip, the coordinator and etcd. Cutting an agent from the mesh is a partition that leaves the
 // gateway's traffic alone.
 //
+// docker-compose.yml is tested as it is, with the profile observe, on free ports and without Grafana.
+//
 // The tests need a container engine and the images; without them they are skipped with the command
 // that makes them, unless TITRATE_CONTAINERS=1 says that they must run.
 package containers

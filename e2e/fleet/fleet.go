@@ -103,7 +103,7 @@ func newFleet(ctx context.Context, o options) (f *fleet, err error) {
 	return f, f.startTraffic(ctx, f.members[synthetic:])
 }
 
-// fits tells whether the machine has the memory for so many agents.
+// fits reports whether the machine has the memory for so many agents.
 func fits(agents int) error {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -237,7 +237,7 @@ func (f *fleet) running(synthetic bool) (all []*member) {
 	return all
 }
 
-// sound tells whether nothing has ended by itself.
+// sound reports whether nothing has ended by itself.
 func (f *fleet) sound() error {
 	var errs []error
 	processes := []*child.Process{f.coordinator}

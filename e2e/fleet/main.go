@@ -7,12 +7,12 @@
 //	real       etcd, a coordinator, N agents (bin/titrate), and a few Envoys
 //	synthetic  the gateways of the other agents: all in this process, each on its
 //	           agent's Unix socket, with the protocol of the filter (package filter)
-//	workload   who uses which key, what it claims, and what it must be told of the
+//	workload   who uses which key, what it claims, and what it must be sent of the
 //	           others (package workload)
 //	traffic    clients of the Envoys: one above its limit, one below
 //
 // A run goes through phases. Each begins with an event; then it is measured how long it
-// takes until each synthetic gateway is told the exact sum of what the others claim of each
+// takes until each synthetic gateway is sent the exact sum of what the others claim of each
 // of its keys. After that the counts are watched for a while, and the sum of the shares.
 //
 // The figures of a phase are from its event to its end, per agent. CPU is what the kernel
@@ -82,7 +82,7 @@ func main() {
 
 const helpText = `fleet starts N real agents, a coordinator and etcd on loopback, with synthetic gateways and a
 few Envoys, lets agents join, leave, crash and be cut off, and judges the sums that each
-gateway is told. Run it with make fleet N=64, or bin/fleet -n 64 -keys 1000.
+gateway is sent. Run it with make fleet N=64, or bin/fleet -n 64 -keys 1000.
 
 Exit status: 0 all checks passed, 1 a check failed or there is no verdict, 2 wrong usage.
 A run in which counts look wrong while the machine was too busy is VOID, and exits with 1, too.

@@ -23,7 +23,7 @@ type phase struct {
 	name string
 	// event happens to the fleet and returns when it began to act.
 	event func(*fleet, context.Context) (time.Time, error)
-	// silent says that nobody tells the others: they find out after -forget.
+	// silent says that nobody informs the others: they find out after -forget.
 	silent bool
 	// repair is the time after which the counts are right, too, once the claims are.
 	repair time.Duration
@@ -71,7 +71,7 @@ func (f *fleet) some(n int) []*member {
 }
 
 // drain is how long a gateway that leaves keeps its link after it has withdrawn its claims: an
-// agent tells others only of gateways that are linked, or whose process is gone, and the
+// agent informs others only of gateways that are linked, or whose process is gone, and the
 // process of the synthetic gateways lives on.
 const drain = time.Second
 
@@ -209,7 +209,7 @@ func (f *fleet) agree(ctx context.Context, began time.Time, r *Phase) error {
 	}
 }
 
-// sameMembers tells whether every gateway that is there is told of as many replicas as there
+// sameMembers reports whether every gateway that is there is sent as many replicas as there
 // are.
 func (f *fleet) sameMembers() bool {
 	there := f.some(len(f.members))
@@ -222,7 +222,7 @@ func (f *fleet) sameMembers() bool {
 	return true
 }
 
-// cutOffKnow tells whether those that are cut off are told so.
+// cutOffKnow reports whether those that are cut off know it.
 func (f *fleet) cutOffKnow() bool {
 	for _, m := range f.running(true) {
 		if m.gateway.Presence() == workload.CutOff && m.gateway.Heard().Isolation < exchange.Split {
@@ -263,7 +263,7 @@ func (f *fleet) late() (most time.Duration) {
 	return most
 }
 
-// shareOff is how far the shares that a gateway is told are from the pool's capacity, as a
+// shareOff is how far the shares that a gateway is sent are from the pool's capacity, as a
 // part of it, where that is farthest.
 func (f *fleet) shareOff() (worst float64) {
 	for _, m := range f.some(len(f.members)) {

@@ -37,7 +37,7 @@ type Phase struct {
 
 	Claims       float64 `json:"claimsSeconds"`  // from the event until all sums are right
 	Members      float64 `json:"membersSeconds"` // until all count the same members
-	Split        float64 `json:"splitSeconds"`   // until those that are cut off are told so
+	Split        float64 `json:"splitSeconds"`   // until those that are cut off know it
 	Bound        float64 `json:"boundSeconds"`   // of Claims and Split
 	BoundMembers float64 `json:"boundMembersSeconds"`
 	Wrong        string  `json:"wrong,omitempty"` // sum, when the time was over
@@ -84,7 +84,7 @@ type Check struct {
 const (
 	// mostCountOff forgives rounding: counts are whole.
 	mostCountOff = .01
-	// mostShareOff is by how much a share may change before agents are told.
+	// mostShareOff is by how much a share may change before agents are sent it.
 	mostShareOff = .02
 	// mostLate is how late the synthetic gateways may be, s, for wrong counts to prove
 	// anything: agents that are as late know claims later than the lag says.
@@ -169,7 +169,7 @@ func (r *Result) judgePhase(p *Phase) {
 	r.atMost("all sums of claims are right", p.Name, p.Claims, p.Bound, "s", p.Wrong)
 	r.atMost("all members are known", p.Name, p.Members, p.BoundMembers, "s", "some gateways count others")
 	if p.Name == "partition" {
-		r.atMost("those that are cut off know it", p.Name, p.Split, p.Bound, "s", "some are not told")
+		r.atMost("those that are cut off know it", p.Name, p.Split, p.Bound, "s", "some do not know it")
 	}
 	if p.CountOff > mostCountOff && p.Late > mostLate {
 		r.Void = fmt.Sprintf("the machine is too busy: in the phase %s a synthetic gateway was %.2f s late, and a "+

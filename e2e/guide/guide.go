@@ -1,4 +1,4 @@
-// Package guide runs what a document tells people to copy: its shell blocks, as they are, and compares what they say
+// Package guide runs what people copy from a document: its shell blocks, as they are, and compares what they say
 // with what the document shows ([Follow]). Its own tests read every document and check what can be checked without
 // running it: commands, configurations, links.
 package guide
@@ -37,9 +37,10 @@ func Section(t testing.TB, page, heading string) string {
 // Blocks returns the fenced blocks of a language in a section, at least one.
 func Blocks(t testing.TB, page, heading, language string) (all []string) {
 	t.Helper()
-	fenced := regexp.MustCompile("(?ms)^```" + language + "\n(.*?)^```$")
-	for _, block := range fenced.FindAllStringSubmatch(Section(t, page, heading), -1) {
-		all = append(all, block[1])
+	for _, b := range Read(t, page) {
+		if b.Section == heading && b.Language == language {
+			all = append(all, b.Text)
+		}
 	}
 	if len(all) == 0 {
 		t.Fatalf("section %q of %s has no block of %s", heading, page, language)

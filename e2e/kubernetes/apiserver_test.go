@@ -40,11 +40,17 @@ type cluster struct {
 // programs is the directory with those of Kubernetes, or skips the test.
 func programs(t *testing.T) string {
 	t.Helper()
-	dir := os.Getenv("KUBERNETES_BIN")
-	if dir == "" {
-		t.Skip("KUBERNETES_BIN is not set to a directory with Kubernetes' programs; `make e2e-k8s` builds them")
+	return given(t, "KUBERNETES_BIN", "a directory with Kubernetes' programs")
+}
+
+// given is what `make e2e-k8s` has put into a variable of the environment, or skips the test.
+func given(t *testing.T, variable, what string) string {
+	t.Helper()
+	value := os.Getenv(variable)
+	if value == "" {
+		t.Skipf("%s is not set to %s, as `make e2e-k8s` does", variable, what)
 	}
-	return dir
+	return value
 }
 
 // start starts an API server on the tests' etcd, which admits pods without their service account: none runs.
@@ -204,6 +210,18 @@ func (c *cluster) namespace(t *testing.T, name string) {
 	const level = "pod-security.kubernetes.io/"
 	c.create(t, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": name,
 		"labels": map[string]string{level + "enforce": "restricted", level + "warn": "restricted"}}})
+}
+
+// tokenOf is a token of a service account in the namespace titrate.
+func (c *cluster) tokenOf(t *testing.T, account string) string {
+	t.Helper()
+	said := c.call(t, admin, http.MethodPost, "/api/v1/namespaces/titrate/serviceaccounts/"+account+"/token",
+		map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": map[string]any{}})
+	var token struct{ Status struct{ Token string } }
+	if err := json.Unmarshal([]byte(said.text), &token); err != nil || token.Status.Token == "" {
+		t.Fatalf("token: %d %s %v", said.code, said.text, err)
+	}
+	return token.Status.Token
 }
 
 func write(t *testing.T, path, text string) {

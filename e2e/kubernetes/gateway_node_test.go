@@ -17,8 +17,6 @@ import (
 // gatewayImage is the name by which an Envoy Gateway that is built from its module knows its own image.
 const gatewayImage = "envoyproxy/gateway-dev:latest"
 
-const gatewayPage = "../../docs/envoy-gateway.md"
-
 // What is configured for Envoy Gateway's Envoys, and what they have besides the guide's resources.
 const (
 	gatewayDocuments = `
@@ -69,11 +67,7 @@ kubectl -n envoy-gateway-system patch envoyproxy titrate --type merge -p \
 // gatewayProgram is Envoy Gateway's binary, or skips the test.
 func gatewayProgram(t *testing.T) string {
 	t.Helper()
-	file := os.Getenv("ENVOY_GATEWAY_BIN")
-	if file == "" {
-		t.Skip("ENVOY_GATEWAY_BIN is not set to an envoy-gateway binary; `make e2e-k8s` builds one")
-	}
-	return file
+	return given(t, "ENVOY_GATEWAY_BIN", "an envoy-gateway binary")
 }
 
 // envoyGateway installs Envoy Gateway by its own chart, with the agent as its rate limit service, and follows the

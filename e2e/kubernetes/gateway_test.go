@@ -14,6 +14,8 @@ import (
 	"github.com/titrate/titrate/e2e/guide"
 )
 
+const gatewayPage = "../../docs/envoy-gateway.md"
+
 // gatewaysModule is the directory of Envoy Gateway's Go module, which has its charts.
 func gatewaysModule(t *testing.T) string {
 	t.Helper()
@@ -63,7 +65,7 @@ func TestEnvoyGatewaysResources(t *testing.T) {
 kubectl() { case "$*" in *get*) cat patch.yaml;; *) cat;; esac; }
 `
 	cmd := exec.Command("bash", "-euc",
-		before+strings.Join(guide.Blocks(t, "../../docs/envoy-gateway.md", "Kubernetes", "sh"), ""))
+		before+strings.Join(guide.Blocks(t, gatewayPage, "Kubernetes", "sh"), ""))
 	cmd.Dir = dir
 	said, err := cmd.CombinedOutput()
 	if err != nil {

@@ -115,10 +115,7 @@ func (in *installed) step(t *testing.T, name string, do func()) {
 // traffic; then it upgrades from the version before and goes back. No request fails, and the limited client gets no
 // more than its limit and what new gateways add. At last Envoy Gateway's Envoys have the module.
 func TestNode(t *testing.T) {
-	previous := os.Getenv("TITRATE_PREVIOUS")
-	if previous == "" {
-		t.Skip("TITRATE_PREVIOUS is not set to a directory with the version before; `make e2e-k8s` builds it")
-	}
+	previous := given(t, "TITRATE_PREVIOUS", "a directory with the version before")
 	in := &installed{cluster: node(t, images(t, previous)), documents: filepath.Join(t.TempDir(), "documents.yaml")}
 	in.namespace(t, "titrate")
 	for _, o := range objects(t, upstream) {

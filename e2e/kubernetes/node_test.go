@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -23,11 +24,7 @@ const (
 // nodeDir is the directory of a node in namespaces of its own, or skips the test.
 func nodeDir(t *testing.T) string {
 	t.Helper()
-	dir := os.Getenv("NODE_DIR")
-	if dir == "" {
-		t.Skip("NODE_DIR is not set: run by tools/sh/node.sh, as `make e2e-k8s` does")
-	}
-	return dir
+	return given(t, "NODE_DIR", "the directory that tools/sh/node.sh makes")
 }
 
 // node starts a whole cluster of one node: API server, controllers, scheduler, containerd, kubelet, services
@@ -79,10 +76,9 @@ evictionHard: {memory.available: 1Mi}
 			}
 		}
 		said := c.call(t, admin, http.MethodGet, "/api/v1/nodes/node", nil)
-		if said.code != http.StatusOK {
+		if err := json.Unmarshal([]byte(said.text), &node); err != nil || said.code != http.StatusOK {
 			return fmt.Errorf("%d %s", said.code, said.text)
 		}
-		c.get(t, "/api/v1/nodes/node", &node)
 		for _, condition := range node.Status.Conditions {
 			if condition.Type == "Ready" && condition.Status == "True" {
 				return nil

@@ -41,13 +41,7 @@ func withOperator(t *testing.T) *operated {
 			}
 		}
 	}
-	said := w.call(t, admin, http.MethodPost, "/api/v1/namespaces/titrate/serviceaccounts/demo-operator/token",
-		map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": map[string]any{}})
-	var token struct{ Status struct{ Token string } }
-	if err := json.Unmarshal([]byte(said.text), &token); err != nil || token.Status.Token == "" {
-		t.Fatalf("token: %d %s %v", said.code, said.text, err)
-	}
-	w.token = token.Status.Token
+	w.token = w.tokenOf(t, "demo-operator")
 	return w
 }
 

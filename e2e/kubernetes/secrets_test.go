@@ -1,7 +1,6 @@
 package kubernetes
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,14 +21,9 @@ func (c *cluster) ofTheJob(t *testing.T) *secrets.Kubernetes {
 			c.create(t, o.path(), o.raw)
 		}
 	}
-	said := c.call(t, admin, http.MethodPost, "/api/v1/namespaces/titrate/serviceaccounts/demo-secrets/token",
-		map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": map[string]any{}})
-	var token struct{ Status struct{ Token string } }
-	if err := json.Unmarshal([]byte(said.text), &token); err != nil || token.Status.Token == "" {
-		t.Fatalf("token: %d %s %v", said.code, said.text, err)
-	}
+	token := c.tokenOf(t, "demo-secrets")
 	k := &secrets.Kubernetes{Cluster: &kubernetes.Cluster{Server: c.url, Namespace: "titrate", Client: c.client,
-		Token: func() (string, error) { return token.Status.Token, nil }},
+		Token: func() (string, error) { return token, nil }},
 		Labels: map[string]string{"app.kubernetes.io/instance": "demo"}}
 	retry(t, 20*time.Second, func() error { // until the authorizer knows the new role
 		_, err := k.Has(t.Context(), "demo-tls")

@@ -10,9 +10,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
-// Metric is a row of docs/metrics.md.
+// Metric is a row of docs/metrics.md: a metric, or a series that a recording rule makes.
 type Metric struct {
 	Name, Kind string
 	Labels     []string
@@ -22,11 +24,12 @@ type Metric struct {
 }
 
 var (
-	row    = regexp.MustCompile("(?m)^\\| `(titrate_\\w+)` \\| (counter|gauge|histogram) \\| (.*?) \\| (.*) \\|$")
+	row = regexp.MustCompile(
+		"(?m)^\\| `(titrate[_:][\\w:]+)` \\| (counter|gauge|histogram|recorded) \\| (.*?) \\| (.*) \\|$")
 	quoted = regexp.MustCompile("`(\\w+)`")
 	only   = regexp.MustCompile(`\bOnly [^.]*\.$`)
 	chosen = regexp.MustCompile(`\$\w+`) // a variable of Grafana's
-	named  = regexp.MustCompile(`\btitrate_\w+`)
+	named  = regexp.MustCompile(`\btitrate[_:][\w:]+`)
 )
 
 // Documented are the metrics of docs/metrics.md by name; root is the repository's directory.
@@ -64,7 +67,7 @@ func Base(name string, documented map[string]Metric) string {
 	return name
 }
 
-// Query is one of a dashboard's panel.
+// Query is one of a dashboard's panel, or the expression of a rule, which has no legend.
 type Query struct {
 	Dashboard, Panel string
 	Expr, Legend     string
@@ -117,6 +120,32 @@ func Queries(root string) ([]Query, error) {
 		for _, p := range d.Panels {
 			for _, t := range p.Targets {
 				all = append(all, Query{filepath.Base(file), p.Title, t.Expr, t.LegendFormat})
+			}
+		}
+	}
+	return all, nil
+}
+
+// Rules are the recording rules of the chart: by name, what is recorded.
+func Rules(root string) (map[string]Query, error) {
+	const file = "rules.yaml"
+	text, err := os.ReadFile(filepath.Join(root, "charts", "titrate", "files", file))
+	if err != nil {
+		return nil, err
+	}
+	var in struct {
+		Groups []struct {
+			Rules []struct{ Record, Expr string }
+		}
+	}
+	if err := yaml.Unmarshal(text, &in); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	all := map[string]Query{}
+	for _, g := range in.Groups {
+		for _, r := range g.Rules {
+			if r.Record != "" {
+				all[r.Record] = Query{Dashboard: file, Panel: r.Record, Expr: r.Expr}
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -64,6 +65,36 @@ func TestQuery(t *testing.T) {
 	for _, unknown := range []string{"titrate_nothing", "titrate_things_total_bucket"} {
 		if _, err := (Query{Expr: unknown}).Metrics(known); err == nil || !strings.Contains(err.Error(), unknown) {
 			t.Errorf("%s: %v", unknown, err)
+		}
+	}
+}
+
+// One scheme of names: counters end in _total and nothing else does, times are in seconds and sizes in
+// bytes. Envoy's histograms hold whole numbers, so that of the filter is in milliseconds.
+func TestNames(t *testing.T) {
+	const inMilliseconds = "titrate_wait_ms"
+	all, err := Documented(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := all[inMilliseconds]; m.Kind != "histogram" {
+		t.Errorf("%s is gone: docs/metrics.md and this test should not make an exception of it", inMilliseconds)
+	}
+	otherUnit := regexp.MustCompile(`_(ms|us|ns|millis|milliseconds|micros|minutes|hours|days|kb|mb|kib|mib|percent|ratio)\b`)
+	for name, m := range all {
+		name = strings.Split(strings.TrimPrefix(name, "titrate:"), ":")[0] // what a recorded series is of
+		words := strings.ReplaceAll(strings.TrimSuffix(name, "_total"), "_", " _")
+		if (m.Kind == "counter") != strings.HasSuffix(name, "_total") {
+			t.Errorf("%s is a %s", name, m.Kind)
+		}
+		if name != inMilliseconds && otherUnit.MatchString(words) {
+			t.Errorf("%s has another unit than seconds or bytes", name)
+		}
+		if m.Kind == "histogram" && name != inMilliseconds && !strings.HasSuffix(name, "_seconds") {
+			t.Errorf("%s is a histogram without a unit", name)
+		}
+		if i := strings.Index(words, " _seconds"); i > 0 && i+len(" _seconds") != len(words) {
+			t.Errorf("%s does not end in its unit", name)
 		}
 	}
 }

@@ -7,7 +7,7 @@
 //	           │
 //	        3 agents ── coordinator ── etcd          TLS with certificates of titrate secrets
 //	           ▲             ▲           ▲
-//	           └──────── Prometheus ─────┘           the rules of charts/titrate/files/alerts.yaml
+//	           └──────── Prometheus ─────┘           the rules of charts/titrate/files/rules.yaml
 //
 // All are child processes on loopback, in one directory, and end with this one. Agents and the
 // coordinator are as the chart has them: TLS at each port, and Prometheus checks the names of their
@@ -112,7 +112,7 @@ func find(root, envoy string) (options, error) {
 	if err != nil {
 		return options{}, err
 	}
-	o := options{Root: root, Rules: filepath.Join(root, "charts", "titrate", "files", "alerts.yaml"),
+	o := options{Root: root, Rules: filepath.Join(root, "charts", "titrate", "files", "rules.yaml"),
 		Programs: local.Programs{Titrate: filepath.Join(root, "bin", "titrate"), Envoy: envoy,
 			Module: filepath.Join(root, "bin", "libtitrate.so")}}
 	needed := []struct{ file, remedy string }{{o.Titrate, "run `make build`, or give -root"},

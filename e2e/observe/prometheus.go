@@ -35,7 +35,7 @@ func (in *installation) scrapes() string {
 	return b.String()
 }
 
-// manual tells how to use what runs.
+// manual says how to use what runs.
 func (in *installation) manual() string {
 	var b strings.Builder
 	at := "http://" + in.prometheus

@@ -7,7 +7,7 @@
 //   - the demo, judged by its own verdict, by a second reading of its trace, and
 //     by what it leaves behind;
 //   - one world of two gateways that the other tests share: requests that their
-//     clients give up, an Envoy that is told to end, agents, coordinators and an
+//     clients give up, an Envoy that is asked to end, agents, coordinators and an
 //     etcd that are killed and come back, strangers on the agent's socket, bad
 //     documents, quotas that change while requests wait, a limit by user and
 //     method;

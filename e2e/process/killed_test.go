@@ -58,7 +58,7 @@ func (w *world) coordinatorKilled(t *testing.T) {
 
 // Deadlines of the store's absence and return.
 const (
-	refusedWithin = 5 * time.Second
+	refusedWithin = 7 * time.Second // titrate asks again for its --timeout of 5 s
 	inForceWithin = 2 * time.Second
 )
 

@@ -16,6 +16,7 @@ func TestWorld(t *testing.T) {
 		{"identities travel", w.identitiesTravel},
 		{"exact limit over all gateways", w.exactOverAllGateways},
 		{"trace of a change", w.traceOfAChange},
+		{"trace of held requests", w.traceOfHeldRequests},
 		{"why names the limit", w.whyNamesTheLimit},
 		{"clients leave while held", w.abortWhileHeld},
 		{"strangers on the link", w.strangersOnTheLink},

@@ -19,9 +19,6 @@ const found = "{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/found,
 // the same with the other.
 func TestCoordinatorsShare(t *testing.T) {
 	w := newWorldOf(t, need(t), true, "--share-pools")
-	for _, s := range w.servers() {
-		w.start(s)
-	}
 	w.apply(documents + "---\n" + found)
 	w.sharedBy(t, two, one)
 	w.begin(t).end(t, allowance{more: thirtyBurst}) // both gateways begin cold

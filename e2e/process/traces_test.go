@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// receiver is an OTLP receiver that keeps the spans of coordinators and agents.
+// receiver is an OTLP receiver that keeps the spans of coordinators, agents and Envoys.
 type receiver struct {
 	collector.UnimplementedTraceServiceServer
 	endpoint string

@@ -133,9 +133,6 @@ func TestUpgrade(t *testing.T) {
 
 func upgrade(t *testing.T, from, to binaries, order []part) {
 	w := newWorldOf(t, from, true)
-	for _, s := range w.servers() {
-		w.start(s)
-	}
 	w.apply(strings.Replace(documents, "delayTarget: 10s", "delayTarget: 1s", 1))
 	w.linked(t, patience, 0)
 	load := w.begin(t)

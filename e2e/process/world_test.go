@@ -68,16 +68,13 @@ const gateways = 2
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorldOf(t, need(t), false)
-	for _, s := range w.servers() {
-		w.start(s)
-	}
 	w.apply(documents)
 	w.linked(t, patience, 0)
 	return w
 }
 
-// newWorldOf is a world of these programs before anything of it is started. One that is rolled has two
-// coordinators, and Envoys that can be restarted hot. flags are for the coordinators.
+// newWorldOf is a world of these programs, which knows nothing yet. One that is rolled has two coordinators, and
+// Envoys that can be restarted hot. flags are for the coordinators.
 func newWorldOf(t *testing.T, bin binaries, rolled bool, flags ...string) *world {
 	t.Helper()
 	w := &world{bin: bin, scene: newScene(t)}
@@ -121,6 +118,9 @@ func newWorldOf(t *testing.T, bin binaries, rolled bool, flags ...string) *world
 	for i := range gateways {
 		w.gateway(fmt.Sprintf("gw-%d", i+1), all, slices.Concat(gossip[i:], gossip[:i]), next(), next(), next(), upstream)
 	}
+	for _, s := range w.servers() {
+		w.start(s)
+	}
 	return w
 }
 
@@ -142,7 +142,8 @@ func (w *world) gateway(name, coordinators string, peers []string, front, admin,
 		base = local.Port(admin) // nobody else's, as long as Envoy has the port
 	}
 	e, err := w.rig.Envoy(local.Envoy{Name: name, Filter: local.Titrate, Port: local.Port(front), Admin: local.Port(admin),
-		Upstream: local.Port(upstream), AnyProtocol: true, Also: whose, Base: base})
+		Upstream: local.Port(upstream), AnyProtocol: true, Also: whose, Base: base,
+		Spans: local.Port(strings.TrimPrefix(w.receiver.endpoint, "http://"))})
 	if err != nil {
 		w.t.Fatal(err)
 	}

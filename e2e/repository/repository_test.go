@@ -81,9 +81,6 @@ func TestImportLaw(t *testing.T) {
 	}
 }
 
-// notYet are packages of control that no binary reaches, and why they are there.
-var notYet = map[string]string{}
-
 // TestControlIsWhatShips: a package of control that neither the filter nor a service imports
 // belongs into papers, or into nothing. (Packages named …test serve the tests of others.)
 func TestControlIsWhatShips(t *testing.T) {
@@ -108,11 +105,8 @@ func TestControlIsWhatShips(t *testing.T) {
 	}
 	for path := range imports {
 		name := strings.TrimPrefix(path, prefix)
-		switch ships := reached[path] || strings.HasSuffix(name, "test"); {
-		case !ships && notYet[name] == "":
+		if !reached[path] && !strings.HasSuffix(name, "test") {
 			t.Errorf("no binary reaches %s: what only reproduces a paper belongs into papers", name)
-		case ships && notYet[name] != "":
-			t.Errorf("%s ships now: remove it from the list of those that do not", name)
 		}
 	}
 }

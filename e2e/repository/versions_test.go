@@ -38,7 +38,8 @@ func TestVersionsAgree(t *testing.T) {
 			t.Fatalf("%s names no version of %s", source.file, what)
 		}
 		for _, file := range []string{"docker-compose.yml", "charts/titrate/values.yaml", "deploy/gateway.Dockerfile",
-			"e2e/containers/cluster_test.go", "docs/your-own-envoy.md", "docs/envoy-gateway.md",
+			"e2e/containers/cluster_test.go", "e2e/kubernetes/installed_test.go", "e2e/kubernetes/gateway_node_test.go",
+			"docs/your-own-envoy.md", "docs/envoy-gateway.md",
 			"docs/compatibility.md", "charts/titrate/README.md"} {
 			for _, use := range uses[what].FindAllStringSubmatch(read(file), -1) {
 				if use[1] != found[1] {

@@ -68,7 +68,7 @@ func play(ctx context.Context, o options) (r *Result, err error) {
 	return r, s.seconds(filepath.Join(os.TempDir(), "seconds.csv"))
 }
 
-// version of the binary under test, "" if it does not tell.
+// version of the binary under test, "" if it does not say.
 func version(ctx context.Context, titrate string) string {
 	out, err := exec.CommandContext(ctx, titrate, "version").Output()
 	if err != nil {

@@ -107,7 +107,7 @@ func watchdogs() (all []load.Client) {
 	return append(all, load.Client{Tenant: "queued", Name: "watchdog", Pool: "found", Rate: 1, Everywhere: true})
 }
 
-// below tells whether a client stays below its limit and its tenant below its
+// below reports whether a client stays below its limit and its tenant below its
 // share, so that it must not be refused.
 func below(c *load.Client) bool {
 	return c.Tenant == "steady" || c.Tenant == "limited" && (c.Name == "below" || c.Name == "watchdog")

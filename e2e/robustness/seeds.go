@@ -19,8 +19,8 @@ import (
 	"github.com/titrate/titrate/e2e/robustness/wire"
 )
 
-// insideVariable names the file for the result of a run; it tells a process that
-// it is the one in the namespace.
+// insideVariable names the file for the result of a run; a process that has it
+// is the one in the namespace.
 const insideVariable = "TITRATE_ROBUSTNESS_RESULT"
 
 // all runs the seeds and prints what came of them.
@@ -52,7 +52,7 @@ func all(ctx context.Context, o options) error {
 	return o.verdict(ctx, results)
 }
 
-// stopGrace is how long a run that is told to end may take to tidy up.
+// stopGrace is how long a run that is asked to end may take to tidy up.
 const stopGrace = 30 * time.Second
 
 // one runs a seed in a process and a network namespace of its own.

@@ -21,7 +21,7 @@ type kind struct {
 	leaves      bool // goes away before the answer
 	// client names the n-th request's client.
 	client func(n int64) string
-	// may tells whether a status is right.
+	// may reports whether a status is right.
 	may func(status int) bool
 }
 

@@ -101,7 +101,7 @@ func (s *sample) add(as process, p *child.Process, goroutines float64) error {
 	return err
 }
 
-// alive tells whether nobody has ended that nobody has killed.
+// alive reports whether nobody has ended that nobody has killed.
 func alive(p *child.Process) error {
 	select {
 	case <-p.Exited():

@@ -75,7 +75,7 @@ func (f Figures) each(visit func(name string, s *System)) {
 	}
 }
 
-// loads tells how busy the machine was.
+// loads says how busy the machine was.
 func (f Figures) loads() string {
 	low, high := math.Inf(1), 0.0
 	for _, s := range f {

@@ -15,7 +15,7 @@
 //	ratelimit + Redis             Envoy, envoyproxy/ratelimit, Redis
 //	Limitador (library)           Envoy, the server
 //
-// Titrate and the services have two gateways, so that there is somebody to tell; an agent of the
+// Titrate and the services have two gateways, so that there is somebody to inform; an agent of the
 // other one is not counted, nor is the load generator. Requests are answered by the Envoy itself,
 // so that the base is as small, and the ratio as unkind, as it can be; the
 // variants called "proxied" send on to one more Envoy, as a gateway does, and

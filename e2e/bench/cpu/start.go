@@ -104,7 +104,7 @@ func (s *stage) direct(upstream *rig.Envoy) {
 	s.add(variant{name: paced, base: paced, envoy: upstream, pace: queuedShare}, nil)
 }
 
-// service adds a rate limit service with two gateways, so that its parts have somebody to tell;
+// service adds a rate limit service with two gateways, so that its parts have somebody to inform;
 // the load goes through the first one.
 func (s *stage) service(name string, upstream int) {
 	if s.err != nil {

@@ -47,10 +47,10 @@
 //   - titrate: agents, gossip, coordinator, limits without a queue (a request
 //     beyond the limit is refused at once, as with the others).
 //   - local_ratelimit: every gateway has the whole limit, by a dynamic
-//     descriptor per client. Not told of a change, which is a new listener to
+//     descriptor per client. Not notified of a change, which is a new listener to
 //     it.
 //   - services: one request to the service per request. Not at 10⁴/s, which they
-//     do not bear on a machine that their load shares, and not told of a change
+//     do not bear on a machine that their load shares, and not notified of a change
 //     either. A window has no burst: it refuses the bursts that a token bucket
 //     allows.
 //

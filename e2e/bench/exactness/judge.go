@@ -28,7 +28,7 @@ const never = math.MaxInt64 - settling
 // settling is how long after a change nothing is judged.
 const settling = time.Second
 
-// settled tells whether a time is judged.
+// settled reports whether a time is judged.
 func (r regime) settled(t time.Duration) bool { return t < r.changed || t >= r.changed+settling }
 
 // bucket is one token bucket for all gateways that follows the change; room is what
@@ -43,7 +43,7 @@ func (r regime) bucket(room float64) *bucket {
 	return &bucket{judge.Bucket{Rate: r.before.rate, Burst: r.before.burst + room}, r, room}
 }
 
-// take tells whether a request at time t conforms, and then charges it.
+// take reports whether a request at time t conforms, and then charges it.
 func (b *bucket) take(t time.Duration) bool {
 	if t >= b.changed {
 		b.Set(b.changed, b.after.rate, b.after.burst+b.room)

@@ -1,6 +1,6 @@
 // Package instructions counts the instructions that a request takes in Envoy,
 // with callgrind: the same count whatever else the machine does, so small
-// differences can be told that CPU time on a shared machine hides.
+// differences can be seen that CPU time on a shared machine hides.
 //
 // # Method
 //
@@ -120,7 +120,7 @@ func count(ctx context.Context, r *rig.Rig, in *rig.Installation, valgrind strin
 	if err != nil {
 		return Count{}, err
 	}
-	defer e.Kill() // it has nothing more to tell
+	defer e.Kill() // it has nothing more to say
 	if err := control(ctx, e, "--instr=on"); err != nil {
 		return Count{}, err
 	}

@@ -91,7 +91,7 @@ var (
 	errAnswer = errors.New("not an HTTP/1.1 answer with a content-length")
 )
 
-// parse reads an answer; whole tells that all of it is there.
+// parse reads an answer; whole says that all of it is there.
 func parse(b []byte) (a answer, whole bool, err error) {
 	end := bytes.Index(b, headEnd)
 	if end < 0 {

@@ -68,7 +68,7 @@ func AnonymousBytes(p *child.Process) (int64, error) {
 	return 0, fmt.Errorf("%s has no line Anonymous", f.Name())
 }
 
-// Load is the load average of the machine over the last minute, 0 if it cannot be told.
+// Load is the load average of the machine over the last minute, 0 if it cannot be read.
 func Load() float64 {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

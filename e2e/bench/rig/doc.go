@@ -14,7 +14,7 @@
 //
 // Every variant is the same Envoy configuration but for the filter: an HTTP/1.1
 // listener that answers by itself, or, with an upstream's port, sends on. What
-// tells tenants and clients are the headers x-tenant and x-client, for Titrate,
+// names tenants and clients are the headers x-tenant and x-client, for Titrate,
 // for the descriptors of the native filters and for ratelimit alike.
 //
 // # Reading

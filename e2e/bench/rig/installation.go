@@ -87,7 +87,7 @@ func (in *Installation) ApplyFile(ctx context.Context, file string) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("titrate apply: %w: %.2000s", err, out)
 	}
-	return in.Apply(ctx, in.first) // what is stored already: it tells the revision
+	return in.Apply(ctx, in.first) // what is stored already: the answer has the revision
 }
 
 // Gateway is an agent and its Envoy.

@@ -15,7 +15,7 @@ func (r *Rig) again(ctx context.Context, p *child.Process, ready string) (*child
 }
 
 // RestartAgent kills the gateway's agent and starts it again. Gateways that are
-// asked for their processes meanwhile tell the one or the other.
+// asked for their processes meanwhile name the one or the other.
 func (g *Gateway) RestartAgent(ctx context.Context) (err error) {
 	g.agent, err = g.in.rig.again(ctx, g.agent, g.agentWeb+"/readyz")
 	return err

@@ -23,7 +23,7 @@ func Systems() []string {
 	return []string{TitrateModule, TitrateExact, TitrateService, LocalRateLimit, RedisRateLimit, Limitador}
 }
 
-// Wants tells whether a system is to be measured.
+// Wants reports whether a system is to be measured.
 func (r *Rig) Wants(system string) bool {
 	return r.o.Systems == nil || r.o.Systems.MatchString(system)
 }

@@ -96,7 +96,7 @@ var (
 	// everywhere are labels of every series: what Prometheus adds, and what some clusters do.
 	everywhere = []string{"__name__", "instance", "job", "namespace"}
 
-	selected = regexp.MustCompile(`(\w*)\{([^}]*)\}`)
+	selected = regexp.MustCompile(`([\w:]*)\{([^}]*)\}`)
 	matcher  = regexp.MustCompile(`(\w+)\s*(?:=~|!~|!=|=)\s*"`)
 	listed   = regexp.MustCompile(`\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)`)
 	label    = regexp.MustCompile(`\w+`)
@@ -130,6 +130,21 @@ func TestQueriesUseWhatExists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	rules, err := metrics.Rules(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, q := range rules {
+		if m := documented[name]; m.Kind != "recorded" || !sameLabels(m.Labels, q) {
+			t.Errorf("docs/metrics.md has the recorded series %s with the labels %v, the rule is %s", name, m.Labels, q.Expr)
+		}
+		queries = append(queries, q)
+	}
+	for name, m := range documented {
+		if _, is := rules[name]; !is && m.Kind == "recorded" {
+			t.Errorf("docs/metrics.md has %s, which no rule records", name)
+		}
+	}
 	for _, q := range queries {
 		used, err := q.Metrics(documented)
 		if err != nil {
@@ -144,7 +159,7 @@ func TestQueriesUseWhatExists(t *testing.T) {
 			}
 		}
 		for _, s := range selected.FindAllStringSubmatch(q.Expr, -1) {
-			if s[1] != "" && !strings.HasPrefix(s[1], "titrate_") && !slices.Contains(foreign, s[1]) {
+			if s[1] != "" && !strings.HasPrefix(s[1], "titrate_") && !strings.HasPrefix(s[1], "titrate:") && !slices.Contains(foreign, s[1]) {
 				t.Errorf("%s: unknown metric %s", q.Where(), s[1])
 			}
 			if s[1] == "ALERTS" {
@@ -157,6 +172,24 @@ func TestQueriesUseWhatExists(t *testing.T) {
 			}
 		}
 	}
+}
+
+// sameLabels reports whether a rule's expression keeps the labels, and namespace.
+func sameLabels(labels []string, q metrics.Query) bool {
+	kept := map[string]bool{}
+	for _, by := range listed.FindAllStringSubmatch(q.Expr, -1) {
+		for _, name := range label.FindAllString(by[1], -1) {
+			kept[name] = name != "le"
+		}
+	}
+	for _, name := range append([]string{"namespace"}, labels...) {
+		if !kept[name] {
+			return false
+		}
+		delete(kept, name)
+	}
+	delete(kept, "le")
+	return len(kept) == 0
 }
 
 // Prometheus' own tool reads each query, as the expression of a rule. It is part of Debian's

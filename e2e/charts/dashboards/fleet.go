@@ -1,8 +1,5 @@
 package main
 
-// refused are the outcomes of the filter's requests that are refusals: all others.
-const refused = `outcome!~"admitted|cancelled|booted|bypassed|unpooled"`
-
 // fleet is what somebody on call looks at first.
 func fleet() dashboard {
 	return dashboard{name: "fleet", title: "Titrate: fleet",
@@ -39,9 +36,9 @@ func fleetRequests() []panel {
 			"client while it waited, or a reason of refusal. Without a pool: booted, bypassed, unpooled, which are " +
 			"admitted.",
 			requestsPerSecond, stacked, []query{{"{{outcome}}", sum("outcome", all)}}},
-		{"Refused", "Refused requests as a part of all requests to a pool. Pool - is no pool: a request of an " +
-			"unknown tenant, or refused before its pool was known.", part, lines, []query{{"{{pool}}",
-			sum("pool", rate(filter("titrate_requests_total", refused))) + " / " + sum("pool", all)}}},
+		{"Refused", "Refused requests as a part of all requests to a pool, in the last five minutes. Pool - is no " +
+			"pool: a request of an unknown tenant, or refused before its pool was known.", part, lines,
+			[]query{{"{{pool}}", in("titrate:pool_refused:ratio_rate5m")}}},
 		{"Requests by gateway", "Decided requests, whatever their outcome.", requestsPerSecond, lines,
 			[]query{{"{{instance}}", sum("instance", all)}}},
 		{"Held by gateway", "Requests that wait at a gateway.", count, lines,
@@ -76,9 +73,15 @@ func fleetGossip() []panel {
 	return []panel{
 		{"Lag", "Time until all agents have heard what a client has used, at most. A limit over all gateways can be " +
 			"exceeded by about what its clients use in that time.", seconds, lines,
-			[]query{{"{{instance}}", in("titrate_agent_lag_seconds")}}},
-		{"Delay between agents", "Largest delay of a packet from or to another agent, one way.", seconds, lines,
-			[]query{{"{{instance}}", in("titrate_agent_gossip_delay_seconds")}}},
+			[]query{
+				{"median of agents", in("titrate:agent_lag_seconds:p50")},
+				{"99 % of agents", in("titrate:agent_lag_seconds:p99")},
+				{"longest", most("", in("titrate_agent_lag_seconds"))}}},
+		{"Delay between agents", "Largest delay of a packet from or to another agent, one way; and what nine of ten " +
+			"packets to the farthest one take, which EXACT limits wait for. -1: not measured yet.", seconds, lines,
+			[]query{
+				{"{{instance}}, largest", in("titrate_agent_gossip_delay_seconds")},
+				{"{{instance}}, nine of ten", in("titrate_agent_way_seconds")}}},
 		{"Unheard", "Agents that failed or fell silent, and gateways of the fleet whose use is not heard, at the " +
 			"agent with the most; and the worst isolation: 0 none, 1 frozen, 2 split. Right is 0.", count, lines,
 			[]query{

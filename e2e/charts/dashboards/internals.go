@@ -6,7 +6,8 @@ func internals() dashboard {
 		help: "Tables, queues and messages inside filters, agents and coordinators: how near they are to their " +
 			"bounds, and what was dropped.",
 		rows: []row{{"Filter: keys", filterKeys()}, {"Filter: process", filterProcess()}, {"Agent: keys", agentKeys()},
-			{"Agent: messages", agentMessages()}, {"Coordinator", coordinatorRounds()}, {"Processes", processes()}}}
+			{"Agent: messages", agentMessages()}, {"Coordinator", coordinatorRounds()},
+			{"etcd", etcd()}, {"Processes", processes()}}}
 }
 
 // ofGateway is a line for each gateway.
@@ -110,11 +111,11 @@ func agentMessages() []panel {
 }
 
 func coordinatorRounds() []panel {
-	round := in("titrate_round_duration_seconds_bucket")
 	return []panel{
 		{"Time of a round", "Time to compute one round of shares: half of the rounds at most the first time, 99 of " +
 			"100 at most the second. A round is due each 250 ms (--round).", seconds, lines, []query{
-			{"median", quantile("0.5", "", round)}, {"99 %", quantile("0.99", "", round)}}},
+			{"median", in("titrate:round_duration_seconds:p50_rate5m")},
+			{"99 %", in("titrate:round_duration_seconds:p99_rate5m")}}},
 		{"Leases", "Leases that were sent to agents, and moves of a share that waited for a later round.", perSecond,
 			lines,
 			counts("", [2]string{"sent", in("titrate_leases_sent_total")},
@@ -139,6 +140,23 @@ func coordinatorRounds() []panel {
 		{"Access policy", "1 while the access policy, the token file or the key set cannot be read; what was read " +
 			"before is in force. Right is 0.", count, lines,
 			[]query{{"{{instance}}", in("titrate_access_stale")}}},
+	}
+}
+
+// etcd is what coordinators see of it.
+func etcd() []panel {
+	calls := "titrate_etcd_call_duration_seconds"
+	return []panel{
+		{"Calls to etcd", "How long calls of coordinators took, by method of etcd's API: 99 of 100 at most so long.",
+			seconds, lines, []query{{"{{method}}", in("titrate:etcd_call_duration_seconds:p99_rate5m")}}},
+		{"Calls that failed", "Calls to etcd whose code was not OK. Right is 0.", perSecond, lines, []query{
+			{"failed", sum("", rate(in(calls+"_count"))) + " - (" + sum("", rate(in(calls+"_count", `code="OK"`))) +
+				" or vector(0))"}}},
+		{"Watch and elections", "Watches of the configuration that ended and began anew, with the whole " +
+			"configuration or where they were; elections that coordinators won, and lost again without giving the " +
+			"lead back. In the last hour.", count, lines, []query{
+			{"watch, {{how}}", sum("how", "increase("+in("titrate_etcd_watch_resets_total")+"[1h])")},
+			{"elections {{outcome}}", sum("outcome", "increase("+in("titrate_elections_total")+"[1h])")}}},
 	}
 }
 

@@ -8,8 +8,9 @@
 //
 // A panel has a title, what it means in a sentence or two, a unit, and queries of Prometheus. All of
 // that stands in the document too, so that a reader knows what a panel shows without opening Grafana.
-// Queries need no recording rules, and no label that the processes themselves do not set, but
-// instance, which Prometheus gives every target, and namespace, which may be missing.
+// Quantiles and ratios are series that the chart's recording rules make. Queries use no label that the
+// processes themselves do not set, but instance, which Prometheus gives every target, and namespace, which
+// may be missing.
 package main
 
 import (

@@ -49,7 +49,6 @@ var (
 	perSecond         = unit{"suffix: /s", "events/s"}
 	bytesPerSecond    = unit{"Bps", "bytes/s"}
 	seconds           = unit{"s", "seconds"}
-	milliseconds      = unit{"ms", "milliseconds"}
 	bytes             = unit{"bytes", "bytes"}
 	part              = unit{"percentunit", "% of all"}
 	count             = unit{"short", "count"}
@@ -87,8 +86,3 @@ func aggregate(how, by, of string) string {
 
 // matching counts the series that fulfil a condition, 0 if there are none.
 func matching(of string) string { return "count(" + of + ") or vector(0)" }
-
-// quantile is one of a histogram; by must not name le.
-func quantile(q, by, histogram string) string {
-	return "histogram_quantile(" + q + ", " + sum(strings.TrimPrefix(by+", le", ", "), rate(histogram)) + ")"
-}

@@ -24,6 +24,10 @@ func poolCapacity() []panel {
 				{"{{pool}} capacity", ofPool("titrate_pool_capacity")},
 				{"{{pool}} demand", ofPool("titrate_pool_demand")},
 				{"{{pool}} admitted", ofPool("titrate_pool_admitted")}}},
+		{"Use of the capacity", "What is asked for and what is admitted, as a part of the capacity. A demand above " +
+			"100 % means that somebody gets less than asked for.", part, lines, []query{
+			{"{{pool}} asked for", in("titrate:pool_demand:ratio", ofPools)},
+			{"{{pool}} admitted", in("titrate:pool_use:ratio", ofPools)}}},
 		{"Fair rate", "Share of a tenant of weight 1 that asks for more; 0 while everybody gets all.", costPerSecond,
 			lines,
 			[]query{{"{{pool}}", ofPool("titrate_pool_fair_rate")}}},
@@ -53,17 +57,16 @@ func poolTenants() []panel {
 }
 
 func poolRequests() []panel {
-	wait := filter("titrate_wait_ms_bucket", ofPools)
 	return []panel{
 		{"Requests by outcome", "Each request has one outcome: admitted (also if it waited), cancelled by its " +
 			"client while it waited, or a reason of refusal.", requestsPerSecond, stacked, []query{{"{{outcome}}",
 			sum("outcome", rate(filter("titrate_requests_total", ofPools)))}}},
 		{"Held", "Requests that wait at gateways for their tenant's share or their client's limit.", count, lines,
 			[]query{{"{{pool}} {{instance}}", filter("titrate_pool_held", ofPools)}}},
-		{"Waits", "How long held requests waited: half of them at most the first time, 99 of 100 at most the " +
-			"second. By what became of them.", milliseconds, lines, []query{
-			{"{{pool}} {{outcome}} median", quantile("0.5", "pool, outcome", wait)},
-			{"{{pool}} {{outcome}} 99 %", quantile("0.99", "pool, outcome", wait)}}},
+		{"Waits", "How long requests waited that were held in the last five minutes: half of them at most the " +
+			"first time, 99 of 100 at most the second. By what became of them.", seconds, lines, []query{
+			{"{{pool}} {{outcome}} median", in("titrate:pool_wait_seconds:p50_rate5m", ofPools)},
+			{"{{pool}} {{outcome}} 99 %", in("titrate:pool_wait_seconds:p99_rate5m", ofPools)}}},
 		{"Held, marked, shadowed", "Requests that were held, that were admitted with a congestion mark, and that " +
 			"passed only because of a mode SHADOW.", requestsPerSecond, lines, []query{
 			{"{{pool}} held", sum("pool", rate(filter("titrate_waited_total", ofPools)))},

@@ -50,10 +50,15 @@ func tenantRequests() []panel {
 		{"Requests by outcome", "Each request is admitted (also if it waited) or has a reason of refusal: " +
 			"client_limit, tenant_share, queue_full, queue_timeout.", requestsPerSecond, stacked,
 			[]query{{"{{tenant}} {{outcome}}", sum("tenant, outcome", requests(decided))}}},
-		{"Refused", "Refused requests as a part of all requests of the tenant.", part, lines, []query{{"{{tenant}}",
-			sum("tenant", requests(stopped)) + " / " + sum("tenant", requests(decided))}}},
+		{"Refused", "Refused requests as a part of all requests of the tenant, over all pools, in the last five " +
+			"minutes. Above 20 % the alert TitrateManyRefused fires.", part, lines,
+			[]query{{"{{tenant}}", in("titrate:tenant_refused:ratio_rate5m", ofTenants)}}},
 		{"Refused by gateway", "Refused requests of the tenants, by gateway.", requestsPerSecond, lines,
 			[]query{{"{{gateway}}", sum("gateway", requests(stopped))}}},
+		{"Waits of the tenant", "How long its requests waited that were held in the last five minutes: half of them " +
+			"at most the first time, 99 of 100 at most the second.", seconds, lines, []query{
+			{"{{tenant}} median", in("titrate:tenant_wait_seconds:p50_rate5m", ofTenants)},
+			{"{{tenant}} 99 %", in("titrate:tenant_wait_seconds:p99_rate5m", ofTenants)}}},
 		{"Waited, marked, shadowed", "Requests that waited, that were admitted with a congestion mark, and that " +
 			"passed only because of a mode SHADOW.", requestsPerSecond, lines, []query{{"{{tenant}} {{outcome}}",
 			sum("tenant, outcome", requests(`outcome=~"waited|marked|shadowed"`))}}},

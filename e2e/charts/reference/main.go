@@ -1,5 +1,5 @@
 // Reference writes what is said of the chart's values into values.schema.json and README.md. The
-// source is values.yaml: the comment above a value is its description, its default tells its type, and
+// source is values.yaml: the comment above a value is its description, its default says its type, and
 // a line "# @schema {…}" adds to its JSON Schema.
 package main
 

@@ -121,7 +121,7 @@ func (f *Filter) Traffic() Traffic { return Traffic{f.conn.in.Load(), f.conn.out
 func (f *Filter) Late() time.Duration { return time.Duration(f.late.Swap(0)) }
 
 // Withdraw takes back all claims. The gateway is away from then on, and uses nothing more. The
-// link stays: the agent tells others what a gateway that is linked says. Close ends it.
+// link stays: the agent sends others what a gateway that is linked says. Close ends it.
 func (f *Filter) Withdraw() error {
 	f.end()
 	return f.writeClaims(f.gateway.Withdrawal())
@@ -186,7 +186,7 @@ func (f *Filter) wasLate(d time.Duration) {
 	}
 }
 
-// report tells the demand since the report before.
+// report sends the demand since the report before.
 func (f *Filter) report() *exchange.Report {
 	now := time.Now()
 	r := &exchange.Report{Interval: now.Sub(f.reported)}

@@ -1,5 +1,5 @@
 // Package workload is what the synthetic gateways of a fleet use, and what their agents must
-// tell them of it. It has no socket and no clock, so all of it can be tested.
+// send them of it. It has no socket and no clock, so all of it can be tested.
 //
 // # Model
 //

@@ -30,7 +30,7 @@ type Gateway struct {
 	next     float64 // requests that are due, the part of the next one included
 	turn     int     // the key of the next request
 	last     time.Duration
-	told     bool // all claims were told on this link
+	sent     bool // all claims were sent on this link
 	heard    Heard
 	complete map[uint64]bool // named by a Full state that is not complete yet; nil: there is none
 }
@@ -46,7 +46,7 @@ type Heard struct {
 	AnyShares bool
 }
 
-// use is a gateway's use of a key, and what it is told of the others.
+// use is a gateway's use of a key, and what it is sent of the others.
 type use struct {
 	id       uint64
 	claim    float64 // requests/s
@@ -92,11 +92,11 @@ func (g *Gateway) Presence() Presence {
 	return g.presence
 }
 
-// Connected says that the gateway has a new link: all claims are told anew.
+// Connected says that the gateway has a new link: all claims are sent anew.
 func (g *Gateway) Connected(now time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.told, g.last = false, now
+	g.sent, g.last = false, now
 }
 
 // Claims makes the requests that are due and returns the claims that have changed, nil
@@ -116,8 +116,8 @@ func (g *Gateway) Claims(now time.Duration) *exchange.Claims {
 		k.at = now
 		g.turn = (g.turn + 1) % len(g.keys)
 	}
-	if !g.told {
-		g.told = true
+	if !g.sent {
+		g.sent = true
 		first, due = 0, len(g.keys)
 		for i := range g.flows {
 			c.Flows = append(c.Flows, g.flows[i].FlowClaim)

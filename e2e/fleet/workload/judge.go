@@ -29,7 +29,7 @@ func (f *Fleet) Wrong(last *int) string {
 	return ""
 }
 
-// present tells by number which gateways the others should count.
+// present says by number which gateways the others should count.
 func (f *Fleet) present() []bool {
 	all := make([]bool, len(f.Gateways))
 	for i, g := range f.Gateways {
@@ -95,7 +95,7 @@ func (f *Fleet) Settle() {
 	}
 }
 
-// Audit looks at all counts that gateways are told, and returns by how many requests the
+// Audit looks at all counts that gateways are sent, and returns by how many requests the
 // worst of them is wrong at least, since Settle. lag is δ, the oldest that a count may be;
 // the agent's own, if that is longer.
 func (f *Fleet) Audit(now, lag time.Duration) (worst float64, where string) {

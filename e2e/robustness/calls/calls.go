@@ -178,7 +178,7 @@ func (a *API) Count(ctx context.Context, every time.Duration) {
 	}
 }
 
-// Counted tells what became of the changes.
+// Counted says what became of the changes.
 func (a *API) Counted() Counter {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -49,7 +49,7 @@ func Over(faults []Fault) (last time.Duration) {
 	return last
 }
 
-// During tells whether a time lies in a fault or its grace.
+// During reports whether a time lies in a fault or its grace.
 func During(at time.Duration, faults []Fault) bool {
 	for i := range faults {
 		if at >= faults[i].From && at <= faults[i].over() {

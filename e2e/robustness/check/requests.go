@@ -44,7 +44,7 @@ func Blocked(records []load.Record, faults []Fault, stalls []Span, bound time.Du
 	return found
 }
 
-// excused tells whether a request was under way at the gateway of a fault that
+// excused reports whether a request was under way at the gateway of a fault that
 // excuses it.
 func excused(r *load.Record, faults []Fault, by func(*Grace) bool) bool {
 	for i := range faults {

@@ -1,7 +1,7 @@
 // Package fault is what is done to the installation: kinds of faults, each with
 // its stated grace, and a schedule of them that is drawn from a seed.
 //
-// A kind draws one fault: it picks a target and tells what is to be done. Faults
+// A kind draws one fault: it picks a target and says what is to be done. Faults
 // of kinds that touch the same part of the installation follow each other; others
 // may overlap.
 package fault

@@ -103,7 +103,7 @@ func Select(names []string) ([]Kind, error) {
 	return found, nil
 }
 
-// named tells whether a kind has the name, or its first word: kill stands for
+// named reports whether a kind has the name, or its first word: kill stands for
 // kill-envoy, kill-agent and so on.
 func (k *Kind) named(n string) bool {
 	return k.Name == n || len(k.Name) > len(n) && k.Name[:len(n)] == n && k.Name[len(n)] == '-'

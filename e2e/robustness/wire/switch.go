@@ -77,7 +77,7 @@ func New(own string) (*Switch, *Host, error) {
 	return s, h, nil
 }
 
-// Disturbs tells why links cannot be disturbed, or nil if they can.
+// Disturbs says why links cannot be disturbed, or nil if they can.
 func (s *Switch) Disturbs() error { return s.reason }
 
 // address is the n-th host's.

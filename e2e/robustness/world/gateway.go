@@ -121,7 +121,7 @@ func (g *Gateway) SetAway(away bool) {
 	g.away = away
 }
 
-// Away tells whether it is out of the load balancer.
+// Away reports whether it is out of the load balancer.
 func (g *Gateway) Away() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

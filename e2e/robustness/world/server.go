@@ -23,7 +23,7 @@ type Server struct {
 	rig     *rig.Rig
 	world   *World
 	ready   string // URL that answers 2xx once it serves
-	metrics string // URL of its metrics, "" if they tell no goroutines
+	metrics string // URL of its metrics, "" if they count no goroutines
 
 	mu      sync.Mutex
 	spec    child.Spec
@@ -177,5 +177,5 @@ func (s *Server) Goroutines(ctx context.Context) (float64, error) {
 			}
 		}
 	}
-	return 0, fmt.Errorf("%s does not tell its goroutines", s.metrics)
+	return 0, fmt.Errorf("%s does not count its goroutines", s.metrics)
 }

@@ -101,7 +101,7 @@ func New(ctx context.Context, o Options) (*World, error) {
 	return w, nil
 }
 
-// Clocks tells why clocks cannot be stepped, or nil if they can.
+// Clocks says why clocks cannot be stepped, or nil if they can.
 func (w *World) Clocks() error { return w.clocks }
 
 // tryClock steps the clock of a process that ends at once.
