@@ -12,6 +12,7 @@ CORE     := Symbols|Older|EnvoysAddress|Overrides|PerRoute|Classes|ClientLimit|H
 # docs/envoy-gateway.md is tested with this Envoy Gateway, and these Envoys.
 GATEWAY  := 1.9.1
 GATEWAY_ENVOYS := 1.39.3 $(ENVOY)
+GATEWAY_BIN := $(CACHE)/envoy-gateway-$(GATEWAY)/envoy-gateway
 export ENVOY_BIN ?= $(CACHE)/envoy-$(ENVOY)/envoy
 export GOFLAGS ?= -buildvcs=false
 
@@ -82,19 +83,19 @@ test: build envoy images $(RATELIMIT) ## all tests: laws, services, real Envoy, 
 	@$(MAKE) --no-print-directory older-envoys ARGS="-run '$(CORE)'"
 	@cd services && go test -p 1 ./...
 	@cd tools/release && GOWORK=off go test ./...
-	@tools/sh/need.sh redis-server promtool
+	@tools/sh/need.sh redis-server promtool docker-compose
 	@cd e2e && RATELIMIT_BIN=$(RATELIMIT) TITRATE_E2E=1 TITRATE_CONTAINERS=1 go test -count=1 -p 1 -timeout 20m ./...
 
 docs-check: build envoy ## follows the tutorial and the how-tos with real Envoys; commands, configurations and links of all documents
 	@cd services && go test -count=1 ./cmd/reference
 	@cd e2e && TITRATE_E2E=1 go test -count=1 ./guide && TITRATE_E2E=1 go test -count=1 -run '^TestTutorial$$|^TestHowTos$$|^TestGuideChanges$$|^TestGuideStatic$$|^TestGuideXDS$$' ./process
 
-race: build envoy ## the tests that have no C boundary, under the race detector
+race: build envoy ## the tests that have no C boundary, under the race detector; without long simulations, which run in one goroutine
 	@cd control && go test -race ./...
 	@cd control && go test -race -tags lockrank -run 'Stress|Locks|Flipping|Beside' ./limiter/...
 	@cd proto && go test -race ./link/...
 	@cd envoy-filter && go test -race $$(go list ./... | grep -vE '/(shim|envoytest)|envoy-filter$$')
-	@cd services && go test -race ./...
+	@cd services && go test -race -short ./...
 
 verify: test race ## test, race, and the long suites: older Envoys, fuzzing, compose, upgrades, short soak and robustness, a full demo
 	@$(MAKE) --no-print-directory older-envoys
@@ -137,11 +138,11 @@ bench-envoy: build envoy $(RATELIMIT) ## real Envoys: CPU, instructions, latency
 	@tools/sh/need.sh wrk valgrind redis-server
 	@cd e2e && go run ./bench -ratelimit $(RATELIMIT) $(if $(JSON),-json $(abspath $(JSON))) $(ARGS)
 
-e2e-k8s: images $(KUBERNETES)/kubelet $(OLD)/titrate $(CACHE)/envoy-gateway-$(GATEWAY)/envoy-gateway ## the chart on a real Kubernetes of one node, which is built once, in ten minutes; needs root
+e2e-k8s: images $(KUBERNETES)/kubelet $(OLD)/titrate $(GATEWAY_BIN) ## the chart on a real Kubernetes of one node, which is built once, in ten minutes; needs root
 	@tools/sh/need.sh ctr ip iptables kubectl /usr/lib/cni/bridge
 	@cd tools/helm && GOWORK=off go tool helm version --short # builds it, before the tests' time runs
 	@cd e2e && KUBERNETES_BIN=$(KUBERNETES) ENVOY_GATEWAY=$(GATEWAY) go test -count=1 -v ./kubernetes
-	@cd e2e && KUBERNETES_BIN=$(KUBERNETES) TITRATE_PREVIOUS=$(OLD) ENVOY_GATEWAY=$(GATEWAY) ENVOY_GATEWAY_BIN=$(CACHE)/envoy-gateway-$(GATEWAY)/envoy-gateway \
+	@cd e2e && KUBERNETES_BIN=$(KUBERNETES) TITRATE_PREVIOUS=$(OLD) ENVOY_GATEWAY=$(GATEWAY) ENVOY_GATEWAY_BIN=$(GATEWAY_BIN) \
 	  go test -count=1 -v -timeout 20m -exec $(CURDIR)/tools/sh/node.sh -run '^TestNode' ./kubernetes
 
 $(KUBERNETES)/kubelet:
@@ -153,11 +154,11 @@ $(OLD)/titrate:
 e2e-upgrade: build envoy $(OLD)/titrate ## from the version before to this one and back, part by part, in any order, under traffic
 	@cd e2e && TITRATE_E2E=1 TITRATE_PREVIOUS=$(OLD) go test -count=1 -run '^TestUpgrade$$' -v ./process
 
-e2e-gateway: build $(GATEWAY_ENVOYS:%=$(CACHE)/envoy-%/envoy) $(CACHE)/envoy-gateway-$(GATEWAY)/envoy-gateway ## docs/envoy-gateway.md with a real Envoy Gateway, which is built once, in five minutes
-	@for v in $(GATEWAY_ENVOYS); do (cd e2e && TITRATE_E2E=1 ENVOY_GATEWAY_BIN=$(CACHE)/envoy-gateway-$(GATEWAY)/envoy-gateway ENVOY_BIN=$(CACHE)/envoy-$$v/envoy ENVOY_VERSION=$$v go test -count=1 -run '^TestGuideEnvoyGateway' -v ./process) || exit 1; done
+e2e-gateway: build $(GATEWAY_ENVOYS:%=$(CACHE)/envoy-%/envoy) $(GATEWAY_BIN) ## docs/envoy-gateway.md with a real Envoy Gateway, which is built once, in five minutes
+	@for v in $(GATEWAY_ENVOYS); do (cd e2e && TITRATE_E2E=1 ENVOY_GATEWAY_BIN=$(GATEWAY_BIN) ENVOY_BIN=$(CACHE)/envoy-$$v/envoy ENVOY_VERSION=$$v go test -count=1 -run '^TestGuideEnvoyGateway' -v ./process) || exit 1; done
 
-$(CACHE)/envoy-gateway-%/envoy-gateway:
-	@tools/sh/envoy-gateway.sh $* $@
+$(GATEWAY_BIN):
+	@tools/sh/envoy-gateway.sh $(GATEWAY) $@
 
 soak: DURATION = 10m
 soak: build envoy ## full load on three Envoys with aborts, reloads and kills: flat memory, nothing failed; DURATION=10m ARGS='-o json -pause 100ms'

@@ -23,6 +23,9 @@ const (
 	typeLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
+// layoutVersion is the file oci-layout of an archive.
+const layoutVersion = `{"imageLayoutVersion":"1.0.0"}`
+
 // user is who the images run as, unless a pod says otherwise.
 const user = "65532:65532"
 
@@ -177,7 +180,7 @@ func (i image) layout(all blobs, index descriptor, docker []dockerImage) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	content := map[string][]byte{"oci-layout": []byte(`{"imageLayoutVersion":"1.0.0"}`), "index.json": top,
+	content := map[string][]byte{"oci-layout": []byte(layoutVersion), "index.json": top,
 		"manifest.json": older}
 	for d, blob := range all {
 		content[descriptor{Digest: d}.path()] = blob

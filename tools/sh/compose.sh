@@ -17,16 +17,18 @@ if ! docker compose version >/dev/null 2>&1; then
   compose=("$bin")
 fi
 make --no-print-directory images
+down() { timeout 120 "${compose[@]}" --file "$top/docker-compose.yml" down --volumes --timeout 5 >/dev/null 2>&1; }
 # brought: up, until the coordinator reports shares for the load, and down.
 brought() {
-  trap 'timeout 120 "${compose[@]}" --file "$top/docker-compose.yml" down --volumes --timeout 5 >/dev/null 2>&1' EXIT
+  trap down EXIT
   timeout 300 "${compose[@]}" up --detach >/dev/null 2>&1 || timeout 300 "${compose[@]}" up --detach
   local said
   for _ in $(seq 60); do
     if said=$(bin/titrate why globex api 2>&1) && grep -q 'gateway-3' <<<"$said"; then
       echo "$said"
       echo "${compose[*]}: up, configured, sharing"
-      timeout 120 "${compose[@]}" down --volumes --timeout 5 >/dev/null 2>&1
+      down
+      trap - EXIT
       return
     fi
     sleep 1

@@ -3,7 +3,8 @@
 # saying so. go itself is not installed: its version matters.
 set -euo pipefail
 declare -A package=([gcc]=gcc [docker]=docker.io [dockerd]=docker.io [mmdebstrap]=mmdebstrap [unzip]=unzip
-  [wrk]=wrk [hey]=hey [promtool]=prometheus [pip]=python3-pip [iptables]=iptables [kubectl]=kubernetes-client [ip]=iproute2 [ctr]=containerd [/usr/lib/cni/bridge]=containernetworking-plugins
+  [wrk]=wrk [hey]=hey [promtool]=prometheus [pip]=python3-pip [iptables]=iptables
+  [ip]=iproute2 [kubectl]=kubernetes-client [ctr]=containerd [/usr/lib/cni/bridge]=containernetworking-plugins
   [aarch64-linux-gnu-gcc]='gcc-aarch64-linux-gnu libc6-dev-arm64-cross')
 missing=()
 for c in "$@"; do

@@ -18,6 +18,6 @@ unshare --net --mount --pid --fork --kill-child --mount-proc --propagation priva
   ip addr add 10.200.0.2/24 dev node
   ip link set node up
   ip route add default via 10.200.0.254
-  for s in ip_forward=1; do sysctl -qw net.ipv4.$s; done
-  sysctl -qw net.bridge.bridge-nf-call-iptables=1 2>/dev/null || true
+  echo 1 >/proc/sys/net/ipv4/ip_forward
+  echo 1 2>/dev/null >/proc/sys/net/bridge/bridge-nf-call-iptables || true # not every kernel has it
   exec "$@"' node "$@"

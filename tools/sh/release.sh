@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # release.sh VERSION DIR [KEY]: everything that a release needs, in DIR, without publishing: programs and
 # modules for amd64 and arm64, images, the chart, SBOMs, checksums, and, with KEY (a PEM file of an EC
-# private key, which is only read), a signature of the checksums.
+# private key, which is only read), signatures of the images and of the checksums.
 set -euo pipefail
 version=$1 dir=$(realpath -m "$2") key=${3:+$(realpath "$3")}
 cd "$(dirname "$0")/../.."
@@ -39,6 +39,15 @@ echo "images and SBOMs"
 for file in titrate-linux-amd64 titrate-linux-arm64 libtitrate-linux-amd64.so libtitrate-linux-arm64.so; do
   "$dir/.release" sbom -o "$dir/$file.spdx.json" -name "${file%%-*}" "${about[@]}" "$dir/$file"
 done
+if [ -n "$key" ]; then
+  echo "signatures of the images"
+  openssl pkey -in "$key" -pubout >"$dir/titrate.pub"
+  for image in titrate module; do
+    "$dir/.release" sign -o "$dir/$image-image.signatures.tar" -name titrate/$image "${about[@]}" -key "$key" \
+      "$dir/$image-image.tar"
+    "$dir/.release" verify -key "$dir/titrate.pub" "$dir/$image-image.tar" "$dir/$image-image.signatures.tar"
+  done
+fi
 rm "$dir/.release" "$dir"/install-linux-*
 
 echo "chart"
@@ -48,7 +57,6 @@ echo "chart"
 (cd "$dir" && sha256sum -- * >SHA256SUMS)
 if [ -n "$key" ]; then
   openssl dgst -sha256 -sign "$key" "$dir/SHA256SUMS" | base64 -w0 >"$dir/SHA256SUMS.sig"
-  openssl pkey -in "$key" -pubout >"$dir/titrate.pub"
   openssl dgst -sha256 -verify "$dir/titrate.pub" -signature <(base64 -d "$dir/SHA256SUMS.sig") "$dir/SHA256SUMS" >/dev/null
 else
   echo "not signed: no KEY was given"
