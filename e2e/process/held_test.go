@@ -44,15 +44,31 @@ func ask(ctx context.Context, client *http.Client, url, tenant string) answer {
 	return answer{resp.StatusCode, time.Unix(0, ns), err}
 }
 
-// flood sends n requests of a tenant to each gateway at once; the channel is
-// closed after the last has ended.
+// askAgain asks until the tenant's share lets the request in or wait, as clients do that are refused. The
+// share in force when many requests come at once may be that of the little traffic before them, and what
+// may wait is in proportion to it. A request that cannot be repeated was refused.
+func askAgain(ctx context.Context, client *http.Client, url, tenant string) answer {
+	a := ask(ctx, client, url, tenant)
+	for a.err == nil && a.status == http.StatusTooManyRequests {
+		time.Sleep(50 * time.Millisecond)
+		again := ask(ctx, client, url, tenant)
+		if again.err != nil {
+			return a
+		}
+		a = again
+	}
+	return a
+}
+
+// flood sends n requests of a tenant to each gateway at once, and again those that are refused; the channel
+// is closed after the last has ended.
 func (w *world) flood(ctx context.Context, n int, tenant string, urls ...string) <-chan answer {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}, Timeout: 2 * patience}
 	answers := make(chan answer, n*len(urls))
 	var all sync.WaitGroup
 	for _, url := range urls {
 		for range n {
-			all.Go(func() { answers <- ask(ctx, client, url, tenant) })
+			all.Go(func() { answers <- askAgain(ctx, client, url, tenant) })
 		}
 	}
 	go func() {
