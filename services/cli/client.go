@@ -147,7 +147,7 @@ func (c *client) bound(ctx context.Context, method string, request, reply any, c
 	defer cancel()
 	var answered peer.Peer
 	err := invoke(limited, method, request, reply, conn, append(opts, grpc.Peer(&answered))...)
-	if id := requestID(request); id != "" && status.Code(err) == codes.Unavailable && answered.Addr != nil {
+	if id := requestID(request); id != "" && answered.Addr != nil {
 		err = c.again(limited, id, err, func() error {
 			return invoke(limited, method, request, reply, conn, append(opts, grpc.WaitForReady(true))...)
 		})
@@ -168,8 +168,11 @@ func (c *client) bound(ctx context.Context, method string, request, reply any, c
 	return err
 }
 
-// requestID is the ID of a request that can be repeated, "" of others.
+// requestID is the ID of a request that makes a change and can be repeated, "" of others.
 func requestID(request any) string {
+	if r, ok := request.(interface{ GetValidateOnly() bool }); ok && r.GetValidateOnly() {
+		return ""
+	}
 	if r, ok := request.(interface{ GetRequestId() string }); ok {
 		return r.GetRequestId()
 	}
@@ -179,30 +182,40 @@ func requestID(request any) string {
 // between is the time from a failure to the next attempt of a request that has an ID.
 const between = 200 * time.Millisecond
 
-// again repeats a request that has failed after it was sent, until it is answered or ctx ends. The
-// coordinator knows it by its ID, so that it acts once.
-func (c *client) again(ctx context.Context, id string, first error, repeat func() error) error {
-	last := first
-	for err := first; ; err = repeat() {
+// again repeats a request whose answer, err, was lost after it was sent, until it is answered or ctx ends.
+// The coordinator knows it by its ID, so that it acts once.
+func (c *client) again(ctx context.Context, id string, err error, repeat func() error) error {
+	lost := &unsure{server: c.server, limit: c.limit, id: id}
+	for ; ; err = repeat() {
 		switch status.Code(err) {
 		case codes.Unavailable:
-			last = err
-		case codes.DeadlineExceeded:
-			return unsure(c, id, last)
+			lost.why = cause(status.Convert(err).Message())
+		case codes.DeadlineExceeded: // ctx says so, too
 		default:
 			return err
 		}
 		if !pause(ctx, between) {
-			return unsure(c, id, last)
+			return lost
 		}
 	}
 }
 
 // unsure is the failure of a request of which it is not known whether it was carried out.
-func unsure(c *client, id string, last error) error {
-	return fmt.Errorf("whether the change was made is not known: the coordinator at %s took the request and could "+
-		"not say within %s, though it was asked again: %s\nThe same command with --request-id %s makes the change if "+
-		"it was not made, and says what it did if it was", c.server, c.limit, cause(status.Convert(last).Message()), id)
+type unsure struct {
+	server string
+	limit  time.Duration
+	why    string // of the last attempt, empty if the first one was not answered
+	id     string // with which the command can be repeated
+}
+
+func (e *unsure) Error() string {
+	again := ""
+	if e.why != "" {
+		again = ", though it was asked again: " + e.why
+	}
+	return fmt.Sprintf("whether the change was made is not known: the coordinator at %s took the request and could "+
+		"not say within %s%s\nThe same command with --request-id %s makes the change if it was not made, and says what "+
+		"it did if it was", e.server, e.limit, again, e.id)
 }
 
 // requestFlag is --request-id.

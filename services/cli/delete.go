@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -105,6 +106,9 @@ func runDelete(cmd *cobra.Command, c *connection, refs []resource.Ref, force, al
 			one = fmt.Sprintf("%s.%d", id, i+1)
 		}
 		if err := client.remove(cmd.Context(), ref, force, allowMissing, one); err != nil {
+			if lost := (*unsure)(nil); errors.As(err, &lost) {
+				lost.id = id // that of the command
+			}
 			return worded(err)
 		}
 		if _, err := fmt.Fprintln(cmd.OutOrStdout(), ref, "deleted"); err != nil {

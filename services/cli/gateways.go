@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -71,18 +73,14 @@ func (c *client) gateways(ctx context.Context, names map[string]bool) (*quotav1.
 	if err != nil || len(names) == 0 {
 		return found, err
 	}
-	all := found.GetGateways()
-	found.Gateways = nil
-	there := map[string]bool{}
-	for _, g := range all {
-		if names[g.GetName()] {
-			found.Gateways, there[g.GetName()] = append(found.Gateways, g), true
-		}
-	}
-	for name := range names {
-		if !there[name] {
-			return nil, fmt.Errorf("gateways/%s: not heard of; titrate get gateways lists those that are", name)
-		}
+	missing := maps.Clone(names)
+	found.Gateways = slices.DeleteFunc(found.GetGateways(), func(g *quotav1.Gateway) bool {
+		delete(missing, g.GetName())
+		return !names[g.GetName()]
+	})
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("%s/%s: not heard of; titrate get gateways lists those that are", gateways,
+			strings.Join(slices.Sorted(maps.Keys(missing)), ", "+gateways+"/"))
 	}
 	return found, nil
 }

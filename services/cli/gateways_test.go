@@ -12,8 +12,8 @@ func TestGetGateways(t *testing.T) {
 		!strings.Contains(got, "gw-2") || strings.Contains(got, "gw-1") {
 		t.Errorf("%s", got)
 	}
-	fails(t, server, exitFailed, "", []string{"gateways/gw-9: not heard of", "titrate get gateways"}, "get",
-		"gateways/gw-9")
+	fails(t, server, exitFailed, "", []string{"gateways/gw-8, gateways/gw-9: not heard of", "titrate get gateways"}, "get",
+		"gateways/gw-9", "gw/gw-1", "gw/gw-8")
 	fails(t, server, exitUsage, "", []string{`"pools" beside gateways`}, "get", "gateways", "pools")
 	fails(t, server, exitUsage, "", []string{"--watch is for tables"}, "get", "gateways", "-w", "-o", "yaml")
 	fails(t, server, exitUsage, "", []string{"must be table, wide, json or yaml"}, "get", "-o", "xml")
