@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -32,7 +33,7 @@ func resources(c comments) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	var enums []protoreflect.EnumDescriptor
+	var all enums
 	texts := strings.Split(string(examples), "---\n")
 	for i, kind := range resource.Kinds {
 		m := kind.New().ProtoReflect()
@@ -42,7 +43,7 @@ func resources(c comments) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("%s: %s: %w", fileName, kind, err)
 		}
-		r := reader{comments: c, enums: &enums, shown: shown}
+		r := reader{comments: c, enums: &all, shown: shown}
 		resource.FillDefaults(m.Interface().(resource.Message))
 		if err := r.read(m, ""); err != nil {
 			return "", fmt.Errorf("%s: %w", kind, err)
@@ -50,11 +51,11 @@ func resources(c comments) (string, error) {
 		b.WriteString(markdown.Table([]string{"field", "meaning", "unit", "range", "default", "example"}, r.rows))
 		fmt.Fprintf(&b, "\nWith every field:\n\n```yaml\n%s```\n\n", texts[i])
 		if f := d.Fields().ByName("status"); f != nil {
-			fmt.Fprintf(&b, "In `status`: %s\n\n%s\n", c.of(f.Message().FullName()), c.status(f.Message(), &enums))
+			fmt.Fprintf(&b, "In `status`: %s\n\n%s\n", c.of(f.Message().FullName()), c.status(f.Message(), &all))
 		}
 	}
 	b.WriteString("### Words\n\n")
-	for _, e := range enums {
+	for _, e := range all {
 		fmt.Fprintf(&b, "`%s`: %s\n\n%s\n", e.Name(), c.of(e.FullName()), c.words(e))
 	}
 	return strings.TrimRight(b.String(), "\n") + "\n", nil
@@ -64,8 +65,17 @@ func resources(c comments) (string, error) {
 type reader struct {
 	comments
 	rows  [][]string
-	enums *[]protoreflect.EnumDescriptor // those that fields have, each once
+	enums *enums
 	shown example
+}
+
+// enums are those that fields have, each once.
+type enums []protoreflect.EnumDescriptor
+
+func (e *enums) add(d protoreflect.EnumDescriptor) {
+	if !slices.Contains(*e, d) {
+		*e = append(*e, d)
+	}
 }
 
 // read adds a row for each field of a message that has its defaults; path leads to the message.
@@ -155,13 +165,13 @@ func valueText(d protoreflect.FieldDescriptor, v protoreflect.Value) string {
 }
 
 // status describes what the server says of a resource.
-func (c comments) status(d protoreflect.MessageDescriptor, enums *[]protoreflect.EnumDescriptor) string {
+func (c comments) status(d protoreflect.MessageDescriptor, all *enums) string {
 	var rows [][]string
 	for i := range d.Fields().Len() {
 		f := d.Fields().Get(i)
 		rows = append(rows, []string{"`" + f.JSONName() + "`", c.of(f.FullName())})
 		if f.Kind() == protoreflect.EnumKind {
-			*enums = append(*enums, f.Enum())
+			all.add(f.Enum())
 		}
 	}
 	return markdown.Table([]string{"field", "meaning"}, rows)

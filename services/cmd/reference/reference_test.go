@@ -36,6 +36,25 @@ func TestUpToDate(t *testing.T) {
 	}
 }
 
+// The values of an enum stand in one table, also if a field of the status has them.
+func TestEachEnumOnce(t *testing.T) {
+	source, err := os.ReadFile(filepath.Join(top, resourcesProto))
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := readComments(resourcesProto, string(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := resources(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(text, "\n`Precision`: "); n != 1 {
+		t.Errorf("%d tables of Precision", n)
+	}
+}
+
 // The examples show every field.
 func TestExamplesHaveEveryField(t *testing.T) {
 	missing, err := everyField()

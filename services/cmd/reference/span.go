@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,9 +19,7 @@ func (r *reader) span(d protoreflect.FieldDescriptor, s said) string {
 	case s.span != "":
 		return s.span
 	case d.Kind() == protoreflect.EnumKind:
-		if !slices.Contains(*r.enums, d.Enum()) {
-			*r.enums = append(*r.enums, d.Enum())
-		}
+		r.enums.add(d.Enum())
 		return values(d.Enum())
 	case d.IsList():
 		return listSpan(d, rules.GetRepeated())
