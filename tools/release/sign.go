@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto"
 	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
@@ -21,7 +22,8 @@ import (
 
 // Signatures of images are as cosign makes and verifies them: beside each manifest sha256:X a
 // repository has an image with the tag sha256-X.sig, whose one layer is what is signed, with the
-// signature as an annotation. They need no service: no log, no certificate, a key only.
+// signature as an annotation. They need no service: no log, no certificate, a key only. They are made
+// here and not by cosign, since cosign signs what a registry has, and a release is made without one.
 const (
 	typeSigned      = "application/vnd.dev.cosign.simplesigning.v1+json"
 	signature       = "dev.cosignproject.cosign/signature"
@@ -214,7 +216,7 @@ func read(files map[string][]byte, d descriptor, to any) ([]byte, error) {
 	return content, nil
 }
 
-// privateKey reads an EC key from a PEM file, PKCS #8 or SEC 1.
+// privateKey reads the first EC key of a PEM file, PKCS #8 or SEC 1.
 func privateKey(path string) (*ecdsa.PrivateKey, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -225,13 +227,13 @@ func privateKey(path string) (*ecdsa.PrivateKey, error) {
 		if block, rest = pem.Decode(rest); block == nil {
 			return nil, fmt.Errorf("%s: want an EC private key as PEM, without a passphrase", path)
 		}
-		if key, err := x509.ParseECPrivateKey(block.Bytes); err == nil {
-			return key, nil
+		key, err := x509.ParseECPrivateKey(block.Bytes)
+		if err != nil {
+			modern, _ := x509.ParsePKCS8PrivateKey(block.Bytes)
+			key, _ = modern.(*ecdsa.PrivateKey)
 		}
-		if key, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
-			if ec, ok := key.(*ecdsa.PrivateKey); ok {
-				return ec, nil
-			}
+		if key != nil {
+			return key, checkCurve(path, &key.PublicKey)
 		}
 	}
 }
@@ -245,9 +247,17 @@ func publicKey(path string) (*ecdsa.PublicKey, error) {
 	if block, _ := pem.Decode(content); block != nil {
 		if key, err := x509.ParsePKIXPublicKey(block.Bytes); err == nil {
 			if ec, ok := key.(*ecdsa.PublicKey); ok {
-				return ec, nil
+				return ec, checkCurve(path, ec)
 			}
 		}
 	}
 	return nil, fmt.Errorf("%s: want an EC public key as PEM", path)
+}
+
+// checkCurve refuses keys of other curves than cosign's own have: what cosign does with them is not tested.
+func checkCurve(path string, key *ecdsa.PublicKey) error {
+	if key.Curve != elliptic.P256() {
+		return fmt.Errorf("%s: the key is of the curve %s, want P-256", path, key.Curve.Params().Name)
+	}
+	return nil
 }

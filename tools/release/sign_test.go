@@ -154,6 +154,23 @@ func TestKeys(t *testing.T) {
 	if _, err := privateKey(other); err == nil || !strings.Contains(err.Error(), "want an EC private key") {
 		t.Errorf("an RSA key: %v", err)
 	}
+	for curve, named := range map[elliptic.Curve]string{elliptic.P224(): "P-224", elliptic.P384(): "P-384"} {
+		strange, err := ecdsa.GenerateKey(curve, rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pkcs8, err := x509.MarshalPKCS8PrivateKey(strange)
+		private := file("private "+named, "PRIVATE KEY", pkcs8, err)
+		public, err := x509.MarshalPKIXPublicKey(&strange.PublicKey)
+		pub := file("public "+named, "PUBLIC KEY", public, err)
+		_, errPrivate := privateKey(private)
+		_, errPublic := publicKey(pub)
+		for _, err := range []error{errPrivate, errPublic} {
+			if err == nil || !strings.Contains(err.Error(), "of the curve "+named+", want P-256") {
+				t.Errorf("a key of %s: %v", named, err)
+			}
+		}
+	}
 	if _, err := publicKey(modern); err == nil || !strings.Contains(err.Error(), "want an EC public key") {
 		t.Errorf("a private key as the public one: %v", err)
 	}

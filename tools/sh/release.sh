@@ -8,6 +8,11 @@ cd "$(dirname "$0")/../.."
 tools/sh/need.sh go gcc aarch64-linux-gnu-gcc openssl
 [[ $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]] ||
   { echo "VERSION is $version: want one such as v1.2.3 or v1.2.3-rc.1" >&2; exit 1; }
+if [ -n "$key" ] && ! openssl pkey -passin pass: -in "$key" -noout -text 2>/dev/null | grep 'NIST CURVE: P-256' >/dev/null; then
+  echo "KEY is $key: want a PEM file of an EC private key of the curve P-256, without a passphrase, such as" \
+    "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 makes" >&2
+  exit 1
+fi
 revision=$(git rev-parse HEAD)
 time=$(git log -1 --format=%ct)
 [ -z "$(git status --porcelain -uno)" ] || revision+=-dirty
