@@ -119,8 +119,8 @@ var instruments = []instrument{
 		help: "Largest one-way gossip delay in force.",
 		read: one(func(m measurements) float64 { return m.s.GossipDelayMs / 1000 })},
 	{name: "titrate.agent.way", unit: "s",
-		help: "One way to the farthest other agent, at most for nine of the last ten packets: half of the time " +
-			"until an acknowledgement, less what the other agent kept it. -1 while it is not known.",
+		help: "One way to the farthest other agent, as what nine in ten of the last 32 packets take at most: half of " +
+			"the time until an acknowledgement, less what the other agent kept it. -1 while it is not known.",
 		read: one(func(m measurements) float64 {
 			if m.core.Way.To == "" {
 				return -1
