@@ -160,14 +160,68 @@ func TestRefundsInReports(t *testing.T) {
 	}
 }
 
-// Settlements and looks race with decisions, ticks and a changing membership;
-// what was charged in the end is what was admitted, in true cost.
-func TestSettleConcurrently(t *testing.T) {
+// oneLedger is an engine whose only limit never refills, and counts all requests of its tenant.
+func oneLedger(t *testing.T) *Engine {
 	e := New(Options{Keys: 1024})
 	conf := simple(1e9, config.Queue{}, config.Limit{Name: "all", PerTenant: true, Rate: ledgerRate,
 		Burst: ledgerBurst})
 	conf.Tenants[0].Quotas = []config.Quota{{Pool: "api", Max: config.Unbounded, Mode: config.Off}}
 	mustApply(t, e, conf)
+	return e
+}
+
+// among tells an engine how many replicas there are, and returns what it announces then.
+func among(e *Engine, now int64, replicas int) *exchange.Claims {
+	e.SetSums(now, &exchange.Sums{Full: true, Replicas: replicas, TotalWeight: float64(replicas), Weight: 1,
+		Lag: 50 * time.Millisecond})
+	var c exchange.Claims
+	e.Claims(now, &c)
+	return &c
+}
+
+// What a key was charged and has announced while a replica was not alone is given back after the
+// replica was alone for a moment, too; but no more than was spent.
+func TestRefundAfterBeingAlone(t *testing.T) {
+	e := oneLedger(t)
+	r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 3}
+	left := func(want float64) {
+		t.Helper()
+		if got := e.Allowance(sec, r, None).Remaining; math.Abs(got-want) > 1e-3 {
+			t.Errorf("%v left, want %v", got, want)
+		}
+	}
+	among(e, sec, 2)
+	for range 3 {
+		e.Decide(sec, r)
+	}
+	if c := among(e, sec, 2); len(c.Keys) != 1 || math.Abs(c.Keys[0].Admitted-9) > 1e-3 {
+		t.Fatalf("announced: %+v, want 9 admitted", c)
+	}
+	among(e, sec, 1)
+	if c := among(e, sec, 2); len(c.Keys) != 0 {
+		t.Fatalf("the key is contended yet: %+v", c)
+	}
+	e.Settle(sec, r, 4)
+	left(ledgerBurst - 10)
+	e.Settle(sec, r, 1)
+	e.Settle(sec, r, 1)
+	left(ledgerBurst - 6)
+	if c := among(e, sec, 2); len(c.Keys) != 1 || math.Abs(c.Keys[0].Admitted-6) > 1e-3 {
+		t.Errorf("announced: %+v, want 6 admitted", c)
+	}
+	for range 10 { // more than there was
+		e.Settle(sec, r, 0)
+	}
+	left(ledgerBurst)
+	if c := among(e, sec, 2); len(c.Keys) != 1 || math.Abs(c.Keys[0].Admitted) > 1e-3 {
+		t.Errorf("announced: %+v, want nothing admitted", c)
+	}
+}
+
+// Settlements and looks race with decisions, ticks and a changing membership;
+// what was charged in the end is what was admitted, in true cost.
+func TestSettleConcurrently(t *testing.T) {
+	e := oneLedger(t)
 	var wg sync.WaitGroup
 	const workers, each = 4, 100
 	for w := range workers {
@@ -185,10 +239,8 @@ func TestSettleConcurrently(t *testing.T) {
 	}
 	wg.Go(func() {
 		for i := range 20 {
-			e.SetSums(sec, &exchange.Sums{Full: true, Replicas: 1 + i%2, TotalWeight: 1 + float64(i%2), Weight: 1,
-				Lag: 50 * time.Millisecond})
+			among(e, sec+int64(i), 1+i%2)
 			e.Tick(sec+int64(i), nil)
-			e.Claims(sec+int64(i), &exchange.Claims{})
 		}
 	})
 	wg.Wait()

@@ -26,7 +26,7 @@ type state struct {
 	gone      bool         // the sums say that no other replica claims it any more
 	last      announcement // what was announced last
 	base      float64      // cost admitted before the ledger began, part of what is announced
-	before    float64      // and of it, what was still spent then and was not refunded since
+	before    float64      // and of it, what may still have been spent then and was not refunded since
 	counted   int64        // a TAT: what of the slot's is in base already
 	sums      drc.LedgerSums
 	assumed   float64 // of sums.Admitted: what the others are assumed to have admitted since
@@ -59,11 +59,11 @@ func (st *state) clear(key uint64) {
 // start starts the ledger of a key that has spent so much, of which so much was
 // admitted here and is not announced yet.
 func (st *state) start(n Numbers, m *members.View, seconds, spent, fresh float64) {
-	st.ledger = drc.FromSpent(n.ledger(m), seconds, spent)
-	st.ledger.FirstContact(seconds, st.sums, fresh, spent-fresh)
-	st.limit, st.member = n, m.Version
 	st.base += fresh
-	st.before = fresh
+	st.before = min(spent, st.base)
+	st.ledger = drc.FromSpent(n.ledger(m), seconds, spent)
+	st.ledger.FirstContact(seconds, st.sums, st.before, spent-fresh)
+	st.limit, st.member = n, m.Version
 	st.counting = true
 }
 
