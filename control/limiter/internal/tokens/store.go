@@ -198,13 +198,11 @@ func (s *Store[W]) use(en *entry[W], k *Key, now int64) {
 	}
 }
 
-// poll puts out what the owner of a key is to be told.
+// poll puts out what the owner of a key is to be told. A key with waiters is busy in any case: the
+// link may have gone since they joined.
 func (s *Store[W]) poll(sh *shard[W], en *entry[W], now int64) {
-	if !s.linked.Load() {
-		return
-	}
 	told := false
-	for {
+	for s.linked.Load() {
 		q, ok := en.g.Poll(now)
 		if !ok {
 			break

@@ -200,6 +200,29 @@ func TestLinkDown(t *testing.T) {
 	}
 }
 
+// A request that joins while the link goes ends as those before it: it does not wait until the link
+// is up again.
+func TestLinkGoesWhileJoining(t *testing.T) {
+	s := newOwners(1, 10).stores[0]
+	k, w := key(1), &Waiter[int]{Cost: grant.Token}
+	sh := s.shard(k.Hash)
+	join := func() { // as Join does it
+		sh.mu.Lock()
+		defer sh.mu.Unlock()
+		en := s.obtain(sh, k, 0, 0)
+		if out := en.g.Take(0, w.Cost); out != grant.Waits {
+			t.Fatalf("the first request: %v", out)
+		}
+		w.key, en.line = k.Hash, append(en.line, w)
+		s.linked.Store(false)
+		s.end(sh, en, 0, grant.Waits)
+	}
+	join()
+	if e := s.Expire(0, nil); len(e) != 1 || e[0].Waiter != w || e[0].Outcome != grant.Unanswered {
+		t.Errorf("ended: %+v", e)
+	}
+}
+
 // A key at rest is released, and its owner can give the bucket to another replica at once.
 func TestSweep(t *testing.T) {
 	o := newOwners(2, 10)
