@@ -91,8 +91,7 @@ type tokenWait struct {
 	ticket uint64
 	req    Request // its texts are copies
 	route  *route  // that it came by
-	since  int64
-	asked  int64 // when it began to wait for the limit
+	asked  int64   // when it began to wait for the limit
 	paid   charged
 	ledger uint64 // bit i: limit i is left to the ledger
 	at     int    // limit that it waits for
@@ -241,6 +240,7 @@ func (e *Engine) enqueueExact(c *call, r *Request, ticket uint64) (out Outcome, 
 		if got == grant.Waits {
 			w := e.newTokenWait(c, r, ticket, i)
 			if wait, got = e.tokens.Join(&k, c.now, e.knownSpent(c, l, &k), &w.Waiter); got == grant.Waits {
+				c.route.flow.countHeld()
 				out = Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(tokens.Hold), Limit: l.name,
 					Flight: c.route.flight}
 				return out, w.handle, true
@@ -273,19 +273,24 @@ func (e *Engine) enqueuePaid(c *call, ticket uint64) (out Outcome, h Handle, end
 	return out, h, ended
 }
 
-// newTokenWait makes the wait of a request for the i-th limit of its route, counted.
+// newTokenWait makes the wait of a request for the i-th limit of its route.
 func (e *Engine) newTokenWait(c *call, r *Request, ticket uint64, i int) *tokenWait {
-	w := &tokenWait{ticket: ticket, req: *r, route: c.route, since: c.now, asked: c.now, paid: c.paid, at: i}
+	w := &tokenWait{ticket: ticket, req: *r, route: c.route, asked: c.now, paid: c.paid, at: i}
 	w.Of, w.Cost, w.Since = w, c.cost, c.now
 	w.req.Tenant, w.req.Client, w.req.Pool = strings.Clone(r.Tenant), strings.Clone(r.Client), strings.Clone(r.Pool)
 	w.req.Identities = r.Identities.clone()
 	e.places.take(w)
 	e.waiting.Add(1)
-	if f := c.route.flow; f != nil { // the wait is the limit's, not the share's
+	return w
+}
+
+// countHeld counts a request that begins to wait for a limit, not for the share. Without a flow it
+// counts nothing.
+func (f *flow) countHeld() {
+	if f != nil {
 		f.counts.waited.Add(1)
 		f.counts.held.Add(1)
 	}
-	return w
 }
 
 // freeTokenWait ends the wait of a request that goes on without an event.
@@ -335,7 +340,7 @@ func (e *Engine) tickTokens(now int64, out []Event) []Event {
 func (e *Engine) drainTokens(now int64, out []Event) []Event {
 	for _, ended := range e.tokens.Drain(nil) {
 		w := ended.Waiter.Of
-		o := Outcome{Waited: time.Duration(now - w.since)}
+		o := Outcome{Waited: time.Duration(now - w.Since)}
 		if e.boot != BootOpen {
 			c := w.call(now)
 			e.putBack(&c)
@@ -364,7 +369,7 @@ func (e *Engine) countDrained(f *flow, v Verdict) {
 // call is the request's, as of now.
 func (w *tokenWait) call(now int64) call {
 	c := newCall(now, &w.req, w.route)
-	c.paid = w.paid
+	c.paid, c.held = w.paid, true
 	return c
 }
 
@@ -405,7 +410,7 @@ func (e *Engine) resume(now int64, ended tokens.Ended[*tokenWait], out []Event) 
 
 func (e *Engine) refuseTokenWait(c *call, w *tokenWait, why refusal, out []Event) []Event {
 	o := e.refuseExact(c, why)
-	o.Waited = time.Duration(c.now - w.since)
+	o.Waited = time.Duration(c.now - w.Since)
 	return e.endTokenWait(w, o, out)
 }
 
@@ -422,7 +427,7 @@ func (e *Engine) goOn(c *call, w *tokenWait, out []Event) []Event {
 		e.places.move(w)
 		return out
 	}
-	o.Flight, o.Waited = nil, time.Duration(c.now-w.since) // its Flight was given when the wait began
+	o.Flight, o.Waited = nil, time.Duration(c.now-w.Since) // its Flight was given when the wait began
 	return e.endTokenWait(w, o, out)
 }
 

@@ -253,6 +253,9 @@ func TestExactThenShare(t *testing.T) {
 	if n := len(e.places.moved); n != 0 {
 		t.Errorf("%d places are kept", n)
 	}
+	if _, flows := tallied(e, sec); flows.Waited != 5 || flows.LimitWaited != 5 {
+		t.Errorf("5 requests waited for the owner, some for the share, too: %+v", flows)
+	}
 }
 
 // What a response has cost beyond its estimate is debt of the one bucket.

@@ -33,6 +33,7 @@ type call struct {
 	route     *route
 	subject
 	paid charged // by tokens, see exact.go
+	held bool    // it has waited for an owner: it is counted among those that waited
 }
 
 func newCall(now int64, r *Request, rt *route) call {

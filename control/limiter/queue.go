@@ -135,7 +135,9 @@ func (f *flow) isFull() bool { return f.queue.Held() >= maxHeld || f.queue.Len()
 func (e *Engine) hold(f *flow, c *call, key uint64, entry queue.Entry[waiting], by holding) (Outcome, Handle) {
 	entry.Deadline = c.now + int64(by.by.queue.MaxWait)
 	e.count(by.by, didHold)
-	f.counts.held.Add(1)
+	if !c.held {
+		f.countHeld()
+	}
 	f.held.Load().add(key, 1)
 	i, h := e.push(f, c, key, entry)
 	if l := f.queue.LineOf(i); l.Held == 1 {
@@ -151,6 +153,9 @@ func (e *Engine) queueEligible(f *flow, c *call, key uint64, entry queue.Entry[w
 	entry.Eligible, entry.Request.mark, entry.Class = true, r.mark, r.class
 	entry.Deadline = c.now + int64(f.terms.queueing.MaxWait)
 	f.countArrival(c.cost)
+	if !c.held {
+		f.counts.waited.Add(1)
+	}
 	_, h := e.push(f, c, key, entry)
 	out := waitForShare
 	out.RetryAfter = time.Duration(f.credit.wait(0, f.queue.EligibleCost()))
@@ -161,7 +166,6 @@ func (e *Engine) push(f *flow, c *call, key uint64, entry queue.Entry[waiting]) 
 	entry.Request.ids = c.ids.clone()
 	i := f.queue.Push(key, c.client, entry)
 	e.waiting.Add(1)
-	f.counts.waited.Add(1)
 	return i, newHandle(f.place.id, i, f.queue.Generation(i))
 }
 
