@@ -18,9 +18,10 @@ import (
 const (
 	// maxTallies bounds the tallies that are found by name, some 150 bytes each.
 	maxTallies = 1 << 16
-	// limitsPerReport bounds the limits that one report names: the message of the link has
-	// room for so many. The others follow in the next reports.
-	limitsPerReport = 128
+	// limitsPerReport bounds the limits that one report names: the record of the link has room for
+	// so many, 25 KB, beside one part of the clients (heavyhitters.PerPart), 34 KB. The others
+	// follow in the next reports.
+	limitsPerReport = 64
 	// longestName bounds the names in a tally, in bytes, for the same reason.
 	longestName = 128
 )

@@ -59,8 +59,11 @@ type Entry struct {
 	Error float64 // Count is too high by at most this
 }
 
-// Parts is the number of parts in which a sketch can be read.
-const Parts = stripes
+// Parts is the number of parts in which a sketch can be read, PerPart the most names of a part.
+const (
+	Parts   = stripes
+	PerPart = 2 * perStripe
+)
 
 // Sketch is safe for concurrent use. Its zero value works.
 type Sketch struct {
