@@ -103,8 +103,7 @@ func (e *Engine) leastAllowance(c *call) (least Allowance, by *limit) {
 		if l.mode != config.Enforce || !l.holdsFor(c.classes) {
 			continue
 		}
-		u, _ := e.usage(c, l)
-		a, passes := allowanceOf(l, u)
+		a, passes := allowanceOf(l, e.usage(c, l))
 		switch {
 		case !passes:
 			return a, l

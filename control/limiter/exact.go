@@ -213,19 +213,25 @@ func (e *Engine) oweTokens(c *call, l *limit, cost int64) {
 	e.tokens.Owe(&k, c.now, cost)
 }
 
-// usage is what a client has used of a limit, by the owner's bucket if that is known here
-// (owner), else by the ledger.
-func (e *Engine) usage(c *call, l *limit) (u keys.Usage, owner bool) {
-	u = e.keys.Usage(&l.keys, c.under(l), c.now, c.cost)
+// usage is what a client has used of a limit, by the owner's bucket if that is known here, else by
+// the ledger.
+func (e *Engine) usage(c *call, l *limit) keys.Usage {
+	u := e.keys.Usage(&l.keys, c.under(l), c.now, c.cost)
 	if !e.isExact(l.exact) {
-		return u, false
+		return u
 	}
 	k := e.tokenKey(l, c.under(l))
-	spent, wait, owner := e.tokens.Usage(&k, c.now, c.cost)
-	if owner {
+	if spent, wait, ok := e.tokens.Usage(&k, c.now, c.cost); ok {
 		u.Local, u.Spent, u.Wait = u.Limit, spent, wait
 	}
-	return u, owner
+	return u
+}
+
+// isSilent reports whether the ledger decides for a client of an EXACT limit, because no owner
+// answers.
+func (e *Engine) isSilent(c *call, l *limit) bool {
+	k := e.tokenKey(l, c.under(l))
+	return e.isExact(l.exact) && e.tokens.Silent(&k)
 }
 
 // enqueueExact is Enqueue for a request with EXACT limits; not ended: its flow has just been

@@ -357,4 +357,12 @@ func TestExactIsCounted(t *testing.T) {
 	if x := e.Explain(4*sec, &other); !x.Limits[0].Silent {
 		t.Errorf("a silent owner: %+v", x.Limits[0])
 	}
+	nobody := Request{Tenant: "a", Client: "nobody", Pool: "api", Cost: 1}
+	if x := e.Explain(4*sec, &nobody); !x.Limits[0].Exact || x.Limits[0].Silent {
+		t.Errorf("an owner that was not asked: %+v", x.Limits[0])
+	}
+	e.LinkTokens(4*sec, false)
+	if x := e.Explain(4*sec, &nobody); !x.Limits[0].Silent {
+		t.Errorf("no link: %+v", x.Limits[0])
+	}
 }

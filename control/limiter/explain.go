@@ -103,11 +103,11 @@ func (e *Engine) Explain(now int64, r *Request) Explanation {
 
 func (e *Engine) limitState(l *limit, c *call) LimitState {
 	client := c.under(l)
-	u, owner := e.usage(c, l)
+	u := e.usage(c, l)
 	state := LimitState{
 		Name: l.name, Mode: l.mode, Queued: l.queued, Strict: l.strict, Rate: u.Limit.Rate, Burst: u.Limit.Burst,
 		Free: u.Local.Burst - u.Spent, Passes: u.Wait == 0, Wait: retryAfter(u.Wait), Exact: e.isExact(l.exact),
-		Silent: e.isExact(l.exact) && !owner,
+		Silent: e.isSilent(c, l),
 	}
 	if !l.perTenant {
 		state.Client = client

@@ -274,6 +274,21 @@ func (s *Store[W]) Usage(k *Key, now, cost int64) (spent float64, wait int64, ok
 	return k.Burst - float64(left)/grant.Token, wait, true
 }
 
+// Silent reports whether a request for a key would not wait for its owner: the link is down, the
+// owner does not answer, or there is no room for the key.
+func (s *Store[W]) Silent(k *Key) bool {
+	if !s.linked.Load() {
+		return true
+	}
+	sh := s.shard(k.Hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if en := sh.keys[k.Hash]; en != nil {
+		return en.g.Silent()
+	}
+	return s.keys.Load() >= s.budget
+}
+
 // Stats are counters since the start, and gauges of now.
 type Stats struct {
 	Keys       int    // known now
