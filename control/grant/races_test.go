@@ -398,6 +398,16 @@ func TestForgottenBesideTheBucket(t *testing.T) {
 	want(t, "grants before the answer", len(w.grants), 0)
 }
 
+// A thread that comes with an earlier time than the one before it has no time refilled twice.
+func TestTimesOutOfOrder(t *testing.T) {
+	var r report
+	r.add(ten, second, 5*Token)
+	for _, at := range []int64{1100, 1050, 1100, 1000, 1200} {
+		r.advance(ten, at*millisecond)
+	}
+	want(t, "refilled of 5 tokens within 0.2 s at 10/s", r.refilled, int64(2*Token))
+}
+
 // Tokens that are kept for a gateway that waits for one more are not there for the next one: it is
 // told how long it need not ask, and does not ask again and again until the first one is answered.
 func TestReservedTokens(t *testing.T) {

@@ -19,8 +19,13 @@ type report struct {
 	refillAt int64 // refilled as of that message
 }
 
+// advance refills up to now; an earlier time changes nothing, as threads may read the clock in one
+// order and come here in another.
 func (r *report) advance(p Params, now int64) {
-	gain := p.cost(max(0, now-r.at)) + r.carry
+	if now <= r.at {
+		return
+	}
+	gain := p.cost(now-r.at) + r.carry
 	r.at = now
 	whole := int64(min(gain, float64(r.level)))
 	r.carry = 0
