@@ -267,8 +267,9 @@ func TestTableMatchesSlowOracle(t *testing.T) {
 						claims += l.Latest.Claim
 					}
 				}
-				if got := tb.Sums(key, 0, 0); math.Abs(got.Admitted-admitted) > 1e-9 || got.Claims != claims ||
-					tb.Claimed(key, 0) != (claims > 0) {
+				got := tb.Sums(key, 0, 0)
+				if math.Abs(got.Admitted-admitted) > 1e-9 || got.Claims != claims ||
+					tb.Claimed(key, 0) != (claims > 0) || tb.InUse(key, 0) != (claims > 0 || got.Spent > 0) {
 					t.Fatalf("key %d: %+v, oracle admitted %v claims %v", key, got, admitted, claims)
 				}
 			}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
-
+	"github.com/titrate/titrate/control/grant"
 	"github.com/titrate/titrate/control/limiter/internal/hash"
 	"github.com/titrate/titrate/control/limiter/internal/lock"
 )
@@ -37,6 +37,47 @@ type stress struct {
 	panics atomic.Int64
 	// counted is the sum of each pool's counters as they were read last.
 	counted map[string]uint64
+	owners  stressOwners
+}
+
+// stressOwners are the owners of the keys of EXACT limits.
+type stressOwners struct {
+	mu      sync.Mutex
+	by      map[uint64]*grant.Owner
+	answers exchange.TokenAnswers
+}
+
+// answer is what the owners say to questions.
+func (o *stressOwners) answer(now int64, asked []exchange.TokenRequest) exchange.TokenAnswers {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, q := range asked {
+		if o.by == nil || rand.IntN(1000) == 0 { // the owners have gone
+			o.by = map[uint64]*grant.Owner{}
+		}
+		k := o.by[q.Key]
+		if k == nil {
+			k = grant.NewOwner(grant.Params{Rate: q.Rate, Burst: q.Burst, Strict: q.Strict}, rand.Uint64()|1, now)
+			o.by[q.Key] = k
+		}
+		k.Request(now, 1, q.Request, stressOutbox{o, q.Key})
+	}
+	a := o.answers
+	o.answers = exchange.TokenAnswers{Moved: rand.IntN(1000) == 0}
+	return a
+}
+
+type stressOutbox struct {
+	o   *stressOwners
+	key uint64
+}
+
+func (b stressOutbox) Grant(_ grant.Peer, g grant.Grant) {
+	b.o.answers.Grants = append(b.o.answers.Grants, exchange.TokenGrant{Key: b.key, Grant: g})
+}
+
+func (b stressOutbox) Recall(_ grant.Peer, r grant.Recall) {
+	b.o.answers.Recalls = append(b.o.answers.Recalls, exchange.TokenRecall{Key: b.key, Recall: r})
 }
 
 // fault panics now and then.
@@ -131,6 +172,24 @@ func (s *stress) tick(now int64) {
 	}
 }
 
+// tokens is the link to the owners, which is down at times.
+func (s *stress) tokens(now int64) {
+	switch rand.IntN(200) {
+	case 0:
+		s.e.LinkTokens(now, false)
+	case 1:
+		s.e.ForgetTokens()
+	case 2, 3, 4, 5:
+		s.e.LinkTokens(now, true)
+	}
+	var asked exchange.TokenRequests
+	s.e.PollTokens(now, &asked)
+	answers := s.owners.answer(now, asked.List)
+	for _, ev := range s.e.AnswerTokens(now, &answers, nil) {
+		s.end(ev.Ticket)
+	}
+}
+
 // sums are what the others would say: one gateway or three, some with our keys.
 func (s *stress) sums(now int64) {
 	sums := sumsOf(1+2*rand.IntN(2), exchange.KeySum{Key: hash.TenantLimit(7, "t1", "all"), Claims: 5, Active: 1,
@@ -140,6 +199,7 @@ func (s *stress) sums(now int64) {
 			Spent: 1, Epoch: 1})
 	}
 	sums.Isolation = exchange.Isolation(rand.IntN(4))
+	sums.Exact = rand.IntN(4) > 0
 	sums.Flows = []exchange.FlowSum{{Key: hash.Flow(7, "t0", "api"), Claims: 10, Active: 1}}
 	s.e.SetSums(now, sums)
 }
@@ -214,6 +274,7 @@ func (s *stress) run(rounds int) {
 		loop(rounds, s.serve)
 	}
 	loop(rounds/4, s.tick)
+	loop(rounds/2, s.tokens)
 	loop(rounds/20, s.sums)
 	loop(rounds/40, s.shares)
 	loop(rounds/40, s.look)
@@ -245,8 +306,9 @@ func (s *stress) settle() {
 
 func newStress(t *testing.T) *stress {
 	s := &stress{t: t, counted: map[string]uint64{}}
-	s.e = New(Options{Keys: 1024, Contended: 24, Rand: func() float64 { s.fault(); return rand.Float64() }})
+	s.e = New(Options{Keys: 1024, Contended: 24, Ask: func() {}, Rand: func() float64 { s.fault(); return rand.Float64() }})
 	s.clock.Store(sec)
+	s.e.LinkTokens(sec, true)
 	return s
 }
 
@@ -271,7 +333,13 @@ func TestStressAllOperations(t *testing.T) {
 		s.run(stressRounds())
 		s.settle()
 	})
-	t.Logf("%d requests waited", s.ended.Load())
+	var stats Stats
+	s.e.Stats(s.clock.Load(), &stats)
+	if stats.Exact.Waited == 0 || stats.Exact.Unanswered == 0 {
+		t.Errorf("no request waited for an owner, or each was answered: %+v", stats.Exact)
+	}
+	t.Logf("%d requests waited, %d of them for an owner, and %d were not answered", s.ended.Load(), stats.Exact.Waited,
+		stats.Exact.Unanswered)
 }
 
 // The same with panics in the middle of operations: from the source of random numbers,
@@ -333,6 +401,7 @@ func TestPanicBeforeEachLock(t *testing.T) {
 	var r exchange.Report
 	ops := map[string]func(now int64){
 		"serve": s.serve, "tick": s.tick, "sums": s.sums, "shares": s.shares, "look": s.look, "leap": s.leap,
+		"tokens": s.tokens,
 		"claims": func(now int64) { c.Reset(); s.e.Claims(now, &c) },
 		"report": func(now int64) { s.e.Report(now, &r) },
 		"apply":  func(int64) { _ = s.e.Apply(s.config(rand.IntN(12))) },
