@@ -39,7 +39,8 @@
 // that cannot hear each other admit N each, and so they do in the seconds by which their clocks
 // differ.
 //
-// There are at most Options.Keys counters; what is beyond shares one counter for each limit. A
-// counter takes 80 to 140 B, and is freed soon after its window (graceSeconds). What a counter is
-// told by others is checked: a number that none of them can have counted is left out.
+// There are at most as many counters as New is given; what is beyond shares one counter for each limit.
+// A client that comes here takes the place of a counter that only others have. A counter takes 80 to
+// 140 B, and is freed soon after its window (graceSeconds). What a counter is told by others is
+// checked: a number that none of them can have counted is left out.
 package windows

@@ -18,7 +18,7 @@ func (s *Store) Claims(now int64, c *exchange.Claims) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.Withdrawn = append(c.Withdrawn, s.withdrawn...)
-	s.withdrawn = s.withdrawn[:0]
+	s.withdrawn = nil
 }
 
 func (s *Store) tell(sh *shard, now int64, out *exchange.Claims) {

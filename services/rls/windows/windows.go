@@ -16,9 +16,6 @@ const (
 	graceSeconds = 2
 	// mostHits bounds a counter; what is told to other gateways is a number up to this.
 	mostHits = 1e12
-	// mostWithdrawn bounds the ended counters that nobody was told of yet. An agent forgets the
-	// rest, since they are not listed on the next link.
-	mostWithdrawn = 1 << 16
 )
 
 // Window is a span of time, in seconds: from Start, since 1970, for Length.
@@ -49,7 +46,7 @@ func Key(seed uint64, w Window, unit uint8, domain, client string) uint64 {
 }
 
 // Store counts. Create it with New. Its methods may be called from any thread, but for Claims: one
-// caller at a time.
+// caller at a time, again and again, as what it withdraws is kept until then.
 type Store struct {
 	keys     int64
 	gateways atomic.Int64 // with this one
@@ -58,7 +55,7 @@ type Store struct {
 	shards   [shards]shard
 
 	mu        sync.Mutex
-	withdrawn []uint64
+	withdrawn []uint64 // ended counters that the agent was told of
 }
 
 // shard has some of the counters.
@@ -133,7 +130,7 @@ func (s *Store) take(now int64, h Hit, shared bool) (after uint64, ok bool) {
 	if !counted {
 		c, heard = sh.heard[h.Key]
 	}
-	if !counted && !heard && !shared && s.held.Load() >= s.keys {
+	if !counted && !heard && !shared && s.held.Load() >= s.keys && !s.makeRoom(sh) {
 		return 0, false
 	}
 	after = add(c.total(), h.Hits)
@@ -151,6 +148,17 @@ func (s *Store) take(now int64, h Hit, shared bool) (after uint64, ok bool) {
 	}
 	w.counters[h.Key] = c
 	return after, true
+}
+
+// makeRoom forgets a counter of others that nobody has asked for here. It reports whether a shard,
+// which is locked, has one.
+func (s *Store) makeRoom(sh *shard) bool {
+	for key := range sh.heard {
+		delete(sh.heard, key)
+		s.held.Add(-1)
+		return true
+	}
+	return false
 }
 
 // isToldOf reports whether the other gateways are to know a counter.
@@ -211,10 +219,11 @@ func (s *Store) free(sh *shard, now int64) {
 	sh.windows = kept
 }
 
+// withdraw has the next Claims withdraw ended counters.
 func (s *Store) withdraw(keys []uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.withdrawn = append(s.withdrawn, keys[:min(len(keys), mostWithdrawn-len(s.withdrawn))]...)
+	s.withdrawn = append(s.withdrawn, keys...)
 }
 
 // Stats are numbers of now, and counts since the start.

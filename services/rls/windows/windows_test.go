@@ -1,6 +1,7 @@
 package windows
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -260,6 +261,43 @@ func TestBudget(t *testing.T) {
 	s.Claims(70, &exchange.Claims{})
 	if got := s.Take(70, hitAt(70, 60, "z", 1, 9)); got != 1 || s.Stats().Counters != 1 {
 		t.Errorf("in the next window: %d, %+v", got, s.Stats())
+	}
+}
+
+// The sums of keys that are no counters, and of clients that come elsewhere only, take no room from
+// clients that come here.
+func TestOthersTakeNoRoom(t *testing.T) {
+	const keys = 1000
+	s, sums := New(keys), &exchange.Sums{Full: true, Replicas: 2}
+	for key := range uint64(2 * keys) {
+		sums.Keys = append(sums.Keys, exchange.KeySum{Key: key + 1, Admitted: 1, Spent: 1, Epoch: 1})
+	}
+	if s.SetSums(sums); s.Stats().Counters != keys {
+		t.Fatalf("%+v: the others' have room for %d", s.Stats(), keys)
+	}
+	for i := range keys / 2 {
+		s.Take(0, hitAt(0, 60, fmt.Sprint(i), 1, 9))
+	}
+	if st := s.Stats(); st.Counters != keys || st.Overflow != 0 {
+		t.Errorf("%+v, want %d counters and none that is shared", st, keys)
+	}
+}
+
+// All counters that were told are withdrawn when their window ends, however many there are.
+func TestAllThatEndsIsWithdrawn(t *testing.T) {
+	const clients = 100_000
+	s := New(clients)
+	s.SetSums(&exchange.Sums{Full: true, Replicas: 2})
+	for i := range clients {
+		s.Take(0, hitAt(0, 60, fmt.Sprint(i), 1, 1))
+	}
+	var c exchange.Claims
+	if s.Claims(0, &c); len(c.Keys) != clients {
+		t.Fatalf("told %d counters", len(c.Keys))
+	}
+	c.Reset()
+	if s.Claims(62, &c); len(c.Withdrawn) != clients || s.Stats().Counters != 0 {
+		t.Errorf("withdrawn %d of %d, %+v", len(c.Withdrawn), clients, s.Stats())
 	}
 }
 
