@@ -313,9 +313,6 @@ func (p *Peers) Receive(now time.Duration, m *gossipv1.Packet) (from Sender, dro
 	}
 	at.heard, at.incarnation = max(now, 1), m.GetIncarnation()
 	p.number(now, at, m)
-	if n := m.GetNearness(); n != at.nearness {
-		at.nearness, p.nearnessNew = n, true
-	}
 	if a := m.GetAck(); a.GetIncarnation() == p.Incarnation && a.GetSeq() > 0 {
 		at.delays.Acknowledged(a.GetSeq(), time.Duration(a.GetHeldUs())*time.Microsecond, now, p.resumed)
 		at.box.Acked(now, a.GetSeq(), a.GetEarlier(), p.patience(at))
@@ -343,7 +340,8 @@ type Sender struct {
 	Packet  uint64        // number of the packet
 }
 
-// number notes the number of a packet, and those before it that are missing.
+// number notes the number of a packet, and those before it that are missing. What a packet says of its
+// sender counts unless a later one came before it.
 func (p *Peers) number(now time.Duration, at *peer, m *gossipv1.Packet) {
 	seq := m.GetSeq()
 	switch {
@@ -359,6 +357,9 @@ func (p *Peers) number(now time.Duration, at *peer, m *gossipv1.Packet) {
 		at.lastSeq, at.lastAt, at.left = seq, now, m.GetLeaving()
 		at.promised = min(time.Duration(m.GetPromiseMs())*time.Millisecond, longestPromise)
 		p.lates.set(at.number, -min(time.Duration(m.GetLateMs())*time.Millisecond, longestPromise))
+		if n := m.GetNearness(); n != at.nearness {
+			at.nearness, p.nearnessNew = n, true
+		}
 	case at.lastSeq-seq <= 64 && seq < at.lastSeq:
 		at.earlier |= 1 << (at.lastSeq - seq - 1)
 	}

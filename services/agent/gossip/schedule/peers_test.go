@@ -39,14 +39,18 @@ func TestFailedPeersAreKept(t *testing.T) {
 	}
 }
 
-// A packet that a later one has overtaken says nothing of when the peer speaks again.
-func TestALatePacketPromisesNothing(t *testing.T) {
+// A packet that a later one has overtaken says nothing of when the peer speaks again, nor whether it is near.
+func TestALatePacketSaysNothing(t *testing.T) {
 	p := failing(0)
 	p.Alive(0, "peer", "", true, Owners)
-	for _, m := range []*gossipv1.Packet{{Seq: 2, PromiseMs: 500}, {Seq: 1, PromiseMs: 50}} {
+	for _, m := range []*gossipv1.Packet{{Seq: 2, PromiseMs: 500, Nearness: gossipv1.Nearness_NEAR},
+		{Seq: 1, PromiseMs: 50, Nearness: gossipv1.Nearness_FAR}} {
 		m.Agent, m.Incarnation = "peer", 1
 		if from, drop := p.Receive(time.Second, m); drop != Accepted || from.Promise != 500*time.Millisecond {
 			t.Errorf("packet %d: promise %v, drop %v, want 500ms", m.Seq, from.Promise, drop)
+		}
+		if o := p.Opinions(); o != (Opinions{Near: 1}) {
+			t.Errorf("packet %d: %+v", m.Seq, o)
 		}
 	}
 }

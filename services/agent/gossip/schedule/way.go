@@ -36,9 +36,9 @@ func (w *way) value() (d time.Duration, ok bool) {
 	return time.Duration(all[len(all)-1-len(all)/10]) * time.Microsecond, true
 }
 
-// Way is the way to the farthest of the other agents that may own keys.
+// Way is the way to the farthest of the other agents.
 type Way struct {
-	Peers   int           // such agents, alive
+	Peers   int           // other agents that are alive
 	Unknown int           // of them, those to which too few packets were measured
 	Longest time.Duration // one way, at most for nine of ten packets; of those that are known
 	To      string        // the agent that is so far; "" if none is known
