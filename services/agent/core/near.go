@@ -17,6 +17,7 @@ import (
 //	undecided ── the way to all others is measured ──► near or far
 //	near ── farLooks looks in a row beyond within, or a reason that is not the way ──► far
 //	far ── nearLooks looks in a row below nearPart of within ──► near
+//	far ── no other agent is there ──► undecided
 //
 // An agent that joins is undecided: it does as the others do until it has measured.
 
@@ -73,6 +74,8 @@ func (n *nearness) look(now time.Duration, w schedule.Way, against string) (chan
 			n.mine = gossipv1.Nearness_FAR
 			n.why = fmt.Sprintf("%s to %s, beyond --exact-within %s", round(w.Longest), w.To, n.within)
 		}
+	case w.Peers == 0 && n.mine == gossipv1.Nearness_FAR:
+		n.mine, n.why, n.near, n.far = gossipv1.Nearness_UNDECIDED, "", 0, 0
 	case w.Unknown > 0 || w.Peers == 0:
 		n.near, n.far = 0, 0
 	case n.mine == gossipv1.Nearness_UNDECIDED:

@@ -62,6 +62,11 @@ func TestNearness(t *testing.T) {
 		t.Error("a reason that is not the way does not count at once")
 	}
 
+	// Alone, a reason of before is none any more.
+	if n.looks(1, schedule.Way{}, "") != 1 || n.exact(0, "") || !n.exact(1, "") {
+		t.Error("alone: still far")
+	}
+
 	off := newNearness(0)
 	if off.looks(30, way(1), "") != 0 || off.exact(3, "") || off.mine != gossipv1.Nearness_NEARNESS_UNSPECIFIED {
 		t.Error("--exact-within 0: EXACT")
