@@ -90,7 +90,12 @@ func (l linked) Received(conn *linkserver.Conn, m link.Message) {
 		return c.Received(now, core.Link(conn.Number), m)
 	})
 	l.a.traces.heard(conn.Hello.Replica, m)
-	l.a.waits.heard(conn.Hello.Replica, m)
+	l.a.waits.heard(conn.Hello.Replica, m, l.a.tenantOf)
+}
+
+// tenantOf: see [core.Core.TenantOf].
+func (a *Agent) tenantOf(name string) string {
+	return ask(a, func(_ time.Duration, c *core.Core) string { return c.TenantOf(name) })
 }
 
 // ConfigSent: see [core.Core.ConfigSent].

@@ -17,7 +17,8 @@ const (
 	waitsName = "titrate.agent.wait"
 	waitsHelp = "How long requests were held, by outcome: admitted, refused; limit is the limit that refused a " +
 		"request in the end, tenant-share if the share did; admitted ones have none. The first 100 combinations that " +
-		"were held have series of their own, all others are tenant _other. Of the requests that gateways tell one by " +
+		"were held have series of their own, all others are tenant _other. Tenants that are not configured are " +
+		"tenant -. Of the requests that gateways tell one by " +
 		"one (observe.md has the bound): beyond it a sample. Only once a request was held."
 )
 
@@ -48,8 +49,9 @@ func describeWaits() telemetry.Description {
 	return telemetry.Describe(waitsName, telemetry.Histogram, "s", waitsHelp, waitsLabels...)
 }
 
-// heard counts the waits in what a gateway tells of single requests.
-func (w *waits) heard(gateway string, m link.Message) {
+// heard counts the waits in what a gateway tells of single requests. tenantOf is the configured tenant
+// that a name stands for: clients choose names, and are not to use up the series.
+func (w *waits) heard(gateway string, m link.Message, tenantOf func(name string) string) {
 	told, is := m.(*exchange.Decisions)
 	if !is {
 		return
@@ -60,7 +62,7 @@ func (w *waits) heard(gateway string, m link.Message) {
 			if d.Refused {
 				outcome = 1
 			}
-			of := w.of(waitsOf{gateway, d.Tenant, d.Pool, d.Limit})
+			of := w.of(waitsOf{gateway, tenantOf(d.Tenant), d.Pool, d.Limit})
 			w.histogram.Record(context.Background(), d.Waited.Seconds(), of[outcome])
 		}
 	}

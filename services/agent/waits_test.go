@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/services/telemetry"
 )
@@ -22,7 +23,7 @@ func told(tenant, limit string, refused bool, waited ...time.Duration) *exchange
 }
 
 // Waits are histograms in seconds by gateway, tenant, pool, limit and outcome; those of the 101st
-// combination and of all later ones are tenant _other.
+// combination and of all later ones are tenant _other. Names that are not configured have one series.
 func TestWaits(t *testing.T) {
 	m, err := telemetry.Meters{}.Open(t.Context())
 	if err != nil {
@@ -32,11 +33,20 @@ func TestWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.heard("gw-1", told("acme", "", false, 15*time.Millisecond, 40*time.Millisecond))
-	w.heard("gw-1", told("acme", "each", true, 3*time.Second))
-	w.heard("gw-1", &exchange.Claims{})
+	tenantOf := func(name string) string {
+		if strings.HasPrefix(name, "unknown") {
+			return config.DefaultTenant
+		}
+		return name
+	}
 	for i := range 200 {
-		w.heard("gw-2", told(fmt.Sprint("t", i), "", false, time.Second))
+		w.heard("gw-1", told(fmt.Sprint("unknown", i), "", false, time.Second), tenantOf)
+	}
+	w.heard("gw-1", told("acme", "", false, 15*time.Millisecond, 40*time.Millisecond), tenantOf)
+	w.heard("gw-1", told("acme", "each", true, 3*time.Second), tenantOf)
+	w.heard("gw-1", &exchange.Claims{}, tenantOf)
+	for i := range 200 {
+		w.heard("gw-2", told(fmt.Sprint("t", i), "", false, time.Second), tenantOf)
 	}
 	page := httptest.NewRecorder()
 	m.Handler().ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
@@ -49,8 +59,9 @@ func TestWaits(t *testing.T) {
 		`_bucket{gateway="gw-1",limit="",outcome="admitted",pool="api",tenant="acme",le="0.02"} 1`,
 		`_count{gateway="gw-1",limit="",outcome="admitted",pool="api",tenant="acme"} 2`,
 		`_sum{gateway="gw-1",limit="each",outcome="refused",pool="api",tenant="acme"} 3`,
-		`_count{gateway="gw-2",limit="",outcome="admitted",pool="api",tenant="t97"} 1`,
-		`_count{gateway="",limit="",outcome="admitted",pool="",tenant="_other"} 102`,
+		`_count{gateway="gw-2",limit="",outcome="admitted",pool="api",tenant="t96"} 1`,
+		`_count{gateway="",limit="",outcome="admitted",pool="",tenant="_other"} 103`,
+		`_count{gateway="gw-1",limit="",outcome="admitted",pool="api",tenant="-"} 200`,
 	} {
 		if !strings.Contains(string(text), "\ntitrate_agent_wait_seconds"+line+"\n") {
 			t.Errorf("no %s in\n%s", line, text)
@@ -78,7 +89,7 @@ func BenchmarkWaits(b *testing.B) {
 	}
 	b.Run("report", func(b *testing.B) {
 		for b.Loop() {
-			w.heard("gw-1", d)
+			w.heard("gw-1", d, strings.Clone)
 		}
 	})
 	b.Run("scrape", func(b *testing.B) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/agent/aggregation"
@@ -130,6 +131,15 @@ func (c *Core) sendConfigurationTo(g *gateway) {
 		c.whole = in.Config()
 	}
 	c.send(g, c.whole)
+}
+
+// TenantOf is the configured tenant that gateways take a name for. It is the name itself while no
+// configuration is known.
+func (c *Core) TenantOf(name string) string {
+	if in := c.applied.Configuration(); in == nil || in.Tenant(name) != nil {
+		return name
+	}
+	return config.DefaultTenant
 }
 
 // resend sends a gateway the whole configuration if it has refused a change: it has another

@@ -50,6 +50,21 @@ func compiled(t *testing.T, revision int64) *applied.Configuration {
 	return c
 }
 
+// A name that is not configured stands for the default tenant, once a configuration is known.
+func TestTenantOf(t *testing.T) {
+	c := newCore()
+	if got := c.TenantOf("anything"); got != "anything" {
+		t.Errorf("without a configuration: %s", got)
+	}
+	in := &applied.Configuration{Revision: 1, Config: &config.Config{Revision: 1, Tenants: []config.Tenant{{Name: "acme"}}}}
+	if _, err := c.Configure(in); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := c.TenantOf("acme"), c.TenantOf("anything"); a != "acme" || b != config.DefaultTenant {
+		t.Errorf("%s and %s", a, b)
+	}
+}
+
 func leases(seq uint64, share float64) *controlv1.Leases {
 	return &controlv1.Leases{Epoch: 1, Seq: seq, SoftExpiry: durationpb.New(time.Second),
 		Leases: []*controlv1.Lease{{Tenant: "t", Pool: "api", Share: share}}}
