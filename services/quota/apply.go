@@ -25,12 +25,12 @@ func (s *Server) Apply(ctx context.Context, r *quotav1.ApplyRequest) (*quotav1.A
 	if err := valid.Apply(r); err != nil {
 		return nil, status(err)
 	}
-	warnings, err := s.unknownNames(r)
-	if err != nil {
-		return nil, status(err)
-	}
 	note := s.noteOf(ctx, "apply", r)
 	note.Message, note.Set, note.IfRevision = r.GetMessage(), r.GetSet(), r.GetExpectedRevision()
+	warnings, err := s.unknownNames(r)
+	if err = s.unlessMade(ctx, &note, err); err != nil {
+		return nil, status(err)
+	}
 	result, err := s.commit(ctx, note, applied(r), r.GetValidateOnly())
 	if err != nil {
 		return nil, status(err)

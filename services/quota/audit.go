@@ -62,7 +62,7 @@ type identified interface {
 // aboutTheRequest are fields of requests that do not say what is asked for.
 var aboutTheRequest = []protoreflect.Name{"request_id", "validate_only", "expected_revision"}
 
-// fingerprint tells requests apart by what they ask for.
+// fingerprint is the same for requests that ask for the same.
 func fingerprint(r identified) string {
 	m := r.ProtoReflect()
 	meant := m.New()
@@ -76,8 +76,10 @@ func fingerprint(r identified) string {
 	if err != nil {
 		return "" // it was read from bytes, so that it can be written
 	}
-	sum := sha256.Sum256(append([]byte(m.Descriptor().FullName()+"\x00"), b...))
-	return hex.EncodeToString(sum[:16])
+	sum := sha256.New()
+	sum.Write([]byte(m.Descriptor().FullName() + "\x00"))
+	sum.Write(b) // up to 64 MiB
+	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
 // record writes the lines of changes that were made.

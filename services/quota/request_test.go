@@ -1,6 +1,7 @@
 package quota_test
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/titrate/titrate/control/config"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 )
 
@@ -62,6 +64,40 @@ func TestApplyIsRepeatedByItsID(t *testing.T) {
 	request.RequestId = "not an id"
 	if _, err := c.Apply(t.Context(), request); grpcstatus.Code(err) != codes.InvalidArgument {
 		t.Errorf("%v", err)
+	}
+}
+
+// A request is answered as the first time where checks would refuse it by now: another coordinator leads,
+// to which no gateway has reported its names, and others have made limits up to the number that a tenant may have.
+func TestARepetitionIsNotCheckedAgain(t *testing.T) {
+	live := &present{}
+	c := serve(t, live)
+	limit := func(name string) *quotav1.Resource {
+		return envelope(&quotav1.Limit{Name: "tenants/acme/limits/" + name, Rate: "1/s"})
+	}
+	apply(t, c, &quotav1.Tenant{Name: "tenants/acme"})
+	request := &quotav1.ApplyRequest{RequestId: "one", Strict: true, Resources: []*quotav1.Resource{limit("one")}}
+	first, err := c.Apply(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	others := &quotav1.ApplyRequest{Deletions: []*quotav1.Deletion{{Name: "tenants/acme/limits/one"}}}
+	for i := range config.MaxLimits {
+		others.Resources = append(others.Resources, limit(fmt.Sprint("other-", i)))
+	}
+	if _, err := c.Apply(t.Context(), others); err != nil {
+		t.Fatal(err)
+	}
+	for _, deaf := range []bool{false, true} {
+		live.deaf = deaf
+		again, err := c.Apply(t.Context(), request)
+		if err != nil || !proto.Equal(again, first) {
+			t.Errorf("repeated, no gateway is heard: %v: %v, %v, want %v", deaf, again, err, first)
+		}
+	}
+	request.RequestId = "two"
+	if _, err := c.Apply(t.Context(), request); grpcstatus.Code(err) != codes.FailedPrecondition {
+		t.Errorf("not a repetition: %v", err)
 	}
 }
 

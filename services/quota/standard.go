@@ -263,10 +263,27 @@ func (s *Server) write(ctx context.Context, action string, c store.Change, valid
 
 func (s *Server) commit(ctx context.Context, note store.Note, changes []store.Change, validateOnly bool) (
 	store.Result, error) {
-	if err := s.checkChanges(ctx, changes); err != nil {
+	if err := s.unlessMade(ctx, &note, s.checkChanges(ctx, changes)); err != nil {
 		return store.Result{}, err
 	}
 	return s.apply(ctx, note, changes, validateOnly)
+}
+
+// unlessMade is the refusal of a request, nil if its change was made before: the request passed the checks
+// then, and is answered as it was then. The note is bound to the change, so that nothing else can come of it.
+func (s *Server) unlessMade(ctx context.Context, note *store.Note, refusal error) error {
+	if refusal == nil {
+		return nil
+	}
+	made, err := s.store.Requested(ctx, *note)
+	switch {
+	case err != nil:
+		return err
+	case made == nil:
+		return refusal
+	}
+	note.IfRevision = made.Revision
+	return nil
 }
 
 func (s *Server) apply(ctx context.Context, note store.Note, changes []store.Change, validateOnly bool) (
