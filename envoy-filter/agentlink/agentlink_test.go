@@ -220,8 +220,9 @@ func TestClaimsOnANewLink(t *testing.T) {
 	s := b.accept(hello)
 	slow := *configuration
 	slow.Tenants = []config.Tenant{{Name: "acme", Weight: 1, Limits: []config.Limit{{Name: "l", Rate: 1e-3, Burst: 2}}}}
-	s.send(&slow)
+	// Before the configuration, whose revision says that both have been taken: one gateway claims nothing.
 	s.send(&exchange.Sums{Full: true, Replicas: 2, TotalWeight: 2, Weight: 1, Lag: 50 * time.Millisecond})
+	s.send(&slow)
 	await(s, func(h *link.Heartbeat) bool { return h.Revision == 3 })
 	for range 2 {
 		b.engine.Decide(b.client.o.Now(), &limiter.Request{Tenant: "acme", Client: "a", Pool: "api", Cost: 1})
