@@ -131,7 +131,8 @@ func (in *installation) start(ctx context.Context) error {
 	}
 	for i := range gateways {
 		envoy, err := in.rig.Envoy(local.Envoy{Name: gateway(i), Filter: local.Titrate, Port: local.Port(in.fronts[i]),
-			Admin: local.Port(in.admins[i]), Upstream: local.Port(in.upstream), AnyProtocol: true})
+			Admin: local.Port(in.admins[i]), Upstream: local.Port(in.upstream), AnyProtocol: true,
+			Also: dev.DemoClasses})
 		if err != nil {
 			return err
 		}

@@ -60,7 +60,7 @@ func (b binaries) demo(t *testing.T) bool {
 	verdict, lines, again := filepath.Join(files, "verdict.json"), filepath.Join(files, "trace.ndjson"),
 		filepath.Join(files, "again.json")
 	log := filepath.Join(files, "log")
-	p := b.dev(s, log, "--duration", "30s", "--json", verdict, "--trace", lines)
+	p := b.dev(s, log, "--duration", "36s", "--json", verdict, "--trace", lines)
 	status := exited(t, p, 3*time.Minute)
 	v := read(t, verdict)
 	if status == void {
@@ -125,8 +125,8 @@ func complete(t *testing.T, v map[string]any) {
 		}
 	}
 	phases := list(v, "phases")
-	if len(phases) != 4 {
-		t.Errorf("%d phases, want steady, greed, coordinator, agent", len(phases))
+	if len(phases) != 5 {
+		t.Errorf("%d phases, want steady, hops, greed, coordinator, agent", len(phases))
 	}
 	for _, p := range phases {
 		has(p, "name", "pool", "failed")

@@ -20,9 +20,12 @@ Envoys with the filter, and an upstream that serves 300 requests a second.
 
 Four tenants with several clients each then ask for more than that, unevenly
 spread over the Envoys (6:3:1). Two clients have limits of their own, held over
-all three Envoys. The run has four phases:
+all three Envoys. The run has five phases:
 
   steady        every tenant asks for the same all the time
+  hops          three clients of a fifth tenant hop between the Envoys, each time with
+                a full burst: two want more than their limit, which is EXACT for one
+                and LOCAL for the other; one stays below its limit, which is EXACT
   greed         one tenant triples what it asks for
   coordinator   the coordinator is killed (SIGKILL), later it comes back
   agent         one agent is cut off from all others, later it comes back
@@ -61,7 +64,7 @@ func newDev() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.DurationVar(&config.Duration, "duration", 0,
-		"length of the load, at least 20s (default 1m; with --no-load: until Ctrl-C)")
+		"length of the load, at least 24s (default 1m; with --no-load: until Ctrl-C)")
 	f.BoolVar(&config.NoLoad, "no-load", false, "start everything but the load, and say how to use it")
 	f.IntVar(&config.Gateways, "gateways", 3, "number of Envoys, 1 to 9")
 	f.Uint64Var(&config.Seed, "seed", 1, "seed of the load's schedule")

@@ -66,7 +66,7 @@ func TestDevRefusesWithTheRightStatus(t *testing.T) {
 		want int
 		says string
 	}{
-		{[]string{"dev", "--duration", "5s"}, exitUsage, "20s"},
+		{[]string{"dev", "--duration", "5s"}, exitUsage, "24s"},
 		{[]string{"dev", "--gateways", "10"}, exitUsage, "1 to 9"},
 		{[]string{"dev", "now"}, exitUsage, "now"},
 		{[]string{"dev", "--recompute", "/nowhere"}, exitFailed, "/nowhere"},

@@ -21,6 +21,14 @@ import (
 //go:embed demo.yaml
 var DemoDocument []byte
 
+// DemoClasses is the class of requests that DemoDocument names, for local.Envoy's Also.
+const DemoClasses = `
+                          classes:
+                          - name: exact
+                            match:
+                            - headers: [{name: x-client, exact: exact}]
+                            - headers: [{name: x-client, exact: within}]`
+
 // demoResources reads DemoDocument.
 func demoResources() ([]*quotav1.Resource, error) {
 	documents, err := document.Parse("demo.yaml", DemoDocument)

@@ -168,7 +168,7 @@ func TestDemoDocumentAgreesWithTheScenario(t *testing.T) {
 		t.Fatal(err)
 	}
 	weights, guaranteed := map[string]float64{}, map[string]float64{}
-	limits := map[string]map[string]config.RateBurst{}
+	limits, exact := map[string]map[string]config.RateBurst{}, map[string]config.RateBurst{}
 	for _, r := range resources {
 		switch r := resource.Unwrap(r).(type) {
 		case *quotav1.Pool:
@@ -185,7 +185,12 @@ func TestDemoDocumentAgreesWithTheScenario(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			limits[strings.Split(r.GetName(), "/")[1]] = limit.Overrides
+			tenant := strings.Split(r.GetName(), "/")[1]
+			if r.GetPrecision() == quotav1.Precision_EXACT {
+				exact[tenant] = config.RateBurst{Rate: limit.Rate, Burst: limit.Burst}
+			} else {
+				limits[tenant] = limit.Overrides
+			}
 		}
 	}
 	if len(weights) != len(s.Tenants) {
@@ -200,6 +205,9 @@ func TestDemoDocumentAgreesWithTheScenario(t *testing.T) {
 		}
 		for _, c := range tenant.Clients {
 			got, limited := limits[tenant.Name][c.Name]
+			if c.Limit != nil && c.Limit.Exact {
+				got, limited = exact[tenant.Name]
+			}
 			if limited != (c.Limit != nil) || limited && (got.Rate != c.Limit.Rate || got.Burst != c.Limit.Burst) {
 				t.Errorf("%s: limit %+v, the scenario has %+v", c.Name, got, c.Limit)
 			}

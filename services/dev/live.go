@@ -167,7 +167,7 @@ func (l *live) rates(seconds float64) *view.Sample {
 			if k.Limit != nil {
 				c := l.clients[k.Name].per(seconds)
 				out.Clients = append(out.Clients, view.Client{Name: k.Name, Rate: k.Limit.Rate, Burst: k.Limit.Burst,
-					Wants: c.wants, Gets: c.gets, Rejects: c.rejects})
+					Exact: k.Limit.Exact, Wants: c.wants, Gets: c.gets, Rejects: c.rejects})
 			}
 		}
 	}
@@ -206,6 +206,14 @@ func (l *live) describe(s *view.Sample, now time.Time) {
 		t.FairShare = fair[i]
 		t.State = tenantState(l.why, t.Name)
 	}
+	for i := len(s.Tenants) - 1; i >= 0; i-- {
+		if sc.Tenants[i].Rate(index) == 0 { // it asks in another phase
+			s.Tenants = slices.Delete(s.Tenants, i, i+1)
+		}
+	}
+	s.Clients = slices.DeleteFunc(slices.Clone(s.Clients), func(c view.Client) bool {
+		return sc.Client(c.Name).Rates[index] == 0 // it asks in another phase
+	})
 	s.Gateways = slices.Clone(s.Gateways)
 	for i := range s.Gateways {
 		s.Gateways[i].State = "connected"
@@ -243,7 +251,7 @@ func tenantState(why map[string]*quotav1.Explanation, tenant string) string {
 func plannedShares(s *scenario.Scenario, phase int) []float64 {
 	demands := make([]fairshare.Demand, len(s.Tenants))
 	for i, t := range s.Tenants {
-		demands[i].Weight, demands[i].Guaranteed = t.Weight, t.Guaranteed
+		demands[i].Weight = t.Weight
 		for _, c := range t.Clients {
 			rate := c.Rates[phase]
 			if c.Limit != nil {
@@ -251,6 +259,7 @@ func plannedShares(s *scenario.Scenario, phase int) []float64 {
 			}
 			demands[i].Cap += rate
 		}
+		demands[i].Guaranteed = t.Sure(demands[i].Cap)
 	}
 	shares := make([]float64, len(demands))
 	fairshare.Fill(s.Pool.Capacity, demands, fairshare.Minimum, 0, shares)

@@ -46,11 +46,16 @@ func reportPhase(out io.Writer, p *verdict.Phase) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\ttenant\tweight\toffered\tadmitted\tfair share\trejected\tmarked\twait p99\t")
 	for _, x := range p.Tenants {
+		if x.Offered == 0 { // it asks in another phase
+			continue
+		}
 		fmt.Fprintf(t, "\t%s\t%g\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.0f ms\t\n",
 			x.Name, x.Weight, x.Offered, x.Admitted, x.FairShare, x.Rejected, x.Marked, x.WaitP99Ms)
 	}
 	for _, c := range p.Clients {
-		fmt.Fprintf(t, "\t%s\t\t%.1f\t%.1f\t≤ %g\t\t\t\t\n", c.Name, c.Offered, c.Admitted, c.Rate)
+		if c.Offered > 0 {
+			fmt.Fprintf(t, "\t%s\t\t%.1f\t%.1f\t≤ %g\t\t\t\t\n", c.Name, c.Offered, c.Admitted, c.Rate)
+		}
 	}
 	t.Flush()
 }

@@ -135,7 +135,7 @@ func (w *World) startAgents(ctx context.Context) error {
 func (w *World) startEnvoys(ctx context.Context) error {
 	return w.each(ctx, func(ctx context.Context, i int, name string) error {
 		envoy, err := w.rig.Envoy(local.Envoy{Name: name, Filter: local.Titrate, Port: w.ports.gateways[i],
-			Admin: w.ports.envoyAdmin[i], Upstream: w.ports.upstream, AnyProtocol: true, Sign: true})
+			Admin: w.ports.envoyAdmin[i], Upstream: w.ports.upstream, AnyProtocol: true, Sign: true, Also: DemoClasses})
 		if err != nil {
 			return err
 		}

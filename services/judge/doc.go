@@ -21,7 +21,8 @@
 //
 // # What is allowed
 //
-//   - [Limit.Slack] is the bound on a limit's excess, as docs/guarantees.md states it.
+//   - [Limit.Slack] is the bound on a limit's excess, [Limit.ExactSlack] that of an EXACT limit, as
+//     docs/guarantees.md states them.
 //   - [Pool.Mean], [Pool.Saved], [Pool.Swing] and [Pool.ColdStart] make the bound of a pool.
 //
 // Times are since the start of a run and must not run back. Amounts are cost units (a

@@ -18,7 +18,8 @@
 //   - a plan is sorted by time, all times lie within their phase;
 //   - each client's requests are spread over the gateways by smooth weighted
 //     round robin: after any n requests a gateway has n·w/W of them, ±1 per
-//     gateway;
+//     gateway; those of a client that asks in full bursts, a burst to each
+//     gateway in turn;
 //   - a run returns exactly one record per planned request.
 //
 // # Complexity

@@ -66,8 +66,13 @@ func TestPlanKeepsItsRates(t *testing.T) {
 				for pi, p := range s.Phases {
 					want, got := c.Rates[pi]*(p.End-p.Start), counts[key{ti, ci, pi}]
 					room := 7*math.Sqrt(want) + 1 // seven sigmas of a Poisson count
-					if c.Process == scenario.Constant {
+					switch c.Process {
+					case scenario.Constant:
 						room = 1
+					case scenario.Hop:
+						room = c.Limit.Burst
+					case scenario.Rush:
+						room = c.Limit.Burst * float64(len(s.Gateways))
 					}
 					if math.Abs(got-want) > room {
 						rt.Fatalf("%s in %s: %v requests, want %v ± %v", c.Name, p.Name, got, want, room)
@@ -78,11 +83,14 @@ func TestPlanKeepsItsRates(t *testing.T) {
 	})
 }
 
-func TestEveryClientIsSpreadSixThreeOne(t *testing.T) {
+func TestClientsAreSpreadSixThreeOne(t *testing.T) {
 	s := demo(t, 3)
 	counts := map[[2]int][]float64{}
 	for _, shot := range NewPlan(s) {
 		k := [2]int{shot.Tenant, shot.Client}
+		if p := s.Tenants[shot.Tenant].Clients[shot.Client].Process; p == scenario.Hop || p == scenario.Rush {
+			continue
+		}
 		if counts[k] == nil {
 			counts[k] = make([]float64, len(s.Gateways))
 		}
@@ -92,6 +100,38 @@ func TestEveryClientIsSpreadSixThreeOne(t *testing.T) {
 			if math.Abs(counts[k][g]-w*n) > 2 {
 				t.Fatalf("client %v after %v requests: gateway %d has %v, want %v", k, n, g, counts[k][g], w*n)
 			}
+		}
+	}
+}
+
+// Clients that hop send their whole burst at once, each through the next gateway: of a rush RushGap after
+// the one before until all gateways had one, of the others when the rate says.
+func TestBurstsHopBetweenGateways(t *testing.T) {
+	s := demo(t, 3)
+	shots := map[string][]Shot{}
+	for _, shot := range NewPlan(s) {
+		name := s.Tenants[shot.Tenant].Clients[shot.Client].Name
+		shots[name] = append(shots[name], shot)
+	}
+	for name, gaps := range map[string][3]float64{
+		"exact":  {scenario.RushGap, scenario.RushGap, 1 - 2*scenario.RushGap},
+		"within": {10. / 9, 10. / 9, 10. / 9},
+	} {
+		burst := int(s.Client(name).Limit.Burst)
+		for i, shot := range shots[name] {
+			if want := i / burst % len(s.Gateways); shot.Gateway != want {
+				t.Fatalf("request %d of %s at gateway %d, want %d", i, name, shot.Gateway, want)
+			}
+			want := 0.
+			if i > 0 && i%burst == 0 {
+				want = gaps[(i/burst-1)%len(s.Gateways)]
+			}
+			if i > 0 && math.Abs(shot.T-shots[name][i-1].T-want) > 1e-9 {
+				t.Fatalf("request %d of %s %v s after the one before, want %v", i, name, shot.T-shots[name][i-1].T, want)
+			}
+		}
+		if len(shots[name]) < 5*burst {
+			t.Errorf("%s: %d requests", name, len(shots[name]))
 		}
 	}
 }

@@ -38,30 +38,66 @@ func clientPlan(s *scenario.Scenario, tenant, client int) []Shot {
 	h := fnv.New64a()
 	h.Write([]byte(c.Name))
 	rng := rand.New(rand.NewPCG(s.Seed, h.Sum64()))
-	turn := newRotation(s.Gateways)
+	next := spread(c, s.Gateways)
 	var shots []Shot
 	for i, phase := range s.Phases {
-		for _, at := range times(rng, c.Process, c.Rates[i], phase.Start, phase.End) {
-			shots = append(shots, Shot{T: at, Tenant: tenant, Client: client, Gateway: turn.next()})
+		for _, at := range times(rng, c, c.Rates[i], phase.Start, phase.End, len(s.Gateways)) {
+			shots = append(shots, Shot{T: at, Tenant: tenant, Client: client, Gateway: next()})
 		}
 	}
 	return shots
 }
 
-// times are the instants in [from, to) of a process of the given mean rate.
-func times(rng *rand.Rand, p scenario.Process, rate, from, to float64) []float64 {
+// spread gives the gateway of one request after the other.
+func spread(c *scenario.Client, gateways []scenario.Gateway) (next func() int) {
+	if c.Process != scenario.Hop && c.Process != scenario.Rush {
+		return newRotation(gateways).next
+	}
+	sent, burst := 0, int(c.Limit.Burst)
+	return func() int {
+		sent++
+		return (sent - 1) / burst % len(gateways)
+	}
+}
+
+// times are the instants in [from, to) of a client's process of the given mean rate.
+func times(rng *rand.Rand, c *scenario.Client, rate, from, to float64, gateways int) []float64 {
 	if rate <= 0 {
 		return nil
 	}
-	gap := func() float64 { return rng.ExpFloat64() / rate }
-	at := from + gap()
-	if p == scenario.Constant {
-		gap = func() float64 { return 1 / rate }
-		at = from + rng.Float64()/rate
+	switch c.Process {
+	case scenario.Constant:
+		return even(rng, rate, from, to)
+	case scenario.Hop:
+		return bursts(even(rng, rate/c.Limit.Burst, from, to), 1, int(c.Limit.Burst))
+	case scenario.Rush:
+		// The last round is over before the end.
+		rounds := even(rng, rate/c.Limit.Burst/float64(gateways), from, to-scenario.RushGap*float64(gateways))
+		return bursts(rounds, gateways, int(c.Limit.Burst))
 	}
 	var out []float64
-	for ; at < to; at += gap() {
+	for at := from + rng.ExpFloat64()/rate; at < to; at += rng.ExpFloat64() / rate {
 		out = append(out, at)
+	}
+	return out
+}
+
+// even are instants at equal distances, from a random offset.
+func even(rng *rand.Rand, rate, from, to float64) (out []float64) {
+	for at := from + rng.Float64()/rate; at < to; at += 1 / rate {
+		out = append(out, at)
+	}
+	return out
+}
+
+// bursts are n bursts of some requests each, RushGap apart, from each of the given instants on.
+func bursts(starts []float64, n, size int) (out []float64) {
+	for _, start := range starts {
+		for i := range n {
+			for range size {
+				out = append(out, start+float64(i)*scenario.RushGap)
+			}
+		}
 	}
 	return out
 }

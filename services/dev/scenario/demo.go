@@ -7,7 +7,7 @@ import (
 
 // MinDuration is the shortest demo: below it a phase is too short for a killed
 // coordinator to come back and be seen working, and for 5 % to be distinguished from noise.
-const MinDuration = 20 * time.Second
+const MinDuration = 24 * time.Second
 
 // MaxGateways bounds the demo's gateways: each is an Envoy process.
 const MaxGateways = 9
@@ -15,6 +15,7 @@ const MaxGateways = 9
 // Names of the demo's phases.
 const (
 	Steady      = "steady"
+	Hops        = "hops"
 	Greed       = "greed"
 	Coordinator = "coordinator"
 	Agent       = "agent"
@@ -22,7 +23,7 @@ const (
 
 // The demo's numbers. Capacity and limits are those of services/dev/demo.yaml,
 // which a test compares. They are chosen for two shared cores: 420 requests/s
-// offered in the steady phase, 620 under greed, 300 admitted.
+// offered in the steady phase, 480 while clients hop, 620 under greed, 300 admitted.
 const (
 	demoCapacity  = 300
 	demoTarget    = .2 // s
@@ -31,6 +32,8 @@ const (
 	globalBurst   = 60
 	smallRate     = 5
 	smallBurst    = 10
+	hopRate       = 10
+	hopBurst      = 10
 )
 
 // Demo is the built-in scenario over the given duration (at least MinDuration)
@@ -42,9 +45,14 @@ const (
 // for it, and owns the two limited clients: a 429 for one of those below its limit
 // can only be an error. Of the two faults, each finds one of them above its limit
 // and one below.
+//
+// A fifth tenant, hop, has three clients that hop between the gateways in full bursts, in
+// the phase of that name: exact and local ask for three times the same limit, whose
+// precision is EXACT for the one and LOCAL for the other; within stays below its EXACT limit. Its share
+// is not enforced, so that nothing but these limits delays a burst.
 func Demo(duration time.Duration, gateways int, seed uint64) (*Scenario, error) {
 	if duration < MinDuration {
-		return nil, fmt.Errorf("a demo of %v is too short to show its four phases, the least is %v", duration,
+		return nil, fmt.Errorf("a demo of %v is too short to show its five phases, the least is %v", duration,
 			MinDuration)
 	}
 	if gateways < 1 || gateways > MaxGateways {
@@ -75,24 +83,33 @@ func demoGateways(n int) []Gateway {
 	return gateways
 }
 
-// demoTenants gives per client the rates in steady, greed, coordinator, agent.
+// demoTenants gives per client the rates in steady, hops, greed, coordinator, agent.
 func demoTenants() []Tenant {
+	hops := func(name string, process Process, rate float64, exact bool) Client {
+		return Client{Name: name, Process: process, Rates: []float64{0, rate, 0, 0, 0},
+			Limit: &Limit{Rate: hopRate, Burst: hopBurst, Exact: exact}}
+	}
 	return []Tenant{
-		{Name: "acme", Weight: 3, Clients: clients("acme", 5, [4]float64{150, 150, 150, 150})},
-		{Name: "bolt", Weight: 2, Clients: clients("bolt", 4, [4]float64{100, 100, 100, 100})},
+		{Name: "acme", Weight: 3, Clients: clients("acme", 5, [5]float64{150, 150, 150, 150, 150})},
+		{Name: "bolt", Weight: 2, Clients: clients("bolt", 4, [5]float64{100, 100, 100, 100, 100})},
 		{Name: "core", Weight: 3, Guaranteed: coreGuarantee, Clients: append(
-			clients("core", 2, [4]float64{15, 15, 15, 15}),
-			Client{Name: "global", Process: Constant, Rates: []float64{45, 80, 80, 45},
+			clients("core", 2, [5]float64{15, 15, 15, 15, 15}),
+			Client{Name: "global", Process: Constant, Rates: []float64{45, 45, 80, 80, 45},
 				Limit: &Limit{Rate: globalRate, Burst: globalBurst}},
-			Client{Name: "small", Process: Poisson, Rates: []float64{3, 3, 3, 10},
+			Client{Name: "small", Process: Poisson, Rates: []float64{3, 3, 3, 3, 10},
 				Limit: &Limit{Rate: smallRate, Burst: smallBurst}},
 		)},
-		{Name: "dart", Weight: 1, Clients: clients("dart", 4, [4]float64{100, 300, 100, 100})},
+		{Name: "dart", Weight: 1, Clients: clients("dart", 4, [5]float64{100, 100, 300, 100, 100})},
+		{Name: "hop", Weight: 1, Unshared: true, Clients: []Client{
+			hops("exact", Rush, 3*hopRate, true),
+			hops("local", Rush, 3*hopRate, false),
+			hops("within", Hop, .9*hopRate, true),
+		}},
 	}
 }
 
 // clients splits a tenant's rates evenly over n clients.
-func clients(tenant string, n int, total [4]float64) []Client {
+func clients(tenant string, n int, total [5]float64) []Client {
 	out := make([]Client, n)
 	for i := range out {
 		rates := make([]float64, len(total))
@@ -104,28 +121,29 @@ func clients(tenant string, n int, total [4]float64) []Client {
 	return out
 }
 
-// demoPhases divides the run 33 % steady, 17 % greed, 30 % coordinator, 20 %
+// demoPhases divides the run 28 % steady, 15 % hops, 15 % greed, 25 % coordinator, 17 %
 // agent. A fault strikes soon after its phase begins and ends before its middle,
 // so that each phase shows the system before, during and after. The coordinator's
 // phase is the longest: a successor is elected only when the lease of the killed
 // one in etcd has run out, a few seconds later, and in the shortest demo that must
 // be over before the next fault.
 func demoPhases(total float64, gateways []Gateway) []Phase {
-	a, b, c := .33*total, .50*total, .80*total
+	a, b, c, d := .28*total, .43*total, .58*total, .83*total
 	cut := gateways[min(1, len(gateways)-1)].Name
 	strike := func(from, to, part float64) float64 { return from + part*(to-from) }
 	return []Phase{
 		// Settling: a few coordinator rounds and gossip lags after everything
 		// starts cold; at most a sixth of a long phase.
 		{Name: Steady, Start: 0, End: a, Settle: min(5, a/2)},
-		{Name: Greed, Start: a, End: b},
-		{Name: Coordinator, Start: b, End: c, Events: []Event{
-			{At: strike(b, c, .05), Fault: KillCoordinator},
-			{At: strike(b, c, .40), Fault: StartCoordinator},
+		{Name: Hops, Start: a, End: b},
+		{Name: Greed, Start: b, End: c},
+		{Name: Coordinator, Start: c, End: d, Events: []Event{
+			{At: strike(c, d, .05), Fault: KillCoordinator},
+			{At: strike(c, d, .40), Fault: StartCoordinator},
 		}},
-		{Name: Agent, Start: c, End: total, Events: []Event{
-			{At: strike(c, total, .1), Fault: CutAgent, Target: cut},
-			{At: strike(c, total, .5), Fault: HealAgent, Target: cut},
+		{Name: Agent, Start: d, End: total, Events: []Event{
+			{At: strike(d, total, .1), Fault: CutAgent, Target: cut},
+			{At: strike(d, total, .5), Fault: HealAgent, Target: cut},
 		}},
 	}
 }

@@ -9,9 +9,9 @@
 // # Model
 //
 // A run is a row of phases that follow each other without a gap. Each client
-// offers a constant mean rate during a phase, as a Poisson process or evenly
-// spaced, spread over the gateways in fixed proportions. Faults happen at fixed
-// instants inside a phase.
+// offers a constant mean rate during a phase: as a Poisson process or evenly
+// spaced, spread over the gateways in fixed proportions; or in full bursts, each
+// through one gateway. Faults happen at fixed instants inside a phase.
 //
 // Times are seconds since the start of the load; rates are requests per second.
 //
@@ -38,7 +38,17 @@ const (
 	Poisson Process = "poisson"
 	// Constant spaces requests evenly, from a random offset.
 	Constant Process = "constant"
+	// Hop sends the limit's whole burst at once through one gateway, the next burst through the
+	// next gateway, evenly spaced.
+	Hop Process = "hop"
+	// Rush sends the limit's whole burst at once through every gateway, one gateway after the
+	// other, RushGap apart, and then pauses.
+	Rush Process = "rush"
 )
+
+// RushGap is the time between two bursts of a Rush, s: less than gateways need to hear of each
+// other's use by gossip.
+const RushGap = .02
 
 // Fault is something that is done to the system during a phase.
 type Fault string
@@ -86,8 +96,18 @@ type Tenant struct {
 	Name   string  `json:"name"`
 	Weight float64 `json:"weight"`
 	// Guaranteed is the least that it gets if it asks for it, requests/s.
-	Guaranteed float64  `json:"guaranteed,omitempty"`
-	Clients    []Client `json:"clients"`
+	Guaranteed float64 `json:"guaranteed,omitempty"`
+	// Unshared: its share is not enforced, so that it gets what its clients' limits let pass.
+	Unshared bool     `json:"unshared,omitempty"`
+	Clients  []Client `json:"clients"`
+}
+
+// Sure is what it gets of a demand whatever the others ask for, requests/s.
+func (t *Tenant) Sure(demand float64) float64 {
+	if t.Unshared {
+		return demand
+	}
+	return math.Min(t.Guaranteed, demand)
 }
 
 // Rate is what its clients offer together in a phase, requests/s.
@@ -97,6 +117,18 @@ func (t *Tenant) Rate(phase int) float64 {
 		sum += c.Rates[phase]
 	}
 	return sum
+}
+
+// Client is the client of a name, nil if there is none.
+func (s *Scenario) Client(name string) *Client {
+	for t := range s.Tenants {
+		for c := range s.Tenants[t].Clients {
+			if client := &s.Tenants[t].Clients[c]; client.Name == name {
+				return client
+			}
+		}
+	}
+	return nil
 }
 
 // Client is one source of requests.
@@ -109,8 +141,9 @@ type Client struct {
 
 // Limit is the client's own limit, over all gateways together.
 type Limit struct {
-	Rate  float64 `json:"rate"`  // requests/s
-	Burst float64 `json:"burst"` // requests
+	Rate  float64 `json:"rate"`            // requests/s
+	Burst float64 `json:"burst"`           // requests
+	Exact bool    `json:"exact,omitempty"` // its precision is EXACT, otherwise LOCAL
 }
 
 // Phase is a stretch of the run with constant rates.
@@ -208,8 +241,15 @@ func (c *Client) validate(phases int) error {
 			return fmt.Errorf("client %q: rate %v, must be 0 or more and finite", c.Name, r)
 		}
 	}
-	if c.Process != Poisson && c.Process != Constant {
-		return fmt.Errorf("client %q: process %q, must be %q or %q", c.Name, c.Process, Poisson, Constant)
+	switch c.Process {
+	case Poisson, Constant:
+	case Hop, Rush:
+		if c.Limit == nil {
+			return fmt.Errorf("client %q: process %q needs a limit, whose burst it sends", c.Name, c.Process)
+		}
+	default:
+		return fmt.Errorf("client %q: process %q, must be %q, %q, %q or %q", c.Name, c.Process, Poisson, Constant, Hop,
+			Rush)
 	}
 	if c.Limit != nil && (!positive(c.Limit.Rate) || !(c.Limit.Burst >= 1)) {
 		return fmt.Errorf("client %q: limit %v/s burst %v, must be above 0 and at least 1", c.Name, c.Limit.Rate,

@@ -41,18 +41,19 @@ func TestDemoRefusesWhatItCannotShow(t *testing.T) {
 
 func TestValidateNamesWhatIsWrong(t *testing.T) {
 	for want, change := range map[string]func(*Scenario){
-		"version":      func(s *Scenario) { s.Version = 9 },
-		"capacity":     func(s *Scenario) { s.Pool.Capacity = 0 },
-		"needs phases": func(s *Scenario) { s.Phases = nil },
-		"must start":   func(s *Scenario) { s.Phases[1].Start++ },
-		"gw-1":         func(s *Scenario) { s.Gateways[0].Weight = -1 },
-		"acme":         func(s *Scenario) { s.Tenants[0].Weight = math.Inf(1) },
-		"guaranteed":   func(s *Scenario) { s.Tenants[2].Guaranteed = -1 },
-		"4 phases":     func(s *Scenario) { s.Tenants[0].Clients[0].Rates = []float64{1} },
-		"NaN":          func(s *Scenario) { s.Tenants[0].Clients[0].Rates[0] = math.NaN() },
-		"process":      func(s *Scenario) { s.Tenants[0].Clients[0].Process = "bursty" },
-		"limit":        func(s *Scenario) { s.Tenants[2].Clients[2].Limit.Rate = 0 },
-		"twice":        func(s *Scenario) { s.Tenants[1].Clients[0].Name = "acme-1" },
+		"version":       func(s *Scenario) { s.Version = 9 },
+		"capacity":      func(s *Scenario) { s.Pool.Capacity = 0 },
+		"needs phases":  func(s *Scenario) { s.Phases = nil },
+		"must start":    func(s *Scenario) { s.Phases[1].Start++ },
+		"gw-1":          func(s *Scenario) { s.Gateways[0].Weight = -1 },
+		"acme":          func(s *Scenario) { s.Tenants[0].Weight = math.Inf(1) },
+		"guaranteed":    func(s *Scenario) { s.Tenants[2].Guaranteed = -1 },
+		"5 phases":      func(s *Scenario) { s.Tenants[0].Clients[0].Rates = []float64{1} },
+		"NaN":           func(s *Scenario) { s.Tenants[0].Clients[0].Rates[0] = math.NaN() },
+		"process":       func(s *Scenario) { s.Tenants[0].Clients[0].Process = "bursty" },
+		"needs a limit": func(s *Scenario) { s.Tenants[0].Clients[0].Process = Hop },
+		"limit":         func(s *Scenario) { s.Tenants[2].Clients[2].Limit.Rate = 0 },
+		"twice":         func(s *Scenario) { s.Tenants[1].Clients[0].Name = "acme-1" },
 	} {
 		s, err := Demo(time.Minute, 3, 1)
 		if err != nil {

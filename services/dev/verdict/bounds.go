@@ -18,7 +18,7 @@ const (
 	// minEntitlement that each tenant gets of what it is entitled to, in every phase.
 	minEntitlement = .90
 	// clientMean is the long-run mean of a limited client over its rate, after
-	// the one burst that it may have.
+	// the one burst and the slack that it may have.
 	clientMean = 1.02
 	// clientLeast is what it gets at least of its rate when it asks for more.
 	clientLeast = .98
@@ -41,14 +41,14 @@ const (
 func pool(s *scenario.Scenario) judge.Pool { return judge.Pool{Capacity: s.Pool.Capacity} }
 
 // overdraft is what tenants may use beyond the capacity in a window of a phase,
-// requests: the pool's swing, and the jumps of guarantees, which a tenant may use at
-// once, until the coordinator has followed them.
+// requests: the pool's swing, and the jumps of guarantees and of what is not shared, which a
+// tenant may use at once, until the coordinator has followed them.
 func overdraft(s *scenario.Scenario, phase int, window float64) float64 {
 	total := pool(s).Swing()
 	for i := range s.Tenants {
 		t := &s.Tenants[i]
 		if phase > 0 {
-			jump := math.Min(t.Guaranteed, t.Rate(phase)) - math.Min(t.Guaranteed, t.Rate(phase-1))
+			jump := t.Sure(t.Rate(phase)) - t.Sure(t.Rate(phase-1))
 			total += math.Max(0, jump) * math.Min(follow, window)
 		}
 	}
@@ -73,18 +73,28 @@ func slidingBound(s *scenario.Scenario, phase int) float64 {
 }
 
 // slack is the excess over rate·t + burst that N gateways may admit together: the
-// stated one, of which the demo does not need the part for a cold start, and at
-// least the one request that timing at the observer may add.
+// stated one without the part for a cold start, and at least the one request that timing
+// at the observer may add.
 func slack(l *scenario.Limit, gateways int) float64 {
-	stated, _ := judge.Limit{Rate: l.Rate, Burst: l.Burst}.Slack(gateways, judge.Lag(gateways, gossipDelay, false))
+	limit := judge.Limit{Rate: l.Rate, Burst: l.Burst}
+	if l.Exact {
+		return limit.ExactSlack(gossipDelay)
+	}
+	stated, _ := limit.Slack(gateways, judge.Lag(gateways, gossipDelay, false))
 	return max(1, stated)
 }
 
 // excessBound bounds a limited client's worst excess of the windows that end in a
-// phase: the slack; and one burst more where an agent is cut off or comes back, for
-// two meshes that do not hear each other keep a ledger each, until they settle.
-func excessBound(s *scenario.Scenario, phase int, l *scenario.Limit) float64 {
-	bound := slack(l, len(s.Gateways))
+// phase: the slack; of a LOCAL limit, what gateways that start cold one right after the
+// other admit once, if the client rushes; and one burst more where an agent is cut off or
+// comes back, for two meshes that do not hear each other keep a ledger each, until they settle.
+func excessBound(s *scenario.Scenario, phase int, c *scenario.Client) float64 {
+	l, n := c.Limit, len(s.Gateways)
+	bound := slack(l, n)
+	if c.Process == scenario.Rush && !l.Exact {
+		_, cold := judge.Limit{Rate: l.Rate, Burst: l.Burst}.Slack(n, judge.Lag(n, gossipDelay, false))
+		bound += cold
+	}
 	for _, e := range s.Phases[phase].Events {
 		if e.Fault == scenario.CutAgent || e.Fault == scenario.HealAgent {
 			return bound + l.Burst

@@ -140,7 +140,7 @@ func voidReasons(l Load) []string {
 func fill(capacity float64, tenants []Tenant, of []scenario.Tenant) {
 	claims := make([]judge.Tenant, len(tenants))
 	for i, t := range tenants {
-		claims[i] = judge.Tenant{Weight: t.Weight, Guaranteed: of[i].Guaranteed, Max: math.Inf(1), Demand: t.Demand}
+		claims[i] = judge.Tenant{Weight: t.Weight, Guaranteed: of[i].Sure(t.Demand), Max: math.Inf(1), Demand: t.Demand}
 	}
 	for i, e := range (judge.Pool{Capacity: capacity}).Entitle(claims) {
 		tenants[i].FairShare, tenants[i].Saturated = e.Share, e.Held

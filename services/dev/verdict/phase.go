@@ -134,6 +134,7 @@ func (j *evidence) client(of *scenario.Client, phase int, t *tally, seconds floa
 		Name:        of.Name,
 		Rate:        of.Limit.Rate,
 		Burst:       of.Limit.Burst,
+		Exact:       of.Limit.Exact,
 		Offered:     t.offered / seconds,
 		Admitted:    t.admitted / seconds,
 		WorstExcess: sum.worstExcess[phase],

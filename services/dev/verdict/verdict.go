@@ -70,6 +70,7 @@ type Client struct {
 	Name     string  `json:"name"`
 	Rate     float64 `json:"rate"`
 	Burst    float64 `json:"burst"`
+	Exact    bool    `json:"exact,omitempty"` // precision EXACT, otherwise LOCAL
 	Offered  float64 `json:"offered"`
 	Admitted float64 `json:"admitted"`
 	// WorstExcess over rate·t + burst, requests, of the windows that end in

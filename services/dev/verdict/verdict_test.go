@@ -18,13 +18,13 @@ import (
 )
 
 // ideal answers a scenario's plan as a perfect central limiter would: limited
-// clients by a token bucket, core (which stays below its share) always, the
+// clients by a token bucket, core (which stays below its share) and hop always, the
 // saturated tenants by the pool's fair rate of their weight and by what is left
 // of the pool.
 func ideal(t *testing.T, s *scenario.Scenario) []trace.Record {
 	t.Helper()
 	plan := load.NewPlan(s)
-	fairRates := []float64{39.7, 37.2, 37.2, 38.8} // per phase: a little over (300 − core's demand)/6
+	fairRates := []float64{39.7, 34.8, 37.2, 37.2, 38.8} // per phase: a little over (300 − core's demand)/6
 	pool := &judge.Bucket{Rate: s.Pool.Capacity, Burst: 25}
 	tenants, clients := map[string]*judge.Bucket{}, map[string]*judge.Bucket{}
 	for _, tenant := range s.Tenants {
@@ -42,7 +42,7 @@ func ideal(t *testing.T, s *scenario.Scenario) []trace.Record {
 			Client: tenant.Clients[shot.Client].Name, Latency: .01, Status: 429}
 		share := tenants[r.Tenant]
 		share.Rate = tenant.Weight * fairRates[s.PhaseAt(r.T)]
-		core := r.Tenant == "core"
+		core := r.Tenant == "core" || r.Tenant == "hop"
 		switch b := clients[r.Client]; {
 		case b != nil && !b.Take(at(r.T), 1):
 			r.Reason = "client_limit"
@@ -137,6 +137,16 @@ func TestEachFaultFailsItsOwnCheck(t *testing.T) {
 		}, CheckClientLeast},
 		"wrongful 429": {func(r *trace.Record, i int) {
 			if r.Client == "global" && r.T > 35 && r.T < 36 {
+				reject(r)
+			}
+		}, CheckWrongful},
+		"EXACT not held": {func(r *trace.Record, i int) {
+			if r.Client == "exact" && i%2 == 0 {
+				admit(r)
+			}
+		}, CheckExcess},
+		"EXACT refuses bursts that fit": {func(r *trace.Record, i int) {
+			if r.Client == "within" && i%10 == 0 {
 				reject(r)
 			}
 		}, CheckWrongful},
@@ -274,17 +284,22 @@ func TestBoundsOfTheDemo(t *testing.T) {
 	if got := slidingBound(s, 0); math.Abs(got-432) > 1e-9 {
 		t.Errorf("sliding second from cold: bound %v, want 432", got)
 	}
-	for phase, want := range map[int]float64{1: 396 + 35, 2: 396, 3: 396} {
+	for phase, want := range map[int]float64{1: 396 + 69, 2: 396 + 35, 3: 396, 4: 396} {
 		if got := slidingBound(s, phase); math.Abs(got-want) > 1e-9 {
 			t.Errorf("sliding second in phase %d: bound %v, want %v", phase, got, want)
 		}
 	}
-	if got, want := meanBound(s, 1), 306+(30*.5+35*1.5)/(s.Phases[1].End-s.Phases[1].Start); math.Abs(got-want) > 1e-6 {
+	if got, want := meanBound(s, 1), 306+(30*.5+69*1.5)/(s.Phases[1].End-s.Phases[1].Start); math.Abs(got-want) > 1e-6 {
 		t.Errorf("mean: bound %v, want %v", got, want)
 	}
-	for phase, want := range []float64{26.3, 26.3, 26.3, 86.3} {
-		if got := excessBound(s, phase, &scenario.Limit{Rate: 60, Burst: 60}); math.Abs(got-want) > 1e-9 {
+	for phase, want := range []float64{26.3, 26.3, 26.3, 26.3, 86.3} {
+		if got := excessBound(s, phase, s.Client("global")); math.Abs(got-want) > 1e-9 {
 			t.Errorf("excess in phase %d: bound %v, want %v", phase, got, want)
+		}
+	}
+	for client, want := range map[string]float64{"exact": 1.8, "within": 1.8, "local": 26.05} {
+		if got := excessBound(s, 1, s.Client(client)); math.Abs(got-want) > 1e-9 {
+			t.Errorf("excess of %s: bound %v, want %v", client, got, want)
 		}
 	}
 	if got := slack(&scenario.Limit{Rate: 60, Burst: 60}, 3); math.Abs(got-26.3) > 1e-9 {

@@ -51,6 +51,7 @@ type Client struct {
 	Name                     string
 	Rate, Burst, Wants, Gets float64
 	Rejects                  float64
+	Exact                    bool // precision EXACT, otherwise LOCAL
 }
 
 // Gateway is an Envoy with its agent.

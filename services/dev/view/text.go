@@ -105,8 +105,11 @@ func tenants(s *Sample) string {
 			fmt.Sprintf("%.0f ms", r.WaitMs), num(r.Marks), num(r.Rejects), r.State)
 	}
 	for _, c := range s.Clients {
-		t.Row("  "+c.Name, "", num(c.Wants), num(c.Gets), "", "", "", num(c.Rejects),
-			"limit "+num(c.Rate)+"/s")
+		limit := "limit " + num(c.Rate) + "/s"
+		if c.Exact {
+			limit += ", EXACT"
+		}
+		t.Row("  "+c.Name, "", num(c.Wants), num(c.Gets), "", "", "", num(c.Rejects), limit)
 	}
 	return t.Render()
 }

@@ -19,7 +19,8 @@ func sample() *Sample {
 		Pool: Pool{Capacity: 300, Wants: 615, Gets: 299, Price: .0254, Known: true},
 		Tenants: []Tenant{{Name: "dart", Weight: 1, Wants: 300, Gets: 39.4, FairShare: 39.5, WaitMs: 51,
 			Marks: 3, Rejects: 260, State: "held at its fair share"}},
-		Clients:  []Client{{Name: "small", Rate: 5, Burst: 10, Wants: 3, Gets: 3}},
+		Clients: []Client{{Name: "small", Rate: 5, Burst: 10, Wants: 3, Gets: 3},
+			{Name: "within", Rate: 20, Burst: 10, Wants: 18, Gets: 18, Exact: true}},
 		Gateways: []Gateway{{Name: "gw-2", Wants: 180, Gets: 90, Rejects: 90, State: "agent cut off"}},
 		Failed:   2,
 		Notes:    []Note{{At: 18 * time.Second, Text: "coordinator killed"}},
@@ -30,7 +31,7 @@ func TestTableShowsEverything(t *testing.T) {
 	text := Table(sample())
 	for _, want := range []string{"greed", "0:10 left", "299 of 300/s", "2 failed", "0.0254",
 		"tenant", "weight", "wants", "gets", "fair", "price", "wait p99", "marks", "rejects", "state",
-		"dart", "51 ms", "260", "held at its fair share", "small", "limit 5/s", "gw-2", "agent cut off",
+		"dart", "51 ms", "260", "held at its fair share", "small", "limit 5/s", "limit 20/s, EXACT", "gw-2", "agent cut off",
 		"coordinator killed"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
