@@ -41,6 +41,8 @@
 //   - wrongful: of the requests of the client below, the part that was refused
 //     although the ideal bucket would have admitted them.
 //   - failed: anything but 200 and 429. It should be 0.
+//   - held: of the requests to EXACT limits, the part that waited for tokens, and for how long, as
+//     the filters tell (titrate_wait_ms).
 //
 // # The systems
 //

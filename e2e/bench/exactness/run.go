@@ -52,19 +52,22 @@ type system interface {
 // Run measures the cells of all systems whose limit is at most the largest.
 func Run(ctx context.Context, r *rig.Rig, largest int) ([]*Cell, []markdown.Section, error) {
 	var all []*Cell
+	var waits []waited
+	tables := func() []markdown.Section { return append(tabulate(all), tabulateWaits(waits)...) }
 	for _, start := range starters(r) {
 		s, stop, err := start(ctx, r)
 		if err == nil {
 			var cells []*Cell
-			cells, err = measure(ctx, r, s, largest)
-			all = append(all, cells...)
+			var more []waited
+			cells, more, err = measure(ctx, r, s, largest)
+			all, waits = append(all, cells...), append(waits, more...)
 		}
 		stop()
 		if err != nil {
-			return all, tabulate(all), err
+			return all, tables(), err
 		}
 	}
-	return all, tabulate(all), nil
+	return all, tables(), nil
 }
 
 // starter starts a system; stop is never nil.
@@ -88,16 +91,30 @@ func starters(r *rig.Rig) (all []starter) {
 }
 
 // measure runs a system's cells, as many at once as it bears.
-func measure(ctx context.Context, r *rig.Rig, s system, largest int) ([]*Cell, error) {
+func measure(ctx context.Context, r *rig.Rig, s system, largest int) ([]*Cell, []waited, error) {
 	var all, batch []*Cell
-	sum := 0.0
+	var waits []waited
+	sum, before := 0.0, &held{}
 	flush := func() error {
 		if len(batch) == 0 {
 			return nil
 		}
-		err := run(ctx, r, s, batch)
+		ran := batch
 		all, batch, sum = append(all, batch...), nil, 0
-		return err
+		if err := run(ctx, r, s, ran); err != nil {
+			return err
+		}
+		h, is := s.(holder)
+		if !is {
+			return nil
+		}
+		now, err := h.held(ctx)
+		if err != nil || now == nil {
+			return err
+		}
+		waits = append(waits, waited{now.since(before), span(ran), asked(ran)})
+		before = now
+		return nil
 	}
 	for _, limit := range limits {
 		for _, l := range loads {
@@ -108,14 +125,34 @@ func measure(ctx context.Context, r *rig.Rig, s system, largest int) ([]*Cell, e
 			// The small limits run long, and so apart from the large ones.
 			if sum+c.demand() > s.bears() || len(batch) > 0 && length(batch[0]) != length(c) {
 				if err := flush(); err != nil {
-					return all, err
+					return all, waits, err
 				}
 			}
 			batch = append(batch, c)
 			sum += c.demand()
 		}
 	}
-	return all, flush()
+	err := flush()
+	return all, waits, err
+}
+
+// span names the limits of cells.
+func span(batch []*Cell) string {
+	from, to := batch[0].Limit, batch[len(batch)-1].Limit
+	if from == to {
+		return fmt.Sprintf("%d/s", from)
+	}
+	return fmt.Sprintf("%d/s to %d/s", from, to)
+}
+
+// asked is how many requests cells send.
+func asked(batch []*Cell) (n int) {
+	for _, c := range batch {
+		for _, cl := range c.clients(length(c)) {
+			n += len(cl.asks)
+		}
+	}
+	return n
 }
 
 // length of a cell's run.

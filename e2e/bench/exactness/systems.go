@@ -13,17 +13,19 @@ import (
 type ours struct {
 	title, precision string
 
+	rig    *rig.Rig
 	in     *rig.Installation
 	all    []string
-	port   int // of the gateway that joins
-	joins  int // so far
+	admins []string // URLs of the admin pages of the gateways that are there from the beginning
+	port   int      // of the gateway that joins
+	joins  int      // so far
 	joined *rig.Gateway
 	ends   []func() error
 }
 
 func startTitrate(title, precision string) starter {
 	return func(ctx context.Context, r *rig.Rig) (system, func(), error) {
-		s := &ours{title: title, precision: precision}
+		s := &ours{title: title, precision: precision, rig: r}
 		return s, s.stop, s.start(ctx, r)
 	}
 }
@@ -45,7 +47,7 @@ func (s *ours) start(ctx context.Context, r *rig.Rig) (err error) {
 			return err
 		}
 		s.ends = append(s.ends, g.Stop)
-		s.all = append(s.all, g.Address())
+		s.all, s.admins = append(s.all, g.Address()), append(s.admins, g.AdminURL())
 	}
 	free, err := local.Ports(1)
 	if err != nil {
