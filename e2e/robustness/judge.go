@@ -176,15 +176,27 @@ func (r *Result) admitted(records []load.Record, stalls []check.Span, delay time
 	}
 	lag := judge.Lag(most, delay+longest, false)
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
-		l := limits[name]
-		slack, cold := judge.Limit{Rate: l.rate, Burst: l.burst, Strict: l.strict}.Slack(most, lag)
 		x := check.Admitted(arrivals(records, func(c *load.Client) bool { return c.Name == name }),
-			check.Bound{Rate: l.rate, Burst: l.burst, Slack: slack, Cold: cold}, r.Faults, stalls)
+			limits[name].bound(most, lag, delay), r.Faults, stalls)
 		r.excess("limit, excess", name, x)
 	}
 	x := check.Admitted(arrivals(records, func(c *load.Client) bool { return c.Pool == "" }), poolBound(), r.Faults,
 		stalls)
 	r.excess("pool, excess", "api", x)
+}
+
+// bound of a limit on so many gateways, whose claims take a lag and whose packets a way at most. An
+// EXACT limit is bound by one token bucket while the owner of the key is heard. Otherwise ledgers
+// decide, as for a LOCAL limit that begins cold; and of a gateway that had the bucket to itself, a
+// burst more may pass.
+func (l limit) bound(gateways int, lag, way time.Duration) check.Bound {
+	limit := judge.Limit{Rate: l.rate, Burst: l.burst, Strict: l.strict}
+	slack, cold := limit.Slack(gateways, lag)
+	b := check.Bound{Rate: l.rate, Burst: l.burst, Slack: slack, Cold: cold}
+	if l.exact {
+		b.Slack, b.Cold, b.Ledgers = limit.ExactSlack(way), 0, slack+cold+l.burst
+	}
+	return b
 }
 
 func (r *Result) excess(name, subject string, x check.Excess) {

@@ -41,11 +41,11 @@ spec:
     - {client: minute, rate: 60/min, burst: 10}
     - {client: below, rate: 6/s, burst: 6}
 ---
-{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/exact, spec: {weight: 2}}
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/strict, spec: {weight: 2}}
 ---
 apiVersion: titrate.dev/v1alpha1
 kind: Limit
-name: tenants/exact/limits/per-client
+name: tenants/strict/limits/per-client
 spec: {rate: 3/s, burst: 3, strict: true}
 ---
 apiVersion: titrate.dev/v1alpha1
@@ -60,6 +60,13 @@ kind: Limit
 name: tenants/queued/limits/slow
 spec: {rate: 8/s, burst: 4, queue: {delayTarget: 200ms, maxWait: 1s}}
 ---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/exact, spec: {weight: 1}}
+---
+apiVersion: titrate.dev/v1alpha1
+kind: Limit
+name: tenants/exact/limits/per-client
+spec: {rate: 3/s, burst: 6, precision: EXACT}
+---
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/spare, spec: {weight: 1}}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/probe, spec: {weight: 1}}
@@ -73,18 +80,21 @@ var tenants = []check.Tenant{
 	{Name: "steady", Weight: 3}, {Name: "heavy", Weight: 2}, {Name: "greedy", Weight: 1},
 	{Name: "capped", Weight: 2, Most: 6}, {Name: "limited", Weight: 3},
 	// A STRICT limit may refuse what a central bucket would not.
-	{Name: "exact", Weight: 2, Unjudged: true},
+	{Name: "strict", Weight: 2, Unjudged: true},
 }
 
 // limit of a client, requests per second and requests.
 type limit struct {
-	rate, burst float64
-	strict      bool
+	rate, burst   float64
+	strict, exact bool
 }
 
 // limits by client, as documents has them.
-var limits = map[string]limit{"two": {2, 4, false}, "minute": {1, 10, false}, "below": {6, 6, false},
-	"strict": {3, 3, true}, "waits": {8, 4, false}}
+var limits = map[string]limit{
+	"two": {rate: 2, burst: 4}, "minute": {rate: 1, burst: 10}, "below": {rate: 6, burst: 6},
+	"strict": {rate: 3, burst: 3, strict: true}, "waits": {rate: 8, burst: 4},
+	"exact": {rate: 3, burst: 6, exact: true}, "within": {rate: 3, burst: 6, exact: true},
+}
 
 // clients are the load: some 120 requests per second, more than the pool has, and
 // a watchdog of each tenant.
@@ -95,8 +105,9 @@ var clients = append([]load.Client{
 	{Tenant: "capped", Name: "a", Rate: 9},
 	{Tenant: "limited", Name: "two", Rate: 12}, {Tenant: "limited", Name: "minute", Rate: 4},
 	{Tenant: "limited", Name: "below", Rate: 3},
-	{Tenant: "exact", Name: "strict", Rate: 8},
+	{Tenant: "strict", Name: "strict", Rate: 8},
 	{Tenant: "queued", Name: "waits", Pool: "found", Rate: 11},
+	{Tenant: "exact", Name: "exact", Pool: "found", Rate: 9}, {Tenant: "exact", Name: "within", Pool: "found", Rate: 2.4},
 }, watchdogs()...)
 
 // watchdogs ask once a second at every gateway.
@@ -110,7 +121,8 @@ func watchdogs() (all []load.Client) {
 // below reports whether a client stays below its limit and its tenant below its
 // share, so that it must not be refused.
 func below(c *load.Client) bool {
-	return c.Tenant == "steady" || c.Tenant == "limited" && (c.Name == "below" || c.Name == "watchdog")
+	return c.Tenant == "steady" || c.Tenant == "limited" && (c.Name == "below" || c.Name == "watchdog") ||
+		c.Name == "within"
 }
 
 // scene is all that a run works with.

@@ -156,6 +156,8 @@ func kindRows() (rows [][5]string) {
 			{k.Grace.Freezes, fmt.Sprintf("%.0f %% more of the pool: shares may be frozen",
 				100*pool.Frozen()/pool.Capacity)},
 			{k.Grace.Bursts > 0, fmt.Sprintf("%.0f burst more, once", k.Grace.Bursts)},
+			{k.Grace.Ledgers, "ledgers may decide for EXACT limits"},
+			{k.Grace.Sides, "two sides may hold an EXACT limit each"},
 			{k.Grace.Delay > 0, fmt.Sprintf("the gossip may take %v longer", k.Grace.Delay)},
 		} {
 			if b.is {

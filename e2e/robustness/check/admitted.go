@@ -14,6 +14,9 @@ import (
 // while shares may be frozen.
 type Bound struct {
 	Rate, Burst, Slack, Cold, Frozen float64
+	// Ledgers is what ledgers may admit in addition, once for each fault in which they may decide
+	// for an EXACT limit, and for each stall of the machine; 0: the limit is not EXACT.
+	Ledgers float64
 }
 
 // coldUntil is when what begins cold has settled.
@@ -34,7 +37,7 @@ const late = 500 * time.Millisecond
 
 // Admitted checks arrivals, in order of time, against a bound. What was admitted
 // before or while the machine stood still arrives after it: the rate's worth of the
-// stall in addition, once.
+// stall in addition, once; and the owner of an EXACT limit's key may not have been heard in time.
 func Admitted(arrivals []time.Duration, b Bound, faults []Fault, stalls []Span) Excess {
 	m := meter{level: judge.Level{Rate: b.Rate}, worst: Excess{Beyond: math.Inf(-1)}}
 	m.amounts = append(m.amounts, amount{0, coldUntil, b.Cold})
@@ -43,15 +46,22 @@ func Admitted(arrivals []time.Duration, b Bound, faults []Fault, stalls []Span) 
 		if f.Grace.Bursts > 0 {
 			m.amounts = append(m.amounts, amount{f.From, f.over(), f.Grace.Bursts * b.Burst})
 		}
-		if f.Grace.More > 0 {
-			m.rates = append(m.rates, amount{f.From, f.over(), f.Grace.More * b.Rate})
+		if b.Ledgers > 0 && f.Grace.Ledgers {
+			m.amounts = append(m.amounts, amount{f.From, f.over(), b.Ledgers})
+		}
+		more := f.Grace.More
+		if b.Ledgers > 0 && f.Grace.Sides {
+			more = 1
+		}
+		if more > 0 {
+			m.rates = append(m.rates, amount{f.From, f.over(), more * b.Rate})
 		}
 		if f.Grace.Freezes && b.Frozen > 0 {
 			m.rates = append(m.rates, amount{f.From, f.over(), b.Frozen})
 		}
 	}
 	for _, x := range stalls {
-		m.amounts = append(m.amounts, amount{x.From, x.To + late, b.Rate * x.Length().Seconds()})
+		m.amounts = append(m.amounts, amount{x.From, x.To + late, b.Rate*x.Length().Seconds() + b.Ledgers})
 	}
 	slices.SortFunc(m.amounts, func(a, b amount) int { return cmp.Compare(a.to, b.to) })
 	for _, at := range arrivals {

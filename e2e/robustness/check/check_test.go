@@ -19,7 +19,11 @@ func every(from time.Duration, rate float64, n int) (all []time.Duration) {
 
 func TestAdmitted(t *testing.T) {
 	limit := Bound{Rate: 2, Burst: 4, Slack: 1}
-	cut := []Fault{{From: 20 * second, To: 30 * second, Grace: Grace{More: .5, Bursts: 1, Unfair: 10 * second}}}
+	cold := Bound{Rate: 2, Burst: 4, Slack: 1, Cold: 1}
+	cut := []Fault{{From: 20 * second, To: 30 * second, Grace: Grace{More: .5, Bursts: 1, Sides: true,
+		Unfair: 10 * second}}}
+	exact := Bound{Rate: 2, Burst: 4, Slack: 1, Ledgers: 3}
+	silent := []Fault{{From: 20 * second, To: 30 * second, Grace: Grace{Ledgers: true, Unfair: 10 * second}}}
 	pool := Bound{Rate: 2, Burst: 4, Slack: 1, Frozen: 1}
 	noLeader := []Fault{{From: 20 * second, To: 30 * second, Grace: Grace{Freezes: true, Unfair: 10 * second}}}
 	for name, c := range map[string]struct {
@@ -31,8 +35,8 @@ func TestAdmitted(t *testing.T) {
 		"at the rate":        {every(0, 2, 100), limit, nil, true},
 		"burst and slack":    {every(0, 1e6, 5), limit, nil, true},
 		"one more":           {every(0, 1e6, 6), limit, nil, false},
-		"one more, but cold": {every(0, 1e6, 6), Bound{2, 4, 1, 1, 0}, nil, true},
-		"one more, warm again": {append(every(0, 1e6, 5), every(60*second, 1e6, 6)...), Bound{2, 4, 1, 1, 0},
+		"one more, but cold": {every(0, 1e6, 6), cold, nil, true},
+		"one more, warm again": {append(every(0, 1e6, 5), every(60*second, 1e6, 6)...), cold,
 			nil, false},
 		"half as much again":             {every(0, 3, 100), limit, nil, false},
 		"half as much again, partition":  {every(20*second, 3, 60), limit, cut, true},
@@ -44,6 +48,12 @@ func TestAdmitted(t *testing.T) {
 		"half as much again, frozen":     {every(20*second, 3, 60), pool, noLeader, true},
 		"the same, after it":             {every(41*second, 3, 60), pool, noLeader, false},
 		"the same of a limit":            {every(20*second, 3, 60), limit, noLeader, false},
+		"a ledger decides":               {every(22*second, 1e6, 8), exact, silent, true},
+		"a ledger decides too much":      {every(22*second, 1e6, 9), exact, silent, false},
+		"a ledger decides, after it":     {every(41*second, 1e6, 8), exact, silent, false},
+		"a ledger of a LOCAL limit":      {every(22*second, 1e6, 8), limit, silent, false},
+		"two sides":                      {every(20*second, 4, 60), exact, cut, true},
+		"three sides":                    {every(20*second, 6, 90), exact, cut, false},
 	} {
 		if got := Admitted(c.arrivals, c.bound, c.faults, nil); (got.Beyond <= 0) != c.pass {
 			t.Errorf("%s: %+v, want pass %v", name, got, c.pass)
@@ -59,6 +69,10 @@ func TestStalls(t *testing.T) {
 	}
 	if got := Admitted(every(22*second, 1e6, 26), limit, nil, stalls); got.Beyond <= 0 {
 		t.Errorf("one more: %+v", got)
+	}
+	limit.Ledgers = 3
+	if got := Admitted(every(22*second, 1e6, 28), limit, nil, stalls); got.Beyond > 0 {
+		t.Errorf("what a ledger decided in a stall of 2 s: %+v", got)
 	}
 	if got := Stalled(Span{21 * second, 30 * second}, stalls); got != second {
 		t.Errorf("stalled for %v", got)

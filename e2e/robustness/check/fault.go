@@ -23,6 +23,11 @@ type Grace struct {
 	// Freezes: there may be no leader, so that shares are frozen and the pool admits
 	// Bound.Frozen more while the fault lasts and for Unfair after it.
 	Freezes bool
+	// Ledgers: the ledgers of gateways may decide for EXACT limits, while the fault lasts and for
+	// Unfair after it.
+	Ledgers bool
+	// Sides: two sides may hold an EXACT limit each, while the fault lasts and for Unfair after it.
+	Sides bool
 	// Delay is how much longer the gossip may take because of the fault.
 	Delay time.Duration
 	// Bursts is how many times a limit's burst may be admitted in addition, once.

@@ -13,7 +13,7 @@ import (
 
 // cutOff is what a side that is cut off may admit beside the others: its part by
 // weight (docs/guarantees.md). Each side keeps a ledger of its own meanwhile.
-var cutOff = check.Grace{Unfair: 10 * second, More: 1. / world.Gateways, Bursts: 1}
+var cutOff = check.Grace{Unfair: 10 * second, More: 1. / world.Gateways, Bursts: 1, Ledgers: true, Sides: true}
 
 var partitionGateway = Kind{
 	Name: "partition-gateway",
@@ -71,7 +71,7 @@ var delayPackets = Kind{
 	Name:    "delay-packets",
 	Does:    "packets between all processes take 10 to 100 ms longer, and half as much again at random",
 	Touches: "network", Shortest: 3 * second, Longest: 12 * second,
-	Grace: check.Grace{Unfair: 5 * second, Delay: longestDelay},
+	Grace: check.Grace{Unfair: 5 * second, Delay: longestDelay, Ledgers: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		d := time.Duration(10+r.IntN(90)) * time.Millisecond
 		return disturb(s, fmt.Sprintf("delay packets by %v to %v", d, d+d/2), wire.Fault{Delay: d, Jitter: d / 2}, all)
@@ -85,7 +85,7 @@ const lossPeriods = 250 * time.Millisecond
 var dropPackets = Kind{
 	Name: "drop-packets", Does: "5 to 30 % of the packets between all processes are lost",
 	Touches: "network", Shortest: 3 * second, Longest: 12 * second,
-	Grace: check.Grace{Unfair: 8 * second, Delay: lossPeriods},
+	Grace: check.Grace{Unfair: 8 * second, Delay: lossPeriods, Ledgers: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		p := .05 + .25*r.Float64()
 		return disturb(s, fmt.Sprintf("drop %.0f %% of the packets", 100*p), wire.Fault{Loss: p}, all)

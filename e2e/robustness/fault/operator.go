@@ -24,7 +24,7 @@ var hotRestart = Kind{
 
 var rollAgents = Kind{
 	Name: "roll-agents", Does: "SIGTERM of each agent in turn, started again at once",
-	Touches: "gateway", Grace: check.Grace{Unfair: 8 * second},
+	Touches: "gateway", Grace: check.Grace{Unfair: 8 * second, Ledgers: true},
 	Draw: func(_ *rand.Rand, s Scene) Fault {
 		var agents []*world.Server
 		for _, g := range s.World().Gateways() {
@@ -58,7 +58,8 @@ func roll(what string, servers []*world.Server) Fault {
 
 var addGateway = Kind{
 	Name: "add-gateway", Does: "a gateway joins, takes traffic, and is drained and removed later",
-	Touches: "gateway", Shortest: 4 * second, Longest: 15 * second, Grace: check.Grace{Unfair: 8 * second, Bursts: 1},
+	Touches: "gateway", Shortest: 4 * second, Longest: 15 * second,
+	Grace: check.Grace{Unfair: 8 * second, Bursts: 1, Ledgers: true},
 	Draw: func(_ *rand.Rand, s Scene) Fault {
 		var g *world.Gateway
 		return &simple{"add a gateway", "", func(ctx context.Context) (err error) {
@@ -79,7 +80,8 @@ var addGateway = Kind{
 
 var replaceGateway = Kind{
 	Name: "replace-gateway", Does: "a gateway is drained and removed, and a new one joins later",
-	Touches: "gateway", Longest: 6 * second, Grace: check.Grace{Unfair: 10 * second, Bursts: 1},
+	Touches: "gateway", Longest: 6 * second,
+	Grace: check.Grace{Unfair: 10 * second, Bursts: 1, Ledgers: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		g := anyGateway(r, s)
 		return &simple{"replace " + g.Name, g.Name, func(ctx context.Context) error {
@@ -99,7 +101,8 @@ var stepClock = Kind{
 	Name: "step-clock",
 	Does: "the time of day at a host steps by up to an hour, forward or back, and back again later; its " +
 		"agent, if it has one, is killed and started meanwhile",
-	Touches: "all", Shortest: 3 * second, Longest: 12 * second, Grace: check.Grace{Unfair: 8 * second},
+	Touches: "all", Shortest: 3 * second, Longest: 12 * second,
+	Grace: check.Grace{Unfair: 8 * second, Ledgers: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		by := time.Duration(1+r.IntN(3600)) * second
 		if r.IntN(2) == 0 {

@@ -18,7 +18,7 @@ const membership = 24 * second
 var killEnvoy = Kind{
 	Name: "kill-envoy", Does: "SIGKILL of an Envoy, started again later; its agent lives",
 	Touches: "gateway", Shortest: 0, Longest: 6 * second,
-	Grace: check.Grace{Fails: true, Unfair: 5 * second},
+	Grace: check.Grace{Fails: true, Unfair: 5 * second, Ledgers: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		g := anyGateway(r, s)
 		return &simple{"kill -9 the Envoy of " + g.Name, g.Name, func(context.Context) error {
@@ -37,7 +37,7 @@ var killEnvoy = Kind{
 var killAgent = Kind{
 	Name: "kill-agent", Does: "SIGKILL of an agent, started again later; its Envoy goes on",
 	Touches: "gateway", Shortest: 0, Longest: 8 * second,
-	Grace: check.Grace{Unfair: 5 * second},
+	Grace: check.Grace{Unfair: 5 * second, Ledgers: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		g := anyGateway(r, s)
 		return &simple{"kill -9 the agent of " + g.Name, g.Name, func(context.Context) error {
@@ -63,7 +63,7 @@ var killCoordinator = Kind{
 var killGateway = Kind{
 	Name: "kill-gateway", Does: "SIGKILL of an Envoy and its agent at once, started again later",
 	Touches: "gateway", Shortest: second, Longest: 8 * second,
-	Grace: check.Grace{Fails: true, Unfair: membership},
+	Grace: check.Grace{Fails: true, Unfair: membership, Ledgers: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		g := anyGateway(r, s)
 		return &simple{"kill -9 Envoy and agent of " + g.Name, g.Name, func(context.Context) error {
@@ -86,7 +86,7 @@ var killGateway = Kind{
 var freezeEnvoy = Kind{
 	Name: "freeze-envoy", Does: "SIGSTOP of an Envoy, SIGCONT later",
 	Touches: "gateway", Shortest: second, Longest: 8 * second,
-	Grace: check.Grace{Fails: true, Blocks: true, Unfair: 8 * second},
+	Grace: check.Grace{Fails: true, Blocks: true, Unfair: 8 * second, Ledgers: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		g := anyGateway(r, s)
 		return &simple{"SIGSTOP the Envoy of " + g.Name, g.Name, func(context.Context) error {
@@ -104,7 +104,7 @@ var freezeEnvoy = Kind{
 var freezeAgent = Kind{
 	Name: "freeze-agent", Does: "SIGSTOP of an agent, SIGCONT later; its Envoy goes on",
 	Touches: "gateway", Shortest: second, Longest: 8 * second,
-	Grace: check.Grace{Unfair: 8 * second},
+	Grace: check.Grace{Unfair: 8 * second, Ledgers: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		g := anyGateway(r, s)
 		return freeze(g.Agent, g)
