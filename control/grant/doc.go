@@ -46,8 +46,9 @@
 // On a request: enough in the bucket → grant what is needed and a part of the rest.
 // Not enough → recall what the others hold, wait for their answers, then divide.
 // Still not enough → say how long it takes until a lump of tokens is there. The
-// gateway refuses by itself until then, so a flood costs messages in proportion to
-// what the limit gives, not to what is offered.
+// gateway refuses by itself until Due before that, counted from its question, so a
+// flood costs messages in proportion to what the limit gives, not to what is offered.
+// Who asks ahead, with no request that waits, is told of no such time.
 //
 // # The gateway (gateway.go, poll.go)
 //

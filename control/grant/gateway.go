@@ -24,7 +24,8 @@ type Gateway struct {
 
 	exclusive bool
 	alone     bucket // while exclusive: the bucket itself
-	until     int64  // refuses without asking before
+	until     int64  // refuses new requests without asking before
+	denied    bool   // the owner has just said no to what waits
 
 	number    uint32
 	seq       uint32
@@ -148,7 +149,7 @@ func (g *Gateway) decide(now, since, cost int64, waiting bool) Outcome {
 		g.admit = max(0, g.admit-cost)
 		g.late.add(g.p, now, cost)
 		return Admitted
-	case now < g.until:
+	case now < g.until, waiting && g.denied:
 		return Refused
 	case g.silent:
 		return Unanswered
@@ -232,9 +233,19 @@ func (g *Gateway) Grant(now int64, m Grant) {
 		return // an earlier owner's bucket, confirmed
 	}
 	g.level, g.admit = m.Level, max(0, m.Admit)
-	g.until = now + max(0, m.Wait)
+	g.refuse(m.Wait)
 	if m.Exclusive && int32(m.Seq-g.barred) > 0 {
 		g.takeBucket(now, m.Level+g.untold(m.Seen), m.Full)
+	}
+}
+
+// refuse has what waits refused, and new requests until a token is due. The owner has counted wait
+// from when the question came, so a request that is asked about so long after the question comes to
+// the owner when the token is there; and one that comes a little earlier may wait for it.
+func (g *Gateway) refuse(wait int64) {
+	g.until, g.denied = g.askedAt, wait > 0
+	if wait > 0 {
+		g.until += wait - min(g.p.Due, wait/2)
 	}
 }
 
@@ -266,13 +277,13 @@ func (g *Gateway) takeBucket(now, level, full int64) {
 // Recall takes in a message of the owner: what is not spent goes back, also what is
 // still on its way.
 func (g *Gateway) Recall(now int64, m Recall) {
-	if g.owner == 0 && g.open && m.Seq == g.seq {
-		g.owner = m.Owner // its grant is still on its way
+	if m.Session == g.session && g.owner == 0 && g.open && (m.Seq == g.seq || m.Seq == 0) {
+		g.owner = m.Owner // its grant is still on its way, or waits for the answer to this
 	}
 	if m.Session != g.session || m.Owner != g.owner || int32(m.Number-g.recalled) < 0 {
 		return
 	}
-	g.silent = false
+	g.silent, g.register = false, false // it knows this session
 	if m.Number != g.recalled {
 		g.recalled = m.Number
 		g.barred = m.Seq

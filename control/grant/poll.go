@@ -6,7 +6,7 @@ package grant
 func (g *Gateway) Poll(now int64) (Request, bool) {
 	// The owner takes these for spent. Nobody waits for them any more: they go back.
 	g.returned += max(0, min(g.admit, g.tokens()))
-	g.admit = 0
+	g.admit, g.denied = 0, false
 	switch {
 	case g.open && now >= g.repeatAt:
 		g.silent = g.silent || now-g.askedAt >= 3*g.p.Hold

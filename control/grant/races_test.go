@@ -438,3 +438,88 @@ func TestReservedTokens(t *testing.T) {
 		t.Errorf("b may ask again after %d ns, before its token is there", m.Wait)
 	}
 }
+
+// asksAhead returns an owner and two gateways that share its bucket. The second one has used eleven
+// tokens lately and asks for tokens ahead; D is as given.
+func asksAhead(t *testing.T, spent int64) (*Owner, *Gateway, Request, *wire) {
+	t.Helper()
+	o, a, b, w := two(t)
+	b.Take(0, Token)
+	o.Request(0, 2, poll(t, b, 0), w)
+	a.Recall(0, w.recall(t))
+	o.Request(0, 1, poll(t, a, 0), w)
+	b.Grant(0, w.grant(t, b))
+	want(t, "b has no bucket", b.exclusive, false)
+	for range 11 {
+		b.use.add(0, Token)
+	}
+	want(t, "admitted", b.Retry(0, 0, Token), Admitted)
+	for b.tokens() > 0 {
+		b.Try(0, min(Token, b.tokens()))
+	}
+	b.aheadAt = 0
+	q := poll(t, b, 0)
+	want(t, "no request waits", q.Need, int64(0))
+	o.b.spent, o.users[1].presumed = spent, 0
+	return o, b, q, w
+}
+
+// A gateway that asks ahead when the bucket is empty is not told to refuse: its next request may
+// come when the bucket has refilled.
+func TestWhoAsksAheadIsNotToldToRefuse(t *testing.T) {
+	o, b, q, w := asksAhead(t, ten.Burst+Token/2)
+	o.Request(0, 2, q, w)
+	m := w.grant(t, b)
+	want(t, "wait", m.Wait, int64(0))
+	b.Grant(0, m)
+	want(t, "the next request", b.Take(0, Token), Waits)
+}
+
+// Tokens for requests to come are granted whole: a part of one would only have to be recalled.
+func TestNoPartOfATokenIsGrantedAhead(t *testing.T) {
+	o, b, q, w := asksAhead(t, ten.Burst-Token)
+	granted := b.granted
+	o.Request(0, 2, q, w)
+	want(t, "granted beyond whole tokens", (w.grant(t, b).Granted-granted)%Token, int64(0))
+}
+
+// A bucket that a gateway has from an earlier owner is recalled by the next one when another gateway
+// asks, although the next owner has not answered the gateway yet.
+func TestBucketOfAnEarlierOwnerIsRecalled(t *testing.T) {
+	_, a, b, w := two(t)
+	for range 6 {
+		a.Take(0, Token)
+	}
+	listening := ten
+	listening.Listen = 10 * millisecond
+	o := NewOwner(listening, 2, 0)
+	a.NewOwner(0)
+	b.NewOwner(0)
+	o.Request(0, 1, poll(t, a, 0), w)
+	b.Take(0, Token)
+	o.Request(0, 2, poll(t, b, 0), w)
+	now := int64(listening.Listen)
+	o.Tick(now, w)
+	a.Recall(now, w.recall(t))
+	want(t, "a has the bucket", a.exclusive, false)
+	o.Request(now, 1, poll(t, a, now), w)
+	b.Grant(now, w.grant(t, b))
+	want(t, "b", b.Retry(now, 0, Token), Admitted)
+	if d := o.Level(now); d < 7*Token || d > 8*Token {
+		t.Errorf("D = %d, seven tokens of a and one of b less what has refilled", d)
+	}
+}
+
+// A gateway that is told to refuse does so until the token is there, not for the way of the question
+// and of the answer longer: a request that comes with the token asks, and may find it.
+func TestRefusesNoLongerThanTheTokenTakes(t *testing.T) {
+	g := NewGateway(Params{Rate: 100, Burst: Token}, 1<<20)
+	want(t, "waits", g.Take(0, Token), Waits)
+	q := poll(t, g, 0)
+	back := int64(4 * millisecond)
+	g.Grant(back, Grant{Owner: 1, Session: q.Session, Seq: q.Seq, Seen: q.Number, Wait: 10 * millisecond})
+	want(t, "what waited", g.Retry(back, 0, Token), Refused)
+	silentPoll(t, g, back)
+	want(t, "long before the token", g.Take(back, Token), Refused)
+	want(t, "with the token", g.Take(10*millisecond, Token), Waits)
+}

@@ -51,7 +51,9 @@ func (o *Owner) answer(now int64, i int, reserved *int64, out Outbox) bool {
 		return !o.recallWhere(now, out, func(v *user) bool { return v.peer == u.peer })
 	}
 	u.exclusive = false // it asks, so it has not heard of it
-	if free >= u.need {
+	// A gateway that asks ahead, with no request that waits, is never told to refuse until later: its
+	// next request may be within the limit.
+	if free >= u.need || u.need == 0 {
 		o.give(now, u, u.need+o.prefetch(u, free-u.need), false, out)
 		return true
 	}
@@ -144,7 +146,8 @@ func (o *Owner) sendRecall(now int64, u *user, out Outbox) {
 }
 
 // prefetch returns what is granted beyond the need: at most half of what is left, in
-// proportion to use, so that the next one finds some without a recall.
+// proportion to use, so that the next one finds some without a recall. It is whole tokens: a
+// part of one is of no use there, and would have to be recalled for the next request.
 func (o *Owner) prefetch(u *user, left int64) int64 {
 	all := int64(0)
 	for i := range o.users {
@@ -155,7 +158,7 @@ func (o *Owner) prefetch(u *user, left int64) int64 {
 	}
 	part := int64(float64(left) / 2 * float64(u.use) / float64(all))
 	n := min(part, u.ahead)
-	return n - n%u.least
+	return n - n%max(u.least, Token)
 }
 
 // divide grants what there is when that is less than the need. If the first token, or
