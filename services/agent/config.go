@@ -104,7 +104,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	if err := errors.Join(c.check(), c.guardGossip()); err != nil {
+	if err := errors.Join(c.check(), c.RLS.check(), c.guardGossip()); err != nil {
 		return c, fmt.Errorf("%w: %w", ErrSettings, err)
 	}
 	return c, nil

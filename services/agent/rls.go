@@ -27,8 +27,8 @@ const suffixRLS = "-rls"
 // openRLS makes the service and opens its port, if it is configured.
 func (a *Agent) openRLS(ctx context.Context) error {
 	o := a.c.RLS.Options
-	if err := a.c.RLS.check(); err != nil || a.c.RLS.Address == "" {
-		return err
+	if a.c.RLS.Address == "" {
+		return nil
 	}
 	credentials, err := a.c.Security.ClientCredentials()
 	if err != nil {
@@ -57,6 +57,8 @@ func (r RLS) check() error {
 		return errors.New("--rls-config is given and --rls is not: give --rls host:port to serve these limits")
 	case r.Address == "" && r.XDS.Address != "":
 		return errors.New("--rls-xds is given and --rls is not: give --rls host:port to serve these limits")
+	case r.Address == "" && r.Windows == rls.Fixed:
+		return errors.New("--rls-windows fixed is given and --rls is not: give --rls host:port to serve limits")
 	case r.Dir != "" && r.XDS.Address != "":
 		return errors.New("--rls-config and --rls-xds are given: give the one that has the limits")
 	}

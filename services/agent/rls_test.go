@@ -228,9 +228,14 @@ func TestRLSSettings(t *testing.T) {
 	if _, err := c.Complete(t.Context()); err == nil || !strings.Contains(err.Error(), "--tls-cert") {
 		t.Errorf("--rls beyond loopback without TLS: %v", err)
 	}
-	c.RLS.Windows = "tumbling"
-	if _, err := c.Complete(t.Context()); err == nil || !strings.Contains(err.Error(), "want sliding or fixed") {
+	c.RLS.Windows, c.Socket = "tumbling", "/nowhere/s" // settings are read before anything is opened
+	if _, err := c.Complete(t.Context()); !errors.Is(err, ErrSettings) ||
+		!strings.Contains(err.Error(), "want sliding or fixed") {
 		t.Errorf("unknown windows: %v", err)
+	}
+	c.RLS.Windows, c.RLS.Address = rls.Fixed, ""
+	if _, err := c.Complete(t.Context()); !errors.Is(err, ErrSettings) || !strings.Contains(err.Error(), "--rls is not") {
+		t.Errorf("--rls-windows fixed without --rls: %v", err)
 	}
 	if seedOf(nil) != 0 || seedOf([][]byte{{1}}) == seedOf([][]byte{{2}, {1}}) {
 		t.Error("seeds do not follow the gossip key")

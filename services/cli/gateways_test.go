@@ -14,6 +14,7 @@ func TestGetGateways(t *testing.T) {
 	}
 	fails(t, server, exitFailed, "", []string{"gateways/gw-8, gateways/gw-9: not heard of", "titrate get gateways"}, "get",
 		"gateways/gw-9", "gw/gw-1", "gw/gw-8")
+	fails(t, server, exitUsage, "", []string{"limits, gateways) nor a name"}, "get", "gatway")
 	fails(t, server, exitUsage, "", []string{`"pools" beside gateways`}, "get", "gateways", "pools")
 	fails(t, server, exitUsage, "", []string{"--watch is for tables"}, "get", "gateways", "-w", "-o", "yaml")
 	fails(t, server, exitUsage, "", []string{"must be table, wide, json or yaml"}, "get", "-o", "xml")
