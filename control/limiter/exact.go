@@ -439,7 +439,8 @@ func (e *Engine) goOn(c *call, w *tokenWait, out []Event) []Event {
 
 func (e *Engine) endTokenWait(w *tokenWait, o Outcome, out []Event) []Event {
 	e.freeTokenWait(w)
-	return append(out, Event{w.ticket, o, w.route.tenant.name, w.req.Client, w.req.Pool})
+	return append(out, Event{Ticket: w.ticket, Outcome: o, Tenant: w.route.tenant.name, Client: w.req.Client,
+		Pool: w.req.Pool, HeldBy: w.route.limits[w.at].name})
 }
 
 // cancelTokenWait is Cancel for a request that waits for an owner, or has waited.

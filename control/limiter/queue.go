@@ -26,6 +26,17 @@ type waiting struct {
 	paid    charged // by tokens; until it is released, it is not spent
 	mark    bool
 	shadow  *limit // the SHADOW limit that would have refused it
+	heldBy  *limit // the last limit that it waited for, nil if none
+	heldFor int64  // how long limits have held it, once they have let it go, ns
+}
+
+// heldLonger is the name of what has held a request for most of the time that it waited: a limit or
+// the tenant's share.
+func (w *waiting) heldLonger(eligible bool, waited time.Duration) string {
+	if w.heldBy == nil || eligible && int64(waited) > 2*w.heldFor {
+		return ShareName
+	}
+	return w.heldBy.name
 }
 
 // holding is what the held requests of one line wait for.
@@ -134,6 +145,7 @@ func (f *flow) isFull() bool { return f.queue.Held() >= maxHeld || f.queue.Len()
 // hold lets a request wait for a limit.
 func (e *Engine) hold(f *flow, c *call, key uint64, entry queue.Entry[waiting], by holding) (Outcome, Handle) {
 	entry.Deadline = c.now + int64(by.by.queue.MaxWait)
+	entry.Request.heldBy = by.by
 	e.count(by.by, didHold)
 	if !c.held {
 		f.countHeld()

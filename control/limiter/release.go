@@ -64,7 +64,9 @@ func (f *flow) setSaving() {
 
 // event is what becomes of a request that is still in the queue.
 func (f *flow) event(i int32, o Outcome) Event {
-	return Event{f.queue.Entry(i).Request.ticket, o, f.tenant, f.queue.LineOf(i).Client, f.pool}
+	en := f.queue.Entry(i)
+	return Event{Ticket: en.Request.ticket, Outcome: o, Tenant: f.tenant, Client: f.queue.LineOf(i).Client,
+		Pool: f.pool, HeldBy: en.Request.heldLonger(en.Eligible, o.Waited)}
 }
 
 // released counts a released request and returns its event.

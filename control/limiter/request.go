@@ -115,6 +115,9 @@ type Event struct {
 	Outcome Outcome
 	// Whose request it was: the tenant that it counts for, its client, its pool.
 	Tenant, Client, Pool string
+	// HeldBy is what the request waited for: the name of a limit, the last if several held it,
+	// or ShareName if it waited for its tenant's share alone, or for longer.
+	HeldBy string
 }
 
 // Handle names a held request until its event; the zero Handle names none. It

@@ -213,6 +213,7 @@ func (e *Engine) askLimit(f *flow, i int32, due, now int64, out []Event) []Event
 		return e.finishHeld(f, i, now, f.refusedBy(e, ref, en.Cost), out)
 	}
 	f.queue.LineOf(i).Hold = holding{ref.by, at + ref.wait}
+	en.Request.heldBy = ref.by
 	f.queue.RetryAt(i, at+askAgainAfter(ref.wait))
 	return out
 }
@@ -227,6 +228,7 @@ func (e *Engine) promote(f *flow, i int32, c *call, ref refusal, out []Event) []
 	case mustWait:
 		w := &en.Request
 		w.route, w.charged, w.shadow, w.mark, en.Class = c.route, ref.charged, ref.shadow, r.mark, r.class
+		w.heldFor = c.now - en.Since
 		q.Extend(i, c.now+int64(f.terms.queueing.MaxWait))
 		f.countArrival(en.Cost)
 		f.held.Load().add(line.Key, -1)

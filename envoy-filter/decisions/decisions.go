@@ -64,9 +64,9 @@ func (b *Buffer) Want(is bool) { b.wanted.Store(is) }
 // Lost is the number of decisions that found no room.
 func (b *Buffer) Lost() uint64 { return b.lost.Load() }
 
-// Note keeps a decision about the request of an ID, with what the engine knows of it now. The
-// texts of r are not kept.
-func (b *Buffer) Note(now int64, id string, r *limiter.Request, out limiter.Outcome, e *limiter.Engine) {
+// Note keeps a decision about the request of an ID, with what the engine knows of it now. heldBy is
+// what it has waited for, "" if it has not waited. The texts of r are not kept.
+func (b *Buffer) Note(now int64, id string, r *limiter.Request, out limiter.Outcome, heldBy string, e *limiter.Engine) {
 	if !b.wanted.Load() || id == "" || out.Verdict == limiter.Wait {
 		return
 	}
@@ -75,6 +75,7 @@ func (b *Buffer) Note(now int64, id string, r *limiter.Request, out limiter.Outc
 		return
 	}
 	d := noted{describe(now, id, r, out, e), now}
+	d.HeldBy = cut(heldBy)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.list = append(b.list, d)

@@ -30,7 +30,7 @@ func engine(t testing.TB, tenants int) *limiter.Engine {
 func decide(b *Buffer, e *limiter.Engine, now int64, id, tenant string) {
 	r := &limiter.Request{Tenant: tenant, Client: "alice\xff" + strings.Repeat("x", 500), Pool: "api", Cost: 1}
 	if out := e.Decide(now, r); out.Verdict == limiter.Reject {
-		b.Note(now, id, r, out, e)
+		b.Note(now, id, r, out, "", e)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestRoom(t *testing.T) {
 	}
 	marked := limiter.Outcome{Verdict: limiter.Admit, Mark: true}
 	for range Most {
-		b.Note(1e9, "m", &limiter.Request{Tenant: "t0", Pool: "api", Cost: 1}, marked, e)
+		b.Note(1e9, "m", &limiter.Request{Tenant: "t0", Pool: "api", Cost: 1}, marked, "", e)
 	}
 	if got := len(b.Take(1e9).List); got != PerTenant/2 {
 		t.Errorf("%d marked requests are told, want %d", got, PerTenant/2)
@@ -106,14 +106,14 @@ func BenchmarkNote(b *testing.B) {
 			if i%PerTenant == 0 {
 				buffer.Take(1e9)
 			}
-			buffer.Note(1e9, "0f7e6d5c-1b2a-4c3d-8e9f-001122334455", r, out, e)
+			buffer.Note(1e9, "0f7e6d5c-1b2a-4c3d-8e9f-001122334455", r, out, "", e)
 		}
 	})
 	b.Run("no-room", func(b *testing.B) {
 		buffer := &Buffer{}
 		buffer.Want(true)
 		for b.Loop() {
-			buffer.Note(1e9, "0f7e6d5c-1b2a-4c3d-8e9f-001122334455", r, out, e)
+			buffer.Note(1e9, "0f7e6d5c-1b2a-4c3d-8e9f-001122334455", r, out, "", e)
 		}
 	})
 }

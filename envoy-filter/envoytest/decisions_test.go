@@ -31,6 +31,21 @@ func TestDecisionByRequestID(t *testing.T) {
 	}
 }
 
+// A request that a limit has held is told with the name of the limit.
+func TestDecisionOfALimitThatHolds(t *testing.T) {
+	t.Parallel()
+	slow := config.Tenant{Name: "acme", Weight: 1,
+		Limits: []config.Limit{{Name: "slow", Rate: 20, Burst: 1, Queue: patient}}}
+	e, agent := linked(t, world(1, config.Queue{}, slow))
+	for range 3 {
+		e.get("/", "x-tenant", "acme", "x-client", "alice", "x-request-id", "held")
+	}
+	e.eventually("the decision", func() bool { return agent.decision("held") != nil })
+	if d := agent.decision("held"); d.Refused || d.Waited <= 0 || d.HeldBy != "slow" {
+		t.Errorf("%+v", d)
+	}
+}
+
 // A request that has waited is told of when its wait ends, also without an access log.
 func TestDecisionAfterAWait(t *testing.T) {
 	t.Parallel()
@@ -49,7 +64,7 @@ func TestDecisionAfterAWait(t *testing.T) {
 		agent.mu.Lock()
 		defer agent.mu.Unlock()
 		for _, d := range agent.decided {
-			if d.Waited > 0 && !d.Refused && d.Request != "" && d.Share.Known {
+			if d.Waited > 0 && !d.Refused && d.Request != "" && d.Share.Known && d.HeldBy == "tenant-share" {
 				return true
 			}
 		}

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"time"
@@ -39,8 +40,9 @@ func (o *observer) Ended(now int64, events []limiter.Event) {
 	o.waits.Add(events)
 	for i := range events {
 		e := &events[i]
-		name := heavyhitters.Name{Tenant: e.Tenant, Client: e.Client, Pool: e.Pool, Limit: e.Outcome.Limit}
+		name := heavyhitters.Name{Tenant: e.Tenant, Client: e.Client, Pool: e.Pool, Limit: e.HeldBy}
 		o.clients[exchange.Held].Add(now, name, e.Outcome.Waited.Seconds())
+		name.Limit = cmp.Or(e.Outcome.Limit, e.HeldBy)
 		switch {
 		case e.Outcome.Verdict == limiter.Reject:
 			o.clients[exchange.Refused].Add(now, name, 1)
@@ -50,9 +52,9 @@ func (o *observer) Ended(now int64, events []limiter.Event) {
 	}
 }
 
-// Note keeps what was decided about the request of an ID, for the agent.
-func (p *Process) Note(id string, r *limiter.Request, out limiter.Outcome) {
-	p.decisions.Note(enforcer.Now(), id, r, out, p.engine)
+// Note keeps what was decided about the request of an ID, and what it has waited for, for the agent.
+func (p *Process) Note(id string, r *limiter.Request, out limiter.Outcome, heldBy string) {
+	p.decisions.Note(enforcer.Now(), id, r, out, heldBy, p.engine)
 }
 
 // clientParts is the number of parts in which the agent is told of clients.

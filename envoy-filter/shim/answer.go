@@ -15,8 +15,10 @@ import (
 	"github.com/titrate/titrate/envoy-filter/answer"
 )
 
-// writeAnswer writes an outcome; for a refusal all that the client gets.
-func writeAnswer(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *limiter.Request, out limiter.Outcome) {
+// writeAnswer writes an outcome; for a refusal all that the client gets. heldBy is what the request has
+// waited for.
+func writeAnswer(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *limiter.Request, out limiter.Outcome,
+	heldBy string) {
 	writeVerdict(a, out)
 	if out.Flight != nil {
 		a.flight, a.micros = (*C.struct_titrate_flight)(unsafe.Pointer(out.Flight)), C.int64_t(r.Micros())
@@ -28,7 +30,7 @@ func writeAnswer(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *li
 		writeAllowance(a, r)
 	}
 	if out.Verdict == limiter.Reject || out.Shadow || out.Mark || out.Waited > 0 {
-		note(q, a, r, out)
+		note(q, a, r, out, heldBy)
 	}
 }
 
@@ -39,7 +41,8 @@ func writeAllowance(a *C.struct_titrate_answer, r *limiter.Request) {
 }
 
 // note keeps a decision for who asks about the request later. A refusal has read its ID.
-func note(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *limiter.Request, out limiter.Outcome) {
+func note(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *limiter.Request, out limiter.Outcome,
+	heldBy string) {
 	p := theProcess.Load()
 	defer p.Enforcer.RecoverPanic("the note of a decision")
 	if out.Verdict != limiter.Reject {
@@ -48,7 +51,7 @@ func note(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *limiter.R
 	if out.Limit == "" {
 		out.Limit = string(bytesOf(a.limit[:])[:a.limit_length])
 	}
-	p.Note(text(q.request), r, out)
+	p.Note(text(q.request), r, out, heldBy)
 }
 
 // titrateAnswerEvent writes the answer to a request that was held.
@@ -60,7 +63,7 @@ func titrateAnswerEvent(q *C.struct_titrate_question, event *C.struct_titrate_ev
 		Verdict: limiter.Verdict(event.verdict), Reason: limiter.Reason(event.reason),
 		RetryAfter: time.Duration(event.retry_after_ns), Mark: bool(event.mark), Shadow: bool(event.shadow),
 		Waited: max(time.Duration(event.wait_ms)*time.Millisecond, 1),
-	})
+	}, string(bytesOf(event.held_by[:])[:event.held_by_length]))
 }
 
 // writePeek writes the answer to a peek: what is left, or a refusal.

@@ -74,4 +74,6 @@ struct titrate_event {
   uint32_t wait_ms;
   uint8_t verdict, reason;
   bool mark, shadow;
+  size_t held_by_length;
+  char held_by[72]; // the limit that it waited for, or "tenant-share"
 };

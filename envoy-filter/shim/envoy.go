@@ -49,6 +49,7 @@ func (d *deliverer) deliver(events []limiter.Event) {
 		c.reason = C.uint8_t(e.Outcome.Reason)
 		c.mark = C.bool(e.Outcome.Mark)
 		c.shadow = C.bool(e.Outcome.Shadow)
+		put(c.held_by[:], &c.held_by_length, e.HeldBy)
 		d.events = append(d.events, c)
 	}
 	C.titrate_release(&d.events[0], C.size_t(len(d.events)))

@@ -32,7 +32,7 @@ func requestOf(q *C.struct_titrate_question) limiter.Request {
 //export titrateDecide
 func titrateDecide(q *C.struct_titrate_question, a *C.struct_titrate_answer) {
 	r := requestOf(q)
-	writeAnswer(q, a, &r, theProcess.Load().Enforcer.Decide(&r))
+	writeAnswer(q, a, &r, theProcess.Load().Enforcer.Decide(&r), "")
 }
 
 // titrateEnqueue holds a request that titrateDecide said has to wait, unless the engine
@@ -42,7 +42,7 @@ func titrateDecide(q *C.struct_titrate_question, a *C.struct_titrate_answer) {
 func titrateEnqueue(q *C.struct_titrate_question, ticket C.uint64_t, a *C.struct_titrate_answer) C.uint64_t {
 	r := requestOf(q)
 	out, handle := theProcess.Load().Enforcer.Enqueue(&r, uint64(ticket))
-	writeAnswer(q, a, &r, out)
+	writeAnswer(q, a, &r, out, "")
 	return C.uint64_t(handle)
 }
 

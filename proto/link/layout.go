@@ -220,6 +220,7 @@ func codeDecision(c *coder, d *exchange.Decision) {
 		c.boolean("list.limits.exact", &d.Limits[i].Exact)
 		c.boolean("list.limits.silent", &d.Limits[i].Silent)
 	}
+	c.str("list.held_by", &d.HeldBy)
 }
 
 func codeTokenRequest(c *coder, q *exchange.TokenRequest) {

@@ -482,7 +482,7 @@ func FuzzReader(f *testing.F) {
 			Tenants: []config.Tenant{{Name: "a", Limits: []config.Limit{{Name: "l", Rate: 1}}}}},
 		&Refused{Revision: 3, Total: 2, Limits: []config.LeftOut{{Tenant: "a", Limit: "l", Reason: "unknown field"}}},
 		&exchange.Decisions{List: []exchange.Decision{{Client: "c", Limits: []exchange.LimitStep{{Name: "l", Client: "c"},
-			{Name: "m", Client: "d"}, {Name: "n"}}}}},
+			{Name: "m", Client: "d"}, {Name: "n"}}, HeldBy: "l"}}},
 	} {
 		var wire bytes.Buffer
 		if err := newestWriter(&wire).Write(m); err != nil {

@@ -15,8 +15,8 @@ import (
 
 const (
 	waitsName = "titrate.agent.wait"
-	waitsHelp = "How long requests were held, by outcome: admitted, refused; limit is the limit that refused a " +
-		"request in the end, tenant-share if the share did; admitted ones have none. The first 100 combinations that " +
+	waitsHelp = "How long requests were held, by outcome: admitted, refused; limit is what held them for longer: " +
+		"a limit, or tenant-share. Empty: by an older filter. The first 100 combinations that " +
 		"were held have series of their own, all others are tenant _other. Tenants that are not configured are " +
 		"tenant -. Of the requests that gateways tell one by " +
 		"one (observe.md has the bound): beyond it a sample. Only once a request was held."
@@ -62,7 +62,7 @@ func (w *waits) heard(gateway string, m link.Message, tenantOf func(name string)
 			if d.Refused {
 				outcome = 1
 			}
-			of := w.of(waitsOf{gateway, tenantOf(d.Tenant), d.Pool, d.Limit})
+			of := w.of(waitsOf{gateway, tenantOf(d.Tenant), d.Pool, d.HeldBy})
 			w.histogram.Record(context.Background(), d.Waited.Seconds(), of[outcome])
 		}
 	}

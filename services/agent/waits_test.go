@@ -14,10 +14,10 @@ import (
 )
 
 // told is what a gateway tells of requests that waited so long, and of one that did not wait.
-func told(tenant, limit string, refused bool, waited ...time.Duration) *exchange.Decisions {
+func told(tenant, heldBy string, refused bool, waited ...time.Duration) *exchange.Decisions {
 	d := &exchange.Decisions{List: []exchange.Decision{{Tenant: tenant, Pool: "api", Refused: true}}}
 	for _, w := range waited {
-		d.List = append(d.List, exchange.Decision{Tenant: tenant, Pool: "api", Limit: limit, Refused: refused, Waited: w})
+		d.List = append(d.List, exchange.Decision{Tenant: tenant, Pool: "api", HeldBy: heldBy, Refused: refused, Waited: w})
 	}
 	return d
 }
@@ -42,7 +42,8 @@ func TestWaits(t *testing.T) {
 	for i := range 200 {
 		w.heard("gw-1", told(fmt.Sprint("unknown", i), "", false, time.Second), tenantOf)
 	}
-	w.heard("gw-1", told("acme", "", false, 15*time.Millisecond, 40*time.Millisecond), tenantOf)
+	w.heard("gw-1", told("acme", "tenant-share", false, 15*time.Millisecond, 40*time.Millisecond), tenantOf)
+	w.heard("gw-1", told("acme", "each", false, 2*time.Second), tenantOf)
 	w.heard("gw-1", told("acme", "each", true, 3*time.Second), tenantOf)
 	w.heard("gw-1", &exchange.Claims{}, tenantOf)
 	for i := range 200 {
@@ -55,9 +56,10 @@ func TestWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
-		`_bucket{gateway="gw-1",limit="",outcome="admitted",pool="api",tenant="acme",le="0.01"} 0`,
-		`_bucket{gateway="gw-1",limit="",outcome="admitted",pool="api",tenant="acme",le="0.02"} 1`,
-		`_count{gateway="gw-1",limit="",outcome="admitted",pool="api",tenant="acme"} 2`,
+		`_bucket{gateway="gw-1",limit="tenant-share",outcome="admitted",pool="api",tenant="acme",le="0.01"} 0`,
+		`_bucket{gateway="gw-1",limit="tenant-share",outcome="admitted",pool="api",tenant="acme",le="0.02"} 1`,
+		`_count{gateway="gw-1",limit="tenant-share",outcome="admitted",pool="api",tenant="acme"} 2`,
+		`_sum{gateway="gw-1",limit="each",outcome="admitted",pool="api",tenant="acme"} 2`,
 		`_sum{gateway="gw-1",limit="each",outcome="refused",pool="api",tenant="acme"} 3`,
 		`_count{gateway="gw-2",limit="",outcome="admitted",pool="api",tenant="t96"} 1`,
 		`_count{gateway="",limit="",outcome="admitted",pool="",tenant="_other"} 103`,

@@ -78,9 +78,21 @@ func decided(d *quotav1.Decision) string {
 		b.WriteString("admitted it")
 	}
 	if w := d.GetWaited().AsDuration(); w > 0 {
-		fmt.Fprintf(&b, ", after it had waited for %s,", w.Round(100*time.Microsecond))
+		fmt.Fprintf(&b, ", after it had waited for %s%s,", w.Round(100*time.Microsecond), heldBy(d))
 	}
 	return b.String()
+}
+
+// heldBy says what the request waited for, if that is known.
+func heldBy(d *quotav1.Decision) string {
+	switch by := d.GetHeldBy(); by {
+	case "":
+		return ""
+	case toplist.Share:
+		return " for its tenant's share"
+	default:
+		return " for limit " + by
+	}
 }
 
 // limitStep says what a limit had for the request.

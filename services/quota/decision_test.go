@@ -33,8 +33,8 @@ func TestFindDecisions(t *testing.T) {
 			"too little for one request more; it is in SHADOW.",
 			"was not asked: the limit came first.", "may pass after 1s."}},
 		"share": {&quotav1.Decision{Refused: true, Reason: "queue_timeout", Limit: "tenant-share", Limits: limits[1:2],
-			Share: share, Waited: durationpb.New(480 * time.Millisecond)}, []string{
-			"refused it (queue_timeout), after it had waited for 480ms, 14 s ago.",
+			Share: share, Waited: durationpb.New(480 * time.Millisecond), HeldBy: "tenant-share"}, []string{
+			"refused it (queue_timeout), after it had waited for 480ms for its tenant's share, 14 s ago.",
 			"20.0/s over all gateways, 6.7/s at this one, which was asked for 30.0/s; 0.5 could pass at once, and 4 requests " +
 				"waited, so it refused.", "waiting does not help"}},
 		"shadow": {&quotav1.Decision{Shadowed: true, Reason: "client_limit", Limit: "tight", Limits: limits[2:]}, []string{
@@ -42,10 +42,11 @@ func TestFindDecisions(t *testing.T) {
 			"so it would have refused or held the request; it is in SHADOW."}},
 		"marked": {&quotav1.Decision{Marked: true, Share: share}, []string{
 			"admitted it with a congestion mark 14 s ago.", "No limit applied to it."}},
-		"owner": {&quotav1.Decision{Waited: durationpb.New(1400 * time.Microsecond), Limits: []*quotav1.LimitStep{
-			{Limit: "all-gateways", Client: "app-7", Rate: 3, Burst: 3, Free: 2, Passes: true, Exact: true},
-			{Limit: "other", Client: "app-7", Rate: 3, Burst: 3, Free: 2, Passes: true, Exact: true, Silent: true}}},
-			[]string{"admitted it, after it had waited for 1.4ms, 14 s ago.",
+		"owner": {&quotav1.Decision{Waited: durationpb.New(1400 * time.Microsecond), HeldBy: "all-gateways",
+			Limits: []*quotav1.LimitStep{
+				{Limit: "all-gateways", Client: "app-7", Rate: 3, Burst: 3, Free: 2, Passes: true, Exact: true},
+				{Limit: "other", Client: "app-7", Rate: 3, Burst: 3, Free: 2, Passes: true, Exact: true, Silent: true}}},
+			[]string{"admitted it, after it had waited for 1.4ms for limit all-gateways, 14 s ago.",
 				"enough for the request; it is EXACT, so that is the one bucket of all gateways.",
 				"it is EXACT, but the owner of the client's key was not heard, so the ledger counted."}},
 		"waited": {&quotav1.Decision{Waited: durationpb.New(20 * time.Millisecond), Share: &quotav1.ShareStep{Lost: true}},

@@ -103,6 +103,7 @@ func (d *kept) message(now time.Duration) *quotav1.Decision {
 		Request: d.Request, Gateway: d.gateway, Tenant: d.Tenant, Client: d.Client, Pool: d.Pool,
 		Ago: durationpb.New(now - d.at), Cost: d.Cost, Refused: d.Refused, Marked: d.Marked, Shadowed: d.Shadowed,
 		Reason: d.Reason, Limit: d.Limit, RetryAfter: some(d.RetryAfter), Waited: some(d.Waited),
+		HeldBy:   d.HeldBy,
 		Revision: d.Revision, Epoch: d.Epoch,
 	}
 	for _, l := range d.Limits {

@@ -3017,6 +3017,7 @@ type Decision struct {
 	Limits        []*LimitStep           `protobuf:"bytes,17,rep,name=limits,proto3" json:"limits,omitempty"`                           // that applied to it
 	Share         *ShareStep             `protobuf:"bytes,18,opt,name=share,proto3" json:"share,omitempty"`                             // absent: the pool is not known, or no configuration was there
 	Steps         []string               `protobuf:"bytes,19,rep,name=steps,proto3" json:"steps,omitempty"`                             // the decision in sentences, in its order
+	HeldBy        string                 `protobuf:"bytes,20,opt,name=held_by,json=heldBy,proto3" json:"held_by,omitempty"`             // the limit that it waited for, or "tenant-share"; "": it did not wait, or by an older filter
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3182,6 +3183,13 @@ func (x *Decision) GetSteps() []string {
 		return x.Steps
 	}
 	return nil
+}
+
+func (x *Decision) GetHeldBy() string {
+	if x != nil {
+		return x.HeldBy
+	}
+	return ""
 }
 
 // What one limit had for a request, just after it was decided.
@@ -4878,10 +4886,13 @@ type Gateway struct {
 	// There may be more of them: the history does not go back so far, or cannot be read.
 	BehindMore bool `protobuf:"varint,5,opt,name=behind_more,json=behindMore,proto3" json:"behind_more,omitempty"`
 	// When the oldest of them that is known was stored; absent: none is.
-	BehindSince   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=behind_since,json=behindSince,proto3" json:"behind_since,omitempty"`
-	Refused       int64                  `protobuf:"varint,7,opt,name=refused,proto3" json:"refused,omitempty"`                // revision that it refused last; 0 = it refuses none
-	Reason        string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`                   // of refused
-	LeftOut       int32                  `protobuf:"varint,9,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // limits and quotas of the revision in force that it, or its agent, does not enforce
+	BehindSince *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=behind_since,json=behindSince,proto3" json:"behind_since,omitempty"`
+	Refused     int64                  `protobuf:"varint,7,opt,name=refused,proto3" json:"refused,omitempty"`                // revision that it refused last; 0 = it refuses none
+	Reason      string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`                   // of refused
+	LeftOut     int32                  `protobuf:"varint,9,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // limits and quotas of the revision in force that it, or its agent, does not enforce
+	// When its agent was heard last, if the agent is not connected any more and has not ended in order. The
+	// gateway goes on with what it has. It is shown for ten minutes.
+	Heard         *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=heard,proto3" json:"heard,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4977,6 +4988,13 @@ func (x *Gateway) GetLeftOut() int32 {
 		return x.LeftOut
 	}
 	return 0
+}
+
+func (x *Gateway) GetHeard() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Heard
+	}
+	return nil
 }
 
 // The body of an HTTP answer that is an error. gRPC has a google.rpc.Status in its place.
@@ -5350,7 +5368,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"remembered\x18\x04 \x01(\x03R\n" +
 	"remembered\x12-\n" +
 	"\x04back\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x04back\x12\x14\n" +
-	"\x05notes\x18\x06 \x03(\tR\x05notes\"\xea\x04\n" +
+	"\x05notes\x18\x06 \x03(\tR\x05notes\"\x83\x05\n" +
 	"\bDecision\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\tR\arequest\x12\x18\n" +
 	"\agateway\x18\x02 \x01(\tR\agateway\x12\x16\n" +
@@ -5372,7 +5390,8 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x05epoch\x18\x10 \x01(\x03R\x05epoch\x129\n" +
 	"\x06limits\x18\x11 \x03(\v2!.titrate.quota.v1alpha1.LimitStepR\x06limits\x127\n" +
 	"\x05share\x18\x12 \x01(\v2!.titrate.quota.v1alpha1.ShareStepR\x05share\x12\x14\n" +
-	"\x05steps\x18\x13 \x03(\tR\x05steps\"\x84\x02\n" +
+	"\x05steps\x18\x13 \x03(\tR\x05steps\x12\x17\n" +
+	"\aheld_by\x18\x14 \x01(\tR\x06heldBy\"\x84\x02\n" +
 	"\tLimitStep\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\tR\x05limit\x12\x16\n" +
 	"\x06client\x18\x02 \x01(\tR\x06client\x12\x16\n" +
@@ -5526,7 +5545,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x13ListGatewaysRequest\"o\n" +
 	"\x14ListGatewaysResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12;\n" +
-	"\bgateways\x18\x02 \x03(\v2\x1f.titrate.quota.v1alpha1.GatewayR\bgateways\"\x94\x02\n" +
+	"\bgateways\x18\x02 \x03(\v2\x1f.titrate.quota.v1alpha1.GatewayR\bgateways\"\xc6\x02\n" +
 	"\aGateway\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x1a\n" +
@@ -5537,7 +5556,9 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\fbehind_since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vbehindSince\x12\x18\n" +
 	"\arefused\x18\a \x01(\x03R\arefused\x12\x16\n" +
 	"\x06reason\x18\b \x01(\tR\x06reason\x12\x19\n" +
-	"\bleft_out\x18\t \x01(\x05R\aleftOut\"\x89\x01\n" +
+	"\bleft_out\x18\t \x01(\x05R\aleftOut\x120\n" +
+	"\x05heard\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x05heard\"\x89\x01\n" +
 	"\x05Error\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\x05R\x06status\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x18\n" +
@@ -5750,72 +5771,73 @@ var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
 	3,   // 66: titrate.quota.v1alpha1.Finding.state:type_name -> titrate.quota.v1alpha1.Finding.State
 	65,  // 67: titrate.quota.v1alpha1.ListGatewaysResponse.gateways:type_name -> titrate.quota.v1alpha1.Gateway
 	77,  // 68: titrate.quota.v1alpha1.Gateway.behind_since:type_name -> google.protobuf.Timestamp
-	67,  // 69: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
-	4,   // 70: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
-	5,   // 71: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
-	7,   // 72: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
-	8,   // 73: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
-	9,   // 74: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
-	10,  // 75: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
-	11,  // 76: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
-	13,  // 77: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
-	14,  // 78: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
-	15,  // 79: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
-	16,  // 80: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
-	17,  // 81: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
-	19,  // 82: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
-	20,  // 83: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
-	21,  // 84: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
-	22,  // 85: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
-	23,  // 86: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
-	25,  // 87: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
-	26,  // 88: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
-	27,  // 89: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
-	29,  // 90: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
-	33,  // 91: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
-	49,  // 92: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
-	51,  // 93: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
-	53,  // 94: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
-	38,  // 95: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
-	55,  // 96: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
-	40,  // 97: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
-	60,  // 98: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
-	63,  // 99: titrate.quota.v1alpha1.QuotaService.ListGateways:input_type -> titrate.quota.v1alpha1.ListGatewaysRequest
-	68,  // 100: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
-	6,   // 101: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
-	68,  // 102: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
-	68,  // 103: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
-	78,  // 104: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
-	70,  // 105: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	12,  // 106: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
-	70,  // 107: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	70,  // 108: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	78,  // 109: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
-	71,  // 110: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
-	18,  // 111: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
-	71,  // 112: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	71,  // 113: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	78,  // 114: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
-	72,  // 115: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
-	24,  // 116: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
-	72,  // 117: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	72,  // 118: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	78,  // 119: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
-	31,  // 120: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
-	34,  // 121: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
-	50,  // 122: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
-	52,  // 123: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
-	54,  // 124: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
-	39,  // 125: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
-	56,  // 126: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
-	41,  // 127: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
-	61,  // 128: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
-	64,  // 129: titrate.quota.v1alpha1.QuotaService.ListGateways:output_type -> titrate.quota.v1alpha1.ListGatewaysResponse
-	100, // [100:130] is the sub-list for method output_type
-	70,  // [70:100] is the sub-list for method input_type
-	70,  // [70:70] is the sub-list for extension type_name
-	70,  // [70:70] is the sub-list for extension extendee
-	0,   // [0:70] is the sub-list for field type_name
+	77,  // 69: titrate.quota.v1alpha1.Gateway.heard:type_name -> google.protobuf.Timestamp
+	67,  // 70: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
+	4,   // 71: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
+	5,   // 72: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
+	7,   // 73: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
+	8,   // 74: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
+	9,   // 75: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
+	10,  // 76: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
+	11,  // 77: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
+	13,  // 78: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
+	14,  // 79: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
+	15,  // 80: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
+	16,  // 81: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
+	17,  // 82: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
+	19,  // 83: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
+	20,  // 84: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
+	21,  // 85: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
+	22,  // 86: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
+	23,  // 87: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
+	25,  // 88: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
+	26,  // 89: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
+	27,  // 90: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
+	29,  // 91: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
+	33,  // 92: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
+	49,  // 93: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
+	51,  // 94: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
+	53,  // 95: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
+	38,  // 96: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
+	55,  // 97: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
+	40,  // 98: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
+	60,  // 99: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
+	63,  // 100: titrate.quota.v1alpha1.QuotaService.ListGateways:input_type -> titrate.quota.v1alpha1.ListGatewaysRequest
+	68,  // 101: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
+	6,   // 102: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
+	68,  // 103: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
+	68,  // 104: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
+	78,  // 105: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
+	70,  // 106: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	12,  // 107: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
+	70,  // 108: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	70,  // 109: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	78,  // 110: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
+	71,  // 111: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
+	18,  // 112: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
+	71,  // 113: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	71,  // 114: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	78,  // 115: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
+	72,  // 116: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
+	24,  // 117: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
+	72,  // 118: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	72,  // 119: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	78,  // 120: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
+	31,  // 121: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
+	34,  // 122: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
+	50,  // 123: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
+	52,  // 124: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
+	54,  // 125: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
+	39,  // 126: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
+	56,  // 127: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
+	41,  // 128: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
+	61,  // 129: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
+	64,  // 130: titrate.quota.v1alpha1.QuotaService.ListGateways:output_type -> titrate.quota.v1alpha1.ListGatewaysResponse
+	101, // [101:131] is the sub-list for method output_type
+	71,  // [71:101] is the sub-list for method input_type
+	71,  // [71:71] is the sub-list for extension type_name
+	71,  // [71:71] is the sub-list for extension extendee
+	0,   // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_service_proto_init() }
