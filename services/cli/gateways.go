@@ -100,7 +100,7 @@ func gatewayTable(found *quotav1.ListGatewaysResponse, now time.Time) string {
 		if at := g.GetBehindSince(); at != nil {
 			since = max(now.Sub(at.AsTime()), 0).Round(time.Second).String()
 		}
-		t.add(g.GetName(), g.GetAgent(), revision, behind(g), since, gatewayState(g))
+		t.add(g.GetName(), g.GetAgent(), revision, behind(g), since, gatewayState(g, now))
 	}
 	return t.text() + fmt.Sprintf("\nThe configuration has revision %d.\n", found.GetRevision())
 }
@@ -114,7 +114,10 @@ func behind(g *quotav1.Gateway) string {
 }
 
 // gatewayState says in words what a gateway has made of the configuration.
-func gatewayState(g *quotav1.Gateway) string {
+func gatewayState(g *quotav1.Gateway, now time.Time) string {
+	if at := g.GetHeard(); at != nil {
+		return fmt.Sprintf("agent not heard for %s", max(now.Sub(at.AsTime()), 0).Round(time.Second))
+	}
 	var said []string
 	if g.GetRefused() > 0 {
 		said = append(said, fmt.Sprintf("refuses %d: %s", g.GetRefused(), cmp.Or(g.GetReason(), "no reason given")))

@@ -23,7 +23,9 @@ for a name, for what belongs to a tenant, or for everything by asking for nothin
 With a tenant's name the tables have its quotas and limits too. -o wide adds columns.
 
 Ask for gateways to see which revision of the configuration is in force at each, how many
-changes it lacks, and since when. They are not configured, so they are asked for alone.
+changes it lacks, and since when. They are not configured, so they are asked for alone. A
+gateway whose agent is not heard any more goes on with what it has; it is shown, and counts
+in IN FORCE, for ten minutes.
 
 In YAML or JSON the output is documents, with a status beside spec; they can be
 edited and given to titrate apply -f.
@@ -225,18 +227,24 @@ func writeResources(w io.Writer, output format, ms []resource.Message) error {
 	return writeWarnings(w, ms)
 }
 
+// mostWarnings is how many warnings stand below the tables.
+const mostWarnings = 20
+
 // writeWarnings lists, below the tables, what gateways make of what is configured.
 func writeWarnings(w io.Writer, ms []resource.Message) error {
-	head := "\nWARNINGS\n"
+	n, head := 0, "\nWARNINGS\n"
 	for _, m := range ms {
 		for _, text := range resource.Warnings(m) {
+			if n++; n > mostWarnings {
+				continue
+			}
 			if _, err := fmt.Fprintf(w, "%s%s: %s\n", head, m.GetName(), text); err != nil {
 				return err
 			}
 			head = ""
 		}
 	}
-	return nil
+	return writeRest(w, n-mostWarnings, "warnings")
 }
 
 // fetch returns what the selections ask for, each resource once.

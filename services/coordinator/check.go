@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +36,7 @@ type facts struct {
 	pools    *controlv1.FindingsAnswer // all that are known of
 	silent   error                     // of those that share the pools, one does not answer
 	late     []*quotav1.Gateway        // that have lacked a change for longer than lateAfter
+	lost     []*quotav1.Gateway        // whose agents have not been heard for as long
 	now      time.Time
 }
 
@@ -64,22 +64,29 @@ func (l *live) Findings(ctx context.Context) []*quotav1.Finding {
 	if f.election.Role != election.Following {
 		l.askPools(ctx, &f)
 		f.now = time.Now()
-		f.late = l.late(ctx, f.now)
+		f.late, f.lost = l.late(ctx, f.now)
 	}
 	return f.findings()
 }
 
-// late are the gateways that have lacked a change for longer than lateAfter.
-func (l *live) late(ctx context.Context, now time.Time) []*quotav1.Gateway {
+// late are the gateways that have lacked a change for longer than lateAfter, and those whose agents
+// have not been heard for as long.
+func (l *live) late(ctx context.Context, now time.Time) (late, lost []*quotav1.Gateway) {
 	revision, gateways, err := l.Gateways()
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	quota.Behind(ctx, l.coordinator.store, revision, gateways)
-	return slices.DeleteFunc(gateways, func(g *quotav1.Gateway) bool {
-		since := g.GetBehindSince()
-		return g.GetRefused() > 0 || since == nil || now.Sub(since.AsTime()) < lateAfter
-	})
+	for _, g := range gateways {
+		heard, since := g.GetHeard(), g.GetBehindSince()
+		switch {
+		case heard != nil && now.Sub(heard.AsTime()) >= lateAfter:
+			lost = append(lost, g)
+		case heard == nil && g.GetRefused() == 0 && since != nil && now.Sub(since.AsTime()) >= lateAfter:
+			late = append(late, g)
+		}
+	}
+	return late, lost
 }
 
 // askPools finds out about all pools, those of others that share them too.
@@ -250,6 +257,11 @@ func (f *facts) ofGateways() (out []*quotav1.Finding) {
 		out = append(out, doubtful(name, "look at the log and the /status of their agents; titrate get gateways "+
 			"lists all", "%d of the gateways lack changes of the configuration: %s", len(f.late), f.lateNames()))
 	}
+	if len(f.lost) > 0 {
+		out = append(out, doubtful(name, "look at the processes and the logs of their agents; these gateways go on with "+
+			"what they have. Removed ones are forgotten after ten minutes", "the agents of %d gateways are not heard: %s",
+			len(f.lost), f.lostNames()))
+	}
 	if f.view.Outcome != nil && len(f.view.Outcome.Suspects) > 0 {
 		out = append(out, doubtful(name, "look at that agent: its clock, its version, who it is",
 			"%d agents report impossible numbers, such as %s", len(f.view.Outcome.Suspects),
@@ -267,12 +279,31 @@ func (f *facts) ofGateways() (out []*quotav1.Finding) {
 
 // lateNames are the first gateways that are late, each with what it lacks.
 func (f *facts) lateNames() string {
+	return firstOf(f.late, func(g *quotav1.Gateway) string {
+		return fmt.Sprintf("%s lacks %d, the oldest for %s", g.GetName(), g.GetBehind(),
+			f.now.Sub(g.GetBehindSince().AsTime()).Round(time.Second))
+	})
+}
+
+// lostNames are the first gateways whose agents are not heard.
+func (f *facts) lostNames() string {
+	return firstOf(f.lost, func(g *quotav1.Gateway) string {
+		text := fmt.Sprintf("%s, agent %s for %s", g.GetName(), g.GetAgent(),
+			f.now.Sub(g.GetHeard().AsTime()).Round(time.Second))
+		if g.GetBehind() > 0 {
+			text += fmt.Sprintf(", lacks %d changes", g.GetBehind())
+		}
+		return text
+	})
+}
+
+// firstOf says of the first gateways what there is to say, and of the others how many they are.
+func firstOf(all []*quotav1.Gateway, say func(*quotav1.Gateway) string) string {
 	var words []string
-	for _, g := range f.late[:min(len(f.late), 5)] {
-		words = append(words, fmt.Sprintf("%s lacks %d, the oldest for %s", g.GetName(), g.GetBehind(),
-			f.now.Sub(g.GetBehindSince().AsTime()).Round(time.Second)))
+	for _, g := range all[:min(len(all), 5)] {
+		words = append(words, say(g))
 	}
-	if more := len(f.late) - len(words); more > 0 {
+	if more := len(all) - len(words); more > 0 {
 		words = append(words, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(words, "; ")

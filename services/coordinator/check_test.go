@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/coordinator/config"
@@ -50,6 +52,9 @@ func TestFindings(t *testing.T) {
 		{"refusing", func(f *facts) { f.fleet = fleet.Summary{Refusing: 1, First: errors.New("no")} }, "gateways", bad},
 		{"left out", func(f *facts) { f.fleet = fleet.Summary{LeftOut: 1, First: errors.New("no")} }, "gateways", warning},
 		{"late", func(f *facts) { f.late = []*quotav1.Gateway{{Name: "gw-1", Behind: 2}} }, "gateways", warning},
+		{"lost", func(f *facts) {
+			f.lost = []*quotav1.Gateway{{Name: "gw-1", Agent: "gw-1", Heard: timestamppb.Now()}}
+		}, "gateways", warning},
 		{"suspects", func(f *facts) { f.view.Outcome.Suspects = []allocation.Suspect{{Agent: "a"}} }, "gateways", warning},
 		{"guarantees", func(f *facts) { f.view.Outcome.Pools[0].GuaranteeScale = .5 }, "pools", warning},
 	} {

@@ -97,8 +97,9 @@ func (c timedLoop) Hello(h *controlv1.Hello) *delivery.Receiver {
 
 // Report is what its gateways saw.
 func (c timedLoop) Report(agent string, r *controlv1.Report) (news bool) {
-	c.o.fleet.Report(agent, r.GetState())
-	return c.loop.Report(time.Now(), agent, r)
+	now := time.Now()
+	c.o.fleet.Report(now, agent, r.GetState())
+	return c.loop.Report(now, agent, r)
 }
 
 // Next is what an agent is to be told of leases.
@@ -108,7 +109,10 @@ func (c timedLoop) Next(r *delivery.Receiver) []delivery.Message { return c.loop
 func (c timedLoop) Again(r *delivery.Receiver, reason string) { c.loop.Again(r, reason) }
 
 // Left says that an agent has ended its stream in order.
-func (c timedLoop) Left(agent string) { c.loop.Left(agent) }
+func (c timedLoop) Left(agent string) {
+	c.o.fleet.Left(agent)
+	c.loop.Left(agent)
+}
 
 // Nack says that an agent refused a configuration.
 func (c timedLoop) Nack(agent string, revision int64, reason string) {
@@ -331,6 +335,7 @@ func (o *Coordinator) changeRole(ctx context.Context, before, now election.State
 			o.part.forget()
 			o.loop.Stop()
 			o.streams.Shut(status.Error(codes.Unavailable, "this coordinator was away and begins anew"))
+			o.fleet.Forget()
 		}
 		o.loop.Begin(time.Now(), now.Epoch, goOn)
 		o.loop.Part(time.Now(), o.part.config, o.part.gained(), !elected)
@@ -342,6 +347,7 @@ func (o *Coordinator) changeRole(ctx context.Context, before, now election.State
 		o.part.forget()
 		o.loop.Stop()
 		o.streams.Shut(stream.NotLeader(now.Leader))
+		o.fleet.Forget()
 	}
 	return true
 }

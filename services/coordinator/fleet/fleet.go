@@ -9,13 +9,18 @@
 // are made into a view, which answers for each resource without going through the agents. It is
 // made anew when it is asked for and an agent has come, gone or reported another state since.
 //
+// An agent that is not connected any more and has not left in order is lost: it has crashed, hangs,
+// or the network is cut. Its gateways go on with the configuration that they had, so they count as
+// gateways for as long as [Kept]; nothing else of what it reported counts. The time is that of the
+// other agents' reports.
+//
 // A view costs O(agents + what they report), a question O(what is wrong with the resource).
 package fleet
 
 import (
-	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -25,37 +30,88 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
+// Kept is how long the gateways of a lost agent are shown: longer than it takes to look, and not so
+// long that gateways which were removed for good stay in the way.
+const Kept = 10 * time.Minute
+
+// mostLost bounds the lost agents that are remembered.
+const mostLost = 1000
+
 // Fleet is safe for concurrent use. The zero value knows nothing.
 type Fleet struct {
 	mu     sync.Mutex
-	states map[string]*controlv1.State
+	now    time.Time // of the last report
+	states map[string]*known
 	view   *view // nil: a state has changed since the last one
 }
 
+// known is what an agent has reported, and when it was heard last.
+type known struct {
+	state *controlv1.State
+	heard time.Time
+}
+
 // Report stores an agent's state; nil means that the state has not changed.
-func (f *Fleet) Report(agent string, s *controlv1.State) {
+func (f *Fleet) Report(now time.Time, agent string, s *controlv1.State) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now = now
+	if a := f.states[agent]; a != nil {
+		a.heard = now
+	}
 	if s == nil {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if f.states == nil {
-		f.states = map[string]*controlv1.State{}
+		f.states = map[string]*known{}
 	}
-	f.states[agent], f.view = s, nil
+	f.states[agent], f.view = &known{s, now}, nil
 }
 
-// Hello forgets the agent's state, and the states of agents that are not connected any
-// more: the agent has opened a new stream.
+// Hello forgets the agent's state: the agent has opened a new stream. Of agents that are not connected
+// any more it keeps what their gateways have in force.
 func (f *Fleet) Hello(agent string, connected func() []string) {
 	f.mu.Lock() // before connected: an agent that connects now cannot report until this is done
 	defer f.mu.Unlock()
-	here := map[string]bool{}
-	for _, name := range connected() {
-		here[name] = name != agent
+	f.forget(agent)
+	here, lost := connected(), 0
+	for name, a := range f.states {
+		switch _, is := slices.BinarySearch(here, name); {
+		case is:
+		case f.now.Sub(a.heard) >= Kept || lost == mostLost:
+			delete(f.states, name)
+		default:
+			lost++
+			a.state = &controlv1.State{Gateways: gatewaysOf(a.state)}
+		}
 	}
-	maps.DeleteFunc(f.states, func(name string, _ *controlv1.State) bool { return !here[name] })
+}
+
+// Left forgets an agent that has ended its stream in order.
+func (f *Fleet) Left(agent string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.forget(agent)
+}
+
+// Forget forgets all agents: from now on they report to another coordinator.
+func (f *Fleet) Forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.states, f.view = nil, nil
+}
+
+func (f *Fleet) forget(agent string) {
+	delete(f.states, agent)
 	f.view = nil
+}
+
+// gatewaysOf are an agent's gateways, with nothing but the revision in force there.
+func gatewaysOf(s *controlv1.State) (out []*controlv1.GatewayState) {
+	for _, g := range s.GetGateways() {
+		out = append(out, &controlv1.GatewayState{Name: g.GetName(), Revision: g.GetRevision()})
+	}
+	return out
 }
 
 // Doubts returns why a resource may not do what it says at the connected agents' gateways.
@@ -70,15 +126,15 @@ func (f *Fleet) Doubts(connected []string, m resource.Message) (doubts []quota.D
 	return append(doubts, v.notEnforced(m.GetName())...), known
 }
 
-// InForce is how many of the connected agents' gateways have a resource in force as it is stored,
-// of how many.
+// InForce is how many of the gateways have a resource in force as it is stored, of how many: those of
+// the connected agents and of lost ones.
 func (f *Fleet) InForce(connected []string, m resource.Message) (inForce, gateways int) {
 	v := f.of(connected)
 	return v.inForce(m), len(v.gateways)
 }
 
-// Gateways are those of the connected agents, by name, with what is in force there. How far they
-// are behind is not said.
+// Gateways are those of the connected agents and of lost ones, by name, with what is in force there.
+// How far they are behind is not said.
 func (f *Fleet) Gateways(connected []string) []*quotav1.Gateway {
 	v := f.of(connected)
 	out := make([]*quotav1.Gateway, len(v.gateways))
@@ -107,8 +163,8 @@ func (f *Fleet) Summary(connected []string) Summary { return f.of(connected).sum
 func (f *Fleet) of(connected []string) *view {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.view == nil || !slices.Equal(f.view.agents, connected) {
-		f.view = newView(connected, f.states)
+	if f.view == nil || !slices.Equal(f.view.agents, connected) || f.view.until.Before(f.now) {
+		f.view = newView(f.now, connected, f.states)
 	}
 	return f.view
 }

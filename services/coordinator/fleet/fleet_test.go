@@ -2,26 +2,30 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
+var start = time.Unix(1e9, 0)
+
 func fleet() *Fleet {
 	f := &Fleet{}
-	f.Report("a", &controlv1.State{Gateways: []*controlv1.GatewayState{
+	f.Report(start, "a", &controlv1.State{Gateways: []*controlv1.GatewayState{
 		{Name: "gw-1", NamesKnown: true, Identities: []string{"ip", "user"}, Classes: []string{"writes"}},
 		{Name: "gw-2", NamesKnown: true, Identities: []string{"ip"}, LeftOutTotal: 3,
 			LeftOut: []*controlv1.LeftOut{{Tenant: "acme", Limit: "new", Reason: "is newer"}}},
 		{Name: "gw-3"},
 	}})
-	f.Report("b", &controlv1.State{LeftOutTotal: 1,
+	f.Report(start, "b", &controlv1.State{LeftOutTotal: 1,
 		LeftOut:  []*controlv1.LeftOut{{Tenant: "acme", Limit: "quotas/api", Reason: "is wrong"}},
 		Gateways: []*controlv1.GatewayState{{Name: "gw-4", Refused: 9, Reason: "too large"}}})
-	f.Report("gone", &controlv1.State{Gateways: []*controlv1.GatewayState{{Name: "gw-9", NamesKnown: true,
+	f.Report(start, "gone", &controlv1.State{Gateways: []*controlv1.GatewayState{{Name: "gw-9", NamesKnown: true,
 		Identities: []string{"usr"}}}})
 	return f
 }
@@ -65,12 +69,20 @@ func TestDoubts(t *testing.T) {
 
 // A resource is in force where the gateway has the revision that stored it, and nobody there leaves it out.
 func TestInForce(t *testing.T) {
-	f := fleet()
-	f.Report("c", &controlv1.State{LeftOutTotal: 65, LeftOut: []*controlv1.LeftOut{{Tenant: "bolt", Limit: "x"}},
-		Gateways: []*controlv1.GatewayState{{Name: "gw-5", Revision: 20}}})
-	f.Report("d", &controlv1.State{LeftOutTotal: 1, LeftOut: []*controlv1.LeftOut{{Tenant: "acme"}},
-		Gateways: []*controlv1.GatewayState{{Name: "gw-7", Revision: 16}, {Name: "gw-6", Revision: 17, LeftOutTotal: 2,
-			LeftOut: []*controlv1.LeftOut{{Tenant: "acme", Limit: "a"}, {Tenant: "bolt", Limit: "quotas/api"}}}}})
+	reported := func(connected ...string) *Fleet {
+		f := fleet()
+		f.Report(start, "c", &controlv1.State{LeftOutTotal: 65, LeftOut: []*controlv1.LeftOut{{Tenant: "bolt", Limit: "x"}},
+			Gateways: []*controlv1.GatewayState{{Name: "gw-5", Revision: 20}}})
+		f.Report(start, "d", &controlv1.State{LeftOutTotal: 1, LeftOut: []*controlv1.LeftOut{{Tenant: "acme"}},
+			Gateways: []*controlv1.GatewayState{{Name: "gw-7", Revision: 16}, {Name: "gw-6", Revision: 17, LeftOutTotal: 2,
+				LeftOut: []*controlv1.LeftOut{{Tenant: "acme", Limit: "a"}, {Tenant: "bolt", Limit: "quotas/api"}}}}})
+		for _, agent := range []string{"a", "b", "c", "d", "gone"} {
+			if !slices.Contains(connected, agent) {
+				f.Left(agent)
+			}
+		}
+		return f
+	}
 	for _, c := range []struct {
 		resource  resource.Message
 		connected []string
@@ -88,14 +100,86 @@ func TestInForce(t *testing.T) {
 		{&quotav1.Limit{Name: "tenants/bolt/limits/a", Etag: "1"}, []string{"a"}, 0, 3}, // no configuration
 		{&quotav1.Limit{Name: "tenants/bolt/limits/a", Etag: "1"}, nil, 0, 0},
 	} {
-		if in, of := f.InForce(c.connected, c.resource); in != c.in || of != c.of {
+		if in, of := reported(c.connected...).InForce(c.connected, c.resource); in != c.in || of != c.of {
 			t.Errorf("%v at %v: %d of %d, want %d of %d", c.resource, c.connected, in, of, c.in, c.of)
 		}
 	}
-	got := f.Gateways([]string{"b", "d"})
+	got := reported("b", "d").Gateways([]string{"b", "d"})
 	if len(got) != 3 || got[0].Name != "gw-4" || got[0].Refused != 9 || got[1].Name != "gw-6" || got[1].LeftOut != 3 ||
 		got[1].Agent != "d" || got[2].Revision != 16 {
 		t.Errorf("%v", got)
+	}
+}
+
+// The gateways of an agent that is lost are shown with what they have, until the agent comes back, another
+// agent has them, or ten minutes have passed. Nothing else of what the agent reported counts.
+func TestLostAgents(t *testing.T) {
+	one := func(name string, revision int64) *controlv1.State {
+		return &controlv1.State{LeftOutTotal: 1, LeftOut: []*controlv1.LeftOut{{Tenant: "acme", Limit: "x"}},
+			Gateways: []*controlv1.GatewayState{{Name: name, Revision: revision}}}
+	}
+	acme := &quotav1.Tenant{Name: "tenants/acme", Etag: "6"}
+	hello := func(agent string, connected ...string) func(*Fleet) {
+		return func(f *Fleet) { f.Hello(agent, func() []string { return connected }) }
+	}
+	for name, c := range map[string]struct {
+		then  func(*Fleet)
+		after time.Duration // of the last report
+		want  string
+	}{
+		"lost":          {func(*Fleet) {}, Kept - time.Second, "gw-1 6, gw-2 5 lost; in force 1 of 2"},
+		"others come":   {hello("c", "a", "c"), 0, "gw-1 6, gw-2 5 lost; in force 1 of 2"},
+		"it comes back": {hello("b", "a", "b"), 0, "gw-1 6; in force 1 of 1"},
+		"it left":       {func(f *Fleet) { f.Left("b") }, 0, "gw-1 6; in force 1 of 1"},
+		"another has its gateway": {func(f *Fleet) { f.Report(start, "a", one("gw-2", 6)) }, 0,
+			"gw-2 6; in force 1 of 1"},
+		"long ago":           {func(*Fleet) {}, Kept, "gw-1 6; in force 1 of 1"},
+		"another leads now":  {func(f *Fleet) { f.Forget() }, 0, "; in force 0 of 0"},
+		"asked before, long": {func(f *Fleet) { f.Gateways([]string{"a"}) }, Kept + 1, "gw-1 6; in force 1 of 1"},
+	} {
+		f := &Fleet{}
+		f.Report(start, "a", &controlv1.State{Gateways: []*controlv1.GatewayState{{Name: "gw-1", Revision: 6}}})
+		f.Report(start, "b", one("gw-2", 5))
+		c.then(f)
+		f.Report(start.Add(c.after), "a", nil)
+		var said []string
+		for _, g := range f.Gateways([]string{"a"}) {
+			text := fmt.Sprint(g.GetName(), " ", g.GetRevision())
+			if g.GetHeard() != nil {
+				text += " lost"
+			}
+			said = append(said, text)
+		}
+		in, of := f.InForce([]string{"a"}, acme)
+		if got := fmt.Sprintf("%s; in force %d of %d", strings.Join(said, ", "), in, of); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if s := f.Summary([]string{"a"}); name == "lost" && s.LeftOut != 0 {
+			t.Errorf("what a lost agent left out counts: %+v", s)
+		}
+	}
+}
+
+// However many agents come and go, a bounded number of lost ones is remembered, without what is long of them.
+func TestLostAgentsAreBounded(t *testing.T) {
+	f := &Fleet{}
+	for i := range 2 * mostLost {
+		agent := fmt.Sprint("agent-", i)
+		f.Hello(agent, func() []string { return []string{agent} })
+		f.Report(start, agent, &controlv1.State{LeftOut: []*controlv1.LeftOut{{Tenant: "acme"}},
+			Gateways: []*controlv1.GatewayState{{Name: agent, Identities: []string{"ip"}}}})
+	}
+	if n := len(f.states); n > mostLost+2 {
+		t.Errorf("%d agents are remembered", n)
+	}
+	long := 0
+	for _, a := range f.states {
+		if len(a.state.GetLeftOut()) > 0 || len(a.state.GetGateways()[0].GetIdentities()) > 0 {
+			long++
+		}
+	}
+	if long > 2 {
+		t.Errorf("of %d lost agents more is remembered than their gateways", long)
 	}
 }
 
@@ -131,7 +215,7 @@ func TestDoubtsFollowTheReports(t *testing.T) {
 	}
 	check("all know the identity", 0, "a", "b")
 	check("one that does not has connected", 1, "a", "b", "gone")
-	f.Report("b", &controlv1.State{Gateways: []*controlv1.GatewayState{{Name: "gw-4", NamesKnown: true}},
+	f.Report(start, "b", &controlv1.State{Gateways: []*controlv1.GatewayState{{Name: "gw-4", NamesKnown: true}},
 		LeftOut: []*controlv1.LeftOut{{Tenant: "acme", Reason: "is wrong"}}})
 	check("one has reported other names, and that it leaves out the tenant", 2, "a", "b")
 	f.Hello("b", func() []string { return []string{"a", "b"} })
@@ -151,7 +235,7 @@ func BenchmarkDoubts(b *testing.B) {
 			for k := range 3 {
 				g.LeftOut = append(g.LeftOut, &controlv1.LeftOut{Tenant: fmt.Sprintf("t%d", k), Limit: "a", Reason: "is newer"})
 			}
-			f.Report(name, &controlv1.State{Gateways: []*controlv1.GatewayState{g}})
+			f.Report(start, name, &controlv1.State{Gateways: []*controlv1.GatewayState{g}})
 		}
 		b.Run(fmt.Sprintf("agents=%d", agents), func(b *testing.B) {
 			for i := 0; b.Loop(); i++ {

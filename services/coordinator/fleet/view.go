@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
@@ -19,7 +22,8 @@ const shown = 3
 
 // view is what the connected agents have reported, by what is asked. It does not change.
 type view struct {
-	agents  []string // sorted
+	agents  []string  // sorted
+	until   time.Time // then the first of the lost agents is forgotten
 	names   names
 	leftOut map[part]map[string][]string // who does not enforce a part, by reason
 	summary Summary
@@ -35,11 +39,14 @@ type view struct {
 // part is a part of the configuration, as controlv1.LeftOut names it.
 type part struct{ tenant, limit string }
 
-func newView(connected []string, states map[string]*controlv1.State) *view {
-	v := &view{agents: slices.Clone(connected), leftOut: map[part]map[string][]string{}, names: newNames(),
-		without: map[part][]*quotav1.Gateway{}}
+func newView(now time.Time, connected []string, states map[string]*known) *view {
+	v := &view{agents: slices.Clone(connected), until: now.Add(Kept), leftOut: map[part]map[string][]string{},
+		names: newNames(), without: map[part][]*quotav1.Gateway{}}
 	for _, agent := range connected {
-		s := states[agent]
+		var s *controlv1.State
+		if a := states[agent]; a != nil {
+			s = a.state
+		}
 		v.note("agent "+agent, s.GetLeftOutTotal(), s.GetLeftOut())
 		v.near.note(agent, s)
 		for _, g := range s.GetGateways() {
@@ -49,6 +56,7 @@ func newView(connected []string, states map[string]*controlv1.State) *view {
 			v.noteGateway(agent, s, g)
 		}
 	}
+	v.noteLost(now, states)
 	v.names.finish()
 	v.finish()
 	if v.refusal != nil {
@@ -96,6 +104,32 @@ func (v *view) noteGateway(agent string, s *controlv1.State, g *controlv1.Gatewa
 		for _, l := range list {
 			p := part{l.GetTenant(), l.GetLimit()}
 			v.without[p] = append(v.without[p], one)
+		}
+	}
+}
+
+// noteLost takes the gateways of lost agents, unless a connected agent has them now.
+func (v *view) noteLost(now time.Time, states map[string]*known) {
+	here := map[string]bool{}
+	for _, g := range v.gateways {
+		here[g.GetName()] = true
+	}
+	for agent, a := range states {
+		_, connected := slices.BinarySearch(v.agents, agent)
+		end := a.heard.Add(Kept)
+		if connected || !now.Before(end) {
+			continue
+		}
+		for _, g := range a.state.GetGateways() {
+			if here[g.GetName()] {
+				continue
+			}
+			v.gateways = append(v.gateways, &quotav1.Gateway{Name: g.GetName(), Agent: agent, Revision: g.GetRevision(),
+				Heard: timestamppb.New(a.heard)})
+			v.revisions = append(v.revisions, g.GetRevision())
+			if end.Before(v.until) {
+				v.until = end
+			}
 		}
 	}
 }

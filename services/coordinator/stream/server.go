@@ -274,6 +274,13 @@ func (s *Server) addSession(one *session, h *controlv1.Hello) error {
 	return nil
 }
 
+// has reports whether a stream is its agent's, and not one that a newer stream has replaced.
+func (s *Server) has(one *session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[one.agent] == one
+}
+
 func (s *Server) removeSession(one *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

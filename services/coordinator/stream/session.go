@@ -66,7 +66,7 @@ func (s *session) receive(hello chan<- *controlv1.Hello) {
 	for {
 		m, err := s.stream.Recv()
 		if err != nil {
-			if errors.Is(err, io.EOF) {
+			if errors.Is(err, io.EOF) && s.server.has(s) {
 				s.server.loop.Left(s.agent)
 			}
 			s.end(endedByAgent(err))
