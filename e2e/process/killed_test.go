@@ -36,9 +36,11 @@ func (w *world) agentKilled(t *testing.T) {
 }
 
 // coordinatorKilled: the shares hold; the one that comes back has a higher epoch,
-// and leases again.
+// leases again, and knows a change that is repeated with its ID.
 func (w *world) coordinatorKilled(t *testing.T) {
 	epoch := w.filter(0, "titrate_shares_epoch")
+	again := w.repeatable(t)
+	again()
 	load := w.begin(t)
 	w.kill(w.coordinator)
 	load.pass(t, 1)
@@ -52,6 +54,7 @@ func (w *world) coordinatorKilled(t *testing.T) {
 	w.linked(t, patience, epoch)
 	t.Logf("shares of epoch %v after %v, %.2f s after the coordinator's start", w.filter(0, "titrate_shares_epoch"),
 		epoch, time.Since(back).Seconds())
+	again()
 	load.pass(t, 1)
 	load.end(t, allowance{})
 }

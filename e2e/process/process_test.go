@@ -20,6 +20,7 @@ func TestWorld(t *testing.T) {
 		{"why names the limit", w.whyNamesTheLimit},
 		{"clients leave while held", w.abortWhileHeld},
 		{"strangers on the link", w.strangersOnTheLink},
+		{"agent paused", w.agentPaused},
 		{"agent killed", w.agentKilled},
 		{"coordinator killed", w.coordinatorKilled},
 		{"etcd stopped", w.etcdStopped},

@@ -58,6 +58,7 @@ func (w *world) whyNamesTheLimit(t *testing.T) {
 		{"why refused --client bob", []string{`Client "bob" is not among the clients`}},
 		{"why refused --shadow", []string{"limit watched would, if it were enforced, have refused or held ",
 			"Enforcing all that is in SHADOW would have refused or held "}},
+		{"why --shadow", []string{"Enforcing all that is in SHADOW would have refused or held", "refused/watched ", "app-7 "}},
 		{"why request " + id, []string{"request " + id, " refused it (client_limit) ", `tenant "refused", client "app-7"`,
 			"Limit few lets client \"app-7\" have 0.1/s, burst 3: 0", "so it refused"}},
 		{"why request nobody", []string{"No gateway knows request"}},

@@ -122,6 +122,11 @@ func (present) Activity(_ context.Context, s *quotav1.Selection, single bool) (*
 	flow := &quotav1.Activity{Tenant: "acme", Pool: "api", Admitted: 20, Refused: 1180, ClientLimit: 1180, Window: window,
 		Since: since}
 	switch {
+	case s.Order == quotav1.Selection_SHADOWED && s.By == quotav1.Selection_CLIENT && s.Tenant == "":
+		out.Rows = []*quotav1.Activity{{Tenant: "acme", Limit: "tight", Client: "app-7", Shadowed: 400, Error: 3}, {}}
+	case s.Order == quotav1.Selection_SHADOWED && s.By == quotav1.Selection_LIMIT && s.Tenant == "":
+		limit.Limit, limit.Shadowed = "tight", 420
+		out.Rows, out.Other = []*quotav1.Activity{limit, flow}, &quotav1.Activity{Shadowed: 60, Window: window}
 	case s.By == quotav1.Selection_CLIENT:
 		out.Rows = []*quotav1.Activity{{Tenant: "acme", Limit: "per-client", Client: "app-\x1b7", Refused: 900, Error: 3}}
 	case single:
@@ -221,6 +226,7 @@ func TestOutput(t *testing.T) {
 		"why-idle":    {"why", "acme", "batch"},
 		"why-limit":   {"why", "acme", "per-client"},
 		"why-shadow":  {"why", "acme", "--shadow"},
+		"why-all":     {"why", "--shadow"},
 		"why-request": {"why", "request", "7d6ac4ae-8f1c-4f0e-9a53-0a3c5f6f2d11"},
 		"why-unknown": {"why", "request", "other"},
 		"top":         {"top", "--once"},
@@ -473,7 +479,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"solve", "problem.yaml"}, []string{`"problem.yaml"`, "-f FILE"}},
 		{[]string{"delete"}, []string{"give names or -f"}},
 		{[]string{"delete", "pools"}, []string{"not a name"}},
-		{[]string{"why"}, []string{"accepts between 1 and 2"}},
+		{[]string{"why"}, []string{"want a TENANT"}},
 		{[]string{"why", "pools/api"}, []string{"names a Pool, want a Tenant"}},
 	} {
 		t.Run(strings.Join(c.args, " "),

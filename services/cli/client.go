@@ -258,6 +258,9 @@ func (e *unreachable) advice() string {
 			"--admin; or give --tls-ca if it wants TLS."
 	case strings.Contains(e.why, "server preface"):
 		return "It may want TLS: give --tls-ca with the CA that signed its certificate."
+	case strings.Contains(e.why, "certificate has expired or is not yet valid"):
+		return "That is the coordinator's own certificate: renew the file of its --tls-cert, which it reads again without " +
+			"a restart. If the time is wrong, look at the clocks."
 	case strings.Contains(e.why, "certificate") || strings.Contains(e.why, "x509"):
 		return "Give --tls-ca with the CA that signed its certificate, and --tls-cert and --tls-key if it wants yours."
 	}

@@ -52,10 +52,9 @@ func TestCoordinatorWithoutEtcd(t *testing.T) {
 	fails(t, address, exitFailed, "", []string{"store unavailable", "etcd"}, "get", "pools")
 }
 
-func TestTLS(t *testing.T) {
-	authority := certtest.New(t)
-	ca := certtest.Bundle(t, authority)
-	cert, key := authority.Issue(t)
+// serveTLS serves the API with a certificate, to callers that show one of the CA, and returns the address.
+func serveTLS(t *testing.T, cert, key, ca string) string {
+	t.Helper()
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		t.Fatal(err)
@@ -75,8 +74,15 @@ func TestTLS(t *testing.T) {
 	quota.New(storetest.Open(t), nil).Register(server)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
-	address := listener.Addr().String()
+	return listener.Addr().String()
+}
 
+// A coordinator with TLS: what is wrong with a certificate, whose it is, and what would be right.
+func TestTLS(t *testing.T) {
+	authority := certtest.New(t)
+	ca := certtest.Bundle(t, authority)
+	cert, key := authority.Issue(t)
+	address := serveTLS(t, cert, key, ca)
 	must(t, address, "", "get", "-o", "yaml", "--tls-ca", ca, "--tls-cert", cert, "--tls-key", key)
 	fails(t, address, exitFailed, "", []string{"cannot reach", "TLS"}, "get")
 	otherCA := certtest.Bundle(t, certtest.New(t))
@@ -88,6 +94,9 @@ func TestTLS(t *testing.T) {
 	oldCert, oldKey := authority.IssueUntil(t, ended)
 	fails(t, address, exitFailed, "", []string{address, "--tls-cert " + oldCert + " expired at " +
 		ended.UTC().Format(time.RFC3339), "good now"}, "get", "--tls-ca", ca, "--tls-cert", oldCert, "--tls-key", oldKey)
+	lapsed, keyOfLapsed := authority.IssueUntil(t, ended)
+	fails(t, serveTLS(t, lapsed, keyOfLapsed, ca), exitFailed, "", []string{"has expired", "the coordinator's own certificate",
+		"--tls-cert"}, "get", "--tls-ca", ca, "--tls-cert", cert, "--tls-key", key)
 	ofOther, keyOfOther := certtest.New(t).Issue(t)
 	fails(t, address, exitFailed, "", []string{address, "signed by the CA in its own --tls-ca: give --tls-cert"},
 		"get", "--tls-ca", ca, "--tls-cert", ofOther, "--tls-key", keyOfOther)

@@ -16,6 +16,8 @@ func TestTenThousandTenants(t *testing.T) {
 		fmt.Fprintf(&documents, "---\napiVersion: titrate.dev/v1alpha1\nkind: Tenant\nname: tenants/t%05d\n"+
 			"spec: {weight: %d}\n", i, 1+i%3)
 	}
+	heavier := strings.NewReplacer("weight: 1}", "weight: 4}", "weight: 2}", "weight: 5}", "weight: 3}",
+		"weight: 6}").Replace(documents.String())
 	lines := func(text string) int { return strings.Count(text, "\n") }
 	if status, out, errs := titrate(t, server, documents.String(), "apply", "-m", "all of them", "-f",
 		"-"); status != 0 || lines(out) != 1+tenants {
@@ -31,8 +33,10 @@ func TestTenThousandTenants(t *testing.T) {
 		{[]string{"export"}, tenants, 10 * tenants, "tenants/t09999"},
 		{[]string{"history"}, 2, 2, "all of them"},
 		{[]string{"top", "--once"}, 1, 60, ""},
+		{[]string{"check"}, 1, 20, ""},
+		{[]string{"plan", "-f", "-"}, 1000, 4100, fmt.Sprintf("and %d more resources; -o json has all", tenants-1000)},
 	} {
-		status, out, errs := titrate(t, server, "", c.args...)
+		status, out, errs := titrate(t, server, heavier, c.args...)
 		if status != 0 {
 			t.Errorf("%v: status %d: %s", c.args, status, errs)
 		}

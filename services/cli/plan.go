@@ -142,32 +142,51 @@ func (c *client) planFirst(cmd *cobra.Command, w io.Writer, r *quotav1.ApplyRequ
 func (p *planned) stands(plan *quotav1.PlanResponse) error {
 	var lines []error
 	var names []string
+	of := map[string]int{} // guards of a name
 	for _, g := range plan.GetGuards() {
 		if slices.Contains(p.waive, g.GetName()) {
 			continue
+		}
+		if of[g.GetName()]++; of[g.GetName()] == 1 {
+			names = append(names, g.GetName())
 		}
 		where := ""
 		if g.GetResource() != "" {
 			where = g.GetResource() + ": "
 		}
-		lines = append(lines, fmt.Errorf("%s: %s%s", g.GetName(), where, g.GetMessage()))
-		if !slices.Contains(names, g.GetName()) {
-			names = append(names, g.GetName())
+		if of[g.GetName()] <= mostGuards {
+			lines = append(lines, fmt.Errorf("%s: %s%s", g.GetName(), where, g.GetMessage()))
 		}
 	}
 	if len(lines) == 0 {
 		return nil
 	}
+	for _, name := range names {
+		if more := of[name] - mostGuards; more > 0 {
+			lines = append(lines, fmt.Errorf("%s: and %d more; titrate plan -o json has all", name, more))
+		}
+	}
 	return fmt.Errorf("guards stand against this:\n%w\nIf it is meant: --waive %s", errors.Join(lines...),
 		strings.Join(names, ","))
 }
+
+// What a plan shows at most: resources, tenants, and guards of a name. Its JSON has all.
+const (
+	mostChanges = 1000
+	mostEffects = 50
+	mostGuards  = 10
+)
 
 func writePlan(w io.Writer, plan *quotav1.PlanResponse) error {
 	if len(plan.GetChanges()) == 0 {
 		_, err := fmt.Fprintln(w, "Nothing to change.")
 		return err
 	}
-	if err := writeChanges(w, plan.GetChanges()); err != nil {
+	changes := plan.GetChanges()
+	if err := writeChanges(w, changes[:min(len(changes), mostChanges)]); err != nil {
+		return err
+	}
+	if err := writeRest(w, len(changes)-mostChanges, "resources"); err != nil {
 		return err
 	}
 	if err := writePoolEffects(w, plan.GetPools()); err != nil {
@@ -209,7 +228,7 @@ func writeFlowEffects(w io.Writer, flows []*quotav1.FlowEffect) error {
 	})
 	t := &table{columns: []column{{"TENANT", false}, {"POOL", false}, {"DEMAND", true}, {"SHARE", true}, {"THEN", true},
 		{"OVER", true}, {"THEN", true}, {"THEN BOUND BY", false}}}
-	for _, e := range flows {
+	for _, e := range flows[:min(len(flows), mostEffects)] {
 		bound := none
 		if e.GetBoundAfter() != quotav1.Bound_BOUND_UNSPECIFIED {
 			bound = e.GetBoundAfter().String()
@@ -218,7 +237,19 @@ func writeFlowEffects(w io.Writer, flows []*quotav1.FlowEffect) error {
 			perSecond(e.GetShareBefore()), perSecond(e.GetShareAfter()), perSecond(e.GetOverBefore()),
 			perSecond(e.GetOverAfter()), bound)
 	}
-	return writeBelow(w, t)
+	if err := writeBelow(w, t); err != nil {
+		return err
+	}
+	return writeRest(w, len(flows)-mostEffects, "rows, which lose less")
+}
+
+// writeRest says how many more there are of what was shown in part.
+func writeRest(w io.Writer, more int, of string) error {
+	if more <= 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "and %d more %s; -o json has all\n", more, of)
+	return err
 }
 
 // writeBelow writes a table that has rows below an empty line.

@@ -1,9 +1,45 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 )
+
+// Of many tenants a plan shows those that lose most, and of many guards the first, and says how many more
+// there are.
+func TestAPlanOfManyIsShort(t *testing.T) {
+	plan := &quotav1.PlanResponse{}
+	for i := range 10_000 {
+		name := fmt.Sprintf("tenants/t%05d", i)
+		plan.Changes = append(plan.Changes, &quotav1.ResourceChange{Name: name})
+		plan.Flows = append(plan.Flows, &quotav1.FlowEffect{Tenant: name, OverAfter: float64(i)})
+		plan.Guards = append(plan.Guards, &quotav1.Guard{Name: "delete-in-use", Resource: name, Message: "is in use"})
+	}
+	plan.Guards = append(plan.Guards, &quotav1.Guard{Name: "effects-unknown", Message: "nobody leads"})
+	var out strings.Builder
+	if err := writePlan(&out, plan); err != nil {
+		t.Fatal(err)
+	}
+	errs := (&planned{}).stands(plan).Error()
+	for text, wants := range map[string][]string{
+		out.String(): {"+ tenants/t00999\nand 9000 more resources; -o json has all", "\ntenants/t09999 ",
+			"\ntenants/t09950 ", "\nand 9950 more rows, which lose less; -o json has all"},
+		errs: {"delete-in-use: tenants/t00009: is in use\n", "delete-in-use: and 9990 more; titrate plan -o json has all",
+			"effects-unknown: nobody leads", "--waive delete-in-use,effects-unknown"},
+	} {
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in\n%.2000s", want, text)
+			}
+		}
+	}
+	if n := strings.Count(out.String(), "\n"); n > mostChanges+mostEffects+10 {
+		t.Errorf("%d lines", n)
+	}
+}
 
 // As an operator would: plan a cut, see who loses, waive the guard, apply what was planned.
 func TestPlanThenApply(t *testing.T) {

@@ -139,13 +139,21 @@ func topText(by quotav1.Selection_By, r *quotav1.TopResponse, width int) string 
 	default:
 		text = rateTop(by, r).within(width)
 	}
-	switch n := len(r.GetSilent()); {
-	case r.GetAgents() == 0:
-		text += "No agent is connected, so what gateways do is not known.\n"
-	case n > 0:
-		text += fmt.Sprintf("%d of %d agents did not answer: %s\n", n, r.GetAgents(), shortList(r.GetSilent(), 5))
+	for _, note := range missing(r) {
+		text += note + "\n"
 	}
 	return text
+}
+
+// missing says which agents did not answer.
+func missing(r *quotav1.TopResponse) []string {
+	switch n := len(r.GetSilent()); {
+	case r.GetAgents() == 0:
+		return []string{"No agent is connected, so what gateways do is not known."}
+	case n > 0:
+		return []string{fmt.Sprintf("%d of %d agents did not answer: %s", n, r.GetAgents(), shortList(r.GetSilent(), 5))}
+	}
+	return nil
 }
 
 func rateTop(by quotav1.Selection_By, r *quotav1.TopResponse) *table {
@@ -183,14 +191,17 @@ func nameOf(by quotav1.Selection_By, m *quotav1.Activity) string {
 	return m.GetTenant()
 }
 
-func topRow(name string, m *quotav1.Activity) []string {
+// rateOf is a number of requests as a rate over the window of its row.
+func rateOf(m *quotav1.Activity, n uint64) string {
 	window := m.GetWindow().AsDuration().Seconds()
-	each := func(n uint64) string {
-		if window <= 0 {
-			return count(n)
-		}
-		return perSecond(float64(n) / window)
+	if window <= 0 {
+		return count(n)
 	}
+	return perSecond(float64(n) / window)
+}
+
+func topRow(name string, m *quotav1.Activity) []string {
+	each := func(n uint64) string { return rateOf(m, n) }
 	since := none
 	if m.GetSince() != nil {
 		since = m.GetSince().AsDuration().Round(time.Second).String()

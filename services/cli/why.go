@@ -23,7 +23,8 @@ many, since when and what the limit lets pass; and the clients to which that hap
 most.
 
 A second argument names one pool or one limit. --client asks about one client. --shadow
-says what limits and quotas in mode SHADOW would do if they were enforced.
+says what limits and quotas in mode SHADOW would do if they were enforced; without a TENANT
+to whom, of all tenants.
 
 Numbers of requests are of about the last minute, those of clients of about the last two
 minutes. Clients are those that a gateway's sketch has: a client with few refusals may be
@@ -40,6 +41,7 @@ const whyExample = `  titrate why acme
   titrate why acme limits/per-client
   titrate why acme --client app-7
   titrate why acme --shadow
+  titrate why --shadow
   titrate why request 7d6ac4ae-8f1c-4f0e-9a53-0a3c5f6f2d11
   titrate why tenants/acme pools/api -o json`
 
@@ -50,12 +52,20 @@ func newWhy() *cobra.Command {
 		request quotav1.WhyRequest
 	)
 	cmd := &cobra.Command{
-		Use:     "why TENANT [POOL | LIMIT] | request ID",
+		Use:     "why TENANT [POOL | LIMIT] | request ID | --shadow",
 		Short:   "Explain what limits a tenant, or why one request was refused",
 		Long:    whyLong,
 		Example: whyExample,
-		Args:    cobra.RangeArgs(1, 2),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 2 || len(args) == 0 && (!request.GetShadow() || request.GetClient() != "") {
+				return usagef("want a TENANT, and a POOL or LIMIT if you like; or --shadow alone")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return runWhyShadow(cmd, &c, output)
+			}
 			if len(args) == 2 && args[0] == aboutRequest {
 				return runWhyRequest(cmd, &c, output, args[1])
 			}

@@ -1,0 +1,95 @@
+package process
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Deadlines of what is said of an agent that hangs.
+const (
+	behindWithin = 3 * time.Second  // a change is shown as missing at its gateway
+	warnedWithin = 20 * time.Second // check names the gateway: 10 s after it was heard last
+	caughtWithin = 10 * time.Second // after the agent goes on, its gateway has what it lacked
+)
+
+// agentPaused: an agent hangs, and a change does not arrive at its gateway. Whoever asks is told of which
+// gateway, what it lacks and since when; the gateway goes on with what it has. The agent goes on, and all is
+// in force everywhere.
+func (w *world) agentPaused(t *testing.T) {
+	upToDate := []string{`gw-1 +\S+ +\d+ +0 +- +up to date`, `gw-2 +\S+ +\d+ +0 +- +up to date`}
+	w.says(t, patience, "get gateways", upToDate...)
+	w.signal(t, w.agents[0], syscall.SIGSTOP)
+	t.Cleanup(func() { w.signal(t, w.agents[0], syscall.SIGCONT) })
+	w.apply(tenant("meanwhile", 3))
+	missing := `gw-1 +\S+ +\d+ +1 +\d+s +(behind|agent not heard for \d+s)`
+	took := w.says(t, behindWithin, "get gateways", missing, upToDate[1])
+	w.says(t, behindWithin, "get tenants/meanwhile", `tenants/meanwhile +3 +1/2`)
+	t.Logf("the change was shown as missing %v after it was applied", took)
+	took = w.says(t, warnedWithin, "check", `gateways +WARNING .*gw-1, agent gw-1 for \d+s, lacks 1 change`)
+	t.Logf("check named the gateway %v later", took)
+	w.says(t, behindWithin, "get gateways", missing, upToDate[1])
+	w.says(t, behindWithin, "get tenants/meanwhile", `tenants/meanwhile +3 +1/2`)
+	if status, body := w.get(w.fronts[0]); status != http.StatusOK {
+		t.Errorf("the gateway of the agent that hangs answers %d: %s", status, body)
+	}
+	w.signal(t, w.agents[0], syscall.SIGCONT)
+	took = w.says(t, caughtWithin, "get gateways", upToDate...)
+	t.Logf("all was in force %v after the agent went on", took)
+	w.says(t, behindWithin, "get tenants/meanwhile", `tenants/meanwhile +3 +2/2`)
+	w.says(t, behindWithin, "check", `gateways +OK +2 agents, 2 gateways`)
+	w.linked(t, patience, 0)
+}
+
+// signal sends a signal to a server alone.
+func (w *world) signal(t *testing.T, s *server, sig syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(s.PID(), sig); err != nil {
+		t.Errorf("%v to %s: %v", sig, s.Name, err)
+	}
+}
+
+// says waits until a command succeeds and says all of the patterns, and returns how long that took.
+func (w *world) says(t *testing.T, within time.Duration, command string, patterns ...string) time.Duration {
+	t.Helper()
+	began := time.Now()
+	eventually(t, "titrate "+command, within, func() string {
+		status, out, complaint := w.bin.run(t, "", append(strings.Fields(command), "--server", w.api)...)
+		for _, p := range patterns {
+			if status != 0 || !regexp.MustCompile(`(?m)^`+p).MatchString(out) {
+				return fmt.Sprintf("status %d, no %s in:\n%s%s", status, p, out, complaint)
+			}
+		}
+		return ""
+	})
+	return time.Since(began).Round(10 * time.Millisecond)
+}
+
+// repeatable is a change with an ID. The function repeats the change, and wants the first answer again.
+func (w *world) repeatable(t *testing.T) (again func()) {
+	change := func() string {
+		status, out, complaint := w.bin.run(t, tenant("repeated", 2), "apply", "--server", w.api, "-f", "-",
+			"--request-id", "made-once", "-m", "made once")
+		if status != 0 {
+			t.Errorf("titrate apply --request-id: status %d: %s", status, complaint)
+		}
+		return out
+	}
+	first := change()
+	if !strings.Contains(first, "tenants/repeated created") {
+		t.Errorf("the first time: %s", first)
+	}
+	return func() {
+		t.Helper()
+		if out := change(); out != first {
+			t.Errorf("repeated: %s, want %s", out, first)
+		}
+		if _, out, _ := w.bin.run(t, "", "history", "--server", w.api); strings.Count(out, "made once") != 1 {
+			t.Errorf("want the change in the history once:\n%s", out)
+		}
+	}
+}
