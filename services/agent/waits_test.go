@@ -69,8 +69,8 @@ func TestWaits(t *testing.T) {
 			t.Errorf("no %s in\n%s", line, text)
 		}
 	}
-	if n := strings.Count(string(text), "\ntitrate_agent_wait_seconds_count{"); n != 101 {
-		t.Errorf("%d series, want 101", n)
+	if n := strings.Count(string(text), "\ntitrate_agent_wait_seconds_count{"); n != 102 {
+		t.Errorf("%d series, want 102", n)
 	}
 }
 
