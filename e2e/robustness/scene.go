@@ -107,7 +107,8 @@ var clients = append([]load.Client{
 	{Tenant: "limited", Name: "below", Rate: 3},
 	{Tenant: "strict", Name: "strict", Rate: 8},
 	{Tenant: "queued", Name: "waits", Pool: "found", Rate: 11},
-	{Tenant: "exact", Name: "exact", Pool: "found", Rate: 9}, {Tenant: "exact", Name: "within", Pool: "found", Rate: 2.4},
+	{Tenant: "exact", Name: "exact", Pool: "found", Rate: 9},
+	{Tenant: "exact", Name: "within", Pool: "found", Rate: 2.4},
 }, watchdogs()...)
 
 // watchdogs ask once a second at every gateway.

@@ -214,8 +214,8 @@ func (e *unsure) Error() string {
 		again = ", though it was asked again: " + e.why
 	}
 	return fmt.Sprintf("whether the change was made is not known: the coordinator at %s took the request and could "+
-		"not say within %s%s\nThe same command with --request-id %s makes the change if it was not made, and says what "+
-		"it did if it was", e.server, e.limit, again, e.id)
+		"not say within %s%s\nThe same command with --request-id %s makes the change if it was not made, and says "+
+		"what it did if it was", e.server, e.limit, again, e.id)
 }
 
 // requestFlag is --request-id.
@@ -259,8 +259,8 @@ func (e *unreachable) advice() string {
 	case strings.Contains(e.why, "server preface"):
 		return "It may want TLS: give --tls-ca with the CA that signed its certificate."
 	case strings.Contains(e.why, "certificate has expired or is not yet valid"):
-		return "That is the coordinator's own certificate: renew the file of its --tls-cert, which it reads again without " +
-			"a restart. If the time is wrong, look at the clocks."
+		return "That is the coordinator's own certificate: renew the file of its --tls-cert, which it reads again " +
+			"without a restart. If the time is wrong, look at the clocks."
 	case strings.Contains(e.why, "certificate") || strings.Contains(e.why, "x509"):
 		return "Give --tls-ca with the CA that signed its certificate, and --tls-cert and --tls-key if it wants yours."
 	}

@@ -41,8 +41,8 @@ func selectionOf(arg string) (selection, error) {
 	ref, err := resource.Parse(arg)
 	if err != nil {
 		if !strings.Contains(arg, "/") {
-			return selection{}, fmt.Errorf("%q is neither a kind (pools, tenants, quotas, limits, gateways) nor a name; did "+
-				"you mean pools/%s or tenants/%s?", arg, arg, arg)
+			return selection{}, fmt.Errorf("%q is neither a kind (pools, tenants, quotas, limits, gateways) nor "+
+				"a name; did you mean pools/%s or tenants/%s?", arg, arg, arg)
 		}
 		return selection{}, err
 	}

@@ -151,7 +151,8 @@ func missing(r *quotav1.TopResponse) []string {
 	case r.GetAgents() == 0:
 		return []string{"No agent is connected, so what gateways do is not known."}
 	case n > 0:
-		return []string{fmt.Sprintf("%d of %d agents did not answer: %s", n, r.GetAgents(), shortList(r.GetSilent(), 5))}
+		return []string{fmt.Sprintf("%d of %d agents did not answer: %s", n, r.GetAgents(),
+			shortList(r.GetSilent(), 5))}
 	}
 	return nil
 }

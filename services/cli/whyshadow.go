@@ -31,7 +31,8 @@ func runWhyShadow(cmd *cobra.Command, c *connection, output format) error {
 		return worded(err)
 	}
 	for _, m := range limits.GetRows() {
-		out.Limits = append(out.Limits, &quotav1.LimitExplanation{Limit: nameOf(quotav1.Selection_LIMIT, m), Activity: m})
+		limit := nameOf(quotav1.Selection_LIMIT, m)
+		out.Limits = append(out.Limits, &quotav1.LimitExplanation{Limit: limit, Activity: m})
 	}
 	if limits.GetOther().GetShadowed() > 0 {
 		out.Limits = append(out.Limits, &quotav1.LimitExplanation{Limit: "other", Activity: limits.GetOther()})

@@ -258,9 +258,9 @@ func (f *facts) ofGateways() (out []*quotav1.Finding) {
 			"lists all", "%d of the gateways lack changes of the configuration: %s", len(f.late), f.lateNames()))
 	}
 	if len(f.lost) > 0 {
-		out = append(out, doubtful(name, "look at the processes and the logs of their agents; these gateways go on with "+
-			"what they have. Removed ones are forgotten after ten minutes", "the agents of %d gateways are not heard: %s",
-			len(f.lost), f.lostNames()))
+		out = append(out, doubtful(name, "look at the processes and the logs of their agents; these gateways go on "+
+			"with what they have. Removed ones are forgotten after ten minutes",
+			"the agents of %d gateways are not heard: %s", len(f.lost), f.lostNames()))
 	}
 	if f.view.Outcome != nil && len(f.view.Outcome.Suspects) > 0 {
 		out = append(out, doubtful(name, "look at that agent: its clock, its version, who it is",
