@@ -22,11 +22,45 @@ func TestSimulateGrid(t *testing.T) {
 	if got := strings.Join(r.Systems(), " "); got != "optimistic strict static claims" || len(r.Losses) == 0 {
 		t.Errorf("systems %s, %d losses", got, len(r.Losses))
 	}
-	for output, want := range map[string]string{"table": "OPTIMISTIC", "markdown": "| limit | burst | N |"} {
-		if status, out, errs := runSimulate(t, t.Context(), "", "grid", "small-limits", "--quick", "-o",
-			output); status != exitOK || !strings.Contains(out, want) {
-			t.Errorf("-o %s: status %d, %s%s", output, status, out, errs)
+	for output, want := range map[gridFormat][]string{"table": {"OPTIMISTIC", "REFUSED: EXACT"},
+		"markdown": {"| limit | burst | N |", "| limit | burst | way, ms |"}} {
+		var b strings.Builder
+		if err := writeGrid(&b, &r, output); err != nil {
+			t.Error(err)
 		}
+		for _, part := range want {
+			if !strings.Contains(b.String(), part) {
+				t.Errorf("-o %s lacks %q: %s", output, part, &b)
+			}
+		}
+	}
+}
+
+// A part of the grid: the gateways of one site. EXACT keeps within its bound there, and refuses less
+// than one in a thousand requests of clients below their limit.
+func TestSimulateGridOfASite(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays a grid")
+	}
+	status, out, errs := runSimulate(t, t.Context(), "", "grid", "small-limits", "--quick", "--gateways", "3", "--delays",
+		"1ms", "-o", "json")
+	var r grid.Result
+	if err := json.Unmarshal([]byte(out), &r); status != exitOK || err != nil || len(r.Rows) != 0 || len(r.Site) == 0 {
+		t.Fatalf("status %d, %v: %s%s", status, err, errs, out)
+	}
+	within, refused := 0, 0
+	for _, row := range r.Site {
+		if row.System != grid.Exact {
+			continue
+		}
+		within, refused = within+row.Within, refused+row.Refused
+		if row.Excess.Value > row.Bound {
+			t.Errorf("%s burst %g: %.1f over, bound %.1f: %s", row.Limit, row.Burst, row.Excess.Value, row.Bound,
+				row.Excess.Where)
+		}
+	}
+	if refused*1000 > within {
+		t.Errorf("%d of %d refused", refused, within)
 	}
 }
 

@@ -18,6 +18,9 @@ type load struct {
 // started is when clients begin: a moment after the gateways.
 const started = 100 * time.Millisecond
 
+// sixty is the load of a client of 60 % of its limit whose requests come by chance.
+const sixty = "60 %, random"
+
 func loads() []load {
 	var (
 		pinned = scenario.Route{Kind: scenario.Pinned, Replica: "gw-1"}
@@ -55,7 +58,7 @@ func loads() []load {
 		{"round robin", true, steady(1, round)},
 		{"moving each 2 s", true, steady(1, moving(2*time.Second))},
 		{"random", true, shaped},
-		{"60 %, random", true, random(.6, spread)},
+		{sixty, true, random(.6, spread)},
 		{"bursts, one gateway", true, bursts(1, &pinned)},
 		{"bursts, over all", true, bursts(1, &round)},
 		{"bursts, hopping", true, bursts(1, nil)},

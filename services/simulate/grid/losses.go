@@ -13,6 +13,7 @@ func byOrder(a, b string) int {
 
 // finish sorts the rows and looks for what rivals do better.
 func (r *Result) finish() {
+	r.sortSite()
 	slices.SortStableFunc(r.Rows, func(a, b *Row) int {
 		return cmp.Or(cmp.Compare(min(1, len(a.Events)), min(1, len(b.Events))), -cmp.Compare(a.rate, b.rate),
 			cmp.Compare(a.Burst, b.Burst), cmp.Compare(a.Replicas, b.Replicas), cmp.Compare(a.Events, b.Events),

@@ -12,6 +12,8 @@ type Result struct {
 	Quick bool   `json:"quick"`
 	Seed  uint64 `json:"seed"`
 	Rows  []*Row `json:"rows"`
+	// Site is gateways of one site: EXACT limits beside LOCAL ones.
+	Site []*SiteRow `json:"site"`
 	// Losses tell where a rival does better than OPTIMISTIC, worst first.
 	Losses []Loss `json:"losses"`
 }

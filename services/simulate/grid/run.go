@@ -1,6 +1,7 @@
 package grid
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,6 +16,8 @@ import (
 // Options of a run.
 type Options struct {
 	Quick    bool                   // few limits and cells, seconds instead of minutes
+	Gateways []int                  // only cells of so many gateways; nil: all
+	Delays   []time.Duration        // only cells of these delays; nil: all
 	Seed     uint64                 // 0: 1
 	Progress func(fraction float64) // told now and then, 0 to 1; may be nil
 }
@@ -28,7 +31,7 @@ const (
 // Run plays the grid. The error is ctx's, or a fault of the grid itself.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	r := &Result{Quick: o.Quick, Seed: max(o.Seed, 1)}
-	jobs := o.jobs()
+	jobs := o.chosen()
 	for i, j := range jobs {
 		if err := j.play(ctx, r, func(part float64) {
 			if o.Progress != nil {
@@ -46,10 +49,20 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 type job struct {
 	cell   Cell
 	strict bool
+	site   string // Exact or Local at a site; "": both modes and the baselines, at any distance
 	span   time.Duration
+	lead   time.Duration // quiet time before it; 0: the default
 	limits []limit
 	loads  []load
 	seed   uint64
+}
+
+// chosen are the jobs whose cells the options name.
+func (o Options) chosen() []job {
+	return slices.DeleteFunc(append(o.jobs(), o.siteJobs()...), func(j job) bool {
+		return len(o.Gateways) > 0 && !slices.Contains(o.Gateways, j.cell.Replicas) ||
+			len(o.Delays) > 0 && !slices.Contains(o.Delays, j.cell.Delay)
+	})
 }
 
 func (o Options) jobs() []job {
@@ -77,13 +90,15 @@ func (o Options) jobs() []job {
 func (j *job) scenario() *scenario.Scenario {
 	s := scenario.New(j.span, j.cell.Replicas)
 	s.Seed, s.Warmup = j.seed, j.span/4
+	s.Lead = cmp.Or(j.lead, s.Lead)
 	s.Gossip.Delay, s.Gossip.Jitter, s.Gossip.Loss = j.cell.Delay, j.cell.Delay*2/5, j.cell.Loss
 	s.Events = j.cell.happenings(j.span)
 	for i, l := range j.limits {
 		for k := range j.loads {
 			name := tenant(i, k)
 			s.Resources = append(s.Resources, &quotav1.Tenant{Name: "tenants/" + name}, &quotav1.Limit{
-				Name: "tenants/" + name + "/limits/each", Rate: l.name, Burst: l.burst, Strict: j.strict})
+				Name: "tenants/" + name + "/limits/each", Rate: l.name, Burst: l.burst, Strict: j.strict,
+				Precision: j.precision()})
 			demand, route := j.loads[k].make(l, j.span)
 			s.Clients = append(s.Clients, scenario.Client{Name: name, Tenant: name, Cost: 1, Demand: demand,
 				Route: route})
@@ -92,12 +107,23 @@ func (j *job) scenario() *scenario.Scenario {
 	return s
 }
 
+// precision is that of the job's limits.
+func (j *job) precision() quotav1.Precision {
+	if j.site == Exact {
+		return quotav1.Precision_EXACT
+	}
+	return quotav1.Precision_LOCAL
+}
+
 // tenant is the name of the tenant of a limit and a load.
 func tenant(limit, load int) string { return fmt.Sprintf("t-%d-%d", limit, load) }
 
 // play plays the job and adds it to the result. The baselines have no modes: they
 // play with OPTIMISTIC.
 func (j *job) play(ctx context.Context, r *Result, progress func(float64)) error {
+	if j.site != "" {
+		return j.playSite(ctx, r, progress)
+	}
 	o := simulate.Options{Progress: progress}
 	if !j.strict {
 		o.Baselines = rivals()
@@ -132,19 +158,23 @@ func rivals() []string {
 
 // add adds what a system made of the job.
 func (j *job) add(r *Result, system string, keys []measure.Key) error {
+	return j.each(keys, func(l limit, of load, k *measure.Key) { r.row(l, j.cell, system).add(j.cell, of, k) })
+}
+
+// each calls f with each limit and load, and what became of it.
+func (j *job) each(keys []measure.Key, f func(limit, load, *measure.Key)) error {
 	byTenant := make(map[string]*measure.Key, len(keys))
 	for i := range keys {
 		byTenant[keys[i].Tenant] = &keys[i]
 	}
 	for i, l := range j.limits {
-		row := r.row(l, j.cell, system)
 		for k, load := range j.loads {
 			key := byTenant[tenant(i, k)]
 			if key == nil {
 				return fmt.Errorf("grid: %v: the simulation tells nothing of %s under %s, burst %g", j.cell, load.name,
 					l.name, l.burst)
 			}
-			row.add(j.cell, load, key)
+			f(l, load, key)
 		}
 	}
 	return nil

@@ -58,7 +58,7 @@ type Replica struct {
 }
 
 // Gossip is the network between agents. A packet takes Delay ± Jitter, evenly
-// spread, at least 1 ms, and is lost with probability Loss.
+// spread, at least 0.1 ms, and is lost with probability Loss.
 type Gossip struct {
 	Period        time.Duration // P, 10 ms to 1 s
 	Delay, Jitter time.Duration

@@ -16,6 +16,9 @@ const (
 	longest     = max(meetAfter, giveUpAfter, rejoinAfter)
 )
 
+// leastWay is the least that a packet between two agents takes.
+const leastWay = 100 * time.Microsecond
+
 // network is the way between agents, and to the coordinator.
 type network struct {
 	gossip *scenario.Gossip
@@ -86,5 +89,5 @@ func (n *network) carry(from, to int32) (time.Duration, bool) {
 	if j := n.gossip.Jitter; j > 0 {
 		d += time.Duration((2*n.random.Float64() - 1) * float64(j))
 	}
-	return max(d, time.Millisecond), true
+	return max(d, leastWay), true
 }
