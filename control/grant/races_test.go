@@ -498,7 +498,7 @@ func TestBucketOfAnEarlierOwnerIsRecalled(t *testing.T) {
 	o.Request(0, 1, poll(t, a, 0), w)
 	b.Take(0, Token)
 	o.Request(0, 2, poll(t, b, 0), w)
-	now := int64(listening.Listen)
+	now := listening.Listen
 	o.Tick(now, w)
 	a.Recall(now, w.recall(t))
 	want(t, "a has the bucket", a.exclusive, false)

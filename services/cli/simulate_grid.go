@@ -79,8 +79,8 @@ func newSimulateGrid() *cobra.Command {
 	f.VarP(&output, "output", "o", "format of the output")
 	f.BoolVar(&o.Quick, "quick", false, "play a small part of the grid, in seconds")
 	f.IntSliceVar(&o.Gateways, "gateways", nil, "play only cells of so many gateways: 3, 10, 30, 100; default all")
-	f.DurationSliceVar(&o.Delays, "delays", nil, "play only cells of these delays, one way: 250us, 1ms and 2ms are one "+
-		"site, 25ms, 100ms and 250ms the others; default all")
+	f.DurationSliceVar(&o.Delays, "delays", nil, "play only cells of these delays, one way: 250us, 1ms and 2ms are "+
+		"one site, 25ms, 100ms and 250ms the others; default all")
 	f.Uint64Var(&o.Seed, "seed", 1, "seed of all randomness")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(
 		[]cobra.Completion{string(asTable), string(asJSON), string(asMarkdown)}, cobra.ShellCompDirectiveNoFileComp))
