@@ -171,6 +171,9 @@ func writeRevision(w io.Writer, got *quotav1.GetRevisionResponse) error {
 	if r.GetSet() != "" {
 		lines = append(lines, "set:     "+r.GetSet())
 	}
+	if r.GetRequestId() != "" {
+		lines = append(lines, "request: "+r.GetRequestId())
+	}
 	if r.GetMessage() != "" {
 		lines = append(lines, "message: "+strings.Map(printable, r.GetMessage()))
 	}

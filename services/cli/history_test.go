@@ -65,6 +65,19 @@ func TestHistoryAndRollback(t *testing.T) {
 	if got := must(t, server, exported, "apply", "-f", "-"); strings.Count(got, " unchanged") != 7 {
 		t.Errorf("what export wrote, applied: %s", got)
 	}
+	once := []string{"rollback", second, "--yes", "--waive", "cut-half", "--request-id", "undo-7"}
+	if got := must(t, server, "", once...); !strings.Contains(got, "Rolled back to "+second) {
+		t.Errorf("with a request ID: %s", got)
+	}
+	made := anyRevision.FindString(must(t, server, "", "history"))
+	if got := must(t, server, "", "history", "show", made); !strings.Contains(got, "request: undo-7\n") {
+		t.Errorf("show without the request ID: %s", got)
+	}
+	must(t, server, "", "rollback", first, "--yes")
+	if got := must(t, server, "", once...); strings.Contains(got, "Rolled back") ||
+		!strings.Contains(got, "the request undo-7 has rolled back to "+second+" before, in revision "+made) {
+		t.Errorf("the request repeated after another change: %s", got)
+	}
 	fails(t, server, exitFailed, "", []string{"not found in the history"}, "rollback", "17")
 	fails(t, server, exitUsage, "", []string{"not a revision"}, "rollback", "last")
 	fails(t, server, exitUsage, "", []string{"want one REVISION"}, "history", "show")

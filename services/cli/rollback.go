@@ -92,6 +92,11 @@ func runRollback(cmd *cobra.Command, c *connection, ask *quotav1.RollbackRequest
 	if err != nil {
 		return worded(err)
 	}
+	if done.GetRevision() <= plan.GetRevision() {
+		fmt.Fprintf(w, "Nothing was changed now: the request %s has rolled back to %d before, in revision %d.\n",
+			ask.GetRequestId(), ask.GetRevision(), done.GetRevision())
+		return nil
+	}
 	fmt.Fprintf(w, "Rolled back to %d; the configuration is now revision %d.\n", ask.GetRevision(), done.GetRevision())
 	return nil
 }
