@@ -7,6 +7,7 @@ type Owner struct {
 	b      bucket
 	users  []user
 	listen int64 // grants nothing before
+	told   bool  // a gateway has brought D from an earlier owner
 	wake   int64 // a waiting user's token is due then; 0: none
 	asks   uint64
 	turn   int64 // when the next turn of refusing gateways begins
@@ -138,10 +139,12 @@ func (o *Owner) register(u *user, q Request) {
 	o.b.out += held
 	level := max(o.b.spent, o.b.out)
 	if q.Level >= 0 {
-		level = max(level, min(q.Level, 2*o.p.Burst))
-		if o.p.Strict && !o.granting() {
-			level = max(o.b.out, q.Level) // somebody knows: no need to assume the worst
+		known := min(q.Level, 2*o.p.Burst)
+		level = max(level, known)
+		if o.p.Strict && !o.granting() && !o.told {
+			level = max(o.b.out, known) // somebody knows: no need to assume the worst
 		}
+		o.told = true
 	}
 	if level > o.b.spent { // it was not full
 		o.b.fill(level, 0)

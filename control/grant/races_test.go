@@ -523,3 +523,37 @@ func TestRefusesNoLongerThanTheTokenTakes(t *testing.T) {
 	want(t, "long before the token", g.Take(back, Token), Refused)
 	want(t, "with the token", g.Take(10*millisecond, Token), Waits)
 }
+
+// A new owner believes the gateway that knows most of what is spent, in whichever order they tell it,
+// and no more than two bursts.
+func TestOwnerBelievesWhoKnowsMost(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		p := ten
+		p.Listen, p.Strict = 10*millisecond, strict
+		for _, told := range [][]int64{{3, 9}, {9, 3}, {9, 0}, {50, 3}} {
+			o, w := NewOwner(p, 2, 0), &wire{}
+			for i, level := range told {
+				g := NewGateway(p, uint64(i+1)<<20)
+				g.level, g.register = level*Token, true
+				o.Request(0, Peer(i+1), poll(t, g, 0), w)
+			}
+			if d := o.Level(0); d != min(max(told[0], told[1])*Token, 2*p.Burst) {
+				t.Errorf("strict %v, told %d: D = %d", strict, told, d)
+			}
+		}
+	}
+}
+
+// The owner knows what the next request costs only if one waits: then it grants parts of a token ahead.
+func TestRequestsOfLessThanAToken(t *testing.T) {
+	o, a, b, w := two(t)
+	b.Take(0, Token/10)
+	o.Request(0, 2, poll(t, b, 0), w)
+	a.Recall(0, w.recall(t))
+	for range 12 {
+		b.use.add(0, Token/10)
+	}
+	o.Request(0, 1, poll(t, a, 0), w)
+	o.users[1].ahead, o.users[1].use = Token/2, Token/2
+	want(t, "ahead", o.prefetch(&o.users[1], 8*Token), int64(Token/2))
+}

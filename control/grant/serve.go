@@ -146,8 +146,9 @@ func (o *Owner) sendRecall(now int64, u *user, out Outbox) {
 }
 
 // prefetch returns what is granted beyond the need: at most half of what is left, in
-// proportion to use, so that the next one finds some without a recall. It is whole tokens: a
-// part of one is of no use there, and would have to be recalled for the next request.
+// proportion to use, so that the next one finds some without a recall. It is a multiple of what
+// the cheapest request costs that waits, of a token if none waits: less is of no use there, and
+// would have to be recalled for the next request.
 func (o *Owner) prefetch(u *user, left int64) int64 {
 	all := int64(0)
 	for i := range o.users {
@@ -157,8 +158,11 @@ func (o *Owner) prefetch(u *user, left int64) int64 {
 		return 0
 	}
 	part := int64(float64(left) / 2 * float64(u.use) / float64(all))
-	n := min(part, u.ahead)
-	return n - n%max(u.least, Token)
+	n, unit := min(part, u.ahead), u.least
+	if u.need == 0 {
+		unit = Token
+	}
+	return n - n%unit
 }
 
 // divide grants what there is when that is less than the need. If the first token, or
