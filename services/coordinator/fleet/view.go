@@ -108,29 +108,33 @@ func (v *view) noteGateway(agent string, s *controlv1.State, g *controlv1.Gatewa
 	}
 }
 
-// noteLost takes the gateways of lost agents, unless a connected agent has them now.
+// noteLost takes the gateways of lost agents, each of the agent that was heard last, unless a connected
+// agent has it now.
 func (v *view) noteLost(now time.Time, states map[string]*known) {
 	here := map[string]bool{}
 	for _, g := range v.gateways {
 		here[g.GetName()] = true
 	}
+	lost := map[string]*quotav1.Gateway{}
 	for agent, a := range states {
 		_, connected := slices.BinarySearch(v.agents, agent)
 		end := a.heard.Add(Kept)
 		if connected || !now.Before(end) {
 			continue
 		}
+		if end.Before(v.until) {
+			v.until = end
+		}
 		for _, g := range a.state.GetGateways() {
-			if here[g.GetName()] {
-				continue
-			}
-			v.gateways = append(v.gateways, &quotav1.Gateway{Name: g.GetName(), Agent: agent, Revision: g.GetRevision(),
-				Heard: timestamppb.New(a.heard)})
-			v.revisions = append(v.revisions, g.GetRevision())
-			if end.Before(v.until) {
-				v.until = end
+			if other := lost[g.GetName()]; !here[g.GetName()] && (other == nil ||
+				cmp.Or(a.heard.Compare(other.GetHeard().AsTime()), cmp.Compare(other.GetAgent(), agent)) > 0) {
+				lost[g.GetName()] = &quotav1.Gateway{Name: g.GetName(), Agent: agent, Revision: g.GetRevision(),
+					Heard: timestamppb.New(a.heard)}
 			}
 		}
+	}
+	for _, g := range lost {
+		v.gateways, v.revisions = append(v.gateways, g), append(v.revisions, g.GetRevision())
 	}
 }
 
