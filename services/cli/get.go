@@ -244,7 +244,7 @@ func writeWarnings(w io.Writer, ms []resource.Message) error {
 			head = ""
 		}
 	}
-	return writeRest(w, n-mostWarnings, "warnings")
+	return writeRest(w, n-mostWarnings, "warnings", "-o json has all")
 }
 
 // fetch returns what the selections ask for, each resource once.

@@ -35,7 +35,15 @@ func TestTenThousandTenants(t *testing.T) {
 		{[]string{"top", "--once"}, 1, 60, ""},
 		{[]string{"check"}, 1, 20, ""},
 		{[]string{"plan", "-f", "-"}, 1000, 4100, fmt.Sprintf("and %d more resources; -o json has all", tenants-1000)},
+		{[]string{"apply", "--plan", "-f", "-"}, tenants, 1 + tenants + 4100,
+			fmt.Sprintf("and %d more resources; titrate plan -o json has all", tenants-1000)},
+		{[]string{"rollback", "FIRST"}, 1000, 4100, fmt.Sprintf("and %d more resources; --all shows all", tenants-1000)},
+		{[]string{"rollback", "FIRST", "--all"}, tenants, 4 * tenants, "~ tenants/t09999\n"},
 	} {
+		if c.args[0] == "rollback" {
+			revisions := anyRevision.FindAllString(must(t, server, "", "history"), -1)
+			c.args[1] = revisions[len(revisions)-1]
+		}
 		status, out, errs := titrate(t, server, heavier, c.args...)
 		if status != 0 {
 			t.Errorf("%v: status %d: %s", c.args, status, errs)

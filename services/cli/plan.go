@@ -116,8 +116,9 @@ func runPlan(cmd *cobra.Command, c *connection, output format, documents []*docu
 	if err != nil {
 		return applyError(err, documents)
 	}
-	err = output.message(cmd.OutOrStdout(), plan, func(w io.Writer) error { return writePlan(w, plan) })
-	return errors.Join(err, asked.stands(plan))
+	part := extent{rest: "-o json has all"}
+	err = output.message(cmd.OutOrStdout(), plan, func(w io.Writer) error { return writePlan(w, plan, part) })
+	return errors.Join(err, asked.stands(plan, part))
 }
 
 // planFirst shows the plan of a request, and makes the request hold only for what was planned
@@ -128,10 +129,11 @@ func (c *client) planFirst(cmd *cobra.Command, w io.Writer, r *quotav1.ApplyRequ
 	if err != nil {
 		return applyError(err, documents)
 	}
-	if err := writePlan(w, plan); err != nil {
+	part := extent{rest: "titrate plan -o json has all"}
+	if err := writePlan(w, plan, part); err != nil {
 		return err
 	}
-	if err := asked.stands(plan); err != nil {
+	if err := asked.stands(plan, part); err != nil {
 		return fmt.Errorf("nothing was applied: %w", err)
 	}
 	r.ExpectedRevision = plan.GetRevision()
@@ -139,7 +141,7 @@ func (c *client) planFirst(cmd *cobra.Command, w io.Writer, r *quotav1.ApplyRequ
 }
 
 // stands is the error of guards that were not waived.
-func (p *planned) stands(plan *quotav1.PlanResponse) error {
+func (p *planned) stands(plan *quotav1.PlanResponse, part extent) error {
 	var lines []error
 	var names []string
 	of := map[string]int{} // guards of a name
@@ -154,7 +156,7 @@ func (p *planned) stands(plan *quotav1.PlanResponse) error {
 		if g.GetResource() != "" {
 			where = g.GetResource() + ": "
 		}
-		if of[g.GetName()] <= mostGuards {
+		if part.all || of[g.GetName()] <= mostGuards {
 			lines = append(lines, fmt.Errorf("%s: %s%s", g.GetName(), where, g.GetMessage()))
 		}
 	}
@@ -162,37 +164,52 @@ func (p *planned) stands(plan *quotav1.PlanResponse) error {
 		return nil
 	}
 	for _, name := range names {
-		if more := of[name] - mostGuards; more > 0 {
-			lines = append(lines, fmt.Errorf("%s: and %d more; titrate plan -o json has all", name, more))
+		if more := of[name] - mostGuards; more > 0 && !part.all {
+			lines = append(lines, fmt.Errorf("%s: and %d more; %s", name, more, part.rest))
 		}
 	}
 	return fmt.Errorf("guards stand against this:\n%w\nIf it is meant: --waive %s", errors.Join(lines...),
 		strings.Join(names, ","))
 }
 
-// What a plan shows at most: resources, tenants, and guards of a name. Its JSON has all.
+// What a plan shows at most: resources, tenants, and guards of a name.
 const (
 	mostChanges = 1000
 	mostEffects = 50
 	mostGuards  = 10
 )
 
-func writePlan(w io.Writer, plan *quotav1.PlanResponse) error {
+// extent is how much of a plan is shown.
+type extent struct {
+	all  bool
+	rest string // which command shows all
+}
+
+func writePlan(w io.Writer, plan *quotav1.PlanResponse, part extent) error {
 	if len(plan.GetChanges()) == 0 {
 		_, err := fmt.Fprintln(w, "Nothing to change.")
 		return err
 	}
 	changes := plan.GetChanges()
-	if err := writeChanges(w, changes[:min(len(changes), mostChanges)]); err != nil {
+	n := part.of(len(changes), mostChanges)
+	if err := writeChanges(w, changes[:n]); err != nil {
 		return err
 	}
-	if err := writeRest(w, len(changes)-mostChanges, "resources"); err != nil {
+	if err := writeRest(w, len(changes)-n, "resources", part.rest); err != nil {
 		return err
 	}
 	if err := writePoolEffects(w, plan.GetPools()); err != nil {
 		return err
 	}
-	return writeFlowEffects(w, plan.GetFlows())
+	return writeFlowEffects(w, plan.GetFlows(), part)
+}
+
+// of is how many of n are shown.
+func (e extent) of(n, most int) int {
+	if e.all {
+		return n
+	}
+	return min(n, most)
 }
 
 func writePoolEffects(w io.Writer, pools []*quotav1.PoolEffect) error {
@@ -214,7 +231,7 @@ func fairOrNone(x float64) string {
 }
 
 // writeFlowEffects writes what happens to tenants, those that lose most first.
-func writeFlowEffects(w io.Writer, flows []*quotav1.FlowEffect) error {
+func writeFlowEffects(w io.Writer, flows []*quotav1.FlowEffect, part extent) error {
 	flows = slices.Clone(flows)
 	slices.SortStableFunc(flows, func(a, b *quotav1.FlowEffect) int {
 		lose := func(e *quotav1.FlowEffect) float64 { return e.GetOverAfter() - e.GetOverBefore() }
@@ -228,7 +245,8 @@ func writeFlowEffects(w io.Writer, flows []*quotav1.FlowEffect) error {
 	})
 	t := &table{columns: []column{{"TENANT", false}, {"POOL", false}, {"DEMAND", true}, {"SHARE", true}, {"THEN", true},
 		{"OVER", true}, {"THEN", true}, {"THEN BOUND BY", false}}}
-	for _, e := range flows[:min(len(flows), mostEffects)] {
+	n := part.of(len(flows), mostEffects)
+	for _, e := range flows[:n] {
 		bound := none
 		if e.GetBoundAfter() != quotav1.Bound_BOUND_UNSPECIFIED {
 			bound = e.GetBoundAfter().String()
@@ -240,15 +258,15 @@ func writeFlowEffects(w io.Writer, flows []*quotav1.FlowEffect) error {
 	if err := writeBelow(w, t); err != nil {
 		return err
 	}
-	return writeRest(w, len(flows)-mostEffects, "rows, which lose less")
+	return writeRest(w, len(flows)-n, "rows, which lose less", part.rest)
 }
 
-// writeRest says how many more there are of what was shown in part.
-func writeRest(w io.Writer, more int, of string) error {
+// writeRest says how many more there are of what was shown in part, and what has all.
+func writeRest(w io.Writer, more int, of, all string) error {
 	if more <= 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "and %d more %s; -o json has all\n", more, of)
+	_, err := fmt.Fprintf(w, "and %d more %s; %s\n", more, of, all)
 	return err
 }
 

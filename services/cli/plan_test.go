@@ -20,14 +20,15 @@ func TestAPlanOfManyIsShort(t *testing.T) {
 	}
 	plan.Guards = append(plan.Guards, &quotav1.Guard{Name: "effects-unknown", Message: "nobody leads"})
 	var out strings.Builder
-	if err := writePlan(&out, plan); err != nil {
+	part := extent{rest: "-o json has all"}
+	if err := writePlan(&out, plan, part); err != nil {
 		t.Fatal(err)
 	}
-	errs := (&planned{}).stands(plan).Error()
+	errs := (&planned{}).stands(plan, part).Error()
 	for text, wants := range map[string][]string{
 		out.String(): {"+ tenants/t00999\nand 9000 more resources; -o json has all", "\ntenants/t09999 ",
 			"\ntenants/t09950 ", "\nand 9950 more rows, which lose less; -o json has all"},
-		errs: {"delete-in-use: tenants/t00009: is in use\n", "delete-in-use: and 9990 more; titrate plan -o json has all",
+		errs: {"delete-in-use: tenants/t00009: is in use\n", "delete-in-use: and 9990 more; -o json has all",
 			"effects-unknown: nobody leads", "--waive delete-in-use,effects-unknown"},
 	} {
 		for _, want := range wants {
@@ -38,6 +39,15 @@ func TestAPlanOfManyIsShort(t *testing.T) {
 	}
 	if n := strings.Count(out.String(), "\n"); n > mostChanges+mostEffects+10 {
 		t.Errorf("%d lines", n)
+	}
+	out.Reset()
+	part.all = true
+	if err := writePlan(&out, plan, part); err != nil {
+		t.Fatal(err)
+	}
+	if errs := (&planned{}).stands(plan, part).Error(); strings.Count(out.String(), "tenants/t09998") != 2 ||
+		!strings.Contains(errs, "tenants/t09999: is in use") || strings.Contains(out.String()+errs, "more") {
+		t.Errorf("not all is shown:\n%.2000s\n%.2000s", out.String(), errs)
 	}
 }
 

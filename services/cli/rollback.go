@@ -30,6 +30,7 @@ func newRollback() *cobra.Command {
 		c     connection
 		ask   quotav1.RollbackRequest
 		yes   bool
+		part  = extent{rest: "--all shows all"}
 		asked planned
 	)
 	cmd := &cobra.Command{
@@ -40,18 +41,19 @@ func newRollback() *cobra.Command {
 		Args:    oneRevision,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ask.Revision, _ = strconv.ParseInt(args[0], 10, 64)
-			return runRollback(cmd, &c, &ask, asked, yes)
+			return runRollback(cmd, &c, &ask, asked, part, yes)
 		},
 	}
 	c.flags(cmd)
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it, after showing what it does")
+	cmd.Flags().BoolVar(&part.all, "all", false, "show all resources, tenants and guards, not only the first")
 	messageFlag(cmd.Flags(), &ask.Message)
 	requestFlag(cmd.Flags(), &ask.RequestId)
 	asked.waiveFlag(cmd.Flags())
 	return cmd
 }
 
-func runRollback(cmd *cobra.Command, c *connection, ask *quotav1.RollbackRequest, asked planned,
+func runRollback(cmd *cobra.Command, c *connection, ask *quotav1.RollbackRequest, asked planned, part extent,
 	yes bool) error {
 	if err := asked.check(); err != nil {
 		return err
@@ -70,10 +72,10 @@ func runRollback(cmd *cobra.Command, c *connection, ask *quotav1.RollbackRequest
 		fmt.Fprintf(w, "Nothing to change: the configuration is what it was at revision %d.\n", ask.GetRevision())
 		return nil
 	}
-	if err := writePlan(w, plan); err != nil {
+	if err := writePlan(w, plan, part); err != nil {
 		return err
 	}
-	if err := asked.stands(plan); err != nil {
+	if err := asked.stands(plan, part); err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
 	if !yes {
