@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -69,6 +70,9 @@ func newSimulateGrid() *cobra.Command {
 			o.Progress = progress.tell
 			r, err := grid.Run(cmd.Context(), o)
 			progress.end()
+			if errors.Is(err, grid.ErrNoCells) {
+				return usagef("no cell of the grid has these --gateways and --delays; --quick has a few cells only")
+			}
 			if err != nil {
 				return err
 			}

@@ -65,7 +65,8 @@ func TestSimulateGridOfASite(t *testing.T) {
 }
 
 func TestSimulateGridUsage(t *testing.T) {
-	for _, args := range [][]string{{"grid"}, {"grid", "large-limits"}, {"grid", "small-limits", "-o", "yaml"}} {
+	for _, args := range [][]string{{"grid"}, {"grid", "large-limits"}, {"grid", "small-limits", "-o", "yaml"},
+		{"grid", "small-limits", "--gateways", "4"}, {"grid", "small-limits", "--quick", "--delays", "2ms"}} {
 		if status, _, errs := runSimulate(t, t.Context(), "", args...); status != exitUsage {
 			t.Errorf("%v: status %d, want %d: %s", args, status, exitUsage, errs)
 		}

@@ -3,6 +3,7 @@ package grid
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -28,10 +29,16 @@ const (
 	Strict     = "strict"
 )
 
-// Run plays the grid. The error is ctx's, or a fault of the grid itself.
+// ErrNoCells is the error of options that no cell meets.
+var ErrNoCells = errors.New("grid: no cell has these gateways and delays")
+
+// Run plays the grid. The error is ErrNoCells, ctx's, or a fault of the grid itself.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	r := &Result{Quick: o.Quick, Seed: max(o.Seed, 1)}
 	jobs := o.chosen()
+	if len(jobs) == 0 {
+		return nil, ErrNoCells
+	}
 	for i, j := range jobs {
 		if err := j.play(ctx, r, func(part float64) {
 			if o.Progress != nil {
