@@ -11,8 +11,8 @@
 //
 // An agent that is not connected any more and has not left in order is lost: it has crashed, hangs,
 // or the network is cut. Its gateways go on with the configuration that they had, so they count as
-// gateways for as long as [Kept]; nothing else of what it reported counts. The time is that of the
-// other agents' reports.
+// gateways for as long as [Kept], unless another agent has them or has had them since; nothing else of
+// what it reported counts. The time is that of the other agents' reports.
 //
 // A view costs O(agents + what they report), a question O(what is wrong with the resource).
 package fleet
@@ -33,6 +33,10 @@ import (
 // Kept is how long the gateways of a lost agent are shown: longer than it takes to look, and not so
 // long that gateways which were removed for good stay in the way.
 const Kept = 10 * time.Minute
+
+// silent is after how long without a report an agent does not have the gateways any more that another one
+// has had since. Agents report four times a second.
+const silent = 5 * time.Second
 
 // mostLost bounds the lost agents that are remembered.
 const mostLost = 1000
@@ -56,11 +60,15 @@ func (f *Fleet) Report(now time.Time, agent string, s *controlv1.State) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.now = now
-	if a := f.states[agent]; a != nil {
+	a := f.states[agent]
+	if a != nil {
 		a.heard = now
 	}
 	if s == nil {
 		return
+	}
+	if a != nil {
+		f.removed(a.state, s)
 	}
 	if f.states == nil {
 		f.states = map[string]*known{}
@@ -91,7 +99,33 @@ func (f *Fleet) Hello(agent string, connected func() []string) {
 func (f *Fleet) Left(agent string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if a := f.states[agent]; a != nil {
+		f.removed(a.state, nil)
+	}
 	f.forget(agent)
+}
+
+// removed forgets gateways that an agent had and has no more: they have gone in order. An agent that had
+// them before and is lost does not have them back.
+func (f *Fleet) removed(had, has *controlv1.State) {
+	gone := map[string]bool{}
+	for _, g := range had.GetGateways() {
+		gone[g.GetName()] = true
+	}
+	for _, g := range has.GetGateways() {
+		delete(gone, g.GetName())
+	}
+	if len(gone) == 0 {
+		return
+	}
+	is := func(g *controlv1.GatewayState) bool { return gone[g.GetName()] }
+	for _, a := range f.states {
+		if f.now.Sub(a.heard) >= silent && slices.ContainsFunc(a.state.GetGateways(), is) {
+			a.state = proto.CloneOf(a.state) // a view may have parts of it
+			a.state.Gateways = slices.DeleteFunc(a.state.Gateways, is)
+			f.view = nil
+		}
+	}
 }
 
 // Forget forgets all agents: from now on they report to another coordinator.

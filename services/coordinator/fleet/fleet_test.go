@@ -162,6 +162,38 @@ func TestLostAgents(t *testing.T) {
 	}
 }
 
+// A gateway that has gone from a lost agent to another one, and has ended there in order, does not come back
+// as one of the lost agent.
+func TestGatewayOfALostAgentEnds(t *testing.T) {
+	had := func(names ...string) *controlv1.State {
+		s := &controlv1.State{}
+		for _, name := range names {
+			s.Gateways = append(s.Gateways, &controlv1.GatewayState{Name: name, Revision: 6})
+		}
+		return s
+	}
+	for name, end := range map[string]func(*Fleet){
+		"the gateway": func(f *Fleet) { f.Report(start.Add(time.Minute), "b", had("gw-2")) },
+		"the agent": func(f *Fleet) {
+			f.Report(start.Add(time.Minute), "c", nil)
+			f.Left("b")
+			f.Report(start.Add(time.Minute), "b", had("gw-2"))
+		},
+	} {
+		f := &Fleet{}
+		f.Report(start, "a", had("gw-1", "gw-3")) // and is lost
+		f.Report(start.Add(10*time.Second), "b", had("gw-1", "gw-2"))
+		end(f)
+		var names []string
+		for _, g := range f.Gateways([]string{"b"}) {
+			names = append(names, g.GetName())
+		}
+		if got := strings.Join(names, " "); got != "gw-2 gw-3" {
+			t.Errorf("%s has ended: %s", name, got)
+		}
+	}
+}
+
 // However many agents come and go, a bounded number of lost ones is remembered, without what is long of them.
 func TestLostAgentsAreBounded(t *testing.T) {
 	f := &Fleet{}
