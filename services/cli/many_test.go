@@ -37,7 +37,8 @@ func TestTenThousandTenants(t *testing.T) {
 		{[]string{"plan", "-f", "-"}, 1000, 4100, fmt.Sprintf("and %d more resources; -o json has all", tenants-1000)},
 		{[]string{"apply", "--plan", "-f", "-"}, tenants, 1 + tenants + 4100,
 			fmt.Sprintf("and %d more resources; titrate plan -o json has all", tenants-1000)},
-		{[]string{"rollback", "FIRST"}, 1000, 4100, fmt.Sprintf("and %d more resources; --all shows all", tenants-1000)},
+		{[]string{"rollback", "FIRST"}, 1000, 4100,
+			fmt.Sprintf("and %d more resources; --all shows all", tenants-1000)},
 		{[]string{"rollback", "FIRST", "--all"}, tenants, 4 * tenants, "~ tenants/t09999\n"},
 	} {
 		if c.args[0] == "rollback" {
