@@ -439,8 +439,12 @@ func (e *Engine) goOn(c *call, w *tokenWait, out []Event) []Event {
 
 func (e *Engine) endTokenWait(w *tokenWait, o Outcome, out []Event) []Event {
 	e.freeTokenWait(w)
+	pool := ""
+	if w.route.flow != nil {
+		pool = w.req.Pool
+	}
 	return append(out, Event{Ticket: w.ticket, Outcome: o, Tenant: w.route.tenant.name, Client: w.req.Client,
-		Pool: w.req.Pool, HeldBy: w.route.limits[w.at].name})
+		Pool: pool, HeldBy: w.route.limits[w.at].name})
 }
 
 // cancelTokenWait is Cancel for a request that waits for an owner, or has waited.

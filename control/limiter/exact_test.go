@@ -366,3 +366,24 @@ func TestExactIsCounted(t *testing.T) {
 		t.Errorf("no link: %+v", x.Limits[0])
 	}
 }
+
+// A client may invent names of pools: the event of a request that waited does not have them.
+func TestEventsNameNoInventedPools(t *testing.T) {
+	f := newExactFleet(t, 1, unstated(1, 20))
+	f.gossip(sec, true)
+	for ticket, pool := range []string{"invented", "api"} {
+		f.events = nil
+		r := Request{Tenant: "a", Client: "c" + pool, Pool: pool, Cost: 1}
+		if out, _ := f.ask(0, sec, r, uint64(ticket+1)); out.Verdict != Wait {
+			t.Fatalf("%s: %+v", pool, out)
+		}
+		f.settle(sec)
+		want := pool
+		if pool == "invented" {
+			want = ""
+		}
+		if len(f.events) != 1 || f.events[0].Pool != want {
+			t.Errorf("%s: %+v", pool, f.events)
+		}
+	}
+}

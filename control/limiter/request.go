@@ -113,7 +113,8 @@ type Outcome struct {
 type Event struct {
 	Ticket  uint64 // as given to Enqueue
 	Outcome Outcome
-	// Whose request it was: the tenant that it counts for, its client, its pool.
+	// Whose request it was: the tenant that it counts for, its client, its pool, "" if that is not
+	// configured.
 	Tenant, Client, Pool string
 	// HeldBy is what the request waited for: the name of a limit, the last if several held it,
 	// or ShareName if it waited for its tenant's share alone, or for longer.

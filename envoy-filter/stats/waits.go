@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"math/bits"
 	"sync"
 	"time"
@@ -91,7 +92,7 @@ func (w *Waits) publish(sink Sink) {
 				}
 				pool[outcome][b] -= n
 				left -= n
-				sink.Observe(Wait, middle(b), uint64(n), name, label)
+				sink.Observe(Wait, middle(b), uint64(n), cmp.Or(name, NoPool), label)
 			}
 		}
 	}

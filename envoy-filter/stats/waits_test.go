@@ -55,8 +55,8 @@ func TestWaitsArePublishedOnce(t *testing.T) {
 	}
 	for i := range 3 {
 		w.publish(f)
-		if want := uint64(min((i+1)*mostPerCall, 50_000)); f.counts["titrate_wait_ms//admitted/0"] != want {
-			t.Fatalf("%d published after %d times, want %d", f.counts["titrate_wait_ms//admitted/0"], i+1, want)
+		if want := uint64(min((i+1)*mostPerCall, 50_000)); f.counts["titrate_wait_ms/-/admitted/0"] != want {
+			t.Fatalf("%d published after %d times, want %d", f.counts["titrate_wait_ms/-/admitted/0"], i+1, want)
 		}
 	}
 }

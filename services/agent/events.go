@@ -90,12 +90,16 @@ func (l linked) Received(conn *linkserver.Conn, m link.Message) {
 		return c.Received(now, core.Link(conn.Number), m)
 	})
 	l.a.traces.heard(conn.Hello.Replica, m)
-	l.a.waits.heard(conn.Hello.Replica, m, l.a.tenantOf)
+	l.a.waits.heard(conn.Hello.Replica, m, l.a.configured)
 }
 
-// tenantOf: see [core.Core.TenantOf].
-func (a *Agent) tenantOf(name string) string {
-	return ask(a, func(_ time.Duration, c *core.Core) string { return c.TenantOf(name) })
+// configured: see [core.Core.Configured].
+func (a *Agent) configured(tenant, pool string) (t, p string) {
+	names := ask(a, func(_ time.Duration, c *core.Core) [2]string {
+		t, p := c.Configured(tenant, pool)
+		return [2]string{t, p}
+	})
+	return names[0], names[1]
 }
 
 // ConfigSent: see [core.Core.ConfigSent].

@@ -17,8 +17,8 @@ const (
 	waitsName = "titrate.agent.wait"
 	waitsHelp = "How long requests were held, by outcome: admitted, refused; limit is what held them for longer: " +
 		"a limit, or tenant-share. Empty: by an older filter. The first 100 combinations that " +
-		"were held have series of their own, all others are tenant _other. Tenants that are not configured are " +
-		"tenant -. Of the requests that gateways tell one by " +
+		"were held have series of their own, all others are tenant _other. Tenants and pools that are not " +
+		"configured are -. Of the requests that gateways tell one by " +
 		"one (observe.md has the bound): beyond it a sample. Only once a request was held."
 )
 
@@ -49,9 +49,10 @@ func describeWaits() telemetry.Description {
 	return telemetry.Describe(waitsName, telemetry.Histogram, "s", waitsHelp, waitsLabels...)
 }
 
-// heard counts the waits in what a gateway tells of single requests. tenantOf is the configured tenant
-// that a name stands for: clients choose names, and are not to use up the series.
-func (w *waits) heard(gateway string, m link.Message, tenantOf func(name string) string) {
+// heard counts the waits in what a gateway tells of single requests. configured are the
+// configured names that a tenant's and a pool's stand for: clients choose names, and are not to use up the
+// series.
+func (w *waits) heard(gateway string, m link.Message, configured func(tenant, pool string) (string, string)) {
 	told, is := m.(*exchange.Decisions)
 	if !is {
 		return
@@ -62,7 +63,8 @@ func (w *waits) heard(gateway string, m link.Message, tenantOf func(name string)
 			if d.Refused {
 				outcome = 1
 			}
-			of := w.of(waitsOf{gateway, tenantOf(d.Tenant), d.Pool, d.HeldBy})
+			tenant, pool := configured(d.Tenant, d.Pool)
+			of := w.of(waitsOf{gateway, tenant, pool, d.HeldBy})
 			w.histogram.Record(context.Background(), d.Waited.Seconds(), of[outcome])
 		}
 	}

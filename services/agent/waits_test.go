@@ -33,21 +33,21 @@ func TestWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tenantOf := func(name string) string {
-		if strings.HasPrefix(name, "unknown") {
-			return config.DefaultTenant
+	configured := func(tenant, pool string) (string, string) {
+		if strings.HasPrefix(tenant, "unknown") {
+			tenant = config.DefaultTenant
 		}
-		return name
+		return tenant, pool
 	}
 	for i := range 200 {
-		w.heard("gw-1", told(fmt.Sprint("unknown", i), "", false, time.Second), tenantOf)
+		w.heard("gw-1", told(fmt.Sprint("unknown", i), "", false, time.Second), configured)
 	}
-	w.heard("gw-1", told("acme", "tenant-share", false, 15*time.Millisecond, 40*time.Millisecond), tenantOf)
-	w.heard("gw-1", told("acme", "each", false, 2*time.Second), tenantOf)
-	w.heard("gw-1", told("acme", "each", true, 3*time.Second), tenantOf)
-	w.heard("gw-1", &exchange.Claims{}, tenantOf)
+	w.heard("gw-1", told("acme", "tenant-share", false, 15*time.Millisecond, 40*time.Millisecond), configured)
+	w.heard("gw-1", told("acme", "each", false, 2*time.Second), configured)
+	w.heard("gw-1", told("acme", "each", true, 3*time.Second), configured)
+	w.heard("gw-1", &exchange.Claims{}, configured)
 	for i := range 200 {
-		w.heard("gw-2", told(fmt.Sprint("t", i), "", false, time.Second), tenantOf)
+		w.heard("gw-2", told(fmt.Sprint("t", i), "", false, time.Second), configured)
 	}
 	page := httptest.NewRecorder()
 	m.Handler().ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
@@ -91,7 +91,7 @@ func BenchmarkWaits(b *testing.B) {
 	}
 	b.Run("report", func(b *testing.B) {
 		for b.Loop() {
-			w.heard("gw-1", d, strings.Clone)
+			w.heard("gw-1", d, func(tenant, pool string) (string, string) { return tenant, pool })
 		}
 	})
 	b.Run("scrape", func(b *testing.B) {

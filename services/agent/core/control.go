@@ -133,13 +133,23 @@ func (c *Core) sendConfigurationTo(g *gateway) {
 	c.send(g, c.whole)
 }
 
-// TenantOf is the configured tenant that gateways take a name for. It is the name itself while no
-// configuration is known.
-func (c *Core) TenantOf(name string) string {
-	if in := c.applied.Configuration(); in == nil || in.Tenant(name) != nil {
-		return name
+// NoPool stands for every pool that is not configured.
+const NoPool = "-"
+
+// Configured are the configured tenant that gateways take a name for, and the pool or NoPool. They are
+// the names themselves while no configuration is known.
+func (c *Core) Configured(tenant, pool string) (t, p string) {
+	in := c.applied.Configuration()
+	if in == nil {
+		return tenant, pool
 	}
-	return config.DefaultTenant
+	if in.Tenant(tenant) == nil {
+		tenant = config.DefaultTenant
+	}
+	if !slices.ContainsFunc(in.Shared().Pools, func(p config.Pool) bool { return p.Name == pool }) {
+		pool = NoPool
+	}
+	return tenant, pool
 }
 
 // resend sends a gateway the whole configuration if it has refused a change: it has another

@@ -50,18 +50,22 @@ func compiled(t *testing.T, revision int64) *applied.Configuration {
 	return c
 }
 
-// A name that is not configured stands for the default tenant, once a configuration is known.
-func TestTenantOf(t *testing.T) {
+// A name that is not configured stands for the default tenant or for no pool, once a configuration is known.
+func TestConfigured(t *testing.T) {
 	c := newCore()
-	if got := c.TenantOf("anything"); got != "anything" {
-		t.Errorf("without a configuration: %s", got)
+	if tenant, pool := c.Configured("anything", "any"); tenant != "anything" || pool != "any" {
+		t.Errorf("without a configuration: %s, %s", tenant, pool)
 	}
-	in := &applied.Configuration{Revision: 1, Config: &config.Config{Revision: 1, Tenants: []config.Tenant{{Name: "acme"}}}}
+	in := &applied.Configuration{Revision: 1, Config: &config.Config{Revision: 1,
+		Tenants: []config.Tenant{{Name: "acme"}}, Pools: []config.Pool{{Name: "api", Capacity: 1}}}}
 	if _, err := c.Configure(in); err != nil {
 		t.Fatal(err)
 	}
-	if a, b := c.TenantOf("acme"), c.TenantOf("anything"); a != "acme" || b != config.DefaultTenant {
-		t.Errorf("%s and %s", a, b)
+	if tenant, pool := c.Configured("acme", "api"); tenant != "acme" || pool != "api" {
+		t.Errorf("configured: %s, %s", tenant, pool)
+	}
+	if tenant, pool := c.Configured("anything", "any"); tenant != config.DefaultTenant || pool != NoPool {
+		t.Errorf("not configured: %s, %s", tenant, pool)
 	}
 }
 
