@@ -1,7 +1,7 @@
 // Grid measures the controller with announced claims over rate, replicas and gossip
 // delay, and shows where the design's targets are missed:
 //
-//	go run ./grid [-quick] [-csv FILE] [-doc FILE]      in lab/; two to three minutes, -quick a second
+//	go run ./grid [-quick] [-delays MS,…] [-csv FILE] [-doc FILE]      in lab/; two to three minutes, -quick a second
 //
 // It prints a map per delay: rates down, replicas across, in each cell the targets that
 // are missed, or a dot. Package swarm says what is measured and how.
@@ -16,6 +16,7 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/titrate/titrate/lab/swarm"
@@ -25,20 +26,33 @@ import (
 func main() {
 	quick := flag.Bool("quick", false, "a small grid and short runs: seconds")
 	file := flag.String("csv", "", "write every figure to this `file`")
+	delays := flag.String("delays", "", "of the grid only these delays, `ms`, such as 25,250; no document is written then")
 	doc := flag.String("doc", "", "write the tables of the full grid into this `file`: ../docs/measurements.md")
 	flag.Parse()
 	g := full
 	if *quick {
 		g = small
 	}
-	results, err := run(g, *file, os.Stdout, os.Stderr)
-	if err == nil && *doc != "" && !*quick {
-		err = markdown.Update(*doc, writer, g.document(results))
+	if *quick || *delays != "" {
+		*doc = "" // which has the whole grid
+	}
+	err := g.only(*delays)
+	if err == nil {
+		err = measure(g, *file, *doc)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "grid:", err)
 		os.Exit(1)
 	}
+}
+
+// measure sweeps the grid and writes what is to be written: nothing into a file without a name.
+func measure(g grid, file, doc string) error {
+	results, err := run(g, file, os.Stdout, os.Stderr)
+	if err == nil && doc != "" {
+		err = markdown.Update(doc, writer, g.document(results))
+	}
+	return err
 }
 
 // grid is what is swept.
@@ -54,6 +68,22 @@ var (
 		[]float64{.025, .1, .25, .5, 1, 2}, swarm.Full}
 	small = grid{[]float64{10, 1e3, 1e6}, []int{2, 10}, []float64{.05, 1}, swarm.Quick}
 )
+
+// only leaves the delays of a list in the grid, ms; an empty one leaves all.
+func (g *grid) only(list string) error {
+	if list == "" {
+		return nil
+	}
+	g.delays = nil
+	for _, one := range strings.Split(list, ",") {
+		ms, err := strconv.ParseFloat(one, 64)
+		if err != nil || !(ms >= 0) {
+			return fmt.Errorf("-delays %s: %q is no number of milliseconds", list, one)
+		}
+		g.delays = append(g.delays, ms/1e3)
+	}
+	return nil
+}
 
 // run sweeps the grid, delay by delay, and returns its results.
 func run(g grid, file string, out, progress io.Writer) (all []swarm.Result, err error) {

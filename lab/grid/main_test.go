@@ -42,3 +42,15 @@ func TestGridSaysWhereItCannotWrite(t *testing.T) {
 		t.Error("wrote into a directory that is not there")
 	}
 }
+
+func TestDelays(t *testing.T) {
+	g := full
+	if err := g.only("25,250"); err != nil || len(g.delays) != 2 || g.delays[0] != .025 || g.delays[1] != .25 {
+		t.Errorf("delays %v, %v", g.delays, err)
+	}
+	for _, wrong := range []string{"fast", "25,,50", "-1", "NaN"} {
+		if err := g.only(wrong); err == nil {
+			t.Errorf("%q is no list of delays and was taken", wrong)
+		}
+	}
+}
