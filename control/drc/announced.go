@@ -1,19 +1,25 @@
 package drc
 
-// announced is the sliding minimum of a replica's own published claims over at
-// least one lag (at most two): what every other replica is sure to have heard.
-// Two buckets suffice, because a larger window only delays a rise.
+// announced is what a replica has published of late. Its minimum is taken over at least one
+// lag (at most two), so every other replica is sure to have heard no less: two windows
+// suffice, because a larger one only delays a rise. Its mean is that of a whole window which
+// ended at least one lag ago: claims that every other replica is sure to have heard.
 type announced struct {
-	pub    float64 // last published claim
-	m0, m1 float64 // minima of the running and of the finished window
-	age    float64 // seconds in the running window
+	pub          float64 // last published claim
+	m0, m1       float64 // minima of the running and of the finished window
+	sum          float64 // integral of the claim over the running window
+	mean1, mean2 float64 // means of the finished window and of the one before
+	age          float64 // seconds in the running window
 }
 
 // advance lets dt seconds pass under the claim that is published now.
 func (w *announced) advance(dt, lag float64) {
 	w.age += dt
+	w.sum += dt * w.pub
 	if w.age >= lag {
-		w.m1, w.m0, w.age = w.m0, w.pub, 0
+		w.m1, w.m0 = w.m0, w.pub
+		w.mean1, w.mean2 = w.sum/max(w.age, minQuantity), w.mean1
+		w.sum, w.age = 0, 0
 	}
 	w.m0 = min(w.m0, w.pub)
 }
@@ -24,5 +30,8 @@ func (w *announced) publish(claim float64) {
 	w.m0 = min(w.m0, claim)
 }
 
-// least returns lm, the minimum over the window.
+// least returns lm, the minimum over the running and the finished window.
 func (w *announced) least() float64 { return min(w.m0, w.m1) }
+
+// mean returns the mean over the window before the finished one.
+func (w *announced) mean() float64 { return w.mean2 }

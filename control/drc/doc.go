@@ -24,7 +24,9 @@
 //   - Enzyme: the fixed-rate bucket, one closed-form backward Euler step.
 //   - Controller: the enzyme whose rate is this replica's share of a limit
 //     that N replicas enforce together. Replicas announce claims; three sums
-//     over the others (Sums) are all that one needs to hear.
+//     over the others (Sums) are all that one needs to hear. Its enzyme recharges
+//     at the rate in force until it is nearly full, and not in proportion to what
+//     is spent.
 //   - Ledger: the form for small limits and for bursts. Every replica keeps a
 //     shadow of the one global bucket; the free pool is escrowed by announced
 //     share; close to empty a one-token enzyme paces.
@@ -36,9 +38,19 @@
 // backlog + dropped; the rate in force never exceeds min(v_max, fair share)
 // and rises above the announced claims only through the unclaimed rest, the
 // factor 1.5 with three standard deviations of a measured demand, or the
-// guaranteed share; a change of the limit moves no mass
+// guaranteed share; what is released in t seconds at a rate in force u never
+// exceeds B + (1+ε)·u·t; a change of the limit moves no mass
 // unless the bucket itself changes; v/v_max is invariant under volume scaling;
 // Ledger.Advance is additive; a Ledger of one replica is exactly a GCRA.
+//
+// Announced is what every other replica has surely heard: the least claim that was
+// published within the last one to two lags. Where the lag δ is at most 0.5 s and a
+// replica gets all it wants, it is the mean claim of δ seconds that ended one to two lags
+// ago, if that is more. So such a replica, whose claims have fallen from c₁ to c₂, may
+// count up to c₁ for three lags more, while the others already use what it no longer
+// claims: the rates in force of all may exceed what the least claims allow by 1.5·(c₁ − c₂)
+// for each such replica, and the cost of it is at most 1.5·(c₁ − c₂)·3δ, once. A claim that
+// rises is counted no sooner than all have heard it.
 //
 // # Cost
 //

@@ -113,10 +113,13 @@ func TestEnzymeHoldsItsRate(t *testing.T) {
 }
 
 // slowTick is one tick of Controller, written line by line: the oracle. Window and deviation are
-// those that the grid over rate, replicas and delay (lab/grid) showed to be needed.
+// those that the grid over rate, replicas and delay (lab/grid) showed to be needed, as is the
+// mean of the announced claims, the time of one request to work off a backlog, and an enzyme
+// that recharges at the rate in force until it is nearly full.
 type slowTick struct {
 	e, es, s, dem, use, tm, m0, m1, pub, claim, drop float64
 	act                                              bool
+	claims, times                                    [3][]float64 // of the running window and the two before
 }
 
 func (c *slowTick) tick(h, a float64, o Sums, w, bigW, vmax, phi, lag, period, bucket float64, police bool) float64 {
@@ -127,21 +130,34 @@ func (c *slowTick) tick(h, a float64, o Sums, w, bigW, vmax, phi, lag, period, b
 	own := math.Max(c.dem, vmax*w/bigW) // and not ct alone; see Controller.window
 	td := math.Min(1, math.Max(50/math.Min(ct, own), math.Max(0.05, period)))
 	c.dem += (a/h - c.dem) * h / (td + h)
-	need := c.dem + math.Max(0, c.s-0.05*c.use)/math.Max(0.1, lag-period)
+	ts := math.Max(math.Max(0.1, lag-period), math.Min(10, 1/math.Min(ct, vmax*w/bigW)))
+	need := c.dem + math.Max(0, c.s-0.05*c.use)/ts
 	if c.act = need >= ct; c.act {
 		c.claim = ct
 	} else {
 		c.claim = need
 	}
+	c.claims[0], c.times[0] = append(c.claims[0], c.pub), append(c.times[0], h)
 	if c.tm += h; c.tm >= lag {
 		c.m1, c.m0, c.tm = c.m0, c.pub, 0
+		c.claims = [3][]float64{nil, c.claims[0], c.claims[1]}
+		c.times = [3][]float64{nil, c.times[0], c.times[1]}
 	}
 	c.m0 = math.Min(c.m0, c.pub)
 	lm := math.Min(c.m0, c.m1)
+	if !c.act && lag <= .5 {
+		sum, time := 0.0, 1e-15
+		for k, x := range c.claims[2] {
+			sum, time = sum+x*c.times[2][k], time+c.times[2][k]
+		}
+		lm = math.Max(lm, sum/time)
+	}
 	fl := math.Max(0, vmax-o.Claims-c.pub) * w / bigW
 	c.use = math.Min(ct, math.Max(lm+fl, math.Max(1.5*lm+3*math.Sqrt(lm/(2*td)), phi*vmax*w/bigW)))
 	var n float64
-	c.e, c.es, c.s, n = slowEnzyme(c.e, c.es, c.s, bucket, h, a, c.use)
+	speed := bucket / (1.01 * (bucket - c.e + math.Min(c.s+a, c.e)))
+	speed = math.Min(math.Max(speed, 1), 16)
+	c.e, c.es, c.s, n = slowEnzyme(c.e, c.es, c.s, bucket, h, a, c.use*speed)
 	if police {
 		dd := c.s * h * 5 / (1 + h*5)
 		c.s -= dd
@@ -155,7 +171,7 @@ func TestControllerMatchesTheTick(t *testing.T) {
 		p := Params{
 			Rate: 1000, Weight: rapid.Float64Range(.5, 4).Draw(t, "w"),
 			Guarantee: rapid.Float64Range(0, 1).Draw(t, "phi"),
-			Lag:       .375, Period: .125, Bucket: 20, Police: rapid.Bool().Draw(t, "police"),
+			Lag:       rapid.SampledFrom([]float64{.375, .75}).Draw(t, "lag"), Period: .125, Bucket: 20, Police: rapid.Bool().Draw(t, "police"),
 		}
 		p.TotalWeight = p.Weight + rapid.Float64Range(0, 10).Draw(t, "W")
 		c, slow := New(p), slowTick{e: 20}

@@ -333,17 +333,8 @@ func controllerParams(m *members.View, rate, period float64) drc.Params {
 	return drc.Params{
 		Rate: rate, Weight: m.Weight, TotalWeight: m.Total, Replicas: m.Replicas,
 		Guarantee: drc.DefaultGuarantee, Lag: m.Lag, Period: period,
-		Bucket: bucketOf(m, rate),
+		Bucket: Bucket(rate / m.Replicas),
 	}
-}
-
-// bucketOf returns B, the cost that a flow may pass at once at this replica: 50 ms of its
-// static part, for a small flow up to 250 ms or ten requests. With less, a few requests
-// per second that come close together by chance would look like overload, far below the
-// share.
-func bucketOf(m *members.View, rate float64) float64 {
-	part := rate / m.Replicas
-	return max(1, min(10, 0.25*part), 0.05*part)
 }
 
 // isolations are the controller's names of the states of isolation.

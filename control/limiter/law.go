@@ -62,8 +62,7 @@ const (
 	// share, where chance alone makes as many wait. mostTarget is what the target is
 	// stretched to for that at most, in targets.
 	leastTarget, mostTarget = 2.6, 1.5
-	// burst is how many requests may wait with that of a client well within its equal
-	// part, and one more for three clients, whose bursts it may meet.
+	// burst is how many requests of a client may come together by chance.
 	burst = 3
 )
 
@@ -130,10 +129,10 @@ func (f *flow) expectedDelay(
 	if total == cost {
 		return false, false
 	}
-	target := rate * f.target(cost)
-	most := max(f.patience()*target, (burst+clients/3)*units(cost)*fairness.Spare(pressure))
+	target := f.terms.queueing.DelayTarget.Seconds()
+	most := room(rate, target, f.patience(), units(cost), clients, pressure, f.roomAtEase())
 	ahead := units(total) - max(0, units(f.spendable()))
-	return ahead > target, ahead > most
+	return ahead > rate*stretched(target, units(cost), rate), ahead > most
 }
 
 // prospect is the rate that a request which begins to wait can count on, cost units/s:
@@ -147,18 +146,21 @@ func (f *flow) prospect(m *members.View) float64 {
 	return rate
 }
 
-// target is the wait that the AQM aims at, in seconds, for requests of such a cost.
-func (f *flow) target(cost int64) float64 {
-	target := f.terms.queueing.DelayTarget.Seconds()
-	return max(target, min(mostTarget*target, leastTarget*units(cost)/(f.pace.controller.Rate()+1e-9)))
-}
-
 // patience is the longest wait that a request may begin, in targets.
 func (f *flow) patience() float64 {
 	if f.isCooperative() {
 		return longPatience
 	}
 	return shortPatience
+}
+
+// roomAtEase is how many requests a client well within its equal part may have ahead. Drop
+// tail has a bound of its own.
+func (f *flow) roomAtEase() float64 {
+	if f.terms.queueing.Law == config.DropTail {
+		return 0
+	}
+	return roomAtEase
 }
 
 // isCooperative reports whether marks ask clients to send less, and clients do so as far as
@@ -183,16 +185,10 @@ func (f *flow) arrival(e *Engine, c *call, line *queue.Line[holding], pressure f
 	return a
 }
 
-// slack is how fast clients get their equal parts back: more slowly while more waits than
-// the target. Where all ask for more than their parts, who is beyond them then shows, and
-// the law holds the queue.
+// slack is how fast clients get their equal parts back.
 func (f *flow) slack() float64 {
-	if f.eligible() == 0 {
-		return 1
-	}
-	rate, target := f.pace.controller.Rate(), f.terms.queueing.DelayTarget.Seconds()
-	targets := units(f.queue.EligibleCost()) / (rate*target + 1e-9)
-	return min(1.05, max(0.75, 1.5-0.5*min(targets, float64(f.queue.Eligible())/burst)))
+	return slack(f.pace.controller.Rate(), f.terms.queueing.DelayTarget.Seconds(), float64(f.eligible()),
+		units(f.eligibleCost()))
 }
 
 // stepLaw lets the AQM see the queue.
@@ -255,6 +251,17 @@ func (l *law) measureFront(h float64) {
 	}
 }
 
+// longestWait is the longest wait that a request may have had at its turn while others wait,
+// in seconds.
+func (f *flow) longestWait(i int32) float64 {
+	pressure, cost := 2.0, f.queue.Entry(i).Cost
+	if m := f.meter.Load(); m != nil {
+		pressure = m.Pressure(hash.Client(f.salt, f.queue.LineOf(i).Client), cost)
+	}
+	target := f.terms.queueing.DelayTarget.Seconds()
+	return longestWait(f.pace.controller.Rate(), target, f.patience(), units(cost), pressure, f.roomAtEase())
+}
+
 // noteLimited notes that the tenant stage limits the flow: the request whose turn it is
 // has waited for longer than the delay target.
 func (f *flow) noteLimited(now int64) {
@@ -266,16 +273,16 @@ func (f *flow) noteLimited(now int64) {
 // discardLate asks the law about the request whose turn it is; true if it was discarded,
 // unserved. A law that acts at the head of the queue does so here. What has waited for
 // too long after all, since the share was cut or the front had a burst, makes room for
-// what has not, if anything else waits. Nothing is discarded in front.
+// what has not, if anything else waits; that of a client within its part may have waited for
+// longer. Nothing is discarded in front.
 func (e *Engine) discardLate(f *flow, i int32, now int64, out []Event) ([]Event, bool) {
 	en := f.queue.Entry(i)
 	if en.Class == queue.Front {
 		return out, false
 	}
-	target := max(overdue*f.terms.queueing.DelayTarget.Seconds(), f.target(en.Cost))
 	waited := now - en.Since
 	eligible := now - en.Deadline + int64(f.terms.queueing.MaxWait)
-	late := f.queue.Eligible() > 1 && float64(eligible)*1e-9 > f.patience()*target
+	late := f.queue.Eligible() > 1 && float64(eligible)*1e-9 > f.longestWait(i)
 	behind := f.queue.EligibleCost() - en.Cost
 	verdict := f.law.inForce(f.terms.queueing.Law).Depart(f.pace.at, units(behind), float64(waited)*1e-9)
 	if verdict == aqm.Mark {

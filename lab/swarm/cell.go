@@ -71,7 +71,7 @@ const (
 type Effort struct {
 	Requests float64 // of the whole swarm, at least
 	Lags     float64
-	Seconds  float64 // of virtual time, at most, where requests are rare; less above 200 replicas
+	Seconds  float64 // of virtual time, at most, where requests are rare, with 200 replicas; see most
 }
 
 // Full and Quick are the efforts of the table and of its test.
@@ -85,8 +85,9 @@ func (e Effort) span(c Cell, lag float64) float64 {
 	return max(e.Lags*lag, 5, min(e.Requests/c.Rate, e.most(c.Replicas)))
 }
 
-// most is Seconds, and less for more than 200 replicas, whose steps take longer.
-func (e Effort) most(replicas int) float64 { return e.Seconds * min(1, 200/float64(replicas)) }
+// most is Seconds, and less for more than 200 replicas, whose steps take longer. For fewer it
+// is up to ten times as much.
+func (e Effort) most(replicas int) float64 { return e.Seconds * min(10, 200/float64(replicas)) }
 
 // Measure runs a cell.
 func Measure(c Cell, e Effort) Result {

@@ -9,10 +9,11 @@
 //	            covers, queues or refuses the rest, steps its controller and pacer
 //	every P     each publishes its claim, at a phase of its own; τ later all have heard it
 //
-// Credit is the free enzyme and what pacing has left; the bucket, the lag
-// δ = max(2P, τ+P), at most 2 s, the queue's bound and the virtual backlog of a gateway
-// that polices are those of packages limiter and tally. What is left out: several
-// clients, the AQM's marks, loss of claims (services/simulate has them).
+// Credit is the free enzyme and what pacing has left. The lag is δ = max(2P, τ+P), at most
+// 2 s. Package limiter has the bucket, and says who may wait and for how long
+// (limiter.Bucket, limiter.Sole): each gateway has one client, which does not slow down when
+// marked. What is left out: several clients, the AQM's marks and early refusals, loss of
+// claims (services/simulate has them).
 //
 // # Invariants
 //

@@ -3,7 +3,9 @@ package swarm
 import (
 	"math"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/drc"
+	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/control/pacing"
 )
 
@@ -17,23 +19,20 @@ type gateway struct {
 	credit  float64 // what may pass at once, as last offered
 	pending float64 // arrived since the controller was stepped
 	queue   line
-	heard   drc.Claim // what the others have heard of this one
+	law     limiter.Sole // who may wait
+	heard   drc.Claim    // what the others have heard of this one
 }
 
-const (
-	delayTarget = 0.05 // seconds: of the limiter's default queue
-	maxWait     = 1.0
-	decay       = 5.0 // 1/s: of the virtual backlog of a gateway that polices
+const decay = 5.0 // 1/s: of the virtual backlog of a gateway that polices
+
+// The limiter's default queue.
+var (
+	delayTarget = config.DefaultDelayTarget.Seconds()
+	maxWait     = config.DefaultMaxWait.Seconds()
 )
 
-// bucket is B of a flow: the limiter's rule.
-func bucket(rate, replicas float64) float64 {
-	part := rate / replicas
-	return max(1, min(10, 0.25*part), 0.05*part)
-}
-
 func newGateway(p drc.Params, police bool) gateway {
-	g := gateway{ctl: drc.New(p), police: police}
+	g := gateway{ctl: drc.New(p), police: police, law: limiter.Sole{Target: delayTarget}}
 	most := g.ctl.Params().Bucket
 	if police {
 		most = min(most, g.pacer.Cap())
@@ -51,22 +50,20 @@ func (g *gateway) step(now, h, n float64, others drc.Sums) (passed, refused floa
 	if g.police {
 		g.pending, refused = g.pending+rest, rest
 	} else {
-		room := max(0, g.room()-g.queue.len)
-		wait := min(rest, room)
-		refused = rest - wait + g.queue.expire(now-maxWait)
-		g.countRefused(rest-wait, others)
-		g.queue.push(now, wait)
-		g.pending += wait
+		g.law.Charge(passed)
+		refused = g.enqueue(now, rest, others) + g.queue.expire(now-maxWait, g.queue.len)
 	}
 	g.pacer.Charge(passed)
 	released := g.ctl.Step(h, passed+g.pending, others)
 	g.pending = 0
 	g.pacer.Advance(0, g.ctl.Rate())
+	g.law.Advance(h, g.ctl.Rate(), g.queue.len)
 	g.pacer.Add(released)
 	g.decayVirtual(h)
 	g.reconcile()
 	if g.queue.len > 0 {
-		passed += g.release()
+		sent, late := g.release(now)
+		passed, refused = passed+sent, refused+late
 		g.reconcile()
 	}
 	if g.credit = 0; g.queue.len == 0 {
@@ -88,15 +85,27 @@ func (g *gateway) admit(n float64) float64 {
 	return passed
 }
 
-// room is the most that may wait: drop tail for small rates, three times the target
-// above, as the limiter's default law has it.
-func (g *gateway) room() float64 {
-	target := g.ctl.Rate() * delayTarget
-	if target < 5 {
-		return max(3, math.Floor(target))
+// enqueue lets as many of n requests wait as the law lets, and returns how many it refuses.
+// Requests of a client within its part are charged also if they are refused.
+func (g *gateway) enqueue(now, n float64, others drc.Sums) (refused float64) {
+	if n == 0 {
+		return 0
 	}
-	return math.Floor(3 * target)
+	room := g.law.Room(g.ctl.Rate()) + math.Floor(g.spendable())
+	wait := min(n, max(0, room-g.queue.len))
+	refused = n - wait
+	g.queue.push(now, wait)
+	g.pending += wait
+	g.law.Charge(wait)
+	if refused > 0 && g.law.AtEase() {
+		g.law.Charge(refused)
+	}
+	g.countRefused(refused, others)
+	return refused
 }
+
+// spendable is the credit that waiting requests may spend.
+func (g *gateway) spendable() float64 { return max(0, g.pacer.Credit()+g.ctl.Free()) }
 
 // countRefused lets the controller see demand that was refused.
 func (g *gateway) countRefused(cost float64, others drc.Sums) {
@@ -107,16 +116,21 @@ func (g *gateway) countRefused(cost float64, others drc.Sums) {
 }
 
 // release sends waiting requests for what the controller has released, and ahead of it for
-// what is free in its bucket.
-func (g *gateway) release() float64 {
-	sent := g.queue.pop(math.Floor(max(0, g.pacer.Credit(), g.pacer.Credit()+g.ctl.Free()) + 1e-9))
+// what is free in its bucket. Those that would be sent and have waited for too long are
+// refused, but the last.
+func (g *gateway) release(now float64) (sent, late float64) {
+	credit := math.Floor(g.spendable() + 1e-9)
+	if credit > 0 {
+		late = g.queue.expire(now-g.law.LongestWait(g.ctl.Rate()), g.queue.len-1)
+	}
+	sent = g.queue.pop(credit)
 	g.pacer.Charge(sent)
 	if g.queue.len == 0 {
 		g.pacer.Idle()
 	} else {
 		g.pacer.Take(1) // refused: the head saves for itself
 	}
-	return sent
+	return sent, late
 }
 
 // decayVirtual lets h seconds of decay pass for the virtual backlog of a gateway that polices.
@@ -172,11 +186,14 @@ func (l *line) pop(n float64) (taken float64) {
 	return taken
 }
 
-// expire drops what came before a time and returns how many.
-func (l *line) expire(before float64) (gone float64) {
-	for len(l.rows) > 0 && l.rows[0].at < before {
-		gone += l.rows[0].n
-		l.rows = l.rows[1:]
+// expire drops up to most that came before a time, and returns how many.
+func (l *line) expire(before, most float64) (gone float64) {
+	for len(l.rows) > 0 && l.rows[0].at < before && gone < most {
+		k := min(most-gone, l.rows[0].n)
+		gone += k
+		if l.rows[0].n -= k; l.rows[0].n == 0 {
+			l.rows = l.rows[1:]
+		}
 	}
 	l.len -= gone
 	return gone

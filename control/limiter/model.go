@@ -1,0 +1,91 @@
+package limiter
+
+import (
+	"math"
+
+	"github.com/titrate/titrate/control/limiter/internal/fairness"
+)
+
+// The rules of a small share: what a flow may pass at once, and who may wait for how long.
+// They are functions of numbers, so that a model of a flow (lab/swarm) has the same rules.
+
+const (
+	// roomAtEase is how many requests a client may have ahead of its own that is well within
+	// its equal part. Chance alone makes as many wait: of requests that ask for 80 % of a
+	// share one in 800 finds more than 12 ahead. The queue's delay target is for demand
+	// beyond the share.
+	roomAtEase = 13
+)
+
+// Bucket is B, the cost that a flow may pass at once at a replica whose static part is part
+// cost units/s: 50 ms of it, for a small flow up to 200 ms or five requests. With less, a few
+// requests per second that come close together by chance would look like overload, far below
+// the share. With more, too much passes at once when replicas join.
+func Bucket(part float64) float64 { return max(1, min(5, 0.2*part), 0.05*part) }
+
+// stretched is the wait that the AQM aims at for requests of such a cost at a rate, if its
+// delay target is target, in seconds.
+func stretched(target, cost, rate float64) float64 {
+	return max(target, min(mostTarget*target, leastTarget*cost/(rate+1e-9)))
+}
+
+// atEase is how many requests of its size a client may have ahead of its own, of so many
+// clients that compete: burst and one for three clients, whose bursts it may meet, the less
+// the closer the client is to its equal part; and up to most below half of that.
+func atEase(clients, pressure, most float64) float64 {
+	return max((burst+clients/3)*fairness.Spare(pressure), most*fairness.Spare(2*pressure))
+}
+
+// room is the most that may wait with a request of such a cost and its own cost, in cost
+// units: patience delay targets of work at the rate, and more for a client at ease.
+func room(rate, target, patience, cost, clients, pressure, most float64) float64 {
+	return max(patience*rate*stretched(target, cost, rate), cost*atEase(clients, pressure, most))
+}
+
+// longestWait is the longest wait, in seconds, that a request of such a cost may have had at
+// its turn while others wait. What a client at ease was let wait behind it may wait for.
+func longestWait(rate, target, patience, cost, pressure, most float64) float64 {
+	ease := most * fairness.Spare(2*pressure) * cost / (rate + 1e-9)
+	return max(patience*max(overdue*target, stretched(target, cost, rate)), ease)
+}
+
+// slack is how fast clients get their equal parts back while eligible requests of such a
+// cost together wait: more slowly while more waits than the target. Where all ask for more
+// than their parts, who is beyond them then shows, and the law holds the queue.
+func slack(rate, target, eligible, cost float64) float64 {
+	if eligible == 0 {
+		return 1
+	}
+	targets := cost / (rate*target + 1e-9)
+	return min(1.05, max(0.75, 1.5-0.5*min(targets, eligible/burst)))
+}
+
+// Sole is a model of the part of a flow's law that decides who waits, for a flow whose
+// requests cost 1 and are of one client, which does not slow down when marked.
+type Sole struct {
+	Target float64 // the queue's delay target, seconds
+	meter  fairness.Sole
+}
+
+// Charge counts n requests that were served, begin to wait, or were refused within the
+// client's part.
+func (s *Sole) Charge(n float64) { s.meter.Charge(n) }
+
+// Advance lets h seconds pass at a rate, while so many requests wait.
+func (s *Sole) Advance(h, rate, waiting float64) {
+	s.meter.Advance(h, rate*slack(rate, s.Target, waiting, waiting))
+}
+
+// AtEase reports whether the client is within its part of the rate.
+func (s *Sole) AtEase() bool { return s.meter.Pressure() < 1 }
+
+// Room is how many requests may wait at a rate, the newest among them.
+func (s *Sole) Room(rate float64) float64 {
+	return max(1, math.Floor(room(rate, s.Target, shortPatience, 1, 1, s.meter.Pressure(), roomAtEase)))
+}
+
+// LongestWait is the longest wait, in seconds, that a request may have had at its turn while
+// others wait.
+func (s *Sole) LongestWait(rate float64) float64 {
+	return longestWait(rate, s.Target, shortPatience, 1, s.meter.Pressure(), roomAtEase)
+}
