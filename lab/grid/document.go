@@ -25,11 +25,13 @@ var listed = []swarm.Cell{
 	{Rate: 1e6, Replicas: 100, Delay: .25}, {Rate: 1e6, Replicas: 100, Delay: 1},
 }
 
-// document is what the program writes: a map for each of some delays, and some cells in full.
+// document is what the program writes: for each of some delays a map and what is missed in
+// it, and some cells in full.
 func (g grid) document(results []swarm.Result) string {
 	var b strings.Builder
 	for _, delay := range mapped {
 		b.WriteString(g.targets(results, delay) + "\n")
+		b.WriteString(missed(results, delay) + "\n")
 	}
 	var rows [][]string
 	for _, c := range listed {
@@ -43,6 +45,51 @@ func (g grid) document(results []swarm.Result) string {
 		"use, critical", "over, φ = 0 (%)", "over, φ = 0.25 (%)", "settling (lags)", "refused, calm (%)",
 		"refused, below its share (%)", "refused, without a queue (%)"}, rows))
 	return b.String() + "\n" + refusals(results)
+}
+
+// missed is the table of the targets that are missed at a delay, by the rate per replica.
+func missed(results []swarm.Result, delay float64) string {
+	var rows [][]string
+	for _, r := range results {
+		if r.Delay == delay {
+			rows = append(rows, missedBy(r)...)
+		}
+	}
+	return markdown.Table([]string{fmt.Sprintf("missed at %g ms", delay*1e3), "rate (1/s)", "N",
+		"rate per replica (1/s)", "figure", "bound", "whose"}, rows)
+}
+
+// missedBy are the rows of a cell: a target that is missed, its figure, its bound and whose
+// miss it is.
+func missedBy(r swarm.Result) (rows [][]string) {
+	for _, m := range r.Missed() {
+		name, text := "", func(v float64) string { return fmt.Sprintf("%.1f %%", percent(v)) }
+		switch m.Target {
+		case "u":
+			name = "u: use"
+		case "o":
+			name = "o: over"
+		case "s":
+			name, text = "s: settling", lags
+		case "r":
+			name, text = "r: refused", func(v float64) string { return fmt.Sprintf("%.2f %%", 100*v) }
+		}
+		whose := "ours"
+		if m.Physics {
+			whose = "physics"
+		}
+		rows = append(rows, []string{name, fmt.Sprintf("%.0f", r.Rate), fmt.Sprint(r.Replicas),
+			fmt.Sprintf("%.3g", r.Rate/float64(r.Replicas)), text(m.Figure), text(m.Bound), whose})
+	}
+	return rows
+}
+
+// lags is a time in lags.
+func lags(v float64) string {
+	if math.IsInf(v, 1) {
+		return "not in the run"
+	}
+	return fmt.Sprintf("%.1f lags", v)
 }
 
 // refusals is the table of what was refused of gateways that ask for less than their share,

@@ -37,6 +37,13 @@ func TestDocument(t *testing.T) {
 			}
 		}
 	}
+	for _, r := range results {
+		for _, cells := range missedBy(r) {
+			if row := row(cells); !strings.Contains(string(raw), row+"\n") {
+				t.Errorf("the document lacks %q; go run ./grid -doc writes it", row)
+			}
+		}
+	}
 	for _, c := range listed {
 		if c.Replicas > 10 {
 			continue

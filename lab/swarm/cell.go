@@ -32,6 +32,8 @@ type Result struct {
 	// others are saturated. Police: the worse of the two without a queue, where arrivals
 	// beyond the bucket cannot wait.
 	RefusedCalm, RefusedBelow, RefusedPolice float64
+
+	effort Effort // that it was measured with
 }
 
 // Targets of the design, as parts of 1, and lags.
@@ -45,26 +47,20 @@ const (
 )
 
 // Misses names the targets that the cell misses, one letter each: u use (of even, lone
-// or skewed demand), o over-admission, s settling, r refusals below the share.
+// or skewed demand), o over-admission, s settling, r refusals below the share. Missed has
+// their figures.
 func (r Result) Misses() (letters string) {
-	if min(r.UseEven, r.UseLone, r.UseSkewed) < TargetUse {
-		letters += "u"
-	}
-	if r.OverStrict > TargetOverStrict || r.OverQuarter > TargetOverQuarter {
-		letters += "o"
-	}
-	if !(r.Settling <= TargetSettling) {
-		letters += "s"
-	}
-	if max(r.RefusedCalm, r.RefusedBelow) > TargetRefused {
-		letters += "r"
+	for _, m := range r.Missed() {
+		letters += m.Target
 	}
 	return letters
 }
 
 const (
-	quarter  = 0.25 // φ of the product
-	overload = 2.0  // demand over limit where all are saturated
+	quarter   = 0.25 // φ of the product
+	overload  = 2.0  // demand over limit where all are saturated
+	calmLoad  = 0.8  // where all together ask for less
+	belowLoad = 0.5  // demand over its share of one that asks for less among others
 )
 
 // Effort bounds the work of a cell: how many requests and lags a mean covers.
@@ -89,10 +85,16 @@ func (e Effort) span(c Cell, lag float64) float64 {
 // is up to ten times as much.
 func (e Effort) most(replicas int) float64 { return e.Seconds * min(10, 200/float64(replicas)) }
 
+// window is the time in which over-admission is measured, in seconds.
+func (e Effort) window(c Cell) float64 { return max(1, min(100/c.Rate, e.most(c.Replicas))) }
+
+// watched is for how long a join is watched, in seconds.
+func (e Effort) watched(c Cell, lag float64) float64 { return max(e.Lags*lag, 3, 1.5*e.window(c)) }
+
 // Measure runs a cell.
 func Measure(c Cell, e Effort) Result {
 	p := Params{Rate: c.Rate, Replicas: c.Replicas, Delay: c.Delay, Guarantee: quarter, Seed: 1}
-	r := Result{Cell: c, Lag: p.Lag()}
+	r := Result{Cell: c, Lag: p.Lag(), effort: e}
 	n := float64(c.Replicas)
 	r.UseEven = use(p, e, overload/n, overload/n)
 	r.UseLone = use(p, e, overload, 0)
@@ -141,14 +143,14 @@ func join(p Params, e Effort) (over, settling float64) {
 	for i := range half {
 		s.Load(i, each*float64(p.Replicas)/float64(half))
 	}
-	window := max(1, min(100/p.Rate, e.most(p.Replicas)))
+	window := e.window(Cell{p.Rate, p.Replicas, p.Delay})
 	s.run(warm(p) + window)
 	for i := half; i < p.Replicas; i++ {
 		s.Load(i, each)
 	}
 	start, last, sum, highest := s.Now(), 0.0, 0.0, 0.0
 	rows := make([]float64, int(math.Ceil(window/s.h)))
-	end := start + max(e.Lags*p.Lag(), 3, 1.5*window)
+	end := start + e.watched(Cell{p.Rate, p.Replicas, p.Delay}, p.Lag())
 	for k := 0; s.Now() < end; k++ {
 		n := s.Step()
 		sum += n - rows[k%len(rows)]
@@ -175,7 +177,7 @@ func join(p Params, e Effort) (over, settling float64) {
 func calm(p Params, e Effort) float64 {
 	s := New(p)
 	for i := range s.nodes {
-		s.Load(i, 0.8*p.Rate/float64(p.Replicas))
+		s.Load(i, calmLoad*p.Rate/float64(p.Replicas))
 	}
 	return s.refusals(p, e, 0, p.Replicas)
 }
@@ -188,7 +190,7 @@ func below(p Params, e Effort) float64 {
 	for i := range s.nodes {
 		s.Load(i, overload*share)
 	}
-	s.Load(0, 0.5*share)
+	s.Load(0, belowLoad*share)
 	return s.refusals(p, e, 0, 1)
 }
 

@@ -15,6 +15,17 @@
 // marked. What is left out: several clients, the AQM's marks and early refusals, loss of
 // claims (services/simulate has them).
 //
+// # Bounds
+//
+// A target may be missed because no law could meet it at rates so small. Result.Missed
+// has, beside each missed figure, what is possible:
+//
+//	use        of one bucket for the whole limit with one request that waits, asked for twice
+//	over       one request at each replica that joins, as a part of the window
+//	settling   18/μ seconds: to tell a doubled demand of μ requests/s from chance
+//	refused    by one bucket for the same demand whose requests may wait for a second: at 80 %
+//	           load about 0.2165·e^(−0.431·(b + r·W)), b its depth, W the longest wait
+//
 // # Invariants
 //
 //   - The same Params and seed give the same run.
