@@ -38,7 +38,7 @@
 //	            tenant.go                   tenant stage, written once: passageOf, pass
 //	            flow.go                     the flow's controller: advance, publish
 //	            credit.go                   what requests use without a lock
-//	            law.go                      the queue's law
+//	            law.go model.go             the queue's law; its rules as functions of numbers
 //	queue       internal/queue              lines, turns, deadlines
 //	            internal/fairness           which clients ask for more than their part
 //	keys        internal/keys               what clients have used: slots and ledgers

@@ -285,7 +285,7 @@ func (f *flow) obtainQueue() *flowQueue {
 // configure gives the controller its share and membership.
 func (f *flow) configure(e *Engine, m *members.View) {
 	f.terms.members, f.terms.absent = m.Version, m.Absent
-	f.pace.controller.Configure(controllerParams(m, f.terms.vmax, e.period))
+	f.pace.controller.Configure(controllerParams(m, f.terms.vmax, e.period, f.terms.policing()))
 	f.isolate(m)
 }
 
@@ -328,12 +328,13 @@ func (t *terms) announced() bool { return t.told.Key != 0 }
 // trace is the claim that is not worth announcing, cost units/s.
 func (t *terms) trace() float64 { return min(0.02, 0.001*t.vmax) }
 
-// controllerParams returns the parameters of a flow's controller.
-func controllerParams(m *members.View, rate, period float64) drc.Params {
+// controllerParams returns the parameters of the controller of a flow, which polices or lets
+// requests wait.
+func controllerParams(m *members.View, rate, period float64, polices bool) drc.Params {
 	return drc.Params{
 		Rate: rate, Weight: m.Weight, TotalWeight: m.Total, Replicas: m.Replicas,
 		Guarantee: drc.DefaultGuarantee, Lag: m.Lag, Period: period,
-		Bucket: Bucket(rate / m.Replicas),
+		Bucket: Bucket(rate/m.Replicas, polices),
 	}
 }
 

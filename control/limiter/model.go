@@ -20,8 +20,15 @@ const (
 // Bucket is B, the cost that a flow may pass at once at a replica whose static part is part
 // cost units/s: 50 ms of it, for a small flow up to 200 ms or five requests. With less, a few
 // requests per second that come close together by chance would look like overload, far below
-// the share. With more, too much passes at once when replicas join.
-func Bucket(part float64) float64 { return max(1, min(5, 0.2*part), 0.05*part) }
+// the share. With more, too much passes at once when replicas join. Where nothing may wait,
+// the bucket alone takes what comes by chance: it is 250 ms or ten requests.
+func Bucket(part float64, polices bool) float64 {
+	seconds, most := 0.2, 5.0
+	if polices {
+		seconds, most = 0.25, 10
+	}
+	return max(1, min(most, seconds*part), 0.05*part)
+}
 
 // stretched is the wait that the AQM aims at for requests of such a cost at a rate, if its
 // delay target is target, in seconds.

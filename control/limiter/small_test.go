@@ -47,9 +47,10 @@ func TestSmallShares(t *testing.T) {
 }
 
 func TestBucket(t *testing.T) {
-	for part, want := range map[float64]float64{0: 1, 1: 1, 5: 1, 10: 2, 25: 5, 50: 5, 100: 5, 1000: 50} {
-		if got := Bucket(part); got != want {
-			t.Errorf("a part of %v/s: bucket %v, want %v", part, got, want)
+	for _, tc := range []struct{ part, queued, policed float64 }{{0, 1, 1}, {4, 1, 1}, {10, 2, 2.5}, {40, 5, 10},
+		{100, 5, 10}, {1000, 50, 50}} {
+		if q, p := Bucket(tc.part, false), Bucket(tc.part, true); q != tc.queued || p != tc.policed {
+			t.Errorf("a part of %v/s: buckets %v and %v, want %v and %v", tc.part, q, p, tc.queued, tc.policed)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (r Result) Missed() (missed []Miss) {
 // for the whole limit, with room for one request that waits.
 func (r Result) missedUse() (Miss, bool) {
 	use := min(r.UseEven, r.UseLone, r.UseSkewed)
-	m := Miss{Target: "u", Figure: use, Bound: overload * (1 - central(overload, limiter.Bucket(r.Rate)+1))}
+	m := Miss{Target: "u", Figure: use, Bound: overload * (1 - central(overload, limiter.Bucket(r.Rate, false)+1))}
 	m.Bound = min(m.Bound, 1)
 	m.Physics = use >= m.Bound-errors(m.Bound, r.Rate*r.effort.span(r.Cell, r.Lag))
 	return m, use < TargetUse
@@ -68,7 +68,7 @@ func (r Result) missedSettling() (Miss, bool) {
 func (r Result) missedRefused() (Miss, bool) {
 	each := r.Rate / float64(r.Replicas)
 	bound := func(figure, rate, load, lasts float64) Miss {
-		b := central(load, limiter.Bucket(rate)+rate*maxWait)
+		b := central(load, limiter.Bucket(rate, false)+rate*maxWait)
 		return Miss{Target: "r", Figure: figure, Bound: b, Physics: figure <= b+errors(b, load*rate*lasts)}
 	}
 	m := bound(r.RefusedCalm, r.Rate, calmLoad, r.effort.span(r.Cell, r.Lag))

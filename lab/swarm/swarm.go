@@ -62,7 +62,7 @@ func New(p Params) *Swarm {
 		Passed: make([]float64, n), Refused: make([]float64, n), Offered: make([]float64, n)}
 	s.late, s.every = int(math.Round(p.Delay/s.h)), max(1, int(math.Round(Period/s.h)))
 	params := drc.Params{Rate: p.Rate, Weight: 1, TotalWeight: float64(n), Replicas: float64(n), Guarantee: p.Guarantee,
-		Lag: p.Lag(), Period: Period, Bucket: limiter.Bucket(p.Rate / float64(n))}
+		Lag: p.Lag(), Period: Period, Bucket: limiter.Bucket(p.Rate/float64(n), p.Police)}
 	for i := range s.nodes {
 		s.nodes[i] = newGateway(params, p.Police)
 	}

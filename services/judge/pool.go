@@ -9,8 +9,9 @@ const round = 250 * time.Millisecond
 func (p Pool) Mean() float64 { return 1.02 * p.Capacity }
 
 // Saved is what so many flows (tenants × gateways) may have saved up, cost units: the
-// bucket of each at each gateway, max(1, min(5, .2·share/N)).
-func (p Pool) Saved(flows int) float64 { return min(.2*p.Capacity, 5*float64(flows)) }
+// bucket of each at each gateway, max(1, min(10, .25·share/N)), or less where requests
+// may wait.
+func (p Pool) Saved(flows int) float64 { return min(.25*p.Capacity, 10*float64(flows)) }
 
 // Frozen is what a pool may admit beyond Mean while nobody leads, cost units/s: shares of
 // which some was found to be lost at the gateways are granted again, up to 4 % (the loss κ
