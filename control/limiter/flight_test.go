@@ -11,7 +11,7 @@ import (
 )
 
 func adaptive(on bool) *config.Config {
-	return &config.Config{Pools: []config.Pool{{Name: "api", Capacity: 100, Adaptive: on}},
+	return &config.Config{Pools: []config.Pool{{Name: "api", Capacity: 200, Adaptive: on}},
 		Tenants: []config.Tenant{{Name: "acme"}}}
 }
 
