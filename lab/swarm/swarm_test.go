@@ -34,7 +34,7 @@ func TestSwarmCounts(t *testing.T) {
 		s, again := run(), run()
 		for i := range load {
 			waiting := s.Offered[i] - s.Passed[i] - s.Refused[i]
-			if waiting < 0 || p.Police && waiting != 0 || waiting > max(3, .15*p.Rate)+1 {
+			if waiting < 0 || p.Police && waiting != 0 || waiting > max(14, .15*p.Rate)+1 {
 				t.Fatalf("gateway %d: offered %v, passed %v, refused %v", i, s.Offered[i], s.Passed[i], s.Refused[i])
 			}
 			if s.InForce(i) > p.Rate || s.Passed[i] != again.Passed[i] {
