@@ -26,7 +26,8 @@ import (
 func main() {
 	quick := flag.Bool("quick", false, "a small grid and short runs: seconds")
 	file := flag.String("csv", "", "write every figure to this `file`")
-	delays := flag.String("delays", "", "of the grid only these delays, `ms`, such as 25,250; no document is written then")
+	delays := flag.String("delays", "",
+		"of the grid only these delays, `ms`, such as 25,250; no document is written then")
 	doc := flag.String("doc", "", "write the tables of the full grid into this `file`: ../docs/measurements.md")
 	flag.Parse()
 	g := full
