@@ -251,6 +251,7 @@ func TestChanges(t *testing.T) {
 		return []config.Limit{{Name: name, Rate: rate, Burst: rate}}
 	}
 	c := *configuration
+	c.Pools = []config.Pool{{Name: "api", Capacity: 1000}} // so that limits decide, and not the share
 	c.Defaults = limit("minus", -1)
 	c.Tenants = append(c.Tenants, config.Tenant{Name: "bad", Limits: limit("minus", -1)},
 		config.Tenant{Name: "worse", Limits: limit("minus", -1)}, config.Tenant{Name: config.DefaultTenant})

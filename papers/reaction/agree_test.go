@@ -48,8 +48,8 @@ func TestBucketIsTheEnzyme(t *testing.T) {
 	})
 }
 
-// The inner loop of the controller with announced claims is that bucket with
-// the rate in force; a policer's drain is one more reaction. Decay and binding
+// The inner loop of the controller with announced claims is that bucket, recharged at the rate
+// in force until it is nearly full (drc.Controller); a policer's drain is one more reaction. Decay and binding
 // are solved together here and in turn there, which differs by O(h) of what
 // drains within a step.
 func TestBucketIsTheInnerLoopOfTheController(t *testing.T) {
@@ -78,8 +78,10 @@ func TestBucketIsTheInnerLoopOfTheController(t *testing.T) {
 			if k%50 == 0 {
 				ctl.Publish()
 			}
+			was := ctl.Enzyme()
 			ctl.Step(h, arrived, others)
-			bucket.Regulate(v, depth, ctl.Rate())
+			spent := depth - was.Free() + min(was.Backlog()+arrived, was.Free())
+			bucket.Regulate(v, depth, ctl.Rate()*min(16, max(1, depth/(1.01*spent))))
 			v.SetInput(bucket.Arrivals, arrived/h)
 			if err := v.Step(h); err != nil {
 				t.Fatal(err)
