@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -131,8 +132,9 @@ func TestNode(t *testing.T) {
 func (in *installed) lives(t *testing.T) {
 	values := func(more ...string) []string {
 		return in.values(t, chart, "dev", append(more, "crds.enabled=true", "operator.enabled=true", "rls.enabled=true",
-			"rls.replicas=1")...)
+			"rls.replicas=1", "etcd.replicas="+strconv.Itoa(members), "etcd.persistence.enabled=true")...)
 	}
+	in.volumes(t, members)
 	began := time.Now()
 	in.helm(t, append([]string{"install"}, values()...)...)
 	ready, url := time.Since(began), in.gateway(t)
@@ -145,6 +147,8 @@ func (in *installed) lives(t *testing.T) {
 	in.step(t, "scaled to 4", func() { in.helm(t, append([]string{"upgrade"}, values("gateway.replicas=4")...)...) })
 	in.step(t, "scaled to 2", func() { in.helm(t, append([]string{"upgrade"}, values()...)...) })
 	in.step(t, "leader deleted", func() { in.deleteLeader(t) })
+	in.step(t, "all of etcd deleted", func() { in.deleteEtcd(t, members) })
+	in.helm(t, "test", "demo")
 	in.step(t, "other values", func() {
 		in.helm(t, append([]string{"upgrade"}, values("agent.extraArgs={--log-level=debug}",
 			"coordinator.extraArgs={--log-level=debug}")...)...)
@@ -231,6 +235,67 @@ func askWhy(ctx context.Context, client *http.Client, url, name string) (status 
 		refusal.Reason = "" // an answer of the upstream
 	}
 	return response.StatusCode, refusal.Reason, err
+}
+
+// members of etcd keep what is configured on persistent volumes.
+const members = 3
+
+// volumes are directories of the node that claims may bind.
+func (c *cluster) volumes(t *testing.T, count int) {
+	t.Helper()
+	for i := range count {
+		name := fmt.Sprintf("volume-%d", i)
+		dir := filepath.Join(nodeDir(t), name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, 0o777); err != nil { //nolint:gosec // etcd has a user of its own, and makes a directory in it
+			t.Fatal(err)
+		}
+		c.create(t, "/api/v1/persistentvolumes", map[string]any{"apiVersion": "v1", "kind": "PersistentVolume",
+			"metadata": map[string]any{"name": name},
+			"spec": map[string]any{"capacity": map[string]any{"storage": "2Gi"}, "accessModes": []string{"ReadWriteOnce"},
+				"persistentVolumeReclaimPolicy": "Retain", "hostPath": map[string]any{"path": dir, "type": "Directory"}}})
+	}
+}
+
+// deleteEtcd deletes all members of etcd, and waits until new ones are ready. They find what is configured on their
+// volumes.
+func (c *cluster) deleteEtcd(t *testing.T, count int) {
+	t.Helper()
+	const pods = "/api/v1/namespaces/titrate/pods"
+	uids := map[string]bool{}
+	var list struct {
+		Items []struct {
+			Metadata struct{ Name, UID string }
+			Status   struct {
+				ContainerStatuses []struct{ Ready bool }
+			}
+		}
+	}
+	const selector = pods + "?labelSelector=app.kubernetes.io/component%3Detcd"
+	c.get(t, selector, &list)
+	if len(list.Items) != count {
+		t.Fatalf("%d members of etcd, want %d", len(list.Items), count)
+	}
+	for _, pod := range list.Items {
+		uids[pod.Metadata.UID] = true
+		c.call(t, admin, http.MethodDelete, pods+"/"+pod.Metadata.Name, nil)
+	}
+	retry(t, 2*time.Minute, func() error {
+		list.Items = nil
+		c.get(t, selector, &list)
+		ready := 0
+		for _, pod := range list.Items {
+			if s := pod.Status.ContainerStatuses; !uids[pod.Metadata.UID] && len(s) > 0 && s[0].Ready {
+				ready++
+			}
+		}
+		if ready < count {
+			return fmt.Errorf("%d new members of etcd are ready, want %d", ready, count)
+		}
+		return nil
+	})
 }
 
 // deleteLeader deletes the pod of the coordinator that leads, and waits until another one does.
