@@ -11,6 +11,8 @@
 //	           others (package workload)
 //	traffic    clients of the Envoys: one above its limit, one below
 //
+// A synthetic gateway whose link ends by itself connects again, as the filter does.
+//
 // A run goes through phases. Each begins with an event; then it is measured how long it
 // takes until each synthetic gateway is sent the exact sum of what the others claim of each
 // of its keys. After that the counts are watched for a while, and the sum of the shares.
@@ -40,7 +42,11 @@ import (
 const (
 	exitFailed = 1 // a check failed, or there is no verdict
 	exitUsage  = 2
+	exitVoid   = 3 // the machine is too slow
 )
+
+// errVoid is a run that proves nothing.
+var errVoid = errors.New("VOID")
 
 type options struct {
 	rig      rig.Options
@@ -76,6 +82,9 @@ func main() {
 	defer stop()
 	if err := play(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "fleet:", err)
+		if errors.Is(err, errVoid) {
+			os.Exit(exitVoid)
+		}
 		os.Exit(exitFailed)
 	}
 }
@@ -84,8 +93,12 @@ const helpText = `fleet starts N real agents, a coordinator and etcd on loopback
 few Envoys, lets agents join, leave, crash and be cut off, and judges the sums that each
 gateway is sent. Run it with make fleet N=64, or bin/fleet -n 64 -keys 1000.
 
-Exit status: 0 all checks passed, 1 a check failed or there is no verdict, 2 wrong usage.
-A run in which counts look wrong while the machine was too busy is VOID, and exits with 1, too.
+On a machine that is busy agents and gateways are late. Counts are judged with a bound that
+grows with the lateness that was measured, and is printed. A run in which the bound says
+nothing is VOID.
+
+Exit status: 0 all checks passed, 1 a check failed or there is no verdict, 2 wrong usage,
+3 void: the machine is too slow for so many agents.
 
 `
 
@@ -109,7 +122,7 @@ func parse(args []string) (o options, err error) {
 			"coordinator's --membership four thirds")
 	f.DurationVar(&o.within, "within", 15*time.Second,
 		"longest time until all sums are right after an event; -forget in addition after a crash or a partition")
-	f.DurationVar(&o.timeout, "timeout", 3*time.Minute, "longest time of a run; then there is no verdict")
+	f.DurationVar(&o.timeout, "timeout", 9*time.Minute, "longest time of a run; then there is no verdict")
 	phases := f.String("phases", strings.Join(phaseNames(), ","), "the `phases` to run, in their order")
 	f.StringVar(&o.output, "o", "table", "output: table, json or csv")
 	sweep := f.String("sweep", "", "run the steady phase alone for each of these `numbers` of agents, such as 4,8,16")
@@ -235,8 +248,21 @@ func play(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	if failed == nil && slices.ContainsFunc(all, func(r *Result) bool { return !r.Pass }) {
-		failed = errors.New("FAIL")
+	if failed == nil {
+		failed = verdict(all)
 	}
 	return failed
+}
+
+// verdict is nil where all runs have passed.
+func verdict(all []*Result) error {
+	for _, r := range all {
+		switch {
+		case r.failed():
+			return errors.New("FAIL")
+		case r.Void != "":
+			return fmt.Errorf("%w: %s", errVoid, r.Void)
+		}
+	}
+	return nil
 }

@@ -36,6 +36,7 @@ func write(to io.Writer, o options, all []*Result) error {
 		if !o.sweeps() {
 			fmt.Fprintf(to, "\n%s", r.phaseTable().Aligned())
 			fmt.Fprintf(to, "\n%s", r.useTable().Aligned())
+			fmt.Fprintf(to, "\n%s", r.machineTable().Aligned())
 		}
 		if !o.sweeps() || !r.Pass {
 			fmt.Fprintf(to, "\n%s", r.checkTable().Aligned())
@@ -43,20 +44,22 @@ func write(to io.Writer, o options, all []*Result) error {
 	}
 	for _, r := range all {
 		if r.Void != "" {
-			fmt.Fprintf(to, "\nVOID, %d agents: %s\n", r.Agents, r.Void)
+			fmt.Fprintf(to, "\nVOID: %s\n", r.Void)
 		}
 	}
-	fmt.Fprintf(to, "\n%s\n", word(passed(all)))
+	fmt.Fprintf(to, "\n%s\n", result(all))
 	return nil
 }
 
-func passed(all []*Result) bool {
-	for _, r := range all {
-		if !r.Pass {
-			return false
-		}
+// result is the verdict in a word.
+func result(all []*Result) string {
+	switch err := verdict(all); {
+	case err == nil:
+		return "PASS"
+	case errors.Is(err, errVoid):
+		return "VOID"
 	}
-	return true
+	return "FAIL"
 }
 
 func word(pass bool) string {
@@ -78,19 +81,31 @@ func (r *Result) what() string {
 
 func (r *Result) phaseTable() *markdown.Section {
 	t := &markdown.Section{Title: r.what(), Head: []string{"phase", "agents at its end", "s", "sums right after, s",
-		"members known after, s", "counts off, requests", "shares off, %", "coordinator, cores"}}
+		"members known after, s", "late, s", "links that came back", "δ of counts, s", "counts off, requests",
+		"counts that could not stand still, %", "shares off, %"}}
 	for i := range r.Phases {
 		p := &r.Phases[i]
-		t.Add(p.Name, p.Agents, short(p.Seconds), short(p.Claims), short(p.Members), short(p.CountOff),
-			short(100*p.ShareOff), short(p.Coordinator))
+		t.Add(p.Name, p.Agents, short(p.Seconds), short(p.Claims), short(p.Members), short(p.Late),
+			p.Reconnects, short(p.CountLag), short(p.CountOff), short(100*p.CountsSeen), short(100*p.ShareOff))
 	}
-	t.Notes = []string{fmt.Sprintf("All sums were right %.1f s after the start; the whole took %.0f s.", r.Start,
-		r.Seconds)}
+	t.Notes = []string{fmt.Sprintf("All sums were right %.1f s after the start; the whole took %.0f s. %d links of "+
+		"synthetic gateways ended by themselves and came back.", r.Start, r.Seconds, r.Reconnects)}
 	if x := r.Traffic; x != nil {
 		t.Notes = append(t.Notes, fmt.Sprintf("Through the Envoys: %d requests, %d failed; the client above its limit "+
 			"got %.1f %% of what the limit allows, at most %.1f requests over rate·t + burst (%.0f are allowed); of "+
 			"the client below its limit %d were refused wrongly.", x.Sent, x.Failed, 100*x.Mean, x.Excess, x.Slack,
 			x.Below))
+	}
+	return t
+}
+
+// machineTable is who used the machine.
+func (r *Result) machineTable() *markdown.Section {
+	t := &markdown.Section{Title: "The machine, cores", Head: []string{"phase", "agents", "coordinator",
+		"synthetic gateways and clients", "all, whoever used them"}}
+	for i := range r.Phases {
+		p := &r.Phases[i]
+		t.Add(p.Name, short(p.Use.CPU.Mean*float64(p.Agents)), short(p.Coordinator), short(p.Harness), short(p.Busy))
 	}
 	return t
 }

@@ -138,6 +138,7 @@ func (f *fleet) play(ctx context.Context, p phase) (r Phase, err error) {
 	if err != nil {
 		return r, err
 	}
+	came := f.reconnects()
 	began, err := p.event(f, ctx)
 	if err != nil {
 		return r, err
@@ -167,6 +168,9 @@ func (f *fleet) play(ctx context.Context, p phase) (r Phase, err error) {
 	r.Present = len(f.some(len(f.members)))
 	r.Use = f.spent(before, after)
 	r.Coordinator = (after.coordinator - before.coordinator).Seconds() / r.Seconds
+	r.Harness = (after.harness - before.harness).Seconds() / r.Seconds
+	r.Busy = (after.busy - before.busy).Seconds() / r.Seconds
+	r.Reconnects = f.reconnects() - came
 	return r, f.sound()
 }
 
@@ -235,18 +239,16 @@ func (f *fleet) cutOffKnow() bool {
 // watch looks at counts and shares each second for a while, in which nobody comes or goes.
 func (f *fleet) watch(ctx context.Context, hold time.Duration, r *Phase) error {
 	f.work.Settle()
-	f.late()
 	for end := time.Now().Add(hold); time.Now().Before(end); {
 		if err := rig.Sleep(ctx, time.Second); err != nil {
 			return fmt.Errorf("%s: %w", r.Name, context.Cause(ctx))
 		}
-		late := f.late()
-		r.Late = max(r.Late, late.Seconds())
-		lag := judge.Lag(len(f.members), 0, true) + late
-		off, where := f.work.Audit(time.Since(f.start), lag)
-		if off > r.CountOff {
-			r.CountOff, r.CountWhere = off, where
+		c := f.work.Audit(time.Since(f.start), judge.Lag(len(f.members), 0, true))
+		if c.Off > r.CountOff {
+			r.CountOff, r.CountWhere = c.Off, c.Where
 		}
+		r.Late, r.CountLag = max(r.Late, c.Late.Seconds()), max(r.CountLag, c.Lag.Seconds())
+		r.CountsSeen = c.Seen
 		r.ShareOff = max(r.ShareOff, f.shareOff())
 		if err := f.sound(); err != nil {
 			return err
@@ -255,12 +257,14 @@ func (f *fleet) watch(ctx context.Context, hold time.Duration, r *Phase) error {
 	return nil
 }
 
-// late is how late the synthetic gateways were at most, since it was asked last.
-func (f *fleet) late() (most time.Duration) {
-	for _, m := range f.running(true) {
-		most = max(most, m.filter.Late())
+// reconnects is how many links of synthetic gateways have ended by themselves and come back.
+func (f *fleet) reconnects() (n int) {
+	for _, m := range f.members {
+		if m.filter != nil {
+			n += m.filter.Reconnects()
+		}
 	}
-	return most
+	return n
 }
 
 // shareOff is how far the shares that a gateway is sent are from the pool's capacity, as a

@@ -15,6 +15,8 @@ import (
 type usage struct {
 	at          time.Time
 	coordinator time.Duration
+	harness     time.Duration // this process
+	busy        time.Duration // all processors of the machine, whoever used them
 	agents      map[*member]agentUsage
 }
 
@@ -72,6 +74,12 @@ func parseMetrics(page string) (metrics, error) {
 func (f *fleet) usage(ctx context.Context) (u usage, err error) {
 	u = usage{at: time.Now(), agents: map[*member]agentUsage{}}
 	if u.coordinator, err = (rig.CPU{f.coordinator}).Of(); err != nil {
+		return u, err
+	}
+	if u.harness, err = rig.OwnCPU(); err != nil {
+		return u, err
+	}
+	if u.busy, err = rig.Busy(); err != nil {
 		return u, err
 	}
 	for _, m := range f.running(false) {

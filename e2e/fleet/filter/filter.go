@@ -1,10 +1,18 @@
 // Package filter is a synthetic gateway: the filter's side of the link, without an Envoy and
 // without a limiter. It speaks the real protocol with a real agent. What it claims, and what
 // it hears, is a [workload.Gateway].
+//
+// As the real filter does, it connects again when the link has ended by itself, with a backoff
+// of at most a second, says that it had an agent before, and repeats all its claims. Meanwhile
+// its clients' requests go on.
 package filter
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"sync"
@@ -28,57 +36,109 @@ type Options struct {
 	Demand  float64
 	// Start is time 0 of the fleet.
 	Start time.Time
+	// Patience is how long the gateway may be without a link.
+	Patience time.Duration
 }
 
-// Filter is a gateway that is linked.
+// The pauses between two attempts to connect, as in the real filter: a random half is taken off.
+const (
+	minBackoff = 20 * time.Millisecond
+	maxBackoff = time.Second
+)
+
+// Filter is a gateway that keeps a link.
 type Filter struct {
 	o       Options
 	gateway *workload.Gateway
-	conn    *counted
+	hello   link.Hello
 
-	writing sync.Mutex
-	w       *link.Writer
+	closing context.Context // done: connect no more
+	close   context.CancelFunc
+	quiet   chan struct{} // closed: do and say nothing any more by itself
+	end     sync.Once     // of quiet
+	keeping sync.WaitGroup
+	sending sync.WaitGroup
 
-	stop             chan struct{}
-	reading, sending sync.WaitGroup
-	ended            atomic.Bool // by Withdraw or Close
-	err              atomic.Pointer[error]
+	mu      sync.Mutex
+	session *session  // nil: there is no link
+	down    time.Time // since when
+	why     error     // the last attempt failed, or the last link ended
+	links   int       // so far
+	before  Traffic   // of the links before this one
 
+	reported time.Time
+}
+
+// session is one link.
+type session struct {
+	conn     *counted
+	writing  sync.Mutex
+	w        *link.Writer
 	revision atomic.Int64   // of the configuration
 	config   *config.Config // of the reading goroutine
-	late     atomic.Int64   // ns, the most since Late
-	beats    uint64
-	reported time.Time
 }
 
 // Traffic is what has passed over the link, bytes.
 type Traffic struct{ In, Out int64 }
 
-// Connect links a gateway with its agent. It is there from now on.
+// Connect links a gateway with its agent, and keeps it linked. It is there from now on.
 func Connect(o Options, g *workload.Gateway) (*Filter, error) {
-	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: o.Socket, Net: "unix"})
-	if err != nil {
-		return nil, fmt.Errorf("gateway %s: %w", o.Name, err)
+	f := &Filter{o: o, gateway: g, quiet: make(chan struct{}), down: time.Now(),
+		hello: link.Hello{Version: link.Version, Replica: o.Name, Generation: uint64(time.Now().UnixNano()),
+			PID: os.Getpid(), Weight: 1}}
+	f.closing, f.close = context.WithCancel(context.Background())
+	f.keeping.Go(f.keepLinked)
+	if _, err := f.linked(); err != nil {
+		f.Close()
+		return nil, err
 	}
-	f := &Filter{o: o, gateway: g, conn: &counted{UnixConn: conn}, stop: make(chan struct{})}
-	f.w = link.NewWriter(f.conn)
-	r := link.NewReader(link.Alive(f.conn, link.DeadAfter))
-	if err := f.greet(r); err != nil {
-		conn.Close()
-		return nil, fmt.Errorf("gateway %s: %w", o.Name, err)
-	}
-	g.Connected(time.Since(o.Start))
 	g.Set(workload.Present)
-	f.reading.Go(func() { f.fail(f.read(r)) })
-	f.sending.Go(func() { f.fail(f.live()) })
+	f.sending.Go(f.live)
 	return f, nil
 }
 
+// keepLinked connects whenever there is no link.
+func (f *Filter) keepLinked() {
+	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
+		greeted, err := f.connect()
+		if greeted {
+			backoff = minBackoff
+		}
+		f.lost(greeted, err)
+		select {
+		case <-f.closing.Done():
+			return
+		case <-time.After(backoff/2 + rand.N(backoff/2)):
+		}
+	}
+}
+
+// connect runs one link until it ends. greeted: both Hellos were exchanged.
+func (f *Filter) connect() (greeted bool, err error) {
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: f.o.Socket, Net: "unix"})
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(f.closing, func() { conn.Close() })()
+	s := &session{conn: &counted{UnixConn: conn}}
+	s.w = link.NewWriter(s.conn)
+	r := link.NewReader(link.Alive(s.conn, link.DeadAfter))
+	if err := s.greet(r, &f.hello); err != nil {
+		return false, err
+	}
+	f.hello.Again = true
+	f.gateway.Connected(f.now())
+	f.mu.Lock()
+	f.session = s
+	f.links++
+	f.mu.Unlock()
+	return true, f.read(s, r)
+}
+
 // greet exchanges the Hellos and agrees on a version.
-func (f *Filter) greet(r *link.Reader) error {
-	hello := &link.Hello{Version: link.Version, Replica: f.o.Name, Generation: uint64(time.Now().UnixNano()),
-		PID: os.Getpid(), Weight: 1}
-	if err := f.w.Write(hello); err != nil {
+func (s *session) greet(r *link.Reader, hello *link.Hello) error {
+	if err := s.write(hello); err != nil {
 		return err
 	}
 	m, err := r.Next()
@@ -93,97 +153,147 @@ func (f *Filter) greet(r *link.Reader) error {
 	if err != nil {
 		return err
 	}
-	f.w.SetVersion(version)
+	s.w.SetVersion(version)
 	return nil
 }
 
-// fail notes why the link ended, if nobody has ended it.
-func (f *Filter) fail(err error) {
-	if err != nil && !f.ended.Load() {
-		err = fmt.Errorf("the link of %s: %w", f.o.Name, err)
-		f.err.CompareAndSwap(nil, &err)
-		f.conn.Close()
+// lost notes that there is no link, and why.
+func (f *Filter) lost(was bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.why = err
+	if was {
+		f.before = f.traffic()
+		f.session, f.down = nil, time.Now()
 	}
 }
 
-// Err is why the link ended by itself, nil while it has not.
+// current is the link, nil without.
+func (f *Filter) current() *session {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.session
+}
+
+// linked waits for a link.
+func (f *Filter) linked() (*session, error) {
+	for {
+		if s := f.current(); s != nil {
+			return s, nil
+		}
+		if err := f.Err(); err != nil {
+			return nil, err
+		}
+		time.Sleep(minBackoff)
+	}
+}
+
+// Err says that the gateway has had no link for longer than it may, nil while it has not.
 func (f *Filter) Err() error {
-	if e := f.err.Load(); e != nil {
-		return *e
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.session != nil || time.Since(f.down) <= f.o.Patience {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("gateway %s has had no link for %v: %w", f.o.Name, f.o.Patience,
+		cmp.Or(f.why, errors.New("the agent has not answered its Hello")))
 }
 
-// Traffic is what has passed over the link so far.
-func (f *Filter) Traffic() Traffic { return Traffic{f.conn.in.Load(), f.conn.out.Load()} }
+// Reconnects is how often the gateway has come back after its link had ended by itself.
+func (f *Filter) Reconnects() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return max(0, f.links-1)
+}
 
-// Late is the longest time since the last call that claims were sent after they were due.
-func (f *Filter) Late() time.Duration { return time.Duration(f.late.Swap(0)) }
+// Traffic is what has passed over the gateway's links so far.
+func (f *Filter) Traffic() Traffic {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.traffic()
+}
+
+// traffic is Traffic under the lock.
+func (f *Filter) traffic() Traffic {
+	t := f.before
+	if f.session != nil {
+		t.In += f.session.conn.in.Load()
+		t.Out += f.session.conn.out.Load()
+	}
+	return t
+}
+
+// now is the time of the fleet.
+func (f *Filter) now() time.Duration { return time.Since(f.o.Start) }
 
 // Withdraw takes back all claims. The gateway is away from then on, and uses nothing more. The
 // link stays: the agent sends others what a gateway that is linked says. Close ends it.
 func (f *Filter) Withdraw() error {
-	f.end()
-	return f.writeClaims(f.gateway.Withdrawal())
+	f.stop()
+	for {
+		s, err := f.linked()
+		if err != nil {
+			return err
+		}
+		if s.writeClaims(f.gateway.Withdrawal()) == nil {
+			return nil
+		}
+		s.conn.Close() // so that the next one comes
+		time.Sleep(minBackoff)
+	}
 }
 
 // Close ends the link without a word. An agent that lives counts the claims on, unless they
 // were withdrawn.
 func (f *Filter) Close() {
-	f.end()
-	f.conn.Close()
-	f.reading.Wait()
+	f.stop()
+	f.close()
+	f.keeping.Wait()
 }
 
-// end stops what the gateway does by itself. It is away from then on.
-func (f *Filter) end() {
-	if !f.ended.Swap(true) {
-		close(f.stop)
-	}
+// stop ends what the gateway does by itself. It is away from then on.
+func (f *Filter) stop() {
+	f.end.Do(func() { close(f.quiet) })
 	f.sending.Wait()
 	f.gateway.Set(workload.Away)
 }
 
-// live sends claims each period, and what is due less often.
-func (f *Filter) live() error {
+// live makes requests each period, linked or not, and tells the agent.
+func (f *Filter) live() {
 	tick := time.NewTicker(exchange.DefaultPeriod)
 	defer tick.Stop()
-	const reports, beats = int(exchange.ReportEvery / exchange.DefaultPeriod),
-		int(link.HeartbeatEvery / exchange.DefaultPeriod)
 	f.reported = time.Now()
 	for n := 0; ; n++ {
-		if n%beats == 0 {
-			f.beats++
-			if err := f.write(&link.Heartbeat{Sequence: f.beats, Revision: f.revision.Load()}); err != nil {
-				return err
-			}
-		}
-		if c := f.gateway.Claims(time.Since(f.o.Start)); c != nil {
-			if err := f.writeClaims(c); err != nil {
-				return err
-			}
-		}
-		if n%reports == 0 {
-			if err := f.write(f.report()); err != nil {
-				return err
-			}
+		f.gateway.Work(f.now())
+		if s := f.current(); s != nil && f.tell(s, n) != nil {
+			s.conn.Close() // wakes the reader, which connects again
 		}
 		select {
-		case <-f.stop:
-			return nil
-		case at := <-tick.C:
-			f.wasLate(time.Since(at))
+		case <-f.quiet:
+			return
+		case <-tick.C:
 		}
 	}
 }
 
-func (f *Filter) wasLate(d time.Duration) {
-	for {
-		most := f.late.Load()
-		if int64(d) <= most || f.late.CompareAndSwap(most, int64(d)) {
-			return
+// tell sends what is due in the n-th period.
+func (f *Filter) tell(s *session, n int) error {
+	const reports, beats = int(exchange.ReportEvery / exchange.DefaultPeriod),
+		int(link.HeartbeatEvery / exchange.DefaultPeriod)
+	if n%beats == 0 {
+		if err := s.write(&link.Heartbeat{Sequence: uint64(n), Revision: s.revision.Load()}); err != nil {
+			return err
 		}
 	}
+	if c := f.gateway.Claims(f.now()); c != nil {
+		if err := s.writeClaims(c); err != nil {
+			return err
+		}
+	}
+	if n%reports == 0 {
+		return s.write(f.report())
+	}
+	return nil
 }
 
 // report sends the demand since the report before.
@@ -199,26 +309,26 @@ func (f *Filter) report() *exchange.Report {
 	return r
 }
 
-func (f *Filter) writeClaims(c *exchange.Claims) error {
+func (s *session) writeClaims(c *exchange.Claims) error {
 	for _, part := range c.Parts(link.MaxRecords) {
-		if err := f.write(part); err != nil {
+		if err := s.write(part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f *Filter) write(m link.Message) error {
-	f.writing.Lock()
-	defer f.writing.Unlock()
-	if err := f.conn.SetWriteDeadline(time.Now().Add(link.DeadAfter)); err != nil {
+func (s *session) write(m link.Message) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if err := s.conn.SetWriteDeadline(time.Now().Add(link.DeadAfter)); err != nil {
 		return err
 	}
-	return f.w.Write(m)
+	return s.w.Write(m)
 }
 
 // read takes what the agent says until the link ends.
-func (f *Filter) read(r *link.Reader) error {
+func (f *Filter) read(s *session, r *link.Reader) error {
 	for {
 		m, err := r.Next()
 		if err != nil {
@@ -226,16 +336,16 @@ func (f *Filter) read(r *link.Reader) error {
 		}
 		switch m := m.(type) {
 		case *config.Config:
-			f.config = m
-			err = f.enforced()
+			s.config = m
+			err = s.enforced()
 		case *config.Delta:
-			if f.config, err = f.config.With(m); err == nil {
-				err = f.enforced()
+			if s.config, err = s.config.With(m); err == nil {
+				err = s.enforced()
 			}
 		case *exchange.Shares:
 			f.gateway.HearShares(f.sharesOf(m))
 		case *exchange.Sums:
-			f.gateway.Hear(m)
+			f.gateway.Hear(f.now(), m)
 		}
 		if err != nil {
 			return err
@@ -244,9 +354,9 @@ func (f *Filter) read(r *link.Reader) error {
 }
 
 // enforced says that the configuration is in force.
-func (f *Filter) enforced() error {
-	f.revision.Store(f.config.Revision)
-	return f.write(&link.Refused{Revision: f.config.Revision})
+func (s *session) enforced() error {
+	s.revision.Store(s.config.Revision)
+	return s.write(&link.Refused{Revision: s.config.Revision})
 }
 
 // sharesOf adds up the shares of the gateway's flows.

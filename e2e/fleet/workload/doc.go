@@ -21,4 +21,18 @@
 //     is constant, and the count is what the others have really made, at some time in the last
 //     δ. Each look at a sum therefore bounds the offset from both sides. If the bounds cross,
 //     requests were lost or counted twice: by at least that many.
+//
+// # Lateness
+//
+// On a busy machine gateways and agents run late, and a count is older than δ says. Claims and
+// sums pass a link each period, so each gateway measures how late it told its claims, and how
+// late its agent sent it sums ([Gateway.Late]). δ is longer by so much for each that a claim
+// passes: the sender and its agent, the owner of the key, and the receiver. A gateway without a
+// link is as late as it is without. Besides, an agent that is not heard in time is taken to go
+// on as claimed, and its count may be too high by that, until claims.CatchUp after it is heard
+// again.
+//
+// The longer δ is, the less a look proves: a sum that stood still from the first look on would
+// not be found wrong where the bounds are farther apart than what the others have admitted
+// since ([Counts].Seen).
 package workload

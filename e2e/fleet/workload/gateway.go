@@ -29,8 +29,12 @@ type Gateway struct {
 	flows    []flow
 	next     float64 // requests that are due, the part of the next one included
 	turn     int     // the key of the next request
+	untold   int     // keys before turn that had a request since the last claims
+	began    bool
 	last     time.Duration
-	sent     bool // all claims were sent on this link
+	told     bool // all claims, on this link
+	telling  pace // of claims
+	hearing  pace // of sums
 	heard    Heard
 	complete map[uint64]bool // named by a Full state that is not complete yet; nil: there is none
 }
@@ -96,16 +100,19 @@ func (g *Gateway) Presence() Presence {
 func (g *Gateway) Connected(now time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.sent, g.last = false, now
+	g.told = false
+	if !g.began {
+		g.began, g.last = true, now
+		g.telling.happened(now)
+		g.hearing.happened(now)
+	}
 }
 
-// Claims makes the requests that are due and returns the claims that have changed, nil
-// without any. One key has one request at most each time: more are left out.
-func (g *Gateway) Claims(now time.Duration) *exchange.Claims {
+// Work makes the requests that are due. One key has one request at most each time: more are left
+// out. A gateway works on while it is not linked.
+func (g *Gateway) Work(now time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	c := &exchange.Claims{}
-	first := g.turn
 	g.next += g.perSecond * (now - g.last).Seconds()
 	g.last = now
 	due := min(int(g.next), len(g.keys))
@@ -116,24 +123,46 @@ func (g *Gateway) Claims(now time.Duration) *exchange.Claims {
 		k.at = now
 		g.turn = (g.turn + 1) % len(g.keys)
 	}
-	if !g.sent {
-		g.sent = true
-		first, due = 0, len(g.keys)
+	g.untold = min(g.untold+due, len(g.keys))
+}
+
+// Claims returns the claims that have changed since the last ones, all on a new link, nil
+// without any.
+func (g *Gateway) Claims(now time.Duration) *exchange.Claims {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.telling.happened(now)
+	c := &exchange.Claims{}
+	if !g.told {
+		g.told, g.untold = true, len(g.keys)
 		for i := range g.flows {
 			c.Flows = append(c.Flows, g.flows[i].FlowClaim)
 		}
 	}
-	for i := range due {
-		c.Keys = append(c.Keys, g.keys[(first+i)%len(g.keys)].record())
+	for i := range g.untold {
+		c.Keys = append(c.Keys, g.keys[(g.turn+len(g.keys)-g.untold+i)%len(g.keys)].record())
 	}
+	g.untold = 0
 	if len(c.Keys)+len(c.Flows) == 0 {
 		return nil
 	}
 	return c
 }
 
+// Late is how much longer than a period the gateway has been without telling its agent its
+// claims, and without hearing its agent's sums, in the last two to four seconds.
+func (g *Gateway) Late(now time.Duration) (telling, hearing time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.telling.late(now), g.hearing.late(now)
+}
+
+// spent is what a gateway says is spent of the bucket of each key: much more than it ever admits.
+// A bucket that had refilled would take from the count what was admitted during a silence.
+const spent = 1e6
+
 func (u *use) record() exchange.KeyClaim {
-	return exchange.KeyClaim{Key: u.id, Claim: u.claim, Unsaturated: u.claim, Admitted: u.admitted, Spent: 1}
+	return exchange.KeyClaim{Key: u.id, Claim: u.claim, Unsaturated: u.claim, Admitted: u.admitted, Spent: spent}
 }
 
 // Withdrawal is what a gateway says that will use nothing any more.
@@ -152,9 +181,10 @@ func (g *Gateway) Withdrawal() *exchange.Claims {
 
 // Hear takes the agent's sums. Those of keys that the gateway does not use are skipped, as a
 // filter does.
-func (g *Gateway) Hear(s *exchange.Sums) {
+func (g *Gateway) Hear(now time.Duration, s *exchange.Sums) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.hearing.happened(now)
 	g.heard.Any, g.heard.Replicas, g.heard.Lag, g.heard.Isolation = true, s.Replicas, s.Lag, s.Isolation
 	if s.Full {
 		g.complete = map[uint64]bool{}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/titrate/titrate/control/claims"
 )
 
 // rounding is forgiven, as a part of a sum: claims travel as 32-bit floats.
@@ -81,8 +83,28 @@ type offset struct {
 	epoch uint32
 	least float64
 	most  float64
+	low   look    // that least is from
+	high  look    // that most is from
+	begun float64 // what the others had admitted at the first look
+	made  float64 // what they have admitted since
 	set   bool
 }
+
+// look is a sum, and what the others may have admitted of it.
+type look struct {
+	at, lag     time.Duration
+	sum         float64
+	least, most float64
+}
+
+// String says what was seen.
+func (l look) String() string {
+	return fmt.Sprintf("at %.1f s the sum is %.2f, of %.2f to %.2f requests (δ %.2f s)", l.at.Seconds(), l.sum,
+		l.least, l.most, l.lag.Seconds())
+}
+
+// blind reports whether a sum that stood still would not have been noticed.
+func (o *offset) blind() bool { return o.set && o.most-o.least >= o.made }
 
 // Settle forgets all that is known of offsets: somebody has come or gone.
 func (f *Fleet) Settle() {
@@ -95,54 +117,137 @@ func (f *Fleet) Settle() {
 	}
 }
 
-// Audit looks at all counts that gateways are sent, and returns by how many requests the
-// worst of them is wrong at least, since Settle. lag is δ, the oldest that a count may be;
-// the agent's own, if that is longer.
-func (f *Fleet) Audit(now, lag time.Duration) (worst float64, where string) {
+// Counts is what an audit has found since Settle.
+type Counts struct {
+	// Off is by how many requests the worst count is wrong at least.
+	Off   float64
+	Where string // that count is
+	// Lag is the longest δ that a count was judged with.
+	Lag time.Duration
+	// Late is the longest time that a gateway was late with its claims, or was sent sums late.
+	Late time.Duration
+	// Seen is the part of the counts that would have been found wrong had they stood still, of
+	// those that were to move.
+	Seen float64
+}
+
+// Audit looks at all counts that gateways are sent. lag is δ where everybody is on time, or the
+// agent's own, if that is longer.
+func (f *Fleet) Audit(now, lag time.Duration) Counts {
 	present := f.present()
+	late := f.lateness(now, present)
+	c := Counts{Late: max(late.most, late.agent), Seen: 1}
+	blind, all := 0, 0
 	for _, g := range f.Gateways {
 		if !present[g.Number] {
 			continue
 		}
 		for i := range g.keys {
-			if off := f.auditKey(g, i, now, lag, present); off > worst {
-				worst, where = off, fmt.Sprintf("gateway %d, key %x", g.Number, g.keys[i].id)
+			found, ok := f.auditKey(g, i, now, lag, late)
+			if !ok {
+				continue
+			}
+			c.Lag = max(c.Lag, found.lag)
+			if found.moved {
+				all++
+			}
+			if found.moved && found.blind {
+				blind++
+			}
+			if found.off > c.Off {
+				c.Off, c.Where = found.off, fmt.Sprintf("gateway %d, key %x: %v; %v", g.Number, g.keys[i].id,
+					g.keys[i].offset.high, g.keys[i].offset.low)
 			}
 		}
 	}
-	return worst, where
+	if all > 0 {
+		c.Seen = 1 - float64(blind)/float64(all)
+	}
+	return c
 }
 
-// auditKey narrows a key's offset and returns by how much its bounds cross.
-func (f *Fleet) auditKey(g *Gateway, at int, now, lag time.Duration, present []bool) float64 {
+// lateness is how late gateways and agents are, by number of the gateway. An agent is as late
+// as the sums that its gateway is sent.
+type lateness struct {
+	present []bool
+	sender  []time.Duration // until the agent has read the gateway's claims
+	hearing []time.Duration // until the gateway was sent what its agent knows
+	most    time.Duration   // of a gateway with its claims
+	agent   time.Duration   // of an agent, the most: it may be the owner of any key
+}
+
+func (f *Fleet) lateness(now time.Duration, present []bool) *lateness {
+	l := &lateness{present: present, sender: make([]time.Duration, len(f.Gateways)),
+		hearing: make([]time.Duration, len(f.Gateways))}
+	for i, g := range f.Gateways {
+		if !present[i] {
+			continue
+		}
+		telling, hearing := g.Late(now)
+		l.sender[i], l.hearing[i] = telling+hearing, hearing
+		l.most, l.agent = max(l.most, telling), max(l.agent, hearing)
+	}
+	return l
+}
+
+// found is what a look at one count has found.
+type found struct {
+	off   float64 // requests
+	lag   time.Duration
+	moved bool // the others have admitted something
+	blind bool
+}
+
+// auditKey narrows a key's offset and returns by how much its bounds cross; false if nobody
+// else uses the key. A count is as old as δ, and as its sender, the key's owner and the
+// receiver were late together.
+func (f *Fleet) auditKey(g *Gateway, at int, now, lag time.Duration, late *lateness) (out found, ok bool) {
 	g.mu.Lock()
-	key, seen, lag := g.keys[at].id, g.keys[at].others, max(lag, g.heard.Lag)
+	key, seen := g.keys[at].id, g.keys[at].others
+	lag = max(lag, g.heard.Lag) + late.hearing[g.Number] + late.agent
 	g.mu.Unlock()
 	if seen.Epoch == 0 {
-		return 0 // nobody else uses it
+		return out, false
 	}
-	least, most := 0.0, 0.0
+	l, all := look{at: now, sum: seen.Admitted}, 0.0
 	for _, s := range f.users[f.numbers[key]] {
-		if s.gateway != g && present[s.gateway.Number] {
-			low, high := s.gateway.counted(s.at, now, lag)
-			least, most = least+low, most+high
+		if from := s.gateway.Number; s.gateway != g && late.present[from] {
+			lag := lag + late.sender[from]
+			least, most, admitted := s.gateway.counted(s.at, now, lag, lag+catchUp)
+			l.lag, l.least, l.most, all = max(l.lag, lag), l.least+least, l.most+most, all+admitted
 		}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	o := &g.keys[at].offset
-	if !o.set || o.epoch != seen.Epoch {
-		*o = offset{seen.Epoch, seen.Admitted - most, seen.Admitted - least, true}
-		return 0
-	}
-	o.least, o.most = max(o.least, seen.Admitted-most), min(o.most, seen.Admitted-least)
-	return max(0, o.least-o.most)
+	o.narrow(l, seen.Epoch, all)
+	out = found{off: max(0, o.least-o.most), lag: l.lag, moved: o.made > 0, blind: o.blind()}
+	return out, true
 }
 
+// narrow narrows the bounds by a look, when the others have admitted so many requests.
+func (o *offset) narrow(l look, epoch uint32, admitted float64) {
+	if !o.set || o.epoch != epoch {
+		*o = offset{epoch: epoch, least: l.sum - l.most, most: l.sum - l.least, low: l, high: l, begun: admitted,
+			set: true}
+	}
+	if least := l.sum - l.most; least > o.least {
+		o.least, o.low = least, l
+	}
+	if most := l.sum - l.least; most < o.most {
+		o.most, o.high = most, l
+	}
+	o.made = admitted - o.begun
+}
+
+// catchUp is how long the estimate of an agent that was not heard in time may stand once it is
+// heard again. Nobody here sees that one agent was late to another.
+const catchUp = claims.CatchUp * time.Second
+
 // counted is what a gateway has admitted of a key: what everybody must know, which is older
-// than the lag, and what somebody may take it for, who has last heard it a lag ago and takes it
-// to go on as claimed.
-func (g *Gateway) counted(at int, now, lag time.Duration) (least, most float64) {
+// than the lag, what somebody may take it for, who takes it to go on as claimed for the time of
+// an estimate, and what it is now.
+func (g *Gateway) counted(at int, now, lag, estimate time.Duration) (least, most, admitted float64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	k := &g.keys[at]
@@ -150,5 +255,5 @@ func (g *Gateway) counted(at int, now, lag time.Duration) (least, most float64) 
 	if now-k.at < lag {
 		least -= 1 + math.Floor(k.claim*lag.Seconds())
 	}
-	return max(least, 0), k.admitted + k.claim*lag.Seconds()
+	return max(least, 0), k.admitted + k.claim*estimate.Seconds(), k.admitted
 }

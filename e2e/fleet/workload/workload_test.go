@@ -14,7 +14,7 @@ const (
 )
 
 // relay tells each gateway what the others have claimed so far, as agents without delay do.
-func relay(f *Fleet, claims []map[uint64]exchange.KeyClaim, full bool) {
+func relay(f *Fleet, now time.Duration, claims []map[uint64]exchange.KeyClaim, full bool) {
 	for i, g := range f.Gateways {
 		s := &exchange.Sums{Full: full, Replicas: len(f.Gateways), Lag: lag}
 		for _, k := range g.keys {
@@ -36,7 +36,7 @@ func relay(f *Fleet, claims []map[uint64]exchange.KeyClaim, full bool) {
 			}
 			s.Flows = append(s.Flows, sum)
 		}
-		g.Hear(s)
+		g.Hear(now, s)
 	}
 }
 
@@ -52,6 +52,7 @@ func play(f *Fleet, periods int, drop func(n int) bool) (worst float64) {
 	for p := range periods {
 		now := time.Duration(p+1) * period
 		for i, g := range f.Gateways {
+			g.Work(now)
 			c := g.Claims(now)
 			if c == nil {
 				continue
@@ -62,9 +63,8 @@ func play(f *Fleet, periods int, drop func(n int) bool) (worst float64) {
 				}
 			}
 		}
-		relay(f, claims, p%7 == 0)
-		off, _ := f.Audit(now, lag)
-		worst = max(worst, off)
+		relay(f, now, claims, p%7 == 0)
+		worst = max(worst, f.Audit(now, lag).Off)
 	}
 	return worst
 }
@@ -129,6 +129,103 @@ func TestAudit(t *testing.T) {
 	}
 }
 
+// Requests of a gateway that has no link are not known to others. The counts are right: they are as
+// late as the gateway was. A look proves less meanwhile.
+func TestAuditOfALateGateway(t *testing.T) {
+	f := plan(t, Plan{Gateways: 3, Keys: 30, Users: 0, Rate: 2})
+	told := make([]map[uint64]exchange.KeyClaim, 3)
+	for i, g := range f.Gateways {
+		told[i] = map[uint64]exchange.KeyClaim{}
+		g.Set(Present)
+		g.Connected(0)
+	}
+	const from, to, end = 100, 160, 260 // periods without a link
+	var longest time.Duration
+	for p := range end {
+		now := time.Duration(p+1) * period
+		for i, g := range f.Gateways {
+			g.Work(now)
+			if i == 0 && p >= from && p < to {
+				continue
+			}
+			if i == 0 && p == to {
+				g.Connected(now)
+			}
+			if c := g.Claims(now); c != nil {
+				for _, k := range c.Keys {
+					told[i][k.Key] = k
+				}
+			}
+		}
+		relay(f, now, told, false)
+		c := f.Audit(now, lag)
+		if c.Off > 0 {
+			t.Fatalf("at %v a count is wrong by %v: %s", now, c.Off, c.Where)
+		}
+		longest = max(longest, c.Lag)
+		if p == end-1 && (c.Seen < 1 || c.Late > 2*period) {
+			t.Errorf("at the end %+v, though nobody is late", c)
+		}
+	}
+	if without := (to - from) * period; longest < without || longest > without+time.Second {
+		t.Errorf("δ is up to %v, though a gateway had no link for %v", longest, without)
+	}
+	if got := told[0][f.Gateways[0].keys[0].id].Admitted; got < 8 || got > 9 {
+		t.Errorf("%v requests in 13 s at 2/3 per second", got)
+	}
+}
+
+// A count that stands still is not noticed while δ is as long as it was looked at.
+func TestAuditKnowsWhatItSees(t *testing.T) {
+	for _, c := range []struct {
+		lag  time.Duration
+		seen bool
+	}{{lag, true}, {10 * time.Second, false}} {
+		f := plan(t, Plan{Gateways: 3, Keys: 30, Users: 0, Rate: 2})
+		var last Counts
+		claims := make([]map[uint64]exchange.KeyClaim, 3)
+		for i, g := range f.Gateways {
+			claims[i] = map[uint64]exchange.KeyClaim{}
+			g.Set(Present)
+			g.Connected(0)
+		}
+		for p := range 100 {
+			now := time.Duration(p+1) * period
+			for _, g := range f.Gateways {
+				g.Work(now)
+				g.Claims(now)
+			}
+			relay(f, now, claims, false)
+			last = f.Audit(now, c.lag)
+		}
+		if (last.Seen == 1) != c.seen || (last.Off > 0) != c.seen {
+			t.Errorf("with δ = %v: %+v", c.lag, last)
+		}
+	}
+}
+
+func TestPace(t *testing.T) {
+	var p pace
+	p.happened(period)
+	p.happened(2 * period)
+	if late := p.late(3 * period); late != 0 {
+		t.Errorf("%v late, though on time", late)
+	}
+	if late := p.late(6 * period); late != 3*period {
+		t.Errorf("%v late, want 3 periods", late)
+	}
+	p.happened(12 * period)
+	if late := p.late(13 * period); late != 9*period {
+		t.Errorf("%v late after 10 periods, want 9", late)
+	}
+	for n := 13; n < 100; n++ {
+		p.happened(time.Duration(n) * period)
+	}
+	if late := p.late(100 * period); late != 0 {
+		t.Errorf("%v late, long after the gap", late)
+	}
+}
+
 // A sum that lacks somebody, or has somebody who is gone, is found; so is one that a Full
 // state does not name.
 func TestWrong(t *testing.T) {
@@ -148,11 +245,11 @@ func TestWrong(t *testing.T) {
 	}
 	f.Gateways[2].Set(Present)
 	g := f.Gateways[1]
-	g.Hear(&exchange.Sums{Full: true, More: true})
+	g.Hear(time.Second, &exchange.Sums{Full: true, More: true})
 	if what := f.Wrong(&last); what != "" {
 		t.Errorf("the rest of a Full state is to come: %s", what)
 	}
-	g.Hear(&exchange.Sums{})
+	g.Hear(time.Second, &exchange.Sums{})
 	if f.Wrong(&last) == "" || last != 1 {
 		t.Errorf("a Full state without the keys, and nothing is wrong at gateway 1 (%d)", last)
 	}
