@@ -24,6 +24,9 @@
 //
 //   - admit: 10⁵ client keys in turn, limits too high to be met. All that are
 //     not called otherwise are of this kind.
+//     Limits of Titrate are LOCAL, or called EXACT: then a client that has not come for 15 s is new,
+//     and its first request waits for the owner of its key. All of 10⁵ keys are new in each round; of
+//     1000 keys one request in some thirty has to wait.
 //   - reject: clients whose limit of 1/h is spent; the answer is a 429.
 //   - queued: a tenant whose share of the pool is 8000/s, asked for as fast as
 //     64 connections can: each request is held, then released by a tick. Its
@@ -82,11 +85,18 @@ const (
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/admit, spec: {weight: 1}}
 ---
-{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/admit/limits/each, spec: {rate: 100000/s, burst: 100000}}
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/admit/limits/each,
+  spec: {rate: 100000/s, burst: 100000, precision: LOCAL}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/exact, spec: {weight: 1}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/exact/limits/each,
+  spec: {rate: 100000/s, burst: 100000, precision: EXACT}}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/reject, spec: {weight: 1}}
 ---
-{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/reject/limits/each, spec: {rate: 1/h, burst: 1}}
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/reject/limits/each,
+  spec: {rate: 1/h, burst: 1, precision: LOCAL}}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/queued, spec: {weight: 1}}
 ---

@@ -86,7 +86,7 @@ func start(ctx context.Context, r *rig.Rig, o Options) (*stage, error) {
 	for _, name := range r.Services() {
 		s.service(name, upstream.Port)
 	}
-	if r.Wants(rig.TitrateModule) {
+	if r.Wants(rig.TitrateModule) || r.Wants(rig.TitrateExact) {
 		s.titrate(upstream.Port)
 	}
 	return s, s.err
@@ -123,7 +123,21 @@ func (s *stage) service(name string, upstream int) {
 // titrate adds our variants.
 func (s *stage) titrate(upstream int) {
 	direct, through := s.installation("admitting", upstream)
-	if s.err == nil && !s.o.Comparison {
+	if s.err != nil {
+		return
+	}
+	if s.rig.Wants(rig.TitrateExact) {
+		v := variant{name: Proxied(rig.TitrateExact), base: Proxied(plain), envoy: through.Envoy,
+			load: rig.Closed{Tenant: "exact"}}
+		s.add(v, through.Processes()[1:])
+		if v.name, v.load.Keys = Proxied(rig.TitrateExact+", 1000 clients"), 1000; !s.o.Comparison {
+			s.add(v, through.Processes()[1:])
+		}
+	}
+	if !s.rig.Wants(rig.TitrateModule) {
+		return
+	}
+	if !s.o.Comparison {
 		s.add(variant{name: "titrate, admit", base: plain, envoy: direct.Envoy}, direct.Processes()[1:])
 		s.limiting(upstream)
 	}

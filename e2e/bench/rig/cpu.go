@@ -29,6 +29,26 @@ func (c CPU) Of() (time.Duration, error) {
 	return sum, nil
 }
 
+// OwnCPU is the user and system time that this process has used so far.
+func OwnCPU() (time.Duration, error) { return processTime(os.Getpid()) }
+
+// userHZ is the unit of times in /proc/stat.
+const userHZ = 100
+
+// Busy is the time that all processors of the machine together have worked so far, for whomever.
+func Busy() (time.Duration, error) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, err
+	}
+	var user, nice, system, idle, wait, irq, soft, steal int64
+	if _, err := fmt.Sscanf(string(text), "cpu %d %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &wait, &irq,
+		&soft, &steal); err != nil {
+		return 0, fmt.Errorf("/proc/stat: %w", err)
+	}
+	return time.Duration(user+nice+system+irq+soft+steal) * time.Second / userHZ, nil
+}
+
 // processTime reads the CPU clock of a process: its id is the complement of the
 // pid, then the kind of clock (2: what the scheduler has counted).
 func processTime(pid int) (time.Duration, error) {

@@ -8,10 +8,11 @@ import (
 	"github.com/titrate/titrate/services/dev/child"
 )
 
-// Names of what limits, in tables and for Options.Systems.
+// Names of what limits, in tables and for Options.Systems. Titrate in Envoy has limits of one precision or the other;
+// those of --rls state none.
 const (
-	TitrateModule  = "titrate"
-	TitrateExact   = "titrate EXACT" // the same, its limits with precision EXACT
+	TitrateModule  = "titrate LOCAL"
+	TitrateExact   = "titrate EXACT"
 	TitrateService = "titrate --rls"
 	LocalRateLimit = "local_ratelimit"
 	RedisRateLimit = "ratelimit + Redis"
