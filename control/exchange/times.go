@@ -16,6 +16,11 @@ const (
 	// DefaultForgetAfter is T2, > T1: the claims of a silent replica count for so long.
 	// Then the others leave it its part by weight, see Alone.
 	DefaultForgetAfter = 15 * time.Second
+	// DefaultExactWithin is how long the way between two agents may take, one way, where limits that
+	// state no precision are EXACT: requests wait for two ways, or four.
+	DefaultExactWithin = 2 * time.Millisecond
+	// MaxExactWithin bounds it: beyond, requests wait in vain too often.
+	MaxExactWithin = 10 * time.Millisecond
 )
 
 // DefaultEverybody is the number of agents up to which each tells its claims to all others.

@@ -9,39 +9,14 @@ import (
 	"time"
 )
 
-// resources is everything that the coordinator has, as users see it.
+// resources is everything that is configured.
 func (w *world) resources(t *testing.T) string {
 	t.Helper()
-	var all strings.Builder
-	for _, kind := range []string{"pools", "tenants", "quotas", "limits"} {
-		status, out, complaint := w.bin.run(t, "", "get", kind, "--server", w.api, "-o", "yaml")
-		if status != 0 {
-			t.Fatalf("titrate get %s: exit status %d: %s", kind, status, complaint)
-		}
-		all.WriteString(settled(out))
+	status, out, complaint := w.bin.run(t, "", "export", "--server", w.api)
+	if status != 0 {
+		t.Fatalf("titrate export: exit status %d: %s", status, complaint)
 	}
-	return all.String()
-}
-
-// settled leaves out what changes by itself: a resource's live status, which the
-// coordinator measures. Its etag stays.
-func settled(yaml string) string {
-	var kept []string
-	inLive := 0
-	for line := range strings.Lines(yaml) {
-		indent := len(line) - len(strings.TrimLeft(line, " "))
-		if inLive > 0 && indent > inLive {
-			continue
-		}
-		inLive = 0
-		switch name, _, _ := strings.Cut(strings.TrimSpace(line), ":"); name {
-		case "demand", "admitted", "price", "fairRate", "allocated", "share", "shares", "members", "time":
-			inLive = indent
-			continue
-		}
-		kept = append(kept, line)
-	}
-	return strings.Join(kept, "")
+	return out
 }
 
 // badDocuments are refused whole; each comes after a good one in the same file.

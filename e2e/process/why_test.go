@@ -8,7 +8,7 @@ import (
 	"github.com/titrate/titrate/services/dev/load"
 )
 
-// A tenant with a limit that refuses most, one in SHADOW that refuses nothing, and one that
+// A tenant with a limit that refuses most, one in SHADOW that would refuse more, and one that
 // sends nothing.
 const limited = `
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/refused, spec: {weight: 1}}
@@ -16,7 +16,7 @@ const limited = `
 {apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/refused/limits/few, spec: {rate: 6/min, burst: 3}}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/refused/limits/watched,
-  spec: {rate: 6/min, burst: 2, mode: SHADOW}}
+  spec: {rate: 6/min, burst: 1, mode: SHADOW}}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/idle, spec: {weight: 1}}
 `

@@ -83,11 +83,25 @@ type Options struct {
 	Decisions Decisions
 	// Asked, if set, says that the engine has something to tell the owners of EXACT limits' keys
 	// (limiter.Options.Ask), and Answer receives what they say.
-	Asked  <-chan struct{}
+	Asked  Bell
 	Answer func(*exchange.TokenAnswers)
 	// Log receives messages for the operator: the link is up or down, a
 	// configuration was refused.
 	Log func(text string)
+}
+
+// Bell wakes the link's writer.
+type Bell chan struct{}
+
+// NewBell returns a bell that has not been rung.
+func NewBell() Bell { return make(Bell, 1) }
+
+// Ring wakes the writer, from any thread; while it is awake nothing happens.
+func (b Bell) Ring() {
+	select {
+	case b <- struct{}{}:
+	default:
+	}
 }
 
 // Counters are keys that are counted beside the engine, and shared as its keys are. SetSums may be

@@ -99,16 +99,10 @@ func New(o Options) *Process {
 	b := o.Settings
 	p := &Process{o: o, linkDone: make(chan struct{}), socket: hotrestart.SocketName(b.Replica, b.AgentSocket)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	asked := make(chan struct{}, 1)
-	ask := func() {
-		select {
-		case asked <- struct{}{}:
-		default: // the link's writer is awake already
-		}
-	}
+	bell := agentlink.NewBell()
 	p.engine = limiter.New(limiter.Options{
 		Keys: b.Keys, Contended: b.Contended, Unknown: b.Unknown, Boot: b.Boot, Replica: b.Replica,
-		Start: enforcer.Now(), Flight: o.NewFlight, Wants: o.OnWanted, Ask: ask,
+		Start: enforcer.Now(), Flight: o.NewFlight, Wants: o.OnWanted, Ask: bell.Ring,
 	})
 	p.NameSlots(o.Slots.Names())
 	p.stats = stats.New(p.engine, o.Sink, enforcer.Now)
@@ -124,7 +118,7 @@ func New(o Options) *Process {
 			Generation: uint64(time.Now().UnixNano()),
 		},
 		Log:   func(text string) { o.Log(Info, text) },
-		Asked: asked, Answer: p.Enforcer.Answer,
+		Asked: bell, Answer: p.Enforcer.Answer,
 		Clients: p.observer.report, ClientParts: clientParts, Decisions: &p.decisions,
 	})
 	p.page = p.newPage()

@@ -104,6 +104,9 @@ type Heartbeat struct {
 	// budget: each replica limits such a key to its own part. 0 from an agent and from a
 	// filter that does not count them.
 	Parted uint64
+	// Crowded counts the requests, since the filter's start, for keys of EXACT limits beyond its
+	// budget: its ledger decides them. 0 as Parted.
+	Crowded uint64
 }
 
 // MaxRefused bounds the limits that one [Refused] names.

@@ -146,20 +146,21 @@ func (a *Agent) GossipAddress() string { return a.gossip.Address() }
 // AdminAddress is host:port of the admin server.
 func (a *Agent) AdminAddress() string { return a.adminAt.Addr().String() }
 
-// Run serves until ctx ends, then stops in order: the gateways first, so that the claims
+// Run serves until ctx ends, then stops in order: the rate limit service first, so that it gives
+// back what the owners of EXACT limits' keys have granted, then the gateways, so that the claims
 // of those whose process is gone are withdrawn, then the stream and the gossip. An error
 // means that a port failed.
 func (a *Agent) Run(ctx context.Context) error {
 	a.log.Info("agent serves", "name", a.c.Name, "version", a.c.Version, "socket", a.c.Socket,
 		"gossip", a.GossipAddress(), "admin", a.AdminAddress(), "rls", a.RLSAddress(),
 		"coordinators", a.c.Coordinators)
-	group, serving := errgroup.WithContext(ctx)
+	parts, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, serving := errgroup.WithContext(parts)
 	group.Go(func() error { return a.server.Serve(serving) })
 	group.Go(func() error { return a.gossip.Run(serving) })
 	group.Go(func() error { return a.admin.Serve(serving, a.adminAt) })
-	if a.rls != nil {
-		group.Go(func() error { return a.rls.Serve(serving, a.rlsAt) })
-	}
+	group.Go(func() error { defer stop(); return a.serveRLS(ctx, serving) })
 	group.Go(func() error { a.tick(serving); return nil })
 	group.Go(func() error { a.tickTokens(serving); return nil })
 	group.Go(func() error { a.keepSnapshot(serving); return nil })

@@ -61,8 +61,7 @@ type Config struct {
 	// exceed T1 by the skew of clocks' rates.
 	T2 time.Duration
 	// ExactWithin is how long the way to every other agent may take, one way, where limits that state
-	// no precision are EXACT. Default 0: they are LOCAL. At most 10 ms. Longer means that requests wait
-	// for longer.
+	// no precision are EXACT; at most exchange.MaxExactWithin. 0: they are LOCAL, wherever agents are.
 	ExactWithin time.Duration
 	// RLS is the service for Envoys without the filter.
 	RLS RLS
@@ -81,9 +80,6 @@ var ErrSettings = errors.New("wrong settings")
 // longestSocket is the longest path of a Unix socket on Linux (sun_path, less the
 // final 0).
 const longestSocket = 107
-
-// longestExact bounds ExactWithin: beyond it requests wait in vain too often.
-const longestExact = 10 * time.Millisecond
 
 // withDefaults fills in what is zero and checks what is not.
 func (c Config) withDefaults() (Config, error) {
@@ -123,9 +119,9 @@ func (c Config) check() error {
 	if c.Period < 10*time.Millisecond || c.Period > time.Second {
 		bad("--period %v: want 10ms to 1s", c.Period)
 	}
-	if c.ExactWithin < 0 || c.ExactWithin > longestExact {
+	if c.ExactWithin < 0 || c.ExactWithin > exchange.MaxExactWithin {
 		bad("--exact-within %v: want 0 to %v: requests wait for four ways at most, and no longer than 50ms",
-			c.ExactWithin, longestExact)
+			c.ExactWithin, exchange.MaxExactWithin)
 	}
 	if c.T1 < 10*c.Period || c.T2 <= c.T1 {
 		bad("--isolation-split-after %v and --claims-forget-after %v: want at least 10 periods for the first, and "+

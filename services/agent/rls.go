@@ -7,7 +7,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/titrate/titrate/services/agent/core"
 	"github.com/titrate/titrate/services/rls"
 	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/grpc"
@@ -46,6 +48,27 @@ func (a *Agent) openRLS(ctx context.Context) error {
 	a.rlsAt, err = a.c.Security.Listen(ctx, "--rls (gRPC)", a.c.RLS.Address)
 	return err
 }
+
+// serveRLS serves the rate limit API until ctx ends, or serving, which is what the service needs;
+// without the service it waits for that. Then the service's last words have been taken in.
+func (a *Agent) serveRLS(ctx, serving context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(serving, cancel)()
+	if a.rls == nil {
+		<-ctx.Done()
+		return nil
+	}
+	err := a.rls.Serve(ctx, a.rlsAt)
+	linked := func(_ time.Duration, c *core.Core) bool { return c.HasLink(a.c.Name + suffixRLS) }
+	for end := time.Now().Add(lastWords); serving.Err() == nil && ask(a, linked) && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	return err
+}
+
+// lastWords is how long the agent may take to read what its rate limit service has said last.
+const lastWords = 500 * time.Millisecond
 
 // check refuses limits that would not be served, or that two sources have, and what is no kind of window.
 func (r RLS) check() error {

@@ -6,12 +6,15 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	api "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/envoy-filter/certtest"
 	"github.com/titrate/titrate/services/rls"
 	"github.com/titrate/titrate/services/telemetry"
@@ -40,11 +43,18 @@ func withRLS(t *testing.T, name string, join ...string) (*instance, api.RateLimi
 func withWindows(t *testing.T, windows rls.Windows, name string, join ...string,
 ) (*instance, api.RateLimitServiceClient, *grpc.ClientConn) {
 	t.Helper()
+	return serveRLS(t, Config{Name: name, Join: join, RLS: RLS{Options: rls.Options{Windows: windows}}})
+}
+
+// serveRLS is an agent that serves limits of 60 per day.
+func serveRLS(t *testing.T, c Config) (*instance, api.RateLimitServiceClient, *grpc.ClientConn) {
+	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "shop.yaml"), []byte(perDay), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	i := run(t, Config{Name: name, Join: join, RLS: RLS{Address: "127.0.0.1:0", Options: rls.Options{Dir: dir, Windows: windows}}})
+	c.RLS.Address, c.RLS.Dir = "127.0.0.1:0", dir
+	i := run(t, c)
 	conn, err := grpc.NewClient(i.RLSAddress(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -203,6 +213,96 @@ func TestRLSOfTwoAgents(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// Where the way between agents is short enough their services hold a limit exactly, whatever client
+// goes to which and however fast. A service that ends gives back what it has, so that nothing is lost.
+func TestRLSIsExact(t *testing.T) {
+	near := func(name string, join ...string) (*instance, api.RateLimitServiceClient) {
+		i, c, _ := serveRLS(t, Config{Name: name, Join: join, ExactWithin: exchange.MaxExactWithin})
+		return i, c
+	}
+	a, first := near("a")
+	b, second := near("b", a.GossipAddress())
+	c, _ := near("c", a.GossipAddress())
+	for _, i := range []*instance{a, b, c} {
+		i.eventually("hears the other agents' gateways, and holds limits as EXACT", func(s Status) bool {
+			return s.Exact && len(s.Replicas) == 3
+		})
+	}
+	const clients, limit = 12, 60
+	both := func(client string, each int) (total int) {
+		var passed [2]int
+		var done sync.WaitGroup
+		for n, c := range []api.RateLimitServiceClient{first, second} {
+			done.Go(func() { passed[n] = admitted(t, c, client, each) })
+		}
+		done.Wait()
+		return passed[0] + passed[1]
+	}
+	var exact int
+	for n := range clients {
+		if total := both("hasty-"+strconv.Itoa(n), 50); total == limit || total == limit+1 {
+			exact++
+		}
+	}
+	if exact < clients*2/3 { // where this machine sleeps for 50 ms the ledger decides
+		t.Errorf("of %d clients that asked for 100 at both services %d were admitted %d", clients, exact, limit)
+	}
+	const used = 20
+	for n := range clients {
+		admitted(t, second, "calm-"+strconv.Itoa(n), used) // b has the whole bucket
+	}
+	b.stop()
+	a.eventually("sees that b has left", func(s Status) bool { return len(s.Peers) == 1 })
+	var back int
+	for n := range clients {
+		if total := used + admitted(t, first, "calm-"+strconv.Itoa(n), 50); total == limit || total == limit+1 {
+			back++
+		}
+	}
+	if back < clients/3 { // buckets that b owned are gone with it: some third
+		t.Errorf("of %d limits that one service alone had used, %d were known when it had ended", clients, back)
+	}
+}
+
+// A caller that gives up while its request waits for an owner that is silent costs its limit no more than
+// its requests: what was left is not taken.
+func TestRLSCallersThatGiveUp(t *testing.T) {
+	near := func(name string, join ...string) (*instance, api.RateLimitServiceClient) {
+		i, c, _ := serveRLS(t, Config{Name: name, Join: join, ExactWithin: exchange.MaxExactWithin})
+		return i, c
+	}
+	a, first := near("a")
+	b, _ := near("b", a.GossipAddress())
+	for _, i := range []*instance{a, b} {
+		i.eventually("holds limits as EXACT", func(s Status) bool { return s.Exact && len(s.Replicas) == 2 })
+	}
+	b.Partition(true)
+	const clients, calls = 12, 15
+	var done sync.WaitGroup
+	for n := range clients {
+		done.Go(func() {
+			d := &ratelimitv3.RateLimitDescriptor{Entries: []*ratelimitv3.RateLimitDescriptor_Entry{
+				{Key: "client", Value: "hasty-" + strconv.Itoa(n)}}}
+			for range calls {
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+				_, err := first.ShouldRateLimit(ctx, &api.RateLimitRequest{Domain: "shop",
+					Descriptors: []*ratelimitv3.RateLimitDescriptor{d}})
+				if code := status.Code(err); err != nil && code != codes.DeadlineExceeded {
+					t.Error(err)
+				}
+				cancel()
+			}
+		})
+	}
+	done.Wait()
+	for n := range clients {
+		r := call(t, first, "hasty-"+strconv.Itoa(n), 0)
+		if left := r.GetStatuses()[0].GetLimitRemaining(); left < 60-calls {
+			t.Errorf("client %d has %d left of 60 after %d calls", n, left, calls)
+		}
+	}
 }
 
 func TestRLSSettings(t *testing.T) {

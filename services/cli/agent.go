@@ -117,7 +117,7 @@ func agentFlags(cmd *cobra.Command, config *agent.Config) {
 		"a cut-off agent falls to its part by weight after this")
 	f.DurationVar(&config.T2, "claims-forget-after", exchange.DefaultForgetAfter,
 		"a silent replica's last claim counts for this long; more than --isolation-split-after")
-	f.DurationVar(&config.ExactWithin, "exact-within", 0,
+	f.DurationVar(&config.ExactWithin, "exact-within", exchange.DefaultExactWithin,
 		"limits that state no precision are EXACT while the way to every other agent takes this at most, one way, at "+
 			"all agents: 0 to 10ms; 0 = they are LOCAL")
 	rlsFlags(f, &config.RLS)

@@ -24,6 +24,9 @@ const Domain = "titrate"
 func (s *Server) decideDirectly(ctx context.Context, r *api.RateLimitRequest) []decision {
 	all := make([]decision, len(r.GetDescriptors()))
 	for i, d := range r.GetDescriptors() {
+		if ctx.Err() != nil { // nobody waits for the rest
+			break
+		}
 		hits := hitsOf(r, d)
 		request := s.requestOf(d)
 		request.Cost = float64(max(1, min(hits, limiter.MaxCost)))
@@ -71,9 +74,7 @@ func (s *Server) decideRequest(ctx context.Context, r *limiter.Request, ask bool
 	if ask {
 		out, left = s.enforcer.Peek(r)
 	} else {
-		if out = s.enforcer.Decide(r); out.Verdict == limiter.Wait {
-			out = s.wait(ctx, r)
-		}
+		out = s.pass(ctx, r)
 		left = s.enforcer.Allowance(r, out.Reason)
 	}
 	switch {
@@ -109,7 +110,16 @@ func apiNumbers(a limiter.Allowance) numbers {
 	return n
 }
 
-// held are the requests that wait for their share or their limit, by ticket.
+// pass decides a request that may have to wait: for its share, or for the owner of an EXACT limit's key.
+func (s *Server) pass(ctx context.Context, r *limiter.Request) limiter.Outcome {
+	out := s.enforcer.Decide(r)
+	if out.Verdict == limiter.Wait {
+		out = s.wait(ctx, r)
+	}
+	return out
+}
+
+// held are the requests that wait, by ticket.
 type held struct {
 	mu   sync.Mutex
 	last uint64

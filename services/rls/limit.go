@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"context"
 	"math"
 	"time"
 
@@ -27,7 +28,7 @@ type numbers struct {
 
 // decide decides a descriptor of a tenant that has one limit of requests per unit. hits 0
 // asks whether one more request would pass, and charges nothing.
-func (s *Server) decide(tenant, client string, requests uint32, hits uint64) answer {
+func (s *Server) decide(ctx context.Context, tenant, client string, requests uint32, hits uint64) answer {
 	r := limiter.Request{Tenant: tenant, Client: client, Cost: float64(max(1, min(hits, limiter.MaxCost)))}
 	if hits == 0 {
 		out, left := s.enforcer.Peek(&r)
@@ -35,12 +36,13 @@ func (s *Server) decide(tenant, client string, requests uint32, hits uint64) ans
 	}
 	out := neverPasses
 	if hits <= uint64(requests) {
-		out = s.enforcer.Decide(&r)
+		out = s.pass(ctx, &r)
 	}
 	left := s.enforcer.Allowance(&r, out.Reason)
-	if rest := math.Floor(left.Remaining + rounding); out.Verdict == limiter.Reject && rest >= 1 && !s.o.StopOverLimit {
+	rest := math.Floor(left.Remaining + rounding)
+	if out.Verdict == limiter.Reject && out.Reason == limiter.ClientLimit && rest >= 1 && !s.o.StopOverLimit {
 		r.Cost = rest
-		s.enforcer.Decide(&r)
+		s.pass(ctx, &r)
 	}
 	if hits > limiter.MaxCost && out.Verdict == limiter.Admit {
 		s.counts.capped.Add(1)

@@ -39,7 +39,8 @@ const (
 	// configurationWait is how long the server waits at its start for the coordinator's
 	// configuration and the xDS server's limits before it serves without.
 	configurationWait = 5 * time.Second
-	// stopWait is how long requests under way may take when the server stops.
+	// stopWait is how long requests under way may take when the server stops, and then the last
+	// message to the agent.
 	stopWait = time.Second
 )
 
@@ -89,16 +90,17 @@ func New(o Options) (*Server, error) {
 			engineKeys = 1
 		}
 	}
-	engine := limiter.New(limiter.Options{Keys: engineKeys, Replica: o.Name, Start: enforcer.Now()})
+	bell := agentlink.NewBell()
+	engine := limiter.New(limiter.Options{Keys: engineKeys, Replica: o.Name, Start: enforcer.Now(), Ask: bell.Ring})
 	s.composer = newComposer(engine, o.Seed, o.Windows == Fixed)
 	say := func(text string) { o.Log.Info(text) }
 	s.enforcer = enforcer.New(enforcer.Options{Engine: engine, FailurePolicy: limiter.BootOpen, Deliver: s.held.deliver,
 		Log: func(text string) { o.Log.Error(text) }})
 	s.link = agentlink.New(agentlink.Options{Socket: o.Socket, Engine: engine, Apply: s.composer.configure,
-		Change: s.composer.change, Counters: counters,
+		Change: s.composer.change, Counters: counters, Asked: bell, Answer: s.enforcer.Answer,
 		Now: enforcer.Now, RecoverPanic: s.enforcer.RecoverPanic, Log: say,
 		Hello: link.Hello{Replica: o.Name, Weight: 1, PID: os.Getpid(), Generation: uint64(time.Now().UnixNano()),
-			Envoy: "none: rate limit service"}})
+			Exact: true, Envoy: "none: rate limit service"}})
 	s.watch = &watcher{dir: o.Dir, read: o.Read, load: s.composer.load, log: o.Log}
 	if o.XDS.Address != "" {
 		var err error
@@ -109,16 +111,22 @@ func New(o Options) (*Server, error) {
 	return s, s.watch.start()
 }
 
-// Serve answers on the listener until ctx ends.
+// Serve answers on the listener until ctx ends. When it returns the agent was told what has been
+// spent, and what the owners of EXACT limits' keys have back.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	s.enforcer.Start()
+	ctx, cancel := context.WithCancel(ctx)
 	var parts sync.WaitGroup
-	parts.Go(func() { s.link.Run(ctx) })
+	linked, unlink := context.WithCancel(context.WithoutCancel(ctx))
+	parts.Go(func() { s.link.Run(linked) })
 	parts.Go(func() { s.watch.run(ctx) })
 	if s.xds != nil {
 		parts.Go(func() { s.xds.run(ctx) })
 	}
 	defer parts.Wait()
+	defer cancel() // if the listener fails ctx has not ended
+	defer unlink()
+	defer s.link.Finish(stopWait)
 	defer s.enforcer.Stop()
 	s.awaitConfiguration(ctx)
 	server, live := s.grpc()

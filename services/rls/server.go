@@ -59,11 +59,11 @@ func (s *Server) ShouldRateLimit(ctx context.Context, r *api.RateLimitRequest) (
 	if r.GetDomain() == Domain {
 		return s.respond(r, s.decideDirectly(ctx, r)), nil
 	}
-	return s.decideByFiles(r)
+	return s.decideByFiles(ctx, r)
 }
 
 // decideByFiles decides a request to a domain of the files.
-func (s *Server) decideByFiles(r *api.RateLimitRequest) (*api.RateLimitResponse, error) {
+func (s *Server) decideByFiles(ctx context.Context, r *api.RateLimitRequest) (*api.RateLimitResponse, error) {
 	files := s.composer.files.Load()
 	if !files.HasDomain(r.GetDomain()) {
 		s.counts.unknownDomain.Add(1)
@@ -79,7 +79,10 @@ func (s *Server) decideByFiles(r *api.RateLimitRequest) (*api.RateLimitResponse,
 	}
 	all := make([]decision, len(matches))
 	for i := range matches {
-		all[i] = s.decideMatch(&matches[i], hitsOf(r, r.GetDescriptors()[i]), replaced(matches, i))
+		if ctx.Err() != nil { // nobody waits for the rest
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
+		all[i] = s.decideMatch(ctx, &matches[i], hitsOf(r, r.GetDescriptors()[i]), replaced(matches, i))
 	}
 	return s.respond(r, all), nil
 }
@@ -140,7 +143,7 @@ func replaced(all []match, i int) bool {
 	return false
 }
 
-func (s *Server) decideMatch(m *match, hits uint64, replaced bool) decision {
+func (s *Server) decideMatch(ctx context.Context, m *match, hits uint64, replaced bool) decision {
 	switch {
 	case m.Limit == nil:
 		return decision{}
@@ -153,7 +156,7 @@ func (s *Server) decideMatch(m *match, hits uint64, replaced bool) decision {
 	if s.windows != nil {
 		d.answer = s.count(m, hits)
 	} else {
-		d.answer = s.decide(m.tenant, m.Client, m.Requests, hits)
+		d.answer = s.decide(ctx, m.tenant, m.Client, m.Requests, hits)
 	}
 	d.numbers = numbers{m.Name, m.Requests, m.Unit}
 	if d.over && d.reason != limiter.ClientLimit { // the limit is gone, or a panic was recovered

@@ -4,11 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	api "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -314,5 +316,25 @@ func TestMetricNamesAreBounded(t *testing.T) {
 	}
 	if n := len(h.all); n != maxMetrics+1 || h.other.Load() != 3 || h.all["other"].by[Near].Load() != 6 {
 		t.Errorf("%d names, %d others, %d hits", n, h.other.Load(), h.all["other"].by[Near].Load())
+	}
+}
+
+// A server whose listener fails ends, with the reason.
+func TestServeEndsWithItsListener(t *testing.T) {
+	s := newServer(t, shop, Options{Alone: true, Socket: filepath.Join(t.TempDir(), "nobody")})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(t.Context(), listener) }()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("no reason")
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it does not end")
 	}
 }

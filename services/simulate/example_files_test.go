@@ -75,6 +75,14 @@ var claims = map[string]func(c *claim){
 		c.that(fmt.Sprintf("gossip: %+v", c.played.Gossip), c.played.Gossip.Records.Mean > 0 &&
 			c.played.Gossip.Packets.Most < 2000)
 	},
+	"simulate-13-exact": func(c *claim) {
+		c.that("no request is refused wrongly", c.sum(func(k *measure.Key) int { return k.Wrongful }) == 0)
+		for i := range c.played.Keys {
+			c.that("a side has no more than its own bucket", c.played.Keys[i].WorstExcess < 20*6+20)
+		}
+		c.settles("heal", 0, 5)
+		c.settles("crash gw-2", 0, 5)
+	},
 	"simulate-9-baselines": func(c *claim) {
 		c.key("alice", func(k *measure.Key) bool { return k.WrongfulShare < .01 })
 		c.that("the pool is used", c.played.Pools[0].WantedUse > .97)

@@ -48,6 +48,8 @@ type facts struct {
 
 	overBudget   uint64        // requests for keys beyond the filter's budget, and
 	overBudgetAt time.Duration // when that rose last
+	crowded      bool          // a key of an EXACT limit has found no room on this link
+	crowdedAt    time.Duration // the last time
 
 	sentSums      exchange.Sums // without flows and keys
 	sumsStamp     uint64        // up to which it was sent them
@@ -114,6 +116,11 @@ func (c *Core) Received(now time.Duration, from Link, m link.Message) Effects {
 		c.activity.Add(now, g.Gateway, m)
 	case *exchange.TokenRequests:
 		c.setOwners(now)
+		for i := range m.List {
+			if m.List[i].Need > 0 {
+				c.asked++
+			}
+		}
 		c.tokens.Ask(now, processNumber(g.Process), m)
 	case *exchange.Decisions:
 		c.decisions.Add(now, g.Gateway, m)
@@ -131,6 +138,9 @@ func (c *Core) Received(now time.Duration, from Link, m link.Message) Effects {
 }
 
 func (c *Core) receiveHeartbeat(now time.Duration, g *gateway, m *link.Heartbeat) {
+	if g.heartbeat.Sequence != 0 && m.Crowded > g.heartbeat.Crowded { // the first one tells of before this link
+		g.crowded, g.crowdedAt = true, now
+	}
 	g.heartbeat = *m
 	if m.Parted > g.overBudget {
 		g.overBudget, g.overBudgetAt = m.Parted, now
@@ -221,6 +231,16 @@ func (c *Core) forgetGateways(now time.Duration) {
 			c.aggregator.Forget(now, p.Gateway, p.Generation)
 		}
 	}
+}
+
+// HasLink reports whether a gateway of a name is connected.
+func (c *Core) HasLink(gateway string) bool {
+	for _, g := range c.links {
+		if g.Gateway == gateway {
+			return true
+		}
+	}
+	return false
 }
 
 // Empty reports that no gateway is connected, and none lives on without a link.

@@ -17,7 +17,7 @@ import (
 //	undecided ── the way to all others is measured ──► near or far
 //	near ── farLooks looks in a row beyond within, or a reason that is not the way ──► far
 //	far ── nearLooks looks in a row below nearPart of within ──► near
-//	far ── no other agent is there ──► undecided
+//	far ── no other agent is there, or the reason that is not the way is gone ──► undecided
 //
 // An agent that joins is undecided: it does as the others do until it has measured.
 
@@ -29,6 +29,13 @@ const (
 	farLooks, nearLooks = 3, 15
 	// nearPart is how far below the bound the way must be to be near again.
 	nearPart = 0.8
+	// crowdedFor is how long limits stay LOCAL after a key found no room, or gateways asked too
+	// much.
+	crowdedFor = 10 * time.Minute
+	// mostAsked is how often per second its gateways may ask owners of keys, each time for some 0.1 ms of
+	// processor time; but for the first settle of EXACT, in which every key is new.
+	mostAsked = 1000
+	settle    = 30 * time.Second
 	// shownEvery is the time between two changes of the way that the coordinator is told.
 	shownEvery = 10 * time.Second
 )
@@ -38,9 +45,15 @@ type nearness struct {
 	within time.Duration // --exact-within; 0: never near
 	mine   gossipv1.Nearness
 	why    string // mine is FAR
+	other  bool   // for a reason that is not the way
 	looked time.Duration
-	near   int // looks in a row
+	alone  bool // there is no other agent
+	near   int  // looks in a row
 	far    int
+
+	asked  uint64        // as of the last look
+	busy   int           // looks in a row with too many
+	busyAt time.Duration // the last time that there were too many in farLooks looks; 0: never
 
 	shown   time.Duration // way that the coordinator is told; negative: not known
 	shownAt time.Duration
@@ -57,7 +70,7 @@ func newNearness(within time.Duration) nearness {
 // look takes in the way to the others, and a reason against EXACT that is not the way; "": none. It
 // reports whether the agent has changed its mind.
 func (n *nearness) look(now time.Duration, w schedule.Way, against string) (changed bool) {
-	n.looked = now
+	n.looked, n.alone = now, w.Peers == 0
 	if n.shown < 0 && w.To != "" || now-n.shownAt >= shownEvery {
 		if n.shown, n.shownAt = -1, now; w.To != "" {
 			n.shown = w.Longest
@@ -67,15 +80,15 @@ func (n *nearness) look(now time.Duration, w schedule.Way, against string) (chan
 	switch {
 	case n.within <= 0:
 	case against != "":
-		n.mine, n.why, n.near, n.far = gossipv1.Nearness_FAR, against, 0, 0
+		n.mine, n.why, n.other, n.near, n.far = gossipv1.Nearness_FAR, against, true, 0, 0
 	case w.To != "" && w.Longest > n.within:
 		n.near, n.far = 0, n.far+1
 		if n.mine == gossipv1.Nearness_UNDECIDED || n.far >= farLooks {
-			n.mine = gossipv1.Nearness_FAR
+			n.mine, n.other = gossipv1.Nearness_FAR, false
 			n.why = fmt.Sprintf("%s to %s, beyond --exact-within %s", round(w.Longest), w.To, n.within)
 		}
-	case w.Peers == 0 && n.mine == gossipv1.Nearness_FAR:
-		n.mine, n.why, n.near, n.far = gossipv1.Nearness_UNDECIDED, "", 0, 0
+	case n.mine == gossipv1.Nearness_FAR && (n.other || w.Peers == 0):
+		n.mine, n.why, n.other, n.near, n.far = gossipv1.Nearness_UNDECIDED, "", false, 0, 0
 	case w.Unknown > 0 || w.Peers == 0:
 		n.near, n.far = 0, 0
 	case n.mine == gossipv1.Nearness_UNDECIDED:
@@ -92,6 +105,17 @@ func (n *nearness) look(now time.Duration, w schedule.Way, against string) (chan
 	return n.mine != before
 }
 
+// lookAtQuestions takes in how often gateways have asked so far; the last look was since ago. Only
+// while limits that state no precision are EXACT, and settled, it matters.
+func (n *nearness) lookAtQuestions(now, since time.Duration, asked uint64, settled bool) {
+	if !settled || float64(asked-n.asked) <= mostAsked*since.Seconds() {
+		n.busy = 0
+	} else if n.busy++; n.busy >= farLooks {
+		n.busyAt = now
+	}
+	n.asked = asked
+}
+
 // inForce reports whether limits that state no precision are EXACT, and why or why not, in a few
 // words.
 func (n *nearness) inForce(others schedule.Opinions) (exact bool, why string) {
@@ -104,6 +128,8 @@ func (n *nearness) inForce(others schedule.Opinions) (exact bool, why string) {
 		return false, others.Against + " is against it"
 	case n.mine == gossipv1.Nearness_NEAR || others.Near > 0:
 		return true, "agents within " + n.within.String()
+	case n.alone:
+		return false, "there is no other agent"
 	}
 	return false, "the way between agents is not measured yet"
 }
@@ -119,6 +145,9 @@ func round(d time.Duration) time.Duration {
 
 // lookAround makes up this agent's mind, and gateways do what all agents together say.
 func (c *Core) lookAround(now time.Duration) {
+	if since := now - c.near.looked; since >= lookEvery {
+		c.near.lookAtQuestions(now, since, c.asked, c.exact && now-c.exactAt >= settle)
+	}
 	if now-c.near.looked >= lookEvery && c.near.look(now, c.peers.Way(), c.againstExact(now)) {
 		c.peers.SetNearness(now, c.near.mine)
 		c.out.GossipSoon = true
@@ -128,6 +157,7 @@ func (c *Core) lookAround(now time.Duration) {
 		word := map[bool]string{true: "EXACT", false: "LOCAL"}[exact]
 		c.log(slog.LevelInfo, "limits that state no precision are "+word+" now", "why", why)
 		c.switches++
+		c.exactAt = now
 	}
 	c.exact, c.exactWhy = exact, why
 }
@@ -136,8 +166,17 @@ func (c *Core) lookAround(now time.Duration) {
 func (c *Core) againstExact(now time.Duration) string {
 	for _, g := range c.connected() {
 		if !g.hello.Exact {
-			return "gateway " + g.Gateway + " cannot: an agent's --rls, or an older filter"
+			return "gateway " + g.Gateway + " cannot: an older filter, or an older agent's --rls"
 		}
+		if g.crowded && now-g.crowdedAt < crowdedFor {
+			return "gateway " + g.Gateway + " has had more keys than it can hold EXACT"
+		}
+	}
+	if at, ever := c.tokens.Crowded(); ever && now-at < crowdedFor {
+		return "this agent has had to own more keys than it can"
+	}
+	if c.near.busyAt != 0 && now-c.near.busyAt < crowdedFor {
+		return fmt.Sprintf("gateways of this agent have asked owners of keys more than %d times a second", mostAsked)
 	}
 	if c.aggregator.Isolation(now) != exchange.Connected {
 		return "no majority of the gateways is heard"

@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/grant"
 	"github.com/titrate/titrate/proto/link"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
+	"github.com/titrate/titrate/services/agent/tokens"
 )
 
 // looks are so many looks at a way, one after the other.
@@ -61,6 +63,10 @@ func TestNearness(t *testing.T) {
 	if n.looks(1, way(ms), "no majority is heard") != 1 || n.exact(1, "") {
 		t.Error("a reason that is not the way does not count at once")
 	}
+	if n.looks(1, way(ms), "") != 1 || n.exact(0, "") || n.looks(1, way(ms), "") != 1 || !n.exact(0, "") {
+		t.Error("the reason is gone: not near after two looks")
+	}
+	n.looks(1, way(ms), "no majority is heard")
 
 	// Alone, a reason of before is none any more.
 	if n.looks(1, schedule.Way{}, "") != 1 || n.exact(0, "") || !n.exact(1, "") {
@@ -147,5 +153,80 @@ func TestGatewaysAreToldOfExact(t *testing.T) {
 	c.Connected(now, 2, old, 0)
 	if told() || !strings.Contains(c.exactWhy, "gateway old cannot") {
 		t.Errorf("beside a gateway that cannot: EXACT, %s", c.exactWhy)
+	}
+}
+
+// A gateway that has had more keys than it can hold EXACT, or an agent that would own more than it can,
+// makes limits LOCAL for all for a while: else some gateways would hold a key as EXACT and others not.
+func TestCrowdedGatewaysMakeLimitsLocal(t *testing.T) {
+	c := New(Options{Name: "a", Incarnation: 7, Period: period, T1: 10 * time.Second, T2: 15 * time.Second,
+		ExactWithin: time.Millisecond})
+	now := time.Second
+	h := hello("gw", 1, 1)
+	h.Version, h.Exact = 3, true
+	c.Connected(now, 1, h, 0)
+	check := func(what, want string) {
+		t.Helper()
+		if got := c.againstExact(now); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	check("at first", "")
+	c.Received(now, 1, &link.Heartbeat{Sequence: 1, Crowded: 2})
+	check("a key found no room before this agent was there", "")
+	c.Received(now, 1, &link.Heartbeat{Sequence: 2, Crowded: 3})
+	check("a key found no room", "gateway gw has had more keys")
+	now += crowdedFor / 2
+	c.Received(now, 1, &link.Heartbeat{Sequence: 3, Crowded: 3})
+	check("since then all have", "gateway gw has had more keys")
+	now += crowdedFor / 2
+	check("later", "")
+	for key := range uint64(tokens.MaxKeys + 1) {
+		c.tokens.Ask(now, 1, &exchange.TokenRequests{List: []exchange.TokenRequest{{Key: key, Rate: 1, Burst: grant.Token,
+			Request: grant.Request{Session: 1, Number: 1}}}})
+	}
+	check("it owns too many", "this agent")
+	if s := c.tokens.Stats(); s.Keys != tokens.MaxKeys || s.Crowded != 1 || s.Dropped != 1 {
+		t.Errorf("%+v", s)
+	}
+	now += crowdedFor
+	check("later", "")
+}
+
+// Gateways that ask owners too often for long make limits LOCAL; not while keys are new to EXACT, and
+// not by limits that state EXACT while those that state nothing are LOCAL.
+func TestTooManyQuestionsMakeLimitsLocal(t *testing.T) {
+	n := newNearness(time.Millisecond)
+	now, asked := time.Minute, uint64(0)
+	busy := func(looks int, settled bool) bool {
+		for range looks {
+			asked += 2*mostAsked + 1
+			now += 2 * time.Second
+			n.lookAtQuestions(now, 2*time.Second, asked, settled)
+		}
+		return n.busyAt != 0
+	}
+	if busy(10, false) || busy(farLooks-1, true) {
+		t.Error("keys are new, or it lasts for a moment: too many")
+	}
+	n.lookAtQuestions(now, 2*time.Second, asked, true)
+	if busy(farLooks-1, true) || !busy(1, true) {
+		t.Errorf("%d looks in a row: not too many", farLooks)
+	}
+	c := New(Options{Name: "a", Incarnation: 7, Period: period, T1: 10 * time.Second, T2: 15 * time.Second,
+		ExactWithin: time.Millisecond})
+	c.near = n
+	if why := c.againstExact(now); !strings.Contains(why, "more than 1000 times a second") {
+		t.Errorf("why: %q", why)
+	}
+	if why := c.againstExact(now + crowdedFor); why != "" {
+		t.Errorf("later: %q", why)
+	}
+	c.Connected(now, 1, hello("gw", 1, 1), 0)
+	c.Received(now, 1, &exchange.TokenRequests{List: []exchange.TokenRequest{
+		{Key: 1, Rate: 1, Burst: grant.Token, Request: grant.Request{Session: 1, Number: 1, Need: grant.Token}},
+		{Key: 1, Rate: 1, Burst: grant.Token, Request: grant.Request{Session: 1, Number: 2, Released: true}}}})
+	if c.asked != 1 {
+		t.Errorf("%d questions, want 1: a gateway that gives back does not ask", c.asked)
 	}
 }

@@ -63,6 +63,7 @@ type Desk struct {
 	answers map[uint64]*exchange.TokenAnswers // to gateways here, by process
 	packets map[string]*gossipv1.Tokens       // to other agents
 	stats   Stats
+	crowded time.Duration // when a key found no room last
 }
 
 // Stats are counters since the start, but for Keys.
@@ -70,6 +71,7 @@ type Stats struct {
 	Keys                      int // owned now
 	Requests, Grants, Recalls uint64
 	Dropped                   uint64 // out of range, or keys beyond MaxKeys
+	Crowded                   uint64 // of them, those beyond MaxKeys
 	Astray                    uint64 // for keys that this agent does not own
 }
 
@@ -140,8 +142,11 @@ func (d *Desk) request(now time.Duration, from Process, q *exchange.TokenRequest
 	if q.Forgotten && k == nil {
 		return
 	}
-	if !q.Forgotten && !inRange(q) || k == nil && len(d.owned) >= MaxKeys {
+	if crowded := k == nil && len(d.owned) >= MaxKeys; crowded || !q.Forgotten && !inRange(q) {
 		d.stats.Dropped++
+		if crowded {
+			d.stats.Crowded, d.crowded = d.stats.Crowded+1, now
+		}
 		return
 	}
 	d.stats.Requests++
@@ -367,6 +372,9 @@ func (d *Desk) Take() (answers map[uint64]*exchange.TokenAnswers, packets map[st
 	}
 	return answers, packets
 }
+
+// Crowded returns when a key found no room last, if one ever has.
+func (d *Desk) Crowded() (at time.Duration, ever bool) { return d.crowded, d.stats.Crowded > 0 }
 
 // Stats returns the counters.
 func (d *Desk) Stats() Stats {

@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/document/tree"
 	"github.com/titrate/titrate/services/simulate/scenario"
@@ -174,13 +175,14 @@ func (p *parser) gossip(n *yaml.Node) {
 	if n == nil {
 		return
 	}
-	f := p.fields(n, "gossip", "period", "delay", "jitter", "loss", "splitAfter", "forgetAfter")
+	f := p.fields(n, "gossip", "period", "delay", "jitter", "loss", "splitAfter", "forgetAfter", "exactWithin")
 	g := &p.s.Gossip
 	g.Period = p.Duration(f["period"], "gossip.period", g.Period, 10*time.Millisecond, time.Second)
 	g.Delay = p.Duration(f["delay"], "gossip.delay", g.Delay, 0, 10*time.Second)
 	g.Jitter = p.Duration(f["jitter"], "gossip.jitter", g.Jitter, 0, 10*time.Second)
 	g.Loss = p.Number(f["loss"], "gossip.loss", 0, tree.Span{Most: 1})
 	g.SplitAfter = p.Duration(f["splitAfter"], "gossip.splitAfter", g.SplitAfter, 0, time.Hour)
+	g.ExactWithin = p.Duration(f["exactWithin"], "gossip.exactWithin", g.ExactWithin, 0, exchange.MaxExactWithin)
 	g.ForgetAfter = p.Duration(f["forgetAfter"], "gossip.forgetAfter", g.SplitAfter*3/2, 0, 2*time.Hour)
 }
 

@@ -223,7 +223,7 @@ const everything = head + `kind: Pool, name: pools/api, spec: {capacity: 300, sh
     lead: 0
     seed: 7
     replicas: [{name: eu, weight: 2}, {name: us}]
-    gossip: {period: 100ms, delay: 20ms, jitter: 5ms, loss: 0.01, splitAfter: 4s}
+    gossip: {period: 100ms, delay: 20ms, jitter: 5ms, loss: 0.01, splitAfter: 4s, exactWithin: 1ms}
     coordinator: {round: 500ms, delay: 1ms, softExpiry: 5s, settle: 1s}
     upstreams: [{pool: db, capacity: 900, takes: 20ms}]
     clients:
@@ -253,7 +253,8 @@ func TestEveryField(t *testing.T) {
 		Name: "all", Duration: time.Minute, Warmup: 2 * time.Second, Seed: 7,
 		Replicas: []scenario.Replica{{Name: "eu", Weight: 2}, {Name: "us", Weight: 1}},
 		Gossip: scenario.Gossip{Period: 100 * ms, Delay: 20 * ms, Jitter: 5 * ms, Loss: .01,
-			SplitAfter: 4 * time.Second, ForgetAfter: 6 * time.Second},
+			SplitAfter: 4 * time.Second, ForgetAfter: 6 * time.Second,
+			ExactWithin: time.Millisecond},
 		Control: scenario.Control{Round: 500 * ms, Delay: ms, SoftExpiry: 5 * time.Second, Settle: time.Second},
 		Resources: []resource.Message{
 			&quotav1.Pool{Name: "pools/api", Capacity: 300, Sharing: quotav1.Sharing_PROPORTIONAL, Alpha: 2},

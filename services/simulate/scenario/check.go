@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/titrate/titrate/control/exchange"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/quota/valid"
 	"github.com/titrate/titrate/services/store/resource"
@@ -118,6 +119,7 @@ func (c *checker) network() {
 		c.wrong("gossip.forgetAfter", "want more than splitAfter (%v), at most 2h, found %v", g.SplitAfter,
 			g.ForgetAfter)
 	}
+	c.span("gossip.exactWithin", g.ExactWithin, 0, exchange.MaxExactWithin)
 	c.span("coordinator.round", s.Control.Round, 10*time.Millisecond, 2*time.Second)
 	c.span("coordinator.delay", s.Control.Delay, 0, 10*time.Second)
 	c.span("coordinator.softExpiry", s.Control.SoftExpiry, 2*s.Control.Round+time.Millisecond, time.Hour)

@@ -39,7 +39,8 @@ func New(duration time.Duration, n int) *Scenario {
 	s := &Scenario{
 		Duration: duration, Warmup: duration / 10, Lead: 2 * time.Second, Seed: 1,
 		Gossip: Gossip{Period: exchange.DefaultPeriod, Delay: 10 * time.Millisecond,
-			SplitAfter: exchange.DefaultSplitAfter, ForgetAfter: exchange.DefaultForgetAfter},
+			SplitAfter: exchange.DefaultSplitAfter, ForgetAfter: exchange.DefaultForgetAfter,
+			ExactWithin: exchange.DefaultExactWithin},
 		Control: Control{
 			Round: 250 * time.Millisecond, Delay: 5 * time.Millisecond,
 			SoftExpiry: 10 * time.Second, Settle: 2 * time.Second,
@@ -65,6 +66,7 @@ type Gossip struct {
 	Loss          float64       // 0 to 1
 	SplitAfter    time.Duration // T1: a cut-off agent falls to its static part
 	ForgetAfter   time.Duration // T2 > T1: a silent replica's claims count for so long
+	ExactWithin   time.Duration // limits that state no precision are EXACT while the way takes this at most; 0: LOCAL
 }
 
 // Control is the coordinator and the way to it.

@@ -54,7 +54,7 @@ func (w *World) startAgent(a *agent) {
 	a.life++
 	a.start, a.looked, a.tokensAt, w.net.touched = w.now, 0, 0, w.now
 	a.core = core.New(core.Options{Name: a.name, Incarnation: uint64(w.now), Period: s.Gossip.Period,
-		T1: s.Gossip.SplitAfter, T2: s.Gossip.ForgetAfter})
+		T1: s.Gossip.SplitAfter, T2: s.Gossip.ForgetAfter, ExactWithin: s.Gossip.ExactWithin})
 	a.peers, a.connected = make([]peer, len(w.agents)), false
 	w.configure(a, w.configuration().Gateways)
 	who := a.place

@@ -43,6 +43,7 @@ type gateway struct {
 	tickAt     time.Duration   // of the next tick; other ticks are void
 	tokensAt   time.Duration   // of the next pollTokens
 	partedAt   time.Duration   // when the link went down
+	stats      limiter.Stats   // memory for the next
 	sends      int
 	silent     bool
 	waiting    map[int]*waiting
@@ -104,7 +105,7 @@ func (w *World) linkGateway(g *gateway) {
 	g.walk = limiter.SpentCursor{Least: spentLeast}
 	g.engine.RepeatClaims()
 	w.perform(a, a.core.Connected(a.time(w), g.link, link.Hello{Version: link.Version, Replica: a.name,
-		Generation: g.generation, Weight: w.stage.Cast.Weights[g.place], Again: g.linked}, 0))
+		Generation: g.generation, Weight: w.stage.Cast.Weights[g.place], Again: g.linked, Exact: true}, 0))
 	g.linked = true
 	g.engine.LinkTokens(w.time(), true)
 }
@@ -265,7 +266,10 @@ func (w *World) sendToAgent(g *gateway) {
 		return
 	}
 	if g.sends%beatTicks == 0 {
-		w.deliverToAgent(g, &link.Heartbeat{Sequence: uint64(g.sends), Revision: g.config.Revision})
+		g.stats.Keys = -1 // do not count them
+		g.engine.Stats(w.time(), &g.stats)
+		w.deliverToAgent(g, &link.Heartbeat{Sequence: uint64(g.sends), Revision: g.config.Revision,
+			Parted: g.stats.Unpromoted, Crowded: g.stats.Exact.OverBudget})
 	}
 	if n := g.engine.Named(); n != g.sentNames {
 		g.sentNames = n

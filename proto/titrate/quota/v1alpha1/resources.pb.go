@@ -1274,7 +1274,7 @@ type Limit struct {
 	// Kinds of requests that it applies to, by name among the filter's `classes`. Default all.
 	Classes []string `protobuf:"bytes,11,rep,name=classes,proto3" json:"classes,omitempty"`
 	// How close it is held over all gateways. Not EXACT with a queue. Default EXACT while
-	// the way between agents is short enough for their `--exact-within`, which is off by default, else LOCAL.
+	// the way between agents is short enough for their `--exact-within`, 2ms by default, else LOCAL.
 	Precision Precision `protobuf:"varint,12,opt,name=precision,proto3,enum=titrate.quota.v1alpha1.Precision" json:"precision,omitempty"`
 	Etag      string    `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
