@@ -226,14 +226,14 @@ func (e *Elector) set(s State) {
 
 // campaign holds one session: it campaigns, leads, and returns why the session ended.
 func (e *Elector) campaign(ctx context.Context) (err error) {
-	session, err := e.session(ctx)
-	if err != nil {
-		return err
-	}
 	// What is done under the session ends with it or with ctx; giving the key back
 	// comes after both.
 	under, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	session, err := e.session(ctx, under)
+	if err != nil {
+		return err
+	}
 	defer context.AfterFunc(session.Ctx(), func() { cancel(nil) })()
 	defer e.close(ctx, session)
 	// Before the session is revoked, which an absent etcd draws out: from here on
@@ -309,8 +309,10 @@ func (e *Elector) becomeLeader(under context.Context, contest *concurrency.Elect
 }
 
 // session gets a lease and keeps it alive apart from ctx, so that the key can be
-// given back after ctx has ended.
-func (e *Elector) session(ctx context.Context) (*concurrency.Session, error) {
+// given back after ctx has ended. What the library does of its own accord ends with under: a campaign
+// that ends takes its key back under its client's context, and with that of the process it would wait
+// for an absent etcd for ever. Revoking the lease deletes the key, too.
+func (e *Elector) session(ctx, under context.Context) (*concurrency.Session, error) {
 	asking, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	granted, err := e.config.Client.Grant(asking, int64(e.config.TTL/time.Second))
@@ -323,7 +325,9 @@ func (e *Elector) session(ctx context.Context) (*concurrency.Session, error) {
 			e.unrevoked = 0
 		}
 	}
-	session, err := concurrency.NewSession(e.config.Client,
+	client := clientv3.NewCtxClient(under)
+	client.KV, client.Lease, client.Watcher = e.config.Client.KV, e.config.Client.Lease, e.config.Client.Watcher
+	session, err := concurrency.NewSession(client,
 		concurrency.WithLease(granted.ID), concurrency.WithContext(context.WithoutCancel(ctx)))
 	if err != nil {
 		return nil, fmt.Errorf("etcd session: %w", err)
