@@ -199,7 +199,7 @@ var instruments = []instrument{
 	{name: "titrate.agent.tokens.asked", counter: true,
 		help: "Questions of gateways here to the owners of EXACT limits' keys. Beyond 1000/s limits that state no " +
 			"precision become LOCAL.",
-		read: one(func(m measurements) float64 { return float64(m.core.Asked) })},
+		read: one(func(m measurements) float64 { return float64(m.core.Tokens.Asked) })},
 	{name: "titrate.agent.tokens.dropped", counter: true, labels: []string{"reason"},
 		help: "Requests for tokens that were not answered: of a key that this agent does not own (astray, for a " +
 			"moment when agents come or go), with unusable numbers or beyond 262,144 keys (refused).",

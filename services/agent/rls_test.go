@@ -215,21 +215,27 @@ func TestRLSOfTwoAgents(t *testing.T) {
 	})
 }
 
+// exactRLS are n agents with services, which hold limits as EXACT.
+func exactRLS(t *testing.T, n int) (agents []*instance, services []api.RateLimitServiceClient) {
+	var join []string
+	for i := range n {
+		a, c, _ := serveRLS(t, Config{Name: string(rune('a' + i)), Join: join, ExactWithin: exchange.MaxExactWithin})
+		agents, services = append(agents, a), append(services, c)
+		join = []string{agents[0].GossipAddress()}
+	}
+	for _, a := range agents {
+		a.eventually("hears the other agents' gateways, and holds limits as EXACT", func(s Status) bool {
+			return s.Exact && len(s.Replicas) == n
+		})
+	}
+	return agents, services
+}
+
 // Where the way between agents is short enough their services hold a limit exactly, whatever client
 // goes to which and however fast. A service that ends gives back what it has, so that nothing is lost.
 func TestRLSIsExact(t *testing.T) {
-	near := func(name string, join ...string) (*instance, api.RateLimitServiceClient) {
-		i, c, _ := serveRLS(t, Config{Name: name, Join: join, ExactWithin: exchange.MaxExactWithin})
-		return i, c
-	}
-	a, first := near("a")
-	b, second := near("b", a.GossipAddress())
-	c, _ := near("c", a.GossipAddress())
-	for _, i := range []*instance{a, b, c} {
-		i.eventually("hears the other agents' gateways, and holds limits as EXACT", func(s Status) bool {
-			return s.Exact && len(s.Replicas) == 3
-		})
-	}
+	agents, services := exactRLS(t, 3)
+	a, b, first, second := agents[0], agents[1], services[0], services[1]
 	const clients, limit = 12, 60
 	both := func(client string, each int) (total int) {
 		var passed [2]int
@@ -269,16 +275,9 @@ func TestRLSIsExact(t *testing.T) {
 // A caller that gives up while its request waits for an owner that is silent costs its limit no more than
 // its requests: what was left is not taken.
 func TestRLSCallersThatGiveUp(t *testing.T) {
-	near := func(name string, join ...string) (*instance, api.RateLimitServiceClient) {
-		i, c, _ := serveRLS(t, Config{Name: name, Join: join, ExactWithin: exchange.MaxExactWithin})
-		return i, c
-	}
-	a, first := near("a")
-	b, _ := near("b", a.GossipAddress())
-	for _, i := range []*instance{a, b} {
-		i.eventually("holds limits as EXACT", func(s Status) bool { return s.Exact && len(s.Replicas) == 2 })
-	}
-	b.Partition(true)
+	agents, services := exactRLS(t, 2)
+	first := services[0]
+	agents[1].Partition(true)
 	const clients, calls = 12, 15
 	var done sync.WaitGroup
 	for n := range clients {

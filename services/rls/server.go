@@ -80,7 +80,7 @@ func (s *Server) decideByFiles(ctx context.Context, r *api.RateLimitRequest) (*a
 	all := make([]decision, len(matches))
 	for i := range matches {
 		if ctx.Err() != nil { // nobody waits for the rest
-			return nil, status.FromContextError(ctx.Err()).Err()
+			break
 		}
 		all[i] = s.decideMatch(ctx, &matches[i], hitsOf(r, r.GetDescriptors()[i]), replaced(matches, i))
 	}

@@ -25,8 +25,8 @@
 //   - admit: 10⁵ client keys in turn, limits too high to be met. All that are
 //     not called otherwise are of this kind.
 //     Limits of Titrate are LOCAL, or called EXACT: then a client that has not come for 15 s is new,
-//     and its first request waits for the owner of its key. All of 10⁵ keys are new in each round; of
-//     1000 keys one request in some thirty has to wait.
+//     and its first request waits for the owner of its key. Of 10⁵ keys most are new in each round,
+//     of 1000 keys few.
 //   - reject: clients whose limit of 1/h is spent; the answer is a 429.
 //   - queued: a tenant whose share of the pool is 8000/s, asked for as fast as
 //     64 connections can: each request is held, then released by a tick. Its

@@ -126,12 +126,14 @@ func (s *stage) titrate(upstream int) {
 	if s.err != nil {
 		return
 	}
+	proxied := func(name string, load rig.Closed) {
+		s.add(variant{name: Proxied(name), base: Proxied(plain), envoy: through.Envoy, load: load},
+			through.Processes()[1:])
+	}
 	if s.rig.Wants(rig.TitrateExact) {
-		v := variant{name: Proxied(rig.TitrateExact), base: Proxied(plain), envoy: through.Envoy,
-			load: rig.Closed{Tenant: "exact"}}
-		s.add(v, through.Processes()[1:])
-		if v.name, v.load.Keys = Proxied(rig.TitrateExact+", 1000 clients"), 1000; !s.o.Comparison {
-			s.add(v, through.Processes()[1:])
+		proxied(rig.TitrateExact, rig.Closed{Tenant: "exact"})
+		if !s.o.Comparison {
+			proxied(rig.TitrateExact+", 1000 clients", rig.Closed{Tenant: "exact", Keys: 1000})
 		}
 	}
 	if !s.rig.Wants(rig.TitrateModule) {
@@ -141,10 +143,7 @@ func (s *stage) titrate(upstream int) {
 		s.add(variant{name: "titrate, admit", base: plain, envoy: direct.Envoy}, direct.Processes()[1:])
 		s.limiting(upstream)
 	}
-	if s.err == nil {
-		s.add(variant{name: Proxied(rig.TitrateModule), base: Proxied(plain), envoy: through.Envoy},
-			through.Processes()[1:])
-	}
+	proxied(rig.TitrateModule, rig.Closed{})
 }
 
 // limiting adds the variants that refuse, and that make wait. Clients that are refused are news

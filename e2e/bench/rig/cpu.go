@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"github.com/titrate/titrate/services/dev/child"
@@ -32,21 +33,19 @@ func (c CPU) Of() (time.Duration, error) {
 // OwnCPU is the user and system time that this process has used so far.
 func OwnCPU() (time.Duration, error) { return processTime(os.Getpid()) }
 
-// userHZ is the unit of times in /proc/stat.
-const userHZ = 100
-
 // Busy is the time that all processors of the machine together have worked so far, for whomever.
 func Busy() (time.Duration, error) {
-	text, err := os.ReadFile("/proc/stat")
+	fs, err := procfs.NewDefaultFS()
 	if err != nil {
 		return 0, err
 	}
-	var user, nice, system, idle, wait, irq, soft, steal int64
-	if _, err := fmt.Sscanf(string(text), "cpu %d %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &wait, &irq,
-		&soft, &steal); err != nil {
-		return 0, fmt.Errorf("/proc/stat: %w", err)
+	stat, err := fs.Stat()
+	if err != nil {
+		return 0, err
 	}
-	return time.Duration(user+nice+system+irq+soft+steal) * time.Second / userHZ, nil
+	c := stat.CPUTotal
+	seconds := c.User + c.Nice + c.System + c.IRQ + c.SoftIRQ + c.Steal
+	return time.Duration(seconds * float64(time.Second)), nil
 }
 
 // processTime reads the CPU clock of a process: its id is the complement of the

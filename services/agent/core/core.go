@@ -47,7 +47,6 @@ type Core struct {
 	peersChanged  bool     // since the last round
 	alive         []string // the other agents that may own keys
 	near          nearness
-	asked         uint64        // questions of gateways here to owners of keys so far
 	exact         bool          // limits that state no precision are EXACT
 	exactAt       time.Duration // when that became so
 	exactWhy      string        // they are, or are not

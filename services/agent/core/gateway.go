@@ -48,8 +48,6 @@ type facts struct {
 
 	overBudget   uint64        // requests for keys beyond the filter's budget, and
 	overBudgetAt time.Duration // when that rose last
-	crowded      bool          // a key of an EXACT limit has found no room on this link
-	crowdedAt    time.Duration // the last time
 
 	sentSums      exchange.Sums // without flows and keys
 	sumsStamp     uint64        // up to which it was sent them
@@ -116,11 +114,6 @@ func (c *Core) Received(now time.Duration, from Link, m link.Message) Effects {
 		c.activity.Add(now, g.Gateway, m)
 	case *exchange.TokenRequests:
 		c.setOwners(now)
-		for i := range m.List {
-			if m.List[i].Need > 0 {
-				c.asked++
-			}
-		}
 		c.tokens.Ask(now, processNumber(g.Process), m)
 	case *exchange.Decisions:
 		c.decisions.Add(now, g.Gateway, m)
@@ -139,7 +132,7 @@ func (c *Core) Received(now time.Duration, from Link, m link.Message) Effects {
 
 func (c *Core) receiveHeartbeat(now time.Duration, g *gateway, m *link.Heartbeat) {
 	if g.heartbeat.Sequence != 0 && m.Crowded > g.heartbeat.Crowded { // the first one tells of before this link
-		g.crowded, g.crowdedAt = true, now
+		c.near.hold(now, "gateway "+g.Gateway+" has had more keys than it can hold EXACT")
 	}
 	g.heartbeat = *m
 	if m.Parted > g.overBudget {

@@ -8,6 +8,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
+	"github.com/titrate/titrate/services/agent/tokens"
 )
 
 // Whether limits that state no precision are EXACT. Gateways that decide differently admit up to
@@ -29,9 +30,8 @@ const (
 	farLooks, nearLooks = 3, 15
 	// nearPart is how far below the bound the way must be to be near again.
 	nearPart = 0.8
-	// crowdedFor is how long limits stay LOCAL after a key found no room, or gateways asked too
-	// much.
-	crowdedFor = 10 * time.Minute
+	// holdFor is how long limits stay LOCAL after a key found no room, or gateways asked too much.
+	holdFor = 10 * time.Minute
 	// mostAsked is how often per second its gateways may ask owners of keys, each time for some 0.1 ms of
 	// processor time; but for the first settle of EXACT, in which every key is new.
 	mostAsked = 1000
@@ -51,9 +51,10 @@ type nearness struct {
 	near   int  // looks in a row
 	far    int
 
-	asked  uint64        // as of the last look
-	busy   int           // looks in a row with too many
-	busyAt time.Duration // the last time that there were too many in farLooks looks; 0: never
+	tokens tokens.Stats  // as of the last look
+	busy   int           // looks in a row with too many questions
+	until  time.Duration // limits are LOCAL, because of held
+	held   string
 
 	shown   time.Duration // way that the coordinator is told; negative: not known
 	shownAt time.Duration
@@ -105,15 +106,23 @@ func (n *nearness) look(now time.Duration, w schedule.Way, against string) (chan
 	return n.mine != before
 }
 
-// lookAtQuestions takes in how often gateways have asked so far; the last look was since ago. Only
-// while limits that state no precision are EXACT, and settled, it matters.
-func (n *nearness) lookAtQuestions(now, since time.Duration, asked uint64, settled bool) {
-	if !settled || float64(asked-n.asked) <= mostAsked*since.Seconds() {
+// hold makes limits LOCAL for a while.
+func (n *nearness) hold(now time.Duration, why string) { n.until, n.held = now+holdFor, why }
+
+// lookAtTokens takes in what was asked of owners of keys so far, and of this agent as an owner; the last
+// look was since ago. How often gateways ask matters only while limits that state no precision are EXACT,
+// and settled.
+func (n *nearness) lookAtTokens(now, since time.Duration, s tokens.Stats, settled bool) {
+	if !settled || float64(s.Asked-n.tokens.Asked) <= mostAsked*since.Seconds() {
 		n.busy = 0
 	} else if n.busy++; n.busy >= farLooks {
-		n.busyAt = now
+		n.hold(now, fmt.Sprintf("gateways of this agent have asked owners of keys more than %d times a second",
+			mostAsked))
 	}
-	n.asked = asked
+	if s.Crowded > n.tokens.Crowded {
+		n.hold(now, "this agent has had to own more keys than it can")
+	}
+	n.tokens = s
 }
 
 // inForce reports whether limits that state no precision are EXACT, and why or why not, in a few
@@ -146,11 +155,11 @@ func round(d time.Duration) time.Duration {
 // lookAround makes up this agent's mind, and gateways do what all agents together say.
 func (c *Core) lookAround(now time.Duration) {
 	if since := now - c.near.looked; since >= lookEvery {
-		c.near.lookAtQuestions(now, since, c.asked, c.exact && now-c.exactAt >= settle)
-	}
-	if now-c.near.looked >= lookEvery && c.near.look(now, c.peers.Way(), c.againstExact(now)) {
-		c.peers.SetNearness(now, c.near.mine)
-		c.out.GossipSoon = true
+		c.near.lookAtTokens(now, since, c.tokens.Stats(), c.exact && now-c.exactAt >= settle)
+		if c.near.look(now, c.peers.Way(), c.againstExact(now)) {
+			c.peers.SetNearness(now, c.near.mine)
+			c.out.GossipSoon = true
+		}
 	}
 	exact, why := c.near.inForce(c.peers.Opinions())
 	if exact != c.exact {
@@ -168,15 +177,9 @@ func (c *Core) againstExact(now time.Duration) string {
 		if !g.hello.Exact {
 			return "gateway " + g.Gateway + " cannot: an older filter, or an older agent's --rls"
 		}
-		if g.crowded && now-g.crowdedAt < crowdedFor {
-			return "gateway " + g.Gateway + " has had more keys than it can hold EXACT"
-		}
 	}
-	if at, ever := c.tokens.Crowded(); ever && now-at < crowdedFor {
-		return "this agent has had to own more keys than it can"
-	}
-	if c.near.busyAt != 0 && now-c.near.busyAt < crowdedFor {
-		return fmt.Sprintf("gateways of this agent have asked owners of keys more than %d times a second", mostAsked)
+	if now < c.near.until {
+		return c.near.held
 	}
 	if c.aggregator.Isolation(now) != exchange.Connected {
 		return "no majority of the gateways is heard"

@@ -176,20 +176,24 @@ func TestCrowdedGatewaysMakeLimitsLocal(t *testing.T) {
 	check("a key found no room before this agent was there", "")
 	c.Received(now, 1, &link.Heartbeat{Sequence: 2, Crowded: 3})
 	check("a key found no room", "gateway gw has had more keys")
-	now += crowdedFor / 2
+	now += holdFor / 2
 	c.Received(now, 1, &link.Heartbeat{Sequence: 3, Crowded: 3})
 	check("since then all have", "gateway gw has had more keys")
-	now += crowdedFor / 2
+	now += holdFor / 2
 	check("later", "")
+	look := func() { c.near.lookAtTokens(now, lookEvery, c.tokens.Stats(), true) }
+	look()
+	check("it owns some", "")
 	for key := range uint64(tokens.MaxKeys + 1) {
 		c.tokens.Ask(now, 1, &exchange.TokenRequests{List: []exchange.TokenRequest{{Key: key, Rate: 1, Burst: grant.Token,
 			Request: grant.Request{Session: 1, Number: 1}}}})
 	}
+	look()
 	check("it owns too many", "this agent")
 	if s := c.tokens.Stats(); s.Keys != tokens.MaxKeys || s.Crowded != 1 || s.Dropped != 1 {
 		t.Errorf("%+v", s)
 	}
-	now += crowdedFor
+	now += holdFor
 	check("later", "")
 }
 
@@ -202,14 +206,14 @@ func TestTooManyQuestionsMakeLimitsLocal(t *testing.T) {
 		for range looks {
 			asked += 2*mostAsked + 1
 			now += 2 * time.Second
-			n.lookAtQuestions(now, 2*time.Second, asked, settled)
+			n.lookAtTokens(now, 2*time.Second, tokens.Stats{Asked: asked}, settled)
 		}
-		return n.busyAt != 0
+		return n.until != 0
 	}
 	if busy(10, false) || busy(farLooks-1, true) {
 		t.Error("keys are new, or it lasts for a moment: too many")
 	}
-	n.lookAtQuestions(now, 2*time.Second, asked, true)
+	n.lookAtTokens(now, 2*time.Second, tokens.Stats{Asked: asked}, true)
 	if busy(farLooks-1, true) || !busy(1, true) {
 		t.Errorf("%d looks in a row: not too many", farLooks)
 	}
@@ -219,14 +223,14 @@ func TestTooManyQuestionsMakeLimitsLocal(t *testing.T) {
 	if why := c.againstExact(now); !strings.Contains(why, "more than 1000 times a second") {
 		t.Errorf("why: %q", why)
 	}
-	if why := c.againstExact(now + crowdedFor); why != "" {
+	if why := c.againstExact(now + holdFor); why != "" {
 		t.Errorf("later: %q", why)
 	}
 	c.Connected(now, 1, hello("gw", 1, 1), 0)
 	c.Received(now, 1, &exchange.TokenRequests{List: []exchange.TokenRequest{
 		{Key: 1, Rate: 1, Burst: grant.Token, Request: grant.Request{Session: 1, Number: 1, Need: grant.Token}},
 		{Key: 1, Rate: 1, Burst: grant.Token, Request: grant.Request{Session: 1, Number: 2, Released: true}}}})
-	if c.asked != 1 {
-		t.Errorf("%d questions, want 1: a gateway that gives back does not ask", c.asked)
+	if asked := c.tokens.Stats().Asked; asked != 1 {
+		t.Errorf("%d questions, want 1: a gateway that gives back does not ask", asked)
 	}
 }

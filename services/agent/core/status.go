@@ -33,8 +33,6 @@ type Status struct {
 	Switches uint64
 	Traffic  schedule.Traffic
 	Tokens   tokens.Stats
-	// Asked is how often gateways here have asked owners of keys so far.
-	Asked uint64
 	// DoubleNames are replica names that several Envoys have which are no parent and child
 	// of a hot restart; Doubles counts the names that ever were.
 	DoubleNames []string
@@ -66,8 +64,8 @@ func (c *Core) Status(now time.Duration) Status {
 	s := Status{Applied: c.applied.Status(now), Aggregation: c.aggregator.Status(now), Peers: c.peers.Status(now),
 		Exact: c.exact, ExactWhy: c.exactWhy, Switches: c.switches,
 		MissingPeers: c.peers.Missing(now), GossipDelay: c.peers.Delay(now), Way: c.peers.Way(),
-		Traffic: c.peers.Traffic(),
-		Tokens:  c.tokens.Stats(), Asked: c.asked,
+		Traffic:     c.peers.Traffic(),
+		Tokens:      c.tokens.Stats(),
 		DoubleNames: slices.Sorted(maps.Keys(c.doubled)), Doubles: c.doubles, Resent: c.resent}
 	s.SpentKeys, s.SpentKeysLost = c.spent.Status()
 	s.Series, s.ActivityRows, s.ActivityLost = c.activity.Series(), c.activity.Rows(), c.activity.Lost()

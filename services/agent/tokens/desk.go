@@ -63,12 +63,12 @@ type Desk struct {
 	answers map[uint64]*exchange.TokenAnswers // to gateways here, by process
 	packets map[string]*gossipv1.Tokens       // to other agents
 	stats   Stats
-	crowded time.Duration // when a key found no room last
 }
 
 // Stats are counters since the start, but for Keys.
 type Stats struct {
-	Keys                      int // owned now
+	Keys                      int    // owned now
+	Asked                     uint64 // questions of gateways here to owners of keys, wherever these are
 	Requests, Grants, Recalls uint64
 	Dropped                   uint64 // out of range, or keys beyond MaxKeys
 	Crowded                   uint64 // of them, those beyond MaxKeys
@@ -96,6 +96,9 @@ func (d *Desk) Ask(now time.Duration, process uint64, m *exchange.TokenRequests)
 	delete(d.lost, process)
 	for i := range m.List {
 		q := &m.List[i]
+		if q.Need > 0 { // else it gives back
+			d.stats.Asked++
+		}
 		if owner := d.o.Owner(q.Key); owner == d.o.Agent {
 			d.request(now, Process{owner, process}, q)
 		} else {
@@ -145,7 +148,7 @@ func (d *Desk) request(now time.Duration, from Process, q *exchange.TokenRequest
 	if crowded := k == nil && len(d.owned) >= MaxKeys; crowded || !q.Forgotten && !inRange(q) {
 		d.stats.Dropped++
 		if crowded {
-			d.stats.Crowded, d.crowded = d.stats.Crowded+1, now
+			d.stats.Crowded++
 		}
 		return
 	}
@@ -372,9 +375,6 @@ func (d *Desk) Take() (answers map[uint64]*exchange.TokenAnswers, packets map[st
 	}
 	return answers, packets
 }
-
-// Crowded returns when a key found no room last, if one ever has.
-func (d *Desk) Crowded() (at time.Duration, ever bool) { return d.crowded, d.stats.Crowded > 0 }
 
 // Stats returns the counters.
 func (d *Desk) Stats() Stats {
