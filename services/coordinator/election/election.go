@@ -359,9 +359,8 @@ func (e *Elector) leadUntilLost(under context.Context, contest *concurrency.Elec
 	for {
 		select {
 		case r, open := <-events:
-			if !open {
-				<-under.Done()
-				return errSessionEnded
+			if !open { // the session has ended, or etcd has compacted what comes next: checkSession goes on
+				events = nil
 			}
 			if slices.ContainsFunc(r.Events, func(v *clientv3.Event) bool { return v.Type == mvccpb.Event_DELETE }) {
 				return errors.New("the leader's key was deleted")

@@ -3,8 +3,11 @@ package election
 import (
 	"context"
 	"os"
+	"sync"
 	"testing"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/titrate/titrate/services/store/storetest"
 )
@@ -42,6 +45,60 @@ func TestCandidateWithoutEtcd(t *testing.T) {
 		}
 	}
 }
+
+// An elected one whose watch cannot go on, since etcd has compacted what it would go on from, lets others
+// share still.
+func TestChairAfterACompaction(t *testing.T) {
+	dir := t.TempDir()
+	etcd, err := storetest.Start(dir, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { etcd.Kill() }()
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	run := func(name string) *Elector {
+		e := New(Config{Client: etcd.Client(t), Prefix: "/election", Address: name, Name: name, Share: true,
+			TTL: 20 * time.Second})
+		running.Go(func() { e.Run(ctx) })
+		return e
+	}
+	sharers := func(e *Elector) int {
+		if s, _ := e.State(); s.Sharing != nil {
+			return len(s.Sharing.Sharers)
+		}
+		return 0
+	}
+	chair := run("a")
+	eventually(t, "a shares", func() bool { return sharers(chair) == 1 })
+	client := etcd.Client(t)
+	var last int64
+	for range 3 {
+		put, err := client.Put(ctx, "/else", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = put.Header.Revision
+	}
+	if _, err := client.Compact(ctx, last, clientv3.WithCompactPhysical()); err != nil {
+		t.Fatal(err)
+	}
+	etcd.Kill()
+	if etcd, err = storetest.Start(dir, etcd.Endpoint); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(3 * reconnected) // a's watch has been told
+	run("b")
+	eventually(t, "b shares, too", func() bool { return sharers(chair) == 2 })
+	if won, lost := chair.Elections(); won != 1 || lost != 0 {
+		t.Errorf("a was elected %d times and not any more %d times: the test has missed the watch", won, lost)
+	}
+}
+
+// reconnected is how long a client takes at most until it tries a member of etcd again.
+const reconnected = time.Second
 
 // patience is generous: a loaded machine must not fail a test.
 const patience = 30 * time.Second
