@@ -25,7 +25,8 @@ type facts struct {
 	anyAgent bool  // agents show no certificate
 	unknown  bool  // nor do others, and they send no token
 	trouble  config.Trouble
-	known    bool // a configuration was read
+	known    bool  // a configuration was read
+	astray   error // what is stored is not followed any more
 	config   *allocation.Config
 	election election.State
 	agents   int
@@ -58,6 +59,7 @@ func (l *live) Findings(ctx context.Context) []*quotav1.Finding {
 		f.files = o.guard.Trouble()
 	}
 	f.expires = cmp.Or(o.config.Security.Soon(), o.config.EtcdSecurity.Soon())
+	f.astray = o.store.Following()
 	f.config, f.known, _ = o.configuration.Allocation()
 	f.election, _ = o.elector.State()
 	f.alone = o.notShared()
@@ -186,6 +188,9 @@ func (f *facts) ofConfiguration() *quotav1.Finding {
 		return failed(name, "titrate recover --help", "held: %s", f.trouble.Held)
 	case !f.known:
 		return failed(name, "it is read once etcd is there", "not read from etcd yet")
+	case f.astray != nil:
+		return failed(name, "--etcd-user needs read and write on --etcd-prefix; etcd's log has more", "%v",
+			f.astray)
 	case len(f.trouble.Unreadable) > 0:
 		return failed(name, "apply them again, or delete them", "%d stored resources cannot be read, such as %s",
 			len(f.trouble.Unreadable), f.trouble.Unreadable[0])

@@ -34,6 +34,7 @@ func TestFindings(t *testing.T) {
 		{"etcd restored", func(f *facts) { f.trouble.Lost = 1 }, "etcd", warning},
 		{"held", func(f *facts) { f.trouble = config.Trouble{Held: "gone"} }, "configuration", bad},
 		{"not read", func(f *facts) { f.known = false }, "configuration", bad},
+		{"not followed", func(f *facts) { f.astray = errors.New("permission denied") }, "configuration", bad},
 		{"unreadable", func(f *facts) { f.trouble.Unreadable = []string{"pools/x"} }, "configuration", bad},
 		{"empty", func(f *facts) { f.config.Pools = nil }, "configuration", warning},
 		{"no certificates", func(f *facts) { f.unknown = true }, "security", warning},

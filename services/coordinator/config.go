@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -135,6 +136,7 @@ type Coordinator struct {
 	guard         *access.Guard
 	rest          *http.Server // nil without Config.Rest
 	health        *health.Server
+	tidying       sync.WaitGroup // the store, after an election
 
 	instruments   *instruments
 	suspectLogged time.Time // when the log last named a suspect agent

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -330,4 +331,18 @@ func TestBadSettingsAreRefused(t *testing.T) {
 	if _, err := open.Complete(t.Context()); err == nil || !strings.Contains(err.Error(), "say with --advertise") {
 		t.Errorf("%v", err)
 	}
+}
+
+// A connection that says nothing does not hold a stop for long.
+func TestStopBesideASilentConnection(t *testing.T) {
+	r := start(t, storetest.Shared(t).Endpoint, storetest.Prefix(t), "one")
+	silent, err := net.Dial("tcp", r.c.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	if _, err := silent.Read(make([]byte, 1)); err != nil { // the server's first settings: it serves
+		t.Fatal(err)
+	}
+	r.end()
 }

@@ -64,7 +64,7 @@ func (o *Coordinator) configured() error {
 	if _, known, _ := o.configuration.Allocation(); !known {
 		return fmt.Errorf("not read from etcd yet")
 	}
-	return nil
+	return o.store.Following()
 }
 
 // applyBatch puts a batch of the configuration in force.
@@ -183,6 +183,7 @@ func (o *Coordinator) work(ctx context.Context) {
 	})
 	group.Go(func() error { o.lead(ctx); return nil })
 	_ = group.Wait() // each loop ends with ctx and without an error
+	o.tidying.Wait()
 }
 
 // stop ends the streams, then the server.
@@ -202,7 +203,6 @@ func (o *Coordinator) stop() {
 		o.log.Warn("calls are cut off at shutdown", "after", o.config.ShutdownTimeout)
 		o.server.Stop()
 		o.agents.Stop()
-		<-done
 	}
 	o.log.Info("coordinator stopped")
 }
@@ -324,9 +324,11 @@ func (o *Coordinator) changeRole(ctx context.Context, before, now election.State
 		}
 		elected := now.Sharing == nil || now.Sharing.Chairs()
 		if elected {
-			if err := o.store.Tidy(ctx); err != nil {
-				o.log.Warn("what crashed writers left is not cleaned up yet; the next change will", "error", err)
-			}
+			o.tidying.Go(func() { // a large change takes as long as etcd does
+				if err := o.store.Tidy(ctx); err != nil && ctx.Err() == nil {
+					o.log.Warn("what crashed writers left is not cleaned up yet; the next change will", "error", err)
+				}
+			})
 		}
 		goOn := before.Role != election.Following
 		if goOn && now.Sharing != nil && !now.Sharing.GoesOn(before.Epoch) {

@@ -88,6 +88,7 @@ func (o *Coordinator) newServer(secure credentials.TransportCredentials) *grpc.S
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.ConnectionTimeout(o.config.ShutdownTimeout), // a stop waits for handshakes, too
 	)...)
 	grpc_health_v1.RegisterHealthServer(s, o.health)
 	return s

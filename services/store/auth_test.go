@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -56,6 +57,42 @@ func TestEtcdWithAUser(t *testing.T) {
 	early := open("titrate", "pass") // does not wait for etcd
 	c.start(c.etcd.Dir, c.etcd.Endpoint)
 	eventually(t, early, puts(pool("late", 1)))
+}
+
+// A store whose right to read was taken away says that it follows no more.
+func TestFollowingWithoutTheRightTo(t *testing.T) {
+	c := newCluster(t)
+	s := store.Open(c.etcd.Client(t), "")
+	apply(t, s, puts(pool("api", 1))...)
+	next(t, s.Watch(t.Context(), store.Snapshot{}))
+	if err := s.Following(); err != nil {
+		t.Error(err)
+	}
+	admin, ctx := c.etcd.Client(t), t.Context()
+	for _, err := range []error{second(admin.UserAdd(ctx, "root", "secret")),
+		second(admin.UserGrantRole(ctx, "root", "root")), second(admin.AuthEnable(ctx))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(30 * time.Second); s.Following() == nil; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it says that it follows")
+		}
+	}
+	client, err := store.Dial(store.Access{Endpoints: []string{c.etcd.Endpoint}, User: "root", Password: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := client.AuthDisable(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); s.Following() != nil; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it follows again and says: %v", s.Following())
+		}
+	}
 }
 
 func TestPassword(t *testing.T) {

@@ -140,6 +140,7 @@ type Store struct {
 	seed      atomic.Uint64 // of key hashes, 0 = not read yet
 	retention Retention
 	resets    struct{ resumed, whole atomic.Uint64 } // see WatchResets
+	astray    atomic.Pointer[astray]                 // nil while a Watch follows what is stored
 }
 
 // Open returns the store under the prefix, Prefix if it is empty. It does not contact

@@ -70,6 +70,34 @@ func (s *Store) WatchResets() (resumed, whole uint64) {
 	return s.resets.resumed.Load(), s.resets.whole.Load()
 }
 
+// followWait is how long what is stored may not be followed until Following says so. Each broken watch
+// and each replaced member of etcd takes a second or two.
+const followWait = 5 * time.Second
+
+// astray is why a Watch does not follow what is stored, and since when.
+type astray struct {
+	since time.Time
+	why   error
+}
+
+// Following is nil while Watch follows what is stored, or has not been called; else it says why not.
+func (s *Store) Following() error {
+	a := s.astray.Load()
+	if a == nil || time.Since(a.since) < followWait {
+		return nil
+	}
+	return fmt.Errorf("what is stored has not been followed for %s: %w", time.Since(a.since).Round(time.Second), a.why)
+}
+
+// goesAstray notes that a watch cannot follow; the first reason has the time.
+func (s *Store) goesAstray(why error) {
+	a := &astray{time.Now(), why}
+	if before := s.astray.Load(); before != nil {
+		a.since = before.since
+	}
+	s.astray.Store(a)
+}
+
 type watcher struct {
 	store       *Store
 	out         chan<- Batch
@@ -87,6 +115,7 @@ func (w *watcher) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if reset {
 			if err := w.reset(ctx); err != nil && ctx.Err() == nil {
+				w.store.goesAstray(err)
 				slog.WarnContext(ctx, "configuration cannot be read; the last one stays in force", "error", err)
 				pause(ctx, time.Second)
 				continue
@@ -219,6 +248,7 @@ func (w *watcher) follow(ctx context.Context) (lost bool) {
 func (w *watcher) missesHead(ctx context.Context) bool {
 	got, err := w.store.get(ctx, w.store.headKey())
 	if err != nil {
+		w.store.goesAstray(err)
 		return false // away: the watch goes on when etcd is back
 	}
 	if w.checkHistory(got.Header.ClusterId, got.Header.Revision) {
@@ -229,6 +259,8 @@ func (w *watcher) missesHead(ctx context.Context) bool {
 	w.undelivered = 0
 	if h.mod >= w.next {
 		w.undelivered = h.mod
+	} else {
+		w.store.astray.Store(nil)
 	}
 	if h.mod < w.next && h.Revision != w.revision && w.held == "" {
 		w.lost = fmt.Sprintf("etcd has revision %d of the configuration where it had revision %d", h.Revision,
@@ -242,6 +274,7 @@ func (w *watcher) missesHead(ctx context.Context) bool {
 // its history is gone.
 func (w *watcher) handle(ctx context.Context, r *clientv3.WatchResponse) (done, lost bool) {
 	if r.Err() != nil {
+		w.store.goesAstray(r.Err())
 		return true, r.CompactRevision > 0
 	}
 	if r.Created && r.Header.Revision+1 < w.next {
