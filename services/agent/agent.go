@@ -95,8 +95,9 @@ func (a *Agent) open(ctx context.Context) error {
 		Join: a.c.Join, Keys: a.gossipKeys, Period: a.c.Period, Log: a.log}, gossiped{a}); err != nil {
 		return err
 	}
+	address := a.gossip.Address() // it waits for memberlist, which may wait for the lock to say who is alive
 	a.mu.Lock()
-	a.core.SetGossipAddress(a.gossip.Address())
+	a.core.SetGossipAddress(address)
 	a.mu.Unlock()
 	credentials, err := a.c.Security.ClientCredentials()
 	if err != nil {
@@ -163,10 +164,11 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { defer stop(); return a.serveRLS(ctx, serving) })
 	group.Go(func() error { a.tick(serving); return nil })
 	group.Go(func() error { a.tickTokens(serving); return nil })
-	group.Go(func() error { a.keepSnapshot(serving); return nil })
 	if a.c.GossipKeyFile != "" {
 		group.Go(func() error { a.watchKeys(serving, time.NewTicker(keysEvery)); return nil })
 	}
+	saved := make(chan struct{})
+	go func() { defer close(saved); a.keepSnapshot(serving) }()
 	streaming, stopStream := context.WithCancel(context.WithoutCancel(ctx))
 	streamed := make(chan error, 1)
 	go func() { streamed <- a.stream.Run(streaming) }()
@@ -177,6 +179,11 @@ func (a *Agent) Run(ctx context.Context) error {
 	if leave := a.gossip.Leave(time.Second); leave != nil {
 		err = errors.Join(err, leave)
 	}
+	select {
+	case <-saved:
+	case <-time.After(lastSave):
+		a.log.Warn("the last good snapshot may be an older one: the disk is slow", "waited", lastSave)
+	}
 	a.closeMetrics()
 	if err != nil {
 		return err
@@ -185,8 +192,12 @@ func (a *Agent) Run(ctx context.Context) error {
 	return nil
 }
 
-// lastReport is how long the coordinator may take to receive the last report.
-const lastReport = time.Second
+const (
+	// lastReport is how long the coordinator may take to receive the last report.
+	lastReport = time.Second
+	// lastSave is how long the disk may take for the last snapshot, after all others know that the agent stops.
+	lastSave = 2 * time.Second
+)
 
 // closeStream ends the stream to the coordinator. If no gateway lives on, a last report
 // says so first. Without it the coordinator would keep the gateways' demand and shares for

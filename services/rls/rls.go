@@ -42,6 +42,8 @@ const (
 	// stopWait is how long requests under way may take when the server stops, and then the last
 	// message to the agent.
 	stopWait = time.Second
+	// handshakeWait is how long a connection may take until it is one of HTTP/2. A stop waits for it.
+	handshakeWait = 5 * time.Second
 )
 
 // Options are fixed for a server's life.
@@ -133,8 +135,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
-		live.Shutdown()
-		s.enforcer.Stop() // ends what waits
+		live.Shutdown() // what waits goes on: limits hold until the last answer
 		force := time.AfterFunc(stopWait, server.Stop)
 		defer force.Stop()
 		server.GracefulStop()
@@ -176,7 +177,8 @@ func (s *Server) grpc() (*grpc.Server, *health.Server) {
 		grpc.StaticStreamWindowSize(windowBytes), grpc.StaticConnWindowSize(windowBytes),
 		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))), // beyond them a goroutine per request
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: maxAge, MaxConnectionAgeGrace: maxAge}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}))
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
+		grpc.ConnectionTimeout(handshakeWait))
 	api.RegisterRateLimitServiceServer(server, s)
 	live := health.NewServer()
 	live.SetServingStatus(api.RateLimitService_ServiceDesc.ServiceName, healthv1.HealthCheckResponse_SERVING)

@@ -338,3 +338,32 @@ func TestServeEndsWithItsListener(t *testing.T) {
 		t.Error("it does not end")
 	}
 }
+
+// A connection that says nothing, such as a port scanner's, does not hold a stop for long.
+func TestStopBesideASilentConnection(t *testing.T) {
+	s := newServer(t, shop, Options{Alone: true, Socket: filepath.Join(t.TempDir(), "nobody")})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, listener) }()
+	silent, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	if _, err := silent.Read(make([]byte, 1)); err != nil { // the server's first settings: it serves
+		t.Fatal(err)
+	}
+	stop()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(6 * handshakeWait):
+		t.Error("it does not end")
+	}
+}

@@ -22,6 +22,8 @@ const (
 	// joinAtOnce is how many addresses are tried at a time, by a TCP connection each:
 	// a cluster with hundreds of dead addresses costs no more.
 	joinAtOnce = 8
+	// resolveWait is how long the resolver may take for a name. By itself it tries for up to a minute.
+	resolveWait = 2 * time.Second
 )
 
 // attempt is the next one at an address.
@@ -39,8 +41,9 @@ func (m *Node) join(ctx context.Context) {
 	start, attempts := time.Now(), map[string]attempt{}
 	warned := false
 	for {
-		if to := m.due(time.Since(start), attempts); len(to) > 0 && !m.wire.cut.Load() {
-			err := m.joinAll(to)
+		missing, here := m.missing()
+		if to := pick(time.Since(start), attempts, missing); len(to) > 0 && !m.wire.cut.Load() {
+			err := m.joinAll(ctx, to, here)
 			if err != nil && !warned && ctx.Err() == nil && m.alone() {
 				m.o.Log.Warn("no other agent answers yet; trying on", "join", to, "error", err)
 			}
@@ -54,13 +57,21 @@ func (m *Node) join(ctx context.Context) {
 	}
 }
 
-// joinAll joins the addresses at the same time: a dead one costs its timeout. The error is
-// of one of them, nil if any has answered.
-func (m *Node) joinAll(to []string) error {
+// joinAll joins the addresses at the same time: a dead one costs its timeout, and a name that of the
+// resolver. The error is of one of them, nil if any has answered, or all agents of a name are here.
+func (m *Node) joinAll(ctx context.Context, to []string, here map[string]bool) error {
 	var all sync.WaitGroup
 	errs := make([]error, len(to))
 	for i := range to {
-		all.Go(func() { _, errs[i] = m.list.Join(to[i : i+1]) })
+		all.Go(func() {
+			var at []string
+			if at, errs[i] = addressesOf(ctx, to[i]); errs[i] == nil {
+				at = slices.DeleteFunc(at, func(a string) bool { return here[a] })
+			}
+			if len(at) > 0 {
+				_, errs[i] = m.list.Join(at)
+			}
+		})
 	}
 	all.Wait()
 	if slices.Contains(errs, nil) {
@@ -69,14 +80,9 @@ func (m *Node) joinAll(to []string) error {
 	return errs[0]
 }
 
-// due picks the addresses to try now, the longest due first, and plans their next
+// pick picks the addresses to try now, the longest due first, and plans their next
 // attempts.
-func (m *Node) due(now time.Duration, attempts map[string]attempt) []string {
-	missing, here := m.missing()
-	return pick(now, attempts, missing, here)
-}
-
-func pick(now time.Duration, attempts map[string]attempt, missing []string, here map[string]bool) []string {
+func pick(now time.Duration, attempts map[string]attempt, missing []string) []string {
 	for a := range attempts {
 		if !slices.Contains(missing, a) {
 			delete(attempts, a)
@@ -89,11 +95,7 @@ func pick(now time.Duration, attempts map[string]attempt, missing []string, here
 			break
 		}
 		pause := min(max(2*attempts[a].pause, joinLeast), joinMost)
-		if allHere(a, here) {
-			pause = joinMost
-		} else {
-			out = append(out, a)
-		}
+		out = append(out, a)
 		attempts[a] = attempt{now + pause/2 + rand.N(pause/2), pause}
 	}
 	return out
@@ -114,27 +116,27 @@ func (m *Node) missing() (out []string, here map[string]bool) {
 	return slices.Compact(out), here
 }
 
-// allHere reports whether peers are alive at all addresses that a name stands for; false
-// if the name does not resolve now.
-func allHere(name string, here map[string]bool) bool {
-	host, port, err := net.SplitHostPort(name)
-	if err != nil || net.ParseIP(host) != nil {
-		return false
-	}
-	number, err := net.LookupPort("tcp", port)
+// addressesOf returns the addresses, host:port, that an address of a host or a name stands for.
+func addressesOf(ctx context.Context, address string) ([]string, error) {
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return false
+		return nil, err
 	}
-	ips, err := net.LookupIP(host)
+	ctx, cancel := context.WithTimeout(ctx, resolveWait)
+	defer cancel()
+	number, err := net.DefaultResolver.LookupPort(ctx, "tcp", port)
 	if err != nil {
-		return false
+		return nil, err
 	}
-	for _, ip := range ips {
-		if !here[net.JoinHostPort(ip.String(), strconv.Itoa(number))] {
-			return false
-		}
+	ips, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+	if err != nil {
+		return nil, err
 	}
-	return true
+	out := make([]string, len(ips))
+	for i, ip := range ips {
+		out[i] = net.JoinHostPort(ip.String(), strconv.Itoa(number))
+	}
+	return out, nil
 }
 
 // alone reports whether no peer is alive.

@@ -105,7 +105,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 	}
 	attempts, made := map[string]attempt{}, map[string]int{}
 	for now := time.Duration(0); now < time.Minute; now += joinEvery {
-		due := pick(now, attempts, slices.Clone(dead), nil)
+		due := pick(now, attempts, slices.Clone(dead))
 		if len(due) > joinAtOnce {
 			t.Fatalf("%d addresses at a time", len(due))
 		}
@@ -117,5 +117,27 @@ func TestAttemptsAreBounded(t *testing.T) {
 		if made[a] < 6 || made[a] > 20 {
 			t.Errorf("%s tried %d times in a minute, want 6 to 20", a, made[a])
 		}
+	}
+}
+
+// A resolver that does not answer neither holds the attempts at addresses up for long, nor a stop.
+func TestSilentResolver(t *testing.T) {
+	before, over := net.DefaultResolver, make(chan struct{})
+	defer func() { net.DefaultResolver = before }()
+	defer close(over)
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		<-over
+		return nil, net.ErrClosed
+	}}
+	n := open(t, "a", nil)
+	began := time.Now()
+	if err := n.gossip.joinAll(t.Context(), []string{"agents.titrate.example:7500"}, nil); err == nil ||
+		time.Since(began) > 5*resolveWait {
+		t.Errorf("%v after %s", err, time.Since(began))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := addressesOf(ctx, "agents.titrate.example:7500"); !errors.Is(err, context.Canceled) {
+		t.Errorf("after a stop: %v", err)
 	}
 }
