@@ -2,9 +2,6 @@ package cli
 
 import (
 	"errors"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -67,21 +64,19 @@ func newAgent() *cobra.Command {
 		Example: agentExample,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
 			logger, err := logging.Open(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 			config.Log, config.Version = logger, version()
-			a, err := config.Complete(ctx)
+			a, err := config.Complete(cmd.Context())
 			if errors.Is(err, agent.ErrSettings) {
 				return usage(err)
 			}
 			if err != nil {
 				return err
 			}
-			return a.Run(ctx)
+			return a.Run(cmd.Context())
 		},
 	}
 	agentFlags(cmd, &config)

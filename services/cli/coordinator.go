@@ -3,9 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -153,11 +150,8 @@ func etcdFlags(f *pflag.FlagSet, endpoints *[]string, security *telemetry.Securi
 		"prefix of all keys in etcd; the same for all coordinators of a cluster")
 }
 
-// runCoordinator serves until SIGTERM or SIGINT; a second one kills.
+// runCoordinator serves until ctx ends.
 func runCoordinator(ctx context.Context, config coordinator.Config) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop)
 	c, err := config.Complete(ctx)
 	if errors.Is(err, coordinator.ErrSettings) {
 		return usage(err)

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,9 +32,7 @@ func newEtcd() *cobra.Command {
 			if err != nil {
 				return usage(err)
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			return runEtcd(ctx, config, func(address string) {
+			return runEtcd(cmd.Context(), config, func(address string) {
 				fmt.Fprintf(cmd.OutOrStdout(), "etcd is ready at http://%s\n", address)
 			})
 		},

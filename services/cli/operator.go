@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,9 +61,7 @@ func newOperator() *cobra.Command {
 		Example: "  titrate operator --server coordinator:7400 --tls-ca ca.crt --tls-cert tls.crt --tls-key tls.key",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			return c.run(ctx, cmd)
+			return c.run(cmd.Context(), cmd)
 		},
 	}
 	c.connection.flags(cmd)
