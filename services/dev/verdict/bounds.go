@@ -13,7 +13,8 @@ const (
 	// maxDeviation of a saturated tenant from its fair share in steady.
 	maxDeviation = .05
 	// maxWait of a saturated tenant in steady, over all gateways, at the 99th
-	// percentile of what is admitted, in delay targets, as far as so few requests show.
+	// percentile of what is admitted, in delay targets, as far as so few requests show. A machine that
+	// starts requests late is as late with answers: the lateness of the starts comes on top.
 	maxWait = 1.5
 	// minEntitlement that each tenant gets of what it is entitled to, in every phase.
 	minEntitlement = .90

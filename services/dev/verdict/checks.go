@@ -22,7 +22,7 @@ const (
 )
 
 // checks puts every figure beside its bound.
-func checks(s *scenario.Scenario, phases []Phase) []Check {
+func checks(s *scenario.Scenario, l *Load, phases []Phase) []Check {
 	var out []Check
 	for i := range phases {
 		p := &phases[i]
@@ -30,7 +30,7 @@ func checks(s *scenario.Scenario, phases []Phase) []Check {
 			atMost(CheckPoolMean, p.Name, "", p.Pool.Admitted, meanBound(s, i)),
 			atMost(CheckPoolSliding, p.Name, "", p.Pool.MaxSliding1s, slidingBound(s, i)))
 		for _, t := range p.Tenants {
-			out = append(out, tenantChecks(p.Name, &t, s.Pool.Target)...)
+			out = append(out, tenantChecks(p.Name, &t, s.Pool.Target, l)...)
 		}
 		for _, c := range p.Clients {
 			if c.Offered == 0 && c.WorstExcess == 0 && c.Wrongful429 == 0 {
@@ -45,12 +45,12 @@ func checks(s *scenario.Scenario, phases []Phase) []Check {
 	return append(out, meanChecks(s, phases)...)
 }
 
-func tenantChecks(phase string, t *Tenant, target float64) []Check {
+func tenantChecks(phase string, t *Tenant, target float64, l *Load) []Check {
 	var out []Check
 	if phase == scenario.Steady && t.Saturated {
 		out = append(out, atMost(CheckDeviation, phase, t.Name, math.Abs(t.Admitted/t.FairShare-1), maxDeviation))
 		if target > 0 {
-			out = append(out, atMost(CheckWait, phase, t.Name, t.WaitP99LeastMs, maxWait*target*1e3))
+			out = append(out, atMost(CheckWait, phase, t.Name, t.WaitP99LeastMs, maxWait*target*1e3+l.LateP99Ms))
 		}
 	}
 	if entitled := math.Min(t.Demand, t.FairShare); entitled > 0 {

@@ -21,7 +21,7 @@ func Judge(s *scenario.Scenario, records []trace.Record) *Verdict {
 	}
 	v.VoidReasons = voidReasons(v.Load)
 	v.Void = len(v.VoidReasons) > 0
-	v.Checks = checks(s, v.Phases)
+	v.Checks = checks(s, &v.Load, v.Phases)
 	v.Pass = !v.Void
 	for _, c := range v.Checks {
 		v.Pass = v.Pass && c.Pass

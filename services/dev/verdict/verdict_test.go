@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -184,6 +185,19 @@ func failed(v *Verdict, name string) bool {
 		}
 	}
 	return false
+}
+
+// A wait is judged by what the machine itself was late by.
+func TestWaitsOfALateMachine(t *testing.T) {
+	s, records := demo(t)
+	for i := range records {
+		records[i].Late = .02
+	}
+	v := Judge(s, records)
+	i := slices.IndexFunc(v.Checks, func(c Check) bool { return c.Name == CheckWait })
+	if want := maxWait*s.Pool.Target*1e3 + 20; i < 0 || math.Abs(v.Checks[i].Bound-want) > 1e-6 {
+		t.Errorf("check %d of %+v, want a bound of %v ms", i, v.Checks, want)
+	}
 }
 
 func TestALoadThatWasNotTheScenariosIsVoid(t *testing.T) {
