@@ -59,7 +59,7 @@ static_resources:
                     typed_config:
                       "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
                       domain: shop
-                      timeout: 0.25s
+                      timeout: 10s
                       enable_x_ratelimit_headers: DRAFT_VERSION_03
                       rate_limit_service: {transport_api_version: V3, grpc_service: {envoy_grpc: {cluster_name: rls}}}
                   - name: router

@@ -64,7 +64,7 @@ func run(t *testing.T, c Config) *instance {
 
 func (i *instance) eventually(what string, f func(Status) bool) {
 	i.t.Helper()
-	for end := time.Now().Add(15 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		s := i.Status()
 		if f(s) {
 			return

