@@ -59,11 +59,8 @@ func (w *world) coordinatorKilled(t *testing.T) {
 	load.end(t, allowance{})
 }
 
-// Deadlines of the store's absence and return.
-const (
-	refusedWithin = 7 * time.Second // titrate asks again for its --timeout of 5 s
-	inForceWithin = 2 * time.Second
-)
+// refusedWithin: titrate asks again for its --timeout of 5 s.
+const refusedWithin = 7 * time.Second
 
 // etcdStopped: no request notices that the store is gone. Who wants to change
 // something is told, and can again when the store is back.
@@ -84,7 +81,7 @@ func (w *world) etcdStopped(t *testing.T) {
 		return unless(status == 0, said)
 	})
 	applied := time.Now()
-	w.inForce(t, inForceWithin)
+	w.inForce(t, patience)
 	t.Logf("a change was taken %.2f s after etcd's return, and was in force %.2f s later", applied.Sub(back).Seconds(),
 		time.Since(applied).Seconds())
 	w.linked(t, patience, 0)
