@@ -33,8 +33,10 @@
 // gateway reports its spends late, so the owner remembers for some
 // seconds when refill was turned away at D = out, as at most four intervals. With a
 // report comes how much a bucket of its own would have refilled of those spends, and
-// since when; that much is taken out of the intervals and off D. No interval is used
-// twice, so refill is never more than r·t.
+// since when, for up to four times without a break; that much is taken out of the
+// intervals since then and off D. No interval is used twice, so refill is never more
+// than r·t. What was granted to requests that wait was taken for spent from the start,
+// so it is in no report.
 //
 // A request that waits is charged when its answer is made, later than it came. A full bucket
 // turned refill away meanwhile; that much is taken back out of the intervals, as of when the

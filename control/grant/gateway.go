@@ -146,8 +146,9 @@ func (g *Gateway) decide(now, since, cost int64, waiting bool) Outcome {
 		return g.meet(now, since, cost)
 	case g.tokens() >= cost:
 		g.spent += cost
-		g.admit = max(0, g.admit-cost)
-		g.late.add(g.p, now, cost)
+		presumed := min(g.admit, cost) // the owner has taken it for spent since it granted it
+		g.admit -= presumed
+		g.late.add(g.p, now, cost-presumed)
 		return Admitted
 	case now < g.until, waiting && g.denied:
 		return Refused
@@ -199,7 +200,7 @@ func (g *Gateway) Owe(now, cost int64) {
 		return
 	}
 	g.extra += cost
-	g.late.add(g.p, now, max(0, cost))
+	g.late.add(g.p, now, cost)
 }
 
 // Grant takes in a message of an owner.

@@ -24,8 +24,7 @@ type Request struct {
 
 	Waited int64 // nanoseconds for which the first request of Need has waited
 
-	Refilled int64 // what a bucket of one's own would have refilled of spends not yet acknowledged
-	Age      int64 // nanoseconds since the first of them
+	Refills [Refills]Refill // of spends not yet acknowledged, oldest first
 
 	Exclusive bool  // the gateway had the bucket itself until this message; Level is what it left
 	Released  bool  // the gateway has given back all it had and forgets the key
@@ -34,6 +33,16 @@ type Request struct {
 	Held      int64 // tokens from an earlier owner that it can still spend
 	Level     int64 // D, as far as the gateway knows; −1: it knows nothing
 	Full      int64 // nanoseconds for which the bucket that it had itself has turned refill away
+}
+
+// Refills is how many times a Request tells refill of. More make it longer.
+const Refills = 4
+
+// Refill is what a bucket of a gateway's own would have refilled without a break of spends
+// that begin at some time.
+type Refill struct {
+	Amount int64 // millionths
+	Age    int64 // nanoseconds since then
 }
 
 // Grant answers a Request.

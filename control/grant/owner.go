@@ -171,8 +171,11 @@ func (o *Owner) count(now int64, u *user, q Request) {
 	o.b.out += u.out() - before
 	o.b.spent = max(o.b.spent-max(0, returned), o.b.out)
 	o.b.charge(o.p, extra)
-	if told := max(0, spent) + max(0, extra); told > 0 {
-		o.b.late(o.p, now-max(0, q.Age), min(max(0, q.Refilled), told))
+	told := max(0, spent) + max(0, extra)
+	for i := len(q.Refills) - 1; i >= 0; i-- {
+		refilled := min(max(0, q.Refills[i].Amount), told)
+		told -= refilled
+		o.b.late(o.p, now-max(0, q.Refills[i].Age), refilled)
 	}
 	u.use = max(0, q.Use)
 }

@@ -69,7 +69,7 @@ func (g *Gateway) message(now int64) Request {
 	if q.Exclusive {
 		q.Full = g.leftFull
 	}
-	q.Refilled, q.Age = g.late.send(g.p, now, g.number)
+	q.Refills = g.late.send(g.p, now, g.number)
 	if g.register {
 		q.Register, q.Exclusive, q.Held, q.Level = true, g.exclusive, g.held, g.known(now)
 		q.Full = 0

@@ -6,18 +6,27 @@ import "math"
 // owner has not acknowledged. The owner needs it because its bucket does not refill
 // while it takes the tokens for unspent.
 //
-//	spends ──► level ──r──► refilled        since = time of the first
+//	spends ──► level ──r──► refilled
+//
+// It has the times at which that bucket refilled without a break, each from a spend on that
+// met a full bucket. Only from then on was there anything to refill: with one time for all of
+// them the owner would take back refill of a pause between them, in which a bucket that saw
+// all spends was full as well.
 type report struct {
 	level    int64
 	at       int64
 	carry    float64
-	refilled int64
-	since    int64
+	refilled int64 // in all times
+	times    [Refills]refilling
+	n        int    // of times
 	number   uint32 // of the message that told it last
 	toldAt   int64
 	told     int64 // level as of that message
 	refillAt int64 // refilled as of that message
 }
+
+// refilling is a time without a break.
+type refilling struct{ from, refilled int64 }
 
 // advance refills up to now; an earlier time changes nothing, as threads may read the clock in one
 // order and come here in another.
@@ -34,25 +43,58 @@ func (r *report) advance(p Params, now int64) {
 	}
 	r.level -= whole
 	r.refilled += whole
+	if whole > 0 {
+		r.times[r.n-1].refilled += whole
+	}
 }
 
-// add takes in a spend.
+// add takes in a spend; what is not above 0 is none.
 func (r *report) add(p Params, now, cost int64) {
-	if r.level == 0 && r.refilled == 0 {
-		r.at, r.since = now, now
+	if cost <= 0 {
+		return
 	}
 	r.advance(p, now)
+	if r.level == 0 {
+		r.at = max(r.at, now)
+		r.begin(p, r.at)
+	}
 	r.level += cost
 }
 
-// send returns what message number tells: refilled, and since how long.
-func (r *report) send(p Params, now int64, number uint32) (refilled, age int64) {
+// begin begins another time. If there are too many, the two with the shortest pause between them
+// become one.
+func (r *report) begin(p Params, now int64) {
+	if r.n < len(r.times) {
+		r.times[r.n] = refilling{from: now}
+		r.n++
+		return
+	}
+	pause := func(i int, next int64) int64 { return next - r.times[i].from - p.time(r.times[i].refilled) }
+	last := r.n - 1
+	shortest, at := pause(last, now), last
+	for i := range last {
+		if d := pause(i, r.times[i+1].from); d < shortest {
+			shortest, at = d, i
+		}
+	}
+	if at == last {
+		return // it goes on
+	}
+	r.times[at].refilled += r.times[at+1].refilled
+	copy(r.times[at+1:], r.times[at+2:])
+	r.times[last] = refilling{from: now}
+}
+
+// send returns what message number tells.
+func (r *report) send(p Params, now int64, number uint32) (told [Refills]Refill) {
 	r.advance(p, now)
 	r.number, r.toldAt, r.told, r.refillAt = number, now, r.level, r.refilled
-	if r.refilled == 0 {
-		return 0, 0
+	for i, t := range r.times[:r.n] {
+		if t.refilled > 0 {
+			told[i] = Refill{t.refilled, now - t.from}
+		}
 	}
-	return r.refilled, now - r.since
+	return told
 }
 
 // acknowledge takes out what the owner has heard: all spends up to the latest message.
@@ -65,7 +107,10 @@ func (r *report) acknowledge(seen uint32) {
 	heard := min(r.told, after)
 	r.refilled = after - heard
 	r.level = max(0, r.level-(r.told-heard))
-	r.since = r.toldAt
+	r.n = 0
+	if r.level > 0 || r.refilled > 0 {
+		r.times[0], r.n = refilling{r.toldAt, r.refilled}, 1
+	}
 	r.number, r.told, r.refillAt = 0, 0, 0
 }
 

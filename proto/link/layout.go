@@ -230,7 +230,7 @@ func codeTokenRequest(c *coder, q *exchange.TokenRequest) {
 	}
 	c.f64("list.rate", &q.Rate)
 	for _, v := range []*int64{&q.Burst, &q.Granted, &q.Spent, &q.Returned, &q.Extra, &q.Need, &q.Least, &q.Ahead,
-		&q.Use, &q.Refilled, &q.Age, &q.Level} {
+		&q.Use, &q.Refills[0].Amount, &q.Refills[0].Age, &q.Level} {
 		integer(c, "list", v)
 	}
 	for _, v := range []*uint32{&q.Number, &q.Seq, &q.Recalled} {
@@ -242,6 +242,10 @@ func codeTokenRequest(c *coder, q *exchange.TokenRequest) {
 	integer(c, "list.held", &q.Held)
 	integer(c, "list.waited", &q.Waited)
 	integer(c, "list.full", &q.Full)
+	for i := 1; i < len(q.Refills); i++ {
+		integer(c, "list.refills", &q.Refills[i].Amount)
+		integer(c, "list.refills", &q.Refills[i].Age)
+	}
 }
 
 func codeTokenGrant(c *coder, g *exchange.TokenGrant) {

@@ -35,6 +35,10 @@ func filled(t *rapid.T, v reflect.Value) {
 		for i := range v.NumField() {
 			filled(t, v.Field(i))
 		}
+	case reflect.Array:
+		for i := range v.Len() {
+			filled(t, v.Index(i))
+		}
 	case reflect.Pointer: // what is not known of a configuration: nothing
 	case reflect.Slice:
 		n := rapid.IntRange(0, 5).Draw(t, "len")

@@ -13,7 +13,7 @@ func toRequest(process uint64, q *exchange.TokenRequest) *gossipv1.TokenRequest 
 		Key: q.Key, Process: process, Rate: q.Rate, Burst: q.Burst, Strict: q.Strict, Session: q.Session,
 		Owner: q.Owner, Number: q.Number, Seq: q.Seq, Recalled: q.Recalled, Granted: q.Granted, Spent: q.Spent,
 		Returned: q.Returned, Extra: q.Extra, Need: q.Need, Least: q.Least,
-		Ahead: q.Ahead, Use: q.Use, Refilled: q.Refilled, Age: q.Age,
+		Ahead: q.Ahead, Use: q.Use, Refilled: q.Refills[0].Amount, Age: q.Refills[0].Age, Refills: toRefills(q.Refills[1:]),
 		Exclusive: q.Exclusive, Register: q.Register, Held: q.Held, Level: q.Level, Released: q.Released,
 		Forgotten: q.Forgotten, Waited: q.Waited, Full: q.Full,
 	}
@@ -23,9 +23,27 @@ func fromRequest(m *gossipv1.TokenRequest) exchange.TokenRequest {
 	return exchange.TokenRequest{Key: m.Key, Rate: m.Rate, Burst: m.Burst, Strict: m.Strict, Request: grant.Request{
 		Session: m.Session, Owner: m.Owner, Number: m.Number, Seq: m.Seq, Recalled: m.Recalled, Granted: m.Granted,
 		Spent: m.Spent, Returned: m.Returned, Extra: m.Extra, Need: m.Need, Least: m.Least, Ahead: m.Ahead, Use: m.Use,
-		Refilled: m.Refilled, Age: m.Age, Exclusive: m.Exclusive, Register: m.Register, Held: m.Held, Level: m.Level,
+		Refills: fromRefills(m), Exclusive: m.Exclusive, Register: m.Register, Held: m.Held, Level: m.Level,
 		Released: m.Released, Forgotten: m.Forgotten, Waited: m.Waited, Full: m.Full,
 	}}
+}
+
+// toRefills leaves out what has nothing: most requests tell of one time.
+func toRefills(later []grant.Refill) (out []*gossipv1.Refill) {
+	for _, r := range later {
+		if r.Amount != 0 {
+			out = append(out, &gossipv1.Refill{Refilled: r.Amount, Age: r.Age})
+		}
+	}
+	return out
+}
+
+func fromRefills(m *gossipv1.TokenRequest) (out [grant.Refills]grant.Refill) {
+	out[0] = grant.Refill{Amount: m.Refilled, Age: m.Age}
+	for i, r := range m.Refills[:min(len(m.Refills), grant.Refills-1)] {
+		out[i+1] = grant.Refill{Amount: r.GetRefilled(), Age: r.GetAge()}
+	}
+	return out
 }
 
 func toGrant(process uint64, g *exchange.TokenGrant) *gossipv1.TokenGrant {

@@ -180,12 +180,14 @@ func inRange(q *exchange.TokenRequest) bool {
 		return false
 	}
 	for _, n := range []int64{q.Burst, q.Granted, q.Spent, q.Returned, q.Extra, q.Need, q.Least, q.Ahead, q.Use,
-		q.Waited, q.Refilled, q.Age, q.Held, q.Level, q.Full} {
+		q.Waited, q.Held, q.Level, q.Full} {
 		if n > bound || n < -bound {
 			return false
 		}
 	}
-	return true
+	return !slices.ContainsFunc(q.Refills[:], func(r grant.Refill) bool {
+		return r.Amount > bound || r.Amount < -bound || r.Age > bound || r.Age < -bound
+	})
 }
 
 // peer returns the number of a process for owners.

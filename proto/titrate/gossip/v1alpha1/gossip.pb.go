@@ -785,8 +785,8 @@ type TokenRequest struct {
 	Least         int64                  `protobuf:"varint,16,opt,name=least,proto3" json:"least,omitempty"`         // for the cheapest of them
 	Ahead         int64                  `protobuf:"varint,17,opt,name=ahead,proto3" json:"ahead,omitempty"`         // for requests to come
 	Use           int64                  `protobuf:"varint,18,opt,name=use,proto3" json:"use,omitempty"`             // per second
-	Refilled      int64                  `protobuf:"varint,19,opt,name=refilled,proto3" json:"refilled,omitempty"`   // of spends that were not acknowledged, by a bucket of its own
-	Age           int64                  `protobuf:"varint,20,opt,name=age,proto3" json:"age,omitempty"`             // since the first of these spends
+	Refilled      int64                  `protobuf:"varint,19,opt,name=refilled,proto3" json:"refilled,omitempty"`   // of spends that were not acknowledged, by a bucket of its own, in one time without a break
+	Age           int64                  `protobuf:"varint,20,opt,name=age,proto3" json:"age,omitempty"`             // since that time began
 	Exclusive     bool                   `protobuf:"varint,21,opt,name=exclusive,proto3" json:"exclusive,omitempty"` // it had the bucket itself until now
 	Register      bool                   `protobuf:"varint,22,opt,name=register,proto3" json:"register,omitempty"`   // the first to this owner: held and level are what it brings
 	Held          int64                  `protobuf:"varint,23,opt,name=held,proto3" json:"held,omitempty"`
@@ -795,6 +795,7 @@ type TokenRequest struct {
 	Forgotten     bool                   `protobuf:"varint,26,opt,name=forgotten,proto3" json:"forgotten,omitempty"` // it has forgotten the key before: the counts say nothing
 	Waited        int64                  `protobuf:"varint,27,opt,name=waited,proto3" json:"waited,omitempty"`       // ns for which the first request of need has waited
 	Full          int64                  `protobuf:"varint,28,opt,name=full,proto3" json:"full,omitempty"`           // ns for which the bucket that it had itself has turned refill away
+	Refills       []*Refill              `protobuf:"bytes,29,rep,name=refills,proto3" json:"refills,omitempty"`      // later times than that of refilled, oldest first, three at most
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1025,6 +1026,66 @@ func (x *TokenRequest) GetFull() int64 {
 	return 0
 }
 
+func (x *TokenRequest) GetRefills() []*Refill {
+	if x != nil {
+		return x.Refills
+	}
+	return nil
+}
+
+// Refill is what was refilled in one time without a break.
+type Refill struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Refilled      int64                  `protobuf:"varint,1,opt,name=refilled,proto3" json:"refilled,omitempty"`
+	Age           int64                  `protobuf:"varint,2,opt,name=age,proto3" json:"age,omitempty"` // since it began
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refill) Reset() {
+	*x = Refill{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refill) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refill) ProtoMessage() {}
+
+func (x *Refill) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refill.ProtoReflect.Descriptor instead.
+func (*Refill) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Refill) GetRefilled() int64 {
+	if x != nil {
+		return x.Refilled
+	}
+	return 0
+}
+
+func (x *Refill) GetAge() int64 {
+	if x != nil {
+		return x.Age
+	}
+	return 0
+}
+
 // An owner answers a question.
 type TokenGrant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1048,7 +1109,7 @@ type TokenGrant struct {
 
 func (x *TokenGrant) Reset() {
 	*x = TokenGrant{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[8]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1060,7 +1121,7 @@ func (x *TokenGrant) String() string {
 func (*TokenGrant) ProtoMessage() {}
 
 func (x *TokenGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[8]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1073,7 +1134,7 @@ func (x *TokenGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenGrant.ProtoReflect.Descriptor instead.
 func (*TokenGrant) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{8}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TokenGrant) GetKey() uint64 {
@@ -1191,7 +1252,7 @@ type TokenRecall struct {
 
 func (x *TokenRecall) Reset() {
 	*x = TokenRecall{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[9]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1203,7 +1264,7 @@ func (x *TokenRecall) String() string {
 func (*TokenRecall) ProtoMessage() {}
 
 func (x *TokenRecall) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[9]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,7 +1277,7 @@ func (x *TokenRecall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenRecall.ProtoReflect.Descriptor instead.
 func (*TokenRecall) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{9}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TokenRecall) GetKey() uint64 {
@@ -1343,7 +1404,7 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\brequests\x18\x01 \x03(\v2%.titrate.gossip.v1alpha1.TokenRequestR\brequests\x12;\n" +
 	"\x06grants\x18\x02 \x03(\v2#.titrate.gossip.v1alpha1.TokenGrantR\x06grants\x12>\n" +
 	"\arecalls\x18\x03 \x03(\v2$.titrate.gossip.v1alpha1.TokenRecallR\arecalls\x12\x12\n" +
-	"\x04lost\x18\x04 \x03(\x06R\x04lost\"\x9e\x05\n" +
+	"\x04lost\x18\x04 \x03(\x06R\x04lost\"\xd9\x05\n" +
 	"\fTokenRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x18\n" +
 	"\aprocess\x18\x02 \x01(\x06R\aprocess\x12\x12\n" +
@@ -1373,7 +1434,11 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\breleased\x18\x19 \x01(\bR\breleased\x12\x1c\n" +
 	"\tforgotten\x18\x1a \x01(\bR\tforgotten\x12\x16\n" +
 	"\x06waited\x18\x1b \x01(\x03R\x06waited\x12\x12\n" +
-	"\x04full\x18\x1c \x01(\x03R\x04full\"\xc8\x02\n" +
+	"\x04full\x18\x1c \x01(\x03R\x04full\x129\n" +
+	"\arefills\x18\x1d \x03(\v2\x1f.titrate.gossip.v1alpha1.RefillR\arefills\"6\n" +
+	"\x06Refill\x12\x1a\n" +
+	"\brefilled\x18\x01 \x01(\x03R\brefilled\x12\x10\n" +
+	"\x03age\x18\x02 \x01(\x03R\x03age\"\xc8\x02\n" +
 	"\n" +
 	"TokenGrant\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x18\n" +
@@ -1420,7 +1485,7 @@ func file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP() []byte {
 }
 
 var file_titrate_gossip_v1alpha1_gossip_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_titrate_gossip_v1alpha1_gossip_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_titrate_gossip_v1alpha1_gossip_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_titrate_gossip_v1alpha1_gossip_proto_goTypes = []any{
 	(Nearness)(0),        // 0: titrate.gossip.v1alpha1.Nearness
 	(*Packet)(nil),       // 1: titrate.gossip.v1alpha1.Packet
@@ -1431,8 +1496,9 @@ var file_titrate_gossip_v1alpha1_gossip_proto_goTypes = []any{
 	(*Sum)(nil),          // 6: titrate.gossip.v1alpha1.Sum
 	(*Tokens)(nil),       // 7: titrate.gossip.v1alpha1.Tokens
 	(*TokenRequest)(nil), // 8: titrate.gossip.v1alpha1.TokenRequest
-	(*TokenGrant)(nil),   // 9: titrate.gossip.v1alpha1.TokenGrant
-	(*TokenRecall)(nil),  // 10: titrate.gossip.v1alpha1.TokenRecall
+	(*Refill)(nil),       // 9: titrate.gossip.v1alpha1.Refill
+	(*TokenGrant)(nil),   // 10: titrate.gossip.v1alpha1.TokenGrant
+	(*TokenRecall)(nil),  // 11: titrate.gossip.v1alpha1.TokenRecall
 }
 var file_titrate_gossip_v1alpha1_gossip_proto_depIdxs = []int32{
 	2,  // 0: titrate.gossip.v1alpha1.Packet.ack:type_name -> titrate.gossip.v1alpha1.Ack
@@ -1443,13 +1509,14 @@ var file_titrate_gossip_v1alpha1_gossip_proto_depIdxs = []int32{
 	4,  // 5: titrate.gossip.v1alpha1.Replica.flows:type_name -> titrate.gossip.v1alpha1.FlowClaim
 	5,  // 6: titrate.gossip.v1alpha1.Replica.keys:type_name -> titrate.gossip.v1alpha1.KeyClaim
 	8,  // 7: titrate.gossip.v1alpha1.Tokens.requests:type_name -> titrate.gossip.v1alpha1.TokenRequest
-	9,  // 8: titrate.gossip.v1alpha1.Tokens.grants:type_name -> titrate.gossip.v1alpha1.TokenGrant
-	10, // 9: titrate.gossip.v1alpha1.Tokens.recalls:type_name -> titrate.gossip.v1alpha1.TokenRecall
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	10, // 8: titrate.gossip.v1alpha1.Tokens.grants:type_name -> titrate.gossip.v1alpha1.TokenGrant
+	11, // 9: titrate.gossip.v1alpha1.Tokens.recalls:type_name -> titrate.gossip.v1alpha1.TokenRecall
+	9,  // 10: titrate.gossip.v1alpha1.TokenRequest.refills:type_name -> titrate.gossip.v1alpha1.Refill
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_titrate_gossip_v1alpha1_gossip_proto_init() }
@@ -1463,7 +1530,7 @@ func file_titrate_gossip_v1alpha1_gossip_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_gossip_v1alpha1_gossip_proto_rawDesc), len(file_titrate_gossip_v1alpha1_gossip_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
