@@ -13,7 +13,8 @@ func toRequest(process uint64, q *exchange.TokenRequest) *gossipv1.TokenRequest 
 		Key: q.Key, Process: process, Rate: q.Rate, Burst: q.Burst, Strict: q.Strict, Session: q.Session,
 		Owner: q.Owner, Number: q.Number, Seq: q.Seq, Recalled: q.Recalled, Granted: q.Granted, Spent: q.Spent,
 		Returned: q.Returned, Extra: q.Extra, Need: q.Need, Least: q.Least,
-		Ahead: q.Ahead, Use: q.Use, Refilled: q.Refills[0].Amount, Age: q.Refills[0].Age, Refills: toRefills(q.Refills[1:]),
+		Ahead: q.Ahead, Use: q.Use,
+		Refilled: q.Refills[0].Amount, Age: q.Refills[0].Age, Refills: toRefills(q.Refills[1:]),
 		Exclusive: q.Exclusive, Register: q.Register, Held: q.Held, Level: q.Level, Released: q.Released,
 		Forgotten: q.Forgotten, Waited: q.Waited, Full: q.Full,
 	}
