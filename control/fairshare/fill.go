@@ -1,10 +1,17 @@
 package fairshare
 
 // MinWeight and MaxWeight bound positive weights; what lies outside counts as
-// the bound. They keep quotients of capacity and weight finite.
+// the bound. They keep quotients of capacity and weight finite, and hold the
+// effective weights W^(1/α) of pricing.Pool for W from 1e-9 to 1e9 and α from 0.1.
 const (
-	MinWeight = 1e-15
-	MaxWeight = 1e15
+	MinWeight = 1e-100
+	MaxWeight = 1e100
+)
+
+// MinCost and MaxCost bound what a unit of a tenant's share uses of a pool.
+const (
+	MinCost = 1e-15
+	MaxCost = 1e15
 )
 
 // Guarantee says what a tenant's guaranteed rate means.

@@ -9,7 +9,7 @@ import (
 // Use says that each unit of a tenant's share costs Cost units of a pool.
 type Use struct {
 	Tenant, Pool int
-	Cost         float64 // in [MinWeight, MaxWeight]
+	Cost         float64 // in [MinCost, MaxCost]
 }
 
 // What limits a tenant when no pool does, see [Allocation.Bottleneck].
@@ -69,7 +69,7 @@ type pool struct {
 
 // NewNetwork builds the network of the given numbers of pools and tenants. It
 // fails if a use names an unknown tenant or pool, repeats a pair, or has a cost
-// outside [MinWeight, MaxWeight].
+// outside [MinCost, MaxCost].
 func NewNetwork(pools, tenants int, uses []Use) (*Network, error) {
 	n := &Network{pools: make([]pool, pools), first: make([]int32, tenants+1), where: make([]int32, len(uses)),
 		demands: make([]Demand, tenants), frozen: make([]bool, tenants), shares: make([]float64, tenants)}
@@ -79,10 +79,10 @@ func NewNetwork(pools, tenants int, uses []Use) (*Network, error) {
 				u.Tenant,
 				tenants, u.Pool, pools)
 		}
-		if !(u.Cost >= MinWeight && u.Cost <= MaxWeight) {
+		if !(u.Cost >= MinCost && u.Cost <= MaxCost) {
 			return nil, fmt.Errorf("fairshare: use %d (tenant %d, pool %d): cost %v, want %g to %g", i, u.Tenant,
 				u.Pool, u.Cost,
-				MinWeight, MaxWeight)
+				MinCost, MaxCost)
 		}
 		n.first[u.Tenant+1]++
 		p := &n.pools[u.Pool]

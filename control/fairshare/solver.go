@@ -107,9 +107,9 @@ func (s *solver) tally(f float64) (t tally) {
 // tightens the bracket; it ends at the latest when the bracket holds no float.
 func (s *solver) root(e extent, warm float64, passes *int) float64 {
 	lo, hi := max(0, (s.capacity-e.floor)/e.weight), math.Inf(1) // F(f) ≤ F(0) + f·Σc·w
-	f := lo
+	f, triedLo := lo, true
 	if warm > lo && !math.IsInf(warm, 1) {
-		f = warm
+		f, triedLo = warm, false
 	}
 	for {
 		t := s.tally(f)
@@ -124,11 +124,12 @@ func (s *solver) root(e extent, warm float64, passes *int) float64 {
 		} else {
 			hi = min(hi, f)
 		}
-		if next <= lo || next >= hi {
+		if next < lo || next >= hi || next == lo && triedLo {
 			if next = middle(lo, hi); next <= lo || next >= hi {
 				return lo
 			}
 		}
+		triedLo = triedLo || next == lo // lo may be the root, as 0 is of a pool without capacity
 		f = next
 	}
 }

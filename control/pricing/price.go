@@ -54,7 +54,9 @@ func Pool(capacity float64, tenants []fairshare.Demand, g fairshare.Guarantee, a
 	if alpha != 1 {
 		weighted = scratch[:len(tenants)]
 		for i, t := range tenants {
-			t.Weight = math.Pow(math.Max(t.Weight, 0), 1/alpha)
+			if t.Weight > 0 {
+				t.Weight = max(math.Pow(t.Weight, 1/alpha), fairshare.MinWeight)
+			}
 			weighted[i] = t
 		}
 	}
