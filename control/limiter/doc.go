@@ -14,7 +14,7 @@
 //
 // An EXACT limit is paid before the others, with tokens of a bucket that an agent has; a
 // request that finds none waits for the agent's answer, outside of its flow's queue
-// (exact.go).
+// (exact.go, ownerwait.go).
 //
 // Without a queue a limit rejects what is beyond it. With one, the request waits in the
 // one queue that its flow (tenant × pool) has, in its client's line, until the limit

@@ -1,15 +1,12 @@
 package limiter
 
 import (
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
 	"github.com/titrate/titrate/control/limiter/internal/keys"
-	"github.com/titrate/titrate/control/limiter/internal/lock"
 	"github.com/titrate/titrate/control/limiter/internal/tokens"
 )
 
@@ -23,8 +20,9 @@ import (
 //	                  └── waited for tokens.Hold, or no owner ──► the ledger decides
 //
 // A request that waits keeps the tokens that it has paid other limits with; when it is
-// refused or goes away they are put back. So limits are charged all or none, and since no
-// wait is longer than tokens.Hold two requests cannot wait for each other for ever.
+// refused or goes away they are put back. So limits are charged all or none. A request waits
+// for tokens.Hold at most, for all its limits together, so two requests cannot wait for each
+// other for ever.
 //
 // The ledger of each key is charged, too (mirror). So it knows what is spent when the owner
 // falls silent: then the ledger decides, and what it admits is told to the owner later as a
@@ -84,23 +82,6 @@ func (e *Engine) knownSpent(c *call, l *limit, k *tokens.Key) int64 {
 	}
 	return int64(e.keys.Usage(&l.keys, c.under(l), c.now, c.cost).Spent * grant.Token)
 }
-
-// tokenWait is what the engine knows of a request that waits for an owner.
-type tokenWait struct {
-	tokens.Waiter[*tokenWait]
-	ticket uint64
-	req    Request // its texts are copies
-	route  *route  // that it came by
-	asked  int64   // when it began to wait for the limit
-	paid   charged
-	ledger uint64 // bit i: limit i is left to the ledger
-	at     int    // limit that it waits for
-	handle Handle
-	moved  atomic.Uint64 // Handle in the queue of its flow, once it waits there
-}
-
-// tokenFlow stands for a flow's id in the handles of requests that wait for an owner.
-const tokenFlow = 1<<24 - 1
 
 // decideExact is Decide for a request with EXACT limits; not done: its flow has just been
 // freed, and nothing was charged.
@@ -279,17 +260,6 @@ func (e *Engine) enqueuePaid(c *call, ticket uint64) (out Outcome, h Handle, end
 	return out, h, ended
 }
 
-// newTokenWait makes the wait of a request for the i-th limit of its route.
-func (e *Engine) newTokenWait(c *call, r *Request, ticket uint64, i int) *tokenWait {
-	w := &tokenWait{ticket: ticket, req: *r, route: c.route, asked: c.now, paid: c.paid, at: i}
-	w.Of, w.Cost, w.Since = w, c.cost, c.now
-	w.req.Tenant, w.req.Client, w.req.Pool = strings.Clone(r.Tenant), strings.Clone(r.Client), strings.Clone(r.Pool)
-	w.req.Identities = r.Identities.clone()
-	e.places.take(w)
-	e.waiting.Add(1)
-	return w
-}
-
 // countHeld counts a request that begins to wait for a limit, not for the share. Without a flow it
 // counts nothing.
 func (f *flow) countHeld() {
@@ -297,12 +267,6 @@ func (f *flow) countHeld() {
 		f.counts.waited.Add(1)
 		f.counts.held.Add(1)
 	}
-}
-
-// freeTokenWait ends the wait of a request that goes on without an event.
-func (e *Engine) freeTokenWait(w *tokenWait) {
-	e.waiting.Add(-1)
-	e.places.free(w)
 }
 
 // PollTokens appends what the owners of EXACT limits' keys are to be told now. It returns when
@@ -323,239 +287,3 @@ func (e *Engine) ForgetTokens() { e.tokens.Forget() }
 // ReleaseTokens gives back what owners have granted, because this process ends; PollTokens
 // has what they are told.
 func (e *Engine) ReleaseTokens(now int64) { e.tokens.Release(now) }
-
-// AnswerTokens takes in what owners say, and appends the events of requests that this ends.
-func (e *Engine) AnswerTokens(now int64, a *exchange.TokenAnswers, out []Event) []Event {
-	for _, ended := range e.tokens.Answer(now, a, nil) {
-		out = e.resume(now, ended, out)
-	}
-	return out
-}
-
-// tickTokens ends the waits that have lasted for too long.
-func (e *Engine) tickTokens(now int64, out []Event) []Event {
-	for _, ended := range e.tokens.Expire(now, nil) {
-		out = e.resume(now, ended, out)
-	}
-	e.tokens.Sweep(now)
-	e.places.sweep(e)
-	return out
-}
-
-// drainTokens ends all waits for owners, as Drain does.
-func (e *Engine) drainTokens(now int64, out []Event) []Event {
-	for _, ended := range e.tokens.Drain(nil) {
-		w := ended.Waiter.Of
-		o := Outcome{Waited: time.Duration(now - w.Since)}
-		if e.boot != BootOpen {
-			c := w.call(now)
-			e.putBack(&c)
-			o.Verdict, o.Reason, o.RetryAfter = Reject, QueueTimeout, drained
-		}
-		e.countDrained(w.route.flow, o.Verdict)
-		out = e.endTokenWait(w, o, out)
-	}
-	return out
-}
-
-// countDrained counts a request that drainTokens has ended.
-func (e *Engine) countDrained(f *flow, v Verdict) {
-	switch {
-	case f == nil && v == Admit:
-		e.stats.unknownPool.Add(1)
-	case f == nil:
-		e.stats.rejected[QueueTimeout].Add(1)
-	case v == Admit:
-		f.counts.admitted.Add(1)
-	default:
-		f.counts.rejected[QueueTimeout].Add(1)
-	}
-}
-
-// call is the request's, as of now.
-func (w *tokenWait) call(now int64) call {
-	c := newCall(now, &w.req, w.route)
-	c.paid, c.held = w.paid, true
-	return c
-}
-
-// resume lets a request go on whose wait for one limit has ended.
-func (e *Engine) resume(now int64, ended tokens.Ended[*tokenWait], out []Event) []Event {
-	w := ended.Waiter.Of
-	c := w.call(now)
-	l := w.route.limits[w.at]
-	e.countAsked(l, now-w.asked)
-	switch ended.Outcome {
-	case grant.Admitted:
-		e.mirror(&c, w.at, l)
-	case grant.Refused:
-		return e.refuseTokenWait(&c, w, refusal{by: l, wait: ended.Wait}, out)
-	case grant.Unanswered:
-		w.ledger |= 1 << w.at
-		e.count(l, didLedger)
-	}
-	for i, l := range w.route.limits {
-		if !e.isExact(l.exact) || !l.holdsFor(c.classes) || (c.paid.limits|w.ledger)>>i&1 != 0 {
-			continue
-		}
-		k := e.tokenKey(l, c.under(l))
-		w.paid, w.at, w.asked = c.paid, i, now
-		switch wait, got := e.tokens.Join(&k, now, e.knownSpent(&c, l, &k), &w.Waiter); got {
-		case grant.Waits:
-			return out
-		case grant.Admitted:
-			e.mirror(&c, i, l)
-		case grant.Refused:
-			return e.refuseTokenWait(&c, w, refusal{by: l, wait: wait}, out)
-		case grant.Unanswered:
-			e.count(l, didLedger)
-		}
-	}
-	return e.goOn(&c, w, out)
-}
-
-func (e *Engine) refuseTokenWait(c *call, w *tokenWait, why refusal, out []Event) []Event {
-	o := e.refuseExact(c, why)
-	o.Waited = time.Duration(c.now - w.Since)
-	return e.endTokenWait(w, o, out)
-}
-
-// goOn takes a request that has paid its EXACT limits through the rest.
-func (e *Engine) goOn(c *call, w *tokenWait, out []Event) []Event {
-	o, h, ok := e.enqueuePaid(c, w.ticket)
-	if !ok { // it begins anew
-		e.unroute(c.route.flow)
-		o, h = e.Enqueue(c.now, &w.req, w.ticket)
-	}
-	if o.Verdict == Wait {
-		w.moved.Store(uint64(h))
-		e.waiting.Add(-1)
-		e.places.move(w)
-		return out
-	}
-	o.Flight, o.Waited = nil, time.Duration(c.now-w.Since) // its Flight was given when the wait began
-	return e.endTokenWait(w, o, out)
-}
-
-func (e *Engine) endTokenWait(w *tokenWait, o Outcome, out []Event) []Event {
-	e.freeTokenWait(w)
-	pool := ""
-	if w.route.flow != nil {
-		pool = w.req.Pool
-	}
-	return append(out, Event{Ticket: w.ticket, Outcome: o, Tenant: w.route.tenant.name, Client: w.req.Client,
-		Pool: pool, HeldBy: w.route.limits[w.at].name})
-}
-
-// cancelTokenWait is Cancel for a request that waits for an owner, or has waited.
-func (e *Engine) cancelTokenWait(now int64, h Handle) bool {
-	w := e.places.of(h)
-	if w == nil {
-		return false
-	}
-	if moved := Handle(w.moved.Load()); moved != 0 {
-		if moved.flow() == tokenFlow || !e.Cancel(now, moved) {
-			return false
-		}
-		e.places.free(w)
-		return true
-	}
-	if !e.tokens.Leave(&w.Waiter, now) {
-		return false
-	}
-	c := w.call(now)
-	e.putBack(&c)
-	if f := w.route.flow; f != nil {
-		f.counts.cancelled.Add(1)
-	}
-	e.freeTokenWait(w)
-	return true
-}
-
-// tokenPlaces has the requests that wait for an owner by their handles, and those that wait in
-// the queue of a flow since.
-type tokenPlaces struct {
-	mu    lock.Mutex[lock.Leaf]
-	all   []tokenPlace
-	empty []int32
-	moved []*tokenWait
-}
-
-type tokenPlace struct {
-	w          *tokenWait
-	generation uint32
-}
-
-// take gives a request a place.
-func (p *tokenPlaces) take(w *tokenWait) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var i int32
-	if n := len(p.empty); n > 0 {
-		i, p.empty = p.empty[n-1], p.empty[:n-1]
-	} else {
-		i = int32(len(p.all))
-		p.all = append(p.all, tokenPlace{})
-	}
-	at := &p.all[i]
-	at.w, at.generation = w, at.generation%(1<<generationBits-1)+1
-	w.handle = newHandle(tokenFlow, i, at.generation)
-}
-
-// of returns the request that has a handle; nil: none has it now.
-func (p *tokenPlaces) of(h Handle) *tokenWait {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if int(h.place()) >= len(p.all) {
-		return nil
-	}
-	if w := p.all[h.place()].w; w != nil && w.handle == h {
-		return w
-	}
-	return nil
-}
-
-func (p *tokenPlaces) free(w *tokenWait) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if at := &p.all[w.handle.place()]; at.w == w {
-		at.w = nil
-		p.empty = append(p.empty, w.handle.place())
-	}
-}
-
-// move notes that a request waits in the queue of its flow now.
-func (p *tokenPlaces) move(w *tokenWait) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.moved = append(p.moved, w)
-}
-
-// sweep frees the places of requests that do not wait in the queue of their flow any more.
-func (p *tokenPlaces) sweep(e *Engine) {
-	for _, w := range p.takeMoved() {
-		if e.waits(Handle(w.moved.Load())) {
-			p.move(w)
-		} else {
-			p.free(w)
-		}
-	}
-}
-
-func (p *tokenPlaces) takeMoved() (moved []*tokenWait) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	moved, p.moved = p.moved, nil
-	return moved
-}
-
-// waits reports whether the request of a handle waits in the queue of a flow.
-func (e *Engine) waits(h Handle) bool {
-	f := e.flowBy(h)
-	if f == nil {
-		return false
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.queue != nil && f.queue.Waits(h.place(), h.generation())
-}

@@ -52,20 +52,7 @@ func newExactFleet(t *testing.T, n int, c *config.Config) *exactFleet {
 // settle carries messages until nobody has any.
 func (f *exactFleet) settle(now int64) {
 	for busy := !f.dead; busy; {
-		busy = false
-		for i, e := range f.engines {
-			var asked exchange.TokenRequests
-			e.PollTokens(now, &asked)
-			for _, q := range asked.List {
-				busy = true
-				k := f.owners[q.Key]
-				if k == nil {
-					k = grant.NewOwner(grant.Params{Rate: q.Rate, Burst: q.Burst, Strict: q.Strict}, 1+q.Key, now)
-					f.owners[q.Key] = k
-				}
-				k.Request(now, grant.Peer(i), q.Request, exactOutbox{f, q.Key})
-			}
-		}
+		busy = f.askOwners(now)
 		for i, e := range f.engines {
 			waiting := f.answers[i]
 			f.answers[i] = nil
@@ -75,6 +62,24 @@ func (f *exactFleet) settle(now int64) {
 			}
 		}
 	}
+}
+
+// askOwners carries what the engines say to owners, and reports whether they have said anything.
+func (f *exactFleet) askOwners(now int64) (asks bool) {
+	for i, e := range f.engines {
+		var asked exchange.TokenRequests
+		e.PollTokens(now, &asked)
+		for _, q := range asked.List {
+			asks = true
+			k := f.owners[q.Key]
+			if k == nil {
+				k = grant.NewOwner(grant.Params{Rate: q.Rate, Burst: q.Burst, Strict: q.Strict}, 1+q.Key, now)
+				f.owners[q.Key] = k
+			}
+			k.Request(now, grant.Peer(i), q.Request, exactOutbox{f, q.Key})
+		}
+	}
+	return asks
 }
 
 // ask lets an engine decide a request, and enqueues it if it has to wait.

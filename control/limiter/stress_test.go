@@ -413,7 +413,7 @@ func TestPanicBeforeEachLock(t *testing.T) {
 	for range 200 {
 		for name, op := range ops {
 			at := 1 + rand.IntN(10)
-			left, rank = at, 1+rand.IntN(8)
+			left, rank = at, 1+rand.IntN(9)
 			before := rank
 			s.do(op)
 			rank = 0

@@ -6,10 +6,11 @@
 //	2     Work    the slow callers: Tick, Drain, Claims, Report
 //	3     Admin   one change of configuration, shares or sums at a time
 //	4     Claiming  one Claims of keys at a time
-//	5     Flow    one flow, its queue and its controllers
-//	6     State   one contended key
-//	7     States  the pool of states
-//	8     Leaf    flows by name, the ticker's new flows, the others' claims of flows, slots outside
+//	5     Wait    one request that waits for the owner of an EXACT limit's key
+//	6     Flow    one flow, its queue and its controllers
+//	7     State   one contended key
+//	8     States  the pool of states
+//	9     Leaf    flows by name, the ticker's new flows, the others' claims of flows, slots outside
 //	              the table, the tallies of limits, a bucket's new keys, when states are visited, a
 //	              part of the tokens, the places of requests that wait for them
 //
@@ -26,6 +27,7 @@ type (
 	Work     struct{}
 	Admin    struct{}
 	Claiming struct{}
+	Wait     struct{}
 	Flow     struct{}
 	State    struct{}
 	States   struct{}
@@ -36,7 +38,8 @@ func (Naming) rank() int   { return 1 }
 func (Work) rank() int     { return 2 }
 func (Admin) rank() int    { return 3 }
 func (Claiming) rank() int { return 4 }
-func (Flow) rank() int     { return 5 }
-func (State) rank() int    { return 6 }
-func (States) rank() int   { return 7 }
-func (Leaf) rank() int     { return 8 }
+func (Wait) rank() int     { return 5 }
+func (Flow) rank() int     { return 6 }
+func (State) rank() int    { return 7 }
+func (States) rank() int   { return 8 }
+func (Leaf) rank() int     { return 9 }

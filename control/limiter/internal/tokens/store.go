@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/titrate/titrate/control/exchange"
@@ -64,18 +65,22 @@ type shard[W any] struct {
 type entry[W any] struct {
 	key  Key
 	g    *grant.Gateway
-	line []*Waiter[W] // in the order in which they joined
+	line []*Waiter[W] // in the order in which they came
 	busy bool         // in shard.busy
 	used int64
 }
 
-// Waiter is a request that waits for tokens of one key at a time.
+// Waiter is a request that waits for tokens of one key at a time. Its Join and Leave are called one
+// at a time.
 type Waiter[W any] struct {
 	Of    W
 	Cost  int64 // millionths
-	Since int64 // when it came
+	Since int64 // when it came; it waits until Since + Hold, for all its keys together
 	key   uint64
 }
+
+// isLate reports whether a request has waited for as long as it may.
+func (w *Waiter[W]) isLate(now int64) bool { return w.Since+Hold <= now }
 
 // Ended is a wait that has ended.
 type Ended[W any] struct {
@@ -112,8 +117,9 @@ func (s *Store[W]) Take(k *Key, now, cost int64) (wait int64, out grant.Outcome)
 	return s.end(sh, en, now, out), out
 }
 
-// Join is Take for a request that waits if it has to: then it is in the line of the key. Of a key
-// that is new here, known is what of its burst is spent, in millionths, if the owner may not know.
+// Join is Take for a request that waits if it has to and has time left: then it is in the line of the
+// key. Of a key that is new here, known is what of its burst is spent, in millionths, if the owner may
+// not know.
 func (s *Store[W]) Join(k *Key, now, known int64, w *Waiter[W]) (wait int64, out grant.Outcome) {
 	if wait, out, done := s.unasked(k, w.Cost); done {
 		return wait, out
@@ -127,12 +133,26 @@ func (s *Store[W]) Join(k *Key, now, known int64, w *Waiter[W]) (wait int64, out
 		return 0, grant.Unanswered
 	}
 	s.use(en, k, now)
-	if out = en.g.Take(now, w.Cost); out == grant.Waits {
-		w.key = k.Hash
-		en.line = append(en.line, w)
+	if w.isLate(now) {
+		if out = en.g.Try(now, w.Cost); out == grant.Waits {
+			out = grant.Unanswered
+		}
+	} else if out = en.g.Take(now, w.Cost); out == grant.Waits {
+		en.join(w)
 		s.counts.waited.Add(1)
 	}
 	return s.end(sh, en, now, out), out
+}
+
+// join puts a waiter into the line, behind those that came before it: one that has waited for another
+// key came before some that are there.
+func (en *entry[W]) join(w *Waiter[W]) {
+	w.key = en.key.Hash
+	i := len(en.line)
+	for i > 0 && en.line[i-1].Since > w.Since {
+		i--
+	}
+	en.line = slices.Insert(en.line, i, w)
 }
 
 // unasked answers a request that no owner needs to be asked about.

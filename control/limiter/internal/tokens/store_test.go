@@ -213,7 +213,7 @@ func TestLinkGoesWhileJoining(t *testing.T) {
 		if out := en.g.Take(0, w.Cost); out != grant.Waits {
 			t.Fatalf("the first request: %v", out)
 		}
-		w.key, en.line = k.Hash, append(en.line, w)
+		en.join(w)
 		s.linked.Store(false)
 		s.end(sh, en, 0, grant.Waits)
 	}

@@ -76,7 +76,7 @@ func (s *Store[W]) expire(sh *shard[W], now int64, ended []Ended[W]) []Ended[W] 
 	for _, en := range sh.busy {
 		n := 0
 		for _, w := range en.line {
-			if w.Since+Hold > now && s.linked.Load() {
+			if !w.isLate(now) && s.linked.Load() {
 				break
 			}
 			out := en.g.Expire(now, w.Cost)

@@ -1,0 +1,243 @@
+package limiter
+
+import (
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/grant"
+	"github.com/titrate/titrate/control/limiter/internal/lock"
+	"github.com/titrate/titrate/control/limiter/internal/tokens"
+)
+
+// Requests that wait for the owners of their EXACT limits' keys. Such a request has one time, from
+// when it began to wait, for all of its limits: tokens.Hold.
+//
+// The thread that ends the wait for one limit takes the request to the next one (resume) while another
+// thread may cancel it. tokenWait.mu puts them in order, so a Cancel meets the request in a line, in the
+// queue of its flow, at its end, or between two limits; there it leaves a note, and resume gives up.
+
+// tokenWait is what the engine knows of a request that waits for an owner.
+type tokenWait struct {
+	tokens.Waiter[*tokenWait]
+	ticket uint64
+	req    Request // its texts are copies
+	handle Handle
+
+	mu     lock.Mutex[lock.Wait] // guards what follows, and the order of resume and cancel
+	route  *route                // that it came by
+	asked  int64                 // when it began to wait for the limit
+	paid   charged
+	ledger uint64 // bit i: limit i is left to the ledger
+	at     int    // limit that it waits for, and which that is
+	by     *limit
+	over   bool          // its event is made, or it is cancelled
+	moved  atomic.Uint64 // Handle in the queue of its flow, once it waits there
+}
+
+// newTokenWait makes the wait of a request for the i-th limit of its route.
+func (e *Engine) newTokenWait(c *call, r *Request, ticket uint64, i int) *tokenWait {
+	w := &tokenWait{ticket: ticket, req: *r, route: c.route, asked: c.now, paid: c.paid, at: i, by: c.route.limits[i]}
+	w.Of, w.Cost, w.Since = w, c.cost, c.now
+	w.req.Tenant, w.req.Client, w.req.Pool = strings.Clone(r.Tenant), strings.Clone(r.Client), strings.Clone(r.Pool)
+	w.req.Identities = r.Identities.clone()
+	e.places.take(w)
+	e.waiting.Add(1)
+	return w
+}
+
+// freeTokenWait ends the wait of a request that goes on without an event.
+func (e *Engine) freeTokenWait(w *tokenWait) {
+	e.waiting.Add(-1)
+	e.places.free(w)
+}
+
+// AnswerTokens takes in what owners say, and appends the events of requests that this ends.
+func (e *Engine) AnswerTokens(now int64, a *exchange.TokenAnswers, out []Event) []Event {
+	for _, ended := range e.tokens.Answer(now, a, nil) {
+		out = e.resume(now, ended, out)
+	}
+	return out
+}
+
+// tickTokens ends the waits that have lasted for too long.
+func (e *Engine) tickTokens(now int64, out []Event) []Event {
+	for _, ended := range e.tokens.Expire(now, nil) {
+		out = e.resume(now, ended, out)
+	}
+	e.tokens.Sweep(now)
+	e.places.sweep(e)
+	return out
+}
+
+// drainTokens ends all waits for owners, as Drain does.
+func (e *Engine) drainTokens(now int64, out []Event) []Event {
+	for _, ended := range e.tokens.Drain(nil) {
+		out = e.drainTokenWait(now, ended.Waiter.Of, out)
+	}
+	return out
+}
+
+func (e *Engine) drainTokenWait(now int64, w *tokenWait, out []Event) []Event {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.call(now)
+	if w.over {
+		e.putBack(&c)
+		return out
+	}
+	o := Outcome{Waited: time.Duration(now - w.Since)}
+	if e.boot != BootOpen {
+		e.putBack(&c)
+		o.Verdict, o.Reason, o.RetryAfter = Reject, QueueTimeout, drained
+	}
+	e.countDrained(w.route.flow, o.Verdict)
+	return e.endTokenWait(w, o, out)
+}
+
+// countDrained counts a request that drainTokens has ended.
+func (e *Engine) countDrained(f *flow, v Verdict) {
+	switch {
+	case f == nil && v == Admit:
+		e.stats.unknownPool.Add(1)
+	case f == nil:
+		e.stats.rejected[QueueTimeout].Add(1)
+	case v == Admit:
+		f.counts.admitted.Add(1)
+	default:
+		f.counts.rejected[QueueTimeout].Add(1)
+	}
+}
+
+// call is the request's, as of now.
+func (w *tokenWait) call(now int64) call {
+	c := newCall(now, &w.req, w.route)
+	c.paid, c.held = w.paid, true
+	return c
+}
+
+// resume lets a request go on whose wait for one limit has ended.
+func (e *Engine) resume(now int64, ended tokens.Ended[*tokenWait], out []Event) []Event {
+	w := ended.Waiter.Of
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.call(now)
+	if ended.Outcome == grant.Admitted {
+		e.mirror(&c, w.at, w.by)
+	}
+	if w.over { // cancelled after its wait had ended
+		e.putBack(&c)
+		return out
+	}
+	e.countAsked(w.by, now-w.asked)
+	switch ended.Outcome {
+	case grant.Refused:
+		return e.refuseTokenWait(&c, w, refusal{by: w.by, wait: ended.Wait}, out)
+	case grant.Unanswered:
+		w.ledger |= 1 << w.at
+		e.count(w.by, didLedger)
+	}
+	return e.payRest(&c, w, out)
+}
+
+// payRest pays the EXACT limits that a request has not paid yet, until it has to wait for one.
+func (e *Engine) payRest(c *call, w *tokenWait, out []Event) []Event {
+	for i, l := range w.route.limits {
+		if !e.isExact(l.exact) || !l.holdsFor(c.classes) || (c.paid.limits|w.ledger)>>i&1 != 0 {
+			continue
+		}
+		k := e.tokenKey(l, c.under(l))
+		w.paid, w.at, w.by, w.asked = c.paid, i, l, c.now
+		switch wait, got := e.tokens.Join(&k, c.now, e.knownSpent(c, l, &k), &w.Waiter); got {
+		case grant.Waits:
+			return out
+		case grant.Admitted:
+			e.mirror(c, i, l)
+		case grant.Refused:
+			return e.refuseTokenWait(c, w, refusal{by: l, wait: wait}, out)
+		case grant.Unanswered:
+			e.count(l, didLedger)
+		}
+	}
+	return e.goOn(c, w, out)
+}
+
+func (e *Engine) refuseTokenWait(c *call, w *tokenWait, why refusal, out []Event) []Event {
+	o := e.refuseExact(c, why)
+	o.Waited = time.Duration(c.now - w.Since)
+	return e.endTokenWait(w, o, out)
+}
+
+// goOn takes a request that has paid its EXACT limits through the rest.
+func (e *Engine) goOn(c *call, w *tokenWait, out []Event) []Event {
+	o, h, ok := e.enqueuePaid(c, w.ticket)
+	if !ok { // the flow has just been freed
+		return e.beginAnew(c, w, out)
+	}
+	if o.Verdict == Wait {
+		w.moved.Store(uint64(h))
+		e.waiting.Add(-1)
+		e.places.move(w)
+		return out
+	}
+	o.Flight, o.Waited = nil, time.Duration(c.now-w.Since) // its Flight was given when the wait began
+	return e.endTokenWait(w, o, out)
+}
+
+// beginAnew takes a request to which nothing is charged any more by its present route, in the time that
+// it has left.
+func (e *Engine) beginAnew(c *call, w *tokenWait, out []Event) []Event {
+	e.unroute(c.route.flow)
+	var o Outcome
+	rt := e.begin(c.now, &w.req, &o)
+	w.paid, w.ledger = charged{}, 0
+	if rt == nil {
+		o.Waited = time.Duration(c.now - w.Since)
+		return e.endTokenWait(w, o, out)
+	}
+	w.route = rt
+	anew := w.call(c.now)
+	return e.payRest(&anew, w, out)
+}
+
+func (e *Engine) endTokenWait(w *tokenWait, o Outcome, out []Event) []Event {
+	w.over = true
+	e.freeTokenWait(w)
+	pool := ""
+	if w.route.flow != nil {
+		pool = w.req.Pool
+	}
+	return append(out, Event{Ticket: w.ticket, Outcome: o, Tenant: w.route.tenant.name, Client: w.req.Client,
+		Pool: pool, HeldBy: w.by.name})
+}
+
+// cancelTokenWait is Cancel for a request that waits for an owner, or has waited.
+func (e *Engine) cancelTokenWait(now int64, h Handle) bool {
+	w := e.places.of(h)
+	if w == nil {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	moved := Handle(w.moved.Load())
+	switch {
+	case w.over:
+		return false
+	case moved != 0:
+		if !e.Cancel(now, moved) {
+			return false
+		}
+		e.places.free(w)
+		return true
+	}
+	if w.over = true; e.tokens.Leave(&w.Waiter, now) {
+		c := w.call(now)
+		e.putBack(&c)
+	} // else the thread that has ended its wait puts back what it has paid
+	if f := w.route.flow; f != nil {
+		f.counts.cancelled.Add(1)
+	}
+	e.freeTokenWait(w)
+	return true
+}
